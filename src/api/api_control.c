@@ -108,7 +108,7 @@ static void on_session_for_input(struct request *r, struct session *s)
 	in->x = find(r, s);
 	if (in->x == NULL)
 		return;
-	in->follower.more = ignore_output;
+	in->follower.on_progress = ignore_output;
 	execution_follow(in->x, &in->follower);
 	request_hold(r, s);
 	r->wait.on_done = on_room;

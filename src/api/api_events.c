@@ -38,7 +38,7 @@ static void listen_for(struct request *r, void *own)
 
 	(void)snprintf(l->tenant, STORE_ID_MAX, "%s", tenant_row(r->tenant)->id);
 	(void)snprintf(l->session, STORE_ID_MAX, "%.*s", STORE_ID_MAX - 1, r->session_id);
-	l->more = on_more;
+	l->on_events = on_more;
 	l->arg = r;
 	event_log_listen(r->core, l);
 }

@@ -175,7 +175,7 @@ static void on_session(struct request *r, struct session *session)
 		return;
 	}
 	s->x = x;
-	s->follower.more = ignore_output;
+	s->follower.on_progress = ignore_output;
 	execution_follow(x, &s->follower);
 	r->wait.on_done = on_waited;
 	exchange_on_drain(r->x, hand_over);

@@ -43,7 +43,7 @@ void api_metrics_get(struct request *r)
 		return;
 	}
 	session_sample_now(s, &now);
-	n = session_history(s, past);
+	n = session_sample_history(s, past);
 	json_init_heap(&j, METRICS_JSON_MAX);
 	json_open(&j, NULL, '{');
 	write_now(&j, &now);

@@ -5,11 +5,13 @@
 
 #include "api_handlers.h"
 #include "auth.h"
+#include "change_quota.h"
 #include "policy_select.h"
 #include "json.h"
 #include "reply.h"
 #include "request.h"
 #include "session.h"
+#include "session_egress.h"
 #include "session_policy.h"
 #include "tenant.h"
 
@@ -31,17 +33,17 @@ static void show_document(struct json *j, const char *name, const char *document
 static int show(struct request *r, struct json *j, const struct store_session *row,
 		const struct session *live, struct err *e)
 {
-	const char *chosen = session_chosen(r->core, row);
+	const char *chosen = session_policy_of_row(r->core, row);
 	OWN_MEM char *merged = NULL;
 	char name[POLICY_SELECT_NAME_MAX];
 
-	if (session_merged(r->core, r->tenant, row, &merged, e) < 0)
+	if (session_policy_merge_row(r->core, r->tenant, row, &merged, e) < 0)
 		return -1;
 	policy_select_name(chosen, name);
 	json_open(j, NULL, '{');
 	json_text(j, "name", name);
 	json_text(j, "from", row->policy[0] == '\0' ? "default" : "session");
-	json_text(j, "state", live == NULL ? "none" : session_network_state(live));
+	json_text(j, "state", live == NULL ? "none" : session_egress_state_name(live));
 	show_document(j, "policy", chosen, true);
 	show_document(j, "effective", merged, auth_is_operator(r));
 	json_open(j, "usage", '{');
@@ -95,9 +97,9 @@ static void on_session_body(struct exchange *x, const uint8_t *body, size_t len)
 	OWN_MEM char *document = NULL;
 
 	r->wait.on_done = on_applied;
-	if (s == NULL || tenant_change_room(r->tenant, len, &e) < 0 ||
+	if (s == NULL || change_quota_take(r->tenant, len, &e) < 0 ||
 	    policy_select_read((const char *)body, len, POLICY_SESSION, &document, &e) < 0 ||
-	    session_set_policy(s, document, request_actor(r), &r->wait, &e) < 0)
+	    session_policy_set(s, document, request_actor(r), &r->wait, &e) < 0)
 		reply_error(r, &e);
 }
 

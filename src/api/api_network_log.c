@@ -48,7 +48,7 @@ static void listen_for(struct request *r, void *own)
 	struct net_log_listener *l = &((struct records *)own)->listener;
 
 	(void)snprintf(l->session, STORE_ID_MAX, "%.*s", STORE_ID_MAX - 1, r->session_id);
-	l->more = on_more;
+	l->on_records = on_more;
 	l->arg = r;
 	net_log_listen(r->core, l);
 }

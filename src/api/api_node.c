@@ -6,6 +6,7 @@
 #include "buf.h"
 #include "clock.h"
 #include "core_metrics.h"
+#include "core_run.h"
 #include "reply.h"
 #include "request.h"
 

@@ -11,6 +11,7 @@
 #include "reply.h"
 #include "request.h"
 #include "spec_template.h"
+#include "core_metrics.h"
 #include "templates.h"
 
 #define TEMPLATE_JSON_MAX (2U << 20)

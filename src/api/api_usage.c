@@ -18,7 +18,7 @@
 
 struct usage_view {
 	struct json j;
-	struct store_used_sums all;
+	struct store_usage_sums all;
 };
 
 static void show_fraction(struct json *j, const char *name, uint64_t value, uint64_t unit)
@@ -30,7 +30,7 @@ static void show_fraction(struct json *j, const char *name, uint64_t value, uint
 	json_raw(j, name, text);
 }
 
-static void show_sums(struct json *j, const struct store_used_sums *u)
+static void show_sums(struct json *j, const struct store_usage_sums *u)
 {
 	json_uint(j, "sessions", u->sessions);
 	show_fraction(j, "cpu_seconds", u->cpu_us, 1000000);
@@ -40,7 +40,7 @@ static void show_sums(struct json *j, const struct store_used_sums *u)
 	json_uint(j, "network_bytes_out", u->net_bytes_out);
 }
 
-static void on_label(const char *label, const struct store_used_sums *u, void *cookie)
+static void on_label(const char *label, const struct store_usage_sums *u, void *cookie)
 {
 	struct usage_view *v = cookie;
 

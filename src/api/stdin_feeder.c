@@ -81,7 +81,7 @@ int stdin_feeder_start(struct execution *x, uint8_t *bytes, size_t len, struct e
 	waiting += len;
 	f->wait.on_done = on_room;
 	f->wait.arg = f;
-	f->follower.more = on_more;
+	f->follower.on_progress = on_more;
 	f->follower.arg = f;
 	execution_follow(x, &f->follower);
 	feed(f);

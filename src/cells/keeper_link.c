@@ -421,9 +421,10 @@ static struct keeper_call *ask(struct keeper_link *k, const void *request, size_
 }
 
 struct keeper_call *keeper_link_ask(struct keeper_link *k, const void *request, size_t len, int fd,
-				    enum keeper_turn turn, keeper_done_fn *done, void *arg)
+				    enum keeper_priority priority, keeper_done_fn *done, void *arg)
 {
-	return ask(k, request, len, fd, turn == KEEPER_URGENT ? &k->urgent : &k->spare, done, arg);
+	return ask(k, request, len, fd, priority == KEEPER_URGENT ? &k->urgent : &k->spare, done,
+		   arg);
 }
 
 struct keeper_call *keeper_link_ask_end(struct keeper_link *k, const struct keeper_named *request,
@@ -435,7 +436,7 @@ struct keeper_call *keeper_link_ask_end(struct keeper_link *k, const struct keep
 		   arg);
 }
 
-unsigned keeper_call_slot(const struct keeper_call *c)
+unsigned keeper_link_call_slot(const struct keeper_call *c)
 {
 	return c->slot;
 }

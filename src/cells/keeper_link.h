@@ -31,9 +31,9 @@ typedef void keeper_done_fn(void *arg, const struct keeper_reply *reply, int fd,
 			    const struct err *e);
 
 /* Which request is sent next, when several wait. */
-enum keeper_turn {
-	KEEPER_SPARE,  /* when nothing else waits: cells of the pool */
-	KEEPER_URGENT, /* a client waits for it; takes turns with ends of cells */
+enum keeper_priority {
+	KEEPER_BACKGROUND, /* when nothing else waits: cells of the pool */
+	KEEPER_URGENT,	   /* a client waits for it; takes turns with ends of cells */
 };
 
 struct keeper_queue {
@@ -85,7 +85,7 @@ unsigned keeper_link_greeted(const struct keeper_link *k);
 /* Copies the request; fd (or -1) is taken over and sent along. done is called later, never from
  * inside. */
 struct keeper_call *keeper_link_ask(struct keeper_link *k, const void *request, size_t len, int fd,
-				    enum keeper_turn turn, keeper_done_fn *done, void *arg);
+				    enum keeper_priority priority, keeper_done_fn *done, void *arg);
 
 /* The end of a cell. It goes to the keeper in that slot, which made the cell and is the parent of
  * its PID 1, if there is one; -1 or a slot without a keeper: to any. */
@@ -93,7 +93,7 @@ struct keeper_call *keeper_link_ask_end(struct keeper_link *k, const struct keep
 					int slot, keeper_done_fn *done, void *arg);
 
 /* The slot of the keeper that answered. Inside done only. */
-unsigned keeper_call_slot(const struct keeper_call *c);
+unsigned keeper_link_call_slot(const struct keeper_call *c);
 
 /* The answer will be dropped (and its descriptor closed). */
 void keeper_link_cancel(struct keeper_call *c);

@@ -68,7 +68,7 @@ static void fail(struct live_cell *c, const struct err *why)
 
 	log_warn("cell could not be made", "session_id=%s error=%s", c->id, why->msg);
 	c->cells->failed++;
-	events->up(c, why);
+	events->on_up(c, why);
 	/* The owner has forgotten it; it ends by itself. */
 	live_cell_abandon(c);
 }
@@ -82,7 +82,7 @@ static void now_dead(struct live_cell *c)
 		return;
 	c->dead = true;
 	if (c->state == LIVE_UP) {
-		c->events->dead(c);
+		c->events->on_dead(c);
 	} else if (c->state == LIVE_GREETING || c->state == LIVE_STAYING) {
 		(void)err_set(&e, ERR_SYSTEM, "PID 1 of the cell died at its start");
 		fail(c, &e);
@@ -99,8 +99,8 @@ static void on_death(struct loop_fd *f, uint32_t events)
 	if (c->state == LIVE_ENDING) {
 		disconnect(c);
 		c->dead = true;
-		if (c->events->exited != NULL)
-			c->events->exited(c);
+		if (c->events->on_exited != NULL)
+			c->events->on_exited(c);
 		ask_destroy(c);
 		return;
 	}
@@ -128,7 +128,7 @@ static void on_ready(struct live_cell *c, const struct agent_event *v)
 		log_warn("cell of another version", "session_id=%s version=%u", c->id, v->pid);
 	c->greeted = true;	 /* often before the keeper's answer */
 	if (c->state == LIVE_UP) /* adopted */
-		live_cell_send_lease(c);
+		live_cell_lease_send(c);
 	if (c->state == LIVE_GREETING && ask_linger(c, &e) < 0)
 		fail(c, &e);
 }
@@ -150,14 +150,14 @@ static void on_lingering(struct live_cell *c, const struct agent_event *v)
 	c->plan = NULL;
 	c->state = LIVE_UP;
 	c->synced = true;
-	c->events->up(c, NULL);
+	c->events->on_up(c, NULL);
 }
 
 static void on_program(struct live_cell *c, enum agent_type type, const struct agent_event *v)
 {
 	for (struct live_program *p = c->programs; p != NULL; p = p->next)
 		if (p->handle == v->handle) {
-			p->event(p, c, type, v);
+			p->on_event(p, c, type, v);
 			return;
 		}
 }
@@ -190,7 +190,7 @@ static void on_early_failure(struct live_cell *c, const struct agent_event *v)
 			on_program(c, AGENT_FAILED, v);
 			return;
 		}
-	c->events->failed(c, v);
+	c->events->on_failed(c, v);
 }
 
 static void on_event(struct live_cell *c, enum agent_type type, const struct agent_event *v)
@@ -201,21 +201,21 @@ static void on_event(struct live_cell *c, enum agent_type type, const struct age
 		on_lingering(c, v);
 	} else if (type == AGENT_HELD) {
 		if (c->state == LIVE_UP && !c->synced)
-			c->events->held(c, v);
+			c->events->on_held(c, v);
 	} else if (type == AGENT_FAILED && c->state == LIVE_UP && !c->synced) {
 		on_early_failure(c, v);
 	} else if (type == AGENT_SYNCED) {
 		if (c->state == LIVE_UP && !c->synced) {
 			c->synced = true;
-			c->events->synced(c);
+			c->events->on_synced(c);
 		}
 	} else if (type == AGENT_STATED) {
 		c->disk_bytes = v->disk_bytes;
 		c->inodes = v->inodes;
 		c->processes = v->processes;
 	} else if (type == AGENT_EGRESS_LISTENS) {
-		if (c->events->egress_listens != NULL)
-			c->events->egress_listens(c, v);
+		if (c->events->on_egress_listens != NULL)
+			c->events->on_egress_listens(c, v);
 	} else {
 		on_program(c, type, v);
 	}
@@ -305,9 +305,9 @@ static void on_cleared(void *arg, const struct keeper_reply *reply, int fd, cons
 	try_create(c);
 }
 
-static enum keeper_turn turn_of(const struct live_cell *c)
+static enum keeper_priority priority_of(const struct live_cell *c)
 {
-	return c->urgent ? KEEPER_URGENT : KEEPER_SPARE;
+	return c->urgent ? KEEPER_URGENT : KEEPER_BACKGROUND;
 }
 
 static void ask_clear(struct live_cell *c)
@@ -315,7 +315,8 @@ static void ask_clear(struct live_cell *c)
 	struct keeper_named r = { .op = KEEPER_DESTROY };
 
 	memcpy(r.id, c->id, sizeof(r.id));
-	c->call = keeper_link_ask(&c->cells->keeper, &r, sizeof(r), -1, turn_of(c), on_cleared, c);
+	c->call = keeper_link_ask(&c->cells->keeper, &r, sizeof(r), -1, priority_of(c), on_cleared,
+				  c);
 }
 
 /* What is short now (descriptors, memory) may be there in a moment. */
@@ -363,7 +364,7 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 	struct live_cell *c = arg;
 	struct err why;
 
-	c->slot = (int)keeper_call_slot(c->call);
+	c->slot = (int)keeper_link_call_slot(c->call);
 	c->call = NULL;
 	c->pidfd = fd;
 	if (e != NULL && e->reason == REASON_PEER_DIED && c->state == LIVE_MAKING &&
@@ -415,8 +416,8 @@ static int ask_create(struct live_cell *c, struct err *e)
 		disconnect(c);
 		return -1;
 	}
-	c->call = keeper_link_ask(&c->cells->keeper, c->plan, sizeof(*c->plan), ends[1], turn_of(c),
-				  on_created, c);
+	c->call = keeper_link_ask(&c->cells->keeper, c->plan, sizeof(*c->plan), ends[1],
+				  priority_of(c), on_created, c);
 	return 0;
 }
 
@@ -533,7 +534,7 @@ static void on_destroyed(void *arg, const struct keeper_reply *reply, int fd, co
 		return;
 	}
 	cell_socket_remove(c->cells->dir_fd, c->id);
-	c->events->gone(c);
+	c->events->on_gone(c);
 	release(c);
 }
 
@@ -588,5 +589,6 @@ void live_cell_clean_up(struct cells *cs, const char *id)
 
 void live_cell_detach(struct live_cell *c)
 {
+	live_cell_flush(c); /* a deadline that was queued: the cell lives on without this daemon */
 	release(c);
 }

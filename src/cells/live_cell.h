@@ -4,7 +4,7 @@
  *
  * Until PID 1 has confirmed LINGER (staying), a cell ends with this daemon; from then on it listens
  * at RUN/cells/<id>.sock and can be adopted by the next. The pool and the sessions own cells; a
- * cell is freed after up() with an error, or after gone().
+ * cell is freed after on_up() with an error, or after on_gone().
  *
  * One call of the keeper is under way at a time (call), whose time keeper_link.h keeps; a cell that
  * does not greet has GREET_MS. A cell is freed only by a reply of the keeper, never inside its own
@@ -21,23 +21,23 @@ struct live_cell;
 struct live_program;
 
 struct live_cell_events {
-	void (*up)(struct live_cell *c, const struct err *e); /* e: it is not, and is freed */
+	void (*on_up)(struct live_cell *c, const struct err *e); /* e: it is not, and is freed */
 	/* PID 1 has ended by itself, or broke the protocol (broken). The owner calls
 	 * live_cell_end().
 	 */
-	void (*dead)(struct live_cell *c);
+	void (*on_dead)(struct live_cell *c);
 	/* It was ending, and PID 1 has ended: its memory and files are free, its cgroup and its
-	 * socket are still there. May be NULL, and may not come at all before gone(). */
-	void (*exited)(struct live_cell *c);
-	void (*gone)(struct live_cell *c); /* nothing of it is left; it is freed */
+	 * socket are still there. May be NULL, and may not come at all before on_gone(). */
+	void (*on_exited)(struct live_cell *c);
+	void (*on_gone)(struct live_cell *c); /* nothing of it is left; it is freed */
 	/* Adopted ones: a program it holds, with its descriptors in c->agent.fds; then the end. */
-	void (*held)(struct live_cell *c, const struct agent_event *v);
+	void (*on_held)(struct live_cell *c, const struct agent_event *v);
 	/* One that never ran, and of which the daemon before us may not have heard. */
-	void (*failed)(struct live_cell *c, const struct agent_event *v);
-	void (*synced)(struct live_cell *c);
+	void (*on_failed)(struct live_cell *c, const struct agent_event *v);
+	void (*on_synced)(struct live_cell *c);
 	/* The answer to agent_send_listen_egress(), if not NULL; its descriptors are in
 	 * c->agent.fds. */
-	void (*egress_listens)(struct live_cell *c, const struct agent_event *v);
+	void (*on_egress_listens)(struct live_cell *c, const struct agent_event *v);
 };
 
 /* A program in the cell, as one of its users sees it. */
@@ -46,8 +46,8 @@ struct live_program {
 	uint32_t handle;
 	/* STARTED, FAILED, EXITED, TREE_DEAD, DIALED. Descriptors are in c->agent.fds: taken by
 	 * setting c->agent.nfds to 0. */
-	void (*event)(struct live_program *p, struct live_cell *c, enum agent_type type,
-		      const struct agent_event *v);
+	void (*on_event)(struct live_program *p, struct live_cell *c, enum agent_type type,
+			 const struct agent_event *v);
 };
 
 struct live_cell {
@@ -98,13 +98,13 @@ void live_cell_remove(struct live_cell *c, struct live_program *p);
 void live_cell_flush(struct live_cell *c);
 
 /* Tells PID 1 of a cell that was adopted its lease: that of an earlier server may be another. */
-void live_cell_send_lease(struct live_cell *c);
+void live_cell_lease_send(struct live_cell *c);
 
-/* Tells PID 1 when its session ends (wall clock; 0: not by itself), for the case that no server is
- * there then. It goes with the next flush; nothing is sent if PID 1 knows. */
-void live_cell_set_deadline(struct live_cell *c, uint64_t deadline_ms);
+/* Queues for PID 1 when its session ends (wall clock; 0: not by itself), in case no server is there
+ * then. It is sent with the next live_cell_flush(); nothing is queued if PID 1 knows it already. */
+void live_cell_lease_set_deadline(struct live_cell *c, uint64_t deadline_ms);
 
-/* Ends it, in any state. gone() follows. Idempotent. If a call to the keeper is under way
+/* Ends it, in any state. on_gone() follows. Idempotent. If a call to the keeper is under way
  * (c->call), the callback of that call calls live_cell_end_now() if c is ending. */
 void live_cell_end(struct live_cell *c);
 void live_cell_end_now(struct live_cell *c);
@@ -120,5 +120,6 @@ void live_cell_end_unknown(struct cells *cs, const char *id);
 /* Removes what a dead cell of that name may have left: its cgroup, its socket. */
 void live_cell_clean_up(struct cells *cs, const char *id);
 
-/* Frees without ending: at the end of the daemon. Lingering cells go on. */
+/* Frees it without ending the cell, at the end of the daemon; sends what is queued for PID 1. A
+ * cell that lingers goes on. */
 void live_cell_detach(struct live_cell *c);

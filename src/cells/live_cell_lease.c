@@ -4,7 +4,7 @@
 #include "clock.h"
 #include "live_cell.h"
 
-void live_cell_send_lease(struct live_cell *c)
+void live_cell_lease_send(struct live_cell *c)
 {
 	struct err e;
 
@@ -15,7 +15,7 @@ void live_cell_send_lease(struct live_cell *c)
 	live_cell_flush(c);
 }
 
-void live_cell_set_deadline(struct live_cell *c, uint64_t deadline_ms)
+void live_cell_lease_set_deadline(struct live_cell *c, uint64_t deadline_ms)
 {
 	uint64_t now = clock_wall_ms();
 	uint64_t left = deadline_ms > now ? deadline_ms - now : 1;

@@ -19,12 +19,12 @@ static void on_orphan_program(struct live_cell *c, const struct agent_event *v)
 	(void)v;
 }
 
-const struct live_cell_events live_cell_orphan_events = { .up = on_orphan_up,
-							  .dead = on_orphan,
-							  .gone = on_orphan,
-							  .held = on_orphan_program,
-							  .failed = on_orphan_program,
-							  .synced = on_orphan };
+const struct live_cell_events live_cell_orphan_events = { .on_up = on_orphan_up,
+							  .on_dead = on_orphan,
+							  .on_gone = on_orphan,
+							  .on_held = on_orphan_program,
+							  .on_failed = on_orphan_program,
+							  .on_synced = on_orphan };
 
 void live_cell_abandon(struct live_cell *c)
 {

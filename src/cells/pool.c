@@ -97,9 +97,9 @@ static void on_cell_gone(struct live_cell *c)
 	(void)c;
 }
 
-static const struct live_cell_events pool_events = { .up = on_cell_up,
-						     .dead = on_cell_dead,
-						     .gone = on_cell_gone };
+static const struct live_cell_events pool_events = { .on_up = on_cell_up,
+						     .on_dead = on_cell_dead,
+						     .on_gone = on_cell_gone };
 
 static bool may_make(struct pool *p)
 {

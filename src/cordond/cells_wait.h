@@ -3,7 +3,7 @@
  * cells that are left (recover.c). */
 #pragma once
 
-#include "core.h"
+#include "core_run.h"
 
 struct cells_wait {
 	uint64_t began_ns;

@@ -24,7 +24,7 @@
 #include "clock.h"
 #include "config.h"
 #include "confine.h"
-#include "core.h"
+#include "core_run.h"
 #include "e2b.h"
 #include "fd_reserve.h"
 #include "fd_std.h"
@@ -38,6 +38,7 @@
 #include "policy.h"
 #include "request.h"
 #include "request_log.h"
+#include "start_error.h"
 #include "net_access.h"
 #include "seal.h"
 #include "secret_part.h"
@@ -77,6 +78,7 @@ struct daemon {
 	struct seal *seal;
 	char unfit[128]; /* why it cannot serve; "": it can */
 	struct loop_timer unfit_end;
+	int status; /* of the process, when the loop has stopped */
 };
 
 /* Called before anything is opened, which would get the numbers of descriptors that were not given.
@@ -360,6 +362,19 @@ static void on_ready(void *arg)
 		"systemd ends the server after its timeout");
 }
 
+/* Without a keeper no session can be made. If the cause does not go away by itself, the supervisor
+ * ends the server. */
+static void on_no_keeper(void *arg, const struct err *e)
+{
+	struct daemon *d = arg;
+
+	if (start_error_status(e) != SERVE_EXIT_CANNOT_START)
+		return;
+	log_error("cordond cannot start", "error=%s", e->msg);
+	d->status = SERVE_EXIT_CANNOT_START;
+	loop_stop(d->loop);
+}
+
 static bool replace_keeper(void *arg, unsigned slot)
 {
 	(void)arg;
@@ -520,8 +535,9 @@ static int start(struct daemon *d, struct err *e)
 	if (read_policy(d, e) < 0 || read_keys(d, e) < 0)
 		return -1;
 	fill_options(d, &o);
-	o.ready = on_ready;
-	o.ready_arg = d;
+	o.on_ready = on_ready;
+	o.arg = d;
+	o.on_no_keeper = on_no_keeper;
 	o.replace_keeper = replace_keeper;
 	o.replace_egress = replace_egress;
 	d->recovery_slow = (struct loop_timer){ .on_expire = on_recovery_slow, .arg = d };
@@ -534,19 +550,6 @@ static int start(struct daemon *d, struct err *e)
 	if (start_servers(d, e) < 0 || watch(d, e) < 0)
 		return -1;
 	return confine(d, &o, e);
-}
-
-/* A full disk, too few descriptors or another daemon that is still ending: the supervisor tries
- * again. */
-static bool is_passing(const struct err *e)
-{
-	static const int passing[] = { EAGAIN, EBUSY,  EDQUOT, EINTR, EIO,
-				       EMFILE, ENFILE, ENOMEM, ENOSPC };
-
-	for (size_t i = 0; i < COUNT(passing); i++)
-		if (e->sys == passing[i])
-			return true;
-	return e->code == ERR_LIMIT;
 }
 
 int main(int argc, char **argv)
@@ -579,12 +582,12 @@ int main(int argc, char **argv)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	if (start(&d, &e) < 0) {
 		log_error("cordond cannot start", "error=%s", e.msg);
-		return is_passing(&e) ? 1 : SERVE_EXIT_CANNOT_START;
+		return start_error_status(&e);
 	}
 	if (loop_run(d.loop, &e) < 0) {
 		log_error("cordond failed", "error=%s", e.msg);
 		return 1;
 	}
 	log_info("cordond ended", "");
-	return d.unfit[0] != '\0';
+	return d.unfit[0] != '\0' ? 1 : d.status;
 }

@@ -1,3 +1,4 @@
+/* allow.c - see allow.h. */
 #include "allow.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "store_key.h"
 #include "tenant.h"
 
-/* Is the name of n bytes one of a list? */
+/* Is the name of n bytes in a list? An empty list has every name. */
 static bool is_listed(const char *list, const char *name, size_t n)
 {
 	for (const char *at = list; *at != '\0';) {
@@ -46,7 +47,7 @@ static int check_network(const struct store_allow *a, const char *network, const
 	return 0;
 }
 
-/* asked: 0 is "did not say". A value of 0 is "not limited", which is more than any maximum. */
+/* asked 0: the client did not say. A value of 0 is "not limited", which is above any maximum. */
 static int narrow(const char *name, uint64_t max, uint64_t asked, uint64_t *value,
 		  const char *whose, struct err *e)
 {

@@ -7,9 +7,9 @@
 #include "session.h"
 #include "store_allow.h"
 
-/* The row was checked against the node's maxima. What the client did not ask for is lowered to what
- * is allowed; what it did ask for is refused: ERR_INVALID for a size, ERR_DENIED for a name.
- * ret_key: what the key is allowed. */
+/* Checks a row that was checked against the node's maxima. A default that is above what is allowed
+ * is lowered; a value that the client asked for is refused: ERR_INVALID for a size, ERR_DENIED for
+ * a name. ret_key: what the key is allowed. */
 int allow_session(struct core *c, const struct tenant *t, const struct session_spec *spec,
 		  struct store_session *row, struct store_allow *ret_key, struct err *e) MUST_USE;
 
@@ -23,8 +23,9 @@ int allow_network(struct core *c, const struct tenant *t, const struct store_act
 int allow_timeout_max(struct core *c, const struct tenant *t, const struct store_actor *who,
 		      uint64_t *ret_ms, struct err *e) MUST_USE;
 
-/* The key's own; all zeros if key_id is "" or there is no such key. Fails if the store does. */
+/* What the key allows; all zeros if key_id is "" or there is no such key. Fails if the store does.
+ */
 int allow_of_key(struct core *c, const char *key_id, struct store_allow *ret,
 		 struct err *e) MUST_USE;
-/* Has it anything that narrows? */
+/* Does it forbid anything at all? */
 bool allow_is_narrow(const struct store_allow *a);

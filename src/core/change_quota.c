@@ -1,9 +1,10 @@
-/* change_quota.c - how many bytes of policies and values of secrets a tenant may change in a time.
- * Each change is parsed, stored, sent to egress and parsed there: the work is in proportion to the
- * bytes, and it is done in the loops that serve all tenants. A bucket of bytes, full at first. */
+/* change_quota.c - see change_quota.h. Each change is parsed, stored, sent to egress and parsed
+ * there: the work is in proportion to the bytes, and it is done in the loops that serve all
+ * tenants. So each tenant has a bucket of bytes, full at first. */
+#include "change_quota.h"
+
 #include "clock.h"
 #include "core_private.h"
-#include "tenant.h"
 
 #define BURST (1U << 20)
 #define PER_SECOND (256U << 10)
@@ -23,9 +24,9 @@ static void refill(struct tenant *t, uint64_t now)
 	t->changed_at_ns += ms * CLOCK_MS; /* the rest counts next time */
 }
 
-int tenant_change_room(struct tenant *t, size_t bytes, struct err *e)
+int change_quota_take(struct tenant *t, size_t bytes, struct err *e)
 {
-	/* One that is longer than the bucket is refused for its length by others. */
+	/* A document longer than the bucket is refused for its length elsewhere. */
 	uint64_t want = bytes < BURST ? bytes : BURST;
 
 	refill(t, clock_now_ns());

@@ -1,3 +1,4 @@
+/* core_metrics.c - see core_metrics.h. A metric is a line of defs, and its number in the enum. */
 #include "core_metrics.h"
 
 #include <stdio.h>
@@ -6,7 +7,6 @@
 #include "buf.h"
 #include "core_private.h"
 #include "metrics.h"
-#include "quota.h"
 #include "session.h"
 #include "session_parts.h"
 #include "templates.h"
@@ -115,7 +115,7 @@ void core_metrics_setup(void)
 	metrics_setup(defs, COUNT(defs));
 }
 
-/* The place of a word in a list; those that are in none are not counted. */
+/* The place of a word in a list, or -1: a word that is in none is not counted. */
 static int place(const char *const *list, size_t n, const char *word)
 {
 	for (size_t i = 0; i < n; i++)
@@ -153,7 +153,7 @@ void core_metrics_refused(enum err_reason why)
 		metrics_add(M_REFUSED, (unsigned)at, 1);
 }
 
-/* A counter that is kept elsewhere. */
+/* Raises a counter to the value that is kept elsewhere. */
 static void catch_up(unsigned metric, unsigned label, uint64_t to)
 {
 	uint64_t now = (uint64_t)metrics_get(metric, label);

@@ -1,4 +1,5 @@
-/* core_metrics.h - the node's metrics: what is counted, and the text that Prometheus reads. */
+/* core_metrics.h - the node's metrics: what is counted, and the text that Prometheus reads. The
+ * functions that count are called where things happen; core_metrics_write() reads the rest. */
 #pragma once
 
 #include "core.h"
@@ -6,28 +7,34 @@
 
 struct buf;
 
-enum core_metrics_outcome { GAUGES_EXITED, GAUGES_KILLED, GAUGES_FAILED, GAUGES_OUTCOMES };
+enum core_metrics_outcome {
+	CORE_METRICS_EXITED,
+	CORE_METRICS_KILLED,
+	CORE_METRICS_FAILED,
+	CORE_METRICS_OUTCOMES
+};
 
 void core_metrics_request(int status, uint64_t ns);
 void core_metrics_created(uint64_t ns, bool from_pool);
 void core_metrics_executed(uint64_t ns, enum core_metrics_outcome outcome, const char *limit);
 void core_metrics_refused(enum err_reason why);
-/* Polled watchers of directories, and the bytes of events that wait in them. */
+/* Sets the number of polled watchers of directories, and the bytes of events that wait in them. */
 void core_metrics_watchers(size_t n, size_t bytes);
-/* Connections of clients, and what is in memory for them. */
+/* The connections of clients, and what is in memory for them. */
 struct core_metrics_clients {
 	size_t connections, unkeyed;
 	struct byte_account held;
 };
 void core_metrics_clients(const struct core_metrics_clients *g);
-/* Of cordon-egress and what went through it. */
+/* cordon-egress and what went through it. */
 struct core_metrics_network {
 	unsigned processes, up; /* of cordon-egress: how many there should be, and are connected */
 	unsigned sessions;	/* that have a network now */
 	uint64_t broken, invalid, records, refused, bytes_in, bytes_out, requests;
 };
 void core_metrics_network(const struct core_metrics_network *n);
-/* Everything, with what is read now (sessions by state, cell memory, pool). */
+/* Writes all metrics, after reading what is not counted: sessions by state, cell memory, the pool.
+ */
 int core_metrics_write(struct core *c, struct buf *b, struct err *e) MUST_USE;
 
 struct core_metrics_pool {

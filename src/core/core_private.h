@@ -28,9 +28,7 @@
 
 #define CORE_BUCKETS 4096
 
-/* Exit codes of executions, as shells have them. */
-
-/* Where tenant_remove.c is. */
+/* How far the removal of a tenant is (tenant_remove.c). */
 struct tenant_removal {
 	struct core *core;
 	struct job job;
@@ -40,12 +38,12 @@ struct tenant_removal {
 struct tenant {
 	struct tenant *next;
 	struct store_tenant row;
-	/* what its live sessions have been promised */
+	/* the sums of the limits of its live sessions */
 	uint64_t sessions, memory_bytes, disk_bytes, pids;
 	struct record_count kept[RECORD_KINDS];
 	/* token bucket, in thousandths of a session */
 	uint64_t tokens_milli, tokens_at_ns;
-	struct session *queue, **queue_end; /* waiting to be made, oldest first */
+	struct session *queue, **queue_end; /* waiting for room, oldest first */
 	unsigned queued;
 	struct key_use *key_uses; /* owned; key_sessions.c */
 	unsigned requests;	  /* being answered */
@@ -55,8 +53,8 @@ struct tenant {
 	struct job_queue work;
 	struct log_removal removal;
 	struct tenant_removal end;
-	uint64_t keys_milli, keys_at_ns;      /* how many it may make, see key_quota.c */
-	uint64_t change_bytes, changed_at_ns; /* of policies and secrets, see change_quota.c */
+	uint64_t keys_milli, keys_at_ns;      /* token bucket of new keys, key_quota.c */
+	uint64_t change_bytes, changed_at_ns; /* token bucket of bytes, change_quota.c */
 	struct byte_account account;	      /* kept by src/net on its behalf */
 	char *policy;			      /* owned: its layer; "": none */
 };
@@ -67,12 +65,13 @@ struct core {
 	struct core_options o;
 	struct cells cells;
 	bool keeper_hung;	 /* the last keeper to go did not answer */
+	bool keeper_seen;	 /* at least one has been ready */
 	uint32_t keepers_wanted; /* slots whose keeper the supervisor is still to be asked for */
 	int output_fd;		 /* owned: STATE/output */
 	char boot_id[40];
 	uint64_t started_ns;
 	bool recovered, draining;
-	int64_t clock_ahead_ms; /* of the wall clock, before the other */
+	int64_t clock_ahead_ms; /* wall clock minus monotonic clock, at the last look */
 
 	struct session *sessions[CORE_BUCKETS];
 	unsigned live;			     /* sessions, the queued ones not counted */
@@ -86,10 +85,12 @@ struct core {
 	unsigned requests;	 /* of all of them */
 	unsigned diffs;		 /* being read */
 	struct grant *grants;	 /* what is open because of a key */
-	struct loop_task revoke; /* tells those that are revoked */
-	struct tenant *turn;	 /* whose queue is looked at next */
-	struct loop_timer queue_turn;
-	struct session *stopped; /* to be written as such, see session_stopped.c */
+	struct loop_task revoke; /* calls the owners of revoked grants */
+	/* session_queue.c */
+	unsigned queued;	       /* sessions in the queues of all tenants */
+	struct tenant *next_tenant;    /* whose queue is looked at next */
+	struct loop_timer queue_timer; /* serves the queues */
+	struct session *stopped;       /* whose last record is to be written, session_stopped.c */
 	struct loop_timer write_stopped;
 	struct template_version *templates; /* all versions, see templates.h */
 	uint64_t pool_hits, pool_misses;    /* of versions that are gone */
@@ -108,15 +109,15 @@ struct core {
 	struct sampling sampling;
 	uint64_t cell_memory_bytes; /* of all cells, at the last look */
 	struct event_log_listener *listeners;
-	struct loop_task tell_listeners;
+	struct loop_task notify_listeners;
 	struct mask *mask;	  /* owned: the operator's patterns; NULL: none */
 	struct loop_timer chores; /* once a second */
 	uint64_t chores_done;
 	void *parts[CORE_PARTS_MAX]; /* owned by the parts */
-	struct loop_task changes;    /* session_parts.c: tells the parts of changes */
+	struct loop_task changes;    /* session_parts.c: calls the parts for changed sessions */
 };
 
-/* One that ended a moment ago, by its process id. */
+/* An execution that ended lately, by its process id. */
 #define EXECUTION_PAST 32
 struct execution_past {
 	uint32_t pid;
@@ -132,10 +133,10 @@ struct session {
 	struct store_session row;
 	char *texts;		  /* owned: what the row points into */
 	char *network, *policy;	  /* owned: the same, after a change */
-	struct store_actor actor; /* who asked for the last change of its state */
+	struct store_actor actor; /* on whose behalf its state was changed last */
 	struct meter meter;
-	struct store_actor waker;	  /* who asked for it to run while it was being paused */
-	struct live_cell *cell;		  /* owned; NULL before and after */
+	struct store_actor waker; /* on whose behalf it is resumed after a pause under way */
+	struct live_cell *cell;	  /* owned; NULL before and after */
 	uint64_t key_max, key_per_minute; /* of its key: key_sessions.c; 0: no limit */
 	bool key_counted;
 	bool counted;		      /* in the sums of core and tenant */
@@ -153,7 +154,7 @@ struct session {
 	uint64_t text_bytes; /* in those records */
 	uint64_t kept_bytes; /* in the logs of all of them */
 	struct completions when_running, when_paused, when_over;
-	struct loop_task tell; /* that it is running */
+	struct loop_task notify_running; /* ends when_running, if it is usable */
 	unsigned holds;
 	uint64_t used_ns;
 	struct loop_timer timer; /* the nearest of its deadlines */
@@ -169,14 +170,14 @@ struct session {
 	struct execution_past *past;   /* owned; a ring of EXECUTION_PAST, NULL until needed */
 	unsigned npast;
 	void *parts[CORE_PARTS_MAX]; /* owned by the parts: session_parts.h */
-	bool changed;		     /* the parts are still to be told */
+	bool changed;		     /* on_changed of the parts is still to be called */
 	bool starting;		     /* created by this daemon, and not usable yet */
 	struct mask *mask;	     /* owned; NULL: the node's */
 	struct {
 		uint64_t at_ns;
 		size_t left;
 	} mask_turn;	  /* bytes of output that may be masked in the turn that began at at_ns */
-	uint64_t covered; /* values of secrets and matches of patterns in its output so far */
+	uint64_t covered; /* places in its output that were masked so far */
 };
 
 struct execution {
@@ -192,14 +193,14 @@ struct execution {
 	struct loop_fd watch_in, watch_out[2];
 	bool started; /* its descriptors have come */
 	bool stdin_open, ended, complete, unsaved, killed, close_wanted, background;
-	bool draining;	 /* what is due at its end moves, see output_quota_make() */
+	bool draining;	 /* the output before its end is being moved: it waits for no room */
 	bool forget_due; /* FORGET is sent to PID 1 after all waiters were called */
 	bool killing;	 /* PID 1 will say when the tree is dead */
 	char why[160];	 /* what row.error points to, if it is not a constant */
 	bool signalled;
 	enum execution_fault fault;
 	int fault_sys;
-	bool owed; /* its descriptors are on their way */
+	bool owed; /* descriptors are reserved for it, execution_fds_settled() */
 	uint32_t pid;
 	uint64_t started_ns;
 	uint64_t paused_before_ms; /* of its session, then */
@@ -214,5 +215,5 @@ struct execution {
 	struct loop_timer hold_timer;
 	struct completions when_ended, when_dead, when_room;
 	struct execution_follower *followers;
-	struct loop_task tell; /* followers */
+	struct loop_task notify; /* calls its followers */
 };

@@ -1,16 +1,16 @@
 /* dial.c - theory of operation
  *
- * A call asks PID 1, gets a socket that may still be connecting, waits until it is, and is held by
- * the caller until it cancels. All of a session's calls are in its list: the list is the
- * count, and when the session ends, each ends with an error or, if held, is taken out of the list.
+ * A call asks PID 1, gets a socket that may still be connecting, waits until it is connected, and
+ * is held by the caller until it cancels. All calls of a session are in its list. When the session
+ * ends, each of them ends with an error or, if a caller holds it, is taken out of the list.
  *
- * It is a completion in all but its type, as the answer is a descriptor that stays held: out of
- * every list before done is called, done is called once, and only from the loop, with a deadline of
- * WAIT_MS.
+ * A call follows the rules of a completion, although its result is a descriptor that stays held: it
+ * is out of every list before on_done is called, on_done is called once and only from the loop, and
+ * it has a deadline, WAIT_MS.
  *
- * One of an adopted cell waits until its PID 1 has said of which version it is. Sometimes a refusal
- * is known only here, after PID 1 had no reason to try the other address: then it is asked again,
- * once. */
+ * A call to an adopted cell waits until PID 1 has reported its version. PID 1 connects to
+ * 127.0.0.1 and, if that is refused, to ::1. On a busy machine the refusal of the first is known
+ * only here: then PID 1 is asked once more. */
 #include "dial.h"
 
 #include <assert.h>
@@ -49,14 +49,15 @@ struct dial_call {
 
 static int ask(struct dial_call *k, struct err *e) MUST_USE;
 
-static void paid(struct dial_call *k)
+/* Ends the reservation of its descriptor. */
+static void settle_fds(struct dial_call *k)
 {
 	if (k->owed)
 		k->session->core->cells.fds.owed--;
 	k->owed = false;
 }
 
-/* Out of the session: it does not count there any more. */
+/* Takes the call out of its session, where it is not counted any more. */
 static void detach(struct dial_call *k)
 {
 	struct session *s = k->session;
@@ -65,7 +66,7 @@ static void detach(struct dial_call *k)
 		return;
 	LIST_REMOVE(k);
 	s->ndials--;
-	paid(k);
+	settle_fds(k);
 	if (s->cell != NULL)
 		live_cell_remove(s->cell, &k->program);
 	k->session = NULL;
@@ -88,10 +89,10 @@ static void fail(struct dial_call *k, const struct err *e)
 	const struct err copy = *e; /* it may be in the call */
 
 	release(k);
-	d->done(d, -1, &copy);
+	d->on_done(d, -1, &copy);
 }
 
-/* What the kernel said of a connection that did not come about. */
+/* Ends a call with the error of the kernel. */
 static void fail_with(struct dial_call *k, int sys)
 {
 	struct err e;
@@ -120,7 +121,7 @@ static void connected(struct dial_call *k)
 	loop_remove(k->loop, &k->watch);
 	loop_timer_cancel(k->loop, &k->timer);
 	k->held = true;
-	d->done(d, k->fd, NULL);
+	d->on_done(d, k->fd, NULL);
 }
 
 static void ask_or_fail(struct dial_call *k)
@@ -154,7 +155,7 @@ static void on_writable(struct loop_fd *f, uint32_t events)
 		return;
 	}
 	if (sys == 0 && getpeername(k->fd, (struct sockaddr *)&peer, &len) < 0)
-		sys = errno; /* it never was a connection, or is none any more */
+		sys = errno; /* not connected, or not any more */
 	if (sys != 0)
 		fail_with(k, sys);
 	else
@@ -168,9 +169,9 @@ static void on_program(struct live_program *p, struct live_cell *c, enum agent_t
 	struct err e;
 
 	if (type != AGENT_DIALED || !k->asked || k->fd >= 0)
-		return; /* PID 1 lies */
+		return; /* PID 1 was not asked: it is untrusted */
 	k->asked = false;
-	paid(k);
+	settle_fds(k);
 	if (v->sys != 0) {
 		fail_with(k, v->sys);
 		return;
@@ -181,7 +182,7 @@ static void on_program(struct live_program *p, struct live_cell *c, enum agent_t
 		fail(k, &e);
 }
 
-/* PID 1 has said who it is. */
+/* Sends the request; PID 1 has reported its version. */
 static int ask(struct dial_call *k, struct err *e)
 {
 	struct live_cell *c = k->session->cell;
@@ -231,7 +232,7 @@ static int check(struct session *s, uint16_t port, struct err *e)
 			e->reason = REASON_GONE;
 		return -1;
 	}
-	/* An older PID 1 would connect to its door. */
+	/* An older PID 1 would connect to the listener of cordon-egress. */
 	if (port == 0 || port == AGENT_EGRESS_PORT)
 		return err_set(e, ERR_NOT_FOUND, "session %s: no program listens at port %u",
 			       s->row.id, port);
@@ -257,9 +258,9 @@ void dial_start(struct session *s, uint16_t port, struct dial *d)
 	k->watch = (struct loop_fd){ .fd = -1, .on_ready = on_writable, .arg = k };
 	k->timer = (struct loop_timer){ .on_expire = on_timer, .arg = k };
 	k->later = (struct loop_task){ .on_run = on_fail_later, .arg = k };
-	k->program.event = on_program;
+	k->program.on_event = on_program;
 	if (check(s, port, &k->err) < 0) {
-		k->session = NULL; /* it never was one of its calls */
+		k->session = NULL; /* it is not in the session's list */
 		loop_defer(l, &k->later);
 		return;
 	}

@@ -1,10 +1,10 @@
 /* dial.h - connections to ports inside a session's cell. PID 1 makes them and passes them out: the
  * daemon itself cannot connect to anything.
  *
- * The socket is hostile, as all that comes from a cell: PID 1 may hold it too, and may make it
- * block again at any time. So read and write it with recv(2), send(2) and MSG_DONTWAIT (or
- * splice(2) with SPLICE_F_NONBLOCK) only, and let dial_cancel() close it, who knows how not to be
- * held up. */
+ * The socket is untrusted, as all that comes from a cell: PID 1 may hold it too, and may make it
+ * block at any time. So callers read and write it only with recv(2), send(2) and MSG_DONTWAIT (or
+ * splice(2) with SPLICE_F_NONBLOCK), and only dial_cancel() closes it, because close(2) could
+ * block. */
 #pragma once
 
 #include "session.h"
@@ -13,11 +13,11 @@
 
 struct dial_call;
 
-/* A member of a structure of the caller; stays where it is until done has an error or it is
- * cancelled. All zero but for done and arg before the first use. */
+/* A member of a structure of the caller; stays where it is until on_done has an error or it is
+ * cancelled. All zero but for on_done and arg before the first use. */
 struct dial {
-	/* It is connected: fd is lent until dial_cancel(). Or it is not: fd is -1, e says why, and
-	 * d is free for another start.
+	/* Called once. Connected: fd is the caller's to use until dial_cancel(). Failed: fd is -1,
+	 * e says why, and d can be started again.
 	 *
 	 * ERR_NOT_FOUND	no program listens at that port
 	 * REASON_QUOTA_CONNECTIONS	DIAL_MAX
@@ -26,19 +26,19 @@ struct dial {
 	 * ERR_UNSUPPORTED	the cell was made by an older version, or has no network at all
 	 * ERR_SYSTEM		sys is ETIMEDOUT: neither connected nor refused within 5 s; others
 	 */
-	void (*done)(struct dial *d, int fd, const struct err *e);
+	void (*on_done)(struct dial *d, int fd, const struct err *e);
 	void *arg;		/* the caller's */
 	struct dial_call *call; /* the core's; NULL: nothing is under way or held */
 };
 
-/* The session must be running (session_use). done comes once, later, never from inside the call,
+/* The session must be running (session_use). on_done comes once, later, never from inside the call,
  * unless dial_cancel() comes first. Port 0 is refused like a port without a listener. */
 void dial_start(struct session *s, uint16_t port, struct dial *d);
 
-/* Gives up waiting, or closes the connection: what the other side has not taken by now is lost. The
- * session may be gone. Harmless if nothing is under way or held. */
+/* Stops waiting, or closes the connection: bytes that the peer has not read by now are lost.
+ * Allowed after the session has gone, and if nothing is under way or held. */
 void dial_cancel(struct dial *d);
 
-/* The core's: the session is over. Requests under way end with that error; connections that are
- * held stay with their holders. */
+/* For session_stop.c: the session is over. Requests under way end with that error; connections that
+ * callers hold stay open until dial_cancel(). */
 void dial_all_lost(struct session *s, const struct err *e);

@@ -1,3 +1,4 @@
+/* event_log.c - see event_log.h. */
 #include "event_log.h"
 
 #include <stdarg.h>
@@ -11,9 +12,8 @@
 
 #define DATA_MAX 2048
 
-/* Only those of the event's tenant, and of its session if they follow one, have something to read.
- */
-static void tell_later(struct core *c, const struct store_event *row)
+/* Marks the listeners of the event's tenant, and of its session if they follow one. */
+static void notify_later(struct core *c, const struct store_event *row)
 {
 	bool any = false;
 
@@ -22,7 +22,7 @@ static void tell_later(struct core *c, const struct store_event *row)
 		    (l->session[0] == '\0' || strcmp(l->session, row->session) == 0))
 			any = l->due = true;
 	if (any)
-		loop_defer(c->loop, &c->tell_listeners);
+		loop_defer(c->loop, &c->notify_listeners);
 }
 
 int event_log_append(struct core *c, const struct store_actor *actor, const char *tenant,
@@ -46,7 +46,7 @@ int event_log_append(struct core *c, const struct store_actor *actor, const char
 	if (store_event_append(c->store, &row, NULL, e) < 0)
 		return -1;
 	record_bounds_add(c, tenant_find(c, tenant), RECORD_EVENT, 1);
-	tell_later(c, &row);
+	notify_later(c, &row);
 	return 0;
 }
 
@@ -60,7 +60,7 @@ void event_log_unlisten(struct event_log_listener *l)
 	LIST_REMOVE(l);
 }
 
-void event_log_tell(struct loop_task *t)
+void event_log_on_notify(struct loop_task *t)
 {
 	struct core *c = t->arg;
 
@@ -69,6 +69,6 @@ void event_log_tell(struct loop_task *t)
 		if (!l->due)
 			continue;
 		l->due = false;
-		l->more(l);
+		l->on_events(l);
 	}
 }

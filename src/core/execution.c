@@ -32,8 +32,8 @@
 #include "output_quota.h"
 #include "rand.h"
 #include "record_quota.h"
-#include "session_lifecycle.h"
 #include "session_parts.h"
+#include "session_timer.h"
 #include "sha256.h"
 #include "usage.h"
 
@@ -65,8 +65,8 @@ static struct execution *new_execution(struct session *s)
 	x->session = s;
 	x->in = x->out[0] = x->out[1] = x->log.fd = -1;
 	x->watch_in.fd = x->watch_out[0].fd = x->watch_out[1].fd = -1;
-	x->program.event = on_program;
-	x->tell = (struct loop_task){ .on_run = execution_tell_followers, .arg = x };
+	x->program.on_event = on_program;
+	x->notify = (struct loop_task){ .on_run = execution_on_notify, .arg = x };
 	LIST_PUSH(&s->executions, x);
 	return x;
 }
@@ -84,7 +84,7 @@ void execution_free(struct execution *x)
 	while (x->followers != NULL)
 		execution_unfollow(x->followers);
 	execution_prepare_cancel(x);
-	loop_task_cancel(s->core->loop, &x->tell);
+	loop_task_cancel(s->core->loop, &x->notify);
 	loop_timer_cancel(s->core->loop, &x->late);
 	core_job_cancel(s->core, &x->drain);
 	execution_fds_settled(x);
@@ -110,8 +110,8 @@ static int record(struct execution *x, const struct execution_spec *spec, struct
 	const char *cwd = spec->cwd == NULL ? "" : spec->cwd;
 	const char *text = spec->keep_text && spec->text != NULL ? spec->text : "";
 	const char *client = spec->client == NULL ? "" : spec->client;
-	/* One byte more than is kept shows that it was cut. */
-	size_t part = session_redact_part(x->session, text, RECORD_TEXT_MAX + 1);
+	/* One byte more than is kept, so that record_quota_cut() sees a text that is too long. */
+	size_t part = session_redact_len(x->session, text, RECORD_TEXT_MAX + 1);
 	size_t cwd_len = strlen(cwd) + 1, text_len = part + 1;
 	size_t client_len = strlen(client) + 1;
 
@@ -191,7 +191,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	s->core->cells.fds.owed += FD_BUDGET_EACH;
 	session_touch(s);
 	if (!execution_prepare(x, spec) && execution_send(x, spec, e) < 0) {
-		/* It has a record already: that says what happened. */
+		/* Its record is in the store already, and gets the error. */
 		x->row.error_code = e->code;
 		execution_lost(x);
 		return NULL;
@@ -200,16 +200,16 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	return x;
 }
 
-/* ---- how it went */
+/* ---- its outcome */
 
 static void set_error(struct execution *x, enum err_code code, const char *text)
 {
 	x->row.error_code = code;
-	x->row.error = text; /* a constant of ours, or x->why */
+	x->row.error = text; /* a constant, or x->why */
 }
 
-/* Which limit ended it, if it did not end well. The counters are the cell's: with several
- * executions at once the first to end after a hit is the one that is blamed. */
+/* The name of the limit that ended the execution, or "". The counters are the cell's: if several
+ * executions run, the first to end after a limit was hit gets its name. */
 static const char *find_limit(struct execution *x, const struct agent_event *v)
 {
 	struct session *s = x->session;
@@ -261,7 +261,7 @@ static int save(struct execution *x, struct err *e)
 	return -1;
 }
 
-/* The outcome is known. If it cannot be written now, PID 1 goes on holding it. */
+/* If the outcome cannot be written now, PID 1 goes on holding it. */
 void execution_finish(struct execution *x)
 {
 	struct session *s = x->session;
@@ -287,9 +287,9 @@ void execution_finish(struct execution *x)
 	s->used_ns = clock_now_ns();
 	session_plan_timer(s);
 	core_metrics_executed(s->used_ns - x->started_ns,
-			      x->row.state == EXECUTION_EXITED	 ? GAUGES_EXITED
-			      : x->row.state == EXECUTION_KILLED ? GAUGES_KILLED
-								 : GAUGES_FAILED,
+			      x->row.state == EXECUTION_EXITED	 ? CORE_METRICS_EXITED
+			      : x->row.state == EXECUTION_KILLED ? CORE_METRICS_KILLED
+								 : CORE_METRICS_FAILED,
 			      x->row.limit);
 	log_debug("execution ended", "session_id=%s execution_id=%s state=%s exit_code=%d limit=%s",
 		  x->row.session, x->row.id,
@@ -377,11 +377,11 @@ static void on_started(struct execution *x, struct live_cell *c, const struct ag
 {
 	struct err e;
 
-	/* Once, and not from the dead. What was not taken is closed with the next message. */
+	/* Descriptors that are not taken here are closed with the next message. */
 	if (x->started || x->ended)
 		return;
 	x->started = true;
-	x->row.mark = v->mark; /* saved with the outcome: it may leave children behind */
+	x->row.mark = v->mark; /* written with the outcome: children may live on */
 	if (execution_take_fds(x, c, v, &e) < 0) {
 		execution_give_up(x, false,
 				  "the output cannot be read: the daemon is out of memory");
@@ -416,7 +416,7 @@ static void on_program(struct live_program *p, struct live_cell *c, enum agent_t
 		on_tree_dead(x);
 }
 
-/* ---- after a daemon's death */
+/* ---- recovery */
 
 int execution_recover(struct session *s, const struct store_execution *row, struct err *e)
 {
@@ -437,7 +437,7 @@ int execution_recover(struct session *s, const struct store_execution *row, stru
 	output_quota_count(x, 0);
 	x->ended = x->row.ended_ms != 0;
 	if (x->log.cut &&
-	    x->log.said[0] < x->row.out_bytes) /* the log does not know what it left out */
+	    x->log.said[0] < x->row.out_bytes) /* the log does not count what it left out */
 		x->log.said[0] = x->row.out_bytes;
 	if (x->log.cut && x->log.said[1] < x->row.err_bytes)
 		x->log.said[1] = x->row.err_bytes;
@@ -459,10 +459,10 @@ void execution_adopt(struct execution *x, struct live_cell *c, const struct agen
 	struct err e;
 
 	if (x->program.handle != 0)
-		return; /* told twice */
+		return; /* PID 1 reported it twice */
 	live_cell_add_held(c, &x->program, v->handle);
 	if (x->killing && agent_send_kill_tree(&c->agent, v->handle, 0, &e) < 0)
-		on_tree_dead(x); /* the channel is gone, and the cell will be */
+		on_tree_dead(x); /* the channel is gone, and the cell follows */
 	x->stdin_open = (v->flags & AGENT_HAS_STDIN) != 0;
 	if ((v->flags & AGENT_IS_STARTING) != 0)
 		return;
@@ -486,12 +486,11 @@ void execution_adopt(struct execution *x, struct live_cell *c, const struct agen
 void execution_adopt_failed(struct execution *x, struct live_cell *c, const struct agent_event *v)
 {
 	if (x->program.handle != 0)
-		return; /* told twice */
+		return; /* PID 1 reported it twice */
 	live_cell_add_held(c, &x->program, v->handle);
 	on_failed(x, v);
 }
 
-/* Its cell is gone, or never knew it. */
 void execution_lost(struct execution *x)
 {
 	execution_drain_last(x);

@@ -1,4 +1,8 @@
-/* execution.h - one command in a session: started, followed, fed, ended, recorded. */
+/* execution.h - one command in a session, from its start to its record. Called by the interfaces;
+ * the last part is for the core's own files.
+ *
+ * execution.c has its life, execution_io.c its streams, execution_calls.c what others read and ask
+ * of it, execution_kill.c the end of what it left behind. */
 #pragma once
 
 #include "core.h"
@@ -18,7 +22,7 @@ enum execution_state {
 
 const char *execution_state_name(enum execution_state s);
 
-/* kind of a row */
+/* The column `kind` of a row. */
 enum execution_kind { EXECUTION_FOREGROUND, EXECUTION_BACKGROUND, EXECUTION_KINDS };
 
 struct execution_spec {
@@ -35,46 +39,48 @@ struct execution_spec {
 	bool background;
 	bool keep_text;	  /* record the command itself, not only its hash */
 	const char *text; /* what was asked for, for the record */
-	/* Of the interface that asks, opaque here; forgotten when it ended. "" or NULL: none. */
+	/* What the interface keeps with it, opaque here and deleted at its end. "" or NULL: none.
+	 */
 	const char *client;
 	const char *secrets; /* lines of secret_spec.h that only this execution has; NULL: none */
-	const struct store_actor *actor; /* who asks; NULL: the server itself */
+	const struct store_actor *actor; /* on whose behalf; NULL: the server itself */
 };
 
-/* The session must be running (session_use). The record is in the store when this returns. */
+/* Starts a command. The session must be running (session_use()). The record is in the store when
+ * this returns. */
 struct execution *execution_start(struct session *s, const struct execution_spec *spec,
 				  struct err *e) MUST_USE;
 
 /* The record of any execution of that session, live or ended. */
 int execution_get(struct core *c, const char *session_id, const char *id,
 		  struct store_execution *ret, struct err *e) MUST_USE;
-/* The live one of that id, or NULL. */
+/* The live execution of that id, or NULL. */
 struct execution *execution_live(struct session *s, const char *id);
-/* The live one whose processes have this mark (file_msg_process), or NULL. */
+/* The live execution whose processes have this mark (file_msg_process), or NULL. */
 struct execution *execution_by_mark(struct session *s, uint64_t mark);
 
-/* The id of one with this pid that ended at most 30 seconds ago, or NULL. */
+/* The id of an execution with this pid that ended at most 30 seconds ago, or NULL. */
 const char *execution_past_by_pid(struct session *s, uint32_t pid);
-/* The live one after x, in no order; NULL: the first. */
+/* The live execution after x, in no order; x NULL: the first. */
 struct execution *execution_next(struct session *s, struct execution *x);
-/* All live ones, in no order. */
+/* Calls see for every live execution of the session, in no order. */
 void execution_each(struct session *s, void (*see)(struct execution *x, void *arg), void *arg);
 
 const struct store_execution *execution_row(const struct execution *x);
-/* Inside the cell; 0 before it runs. */
+/* Its process id inside the cell; 0 before it runs. */
 uint32_t execution_pid(const struct execution *x);
-/* What the built-in "processes" shows as the mark of all that it started. */
+/* The mark that the built-in "processes" shows for every process that it started. */
 uint64_t execution_mark(const struct execution *x);
 bool execution_ended(const struct execution *x);
 /* Ended, and no process holds its output open. */
 bool execution_complete(const struct execution *x);
-/* A client sent it a signal. Not kept over a restart of the daemon. */
+/* Has a client sent it a signal? Not known any more after a restart of the daemon. */
 bool execution_signalled(const struct execution *x);
 
 /* Why some of its output was not kept: one of output.h's reasons, "" if all was. */
 const char *execution_cut(const struct execution *x);
 
-/* What kept a failed one from running, and the errno. */
+/* What kept a failed execution from running, and the errno. */
 enum execution_fault {
 	EXECUTION_NO_FAULT,
 	EXECUTION_NO_USER,
@@ -84,43 +90,44 @@ enum execution_fault {
 };
 enum execution_fault execution_fault(const struct execution *x, int *ret_sys);
 
-/* w ends when it has ended (outcome known and output up to then in the log), or soon if it already
- * has. Inside done the execution and its row are still there. */
+/* w ends when the execution has ended (its outcome is known and its output up to then is in the
+ * log), or soon if it already has. In w's callback the execution and its row can still be read. */
 void execution_wait(struct execution *x, struct completion *w);
 
-/* Kills the whole tree; w ends when it is dead. */
+/* Kills the execution with all processes that it started; w ends when they are dead. */
 void execution_kill(struct execution *x, struct completion *w);
-/* The same for one that is not live any more, but may have left children: the mark in its row. Its
- * session must be running (session_use). ERR_LIMIT: too many at once, or some are left. */
+/* The same for an execution that is not live any more but may have left children, by the mark in
+ * its row. The session must be running (session_use()). ERR_LIMIT: too many at once, or some
+ * processes are left. */
 void execution_kill_ended(struct session *s, uint64_t mark, struct completion *w);
 int execution_signal(struct execution *x, int sig, struct err *e) MUST_USE;
 int execution_resize(struct execution *x, uint16_t rows, uint16_t cols, struct err *e) MUST_USE;
 
-/* Gives bytes to its stdin; returns how many were taken: 0 means full, and w (if not NULL) ends
- * when there is room. -1: it has no open stdin (any more). */
+/* Writes to its standard input; returns how many bytes were taken. 0: the pipe is full, and w (if
+ * not NULL) ends when there is room. -1: its standard input is closed, or it never had one. */
 ssize_t execution_input(struct execution *x, const void *data, size_t len, struct completion *w,
 			struct err *e);
 void execution_close_input(struct execution *x);
 
-/* Tells f->more whenever its log grew or its state changed, coalesced per turn. A live execution
- * with a follower stays in memory, even complete, so that execution_row() can be read; if its cell
- * dies it is complete. Unfollow when done. */
+/* Calls f->on_progress when its log has grown or its state has changed, at most once in a turn of
+ * the loop. An execution with a follower stays in memory, even complete, so that execution_row()
+ * can be read, until execution_unfollow(). */
 struct execution_follower {
 	struct execution_follower *next, **link; /* the core's */
 	struct execution *execution;		 /* NULL: not following (any more) */
-	void (*more)(struct execution_follower *f);
+	void (*on_progress)(struct execution_follower *f);
 	void *arg; /* the caller's */
 };
 void execution_follow(struct execution *x, struct execution_follower *f);
 void execution_unfollow(struct execution_follower *f);
 
-/* Opens its log for output_read(); *ret_fd is -1 if it said nothing (yet: try again when told of
- * more), or if nothing of it is kept (execution_log_lost()). The caller closes it; until then the
- * log is not removed to make room for others of its session. */
+/* Opens its log for output_read(). *ret_fd is -1 if there is no output so far (a follower tries
+ * again on progress), or if none of it is kept (execution_log_lost()). The caller closes it; until
+ * then the log is not removed to make room for others of the session. */
 int execution_log(struct core *c, const char *session_id, const char *id, int *ret_fd,
 		  struct err *e) MUST_USE;
 
-/* Of an execution that has no log: did it say something all the same? */
+/* Did an execution without a log have output, which is not kept? */
 bool execution_log_lost(const struct store_execution *row);
 
 /* For the part that checks the secrets of a new execution: what the record gets. */
@@ -134,19 +141,20 @@ int execution_send(struct execution *x, const struct execution_spec *spec, struc
 struct live_cell;
 struct agent_event;
 
-/* One of an earlier daemon, by its row; PID 1 then says whether it holds it. */
+/* Restores an execution of an earlier daemon from its row; PID 1 then reports whether it holds it.
+ */
 int execution_recover(struct session *s, const struct store_execution *row, struct err *e) MUST_USE;
-/* PID 1 holds it; or it failed to start, and the earlier daemon may not know. */
+/* PID 1 holds it; or it failed to start, which the earlier daemon may not have seen. */
 void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v);
 void execution_adopt_failed(struct execution *x, struct live_cell *c, const struct agent_event *v);
 struct execution *execution_by_handle(struct session *s, uint32_t handle);
-/* It exited, and what it wrote is in its log. */
+/* The execution exited, and what it wrote is in its log. */
 void execution_exited(struct execution *x);
-/* Its cell is gone, or does not know it. */
+/* Its cell is gone, or PID 1 does not know the execution. */
 void execution_lost(struct execution *x);
-/* Its outcome is in the row: writes it, and ends what waits for it. */
+/* The outcome is in the row: writes it to the store, and ends what waits for it. */
 void execution_finish(struct execution *x);
-/* Copies the counts of its log into the row. */
+/* Copies the byte counts of its log into the row. */
 void execution_count_out(struct execution *x);
 /* Once a second: writes an outcome that could not be written. */
 void execution_retry_save(struct execution *x);

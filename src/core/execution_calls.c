@@ -1,4 +1,5 @@
-/* execution_calls.c - what others see of an execution, ask of it, and follow. */
+/* execution_calls.c - what other files read of an execution, ask of it, and follow (execution.h).
+ */
 #include "execution_calls.h"
 
 #include <assert.h>
@@ -90,7 +91,7 @@ void execution_each(struct session *s, void (*see)(struct execution *x, void *ar
 	}
 }
 
-/* Without memory it is just forgotten. */
+/* If there is no memory for the list, the execution is not remembered. */
 void execution_remember(struct execution *x)
 {
 	struct session *s = x->session;
@@ -161,11 +162,12 @@ void execution_kill(struct execution *x, struct completion *w)
 		completion_end_soon(w, x->session->core->loop, NULL);
 		return;
 	}
-	if (x->complete) { /* PID 1 may have forgotten it */
+	if (x->complete) { /* PID 1 may have forgotten the program */
 		execution_kill_ended(x->session, x->row.mark, w);
 		return;
 	}
-	/* One that PID 1 has not told of again yet is killed when it has: execution_adopt(). */
+	/* An execution that PID 1 has not reported since the restart is killed by
+	 * execution_adopt(). */
 	if (c == NULL || !c->connected ||
 	    (x->program.handle != 0 &&
 	     agent_send_kill_tree(&c->agent, x->program.handle, 0, &e) < 0)) {
@@ -225,15 +227,16 @@ void execution_unfollow(struct execution_follower *f)
 	LIST_REMOVE(f);
 	f->execution = NULL;
 	if (x != NULL && x->followers == NULL)
-		loop_defer(x->session->core->loop, &x->tell); /* it may be freed now */
+		loop_defer(x->session->core->loop, &x->notify); /* which may free it */
 }
 
 void execution_notify(struct execution *x)
 {
-	loop_defer(x->session->core->loop, &x->tell);
+	loop_defer(x->session->core->loop, &x->notify);
 }
 
-/* After those that wait for the outcome were called: waking PID 1 takes a while. */
+/* Asks PID 1 to forget the execution; after those that wait for the outcome were called, since
+ * waking PID 1 takes time. */
 static void send_forget(struct execution *x)
 {
 	struct live_cell *c = x->session->cell;
@@ -247,14 +250,14 @@ static void send_forget(struct execution *x)
 		live_cell_flush(c);
 }
 
-void execution_tell_followers(struct loop_task *t)
+void execution_on_notify(struct loop_task *t)
 {
 	struct execution *x = t->arg;
 
 	send_forget(x);
 	for (struct execution_follower *f = x->followers, *next; f != NULL; f = next) {
 		next = f->next;
-		f->more(f);
+		f->on_progress(f);
 	}
 	if (x->complete && x->followers == NULL && x->when_dead.first == NULL)
 		execution_free(x);
@@ -271,7 +274,8 @@ int execution_log(struct core *c, const char *session_id, const char *id, int *r
 	if (*ret_fd < 0 && errno != ENOENT)
 		return err_sys(e, "open log of %s", id);
 	if (*ret_fd >= 0)
-		IGNORED(flock(*ret_fd, LOCK_SH | LOCK_NB), "it may just be removed too early");
+		IGNORED(flock(*ret_fd, LOCK_SH | LOCK_NB),
+			"the log may be removed too early, then");
 	return 0;
 }
 

@@ -1,9 +1,10 @@
-/* execution_deadline.c - what PID 1 does not say in time is decided here.
+/* execution_deadline.c - ends executions whose PID 1 does not keep their time.
  *
- * PID 1 starts executions and keeps their time. One that is stopped or starved does neither: an
- * execution that it has not started within START_MS fails, and one whose timeout is over by
- * SLACK_MS has timed out. Its tree is killed when PID 1 reads requests again. Time in which the
- * session does not run does not count; after a restart of this daemon it counts from then. */
+ * PID 1 starts executions and enforces their timeouts. A PID 1 that is stopped or starved does
+ * neither: an execution that it has not started within START_MS fails, and one that runs SLACK_MS
+ * longer than its timeout has timed out. Its processes are killed when PID 1 reads requests again.
+ * Time in which the session is paused does not count; after a restart of this daemon the time
+ * counts from that restart. */
 #include "execution_deadline.h"
 
 #include <signal.h>
@@ -38,7 +39,7 @@ void execution_give_up(struct execution *x, bool timed_out, const char *why)
 	if (x->ended || x->exiting)
 		return;
 	log_warn("execution ended by the daemon", "session_id=%s execution_id=%s why=%s",
-		 x->row.session, x->row.id, timed_out ? "PID 1 does not keep its time" : why);
+		 x->row.session, x->row.id, timed_out ? "PID 1 did not enforce the timeout" : why);
 	execution_drain_last(x);
 	execution_close_fds(x);
 	kill_tree(x);
@@ -64,7 +65,7 @@ static uint64_t ran_ms(const struct execution *x)
 	return ms > paused_ms ? ms - paused_ms : 0;
 }
 
-/* How long it may still take; UINT64_MAX: as long as it likes, 0: it is over. */
+/* The time that is left; UINT64_MAX: there is no limit, 0: it is over. */
 static uint64_t left_ms(const struct execution *x)
 {
 	uint64_t ran = ran_ms(x), end = UINT64_MAX;

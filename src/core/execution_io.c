@@ -4,10 +4,11 @@
  * time, so nothing here relies on O_NONBLOCK: bytes move by splice(2) with SPLICE_F_NONBLOCK.
  *
  * With a mask (output_mask.h) the last bytes stay in the pipe for one or two ticks (MASK_TICK_MS),
- * whatever they are. Such a pipe is readable all the time, so it is watched for news only
- * (EPOLLET), and what is less than BULK is looked at with the next tick: peeking at a pipe costs
- * what is in it, not what is new. All executions of a session share a bound on masked bytes in one
- * turn of the loop; what exceeds it stays in the pipes for the next turn. */
+ * whatever they are. Such a pipe is readable all the time, so it is watched edge-triggered
+ * (EPOLLET), and new bytes that are fewer than BULK are looked at with the next tick: the cost of
+ * peeking at a pipe is that of all its bytes, not of the new ones. All executions of a session
+ * share a bound on the bytes that are masked in one turn of the loop; the rest stays in the pipes
+ * for the next turn. */
 #include "execution_io.h"
 
 #include <assert.h>
@@ -33,7 +34,7 @@
 
 #define BULK 4096
 
-/* A session that prints values again and again is said so: at 100, 1000, ... of them. */
+/* Logs a session that prints values of secrets again and again: at 100, 1000, ... of them. */
 static void count_covered(struct session *s, uint64_t places)
 {
 	uint64_t before = s->covered, step = 100;
@@ -69,7 +70,7 @@ void execution_close_fds(struct execution *x)
 	close_out(x, 1);
 }
 
-/* At the end of the stream all writers are gone and it is empty. */
+/* Has the stream ended: are all writers gone, and is the pipe empty? */
 static bool is_over(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -95,7 +96,7 @@ static size_t fresh_bytes(const struct execution *x, int i)
 	return (size_t)there - held;
 }
 
-/* Moves what a mask holds back: what has waited long enough, or all of it. */
+/* Moves bytes that a mask holds back: those that have waited long enough, or all. */
 static void move_held(struct execution *x, int i, bool all)
 {
 	const struct mask *m = session_mask(x->session);
@@ -103,7 +104,7 @@ static void move_held(struct execution *x, int i, bool all)
 
 	if (x->out[i] < 0 || output_mask_held(&x->mask[i]) == 0)
 		return;
-	if (m == NULL) { /* it went away, and what was held is still in the pipe */
+	if (m == NULL) { /* the mask was removed, and what it held is still in the pipe */
 		output_mask_release(&x->mask[i]);
 		return;
 	}
@@ -159,8 +160,8 @@ static bool is_hung_up(int fd)
 	return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0;
 }
 
-/* Moves what is there; what finds no room in the session's logs, but may later, only if the program
- * can wait. True at the end of the stream. */
+/* Moves the bytes in the pipe into the log. can_wait: bytes for which there may be room later stay
+ * in the pipe, else they are dropped. True at the end of the stream. */
 static bool move_out(struct execution *x, int i, bool can_wait)
 {
 	uint64_t before = x->log.size;
@@ -185,14 +186,14 @@ static bool move_out(struct execution *x, int i, bool can_wait)
 	return is_over(x->out[i]);
 }
 
-/* Is what the mask has not seen too little to be worth a look before the next tick? */
+/* Are there so few bytes that the mask has not seen that they wait for the next tick? */
 static bool is_little(const struct execution *x, int i)
 {
 	return session_mask(x->session) != NULL && fresh_bytes(x, i) < BULK &&
 	       !is_hung_up(x->out[i]);
 }
 
-/* How a pipe is watched of which some bytes stay where they are. */
+/* Sets how the pipe is watched while bytes stay in it, and the timer of the next tick. */
 static void watch_held(struct execution *x, int i)
 {
 	struct loop *l = x->session->core->loop;
@@ -239,7 +240,7 @@ static void on_tick(struct loop_timer *t)
 	}
 }
 
-/* A record that an earlier daemon died over: before anything else is written. */
+/* Completes or removes a record that an earlier daemon left open, before another one is written. */
 static void settle(struct execution *x)
 {
 	for (int i = 0; i < 2; i++) {
@@ -250,11 +251,11 @@ static void settle(struct execution *x)
 	}
 }
 
-/* ---- the end: what was in the pipes then belongs to the execution */
+/* ---- at its end: what is in the pipes then belongs to the execution */
 
-#define ROUNDS 64		/* of moving, in one turn */
+#define ROUNDS 64		/* moves in one turn of the loop */
 #define PIECES_WAITED 64	/* pieces for which a log may wait for room */
-#define LAST_BYTES (512U << 10) /* that are masked in one turn for executions whose pipes go */
+#define LAST_BYTES (512U << 10) /* masked in one turn for executions whose pipes are closed */
 
 static void note_due(struct execution *x)
 {
@@ -309,9 +310,8 @@ static bool on_drain_piece(struct job *j)
 	return false;
 }
 
-/* The program has exited: execution_exited() follows, at once if nothing must be masked or little,
- * else when the tenant's share of the loop has got to it. What its children write meanwhile is not
- * waited for. */
+/* execution_exited() is called from here if little is left to move, else when a job of the tenant
+ * has moved it. Bytes that the program's children write meanwhile are not waited for. */
 void execution_drain(struct execution *x)
 {
 	settle(x);
@@ -324,8 +324,9 @@ void execution_drain(struct execution *x)
 	core_job_add(x->session->core, x->session->tenant, &x->drain);
 }
 
-/* Its pipes are about to be closed. Masking costs time, and many executions can end at once with
- * their session or several: what this turn has no time for is not kept, and marked as such. */
+/* The pipes are about to be closed. Masking takes time, and many executions can end in one turn,
+ * with their session or with several: bytes for which this turn has no time are dropped, and the
+ * log is marked as cut. */
 void execution_drain_last(struct execution *x)
 {
 	struct core *c = x->session->core;
@@ -351,7 +352,7 @@ void execution_drain_last(struct execution *x)
 					core_now_ms());
 }
 
-/* The execution ended under an earlier daemon; its children may go on. */
+/* The execution ended under an earlier daemon; its children may still run. */
 void execution_catch_up(struct execution *x)
 {
 	note_due(x);
@@ -374,7 +375,6 @@ static void on_room(struct loop_fd *f, uint32_t events)
 	completions_end_all(&x->when_room, NULL);
 }
 
-/* Its descriptors have come, or never will. */
 void execution_fds_settled(struct execution *x)
 {
 	if (x->owed)
@@ -410,7 +410,8 @@ int execution_take_fds(struct execution *x, struct live_cell *c, const struct ag
 	return 0;
 }
 
-/* Ended, its output at an end, its record written: PID 1 may forget it, and so may we. */
+/* An execution is complete when it has ended, its output has ended and its record is written. PID 1
+ * is then asked to forget it. */
 void execution_maybe_complete(struct execution *x)
 {
 	struct err e;
@@ -420,14 +421,14 @@ void execution_maybe_complete(struct execution *x)
 		return;
 	x->complete = true;
 	close_in(x);
-	if (x->row.output_open) { /* background children went on after the outcome was written */
+	if (x->row.output_open) { /* children wrote more after the outcome was recorded */
 		x->row.output_open = false;
 		x->row.out_bytes = x->log.said[0];
 		x->row.err_bytes = x->log.said[1];
 		x->row.log_bytes = x->log.size;
 		x->row.truncated = x->log.cut;
 		IGNORED(store_execution_update(x->session->core->store, &x->row, &e),
-			"the log has it all");
+			"the log itself is complete");
 	}
 	x->forget_due = true;
 	execution_notify(x);
@@ -442,7 +443,7 @@ ssize_t execution_input(struct execution *x, const void *data, size_t len, struc
 		return err_set(e, ERR_CONFLICT, "execution %s has no open input", x->row.id);
 	if (len == 0)
 		return 0;
-	if (x->in < 0) { /* it does not run yet */
+	if (x->in < 0) { /* the program does not run yet */
 		if (w != NULL)
 			completion_begin(w, x->session->core->loop, &x->when_room);
 		return 0;
@@ -468,7 +469,7 @@ void execution_close_input(struct execution *x)
 	struct err e;
 
 	if (x->ended || x->row.tty)
-		return; /* a terminal's end of input is a character, which the client types */
+		return; /* the end of a terminal's input is a character that the client sends */
 	if (x->in < 0 && x->stdin_open && x->pid == 0) {
 		x->close_wanted = true;
 		return;

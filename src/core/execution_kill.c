@@ -1,10 +1,10 @@
-/* execution_kill.c - ends what an execution left running that has ended itself.
+/* execution_kill.c - ends processes that an ended execution left running.
  *
- * By then PID 1 has forgotten it, and so have we, but for its record. Its processes still have its
- * mark, so PID 1 is asked by that, under a new handle. What waits for the answer is a tree_kill: it
- * belongs to the session, not to the caller, and goes on when the caller goes.
- * There is one tree_kill for each mark, and at most KILLS_MAX for a session. If PID 1 does not
- * answer, the request fails after KILL_MS. An adopted PID 1 is asked after its READY. */
+ * By then PID 1 has forgotten the execution, and cordond has only its record. The processes still
+ * have its mark, so PID 1 is asked by mark, under a new handle. A tree_kill waits for the answer:
+ * it belongs to the session, and goes on if the caller cancels. There is one tree_kill for each
+ * mark, and at most KILLS_MAX for a session. If PID 1 does not answer, those that wait get an error
+ * after KILL_MS. A PID 1 that was adopted is asked after its SYNCED. */
 #include "execution_kill.h"
 
 #include <assert.h>
@@ -30,14 +30,14 @@ struct tree_kill {
 static void end(struct tree_kill *k, const struct err *e)
 {
 	struct session *s = k->session;
-	struct completions told = { 0 };
+	struct completions waiters = { 0 };
 
 	LIST_REMOVE(k);
 	if (s->cell != NULL)
 		live_cell_remove(s->cell, &k->program);
-	completions_move(&k->when_dead, &told);
+	completions_move(&k->when_dead, &waiters);
 	free(k);
-	completions_end_all(&told, e);
+	completions_end_all(&waiters, e);
 }
 
 static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
@@ -47,13 +47,13 @@ static void on_program(struct live_program *p, struct live_cell *c, enum agent_t
 	struct err e;
 
 	if (type != AGENT_TREE_DEAD)
-		return; /* it is no program that could start or exit: PID 1 lies */
+		return; /* not an answer to KILL_TREE: PID 1 is untrusted */
 	(void)err_set(&e, ERR_LIMIT, "session %s: some processes could not be ended in time",
 		      c->id);
 	end(k, (v->flags & AGENT_SOME_REMAIN) != 0 ? &e : NULL);
 }
 
-/* One that is under way, or NULL; *ret_n is how many are. */
+/* The one with that mark, or NULL; then *ret_n is how many are under way. */
 static struct tree_kill *find(struct session *s, uint64_t mark, unsigned *ret_n)
 {
 	*ret_n = 0;
@@ -68,7 +68,7 @@ static void ask(struct tree_kill *k, struct live_cell *c)
 	struct err e;
 
 	k->sent = true;
-	/* A PID 1 of an earlier version would treat it as a protocol error, and end. */
+	/* A PID 1 of an earlier version treats the request as a protocol error and ends. */
 	if (c->version < AGENT_VERSION_MARKS)
 		end(k, NULL);
 	else if (agent_send_kill_tree(&c->agent, k->program.handle, k->mark, &e) < 0)
@@ -84,7 +84,7 @@ static struct tree_kill *begin(struct session *s, uint64_t mark)
 	assert(k != NULL);
 	k->session = s;
 	k->mark = mark;
-	k->program.event = on_program;
+	k->program.on_event = on_program;
 	LIST_PUSH(&s->kills, k);
 	live_cell_add(s->cell, &k->program);
 	return k;
@@ -103,7 +103,7 @@ void execution_kill_ended(struct session *s, uint64_t mark, struct completion *w
 	unsigned n;
 	struct err e;
 
-	/* Without a cell nothing of it lives, without a mark nothing of it ever did. */
+	/* Without a cell none of its processes lives; without a mark it never had any. */
 	if (mark == 0 || c == NULL || !c->connected) {
 		completion_end_soon(w, s->core->loop, NULL);
 		return;

@@ -1,10 +1,11 @@
 /* file_op.c - theory of operation
  *
- * PID 1 is asked to start a built-in and sends its descriptors; bytes go to and come from them
- * directly; PID 1 says when it has exited. An operation has one end, a completion: before the
- * callback comes it is out of its session, its cell and the loop, so the callback may stop the
- * session. It also ends if PID 1 does not start it, or does not tell of its exit after the end of
- * its output, within ANSWER_MS. That time does not count while the session is paused. */
+ * PID 1 is asked to start a built-in and sends its descriptors; bytes are read from and written to
+ * them directly; PID 1 reports when the built-in has exited. An operation ends once, by a
+ * completion: before the callback it is removed from its session, its cell and the loop, so the
+ * callback may stop the session. It also ends if PID 1 does not start it within ANSWER_MS, or does
+ * not report its exit within ANSWER_MS after the end of its output. That time does not count while
+ * the session is paused. */
 #include "file_op.h"
 
 #include <assert.h>
@@ -23,15 +24,15 @@
 #include "list.h"
 #include "live_cell.h"
 #include "pipe_io.h"
-#include "session_lifecycle.h"
+#include "session_timer.h"
 #include "exit_codes.h"
 
 #define ARGS_MAX 160
 #define STRINGS_MAX 65536
 #define BUFFER 65536
-#define TURN_READS 16 /* buffers, before others have their turn: who writes may well be faster */
+#define TURN_READS 16	       /* buffers read in one turn of the loop: the writer may be faster */
 #define PIPE_BYTES (256 << 10) /* once much goes through */
-#define OP_TIMEOUT_MS 3600000  /* a client that is this slow has gone to sleep */
+#define OP_TIMEOUT_MS 3600000  /* of the whole operation, slow clients included */
 #define ANSWER_MS 10000	       /* for PID 1 */
 
 struct file_op {
@@ -43,15 +44,15 @@ struct file_op {
 	int in, out, errors; /* owned */
 	struct loop_fd watch_in, watch_out;
 	bool started, exited, paused, failed;
-	bool inside;		/* of our own: see file_op_start_inside() */
+	bool inside;		/* an operation of the server: file_op_start_inside() */
 	bool wide_in, wide_out; /* their pipes */
-	bool owed;		/* its descriptors are on their way */
+	bool owed;		/* descriptors are reserved for it */
 	int status;
 	struct err err;
 	uint8_t *held; /* owned: output read and not yet taken; NULL if none */
 	size_t held_at, held_len;
 	struct loop_task step;
-	struct loop_timer answer; /* what PID 1 has to say is late then */
+	struct loop_timer answer; /* when the answer of PID 1 is late */
 	struct completion end;
 };
 
@@ -70,14 +71,15 @@ static struct loop *loop_of(const struct file_op *op)
 	return op->session->core->loop;
 }
 
-static void paid(struct file_op *op)
+/* Ends the reservation of its descriptors. */
+static void settle_fds(struct file_op *op)
 {
 	if (op->owed)
 		op->session->core->cells.fds.owed -= FD_BUDGET_EACH;
 	op->owed = false;
 }
 
-/* Nothing knows of it any more but the caller. Repeatable. */
+/* Removes the operation from its session, its cell and the loop. Repeatable. */
 static void detach(struct file_op *op)
 {
 	struct session *s = op->session;
@@ -85,7 +87,7 @@ static void detach(struct file_op *op)
 	if (s == NULL)
 		return;
 	LIST_REMOVE(op);
-	paid(op);
+	settle_fds(op);
 	if (s->cell != NULL)
 		live_cell_remove(s->cell, &op->program);
 	loop_task_cancel(loop_of(op), &op->step);
@@ -166,8 +168,7 @@ static void fail_sys(struct file_op *op)
 	fail(op, &e);
 }
 
-/* More fits into the pipe from now on, if the kernel likes: the two ends then wait less for each
- * other. */
+/* Makes the pipe larger, if the kernel allows it, so that its ends wait less for each other. */
 static void widen(int fd, bool *done)
 {
 	if (!*done)
@@ -175,8 +176,8 @@ static void widen(int fd, bool *done)
 	*done = true;
 }
 
-/* Gives what is held, then what is in the pipe. A built-in is trusted with nothing, but it can only
- * fill its pipe: what is read here is bounded by the buffer and by the turn. */
+/* Passes on what is held, then what is in the pipe. The built-in is untrusted, but it can only fill
+ * its pipe: what is read in one turn is bounded. True at the end of the output. */
 static bool give(struct file_op *op)
 {
 	for (int reads = 0; !op->paused; reads++) {
@@ -205,7 +206,7 @@ static bool give(struct file_op *op)
 		op->held_at = op->held_len = 0;
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return false;
-		if (n < 0) { /* not its end: what came is not all */
+		if (n < 0) { /* not the end: the output is incomplete */
 			fail_sys(op);
 			return false;
 		}
@@ -223,8 +224,8 @@ static bool give(struct file_op *op)
 	return false;
 }
 
-/* Waits for output, if there is a callback to take it. A pipe that had hung up is not watched any
- * more (on_readable()), and yet the cell may open its other end again. */
+/* Waits for output, unless the reader has paused. A pipe that has hung up is not watched any more
+ * (on_readable()), but the cell may open its other end again. */
 static void watch(struct file_op *op)
 {
 	struct err e;
@@ -260,7 +261,7 @@ static void on_readable(struct loop_fd *f, uint32_t events)
 {
 	struct file_op *op = f->arg;
 
-	/* HUP alone, while the reader is slow: nothing to do until it asks. */
+	/* A hang-up alone, while the reader is paused: nothing to do until it resumes. */
 	if (op->paused && (events & EPOLLIN) == 0)
 		loop_remove(loop_of(op), f);
 	loop_defer(loop_of(op), &op->step);
@@ -288,7 +289,7 @@ static void on_started(struct file_op *op, struct live_cell *c, const struct age
 		return;
 	op->started = true;
 	loop_timer_cancel(loop_of(op), &op->answer);
-	paid(op);
+	settle_fds(op);
 	if ((v->flags & AGENT_HAS_STDIN) != 0 && at < c->agent.nfds)
 		op->in = c->agent.fds[at++];
 	if (at < c->agent.nfds)
@@ -336,8 +337,8 @@ static size_t add(char *strings, size_t at, const char *text)
 	return at + n;
 }
 
-/* "--within PREFIXES", in front: the half of the session's rules ("writable\nexportable") that
- * counts. */
+/* Adds "--within PREFIXES": the half of the session's rules ("writable\nexportable") that applies.
+ */
 static size_t add_rules(const struct session *s, bool write, char *strings, size_t at,
 			uint32_t *argc)
 {
@@ -355,7 +356,7 @@ static size_t add_rules(const struct session *s, bool write, char *strings, size
 	return add(strings, add(strings, at, "--within"), text);
 }
 
-/* A watch lasts as long as its client; every other operation ends by itself. */
+/* The time limit of the built-in. A watch has none: it lasts as long as its client. */
 static uint64_t timeout_of(const char *const *argv, unsigned argc)
 {
 	unsigned name = argc > 2 && strncmp(argv[0], "--", 2) == 0 ? 2 : 0;
@@ -395,7 +396,7 @@ static int spawn(struct file_op *op, const char *user, const char *const *argv, 
 	return 0;
 }
 
-/* Known to the session and the cell, and not started yet. */
+/* Makes an operation that the session and the cell know, not started yet. */
 static struct file_op *make(struct session *s, bool inside, const struct file_op_events *events,
 			    void *arg, struct err *e)
 {
@@ -420,7 +421,7 @@ static struct file_op *make(struct session *s, bool inside, const struct file_op
 	op->step = (struct loop_task){ .on_run = on_step, .arg = op };
 	op->answer = (struct loop_timer){ .on_expire = on_late, .arg = op };
 	op->end = (struct completion){ .on_done = on_ended, .arg = op };
-	op->program.event = on_program;
+	op->program.on_event = on_program;
 	LIST_PUSH(&s->file_ops, op);
 	live_cell_add(s->cell, &op->program);
 	op->owed = true;
@@ -471,7 +472,7 @@ size_t file_op_input(struct file_op *op, const void *data, size_t len)
 	if (op->session == NULL)
 		return len;
 	if (op->in < 0)
-		return op->started ? len : 0; /* it reads no more: its answer will say why */
+		return op->started ? len : 0; /* it has closed its input: its output says why */
 	n = pipe_io_write(op->in, data, len);
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		loop_remove(loop_of(op), &op->watch_in);

@@ -1,5 +1,5 @@
 /* file_op.h - a file operation inside a cell: a built-in of PID 1 (doc/file-protocol.md), run as
- * the cell's user, with a stream in and a stream out. Everything that comes out is hostile. */
+ * the cell's user, with a stream in and a stream out. What comes out is untrusted. */
 #pragma once
 
 #include "core.h"
@@ -23,12 +23,12 @@ struct file_op_events {
 struct file_op *file_op_start(struct session *s, const char *user, const char *const *argv,
 			      unsigned argc, bool write, const struct file_op_events *events,
 			      void *arg, struct err *e) MUST_USE;
-/* The same for work of our own: the session's path rules do not count, it may take as long as it
- * likes, and the session is idle nevertheless. */
+/* The same for an operation of the server itself: the session's path rules do not apply, it has no
+ * time limit, and it does not keep the session from being idle. */
 struct file_op *file_op_start_inside(struct session *s, const char *user, const char *const *argv,
 				     unsigned argc, const struct file_op_events *events, void *arg,
 				     struct err *e) MUST_USE;
-/* Is there any of the other kind? */
+/* Is an operation of a client under way? */
 bool file_op_is_busy(const struct session *s);
 void *file_op_arg(const struct file_op *op);
 
@@ -37,8 +37,8 @@ void *file_op_arg(const struct file_op *op);
 size_t file_op_input(struct file_op *op, const void *data, size_t len);
 void file_op_end_input(struct file_op *op);
 void file_op_resume(struct file_op *op);
-/* No callback comes any more; the built-in is killed. */
+/* Kills the built-in; no callback is called after this. */
 void file_op_cancel(struct file_op *op);
 
-/* The core's: its cell is gone. */
+/* For session_stop.c: the cell is gone. */
 void file_op_lost(struct file_op *op);

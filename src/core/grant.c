@@ -1,3 +1,4 @@
+/* grant.c - see grant.h. */
 #include "grant.h"
 
 #include <assert.h>
@@ -7,7 +8,7 @@
 #include "core.h"
 #include "core_private.h"
 
-#define LOOK_MS 60000 /* at a key's expiry at least this often: the wall clock may be set */
+#define LOOK_MS 60000 /* between two looks at a key's expiry: the wall clock may be set */
 
 static void on_revoke_task(struct loop_task *t)
 {
@@ -26,7 +27,7 @@ static void on_revoke_task(struct loop_task *t)
 	}
 }
 
-/* Those to be told go to the front, so that the task finds each at once. */
+/* Moves the grant to the front of the list, where the task finds it at once. */
 static void mark(struct grant *g)
 {
 	struct core *c = g->core;

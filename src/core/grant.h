@@ -1,8 +1,8 @@
-/* grant.h - what is open because of a key: a request, a stream, a tunnel.
+/* grant.h - something that is open because a key allowed it: a request, a stream, a tunnel.
  *
- * Its owner fills in tenant, key_id, expires_ms and on_revoked, opens it and closes it at the end.
- * When the key is revoked or expires, or the tenant is removed, the grant is closed and on_revoked
- * is called, from the loop and never from inside the call that revokes. */
+ * The owner fills in tenant, key_id, expires_ms and on_revoked, opens the grant and closes it at
+ * the end. When the key is revoked or expires, or the tenant is removed, the grant is closed and
+ * on_revoked is called, from the loop and never from inside the call that revokes. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,12 +24,12 @@ struct grant {
 	struct core *core; /* NULL: it is not open */
 	struct grant *prev, *next;
 	struct loop_timer expiry;
-	bool revoked; /* to be told */
+	bool revoked; /* on_revoked is to be called */
 };
 
 void grant_open(struct core *c, struct grant *g);
 /* No-op if it is not open. */
 void grant_close(struct grant *g);
 
-/* Every grant of a key, or (key_id NULL) of a tenant. */
+/* Revokes every grant of a key, or (key_id NULL) of a tenant. */
 void grant_revoke(struct core *c, const struct tenant *t, const char *key_id);

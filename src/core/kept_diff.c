@@ -19,7 +19,6 @@
 #include "log_removal.h"
 #include "output_log.h"
 #include "output_quota.h"
-#include "session_lifecycle.h"
 
 #define LIST_MAX ((size_t)4 << 20)
 #define RECORD_MAX ((size_t)300 << 10)
@@ -271,7 +270,7 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 	(void)reply;
 	(void)fd;
 	c->call = NULL;
-	s = c->events == &session_cell_events ? c->owner : NULL;
+	s = c->owner; /* NULL: the cell was given up meanwhile */
 	if (s == NULL)
 		return;
 	c->frozen = c->frozen || e == NULL;

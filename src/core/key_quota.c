@@ -1,6 +1,5 @@
-/* key_quota.c - how many keys a tenant may make, and how fast. Keys that were revoked or have
- * expired do not count; the youngest of them stay for a while, so that revoking a key twice gives
- * the same answer. */
+/* key_quota.c - see key_quota.h. Keys that were revoked or have expired do not count; the DEAD_MAX
+ * youngest of them stay in the store, so that revoking a key twice gives the same answer. */
 #include "key_quota.h"
 
 #include "clock.h"
@@ -11,7 +10,7 @@
 #define PER_SECOND 10
 #define DEAD_MAX 1000
 
-/* A bucket of thousandths. */
+/* Takes one key from a bucket of thousandths of a key. */
 static bool take_token(struct tenant *t)
 {
 	uint64_t now = clock_now_ns(), ms = (now - t->keys_at_ns) / CLOCK_MS;
@@ -30,7 +29,7 @@ static bool take_token(struct tenant *t)
 	return true;
 }
 
-int key_quota_check(struct core *c, struct tenant *t, struct err *e)
+int key_quota_take(struct core *c, struct tenant *t, struct err *e)
 {
 	uint64_t now = core_now_ms(), n = 0, max = c->o.config->tenant_max_keys;
 

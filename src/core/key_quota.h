@@ -3,5 +3,5 @@
 
 #include "core.h"
 
-/* May the tenant make one more key? It is counted if so. */
-int key_quota_check(struct core *c, struct tenant *t, struct err *e) MUST_USE;
+/* May the tenant make one more key? If so, it is counted. */
+int key_quota_take(struct core *c, struct tenant *t, struct err *e) MUST_USE;

@@ -1,3 +1,4 @@
+/* meter.c - see meter.h. */
 #include "meter.h"
 
 #include <string.h>
@@ -40,14 +41,15 @@ static void begin(struct session *s)
 
 	m->begun = true;
 	m->written_ns = clock_now_ns();
-	/* Of one that an earlier daemon left: what that one has written. */
+	/* What an earlier daemon has written of the session. */
 	if (s->restored && store_usage_mark(s->core->store, s->row.id, &m->mark, &e) < 0)
-		log_warn("usage not read", "session_id=%s error=%s", s->row.id, e.msg);
+		log_warn("usage of a session could not be read", "session_id=%s error=%s",
+			 s->row.id, e.msg);
 	m->seen_ns = not_added_since(s);
 	m->held.sessions = m->mark.cpu_us + m->mark.net_bytes_in + m->mark.net_bytes_out == 0;
 }
 
-/* PID 1 says how much it is, and a cell may have taken PID 1 over: never more than the cell has. */
+/* PID 1 reports the size, and a cell may have taken over its PID 1: never more than the limit. */
 static uint64_t disk_kib(const struct session *s)
 {
 	uint64_t limit = s->row.limits.disk_bytes, bytes = s->cell->disk_bytes;
@@ -81,7 +83,7 @@ static int write_down(struct session *s, struct err *e)
 	m->written_ns = clock_now_ns();
 	if (store_usage_add(s->core->store, s->row.id, now - now % HOUR_MS, &m->held, &mark, e) < 0)
 		return -1;
-	m->held = (struct store_used_sums){ 0 };
+	m->held = (struct store_usage_sums){ 0 };
 	m->mark = mark;
 	return 0;
 }

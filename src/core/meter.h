@@ -17,14 +17,15 @@ struct session;
 /* A member of struct session. */
 struct meter {
 	bool begun;
-	uint64_t seen_ns, written_ns; /* the last look, the last write */
-	uint64_t cpu_us;	      /* at the last look */
-	struct store_used_sums held;  /* not written yet */
+	uint64_t seen_ns, written_ns; /* the last call, the last write */
+	uint64_t cpu_us;	      /* at the last call */
+	struct store_usage_sums held; /* not written yet */
 	struct store_usage_mark mark; /* what has been written */
 };
 
-/* It was looked at. cpu_us 0: that was not. active: it is used. */
+/* Adds what the session has used since the last call. cpu_us 0: its processor time was not read.
+ * active: it is in use, so its numbers are written more often. */
 void meter_look(struct session *s, uint64_t cpu_us, bool active);
-/* Its last numbers are in its row: writes all. If the caller has a transaction open and it is not
- * committed, the caller restores s->meter. */
+/* The session ends, and its last numbers are in its row: writes everything. If the caller has a
+ * transaction open and it is not committed, the caller restores s->meter. */
 int meter_end(struct session *s, struct err *e) MUST_USE;

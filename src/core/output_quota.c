@@ -1,32 +1,32 @@
 /* output_quota.c - theory of operation
  *
- * The logs of one session together, with the texts of its records, stay within session_output_max.
- * The session counts what its files hold: those that still grow by their size, the others by their
- * rows, from which a new daemon counts again. Before bytes move into a log, room is made for them:
- * the logs of executions that ended first are removed, except those that are being read (the
- * reader holds a lock, execution_log()) or followed. If that is not enough, the log that wants to
+ * The logs of one session, together with the texts of its records, stay within session_output_max.
+ * The session counts the bytes of its files: logs that still grow by their size, the others by
+ * their rows, from which a new daemon counts again. Before bytes move into a log, room is made for
+ * them: the logs of the executions that ended first are removed, except those that are being read
+ * (the reader holds a lock, execution_log()) or followed. If that is not enough, the log that is to
  * grow is cut.
  *
- * The logs of all sessions of a tenant stay within tenant_max_output, those of ended sessions until
- * their retention is over. A session makes room only among its own.
+ * The logs of all sessions of a tenant stay within tenant_max_output; those of ended sessions count
+ * until their retention is over. A session makes room only among its own logs.
  *
- * First the file goes, then its row says so. A daemon that dies in between leaves a row that counts
- * bytes of a file that is not there. Readers go by the file, and the row is set right when its turn
- * comes: it is one of the first to be removed.
+ * The file is removed first, then its row is changed. A daemon that dies in between leaves a row
+ * that counts the bytes of a file that is not there. Readers go by the file, and the row is
+ * corrected when the next room is made, since it is one of the first to be looked at.
  *
- * Not many are removed at a time, and their space is freed in pieces (log_removal.c). What finds no
- * room yet waits in its pipe for a later turn, and so does what would need more removed while the
- * tenant's removed logs still take much space. */
+ * At most REMOVE_MAX logs are removed at a time, and their space is freed in pieces
+ * (log_removal.c). Output for which there is no room yet stays in its pipe for a later turn of the
+ * loop, also while the tenant's removed logs still take much space. */
 #include "output_quota.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "core_private.h"
-#include "execution.h"
 #include "log.h"
 #include "log_removal.h"
 #include "output_log.h"
@@ -36,7 +36,7 @@
 #define REMOVE_MAX 16
 _Static_assert(LOG_NAME_MAX >= STORE_ID_MAX + sizeof(".log"), "a log is named after its execution");
 
-/* False if it must stay. */
+/* False if the log must stay. */
 static bool remove_file(const struct session *s, const char *id)
 {
 	char name[LOG_NAME_MAX];
@@ -46,22 +46,24 @@ static bool remove_file(const struct session *s, const char *id)
 	(void)snprintf(name, sizeof(name), "%s.log", id);
 	fd = output_log_open(s->core->output_fd, name, O_RDONLY);
 	if (fd < 0)
-		return errno == ENOENT; /* by a daemon that could not write it down */
+		return errno == ENOENT; /* removed by a daemon that could not write the row */
 	return flock(fd, LOCK_EX | LOCK_NB) == 0 &&
 	       log_removal_add(&s->core->removed_logs, &s->tenant->removal, name, LOG_MAKES_ROOM,
 			       &bytes);
 }
 
-/* Live ones stay, unless nothing more can come of them and they only wait to be freed. */
+/* Logs of live executions stay, unless the execution is complete and only waits to be freed. */
 static bool is_needed(struct session *s, const char *id)
 {
-	const struct execution *x = execution_live(s, id);
+	const struct execution *x = s->executions;
 
+	while (x != NULL && strcmp(x->row.id, id) != 0)
+		x = x->next;
 	return x != NULL && (!x->complete || x->followers != NULL || x->unsaved);
 }
 
-/* Removes logs until that many bytes are gone, or enough logs for a turn. Returns what is gone; 0
- * also if the store could not be told. */
+/* Removes logs until so many bytes are gone, or REMOVE_MAX logs. Returns the bytes; 0 also if the
+ * rows could not be written. */
 static uint64_t remove_logs(struct session *s, uint64_t bytes)
 {
 	struct store_execution_log logs[LOOK_MAX];
@@ -109,7 +111,7 @@ void output_quota_gone(struct tenant *t, uint64_t bytes)
 	take(&t->kept_bytes, bytes);
 }
 
-/* What the session has left, or its tenant. */
+/* The lesser of what the session and its tenant have left. */
 uint64_t output_quota_room(const struct session *s)
 {
 	const struct config *g = s->core->o.config;

@@ -1,4 +1,5 @@
-/* output_quota.h - how much output of executions is kept: see output_quota.c. */
+/* output_quota.h - how much output of executions is kept: see output_quota.c. Called by
+ * execution_io.c around every move of bytes into a log. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,11 +12,11 @@ struct tenant;
 /* Sets by how much the log may grow, after an attempt to make room for need bytes. can_wait: the
  * caller can try later, if the space of removed logs is not free yet. */
 void output_quota_make(struct execution *x, uint64_t need, bool can_wait);
-/* The log has grown from that size, or has shrunk. */
+/* Counts the change of the log's size since `before`. */
 void output_quota_count(struct execution *x, uint64_t before);
 /* By how much the stored output of the session may still grow. */
 uint64_t output_quota_room(const struct session *s);
-/* So many bytes were stored for the session besides its logs. */
+/* Counts so many bytes that were stored for the session besides its logs. */
 void output_quota_kept(struct session *s, uint64_t bytes);
-/* Logs of so many bytes were removed with their session's record. */
+/* Counts out logs of so many bytes, which were removed with the record of their session. */
 void output_quota_gone(struct tenant *t, uint64_t bytes);

@@ -1,10 +1,6 @@
-/* quota.c - who may have a session now. Three kinds of bounds: how many there may be at a time,
- * what they may be promised, and how fast they may come (token buckets, in thousandths of a
- * session); for the node and for each tenant.
- *
- * A tenant with a queue waits at its own bounds and at the node's; the queues are served in turn,
- * one session per tenant, so that the longest queue gets no more than the shortest. And what one
- * tenant's burst would take of the node's rate while another waits is left to the other. */
+/* quota.c - three kinds of bounds on sessions, for the node and for each tenant: how many there may
+ * be at a time, what they may be promised, and how fast they may be created (token buckets, in
+ * thousandths of a session). */
 #include "quota.h"
 
 #include <stdio.h>
@@ -12,10 +8,7 @@
 #include "clock.h"
 #include "core_private.h"
 #include "key_sessions.h"
-#include "list.h"
 #include "record_quota.h"
-#include "session.h"
-#include "session_lifecycle.h"
 
 struct bounds {
 	uint64_t sessions, rate_milli, burst, memory, storage, pids, queue;
@@ -54,6 +47,16 @@ void quota_limits(const struct core *c, const struct tenant *t, struct quota_lim
 				      .used_memory = t->memory_bytes,
 				      .used_storage = t->disk_bytes,
 				      .used_pids = t->pids };
+}
+
+uint64_t quota_queue_length(const struct session *s)
+{
+	return bounds_of(s->tenant, s->core->o.config).queue;
+}
+
+uint64_t quota_rate_milli(const struct core *c, const struct tenant *t)
+{
+	return bounds_of(t, c->o.config).rate_milli;
 }
 
 uint64_t quota_queue_ms(const struct session *s)
@@ -95,8 +98,7 @@ static unsigned seconds_for(uint64_t tokens, uint64_t rate_milli)
 	return rate_milli == 0 ? 1 : (unsigned)((1000 - tokens + rate_milli - 1) / rate_milli);
 }
 
-/* Room for it, its tokens not yet taken? */
-static int fits(struct session *s, unsigned *ret_retry_s, struct err *e)
+int quota_fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 {
 	struct core *c = s->core;
 	struct tenant *t = s->tenant;
@@ -160,7 +162,7 @@ void quota_count(struct session *s)
 	s->tenant->pids += s->row.limits.pids;
 }
 
-static void take(struct session *s)
+void quota_take(struct session *s)
 {
 	const struct config *g = s->core->o.config;
 
@@ -183,163 +185,6 @@ void quota_release(struct session *s)
 	s->tenant->disk_bytes -= s->row.limits.disk_bytes;
 	s->tenant->pids -= s->row.limits.pids;
 	key_sessions_release(s);
-	quota_serve_queues(s->core);
-}
-
-static bool others_wait(const struct core *c)
-{
-	for (const struct tenant *t = c->tenants; t != NULL; t = t->next)
-		if (t->queue != NULL)
-			return true;
-	return false;
-}
-
-/* Those whose client went away while they waited. */
-static void drop_abandoned(struct tenant *t)
-{
-	for (struct session *s = t->queue, *next; s != NULL; s = next) {
-		next = s->next;
-		if (s->when_running.first == NULL) {
-			quota_unqueue(s);
-			session_free(s);
-		}
-	}
-}
-
-static int admit(struct session *s, unsigned *ret_retry_s, struct err *e)
-{
-	struct bounds b = bounds_of(s->tenant, s->core->o.config);
-
-	drop_abandoned(s->tenant);
-	/* Waiting sessions are first; if room is left after their turn, it is not what
-	 * they wait for. */
-	if (b.queue == 0)
-		quota_serve_queues(s->core);
-	if (!others_wait(s->core) || b.queue == 0) {
-		if (fits(s, ret_retry_s, e) == 0) {
-			take(s);
-			return 0;
-		}
-		if (b.queue == 0)
-			return -1;
-	}
-	if (s->tenant->queued >= b.queue)
-		return refuse(REASON_QUOTA_QUEUE, 1, ret_retry_s, e,
-			      "the tenant's waiting sessions are", b.queue);
-	return 1;
-}
-
-/* The key's bounds first: a session that may not be made with its key does not wait in the queue,
- * where it would be in the way of those of other keys. */
-int quota_admit(struct session *s, unsigned *ret_retry_s, struct err *e)
-{
-	int admitted = key_sessions_fit(s, ret_retry_s, e);
-
-	if (admitted == 0)
-		admitted = admit(s, ret_retry_s, e);
-	if (admitted >= 0)
-		key_sessions_count(s);
-	return admitted;
-}
-
-void quota_queue(struct session *s)
-{
-	struct tenant *t = s->tenant;
-
-	LIST_APPEND(&t->queue_end, s);
-	t->queued++;
-	quota_serve_queues(s->core);
-}
-
-void quota_unqueue(struct session *s)
-{
-	struct tenant *t = s->tenant;
-
-	if (s->link == NULL)
-		return;
-	LIST_REMOVE_FROM(&t->queue_end, s);
-	t->queued--;
-}
-
-/* One round: at most one session of each tenant. True if one was started. */
-static bool serve_round(struct core *c)
-{
-	bool any = false;
-
-	for (struct tenant *t = c->turn == NULL ? c->tenants : c->turn, *first = t; t != NULL;) {
-		struct tenant *next = t->next == NULL ? c->tenants : t->next;
-		struct session *s;
-		struct err e;
-		unsigned retry;
-
-		drop_abandoned(t);
-		s = t->queue;
-		if (s != NULL && fits(s, &retry, &e) == 0) {
-			quota_unqueue(s);
-			take(s);
-			c->turn = next;
-			any = true;
-			session_begin(s);
-		}
-		t = next;
-		if (t == first)
-			break;
-	}
-	return any;
-}
-
-static uint64_t ms_for(uint64_t tokens, uint64_t rate_milli)
-{
-	if (rate_milli == 0 || tokens >= 1000)
-		return 0;
-	return ((1000 - tokens) * 1000 + rate_milli - 1) / rate_milli;
-}
-
-/* Sessions that wait for room are served when one ends; those that wait for their rate, when the
- * next of them may come. */
-static void plan_turn(struct core *c)
-{
-	uint64_t node = ms_for(c->tokens_milli, c->o.config->node_create_rate_milli);
-	uint64_t first = UINT64_MAX;
-
-	for (const struct tenant *t = c->tenants; t != NULL; t = t->next) {
-		uint64_t own = ms_for(t->tokens_milli, bounds_of(t, c->o.config).rate_milli);
-
-		own = own > node ? own : node;
-		if (t->queue != NULL && own > 0 && own < first)
-			first = own;
-	}
-	if (first != UINT64_MAX)
-		loop_timer_set(c->loop, &c->queue_turn, clock_now_ns() + first * CLOCK_MS);
-}
-
-void quota_serve_queues(struct core *c)
-{
-	static bool inside; /* session_begin() may fail and release what it took */
-
-	if (inside || !others_wait(c))
-		return;
-	inside = true;
-	while (serve_round(c))
-		;
-	inside = false;
-	plan_turn(c);
-}
-
-void quota_turn(struct loop_timer *t)
-{
-	quota_serve_queues(t->arg);
-}
-
-void quota_refuse_all(struct tenant *t, const struct err *e)
-{
-	while (t->queue != NULL) {
-		struct session *s = t->queue;
-		struct completions told = { 0 };
-
-		quota_unqueue(s);
-		completions_move(&s->when_running, &told);
-		session_free(s);
-		completions_end_all(&told, e);
-	}
+	if (s->core->queued > 0) /* served from the loop, not from inside the caller */
+		loop_timer_set(s->core->loop, &s->core->queue_timer, clock_now_ns());
 }

@@ -1,30 +1,25 @@
-/* quota.h - whether a session may start now, and the queues of those that wait.
+/* quota.h - whether there is room for one more session, and what live sessions are counted for.
  *
- * session.c asks before a session is created and queues it if it may wait. Whatever gives room back
- * (an ended session, a raised limit, a second passed) calls quota_serve_queues(). */
+ * session_queue.c asks before a session starts; the end of a session gives its share back. A
+ * tenant's row has bounds of its own; where one is 0, the configuration's counts. */
 #pragma once
 
 #include "session.h"
 
-/* Admits a session. 0: it may start, and is counted; 1: not now, but it may wait; -1: refused, and
- * *ret_retry_s says when to ask again. */
-int quota_admit(struct session *s, unsigned *ret_retry_s, struct err *e) MUST_USE;
-/* Counts a session without asking: recovery, for one that an earlier daemon admitted. */
+/* Is there room for the session now? -1: no, and *ret_retry_s says when to ask again. */
+int quota_fits(struct session *s, unsigned *ret_retry_s, struct err *e) MUST_USE;
+/* Counts the session, for which quota_fits() has found room, and takes its tokens. */
+void quota_take(struct session *s);
+/* Counts a session that an earlier daemon admitted. */
 void quota_count(struct session *s);
-/* Gives back what the session was counted for. Repeatable. */
+/* Gives back what the session was counted for, and starts the timer of the queues. Repeatable. */
 void quota_release(struct session *s);
 
-/* Puts a session at the end of its tenant's queue, or takes it out. */
-void quota_queue(struct session *s);
-void quota_unqueue(struct session *s);
-/* How long the session may wait in the queue. */
+/* How many sessions of its tenant may wait in the queue, 0: none; and for how long. */
+uint64_t quota_queue_length(const struct session *s);
 uint64_t quota_queue_ms(const struct session *s);
-/* Starts waiting sessions as far as there is room, tenants in turn. */
-void quota_serve_queues(struct core *c);
-/* The same, as the callback of a timer whose argument is the core. */
-void quota_turn(struct loop_timer *t);
-/* Ends all sessions in the tenant's queue with that error. */
-void quota_refuse_all(struct tenant *t, const struct err *e);
+/* How many sessions the tenant may create in 1000 s; 0: as many as it likes. */
+uint64_t quota_rate_milli(const struct core *c, const struct tenant *t);
 
 /* The bounds of a tenant (0: none) and what its live sessions have been promised. */
 struct quota_limits {

@@ -1,7 +1,7 @@
+/* record_bounds.c - see record_bounds.h. */
 #include "record_bounds.h"
 
 #include "core_private.h"
-#include "retention.h"
 #include "store_event.h"
 #include "store_net.h"
 #include "tenant.h"
@@ -13,7 +13,7 @@ struct gone {
 	enum record_kind kind;
 };
 
-/* What differs between the kinds. */
+/* The functions of the store for each kind. */
 static const struct {
 	int (*count)(struct store *s, const char *tenant, uint64_t *ret, struct err *e);
 	int (*drop)(struct store *s, const char *tenant, unsigned limit, struct err *e);
@@ -44,7 +44,7 @@ void record_bounds_add(struct core *c, struct tenant *t, enum record_kind kind, 
 		k->rows = n >= 0 ? k->rows + (uint64_t)n : k->rows > less ? k->rows - less : 0;
 	}
 	if (n > 0 && ++c->appended[kind] % START_EVERY == 0)
-		retention_start(c);
+		core_job_add(c, NULL, &c->retention.job);
 }
 
 static void on_gone(const char *tenant, void *cookie)
@@ -54,7 +54,7 @@ static void on_gone(const char *tenant, void *cookie)
 	record_bounds_add(g->core, tenant_find(g->core, tenant), g->kind, -1);
 }
 
-/* One that is not counted yet, or NULL. */
+/* A tenant whose rows are not counted yet, or NULL. */
 static struct tenant *find_uncounted(struct core *c, enum record_kind kind)
 {
 	struct tenant *t = c->tenants;
@@ -64,7 +64,7 @@ static struct tenant *find_uncounted(struct core *c, enum record_kind kind)
 	return t;
 }
 
-/* The one whose records go next, and how many; NULL: none. */
+/* The tenant whose records are deleted next, and how many of them; NULL: none is beyond a bound. */
 static struct tenant *find_beyond(struct core *c, enum record_kind kind, uint64_t *ret)
 {
 	const struct config *g = c->o.config;

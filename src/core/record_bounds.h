@@ -18,12 +18,12 @@ struct record_count {
 	uint64_t rows;
 };
 
-/* n rows of the tenant's were appended, or (negative) deleted. Starts retention after every so
- * many. t NULL: not known, nothing is counted. */
+/* Counts n rows of the tenant that were appended or, if negative, deleted; after every START_EVERY
+ * rows it starts retention. t NULL: the tenant is not known, nothing is counted for one. */
 void record_bounds_add(struct core *c, struct tenant *t, enum record_kind kind, int64_t n);
 
-/* One piece: deletes what is older than a time or beyond a bound, at most RECORD_BOUNDS_PIECE rows.
- * 1: there may be more to do; 0: not now; -1: failed. */
+/* Deletes rows that are older than a time or beyond a bound, at most RECORD_BOUNDS_PIECE. 1: there
+ * may be more to do; 0: there is nothing to do; -1: failed. */
 #define RECORD_BOUNDS_PIECE 256
 int record_bounds_piece(struct core *c, enum record_kind kind, uint64_t before_ms,
 			struct err *e) MUST_USE;

@@ -1,6 +1,6 @@
-/* record_quota.c - records stay for `retention` after the end of their session, so what a tenant
- * can write there is bounded by bytes, not only by the number of its sessions. The sum of a tenant
- * is in the store (store_records.h); the numbers of a session are counted once and then kept. */
+/* record_quota.c - records stay for `retention` after the end of their session, so the records of a
+ * tenant are bounded by bytes, not only by the number of its sessions. The sum of a tenant is in
+ * the store (store_records.h); the sums of a session are counted once and then kept in memory. */
 #include "record_quota.h"
 
 #include <string.h>

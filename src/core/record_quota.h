@@ -1,4 +1,5 @@
-/* record_quota.h - what the records of executions and sessions may take in the store. */
+/* record_quota.h - how many bytes the records of executions and sessions may take in the store: see
+ * record_quota.c. Called before a session or an execution is recorded. */
 #pragma once
 
 #include <stdint.h>
@@ -15,11 +16,11 @@ struct tenant;
  */
 void record_quota_cut(char *text);
 
-/* Is there room for the record of one more execution? ERR_LIMIT: a bound of the session or of its
- * tenant is reached. */
+/* Is there room for the record of one more execution of the session? ERR_LIMIT: a bound of the
+ * session or of its tenant is reached. */
 int record_quota_check(struct session *s, struct err *e) MUST_USE;
-/* The texts of all records of a session are part of session_output_max. Leaves this one out if they
- * have used it up, else counts it. */
+/* The texts of all records of a session count for session_output_max. Empties this text if there is
+ * no room for it, else counts it. */
 void record_quota_text(struct session *s, char *text);
 
 /* Is there room for records of the tenant? Returns 0; 1 if its bound, *ret_max, is reached; -1: the

@@ -1,18 +1,18 @@
 /* retention.c - theory of operation
  *
- * What is too old or too much is deleted: ended sessions with their executions, output and network
- * records, events, network records, and free pages of the database file. It is the node's own work
- * in the loop's share (jobs.h): a piece deletes a few dozen rows or files, the steps take turns,
- * and it goes on until none of them finds anything. So it keeps up with what comes, and no turn of
- * the loop is long, however much there is.
+ * One job of the node (jobs.h) deletes what is too old or too much: ended sessions with their
+ * executions, output and network records; events; network records; old usage; and free pages of the
+ * database file. A piece deletes a few dozen rows or files, the steps take turns, and the job goes
+ * on until none of them finds anything. So it keeps up with what is written, and no turn of the
+ * loop is long, however much there is to delete.
  *
- * The space of large logs is freed in pieces of its own (log_removal.c), and the next executions
- * are deleted when that of the last ones is free.
+ * The space of large logs is freed by jobs of their own (log_removal.c), and the next executions
+ * are deleted when the space of the last ones is free.
  *
- * A session goes from its leaves: first the log of an execution, then its row, the network records,
- * and the session last. Killed in between, the next daemon finds the rest by the session's row.
+ * The row of a session is deleted last, after the logs and rows of its executions and its network
+ * records. If the daemon is killed in between, the next one finds the rest by the session's row.
  *
- * It is started once a second, and after every so many events. */
+ * The job is started once a second, and after every START_EVERY records (record_bounds.c). */
 #include "retention.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@
 #include "session.h"
 #include "store_net.h"
 #include "store_usage.h"
-#include "store_used.h"
+#include "store_net_claim.h"
 #include "tenant.h"
 
 #define EXECUTIONS 32  /* with their logs, in a piece */
@@ -50,7 +50,7 @@ static void remove_log(const char *id, const char *tenant, void *cookie)
 		output_quota_gone(t, bytes);
 }
 
-static void failed(const char *what, const struct err *e)
+static void log_failure(const char *what, const struct err *e)
 {
 	static struct log_limit limit = { .burst = 1, .interval_ms = 60000 };
 	unsigned long long dropped;
@@ -60,8 +60,8 @@ static void failed(const char *what, const struct err *e)
 			 "what=%s error=%s dropped=%llu", what, e->msg, dropped);
 }
 
-/* The next session whose time is over. One that is still in memory is passed over: its row may not
- * be the last word. */
+/* Finds the next session whose retention is over. A session that is still in memory is passed over:
+ * its row in the store may be an older one. */
 static bool find_session(struct core *c)
 {
 	struct retention *r = &c->retention;
@@ -72,7 +72,7 @@ static bool find_session(struct core *c)
 					 now > keep ? now - keep + 1 : 0, &r->after_ms, r->id, &e);
 
 	if (got < 0)
-		failed("sessions", &e);
+		log_failure("sessions", &e);
 	if (got <= 0) {
 		r->after_ms = 0;
 		r->after_id[0] = r->id[0] = '\0';
@@ -84,7 +84,8 @@ static bool find_session(struct core *c)
 	return true;
 }
 
-/* The file before the row: killed in between, the next daemon finds the row. */
+/* The file is removed before the row: a daemon that was killed in between is followed by one that
+ * finds the row. */
 static int remove_session(struct core *c, const char *id, struct err *e)
 {
 	struct store_session row;
@@ -97,7 +98,7 @@ static int remove_session(struct core *c, const char *id, struct err *e)
 	return store_session_delete(c->store, id, e);
 }
 
-/* The oldest network records of the session that is being deleted: how many. */
+/* Deletes the oldest network records of the session that is being deleted. Returns how many. */
 static int drop_net(struct core *c, struct err *e)
 {
 	struct store_session row;
@@ -118,7 +119,7 @@ static bool retire(struct core *c)
 	int n;
 
 	if (c->removed_logs.old > 0)
-		return false; /* started again when they are gone */
+		return false; /* on_old_logs_gone() starts the job again */
 	if (r->id[0] == '\0')
 		return find_session(c);
 	n = store_execution_delete_some(c->store, r->id, EXECUTIONS, remove_log, c, &e);
@@ -129,13 +130,13 @@ static bool retire(struct core *c)
 	if (n > 0)
 		return true;
 	if (n == 0)
-		n = store_used_delete(c->store, r->id, &e);
+		n = store_net_claim_delete(c->store, r->id, &e);
 	if (n == 0)
 		n = store_usage_forget(c->store, r->id, &e);
 	if (n == 0)
 		n = remove_session(c, r->id, &e);
 	if (n < 0) {
-		failed("a session", &e);
+		log_failure("a session", &e);
 		r->after_ms = 0;
 		r->after_id[0] = '\0';
 	}
@@ -156,7 +157,7 @@ static bool bound_records(struct core *c, enum record_kind kind, const char *wha
 	int n = record_bounds_piece(c, kind, before(c), &e);
 
 	if (n < 0)
-		failed(what, &e);
+		log_failure(what, &e);
 	return n > 0;
 }
 
@@ -177,7 +178,7 @@ static bool prune_usage(struct core *c)
 	int n = store_usage_prune(c->store, now > keep ? now - keep : 0, USAGE_ROWS, &e);
 
 	if (n < 0)
-		failed("usage", &e);
+		log_failure("usage", &e);
 	return n > 0;
 }
 
@@ -187,11 +188,11 @@ static bool shrink(struct core *c)
 	int n = store_shrink(c->store, SHRINK_PAGES, &e);
 
 	if (n < 0)
-		failed("free pages", &e);
+		log_failure("free pages", &e);
 	return n > 0;
 }
 
-/* One piece of the first step, from the one whose turn it is, that finds something to do. */
+/* Runs the first step that finds something to do, beginning with the one after the last. */
 static bool on_piece(struct job *j)
 {
 	static bool (*const steps[])(struct core * c) = { retire,      prune_events,	 prune_net,
@@ -209,9 +210,13 @@ static bool on_piece(struct job *j)
 	return false;
 }
 
-void retention_start(struct core *c)
+void retention_init(struct core *c)
 {
 	c->retention.job.on_piece = on_piece;
 	c->retention.job.arg = c;
+}
+
+void retention_start(struct core *c)
+{
 	core_job_add(c, NULL, &c->retention.job);
 }

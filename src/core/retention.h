@@ -3,14 +3,16 @@
 
 #include "core.h"
 
-/* How far it is; a member of struct core. */
+/* The state of the job; a member of struct core. */
 struct retention {
 	struct job job;
 	unsigned step;
 	char id[STORE_ID_MAX]; /* the session that is being deleted; "": none */
-	uint64_t after_ms;     /* the last one that was looked at, by its end */
+	uint64_t after_ms;     /* when the session ended that was looked at last, and its id */
 	char after_id[STORE_ID_MAX];
 };
 
-/* Starts the job, if it does not run already. */
+/* Before the first record is appended: record_bounds.c starts the job, too. */
+void retention_init(struct core *c);
+/* Starts the job, unless it runs. */
 void retention_start(struct core *c);

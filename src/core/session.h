@@ -42,9 +42,10 @@ const char *session_reason_name(enum session_reason r); /* "" for none */
 
 #define SESSION_RULES_MAX 16
 
-/* Two texts of a row that others show, too. mounts: a line "source TAB target TAB ro|rw" for each;
- * rules: the line of writable prefixes, then that of exportable ones, joined by ':' as in the spec.
- * No path in them holds a control character (the API refuses those). */
+/* Two texts of a session's row that the interfaces show. mounts: a line "source TAB target TAB
+ * ro|rw" for each mount. rules: a line of writable prefixes, then a line of exportable ones, each
+ * joined by
+ * ':' as in the spec. No path in them has a control character (the interfaces refuse those). */
 
 /* What a client asks for. 0, NULL or "" mean the default; core checks every maximum. */
 struct session_spec {
@@ -73,11 +74,11 @@ struct session_spec {
 	const char *writable, *exportable;
 };
 
-/* Starts making a session. *ret is set at once and its id is final; w ends when it is running
- * (or queued, made, and running), or why not. With an error at once (quota, bad spec) -1 is
- * returned, nothing exists and w is not used. Cancelling w does not end the session: use
- * session_delete. *ret_retry_s is set with ERR_LIMIT, which has one of the reasons
- * REASON_QUOTA_... or REASON_CAPACITY_... */
+/* Starts to make a session. *ret is set before this returns, and w ends when the session is
+ * running, which for a queued one may take a while, or with the error that keeps it from running.
+ * -1: the session was refused (quota, bad spec), nothing exists and w is not used; with ERR_LIMIT,
+ * whose reason is one of REASON_QUOTA_... or REASON_CAPACITY_..., *ret_retry_s says when to try
+ * again. Cancelling w does not end the session: session_delete() does. */
 int session_create(struct core *c, struct tenant *t, const struct session_spec *spec,
 		   struct completion *w, struct session **ret, unsigned *ret_retry_s,
 		   struct err *e) MUST_USE;
@@ -91,19 +92,20 @@ struct session *session_live(struct core *c, const struct tenant *t, const char 
 
 /* A live session of any tenant, or NULL: for callers that check a token instead of a key. */
 struct session *session_find(struct core *c, const char *id);
-/* What is known of the session of a row: its own row while it is in memory, which is newer where
- * the store could not be told, else the one given. *ret_live is NULL if it does not live. */
+/* The newest row of a session of which the store gave a row: the session's own while it is in
+ * memory (the store may have an older one, if a write failed), else the one given. *ret_live is
+ * NULL if the session has ended or is ending. */
 const struct store_session *session_now(struct core *c, const struct store_session *row,
 					struct session **ret_live);
 struct tenant *session_tenant(const struct session *s);
 
 /* Readable until the next turn of the loop. */
 const struct store_session *session_row(const struct session *s);
-/* Who asked for the last change of its state; of a new one, for it. */
+/* On whose behalf its state was changed last; of a new session, on whose behalf it was created. */
 const struct store_actor *session_actor(const struct session *s);
 unsigned session_executions_running(const struct session *s);
 struct core *session_core(const struct session *s);
-/* The version of the template that it was made from; NULL: not known. */
+/* templates.c: the version of the template that the session was made from; NULL: not known. */
 const struct store_template *session_template(const struct session *s);
 /* Its isolation level. */
 const struct cell_level *session_level(const struct session *s);
@@ -111,18 +113,19 @@ const struct cell_level *session_level(const struct session *s);
 int session_level_check(const struct session *s, enum cell_ability ability, const char *what,
 			struct err *e) MUST_USE;
 
-/* It is used: resets the idle clock; a paused session is resumed. True: it is running, and w is not
- * used. Else w ends when it is. */
+/* A client uses the session: its idle time starts again, and a paused session is resumed. True: it
+ * is running, and w is not used. Else w ends when it is. */
 bool session_use(struct session *s, const struct store_actor *who, struct completion *w);
 
-/* c ends when the session does, with the reason as its error. For what is kept elsewhere for it. */
+/* c ends when the session does, with the reason as its error. For modules that keep something for
+ * the session elsewhere. */
 void session_when_over(struct session *s, struct completion *c);
 
 /* While a client is connected (a stream, an attachment) the session is not idle. */
 void session_hold(struct session *s);
 void session_unhold(struct session *s);
 
-/* w ends when it is so; soon if it is so already. who: see store_actor.h. */
+/* w ends when the session has reached the state, soon if it already has. who: see store_actor.h. */
 void session_pause(struct session *s, const struct store_actor *who, struct completion *w);
 void session_resume(struct session *s, const struct store_actor *who, struct completion *w);
 
@@ -131,11 +134,12 @@ void session_resume(struct session *s, const struct store_actor *who, struct com
 int session_delete(struct core *c, const struct tenant *t, const char *id,
 		   const struct store_actor *who, struct err *e) MUST_USE;
 
-/* Counts from now; 0: none, if that is allowed. who: whose request it is, see allow.h. */
+/* Sets the timeout, which counts from now; 0: none, if that is allowed. PID 1 has been sent the new
+ * deadline when this returns. who: on whose behalf, see allow.h. */
 int session_set_timeout(struct session *s, uint64_t timeout_ms, const struct store_actor *who,
 			struct err *e) MUST_USE;
 
-/* The same, but never sooner than it would have been. */
+/* The same, but the deadline never moves to an earlier time. */
 int session_extend(struct session *s, uint64_t timeout_ms, const struct store_actor *who,
 		   struct err *e) MUST_USE;
 /* Replaces its network settings. */
@@ -146,15 +150,16 @@ void session_count(const struct core *c, unsigned ret[SESSION_STATES]);
 void session_each(struct core *c, const struct tenant *t, void (*see)(struct session *s, void *arg),
 		  void *arg); /* t NULL: all */
 
-/* What changed in its file system: records as src/init/diff.h has them arrive in on_data; then
- * on_done comes. Whether the list is whole, its last record says. All zeros but for the caller's
- * members before it is begun. session_diff_cancel() is allowed at any time. */
+/* Lists what changed in the session's file system: on_data gets records as in src/init/diff.h, then
+ * on_done is called once. The last record says whether the list is complete. Before the call the
+ * structure is all zeros but for the caller's members. session_diff_cancel() is allowed at any
+ * time, and on_done is not called after it. */
 struct keeper_call;
 struct session_diff {
 	void (*on_data)(struct session_diff *d, const uint8_t *data, size_t len);
 	void (*on_done)(struct session_diff *d, const struct err *e);
 	void *arg;	       /* the caller's */
-	struct completion end; /* the core's from here on */
+	struct completion end; /* this and the rest: session_diff.c's */
 	struct loop_fd fd;
 	struct core *core; /* NULL: not under way */
 	struct tenant *tenant;
@@ -172,32 +177,32 @@ struct session_sample {
 #define SESSION_SAMPLES 120
 void session_sample_now(struct session *s, struct session_sample *ret);
 /* Oldest first; returns how many. */
-size_t session_history(const struct session *s, struct session_sample ret[SESSION_SAMPLES]);
+size_t session_sample_history(const struct session *s, struct session_sample ret[SESSION_SAMPLES]);
 
-/* session_mask.c: what is covered in everything the session says and in what is recorded of it.
- * NULL: nothing. Borrowed until the next session_set_mask(). */
+/* session_mask.c: the mask for everything that the session writes and that is recorded of it. NULL:
+ * nothing is masked. Borrowed until the next session_mask_set(). */
 const struct mask *session_mask(const struct session *s);
-/* A mask of these values and the operator's patterns, for session_set_mask(). */
-struct mask *session_make_mask(const struct session *s, const char *const *values,
+/* A mask of these values and the operator's patterns, for session_mask_set(). */
+struct mask *session_mask_make(const struct session *s, const char *const *values,
 			       const size_t *lens, size_t n, struct err *e) MUST_USE;
-/* Takes m over; NULL: only the operator's patterns from now on. */
-void session_set_mask(struct session *s, struct mask *m);
-/* How many bytes of a text have to be covered if only its first `keep` bytes are kept: with those
- * that a value may take which begins there. */
-size_t session_redact_part(const struct session *s, const char *text, size_t keep);
-/* Covers in place; for texts that are kept or shown. */
+/* Replaces the session's mask and owns m; NULL: only the operator's patterns are masked. */
+void session_mask_set(struct session *s, struct mask *m);
+/* How many bytes of a text must be masked if only its first `keep` bytes are kept: a value that
+ * begins among those may end behind them. */
+size_t session_redact_len(const struct session *s, const char *text, size_t keep);
+/* Masks a text in place, before it is kept or shown. */
 void session_redact(const struct session *s, char *text);
 
 /* ---- for the parts of a session, session_parts.h */
 
 struct live_cell;
 
-/* NULL before and after; also while it lives, if an earlier daemon left it and it is not adopted.
- */
+/* NULL before the cell is made and after it has gone; also of a session that an earlier daemon
+ * left, until its cell is adopted. */
 struct live_cell *session_cell(const struct session *s);
-/* What it has used; changes are written with its next change of state. */
+/* What the session has used; changes are written with its next change of state. */
 struct store_usage *session_usage(struct session *s);
-/* The column `secrets` of a new session: borrowed until the session is freed. */
+/* Sets the column `secrets` of a new session; lines is borrowed until the session is freed. */
 void session_set_secrets(struct session *s, const char *lines);
 /* Writes the column `policy` and an event that has the name of the policy. */
 int session_save_policy(struct session *s, const char *document, const char *name,
@@ -205,13 +210,12 @@ int session_save_policy(struct session *s, const char *document, const char *nam
 
 /* ---- for the core's own files */
 
-/* In memory, in any state; NULL: it is not. */
+/* The session of that id in any state, or NULL: it is not in memory. */
 struct session *session_by_id(struct core *c, const char *id);
 /* Puts it into the table of live sessions. */
 void session_list_in(struct session *s);
-/* A session that an earlier daemon left, read from the store. */
+/* A session that an earlier daemon left, read from the store: in the table, and counted. */
 struct session *session_restore(struct core *c, struct tenant *t, const char *id,
 				struct err *e) MUST_USE;
-void session_free(struct session *s);
-/* session_mask.c: makes the node's mask of the operator's patterns. */
+/* session_mask.c: compiles the operator's patterns, at the start. */
 int session_mask_setup(struct core *c, struct err *e) MUST_USE;

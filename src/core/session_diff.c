@@ -1,8 +1,9 @@
-/* session_diff.c - the list of what a cell changed, as a reader of the keeper writes it to a pipe.
+/* session_diff.c - the list of what a cell changed (session.h), which a reader process of the
+ * keeper writes to a pipe.
  *
- * Two events make one end: the pipe ends, and the keeper answers. Their order is open: a keeper
- * that refuses closes its end of the pipe first, and a short list is over before the answer comes.
- * The request is over when both have come, or when one of them failed. */
+ * The request is over when two events have come, in either order: the pipe has ended, and the
+ * keeper has answered. A keeper that refuses closes its end of the pipe first, and a short list is
+ * over before the answer comes. A failure of either ends the request at once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 #define TENANT_MAX 4
 #define NODE_MAX 8 /* as many readers as the keeper has */
 
-/* Nothing comes any more. Repeatable. */
+/* Ends everything that could call back. Repeatable. */
 static void release(struct session_diff *d)
 {
 	if (d->core == NULL)
@@ -40,7 +41,7 @@ static void finish(struct session_diff *d, const struct err *e)
 	completion_end(&d->end, e);
 }
 
-/* Also when it has been silent for too long. */
+/* Also called when the list has been silent for SILENCE_MS. */
 static void on_end(struct completion *c, const struct err *e)
 {
 	struct session_diff *d = c->arg;
@@ -69,14 +70,14 @@ static void on_readable(struct loop_fd *f, uint32_t events)
 		finish(d, &e);
 		return;
 	}
-	/* Whether the list is whole, its last record says. */
+	/* The last record says whether the list is complete. */
 	loop_remove(d->core->loop, &d->fd);
 	io_close_all(&d->pipe, 1);
 	if (d->call == NULL)
 		finish(d, NULL);
 }
 
-/* The keeper has started the reader, or not. */
+/* The keeper has started the reader, or refused. */
 static void on_reply(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
 	struct session_diff *d = arg;

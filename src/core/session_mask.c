@@ -1,5 +1,6 @@
-/* Which secrets are masked in a session's output and what is recorded of it: its own and the
- * operator's patterns, in one mask. */
+/* session_mask.c - what is masked in a session's output and in what is recorded of it: the values
+ * of its secrets and the operator's patterns, in one mask (base/mask.h). Functions are in
+ * session.h. */
 #include <string.h>
 
 #include "core_private.h"
@@ -7,7 +8,7 @@
 
 #define PATTERNS_MAX 64
 
-/* Words of the setting, which is checked. */
+/* Splits the setting redact_patterns, which config has checked, into words. */
 static size_t split(char *text, const char **ret)
 {
 	size_t n = 0;
@@ -44,20 +45,20 @@ const struct mask *session_mask(const struct session *s)
 	return s->mask != NULL ? s->mask : s->core->mask;
 }
 
-struct mask *session_make_mask(const struct session *s, const char *const *values,
+struct mask *session_mask_make(const struct session *s, const char *const *values,
 			       const size_t *lens, size_t n, struct err *e)
 {
 	return make(s->core, values, lens, n, e);
 }
 
-void session_set_mask(struct session *s, struct mask *m)
+void session_mask_set(struct session *s, struct mask *m)
 {
 	if (s->mask != m)
 		mask_free(s->mask);
 	s->mask = m;
 }
 
-size_t session_redact_part(const struct session *s, const char *text, size_t keep)
+size_t session_redact_len(const struct session *s, const char *text, size_t keep)
 {
 	const struct mask *m = session_mask(s);
 	size_t n = strnlen(text, keep), reach = m == NULL ? 0 : mask_reach(m);

@@ -1,15 +1,14 @@
-/* session_parts.c - calls the parts of a session, and tells them of changes.
+/* session_parts.c - calls the functions of all parts, and on_changed for sessions that were marked.
  *
- * A change of a tenant's policy or of a secret concerns many sessions, and what follows from it
- * takes time for each (a mask, a message to egress). So the sessions are marked, and a task of the
- * loop serves as many as CHANGES_MS allow in each turn. */
+ * A change of a tenant's policy or of a secret concerns many sessions, and each of them takes time
+ * (a mask, a message to egress). So the sessions are marked, and a task of the loop calls
+ * on_changed for as many of them as CHANGES_MS allow in each turn. */
 #include "session_parts.h"
 
 #include <assert.h>
 
 #include "clock.h"
 #include "core_private.h"
-#include "session_lifecycle.h"
 
 #define CHANGES_MS 5 /* of one turn */
 
@@ -28,12 +27,12 @@ static unsigned place_of(const struct core *c, const struct session_part *p)
 	return i;
 }
 
-void **core_part(const struct core *c, const struct session_part *p)
+void **session_parts_of_core(const struct core *c, const struct session_part *p)
 {
 	return &((struct core *)(uintptr_t)c)->parts[place_of(c, p)];
 }
 
-void **session_part(const struct session *s, const struct session_part *p)
+void **session_parts_of(const struct session *s, const struct session_part *p)
 {
 	return &((struct session *)(uintptr_t)s)->parts[place_of(s->core, p)];
 }
@@ -71,23 +70,15 @@ static void on_changes(struct loop_task *t)
 		loop_defer(c->loop, t);
 }
 
-void session_changed(struct session *s)
+void session_parts_changed(struct session *s)
 {
 	s->changed = true;
 	loop_defer(s->core->loop, &s->core->changes);
 }
 
-void session_part_settled(struct session *s)
+void session_parts_settled(struct session *s)
 {
-	loop_defer(s->core->loop, &s->tell);
-}
-
-void session_part_failed(struct session *s, const struct err *why, const char *detail)
-{
-	struct err copy = *why;
-
-	completions_end_all(&s->when_running, &copy);
-	session_stop(s, SESSION_CRASHED, detail);
+	loop_defer(s->core->loop, &s->notify_running);
 }
 
 /* ---- of the node */

@@ -3,7 +3,7 @@
  * A part is a table of functions, given to core_new() in core_options.parts. The core calls every
  * part at the points below, in the order of that list; a function that a part does not need is
  * NULL. A part keeps what it needs for the node and for each session behind one pointer each, which
- * only the part reads (core_part(), session_part()).
+ * only the part reads (session_parts_of_core(), session_parts_of()).
  *
  * Parts use the functions of session.h and core.h, as the interfaces do, and those in the second
  * half of this file. They do not see struct session or struct core. */
@@ -38,14 +38,14 @@ struct session_part {
 	/* Before a new session is admitted: may it be as its row says? */
 	int (*check)(struct session *s, struct err *e);
 	/* Its cell is up for the first time. If the part is not ready then, the session is not
-	 * usable until session_part_settled(). */
+	 * usable until session_parts_settled(). */
 	void (*on_started)(struct session *s);
 	bool (*is_ready)(const struct session *s);
 	/* An earlier daemon left it; its PID 1 has not answered yet. */
 	void (*on_adopted)(struct session *s);
 	/* It was resumed, or it was adopted and PID 1 has answered. */
 	void (*on_resumed)(struct session *s);
-	/* After session_changed(), from the loop. */
+	/* After session_parts_changed(), from the loop. */
 	void (*on_changed)(struct session *s);
 	void (*on_session_second)(struct session *s);
 	/* May a new execution have these secrets (lines of secret_spec.h) for itself? The part that
@@ -70,18 +70,16 @@ struct session_part {
 
 /* ---- for parts */
 
-/* Where the part keeps what belongs to the node, or to the session: NULL at first. */
-void **core_part(const struct core *c, const struct session_part *p);
-void **session_part(const struct session *s, const struct session_part *p);
+/* The part's own pointer for the node, or for the session: NULL at first. */
+void **session_parts_of_core(const struct core *c, const struct session_part *p);
+void **session_parts_of(const struct session *s, const struct session_part *p);
 
-/* What parts derive from the session's settings or from its tenant's is not valid any more:
- * on_changed is called for it from the end of this turn on, for as many sessions as 5 ms allow in
- * each. */
-void session_changed(struct session *s);
-/* The part is ready now: those that wait for the session are called if all parts are. */
-void session_part_settled(struct session *s);
-/* The part never will be ready: the session ends. detail is a constant that clients see. */
-void session_part_failed(struct session *s, const struct err *why, const char *detail);
+/* The settings of the session or of its tenant have changed: the core calls on_changed of its
+ * parts, after this turn of the loop and for as many sessions as 5 ms of each turn allow. */
+void session_parts_changed(struct session *s);
+/* The part is ready now: if all parts are, those that wait for the session are called. */
+void session_parts_settled(struct session *s);
+/* A part that never will be ready calls session_fail() (session_stop.h). */
 
 /* ---- for the core: calls all parts */
 

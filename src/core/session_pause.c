@@ -1,6 +1,6 @@
-/* session_pause.c - a session frozen and thawed: by a client, by its timeout, by the next use.
- * The keeper does it; if a keeper ends before it has answered, the next one is asked, which is
- * harmless. */
+/* session_pause.c - freezes and thaws a session's cell, as a client asks, at its timeout, and at
+ * the next use. A keeper does it; if that keeper ends before it has answered, another one is asked,
+ * since both requests can be repeated. */
 #include "session_pause.h"
 
 #include <errno.h>
@@ -13,11 +13,12 @@
 #include "live_cell.h"
 #include "log.h"
 #include "session.h"
-#include "session_lifecycle.h"
 #include "session_parts.h"
+#include "session_save.h"
+#include "session_timer.h"
 
 #define PAUSE_AGAIN_MS 1000
-#define WAIT_MS 90000 /* of who waits for it: longer than a keeper or PID 1 may take */
+#define WAIT_MS 90000 /* for those that wait: longer than a keeper or PID 1 may take */
 
 static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
 {
@@ -30,17 +31,18 @@ static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
 					done, s->cell);
 }
 
-bool session_usable(const struct session *s)
+bool session_is_usable(const struct session *s)
 {
 	return s->row.state == SESSION_RUNNING && s->cell->synced && session_parts_ready(s);
 }
 
+/* The session of the cell, or NULL: it was given up meanwhile (live_cell_abandon()). */
 static struct session *of_cell(void *arg)
 {
 	struct live_cell *c = arg;
 
 	c->call = NULL;
-	return c->events == &session_cell_events ? c->owner : NULL;
+	return c->owner;
 }
 
 static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e);
@@ -60,7 +62,7 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 		return;
 	}
 	if (e != NULL && e->reason == REASON_PEER_DIED) {
-		ask_freeze(s, true, on_frozen); /* the next keeper will do it */
+		ask_freeze(s, true, on_frozen); /* of another keeper */
 		return;
 	}
 	if (e == NULL) {
@@ -74,18 +76,18 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 		}
 		e = &why;
 	}
-	struct err told = *e;
+	struct err failure = *e;
 
 	s->row.paused_since_ms = 0;
 	IGNORED(session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why),
 		"running is what recovery makes of pausing, too");
 	s->row.state = SESSION_RUNNING;
-	if (s->row.deadline_ms == 0 && s->row.timeout_ms > 0) /* it was over */
+	if (s->row.deadline_ms == 0 && s->row.timeout_ms > 0) /* its time was over */
 		s->row.deadline_ms = core_now_ms() + PAUSE_AGAIN_MS;
 	ask_freeze(s, false, on_thawed);
 	session_touch(s);
-	completions_end_all(&s->when_paused, &told);
-	loop_defer(s->core->loop, &s->tell); /* a client may have used it meanwhile */
+	completions_end_all(&s->when_paused, &failure);
+	loop_defer(s->core->loop, &s->notify_running); /* a client may have used it meanwhile */
 }
 
 static void wait_for(struct session *s, struct completion *w, struct completions *list)
@@ -122,7 +124,7 @@ void session_pause(struct session *s, const struct store_actor *who, struct comp
 		return;
 	}
 	if (check_pause(s, &e) == 0) {
-		core_check_clock(s->core);
+		session_timer_check_clock(s->core);
 		s->row.paused_since_ms = core_now_ms();
 		session_set_actor(s, who);
 		if (session_save(s, SESSION_PAUSING, SESSION_NO_REASON, &e) == 0) {
@@ -162,7 +164,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 	if (e != NULL) {
 		why = *e;
 		IGNORED(session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &(struct err){ 0 }),
-			"it is paused, whatever the store says");
+			"it is paused; recovery makes paused of resuming, too");
 		s->row.state = SESSION_PAUSED;
 		completions_end_all(&s->when_running, &why);
 		return;
@@ -174,8 +176,8 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 
 	s->row.paused_total_ms += slept;
 	s->row.paused_since_ms = 0;
-	/* Paused time does not count; a session that was paused because its time was over gets it
-	 * anew. */
+	/* Paused time does not count; a session that was paused because its time was over gets its
+	 * whole timeout again. */
 	if (s->row.deadline_ms > 0)
 		s->row.deadline_ms += slept;
 	else if (s->row.timeout_ms > 0)
@@ -188,7 +190,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 	}
 	session_touch(s);
 	session_parts_resumed(s);
-	if (session_usable(s))
+	if (session_is_usable(s))
 		completions_end_all(&s->when_running, NULL);
 }
 
@@ -197,25 +199,25 @@ void session_resume(struct session *s, const struct store_actor *who, struct com
 	struct err e;
 	uint64_t slept;
 
-	if (session_usable(s)) {
+	if (session_is_usable(s)) {
 		if (w != NULL)
 			completion_end_soon(w, s->core->loop, NULL);
 		return;
 	}
 	if (w != NULL)
 		wait_for(s, w, &s->when_running);
-	/* creating, pausing, resuming, just adopted: w ends when it gets there */
+	/* creating, pausing, resuming, just adopted: w ends when the session is running */
 	if (s->row.state != SESSION_PAUSED) {
 		s->waker = who == NULL ? (struct store_actor){ 0 } : *who;
 		return;
 	}
-	core_check_clock(s->core);
+	session_timer_check_clock(s->core);
 	session_set_actor(s, who);
 	if (session_save(s, SESSION_RESUMING, SESSION_NO_REASON, &e) < 0) {
 		completions_end_all(&s->when_running, &e);
 		return;
 	}
-	/* Before it runs again, or its deadlines would strike first. */
+	/* Sent before the cell runs again: else the deadlines that PID 1 keeps would be over. */
 	slept = core_now_ms() - s->row.paused_since_ms;
 	if (s->cell->connected && slept > 0 && slept < AGENT_TIME_MAX_MS &&
 	    agent_send_paused(&s->cell->agent, slept, &e) == 0)
@@ -226,19 +228,18 @@ void session_resume(struct session *s, const struct store_actor *who, struct com
 bool session_use(struct session *s, const struct store_actor *who, struct completion *w)
 {
 	session_touch(s);
-	if (session_usable(s))
+	if (session_is_usable(s))
 		return true;
 	session_resume(s, who, w);
 	return false;
 }
 
-/* No client waits for the result, so a failure is tried again. */
 void session_pause_by_itself(struct session *s)
 {
 	uint64_t deadline = s->row.deadline_ms;
 
 	if (deadline > 0 && deadline <= core_now_ms())
-		s->row.deadline_ms = 0; /* it gets its time anew when it goes on */
+		s->row.deadline_ms = 0; /* its whole timeout counts again when it is resumed */
 	session_pause(s, NULL, NULL);
 	if (s->row.state != SESSION_RUNNING)
 		return;

@@ -1,14 +1,16 @@
-/* session_pause.h - freezing and thawing, for the core's own files; clients use session.h. */
+/* session_pause.h - freezing and thawing a session's cell. For the core's own files; interfaces use
+ * session_pause(), session_resume() and session_use() of session.h. */
 #pragma once
 
 #include "session.h"
 
-/* The session runs, its parts are ready, and its executions are known. After a restart of the
- * daemon only PID 1 can say what runs; until it has, every process would seem to be gone. */
-bool session_usable(const struct session *s);
+/* Does the session run, are its parts ready and its executions known? After a restart of the daemon
+ * only PID 1 can say what runs; until it has, every process would seem to be gone. */
+bool session_is_usable(const struct session *s);
 
-/* Its time or its idle time is over, and it pauses instead of ending. Tried again if it fails. */
+/* Pauses a session whose time or idle time is over and that is to pause instead of end. A failure
+ * is tried again. */
 void session_pause_by_itself(struct session *s);
-/* Recovery: the daemon before this one asked for it, and the answer is not known. */
+/* For recovery: an earlier daemon asked the keeper for it, and the answer is not known. */
 void session_freeze_again(struct session *s);
 void session_thaw_again(struct session *s);

@@ -1,6 +1,6 @@
-/* session_sample.c - what sessions use, now and over the last minutes. Reading the files of a
- * cgroup takes long enough that all sessions are looked at in pieces, by a job of the node's
- * (jobs.h). Idle sessions are read once: their numbers do not change. */
+/* session_sample.c - samples of what sessions use, now and over the last minutes. Reading the files
+ * of a cgroup takes so long that all sessions are read in pieces, by a job of the node (jobs.h). A
+ * session that has become idle is read once more: its numbers do not change then. */
 #include "session_sample.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@ void session_sample_now(struct session *s, struct session_sample *ret)
 					.pids = now.pids };
 	if (s->cell == NULL)
 		return;
-	/* As PID 1 last told; asked again for the next time. */
+	/* By the last answer of PID 1, which is asked again for the next sample. */
 	ret->disk_bytes = s->cell->disk_bytes;
 	ret->inodes = s->cell->inodes;
 	if (s->cell->connected && !s->cell->frozen && s->cell->state == LIVE_UP &&
@@ -64,7 +64,7 @@ static void sample(struct session *s)
 		s->nsamples++;
 }
 
-/* True if it took time. */
+/* Reads the session if that is due. True if files were read, which takes time. */
 static bool look_at(struct session *s)
 {
 	struct usage now;
@@ -86,8 +86,8 @@ static bool look_at(struct session *s)
 	return true;
 }
 
-/* Buckets of the table, until enough sessions were looked at. Those that come or go meanwhile are
- * seen or not. */
+/* Goes through buckets of the table until PIECE sessions were read. Sessions that begin or end
+ * during a round may be left out of it. */
 static bool on_piece(struct job *j)
 {
 	struct core *c = j->arg;
@@ -116,7 +116,7 @@ void session_sample_all(struct core *c)
 	core_job_add(c, NULL, &s->job);
 }
 
-size_t session_history(const struct session *s, struct session_sample ret[SESSION_SAMPLES])
+size_t session_sample_history(const struct session *s, struct session_sample ret[SESSION_SAMPLES])
 {
 	size_t first = (s->last_sample + SESSION_SAMPLES - s->nsamples) % SESSION_SAMPLES;
 

@@ -1,5 +1,6 @@
-/* session_spec.c - from what a client asks for to what a session is: defaults, maxima, and the
- * order for the keeper. Every refusal names the setting and its bound. */
+/* session_spec.c - from the specification that a client sends to the row of a session (defaults,
+ * maxima), and from the row to the request to the keeper. Every refusal names the setting and its
+ * bound. */
 #include "session_spec.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "templates_private.h"
 
 #define DEFAULT_UID 1000 /* "user" of every template */
-/* What the configuration's table allows as defaults, too. */
+/* Also the minima of the defaults in the configuration's table. */
 #define MEMORY_MIN (4U << 20)
 #define CPU_MILLIS_MIN 10
 #define PIDS_MIN 4
@@ -22,7 +23,7 @@
 #define NOFILE_MIN 16
 #define TEXTS_MAX (3U << 20) /* environment, metadata, mounts, rules and policy together */
 
-/* asked: 0 is "did not say"; min: below it no cell can be made. */
+/* asked 0: the client did not say. min: below it no cell can be made. */
 static int bound(const char *name, uint64_t asked, uint64_t fallback, uint64_t min, uint64_t max,
 		 uint64_t *ret, struct err *e)
 {
@@ -36,8 +37,8 @@ static int bound(const char *name, uint64_t asked, uint64_t fallback, uint64_t m
 	return 0;
 }
 
-/* A limit that was asked for and cannot be enforced is refused; a default one is left out, and
- * shows as 0. */
+/* A limit that a client asks for and that cannot be enforced is refused; a default limit that
+ * cannot be enforced is left out, and is shown as 0. */
 static int enforceable(const struct core *c, const char *name, unsigned limit, uint64_t asked,
 		       uint64_t *value, struct err *e)
 {
@@ -78,8 +79,8 @@ static int check_limits(const struct core *c, const struct cell_limits *a, struc
 }
 
 /* The root that a source lies below, and what is left of its path. */
-static const struct core_root *find_root(const struct core *c, const char *source,
-					 const char **ret_rest)
+static const struct core_mount_root *find_root(const struct core *c, const char *source,
+					       const char **ret_rest)
 {
 	for (unsigned i = 0; i < c->o.nroots; i++) {
 		const char *path = c->o.roots[i].path;
@@ -102,7 +103,7 @@ static int check_mount(const struct core *c, const char *source, const char *tar
 		       struct err *e)
 {
 	const char *rest;
-	const struct core_root *root = find_root(c, source, &rest);
+	const struct core_mount_root *root = find_root(c, source, &rest);
 
 	if (root == NULL)
 		return err_set(e, ERR_DENIED, "mount source %.100s: not below an allowed root",
@@ -277,7 +278,7 @@ static int plan_mount(const struct core *c, const struct mount_line *m, struct k
 		      struct err *e)
 {
 	const char *rest;
-	const struct core_root *root = find_root(c, m->source, &rest);
+	const struct core_mount_root *root = find_root(c, m->source, &rest);
 
 	if (r->nmounts >= CELL_MOUNTS_MAX)
 		return err_set(e, ERR_LIMIT, "mounts: at most %d", CELL_MOUNTS_MAX);

@@ -1,6 +1,5 @@
-/* session_states.c - the state machine of sessions, as a table. doc/sessions.md has the same, with
- * words.
- */
+/* session_states.c - the state machine of sessions, as a table: the same as in doc/sessions.md,
+ * which a test compares. */
 #include "session_states.h"
 
 #include "core_private.h"

@@ -146,9 +146,9 @@ static void on_trial_event(struct live_cell *cell)
 	(void)cell;
 }
 
-static const struct live_cell_events trial_events = { .up = on_trial_up,
-						      .dead = on_trial_event,
-						      .gone = on_trial_event };
+static const struct live_cell_events trial_events = { .on_up = on_trial_up,
+						      .on_dead = on_trial_event,
+						      .on_gone = on_trial_event };
 
 int templates_add(struct core *c, const struct store_template *row, const struct store_actor *who,
 		  struct completion *w, struct err *e)

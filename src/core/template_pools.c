@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core_metrics.h"
 #include "pool.h"
 #include "session_id.h"
 #include "session_spec.h"

@@ -5,12 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core_metrics.h"
 #include "event_log.h"
 #include "list.h"
 #include "log.h"
 #include "pool.h"
 #include "rand.h"
 #include "templates_private.h"
+
+const struct store_template *session_template(const struct session *s)
+{
+	return s->template == NULL ? NULL : &s->template->row;
+}
 
 const struct store_template *template_row(const struct template_version *v)
 {

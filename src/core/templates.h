@@ -12,7 +12,6 @@
 #pragma once
 
 #include "core.h"
-#include "core_metrics.h"
 #include "store_actor.h"
 #include "store_template.h"
 
@@ -28,6 +27,7 @@ enum template_kind {
 #define TEMPLATES_TEXT_MAX 4095 /* of user, workdir and a mount's path */
 #define TEMPLATES_HOST "host"
 
+struct core_metrics_pool;
 struct live_cell;
 struct template_version;
 

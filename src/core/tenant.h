@@ -1,4 +1,6 @@
-/* tenant.h - who may do what: tenants, their keys, their quotas. */
+/* tenant.h - tenants and their keys. tenant.c has the table and what is counted for a tenant,
+ * tenant_key.c its keys, tenant_admin.c how one is made and changed, tenant_remove.c its removal.
+ */
 #pragma once
 
 #include "core.h"
@@ -17,8 +19,9 @@ enum {
 
 #define TENANT_KEY_LEN 44 /* "e2b_" and 40 hex digits */
 
-/* Whose key is it? Constant time in the key's bytes. NULL: there is no such key, it has expired or
- * was revoked, or its tenant is disabled. Fills in tenant, key_id and expires_ms of the grant. */
+/* The tenant that a key belongs to, in constant time in the key's bytes. NULL: there is no such
+ * key, it has expired or was revoked, or its tenant is disabled. Fills in tenant, key_id and
+ * expires_ms of the grant. */
 struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
 				   unsigned *ret_scopes, struct grant *ret);
 
@@ -26,19 +29,19 @@ struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
 bool tenant_key_at_hand(const char *key_id, struct store_allow *ret);
 
 const struct store_tenant *tenant_row(const struct tenant *t);
-/* What is in memory for its requests; counted by others. */
+/* What is in memory for its requests; counted by src/net. */
 struct byte_account *tenant_account(struct tenant *t);
 struct tenant *tenant_find(struct core *c, const char *id);
 /* The operator's own, which is always there. */
 const struct tenant *tenant_operator(const struct core *c);
 
-/* A request of the tenant's, or to a sandbox of its, begins; it is counted until tenant_leave().
- * ERR_LIMIT, and it is not counted: connections are getting few, and it has its share of them. */
+/* Counts a request of the tenant, or to one of its sandboxes, until tenant_leave(). ERR_LIMIT, and
+ * it is not counted: few connections are left, and the tenant has its share of them. */
 int tenant_enter(struct core *c, struct tenant *t, struct err *e) MUST_USE;
 void tenant_leave(struct core *c, struct tenant *t);
 
-/* A stream of the tenant's opens: a request that goes on for as long as its client wants, or a
- * watcher that is polled. Counted until tenant_stream_close(). REASON_QUOTA_STREAMS: too many. */
+/* Counts an open stream of the tenant (a request that lasts as long as its client wants, or a
+ * watcher that is polled) until tenant_stream_close(). REASON_QUOTA_STREAMS: too many. */
 int tenant_stream_open(struct core *c, struct tenant *t, struct err *e) MUST_USE;
 void tenant_stream_close(struct tenant *t);
 
@@ -47,19 +50,17 @@ int tenant_create(struct core *c, struct store_tenant *row, const struct store_a
 		  struct err *e) MUST_USE;
 int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *row,
 		  const struct store_actor *who, struct err *e) MUST_USE;
-/* Its layer of the policy of all its sessions, as policy_select_read() wrote it; "": none. Live
- * sessions get the change. */
+/* Sets the tenant's layer of the policy of all its sessions, as policy_select_read() wrote it; "":
+ * none. The change reaches its live sessions. */
 int tenant_set_policy(struct core *c, struct tenant *t, const char *document,
 		      const struct store_actor *who, struct err *e) MUST_USE;
-/* May it change so many bytes of its sessions' policies or of its secrets now? They are counted if
- * so; asked before they are parsed. ERR_LIMIT: in a second. */
-int tenant_change_room(struct tenant *t, size_t bytes, struct err *e) MUST_USE;
 const char *tenant_policy(const struct tenant *t);
 
-/* Disables it, revokes its keys, ends its sessions. The operator's own cannot be removed. */
+/* Disables the tenant, revokes its keys, ends its sessions. The operator's tenant cannot be
+ * removed. */
 int tenant_remove(struct core *c, struct tenant *t, const struct store_actor *who,
 		  struct err *e) MUST_USE;
-/* ERR_DENIED if it was removed: a request that was let in before may still be under way. */
+/* ERR_DENIED if the tenant was removed, which may happen while one of its requests is under way. */
 int tenant_check(const struct tenant *t, struct err *e) MUST_USE;
 
 struct tenant_key_spec {
@@ -68,8 +69,8 @@ struct tenant_key_spec {
 	uint64_t expires_ms; /* 0: never */
 	struct store_allow allow;
 };
-/* A new key: the text is shown once and stored nowhere. The caller has checked that its own key may
- * grant all of it. */
+/* Makes a new key. Its text is returned here once and is stored nowhere. The caller has checked
+ * that its own key may grant all of it. */
 int tenant_key_create(struct core *c, struct tenant *t, const struct tenant_key_spec *spec,
 		      const struct store_actor *who, struct store_key *ret,
 		      char ret_key[TENANT_KEY_LEN + 1], struct err *e) MUST_USE;
@@ -77,14 +78,16 @@ int tenant_key_create(struct core *c, struct tenant *t, const struct tenant_key_
 int tenant_key_revoke(struct core *c, const struct tenant *t, const char *key_id,
 		      const struct store_actor *who, struct err *e) MUST_USE;
 
-/* At the first start: the operator's tenant and a key in first.key (mode 0600) of the state
- * folder. Repeatable. */
+/* At the first start: makes the operator's tenant, and a key for it in the file first.key (mode
+ * 0600) of the state folder. Repeatable. */
 int tenant_first(struct core *c, struct err *e) MUST_USE;
 
 /* ---- for the core's own files */
 
+/* Reads all tenants from the store, or adds one that was just written. */
 int tenant_load_all(struct core *c, struct err *e) MUST_USE;
+void tenant_add(struct core *c, const struct store_tenant *row);
 /* Empties the cache of keys. */
 void tenant_forget_keys(void);
-/* tenant_remove.c: goes on with those that an earlier daemon was removing. */
+/* tenant_remove.c: goes on with removals that an earlier daemon began. */
 void tenant_remove_rest(struct core *c);

@@ -1,21 +1,22 @@
-/* tenant_remove.c - removes a tenant: at once for its clients, in pieces for what it had.
+/* tenant_remove.c - removes a tenant (tenant.h): at once for its clients, in pieces for what it
+ * had.
  *
- * When tenant_remove() returns, its keys are worth nothing, its streams end, what waited in its
- * queue is refused, and no session can be made for it. Its sessions are then stopped and its
- * secrets deleted by a job of its own (jobs.h), one in each piece. Killed in between, the next
- * daemon stops the sessions when it adopts them (recover.c), and goes on with the rest. */
+ * When tenant_remove() returns, its keys are not accepted, its streams end, sessions in its queue
+ * are refused, and no session can be made for it. A job of the tenant (jobs.h) then stops its
+ * sessions and deletes its secrets, one in each piece. If the daemon is killed in between, the next
+ * one stops the sessions when it adopts them (core_recover.c) and goes on with the rest. */
 #include <stdio.h>
 
 #include "access_events.h"
 #include "core.h"
 #include "core_private.h"
 #include "grant.h"
-#include "quota.h"
-#include "session_lifecycle.h"
 #include "session_parts.h"
+#include "session_queue.h"
+#include "session_stop.h"
 #include "tenant.h"
 
-/* The next session that is not on its way out. */
+/* Stops the next session that is not stopping yet. False: there is none. */
 static bool stop_next(struct core *c, struct tenant *t)
 {
 	for (; t->end.bucket < CORE_BUCKETS; t->end.bucket++)
@@ -67,7 +68,7 @@ int tenant_remove(struct core *c, struct tenant *t, const struct store_actor *wh
 	if (row.is_operator)
 		return err_set(e, ERR_CONFLICT, "the operator's tenant cannot be removed");
 	row.disabled = true;
-	/* Its name is free for another; its record stays as long as there are records of its
+	/* Its name can be used for another tenant; its row stays as long as there are rows of its
 	 * sessions. */
 	(void)snprintf(row.name, sizeof(row.name), "%s was %.*s", row.id,
 		       (int)(sizeof(row.name) - sizeof(row.id) - 8), t->row.name);
@@ -76,9 +77,9 @@ int tenant_remove(struct core *c, struct tenant *t, const struct store_actor *wh
 	t->row = row;
 	tenant_forget_keys();
 	IGNORED(store_key_revoke_all(c->store, row.id, core_now_ms(), e),
-		"the tenant is disabled, so its keys are worth nothing anyway");
+		"the tenant is disabled, so its keys are not accepted anyway");
 	(void)err_set(&gone, ERR_DENIED, "the tenant was removed");
-	quota_refuse_all(t, &gone);
+	session_queue_refuse_all(t, &gone);
 	grant_revoke(c, t, NULL);
 	start(c, t);
 	return 0;

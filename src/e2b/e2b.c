@@ -11,7 +11,7 @@
 #include "e2b_private.h"
 #include "clock.h"
 #include "destination.h"
-#include "kept_key.h"
+#include "sealed_key.h"
 #include "reply.h"
 #include "signature_limit.h"
 #include "url.h"
@@ -30,7 +30,7 @@ struct e2b *e2b_new(struct core *core, struct err *e)
 	b->core = core;
 	b->signatures = signature_limit_new(e);
 	if (b->signatures == NULL ||
-	    kept_key_get(core, KEY_NAME, b->key.bytes, TOKEN_KEY_SIZE, e) < 0) {
+	    sealed_key_get(core, KEY_NAME, b->key.bytes, TOKEN_KEY_SIZE, e) < 0) {
 		IGNORED(err_wrap(e, "key of access tokens"), "reported by NULL");
 		free(b->signatures);
 		free(b);

@@ -264,7 +264,7 @@ void process_feed_begin(struct process_feed *f, struct request *r, struct sessio
 	f->own = own;
 	f->cursor = own ? 0 : output_cursor_at(execution_row(x)->log_bytes);
 	(void)snprintf(f->id, sizeof(f->id), "%s", execution_row(x)->id);
-	f->follower.more = on_more;
+	f->follower.on_progress = on_more;
 	f->follower.arg = r;
 	execution_follow(x, &f->follower);
 	request_hold(r, s);

@@ -130,7 +130,7 @@ void process_writer_follow(struct process_writer *w, struct request *r, struct s
 	w->x = x;
 	w->r = r;
 	w->on_done = on_done;
-	w->follower.more = on_more;
+	w->follower.on_progress = on_more;
 	w->follower.arg = w;
 	execution_follow(x, &w->follower);
 	request_hold(r, s);

@@ -221,7 +221,7 @@ static void open_port(struct request *r, struct session *s)
 
 	r->release = release;
 	request_hold(r, s);
-	g->dial = (struct dial){ .done = on_connected, .arg = r };
+	g->dial = (struct dial){ .on_done = on_connected, .arg = r };
 	dial_start(s, g->port, &g->dial);
 }
 

@@ -46,7 +46,7 @@ static void write_one(struct json *j, const char *name, const struct sandbox_siz
  * last of them is of now, if the sandbox is running. */
 static size_t look(struct session *s, bool fresh, struct session_sample ret[SESSION_SAMPLES + 2])
 {
-	size_t n = session_history(s, ret + 1);
+	size_t n = session_sample_history(s, ret + 1);
 	struct session_sample now;
 
 	ret[0] = (struct session_sample){ .time_ms = session_row(s)->started_ms };

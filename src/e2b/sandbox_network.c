@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "e2b_private.h"
+#include "change_quota.h"
 #include "json_members.h"
 #include "network.h"
 #include "network_policy.h"
@@ -40,7 +41,7 @@ int sandbox_network_policy(struct request *r, const char *text, char **ret, stru
 
 	if (network_policy_secrets(text, check_secret, &naming) != 0)
 		return -1;
-	policy_select_name(session_chosen(r->core, &(struct store_session){ 0 }), name);
+	policy_select_name(session_policy_of_row(r->core, &(struct store_session){ 0 }), name);
 	if (network_policy_write(text, strcmp(name, "internet") == 0, &policy, e) < 0)
 		return -1;
 	/* Checked once more, as what any client gives. */
@@ -67,16 +68,16 @@ static int update(struct request *r, struct session *s, json_t *root, struct err
 	char name[POLICY_SELECT_NAME_MAX];
 
 	if (network_update(session_row(s)->network, root, &text, e) < 0 ||
-	    tenant_change_room(r->tenant, strlen(text), e) < 0 ||
+	    change_quota_take(r->tenant, strlen(text), e) < 0 ||
 	    sandbox_network_policy(r, text, &policy, e) < 0 ||
-	    session_check_policy(r->core, r->tenant, policy, e) < 0)
+	    session_policy_check(r->core, r->tenant, policy, e) < 0)
 		return -1;
 	policy_select_name(policy, name); /* refused before anything is stored */
 	if (allow_network(r->core, r->tenant, request_actor(r), name, e) < 0 ||
 	    session_set_network(s, text, e) < 0)
 		return -1;
 	r->wait.on_done = on_applied;
-	return session_set_policy(s, policy, request_actor(r), &r->wait, e);
+	return session_policy_set(s, policy, request_actor(r), &r->wait, e);
 }
 
 static void on_body(struct exchange *x, const uint8_t *body, size_t len)

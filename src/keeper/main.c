@@ -38,6 +38,10 @@ static int start(struct keeper *k, struct err *e)
 	k->cgroups.version = k->setup.cgroup_version;
 	for (int i = 0, fd = KEEPER_FD_CGROUP; i < CGROUP_DIRS; i++, fd++)
 		k->cgroups.dirs[i] = fcntl(fd, F_GETFD) < 0 ? -1 : fd;
+	/* The builder changes its effective user id while it clones PID 1, and must keep its
+	 * capabilities. */
+	if (k->setup.rootless == 0 && prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
+		return err_sys(e, "set securebits, which needs CAP_SETPCAP");
 	root_find_covers();
 	k->landlock_abi = restrict_landlock_abi();
 	k->proc_sys_fd = open("/proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -78,10 +82,6 @@ int main(void)
 	(void)setsid();
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGCHLD, SIG_DFL); /* with SIG_IGN, waitpid(2) would find no children */
-	/* The builder changes its effective user id while it clones PID 1, and must keep its
-	 * capabilities. */
-	if (k.setup.rootless == 0 && prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
-		return 1;
 	if (start(&k, &e) < 0)
 		return ops_refuse(KEEPER_FD_CHANNEL, &e) < 0 ? 1 : 0;
 	return ops_serve(KEEPER_FD_CHANNEL, &k) < 0 ? 1 : 0;

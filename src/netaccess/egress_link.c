@@ -1,13 +1,15 @@
 /* egress_link.c - theory of operation
  *
- * Frames wait in a list until the socket takes them; the two descriptors of one travel with its
- * first byte. What comes in is gathered until a frame is whole. Records of one turn are stored in
- * one transaction, which ends before anything else is looked at: others begin their own.
+ * Frames wait in a list until the socket takes them; the two descriptors of a frame are sent with
+ * its first byte. Received bytes are gathered until a frame is complete. The records of one turn of
+ * the loop are stored in one transaction, which ends before any other message is handled, since
+ * those begin transactions of their own.
  *
- * The bound on what waits is far above what an egress that reads ever leaves; one that does not
- * read is given up, as one that breaks the protocol: the supervisor is asked for another egress at
- * once. It is asked, too, if an egress has closed its channel and no other one comes: that egress
- * may still run. A record that cannot be read is dropped and counted; the channel stays. */
+ * QUEUED_MAX is far above what an egress that reads ever leaves in the queue. An egress that does
+ * not read is given up, like one that breaks the protocol: the supervisor is asked for another one
+ * at once. It is also asked if an egress has closed its channel and no other channel comes, since
+ * that egress may still run. A record that cannot be read is dropped and counted; the channel
+ * stays. */
 #include "egress_link.h"
 
 #include <assert.h>
@@ -20,7 +22,7 @@
 #include "clock.h"
 #include "core.h"
 #include "egress_links.h"
-#include "net_access.h"
+#include "net_state.h"
 #include "session.h"
 #include "tenant.h"
 #include "io.h"
@@ -35,9 +37,9 @@
 #define QUEUED_MAX ((size_t)256 << 20)
 #define IN_MAX (FRAME_HEAD + EGRESS_ID_MAX + EGRESS_PROMPT_MAX)
 #define READ_SIZE 65536
-#define FRAMES_PER_TURN 256 /* so that a flood of records does not keep others waiting */
+#define FRAMES_PER_TURN 256 /* so that many records do not delay other work of the loop */
 #define ASKING_MAX 64
-#define SYNC_MS 10000 /* for PID 1s to pass their doors, after which egress may forget them */
+#define SYNC_MS 10000 /* for PID 1s to pass their sockets; then SYNCED is sent without them */
 
 struct egress_out {
 	struct egress_out *next;
@@ -109,10 +111,10 @@ unsigned egress_link_asking_max(const struct egress_link *l)
 static void lost_one(struct session *s, void *arg)
 {
 	if (session_egress_link(s) == arg)
-		session_egress_channel_lost(s);
+		session_egress_on_disconnected(s);
 }
 
-/* The timer looks whether another channel has come by then. */
+/* The timer checks whether another channel has come by then. */
 static void detach(struct egress_link *l, const char *why)
 {
 	log_warn("cordon-egress disconnected", "slot=%u why=%s", l->slot, why);
@@ -126,10 +128,10 @@ static void ask_for_another(struct egress_link *l)
 	const struct core_options *o = core_options(l->core);
 
 	if (o->replace_egress != NULL)
-		o->replace_egress(o->ready_arg, l->slot);
+		o->replace_egress(o->arg, l->slot);
 }
 
-/* It hangs, does not read or breaks the protocol: another one must be started. */
+/* This egress hangs, does not read or breaks the protocol: another one must be started. */
 static void give_up(struct egress_link *l, const char *why)
 {
 	l->hung = true;
@@ -151,7 +153,7 @@ static int send_first(struct egress_link *l, struct err *e)
 	ssize_t n;
 
 	if (o->nfds > 0 && o->sent == 0) {
-		/* One byte with the descriptors: taken, or not. */
+		/* One byte with the descriptors: both are sent, or neither. */
 		if (io_send(l->sock, o->bytes, 1, o->fds, o->nfds, e) < 0)
 			return e->sys == EAGAIN ? 0 : -1;
 		untrusted_close(o->fds, o->nfds);
@@ -197,7 +199,7 @@ int egress_link_send(struct egress_link *l, enum egress_type type, const char *i
 	l->end = &o->next;
 	l->queued += o->len;
 	if (l->sock >= 0 && l->queued <= part(l, QUEUED_MAX)) {
-		/* Sent from the loop, so that a broken channel is not told from inside. */
+		/* Sent from the loop, so that no callback for a broken channel runs in here. */
 		loop_modify(core_loop(l->core), &l->watch, EPOLLIN | EPOLLOUT);
 		return 0;
 	}
@@ -210,13 +212,13 @@ int egress_link_send(struct egress_link *l, enum egress_type type, const char *i
 
 /* ---- in */
 
-/* Records are written together. */
-struct turn {
+/* The records of one turn of the loop, written in one transaction. */
+struct record_batch {
 	struct egress_link *link;
 	bool open; /* a transaction */
 };
 
-static void store_turn(struct turn *t)
+static void commit_records(struct record_batch *t)
 {
 	struct core *c = t->link->core;
 	struct err e;
@@ -228,7 +230,8 @@ static void store_turn(struct turn *t)
 	t->open = false;
 }
 
-/* What it says of one session is wrong: that must not take the network from the others. */
+/* A record or count of one session is invalid: that must not cost the other sessions their network.
+ */
 static void drop_invalid(struct egress_link *l, const struct egress_msg *m, struct err *e)
 {
 	static struct log_limit limit = { .burst = 5, .interval_ms = 10000 };
@@ -241,7 +244,7 @@ static void drop_invalid(struct egress_link *l, const struct egress_msg *m, stru
 			 "session_id=%s error=%s dropped=%llu", m->id, e->msg, dropped);
 }
 
-static void on_record(struct turn *t, struct session *s, const struct egress_msg *m)
+static void on_record(struct record_batch *t, struct session *s, const struct egress_msg *m)
 {
 	struct egress_link *l = t->link;
 	bool allowed = false;
@@ -257,7 +260,7 @@ static void on_record(struct turn *t, struct session *s, const struct egress_msg
 			drop_invalid(l, m, &failed);
 			return;
 		}
-		t->open = false; /* the store has taken it back */
+		t->open = false; /* the store has rolled it back */
 		log_error("network record could not be written", "session_id=%s error=%s", m->id,
 			  failed.msg);
 		return;
@@ -266,7 +269,7 @@ static void on_record(struct turn *t, struct session *s, const struct egress_msg
 	l->all->numbers.refused += allowed ? 0 : 1;
 }
 
-static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
+static int on_message(struct record_batch *t, const struct egress_msg *m, struct err *e)
 {
 	struct session *s = session_by_id(t->link->core, m->id);
 	struct err invalid;
@@ -276,7 +279,7 @@ static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
 	if (m->type == EGRESS_TURNS)
 		return egress_turns_take(&t->link->turns, m->text, m->len, e);
 	if (s == NULL || m->type == EGRESS_PONG)
-		return 0; /* it has ended meanwhile */
+		return 0; /* the session has ended meanwhile */
 	if (session_egress_link(s) != t->link) {
 		(void)err_set(&invalid, ERR_INVALID, "the session belongs to another process");
 		drop_invalid(t->link, m, &invalid);
@@ -286,9 +289,9 @@ static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
 		on_record(t, s, m);
 		return 0;
 	}
-	store_turn(t);
+	commit_records(t);
 	if (m->type == EGRESS_TAKEN)
-		session_egress_taken(s, m->text, m->len);
+		session_egress_on_taken(s, m->text, m->len);
 	else if (m->type == EGRESS_COUNTS && net_log_counts(s, m->text, m->len, &invalid) < 0)
 		drop_invalid(t->link, m, &invalid);
 	return 0;
@@ -297,7 +300,7 @@ static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
 /* Returns how many bytes were used; -1: protocol error. */
 static ssize_t take_frames(struct egress_link *l, struct err *e)
 {
-	struct turn t = { .link = l };
+	struct record_batch t = { .link = l };
 	size_t at = 0;
 	int sock = l->sock;
 
@@ -313,16 +316,16 @@ static ssize_t take_frames(struct egress_link *l, struct err *e)
 			break;
 		}
 		if (n < 0 || egress_msg_read(&f, &m, e) < 0 || on_message(&t, &m, e) < 0) {
-			store_turn(&t);
+			commit_records(&t);
 			return -1;
 		}
 		at += (size_t)n;
 	}
-	store_turn(&t);
+	commit_records(&t);
 	return (ssize_t)at;
 }
 
-/* 1: something came. */
+/* Returns 1 if bytes came, 0 if there are none now, -1 if the channel is broken. */
 static int receive(struct egress_link *l, struct err *e)
 {
 	uint8_t *room = buf_reserve(&l->in, READ_SIZE, e);
@@ -342,8 +345,8 @@ static int receive(struct egress_link *l, struct err *e)
 	return 1;
 }
 
-/* What is there already; false: the channel is gone. */
-static bool use(struct egress_link *l)
+/* Handles the frames that are complete. False: the channel is gone. */
+static bool handle_frames(struct egress_link *l)
 {
 	struct err e = { 0 };
 	int sock = l->sock;
@@ -361,7 +364,7 @@ static bool use(struct egress_link *l)
 
 static void on_more(struct loop_task *t)
 {
-	(void)use(t->arg);
+	(void)handle_frames(t->arg);
 }
 
 static void on_channel(struct loop_fd *f, uint32_t events)
@@ -370,12 +373,12 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 	struct err e = { 0 };
 
 	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
-		/* A frame that is whole is used before more is taken. */
+		/* Complete frames are handled before more bytes are read. */
 		if (l->in.len <= IN_MAX && receive(l, &e) < 0) {
 			detach(l, e.msg);
 			return;
 		}
-		if (!use(l))
+		if (!handle_frames(l))
 			return;
 	}
 	flush(l);
@@ -390,8 +393,7 @@ static void await_another(struct egress_link *l, uint64_t now)
 	loop_timer_set(core_loop(l->core), &l->ping, now + l->timeout_ms * CLOCK_MS);
 }
 
-/* A third of its time after the last look: whatever it has said since the last ping is an answer.
- */
+/* Called three times in timeout_ms. Any byte that came since the last ping counts as its answer. */
 static void on_ping(struct loop_timer *t)
 {
 	struct egress_link *l = t->arg;
@@ -410,7 +412,7 @@ static void on_ping(struct loop_timer *t)
 	} else if (egress_link_send(l, EGRESS_PING, "", NULL, 0, NULL, &e) == 0) {
 		l->pinged_ns = now;
 	} else {
-		return; /* it was given up */
+		return; /* egress was given up */
 	}
 	loop_timer_set(core_loop(l->core), t, now + l->timeout_ms * CLOCK_MS / 3);
 }
@@ -420,7 +422,7 @@ static void on_ping(struct loop_timer *t)
 static void attach_one(struct session *s, void *arg)
 {
 	if (session_egress_link(s) == arg)
-		session_egress_channel_new(s);
+		session_egress_on_connected(s);
 }
 
 int egress_link_attach(struct egress_link *l, int sock, struct err *e)
@@ -455,5 +457,6 @@ void egress_link_synced(struct egress_link *l, bool missing)
 	    (missing && clock_now_ns() < l->since_ns + SYNC_MS * CLOCK_MS))
 		return;
 	l->synced = true;
-	IGNORED(egress_link_send(l, EGRESS_SYNCED, "", NULL, 0, NULL, &e), "then it is gone");
+	IGNORED(egress_link_send(l, EGRESS_SYNCED, "", NULL, 0, NULL, &e),
+		"the next channel sends it again");
 }

@@ -1,11 +1,12 @@
-/* egress_link.h - channel C on the loop: messages to and from one process of cordon-egress. All of
- * them are in egress_links.h.
+/* egress_link.h - channel C on cordond's loop: messages to and from one process of cordon-egress
+ * (egress_msg.h). All of the processes are in egress_links.h.
  *
  * An egress may die at any moment and be replaced, and it outlives a daemon. After every new
- * channel each session of that process is attached again (session_egress.h), then SYNCED is said.
- * It is exposed to hostile bytes, so its messages are checked: an egress that breaks the protocol,
- * does not read or says nothing for timeout_ms after a ping loses its channel, and the supervisor
- * is asked for another. Until that comes cells go without network. */
+ * channel each session of that process is attached again (session_egress.h), then SYNCED is sent.
+ * cordon-egress reads untrusted bytes and may be taken over, so its messages are checked. An egress
+ * that breaks the protocol, does not read, or is silent for timeout_ms after a ping loses its
+ * channel, and the supervisor is asked for another one. Until that comes, its cells are without
+ * network. */
 #pragma once
 
 #include "buf.h"
@@ -36,24 +37,25 @@ struct egress_link {
 	bool synced;			 /* every session it should know was attached */
 	bool waiting;			 /* sessions wait to be asked, because others are */
 	uint64_t since_ns;		 /* of the channel */
-	unsigned asking; /* doors asked of PID 1s, at most egress_link_asking_max() */
+	unsigned asking; /* PID 1s that were asked for their sockets, <= egress_link_asking_max() */
 	struct loop_task more;
 	uint64_t timeout_ms;
 	uint64_t pinged_ns, heard_ns; /* the last ping, the last byte */
 	struct loop_timer ping;
-	bool hung; /* it did not answer, and there is no other yet */
+	bool hung; /* the last egress did not answer, and there is no other yet */
 	struct egress_turns turns;
 };
 
 void egress_link_init(struct egress_link *l, struct egress_links *all, unsigned slot);
 void egress_link_release(struct egress_link *l);
 
-/* A new egress's channel, taken over. */
+/* Takes over the channel of a new egress. */
 int egress_link_attach(struct egress_link *l, int sock, struct err *e) MUST_USE;
 bool egress_link_up(const struct egress_link *l);
 
-/* Queues a frame. text is copied, and wiped when it is sent: there are secrets in it. fds: NULL or
- * two, taken over in any case. ERR_LIMIT: egress does not read; the channel is given up. */
+/* Queues a frame. text is copied, and the copy is wiped when it is sent: it may have secrets. fds:
+ * NULL or two, taken over in any case. ERR_LIMIT: egress does not read, and the channel is closed.
+ */
 int egress_link_send(struct egress_link *l, enum egress_type type, const char *id, const char *text,
 		     size_t len, int *fds, struct err *e) MUST_USE;
 

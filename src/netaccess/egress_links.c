@@ -1,7 +1,7 @@
 #include "egress_links.h"
 
 #include "core.h"
-#include "net_access.h"
+#include "net_state.h"
 #include "session.h"
 #include "session_egress.h"
 

@@ -1,4 +1,5 @@
-/* egress_turns.h - how long the turns of cordon-egress take, as it says, for /metrics. */
+/* egress_turns.h - how long turns of cordon-egress's loop take, as it reports them, for /metrics.
+ */
 #pragma once
 
 #include <stddef.h>
@@ -14,7 +15,7 @@ struct egress_turns {
 	struct turns past; /* of those before it; its slowest turn is not kept */
 };
 
-/* What EGRESS_TURNS says; ERR_INVALID: nothing that can be shown. */
+/* Reads the text of an EGRESS_TURNS message; ERR_INVALID: it is malformed. */
 int egress_turns_take(struct egress_turns *t, const char *text, size_t len, struct err *e) MUST_USE;
 /* Another process takes the place of this one: counts must not go back. */
 void egress_turns_restart(struct egress_turns *t);

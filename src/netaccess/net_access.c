@@ -1,26 +1,28 @@
-/* net_access.c - the table of the part, and what belongs to the node. */
+/* net_access.c - network access as a table of functions for the core (session_parts.h), and what is
+ * kept for the node. */
 #include "net_access.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "allow.h"
-#include "policy_select.h"
 #include "buf.h"
 #include "core_metrics.h"
 #include "execution.h"
 #include "policy_memo.h"
+#include "policy_select.h"
 #include "secret_execution.h"
+#include "net_state.h"
 #include "session_policy.h"
 
 struct net_access *net_access_of(const struct core *c)
 {
-	return *core_part(c, &net_access_part);
+	return *session_parts_of_core(c, &net_access_part);
 }
 
 struct net_session *net_session_of(const struct session *s)
 {
-	void **at = session_part(s, &net_access_part);
+	void **at = session_parts_of(s, &net_access_part);
 
 	if (*at == NULL) {
 		*at = calloc(1, sizeof(struct net_session));
@@ -36,11 +38,11 @@ static int setup(struct core *c, struct err *e)
 
 	assert(n != NULL);
 	n->core = c;
-	*core_part(c, &net_access_part) = n;
+	*session_parts_of_core(c, &net_access_part) = n;
 	egress_links_init(&n->egress, c,
 			  core_options(c)->negress == 0 ? 1 : core_options(c)->negress);
 	net_usage_init(&n->used, c);
-	n->tell = (struct loop_task){ .on_run = net_log_tell, .arg = n };
+	n->notify = (struct loop_task){ .on_run = net_log_on_notify, .arg = n };
 	return session_policy_setup(n, e);
 }
 
@@ -52,11 +54,11 @@ static void release(struct core *c)
 		return;
 	egress_links_release(&n->egress);
 	net_usage_release(&n->used);
-	loop_task_cancel(core_loop(c), &n->tell);
+	loop_task_cancel(core_loop(c), &n->notify);
 	free(n->default_policy);
 	policy_memo_free(n->merged);
 	free(n);
-	*core_part(c, &net_access_part) = NULL;
+	*session_parts_of_core(c, &net_access_part) = NULL;
 }
 
 int net_access_set_egress(struct core *c, unsigned slot, int channel_fd, struct err *e)
@@ -81,7 +83,7 @@ static void count_open(struct session *s, void *arg)
 {
 	unsigned *n = arg;
 
-	*n += net_session_of(s)->egress.state == DOOR_OPEN ? 1 : 0;
+	*n += net_session_of(s)->egress.state == SESSION_EGRESS_OPEN ? 1 : 0;
 }
 
 static void on_metrics(struct core *c, struct buf *b)
@@ -106,10 +108,10 @@ static int check(struct session *s, struct err *e)
 {
 	char name[POLICY_SELECT_NAME_MAX];
 
-	policy_select_name(session_choice(s), name);
+	policy_select_name(session_policy_own(s), name);
 	if (allow_network(session_core(s), session_tenant(s), session_actor(s), name, e) < 0)
 		return -1;
-	return session_check_policy(session_core(s), session_tenant(s), session_row(s)->policy, e);
+	return session_policy_check(session_core(s), session_tenant(s), session_row(s)->policy, e);
 }
 
 static bool is_ready(const struct session *s)
@@ -133,7 +135,7 @@ static bool prepare(struct session *s, struct execution *x, struct completion *w
 
 static void on_free(struct session *s, const struct err *why)
 {
-	void **at = session_part(s, &net_access_part);
+	void **at = session_parts_of(s, &net_access_part);
 
 	if (*at == NULL)
 		return;
@@ -151,13 +153,13 @@ const struct session_part net_access_part = {
 	.is_fit = is_fit,
 	.on_metrics = on_metrics,
 	.check = check,
-	.on_started = session_egress_started,
+	.on_started = session_egress_on_started,
 	.is_ready = is_ready,
-	.on_adopted = session_egress_adopted,
-	.on_resumed = session_egress_resumed,
+	.on_adopted = session_egress_on_adopted,
+	.on_resumed = session_egress_on_resumed,
 	.on_changed = on_changed,
 	.prepare = prepare,
-	.on_egress_listens = session_egress_answered,
-	.on_ending = session_egress_end,
+	.on_egress_listens = session_egress_on_listens,
+	.on_ending = session_egress_on_ending,
 	.on_free = on_free,
 };

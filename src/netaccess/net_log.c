@@ -1,3 +1,4 @@
+/* net_log.c - see net_log.h. */
 #include "net_log.h"
 
 #include <stdio.h>
@@ -6,7 +7,7 @@
 #include "access_record_text.h"
 #include "core.h"
 #include "list.h"
-#include "net_access.h"
+#include "net_state.h"
 #include "session.h"
 #include "tenant.h"
 #include "log.h"
@@ -14,10 +15,10 @@
 #include "record_bounds.h"
 #include "store_net.h"
 
-/* Deleted in pieces: a session that is at its bound pays for one delete in so many records. */
+/* A session may exceed its bound by 1/BOUND_SLACK, so that not every record needs a delete. */
 #define BOUND_SLACK 16
 
-/* The oldest go when there are too many. */
+/* Deletes the oldest records of the session if there are too many. */
 static int bound(struct session *s, struct err *e)
 {
 	uint64_t max = core_config(session_core(s))->network_records_session_max, gone = 0;
@@ -34,13 +35,14 @@ static int bound(struct session *s, struct err *e)
 	if (n < 0)
 		return -1;
 	record_bounds_add(session_core(s), session_tenant(s), RECORD_NET, -n);
-	/* Others may have gone before: of those that are too old. Then it is counted again. */
+	/* If fewer were there than counted, because retention has deleted some, it is counted
+	 * again. */
 	net_session_of(s)->records =
 		gone < net_session_of(s)->records - max ? 0 : net_session_of(s)->records - gone;
 	return 0;
 }
 
-static void tell_later(struct session *s)
+static void notify_later(struct session *s)
 {
 	struct net_access *n = net_access_of(session_core(s));
 	bool any = false;
@@ -49,7 +51,7 @@ static void tell_later(struct session *s)
 		if (strcmp(l->session, session_row(s)->id) == 0)
 			any = l->due = true;
 	if (any)
-		loop_defer(core_loop(n->core), &n->tell);
+		loop_defer(core_loop(n->core), &n->notify);
 }
 
 int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allowed, struct err *e)
@@ -72,11 +74,12 @@ int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allo
 	if (net_session_of(s)->records > 0)
 		net_session_of(s)->records += STORE_NET_WEIGHT(strlen(clean));
 	record_bounds_add(session_core(s), session_tenant(s), RECORD_NET, 1);
-	tell_later(s);
+	notify_later(s);
 	return bound(s, e);
 }
 
-/* Totals of the session: every egress goes on with those of its first order. */
+/* Raises a total of the session. Every egress counts on from the totals in the session's first
+ * configuration. */
 static void add(uint64_t now, uint64_t *sum, uint64_t *all)
 {
 	if (now <= *sum || now > INT64_MAX)
@@ -112,7 +115,7 @@ void net_log_unlisten(struct net_log_listener *l)
 	LIST_REMOVE(l);
 }
 
-void net_log_tell(struct loop_task *t)
+void net_log_on_notify(struct loop_task *t)
 {
 	struct net_access *n = t->arg;
 
@@ -121,6 +124,6 @@ void net_log_tell(struct loop_task *t)
 		if (!l->due)
 			continue;
 		l->due = false;
-		l->more(l);
+		l->on_records(l);
 	}
 }

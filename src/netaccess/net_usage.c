@@ -1,3 +1,4 @@
+/* net_usage.c - see net_usage.h. */
 #include "net_usage.h"
 
 #include <assert.h>
@@ -7,16 +8,18 @@
 #include "clock.h"
 #include "egress_msg.h"
 #include "core.h"
-#include "net_access.h"
+#include "net_state.h"
 #include "session.h"
 #include "tenant.h"
 #include "json.h"
 #include "log.h"
 #include "access_record_text.h"
 
-#define ROWS_MAX (1U + EGRESS_RULES_KEPT_MAX) /* of a session: its own, and its rules' */
-#define ROWS_PER_TURN 256U		      /* written in one transaction */
-#define AGAIN_MS 1000			      /* after a failure */
+#define ROWS_MAX                                                                        \
+	(1U + EGRESS_RULES_KEPT_MAX) /* of a session: one of its own, one for each rule \
+				      */
+#define ROWS_PER_TURN 256U	     /* written in one transaction */
+#define AGAIN_MS 1000		     /* after a failure */
 
 static void on_due(struct loop_timer *t);
 
@@ -28,7 +31,7 @@ void net_usage_init(struct net_usage_due *d, struct core *c)
 
 /* ---- rows */
 
-/* Where it is, or would be. */
+/* The place of the rule's row, or where it would be inserted. */
 static size_t place_of(const struct net_usage *u, const char *rule)
 {
 	size_t low = 0, high = u->n;
@@ -85,7 +88,7 @@ static bool add(struct net_usage *u, const char *rule, uint64_t in, uint64_t out
 	return raised;
 }
 
-static int load_row(const struct store_used *row, void *cookie)
+static int load_row(const struct store_net_claim *row, void *cookie)
 {
 	struct net_usage *u = cookie;
 
@@ -99,8 +102,8 @@ static int load(struct session *s, struct err *e)
 
 	if (u->loaded)
 		return 0;
-	if (store_used_each(core_store(session_core(s)), session_row(s)->id, ROWS_MAX, load_row, u,
-			    e) < 0)
+	if (store_net_claim_each(core_store(session_core(s)), session_row(s)->id, ROWS_MAX,
+				 load_row, u, e) < 0)
 		return -1;
 	u->loaded = true;
 	return 0;
@@ -139,7 +142,7 @@ static void unmark_due(struct session *s)
 	u->due = false;
 }
 
-/* Up to *room rows of one session, inside a transaction. */
+/* Writes up to *room rows of one session, inside a transaction. */
 static int save(struct session *s, unsigned *room, struct err *e)
 {
 	struct net_usage *u = &net_session_of(s)->used;
@@ -150,15 +153,15 @@ static int save(struct session *s, unsigned *room, struct err *e)
 	for (size_t i = 0; i<u->n && * room> 0; i++) {
 		if (!u->rows[i].unsaved)
 			continue;
-		if (store_used_set(core_store(session_core(s)), session_row(s)->id, &u->rows[i].row,
-				   e) < 0)
+		if (store_net_claim_set(core_store(session_core(s)), session_row(s)->id,
+					&u->rows[i].row, e) < 0)
 			return -1;
 		(*room)--;
 	}
 	return 0;
 }
 
-/* What save() has written. True: that was all of it. */
+/* Marks the rows that save() has written. True: no unsaved row is left. */
 static bool saved(struct net_usage *u, unsigned *room)
 {
 	size_t i;
@@ -224,7 +227,7 @@ void net_usage_take(struct session *s, const struct record_counts *counts)
 
 	if (session_row(s)->state >= SESSION_STOPPING)
 		return;
-	if (load(s, &e) < 0) /* what is known is not less than what it says now */
+	if (load(s, &e) < 0) /* the claims of egress are at least what the store has */
 		log_warn("network usage of a session could not be read", "session_id=%s error=%s",
 			 session_row(s)->id, e.msg);
 	raised = add(&net_session_of(s)->used, "", counts->own.in, counts->own.out);
@@ -237,7 +240,7 @@ void net_usage_take(struct session *s, const struct record_counts *counts)
 		mark_due(s);
 }
 
-static void write_claim(struct json *j, const struct store_used *row)
+static void write_claim(struct json *j, const struct store_net_claim *row)
 {
 	json_uint(j, "claimed_in", row->in);
 	json_uint(j, "claimed_out", row->out);
@@ -278,8 +281,8 @@ void net_usage_end(struct session *s)
 	for (size_t i = 0; i < net_session_of(s)->used.n; i++)
 		net_session_of(s)->used.rows[i].unsaved = false;
 	if (net_session_of(s)->used.n > 0)
-		IGNORED(store_used_delete(core_store(session_core(s)), session_row(s)->id, &e),
-			"it goes with the session's row");
+		IGNORED(store_net_claim_delete(core_store(session_core(s)), session_row(s)->id, &e),
+			"retention deletes it with the session");
 }
 
 void net_usage_forget(struct session *s)
@@ -288,7 +291,7 @@ void net_usage_forget(struct session *s)
 	struct err e;
 
 	if (net_session_of(s)->used.due)
-		IGNORED(save(s, &room, &e), "the egress that is there tells it again");
+		IGNORED(save(s, &room, &e), "egress reports it again to the next daemon");
 	unmark_due(s);
 	free(net_session_of(s)->used.rows);
 	net_session_of(s)->used = (struct net_usage){ .n = 0 };

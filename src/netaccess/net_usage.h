@@ -1,13 +1,15 @@
-/* net_usage.h - what sessions have used of their limits "in total", as egress says before it moves
- * bytes (egress_msg.h): kept in the store, and given back with every order.
+/* net_usage.h - what sessions have used of their network limits "in total", which egress claims
+ * before it moves bytes (egress_msg.h): kept in the store, and sent to egress with every
+ * configuration.
  *
- * It is written NET_USAGE_MS after it has changed, many sessions in one transaction. An egress that
- * outlives cordond says everything again over its new channel; so only if egress dies, too, before
- * the new cordond has written it, less is counted than was used. */
+ * Claims are written NET_USAGE_MS after they have changed, those of many sessions in one
+ * transaction. An egress that outlives cordond reports all of them again over its new channel. So
+ * only if egress dies, too, before the new cordond has written them, less is counted than was used.
+ */
 #pragma once
 
 #include "core.h"
-#include "store_used.h"
+#include "store_net_claim.h"
 
 struct json;
 struct record_counts;
@@ -15,7 +17,7 @@ struct record_counts;
 #define NET_USAGE_MS 200
 
 struct net_usage_row {
-	struct store_used row;
+	struct store_net_claim row;
 	bool unsaved;
 };
 
@@ -23,11 +25,11 @@ struct net_usage {
 	struct net_usage_row *rows; /* owned; in order of rules, the session's own first */
 	size_t n, room;
 	bool loaded; /* from the store */
-	bool due;    /* in the core's list */
+	bool due;    /* in the list of those to be written */
 	struct session *next, *prev;
 };
 
-/* Of the core: who has something to be written. */
+/* The list of sessions with claims to be written; a member of struct net_access. */
 struct net_usage_due {
 	struct core *core;
 	struct session *first;
@@ -37,11 +39,11 @@ struct net_usage_due {
 void net_usage_init(struct net_usage_due *d, struct core *c);
 void net_usage_release(struct net_usage_due *d);
 
-/* Never counts down. */
+/* Raises the claims of the session to these; a lower number is ignored. */
 void net_usage_take(struct session *s, const struct record_counts *counts);
-/* The member "used" of an order. */
+/* Writes the member "used" of a configuration. */
 int net_usage_write(struct session *s, struct json *j, struct err *e) MUST_USE;
-/* The session ends: nothing of it is needed any more. */
+/* The session ends: deletes its claims. */
 void net_usage_end(struct session *s);
-/* From memory; what was not written is, first. */
+/* Writes what is not written yet, and frees the memory. */
 void net_usage_forget(struct session *s);

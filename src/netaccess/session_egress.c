@@ -1,13 +1,14 @@
 /* session_egress.c - theory of operation
  *
- * The order (policy and secrets) is composed at the moment it is sent, so that what waits for a
- * door or for an egress is always the newest. Orders are answered in the order they were sent;
- * waiters are called when all of them are in force.
+ * The configuration of a session (policy and secrets) is composed at the moment it is sent, so that
+ * egress never gets an older one than there is. Egress answers configurations in the order in which
+ * they were sent; those that wait are called when all of them are in force.
  *
- * PID 1 keeps its two sockets and passes them each time it is asked. It is hostile: it may pass
- * anything (egress checks what they are), nothing, or wait for ever (the timer). Only so many are
- * asked at a time after a new channel. A frozen PID 1 cannot be asked: egress gets the order
- * only and keeps what it has of the session; the door is passed again when it is thawed. */
+ * PID 1 keeps its two sockets (a listener and a resolver) and passes them each time it is asked. It
+ * is untrusted: it may pass anything (egress checks what they are), nothing, or not answer (the
+ * timer). At most ASKING_MAX PID 1s are asked at a time after a new channel. A frozen PID 1 cannot
+ * be asked: egress gets the configuration only, and goes on with the sockets that it has; the
+ * sockets are passed again when the session is thawed. */
 #include "session_egress.h"
 
 #include <assert.h>
@@ -16,18 +17,21 @@
 
 #include "clock.h"
 #include "core.h"
-#include "net_access.h"
+#include "net_state.h"
 #include "session.h"
 #include "tenant.h"
 #include "egress_link.h"
 #include "fd_budget.h"
 #include "json.h"
+#include "live_cell.h"
 #include "log.h"
 #include "net_usage.h"
 #include "policy_select.h"
 #include "secret.h"
 #include "secret_egress.h"
+#include "session_parts.h"
 #include "session_policy.h"
+#include "session_stop.h"
 #include "untrusted_fd.h"
 
 #define WAIT_MS 5000
@@ -44,9 +48,31 @@ void session_egress_init(struct session *s, struct net_session *n)
 	n->egress.timer = (struct loop_timer){ .on_expire = on_timer, .arg = s };
 }
 
+static struct session_egress *egress_of(const struct session *s)
+{
+	return &net_session_of(s)->egress;
+}
+
+const char *session_egress_state_name(const struct session *s)
+{
+	switch (egress_of(s)->state) {
+	case SESSION_EGRESS_NONE:
+		return "none";
+	case SESSION_EGRESS_OPEN:
+		return "open";
+	case SESSION_EGRESS_FAILED:
+		return "failed";
+	case SESSION_EGRESS_WANTED:
+	case SESSION_EGRESS_ASKED:
+	case SESSION_EGRESS_SENT:
+		break;
+	}
+	return "opening";
+}
+
 static bool is_wanted(const struct session *s)
 {
-	return !policy_select_is_none(session_choice(s));
+	return !policy_select_is_none(session_policy_own(s));
 }
 
 struct egress_link *session_egress_link(const struct session *s)
@@ -67,17 +93,17 @@ static void sync_later(const struct session *s)
 /* The request to PID 1 is over: gives back what was reserved for its answer. */
 static void end_request(struct session *s)
 {
-	if (net_session_of(s)->egress.state != DOOR_ASKED)
+	if (egress_of(s)->state != SESSION_EGRESS_ASKED)
 		return;
 	core_fds(session_core(s))->owed -= FDS;
 	session_egress_link(s)->asking--;
 }
 
-/* Answers to orders that were sent before do not count any more. */
+/* Answers to configurations that were sent before do not count any more. */
 static void abandon(struct session_egress *d)
 {
-	d->stale += d->orders;
-	d->orders = 0;
+	d->stale += d->unanswered;
+	d->unanswered = 0;
 }
 
 static void settle(struct session *s, enum session_egress_state state, const struct err *e)
@@ -85,29 +111,29 @@ static void settle(struct session *s, enum session_egress_state state, const str
 	struct err copy;
 
 	end_request(s);
-	net_session_of(s)->egress.state = state;
-	abandon(&net_session_of(s)->egress);
-	loop_timer_cancel(core_loop(session_core(s)), &net_session_of(s)->egress.timer);
+	egress_of(s)->state = state;
+	abandon(egress_of(s));
+	loop_timer_cancel(core_loop(session_core(s)), &egress_of(s)->timer);
 	if (e != NULL) {
 		copy = *e;
 		log_warn("network not available for session", "session_id=%s error=%s",
 			 session_row(s)->id, copy.msg);
 	}
 	/* A waiter may end the session, but it is not freed from here. */
-	completions_end_all(&net_session_of(s)->egress.when, e == NULL ? NULL : &copy);
+	completions_end_all(&egress_of(s)->when_open, e == NULL ? NULL : &copy);
 }
 
-/* It forgets what it knows of the session, and cuts its connections. */
+/* Makes egress forget the session and close its connections. */
 static void detach(struct session *s)
 {
-	bool known = net_session_of(s)->egress.state == DOOR_SENT ||
-		     net_session_of(s)->egress.state == DOOR_OPEN;
+	bool known = egress_of(s)->state == SESSION_EGRESS_SENT ||
+		     egress_of(s)->state == SESSION_EGRESS_OPEN;
 	struct err ignored;
 
 	if (known && egress_link_up(session_egress_link(s)))
 		IGNORED(egress_link_send(session_egress_link(s), EGRESS_DETACH, session_row(s)->id,
 					 NULL, 0, NULL, &ignored),
-			"then it is gone, and its sessions with it");
+			"without a channel egress has closed them already");
 }
 
 /* If an update cannot be sent, egress may enforce an older, looser policy; so the session is
@@ -115,24 +141,24 @@ static void detach(struct session *s)
 static void fail(struct session *s, const struct err *e)
 {
 	detach(s);
-	settle(s, DOOR_FAILED, e);
+	settle(s, SESSION_EGRESS_FAILED, e);
 	sync_later(s);
 }
 
-/* ---- orders */
+/* ---- configurations */
 
-static int write_order(struct session *s, struct json *j, struct err *e)
+static int write_config(struct session *s, struct json *j, struct err *e)
 {
 	OWN_MEM char *policy = NULL;
 
-	if (session_policy(s, &policy, e) < 0)
+	if (session_policy_merge(s, &policy, e) < 0)
 		return -1;
 	json_open(j, NULL, '{');
 	json_text(j, "tenant", session_row(s)->tenant);
 	if (net_usage_write(s, j, e) < 0)
 		return -1;
 	json_raw(j, "policy", policy);
-	if (secret_write_order(s, j, e) < 0)
+	if (secret_egress_write(s, j, e) < 0)
 		return -1;
 	json_close(j, '}');
 	if (!json_ok(j))
@@ -141,13 +167,13 @@ static int write_order(struct session *s, struct json *j, struct err *e)
 }
 
 /* fds: NULL or two, closed here if they could not be sent. */
-static int send_order(struct session *s, enum egress_type type, int *fds, struct err *e)
+static int send_config(struct session *s, enum egress_type type, int *fds, struct err *e)
 {
 	struct json j;
 	int sent;
 
 	json_init_heap(&j, EGRESS_TEXT_MAX);
-	sent = write_order(s, &j, e);
+	sent = write_config(s, &j, e);
 	if (sent == 0)
 		sent = egress_link_send(session_egress_link(s), type, session_row(s)->id, j.text,
 					j.len, fds, e);
@@ -157,14 +183,14 @@ static int send_order(struct session *s, enum egress_type type, int *fds, struct
 		explicit_bzero(j.text, j.len);
 	json_release(&j);
 	if (sent == 0)
-		net_session_of(s)->egress.orders++;
+		egress_of(s)->unanswered++;
 	return sent;
 }
 
 static void start_wait(struct session *s)
 {
-	if (net_session_of(s)->egress.timer.place == 0)
-		loop_timer_set(core_loop(session_core(s)), &net_session_of(s)->egress.timer,
+	if (egress_of(s)->timer.place == 0)
+		loop_timer_set(core_loop(session_core(s)), &egress_of(s)->timer,
 			       clock_now_ns() + WAIT_MS * CLOCK_MS);
 }
 
@@ -173,23 +199,23 @@ static void on_timer(struct loop_timer *t)
 	struct session *s = t->arg;
 	struct err e;
 
-	if (net_session_of(s)->egress.state == DOOR_ASKED) {
+	if (egress_of(s)->state == SESSION_EGRESS_ASKED) {
 		(void)err_set_reason(&e, REASON_TIMEOUT,
 				     "session %s: PID 1 did not pass the sockets of its network",
 				     session_row(s)->id);
-		net_session_of(s)->egress.late = true;
+		egress_of(s)->late = true;
 		fail(s, &e);
 		return;
 	}
-	/* The state stays; those that wait get an error. */
+	/* The state stays: only those that wait get an error. */
 	(void)err_set_reason(&e, REASON_UNAVAILABLE, "session %s: %s", session_row(s)->id,
 			     egress_link_up(session_egress_link(s))
 				     ? "the network is not ready: no answer in 5 s"
 				     : "the network is not ready: cordon-egress is not running");
-	completions_end_all(&net_session_of(s)->egress.when, &e);
+	completions_end_all(&egress_of(s)->when_open, &e);
 }
 
-/* ---- the door */
+/* ---- the sockets of the cell */
 
 static void attach(struct session *s, int fds[FDS])
 {
@@ -197,27 +223,27 @@ static void attach(struct session *s, int fds[FDS])
 
 	if (!egress_link_up(session_egress_link(s))) {
 		untrusted_close(fds, FDS);
-		net_session_of(s)->egress.state = DOOR_WANTED; /* the next channel asks again */
+		egress_of(s)->state = SESSION_EGRESS_WANTED; /* the next channel asks again */
 		return;
 	}
-	net_session_of(s)->egress.state = DOOR_SENT;
-	net_session_of(s)->egress.kept = false;
-	if (send_order(s, EGRESS_ATTACH, fds, &e) < 0)
+	egress_of(s)->state = SESSION_EGRESS_SENT;
+	egress_of(s)->config_only = false;
+	if (send_config(s, EGRESS_ATTACH, fds, &e) < 0)
 		fail(s, &e);
 	else
 		start_wait(s);
 }
 
-void session_egress_answered(struct session *s, struct live_cell *c, const struct agent_event *v)
+void session_egress_on_listens(struct session *s, struct live_cell *c, const struct agent_event *v)
 {
 	int fds[FDS];
 	struct err e;
 
-	/* The answer of a cell with little processor time may be late; it is taken all the same. */
-	if (net_session_of(s)->egress.state != DOOR_ASKED &&
-	    (net_session_of(s)->egress.state != DOOR_FAILED || !net_session_of(s)->egress.late))
+	/* A cell with little processor time may answer after the timeout; that is accepted. */
+	if (egress_of(s)->state != SESSION_EGRESS_ASKED &&
+	    (egress_of(s)->state != SESSION_EGRESS_FAILED || !egress_of(s)->late))
 		return; /* PID 1 was not asked; the descriptors are closed */
-	net_session_of(s)->egress.late = false;
+	egress_of(s)->late = false;
 	if (v->sys != 0) {
 		errno = v->sys;
 		(void)err_sys(&e, "session %s: the network of the cell cannot be opened",
@@ -254,8 +280,8 @@ static int ask(struct session *s, struct err *e)
 		return -1;
 	if (agent_send_listen_egress(&c->agent, e) < 0)
 		return -1;
-	net_session_of(s)->egress.state = DOOR_ASKED;
-	net_session_of(s)->egress.late = false;
+	egress_of(s)->state = SESSION_EGRESS_ASKED;
+	egress_of(s)->late = false;
 	core_fds(session_core(s))->owed += FDS;
 	session_egress_link(s)->asking++;
 	start_wait(s);
@@ -263,14 +289,14 @@ static int ask(struct session *s, struct err *e)
 	return 0;
 }
 
-/* PID 1 is frozen. If egress still knows the session, what it has of it stays. */
-static void keep(struct session *s)
+/* PID 1 is frozen: sends the configuration only, for an egress that still knows the session. */
+static void send_config_only(struct session *s)
 {
 	struct err e;
 
-	net_session_of(s)->egress.state = DOOR_SENT;
-	net_session_of(s)->egress.kept = true;
-	if (send_order(s, EGRESS_CHANGE, NULL, &e) < 0)
+	egress_of(s)->state = SESSION_EGRESS_SENT;
+	egress_of(s)->config_only = true;
+	if (send_config(s, EGRESS_CHANGE, NULL, &e) < 0)
 		fail(s, &e);
 }
 
@@ -279,10 +305,10 @@ void session_egress_try(struct session *s)
 	struct egress_link *l = session_egress_link(s);
 	struct err e;
 
-	if (net_session_of(s)->egress.state != DOOR_WANTED || !egress_link_up(l))
+	if (egress_of(s)->state != SESSION_EGRESS_WANTED || !egress_link_up(l))
 		return;
 	if (session_row(s)->state == SESSION_PAUSED && !l->synced) {
-		keep(s);
+		send_config_only(s);
 		return;
 	}
 	if (!can_be_asked(s))
@@ -293,91 +319,90 @@ void session_egress_try(struct session *s)
 		fail(s, &e);
 }
 
-void session_egress_adopted(struct session *s)
+void session_egress_on_adopted(struct session *s)
 {
 	if (is_wanted(s))
-		net_session_of(s)->egress.state = DOOR_WANTED;
+		egress_of(s)->state = SESSION_EGRESS_WANTED;
 	session_egress_try(s);
 }
 
-/* The network of a new session is as its policy says, or the session ends. */
-static void on_created(struct completion *w, const struct err *e)
+/* A new session whose network cannot be opened as its policy says ends. */
+static void on_opened(struct completion *w, const struct err *e)
 {
 	struct session *s = w->arg;
 
-	net_session_of(s)->egress.creating = false;
+	egress_of(s)->creating = false;
 	if (e == NULL)
-		session_part_settled(s);
+		session_parts_settled(s);
 	else
-		session_part_failed(s, e, "the network of the session could not be opened");
+		session_fail(s, e, "the network of the session could not be opened");
 }
 
-void session_egress_started(struct session *s)
+void session_egress_on_started(struct session *s)
 {
-	struct session_egress *d = &net_session_of(s)->egress;
+	struct session_egress *d = egress_of(s);
 
 	if (!is_wanted(s))
 		return;
 	d->creating = true;
-	d->made = (struct completion){ .on_done = on_created, .arg = s };
-	session_egress_changed(s, &d->made);
+	d->opened = (struct completion){ .on_done = on_opened, .arg = s };
+	session_egress_changed(s, &d->opened);
 }
 
 void session_egress_changed(struct session *s, struct completion *w)
 {
-	struct session_egress *d = &net_session_of(s)->egress;
+	struct session_egress *d = egress_of(s);
 	struct err e;
 
-	if (d->state == DOOR_NONE && !is_wanted(s)) {
+	if (d->state == SESSION_EGRESS_NONE && !is_wanted(s)) {
 		if (w != NULL)
 			completion_end_soon(w, core_loop(session_core(s)), NULL);
 		return;
 	}
 	if (w != NULL)
-		completion_begin(w, core_loop(session_core(s)), &d->when);
+		completion_begin(w, core_loop(session_core(s)), &d->when_open);
 	start_wait(s);
 	switch (d->state) {
-	case DOOR_SENT:
-	case DOOR_OPEN:
-		d->state = DOOR_SENT;
-		if (send_order(s, EGRESS_CHANGE, NULL, &e) < 0)
+	case SESSION_EGRESS_SENT:
+	case SESSION_EGRESS_OPEN:
+		d->state = SESSION_EGRESS_SENT;
+		if (send_config(s, EGRESS_CHANGE, NULL, &e) < 0)
 			fail(s, &e);
 		break;
-	case DOOR_NONE:
-	case DOOR_FAILED:
-	case DOOR_WANTED:
-		d->state = DOOR_WANTED;
+	case SESSION_EGRESS_NONE:
+	case SESSION_EGRESS_FAILED:
+	case SESSION_EGRESS_WANTED:
+		d->state = SESSION_EGRESS_WANTED;
 		if (session_row(s)->state ==
-		    SESSION_PAUSED) /* opened before anything in it runs again */
-			settle(s, DOOR_WANTED, NULL);
+		    SESSION_PAUSED) /* opened when it is resumed, before its programs run */
+			settle(s, SESSION_EGRESS_WANTED, NULL);
 		session_egress_try(s);
 		break;
-	case DOOR_ASKED: /* what is sent then is the newest */
+	case SESSION_EGRESS_ASKED: /* the newest configuration is sent when PID 1 answers */
 		break;
 	}
 }
 
-/* Egress has seen what was sent first. */
-void session_egress_taken(struct session *s, const char *why, size_t len)
+void session_egress_on_taken(struct session *s, const char *why, size_t len)
 {
-	struct session_egress *d = &net_session_of(s)->egress;
+	struct session_egress *d = egress_of(s);
 	struct err e;
 
 	if (d->stale > 0) {
 		d->stale--;
 		return;
 	}
-	if (d->state != DOOR_SENT || d->orders == 0)
-		return; /* egress was sent no order */
-	d->orders--;
+	if (d->state != SESSION_EGRESS_SENT || d->unanswered == 0)
+		return; /* egress was sent no configuration */
+	d->unanswered--;
 	if (len == 0) {
-		if (d->orders == 0)
-			settle(s, DOOR_OPEN, NULL);
+		if (d->unanswered == 0)
+			settle(s, SESSION_EGRESS_OPEN, NULL);
 		return;
 	}
-	if (d->kept) { /* a new egress: it will know the session when that is thawed */
-		d->kept = false;
-		settle(s, DOOR_WANTED, NULL);
+	if (d->config_only) { /* a new egress, which gets the sockets after the thaw */
+		d->config_only = false;
+		settle(s, SESSION_EGRESS_WANTED, NULL);
 		return;
 	}
 	(void)err_set(&e, ERR_SYSTEM, "session %s: cordon-egress refused the policy: %.*s",
@@ -386,64 +411,65 @@ void session_egress_taken(struct session *s, const char *why, size_t len)
 	fail(s, &e);
 }
 
-/* ---- what happens around it */
+/* ---- events of the channel and of the session */
 
-void session_egress_channel_new(struct session *s)
+void session_egress_on_connected(struct session *s)
 {
-	struct session_egress *d = &net_session_of(s)->egress;
+	struct session_egress *d = egress_of(s);
 
-	if (session_row(s)->state >= SESSION_STOPPING || d->state == DOOR_ASKED)
+	if (session_row(s)->state >= SESSION_STOPPING || d->state == SESSION_EGRESS_ASKED)
 		return;
-	if (d->state == DOOR_NONE && !is_wanted(s))
+	if (d->state == SESSION_EGRESS_NONE && !is_wanted(s))
 		return;
-	d->state = DOOR_WANTED;
-	d->orders = d->stale = 0;
+	d->state = SESSION_EGRESS_WANTED;
+	d->unanswered = d->stale = 0;
 	session_egress_try(s);
 }
 
-void session_egress_channel_lost(struct session *s)
+void session_egress_on_disconnected(struct session *s)
 {
-	struct session_egress *d = &net_session_of(s)->egress;
+	struct session_egress *d = egress_of(s);
 
-	if (d->state == DOOR_SENT || d->state == DOOR_OPEN || d->state == DOOR_FAILED)
-		d->state = DOOR_WANTED;
-	d->orders = d->stale = 0;
-	d->kept = false;
+	if (d->state == SESSION_EGRESS_SENT || d->state == SESSION_EGRESS_OPEN ||
+	    d->state == SESSION_EGRESS_FAILED)
+		d->state = SESSION_EGRESS_WANTED;
+	d->unanswered = d->stale = 0;
+	d->config_only = false;
 }
 
-void session_egress_resumed(struct session *s)
+void session_egress_on_resumed(struct session *s)
 {
-	/* Perhaps it failed because PID 1 was frozen when it was asked. */
-	if (net_session_of(s)->egress.kept || net_session_of(s)->egress.state == DOOR_FAILED) {
-		net_session_of(s)->egress.kept = false;
-		abandon(&net_session_of(s)->egress);
-		net_session_of(s)->egress.state = DOOR_WANTED;
+	/* It may have failed because PID 1 was frozen when it was asked. */
+	if (egress_of(s)->config_only || egress_of(s)->state == SESSION_EGRESS_FAILED) {
+		egress_of(s)->config_only = false;
+		abandon(egress_of(s));
+		egress_of(s)->state = SESSION_EGRESS_WANTED;
 	}
 	session_egress_try(s);
 }
 
 bool session_egress_is_missing(const struct session *s)
 {
-	if (net_session_of(s)->egress.state == DOOR_ASKED)
+	if (egress_of(s)->state == SESSION_EGRESS_ASKED)
 		return true;
-	/* Adopted, and PID 1 has not said everything; or others are asked first. */
-	return net_session_of(s)->egress.state == DOOR_WANTED &&
+	/* Adopted, and PID 1 has not reported everything yet; or others are asked first. */
+	return egress_of(s)->state == SESSION_EGRESS_WANTED &&
 	       session_row(s)->state == SESSION_RUNNING;
 }
 
 void session_egress_leave(struct session *s, const struct err *e)
 {
-	struct session_egress *d = &net_session_of(s)->egress;
+	struct session_egress *d = egress_of(s);
 
 	end_request(s);
-	completion_cancel(&d->made);
+	completion_cancel(&d->opened);
 	loop_timer_cancel(core_loop(session_core(s)), &d->timer);
-	d->state = DOOR_NONE;
+	d->state = SESSION_EGRESS_NONE;
 	d->creating = false;
-	completions_end_all(&d->when, e);
+	completions_end_all(&d->when_open, e);
 }
 
-void session_egress_end(struct session *s, const struct err *e)
+void session_egress_on_ending(struct session *s, const struct err *e)
 {
 	detach(s);
 	session_egress_leave(s, e);

@@ -1,13 +1,12 @@
-/* session_policy.c - whom a session may contact: three layers (the node's, its tenant's, its own)
- * made into one document. The layers are kept apart and merged when they are needed, so that a
- * change of one counts for all. */
+/* session_policy.c - see session_policy.h. The layers are kept apart and merged when they are
+ * needed, so that a change of one layer counts for all sessions; a memo keeps the last results. */
 #include "session_policy.h"
 
 #include <string.h>
 
 #include "allow.h"
 #include "core.h"
-#include "net_access.h"
+#include "net_state.h"
 #include "session.h"
 #include "tenant.h"
 #include "event_log.h"
@@ -18,11 +17,9 @@
 #include "secret_quota.h"
 #include "session.h"
 #include "session_egress.h"
-#include "session_lifecycle.h"
-#include "tenant.h"
 
-/* Of all sessions of a tenant together; small ones are always taken, so that a session can be made
- * stricter whatever the others have. */
+/* Bytes of the documents of all sessions of a tenant. A small one is always accepted, so that a
+ * session can be restricted whatever the others have. */
 #define DOCUMENTS_MAX (4U << 20)
 #define DOCUMENT_SMALL (4U << 10)
 
@@ -45,32 +42,15 @@ int session_policy_setup(struct net_access *n, struct err *e)
 	return 0;
 }
 
-const char *session_chosen(const struct core *c, const struct store_session *row)
+const char *session_policy_of_row(const struct core *c, const struct store_session *row)
 {
 	return row->policy == NULL || row->policy[0] == '\0' ? net_access_of(c)->default_policy
 							     : row->policy;
 }
 
-const char *session_choice(const struct session *s)
+const char *session_policy_own(const struct session *s)
 {
-	return session_chosen(session_core(s), session_row(s));
-}
-
-const char *session_network_state(const struct session *s)
-{
-	switch (net_session_of(s)->egress.state) {
-	case DOOR_NONE:
-		return "none";
-	case DOOR_OPEN:
-		return "open";
-	case DOOR_FAILED:
-		return "failed";
-	case DOOR_WANTED:
-	case DOOR_ASKED:
-	case DOOR_SENT:
-		break;
-	}
-	return "opening";
+	return session_policy_of_row(session_core(s), session_row(s));
 }
 
 static int merge(const struct core *c, const struct tenant *t, const char *document, char **ret,
@@ -83,15 +63,15 @@ static int merge(const struct core *c, const struct tenant *t, const char *docum
 	return policy_memo_merge(net_access_of(c)->merged, layers, ret, e);
 }
 
-int session_merged(struct core *c, const struct tenant *t, const struct store_session *row,
-		   char **ret, struct err *e)
+int session_policy_merge_row(struct core *c, const struct tenant *t,
+			     const struct store_session *row, char **ret, struct err *e)
 {
-	return merge(c, t, session_chosen(c, row), ret, e);
+	return merge(c, t, session_policy_of_row(c, row), ret, e);
 }
 
-int session_policy(const struct session *s, char **ret, struct err *e)
+int session_policy_merge(const struct session *s, char **ret, struct err *e)
 {
-	return merge(session_core(s), session_tenant(s), session_choice(s), ret, e);
+	return merge(session_core(s), session_tenant(s), session_policy_own(s), ret, e);
 }
 
 static void add_size(struct session *s, void *arg)
@@ -114,7 +94,7 @@ static int check_size(struct core *c, const struct tenant *t, const char *docume
 			      "those of all sessions have at most %u bytes", DOCUMENTS_MAX);
 }
 
-int session_check_policy(struct core *c, const struct tenant *t, const char *document,
+int session_policy_check(struct core *c, const struct tenant *t, const char *document,
 			 struct err *e)
 {
 	OWN_MEM char *merged = NULL;
@@ -123,22 +103,22 @@ int session_check_policy(struct core *c, const struct tenant *t, const char *doc
 		return 0; /* the default was checked when it was read */
 	if (check_size(c, t, document, e) < 0 ||
 	    (strstr(document, "${secret.") != NULL &&
-	     secret_quota_more(c, t, secret_referenced(c, t, document), e) < 0))
+	     secret_quota_more(c, t, secret_egress_referenced(c, t, document), e) < 0))
 		return -1;
 	return merge(c, t, document, &merged, e) < 0 ? err_wrap(e, "network") : 0;
 }
 
-int session_set_policy(struct session *s, const char *document, const struct store_actor *who,
+int session_policy_set(struct session *s, const char *document, const struct store_actor *who,
 		       struct completion *w, struct err *e)
 {
 	OWN_MEM char *deny = NULL;
 	char name[POLICY_SELECT_NAME_MAX];
 
-	if (session_check_policy(session_core(s), session_tenant(s), document, e) < 0)
+	if (session_policy_check(session_core(s), session_tenant(s), document, e) < 0)
 		return -1;
 	/* PID 1 goes on listening: without egress, connections would wait for ever instead of being
 	 * refused. */
-	if (net_session_of(s)->egress.state != DOOR_NONE &&
+	if (net_session_of(s)->egress.state != SESSION_EGRESS_NONE &&
 	    policy_select_is_none(document[0] == '\0'
 					  ? net_access_of(session_core(s))->default_policy
 					  : document)) {

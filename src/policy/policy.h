@@ -147,9 +147,6 @@ bool policy_compares(const struct policy_rule *r, struct http1_span header);
  * "private" (metadata services only by their exact address), whatever rules say. */
 bool policy_reachable(const struct policy *p, const struct ip *ip);
 
-/* Does a session with this policy need a network at all: does a layer say more than "none"? */
-bool policy_needs_network(const struct policy *p);
-
 /* Warns of what is probably a mistake, one sentence per call: rules that are never reached, private
  * addresses that stay unreachable. */
 void policy_check(const struct policy *p, void (*on_warning)(const char *text, void *arg),

@@ -163,12 +163,8 @@ static int read_layer(json_t *root, const char *text, enum policy_layer layer, s
 
 static int finish(json_t *root, char **ret, struct err *e)
 {
-	bool needs_network = json_object_get(root, "default") != NULL ||
-			     json_array_size(json_object_get(root, "rules")) > 0;
 	struct policy *p = NULL;
 
-	if (json_object_set_new(root, "door", json_boolean(needs_network)) < 0)
-		return policy_no_memory(e);
 	if (policy_read_json(root, POLICY_LAYERS, &p, e) < 0)
 		return err_wrap(e, "all layers together");
 	policy_free(p);

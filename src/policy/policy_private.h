@@ -114,7 +114,6 @@ struct policy {
 	bool merged;
 	bool allow; /* "default" */
 	enum policy_layer allow_layer;
-	bool needs_network;
 	struct policy_limits limits;
 	struct policy_proxy proxy;
 	const struct ip_net *private_nets;

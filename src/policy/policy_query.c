@@ -21,11 +21,6 @@ const struct policy_limits *policy_limits(const struct policy *p)
 	return &p->limits;
 }
 
-bool policy_needs_network(const struct policy *p)
-{
-	return p->needs_network;
-}
-
 void policy_each_host(const struct policy *p, void (*on_host)(const char *host, void *arg),
 		      void *arg)
 {

@@ -189,9 +189,9 @@ static int check_members(const struct policy *p, struct err *e)
 {
 	static const char *const single[] = { "version", "extends", "default", "private",
 					      "ceiling", "limits",  "proxy",   "rules" };
-	static const char *const merged[] = { "version",       "merged",  "door",     "default",
-					      "default_layer", "private", "ceilings", "limits",
-					      "proxy",	       "rules" };
+	static const char *const merged[] = { "version",       "merged",  "default",
+					      "default_layer", "private", "ceilings",
+					      "limits",	       "proxy",	  "rules" };
 	const json_t *version = json_object_get(p->root, "version");
 
 	if (policy_value_known(p->root, p->merged ? merged : single,
@@ -207,16 +207,12 @@ static int check_members(const struct policy *p, struct err *e)
 
 static int read_document(struct policy *p, enum policy_layer layer, struct err *e)
 {
-	p->needs_network = json_object_get(p->root, "default") != NULL ||
-			   json_array_size(json_object_get(p->root, "rules")) > 0;
 	if (check_members(p, e) < 0 || read_extends(p, e) < 0 || read_default(p, layer, e) < 0 ||
 	    read_private(p, layer, e) < 0 ||
 	    policy_value_limits(json_object_get(p->root, "limits"), "", &p->limits, e) < 0 ||
 	    read_list(p, json_object_get(p->root, "rules"), "rules", layer, false, &p->list, e) <
 		    0 ||
-	    read_ceilings(p, layer, e) < 0 ||
-	    (p->merged && policy_value_bool(json_object_get(p->root, "door"), "", "door",
-					    &p->needs_network, e) < 0))
+	    read_ceilings(p, layer, e) < 0)
 		return -1;
 	if (policy_set_headers_check(p, e) < 0)
 		return -1;

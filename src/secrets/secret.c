@@ -9,14 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "change_quota.h"
 #include "core.h"
-#include "session.h"
-#include "tenant.h"
 #include "event_log.h"
 #include "log.h"
 #include "rand.h"
 #include "seal.h"
-#include "secret_egress.h"
+#include "secret_change.h"
 #include "secret_quota.h"
 #include "secret_state.h"
 #include "tenant.h"
@@ -156,13 +155,13 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", tenant_row(t)->id);
 	(void)snprintf(row.name, sizeof(row.name), "%s", name);
 	if (take_wish(w, &row, e) < 0 || secret_quota_change(c, t, name, w->value_len, e) < 0 ||
-	    tenant_change_room(t, w->value_len, e) < 0 ||
+	    change_quota_take(t, w->value_len, e) < 0 ||
 	    seal_value(c, w->value, w->value_len, &row, &box, e) < 0 ||
 	    save(c, who, &row, "secret.created", store_secret_insert, e) < 0)
 		return e->code == ERR_CONFLICT
 			       ? err_set(e, ERR_CONFLICT, "secret %s: the name is taken", name)
 			       : -1;
-	secret_changed(c, t, name); /* a rule may have been waiting for it */
+	secret_change_mark(c, t, name); /* a rule may have been waiting for it */
 	return secret_get(c, t, row.id, ret, e);
 }
 
@@ -181,7 +180,7 @@ int secret_update(struct core *c, struct tenant *t, const char *which, const str
 	if (done == 0 && w->value != NULL)
 		done = secret_quota_change(c, t, old.name, w->value_len, e);
 	if (done == 0 && w->value != NULL)
-		done = tenant_change_room(t, w->value_len, e);
+		done = change_quota_take(t, w->value_len, e);
 	if (done == 0 && w->value != NULL) {
 		row.version++;
 		done = seal_value(c, w->value, w->value_len, &row, &box, e);
@@ -189,9 +188,9 @@ int secret_update(struct core *c, struct tenant *t, const char *which, const str
 	if (done == 0)
 		done = save(c, who, &row, "secret.updated", store_secret_update, e);
 	if (done == 0 && w->value != NULL)
-		secret_keep_masked(c, t, &old);
+		secret_change_keep_old(c, t, &old);
 	if (done == 0)
-		secret_changed(c, t, old.name);
+		secret_change_mark(c, t, old.name);
 	store_secret_release(&old);
 	return done < 0 ? -1 : secret_get(c, t, row.id, ret, e);
 }
@@ -211,8 +210,8 @@ int secret_delete(struct core *c, const struct tenant *t, const char *which,
 		return -1;
 	done = save(c, who, &row, "secret.deleted", delete_row, e);
 	if (done == 0) {
-		secret_keep_masked(c, t, &row);
-		secret_changed(c, t, row.name);
+		secret_change_keep_old(c, t, &row);
+		secret_change_mark(c, t, row.name);
 	}
 	store_secret_release(&row);
 	return done;
@@ -326,7 +325,7 @@ static bool expire_some(struct core *c, uint64_t now)
 		if (t == NULL)
 			continue;
 		log_info("secret expired", "tenant=%s secret=%s", l.at[i].tenant, l.at[i].name);
-		secret_changed(c, t, l.at[i].name);
+		secret_change_mark(c, t, l.at[i].name);
 	}
 	n->seen_ms = l.at[l.n - 1].expires_ms;
 	memcpy(n->seen_id, l.at[l.n - 1].id, sizeof(n->seen_id));

@@ -22,14 +22,14 @@
 #include "secret_execution.h"
 #include "secret_mask.h"
 #include "secret_state.h"
-#include "session_lifecycle.h"
+#include "session_stop.h"
 
 #define TRIES_MAX 5
 #define ROW_ROOM (STORE_NAME_MAX * 2 + SECRET_WHERE_MAX + 32)
 #define TABLE_HEAD 4
 
 /* Is there anything that PID 1 must bring? */
-bool secret_needs_delivery(const struct session *s)
+bool secret_delivery_is_needed(const struct session *s)
 {
 	return secret_has_way(session_row(s)->secrets, SECRET_FILE | SECRET_SOCKET);
 }
@@ -72,7 +72,7 @@ static void put_variables(struct session *s, const char *at, struct buf *to)
 	}
 }
 
-void secret_env(struct session *s, struct execution *x, struct buf *to)
+void secret_delivery_add_env(struct session *s, struct execution *x, struct buf *to)
 {
 	secret_mask_now(s);
 	to->secret = true;
@@ -153,7 +153,7 @@ static void on_accepted(struct secret_state *st)
 	st->tries = 0;
 	if (st->delivering) {
 		st->delivering = false;
-		session_part_settled(s);
+		session_parts_settled(s);
 	}
 	if (st->wanted) {
 		feed(st);
@@ -177,7 +177,7 @@ static void on_give_up(struct loop_task *t)
 	if (!st->delivering || session_row(s)->state >= SESSION_STOPPING)
 		return;
 	st->delivering = false;
-	session_part_failed(s, &st->failed, "the secrets of the session could not be delivered");
+	session_fail(s, &st->failed, "the secrets of the session could not be delivered");
 }
 
 static void give_up_soon(struct secret_state *st)
@@ -188,7 +188,7 @@ static void give_up_soon(struct secret_state *st)
 	loop_defer(core_loop(session_core(st->session)), &st->give_up);
 }
 
-/* It is not as it should be in the cell: tried again by secret_retry(). */
+/* It is not as it should be in the cell: tried again by secret_delivery_retry(). */
 static void on_refused(struct secret_state *st, const struct err *e)
 {
 	log_warn("secrets not delivered", "session_id=%s error=%s", session_row(st->session)->id,
@@ -250,7 +250,7 @@ static void on_end(struct file_op *op, int status, const struct err *e)
 		(void)err_set(&why, ERR_CONFLICT, "the built-in ended with status %d", status);
 	if (why.code == ERR_NONE) {
 		if (again) /* something changed after its end was requested */
-			secret_deliver(st->session);
+			secret_delivery_start(st->session);
 		return;
 	}
 	on_refused(st, &why);
@@ -275,10 +275,10 @@ static bool is_anything_due(struct session *s)
 {
 	const struct secret_state *st = secret_state_of(s);
 
-	return secret_needs_delivery(s) || secret_walk_has_file(s) || (st != NULL && st->files);
+	return secret_delivery_is_needed(s) || secret_walk_has_file(s) || (st != NULL && st->files);
 }
 
-void secret_deliver(struct session *s)
+void secret_delivery_start(struct session *s)
 {
 	static const char *const argv[] = { "secrets" };
 	struct secret_state *st;
@@ -303,54 +303,31 @@ void secret_deliver(struct session *s)
 		on_refused(st, &e);
 }
 
-void secret_retry(struct session *s)
+void secret_delivery_retry(struct session *s)
 {
 	struct secret_state *st = secret_state_of(s);
 
 	if (st == NULL || !st->wanted || st->op != NULL || session_row(s)->state != SESSION_RUNNING)
 		return;
 	if (st->tries++ < TRIES_MAX)
-		secret_deliver(s);
+		secret_delivery_start(s);
 	else if (st->delivering)
 		give_up_soon(st);
 }
 
-void secret_refresh(struct session *s)
+void secret_delivery_refresh(struct session *s)
 {
 	struct secret_state *st = secret_state_of(s);
 
 	if (st != NULL)
 		st->tries = 0;
-	secret_deliver(s);
+	secret_delivery_start(s);
 	secret_mask(s);
 }
 
-bool secret_is_ready(const struct session *s)
+bool secret_delivery_is_done(const struct session *s)
 {
 	const struct secret_state *st = secret_state_of(s);
 
 	return st == NULL || !st->delivering;
-}
-
-void secret_forget(struct session *s)
-{
-	struct secret_state *st = secret_state_of(s);
-
-	if (st == NULL)
-		return;
-	if (st->op != NULL)
-		file_op_cancel(st->op);
-	loop_task_cancel(core_loop(session_core(s)), &st->give_up);
-	buf_release(&st->table);
-	buf_release(&st->answer);
-	while (st->past != NULL) {
-		struct secret_past *p = st->past;
-
-		st->past = p->next;
-		free(p);
-	}
-	free(st->told);
-	free(st->had);
-	free(st->lines);
-	free(st);
 }

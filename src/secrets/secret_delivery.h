@@ -8,16 +8,14 @@ struct execution;
 
 /* Appends "NAME=value" strings for an execution, each with its NUL: of its own secrets, then of the
  * session's. to is wiped when released. */
-void secret_env(struct session *s, struct execution *x, struct buf *to);
+void secret_delivery_add_env(struct session *s, struct execution *x, struct buf *to);
 /* Delivers to the cell what it should have, now or when it can. Repeatable. */
-void secret_deliver(struct session *s);
+void secret_delivery_start(struct session *s);
 /* The session was resumed, or adopted. */
-void secret_refresh(struct session *s);
+void secret_delivery_refresh(struct session *s);
 /* Once a second: tries again what failed. */
-void secret_retry(struct session *s);
+void secret_delivery_retry(struct session *s);
 /* Has the cell what it should have from the start? */
-bool secret_is_ready(const struct session *s);
-/* Frees what belongs to the session. */
-void secret_forget(struct session *s);
+bool secret_delivery_is_done(const struct session *s);
 /* Does any secret of the session have to be delivered by PID 1? */
-bool secret_needs_delivery(const struct session *s);
+bool secret_delivery_is_needed(const struct session *s);

@@ -11,11 +11,12 @@
 
 #include "core.h"
 #include "log.h"
+#include "secret_admit.h"
 #include "secret_delivery.h"
-#include "secret_egress.h"
 #include "secret_mask.h"
 #include "secret_quota.h"
 #include "secret_state.h"
+#include "secret_values.h"
 #include "session_parts.h"
 
 #define HAD_MAX 64 /* names, of all executions of a session */
@@ -81,7 +82,7 @@ static bool add_had(struct session *s, const char *lines)
 
 	buf_put_text(&had, st->had == NULL ? "" : st->had);
 	while (secret_spec_next(&lines, &l))
-		if (!secret_is_line(buf_text(&had), l.name)) {
+		if (!secret_values_has_line(buf_text(&had), l.name, strlen(l.name))) {
 			buf_printf(&had, "%s\n", l.name);
 			news = true;
 		}
@@ -119,7 +120,7 @@ static bool is_taken(struct session *s, const char *own, const struct secret_spe
 	struct secret_walk w = { .session = s };
 	struct secret_spec other;
 
-	if (secret_is_twice(own, l))
+	if (secret_admit_is_twice(own, l))
 		return true;
 	while (l->way == SECRET_FILE && secret_walk_next(&w, &other))
 		if (other.way == SECRET_FILE && strcmp(other.where, l->where) == 0)
@@ -136,12 +137,12 @@ static int check_one(struct session *s, struct secret_spec *l, struct buf *own, 
 		return err_set(e, ERR_INVALID,
 			       "secret %s: as socket only a session can have it, not one execution",
 			       l->name);
-	if (secret_check_one(s, l, &bytes, e) < 0)
+	if (secret_admit_one(s, l, &bytes, e) < 0)
 		return -1;
 	if (is_taken(s, buf_text(own), l))
 		return err_set(e, ERR_CONFLICT, "secret %s: another one is already in that place",
 			       l->name);
-	if (!secret_is_had(s, l->name))
+	if (!secret_values_has(s, l->name))
 		*more += bytes;
 	secret_spec_write(l, own);
 	return 0;
@@ -204,7 +205,7 @@ bool secret_prepare(struct session *s, struct execution *x, struct completion *w
 	st = secret_state(s);
 	completion_begin(w, core_loop(session_core(s)), &st->when_delivered);
 	st->tries = 0;
-	secret_deliver(s);
+	secret_delivery_start(s);
 	return true;
 }
 
@@ -216,5 +217,5 @@ void secret_execution_ended(struct session *s, struct execution *x)
 	    session_row(s)->state >= SESSION_STOPPING)
 		return;
 	secret_state(s)->changed = true;
-	session_changed(s);
+	session_parts_changed(s);
 }

@@ -1,5 +1,5 @@
 /* secret_mask.c - the output of a session is masked by all the values it has, or had: see
- * session_set_mask(). The values are in the clear here for the moment in which the mask is made.
+ * session_mask_set(). The values are in the clear here for the moment in which the mask is made.
  *
  * Brokered values are among them, though the cell does not hold them: a server may have repeated
  * one in a form that cordon-egress does not know. A program that guesses learns nothing from the
@@ -9,14 +9,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core.h"
-#include "session.h"
-#include "tenant.h"
 #include "log.h"
 #include "seal.h"
-#include "secret_egress.h"
 #include "secret_state.h"
-#include "session.h"
+#include "secret_values.h"
 
 struct values {
 	char **at;
@@ -24,7 +20,7 @@ struct values {
 	size_t n;
 };
 
-static void add(const struct secret_value *one, void *arg)
+static void add(const struct secret_values_one *one, void *arg)
 {
 	struct values *v = arg;
 
@@ -44,11 +40,11 @@ void secret_mask(struct session *s)
 	struct mask *m;
 	struct err e;
 
-	secret_each_value(s, add, &v);
+	secret_values_each(s, add, &v);
 	if (v.n > 0) {
-		m = session_make_mask(s, (const char *const *)v.at, v.lens, v.n, &e);
+		m = session_mask_make(s, (const char *const *)v.at, v.lens, v.n, &e);
 		if (m != NULL)
-			session_set_mask(s, m);
+			session_mask_set(s, m);
 		else
 			log_error("mask for output could not be made", "session_id=%s error=%s",
 				  session_row(s)->id, e.msg);

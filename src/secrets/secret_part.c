@@ -4,20 +4,22 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "file_op.h"
+#include "secret_admit.h"
+#include "secret_change.h"
 #include "secret_delivery.h"
-#include "secret_egress.h"
 #include "secret_execution.h"
 #include "secret_mask.h"
 #include "secret_state.h"
 
 struct secret_node *secret_node(struct core *c)
 {
-	return *core_part(c, &secret_part);
+	return *session_parts_of_core(c, &secret_part);
 }
 
 struct secret_state *secret_state_of(const struct session *s)
 {
-	return *session_part(s, &secret_part);
+	return *session_parts_of(s, &secret_part);
 }
 
 struct secret_state *secret_state(struct session *s)
@@ -28,14 +30,14 @@ struct secret_state *secret_state(struct session *s)
 		st = calloc(1, sizeof(*st));
 		assert(st != NULL);
 		st->session = s;
-		*session_part(s, &secret_part) = st;
+		*session_parts_of(s, &secret_part) = st;
 	}
 	return st;
 }
 
 static int setup(struct core *c, struct err *e)
 {
-	void **at = core_part(c, &secret_part);
+	void **at = session_parts_of_core(c, &secret_part);
 
 	*at = calloc(1, sizeof(struct secret_node));
 	assert(*at != NULL);
@@ -44,7 +46,7 @@ static int setup(struct core *c, struct err *e)
 
 static void release(struct core *c)
 {
-	void **at = core_part(c, &secret_part);
+	void **at = session_parts_of_core(c, &secret_part);
 
 	free(*at);
 	*at = NULL;
@@ -58,14 +60,37 @@ static bool delete_one(struct core *c, struct tenant *t)
 static void on_started(struct session *s)
 {
 	secret_mask(s);
-	secret_deliver(s);
+	secret_delivery_start(s);
+}
+
+static void free_state(struct session *s)
+{
+	struct secret_state *st = secret_state_of(s);
+
+	if (st == NULL)
+		return;
+	if (st->op != NULL)
+		file_op_cancel(st->op);
+	loop_task_cancel(core_loop(session_core(s)), &st->give_up);
+	buf_release(&st->table);
+	buf_release(&st->answer);
+	while (st->past != NULL) {
+		struct secret_past *p = st->past;
+
+		st->past = p->next;
+		free(p);
+	}
+	free(st->sent_names);
+	free(st->had);
+	free(st->lines);
+	free(st);
 }
 
 static void on_free(struct session *s, const struct err *why)
 {
 	(void)why;
-	secret_forget(s);
-	*session_part(s, &secret_part) = NULL;
+	free_state(s);
+	*session_parts_of(s, &secret_part) = NULL;
 }
 
 const struct session_part secret_part = {
@@ -74,16 +99,16 @@ const struct session_part secret_part = {
 	.release = release,
 	.on_second = secret_chores,
 	.delete_one = delete_one,
-	.check = secret_check_session,
+	.check = secret_admit,
 	.on_started = on_started,
 	.on_adopted = secret_adopted,
-	.is_ready = secret_is_ready,
-	.on_resumed = secret_refresh,
-	.on_changed = secret_apply_change,
-	.on_session_second = secret_retry,
+	.is_ready = secret_delivery_is_done,
+	.on_resumed = secret_delivery_refresh,
+	.on_changed = secret_change_apply,
+	.on_session_second = secret_delivery_retry,
 	.check_execution = secret_check_execution,
 	.prepare = secret_prepare,
 	.on_execution_ended = secret_execution_ended,
-	.add_env = secret_env,
+	.add_env = secret_delivery_add_env,
 	.on_free = on_free,
 };

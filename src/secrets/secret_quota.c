@@ -6,10 +6,8 @@
 
 #include "core.h"
 #include "session.h"
-#include "tenant.h"
-#include "secret_egress.h"
 #include "secret_state.h"
-#include "session.h"
+#include "secret_values.h"
 
 #define ROOM (4U << 20)
 #define SESSION_ROOM (512U << 10) /* of one session: an order for egress has them all */
@@ -28,7 +26,7 @@ static void add(struct session *s, void *arg)
 	size_t own = st == NULL ? 0 : st->bytes;
 
 	sum->all += own;
-	if (sum->name == NULL || !secret_is_had(s, sum->name))
+	if (sum->name == NULL || !secret_values_has(s, sum->name))
 		return;
 	sum->all += sum->len;
 	if (own + sum->len > sum->most)

@@ -2,6 +2,7 @@
  * this folder. */
 #pragma once
 
+#include "buf.h"
 #include "secret.h"
 
 #define SECRET_ABOUT_MAX (STORE_ID_MAX + STORE_NAME_MAX + 24)
@@ -30,10 +31,10 @@ struct secret_state {
 	char *lines;		  /* owned: what the row points to; NULL: it has its own */
 	struct secret_past *past; /* owned */
 	char *had;		  /* owned: lines, names of secrets that executions had */
-	char *told;		  /* owned: lines, the names in all orders for egress */
-	size_t bytes;		  /* of all values that are masked */
-	bool unmasked;		  /* a value has changed, and the mask is not made yet */
-	bool changed;		  /* and it was not brought yet */
+	char *sent_names; /* owned: lines, the names in all configurations for egress so far */
+	size_t bytes;	  /* of all values that are masked */
+	bool unmasked;	  /* a value has changed, and the mask is not made yet */
+	bool changed;	  /* and it was not brought yet */
 	/* The built-in in the cell. */
 	struct file_op *op;
 	struct buf table;  /* what is being sent; wiped then */

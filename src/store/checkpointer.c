@@ -7,7 +7,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
-#include "stmt.h"
+#include "sql_error.h"
 
 #define ROUNDS_MAX 8 /* of one checkpoint */
 
@@ -101,7 +101,7 @@ int checkpointer_start(struct checkpointer **ret, const char *path, struct err *
 				    "PRAGMA user_version",
 				    NULL, NULL, NULL);
 	if (code != SQLITE_OK) {
-		code = stmt_error(c->db, code, "checkpoints", "", e);
+		code = sql_error(c->db, code, "checkpoints", "", e);
 		release(c);
 		return code;
 	}

@@ -3,13 +3,13 @@
 #include <stdio.h>
 
 #include "own.h"
-#include "stmt.h"
+#include "sql_error.h"
 
 static int run(sqlite3 *db, const char *sql, struct err *e)
 {
 	int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
 
-	return code == SQLITE_OK ? 0 : stmt_error(db, code, "schema", "", e);
+	return code == SQLITE_OK ? 0 : sql_error(db, code, "schema", "", e);
 }
 
 static int read_number(sqlite3 *db, const char *sql, int64_t *ret, struct err *e)
@@ -22,7 +22,7 @@ static int read_number(sqlite3 *db, const char *sql, int64_t *ret, struct err *e
 	if (code == SQLITE_ROW)
 		*ret = sqlite3_column_int64(st, 0);
 	(void)sqlite3_finalize(st);
-	return code == SQLITE_ROW ? 0 : stmt_error(db, code, "schema", "", e);
+	return code == SQLITE_ROW ? 0 : sql_error(db, code, "schema", "", e);
 }
 
 /* Ours, or empty. */

@@ -9,9 +9,9 @@
 	"allow_cpu_milli, allow_pids, allow_disk, allow_timeout_ms, "            \
 	"allow_sessions, allow_creates"
 
-#define KEY_COLUMNS \
-	"id, tenant, name, hash, prefix, scopes, created_ms, expires_ms, last_used_ms, revoked_ms, " \
-	ALLOW_COLUMNS
+#define KEY_COLUMNS                                                                      \
+	"id, tenant, name, hash, prefix, scopes, created_ms, expires_ms, last_used_ms, " \
+	"revoked_ms, " ALLOW_COLUMNS
 
 /* Cannot be used any more; ?2 is now. */
 #define KEY_DEAD "(revoked_ms > 0 OR (expires_ms > 0 AND expires_ms <= ?2))"
@@ -22,7 +22,8 @@
 
 /* In the order in which store_session.c reads and writes them. */
 #define SESSION_COLUMNS                                                                      \
-	"id, tenant, template, template_id, profile, level, created_ms, memory_bytes, cpu_millis, pids, " \
+	"id, tenant, template, template_id, profile, level, created_ms, memory_bytes, "      \
+	"cpu_millis, pids, "                                                                 \
 	"disk_bytes, inodes, nofile, output_bytes, env, mounts, state, reason, started_ms, " \
 	"ended_ms, deadline_ms, paused_since_ms, paused_total_ms, boot_id, pid, detail, "    \
 	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
@@ -38,10 +39,6 @@
 #define EXECUTION_LOOK                                                 \
 	"SELECT rowid, created_ms, id, state, ended_ms FROM execution" \
 	" INDEXED BY execution_look WHERE session = ?1 AND (created_ms, id) "
-
-#define SESSION_TOTALS                                                                  \
-	"SELECT count(*), coalesce(sum(memory_bytes), 0), coalesce(sum(disk_bytes), 0)" \
-	" FROM session INDEXED BY session_retire WHERE ended_ms = 0"
 
 #define ACTOR_COLUMNS "actor_interface, actor_key, actor_request"
 
@@ -66,7 +63,7 @@
 	"id, tenant, name, version, created_ms, updated_ms, expires_ms, ways, " \
 	"metadata, hosts, methods, paths, places, box"
 
-#define TEMPLATE_COLUMNS                                                                   \
+#define TEMPLATE_COLUMNS                                                                     \
 	"id, tenant, name, version, current, kind, level, created_ms, layers, mounts, env, " \
 	"user, workdir, start_command, ready_command"
 
@@ -93,8 +90,6 @@ const char *const sql_text[] = {
 		" max_memory = ?, max_storage = ?, max_pids = ?, allow_templates = ?, allow_levels = ?,"
 		" allow_networks = ?, allow_memory = ?, allow_cpu_milli = ?, allow_pids = ?,"
 		" allow_disk = ?, allow_timeout_ms = ?, allow_sessions = ?, allow_creates = ? WHERE id = ?",
-	[SQL_TENANT_GET] = "SELECT " TENANT_COLUMNS " FROM tenant WHERE id = ?",
-	[SQL_TENANT_BY_NAME] = "SELECT " TENANT_COLUMNS " FROM tenant WHERE name = ?",
 	[SQL_TENANT_EACH] = "SELECT " TENANT_COLUMNS " FROM tenant ORDER BY name",
 	[SQL_TENANT_POLICY] = "SELECT policy FROM tenant WHERE id = ?",
 	[SQL_TENANT_SET_POLICY] = "UPDATE tenant SET policy = ? WHERE id = ?",
@@ -142,8 +137,6 @@ const char *const sql_text[] = {
 		" ORDER BY ended_ms, id LIMIT 1",
 	[SQL_SESSION_SIZE] = "SELECT tenant, size FROM session WHERE id = ?",
 	[SQL_SESSION_DELETE] = "DELETE FROM session WHERE id = ?",
-	[SQL_SESSION_TOTALS] = SESSION_TOTALS,
-	[SQL_SESSION_TOTALS_OF_TENANT] = SESSION_TOTALS " AND tenant = ?",
 
 	[SQL_EXECUTION_INSERT] = "INSERT INTO execution (" EXECUTION_COLUMNS ") VALUES ("
 		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ")",
@@ -221,11 +214,11 @@ const char *const sql_text[] = {
 	[SQL_NET_DROP_TENANT] = "DELETE FROM net WHERE seq IN (SELECT seq FROM net"
 		" INDEXED BY net_tenant WHERE tenant = ? ORDER BY seq LIMIT ?)",
 
-	[SQL_USED_SET] = "INSERT OR REPLACE INTO used (session, rule, bytes_in, bytes_out)"
+	[SQL_NET_CLAIM_SET] = "INSERT OR REPLACE INTO used (session, rule, bytes_in, bytes_out)"
 		" VALUES (?, ?, ?, ?)",
-	[SQL_USED_EACH] = "SELECT rule, bytes_in, bytes_out FROM used WHERE session = ?"
+	[SQL_NET_CLAIM_EACH] = "SELECT rule, bytes_in, bytes_out FROM used WHERE session = ?"
 		" ORDER BY rule LIMIT ?",
-	[SQL_USED_DELETE] = "DELETE FROM used WHERE session = ?",
+	[SQL_NET_CLAIM_DELETE] = "DELETE FROM used WHERE session = ?",
 
 	/* 256 labels in an hour: STORE_USAGE_LABELS. */
 	[SQL_USAGE_ADD] = "INSERT INTO usage (tenant, hour_ms, label, cpu_us, memory_kib_ms,"

@@ -1,11 +1,11 @@
 #include "stmt.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "journal_vfs.h"
+#include "sql_error.h"
 #include "store.h"
 #include "store_actor.h"
 #include "store_allow.h"
@@ -68,80 +68,6 @@ void stmt_limit(struct stmt *q, unsigned rows)
 	keep(q, sqlite3_bind_int64(q->st, q->next, rows == 0 ? -1 : (int64_t)rows));
 }
 
-struct meaning {
-	enum err_code code;
-	enum err_reason reason;
-	int sys;
-	const char *words;
-};
-
-static struct meaning constraint(int extended)
-{
-	switch (extended) {
-	case SQLITE_CONSTRAINT_FOREIGNKEY:
-		return (struct meaning){ ERR_NOT_FOUND, REASON_NONE, 0,
-					 "what it belongs to is not there" };
-	case SQLITE_CONSTRAINT_PRIMARYKEY:
-	case SQLITE_CONSTRAINT_UNIQUE:
-		return (struct meaning){ ERR_CONFLICT, REASON_NONE, 0, "there is one already" };
-	default:
-		return (struct meaning){ ERR_INVALID, REASON_NONE, 0,
-					 "a value the schema refuses" };
-	}
-}
-
-static struct meaning meaning_of(int code, int sys)
-{
-	/* Some of the ways in which a full disk shows are I/O errors. */
-	if (sys == ENOSPC || sys == EDQUOT)
-		return (struct meaning){ ERR_LIMIT, REASON_STORAGE_FULL, sys, "the disk is full" };
-	switch (code & 0xff) {
-	case SQLITE_CONSTRAINT:
-		return constraint(code);
-	case SQLITE_FULL:
-		return (struct meaning){ ERR_LIMIT, REASON_STORAGE_FULL, 0, "the disk is full" };
-	case SQLITE_TOOBIG:
-		return (struct meaning){ ERR_LIMIT, REASON_TOO_LARGE, 0, "too large" };
-	case SQLITE_BUSY:
-	case SQLITE_LOCKED:
-		return (struct meaning){ ERR_SYSTEM, REASON_UNAVAILABLE, 0,
-					 "another process holds the database, try again" };
-	case SQLITE_IOERR:
-		return (struct meaning){ ERR_SYSTEM, REASON_NONE, sys != 0 ? sys : EIO,
-					 "the disk fails" };
-	case SQLITE_NOMEM:
-		return (struct meaning){ ERR_SYSTEM, REASON_NONE, ENOMEM, "out of memory" };
-	case SQLITE_READONLY:
-		return (struct meaning){ ERR_SYSTEM, REASON_NONE, EROFS,
-					 "the database cannot be written to" };
-	case SQLITE_CANTOPEN:
-		return (struct meaning){ ERR_SYSTEM, REASON_NONE, sys != 0 ? sys : EIO,
-					 "cannot be opened" };
-	case SQLITE_CORRUPT:
-	case SQLITE_NOTADB:
-		return (struct meaning){ ERR_INVALID, REASON_DAMAGED, 0,
-					 "the file is damaged or no database" };
-	default:
-		return (struct meaning){ ERR_SYSTEM, REASON_NONE, sys, "failed" };
-	}
-}
-
-int stmt_error(sqlite3 *db, int code, const char *what, const char *id, struct err *e)
-{
-	/* A system error may be an old one where the code does not speak of the system. */
-	int primary = code & 0xff;
-	int sys = primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN || primary == SQLITE_FULL
-			  ? sqlite3_system_errno(db)
-			  : 0;
-	struct meaning m = meaning_of(code, sys);
-
-	(void)err_set(e, m.code, "store: %s%s%.40s: %s (%s, %d)", what, id[0] == '\0' ? "" : " ",
-		      id, m.words, sqlite3_errstr(code), code);
-	e->reason = m.reason;
-	e->sys = m.sys;
-	return -1;
-}
-
 int stmt_step(struct stmt *q, const char *what, const char *id, struct err *e)
 {
 	int code = q->failed != SQLITE_OK ? q->failed : sqlite3_step(q->st);
@@ -152,7 +78,7 @@ int stmt_step(struct stmt *q, const char *what, const char *id, struct err *e)
 	}
 	if (code == SQLITE_DONE)
 		return 0;
-	(void)stmt_error(q->s->db, code, what, id, e);
+	(void)sql_error(q->s->db, code, what, id, e);
 	stmt_close(q);
 	store_rollback(q->s);
 	return -1;

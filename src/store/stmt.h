@@ -71,6 +71,3 @@ const void *stmt_get_blob(struct stmt *q, size_t *ret_len);
 /* Moves texts and a blob that a row borrows into one block that is the caller's to free. */
 int stmt_own(const char **const *texts, size_t n, const void **blob, size_t blob_len,
 	     void **ret_owned, struct err *e) MUST_USE;
-
-/* The error for a code of SQLite's; -1. */
-int stmt_error(sqlite3 *db, int code, const char *what, const char *id, struct err *e);

@@ -18,6 +18,7 @@
 #include "checkpointer.h"
 #include "journal_vfs.h"
 #include "migrate.h"
+#include "sql_error.h"
 #include "stmt.h"
 #include "store_db.h"
 
@@ -72,7 +73,7 @@ static int set_up(struct store *s, struct err *e)
 				       options[i][0]);
 	}
 	code = sqlite3_exec(s->db, pragmas, NULL, NULL, NULL);
-	return code == SQLITE_OK ? 0 : stmt_error(s->db, code, "settings", "", e);
+	return code == SQLITE_OK ? 0 : sql_error(s->db, code, "settings", "", e);
 }
 
 /* A database gives free pages back only if it was made, or rewritten, to keep track of them. One of
@@ -126,7 +127,7 @@ static int prepare_all(struct store *s, struct err *e)
 			return err_set(e, ERR_SYSTEM, "store: statement %d: %s", i,
 				       sqlite3_errmsg(s->db));
 		if (code != SQLITE_OK)
-			return stmt_error(s->db, code, "statements", "", e);
+			return sql_error(s->db, code, "statements", "", e);
 	}
 	return 0;
 }
@@ -149,7 +150,7 @@ static int open_database(struct store *s, const char *path, struct err *e)
 	if (s->db == NULL)
 		return err_set(e, ERR_SYSTEM, "store: out of memory");
 	if (code != SQLITE_OK)
-		return stmt_error(s->db, code, "open", "", e);
+		return sql_error(s->db, code, "open", "", e);
 	(void)sqlite3_busy_timeout(s->db, OPEN_BUSY_MS);
 	if (set_up(s, e) < 0 || migrate_run(s->db, sql_schema_steps, STORE_VERSION, e) < 0 ||
 	    check_journal(s, e) < 0)
@@ -243,19 +244,6 @@ int store_checkpoint_in_thread(struct store *s, struct err *e)
 	return checkpointer_start(&s->checkpointer, sqlite3_db_filename(s->db, NULL), e);
 }
 
-int store_checkpoint(struct store *s, unsigned *ret_pages, struct err *e)
-{
-	int pages = 0, code;
-
-	code = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, NULL);
-	if (code != SQLITE_OK)
-		return stmt_error(s->db, code, "checkpoint", "", e);
-	s->journal_pages = 0;
-	if (ret_pages != NULL)
-		*ret_pages = pages < 0 ? 0 : (unsigned)pages;
-	return 0;
-}
-
 static int read_pages(struct store *s, enum sql sql, uint64_t *ret, struct err *e)
 {
 	struct stmt q;
@@ -285,7 +273,7 @@ int store_shrink(struct store *s, unsigned pages, struct err *e)
 		return 0;
 	(void)snprintf(text, sizeof(text), "PRAGMA incremental_vacuum(%u)", pages);
 	code = sqlite3_exec(s->db, text, NULL, NULL, NULL);
-	return code == SQLITE_OK ? (int)pages : stmt_error(s->db, code, "shrink", "", e);
+	return code == SQLITE_OK ? (int)pages : sql_error(s->db, code, "shrink", "", e);
 }
 
 bool store_can_shrink(const struct store *s)
@@ -348,5 +336,5 @@ int store_meta_wipe(struct store *s, const char *key, struct err *e)
 	if (s->checkpointer != NULL) /* it holds the lock that this needs, for a moment */
 		checkpointer_wait(s->checkpointer);
 	code = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-	return code == SQLITE_OK ? 0 : stmt_error(s->db, code, "wipe", key, e);
+	return code == SQLITE_OK ? 0 : sql_error(s->db, code, "wipe", key, e);
 }

@@ -75,10 +75,6 @@ int store_leave(struct store *s, bool own, struct err *e) MUST_USE;
 #define STORE_JOURNAL_PAGES 32000
 int store_checkpoint_in_thread(struct store *s, struct err *e) MUST_USE;
 
-/* Moves the journal into the database now, and waits for the disk. *ret_pages, if not NULL: what
- * the journal held before. */
-int store_checkpoint(struct store *s, unsigned *ret_pages, struct err *e) MUST_USE;
-
 /* Pages in the journal after the last commit. */
 unsigned store_journal_pages(const struct store *s);
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "stmt.h"
+#include "stmt_rows.h"
 #include "store_db.h"
 #include "store_records.h"
 
@@ -122,7 +122,7 @@ static void read_row(struct stmt *q, struct store_execution *ret)
 	ret->owned = NULL;
 }
 
-static int own(struct store_execution *row, struct err *e)
+static int own_row(struct store_execution *row, struct err *e)
 {
 	const char **const texts[] = { &row->command, &row->cwd, &row->error, &row->client,
 				       &row->secrets };
@@ -130,65 +130,23 @@ static int own(struct store_execution *row, struct err *e)
 	return stmt_own(texts, COUNT(texts), NULL, 0, &row->owned, e);
 }
 
+STMT_ROWS_GET(store_execution, "execution")
+STMT_ROWS_EACH(store_execution, "executions")
+STMT_ROWS_SHOW(store_execution, "executions")
+
 int store_execution_get(struct store *s, const char *id, struct store_execution *ret, struct err *e)
 {
-	struct store_execution row;
 	struct stmt q;
-	int got;
 
 	stmt_open(&q, s, SQL_EXECUTION_GET);
 	stmt_text(&q, id);
-	got = stmt_step(&q, "execution", id, e);
-	if (got > 0) {
-		read_row(&q, &row);
-		if (own(&row, e) < 0)
-			got = -1;
-		else
-			*ret = row;
-	} else if (got == 0) {
-		got = err_set(e, ERR_NOT_FOUND, "store: execution %.40s: not found", id);
-	}
-	stmt_close(&q);
-	return got > 0 ? 0 : -1;
+	return get_row(&q, id, ret, e);
 }
 
 void store_execution_release(struct store_execution *row)
 {
 	free(row->owned);
 	row->owned = NULL;
-}
-
-static int each(struct stmt *q, store_execution_fn *fn, void *cookie, struct err *e)
-{
-	struct store_execution row;
-	int got;
-
-	while ((got = stmt_step(q, "executions", "", e)) > 0) {
-		read_row(q, &row);
-		if (fn(&row, cookie) != 0)
-			break;
-	}
-	stmt_close(q);
-	return got < 0 ? -1 : 0;
-}
-
-/* The whole row of one that an index showed. Returns what fn says; -1: failed. */
-static int show(struct store *s, uint64_t rowid, store_execution_fn *fn, void *cookie,
-		struct err *e)
-{
-	struct store_execution row;
-	struct stmt q;
-	int got, said = 0;
-
-	stmt_open(&q, s, SQL_EXECUTION_ROW);
-	stmt_u64(&q, rowid);
-	got = stmt_step(&q, "executions", "", e);
-	if (got > 0) {
-		read_row(&q, &row);
-		said = fn(&row, cookie) != 0;
-	}
-	stmt_close(&q);
-	return got < 0 ? -1 : said;
 }
 
 static void look(struct stmt *q, struct store_looked *at, uint32_t *ret_state, bool *ret_ended)
@@ -219,7 +177,7 @@ int store_execution_list(struct store *s, const struct store_execution_filter *f
 
 		look(&q, &at, &state, &ended);
 		if (filter->states == 0 || !ended || (filter->states >> state & 1) != 0)
-			said = show(s, rowid, fn, cookie, e);
+			said = show_row(s, SQL_EXECUTION_ROW, rowid, fn, cookie, e);
 		if (said == 0) {
 			at.rows = done.rows + 1;
 			done = at;
@@ -240,7 +198,7 @@ int store_execution_each_live(struct store *s, const char *session, store_execut
 	stmt_open(&q, s, session == NULL ? SQL_EXECUTION_LIVE : SQL_EXECUTION_LIVE_OF_SESSION);
 	if (session != NULL)
 		stmt_text(&q, session);
-	return each(&q, fn, cookie, e);
+	return each_row(&q, fn, cookie, e);
 }
 
 int store_execution_each_open(struct store *s, const char *session, store_execution_fn *fn,
@@ -250,7 +208,7 @@ int store_execution_each_open(struct store *s, const char *session, store_execut
 
 	stmt_open(&q, s, SQL_EXECUTION_OPEN_OF_SESSION);
 	stmt_text(&q, session);
-	return each(&q, fn, cookie, e);
+	return each_row(&q, fn, cookie, e);
 }
 
 /* Tells of the oldest, and adds up what they take. They are one tenant's. */

@@ -1,6 +1,6 @@
 #include "store_net.h"
 
-#include "stmt.h"
+#include "stmt_rows.h"
 #include "store_db.h"
 
 int store_net_append(struct store *s, const struct store_net *row, uint64_t *ret_seq, struct err *e)
@@ -36,23 +36,7 @@ static void read_row(struct stmt *q, struct store_net *ret)
 	stmt_copy_text(q, ret->execution, sizeof(ret->execution));
 }
 
-/* The whole record of a number. Returns what fn says; -1: failed. */
-static int show(struct store *s, uint64_t seq, store_net_fn *fn, void *cookie, struct err *e)
-{
-	struct store_net row;
-	struct stmt q;
-	int got, said = 0;
-
-	stmt_open(&q, s, SQL_NET_ROW);
-	stmt_u64(&q, seq);
-	got = stmt_step(&q, "net", "", e);
-	if (got > 0) {
-		read_row(&q, &row);
-		said = fn(&row, cookie) != 0;
-	}
-	stmt_close(&q);
-	return got < 0 ? -1 : said;
-}
+STMT_ROWS_SHOW(store_net, "net")
 
 int store_net_list(struct store *s, const struct store_net_filter *filter, store_net_fn *fn,
 		   void *cookie, struct store_looked *ret, struct err *e)
@@ -72,7 +56,7 @@ int store_net_list(struct store *s, const struct store_net_filter *filter, store
 		uint64_t seq = stmt_get_u64(&q);
 
 		if (stmt_get_bool(&q))
-			said = show(s, seq, fn, cookie, e);
+			said = show_row(s, SQL_NET_ROW, seq, fn, cookie, e);
 		if (said == 0) {
 			done.seq = seq;
 			done.rows++;

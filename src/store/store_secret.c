@@ -1,6 +1,6 @@
 #include "store_secret.h"
 
-#include "stmt.h"
+#include "stmt_rows.h"
 
 /* Values and columns come in the order of SECRET_COLUMNS in sql.c. */
 
@@ -75,7 +75,7 @@ static void read_row(struct stmt *q, struct store_secret *ret)
 	ret->owned = NULL;
 }
 
-static int own(struct store_secret *row, struct err *e)
+static int own_row(struct store_secret *row, struct err *e)
 {
 	const char **const texts[] = { &row->metadata, &row->hosts, &row->methods, &row->paths,
 				       &row->places };
@@ -83,20 +83,8 @@ static int own(struct store_secret *row, struct err *e)
 	return stmt_own(texts, COUNT(texts), &row->box, row->box_len, &row->owned, e);
 }
 
-/* The statement's values are in. */
-static int get(struct stmt *q, const char *what, struct store_secret *ret, struct err *e)
-{
-	int got = stmt_step(q, "secret", what, e), owned = 0;
-
-	if (got > 0) {
-		read_row(q, ret);
-		owned = own(ret, e);
-	}
-	stmt_close(q);
-	if (got == 0)
-		return err_set(e, ERR_NOT_FOUND, "store: secret %.64s: not found", what);
-	return got > 0 ? owned : -1;
-}
+STMT_ROWS_GET(store_secret, "secret")
+STMT_ROWS_EACH(store_secret, "secrets")
 
 int store_secret_get(struct store *s, const char *id, struct store_secret *ret, struct err *e)
 {
@@ -104,7 +92,7 @@ int store_secret_get(struct store *s, const char *id, struct store_secret *ret, 
 
 	stmt_open(&q, s, SQL_SECRET_GET);
 	stmt_text(&q, id);
-	return get(&q, id, ret, e);
+	return get_row(&q, id, ret, e);
 }
 
 int store_secret_get_by_name(struct store *s, const char *tenant, const char *name,
@@ -115,7 +103,7 @@ int store_secret_get_by_name(struct store *s, const char *tenant, const char *na
 	stmt_open(&q, s, SQL_SECRET_BY_NAME);
 	stmt_text(&q, tenant);
 	stmt_text(&q, name);
-	return get(&q, name, ret, e);
+	return get_row(&q, name, ret, e);
 }
 
 void store_secret_release(struct store_secret *row)
@@ -133,21 +121,6 @@ int store_secret_delete(struct store *s, const char *id, struct err *e)
 	return stmt_run(&q, true, "secret", id, e);
 }
 
-/* The statement's values are in. */
-static int each(struct stmt *q, store_secret_fn *fn, void *cookie, struct err *e)
-{
-	struct store_secret row;
-	int got;
-
-	while ((got = stmt_step(q, "secrets", "", e)) > 0) {
-		read_row(q, &row);
-		if (fn(&row, cookie) != 0)
-			break;
-	}
-	stmt_close(q);
-	return got < 0 ? -1 : 0;
-}
-
 int store_secret_list(struct store *s, const char *tenant, const char *after, unsigned limit,
 		      store_secret_fn *fn, void *cookie, struct err *e)
 {
@@ -157,7 +130,7 @@ int store_secret_list(struct store *s, const char *tenant, const char *after, un
 	stmt_text(&q, tenant);
 	stmt_text(&q, after);
 	stmt_limit(&q, limit);
-	return each(&q, fn, cookie, e);
+	return each_row(&q, fn, cookie, e);
 }
 
 int store_secret_each(struct store *s, const char *after_id, unsigned limit, store_secret_fn *fn,
@@ -168,7 +141,7 @@ int store_secret_each(struct store *s, const char *after_id, unsigned limit, sto
 	stmt_open(&q, s, SQL_SECRET_EACH);
 	stmt_text(&q, after_id);
 	stmt_limit(&q, limit);
-	return each(&q, fn, cookie, e);
+	return each_row(&q, fn, cookie, e);
 }
 
 int store_secret_expiring(struct store *s, uint64_t after_ms, const char *after_id,
@@ -182,7 +155,7 @@ int store_secret_expiring(struct store *s, uint64_t after_ms, const char *after_
 	stmt_text(&q, after_id);
 	stmt_u64(&q, until_ms);
 	stmt_limit(&q, limit);
-	return each(&q, fn, cookie, e);
+	return each_row(&q, fn, cookie, e);
 }
 
 int store_secret_count(struct store *s, const char *tenant, uint64_t *ret, struct err *e)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "stmt.h"
+#include "stmt_rows.h"
 #include "store_db.h"
 #include "store_execution.h"
 #include "store_records.h"
@@ -254,7 +254,7 @@ int store_session_diffs_by_tenant(struct store *s, store_session_sum_fn *fn, voi
 	return got;
 }
 
-static int own(struct store_session *row, struct err *e)
+static int own_row(struct store_session *row, struct err *e)
 {
 	const char **const texts[] = { &row->mounts, &row->detail,  &row->metadata,
 				       &row->rules,  &row->network, &row->client,
@@ -263,64 +263,23 @@ static int own(struct store_session *row, struct err *e)
 	return stmt_own(texts, COUNT(texts), &row->env, row->env_len, &row->owned, e);
 }
 
+STMT_ROWS_GET(store_session, "session")
+STMT_ROWS_EACH(store_session, "sessions")
+STMT_ROWS_SHOW(store_session, "sessions")
+
 int store_session_get(struct store *s, const char *id, struct store_session *ret, struct err *e)
 {
-	struct store_session row;
 	struct stmt q;
-	int got;
 
 	stmt_open(&q, s, SQL_SESSION_GET);
 	stmt_text(&q, id);
-	got = stmt_step(&q, "session", id, e);
-	if (got > 0) {
-		read_row(&q, &row);
-		if (own(&row, e) < 0)
-			got = -1;
-		else
-			*ret = row;
-	} else if (got == 0) {
-		got = err_set(e, ERR_NOT_FOUND, "store: session %.40s: not found", id);
-	}
-	stmt_close(&q);
-	return got > 0 ? 0 : -1;
+	return get_row(&q, id, ret, e);
 }
 
 void store_session_release(struct store_session *row)
 {
 	free(row->owned);
 	row->owned = NULL;
-}
-
-static int each(struct stmt *q, store_session_fn *fn, void *cookie, struct err *e)
-{
-	struct store_session row;
-	int got;
-
-	while ((got = stmt_step(q, "sessions", "", e)) > 0) {
-		read_row(q, &row);
-		if (fn(&row, cookie) != 0)
-			break;
-	}
-	stmt_close(q);
-	return got < 0 ? -1 : 0;
-}
-
-/* The whole row of one that an index showed. Returns what fn says; -1: failed. */
-static int show(struct store *s, uint64_t rowid, store_session_fn *fn, void *cookie, struct err *e)
-{
-	struct store_session row;
-	struct stmt q;
-	int got, said = 0;
-
-	stmt_open(&q, s, SQL_SESSION_ROW);
-	stmt_u64(&q, rowid);
-	got = stmt_step(&q, "sessions", "", e);
-	if (got > 0) {
-		read_row(&q, &row);
-		said = fn(&row, cookie) != 0;
-	}
-	stmt_close(&q);
-	return got < 0 ? -1 : said;
 }
 
 /* Reads what the index has of a row: does the filter let it through? */
@@ -354,7 +313,7 @@ int store_session_list(struct store *s, const struct store_session_filter *filte
 		uint64_t rowid = stmt_get_u64(&q);
 
 		if (look(&q, filter, &at))
-			said = show(s, rowid, fn, cookie, e);
+			said = show_row(s, SQL_SESSION_ROW, rowid, fn, cookie, e);
 		if (said == 0) {
 			at.rows = done.rows + 1;
 			done = at;
@@ -372,7 +331,7 @@ int store_session_each_live(struct store *s, store_session_fn *fn, void *cookie,
 	struct stmt q;
 
 	stmt_open(&q, s, SQL_SESSION_LIVE);
-	return each(&q, fn, cookie, e);
+	return each_row(&q, fn, cookie, e);
 }
 
 int store_session_next_ended(struct store *s, uint64_t after_ms, const char *after_id,
@@ -418,23 +377,4 @@ int store_session_delete(struct store *s, const char *id, struct err *e)
 	    store_records_add(s, tenant, -1, -(int64_t)size, e) < 0)
 		return -1;
 	return store_leave(s, own, e);
-}
-
-int store_session_totals(struct store *s, const char *tenant, struct store_totals *ret,
-			 struct err *e)
-{
-	struct stmt q;
-	int got;
-
-	stmt_open(&q, s, tenant == NULL ? SQL_SESSION_TOTALS : SQL_SESSION_TOTALS_OF_TENANT);
-	if (tenant != NULL)
-		stmt_text(&q, tenant);
-	got = stmt_step(&q, "sessions", "", e);
-	if (got > 0) {
-		ret->sessions = stmt_get_u64(&q);
-		ret->memory_bytes = stmt_get_u64(&q);
-		ret->disk_bytes = stmt_get_u64(&q);
-	}
-	stmt_close(&q);
-	return got > 0 ? 0 : -1;
 }

@@ -66,10 +66,6 @@ struct store_session_filter {
 	unsigned limit; /* rows looked at, at most; 0: no limit */
 };
 
-struct store_totals { /* of live sessions */
-	uint64_t sessions, memory_bytes, disk_bytes;
-};
-
 typedef int store_session_fn(const struct store_session *row, void *cookie);
 
 /* Writes all fields. */
@@ -115,7 +111,3 @@ int store_session_next_ended(struct store *s, uint64_t after_ms, const char *aft
 /* One session, whatever its state. Its executions go with it: one that has many is emptied first,
  * in pieces (store_execution_delete_some()). */
 int store_session_delete(struct store *s, const char *id, struct err *e) MUST_USE;
-
-/* Of one tenant (NULL: of all). */
-int store_session_totals(struct store *s, const char *tenant, struct store_totals *ret,
-			 struct err *e) MUST_USE;

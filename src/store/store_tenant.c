@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "stmt.h"
+#include "stmt_rows.h"
 
 static void put_limits(struct stmt *q, const struct store_tenant *row)
 {
@@ -62,33 +62,7 @@ static void read_row(struct stmt *q, struct store_tenant *ret)
 	stmt_get_allow(q, &ret->allow);
 }
 
-static int get(struct store *s, enum sql sql, const char *by, struct store_tenant *ret,
-	       struct err *e)
-{
-	struct stmt q;
-	int got;
-
-	stmt_open(&q, s, sql);
-	stmt_text(&q, by);
-	got = stmt_step(&q, "tenant", by, e);
-	if (got > 0)
-		read_row(&q, ret);
-	stmt_close(&q);
-	if (got == 0)
-		return err_set(e, ERR_NOT_FOUND, "store: tenant %.40s: not found", by);
-	return got > 0 ? 0 : -1;
-}
-
-int store_tenant_get(struct store *s, const char *id, struct store_tenant *ret, struct err *e)
-{
-	return get(s, SQL_TENANT_GET, id, ret, e);
-}
-
-int store_tenant_get_by_name(struct store *s, const char *name, struct store_tenant *ret,
-			     struct err *e)
-{
-	return get(s, SQL_TENANT_BY_NAME, name, ret, e);
-}
+STMT_ROWS_EACH(store_tenant, "tenants")
 
 int store_tenant_get_policy(struct store *s, const char *id, char **ret, struct err *e)
 {
@@ -122,16 +96,8 @@ int store_tenant_set_policy(struct store *s, const char *id, const char *policy,
 
 int store_tenant_each(struct store *s, store_tenant_fn *fn, void *cookie, struct err *e)
 {
-	struct store_tenant row;
 	struct stmt q;
-	int got;
 
 	stmt_open(&q, s, SQL_TENANT_EACH);
-	while ((got = stmt_step(&q, "tenants", "", e)) > 0) {
-		read_row(&q, &row);
-		if (fn(&row, cookie) != 0)
-			break;
-	}
-	stmt_close(&q);
-	return got < 0 ? -1 : 0;
+	return each_row(&q, fn, cookie, e);
 }

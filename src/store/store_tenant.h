@@ -26,11 +26,6 @@ int store_tenant_insert(struct store *s, const struct store_tenant *row, struct 
 /* Everything but id and created_ms. */
 int store_tenant_update(struct store *s, const struct store_tenant *row, struct err *e) MUST_USE;
 
-int store_tenant_get(struct store *s, const char *id, struct store_tenant *ret,
-		     struct err *e) MUST_USE;
-int store_tenant_get_by_name(struct store *s, const char *name, struct store_tenant *ret,
-			     struct err *e) MUST_USE;
-
 /* The layer of its policy, a document of policy.h; "": none. The caller frees *ret. */
 int store_tenant_get_policy(struct store *s, const char *id, char **ret, struct err *e) MUST_USE;
 int store_tenant_set_policy(struct store *s, const char *id, const char *policy,

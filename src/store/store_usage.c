@@ -4,7 +4,7 @@
 #include "store_db.h"
 
 static int add(struct store *s, const char *session, uint64_t hour_ms,
-	       const struct store_used_sums *m, struct err *e)
+	       const struct store_usage_sums *m, struct err *e)
 {
 	struct stmt q;
 
@@ -21,7 +21,7 @@ static int add(struct store *s, const char *session, uint64_t hour_ms,
 }
 
 int store_usage_add(struct store *s, const char *session, uint64_t hour_ms,
-		    const struct store_used_sums *more, const struct store_usage_mark *mark,
+		    const struct store_usage_sums *more, const struct store_usage_mark *mark,
 		    struct err *e)
 {
 	struct stmt q;
@@ -72,7 +72,7 @@ int store_usage_forget(struct store *s, const char *session, struct err *e)
 int store_usage_sum(struct store *s, const char *tenant, uint64_t from_ms, uint64_t to_ms,
 		    unsigned limit, store_usage_fn *fn, void *cookie, struct err *e)
 {
-	struct store_used_sums sums;
+	struct store_usage_sums sums;
 	char label[4 * STORE_USAGE_LABEL_MAX];
 	struct stmt q;
 	int got;

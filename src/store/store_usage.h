@@ -12,7 +12,7 @@
 #define STORE_USAGE_LABELS 256
 #define STORE_USAGE_LABEL_MAX 64
 
-struct store_used_sums {
+struct store_usage_sums {
 	uint64_t cpu_us;
 	uint64_t memory_kib_ms, disk_kib_ms; /* KiB held, times the milliseconds */
 	uint64_t net_bytes_in, net_bytes_out;
@@ -27,12 +27,12 @@ struct store_usage_mark {
 	uint64_t seen_ns;
 };
 
-typedef void store_usage_fn(const char *label, const struct store_used_sums *sums, void *cookie);
+typedef void store_usage_fn(const char *label, const struct store_usage_sums *sums, void *cookie);
 
 /* Adds to the hour that begins at a time, and writes the mark: both or none. ERR_NOT_FOUND: there
  * is no such session. */
 int store_usage_add(struct store *s, const char *session, uint64_t hour_ms,
-		    const struct store_used_sums *more, const struct store_usage_mark *mark,
+		    const struct store_usage_sums *more, const struct store_usage_mark *mark,
 		    struct err *e) MUST_USE;
 /* All zeros if nothing was added yet. */
 int store_usage_mark(struct store *s, const char *session, struct store_usage_mark *ret,

@@ -35,7 +35,7 @@ int log_reader_open(struct log_reader *rd, struct request *r, struct session *li
 		store_execution_release(&row);
 		return 0;
 	}
-	rd->follower.more = on_more;
+	rd->follower.on_progress = on_more;
 	rd->follower.arg = r;
 	execution_follow(rd->x, &rd->follower);
 	return 0;

@@ -2,6 +2,7 @@
 #include "bed.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -12,8 +13,8 @@
 #include "buf.h"
 #include "clock.h"
 #include "config.h"
-#include "core.h"
 #include "core_private.h"
+#include "core_run.h"
 #include "frame.h"
 #include "io.h"
 #include "log.h"
@@ -162,9 +163,15 @@ void bed_pid1_dies(void)
 static void obey(const struct frame *f)
 {
 	const struct agent_event lingers = { 0 };
+	struct agent_order order;
 
 	CHECK(f->type < AGENT_REQUESTS_END);
 	bed.ordered[f->type]++;
+	if (f->type == AGENT_DEADLINE) {
+		CHECK(f->len == sizeof(order));
+		memcpy(&order, f->body, sizeof(order));
+		bed.deadline_ms = order.ms;
+	}
 	if (f->type == AGENT_LINGER)
 		say(AGENT_LINGERING, &lingers, NULL, 0);
 	else if (f->type == AGENT_END)
@@ -201,6 +208,14 @@ static void hear_pid1(struct loop_fd *f, uint32_t events)
 		obey(&frame);
 		buf_consume(&said, (size_t)used);
 	}
+}
+
+void bed_pid1_reads(void)
+{
+	struct pollfd p = { .fd = pid1, .events = POLLIN };
+
+	while (pid1 >= 0 && poll(&p, 1, 0) == 1 && (p.revents & POLLIN) != 0)
+		hear_pid1(&on_pid1, EPOLLIN);
 }
 
 /* ---- the keeper */
@@ -350,7 +365,7 @@ static bool greeted(void)
 	return core_ready(bed.core, &why);
 }
 
-void bed_keeper(void)
+static void connect_keeper(void)
 {
 	int ends[2];
 
@@ -360,8 +375,28 @@ void bed_keeper(void)
 	on_keeper = (struct loop_fd){ .fd = -1, .on_ready = hear_keeper };
 	MUST(loop_add(bed.loop, &on_keeper, keeper, EPOLLIN, &e));
 	MUST(core_set_keeper(bed.core, 0, ends[1], &e));
+}
+
+void bed_keeper(void)
+{
+	connect_keeper();
 	reply(KEEPER_HELLO, NULL, 0, -1);
 	bed_until(greeted);
+}
+
+void bed_keeper_refuses(void)
+{
+	connect_keeper();
+	refuse(KEEPER_HELLO);
+	bed_turn(5);
+	bed_keeper_dies();
+}
+
+static void on_no_keeper(void *arg, const struct err *e)
+{
+	(void)arg;
+	CHECK(e->code == ERR_LIMIT);
+	bed.refused++;
 }
 
 /* As the supervisor would, without another one yet. */
@@ -403,6 +438,7 @@ static void fill(struct core_options *o, unsigned keeper_timeout_ms)
 				    .parts = { &secret_part, &net_access_part },
 				    .state_fd = state_fd,
 				    .run_fd = run_fd,
+				    .on_no_keeper = on_no_keeper,
 				    .replace_keeper = on_hung,
 				    .negress = BED_EGRESS };
 	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
@@ -413,7 +449,7 @@ static void fill(struct core_options *o, unsigned keeper_timeout_ms)
 	(void)snprintf(o->template_dir, sizeof(o->template_dir), "/templates");
 }
 
-void bed_make(unsigned keeper_timeout_ms)
+void bed_make_core(unsigned keeper_timeout_ms)
 {
 	char line[SEAL_LINE_MAX];
 	struct core_options o;
@@ -436,6 +472,11 @@ void bed_make(unsigned keeper_timeout_ms)
 		fail_at(__FILE__, __LINE__, why.msg);
 	bed.tenant = bed.core->tenants;
 	CHECK(bed.tenant != NULL);
+}
+
+void bed_make(unsigned keeper_timeout_ms)
+{
+	bed_make_core(keeper_timeout_ms);
 	bed_keeper();
 }
 

@@ -30,11 +30,13 @@ struct bed {
 	int list;		      /* where the last DIFF's list goes; -1: closed */
 	unsigned hung;		      /* how often another one was asked for, */
 	unsigned unheard;	      /* of which so many to come are in vain */
+	unsigned refused;	      /* how often the core reported that no keeper can work */
 	/* PID 1 */
 	bool deaf; /* it reads nothing */
 	unsigned ordered[AGENT_REQUESTS_END];
-	uint32_t handle;   /* of the last program, tree or connection asked for */
-	int in, out, errs; /* its ends of that program's stdio; -1 */
+	uint64_t deadline_ms; /* in the last DEADLINE */
+	uint32_t handle;      /* of the last program, tree or connection asked for */
+	int in, out, errs;    /* its ends of that program's stdio; -1 */
 };
 
 #define BED_EGRESS 2 /* processes of cordon-egress that the core expects */
@@ -43,6 +45,8 @@ extern struct bed bed;
 
 /* keeper_timeout_ms: of the core's patience with its keeper. */
 void bed_make(unsigned keeper_timeout_ms);
+/* The same without a keeper. */
+void bed_make_core(unsigned keeper_timeout_ms);
 /* Frees all; fails if a descriptor is left. */
 void bed_end(void);
 
@@ -53,6 +57,8 @@ void bed_turn(unsigned ms);
 
 /* A keeper comes (again), and greets. */
 void bed_keeper(void);
+/* A keeper comes that says it cannot work, and ends. */
+void bed_keeper_refuses(void);
 void bed_keeper_dies(void);
 /* Answers the oldest request that was held: well, or with ERR_LIMIT. */
 void bed_keeper_answers(bool well);
@@ -64,6 +70,8 @@ void bed_session(void);
 void bed_begin_delete(void);
 void bed_delete(void);
 
+/* PID 1 reads what it was sent so far, without a turn of the core's loop. */
+void bed_pid1_reads(void);
 /* PID 1 says something of bed.handle. */
 void bed_started(void);
 void bed_says(enum agent_type type, const struct agent_event *v);

@@ -11,6 +11,7 @@
 #include "bed.h"
 #include "buf.h"
 #include "net_access.h"
+#include "net_state.h"
 #include "session_id.h"
 
 #define SPREAD 4000U

@@ -640,7 +640,7 @@ static void on_dial(struct dial *d, int fd, const struct err *e)
 	note(e);
 }
 
-static struct dial dial = { .done = on_dial };
+static struct dial dial = { .on_done = on_dial };
 
 static bool is_dialled(void)
 {

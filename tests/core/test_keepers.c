@@ -64,7 +64,7 @@ static void on_done(void *arg, const struct keeper_reply *reply, int fd, const s
 	CHECK((reply == NULL) == (e != NULL) && fd < 0);
 	c->ends++;
 	c->why = e == NULL ? REASON_NONE : e->reason;
-	c->slot = keeper_call_slot(c->call);
+	c->slot = keeper_link_call_slot(c->call);
 }
 
 static void reply(unsigned slot, uint32_t op)
@@ -96,7 +96,7 @@ static uint32_t next_op(unsigned slot)
 	return n > 0 ? r.op : 0;
 }
 
-static void ask(enum keeper_turn t)
+static void ask(enum keeper_priority t)
 {
 	const struct keeper_named r = { .op = t == KEEPER_URGENT ? KEEPER_FREEZE : KEEPER_CREATE };
 	struct call *c = &calls[ncalls++];
@@ -271,7 +271,7 @@ static void ends_take_turns_with_urgent_requests(void)
 			    KEEPER_FREEZE, KEEPER_FREEZE,  KEEPER_CREATE };
 
 	begin(1);
-	ask(KEEPER_SPARE);
+	ask(KEEPER_BACKGROUND);
 	for (int i = 0; i < 4; i++)
 		ask(KEEPER_URGENT);
 	ask_end(0);

@@ -5,7 +5,7 @@
 #include "execution.h"
 #include "json.h"
 #include "mask_inside.h"
-#include "net_access.h"
+#include "net_state.h"
 #include "record_quota.h"
 #include "session.h"
 
@@ -74,9 +74,9 @@ static void a_long_command_is_covered_up_to_its_cut(void)
 	CHECK(text != NULL);
 	bed_make(30000);
 	bed_session();
-	m = session_make_mask(bed.session, values, lens, 1, &e);
+	m = session_mask_make(bed.session, values, lens, 1, &e);
 	CHECK(m != NULL);
-	session_set_mask(bed.session, m);
+	session_mask_set(bed.session, m);
 	for (size_t i = 0; i < COUNT(spells); i++) {
 		const char *kept = kept_of(text, spells[i], 9);
 

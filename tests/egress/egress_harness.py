@@ -187,7 +187,7 @@ class Egress:
 
 def merged(policy):
     """A session's document as the merged one that egress gets. "private" is the node's."""
-    whole = {"version": 1, "merged": True, "door": True, "ceilings": {}, "limits": {}, **policy}
+    whole = {"version": 1, "merged": True, "ceilings": {}, "limits": {}, **policy}
     if whole.get("default") == "allow":
         whole.setdefault("default_layer", "session")
     whole["rules"] = [{"layer": "session", **r} for r in policy.get("rules", ())]

@@ -1,7 +1,7 @@
 /* Records of what sessions tried to reach: kept in order, found by what they are, bounded; and the
  * layers of policies. */
 #include "store_net.h"
-#include "store_used.h"
+#include "store_net_claim.h"
 
 #include "store_support.h"
 
@@ -135,7 +135,7 @@ static void heavy(void)
 	end_store(s);
 }
 
-static int add_up(const struct store_used *row, void *cookie)
+static int add_up(const struct store_net_claim *row, void *cookie)
 {
 	char *text = cookie;
 
@@ -146,7 +146,7 @@ static int add_up(const struct store_used *row, void *cookie)
 
 static void used(void)
 {
-	static const struct store_used rows[] = {
+	static const struct store_net_claim rows[] = {
 		{ "b", 3, 4 }, { "", 1, 2 }, { "b", 5, INT64_MAX }, { "a", 0, 0 }
 	};
 	struct store *s = new_store();
@@ -154,18 +154,18 @@ static void used(void)
 	struct err e;
 
 	for (size_t i = 0; i < COUNT(rows); i++)
-		MUST(store_used_set(s, "ses_a", &rows[i], &e));
-	MUST(store_used_set(s, "ses_b", &rows[0], &e));
-	MUST(store_used_each(s, "ses_a", 100, add_up, text, &e));
+		MUST(store_net_claim_set(s, "ses_a", &rows[i], &e));
+	MUST(store_net_claim_set(s, "ses_b", &rows[0], &e));
+	MUST(store_net_claim_each(s, "ses_a", 100, add_up, text, &e));
 	CHECK_STR(text, "=1/2 a=0/0 b=5/9223372036854775807 ");
 	text[0] = '\0';
-	MUST(store_used_each(s, "ses_a", 1, add_up, text, &e));
+	MUST(store_net_claim_each(s, "ses_a", 1, add_up, text, &e));
 	CHECK_STR(text, "=1/2 ");
-	MUST(store_used_delete(s, "ses_a", &e));
-	MUST(store_used_delete(s, "ses_a", &e));
+	MUST(store_net_claim_delete(s, "ses_a", &e));
+	MUST(store_net_claim_delete(s, "ses_a", &e));
 	text[0] = '\0';
-	MUST(store_used_each(s, "ses_a", 100, add_up, text, &e));
-	MUST(store_used_each(s, "ses_b", 100, add_up, text, &e));
+	MUST(store_net_claim_each(s, "ses_a", 100, add_up, text, &e));
+	MUST(store_net_claim_each(s, "ses_b", 100, add_up, text, &e));
 	CHECK_STR(text, "b=3/4 ");
 	end_store(s);
 }

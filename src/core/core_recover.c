@@ -1,27 +1,32 @@
-/* recover.c - after a start: what the store says, compared with what there is.
+/* core_recover.c - after a start: the sessions of the store, compared with the cells that exist.
  *
  *   in the store, and its cell answers     adopted; the step it was in is done again
  *   in the store, its cell is gone         stopped: host_restart after a reboot, expired if its
  *                                          time was over, else crashed
- *   a cell without a session in the store  ended: a pool cell, or one without a record
+ *   a cell without a session in the store  ended: a cell of the pool, or one without a record
  *
- * A cell is found by its socket in RUN/cells. One that has none died with its channel.
+ * A cell is found by its socket in RUN/cells; a cell without a socket ended with its channel.
  *
- * If anything cannot be read now (no descriptor, a disk that fails), nothing is given up for it:
- * the recovery fails, and is done again a second later, for what is not restored yet. */
+ * If something cannot be read now (no descriptor, a disk that fails), no session is ended because
+ * of that: recovery fails as a whole and is done again a second later, for what is not restored
+ * yet. */
+#include "core_recover.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core.h"
 #include "core_private.h"
 #include "execution.h"
 #include "live_cell.h"
 #include "log.h"
 #include "quota.h"
 #include "session.h"
+#include "session_alloc.h"
 #include "session_lifecycle.h"
+#include "session_stop.h"
+#include "session_stopped.h"
 #include "templates.h"
 #include "tenant.h"
 
@@ -72,7 +77,7 @@ static int add_executions(struct core *c, struct session *s, struct err *e)
 	return r.result;
 }
 
-/* Its cell is gone: what was running in it ended with it. */
+/* The cell is gone, and what was running in it ended with it. */
 static void end_without_cell(struct session *s, enum session_reason reason, const char *detail)
 {
 	live_cell_clean_up(&s->core->cells, s->row.id);
@@ -81,7 +86,7 @@ static void end_without_cell(struct session *s, enum session_reason reason, cons
 	session_stopped(s);
 }
 
-/* Is it this process that lacks something, and not the cell? ENOSPC: of watches of epoll. */
+/* Does this process lack a resource, so that the cell may well be there? ENOSPC: epoll watches. */
 static bool is_shortage(const struct err *e)
 {
 	return e->sys == EMFILE || e->sys == ENFILE || e->sys == ENOMEM || e->sys == ENOBUFS ||
@@ -106,7 +111,7 @@ static int adopt(struct core *c, struct session *s, struct err *e)
 		return -1;
 	} else if (s->row.deadline_ms > 0 && s->row.deadline_ms <= core_now_ms()) {
 		end_without_cell(s, SESSION_EXPIRED,
-				 "timeout reached"); /* PID 1 has seen to it: init/lease.h */
+				 "timeout reached"); /* PID 1 ended the cell: init/lease.h */
 	} else {
 		end_without_cell(s, SESSION_CRASHED, "the cell was gone when the daemon restarted");
 	}
@@ -120,7 +125,7 @@ static int restore(struct core *c, const char *id, struct err *e)
 	struct tenant *t;
 
 	if (session_by_id(c, id) != NULL)
-		return 0; /* by an earlier try */
+		return 0; /* restored by an earlier try */
 	if (store_session_get(c->store, id, &row, e) < 0)
 		return -1;
 	t = tenant_find(c, row.tenant);
@@ -154,8 +159,8 @@ int core_recover(struct core *c, struct err *e)
 		return -1;
 	c->recovered = true;
 	log_info("recovery finished", "sessions=%u of=%zu", c->live, ids.n);
-	if (c->o.ready != NULL)
-		c->o.ready(c->o.ready_arg);
+	if (c->o.on_ready != NULL)
+		c->o.on_ready(c->o.arg);
 	templates_collect(c);
 	templates_fill(c);
 	return 0;

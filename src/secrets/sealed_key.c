@@ -1,4 +1,4 @@
-#include "kept_key.h"
+#include "sealed_key.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static int read_box(struct core *c, const char *name, uint8_t *ret, size_t len, 
 /* As a version before 9 kept it. 1: read. */
 static int read_clear(struct core *c, const char *name, uint8_t *ret, size_t len, struct err *e)
 {
-	char text[2 * KEPT_KEY_MAX + 1];
+	char text[2 * SEALED_KEY_MAX + 1];
 	int got = store_meta_get(core_store(c), name, text, sizeof(text), e);
 
 	if (got < 0)
@@ -79,11 +79,11 @@ static int read_clear(struct core *c, const char *name, uint8_t *ret, size_t len
 	return got < 0 ? -1 : 1;
 }
 
-int kept_key_get(struct core *c, const char *name, uint8_t *ret, size_t len, struct err *e)
+int sealed_key_get(struct core *c, const char *name, uint8_t *ret, size_t len, struct err *e)
 {
 	int sealed = read_box(c, name, ret, len, e), clear = 0;
 
-	assert(len <= KEPT_KEY_MAX);
+	assert(len <= SEALED_KEY_MAX);
 	if (sealed < 0)
 		return -1;
 	if (sealed == 0) {

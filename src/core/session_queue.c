@@ -1,0 +1,162 @@
+/* session_queue.c - see session_queue.h.
+ *
+ * The queues are served in turn, one session per tenant, so that the longest queue gets no more
+ * than the shortest; and what one tenant's burst would take of the node's rate while another tenant
+ * waits is left to the other. session_begin() may fail and release what it took: that only sets the
+ * timer, so that serving never nests. */
+#include "session_queue.h"
+
+#include "clock.h"
+#include "core_private.h"
+#include "key_sessions.h"
+#include "list.h"
+#include "quota.h"
+#include "session_alloc.h"
+#include "session_lifecycle.h"
+
+/* Frees the sessions whose client went away while they waited. */
+static void drop_abandoned(struct tenant *t)
+{
+	for (struct session *s = t->queue, *next; s != NULL; s = next) {
+		next = s->next;
+		if (s->when_running.first == NULL) {
+			session_queue_remove(s);
+			session_free(s);
+		}
+	}
+}
+
+static int admit(struct session *s, unsigned *ret_retry_s, struct err *e)
+{
+	uint64_t length = quota_queue_length(s);
+
+	drop_abandoned(s->tenant);
+	/* Waiting sessions are first; the room that is left after them is not what they wait for.
+	 */
+	if (length == 0)
+		session_queue_serve(s->core);
+	if (s->core->queued == 0 || length == 0) {
+		if (quota_fits(s, ret_retry_s, e) == 0) {
+			quota_take(s);
+			return 0;
+		}
+		if (length == 0)
+			return -1;
+	}
+	if (s->tenant->queued < length)
+		return 1;
+	*ret_retry_s = 1;
+	return err_set_reason(e, REASON_QUOTA_QUEUE, "the tenant's waiting sessions are %llu",
+			      (unsigned long long)length);
+}
+
+/* The key's bounds first: a session that may not be made with its key does not wait in the queue,
+ * where it would be in the way of those of other keys. */
+int session_queue_admit(struct session *s, unsigned *ret_retry_s, struct err *e)
+{
+	int admitted = key_sessions_fit(s, ret_retry_s, e);
+
+	if (admitted == 0)
+		admitted = admit(s, ret_retry_s, e);
+	if (admitted >= 0)
+		key_sessions_count(s);
+	return admitted;
+}
+
+void session_queue_add(struct session *s)
+{
+	LIST_APPEND(&s->tenant->queue_end, s);
+	s->tenant->queued++;
+	s->core->queued++;
+	session_queue_serve(s->core);
+}
+
+void session_queue_remove(struct session *s)
+{
+	if (s->link == NULL)
+		return;
+	LIST_REMOVE_FROM(&s->tenant->queue_end, s);
+	s->tenant->queued--;
+	s->core->queued--;
+}
+
+/* One round: at most one session of each tenant. True if one was started. */
+static bool serve_round(struct core *c)
+{
+	bool any = false;
+	struct tenant *first = c->next_tenant == NULL ? c->tenants : c->next_tenant;
+
+	for (struct tenant *t = first; t != NULL;) {
+		struct tenant *next = t->next == NULL ? c->tenants : t->next;
+		struct session *s;
+		struct err e;
+		unsigned retry;
+
+		drop_abandoned(t);
+		s = t->queue;
+		if (s != NULL && quota_fits(s, &retry, &e) == 0) {
+			session_queue_remove(s);
+			quota_take(s);
+			c->next_tenant = next;
+			any = true;
+			session_begin(s);
+		}
+		t = next;
+		if (t == first)
+			break;
+	}
+	return any;
+}
+
+/* Milliseconds until the bucket has the tokens for one session. */
+static uint64_t ms_for(uint64_t tokens, uint64_t rate_milli)
+{
+	if (rate_milli == 0 || tokens >= 1000)
+		return 0;
+	return ((1000 - tokens) * 1000 + rate_milli - 1) / rate_milli;
+}
+
+/* Sessions that wait for room are served when one ends; those that wait for their rate, when the
+ * next of them may come. */
+static void plan_timer(struct core *c)
+{
+	uint64_t node = ms_for(c->tokens_milli, c->o.config->node_create_rate_milli);
+	uint64_t first = UINT64_MAX;
+
+	for (const struct tenant *t = c->tenants; t != NULL; t = t->next) {
+		uint64_t own = ms_for(t->tokens_milli, quota_rate_milli(c, t));
+
+		own = own > node ? own : node;
+		if (t->queue != NULL && own > 0 && own < first)
+			first = own;
+	}
+	if (first != UINT64_MAX)
+		loop_timer_set(c->loop, &c->queue_timer, clock_now_ns() + first * CLOCK_MS);
+}
+
+void session_queue_serve(struct core *c)
+{
+	if (c->queued == 0)
+		return;
+	while (serve_round(c))
+		;
+	plan_timer(c);
+}
+
+void session_queue_on_timer(struct loop_timer *t)
+{
+	session_queue_serve(t->arg);
+}
+
+void session_queue_refuse_all(struct tenant *t, const struct err *e)
+{
+	while (t->queue != NULL) {
+		struct session *s = t->queue;
+		struct completions waiters = { 0 };
+
+		session_queue_remove(s);
+		completions_move(&s->when_running, &waiters);
+		session_free(s);
+		completions_end_all(&waiters, e);
+	}
+}

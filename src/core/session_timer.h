@@ -1,0 +1,15 @@
+/* session_timer.h - the one timer of a session: when its deadline or its idle time ends, whichever
+ * is first. What happens then is session_lifecycle.c's. */
+#pragma once
+
+#include "session.h"
+
+/* The session is used: its idle time starts again. */
+void session_touch(struct session *s);
+/* Sets the timer to the nearest of the session's deadlines, and queues a changed deadline for PID 1
+ * (live_cell_lease.c). */
+void session_plan_timer(struct session *s);
+
+/* If the wall clock was set since the last call, the deadlines of all sessions move with it: no
+ * time has passed. Called once a second, and before anything is decided by the wall clock. */
+void session_timer_check_clock(struct core *c);
