@@ -4,6 +4,7 @@
     test_serve.py CORDON [name ...]
 """
 import contextlib
+import ctypes
 import http.client
 import os
 import re
@@ -287,15 +288,22 @@ def place(mode=0o755):
         yield d
 
 
-def ends(d, *flags, program=None):
+def ends(d, *flags, program=None, before=None):
     """What a server says that cannot start."""
     flags = [f"--state={d}/s", f"--run={d}/r", f"--user={harness.USER}", *flags]
     if not any(f.startswith("--listen") for f in flags):
         flags.append("--listen=127.0.0.1:0")
     done = subprocess.run([program or harness.PROGRAM, "serve", *flags], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=40)
+                          text=True, timeout=40, preexec_fn=before)
     equal(done.returncode, 1, f"exit code: {done.stderr}")
     return done.stderr
+
+
+def drop_setpcap():
+    """Takes CAP_SETPCAP from the bounding set of this process, so that what it executes lacks it."""
+    pr_capbset_drop, cap_setpcap = 24, 8
+    if ctypes.CDLL(None, use_errno=True).prctl(pr_capbset_drop, cap_setpcap, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_CAPBSET_DROP")
 
 
 def test_a_port_in_use_is_told():
@@ -355,6 +363,14 @@ def test_a_missing_program_is_told():
                 if other != name:
                     shutil.copy(os.path.join(os.path.dirname(os.path.abspath(harness.PROGRAM)), other), d)
             has(ends(d, program=f"{d}/cordon"), name)
+
+
+def test_a_keeper_that_cannot_work_is_told():
+    """Root without CAP_SETPCAP, as of a unit with a short CapabilityBoundingSet."""
+    with place() as d:
+        said = ends(d, before=drop_setpcap)
+        has(said, "CAP_SETPCAP")
+        has(said, "cordond cannot start")
 
 
 def test_what_worked_once_is_started_again(server):
