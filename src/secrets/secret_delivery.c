@@ -111,6 +111,8 @@ static void compose(struct secret_state *st)
 	struct secret_spec l;
 
 	secret_mask_now(st->session);
+	st->files_sent = secret_walk_has_file(st->session);
+	st->files = st->files || st->files_sent; /* also if the execution ends before the answer */
 	buf_init(&st->table, TABLE_HEAD + SECRET_LINES_MAX * (SECRET_VALUE_MAX + ROW_ROOM));
 	st->table.secret = true;
 	buf_put(&st->table, head, sizeof(head));
@@ -159,7 +161,7 @@ static void on_accepted(struct secret_state *st)
 		feed(st);
 		return;
 	}
-	st->files = secret_walk_has_file(s);
+	st->files = st->files_sent;
 	if (!has_socket(s)) {
 		st->closing = true;
 		file_op_end_input(st->op);

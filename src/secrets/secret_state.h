@@ -46,6 +46,7 @@ struct secret_state {
 	bool awaiting;	   /* a table was sent, and not answered */
 	bool closing;	   /* its end was requested */
 	bool files;	   /* files of executions may be in the cell */
+	bool files_sent;   /* the last table had any */
 	bool delivering;   /* for the first time: the session is not ready before */
 	struct loop_task give_up;
 	struct completions when_delivered; /* executions that wait for their files */

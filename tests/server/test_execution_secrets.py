@@ -85,6 +85,18 @@ def test_a_file_of_one_execution(server):
     drop(server, "key")
 
 
+def test_a_file_of_one_that_is_killed_before_its_start(server):
+    put(server, "key", value())
+    session = server.create()
+    for _ in range(10):
+        running = server.spawn(session["id"], "sleep 60", secrets=[{"name": "key", "as": "file"}])
+        server.want(204, "DELETE", f"/v1/sessions/{session['id']}/executions/{running['id']}")
+        equal(server.ended(running)["limit"], "killed")
+        wait_for(lambda: sh(server, session, "ls /run/secrets") == "", 5, "the end of the file")
+    server.delete(session["id"])
+    drop(server, "key")
+
+
 def test_a_file_that_cannot_be_delivered(server):
     put(server, "key", value())
     session = server.create()
