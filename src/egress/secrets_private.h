@@ -38,7 +38,7 @@ struct secret_other {
 
 /* The mask's values are those of `all`, then those of `others`. */
 struct secrets {
-	struct secret all[SECRETS_MAX];
+	struct secret *all; /* owned */
 	size_t n;
 	struct secret_other *others; /* owned */
 	size_t nothers;

@@ -47,6 +47,7 @@ void secrets_free(struct secrets *s)
 		list_free(x->headers);
 		list_free(x->fields);
 	}
+	free(s->all);
 	for (size_t i = 0; i < s->nothers; i++)
 		free(s->others[i].hosts);
 	free(s->others);
@@ -248,6 +249,9 @@ static int read_all(struct secrets *s, const json_t *root, struct err *e)
 		return err_set(e, ERR_INVALID, "secrets: malformed list");
 	if (json_array_size(list) > SECRETS_MAX || json_array_size(more) > (size_t)16 * SECRETS_MAX)
 		return err_set(e, ERR_LIMIT, "a session has at most %d secrets", SECRETS_MAX);
+	s->all = calloc(json_array_size(list) + 1, sizeof(s->all[0]));
+	if (s->all == NULL)
+		return err_sys(e, "allocate");
 	for (size_t i = 0; i < json_array_size(list); i++)
 		if (read_one(&s->all[s->n++], json_array_get(list, i), e) < 0)
 			return -1;

@@ -43,7 +43,9 @@ struct synthetic_names {
 	struct entry *entries;
 	unsigned n, cap;
 	struct list live, retired;
-	uint16_t hosts[BUCKETS], slots[BUCKETS];
+	/* Owned, BUCKETS each; NULL until the first name: most sessions that are refused everything
+	 * have none. */
+	uint16_t *hosts, *slots;
 };
 
 static const uint8_t v4_prefix[] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 198, 18 };
@@ -55,8 +57,6 @@ struct synthetic_names *synthetic_names_new(void)
 
 	if (!n)
 		return NULL;
-	memset(n->hosts, 0xFF, sizeof(n->hosts));
-	memset(n->slots, 0xFF, sizeof(n->slots));
 	n->live = n->retired = (struct list){ .oldest = NONE, .newest = NONE };
 	return n;
 }
@@ -68,6 +68,8 @@ void synthetic_names_free(struct synthetic_names *n)
 	for (unsigned i = 0; i < n->n; i++)
 		free(n->entries[i].host);
 	free(n->entries);
+	free(n->hosts);
+	free(n->slots);
 	free(n);
 }
 
@@ -123,7 +125,7 @@ static void touch(struct synthetic_names *n, uint16_t at)
 
 static uint16_t find_host(const struct synthetic_names *n, const char *host)
 {
-	uint16_t at = n->hosts[hash(host) % BUCKETS];
+	uint16_t at = n->hosts == NULL ? NONE : n->hosts[hash(host) % BUCKETS];
 
 	while (at != NONE && strcmp(n->entries[at].host, host) != 0)
 		at = n->entries[at].by_host;
@@ -132,7 +134,7 @@ static uint16_t find_host(const struct synthetic_names *n, const char *host)
 
 static uint16_t find_slot(const struct synthetic_names *n, uint32_t slot)
 {
-	uint16_t at = n->slots[slot % BUCKETS];
+	uint16_t at = n->slots == NULL ? NONE : n->slots[slot % BUCKETS];
 
 	while (at != NONE && n->entries[at].slot != slot)
 		at = n->entries[at].by_slot;
@@ -209,9 +211,20 @@ static uint32_t free_slot(const struct synthetic_names *n, const char *host)
 	return FIRST_SLOT + at;
 }
 
+static bool make_tables(struct synthetic_names *n)
+{
+	size_t bytes = BUCKETS * sizeof(n->hosts[0]);
+
+	if (n->hosts == NULL && (n->hosts = malloc(bytes)) != NULL)
+		memset(n->hosts, 0xFF, bytes);
+	if (n->slots == NULL && (n->slots = malloc(bytes)) != NULL)
+		memset(n->slots, 0xFF, bytes);
+	return n->hosts != NULL && n->slots != NULL;
+}
+
 static uint16_t add(struct synthetic_names *n, const char *host)
 {
-	char *copy = strdup(host);
+	char *copy = make_tables(n) ? strdup(host) : NULL;
 	struct entry *e;
 	uint16_t at;
 

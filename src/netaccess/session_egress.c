@@ -75,6 +75,15 @@ static bool is_wanted(const struct session *s)
 	return !policy_select_is_none(session_policy_own(s));
 }
 
+/* The policy that allows nothing: egress explains and records what it refuses. */
+static bool is_deny(const struct session *s)
+{
+	char name[POLICY_SELECT_NAME_MAX];
+
+	policy_select_name(session_policy_own(s), name);
+	return strcmp(name, "deny") == 0;
+}
+
 struct egress_link *session_egress_link(const struct session *s)
 {
 	return net_session_of(s)->egress.link;
@@ -344,6 +353,12 @@ void session_egress_on_started(struct session *s)
 
 	if (!is_wanted(s))
 		return;
+	/* The cell reaches nothing before it is open, and nothing after. PID 1 gets the request
+	 * before any execution, whose connections then wait for egress. */
+	if (is_deny(s)) {
+		session_egress_changed(s, NULL);
+		return;
+	}
 	d->creating = true;
 	d->opened = (struct completion){ .on_done = on_opened, .arg = s };
 	session_egress_changed(s, &d->opened);
