@@ -192,5 +192,5 @@ def run(tests):
     return 1 if failed else 0
 
 
-def wait_until(condition, seconds=5.0):
+def wait_until(condition, seconds=20.0):
     wait_for(condition, seconds, "what the test waits for")
