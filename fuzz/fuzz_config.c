@@ -54,7 +54,7 @@ static void check_setting(const struct config_setting *s, const struct config *c
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct config_who root = { .root = true };
+	static const struct config_starter root = { .root = true };
 	char *text = fuzz_copy(data, size), written[CONFIG_TEXT_MAX], again[CONFIG_TEXT_MAX];
 	static struct config c, back;
 	struct err e = { 0 };

@@ -1,7 +1,7 @@
 /* inflate_code.c - theory of operation
  *
  * Codes are canonical: those of one length are numbers in a row, in the order of their symbols, and
- * shorter ones come first, so the lengths say everything. Most are found by one look at a table
+ * shorter ones come first, so the lengths define the codes. Most are found by one look into a table
  * with the next bits; those longer than its index are found bit by bit. */
 #include "inflate_code.h"
 
@@ -63,7 +63,7 @@ bool inflate_code_make(struct inflate_code *c, const uint8_t *lengths, unsigned 
 	return true;
 }
 
-/* Bit by bit: is what we have so far among the codes of this length? */
+/* Bit by bit: are the bits read so far one of the codes of this length? */
 static unsigned find_slowly(const struct inflate_code *c, uint64_t bits, uint32_t *ret_symbol)
 {
 	unsigned code = 0, first = 0, index = 0;

@@ -125,12 +125,12 @@ ssize_t io_recv_lossy(int sock, void *data, size_t len, int *ret_fds, size_t cap
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return err_sys(e, "receive");
-	/* The kernel gathers all descriptors of a message into one header, and we asked for no
-	 * other. */
+	/* The kernel puts all descriptors of a message into one header, and no other kind of header
+	 * was requested. */
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 		collect(c, ret_fds, cap, &nfds, &over);
-	/* Whole but for its descriptors: more than fit, or than we may open now. */
+	/* The message is complete, but some of its descriptors are lost. */
 	*ret_lost = !over && (m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == MSG_CTRUNC;
 	if (over || (m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0)
 		io_close_all(ret_fds, nfds);

@@ -1,5 +1,5 @@
 /* kernel.h - system calls that libc has no function for, and constants younger than the headers of
- * the oldest distribution we build on (Linux 6.1). */
+ * the oldest distribution that Cordon is built on (Linux 6.1). */
 #pragma once
 
 #include <linux/mount.h>

@@ -26,7 +26,7 @@
 #include <string.h>
 
 #include "base64.h"
-#include "mask_inside.h"
+#include "mask_private.h"
 
 #define HOLD_MIN ((size_t)256)
 #define HOLD_MAX ((size_t)96 * 1024) /* the longest value, in base64 */

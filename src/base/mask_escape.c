@@ -1,7 +1,7 @@
 /* mask_escape.c - reads one escape of a URL, a JSON string or HTML, a byte at a time. */
 #include <string.h>
 
-#include "mask_inside.h"
+#include "mask_private.h"
 
 static int hex(uint8_t c)
 {

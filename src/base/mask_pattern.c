@@ -3,7 +3,7 @@
  * at are advanced together, so there is no backtracking and time is linear. */
 #include <string.h>
 
-#include "mask_inside.h"
+#include "mask_private.h"
 
 static void set_add(struct mask_set *s, unsigned from, unsigned to)
 {

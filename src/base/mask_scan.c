@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mask_inside.h"
+#include "mask_private.h"
 
 /* ---- what is to be covered */
 

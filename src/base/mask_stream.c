@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mask_inside.h"
+#include "mask_private.h"
 
 struct mask_state {
 	struct mask_scan *scan; /* owned */
@@ -146,7 +146,7 @@ static void let_go(struct mask_state *st, size_t n, uint8_t *out)
 	st->stuck = 0;
 }
 
-/* What the runs say about n bytes from `from` on, which leave. */
+/* Covers n bytes from `from` on, which are given out. */
 static void finish(struct mask_stream *s, struct mask_state *st, uint64_t from, uint8_t *out,
 		   size_t n)
 {

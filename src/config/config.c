@@ -37,9 +37,9 @@ static const char *env_dir(char *const *env, const char *name)
 	return value != NULL && value[0] == '/' ? value : NULL;
 }
 
-void config_who_am_i(struct config_who *ret, char *const *env)
+void config_starter_find(struct config_starter *ret, char *const *env)
 {
-	*ret = (struct config_who){
+	*ret = (struct config_starter){
 		.root = geteuid() == 0,
 		.home = env_dir(env, "HOME"),
 		.runtime_dir = env_dir(env, "XDG_RUNTIME_DIR"),
@@ -60,19 +60,19 @@ static void default_dir(const char *name, struct config *c, const char *head, co
 	IGNORED(config_value_set(s, path, c, &e), "finish() reports it");
 }
 
-static void default_dirs(struct config *c, const struct config_who *who)
+static void default_dirs(struct config *c, const struct config_starter *starter)
 {
-	if (who->root) {
+	if (starter->root) {
 		default_dir("state_dir", c, "/var/lib", "/cordon");
 		default_dir("run_dir", c, "/run", "/cordon-server");
 		return;
 	}
-	if (who->state_home != NULL)
-		default_dir("state_dir", c, who->state_home, "/cordon");
-	else if (who->home != NULL)
-		default_dir("state_dir", c, who->home, "/.local/state/cordon");
-	if (who->runtime_dir != NULL)
-		default_dir("run_dir", c, who->runtime_dir, "/cordon");
+	if (starter->state_home != NULL)
+		default_dir("state_dir", c, starter->state_home, "/cordon");
+	else if (starter->home != NULL)
+		default_dir("state_dir", c, starter->home, "/.local/state/cordon");
+	if (starter->runtime_dir != NULL)
+		default_dir("run_dir", c, starter->runtime_dir, "/cordon");
 	else if (c->state_dir[0] != '\0')
 		default_dir("run_dir", c, c->state_dir, "/run");
 }
@@ -93,10 +93,10 @@ static void default_values(struct config *c)
 	}
 }
 
-void config_defaults(struct config *ret, const struct config_who *who)
+void config_defaults(struct config *ret, const struct config_starter *starter)
 {
 	default_values(ret);
-	default_dirs(ret, who);
+	default_dirs(ret, starter);
 }
 
 static bool is_blank(char c)
@@ -178,7 +178,7 @@ static int parse_file(struct config *c, const char *path, bool must_exist, struc
 	return config_parse(c, path, text, (size_t)n, e);
 }
 
-static int parse_any_file(struct config *c, const char *path, const struct config_who *who,
+static int parse_any_file(struct config *c, const char *path, const struct config_starter *starter,
 			  char *const *env, struct err *e)
 {
 	char place[2 * CONFIG_PATH_MAX];
@@ -187,12 +187,13 @@ static int parse_any_file(struct config *c, const char *path, const struct confi
 		path = env_get(env, ENV_PREFIX "CONFIG");
 	if (path != NULL)
 		return parse_file(c, path, true, e);
-	if (who->root)
+	if (starter->root)
 		return parse_file(c, "/etc/cordon/cordon.conf", false, e);
-	if (who->config_home != NULL)
-		(void)snprintf(place, sizeof(place), "%s/cordon/cordon.conf", who->config_home);
-	else if (who->home != NULL)
-		(void)snprintf(place, sizeof(place), "%s/.config/cordon/cordon.conf", who->home);
+	if (starter->config_home != NULL)
+		(void)snprintf(place, sizeof(place), "%s/cordon/cordon.conf", starter->config_home);
+	else if (starter->home != NULL)
+		(void)snprintf(place, sizeof(place), "%s/.config/cordon/cordon.conf",
+			       starter->home);
 	else
 		return 0;
 	return parse_file(c, place, false, e);
@@ -306,12 +307,12 @@ static int finish(struct config *c, struct err *e)
 int config_load(struct config *ret, const char *path, int argc, char *const *argv, char *const *env,
 		struct err *e)
 {
-	struct config_who who;
+	struct config_starter starter;
 	struct config c;
 
-	config_who_am_i(&who, env);
-	config_defaults(&c, &who);
-	if (parse_any_file(&c, path, &who, env, e) < 0 || parse_env(&c, env, e) < 0 ||
+	config_starter_find(&starter, env);
+	config_defaults(&c, &starter);
+	if (parse_any_file(&c, path, &starter, env, e) < 0 || parse_env(&c, env, e) < 0 ||
 	    parse_flags(&c, argc, argv, e) < 0 || finish(&c, e) < 0)
 		return -1;
 	*ret = c;

@@ -94,7 +94,7 @@ struct config {
 	/* an execution */
 	uint64_t exec_timeout_default_ms, exec_timeout_max_ms; /* 0: none but the session's */
 	uint64_t output_limit_default, output_limit_max;
-	uint64_t e2b_output_limit;	/* never above output_limit_max, whatever it says */
+	uint64_t e2b_output_limit;	/* output_limit_max is the bound, if that is lower */
 	uint64_t session_output_max;	/* bytes in logs of one session */
 	uint64_t executions_max;	/* running at a time in one session */
 	uint64_t execution_records_max; /* records of one session */
@@ -116,7 +116,7 @@ struct config {
 	char egress_user[CONFIG_NAME_MAX];   /* cordon-egress runs as this one; "": see the table */
 	char egress_ca[CONFIG_PATH_MAX];     /* further authorities of servers; "": none */
 	char egress_policy[CONFIG_PATH_MAX]; /* the node's layer; "": none */
-	char network_default[CONFIG_NAME_MAX]; /* of sessions that do not say: presets */
+	char network_default[CONFIG_NAME_MAX]; /* of sessions that do not set it: presets */
 
 	/* what is kept and accepted */
 	uint64_t retention_ms;	     /* records of stopped sessions */
@@ -130,16 +130,16 @@ struct config {
 };
 
 /* The user that starts the server: defaults depend on it. Texts are borrowed and may be NULL. */
-struct config_who {
+struct config_starter {
 	bool root;
 	const char *home, *runtime_dir, *state_home, *config_home; /* $HOME, $XDG_... */
 };
 
 /* Of the calling process: its environment (as main() has it) and effective user id. */
-void config_who_am_i(struct config_who *ret, char *const *env);
+void config_starter_find(struct config_starter *ret, char *const *env);
 
 /* The defaults. A folder for which there is none (no home directory, a path too long) is "". */
-void config_defaults(struct config *ret, const struct config_who *who);
+void config_defaults(struct config *ret, const struct config_starter *starter);
 
 /* Reads all settings and checks them: defaults, file, environment, flags, in this order. path NULL:
  * the file that $CORDON_CONFIG names, else /etc/cordon/cordon.conf or, for a user,

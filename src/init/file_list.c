@@ -22,7 +22,7 @@
 
 struct walk {
 	int top;
-	char abs[FILE_MSG_PATH_MAX]; /* of the top, as asked for */
+	char abs[FILE_MSG_PATH_MAX]; /* of the top, as requested */
 	uint64_t depth, max;
 	struct file_msg_end end;
 	char *queue; /* owned: records of u8 depth, path, NUL */

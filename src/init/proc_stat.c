@@ -58,7 +58,7 @@ bool proc_stat_parse(const char *text, struct proc_stat *ret)
 	ret->parent = (pid_t)parent;
 	ret->group = (pid_t)group;
 	ret->session = (pid_t)session;
-	/* A process whose first thread has ended shows as a zombie while the others go on. */
+	/* A process whose first thread has exited shows as a zombie while other threads run. */
 	ret->alive = (state != 'Z' && state != 'X' && state != 'x') || threads > 1;
 	return true;
 }

@@ -1,5 +1,5 @@
 /* programs.h - the table of programs that PID 1 started: running, or ended and still to be
- * reported, or held. A program is held if its SPAWN said so (AGENT_HOLD): PID 1 keeps copies of its
+ * reported, or held. A program is held if its SPAWN has AGENT_HOLD: PID 1 keeps copies of its
  * pipes and how it ended, until FORGET, so that a server that comes back can continue with it.
  *
  * The table has AGENT_PROGRAMS_MAX entries. What is still to be sent about a program is a set of

@@ -12,7 +12,7 @@
 #include "kernel.h"
 
 static struct {
-	char real[FILE_MSG_PATH_MAX], abs[FILE_MSG_PATH_MAX]; /* abs: as asked for */
+	char real[FILE_MSG_PATH_MAX], abs[FILE_MSG_PATH_MAX]; /* abs: as requested */
 	dev_t dev;
 	ino_t ino;
 	bool entries, limited;

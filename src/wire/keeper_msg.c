@@ -1,5 +1,5 @@
-/* keeper_msg.c - checks requests to the keeper. Linked into the privileged program: everything that
- * untrusted bytes can say to it passes keeper_msg_check() first. */
+/* keeper_msg.c - checks requests to the keeper. Linked into the privileged program: all requests,
+ * which are untrusted, pass keeper_msg_check() first. */
 #include "keeper_msg.h"
 
 #include <assert.h>

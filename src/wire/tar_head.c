@@ -74,7 +74,7 @@ static size_t text_length(const uint8_t *p, size_t n)
 
 static bool checksum_holds(const uint8_t *block)
 {
-	uint64_t said;
+	uint64_t stored;
 	int64_t of_unsigned = 0, of_signed = 0;
 
 	for (size_t i = 0; i < TAR_HEAD_BLOCK; i++) {
@@ -83,8 +83,8 @@ static bool checksum_holds(const uint8_t *block)
 		of_unsigned += byte;
 		of_signed += byte < 0x80 ? byte : (int)byte - 0x100;
 	}
-	return read_number(block + SUM, SUM_LEN, &said) &&
-	       ((int64_t)said == of_unsigned || (int64_t)said == of_signed);
+	return read_number(block + SUM, SUM_LEN, &stored) &&
+	       ((int64_t)stored == of_unsigned || (int64_t)stored == of_signed);
 }
 
 static bool is_zero(const uint8_t *block)

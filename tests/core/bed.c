@@ -430,7 +430,7 @@ static void make_folders(void)
 
 static void fill(struct core_options *o, unsigned keeper_timeout_ms)
 {
-	config_defaults(&config, &(struct config_who){ .root = true });
+	config_defaults(&config, &(struct config_starter){ .root = true });
 	config.pool_size = config.pool_max = 0;
 	config.keeper_timeout_ms = keeper_timeout_ms;
 	*o = (struct core_options){ .config = &config,

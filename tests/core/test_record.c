@@ -4,7 +4,7 @@
 #include "core_private.h"
 #include "execution.h"
 #include "json.h"
-#include "mask_inside.h"
+#include "mask_private.h"
 #include "net_state.h"
 #include "record_quota.h"
 #include "session.h"

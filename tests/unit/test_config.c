@@ -7,7 +7,7 @@
 #include "config_value.h"
 #include "support.h"
 
-static const struct config_who root = { .root = true };
+static const struct config_starter root = { .root = true };
 static char *no_env[] = { NULL };
 
 static int parse(struct config *c, const char *text, struct err *e)
@@ -18,11 +18,11 @@ static int parse(struct config *c, const char *text, struct err *e)
 
 static void defaults_are_sane(void)
 {
-	static const struct config_who user = { .home = "/home/a" };
-	static const struct config_who xdg = { .home = "/home/a",
+	static const struct config_starter user = { .home = "/home/a" };
+	static const struct config_starter xdg = { .home = "/home/a",
 					       .runtime_dir = "/run/user/1",
 					       .state_home = "/s" };
-	static const struct config_who nobody = { 0 };
+	static const struct config_starter nobody = { 0 };
 	struct config c;
 	struct err e;
 

@@ -3,7 +3,7 @@
 #include "mask.h"
 
 #include "base64.h"
-#include "mask_inside.h"
+#include "mask_private.h"
 #include "support.h"
 
 #define SECRET "s3cr3t/Va-lue+42"

@@ -1,4 +1,4 @@
-/* mask_inside.h - what the files mask*.c share. mask.c explains how they work together. */
+/* mask_private.h - what the files mask*.c share. mask.c explains how they work together. */
 #pragma once
 
 #include "mask.h"
@@ -148,5 +148,5 @@ void mask_scan_end(struct mask_scan *s);
 void mask_scan_cover(const struct mask_scan *s, uint64_t from, uint8_t *out, size_t n);
 /* Where the run begins that goes across `at`; `at`, if none does. */
 uint64_t mask_scan_whole(const struct mask_scan *s, uint64_t at);
-/* What is before `to` is not asked for any more. */
+/* Bytes before `to` are not needed any more. */
 void mask_scan_forget(struct mask_scan *s, uint64_t to);
