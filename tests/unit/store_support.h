@@ -128,4 +128,30 @@ static inline void other_runs(sqlite3 *db, const char *sql)
 		fail_at(__FILE__, __LINE__, why);
 }
 
+/* a: 1 to 5, the last two at the same time; b: 6. */
+static inline struct store *six_sessions(void)
+{
+	static const uint64_t created[] = { 10, 20, 30, 40, 40, 25 };
+	struct store *s = new_store();
+	struct err e;
+
+	for (size_t i = 0; i < COUNT(created); i++) {
+		char id[STORE_ID_MAX];
+		struct store_session row;
+
+		(void)snprintf(id, sizeof(id), "ses_%zu", i + 1);
+		row = a_session(id, i == 5 ? "ten_b" : "ten_a", created[i]);
+		row.state = (uint32_t)i;
+		row.ended_ms = i < 2 ? 100 + i : 0;
+		row.limits.memory_bytes = 1ULL << i;
+		row.limits.disk_bytes = 100;
+		if (i == 2)
+			memcpy(row.template, "other", 6);
+		MUST(store_session_insert(s, &row, &e));
+	}
+	return s;
+}
+
+#define LIST(...) listed(s, &(struct store_session_filter){ __VA_ARGS__ })
+
 #endif
