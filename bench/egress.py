@@ -23,6 +23,7 @@ HTTP, HTTPS = f"http://{world.NAME}:80", f"https://{world.NAME}:443"
 TARGETS = {"squid": 1.0, "mitmproxy": 5.0, "decision": 10.0}
 PASSED_TARGET = 1.3  # TLS passed through with many connections, beside squid
 DOWNLOAD_TARGETS = {"plain HTTP": 1.5, "TLS passed through": 2.0, "TLS terminated": 2.0}
+CONGESTION = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control")
 INSIDE = "/opt/egressload"
 INSIDE_CA = "/opt/origin-ca.pem"
 PATIENCE = 180
@@ -262,6 +263,7 @@ def section(setup, judge, heading):
     for name, package in world.PEERS.items():
         if world.missing({name: package}):
             print(f"{name}: not installed, rows left out (apt-get install {package})")
+    print(f"TCP congestion control of this machine: {CONGESTION.read_text().strip()}; between a cell and cordon-egress: reno")
     with world.World(setup.folder, BIG >> 2 if setup.options.rounds < 100 else BIG) as surroundings:
         part = Part(setup, surroundings, judge)
         if part.peers["squid"]:
