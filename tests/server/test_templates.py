@@ -177,6 +177,22 @@ def test_restart_and_kill_keep_templates(server):
     server.delete(session)
 
 
+def test_sessions_without_a_version(server):
+    """Those that a server made before templates were rows."""
+    session = server.create()["id"]
+    server.run(session, "touch /tmp/z")
+    server.stop()
+    with database(server, write=True) as db:
+        db.execute("UPDATE session SET template_id = '' WHERE id = ?", (session,))
+        db.execute("DELETE FROM template WHERE name = 'host'")
+    server.start()
+    (host,) = rows(server, "host")
+    equal((host["current"], host["sessions"]), (True, 1))
+    changed = server.want(200, "GET", f"/v1/sessions/{session}/diff")["changes"]
+    check(any(c["path"] == "/tmp/z" for c in changed), f"not in the diff: {changed}")
+    server.delete(session)
+
+
 def test_killed_between_row_and_use(server):
     """cordond dies while sessions of a template are made and the template is replaced: sessions run from their
     version, or are not there; the template is whole."""
