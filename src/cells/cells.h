@@ -1,7 +1,8 @@
 /* cells.h - what all cells of the node share: the keepers, the folder of sockets, the descriptors.
  *
  * A member of struct core, which sets it up; live_cell.c and pool.c use it. This folder knows
- * neither sessions nor the store: a cell has an owner, which it tells by events. */
+ * neither sessions nor the store: a cell has an owner, and calls its functions (live_cell_events).
+ */
 #pragma once
 
 #include "cell_ops.h"

@@ -1,6 +1,6 @@
-/* fd_budget.h - whether there are descriptors for one more operation. If a message of a cell brings
- * descriptors and there is no room for them, the message is lost and the cell with it; so
- * operations that would need them are refused in time. */
+/* fd_budget.h - whether this process has descriptors left for one more operation. If a message of a
+ * cell brings descriptors and there is no room for them, the message is lost, and the cell with it.
+ * So operations that will need descriptors are refused before they begin. */
 #pragma once
 
 #include <stdint.h>

@@ -61,7 +61,7 @@ static void release(struct live_cell *c)
 	free(c);
 }
 
-/* The cell could not be made: calls the owner, then removes what may be there. */
+/* The cell could not be made: calls the owner, then removes what may exist of it. */
 static void fail(struct live_cell *c, const struct err *why)
 {
 	const struct live_cell_events *events = c->events;
@@ -69,7 +69,7 @@ static void fail(struct live_cell *c, const struct err *why)
 	log_warn("cell could not be made", "session_id=%s error=%s", c->id, why->msg);
 	c->cells->failed++;
 	events->on_up(c, why);
-	/* The owner has forgotten it; it ends by itself. */
+	/* The owner does not refer to it any more; it ends without one. */
 	live_cell_abandon(c);
 }
 
@@ -162,11 +162,11 @@ static void on_program(struct live_cell *c, enum agent_type type, const struct a
 		}
 }
 
-/* Checks what would harm the daemon if PID 1 is hostile: a program without a process id could start
- * twice, a bare terminal blocks its writer (PID 1 has the same open file, and O_NONBLOCK belongs to
- * the file), and each held program costs a query of the store. */
-static int believe(struct live_cell *c, enum agent_type type, const struct agent_event *v,
-		   struct err *e)
+/* PID 1 is untrusted: refuses messages that would harm the daemon. A program without a process id
+ * could start twice, a terminal that PID 1 does not hold blocks its writer (O_NONBLOCK belongs to
+ * the open file, which PID 1 has, too), and each held program costs a query of the store. */
+static int check_event(struct live_cell *c, enum agent_type type, const struct agent_event *v,
+		       struct err *e)
 {
 	bool starting = (v->flags & AGENT_IS_STARTING) != 0;
 
@@ -182,7 +182,7 @@ static int believe(struct live_cell *c, enum agent_type type, const struct agent
 	return 0;
 }
 
-/* Of a program of ours that was asked for already, or of one from before. */
+/* The failure of a program that this daemon has asked for, or of one of an earlier daemon. */
 static void on_early_failure(struct live_cell *c, const struct agent_event *v)
 {
 	for (const struct live_program *p = c->programs; p != NULL; p = p->next)
@@ -236,7 +236,7 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 
 		if (got == 0)
 			break;
-		if (got > 0 && believe(c, type, &v, &e) < 0)
+		if (got > 0 && check_event(c, type, &v, &e) < 0)
 			got = -1;
 		if (got < 0) {
 			c->broken = e.code != ERR_SYSTEM;
@@ -250,7 +250,7 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 				now_dead(c);
 			return;
 		}
-		/* Cells are freed only by what the keeper says, never in here. */
+		/* A cell is freed only by a reply of the keeper, never in here. */
 		on_event(c, type, &v);
 		if (!c->connected)
 			return;
@@ -266,7 +266,7 @@ void live_cell_flush(struct live_cell *c)
 	if (!c->connected)
 		return;
 	more = agent_flush(&c->agent, &e);
-	/* If PID 1 is gone, the loop will tell. */
+	/* If PID 1 is gone, on_channel() or on_death() sees it. */
 	loop_modify(c->cells->loop, &c->channel, EPOLLIN | (more > 0 ? EPOLLOUT : 0));
 }
 
@@ -292,7 +292,7 @@ static void on_cleared(void *arg, const struct keeper_reply *reply, int fd, cons
 		ask_destroy(c);
 		return;
 	}
-	if (e != NULL && e->reason == REASON_TIMEOUT) { /* there is no keeper */
+	if (e != NULL && e->reason == REASON_TIMEOUT) { /* no keeper could be asked */
 		why = *e;
 		fail(c, &why);
 		return;
@@ -319,7 +319,7 @@ static void ask_clear(struct live_cell *c)
 				  c);
 }
 
-/* What is short now (descriptors, memory) may be there in a moment. */
+/* A shortage (of descriptors, of memory) may end soon, so the request is tried MAKE_TRIES times. */
 static void try_create(struct live_cell *c)
 {
 	struct err e;
@@ -403,8 +403,8 @@ static int ask_create(struct live_cell *c, struct err *e)
 {
 	int ends[2];
 
-	/* Its socket's name is there before the cell is: whatever happens in between, the next
-	 * daemon finds a name and removes what belongs to it. */
+	/* The socket's name exists before the cell does: whatever happens in between, the next
+	 * daemon finds the name and removes what belongs to it. */
 	c->greeted = c->dead = false;
 	io_close_all(&c->listener, 1);
 	if (cell_socket_bind(c->cells->dir_fd, c->id, &c->listener, e) < 0)
@@ -433,8 +433,8 @@ static struct live_cell *new_cell(struct cells *cs, const char *id,
 	c->pidfd = c->listener = c->agent.sock = c->agent.out_fd = -1;
 	c->channel.fd = c->death.fd = -1;
 	c->timer = (struct loop_timer){ .on_expire = on_timer, .arg = c };
-	/* Handles of an earlier daemon's built-ins may still be in use; they are not held and so
-	 * not told. */
+	/* Handles of an earlier daemon's built-ins may still be in use: PID 1 does not hold those,
+	 * and so does not report them. */
 	rand_bytes(&c->next_handle, sizeof(c->next_handle));
 	live_cell_own(c, events, owner);
 	return c;
@@ -545,8 +545,8 @@ static void ask_destroy(struct live_cell *c)
 	if (c->call != NULL)
 		return;
 	loop_timer_cancel(c->cells->loop, &c->timer);
-	/* A process id that is no longer its own must not be sent. After a protocol error it lives.
-	 */
+	/* After the death of PID 1 its process id may belong to another process. After a protocol
+	 * error PID 1 still lives. */
 	r.pid = c->pidfd < 0 ? 0 : (uint32_t)c->pid;
 	memcpy(r.id, c->id, sizeof(r.id));
 	c->call = keeper_link_ask_end(&c->cells->keeper, &r, c->slot, on_destroyed, c);
@@ -568,7 +568,7 @@ void live_cell_end_now(struct live_cell *c)
 {
 	struct err e;
 
-	/* A frozen one would not hear it: the keeper kills it. */
+	/* A frozen PID 1 would not read the request: the keeper kills it. */
 	if (c->pidfd < 0 || c->frozen) {
 		disconnect(c);
 		ask_destroy(c);

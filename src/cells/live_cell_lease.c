@@ -1,6 +1,6 @@
-/* live_cell_lease.c - tells PID 1 how long its cell lives if this server goes away and does not
- * come back (init/lease.h). A PID 1 of an earlier version does not know these requests: it is not
- * told. */
+/* live_cell_lease.c - sends PID 1 how long its cell lives if this server ends and no other one
+ * comes (init/lease.h). A PID 1 of an earlier version does not know these requests and is not sent
+ * any. */
 #include "clock.h"
 #include "live_cell.h"
 
@@ -11,7 +11,7 @@ void live_cell_lease_send(struct live_cell *c)
 	if (c->version < AGENT_VERSION_LEASE)
 		return;
 	IGNORED(agent_send_lease(&c->agent, c->cells->unattended_ms, &e),
-		"if PID 1 is gone, the loop will tell");
+		"the loop reports the end of PID 1");
 	live_cell_flush(c);
 }
 
@@ -25,5 +25,5 @@ void live_cell_lease_set_deadline(struct live_cell *c, uint64_t deadline_ms)
 		return;
 	c->deadline_ms = deadline_ms;
 	IGNORED(agent_queue_deadline(&c->agent, deadline_ms == 0 ? 0 : left, &e),
-		"if PID 1 is gone, the loop will tell");
+		"the loop reports the end of PID 1");
 }

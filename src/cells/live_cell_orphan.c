@@ -1,5 +1,4 @@
-/* live_cell_orphan.c - cells without an owner, on their way out: what happens to them is ignored.
- */
+/* live_cell_orphan.c - cells that are being ended and have no owner: their events are ignored. */
 #include "live_cell.h"
 
 static void on_orphan_up(struct live_cell *c, const struct err *e)

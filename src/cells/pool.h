@@ -1,4 +1,4 @@
-/* pool.h - finished cells that wait for sessions: as many as demand asks for, within bounds.
+/* pool.h - finished cells that wait for sessions: their number follows the demand, within bounds.
  *
  * A cell of the pool is a cell like any other, with an id of its own that its session will have;
  * nothing about it is changed when it is claimed. All cells of a pool are alike; which they are,

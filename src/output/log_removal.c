@@ -1,9 +1,9 @@
 /* log_removal.c - theory of operation
  *
- * The file system needs long to free a large file, so that is done in pieces. A removed log is
- * renamed into STATE/output/removed, which costs nothing: from then on it is not found by its name,
- * and is counted as gone. A job of its owner (a tenant) then shortens it by one step in each piece,
- * and unlinks the rest.
+ * A file system takes long to free a large file, so that is done in pieces. A removed log is
+ * renamed into STATE/output/removed, which is quick: from then on it is not found by its name and
+ * does not count. A job of its owner (a tenant) then shortens it by one step in each piece, and
+ * unlinks the rest.
  *
  * Logs that make room for others (core/output_quota.c) are first: their session is writing. Those
  * of sessions whose retention is over (core/retention.c) follow. A log that is being read, by a
@@ -48,7 +48,7 @@ static struct removed_log *take_first(struct removed_log_list *l)
 	return g;
 }
 
-/* Counts one in or out of what others wait for. */
+/* Counts a log in or out of the backlog, or of the old logs that retention waits for. */
 static void count(struct removed_log *g, bool in)
 {
 	struct log_removal *r = g->owner;

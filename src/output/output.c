@@ -1,3 +1,4 @@
+/* output.c - see output.h and output_record.h. */
 #include "output.h"
 
 #include <assert.h>
@@ -44,7 +45,7 @@ int output_record_write(int fd, uint64_t at, const struct output_record *r)
 	return pwrite(fd, r, OUTPUT_RECORD_HEAD, (off_t)at) == OUTPUT_RECORD_HEAD ? 0 : -1;
 }
 
-/* Where a reader is. In the middle of a record it must still name the record, so a cursor has two
+/* The position of a reader. In the middle of a record it still names the record, so it has two
  * parts. */
 struct cursor {
 	uint64_t record; /* where its head is */
@@ -90,7 +91,7 @@ int output_read(int fd, uint64_t *cursor, struct output_chunk *ret, uint8_t *buf
 	if (n < 0)
 		return err_sys(e, "read log");
 	if (n == 0 && want > 0)
-		return 0; /* promised, on its way */
+		return 0; /* the head is there, the bytes follow */
 	*ret = (struct output_chunk){ .stream = (enum output_stream)r.stream,
 				      .time_ms = r.time_ms,
 				      .offset = r.offset + c.skip,

@@ -1,8 +1,9 @@
-/* output.h - the log of what one execution said: an append-only file of records, in the order in
- * which it was said, capped in size, read by any number of readers, each at its own pace.
+/* output.h - reads the log of one execution's output: an append-only file of records in the order
+ * in which the bytes were written, limited in size. Any number of readers read it, each at its own
+ * pace. output_log.h is the writing side.
  *
- * Record: { u32 length, u32 stream, u64 time_ms, u64 offset in its stream } then the bytes. A
- * cursor is opaque; 0 is the beginning; every cursor a reader was given stays valid. */
+ * A record is { u32 length, u32 stream, u64 time_ms, u64 offset in its stream }, then the bytes. A
+ * cursor is opaque to readers; 0 is the beginning; a cursor that a reader was given stays valid. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +14,7 @@
 enum output_stream {
 	OUTPUT_STDOUT = 1,
 	OUTPUT_STDERR = 2,
-	OUTPUT_CUT = 3, /* what follows was not kept; its bytes are one of the reasons */
+	OUTPUT_CUT = 3, /* later output was not kept; the record's bytes are one of the reasons */
 };
 
 #define OUTPUT_BY_LIMIT "limit"	    /* of the execution */
@@ -29,8 +30,8 @@ struct output_chunk {
 };
 
 /* Reads the next chunk at *cursor into buf, at most cap bytes of it, and moves *cursor behind it.
- * Returns 1, 0 if there is nothing (more) there now, -1 if the log cannot be read. A chunk may come
- * in several pieces. Start with cursor 0. fd may be -1: an execution that said nothing. */
+ * Returns 1, 0 if there is nothing more now, -1 if the log cannot be read. A chunk may come in
+ * several pieces. fd may be -1: an execution without output. */
 int output_read(int fd, uint64_t *cursor, struct output_chunk *ret, uint8_t *buf, size_t cap,
 		struct err *e) MUST_USE;
 

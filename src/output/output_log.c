@@ -1,3 +1,4 @@
+/* output_log.c - see output_log.h. */
 #include "output_log.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ void output_log_release(struct output_log *l)
 	l->fd = -1;
 }
 
-/* The bytes of a mark at l->size, as one of ours. */
+/* The reason in the mark of a cut at l->size, as one of the constants. */
 static const char *read_why(const struct output_log *l)
 {
 	static const char *const words[] = { OUTPUT_BY_DISK, OUTPUT_BY_SESSION };
@@ -56,8 +57,8 @@ static void count(struct output_log *l, const struct output_record *r)
 	l->kept += r->len;
 }
 
-/* The daemon died between writing a head and moving all its bytes: the head promises too much. The
- * missing ones are still in the pipe. */
+/* The daemon died between writing a head and moving all its bytes: the head has a length that is
+ * too large. The missing bytes are still in the pipe. */
 static int mend(struct output_log *l, struct output_record *r, uint64_t there, struct err *e)
 {
 	if (there == 0) {
@@ -87,7 +88,8 @@ int output_log_open(int dir_fd, const char *name, int flags)
 	return TAKE_FD(fd);
 }
 
-/* What is in the file stays there, and nothing more comes: it is not known where. */
+/* The file cannot be read: what is in it stays, and nothing is appended, since its end is not
+ * known. */
 static int give_up(struct output_log *l, const struct stat *st, struct err *e)
 {
 	int why = errno;
@@ -158,7 +160,8 @@ static void mark_cut(struct output_log *l, const char *why, uint64_t now_ms)
 		IGNORED(ftruncate(l->fd, (off_t)l->size), "what is behind size is never read");
 }
 
-/* Makes a head promise what came. Returns false if it could not be, and the record is gone. */
+/* Writes the head again with the number of bytes that came. False: that failed, and the record is
+ * gone. */
 static bool shorten(struct output_log *l, struct output_record *r, size_t came)
 {
 	r->len = (uint32_t)came;
@@ -168,8 +171,8 @@ static bool shorten(struct output_log *l, struct output_record *r, size_t came)
 	return false;
 }
 
-/* Writes a head that promises n bytes, which are in the pipe and have no other reader, and moves
- * them behind it. Returns how many arrived. */
+/* Writes a head for n bytes, which are in the pipe and have no other reader, and moves them behind
+ * it. Returns how many were moved. */
 static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd, size_t n,
 		   uint64_t now_ms)
 {
@@ -199,7 +202,7 @@ static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd,
 	return done;
 }
 
-/* What the program may still say by its own limit. */
+/* How many bytes more are kept by the execution's own limit. */
 static uint64_t own_room(const struct output_log *l)
 {
 	return l->limit > l->kept ? l->limit - l->kept : 0;
@@ -216,8 +219,8 @@ uint64_t output_log_need(const struct output_log *l, int pipe_fd)
 	return OUTPUT_RECORD_HEAD + ((uint64_t)there < own ? (uint64_t)there : own);
 }
 
-/* How many of the bytes in the pipe this move is about. Those that came after room was made for the
- * it is not a failure of the others: no room was made for them. */
+/* How many of the bytes in the pipe this move takes. Bytes that came after room was made wait for
+ * the next move. */
 static size_t in_turn(const struct output_log *l, int there)
 {
 	size_t want = there > (int)MOVE_MAX ? MOVE_MAX : (size_t)there;
@@ -228,7 +231,7 @@ static size_t in_turn(const struct output_log *l, int there)
 	return asked < want ? (size_t)asked : want;
 }
 
-/* How many of want bytes may be kept, and why not all, if so. */
+/* How many of want bytes may be kept; if not all, *ret_why is the reason. */
 static size_t find_room(const struct output_log *l, size_t want, const char **ret_why)
 {
 	uint64_t own = own_room(l);
@@ -262,7 +265,7 @@ static void drop_all(struct output_log *l, enum output_stream stream, int pipe_f
 	}
 }
 
-/* False: nothing of it is in the log or gone from the pipe. */
+/* False: neither the log nor the pipe was changed. */
 static bool put(struct output_log *l, enum output_stream stream, int pipe_fd, const uint8_t *bytes,
 		size_t n, uint64_t now_ms)
 {
@@ -282,7 +285,7 @@ static bool put(struct output_log *l, enum output_stream stream, int pipe_fd, co
 	l->said[stream - 1] = r.offset + n;
 	r.stream = stream;
 	if (output_record_write(l->fd, l->size, &r) < 0)
-		return true; /* gone, as on a disk that fails: the next record takes its place */
+		return true; /* the disk fails: the next record overwrites this one */
 	l->size += OUTPUT_RECORD_HEAD + n;
 	l->kept += n;
 	return true;
@@ -317,7 +320,7 @@ void output_log_drop(struct output_log *l, enum output_stream stream, uint64_t n
 	l->said[stream - OUTPUT_STDOUT] += n;
 }
 
-/* Are the next bytes in the pipe those that the record stands for? */
+/* Are the next bytes in the pipe those of the open record, apart from what was masked? */
 static bool is_in_pipe(const struct output_log *l, int pipe_fd)
 {
 	OWN_MEM uint8_t *there = malloc(l->open.len), *said = malloc(l->open.len);

@@ -18,7 +18,7 @@ struct output_log {
 	const char *why;  /* one of output.h's reasons, if cut */
 	uint64_t room;	  /* by how much the file may grow now: set before each move */
 	uint64_t asked;	  /* by how much it was to grow when room was made: what came since waits */
-	bool patient;	  /* there will be more: what does not fit stays in the pipe */
+	bool patient;	  /* room comes later: what does not fit stays in the pipe */
 	/* A record that a killed daemon left incomplete, after size: see output_log_put(). len 0:
 	 * none. */
 	struct {
@@ -43,23 +43,24 @@ int output_log_reopen(struct output_log *l, struct err *e) MUST_USE;
  * or if it would not be kept anyway. */
 uint64_t output_log_need(const struct output_log *l, int pipe_fd);
 
-/* Moves what is in the pipe, about a MiB at most. Returns 1 if there were bytes (none of them has
- * moved if there is no room, but will be), 0 if there were none, -1 if the pipe is broken. Never
- * blocks. Trouble with the disk cuts the log instead of failing: the program must not be held up by
+/* Moves what is in the pipe, about a MiB at most. Returns 1 if there were bytes (they may still be
+ * in the pipe, if there is no room yet), 0 if there were none, -1 if the pipe is broken. Never
+ * blocks. An error of the disk cuts the log and is not returned: the program must not be held up by
  * it. The mark of a cut is written even if there is no room for it. */
 int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd, uint64_t now_ms,
 		    struct err *e) MUST_USE;
 
-/* For those who change bytes on their way (output_mask.c). How many of those in the pipe the next
- * move is about; 0 if it must wait for room. */
+/* For output_mask.c, which changes bytes before they are written: how many bytes of the pipe the
+ * next move may take; 0 if it must wait for room. */
 size_t output_log_turn(const struct output_log *l, int there);
-/* Puts n bytes into the log that stand for the next n in the pipe, and takes those away; as
- * output_log_move() if there is no room. A record is not seen by readers until the bytes are gone
+/* Writes n bytes to the log in place of the next n of the pipe, and removes those from the pipe; if
+ * there is no room, as output_log_move(). Readers do not see the record until the bytes are gone
  * from the pipe. */
 void output_log_put(struct output_log *l, enum output_stream stream, int pipe_fd,
 		    const uint8_t *bytes, size_t n, uint64_t now_ms);
-/* So many bytes of a pipe are never read: the session ends, and there is no time for them. */
+/* Marks the log as cut by so many bytes of the pipe, which are not read because the session ends.
+ */
 void output_log_drop(struct output_log *l, enum output_stream stream, uint64_t n, uint64_t now_ms);
-/* After output_log_reopen(), before anything else is written: was the open record's share taken
- * from the pipe (-1: that is gone)? */
+/* After output_log_reopen(), before anything else is written: completes the open record if its
+ * bytes were taken from the pipe (-1: there is no pipe any more), else removes it. */
 void output_log_settle(struct output_log *l, enum output_stream stream, int pipe_fd);

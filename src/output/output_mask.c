@@ -1,20 +1,20 @@
 /* output_mask.c - theory of operation
  *
- * Output without a mask moves by splice(2) and is never in our memory. With one it must be read: it
- * is peeked at with tee(2) and masked; what the mask gives out goes into the log and is then taken
- * from the pipe. What the mask holds back (its last bytes, whatever they are) stays in the pipe,
- * which PID 1 holds, too. So a killed daemon loses nothing that was held back, and nothing unmasked
- * is ever written.
+ * Output without a mask moves by splice(2) and is never in cordond's memory. With a mask it must be
+ * read: it is peeked at with tee(2) and masked; what the mask lets through is written to the log
+ * and then removed from the pipe. What the mask holds back (always the last bytes) stays in the
+ * pipe, which PID 1 holds, too. So a killed daemon loses nothing that was held back, and nothing
+ * unmasked is ever written.
  *
- * Writing to the log and taking from the pipe are two steps, and a daemon can die between them. The
- * record is therefore open, unseen by readers, until the second is done. Its successor compares
- * what is in the pipe with the open record: equal (but for what was covered), and the record goes,
- * since its bytes will come again; else they were taken, and it is closed. Only output that repeats
- * itself there exactly could be taken for the other.
+ * Writing to the log and removing from the pipe are two steps, and a daemon can die between them.
+ * So the record is open, which readers skip, until the second step is done. The next daemon
+ * compares the pipe with the open record. If they are equal apart from what was masked, the record
+ * is removed, since its bytes are still in the pipe; else the bytes were removed, and the record is
+ * closed. Only output that repeats itself exactly at that place could be mistaken for the other.
  *
- * The cell may change pages that it has given to a pipe (vmsplice(2)): what is written is what was
- * looked at, our copy. It may also fill the pipe with pieces so small that what is held hides the
- * rest: then nothing more is waited for. */
+ * The cell may change pages that it has given to a pipe (vmsplice(2)), so what is written is the
+ * copy that was masked. It may also fill the pipe with pieces so small that the held bytes hide the
+ * rest: then the mask does not wait for more. */
 #include "output_mask.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* output_mask.h - output_log_move() for sessions with secrets: their output is masked on its way
- * into the log. Used by execution_io.c. */
+/* output_mask.h - output_log_move() for sessions with secrets: masks the output before it is
+ * written to the log. Called by execution_io.c. */
 #pragma once
 
 #include "mask.h"
@@ -9,8 +9,8 @@ struct output_mask {
 	struct mask_stream stream;
 };
 
-/* As output_log_move(), for at most `most` bytes. Afterwards output_mask_held() bytes are still in
- * the pipe that were looked at. */
+/* As output_log_move(), for at most `most` bytes. Afterwards output_mask_held() bytes that the mask
+ * has seen are still in the pipe. */
 int output_mask_move(struct output_mask *k, const struct mask *m, struct output_log *l,
 		     enum output_stream stream, int pipe_fd, size_t most, uint64_t now_ms,
 		     struct err *e) MUST_USE;

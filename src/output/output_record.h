@@ -13,10 +13,11 @@ struct output_record {
 	uint64_t offset; /* in its stream */
 };
 
-/* 1 if a whole, sane head is at that place, 0 if there is none (*ret is then what is there, or
- * zeros), -1 if it cannot be read. */
+/* Reads the head at that place. 1: it is complete and valid; 0: it is not (*ret is what is there,
+ * or zeros); -1: the file cannot be read. */
 int output_record_read(int fd, uint64_t at, struct output_record *ret);
-/* Is what was read an open one, which readers do not see? Its stream is then without the mark. */
+/* Is the head that was read that of an open record, which readers skip? Then the mark is taken off
+ * its stream. */
 #define OUTPUT_RECORD_OPEN 0x80000000U
 bool output_record_is_open(struct output_record *r);
 int output_record_write(int fd, uint64_t at, const struct output_record *r);

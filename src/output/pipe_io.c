@@ -1,3 +1,4 @@
+/* pipe_io.c - see pipe_io.h. */
 #include "pipe_io.h"
 
 #include <errno.h>
@@ -89,7 +90,7 @@ ssize_t pipe_io_write(int fd, const void *data, size_t len)
 	moved = splice(scratch[0], NULL, fd, NULL, (size_t)put, SPLICE_F_NONBLOCK);
 	why = moved < 0 ? errno : 0;
 	while (read(scratch[0], back, sizeof(back)) > 0)
-		; /* what did not fit is the caller's still */
+		; /* bytes that did not fit are not counted as written */
 	explicit_bzero(back, sizeof(back));
 	if (moved >= 0 || why == EAGAIN || why == EINTR)
 		return moved < 0 ? 0 : moved;

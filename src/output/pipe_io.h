@@ -1,6 +1,6 @@
-/* pipe_io.h - reads and writes pipes that come from cells. PID 1 may hold the same open file and
- * make it block at any moment, so O_NONBLOCK cannot be relied on: bytes go through a pipe of our
- * own by splice(2) with SPLICE_F_NONBLOCK, which does not care. */
+/* pipe_io.h - reads and writes pipes that come from cells, without blocking. PID 1 may hold the
+ * same open file and clear O_NONBLOCK at any moment, so bytes go through a pipe of this process by
+ * splice(2) with SPLICE_F_NONBLOCK, which does not depend on that flag. */
 #pragma once
 
 #include <stddef.h>

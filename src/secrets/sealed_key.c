@@ -1,3 +1,4 @@
+/* sealed_key.c - see sealed_key.h. */
 #include "sealed_key.h"
 
 #include <assert.h>
@@ -16,7 +17,7 @@
 #define NAME_MAX_BYTES 64
 #define BOX_MAX 256 /* bytes of a sealed key */
 
-/* In the store a box is text, under a name of its own. */
+/* A sealed key is stored as hexadecimal text, under a name of its own. */
 static void box_name(const char *name, char ret[NAME_MAX_BYTES + 8])
 {
 	(void)snprintf(ret, NAME_MAX_BYTES + 8, "%.*s.sealed", NAME_MAX_BYTES, name);
@@ -95,6 +96,6 @@ int sealed_key_get(struct core *c, const char *name, uint8_t *ret, size_t len, s
 		if (write_box(c, name, ret, len, e) < 0)
 			return -1;
 	}
-	/* Killed before this, the next start does it. */
+	/* If the daemon is killed before this, the next start does it. */
 	return store_meta_wipe(core_store(c), name, e);
 }

@@ -1,7 +1,7 @@
 /* secret.c - secrets as their owners see them: made, changed, looked up, revoked. How they get into
  * sessions is in secret_delivery.c (the cell) and secret_egress.c (egress).
  *
- * The box that a value is kept in is about "tenant, name, version": a row that was copied over
+ * A value is sealed with "tenant, name, version" as associated data: a row that was copied over
  * another one does not open. */
 #include "secret.h"
 
@@ -21,7 +21,7 @@
 #include "tenant.h"
 
 #define BATCH 64
-#define BATCHES_MAX 16 /* in a turn: others want theirs, too */
+#define BATCHES_MAX 16 /* in one turn of the loop */
 
 void secret_about(const struct store_secret *row, char ret[SECRET_ABOUT_MAX])
 {
@@ -75,7 +75,7 @@ int secret_get(struct core *c, const struct tenant *t, const char *which, struct
 	return err_set(e, ERR_NOT_FOUND, "no secret %.64s", which);
 }
 
-/* What was asked for, over what was there. */
+/* Puts what the client sent over what the row has. */
 static int take_wish(const struct secret_wish *w, struct store_secret *row, struct err *e)
 {
 	const char *const wanted[] = { w->hosts, w->methods, w->paths, w->places };
@@ -115,7 +115,7 @@ static int seal_value(const struct core *c, const char *value, size_t len, struc
 	return 0;
 }
 
-/* The row and its event, both or none. */
+/* Writes the row and its event, both or none. */
 static int save(struct core *c, const struct store_actor *who, const struct store_secret *row,
 		const char *event,
 		int (*how)(struct store *s, const struct store_secret *row, struct err *e),
@@ -161,7 +161,7 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 		return e->code == ERR_CONFLICT
 			       ? err_set(e, ERR_CONFLICT, "secret %s: the name is taken", name)
 			       : -1;
-	secret_change_mark(c, t, name); /* a rule may have been waiting for it */
+	secret_change_mark(c, t, name); /* a rule may refer to it already */
 	return secret_get(c, t, row.id, ret, e);
 }
 
@@ -242,7 +242,7 @@ bool secret_delete_one(struct core *c, const struct tenant *t)
 	return false;
 }
 
-/* ---- by itself */
+/* ---- at the start, and once a second */
 
 struct some {
 	struct {
@@ -308,7 +308,7 @@ int secret_start(struct core *c, struct err *e)
 	return 0;
 }
 
-/* Some whose time is over since the last look. True if there may be more. */
+/* Withdraws secrets that expired since the last call. True if there may be more. */
 static bool expire_some(struct core *c, uint64_t now)
 {
 	struct secret_node *n = secret_node(c);
@@ -318,7 +318,7 @@ static bool expire_some(struct core *c, uint64_t now)
 	if (store_secret_expiring(core_store(c), n->seen_ms, n->seen_id, now, BATCH, note, &l, &e) <
 		    0 ||
 	    l.n == 0)
-		return false; /* again in a second */
+		return false; /* tried again in a second */
 	for (unsigned i = 0; i < l.n; i++) {
 		const struct tenant *t = tenant_find(c, l.at[i].tenant);
 

@@ -1,11 +1,11 @@
-/* secret.h - values that sessions may use: kept sealed, by tenant, under a name, bound to
- * hosts, methods and paths; and how they get into sessions.
+/* secret.h - secrets of tenants: values that sessions may use, kept sealed under a name and bound
+ * to hosts, methods and paths. Called by the interfaces.
  *
- * A change reaches every live session at once: egress gets a new configuration, files are written
- * anew or removed, the socket answers differently, new executions get other variables. Old values
- * stay masked in a session until it ends.
+ * A change reaches every live session at once: egress gets a new configuration, files are rewritten
+ * or removed, the socket gives the new value, new executions get new variables (secret_change.h).
+ * Old values stay masked in a session until it ends.
  *
- * A value is in the clear only while it is being used, and is wiped then. */
+ * A value is in the clear only while it is being used, and is wiped after that. */
 #pragma once
 
 #include "buf.h"
@@ -19,7 +19,7 @@
 #define SECRET_LIST_BYTES 8192 /* of each of a secret's lists */
 #define SECRET_METADATA_BYTES 16384
 
-/* What a client asks for. NULL: of a new one nothing, of an old one as it is. */
+/* What a client sends. NULL: a new secret has none of it, an existing one keeps what it has. */
 struct secret_wish {
 	const char *value; /* text, without a NUL */
 	size_t value_len;
@@ -41,12 +41,13 @@ int secret_get(struct core *c, const struct tenant *t, const char *which, struct
 /* Revokes it at once. */
 int secret_delete(struct core *c, const struct tenant *t, const char *which,
 		  const struct store_actor *who, struct err *e) MUST_USE;
-/* Can it be used now? If not, why: its time is over, or no key here opens it. */
+/* Can the secret be used now? An error says why not: it has expired, or no key of this server opens
+ * it. */
 int secret_usable(struct core *c, const struct store_secret *row, struct err *e) MUST_USE;
 
-/* At the start: values that another key sealed are sealed anew. */
+/* At the start: seals values again that an older key has sealed. */
 int secret_start(struct core *c, struct err *e) MUST_USE;
-/* Once a second: withdraws secrets whose time is over. */
+/* Once a second: withdraws expired secrets from sessions. */
 void secret_chores(struct core *c);
-/* Deletes one of the tenant's secrets; false: there is none, or it could not. */
+/* Deletes one of the tenant's secrets; false: there is none, or it failed. */
 bool secret_delete_one(struct core *c, const struct tenant *t);

@@ -1,9 +1,10 @@
-/* secret_delivery.c - secrets on their way into a cell: variables of executions, and the built-in
- * "secrets" of PID 1 (src/init/secret_builtin.c), which writes files and answers at a socket.
+/* secret_delivery.c - see secret_delivery.h. Variables are added to the environment of executions;
+ * files and the socket are made by the built-in "secrets" of PID 1 (src/init/secret_builtin.c).
  *
- * The built-in is given a table of all that should be there. It is started when there is something
- * to bring, ends when only files are there, and stays (without making the session busy) while there
- * is a socket. A table is composed at the moment it can be written, and wiped when it is. */
+ * The built-in gets a table of all secrets that the cell should have. It is started when there is
+ * something to deliver, ends after that if there are only files, and stays, without making the
+ * session busy, while there is a socket. A table is composed at the moment it can be written, and
+ * is wiped when it is written. */
 #include "secret_delivery.h"
 
 #include <assert.h>
@@ -28,7 +29,6 @@
 #define ROW_ROOM (STORE_NAME_MAX * 2 + SECRET_WHERE_MAX + 32)
 #define TABLE_HEAD 4
 
-/* Is there anything that PID 1 must bring? */
 bool secret_delivery_is_needed(const struct session *s)
 {
 	return secret_has_way(session_row(s)->secrets, SECRET_FILE | SECRET_SOCKET);
@@ -90,7 +90,7 @@ static void put_row(struct session *s, const struct secret_spec *l, struct buf *
 	size_t len = 0;
 
 	if (take(s, l, &value, &len) < 0)
-		return; /* so it goes, if it was there */
+		return; /* what is not in the table is removed from the cell */
 	codec_put(&w, 1, l->way == SECRET_FILE ? 'f' : 's');
 	codec_put_string(&w, STORE_NAME_MAX, l->name);
 	codec_put_string(&w, SECRET_WHERE_MAX, l->where);
@@ -146,7 +146,7 @@ static bool has_socket(const struct session *s)
 	return secret_has_way(session_row(s)->secrets, SECRET_SOCKET);
 }
 
-/* What was sent is in force. */
+/* The built-in has accepted the table. */
 static void on_accepted(struct secret_state *st)
 {
 	struct session *s = st->session;
@@ -169,8 +169,8 @@ static void on_accepted(struct secret_state *st)
 	completions_end_all(&st->when_delivered, NULL);
 }
 
-/* A session that has not what it should have from the start never will be ready. From the loop, so
- * that no callback of a file operation stops the session from inside. */
+/* The first delivery has failed for good: the session ends. Called from the loop, so that no
+ * callback of a file operation stops the session from inside. */
 static void on_give_up(struct loop_task *t)
 {
 	struct secret_state *st = t->arg;
@@ -190,7 +190,7 @@ static void give_up_soon(struct secret_state *st)
 	loop_defer(core_loop(session_core(st->session)), &st->give_up);
 }
 
-/* It is not as it should be in the cell: tried again by secret_delivery_retry(). */
+/* The delivery failed: secret_delivery_retry() tries again. */
 static void on_refused(struct secret_state *st, const struct err *e)
 {
 	log_warn("secrets not delivered", "session_id=%s error=%s", session_row(st->session)->id,
@@ -257,15 +257,15 @@ static void on_end(struct file_op *op, int status, const struct err *e)
 	}
 	on_refused(st, &why);
 	if (st->delivering && e == NULL)
-		give_up_soon(st); /* it was said why, and it would be said again */
+		give_up_soon(st); /* the built-in has refused, and would refuse again */
 }
 
 static const struct file_op_events events = { .on_output = on_output,
 					      .on_room = on_room,
 					      .on_end = on_end };
 
-/* As the cell's root, where it has one. */
-static const char *who(const struct session *s)
+/* The user that the built-in runs as: root, if the cell has one. */
+static const char *user_of(const struct session *s)
 {
 	bool one_id = core_restrictions(session_core(s))->ids == 1;
 
@@ -292,7 +292,7 @@ void secret_delivery_start(struct session *s)
 	st->wanted = true;
 	if (session_row(s)->state != SESSION_RUNNING || session_cell(s) == NULL ||
 	    !session_cell(s)->connected)
-		return; /* when it runs again */
+		return; /* delivered when the session is resumed */
 	if (st->op != NULL) {
 		if (!st->closing)
 			feed(st);
@@ -300,7 +300,7 @@ void secret_delivery_start(struct session *s)
 	}
 	st->failed = (struct err){ 0 };
 	buf_init(&st->answer, 2 * (size_t)FILE_MSG_MAX);
-	st->op = file_op_start_inside(s, who(s), argv, COUNT(argv), &events, st, &e);
+	st->op = file_op_start_inside(s, user_of(s), argv, COUNT(argv), &events, st, &e);
 	if (st->op == NULL)
 		on_refused(st, &e);
 }

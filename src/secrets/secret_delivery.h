@@ -1,4 +1,5 @@
-/* secret_delivery.h - secrets on their way into a cell: see secret_delivery.c. */
+/* secret_delivery.h - brings secrets into a cell, as variables, files and answers of a socket: see
+ * secret_delivery.c. Called by secret_part.c for events of the session. */
 #pragma once
 
 #include "session.h"
@@ -9,13 +10,13 @@ struct execution;
 /* Appends "NAME=value" strings for an execution, each with its NUL: of its own secrets, then of the
  * session's. to is wiped when released. */
 void secret_delivery_add_env(struct session *s, struct execution *x, struct buf *to);
-/* Delivers to the cell what it should have, now or when it can. Repeatable. */
+/* Delivers to the cell what it should have, now or when that is possible. Repeatable. */
 void secret_delivery_start(struct session *s);
 /* The session was resumed, or adopted. */
 void secret_delivery_refresh(struct session *s);
 /* Once a second: tries again what failed. */
 void secret_delivery_retry(struct session *s);
-/* Has the cell what it should have from the start? */
+/* Does the cell have what it should have before the session is usable? */
 bool secret_delivery_is_done(const struct session *s);
-/* Does any secret of the session have to be delivered by PID 1? */
+/* Does a secret of the session come as a file or by the socket? */
 bool secret_delivery_is_needed(const struct session *s);

@@ -1,9 +1,8 @@
-/* secret_mask.c - the output of a session is masked by all the values it has, or had: see
- * session_mask_set(). The values are in the clear here for the moment in which the mask is made.
+/* secret_mask.c - see secret_mask.h. The values are in the clear while the mask is made.
  *
- * Brokered values are among them, though the cell does not hold them: a server may have repeated
- * one in a form that cordon-egress does not know. A program that guesses learns nothing from the
- * mask: only whole values are covered. */
+ * Brokered values are among them, although the cell does not hold them: a server may repeat one in
+ * a form that cordon-egress does not recognise. A program that guesses learns nothing from the
+ * mask: only whole values are masked. */
 #include "secret_mask.h"
 
 #include <assert.h>

@@ -1,10 +1,11 @@
-/* secret_mask.h - the mask of a session's output, made of all values it has or had. */
+/* secret_mask.h - the mask of a session's output (session_mask_set()), made of all values that the
+ * session has or had. */
 #pragma once
 
 #include "session.h"
 
-/* Makes it anew. */
+/* Makes the mask again. */
 void secret_mask(struct session *s);
-/* Makes it anew if a value has changed. Called before any value of the session is taken for its
+/* Makes the mask again if a value has changed. Called before a value of the session is used for its
  * cell or for egress. */
 void secret_mask_now(struct session *s);

@@ -1,4 +1,5 @@
-/* secret_part.c - the table of the part, and what it keeps for the node and for a session. */
+/* secret_part.c - secrets as a table of functions for the core (session_parts.h), and what is kept
+ * for the node and for a session. */
 #include "secret_part.h"
 
 #include <assert.h>

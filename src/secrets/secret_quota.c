@@ -1,5 +1,5 @@
-/* secret_quota.c - how much of values the sessions of a tenant may have together. A value is looked
- * for in many spellings, which takes many times its size, for each session, here and in egress. */
+/* secret_quota.c - see secret_quota.h. A mask looks for a value in many encodings and takes many
+ * times its size, for each session, here and in egress. */
 #include "secret_quota.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "secret_values.h"
 
 #define ROOM (4U << 20)
-#define SESSION_ROOM (512U << 10) /* of one session: an order for egress has them all */
-#define SMALL 512 /* always taken: a key must be able to change, whatever others have */
+#define SESSION_ROOM (512U << 10) /* of one session: its configuration for egress has them all */
+#define SMALL 512 /* always accepted, so that a value can be replaced whatever the others have */
 
 struct sum {
 	const char *name; /* that changes; NULL: none */

@@ -1,12 +1,12 @@
-/* secret_quota.h - how much of values the sessions of a tenant may have together. */
+/* secret_quota.h - how many bytes of secret values the sessions of a tenant may have together. */
 #pragma once
 
 #include "core.h"
 
 /* May the sessions of the tenant have so many bytes more? ERR_LIMIT. */
 int secret_quota_more(struct core *c, const struct tenant *t, size_t more, struct err *e) MUST_USE;
-/* May the secret of that name get a value of that length? ERR_LIMIT. */
 /* The same for a session that gets so many bytes more. */
 int secret_quota_session(struct session *s, size_t more, struct err *e) MUST_USE;
+/* May the secret of that name get a value of that length? ERR_LIMIT. */
 int secret_quota_change(struct core *c, const struct tenant *t, const char *name, size_t len,
 			struct err *e) MUST_USE;

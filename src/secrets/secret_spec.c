@@ -1,3 +1,4 @@
+/* secret_spec.c - see secret_spec.h. */
 #include "secret_spec.h"
 
 #include <stdio.h>
@@ -51,7 +52,7 @@ static bool is_variable(const char *s)
 	       strspn(s, LETTERS DIGITS) == n;
 }
 
-/* Absolute, and nothing in it that separates fields or lines. */
+/* Is it an absolute path without control characters, which separate fields and lines? */
 static bool is_path(const char *s)
 {
 	if (*s != '/')

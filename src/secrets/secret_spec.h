@@ -10,7 +10,7 @@
 #include "buf.h"
 #include "store.h"
 
-/* Ways in. */
+/* How a secret gets into a session. */
 enum {
 	SECRET_BROKER = 1 << 0, /* where: a variable, which has a placeholder */
 	SECRET_ENV = 1 << 1,	/* where: a variable */
@@ -39,11 +39,11 @@ unsigned secret_spec_find_way(const char *name); /* 0: none */
 /* Of a secret: [A-Za-z0-9_][A-Za-z0-9_.-]*, at most 63. Of a variable: as a shell has them. */
 bool secret_spec_is_name(const char *s);
 
-/* Is it one that can be? Fills in what may be left out: of a file where, owner and mode. Errors
- * name the secret. */
+/* Checks a line, and fills in what may be left out: where, owner and mode of a file. Errors name
+ * the secret. */
 int secret_spec_check(struct secret_spec *l, struct err *e) MUST_USE;
 void secret_spec_write(const struct secret_spec *l, struct buf *to);
 
-/* The next line of *at, which moves on; false at the end (or at a line that is none: the file was
- * tampered with). */
+/* Reads the next line of *at and moves *at behind it. False at the end, or at a malformed line,
+ * which only a database that was tampered with has. */
 bool secret_spec_next(const char **at, struct secret_spec *ret);

@@ -9,14 +9,14 @@
 
 struct session;
 
-/* What a box is about. */
+/* The associated data of a sealed value: "tenant, name, version". */
 void secret_about(const struct store_secret *row, char ret[SECRET_ABOUT_MAX]);
-/* The value; the caller wipes it (seal_wipe()). Also of one whose time is over. */
+/* Opens the value of a secret, also of an expired one; the caller wipes it (seal_wipe()). */
 int secret_open(const struct core *c, const struct store_secret *row, char **ret, size_t *ret_len,
 		struct err *e) MUST_USE;
 bool secret_is_expired(const struct store_secret *row);
 
-/* A value that was replaced or revoked, sealed still: it is masked until its session ends. */
+/* A value that was replaced or revoked, still sealed: it is masked until its session ends. */
 struct secret_past {
 	struct secret_past *next;
 	char about[SECRET_ABOUT_MAX], name[STORE_NAME_MAX];
@@ -25,7 +25,7 @@ struct secret_past {
 	uint8_t box[];
 };
 
-/* Of a session that has secrets, or had. */
+/* What is kept for a session that has secrets, or had some. */
 struct secret_state {
 	struct session *session;
 	char *lines;		  /* owned: what the row points to; NULL: it has its own */
@@ -41,8 +41,8 @@ struct secret_state {
 	struct buf answer; /* of the built-in, not complete yet */
 	size_t sent;
 	unsigned tries;
-	struct err failed; /* what it said */
-	bool wanted;	   /* what is in the cell is not what should be */
+	struct err failed; /* the error that the built-in reported */
+	bool wanted;	   /* the cell does not have what it should have */
 	bool awaiting;	   /* a table was sent, and not answered */
 	bool closing;	   /* its end was requested */
 	bool files;	   /* files of executions may be in the cell */
@@ -57,7 +57,7 @@ struct secret_state *secret_state_of(const struct session *s);
 /* The same; made if there is none. */
 struct secret_state *secret_state(struct session *s);
 
-/* Of the node: secrets that expired before this moment, or in it up to this one, are withdrawn. */
+/* What is kept for the node: secrets that expired up to this moment and id are withdrawn. */
 struct secret_node {
 	uint64_t seen_ms;
 	char seen_id[STORE_ID_MAX];

@@ -1,3 +1,4 @@
+/* checkpointer.c - see checkpointer.h. */
 #include "checkpointer.h"
 
 #include <assert.h>
@@ -20,7 +21,8 @@ struct checkpointer {
 	unsigned moved;
 };
 
-/* An error leaves everything in the journal, where it is as safe; the next commit asks again. */
+/* After an error everything is still in the journal, where it is as safe; the next commit asks
+ * again. */
 static unsigned move(sqlite3 *db)
 {
 	int moved = 0, before = 0;
@@ -60,7 +62,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Signals are for the loop of the process: the thread gets none. */
+/* The thread gets no signals: the loop of the process handles them. */
 static int start_thread(struct checkpointer *c)
 {
 	sigset_t all, before;

@@ -5,10 +5,10 @@
  * connection of its own, on which it does nothing but SQLite's passive checkpoint, which blocks
  * neither readers nor writers.
  *
- * SQLite begins the journal anew only after a checkpoint that has moved all of it. Under a steady
- * load the writer is always a few pages ahead of the thread. The thread therefore repeats its
- * checkpoint until less than CHECKPOINTER_REST pages are left, and the store moves these itself,
- * after its next commit (store.c). */
+ * SQLite starts the journal from its beginning again only after a checkpoint that has moved all of
+ * it. Under a steady load the writer is always a few pages ahead of the thread. So the thread
+ * repeats its checkpoint until less than CHECKPOINTER_REST pages are left, and the store moves
+ * these itself, after its next commit (store.c). */
 #pragma once
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct checkpointer;
  * caller, and cannot be started once cordond has its system-call filter. */
 int checkpointer_start(struct checkpointer **ret, const char *path, struct err *e) MUST_USE;
 
-/* Asks for a checkpoint. False: one is under way. */
+/* Asks the thread for a checkpoint. False: one is under way. */
 bool checkpointer_ask(struct checkpointer *c);
 
 /* Is no checkpoint under way? *ret_moved: the pages of the journal that the last one has moved. */

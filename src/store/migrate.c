@@ -1,3 +1,4 @@
+/* migrate.c - see migrate.h. */
 #include "migrate.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ static int read_number(sqlite3 *db, const char *sql, int64_t *ret, struct err *e
 	return code == SQLITE_ROW ? 0 : sql_error(db, code, "schema", "", e);
 }
 
-/* Ours, or empty. */
+/* Checks that the database is Cordon's, or empty. */
 static int check_file(sqlite3 *db, size_t n, int64_t *ret_version, struct err *e)
 {
 	int64_t application = 0, tables = 0, version = 0;

@@ -15,19 +15,19 @@ static struct meaning constraint(int extended)
 	switch (extended) {
 	case SQLITE_CONSTRAINT_FOREIGNKEY:
 		return (struct meaning){ ERR_NOT_FOUND, REASON_NONE, 0,
-					 "what it belongs to is not there" };
+					 "the row that it belongs to does not exist" };
 	case SQLITE_CONSTRAINT_PRIMARYKEY:
 	case SQLITE_CONSTRAINT_UNIQUE:
-		return (struct meaning){ ERR_CONFLICT, REASON_NONE, 0, "there is one already" };
+		return (struct meaning){ ERR_CONFLICT, REASON_NONE, 0, "it exists already" };
 	default:
 		return (struct meaning){ ERR_INVALID, REASON_NONE, 0,
-					 "a value the schema refuses" };
+					 "the schema refuses a value" };
 	}
 }
 
 static struct meaning meaning_of(int code, int sys)
 {
-	/* Some of the ways in which a full disk shows are I/O errors. */
+	/* SQLite reports some cases of a full disk as I/O errors. */
 	if (sys == ENOSPC || sys == EDQUOT)
 		return (struct meaning){ ERR_LIMIT, REASON_STORAGE_FULL, sys, "the disk is full" };
 	switch (code & 0xff) {
@@ -43,7 +43,7 @@ static struct meaning meaning_of(int code, int sys)
 					 "another process holds the database, try again" };
 	case SQLITE_IOERR:
 		return (struct meaning){ ERR_SYSTEM, REASON_NONE, sys != 0 ? sys : EIO,
-					 "the disk fails" };
+					 "the disk failed" };
 	case SQLITE_NOMEM:
 		return (struct meaning){ ERR_SYSTEM, REASON_NONE, ENOMEM, "out of memory" };
 	case SQLITE_READONLY:
@@ -63,7 +63,7 @@ static struct meaning meaning_of(int code, int sys)
 
 int sql_error(sqlite3 *db, int code, const char *what, const char *id, struct err *e)
 {
-	/* A system error may be an old one where the code does not speak of the system. */
+	/* For other codes SQLite may still have the errno of an earlier call. */
 	int primary = code & 0xff;
 	int sys = primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN || primary == SQLITE_FULL
 			  ? sqlite3_system_errno(db)

@@ -1,3 +1,4 @@
+/* stmt.c - see stmt.h. */
 #include "stmt.h"
 
 #include <assert.h>
@@ -19,7 +20,7 @@ void stmt_open(struct stmt *q, struct store *s, enum sql sql)
 
 void stmt_close(struct stmt *q)
 {
-	(void)sqlite3_reset(q->st); /* says again what the last step said */
+	(void)sqlite3_reset(q->st); /* returns the result of the last step again */
 	(void)sqlite3_clear_bindings(q->st);
 }
 

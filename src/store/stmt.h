@@ -44,15 +44,16 @@ void stmt_actor(struct stmt *q, const struct store_actor *value); /* three colum
 void stmt_allow(struct stmt *q, const struct store_allow *value); /* eight columns */
 void stmt_limit(struct stmt *q, unsigned rows);			  /* for LIMIT; 0: none */
 
-/* 1: a row is there, its columns are read from the first on; 0: there is none (any more); -1:
- * failed, and an open transaction is taken back. Messages begin with "store: what id". */
+/* 1: a row is there, and its columns are read from the first on; 0: there are no more rows; -1:
+ * failed, and an open transaction is rolled back. Messages begin with "store: what id". */
 int stmt_step(struct stmt *q, const char *what, const char *id, struct err *e) MUST_USE;
 
-/* Steps once, closes. For writes: -1 and ERR_NOT_FOUND if must_change and no row was changed. */
+/* For writes: steps once and closes. -1 and ERR_NOT_FOUND if must_change and no row was changed. */
 int stmt_run(struct stmt *q, bool must_change, const char *what, const char *id,
 	     struct err *e) MUST_USE;
 
-/* Steps through a DELETE ... RETURNING tenant, closes: how many rows went. fn may be NULL. */
+/* Steps through a DELETE ... RETURNING tenant and closes. Returns how many rows were deleted; calls
+ * fn, which may be NULL, for each. */
 int stmt_deleted(struct stmt *q, store_gone_fn *fn, void *cookie, const char *what,
 		 struct err *e) MUST_USE;
 

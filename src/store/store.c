@@ -1,4 +1,4 @@
-/* Theory of operation
+/* store.c - theory of operation
  *
  * One connection in WAL mode with synchronous=NORMAL: a commit is one write(2) into the journal
  * (journal_vfs.h) and no fsync(2), so it takes microseconds; it survives the death of this process,
@@ -6,8 +6,7 @@
  * Foreign keys are on, the schema is STRICT, and the connection is DEFENSIVE: a bug of ours cannot
  * write what the schema does not know. All statements are prepared once.
  *
- * Whatever fails takes an open transaction back (stmt.c), so that no caller has to: the next thing
- * he does starts afresh. */
+ * A statement that fails rolls an open transaction back (stmt.c), so that no caller has to. */
 #include "store.h"
 
 #include <assert.h>
@@ -22,8 +21,8 @@
 #include "stmt.h"
 #include "store_db.h"
 
-#define OPEN_BUSY_MS 2000 /* the daemon before us may still be at its end */
-#define BUSY_MS 20	  /* nobody else should be there, and the loop waits while we do */
+#define OPEN_BUSY_MS 2000 /* an earlier daemon may still be ending */
+#define BUSY_MS 20	  /* no other process should use it, and the loop waits meanwhile */
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -123,7 +122,7 @@ static int prepare_all(struct store *s, struct err *e)
 		int code = sqlite3_prepare_v3(s->db, sql_text[i], -1, SQLITE_PREPARE_PERSISTENT,
 					      &s->statements[i], NULL);
 
-		if (code == SQLITE_ERROR) /* ours does not fit the schema: say where */
+		if (code == SQLITE_ERROR) /* the statement does not fit the schema */
 			return err_set(e, ERR_SYSTEM, "store: statement %d: %s", i,
 				       sqlite3_errmsg(s->db));
 		if (code != SQLITE_OK)
@@ -132,7 +131,7 @@ static int prepare_all(struct store *s, struct err *e)
 	return 0;
 }
 
-/* Made by us and not by SQLite, so that nobody else can read it; the journal gets the same mode. */
+/* Makes the file, so that its mode does not depend on SQLite; the journal gets the same mode. */
 static int make_file(const char *path, struct err *e)
 {
 	OWN_FD fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -218,8 +217,8 @@ void store_rollback(struct store *s)
 {
 	s->records.known = false;
 	if (sqlite3_get_autocommit(s->db))
-		return; /* none is open, or SQLite has taken it back by itself */
-	(void)sqlite3_step(s->statements[SQL_ROLLBACK]); /* nothing it says could be acted on */
+		return; /* none is open, or SQLite has rolled it back */
+	(void)sqlite3_step(s->statements[SQL_ROLLBACK]); /* its result cannot be acted on */
 	(void)sqlite3_reset(s->statements[SQL_ROLLBACK]);
 }
 
@@ -333,7 +332,7 @@ int store_meta_wipe(struct store *s, const char *key, struct err *e)
 	(void)sqlite3_exec(s->db, "PRAGMA secure_delete = OFF", NULL, NULL, NULL);
 	if (done < 0 || sqlite3_changes(s->db) == 0)
 		return done;
-	if (s->checkpointer != NULL) /* it holds the lock that this needs, for a moment */
+	if (s->checkpointer != NULL) /* a checkpoint under way has the lock that this needs */
 		checkpointer_wait(s->checkpointer);
 	code = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	return code == SQLITE_OK ? 0 : sql_error(s->db, code, "wipe", key, e);

@@ -8,15 +8,15 @@
  *   callback returns; after a *_get() from the row's own block, which *_release() frees. It is
  *   never NULL on the way out; NULL on the way in means "".
  * - Times are wall-clock milliseconds; 0 means never, none, or not yet.
- * - A callback may read from the store, but not through the function that calls it, and must not
- *   write. It returns 0 to go on, anything else to end the iteration (which is no error).
+ * - A callback may read from the store, but not by the function that calls it, and must not write.
+ *   It returns 0 to go on, another number to end the iteration (which is not an error).
  * - Errors: ERR_NOT_FOUND no such row (on insert: no such row to belong to); ERR_CONFLICT the id
  *   or name is taken; REASON_STORAGE_FULL and REASON_TOO_LARGE (a value); REASON_UNAVAILABLE
  *   another process holds the database; REASON_DAMAGED the file is damaged; ERR_SYSTEM the rest,
  *   with sys = EIO where the disk fails. After any
- *   of them the store goes on working: a failed write leaves nothing behind and, inside a
- *   transaction, takes the whole transaction back, so that the caller just returns.
- * - Numbers are kept as 63 bits; what is larger is kept as the largest. */
+ *   of them the store goes on working: a failed write changes nothing and, inside a transaction,
+ *   rolls the whole transaction back, so that the caller only returns.
+ * - Numbers are kept as 63 bits; a larger one is kept as the largest. */
 #pragma once
 
 #include <stdbool.h>
@@ -33,13 +33,13 @@
 
 struct store;
 
-/* A row of this tenant was deleted. Must not use the store. */
+/* Called for each deleted row of a tenant. Must not use the store. */
 typedef void store_gone_fn(const char *tenant, void *cookie);
 
-/* How far a list has looked. A list looks at `limit` rows at most and shows those that its filter
- * lets through, so a call is short even if the filter matches nothing; the next call goes on behind
- * the last row that was looked at. A row at which the callback ended the iteration was not looked
- * at: the next call begins with it. */
+/* How far a list has got. A list looks at `limit` rows at most and shows those that its filter
+ * matches, so a call is short even if the filter matches nothing; the next call goes on behind the
+ * last row that was looked at. The row at which the callback ended the iteration does not count as
+ * looked at: the next call begins with it. */
 struct store_looked {
 	unsigned rows;
 	bool end;	       /* there are no more */
@@ -47,23 +47,23 @@ struct store_looked {
 	char id[STORE_ID_MAX]; /* "" if the list goes by numbers, or no row was looked at */
 };
 
-/* Opens or makes the database in a directory that exists; brings an older schema up to date. Fails
- * with ERR_UNSUPPORTED if the schema is newer than ours, ERR_INVALID if the file is no database of
- * ours. The caller closes it. */
+/* Opens or makes the database in a directory that exists; brings an older schema up to date.
+ * ERR_UNSUPPORTED: the schema is newer than this program; ERR_INVALID: the file is not a database
+ * of Cordon. The caller closes it. */
 int store_open(struct store **ret, const char *dir, struct err *e) MUST_USE;
 
-/* Safe with NULL. An open transaction is taken back. */
+/* Safe with NULL. An open transaction is rolled back. */
 void store_close(struct store *s);
 
-/* What is written between the two is there whole or not at all. They do not nest. Without them
- * every write is a transaction of its own. What was committed survives the death of this process at
- * any moment; the last moments before a power cut may be lost, never be half there. */
+/* What is written between begin and commit is there whole or not at all. They do not nest. Without
+ * them every write is a transaction of its own. A committed transaction survives the death of this
+ * process at any moment; a power cut may lose the last transactions, each of them as a whole. */
 int store_begin(struct store *s, struct err *e) MUST_USE;
 int store_commit(struct store *s, struct err *e) MUST_USE; /* ERR_CONFLICT: none is open now */
-void store_rollback(struct store *s);			   /* harmless if none is open */
+void store_rollback(struct store *s);			   /* allowed if none is open */
 
 /* For a write of more than one statement: opens a transaction unless the caller has one open, and
- * commits only what it opened. What fails in between takes it back (stmt.c). */
+ * commits only what it opened. A statement that fails in between rolls it back (stmt.c). */
 int store_join(struct store *s, bool *ret_own, struct err *e) MUST_USE;
 int store_leave(struct store *s, bool own, struct err *e) MUST_USE;
 
@@ -79,8 +79,7 @@ int store_checkpoint_in_thread(struct store *s, struct err *e) MUST_USE;
 unsigned store_journal_pages(const struct store *s);
 
 /* Gives up to so many free pages back to the file system, if a quarter of the file is free. Returns
- * how many: 0 means that it is not worth it, or that the file cannot shrink (store_can_shrink()).
- */
+ * how many; 0: too few are free, or the file cannot shrink (store_can_shrink()). */
 int store_shrink(struct store *s, unsigned pages, struct err *e) MUST_USE;
 /* False for a large file that a version before 9 made: it must be rewritten once, see store.c. */
 bool store_can_shrink(const struct store *s);
@@ -90,5 +89,5 @@ bool store_can_shrink(const struct store *s);
 int store_meta_set(struct store *s, const char *key, const char *value, struct err *e) MUST_USE;
 int store_meta_get(struct store *s, const char *key, char *ret_value, size_t cap,
 		   struct err *e) MUST_USE;
-/* Deletes one so that its text is nowhere in the files any more. No error if there is none. */
+/* Deletes a fact so that its text is nowhere in the files any more. No error if there is none. */
 int store_meta_wipe(struct store *s, const char *key, struct err *e) MUST_USE;

@@ -28,16 +28,16 @@ typedef int store_event_fn(const struct store_event *row, void *cookie);
 int store_event_append(struct store *s, const struct store_event *row, uint64_t *ret_seq,
 		       struct err *e) MUST_USE;
 
-/* Those after a number, in order. The filter is answered by an index: each row that is looked at is
- * shown. ret may be NULL. */
+/* Events after a number, in order. The filter is answered by an index: each row that is looked at
+ * is shown. ret may be NULL. */
 int store_event_list(struct store *s, const struct store_event_filter *filter, store_event_fn *fn,
 		     void *cookie, struct store_looked *ret, struct err *e) MUST_USE;
 
 /* The last number given, 0 if none ever was. */
 int store_event_last(struct store *s, uint64_t *ret_seq, struct err *e) MUST_USE;
 
-/* Deletes those that are older than a time. Looks at the `limit` oldest only, so that a call stays
- * short. Returns how many went (0: done), and calls fn for each. */
+/* Deletes events that are older than a time. Looks at the `limit` oldest only, so that a call is
+ * short. Returns how many were deleted (0: done), and calls fn for each. */
 int store_event_prune(struct store *s, uint64_t before_ms, unsigned limit, store_gone_fn *fn,
 		      void *cookie, struct err *e) MUST_USE;
 

@@ -71,16 +71,16 @@ int store_execution_list(struct store *s, const struct store_execution_filter *f
 			 store_execution_fn *fn, void *cookie, struct store_looked *ret,
 			 struct err *e) MUST_USE;
 
-/* Those that have not ended, of one session (NULL: of all), oldest first. */
+/* Executions that have not ended, of one session (NULL: of all), oldest first. */
 int store_execution_each_live(struct store *s, const char *session, store_execution_fn *fn,
 			      void *cookie, struct err *e) MUST_USE;
 
-/* Those of one session that have ended with their output open, oldest first. */
+/* Executions of one session that have ended with their output open, oldest first. */
 int store_execution_each_open(struct store *s, const char *session, store_execution_fn *fn,
 			      void *cookie, struct err *e) MUST_USE;
 
-/* Which of one session's has this mark. ERR_NOT_FOUND: none, or its outcome, with which the mark is
- * written, is still to come. */
+/* The execution of a session that has this mark. ERR_NOT_FOUND: there is none, or its outcome, with
+ * which the mark is written, is not written yet. */
 int store_execution_by_mark(struct store *s, const char *session, uint64_t mark,
 			    char ret_id[STORE_ID_MAX], struct err *e) MUST_USE;
 
@@ -89,19 +89,18 @@ typedef void store_execution_text_fn(const char *text, void *cookie);
 int store_execution_each_secrets(struct store *s, const char *session, store_execution_text_fn *fn,
 				 void *cookie, struct err *e) MUST_USE;
 
-/* Logs of one session that have grown to their end: each has a row that has ended, with its output
- * not open, and log_bytes. Those that ended first come first; limit is how many at most. */
+/* Complete logs of one session: those whose execution has ended, has closed its output, and has
+ * log_bytes. In the order in which the executions ended; at most limit. */
 struct store_execution_log {
 	char id[STORE_ID_MAX];
 	uint64_t bytes;
 };
 int store_execution_logs(struct store *s, const char *session, unsigned limit,
 			 struct store_execution_log *ret, unsigned *ret_n, struct err *e) MUST_USE;
-/* What all of them come to. */
+/* The sum of their bytes. */
 int store_execution_logs_size(struct store *s, const char *session, uint64_t *ret,
 			      struct err *e) MUST_USE;
-/* The same for each tenant that has any, of all its sessions. Looks at every execution: for the
- * start only. */
+/* The same sum for each tenant that has any. Reads every execution: only for the start. */
 typedef void store_execution_sum_fn(const char *tenant, uint64_t bytes, void *cookie);
 int store_execution_logs_by_tenant(struct store *s, store_execution_sum_fn *fn, void *cookie,
 				   struct err *e) MUST_USE;
@@ -112,8 +111,8 @@ int store_execution_log_removed(struct store *s, const char *id, struct err *e) 
 int store_execution_count(struct store *s, const char *session, uint64_t *ret, uint64_t *ret_bytes,
 			  struct err *e) MUST_USE;
 
-/* Deletes the oldest of one session, so many at most, having told fn of each (which cannot stop
- * it). Returns how many: 0 means there are none left. */
+/* Deletes the oldest executions of one session, at most limit, and calls fn for each before.
+ * Returns how many; 0: there are none left. */
 typedef void store_execution_id_fn(const char *id, const char *tenant, void *cookie);
 int store_execution_delete_some(struct store *s, const char *session, unsigned limit,
 				store_execution_id_fn *fn, void *cookie, struct err *e) MUST_USE;

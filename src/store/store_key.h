@@ -24,14 +24,14 @@ int store_key_insert(struct store *s, const struct store_key *row, struct err *e
 
 int store_key_get(struct store *s, const char *id, struct store_key *ret, struct err *e) MUST_USE;
 
-/* Revoked and expired ones, too: the caller decides, and compares the hash again in constant time.
- */
+/* Also finds revoked and expired keys: the caller checks that, and compares the hash again in
+ * constant time. */
 int store_key_get_by_hash(struct store *s, const uint8_t hash[STORE_KEY_HASH],
 			  struct store_key *ret, struct err *e) MUST_USE;
 
 int store_key_touch(struct store *s, const char *id, uint64_t used_ms, struct err *e) MUST_USE;
 
-/* The first time counts: a key revoked again keeps its first time. */
+/* A key that is revoked again keeps the time of the first time. */
 int store_key_revoke(struct store *s, const char *id, uint64_t revoked_ms, struct err *e) MUST_USE;
 
 /* Those of one tenant behind (after_ms, after_id), oldest first; looks at so many at most (0: no
@@ -45,13 +45,13 @@ int store_key_list(struct store *s, const char *tenant, uint64_t after_ms, const
 int store_key_expiring(struct store *s, uint64_t after_ms, const char *after_id, unsigned limit,
 		       store_key_fn *fn, void *cookie, struct err *e) MUST_USE;
 
-/* How many of a tenant's can be used at a time. */
+/* How many keys of a tenant can be used at that time. */
 int store_key_count(struct store *s, const char *tenant, uint64_t now_ms, uint64_t *ret,
 		    struct err *e) MUST_USE;
-/* All of a tenant's at once. */
+/* Revokes all keys of a tenant. */
 int store_key_revoke_all(struct store *s, const char *tenant, uint64_t revoked_ms,
 			 struct err *e) MUST_USE;
-/* Deletes the oldest of a tenant's that cannot be used any more, but for the `keep` newest of them.
- */
+/* Of the tenant's keys that cannot be used any more, keeps the `keep` newest and deletes the
+ * others. */
 int store_key_prune(struct store *s, const char *tenant, uint64_t now_ms, uint64_t keep,
 		    struct err *e) MUST_USE;

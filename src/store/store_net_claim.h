@@ -13,7 +13,7 @@ struct store_net_claim {
 
 typedef int store_net_claim_fn(const struct store_net_claim *row, void *cookie);
 
-/* Replaces what was there. */
+/* Writes the claim of a rule, or replaces it. */
 int store_net_claim_set(struct store *s, const char *session, const struct store_net_claim *row,
 			struct err *e) MUST_USE;
 /* In order of rules, at most so many. */

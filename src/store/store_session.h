@@ -17,7 +17,7 @@ struct store_usage {
 
 struct store_session {
 	/* What it is: written once. */
-	char id[STORE_ID_MAX]; /* "ses_..." */
+	char id[STORE_ID_MAX]; /* session_id.h */
 	char tenant[STORE_ID_MAX];
 	char template[STORE_NAME_MAX];	/* its name, */
 	char template_id[STORE_ID_MAX]; /* and its version: store_template.h */
@@ -36,7 +36,7 @@ struct store_session {
 	uint64_t paused_since_ms, paused_total_ms;
 	char boot_id[40];
 	int32_t pid;
-	const char *detail; /* for people: why it ended */
+	const char *detail; /* a text about why it ended */
 
 	/* Its settings: store_session_update_settings(). */
 	uint64_t timeout_ms, idle_ms;
@@ -98,16 +98,16 @@ int store_session_list(struct store *s, const struct store_session_filter *filte
 		       store_session_fn *fn, void *cookie, struct store_looked *ret,
 		       struct err *e) MUST_USE;
 
-/* The live ones, oldest first: what a new daemon has to look after. */
+/* Live sessions, oldest first: those that a new daemon restores. */
 int store_session_each_live(struct store *s, store_session_fn *fn, void *cookie,
 			    struct err *e) MUST_USE;
 
-/* The session that ended first of those behind (after_ms, after_id) and before a time. Returns 1,
- * or 0 if there is none. */
+/* The first to end of the sessions that ended after (after_ms, after_id) and before a time. Returns
+ * 1, or 0 if there is none. */
 int store_session_next_ended(struct store *s, uint64_t after_ms, const char *after_id,
 			     uint64_t before_ms, uint64_t *ret_ms, char ret_id[STORE_ID_MAX],
 			     struct err *e) MUST_USE;
 
-/* One session, whatever its state. Its executions go with it: one that has many is emptied first,
- * in pieces (store_execution_delete_some()). */
+/* Deletes a session in any state, and its executions with it. The caller first deletes the
+ * executions of a session that has many, in pieces (store_execution_delete_some()). */
 int store_session_delete(struct store *s, const char *id, struct err *e) MUST_USE;

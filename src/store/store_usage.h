@@ -37,11 +37,12 @@ int store_usage_add(struct store *s, const char *session, uint64_t hour_ms,
 /* All zeros if nothing was added yet. */
 int store_usage_mark(struct store *s, const char *session, struct store_usage_mark *ret,
 		     struct err *e) MUST_USE;
-/* The mark of a session that is deleted. */
+/* Deletes the mark of a session that is deleted. */
 int store_usage_forget(struct store *s, const char *session, struct err *e) MUST_USE;
 
-/* Sums by label, of the hours from one time to before another, at most so many labels. */
+/* Calls fn with the sums of each label, of the hours from one time to before another; at most limit
+ * labels. */
 int store_usage_sum(struct store *s, const char *tenant, uint64_t from_ms, uint64_t to_ms,
 		    unsigned limit, store_usage_fn *fn, void *cookie, struct err *e) MUST_USE;
-/* Deletes hours of before a time, at most so many rows: how many went. */
+/* Deletes hours before a time, at most limit rows. Returns how many. */
 int store_usage_prune(struct store *s, uint64_t before_ms, unsigned limit, struct err *e) MUST_USE;
