@@ -4,7 +4,7 @@
  * name. */
 #include "fuzz.h"
 
-#include "authority.h"
+#include "node_ca.h"
 #include "keystore.h"
 #include "sha1.h"
 
@@ -49,10 +49,10 @@ static void check_store(const uint8_t *data, size_t size, const char *cert)
 static void check_authority(const uint8_t *data, size_t size)
 {
 	char *exact = fuzz_copy(data, size);
-	struct authority a = { .fd = 7 };
+	struct node_ca a = { .fd = 7 };
 	struct err e = { 0 };
 
-	if (authority_read(exact, size, &a, &e) == 0) {
+	if (node_ca_read(exact, size, &a, &e) == 0) {
 		fuzz_accepted++;
 		assert(a.fd == -1 && strlen(a.link) == 10 && strchr(a.link, '/') == NULL);
 		assert(strncmp(a.cert, CERT, 28) == 0 && strlen(a.cert) < size);

@@ -18,7 +18,7 @@ static size_t read_all(int fd, char *ret, size_t cap)
 	return n;
 }
 
-static int make(char ret_text[AUTHORITY_TEXT_MAX], size_t *ret_len, struct err *e)
+static int make(char ret_text[NODE_CA_TEXT_MAX], size_t *ret_len, struct err *e)
 {
 	int ends[2], status = -1;
 	pid_t pid;
@@ -32,7 +32,7 @@ static int make(char ret_text[AUTHORITY_TEXT_MAX], size_t *ret_len, struct err *
 				&pid, e) < 0)
 		return -1;
 	fd_close(TAKE_FD(writer));
-	*ret_len = read_all(reader, ret_text, AUTHORITY_TEXT_MAX);
+	*ret_len = read_all(reader, ret_text, NODE_CA_TEXT_MAX);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (status != 0)
@@ -40,19 +40,19 @@ static int make(char ret_text[AUTHORITY_TEXT_MAX], size_t *ret_len, struct err *
 	return 0;
 }
 
-int authority_make(struct authority *ret, struct err *e)
+int authority_make(struct node_ca *ret, struct err *e)
 {
-	char text[AUTHORITY_TEXT_MAX];
+	char text[NODE_CA_TEXT_MAX];
 	int result;
 	size_t n = 0;
 
-	if (authority_open(ret, e) == 0)
+	if (node_ca_open(ret, e) == 0)
 		return 0;
 	if (e->code != ERR_NOT_FOUND)
 		return -1;
 	result = make(text, &n, e);
 	if (result == 0)
-		result = authority_save(text, n, e);
+		result = node_ca_save(text, n, e);
 	explicit_bzero(text, sizeof(text));
-	return result < 0 ? -1 : authority_open(ret, e);
+	return result < 0 ? -1 : node_ca_open(ret, e);
 }

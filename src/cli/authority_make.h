@@ -1,8 +1,8 @@
-/* authority_make.h - opens the node's authority (authority.h). If there is none, cordon-egress,
+/* authority_make.h - opens the node's CA (node_ca.h). If there is none, cordon-egress,
  * which has OpenSSL, makes one. */
 #pragma once
 
-#include "authority.h"
+#include "node_ca.h"
 
 /* The caller releases it. */
-int authority_make(struct authority *ret, struct err *e) MUST_USE;
+int authority_make(struct node_ca *ret, struct err *e) MUST_USE;

@@ -67,7 +67,7 @@ static int with_keeper(struct run *r, uint32_t uid, struct err *e)
 
 static int run(struct run *r, struct err *e)
 {
-	const struct authority *authority = NULL;
+	const struct node_ca *authority = NULL;
 	uint32_t uid;
 	int result = -1;
 

@@ -87,7 +87,7 @@ int run_net_check(struct run_net *n, const struct run_options *o, struct run_res
 	return open_log(n, e) < 0 ? -1 : run_policy_write(o, &n->order, e);
 }
 
-int run_net_open(struct run_net *n, const struct authority **ret, struct err *e)
+int run_net_open(struct run_net *n, const struct node_ca **ret, struct err *e)
 {
 	*ret = NULL;
 	if (!n->result->wanted)
@@ -304,7 +304,7 @@ void run_net_close(struct run_net *n)
 	if (n->log >= 0 && log_is_late(n))
 		print_log(n);
 	io_close_all(&n->log, 1);
-	authority_release(&n->authority);
+	node_ca_release(&n->authority);
 	buf_release(&n->in);
 	buf_release(&n->order);
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "agent_client.h"
-#include "authority.h"
+#include "node_ca.h"
 #include "buf.h"
 #include "egress_msg.h"
 #include "run_result.h"
@@ -12,7 +12,7 @@
 struct run_net {
 	const struct run_options *o;	   /* borrowed */
 	struct run_result_network *result; /* borrowed: what happened, counted here */
-	struct authority authority;
+	struct node_ca authority;
 	char id[EGRESS_ID_MAX]; /* "": not attached */
 	pid_t pid;		/* 0: none */
 	int sock;		/* owned: channel C; -1 */
@@ -27,7 +27,7 @@ int run_net_check(struct run_net *n, const struct run_options *o, struct run_res
 		  struct err *e) MUST_USE;
 /* Starts cordon-egress, if it is wanted. *ret: the authority that the cell shall trust, borrowed,
  * or NULL. */
-int run_net_open(struct run_net *n, const struct authority **ret, struct err *e) MUST_USE;
+int run_net_open(struct run_net *n, const struct node_ca **ret, struct err *e) MUST_USE;
 /* With the answer to agent_send_listen_egress(), whose descriptors it takes; sys: its errno, or 0.
  * Returns when the policy is in force. ERR_INVALID: the policy is not valid. */
 int run_net_attach(struct run_net *n, const char *id, struct agent *agent, int sys,

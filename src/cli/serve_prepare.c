@@ -168,7 +168,7 @@ static int add_root(struct serve *s, int fd, uint32_t uses, uint32_t *ret_index,
 static int open_host(struct serve *s, struct err *e)
 {
 	struct serve_host *t = &s->setup.host;
-	struct authority authority;
+	struct node_ca authority;
 
 	if (authority_make(&authority, e) < 0)
 		return err_wrap(e, "the authority that cells trust");

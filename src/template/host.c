@@ -1,6 +1,6 @@
 /* host.c - the template "host": the machine's /usr, with a root directory that is made here.
  *
- * The root directory, with an /etc for cells, is made once and cached (cache.h). Its name has a
+ * The root directory, with an /etc for cells, is made once and cached (cache_dir.h). Its name has a
  * fingerprint of everything that it is made from, so that a new ld.so.cache, for example, makes a
  * new one. It is made under a temporary name and renamed, so it is complete or does not exist.
  * Programs that use it hold a shared lock on it; when a new one is made, those without a lock are
@@ -8,7 +8,8 @@
  *
  * What must not change: of the machine's /etc only the entries of `copied` are taken, and of these
  * only regular files that every user may read and links into /usr or /etc: data of packages, no
- * settings or secrets. The certificate of the node's CA is added to the copied ones (trust.h). */
+ * settings or secrets. The certificate of the node's CA is added to the copied ones (ca_trust.h).
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,12 +20,12 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include "cache.h"
+#include "cache_dir.h"
 #include "host_files.h"
 #include "io.h"
 #include "template.h"
 #include "rmtree.h"
-#include "trust.h"
+#include "ca_trust.h"
 
 #define FORMAT 4 /* raise it with every change of what is made here */
 #define FILE_MAX (8U << 20)
@@ -85,7 +86,7 @@ static bool lacks_python(void)
 	       access("/usr/bin/python3", F_OK) == 0;
 }
 
-static uint64_t fingerprint(const struct authority *authority)
+static uint64_t fingerprint(const struct node_ca *authority)
 {
 	uint64_t h = 0xcbf29ce484222325ULL + FORMAT;
 	char path[PATH_MAX];
@@ -260,7 +261,7 @@ static int copy_item(int host_etc, int etc, const char *item, struct err *e)
 	return copy_etc(from, to, slash + 1, e);
 }
 
-static int fill(int root, const struct authority *authority, struct err *e)
+static int fill(int root, const struct node_ca *authority, struct err *e)
 {
 	if (make_dirs(root, e) < 0 || make_top_links(root, e) < 0)
 		return -1;
@@ -280,7 +281,7 @@ static int fill(int root, const struct authority *authority, struct err *e)
 	for (size_t i = 0; i < COUNT(copied); i++)
 		if (copy_item(host_etc, etc, copied[i], e) < 0)
 			return -1;
-	return authority == NULL ? 0 : trust_add(etc, authority, e);
+	return authority == NULL ? 0 : ca_trust_add(etc, authority, e);
 }
 
 /* Removes directories without a lock: of other fingerprints, and of a process that was killed. */
@@ -308,7 +309,7 @@ static void remove_unused(int cache, const char *keep)
 /* Makes the directory under a temporary name, locked so that no other process removes it, and
  * renames it.
  */
-static int build(int cache, const char *name, const struct authority *authority, struct err *e)
+static int build(int cache, const char *name, const struct node_ca *authority, struct err *e)
 {
 	char temporary[32];
 	uint64_t random = 0;
@@ -337,8 +338,8 @@ undo:
 	return err_wrap(e, "host template");
 }
 
-static int open_skeleton(int cache, const char *name, const struct authority *authority,
-			 int *ret_fd, struct err *e)
+static int open_skeleton(int cache, const char *name, const struct node_ca *authority, int *ret_fd,
+			 struct err *e)
 {
 	for (int tries = 0; tries < 4; tries++) {
 		struct stat st;
@@ -366,7 +367,7 @@ static int add_layer(struct template *t, const char *at, struct err *e)
 	return 0;
 }
 
-int host_open(const struct authority *authority, struct template *ret, struct err *e)
+int host_open(const struct node_ca *authority, struct template *ret, struct err *e)
 {
 	struct template t = { .nlayers = 0 };
 	char name[32], path[16];
@@ -374,7 +375,7 @@ int host_open(const struct authority *authority, struct template *ret, struct er
 
 	(void)snprintf(name, sizeof(name), "host-%016llx",
 		       (unsigned long long)fingerprint(authority));
-	if (cache_open(&found, e) < 0)
+	if (cache_dir_open(&found, e) < 0)
 		return -1;
 	OWN_FD cache = found;
 	if (open_skeleton(cache, name, authority, &t.fds[0], e) < 0)

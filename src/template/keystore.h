@@ -1,5 +1,5 @@
 /* keystore.h - adds a certificate to Java's trusted ones, a key store of the format JKS, version 2.
- * Called by trust.c. Pure. */
+ * Called by ca_trust.c. Pure. */
 #pragma once
 
 #include <stddef.h>

@@ -4,7 +4,7 @@
 
 #include "io.h"
 
-int template_open(const char *name, const struct authority *authority, struct template *ret,
+int template_open(const char *name, const struct node_ca *authority, struct template *ret,
 		  struct err *e)
 {
 	if (strcmp(name, "host") != 0)

@@ -2,7 +2,7 @@
  * Called by cordon run and cordon serve; the keeper gets the descriptors. */
 #pragma once
 
-#include "authority.h"
+#include "node_ca.h"
 #include "keeper_msg.h"
 
 struct template
@@ -14,9 +14,9 @@ struct template
 
 /* Opens a template by name; "host" is the only one so far. authority: a CA that its programs trust
  * beside those of the machine, or NULL. */
-int template_open(const char *name, const struct authority *authority, struct template *ret,
+int template_open(const char *name, const struct node_ca *authority, struct template *ret,
 		  struct err *e) MUST_USE;
 void template_release(struct template *t);
 
 /* The machine's own /usr, with a root directory and an /etc made for cells. */
-int host_open(const struct authority *authority, struct template *ret, struct err *e) MUST_USE;
+int host_open(const struct node_ca *authority, struct template *ret, struct err *e) MUST_USE;

@@ -1,11 +1,11 @@
-/* authority.c - theory of operation
+/* node_ca.c - theory of operation
  *
  * A process that has the key can present itself as any server to any cell of this node, and to no
  * other program. So the file and its folder belong to one user and only that user can read them;
  * other code gets the certificate only. The file is written under another name and linked into
  * place: it is complete or missing, and if two processes make one at the same time, the first is
  * kept. */
-#include "authority.h"
+#include "node_ca.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include "cache.h"
+#include "cache_dir.h"
 #include "io.h"
 
 static const char name[] = "authority.pem";
@@ -26,11 +26,11 @@ static bool is_link(const char *s, size_t n)
 	return n == 10 && strspn(s, "0123456789abcdef") == 8 && memcmp(s + 8, ".0", 2) == 0;
 }
 
-int authority_read(const char *text, size_t len, struct authority *ret, struct err *e)
+int node_ca_read(const char *text, size_t len, struct node_ca *ret, struct err *e)
 {
 	static const char begin[] = "-----BEGIN CERTIFICATE-----\n";
 	static const char end[] = "-----END CERTIFICATE-----\n";
-	char copy[AUTHORITY_TEXT_MAX];
+	char copy[NODE_CA_TEXT_MAX];
 	const char *from, *to;
 	size_t line;
 
@@ -48,22 +48,22 @@ int authority_read(const char *text, size_t len, struct authority *ret, struct e
 		return err_set(e, ERR_INVALID,
 			       "authority: malformed: want a name line and one certificate");
 	}
-	*ret = (struct authority){ .fd = -1 };
+	*ret = (struct node_ca){ .fd = -1 };
 	memcpy(ret->link, copy + 2, line - 2);
 	memcpy(ret->cert, from, (size_t)(to - from) + strlen(end));
 	explicit_bzero(copy, sizeof(copy));
 	return 0;
 }
 
-int authority_open(struct authority *ret, struct err *e)
+int node_ca_open(struct node_ca *ret, struct err *e)
 {
-	char text[AUTHORITY_TEXT_MAX];
+	char text[NODE_CA_TEXT_MAX];
 	size_t got = 0;
 	struct stat st;
 	ssize_t n;
 	int found = -1, result;
 
-	if (cache_open(&found, e) < 0)
+	if (cache_dir_open(&found, e) < 0)
 		return -1;
 	OWN_FD cache = found;
 	OWN_FD fd = openat(cache, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -75,7 +75,7 @@ int authority_open(struct authority *ret, struct err *e)
 		return err_set(e, ERR_DENIED, "%s: not a file that only its owner can read", name);
 	while (got < sizeof(text) && (n = read(fd, text + got, sizeof(text) - got)) > 0)
 		got += (size_t)n;
-	result = authority_read(text, got, ret, e);
+	result = node_ca_read(text, got, ret, e);
 	explicit_bzero(text, sizeof(text));
 	if (result < 0)
 		return err_wrap(e, "%s", name);
@@ -83,19 +83,19 @@ int authority_open(struct authority *ret, struct err *e)
 	return 0;
 }
 
-void authority_release(struct authority *a)
+void node_ca_release(struct node_ca *a)
 {
 	io_close_all(&a->fd, 1);
 }
 
-int authority_save(const char *text, size_t len, struct err *e)
+int node_ca_save(const char *text, size_t len, struct err *e)
 {
-	struct authority is;
+	struct node_ca is;
 	char temporary[32];
 	uint64_t random = 0;
 	int found = -1, result = 0;
 
-	if (authority_read(text, len, &is, e) < 0 || cache_open(&found, e) < 0)
+	if (node_ca_read(text, len, &is, e) < 0 || cache_dir_open(&found, e) < 0)
 		return -1;
 	OWN_FD cache = found;
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))

@@ -1,7 +1,7 @@
 /* Goal: the node's authority is kept whole, for its owner only, and of two makers the first is
  * right; what is read of it for others has no key. Its certificate gets to every place where
  * programs look, Java's included, and is the template's only change there. */
-#include "authority.h"
+#include "node_ca.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "sha1.h"
 #include "test.h"
 #include "rmtree.h"
-#include "trust.h"
+#include "ca_trust.h"
 
 #define KEY "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"
 #define CERT "-----BEGIN CERTIFICATE-----\nY2VydGlm\naWNhdGU=\n-----END CERTIFICATE-----\n"
@@ -26,10 +26,10 @@
 
 static struct err e;
 
-static int read_text(const char *text, struct authority *ret)
+static int read_text(const char *text, struct node_ca *ret)
 {
 	char *exact = strdup(text);
-	int got = authority_read(exact, strlen(text), ret, &e);
+	int got = node_ca_read(exact, strlen(text), ret, &e);
 
 	free(exact);
 	return got;
@@ -52,19 +52,19 @@ static void the_text_is_taken_apart(void)
 		"# 1a2b3c4d.0\n" CERT KEY CERT,
 		"# 1a2b3c4d.0\n-----BEGIN CERTIFICATE-----\nY2Vy",
 	};
-	struct authority a;
-	char *big = malloc(AUTHORITY_TEXT_MAX + 1);
+	struct node_ca a;
+	char *big = malloc(NODE_CA_TEXT_MAX + 1);
 
 	CHECK(read_text(TEXT, &a) == 0);
 	CHECK(strcmp(a.link, "1a2b3c4d.0") == 0 && strcmp(a.cert, CERT) == 0 && a.fd == -1);
 	CHECK(memmem(&a, sizeof(a), "c2VjcmV0", 8) == NULL);
 	for (size_t i = 0; i < COUNT(bad); i++)
 		CHECK(read_text(bad[i], &a) == -1 && e.code == ERR_INVALID);
-	CHECK(authority_read(TEXT, sizeof(TEXT), &a, &e) == -1); /* a NUL in it */
-	memset(big, '\n', AUTHORITY_TEXT_MAX);
+	CHECK(node_ca_read(TEXT, sizeof(TEXT), &a, &e) == -1); /* a NUL in it */
+	memset(big, '\n', NODE_CA_TEXT_MAX);
 	memcpy(big, TEXT, strlen(TEXT));
-	CHECK(authority_read(big, AUTHORITY_TEXT_MAX - 1, &a, &e) == 0);
-	CHECK(authority_read(big, AUTHORITY_TEXT_MAX, &a, &e) == -1 && e.code == ERR_INVALID);
+	CHECK(node_ca_read(big, NODE_CA_TEXT_MAX - 1, &a, &e) == 0);
+	CHECK(node_ca_read(big, NODE_CA_TEXT_MAX, &a, &e) == -1 && e.code == ERR_INVALID);
 	free(big);
 }
 
@@ -83,27 +83,27 @@ static void in_a_home(char *ret, size_t cap)
 static void it_is_kept(void)
 {
 	char home[64], path[128], text[sizeof(TEXT) + 1] = "";
-	struct authority a = { .fd = -1 };
+	struct node_ca a = { .fd = -1 };
 	struct stat st;
 
 	in_a_home(home, sizeof(home));
-	CHECK(authority_open(&a, &e) == -1 && e.code == ERR_NOT_FOUND);
-	CHECK(authority_save("nonsense", 8, &e) == -1 && e.code == ERR_INVALID);
-	CHECK(authority_open(&a, &e) == -1 && e.code == ERR_NOT_FOUND);
-	CHECK(authority_save(TEXT, strlen(TEXT), &e) == 0);
-	CHECK(authority_save("# 00000000.0\n" KEY CERT, strlen(TEXT), &e) == 0);
-	CHECK(authority_open(&a, &e) == 0);
+	CHECK(node_ca_open(&a, &e) == -1 && e.code == ERR_NOT_FOUND);
+	CHECK(node_ca_save("nonsense", 8, &e) == -1 && e.code == ERR_INVALID);
+	CHECK(node_ca_open(&a, &e) == -1 && e.code == ERR_NOT_FOUND);
+	CHECK(node_ca_save(TEXT, strlen(TEXT), &e) == 0);
+	CHECK(node_ca_save("# 00000000.0\n" KEY CERT, strlen(TEXT), &e) == 0);
+	CHECK(node_ca_open(&a, &e) == 0);
 	CHECK(strcmp(a.link, "1a2b3c4d.0") == 0 && strcmp(a.cert, CERT) == 0);
 	CHECK(pread(a.fd, text, sizeof(text), 0) == (ssize_t)strlen(TEXT));
 	CHECK(strcmp(text, TEXT) == 0 && (fcntl(a.fd, F_GETFL) & O_ACCMODE) == O_RDONLY);
-	authority_release(&a);
+	node_ca_release(&a);
 	CHECK(a.fd == -1);
 	(void)snprintf(path, sizeof(path), "%s/.cache/cordon/authority.pem", home);
 	CHECK(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600 && st.st_nlink == 1);
 	CHECK(chmod(path, 0640) == 0);
-	CHECK(authority_open(&a, &e) == -1 && e.code == ERR_DENIED);
+	CHECK(node_ca_open(&a, &e) == -1 && e.code == ERR_DENIED);
 	CHECK(unlink(path) == 0 && symlink("/dev/null", path) == 0);
-	CHECK(authority_open(&a, &e) == -1 && e.code != ERR_NOT_FOUND);
+	CHECK(node_ca_open(&a, &e) == -1 && e.code != ERR_NOT_FOUND);
 	rmtree(AT_FDCWD, home);
 }
 
@@ -111,7 +111,7 @@ static void it_is_kept(void)
 static void the_first_maker_is_right(void)
 {
 	char home[64], text[sizeof(TEXT)];
-	struct authority a, first;
+	struct node_ca a, first;
 
 	in_a_home(home, sizeof(home));
 	for (int i = 0; i < 16; i++) {
@@ -122,18 +122,18 @@ static void the_first_maker_is_right(void)
 			continue;
 		memcpy(text, TEXT, sizeof(text));
 		text[2] = (char)('0' + i % 10);
-		_exit(authority_save(text, strlen(text), &e) == 0 && authority_open(&a, &e) == 0
+		_exit(node_ca_save(text, strlen(text), &e) == 0 && node_ca_open(&a, &e) == 0
 			      ? a.link[0]
 			      : 0);
 	}
-	CHECK(authority_save(TEXT, strlen(TEXT), &e) == 0 && authority_open(&first, &e) == 0);
+	CHECK(node_ca_save(TEXT, strlen(TEXT), &e) == 0 && node_ca_open(&first, &e) == 0);
 	for (int i = 0; i < 16; i++) {
 		int status;
 
 		CHECK(wait(&status) > 0 && WIFEXITED(status));
 		CHECK(WEXITSTATUS(status) == first.link[0]);
 	}
-	authority_release(&first);
+	node_ca_release(&first);
 	rmtree(AT_FDCWD, home);
 }
 
@@ -205,7 +205,7 @@ static void all_places_get_it(void)
 	char home[64], link[32] = "";
 	uint8_t store[64];
 	size_t len = empty_store(store);
-	struct authority a;
+	struct node_ca a;
 	struct stat st;
 
 	CHECK(read_text(TEXT, &a) == 0);
@@ -239,7 +239,7 @@ static void all_places_get_it(void)
 					"pki/tls/certs/ca-certificates.crt") == 0);
 			write_file(etc, "pki/x/b", "others\n", 7, 0444);
 		}
-		if (trust_add(etc, &a, &e) < 0)
+		if (ca_trust_add(etc, &a, &e) < 0)
 			printf("# %s\n", e.msg);
 		CHECK(holds(etc, "ssl/certs/cordon.pem", CERT, 0644));
 		CHECK(readlinkat(etc, kind == 0 ? "ssl/certs/1a2b3c4d.1" : "ssl/certs/1a2b3c4d.0",

@@ -1,4 +1,4 @@
-#include "cache.h"
+#include "cache_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 #include "own.h"
 
-int cache_open(int *ret_fd, struct err *e)
+int cache_dir_open(int *ret_fd, struct err *e)
 {
 	const char *home = secure_getenv("HOME");
 	char path[PATH_MAX];

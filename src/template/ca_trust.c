@@ -1,10 +1,10 @@
-/* trust.c - theory of operation
+/* ca_trust.c - theory of operation
  *
  * Programs read certificates from one of three kinds of files: a folder with links named after
  * hashes (OpenSSL), a bundle of all in one file (most others), a key store (Java). Distributions
  * link these to each other, so paths are resolved as in a cell: with the template as root
  * directory. The files are copies that host.c made; some are not writable even by their owner. */
-#include "trust.h"
+#include "ca_trust.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +90,7 @@ static int make(int dir, const char *path, const char *text, struct err *e)
 /* Another certificate may have the same hash: then the next number is used. */
 static int make_link(int certs, const char *link, struct err *e)
 {
-	char name[AUTHORITY_LINK_MAX];
+	char name[NODE_CA_LINK_MAX];
 	size_t last = strlen(link) - 1;
 
 	memcpy(name, link, last + 2);
@@ -142,7 +142,7 @@ static int add_to_keystore(int root, const char *path, const char *cert, struct 
 	return leave(&p, e);
 }
 
-int trust_add(int etc, const struct authority *a, struct err *e)
+int ca_trust_add(int etc, const struct node_ca *a, struct err *e)
 {
 	static const char bundle[] = "ca-certificates.crt";
 	struct stat st;
