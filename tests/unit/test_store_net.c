@@ -42,7 +42,7 @@ static const char *list(struct store *s, const struct store_net_filter *f)
 	return ids.text;
 }
 
-#define LIST(...) list(s, &(struct store_net_filter){ .session = "ses_a", __VA_ARGS__ })
+#define NET_LIST(...) list(s, &(struct store_net_filter){ .session = "ses_a", __VA_ARGS__ })
 
 static void records(void)
 {
@@ -53,15 +53,15 @@ static void records(void)
 	append(s, "ses_a", "dns", false, "two");
 	append(s, "ses_a", "request", true, "one");
 	append(s, "ses_a", "connect", false, "three");
-	CHECK_STR(LIST(.verdict = STORE_NET_ANY), "one two one three");
-	CHECK_STR(LIST(.verdict = STORE_NET_ANY, .after_seq = 3), "one three");
-	CHECK_STR(LIST(.verdict = STORE_NET_ANY, .limit = 2), "one two");
-	CHECK_STR(LIST(.verdict = STORE_NET_REFUSED), "two three");
-	CHECK_STR(LIST(.verdict = STORE_NET_ALLOWED), "one one");
-	CHECK_STR(LIST(.verdict = STORE_NET_ANY, .kind = "dns"), "one two");
-	CHECK_STR(LIST(.verdict = STORE_NET_REFUSED, .kind = "dns"), "two");
-	CHECK_STR(LIST(.verdict = STORE_NET_ANY, .name = "one"), "one one");
-	CHECK_STR(LIST(.verdict = STORE_NET_ANY, .name = "on"), "");
+	CHECK_STR(NET_LIST(.verdict = STORE_NET_ANY), "one two one three");
+	CHECK_STR(NET_LIST(.verdict = STORE_NET_ANY, .after_seq = 3), "one three");
+	CHECK_STR(NET_LIST(.verdict = STORE_NET_ANY, .limit = 2), "one two");
+	CHECK_STR(NET_LIST(.verdict = STORE_NET_REFUSED), "two three");
+	CHECK_STR(NET_LIST(.verdict = STORE_NET_ALLOWED), "one one");
+	CHECK_STR(NET_LIST(.verdict = STORE_NET_ANY, .kind = "dns"), "one two");
+	CHECK_STR(NET_LIST(.verdict = STORE_NET_REFUSED, .kind = "dns"), "two");
+	CHECK_STR(NET_LIST(.verdict = STORE_NET_ANY, .name = "one"), "one one");
+	CHECK_STR(NET_LIST(.verdict = STORE_NET_ANY, .name = "on"), "");
 	CHECK_STR(
 		list(s, &(struct store_net_filter){ .session = "ses_b", .verdict = STORE_NET_ANY }),
 		"other");
@@ -83,7 +83,7 @@ static void bounded(void)
 	CHECK(n == 10);
 	CHECK(store_net_drop(s, "ses_a", 7, &gone, &e) == 7);
 	CHECK(gone == 7);
-	CHECK_STR(LIST(.verdict = STORE_NET_ANY), "n14 n16 n18");
+	CHECK_STR(NET_LIST(.verdict = STORE_NET_ANY), "n14 n16 n18");
 	CHECK(store_net_drop(s, "ses_a", 0, &gone, &e) == 0);
 	CHECK(gone == 0);
 	MUST(store_net_count(s, "ses_a", &n, &e));
@@ -103,7 +103,7 @@ static void bounded(void)
 	CHECK(n == before - 2);
 	/* all of a session */
 	CHECK(store_net_drop(s, "ses_a", INT64_MAX, &gone, &e) >= 0);
-	CHECK_STR(LIST(.verdict = STORE_NET_ANY), "");
+	CHECK_STR(NET_LIST(.verdict = STORE_NET_ANY), "");
 	/* a number is not given twice */
 	CHECK(store_net_drop(s, "ses_b", INT64_MAX, &gone, &e) >= 0);
 	append(s, "ses_a", "dns", true, "again");
