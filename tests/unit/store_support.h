@@ -152,6 +152,4 @@ static inline struct store *six_sessions(void)
 	return s;
 }
 
-#define LIST(...) listed(s, &(struct store_session_filter){ __VA_ARGS__ })
-
 #endif

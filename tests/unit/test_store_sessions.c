@@ -159,6 +159,8 @@ static const char *listed(struct store *s, const struct store_session_filter *f)
 	return ids.text;
 }
 
+#define LIST(...) listed(s, &(struct store_session_filter){ __VA_ARGS__ })
+
 static void session_pages(void)
 {
 	struct store *s = six_sessions();
