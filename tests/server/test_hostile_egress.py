@@ -116,13 +116,14 @@ def log_of(server, session):
     return server.want(200, "GET", f"/v1/sessions/{session['id']}/network/log")["records"]
 
 
+WAITED = {"version": 1, "rules": ["a.example"]}  # its session is made when egress serves it; that of deny before
 GOOD = json.dumps({"time_ms": 1, "kind": "dns", "name": "a.example", "verdict": "deny"})
 
 
 def test_silence():
     with Taken() as server:
         began = time.monotonic()
-        status, _, body = server.request("POST", "/v1/sessions", {"network": "deny"})
+        status, _, body = server.request("POST", "/v1/sessions", {"network": WAITED})
         equal(status, 503, f"a session whose door nobody takes ({body})")
         check(4 < time.monotonic() - began < 15, f"after {time.monotonic() - began:.1f} s")
         wait_for(lambda: not server.want(200, "GET", "/v1/sessions?state=running,stopping")["sessions"], 15, "its end")
@@ -143,7 +144,7 @@ def test_deaf():
 
 def test_refusal():
     with Taken(answer=[[TAKEN, "I \x1b[31mdo not\n want to"]]) as server:
-        status, _, body = server.request("POST", "/v1/sessions", {"network": "deny"})
+        status, _, body = server.request("POST", "/v1/sessions", {"network": WAITED})
         equal(status, 500, f"{body}")
         has(body["error"]["message"], "cordon-egress refused the policy", "message")
         check("\x1b" not in body["error"]["message"] and "\n" not in body["error"]["message"], "control characters")
@@ -152,7 +153,7 @@ def test_refusal():
 def test_records_and_counts():
     counts = json.dumps({"bytes_in": 10, "bytes_out": 20, "requests": 3, "connections": 1})
     with Taken(answer=[[RECORD, GOOD], [COUNTS, counts], [TAKEN, ""], [TAKEN, ""], [TAKEN, "late"]]) as server:
-        s = server.create(network="deny")
+        s = server.create(network=WAITED)
         records = log_of(server, s)
         equal([(r["name"], r["verdict"]) for r in records], [("a.example", "deny")], "records")
         wait_for(lambda: server.get(s["id"])["usage"]["network"] == {"bytes_in": 10, "bytes_out": 20, "requests": 3}, 15, "usage")
@@ -173,7 +174,7 @@ INVALID = [
 def test_invalid_records():
     """A record or a count that cannot be read is dropped and counted. The channel stays, for all sessions."""
     with Taken(answer=[*INVALID, [RECORD, GOOD], [TAKEN, ""]]) as server:
-        s = server.create(network="deny")
+        s = server.create(network=WAITED)
         equal([r["name"] for r in log_of(server, s)], ["a.example"], "the valid record is stored")
         equal(number(server, "cordon_egress_invalid_total"), len(INVALID), "invalid ones are counted")
         equal(number(server, "cordon_egress_broken_total"), 0, "the channel stays")
@@ -189,7 +190,7 @@ NONSENSE = {
 def test_nonsense():
     for what, (kind, text) in NONSENSE.items():
         with Taken(answer=[[kind, text], [TAKEN, ""]]) as server:
-            status, _, body = server.request("POST", "/v1/sessions", {"network": "deny"})
+            status, _, body = server.request("POST", "/v1/sessions", {"network": WAITED})
             check(status in (500, 503), f"{what}: {status} {body}")
             check(number(server, "cordon_egress_broken_total") >= 1, f"{what}: the channel is given up")
             s = server.create()
@@ -202,7 +203,7 @@ def replaced(taken, broken, what):
     taken.say(answer=[[TAKEN, ""]])
     wait_for(lambda: number(server, "cordon_egress_broken_total") > broken, 20, f"{what}: the end of the channel")
     wait_for(lambda: number(server, "cordon_egress_up") == 1, 20, f"{what}: another channel")
-    wait_for(lambda: server.request("POST", "/v1/sessions", {"network": "deny"})[0] == 201, 30,
+    wait_for(lambda: server.request("POST", "/v1/sessions", {"network": WAITED})[0] == 201, 30,
              f"{what}: a session with a network")
 
 
@@ -215,7 +216,7 @@ def test_replaced_after_broken_frame():
 def test_replaced_after_nonsense():
     taken = Taken(answer=[[99, ""]])
     with taken as server:
-        check(server.request("POST", "/v1/sessions", {"network": "deny"})[0] in (500, 503), "no session")
+        check(server.request("POST", "/v1/sessions", {"network": WAITED})[0] in (500, 503), "no session")
         replaced(taken, 0, "a message of no type")
 
 
@@ -237,7 +238,7 @@ def test_of_others():
     """Records of sessions that are not there are dropped, and harm no channel."""
     said = b"".join(frame(kind, "i000000000000000", text) for kind, text in ((RECORD, GOOD), (TAKEN, ""), (COUNTS, "x")))
     with Taken(hello=(said * 300).hex(), answer=[[TAKEN, ""]]) as server:
-        s = server.create(network="deny")
+        s = server.create(network=WAITED)
         equal(log_of(server, s), [], "records of others")
         equal(number(server, "cordon_egress_broken_total"), 0, "the channel")
 
