@@ -540,6 +540,36 @@ def test_an_upgrade_does_not_wait_for_what_hangs():
         equal(server.run(session, "echo hi")["stdout"], "hi\n", "a session from before")
 
 
+def test_mount_roots_change_while_sessions_run():
+    """SIGHUP reads the configuration again: a new root can be mounted from, one that is gone no more, and a session
+    from before keeps what it has."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as d:
+        os.chmod(d, 0o755)
+        for name in ("one", "two"):
+            os.mkdir(f"{d}/{name}")
+            with open(f"{d}/{name}/file", "w") as f:
+                f.write(name)
+
+        def configure(name):
+            with open(f"{d}/conf", "w") as f:
+                f.write(f"mount_roots = {d}/{name}\n")
+
+        def mount(name):
+            return {"mounts": [{"source": f"{d}/{name}", "target": "/mnt"}]}
+
+        configure("one")
+        with Server(config=f"{d}/conf", pool_size=0) as server:
+            old, daemon = server.create(**mount("one"))["id"], server.pid("cordond")
+            server.refused(403, "forbidden", "POST", "/v1/sessions", mount("two"))
+            configure("two")
+            server.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: server.pid("cordond") not in (None, daemon), 30, "the next cordond")
+            server.wait_ready(30)
+            equal(server.run(old, "cat /mnt/file")["stdout"], "one", "the mount of a session from before")
+            equal(server.run(server.create(**mount("two"))["id"], "cat /mnt/file")["stdout"], "two", "the new root")
+            server.refused(403, "forbidden", "POST", "/v1/sessions", mount("one"))
+
+
 def test_an_upgrade_loses_nothing():
     with Server(pool_size=2) as server:
         session = server.create()["id"]
