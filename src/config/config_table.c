@@ -207,7 +207,7 @@ const struct config_setting config_table[] = {
 	{ "tenant_max_keys", "COUNT", CONFIG_COUNT, FIELD(tenant_max_keys), "1000", 1, 1000000, NULL,
 	  "keys that can be used at a time" },
 
-	{ "network_default", "PRESET,...", CONFIG_TEXT, FIELD(network_default), "none", 1, CONFIG_NAME_MAX - 1, NULL,
+	{ "network_default", "PRESET,...", CONFIG_TEXT, FIELD(network_default), "deny", 1, CONFIG_NAME_MAX - 1, NULL,
 	  "network of a session that does not set it: presets (see cordon policy presets), such as none, deny, "
 	  "pypi,npm or internet", .group = "Network" },
 	{ "egress_policy", "FILE", CONFIG_PATH, FIELD(egress_policy), "", 0, PATH_LONGEST, NULL,

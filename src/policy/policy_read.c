@@ -245,6 +245,21 @@ static bool has_nul(const json_t *v)
 	return false;
 }
 
+/* A merged document without rules, ceilings and proxy: nothing is borrowed from it. Of the many
+ * sessions that are refused everything, egress then keeps little. */
+static void drop_document(struct policy *p)
+{
+	bool borrowed = p->list.n > 0 || p->proxy.host != NULL;
+
+	for (size_t i = 0; i < POLICY_LAYERS; i++)
+		borrowed = borrowed || p->ceilings[i].n > 0;
+	if (borrowed || !p->merged)
+		return;
+	json_decref(p->root);
+	json_decref(p->expanded);
+	p->root = p->expanded = NULL;
+}
+
 int policy_read_json(json_t *root, enum policy_layer layer, struct policy **ret, struct err *e)
 {
 	__attribute__((cleanup(free_policy))) struct policy *p = calloc(1, sizeof(*p));
@@ -260,6 +275,7 @@ int policy_read_json(json_t *root, enum policy_layer layer, struct policy **ret,
 		return err_set(e, ERR_INVALID, "document: a string contains a NUL");
 	if (read_document(p, layer, e) < 0)
 		return -1;
+	drop_document(p);
 	*ret = p;
 	p = NULL;
 	return 0;

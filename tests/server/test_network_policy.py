@@ -91,11 +91,28 @@ def put(server, session, what):
     return server.want(200, "PUT", f"/v1/sessions/{session['id']}/network", what)
 
 
-def test_none(server):
+def test_the_default_is_deny(server):
+    """It is refused, explained and recorded; the session is made without waiting for egress."""
     s = server.create()
     equal(s["network"], None, "network of a session that does not say")
+    path = f"/v1/sessions/{s['id']}/network"
+    shown = wait_for(lambda: (n := server.want(200, "GET", path))["state"] == "open" and n, 10, "the listener")
+    equal((shown["name"], shown["from"]), ("deny", "default"), "network")
+    for _ in range(3):  # the first connections of a session that was just made wait for egress, and are refused by it
+        new = server.create()
+        code, status, text = curl(server, new, f"http://{ORIGIN}:{PORT}/")
+        equal((code, status), (0, 403), f"refused with a reason: {text}")
+        has(text, "policy", "the reason")
+        seen = wait_for(lambda: records(server, new), 15, "the record")
+        equal({(r["verdict"], r["port"]) for r in seen}, {("deny", PORT)}, str(seen))
+        server.delete(new["id"])
+
+
+def test_none(server):
+    s = server.create(network="none")
+    equal(s["network"], "none", "network of the session")
     shown = server.want(200, "GET", f"/v1/sessions/{s['id']}/network")
-    equal((shown["name"], shown["from"], shown["state"]), ("none", "default", "none"), "network")
+    equal((shown["name"], shown["from"], shown["state"]), ("none", "session", "none"), "network")
     began = time.monotonic()
     code, status, text = curl(server, s, f"http://{ORIGIN}:{PORT}/")
     check(code == 7 and status == 0, f"a session without network connects: {code} {status} {text}")
