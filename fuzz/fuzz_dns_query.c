@@ -23,7 +23,7 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 	assert(host_normal(host, n, normal) == 0 && strcmp(normal, host) == 0);
 	allowed = strcmp(host, "allowed.example") == 0 ||
 		  (n > 5 && strcmp(host + n - 5, ".wild") == 0);
-	*ret = (struct policy_answer){ .verdict = allowed ? POLICY_LOOK : POLICY_REFUSE };
+	*ret = (struct policy_answer){ .verdict = allowed ? POLICY_INSPECT : POLICY_REFUSE };
 }
 
 void access_record_send(struct egress_session *session, const struct access_record *r)

@@ -30,7 +30,7 @@ static void ask(const struct policy *p, const struct policy_target *to, const ch
 	policy_ask(p, to, &q, &request);
 	check_answer(&connect);
 	check_answer(&request);
-	assert(request.verdict != POLICY_LOOK);
+	assert(request.verdict != POLICY_INSPECT);
 	if (connect.verdict == POLICY_REFUSE && request.verdict == POLICY_PERMIT)
 		/* Only a ceiling that must look, for a rule that is never looked at. */
 		assert(strstr(connect.reason, "without looking") != NULL);

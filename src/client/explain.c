@@ -74,7 +74,7 @@ static const char *connection_words(const struct policy_answer *a, bool plain)
 {
 	if (a->verdict == POLICY_REFUSE)
 		return "refused:";
-	if (a->verdict == POLICY_LOOK)
+	if (a->verdict == POLICY_INSPECT)
 		return plain ? "each request is checked"
 			     : "each request is checked; TLS is terminated";
 	if (a->rule == NULL || a->rule->raw)
@@ -120,7 +120,7 @@ int explain_print(const struct policy *p, const struct explain_question *q, stru
 	policy_connect(p, &asked.to, &a);
 	(void)snprintf(what, sizeof(what), "%s port %u", q->host, q->port);
 	print_row("connection", what, connection_words(&a, q->plain), &a);
-	if (a.verdict != POLICY_LOOK)
+	if (a.verdict != POLICY_INSPECT)
 		return a.verdict == POLICY_PERMIT;
 	policy_ask(p, &asked.to, &asked.request, &a);
 	(void)snprintf(what, sizeof(what), "%.30s %.200s", q->method, asked.path);

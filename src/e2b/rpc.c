@@ -180,7 +180,7 @@ static void forget(struct body *b)
 	rpc_base64_stream_release(&b->in);
 	rpc_uncount(b->counted);
 	b->counted = 0;
-	exchange_kept(b->x);
+	exchange_release(b->x);
 }
 
 static void give_back(struct request *r)
@@ -219,7 +219,7 @@ static int add(struct body *b, const uint8_t *data, size_t len, struct err *e)
 				       "too many large requests at a time, try again");
 		b->counted += len;
 	}
-	if (!exchange_keep(b->x, len))
+	if (!exchange_reserve(b->x, len))
 		return err_set(e, ERR_LIMIT, "too many requests at a time, try again");
 	return b->on_bytes != NULL ? rpc_base64_stream_add(&b->in, data, len, e)
 				   : buf_add(&b->in.text, data, len, e);
@@ -333,7 +333,7 @@ static void read_body(struct request *r, const struct body *with)
 	r->state = b;
 	r->release = release;
 	exchange_read_body(r->x, UINT64_MAX, on_data, on_end);
-	exchange_keeps_body(r->x, with->max);
+	exchange_set_body_deadline(r->x, with->max);
 }
 
 void rpc_read(struct request *r, void (*on_message)(struct request *r, json_t *message))

@@ -98,7 +98,7 @@ struct dns_msg_reply {
 	size_t n;
 	/* the lowest of all records on the way; without addresses: of the negative answer */
 	uint32_t ttl;
-	bool no;		      /* it is a negative answer (SOA) */
+	bool negative;		      /* it is a negative answer (SOA) */
 	unsigned hops;		      /* CNAMEs followed */
 	char alias[DNS_MSG_NAME_MAX]; /* the name they led to; "": none */
 };

@@ -144,7 +144,7 @@ static int read_soa(const struct section *answers, unsigned count, struct dns_ms
 		if (i < answers->count || rr.type != DNS_MSG_SOA || rr.class != DNS_MSG_IN ||
 		    rr.n < 22)
 			continue;
-		r->no = true;
+		r->negative = true;
 		note_ttl(r, rr.ttl);
 		note_ttl(r, get32(answers->msg + rr.data + rr.n - 4));
 	}

@@ -17,7 +17,7 @@ void endpoint_at(struct synthetic_names *names, const struct ip *ip, uint16_t po
 	if (name)
 		memcpy(ret->host, name, strlen(name) + 1);
 	else
-		ret->nowhere = true;
+		ret->no_name = true;
 }
 
 /* Removes ":80" from the end of s; -1: malformed, or missing without a default. */

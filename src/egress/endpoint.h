@@ -15,7 +15,7 @@ struct endpoint {
 	struct ip ip;	     /* as the program used it; not set if by_name */
 	bool by_name;	     /* the program sent the name, and used no address */
 	uint16_t port;
-	bool nowhere; /* a synthetic address that stands for no name */
+	bool no_name; /* a synthetic address that stands for no name */
 };
 
 /* The endpoint of a connection to this address. */

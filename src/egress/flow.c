@@ -133,7 +133,7 @@ void flow_judge(struct flow *f)
 	struct policy_target to = endpoint_target(&f->endpoint);
 
 	f->answer = (struct policy_answer){ .verdict = POLICY_REFUSE };
-	if (!f->endpoint.nowhere) {
+	if (!f->endpoint.no_name) {
 		policy_connect(f->session->policy, &to, &f->answer);
 		return;
 	}

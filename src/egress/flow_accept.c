@@ -37,7 +37,7 @@ static void begin(struct egress_session *session, int fd, const struct ip *ip, u
 	if (synthetic_names_is_listener(ip) && port == SYNTHETIC_NAMES_PROXY_PORT) {
 		f->to_proxy = f->proxied = true;
 		f->endpoint = (struct endpoint){ .ip = *ip, .port = port };
-		f->answer.verdict = POLICY_LOOK;
+		f->answer.verdict = POLICY_INSPECT;
 		flow_sniff(f);
 		return;
 	}

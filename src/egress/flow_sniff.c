@@ -172,8 +172,8 @@ static bool must_terminate(const struct flow *f, const struct tls_hello *h)
 	const struct policy_rule *rule = f->answer.rule;
 	enum policy_tls mode = rule ? rule->tls : POLICY_TLS_AUTO;
 
-	if (f->answer.verdict == POLICY_LOOK || mode != POLICY_TLS_AUTO)
-		return f->answer.verdict == POLICY_LOOK || mode == POLICY_TLS_TERMINATE;
+	if (f->answer.verdict == POLICY_INSPECT || mode != POLICY_TLS_AUTO)
+		return f->answer.verdict == POLICY_INSPECT || mode == POLICY_TLS_TERMINATE;
 	return (f->endpoint.host[0] && h->ech) || can_know(f);
 }
 

@@ -2,8 +2,8 @@
  *
  * A gateway is two streams and a state. On every event (bytes, room, a connection, a timer)
  * advance() makes steps until nothing moves, then sets what to wait for. A request is under way
- * from its head to the end of its answer (`asked`); gateway_done() ends and records it. Between
- * requests only the two streams are left of the last one.
+ * from its head to the end of its answer (`has_request`); gateway_done() ends and records it.
+ * Between requests only the two streams are left of the last one.
  *
  * Bounds: one head, GATEWAY_STREAM_IN_MAX and GATEWAY_STREAM_OUT_MAX each way. What cannot be sent
  * on is not read: the kernel's buffers fill, and the sender waits. */
@@ -53,7 +53,7 @@ static bool step_handshake(struct gateway *x)
 
 static void bad_head(struct gateway *x, int status, const char *words)
 {
-	x->asked = true;
+	x->has_request = true;
 	x->start_ns = loop_now_ns(x->loop);
 	x->endpoint = x->flow->endpoint;
 	memset(&x->r, 0, sizeof(x->r));
@@ -112,7 +112,7 @@ static bool step_collect(struct gateway *x)
 
 	moved = gateway_stream_fill(&x->cell, GATEWAY_STREAM_IN_MAX) || moved;
 	if (x->cell.broken || x->cell.write_broken) {
-		gateway_gone(x);
+		gateway_client_gone(x);
 		return true;
 	}
 	if (moved)
@@ -135,7 +135,7 @@ static bool step_exchange(struct gateway *x)
 	if (x->over || (x->state != GATEWAY_EXCHANGE && x->state != GATEWAY_TUNNEL))
 		return true;
 	if (x->cell.broken || x->cell.write_broken) {
-		gateway_gone(x);
+		gateway_client_gone(x);
 		return true;
 	}
 	if (moved)
@@ -146,10 +146,10 @@ static bool step_exchange(struct gateway *x)
 static bool step_dial(struct gateway *x)
 {
 	if (x->cell.broken) {
-		gateway_gone(x);
+		gateway_client_gone(x);
 		return true;
 	}
-	return gateway_dialed(x);
+	return gateway_dial_step(x);
 }
 
 static bool step_linger(struct gateway *x)
@@ -235,9 +235,9 @@ static bool recount(struct gateway *x)
  * fails. */
 static void count_memory(struct gateway *x)
 {
-	if (x->asked && x->out.done && x->cell.in.len == 0 && x->cell.in.size > IDLE_MAX)
+	if (x->has_request && x->out.done && x->cell.in.len == 0 && x->cell.in.size > IDLE_MAX)
 		fifo_release(&x->cell.in); /* the next bytes belong to another request */
-	if (recount(x) || !x->asked || x->over)
+	if (recount(x) || !x->has_request || x->over)
 		return;
 	x->r.keep_alive = false;
 	gateway_fail(x, 503, "requests of this session or its tenant use too much memory");
@@ -260,7 +260,7 @@ static void advance(struct gateway *x)
 	}
 	arm(x);
 	if (rounds == ROUNDS_MAX || resource_share_turn_left(&x->session->share) == 0)
-		gateway_later(x);
+		gateway_defer(x);
 }
 
 static void on_ready(struct gateway_stream *s)
@@ -296,7 +296,7 @@ static void on_timer(struct loop_timer *t)
 		gateway_fail(x, 504, "the server took too long");
 		break;
 	case GATEWAY_TUNNEL:
-		gateway_note(x, "the connection was idle for too long");
+		gateway_set_reason(x, "the connection was idle for too long");
 		x->over = true;
 		break;
 	case GATEWAY_HANDSHAKE:
@@ -320,11 +320,11 @@ static bool may_stay(struct gateway *x)
 	if (x->use.names[0]) /* a secret that was sent must not be sent again */
 		x->retriable = false;
 	if (x->use.names[0] && x->state == GATEWAY_DIAL) {
-		gateway_note(x, "a secret in the request may have changed");
+		gateway_set_reason(x, "a secret in the request may have changed");
 		return false;
 	}
 	if (x->up && !outbound_complies(x->session, &to, &x->up->at, &e)) {
-		gateway_note(x, e.msg);
+		gateway_set_reason(x, e.msg);
 		return false;
 	}
 	if (x->outbound.call) {
@@ -340,7 +340,7 @@ static bool has_secrets(struct gateway *x, const struct secrets *was)
 	x->use.now_ms = clock_wall_ms();
 	if (!secrets_revoked(was, x->session->secrets, &x->use))
 		return true;
-	gateway_note(
+	gateway_set_reason(
 		x,
 		"a secret in the request was removed or replaced, or is no longer allowed in it");
 	return false;
@@ -354,14 +354,14 @@ static void on_policy_change(struct flow *f, const struct secrets *was)
 
 	x->flow->answer.rule = NULL; /* belongs to the old policy */
 	x->mask = NULL;		     /* belongs to the old secrets */
-	if (!x->asked || !x->allowed)
+	if (!x->has_request || !x->allowed)
 		return;
-	gateway_know(x);
-	x->mask = x->answered && x->knows ? secrets_mask(x->session->secrets) : NULL;
+	gateway_find_known(x);
+	x->mask = x->answered && x->server_knows ? secrets_mask(x->session->secrets) : NULL;
 	if (gateway_judge(x) && has_secrets(x, was) && may_stay(x))
 		return;
 	(void)snprintf(why, sizeof(why), "the policy changed: %.*s", POLICY_REASON_MAX, x->reason);
-	gateway_note(x, why);
+	gateway_set_reason(x, why);
 	x->rule = old; /* the rule that allowed it, for the record */
 	x->allowed = false;
 	flow_end(x->flow, true);
@@ -372,16 +372,16 @@ static void on_end(struct flow *f, bool reset)
 {
 	struct gateway *x = f->gateway;
 
-	if (x->asked) {
+	if (x->has_request) {
 		if (f->cut)
-			gateway_note(x, f->cut);
+			gateway_set_reason(x, f->cut);
 		gateway_record(x);
 	}
 	loop_timer_cancel(x->loop, &x->timer);
 	loop_task_cancel(x->loop, &x->task);
 	gateway_drop_server(x);
 	gateway_stream_close(&x->cell, reset);
-	gateway_forget(x);
+	gateway_clear_request(x);
 	buf_release(&x->head);
 	buf_release(&x->text);
 	buf_release(&x->ask);
@@ -424,6 +424,6 @@ int gateway_start(struct flow *f, struct tls *tls, struct err *e)
 	f->stage = &stage;
 	x->state = tls ? GATEWAY_HANDSHAKE : GATEWAY_HEAD;
 	gateway_wait(x, tls ? GATEWAY_HANDSHAKE_MS : GATEWAY_HEAD_MS);
-	gateway_later(x); /* the bytes that were looked at are still in the socket */
+	gateway_defer(x); /* the bytes that were looked at are still in the socket */
 	return 0;
 }

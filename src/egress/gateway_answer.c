@@ -112,7 +112,7 @@ static bool read_head(struct gateway *x)
 
 	if (s->in.len == 0)
 		return false;
-	x->heard = true;
+	x->answer_began = true;
 	n = http1_head_end((char *)fifo_bytes(&s->in), s->in.len, &x->up_scanned);
 	if (n == 0 && s->in.len < FLOW_HEAD_MAX)
 		return false;
@@ -127,14 +127,14 @@ static bool read_head(struct gateway *x)
 		gateway_fail(x, 502, fault.words);
 		return true;
 	}
-	x->mask = x->knows ? secrets_mask(x->session->secrets) : NULL;
-	gateway_masked(x, (size_t)n);
+	x->mask = x->server_knows ? secrets_mask(x->session->secrets) : NULL;
+	gateway_count_masked(x, (size_t)n);
 	fifo_consume(&s->in, (size_t)n); /* its bytes stay valid until more is read */
-	if (gateway_left(x, LIMIT_IN, (uint64_t)n) < (uint64_t)n) {
-		gateway_spent(x, LIMIT_IN);
+	if (gateway_bytes_left(x, LIMIT_IN, (uint64_t)n) < (uint64_t)n) {
+		gateway_limit_reached(x, LIMIT_IN);
 		return true;
 	}
-	gateway_count(x, LIMIT_IN, (uint64_t)n);
+	gateway_count_bytes(x, LIMIT_IN, (uint64_t)n);
 	if (a.status < 200 && a.status != 101)
 		interim(x, &a);
 	else
@@ -163,7 +163,7 @@ static void end_tunnel(struct gateway *x)
 bool gateway_answer(struct gateway *x)
 {
 	struct gateway_stream *s = &x->up->stream;
-	bool moved = !gateway_splices(x) && gateway_stream_fill(s, GATEWAY_STREAM_IN_MAX);
+	bool moved = !gateway_splice_allowed(x) && gateway_stream_fill(s, GATEWAY_STREAM_IN_MAX);
 
 	/* If the program does not read interim answers, no more are read from the server: they
 	 * would pile up. */
@@ -186,7 +186,7 @@ bool gateway_answer(struct gateway *x)
 		return true;
 	}
 	if (is_cut(x)) {
-		gateway_lost(x);
+		gateway_server_lost(x);
 		return true;
 	}
 	return moved;

@@ -14,43 +14,43 @@ void gateway_wait(struct gateway *x, uint64_t ms)
 		loop_timer_set(x->loop, &x->timer, x->deadline_ns);
 }
 
-void gateway_later(struct gateway *x)
+void gateway_defer(struct gateway *x)
 {
 	loop_defer(x->loop, &x->task);
 }
 
-void gateway_note(struct gateway *x, const char *reason)
+void gateway_set_reason(struct gateway *x, const char *reason)
 {
 	(void)snprintf(x->reason, sizeof(x->reason), "%s", reason);
 }
 
-void gateway_gone(struct gateway *x)
+void gateway_client_gone(struct gateway *x)
 {
-	gateway_note(x, "the program closed the connection");
+	gateway_set_reason(x, "the program closed the connection");
 	x->over = x->reset = true;
 }
 
-uint64_t gateway_left(struct gateway *x, enum limit_way way, uint64_t want)
+uint64_t gateway_bytes_left(struct gateway *x, enum limit_way way, uint64_t want)
 {
 	const char *why;
 
 	return session_limits_left(x->session, x->rule, way, want, &why);
 }
 
-void gateway_count(struct gateway *x, enum limit_way way, uint64_t n)
+void gateway_count_bytes(struct gateway *x, enum limit_way way, uint64_t n)
 {
 	*(way == LIMIT_OUT ? &x->bytes_out : &x->bytes_in) += n;
 	session_limits_moved(x->session, x->rule, way, n);
 	resource_share_turn_moved(&x->session->share, n);
 }
 
-uint64_t gateway_weight(const struct gateway *x)
+uint64_t gateway_mask_weight(const struct gateway *x)
 {
 	return RESOURCE_SHARE_TURN_BYTES / mask_turn(x->mask);
 }
 
-void gateway_masked(struct gateway *x, size_t n)
+void gateway_count_masked(struct gateway *x, size_t n)
 {
 	if (x->mask)
-		resource_share_turn_moved(&x->session->share, n * gateway_weight(x));
+		resource_share_turn_moved(&x->session->share, n * gateway_mask_weight(x));
 }

@@ -48,8 +48,8 @@ struct gateway_body {
 	enum http1_framing goes_on; /* of a request: framing towards the server, in head and body */
 	uint64_t length, sent;	    /* HTTP1_LENGTH: as in the head, and sent so far */
 	bool done;
-	bool spent;  /* more has arrived, but a limit is reached */
-	bool frames; /* WebSocket: the first `ready` bytes of the input are valid frames */
+	bool limit_reached; /* more has arrived, but a limit is reached */
+	bool frames;	    /* WebSocket: the first `ready` bytes of the input are valid frames */
 	struct ws_walk walk;
 	size_t ready;
 	const char *bad; /* NULL, or why it cannot be read on */
@@ -73,8 +73,8 @@ struct gateway {
 	size_t scanned;
 
 	/* The request under way. */
-	bool asked;	 /* there is one */
-	struct buf head; /* its head; what follows points into it */
+	bool has_request; /* there is one */
+	struct buf head;  /* its head; what follows points into it */
 	struct http1_request r;
 	uint64_t start_ns;
 	struct endpoint endpoint;
@@ -84,18 +84,18 @@ struct gateway {
 	bool allowed;
 	char reason[POLICY_REASON_MAX + 64];
 	struct secrets_use use;
-	bool looks;  /* the policy inspects requests: headers that rewrite one are not sent on */
-	bool strict; /* a secret may be in the answer: neither compressed nor partial */
-	bool knows;  /* the server can know secret values: those in known */
-	struct mask_pick known;
+	bool inspected; /* the policy inspects requests: headers that rewrite one are not sent on */
+	bool plain_answer; /* a secret may be in the answer: neither compressed nor partial */
+	bool server_knows; /* the server can know secret values: those in known_secrets */
+	struct mask_pick known_secrets;
 	struct buf ask; /* as it is sent to the server */
 	struct buf collected;
 	struct gateway_body out, in;
 	bool retriable, collects;
 
 	/* Its answer. */
-	bool answered; /* some of it was sent to the cell */
-	bool heard;    /* some of it came from the server */
+	bool answered;	   /* some of it was sent to the cell */
+	bool answer_began; /* some of it came from the server */
 	bool up_keep, cell_keep;
 	size_t up_scanned;
 	unsigned interim;
@@ -114,16 +114,16 @@ struct gateway {
 /* Sets the deadline of the current state. */
 void gateway_wait(struct gateway *x, uint64_t ms);
 /* Calls advance() at the end of this turn. */
-void gateway_later(struct gateway *x);
+void gateway_defer(struct gateway *x);
 /* The program's side has ended: the gateway is over. */
-void gateway_gone(struct gateway *x);
+void gateway_client_gone(struct gateway *x);
 /* Sets the reason in the record. */
-void gateway_note(struct gateway *x, const char *reason);
+void gateway_set_reason(struct gateway *x, const char *reason);
 /* How many bytes may go this way now, as session_limits_left(). Moved bytes are counted right
  * after. */
-uint64_t gateway_left(struct gateway *x, enum limit_way way, uint64_t want);
-void gateway_count(struct gateway *x, enum limit_way way, uint64_t n);
+uint64_t gateway_bytes_left(struct gateway *x, enum limit_way way, uint64_t want);
+void gateway_count_bytes(struct gateway *x, enum limit_way way, uint64_t n);
 /* Counts n bytes that pass the mask in the session's share of this turn. */
-void gateway_masked(struct gateway *x, size_t n);
+void gateway_count_masked(struct gateway *x, size_t n);
 /* How many moved bytes a masked byte counts as. There is a mask. */
-uint64_t gateway_weight(const struct gateway *x);
+uint64_t gateway_mask_weight(const struct gateway *x);

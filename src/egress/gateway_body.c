@@ -163,7 +163,7 @@ static size_t put(const struct gateway_body *b, struct gateway_stream *to, const
 static size_t within(struct gateway_body *b, size_t n, uint64_t left, size_t framing)
 {
 	left = left > framing ? left - framing : 0;
-	b->spent = n > 0 && left == 0;
+	b->limit_reached = n > 0 && left == 0;
 	return left < n ? (size_t)left : n;
 }
 
@@ -174,11 +174,11 @@ static size_t within(struct gateway_body *b, size_t n, uint64_t left, size_t fra
 static size_t put_out(struct gateway *x, struct http1_span piece)
 {
 	size_t framing = x->out.rechunk ? CHUNK_EXTRA + sizeof(CHUNK_LAST) - 1 : 0, went = 0, n;
-	size_t most = within(&x->out, piece.n, gateway_left(x, LIMIT_OUT, 1), framing);
+	size_t most = within(&x->out, piece.n, gateway_bytes_left(x, LIMIT_OUT, 1), framing);
 
 	n = most > 0 ? put(&x->out, &x->up->stream, piece.p, most, &went) : 0;
 	if (went > 0)
-		gateway_count(x, LIMIT_OUT, went);
+		gateway_count_bytes(x, LIMIT_OUT, went);
 	return n;
 }
 
@@ -209,12 +209,13 @@ bool gateway_body_out(struct gateway *x)
 	assert(!b->done || b->goes_on != HTTP1_LENGTH || b->sent == b->length);
 	if (b->done && b->rechunk) {
 		b->rechunk = false;
-		if (gateway_left(x, LIMIT_OUT, sizeof(CHUNK_LAST) - 1) < sizeof(CHUNK_LAST) - 1) {
-			gateway_spent(x, LIMIT_OUT);
+		if (gateway_bytes_left(x, LIMIT_OUT, sizeof(CHUNK_LAST) - 1) <
+		    sizeof(CHUNK_LAST) - 1) {
+			gateway_limit_reached(x, LIMIT_OUT);
 			return true;
 		}
 		gateway_stream_add(to, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
-		gateway_count(x, LIMIT_OUT, sizeof(CHUNK_LAST) - 1);
+		gateway_count_bytes(x, LIMIT_OUT, sizeof(CHUNK_LAST) - 1);
 		moved = true;
 	}
 	if (b->framing == HTTP1_UNTIL_CLOSE && !b->done && from->ended && from->in.len == 0) {
@@ -223,11 +224,11 @@ bool gateway_body_out(struct gateway *x)
 		moved = true;
 	}
 	if (!b->done && b->framing != HTTP1_UNTIL_CLOSE && from->ended && from->in.len == 0) {
-		gateway_gone(x);
+		gateway_client_gone(x);
 		return true;
 	}
-	if (b->spent) {
-		gateway_spent(x, LIMIT_OUT);
+	if (b->limit_reached) {
+		gateway_limit_reached(x, LIMIT_OUT);
 		return true;
 	}
 	if (b->bad) {
@@ -294,7 +295,7 @@ static void on_tick(struct loop_timer *t)
 		     x->mask ? mask_tick(x->mask, &x->masked, !message_ends, room)
 			     : mask_flush(NULL, &x->masked, room));
 	watch_held(x);
-	gateway_later(x);
+	gateway_defer(x);
 }
 
 static void watch_held(struct gateway *x)
@@ -312,7 +313,7 @@ static uint64_t move_masked(struct gateway *x, uint64_t left)
 	size_t n = 1;
 	uint64_t got = 0, most;
 
-	x->masked.only = &x->known;
+	x->masked.only = &x->known_secrets;
 	while (n > 0 && !x->cell.write_broken && !x->cell.broken &&
 	       gateway_stream_room(&x->cell) > 0) {
 		uint8_t *room = mask_room(x);
@@ -321,14 +322,14 @@ static uint64_t move_masked(struct gateway *x, uint64_t left)
 			x->in.bad = "out of memory";
 			break;
 		}
-		most = resource_share_turn_left(&x->session->share) / gateway_weight(x);
+		most = resource_share_turn_left(&x->session->share) / gateway_mask_weight(x);
 		if (most == 0) {
-			gateway_later(x);
+			gateway_defer(x);
 			break;
 		}
 		n = gather(x, pieces, most < sizeof(pieces) ? (size_t)most : sizeof(pieces),
 			   left - got);
-		gateway_masked(x, n);
+		gateway_count_masked(x, n);
 		if (n > 0 && x->model)
 			llm_call_answer(x->model, pieces, n, clock_now_ns() - x->start_ns);
 		emit(&x->in, &x->cell, room, mask_feed(x->mask, &x->masked, pieces, n, room));
@@ -382,8 +383,8 @@ static uint64_t move_plain(struct gateway *x, uint64_t left)
 /* Moves at most `left` bytes from the server. */
 static uint64_t move_in(struct gateway *x, uint64_t left)
 {
-	if (gateway_splices(x)) {
-		x->in.spent = left == 0;
+	if (gateway_splice_allowed(x)) {
+		x->in.limit_reached = left == 0;
 		return left == 0 ? 0 : gateway_splice(x, left);
 	}
 	if (x->mask)
@@ -403,11 +404,11 @@ bool gateway_body_in(struct gateway *x)
 {
 	struct gateway_body *b = &x->in;
 	struct gateway_stream *from = &x->up->stream;
-	uint64_t got = move_in(x, gateway_left(x, LIMIT_IN, 1));
+	uint64_t got = move_in(x, gateway_bytes_left(x, LIMIT_IN, 1));
 	bool moved = got > 0;
 
 	if (got > 0)
-		gateway_count(x, LIMIT_IN, got);
+		gateway_count_bytes(x, LIMIT_IN, got);
 	if (b->framing == HTTP1_UNTIL_CLOSE && !b->done && from->ended && from->in.len == 0)
 		b->done = moved = true;
 	if (b->done) {
@@ -417,8 +418,8 @@ bool gateway_body_in(struct gateway *x)
 			gateway_stream_add(&x->cell, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
 		b->rechunk = false;
 	}
-	if (b->spent && gateway_left(x, LIMIT_IN, 1) == 0) {
-		gateway_spent(x, LIMIT_IN);
+	if (b->limit_reached && gateway_bytes_left(x, LIMIT_IN, 1) == 0) {
+		gateway_limit_reached(x, LIMIT_IN);
 		return true;
 	}
 	if (b->bad)

@@ -85,7 +85,7 @@ static void empty(struct buf *b)
 		buf_clear(b);
 }
 
-void gateway_forget(struct gateway *x)
+void gateway_clear_request(struct gateway *x)
 {
 	gateway_splice_end(x);
 	empty(&x->head);
@@ -108,7 +108,8 @@ void gateway_forget(struct gateway *x)
 	x->use.misused = x->use.more = false;
 	x->status = 0;
 	x->bytes_out = x->bytes_in = 0;
-	x->allowed = x->asked = x->answered = x->heard = x->strict = x->knows = x->collects = false;
+	x->allowed = x->has_request = x->answered = x->answer_began = x->plain_answer =
+		x->server_knows = x->collects = false;
 	x->scanned = x->up_scanned = 0;
 	x->interim = 0;
 }
@@ -131,7 +132,7 @@ void gateway_done(struct gateway *x)
 		x->up = NULL;
 	}
 	gateway_drop_server(x);
-	gateway_forget(x);
+	gateway_clear_request(x);
 	if (keep) {
 		x->state = GATEWAY_HEAD;
 		gateway_wait(x, GATEWAY_IDLE_MS);
@@ -154,12 +155,12 @@ static void give_up(struct gateway *x, int status, bool denied, const char *reas
 			       .bodiless = x->r.method == HTTP1_HEAD };
 
 	if (reason != x->reason)
-		gateway_note(x, reason);
+		gateway_set_reason(x, reason);
 	if (denied)
 		x->allowed = false;
 	if (x->answered) { /* the answer has begun: no other can be sent */
 		gateway_record(x);
-		x->asked = false;
+		x->has_request = false;
 		x->over = x->reset = true;
 		return;
 	}
@@ -183,7 +184,7 @@ void gateway_fail(struct gateway *x, int status, const char *reason)
 	give_up(x, status, false, reason);
 }
 
-void gateway_spent(struct gateway *x, enum limit_way way)
+void gateway_limit_reached(struct gateway *x, enum limit_way way)
 {
 	const char *why;
 

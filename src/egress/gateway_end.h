@@ -9,11 +9,11 @@
 void gateway_deny(struct gateway *x, int status, const char *reason);
 void gateway_fail(struct gateway *x, int status, const char *reason);
 /* A limit of bytes this way is reached, and there are more: as gateway_deny(). */
-void gateway_spent(struct gateway *x, enum limit_way way);
+void gateway_limit_reached(struct gateway *x, enum limit_way way);
 /* The request is complete: records it, and keeps or closes both connections. */
 void gateway_done(struct gateway *x);
 /* Parts of these, for gateway.c: write the record; release what belongs to the request; close or
  * stop making the connection to the server. */
 void gateway_record(struct gateway *x);
-void gateway_forget(struct gateway *x);
+void gateway_clear_request(struct gateway *x);
 void gateway_drop_server(struct gateway *x);

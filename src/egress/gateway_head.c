@@ -84,11 +84,11 @@ static bool goes_on(const struct gateway *x, const struct hop *h, struct http1_s
 		return false;
 	if (http1_span_is_nocase(name, "expect"))
 		return x->r.expect_continue && !x->collects;
-	if (x->strict && is_unreadable(name))
+	if (x->plain_answer && is_unreadable(name))
 		return false;
 	if (http1_span_is_nocase(name, "sec-websocket-extensions"))
 		return false; /* extensions change the form of frames */
-	if ((x->looks || x->strict) && override_header_is(name) &&
+	if ((x->inspected || x->plain_answer) && override_header_is(name) &&
 	    !(x->rule && policy_compares(x->rule, name)))
 		return false;
 	return !x->model || !http1_span_is_nocase(name, "accept-encoding");
@@ -210,7 +210,7 @@ static int write_request(struct gateway *x, const char **ret_why)
 	put_host(x);
 	if (put_request_headers(x, ret_why) < 0 || put_set_headers(x, ret_why) < 0)
 		return -1;
-	if (x->strict || x->model)
+	if (x->plain_answer || x->model)
 		buf_put_text(&x->ask, "Accept-Encoding: identity\r\n");
 	put_request_framing(x);
 	*ret_why = "the head of the request is too long";
@@ -224,8 +224,8 @@ int gateway_head_request(struct gateway *x, const char **ret_why)
 	gateway_body_frame(x);
 	if (write_request(x, ret_why) < 0)
 		return -1;
-	if (x->use.names[0] && !x->strict) { /* only now it is known: so write it again */
-		x->strict = true;
+	if (x->use.names[0] && !x->plain_answer) { /* only now it is known: so write it again */
+		x->plain_answer = true;
 		if (write_request(x, ret_why) < 0)
 			return -1;
 	}
@@ -244,7 +244,7 @@ static void put_masked(struct gateway *x, struct http1_span s)
 		return;
 	}
 	memcpy(text, s.p, s.n);
-	x->masked.places += mask_text(x->mask, &x->known, text, s.n);
+	x->masked.places += mask_text(x->mask, &x->known_secrets, text, s.n);
 	gateway_stream_add(&x->cell, text, s.n);
 }
 

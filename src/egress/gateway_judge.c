@@ -41,10 +41,10 @@ bool gateway_judge(struct gateway *x)
 
 	policy_ask(x->session->policy, &to, &q, &a);
 	x->rule = a.rule;
-	x->looks = a.looks;
+	x->inspected = a.inspected;
 	x->allowed = a.verdict == POLICY_PERMIT;
 	if (!x->allowed)
-		gateway_note(x, a.reason);
+		gateway_set_reason(x, a.reason);
 	return x->allowed;
 }
 
@@ -55,18 +55,18 @@ static void know_by_name(struct gateway *x, const char *host)
 
 	to.host = host;
 	if (host[0] && secrets_known_also(x->session->secrets, x->session->policy,
-					  &x->session->sent, &to, &x->known))
-		x->knows = true;
+					  &x->session->sent, &to, &x->known_secrets))
+		x->server_knows = true;
 }
 
-void gateway_know(struct gateway *x)
+void gateway_find_known(struct gateway *x)
 {
 	struct policy_target to = endpoint_target(&x->endpoint);
 	struct endpoint named = { 0 };
 	const char *why;
 
-	x->knows = secrets_known_there(x->session->secrets, x->session->policy, &x->session->sent,
-				       &to, &x->known);
+	x->server_knows = secrets_known_there(x->session->secrets, x->session->policy,
+					      &x->session->sent, &to, &x->known_secrets);
 	if (x->endpoint.host[0])
 		return;
 	know_by_name(x, x->flow->sni);

@@ -4,7 +4,7 @@
 
 #include "gateway_base.h"
 
-/* Asks the policy; sets rule, looks, allowed and (if it is refused) reason. Returns allowed. */
+/* Asks the policy; sets rule, inspected, allowed and (if it is refused) reason. Returns allowed. */
 bool gateway_judge(struct gateway *x);
-/* Sets knows and known: the secret values the server of this request can know. */
-void gateway_know(struct gateway *x);
+/* Sets server_knows and known_secrets: the secret values the server of this request can know. */
+void gateway_find_known(struct gateway *x);

@@ -34,7 +34,7 @@ static int endpoint_of_proxy(struct gateway *x, const char **ret_why)
 	if (endpoint_read(x->session->names, r->authority, 80, &x->endpoint, ret_why) < 0)
 		return -1;
 	*ret_why = "no host name has this address (any more): resolve the name again";
-	return x->endpoint.nowhere ? -1 : 0;
+	return x->endpoint.no_name ? -1 : 0;
 }
 
 /* A request over a connection to a name must be for that name. Over a connection to an address it
@@ -166,8 +166,8 @@ static void use_secrets(struct gateway *x)
 				       .rule = x->rule,
 				       .verified_tls = x->tls,
 				       .now_ms = clock_wall_ms() };
-	gateway_know(x);
-	x->strict = x->knows || (x->rule && x->rule->nsecrets > 0);
+	gateway_find_known(x);
+	x->plain_answer = x->server_knows || (x->rule && x->rule->nsecrets > 0);
 	(void)http1_find(x->r.headers, x->r.headers_n, "content-type", &type);
 	x->collects = x->tls && !x->out.done &&
 		      (x->r.framing != HTTP1_LENGTH || x->r.content_length <= SECRETS_BODY_MAX) &&
@@ -211,7 +211,7 @@ static int take_head(struct gateway *x, size_t n, struct http1_fault *fault)
 {
 	struct err e;
 
-	x->asked = true;
+	x->has_request = true;
 	x->start_ns = loop_now_ns(x->loop);
 	x->endpoint = x->flow->endpoint;
 	x->out = x->in = (struct gateway_body){ 0 };
@@ -348,7 +348,7 @@ void gateway_collect(struct gateway *x)
 	int got = collect_more(x);
 
 	if (got == 0 && x->cell.ended) {
-		gateway_gone(x);
+		gateway_client_gone(x);
 		return;
 	}
 	if (got == 0)

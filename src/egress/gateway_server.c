@@ -30,8 +30,8 @@ static void send_head(struct gateway *x)
 	size_t n = x->ask.len;
 	char at[IP_TEXT_MAX];
 
-	if (gateway_left(x, LIMIT_OUT, n) < n) {
-		gateway_spent(x, LIMIT_OUT);
+	if (gateway_bytes_left(x, LIMIT_OUT, n) < n) {
+		gateway_limit_reached(x, LIMIT_OUT);
 		return;
 	}
 	if (x->use.names[0]) { /* the server may be asked again by its address */
@@ -43,7 +43,7 @@ static void send_head(struct gateway *x)
 	gateway_stream_add(&x->up->stream, x->ask.data, n);
 	if (!x->retriable) /* it includes a collected body */
 		buf_release(&x->ask);
-	gateway_count(x, LIMIT_OUT, n);
+	gateway_count_bytes(x, LIMIT_OUT, n);
 }
 
 static void on_connected(struct outbound *o, int fd, const struct ip *ip, const struct err *e)
@@ -52,7 +52,7 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 	struct upstream_key key;
 	struct err failed = { 0 };
 
-	gateway_later(x);
+	gateway_defer(x);
 	if (fd < 0) {
 		if (e->code == ERR_DENIED)
 			gateway_deny(x, 403, e->msg);
@@ -95,7 +95,7 @@ void gateway_dial(struct gateway *x, bool fresh)
 	outbound_start(x->session, &to, &x->outbound);
 }
 
-bool gateway_dialed(struct gateway *x)
+bool gateway_dial_step(struct gateway *x)
 {
 	struct err e = { 0 };
 	char why[sizeof(x->reason)];
@@ -104,7 +104,7 @@ bool gateway_dialed(struct gateway *x)
 	if (!x->up)
 		return false;
 	if (x->tls && !resource_share_turn_handshake(&x->session->share)) {
-		gateway_later(x); /* other sessions first */
+		gateway_defer(x); /* other sessions first */
 		return false;
 	}
 	done = gateway_stream_handshake(&x->up->stream, &e);
@@ -123,11 +123,11 @@ bool gateway_dialed(struct gateway *x)
 	return true;
 }
 
-void gateway_lost(struct gateway *x)
+void gateway_server_lost(struct gateway *x)
 {
 	char why[sizeof(x->reason)], name[HOST_MAX];
 
-	if (!x->heard && x->up->served > 0 && x->retriable) {
+	if (!x->answer_began && x->up->served > 0 && x->retriable) {
 		upstream_free(x->up);
 		x->up = NULL;
 		gateway_dial(x, true);

@@ -8,6 +8,6 @@
  * connection, not an idle one. */
 void gateway_dial(struct gateway *x, bool fresh);
 /* Progress in GATEWAY_DIAL. True if anything moved. */
-bool gateway_dialed(struct gateway *x);
+bool gateway_dial_step(struct gateway *x);
 /* The server's side ended too early: dials again if the request may be repeated, else fails. */
-void gateway_lost(struct gateway *x);
+void gateway_server_lost(struct gateway *x);

@@ -13,7 +13,7 @@
 #define PIPE_SIZE ((size_t)256 * 1024)
 #define TURN_MAX ((uint64_t)1 << 20) /* bytes per call: then other connections are served */
 
-bool gateway_splices(const struct gateway *x)
+bool gateway_splice_allowed(const struct gateway *x)
 {
 	const struct gateway_stream *from = &x->up->stream, *to = &x->cell;
 

@@ -5,7 +5,7 @@
 #include "gateway_base.h"
 
 /* May the rest of the answer's body be moved this way? */
-bool gateway_splices(const struct gateway *x);
+bool gateway_splice_allowed(const struct gateway *x);
 /* Moves what it can, `most` bytes at most; returns how many. */
 uint64_t gateway_splice(struct gateway *x, uint64_t most);
 /* Closes the pipe, if there is one. */

@@ -209,7 +209,7 @@ static void shut_now(struct gateway_stream *s)
 {
 	if (s->tls && tls_shut(s->tls) < 0 && errno == EAGAIN)
 		return; /* try again later */
-	s->unshut = false;
+	s->shut_pending = false;
 	s->shut = true;
 	(void)shutdown(s->fd, SHUT_WR);
 }
@@ -234,14 +234,14 @@ bool gateway_stream_flush(struct gateway_stream *s)
 	}
 	if (s->write_broken)
 		fifo_release(&s->out); /* it can never be sent */
-	if (s->unshut && s->out.len == 0 && s->handshake_done && !s->broken)
+	if (s->shut_pending && s->out.len == 0 && s->handshake_done && !s->broken)
 		shut_now(s);
 	return any;
 }
 
 void gateway_stream_shut(struct gateway_stream *s)
 {
-	s->unshut = !s->shut;
+	s->shut_pending = !s->shut;
 }
 
 void gateway_stream_arm(struct gateway_stream *s, bool want_in)
@@ -259,7 +259,7 @@ void gateway_stream_arm(struct gateway_stream *s, bool want_in)
 	else {
 		if (want_in && !s->ended)
 			events |= EPOLLIN;
-		if (s->out.len > 0 || s->unshut || s->blocked)
+		if (s->out.len > 0 || s->shut_pending || s->blocked)
 			events |= EPOLLOUT;
 	}
 	loop_modify(s->loop, &s->watch, events);

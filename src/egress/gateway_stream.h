@@ -26,7 +26,7 @@ struct gateway_stream {
 	bool broken;	     /* nothing more can be read or written */
 	bool write_broken;   /* nothing more can be written; what the peer sent can still be read */
 	bool blocked;	     /* gateway_stream_put() took less than it was given */
-	bool unshut;	     /* to be shut when all is sent: see gateway_stream_shut() */
+	bool shut_pending;   /* to be shut when all is sent: see gateway_stream_shut() */
 	bool shut;
 	void (*on_ready)(struct gateway_stream *s); /* called on events */
 	void *arg;

@@ -43,15 +43,15 @@ void resolver_entry_uncount(struct entry *n)
 	n->owner = NULL;
 }
 
-static void free_halves(struct resolver *r, struct entry *n)
+static void free_families(struct resolver *r, struct entry *n)
 {
-	if (!n->halves)
+	if (!n->families)
 		return;
 	resolver_entry_uncount(n);
 	for (int i = 0; i < RESOLVER_FAMILIES; i++)
-		resolver_query_free(n->halves[i].query);
-	free(n->halves);
-	n->halves = NULL;
+		resolver_query_free(n->families[i].query);
+	free(n->families);
+	n->families = NULL;
 	loop_timer_cancel(r->loop, &n->grace);
 	r->under_way--;
 	if (r->queued)
@@ -69,7 +69,7 @@ void resolver_entry_free(struct resolver *r, struct entry *n)
 	*(n->older ? &n->older->newer : &r->oldest) = n->newer;
 	*(n->newer ? &n->newer->older : &r->newest) = n->older;
 	r->nentries--;
-	free_halves(r, n);
+	free_families(r, n);
 	free(n);
 }
 
@@ -133,7 +133,7 @@ static void describe_failure(struct entry *n, int sys)
 /* Fills the result. Returns how long it may be kept, in seconds. */
 static uint32_t sum_up(struct entry *n)
 {
-	const struct half *v6 = &n->halves[RESOLVER_V6], *v4 = &n->halves[RESOLVER_V4];
+	const struct family_query *v6 = &n->families[RESOLVER_V6], *v4 = &n->families[RESOLVER_V4];
 	bool whole = !v6->query && !v4->query && v6->sys == 0 && v4->sys == 0;
 	uint32_t ttl = TTL_MAX;
 
@@ -144,8 +144,8 @@ static uint32_t sum_up(struct entry *n)
 			     : 0;
 	}
 	for (int i = 0; i < RESOLVER_FAMILIES; i++) {
-		if (n->halves[i].n > 0 && n->halves[i].ttl < ttl)
-			ttl = n->halves[i].ttl;
+		if (n->families[i].n > 0 && n->families[i].ttl < ttl)
+			ttl = n->families[i].ttl;
 	}
 	return whole || ttl < TTL_HALF ? ttl : TTL_HALF;
 }
@@ -154,7 +154,7 @@ static void become_known(struct resolver *r, struct entry *n)
 {
 	uint32_t ttl = sum_up(n);
 
-	free_halves(r, n);
+	free_families(r, n);
 	n->known = true;
 	n->until_ns = clock_now_ns() + ttl * S_NS;
 	while (n->jobs) {
@@ -170,7 +170,7 @@ static void become_known(struct resolver *r, struct entry *n)
 void resolver_entry_give_up(struct resolver *r, struct entry *n)
 {
 	for (int i = 0; i < RESOLVER_FAMILIES; i++) {
-		struct half *h = &n->halves[i];
+		struct family_query *h = &n->families[i];
 
 		if (!h->query)
 			continue;
@@ -183,14 +183,14 @@ void resolver_entry_give_up(struct resolver *r, struct entry *n)
 
 static void on_grace(struct loop_timer *t)
 {
-	struct half *h = t->arg;
+	struct family_query *h = t->arg;
 
 	become_known(h->resolver, h->entry);
 }
 
 static void on_reply(void *arg, const struct dns_msg_reply *reply, int sys)
 {
-	struct half *h = arg;
+	struct family_query *h = arg;
 	struct entry *n = h->entry;
 
 	resolver_query_free(h->query);
@@ -201,7 +201,7 @@ static void on_reply(void *arg, const struct dns_msg_reply *reply, int sys)
 		memcpy(h->ips, reply->ips, reply->n * sizeof(*reply->ips));
 		h->ttl = reply->ttl;
 	}
-	if (!n->halves[RESOLVER_V6].query && !n->halves[RESOLVER_V4].query)
+	if (!n->families[RESOLVER_V6].query && !n->families[RESOLVER_V4].query)
 		become_known(h->resolver, n);
 	else if (h->n > 0)
 		loop_timer_set(h->resolver->loop, &n->grace, clock_now_ns() + GRACE_NS);
@@ -216,8 +216,8 @@ struct entry *resolver_entry_new(struct resolver *r, const char *host, struct re
 
 	if (!n)
 		return NULL;
-	n->halves = calloc(RESOLVER_FAMILIES, sizeof(*n->halves));
-	if (!n->halves) {
+	n->families = calloc(RESOLVER_FAMILIES, sizeof(*n->families));
+	if (!n->families) {
 		free(n);
 		return NULL;
 	}
@@ -228,7 +228,7 @@ struct entry *resolver_entry_new(struct resolver *r, const char *host, struct re
 	if (owner && owner->tenant)
 		owner->tenant->under_way++;
 	n->began_ns = clock_now_ns();
-	n->grace = (struct loop_timer){ .on_expire = on_grace, .arg = &n->halves[0] };
+	n->grace = (struct loop_timer){ .on_expire = on_grace, .arg = &n->families[0] };
 	n->next_here = *here;
 	*here = n;
 	n->older = r->newest;
@@ -237,9 +237,9 @@ struct entry *resolver_entry_new(struct resolver *r, const char *host, struct re
 	r->nentries++;
 	r->under_way++;
 	for (int i = 0; i < RESOLVER_FAMILIES; i++) {
-		struct half *h = &n->halves[i];
+		struct family_query *h = &n->families[i];
 
-		*h = (struct half){ .resolver = r, .entry = n };
+		*h = (struct family_query){ .resolver = r, .entry = n };
 		h->query = resolver_query_new(r->loop, &r->servers, host, types[i], on_reply, h);
 		if (!h->query) {
 			resolver_entry_free(r, n);

@@ -29,7 +29,7 @@ struct job {
 	struct loop_task task;
 };
 
-struct half {
+struct family_query {
 	struct resolver *resolver;
 	struct entry *entry;
 	struct resolver_query *query; /* owned; NULL: answered, or failed to start */
@@ -48,7 +48,7 @@ struct entry {
 	bool known;
 	uint64_t until_ns; /* known until then */
 	struct result result;
-	struct half *halves; /* owned, RESOLVER_FAMILIES of them; NULL when known */
+	struct family_query *families; /* owned, RESOLVER_FAMILIES of them; NULL when known */
 	struct job *jobs;
 	struct loop_timer grace;
 };

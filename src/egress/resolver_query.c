@@ -131,7 +131,7 @@ static void take_reply(struct resolver_query *q, struct dns_msg_reply *r)
 	if (r->ttl > q->ttl)
 		r->ttl = q->ttl;
 	q->ttl = r->ttl;
-	if (r->rcode == DNS_MSG_OK && r->n == 0 && r->alias[0] != '\0' && !r->no &&
+	if (r->rcode == DNS_MSG_OK && r->n == 0 && r->alias[0] != '\0' && !r->negative &&
 	    follow_alias(q, r) == 0)
 		return;
 	finish(q, r, 0);

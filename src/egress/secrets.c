@@ -51,7 +51,7 @@ static bool rule_fits(const struct secret *s, const struct policy_rule *rule)
 	return false;
 }
 
-bool secrets_may(const struct secret *s, const struct secrets_use *u)
+bool secrets_allowed(const struct secret *s, const struct secrets_use *u)
 {
 	if (!u->verified_tls || (s->expires_ms != 0 && u->now_ms >= s->expires_ms))
 		return false;
@@ -61,7 +61,7 @@ bool secrets_may(const struct secret *s, const struct secrets_use *u)
 	       path_is_bound(s, u->path) && rule_fits(s, u->rule);
 }
 
-void secrets_note(const struct secret *s, struct secrets_use *u)
+void secrets_add_name(const struct secret *s, struct secrets_use *u)
 {
 	size_t n = strlen(u->names), len = strlen(s->name);
 
@@ -91,7 +91,7 @@ static bool is_for_header(const struct secret *s, struct http1_span name)
 static bool may_be_in(const struct secret *x, const struct secrets_use *u, struct http1_span header,
 		      bool basic)
 {
-	return secrets_may(x, u) && (basic ? x->in_basic : is_for_header(x, header)) &&
+	return secrets_allowed(x, u) && (basic ? x->in_basic : is_for_header(x, header)) &&
 	       (basic || http1_is_value(x->value, x->len));
 }
 
@@ -136,7 +136,7 @@ static int put_in(const struct secrets *s, struct secrets_use *u, uint64_t set,
 		memcpy(ret + n, x->value, x->len);
 		n += x->len;
 		copied = at += x->placeholder_len;
-		secrets_note(x, u);
+		secrets_add_name(x, u);
 	}
 	if (text.n - copied > cap - n)
 		return -1;
@@ -226,7 +226,7 @@ int secrets_expand(const struct secrets *s, struct secrets_use *u, const char *t
 			if (name[len] != '}' || x == NULL)
 				return err_set(e, ERR_NOT_FOUND, "secret %.*s does not exist",
 					       (int)(len < 64 ? len : 64), name);
-			if (!secrets_may(x, u) || !http1_is_value(x->value, x->len))
+			if (!secrets_allowed(x, u) || !http1_is_value(x->value, x->len))
 				return err_set(
 					e, ERR_DENIED,
 					"secret %s is not allowed in this request, or has expired",
@@ -234,7 +234,7 @@ int secrets_expand(const struct secrets *s, struct secrets_use *u, const char *t
 			template = name + len + 1;
 			from = x->value;
 			len = x->len;
-			secrets_note(x, u);
+			secrets_add_name(x, u);
 		} else {
 			template ++;
 		}

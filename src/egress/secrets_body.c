@@ -31,7 +31,7 @@ bool secrets_wants_body(const struct secrets *s, const struct secrets_use *u,
 		return false;
 	for (size_t i = 0; i < s->n; i++)
 		if (s->all[i].fields[0] != NULL && s->all[i].placeholder != NULL &&
-		    secrets_may(&s->all[i], u))
+		    secrets_allowed(&s->all[i], u))
 			return true;
 	return false;
 }
@@ -99,7 +99,7 @@ static void replace(struct work *w, const char *field, size_t from, size_t to, e
 		(kind == JSON ? put_json : put_form)(&w->made, x->value, x->len);
 		w->copied = i += x->placeholder_len;
 		w->changed = true;
-		secrets_note(x, w->u);
+		secrets_add_name(x, w->u);
 	}
 }
 
@@ -108,7 +108,7 @@ static uint64_t find_allowed(const struct secrets *s, const struct secrets_use *
 	uint64_t set = 0;
 
 	for (size_t k = 0; k < s->n; k++)
-		if (s->all[k].placeholder != NULL && secrets_may(&s->all[k], u))
+		if (s->all[k].placeholder != NULL && secrets_allowed(&s->all[k], u))
 			set |= 1ULL << k;
 	return set;
 }

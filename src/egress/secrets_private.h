@@ -51,9 +51,9 @@ struct secrets {
 
 bool secrets_host_fits(const struct host_pattern *hosts, size_t n, const char *host);
 /* May it be put into this request? */
-bool secrets_may(const struct secret *s, const struct secrets_use *u);
+bool secrets_allowed(const struct secret *s, const struct secrets_use *u);
 /* Adds its name to u->names. */
-void secrets_note(const struct secret *s, struct secrets_use *u);
+void secrets_add_name(const struct secret *s, struct secrets_use *u);
 /* Called once, when all are read. A placeholder that begins with another one is refused. */
 int secrets_placeholder_index(struct secrets *s, struct err *e) MUST_USE;
 /* Finds the next placeholder at or after *at, and sets *at to its beginning. NULL: there is none.

@@ -24,7 +24,7 @@ static bool is_there(const struct secrets *was, const struct secrets *now,
 {
 	const struct secret *s = by_name(now, name, n);
 
-	return s != NULL && is_same_value(by_name(was, name, n), s) && secrets_may(s, u);
+	return s != NULL && is_same_value(by_name(was, name, n), s) && secrets_allowed(s, u);
 }
 
 /* If names had no room for all of them, any secret may be among them. */

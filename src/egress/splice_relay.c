@@ -1,9 +1,9 @@
 /* splice_relay.c - theory of operation
  *
- * There are two halves, one for each direction. A half reads only when nothing of its own waits to
- * be written: that is the back-pressure. It begins by copying through a small buffer. A read that
- * fills the buffer changes it to splice(2), and a small splice changes it back; so an interactive
- * protocol costs no pipe, and a download no copy. A pipe is borrowed from a small stock while there
+ * A relay has two directions. A direction reads only when nothing of its own waits to be written:
+ * that is the back-pressure. It begins by copying through a small buffer. A read that fills the
+ * buffer changes it to splice(2), and a small splice changes it back; so an interactive protocol
+ * costs no pipe, and a download no copy. A pipe is borrowed from a small stock while there
  * are bytes in it, so only directions with a slow reader hold descriptors.
  *
  * A socket of which nothing is wanted is not registered with the loop: epoll would report a hang-up
@@ -31,7 +31,7 @@
 enum { CELL, SERVER, SIDES };
 
 /* From the side of its index to the other. */
-struct half {
+struct direction {
 	uint8_t *rest; /* owned; read and not yet written */
 	size_t rest_at, rest_n;
 	int pipe[2]; /* -1: none; else `held` bytes are in it */
@@ -43,7 +43,7 @@ struct half {
 struct splice_relay {
 	struct loop *loop;
 	struct splice_relay_options o;
-	struct half halves[SIDES];
+	struct direction directions[SIDES];
 	int socks[SIDES];
 	struct loop_fd on[SIDES];
 	struct loop_timer idle;
@@ -57,7 +57,7 @@ struct splice_relay {
 static int stock[STOCK_MAX][2];
 static size_t nstock;
 
-static bool pipe_take(struct half *h)
+static bool pipe_take(struct direction *h)
 {
 	if (nstock > 0) {
 		nstock--;
@@ -72,7 +72,7 @@ static bool pipe_take(struct half *h)
 	return true;
 }
 
-static void pipe_give(struct half *h)
+static void pipe_give(struct direction *h)
 {
 	if (h->pipe[0] < 0)
 		return;
@@ -97,12 +97,12 @@ static enum step broke(struct splice_relay *p, int side)
 	return STEP_FAILED;
 }
 
-static bool is_waiting(const struct half *h)
+static bool is_waiting(const struct direction *h)
 {
 	return h->rest_n > 0 || h->held > 0;
 }
 
-static enum step keep(struct splice_relay *p, struct half *h, const uint8_t *data, size_t n)
+static enum step keep(struct splice_relay *p, struct direction *h, const uint8_t *data, size_t n)
 {
 	h->rest = malloc(n);
 	if (!h->rest) {
@@ -123,7 +123,7 @@ static size_t allowed(struct splice_relay *p, int side, size_t n, const char **r
 	return left < n ? (size_t)left : n;
 }
 
-static enum step spent(struct splice_relay *p, const char *why)
+static enum step limit_reached(struct splice_relay *p, const char *why)
 {
 	p->why = why;
 	return STEP_FAILED;
@@ -131,7 +131,7 @@ static enum step spent(struct splice_relay *p, const char *why)
 
 static void count(struct splice_relay *p, int side, size_t n)
 {
-	p->halves[side].moved += n;
+	p->directions[side].moved += n;
 	if (n > 0)
 		p->o.on_moved(p->o.arg, side == CELL, n);
 }
@@ -150,13 +150,13 @@ static ssize_t put(struct splice_relay *p, int side, const uint8_t *data, size_t
 
 static enum step write_rest(struct splice_relay *p, int side)
 {
-	struct half *h = &p->halves[side];
+	struct direction *h = &p->directions[side];
 	const char *why = NULL;
 	size_t most = allowed(p, side, h->rest_n, &why);
 	ssize_t n;
 
 	if (most == 0)
-		return spent(p, why);
+		return limit_reached(p, why);
 	n = put(p, side, h->rest + h->rest_at, most);
 	if (n < 0)
 		return broke(p, !side);
@@ -172,7 +172,7 @@ static enum step write_rest(struct splice_relay *p, int side)
 
 static enum step write_pipe(struct splice_relay *p, int side)
 {
-	struct half *h = &p->halves[side];
+	struct direction *h = &p->directions[side];
 
 	while (h->held > 0) {
 		const char *why = NULL;
@@ -180,7 +180,7 @@ static enum step write_pipe(struct splice_relay *p, int side)
 		ssize_t n;
 
 		if (most == 0)
-			return spent(p, why);
+			return limit_reached(p, why);
 		n = splice(h->pipe[0], NULL, p->socks[!side], NULL, most,
 			   SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -194,9 +194,9 @@ static enum step write_pipe(struct splice_relay *p, int side)
 	return STEP_ON;
 }
 
-static enum step end_half(struct splice_relay *p, int side)
+static enum step end_direction(struct splice_relay *p, int side)
 {
-	struct half *h = &p->halves[side];
+	struct direction *h = &p->directions[side];
 
 	if (!h->shut && shutdown(p->socks[!side], SHUT_WR) < 0 && errno != ENOTCONN)
 		return broke(p, !side);
@@ -207,7 +207,7 @@ static enum step end_half(struct splice_relay *p, int side)
 /* If no byte may go any more, one byte is read to see whether there is one, or the stream ends. */
 static enum step copy(struct splice_relay *p, int side, size_t most, const char *why)
 {
-	struct half *h = &p->halves[side];
+	struct direction *h = &p->directions[side];
 	static uint8_t buf[COPY_MAX]; /* used by one call at a time */
 	size_t want = most == 0 ? 1 : most < sizeof(buf) ? most : sizeof(buf);
 	ssize_t n = recv(p->socks[side], buf, want, MSG_DONTWAIT), sent;
@@ -219,7 +219,7 @@ static enum step copy(struct splice_relay *p, int side, size_t most, const char 
 		return STEP_ON;
 	}
 	if (most == 0)
-		return spent(p, why);
+		return limit_reached(p, why);
 	h->bulk = n == sizeof(buf);
 	sent = put(p, side, buf, (size_t)n);
 	if (sent < 0)
@@ -232,7 +232,7 @@ static enum step copy(struct splice_relay *p, int side, size_t most, const char 
 
 static enum step move(struct splice_relay *p, int side)
 {
-	struct half *h = &p->halves[side];
+	struct direction *h = &p->directions[side];
 	const char *why = NULL;
 	size_t most = allowed(p, side, PIPE_SIZE, &why);
 	ssize_t n;
@@ -257,13 +257,13 @@ static enum step move(struct splice_relay *p, int side)
 
 static enum step step(struct splice_relay *p, int side)
 {
-	struct half *h = &p->halves[side];
+	struct direction *h = &p->directions[side];
 
 	if (h->rest_n > 0)
 		return write_rest(p, side);
 	if (h->held > 0)
 		return write_pipe(p, side);
-	return h->ended ? end_half(p, side) : move(p, side);
+	return h->ended ? end_direction(p, side) : move(p, side);
 }
 
 /* ---- both directions */
@@ -274,7 +274,7 @@ static void close_all(struct splice_relay *p, bool cut)
 
 	loop_timer_cancel(p->loop, &p->idle);
 	for (int side = 0; side < SIDES; side++) {
-		struct half *h = &p->halves[side];
+		struct direction *h = &p->directions[side];
 
 		loop_remove(p->loop, &p->on[side]);
 		if (cut && p->socks[side] >= 0)
@@ -300,7 +300,7 @@ static void finish(struct splice_relay *p, const char *why)
 /* Registers the socket for exactly the events that are waited for. */
 static int watch(struct splice_relay *p, int side, struct err *e)
 {
-	const struct half *from = &p->halves[side], *to = &p->halves[!side];
+	const struct direction *from = &p->directions[side], *to = &p->directions[!side];
 	uint32_t events = (!is_waiting(from) && !from->ended ? (uint32_t)EPOLLIN : 0) |
 			  (is_waiting(to) ? (uint32_t)EPOLLOUT : 0);
 	struct loop_fd *on = &p->on[side];
@@ -317,7 +317,7 @@ static int watch(struct splice_relay *p, int side, struct err *e)
 /* Moves what it can in one direction, within its turn: epoll reports the rest again. */
 static enum step move_all(struct splice_relay *p, int side)
 {
-	struct half *h = &p->halves[side];
+	struct direction *h = &p->directions[side];
 	enum step result = STEP_ON;
 
 	h->moved = 0;
@@ -344,7 +344,7 @@ static void on_ready(struct loop_fd *fd, uint32_t events)
 	}
 	if (result == STEP_FAILED)
 		finish(p, p->why);
-	else if (p->halves[CELL].shut && p->halves[SERVER].shut)
+	else if (p->directions[CELL].shut && p->directions[SERVER].shut)
 		finish(p, NULL);
 	else if (watch(p, CELL, &e) < 0 || watch(p, SERVER, &e) < 0)
 		finish(p, "cannot watch the socket");
@@ -378,11 +378,11 @@ struct splice_relay *splice_relay_new(struct loop *l, const struct splice_relay_
 	p->socks[SERVER] = o->server;
 	p->moved_at_ns = loop_now_ns(l);
 	for (int side = 0; side < SIDES; side++) {
-		p->halves[side].pipe[0] = p->halves[side].pipe[1] = -1;
+		p->directions[side].pipe[0] = p->directions[side].pipe[1] = -1;
 		p->on[side] = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = p };
 	}
 	p->idle = (struct loop_timer){ .on_expire = on_idle, .arg = p };
-	if (o->first_n > 0 && keep(p, &p->halves[CELL], o->first, o->first_n) == STEP_FAILED) {
+	if (o->first_n > 0 && keep(p, &p->directions[CELL], o->first, o->first_n) == STEP_FAILED) {
 		(void)err_set(e, ERR_LIMIT, "out of memory for a connection");
 		splice_relay_free(p);
 		return NULL;

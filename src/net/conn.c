@@ -52,7 +52,7 @@ static size_t send_now(struct conn *c, const struct iovec *parts, int n)
 		return 0;
 	done = send_parts(c, parts, n);
 	if (done < 0 && errno != EAGAIN && errno != EINTR)
-		conn_doom(c);
+		conn_drop_later(c);
 	return done > 0 ? (size_t)done : 0;
 }
 
@@ -60,7 +60,7 @@ void conn_put(struct conn *c, const struct iovec *parts, int n, bool now)
 {
 	size_t sent;
 
-	if (c->doomed || c->state == CONN_DEAD)
+	if (c->drop_pending || c->state == CONN_DEAD)
 		return;
 	sent = now ? send_now(c, parts, n) : 0;
 	for (int i = 0; i < n; i++) {
@@ -75,12 +75,12 @@ void conn_put(struct conn *c, const struct iovec *parts, int n, bool now)
 
 void conn_put_bytes(struct conn *c, const void *data, size_t len)
 {
-	if (c->doomed || c->state == CONN_DEAD)
+	if (c->drop_pending || c->state == CONN_DEAD)
 		return;
 	if (c->out.len == 0)
 		c->write_ns = loop_now_ns(c->loop);
 	if (fifo_add(&c->out, data, len) < 0) {
-		conn_doom(c);
+		conn_drop_later(c);
 		return;
 	}
 	conn_wake(c);
@@ -105,7 +105,7 @@ void conn_flush(struct conn *c)
 		}
 	}
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
-		conn_doom(c);
+		conn_drop_later(c);
 }
 
 /* ---- input */
@@ -127,7 +127,7 @@ static ssize_t receive_once(struct conn *c, size_t room)
 
 static bool wants_input(const struct conn *c)
 {
-	if (c->ended || c->doomed)
+	if (c->ended || c->drop_pending)
 		return false;
 	if (c->state != CONN_EXCHANGE)
 		return true;
@@ -149,7 +149,7 @@ static void receive(struct conn *c)
 		if (n == 0)
 			c->ended = true;
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
-			c->doomed = true;
+			c->drop_pending = true;
 		if (n <= 0)
 			return;
 		/* The time of a head runs from its first byte, however slowly the others come. */
@@ -231,7 +231,7 @@ static void timed_out(struct conn *c)
 	else if (!stuck && c->state == CONN_EXCHANGE)
 		request_body_fault(c, 408, "the request's body did not arrive in time");
 	else
-		c->doomed = true;
+		c->drop_pending = true;
 }
 
 static void await(struct conn *c)
@@ -266,12 +266,12 @@ static void advance(struct conn *c)
 	int steps = STEPS;
 
 	c->busy = true;
-	while (!c->doomed && steps > 0 && conn_step_take(c))
+	while (!c->drop_pending && steps > 0 && conn_step_take(c))
 		steps--;
 	c->busy = false;
-	if (c->doomed && c->cut && c->x && !c->ended) {
+	if (c->drop_pending && c->cut && c->x && !c->ended) {
 		conn_step_cut_exchange(c);
-	} else if (c->doomed) {
+	} else if (c->drop_pending) {
 		conn_drop(c);
 		return;
 	}
@@ -316,8 +316,8 @@ static void on_wake(struct loop_task *t)
 	struct conn *c = t->arg;
 
 	/* A request that is here already is answered, also while draining. */
-	if (wants_input(c) && ((c->tls && !c->doomed && tls_has_pending(c->tls)) || c->unwatched ||
-			       (c->server->draining && c->state == CONN_HEAD)))
+	if (wants_input(c) && ((c->tls && !c->drop_pending && tls_has_pending(c->tls)) ||
+			       c->unwatched || (c->server->draining && c->state == CONN_HEAD)))
 		receive(c);
 	advance(c);
 }
@@ -344,9 +344,9 @@ void conn_wake(struct conn *c)
 		loop_defer(c->loop, &c->task);
 }
 
-void conn_doom(struct conn *c)
+void conn_drop_later(struct conn *c)
 {
-	c->doomed = true;
+	c->drop_pending = true;
 	conn_wake(c);
 }
 
@@ -404,7 +404,7 @@ void conn_close_fd(int fd, bool local)
 
 void conn_drop(struct conn *c)
 {
-	c->doomed = true;
+	c->drop_pending = true;
 	c->state = CONN_DEAD;
 	loop_remove(c->loop, &c->watch);
 	loop_timer_cancel(c->loop, &c->timer);

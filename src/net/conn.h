@@ -63,9 +63,9 @@ struct conn {
 	size_t discarded;
 	uint64_t drop_ns; /* when CONN_DISCARD or CONN_LINGER began */
 	uint64_t read_ns,
-		write_ns; /* last progress; in CONN_HEAD, read_ns is when the head began */
-	bool busy;	  /* inside advance() */
-	bool doomed;	  /* to be dropped by advance() */
+		write_ns;  /* last progress; in CONN_HEAD, read_ns is when the head began */
+	bool busy;	   /* inside advance() */
+	bool drop_pending; /* to be dropped by advance() */
 	/* doomed, but closed by FIN: the framing of its answer shows that it is incomplete */
 	bool cut;
 	bool ended;	/* the peer has ended its side, and all was read */
@@ -108,7 +108,7 @@ struct exchange {
 	uint64_t ended_ns; /* when the answer was complete */
 	size_t owed;	   /* bytes of it that were queued then */
 	bool close;	   /* the connection is closed after it */
-	bool headless;	   /* no body is sent: HEAD, 204, 304 */
+	bool bodiless;	   /* no body is sent: HEAD, 204, 304 */
 	bool chunked;
 	bool endless;	/* an event stream: its client reconnects where it was */
 	bool starved;	/* on_writable is to be called */
@@ -156,7 +156,7 @@ void conn_drop(struct conn *c);
 void conn_close_fd(int fd, bool local);
 /* Something changed: advance() is called soon (or goes on, if it is running). */
 void conn_wake(struct conn *c);
-void conn_doom(struct conn *c);
+void conn_drop_later(struct conn *c);
 /* Calls what, which may call a handler, and then advance(), which may end the connection. Only from
  * callbacks of the loop. */
 void conn_do(struct conn *c, void (*what)(struct conn *c));

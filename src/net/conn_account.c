@@ -60,7 +60,7 @@ void conn_account_relieve(struct conn *c)
 		return;
 	conn_account_answer_sent(longest, longest->out.len);
 	fifo_release(&longest->out);
-	conn_doom(longest);
+	conn_drop_later(longest);
 }
 
 /* The last quarter of all is reserved for accounts that have little. */
@@ -81,7 +81,7 @@ int conn_account_body(struct exchange *x, size_t n)
 	return 0;
 }
 
-void exchange_keeps_body(struct exchange *x, size_t max)
+void exchange_set_body_deadline(struct exchange *x, size_t max)
 {
 	const struct server_options *o = &x->conn->server->options;
 
@@ -91,12 +91,12 @@ void exchange_keeps_body(struct exchange *x, size_t max)
 		loop_now_ns(x->conn->loop) + (o->body_ms + max / PACE_BYTES * 1000) * CLOCK_MS;
 }
 
-bool exchange_keep(struct exchange *x, size_t n)
+bool exchange_reserve(struct exchange *x, size_t n)
 {
 	return x->conn->state != CONN_DEAD && conn_account_body(x, n) == 0;
 }
 
-void exchange_kept(struct exchange *x)
+void exchange_release(struct exchange *x)
 {
 	x->conn->account->bodies -= x->charged;
 	x->conn->server->all->bodies -= x->charged;
@@ -136,7 +136,7 @@ void conn_account_end_exchange(struct exchange *x)
 {
 	struct conn *c = x->conn;
 
-	exchange_kept(x);
+	exchange_release(x);
 	if (c->state == CONN_DEAD)
 		return; /* conn_account_close() is called next */
 	conn_account_reset(c);

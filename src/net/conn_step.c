@@ -56,7 +56,7 @@ static void begin_exchange(struct conn *c, size_t head_len, int status, const ch
 	int n = -1;
 
 	if (!x) {
-		conn_doom(c);
+		conn_drop_later(c);
 		return;
 	}
 	c->x = x;
@@ -71,7 +71,7 @@ static void begin_exchange(struct conn *c, size_t head_len, int status, const ch
 		return;
 	}
 	fifo_consume(&c->in, (size_t)n);
-	x->headless = x->request.method == HTTP1_HEAD;
+	x->bodiless = x->request.method == HTTP1_HEAD;
 	x->close = !x->request.keep_alive || c->server->draining;
 	request_body_start(c, &x->request);
 	if (x->request.method == HTTP1_CONNECT)
@@ -91,7 +91,7 @@ static bool step_head(struct conn *c)
 	int n;
 
 	if (c->server->draining && c->in.len == 0 && c->served) {
-		c->doomed = true;
+		c->drop_pending = true;
 		return true;
 	}
 	n = c->in.len == 0 ? 0
@@ -105,7 +105,7 @@ static bool step_head(struct conn *c)
 	else if (c->in.len >= max)
 		begin_exchange(c, 0, 431, "the request's head is too long");
 	else if (c->ended)
-		c->doomed = true;
+		c->drop_pending = true;
 	else
 		return false;
 	return true;
@@ -150,7 +150,7 @@ static void finish_exchange(struct conn *c)
 	} else if (unread && !c->ended) {
 		linger(c);
 	} else {
-		c->doomed = true;
+		c->drop_pending = true;
 	}
 }
 
@@ -176,7 +176,7 @@ void conn_step_cut_exchange(struct conn *c)
 	conn_account_answer_sent(c, c->out.len);
 	fifo_release(&c->out);
 	conn_step_drop_exchange(c);
-	c->doomed = c->cut = false;
+	c->drop_pending = c->cut = false;
 	conn_account_reset(c);
 	linger(c);
 }
@@ -232,7 +232,7 @@ static bool step_exchange(struct conn *c)
 		return true;
 	conn_flush(c);
 	tunnel_shut(c);
-	if (c->doomed)
+	if (c->drop_pending)
 		return true;
 	if (x->answer == ANSWER_ENDED && c->out.len == 0) {
 		finish_exchange(c);
@@ -247,7 +247,7 @@ static bool step_exchange(struct conn *c)
 	}
 	if (!client_gone(c))
 		return false;
-	c->doomed = true;
+	c->drop_pending = true;
 	return true;
 }
 
@@ -257,7 +257,7 @@ static bool step_linger(struct conn *c)
 	fifo_consume(&c->in, c->in.len);
 	if (!c->ended && c->discarded <= CONN_DISCARD_MAX)
 		return false;
-	c->doomed = true;
+	c->drop_pending = true;
 	return true;
 }
 

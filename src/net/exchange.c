@@ -85,7 +85,7 @@ void exchange_revoke(struct exchange *x, int status, const char *words)
 static size_t on_collect_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	if (fifo_add(&x->collected, data, len) < 0)
-		conn_doom(x->conn);
+		conn_drop_later(x->conn);
 	return len;
 }
 
@@ -105,7 +105,7 @@ void exchange_read_all(struct exchange *x, size_t max,
 		return;
 	}
 	exchange_read_body(x, max, on_collect_data, on_collect_end);
-	exchange_keeps_body(x, max);
+	exchange_set_body_deadline(x, max);
 }
 
 void exchange_read_body(struct exchange *x, uint64_t max,
@@ -163,7 +163,7 @@ void exchange_header(struct exchange *x, const char *name, const char *value)
 	assert(h->len + n + v + 4 <= HEADERS_MAX);
 	if (fifo_add(h, name, n) < 0 || fifo_add(h, ": ", 2) < 0 || fifo_add(h, value, v) < 0 ||
 	    fifo_add(h, "\r\n", 2) < 0)
-		conn_doom(x->conn);
+		conn_drop_later(x->conn);
 }
 
 static bool is_ours(struct http1_span name)
@@ -258,7 +258,8 @@ size_t exchange_write(struct exchange *x, const void *data, size_t len)
 
 	assert(x->refused || x->answer == ANSWER_BEGUN);
 	/* A connection that is about to be dropped takes everything: on_done follows. */
-	if (x->refused || x->headless || x->conn->doomed || x->conn->state == CONN_DEAD || len == 0)
+	if (x->refused || x->bodiless || x->conn->drop_pending || x->conn->state == CONN_DEAD ||
+	    len == 0)
 		return len;
 	x->starved = n < len;
 	if (n == 0)
@@ -286,11 +287,11 @@ void exchange_end(struct exchange *x)
 	if (x->refused)
 		return;
 	assert(x->answer == ANSWER_BEGUN);
-	if (!x->headless && !x->chunked && x->left != EXCHANGE_CHUNKED && x->left > 0) {
+	if (!x->bodiless && !x->chunked && x->left != EXCHANGE_CHUNKED && x->left > 0) {
 		exchange_abort(x); /* less than was announced: the client must see it */
 		return;
 	}
-	if (x->chunked && !x->headless)
+	if (x->chunked && !x->bodiless)
 		conn_put_bytes(x->conn, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
 	end_answer(x);
 }
@@ -298,7 +299,7 @@ void exchange_end(struct exchange *x)
 /* Does the framing show the client that an answer which ends here is incomplete? */
 static bool shows_cut(const struct exchange *x)
 {
-	if (x->answer != ANSWER_BEGUN || x->headless || x->tunnel || x->ws)
+	if (x->answer != ANSWER_BEGUN || x->bodiless || x->tunnel || x->ws)
 		return false;
 	return x->chunked || (x->left != EXCHANGE_CHUNKED && x->left > 0);
 }
@@ -312,7 +313,7 @@ void exchange_abort(struct exchange *x)
 	conn_flush(x->conn); /* sends what is queued, as far as the socket takes it at once */
 	if (shows_cut(x)) {
 		x->conn->cut = true;
-		conn_doom(x->conn);
+		conn_drop_later(x->conn);
 		return;
 	}
 	/* A reset, since the end of the connection would be taken for the end of the body; for the
@@ -320,5 +321,5 @@ void exchange_abort(struct exchange *x)
 	(void)setsockopt(x->conn->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	if (x->conn->tls)
 		tls_break(x->conn->tls);
-	conn_doom(x->conn);
+	conn_drop_later(x->conn);
 }

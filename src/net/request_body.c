@@ -96,7 +96,7 @@ void request_body_fault(struct conn *c, int status, const char *words)
 	if (x->answer == ANSWER_NONE)
 		response_refuse(x, status, words);
 	else if (x->answer == ANSWER_BEGUN)
-		conn_doom(c);
+		conn_drop_later(c);
 }
 
 static void ended(struct conn *c)
@@ -214,7 +214,7 @@ bool request_body_discard(struct conn *c)
 		c->discarded += data.n;
 		took(c, data.n);
 		if (c->discarded > CONN_DISCARD_MAX)
-			c->doomed = true;
+			c->drop_pending = true;
 		return true;
 	case NEXT_END:
 		c->body.done = true;
@@ -223,12 +223,12 @@ bool request_body_discard(struct conn *c)
 		return true;
 	case NEXT_BAD:
 	case NEXT_TOO_LONG:
-		c->doomed = true;
+		c->drop_pending = true;
 		return true;
 	case NEXT_MORE:
 		break;
 	}
 	if (c->ended)
-		c->doomed = true;
+		c->drop_pending = true;
 	return c->ended;
 }

@@ -79,7 +79,7 @@ void response_send(struct exchange *x, const char *type, uint64_t length, const 
 	char head[HEAD_MAX];
 	struct iovec parts[4];
 
-	x->headless = x->headless || bare;
+	x->bodiless = x->bodiless || bare;
 	x->chunked = length == EXCHANGE_CHUNKED && x->request.minor > 0;
 	/* Without chunks the body ends with the connection. */
 	x->close = must_close(x) || (length == EXCHANGE_CHUNKED && !x->chunked && !bare);
@@ -100,7 +100,7 @@ void response_send(struct exchange *x, const char *type, uint64_t length, const 
 	parts[0] = (struct iovec){ head, w.len };
 	parts[1] = (struct iovec){ fifo_bytes(&x->headers), x->headers.len };
 	parts[2] = (struct iovec){ (char *)(uintptr_t) "\r\n", 2 };
-	parts[3] = (struct iovec){ (void *)(uintptr_t)body, x->headless ? 0 : len };
+	parts[3] = (struct iovec){ (void *)(uintptr_t)body, x->bodiless ? 0 : len };
 	x->bytes_out += w.len + x->headers.len + 2 + parts[3].iov_len;
 	/* The head of a stream waits for its first bytes, so that both go in one packet. */
 	conn_put(x->conn, parts, parts[3].iov_len > 0 ? 4 : 3, x->answer != ANSWER_BEGUN);
@@ -152,7 +152,7 @@ void response_refuse(struct exchange *x, int status, const char *words)
 	x->refused = true;
 	if ((status == 429 || status == 503) && !x->retried &&
 	    fifo_add(&x->headers, RETRY, sizeof(RETRY) - 1) < 0)
-		conn_doom(x->conn);
+		conn_drop_later(x->conn);
 	json_init(&j, text, sizeof(text));
 	json_open(&j, NULL, '{');
 	json_open(&j, "error", '{');

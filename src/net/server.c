@@ -114,7 +114,7 @@ void server_drain(struct server *s)
 		if (c->state == CONN_HEAD)
 			conn_wake(c); /* advance() ends it: its callbacks may be on the stack */
 		else if (c->x && (c->x->endless || c->x->ws || c->x->tunnel))
-			conn_doom(c); /* it would go on for ever; its client reconnects */
+			conn_drop_later(c); /* it would go on for ever; its client reconnects */
 	}
 }
 

@@ -106,11 +106,11 @@ void exchange_read_all(struct exchange *x, size_t max,
 		       void (*on_body)(struct exchange *x, const uint8_t *body, size_t len));
 
 /* For handlers that stream a body and still keep it in memory: it has the deadline of a collected
- * one. exchange_keep() counts n more bytes for the account; false: no room. exchange_kept(): they
- * are freed; the end of the exchange implies it. */
-void exchange_keeps_body(struct exchange *x, size_t max);
-bool exchange_keep(struct exchange *x, size_t n) MUST_USE;
-void exchange_kept(struct exchange *x);
+ * one. exchange_reserve() counts n more bytes for the account; false: no room. exchange_release():
+ * they are freed; the end of the exchange implies it. */
+void exchange_set_body_deadline(struct exchange *x, size_t max);
+bool exchange_reserve(struct exchange *x, size_t n) MUST_USE;
+void exchange_release(struct exchange *x);
 
 /* Streams the body. on_data returns how many bytes it took: if fewer than given, it is called again
  * after exchange_resume_body(). on_end: ok is false if the body was malformed or the client is

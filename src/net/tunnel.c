@@ -24,7 +24,7 @@ void exchange_upgrade(struct exchange *x,
 	/* What follows is not HTTP: it has no framing, and no request comes after it. */
 	x->close = true;
 	x->chunked = false;
-	x->headless = false;
+	x->bodiless = false;
 	x->answer = ANSWER_BEGUN;
 	x->tunnel = true;
 	x->on_data = on_data;
@@ -86,13 +86,13 @@ void tunnel_shut(struct conn *c)
 {
 	struct exchange *x = c->x;
 
-	if (!x->tunnel || !x->shut || x->shut_done || c->doomed || c->out.len > 0)
+	if (!x->tunnel || !x->shut || x->shut_done || c->drop_pending || c->out.len > 0)
 		return;
 	if (!c->tls)
 		(void)shutdown(c->fd, SHUT_WR); /* fails only if the peer is gone */
 	else if (tls_shut(c->tls) < 0) {
 		if (errno != EAGAIN && errno != EINTR)
-			conn_doom(c);
+			conn_drop_later(c);
 		return;
 	}
 	x->shut_done = true;

@@ -33,7 +33,7 @@ struct ws_conn {
 	struct fifo message;
 
 	uint64_t ping_ns; /* when the last ping was sent, or the connection began */
-	bool heard;	  /* a frame came since then */
+	bool frame_seen;  /* a frame came since then */
 	bool paused;	  /* by the handler */
 	bool close_sent, close_came;
 	uint64_t close_ns;
@@ -62,13 +62,13 @@ void exchange_accept_ws(struct exchange *x, const struct ws_events *events, size
 	assert(x->answer == ANSWER_NONE && x->request.upgrade_websocket);
 	w = calloc(1, sizeof(*w));
 	if (!w) {
-		conn_doom(x->conn);
+		conn_drop_later(x->conn);
 		return;
 	}
 	w->events = *events;
 	w->message_max = message_max;
 	w->ping_ns = loop_now_ns(x->conn->loop);
-	w->heard = true;
+	w->frame_seen = true;
 	ws_accept_key(x->request.ws_key, key);
 	exchange_header(x, "Upgrade", "websocket");
 	exchange_header(x, "Sec-WebSocket-Accept", key);
@@ -97,7 +97,7 @@ bool ws_send(struct exchange *x, bool text, const void *data, size_t len)
 {
 	struct conn *c = x->conn;
 
-	if (c->doomed || c->state == CONN_DEAD || x->refused)
+	if (c->drop_pending || c->state == CONN_DEAD || x->refused)
 		return true; /* there is no reader any more; on_done follows */
 	assert(x->ws);
 	if (x->ws->close_sent)
@@ -117,7 +117,7 @@ void ws_close(struct exchange *x, uint16_t code, const char *reason)
 	uint8_t payload[WS_CONTROL_MAX];
 	struct ws_conn *w = x->ws;
 
-	if (x->conn->doomed || x->conn->state == CONN_DEAD || x->refused)
+	if (x->conn->drop_pending || x->conn->state == CONN_DEAD || x->refused)
 		return;
 	assert(w);
 	if (w->close_sent)
@@ -181,7 +181,7 @@ static void end_control(struct exchange *x)
 static void gather(struct conn *c, const uint8_t *data, size_t n)
 {
 	if (fifo_add(&c->x->ws->message, data, n) < 0)
-		conn_doom(c);
+		conn_drop_later(c);
 }
 
 static void end_frame(struct conn *c)
@@ -244,7 +244,7 @@ static bool read_head(struct conn *c)
 		}
 	}
 	fifo_consume(&c->in, (size_t)n);
-	w->heard = true;
+	w->frame_seen = true;
 	w->in_frame = true;
 	w->got = 0;
 	return true;
@@ -281,7 +281,7 @@ bool ws_conn_wants_input(const struct conn *c)
 
 void ws_pause(struct exchange *x, bool pause)
 {
-	if (x->conn->doomed || x->conn->state == CONN_DEAD || x->refused)
+	if (x->conn->drop_pending || x->conn->state == CONN_DEAD || x->refused)
 		return;
 	assert(x->ws);
 	x->ws->paused = pause;
@@ -304,11 +304,11 @@ void ws_conn_timeout(struct conn *c)
 	struct ws_conn *w = c->x->ws;
 
 	/* While input is not read, no pong can be seen. */
-	if (w->close_sent || (!w->heard && !w->paused)) {
-		conn_doom(c);
+	if (w->close_sent || (!w->frame_seen && !w->paused)) {
+		conn_drop_later(c);
 		return;
 	}
-	w->heard = false;
+	w->frame_seen = false;
 	w->ping_ns = loop_now_ns(c->loop);
 	put_frame(c->x, WS_PING, NULL, 0);
 }

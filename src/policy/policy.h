@@ -96,7 +96,7 @@ struct policy_request {
 enum policy_verdict {
 	POLICY_REFUSE,
 	POLICY_PERMIT,
-	POLICY_LOOK, /* it depends on the requests */
+	POLICY_INSPECT, /* it depends on the requests */
 };
 
 struct policy_answer {
@@ -105,7 +105,7 @@ struct policy_answer {
 	bool raw; /* of a connection that is permitted: bytes of any kind are allowed */
 	/* Of a request that is permitted: rules for its target inspect requests, so it must mean
 	 * the same to the server as to the rules. */
-	bool looks;
+	bool inspected;
 	char reason[POLICY_REASON_MAX]; /* of a refusal: for the program in the cell and the record
 					 */
 };
@@ -136,7 +136,7 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
  * its ClientHello, or HTTP with the name in Host). */
 void policy_connect(const struct policy *p, const struct policy_target *to,
 		    struct policy_answer *ret);
-/* A request: never POLICY_LOOK. */
+/* A request: never POLICY_INSPECT. */
 void policy_ask(const struct policy *p, const struct policy_target *to,
 		const struct policy_request *r, struct policy_answer *ret);
 

@@ -33,7 +33,7 @@ static enum policy_verdict ceiling_connect(const struct policy_list *list,
 	while ((r = policy_list_next(&w)) != NULL) {
 		const struct policy_match *m = policy_match_of(r);
 		/* A name is about all ports: a rule for some of them decides nothing. */
-		bool partial = m->looks || (any_port && !r->allow && m->nports > 0);
+		bool partial = m->inspects || (any_port && !r->allow && m->nports > 0);
 
 		if (!partial)
 			break;
@@ -43,7 +43,7 @@ static enum policy_verdict ceiling_connect(const struct policy_list *list,
 	may |= r != NULL && r->allow;
 	if (!may)
 		return POLICY_REFUSE;
-	return looks ? POLICY_LOOK : POLICY_PERMIT;
+	return looks ? POLICY_INSPECT : POLICY_PERMIT;
 }
 
 /* The verdict of all ceilings above a layer, found when it is first needed. */
@@ -70,7 +70,7 @@ static enum policy_verdict find_above(struct above *a, enum policy_layer layer)
 			a->layer = (enum policy_layer)i;
 		if (one == POLICY_REFUSE)
 			return one;
-		if (one == POLICY_LOOK)
+		if (one == POLICY_INSPECT)
 			all = one;
 	}
 	return all;
@@ -98,7 +98,7 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 		const struct policy_match *m = policy_match_of(r);
 
 		ret->rule = r;
-		if (!r->allow && !m->looks && m->nports == 0) {
+		if (!r->allow && !m->inspects && m->nports == 0) {
 			policy_reason_rule(&to, r, ret);
 			return;
 		}
@@ -134,7 +134,7 @@ static struct course find_course(struct above *above)
 
 	policy_list_walk(&above->p->list, above->to, false, &w);
 	while ((r = policy_list_next(&w)) != NULL) {
-		if (!policy_match_of(r)->looks)
+		if (!policy_match_of(r)->inspects)
 			break;
 		if (c.first == NULL)
 			c.first = r;
@@ -181,14 +181,14 @@ static enum policy_verdict decide_end(struct above *above, const struct policy_r
 		policy_reason_ceiling_raw(above->to, ret);
 		return POLICY_REFUSE;
 	}
-	if (verdict == POLICY_LOOK && is_unseen(r)) {
+	if (verdict == POLICY_INSPECT && is_unseen(r)) {
 		policy_reason_ceiling(above->to, above->layer, " without inspecting requests", ret);
 		return POLICY_REFUSE;
 	}
 	if (verdict == POLICY_REFUSE)
 		policy_reason_ceiling(above->to, above->layer, "", ret);
 	if (verdict == POLICY_PERMIT && r != NULL && needs_requests(r))
-		return POLICY_LOOK;
+		return POLICY_INSPECT;
 	return verdict;
 }
 
@@ -201,7 +201,7 @@ void policy_connect(const struct policy *p, const struct policy_target *to,
 	*ret = (struct policy_answer){ .rule = c.decides };
 	ret->verdict = decide_end(&above, c.decides, ret);
 	if (c.first != NULL && (ret->verdict != POLICY_REFUSE || c.may))
-		*ret = (struct policy_answer){ .verdict = POLICY_LOOK, .rule = c.first };
+		*ret = (struct policy_answer){ .verdict = POLICY_INSPECT, .rule = c.first };
 }
 
 static const struct policy_rule *find_fit(const struct policy_list *list,
@@ -213,7 +213,7 @@ static const struct policy_rule *find_fit(const struct policy_list *list,
 	policy_list_walk(list, to, false, &w);
 	w.seen = q;
 	while ((r = policy_list_next(&w)) != NULL)
-		if (!w.match->looks || policy_request_fits(w.match, q))
+		if (!w.match->inspects || policy_request_fits(w.match, q))
 			return r;
 	return NULL;
 }
@@ -236,23 +236,23 @@ static enum policy_layer find_ceiling(const struct policy *p, enum policy_layer 
 
 /* Does a list inspect requests to the target? The first rule for the target decides: after one that
  * does not inspect, no other is asked. */
-static bool list_looks(const struct policy_list *list, const struct policy_target *to)
+static bool list_inspects(const struct policy_list *list, const struct policy_target *to)
 {
 	const struct policy_rule *r;
 	struct policy_walk w;
 
 	policy_list_walk(list, to, false, &w);
 	r = policy_list_next(&w);
-	return r != NULL && policy_match_of(r)->looks;
+	return r != NULL && policy_match_of(r)->inspects;
 }
 
-static bool any_looks(const struct policy *p, enum policy_layer layer,
-		      const struct policy_target *to)
+static bool any_inspects(const struct policy *p, enum policy_layer layer,
+			 const struct policy_target *to)
 {
-	bool looks = list_looks(&p->list, to);
+	bool looks = list_inspects(&p->list, to);
 
 	for (size_t i = 0; i < POLICY_LAYERS && i < (size_t)layer; i++)
-		looks = looks || (p->ceilings[i].given && list_looks(&p->ceilings[i], to));
+		looks = looks || (p->ceilings[i].given && list_inspects(&p->ceilings[i], to));
 	return looks;
 }
 
@@ -271,7 +271,7 @@ static bool may_upgrade(const struct policy *p, const struct policy_rule *rule,
 		const struct policy_rule *r = list->given ? find_fit(list, to, q) : NULL;
 
 		if (r == NULL || r->websocket == POLICY_YES ||
-		    (r->websocket == POLICY_UNSET && !list_looks(list, to)))
+		    (r->websocket == POLICY_UNSET && !list_inspects(list, to)))
 			continue;
 		policy_reason_websocket(to, NULL, (enum policy_layer)i, ret);
 		return false;
@@ -301,7 +301,7 @@ static void ask(const struct policy *p, const struct policy_target *to, struct p
 		policy_reason_plain(to, rule, ret);
 	} else if (!seen->request->websocket || may_upgrade(p, rule, layer, to, seen, ret)) {
 		ret->verdict = POLICY_PERMIT;
-		ret->looks = any_looks(p, layer, to);
+		ret->inspected = any_inspects(p, layer, to);
 	}
 }
 

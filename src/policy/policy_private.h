@@ -72,7 +72,7 @@ struct policy_match {
 	const struct policy_path *paths, *loose; /* loose: as many, folded, of a rule that denies */
 	size_t npaths;
 	size_t nmethods, nquery, nheaders;
-	bool looks;    /* inspects requests: has methods, paths, query or headers */
+	bool inspects; /* inspects requests: has methods, paths, query or headers */
 	bool anywhere; /* neither host nor cidr was given */
 	bool allow;    /* copy of the rule's */
 	const char *const *methods;

@@ -50,7 +50,7 @@ static int check_rules(const struct policy *p, const struct policy_target *to,
 
 	policy_list_walk(&p->list, to, false, &w);
 	while ((r = policy_list_next(&w)) != NULL && r->layer < layer) {
-		if (policy_match_of(r)->looks)
+		if (policy_match_of(r)->inspects)
 			continue;
 		return r->allow ? 0 : refuse(r->layer, e);
 	}
@@ -72,7 +72,7 @@ static int check_above(const struct policy *p, enum policy_layer layer, struct e
 			continue;
 		policy_list_walk(&p->ceilings[i], &to, false, &w);
 		r = policy_list_next(&w);
-		if (r == NULL || !r->allow || policy_match_of(r)->looks)
+		if (r == NULL || !r->allow || policy_match_of(r)->inspects)
 			return refuse((enum policy_layer)i, e);
 	}
 	return check_rules(p, &to, layer, e);

@@ -74,7 +74,7 @@ static bool covers_ports(const struct policy_match *a, const struct policy_match
 
 static bool covers_all(const struct policy_match *a, const struct policy_match *b)
 {
-	if (a->looks || !covers_ports(a, b))
+	if (a->inspects || !covers_ports(a, b))
 		return false;
 	if (a->anywhere)
 		return true;

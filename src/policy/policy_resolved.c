@@ -33,7 +33,7 @@ static const struct policy_rule *find(const struct policy_list *list,
 			*low = list->rules[i].layer;
 		/* A rule that inspects requests may not be the one that allowed this request, so it
 		 * does not count. */
-		if (!m->looks && (named || policy_list_fits_block(m, ip)))
+		if (!m->inspects && (named || policy_list_fits_block(m, ip)))
 			return &list->rules[i];
 	}
 	return NULL;

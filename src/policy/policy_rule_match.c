@@ -265,6 +265,6 @@ int policy_rule_match(struct policy *p, const json_t *v, const char *at, bool al
 	if (ret->nhosts > 0 && ret->nnets > 0)
 		return policy_value_fail(e, at, "cidr", "cannot be used with host: make two rules");
 	ret->anywhere = ret->nhosts == 0 && ret->nnets == 0;
-	ret->looks = ret->nmethods + ret->npaths + ret->nquery + ret->nheaders > 0;
+	ret->inspects = ret->nmethods + ret->npaths + ret->nquery + ret->nheaders > 0;
 	return 0;
 }

@@ -16,7 +16,7 @@ static bool looks_at(const struct policy_match *m, const char *name)
 		if (fold_same_header((struct http1_span){ name, strlen(name) }, m->headers[i].name))
 			return true;
 	/* Where requests are inspected, a header must not change their meaning. */
-	return m->looks && override_header_is((struct http1_span){ name, strlen(name) });
+	return m->inspects && override_header_is((struct http1_span){ name, strlen(name) });
 }
 
 /* Does a rule of a layer above compare this header? */
@@ -32,11 +32,11 @@ static bool is_compared(const struct policy_list *list, const char *name, enum p
 static bool is_looking(const struct policy *p)
 {
 	for (size_t i = 0; i < p->list.n; i++)
-		if (p->list.rules[i].layer < POLICY_SESSION && p->list.matches[i]->looks)
+		if (p->list.rules[i].layer < POLICY_SESSION && p->list.matches[i]->inspects)
 			return true;
 	for (size_t i = 0; i < POLICY_LAYERS; i++)
 		for (size_t k = 0; k < p->ceilings[i].n; k++)
-			if (p->ceilings[i].matches[k]->looks)
+			if (p->ceilings[i].matches[k]->inspects)
 				return true;
 	return false;
 }

@@ -76,7 +76,7 @@ static void await(struct forward *f)
 		events |= EPOLLIN;
 	if (f->up.len > 0)
 		events |= EPOLLOUT;
-	if (!f->hung)
+	if (!f->server_closed)
 		loop_modify(f->loop, &f->watch, events);
 	at = deadline(f);
 	/* If it is set too early it fires in vain, which is cheaper than setting it for each byte.
@@ -247,11 +247,11 @@ static void on_ready(struct loop_fd *w, uint32_t events)
 		/* epoll would report it in every turn; what is left is read when there is room for
 		 * it. */
 		loop_remove(f->loop, &f->watch);
-		f->hung = true;
+		f->server_closed = true;
 	}
 	if (f->up.len > 0) {
 		forward_send(f);
-		if (f->hung && f->up.len > 0)
+		if (f->server_closed && f->up.len > 0)
 			break_up(f, EPIPE); /* no event would report room for it */
 		release_client(f);
 	}

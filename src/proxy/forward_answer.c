@@ -256,7 +256,7 @@ static bool receive(struct forward *f)
 	}
 	if (n == 0)
 		end_input(f, !f->reset);
-	else if (f->hung || (errno != EAGAIN && errno != EINTR))
+	else if (f->server_closed || (errno != EAGAIN && errno != EINTR))
 		end_input(f, false);
 	return false;
 }
@@ -279,7 +279,7 @@ static enum next drain(struct forward *f)
 void forward_answer_pump(struct forward *f)
 {
 	/* Once is enough, as epoll reports more; but not of a server that is gone. */
-	while (drain(f) == NEXT_INPUT && receive(f) && drain(f) == NEXT_INPUT && f->hung)
+	while (drain(f) == NEXT_INPUT && receive(f) && drain(f) == NEXT_INPUT && f->server_closed)
 		;
 	if (f->state != FORWARD_OVER && f->down.len == 0)
 		fifo_release(&f->down);

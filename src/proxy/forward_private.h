@@ -18,7 +18,7 @@ struct forward {
 	struct exchange *x;
 	struct forward_options options;
 	int fd;
-	struct loop_fd watch; /* removed once `hung` */
+	struct loop_fd watch; /* removed once `server_closed` */
 	struct loop_timer timer;
 	enum forward_state state;
 	uint64_t moved_ns; /* when the last byte went either way */
@@ -41,9 +41,9 @@ struct forward {
 	enum http1_framing framing;
 	uint64_t left;
 	struct chunk chunk;
-	bool full;	 /* the client takes no more now: on_writable follows */
-	bool hung;	 /* the server closed both sides: no more bytes will come */
-	bool down_ended; /* and all were read */
+	bool full;	    /* the client takes no more now: on_writable follows */
+	bool server_closed; /* the server closed both sides: no more bytes will come */
+	bool down_ended;    /* and all were read */
 };
 
 /* Ends this part: nothing more is read or written. The exchange must have been ended or aborted, or

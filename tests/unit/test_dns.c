@@ -51,7 +51,7 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 	if (strcmp(host, "allowed.example") == 0)
 		ret->verdict = POLICY_PERMIT;
 	if (n > 13 && strcmp(host + n - 13, ".wild.example") == 0)
-		ret->verdict = POLICY_LOOK;
+		ret->verdict = POLICY_INSPECT;
 }
 
 void access_record_send(struct egress_session *s, const struct access_record *r)

@@ -126,7 +126,7 @@ static void answers(void)
 	dns_msg_put_soa(&w, 5);
 	CHECK(dns_msg_end(&w, &q, DNS_MSG_NXDOMAIN) > 0);
 	CHECK(dns_msg_read_reply(out, w.len, t.b, t.n, &r) == DNS_MSG_ANSWER);
-	CHECK(r.n == 0 && r.rcode == DNS_MSG_NXDOMAIN && r.no && r.ttl == 5);
+	CHECK(r.n == 0 && r.rcode == DNS_MSG_NXDOMAIN && r.negative && r.ttl == 5);
 
 	dns_msg_begin(&w, out, 40, t.b, &q, DNS_MSG_OK);
 	dns_msg_put_address(&w, &v4, false, 60);
@@ -233,7 +233,7 @@ static void reply_alias_alone(void)
 
 	put_cname(&r, "a.x", 40, "elsewhere.y");
 	CHECK(dns_msg_read_reply(r.b, r.n, q.b, q.n, &got) == DNS_MSG_ANSWER);
-	CHECK(got.n == 0 && !got.no && got.ttl == 40);
+	CHECK(got.n == 0 && !got.negative && got.ttl == 40);
 	CHECK_STR(got.alias, "elsewhere.y");
 }
 
@@ -274,7 +274,7 @@ static void reply_no(void)
 
 	put_rr(&r, "x", DNS_MSG_SOA, 900, soa, sizeof(soa));
 	CHECK(dns_msg_read_reply(r.b, r.n, q.b, q.n, &got) == DNS_MSG_ANSWER);
-	CHECK(got.rcode == DNS_MSG_NXDOMAIN && got.no && got.ttl == 33 && got.n == 0);
+	CHECK(got.rcode == DNS_MSG_NXDOMAIN && got.negative && got.ttl == 33 && got.n == 0);
 	r = reply_head("a.x", DNS_MSG_A, REPLY | 3, 1, 0);
 	put_rr(&r, "a.x", DNS_MSG_A, 900, "\1\2\3\4", 4);
 	CHECK(dns_msg_read_reply(r.b, r.n, q.b, q.n, &got) == DNS_MSG_ANSWER && got.n == 0);

@@ -92,12 +92,12 @@ static void knows_our_own_addresses(void)
 	CHECK(aim("192.0.2.1", 80, &a) == 0);
 	CHECK(synthetic_names_give(names, "example.com", &v4, &v6) == 0);
 	ip_format(&v4, text);
-	CHECK(aim(text, 80, &a) == 0 && strcmp(a.host, "example.com") == 0 && !a.nowhere);
+	CHECK(aim(text, 80, &a) == 0 && strcmp(a.host, "example.com") == 0 && !a.no_name);
 	endpoint_at(names, &v6, 443, &a);
 	to = endpoint_target(&a);
 	CHECK(strcmp(to.host, "example.com") == 0 && to.port == 443);
-	CHECK(aim("198.19.255.254", 80, &a) == 0 && a.nowhere);
-	CHECK(aim(SYNTHETIC_NAMES_LISTENER_V4, 80, &a) == 0 && a.nowhere);
+	CHECK(aim("198.19.255.254", 80, &a) == 0 && a.no_name);
+	CHECK(aim(SYNTHETIC_NAMES_LISTENER_V4, 80, &a) == 0 && a.no_name);
 	CHECK(aim("192.0.2.1", 80, &a) == 0 && endpoint_target(&a).host == NULL);
 }
 

@@ -41,7 +41,7 @@ static struct policy_answer asks(const struct policy *p, const char *host, const
 	struct policy_answer a;
 
 	policy_ask(p, &to, &q, &a);
-	CHECK(a.verdict != POLICY_LOOK);
+	CHECK(a.verdict != POLICY_INSPECT);
 	CHECK((a.verdict == POLICY_REFUSE) == (a.reason[0] != '\0'));
 	return a;
 }
@@ -110,13 +110,13 @@ static void looks_only_where_it_must(void)
 			   "{\"host\":\"f.test\",\"tls\":\"pass\"},"
 			   "{\"host\":\"g.test\",\"paths\":[\"/x\"],\"action\":\"deny\"}"));
 
-	CHECK(at(p, "a.test", 443).verdict == POLICY_LOOK);
+	CHECK(at(p, "a.test", 443).verdict == POLICY_INSPECT);
 	CHECK(at(p, "a.test", 443).rule->number == 0);
 	CHECK(at(p, "a.test", 8080).verdict == POLICY_REFUSE);
 	CHECK(at(p, "b.test", 443).verdict == POLICY_PERMIT);
-	CHECK(at(p, "c.test", 443).verdict == POLICY_LOOK);
-	CHECK(at(p, "d.test", 443).verdict == POLICY_LOOK);
-	CHECK(at(p, "e.test", 443).verdict == POLICY_LOOK);
+	CHECK(at(p, "c.test", 443).verdict == POLICY_INSPECT);
+	CHECK(at(p, "d.test", 443).verdict == POLICY_INSPECT);
+	CHECK(at(p, "e.test", 443).verdict == POLICY_INSPECT);
 	CHECK(at(p, "f.test", 443).verdict == POLICY_PERMIT);
 	/* Nothing there could be allowed. */
 	CHECK(at(p, "g.test", 443).verdict == POLICY_REFUSE);
@@ -136,7 +136,7 @@ static void denials_see_what_lenient_servers_see(void)
 					   "/admin;a=b/x", "/admin//x", "/%2Fadmin/x",
 					   "/admin%3Ba/x" };
 
-	CHECK(at(p, "a.test", 443).verdict == POLICY_LOOK);
+	CHECK(at(p, "a.test", 443).verdict == POLICY_INSPECT);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		CHECK(asks(p, "a.test", "GET", bad[i], NULL).verdict == POLICY_REFUSE);
 	CHECK(asks(p, "a.test", "GET", "/administer", NULL).verdict == POLICY_PERMIT);
@@ -195,7 +195,7 @@ static void addresses(void)
 
 	CHECK(at(p, "93.184.216.34", 22).verdict == POLICY_PERMIT);
 	CHECK(at(p, "93.185.0.1", 443).verdict == POLICY_REFUSE);
-	CHECK(at(p, "2001:4860::8888", 443).verdict == POLICY_LOOK);
+	CHECK(at(p, "2001:4860::8888", 443).verdict == POLICY_INSPECT);
 	CHECK(at(p, "anything.at.all", 443).verdict == POLICY_PERMIT);
 	policy_free(p);
 	p = make("{\"version\":1,\"default\":\"allow\"}");

@@ -224,7 +224,7 @@ static void ceilings_hold(void)
 	CHECK(a.verdict == POLICY_PERMIT);
 	policy_free(p);
 	p = merge(node, NULL, "{\"version\":1,\"rules\":[\"look.test\"]}");
-	CHECK(connect_to(p, "look.test", 443) == POLICY_LOOK);
+	CHECK(connect_to(p, "look.test", 443) == POLICY_INSPECT);
 	CHECK(ask(p, "look.test", "GET", "/") == POLICY_PERMIT);
 	CHECK(ask(p, "look.test", "POST", "/") == POLICY_REFUSE);
 	policy_free(p);
@@ -381,7 +381,7 @@ static void shorthand(void)
 	CHECK(ask(p, "a.test", "PUT", "/simple") == POLICY_PERMIT);
 	CHECK(ask(p, "a.test", "PUT", "/simple/z") == POLICY_PERMIT);
 	CHECK(ask(p, "a.test", "PUT", "/simplest") == POLICY_REFUSE);
-	CHECK(connect_to(p, "b.test", 8080) == POLICY_LOOK &&
+	CHECK(connect_to(p, "b.test", 8080) == POLICY_INSPECT &&
 	      connect_to(p, "b.test", 80) == POLICY_REFUSE);
 	CHECK(ask(p, "c.test", "GET", "/x/y") == POLICY_PERMIT);
 	CHECK(ask(p, "c.test", "GET", "/x/y/z") == POLICY_REFUSE);
