@@ -267,7 +267,7 @@ def test_an_egress_that_hangs_is_replaced(server):
         os.kill(before, signal.SIGSTOP)
         wait_for(lambda: readiness(server)[0] == 503, 30, "readiness")
         has(readiness(server)[1], "cordon-egress does not answer")
-        is_honest(server.request("POST", "/v1/sessions", {"network": "deny"}), (503,))
+        is_honest(server.request("POST", "/v1/sessions", {"network": {"version": 1, "rules": ["a.example"]}}), (503,))
     wait_for(lambda: server.pid("cordon-egress") not in (None, before), 30, "another egress")
     server.wait_ready()
     s = server.create(timeout="1h", network="deny")["id"]
@@ -276,7 +276,7 @@ def test_an_egress_that_hangs_is_replaced(server):
 
 @same_daemon
 def test_a_pid_1_that_hangs(server):
-    s = server.create(timeout="1h")["id"]
+    s = server.create(timeout="1h", network="none")["id"]
     where = f"/v1/sessions/{s}"
     server.run(s, "echo hello > file")
     with stopped(server.cell_pids(s)[0]), ThreadPoolExecutor(8) as pool:
