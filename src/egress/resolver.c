@@ -108,6 +108,11 @@ struct resolver *resolver_new(struct loop *l, const char *resolv_conf, const cha
 	return r;
 }
 
+void resolver_divide(struct resolver *r, unsigned processes)
+{
+	resolver_queue_divide(r, processes);
+}
+
 void resolver_renew(struct resolver *r, const char *resolv_conf, const char *hosts)
 {
 	struct resolver_hosts *known = resolver_conf_hosts(hosts);

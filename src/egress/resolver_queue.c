@@ -17,7 +17,6 @@
 #include "resolver_queue.h"
 
 #include "clock.h"
-#include "resolver.h"
 #include "resolver_ask.h"
 #include "resolver_entry.h"
 
@@ -163,7 +162,7 @@ static void on_patience(struct loop_timer *t)
 	loop_timer_set(r->loop, t, next);
 }
 
-void resolver_divide(struct resolver *r, unsigned processes)
+void resolver_queue_divide(struct resolver *r, unsigned processes)
 {
 	r->places = UNDER_WAY_MAX / processes;
 	r->reserve = RESERVE / processes;
@@ -171,7 +170,7 @@ void resolver_divide(struct resolver *r, unsigned processes)
 
 void resolver_queue_init(struct resolver *r)
 {
-	resolver_divide(r, 1);
+	resolver_queue_divide(r, 1);
 	r->pump = (struct loop_task){ .on_run = on_pump, .arg = r };
 	r->patience = (struct loop_timer){ .on_expire = on_patience, .arg = r };
 }

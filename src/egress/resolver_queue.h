@@ -7,6 +7,8 @@
 /* May a name be asked for, for this owner (NULL: none), now? */
 bool resolver_queue_may(const struct resolver *r, const struct resolver_owner *o);
 void resolver_queue_init(struct resolver *r);
+/* Bounds the names under way to this process's part of what the node may ask for at a time. */
+void resolver_queue_divide(struct resolver *r, unsigned processes);
 void resolver_queue_release(struct resolver *r);
 void resolver_queue_add(struct job *j);
 void resolver_queue_remove(struct job *j);
