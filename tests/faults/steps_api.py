@@ -9,9 +9,13 @@ import io
 import json
 import os
 import struct
+import sys
 import tarfile
 
 from client import Finding
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+from tree import make_tree  # noqa: E402
 
 STEPS = []
 
@@ -515,6 +519,28 @@ def tenants(w):
         elif last.whole and patched.whole and patched.status == 200:
             same(now["max_sessions"], 3, "max_sessions")
         w.server.request("DELETE", f"/v1/tenants/{made.json['id']}")
+
+
+@step
+def templates(w):
+    name, tree = w.fresh("template"), os.path.join(w.server.state, "templates", "faults")
+    if not os.path.exists(tree):
+        make_tree(tree)
+    yield
+    made = w.ask("POST", "/v1/templates", {"name": name, "root": {"kind": "layers", "layers": ["faults"]}})
+    shown = gone = None
+    if made.status == 201 and made.whole:
+        shown = w.ask("GET", f"/v1/templates/{name}")
+        gone = w.ask("DELETE", f"/v1/templates/{name}")
+    yield
+    status = w.server.request("GET", f"/v1/templates/{name}")[0]
+    if w.good(made, 201):
+        w.good(shown, 200)
+        if w.good(gone, 204):
+            same(status, 404, "a template that is gone")
+        elif gone.whole:
+            same(status, 200, "a template that was acknowledged")
+    w.server.request("DELETE", f"/v1/templates/{name}")
 
 
 @step
