@@ -4,7 +4,8 @@ import gzip
 import json
 import time
 
-from ledger import PATIENCE, Worker  # noqa: E402 (chaos.py has set the path)
+from harness import Failed  # noqa: E402 (chaos.py has set the path)
+from ledger import PATIENCE, Worker  # noqa: E402
 from streams import Ended, Wire
 
 from e2b_box import HOME
