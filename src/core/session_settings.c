@@ -44,9 +44,8 @@ int session_set_timeout(struct session *s, uint64_t timeout_ms, const struct sto
 	if (save_settings(s, &before, e) < 0)
 		return -1;
 	session_touch(s);
-	if (s->cell != NULL)
-		live_cell_flush(
-			s->cell); /* PID 1 knows the deadline before the client is answered */
+	if (s->cell != NULL) /* PID 1 knows the deadline before the client is answered */
+		live_cell_flush(s->cell);
 	return 0;
 }
 
