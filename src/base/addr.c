@@ -18,7 +18,7 @@
 static int malformed(const char *text, struct err *e)
 {
 	return err_set(e, ERR_INVALID,
-		       "'%.80s' is not an address: 127.0.0.1:4983, [::1]:4983 or unix:/path is",
+		       "'%.80s' is not an address such as 127.0.0.1:4983, [::1]:4983 or unix:/path",
 		       text);
 }
 
@@ -149,7 +149,8 @@ int addr_of_socket(int fd, struct addr *ret, struct err *e)
 
 /* ---- listening */
 
-/* Removes a socket that a server left behind; leaves one that answers, and what is no socket. */
+/* Removes the socket of a server that has exited. A socket that accepts connections, or another
+ * kind of file, is an error. */
 static int remove_stale(const struct addr *a, struct err *e)
 {
 	const char *path = ((const struct sockaddr_un *)&a->at)->sun_path;
@@ -179,9 +180,9 @@ static int bind_unix(int fd, const struct addr *a, mode_t mode, struct err *e)
 
 	if (remove_stale(a, e) < 0)
 		return -1;
-	/* Before bind: the new inode takes its mode from here, less the umask, and is at no moment
-	 * open to more than it should be. Never by path afterwards: the folder may be another
-	 * user's, who could put a link there. */
+	/* Before bind: the new inode gets this mode, less the umask, so no other user can connect
+	 * before the mode is set. Not by path after bind: the directory may belong to another user,
+	 * who could put a link there. */
 	if (fchmod(fd, mode) < 0)
 		return err_sys(e, "cannot set the mode of a socket");
 	mask = umask(0);

@@ -10,7 +10,7 @@ struct job_queue;
 struct byte_account {
 	size_t bodies; /* of request bodies that are being collected */
 	size_t unread; /* of answers that wait to be read */
-	/* Where its long bodies wait for their turn, see jobs.h; borrowed. NULL: in the server's
-	 * own queue, with those of other parties that have none. */
+	/* The queue of jobs that handle its long bodies (loop/jobs.h); borrowed. NULL: the server's
+	 * own queue, which all accounts without a queue share. */
 	struct job_queue *work;
 };

@@ -3,8 +3,8 @@
  *
  * A message whose descriptors find no room is delivered without them (MSG_CTRUNC), and they are
  * lost. So before a receive that may bring descriptors, as many of the reserve are closed; after it
- * the reserve is filled again as far as the kernel allows. The reserve is smaller
- * until other descriptors are closed:
+ * the reserve is filled again as far as the kernel allows; it stays smaller until other descriptors
+ * are closed:
  *
  *	static struct fd_reserve reserve = FD_RESERVE_INIT;
  *

@@ -1,9 +1,8 @@
 /* inflate.c - theory of operation
  *
- * All input, headers and trailers too, comes through one reservoir of bits. A code is looked up
- * with the next LOOKUP bits; the few that are longer are found bit by bit, in the canonical order
- * of their lengths. Looking ahead for 15 bits is safe at the end of a block, too: a member ends
- * with 64 bits of trailer.
+ * All input, headers and trailers included, is read through one bit buffer (bits, nbits). Codes are
+ * decoded by inflate_code.c, which needs the next INFLATE_CODE_BITS bits even if the code is
+ * shorter. They always exist, also at the end of a block: a member ends with a trailer of 64 bits.
  *
  * Content is written to a ring of 64 KiB, which is checksummed and passed on whenever it is full;
  * matches reach back at most 32 KiB, so their source is still in the ring. A match that reaches
@@ -115,7 +114,7 @@ static int copy_match(struct inflate *z, size_t distance, size_t len)
 	size_t from = (z->at - distance) & (RING - 1);
 
 	if (distance > z->reach + (z->at - z->given))
-		return malformed(z, "a match leads before the beginning");
+		return malformed(z, "a match before the start of the content");
 	if (distance >= len && z->at + len < RING && from + len <= RING) {
 		memcpy(z->ring + z->at, z->ring + from, len);
 		z->at += len;
@@ -137,7 +136,7 @@ static int decode(struct inflate *z, const struct inflate_code *c, uint32_t *ret
 		return -1;
 	n = inflate_code_find(c, z->bits, ret);
 	if (n == 0)
-		return malformed(z, "a code that means nothing");
+		return malformed(z, "invalid code");
 	(void)drop(z, n);
 	return 0;
 }
@@ -152,7 +151,7 @@ static int stored_block(struct inflate *z)
 	if (take(z, 16, &len) < 0 || take(z, 16, &check) < 0)
 		return -1;
 	if (len != (~check & 0xffff))
-		return malformed(z, "length of a stored block");
+		return malformed(z, "wrong length of a stored block");
 	for (; len > 0; len--)
 		if (take(z, 8, &byte) < 0 || put(z, (uint8_t)byte) < 0)
 			return -1;
@@ -170,14 +169,14 @@ static int one_match(struct inflate *z, uint32_t symbol)
 
 	symbol -= END_OF_BLOCK + 1;
 	if (symbol >= sizeof(more))
-		return malformed(z, "a length that does not exist");
+		return malformed(z, "invalid length of a match");
 	if (take(z, more[symbol], &extra) < 0)
 		return -1;
 	len = base[symbol] + extra;
 	if (decode(z, &z->distances, &symbol) < 0)
 		return -1;
 	if (symbol >= 30)
-		return malformed(z, "a distance that does not exist");
+		return malformed(z, "invalid distance of a match");
 	if (symbol < 4)
 		return copy_match(z, symbol + 1, len);
 	if (take(z, symbol / 2 - 1, &extra) < 0)
@@ -209,10 +208,10 @@ static int fixed_block(struct inflate *z)
 	memset(lengths + 256, 7, 24);
 	memset(lengths + 280, 8, 8);
 	if (!inflate_code_make(&z->literals, lengths, LITERALS, true))
-		return malformed(z, "codes");
+		return malformed(z, "invalid code lengths");
 	memset(lengths, 5, DISTANCES);
 	if (!inflate_code_make(&z->distances, lengths, DISTANCES, true))
-		return malformed(z, "codes");
+		return malformed(z, "invalid code lengths");
 	return coded_block(z);
 }
 
@@ -230,14 +229,14 @@ static int read_lengths(struct inflate *z, uint8_t *lengths, unsigned n)
 			continue;
 		}
 		if (symbol == 16 && at == 0)
-			return malformed(z, "repeats a length before the first");
+			return malformed(z, "repeats a code length before the first one");
 		if (symbol == 16)
 			value = lengths[at - 1];
 		if (take(z, symbol == 16 ? 2 : symbol == 17 ? 3 : 7, &times) < 0)
 			return -1;
 		times += symbol == 18 ? 11 : 3;
 		if (times > n - at)
-			return malformed(z, "too many lengths");
+			return malformed(z, "too many code lengths");
 		memset(lengths + at, value, times);
 		at += times;
 	}
@@ -263,14 +262,14 @@ static int dynamic_block(struct inflate *z)
 		lengths[order[i]] = (uint8_t)v;
 	}
 	if (!inflate_code_make(&z->literals, lengths, sizeof(order), false))
-		return malformed(z, "codes of lengths");
+		return malformed(z, "invalid code lengths");
 	memset(lengths, 0, sizeof(lengths));
 	if (read_lengths(z, lengths, literals + distances) < 0)
 		return -1;
 	if (lengths[END_OF_BLOCK] == 0 ||
 	    !inflate_code_make(&z->literals, lengths, literals, true) ||
 	    !inflate_code_make(&z->distances, lengths + literals, distances, true))
-		return malformed(z, "codes");
+		return malformed(z, "invalid code lengths");
 	return coded_block(z);
 }
 
@@ -286,7 +285,7 @@ static int all_blocks(struct inflate *z)
 		rc = type == 0	 ? stored_block(z)
 		     : type == 1 ? fixed_block(z)
 		     : type == 2 ? dynamic_block(z)
-				 : malformed(z, "a kind of block that does not exist");
+				 : malformed(z, "invalid block type");
 		if (rc < 0)
 			return -1;
 	}
@@ -338,7 +337,7 @@ static int read_head(struct inflate *z)
 		if (head_byte(z, &b[i]) < 0)
 			return -1;
 	if (b[0] != 0x1f || b[1] != 0x8b || b[2] != 8 || (b[3] & RESERVED) != 0)
-		return malformed(z, "not a header");
+		return malformed(z, "invalid header");
 	if (skip_bytes(z, 6) < 0)
 		return -1;
 	if ((b[3] & EXTRA) != 0 && (head_byte(z, &n[0]) < 0 || head_byte(z, &n[1]) < 0 ||
@@ -351,7 +350,7 @@ static int read_head(struct inflate *z)
 		return 0;
 	if (take(z, 16, &check) < 0)
 		return -1;
-	return check == (z->head_crc & 0xffff) ? 0 : malformed(z, "checksum of the header");
+	return check == (z->head_crc & 0xffff) ? 0 : malformed(z, "wrong checksum of the header");
 }
 
 static int one_member(struct inflate *z)
@@ -368,8 +367,8 @@ static int one_member(struct inflate *z)
 	if (take(z, 32, &crc) < 0 || take(z, 32, &size) < 0)
 		return -1;
 	if (crc != z->crc)
-		return malformed(z, "checksum");
-	return size == z->size ? 0 : malformed(z, "length");
+		return malformed(z, "wrong checksum");
+	return size == z->size ? 0 : malformed(z, "wrong length");
 }
 
 int inflate_gzip(const struct inflate_io *io, struct err *e)

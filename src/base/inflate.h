@@ -1,8 +1,8 @@
 /* inflate.h - a strict streaming decompressor for gzip (RFC 1952, 1951): headers, checksums and
  * lengths must be correct; after the last of one or more members no data may follow.
  *
- * Input and output pass through functions of the caller, which bounds both. The memory used is
- * 80 KiB for any input. */
+ * Input and output pass through functions of the caller, which bounds both. Less than 80 KiB of
+ * memory is used for any input. */
 #pragma once
 
 #include <stddef.h>

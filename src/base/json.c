@@ -64,7 +64,7 @@ static size_t plain(const char *s, size_t left)
 	return n;
 }
 
-/* How many bytes at s are written as numbers. */
+/* How many bytes at s are written as escapes of the form \u00XX. */
 static size_t coded(const char *s, size_t left)
 {
 	size_t n = 0;

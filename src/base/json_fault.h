@@ -1,6 +1,5 @@
 /* json_fault.h - removes the quoted input from an error message of the JSON parser: the input may
- * hold a secret, and errors are logged. Line and column are in
- * the parser's json_error_t. Pure. */
+ * hold a secret, and errors are logged. Line and column are in the parser's json_error_t. Pure. */
 #pragma once
 
 #include <stddef.h>

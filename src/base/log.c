@@ -2,9 +2,8 @@
  *
  * A line is put together in one buffer on the stack and leaves in one write(2). It is a list of
  * pairs in both formats, and both quote text in the same way (JSON's escapes are good in logfmt,
- * too), so the formats differ in a few bytes of punctuation only. A pair is put down whole or not
- * at all: where it does not fit, the line goes back to where the pair began. TAIL bytes are kept
- * free for the end. */
+ * too), so the formats differ in a few bytes of punctuation only. A pair that does not fit is
+ * removed from the line again and counted. TAIL bytes are kept free for the end. */
 #include "log.h"
 
 #include <assert.h>
@@ -89,7 +88,7 @@ static void put_char(struct line *l, const char *s, size_t n)
 
 static void put_quoted(struct line *l, const char *s)
 {
-	/* enough to see a character that goes over the edge as a whole */
+	/* 4 bytes more, so that the character that exceeds the limit is seen as a whole */
 	size_t left = strnlen(s, LOG_VALUE_MAX + 4), budget = LOG_VALUE_MAX;
 
 	put(l, "\"", 1);

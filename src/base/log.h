@@ -30,7 +30,7 @@
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR, LOG_LEVELS };
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON, LOG_FORMATS };
 
-/* For the whole process; before it info and above are written, as logfmt. */
+/* For the whole process. Until it is called, events of info and above are written, as logfmt. */
 void log_setup(enum log_format format, enum log_level level);
 
 const char *log_level_name(enum log_level level);

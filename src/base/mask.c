@@ -1,22 +1,22 @@
 /* mask.c - theory of operation
  *
- * A stream is seen in two views. The raw view has its bytes as they are; in the decoded view
- * escapes of URLs, JSON and HTML are undone, each being one unit. In both the two alphabets of
- * base64 and a form's space are one, and line breaks are not there. A value is looked for in both
- * as it is and as its three forms in base64: needles.
+ * A stream is searched in two views. The raw view has its bytes as they are. In the decoded view an
+ * escape of a URL, of JSON or of HTML is replaced by the character that it stands for. The elements
+ * of a view are called units. Both views leave out line breaks, and both treat as equal the two
+ * alphabets of base64, and '+' and the space (as in forms). In each view a value is searched as it
+ * is and in its three base64 forms, one for each offset modulo 3. These four are its needles.
  *
- * A needle is a number of units and their hash, a polynomial modulo 2^64. A scan keeps the hash of
- * all units up to each of the last ones, so that the hash of any text that ends here is a
- * difference of two. Needles are sorted by the hash of their last units, as many as the widest
- * window has that is not longer than the needle. So a byte costs, in each view, one look into a
- * table for each of the four widths, and, where a window is there, one comparison for each needle
- * that ends with it. Nothing is looked at again, no text is kept, and nothing that can be measured
- * depends on a part of a value but its last 48 characters (or 24, 12, 6 of a shorter one), all of
- * them at once. Two texts with the same hash are taken for each other: then a text is covered that
- * need not be.
+ * A needle is stored as a number of units and their hash, a polynomial modulo 2^64. For each of the
+ * last units a scan keeps the hash of all units before it, so that the hash of any text that ends
+ * at the current unit is the difference of two. Needles are found by the hash of their last units,
+ * the window, which has the largest of four widths that is not longer than the needle. So for each
+ * byte and view a scan does one table lookup for each width and, where a window matches, one
+ * comparison for each needle that ends with it. No byte is read twice and no text is kept. The time
+ * that a scan takes depends on no part of a value but its last 48 characters (24, 12 or 6 of a
+ * shorter one), all of them at once. A text that has the hash of a value by chance is covered, too.
  *
  * Of a needle of more than MASK_UNITS_MAX units only the last ones are compared. Where they are
- * found, as many bytes as the needle has are covered.
+ * found, as many bytes as the whole needle has are covered.
  *
  * mask_scan.c has the scan, mask_stream.c what is held back and given out, mask_escape.c the
  * escapes, mask_pattern.c the operator's patterns; this file makes masks. */

@@ -79,10 +79,10 @@ size_t mask_text(const struct mask *m, const struct mask_pick *only, uint8_t *te
  *	                                        any more, and what was found stays covered
  *	n = mask_end(m, s, out)                 the same, and nothing will follow
  * words: the end of a word (letters, digits and marks up to the next space or closing bracket) is
- * let go only when more has come or after MASK_WORD_TICKS: so that an answer that stops inside of a
- * value, because the network is slow, does not show its beginning.
+ * let go only when more has come or after MASK_WORD_TICKS. So if an answer stops inside of a value,
+ * because the network is slow, the beginning of the value is not shown.
  *
- * Begins as { 0 }. The mask may be another one in each call. */
+ * A stream is zeroed at first. Each call may have another mask. */
 #define MASK_WORD_TICKS 80
 
 struct mask_state;

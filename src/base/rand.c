@@ -50,7 +50,7 @@ void rand_id(const char *prefix, char *ret_id, size_t cap)
 			rand_bytes(pool, sizeof(pool));
 			used = 0;
 		}
-		if (pool[used] < 252) /* 7 * 36: evenly, or not at all */
+		if (pool[used] < 252) /* 7 * 36: larger values would make some letters likelier */
 			ret_id[n++] = letters[pool[used] % 36];
 		used++;
 	}

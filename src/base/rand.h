@@ -13,7 +13,7 @@ void rand_bytes(void *ret, size_t n);
 /* Evenly from 0 to n - 1; n > 0. */
 uint32_t rand_below(uint32_t n);
 
-/* 32 hex digits and a NUL: an identity such as /etc/machine-id holds. */
+/* 32 hex digits and a NUL: the content of an /etc/machine-id. */
 void rand_machine_id(char ret_id[33]);
 
 /* prefix, 16 characters of [a-z0-9] (82 bits), NUL. The result must hold strlen(prefix) + 17. */

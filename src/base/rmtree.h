@@ -2,6 +2,6 @@
  * that cells wrote. */
 #pragma once
 
-/* Removes dir_fd/name and everything below it, 256 levels deep, following no link. Entries that
- * cannot be removed stay. */
+/* Removes dir_fd/name and everything below it, at most 256 levels deep. Links are not followed.
+ * Entries that cannot be removed stay. */
 void rmtree(int dir_fd, const char *name);

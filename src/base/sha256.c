@@ -15,7 +15,7 @@ static const uint32_t round_constants[64] = {
 	/* clang-format on */
 };
 
-static uint32_t turn(uint32_t x, unsigned n)
+static uint32_t rotate_right(uint32_t x, unsigned n)
 {
 	return x >> n | x << (32 - n);
 }
@@ -26,8 +26,10 @@ static void expand(const uint8_t block[64], uint32_t w[64])
 		w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
 		       (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
 	for (unsigned i = 16; i < 64; i++) {
-		uint32_t a = turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3;
-		uint32_t b = turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10;
+		uint32_t a =
+			rotate_right(w[i - 15], 7) ^ rotate_right(w[i - 15], 18) ^ w[i - 15] >> 3;
+		uint32_t b =
+			rotate_right(w[i - 2], 17) ^ rotate_right(w[i - 2], 19) ^ w[i - 2] >> 10;
 
 		w[i] = w[i - 16] + a + w[i - 7] + b;
 	}
@@ -40,10 +42,12 @@ static void compress(uint32_t state[8], const uint8_t block[64])
 	expand(block, w);
 	memcpy(v, state, sizeof(v));
 	for (unsigned i = 0; i < 64; i++) {
-		uint32_t s1 = turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25);
+		uint32_t s1 =
+			rotate_right(v[4], 6) ^ rotate_right(v[4], 11) ^ rotate_right(v[4], 25);
 		uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]);
 		uint32_t t1 = v[7] + s1 + choice + round_constants[i] + w[i];
-		uint32_t s0 = turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22);
+		uint32_t s0 =
+			rotate_right(v[0], 2) ^ rotate_right(v[0], 13) ^ rotate_right(v[0], 22);
 		uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
 
 		memmove(v + 1, v, 7 * sizeof(v[0]));

@@ -1,7 +1,7 @@
 /* adopt.c - finds a lingering cell again: for DIFF and, on machines without cgroups, for DESTROY.
  *
- * The request names the process that is the cell's PID 1. The keeper does not believe the request;
- * it asks the kernel whether the process is in the cell's cgroup, which no cell can leave or enter,
+ * The request names the process that is the cell's PID 1. The keeper does not rely on that: it
+ * checks that the process is in the cell's cgroup, which no process of a cell can leave or enter,
  * or, without cgroups, whether its user namespace is below the keeper's. The process's directory in
  * /proc is opened while a pidfd shows that the process is alive; from then on the descriptor of the
  * directory means this process and no other.
@@ -69,7 +69,7 @@ static int open_layers(struct cell *c, const struct keeper *k, const struct keep
 		if (k->setup.rootless)
 			continue;
 		OWN_FD source = *fd;
-		if (mounts_copy(source, "", MOUNT_ATTR_RDONLY | MOUNTS_STILL, fd, e) < 0 ||
+		if (mounts_copy(source, "", MOUNT_ATTR_RDONLY | MOUNTS_DATA_ONLY, fd, e) < 0 ||
 		    mounts_idmap(*fd, c->userns_fd, e) < 0)
 			return -1;
 	}

@@ -36,7 +36,7 @@ void cell_release(struct cell *c)
 }
 
 /* A template that was added at run time is an entry of a directory that only root can change. The
- * caller chose which: it gets directories that root made for this, and no others. */
+ * sender of the request chooses the entry, so each one must be usable as a template. */
 static int check_template(const char *name, int fd, struct err *e)
 {
 	struct stat st;
@@ -47,8 +47,8 @@ static int check_template(const char *name, int fd, struct err *e)
 		return err_sys(e, "template %.100s", name);
 	if (!S_ISDIR(st.st_mode) || st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
 		return err_set(e, ERR_DENIED,
-			       "template %.100s: must be a directory of root's that no other user "
-			       "may write to",
+			       "template %.100s: must be a directory that belongs to root and that "
+			       "no other user may write to",
 			       name);
 	return 0;
 }

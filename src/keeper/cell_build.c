@@ -84,7 +84,7 @@ static int mount_proc(void *arg)
 	static const struct mounts_option options[] = { { NULL, NULL } };
 	struct builder *b = arg;
 
-	b->result = mounts_new("proc", options, MOUNTS_STILL, &b->trees.proc, b->err);
+	b->result = mounts_new("proc", options, MOUNTS_DATA_ONLY, &b->trees.proc, b->err);
 	_exit(0);
 }
 

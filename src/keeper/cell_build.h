@@ -4,8 +4,8 @@
  *   keeper   clones the builder (CLONE_NEWNS | CLONE_VM | CLONE_VFORK) and sleeps until it exits
  *   builder  has a mount namespace of its own, and the keeper's memory and descriptors. Clones
  *            PID 1, assembles the cell's file system (root.h), exits. cell_build.c
- *   PID 1    is born into the cell's user and pid namespaces, as a child of the keeper. Gives up
- *            its rights one by one and executes cordon-init. cell_enter.c
+ *   PID 1    starts in the cell's user and pid namespaces, as a child of the keeper. Gives up its
+ *            rights one by one and executes cordon-init. cell_enter.c
  *
  * What must not change: the mount namespace is owned by the keeper's user namespace, not by the
  * cell's. So no capability that a cell may get lets it mount, unmount or uncover anything. */

@@ -1,7 +1,7 @@
 /* cgroup.h - limits of one cell, with cgroup v1 or v2. Called by cell.c and ops.c.
  *
  * What must not change: a cell's directories are made and limited before a process enters them, so
- * that no instruction of the cell runs without limits. On v2, PID 1 is born in its cgroup
+ * that no instruction of the cell runs without limits. On v2, PID 1 starts in its cgroup
  * (CLONE_INTO_CGROUP). On v1, PID 1 enters by itself as its first action; if another process moved
  * it there, the kernel would wait for an RCU grace period. Where a v2 hierarchy is mounted beside
  * v1, it limits nothing; it is used to freeze and to kill.
@@ -36,7 +36,7 @@ void cgroup_release(struct cgroup *g); /* the directories stay */
 int cgroup_create(const struct cgroup_parents *p, const struct keeper_create *r, struct cgroup *ret,
 		  struct err *e) MUST_USE;
 
-/* The v2 directory among dirs: PID 1 is born in it, and freezing needs it. -1: there is none. */
+/* The v2 directory among dirs: PID 1 starts in it, and freezing needs it. -1: there is none. */
 int cgroup_unified(const struct cgroup_parents *p, const int *dirs);
 
 /* Called by the new PID 1 before anything else; does nothing on v2 (cgroup_v1.c). */

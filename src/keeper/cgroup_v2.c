@@ -1,4 +1,4 @@
-/* cgroup_v2.c - limits of a cell in the unified hierarchy. PID 1 is born inside
+/* cgroup_v2.c - limits of a cell in the unified hierarchy. PID 1 is started in it
  * (CLONE_INTO_CGROUP), so there is nothing to enter. */
 
 #include "cgroup.h"

@@ -11,8 +11,8 @@
 #include "err.h"
 #include "kernel.h"
 
-/* No devices, no set-id programs, nothing executable. */
-#define MOUNTS_STILL (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+/* For trees that are only read or written: no devices, no set-id programs, nothing executable. */
+#define MOUNTS_DATA_ONLY (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
 /* One option of a new file system; value NULL for a bare flag. */
 struct mounts_option {

@@ -1,4 +1,5 @@
-/* restrict.c - what PID 1 of a cell gives up for good. See restrict.h; cell_enter.c has the order.
+/* restrict.c - what PID 1 of a cell gives up permanently. See restrict.h; cell_enter.c has the
+ * order.
  */
 #include "restrict.h"
 

@@ -25,7 +25,7 @@ int root_make_disk(const struct keeper_create *r, struct root_trees *p, struct e
 		return err_sys(e, "fill disk");
 	if ((r->flags & CELL_LINGER) == 0)
 		return 0;
-	return mounts_copy(p->disk, "", MOUNT_ATTR_RDONLY | MOUNTS_STILL, &p->kept, e);
+	return mounts_copy(p->disk, "", MOUNT_ATTR_RDONLY | MOUNTS_DATA_ONLY, &p->kept, e);
 }
 
 int root_make_dir(const struct cell *c, int dir, const char *name, mode_t mode, uint32_t id,

@@ -39,8 +39,7 @@ int root_place_mount(const struct cell *c, const struct keeper *k, const struct 
 	if (writable && mapped == 0 && !k->setup.rootless)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "mount %s: this file system has no idmapped mounts, so the cell "
-			       "could not own "
-			       "what it writes; mount it read-only",
+			       "could not own what it writes; mount it read-only",
 			       at);
 	if (mounts_make_target(p->root, at, S_ISDIR(st.st_mode), ids_outside(&c->ids, 'u', 0),
 			       ids_outside(&c->ids, 'g', 0), e) < 0)

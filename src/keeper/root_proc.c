@@ -39,7 +39,7 @@ static int cover(struct root_trees *p, const char *name, int dir, const char *wi
 {
 	int copy = -1;
 
-	if (mounts_copy(dir, with, MOUNT_ATTR_RDONLY | MOUNTS_STILL, &copy, e) < 0)
+	if (mounts_copy(dir, with, MOUNT_ATTR_RDONLY | MOUNTS_DATA_ONLY, &copy, e) < 0)
 		return -1;
 	OWN_FD fd = copy;
 	if (kernel_move_mount(fd, p->proc, name, 0) < 0)

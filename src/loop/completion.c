@@ -1,4 +1,4 @@
-/* completion.c - completion.h: one end for each request. */
+/* completion.c - see completion.h. */
 #include "completion.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 #include "clock.h"
 #include "list.h"
 
-/* Out of the list, the timers and the tasks. */
+/* Removes it from its list, from the timers and from the tasks. */
 static void settle(struct completion *c)
 {
 	LIST_REMOVE(c);

@@ -1,8 +1,8 @@
 /* completion.h - the end of one asynchronous request.
  *
  * A completion is embedded in the structure that waits. It is begun, then ends exactly once: by
- * completion_end(), by its deadline, or with its whole list. Or it is cancelled, and then its
- * callback never comes. The rules that every user may rely on:
+ * completion_end(), by its deadline, or with its whole list. If it is cancelled, its callback is
+ * never called. The rules that every user may rely on:
  *
  * - Before on_done is called the completion is out of its list, its deadline is off, and it counts
  *   as ended. So the callback may free the owner, begin the same completion again, cancel or end
@@ -48,8 +48,8 @@ struct completions {
 /* Begins to wait, in that list (NULL: in none). One that waits already is cancelled first. */
 void completion_begin(struct completion *c, struct loop *l, struct completions *list);
 
-/* While it waits: ends it after so many milliseconds with ERR_SYSTEM and ETIMEDOUT. what names the
- * request in the message: a constant. */
+/* While it waits: ends it after so many milliseconds with REASON_TIMEOUT and ETIMEDOUT. what names
+ * the request in the message: a constant. */
 void completion_set_deadline(struct completion *c, uint64_t ms, const char *what);
 
 void completion_end(struct completion *c, const struct err *e);

@@ -138,8 +138,8 @@ void loop_modify(struct loop *l, struct loop_fd *f, uint32_t events)
 	if (f->fd < 0 || f->events == events)
 		return;
 	if (epoll_ctl(l->epoll_fd, EPOLL_CTL_MOD, f->fd, &event) < 0)
-		abort(); /* it was closed before loop_remove(): our bug, and no event could be
-			    trusted */
+		abort(); /* it was closed before loop_remove(): a bug of the caller, and events
+			    may be of another file by now */
 	f->events = events;
 }
 
@@ -148,8 +148,8 @@ void loop_remove(struct loop *l, struct loop_fd *f)
 	if (f->fd < 0)
 		return;
 	if (epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, f->fd, NULL) < 0)
-		abort(); /* it was closed before loop_remove(): our bug, and no event could be
-			    trusted */
+		abort(); /* it was closed before loop_remove(): a bug of the caller, and events
+			    may be of another file by now */
 	for (size_t i = l->next_event; i < l->nevents; i++) {
 		if (l->events[i].data.ptr == f)
 			l->events[i].data.ptr = NULL;
@@ -330,7 +330,7 @@ static void run_tasks(struct loop *l)
 /* ---- turns */
 
 /* How long to wait: NULL for ever. */
-static const struct timespec *patience(const struct loop *l, struct timespec *ret)
+static const struct timespec *wait_time(const struct loop *l, struct timespec *ret)
 {
 	uint64_t now = clock_now_ns(), wait;
 
@@ -350,7 +350,7 @@ static const struct timespec *patience(const struct loop *l, struct timespec *re
 static int turn(struct loop *l, struct err *e)
 {
 	struct timespec wait;
-	int n = epoll_pwait2(l->epoll_fd, l->events, EVENTS, patience(l, &wait), NULL);
+	int n = epoll_pwait2(l->epoll_fd, l->events, EVENTS, wait_time(l, &wait), NULL);
 
 	if (n < 0 && errno != EINTR)
 		return err_sys(e, "cannot wait for events");

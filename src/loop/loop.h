@@ -41,7 +41,7 @@ struct loop_task {
 	bool queued;
 	loop_task_fn *on_run;
 	void *arg;	  /* the caller's */
-	const char *file; /* the loop's: where it was put off */
+	const char *file; /* the loop's: where it was deferred */
 };
 
 struct loop *loop_new(struct err *e) MUST_USE;

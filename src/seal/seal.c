@@ -3,7 +3,7 @@
  *	box = 1 | length of id | id | nonce (12) | ciphertext | tag (16)
  *
  * The bytes before the nonce, and `about`, are authenticated, too. Nonces are random: with 96 bits,
- *one key is good for far more boxes than a node will make. */
+ * one key can encrypt far more boxes than a node will make. */
 #include "seal.h"
 
 #include <assert.h>
@@ -65,7 +65,7 @@ static int read_line(struct seal *s, const char *line, size_t len, unsigned numb
 	memcpy(k->id, line, id_len);
 	k->id[id_len] = '\0';
 	if (strspn(k->id, ID_CHARS) != id_len || find(s, k->id) != NULL)
-		return err_set(e, ERR_INVALID, "line %u: the id is used twice, or is not a name",
+		return err_set(e, ERR_INVALID, "line %u: the key id is invalid or used twice",
 			       number);
 	left = len - id_len - 1;
 	if (left != BASE64_KEY || base64_decode(colon + 1, left, bytes) != KEY) {

@@ -1,4 +1,4 @@
-/* cell_level.h - the isolation levels: how far a cell is from the machine's kernel.
+/* cell_level.h - the isolation levels: what separates a cell from the machine.
  *
  * A level is a cell whose PID 1 is a certain program. The keeper makes every cell alike: the same
  * namespaces, ids, cgroup, file system and network. What differs is the program at KEEPER_FD_INIT,

@@ -49,8 +49,8 @@ static bool is_type(unsigned type)
 	       (type >= EGRESS_TAKEN && type < EGRESS_EVENTS_END);
 }
 
-/* Of no session: its id is empty. */
-static bool is_of_none(enum egress_type type)
+/* Messages that concern no session have an empty id. */
+static bool has_no_session(enum egress_type type)
 {
 	return type == EGRESS_SYNCED || type == EGRESS_PING || type == EGRESS_PONG ||
 	       type == EGRESS_TURNS;
@@ -61,7 +61,7 @@ int egress_msg_read(const struct frame *f, struct egress_msg *ret, struct err *e
 	if (!is_type(f->type))
 		return err_set(e, ERR_INVALID, "channel C: unknown message type %u", f->type);
 	*ret = (struct egress_msg){ .type = (enum egress_type)f->type };
-	if (f->len < EGRESS_ID_MAX || !is_id(f->body, is_of_none(ret->type)))
+	if (f->len < EGRESS_ID_MAX || !is_id(f->body, has_no_session(ret->type)))
 		return err_set(e, ERR_INVALID, "channel C: message %u without a valid session id",
 			       f->type);
 	memcpy(ret->id, f->body, EGRESS_ID_MAX);

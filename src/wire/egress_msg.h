@@ -6,9 +6,9 @@
  * follows, JSON, not NUL-terminated. Descriptors are sent with the first byte of a frame.
  *
  * Egress outlives cordond: when the channel ends it keeps its sessions for EGRESS_ORPHAN_MS, and
- * records are queued. The supervisor sends egress a new channel; over it cordond attaches each live
- * session again (its connections continue). SYNCED ends the list, and sessions that were not in it
- * are removed. */
+ * records are queued. The supervisor sends egress a new channel; over it the next cordond attaches
+ * each live session again (its connections continue). SYNCED ends the list, and sessions that were
+ * not in it are removed. */
 #pragma once
 
 #include <stddef.h>

@@ -134,8 +134,8 @@ struct file_msg {
 
 /* Reads the record at the start of the bytes. Returns how many bytes it takes, 0 if it is not all
  * there yet (never with FILE_MSG_MAX bytes), -1 (ERR_INVALID, *ret untouched) if it is malformed.
- * Strings point into the bytes; they may hold anything but NUL. An error's words are made safe to
- * print. */
+ * Strings point into the bytes; they may hold anything but NUL. The message of an ERROR is made
+ * safe to print. */
 int file_msg_next(const uint8_t *bytes, size_t len, struct file_msg *ret, struct err *e) MUST_USE;
 
 /* Writes one record into FILE_MSG_MAX bytes. Returns its size, or 0 if a string is too long; other

@@ -20,8 +20,9 @@
 /* Descriptors that a keeper is started with. */
 enum {
 	KEEPER_FD_CHANNEL = 3,
-	KEEPER_FD_INIT = 4,   /* cordon-init, sealed */
-	KEEPER_FD_CGROUP = 5, /* v1: below cpu, cpuacct, memory, pids, unified; v2: one. May lack */
+	KEEPER_FD_INIT = 4, /* cordon-init, sealed */
+	KEEPER_FD_CGROUP =
+		5, /* v1: below cpu, cpuacct, memory, pids, unified; v2: one. May be missing */
 	KEEPER_FD_ROOTS = KEEPER_FD_CGROUP + CELL_CGROUP_DIRS,
 };
 

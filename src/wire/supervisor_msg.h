@@ -16,11 +16,11 @@
 #define SERVE_ROOTS_MAX 8
 
 enum {
-	SERVE_FD_CONTROL = 3,				    /* SOCK_SEQPACKET */
-	SERVE_FD_CONFIG = 4,				    /* config_write()'s text */
-	SERVE_FD_SETUP = 5,				    /* struct serve_setup */
-	SERVE_FD_CGROUP = 6,				    /* as keepers have them; may lack */
-	SERVE_FD_CERT = SERVE_FD_CGROUP + CELL_CGROUP_DIRS, /* PEM; may lack */
+	SERVE_FD_CONTROL = 3, /* SOCK_SEQPACKET */
+	SERVE_FD_CONFIG = 4,  /* config_write()'s text */
+	SERVE_FD_SETUP = 5,   /* struct serve_setup */
+	SERVE_FD_CGROUP = 6,  /* as keepers have them; may be missing */
+	SERVE_FD_CERT = SERVE_FD_CGROUP + CELL_CGROUP_DIRS, /* PEM; may be missing */
 	SERVE_FD_KEY,
 	SERVE_FD_SECRETS, /* keys of secrets, see seal.h */
 	SERVE_FD_LISTEN,  /* and up */
@@ -46,13 +46,14 @@ enum {
 /* Descriptors that the supervisor or cordon run starts cordon-egress with. It reads the files and
  * closes them. */
 enum {
-	EGRESS_FD_CONTROL = 3, /* SOCK_SEQPACKET to the supervisor; may lack */
-	EGRESS_FD_CHANNEL, /* the first channel C (egress_msg.h); may lack if there is control */
-	EGRESS_FD_RESOLV,  /* resolv.conf of the node; may lack */
-	EGRESS_FD_HOSTS,   /* hosts of the node; may lack */
+	EGRESS_FD_CONTROL = 3, /* SOCK_SEQPACKET to the supervisor; may be missing */
+	EGRESS_FD_CHANNEL, /* the first channel C (egress_msg.h); may be missing if there is control
+			    */
+	EGRESS_FD_RESOLV,  /* resolv.conf of the node; may be missing */
+	EGRESS_FD_HOSTS,   /* hosts of the node; may be missing */
 	EGRESS_FD_BUNDLE,  /* PEM: authorities that servers are verified by */
 	EGRESS_FD_CA,	   /* PEM: key and certificate of the authority that cells trust */
-	EGRESS_FD_EXTRA,   /* PEM: further authorities, the operator's; may lack */
+	EGRESS_FD_EXTRA,   /* PEM: further authorities, the operator's; may be missing */
 	EGRESS_FDS_END,
 };
 
