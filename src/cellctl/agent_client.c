@@ -123,7 +123,7 @@ int agent_flush(struct agent *a, struct err *e)
 	return 0;
 }
 
-static int flushed(struct agent *a, struct err *e)
+static int flush_queue(struct agent *a, struct err *e)
 {
 	return agent_flush(a, e) < 0 ? -1 : 0;
 }
@@ -141,7 +141,7 @@ int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e
 		return -1;
 	frame_head(at, AGENT_SPAWN, (uint32_t)len);
 	agent_spawn_write(s, at + FRAME_HEAD);
-	return flushed(a, e);
+	return flush_queue(a, e);
 }
 
 static int queue_order(struct agent *a, enum agent_type type, const struct agent_order *o,
@@ -160,7 +160,7 @@ static int queue_order(struct agent *a, enum agent_type type, const struct agent
 static int send_order(struct agent *a, enum agent_type type, const struct agent_order *o,
 		      struct err *e)
 {
-	return queue_order(a, type, o, e) < 0 ? -1 : flushed(a, e);
+	return queue_order(a, type, o, e) < 0 ? -1 : flush_queue(a, e);
 }
 
 int agent_send_signal(struct agent *a, uint32_t handle, int sig, struct err *e)
@@ -248,7 +248,7 @@ int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
 		return -1;
 	a->out_fd = TAKE_FD(mine);
 	a->out_fd_at = a->out_len - FRAME_HEAD - sizeof(struct agent_order);
-	return flushed(a, e);
+	return flush_queue(a, e);
 }
 
 /* A descriptor from a cell could be anything: a terminal of another user, a file that blocks. Only

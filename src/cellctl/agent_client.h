@@ -35,7 +35,7 @@ void agent_release(struct agent *a);
 int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e) MUST_USE;
 int agent_send_signal(struct agent *a, uint32_t handle, int sig, struct err *e) MUST_USE;
 int agent_send_kill_all(struct agent *a, struct err *e) MUST_USE;
-/* mark: of a program that PID 1 was told to FORGET (handle is a new one then), or 0. */
+/* mark: of a program that was removed by FORGET (handle is then a new one), or 0. */
 int agent_send_kill_tree(struct agent *a, uint32_t handle, uint64_t mark, struct err *e) MUST_USE;
 int agent_send_close_stdin(struct agent *a, uint32_t handle, struct err *e) MUST_USE;
 int agent_send_resize(struct agent *a, uint32_t handle, uint16_t rows, uint16_t cols,
@@ -70,11 +70,11 @@ int agent_flush(struct agent *a, struct err *e) MUST_USE;
  * With STARTED, HELD, DIALED and EGRESS_LISTENS the caller takes a->fds by setting a->nfds to 0;
  * the next call closes those that were not taken. They are checked to be what agent_msg.h says:
  * pipes open in the right direction, or one PTY master; of DIALED a TCP socket that does not
- * listen; of EGRESS_LISTENS one that does (at whatever port), and a UDP socket; non-blocking. But
+ * listen; of EGRESS_LISTENS one that does (at any port), and a UDP socket; non-blocking. But
  * PID 1 has the same open files and can make them block again at any time: a caller that must not
  * block uses calls that do not depend on it (splice(2) with SPLICE_F_NONBLOCK, send(2) and
  * recvmsg(2) with MSG_DONTWAIT, untrusted_accept(); poll(2) before a write is not enough; sockets
- * are closed with untrusted_close()). Which handles there are, and whether one comes twice, is the
- * caller's to check. */
+ * are closed with untrusted_close()). The caller checks whether a handle exists, and whether an
+ * event comes twice. */
 int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct agent_event *ret,
 	       struct err *e) MUST_USE;

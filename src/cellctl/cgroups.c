@@ -77,7 +77,7 @@ static int write_paths(const struct cgroups *c, int dir_fd, const char *name, st
 	return io_write_all(fd, text, len, e);
 }
 
-/* The folder belongs to cordond, which is exposed to the network. A file in it that another user
+/* The directory belongs to cordond, which is exposed to the network. A file in it that another user
  * owns is ignored: otherwise a cordond that was taken over could choose in which cgroups cells are
  * made and processes killed. */
 static bool is_ours(int dir_fd, const char *name)

@@ -1,5 +1,5 @@
-/* cell_socket.c - all by descriptor: a socket's path holds 107 bytes, the run folder's may be
- * longer. */
+/* cell_socket.c - sockets are addressed below a descriptor of their directory: a socket's address
+ * holds 107 bytes, and the path of run_dir may be longer. */
 #include "cell_socket.h"
 
 #include <errno.h>

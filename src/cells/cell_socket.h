@@ -3,8 +3,8 @@
 
 #include "err.h"
 
-/* Makes the name; PID 1 calls listen(2) on it, so that those who connect see PID 1 as their peer.
- */
+/* Binds a socket to the name. PID 1 calls listen(2) on it, so that a process that connects sees PID
+ * 1 as its peer. */
 int cell_socket_bind(int cells_fd, const char *id, int *ret_fd, struct err *e) MUST_USE;
 
 /* ERR_NOT_FOUND: no process listens there (any more). */

@@ -32,7 +32,7 @@ int cells_end_unknown(struct cells *cs, bool (*is_known)(void *arg, const char *
 	struct dirent *d;
 
 	if (dir == NULL) {
-		(void)err_sys(e, "read the folder of cells");
+		(void)err_sys(e, "read the directory of cells");
 		io_close_all(&fd, 1);
 		return -1;
 	}

@@ -1,8 +1,9 @@
-/* cells.h - what all cells of the node share: the keepers, the folder of sockets, the descriptors.
+/* cells.h - what all cells of the node share: the keepers, the directory of sockets, the
+ * descriptors.
  *
- * A member of struct core, which sets it up; live_cell.c and pool.c use it. This folder knows
- * neither sessions nor the store: a cell has an owner, and calls its functions (live_cell_events).
- */
+ * A member of struct core, which sets it up; live_cell.c and pool.c use it. The files of
+ * src/cells do not depend on sessions or the store: a cell calls functions of its owner
+ * (live_cell_events). */
 #pragma once
 
 #include "cell_ops.h"
@@ -29,6 +30,6 @@ void cells_release(struct cells *cs);
 void cells_usage(const struct cells *cs, const struct cell_level *level, const char *id,
 		 enum usage_detail detail, struct usage *ret);
 
-/* Ends every cell whose socket is in the folder and that is not known. */
+/* Ends every cell whose socket is in the directory and that is not known. */
 int cells_end_unknown(struct cells *cs, bool (*is_known)(void *arg, const char *id), void *arg,
 		      struct err *e) MUST_USE;

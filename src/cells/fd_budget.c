@@ -63,5 +63,5 @@ int fd_budget_check(struct fd_budget *f, struct err *e)
 	if (f->used + (int)f->owed < bound)
 		return 0;
 	return err_set_reason(e, REASON_UNAVAILABLE,
-			      "the daemon is out of descriptors (it may have %d)", f->max);
+			      "cordond is out of descriptors (its limit is %d)", f->max);
 }

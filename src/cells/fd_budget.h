@@ -20,6 +20,6 @@ struct fd_budget {
 
 void fd_budget_init(struct fd_budget *f);
 
-/* ERR_SYSTEM with EAGAIN if there is no room for one session, execution, file operation or
- * connection more. */
+/* REASON_UNAVAILABLE if there is no room for one session, execution, file operation or connection
+ * more. */
 int fd_budget_check(struct fd_budget *f, struct err *e) MUST_USE;

@@ -1,9 +1,9 @@
 /* keeper_link.c - see keeper_link.h.
  *
- * Requests are sent by a task of the loop (send), so that done is never called from inside an ask,
- * and again when answers have come. Each slot takes at most IN_FLIGHT_MAX, which keeps a keeper
- * busy while its answer travels; more would only wait in its socket while another keeper is free.
- */
+ * Requests are sent by a task of the loop (send), so that done is never called from inside of
+ * keeper_link_ask(), and after each answer. A keeper is sent at most IN_FLIGHT_MAX requests at a
+ * time: it has the next one while its answer is being received; more would wait in its socket
+ * although another keeper may be free. */
 #include "keeper_link.h"
 
 #include <assert.h>
@@ -36,7 +36,7 @@ static void on_channel(struct loop_fd *f, uint32_t events);
 static void on_late(struct loop_timer *t);
 static void on_send(struct loop_task *t);
 
-#define ENDED "the keeper ended"
+#define EXITED "the keeper exited"
 
 /* ---- queues */
 
@@ -134,8 +134,9 @@ static void finish(struct keeper_call *c, const struct keeper_reply *reply, int 
 	free(c);
 }
 
-/* The keeper of that slot is gone. What it did not answer ends with an error; the callers ask
- * again, which every request allows. What was meant for it and not sent goes to any other. */
+/* The keeper of that slot has exited. Requests that it did not answer end with an error; callers
+ * may send them again, because every request can be repeated. Requests that were queued for it and
+ * not sent go to any other keeper. */
 static void detach(struct keeper_slot *s, const char *why)
 {
 	struct keeper_link *k = s->link;
@@ -197,7 +198,8 @@ static void give_up(struct keeper_slot *s, const char *why)
 {
 	struct keeper_link *k = s->link;
 
-	log_error("keeper given up", "slot=%u calls=%u error=%s", s->number, s->sent.n, why);
+	log_error("keeper is to be replaced", "slot=%u calls=%u error=%s", s->number, s->sent.n,
+		  why);
 	if (k->on_hung != NULL)
 		k->on_hung(k->arg, s->number);
 	if (s->sock >= 0)
@@ -261,7 +263,7 @@ static void send_one(struct keeper_slot *s)
 		if (e.sys == EAGAIN)
 			loop_modify(k->loop, &s->watch, EPOLLIN | EPOLLOUT);
 		else if (e.sys == EPIPE)
-			detach(s, ENDED);
+			detach(s, EXITED);
 		else
 			give_up(s, e.msg);
 		return;
@@ -306,7 +308,7 @@ static void on_reply(struct keeper_slot *s, const struct keeper_reply *reply, in
 
 	if (reply->version != KEEPER_VERSION) {
 		log_error("keeper of another version", "version=%u", reply->version);
-		detach(s, ENDED);
+		detach(s, EXITED);
 		return;
 	}
 	if (reply->op == KEEPER_HELLO && !s->greeted) {
@@ -314,9 +316,9 @@ static void on_reply(struct keeper_slot *s, const struct keeper_reply *reply, in
 		return;
 	}
 	if (c == NULL || c->op != reply->op) {
-		/* A keeper answers a request it calls malformed with HELLO and an error. */
-		log_error("keeper breaks the protocol", "op=%u error=%s", reply->op, e.msg);
-		detach(s, ENDED);
+		/* A keeper answers a malformed request with HELLO and an error. */
+		log_error("protocol error from keeper", "op=%u error=%s", reply->op, e.msg);
+		detach(s, EXITED);
 		return;
 	}
 	(void)queue_take(&s->sent);
@@ -327,8 +329,8 @@ static void on_reply(struct keeper_slot *s, const struct keeper_reply *reply, in
 		finish(c, reply, TAKE_FD(mine), NULL);
 }
 
-/* With a descriptor of the reserve, if there is none else: a reply without room for its own would
- * look like the end of the keeper. */
+/* Uses a descriptor of the reserve if no other is free: a reply that arrives without its descriptor
+ * would be treated as the exit of the keeper. */
 static ssize_t receive(struct keeper_slot *s, struct keeper_reply *ret, int *fds, size_t *nfds,
 		       struct err *e)
 {
@@ -355,7 +357,7 @@ static void take_reply(struct keeper_slot *s)
 		return;
 	if (n != (ssize_t)sizeof(reply)) {
 		io_close_all(fds, nfds);
-		detach(s, ENDED);
+		detach(s, EXITED);
 		return;
 	}
 	if (reply.err.code != ERR_NONE)
@@ -392,7 +394,7 @@ int keeper_link_attach(struct keeper_link *k, unsigned slot, int sock, struct er
 		return err_sys(e, "keeper's channel");
 	s = &k->slots[slot];
 	if (s->sock >= 0)
-		detach(s, ENDED);
+		detach(s, EXITED);
 	s->sock = TAKE_FD(mine);
 	if (loop_add(k->loop, &s->watch, s->sock, EPOLLIN, e) < 0) {
 		io_close_all(&s->sock, 1);

@@ -5,15 +5,15 @@
  * fewest unanswered ones. Requests about one cell are not ordered among each other: their callers
  * have only one of them under way at a time.
  *
- * A keeper may end at any moment and be replaced. Requests it was sent and did not answer end with
- * REASON_PEER_DIED; requests of the others are not touched, and those not sent yet go to
- * another keeper. A keeper that is silent for timeout_ms while it owes an answer, or to which a
- * request cannot be sent although it has not exited, is treated as ended, and on_hung asks for
- * another one. An urgent request that could not even be sent in twice
- * that time ends with REASON_TIMEOUT.
+ * A keeper may exit at any moment and be replaced. Requests that it was sent and did not answer end
+ * with REASON_PEER_DIED; requests of other keepers are not affected, and requests that were not
+ * sent yet go to another keeper. A keeper that sends nothing for timeout_ms although an answer is
+ * due, or to which a request cannot be sent although it has not exited, is treated as exited;
+ * on_hung is called, which has it killed and replaced. An urgent request that was not sent within
+ * twice that time ends with REASON_TIMEOUT.
  *
- * A call is a completion in all but its type, as its answer brings a descriptor along: it is out of
- * its queue before done is called, done comes once and from the loop only, and a cancelled call
+ * A call follows the rules of loop/completion.h, but its answer carries a descriptor: it is out of
+ * its queue before done is called, done is called once and from the loop only, and a cancelled call
  * stays queued without a callback. */
 #pragma once
 
@@ -60,11 +60,11 @@ struct keeper_link {
 	struct keeper_slot slots[KEEPER_SLOTS_MAX];
 	struct cell_restrictions restrictions;	 /* by the last HELLO */
 	struct keeper_queue urgent, ends, spare; /* to be sent, to any of them */
-	bool end_next;				 /* whose turn it is, between urgent and ends */
+	bool end_next;				 /* urgent and ends alternate: ends is next */
 	uint64_t timeout_ms;			 /* set after keeper_link_init() to change it */
 	struct loop_task send;
 	struct loop_timer late;
-	/* A keeper is there, or cannot work. */
+	/* A keeper has sent HELLO. e: it cannot work. */
 	void (*on_hello)(void *arg, unsigned slot, const struct err *e);
 	/* It does not answer, or its channel fails, and it is to be killed and replaced. Called
 	 * before its requests end. May be NULL. */

@@ -20,7 +20,7 @@
 
 #define MAKE_TRIES 4
 #define CLEAR_TRIES 100
-#define GREET_MS 20000	 /* a busy machine is slow, a lost cell is lost */
+#define GREET_MS 20000	 /* long, for busy machines: the cell is given up after it */
 #define END_GRACE_MS 500 /* for PID 1 to end by itself before it is killed */
 #define RETRY_MS 50
 #define RETRY_MAX_MS 5000
@@ -73,7 +73,7 @@ static void fail(struct live_cell *c, const struct err *why)
 	live_cell_abandon(c);
 }
 
-static void now_dead(struct live_cell *c)
+static void on_pid1_lost(struct live_cell *c)
 {
 	struct err e;
 
@@ -83,8 +83,8 @@ static void now_dead(struct live_cell *c)
 	c->dead = true;
 	if (c->state == LIVE_UP) {
 		c->events->on_dead(c);
-	} else if (c->state == LIVE_GREETING || c->state == LIVE_STAYING) {
-		(void)err_set(&e, ERR_SYSTEM, "PID 1 of the cell died at its start");
+	} else if (c->state == LIVE_GREETING || c->state == LIVE_LINGER_SENT) {
+		(void)err_set(&e, ERR_SYSTEM, "PID 1 of the cell exited at its start");
 		fail(c, &e);
 	}
 }
@@ -104,7 +104,7 @@ static void on_death(struct loop_fd *f, uint32_t events)
 		ask_destroy(c);
 		return;
 	}
-	now_dead(c);
+	on_pid1_lost(c);
 }
 
 static int watch_death(struct live_cell *c, struct err *e)
@@ -115,7 +115,7 @@ static int watch_death(struct live_cell *c, struct err *e)
 
 static int ask_linger(struct live_cell *c, struct err *e)
 {
-	c->state = LIVE_STAYING;
+	c->state = LIVE_LINGER_SENT;
 	return agent_send_linger(&c->agent, TAKE_FD(c->listener), c->cells->unattended_ms, e);
 }
 
@@ -137,7 +137,7 @@ static void on_lingering(struct live_cell *c, const struct agent_event *v)
 {
 	struct err e;
 
-	if (c->state != LIVE_STAYING)
+	if (c->state != LIVE_LINGER_SENT)
 		return;
 	if (v->sys != 0) {
 		errno = v->sys;
@@ -247,7 +247,7 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 			if (c->state == LIVE_ENDING)
 				disconnect(c);
 			else
-				now_dead(c);
+				on_pid1_lost(c);
 			return;
 		}
 		/* A cell is freed only by a reply of the keeper, never in here. */
@@ -346,8 +346,8 @@ static void on_timer(struct loop_timer *t)
 		try_create(c);
 		break;
 	case LIVE_GREETING:
-	case LIVE_STAYING:
-		(void)err_set(&e, ERR_SYSTEM, "the cell did not get ready within %u s",
+	case LIVE_LINGER_SENT:
+		(void)err_set(&e, ERR_SYSTEM, "the cell was not ready within %u s",
 			      GREET_MS / 1000);
 		fail(c, &e);
 		break;
@@ -389,7 +389,7 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 		return;
 	}
 	if (c->dead) { /* before the keeper had answered */
-		(void)err_set(&why, ERR_SYSTEM, "PID 1 of the cell died at its start");
+		(void)err_set(&why, ERR_SYSTEM, "PID 1 of the cell exited at its start");
 		fail(c, &why);
 		return;
 	}
@@ -589,6 +589,6 @@ void live_cell_clean_up(struct cells *cs, const char *id)
 
 void live_cell_detach(struct live_cell *c)
 {
-	live_cell_flush(c); /* a deadline that was queued: the cell lives on without this daemon */
+	live_cell_flush(c); /* a deadline that was queued: the cell outlives this daemon */
 	release(c);
 }

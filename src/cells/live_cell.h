@@ -1,21 +1,21 @@
-/* live_cell.h - a cell as the daemon holds it: made by the keeper, spoken to over channel B, ended.
+/* live_cell.h - a cell in cordond: made by a keeper, controlled over channel B, ended.
  *
- *   making -> greeting -> staying -> up -> ending -> gone
+ *   making -> greeting -> linger sent -> up -> ending -> gone
  *
- * Until PID 1 has confirmed LINGER (staying), a cell ends with this daemon; from then on it listens
+ * Until PID 1 has confirmed LINGER, a cell ends with this daemon; from then on it listens
  * at RUN/cells/<id>.sock and can be adopted by the next. The pool and the sessions own cells; a
  * cell is freed after on_up() with an error, or after on_gone().
  *
- * One call of the keeper is under way at a time (call), whose time keeper_link.h keeps; a cell that
- * does not greet has GREET_MS. A cell is freed only by a reply of the keeper, never inside its own
- * events.
+ * One request to the keeper is under way at a time (call); keeper_link.c limits its time. PID 1
+ * must send READY and confirm LINGER within GREET_MS. A cell is freed only by a reply of the
+ * keeper, never inside its own events.
  */
 #pragma once
 
 #include "agent_client.h"
 #include "cells.h"
 
-enum live_state { LIVE_MAKING, LIVE_GREETING, LIVE_STAYING, LIVE_UP, LIVE_ENDING };
+enum live_state { LIVE_MAKING, LIVE_GREETING, LIVE_LINGER_SENT, LIVE_UP, LIVE_ENDING };
 
 struct live_cell;
 struct live_program;
@@ -32,7 +32,7 @@ struct live_cell_events {
 	void (*on_gone)(struct live_cell *c); /* nothing of it is left; it is freed */
 	/* Adopted ones: a program it holds, with its descriptors in c->agent.fds; then the end. */
 	void (*on_held)(struct live_cell *c, const struct agent_event *v);
-	/* One that never ran, and of which the daemon before us may not have heard. */
+	/* A program that could not be started; an earlier daemon may not have received that. */
 	void (*on_failed)(struct live_cell *c, const struct agent_event *v);
 	void (*on_synced)(struct live_cell *c);
 	/* The answer to agent_send_listen_egress(), if not NULL; its descriptors are in
@@ -68,7 +68,7 @@ struct live_cell {
 	uint32_t version;     /* of its PID 1 */
 	uint64_t deadline_ms; /* of its session, as PID 1 knows it; wall clock, 0: none */
 	unsigned tries, clears;
-	unsigned nheld;		    /* programs it said it holds */
+	unsigned nheld;		    /* programs that it reported as held */
 	struct keeper_create *plan; /* owned, while making */
 	struct keeper_call *call;   /* under way */
 	const struct live_cell_events *events;
@@ -94,14 +94,14 @@ void live_cell_add(struct live_cell *c, struct live_program *p);
 void live_cell_add_held(struct live_cell *c, struct live_program *p, uint32_t handle);
 void live_cell_remove(struct live_cell *c, struct live_program *p);
 
-/* After agent_send_*(): sees to it that what waits is sent. */
+/* After agent_send_*(): sends what is queued, now or when the socket accepts it. */
 void live_cell_flush(struct live_cell *c);
 
-/* Tells PID 1 of a cell that was adopted its lease: that of an earlier server may be another. */
+/* Sends the lease to PID 1 of an adopted cell: an earlier server may have set another one. */
 void live_cell_lease_send(struct live_cell *c);
 
 /* Queues for PID 1 when its session ends (wall clock; 0: not by itself), in case no server is there
- * then. It is sent with the next live_cell_flush(); nothing is queued if PID 1 knows it already. */
+ * then. It is sent with the next live_cell_flush(); nothing is queued if PID 1 has it already. */
 void live_cell_lease_set_deadline(struct live_cell *c, uint64_t deadline_ms);
 
 /* Ends it, in any state. on_gone() follows. Idempotent. If a call to the keeper is under way

@@ -1,6 +1,6 @@
 /* live_cell_lease.c - sends PID 1 how long its cell lives if this server ends and no other one
- * comes (init/lease.h). A PID 1 of an earlier version does not know these requests and is not sent
- * any. */
+ * comes (init/lease.h). A PID 1 of an earlier version does not support these requests and is not
+ * sent any. */
 #include "clock.h"
 #include "live_cell.h"
 

@@ -1,8 +1,8 @@
 /* pool.c - theory of operation
  *
  * The size follows demand: every second it becomes what was claimed in the last two seconds, but at
- * least src.size and at most src.max; without demand it shrinks by one a second. Refill makes a few
- * cells at a time, after what sessions ask of the keepers, and not faster than src.refill_milli. */
+ * least src.size and at most src.max; without demand it shrinks by one a second. A few cells
+ * are made at a time, after requests of sessions, and not faster than src.refill_milli. */
 #include "pool.h"
 
 #include <assert.h>
@@ -195,8 +195,8 @@ struct live_cell *pool_claim(struct pool *p, bool fits)
 	}
 	c = p->ready[--p->nready];
 	p->hits++;
-	/* Later: the client is answered first, and while there is enough, its first execution is
-	 * served first, too. */
+	/* Filled later: the client is answered first and, while enough cells are ready, its first
+	 * execution is served first, too. */
 	loop_timer_set(p->cells->loop, &p->timer,
 		       clock_now_ns() + (2 * p->nready >= p->size ? REFILL_REST_MS : 1) * CLOCK_MS);
 	return c;

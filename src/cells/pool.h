@@ -1,8 +1,8 @@
 /* pool.h - finished cells that wait for sessions: their number follows the demand, within bounds.
  *
  * A cell of the pool is a cell like any other, with an id of its own that its session will have;
- * nothing about it is changed when it is claimed. All cells of a pool are alike; which they are,
- * the owner says (struct pool_source). */
+ * nothing about it is changed when it is claimed. All cells of a pool are alike; the owner
+ * describes them (struct pool_source). */
 #pragma once
 
 #include "cells.h"
@@ -28,7 +28,7 @@ void pool_free(struct pool *p);
 void pool_fill(struct pool *p);
 /* Once a second: follows demand, up to max cells (and src.max). */
 void pool_adapt(struct pool *p, unsigned max);
-/* How many cells it wants to have ready. */
+/* How many cells should be ready. */
 unsigned pool_size(const struct pool *p);
 /* Ends all of them, and makes no more: the node drains. */
 void pool_close(struct pool *p);

@@ -2,7 +2,7 @@
  *
  * The struct is filled with defaults; then file, environment and flags are read into it, each value
  * by config_value_set(), with its source in front of the error. Values that depend on other
- * settings (the folder of the Unix socket) are completed when all are known (finish()), and
+ * settings (the directory of the Unix socket) are completed when all are known (finish()), and
  * config_check() compares them. The text of config_print() is an ordinary configuration file: with
  * it the supervisor passes the settings to cordond, which reads neither environment nor flags. */
 #include "config.h"
@@ -48,7 +48,8 @@ void config_starter_find(struct config_starter *ret, char *const *env)
 	};
 }
 
-/* Sets a default folder, unless the path is invalid: then finish() reports the setting as missing.
+/* Sets a default directory, unless the path is invalid: then finish() reports the setting as
+ * missing.
  */
 static void default_dir(const char *name, struct config *c, const char *head, const char *tail)
 {
@@ -77,7 +78,7 @@ static void default_dirs(struct config *c, const struct config_starter *starter)
 		default_dir("run_dir", c, c->state_dir, "/run");
 }
 
-/* All but the two folders. */
+/* All but the two directories. */
 static void default_values(struct config *c)
 {
 	struct err e;

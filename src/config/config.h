@@ -71,7 +71,7 @@ struct config {
 
 	/* the node as a whole */
 	uint64_t node_max_sessions;	 /* 0: by the machine, see serve_defaults.c */
-	uint64_t node_max_memory;	 /* 0: no bound on promises */
+	uint64_t node_max_memory;	 /* sum of memory limits; 0: no bound */
 	uint64_t node_memory_limit;	 /* of all cells together; 0: a share of the machine's */
 	uint64_t node_pids_limit;	 /* the same, of processes and threads */
 	bool best_effort;		 /* cells although some limits cannot be enforced */
@@ -138,7 +138,7 @@ struct config_starter {
 /* Of the calling process: its environment (as main() has it) and effective user id. */
 void config_starter_find(struct config_starter *ret, char *const *env);
 
-/* The defaults. A folder for which there is none (no home directory, a path too long) is "". */
+/* The defaults. A directory for which there is none (no home directory, a path too long) is "". */
 void config_defaults(struct config *ret, const struct config_starter *starter);
 
 /* Reads all settings and checks them: defaults, file, environment, flags, in this order. path NULL:

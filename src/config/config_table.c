@@ -24,8 +24,8 @@ static_assert(COUNT(metrics) == CONFIG_METRICS_CHOICES + 1, "every choice of con
 
 #define FIELD(name) offsetof(struct config, name)
 #define PATH_LONGEST (CONFIG_PATH_MAX - 1)
-/* RUN/unix_socket must fit into a socket's address, unix(7): 108 bytes. Sockets of cells are reached
- * by descriptor. */
+/* run_dir/unix_socket must fit into a socket's address, unix(7): 108 bytes. Sockets of cells are
+ * addressed below a descriptor (cells/cell_socket.c). */
 #define RUN_LONGEST 72
 
 /* clang-format off */
@@ -90,7 +90,7 @@ const struct config_setting config_table[] = {
 	{ "template", "NAME", CONFIG_TEXT, FIELD(template), "host", 1, CONFIG_NAME_MAX - 1, NULL,
 	  "template of sessions that name none: host, or one that was added", .group = "What sessions are made from" },
 	{ "template_dir", "DIR", CONFIG_PATH, FIELD(template_dir), "", 0, 200, NULL,
-	  "directory whose directories can be added as templates; it must be root's and closed to all other users",
+	  "directory whose directories can be added as templates; it must belong to the user that starts the server and have mode 0700",
 	  .shown = "templates in state_dir" },
 	{ "mount_roots", "PATH[:rw],...", CONFIG_ROOTS, FIELD(mount_roots), "", 0, CONFIG_ROOTS_MAX, NULL,
 	  "directories of this machine that sessions may mount from, read-only unless :rw; at most 8" },
@@ -102,8 +102,8 @@ const struct config_setting config_table[] = {
 	  10000000, NULL, "cells per second that are made in advance" },
 
 	{ "node_max_sessions", "COUNT", CONFIG_COUNT, FIELD(node_max_sessions), "0", 0, 1000000, NULL,
-	  "sessions of all tenants at a time; 0: one for each 4 MiB of the machine's memory, as far as descriptors "
-	  "last, and 1000 at least", .group = "Limits of the node" },
+	  "sessions of all tenants at a time; 0: one for each 4 MiB of the machine's memory, limited by the "
+	  "descriptors that cordond may have, and at least 1000", .group = "Limits of the node" },
 	{ "node_max_memory", "SIZE", CONFIG_BYTES, FIELD(node_max_memory), "0", 0, 64 * TIB, NULL,
 	  "sum of the memory limits of all sessions; 0: no bound but the memory that the machine has left" },
 	{ "node_memory_limit", "SIZE", CONFIG_BYTES, FIELD(node_memory_limit), "0", 0, 64 * TIB, NULL,
@@ -190,7 +190,7 @@ const struct config_setting config_table[] = {
 	{ "tenant_max_memory", "SIZE", CONFIG_BYTES, FIELD(tenant_max_memory), "0", 0, 64 * TIB, NULL,
 	  "sum of the memory limits of its sessions; 0: no limit but the node's" },
 	{ "tenant_max_storage", "SIZE", CONFIG_BYTES, FIELD(tenant_max_storage), "0", 0, 64 * TIB, NULL,
-	  "sum of the disk limits of one tenant\'s sessions; 0: no limit but what cells really use, which "
+	  "sum of the disk limits of one tenant's sessions; 0: no limit but what cells really use, which "
 	  "node_memory_limit bounds" },
 	{ "tenant_max_pids", "COUNT", CONFIG_COUNT, FIELD(tenant_max_pids), "0", 0, MANY, NULL,
 	  "sum of the limits on processes of its sessions; 0: no limit but what cells really use, which "

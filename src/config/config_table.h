@@ -1,6 +1,6 @@
-/* config_table.h - the table of all settings. config_value.c reads and writes their values, config_doc.c
- * makes help and documentation from the table. To add a setting, add a row and a member of struct
- * config, and write doc/configuration.md anew. */
+/* config_table.h - the table of all settings. config_value.c reads and writes their values,
+ * config_doc.c makes help and documentation from the table. To add a setting, add a row and a
+ * member of struct config, and generate doc/configuration.md again. */
 #pragma once
 
 #include <stddef.h>
@@ -41,7 +41,7 @@ struct config_setting {
 extern const struct config_setting config_table[];
 extern const size_t config_table_size;
 
-/* Finds a setting by a name of n bytes; NULL: there is none. For flags, aliases are names, too, and '-' is
- * the same as '_'. */
+/* Finds a setting by a name of n bytes; NULL: there is none. For flags, aliases are names, too, and
+ * '-' is the same as '_'. */
 const struct config_setting *config_table_find(const char *name, size_t n);
 const struct config_setting *config_table_find_flag(const char *name, size_t n);

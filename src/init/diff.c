@@ -5,7 +5,7 @@
  * in upper are visited. An entry of upper is new if lower has none, changed if lower's differs, and
  * a deletion if it is a whiteout (a device 0:0). A directory that was removed and made again hides
  * lower's entries without a whiteout for each; the attribute for that can be read by the machine's
- * root only. So merged is compared: an entry that lower has and merged has not, is deleted. */
+ * root only. So merged is compared: an entry that is in lower and not in merged is deleted. */
 #include "diff.h"
 
 #include <dirent.h>
@@ -119,9 +119,9 @@ static bool same_target(struct place p, const char *name)
 	       memcmp(a, b, (size_t)n) == 0;
 }
 
-/* Is the entry unchanged? overlayfs copies directories above a change, and files that were opened
- * for writing only. A cell can set times, so content is compared even if they are equal. Owners
- * that do not exist in the cell show as NOBODY and cannot be compared. */
+/* Is the entry unchanged? overlayfs also copies the directories above a change, and files
+ * that were opened for writing and not written. A cell can set times, so content is compared even
+ * if they are equal. Owners that do not exist in the cell show as NOBODY and cannot be compared. */
 static bool same(struct place p, const char *name, const struct stat *now,
 		 const struct stat *before)
 {
@@ -159,7 +159,7 @@ static void one_entry(struct place p, const char *name, size_t at, unsigned dept
 		record('C', &now);
 	if (!S_ISDIR(now.st_mode))
 		return;
-	/* Secrets are no changes of the cell; only their directory is listed. */
+	/* Secrets are not changes that the cell made: only their directory is listed. */
 	if (strcmp(path, SECRET_TABLE_DIR) == 0)
 		return;
 	OWN_FD upper = enter(p.upper, name);

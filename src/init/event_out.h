@@ -9,7 +9,8 @@
 
 #include "agent_msg.h"
 
-/* A connection has begun. greet: it is not the first one, and HELD of each held program is sent. */
+/* A connection has begun. greet: it is not the first one, so HELD of each held program and SYNCED
+ * are sent. */
 void event_out_begin(bool greet);
 
 /* The answer to the current request. Requests are handled only while no event is pending, so there

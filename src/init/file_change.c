@@ -117,10 +117,10 @@ int file_change_mkdir(int argc, char **argv, struct err *e)
 static int copy_metadata(int from, int to, const char *path, struct err *e)
 {
 	static struct file_xattr x;
-	char way[32];
+	char proc_path[32];
 
-	(void)snprintf(way, sizeof(way), "/proc/self/fd/%d", from);
-	file_xattr_read(way, true, &x);
+	(void)snprintf(proc_path, sizeof(proc_path), "/proc/self/fd/%d", from);
+	file_xattr_read(proc_path, true, &x);
 	return x.len == 0 ? 0 : file_xattr_replace(to, &x, path, e);
 }
 

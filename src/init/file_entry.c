@@ -61,13 +61,13 @@ static struct file_msg describe(const struct stat *st, const char *path, const c
 static void read_metadata(int fd, int dir, const char *name, struct file_msg_entry *f)
 {
 	static struct file_xattr meta;
-	char way[sizeof("/proc/self/fd/2147483647/") + NAME_MAX];
+	char proc_path[sizeof("/proc/self/fd/2147483647/") + NAME_MAX];
 
 	if (fd >= 0)
-		(void)snprintf(way, sizeof(way), "/proc/self/fd/%d", fd);
+		(void)snprintf(proc_path, sizeof(proc_path), "/proc/self/fd/%d", fd);
 	else
-		(void)snprintf(way, sizeof(way), "/proc/self/fd/%d/%s", dir, name);
-	file_xattr_read(way, fd >= 0, &meta);
+		(void)snprintf(proc_path, sizeof(proc_path), "/proc/self/fd/%d/%s", dir, name);
+	file_xattr_read(proc_path, fd >= 0, &meta);
 	f->meta = (struct file_meta){ meta.bytes, meta.len };
 }
 
@@ -78,7 +78,7 @@ static int complete(struct file_msg *m, int dir, const char *name, int pinned, s
 	static char target[FILE_MSG_PATH_MAX], resolved[FILE_MSG_PATH_MAX];
 	struct file_msg_entry *f = &m->entry;
 	uint8_t type = f->type;
-	OWN_FD led = -1;
+	OWN_FD target_fd = -1;
 	struct stat st;
 
 	if (type == FILE_MSG_SYMLINK) {
@@ -86,8 +86,8 @@ static int complete(struct file_msg *m, int dir, const char *name, int pinned, s
 
 		target[n > 0 ? n : 0] = '\0';
 		f->target = target;
-		led = file_resolve_follow(dir, name, resolved);
-		if (led >= 0 && fstat(led, &st) == 0) {
+		target_fd = file_resolve_follow(dir, name, resolved);
+		if (target_fd >= 0 && fstat(target_fd, &st) == 0) {
 			f->resolved = resolved;
 			f->target_type = type = type_of(st.st_mode);
 			f->target_mode = st.st_mode & 07777;
@@ -95,7 +95,7 @@ static int complete(struct file_msg *m, int dir, const char *name, int pinned, s
 	}
 	/* Only files and directories have user attributes. */
 	if (type == FILE_MSG_FILE || type == FILE_MSG_DIR)
-		read_metadata(led >= 0 ? led : pinned, dir, name, f);
+		read_metadata(target_fd >= 0 ? target_fd : pinned, dir, name, f);
 	return builtin_io_record(m, e);
 }
 

@@ -43,8 +43,8 @@ struct file_put file_put_for_user(const char *path)
 }
 
 /* Reads the status of the old file, and checks that it may be replaced. */
-static int look(const struct file_put *r, const struct file_place *p, struct old *ret,
-		struct err *e)
+static int check_old(const struct file_put *r, const struct file_place *p, struct old *ret,
+		     struct err *e)
 {
 	ret->exists = fstatat(p->dir, p->name, &ret->st, AT_SYMLINK_NOFOLLOW) == 0;
 	if (!ret->exists)
@@ -136,7 +136,7 @@ static int commit(const struct file_put *r, const struct file_place *p, struct f
 	bool elsewhere = s->dir != p->dir; /* staged elsewhere: it cannot be renamed */
 	int rc;
 
-	if (look(r, p, old, e) < 0)
+	if (check_old(r, p, old, e) < 0)
 		return -1;
 	if (old->exists && (r->append || elsewhere))
 		return write_in_place(r, p, s, e);
@@ -174,7 +174,7 @@ static int stage_and_commit(const struct file_put *r,
 	FILE_STAGE stage = FILE_STAGE_NONE;
 	struct old old;
 
-	if (look(r, p, &old, e) < 0 || open_stage(r, p, &old, &stage, e) < 0 ||
+	if (check_old(r, p, &old, e) < 0 || open_stage(r, p, &old, &stage, e) < 0 ||
 	    fill(&stage, arg, e) < 0 || commit(r, p, &stage, &old, e) < 0)
 		return -1;
 	if (!old.exists)

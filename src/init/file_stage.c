@@ -60,14 +60,14 @@ void file_stage_drop(struct file_stage *s)
 }
 
 /* Where content is written to, and how much of it may follow. */
-struct pour {
+struct sink {
 	int fd;
 	uint64_t room;
 };
 
-static int pour(void *arg, const uint8_t *bytes, size_t len, struct err *e)
+static int write_content(void *arg, const uint8_t *bytes, size_t len, struct err *e)
 {
-	struct pour *p = arg;
+	struct sink *p = arg;
 
 	if (len > p->room)
 		return err_set(e, ERR_LIMIT, "content is larger than allowed");
@@ -94,15 +94,15 @@ static ssize_t next_part(void *arg, const uint8_t **ret, struct err *e)
 
 int file_stage_fill(struct file_stage *s, uint64_t max, bool gzip, struct err *e)
 {
-	struct pour p = { .fd = s->fd, .room = max };
-	const struct inflate_io io = { .read = next_part, .write = pour, .arg = &p };
+	struct sink p = { .fd = s->fd, .room = max };
+	const struct inflate_io io = { .read = next_part, .write = write_content, .arg = &p };
 	const uint8_t *part;
 	ssize_t n;
 
 	if (gzip)
 		return inflate_gzip(&io, e);
 	while ((n = next_part(NULL, &part, e)) > 0)
-		if (pour(&p, part, (size_t)n, e) < 0)
+		if (write_content(&p, part, (size_t)n, e) < 0)
 			return -1;
 	return n < 0 ? -1 : 0;
 }

@@ -1,18 +1,18 @@
 /* kill_tree.c - theory of operation
  *
- * A pass over /proc (a look) finds the processes of the tree: those with the program's mark, or
+ * A scan of /proc finds the processes of the tree: those with the program's mark, or
  * with a mark that was never assigned (lowered to hide), those in its session or process group, and
- * all children of these. A look takes time, in which a fork bomb makes new processes. So processes
- * that the look before did not find are stopped, not killed: a stopped process does not fork, and
- * still counts against the cell's limit of processes, so each look finds fewer new ones. When a
- * look finds no new one, all are killed. Looks are repeated until one finds no process.
+ * all children of these. A scan takes time, in which a fork bomb makes new processes. So processes
+ * that the scan before did not find are stopped, not killed: a stopped process does not fork, and
+ * still counts against the cell's limit of processes, so each scan finds fewer new ones. When a
+ * scan finds no new one, all are killed. Scans are repeated until one finds no process.
  *
  * Processes of other programs may continue those that are stopped. So in the second half of
  * EFFORT_MS all that are found are killed at once, and after EFFORT_MS the tree is reported with
  * SOME_REMAIN.
  *
- * All trees are killed by the same looks. One look for each turn of PID 1's loop, so that its other
- * work continues. */
+ * All trees are killed by the same scans. There is one scan for each turn of PID 1's loop, so that
+ * its other work continues. */
 #include "kill_tree.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #include "proc_stat.h"
 
 #define EFFORT_MS 2000ULL
-#define SEEN_MAX 8192 /* processes of a look; further ones are killed as they are found */
+#define SEEN_MAX 8192 /* processes of a scan; further ones are killed as they are found */
 
 struct seen {
 	pid_t pid, parent;
@@ -33,14 +33,14 @@ struct seen {
 };
 
 /* Mapped while trees are being killed. */
-struct look {
+struct scan {
 	size_t n, nbefore;
 	bool overflowed;
 	struct seen seen[SEEN_MAX]; /* alive, in ascending order */
-	pid_t before[SEEN_MAX];	    /* victims of the look before, in ascending order */
+	pid_t before[SEEN_MAX];	    /* victims of the scan before, in ascending order */
 };
 
-static struct look *look;
+static struct scan *scan;
 
 void kill_tree_begin(struct program *p, uint64_t now_ns, bool report)
 {
@@ -77,31 +77,31 @@ static bool is_victim(const struct proc_stat *c)
 	return false;
 }
 
-static void see(int proc_fd, pid_t pid, void *arg)
+static void on_process(int proc_fd, pid_t pid, void *arg)
 {
 	struct proc_stat c;
 
 	(void)arg;
 	if (!proc_stat_read(proc_fd, pid, &c) || !c.alive)
 		return;
-	if (look->n < SEEN_MAX) {
-		look->seen[look->n++] = (struct seen){ c.pid, c.parent, is_victim(&c) };
+	if (scan->n < SEEN_MAX) {
+		scan->seen[scan->n++] = (struct seen){ c.pid, c.parent, is_victim(&c) };
 	} else if (is_victim(&c)) {
-		look->overflowed = true;
+		scan->overflowed = true;
 		(void)kill(c.pid, SIGKILL);
 	}
 }
 
 static const struct seen *find(pid_t pid)
 {
-	size_t low = 0, high = look->n;
+	size_t low = 0, high = scan->n;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (look->seen[middle].pid == pid)
-			return &look->seen[middle];
-		if (look->seen[middle].pid < pid)
+		if (scan->seen[middle].pid == pid)
+			return &scan->seen[middle];
+		if (scan->seen[middle].pid < pid)
 			low = middle + 1;
 		else
 			high = middle;
@@ -115,8 +115,8 @@ static void add_children(void)
 {
 	for (bool changed = true; changed;) {
 		changed = false;
-		for (size_t i = 0; i < look->n; i++) {
-			struct seen *s = &look->seen[i];
+		for (size_t i = 0; i < scan->n; i++) {
+			struct seen *s = &scan->seen[i];
 			const struct seen *parent = s->victim ? NULL : find(s->parent);
 
 			if (parent == NULL || !parent->victim)
@@ -126,36 +126,36 @@ static void add_children(void)
 	}
 }
 
-/* Stops the victims that the look before did not find; true if there was one. Remembers all
+/* Stops the victims that the scan before did not find; true if there was one. Remembers all
  * victims. */
 static bool stop_new(void)
 {
 	size_t n = 0, b = 0;
 	bool any = false;
 
-	for (size_t i = 0; i < look->n; i++) {
-		pid_t pid = look->seen[i].pid;
+	for (size_t i = 0; i < scan->n; i++) {
+		pid_t pid = scan->seen[i].pid;
 
-		if (!look->seen[i].victim)
+		if (!scan->seen[i].victim)
 			continue;
-		while (b < look->nbefore && look->before[b] < pid)
+		while (b < scan->nbefore && scan->before[b] < pid)
 			b++;
-		if (b == look->nbefore || look->before[b] != pid) {
+		if (b == scan->nbefore || scan->before[b] != pid) {
 			(void)kill(pid, SIGSTOP);
 			any = true;
 		}
-		look->seen[n++].pid = pid; /* n <= i */
+		scan->seen[n++].pid = pid; /* n <= i */
 	}
 	for (size_t i = 0; i < n; i++)
-		look->before[i] = look->seen[i].pid;
-	look->nbefore = n;
+		scan->before[i] = scan->seen[i].pid;
+	scan->nbefore = n;
 	return any;
 }
 
 static void kill_found(void)
 {
-	for (size_t i = 0; i < look->nbefore; i++)
-		(void)kill(look->before[i], SIGKILL);
+	for (size_t i = 0; i < scan->nbefore; i++)
+		(void)kill(scan->before[i], SIGKILL);
 }
 
 static void finish(struct program *p, uint32_t flags)
@@ -188,34 +188,34 @@ static bool finish_some(uint64_t now_ns, bool all_dead)
 	return hurry;
 }
 
-static void end_looks(void)
+static void end_scans(void)
 {
-	if (look != NULL)
-		(void)munmap(look, sizeof(*look));
-	look = NULL;
+	if (scan != NULL)
+		(void)munmap(scan, sizeof(*scan));
+	scan = NULL;
 }
 
-static bool begin_look(void)
+static bool begin_scan(void)
 {
-	if (look == NULL) {
-		void *m = mmap(NULL, sizeof(*look), PROT_READ | PROT_WRITE,
+	if (scan == NULL) {
+		void *m = mmap(NULL, sizeof(*scan), PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 		if (m == MAP_FAILED)
 			return false;
-		look = m;
+		scan = m;
 	}
-	look->n = 0;
-	look->overflowed = false;
+	scan->n = 0;
+	scan->overflowed = false;
 	return true;
 }
 
-/* False if it cannot look: out of memory or descriptors for the moment. */
-static bool look_around(void)
+/* False if out of memory or descriptors for the moment. */
+static bool scan_processes(void)
 {
 	OWN_FD proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (proc < 0 || !begin_look() || proc_stat_each(proc, see, NULL) < 0)
+	if (proc < 0 || !begin_scan() || proc_stat_each(proc, on_process, NULL) < 0)
 		return false;
 	add_children();
 	return true;
@@ -223,13 +223,13 @@ static bool look_around(void)
 
 int kill_tree_pass(uint64_t now_ns)
 {
-	bool looked = look_around(), any_new = looked && stop_new();
-	bool all_dead = looked && look->nbefore == 0 && !look->overflowed;
+	bool scanned = scan_processes(), any_new = scanned && stop_new();
+	bool all_dead = scanned && scan->nbefore == 0 && !scan->overflowed;
 	bool hurry = finish_some(now_ns, all_dead);
 
-	if (looked && (!any_new || hurry))
+	if (scanned && (!any_new || hurry))
 		kill_found();
 	if (!kill_tree_busy())
-		end_looks();
+		end_scans();
 	return any_new ? 0 : 1;
 }

@@ -6,8 +6,8 @@
 
 #include "programs.h"
 
-/* Begins to kill the tree. When no process is left, or two seconds have passed,
- * PROGRAM_SEND_TREE_DEAD is set, if report. */
+/* Begins to kill the tree. When no process is left, or after two seconds, PROGRAM_SEND_TREE_DEAD is
+ * set if `report` is true. */
 void kill_tree_begin(struct program *p, uint64_t now_ns, bool report);
 
 /* Is a tree being killed? */

@@ -1,8 +1,8 @@
 /* lease.h - how long the cell lives while no server is connected to it.
  *
- * A lingering cell outlives the server that made it, so that the next one can use it. If there is
- * no next one (the run folder was deleted, the machine was not restarted), the cell would stay for
- * ever. So the server sends PID 1 two times: the lease, how long the cell may be without a
+ * A lingering cell outlives the server that made it, so that the next server can use it. If no
+ * other server is started with the same run_dir, the cell would stay until the machine is
+ * restarted. So the server sends PID 1 two times: the lease, how long the cell may be without a
  * connection, and the deadline, when its session ends. While a server is connected they have no
  * effect. Without one the cell ends at the sooner of the two.
  *

@@ -1,6 +1,6 @@
 /* main.c - cordon-init: PID 1 of every cell. It starts programs on request, reaps, reports how
  * programs ended, and ends the cell by exiting: the kernel then kills all processes of its pid
- * namespace. The files of this folder:
+ * namespace. The files of this directory:
  *
  *   main.c              PID 1's loop, and the dispatch of requests
  *   channel.c           channel B: connections, whole requests in, single events out
@@ -127,7 +127,7 @@ static void on_kill_tree(uint32_t handle, uint64_t mark)
 
 	if (p == NULL && tree_mark_was_assigned(mark)) {
 		p = programs_add_leftover(handle, mark);
-		v.flags = AGENT_SOME_REMAIN; /* not known, if the table is full */
+		v.flags = AGENT_SOME_REMAIN; /* if the table is full: processes may be alive */
 	}
 	if (p == NULL) {
 		event_out_answer(AGENT_TREE_DEAD, &v);
@@ -208,7 +208,7 @@ static void on_frame(const struct frame *f)
 		return;
 	}
 	if (agent_order_read(f, &o, &e) < 0)
-		_exit(1); /* both ends are built together: a malformed request is no server's */
+		_exit(1); /* both ends are built together: no server sends a malformed request */
 	switch (f->type) {
 	case AGENT_KILL_ALL:
 		killing_all = true;
@@ -467,7 +467,7 @@ static int setup_signals(void)
 	static const unsigned long default_action[4]; /* the kernel's struct sigaction, all zero */
 	sigset_t set;
 
-	/* Programs of the cell shall not inherit signals that a caller of the keeper ignored. By
+	/* Programs of the cell must not inherit signals that a caller of the keeper ignored. By
 	 * system call: libc refuses some numbers. */
 	for (int sig = 1; sig <= 64; sig++)
 		(void)syscall(SYS_rt_sigaction, sig, default_action, NULL, 8);

@@ -29,7 +29,7 @@ static size_t slurp(int dir, const char *name, char *ret, size_t cap)
 	return got;
 }
 
-/* The number behind a label; false if it is a word ("unlimited"). */
+/* The number behind a label; false if there is none. */
 static bool labelled(const char *text, const char *label, uint64_t *ret)
 {
 	const char *at = strstr(text, label);

@@ -39,7 +39,7 @@ static struct program *free_slot(void)
 
 static uint64_t deadline(uint64_t timeout_ms)
 {
-	/* A time that far away is none; and it would overflow. */
+	/* A longer timeout counts as none; the sum could overflow. */
 	if (timeout_ms == 0 || timeout_ms > AGENT_TIME_MAX_MS)
 		return 0;
 	return clock_now_ns() + timeout_ms * CLOCK_MS;
@@ -215,7 +215,7 @@ void programs_on_disconnect(void)
 
 static uint64_t put_off(uint64_t end_ns, uint64_t ms)
 {
-	/* A time that far away is not moved: it would overflow. */
+	/* A later time is not moved: the sum could overflow. */
 	return end_ns == 0 || end_ns > UINT64_MAX / 2 ? end_ns : end_ns + ms * CLOCK_MS;
 }
 

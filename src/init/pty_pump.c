@@ -23,7 +23,7 @@
 struct pty_pump {
 	int master, output, input; /* owned; -1: closed */
 	bool output_full;
-	uint16_t at, have; /* bytes[at .. have) wait to be typed */
+	uint16_t at, have; /* bytes[at .. have) wait to be written to the PTY */
 	uint8_t bytes[256];
 };
 

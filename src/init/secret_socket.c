@@ -3,7 +3,7 @@
  * The kernel reports user and process of the client (SO_PEERCRED). Which program the process runs
  * can only be read by its own user (/proc/PID/exe), so this child changes to that user; a process
  * that changed its user is not readable by the new user. The program is compared by device and
- * inode. In the end a pidfd shows that the client still runs, so its process id was not reused
+ * inode. Last, a pidfd shows that the client still runs, so its process id was not reused
  * meanwhile.
  *
  * It is not known whether other processes hold the client's end of the connection, too, or what was

@@ -19,7 +19,7 @@
 #include "units.h"
 
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
-#define WAY (O_PATH | O_DIRECTORY | O_CLOEXEC)
+#define DIR_FLAGS (O_PATH | O_DIRECTORY | O_CLOEXEC)
 
 struct extraction {
 	int top;
@@ -27,21 +27,21 @@ struct extraction {
 	struct file_msg_end end;
 };
 
-static int step_making(int at, const char *name)
+static int make_and_enter(int at, const char *name)
 {
 	if (mkdirat(at, name, 0777) < 0 && errno != EEXIST)
 		return -1;
-	return kernel_openat2(at, name, WAY, BENEATH);
+	return kernel_openat2(at, name, DIR_FLAGS, BENEATH);
 }
 
 /* The directory of a cleaned path, made if it is missing. Fails with errno. */
-static int open_way(int top, char *dirs)
+static int open_dirs(int top, char *dirs)
 {
-	int fd = kernel_openat2(top, *dirs == '\0' ? "." : dirs, WAY, BENEATH);
+	int fd = kernel_openat2(top, *dirs == '\0' ? "." : dirs, DIR_FLAGS, BENEATH);
 
 	if (fd >= 0 || errno != ENOENT)
 		return fd;
-	OWN_FD at = kernel_openat2(top, ".", WAY, BENEATH);
+	OWN_FD at = kernel_openat2(top, ".", DIR_FLAGS, BENEATH);
 
 	while (at >= 0 && *dirs != '\0') {
 		size_t n = strcspn(dirs, "/");
@@ -49,7 +49,7 @@ static int open_way(int top, char *dirs)
 		int next;
 
 		dirs[n] = '\0';
-		next = step_making(at, dirs);
+		next = make_and_enter(at, dirs);
 		dirs[n] = end;
 		fd_close(at);
 		at = next;
@@ -71,7 +71,7 @@ static int find_entry(int top, const char *path, struct file_place *ret, struct 
 	memcpy(dirs, path, n);
 	dirs[n] = '\0';
 	memcpy(ret->name, name, strlen(name) + 1);
-	ret->dir = open_way(top, dirs);
+	ret->dir = open_dirs(top, dirs);
 	return ret->dir < 0 ? builtin_io_fail(e, "tar: open directory of", path) : 0;
 }
 

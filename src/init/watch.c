@@ -86,8 +86,8 @@ static bool is_directory(int dir, const struct dirent *entry)
 	return fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Watches the sub-directories of a directory; news: it is new, and all its entries are reported. */
-static int scan(const char *path, bool news, struct err *e)
+/* Watches the sub-directories of a directory; is_new: all its entries are reported. */
+static int scan(const char *path, bool is_new, struct err *e)
 {
 	int fd = watch_event_out_open(path, O_RDONLY | O_NONBLOCK);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -105,7 +105,7 @@ static int scan(const char *path, bool news, struct err *e)
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
 		    !join(child, path, entry->d_name))
 			continue;
-		if (news)
+		if (is_new)
 			rc = watch_event_out(FILE_MSG_CREATE, is_dir, child, "", e);
 		if (rc == 0 && is_dir)
 			rc = watch_one(child, e);
@@ -115,7 +115,7 @@ static int scan(const char *path, bool news, struct err *e)
 }
 
 /* Watches a directory and, if recursive, all below it: scan() adds those to the table. */
-static int watch_tree(const char *path, bool news, struct err *e)
+static int watch_tree(const char *path, bool is_new, struct err *e)
 {
 	size_t first = watch_table_count();
 
@@ -126,7 +126,7 @@ static int watch_tree(const char *path, bool news, struct err *e)
 		const struct watch_table_entry *t = watch_table_at(i);
 
 		(void)snprintf(dir, sizeof(dir), "%s", t->path);
-		if (scan(dir, news, e) < 0)
+		if (scan(dir, is_new, e) < 0)
 			return -1;
 	}
 	return 0;

@@ -12,8 +12,8 @@ struct watch_table_entry {
 /* Adds a directory, or changes the path of a known watch descriptor. False if the table is full. */
 bool watch_table_add(int wd, const char *path);
 
-/* The entry of a watch descriptor, or at an index (in the order of adding); NULL if there is none.
- */
+/* The entry of a watch descriptor, or at an index; NULL if there is none. New entries are added at
+ * the end; watch_table_drop() moves the last one to the place of the dropped one. */
 const struct watch_table_entry *watch_table_find(int wd);
 const struct watch_table_entry *watch_table_at(size_t i);
 size_t watch_table_count(void);

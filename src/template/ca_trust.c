@@ -1,6 +1,6 @@
 /* ca_trust.c - theory of operation
  *
- * Programs read certificates from one of three kinds of files: a folder with links named after
+ * Programs read certificates from one of three kinds of files: a directory with links named after
  * hashes (OpenSSL), a bundle of all in one file (most others), a key store (Java). Distributions
  * link these to each other, so paths are resolved as in a cell: with the template as root
  * directory. The files are copies that host.c made; some are not writable even by their owner. */
@@ -31,8 +31,9 @@ static const char *const keystores[] = {
 	"etc/pki/ca-trust/extracted/java/cacerts",
 };
 
-/* A file of the template and its content. enter() makes it writable, leave() restores its mode. */
-struct place {
+/* A file of the template and its content. open_file() makes it writable, restore_mode() restores
+ * its mode. */
+struct trust_file {
 	const char *path;
 	int fd; /* owned; -1: there is none of that name */
 	mode_t mode;
@@ -40,14 +41,14 @@ struct place {
 	size_t n;
 };
 
-static void place_release(struct place *p)
+static void trust_file_release(struct trust_file *p)
 {
 	free(p->bytes);
 	io_close_all(&p->fd, 1);
 }
-#define OWN_PLACE __attribute__((cleanup(place_release))) struct place
+#define OWN_TRUST_FILE __attribute__((cleanup(trust_file_release))) struct trust_file
 
-static int enter(int root, struct place *p, struct err *e)
+static int open_file(int root, struct trust_file *p, struct err *e)
 {
 	char self[32];
 	struct stat st;
@@ -71,12 +72,12 @@ static int enter(int root, struct place *p, struct err *e)
 	return 0;
 }
 
-static int leave(const struct place *p, struct err *e)
+static int restore_mode(const struct trust_file *p, struct err *e)
 {
 	return fchmod(p->fd, p->mode) < 0 ? err_sys(e, "chmod %s", p->path) : 0;
 }
 
-static int make(int dir, const char *path, const char *text, struct err *e)
+static int make_file(int dir, const char *path, const char *text, struct err *e)
 {
 	OWN_FD fd = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
@@ -107,9 +108,9 @@ static int make_link(int certs, const char *link, struct err *e)
 /* Appends the certificate, unless the bundle has it: two names may be the same file. */
 static int add_to_bundle(int root, const char *path, const char *cert, struct err *e)
 {
-	OWN_PLACE p = { .path = path, .fd = -1 };
+	OWN_TRUST_FILE p = { .path = path, .fd = -1 };
 
-	if (enter(root, &p, e) < 0)
+	if (open_file(root, &p, e) < 0)
 		return -1;
 	if (p.fd < 0)
 		return 0;
@@ -120,17 +121,17 @@ static int add_to_bundle(int root, const char *path, const char *cert, struct er
 		    io_write_all(p.fd, cert, strlen(cert), e) < 0)
 			return err_wrap(e, "%s", path);
 	}
-	return leave(&p, e);
+	return restore_mode(&p, e);
 }
 
 static int add_to_keystore(int root, const char *path, const char *cert, struct err *e)
 {
-	OWN_PLACE p = { .path = path, .fd = -1 };
+	OWN_TRUST_FILE p = { .path = path, .fd = -1 };
 	OWN_MEM uint8_t *made = NULL;
 	struct err unusual = { 0 };
 	size_t made_len = 0;
 
-	if (enter(root, &p, e) < 0)
+	if (open_file(root, &p, e) < 0)
 		return -1;
 	if (p.fd < 0)
 		return 0;
@@ -139,7 +140,7 @@ static int add_to_keystore(int root, const char *path, const char *cert, struct 
 			 &unusual) == 0 &&
 	    io_write_all(p.fd, made, made_len, e) < 0)
 		return err_wrap(e, "%s", path);
-	return leave(&p, e);
+	return restore_mode(&p, e);
 }
 
 int ca_trust_add(int etc, const struct node_ca *a, struct err *e)
@@ -155,10 +156,10 @@ int ca_trust_add(int etc, const struct node_ca *a, struct err *e)
 				      RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 	if (certs < 0)
 		return err_sys(e, "open ssl/certs");
-	if (make(certs, "cordon.pem", a->cert, e) < 0 || make_link(certs, a->link, e) < 0)
+	if (make_file(certs, "cordon.pem", a->cert, e) < 0 || make_link(certs, a->link, e) < 0)
 		return -1;
 	if (fstatat(certs, bundle, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT &&
-	    make(certs, bundle, a->cert, e) < 0)
+	    make_file(certs, bundle, a->cert, e) < 0)
 		return -1;
 	for (size_t i = 0; i < COUNT(bundles); i++)
 		if (add_to_bundle(root, bundles[i], a->cert, e) < 0)

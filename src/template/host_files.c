@@ -7,7 +7,7 @@
 
 #define PATH_ALL "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/" HOST_PROGRAMS
 
-/* For each interactive bash: a prompt that says who and where, colours, completion. */
+/* For each interactive bash: a prompt with user, host and directory, colours, completion. */
 static const char bashrc[] =
 	"[ -n \"$PS1\" ] || return\n"
 	"shopt -s checkwinsize histappend\n"

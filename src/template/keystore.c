@@ -3,7 +3,7 @@
  *	u32 0xfeedfeed, u32 2, u32 count, entries, 20 bytes of SHA-1
  *
  * in network byte order. The sum is over the password in UTF-16, the words "Mighty Aphrodite", and
- *all bytes before it: it detects accidents, not attacks. A trusted certificate is
+ * all bytes before it: it detects accidents, not attacks. A trusted certificate is
  *
  *	u32 2, alias, u64 time, "X.509", u32 length, DER
  *

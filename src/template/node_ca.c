@@ -1,7 +1,7 @@
 /* node_ca.c - theory of operation
  *
  * A process that has the key can present itself as any server to any cell of this node, and to no
- * other program. So the file and its folder belong to one user and only that user can read them;
+ * other program. So the file and its directory belong to one user and only that user can read them;
  * other code gets the certificate only. The file is written under another name and linked into
  * place: it is complete or missing, and if two processes make one at the same time, the first is
  * kept. */
@@ -46,7 +46,7 @@ int node_ca_read(const char *text, size_t len, struct node_ca *ret, struct err *
 	    !is_link(copy + 2, line - 2)) {
 		explicit_bzero(copy, sizeof(copy));
 		return err_set(e, ERR_INVALID,
-			       "authority: malformed: want a name line and one certificate");
+			       "authority: malformed: must have a name line and one certificate");
 	}
 	*ret = (struct node_ca){ .fd = -1 };
 	memcpy(ret->link, copy + 2, line - 2);

@@ -12,7 +12,7 @@ struct template
 	char at[CELL_LAYERS_MAX][CELL_PLACE_MAX];
 };
 
-/* Opens a template by name; "host" is the only one so far. authority: a CA that its programs trust
+/* Opens a template by name; "host" is the only one. authority: a CA that its programs trust
  * beside those of the machine, or NULL. */
 int template_open(const char *name, const struct node_ca *authority, struct template *ret,
 		  struct err *e) MUST_USE;
