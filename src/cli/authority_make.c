@@ -36,7 +36,7 @@ static int make(char ret_text[NODE_CA_TEXT_MAX], size_t *ret_len, struct err *e)
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (status != 0)
-		return err_set(e, ERR_SYSTEM, "cordon-egress could not make an authority");
+		return err_set(e, ERR_SYSTEM, "cordon-egress could not create the node's CA");
 	return 0;
 }
 

@@ -1,5 +1,5 @@
-/* authority_make.h - opens the node's CA (node_ca.h). If there is none, cordon-egress,
- * which has OpenSSL, makes one. */
+/* authority_make.h - opens the node's CA (node_ca.h). If there is none, it is created by
+ * cordon-egress, which has OpenSSL. */
 #pragma once
 
 #include "node_ca.h"

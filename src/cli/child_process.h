@@ -36,9 +36,10 @@ struct child_process {
 	uint64_t since_ns, again_ns, pause_ms;
 };
 
-/* It was started now; logs it. */
+/* Called when the child was started; logs it. */
 void child_process_started(struct child_process *c);
-/* It could not be started, or has ended: plans the next start. */
+/* Called when the child has ended: plans the next start. The second also logs why it could not be
+ * started. */
 void child_process_plan_again(struct child_process *c);
 void child_process_failed(struct child_process *c, const struct err *e);
 /* Whether it is time to start it. */

@@ -28,7 +28,7 @@ void doctor_cells(void)
 	struct err e;
 
 	if (orphans_find(&o, &e) < 0) {
-		(void)printf("\ncells of no running server: not known, %s\n", e.msg);
+		(void)printf("\ncells of no running server cannot be listed: %s\n", e.msg);
 		return;
 	}
 	if (o.n > 0 || o.ngroups > 0)

@@ -14,7 +14,7 @@ enum option_kind {
 	OPTION_TEXT,   /* const char * */
 	OPTION_LIST,   /* struct option_list: may be given again */
 	OPTION_COUNT,  /* uint64_t */
-	OPTION_BYTES,  /* uint64_t, in people's units */
+	OPTION_BYTES,  /* uint64_t, given as 512M and the like */
 	OPTION_TIME,   /* uint64_t, milliseconds */
 	OPTION_MILLIS, /* uint64_t, thousandths */
 };
@@ -50,11 +50,10 @@ struct verb {
 int options_parse(const struct verb *v, int argc, char **argv, void *fields, uint64_t *ret_given,
 		  struct err *e) MUST_USE;
 
-/* The value of an option of a command line that did not parse, or NULL. */
+/* Finds the value of an option in a command line that options_parse() has refused; NULL: none. */
 const char *options_find(const struct verb *v, int argc, char **argv, const char *name);
 
 void options_help(const struct verb *v, FILE *to);
 void options_man(const struct verb *const *verbs, size_t n, FILE *to);
-/* The part of a manual page that goes behind that of options_man(), for verbs of another program.
- */
+/* The part of the manual page that follows that of options_man(): verbs of another program. */
 void options_man_more(const char *title, const struct verb *const *verbs, size_t n, FILE *to);

@@ -1,5 +1,5 @@
-/* role_keeper.c - starts a keeper: with the supervisor's rights, which it needs and confines itself
- * from, and with one end of a channel A of its own. cordond gets the other end. The keeper ends
+/* role_keeper.c - starts a keeper: with the supervisor's rights, of which it drops what it does not
+ * need, and with one end of a channel A of its own. cordond gets the other end. The keeper ends
  * when that channel closes, so it ends with the cordond it was started for.
  *
  * All keepers of a rootless server share one user namespace, so that each can destroy, freeze and

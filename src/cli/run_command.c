@@ -11,7 +11,7 @@
 #include "clock.h"
 #include "run_private.h"
 
-#define PATIENCE_MS 60000
+#define ANSWER_MAX_MS 60000
 
 size_t run_command_size(const struct run_options *o)
 {
@@ -124,7 +124,7 @@ int run_command_receive(struct run *r, enum agent_type *ret_type, struct agent_e
 {
 	uint64_t ms = r->o.timeout_ms + RUN_TIMEOUT_GRACE_MS;
 	int got = agent_next(&r->agent,
-			     r->o.timeout_ms == 0 || ms > PATIENCE_MS ? PATIENCE_MS : (int)ms,
+			     r->o.timeout_ms == 0 || ms > ANSWER_MAX_MS ? ANSWER_MAX_MS : (int)ms,
 			     ret_type, ret, e);
 
 	if (got == 0)

@@ -20,7 +20,7 @@
 #include "log.h"
 #include "run_policy.h"
 
-#define PATIENCE_MS 10000
+#define ATTACH_MS 10000
 #define END_MS 2000
 #define IN_MAX ((size_t)2 * EGRESS_PROMPT_MAX)
 #define READ_AT_ONCE 65536
@@ -69,8 +69,8 @@ static int start(struct run_net *n, struct err *e)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_sys(e, "channel C");
 	n->sock = ends[0];
-	OWN_FD its = ends[1];
-	how.channel = its;
+	OWN_FD egress_end = ends[1];
+	how.channel = egress_end;
 	return egress_start(&how, &n->pid, e);
 }
 
@@ -181,7 +181,7 @@ static ssize_t pull(struct run_net *n, int ms)
 }
 
 /* The cell has no network access any more; its connections fail as with a broken network. */
-static void lose(struct run_net *n, const char *why)
+static void lose_network(struct run_net *n, const char *why)
 {
 	(void)fprintf(stderr, "cordon: the cell has no network access any more: %s\n", why);
 	io_close_all(&n->sock, 1);
@@ -193,9 +193,9 @@ void run_net_receive(struct run_net *n)
 	ssize_t got = pull(n, 0);
 
 	if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-		lose(n, "cordon-egress has ended");
+		lose_network(n, "cordon-egress has ended");
 	else if (got > 0 && take_all(n, NULL, &e) < 0)
-		lose(n, e.msg);
+		lose_network(n, e.msg);
 }
 
 /* ---- network access of the cell */
@@ -221,7 +221,7 @@ static int send_frame(struct run_net *n, enum egress_type type, const char *id, 
 
 static int attach(struct run_net *n, const char *id, const int listeners[2], struct err *e)
 {
-	uint64_t until = clock_now_ns() + PATIENCE_MS * CLOCK_MS;
+	uint64_t until = clock_now_ns() + ATTACH_MS * CLOCK_MS;
 	OWN_MEM char *taken = NULL;
 
 	(void)snprintf(n->id, sizeof(n->id), "%s", id);

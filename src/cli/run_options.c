@@ -276,6 +276,6 @@ int run_options_uid(const struct run_options *o, uint32_t *ret, struct err *e)
 	}
 	if (o->profile == CELL_LOCKED)
 		return err_set(e, ERR_INVALID,
-			       "--user: with --profile locked only root, user or a number");
+			       "--user: must be root, user or a number with --profile locked");
 	return 0;
 }

@@ -25,5 +25,5 @@ extern const struct verb run_verb;
 /* Fills in defaults, parses, checks. On failure o->result is still set if it was given anywhere. */
 int run_options_parse(struct run_options *o, int argc, char **argv, struct err *e) MUST_USE;
 
-/* The number behind the user's name, which the keeper must know before there is a cell to ask. */
+/* The user id of --user: the keeper needs it before there is a cell that could be asked. */
 int run_options_uid(const struct run_options *o, uint32_t *ret, struct err *e) MUST_USE;

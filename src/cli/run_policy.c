@@ -59,7 +59,7 @@ static void write_presets(struct json *j, const char *words)
 	json_close(j, ']');
 }
 
-/* The options as a document, with presets if these are none of a file. */
+/* --deny and --allow as a document; with the presets of --policy, unless that names a file. */
 static void write_own(struct json *j, const struct run_options *o)
 {
 	json_open(j, NULL, '{');

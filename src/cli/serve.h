@@ -55,8 +55,8 @@ int serve_tls(struct serve *s, struct err *e) MUST_USE;
  */
 void serve_tls_log(const struct serve *s);
 
-/* role_egress.c: the files that its settings name can be read: an error at the start, instead of a
- * program that ends again and again. */
+/* role_egress.c: checks that the files that its settings name can be read: otherwise cordon-egress
+ * would end at each start. */
 int role_egress_check(const struct serve *s, struct err *e) MUST_USE;
 
 /* serve_network.c: has cordond check network_default and egress_policy. */

@@ -313,7 +313,7 @@ static void find_userns(struct serve *s)
 		(void)closedir(dir);
 }
 
-static int write_memories(struct serve *s, struct err *e)
+static int write_memfds(struct serve *s, struct err *e)
 {
 	s->setup.version = SERVE_VERSION;
 	s->setup.nkeepers = (uint32_t)s->config.keepers;
@@ -350,5 +350,5 @@ int serve_prepare(struct serve *s, struct err *e)
 	if (open_host(s, e) < 0 || open_template_dir(s, e) < 0 || open_mount_roots(s, e) < 0)
 		return -1;
 	warn_nofile(s);
-	return write_memories(s, e);
+	return write_memfds(s, e);
 }

@@ -158,7 +158,7 @@ int serve_secrets(struct serve *s, struct err *e)
 		done = read_own(s, given[0] == '\0', own, e);
 	if (done == 0)
 		done = io_write_all(s->secrets_fd, given, strlen(given), e);
-	/* One that stands in both lists was copied from one to the other. */
+	/* A key that is in both lists, because it was copied, is written once. */
 	if (done == 0 && (given[0] == '\0' || strstr(given, own) == NULL))
 		done = io_write_all(s->secrets_fd, own, strlen(own), e);
 	explicit_bzero(given, sizeof(given));

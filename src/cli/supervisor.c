@@ -16,7 +16,7 @@
  * whenever one of the two is new, a new channel C is made and each gets an end.
  *
  * At the end cordond gets SIGTERM; when it has ended, the keepers see their channels end, and then
- * the control sockets of the others are closed, which tells those to end. If the supervisor is
+ * the control sockets of the others are closed, at which those end. If the supervisor is
  * killed, all control sockets close and the same follows. Cells continue in any case. */
 #include <errno.h>
 #include <limits.h>
@@ -113,17 +113,17 @@ static void join(struct supervisor *v, struct worker *w)
 			 "program=%s slot=%u error=%s", w->role->program, w->slot, e.msg);
 }
 
-static void begin_end(struct supervisor *v, bool upgrade);
+static void begin_stop(struct supervisor *v, bool upgrade);
 
-/* It could not start, for a cause that does not go away by itself. If it never has run, the next
- * try would end the same way. */
+/* The program could not start, for a cause that does not go away by itself. If this was its first
+ * process, the next one would end the same way. */
 static void give_up(struct supervisor *v, const struct worker *w)
 {
-	if (w->was_started || v->ending)
+	if (w->ended_before || v->ending)
 		return;
 	log_error("server ending, because a program cannot start", "program=%s", w->role->program);
 	v->failed = true;
-	begin_end(v, false);
+	begin_stop(v, false);
 }
 
 /* The program is missing or may not be executed. Anything else may work the next time: a fork for
@@ -159,7 +159,7 @@ static void start_missing(struct supervisor *v)
 
 /* ---- ends */
 
-/* Its pause begins, and its control socket is of no more use. */
+/* The process has ended or is given up: plans the next start and closes the control socket. */
 static void forget(struct worker *w)
 {
 	child_process_plan_again(&w->child);
@@ -175,7 +175,7 @@ static void on_ended(struct supervisor *v, struct worker *w, int status)
 	forget(w);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == SERVE_EXIT_CANNOT_START)
 		give_up(v, w);
-	w->was_started = true;
+	w->ended_before = true;
 }
 
 static void reap(struct supervisor *v)
@@ -201,7 +201,7 @@ static void replace(struct supervisor *v, struct worker *w)
 	forget(w);
 }
 
-static void begin_end(struct supervisor *v, bool upgrade)
+static void begin_stop(struct supervisor *v, bool upgrade)
 {
 	if (v->ending)
 		return;
@@ -222,7 +222,7 @@ static void earlier(uint64_t *at, uint64_t other)
 
 /* cordond ends first; the others serve cells until then. What they have begun is repeated by the
  * next ones, for which clients wait. */
-static void press_end(struct supervisor *v)
+static void continue_stop(struct supervisor *v)
 {
 	uint64_t now = clock_now_ns();
 	bool late = now > v->end_ns;
@@ -235,7 +235,7 @@ static void press_end(struct supervisor *v)
 		struct worker *w = &v->workers[i];
 
 		if (late && w->child.pid != 0) {
-			log_warn("killed, because it does not end", "program=%s pid=%d",
+			log_warn("program killed, because it does not end", "program=%s pid=%d",
 				 w->role->program, (int)w->child.pid);
 			(void)kill(w->child.pid, SIGKILL);
 		}
@@ -268,7 +268,7 @@ static void on_signal(struct supervisor *v)
 			log_error("upgrade refused: the program on disk would not start",
 				  "error=%s", e.msg);
 		else
-			begin_end(v, info.ssi_signo == SIGHUP);
+			begin_stop(v, info.ssi_signo == SIGHUP);
 	}
 }
 
@@ -390,7 +390,7 @@ static void turn(struct supervisor *v)
 		on_control(v);
 	on_signal(v);
 	if (v->ending)
-		press_end(v);
+		continue_stop(v);
 }
 
 int supervisor_run(struct serve *s)

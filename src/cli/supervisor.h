@@ -65,9 +65,9 @@ struct worker {
 	const struct role *role;
 	unsigned slot; /* among those of its role, from 0 */
 	struct child_process child;
-	int control;	  /* owned: the supervisor's end; -1 */
-	bool was_started; /* at least once, by this supervisor */
-	bool is_joined;	  /* role->join was called for this process and the present cordond */
+	int control;	   /* owned: the supervisor's end; -1 */
+	bool ended_before; /* a process of it has ended, under this supervisor */
+	bool is_joined;	   /* role->join was called for this process and the present cordond */
 	uint64_t look_ns;
 	struct file_stamp {
 		uint64_t device, file;

@@ -104,7 +104,7 @@ int api_call_json(struct api_call *a, const char *method, const struct target *t
 	return 0;
 }
 
-bool api_call_is_passing(const struct api_call *a)
+bool api_call_is_temporary(const struct api_call *a)
 {
 	return a->status == 0 || a->status == 502 || a->status == 503;
 }

@@ -31,8 +31,8 @@ static inline void api_call_close(struct api_call *a)
  * 0: for ever. */
 int api_call_open(struct api_call *a, const struct args_common *o, uint64_t io_ms,
 		  struct err *e) MUST_USE;
-/* For a request with one answer: longer than any timeout of the server. */
-#define API_CALL_PATIENCE_MS 600000
+/* How long to wait for an answer: longer than any timeout of the server. */
+#define API_CALL_ANSWER_MS 600000
 /* For a stream of events, which the server keeps alive every 15 seconds. */
 #define API_CALL_STREAM_MS 60000
 
@@ -50,11 +50,11 @@ int api_call_send(struct api_call *a, struct client_request *r, const struct tar
 /* Reads the answer of a request that was refused as an error. Returns -1. */
 int api_call_refused(struct api_call *a, struct err *e);
 
-/* Could the same request succeed in a moment: the server is not there, or restarting? */
-bool api_call_is_passing(const struct api_call *a);
+/* Is the failure temporary: the server is not there, or restarting? */
+bool api_call_is_temporary(const struct api_call *a);
 
-/* All items of a list that comes in pages, behind the position after (NULL: all): "sessions" under
- * /v1/sessions and so on. t must not have "after" in it. *ret is an array, owned by the caller; at
- * most max items. */
+/* All items of a list that comes in pages, from the position `after` on (NULL: all): "sessions"
+ * under /v1/sessions and so on. t must not have "after" in it. *ret is an array, owned by the
+ * caller; at most max items. */
 int api_call_pages(struct api_call *a, const struct target *t, const char *member,
 		   const char *after, size_t max, json_t **ret, struct err *e) MUST_USE;

@@ -58,7 +58,7 @@ int args_read(const struct verb *v, int argc, char **argv, void *fields, struct 
 int args_read_command(const struct verb *v, int argc, char **argv, void *fields, char ***ret_rest,
 		      size_t *ret_n) MUST_USE;
 
-/* "cordon: message" on stderr, made safe for a terminal. Returns ARGS_FAILED. */
+/* Prints "cordon: message" to stderr, control characters escaped. Returns ARGS_FAILED. */
 int args_fail(const struct err *e);
-/* "cordon: message; see cordon VERB --help". Returns ARGS_USAGE. */
+/* Prints "cordon: message" and "see cordon VERB --help" to stderr. Returns ARGS_USAGE. */
 int args_wrong(const struct verb *v, const char *fmt, ...) PRINTF(2, 3);

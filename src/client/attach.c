@@ -24,9 +24,9 @@
 #include "member.h"
 #include "id_match.h"
 
-#define PATIENCE_MS 60000 /* for a server that is away */
-#define INTERRUPTS_MAX 3  /* a second interrupt leaves at once */
-#define LAST_WORDS_MS 250
+#define RECONNECT_MS 60000 /* while the server is unreachable */
+#define INTERRUPTS_MAX 3   /* the third interrupt ends the client at once */
+#define LAST_OUTPUT_MS 250
 #define PAUSE_MS 50
 #define DETACH_KEY 0x1d /* Ctrl-] */
 
@@ -135,7 +135,7 @@ static int pump(struct attach *t, struct err *e)
 			{ .fd = t->signals, .events = POLLIN },
 		};
 
-		int n = poll(p, FDS, pending ? 0 : t->ended != NULL ? LAST_WORDS_MS : -1);
+		int n = poll(p, FDS, pending ? 0 : t->ended != NULL ? LAST_OUTPUT_MS : -1);
 
 		if (n < 0 && errno != EINTR)
 			return err_sys(e, "poll");
@@ -173,7 +173,7 @@ static int connect_once(struct attach *t, struct err *e)
 	if (n > 0)
 		(void)api_call_refused(t->a, e);
 	if (n != 0)
-		return api_call_is_passing(t->a) ? ATTACH_LOST : -1;
+		return api_call_is_temporary(t->a) ? ATTACH_LOST : -1;
 	for (int i = 0; i < ATTACH_CHANNELS; i++)
 		t->skip[i] = t->seen[i] - t->known[i];
 	t->end_sent = false; /* it may have been lost; twice is harmless */
@@ -181,7 +181,7 @@ static int connect_once(struct attach *t, struct err *e)
 }
 
 /* Waits a moment before the next try; -1: the user interrupted. */
-static int wait_turn(struct attach *t, int ms, struct err *e)
+static int wait_before_retry(struct attach *t, int ms, struct err *e)
 {
 	struct pollfd p = { .fd = t->signals, .events = POLLIN };
 
@@ -193,9 +193,9 @@ static int wait_turn(struct attach *t, int ms, struct err *e)
 	return 0;
 }
 
-static int connect_patiently(struct attach *t, struct err *e)
+static int connect_with_retries(struct attach *t, struct err *e)
 {
-	uint64_t until = clock_now_ns() + PATIENCE_MS * CLOCK_MS;
+	uint64_t until = clock_now_ns() + RECONNECT_MS * CLOCK_MS;
 	int pause_ms = PAUSE_MS;
 
 	for (;;) {
@@ -205,7 +205,7 @@ static int connect_patiently(struct attach *t, struct err *e)
 			return n;
 		if (clock_now_ns() > until)
 			return e->code == ERR_NONE ? err_set(e, ERR_SYSTEM, "connection lost") : -1;
-		if (wait_turn(t, pause_ms, e) < 0)
+		if (wait_before_retry(t, pause_ms, e) < 0)
 			return -1;
 		pause_ms = pause_ms < 1000 ? pause_ms * 2 : 1000;
 	}
@@ -216,12 +216,12 @@ static int run(struct attach *t, struct err *e)
 	int result;
 
 	for (;;) {
-		if (connect_patiently(t, e) < 0)
+		if (connect_with_retries(t, e) < 0)
 			return -1;
 		result = pump(t, e);
 		if (result != ATTACH_LOST)
 			return result;
-		if (wait_turn(t, PAUSE_MS, e) < 0)
+		if (wait_before_retry(t, PAUSE_MS, e) < 0)
 			return -1;
 	}
 }

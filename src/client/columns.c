@@ -63,7 +63,7 @@ size_t columns_rows(const struct columns *t)
 	return t->columns == 0 ? 0 : t->n / t->columns;
 }
 
-/* Cut behind this many characters. */
+/* The length in bytes of this many characters. */
 static size_t bytes_of(const char *text, size_t columns)
 {
 	size_t n = 0;

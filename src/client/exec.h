@@ -34,7 +34,7 @@ struct exec_options {
 struct exec_command {
 	char **argv; /* borrowed */
 	size_t argc;
-	bool input; /* it gets one, which is sent later */
+	bool input; /* the command has input, which is sent later */
 	bool background;
 };
 

@@ -7,7 +7,7 @@
 #include "clock.h"
 #include "member.h"
 
-#define PATIENCE_MS 60000
+#define RECONNECT_MS 60000
 #define LIST_MAX 100000 /* items, without follow */
 
 enum { BROKEN = 2 };
@@ -57,7 +57,7 @@ static int once(struct follow *f, struct api_call *a, const struct target *t, fo
 
 	target_query(&at, "after", f->position[0] == '\0' ? NULL : f->position);
 	if (api_call_send(a, &r, &at, e) < 0)
-		return api_call_is_passing(a) ? BROKEN : -1;
+		return api_call_is_temporary(a) ? BROKEN : -1;
 	f->ever = true;
 	f->lost_ns = 0;
 	result = read_events(f, a, take, arg, e);
@@ -67,13 +67,13 @@ static int once(struct follow *f, struct api_call *a, const struct target *t, fo
 
 /* Waits before the next try, or fails: the server was unreachable for too long, or from the start.
  * e already has the reason of the last failure, if there was one. */
-static int wait_turn(struct follow *f, bool failed, int *pause_ms, struct err *e)
+static int wait_before_retry(struct follow *f, bool failed, int *pause_ms, struct err *e)
 {
 	uint64_t now = clock_now_ns();
 
 	if (f->lost_ns == 0)
 		f->lost_ns = now;
-	if (!f->ever || now - f->lost_ns > PATIENCE_MS * CLOCK_MS)
+	if (!f->ever || now - f->lost_ns > RECONNECT_MS * CLOCK_MS)
 		return failed ? -1 : err_set(e, ERR_SYSTEM, "the server ended the stream");
 	*pause_ms = f->got_event ? 50 : *pause_ms < 1000 ? *pause_ms * 2 : 1000;
 	f->got_event = false;
@@ -100,7 +100,7 @@ int follow_events(struct api_call *a, const struct target *t, const struct follo
 			return result == BROKEN
 				       ? -1
 				       : err_set(e, ERR_SYSTEM, "the server ended the stream");
-		if (wait_turn(&f, result == BROKEN, &pause_ms, e) < 0)
+		if (wait_before_retry(&f, result == BROKEN, &pause_ms, e) < 0)
 			return -1;
 	}
 }

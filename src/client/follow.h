@@ -12,10 +12,11 @@ struct follow_event {
 /* Returns 0 to continue, 1 to end, -1 with e set. */
 typedef int follow_fn(void *arg, const struct follow_event *event, struct err *e);
 
-/* Gives every event of the stream at t to take, from behind the position after (NULL: from the
+/* Gives every event of the stream at t to take, after the position `after` (NULL: from the
  * start; t must not have "after" in it). resumes: events have positions, so that a break loses
- * nothing; without that it is an error. complete: once that is true the stream's end is the end;
- * before, it is a break. a should be opened with API_CALL_STREAM_MS. */
+ * nothing; without that it is an error. complete: while it is false, the end of the
+ * connection is a break; once it is true, it is the end of the stream. a should be opened with
+ * API_CALL_STREAM_MS. */
 struct follow_options {
 	const char *after;
 	bool resumes;
@@ -28,7 +29,7 @@ int follow_events(struct api_call *a, const struct target *t, const struct follo
 /* A followed list: past events and new ones. */
 struct follow_list {
 	const char *member; /* of a page: the list */
-	const char *after;  /* behind this position; NULL: from the start */
+	const char *after;  /* from this position on; NULL: from the start */
 	bool follow;	    /* wait for new items for ever */
 	void (*print)(const void *arg, const json_t *item);
 	const void *arg;

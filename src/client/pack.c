@@ -12,7 +12,7 @@
 #include "show.h"
 #include "tar_head.h"
 
-#define DEPTH_MAX 64 /* the server's own */
+#define DEPTH_MAX 64 /* the server's limit */
 #define SKIPPED 3    /* exit status of the child */
 
 struct pack {

@@ -1,5 +1,5 @@
-/* progress.h - how a long transfer goes: bytes, rate, time left, on a terminal only and only if it
- * takes more than a moment. */
+/* progress.h - shows the progress of a transfer (bytes, rate, time left), on a terminal only and
+ * only after the first 0.7 seconds. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@ struct progress {
 
 void progress_init(struct progress *p, const char *name, uint64_t total);
 void progress_add(struct progress *p, size_t bytes);
-void progress_end(struct progress *p); /* the line is gone */
+void progress_end(struct progress *p); /* removes the line */
 
 /* "12.3M of 50M (24%), 4.1M/s, 9s left". Pure. */
 void progress_format(const struct progress *p, uint64_t elapsed_ms, char *ret, size_t cap);

@@ -1,5 +1,5 @@
-/* resource_table.h - things of a kind that the server lists (keys, tenants, secrets): shown as a
- * table, and removed by name. */
+/* resource_table.h - objects that the server lists (keys, tenants, secrets, templates): prints them
+ * as a table, and removes one by its name. */
 #pragma once
 
 #include "args.h"

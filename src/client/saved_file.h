@@ -22,9 +22,9 @@ struct saved_file {
 
 int saved_file_open(struct saved_file *f, const char *target, struct err *e) MUST_USE;
 int saved_file_write(struct saved_file *f, const void *bytes, size_t n, struct err *e) MUST_USE;
-/* The target is this file from now on. */
+/* Replaces the target by this file. */
 int saved_file_commit(struct saved_file *f, mode_t mode, struct err *e) MUST_USE;
-/* Closes it; unless committed, nothing is left of it. */
+/* Closes the file; deletes it unless it was committed. */
 void saved_file_release(struct saved_file *f);
 
 /* Writes to a regular file, with holes for blocks of zeros. The caller sets the length at the end,

@@ -10,7 +10,7 @@ int session_part_get(const struct args_common *common, const char *word, const c
 	char id[ID_MATCH_ID_MAX];
 	struct target t;
 
-	if (api_call_open(&a, common, API_CALL_PATIENCE_MS, e) < 0 ||
+	if (api_call_open(&a, common, API_CALL_ANSWER_MS, e) < 0 ||
 	    id_match_session(&a, word, id, e) < 0)
 		return -1;
 	id_match_target(&t, id, part);

@@ -26,7 +26,7 @@ int subverb_run(const struct verb *v, const struct subverb *table, size_t n, int
 	found = find(table, n, &words);
 	if (found == NULL)
 		return args_wrong(v, "expected: cordon %s %s", v->name, v->usage);
-	if (api_call_open(&a, fields, API_CALL_PATIENCE_MS, &e) < 0 ||
+	if (api_call_open(&a, fields, API_CALL_ANSWER_MS, &e) < 0 ||
 	    found->run(fields, &a, words.at[1], &e) < 0)
 		return args_fail(&e);
 	return ARGS_OK;

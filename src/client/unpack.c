@@ -120,7 +120,7 @@ static int find(struct unpack *u, char *path, const char **ret_name, struct err 
 		if (strcmp(name, "..") == 0 || n > NAME_MAX || parts == PARTS_MAX)
 			return err_set(
 				e, ERR_INVALID,
-				"the archive has an entry that points outside its directory");
+				"the archive has an entry whose path has '..' or is too long");
 		if (last) {
 			*ret_name = here ? "" : name;
 			return TAKE_FD(at);

@@ -108,7 +108,7 @@ static int copy(const struct fields *f, const char *from, const char *to, json_t
 
 	if (!sends)
 		(void)session_path_split(from, word, sizeof(word), &p.path);
-	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0 ||
+	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0 ||
 	    id_match_session(&a, word, id, e) < 0)
 		return -1;
 	p.session = id;

@@ -72,7 +72,7 @@ static int create(const struct fields *f, json_t **ret, struct err *e)
 		return -1;
 	if (f->keep_diff && json_object_set_new(body, "keep_diff", json_true()) < 0)
 		return err_set(e, ERR_SYSTEM, "out of memory");
-	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0)
+	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0)
 		return -1;
 	return create_session(&a, body, ret, e);
 }

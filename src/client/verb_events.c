@@ -68,7 +68,7 @@ static int run_events(int argc, char **argv)
 		return code;
 	l.follow = f.follow;
 	l.after = f.after;
-	if (api_call_open(&a, &f.common, f.follow ? API_CALL_STREAM_MS : API_CALL_PATIENCE_MS, &e) <
+	if (api_call_open(&a, &f.common, f.follow ? API_CALL_STREAM_MS : API_CALL_ANSWER_MS, &e) <
 	    0)
 		return args_fail(&e);
 	target_init(&t, "/v1/events");

@@ -60,7 +60,7 @@ static int run_command(const struct fields *f, const char *word, struct exec_com
 
 	c->input = input && !f->detach;
 	c->background = f->detach;
-	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0 ||
+	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0 ||
 	    id_match_session(&a, word, session, e) < 0 ||
 	    exec_command(&a, session, &f->exec, c, id, &started, e) < 0)
 		return -1;
@@ -124,7 +124,7 @@ static int attach(const struct fields *f, const struct args_words *words, json_t
 	struct attach_options o = { .session = session, .execution = id, .may_detach = true };
 	struct target t;
 
-	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0 ||
+	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0 ||
 	    id_match_session(&a, words->at[0], session, e) < 0 ||
 	    id_match_execution(&a, session, words->at[1], id, e) < 0)
 		return -1;

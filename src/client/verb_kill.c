@@ -27,7 +27,7 @@ static int kill_one(const struct fields *f, const struct args_words *words, stru
 	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
 	struct target t;
 
-	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0 ||
+	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0 ||
 	    id_match_session(&a, words->at[0], session, e) < 0)
 		return -1;
 	if (words->at[1][strspn(words->at[1], "0123456789")] == '\0') {

@@ -63,7 +63,7 @@ static int act_on_all(const struct verb *v, int argc, char **argv, const char *a
 
 	if (code != ARGS_GO)
 		return code;
-	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0)
+	if (api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0)
 		return args_fail(&e);
 	for (size_t i = 0; i < words.n; i++)
 		if (act(&f, &a, words.at[i], "POST", action, NULL, &e) < 0)
@@ -131,7 +131,7 @@ static int run_rm(int argc, char **argv)
 		return code;
 	if ((words.n == 0) != f.all)
 		return args_wrong(&verb_rm, "either sessions or --all");
-	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0)
+	if (api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0)
 		return args_fail(&e);
 	if (f.all)
 		return remove_all(&f, &a, &e);
@@ -163,7 +163,7 @@ static int run_timeout(int argc, char **argv)
 	if (code != ARGS_GO)
 		return code;
 	if (compose_time_text(body, "timeout", "the time", words.at[1], &e) < 0 ||
-	    api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0 ||
+	    api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0 ||
 	    act(&f, &a, words.at[0], "POST", "timeout", body, &e) < 0)
 		return args_fail(&e);
 	return ARGS_OK;

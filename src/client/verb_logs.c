@@ -115,8 +115,8 @@ static int logs(struct fields *f, const struct args_words *words, struct err *e)
 	struct follow_options o = { .resumes = true, .complete = &f->exited };
 	struct target t;
 
-	if (api_call_open(&a, &f->common, f->follow ? API_CALL_STREAM_MS : API_CALL_PATIENCE_MS,
-			  e) < 0 ||
+	if (api_call_open(&a, &f->common, f->follow ? API_CALL_STREAM_MS : API_CALL_ANSWER_MS, e) <
+		    0 ||
 	    id_match_session(&a, words->at[0], session, e) < 0 ||
 	    id_match_execution(&a, session, words->at[1], id, e) < 0)
 		return -1;

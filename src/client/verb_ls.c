@@ -123,7 +123,7 @@ static int list(const struct fields *f, const char *word, json_t **ret, struct e
 	char id[ID_MATCH_ID_MAX];
 	struct target t;
 
-	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0)
+	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0)
 		return -1;
 	if (word != NULL) {
 		if (id_match_session(&a, word, id, e) < 0)

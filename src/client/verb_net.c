@@ -142,7 +142,7 @@ static int run(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	if (api_call_open(&a, &f.common, f.follow ? API_CALL_STREAM_MS : API_CALL_PATIENCE_MS, &e) <
+	if (api_call_open(&a, &f.common, f.follow ? API_CALL_STREAM_MS : API_CALL_ANSWER_MS, &e) <
 		    0 ||
 	    id_match_session(&a, words.at[0], id, &e) < 0)
 		return args_fail(&e);

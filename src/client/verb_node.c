@@ -56,7 +56,7 @@ static int run(int argc, char **argv)
 	if (code != ARGS_GO)
 		return code;
 	target_init(&t, "/v1/node");
-	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0 ||
+	if (api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0 ||
 	    api_call_json(&a, "GET", &t, NULL, &answer, &e) < 0)
 		return args_fail(&e);
 	if (f.common.json)

@@ -11,7 +11,7 @@
 #include "show.h"
 #include "verbs.h"
 
-#define NOT_GOOD 1
+#define EXIT_NEGATIVE 1
 
 struct fields {
 	struct args_common common;
@@ -101,10 +101,10 @@ static int read_merged(const char *const paths[POLICY_LAYERS], const char *prese
 	return policy_read(text, strlen(text), POLICY_LAYERS, ret, e);
 }
 
-static int not_good(const struct err *e)
+static int fail_check(const struct err *e)
 {
 	(void)args_fail(e);
-	return NOT_GOOD;
+	return EXIT_NEGATIVE;
 }
 
 static void warn(const char *text, void *arg)
@@ -137,11 +137,11 @@ static int check(const struct fields *f, const char *path)
 		return args_wrong(&verb_policy, "no layer '%.40s'", f->layer);
 	paths[layer] = path;
 	if (read_merged(paths, NULL, &p, &e) < 0)
-		return not_good(&e);
+		return fail_check(&e);
 	policy_check(p, warn, &warnings);
 	(void)printf("%zu rules, %zu warnings\n", policy_rules(p), warnings);
 	policy_free(p);
-	return warnings > 0 && f->strict ? NOT_GOOD : ARGS_OK;
+	return warnings > 0 && f->strict ? EXIT_NEGATIVE : ARGS_OK;
 }
 
 static int explain(const struct fields *f)
@@ -166,10 +166,10 @@ static int explain(const struct fields *f)
 				  f->preset);
 	q.port = (uint16_t)(f->port != 0 ? f->port : f->plain ? 80 : 443);
 	if (read_merged(paths, preset, &p, &e) < 0)
-		return not_good(&e);
+		return fail_check(&e);
 	allowed = explain_print(p, &q, &e);
 	policy_free(p);
-	return allowed < 0 ? not_good(&e) : allowed > 0 ? ARGS_OK : NOT_GOOD;
+	return allowed < 0 ? fail_check(&e) : allowed > 0 ? ARGS_OK : EXIT_NEGATIVE;
 }
 
 static int print_merged(const struct fields *f)
@@ -179,7 +179,7 @@ static int print_merged(const struct fields *f)
 	struct err e = { 0 };
 
 	if (merge(paths, NULL, &text, &e) < 0)
-		return not_good(&e);
+		return fail_check(&e);
 	(void)puts(text);
 	return ARGS_OK;
 }

@@ -70,7 +70,7 @@ static int run_once(const struct fields *f, const struct exec_command *c, json_t
 	struct target t;
 	int result;
 
-	if (body == NULL || api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0)
+	if (body == NULL || api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0)
 		return -1;
 	block_signals();
 	if (create_session(&a, body, &session, e) < 0)

@@ -23,11 +23,11 @@ struct fields {
 /* clang-format off */
 static const struct option options[] = {
 	{ "name", "NAME", OPTION_TEXT, FIELD(name), 0, 0,
-	  "import: what sessions name it by (default: the name of the directory)" },
+	  "import: name of the template (default: the name of the directory)" },
 	{ "user", "NAME", OPTION_TEXT, FIELD(user), 0, 0,
-	  "import: as whom commands run that name no user (default: user)" },
+	  "import: user of commands that name none (default: user)" },
 	{ "workdir", "DIR", OPTION_TEXT, FIELD(workdir), 0, 0,
-	  "import: where they run (default: the home of the user)" },
+	  "import: working directory of commands that name none (default: home of the user)" },
 	{ "env", "NAME=VALUE", OPTION_LIST, FIELD(env), 0, 0,
 	  "import: environment of all commands; may be given again" },
 	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, FIELD(mounts), 0, 0,
@@ -139,10 +139,11 @@ static int run(int argc, char **argv)
 const struct verb verb_template = {
 	.name = "template",
 	.usage = "ls | show NAME | import [--name NAME] [options] DIR | rm NAME",
-	.summary = "Lists, shows, imports and removes what sessions are made from.",
+	.summary = "Lists, shows, imports and removes templates, which sessions are made from.",
 	.text = "import takes a directory that the operator prepared in the server's "
 		"template_dir:\n"
-		"the root directory of sessions. It must be root's, and no other user may write "
+		"the root directory of sessions. It must belong to root, and no other user may "
+		"write "
 		"to\n"
 		"it. A name that exists gets a new version. After import and rm, sessions that "
 		"run\n"

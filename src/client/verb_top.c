@@ -264,7 +264,7 @@ static int run(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0)
+	if (api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0)
 		return args_fail(&e);
 	if (f.once || f.common.json || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
 		code = sample_twice(&top, &a, &e);
