@@ -25,7 +25,7 @@
 
 struct journal {
 	sqlite3_file file;  /* must be the first: what SQLite knows */
-	sqlite3_file *real; /* behind this structure */
+	sqlite3_file *real; /* follows this structure */
 	bool hold;
 	bool head_held;	    /* the head of a frame is held whose page has not come */
 	bool last;	    /* that frame ends the transaction */
@@ -59,7 +59,7 @@ static int flush(struct journal *j)
 	return n == 0 ? j->failed : pass(j, j->held, n, j->at);
 }
 
-/* Room for n bytes behind what is held. */
+/* Room for n bytes after what is held. */
 static bool has_room(struct journal *j, int n)
 {
 	if (j->held == NULL)

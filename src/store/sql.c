@@ -48,7 +48,7 @@
 	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us, " \
 	"output_open, mark, client, output_limit, size, " ACTOR_COLUMNS ", secrets"
 
-/* What execution_kept is an index of: logs that nobody writes to any more. */
+/* What execution_kept is an index of: logs that no process writes to any more. */
 #define EXECUTION_KEPT                                                                      \
 	" FROM execution INDEXED BY execution_kept WHERE log_bytes > 0 AND output_open = 0" \
 	" AND ended_ms > 0 AND session = ?"
@@ -128,7 +128,7 @@ const char *const sql_text[] = {
 	[SQL_SESSION_ROW] = "SELECT " SESSION_COLUMNS " FROM session WHERE rowid = ?",
 	[SQL_SESSION_LOOK_UP] = SESSION_LOOK "> (?2, ?3) ORDER BY created_ms, id LIMIT ?4",
 	[SQL_SESSION_LOOK_DOWN] = SESSION_LOOK "< (?2, ?3) ORDER BY created_ms DESC, id DESC LIMIT ?4",
-	/* by name: the planner would rather walk over all sessions that ever were than sort a few */
+	/* by name: otherwise the planner scans all sessions instead of sorting a few */
 	[SQL_SESSION_LIVE] = "SELECT " SESSION_COLUMNS " FROM session INDEXED BY session_retire"
 		" WHERE ended_ms = 0"
 		" ORDER BY created_ms, id",

@@ -55,7 +55,7 @@ static struct meaning meaning_of(int code, int sys)
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 		return (struct meaning){ ERR_INVALID, REASON_DAMAGED, 0,
-					 "the file is damaged or no database" };
+					 "the file is damaged or is not a database" };
 	default:
 		return (struct meaning){ ERR_SYSTEM, REASON_NONE, sys, "failed" };
 	}

@@ -143,7 +143,7 @@ static const char version_10[] =
 	"CREATE TABLE used ("
 	" session TEXT NOT NULL, rule TEXT NOT NULL, bytes_in INTEGER NOT NULL,"
 	" bytes_out INTEGER NOT NULL, PRIMARY KEY (session, rule)) STRICT, WITHOUT ROWID;";
-/* What records of before version 9 take, so that they count as all others. */
+/* Counts the size of records that were written before version 9. */
 static const char version_11[] =
 	"UPDATE session SET size = 1024 + length(env) + length(CAST(mounts AS BLOB))"
 	" + length(CAST(metadata AS BLOB)) + length(CAST(rules AS BLOB))"
@@ -156,7 +156,7 @@ static const char version_11[] =
 	" (SELECT tenant, size FROM session UNION ALL SELECT tenant, size FROM execution)"
 	" GROUP BY tenant;";
 
-/* On whose behalf: see store_actor.h. "" in old rows, which is the server itself. */
+/* The request that caused it: see store_actor.h. "" in old rows, which means the server itself. */
 static const char version_12[] =
 	"ALTER TABLE event ADD COLUMN actor_interface TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE event ADD COLUMN actor_key TEXT NOT NULL DEFAULT '';"
@@ -201,11 +201,11 @@ static const char version_15[] =
 	"CREATE TABLE usage_mark (session TEXT PRIMARY KEY, cpu_us INTEGER NOT NULL,"
 	" net_bytes_in INTEGER NOT NULL, net_bytes_out INTEGER NOT NULL) STRICT, WITHOUT ROWID;";
 
-/* Which execution a network record came from; "": not known, as of all of before this version. */
+/* Which execution a network record came from; "": not known, as in all rows of earlier versions. */
 static const char version_16[] = "ALTER TABLE net ADD COLUMN execution TEXT NOT NULL DEFAULT '';";
 
-/* What sessions are made from: see store_template.h. Sessions refer to a version; "" in those of
- * before, which were made from the one template there was. */
+/* What sessions are made from: see store_template.h. Sessions refer to a version; "" in sessions of
+ * earlier versions, which had only one template. */
 static const char version_17[] =
 	"CREATE TABLE template ("
 	" id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL,"
@@ -224,7 +224,7 @@ static const char version_19[] =
 	"ALTER TABLE execution ADD COLUMN secrets TEXT NOT NULL DEFAULT '';"
 	"CREATE INDEX execution_secrets ON execution (session) WHERE secrets <> '';";
 
-/* Whether the diff is to be kept at the end of the session, and what became of it. */
+/* Whether the diff is to be kept at the end of the session, and the result. */
 static const char version_20[] =
 	"ALTER TABLE session ADD COLUMN keep_diff INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE session ADD COLUMN diff_bytes INTEGER NOT NULL DEFAULT 0;"

@@ -41,7 +41,7 @@ void stmt_i32(struct stmt *q, int32_t value);
 void stmt_i64(struct stmt *q, int64_t value);
 void stmt_blob(struct stmt *q, const void *value, size_t len);
 void stmt_actor(struct stmt *q, const struct store_actor *value); /* three columns */
-void stmt_allow(struct stmt *q, const struct store_allow *value); /* eight columns */
+void stmt_allow(struct stmt *q, const struct store_allow *value); /* ten columns */
 void stmt_limit(struct stmt *q, unsigned rows);			  /* for LIMIT; 0: none */
 
 /* 1: a row is there, and its columns are read from the first on; 0: there are no more rows; -1:
@@ -62,7 +62,7 @@ uint32_t stmt_get_u32(struct stmt *q);
 int32_t stmt_get_i32(struct stmt *q);
 bool stmt_get_bool(struct stmt *q);
 void stmt_get_actor(struct stmt *q, struct store_actor *ret); /* three columns */
-void stmt_get_allow(struct stmt *q, struct store_allow *ret); /* eight columns */
+void stmt_get_allow(struct stmt *q, struct store_allow *ret); /* ten columns */
 const char *stmt_get_text(struct stmt *q);		      /* until the next step; never NULL */
 void stmt_copy_text(struct stmt *q, char *ret_text,
 		    size_t cap);			    /* cut, if the file was tampered with */

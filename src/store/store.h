@@ -13,8 +13,8 @@
  * - Errors: ERR_NOT_FOUND no such row (on insert: no such row to belong to); ERR_CONFLICT the id
  *   or name is taken; REASON_STORAGE_FULL and REASON_TOO_LARGE (a value); REASON_UNAVAILABLE
  *   another process holds the database; REASON_DAMAGED the file is damaged; ERR_SYSTEM the rest,
- *   with sys = EIO where the disk fails. After any
- *   of them the store goes on working: a failed write changes nothing and, inside a transaction,
+ *   with sys = EIO where the disk fails. The
+ *   store can be used after any of them: a failed write changes nothing and, inside a transaction,
  *   rolls the whole transaction back, so that the caller only returns.
  * - Numbers are kept as 63 bits; a larger one is kept as the largest. */
 #pragma once
@@ -37,7 +37,7 @@ struct store;
 typedef void store_gone_fn(const char *tenant, void *cookie);
 
 /* How far a list has got. A list looks at `limit` rows at most and shows those that its filter
- * matches, so a call is short even if the filter matches nothing; the next call goes on behind the
+ * matches, so a call is short even if the filter matches nothing; the next call continues after the
  * last row that was looked at. The row at which the callback ended the iteration does not count as
  * looked at: the next call begins with it. */
 struct store_looked {

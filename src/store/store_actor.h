@@ -1,4 +1,4 @@
-/* store_actor.h - on whose behalf something was done: three columns of events and executions.
+/* store_actor.h - the request that caused an event or an execution: three columns of their rows.
  *
  * Filled in by the interfaces from a request (request_actor()), passed through the core and written
  * with the event. NULL in place of an actor, and one that is all zeros: the server itself. */

@@ -1,4 +1,4 @@
-/* store_db.h - what is behind struct store, for the store's own files. */
+/* store_db.h - the definition of struct store, for the store's own files. */
 #pragma once
 
 #include <sqlite3.h>

@@ -48,7 +48,7 @@ int store_event_list(struct store *s, const struct store_event_filter *filter, s
 	struct store_looked done = { .seq = filter->after_seq };
 	struct store_event row;
 	struct stmt q;
-	int got, said = 0;
+	int got, stop = 0;
 
 	stmt_open(&q, s, statement_of(filter));
 	stmt_u64(&q, filter->descending && filter->after_seq == 0 ? UINT64_MAX : filter->after_seq);
@@ -57,19 +57,19 @@ int store_event_list(struct store *s, const struct store_event_filter *filter, s
 		stmt_text_or_null(&q, filter->tenant);
 	if (filter->session != NULL)
 		stmt_text(&q, filter->session);
-	while (said == 0 && (got = stmt_step(&q, "events", "", e)) > 0) {
+	while (stop == 0 && (got = stmt_step(&q, "events", "", e)) > 0) {
 		read_row(&q, &row);
-		said = fn(&row, cookie) != 0;
-		if (said == 0) {
+		stop = fn(&row, cookie) != 0;
+		if (stop == 0) {
 			done.seq = row.seq;
 			done.rows++;
 		}
 	}
 	stmt_close(&q);
-	done.end = said == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
+	done.end = stop == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
 	if (ret != NULL)
 		*ret = done;
-	return said == 0 && got < 0 ? -1 : 0;
+	return stop == 0 && got < 0 ? -1 : 0;
 }
 
 int store_event_last(struct store *s, uint64_t *ret_seq, struct err *e)

@@ -43,5 +43,5 @@ int store_event_prune(struct store *s, uint64_t before_ms, unsigned limit, store
 
 /* How many a tenant has; reads an index of them. */
 int store_event_count(struct store *s, const char *tenant, uint64_t *ret, struct err *e) MUST_USE;
-/* Deletes the oldest of a tenant, `limit` at most. Returns how many went. */
+/* Deletes the oldest of a tenant, `limit` at most. Returns how many were deleted. */
 int store_event_drop(struct store *s, const char *tenant, unsigned limit, struct err *e) MUST_USE;

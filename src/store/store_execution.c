@@ -165,29 +165,29 @@ int store_execution_list(struct store *s, const struct store_execution_filter *f
 	struct store_looked done = { 0 }, at = { 0 };
 	uint32_t state;
 	struct stmt q;
-	int got, said = 0;
+	int got, stop = 0;
 
 	stmt_open(&q, s, filter->ascending ? SQL_EXECUTION_LOOK_UP : SQL_EXECUTION_LOOK_DOWN);
 	stmt_text(&q, filter->session);
 	stmt_u64(&q, resumed ? filter->after_ms : filter->ascending ? 0 : UINT64_MAX);
 	stmt_text(&q, filter->after_id);
 	stmt_limit(&q, filter->limit);
-	while (said == 0 && (got = stmt_step(&q, "executions", "", e)) > 0) {
+	while (stop == 0 && (got = stmt_step(&q, "executions", "", e)) > 0) {
 		uint64_t rowid = stmt_get_u64(&q);
 
 		look(&q, &at, &state, &ended);
 		if (filter->states == 0 || !ended || (filter->states >> state & 1) != 0)
-			said = show_row(s, SQL_EXECUTION_ROW, rowid, fn, cookie, e);
-		if (said == 0) {
+			stop = show_row(s, SQL_EXECUTION_ROW, rowid, fn, cookie, e);
+		if (stop == 0) {
 			at.rows = done.rows + 1;
 			done = at;
 		}
 	}
 	stmt_close(&q);
-	done.end = said == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
+	done.end = stop == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
 	if (ret != NULL)
 		*ret = done;
-	return said < 0 || (said == 0 && got < 0) ? -1 : 0;
+	return stop < 0 || (stop == 0 && got < 0) ? -1 : 0;
 }
 
 int store_execution_each_live(struct store *s, const char *session, store_execution_fn *fn,
@@ -211,7 +211,7 @@ int store_execution_each_open(struct store *s, const char *session, store_execut
 	return each_row(&q, fn, cookie, e);
 }
 
-/* Tells of the oldest, and adds up what they take. They are one tenant's. */
+/* Calls fn for the oldest and adds up their sizes. All of them belong to one tenant. */
 static int oldest(struct store *s, const char *session, unsigned limit, store_execution_id_fn *fn,
 		  void *cookie, char ret_tenant[STORE_ID_MAX], uint64_t *ret_bytes, struct err *e)
 {

@@ -18,7 +18,7 @@ struct store_execution {
 	char user[STORE_NAME_MAX];
 	bool tty;
 	uint64_t created_ms, timeout_ms;
-	struct store_actor actor; /* who started it */
+	struct store_actor actor; /* the request that started it */
 	uint64_t output_limit;	  /* bytes of output kept; 0: not known (schema 1) */
 	const char *secrets;	  /* lines of secret_spec.h: what only this execution has */
 
@@ -37,7 +37,7 @@ struct store_execution {
 	uint64_t cpu_us;
 	bool output_open;   /* ended, but a process that it started has its output open */
 	uint64_t mark;	    /* of all that it started, in its cell; 0: it never ran */
-	const char *client; /* what the interface that started it keeps of it; "" when it ended */
+	const char *client; /* data of the interface that started it; "" when it ended */
 
 	void *owned; /* the texts of a row from store_execution_get() */
 };

@@ -107,27 +107,27 @@ int store_key_list(struct store *s, const char *tenant, uint64_t after_ms, const
 	struct store_looked done = { 0 };
 	struct store_key row;
 	struct stmt q;
-	int got, said = 0;
+	int got, stop = 0;
 
 	stmt_open(&q, s, SQL_KEY_LIST);
 	stmt_text(&q, tenant);
 	stmt_u64(&q, after_id == NULL || after_id[0] == '\0' ? 0 : after_ms);
 	stmt_text(&q, after_id);
 	stmt_limit(&q, limit);
-	while (said == 0 && (got = stmt_step(&q, "keys of", tenant, e)) > 0) {
+	while (stop == 0 && (got = stmt_step(&q, "keys of", tenant, e)) > 0) {
 		read_row(&q, &row);
-		said = fn(&row, cookie) != 0;
-		if (said == 0) {
+		stop = fn(&row, cookie) != 0;
+		if (stop == 0) {
 			done.rows++;
 			done.ms = row.created_ms;
 			memcpy(done.id, row.id, sizeof(done.id));
 		}
 	}
 	stmt_close(&q);
-	done.end = said == 0 && got == 0 && (limit == 0 || done.rows < limit);
+	done.end = stop == 0 && got == 0 && (limit == 0 || done.rows < limit);
 	if (ret != NULL)
 		*ret = done;
-	return said == 0 && got < 0 ? -1 : 0;
+	return stop == 0 && got < 0 ? -1 : 0;
 }
 
 int store_key_expiring(struct store *s, uint64_t after_ms, const char *after_id, unsigned limit,

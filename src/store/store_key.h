@@ -31,16 +31,16 @@ int store_key_get_by_hash(struct store *s, const uint8_t hash[STORE_KEY_HASH],
 
 int store_key_touch(struct store *s, const char *id, uint64_t used_ms, struct err *e) MUST_USE;
 
-/* A key that is revoked again keeps the time of the first time. */
+/* A key that is revoked again keeps the time of its first revocation. */
 int store_key_revoke(struct store *s, const char *id, uint64_t revoked_ms, struct err *e) MUST_USE;
 
-/* Those of one tenant behind (after_ms, after_id), oldest first; looks at so many at most (0: no
+/* Keys of one tenant after (after_ms, after_id), oldest first; looks at `limit` rows at most (0: no
  * limit). after_id "" or NULL: from the start. ret may be NULL. */
 int store_key_list(struct store *s, const char *tenant, uint64_t after_ms, const char *after_id,
 		   unsigned limit, store_key_fn *fn, void *cookie, struct store_looked *ret,
 		   struct err *e) MUST_USE;
 
-/* Keys of all tenants that expire and were not revoked, in the order of their expiry, behind
+/* Keys of all tenants that expire and were not revoked, in the order of their expiry, after
  * (after_ms, after_id). fn returns 1 to stop. */
 int store_key_expiring(struct store *s, uint64_t after_ms, const char *after_id, unsigned limit,
 		       store_key_fn *fn, void *cookie, struct err *e) MUST_USE;

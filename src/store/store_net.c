@@ -43,7 +43,7 @@ int store_net_list(struct store *s, const struct store_net_filter *filter, store
 {
 	struct store_looked done = { .seq = filter->after_seq };
 	struct stmt q;
-	int got, said = 0;
+	int got, stop = 0;
 
 	stmt_open(&q, s, SQL_NET_LOOK);
 	stmt_text(&q, filter->session);
@@ -52,21 +52,21 @@ int store_net_list(struct store *s, const struct store_net_filter *filter, store
 	stmt_text_or_null(&q, filter->kind);
 	stmt_i32(&q, filter->verdict == STORE_NET_ANY ? -1 : (int32_t)filter->verdict);
 	stmt_text_or_null(&q, filter->name);
-	while (said == 0 && (got = stmt_step(&q, "net", filter->session, e)) > 0) {
+	while (stop == 0 && (got = stmt_step(&q, "net", filter->session, e)) > 0) {
 		uint64_t seq = stmt_get_u64(&q);
 
 		if (stmt_get_bool(&q))
-			said = show_row(s, SQL_NET_ROW, seq, fn, cookie, e);
-		if (said == 0) {
+			stop = show_row(s, SQL_NET_ROW, seq, fn, cookie, e);
+		if (stop == 0) {
 			done.seq = seq;
 			done.rows++;
 		}
 	}
 	stmt_close(&q);
-	done.end = said == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
+	done.end = stop == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
 	if (ret != NULL)
 		*ret = done;
-	return said < 0 || (said == 0 && got < 0) ? -1 : 0;
+	return stop < 0 || (stop == 0 && got < 0) ? -1 : 0;
 }
 
 static int read_number(struct stmt *q, uint64_t *ret, struct err *e)

@@ -1,4 +1,5 @@
-/* store_net.h - what sessions tried to reach, in order. See store.h for what holds for all rows. */
+/* store_net.h - network records: what sessions tried to reach, in order. See store.h for what holds
+ * for all rows. */
 #pragma once
 
 #include "store.h"
@@ -44,8 +45,8 @@ int store_net_last(struct store *s, uint64_t *ret_seq, struct err *e) MUST_USE;
 
 /* How many a session has, by weight. */
 int store_net_count(struct store *s, const char *session, uint64_t *ret, struct err *e) MUST_USE;
-/* Deletes the oldest of a session, so many that they weigh that much; INT64_MAX: all. *ret: what
- * they did weigh. Returns how many they were. */
+/* Deletes the oldest records of a session until their weight is at least that much; INT64_MAX: all.
+ * *ret: the weight of those deleted. Returns how many were deleted. */
 int store_net_drop(struct store *s, const char *session, uint64_t weight, uint64_t *ret,
 		   struct err *e) MUST_USE;
 

@@ -7,7 +7,7 @@
 struct store_secret {
 	char id[STORE_ID_MAX]; /* "sec_..." */
 	char tenant[STORE_ID_MAX];
-	char name[STORE_NAME_MAX]; /* no other of that tenant has it */
+	char name[STORE_NAME_MAX]; /* unique for the tenant */
 	uint64_t version;	   /* of the value: 1, 2, ... */
 	uint64_t created_ms, updated_ms, expires_ms;
 	uint32_t ways;	      /* bits; the store does not know them */
@@ -38,14 +38,15 @@ void store_secret_release(struct store_secret *row);
 
 int store_secret_delete(struct store *s, const char *id, struct err *e) MUST_USE;
 
-/* Of a tenant, by name, those behind one ("" or NULL: all); at most so many (0: no limit). */
+/* Secrets of a tenant in the order of names, those after `after` ("" or NULL: all); `limit` at most
+ * (0: no limit). */
 int store_secret_list(struct store *s, const char *tenant, const char *after, unsigned limit,
 		      store_secret_fn *fn, void *cookie, struct err *e) MUST_USE;
-/* Of all tenants, in the order of ids, those behind one. */
+/* Secrets of all tenants in the order of ids, those after after_id. */
 int store_secret_each(struct store *s, const char *after_id, unsigned limit, store_secret_fn *fn,
 		      void *cookie, struct err *e) MUST_USE;
-/* Whose time was over behind one (its moment and id) and until another moment, in that order: many
- * may share a moment. */
+/* Secrets that expire after (after_ms, after_id) and until until_ms, in the order of (expires_ms,
+ * id): several may expire at the same time. */
 int store_secret_expiring(struct store *s, uint64_t after_ms, const char *after_id,
 			  uint64_t until_ms, unsigned limit, store_secret_fn *fn, void *cookie,
 			  struct err *e) MUST_USE;

@@ -302,28 +302,28 @@ int store_session_list(struct store *s, const struct store_session_filter *filte
 	bool resumed = filter->after_id != NULL && filter->after_id[0] != '\0';
 	struct store_looked done = { 0 }, at = { 0 };
 	struct stmt q;
-	int got, said = 0;
+	int got, stop = 0;
 
 	stmt_open(&q, s, filter->ascending ? SQL_SESSION_LOOK_UP : SQL_SESSION_LOOK_DOWN);
 	stmt_text(&q, filter->tenant);
 	stmt_u64(&q, resumed ? filter->after_ms : filter->ascending ? 0 : UINT64_MAX);
 	stmt_text(&q, filter->after_id);
 	stmt_limit(&q, filter->limit);
-	while (said == 0 && (got = stmt_step(&q, "sessions", "", e)) > 0) {
+	while (stop == 0 && (got = stmt_step(&q, "sessions", "", e)) > 0) {
 		uint64_t rowid = stmt_get_u64(&q);
 
 		if (look(&q, filter, &at))
-			said = show_row(s, SQL_SESSION_ROW, rowid, fn, cookie, e);
-		if (said == 0) {
+			stop = show_row(s, SQL_SESSION_ROW, rowid, fn, cookie, e);
+		if (stop == 0) {
 			at.rows = done.rows + 1;
 			done = at;
 		}
 	}
 	stmt_close(&q);
-	done.end = said == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
+	done.end = stop == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
 	if (ret != NULL)
 		*ret = done;
-	return said < 0 || (said == 0 && got < 0) ? -1 : 0;
+	return stop < 0 || (stop == 0 && got < 0) ? -1 : 0;
 }
 
 int store_session_each_live(struct store *s, store_session_fn *fn, void *cookie, struct err *e)
@@ -342,7 +342,7 @@ int store_session_next_ended(struct store *s, uint64_t after_ms, const char *aft
 	int got;
 
 	stmt_open(&q, s, SQL_SESSION_NEXT_ENDED);
-	stmt_u64(&q, after_ms == 0 ? 1 : after_ms); /* 0: it lives */
+	stmt_u64(&q, after_ms == 0 ? 1 : after_ms); /* 0: it is live */
 	stmt_text(&q, after_id);
 	stmt_u64(&q, before_ms);
 	got = stmt_step(&q, "ended sessions", "", e);

@@ -42,8 +42,8 @@ struct store_session {
 	uint64_t timeout_ms, idle_ms;
 	uint32_t on_timeout, on_idle;
 	const char *metadata, *rules, *network;
-	const char *client;  /* what the interface that made it keeps of it */
-	const char *policy;  /* whom it may contact: its own layer, a document of policy.h */
+	const char *client;  /* data of the interface that made it */
+	const char *policy;  /* its own layer of the network policy, a document of policy.h */
 	const char *secrets; /* which it has, opaque */
 
 	struct store_usage usage; /* store_session_update_usage() */

@@ -3,7 +3,7 @@
  *
  * A row is one version of a template. At most one version of a name is current: the one that new
  * sessions get. The others are kept for the sessions that were made from them, and the core deletes
- * them when the last of those has ended. What kinds and levels mean, the core knows. */
+ * them when the last of those has ended. The store does not know what kinds and levels mean. */
 #pragma once
 
 #include "store.h"
