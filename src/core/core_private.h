@@ -209,7 +209,7 @@ struct execution {
 	struct output_mask mask[2]; /* of stdout and stderr */
 	bool exiting;		    /* `exit` came, and `due` of its output is being moved */
 	struct agent_event exit;
-	uint64_t due[2]; /* log.said then, and what was in the pipes */
+	uint64_t due[2]; /* log.written then, and what was in the pipes */
 	struct job drain;
 	unsigned drain_pieces;
 	struct loop_timer hold_timer;

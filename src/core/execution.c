@@ -240,8 +240,8 @@ static const char *find_limit(struct execution *x, const struct agent_event *v)
 
 void execution_count_out(struct execution *x)
 {
-	x->row.out_bytes = x->log.said[0];
-	x->row.err_bytes = x->log.said[1];
+	x->row.out_bytes = x->log.written[0];
+	x->row.err_bytes = x->log.written[1];
 	x->row.log_bytes = x->log.size;
 	x->row.truncated = x->log.cut;
 }
@@ -437,10 +437,10 @@ int execution_recover(struct session *s, const struct store_execution *row, stru
 	output_quota_count(x, 0);
 	x->ended = x->row.ended_ms != 0;
 	if (x->log.cut &&
-	    x->log.said[0] < x->row.out_bytes) /* the log does not count what it left out */
-		x->log.said[0] = x->row.out_bytes;
-	if (x->log.cut && x->log.said[1] < x->row.err_bytes)
-		x->log.said[1] = x->row.err_bytes;
+	    x->log.written[0] < x->row.out_bytes) /* the log does not count what it left out */
+		x->log.written[0] = x->row.out_bytes;
+	if (x->log.cut && x->log.written[1] < x->row.err_bytes)
+		x->log.written[1] = x->row.err_bytes;
 	s->running += !x->ended;
 	execution_expect(x);
 	return 0;

@@ -169,7 +169,7 @@ static bool move_out(struct execution *x, int i, bool can_wait)
 	int got;
 
 	output_quota_make(x, output_log_need(&x->log, x->out[i]), !x->draining);
-	x->log.patient = x->log.patient && can_wait;
+	x->log.wait_for_room = x->log.wait_for_room && can_wait;
 	got = move_some(x, i, &e);
 	output_quota_count(x, before);
 	if (got < 0) {
@@ -266,13 +266,13 @@ static void note_due(struct execution *x)
 			close_out(x, i);
 		if (x->out[i] < 0 || ioctl(x->out[i], FIONREAD, &there) < 0)
 			there = 0;
-		x->due[i] = x->log.said[i] + (uint64_t)there;
+		x->due[i] = x->log.written[i] + (uint64_t)there;
 	}
 }
 
 static bool is_due(const struct execution *x, int i)
 {
-	return x->out[i] >= 0 && x->log.said[i] < x->due[i];
+	return x->out[i] >= 0 && x->log.written[i] < x->due[i];
 }
 
 /* Moves what is due, as far as this turn allows. True when all of it has moved. */
@@ -281,14 +281,14 @@ static bool drain_some(struct execution *x, bool can_wait)
 	x->draining = true;
 	for (int i = 0; i < 2; i++)
 		for (int rounds = ROUNDS; is_due(x, i) && rounds > 0; rounds--) {
-			uint64_t before = x->log.said[i];
+			uint64_t before = x->log.written[i];
 			bool over = move_out(x, i, can_wait);
 
 			if (!over && fresh_bytes(x, i) == 0)
 				move_held(x, i, true);
 			if (over)
 				close_out(x, i);
-			else if (x->log.said[i] == before)
+			else if (x->log.written[i] == before)
 				break;
 		}
 	x->draining = false;
@@ -348,7 +348,7 @@ void execution_drain_last(struct execution *x)
 	x->session->mask_turn.left = 0;
 	for (int i = 0; i < 2; i++)
 		if (is_due(x, i))
-			output_log_drop(&x->log, stream_of(i), x->due[i] - x->log.said[i],
+			output_log_drop(&x->log, stream_of(i), x->due[i] - x->log.written[i],
 					core_now_ms());
 }
 
@@ -423,8 +423,8 @@ void execution_maybe_complete(struct execution *x)
 	close_in(x);
 	if (x->row.output_open) { /* children wrote more after the outcome was recorded */
 		x->row.output_open = false;
-		x->row.out_bytes = x->log.said[0];
-		x->row.err_bytes = x->log.said[1];
+		x->row.out_bytes = x->log.written[0];
+		x->row.err_bytes = x->log.written[1];
 		x->row.log_bytes = x->log.size;
 		x->row.truncated = x->log.cut;
 		IGNORED(store_execution_update(x->session->core->store, &x->row, &e),

@@ -133,16 +133,16 @@ void output_quota_make(struct execution *x, uint64_t need, bool can_wait)
 	struct session *s = x->session;
 	uint64_t room = output_quota_room(s);
 
-	x->log.patient = false;
+	x->log.wait_for_room = false;
 	x->log.asked = need;
 	if (need > room && can_wait && log_removal_is_behind(&s->tenant->removal)) {
-		x->log.patient = true;
+		x->log.wait_for_room = true;
 	} else if (need > room) {
 		uint64_t gone = remove_logs(s, need - room);
 
 		take(&s->kept_bytes, gone);
 		output_quota_gone(s->tenant, gone);
-		x->log.patient = gone > 0;
+		x->log.wait_for_room = gone > 0;
 	}
 	x->log.room = output_quota_room(s);
 }

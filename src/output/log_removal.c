@@ -28,7 +28,7 @@
 #include "output_log.h"
 #include "own.h"
 
-#define BACKLOG_MAX (64U << 20) /* of bytes that still take space though others have their room */
+#define BACKLOG_MAX (64U << 20) /* bytes of removed logs whose space is already given to others */
 
 static void append(struct removed_log_list *l, struct removed_log *g)
 {

@@ -42,7 +42,7 @@ struct removed_logs {
 	int output_fd;			/* borrowed: STATE/output */
 	int removed_fd;			/* owned: STATE/output/removed */
 	struct removed_log_list held;	/* being read */
-	unsigned old;			/* LOG_IS_OLD, still taking space */
+	unsigned old;			/* files of LOG_IS_OLD that still take space */
 	struct log_removal rest;	/* of what an earlier daemon left */
 	void (*on_old_gone)(void *arg); /* the last of the old ones is gone; set after setup */
 	void *arg;

@@ -29,11 +29,11 @@ struct output_chunk {
 	size_t len;
 };
 
-/* Reads the next chunk at *cursor into buf, at most cap bytes of it, and moves *cursor behind it.
+/* Reads the next chunk at *cursor into buf, at most cap bytes of it, and moves *cursor after it.
  * Returns 1, 0 if there is nothing more now, -1 if the log cannot be read. A chunk may come in
  * several pieces. fd may be -1: an execution without output. */
 int output_read(int fd, uint64_t *cursor, struct output_chunk *ret, uint8_t *buf, size_t cap,
 		struct err *e) MUST_USE;
 
-/* The cursor behind all that a log held when it had that size: log_bytes of its row. */
+/* The cursor after all that a log held when it had that size: log_bytes of its row. */
 uint64_t output_cursor_at(uint64_t log_bytes);

@@ -53,13 +53,13 @@ static void count(struct output_log *l, const struct output_record *r)
 		l->why = read_why(l);
 		return;
 	}
-	l->said[r->stream - 1] = r->offset + r->len;
+	l->written[r->stream - 1] = r->offset + r->len;
 	l->kept += r->len;
 }
 
 /* The daemon died between writing a head and moving all its bytes: the head has a length that is
  * too large. The missing bytes are still in the pipe. */
-static int mend(struct output_log *l, struct output_record *r, uint64_t there, struct err *e)
+static int repair(struct output_log *l, struct output_record *r, uint64_t there, struct err *e)
 {
 	if (there == 0) {
 		if (ftruncate(l->fd, (off_t)l->size) < 0)
@@ -117,7 +117,7 @@ int output_log_reopen(struct output_log *l, struct err *e)
 		uint64_t there = (uint64_t)st.st_size - l->size - OUTPUT_RECORD_HEAD;
 
 		if (r.len > there)
-			return mend(l, &r, there, e);
+			return repair(l, &r, there, e);
 		count(l, &r);
 		l->size += OUTPUT_RECORD_HEAD + r.len;
 	}
@@ -152,12 +152,12 @@ static void mark_cut(struct output_log *l, const char *why, uint64_t now_ms)
 	l->why = why;
 	if (open_log(l) < 0)
 		return;
-	/* The mark itself may not fit on a full disk; the record in the store says it too. */
+	/* The mark may not fit on a full disk; the row in the store has the cut, too. */
 	if (output_record_write(l->fd, l->size, &r) == 0 &&
 	    pwrite(l->fd, why, r.len, (off_t)(l->size + OUTPUT_RECORD_HEAD)) == (ssize_t)r.len)
 		l->size += OUTPUT_RECORD_HEAD + r.len;
 	else
-		IGNORED(ftruncate(l->fd, (off_t)l->size), "what is behind size is never read");
+		IGNORED(ftruncate(l->fd, (off_t)l->size), "what is after size is never read");
 }
 
 /* Writes the head again with the number of bytes that came. False: that failed, and the record is
@@ -167,11 +167,11 @@ static bool shorten(struct output_log *l, struct output_record *r, size_t came)
 	r->len = (uint32_t)came;
 	if (came > 0 && output_record_write(l->fd, l->size, r) == 0)
 		return true;
-	IGNORED(ftruncate(l->fd, (off_t)l->size), "what is behind size is never read");
+	IGNORED(ftruncate(l->fd, (off_t)l->size), "what is after size is never read");
 	return false;
 }
 
-/* Writes a head for n bytes, which are in the pipe and have no other reader, and moves them behind
+/* Writes a head for n bytes, which are in the pipe and have no other reader, and moves them after
  * it. Returns how many were moved. */
 static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd, size_t n,
 		   uint64_t now_ms)
@@ -179,7 +179,7 @@ static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd,
 	struct output_record r = { .len = (uint32_t)n,
 				   .stream = stream,
 				   .time_ms = now_ms,
-				   .offset = l->said[stream - 1] };
+				   .offset = l->written[stream - 1] };
 	off_t at = (off_t)(l->size + OUTPUT_RECORD_HEAD);
 	size_t done = 0;
 
@@ -194,7 +194,7 @@ static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd,
 			break;
 		done += (size_t)moved;
 	}
-	l->said[stream - 1] += done;
+	l->written[stream - 1] += done;
 	if (done < n && !shorten(l, &r, done))
 		return done;
 	l->size += OUTPUT_RECORD_HEAD + done;
@@ -247,7 +247,7 @@ size_t output_log_turn(const struct output_log *l, int there)
 	size_t want = there <= 0 ? 0 : in_turn(l, there);
 	const char *why;
 
-	if (!l->cut && l->patient && find_room(l, want, &why) < want &&
+	if (!l->cut && l->wait_for_room && find_room(l, want, &why) < want &&
 	    strcmp(why, OUTPUT_BY_SESSION) == 0)
 		return 0;
 	return want;
@@ -260,7 +260,7 @@ static void drop_all(struct output_log *l, enum output_stream stream, int pipe_f
 
 		if (dropped <= 0)
 			return; /* another reader took them */
-		l->said[stream - 1] += (uint64_t)dropped;
+		l->written[stream - 1] += (uint64_t)dropped;
 		n -= (size_t)dropped;
 	}
 }
@@ -272,17 +272,17 @@ static bool put(struct output_log *l, enum output_stream stream, int pipe_fd, co
 	struct output_record r = { .len = (uint32_t)n,
 				   .stream = stream | OUTPUT_RECORD_OPEN,
 				   .time_ms = now_ms,
-				   .offset = l->said[stream - 1] };
+				   .offset = l->written[stream - 1] };
 
 	if (open_log(l) < 0 || output_record_write(l->fd, l->size, &r) < 0 ||
 	    pwrite(l->fd, bytes, n, (off_t)(l->size + OUTPUT_RECORD_HEAD)) != (ssize_t)n) {
 		if (l->fd >= 0)
 			IGNORED(ftruncate(l->fd, (off_t)l->size),
-				"what is behind size is not read");
+				"what is after size is never read");
 		return false;
 	}
 	drop_all(l, stream, pipe_fd, n);
-	l->said[stream - 1] = r.offset + n;
+	l->written[stream - 1] = r.offset + n;
 	r.stream = stream;
 	if (output_record_write(l->fd, l->size, &r) < 0)
 		return true; /* the disk fails: the next record overwrites this one */
@@ -317,23 +317,23 @@ void output_log_drop(struct output_log *l, enum output_stream stream, uint64_t n
 {
 	if (!l->cut)
 		mark_cut(l, OUTPUT_BY_END, now_ms);
-	l->said[stream - OUTPUT_STDOUT] += n;
+	l->written[stream - OUTPUT_STDOUT] += n;
 }
 
 /* Are the next bytes in the pipe those of the open record, apart from what was masked? */
 static bool is_in_pipe(const struct output_log *l, int pipe_fd)
 {
-	OWN_MEM uint8_t *there = malloc(l->open.len), *said = malloc(l->open.len);
+	OWN_MEM uint8_t *there = malloc(l->open.len), *logged = malloc(l->open.len);
 	ssize_t n;
 
-	if (there == NULL || said == NULL)
+	if (there == NULL || logged == NULL)
 		return false;
 	n = pipe_io_peek(pipe_fd, there, l->open.len);
 	if (n != (ssize_t)l->open.len ||
-	    pread(l->fd, said, l->open.len, (off_t)(l->size + OUTPUT_RECORD_HEAD)) != n)
+	    pread(l->fd, logged, l->open.len, (off_t)(l->size + OUTPUT_RECORD_HEAD)) != n)
 		return false;
 	for (ssize_t i = 0; i < n; i++)
-		if (said[i] != '*' && said[i] != there[i])
+		if (logged[i] != '*' && logged[i] != there[i])
 			return false;
 	return true;
 }
@@ -343,12 +343,12 @@ void output_log_settle(struct output_log *l, enum output_stream stream, int pipe
 	struct output_record r = { .len = l->open.len,
 				   .stream = l->open.stream,
 				   .time_ms = l->open.time_ms,
-				   .offset = l->said[stream - 1] };
+				   .offset = l->written[stream - 1] };
 
 	if (l->open.len == 0 || l->open.stream != stream)
 		return;
 	if (pipe_fd >= 0 && is_in_pipe(l, pipe_fd)) {
-		IGNORED(ftruncate(l->fd, (off_t)l->size), "what is behind size is never read");
+		IGNORED(ftruncate(l->fd, (off_t)l->size), "what is after size is never read");
 	} else if (output_record_write(l->fd, l->size, &r) == 0) {
 		count(l, &r);
 		l->size += OUTPUT_RECORD_HEAD + r.len;
@@ -377,13 +377,13 @@ int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd
 			return 1;
 		if (kept < n)
 			why = OUTPUT_BY_DISK;
-		else if (l->patient && strcmp(why, OUTPUT_BY_SESSION) == 0)
+		else if (l->wait_for_room && strcmp(why, OUTPUT_BY_SESSION) == 0)
 			return 1;
 		mark_cut(l, why, now_ms);
 		want -= kept;
 	}
 	dropped = pipe_io_drop(pipe_fd, want);
 	if (dropped > 0)
-		l->said[stream - 1] += (uint64_t)dropped;
+		l->written[stream - 1] += (uint64_t)dropped;
 	return 1;
 }

@@ -1,7 +1,7 @@
 /* output_log.h - the writing side of output.h: moves bytes from a program's pipe into its log.
  *
  * Bytes go by splice(2): at every moment each of them is either in the pipe, which PID 1 holds too,
- * or in the file. So a killed daemon loses none, and its successor goes on where it stopped. */
+ * or in the file. So a killed daemon loses none, and the next daemon continues where it stopped. */
 #pragma once
 
 #include "output.h"
@@ -10,15 +10,15 @@ struct output_log {
 	int dir_fd; /* borrowed */
 	int fd;	    /* owned; -1 until the first output */
 	char name[32];
-	uint64_t size;	  /* of the file */
-	uint64_t limit;	  /* bytes kept of both streams together */
-	uint64_t said[2]; /* by stdout and stderr, kept or not */
-	uint64_t kept;	  /* bytes of both */
-	bool cut;	  /* something was not kept */
-	const char *why;  /* one of output.h's reasons, if cut */
-	uint64_t room;	  /* by how much the file may grow now: set before each move */
-	uint64_t asked;	  /* by how much it was to grow when room was made: what came since waits */
-	bool patient;	  /* room comes later: what does not fit stays in the pipe */
+	uint64_t size;	     /* of the file */
+	uint64_t limit;	     /* bytes kept of both streams together */
+	uint64_t written[2]; /* bytes of stdout and stderr that were read, kept or not */
+	uint64_t kept;	     /* bytes of both */
+	bool cut;	     /* something was not kept */
+	const char *why;     /* one of output.h's reasons, if cut */
+	uint64_t room;	     /* by how much the file may grow now: set before each move */
+	uint64_t asked;	     /* for which room was made; bytes that came later wait */
+	bool wait_for_room;  /* room comes later: what does not fit stays in the pipe */
 	/* A record that a killed daemon left incomplete, after size: see output_log_put(). len 0:
 	 * none. */
 	struct {
@@ -35,7 +35,7 @@ int output_log_open(int dir_fd, const char *name, int flags) MUST_USE;
 void output_log_init(struct output_log *l, int dir_fd, const char *execution_id, uint64_t limit);
 void output_log_release(struct output_log *l);
 
-/* Opens a log that an earlier daemon wrote, if there is one; mends its last record; counts. A log
+/* Opens a log that an earlier daemon wrote, if there is one; repairs its last record; counts. A log
  * that cannot be read is cut: what is in it stays, nothing is added. */
 int output_log_reopen(struct output_log *l, struct err *e) MUST_USE;
 

@@ -24,7 +24,7 @@
 #include "pipe_io.h"
 
 #define PEEK_MAX 65536U
-#define HOLD_MAX 24576U /* of a pipe's bytes: the rest must be seen behind them */
+#define HOLD_MAX 24576U /* of a pipe's bytes: so that bytes after them can be peeked at */
 
 size_t output_mask_held(const struct output_mask *k)
 {

@@ -12,19 +12,19 @@
 struct log {
 	int fd;
 	uint64_t size;
-	uint64_t said[2];
+	uint64_t written[2];
 };
 
 static void say(struct log *l, enum output_stream stream, const void *bytes, size_t n)
 {
 	struct output_record r = { .len = (uint32_t)n,
 				   .stream = stream,
-				   .offset = l->said[stream - 1] };
+				   .offset = l->written[stream - 1] };
 
 	CHECK(output_record_write(l->fd, l->size, &r) == 0);
 	CHECK(pwrite(l->fd, bytes, n, (off_t)(l->size + OUTPUT_RECORD_HEAD)) == (ssize_t)n);
 	l->size += OUTPUT_RECORD_HEAD + n;
-	l->said[stream - 1] += n;
+	l->written[stream - 1] += n;
 }
 
 static struct log new_log(void)

@@ -81,7 +81,7 @@ static void the_limit_cuts_and_says_so(void)
 	say(&f, OUTPUT_STDERR, "more");
 	read_all(&f, 256, text, sizeof(text));
 	CHECK(strcmp(text, "1@0:12345|3@0:limit|") == 0);
-	CHECK(f.log.cut && f.log.kept == 5 && f.log.said[0] == 7 && f.log.said[1] == 4);
+	CHECK(f.log.cut && f.log.kept == 5 && f.log.written[0] == 7 && f.log.written[1] == 4);
 	tear_down(&f);
 }
 
@@ -120,10 +120,10 @@ static void any_length_is_mended(void)
 		CHECK(output_log_reopen(&again, &e) == 0);
 		output_log_release(&f.log);
 		f.log = again;
-		uint64_t said = f.log.said[0] + f.log.said[1];
+		uint64_t said = f.log.written[0] + f.log.written[1];
 
 		say(&f, OUTPUT_STDERR, "on");
-		CHECK(f.log.said[0] + f.log.said[1] == said + 2);
+		CHECK(f.log.written[0] + f.log.written[1] == said + 2);
 		read_all(&f, 256, text, sizeof(text));
 		char *end = strstr(text, "on|");
 
@@ -160,7 +160,7 @@ static void a_broken_promise_is_corrected(void)
 		      (ssize_t)came);
 		output_log_init(&again, f.dir_fd, "exe_1", 1000);
 		CHECK(output_log_reopen(&again, &e) == 0);
-		CHECK(again.said[0] == 3 + came);
+		CHECK(again.written[0] == 3 + came);
 		output_log_release(&again);
 	}
 	tear_down(&f);
@@ -179,7 +179,7 @@ static void no_room_cuts_and_says_so(void)
 	say(&f, OUTPUT_STDOUT, "more");
 	read_all(&f, 256, text, sizeof(text));
 	CHECK(strcmp(text, "1@0:one|2@0:fo|3@0:session|") == 0);
-	CHECK(f.log.cut && f.log.kept == 5 && f.log.said[0] == 7 && f.log.said[1] == 4);
+	CHECK(f.log.cut && f.log.kept == 5 && f.log.written[0] == 7 && f.log.written[1] == 4);
 	tear_down(&f);
 
 	/* Not even a first byte: there is a log all the same, which says it to the next daemon. */
@@ -207,10 +207,10 @@ static void patience_leaves_it_in_the_pipe(void)
 	struct err e;
 
 	set_up(&f, 6);
-	f.log.patient = true;
+	f.log.wait_for_room = true;
 	f.log.room = OUTPUT_RECORD_HEAD;
 	say(&f, OUTPUT_STDOUT, "1234567");
-	CHECK(fstatat(f.dir_fd, "exe_1.log", &st, 0) < 0 && f.log.said[0] == 0);
+	CHECK(fstatat(f.dir_fd, "exe_1.log", &st, 0) < 0 && f.log.written[0] == 0);
 	CHECK(output_log_need(&f.log, f.pipe[0]) == OUTPUT_RECORD_HEAD + 6);
 	f.log.room = OUTPUT_RECORD_HEAD + 2;
 	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 1);
@@ -220,7 +220,7 @@ static void patience_leaves_it_in_the_pipe(void)
 	f.log.room = 1000;
 	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 1);
 	read_all(&f, 256, text, sizeof(text));
-	CHECK(strcmp(text, "1@0:12|1@2:3456|3@0:limit|") == 0 && f.log.said[0] == 7);
+	CHECK(strcmp(text, "1@0:12|1@2:3456|3@0:limit|") == 0 && f.log.written[0] == 7);
 	CHECK(output_log_need(&f.log, f.pipe[0]) == 0);
 	CHECK(write(f.pipe[1], "x", 1) == 1 && output_log_need(&f.log, f.pipe[0]) == 0);
 	tear_down(&f);
@@ -237,7 +237,7 @@ static void what_comes_later_waits(void)
 	CHECK(write(f.pipe[1], "12345", 5) == 5);
 	f.log.asked = f.log.room = OUTPUT_RECORD_HEAD + 3;
 	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 1);
-	CHECK(!f.log.cut && f.log.said[0] == 3);
+	CHECK(!f.log.cut && f.log.written[0] == 3);
 	f.log.asked = 0; /* nothing was there when it was asked */
 	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 0);
 	CHECK(!f.log.cut && output_log_need(&f.log, f.pipe[0]) == OUTPUT_RECORD_HEAD + 2);

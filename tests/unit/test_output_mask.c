@@ -104,7 +104,7 @@ static void waits_in_the_pipe(void)
 	set_up(&f, 1 << 20);
 	say(&f, "pass: hunter2");
 	tick(&f);
-	CHECK(f.log.said[0] == 0);
+	CHECK(f.log.written[0] == 0);
 	CHECK(output_mask_held(&f.mask) == 13 && in_pipe(&f) == 13);
 	CHECK(move(&f) == 0); /* nothing new */
 	say(&f, "-passw0rd\n");
@@ -122,7 +122,7 @@ static void waits_in_the_pipe(void)
 	say(&f, "-passw0rd."); /* and what completes the value is not */
 	flush(&f);
 	check_said(&f, "pass: " COVERED "\nhunter2*********.");
-	CHECK(f.log.said[0] == strlen("pass: " COVERED "\nhunter2*********."));
+	CHECK(f.log.written[0] == strlen("pass: " COVERED "\nhunter2*********."));
 	tear_down(&f);
 }
 
@@ -139,7 +139,7 @@ static void tells_nothing_of_parts(void)
 			text[known] = (char)(text[known] ^ wrong);
 			say(&f, text);
 			tick(&f);
-			CHECK(f.log.said[0] == 0 && in_pipe(&f) == (int)known + 1);
+			CHECK(f.log.written[0] == 0 && in_pipe(&f) == (int)known + 1);
 			tick(&f);
 			CHECK(in_pipe(&f) == 0);
 			check_said(&f, text);
@@ -168,7 +168,7 @@ static void keeps_its_limit(void)
 	say(&f, "0123456" SECRET "!");
 	flush(&f);
 	check_said(&f, "0123456***");
-	CHECK(f.log.cut && f.log.said[0] == 24 && in_pipe(&f) == 0);
+	CHECK(f.log.cut && f.log.written[0] == 24 && in_pipe(&f) == 0);
 	tear_down(&f);
 }
 
@@ -293,7 +293,7 @@ static void does_not_wait_for_ever(void)
 	}
 	CHECK(in_pipe(&f) == 24576); /* much less than a pipe holds */
 	flush(&f);
-	CHECK(f.log.said[0] == 40000 && in_pipe(&f) == 0);
+	CHECK(f.log.written[0] == 40000 && in_pipe(&f) == 0);
 	tear_down(&f);
 	free(value);
 }
