@@ -19,14 +19,14 @@
 
 #define MESSAGE_MAX (1U << 20)
 #define CONTROL_MAX (4U << 10) /* of a text, which is parsed at once; input is binary */
-#define TURN_FRAMES 64	       /* before others have their turn */
+#define TURN_FRAMES 64	       /* sent in one turn of the loop */
 #define TEXT_MAX (4U << 20)
 
 struct attach {
 	struct log_reader reader;
 	struct request *r;
 	struct loop_task turn;
-	struct buf input; /* typed, not yet taken */
+	struct buf input; /* received, not yet taken by the execution */
 	bool eof;	  /* after it */
 	bool closed;
 };
@@ -73,7 +73,8 @@ static bool send_text(struct attach *a, const struct log_reader_item *item)
 		json_bytes(&j, "reason", item->bytes, item->n);
 	} else {
 		json_text(&j, "type", "exit");
-		IGNORED(json_view_reader(&j, "execution", &a->reader, &e), "it is just not shown");
+		IGNORED(json_view_reader(&j, "execution", &a->reader, &e),
+			"then the event has no execution");
 	}
 	json_uint(&j, "cursor", item->after);
 	json_close(&j, '}');
@@ -205,7 +206,7 @@ static void on_message(struct exchange *x, bool text, const uint8_t *data, size_
 	struct err e = { 0 };
 
 	if (log_reader_live(&a->reader) == NULL || execution_ended(a->reader.x))
-		return; /* too late for anything */
+		return; /* the execution has ended */
 	if (text) {
 		take_control(a, data, len);
 		return;

@@ -26,7 +26,7 @@ struct reading {
 	struct byte_range range;
 	bool sized;  /* the size is known, for a range from the end */
 	bool begun;  /* the answer has begun */
-	bool beyond; /* the range begins behind the end of the file */
+	bool beyond; /* the range begins after the end of the file */
 	bool ending; /* only bytes held back by the mask are left to be written */
 	struct masked masked;
 	struct file_msg_entry entry; /* numbers only */
@@ -121,7 +121,7 @@ static void on_read_end(struct file_call *c, int status, const struct err *e)
 	(void)status;
 	if (g->begun && c->raw_left > 0) {
 		exchange_abort(c->r->x);
-	} else if (g->begun) { /* whole, also if the cell died right behind the last byte */
+	} else if (g->begun) { /* complete, even if the cell died after the last byte */
 		end_reading(c->r, g);
 	} else if (e != NULL) {
 		reply_file_error(c->r, e);
@@ -136,7 +136,7 @@ static void on_read_end(struct file_call *c, int status, const struct err *e)
 
 static void on_session_to_read(struct request *r, struct session *s);
 
-/* The size is known: from the end becomes from the start. */
+/* The size is known: turns a range from the end into one from the start. */
 static void on_size(struct file_call *c, int status, const struct err *e)
 {
 	struct request *r = c->r;

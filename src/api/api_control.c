@@ -64,7 +64,7 @@ static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 	struct input *in = r->state;
 	size_t done = 0;
 
-	if (in->follower.link == NULL && !in->failed) { /* its session is gone, and it, too */
+	if (in->follower.link == NULL && !in->failed) { /* the session has ended */
 		in->failed = true;
 		IGNORED(err_set(&in->why, ERR_CONFLICT, "the execution has ended"), "answered");
 	}

@@ -1,5 +1,5 @@
-/* api_diff.c - lists the changes in the file system of a session since its start: read from its cell
- * while it lives, and from the file that was kept at its end (kept_diff.h) after that. */
+/* api_diff.c - lists the changes in the file system of a session since its start: read from its
+ * cell while it lives, and from the file that was kept at its end (kept_diff.h) after that. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static void show(struct diff *d, const char *text)
 		d->failed = true;
 		return;
 	}
-	d->whole = c.kind == 'E'; /* and nothing behind it */
+	d->whole = c.kind == 'E'; /* until another record follows */
 	if (d->whole)
 		return;
 	if (c.kind == 'T' || d->shown >= CHANGES_MAX || d->j.len > DIFF_JSON_MAX) {

@@ -133,7 +133,7 @@ static void on_waited(struct completion *w, const struct err *why)
 }
 
 /* The server is stopping, the execution continues: the client reads the result by its id later. */
-static void hand_over(struct exchange *x)
+static void on_drain(struct exchange *x)
 {
 	struct request *r = request_of(x);
 	struct starting *s = r->state;
@@ -178,7 +178,7 @@ static void on_session(struct request *r, struct session *session)
 	s->follower.on_progress = ignore_output;
 	execution_follow(x, &s->follower);
 	r->wait.on_done = on_waited;
-	exchange_on_drain(r->x, hand_over);
+	exchange_on_drain(r->x, on_drain);
 	execution_wait(x, &r->wait);
 }
 
@@ -261,7 +261,7 @@ static void on_session_to_kill(struct request *r, struct session *s)
 		execution_kill(x, &r->wait);
 	} else if (execution_get(r->core, r->session_id, r->id, &row, &e) < 0) {
 		reply_error(r, &e);
-	} else { /* what it left behind */
+	} else { /* processes that the execution left behind */
 		store_execution_release(&row);
 		execution_kill_ended(s, row.mark, &r->wait);
 	}

@@ -114,9 +114,9 @@ static int read_key_spec(json_t *root, struct tenant_key_spec *ret, struct err *
 	return json_members_end(&m);
 }
 
-/* A key grants only what it has: its scopes, and no more time than it is valid itself. A key that
- * expires makes keys that expire with it, unless a shorter time is given. */
-static int check_maker(struct request *r, struct tenant_key_spec *spec, struct err *e)
+/* A key can give a new key only scopes that it has itself, and no longer validity than its own. A
+ * key that is made by a key that expires, expires with it unless a shorter time is given. */
+static int check_creator(struct request *r, struct tenant_key_spec *spec, struct err *e)
 {
 	uint64_t own_ms = r->grant.expires_ms;
 
@@ -149,7 +149,7 @@ static void create(struct request *r, struct tenant *t, const uint8_t *body, siz
 	int made = root == NULL ? -1 : read_key_spec(root, &spec, &e);
 
 	if (made == 0)
-		made = check_maker(r, &spec, &e);
+		made = check_creator(r, &spec, &e);
 	if (made == 0)
 		made = tenant_key_create(r->core, t, &spec, request_actor(r), &row, key, &e);
 	json_decref(root);

@@ -23,7 +23,7 @@ struct range {
 	unsigned which;
 	uint64_t offset, length; /* of the request */
 	uint64_t at;		 /* offset in the wanted stream of what comes next */
-	uint64_t total;		 /* of it when the request came */
+	uint64_t total;		 /* length of that stream when the request came */
 	size_t have, sent;	 /* of bytes */
 	uint8_t bytes[PIECE];
 };

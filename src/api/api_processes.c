@@ -100,11 +100,12 @@ static void on_killed(struct file_call *c, int status, const struct err *e)
 		reply_empty(c->r, 204);
 }
 
-/* As the cell's root where it has one: other users could not see or kill all processes. */
-static const char *who(const struct session *s)
+/* The user that the built-in runs as: the cell's root if it has one, since other users could not
+ * see or kill all processes. */
+static const char *user_of(const struct session *s)
 {
 	bool one_id = core_restrictions(session_core(s))->ids ==
-		      1; /* then they are all the same user's */
+		      1; /* then all processes have the same user */
 
 	return one_id || session_row(s)->profile == CELL_LOCKED ? FILE_CALL_USER : "root";
 }
@@ -120,7 +121,7 @@ static void on_session_to_list(struct request *r, struct session *s)
 	json_init_heap(&p->j, REPLY_JSON_MAX);
 	json_open(&p->j, NULL, '{');
 	json_open(&p->j, "processes", '[');
-	p->call.user = who(s);
+	p->call.user = user_of(s);
 	if (file_call_start(&p->call, r, s, argv, COUNT(argv), false, &events, &e) < 0)
 		reply_file_error(r, &e);
 }
@@ -133,7 +134,7 @@ static void on_session_to_kill(struct request *r, struct session *s)
 	const char *argv[] = { "kill", p->pid, "9" };
 	struct err e = { 0 };
 
-	p->call.user = who(s);
+	p->call.user = user_of(s);
 	if (file_call_start(&p->call, r, s, argv, COUNT(argv), true, &events, &e) < 0)
 		reply_file_error(r, &e);
 }

@@ -144,7 +144,7 @@ static void secrets(struct json *j, const char *lines)
 	json_close(j, ']');
 }
 
-/* What became of the diff that was to be kept; null: none was asked for. */
+/* The state of the diff that the session keeps at its end; null: none was requested. */
 static void diff(struct json *j, const struct store_session *row)
 {
 	const char *state = kept_diff_name(row->keep_diff);
@@ -209,7 +209,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_close(j, '}');
 }
 
-/* As cordon run exits. */
+/* The same exit codes as those of cordon run. */
 static void exit_code(struct json *j, const struct store_execution *row)
 {
 	if (row->timed_out)
@@ -260,7 +260,7 @@ void json_view_execution_open(struct json *j, const char *name, const struct sto
 	json_bool(j, "tty", row->tty);
 	json_bool(j, "background", row->kind == EXECUTION_BACKGROUND);
 	if (x != NULL && execution_pid(x) != 0 &&
-	    !execution_ended(x)) /* a number that is its own */
+	    !execution_ended(x)) /* later the pid may be that of another process */
 		json_uint(j, "pid", execution_pid(x));
 	else
 		json_none(j, "pid");

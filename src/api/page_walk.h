@@ -1,7 +1,7 @@
 /* page_walk.h - a list of the store's rows in pages, from newest to oldest or the other way: the
  * part that routes for sessions, executions and keys share.
  *
- * A route's state begins with a struct page_walk. Its read_rows() reads rows behind page.after_*
+ * A route's state begins with a struct page_walk. Its read_rows() reads rows after page.after_*
  * and asks page_walk_admits() before it shows one. Rows are looked at in pieces (walk.h); a page
  * may be empty and have a next one. */
 #pragma once
@@ -25,5 +25,6 @@ void *page_walk_new(struct request *r, size_t size,
 				     struct err *e)) MUST_USE;
 /* Answers with {name: [...], "next": ...}. */
 void page_walk_start(struct page_walk *p, const char *name);
-/* May one more row be shown? It is counted then. If not, the store's callback returns 1. */
+/* Counts a row that is to be shown. False: it must not be shown now, and the store's callback
+ * returns 1. */
 bool page_walk_admits(struct page_walk *p);

@@ -1,5 +1,5 @@
-/* spec_allow.h - "allow" of tenants and keys: which sessions they may make. Reads and shows what
- * store_allow.h keeps. */
+/* spec_allow.h - reads and shows the member "allow" of tenants and keys: which sessions they may
+ * create (store_allow.h). */
 #pragma once
 
 #include "json.h"
@@ -11,5 +11,5 @@
  * json_members_end() of outer fail. */
 void spec_allow_read(struct json_members *outer, const char *name, bool of_key,
 		     struct store_allow *ret);
-/* Members that are not there narrow nothing. */
+/* A member that is not shown sets no limit. */
 void spec_allow_show(struct json *j, const char *name, const struct store_allow *a);

@@ -10,7 +10,7 @@
 
 #define ENV_MAX 256
 #define STRINGS_MAX (2U << 20)
-#define CELLS_MAX 4096 /* rows or columns of a terminal */
+#define TTY_SIZE_MAX 4096 /* rows or columns of a terminal */
 #define WORD_MAX 64
 
 static void read_argv(struct json_members *m, struct spec_exec *s)
@@ -100,8 +100,8 @@ static void read_size(struct json_members *m, uint16_t *ret_rows, uint16_t *ret_
 {
 	uint64_t rows = 0, cols = 0;
 
-	json_members_count(m, "rows", 1, CELLS_MAX, &rows);
-	json_members_count(m, "cols", 1, CELLS_MAX, &cols);
+	json_members_count(m, "rows", 1, TTY_SIZE_MAX, &rows);
+	json_members_count(m, "cols", 1, TTY_SIZE_MAX, &cols);
 	if (!m->failed && (rows == 0 || cols == 0))
 		(void)json_members_fail(m, rows == 0 ? "rows" : "cols", "is missing");
 	*ret_rows = (uint16_t)rows;
@@ -199,7 +199,7 @@ static void read_signal(struct json_members *m, int *ret)
 		*ret = (int)n;
 }
 
-/* A small body that has one reader. */
+/* Parses a body and passes its members to one function. */
 static int read_with(const void *body, size_t len, void (*read)(struct json_members *m, void *ret),
 		     void *ret, struct err *e)
 {

@@ -13,10 +13,10 @@ struct spec_exec {
 	struct execution_spec spec;
 	json_t *root; /* owned, as the rest */
 	struct buf strings, text, secrets;
-	/* What stdin gets, if not a stream or nothing. */
+	/* The input that came with the request. */
 	uint8_t *input;
 	size_t input_len;
-	bool has_input; /* perhaps none bytes */
+	bool has_input; /* perhaps of 0 bytes */
 };
 
 /* Fails with ERR_INVALID, naming the member, or ERR_SYSTEM without memory; spec_exec_release() in

@@ -157,8 +157,8 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	spec->env = (const char *)ret->env.data;
 	spec->env_len = ret->env.len;
 	spec_session_mounts(&m, spec);
-	json_members_notes(&m, "metadata", SPEC_METADATA_MAX, SPEC_METADATA_TEXT_MAX,
-			   &ret->metadata);
+	json_members_string_map(&m, "metadata", SPEC_METADATA_MAX, SPEC_METADATA_TEXT_MAX,
+				&ret->metadata);
 	ret->spec.metadata = ret->metadata;
 	json_members_time(&m, "timeout", &spec->timeout_ms, &spec->timeout_given);
 	json_members_time(&m, "idle_timeout", &spec->idle_ms, &spec->idle_given);

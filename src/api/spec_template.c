@@ -13,7 +13,7 @@
 #define LINES_BYTES_MAX 65536
 #define WORD_MAX 64
 
-/* What is behind dir in a path below it; any other text as it is. */
+/* The part of the path after dir; a path that is not below dir is returned as it is. */
 static const char *below(const char *dir, const char *path)
 {
 	size_t n = strlen(dir);

@@ -43,7 +43,7 @@ static void on_keepalive(struct loop_timer *t)
 	if (f->pending == NULL && exchange_room(f->r->x) >= sizeof(comment))
 		(void)exchange_write(f->r->x, comment, sizeof(comment) - 1);
 	loop_timer_set(l, t, loop_now_ns(l) + KEEPALIVE_NS);
-	f->on_room(f->r); /* finds records whose notification was missed */
+	f->on_room(f->r); /* sends records whose notification was missed */
 }
 
 static void on_turn(struct loop_task *t)

@@ -68,7 +68,7 @@ static int send_record(struct follower *f, uint64_t seq, const char *event, cons
 	return 0;
 }
 
-/* If there are more records than a batch, the next one waits behind other jobs of the tenant. */
+/* If there are more records than a batch, the next one waits after other jobs of the tenant. */
 static bool on_batch(struct job *job)
 {
 	struct request *r = job->arg;

@@ -1,6 +1,6 @@
-/* cells_wait.h - at its end cordond waits for the cells of the pool, as long as they go on ending.
- * No keeper that ends or hangs now is replaced, and clients wait for the next cordond: it ends the
- * cells that are left (recover.c). */
+/* cells_wait.h - how long cordond, when it stops, waits for the cells of the pool to end: as long
+ * as their number changes. A keeper that ends or hangs now is not replaced, and clients wait for
+ * the next cordond, which ends the cells that are left (recover.c). */
 #pragma once
 
 #include "core_run.h"

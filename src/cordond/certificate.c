@@ -23,7 +23,7 @@ static int64_t now_s(void)
 }
 
 /* Both descriptors are copies in memory: only the supervisor may read the files. */
-static struct tls *open_lent(const char *cert_name, const char *key_name, struct err *e)
+static struct tls *open_passed(const char *cert_name, const char *key_name, struct err *e)
 {
 	char cert[32], key[32];
 	struct tls *tls;
@@ -89,7 +89,7 @@ int certificate_open(struct certificate *c, struct loop *loop, int state_fd,
 		return open_local(c, config, e);
 	if (config->tls_cert[0] == '\0')
 		return 0;
-	c->tls = open_lent(config->tls_cert, config->tls_key, e);
+	c->tls = open_passed(config->tls_cert, config->tls_key, e);
 	if (c->tls == NULL)
 		return -1;
 	warn_of_flaws(c, config);
@@ -99,7 +99,7 @@ int certificate_open(struct certificate *c, struct loop *loop, int state_fd,
 int certificate_check(const char *cert_name, const char *key_name)
 {
 	struct err e = { 0 };
-	struct tls *tls = open_lent(cert_name, key_name, &e);
+	struct tls *tls = open_passed(cert_name, key_name, &e);
 
 	if (tls == NULL) {
 		(void)fprintf(stderr, "%s\n", e.msg);

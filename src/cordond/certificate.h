@@ -19,6 +19,6 @@ struct certificate {
 int certificate_open(struct certificate *c, struct loop *loop, int state_fd,
 		     const struct config *config, struct err *e) MUST_USE;
 
-/* cordond --check-tls CERT KEY: whether the files that were lent can be used; the names are for the
- * message, which goes to standard error. Returns the exit code. */
+/* cordond --check-tls CERT KEY: checks the files that were passed by descriptor; the names are used
+ * in the message, which goes to standard error. Returns the exit code. */
 int certificate_check(const char *cert_name, const char *key_name);

@@ -87,15 +87,17 @@ static int keep_authority(int dir, const char *domain, int64_t now, struct text 
 static int keep_public(int dir, const struct text *authority, struct err *e)
 {
 	static const char name[] = "ca.pem";
-	struct text is = { 0 }, should = { 0 };
+	struct text current = { 0 }, wanted = { 0 };
 	struct stat st;
 
-	if (selfsign_ca_cert(authority->pem, should.pem, e) < 0 || read_text(dir, name, &is, e) < 0)
+	if (selfsign_ca_cert(authority->pem, wanted.pem, e) < 0 ||
+	    read_text(dir, name, &current, e) < 0)
 		return -1;
-	if (strcmp(is.pem, should.pem) == 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0644)
+	if (strcmp(current.pem, wanted.pem) == 0 &&
+	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+	    (st.st_mode & 0777) == 0644)
 		return 0;
-	return write_text(dir, name, &should, 0644, e);
+	return write_text(dir, name, &wanted, 0644, e);
 }
 
 static int keep_server(int dir, const struct text *authority, const char *domain, int64_t now,

@@ -49,11 +49,11 @@
 
 #define HEAD_MAX 32768
 #define LOCK_WAIT_MS 15000 /* for an earlier cordond to end */
-#define LOCK_QUIET_MS 1000 /* after which the wait is logged */
+#define LOCK_WARN_MS 1000  /* after which the wait is logged */
 #define HURRY_MS 300	   /* at the end: for requests under way to be answered as usual */
-#define LEAVE_MS 1000	   /* then for answers that are being sent, and for connections to end */
+#define CLOSE_MS 1000	   /* then for answers that are being sent, and for connections to end */
 #define DRAIN_LOOK_MS 5
-#define PATIENCE_MS 2000 /* clients wait this long for recovery */
+#define RECOVERY_WAIT_MS 2000 /* clients wait this long for recovery */
 
 struct daemon {
 	struct loop *loop;
@@ -116,7 +116,7 @@ static int lock_state(struct daemon *d, struct err *e)
 		now = clock_now_ns();
 		if (errno != EWOULDBLOCK || now > began + LOCK_WAIT_MS * CLOCK_MS)
 			return err_sys(e, "%s is used by another cordond", d->config.state_dir);
-		if (!warned && now > began + LOCK_QUIET_MS * CLOCK_MS) {
+		if (!warned && now > began + LOCK_WARN_MS * CLOCK_MS) {
 			warned = true;
 			log_warn("waiting for another cordond that uses the state folder to end",
 				 "folder=%s for_ms=%d", d->config.state_dir, LOCK_WAIT_MS);
@@ -225,7 +225,7 @@ static void on_answered(const struct exchange *x, int status, uint64_t bytes_out
 	request_log(x, status, bytes_out, ns);
 }
 
-/* Two interfaces at one address: requests that are not E2B's are the native API's. */
+/* Two interfaces share each listener: a request that is not one of E2B's goes to the native API. */
 static void on_tcp_request(struct exchange *x, void *arg)
 {
 	struct daemon *d = arg;
@@ -344,7 +344,7 @@ static void on_recovery_slow(struct loop_timer *t)
 	open_listeners(t->arg);
 }
 
-/* False: the socket is full, or the supervisor has ended, which on_control() will see. */
+/* False: the socket is full, or the supervisor has ended, which on_control() detects. */
 static bool notify_supervisor(char word, unsigned slot)
 {
 	const char message[SERVE_MESSAGE] = { word, (char)slot };
@@ -391,7 +391,7 @@ static void on_drain(struct loop_timer *t)
 {
 	struct daemon *d = t->arg;
 	uint64_t now = clock_now_ns(), ms = (now - d->drain_began_ns) / CLOCK_MS;
-	bool left = ms >= LEAVE_MS || connections(d) == 0;
+	bool left = ms >= CLOSE_MS || connections(d) == 0;
 
 	if (ms >= HURRY_MS && !d->hurried) {
 		d->hurried = true;
@@ -404,7 +404,7 @@ static void on_drain(struct loop_timer *t)
 		loop_timer_set(d->loop, t, now + DRAIN_LOOK_MS * CLOCK_MS);
 }
 
-static void begin_end(struct daemon *d)
+static void begin_drain(struct daemon *d)
 {
 	if (d->drain_began_ns != 0)
 		return;
@@ -425,7 +425,7 @@ static void on_signal(struct loop_fd *f, uint32_t events)
 
 	(void)events;
 	if (read(f->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		begin_end(f->arg);
+		begin_drain(f->arg);
 }
 
 static void on_control(struct loop_fd *f, uint32_t events)
@@ -447,12 +447,13 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	if (n != (ssize_t)sizeof(message) || nfds != 1 ||
 	    (message[0] != SERVE_KEEPER && message[0] != SERVE_EGRESS)) {
 		io_close_all(fds, nfds);
-		log_warn("the supervisor has ended", "");
+		log_warn("the control socket of the supervisor is closed or broken", "");
 		loop_stop(d->loop); /* the next server starts another cordond; cells continue */
 		return;
 	}
 	if (d->core == NULL)
-		return; /* the descriptor stays open: the program behind it would end otherwise */
+		return; /* the descriptor stays open: otherwise the program at its other end would
+			   end */
 	if (message[0] == SERVE_EGRESS) {
 		if (net_access_set_egress(d->core, message[1], fds[0], &e) < 0)
 			log_error("channel to cordon-egress not accepted", "error=%s", e.msg);
@@ -541,7 +542,7 @@ static int start(struct daemon *d, struct err *e)
 	o.replace_keeper = replace_keeper;
 	o.replace_egress = replace_egress;
 	d->recovery_slow = (struct loop_timer){ .on_expire = on_recovery_slow, .arg = d };
-	loop_timer_set(d->loop, &d->recovery_slow, clock_now_ns() + PATIENCE_MS * CLOCK_MS);
+	loop_timer_set(d->loop, &d->recovery_slow, clock_now_ns() + RECOVERY_WAIT_MS * CLOCK_MS);
 	if (start_core(d, &o, e) < 0) {
 		if (e->reason != REASON_DAMAGED)
 			return -1;

@@ -8,11 +8,11 @@
 
 int start_error_status(const struct err *e)
 {
-	static const int passing[] = { EAGAIN, EBUSY,  EDQUOT, EINTR, EIO,
-				       EMFILE, ENFILE, ENOMEM, ENOSPC };
+	static const int temporary[] = { EAGAIN, EBUSY,	 EDQUOT, EINTR, EIO,
+					 EMFILE, ENFILE, ENOMEM, ENOSPC };
 
-	for (size_t i = 0; i < COUNT(passing); i++)
-		if (e->sys == passing[i])
+	for (size_t i = 0; i < COUNT(temporary); i++)
+		if (e->sys == temporary[i])
 			return 1;
 	return e->code == ERR_LIMIT ? 1 : SERVE_EXIT_CANNOT_START;
 }

@@ -96,7 +96,8 @@ struct http1_fault {
 /* Finds the end of a head that arrives in pieces, reading each byte once: *scanned begins at 0 and
  * is kept by the caller between calls with the same, longer bytes. Returns the length of the head
  * with its empty line; 0: not complete; -1: it has a byte that no head may have (a control byte, CR
- * or LF alone, an empty first line), which more bytes cannot mend. The caller bounds the length. */
+ * or LF alone, an empty first line), which more bytes cannot correct. The caller bounds the length.
+ */
 int http1_head_end(const char *bytes, size_t len, size_t *scanned) MUST_USE;
 
 /* Each returns the length of the head (the body or the next message follows); 0: not complete; -1:

@@ -2,8 +2,8 @@
  * which of them.
  *
  * A session's process follows from its id and the number of processes alone (doc/decisions/019), so
- * a new cordond finds each session where it was, and what a process says of a session of another
- * one is known to be false. The number is constant while cordond runs. */
+ * a new cordond finds each session where it was, and a message of one process about a session of
+ * another is recognized as invalid. The number is constant while cordond runs. */
 #pragma once
 
 #include "egress_link.h"

@@ -124,7 +124,7 @@ static void on_changed(struct session *s)
 	session_egress_changed(s, NULL);
 }
 
-/* A placeholder of the execution's own is worth nothing until egress knows it. */
+/* A placeholder of the execution is not replaced until cordon-egress knows it. */
 static bool prepare(struct session *s, struct execution *x, struct completion *w)
 {
 	if (!secret_has_way(execution_row(x)->secrets, SECRET_BROKER))

@@ -1,11 +1,11 @@
-/* net_usage.h - what sessions have used of their network limits "in total", which egress claims
+/* net_usage.h - what sessions have used of their network limits "in total". cordon-egress claims it
  * before it moves bytes (egress_msg.h): kept in the store, and sent to egress with every
  * configuration.
  *
  * Claims are written NET_USAGE_MS after they have changed, those of many sessions in one
- * transaction. An egress that outlives cordond reports all of them again over its new channel. So
- * only if egress dies, too, before the new cordond has written them, less is counted than was used.
- */
+ * transaction. An egress that outlives cordond reports all of them again over its new channel. Too
+ * little is counted only if cordond dies and then egress, too, before the new cordond has written
+ * its claims. */
 #pragma once
 
 #include "core.h"

@@ -7,7 +7,7 @@
  * PID 1 keeps its two sockets (a listener and a resolver) and passes them each time it is asked. It
  * is untrusted: it may pass anything (egress checks what they are), nothing, or not answer (the
  * timer). At most ASKING_MAX PID 1s are asked at a time after a new channel. A frozen PID 1 cannot
- * be asked: egress gets the configuration only, and goes on with the sockets that it has; the
+ * be asked: egress gets the configuration only, and continues with the sockets that it has; the
  * sockets are passed again when the session is thawed. */
 #include "session_egress.h"
 
@@ -335,7 +335,7 @@ void session_egress_on_adopted(struct session *s)
 	session_egress_try(s);
 }
 
-/* A new session whose network cannot be opened as its policy says ends. */
+/* Ends a new session whose network cannot be opened. */
 static void on_opened(struct completion *w, const struct err *e)
 {
 	struct session *s = w->arg;

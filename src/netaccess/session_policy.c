@@ -90,8 +90,10 @@ static int check_size(struct core *c, const struct tenant *t, const char *docume
 	session_each(c, t, add_size, &sum);
 	if (sum <= DOCUMENTS_MAX)
 		return 0;
-	return err_set_reason(e, REASON_QUOTA_POLICIES,
-			      "those of all sessions have at most %u bytes", DOCUMENTS_MAX);
+	return err_set_reason(
+		e, REASON_QUOTA_POLICIES,
+		"the network policies of all sessions may have at most %u bytes together",
+		DOCUMENTS_MAX);
 }
 
 int session_policy_check(struct core *c, const struct tenant *t, const char *document,
@@ -116,7 +118,7 @@ int session_policy_set(struct session *s, const char *document, const struct sto
 
 	if (session_policy_check(session_core(s), session_tenant(s), document, e) < 0)
 		return -1;
-	/* PID 1 goes on listening: without egress, connections would wait for ever instead of being
+	/* PID 1 keeps listening: without egress, connections would wait for ever instead of being
 	 * refused. */
 	if (net_session_of(s)->egress.state != SESSION_EGRESS_NONE &&
 	    policy_select_is_none(document[0] == '\0'

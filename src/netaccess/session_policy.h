@@ -1,4 +1,4 @@
-/* session_policy.h - what a session may contact: the policies of node, tenant and session, merged.
+/* session_policy.h - the network policy of a session: those of node, tenant and session, merged.
  *
  * There are three layers (policy.h): the operator's, the tenant's, and the session's own document,
  * or the node's default if it has none. They are checked together, so that a document is refused

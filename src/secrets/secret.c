@@ -1,5 +1,5 @@
-/* secret.c - secrets as their owners see them: made, changed, looked up, revoked. How they get into
- * sessions is in secret_delivery.c (the cell) and secret_egress.c (egress).
+/* secret.c - creates, changes, looks up and revokes the secrets of tenants. How they get into
+ * sessions is in secret_delivery.c (the cell) and secret_egress.c (cordon-egress).
  *
  * A value is sealed with "tenant, name, version" as associated data: a row that was copied over
  * another one does not open. */
@@ -75,8 +75,8 @@ int secret_get(struct core *c, const struct tenant *t, const char *which, struct
 	return err_set(e, ERR_NOT_FOUND, "no secret %.64s", which);
 }
 
-/* Puts what the client sent over what the row has. */
-static int take_wish(const struct secret_wish *w, struct store_secret *row, struct err *e)
+/* Changes the row by what the client sent. */
+static int apply_fields(const struct secret_fields *w, struct store_secret *row, struct err *e)
 {
 	const char *const wanted[] = { w->hosts, w->methods, w->paths, w->places };
 	const char **const to[] = { &row->hosts, &row->methods, &row->paths, &row->places };
@@ -130,7 +130,7 @@ static int save(struct core *c, const struct store_actor *who, const struct stor
 	return -1;
 }
 
-int secret_create(struct core *c, struct tenant *t, const char *name, const struct secret_wish *w,
+int secret_create(struct core *c, struct tenant *t, const char *name, const struct secret_fields *w,
 		  const struct store_actor *who, struct store_secret *ret, struct err *e)
 {
 	struct store_secret row = { .version = 1,
@@ -141,20 +141,20 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 
 	if (!secret_spec_is_name(name))
 		return err_set(e, ERR_INVALID,
-			       "name: must be of letters, digits, '_', '.' and '-', at most %d",
+			       "name: must be 1 to %d letters, digits, '_', '.' and '-'",
 			       STORE_NAME_MAX - 1);
 	if (w->value == NULL)
 		return err_set(e, ERR_INVALID, "value: missing");
 	if (store_secret_count(core_store(c), tenant_row(t)->id, &count, e) < 0)
 		return -1;
 	if (count >= SECRET_TENANT_MAX)
-		return err_set_reason(e, REASON_QUOTA_SECRETS, "a tenant has at most %d",
-				      SECRET_TENANT_MAX);
+		return err_set_reason(e, REASON_QUOTA_SECRETS,
+				      "a tenant may have at most %d secrets", SECRET_TENANT_MAX);
 	rand_id("sec_", row.id, sizeof(row.id));
 	row.updated_ms = row.created_ms;
 	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", tenant_row(t)->id);
 	(void)snprintf(row.name, sizeof(row.name), "%s", name);
-	if (take_wish(w, &row, e) < 0 || secret_quota_change(c, t, name, w->value_len, e) < 0 ||
+	if (apply_fields(w, &row, e) < 0 || secret_quota_change(c, t, name, w->value_len, e) < 0 ||
 	    change_quota_take(t, w->value_len, e) < 0 ||
 	    seal_value(c, w->value, w->value_len, &row, &box, e) < 0 ||
 	    save(c, who, &row, "secret.created", store_secret_insert, e) < 0)
@@ -165,8 +165,9 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 	return secret_get(c, t, row.id, ret, e);
 }
 
-int secret_update(struct core *c, struct tenant *t, const char *which, const struct secret_wish *w,
-		  const struct store_actor *who, struct store_secret *ret, struct err *e)
+int secret_update(struct core *c, struct tenant *t, const char *which,
+		  const struct secret_fields *w, const struct store_actor *who,
+		  struct store_secret *ret, struct err *e)
 {
 	struct store_secret old, row;
 	OWN_MEM uint8_t *box = NULL;
@@ -176,7 +177,7 @@ int secret_update(struct core *c, struct tenant *t, const char *which, const str
 		return -1;
 	row = old;
 	row.updated_ms = core_now_ms();
-	done = take_wish(w, &row, e);
+	done = apply_fields(w, &row, e);
 	if (done == 0 && w->value != NULL)
 		done = secret_quota_change(c, t, old.name, w->value_len, e);
 	if (done == 0 && w->value != NULL)
@@ -332,7 +333,7 @@ static bool expire_some(struct core *c, uint64_t now)
 	return l.n == BATCH;
 }
 
-void secret_chores(struct core *c)
+void secret_expire(struct core *c)
 {
 	uint64_t now = core_now_ms();
 

@@ -19,23 +19,25 @@
 #define SECRET_LIST_BYTES 8192 /* of each of a secret's lists */
 #define SECRET_METADATA_BYTES 16384
 
-/* What a client sends. NULL: a new secret has none of it, an existing one keeps what it has. */
-struct secret_wish {
+/* The fields that a client sends. NULL: not sent; a new secret has none, an existing one keeps what
+ * it has. */
+struct secret_fields {
 	const char *value; /* text, without a NUL */
 	size_t value_len;
 	const char *metadata;			      /* a JSON object, opaque here */
 	const char *hosts, *methods, *paths, *places; /* lines; the interface has checked them */
-	unsigned ways;				      /* 0: all, or as it is */
+	unsigned ways;				      /* 0: not sent; of a new secret: all */
 	uint64_t ttl_ms;			      /* from now; 0: for ever */
 	bool ttl_given;
 };
 
 /* Each fills in the row, which the caller releases. which: a name or an id. ERR_NOT_FOUND;
  * ERR_CONFLICT: the name is taken; ERR_LIMIT. */
-int secret_create(struct core *c, struct tenant *t, const char *name, const struct secret_wish *w,
+int secret_create(struct core *c, struct tenant *t, const char *name, const struct secret_fields *w,
 		  const struct store_actor *who, struct store_secret *ret, struct err *e) MUST_USE;
-int secret_update(struct core *c, struct tenant *t, const char *which, const struct secret_wish *w,
-		  const struct store_actor *who, struct store_secret *ret, struct err *e) MUST_USE;
+int secret_update(struct core *c, struct tenant *t, const char *which,
+		  const struct secret_fields *w, const struct store_actor *who,
+		  struct store_secret *ret, struct err *e) MUST_USE;
 int secret_get(struct core *c, const struct tenant *t, const char *which, struct store_secret *ret,
 	       struct err *e) MUST_USE;
 /* Revokes it at once. */
@@ -48,6 +50,6 @@ int secret_usable(struct core *c, const struct store_secret *row, struct err *e)
 /* At the start: seals values again that an older key has sealed. */
 int secret_start(struct core *c, struct err *e) MUST_USE;
 /* Once a second: withdraws expired secrets from sessions. */
-void secret_chores(struct core *c);
+void secret_expire(struct core *c);
 /* Deletes one of the tenant's secrets; false: there is none, or it failed. */
 bool secret_delete_one(struct core *c, const struct tenant *t);

@@ -42,8 +42,8 @@ int secret_admit_one(struct session *s, struct secret_spec *l, size_t *bytes, st
 			      secret_spec_way(l->way));
 	if (may == 0 && l->way == SECRET_BROKER && row.hosts[0] == '\0')
 		may = err_set(e, ERR_INVALID,
-			      "secret %s: is bound to no host, so a placeholder would be worth "
-			      "nothing",
+			      "secret %s: is bound to no host, so its placeholder would never be "
+			      "replaced",
 			      l->name);
 	if (l->way == SECRET_BROKER)
 		make_placeholder(l->placeholder);

@@ -12,5 +12,5 @@ int secret_admit(struct session *s, struct err *e) MUST_USE;
  * bytes of its value. */
 int secret_admit_one(struct session *s, struct secret_spec *l, size_t *bytes,
 		     struct err *e) MUST_USE;
-/* Is its place taken by one of these lines? Variables of a session are apart from files. */
+/* Does one of these lines use the same variable, or the same file? */
 bool secret_admit_is_twice(const char *lines, const struct secret_spec *l);

@@ -72,7 +72,7 @@ static unsigned count_lines(const char *at)
 	return n;
 }
 
-/* True: there was one that was not known. */
+/* True: at least one name is new. */
 static bool add_had(struct session *s, const char *lines)
 {
 	struct secret_state *st = secret_state(s);
@@ -114,7 +114,7 @@ void secret_adopted(struct session *s)
 
 /* ---- at the start */
 
-/* Files of all of them lie in one folder; a variable is each execution's own. */
+/* Files of all executions are in one folder; each execution has its own variables. */
 static bool is_taken(struct session *s, const char *own, const struct secret_spec *l)
 {
 	struct secret_walk w = { .session = s };
@@ -134,9 +134,10 @@ static int check_one(struct session *s, struct secret_spec *l, struct buf *own, 
 	size_t bytes = 0;
 
 	if (l->way == SECRET_SOCKET)
-		return err_set(e, ERR_INVALID,
-			       "secret %s: as socket only a session can have it, not one execution",
-			       l->name);
+		return err_set(
+			e, ERR_INVALID,
+			"secret %s: only a session can have it as a socket, not one execution",
+			l->name);
 	if (secret_admit_one(s, l, &bytes, e) < 0)
 		return -1;
 	if (is_taken(s, buf_text(own), l))
@@ -165,12 +166,14 @@ static int check_counts(struct session *s, const char *lines, struct err *e)
 	unsigned n = count_lines(lines);
 
 	if (count_walk(s) + n > SECRET_LINES_MAX)
-		return err_set_reason(e, REASON_QUOTA_SECRETS,
-				      "a session and its running executions have at most %d",
-				      SECRET_LINES_MAX);
+		return err_set_reason(
+			e, REASON_QUOTA_SECRETS,
+			"a session and its running executions may have at most %d secrets",
+			SECRET_LINES_MAX);
 	if (st != NULL && count_lines(st->had) + n > HAD_MAX)
 		return err_set_reason(e, REASON_QUOTA_SECRETS,
-				      "the executions of a session name at most %d", HAD_MAX);
+				      "the executions of a session may name at most %d secrets",
+				      HAD_MAX);
 	return 0;
 }
 

@@ -38,13 +38,14 @@ static int check(struct core *c, const struct tenant *t, struct sum *sum, struct
 	session_each(c, t, add, sum);
 	if (sum->most > SESSION_ROOM)
 		return err_set_reason(e, REASON_QUOTA_SECRET_BYTES,
-				      "values in a session have at most %u bytes "
-				      "together",
+				      "the secrets of a session may have at most "
+				      "%u bytes together",
 				      SESSION_ROOM);
 	if (sum->all <= ROOM)
 		return 0;
 	return err_set_reason(e, REASON_QUOTA_SECRET_BYTES,
-			      "values in all sessions have at most %u bytes together", ROOM);
+			      "the secrets of all sessions may have at most %u bytes together",
+			      ROOM);
 }
 
 int secret_quota_more(struct core *c, const struct tenant *t, size_t more, struct err *e)

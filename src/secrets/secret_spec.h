@@ -1,5 +1,5 @@
-/* secret_spec.h - which secrets a session has, and how each comes in: the text of the column
- * `secrets` of its row, a line for each. Pure; no value is in it.
+/* secret_spec.h - which secrets a session or execution has, and how it gets each: the text of the
+ * column `secrets` of its row, a line for each. Pure; the text has no values.
  *
  *	name TAB way TAB where TAB owner TAB mode TAB placeholder NEWLINE */
 #pragma once
@@ -36,7 +36,7 @@ struct secret_spec {
 const char *secret_spec_way(unsigned way);
 unsigned secret_spec_find_way(const char *name); /* 0: none */
 
-/* Of a secret: [A-Za-z0-9_][A-Za-z0-9_.-]*, at most 63. Of a variable: as a shell has them. */
+/* Is it a name of a secret: [A-Za-z0-9_][A-Za-z0-9_.-]*, at most 63 characters? */
 bool secret_spec_is_name(const char *s);
 
 /* Checks a line, and fills in what may be left out: where, owner and mode of a file. Errors name
@@ -44,6 +44,6 @@ bool secret_spec_is_name(const char *s);
 int secret_spec_check(struct secret_spec *l, struct err *e) MUST_USE;
 void secret_spec_write(const struct secret_spec *l, struct buf *to);
 
-/* Reads the next line of *at and moves *at behind it. False at the end, or at a malformed line,
+/* Reads the next line of *at and moves *at after it. False at the end, or at a malformed line,
  * which only a database that was tampered with has. */
 bool secret_spec_next(const char **at, struct secret_spec *ret);

@@ -20,7 +20,7 @@ bool secret_is_expired(const struct store_secret *row);
 struct secret_past {
 	struct secret_past *next;
 	char about[SECRET_ABOUT_MAX], name[STORE_NAME_MAX];
-	const char *hosts; /* lines, behind the box: what it was bound to then */
+	const char *hosts; /* lines, stored after the box: what it was bound to then */
 	size_t len;
 	uint8_t box[];
 };
@@ -28,13 +28,13 @@ struct secret_past {
 /* What is kept for a session that has secrets, or had some. */
 struct secret_state {
 	struct session *session;
-	char *lines;		  /* owned: what the row points to; NULL: it has its own */
+	char *lines;		  /* owned: `secrets` of the row; NULL: the row owns its text */
 	struct secret_past *past; /* owned */
 	char *had;		  /* owned: lines, names of secrets that executions had */
 	char *sent_names; /* owned: lines, the names in all configurations for egress so far */
 	size_t bytes;	  /* of all values that are masked */
 	bool unmasked;	  /* a value has changed, and the mask is not made yet */
-	bool changed;	  /* and it was not brought yet */
+	bool changed;	  /* and the cell does not have it yet */
 	/* The built-in in the cell. */
 	struct file_op *op;
 	struct buf table;  /* what is being sent; wiped then */

@@ -20,8 +20,8 @@ bool secret_values_has_line(const char *lines, const char *name, size_t n)
 	return false;
 }
 
-static void see_row(struct session *s, const char *name,
-		    void (*see)(const struct secret_values_one *v, void *arg), void *arg)
+static void visit_row(struct session *s, const char *name,
+		      void (*on_value)(const struct secret_values_one *v, void *arg), void *arg)
 {
 	struct store_secret row;
 	char *value = NULL;
@@ -32,7 +32,8 @@ static void see_row(struct session *s, const char *name,
 				     &row, &e) < 0)
 		return;
 	if (secret_open(session_core(s), &row, &value, &len, &e) == 0) {
-		see(&(struct secret_values_one){ value, len, row.name, row.hosts, false }, arg);
+		on_value(&(struct secret_values_one){ value, len, row.name, row.hosts, false },
+			 arg);
 		seal_wipe(value, len);
 	}
 	store_secret_release(&row);
@@ -50,9 +51,9 @@ static bool is_own(const struct session *s, const char *name)
 	return false;
 }
 
-/* Calls see for the names in lines that are neither the session's own nor in `seen`. */
-static void see_names(struct session *s, const char *lines, const char *seen,
-		      void (*see)(const struct secret_values_one *v, void *arg), void *arg)
+/* Calls on_value for the names in lines that are neither the session's own nor in `seen`. */
+static void visit_names(struct session *s, const char *lines, const char *seen,
+			void (*on_value)(const struct secret_values_one *v, void *arg), void *arg)
 {
 	while (lines != NULL && *lines != '\0') {
 		char name[STORE_NAME_MAX];
@@ -60,13 +61,13 @@ static void see_names(struct session *s, const char *lines, const char *seen,
 
 		(void)snprintf(name, sizeof(name), "%.*s", (int)n, lines);
 		if (!is_own(s, name) && !secret_values_has_line(seen, name, n))
-			see_row(s, name, see, arg);
+			visit_row(s, name, on_value, arg);
 		lines += n + 1;
 	}
 }
 
 void secret_values_each(struct session *s,
-			void (*see)(const struct secret_values_one *v, void *arg), void *arg)
+			void (*on_value)(const struct secret_values_one *v, void *arg), void *arg)
 {
 	const struct secret_state *st = secret_state_of(s);
 	const char *at = session_row(s)->secrets;
@@ -74,10 +75,10 @@ void secret_values_each(struct session *s,
 	struct err e;
 
 	while (secret_spec_next(&at, &l))
-		see_row(s, l.name, see, arg);
+		visit_row(s, l.name, on_value, arg);
 	if (st != NULL) {
-		see_names(s, st->sent_names, NULL, see, arg);
-		see_names(s, st->had, st->sent_names, see, arg);
+		visit_names(s, st->sent_names, NULL, on_value, arg);
+		visit_names(s, st->had, st->sent_names, on_value, arg);
 	}
 	for (struct secret_past *p = st == NULL ? NULL : st->past; p != NULL; p = p->next) {
 		char *value = NULL;
@@ -85,8 +86,8 @@ void secret_values_each(struct session *s,
 
 		if (seal_open(core_options(session_core(s))->seal, p->about, p->box, p->len, &value,
 			      &len, &e) == 0) {
-			see(&(struct secret_values_one){ value, len, p->name, p->hosts, true },
-			    arg);
+			on_value(&(struct secret_values_one){ value, len, p->name, p->hosts, true },
+				 arg);
 			seal_wipe(value, len);
 		}
 	}

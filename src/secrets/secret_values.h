@@ -15,9 +15,9 @@ struct secret_values_one {
 	const char *name, *hosts; /* hosts: lines */
 	bool past;		  /* it was replaced or revoked */
 };
-/* Calls see for each value, which is wiped when see returns. */
+/* Calls on_value for each value, which is wiped when on_value returns. */
 void secret_values_each(struct session *s,
-			void (*see)(const struct secret_values_one *v, void *arg), void *arg);
+			void (*on_value)(const struct secret_values_one *v, void *arg), void *arg);
 /* Is it one of the session's secrets, or does a rule put it in? */
 bool secret_values_has(const struct session *s, const char *name);
 /* Is the name of n bytes one of these lines? lines may be NULL. */

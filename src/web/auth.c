@@ -6,7 +6,7 @@
 
 static const char scheme[] = "Bearer ";
 
-/* Empty unless there is exactly one of them. */
+/* The text of the key; empty unless the request has exactly one. */
 static struct http1_span key_of(const struct http1_request *q)
 {
 	struct http1_span bearer, plain, none = { 0 };

@@ -10,8 +10,8 @@ int auth_check(struct request *r, unsigned scope, struct err *e) MUST_USE;
 /* Does the key allow reading only? */
 bool auth_only_reads(const struct request *r);
 
-/* ERR_DENIED if the key has limits of its own (`allow`): it creates no keys and changes no tenants,
- * which could have more than it has. */
+/* ERR_DENIED if the key has limits of its own (`allow`): such a key creates no keys and changes no
+ * tenants, since a new key or a changed tenant could have more rights than the key itself. */
 int auth_check_unlimited(struct request *r, struct err *e) MUST_USE;
 
 /* Does the key belong to the operator? */

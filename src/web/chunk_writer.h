@@ -13,11 +13,12 @@ struct chunk_writer {
 	bool ending;	  /* the last, empty chunk is on its way */
 };
 
-/* For a call that has just been started. known: the length of the content, 0 if unknown; chunks are
- * longer then. */
+/* For a call that has just been started. known: the length of the content; chunks are then as long
+ * as possible. 0: the length is unknown. */
 void chunk_writer_init(struct chunk_writer *k, struct file_call *c, uint64_t known);
-/* Takes up to len bytes and returns how many: fewer, if there is no room now; the call's room event
- * comes. Everything, and to no effect, if the call is over or has failed. */
+/* Takes up to len bytes and returns how many. Fewer than len: there is no room now, and the call's
+ * room event follows. If the call is over or has failed, the bytes are dropped and len is returned.
+ */
 size_t chunk_writer_put(struct chunk_writer *k, const uint8_t *data, size_t len);
 /* The content is complete. */
 void chunk_writer_end(struct chunk_writer *k);

@@ -1,5 +1,5 @@
-/* file_call.h - runs one built-in of the cell and splits its output into records. The output is
- * untrusted: a malformed record ends the call. */
+/* file_call.h - runs one built-in of PID 1 of a cell (doc/file-protocol.md) and splits its output
+ * into records. The output is untrusted: a malformed record ends the call. */
 #pragma once
 
 #include "file_msg.h"
@@ -24,7 +24,8 @@ struct file_call_events {
 	size_t (*on_raw)(struct file_call *c, const uint8_t *data, size_t len);
 	/* There is room for input. May be NULL. */
 	void (*on_room)(struct file_call *c);
-	/* It is over: status 0 (tar-out also 2) and e NULL, or why it failed. */
+	/* The call is over. e is NULL and status 0 (of tar-out also 2), or e is the reason of a
+	 * failure. */
 	void (*on_end)(struct file_call *c, int status, const struct err *e);
 };
 
@@ -36,7 +37,7 @@ struct file_call {
 	uint8_t *bytes;	    /* owned: an incomplete record */
 	size_t len;
 	uint64_t raw_left;
-	bool raw_came; /* its length was announced: an answer has one */
+	bool raw_came; /* there was a DATA record; an answer has one at most */
 	bool failed;
 	struct err why;
 };
@@ -45,10 +46,10 @@ struct file_call {
 int file_call_start(struct file_call *c, struct request *r, struct session *s,
 		    const char *const *argv, unsigned argc, bool write,
 		    const struct file_call_events *events, struct err *e) MUST_USE;
-/* For record(): it is of a kind that does not belong there. Returns -1. */
+/* For on_record(): a record of this kind is not expected. Returns -1. */
 int file_call_refuse(struct err *e) MUST_USE;
-/* From now on all output is raw. Inside record(). */
+/* All further output is raw. Called from on_record(). */
 void file_call_raw(struct file_call *c);
 void file_call_resume(struct file_call *c);
-/* Safe before and after; the events stop. */
+/* No events follow. Safe before the start and after the end. */
 void file_call_release(struct file_call *c);

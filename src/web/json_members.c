@@ -259,8 +259,8 @@ json_t *json_members_array(struct json_members *m, const char *name, size_t max)
 	return m->failed ? NULL : value;
 }
 
-void json_members_notes(struct json_members *m, const char *name, size_t max, size_t max_bytes,
-			char **ret)
+void json_members_string_map(struct json_members *m, const char *name, size_t max, size_t max_bytes,
+			     char **ret)
 {
 	json_t *object = json_members_object(m, name, max), *value;
 	const char *key;

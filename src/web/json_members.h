@@ -29,10 +29,11 @@ struct json_members {
 	struct err *e;
 };
 
-/* Before the daemon confines itself: jansson would open a file for its seed. */
+/* Called before the daemon confines itself: jansson would open a file for its seed later. */
 void json_members_setup(void);
 
-/* The object that a body is; an empty body is {}. The caller gives it back with json_decref(). */
+/* Parses a body, which must be an object; an empty body is {}. The caller releases the object with
+ * json_decref(). */
 json_t *json_members_parse(const void *body, size_t len, struct err *e) MUST_USE;
 
 void json_members_begin(struct json_members *m, json_t *object, const char *where, struct err *e);
@@ -52,14 +53,15 @@ void json_members_choice(struct json_members *m, const char *name, const char *c
 			 unsigned count, unsigned *ret);
 void json_members_count(struct json_members *m, const char *name, uint64_t min, uint64_t max,
 			uint64_t *ret);
-/* A number, or text as units.h has it. given (may be NULL): it was there, perhaps as 0. */
+/* A number, or text in the format of units.h. *given (may be NULL): the member was there, perhaps
+ * as 0. */
 void json_members_bytes(struct json_members *m, const char *name, uint64_t *ret, bool *given);
 void json_members_time(struct json_members *m, const char *name, uint64_t *ret_ms, bool *given);
 void json_members_millis(struct json_members *m, const char *name, uint64_t *ret);
 /* An object of strings, such as metadata, as JSON of at most max_bytes. *ret is the caller's to
  * free, also on failure. */
-void json_members_notes(struct json_members *m, const char *name, size_t max, size_t max_bytes,
-			char **ret);
+void json_members_string_map(struct json_members *m, const char *name, size_t max, size_t max_bytes,
+			     char **ret);
 /* An object or an array in it; NULL if absent (or of another type, which fails). */
 json_t *json_members_object(struct json_members *m, const char *name, size_t max);
 json_t *json_members_array(struct json_members *m, const char *name, size_t max);

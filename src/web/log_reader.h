@@ -16,13 +16,13 @@ struct log_reader {
 	int fd;			   /* owned; -1: none yet */
 	uint64_t cursor;	   /* of the first byte not given out */
 	bool lost;		   /* not live, and it had a log that is not kept any more */
-	bool started, cut, exited; /* was reported */
+	bool started, cut, exited; /* the start, a cut, the exit were reported */
 };
 
 enum log_reader_what {
 	LOG_READER_NOTHING, /* for now; the follower is called when there is more */
 	LOG_READER_START,
-	LOG_READER_BYTES, /* bytes, n, stream, offset; after is the cursor behind them */
+	LOG_READER_BYTES, /* bytes, n, stream, offset; after is the cursor after them */
 	LOG_READER_CUT,	  /* bytes, n: the reason */
 	LOG_READER_EXIT,
 	LOG_READER_END, /* all output and the exit were reported */

@@ -13,11 +13,11 @@ struct masked {
 	bool ended;
 };
 
-/* Is it needed for this request? */
+/* Decides whether content is masked for this request. */
 void masked_begin(struct masked *k, const struct request *r, const struct session *s);
 /* Takes up to len bytes and returns how many; fewer: on_writable follows. Aborts the answer if the
  * session or its mask does not exist any more. */
 size_t masked_write(struct masked *k, struct request *r, const uint8_t *data, size_t len);
-/* No more will come. True: all is written; else it is to be called again when there is room. */
+/* The content is complete. True: all of it is written; false: call it again when there is room. */
 bool masked_end(struct masked *k, struct request *r);
 void masked_release(struct masked *k); /* wipes it */

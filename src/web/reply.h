@@ -1,5 +1,5 @@
 /* reply.h - answers: JSON, nothing, and the one shape of errors. Each ends the handler's work: the
- * request may be gone when it returns. */
+ * handler must not use the request after it. */
 #pragma once
 
 #include "err.h"
@@ -14,9 +14,12 @@ void reply_json(struct request *r, int status, struct json *j);
 /* Without a body. */
 void reply_empty(struct request *r, int status);
 
-/* An error with a word of its own. 4xx is the user's fault, the rest the server's. */
+/* An error with a given code (a word, for programs). 4xx is the user's fault, the rest the
+ * server's.
+ */
 void reply_code(struct request *r, int status, const char *code, const char *message);
-/* Any failure of the core: status and word follow from its reason, code and errno. */
+/* Any failure of the core: the status and the code in the answer follow from its reason, code and
+ * errno. */
 void reply_error(struct request *r, const struct err *e);
 /* A failure of a file operation, by its errno. */
 void reply_file_error(struct request *r, const struct err *e);

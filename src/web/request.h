@@ -22,7 +22,7 @@
 struct request;
 struct route;
 
-/* A failure on its way out. */
+/* A failure as the client gets it. */
 struct failure {
 	int status;
 	const char *word;    /* for programs */
@@ -38,7 +38,7 @@ struct dialect {
 
 struct request {
 	struct core *core;
-	void *interface; /* what made it: the interface's own */
+	void *interface; /* data of the interface that made the request */
 	const struct dialect *dialect;
 	struct exchange *x;
 	const struct route *route; /* NULL: none */
@@ -58,12 +58,12 @@ struct request {
 	void (*release)(struct request *r, bool answered); /* called before that; may be NULL */
 };
 
-/* A request for an exchange, which it is the argument of from now on; ends with it. NULL: no
- * memory, and the connection was dropped. */
+/* Makes the request of an exchange and sets it as the exchange's argument; it is freed with the
+ * exchange. NULL: out of memory, and the connection was dropped. */
 struct request *request_new(struct core *core, struct exchange *x, const struct dialect *dialect,
 			    void *interface) MUST_USE;
 
-/* Zeroed state of a handler, or NULL (then it was answered). */
+/* Allocates zeroed state for a handler. NULL: out of memory, and the request was answered. */
 void *request_state(struct request *r, size_t size,
 		    void (*release)(struct request *r, bool answered)) MUST_USE;
 

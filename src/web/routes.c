@@ -45,7 +45,7 @@ bool routes_know(const struct routes *t, struct http1_span path)
 	return false;
 }
 
-/* "/v2/sandboxes" begins with "v2". */
+/* Of "/v2/sandboxes": "v2". */
 static struct http1_span first_word(struct http1_span path)
 {
 	size_t n = path.n > 0 ? 1 : 0;

@@ -5,8 +5,8 @@
  * from it. Then the key is checked, then the names of the query's parameters, then the ids in the
  * path, and the handler is called with a struct request that lives as long as the exchange.
  *
- * Every request without a key gets the same 401, whatever the path: existing paths cannot be probed
- * from outside. */
+ * A request without a key gets the same 401 for a path that exists and for one that does not. A
+ * method that an existing path does not have is answered with 405 before the key is checked. */
 #pragma once
 
 #include <stdio.h>
@@ -29,7 +29,8 @@ struct routes {
 	size_t n;
 	const struct dialect *dialect;
 	bool open; /* no route needs a key, and any client may learn which paths exist */
-	/* Does this request need no key although its route does? NULL: none does. */
+	/* Is this request allowed without a key although its route needs one? NULL: no request is.
+	 */
 	bool (*waives)(const struct request *r);
 	/* Reads the ids that a pattern's {} matched; if one is malformed, answers and returns
 	 * false. */
@@ -38,7 +39,7 @@ struct routes {
 
 /* Is there a route for this path, whatever the method? */
 bool routes_know(const struct routes *t, struct http1_span path);
-/* Has any route the same first word as this path? */
+/* Has any route the same first segment as this path? */
 bool routes_have_prefix(const struct routes *t, struct http1_span path);
 
 /* Finds the handler of a request that exists already, and calls it. */

@@ -29,7 +29,7 @@ void secret_calls_create(struct request *r, const struct secret_calls *how, cons
 	if (made == 0 && spec.name == NULL)
 		made = err_set(&e, ERR_INVALID, "name: is missing");
 	if (made == 0)
-		made = secret_create(r->core, r->tenant, spec.name, &spec.wish, request_actor(r),
+		made = secret_create(r->core, r->tenant, spec.name, &spec.fields, request_actor(r),
 				     &row, &e);
 	spec_secret_release(&spec);
 	if (made < 0)
@@ -57,13 +57,13 @@ void secret_calls_update(struct request *r, const struct secret_calls *how, cons
 	struct err e = { 0 };
 	int done = spec_secret_read(body, len, how->lenient, &spec, &e);
 
-	if (done == 0 && how->lenient && spec.wish.value == NULL)
+	if (done == 0 && how->lenient && spec.fields.value == NULL)
 		done = err_set(&e, ERR_INVALID, "value: is missing");
 	if (done == 0 && !how->lenient && spec.name != NULL)
 		done = err_set(&e, ERR_INVALID, "name: cannot be changed");
 	if (done == 0)
-		done = secret_update(r->core, r->tenant, r->id, &spec.wish, request_actor(r), &row,
-				     &e);
+		done = secret_update(r->core, r->tenant, r->id, &spec.fields, request_actor(r),
+				     &row, &e);
 	spec_secret_release(&spec);
 	if (done < 0)
 		reply_error(r, &e);

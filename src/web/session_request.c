@@ -26,7 +26,7 @@ static void abandon(struct request *r, bool answered)
 	(void)snprintf(r->session_id, sizeof(r->session_id), "%s", session_row(m->s)->id);
 	if (r->session_id[0] != '\0')
 		IGNORED(session_delete(r->core, r->tenant, r->session_id, request_actor(r), &e),
-			"its timeout will, then");
+			"then the session ends by its timeout");
 }
 
 static void finish(struct request *r)

@@ -1,5 +1,5 @@
-/* session_request.h - creates a session for a request: answered when it runs, ended if the client
- * disconnects before it received the id. */
+/* session_request.h - creates a session for a request. The request is answered when the session
+ * runs; the session is ended if the client disconnects before it received the id. */
 #pragma once
 
 #include "request.h"

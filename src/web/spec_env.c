@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* A name that a shell can have, too. */
+/* A name that is valid in a shell, too. */
 static bool is_name(const char *s)
 {
 	static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";

@@ -17,7 +17,7 @@ static bool is_host(const char *text)
 {
 	struct host_pattern p;
 
-	return host_pattern_read(text, &p) == 0 && !p.any; /* "*" would be a binding to nothing */
+	return host_pattern_read(text, &p) == 0 && !p.any; /* "*" would not bind it to any host */
 }
 
 static bool is_method(const char *text)
@@ -93,8 +93,8 @@ static void read_ways(struct json_members *m, unsigned *ret)
 		(void)json_members_fail(m, "ways", "must name at least one");
 }
 
-/* Not json_members_text(): the message would reveal a length that is not the client's bound. */
-static void read_value(struct json_members *m, struct secret_wish *w)
+/* Not json_members_text(): secret.c checks the length and has a message of its own. */
+static void read_value(struct json_members *m, struct secret_fields *w)
 {
 	json_t *value = json_members_take(m, "value");
 
@@ -111,7 +111,7 @@ static void read_value(struct json_members *m, struct secret_wish *w)
 int spec_secret_read(const void *body, size_t len, bool lenient, struct spec_secret *ret,
 		     struct err *e)
 {
-	struct secret_wish *w = &ret->wish;
+	struct secret_fields *w = &ret->fields;
 	struct json_members m;
 
 	memset(ret, 0, sizeof(*ret));
@@ -125,7 +125,7 @@ int spec_secret_read(const void *body, size_t len, bool lenient, struct spec_sec
 	json_members_begin(&m, ret->root, "", e);
 	json_members_text(&m, "name", 255, &ret->name);
 	read_value(&m, w);
-	json_members_notes(&m, "metadata", LIST_MAX, SECRET_METADATA_BYTES, &ret->metadata);
+	json_members_string_map(&m, "metadata", LIST_MAX, SECRET_METADATA_BYTES, &ret->metadata);
 	w->metadata = ret->metadata;
 	if (lenient)
 		return json_members_end_lenient(&m);
@@ -161,7 +161,7 @@ static void copy(struct json_members *m, const char *name, char *ret, size_t cap
 
 	json_members_text(m, name, cap - 1, &text);
 	if (text != NULL && strpbrk(text, "\t\r\n") != NULL)
-		(void)json_members_fail(m, name, "must not hold a tab or a newline");
+		(void)json_members_fail(m, name, "must not contain a tab or a newline");
 	else if (text != NULL)
 		(void)snprintf(ret, cap, "%s", text);
 }

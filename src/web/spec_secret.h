@@ -9,7 +9,7 @@
 /* What was read, and what its texts point into. */
 struct spec_secret {
 	const char *name; /* NULL: not given */
-	struct secret_wish wish;
+	struct secret_fields fields;
 	json_t *root; /* owned, as the rest */
 	char *metadata;
 	struct buf hosts, methods, paths, places;

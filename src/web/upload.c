@@ -31,7 +31,7 @@ static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 
 	if (c->op != NULL && !c->failed)
 		return chunk_writer_put(&u->out, data, len);
-	/* The built-in has given up: the rest is dropped. */
+	/* The built-in has ended or failed: the rest of the body is dropped. */
 	u->dropped += len;
 	if (u->dropped > UPLOAD_DROP_MAX)
 		answer(u);

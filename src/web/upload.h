@@ -1,4 +1,4 @@
-/* upload.h - a request's body into a built-in of the cell. */
+/* upload.h - passes the body of a request to a built-in of the cell. */
 #pragma once
 
 #include "chunk_writer.h"
@@ -8,7 +8,7 @@
 struct upload {
 	struct chunk_writer out;
 	bool reading;	  /* the body is not at its end */
-	uint64_t dropped; /* bytes of it that came after the call's end */
+	uint64_t dropped; /* bytes of the body that arrived after the call's end */
 	void (*on_finished)(struct file_call *c);
 };
 

@@ -35,7 +35,7 @@ static void answer(struct walk *w)
 	struct json j;
 
 	w->on_finish(w);
-	j = w->j; /* the request may be gone before reply_json() returns */
+	j = w->j; /* w belongs to the request, which must not be used after reply_json() */
 	w->j = (struct json){ .full = true };
 	reply_json(w->r, 200, &j);
 }

@@ -1,10 +1,10 @@
-/* walk.h - an answer made of rows that have to be looked for: in pieces, in the tenant's share of
- * the loop (jobs.h).
+/* walk.h - answers a request from many rows of the store, in pieces, in the tenant's share of the
+ * loop (jobs.h).
  *
  * A route's state begins with a struct walk. Its on_piece() looks at WALK_PIECE rows, adds what it
- * found to the answer, and returns whether there are more; between two pieces others are served.
- * After rows_max rows the walk ends as if there were no more: the route's answer has the position
- * to continue from. */
+ * found to the answer, and returns whether there are more; between two pieces other clients are
+ * served. After rows_max rows the walk ends as if there were no more: the route's answer has the
+ * position to continue from. */
 #pragma once
 
 #include "json.h"
@@ -25,7 +25,7 @@ struct walk {
 	unsigned rows, rows_max;
 	/* 1: there are more rows, 0: no, or enough was found; -1: failed. */
 	int (*on_piece)(struct walk *w, struct err *e);
-	/* All was seen: writes the rest of the answer. */
+	/* The walk is at its end: writes the rest of the answer. */
 	void (*on_finish)(struct walk *w);
 	/* May be NULL. */
 	void (*release)(struct walk *w);
