@@ -66,7 +66,7 @@ struct keeper_link {
 	struct loop_timer late;
 	/* A keeper has sent HELLO. e: it cannot work. */
 	void (*on_hello)(void *arg, unsigned slot, const struct err *e);
-	/* It does not answer, or its channel fails, and it is to be killed and replaced. Called
+	/* The keeper does not answer, or its channel fails: it is to be killed and replaced. Called
 	 * before its requests end. May be NULL. */
 	void (*on_hung)(void *arg, unsigned slot);
 	void *arg;

@@ -131,8 +131,9 @@ struct agent_order {
 };
 
 /* The body of every message of PID 1. Members that a type does not use are zero.
- * FAILED: stage and errno. EXITED (and HELD, if it has): how, what it used (of a program that is
- * not held: what all ended programs of the cell used), samples in which the disk was full. */
+ * FAILED: stage and errno. EXITED, and HELD with HAS_EXITED: how the program ended, what it used
+ * (of a program that is not held: what all ended programs of the cell used), and in how many
+ * samples the disk was full. */
 struct agent_event {
 	uint32_t handle;
 	uint32_t pid; /* inside the cell. READY: AGENT_VERSION */

@@ -46,23 +46,21 @@ enum egress_type {
 
 /* COUNTS, as JSON: totals of the session, beginning with "used" of its configuration:
  *	{"bytes_in", "bytes_out", "requests", "connections",
- *	 "claimed_in", "claimed_out",      what its limits have to count as used: bytes that went,
- *	                                   and those that may go before the next message
+ *	 "claimed_in", "claimed_out",      bytes that count against its limits: those that were
+ *	                                   sent, and those that may be sent before the next message
  *	 "rules": [{"rule": NAME, "claimed_in", "claimed_out"}]}       of rules with limits of
  *	                                   bytes, only those that have changed
  *
  * The configuration of a session, as JSON:
  *	{"tenant": ID,                     its tenant, which never changes
  *	 "used": {"bytes_in", "bytes_out", "requests", "claimed_in", "claimed_out", "rules": [..]},
- *	                                   as COUNTS, of all that was sent before, each the largest
- *	 "policy": {...},                  merged, see policy.h; or
- *	 "layers": ["..", "..", ".."],     node's, tenant's, session's document as text, "": none
- *	 "secrets": [{"name", "value", "placeholder", "hosts": [..], "methods": [..], "paths": [..],
- *	              "in": ["header", "header:NAME", "basic", "body:FIELD"], "expires_ms"}],
- *	 "mask": [{"value", "name", "hosts": [..]}, ...]}
- *	                                   further values never to be recorded, nor shown in answers
- *	                                   of servers that can know the secret of that name; a text
- *	                                   is a value that is never recorded
+ *	                                   as COUNTS: of each number the largest that was sent
+ *before "policy": {...},                  merged, see policy.h; or "layers": ["..", "..", ".."],
+ *node's, tenant's, session's document as text, "": none "secrets": [{"name", "value",
+ *"placeholder", "hosts": [..], "methods": [..], "paths": [..], "in": ["header", "header:NAME",
+ *"basic", "body:FIELD"], "expires_ms"}], "mask": [{"value", "name", "hosts": [..]}, ...]} further
+ *values, which are masked in records, and in answers of servers that may have the secret of that
+ *name. A string in place of an object is masked in records only
  */
 
 /* Rules of a session whose counts are remembered: twice as many as a policy may have. */

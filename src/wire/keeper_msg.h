@@ -54,8 +54,8 @@ struct keeper_setup {
 	uint32_t limits;	 /* set of CELL_LIMIT_* */
 	uint32_t rootless;	 /* it is root of a user namespace only */
 	uint32_t subordinate;	 /* rootless: ids of the user beside its own, from 1 on */
-	uint32_t serve;		 /* for a server: many cells, that linger, of sources below roots */
-	uint32_t nroots;	 /* serve: directories at KEEPER_FD_ROOTS and up */
+	uint32_t serve;	 /* for a server: many cells, which linger; sources are below roots */
+	uint32_t nroots; /* serve: directories at KEEPER_FD_ROOTS and up */
 	uint32_t root_uses[CELL_ROOTS_MAX]; /* set of KEEPER_ROOT_* */
 	char no_limits_why[128];
 };
