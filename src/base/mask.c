@@ -29,6 +29,7 @@
 #include "mask_private.h"
 
 #define HOLD_MIN ((size_t)256)
+#define PAST_MAX ((size_t)64 * 1024)
 #define HOLD_MAX ((size_t)96 * 1024) /* the longest value, in base64 */
 #define TURN_BYTES ((size_t)64 * 1024)
 #define TURN_BYTES_MIN ((size_t)4096)
@@ -295,6 +296,8 @@ struct mask *mask_new(const char *const *values, const size_t *lens, size_t n,
 		return NULL;
 	}
 	m->hold = m->hold < HOLD_MAX ? m->hold : HOLD_MAX;
+	m->past = 2 * mask_reach(m);
+	m->past = m->past < PAST_MAX ? m->past : PAST_MAX;
 	return m;
 }
 

@@ -74,6 +74,7 @@ struct mask {
 	struct mask_pattern *patterns; /* owned */
 	size_t npatterns;
 	size_t hold;
+	size_t past; /* bytes that a stream remembers behind those that it has given out */
 	bool spaced; /* a value holds a byte that ends words: only line breaks end them then */
 	struct mask_scan *scratch; /* owned: for mask_text(); NULL at first */
 };
@@ -148,5 +149,9 @@ void mask_scan_end(struct mask_scan *s);
 void mask_scan_cover(const struct mask_scan *s, uint64_t from, uint8_t *out, size_t n);
 /* Where the run begins that goes across `at`; `at`, if none does. */
 uint64_t mask_scan_whole(const struct mask_scan *s, uint64_t at);
+/* Adds what another scan, of another mask, has found behind its `old_base`, which is the same byte
+ * as `base` here. */
+void mask_scan_adopt(struct mask_scan *s, uint64_t base, const struct mask_scan *old,
+		     uint64_t old_base);
 /* Bytes before `to` are not needed any more. */
 void mask_scan_forget(struct mask_scan *s, uint64_t to);

@@ -79,6 +79,42 @@ void mask_scan_forget(struct mask_scan *s, uint64_t to)
 		s->first = 0;
 }
 
+void mask_scan_adopt(struct mask_scan *s, uint64_t base, const struct mask_scan *old,
+		     uint64_t old_base)
+{
+	size_t cap = s->n + old->n + 1, n = 0, i = 0, k = 0;
+	struct mask_run *all = reallocarray(NULL, cap, sizeof(all[0]));
+
+	assert(all != NULL);
+	while (i < s->n || k < old->n) {
+		struct mask_run r = { 0 }, o = { 0 };
+
+		if (i < s->n)
+			r = s->runs[s->first + i];
+		if (k < old->n) {
+			o = old->runs[old->first + k];
+			o.from = base + (o.from > old_base ? o.from - old_base : 0);
+			o.to = base + (o.to > old_base ? o.to - old_base : 0);
+		}
+		if (i == s->n || (k < old->n && o.from < r.from)) {
+			r = o;
+			k++;
+		} else {
+			i++;
+		}
+		if (n > 0 && all[n - 1].to >= r.from)
+			all[n - 1].to = all[n - 1].to > r.to ? all[n - 1].to : r.to;
+		else
+			all[n++] = r;
+	}
+	s->places = n > old->n ? n - old->n : 0; /* the others are counted */
+	free(s->runs);
+	s->runs = all;
+	s->first = 0;
+	s->n = n;
+	s->cap = cap;
+}
+
 /* ---- views */
 
 /* Where the unit began that is so many units back. The stream has `end` bytes by then. */

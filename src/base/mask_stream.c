@@ -13,6 +13,11 @@ struct mask_state {
 	size_t start, n, cap;
 	size_t aged;	/* how many of them were there at the last tick */
 	unsigned stuck; /* ticks since some were let go, while there were aged ones */
+	/* The last bytes that were given out, as they came: a ring. Another mask begins with them,
+	 * or a value whose beginning was given out before would be shown. */
+	uint8_t *past;		/* owned */
+	size_t past_cap;	/* its size */
+	size_t past_at, past_n; /* where the next byte goes, and how many there are */
 };
 
 /* ---- whole texts */
@@ -42,7 +47,8 @@ size_t mask_stream_memory(const struct mask_stream *s)
 
 	if (st == NULL)
 		return 0;
-	return sizeof(*st) + st->cap + (st->scan == NULL ? 0 : mask_scan_memory(st->scan));
+	return sizeof(*st) + st->cap + st->past_cap +
+	       (st->scan == NULL ? 0 : mask_scan_memory(st->scan));
 }
 
 void mask_stream_release(struct mask_stream *s)
@@ -55,8 +61,61 @@ void mask_stream_release(struct mask_stream *s)
 	if (st->held != NULL)
 		explicit_bzero(st->held, st->cap);
 	free(st->held);
+	if (st->past != NULL)
+		explicit_bzero(st->past, st->past_cap);
+	free(st->past);
 	free(st);
 	s->state = NULL;
+}
+
+/* ---- what was given out */
+
+/* The oldest byte first. */
+static void past_feed(const struct mask_state *st, struct mask_scan *scan)
+{
+	size_t oldest = st->past_n < st->past_cap ? 0 : st->past_at;
+
+	if (st->past_n == 0)
+		return;
+	mask_scan_feed(scan, st->past + oldest, st->past_n - oldest);
+	mask_scan_feed(scan, st->past, oldest);
+}
+
+static void past_add(struct mask_state *st, const uint8_t *data, size_t n)
+{
+	size_t first;
+
+	if (n > st->past_cap) {
+		data += n - st->past_cap;
+		n = st->past_cap;
+	}
+	if (n == 0)
+		return;
+	first = st->past_cap - st->past_at < n ? st->past_cap - st->past_at : n;
+	memcpy(st->past + st->past_at, data, first);
+	memcpy(st->past, data + first, n - first);
+	st->past_at = (st->past_at + n) % st->past_cap;
+	st->past_n = st->past_n + n < st->past_cap ? st->past_n + n : st->past_cap;
+}
+
+/* A mask with longer values needs a larger ring; it never shrinks. */
+static void past_grow(struct mask_state *st, size_t cap)
+{
+	struct mask_state old = *st;
+	size_t oldest = old.past_n < old.past_cap ? 0 : old.past_at;
+
+	if (cap <= st->past_cap)
+		return;
+	st->past = malloc(cap);
+	assert(st->past != NULL);
+	st->past_cap = cap;
+	st->past_at = st->past_n = 0;
+	if (old.past == NULL)
+		return;
+	past_add(st, old.past + oldest, old.past_n - oldest);
+	past_add(st, old.past, oldest);
+	explicit_bzero(old.past, old.past_cap);
+	free(old.past);
 }
 
 /* Where the first byte is that is held. */
@@ -65,15 +124,25 @@ static uint64_t base(const struct mask_state *st)
 	return st->scan->at - st->n;
 }
 
-/* Begins a new scan with what is held: what the old mask has found there stays covered. */
-static void change_mask(struct mask_state *st, const struct mask *m)
+/* Begins a new scan with what was given out and what is held. What the old mask has found in the
+ * latter stays covered. */
+static void change_mask(struct mask_state *st, const struct mask *m, const struct mask_pick *only)
 {
-	if (st->scan != NULL && st->n > 0)
-		mask_scan_cover(st->scan, base(st), st->held + st->start, st->n);
-	mask_scan_free(st->scan);
-	st->scan = mask_scan_new(m);
-	assert(st->scan != NULL);
+	struct mask_scan *old = st->scan, *scan = mask_scan_new(m);
+
+	assert(scan != NULL);
+	scan->only = only;
+	past_feed(st, scan);
+	mask_scan_forget(scan, scan->at);
+	scan->places = 0;
+	if (st->n > 0)
+		mask_scan_feed(scan, st->held + st->start, st->n);
+	if (old != NULL)
+		mask_scan_adopt(scan, scan->at - st->n, old, old->at - st->n);
+	mask_scan_free(old);
+	st->scan = scan;
 	st->mask = m->id;
+	past_grow(st, m->past);
 }
 
 static struct mask_state *state_of(const struct mask *m, struct mask_stream *s)
@@ -84,12 +153,8 @@ static struct mask_state *state_of(const struct mask *m, struct mask_stream *s)
 		st = s->state = calloc(1, sizeof(*st));
 		assert(st != NULL);
 	}
-	if (st->scan == NULL || st->mask != m->id) {
-		change_mask(st, m);
-		st->scan->only = s->only;
-		if (st->n > 0)
-			mask_scan_feed(st->scan, st->held + st->start, st->n);
-	}
+	if (st->scan == NULL || st->mask != m->id)
+		change_mask(st, m, s->only);
 	st->scan->only = s->only;
 	return st;
 }
@@ -138,6 +203,7 @@ static void let_go(struct mask_state *st, size_t n, uint8_t *out)
 	if (n == 0)
 		return;
 	memcpy(out, st->held + st->start, n);
+	past_add(st, out, n);
 	st->start += n;
 	st->n -= n;
 	st->aged -= st->aged < n ? st->aged : n;
@@ -170,8 +236,10 @@ size_t mask_feed(const struct mask *m, struct mask_stream *s, const uint8_t *dat
 	n = whole_values(st, from, n, hold);
 	old = n < st->n ? n : st->n;
 	let_go(st, old, out);
-	if (n > old)
+	if (n > old) {
 		memcpy(out + old, data, n - old);
+		past_add(st, data, n - old);
+	}
 	data += n - old;
 	len -= n - old;
 	make_room(st, len);

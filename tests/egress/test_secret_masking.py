@@ -180,6 +180,23 @@ def test_cuts(cell):
         tap.same(r.body, b"~" + COVER.encode() + b"\n", f"also by a pause ({kind})")
 
 
+def test_a_change_inside_a_value(cell):
+    """The beginning of a value was given out when the session's secrets change: the rest is covered."""
+    more = {"name": "other", "value": "another-value-0123456789", "placeholder": "cordon_" + "B" * 32, "hosts": ["api.example"]}
+    s = cell.tls("api.example")
+    s.sendall(b"POST /echo HTTP/1.1\r\nHost: api.example\r\nTransfer-Encoding: chunked\r\n\r\n")
+    reader = Reader(s)
+    reader.until(b"\r\n\r\n")
+    s.sendall(chunk(b"~" + SECRET[:14].encode()))
+    first = read_chunk(reader)
+    cell.change(POLICY, [*SECRETS, more])
+    s.sendall(chunk(SECRET[14:].encode() + b"\n"))
+    tap.same((first, read_chunk(reader)), (b"~" + SECRET[:14].encode(), b"*" * len(SECRET[14:]) + b"\n"),
+             "the rest of a value behind a change")
+    s.close()
+    cell.change(POLICY, SECRETS)
+
+
 def test_websocket(cell):
     s = cell.tls("api.example")
     s.sendall(get("/ws", "api.example", WS_HEAD).encode())
@@ -328,6 +345,7 @@ def main():
         test_redirects(cell)
         test_echo(cell)
         test_cuts(cell)
+        test_a_change_inside_a_value(cell)
         test_websocket(cell)
         test_no_parts(w, cell)
         test_changes(cell)

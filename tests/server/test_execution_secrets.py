@@ -56,6 +56,25 @@ def test_a_variable_of_one_execution(server):
     drop(server, "one")
 
 
+def test_another_secret_comes_inside_a_value(server):
+    """Half of a value is written when another execution brings a new secret: the rest is masked."""
+    text = value()
+    put(server, "half", text)
+    put(server, "more", value())
+    session = server.create()
+    halves = ("import os, sys\nv = os.environ['T'].encode()\nos.write(1, b'<' + v[:20])\nsys.stdin.readline()\n"
+              "os.write(1, v[20:] + b'>\\n')\n")
+    x = server.spawn(session["id"], ["/usr/bin/python3", "-c", halves], secrets=env("half"), stdin_stream=True)
+    where = f"/v1/sessions/{session['id']}/executions/{x['id']}"
+    wait_for(lambda: server.want(200, "GET", where + "/output?stream=stdout") == f"<{text[:20]}".encode(), 10, "the first half")
+    server.run(session["id"], "true", secrets=env("more"))
+    server.request("POST", where + "/input", b"go on\n")
+    equal(server.ended(x)["exit_code"], 0)
+    equal(server.want(200, "GET", where + "/output?stream=stdout").decode(), f"<{text[:20]}{'*' * len(text[20:])}>\n")
+    server.delete(session["id"])
+    drop(server, "half", "more")
+
+
 def test_over_the_sessions_own(server):
     mine, other = value(), value() + "longer"
     put(server, "mine", mine)

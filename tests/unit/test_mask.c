@@ -356,6 +356,46 @@ static void changes_masks(void)
 	mask_free(b);
 }
 
+/* The beginning of a value was given out before another mask took over: the rest is covered, also
+ * if the beginning ends inside of an escape or a line break is between, and if the new mask has a
+ * longer value. */
+static void changes_masks_inside_a_value(void)
+{
+	static const struct {
+		const char *first, *rest, *want;
+	} cases[] = {
+		{ "x second-", "value y", "***** y" },
+		{ "x seco", "nd-value y", "******** y" },
+		{ "x second%", "2dvalue y", "******* y" },
+		{ "x sec\\u006", "fnd-value y", "********* y" },
+		{ "x second\n-", "val\nue y", "****** y" },
+		{ "x seconds", "value y", "value y" },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct mask *a = one("second-value", NULL), *b = one("second-value", NULL);
+		const char *values[] = { "a value that is longer than that", "second-value" };
+		size_t lens[] = { strlen(values[0]), strlen(values[1]) };
+		struct err e;
+		struct mask *c = mask_new(values, lens, 2, NULL, 0, &e);
+		struct mask_stream s = { 0 };
+		size_t n = strlen(cases[i].first), rest = strlen(cases[i].rest);
+		uint8_t out[512];
+
+		CHECK(c != NULL);
+		CHECK(feed(a, &s, cases[i].first, out) == 0);
+		CHECK(mask_tick(a, &s, false, out) == 0);
+		CHECK(mask_tick(b, &s, false, out) == n);
+		CHECK_CASE(cases[i].first, memcmp(out, cases[i].first, n) == 0);
+		mask_free(a);
+		CHECK(feed(c, &s, cases[i].rest, out) == 0);
+		mask_free(b);
+		CHECK(mask_end(c, &s, out) == rest);
+		CHECK_CASE(cases[i].first, memcmp(out, cases[i].want, rest) == 0);
+		mask_free(c);
+	}
+}
+
 /* Steps are counted for values made to be slow, in a text made for them. */
 static void check_steps(const char *const *values, const size_t *lens, size_t n,
 			const uint8_t *text, size_t text_n)
@@ -501,6 +541,7 @@ TEST_MAIN({ "covers the value", covers_the_value }, { "shows parts", shows_parts
 	  { "lets go by ticks", lets_go_by_ticks }, { "lets words go", lets_words_go },
 	  { "tells nothing of parts", tells_nothing_of_parts }, { "is not parted", is_not_parted },
 	  { "finds many", finds_many }, { "changes masks", changes_masks },
+	  { "changes masks inside a value", changes_masks_inside_a_value },
 	  { "is linear", is_linear }, { "covers long values", covers_long_values },
 	  { "covers the longer value", covers_the_longer_value },
 	  { "counts memory", counts_memory })

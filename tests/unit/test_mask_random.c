@@ -256,14 +256,15 @@ static void make_text(char (*values)[VALUE_LEN + 1], char *text)
 	}
 }
 
-/* In pieces of random sizes; with ticks a part of what is found may be shown before. */
-static void check_stream(const struct mask *m, const char *text, const char *want, bool ticks)
+/* In pieces of random sizes. The two masks have the same values and take turns. */
+static size_t run_stream(const struct mask *a, const struct mask *b, const char *text, bool ticks,
+			 uint8_t *out)
 {
-	static uint8_t out[4 * TEXT_MAX];
 	struct mask_stream s = { 0 };
 	size_t len = strlen(text), n = 0;
 
 	for (size_t i = 0, step; i < len; i += step) {
+		const struct mask *m = i / 9 % 2 == 0 ? a : b;
 		uint8_t *piece;
 
 		step = 1 + below(below(2) == 0 ? 4 : 400);
@@ -274,8 +275,21 @@ static void check_stream(const struct mask *m, const char *text, const char *wan
 		if (ticks && below(3) == 0)
 			n += mask_tick(m, &s, below(2) == 0, out + n);
 	}
-	n += mask_end(m, &s, out + n);
+	return n + mask_end(b, &s, out + n);
+}
+
+/* With ticks a part of what is found may be shown before. A change of the mask changes nothing. */
+static void check_stream(const struct mask *m, const struct mask *other, const char *text,
+			 const char *want, bool ticks)
+{
+	static uint8_t out[4 * TEXT_MAX], changed[4 * TEXT_MAX];
+	uint64_t schedule = seed;
+	size_t len = strlen(text), n = run_stream(m, m, text, ticks, out);
+
 	CHECK_CASE(text, n == len);
+	seed = schedule;
+	CHECK_CASE(text, run_stream(m, other, text, ticks, changed) == n);
+	CHECK_CASE(text, memcmp(out, changed, n) == 0);
 	for (size_t i = 0; i < len; i++)
 		CHECK_CASE(text, ticks ? out[i] == (uint8_t)text[i] || want[i] == '*'
 				       : out[i] == (uint8_t)want[i]);
@@ -292,7 +306,7 @@ static void finds_the_same(void)
 	for (int round = 0; round < ROUNDS; round++) {
 		const char *at[VALUES];
 		size_t lens[VALUES];
-		struct mask *m;
+		struct mask *m, *other;
 		struct err e;
 
 		for (int v = 0; v < VALUES; v++) {
@@ -302,14 +316,16 @@ static void finds_the_same(void)
 		}
 		make_text(values, text);
 		m = mask_new(at, lens, VALUES, NULL, 0, &e);
-		CHECK(m != NULL);
+		other = mask_new(at, lens, VALUES, NULL, 0, &e);
+		CHECK(m != NULL && other != NULL);
 		reference(values, VALUES, text, want);
 		memcpy(got, text, sizeof(got));
 		(void)mask_text(m, NULL, (uint8_t *)got, strlen(text));
 		CHECK_STR(got, want);
-		check_stream(m, text, want, false);
-		check_stream(m, text, want, true);
+		check_stream(m, other, text, want, false);
+		check_stream(m, other, text, want, true);
 		mask_free(m);
+		mask_free(other);
 	}
 }
 
