@@ -181,8 +181,10 @@ static void on_add_body(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_templates_add(struct request *r)
 {
-	if (!auth_is_operator(r))
-		reply_code(r, 403, "forbidden", "only the operator may do this");
+	struct err e = { 0 };
+
+	if (auth_check_operator(r, &e) < 0)
+		reply_error(r, &e);
 	else
 		request_long_body(r, on_add_body);
 }
@@ -191,9 +193,8 @@ void api_templates_delete(struct request *r)
 {
 	struct err e = { 0 };
 
-	if (!auth_is_operator(r))
-		reply_code(r, 403, "forbidden", "only the operator may do this");
-	else if (templates_remove(r->core, r->id, request_actor(r), &e) < 0)
+	if (auth_check_operator(r, &e) < 0 ||
+	    templates_remove(r->core, r->id, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_empty(r, 204);

@@ -65,11 +65,7 @@ static bool may_change(struct request *r)
 {
 	struct err e = { 0 };
 
-	if (!auth_is_operator(r)) {
-		reply_code(r, 403, "forbidden", "only the operator may do this");
-		return false;
-	}
-	if (auth_check_unlimited(r, &e) == 0)
+	if (auth_check_operator(r, &e) == 0)
 		return true;
 	reply_error(r, &e);
 	return false;

@@ -169,6 +169,13 @@ static void finish(struct session *s, const char *why)
 		live_cell_end(s->cell);
 }
 
+/* The list outlives the session, so a path that holds a value of a secret is kept masked. */
+static void put_record(struct keeping *k, size_t path)
+{
+	session_redact(k->session, (char *)k->record.data + path);
+	buf_put(&k->list, buf_text(&k->record), k->record.len + 1);
+}
+
 /* The reader's tree is hostile; what it says is checked and bounded here. */
 static void add_record(struct keeping *k)
 {
@@ -182,7 +189,7 @@ static void add_record(struct keeping *k)
 	else if (c.kind == 'T' || k->list.len + k->record.len + 1 > LIST_MAX)
 		k->truncated = true;
 	else
-		buf_put(&k->list, buf_text(&k->record), k->record.len + 1);
+		put_record(k, (size_t)(c.path - buf_text(&k->record)));
 }
 
 static void on_data(struct session_diff *d, const uint8_t *data, size_t len)
@@ -261,7 +268,8 @@ static void read_list(struct keeping *k)
 	session_diff(s, &k->diff);
 }
 
-/* The cell is frozen, or cannot be: then it may change while it is read. */
+/* A cell that is not frozen would run on for as long as its changes are read, though its session
+ * has ended: then they are not read. */
 static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
 	struct live_cell *c = arg;
@@ -276,6 +284,8 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 	c->frozen = c->frozen || e == NULL;
 	if (s->keeping == NULL || c->state == LIVE_ENDING)
 		live_cell_end_now(c);
+	else if (!c->frozen)
+		finish(s, "the cell could not be frozen");
 	else
 		read_list(s->keeping);
 }
@@ -302,6 +312,10 @@ bool kept_diff_start(struct session *s)
 		not_kept(s, "the session was being paused or resumed");
 		return false;
 	}
+	if (!c->frozen && s->core->cells.keeper.restrictions.freezer == 0) {
+		not_kept(s, "this machine has no freezer for cells");
+		return false;
+	}
 	k = calloc(1, sizeof(*k));
 	assert(k != NULL);
 	k->session = s;
@@ -309,7 +323,7 @@ bool kept_diff_start(struct session *s)
 	k->until_ns = clock_now_ns() + TIME_MS * CLOCK_MS;
 	s->keeping = k;
 	loop_timer_set(s->core->loop, &k->timer, k->until_ns);
-	if (c->frozen || s->core->cells.keeper.restrictions.freezer == 0)
+	if (c->frozen)
 		read_list(k);
 	else
 		freeze(s);

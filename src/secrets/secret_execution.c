@@ -160,6 +160,17 @@ static unsigned count_walk(struct session *s)
 	return n;
 }
 
+/* How many of the lines name a secret that is not in the list. */
+static unsigned count_new(const char *had, const char *lines)
+{
+	struct secret_spec l;
+	unsigned n = 0;
+
+	while (secret_spec_next(&lines, &l))
+		n += had == NULL || !secret_values_has_line(had, l.name, strlen(l.name));
+	return n;
+}
+
 static int check_counts(struct session *s, const char *lines, struct err *e)
 {
 	const struct secret_state *st = secret_state_of(s);
@@ -170,7 +181,7 @@ static int check_counts(struct session *s, const char *lines, struct err *e)
 			e, REASON_QUOTA_SECRETS,
 			"a session and its running executions may have at most %d secrets",
 			SECRET_LINES_MAX);
-	if (st != NULL && count_lines(st->had) + n > HAD_MAX)
+	if (st != NULL && count_lines(st->had) + count_new(st->had, lines) > HAD_MAX)
 		return err_set_reason(e, REASON_QUOTA_SECRETS,
 				      "the executions of a session may name at most %d secrets",
 				      HAD_MAX);

@@ -64,7 +64,14 @@ int auth_check_unlimited(struct request *r, struct err *e)
 		return 0;
 	return err_set(e, ERR_DENIED,
 		       "this key has limits of its own (allow): it cannot create keys or change "
-		       "tenants");
+		       "tenants, templates or secrets");
+}
+
+int auth_check_operator(struct request *r, struct err *e)
+{
+	if (!auth_is_operator(r))
+		return err_set(e, ERR_DENIED, "only the operator may do this");
+	return auth_check_unlimited(r, e);
 }
 
 bool auth_is_operator(const struct request *r)

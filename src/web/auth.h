@@ -10,9 +10,13 @@ int auth_check(struct request *r, unsigned scope, struct err *e) MUST_USE;
 /* Does the key allow reading only? */
 bool auth_only_reads(const struct request *r);
 
-/* ERR_DENIED if the key has limits of its own (`allow`): such a key creates no keys and changes no
- * tenants, since a new key or a changed tenant could have more rights than the key itself. */
+/* ERR_DENIED if the key has limits of its own (`allow`): it creates no keys, which could have more
+ * than it has, and changes no tenants, templates and secrets, which would change what its limits
+ * mean. */
 int auth_check_unlimited(struct request *r, struct err *e) MUST_USE;
+
+/* ERR_DENIED unless it is a key of the operator without limits of its own. */
+int auth_check_operator(struct request *r, struct err *e) MUST_USE;
 
 /* Does the key belong to the operator? */
 bool auth_is_operator(const struct request *r);

@@ -1,5 +1,6 @@
 #include "secret_calls.h"
 
+#include "auth.h"
 #include "reply.h"
 #include "secret.h"
 #include "spec_secret.h"
@@ -26,6 +27,8 @@ void secret_calls_create(struct request *r, const struct secret_calls *how, cons
 	struct err e = { 0 };
 	int made = spec_secret_read(body, len, how->lenient, &spec, &e);
 
+	if (made == 0)
+		made = auth_check_unlimited(r, &e);
 	if (made == 0 && spec.name == NULL)
 		made = err_set(&e, ERR_INVALID, "name: is missing");
 	if (made == 0)
@@ -57,6 +60,8 @@ void secret_calls_update(struct request *r, const struct secret_calls *how, cons
 	struct err e = { 0 };
 	int done = spec_secret_read(body, len, how->lenient, &spec, &e);
 
+	if (done == 0)
+		done = auth_check_unlimited(r, &e);
 	if (done == 0 && how->lenient && spec.fields.value == NULL)
 		done = err_set(&e, ERR_INVALID, "value: is missing");
 	if (done == 0 && !how->lenient && spec.name != NULL)
@@ -75,7 +80,8 @@ void secret_calls_delete(struct request *r)
 {
 	struct err e = { 0 };
 
-	if (secret_delete(r->core, r->tenant, r->id, request_actor(r), &e) < 0)
+	if (auth_check_unlimited(r, &e) < 0 ||
+	    secret_delete(r->core, r->tenant, r->id, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_empty(r, 204);

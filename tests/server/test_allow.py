@@ -157,6 +157,29 @@ def test_a_limited_key_creates_no_keys(server):
     server.refused(403, "forbidden", "POST", "/v1/keys", {"scopes": ["sessions"]}, "limits of its own", key=narrow)
 
 
+def test_a_limited_key_changes_no_secrets(server):
+    """A secret that is bound to other hosts, or has another value, would go with sessions of wider keys, too."""
+    _, k = tenant(server)
+    wide, narrow = key(server, k), key(server, k, networks=["none"])
+    server.want(201, "POST", "/v1/secrets", {"name": "mine", "value": "0123456789"}, key=wide)
+    for method, path, body in (
+        ("POST", "/v1/secrets", {"name": "more", "value": "0123456789"}),
+        ("PUT", "/v1/secrets/mine", {"value": "9876543210"}),
+        ("DELETE", "/v1/secrets/mine", None),
+    ):
+        server.refused(403, "forbidden", method, path, body, "limits of its own", key=narrow)
+    server.want(204, "DELETE", "/v1/secrets/mine", key=wide)
+
+
+def test_a_limited_key_of_the_operator_changes_no_templates(server):
+    narrow = key(server, server.key, templates=["host"])
+    for method, path, body in (
+        ("POST", "/v1/templates", {"name": "host", "root": {"layers": ["other"]}}),
+        ("DELETE", "/v1/templates/host", None),
+    ):
+        server.refused(403, "forbidden", method, path, body, "limits of its own", key=narrow)
+
+
 def test_a_limited_key_of_the_operator_changes_no_tenants(server):
     i, _ = tenant(server)
     narrow = key(server, server.key, pids=100)

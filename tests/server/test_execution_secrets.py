@@ -75,6 +75,24 @@ def test_another_secret_comes_inside_a_value(server):
     drop(server, "half", "more")
 
 
+def test_names_count_once(server):
+    """64 different names in a session; the same ones again are no more."""
+    names = [f"n{i}" for i in range(65)]
+    for name in names:
+        put(server, name, value())
+    session = server.create()
+
+    def use(some):
+        return server.request("POST", f"/v1/sessions/{session['id']}/executions?wait=true",
+                              {"command": "true", "secrets": [{"name": n, "as": "env", "env": n} for n in some]})[0]
+
+    for at in range(0, 64, 8):
+        equal(use(names[at : at + 8]), 200, f"names from {at}")
+    equal((use(names[:8]), use(names[64:])), (200, 429), "known names, and one more")
+    server.delete(session["id"])
+    drop(server, *names)
+
+
 def test_over_the_sessions_own(server):
     mine, other = value(), value() + "longer"
     put(server, "mine", mine)

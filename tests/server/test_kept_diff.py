@@ -53,6 +53,17 @@ def test_kept_when_it_is_deleted(server):
     check(any(e["type"] == "session.diff" for e in seen), str(seen))
 
 
+def test_a_value_in_a_name_is_kept_masked(server):
+    server.want(201, "POST", "/v1/secrets", {"name": "named", "value": "value-in-a-name-0123456789"})
+    session = server.create(keep_diff=True)
+    server.run(session["id"], "touch /tmp/$T.txt", secrets=[{"name": "named", "as": "env", "env": "T"}])
+    equal(stop(server, session)["kept_diff"]["state"], "kept")
+    equal([p for p in paths(diff(server, session)) if p.endswith(".txt")], ["/tmp/" + 26 * "*" + ".txt"])
+    with open(os.path.join(server.state, "output", session["id"] + ".diff"), "rb") as f:
+        check(b"value-in-a-name" not in f.read(), "the value is in the file")
+    server.want(204, "DELETE", "/v1/secrets/named")
+
+
 def test_not_asked_for(server):
     session = server.create()
     equal(session["kept_diff"], None)
