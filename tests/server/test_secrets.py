@@ -152,7 +152,7 @@ def test_together_they_have_a_bound(server):
         put(server, f"large{i}", random.token_hex(31000))
     put(server, "tiny", "x" * 20)
     large = [{"name": f"large{i}", "as": "env", "env": f"L{i}"} for i in range(9)]
-    server.refused(429, "quota_secret_bytes", "POST", "/v1/sessions", {"secrets": large}, "in a session")
+    server.refused(429, "quota_secret_bytes", "POST", "/v1/sessions", {"secrets": large}, "of a session may")
     wish = {"secrets": large[:8] + [{"name": "tiny", "as": "env", "env": "T"}]}
     made = []
     while (answer := server.request("POST", "/v1/sessions", wish))[0] == 201:
