@@ -4,11 +4,11 @@
  *
  *	struct x *next, **link;
  *
- * where link is the address of the pointer to this element: of the head, or of the previous
- *element's next. So an element is removed without a search, and without a pointer to its list. link
- *is NULL while the element is in no list; elements are zeroed at first. A head is a pointer; a
- *queue also has a pointer to the last next (end), which is &head while the queue is empty. Nothing
- *is allocated or freed here. */
+ * where link is the address of the pointer to this element: of the head, or of next of the element
+ * before. So an element is removed without a search, and without a pointer to its list. link is
+ * NULL while the element is in no list; elements are zeroed at first. A head is a pointer; a queue
+ * also has a pointer to the last next (end), which is &head while the queue is empty. Nothing is
+ * allocated or freed here. */
 #pragma once
 
 #include <stddef.h>

@@ -5,7 +5,7 @@
  * the slower side. The server is not trusted: its answer is read strictly, and written again. An
  * answer that is cut off is aborted, so that the client sees that it is incomplete. If it is
  * malformed or never comes, the caller answers (on_failure). An upgrade that the server accepts
- *becomes a tunnel.
+ * becomes a tunnel.
  *
  *	on a request:     f = forward_new(loop, x, fd, &options, e);
  *	in its on_done:   forward_free(f); then close fd */

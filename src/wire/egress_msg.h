@@ -54,13 +54,15 @@ enum egress_type {
  * The configuration of a session, as JSON:
  *	{"tenant": ID,                     its tenant, which never changes
  *	 "used": {"bytes_in", "bytes_out", "requests", "claimed_in", "claimed_out", "rules": [..]},
- *	                                   as COUNTS: of each number the largest that was sent
- *before "policy": {...},                  merged, see policy.h; or "layers": ["..", "..", ".."],
- *node's, tenant's, session's document as text, "": none "secrets": [{"name", "value",
- *"placeholder", "hosts": [..], "methods": [..], "paths": [..], "in": ["header", "header:NAME",
- *"basic", "body:FIELD"], "expires_ms"}], "mask": [{"value", "name", "hosts": [..]}, ...]} further
- *values, which are masked in records, and in answers of servers that may have the secret of that
- *name. A string in place of an object is masked in records only
+ *	                                   as COUNTS: the largest of each that was sent before
+ *	 "policy": {...},                  merged, see policy.h; or
+ *	 "layers": ["..", "..", ".."],     node's, tenant's, session's document as text, "": none
+ *	 "secrets": [{"name", "value", "placeholder", "hosts": [..], "methods": [..], "paths": [..],
+ *	              "in": ["header", "header:NAME", "basic", "body:FIELD"], "expires_ms"}],
+ *	 "mask": [{"value", "name", "hosts": [..]}, ...]}
+ *	                                   further values, masked in records, and in answers of
+ *	                                   servers that may have the secret of that name; a string
+ *	                                   in place of an object is masked in records only
  */
 
 /* Rules of a session whose counts are remembered: twice as many as a policy may have. */
