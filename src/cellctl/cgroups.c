@@ -56,7 +56,7 @@ void cgroups_find(struct cgroups *ret)
 /* Writes one line for each directory, an empty one where there is none. */
 static int write_paths(const struct cgroups *c, int dir_fd, const char *name, struct err *e)
 {
-	char text[CELL_CGROUP_DIRS * (PATH_MAX + 1)], link[64];
+	char text[CELL_CGROUP_DIRS * (PATH_MAX + 1)], link[64], fresh[NAME_MAX + 1];
 	size_t len = 0;
 
 	for (unsigned i = 0; i < CELL_CGROUP_DIRS; i++) {
@@ -70,23 +70,39 @@ static int write_paths(const struct cgroups *c, int dir_fd, const char *name, st
 		len += (size_t)n;
 		text[len++] = '\n';
 	}
-	OWN_FD fd =
-		openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	(void)snprintf(fresh, sizeof(fresh), "%s.new", name);
+	(void)unlinkat(dir_fd, fresh, 0);
+	OWN_FD fd = openat(dir_fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return err_sys(e, "open %s", name);
-	return io_write_all(fd, text, len, e);
+		return err_sys(e, "open %s", fresh);
+	if (io_write_all(fd, text, len, e) < 0)
+		return -1;
+	if (renameat(dir_fd, fresh, dir_fd, name) < 0)
+		return err_sys(e, "rename %s", fresh);
+	return 0;
 }
 
 /* The directory belongs to cordond, which is exposed to the network. A file in it that another user
  * owns is ignored: otherwise a cordond that was taken over could choose in which cgroups cells are
- * made and processes killed. */
-static bool is_ours(int dir_fd, const char *name)
+ * made and processes killed. The file is checked after it was opened: its name can mean another one
+ * at any time. */
+static bool is_ours(int fd)
 {
 	struct stat st;
 
-	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-	       st.st_uid == geteuid() && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
-	       st.st_nlink == 1;
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+	       (st.st_mode & (S_IWGRP | S_IWOTH)) == 0 && st.st_nlink == 1;
+}
+
+static bool read_paths(int dir_fd, const char *name, char *ret_text, size_t cap)
+{
+	OWN_FD fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	ssize_t n = fd < 0 || !is_ours(fd) ? -1 : pread(fd, ret_text, cap - 1, 0);
+
+	if (n < 0)
+		return false;
+	ret_text[n] = '\0';
+	return true;
 }
 
 /* Opens a directory of the file. It must be in the same hierarchy as the one that was found, so
@@ -122,10 +138,8 @@ bool cgroups_recall(struct cgroups *c, int dir_fd, const char *name)
 {
 	static char text[CELL_CGROUP_DIRS * (PATH_MAX + 1) + 1];
 	int dirs[CELL_CGROUP_DIRS] = { -1, -1, -1, -1, -1 };
-	struct err e;
 
-	if (!is_ours(dir_fd, name) || io_read_file(dir_fd, name, text, sizeof(text), &e) < 0 ||
-	    !open_paths(text, c, dirs)) {
+	if (!read_paths(dir_fd, name, text, sizeof(text)) || !open_paths(text, c, dirs)) {
 		io_close_all(dirs, CELL_CGROUP_DIRS);
 		return false;
 	}
@@ -136,8 +150,6 @@ bool cgroups_recall(struct cgroups *c, int dir_fd, const char *name)
 
 int cgroups_remember(const struct cgroups *c, int dir_fd, const char *name, struct err *e)
 {
-	if (!is_ours(dir_fd, name))
-		(void)unlinkat(dir_fd, name, 0);
 	return write_paths(c, dir_fd, name, e);
 }
 

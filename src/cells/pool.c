@@ -104,12 +104,17 @@ static const struct live_cell_events pool_events = { .on_up = on_cell_up,
 static bool may_make(struct pool *p)
 {
 	uint64_t rate = p->src.refill_milli, now = clock_now_ns();
-	uint64_t ms = (now - p->tokens_at_ns) / CLOCK_MS;
+	uint64_t ms = (now - p->tokens_at_ns) / CLOCK_MS, more;
 
 	if (rate == 0)
 		return true;
-	p->tokens_milli += rate * (ms < 10000 ? ms : 10000) / 1000;
-	p->tokens_at_ns = now;
+	if (ms > 10000) {
+		ms = 10000;
+		p->tokens_at_ns = now - ms * CLOCK_MS;
+	}
+	more = rate * ms / 1000;
+	p->tokens_at_ns += more * 1000 * CLOCK_MS / rate; /* not by time that gave no token yet */
+	p->tokens_milli += more;
 	if (p->tokens_milli > 2 * rate)
 		p->tokens_milli = 2 * rate;
 	if (p->tokens_milli < 1000) {

@@ -87,7 +87,10 @@ static const struct meaning meanings[] = {
 static const struct meaning *meaning_of(const struct err *e)
 {
 	static const struct meaning internal = { ANY, ANY, RPC_INTERNAL, 500, NULL };
+	static const struct meaning unavailable = { ANY, ANY, RPC_UNAVAILABLE, 503, NULL };
 
+	if (e->reason == REASON_UNAVAILABLE)
+		return &unavailable;
 	for (size_t i = 0; i < COUNT(meanings); i++) {
 		const struct meaning *m = &meanings[i];
 

@@ -342,12 +342,14 @@ static int open_skeleton(int cache, const char *name, const struct node_ca *auth
 			 struct err *e)
 {
 	for (int tries = 0; tries < 4; tries++) {
-		struct stat st;
+		struct stat ours, there;
 		OWN_FD fd = openat(cache, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
-		/* Locked and still there: no other process is about to remove it. */
-		if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 &&
-		    fstatat(cache, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		/* Locked, and the name still means the directory that is locked: no other process
+		 * is about to remove it. */
+		if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 && fstat(fd, &ours) == 0 &&
+		    fstatat(cache, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    ours.st_ino == there.st_ino) {
 			*ret_fd = TAKE_FD(fd);
 			return 0;
 		}
