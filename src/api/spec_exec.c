@@ -62,7 +62,11 @@ static void decode_input(struct json_members *m, struct spec_exec *s, const char
 	ssize_t got;
 
 	s->input = malloc(BASE64_BYTES(n) + 1);
-	got = s->input == NULL ? -1 : base64_decode(text, n, s->input);
+	if (s->input == NULL) {
+		(void)json_members_fail(m, "stdin_base64", "out of memory");
+		return;
+	}
+	got = base64_decode(text, n, s->input);
 	if (got < 0)
 		(void)json_members_fail(m, "stdin_base64", "is not base64");
 	else

@@ -117,8 +117,10 @@ static int run(int argc, char **argv)
 			(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
 			return 2;
 		}
-		if (config_write(&s.config, STDOUT_FILENO, &e) < 0)
+		if (config_write(&s.config, STDOUT_FILENO, &e) < 0) {
+			(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
 			return 1;
+		}
 		return 0;
 	}
 	s.argv = argv - 2; /* as the kernel gave them */

@@ -320,6 +320,13 @@ static int sleep_ms(struct supervisor *v)
 	return at <= now ? 0 : (int)((at - now) / CLOCK_MS + 1);
 }
 
+/* The children have ended already, so the server ends, and says why. */
+static int upgrade_failed(const struct err *e)
+{
+	log_error("the upgrade failed, the server ends", "error=%s", e->msg);
+	return 1;
+}
+
 /* Executes the program on disk in this process, with the same listeners, by systemd's protocol for
  * passing sockets. */
 static int start_again(struct supervisor *v)
@@ -331,7 +338,7 @@ static int start_again(struct supervisor *v)
 	struct err e;
 
 	if (child_process_beside("cordon", path, sizeof(path), &e) < 0)
-		return 1;
+		return upgrade_failed(&e);
 	for (char **at = environ; *at != NULL && n < COUNT(envp) - 3; at++)
 		if (strncmp(*at, "LISTEN_", 7) != 0)
 			envp[n++] = *at;
@@ -341,11 +348,14 @@ static int start_again(struct supervisor *v)
 	envp[n++] = fds;
 	envp[n] = NULL;
 	for (uint32_t i = 0; i < s->setup.nlisteners; i++)
-		if (dup2(s->listeners[i], 3 + (int)i) < 0)
-			return 1;
+		if (dup2(s->listeners[i], 3 + (int)i) < 0) {
+			(void)err_sys(&e, "pass a listener");
+			return upgrade_failed(&e);
+		}
 	(void)kernel_close_range(3 + s->setup.nlisteners, ~0U);
 	(void)execve(path, s->argv, envp);
-	return 1;
+	(void)err_sys(&e, "execute %s", path);
+	return upgrade_failed(&e);
 }
 
 /* ---- the loop */

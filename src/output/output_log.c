@@ -35,7 +35,7 @@ void output_log_release(struct output_log *l)
 /* The reason in the mark of a cut at l->size, as one of the constants. */
 static const char *read_why(const struct output_log *l)
 {
-	static const char *const words[] = { OUTPUT_BY_DISK, OUTPUT_BY_SESSION };
+	static const char *const words[] = { OUTPUT_BY_DISK, OUTPUT_BY_SESSION, OUTPUT_BY_END };
 	char text[8] = "";
 
 	IGNORED(pread(l->fd, text, sizeof(text) - 1, (off_t)(l->size + OUTPUT_RECORD_HEAD)),
