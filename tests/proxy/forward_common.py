@@ -50,7 +50,7 @@ class Upstream:
             self.threads.append(thread)
 
     def one(self, s):
-        s.settimeout(20)
+        s.settimeout(120)
         try:
             with s:
                 self.play(s, Reader(s))

@@ -159,7 +159,7 @@ def a_slow_client_holds_the_server_back():
         for _ in range(64 * 16):
             s.sendall(bytes(65536))
             sent[0] += 65536
-    with Front(play, write_ms=60000) as front, front.connect(30, receive_buffer=65536) as s:
+    with Front(play, write_ms=60000) as front, front.connect(60, receive_buffer=65536) as s:
         s.sendall(GET)
         held = settled(lambda: sent[0], 0.5)
         assert 0 < held < 24 * MIB, held  # the kernel's buffers are most of it
@@ -178,7 +178,7 @@ def a_slow_server_holds_the_client_back():
 
     def play(s, reader):
         head = Head(reader)
-        assert go.wait(20)
+        assert go.wait(100)
         n = len(body_of(head, reader))
         s.sendall(b"HTTP/1.1 200 OK\r\nX-N: %d\r\nContent-Length: 0\r\n\r\n" % n)
     for framing, head, tail in ((b"Content-Length: %d" % (64 * MIB), b"", b""), (b"Transfer-Encoding: chunked", b"100000\r\n", b"\r\n")):
@@ -199,7 +199,7 @@ def a_slow_server_holds_the_client_back():
             assert sent < 24 * MIB + receive_buffer_max(), sent  # of the kernel, between client and proxy
             keeps_little(front, 16 * MIB)
             go.set()
-            s.settimeout(20)
+            s.settimeout(60)
             s.sendall(part)
             for _ in range(64 - -(-sent // len(piece))):
                 s.sendall(piece)
