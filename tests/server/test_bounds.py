@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import select
 import signal
 import socket
 import sys
@@ -16,7 +17,7 @@ import time
 from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Server, check, equal, note, rss, run_tests, wait_for, wait_read
+from harness import Failed, Server, check, equal, note, rss, run_tests, wait_for, wait_read
 from streams import Attached, Events
 from test_process_rpc import Box, Stream
 
@@ -55,6 +56,21 @@ def unfinished(server, key, path="/v1/sessions", size=1 << 20):
     return s
 
 
+def fill(server, key, size):
+    """Unfinished bodies of this size, one after the other, until one is refused: less than that is free then."""
+    held = []
+    for _ in range(100):
+        held.append(unfinished(server, key, size=size + 1))
+        try:
+            held[-1].sendall(b" " * size)
+            wait_read(held[-1])
+        except (BrokenPipeError, ConnectionResetError):
+            return held
+        if select.select([held[-1]], [], [], 0.2)[0]:
+            return held
+    raise Failed("no body is refused")
+
+
 def test_unfinished_bodies_have_a_bound():
     """Of one tenant, whose others are refused; another tenant has room."""
     with Server(tenant_bodies_max="8M", pool_size=0) as server:
@@ -75,6 +91,7 @@ def test_unfinished_bodies_have_a_bound():
         check(1 << 20 < int(counted[1]) <= 9 << 20, f"{counted[1]} bytes in the metrics")
         grown = rss(server.pid("cordond")) - before
         check(grown < 40 << 20, f"60 bodies of 1 MB take {grown >> 20} MB")
+        held += fill(server, greedy, 400000)
         server.refused(429, "quota_bodies", "POST", "/v1/sessions", {"metadata": {"a": "x" * 800000}}, key=greedy)
         server.want(204, "DELETE", f"/v1/sessions/{made['id']}", key=modest)
         for s in held:
