@@ -27,6 +27,8 @@
 #define RECONNECT_MS 60000 /* while the server is unreachable */
 #define INTERRUPTS_MAX 3   /* the third interrupt ends the client at once */
 #define LAST_OUTPUT_MS 250
+#define TERMINATE_MS 3000   /* the command may take to end after the client was told to end */
+#define END_OF_INPUT "\4\4" /* Ctrl-D: the first ends a line that is begun */
 #define PAUSE_MS 50
 #define DETACH_KEY 0x1d /* Ctrl-] */
 
@@ -69,6 +71,10 @@ static void read_input(struct attach *t)
 		return;
 	t->input_ended = n <= 0;
 	t->have = n <= 0 ? 0 : (size_t)n;
+	if (t->input_ended && t->o->tty) { /* a terminal has no other end of input */
+		memcpy(t->piece, END_OF_INPUT, strlen(END_OF_INPUT));
+		t->have = strlen(END_OF_INPUT);
+	}
 	if (!t->o->may_detach || !t->terminal.raw || n <= 0)
 		return;
 	key = memchr(t->piece, DETACH_KEY, t->have);
@@ -98,6 +104,8 @@ static int read_signal(struct attach *t)
 		return 0;
 	if (info.ssi_signo != SIGWINCH)
 		t->interrupts++;
+	if ((info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP) && t->terminate_ns == 0)
+		t->terminate_ns = clock_now_ns() + TERMINATE_MS * CLOCK_MS;
 	return (int)info.ssi_signo;
 }
 
@@ -118,6 +126,19 @@ static int pass_signal(struct attach *t, struct err *e)
 	return send_message(t, json_pack("{s:s, s:s}", "type", "signal", "signal", name));
 }
 
+/* For poll(): after the end of the command its last output is awaited; after SIGTERM or SIGHUP the
+ * end of the command. */
+static int pump_timeout(const struct attach *t)
+{
+	uint64_t now = clock_now_ns();
+
+	if (t->ended != NULL)
+		return LAST_OUTPUT_MS;
+	if (t->terminate_ns == 0)
+		return -1;
+	return now >= t->terminate_ns ? 0 : (int)((t->terminate_ns - now) / CLOCK_MS + 1);
+}
+
 /* One connection, from its start to its end. */
 static int pump(struct attach *t, struct err *e)
 {
@@ -135,12 +156,15 @@ static int pump(struct attach *t, struct err *e)
 			{ .fd = t->signals, .events = POLLIN },
 		};
 
-		int n = poll(p, FDS, pending ? 0 : t->ended != NULL ? LAST_OUTPUT_MS : -1);
+		int n = poll(p, FDS, pending ? 0 : pump_timeout(t));
 
 		if (n < 0 && errno != EINTR)
 			return err_sys(e, "poll");
 		if (n == 0 && !pending && t->ended != NULL)
 			return ATTACH_DONE;
+		if (n == 0 && !pending && t->terminate_ns != 0)
+			return err_set(e, ERR_SYSTEM,
+				       "terminated; the command may still be running");
 		if (pending || (p[SOCKET].revents & ~POLLOUT) != 0)
 			result = attach_input(t, e);
 		if (result == 0 && t->pipe_broke)

@@ -26,6 +26,7 @@ struct attach {
 	bool pipe_broke; /* a failure must be reported */
 	bool finished;	 /* ended, and no output is missing */
 	unsigned interrupts;
+	uint64_t terminate_ns; /* when the client ends without waiting on; 0: not told to */
 	json_t *ended;
 };
 

@@ -331,6 +331,18 @@ def test_copy_of_holes(w):
     equal(set(os.listdir(w.home)), before)
 
 
+def test_terminal_without_input(w):
+    """The end of input is Ctrl-D for the program; SIGTERM ends the client though the shell ignores it."""
+    name = w.one("create")
+    w("exec", "-t", name, "--", "bash", code=0)
+    p = subprocess.Popen([CORDON, "exec", "-t", name, "--", "bash", "-c", "trap '' TERM; echo up; sleep 1000"], env=w.env,
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert b"up" in p.stdout.readline()
+    p.terminate()
+    assert b"may still be running" in p.communicate(timeout=30)[1]
+    equal(p.returncode, 125)
+
+
 def writes_unnamed(pid):
     """The process has a file open that has no name."""
     with contextlib.suppress(OSError):
