@@ -361,7 +361,9 @@ static void on_failed(struct execution *x, const struct agent_event *v)
 	set_error(x, v->stage == AGENT_AT_SYSTEM ? ERR_LIMIT : ERR_INVALID, words[v->stage]);
 	if (v->stage == AGENT_AT_USER || v->stage == AGENT_AT_CWD) {
 		(void)snprintf(x->why, sizeof(x->why), "%s: %.100s", words[v->stage],
-			       v->stage == AGENT_AT_USER ? x->row.user : x->row.cwd);
+			       v->stage == AGENT_AT_CWD ? x->row.cwd
+			       : x->row.user[0] != '\0' ? x->row.user
+							: "the default user of its template");
 		session_redact(x->session, x->why);
 		x->row.error = x->why;
 	}

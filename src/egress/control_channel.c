@@ -249,7 +249,10 @@ static void on_sock(struct loop_fd *f, uint32_t events)
 	if (c->nfds + 2 <= FDS_WAITING)
 		n = receive(c, to, &e);
 	if (n <= 0) {
-		log_warn("channel C closed", "error=%s", n < 0 ? e.msg : "");
+		if (n < 0)
+			log_warn("connection to cordond lost", "error=%s", e.msg);
+		else
+			log_info("connection to cordond closed, waiting for the next cordond", "");
 		close_channel(c);
 		return;
 	}

@@ -44,8 +44,10 @@ int auth_check(struct request *r, unsigned scope, struct err *e)
 		have |= TENANT_READ;
 	r->scopes = have;
 	if ((have & scope) != scope)
-		return err_set(e, ERR_DENIED,
-			       "the key does not have the scope that this request needs");
+		return err_set(e, ERR_DENIED, "this request needs a key with the scope \"%s\"",
+			       (scope & TENANT_ADMIN) != 0	? "admin"
+			       : (scope & TENANT_SESSIONS) != 0 ? "sessions"
+								: "read");
 	return 0;
 }
 
