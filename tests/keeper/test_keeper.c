@@ -242,11 +242,11 @@ static const struct {
 	{ "down and up to one", LAYER, ROOT_TEMPLATES, "good/../good", ERR_DENIED, "not a name" },
 	{ "a hidden template", LAYER, ROOT_TEMPLATES, ".hidden", ERR_DENIED, "not a name" },
 	{ "a template by a link", LAYER, ROOT_TEMPLATES, "link", ERR_DENIED, "link" },
-	{ "a file as template", LAYER, ROOT_TEMPLATES, "file", ERR_DENIED, "of root's" },
-	{ "a device as template", LAYER, ROOT_TEMPLATES, "device", ERR_DENIED, "of root's" },
-	{ "a template all can write", LAYER, ROOT_TEMPLATES, "all", ERR_DENIED, "of root's" },
-	{ "a template a group can write", LAYER, ROOT_TEMPLATES, "group", ERR_DENIED, "of root's" },
-	{ "another user's template", LAYER, ROOT_TEMPLATES, "theirs", ERR_DENIED, "of root's" },
+	{ "a file as template", LAYER, ROOT_TEMPLATES, "file", ERR_DENIED, "belongs to root" },
+	{ "a device as template", LAYER, ROOT_TEMPLATES, "device", ERR_DENIED, "belongs to root" },
+	{ "a template all can write", LAYER, ROOT_TEMPLATES, "all", ERR_DENIED, "belongs to root" },
+	{ "a template a group can write", LAYER, ROOT_TEMPLATES, "group", ERR_DENIED, "belongs to root" },
+	{ "another user's template", LAYER, ROOT_TEMPLATES, "theirs", ERR_DENIED, "belongs to root" },
 	{ "no such template", LAYER, ROOT_TEMPLATES, "none", ERR_SYSTEM, "No such file" },
 };
 
