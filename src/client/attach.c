@@ -27,7 +27,8 @@
 #define RECONNECT_MS 60000 /* while the server is unreachable */
 #define INTERRUPTS_MAX 3   /* the third interrupt ends the client at once */
 #define LAST_OUTPUT_MS 250
-#define TERMINATE_MS 3000   /* the command may take to end after the client was told to end */
+#define TERMINATE_MS 3000 /* the command may take to end after the client was told to end */
+#define END_AGAIN_MS 500
 #define END_OF_INPUT "\4\4" /* Ctrl-D: the first ends a line that is begun */
 #define PAUSE_MS 50
 #define DETACH_KEY 0x1d /* Ctrl-] */
@@ -62,6 +63,19 @@ static int send_pipe_signal(struct attach *t)
 	return send_message(t, json_pack("{s:s, s:s}", "type", "signal", "signal", "PIPE"));
 }
 
+/* A terminal has no other end of input. It is repeated, because a program that changes the mode of
+ * its terminal when it starts loses what came before. */
+static void put_end(struct attach *t)
+{
+	memcpy(t->piece, END_OF_INPUT, strlen(END_OF_INPUT));
+	t->have = strlen(END_OF_INPUT);
+}
+
+static bool repeats_end(const struct attach *t)
+{
+	return t->o->tty && t->input_ended && t->ended == NULL;
+}
+
 static void read_input(struct attach *t)
 {
 	ssize_t n = read(STDIN_FILENO, t->piece, sizeof(t->piece));
@@ -71,10 +85,8 @@ static void read_input(struct attach *t)
 		return;
 	t->input_ended = n <= 0;
 	t->have = n <= 0 ? 0 : (size_t)n;
-	if (t->input_ended && t->o->tty) { /* a terminal has no other end of input */
-		memcpy(t->piece, END_OF_INPUT, strlen(END_OF_INPUT));
-		t->have = strlen(END_OF_INPUT);
-	}
+	if (t->input_ended && t->o->tty)
+		put_end(t);
 	if (!t->o->may_detach || !t->terminal.raw || n <= 0)
 		return;
 	key = memchr(t->piece, DETACH_KEY, t->have);
@@ -92,7 +104,7 @@ static int send_input(struct attach *t)
 	if (!t->input_ended || t->end_sent)
 		return 0;
 	t->end_sent = true;
-	return send_message(t, json_pack("{s:s}", "type", "eof"));
+	return t->o->tty ? 0 : send_message(t, json_pack("{s:s}", "type", "eof"));
 }
 
 /* The signal that came, or 0. */
@@ -131,12 +143,14 @@ static int pass_signal(struct attach *t, struct err *e)
 static int pump_timeout(const struct attach *t)
 {
 	uint64_t now = clock_now_ns();
+	int ms = repeats_end(t) ? END_AGAIN_MS : -1, left;
 
 	if (t->ended != NULL)
 		return LAST_OUTPUT_MS;
 	if (t->terminate_ns == 0)
-		return -1;
-	return now >= t->terminate_ns ? 0 : (int)((t->terminate_ns - now) / CLOCK_MS + 1);
+		return ms;
+	left = now >= t->terminate_ns ? 0 : (int)((t->terminate_ns - now) / CLOCK_MS + 1);
+	return ms < 0 || left < ms ? left : ms;
 }
 
 /* One connection, from its start to its end. */
@@ -162,9 +176,11 @@ static int pump(struct attach *t, struct err *e)
 			return err_sys(e, "poll");
 		if (n == 0 && !pending && t->ended != NULL)
 			return ATTACH_DONE;
-		if (n == 0 && !pending && t->terminate_ns != 0)
+		if (t->ended == NULL && t->terminate_ns != 0 && clock_now_ns() >= t->terminate_ns)
 			return err_set(e, ERR_SYSTEM,
 				       "terminated; the command may still be running");
+		if (n == 0 && !pending && repeats_end(t))
+			put_end(t);
 		if (pending || (p[SOCKET].revents & ~POLLOUT) != 0)
 			result = attach_input(t, e);
 		if (result == 0 && t->pipe_broke)

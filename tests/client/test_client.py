@@ -334,7 +334,7 @@ def test_copy_of_holes(w):
 def test_terminal_without_input(w):
     """The end of input is Ctrl-D for the program; SIGTERM ends the client though the shell ignores it."""
     name = w.one("create")
-    w("exec", "-t", name, "--", "bash", code=0)
+    w("exec", "-t", name, "--", "sh", "-c", "sleep 0.7; exec bash", code=0)  # which loses what came before
     p = subprocess.Popen([CORDON, "exec", "-t", name, "--", "bash", "-c", "trap '' TERM; echo up; sleep 1000"], env=w.env,
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert b"up" in p.stdout.readline()
