@@ -227,7 +227,7 @@ static void reply(uint32_t op, const struct err *why, uint32_t pid, int fd)
 	if (why != NULL)
 		r.err = *why;
 	r.restrictions.ids = CELL_IDS;
-	r.restrictions.freezer = 1;
+	r.restrictions.freezer = !bed.no_freezer;
 	MUST(io_send(keeper, &r, sizeof(r), &fd, fd >= 0 ? 1 : 0, &e));
 }
 
@@ -521,7 +521,9 @@ static bool is_made(void)
 
 void bed_session(void)
 {
-	struct session_spec spec = { .profile = -1, .template = bed.template };
+	struct session_spec spec = { .profile = -1,
+				     .template = bed.template,
+				     .keep_diff = bed.keep_diff };
 	struct completion made = { .on_done = on_made };
 	unsigned retry;
 
