@@ -54,9 +54,11 @@ void access_record_send(struct egress_session *s, const struct access_record *r)
 	assert(s == &session && r->kind == ACCESS_RECORD_REQUEST);
 }
 
-void outbound_start(struct egress_session *s, const struct policy_target *to, struct outbound *o)
+void outbound_start(const struct outbound_from *from, const struct policy_target *to,
+		    struct outbound *o)
 {
-	assert(s == &session && strcmp(to->host, "web.example") == 0 && to->port == 80);
+	assert(from->policy == &session.policy && strcmp(to->host, "web.example") == 0 &&
+	       to->port == 80);
 	dialing = o;
 }
 
@@ -66,10 +68,10 @@ void outbound_cancel(struct outbound *o)
 		dialing = NULL;
 }
 
-bool outbound_complies(const struct egress_session *s, const struct policy_target *to,
-		       const struct ip *at, struct err *ret_why)
+bool outbound_complies(const struct policy *p, const struct policy_target *to, const struct ip *at,
+		       struct err *ret_why)
 {
-	(void)s;
+	(void)p;
 	(void)to;
 	(void)at;
 	(void)ret_why;

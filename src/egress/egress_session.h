@@ -11,7 +11,6 @@
  *
  *  the process
  *   main.c               start; then confine_egress.c: Landlock and syscalls.def
- *   read_file.c          reads files that were passed as descriptors
  *   ca_create.c          --create-ca: the CA that cells trust
  *   control_channel.c    channel C: what cordond asks for; and the supervisor's socket
  *   control_out.c        channel C: what egress sends, queued
@@ -26,11 +25,7 @@
  *
  *  names
  *   dns.c                the resolver that a cell sees; dns_udp.c, dns_tcp.c, dns_state.c
- *   dns_msg*.c           bytes of DNS messages
  *   synthetic_names.c    addresses that stand for names
- *   resolver*.c          egress's own lookups: resolver_entry.c is the cache, resolver_queue.c the
- *                        order, resolver_query.c one question to name servers, resolver_conf.c
- *                        reads resolv.conf and hosts
  *
  *  a connection of a cell
  *   flow.c               its stages: flow_accept.c, flow_sniff.c (first bytes), flow_connect.c
@@ -48,9 +43,14 @@
  *                        servers can know a value, _revoked what must end with a secret
  *   llm_call.c           tokens and models of LLM calls, by llm_shape.c and json_scan.c
  *
- *  servers
+ * Shared with cordon-pull, in src/outbound:
+ *
  *   outbound.c           connects: outbound_judge.c decides about addresses, outbound_socks.c
- *                        speaks to a SOCKS5 proxy */
+ *                        speaks to a SOCKS5 proxy
+ *   resolver*.c          lookups: resolver_entry.c is the cache, resolver_queue.c the order,
+ *                        resolver_query.c one question to name servers, resolver_conf.c reads
+ *                        resolv.conf and hosts; dns_msg*.c has the bytes of DNS messages
+ *   read_file.c          reads files that were passed as descriptors */
 #pragma once
 
 #include "control_out.h"

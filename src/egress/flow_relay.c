@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "session_limits.h"
+#include "session_outbound.h"
 #include "splice_relay.h"
 #include "tls_hello.h"
 
@@ -142,7 +143,7 @@ void flow_relay(struct flow *f)
 		return;
 	}
 	f->outbound = (struct outbound){ .on_done = on_connected, .arg = f };
-	outbound_start(f->session, &to, &f->outbound);
+	session_outbound(f->session, &to, &f->outbound);
 }
 
 /* Does the new policy allow the address of the connection? A flow that is not connected yet is
@@ -152,9 +153,9 @@ static bool may_stay(struct flow *f, struct err *ret_why)
 	struct policy_target to = endpoint_target(&f->endpoint);
 
 	if (f->connected)
-		return outbound_complies(f->session, &to, &f->at, ret_why);
+		return outbound_complies(f->session->policy, &to, &f->at, ret_why);
 	outbound_cancel(&f->outbound);
-	outbound_start(f->session, &to, &f->outbound);
+	session_outbound(f->session, &to, &f->outbound);
 	return true;
 }
 

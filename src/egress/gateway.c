@@ -323,7 +323,7 @@ static bool may_stay(struct gateway *x)
 		gateway_set_reason(x, "a secret in the request may have changed");
 		return false;
 	}
-	if (x->up && !outbound_complies(x->session, &to, &x->up->at, &e)) {
+	if (x->up && !outbound_complies(x->session->policy, &to, &x->up->at, &e)) {
 		gateway_set_reason(x, e.msg);
 		return false;
 	}

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "gateway_end.h"
+#include "session_outbound.h"
 
 static void make_key(const struct gateway *x, struct upstream_key *ret)
 {
@@ -92,7 +93,7 @@ void gateway_dial(struct gateway *x, bool fresh)
 	x->state = GATEWAY_DIAL;
 	gateway_wait(x, GATEWAY_ANSWER_MS); /* outbound.c has a shorter deadline of its own */
 	x->outbound = (struct outbound){ .on_done = on_connected, .arg = x };
-	outbound_start(x->session, &to, &x->outbound);
+	session_outbound(x->session, &to, &x->outbound);
 }
 
 bool gateway_dial_step(struct gateway *x)

@@ -15,8 +15,8 @@
 
 #include "clock.h"
 #include "host.h"
-#include "outbound.h"
 #include "resolver.h"
+#include "session_outbound.h"
 
 #define SAID_MS 1000
 #define MANY 256
@@ -90,7 +90,7 @@ static void start(char *target)
 			to.host = own;
 		}
 		calls[i] = (struct outbound){ .on_done = on_done };
-		outbound_start(&session, &to, &calls[i]);
+		session_outbound(&session, &to, &calls[i]);
 		if (!calls[i].call)
 			die("a call was over before it began", NULL);
 	}

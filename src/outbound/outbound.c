@@ -14,6 +14,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -22,7 +23,6 @@
 #include "host.h"
 #include "outbound_judge.h"
 #include "outbound_socks.h"
-#include "resolver.h"
 
 #define STAGGER_NS (250 * CLOCK_MS)
 #define LIFE_MS 10000
@@ -35,7 +35,7 @@ struct attempt {
 };
 
 struct outbound_call {
-	struct egress_session *session;
+	struct outbound_from from;
 	struct outbound *out;
 	char host[HOST_MAX]; /* the name that is looked up; "": an address was given */
 	uint16_t port;
@@ -54,7 +54,7 @@ struct outbound_call {
 
 static struct loop *loop_of(const struct outbound_call *c)
 {
-	return c->session->egress->loop;
+	return c->from.loop;
 }
 
 /* ---- the end */
@@ -138,7 +138,7 @@ static void succeed(struct outbound_call *c, struct attempt *a)
 static struct outbound_judge judge_of(const struct outbound_call *c)
 {
 	return (struct outbound_judge){
-		.policy = c->session->policy, .host = c->host, .port = c->port, .below = c->below
+		.policy = *c->from.policy, .host = c->host, .port = c->port, .below = c->below
 	};
 }
 
@@ -292,7 +292,7 @@ static void on_begin(struct loop_task *t)
 	if (c->failed.code != ERR_NONE || c->denied.code != ERR_NONE)
 		give_up(c);
 	else if (c->host[0] != '\0')
-		resolver_lookup(c->session->egress->resolver, c->host, &c->lookup);
+		resolver_lookup(c->from.resolver, c->host, &c->lookup);
 	else
 		try_next(c);
 }
@@ -326,19 +326,19 @@ static void set_proxy_endpoint(struct outbound_call *c, const struct policy_prox
 		set_endpoint(c, proxy->host, NULL, proxy->port, proxy->layer);
 }
 
-void outbound_start(struct egress_session *session, const struct policy_target *to,
+void outbound_start(const struct outbound_from *from, const struct policy_target *to,
 		    struct outbound *o)
 {
-	const struct policy_proxy *proxy = policy_proxy(session->policy);
+	const struct policy_proxy *proxy = policy_proxy(*from->policy);
 	struct outbound_call *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		abort(); /* as the loop does: without it the caller would wait for ever */
-	c->session = session;
+	c->from = *from;
 	c->out = o;
 	for (size_t i = 0; i < COUNT(c->attempts); i++)
 		c->attempts[i].fd = c->attempts[i].watch.fd = -1;
-	c->lookup = (struct lookup){ .on_done = on_lookup, .arg = c, .owner = &session->lookups };
+	c->lookup = (struct lookup){ .on_done = on_lookup, .arg = c, .owner = from->lookups };
 	c->stagger = (struct loop_timer){ .on_expire = on_stagger, .arg = c };
 	c->begin = (struct loop_task){ .on_run = on_begin, .arg = c };
 	o->call = c;
@@ -365,11 +365,11 @@ void outbound_cancel(struct outbound *o)
 	o->connected = false;
 }
 
-bool outbound_complies(const struct egress_session *session, const struct policy_target *to,
+bool outbound_complies(const struct policy *policy, const struct policy_target *to,
 		       const struct ip *at, struct err *ret_why)
 {
-	const struct policy_proxy *proxy = policy_proxy(session->policy);
-	struct outbound_judge judge = { .policy = session->policy,
+	const struct policy_proxy *proxy = policy_proxy(policy);
+	struct outbound_judge judge = { .policy = policy,
 					.host = to->host ? to->host : "",
 					.port = to->port,
 					.below = to->host ? POLICY_LAYERS : POLICY_NODE };

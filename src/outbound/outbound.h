@@ -1,12 +1,22 @@
-/* outbound.h - makes connections to servers. Called by flow_relay.c and gateway_server.c. It is
- * the only place where cordon-egress connects (but for the DNS queries of resolver_query.c), and
- * must stay so: every address is judged right before connect(2), each time. */
+/* outbound.h - makes connections to servers, for cordon-egress and cordon-pull. It is the only
+ * place where these two connect (but for the DNS queries of resolver_query.c), and must stay so:
+ * every address is judged right before connect(2), each time. */
 #pragma once
 
 #include "completion.h"
-#include "egress_session.h"
+#include "policy.h"
+#include "resolver.h"
 
 struct outbound_call;
+
+/* For whom a connection is made; all borrowed, and valid until the call has ended. */
+struct outbound_from {
+	struct loop *loop;
+	struct resolver *resolver;
+	struct resolver_owner *lookups; /* for which its lookups are counted; NULL: not counted */
+	/* Where the current policy is found: it may be replaced while a call is under way. */
+	struct policy *const *policy;
+};
 
 struct outbound {
 	/* Connected: fd, non-blocking, TCP_NODELAY, now belongs to the callee; ip is its address.
@@ -27,10 +37,10 @@ struct outbound {
  * the policy has a SOCKS5 proxy, the connection goes through it, and the proxy resolves.
  * on_done() is called once, by the loop, unless it is cancelled; then nothing is under way any
  * more, and the structure may be started again or freed. */
-void outbound_start(struct egress_session *session, const struct policy_target *to,
+void outbound_start(const struct outbound_from *from, const struct policy_target *to,
 		    struct outbound *o);
 /* May be called at any time. */
 void outbound_cancel(struct outbound *o);
 /* Would the current policy allow a connection to this address? If not, *ret_why says why. */
-bool outbound_complies(const struct egress_session *session, const struct policy_target *to,
+bool outbound_complies(const struct policy *policy, const struct policy_target *to,
 		       const struct ip *at, struct err *ret_why) MUST_USE;
