@@ -65,7 +65,10 @@
 
 #define TEMPLATE_COLUMNS                                                                     \
 	"id, tenant, name, version, current, kind, level, created_ms, layers, mounts, env, " \
-	"user, workdir, start_command, ready_command"
+	"user, workdir, start_command, ready_command, source"
+
+#define LAYER_COLUMNS "id, tenant, kind, bytes, entries, created_ms, state, digest"
+#define LAYER_ROW LAYER_COLUMNS ", (SELECT count(*) FROM layer_use WHERE layer = id)"
 
 #define Q5 "?, ?, ?, ?, ?"
 
@@ -263,7 +266,7 @@ const char *const sql_text[] = {
 	[SQL_SECRET_COUNT] = "SELECT count(*) FROM secret WHERE tenant = ?",
 
 	[SQL_TEMPLATE_INSERT] = "INSERT INTO template (" TEMPLATE_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ")",
+		Q5 ", " Q5 ", " Q5 ", ?)",
 	[SQL_TEMPLATE_NEXT] = "SELECT coalesce(max(version), 0) + 1 FROM template"
 		" WHERE tenant = ? AND name = ?",
 	[SQL_TEMPLATE_RETIRE_NAME] = "UPDATE template SET current = 0"
@@ -271,6 +274,21 @@ const char *const sql_text[] = {
 	[SQL_TEMPLATE_RETIRE] = "UPDATE template SET current = 0 WHERE id = ?",
 	[SQL_TEMPLATE_DELETE] = "DELETE FROM template WHERE id = ? AND current = 0",
 	[SQL_TEMPLATE_EACH] = "SELECT " TEMPLATE_COLUMNS " FROM template ORDER BY tenant, name, version",
+
+	[SQL_LAYER_INSERT] = "INSERT INTO layer (" LAYER_COLUMNS ") VALUES (" Q5 ", ?, ?, ?)",
+	[SQL_LAYER_GET] = "SELECT " LAYER_ROW " FROM layer WHERE id = ?",
+	[SQL_LAYER_FIND] = "SELECT " LAYER_ROW " FROM layer"
+		" WHERE tenant = ? AND digest = ? AND digest <> '' AND state = 0 LIMIT 1",
+	[SQL_LAYER_EACH] = "SELECT " LAYER_ROW " FROM layer WHERE state >= ? ORDER BY created_ms, id",
+	/* Selects nothing, and so changes nothing, if the layer is not ready. */
+	[SQL_LAYER_USE] = "INSERT INTO layer_use (owner_kind, owner, position, layer)"
+		" SELECT ?, ?, ?, id FROM layer WHERE id = ? AND state = 0",
+	[SQL_LAYER_UNUSE] = "DELETE FROM layer_use WHERE owner_kind = ? AND owner = ?",
+	[SQL_LAYER_USED] = "SELECT layer FROM layer_use WHERE owner_kind = ? AND owner = ? ORDER BY position",
+	[SQL_LAYER_SWEEP] = "UPDATE layer SET state = 1 WHERE state = 0"
+		" AND NOT EXISTS (SELECT 1 FROM layer_use WHERE layer = layer.id) RETURNING id",
+	[SQL_LAYER_DELETE] = "DELETE FROM layer WHERE id = ? AND state = 1",
+	[SQL_LAYER_SUM] = "SELECT coalesce(sum(bytes), 0), count(*) FROM layer WHERE tenant = ?",
 
 	[SQL_RECORDS_GET] = "SELECT rows, bytes FROM records WHERE tenant = ?",
 	[SQL_RECORDS_ADD] = "INSERT INTO records (tenant, rows, bytes) VALUES (?, ?, ?)"

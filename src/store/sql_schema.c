@@ -241,12 +241,26 @@ static const char version_22[] =
 	"ALTER TABLE key ADD COLUMN allow_sessions INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE key ADD COLUMN allow_creates INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE session ADD COLUMN creator_key TEXT NOT NULL DEFAULT '';";
+
+/* Layers on disk and what uses them: see store_layer.h. The session that a snapshot was made of. */
+static const char version_23[] =
+	"CREATE TABLE layer ("
+	" id TEXT PRIMARY KEY, tenant TEXT NOT NULL, kind TEXT NOT NULL, bytes INTEGER NOT NULL,"
+	" entries INTEGER NOT NULL, created_ms INTEGER NOT NULL, state INTEGER NOT NULL,"
+	" digest TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX layer_tenant ON layer (tenant, digest);"
+	"CREATE TABLE layer_use ("
+	" owner_kind INTEGER NOT NULL, owner TEXT NOT NULL, position INTEGER NOT NULL,"
+	" layer TEXT NOT NULL REFERENCES layer(id), PRIMARY KEY (owner_kind, owner, position))"
+	" STRICT, WITHOUT ROWID;"
+	"CREATE INDEX layer_use_layer ON layer_use (layer);"
+	"ALTER TABLE template ADD COLUMN source TEXT NOT NULL DEFAULT '';";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
 	version_8, version_9, version_10, version_11, version_12, version_13, version_14,
 	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
-	version_22,
+	version_22, version_23,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

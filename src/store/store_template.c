@@ -50,6 +50,7 @@ static int insert(struct store *s, const struct store_template *row, struct err 
 	stmt_text(&q, row->workdir);
 	stmt_text(&q, row->start_command);
 	stmt_text(&q, row->ready_command);
+	stmt_text(&q, row->source);
 	return stmt_run(&q, true, "template", row->name, e);
 }
 
@@ -100,6 +101,7 @@ static void read_row(struct stmt *q, struct store_template *ret)
 	ret->workdir = stmt_get_text(q);
 	ret->start_command = stmt_get_text(q);
 	ret->ready_command = stmt_get_text(q);
+	stmt_copy_text(q, ret->source, sizeof(ret->source));
 	ret->owned = NULL;
 }
 

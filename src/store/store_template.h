@@ -22,6 +22,7 @@ struct store_template {
 	size_t env_len;
 	const char *user, *workdir;		   /* of executions that name none; "": the usual */
 	const char *start_command, *ready_command; /* "" in this version */
+	char source[STORE_ID_MAX]; /* of a snapshot: the session it was made of; else "" */
 
 	void *owned; /* the texts of a row from store_template_own() */
 };

@@ -19,6 +19,7 @@ static struct store_template a_template(const char *id, const char *tenant, cons
 				      .user = "root",
 				      .workdir = "/w",
 				      .start_command = "start",
+				      .source = "ses_9",
 				      .ready_command = "ready" };
 
 	(void)snprintf(row.id, sizeof(row.id), "%s", id);
@@ -103,6 +104,7 @@ static void every_field(void)
 	CHECK_STR(got.workdir, "/w");
 	CHECK_STR(got.start_command, "start");
 	CHECK_STR(got.ready_command, "ready");
+	CHECK_STR(got.source, "ses_9");
 	store_template_release(&got);
 	end_store(s);
 }

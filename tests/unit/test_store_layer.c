@@ -1,0 +1,137 @@
+/* Layers in the store: one without a use becomes dying in the transaction that took the last use
+ * away, and never gets a use again. */
+#include "store_layer.h"
+
+#include "store_support.h"
+
+typedef char layer_id[STORE_ID_MAX];
+
+static void add(struct store *s, const char *id, const char *tenant, uint64_t bytes,
+		const char *digest)
+{
+	struct store_layer row = { .kind = "capture", .bytes = bytes, .entries = 3 };
+	struct err e;
+
+	(void)snprintf(row.id, sizeof(row.id), "%s", id);
+	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", tenant);
+	(void)snprintf(row.digest, sizeof(row.digest), "%s", digest);
+	MUST(store_layer_insert(s, &row, &e));
+}
+
+static int add_layer(const struct store_layer *row, void *cookie)
+{
+	return add_id(cookie, row->id);
+}
+
+static void check_dying(struct store *s, const char *want)
+{
+	struct ids ids = { 0 };
+	struct err e;
+
+	MUST(store_layer_each(s, true, add_layer, &ids, &e));
+	CHECK_STR(ids.text, want);
+}
+
+static void uses(void)
+{
+	static const layer_id both[] = { "lay_1", "lay_2" }, other[] = { "lay_2" };
+	struct store *s = new_store();
+	layer_id got[4];
+	struct err e;
+
+	MUST(store_begin(s, &e));
+	add(s, "lay_1", "ten_a", 10, "");
+	add(s, "lay_2", "ten_a", 20, "");
+	MUST(store_layer_use(s, STORE_LAYER_OF_TEMPLATE, "tpl_1", both, 2, &e));
+	MUST(store_commit(s, &e));
+	MUST(store_layer_use(s, STORE_LAYER_OF_SESSION, "ses_1", other, 1, &e));
+	CHECK(store_layer_used(s, STORE_LAYER_OF_TEMPLATE, "tpl_1", got, 4, &e) == 2);
+	CHECK_STR(got[0], "lay_1");
+	CHECK_STR(got[1], "lay_2");
+	check_dying(s, "");
+	MUST(store_layer_unuse(s, STORE_LAYER_OF_TEMPLATE, "tpl_1", &e));
+	check_dying(s, "lay_1"); /* the session still uses the other */
+	FAILS(store_layer_use(s, STORE_LAYER_OF_BUILD, "bld_1", both, 2, &e), ERR_CONFLICT);
+	CHECK(store_layer_used(s, STORE_LAYER_OF_BUILD, "bld_1", got, 4, &e) == 0);
+	FAILS(store_layer_delete(s, "lay_2", &e), ERR_NOT_FOUND); /* in use */
+	MUST(store_layer_delete(s, "lay_1", &e));
+	MUST(store_layer_unuse(s, STORE_LAYER_OF_SESSION, "ses_1", &e));
+	MUST(store_layer_unuse(s, STORE_LAYER_OF_SESSION, "ses_1", &e)); /* repeatable */
+	check_dying(s, "lay_2");
+	end_store(s);
+}
+
+/* A transaction that fails leaves neither the layer nor a use. */
+static void whole(void)
+{
+	static const layer_id missing[] = { "lay_1", "lay_none" };
+	struct store *s = new_store();
+	struct store_layer row;
+	struct err e;
+
+	MUST(store_begin(s, &e));
+	add(s, "lay_1", "ten_a", 10, "");
+	FAILS(store_layer_use(s, STORE_LAYER_OF_TEMPLATE, "tpl_1", missing, 2, &e), ERR_CONFLICT);
+	store_rollback(s);
+	FAILS(store_layer_get(s, "lay_1", &row, &e), ERR_NOT_FOUND);
+	end_store(s);
+}
+
+/* Other layers of an owner take the place of those it had. */
+static void replaced(void)
+{
+	static const layer_id first[] = { "lay_1", "lay_2" }, second[] = { "lay_2", "lay_3" };
+	struct store *s = new_store();
+	struct err e;
+
+	MUST(store_begin(s, &e));
+	for (unsigned i = 0; i < 2; i++)
+		add(s, first[i], "ten_a", 1, "");
+	MUST(store_layer_use(s, STORE_LAYER_OF_SESSION, "ses_1", first, 2, &e));
+	add(s, "lay_3", "ten_a", 1, "");
+	MUST(store_layer_use(s, STORE_LAYER_OF_SESSION, "ses_1", second, 2, &e));
+	MUST(store_commit(s, &e));
+	check_dying(s, "lay_1");
+	end_store(s);
+}
+
+static void sums_and_digests(void)
+{
+	static const layer_id all[] = { "lay_1", "lay_2", "lay_3" };
+	struct store *s = new_store();
+	struct store_layer row;
+	uint64_t bytes, n;
+	struct err e;
+
+	MUST(store_begin(s, &e));
+	add(s, "lay_1", "ten_a", 10, "sha256:1");
+	add(s, "lay_2", "ten_a", 20, "");
+	add(s, "lay_3", "", 40, "sha256:1");
+	MUST(store_layer_use(s, STORE_LAYER_OF_CACHE, "c", all, 3, &e));
+	MUST(store_layer_use(s, STORE_LAYER_OF_CACHE, "d", all, 3, &e));
+	MUST(store_commit(s, &e));
+	MUST(store_layer_sum(s, "ten_a", &bytes, &n, &e));
+	CHECK(bytes == 30 && n == 2); /* each once, the public one not */
+	MUST(store_layer_find(s, "", "sha256:1", &row, &e));
+	CHECK_STR(row.id, "lay_3");
+	CHECK(row.uses == 2 && row.bytes == 40 && row.entries == 3);
+	FAILS(store_layer_find(s, "ten_b", "sha256:1", &row, &e), ERR_NOT_FOUND);
+	FAILS(store_layer_find(s, "ten_a", "", &row, &e), ERR_NOT_FOUND);
+	end_store(s);
+}
+
+/* What a transaction should never leave is found. */
+static void swept(void)
+{
+	struct store *s = new_store();
+	struct err e;
+
+	add(s, "lay_1", "ten_a", 10, "");
+	CHECK(store_layer_sweep(s, &e) == 1);
+	CHECK(store_layer_sweep(s, &e) == 0);
+	check_dying(s, "lay_1");
+	end_store(s);
+}
+
+TEST_MAIN({ "uses", uses }, { "whole or not at all", whole }, { "replaced", replaced },
+	  { "sums and digests", sums_and_digests }, { "swept", swept })
