@@ -1,0 +1,32 @@
+/* oci_json.h - reads JSON documents of images with jansson: bounded, each fault named. Called by
+ * the other files of this folder. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "err.h"
+
+#define OCI_JSON_MAX (4U << 20) /* bytes of a document: manifest, index, config */
+
+static inline void oci_json_release_(json_t **p)
+{
+	json_decref(*p);
+}
+#define OWN_OCI_JSON __attribute__((cleanup(oci_json_release_))) json_t
+
+/* A document: an object or, if array, an array. Duplicate names are refused. NULL and an error. */
+json_t *oci_json_parse(const void *bytes, size_t len, bool array, const char *what,
+		       struct err *e) MUST_USE;
+
+/* A member that is text of at most max bytes without control characters. "" if it is not there or
+ * null; NULL and ERR_INVALID if it is something else. */
+const char *oci_json_text(const json_t *object, const char *name, size_t max,
+			  struct err *e) MUST_USE;
+
+/* A member that is an array of at most max. *ret is NULL if it is not there or null. */
+int oci_json_array(const json_t *object, const char *name, size_t max, json_t **ret,
+		   struct err *e) MUST_USE;
+/* The same for an object. */
+int oci_json_object(const json_t *object, const char *name, json_t **ret, struct err *e) MUST_USE;

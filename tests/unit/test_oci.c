@@ -1,0 +1,291 @@
+/* Goal: documents of images are read exactly or refused with the reason: references, manifests,
+ * indexes, configurations, whiteouts. */
+#include "oci_archive.h"
+#include "oci_config.h"
+#include "oci_manifest.h"
+#include "oci_ref.h"
+#include "oci_whiteout.h"
+
+#include "support.h"
+
+#define D1 "sha256:1111111111111111111111111111111111111111111111111111111111111111"
+#define D2 "sha256:2222222222222222222222222222222222222222222222222222222222222222"
+#define D3 "sha256:3333333333333333333333333333333333333333333333333333333333333333"
+
+struct ref_case {
+	const char *text, *want; /* NULL: refused */
+};
+
+/* clang-format off */
+static const struct ref_case refs[] = {
+	{ "python", "docker.io/library/python:latest" },
+	{ "python:3.12-slim", "docker.io/library/python:3.12-slim" },
+	{ "oven/bun:latest", "docker.io/oven/bun:latest" },
+	{ "docker.io/python", "docker.io/library/python:latest" },
+	{ "docker.io/library/python", "docker.io/library/python:latest" },
+	{ "localhost/x", "localhost/x:latest" },
+	{ "localhost:5000/x/y:T.1_2-3", "localhost:5000/x/y:T.1_2-3" },
+	{ "Registry.Example.ORG/a", "registry.example.org/a:latest" },
+	{ "[::1]:5000/a", "[::1]:5000/a:latest" },
+	{ "a@" D1, "docker.io/library/a@" D1 },
+	{ "a:t@" D1, "docker.io/library/a:t@" D1 },
+	{ "a__b/c.d/e---f", "docker.io/a__b/c.d/e---f:latest" },
+	{ "", NULL }, { "/", NULL }, { "a/", NULL }, { "/a", NULL }, { "a//b", NULL }, { "A", NULL },
+	{ "a:", NULL }, { "a:.x", NULL }, { "a:-x", NULL }, { "a b", NULL }, { "a:b:c", NULL },
+	{ "a/../b", NULL }, { "./a", NULL }, { "a_", NULL }, { "a___b", NULL }, { "a..b", NULL },
+	{ "a@", NULL }, { "a@sha512:00", NULL }, { "a@" D1 "0", NULL }, { "a@" D1 ":t", NULL },
+	{ "host:0/a", NULL }, { "host:65536/a", NULL }, { "host:/a", NULL }, { "-h.x/a", NULL },
+	{ "h.x?/a", NULL }, { "u@h.x/a", NULL }, { "http://h.x/a", NULL }, { "[::1/a", NULL },
+	{ "[zz]:1/a", NULL }, { "a\n", NULL },
+};
+/* clang-format on */
+
+static void references(void)
+{
+	char text[OCI_REF_TEXT_MAX];
+	struct oci_ref r, again;
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < COUNT(refs); i++) {
+		char *exact = exact_copy(refs[i].text, strlen(refs[i].text) + 1);
+		int got = oci_ref_read(exact, &r, &e);
+
+		free(exact);
+		CHECK_CASE(refs[i].text, got == (refs[i].want == NULL ? -1 : 0));
+		if (got < 0)
+			continue;
+		oci_ref_text(&r, text);
+		CHECK_STR(text, refs[i].want);
+		CHECK(oci_ref_read(text, &again, &e) == 0 && memcmp(&r, &again, sizeof(r)) == 0);
+	}
+}
+
+static void whiteouts(void)
+{
+	static const struct {
+		const char *name;
+		enum oci_whiteout want;
+	} cases[] = {
+		{ "a", OCI_WHITEOUT_NONE },
+		{ ".wh", OCI_WHITEOUT_NONE },
+		{ ".wh.a", OCI_WHITEOUT_ONE },
+		{ ".wh..a", OCI_WHITEOUT_ONE },
+		{ ".wh..wh..opq", OCI_WHITEOUT_OPAQUE },
+		{ ".wh..wh.plnk", OCI_WHITEOUT_IGNORED },
+		{ ".wh..wh.", OCI_WHITEOUT_IGNORED },
+		{ ".wh.", OCI_WHITEOUT_BAD },
+		{ ".wh..", OCI_WHITEOUT_BAD },
+		{ ".wh...", OCI_WHITEOUT_BAD },
+		{ ".wh....", OCI_WHITEOUT_ONE },
+		{ ".wh..wh..opq2", OCI_WHITEOUT_IGNORED },
+	};
+	const char *name = "";
+
+	for (size_t i = 0; i < COUNT(cases); i++)
+		CHECK_CASE(cases[i].name, oci_whiteout_of(cases[i].name, &name) == cases[i].want);
+	CHECK(oci_whiteout_of(".wh.gone", &name) == OCI_WHITEOUT_ONE);
+	CHECK_STR(name, "gone");
+}
+
+#define CONFIG_PART                                                               \
+	"\"config\":{\"mediaType\":\"application/vnd.oci.image.config.v1+json\"," \
+	"\"digest\":\"" D1 "\",\"size\":10}"
+#define LAYER(type, digest) "{\"mediaType\":\"" type "\",\"digest\":\"" digest "\",\"size\":20}"
+#define GZIP "application/vnd.oci.image.layer.v1.tar+gzip"
+#define MANIFEST(rest) "{\"schemaVersion\":2," rest "}"
+
+struct document {
+	const char *text;
+	const char *refused; /* a part of the message; NULL: it is taken */
+};
+
+/* clang-format off */
+static const struct document manifests[] = {
+	{ MANIFEST(CONFIG_PART ",\"layers\":[" LAYER(GZIP, D2) "]"), NULL },
+	{ MANIFEST(CONFIG_PART ",\"layers\":[" LAYER("application/vnd.docker.image.rootfs.diff.tar.gzip", D2) "]"), NULL },
+	{ MANIFEST("\"mediaType\":\"application/vnd.oci.image.manifest.v1+json\"," CONFIG_PART ",\"layers\":[" LAYER(GZIP, D2) "]"), NULL },
+	{ MANIFEST("\"mediaType\":\"application/vnd.oci.image.index.v1+json\"," CONFIG_PART ",\"layers\":[" LAYER(GZIP, D2) "]"), "contradicts" },
+	{ MANIFEST("\"mediaType\":\"x/y\"," CONFIG_PART ",\"layers\":[" LAYER(GZIP, D2) "]"), "contradicts" },
+	{ MANIFEST(CONFIG_PART ",\"layers\":[" LAYER("application/vnd.oci.image.layer.nondistributable.v1.tar", D2) "]"), "must not be distributed" },
+	{ MANIFEST(CONFIG_PART ",\"layers\":[" LAYER("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip", D2) "]"), "must not be distributed" },
+	{ MANIFEST(CONFIG_PART ",\"layers\":[" LAYER("application/octet-stream", D2) "]"), "not supported" },
+	{ MANIFEST(CONFIG_PART ",\"layers\":[]"), "no layers" },
+	{ MANIFEST(CONFIG_PART ",\"layers\":[7]"), "layer 1" },
+	{ MANIFEST(CONFIG_PART ",\"layers\":[" LAYER(GZIP, "sha512:00") "]"), "only sha256" },
+	{ MANIFEST(CONFIG_PART ",\"layers\":[" LAYER(GZIP, "sha256:00") "]"), "64" },
+	{ MANIFEST(CONFIG_PART ",\"layers\":[{\"mediaType\":\"" GZIP "\",\"digest\":\"" D2 "\",\"size\":-1}]"), "size" },
+	{ MANIFEST(CONFIG_PART ",\"layers\":[{\"mediaType\":\"" GZIP "\",\"digest\":\"" D2 "\"}]"), "size" },
+	{ MANIFEST(CONFIG_PART ",\"layers\":[{\"mediaType\":\"" GZIP "\",\"digest\":\"" D2 "\",\"size\":9e99}]"), "size" },
+	{ MANIFEST("\"config\":{\"mediaType\":\"application/vnd.oci.empty.v1+json\",\"digest\":\"" D1 "\",\"size\":2},\"layers\":[" LAYER(GZIP, D2) "]"), "not an image" },
+	{ MANIFEST("\"layers\":[" LAYER(GZIP, D2) "]"), "config" },
+	{ "{\"schemaVersion\":1,\"fsLayers\":[]}", "schema 1" },
+	{ "{\"schemaVersion\":3,\"layers\":[]}", "schemaVersion" },
+	{ "{\"layers\":[],\"layers\":[]}", "not JSON" },
+	{ "[]", "not an object" }, { "", "not JSON" }, { "{", "not JSON" },
+};
+/* clang-format on */
+
+static void manifests_are_checked(void)
+{
+	struct oci_manifest m;
+
+	for (size_t i = 0; i < COUNT(manifests); i++) {
+		char *exact = exact_copy(manifests[i].text, strlen(manifests[i].text));
+		struct err e = { 0 };
+		int got = oci_manifest_read(exact, strlen(manifests[i].text), &m, &e);
+
+		free(exact);
+		CHECK_CASE(manifests[i].text, got == (manifests[i].refused == NULL ? 0 : -1));
+		if (got < 0)
+			CHECK_CASE(e.msg, strstr(e.msg, manifests[i].refused) != NULL);
+		else
+			CHECK(m.nlayers == 1 && m.layers[0].size == 20 && m.config.size == 10);
+	}
+}
+
+#define ENTRY(digest, platform)                                                              \
+	"{\"mediaType\":\"application/vnd.oci.image.manifest.v1+json\",\"digest\":\"" digest \
+	"\",\"size\":5" platform "}"
+#define PLATFORM(os, arch, more) \
+	",\"platform\":{\"os\":\"" os "\",\"architecture\":\"" arch "\"" more "}"
+
+static int choose(const char *text, const char *arch, const char *variant, const char *name,
+		  char *ret_first, struct err *e)
+{
+	const struct oci_platform want = { arch, variant };
+	struct oci_descriptor d;
+	enum oci_kind kind;
+	char digest[OCI_DIGEST_TEXT];
+	int got = oci_index_choose(text, strlen(text), &want, name, &d, &kind, e);
+
+	if (got == 0) {
+		oci_digest_text(&d.digest, digest);
+		*ret_first = digest[7];
+	}
+	return got;
+}
+
+static void indexes_are_chosen_from(void)
+{
+	static const char many[] = "{\"schemaVersion\":2,\"manifests\":[" ENTRY(
+		D1,
+		PLATFORM("unknown", "unknown",
+			 "")) "," ENTRY(D2,
+					PLATFORM(
+						"linux", "arm64",
+						",\"variant\":\"v8\"")) "," ENTRY(D3,
+										  PLATFORM(
+											  "linux",
+											  "amd64",
+											  "")) "]}";
+	static const char named[] =
+		"{\"schemaVersion\":2,\"manifests\":[" ENTRY(D1, ",\"annotations\":{\"org."
+								 "opencontainers.image.ref.name\":"
+								 "\"a\"}") "," ENTRY(
+			D2, ",\"annotations\":{\"org.opencontainers.image.ref.name\":\"b\"}") "]}";
+	struct err e = { 0 };
+	char first = 0;
+
+	CHECK(choose(many, "amd64", "", NULL, &first, &e) == 0 && first == '3');
+	CHECK(choose(many, "arm64", "v8", NULL, &first, &e) == 0 && first == '2');
+	CHECK(choose(many, "arm64", "", NULL, &first, &e) == 0 && first == '2');
+	CHECK(choose(many, "riscv64", "", NULL, &first, &e) == -1 && e.code == ERR_NOT_FOUND);
+	CHECK(strstr(e.msg, "linux/arm64/v8, linux/amd64") != NULL);
+	CHECK(strstr(e.msg, "unknown") == NULL);
+	CHECK(choose(named, "amd64", "", "b", &first, &e) == 0 && first == '2');
+	CHECK(choose(named, "amd64", "", NULL, &first, &e) == 0 && first == '1');
+	CHECK(choose(named, "amd64", "", "c", &first, &e) == -1);
+}
+
+static void configurations_are_read(void)
+{
+	static const char text[] =
+		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"type\":\"layers\","
+		"\"diff_ids\":[\"" D1 "\",\"" D2 "\"]},\"config\":{\"Env\":[\"A=1\",\"=x\",\"B\","
+		"\"PATH=/bin\",\"A=2\",\"EMPTY=\"],\"User\":\"1000:100\",\"WorkingDir\":\"app\","
+		"\"Entrypoint\":[\"/run\",\"-x\"],\"Cmd\":[\"y z\"],\"Volumes\":{}}}";
+	static const char env[] = "PATH=/bin\0A=2\0EMPTY=", command[] = "/run\0-x\0y z";
+	static const struct oci_platform amd64 = { "amd64", "" }, arm64 = { "arm64", "v8" };
+	struct oci_config c;
+	struct err e = { 0 };
+
+	CHECK(oci_config_read(text, strlen(text), &amd64, &c, &e) == 0);
+	CHECK(c.nlayers == 2 && c.diff_ids[1].sha256[0] == 0x22);
+	CHECK(c.env.len == sizeof(env) && memcmp(c.env.data, env, sizeof(env)) == 0);
+	CHECK(c.command.len == sizeof(command) &&
+	      memcmp(c.command.data, command, sizeof(command)) == 0);
+	CHECK_STR(c.user, "1000:100");
+	CHECK_STR(c.workdir, "/app");
+	oci_config_release(&c);
+	CHECK(oci_config_read(text, strlen(text), &arm64, &c, &e) == -1);
+	CHECK(e.code == ERR_UNSUPPORTED && strstr(e.msg, "linux/amd64") != NULL);
+	oci_config_release(&c);
+}
+
+static void faulty_configurations_are_refused(void)
+{
+	static const char *const cases[] = {
+		"{}",
+		"{\"os\":\"linux\",\"architecture\":\"amd64\"}",
+		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"diff_ids\":[]}}",
+		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"diff_ids\":[\"x\"]}}",
+		"{\"os\":\"windows\",\"architecture\":\"amd64\",\"rootfs\":{\"diff_ids\":[\"" D1
+		"\"]}}",
+		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"diff_ids\":[\"" D1
+		"\"]},\"config\":{\"Env\":\"A=1\"}}",
+		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"diff_ids\":[\"" D1
+		"\"]},\"config\":{\"User\":\"a\\nb\"}}",
+		"{\"os\":\"linux\",\"architecture\":\"amd64\",\"rootfs\":{\"diff_ids\":[\"" D1
+		"\"]},\"config\":{\"Cmd\":[1]}}",
+	};
+	static const struct oci_platform amd64 = { "amd64", "" };
+	struct oci_config c;
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct err e = { 0 };
+
+		CHECK_CASE(cases[i],
+			   oci_config_read(cases[i], strlen(cases[i]), &amd64, &c, &e) == -1);
+		CHECK(e.msg[0] != '\0');
+		oci_config_release(&c);
+	}
+}
+
+static void archives_of_docker_are_read(void)
+{
+	static const char good[] = "[{\"Config\":\"c.json\",\"RepoTags\":[\"x:1\"],"
+				   "\"Layers\":[\"a/layer.tar\",\"b/layer.tar\"]}]";
+	static const char *const bad[] = { "[]",
+					   "[{},{}]",
+					   "[{\"Config\":\"c\"}]",
+					   "[7]",
+					   "[{\"Config\":\"c\",\"Layers\":[\"\"]}]",
+					   "{}" };
+	struct oci_archive a;
+	struct err e = { 0 };
+
+	CHECK(oci_archive_read(good, strlen(good), &a, &e) == 0 && a.nlayers == 2);
+	CHECK_STR(a.config, "c.json");
+	CHECK_STR(a.layers[1], "b/layer.tar");
+	CHECK_STR(a.tag, "x:1");
+	for (size_t i = 0; i < COUNT(bad); i++)
+		CHECK_CASE(bad[i], oci_archive_read(bad[i], strlen(bad[i]), &a, &e) == -1);
+}
+
+static void wrong_digests_are_noticed(void)
+{
+	struct oci_digest d;
+	struct err e = { 0 };
+
+	oci_digest_of("abc", 3, &d);
+	CHECK(oci_digest_check(&d, "abc", 3, "layer", &e) == 0);
+	CHECK(oci_digest_check(&d, "abd", 3, "layer", &e) == -1 && e.code == ERR_INVALID);
+}
+
+TEST_MAIN({ "references", references }, { "whiteouts", whiteouts },
+	  { "manifests are checked", manifests_are_checked },
+	  { "indexes are chosen from", indexes_are_chosen_from },
+	  { "configurations are read", configurations_are_read },
+	  { "faulty configurations are refused", faulty_configurations_are_refused },
+	  { "archives of docker are read", archives_of_docker_are_read },
+	  { "wrong digests are noticed", wrong_digests_are_noticed })
