@@ -48,6 +48,8 @@ struct core_options {
 	struct core_host host;		  /* layers of the template "host" */
 	uint32_t template_root;		  /* index of the keeper's root that is template_dir */
 	char template_dir[CELL_PATH_MAX]; /* "": templates cannot be added */
+	bool has_volumes;		  /* there is a root of volumes, */
+	uint32_t volume_root;		  /* which is this one of the keeper's */
 	struct core_mount_root roots[CORE_MOUNT_ROOTS_MAX];
 	unsigned nroots;
 	const char

@@ -60,7 +60,8 @@ struct session_spec {
 	const char *metadata; /* JSON object text, opaque here; "" or NULL: {} */
 	unsigned nmounts;
 	struct {
-		const char *source, *target; /* source: absolute path below an allowed root */
+		const char *source, *target; /* source: absolute path below an allowed root, or
+						a volume: volume_mount.h */
 		bool writable;
 	} mounts[CELL_MOUNTS_MAX];
 	const char *network; /* opaque here; "" or NULL: none */

@@ -28,6 +28,7 @@
 #include "session_timer.h"
 #include "templates.h"
 #include "usage.h"
+#include "volume_mount.h"
 
 static void on_timer(struct loop_timer *t);
 
@@ -51,6 +52,7 @@ static int insert(struct session *s, enum session_state state, struct err *e)
 			s->row.timeout_ms == 0 ? 0 : s->row.created_ms + s->row.timeout_ms;
 	}
 	if (store_begin(c->store, e) == 0 && store_session_insert(c->store, &s->row, e) == 0 &&
+	    volume_mount_add_uses(c, &s->row, e) == 0 &&
 	    event_log_append(c, &s->actor, s->row.tenant, s->row.id, "", "session.created", e,
 			     "template\t%s\nto\t%s\n", s->row.template,
 			     session_state_name(state)) == 0 &&

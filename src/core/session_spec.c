@@ -12,6 +12,7 @@
 #include "rand.h"
 #include "cell_level.h"
 #include "templates_private.h"
+#include "volume_mount.h"
 
 #define DEFAULT_UID 1000 /* "user" of every template */
 /* Also the minima of the defaults in the configuration's table. */
@@ -102,13 +103,13 @@ static const struct core_mount_root *find_root(const struct core *c, const char 
 static int check_mount(const struct core *c, const char *source, const char *target, bool writable,
 		       struct err *e)
 {
-	const char *rest;
-	const struct core_mount_root *root = find_root(c, source, &rest);
+	const char *rest = "";
+	const struct core_mount_root *root = NULL;
 
-	if (root == NULL)
+	if (!volume_mount_is(source) && (root = find_root(c, source, &rest)) == NULL)
 		return err_set(e, ERR_DENIED, "mount source %.100s: not below an allowed root",
 			       source);
-	if (writable && !root->writable)
+	if (writable && root != NULL && !root->writable)
 		return err_set(e, ERR_DENIED, "mount source %.100s: may only be mounted read-only",
 			       source);
 	if (strlen(rest) >= CELL_PATH_MAX || strpbrk(source, "\t\n") != NULL)
@@ -274,20 +275,29 @@ static int cut_mount(const char *line, size_t len, struct mount_line *ret, struc
 	return 0;
 }
 
+static int plan_source(const struct core *c, const char *source, struct cell_source *ret,
+		       struct err *e)
+{
+	const char *rest;
+	const struct core_mount_root *root = find_root(c, source, &rest);
+
+	if (root == NULL)
+		return err_set(e, ERR_DENIED, "mount source %.100s: not below an allowed root",
+			       source);
+	(void)snprintf(ret->path, CELL_PATH_MAX, "%s", rest);
+	ret->root = root->root;
+	return 0;
+}
+
 static int plan_mount(const struct core *c, const struct mount_line *m, struct keeper_create *r,
 		      struct err *e)
 {
-	const char *rest;
-	const struct core_mount_root *root = find_root(c, m->source, &rest);
-
 	if (r->nmounts >= CELL_MOUNTS_MAX)
 		return err_set(e, ERR_LIMIT, "mounts: at most %d", CELL_MOUNTS_MAX);
-	if (root == NULL)
-		return err_set(e, ERR_DENIED, "mount source %.100s: not below an allowed root",
-			       m->source);
+	if ((volume_mount_is(m->source) ? volume_mount_plan : plan_source)(
+		    c, m->source, &r->mounts[r->nmounts].from, e) < 0)
+		return -1;
 	(void)snprintf(r->mounts[r->nmounts].at, CELL_PATH_MAX, "%s", m->target);
-	(void)snprintf(r->mounts[r->nmounts].from.path, CELL_PATH_MAX, "%s", rest);
-	r->mounts[r->nmounts].from.root = root->root;
 	r->mounts[r->nmounts].flags = m->writable ? CELL_MOUNT_WRITABLE : 0;
 	r->nmounts++;
 	return 0;

@@ -70,6 +70,14 @@
 #define LAYER_COLUMNS "id, tenant, kind, bytes, entries, created_ms, state, digest"
 #define LAYER_ROW LAYER_COLUMNS ", (SELECT count(*) FROM layer_use WHERE layer = id)"
 
+#define VOLUME_COLUMNS                                                            \
+	"id, tenant, name, kind, state, bytes, created_ms, expires_ms, generation"
+
+/* Live sessions that mount a volume. */
+#define VOLUME_USES                                                                      \
+	" FROM volume_use JOIN session ON session.id = volume_use.session AND ended_ms = 0" \
+	" WHERE volume_use.volume = "
+
 #define Q5 "?, ?, ?, ?, ?"
 
 /* clang-format off */
@@ -289,6 +297,26 @@ const char *const sql_text[] = {
 		" AND NOT EXISTS (SELECT 1 FROM layer_use WHERE layer = layer.id) RETURNING id",
 	[SQL_LAYER_DELETE] = "DELETE FROM layer WHERE id = ? AND state = 1",
 	[SQL_LAYER_SUM] = "SELECT coalesce(sum(bytes), 0), count(*) FROM layer WHERE tenant = ?",
+
+	[SQL_VOLUME_INSERT] = "INSERT INTO volume (" VOLUME_COLUMNS ") VALUES (" Q5 ", ?, ?, ?, ?)",
+	[SQL_VOLUME_SET_READY] = "UPDATE volume SET state = 1 WHERE id = ? AND state = 0",
+	[SQL_VOLUME_SET_DYING] = "UPDATE volume SET state = 2 WHERE id = ?1 AND state < 2"
+		" AND NOT EXISTS (SELECT 1" VOLUME_USES "?1)",
+	[SQL_VOLUME_DELETE] = "DELETE FROM volume WHERE id = ? AND state = 2",
+	[SQL_VOLUME_GET] = "SELECT " VOLUME_COLUMNS " FROM volume WHERE id = ?",
+	[SQL_VOLUME_BY_NAME] = "SELECT " VOLUME_COLUMNS " FROM volume"
+		" WHERE tenant = ? AND name = ? AND state = 1",
+	[SQL_VOLUME_LIST] = "SELECT " VOLUME_COLUMNS " FROM volume"
+		" WHERE tenant = ? AND name > ? AND state = 1 ORDER BY name LIMIT ?",
+	[SQL_VOLUME_UNREADY] = "SELECT " VOLUME_COLUMNS " FROM volume INDEXED BY volume_unready"
+		" WHERE state <> 1 AND id > ? ORDER BY id LIMIT ?",
+	[SQL_VOLUME_EXPIRED] = "SELECT " VOLUME_COLUMNS " FROM volume INDEXED BY volume_expires"
+		" WHERE expires_ms > 0 AND state = 1 AND expires_ms <= ?1 AND NOT EXISTS"
+		" (SELECT 1" VOLUME_USES "volume.id) ORDER BY expires_ms LIMIT ?2",
+	[SQL_VOLUME_SUM] = "SELECT count(*), coalesce(sum(bytes), 0) FROM volume WHERE tenant = ?",
+	[SQL_VOLUME_ADD_USE] = "INSERT OR IGNORE INTO volume_use (volume, session)"
+		" SELECT id, ?2 FROM volume WHERE id = ?1 AND state = 1",
+	[SQL_VOLUME_USES] = "SELECT count(*)" VOLUME_USES "?",
 
 	[SQL_RECORDS_GET] = "SELECT rows, bytes FROM records WHERE tenant = ?",
 	[SQL_RECORDS_ADD] = "INSERT INTO records (tenant, rows, bytes) VALUES (?, ?, ?)"

@@ -255,12 +255,29 @@ static const char version_23[] =
 	" STRICT, WITHOUT ROWID;"
 	"CREATE INDEX layer_use_layer ON layer_use (layer);"
 	"ALTER TABLE template ADD COLUMN source TEXT NOT NULL DEFAULT '';";
+
+/* Volumes and which sessions mount them: see store_volume.h. */
+static const char version_24[] =
+	"CREATE TABLE volume ("
+	" id TEXT PRIMARY KEY, tenant TEXT NOT NULL REFERENCES tenant(id), name TEXT NOT NULL,"
+	" kind INTEGER NOT NULL, state INTEGER NOT NULL, bytes INTEGER NOT NULL,"
+	" created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,"
+	" generation INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE UNIQUE INDEX volume_name ON volume (tenant, name) WHERE state < 2;"
+	"CREATE INDEX volume_unready ON volume (id) WHERE state <> 1;"
+	"CREATE INDEX volume_expires ON volume (expires_ms) WHERE expires_ms > 0 AND state = 1;"
+	"CREATE INDEX volume_tenant ON volume (tenant, bytes);"
+	"CREATE TABLE volume_use ("
+	" session TEXT NOT NULL REFERENCES session(id) ON DELETE CASCADE,"
+	" volume TEXT NOT NULL REFERENCES volume(id) ON DELETE CASCADE,"
+	" PRIMARY KEY (session, volume)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX volume_use_volume ON volume_use (volume);";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
 	version_8, version_9, version_10, version_11, version_12, version_13, version_14,
 	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
-	version_22, version_23,
+	version_22, version_23, version_24,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");
