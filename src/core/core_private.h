@@ -130,6 +130,7 @@ struct session {
 	struct core *core;
 	struct tenant *tenant;
 	struct template_version *template; /* what it was made from; NULL: its row has none */
+	struct template_stack *own;	   /* owned: layers above the template's; NULL: none */
 	struct store_session row;
 	char *texts;		  /* owned: what the row points into */
 	char *network, *policy;	  /* owned: the same, after a change */

@@ -65,6 +65,7 @@ void session_free(struct session *s)
 		execution_free(s->executions);
 	execution_kills_lost(s);
 	dial_all_lost(s, &e);
+	free(s->own);
 	free(s->samples);
 	free(s->past);
 	free(s->texts);

@@ -1,6 +1,8 @@
 /* session_create.c - a session from a client's request, or from its row after a restart, until
  * session_lifecycle.c takes over; and the request to delete one (session.h). */
+#include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "allow.h"
@@ -19,6 +21,8 @@
 #include "session_spec.h"
 #include "session_stop.h"
 #include "session_timer.h"
+#include "store_layer.h"
+#include "template_stack.h"
 #include "templates.h"
 #include "tenant.h"
 
@@ -98,6 +102,22 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	return 0;
 }
 
+/* Reads the layers that the session has above those of its template. */
+static int load_layers(struct session *s, struct err *e)
+{
+	struct template_stack own = { 0 };
+	int n = store_layer_used(s->core->store, STORE_LAYER_OF_SESSION, s->row.id, own.layers,
+				 TEMPLATE_STACK_MAX, e);
+
+	if (n <= 0)
+		return n;
+	own.nlayers = (size_t)n < TEMPLATE_STACK_MAX ? (size_t)n : TEMPLATE_STACK_MAX;
+	s->own = malloc(sizeof(*s->own));
+	assert(s->own != NULL);
+	*s->own = own;
+	return 0;
+}
+
 /* The texts of such a session are the row's own. */
 struct session *session_restore(struct core *c, struct tenant *t, const char *id, struct err *e)
 {
@@ -111,6 +131,10 @@ struct session *session_restore(struct core *c, struct tenant *t, const char *id
 	s->template = template_use(s->row.template_id[0] != '\0'
 					   ? templates_by_id(c, s->row.template_id)
 					   : templates_find(c, NULL, s->row.template));
+	if (load_layers(s, e) < 0) {
+		session_free(s);
+		return NULL;
+	}
 	s->restored = true;
 	session_list_in(s);
 	quota_count(s);

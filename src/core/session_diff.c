@@ -131,7 +131,7 @@ static int begin(struct session *s, struct session_diff *d, struct err *e)
 	struct keeper_create plan;
 	int ends[2];
 
-	if (session_spec_plan(s->core, s->template, &s->row, &plan, e) < 0)
+	if (session_spec_plan(s->core, s->template, &s->row, s->own, &plan, e) < 0)
 		return -1;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");

@@ -115,7 +115,7 @@ void session_begin(struct session *s)
 		return;
 	}
 	session_id_make(c->o.config->node_name, s->row.id);
-	if (session_spec_plan(c, s->template, &s->row, &plan, &e) < 0 ||
+	if (session_spec_plan(c, s->template, &s->row, s->own, &plan, &e) < 0 ||
 	    insert(s, SESSION_CREATING, &e) < 0) {
 		drop_unrecorded(s, &e);
 		return;

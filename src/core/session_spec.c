@@ -11,6 +11,7 @@
 #include "kept_diff.h"
 #include "rand.h"
 #include "cell_level.h"
+#include "template_stack.h"
 #include "templates_private.h"
 #include "volume_mount.h"
 
@@ -332,29 +333,19 @@ int session_spec_check_mounts(const struct core *c, const char *lines, struct er
 }
 
 static int plan_layers(const struct core *c, const struct store_template *t,
-		       struct keeper_create *ret, struct err *e)
+		       const struct template_stack *own, struct keeper_create *ret, struct err *e)
 {
-	if (t->kind == TEMPLATE_HOST) {
-		ret->nlayers = c->o.host.nlayers;
-		for (uint32_t i = 0; i < ret->nlayers; i++) {
-			memcpy(ret->layer_at[i], c->o.host.layers[i].at, CELL_PLACE_MAX);
-			ret->layer_from[i].root = c->o.host.layers[i].root;
-		}
-		return 0;
-	}
-	if (t->kind != TEMPLATE_LAYERS || c->o.template_dir[0] == '\0' ||
-	    strlen(t->layers) >= CELL_PATH_MAX)
-		return err_set(e, ERR_UNSUPPORTED, "template %.60s: not available on this server",
-			       t->name);
-	ret->nlayers = 1;
-	(void)snprintf(ret->layer_at[0], CELL_PLACE_MAX, "/");
-	ret->layer_from[0].root = c->o.template_root;
-	(void)snprintf(ret->layer_from[0].path, CELL_PATH_MAX, "%s", t->layers);
-	return 0;
+	struct template_stack stack;
+
+	if (template_stack_read(t, &stack, e) < 0 ||
+	    (own != NULL && template_stack_push(&stack, own->layers, own->nlayers, e) < 0))
+		return -1;
+	return template_stack_plan(c, &stack, ret, e);
 }
 
 int session_spec_plan(const struct core *c, const struct template_version *v,
-		      const struct store_session *row, struct keeper_create *ret, struct err *e)
+		      const struct store_session *row, const struct template_stack *own,
+		      struct keeper_create *ret, struct err *e)
 {
 	if (v == NULL)
 		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", row->template);
@@ -372,7 +363,7 @@ int session_spec_plan(const struct core *c, const struct template_version *v,
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", row->id);
 	(void)snprintf(ret->hostname, sizeof(ret->hostname), "%s", row->id);
 	rand_machine_id(ret->machine_id);
-	if (plan_layers(c, &v->row, ret, e) < 0)
+	if (plan_layers(c, &v->row, own, ret, e) < 0)
 		return -1;
 	return each_mount(c, row->mounts, ret, e);
 }

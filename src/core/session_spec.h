@@ -5,6 +5,7 @@
 #include "session.h"
 
 struct keeper_create;
+struct template_stack;
 struct template_version;
 
 /* Applies the template v, defaults and maxima of the configuration and the tenant, and fills in the
@@ -17,8 +18,9 @@ int session_spec_check(const struct core *c, const struct template_version *v,
 /* Are these lines mounts (see session.h) whose sources are below the roots of this server? */
 int session_spec_check_mounts(const struct core *c, const char *lines, struct err *e) MUST_USE;
 
-/* The request to the keeper that makes a cell of that template for the row. ERR_NOT_FOUND if v is
- * NULL: the template of a session of an earlier daemon may be missing. */
+/* The request to the keeper that makes a cell of that template for the row. own: layers above the
+ * template's, NULL: none. ERR_NOT_FOUND if v is NULL: the template of a session of an earlier
+ * daemon may be missing. */
 int session_spec_plan(const struct core *c, const struct template_version *v,
-		      const struct store_session *row, struct keeper_create *ret,
-		      struct err *e) MUST_USE;
+		      const struct store_session *row, const struct template_stack *own,
+		      struct keeper_create *ret, struct err *e) MUST_USE;

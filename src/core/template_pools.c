@@ -42,7 +42,7 @@ int template_plan(struct template_version *v, struct keeper_create *ret, struct 
 	if (settle(v, e) < 0)
 		return -1;
 	session_id_make(v->core->o.config->node_name, v->like.id);
-	return session_spec_plan(v->core, v, &v->like, ret, e);
+	return session_spec_plan(v->core, v, &v->like, NULL, ret, e);
 }
 
 static int plan(void *arg, struct keeper_create *ret, struct err *e)

@@ -11,6 +11,7 @@
 #include "log.h"
 #include "pool.h"
 #include "rand.h"
+#include "store_layer.h"
 #include "templates_private.h"
 
 const struct store_template *session_template(const struct session *s)
@@ -30,7 +31,7 @@ unsigned template_sessions(const struct template_version *v)
 
 const char *template_kind_name(uint32_t kind)
 {
-	static const char *const names[TEMPLATE_KINDS] = { "host", "layers" };
+	static const char *const names[TEMPLATE_KINDS] = { "host", "layers", "stack", "snapshot" };
 
 	return kind < TEMPLATE_KINDS ? names[kind] : "unknown";
 }
@@ -170,6 +171,18 @@ static void retire_of_removed(struct core *c, struct template_version *v)
 		template_retire(v);
 }
 
+/* Its layers lose a use with it. */
+static int delete_row(struct core *c, struct template_version *v, struct err *e)
+{
+	bool own;
+
+	if (store_join(c->store, &own, e) < 0 ||
+	    store_template_delete(c->store, v->row.id, e) < 0 ||
+	    store_layer_unuse(c->store, STORE_LAYER_OF_TEMPLATE, v->row.id, e) < 0)
+		return -1;
+	return store_leave(c->store, own, e);
+}
+
 void templates_collect(struct core *c)
 {
 	struct err e;
@@ -182,7 +195,7 @@ void templates_collect(struct core *c)
 			retire_of_removed(c, v);
 		if (v->row.current || v->sessions > 0 || !pool_is_idle(v->pool))
 			continue;
-		if (store_template_delete(c->store, v->row.id, &e) < 0 && e.code != ERR_NOT_FOUND) {
+		if (delete_row(c, v, &e) < 0 && e.code != ERR_NOT_FOUND) {
 			log_warn("template version could not be deleted", "name=%s error=%s",
 				 v->row.name, e.msg);
 			return; /* tried again in a second */

@@ -18,7 +18,9 @@
 /* The numbers are in rows of the store: new ones come at the end. */
 enum template_kind {
 	TEMPLATE_HOST,
-	TEMPLATE_LAYERS, /* entries of template_dir; one in this version */
+	TEMPLATE_LAYERS,   /* an entry of template_dir */
+	TEMPLATE_STACK,	   /* layers of the storage folder: template_stack.h */
+	TEMPLATE_SNAPSHOT, /* the same, made from a session */
 	TEMPLATE_KINDS
 };
 
@@ -34,7 +36,7 @@ struct template_version;
 const struct store_template *template_row(const struct template_version *v);
 /* How many live sessions use it. */
 unsigned template_sessions(const struct template_version *v);
-/* "host" or "layers"; "unknown" for a kind of a newer version. */
+/* "host", "layers", "stack" or "snapshot"; "unknown" for a kind of a newer version. */
 const char *template_kind_name(uint32_t kind);
 
 /* The current version of that name that a tenant's sessions may be made from: its own, or the

@@ -1,0 +1,161 @@
+/* template_stack.c - see template_stack.h. */
+#include "template_stack.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core_private.h"
+#include "templates.h"
+
+bool template_stack_is_layer(const char *id)
+{
+	static const char prefix[] = "lay_";
+	size_t n;
+
+	if (strncmp(id, prefix, sizeof(prefix) - 1) != 0)
+		return false;
+	n = strspn(id + sizeof(prefix) - 1, "abcdefghijklmnopqrstuvwxyz0123456789");
+	return n > 0 && n + sizeof(prefix) <= STORE_ID_MAX && id[sizeof(prefix) - 1 + n] == '\0';
+}
+
+static int read_base(const char *line, size_t n, struct template_stack *ret)
+{
+	if (n == 4 && memcmp(line, "host", 4) == 0) {
+		ret->base = TEMPLATE_BASE_HOST;
+	} else if (n == 4 && memcmp(line, "none", 4) == 0) {
+		ret->base = TEMPLATE_BASE_NONE;
+	} else if (n > 4 && n - 4 < sizeof(ret->dir) && memcmp(line, "dir ", 4) == 0) {
+		ret->base = TEMPLATE_BASE_DIR;
+		memcpy(ret->dir, line + 4, n - 4);
+	} else {
+		return -1;
+	}
+	return 0;
+}
+
+static int read_layer(const char *line, size_t n, struct template_stack *ret)
+{
+	char *id = ret->layers[ret->nlayers];
+
+	if (ret->nlayers == TEMPLATE_STACK_MAX || n >= STORE_ID_MAX)
+		return -1;
+	memcpy(id, line, n);
+	id[n] = '\0';
+	ret->nlayers++;
+	return template_stack_is_layer(id) ? 0 : -1;
+}
+
+static int read_text(const char *text, struct template_stack *ret)
+{
+	size_t n = strcspn(text, "\n");
+
+	if (read_base(text, n, ret) < 0)
+		return -1;
+	for (text += n; *text == '\n' && text[1] != '\0'; text += n) {
+		n = strcspn(++text, "\n");
+		if (read_layer(text, n, ret) < 0)
+			return -1;
+	}
+	return ret->base == TEMPLATE_BASE_NONE && ret->nlayers == 0 ? -1 : 0;
+}
+
+int template_stack_read(const struct store_template *t, struct template_stack *ret, struct err *e)
+{
+	memset(ret, 0, sizeof(*ret));
+	switch (t->kind) {
+	case TEMPLATE_HOST:
+		ret->base = TEMPLATE_BASE_HOST;
+		return 0;
+	case TEMPLATE_LAYERS:
+		ret->base = TEMPLATE_BASE_DIR;
+		if (strlen(t->layers) < sizeof(ret->dir)) {
+			(void)snprintf(ret->dir, sizeof(ret->dir), "%s", t->layers);
+			return 0;
+		}
+		break;
+	case TEMPLATE_STACK:
+	case TEMPLATE_SNAPSHOT:
+		if (read_text(t->layers, ret) == 0)
+			return 0;
+		break;
+	default:
+		break;
+	}
+	return err_set(e, ERR_INVALID, "template %.60s: not available on this server", t->name);
+}
+
+int template_stack_push(struct template_stack *s, const char (*layers)[STORE_ID_MAX], size_t n,
+			struct err *e)
+{
+	if (s->nlayers + n > TEMPLATE_STACK_MAX)
+		return err_set(e, ERR_LIMIT, "a file system can have %d layers at most",
+			       TEMPLATE_STACK_MAX);
+	for (size_t i = 0; i < n; i++)
+		memcpy(s->layers[s->nlayers++], layers[i], STORE_ID_MAX);
+	return 0;
+}
+
+void template_stack_write(const struct template_stack *s, char ret[TEMPLATE_STACK_TEXT])
+{
+	size_t cap = TEMPLATE_STACK_TEXT, at = 0;
+
+	switch (s->base) {
+	case TEMPLATE_BASE_HOST:
+		at = (size_t)snprintf(ret, cap, "host");
+		break;
+	case TEMPLATE_BASE_DIR:
+		at = (size_t)snprintf(ret, cap, "dir %s", s->dir);
+		break;
+	case TEMPLATE_BASE_NONE:
+		at = (size_t)snprintf(ret, cap, "none");
+		break;
+	}
+	for (size_t i = 0; i < s->nlayers; i++)
+		at += (size_t)snprintf(ret + at, cap - at, "\n%s", s->layers[i]);
+}
+
+/* ---- the request to the keeper */
+
+static void put(struct keeper_create *r, const char *at, uint32_t root)
+{
+	(void)snprintf(r->layer_at[r->nlayers], CELL_PLACE_MAX, "%s", at);
+	r->layer_from[r->nlayers++].root = root;
+}
+
+/* One place: what the base has there, then that directory of each layer. */
+static int plan_place(const struct core *c, const struct template_stack *s, uint32_t place,
+		      struct keeper_create *r, struct err *e)
+{
+	const char *at = s->base == TEMPLATE_BASE_HOST ? c->o.host.layers[place].at : "/";
+
+	if (r->nlayers + 1 + s->nlayers > CELL_LAYERS_MAX)
+		return err_set(e, ERR_LIMIT, "a file system can have %d layers at most",
+			       CELL_LAYERS_MAX);
+	if (s->base == TEMPLATE_BASE_HOST) {
+		put(r, at, c->o.host.layers[place].root);
+	} else if (s->base == TEMPLATE_BASE_DIR) {
+		put(r, at, c->o.template_root);
+		(void)snprintf(r->layer_from[r->nlayers - 1].path, CELL_PATH_MAX, "%s", s->dir);
+	}
+	for (size_t i = 0; i < s->nlayers; i++) {
+		put(r, at, c->o.storage_root);
+		(void)snprintf(r->layer_from[r->nlayers - 1].path, CELL_PATH_MAX, "%s/%u",
+			       s->layers[i], place);
+	}
+	return 0;
+}
+
+int template_stack_plan(const struct core *c, const struct template_stack *s,
+			struct keeper_create *ret, struct err *e)
+{
+	uint32_t places = s->base == TEMPLATE_BASE_HOST ? c->o.host.nlayers : 1;
+
+	if ((s->base == TEMPLATE_BASE_DIR && c->o.template_dir[0] == '\0') ||
+	    (s->nlayers > 0 && !c->o.has_storage))
+		return err_set(e, ERR_UNSUPPORTED, "template: not available on this server");
+	ret->nlayers = 0;
+	for (uint32_t i = 0; i < places; i++)
+		if (plan_place(c, s, i, ret, e) < 0)
+			return -1;
+	return 0;
+}

@@ -1,0 +1,45 @@
+/* template_stack.h - what the file system of a cell is made of: a base, and layers above it.
+ *
+ * The base is the machine's own /usr ("host"), an entry of template_dir ("dir NAME"), or nothing
+ * ("none": the lowest layer is a whole root directory). It has one or more places, "/" first. A
+ * layer is a directory of the storage folder with a directory <n> for each place: n is the place's
+ * index. A template of kind TEMPLATE_STACK or TEMPLATE_SNAPSHOT has its stack as text in the column
+ * `layers`: a line for the base, then a line for each layer id, lowest first. A session has layers
+ * of its own above those of its template if it was booted again from what it had written
+ * (session_cold.h). */
+#pragma once
+
+#include "core.h"
+#include "store_template.h"
+
+/* One entry of the keeper's request for each layer and place, and two for the base of "host". */
+#define TEMPLATE_STACK_MAX ((CELL_LAYERS_MAX - 2) / 2)
+#define TEMPLATE_STACK_TEXT (CELL_PATH_MAX + 8 + TEMPLATE_STACK_MAX * STORE_ID_MAX)
+
+enum template_base { TEMPLATE_BASE_HOST, TEMPLATE_BASE_DIR, TEMPLATE_BASE_NONE };
+
+struct template_stack {
+	enum template_base base;
+	char dir[CELL_PATH_MAX]; /* TEMPLATE_BASE_DIR: its name */
+	size_t nlayers;
+	char layers[TEMPLATE_STACK_MAX][STORE_ID_MAX]; /* lowest first */
+};
+
+/* The stack of a template of any kind. ERR_INVALID: the row is malformed. */
+int template_stack_read(const struct store_template *t, struct template_stack *ret,
+			struct err *e) MUST_USE;
+
+/* Puts layers on top. ERR_LIMIT: that would be more than TEMPLATE_STACK_MAX. */
+int template_stack_push(struct template_stack *s, const char (*layers)[STORE_ID_MAX], size_t n,
+			struct err *e) MUST_USE;
+
+/* The text for a row. */
+void template_stack_write(const struct template_stack *s, char ret[TEMPLATE_STACK_TEXT]);
+
+/* Fills in the layers of a request to the keeper. ERR_UNSUPPORTED: this server does not have the
+ * base, or no storage folder. */
+int template_stack_plan(const struct core *c, const struct template_stack *s,
+			struct keeper_create *ret, struct err *e) MUST_USE;
+
+/* Is this the id of a layer? They are parts of paths that the keeper and cordon-storage open. */
+bool template_stack_is_layer(const char *id);
