@@ -2,8 +2,9 @@
 
 #include <sys/statfs.h>
 
-/* A directory of the disk in every profile. */
-#define PLACE "/dev/shm"
+/* An overlay answers for the file system of its upper directory, which is the disk in every
+ * profile. */
+#define PLACE "/"
 
 struct disk_usage_samples disk_usage_total;
 

@@ -6,11 +6,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "cell_build.h"
+#include "disk_image.h"
 #include "io.h"
 #include "kernel.h"
 
@@ -70,6 +72,15 @@ int cell_open_source(const struct keeper *k, const struct cell_source *from, uin
 		return err_set(e, ERR_DENIED, "root %u: %.100s has a link or leads outside",
 			       from->root, from->path);
 	return err_sys(e, "root %u: %.100s", from->root, from->path);
+}
+
+int cell_disks(const struct keeper *k, const char *id, char *ret_name, size_t cap)
+{
+	(void)snprintf(ret_name, cap, "%s.img", id);
+	for (unsigned i = 0; i < k->setup.nroots; i++)
+		if ((k->setup.root_uses[i] & KEEPER_ROOT_DISKS) != 0)
+			return (int)(KEEPER_FD_ROOTS + i);
+	return -1;
 }
 
 static int take_ids(struct cell *c, const struct keeper *k, const struct keeper_create *r,
@@ -133,11 +144,27 @@ int cell_destroy(struct cell *c, const struct keeper *k, unsigned patience_ms,
 	return 0;
 }
 
+/* The kernel unmounts the disk after the last process of the cell has exited. Until then the image
+ * cannot be used again. */
+static int disk_released(const struct keeper *k, const char *id, unsigned patience_ms,
+			 struct err *e)
+{
+	char name[CELL_ID_MAX + 8];
+	int disks = cell_disks(k, id, name, sizeof(name));
+
+	for (unsigned ms = 0; disks >= 0 && disk_image_in_use(disks, name); ms++)
+		if (ms >= patience_ms || poll(NULL, 0, 1) < 0)
+			return err_set(e, ERR_CONFLICT, "cell %s: its disk is still mounted", id);
+	return 0;
+}
+
 int cell_destroy_named(const struct keeper *k, const struct keeper_named *r, unsigned patience_ms,
 		       struct err *e)
 {
 	if (k->cgroups.version != 0)
-		return cgroup_destroy(&k->cgroups, r->id, patience_ms, e);
+		return cgroup_destroy(&k->cgroups, r->id, patience_ms, e) < 0
+			       ? -1
+			       : disk_released(k, r->id, patience_ms, e);
 	OWN_FD pidfd = adopt_open(k, r->id, (pid_t)r->pid);
 	return kill_pid1(pidfd, r->id, patience_ms, e); /* -1: it has exited already */
 }

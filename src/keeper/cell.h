@@ -41,6 +41,9 @@ void cell_release(struct cell *c);
 int cell_open_source(const struct keeper *k, const struct cell_source *from, uint32_t use,
 		     int *ret_fd, struct err *e) MUST_USE;
 
+/* The directory with the images of disks, or -1, and the name of the image of a cell. */
+int cell_disks(const struct keeper *k, const char *id, char *ret_name, size_t cap);
+
 /* Makes the cell that the request describes and starts cordon-init in it, with channel_fd as its
  * channel B. fds: layers, then mount sources. On failure nothing of it is left. */
 int cell_create(struct cell *c, const struct keeper *k, const struct keeper_create *r,

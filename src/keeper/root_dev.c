@@ -83,7 +83,7 @@ static int fill_dev(const struct cell *c, const struct keeper *k, const char *ma
 	return place_pts(c, dev, e);
 }
 
-/* /dev is a directory of the disk, which saves a file system; its mount allows devices and is made
+/* /dev is a directory of the base, which saves a file system; its mount allows devices and is made
  * read-only when it is complete. */
 int root_place_dev(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		   struct root_trees *p, struct err *e)
@@ -91,12 +91,12 @@ int root_place_dev(const struct cell *c, const struct keeper *k, const struct ke
 	struct mount_attr read_only = { .attr_set = MOUNT_ATTR_RDONLY };
 	int copy = -1;
 
-	if (mounts_copy(p->disk, "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &copy, e) < 0)
+	if (mounts_copy(p->base, "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &copy, e) < 0)
 		return -1;
 	OWN_FD dev = copy;
 	if (mounts_place(dev, p->root, "/dev", e) < 0 ||
 	    fill_dev(c, k, r->machine_id, dev, e) < 0 ||
-	    root_place_dir(c, r, p, "shm", "/dev/shm", 01777, 0, e) < 0)
+	    root_place_dir(c, r, p, p->base, "shm", "/dev/shm", 01777, 0, e) < 0)
 		return -1;
 	/* Only the directory itself, not what is mounted in it. */
 	if (kernel_mount_setattr(dev, 0, &read_only) < 0)

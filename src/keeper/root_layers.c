@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* Attaches layer i at "at" of the disk, read-only and idmapped. */
+/* Attaches layer i at "at" of the base, read-only and idmapped. */
 static int attach_layer(struct cell *c, const struct keeper_create *r, struct root_trees *p,
 			unsigned i, struct err *e)
 {
@@ -21,7 +21,7 @@ static int attach_layer(struct cell *c, const struct keeper_create *r, struct ro
 		return -1;
 	if (mapped == 0)
 		c->idmapped = false;
-	if (kernel_move_mount(p->layers[i], p->disk, "at", 0) < 0)
+	if (kernel_move_mount(p->layers[i], p->base, "at", 0) < 0)
 		return err_sys(e, "attach layer %u", i);
 	return 0;
 }
@@ -101,7 +101,7 @@ int root_place_layers(struct cell *c, const struct keeper *k, const struct keepe
 		if (i > 0 && mounts_place(fd, p->root, r->layer_at[i], e) < 0)
 			return -1;
 		if (i == 0) {
-			if (kernel_move_mount(fd, p->disk, "at", 0) < 0)
+			if (kernel_move_mount(fd, p->base, "at", 0) < 0)
 				return err_sys(e, "attach root");
 			p->root = TAKE_FD(fd);
 		}

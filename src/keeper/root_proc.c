@@ -53,7 +53,7 @@ int root_place_proc(struct root_trees *p, struct err *e)
 		return -1;
 	for (size_t i = 0; i < COUNT(hidden); i++)
 		if (covered[i] &&
-		    cover(p, hidden[i], p->disk, covered_dir[i] ? "empty" : "none", e) < 0)
+		    cover(p, hidden[i], p->base, covered_dir[i] ? "empty" : "none", e) < 0)
 			return -1;
 	/* The kernel lets root of a namespace write the namespace's settings; a cell may not. */
 	return cover(p, "sys", p->proc, "sys", e);

@@ -44,7 +44,8 @@ enum {
 	CELL_READ_ONLY =
 		1 << 0,	      /* no writable layer; /tmp, /run, /dev/shm and the home still are */
 	CELL_LINGER = 1 << 1, /* the cell outlives its keeper (the server's cells) */
-	CELL_FLAGS_ALL = (1 << 2) - 1,
+	CELL_DISK_IMAGE = 1 << 2, /* its disk is the image of its name: storage "disk" */
+	CELL_FLAGS_ALL = (1 << 3) - 1,
 };
 
 enum { CELL_MOUNT_WRITABLE = 1 << 0 };

@@ -43,6 +43,9 @@ enum {
 	/* Each directory in it may be a layer, by its name, if it is root's and no other user may
 	 * write to it. The starter has seen that no other user can change the root itself. */
 	KEEPER_ROOT_TEMPLATES = 1 << 3,
+	/* Holds the disk of each session with CELL_DISK_IMAGE: a file ID.img, where ID is the name
+	 * of its cell. */
+	KEEPER_ROOT_DISKS = 1 << 4,
 };
 
 /* The first message on channel A, from the program that starts the keeper: what it has found and

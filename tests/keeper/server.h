@@ -19,13 +19,13 @@
 #include "template.h"
 
 /* Roots behind the template's layers. */
-enum { ROOT_READ = CELL_LAYERS_MAX, ROOT_WRITE, ROOT_TEMPLATES, ROOTS };
+enum { ROOT_READ = CELL_LAYERS_MAX, ROOT_WRITE, ROOT_TEMPLATES, ROOT_DISKS, ROOTS };
 
 struct server {
 	struct keeper_client k;
 	struct template t;
 	struct keeper_root roots[ROOTS];
-	char folder[64]; /* holds the roots: read, write, templates */
+	char folder[64]; /* holds the roots: read, write, templates, disks */
 	int userns;
 };
 
@@ -98,6 +98,8 @@ static inline void start_server(struct server *s, bool unified)
 						     KEEPER_ROOT_READ | KEEPER_ROOT_WRITE };
 	s->roots[ROOT_TEMPLATES] =
 		(struct keeper_root){ make_folder(s->folder, "templates"), KEEPER_ROOT_TEMPLATES };
+	s->roots[ROOT_DISKS] =
+		(struct keeper_root){ make_folder(s->folder, "disks"), KEEPER_ROOT_DISKS };
 	cgroups_find(&s->k.cgroups);
 	if (unified)
 		cgroups_find_unified(&s->k.cgroups);
