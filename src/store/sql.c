@@ -4,9 +4,9 @@
 
 #include "own.h"
 
-#define ALLOW_COLUMNS                                                          \
-	"allow_templates, allow_levels, allow_networks, allow_memory, "         \
-	"allow_cpu_milli, allow_pids, allow_disk, allow_timeout_ms, "            \
+#define ALLOW_COLUMNS                                                   \
+	"allow_templates, allow_levels, allow_networks, allow_memory, " \
+	"allow_cpu_milli, allow_pids, allow_disk, allow_timeout_ms, "   \
 	"allow_sessions, allow_creates"
 
 #define KEY_COLUMNS                                                                      \
@@ -28,7 +28,7 @@
 	"ended_ms, deadline_ms, paused_since_ms, paused_total_ms, boot_id, pid, detail, "    \
 	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
 	"policy, secrets, used_cpu_us, used_memory_peak, used_disk, used_bytes_out, "        \
-	"net_bytes_in, net_bytes_out, net_requests, size, keep_diff, diff_bytes, diff_why, "           \
+	"net_bytes_in, net_bytes_out, net_requests, size, keep_diff, diff_bytes, diff_why, " \
 	"creator_key"
 
 /* What a filter needs, all of it in the index: no row is read until it is wanted. */
@@ -77,6 +77,17 @@
 #define VOLUME_USES                                                                      \
 	" FROM volume_use JOIN session ON session.id = volume_use.session AND ended_ms = 0" \
 	" WHERE volume_use.volume = "
+
+#define BUILD_COLUMNS                                                                         \
+	"id, tenant, template_id, name, status, step, cpu_millis, memory_bytes, created_ms, " \
+	"updated_ms, finished_ms, version, tags, reason"
+#define CACHE_COLUMNS "tenant, key, layer, bytes, used_ms, user, workdir, env"
+#define UPLOAD_COLUMNS "tenant, template_id, hash, digest, file, bytes, used_ms"
+/* Builds that have ended, whose version does not exist, and that are not among the newest. */
+#define OLD_BUILDS                                                       \
+	"SELECT id FROM build WHERE template_id = ? AND finished_ms > 0" \
+	" AND version NOT IN (SELECT id FROM template) AND id NOT IN"    \
+	" (SELECT id FROM build WHERE template_id = ? ORDER BY created_ms DESC LIMIT ?)"
 
 #define Q5 "?, ?, ?, ?, ?"
 
@@ -317,6 +328,51 @@ const char *const sql_text[] = {
 	[SQL_VOLUME_ADD_USE] = "INSERT OR IGNORE INTO volume_use (volume, session)"
 		" SELECT id, ?2 FROM volume WHERE id = ?1 AND state = 1",
 	[SQL_VOLUME_USES] = "SELECT count(*)" VOLUME_USES "?",
+	[SQL_BUILD_INSERT] = "INSERT INTO build (" BUILD_COLUMNS ") VALUES ("
+		Q5 ", " Q5 ", ?, ?, ?, ?)",
+	[SQL_BUILD_UPDATE] = "UPDATE build SET status = ?, step = ?, reason = ?, version = ?,"
+		" updated_ms = ?, finished_ms = ? WHERE id = ?",
+	[SQL_BUILD_GET] = "SELECT " BUILD_COLUMNS " FROM build WHERE id = ?",
+	[SQL_BUILD_BY_TEMPLATE] = "SELECT " BUILD_COLUMNS " FROM build WHERE template_id = ?"
+		" ORDER BY created_ms DESC, id LIMIT 1",
+	[SQL_BUILD_BY_NAME] = "SELECT " BUILD_COLUMNS " FROM build WHERE tenant = ? AND name = ?"
+		" ORDER BY created_ms DESC, id LIMIT 1",
+	[SQL_BUILD_BY_VERSION] = "SELECT " BUILD_COLUMNS " FROM build WHERE version = ? LIMIT 1",
+	[SQL_BUILD_LIST] = "SELECT " BUILD_COLUMNS " FROM build WHERE template_id = ?"
+		" ORDER BY created_ms DESC, id LIMIT ? OFFSET ?",
+	[SQL_BUILD_TEMPLATES] = "SELECT " BUILD_COLUMNS " FROM build AS b WHERE tenant = ? AND"
+		" id = (SELECT id FROM build WHERE template_id = b.template_id"
+		" ORDER BY created_ms DESC, id LIMIT 1) ORDER BY name LIMIT 1000",
+	[SQL_BUILD_COUNT] = "SELECT count(*) FROM build WHERE tenant = ? AND status = ?",
+	[SQL_BUILD_COUNT_OF] = "SELECT count(*) FROM build WHERE template_id = ?",
+	[SQL_BUILD_GIVE_UP] = "UPDATE build SET status = ?, reason = ?, updated_ms = ?,"
+		" finished_ms = ? WHERE status = ?",
+	[SQL_BUILD_DELETE_LOGS] = "DELETE FROM build_log WHERE build IN"
+		" (SELECT id FROM build WHERE template_id = ?)",
+	[SQL_BUILD_DELETE_TEMPLATE] = "DELETE FROM build WHERE template_id = ?",
+	[SQL_BUILD_PRUNE_LOGS] = "DELETE FROM build_log WHERE build IN (" OLD_BUILDS ")",
+	[SQL_BUILD_PRUNE] = "DELETE FROM build WHERE id IN (" OLD_BUILDS ")",
+	[SQL_BUILD_LOG_ADD] = "INSERT INTO build_log (build, seq, time_ms, level, step, message)"
+		" VALUES (" Q5 ", ?)",
+	[SQL_BUILD_LOG_LIST] = "SELECT seq, time_ms, level, step, message FROM build_log"
+		" WHERE build = ? AND level >= ? AND (? = '' OR step = ?) ORDER BY seq"
+		" LIMIT ? OFFSET ?",
+	[SQL_BUILD_CACHE_PUT] = "INSERT OR REPLACE INTO build_cache (" CACHE_COLUMNS ") VALUES ("
+		Q5 ", ?, ?, ?)",
+	[SQL_BUILD_CACHE_GET] = "SELECT " CACHE_COLUMNS " FROM build_cache"
+		" WHERE tenant = ? AND key = ?",
+	[SQL_BUILD_CACHE_TOUCH] = "UPDATE build_cache SET used_ms = ? WHERE tenant = ? AND key = ?",
+	[SQL_BUILD_CACHE_OLDEST] = "SELECT " CACHE_COLUMNS " FROM build_cache"
+		" WHERE ? = '' OR tenant = ? ORDER BY used_ms LIMIT 1",
+	[SQL_BUILD_CACHE_DELETE] = "DELETE FROM build_cache WHERE tenant = ? AND key = ?",
+	[SQL_BUILD_CACHE_SUM] = "SELECT coalesce(sum(bytes), 0), count(*) FROM build_cache",
+	[SQL_BUILD_UPLOAD_PUT] = "INSERT OR REPLACE INTO build_upload (" UPLOAD_COLUMNS
+		") VALUES (" Q5 ", ?, ?)",
+	[SQL_BUILD_UPLOAD_GET] = "SELECT " UPLOAD_COLUMNS " FROM build_upload"
+		" WHERE tenant = ? AND template_id = ? AND hash = ?",
+	[SQL_BUILD_UPLOAD_DELETE] = "DELETE FROM build_upload WHERE file = ?",
+	[SQL_BUILD_UPLOAD_EACH] = "SELECT " UPLOAD_COLUMNS " FROM build_upload ORDER BY used_ms",
+	[SQL_BUILD_UPLOAD_SUM] = "SELECT coalesce(sum(bytes), 0) FROM build_upload WHERE tenant = ?",
 
 	[SQL_RECORDS_GET] = "SELECT rows, bytes FROM records WHERE tenant = ?",
 	[SQL_RECORDS_ADD] = "INSERT INTO records (tenant, rows, bytes) VALUES (?, ?, ?)"

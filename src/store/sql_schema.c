@@ -272,12 +272,38 @@ static const char version_24[] =
 	" volume TEXT NOT NULL REFERENCES volume(id) ON DELETE CASCADE,"
 	" PRIMARY KEY (session, volume)) STRICT, WITHOUT ROWID;"
 	"CREATE INDEX volume_use_volume ON volume_use (volume);";
+
+/* Builds of templates: see store_build.h. */
+static const char version_25[] =
+	"CREATE TABLE build ("
+	" id TEXT PRIMARY KEY, tenant TEXT NOT NULL, template_id TEXT NOT NULL, name TEXT NOT NULL,"
+	" status INTEGER NOT NULL, step TEXT NOT NULL, cpu_millis INTEGER NOT NULL,"
+	" memory_bytes INTEGER NOT NULL, created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,"
+	" finished_ms INTEGER NOT NULL, version TEXT NOT NULL, tags TEXT NOT NULL,"
+	" reason TEXT NOT NULL) STRICT;"
+	"CREATE INDEX build_template ON build (template_id, created_ms);"
+	"CREATE INDEX build_name ON build (tenant, name, created_ms);"
+	"CREATE INDEX build_status ON build (tenant, status);"
+	"CREATE INDEX build_version ON build (version) WHERE version <> '';"
+	"CREATE TABLE build_log ("
+	" build TEXT NOT NULL, seq INTEGER NOT NULL, time_ms INTEGER NOT NULL,"
+	" level INTEGER NOT NULL, step TEXT NOT NULL, message TEXT NOT NULL,"
+	" PRIMARY KEY (build, seq)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE build_cache ("
+	" tenant TEXT NOT NULL, key TEXT NOT NULL, layer TEXT NOT NULL, bytes INTEGER NOT NULL,"
+	" used_ms INTEGER NOT NULL, user TEXT NOT NULL, workdir TEXT NOT NULL, env BLOB NOT NULL,"
+	" PRIMARY KEY (tenant, key)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX build_cache_used ON build_cache (used_ms);"
+	"CREATE TABLE build_upload ("
+	" tenant TEXT NOT NULL, template_id TEXT NOT NULL, hash TEXT NOT NULL,"
+	" digest TEXT NOT NULL, file TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL,"
+	" used_ms INTEGER NOT NULL, PRIMARY KEY (tenant, template_id, hash)) STRICT, WITHOUT ROWID;";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
 	version_8, version_9, version_10, version_11, version_12, version_13, version_14,
 	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
-	version_22, version_23, version_24,
+	version_22, version_23, version_24, version_25,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -1,0 +1,139 @@
+/* store_build.h - builds of templates: the builds themselves, what they logged, results of steps
+ * that later builds use again (the cache), and archives that clients have uploaded for them. See
+ * store.h for what holds for all rows.
+ *
+ * The store does not know what statuses and levels mean. A template whose first build has not ended
+ * has no row of store_template.h: its name and id are in the rows of its builds only. */
+#pragma once
+
+#include "store.h"
+
+#define STORE_BUILD_ID_MAX 37 /* a UUID */
+#define STORE_BUILD_STEP_MAX 16
+#define STORE_BUILD_DIGEST_MAX 65 /* SHA-256 in hex */
+
+struct store_build {
+	char id[STORE_BUILD_ID_MAX];
+	char tenant[STORE_ID_MAX];
+	char template_id[STORE_ID_MAX];
+	char name[STORE_NAME_MAX];
+	uint32_t status;
+	char step[STORE_BUILD_STEP_MAX]; /* of a failure: "base", "1", ..., "finalize"; else "" */
+	uint64_t cpu_millis, memory_bytes;
+	uint64_t created_ms, updated_ms, finished_ms;
+	char version[STORE_ID_MAX]; /* the version of the template that it made; "": none */
+	const char *tags;	    /* a line for each */
+	const char *reason;	    /* of a failure */
+
+	void *owned; /* the texts of a row from a *_get() */
+};
+
+typedef int store_build_fn(const struct store_build *row, void *cookie);
+
+int store_build_insert(struct store *s, const struct store_build *row, struct err *e) MUST_USE;
+/* Writes status, step, reason, version, updated_ms and finished_ms. */
+int store_build_update(struct store *s, const struct store_build *row, struct err *e) MUST_USE;
+int store_build_get(struct store *s, const char *id, struct store_build *ret,
+		    struct err *e) MUST_USE;
+void store_build_release(struct store_build *row);
+/* The newest build of that template. ERR_NOT_FOUND: there is none. */
+int store_build_by_name(struct store *s, const char *tenant, const char *name,
+			struct store_build *ret, struct err *e) MUST_USE;
+int store_build_by_template(struct store *s, const char *template_id, struct store_build *ret,
+			    struct err *e) MUST_USE;
+/* The build that made this version of a template. ERR_NOT_FOUND: none did. */
+int store_build_by_version(struct store *s, const char *version, struct store_build *ret,
+			   struct err *e) MUST_USE;
+/* Builds of a template, newest first. */
+int store_build_list(struct store *s, const char *template_id, unsigned limit, unsigned skip,
+		     store_build_fn *fn, void *cookie, struct err *e) MUST_USE;
+/* The newest build of each template of the tenant, by name. */
+int store_build_templates(struct store *s, const char *tenant, store_build_fn *fn, void *cookie,
+			  struct err *e) MUST_USE;
+/* How many builds of a tenant have one status; how many a template has. */
+int store_build_count(struct store *s, const char *tenant, uint32_t status, uint64_t *ret,
+		      struct err *e) MUST_USE;
+int store_build_count_of(struct store *s, const char *template_id, uint64_t *ret,
+			 struct err *e) MUST_USE;
+/* At the start: all builds of one status get another, with this reason. */
+int store_build_give_up(struct store *s, uint32_t from, uint32_t to, const char *reason,
+			uint64_t now_ms, struct err *e) MUST_USE;
+/* Deletes all builds of a template, with their logs and uploads' rows. */
+int store_build_delete_template(struct store *s, const char *template_id, struct err *e) MUST_USE;
+/* Deletes builds that have ended, made no version that exists, and are not among the newest keep of
+ * their template. */
+int store_build_prune(struct store *s, const char *template_id, unsigned keep,
+		      struct err *e) MUST_USE;
+
+/* ---- logs */
+
+struct store_build_entry {
+	uint64_t seq, time_ms;
+	uint32_t level;
+	const char *step, *message;
+};
+
+typedef int store_build_entry_fn(const struct store_build_entry *row, void *cookie);
+
+int store_build_log_add(struct store *s, const char *build, const struct store_build_entry *row,
+			struct err *e) MUST_USE;
+/* Entries of at least that level, without the first skip of them; step "": of all steps. */
+int store_build_log_list(struct store *s, const char *build, uint32_t level, const char *step,
+			 uint64_t skip, unsigned limit, store_build_entry_fn *fn, void *cookie,
+			 struct err *e) MUST_USE;
+
+/* ---- the cache */
+
+struct store_build_cached {
+	char tenant[STORE_ID_MAX];
+	char key[STORE_BUILD_DIGEST_MAX];
+	char layer[STORE_ID_MAX]; /* "": the step left no files */
+	uint64_t bytes, used_ms;
+	const char *user, *workdir;
+	const void *env; /* NAME=value, each with its NUL */
+	size_t env_len;
+
+	void *owned;
+};
+
+/* Replaces one of that key. */
+int store_build_cache_put(struct store *s, const struct store_build_cached *row,
+			  struct err *e) MUST_USE;
+int store_build_cache_get(struct store *s, const char *tenant, const char *key,
+			  struct store_build_cached *ret, struct err *e) MUST_USE;
+void store_build_cache_release(struct store_build_cached *row);
+int store_build_cache_touch(struct store *s, const char *tenant, const char *key, uint64_t now_ms,
+			    struct err *e) MUST_USE;
+/* The one that was not used for the longest time, of a tenant or ("") of all. */
+int store_build_cache_oldest(struct store *s, const char *tenant, struct store_build_cached *ret,
+			     struct err *e) MUST_USE;
+int store_build_cache_delete(struct store *s, const char *tenant, const char *key,
+			     struct err *e) MUST_USE;
+int store_build_cache_sum(struct store *s, uint64_t *ret_bytes, uint64_t *ret_rows,
+			  struct err *e) MUST_USE;
+
+/* ---- uploads */
+
+struct store_build_upload {
+	char tenant[STORE_ID_MAX];
+	char template_id[STORE_ID_MAX];
+	char hash[STORE_BUILD_DIGEST_MAX];   /* the client's name for it */
+	char digest[STORE_BUILD_DIGEST_MAX]; /* of the archive */
+	char file[STORE_ID_MAX];	     /* in the folder of uploads */
+	uint64_t bytes, used_ms;
+};
+
+typedef int store_build_upload_fn(const struct store_build_upload *row, void *cookie);
+
+/* Replaces one of that tenant, template and hash. */
+int store_build_upload_put(struct store *s, const struct store_build_upload *row,
+			   struct err *e) MUST_USE;
+int store_build_upload_get(struct store *s, const char *tenant, const char *template_id,
+			   const char *hash, struct store_build_upload *ret,
+			   struct err *e) MUST_USE;
+int store_build_upload_delete(struct store *s, const char *file, struct err *e) MUST_USE;
+/* All uploads, those first that were not used for the longest time. */
+int store_build_upload_each(struct store *s, store_build_upload_fn *fn, void *cookie,
+			    struct err *e) MUST_USE;
+int store_build_upload_sum(struct store *s, const char *tenant, uint64_t *ret,
+			   struct err *e) MUST_USE;

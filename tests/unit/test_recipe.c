@@ -1,0 +1,184 @@
+/* Goal: recipes of builds and names of templates are read as E2B's clients mean them, and what a
+ * step leaves for the next one follows the rules of a Dockerfile. */
+#include "json_members.h"
+#include "recipe.h"
+#include "spec_recipe.h"
+#include "template_ref.h"
+
+#include "test.h"
+
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static int read_text(const char *text, struct recipe *r, struct err *e)
+{
+	return spec_recipe_read(text, strlen(text), r, e);
+}
+
+static void a_recipe_is_read(void)
+{
+	static const char text[] =
+		"{\"fromImage\":\"debian:13\",\"startCmd\":\"serve\",\"readyCmd\":\"true\","
+		"\"force\":true,\"x\":1,\"steps\":[{\"type\":\"RUN\",\"args\":[\"id\",\"root\"],"
+		"\"force\":true},{\"type\":\"ADD\",\"args\":[\"a/*\",\"/b\",\"\",\"0755\"],"
+		"\"filesHash\":\"" HASH
+		"\",\"gzip\":false},{\"type\":\"ARG\",\"args\":[\"A\",\"1\"]}]}";
+	struct recipe r;
+	struct err e;
+
+	CHECK(read_text(text, &r, &e) == 0);
+	CHECK_STR(r.image, "debian:13");
+	CHECK(r.template == NULL && r.force && r.nsteps == 3);
+	CHECK_STR(r.start, "serve");
+	CHECK(r.steps[0].type == RECIPE_RUN && r.steps[0].force && r.steps[0].argc == 2);
+	CHECK(r.steps[1].type == RECIPE_COPY && !r.steps[1].force);
+	CHECK_STR(r.steps[1].hash, HASH);
+	CHECK(r.steps[2].type == RECIPE_ENV);
+	recipe_release(&r);
+}
+
+static void bad_recipes_are_refused(void)
+{
+	static const struct {
+		const char *text, *why;
+	} table[] = {
+		{ "{}", "exactly one of" },
+		{ "{\"fromImage\":\"a\",\"fromTemplate\":\"b\"}", "exactly one of" },
+		{ "{\"fromImage\":\"a\",\"steps\":[{\"type\":\"CMD\",\"args\":[]}]}", "type" },
+		{ "{\"fromImage\":\"a\",\"steps\":[{\"type\":\"RUN\",\"args\":[]}]}", "missing" },
+		{ "{\"fromImage\":\"a\",\"steps\":[{\"type\":\"RUN\",\"args\":[1]}]}", "args" },
+		{ "{\"fromImage\":\"a\",\"steps\":[{\"type\":\"ENV\",\"args\":[\"A\"]}]}",
+		  "pairs" },
+		{ "{\"fromImage\":\"a\",\"steps\":[{\"type\":\"ENV\",\"args\":[\"1\",\"\"]}]}",
+		  "bad name" },
+		{ "{\"fromImage\":\"a\",\"steps\":[{\"type\":\"COPY\",\"args\":[\"a\",\"b\"]}]}",
+		  "filesHash" },
+		{ "{\"fromImage\":\"a\",\"steps\":[{\"type\":\"COPY\",\"args\":[\"a\",\"b\"],"
+		  "\"filesHash\":\"xyz\"}]}",
+		  "hex" },
+		{ "{\"fromImage\":\"a\",\"steps\":[{\"type\":\"COPY\",\"args\":[\"../a\",\"b\"],"
+		  "\"filesHash\":\"" HASH "\"}]}",
+		  "'..'" },
+		{ "{\"fromImage\":\"a\",\"steps\":[{\"type\":\"COPY\",\"args\":[\"a\",\"b\",\"\","
+		  "\"0999\"],\"filesHash\":\"" HASH "\"}]}",
+		  "bad mode" },
+		{ "{\"fromImage\":\"a\",\"steps\":[{\"type\":\"USER\",\"args\":[\"a;b\"]}]}",
+		  "bad name" },
+		{ "{\"fromImage\":\"a\",\"fromImageRegistry\":{\"type\":\"aws\"}}", "aws" },
+	};
+	struct recipe r;
+	struct err e;
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		CHECK(read_text(table[i].text, &r, &e) < 0);
+		CHECK(strstr(e.msg, table[i].why) != NULL);
+		recipe_release(&r);
+	}
+}
+
+static void variables_are_expanded(void)
+{
+	static const struct {
+		const char *value, *want;
+	} table[] = {
+		{ "plain", "plain" },	{ "$A", "one" },     { "${A}x", "onex" },
+		{ "$Ax", "" },		{ "$A/$B", "one/" }, { "${B:-two}", "two" },
+		{ "${A:-two}", "one" }, { "\\$A", "$A" },    { "$(id)", "$(id)" },
+		{ "`id`", "`id`" },	{ "${A", "${A" },    { "$", "$" },
+		{ "\\x", "\\x" },	{ "a$1b", "a$1b" },
+	};
+	struct recipe_state s;
+	struct err e;
+
+	recipe_state_init(&s);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		CHECK(recipe_state_set_env(&s, "A", "one", &e) == 0);
+		CHECK(recipe_state_set_env(&s, "C", table[i].value, &e) == 0);
+		CHECK_STR(recipe_state_env(&s, "C", 1), table[i].want);
+	}
+	CHECK(recipe_state_set_env(&s, "A", "$A:two", &e) == 0);
+	CHECK_STR(recipe_state_env(&s, "A", 1), "one:two");
+	CHECK(recipe_state_env(&s, "B", 1) == NULL);
+	recipe_state_release(&s);
+}
+
+static void paths_are_resolved_as_text(void)
+{
+	static const struct {
+		const char *workdir, *path, *want;
+	} table[] = {
+		{ "", "a", "/home/user/a" },   { "/w", "a/", "/w/a/" },
+		{ "/w", "/x//y/./", "/x/y/" }, { "/w/v", "..", "/w" },
+		{ "/w", "../../..", "/" },     { "/w", ".", "/w" },
+		{ "/w", "./", "/w/" },
+	};
+	char got[RECIPE_PATH_MAX];
+	struct recipe_state s;
+	struct err e;
+
+	recipe_state_init(&s);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		CHECK(recipe_state_set(&s, "user", table[i].workdir, "", 0, &e) == 0);
+		CHECK(recipe_state_path(&s, table[i].path, "/home/user", got, &e) == 0);
+		CHECK_STR(got, table[i].want);
+	}
+	recipe_state_release(&s);
+}
+
+static void a_copy_names_its_entry(void)
+{
+	static const struct {
+		const char *source, *want;
+	} table[] = {
+		{ "folder/*", "folder" }, { "a/b.txt", "a/b.txt" }, { "*.txt", "" }, { ".", "" },
+		{ "./a/", "a" },	  { "a/b?/c", "a" },	    { "/a", "a" }
+	};
+	char got[RECIPE_PATH_MAX];
+	struct err e;
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		CHECK(recipe_copy_entry(table[i].source, got, &e) == 0);
+		CHECK_STR(got, table[i].want);
+	}
+}
+
+static void names_of_templates(void)
+{
+	static const struct {
+		const char *text, *space, *name, *tag; /* name NULL: refused */
+	} table[] = {
+		{ "x", "", "x", "" },
+		{ " My-App ", "", "my-app", "" },
+		{ "x:V1.2", "", "x", "v1.2" },
+		{ "team/x:y", "team", "x", "y" },
+		{ "", "", NULL, "" },
+		{ ":x", "", NULL, "" },
+		{ "x:", "", NULL, "" },
+		{ "a b", "", NULL, "" },
+		{ "a/b/c", "", NULL, "" },
+		{ "x.y", "", NULL, "" },
+		{ "/x", "", NULL, "" },
+		{ "x:a:b", "", NULL, "" },
+		{ "x:0123abcd-0000-0000-0000-0123456789ab", "", NULL, "" },
+	};
+	struct template_ref r;
+	struct err e;
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		if (table[i].name == NULL) {
+			CHECK(template_ref_read(table[i].text, &r, &e) < 0);
+			CHECK(strncmp(e.msg, "Invalid ", 8) == 0);
+			continue;
+		}
+		CHECK(template_ref_read(table[i].text, &r, &e) == 0);
+		CHECK_STR(r.space, table[i].space);
+		CHECK_STR(r.name, table[i].name);
+		CHECK_STR(r.tag, table[i].tag);
+	}
+}
+
+TEST_MAIN({ "a recipe is read", a_recipe_is_read },
+	  { "bad recipes are refused", bad_recipes_are_refused },
+	  { "variables are expanded", variables_are_expanded },
+	  { "paths are resolved as text", paths_are_resolved_as_text },
+	  { "a COPY names its entry", a_copy_names_its_entry },
+	  { "names of templates", names_of_templates })

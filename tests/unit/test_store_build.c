@@ -1,0 +1,174 @@
+/* Goal: builds, their logs, the cache and uploads are kept for each tenant apart, and what a build
+ * that died left is found again. */
+#include "store_build.h"
+
+#include "store_support.h"
+
+enum { WAITING, BUILDING, READY, FAILED };
+
+static struct store_build a_build(const char *id, const char *tenant, const char *template,
+				  uint32_t status, uint64_t created)
+{
+	struct store_build row = {
+		.status = status, .created_ms = created, .tags = "default\n", .reason = ""
+	};
+
+	(void)snprintf(row.id, sizeof(row.id), "%s", id);
+	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", tenant);
+	(void)snprintf(row.template_id, sizeof(row.template_id), "%s", template);
+	(void)snprintf(row.name, sizeof(row.name), "n-%s", template);
+	return row;
+}
+
+static void add(struct store *s, struct store_build row)
+{
+	struct err e;
+
+	MUST(store_build_insert(s, &row, &e));
+}
+
+static void a_build_that_died_is_an_error(void)
+{
+	struct store *s = new_store();
+	struct store_build got;
+	uint64_t n = 9;
+	struct err e;
+
+	add(s, a_build("b1", "ten_a", "t1", BUILDING, 1));
+	add(s, a_build("b2", "ten_a", "t1", WAITING, 2));
+	add(s, a_build("b3", "ten_a", "t1", READY, 3));
+	MUST(store_build_give_up(s, BUILDING, FAILED, "the server ended", 7, &e));
+	MUST(store_build_get(s, "b1", &got, &e));
+	CHECK(got.status == FAILED && got.finished_ms == 7);
+	CHECK_STR(got.reason, "the server ended");
+	store_build_release(&got);
+	MUST(store_build_count(s, "ten_a", WAITING, &n, &e));
+	CHECK(n == 1);
+	MUST(store_build_by_name(s, "ten_a", "n-t1", &got, &e));
+	CHECK_STR(got.id, "b3");
+	store_build_release(&got);
+	CHECK(store_build_by_name(s, "ten_b", "n-t1", &got, &e) < 0 && e.code == ERR_NOT_FOUND);
+	store_close(s);
+}
+
+static int count_entry(const struct store_build_entry *row, void *cookie)
+{
+	unsigned *n = cookie;
+
+	(void)row;
+	(*n)++;
+	return 0;
+}
+
+static unsigned entries(struct store *s, uint32_t level, const char *step, uint64_t skip)
+{
+	unsigned n = 0;
+	struct err e;
+
+	MUST(store_build_log_list(s, "b1", level, step, skip, 100, count_entry, &n, &e));
+	return n;
+}
+
+static void logs_are_counted_by_offset(void)
+{
+	struct store *s = new_store();
+	struct err e;
+
+	add(s, a_build("b1", "ten_a", "t1", BUILDING, 1));
+	for (unsigned i = 0; i < 5; i++)
+		MUST(store_build_log_add(s, "b1",
+					 &(struct store_build_entry){ .seq = i,
+								      .level = i % 2,
+								      .step = i < 3 ? "1" : "2",
+								      .message = "x" },
+					 &e));
+	CHECK(entries(s, 0, "", 0) == 5);
+	CHECK(entries(s, 0, "", 3) == 2);
+	CHECK(entries(s, 1, "", 0) == 2);
+	CHECK(entries(s, 1, "", 1) == 1);
+	CHECK(entries(s, 0, "2", 0) == 2);
+	MUST(store_build_delete_template(s, "t1", &e));
+	CHECK(entries(s, 0, "", 0) == 0);
+	store_close(s);
+}
+
+static int count_build(const struct store_build *row, void *cookie)
+{
+	unsigned *n = cookie;
+
+	(void)row;
+	(*n)++;
+	return 0;
+}
+
+static void old_builds_are_pruned(void)
+{
+	struct store *s = new_store();
+	struct store_build row;
+	char id[8];
+	unsigned n = 0;
+	struct err e;
+
+	for (unsigned i = 0; i < 6; i++) {
+		(void)snprintf(id, sizeof(id), "b%u", i);
+		row = a_build(id, "ten_a", "t1", FAILED, i + 1);
+		row.finished_ms = i == 0 ? 0 : 1; /* the first one still runs */
+		add(s, row);
+	}
+	MUST(store_build_prune(s, "t1", 2, &e));
+	MUST(store_build_list(s, "t1", 100, 0, count_build, &n, &e));
+	CHECK(n == 3);
+	store_close(s);
+}
+
+static void tenants_have_their_own_cache_and_uploads(void)
+{
+	struct store_build_cached put = { .tenant = "ten_a",
+					  .key = "k",
+					  .layer = "lay_1",
+					  .bytes = 5,
+					  .used_ms = 2,
+					  .user = "u",
+					  .workdir = "/w",
+					  .env = "A=b",
+					  .env_len = 4 };
+	struct store_build_upload up = { .tenant = "ten_a",
+					 .template_id = "t1",
+					 .hash = "h",
+					 .digest = "d",
+					 .file = "f1",
+					 .bytes = 9 };
+	struct store *s = new_store();
+	struct store_build_cached got;
+	struct store_build_upload found;
+	uint64_t bytes = 0, rows = 0;
+	struct err e;
+
+	MUST(store_build_cache_put(s, &put, &e));
+	MUST(store_build_cache_get(s, "ten_a", "k", &got, &e));
+	CHECK_STR(got.layer, "lay_1");
+	CHECK_STR((const char *)got.env, "A=b");
+	store_build_cache_release(&got);
+	CHECK(store_build_cache_get(s, "ten_b", "k", &got, &e) < 0 && e.code == ERR_NOT_FOUND);
+	MUST(store_build_cache_sum(s, &bytes, &rows, &e));
+	CHECK(bytes == 5 && rows == 1);
+	MUST(store_build_cache_oldest(s, "", &got, &e));
+	store_build_cache_release(&got);
+	MUST(store_build_cache_delete(s, "ten_a", "k", &e));
+
+	MUST(store_build_upload_put(s, &up, &e));
+	MUST(store_build_upload_get(s, "ten_a", "t1", "h", &found, &e));
+	CHECK_STR(found.digest, "d");
+	CHECK(store_build_upload_get(s, "ten_b", "t1", "h", &found, &e) < 0);
+	CHECK(store_build_upload_get(s, "ten_a", "t2", "h", &found, &e) < 0);
+	MUST(store_build_upload_sum(s, "ten_a", &bytes, &e));
+	CHECK(bytes == 9);
+	MUST(store_build_upload_delete(s, "f1", &e));
+	CHECK(store_build_upload_get(s, "ten_a", "t1", "h", &found, &e) < 0);
+	store_close(s);
+}
+
+TEST_MAIN({ "a build that died is an error", a_build_that_died_is_an_error },
+	  { "logs are counted by offset", logs_are_counted_by_offset },
+	  { "old builds are pruned", old_builds_are_pruned },
+	  { "tenants have their own cache and uploads", tenants_have_their_own_cache_and_uploads })
