@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Entries that show data of the machine, its kernel or its devices. iomem and ioports are not among
  * them: the kernel shows zeros there to all but the machine's root. */
@@ -47,6 +48,19 @@ static int cover(struct root_trees *p, const char *name, int dir, const char *wi
 	return 0;
 }
 
+/* A file of the disk that stands for the kernel's boot id: each cell is a boot of its own, so one
+ * that is made again from what a session has written has another, and a frozen one keeps its own.
+ */
+static int make_boot_id(int disk, struct err *e)
+{
+	char id[64];
+	OWN_FD from = open("/proc/sys/kernel/random/uuid", O_RDONLY | O_CLOEXEC);
+	OWN_FD to = openat(disk, "boot_id", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
+	ssize_t n = read(from, id, sizeof(id));
+
+	return n > 0 && write(to, id, (size_t)n) == n ? 0 : err_sys(e, "make a boot id");
+}
+
 int root_place_proc(struct root_trees *p, struct err *e)
 {
 	if (mounts_place(p->proc, p->root, "/proc", e) < 0)
@@ -56,5 +70,7 @@ int root_place_proc(struct root_trees *p, struct err *e)
 		    cover(p, hidden[i], p->base, covered_dir[i] ? "empty" : "none", e) < 0)
 			return -1;
 	/* The kernel lets root of a namespace write the namespace's settings; a cell may not. */
-	return cover(p, "sys", p->proc, "sys", e);
+	if (cover(p, "sys", p->proc, "sys", e) < 0 || make_boot_id(p->disk, e) < 0)
+		return -1;
+	return cover(p, "sys/kernel/random/boot_id", p->disk, "boot_id", e);
 }
