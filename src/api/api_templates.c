@@ -191,10 +191,14 @@ void api_templates_add(struct request *r)
 
 void api_templates_delete(struct request *r)
 {
+	struct template_version *v = templates_find(r->core, r->tenant, r->id);
 	struct err e = { 0 };
 
-	if (auth_check_operator(r, &e) < 0 ||
-	    templates_remove(r->core, r->id, request_actor(r), &e) < 0)
+	if (v == NULL)
+		reply_code(r, 404, "not_found", "there is no such template");
+	else if (!template_is_own(r->core, v, r->tenant))
+		reply_code(r, 403, "denied", "the template belongs to another");
+	else if (templates_remove(r->core, v, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_empty(r, 204);

@@ -54,14 +54,8 @@ static int check_root(const struct core *c, const struct store_template *row, st
 
 static int check_room(const struct core *c, struct err *e)
 {
-	unsigned n = 0;
-
-	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
-		n++;
-	if (n + c->templates_adding >= TEMPLATES_MAX)
-		return err_set_reason(e, REASON_QUOTA_TEMPLATES,
-				      "there are %u versions of templates, the most there can be",
-				      n);
+	if (templates_check_room(c, "", e) < 0)
+		return -1;
 	if (c->templates_adding >= TEMPLATES_ADDING_MAX)
 		return err_set_reason(e, REASON_QUOTA_TEMPLATES,
 				      "%u templates are being added already", c->templates_adding);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core_metrics.h"
 #include "event_log.h"
@@ -12,6 +13,7 @@
 #include "pool.h"
 #include "rand.h"
 #include "store_layer.h"
+#include "template_name.h"
 #include "templates_private.h"
 
 const struct store_template *session_template(const struct session *s)
@@ -50,21 +52,81 @@ static bool is_of(const struct template_version *v, const char *tenant, const ch
 	return strcmp(v->row.tenant, tenant) == 0 && strcmp(v->row.name, name) == 0;
 }
 
-static struct template_version *find(const struct core *c, const char *tenant, const char *name)
+struct template_version *templates_of(const struct core *c, const char *tenant, const char *name,
+				      const char *tag)
 {
 	struct template_version *v = c->templates;
 
-	while (v != NULL && !(v->row.current && is_of(v, tenant, name)))
+	while (v != NULL && !(is_of(v, tenant, name) && template_has_tag(v, tag)))
 		v = v->next;
 	return v;
+}
+
+static struct template_version *find(const struct core *c, const char *tenant, const char *name)
+{
+	return templates_of(c, tenant, name, "");
+}
+
+struct template_version *templates_by_template_id(const struct core *c, const char *id,
+						  const char *tag)
+{
+	struct template_version *v = c->templates;
+
+	while (v != NULL && !(strcmp(v->row.template_id, id) == 0 && template_has_tag(v, tag)))
+		v = v->next;
+	return v;
+}
+
+bool template_is_own(const struct core *c, const struct template_version *v, const struct tenant *t)
+{
+	return strcmp(v->row.tenant, t->row.id) == 0 ||
+	       (v->row.tenant[0] == '\0' && t == tenant_operator(c));
+}
+
+bool template_is_usable(const struct template_version *v, const struct tenant *t)
+{
+	return v->row.tenant[0] == '\0' || v->row.public ||
+	       (t != NULL && strcmp(v->row.tenant, t->row.id) == 0);
+}
+
+/* The tenant of a namespace: its name or its id. */
+static const struct tenant *find_space(const struct core *c, const char *space)
+{
+	const struct tenant *t = c->tenants;
+
+	while (t != NULL && (t->row.disabled || (strcmp(t->row.id, space) != 0 &&
+						 strcasecmp(t->row.name, space) != 0)))
+		t = t->next;
+	return t;
+}
+
+static struct template_version *find_parts(const struct core *c, const struct tenant *t,
+					   const struct template_name *n)
+{
+	const struct tenant *owner = t;
+	struct template_version *v = NULL;
+
+	if (n->space[0] != '\0') {
+		owner = find_space(c, n->space);
+		if (owner == NULL)
+			return NULL;
+	}
+	if (owner != NULL)
+		v = templates_of(c, owner->row.id, n->name, n->tag);
+	if (v == NULL && (n->space[0] == '\0' || owner == tenant_operator(c)))
+		v = templates_of(c, "", n->name, n->tag);
+	if (v == NULL && n->space[0] == '\0')
+		v = templates_by_template_id(c, n->name, n->tag);
+	return v != NULL && template_is_usable(v, t) ? v : NULL;
 }
 
 struct template_version *templates_find(const struct core *c, const struct tenant *t,
 					const char *name)
 {
-	struct template_version *v = t == NULL ? NULL : find(c, t->row.id, name);
+	struct template_name parts;
+	struct err e;
 
-	return v != NULL ? v : find(c, "", name);
+	return template_name_read(name, &parts, &e) < 0 ? NULL : find_parts(c, t, &parts);
 }
 
 struct template_version *templates_by_id(const struct core *c, const char *id)
@@ -76,12 +138,36 @@ struct template_version *templates_by_id(const struct core *c, const char *id)
 	return v;
 }
 
+/* One of the operator's that has the name of an own one is not: the name means the own one. */
+static bool is_listed(const struct core *c, const struct template_version *v,
+		      const struct tenant *t)
+{
+	if ((!v->row.current && v->ntags == 0) || !template_is_usable(v, t))
+		return false;
+	return v->row.tenant[0] != '\0' || find(c, t->row.id, v->row.name) == NULL;
+}
+
 void templates_each(const struct core *c, const struct tenant *t,
 		    void (*see)(const struct template_version *v, void *arg), void *arg)
 {
 	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
-		if (t == NULL || (v->row.current && templates_find(c, t, v->row.name) == v))
+		if (t == NULL || is_listed(c, v, t))
 			see(v, arg);
+}
+
+int templates_check_room(const struct core *c, const char *tenant, struct err *e)
+{
+	unsigned n = 0, own = 0;
+
+	for (const struct template_version *v = c->templates; v != NULL; v = v->next) {
+		n++;
+		own += strcmp(v->row.tenant, tenant) == 0;
+	}
+	if (n + c->templates_adding >= TEMPLATES_MAX || own >= TEMPLATES_TENANT_MAX)
+		return err_set_reason(e, REASON_QUOTA_TEMPLATES,
+				      "there are %u versions of templates, the most there can be",
+				      n + c->templates_adding >= TEMPLATES_MAX ? n : own);
+	return 0;
 }
 
 /* ---- versions in memory */
@@ -111,6 +197,7 @@ void template_free(struct template_version *v)
 	v->core->pool_misses += had.misses;
 	LIST_REMOVE(v);
 	pool_free(v->pool);
+	free(v->tags);
 	store_template_release(&v->row);
 	free(v);
 }
@@ -118,7 +205,8 @@ void template_free(struct template_version *v)
 void template_retire(struct template_version *v)
 {
 	v->row.current = false;
-	pool_close(v->pool);
+	if (v->ntags == 0)
+		pool_close(v->pool);
 }
 
 static int compare(const struct store_template *a, const struct store_template *b)
@@ -132,13 +220,26 @@ static int compare(const struct store_template *a, const struct store_template *
 	return order;
 }
 
+/* Only one of a name is current. */
+static void retire_others(struct template_version *v)
+{
+	for (struct template_version *x = v->core->templates; x != NULL; x = x->next)
+		if (x != v && x->row.current && is_of(x, v->row.tenant, v->row.name))
+			template_retire(x);
+}
+
+void template_make_current(struct template_version *v)
+{
+	retire_others(v);
+	v->row.current = true;
+}
+
 void template_list_in(struct template_version *v)
 {
 	struct template_version **at = &v->core->templates;
 
-	for (struct template_version *x = *at; x != NULL && v->row.current; x = x->next)
-		if (x->row.current && is_of(x, v->row.tenant, v->row.name))
-			template_retire(x);
+	if (v->row.current)
+		retire_others(v);
 	while (*at != NULL && compare(&(*at)->row, &v->row) < 0)
 		at = &(*at)->next;
 	LIST_PUSH(at, v);
@@ -165,10 +266,13 @@ static void retire_of_removed(struct core *c, struct template_version *v)
 
 	if (owner != NULL && !owner->row.disabled)
 		return;
-	if (store_template_retire(c->store, v->row.id, &e) < 0)
+	if (store_template_tag_clear(c->store, v->row.template_id, &e) < 0 ||
+	    store_template_retire(c->store, v->row.id, &e) < 0) {
 		log_warn("template could not be removed", "name=%s error=%s", v->row.name, e.msg);
-	else
-		template_retire(v);
+		return;
+	}
+	v->ntags = 0;
+	template_retire(v);
 }
 
 /* Its layers lose a use with it. */
@@ -191,9 +295,9 @@ void templates_collect(struct core *c)
 		return;
 	for (struct template_version *v = c->templates, *next; v != NULL; v = next) {
 		next = v->next;
-		if (v->row.current && v->row.tenant[0] != '\0')
+		if ((v->row.current || v->ntags > 0) && v->row.tenant[0] != '\0')
 			retire_of_removed(c, v);
-		if (v->row.current || v->sessions > 0 || !pool_is_idle(v->pool))
+		if (v->row.current || v->ntags > 0 || v->sessions > 0 || !pool_is_idle(v->pool))
 			continue;
 		if (delete_row(c, v, &e) < 0 && e.code != ERR_NOT_FOUND) {
 			log_warn("template version could not be deleted", "name=%s error=%s",
@@ -224,8 +328,6 @@ static int on_row(const struct store_template *row, void *cookie)
 		return 1;
 	}
 	template_list_in(v);
-	if (!v->row.current)
-		template_retire(v);
 	return 0;
 }
 
@@ -250,8 +352,12 @@ int templates_load(struct core *c, struct err *e)
 {
 	struct loading l = { .core = c, .e = e };
 
-	if (store_template_each(c->store, on_row, &l, e) < 0 || l.result < 0)
+	if (store_template_each(c->store, on_row, &l, e) < 0 || l.result < 0 ||
+	    templates_load_tags(c, e) < 0)
 		return err_wrap(e, "templates");
+	for (struct template_version *v = c->templates; v != NULL; v = v->next)
+		if (!v->row.current)
+			template_retire(v);
 	if (find(c, "", TEMPLATES_HOST) == NULL && add_host(c, e) < 0)
 		return err_wrap(e, "templates");
 	if (find(c, "", c->o.config->template) == NULL)
@@ -268,26 +374,45 @@ void templates_free(struct core *c)
 
 /* ---- removal */
 
-int templates_remove(struct core *c, const char *name, const struct store_actor *who, struct err *e)
+static int write_removal(struct core *c, const struct template_version *v,
+			 const struct store_actor *who, struct err *e)
 {
-	struct template_version *v = find(c, "", name);
+	const char *tenant = v->row.tenant[0] == '\0' ? tenant_operator(c)->row.id : v->row.tenant;
 
-	if (v == NULL)
-		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", name);
-	if (v->row.kind == TEMPLATE_HOST || strcmp(name, c->o.config->template) == 0)
+	if (store_template_tag_clear(c->store, v->row.template_id, e) < 0)
+		return -1;
+	for (const struct template_version *x = c->templates; x != NULL; x = x->next)
+		if (x->row.current && is_of(x, v->row.tenant, v->row.name) &&
+		    store_template_retire(c->store, x->row.id, e) < 0)
+			return -1;
+	return event_log_append(c, who, tenant, "", "", "template.removed", e,
+				"name\t%s\nversion\t%llu\n", v->row.name,
+				(unsigned long long)v->row.version);
+}
+
+int templates_remove(struct core *c, struct template_version *v, const struct store_actor *who,
+		     struct err *e)
+{
+	char tenant[STORE_ID_MAX], name[STORE_NAME_MAX];
+
+	memcpy(tenant, v->row.tenant, sizeof(tenant));
+	memcpy(name, v->row.name, sizeof(name));
+	if (tenant[0] == '\0' &&
+	    (v->row.kind == TEMPLATE_HOST || strcmp(name, c->o.config->template) == 0))
 		return err_set(e, ERR_CONFLICT, "template %.60s cannot be removed: %s", name,
 			       v->row.kind == TEMPLATE_HOST
 				       ? "it is a part of the server"
 				       : "it is the one of sessions that name none");
-	if (store_begin(c->store, e) < 0 || store_template_retire(c->store, v->row.id, e) < 0 ||
-	    event_log_append(c, who, tenant_operator(c)->row.id, "", "", "template.removed", e,
-			     "name\t%s\nversion\t%llu\n", v->row.name,
-			     (unsigned long long)v->row.version) < 0 ||
+	if (store_begin(c->store, e) < 0 || write_removal(c, v, who, e) < 0 ||
 	    store_commit(c->store, e) < 0) {
 		store_rollback(c->store);
 		return err_wrap(e, "template %.60s", name);
 	}
-	template_retire(v);
+	for (struct template_version *x = c->templates; x != NULL; x = x->next)
+		if (is_of(x, tenant, name)) {
+			x->ntags = 0;
+			template_retire(x);
+		}
 	templates_collect(c);
 	return 0;
 }

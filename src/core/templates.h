@@ -3,7 +3,11 @@
  * A template has a name and versions (store_template.h). New sessions get the current version of a
  * name; a session keeps its version until it ends, whatever becomes of the name meanwhile. Each
  * version in memory counts the sessions that use it, and has a pool of finished cells. A version
- * that is not current and that no session uses is deleted.
+ * that is not current, has no tag and that no session uses is deleted.
+ *
+ * A template belongs to the operator (its versions have no tenant) or to a tenant. Everybody may
+ * use the operator's; of a tenant's, others may use those that are public, by its id or by
+ * "owner/name".
  *
  * There is always a template "host": the machine's own /usr, as the supervisor opened it. Others
  * are directories that the operator prepared in template_dir. cordond never opens these: it names
@@ -13,7 +17,7 @@
 
 #include "core.h"
 #include "store_actor.h"
-#include "store_template.h"
+#include "store_template_tag.h"
 
 /* The numbers are in rows of the store: new ones come at the end. */
 enum template_kind {
@@ -24,9 +28,11 @@ enum template_kind {
 	TEMPLATE_KINDS
 };
 
-#define TEMPLATES_MAX 256	/* versions, those that are only used by old sessions included */
-#define TEMPLATES_ADDING_MAX 4	/* at a time */
-#define TEMPLATES_TEXT_MAX 4095 /* of user, workdir and a mount's path */
+#define TEMPLATES_MAX 4096	  /* versions, those that are only used by old sessions included */
+#define TEMPLATES_TENANT_MAX 1024 /* of one tenant */
+#define TEMPLATES_TAGS_MAX 64	  /* of a template */
+#define TEMPLATES_ADDING_MAX 4	  /* at a time */
+#define TEMPLATES_TEXT_MAX 4095	  /* of user, workdir and a mount's path */
 #define TEMPLATES_HOST "host"
 
 struct core_metrics_pool;
@@ -39,13 +45,30 @@ unsigned template_sessions(const struct template_version *v);
 /* "host", "layers", "stack" or "snapshot"; "unknown" for a kind of a newer version. */
 const char *template_kind_name(uint32_t kind);
 
-/* The current version of that name that a tenant's sessions may be made from: its own, or the
- * operator's; t NULL: only the operator's. NULL: there is none. */
+/* The version that a tenant's sessions may be made from: [owner/]name[:tag] or id[:tag]
+ * (template_name.h). A bare name is one of the tenant's own or, if there is none, of the
+ * operator's; t NULL: only the operator's. NULL: there is none, or it is another's and not public.
+ */
 struct template_version *templates_find(const struct core *c, const struct tenant *t,
 					const char *name);
+/* The same of one owner (tenant "": the operator), by name and tag ("": default). */
+struct template_version *templates_of(const struct core *c, const char *tenant, const char *name,
+				      const char *tag);
+/* Of a template_id. */
+struct template_version *templates_by_template_id(const struct core *c, const char *id,
+						  const char *tag);
+/* May sessions of the tenant be made from it? May the tenant change it? */
+bool template_is_usable(const struct template_version *v, const struct tenant *t);
+bool template_is_own(const struct core *c, const struct template_version *v,
+		     const struct tenant *t);
 
-/* Those that the tenant may use; t NULL: all versions, also those that are not current. In the
- * order of names. */
+/* Tags of a version, without "default". */
+size_t template_tags(const struct template_version *v, const struct store_template_tag **ret);
+/* tag "" is "default". */
+bool template_has_tag(const struct template_version *v, const char *tag);
+
+/* Those that the tenant may use, current or with a tag; t NULL: all versions. In the order of
+ * owners and names. */
 void templates_each(const struct core *c, const struct tenant *t,
 		    void (*see)(const struct template_version *v, void *arg), void *arg);
 
@@ -60,9 +83,33 @@ bool templates_is_name(const char *name);
 int templates_add(struct core *c, const struct store_template *row, const struct store_actor *who,
 		  struct completion *w, struct err *e) MUST_USE;
 
-/* Removes a template of the operator's: no new session gets it. ERR_CONFLICT: it is "host", or the
- * one of sessions that name none. */
-int templates_remove(struct core *c, const char *name, const struct store_actor *who,
+/* Layers that are on disk and have no row yet. */
+struct template_new_layers {
+	const struct store_layer *rows;
+	size_t n;
+};
+
+/* Adds a version, without a cell made of it first: rows of new layers (made may be NULL), its row
+ * with the tenant, its uses of layers, tags (none: "default") and the event, all or nothing. The id
+ * and the template_id may be given. NULL and the reason. */
+struct template_version *templates_insert(struct core *c, const struct store_template *row,
+					  const char *const *tags, size_t ntags,
+					  const struct template_new_layers *made,
+					  const struct store_actor *who, struct err *e) MUST_USE;
+
+/* The tags mean this version from now on; "default" may be one of them. */
+int templates_tag(struct core *c, struct template_version *v, const char *const *tags, size_t ntags,
+		  const struct store_actor *who, struct err *e) MUST_USE;
+/* ERR_NOT_FOUND: the version does not have the tag. ERR_INVALID: it is "default". */
+int templates_untag(struct core *c, struct template_version *v, const char *tag,
+		    const struct store_actor *who, struct err *e) MUST_USE;
+/* Whether other tenants may use the template. */
+int templates_set_public(struct core *c, struct template_version *v, bool public,
+			 struct err *e) MUST_USE;
+
+/* Removes a template, all versions and tags of it: no new session gets one. ERR_CONFLICT: it is
+ * "host", or the one of sessions that name none. v may be gone afterwards. */
+int templates_remove(struct core *c, struct template_version *v, const struct store_actor *who,
 		     struct err *e) MUST_USE;
 
 /* ---- for the core's own files */

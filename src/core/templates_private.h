@@ -8,8 +8,10 @@
 struct template_version {
 	struct template_version *next, **link; /* list.h; by tenant, name and version */
 	struct core *core;
-	struct store_template row; /* its texts are its own */
-	unsigned sessions;	   /* that use it */
+	struct store_template row;	 /* its texts are its own */
+	struct store_template_tag *tags; /* owned; without "default" */
+	size_t ntags;
+	unsigned sessions; /* that use it */
 	struct pool *pool;
 	struct store_session like; /* what its pool's cells are made for */
 	bool like_set;
@@ -21,8 +23,17 @@ struct template_version *template_new(struct core *c, const struct store_templat
 void template_free(struct template_version *v);
 /* It is current now: those of its name that were are not any more. */
 void template_list_in(struct template_version *v);
+/* The tag "default" means it from now on. */
+void template_make_current(struct template_version *v);
 /* No session gets it any more. */
 void template_retire(struct template_version *v);
+
+/* template_tags.c: the tag means this version, and no other of its template. */
+void template_tag_list_in(struct template_version *v, const struct store_template_tag *tag);
+int templates_load_tags(struct core *c, struct err *e) MUST_USE;
+
+/* templates.c: is there room for another version of this tenant's ("": the operator's)? */
+int templates_check_room(const struct core *c, const char *tenant, struct err *e) MUST_USE;
 
 /* template_pools.c: gives it an empty pool. */
 void template_make_pool(struct template_version *v);

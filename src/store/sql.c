@@ -65,7 +65,8 @@
 
 #define TEMPLATE_COLUMNS                                                                     \
 	"id, tenant, name, version, current, kind, level, created_ms, layers, mounts, env, " \
-	"user, workdir, start_command, ready_command, source"
+	"user, workdir, start_command, ready_command, source, template_id, public, bytes, "     \
+	"provenance, offered_command, cpu_millis, memory_bytes"
 
 #define LAYER_COLUMNS "id, tenant, kind, bytes, entries, created_ms, state, digest"
 #define LAYER_ROW LAYER_COLUMNS ", (SELECT count(*) FROM layer_use WHERE layer = id)"
@@ -285,14 +286,24 @@ const char *const sql_text[] = {
 	[SQL_SECRET_COUNT] = "SELECT count(*) FROM secret WHERE tenant = ?",
 
 	[SQL_TEMPLATE_INSERT] = "INSERT INTO template (" TEMPLATE_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", ?)",
-	[SQL_TEMPLATE_NEXT] = "SELECT coalesce(max(version), 0) + 1 FROM template"
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?)",
+	[SQL_TEMPLATE_NEXT] = "SELECT coalesce(max(version), 0) + 1, coalesce(max(template_id), '') FROM template"
 		" WHERE tenant = ? AND name = ?",
 	[SQL_TEMPLATE_RETIRE_NAME] = "UPDATE template SET current = 0"
 		" WHERE tenant = ? AND name = ? AND current = 1",
 	[SQL_TEMPLATE_RETIRE] = "UPDATE template SET current = 0 WHERE id = ?",
-	[SQL_TEMPLATE_DELETE] = "DELETE FROM template WHERE id = ? AND current = 0",
+	[SQL_TEMPLATE_DELETE] = "DELETE FROM template WHERE id = ? AND current = 0"
+		" AND NOT EXISTS (SELECT 1 FROM template_tag WHERE version = template.id)",
 	[SQL_TEMPLATE_EACH] = "SELECT " TEMPLATE_COLUMNS " FROM template ORDER BY tenant, name, version",
+	[SQL_TEMPLATE_CURRENT] = "UPDATE template SET current = 1 WHERE id = ?",
+	[SQL_TEMPLATE_PUBLIC] = "UPDATE template SET public = ? WHERE template_id = ?",
+	[SQL_TEMPLATE_TAG_SET] = "INSERT INTO template_tag (template_id, tag, version, created_ms)"
+		" VALUES (?, ?, ?, ?) ON CONFLICT (template_id, tag) DO UPDATE"
+		" SET version = excluded.version, created_ms = excluded.created_ms",
+	[SQL_TEMPLATE_TAG_DELETE] = "DELETE FROM template_tag WHERE template_id = ? AND tag = ?",
+	[SQL_TEMPLATE_TAG_CLEAR] = "DELETE FROM template_tag WHERE template_id = ?",
+	[SQL_TEMPLATE_TAG_EACH] = "SELECT template_id, tag, version, created_ms FROM template_tag"
+		" ORDER BY template_id, tag",
 
 	[SQL_LAYER_INSERT] = "INSERT INTO layer (" LAYER_COLUMNS ") VALUES (" Q5 ", ?, ?, ?)",
 	[SQL_LAYER_GET] = "SELECT " LAYER_ROW " FROM layer WHERE id = ?",

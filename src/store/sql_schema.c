@@ -298,12 +298,34 @@ static const char version_25[] =
 	" tenant TEXT NOT NULL, template_id TEXT NOT NULL, hash TEXT NOT NULL,"
 	" digest TEXT NOT NULL, file TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL,"
 	" used_ms INTEGER NOT NULL, PRIMARY KEY (tenant, template_id, hash)) STRICT, WITHOUT ROWID;";
+
+/* Templates with an id of their own, tags, owners, and what they were made of. Versions of before
+ * get an id for each name. */
+static const char version_26[] =
+	"ALTER TABLE template ADD COLUMN template_id TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE template ADD COLUMN public INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE template ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE template ADD COLUMN provenance TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE template ADD COLUMN offered_command TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE template ADD COLUMN cpu_millis INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE template ADD COLUMN memory_bytes INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE template_new_id AS SELECT tenant, name, lower(hex(randomblob(10))) AS id"
+	" FROM (SELECT DISTINCT tenant, name FROM template);"
+	"UPDATE template SET template_id = (SELECT id FROM template_new_id AS n"
+	" WHERE n.tenant = template.tenant AND n.name = template.name);"
+	"DROP TABLE template_new_id;"
+	"CREATE INDEX template_by_id ON template (template_id);"
+	"CREATE TABLE template_tag ("
+	" template_id TEXT NOT NULL, tag TEXT NOT NULL,"
+	" version TEXT NOT NULL REFERENCES template(id), created_ms INTEGER NOT NULL,"
+	" PRIMARY KEY (template_id, tag)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX template_tag_version ON template_tag (version);";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
 	version_8, version_9, version_10, version_11, version_12, version_13, version_14,
 	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
-	version_22, version_23, version_24, version_25,
+	version_22, version_23, version_24, version_25, version_26,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -127,13 +127,14 @@ static void a_version_lives_as_long_as_its_sessions(void)
 	CHECK(template_row(templates_find(bed.core, NULL, "x"))->version == 2);
 	make_session("x");
 	CHECK_STR(bed.created.layer_from[0].path, "two");
-	CHECK(templates_remove(bed.core, "x", &who, &e) == 0);
+	CHECK(templates_remove(bed.core, templates_find(bed.core, NULL, "x"), &who, &e) == 0);
 	CHECK(templates_find(bed.core, NULL, "x") == NULL && stored() == 2);
 	CHECK_STR(session_template(bed.session)->name, "x");
 	bed_delete();
 	bed_until(is_only_host); /* a second later at most */
-	CHECK(templates_remove(bed.core, "x", &who, &e) < 0 && e.code == ERR_NOT_FOUND);
-	CHECK(templates_remove(bed.core, "host", &who, &e) < 0 && e.code == ERR_CONFLICT);
+	CHECK(templates_find(bed.core, NULL, "x") == NULL);
+	CHECK(templates_remove(bed.core, templates_find(bed.core, NULL, "host"), &who, &e) < 0 &&
+	      e.code == ERR_CONFLICT);
 	bed_end();
 }
 
@@ -158,7 +159,83 @@ static void a_few_at_a_time(void)
 	bed_end();
 }
 
+static struct template_version *insert(const char *tenant, const char *name, const char *tag,
+				       const char *entry)
+{
+	struct store_template row = { .kind = TEMPLATE_LAYERS, .layers = entry };
+	const struct store_actor who = { 0 };
+	struct template_version *v;
+	struct err e;
+
+	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", tenant);
+	(void)snprintf(row.name, sizeof(row.name), "%s", name);
+	v = templates_insert(bed.core, &row, &tag, 1, NULL, &who, &e);
+	CHECK(v != NULL);
+	return v;
+}
+
+static const char *entry_of(const struct tenant *t, const char *name)
+{
+	const struct template_version *v = templates_find(bed.core, t, name);
+
+	return v == NULL ? "none" : template_row(v)->layers;
+}
+
+static void tags_name_versions(void)
+{
+	const struct store_actor who = { 0 };
+	const char *const move[] = { "v1" }, *const bad[] = { "a b" };
+	struct template_version *two;
+	struct err e;
+
+	bed_make(30000);
+	(void)insert("", "x", "v1", "one");
+	two = insert("", "x", "default", "two");
+	CHECK_STR(entry_of(NULL, "x"), "two");
+	CHECK_STR(entry_of(NULL, "X:V1"), "one");
+	CHECK_STR(entry_of(NULL, "x:default"), "two");
+	CHECK_STR(entry_of(NULL, "x:v2"), "none");
+	CHECK_STR(entry_of(NULL, template_row(two)->template_id), "two");
+	CHECK(stored() == 3); /* the host, and both: one has a tag, one is current */
+	CHECK(templates_tag(bed.core, two, bad, 1, &who, &e) < 0 && e.code == ERR_INVALID);
+	CHECK(templates_tag(bed.core, two, move, 1, &who, &e) == 0);
+	CHECK_STR(entry_of(NULL, "x:v1"), "two");
+	CHECK(stored() == 2); /* nothing names the first any more */
+	CHECK(templates_untag(bed.core, two, "default", &who, &e) < 0);
+	CHECK(templates_untag(bed.core, two, "v1", &who, &e) == 0);
+	CHECK_STR(entry_of(NULL, "x:v1"), "none");
+	CHECK(templates_remove(bed.core, two, &who, &e) == 0 && stored() == 1);
+	bed_end();
+}
+
+static void tenants_have_their_own(void)
+{
+	struct tenant *own, other = { 0 };
+	struct template_version *v;
+	struct err e;
+	char path[2 * STORE_NAME_MAX];
+
+	bed_make(30000);
+	own = tenant_find(bed.core, tenant_operator(bed.core)->row.id);
+	(void)snprintf(other.row.id, sizeof(other.row.id), "ten_other");
+	v = insert(own->row.id, "x", "default", "mine");
+	CHECK_STR(entry_of(own, "x"), "mine");
+	CHECK_STR(entry_of(&other, "x"), "none");
+	CHECK_STR(entry_of(&other, template_row(v)->template_id), "none");
+	CHECK(!template_is_own(bed.core, v, &other) && template_is_own(bed.core, v, own));
+	CHECK(templates_set_public(bed.core, v, true, &e) == 0);
+	CHECK_STR(entry_of(&other, "x"), "none"); /* a bare name is one's own */
+	CHECK_STR(entry_of(&other, template_row(v)->template_id), "mine");
+	(void)snprintf(path, sizeof(path), "%s/x", own->row.id);
+	CHECK_STR(entry_of(&other, path), "mine");
+	(void)insert("", "x", "default", "everybody");
+	CHECK_STR(entry_of(&other, "x"), "everybody");
+	CHECK_STR(entry_of(own, "x"), "mine");
+	bed_end();
+}
+
 TEST_MAIN({ "a trial comes first", a_trial_comes_first },
 	  { "only entries of the directory", only_entries_of_the_directory },
 	  { "a version lives as long as its sessions", a_version_lives_as_long_as_its_sessions },
-	  { "a few at a time", a_few_at_a_time })
+	  { "a few at a time", a_few_at_a_time }, { "tags name versions", tags_name_versions },
+	  { "tenants have their own", tenants_have_their_own })

@@ -1,0 +1,261 @@
+/* template_tags.c - tags of versions, and versions that get tags when they are added: what images,
+ * snapshots and builds make.
+ *
+ * The tag "default" is not in the lists here: it means the current version. A version with a tag is
+ * kept as a current one is. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event_log.h"
+#include "rand.h"
+#include "store_layer.h"
+#include "template_name.h"
+#include "template_stack.h"
+#include "templates_private.h"
+
+static bool is_default(const char *tag)
+{
+	return strcmp(tag, STORE_TAG_DEFAULT) == 0;
+}
+
+size_t template_tags(const struct template_version *v, const struct store_template_tag **ret)
+{
+	*ret = v->tags;
+	return v->ntags;
+}
+
+bool template_has_tag(const struct template_version *v, const char *tag)
+{
+	for (size_t i = 0; i < v->ntags; i++)
+		if (strcmp(v->tags[i].tag, tag) == 0)
+			return true;
+	return tag[0] == '\0' || is_default(tag) ? v->row.current : false;
+}
+
+/* ---- lists in memory */
+
+static void drop_tag(struct template_version *v, const char *tag)
+{
+	for (size_t i = 0; i < v->ntags; i++) {
+		if (strcmp(v->tags[i].tag, tag) != 0)
+			continue;
+		v->ntags--;
+		memmove(&v->tags[i], &v->tags[i + 1], (v->ntags - i) * sizeof(v->tags[0]));
+		if (!v->row.current)
+			template_retire(v);
+		return;
+	}
+}
+
+void template_tag_list_in(struct template_version *v, const struct store_template_tag *tag)
+{
+	for (struct template_version *x = v->core->templates; x != NULL; x = x->next)
+		if (strcmp(x->row.template_id, v->row.template_id) == 0)
+			drop_tag(x, tag->tag);
+	v->tags = realloc(v->tags, (v->ntags + 1) * sizeof(v->tags[0]));
+	assert(v->tags != NULL);
+	v->tags[v->ntags++] = *tag;
+}
+
+static int on_tag(const struct store_template_tag *row, void *cookie)
+{
+	struct template_version *v = templates_by_id(cookie, row->version);
+
+	if (v != NULL)
+		template_tag_list_in(v, row);
+	return 0;
+}
+
+int templates_load_tags(struct core *c, struct err *e)
+{
+	return store_template_tag_each(c->store, on_tag, c, e);
+}
+
+static struct store_template_tag a_tag(const struct template_version *v, const char *tag)
+{
+	struct store_template_tag t = { .created_ms = core_now_ms() };
+
+	memcpy(t.template_id, v->row.template_id, sizeof(t.template_id));
+	memcpy(t.version, v->row.id, sizeof(t.version));
+	memcpy(t.tag, tag, strlen(tag) + 1);
+	return t;
+}
+
+static int check_tags(const char *const *tags, size_t ntags, struct err *e)
+{
+	if (ntags > TEMPLATES_TAGS_MAX)
+		return err_set(e, ERR_LIMIT, "tags: more than %d", TEMPLATES_TAGS_MAX);
+	for (size_t i = 0; i < ntags; i++)
+		if (!template_name_is_tag(tags[i]))
+			return err_set(e, ERR_INVALID,
+				       "Invalid tag: %.60s: must be of a-z, 0-9, '-', '_' and '.'",
+				       tags[i]);
+	return 0;
+}
+
+static size_t tags_of_template(const struct template_version *v)
+{
+	size_t n = 0;
+
+	for (const struct template_version *x = v->core->templates; x != NULL; x = x->next)
+		if (strcmp(x->row.template_id, v->row.template_id) == 0)
+			n += x->ntags;
+	return n;
+}
+
+/* ---- changes */
+
+static int write_tags(struct core *c, const struct template_version *v, const char *const *tags,
+		      size_t ntags, struct err *e)
+{
+	for (size_t i = 0; i < ntags; i++) {
+		struct store_template_tag t;
+
+		if (is_default(tags[i])) {
+			if (store_template_make_current(c->store, &v->row, e) < 0)
+				return -1;
+			continue;
+		}
+		t = a_tag(v, tags[i]);
+		if (store_template_tag_set(c->store, &t, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int record(struct core *c, const struct template_version *v, const struct store_actor *who,
+		  const char *what, const char *tag, struct err *e)
+{
+	const char *tenant = v->row.tenant[0] == '\0' ? tenant_operator(c)->row.id : v->row.tenant;
+
+	return event_log_append(c, who, tenant, "", "", what, e, "name\t%s\nversion\t%llu\n%s%s%s",
+				v->row.name, (unsigned long long)v->row.version,
+				tag == NULL ? "" : "tag\t", tag == NULL ? "" : tag,
+				tag == NULL ? "" : "\n");
+}
+
+int templates_tag(struct core *c, struct template_version *v, const char *const *tags, size_t ntags,
+		  const struct store_actor *who, struct err *e)
+{
+	if (check_tags(tags, ntags, e) < 0)
+		return -1;
+	if (tags_of_template(v) + ntags > TEMPLATES_TAGS_MAX)
+		return err_set_reason(e, REASON_QUOTA_TEMPLATES, "a template has at most %d tags",
+				      TEMPLATES_TAGS_MAX);
+	if (store_begin(c->store, e) < 0)
+		return -1;
+	if (write_tags(c, v, tags, ntags, e) < 0) {
+		store_rollback(c->store);
+		return -1;
+	}
+	for (size_t i = 0; i < ntags; i++)
+		if (record(c, v, who, "template.tagged", tags[i], e) < 0) {
+			store_rollback(c->store);
+			return -1;
+		}
+	if (store_commit(c->store, e) < 0)
+		return -1;
+	for (size_t i = 0; i < ntags; i++) {
+		struct store_template_tag t;
+
+		if (is_default(tags[i])) {
+			template_make_current(v);
+			continue;
+		}
+		t = a_tag(v, tags[i]);
+		template_tag_list_in(v, &t);
+	}
+	templates_collect(c);
+	return 0;
+}
+
+int templates_untag(struct core *c, struct template_version *v, const char *tag,
+		    const struct store_actor *who, struct err *e)
+{
+	if (is_default(tag))
+		return err_set(e, ERR_INVALID, "the tag default cannot be removed");
+	if (!template_has_tag(v, tag))
+		return err_set(e, ERR_NOT_FOUND, "Template '%.60s' with tag '%.60s' not found",
+			       v->row.name, tag);
+	if (store_begin(c->store, e) < 0)
+		return -1;
+	if (store_template_tag_delete(c->store, v->row.template_id, tag, e) < 0 ||
+	    record(c, v, who, "template.untagged", tag, e) < 0 || store_commit(c->store, e) < 0) {
+		store_rollback(c->store);
+		return -1;
+	}
+	drop_tag(v, tag);
+	templates_collect(c);
+	return 0;
+}
+
+int templates_set_public(struct core *c, struct template_version *v, bool public, struct err *e)
+{
+	if (store_template_set_public(c->store, v->row.template_id, public, e) < 0)
+		return -1;
+	for (struct template_version *x = c->templates; x != NULL; x = x->next)
+		if (strcmp(x->row.template_id, v->row.template_id) == 0)
+			x->row.public = public;
+	return 0;
+}
+
+/* ---- a version with its tags and layers */
+
+static int write_uses(struct core *c, const struct template_version *v, struct err *e)
+{
+	struct template_stack stack;
+
+	if (v->row.kind != TEMPLATE_STACK && v->row.kind != TEMPLATE_SNAPSHOT)
+		return 0;
+	if (template_stack_read(&v->row, &stack, e) < 0)
+		return -1;
+	return store_layer_use(c->store, STORE_LAYER_OF_TEMPLATE, v->row.id,
+			       (const char(*)[STORE_ID_MAX])stack.layers, stack.nlayers, e);
+}
+
+static int write_version(struct core *c, struct template_version *v, const char *const *tags,
+			 size_t ntags, const struct template_new_layers *made,
+			 const struct store_actor *who, struct err *e)
+{
+	for (size_t i = 0; made != NULL && i < made->n; i++)
+		if (store_layer_insert(c->store, &made->rows[i], e) < 0)
+			return -1;
+	if (store_template_insert_tagged(c->store, &v->row, tags, ntags, e) < 0 ||
+	    write_uses(c, v, e) < 0)
+		return -1;
+	return record(c, v, who, "template.added", NULL, e);
+}
+
+struct template_version *templates_insert(struct core *c, const struct store_template *row,
+					  const char *const *tags, size_t ntags,
+					  const struct template_new_layers *made,
+					  const struct store_actor *who, struct err *e)
+{
+	struct store_template copy = *row;
+	struct template_version *v;
+
+	if (check_tags(tags, ntags, e) < 0 || templates_check_room(c, row->tenant, e) < 0)
+		return NULL;
+	copy.created_ms = core_now_ms();
+	if (copy.id[0] == '\0')
+		rand_id("tpl_", copy.id, sizeof(copy.id));
+	v = template_new(c, &copy, e);
+	if (v == NULL)
+		return NULL;
+	if (store_begin(c->store, e) < 0 || write_version(c, v, tags, ntags, made, who, e) < 0 ||
+	    store_commit(c->store, e) < 0) {
+		store_rollback(c->store);
+		template_free(v);
+		return NULL;
+	}
+	template_list_in(v);
+	for (size_t i = 0; i < ntags; i++)
+		if (!is_default(tags[i])) {
+			struct store_template_tag t = a_tag(v, tags[i]);
+
+			template_tag_list_in(v, &t);
+		}
+	templates_collect(c);
+	return v;
+}
