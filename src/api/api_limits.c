@@ -22,6 +22,7 @@ static void show_tenant(struct json *j, const struct quota_limits *l)
 	json_uint(j, "max_memory_bytes", l->memory);
 	json_uint(j, "max_storage_bytes", l->storage);
 	json_uint(j, "max_pids", l->pids);
+	json_uint(j, "max_stored_bytes", l->stored);
 	json_close(j, '}');
 }
 

@@ -31,6 +31,7 @@ static void show(struct json *j, const struct store_tenant *t)
 	json_uint(j, "max_memory_bytes", t->max_memory);
 	json_uint(j, "max_storage_bytes", t->max_storage);
 	json_uint(j, "max_pids", t->max_pids);
+	json_uint(j, "max_stored_bytes", t->max_stored);
 	spec_allow_show(j, "allow", &t->allow);
 	json_close(j, '}');
 }
@@ -125,6 +126,7 @@ static int read_tenant(const uint8_t *body, size_t len, struct store_tenant *row
 	json_members_bytes(&m, "max_memory", &row->max_memory, NULL);
 	json_members_bytes(&m, "max_storage", &row->max_storage, NULL);
 	json_members_count(&m, "max_pids", 0, COUNT_MAX, &row->max_pids);
+	json_members_bytes(&m, "max_stored", &row->max_stored, NULL);
 	spec_allow_read(&m, "allow", false, &row->allow);
 	if (name != NULL)
 		(void)snprintf(row->name, sizeof(row->name), "%s", name);

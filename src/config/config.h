@@ -64,6 +64,7 @@ struct config {
 	/* what sessions are made from */
 	char template[CONFIG_NAME_MAX];
 	char template_dir[CONFIG_PATH_MAX]; /* "": templates in state_dir */
+	uint64_t storage_reserve;	    /* percent of its file system that stay free */
 	struct config_root mount_roots[CONFIG_ROOTS_MAX];
 	size_t nmount_roots;
 	uint64_t pool_size, pool_max;
@@ -111,6 +112,7 @@ struct config {
 	uint64_t tenant_max_pids;			/* 0: no limit but the node's */
 	uint64_t tenant_max_keys;
 	uint64_t tenant_max_streams;
+	uint64_t tenant_max_stored; /* bytes of layers; 0: no limit */
 
 	/* network of sessions */
 	char egress_user[CONFIG_NAME_MAX];   /* cordon-egress runs as this one; "": see the table */

@@ -92,6 +92,9 @@ const struct config_setting config_table[] = {
 	{ "template_dir", "DIR", CONFIG_PATH, FIELD(template_dir), "", 0, 200, NULL,
 	  "directory whose directories can be added as templates; it must belong to the user that starts the server and have mode 0700",
 	  .shown = "templates in state_dir" },
+	{ "storage_reserve", "PERCENT", CONFIG_COUNT, FIELD(storage_reserve), "5", 0, 90, NULL,
+	  "percent of the file systems of state_dir and storage_dir that stay free: below it nothing that is kept on disk is made, "
+	  "and such requests are answered with 507" },
 	{ "mount_roots", "PATH[:rw],...", CONFIG_ROOTS, FIELD(mount_roots), "", 0, CONFIG_ROOTS_MAX, NULL,
 	  "directories of this machine that sessions may mount from, read-only unless :rw; at most 8" },
 	{ "pool_size", "COUNT", CONFIG_COUNT, FIELD(pool_size), "8", 0, 4096, NULL,
@@ -204,6 +207,9 @@ const struct config_setting config_table[] = {
 	{ "tenant_max_streams", "COUNT", CONFIG_COUNT, FIELD(tenant_max_streams), "2048", 0, 1000000, NULL,
 	  "open streams at a time: followed output, events and network records, attached terminals, watched directories "
 	  "and streams of E2B clients; 0: no limit but that of connections" },
+	{ "tenant_max_stored", "SIZE", CONFIG_BYTES, FIELD(tenant_max_stored), "20G", 0, 64 * TIB, NULL,
+	  "bytes that its snapshots, templates and paused sessions without memory take on disk, each layer counted once; "
+	  "0: no limit but storage_reserve" },
 	{ "tenant_max_keys", "COUNT", CONFIG_COUNT, FIELD(tenant_max_keys), "1000", 1, 1000000, NULL,
 	  "keys that can be used at a time" },
 

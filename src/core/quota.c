@@ -11,7 +11,7 @@
 #include "record_quota.h"
 
 struct bounds {
-	uint64_t sessions, rate_milli, burst, memory, storage, pids, queue;
+	uint64_t sessions, rate_milli, burst, memory, storage, pids, queue, stored;
 };
 
 static uint64_t or_else(uint64_t own, uint64_t common)
@@ -29,6 +29,7 @@ static struct bounds bounds_of(const struct tenant *t, const struct config *g)
 		.storage = or_else(t->row.max_storage, g->tenant_max_storage),
 		.pids = or_else(t->row.max_pids, g->tenant_max_pids),
 		.queue = or_else(t->row.queue_length, g->tenant_queue_length),
+		.stored = or_else(t->row.max_stored, g->tenant_max_stored),
 	};
 }
 
@@ -43,6 +44,7 @@ void quota_limits(const struct core *c, const struct tenant *t, struct quota_lim
 				      .storage = b.storage,
 				      .pids = b.pids,
 				      .queue = b.queue,
+				      .stored = b.stored,
 				      .used_sessions = t->sessions,
 				      .used_memory = t->memory_bytes,
 				      .used_storage = t->disk_bytes,

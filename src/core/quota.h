@@ -23,7 +23,7 @@ uint64_t quota_rate_milli(const struct core *c, const struct tenant *t);
 
 /* The bounds of a tenant (0: none) and what its live sessions have been promised. */
 struct quota_limits {
-	uint64_t sessions, rate_milli, burst, memory, storage, pids, queue;
+	uint64_t sessions, rate_milli, burst, memory, storage, pids, queue, stored;
 	uint64_t used_sessions, used_memory, used_storage, used_pids;
 };
 void quota_limits(const struct core *c, const struct tenant *t, struct quota_limits *ret);

@@ -18,7 +18,8 @@
 
 #define TENANT_COLUMNS                                                                \
 	"id, name, operator, disabled, created_ms, max_sessions, create_rate_milli, " \
-	"create_burst, queue_length, queue_ms, max_memory, max_storage, max_pids, " ALLOW_COLUMNS
+	"create_burst, queue_length, queue_ms, max_memory, max_storage, max_pids, "   \
+	"max_stored, " ALLOW_COLUMNS
 
 /* In the order in which store_session.c reads and writes them. */
 #define SESSION_COLUMNS                                                                      \
@@ -26,6 +27,7 @@
 	"cpu_millis, pids, "                                                                 \
 	"disk_bytes, inodes, nofile, output_bytes, env, mounts, state, reason, started_ms, " \
 	"ended_ms, deadline_ms, paused_since_ms, paused_total_ms, boot_id, pid, detail, "    \
+	"cold, "                                                                             \
 	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
 	"policy, secrets, used_cpu_us, used_memory_peak, used_disk, used_bytes_out, "        \
 	"net_bytes_in, net_bytes_out, net_requests, size, keep_diff, diff_bytes, diff_why, " \
@@ -71,11 +73,10 @@
 #define LAYER_COLUMNS "id, tenant, kind, bytes, entries, created_ms, state, digest"
 #define LAYER_ROW LAYER_COLUMNS ", (SELECT count(*) FROM layer_use WHERE layer = id)"
 
-#define VOLUME_COLUMNS                                                            \
-	"id, tenant, name, kind, state, bytes, created_ms, expires_ms, generation"
+#define VOLUME_COLUMNS "id, tenant, name, kind, state, bytes, created_ms, expires_ms, generation"
 
 /* Live sessions that mount a volume. */
-#define VOLUME_USES                                                                      \
+#define VOLUME_USES                                                                         \
 	" FROM volume_use JOIN session ON session.id = volume_use.session AND ended_ms = 0" \
 	" WHERE volume_use.volume = "
 
@@ -107,10 +108,10 @@ const char *const sql_text[] = {
 	[SQL_META_GET] = "SELECT value FROM meta WHERE key = ?",
 
 	[SQL_TENANT_INSERT] = "INSERT INTO tenant (" TENANT_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?, ?)",
 	[SQL_TENANT_UPDATE] = "UPDATE tenant SET name = ?, operator = ?, disabled = ?, max_sessions = ?,"
 		" create_rate_milli = ?, create_burst = ?, queue_length = ?, queue_ms = ?,"
-		" max_memory = ?, max_storage = ?, max_pids = ?, allow_templates = ?, allow_levels = ?,"
+		" max_memory = ?, max_storage = ?, max_pids = ?, max_stored = ?, allow_templates = ?, allow_levels = ?,"
 		" allow_networks = ?, allow_memory = ?, allow_cpu_milli = ?, allow_pids = ?,"
 		" allow_disk = ?, allow_timeout_ms = ?, allow_sessions = ?, allow_creates = ? WHERE id = ?",
 	[SQL_TENANT_EACH] = "SELECT " TENANT_COLUMNS " FROM tenant ORDER BY name",
@@ -134,10 +135,10 @@ const char *const sql_text[] = {
 		" ORDER BY created_ms DESC, id DESC LIMIT -1 OFFSET ?3)",
 
 	[SQL_SESSION_INSERT] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?, ?)",
 	[SQL_SESSION_STATE] = "UPDATE session SET state = ?, reason = ?, started_ms = ?, ended_ms = ?,"
 		" deadline_ms = ?, paused_since_ms = ?, paused_total_ms = ?, boot_id = ?, pid = ?,"
-		" detail = ? WHERE id = ?",
+		" detail = ?, cold = ? WHERE id = ?",
 	[SQL_SESSION_SETTINGS] = "UPDATE session SET timeout_ms = ?, idle_ms = ?, on_timeout = ?,"
 		" on_idle = ?, metadata = ?, rules = ?, network = ?, client = ?, policy = ?,"
 		" secrets = ?, size = ? WHERE id = ?",

@@ -42,6 +42,7 @@ static void put_state(struct stmt *q, const struct store_session *row)
 	stmt_text(q, row->boot_id);
 	stmt_i32(q, row->pid);
 	stmt_text(q, row->detail);
+	stmt_u64(q, row->cold);
 }
 
 static void put_settings(struct stmt *q, const struct store_session *row)
@@ -104,6 +105,7 @@ static void read_row(struct stmt *q, struct store_session *ret)
 	stmt_copy_text(q, ret->boot_id, sizeof(ret->boot_id));
 	ret->pid = stmt_get_i32(q);
 	ret->detail = stmt_get_text(q);
+	ret->cold = stmt_get_u32(q);
 	ret->timeout_ms = stmt_get_u64(q);
 	ret->idle_ms = stmt_get_u64(q);
 	ret->on_timeout = stmt_get_u32(q);

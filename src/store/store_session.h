@@ -37,6 +37,7 @@ struct store_session {
 	char boot_id[40];
 	int32_t pid;
 	const char *detail; /* a text about why it ended */
+	uint32_t cold;	    /* the core's: whether it has a cell */
 
 	/* Its settings: store_session_update_settings(). */
 	uint64_t timeout_ms, idle_ms;

@@ -14,6 +14,7 @@ static void put_limits(struct stmt *q, const struct store_tenant *row)
 	stmt_u64(q, row->max_memory);
 	stmt_u64(q, row->max_storage);
 	stmt_u64(q, row->max_pids);
+	stmt_u64(q, row->max_stored);
 	stmt_allow(q, &row->allow);
 }
 
@@ -59,6 +60,7 @@ static void read_row(struct stmt *q, struct store_tenant *ret)
 	ret->max_memory = stmt_get_u64(q);
 	ret->max_storage = stmt_get_u64(q);
 	ret->max_pids = stmt_get_u64(q);
+	ret->max_stored = stmt_get_u64(q);
 	stmt_get_allow(q, &ret->allow);
 }
 

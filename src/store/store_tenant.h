@@ -16,6 +16,7 @@ struct store_tenant {
 	uint64_t queue_length, queue_ms;
 	uint64_t max_memory, max_storage; /* bytes, over all of its sessions */
 	uint64_t max_pids;		  /* the same */
+	uint64_t max_stored;		  /* bytes of its layers on disk */
 	struct store_allow allow;	  /* which sessions it may make */
 };
 

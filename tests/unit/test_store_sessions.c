@@ -25,6 +25,7 @@ static const struct store_session full_session = {
 	.paused_since_ms = 16,
 	.paused_total_ms = 17,
 	.boot_id = "boot",
+	.cold = 2,
 	.pid = -18,
 	.detail = "it's \"over\"",
 	.timeout_ms = 19,
@@ -54,6 +55,7 @@ static void same_session(const struct store_session *got, const struct store_ses
 	CHECK(got->paused_since_ms == want->paused_since_ms);
 	CHECK(got->paused_total_ms == want->paused_total_ms);
 	CHECK_STR(got->boot_id, want->boot_id);
+	CHECK(got->cold == want->cold);
 	CHECK_STR(got->detail, want->detail);
 	CHECK(got->timeout_ms == want->timeout_ms && got->idle_ms == want->idle_ms);
 	CHECK(got->on_timeout == want->on_timeout && got->on_idle == want->on_idle);
