@@ -13,6 +13,7 @@
 #include "io.h"
 #include "kernel.h"
 #include "log.h"
+#include "rootless.h"
 
 /* When the machine is out of memory, the kernel shall end cells and other programs before the
  * daemons. Most of what a cell takes are files in memory, which the kernel counts for no process.
@@ -74,6 +75,8 @@ static void NORETURN become(const struct child_process_start *how, int program, 
 		"only root may lower it");
 	if (how->drop && (setgroups(0, NULL) < 0 || setresgid(how->gid, how->gid, how->gid) < 0 ||
 			  setresuid(how->uid, how->uid, how->uid) < 0))
+		_exit(126);
+	if (how->userns > 0 && rootless_join(how->userns, &e) < 0)
 		_exit(126);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		_exit(126);

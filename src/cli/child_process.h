@@ -23,6 +23,7 @@ struct child_process_start {
 		    */
 	uid_t uid;
 	gid_t gid;
+	int userns; /* borrowed: becomes root of this user namespace; 0 or -1: keeps its own */
 };
 
 /* The child has a session of its own, no new privileges, no environment, no blocked signals. */

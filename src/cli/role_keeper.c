@@ -19,6 +19,12 @@ static bool lacks_userns(const struct supervisor *v)
 	return v->s->userns < 0 && rootless_needed();
 }
 
+bool role_keeper_has_userns(const struct supervisor *v, const struct worker *w)
+{
+	(void)w;
+	return !lacks_userns(v);
+}
+
 bool role_keeper_can_start(const struct supervisor *v, const struct worker *w)
 {
 	return w->slot == 0 || !lacks_userns(v);

@@ -40,6 +40,13 @@ const struct role supervisor_roles[] = {
 	  .can_start = role_keeper_can_start,
 	  .start = role_keeper_start,
 	  .look = role_keeper_look },
+	{ .program = "cordon-storage",
+	  .user = ROLE_PRIVILEGED,
+	  .needs_daemon = true,
+	  .hung = SERVE_STORAGE_HUNG,
+	  .count = one,
+	  .can_start = role_keeper_has_userns,
+	  .start = role_storage_start },
 };
 const unsigned supervisor_nroles = COUNT(supervisor_roles);
 

@@ -25,6 +25,7 @@ struct serve {
 	bool root;
 	int lock_fd;
 	int config_fd, setup_fd, cert_fd, key_fd, secrets_fd;
+	int storage_fd;	  /* owned: storage_dir */
 	int authority_fd; /* the node's, that cells trust: read-only */
 	int listeners[SERVE_LISTENERS_MAX];
 	struct cgroups cgroups;

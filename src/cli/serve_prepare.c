@@ -183,27 +183,53 @@ static int open_host(struct serve *s, struct err *e)
 	return 0;
 }
 
-/* The keeper takes any directory in it as a template, whichever cordond names: so only the user
- * that starts the server may put one there, and no other user may reach what is in them. */
-static int open_template_dir(struct serve *s, struct err *e)
+/* A folder that is the setting, or `usual` in the state folder. Only the user that starts the
+ * server may change it, and no other user may reach what is in it. */
+static int open_private(const struct serve *s, const char *name, const char *setting,
+			const char *usual, char *ret_path, int *ret_fd, struct err *e)
 {
-	char *path = s->setup.template_dir;
 	struct stat st;
 
-	if (s->config.template_dir[0] != '\0')
-		(void)snprintf(path, CELL_PATH_MAX, "%s", s->config.template_dir);
+	if (setting[0] != '\0')
+		(void)snprintf(ret_path, CELL_PATH_MAX, "%s", setting);
 	else
-		(void)snprintf(path, CELL_PATH_MAX, "%.200s/templates", s->config.state_dir);
-	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return err_sys(e, "template_dir: make %s", path);
-	OWN_FD fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		(void)snprintf(ret_path, CELL_PATH_MAX, "%.200s/%s", s->config.state_dir, usual);
+	if (mkdir(ret_path, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "%s: make %s", name, ret_path);
+	OWN_FD fd = open(ret_path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(e, "template_dir: open %s", path);
+		return err_sys(e, "%s: open %s", name, ret_path);
 	if (st.st_uid != getuid() || (st.st_mode & 077) != 0)
-		return err_set(e, ERR_DENIED,
-			       "template_dir: %s must belong to user %u and have mode 0700", path,
-			       getuid());
-	return add_root(s, TAKE_FD(fd), KEEPER_ROOT_TEMPLATES, &s->setup.template_root, e);
+		return err_set(e, ERR_DENIED, "%s: %s must belong to user %u and have mode 0700",
+			       name, ret_path, getuid());
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* The keeper takes any directory in it as a template, whichever cordond names. */
+static int open_template_dir(struct serve *s, struct err *e)
+{
+	int fd;
+
+	if (open_private(s, "template_dir", s->config.template_dir, "templates",
+			 s->setup.template_dir, &fd, e) < 0)
+		return -1;
+	return add_root(s, fd, KEEPER_ROOT_TEMPLATES, &s->setup.template_root, e);
+}
+
+static int open_storage_dir(struct serve *s, struct err *e)
+{
+	char path[CELL_PATH_MAX];
+
+	if (open_private(s, "storage_dir", s->config.storage_dir, "storage", path, &s->storage_fd,
+			 e) < 0)
+		return -1;
+	if (mkdirat(s->storage_fd, "layers", 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "storage_dir: make %s/layers", path);
+	OWN_FD fd = openat(s->storage_fd, "layers", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return err_sys(e, "storage_dir: open %s/layers", path);
+	return add_root(s, TAKE_FD(fd), KEEPER_ROOT_LAYERS, &s->setup.layers_root, e);
 }
 
 static int open_mount_roots(struct serve *s, struct err *e)
@@ -347,7 +373,8 @@ int serve_prepare(struct serve *s, struct err *e)
 	    serve_secrets(s, e) < 0 || find_cgroups(s, e) < 0)
 		return -1;
 	find_userns(s);
-	if (open_host(s, e) < 0 || open_template_dir(s, e) < 0 || open_mount_roots(s, e) < 0)
+	if (open_host(s, e) < 0 || open_template_dir(s, e) < 0 || open_storage_dir(s, e) < 0 ||
+	    open_mount_roots(s, e) < 0)
 		return -1;
 	warn_nofile(s);
 	return write_memfds(s, e);

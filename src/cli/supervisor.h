@@ -52,11 +52,14 @@ struct role {
 extern const struct role supervisor_roles[];
 extern const unsigned supervisor_nroles;
 
-/* role_cordond.c, role_keeper.c, role_egress.c */
+/* role_cordond.c, role_keeper.c, role_egress.c, role_storage.c */
 int role_cordond_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
 bool role_keeper_can_start(const struct supervisor *v, const struct worker *w);
 int role_keeper_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
 uint64_t role_keeper_look(struct supervisor *v, struct worker *w);
+/* Whether programs that need the keepers' user namespace can start. */
+bool role_keeper_has_userns(const struct supervisor *v, const struct worker *w);
+int role_storage_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
 int role_egress_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
 int role_egress_join(struct supervisor *v, struct worker *w, struct err *e) MUST_USE;
 uint64_t role_egress_look(struct supervisor *v, struct worker *w);

@@ -64,6 +64,7 @@ struct config {
 	/* what sessions are made from */
 	char template[CONFIG_NAME_MAX];
 	char template_dir[CONFIG_PATH_MAX]; /* "": templates in state_dir */
+	char storage_dir[CONFIG_PATH_MAX];  /* "": storage in state_dir */
 	uint64_t storage_reserve;	    /* percent of its file system that stay free */
 	struct config_root mount_roots[CONFIG_ROOTS_MAX];
 	size_t nmount_roots;

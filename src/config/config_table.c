@@ -92,6 +92,10 @@ const struct config_setting config_table[] = {
 	{ "template_dir", "DIR", CONFIG_PATH, FIELD(template_dir), "", 0, 200, NULL,
 	  "directory whose directories can be added as templates; it must belong to the user that starts the server and have mode 0700",
 	  .shown = "templates in state_dir" },
+	{ "storage_dir", "DIR", CONFIG_PATH, FIELD(storage_dir), "", 0, 200, NULL,
+	  "directory for what outlives cells: layers of snapshots and images, disks, volumes; it must belong to the user that starts the "
+	  "server and have mode 0700",
+	  .shown = "storage in state_dir" },
 	{ "storage_reserve", "PERCENT", CONFIG_COUNT, FIELD(storage_reserve), "5", 0, 90, NULL,
 	  "percent of the file systems of state_dir and storage_dir that stay free: below it nothing that is kept on disk is made, "
 	  "and such requests are answered with 507" },

@@ -43,6 +43,7 @@
 #include "seal.h"
 #include "secret_part.h"
 #include "supervisor_msg.h"
+#include "supervisor_notify.h"
 #include "server.h"
 #include "store.h"
 #include "byte_account.h"
@@ -188,6 +189,8 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	}
 	o->template_root = s->template_root;
 	memcpy(o->template_dir, s->template_dir, sizeof(o->template_dir));
+	o->has_storage = true;
+	o->storage_root = s->layers_root;
 	o->nkeepers = s->nkeepers;
 	o->negress = s->negress;
 	o->nroots = s->nroots;
@@ -344,21 +347,12 @@ static void on_recovery_slow(struct loop_timer *t)
 	open_listeners(t->arg);
 }
 
-/* False: the socket is full, or the supervisor has ended, which on_control() detects. */
-static bool notify_supervisor(char word, unsigned slot)
-{
-	const char message[SERVE_MESSAGE] = { word, (char)slot };
-	struct err e;
-
-	return io_send(SERVE_FD_CONTROL, message, sizeof(message), NULL, 0, &e) == 0;
-}
-
 static void on_ready(void *arg)
 {
 	struct daemon *d = arg;
 
 	open_listeners(d);
-	IGNORED(notify_supervisor(SERVE_READY, 0) ? 0 : -1,
+	IGNORED(supervisor_notify(SERVE_READY, 0) ? 0 : -1,
 		"systemd ends the server after its timeout");
 }
 
@@ -373,18 +367,6 @@ static void on_no_keeper(void *arg, const struct err *e)
 	log_error("cordond cannot start", "error=%s", e->msg);
 	d->status = SERVE_EXIT_CANNOT_START;
 	loop_stop(d->loop);
-}
-
-static bool replace_keeper(void *arg, unsigned slot)
-{
-	(void)arg;
-	return notify_supervisor(SERVE_KEEPER_HUNG, slot);
-}
-
-static void replace_egress(void *arg, unsigned slot)
-{
-	(void)arg;
-	IGNORED(notify_supervisor(SERVE_EGRESS_HUNG, slot) ? 0 : -1, "it is asked for again");
 }
 
 static void on_drain(struct loop_timer *t)
@@ -428,6 +410,20 @@ static void on_signal(struct loop_fd *f, uint32_t events)
 		begin_drain(f->arg);
 }
 
+static bool is_channel(uint8_t word)
+{
+	return word == SERVE_KEEPER || word == SERVE_EGRESS || word == SERVE_STORAGE;
+}
+
+static int take_channel(struct daemon *d, const uint8_t *message, int fd, struct err *e)
+{
+	if (message[0] == SERVE_EGRESS)
+		return net_access_set_egress(d->core, message[1], fd, e);
+	if (message[0] == SERVE_STORAGE)
+		return core_set_storage(d->core, fd, e);
+	return core_set_keeper(d->core, message[1], fd, e);
+}
+
 static void on_control(struct loop_fd *f, uint32_t events)
 {
 	struct daemon *d = f->arg;
@@ -444,8 +440,7 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	n = io_recv(f->fd, message, sizeof(message), fds, IO_FDS_MAX, &nfds, &e);
 	if (reserve != NULL)
 		fd_reserve_fill(reserve);
-	if (n != (ssize_t)sizeof(message) || nfds != 1 ||
-	    (message[0] != SERVE_KEEPER && message[0] != SERVE_EGRESS)) {
+	if (n != (ssize_t)sizeof(message) || nfds != 1 || !is_channel(message[0])) {
 		io_close_all(fds, nfds);
 		log_warn("the control socket of the supervisor is closed or broken", "");
 		loop_stop(d->loop); /* the next server starts another cordond; cells continue */
@@ -454,12 +449,9 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	if (d->core == NULL)
 		return; /* the descriptor stays open: otherwise the program at its other end would
 			   end */
-	if (message[0] == SERVE_EGRESS) {
-		if (net_access_set_egress(d->core, message[1], fds[0], &e) < 0)
-			log_error("channel to cordon-egress not accepted", "error=%s", e.msg);
-	} else if (core_set_keeper(d->core, message[1], fds[0], &e) < 0) {
-		log_error("channel to a keeper not accepted", "error=%s", e.msg);
-	}
+	if (take_channel(d, message, fds[0], &e) < 0)
+		log_error("channel to another program not accepted", "kind=%u error=%s", message[0],
+			  e.msg);
 }
 
 static int watch(struct daemon *d, struct err *e)
@@ -539,8 +531,9 @@ static int start(struct daemon *d, struct err *e)
 	o.on_ready = on_ready;
 	o.arg = d;
 	o.on_no_keeper = on_no_keeper;
-	o.replace_keeper = replace_keeper;
-	o.replace_egress = replace_egress;
+	o.replace_keeper = supervisor_replace_keeper;
+	o.replace_egress = supervisor_replace_egress;
+	o.replace_storage = supervisor_replace_storage;
 	d->recovery_slow = (struct loop_timer){ .on_expire = on_recovery_slow, .arg = d };
 	loop_timer_set(d->loop, &d->recovery_slow, clock_now_ns() + RECOVERY_WAIT_MS * CLOCK_MS);
 	if (start_core(d, &o, e) < 0) {

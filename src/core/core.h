@@ -22,6 +22,7 @@ struct fd_budget;
 struct session_part;
 struct tenant;
 struct seal;
+struct storage_link;
 struct session;
 
 #define CORE_MOUNT_ROOTS_MAX 16
@@ -74,7 +75,8 @@ struct core_options {
 	bool (*replace_keeper)(void *arg, unsigned slot);
 	unsigned nkeepers; /* 0: one */
 	void (*replace_egress)(void *arg, unsigned slot);
-	unsigned negress; /* processes of cordon-egress; 0: one */
+	void (*replace_storage)(void *arg); /* likewise for cordon-storage; NULL: none is there */
+	unsigned negress;		    /* processes of cordon-egress; 0: one */
 };
 
 /* Is a keeper ready, and has recovery ended? *ret_why says what is missing. */
@@ -97,6 +99,9 @@ void core_job_add(struct core *c, struct tenant *t, struct job *j);
 void core_job_cancel(struct core *c, struct job *j);
 /* The queue itself, for src/net, which works on behalf of tenants (struct byte_account). */
 struct jobs *core_jobs(struct core *c);
+
+/* The channel to cordon-storage. */
+struct storage_link *core_storage(struct core *c);
 
 /* The budget of this process's descriptors. */
 struct fd_budget *core_fds(struct core *c);

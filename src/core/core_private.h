@@ -19,6 +19,7 @@
 #include "retention.h"
 #include "session.h"
 #include "session_sample.h"
+#include "storage_link.h"
 #include "store_event.h"
 #include "store_execution.h"
 #include "store_key.h"
@@ -64,6 +65,7 @@ struct core {
 	struct store *store; /* borrowed */
 	struct core_options o;
 	struct cells cells;
+	struct storage_link storage;
 	bool keeper_hung;	 /* the last keeper to go did not answer */
 	bool keeper_seen;	 /* at least one has been ready */
 	uint32_t keepers_wanted; /* slots whose keeper the supervisor is still to be asked for */

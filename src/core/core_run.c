@@ -129,6 +129,23 @@ static void on_keeper_hung(void *arg, unsigned slot)
 	ask_for_keepers(c);
 }
 
+static void on_storage_hello(void *arg, const struct err *e)
+{
+	(void)arg;
+	if (e != NULL)
+		log_error("cordon-storage reported an error at its start", "error=%s", e->msg);
+	else
+		log_info("storage ready", "");
+}
+
+static void on_storage_hung(void *arg)
+{
+	struct core *c = arg;
+
+	if (c->o.replace_storage != NULL)
+		c->o.replace_storage(c->o.arg);
+}
+
 /* Retention waits until the space of the logs that it has removed is free. */
 static void on_old_logs_gone(void *arg)
 {
@@ -168,6 +185,10 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->cells.keeper.on_hung = on_keeper_hung;
 	c->cells.keeper.timeout_ms = o->config->keeper_timeout_ms;
 	c->cells.keeper.arg = c;
+	storage_link_init(&c->storage, l);
+	c->storage.on_hello = on_storage_hello;
+	c->storage.on_hung = on_storage_hung;
+	c->storage.arg = c;
 	c->notify_listeners = (struct loop_task){ .on_run = event_log_on_notify, .arg = c };
 	c->chores = (struct loop_timer){ .on_expire = on_chores, .arg = c };
 	c->write_stopped = (struct loop_timer){ .on_expire = session_stopped_on_timer, .arg = c };
@@ -221,6 +242,7 @@ void core_free(struct core *c)
 	loop_task_cancel(c->loop, &c->revoke);
 	mask_free(c->mask);
 	cells_release(&c->cells);
+	storage_link_release(&c->storage);
 	for (struct tenant *t = c->tenants; t != NULL; t = t->next)
 		log_removal_free(&t->removal);
 	log_removal_release(&c->removed_logs);
@@ -247,6 +269,16 @@ int core_set_keeper(struct core *c, unsigned slot, int channel_fd, struct err *e
 	if (slot < KEEPER_SLOTS_MAX)
 		c->keepers_wanted &= ~(1U << slot);
 	return keeper_link_attach(&c->cells.keeper, slot, channel_fd, e);
+}
+
+int core_set_storage(struct core *c, int channel_fd, struct err *e)
+{
+	return storage_link_attach(&c->storage, channel_fd, e);
+}
+
+struct storage_link *core_storage(struct core *c)
+{
+	return &c->storage;
 }
 
 bool core_fit(const struct core *c, const char **ret_why)

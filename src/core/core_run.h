@@ -18,6 +18,9 @@ struct fd_reserve *core_reserve(struct core *c);
  * the first keeper has sent its HELLO. */
 int core_set_keeper(struct core *c, unsigned slot, int channel_fd, struct err *e) MUST_USE;
 
+/* Takes over channel D of cordon-storage, a new one or a replacement. */
+int core_set_storage(struct core *c, int channel_fd, struct err *e) MUST_USE;
+
 /* core_ready(), and every part of sessions is fit, too. */
 bool core_fit(const struct core *c, const char **ret_why);
 

@@ -46,6 +46,8 @@ enum {
 	/* Holds the disk of each session with CELL_DISK_IMAGE: a file ID.img, where ID is the name
 	 * of its cell. */
 	KEEPER_ROOT_DISKS = 1 << 4,
+	/* The layers of cordon-storage: a layer is "ID/N" below it. */
+	KEEPER_ROOT_LAYERS = 1 << 5,
 };
 
 /* The first message on channel A, from the program that starts the keeper: what it has found and

@@ -3,7 +3,7 @@
  * accepts nothing from cordond but the messages below, and acts on its own children only.
  *
  * cordond is started with the descriptors below. Messages over the control socket are two bytes: a
- * letter, and the slot, the number of the process among those of one program. A channel A or C
+ * letter, and the slot, the number of the process among those of one program. A channel A, C or D
  * comes as the one descriptor of such a message. */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include "keeper_msg.h"
 
-#define SERVE_VERSION 3
+#define SERVE_VERSION 4
 #define SERVE_LISTENERS_MAX 8
 #define SERVE_ROOTS_MAX 8
 
@@ -31,12 +31,14 @@ enum {
 #define SERVE_KEEPERS_MAX 16
 #define SERVE_EGRESS_MAX 8
 enum {
-	SERVE_KEEPER = 'K', /* to cordond, with a descriptor: a keeper's channel A */
-	SERVE_EGRESS = 'E', /* to cordond, with a descriptor: a cordon-egress's channel C */
-	SERVE_READY = 'R',  /* to the supervisor: requests are answered */
+	SERVE_KEEPER = 'K',  /* to cordond, with a descriptor: a keeper's channel A */
+	SERVE_EGRESS = 'E',  /* to cordond, with a descriptor: a cordon-egress's channel C */
+	SERVE_STORAGE = 'S', /* to cordond, with a descriptor: cordon-storage's channel D */
+	SERVE_READY = 'R',   /* to the supervisor: requests are answered */
 	/* To the supervisor: the process in that slot hangs and is to be killed and replaced. */
 	SERVE_KEEPER_HUNG = 'k',
 	SERVE_EGRESS_HUNG = 'e',
+	SERVE_STORAGE_HUNG = 's',
 };
 
 /* The exit status of cordond and cordon-egress when they could not start, after an error in the
@@ -82,6 +84,7 @@ struct serve_setup {
 	struct serve_host host;
 	uint32_t template_root; /* the keeper's root that is template_dir, by number */
 	char template_dir[CELL_PATH_MAX];
+	uint32_t layers_root; /* the keeper's root that has the layers of storage_dir */
 	struct {
 		uint32_t root; /* the keeper's, by number */
 		uint32_t writable;

@@ -252,7 +252,7 @@ def test_the_keeper_is_alone_with_its_rights(server):
     with open(f"/proc/{pid}/environ", "rb") as f:
         equal(f.read(), b"", "environment")
     owners = {comm: status_of(p)["Uid"].split()[1] for p in children(server.process.pid) for comm in [harness.comm(p)]}
-    want = {"cordond": str(harness.USER), "cordon-egress": str(harness.USER + 1), "cordon-keeper": "0"}
+    want = {"cordond": str(harness.USER), "cordon-egress": str(harness.USER + 1), "cordon-keeper": "0", "cordon-storage": "0"}
     equal(owners, want, "who runs as whom")
 
 
@@ -260,8 +260,8 @@ def test_files_are_its_own(server):
     for folder, dirs, names in os.walk(server.state):
         for name in [*dirs, *names]:
             st = os.lstat(os.path.join(folder, name))
-            # The supervisor's: the key that secrets are sealed with, and the directory of templates.
-            equal(st.st_uid, 0 if name in ("secrets.key", "templates") else harness.USER, f"owner of {name}")
+            # The supervisor's: the key that secrets are sealed with, and the directories of templates and layers.
+            equal(st.st_uid, 0 if name in ("secrets.key", "templates", "storage", "layers") else harness.USER, f"owner of {name}")
             equal(stat.S_IMODE(st.st_mode) & 0o077, 0, f"mode of {name} for others")
     for name in os.listdir(os.path.join(server.run_dir, "cells")):
         equal(os.lstat(os.path.join(server.run_dir, "cells", name)).st_uid, harness.USER, f"owner of {name}")

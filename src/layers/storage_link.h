@@ -1,0 +1,80 @@
+/* storage_link.h - channel D on cordond's loop: requests to cordon-storage, which keeps layers,
+ * volumes and disks.
+ *
+ * A job is one request. Its owner has the structure, fills in done.on_done and done.arg, and calls
+ * one of the functions below; done ends exactly once, from the loop. Requests wait here while
+ * cordon-storage is not there or has STORAGE_JOBS_MAX of them. Each has a deadline of its own that
+ * cordon-storage keeps; if it has not answered GRACE_MS after that, it hangs: on_hung is called,
+ * and the supervisor replaces it. When it ends, the requests that it has not answered end with
+ * REASON_PEER_DIED. REMOVE and LIST can then be sent again; UNPACK's input is lost.
+ *
+ * What must not change: a job that was cancelled and still makes a layer has that layer removed, so
+ * that nothing stays on disk that nobody knows of. */
+#pragma once
+
+#include "completion.h"
+#include "storage_msg.h"
+
+struct storage_link;
+struct storage_call;
+
+struct storage_job {
+	struct completion done; /* the owner sets on_done and arg */
+	/* In on_done, if there was no error: */
+	struct storage_reply reply;
+	int fd; /* owned by the job's owner: came with the answer; -1 */
+	/* The rest is for storage_link.c only. */
+	struct storage_call *call; /* NULL: none */
+};
+
+struct storage_queue {
+	struct storage_call *first, **end; /* oldest first */
+	unsigned n;
+};
+
+struct storage_link {
+	struct loop *loop; /* borrowed */
+	int sock;	   /* owned; -1: cordon-storage is not there */
+	bool greeted;
+	uint64_t next_job;
+	uint64_t greet_ns;    /* when HELLO is late */
+	struct loop_fd watch; /* of sock */
+	struct storage_queue waiting, sent;
+	struct loop_task send;
+	struct loop_timer late;
+	/* As of the last answer: the file system of the storage folder. 0: not known yet. */
+	uint64_t disk_bytes, disk_free, disk_files_free;
+	/* cordon-storage is ready (e is NULL), or cannot work. May be NULL. */
+	void (*on_hello)(void *arg, const struct err *e);
+	/* It does not answer: it is to be killed and replaced. May be NULL. */
+	void (*on_hung)(void *arg);
+	void *arg;
+};
+
+void storage_link_init(struct storage_link *s, struct loop *l);
+/* Jobs that wait are cancelled. */
+void storage_link_release(struct storage_link *s);
+
+/* A new channel, taken over; the cordon-storage before it has ended. */
+int storage_link_attach(struct storage_link *s, int sock, struct err *e) MUST_USE;
+bool storage_link_is_ready(const struct storage_link *s);
+
+/* Sends a request of any kind. The head's op and deadline_ms are set by the caller, its job number
+ * here. The request is copied; the descriptors are taken over. */
+void storage_link_ask(struct storage_link *s, struct storage_job *j, const void *request,
+		      size_t len, const int *fds, size_t nfds);
+
+/* The owner is no longer interested: done does not end. Repeatable, and allowed for a job that has
+ * ended or was never begun (all zeros). */
+void storage_link_cancel(struct storage_link *s, struct storage_job *j);
+
+/* Makes a layer from the archive that comes from input, which is taken over. r: format, flags,
+ * bounds, layer and what the format needs; head.deadline_ms 0: an hour. */
+void storage_link_unpack(struct storage_link *s, struct storage_job *j,
+			 const struct storage_unpack *r, int input);
+void storage_link_remove(struct storage_link *s, struct storage_job *j, const char *layer);
+/* The ids are written to fd, which is taken over: a file or the end of a pipe. */
+void storage_link_list(struct storage_link *s, struct storage_job *j, int fd);
+/* One layer from n, the lowest first. flags: STORAGE_FOLD_*. */
+void storage_link_fold(struct storage_link *s, struct storage_job *j, const char *layer,
+		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t flags);

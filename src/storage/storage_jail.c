@@ -1,0 +1,299 @@
+/* storage_jail.c - theory of operation
+ *
+ *   1. a mount namespace in which the storage folder is the root directory and the only mount. It
+ *      belongs to the user namespace that the program was started in, so no right that follows lets
+ *      the program mount or unmount anything
+ *   2. user, pid, network, IPC, UTS and cgroup namespaces. The id maps of the user namespace are
+ *      written by a helper process from outside, which has the right to map more than one id
+ *   3. a fork: the child is the first process of the pid namespace
+ *   4. capabilities but those that writing files of other owners needs, Landlock, seccomp
+ *
+ * A rootless server starts the program in the keepers' user namespace; the steps are the same. */
+#include "storage_jail.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "io.h"
+#include "kernel.h"
+#include "landlock.h"
+#include "log.h"
+#include "storage_program.h"
+
+#define CELL_IDS_ON_DISK 65536U
+#define CHANGES (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+
+static struct storage_ids ids;
+static uint32_t ids_count; /* of the user namespace to be made */
+
+struct storage_ids storage_jail_ids(void)
+{
+	return ids;
+}
+
+/* The map of the namespace that the program was started in: "0 N 4294967295" on the machine; "0 N
+ * 1", then "1 M 65536" for a rootless server, or the first line alone if the user has no
+ * subordinate ids (cellctl/rootless.h). */
+static int read_ids(struct err *e)
+{
+	char text[512], *rest = text;
+	unsigned long long sum = 0, first = 0;
+
+	if (io_read_file(AT_FDCWD, "/proc/self/uid_map", text, sizeof(text), e) < 0)
+		return -1;
+	while (*rest != '\0' && *rest != '\n') {
+		char *end;
+		unsigned long long inside = strtoull(rest, &end, 10), count;
+
+		(void)strtoull(end, &end, 10);
+		count = strtoull(end, &end, 10);
+		if (end == rest || inside != sum)
+			break;
+		first = sum == 0 ? count : first;
+		sum += count;
+		rest = end + strspn(end, "\n");
+	}
+	ids.single = sum == 1;
+	ids.shift = first == 1 && sum > CELL_IDS_ON_DISK ? 1 : 0;
+	if (!ids.single && sum < CELL_IDS_ON_DISK)
+		return err_set(e, ERR_UNSUPPORTED, "the user namespace has %llu ids only", sum);
+	ids_count = ids.single ? 1 : CELL_IDS_ON_DISK + ids.shift;
+	return 0;
+}
+
+/* ---- the root directory */
+
+/* The folder is found again by its path, because its descriptor belongs to the mount namespace that
+ * the program was started in, and compared. */
+static int take_folder(int dir_fd, int *ret_tree, struct err *e)
+{
+	struct mount_attr a = { .attr_set = CHANGES, .propagation = MS_PRIVATE };
+	char link[64], path[PATH_MAX];
+	struct stat want, got;
+	ssize_t n;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n < 0 || fstat(dir_fd, &want) < 0)
+		return err_sys(e, "find the storage folder");
+	path[n] = '\0';
+	OWN_FD at = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	OWN_FD tree = kernel_open_tree(AT_FDCWD, path,
+				       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | KERNEL_AT_RECURSIVE);
+	if (at < 0 || tree < 0 || fstat(tree, &got) < 0)
+		return err_sys(e, "copy the mount of %.100s", path);
+	if (got.st_dev != want.st_dev || got.st_ino != want.st_ino)
+		return err_set(e, ERR_CONFLICT, "%.100s was replaced", path);
+	if (kernel_mount_setattr(tree, KERNEL_AT_RECURSIVE, &a) < 0 ||
+	    kernel_move_mount(tree, at, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		return err_sys(e, "mount %.100s", path);
+	*ret_tree = TAKE_FD(tree);
+	return 0;
+}
+
+static int change_root(int dir_fd, struct err *e)
+{
+	int tree = -1;
+
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_sys(e, "mount namespace");
+	if (take_folder(dir_fd, &tree, e) < 0)
+		return -1;
+	OWN_FD root = tree;
+	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return err_sys(e, "change the root directory");
+	return 0;
+}
+
+/* ---- namespaces */
+
+/* In the helper: waits until the program is in its user namespace, and writes the maps. */
+static void NORETURN write_maps(pid_t program, int sync)
+{
+	char path[64], text[32], word;
+	struct err e;
+
+	if (read(sync, &word, 1) != 1)
+		_exit(1);
+	(void)snprintf(text, sizeof(text), "0 0 %u\n", ids_count);
+	for (const char *kind = "ug"; *kind != '\0'; kind++) {
+		(void)snprintf(path, sizeof(path), "/proc/%d/%cid_map", (int)program, *kind);
+		if (io_write_file(AT_FDCWD, path, text, &e) < 0)
+			_exit(1);
+	}
+	_exit(0);
+}
+
+static int become_root_of_own(pid_t helper, int sync, struct err *e)
+{
+	int status = -1;
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+		    CLONE_NEWCGROUP) < 0)
+		return err_sys(e, "namespaces");
+	if (write(sync, "u", 1) != 1 || waitpid(helper, &status, 0) != helper || status != 0)
+		return err_set(e, ERR_SYSTEM, "the ids cannot be mapped");
+	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+		return err_sys(e, "become root of the user namespace");
+	return 0;
+}
+
+/* The process that was started only waits. If it is killed, the program dies with it. */
+static void NORETURN wait_for(pid_t pid)
+{
+	int status = 0;
+
+	(void)kernel_close_range(STDERR_FILENO + 1, ~0U);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+int storage_jail_enter(int dir_fd, struct err *e)
+{
+	pid_t self = getpid(), pid;
+	int sync[2];
+
+	if (read_ids(e) < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sync) < 0)
+		return err_sys(e, "socketpair");
+	OWN_FD ours = sync[0], its = sync[1];
+	pid = fork();
+	if (pid == 0) {
+		fd_close(ours); /* with a copy of it here, our death would not show */
+		write_maps(self, its);
+	}
+	if (pid < 0)
+		return err_sys(e, "fork");
+	if (setgroups(0, NULL) < 0 && errno != EPERM)
+		return err_sys(e, "groups");
+	if (change_root(dir_fd, e) < 0 || become_root_of_own(pid, ours, e) < 0)
+		return -1;
+	pid = fork();
+	if (pid < 0)
+		return err_sys(e, "fork");
+	if (pid > 0)
+		wait_for(pid);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return err_sys(e, "death signal");
+	return 0;
+}
+
+int storage_jail_lock(int at, struct err *e)
+{
+	OWN_FD fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_sys(e, "open the storage folder");
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "lock the storage folder");
+	if (dup3(fd, at, O_CLOEXEC) < 0)
+		return err_sys(e, "lock the storage folder");
+	return 0;
+}
+
+/* ---- what is given up */
+
+/* Owners, modes and attributes of any file; not mounts, devices or other processes. */
+static int drop_caps(struct err *e)
+{
+	static const uint8_t keep[] = { CAP_CHOWN,     CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH,
+					CAP_FOWNER,    CAP_FSETID,	 CAP_SETFCAP,
+					CAP_SYS_CHROOT };
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+
+	for (size_t i = 0; i < COUNT(keep); i++)
+		data[keep[i] / 32].effective |= 1U << keep[i] % 32;
+	data[0].permitted = data[0].effective;
+	data[1].permitted = data[1].effective;
+	if (syscall(SYS_capset, &head, data) < 0)
+		return err_sys(e, "capabilities");
+	return 0;
+}
+
+static int install(const struct sock_filter *filter, size_t n, struct err *e)
+{
+	struct sock_fprog program = { .len = (unsigned short)n,
+				      .filter = (struct sock_filter *)(uintptr_t)filter };
+
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
+		return err_sys(e, "system-call filter");
+	return 0;
+}
+
+static int allow(int set_fd, int dir_fd, uint64_t rights, struct err *e)
+{
+	const struct landlock_path_beneath_attr rule = { rights, dir_fd };
+
+	if (syscall(SYS_landlock_add_rule, set_fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0U) < 0)
+		return err_sys(e, "landlock rule");
+	return 0;
+}
+
+/* Version 1 refuses links between directories, which layers have. */
+static int confine_files(int dir, const int *read_dirs, unsigned n, struct err *e)
+{
+	const uint64_t never = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_SOCK |
+			       LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_FS_IOCTL_DEV;
+	int abi = landlock_abi();
+
+	if (abi < 2)
+		return 0;
+	OWN_FD fd = landlock_open(abi, LANDLOCK_NET_BIND | LANDLOCK_NET_CONNECT);
+	if (fd < 0)
+		return err_sys(e, "landlock");
+	if (allow(fd, dir, landlock_fs_all(abi) & ~never, e) < 0)
+		return -1;
+	for (unsigned i = 0; i < n; i++)
+		if (allow(fd, read_dirs[i],
+			  LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR, e) < 0)
+			return -1;
+	if (syscall(SYS_landlock_restrict_self, fd, 0U) < 0)
+		return err_sys(e, "landlock");
+	return 0;
+}
+
+int storage_jail_confine(struct err *e)
+{
+	OWN_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (root < 0)
+		return err_sys(e, "open the storage folder");
+	if (landlock_abi() < 2)
+		log_warn("this kernel has no Landlock: cordon-storage has one wall less", "");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_sys(e, "no new privileges");
+	if (drop_caps(e) < 0 || confine_files(root, NULL, 0, e) < 0)
+		return -1;
+	return install(seccomp_storage, COUNT(seccomp_storage), e);
+}
+
+int storage_jail_confine_worker(int dir, const int *read_dirs, unsigned n, struct err *e)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return err_sys(e, "death signal");
+	if (fchdir(dir) < 0 || chroot(".") < 0)
+		return err_sys(e, "change the root directory");
+	if (confine_files(dir, read_dirs, n, e) < 0)
+		return -1;
+	return install(seccomp_worker, COUNT(seccomp_worker), e);
+}

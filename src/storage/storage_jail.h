@@ -1,0 +1,35 @@
+/* storage_jail.h - what cordon-storage gives up at its start, and what a worker gives up beyond.
+ *
+ * After storage_jail_enter() the process is root of a user namespace of its own, whose ids 0 to
+ * 65535 are those of the machine (for a rootless server: all ids of the keepers' namespace). The
+ * storage folder is its root directory and all it can reach. It is the first process of its pid
+ * namespace. Called by main.c, once. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "err.h"
+
+/* How ids of a cell are stored on disk. */
+struct storage_ids {
+	bool single;	/* there is one id: everything belongs to it */
+	uint32_t shift; /* otherwise id i of a cell is i + shift on disk */
+};
+
+/* Makes dir_fd, the storage folder, the root directory. Returns in a new process; the old one waits
+ * for its end, and ends with its status. */
+int storage_jail_enter(int dir_fd, struct err *e) MUST_USE;
+
+/* Locks the storage folder. The lock is held until every process of this program has exited, so the
+ * next one cannot start before that. Waits. The descriptor becomes number `at`. */
+int storage_jail_lock(int at, struct err *e) MUST_USE;
+
+/* Capabilities, Landlock and the filter of system calls of the program. */
+int storage_jail_confine(struct err *e) MUST_USE;
+
+/* In a worker: can change files below dir only, which becomes its root directory; can read below
+ * the directories in read_dirs; can start no process and make no socket. */
+int storage_jail_confine_worker(int dir, const int *read_dirs, unsigned n, struct err *e) MUST_USE;
+
+struct storage_ids storage_jail_ids(void);

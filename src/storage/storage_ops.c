@@ -1,0 +1,65 @@
+/* storage_ops.c - the table of operations, and what they share. See storage_ops.h. */
+#include "storage_ops.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "log.h"
+#include "tree_remove.h"
+
+static storage_op_fn *const ops[STORAGE_OPS] = {
+	[STORAGE_REMOVE] = op_remove,
+	[STORAGE_LIST] = op_list,
+};
+
+storage_op_fn *storage_ops_find(uint32_t op)
+{
+	return op < STORAGE_OPS ? ops[op] : NULL;
+}
+
+int storage_ops_open_layers(struct err *e)
+{
+	int fd = open("/" STORAGE_LAYERS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? err_sys(e, "open the folder of layers") : fd;
+}
+
+int storage_ops_fail(struct err *e, const char *what)
+{
+	if (errno == ENOSPC || errno == EDQUOT)
+		return err_set_reason(e, REASON_STORAGE_FULL, "the storage folder is full (%s)",
+				      what);
+	return err_sys(e, "%s", what);
+}
+
+static bool is_leftover(const char *name)
+{
+	return strncmp(name, STORAGE_NEW, strlen(STORAGE_NEW)) == 0 ||
+	       strncmp(name, STORAGE_GONE, strlen(STORAGE_GONE)) == 0;
+}
+
+static int sweep(int layers, struct err *e)
+{
+	int again = openat(layers, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = again < 0 ? NULL : fdopendir(again);
+
+	if (d == NULL)
+		return err_sys(e, "list the layers");
+	for (struct dirent *entry; (entry = readdir(d)) != NULL;)
+		if (is_leftover(entry->d_name) && tree_remove(layers, entry->d_name, e) < 0)
+			log_warn("a leftover cannot be removed", "name=%s error=%s", entry->d_name,
+				 e->msg);
+	(void)closedir(d);
+	return 0;
+}
+
+int storage_ops_setup(struct err *e)
+{
+	if (mkdir("/" STORAGE_LAYERS, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "make the folder of layers");
+	OWN_FD layers = storage_ops_open_layers(e);
+	return layers < 0 ? -1 : sweep(layers, e);
+}

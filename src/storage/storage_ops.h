@@ -1,0 +1,39 @@
+/* storage_ops.h - the operations of cordon-storage. Each runs in a process of its own, the runner
+ * (storage_jobs.c), which has the rights of cordon-storage in its jail and may take as long as the
+ * request's deadline allows. What reads bytes or names of others runs in a worker, a child of the
+ * runner that can reach one directory only (storage_worker.h).
+ *
+ * A new operation: a row in wire/storage_msg.c, a row in storage_ops.c, a file op_<name>.c. */
+#pragma once
+
+#include "storage_msg.h"
+
+#define STORAGE_LAYERS "layers" /* below the storage folder, which is the root directory */
+#define STORAGE_NEW ".new-"	/* what is being made: removed at the start */
+#define STORAGE_GONE ".gone-"	/* what is being removed: likewise */
+
+struct storage_run {
+	const union storage_request *r;
+	const int *fds;		     /* borrowed: of the request */
+	uint64_t serial;	     /* of this job, unique while the program runs */
+	struct storage_reply *reply; /* the result, all zeros before */
+	int fd;			     /* owned by the caller: to be sent along with the answer; -1 */
+};
+
+typedef int storage_op_fn(struct storage_run *run, struct err *e);
+
+/* By operation; NULL for what is not there. */
+storage_op_fn *storage_ops_find(uint32_t op);
+
+storage_op_fn op_unpack, op_remove, op_list, op_fold;
+
+/* Called once, at the start: makes the folders, and removes what earlier processes left half made
+ * or half removed. */
+int storage_ops_setup(struct err *e) MUST_USE;
+
+/* Opens the folder of layers. The caller owns it. */
+int storage_ops_open_layers(struct err *e) MUST_USE;
+
+/* For errors of system calls on files of the storage folder: REASON_STORAGE_FULL if there is no
+ * room, else as err_sys(). */
+int storage_ops_fail(struct err *e, const char *what) MUST_USE;

@@ -1,0 +1,101 @@
+/* storage_msg.c - checks requests to cordon-storage, which has no other check: all requests pass
+ * storage_msg_check() first. A new operation is a row of shapes[]. */
+#include "storage_msg.h"
+
+#include <assert.h>
+#include <string.h>
+
+bool storage_msg_is_id(const char *s, size_t cap)
+{
+	size_t n = strnlen(s, cap);
+
+	if (n == 0 || n == cap || ((s[0] | 0x20) < 'a' || (s[0] | 0x20) > 'z'))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') ||
+		      (s[i] >= '0' && s[i] <= '9') || s[i] == '_' || s[i] == '-'))
+			return false;
+	return true;
+}
+
+static int check_id(const char *id, struct err *e)
+{
+	return storage_msg_is_id(id, STORAGE_ID_MAX) ? 0 : err_set(e, ERR_INVALID, "malformed id");
+}
+
+static int check_stack(uint32_t n, const char ids[][STORAGE_ID_MAX], struct err *e)
+{
+	if (n > STORAGE_STACK_MAX)
+		return err_set(e, ERR_INVALID, "%u layers, at most %d", n, STORAGE_STACK_MAX);
+	for (uint32_t i = 0; i < n; i++)
+		if (check_id(ids[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+static int check_unpack(const union storage_request *r, struct err *e)
+{
+	const struct storage_unpack *u = &r->unpack;
+
+	if (u->format >= STORAGE_FORMATS || (u->flags & ~(uint32_t)STORAGE_UNPACK_FLAGS) != 0 ||
+	    u->zero != 0)
+		return err_set(e, ERR_INVALID, "unknown format or flag");
+	if (u->bytes_max == 0 || u->bytes_max > UINT64_MAX / 4 || u->entries_max == 0 ||
+	    u->entries_max > UINT32_MAX)
+		return err_set(e, ERR_INVALID, "a limit is out of range");
+	return check_id(u->layer, e) < 0 ? -1 : check_stack(u->nlower, u->lower, e);
+}
+
+static int check_remove(const union storage_request *r, struct err *e)
+{
+	return check_id(r->remove.layer, e);
+}
+
+static int check_fold(const union storage_request *r, struct err *e)
+{
+	const struct storage_fold *f = &r->fold;
+
+	if (f->nfrom == 0 || (f->flags & ~(uint32_t)STORAGE_FOLD_FLAGS) != 0)
+		return err_set(e, ERR_INVALID, "no layers, or an unknown flag");
+	return check_id(f->layer, e) < 0 ? -1 : check_stack(f->nfrom, f->from, e);
+}
+
+/* Size of the request, descriptors that come with it, and what else is checked. */
+static const struct {
+	size_t size, nfds;
+	int (*check)(const union storage_request *r, struct err *e);
+} shapes[] = {
+	[STORAGE_UNPACK] = { sizeof(struct storage_unpack), 1, check_unpack },
+	[STORAGE_REMOVE] = { sizeof(struct storage_remove), 0, check_remove },
+	[STORAGE_LIST] = { sizeof(struct storage_list), 1, NULL },
+	[STORAGE_FOLD] = { sizeof(struct storage_fold), 0, check_fold },
+};
+static_assert(COUNT(shapes) == STORAGE_OPS, "a shape for every operation");
+
+int storage_msg_check(const void *bytes, size_t len, size_t nfds, struct err *e)
+{
+	union storage_request r;
+
+	if (len < sizeof(r.head) || len > sizeof(r))
+		return err_set(e, ERR_INVALID, "request of %zu bytes", len);
+	memcpy(&r, bytes, len);
+	if (r.head.op >= STORAGE_OPS || shapes[r.head.op].size == 0)
+		return err_set(e, ERR_INVALID, "unknown operation %u", r.head.op);
+	if (len != shapes[r.head.op].size || nfds != shapes[r.head.op].nfds)
+		return err_set(e, ERR_INVALID, "operation %u: %zu bytes and %zu descriptors",
+			       r.head.op, len, nfds);
+	if (r.head.job == 0 || r.head.deadline_ms == 0 || r.head.deadline_ms > INT32_MAX)
+		return err_set(e, ERR_INVALID, "operation %u: no job or no deadline", r.head.op);
+	if (shapes[r.head.op].check != NULL && shapes[r.head.op].check(&r, e) < 0)
+		return err_wrap(e, "operation %u", r.head.op);
+	return 0;
+}
+
+int storage_msg_check_reply(struct storage_reply *r, size_t len, struct err *e)
+{
+	if (len != sizeof(*r) || r->version != STORAGE_VERSION || r->op >= STORAGE_OPS)
+		return err_set(e, ERR_SYSTEM, "cordon-storage has another version");
+	if (r->err.code != ERR_NONE)
+		err_sanitize(&r->err);
+	return 0;
+}

@@ -1,0 +1,135 @@
+/* storage_msg.h - channel D: the requests of cordond to cordon-storage, and its answers. Used by
+ * storage/storage_jobs.c and layers/storage_link.c; doc/storage.md describes what is on disk.
+ *
+ * One SOCK_SEQPACKET message for each request and answer; requests of one kind have one exact size.
+ * Both ends are built together and run on one machine, so layouts are native. Requests are worked
+ * on side by side, so answers come in any order: each has the job number of its request. What must
+ * not change: layers are named by ids, never by paths; an operation is a row of the table in
+ * storage_msg.c, a row of storage/storage_ops.c and a file there. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+#define STORAGE_VERSION 1
+#define STORAGE_ID_MAX 72     /* of a layer, with its NUL */
+#define STORAGE_STACK_MAX 128 /* layers in one request */
+#define STORAGE_FDS_MAX 4     /* of one request */
+#define STORAGE_JOBS_MAX 8    /* requests at a time; more are refused */
+#define STORAGE_SHA256 32
+
+/* Descriptors that cordon-storage is started with. */
+enum {
+	STORAGE_FD_CHANNEL = 3,
+	STORAGE_FD_DIR = 4, /* the storage folder */
+	STORAGE_FDS_END,
+};
+
+enum storage_op {
+	STORAGE_HELLO, /* sent by cordon-storage when it is ready, or has failed to start */
+	STORAGE_UNPACK,
+	STORAGE_REMOVE,
+	STORAGE_LIST,
+	STORAGE_FOLD,
+	STORAGE_OPS
+};
+
+/* The beginning of every request. */
+struct storage_head {
+	uint32_t op;
+	uint32_t deadline_ms; /* the job is ended after this; not 0 */
+	uint64_t job;	      /* of the sender's choice, unique while it has no answer; not 0 */
+};
+
+/* What the input of UNPACK is. */
+enum storage_format {
+	STORAGE_CAPTURE,   /* init/capture.c: what a cell changed */
+	STORAGE_OCI_LAYER, /* a layer of an image, by the rules of OCI */
+	STORAGE_ROOTFS,	   /* a whole root file system */
+	STORAGE_FORMATS
+};
+
+enum {
+	STORAGE_WANT_SHA256 = 1 << 0, /* the answer has the hash of the uncompressed stream */
+	/* The stream must have the given hash. */
+	STORAGE_CHECK_SHA256 = 1 << 1,
+	STORAGE_UNPACK_FLAGS = (1 << 2) - 1,
+};
+
+/* Makes a layer from the archive that is read from the one descriptor, until its end. The layer is
+ * on disk, whole, when the answer comes; after an error nothing of it is left. ERR_CONFLICT: there
+ * is a layer with that id. REASON_STORAGE_FULL: no room. */
+struct storage_unpack {
+	struct storage_head head;
+	uint32_t format;
+	uint32_t flags;
+	uint64_t bytes_max;   /* of the layer, as the answer counts them */
+	uint64_t entries_max; /* files, directories and so on */
+	uint8_t sha256[STORAGE_SHA256];
+	char layer[STORAGE_ID_MAX];
+	/* OCI layers: the layers below, the lowest first, for what the layer hides of them. */
+	uint32_t nlower;
+	uint32_t zero;
+	char lower[STORAGE_STACK_MAX][STORAGE_ID_MAX];
+};
+
+/* Removes a layer. One that does not exist is no error. */
+struct storage_remove {
+	struct storage_head head;
+	char layer[STORAGE_ID_MAX];
+};
+
+/* Writes the ids of all layers to the one descriptor, each ended by NUL. */
+struct storage_list {
+	struct storage_head head;
+};
+
+enum {
+	/* Nothing is below these layers, so what they hide can be left out. Needed if one of them
+	 * is a layer of an image. */
+	STORAGE_FOLD_BOTTOM = 1 << 0,
+	STORAGE_FOLD_FLAGS = (1 << 1) - 1,
+};
+
+/* Makes one layer from several, the lowest first. Their files are linked, not copied. */
+struct storage_fold {
+	struct storage_head head;
+	uint32_t flags;
+	uint32_t nfrom; /* 1 and up */
+	char layer[STORAGE_ID_MAX];
+	char from[STORAGE_STACK_MAX][STORAGE_ID_MAX];
+};
+
+union storage_request {
+	struct storage_head head;
+	struct storage_unpack unpack;
+	struct storage_remove remove;
+	struct storage_list list;
+	struct storage_fold fold;
+};
+
+struct storage_reply {
+	uint32_t op;
+	uint32_t version;
+	uint64_t job;
+	struct err err; /* code ERR_NONE: it worked */
+	/* UNPACK, FOLD: what the layer takes: content of files in blocks of 4 KiB, and 4 KiB for
+	 * each directory. REMOVE: 0. */
+	uint64_t bytes, entries;
+	uint8_t sha256[STORAGE_SHA256]; /* if it was wanted */
+	/* The file system of the storage folder, in any answer. */
+	uint64_t disk_bytes, disk_free, disk_files_free;
+}; /* may come with one descriptor */
+
+/* Can this be the id of a layer: a letter, then letters, digits, '_' and '-'? */
+bool storage_msg_is_id(const char *s, size_t cap);
+
+/* Checks a request: operation, size, every bound, every string, and the number of descriptors that
+ * came with it. Pure. */
+int storage_msg_check(const void *bytes, size_t len, size_t nfds, struct err *e) MUST_USE;
+
+/* Checks an answer, and makes its error safe to print. */
+int storage_msg_check_reply(struct storage_reply *r, size_t len, struct err *e) MUST_USE;

@@ -1,0 +1,178 @@
+/* Goal: of all that can be sent to cordon-storage, exactly the well-formed requests get in.
+ *
+ * Each rule is broken alone in a request that is good otherwise, and must be named as the reason.
+ */
+#include "storage_msg.h"
+
+#include "support.h"
+
+static union storage_request good(enum storage_op op)
+{
+	union storage_request r;
+
+	memset(&r, 0, sizeof(r));
+	r.head = (struct storage_head){ .op = op, .deadline_ms = 1000, .job = 7 };
+	if (op == STORAGE_UNPACK) {
+		r.unpack.bytes_max = 1 << 20;
+		r.unpack.entries_max = 100;
+		memcpy(r.unpack.layer, "lay_0abc", 9);
+		r.unpack.nlower = STORAGE_STACK_MAX;
+		for (int i = 0; i < STORAGE_STACK_MAX; i++)
+			memcpy(r.unpack.lower[i], "lay-1", 6);
+	} else if (op == STORAGE_REMOVE) {
+		memcpy(r.remove.layer, "l", 2);
+	} else if (op == STORAGE_FOLD) {
+		r.fold.nfrom = 2;
+		memcpy(r.fold.layer, "lay_c", 6);
+		memcpy(r.fold.from[0], "lay_a", 6);
+		memcpy(r.fold.from[1], "lay_b", 6);
+	}
+	return r;
+}
+
+static size_t size_of(enum storage_op op)
+{
+	return op == STORAGE_UNPACK   ? sizeof(struct storage_unpack)
+	       : op == STORAGE_REMOVE ? sizeof(struct storage_remove)
+	       : op == STORAGE_LIST   ? sizeof(struct storage_list)
+				      : sizeof(struct storage_fold);
+}
+
+static size_t nfds_of(enum storage_op op)
+{
+	return op == STORAGE_UNPACK || op == STORAGE_LIST;
+}
+
+/* want: NULL if the request is good, else what the message must contain. */
+static void check(const char *name, const union storage_request *r, size_t len, size_t nfds,
+		  const char *want)
+{
+	struct err e = { 0 };
+	void *exact = exact_copy(r, len);
+	int got = storage_msg_check(exact, len, nfds, &e);
+
+	free(exact);
+	CHECK_CASE(name, got == (want == NULL ? 0 : -1));
+	if (want != NULL) {
+		CHECK_CASE(name, e.code == ERR_INVALID);
+		CHECK_HAS(name, e.msg, want);
+	}
+}
+
+static void test_shapes(void)
+{
+	for (enum storage_op op = STORAGE_UNPACK; op <= STORAGE_FOLD; op++) {
+		union storage_request r = good(op);
+		size_t n = size_of(op), fds = nfds_of(op);
+
+		check("good", &r, n, fds, NULL);
+		check("short", &r, n - 1, fds, "bytes");
+		check("another count of descriptors", &r, n, fds + 1, "descriptors");
+		r.head.job = 0;
+		check("no job", &r, n, fds, "no job");
+		r = good(op);
+		r.head.deadline_ms = 0;
+		check("no deadline", &r, n, fds, "no deadline");
+		r.head.deadline_ms = UINT32_MAX;
+		check("deadline too far", &r, n, fds, "no deadline");
+	}
+}
+
+static void test_operations(void)
+{
+	union storage_request r = good(STORAGE_LIST);
+
+	r.head.op = STORAGE_HELLO;
+	check("hello is no request", &r, sizeof(r.list), 0, "unknown operation");
+	r.head.op = STORAGE_OPS;
+	check("unknown", &r, sizeof(r.list), 0, "unknown operation");
+	check("empty", &r, 0, 0, "0 bytes");
+}
+
+static void test_unpack(void)
+{
+	union storage_request r = good(STORAGE_UNPACK);
+	size_t n = sizeof(r.unpack);
+
+	r.unpack.format = STORAGE_FORMATS;
+	check("format", &r, n, 1, "format");
+	r = good(STORAGE_UNPACK);
+	r.unpack.flags = STORAGE_UNPACK_FLAGS + 1;
+	check("flag", &r, n, 1, "flag");
+	r = good(STORAGE_UNPACK);
+	r.unpack.bytes_max = 0;
+	check("no bytes", &r, n, 1, "limit");
+	r.unpack.bytes_max = UINT64_MAX;
+	check("too many bytes", &r, n, 1, "limit");
+	r = good(STORAGE_UNPACK);
+	r.unpack.entries_max = 0;
+	check("no entries", &r, n, 1, "limit");
+	r = good(STORAGE_UNPACK);
+	r.unpack.nlower = STORAGE_STACK_MAX + 1;
+	check("too many below", &r, n, 1, "layers");
+	r = good(STORAGE_UNPACK);
+	r.unpack.lower[STORAGE_STACK_MAX - 1][0] = '\0';
+	check("an empty id below", &r, n, 1, "malformed id");
+}
+
+static void test_fold(void)
+{
+	union storage_request r = good(STORAGE_FOLD);
+
+	r.fold.nfrom = 0;
+	check("of nothing", &r, sizeof(r.fold), 0, "no layers");
+	r.fold.nfrom = UINT32_MAX;
+	check("of too many", &r, sizeof(r.fold), 0, "layers");
+	r = good(STORAGE_FOLD);
+	r.fold.flags = 2;
+	check("flag", &r, sizeof(r.fold), 0, "flag");
+	r = good(STORAGE_FOLD);
+	memcpy(r.fold.from[1], "../x", 5);
+	check("a path", &r, sizeof(r.fold), 0, "malformed id");
+}
+
+static void test_ids(void)
+{
+	static const struct {
+		const char *id;
+		bool good;
+	} table[] = {
+		{ "a", true },	  { "lay_00-Z", true }, { "", false },	    { ".", false },
+		{ "..", false },  { ".new-1", false },	{ "0a", false },    { "a/b", false },
+		{ "a.b", false }, { "a b", false },	{ "a\xff", false }, { "_a", false },
+		{ "-a", false },  { "a\n", false },	{ "@", false },	    { "[", false },
+	};
+	char longest[STORAGE_ID_MAX + 1];
+
+	for (size_t i = 0; i < COUNT(table); i++) {
+		char id[STORAGE_ID_MAX] = { 0 };
+
+		memcpy(id, table[i].id, strlen(table[i].id));
+		CHECK_CASE(table[i].id, storage_msg_is_id(id, sizeof(id)) == table[i].good);
+	}
+	memset(longest, 'a', sizeof(longest));
+	CHECK(!storage_msg_is_id(longest, STORAGE_ID_MAX)); /* has no end */
+	longest[STORAGE_ID_MAX - 1] = '\0';
+	CHECK(storage_msg_is_id(longest, STORAGE_ID_MAX));
+}
+
+static void test_replies(void)
+{
+	struct storage_reply r = { .op = STORAGE_LIST, .version = STORAGE_VERSION };
+	struct err e = { 0 };
+
+	CHECK(storage_msg_check_reply(&r, sizeof(r), &e) == 0);
+	CHECK(storage_msg_check_reply(&r, sizeof(r) - 1, &e) < 0);
+	r.err.code = (enum err_code)99;
+	memset(r.err.msg, '\x01', sizeof(r.err.msg));
+	CHECK(storage_msg_check_reply(&r, sizeof(r), &e) == 0);
+	CHECK(r.err.code == ERR_SYSTEM && r.err.msg[0] == '?' &&
+	      r.err.msg[sizeof(r.err.msg) - 1] == '\0');
+	r.version++;
+	CHECK(storage_msg_check_reply(&r, sizeof(r), &e) < 0);
+}
+
+TEST_MAIN({ "each request has its size and descriptors", test_shapes },
+	  { "knows no other operation", test_operations }, { "an unpack has bounds", test_unpack },
+	  { "a fold has layers", test_fold }, { "an id is never a path", test_ids },
+	  { "answers are made safe", test_replies })
