@@ -219,13 +219,15 @@ static int open_template_dir(struct serve *s, struct err *e)
 
 static int open_storage_dir(struct serve *s, struct err *e)
 {
+	static const char *const folders[] = { "layers", "disks", "volumes" };
 	char path[CELL_PATH_MAX];
 
 	if (open_private(s, "storage_dir", s->config.storage_dir, "storage", path, &s->storage_fd,
 			 e) < 0)
 		return -1;
-	if (mkdirat(s->storage_fd, "layers", 0700) < 0 && errno != EEXIST)
-		return err_sys(e, "storage_dir: make %s/layers", path);
+	for (size_t i = 0; i < COUNT(folders); i++)
+		if (mkdirat(s->storage_fd, folders[i], 0700) < 0 && errno != EEXIST)
+			return err_sys(e, "storage_dir: make %s/%s", path, folders[i]);
 	OWN_FD fd = openat(s->storage_fd, "layers", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return err_sys(e, "storage_dir: open %s/layers", path);

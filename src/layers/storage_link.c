@@ -140,6 +140,7 @@ static void detach(struct storage_link *s, const char *why)
 	loop_remove(s->loop, &s->watch);
 	io_close_all(&s->sock, 1);
 	queue_init(&s->sent);
+	s->streams = 0;
 	s->greeted = false;
 	(void)err_set_reason(&e, REASON_PEER_DIED, "%s", why);
 	while (lost != NULL) { /* callers may ask again at once */
@@ -219,10 +220,21 @@ static void set_late(struct storage_call *c)
 	c->late_ns = clock_now_ns() + (c->r.head.deadline_ms + (uint64_t)GRACE_MS) * CLOCK_MS;
 }
 
-/* False: nothing more can be sent now. */
-static bool send_first(struct storage_link *s)
+/* The oldest that there is room for; NULL: none. */
+static struct storage_call *next_call(const struct storage_link *s)
 {
 	struct storage_call *c = s->waiting.first;
+
+	while (c != NULL &&
+	       (storage_msg_is_stream(c->r.head.op) ? s->streams >= STORAGE_STREAMS_MAX
+						    : s->sent.n - s->streams >= STORAGE_JOBS_MAX))
+		c = c->next;
+	return c;
+}
+
+/* False: nothing more can be sent now. */
+static bool send_one(struct storage_link *s, struct storage_call *c)
+{
 	struct err e;
 
 	if (io_send(s->sock, &c->r, c->len, c->fds, c->nfds, &e) < 0) {
@@ -238,15 +250,17 @@ static bool send_first(struct storage_link *s)
 	queue_remove(&s->waiting, c);
 	set_late(c); /* the time that it waited is not the job's */
 	queue_put(&s->sent, c);
+	s->streams += storage_msg_is_stream(c->r.head.op);
 	return true;
 }
 
 static void on_send(struct loop_task *t)
 {
 	struct storage_link *s = t->arg;
+	struct storage_call *c;
 
-	while (s->greeted && s->waiting.first != NULL && s->sent.n < STORAGE_JOBS_MAX &&
-	       (s->watch.events & EPOLLOUT) == 0 && send_first(s))
+	while (s->greeted && (s->watch.events & EPOLLOUT) == 0 && (c = next_call(s)) != NULL &&
+	       send_one(s, c))
 		;
 	plan_late(s);
 }
@@ -335,6 +349,7 @@ static void on_reply(struct storage_link *s, const struct storage_reply *reply, 
 		return;
 	}
 	queue_remove(&s->sent, c);
+	s->streams -= storage_msg_is_stream(c->r.head.op);
 	if (c->job == NULL && worked && made_by(c) != NULL)
 		forget_layer(s, made_by(c));
 	finish(c, worked ? reply : NULL, TAKE_FD(mine), worked ? NULL : &reply->err);

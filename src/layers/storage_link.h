@@ -40,6 +40,7 @@ struct storage_link {
 	uint64_t greet_ns;    /* when HELLO is late */
 	struct loop_fd watch; /* of sock */
 	struct storage_queue waiting, sent;
+	unsigned streams; /* of sent: see storage_msg_is_stream() */
 	struct loop_task send;
 	struct loop_timer late;
 	/* As of the last answer: the file system of the storage folder. 0: not known yet. */

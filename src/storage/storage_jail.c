@@ -1,8 +1,9 @@
 /* storage_jail.c - theory of operation
  *
- *   1. a mount namespace in which the storage folder is the root directory and the only mount. It
- *      belongs to the user namespace that the program was started in, so no right that follows lets
- *      the program mount or unmount anything
+ *   1. a mount namespace with an empty, read-only root: the storage folder is mounted in it, and
+ *      read-only what programs of the machine need (mkfs, fsck). It belongs to the user namespace
+ * that the program was started in, so no right that follows lets the program mount or unmount
+ * anything
  *   2. user, pid, network, IPC, UTS and cgroup namespaces. The id maps of the user namespace are
  *      written by a helper process from outside, which has the right to map more than one id
  *   3. a fork: the child is the first process of the pid namespace
@@ -36,6 +37,7 @@
 #include "storage_program.h"
 
 #define CELL_IDS_ON_DISK 65536U
+#define READ_ONLY ((uint64_t)(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR))
 #define CHANGES (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
 static struct storage_ids ids;
@@ -78,43 +80,110 @@ static int read_ids(struct err *e)
 
 /* ---- the root directory */
 
-/* The folder is found again by its path, because its descriptor belongs to the mount namespace that
- * the program was started in, and compared. */
-static int take_folder(int dir_fd, int *ret_tree, struct err *e)
+/* A copy of the mount at a path, not attached yet. */
+static int copy_mount(const char *path, uint64_t attrs, int *ret_tree, struct err *e)
 {
-	struct mount_attr a = { .attr_set = CHANGES, .propagation = MS_PRIVATE };
-	char link[64], path[PATH_MAX];
-	struct stat want, got;
-	ssize_t n;
-
-	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
-	n = readlink(link, path, sizeof(path) - 1);
-	if (n < 0 || fstat(dir_fd, &want) < 0)
-		return err_sys(e, "find the storage folder");
-	path[n] = '\0';
-	OWN_FD at = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct mount_attr a = { .attr_set = attrs, .propagation = MS_PRIVATE };
 	OWN_FD tree = kernel_open_tree(AT_FDCWD, path,
 				       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | KERNEL_AT_RECURSIVE);
-	if (at < 0 || tree < 0 || fstat(tree, &got) < 0)
+
+	if (tree < 0 || kernel_mount_setattr(tree, KERNEL_AT_RECURSIVE, &a) < 0)
 		return err_sys(e, "copy the mount of %.100s", path);
-	if (got.st_dev != want.st_dev || got.st_ino != want.st_ino)
-		return err_set(e, ERR_CONFLICT, "%.100s was replaced", path);
-	if (kernel_mount_setattr(tree, KERNEL_AT_RECURSIVE, &a) < 0 ||
-	    kernel_move_mount(tree, at, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
-		return err_sys(e, "mount %.100s", path);
 	*ret_tree = TAKE_FD(tree);
 	return 0;
 }
 
+/* The folder is found again by its path, because its descriptor belongs to the mount namespace that
+ * the program was started in, and compared. */
+static int take_folder(int dir_fd, char *ret_path, size_t cap, int *ret_tree, struct err *e)
+{
+	struct stat want, got;
+	char link[64];
+	ssize_t n;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
+	n = readlink(link, ret_path, cap - 1);
+	if (n < 0 || fstat(dir_fd, &want) < 0)
+		return err_sys(e, "find the storage folder");
+	ret_path[n] = '\0';
+	if (copy_mount(ret_path, CHANGES, ret_tree, e) < 0)
+		return -1;
+	if (fstat(*ret_tree, &got) < 0 || got.st_dev != want.st_dev || got.st_ino != want.st_ino)
+		return err_set(e, ERR_CONFLICT, "%.100s was replaced", ret_path);
+	return 0;
+}
+
+/* An empty file system at that path, which is thereby covered. */
+static int mount_empty(const char *path, int *ret_root, struct err *e)
+{
+	OWN_FD at = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	OWN_FD fs = kernel_fsopen("tmpfs");
+
+	if (at < 0 || fs < 0 || kernel_fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755") < 0 ||
+	    kernel_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
+		return err_sys(e, "tmpfs");
+	OWN_FD root = kernel_fsmount(fs, CHANGES);
+	if (root < 0 || kernel_move_mount(root, at, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		return err_sys(e, "mount tmpfs");
+	*ret_root = TAKE_FD(root);
+	return 0;
+}
+
+/* Programs of the machine and their libraries, read-only: mkfs and fsck run in the jail. On most
+ * machines all but /usr are links. */
+static const char *const tools[] = { "usr", "lib", "lib64", "bin", "sbin" };
+
+static int place_tool(int root, const char *name, struct err *e)
+{
+	char path[16], target[64];
+	ssize_t n;
+	int tree = -1;
+
+	(void)snprintf(path, sizeof(path), "/%s", name);
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n > 0) {
+		target[n] = '\0';
+		return symlinkat(target, root, name) < 0 ? err_sys(e, "link %s", name) : 0;
+	}
+	if (access(path, X_OK) < 0)
+		return 0;
+	if (copy_mount(path, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, &tree, e) <
+	    0)
+		return -1;
+	OWN_FD mine = tree;
+	if (mkdirat(root, name, 0755) < 0 || kernel_move_mount(mine, root, name, 0) < 0)
+		return err_sys(e, "mount /%s", name);
+	return 0;
+}
+
+static int fill_root(int root, int folder, struct err *e)
+{
+	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
+
+	if (mkdirat(root, STORAGE_JAIL_TOP + 1, 0700) < 0 ||
+	    kernel_move_mount(folder, root, STORAGE_JAIL_TOP + 1, 0) < 0)
+		return err_sys(e, "mount the storage folder");
+	for (size_t i = 0; i < COUNT(tools); i++)
+		if (place_tool(root, tools[i], e) < 0)
+			return -1;
+	return kernel_mount_setattr(root, 0, &a) < 0 ? err_sys(e, "read-only root") : 0;
+}
+
 static int change_root(int dir_fd, struct err *e)
 {
-	int tree = -1;
+	char path[PATH_MAX];
+	int tree = -1, made = -1;
 
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "mount namespace");
-	if (take_folder(dir_fd, &tree, e) < 0)
+	if (take_folder(dir_fd, path, sizeof(path), &tree, e) < 0)
 		return -1;
-	OWN_FD root = tree;
+	OWN_FD folder = tree;
+	if (mount_empty(path, &made, e) < 0)
+		return -1;
+	OWN_FD root = made;
+	if (fill_root(root, folder, e) < 0)
+		return -1;
 	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
 	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		return err_sys(e, "change the root directory");
@@ -198,7 +267,7 @@ int storage_jail_enter(int dir_fd, struct err *e)
 
 int storage_jail_lock(int at, struct err *e)
 {
-	OWN_FD fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN_FD fd = open(STORAGE_JAIL_TOP, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
 		return err_sys(e, "open the storage folder");
@@ -250,7 +319,8 @@ static int allow(int set_fd, int dir_fd, uint64_t rights, struct err *e)
 }
 
 /* Version 1 refuses links between directories, which layers have. */
-static int confine_files(int dir, const int *read_dirs, unsigned n, struct err *e)
+static int confine_files(int dir, const int *read_dirs, unsigned n, uint64_t read_rights,
+			 struct err *e)
 {
 	const uint64_t never = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_SOCK |
 			       LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_FS_IOCTL_DEV;
@@ -264,25 +334,38 @@ static int confine_files(int dir, const int *read_dirs, unsigned n, struct err *
 	if (allow(fd, dir, landlock_fs_all(abi) & ~never, e) < 0)
 		return -1;
 	for (unsigned i = 0; i < n; i++)
-		if (allow(fd, read_dirs[i],
-			  LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR, e) < 0)
+		if (allow(fd, read_dirs[i], read_rights, e) < 0)
 			return -1;
 	if (syscall(SYS_landlock_restrict_self, fd, 0U) < 0)
 		return err_sys(e, "landlock");
 	return 0;
 }
 
+static int confine_program_files(struct err *e)
+{
+	OWN_FD top = open(STORAGE_JAIL_TOP, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fds[COUNT(tools)];
+	unsigned n = 0;
+	int result;
+
+	if (top < 0)
+		return err_sys(e, "open the storage folder");
+	for (size_t i = 0; i < COUNT(tools); i++) {
+		fds[n] = openat(AT_FDCWD, tools[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+		n += fds[n] >= 0;
+	}
+	result = confine_files(top, fds, n, READ_ONLY | LANDLOCK_ACCESS_FS_EXECUTE, e);
+	io_close_all(fds, n);
+	return result;
+}
+
 int storage_jail_confine(struct err *e)
 {
-	OWN_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	if (root < 0)
-		return err_sys(e, "open the storage folder");
 	if (landlock_abi() < 2)
 		log_warn("this kernel has no Landlock: cordon-storage has one wall less", "");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(e, "no new privileges");
-	if (drop_caps(e) < 0 || confine_files(root, NULL, 0, e) < 0)
+	if (drop_caps(e) < 0 || confine_program_files(e) < 0)
 		return -1;
 	return install(seccomp_storage, COUNT(seccomp_storage), e);
 }
@@ -293,7 +376,7 @@ int storage_jail_confine_worker(int dir, const int *read_dirs, unsigned n, struc
 		return err_sys(e, "death signal");
 	if (fchdir(dir) < 0 || chroot(".") < 0)
 		return err_sys(e, "change the root directory");
-	if (confine_files(dir, read_dirs, n, e) < 0)
+	if (confine_files(dir, read_dirs, n, READ_ONLY, e) < 0)
 		return -1;
 	return install(seccomp_worker, COUNT(seccomp_worker), e);
 }

@@ -2,8 +2,9 @@
  *
  * After storage_jail_enter() the process is root of a user namespace of its own, whose ids 0 to
  * 65535 are those of the machine (for a rootless server: all ids of the keepers' namespace). The
- * storage folder is its root directory and all it can reach. It is the first process of its pid
- * namespace. Called by main.c, once. */
+ * storage folder is at STORAGE_JAIL_TOP, and is all it can write to or read, but for programs and
+ * libraries of the machine. It is the first process of its pid namespace. Called by main.c, once.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -11,13 +12,15 @@
 
 #include "err.h"
 
+#define STORAGE_JAIL_TOP "/storage"
+
 /* How ids of a cell are stored on disk. */
 struct storage_ids {
 	bool single;	/* there is one id: everything belongs to it */
 	uint32_t shift; /* otherwise id i of a cell is i + shift on disk */
 };
 
-/* Makes dir_fd, the storage folder, the root directory. Returns in a new process; the old one waits
+/* dir_fd is the storage folder. Returns in a new process; the old one waits
  * for its end, and ends with its status. */
 int storage_jail_enter(int dir_fd, struct err *e) MUST_USE;
 

@@ -33,7 +33,7 @@ struct runner {
 	bool late;
 };
 
-static struct runner runners[STORAGE_JOBS_MAX];
+static struct runner runners[STORAGE_JOBS_MAX + STORAGE_STREAMS_MAX];
 static uint64_t serial;
 static int channel_fd;
 
@@ -41,7 +41,7 @@ static void fill_disk(struct storage_reply *r)
 {
 	struct statvfs fs;
 
-	if (statvfs("/", &fs) < 0)
+	if (statvfs(STORAGE_JAIL_TOP, &fs) < 0)
 		return;
 	r->disk_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
 	r->disk_free = (uint64_t)fs.f_bavail * fs.f_frsize;
@@ -94,9 +94,13 @@ static void NORETURN run(const union storage_request *r, const int *fds, int res
 
 /* ---- requests */
 
-static struct runner *free_runner(void)
+/* Streams have the runners behind those of the other requests. */
+static struct runner *free_runner(bool stream)
 {
-	for (unsigned i = 0; i < COUNT(runners); i++)
+	unsigned from = stream ? STORAGE_JOBS_MAX : 0;
+	unsigned to = stream ? (unsigned)COUNT(runners) : STORAGE_JOBS_MAX;
+
+	for (unsigned i = from; i < to; i++)
 		if (runners[i].pid == 0)
 			return &runners[i];
 	return NULL;
@@ -104,12 +108,12 @@ static struct runner *free_runner(void)
 
 static int start(const union storage_request *r, const int *fds, struct err *e)
 {
-	struct runner *w = free_runner();
+	struct runner *w = free_runner(storage_msg_is_stream(r->head.op));
 	int ends[2];
 	pid_t pid;
 
 	if (w == NULL)
-		return err_set(e, ERR_LIMIT, "%d jobs run already", STORAGE_JOBS_MAX);
+		return err_set(e, ERR_LIMIT, "too many jobs run already");
 	if (storage_ops_find(r->head.op) == NULL)
 		return err_set(e, ERR_UNSUPPORTED, "operation %u is not there", r->head.op);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
@@ -200,7 +204,7 @@ static int until_deadline(void)
 
 static bool turn(void)
 {
-	struct pollfd fds[1 + STORAGE_JOBS_MAX] = { { .fd = channel_fd, .events = POLLIN } };
+	struct pollfd fds[1 + COUNT(runners)] = { { .fd = channel_fd, .events = POLLIN } };
 	bool goes_on = true;
 	int ms = until_deadline();
 

@@ -22,7 +22,7 @@ storage_op_fn *storage_ops_find(uint32_t op)
 
 int storage_ops_open_layers(struct err *e)
 {
-	int fd = open("/" STORAGE_LAYERS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = open(STORAGE_LAYERS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd < 0 ? err_sys(e, "open the folder of layers") : fd;
 }
@@ -58,7 +58,7 @@ static int sweep(int layers, struct err *e)
 
 int storage_ops_setup(struct err *e)
 {
-	if (mkdir("/" STORAGE_LAYERS, 0700) < 0 && errno != EEXIST)
+	if (mkdir(STORAGE_LAYERS, 0700) < 0 && errno != EEXIST)
 		return err_sys(e, "make the folder of layers");
 	OWN_FD layers = storage_ops_open_layers(e);
 	return layers < 0 ? -1 : sweep(layers, e);

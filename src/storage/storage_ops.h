@@ -6,11 +6,12 @@
  * A new operation: a row in wire/storage_msg.c, a row in storage_ops.c, a file op_<name>.c. */
 #pragma once
 
+#include "storage_jail.h"
 #include "storage_msg.h"
 
-#define STORAGE_LAYERS "layers" /* below the storage folder, which is the root directory */
-#define STORAGE_NEW ".new-"	/* what is being made: removed at the start */
-#define STORAGE_GONE ".gone-"	/* what is being removed: likewise */
+#define STORAGE_LAYERS STORAGE_JAIL_TOP "/layers"
+#define STORAGE_NEW ".new-"   /* what is being made: removed at the start */
+#define STORAGE_GONE ".gone-" /* what is being removed: likewise */
 
 struct storage_run {
 	const union storage_request *r;

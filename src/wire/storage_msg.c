@@ -60,10 +60,11 @@ static int check_fold(const union storage_request *r, struct err *e)
 	return check_id(f->layer, e) < 0 ? -1 : check_stack(f->nfrom, f->from, e);
 }
 
-/* Size of the request, descriptors that come with it, and what else is checked. */
+/* Size of the request, descriptors that come with it, what else is checked, is it a stream. */
 static const struct {
 	size_t size, nfds;
 	int (*check)(const union storage_request *r, struct err *e);
+	bool stream;
 } shapes[] = {
 	[STORAGE_UNPACK] = { sizeof(struct storage_unpack), 1, check_unpack },
 	[STORAGE_REMOVE] = { sizeof(struct storage_remove), 0, check_remove },
@@ -71,6 +72,11 @@ static const struct {
 	[STORAGE_FOLD] = { sizeof(struct storage_fold), 0, check_fold },
 };
 static_assert(COUNT(shapes) == STORAGE_OPS, "a shape for every operation");
+
+bool storage_msg_is_stream(uint32_t op)
+{
+	return op < STORAGE_OPS && shapes[op].stream;
+}
 
 int storage_msg_check(const void *bytes, size_t len, size_t nfds, struct err *e)
 {

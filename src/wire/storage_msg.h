@@ -15,10 +15,11 @@
 #include "err.h"
 
 #define STORAGE_VERSION 1
-#define STORAGE_ID_MAX 72     /* of a layer, with its NUL */
-#define STORAGE_STACK_MAX 128 /* layers in one request */
-#define STORAGE_FDS_MAX 4     /* of one request */
-#define STORAGE_JOBS_MAX 8    /* requests at a time; more are refused */
+#define STORAGE_ID_MAX 72      /* of a layer, with its NUL */
+#define STORAGE_STACK_MAX 128  /* layers in one request */
+#define STORAGE_FDS_MAX 4      /* of one request */
+#define STORAGE_JOBS_MAX 8     /* requests at a time; more are refused */
+#define STORAGE_STREAMS_MAX 64 /* the same of those that wait for clients (is_stream) */
 #define STORAGE_SHA256 32
 
 /* Descriptors that cordon-storage is started with. */
@@ -126,6 +127,10 @@ struct storage_reply {
 
 /* Can this be the id of a layer: a letter, then letters, digits, '_' and '-'? */
 bool storage_msg_is_id(const char *s, size_t cap);
+
+/* Does a request of this kind last as long as a client takes? These have a bound of their own, so
+ * that slow clients do not hold up other requests. */
+bool storage_msg_is_stream(uint32_t op);
 
 /* Checks a request: operation, size, every bound, every string, and the number of descriptors that
  * came with it. Pure. */
