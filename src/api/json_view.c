@@ -37,6 +37,8 @@ void json_view_limits(struct json *j, const char *name, const struct store_limit
 	json_uint(j, "disk_bytes", l->disk_bytes);
 	json_uint(j, "inodes", l->inodes);
 	json_uint(j, "nofile", l->nofile);
+	json_uint(j, "disk_read_bps", l->read_bps);
+	json_uint(j, "disk_write_bps", l->write_bps);
 	json_close(j, '}');
 }
 
@@ -197,6 +199,11 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_text(j, "on_timeout", action(row->on_timeout));
 	json_text(j, "on_idle", action(row->on_idle));
 	json_view_limits(j, "limits", &row->limits);
+	json_text(j, "storage",
+		  session_storage_names[row->storage < SESSION_STORAGES ? row->storage : 0]);
+	json_text(j, "root", row->read_only ? "read-only" : "writable");
+	json_bool(j, "persist", row->keep_ms > 0);
+	json_uint(j, "keep_ms", row->keep_ms);
 	/* Written by spec_session.c. */
 	json_raw(j, "metadata", or_null(row->metadata) == NULL ? "{}" : row->metadata);
 	json_view_mounts(j, or_empty(row->mounts));

@@ -36,6 +36,8 @@ static void read_limits(struct json_members *outer, struct cell_limits *ret)
 	json_members_bytes(&m, "disk", &ret->disk_bytes, NULL);
 	json_members_count(&m, "inodes", 0, UINT32_MAX, &ret->inodes);
 	json_members_count(&m, "nofile", 0, UINT32_MAX, &ret->nofile);
+	json_members_bytes(&m, "disk_read_bps", &ret->read_bps, NULL);
+	json_members_bytes(&m, "disk_write_bps", &ret->write_bps, NULL);
 	if (json_members_end(&m) < 0)
 		outer->failed = true;
 }
@@ -132,6 +134,23 @@ static void read_network(struct json_members *m, struct spec_session *s)
 	s->spec.policy = s->policy;
 }
 
+static void read_storage(struct json_members *m, struct session_spec *spec)
+{
+	static const char *const storages[SESSION_STORAGES] = { "memory", "disk" };
+	static const char *const roots[] = { "writable", "read-only" };
+	unsigned storage = SESSION_STORAGES, root = 0;
+	bool given;
+
+	json_members_choice(m, "storage", storages, SESSION_STORAGES, &storage);
+	spec->storage_given = storage < SESSION_STORAGES;
+	if (spec->storage_given)
+		spec->storage = (enum session_storage)storage;
+	json_members_choice(m, "root", roots, COUNT(roots), &root);
+	spec->read_only = root == 1;
+	json_members_bool(m, "persist", &spec->persist);
+	json_members_time(m, "keep", &spec->keep_ms, &given);
+}
+
 int spec_session_read(const void *body, size_t len, struct spec_session *ret, struct err *e)
 {
 	static const char *const actions[] = { "kill", "pause" };
@@ -171,6 +190,7 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	spec_secret_list(&m, "secrets", &ret->secrets);
 	spec->secrets = buf_text(&ret->secrets);
 	json_members_bool(&m, "keep_diff", &spec->keep_diff);
+	read_storage(&m, spec);
 	return json_members_end(&m);
 }
 

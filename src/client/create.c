@@ -15,13 +15,26 @@ static int add_limits(json_t *body, const struct create_options *o, struct err *
 	    compose_number(limits, "pids", o->pids, e) < 0 ||
 	    compose_number(limits, "disk", o->disk, e) < 0 ||
 	    compose_number(limits, "inodes", o->inodes, e) < 0 ||
-	    compose_number(limits, "nofile", o->nofile, e) < 0)
+	    compose_number(limits, "nofile", o->nofile, e) < 0 ||
+	    compose_number(limits, "disk_read_bps", o->read_bps, e) < 0 ||
+	    compose_number(limits, "disk_write_bps", o->write_bps, e) < 0)
 		return -1;
 	if (o->cpus > 0 &&
 	    json_object_set_new(limits, "cpus", json_real((double)o->cpus / 1000)) < 0)
 		return err_set(e, ERR_SYSTEM, "out of memory");
 	if (json_object_size(limits) == 0)
 		(void)json_object_del(body, "limits");
+	return 0;
+}
+
+static int add_storage(json_t *body, const struct create_options *o, struct err *e)
+{
+	if (compose_text(body, "storage", "--storage", o->storage, e) < 0 ||
+	    compose_time_text(body, "keep", "--keep", o->keep, e) < 0)
+		return -1;
+	if ((o->read_only && json_object_set_new(body, "root", json_string("read-only")) < 0) ||
+	    (o->persist && json_object_set_new(body, "persist", json_true()) < 0))
+		return err_set(e, ERR_SYSTEM, "out of memory");
 	return 0;
 }
 
@@ -32,7 +45,7 @@ json_t *create_body(const struct create_options *o, struct err *e)
 	if (body == NULL || compose_text(body, "template", "--template", o->template, e) < 0 ||
 	    compose_text(body, "profile", "--profile", o->profile, e) < 0 ||
 	    compose_text(body, "level", "--level", o->level, e) < 0 || add_limits(body, o, e) < 0 ||
-	    compose_mounts(body, "mounts", &o->mounts, e) < 0 ||
+	    add_storage(body, o, e) < 0 || compose_mounts(body, "mounts", &o->mounts, e) < 0 ||
 	    compose_pairs(body, "metadata", "--metadata", &o->metadata, e) < 0 ||
 	    compose_network(body, "network", &o->policy, &o->allow, e) < 0) {
 		json_decref(body);

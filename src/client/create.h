@@ -10,7 +10,9 @@
 /* A member named make of the verb's own struct. */
 struct create_options {
 	const char *template, *profile, *level;
-	uint64_t memory, cpus, pids, disk, inodes, nofile;
+	uint64_t memory, cpus, pids, disk, inodes, nofile, read_bps, write_bps;
+	const char *storage, *keep;
+	bool read_only, persist;
 	struct option_list mounts, metadata;
 	struct option_list policy, allow;
 };
@@ -33,6 +35,18 @@ struct create_options {
 	  "processes and threads at a time" }, \
 	{ "disk", "SIZE", OPTION_BYTES, offsetof(type, make.disk), 1, CREATE_OPTIONS_NUMBER_MAX, \
 	  "bytes in files written" }, \
+	{ "storage", "KIND", OPTION_TEXT, offsetof(type, make.storage), 0, 0, \
+	  "where files are written: memory (default), or disk, which may be larger than memory" }, \
+	{ "disk-read-bps", "SIZE", OPTION_BYTES, offsetof(type, make.read_bps), 1, CREATE_OPTIONS_NUMBER_MAX, \
+	  "bytes a second read from the disk, with --storage disk" }, \
+	{ "disk-write-bps", "SIZE", OPTION_BYTES, offsetof(type, make.write_bps), 1, CREATE_OPTIONS_NUMBER_MAX, \
+	  "bytes a second written to the disk, with --storage disk" }, \
+	{ "read-only", NULL, OPTION_FLAG, offsetof(type, make.read_only), 0, 0, \
+	  "makes the root read-only; /tmp, /run, /dev/shm and the home stay writable" }, \
+	{ "persist", NULL, OPTION_FLAG, offsetof(type, make.persist), 0, 0, \
+	  "keeps the session and its disk: idle, it has no processes; its next use starts it again" }, \
+	{ "keep", "TIME", OPTION_TEXT, offsetof(type, make.keep), 0, 0, \
+	  "with --persist: time without use after which it is deleted, such as 7d" }, \
 	{ "inodes", "COUNT", OPTION_COUNT, offsetof(type, make.inodes), 1, CREATE_OPTIONS_NUMBER_MAX, \
 	  "number of files written" }, \
 	{ "nofile", "COUNT", OPTION_COUNT, offsetof(type, make.nofile), 1, CREATE_OPTIONS_NUMBER_MAX, \

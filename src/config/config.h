@@ -87,6 +87,8 @@ struct config {
 	uint64_t cpus_default_milli, cpus_max_milli;
 	uint64_t pids_default, pids_max;
 	uint64_t disk_default, disk_max;
+	uint64_t storage_disk_default, storage_disk_max;
+	uint64_t persist_idle_ms, persist_keep_default_ms, persist_keep_max_ms;
 	uint64_t inodes_default, inodes_max;
 	uint64_t nofile_default, nofile_max;
 	uint64_t session_timeout_default_ms, session_timeout_max_ms;

@@ -106,6 +106,8 @@ int config_check(const struct config *c, struct err *e)
 		{ "cpus_default", "cpus_max", false },
 		{ "pids_default", "pids_max", false },
 		{ "disk_default", "disk_max", false },
+		{ "storage_disk_default", "storage_disk_max", false },
+		{ "persist_keep_default", "persist_keep_max", false },
 		{ "inodes_default", "inodes_max", false },
 		{ "nofile_default", "nofile_max", false },
 		{ "session_timeout_default", "session_timeout_max", false },

@@ -146,6 +146,10 @@ const struct config_setting config_table[] = {
 	  "bytes in files of a session that does not set it; they count as its memory" },
 	{ "disk_max", "SIZE", CONFIG_BYTES, FIELD(disk_max), "8G", 64 * KIB, 64 * TIB, NULL,
 	  "bytes in files that a session may set" },
+	{ "storage_disk_default", "SIZE", CONFIG_BYTES, FIELD(storage_disk_default), "4G", 32 * MIB, 64 * TIB, NULL,
+	  "size of the disk of a session with storage disk that does not set it" },
+	{ "storage_disk_max", "SIZE", CONFIG_BYTES, FIELD(storage_disk_max), "100G", 32 * MIB, 64 * TIB, NULL,
+	  "size of the disk that a session with storage disk may set" },
 	{ "inodes_default", "COUNT", CONFIG_COUNT, FIELD(inodes_default), "131072", 64, 4294967000ULL, NULL,
 	  "files of a session that does not set it" },
 	{ "inodes_max", "COUNT", CONFIG_COUNT, FIELD(inodes_max), "4194304", 64, 4294967000ULL, NULL,
@@ -161,6 +165,13 @@ const struct config_setting config_table[] = {
 	{ "idle_timeout_default", "TIME", CONFIG_TIME, FIELD(idle_timeout_default_ms), "0", 0, 30 * DAY,
 	  NULL, "time without a call or a running execution after which a session that does not set it is "
 	  "paused or ended; 0: never" },
+	{ "persist_idle", "TIME", CONFIG_TIME, FIELD(persist_idle_ms), "10m", SECOND, 30 * DAY, NULL,
+	  "time without a call or a running execution after which the cell of a persistent session that sets no "
+	  "idle_timeout is stopped; its next use starts it again" },
+	{ "persist_keep_default", "TIME", CONFIG_TIME, FIELD(persist_keep_default_ms), "30d", SECOND, 3650 * DAY, NULL,
+	  "time without use after which a persistent session that does not set it is deleted with its disk" },
+	{ "persist_keep_max", "TIME", CONFIG_TIME, FIELD(persist_keep_max_ms), "365d", SECOND, 3650 * DAY, NULL,
+	  "longest such time that a persistent session may set" },
 	{ "unattended_timeout", "TIME", CONFIG_TIME, FIELD(unattended_timeout_ms), "1d", 0, 30 * DAY, NULL,
 	  "time without a running server after which a cell ends by itself; 0: never" },
 

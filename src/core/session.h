@@ -35,6 +35,10 @@ enum session_reason {
 	SESSION_REASONS
 };
 
+/* Where a session's files are: in memory, or in an image in the storage folder (session_disk.h). */
+enum session_storage { SESSION_MEMORY, SESSION_DISK, SESSION_STORAGES };
+extern const char *const session_storage_names[SESSION_STORAGES];
+
 enum session_action { SESSION_KILL, SESSION_PAUSE, SESSION_ACTIONS };
 
 const char *session_state_name(enum session_state s);
@@ -69,6 +73,11 @@ struct session_spec {
 				default */
 	const char *secrets; /* opaque here; "" or NULL: none */
 	bool keep_diff;	     /* kept_diff.h */
+	enum session_storage storage;
+	bool storage_given;
+	bool read_only;	  /* its root directory; /tmp, /run and the home are not */
+	bool persist;	  /* its disk outlives its cells; only with SESSION_DISK */
+	uint64_t keep_ms; /* persist: how long without use; 0: default */
 	const char *client;  /* of the interface that asks, opaque here; "" or NULL: none */
 	const struct store_actor *actor; /* who asks; NULL: the server itself */
 	/* Prefixes joined by ':' ; "" or NULL: everything. */

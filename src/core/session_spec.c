@@ -10,6 +10,7 @@
 #include "core_private.h"
 #include "kept_diff.h"
 #include "rand.h"
+#include "session_storage.h"
 #include "cell_level.h"
 #include "template_stack.h"
 #include "templates_private.h"
@@ -20,8 +21,6 @@
 #define MEMORY_MIN (4U << 20)
 #define CPU_MILLIS_MIN 10
 #define PIDS_MIN 4
-#define DISK_MIN (64U << 10)
-#define INODES_MIN 64
 #define NOFILE_MIN 16
 #define TEXTS_MAX (3U << 20) /* environment, metadata, mounts, rules and policy together */
 
@@ -65,10 +64,6 @@ static int check_limits(const struct core *c, const struct cell_limits *a, struc
 	    bound("cpus", a->cpu_millis, g->cpus_default_milli, CPU_MILLIS_MIN, g->cpus_max_milli,
 		  &ret->cpu_millis, e) < 0 ||
 	    bound("pids", a->pids, g->pids_default, PIDS_MIN, g->pids_max, &ret->pids, e) < 0 ||
-	    bound("disk", a->disk_bytes, g->disk_default, DISK_MIN, g->disk_max, &ret->disk_bytes,
-		  e) < 0 ||
-	    bound("inodes", a->inodes, g->inodes_default, INODES_MIN, g->inodes_max, &ret->inodes,
-		  e) < 0 ||
 	    bound("nofile", a->nofile, g->nofile_default, NOFILE_MIN, g->nofile_max, &ret->nofile,
 		  e) < 0)
 		return -1;
@@ -239,7 +234,8 @@ int session_spec_check(const struct core *c, const struct template_version *v,
 	memcpy(row->template, v->row.name, sizeof(row->template));
 	memcpy(row->template_id, v->row.id, sizeof(row->template_id));
 	row->profile = spec->profile < 0 ? CELL_STANDARD : (uint32_t)spec->profile;
-	if (check_limits(c, &spec->limits, &row->limits, e) < 0 || check_times(c, spec, row, e) < 0)
+	if (check_limits(c, &spec->limits, &row->limits, e) < 0 ||
+	    check_times(c, spec, row, e) < 0 || session_storage_check(c, spec, row, e) < 0)
 		return -1;
 	if (copy_texts(c, v, spec, row, ret_texts, e) < 0) {
 		free(*ret_texts);
@@ -352,14 +348,16 @@ int session_spec_plan(const struct core *c, const struct template_version *v,
 	memset(ret, 0, sizeof(*ret));
 	ret->op = KEEPER_CREATE;
 	ret->profile = row->profile;
-	ret->flags = CELL_LINGER;
+	ret->flags = CELL_LINGER | session_storage_flags(row);
 	ret->uid = ret->gid = DEFAULT_UID;
 	ret->limits = (struct cell_limits){ .memory_bytes = row->limits.memory_bytes,
 					    .cpu_millis = row->limits.cpu_millis,
 					    .pids = row->limits.pids,
 					    .disk_bytes = row->limits.disk_bytes,
 					    .inodes = row->limits.inodes,
-					    .nofile = row->limits.nofile };
+					    .nofile = row->limits.nofile,
+					    .read_bps = row->limits.read_bps,
+					    .write_bps = row->limits.write_bps };
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", row->id);
 	(void)snprintf(ret->hostname, sizeof(ret->hostname), "%s", row->id);
 	rand_machine_id(ret->machine_id);

@@ -13,6 +13,8 @@ static const char *const names[] = {
 };
 _Static_assert(COUNT(names) == SESSION_STATES, "one name for each state");
 
+const char *const session_storage_names[SESSION_STORAGES] = { "memory", "disk" };
+
 static const char *const reasons[] = {
 	[SESSION_NO_REASON] = "",
 	[SESSION_OOM] = "oom",

@@ -70,6 +70,7 @@ static bool fits(const struct template_version *v, const struct store_session *r
 	const struct store_session *like = &v->like;
 
 	return v->like_set && row->profile == like->profile && row->level == like->level &&
+	       row->storage == SESSION_MEMORY && !row->read_only &&
 	       strcmp(row->mounts, like->mounts) == 0 &&
 	       memcmp(&row->limits, &like->limits, sizeof(row->limits)) == 0;
 }

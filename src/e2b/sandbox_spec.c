@@ -1,5 +1,7 @@
 #include "sandbox_spec.h"
 
+#include "sandbox_storage.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +54,8 @@ static void read_metadata(struct json_members *m, struct sandbox_spec *s)
 	if (s->metadata == NULL || strlen(s->metadata) > SANDBOX_SPEC_METADATA_TEXT_MAX)
 		(void)json_members_fail(m, "metadata", "is too large");
 	s->spec.metadata = s->metadata;
+	if (!m->failed && sandbox_storage_read(object, &s->spec, m->e) < 0)
+		m->failed = true;
 }
 
 static void read_lifecycle(struct json_members *m, struct sandbox_spec *s)

@@ -41,10 +41,11 @@ static int open_image(const struct cell *c, const struct keeper *k, const struct
 		      struct root_trees *p, struct err *e)
 {
 	char name[CELL_ID_MAX + 8];
-	int mapped;
+	int disks = cell_disks(k, r->id, name, sizeof(name)), mapped;
 
-	if (disk_image_mount(cell_disks(k, r->id, name, sizeof(name)), name, false, &p->disk, e) <
-	    0)
+	if (disks < 0 || k->setup.rootless)
+		return err_set(e, ERR_UNSUPPORTED, "disk: images need a server that root started");
+	if (disk_image_mount(disks, name, false, &p->disk, e) < 0)
 		return -1;
 	mapped = mounts_idmap(p->disk, c->userns_fd, e);
 	if (mapped == 0)

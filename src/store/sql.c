@@ -31,7 +31,7 @@
 	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
 	"policy, secrets, used_cpu_us, used_memory_peak, used_disk, used_bytes_out, "        \
 	"net_bytes_in, net_bytes_out, net_requests, size, keep_diff, diff_bytes, diff_why, " \
-	"creator_key"
+	"creator_key, storage, read_only, read_bps, write_bps, keep_ms"
 
 /* What a filter needs, all of it in the index: no row is read until it is wanted. */
 #define SESSION_LOOK                                                           \
@@ -135,7 +135,8 @@ const char *const sql_text[] = {
 		" ORDER BY created_ms DESC, id DESC LIMIT -1 OFFSET ?3)",
 
 	[SQL_SESSION_INSERT] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5
+		", ?, ?, ?, ?)",
 	[SQL_SESSION_STATE] = "UPDATE session SET state = ?, reason = ?, started_ms = ?, ended_ms = ?,"
 		" deadline_ms = ?, paused_since_ms = ?, paused_total_ms = ?, boot_id = ?, pid = ?,"
 		" detail = ?, cold = ? WHERE id = ?",

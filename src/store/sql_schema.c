@@ -325,12 +325,21 @@ static const char version_26[] =
 static const char version_27[] =
 	"ALTER TABLE tenant ADD COLUMN max_stored INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE session ADD COLUMN cold INTEGER NOT NULL DEFAULT 0;";
+
+/* What the session's disk is, whether its root directory is read-only, how fast its disk may be, and
+ * how long a persistent session is kept. */
+static const char version_28[] =
+	"ALTER TABLE session ADD COLUMN storage INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE session ADD COLUMN read_only INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE session ADD COLUMN read_bps INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE session ADD COLUMN write_bps INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE session ADD COLUMN keep_ms INTEGER NOT NULL DEFAULT 0;";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1,  version_2,	version_3,  version_4,	version_5,  version_6,	version_7,
 	version_8,  version_9,	version_10, version_11, version_12, version_13, version_14,
 	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
-	version_22, version_23, version_24, version_25, version_26, version_27,
+	version_22, version_23, version_24, version_25, version_26, version_27, version_28,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -128,6 +128,11 @@ static void read_row(struct stmt *q, struct store_session *ret)
 	ret->diff_bytes = stmt_get_u64(q);
 	ret->diff_why = stmt_get_text(q);
 	stmt_copy_text(q, ret->creator_key, sizeof(ret->creator_key));
+	ret->storage = stmt_get_u32(q);
+	ret->read_only = stmt_get_u32(q) != 0;
+	ret->limits.read_bps = stmt_get_u64(q);
+	ret->limits.write_bps = stmt_get_u64(q);
+	ret->keep_ms = stmt_get_u64(q);
 	ret->owned = NULL;
 }
 
@@ -155,6 +160,11 @@ static int insert(struct store *s, const struct store_session *row, struct err *
 	stmt_u64(&q, size_of(row));
 	put_diff(&q, row);
 	stmt_text(&q, row->creator_key);
+	stmt_u64(&q, row->storage);
+	stmt_u64(&q, row->read_only);
+	stmt_u64(&q, row->limits.read_bps);
+	stmt_u64(&q, row->limits.write_bps);
+	stmt_u64(&q, row->keep_ms);
 	return stmt_run(&q, true, "session", row->id, e);
 }
 

@@ -8,6 +8,7 @@
 
 struct store_limits {
 	uint64_t memory_bytes, cpu_millis, pids, disk_bytes, inodes, nofile, output_bytes;
+	uint64_t read_bps, write_bps;
 };
 
 struct store_usage {
@@ -28,6 +29,9 @@ struct store_session {
 	size_t env_len;
 	const char *mounts;		/* opaque, as the three texts of its settings */
 	char creator_key[STORE_ID_MAX]; /* that it was made with; "": none, or not known */
+	uint32_t storage;		/* what its disk is */
+	bool read_only;			/* its root directory */
+	uint64_t keep_ms; /* persistent: how long it is kept without use; 0: it is not */
 
 	/* Where it is: store_session_update_state(). */
 	uint32_t state, reason;

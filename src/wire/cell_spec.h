@@ -37,6 +37,7 @@ enum {
 	CELL_LIMIT_CPU = 1 << 1,
 	CELL_LIMIT_PIDS = 1 << 2,
 	CELL_LIMIT_ALL = (1 << 3) - 1,
+	CELL_LIMIT_DISK = 1 << 3, /* bytes a second; not one of those that every cell needs */
 };
 
 /* How a cell is made. */
@@ -54,6 +55,7 @@ struct cell_limits {
 	uint64_t memory_bytes, cpu_millis, pids; /* 0: not limited */
 	uint64_t disk_bytes, inodes;		 /* of the one file system that holds all writes */
 	uint64_t nofile;
+	uint64_t read_bps, write_bps; /* bytes a second of an image's device; 0: not limited */
 };
 
 /* Where a server's layer or mount comes from: the number of a root, and a path below it; "" is the

@@ -77,8 +77,6 @@ static int check_create(const struct keeper_create *c, size_t nfds, bool serve, 
 	if (c->profile >= CELL_PROFILES || (c->flags & ~(uint32_t)CELL_FLAGS_ALL) != 0 ||
 	    c->zero != 0)
 		return err_set(e, ERR_INVALID, "create: unknown profile or flag");
-	if ((c->flags & CELL_DISK_IMAGE) != 0 && !serve)
-		return err_set(e, ERR_INVALID, "create: only a server has disk images");
 	if (c->uid >= CELL_IDS || c->gid >= CELL_IDS)
 		return err_set(e, ERR_INVALID, "create: uid and gid must be below %u", CELL_IDS);
 	if (!is_cell_of(serve, c->id, sizeof(c->id)) ||
