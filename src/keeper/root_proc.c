@@ -48,14 +48,14 @@ static int cover(struct root_trees *p, const char *name, int dir, const char *wi
 	return 0;
 }
 
-/* A file of the disk that stands for the kernel's boot id: each cell is a boot of its own, so one
+/* A file of the base that stands for the kernel's boot id: each cell is a boot of its own, so one
  * that is made again from what a session has written has another, and a frozen one keeps its own.
  */
-static int make_boot_id(int disk, struct err *e)
+static int make_boot_id(int base, struct err *e)
 {
 	char id[64];
 	OWN_FD from = open("/proc/sys/kernel/random/uuid", O_RDONLY | O_CLOEXEC);
-	OWN_FD to = openat(disk, "boot_id", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
+	OWN_FD to = openat(base, "boot_id", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
 	ssize_t n = read(from, id, sizeof(id));
 
 	return n > 0 && write(to, id, (size_t)n) == n ? 0 : err_sys(e, "make a boot id");
@@ -70,7 +70,7 @@ int root_place_proc(struct root_trees *p, struct err *e)
 		    cover(p, hidden[i], p->base, covered_dir[i] ? "empty" : "none", e) < 0)
 			return -1;
 	/* The kernel lets root of a namespace write the namespace's settings; a cell may not. */
-	if (cover(p, "sys", p->proc, "sys", e) < 0 || make_boot_id(p->disk, e) < 0)
+	if (cover(p, "sys", p->proc, "sys", e) < 0 || make_boot_id(p->base, e) < 0)
 		return -1;
-	return cover(p, "sys/kernel/random/boot_id", p->disk, "boot_id", e);
+	return cover(p, "sys/kernel/random/boot_id", p->base, "boot_id", e);
 }
