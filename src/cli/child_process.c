@@ -51,6 +51,8 @@ static void NORETURN become(const struct child_process_start *how, int program, 
 	sigset_t none;
 	struct err e;
 
+	if (how->userns > 0 && rootless_join(how->userns, &e) < 0)
+		_exit(126);
 	(void)snprintf(name, sizeof(name), "%s", how->name);
 	(void)snprintf(word, sizeof(word), "%s", how->word == NULL ? "" : how->word);
 	if (how->out != 0 && dup2(how->out, STDOUT_FILENO) < 0)
@@ -75,8 +77,6 @@ static void NORETURN become(const struct child_process_start *how, int program, 
 		"only root may lower it");
 	if (how->drop && (setgroups(0, NULL) < 0 || setresgid(how->gid, how->gid, how->gid) < 0 ||
 			  setresuid(how->uid, how->uid, how->uid) < 0))
-		_exit(126);
-	if (how->userns > 0 && rootless_join(how->userns, &e) < 0)
 		_exit(126);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		_exit(126);

@@ -41,7 +41,6 @@
 #define CHANGES (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
 static struct storage_ids ids;
-static uint32_t ids_count; /* of the user namespace to be made */
 
 struct storage_ids storage_jail_ids(void)
 {
@@ -74,7 +73,6 @@ static int read_ids(struct err *e)
 	ids.shift = first == 1 && sum > CELL_IDS_ON_DISK ? 1 : 0;
 	if (!ids.single && sum < CELL_IDS_ON_DISK)
 		return err_set(e, ERR_UNSUPPORTED, "the user namespace has %llu ids only", sum);
-	ids_count = ids.single ? 1 : CELL_IDS_ON_DISK + ids.shift;
 	return 0;
 }
 
@@ -200,7 +198,9 @@ static void NORETURN write_maps(pid_t program, int sync)
 
 	if (read(sync, &word, 1) != 1)
 		_exit(1);
-	(void)snprintf(text, sizeof(text), "0 0 %u\n", ids_count);
+	/* A line may not span two of the namespace above. */
+	(void)snprintf(text, sizeof(text), ids.shift == 1 ? "0 0 1\n1 1 %u\n" : "0 0 %u\n",
+		       ids.single ? 1 : CELL_IDS_ON_DISK);
 	for (const char *kind = "ug"; *kind != '\0'; kind++) {
 		(void)snprintf(path, sizeof(path), "/proc/%d/%cid_map", (int)program, *kind);
 		if (io_write_file(AT_FDCWD, path, text, &e) < 0)

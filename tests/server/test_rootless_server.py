@@ -101,6 +101,7 @@ def a_session(who):
     with UserServer(who, pool_size=2) as server:
         node = server.want(200, "GET", "/v1/node")
         equal(node["rootless"], True, "rootless")
+        wait_for(lambda: "storage ready" in server.log(), 10, "cordon-storage")
         session = server.create(metadata={"a": "b"}, env={"A": "b"})
         equal(session["state"], "running", "state")
         s = session["id"]
