@@ -26,12 +26,17 @@ enum {
 	TYPE = 156,
 	LINK = 157,
 	LINK_LEN = 100,
+	MAJOR = 329,
+	MINOR = 337,
+	DEVICE_LEN = 8,
 	MAGIC = 257,
 	PREFIX = 345,
 	PREFIX_LEN = 155,
 };
 
 #define OCTAL_SIZE_MAX 077777777777ULL
+#define OCTAL_ID_MAX 07777777ULL
+#define ID_NOBODY 65534U
 
 static bool read_binary(const uint8_t *p, size_t n, uint64_t *ret)
 {
@@ -47,7 +52,7 @@ static bool read_binary(const uint8_t *p, size_t n, uint64_t *ret)
 }
 
 /* Spaces, octal digits, then only spaces and NULs. An empty field is 0. */
-static bool read_number(const uint8_t *p, size_t n, uint64_t *ret)
+bool tar_head_number(const uint8_t *p, size_t n, uint64_t *ret)
 {
 	uint64_t v = 0;
 	size_t i = 0;
@@ -83,7 +88,7 @@ static bool checksum_holds(const uint8_t *block)
 		of_unsigned += byte;
 		of_signed += byte < 0x80 ? byte : (int)byte - 0x100;
 	}
-	return read_number(block + SUM, SUM_LEN, &stored) &&
+	return tar_head_number(block + SUM, SUM_LEN, &stored) &&
 	       ((int64_t)stored == of_unsigned || (int64_t)stored == of_signed);
 }
 
@@ -127,19 +132,27 @@ static char read_type(const uint8_t *block, const char *path)
 
 int tar_head_read(const uint8_t block[TAR_HEAD_BLOCK], struct tar_head *ret, struct err *e)
 {
-	uint64_t mode, size, mtime;
+	uint64_t mode, size, mtime, major, minor;
 	size_t link;
 
 	if (is_zero(block))
 		return 1;
 	if (!checksum_holds(block))
 		return err_set(e, ERR_INVALID, "tar: wrong checksum");
-	if (!read_number(block + MODE, MODE_LEN, &mode) ||
-	    !read_number(block + SIZE, SIZE_LEN, &size) || size > TAR_HEAD_SIZE_MAX)
+	if (!tar_head_number(block + MODE, MODE_LEN, &mode) ||
+	    !tar_head_number(block + SIZE, SIZE_LEN, &size) || size > TAR_HEAD_SIZE_MAX)
 		return err_set(e, ERR_INVALID, "tar: malformed mode or size");
 	/* A negative time is no reason to refuse a file. */
-	if (!read_number(block + MTIME, MTIME_LEN, &mtime) || mtime > TAR_HEAD_SIZE_MAX)
+	if (!tar_head_number(block + MTIME, MTIME_LEN, &mtime) || mtime > TAR_HEAD_SIZE_MAX)
 		mtime = 0;
+	if (!tar_head_number(block + UID, ID_LEN, &ret->uid) ||
+	    !tar_head_number(block + GID, ID_LEN, &ret->gid))
+		return err_set(e, ERR_INVALID, "tar: malformed owner");
+	if (!tar_head_number(block + MAJOR, DEVICE_LEN, &major) ||
+	    !tar_head_number(block + MINOR, DEVICE_LEN, &minor))
+		major = minor = UINT32_MAX; /* old formats have other things there */
+	ret->major = major < UINT32_MAX ? (uint32_t)major : UINT32_MAX;
+	ret->minor = minor < UINT32_MAX ? (uint32_t)minor : UINT32_MAX;
 	ret->mode = (uint32_t)(mode & 07777);
 	ret->size = size;
 	ret->mtime = (int64_t)mtime;
@@ -268,8 +281,8 @@ bool tar_head_write(const struct tar_head *h, uint8_t ret_block[TAR_HEAD_BLOCK])
 	memset(ret_block, 0, TAR_HEAD_BLOCK);
 	fits = put_path(ret_block, h->path);
 	put_octal(ret_block + MODE, MODE_LEN, h->mode & 07777);
-	put_octal(ret_block + UID, ID_LEN, 0);
-	put_octal(ret_block + GID, ID_LEN, 0);
+	put_octal(ret_block + UID, ID_LEN, h->uid <= OCTAL_ID_MAX ? h->uid : ID_NOBODY);
+	put_octal(ret_block + GID, ID_LEN, h->gid <= OCTAL_ID_MAX ? h->gid : ID_NOBODY);
 	put_octal(ret_block + SIZE, SIZE_LEN, h->size <= OCTAL_SIZE_MAX ? h->size : 0);
 	put_octal(ret_block + MTIME, MTIME_LEN,
 		  h->mtime > 0 && h->mtime <= (int64_t)OCTAL_SIZE_MAX ? (uint64_t)h->mtime : 0);

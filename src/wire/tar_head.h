@@ -1,6 +1,6 @@
 /* tar_head.h - reads and writes header blocks of tar archives: ustar, GNU's long names, pax. Pure,
  * for untrusted bytes. Callers read and write the stream: init/tar_*.c, client/pack.c,
- * client/unpack.c. */
+ * client/unpack.c, storage/tar_member.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -34,6 +34,8 @@ struct tar_head {
 	uint32_t mode; /* at most 07777 */
 	uint64_t size; /* bytes of body behind the block, without padding */
 	int64_t mtime;
+	uint64_t uid, gid;     /* as the archive has them */
+	uint32_t major, minor; /* of a device; only read */
 	char path[TAR_HEAD_PATH_MAX];
 	char link[TAR_HEAD_PATH_MAX];
 };
@@ -42,6 +44,9 @@ struct tar_head {
  * them), 0 for a header, -1 (ERR_INVALID, *ret undefined) for anything else. */
 int tar_head_read(const uint8_t block[TAR_HEAD_BLOCK], struct tar_head *ret,
 		  struct err *e) MUST_USE;
+
+/* A number of an archive: octal text, or binary as GNU tar writes large ones. false: malformed. */
+bool tar_head_number(const uint8_t *field, size_t n, uint64_t *ret);
 
 /* What pax records override. NULL or false: not there. */
 struct tar_head_pax {
@@ -55,7 +60,8 @@ struct tar_head_pax {
 int tar_head_pax_read(char *body, size_t len, struct tar_head_pax *ret, struct err *e) MUST_USE;
 
 /* Writes a header. Returns false if path, link or size does not fit: then a pax extension has to go
- * in front, and the block, which is complete, holds what fits. Times before 1970 become 0. */
+ * in front, and the block, which is complete, holds what fits. Times before 1970 become 0, ids that
+ * do not fit 65534. */
 bool tar_head_write(const struct tar_head *h, uint8_t ret_block[TAR_HEAD_BLOCK]) MUST_USE;
 
 /* Writes the records for all that tar_head_write() could not fit into at most cap bytes; returns

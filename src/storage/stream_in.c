@@ -1,0 +1,230 @@
+#include "stream_in.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#define IN_SIZE (128U << 10)
+#define MAGIC_LEN 4
+#define ZSTD_WINDOW_LOG_MAX 27 /* 128 MiB of memory at most, as the zstd program has it */
+#define SKIP_SIZE (64U << 10)
+
+enum kind { KIND_PLAIN, KIND_GZIP, KIND_ZSTD };
+
+struct stream_in {
+	stream_in_fn *read;
+	void *arg;
+	int fd; /* borrowed; of stream_in_fd() */
+	uint64_t bytes_max, in_total, out_total;
+	enum kind kind;
+	bool begun, in_ended, between; /* between: no member is open */
+	bool hash;
+	struct sha256 sum;
+	uint8_t *in; /* IN_SIZE bytes */
+	size_t in_at, in_len;
+	z_stream gzip;
+	bool gzip_open;
+	ZSTD_DCtx *zstd;
+};
+
+static ssize_t read_fd(void *arg, void *ret, size_t cap, struct err *e)
+{
+	const struct stream_in *s = arg;
+	ssize_t n;
+
+	do
+		n = read(s->fd, ret, cap);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? err_sys(e, "read the archive") : n;
+}
+
+struct stream_in *stream_in_new(stream_in_fn *read, void *arg, uint64_t bytes_max, bool hash,
+				struct err *e)
+{
+	struct stream_in *s = calloc(1, sizeof(*s));
+
+	if (s != NULL)
+		s->in = malloc(IN_SIZE);
+	if (s == NULL || s->in == NULL) {
+		free(s);
+		(void)err_set(e, ERR_SYSTEM, "out of memory");
+		return NULL;
+	}
+	s->read = read;
+	s->arg = arg;
+	s->fd = -1;
+	s->bytes_max = bytes_max;
+	s->hash = hash;
+	s->between = true;
+	sha256_init(&s->sum);
+	return s;
+}
+
+struct stream_in *stream_in_fd(int fd, uint64_t bytes_max, bool hash, struct err *e)
+{
+	struct stream_in *s = stream_in_new(read_fd, NULL, bytes_max, hash, e);
+
+	if (s != NULL) {
+		s->fd = fd;
+		s->arg = s;
+	}
+	return s;
+}
+
+void stream_in_free(struct stream_in *s)
+{
+	if (s == NULL)
+		return;
+	if (s->gzip_open)
+		(void)inflateEnd(&s->gzip);
+	(void)ZSTD_freeDCtx(s->zstd);
+	free(s->in);
+	free(s);
+}
+
+/* Reads more input behind what is left. 0: there is some, or the input has ended. */
+static int fill(struct stream_in *s, size_t want, struct err *e)
+{
+	if (s->in_at > 0) {
+		memmove(s->in, s->in + s->in_at, s->in_len - s->in_at);
+		s->in_len -= s->in_at;
+		s->in_at = 0;
+	}
+	while (!s->in_ended && s->in_len < want) {
+		ssize_t n = s->read(s->arg, s->in + s->in_len, IN_SIZE - s->in_len, e);
+
+		if (n < 0)
+			return -1;
+		s->in_ended = n == 0;
+		s->in_len += (size_t)n;
+		s->in_total += (uint64_t)n;
+	}
+	return 0;
+}
+
+static int begin(struct stream_in *s, struct err *e)
+{
+	static const uint8_t gzip[] = { 0x1f, 0x8b }, zstd[] = { 0x28, 0xb5, 0x2f, 0xfd };
+
+	s->begun = true;
+	if (fill(s, MAGIC_LEN, e) < 0)
+		return -1;
+	if (s->in_len >= sizeof(gzip) && memcmp(s->in, gzip, sizeof(gzip)) == 0) {
+		s->kind = KIND_GZIP;
+		if (inflateInit2(&s->gzip, 16 + MAX_WBITS) != Z_OK)
+			return err_set(e, ERR_SYSTEM, "gzip: out of memory");
+		s->gzip_open = true;
+	} else if (s->in_len >= sizeof(zstd) && memcmp(s->in, zstd, sizeof(zstd)) == 0) {
+		s->kind = KIND_ZSTD;
+		s->zstd = ZSTD_createDCtx();
+		if (s->zstd == NULL || ZSTD_isError(ZSTD_DCtx_setParameter(
+					       s->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG_MAX)))
+			return err_set(e, ERR_SYSTEM, "zstd: out of memory");
+	}
+	return 0;
+}
+
+static ssize_t read_plain(struct stream_in *s, void *ret, size_t cap)
+{
+	size_t n = s->in_len - s->in_at < cap ? s->in_len - s->in_at : cap;
+
+	memcpy(ret, s->in + s->in_at, n);
+	s->in_at += n;
+	return (ssize_t)n;
+}
+
+/* The bytes that this piece of input gave; may be 0 although there is more input. */
+static ssize_t read_gzip(struct stream_in *s, void *ret, size_t cap, struct err *e)
+{
+	int rc;
+
+	if (s->between && inflateReset(&s->gzip) != Z_OK)
+		return err_set(e, ERR_SYSTEM, "gzip: cannot be reset");
+	s->between = false;
+	s->gzip.next_in = s->in + s->in_at;
+	s->gzip.avail_in = (uInt)(s->in_len - s->in_at);
+	s->gzip.next_out = ret;
+	s->gzip.avail_out = (uInt)cap;
+	rc = inflate(&s->gzip, Z_NO_FLUSH);
+	s->in_at = s->in_len - s->gzip.avail_in;
+	if (rc == Z_STREAM_END)
+		s->between = true;
+	else if (rc != Z_OK && rc != Z_BUF_ERROR)
+		return err_set(e, ERR_INVALID, "gzip: %s",
+			       s->gzip.msg != NULL ? s->gzip.msg : "damaged");
+	return (ssize_t)(cap - s->gzip.avail_out);
+}
+
+static ssize_t read_zstd(struct stream_in *s, void *ret, size_t cap, struct err *e)
+{
+	ZSTD_inBuffer in = { s->in, s->in_len, s->in_at };
+	ZSTD_outBuffer out = { ret, cap, 0 };
+	size_t rc = ZSTD_decompressStream(s->zstd, &out, &in);
+
+	s->in_at = in.pos;
+	if (ZSTD_isError(rc))
+		return err_set(e, ERR_INVALID, "zstd: %s", ZSTD_getErrorName(rc));
+	s->between = rc == 0;
+	return (ssize_t)out.pos;
+}
+
+static int count(struct stream_in *s, const void *bytes, size_t n, struct err *e)
+{
+	s->out_total += n;
+	if (s->out_total > s->bytes_max)
+		return err_set(e, ERR_LIMIT, "the archive has more than %llu bytes",
+			       (unsigned long long)s->bytes_max);
+	if (s->out_total > STREAM_IN_RATIO_FREE && s->out_total / STREAM_IN_RATIO > s->in_total)
+		return err_set(e, ERR_LIMIT, "the archive is compressed more than %d times",
+			       STREAM_IN_RATIO);
+	if (s->hash)
+		sha256_add(&s->sum, bytes, n);
+	return 0;
+}
+
+ssize_t stream_in_read(struct stream_in *s, void *ret, size_t cap, struct err *e)
+{
+	if (!s->begun && begin(s, e) < 0)
+		return -1;
+	for (;;) {
+		ssize_t n = 0;
+		size_t before;
+
+		if (s->in_at == s->in_len && fill(s, 1, e) < 0)
+			return -1;
+		before = s->in_len - s->in_at;
+		/* A decoder may have bytes left without any input. */
+		if (before == 0 && (s->kind == KIND_PLAIN || s->between))
+			return 0;
+		n = s->kind == KIND_PLAIN  ? read_plain(s, ret, cap)
+		    : s->kind == KIND_GZIP ? read_gzip(s, ret, cap, e)
+					   : read_zstd(s, ret, cap, e);
+		if (n < 0 || (n > 0 && count(s, ret, (size_t)n, e) < 0))
+			return -1;
+		if (n > 0)
+			return n;
+		if (before == 0)
+			return err_set(e, ERR_INVALID, "the compressed archive ends too early");
+	}
+}
+
+uint64_t stream_in_total(const struct stream_in *s)
+{
+	return s->out_total;
+}
+
+int stream_in_finish(struct stream_in *s, uint8_t ret[SHA256_SIZE], struct err *e)
+{
+	OWN_MEM uint8_t *rest = malloc(SKIP_SIZE);
+	ssize_t n;
+
+	if (rest == NULL)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	while ((n = stream_in_read(s, rest, SKIP_SIZE, e)) > 0)
+		continue;
+	if (n == 0)
+		sha256_end(&s->sum, ret);
+	return (int)n;
+}
