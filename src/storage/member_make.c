@@ -1,0 +1,222 @@
+#include "member_make.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include "io.h"
+
+#define BUFFER (256U << 10)
+#define ID_MAX 65535U
+#define TIME_MAX ((int64_t)1 << 33) /* beyond the year 2200: absurd */
+#define CAPABILITY "security.capability"
+#define XATTR_VALUE_MAX 65536U
+#define XATTR_LIST_MAX 65536U
+
+int member_fail(struct err *e, const char *what, const char *name)
+{
+	if (errno == ENOSPC || errno == EDQUOT)
+		return err_set_reason(e, REASON_STORAGE_FULL, "%s: no room on the disk", what);
+	return err_sys(e, "%s %.150s", what, name);
+}
+
+bool member_may_set(const char *attribute)
+{
+	if (strcmp(attribute, CAPABILITY) == 0)
+		return true;
+	return strncmp(attribute, "user.", 5) == 0 && attribute[5] != '\0' &&
+	       strncmp(attribute, "user.overlay.", 13) != 0;
+}
+
+/* ---- owner, attributes, time */
+
+static uint32_t map_id(uint64_t id, const struct storage_ids *ids)
+{
+	return (uint32_t)(id > ID_MAX ? MEMBER_NOBODY : id) + ids->shift;
+}
+
+static int set_owner(int dir, const char *name, int flags, const struct tar_head *h,
+		     const struct storage_ids *ids, struct err *e)
+{
+	if (ids->single)
+		return 0;
+	return fchownat(dir, name, map_id(h->uid, ids), map_id(h->gid, ids), flags) < 0
+		       ? member_fail(e, "set the owner of", h->path)
+		       : 0;
+}
+
+static void get_times(const struct tar_member *m, struct timespec ret[2])
+{
+	int64_t at = m->head.mtime < 0 ? 0 : m->head.mtime > TIME_MAX ? TIME_MAX : m->head.mtime;
+
+	ret[0] = (struct timespec){ 0, UTIME_OMIT };
+	ret[1] = (struct timespec){ at, m->mtime_ns };
+}
+
+/* What the file system cannot keep is left out. */
+static int set_attribute(int fd, const char *name, const void *value, size_t len, struct err *e)
+{
+	if (fsetxattr(fd, name, value, len, 0) == 0 || errno == EOPNOTSUPP || errno == EPERM ||
+	    errno == EINVAL)
+		return 0;
+	return member_fail(e, "set attribute", name);
+}
+
+static int set_attributes(int fd, const struct tar_member *m, struct err *e)
+{
+	for (size_t i = 0; i < m->nxattrs; i++)
+		if (member_may_set(m->xattrs[i].name) &&
+		    set_attribute(fd, m->xattrs[i].name, m->xattrs[i].value, m->xattrs[i].len, e) <
+			    0)
+			return -1;
+	return 0;
+}
+
+/* In this order: a new owner clears set-id bits and capabilities. */
+static int set_all(int fd, const struct tar_member *m, const struct storage_ids *ids, struct err *e)
+{
+	struct timespec times[2];
+
+	get_times(m, times);
+	if (set_owner(fd, "", AT_EMPTY_PATH, &m->head, ids, e) < 0)
+		return -1;
+	if (fchmod(fd, m->head.mode & 07777) < 0)
+		return member_fail(e, "set the mode of", m->head.path);
+	if (set_attributes(fd, m, e) < 0)
+		return -1;
+	return futimens(fd, times) < 0 ? member_fail(e, "set the time of", m->head.path) : 0;
+}
+
+int member_set_dir(int fd, const struct tar_member *m, const struct storage_ids *ids, struct err *e)
+{
+	return set_all(fd, m, ids, e);
+}
+
+/* ---- content */
+
+/* Writes len bytes of the body at the place where the file is. */
+static int write_body(int fd, struct tar_reader *r, uint64_t len, const char *path, struct err *e)
+{
+	static uint8_t bytes[BUFFER];
+
+	while (len > 0) {
+		ssize_t n = tar_reader_body(r, bytes, len < BUFFER ? (size_t)len : BUFFER, e);
+
+		if (n <= 0)
+			return n < 0 ? -1 : err_set(e, ERR_INVALID, "tar: a body is too short");
+		if (io_write_all(fd, bytes, (size_t)n, e) < 0) {
+			errno = e->sys;
+			return member_fail(e, "write", path);
+		}
+		len -= (uint64_t)n;
+	}
+	return 0;
+}
+
+static int write_pieces(int fd, const struct tar_member *m, struct tar_reader *r, struct err *e)
+{
+	for (size_t i = 0; i < m->npieces; i++) {
+		if (lseek(fd, (off_t)m->pieces[i].offset, SEEK_SET) < 0)
+			return member_fail(e, "write", m->head.path);
+		if (write_body(fd, r, m->pieces[i].len, m->head.path, e) < 0)
+			return -1;
+	}
+	return ftruncate(fd, (off_t)m->real_size) < 0 ? member_fail(e, "write", m->head.path) : 0;
+}
+
+int member_make_file(int dir, const char *name, const struct tar_member *m, struct tar_reader *r,
+		     const struct storage_ids *ids, struct err *e)
+{
+	OWN_FD fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return member_fail(e, "make", m->head.path);
+	if (m->is_sparse ? write_pieces(fd, m, r, e) < 0
+			 : write_body(fd, r, m->head.size, m->head.path, e) < 0)
+		return -1;
+	return set_all(fd, m, ids, e);
+}
+
+static int set_link(int dir, const char *name, const struct tar_member *m,
+		    const struct storage_ids *ids, struct err *e)
+{
+	struct timespec times[2];
+
+	get_times(m, times);
+	if (set_owner(dir, name, AT_SYMLINK_NOFOLLOW, &m->head, ids, e) < 0)
+		return -1;
+	if (utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW) < 0)
+		return member_fail(e, "set the time of", m->head.path);
+	return 0;
+}
+
+int member_make_symlink(int dir, const char *name, const struct tar_member *m,
+			const struct storage_ids *ids, struct err *e)
+{
+	if (m->head.link[0] == '\0')
+		return err_set(e, ERR_INVALID, "tar: a link without a target: %.150s",
+			       m->head.path);
+	if (symlinkat(m->head.link, dir, name) < 0)
+		return member_fail(e, "make link", m->head.path);
+	return set_link(dir, name, m, ids, e);
+}
+
+int member_make_fifo(int dir, const char *name, const struct tar_member *m,
+		     const struct storage_ids *ids, struct err *e)
+{
+	if (mknodat(dir, name, S_IFIFO | 0600, 0) < 0)
+		return member_fail(e, "make FIFO", m->head.path);
+	if (set_link(dir, name, m, ids, e) < 0)
+		return -1;
+	return fchmodat(dir, name, m->head.mode & 07777, 0) < 0
+		       ? member_fail(e, "set the mode of", m->head.path)
+		       : 0;
+}
+
+/* ---- a copy */
+
+static int copy_content(int from, int to, struct err *e)
+{
+	static uint8_t bytes[BUFFER];
+	ssize_t n;
+
+	while ((n = read(from, bytes, sizeof(bytes))) > 0)
+		if (io_write_all(to, bytes, (size_t)n, e) < 0)
+			return -1;
+	return n < 0 ? err_sys(e, "read") : 0;
+}
+
+static int copy_attributes(int from, int to, struct err *e)
+{
+	static char names[XATTR_LIST_MAX], value[XATTR_VALUE_MAX];
+	ssize_t all = flistxattr(from, names, sizeof(names));
+
+	for (ssize_t at = 0; at < all; at += (ssize_t)strlen(names + at) + 1) {
+		ssize_t n;
+
+		if (!member_may_set(names + at))
+			continue;
+		n = fgetxattr(from, names + at, value, sizeof(value));
+		if (n >= 0 && set_attribute(to, names + at, value, (size_t)n, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int member_copy(int from, const struct stat *st, int dir, const char *name, struct err *e)
+{
+	const struct timespec times[2] = { { 0, UTIME_OMIT }, st->st_mtim };
+	OWN_FD fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return member_fail(e, "copy", name);
+	if (copy_content(from, fd, e) < 0)
+		return err_wrap(e, "copy %.100s", name);
+	if (fchown(fd, st->st_uid, st->st_gid) < 0 || fchmod(fd, st->st_mode & 07777) < 0)
+		return member_fail(e, "copy", name);
+	if (copy_attributes(from, fd, e) < 0)
+		return -1;
+	return futimens(fd, times) < 0 ? member_fail(e, "copy", name) : 0;
+}
