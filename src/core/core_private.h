@@ -19,6 +19,7 @@
 #include "retention.h"
 #include "session.h"
 #include "session_sample.h"
+#include "layers.h"
 #include "storage_link.h"
 #include "store_event.h"
 #include "store_execution.h"
@@ -66,6 +67,7 @@ struct core {
 	struct core_options o;
 	struct cells cells;
 	struct storage_link storage;
+	struct layers layers;
 	bool keeper_hung;	 /* the last keeper to go did not answer */
 	bool keeper_seen;	 /* at least one has been ready */
 	uint32_t keepers_wanted; /* slots whose keeper the supervisor is still to be asked for */
@@ -147,7 +149,10 @@ struct session {
 	struct session *next_stopped; /* in core's list */
 	bool unsaved;		      /* the row could not be written; tried again every second */
 	struct execution *executions;
-	struct keeping *keeping; /* owned; kept_diff.c */
+	struct keeping *keeping;     /* owned; kept_diff.c */
+	struct capturing *capturing; /* owned; session_capture.c */
+	struct cooling *cooling;     /* owned; session_cold.c */
+	uint64_t cpu_before_us;	     /* of the cells that it had before */
 	struct file_op *file_ops;
 	struct tree_kill *kills; /* of ended executions, under way */
 	struct dial_call *dials; /* under way, or held by the callers */

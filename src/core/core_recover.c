@@ -21,9 +21,11 @@
 #include "execution.h"
 #include "live_cell.h"
 #include "log.h"
+#include "store_layer.h"
 #include "quota.h"
 #include "session.h"
 #include "session_alloc.h"
+#include "session_cold.h"
 #include "session_lifecycle.h"
 #include "session_stop.h"
 #include "session_stopped.h"
@@ -97,11 +99,17 @@ static int adopt(struct core *c, struct session *s, struct err *e)
 {
 	if (add_executions(c, s, e) < 0)
 		return err_wrap(e, "executions");
+	if (session_cold_restore(s)) {
+		if (s->tenant->row.disabled)
+			session_stop(s, SESSION_DELETED, "the tenant was removed");
+		return 0;
+	}
 	if (strcmp(s->row.boot_id, c->boot_id) != 0) {
 		end_without_cell(s, SESSION_HOST_RESTART, "the machine was restarted");
 		return 0;
 	}
-	s->cell = live_cell_adopt(&c->cells, s->row.id, s->row.state == SESSION_PAUSED,
+	s->cell = live_cell_adopt(&c->cells, s->row.id,
+				  s->row.state == SESSION_PAUSED || s->row.cold == COLD_CAPTURING,
 				  &session_cell_events, s, e);
 	if (s->cell != NULL) {
 		session_adopted(s);
@@ -161,7 +169,11 @@ int core_recover(struct core *c, struct err *e)
 	log_info("recovery finished", "sessions=%u of=%zu", c->live, ids.n);
 	if (c->o.on_ready != NULL)
 		c->o.on_ready(c->o.arg);
+	if (store_layer_drop_stale(c->store, e) < 0)
+		log_warn("layers of earlier requests stay", "error=%s", e->msg);
 	templates_collect(c);
 	templates_fill(c);
+	if (c->o.has_storage)
+		layers_collect(&c->layers, true, NULL);
 	return 0;
 }

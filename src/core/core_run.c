@@ -25,6 +25,8 @@
 #include "pipe_io.h"
 #include "retention.h"
 #include "session.h"
+#include "session_capture.h"
+#include "session_cold.h"
 #include "session_alloc.h"
 #include "session_parts.h"
 #include "session_queue.h"
@@ -189,6 +191,10 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->storage.on_hello = on_storage_hello;
 	c->storage.on_hung = on_storage_hung;
 	c->storage.arg = c;
+	layers_init(&c->layers, l, c->store);
+	c->layers.link = o->has_storage ? &c->storage : NULL;
+	c->layers.state_fd = o->state_fd;
+	c->layers.reserve_percent = o->config->storage_reserve;
 	c->notify_listeners = (struct loop_task){ .on_run = event_log_on_notify, .arg = c };
 	c->chores = (struct loop_timer){ .on_expire = on_chores, .arg = c };
 	c->write_stopped = (struct loop_timer){ .on_expire = session_stopped_on_timer, .arg = c };
@@ -220,10 +226,15 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 
 static void leave_one(struct session *s, void *arg)
 {
+	struct err e;
+
 	(void)arg;
+	(void)err_set_reason(&e, REASON_UNAVAILABLE, "the server ends");
 	if (s->cell != NULL)
 		live_cell_detach(s->cell);
 	s->cell = NULL;
+	session_cold_free(s);
+	session_capture_lost(s, &e);
 	session_free(s);
 }
 
@@ -242,6 +253,7 @@ void core_free(struct core *c)
 	loop_task_cancel(c->loop, &c->revoke);
 	mask_free(c->mask);
 	cells_release(&c->cells);
+	layers_release(&c->layers);
 	storage_link_release(&c->storage);
 	for (struct tenant *t = c->tenants; t != NULL; t = t->next)
 		log_removal_free(&t->removal);

@@ -177,6 +177,12 @@ void quota_take(struct session *s)
 
 void quota_release(struct session *s)
 {
+	quota_uncount(s);
+	key_sessions_release(s);
+}
+
+void quota_uncount(struct session *s)
+{
 	if (!s->counted)
 		return;
 	s->counted = false;
@@ -186,7 +192,6 @@ void quota_release(struct session *s)
 	s->tenant->memory_bytes -= s->row.limits.memory_bytes;
 	s->tenant->disk_bytes -= s->row.limits.disk_bytes;
 	s->tenant->pids -= s->row.limits.pids;
-	key_sessions_release(s);
 	if (s->core->queued > 0) /* served from the loop, not from inside the caller */
 		loop_timer_set(s->core->loop, &s->core->queue_timer, clock_now_ns());
 }

@@ -14,6 +14,8 @@ void quota_take(struct session *s);
 void quota_count(struct session *s);
 /* Gives back what the session was counted for, and starts the timer of the queues. Repeatable. */
 void quota_release(struct session *s);
+/* The same, for one that goes on without a cell: it still counts as a session of its key. */
+void quota_uncount(struct session *s);
 
 /* How many sessions of its tenant may wait in the queue, 0: none; and for how long. */
 uint64_t quota_queue_length(const struct session *s);

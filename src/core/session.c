@@ -8,6 +8,7 @@
 
 #include "core_private.h"
 #include "list.h"
+#include "session_parts.h"
 
 static unsigned bucket(const char *id)
 {
@@ -175,4 +176,17 @@ void session_each(struct core *c, const struct tenant *t, void (*see)(struct ses
 			if (t == NULL || s->tenant == t)
 				see(s, arg);
 		}
+}
+
+bool session_is_usable(const struct session *s)
+{
+	return s->row.state == SESSION_RUNNING && s->cell->synced && session_parts_ready(s);
+}
+
+void session_lose_executions(struct session *s)
+{
+	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
+		next = x->next;
+		execution_lost(x);
+	}
 }

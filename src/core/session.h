@@ -39,7 +39,12 @@ enum session_reason {
 enum session_storage { SESSION_MEMORY, SESSION_DISK, SESSION_STORAGES };
 extern const char *const session_storage_names[SESSION_STORAGES];
 
-enum session_action { SESSION_KILL, SESSION_PAUSE, SESSION_ACTIONS };
+enum session_action {
+	SESSION_KILL,
+	SESSION_PAUSE,
+	SESSION_PAUSE_FILES, /* without its memory: session_cold.h */
+	SESSION_ACTIONS
+};
 
 const char *session_state_name(enum session_state s);
 const char *session_reason_name(enum session_reason r); /* "" for none */
@@ -54,6 +59,11 @@ const char *session_reason_name(enum session_reason r); /* "" for none */
 /* What a client asks for. 0, NULL or "" mean the default; core checks every maximum. */
 struct session_spec {
 	const char *template, *level;
+	/* For callers inside of the server: the id of a version, instead of template; and layers
+	 * above those of the template, which the session uses from its record on. */
+	const char *version;
+	const char (*layers)[STORE_ID_MAX];
+	size_t nlayers;
 	int profile; /* enum cell_profile, -1: default */
 	struct cell_limits limits;
 	uint64_t timeout_ms, idle_ms;
@@ -75,10 +85,10 @@ struct session_spec {
 	bool keep_diff;	     /* kept_diff.h */
 	enum session_storage storage;
 	bool storage_given;
-	bool read_only;	  /* its root directory; /tmp, /run and the home are not */
-	bool persist;	  /* its disk outlives its cells; only with SESSION_DISK */
-	uint64_t keep_ms; /* persist: how long without use; 0: default */
-	const char *client;  /* of the interface that asks, opaque here; "" or NULL: none */
+	bool read_only;	    /* its root directory; /tmp, /run and the home are not */
+	bool persist;	    /* its disk outlives its cells; only with SESSION_DISK */
+	uint64_t keep_ms;   /* persist: how long without use; 0: default */
+	const char *client; /* of the interface that asks, opaque here; "" or NULL: none */
 	const struct store_actor *actor; /* who asks; NULL: the server itself */
 	/* Prefixes joined by ':' ; "" or NULL: everything. */
 	const char *writable, *exportable;
@@ -219,6 +229,20 @@ int session_save_policy(struct session *s, const char *document, const char *nam
 			const struct store_actor *who, struct err *e) MUST_USE;
 
 /* ---- for the core's own files */
+
+/* Does the session run, are its parts ready and its executions known? After a restart of the daemon
+ * only PID 1 can say what runs; until it has, every process would seem to be gone. */
+bool session_is_usable(const struct session *s);
+
+/* Executions that have not ended are lost with the cell. */
+void session_lose_executions(struct session *s);
+
+struct keeper_create;
+struct keeper_diff;
+/* session_diff.c: the request to the keeper that reads what the cell changed. op: KEEPER_DIFF or
+ * KEEPER_CAPTURE. plan: as of the cell's CREATE. */
+void session_diff_request(const struct session *s, uint32_t op, const struct keeper_create *plan,
+			  struct keeper_diff *ret);
 
 /* The session of that id in any state, or NULL: it is not in memory. */
 struct session *session_by_id(struct core *c, const char *id);

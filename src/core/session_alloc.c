@@ -15,7 +15,6 @@
 #include "key_sessions.h"
 #include "list.h"
 #include "session_parts.h"
-#include "session_pause.h"
 #include "templates.h"
 
 static void on_notify_running(struct loop_task *t)

@@ -47,9 +47,25 @@ static int find_template(struct session *s, const struct session_spec *spec, str
 				   ? spec->template
 				   : s->core->o.config->template;
 
-	s->template = template_use(templates_find(s->core, s->tenant, name));
+	s->template =
+		template_use(spec->version != NULL ? templates_by_id(s->core, spec->version)
+						   : templates_find(s->core, s->tenant, name));
 	if (s->template == NULL)
 		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", name);
+	return 0;
+}
+
+static int set_layers(struct session *s, const struct session_spec *spec, struct err *e)
+{
+	struct template_stack own = { 0 };
+
+	if (spec->nlayers == 0)
+		return 0;
+	if (template_stack_push(&own, spec->layers, spec->nlayers, e) < 0)
+		return -1;
+	s->own = malloc(sizeof(*s->own));
+	assert(s->own != NULL);
+	*s->own = own;
 	return 0;
 }
 
@@ -69,7 +85,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	session_timer_check_clock(c);
 	s = session_new(c, t);
 	session_set_actor(s, spec->actor);
-	if (find_template(s, spec, e) < 0 ||
+	if (find_template(s, spec, e) < 0 || set_layers(s, spec, e) < 0 ||
 	    session_spec_check(c, s->template, spec, &s->row, &s->texts, e) < 0 ||
 	    allow_session(c, t, spec, &s->row, &key, e) < 0 ||
 	    change_quota_take(t, strlen(s->row.policy), e) < 0) {

@@ -112,16 +112,22 @@ static int admit(const struct session *s, struct err *e)
 	return session_level_check(s, CELL_CAN_DIFF, "diff", e);
 }
 
+void session_diff_request(const struct session *s, uint32_t op, const struct keeper_create *plan,
+			  struct keeper_diff *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->named = (struct keeper_named){ .op = op, .pid = (uint32_t)s->cell->pid };
+	memcpy(ret->named.id, s->row.id, sizeof(ret->named.id));
+	ret->nlayers = plan->nlayers;
+	memcpy(ret->layer_at, plan->layer_at, sizeof(ret->layer_at));
+	memcpy(ret->layer_from, plan->layer_from, sizeof(ret->layer_from));
+}
+
 static void ask(struct session *s, struct session_diff *d, const struct keeper_create *plan, int to)
 {
 	struct keeper_diff r;
 
-	memset(&r, 0, sizeof(r));
-	r.named = (struct keeper_named){ .op = KEEPER_DIFF, .pid = (uint32_t)s->cell->pid };
-	memcpy(r.named.id, s->row.id, sizeof(r.named.id));
-	r.nlayers = plan->nlayers;
-	memcpy(r.layer_at, plan->layer_at, sizeof(r.layer_at));
-	memcpy(r.layer_from, plan->layer_from, sizeof(r.layer_from));
+	session_diff_request(s, KEEPER_DIFF, plan, &r);
 	d->call = keeper_link_ask(&s->core->cells.keeper, &r, sizeof(r), to, KEEPER_URGENT,
 				  on_reply, d);
 }

@@ -18,6 +18,8 @@
 #include "live_cell.h"
 #include "quota.h"
 #include "session_alloc.h"
+#include "session_capture.h"
+#include "session_cold.h"
 #include "session_id.h"
 #include "session_parts.h"
 #include "session_pause.h"
@@ -26,6 +28,8 @@
 #include "session_stop.h"
 #include "session_stopped.h"
 #include "session_timer.h"
+#include "store_layer.h"
+#include "template_stack.h"
 #include "templates.h"
 #include "usage.h"
 #include "volume_mount.h"
@@ -36,6 +40,7 @@ static void on_timer(struct loop_timer *t);
 
 static int insert(struct session *s, enum session_state state, struct err *e)
 {
+	const struct template_stack *own = s->own;
 	struct core *c = s->core;
 
 	s->row.state = state;
@@ -52,6 +57,8 @@ static int insert(struct session *s, enum session_state state, struct err *e)
 			s->row.timeout_ms == 0 ? 0 : s->row.created_ms + s->row.timeout_ms;
 	}
 	if (store_begin(c->store, e) == 0 && store_session_insert(c->store, &s->row, e) == 0 &&
+	    (own == NULL || store_layer_use(c->store, STORE_LAYER_OF_SESSION, s->row.id,
+					    own->layers, own->nlayers, e) == 0) &&
 	    volume_mount_add_uses(c, &s->row, e) == 0 &&
 	    event_log_append(c, &s->actor, s->row.tenant, s->row.id, "", "session.created", e,
 			     "template\t%s\nto\t%s\n", s->row.template,
@@ -62,12 +69,9 @@ static int insert(struct session *s, enum session_state state, struct err *e)
 	return err_wrap(e, "record session");
 }
 
-/* The cell is up. The session is usable, and those that wait are called, when all parts are ready.
- */
-static void start_parts(struct session *s)
+void session_start_parts(struct session *s)
 {
 	session_touch(s);
-	s->starting = true;
 	session_parts_started(s);
 	if (s->row.state < SESSION_STOPPING) /* no part has failed */
 		loop_defer(s->core->loop, &s->notify_running);
@@ -101,7 +105,7 @@ void session_begin(struct session *s)
 		drop_unrecorded(s, &e); /* while the session was queued */
 		return;
 	}
-	s->cell = templates_claim(s);
+	s->cell = s->own == NULL ? templates_claim(s) : NULL;
 	if (s->cell != NULL) {
 		s->from_pool = true;
 		memcpy(s->row.id, s->cell->id, sizeof(s->row.id));
@@ -111,7 +115,8 @@ void session_begin(struct session *s)
 			return;
 		}
 		session_list_in(s);
-		start_parts(s);
+		s->starting = true;
+		session_start_parts(s);
 		return;
 	}
 	session_id_make(c->o.config->node_name, s->row.id);
@@ -129,6 +134,10 @@ static void on_cell_up(struct live_cell *cell, const struct err *e)
 	struct session *s = cell->owner;
 	struct err why;
 
+	if (s->row.state == SESSION_RESUMING && session_is_cold(&s->row)) {
+		session_cold_up(s, e);
+		return;
+	}
 	if (e != NULL) {
 		why = *e;
 		s->cell = NULL; /* ends by itself */
@@ -151,7 +160,8 @@ static void on_cell_up(struct live_cell *cell, const struct err *e)
 		session_stop(s, SESSION_CRASHED, "the start of the session could not be recorded");
 		return;
 	}
-	start_parts(s);
+	s->starting = true;
+	session_start_parts(s);
 }
 
 /* ---- time */
@@ -175,9 +185,10 @@ static void on_timer(struct loop_timer *t)
 	live_cell_flush(s->cell); /* a queued deadline, if no other request was sent since */
 	if (is_busy(s))
 		s->used_ns = clock_now_ns(); /* idle time starts when the last user leaves */
-	if ((over && s->row.on_timeout == SESSION_PAUSE) ||
-	    (!over && idle && s->row.on_idle == SESSION_PAUSE)) {
-		session_pause_by_itself(s);
+	uint32_t action = over ? s->row.on_timeout : s->row.on_idle;
+
+	if ((over || idle) && action != SESSION_KILL) {
+		session_pause_by_itself(s, action == SESSION_PAUSE_FILES);
 	} else if (over) {
 		session_stop(s, SESSION_EXPIRED, "timeout reached");
 	} else if (idle) {
@@ -281,6 +292,11 @@ const struct live_cell_events session_cell_events = {
 	.on_egress_listens = on_cell_egress_listens,
 };
 
+void session_adopted_cold(struct session *s)
+{
+	s->timer.on_expire = on_timer;
+}
+
 void session_adopted(struct session *s)
 {
 	struct err e;
@@ -291,12 +307,16 @@ void session_adopted(struct session *s)
 		session_parts_adopted(s);
 	switch ((enum session_state)s->row.state) {
 	case SESSION_RUNNING:
+		session_capture_recover(s);
 		break;
 	case SESSION_CREATING: /* lingering, so it was finished */
 		on_cell_up(s->cell, NULL);
 		break;
 	case SESSION_PAUSING: /* maybe frozen, maybe not: freezing is repeatable */
-		session_freeze_again(s);
+		if (s->row.cold >= COLD_TO_CAPTURE)
+			session_cold_again(s);
+		else
+			session_freeze_again(s);
 		break;
 	case SESSION_RESUMING:
 		if (agent_send_paused(&s->cell->agent, core_now_ms() - s->row.paused_since_ms,
@@ -305,6 +325,7 @@ void session_adopted(struct session *s)
 		session_thaw_again(s);
 		break;
 	case SESSION_PAUSED:
+		s->row.cold = COLD_NO; /* it was to be booted again, and is not */
 		break;
 	case SESSION_STOPPING:
 		s->cell->frozen = true; /* maybe; then it reads no request */

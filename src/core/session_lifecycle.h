@@ -12,3 +12,8 @@ extern const struct live_cell_events session_cell_events;
 void session_begin(struct session *s);
 /* Recovery found the session's cell alive: goes on from the state that the store has. */
 void session_adopted(struct session *s);
+/* It has none, and is cold (session_cold.h). */
+void session_adopted_cold(struct session *s);
+/* Its cell is up, for the first time or again: the session is usable, and those that wait are
+ * called, when all parts are ready. */
+void session_start_parts(struct session *s);

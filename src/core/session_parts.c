@@ -210,6 +210,12 @@ void session_parts_egress_listens(struct session *s, struct live_cell *cell,
 	CALL(s->core, i, on_egress_listens, s, cell, v);
 }
 
+void session_parts_cell_gone(struct session *s, const struct err *why)
+{
+	EACH_PART(s->core, i)
+	CALL(s->core, i, on_cell_gone, s, why);
+}
+
 void session_parts_ending(struct session *s, const struct err *why)
 {
 	EACH_PART(s->core, i)

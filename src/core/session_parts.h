@@ -62,6 +62,8 @@ struct session_part {
 	/* PID 1 passed the sockets of the cell's network; its descriptors are in c->agent.fds. */
 	void (*on_egress_listens)(struct session *s, struct live_cell *c,
 				  const struct agent_event *v);
+	/* It goes on without its cell (session_cold.h); on_started follows when it has another. */
+	void (*on_cell_gone)(struct session *s, const struct err *why);
 	/* It stops: why is the error for those that wait. */
 	void (*on_ending)(struct session *s, const struct err *why);
 	/* It leaves memory; it may go on living, if the daemon ends. */
@@ -104,5 +106,6 @@ void session_parts_execution_ended(struct session *s, struct execution *x);
 void session_parts_add_env(struct session *s, struct execution *x, struct buf *to);
 void session_parts_egress_listens(struct session *s, struct live_cell *cell,
 				  const struct agent_event *v);
+void session_parts_cell_gone(struct session *s, const struct err *why);
 void session_parts_ending(struct session *s, const struct err *why);
 void session_parts_free(struct session *s, const struct err *why);

@@ -13,6 +13,7 @@
 #include "live_cell.h"
 #include "log.h"
 #include "session.h"
+#include "session_cold.h"
 #include "session_parts.h"
 #include "session_save.h"
 #include "session_timer.h"
@@ -29,11 +30,6 @@ static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
 	memcpy(r.id, s->row.id, sizeof(r.id));
 	s->cell->call = keeper_link_ask(&s->core->cells.keeper, &r, sizeof(r), -1, KEEPER_URGENT,
 					done, s->cell);
-}
-
-bool session_is_usable(const struct session *s)
-{
-	return s->row.state == SESSION_RUNNING && s->cell->synced && session_parts_ready(s);
 }
 
 /* The session of the cell, or NULL: it was given up meanwhile (live_cell_abandon()). */
@@ -103,9 +99,11 @@ static int check_pause(const struct session *s, struct err *e)
 	if (s->core->cells.keeper.restrictions.freezer == 0)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "pause needs cgroup v2, which this machine does not have");
-	if (s->row.state != SESSION_RUNNING || s->cell->call != NULL)
+	if (s->row.state != SESSION_RUNNING || s->cell->call != NULL || s->capturing != NULL)
 		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
-			       session_state_name((enum session_state)s->row.state));
+			       s->capturing != NULL
+				       ? "being captured"
+				       : session_state_name((enum session_state)s->row.state));
 	return 0;
 }
 
@@ -139,6 +137,23 @@ void session_pause(struct session *s, const struct store_actor *who, struct comp
 		completion_end_soon(w, s->core->loop, &e);
 }
 
+void session_pause_over(struct session *s)
+{
+	uint64_t now = core_now_ms();
+	uint64_t slept = s->row.paused_since_ms == 0 || now < s->row.paused_since_ms
+				 ? 0
+				 : now - s->row.paused_since_ms;
+
+	s->row.paused_total_ms += slept;
+	s->row.paused_since_ms = 0;
+	/* Paused time does not count; a session that was paused because its time was over gets its
+	 * whole timeout again. */
+	if (s->row.deadline_ms > 0)
+		s->row.deadline_ms += slept;
+	else if (s->row.timeout_ms > 0)
+		s->row.deadline_ms = now + s->row.timeout_ms;
+}
+
 static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
 	struct session *s = of_cell(arg);
@@ -169,19 +184,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 		completions_end_all(&s->when_running, &why);
 		return;
 	}
-	uint64_t now = core_now_ms();
-	uint64_t slept = s->row.paused_since_ms == 0 || now < s->row.paused_since_ms
-				 ? 0
-				 : now - s->row.paused_since_ms;
-
-	s->row.paused_total_ms += slept;
-	s->row.paused_since_ms = 0;
-	/* Paused time does not count; a session that was paused because its time was over gets its
-	 * whole timeout again. */
-	if (s->row.deadline_ms > 0)
-		s->row.deadline_ms += slept;
-	else if (s->row.timeout_ms > 0)
-		s->row.deadline_ms = now + s->row.timeout_ms;
+	session_pause_over(s);
 	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
 		log_warn("session state could not be written", "session_id=%s error=%s", s->row.id,
 			 why.msg);
@@ -207,8 +210,12 @@ void session_resume(struct session *s, const struct store_actor *who, struct com
 	if (w != NULL)
 		wait_for(s, w, &s->when_running);
 	/* creating, pausing, resuming, just adopted: w ends when the session is running */
-	if (s->row.state != SESSION_PAUSED) {
+	if (s->row.state != SESSION_PAUSED || s->cooling != NULL || s->capturing != NULL) {
 		s->waker = who == NULL ? (struct store_actor){ 0 } : *who;
+		return;
+	}
+	if (session_is_cold(&s->row)) {
+		session_cold_wake(s, who);
 		return;
 	}
 	session_timer_check_clock(s->core);
@@ -234,17 +241,26 @@ bool session_use(struct session *s, const struct store_actor *who, struct comple
 	return false;
 }
 
-void session_pause_by_itself(struct session *s)
+void session_pause_by_itself(struct session *s, bool without_memory)
 {
 	uint64_t deadline = s->row.deadline_ms;
 
 	if (deadline > 0 && deadline <= core_now_ms())
 		s->row.deadline_ms = 0; /* its whole timeout counts again when it is resumed */
-	session_pause(s, NULL, NULL);
+	if (without_memory)
+		session_cold_pause(s, COLD_CAPTURE, NULL, NULL);
+	else
+		session_pause(s, NULL, NULL);
 	if (s->row.state != SESSION_RUNNING)
 		return;
 	s->row.deadline_ms = deadline;
 	loop_timer_set(s->core->loop, &s->timer, clock_now_ns() + PAUSE_AGAIN_MS * CLOCK_MS);
+}
+
+void session_pause_thaw(struct session *s)
+{
+	if (s->cell->frozen && s->cell->call == NULL)
+		ask_freeze(s, false, on_thawed);
 }
 
 void session_freeze_again(struct session *s)

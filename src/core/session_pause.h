@@ -4,13 +4,13 @@
 
 #include "session.h"
 
-/* Does the session run, are its parts ready and its executions known? After a restart of the daemon
- * only PID 1 can say what runs; until it has, every process would seem to be gone. */
-bool session_is_usable(const struct session *s);
-
 /* Pauses a session whose time or idle time is over and that is to pause instead of end. A failure
  * is tried again. */
-void session_pause_by_itself(struct session *s);
+void session_pause_by_itself(struct session *s, bool without_memory);
+/* The pause is over: moves its deadline, in the row only. */
+void session_pause_over(struct session *s);
+/* Thaws the cell of a session that is running in spite of that. */
+void session_pause_thaw(struct session *s);
 /* For recovery: an earlier daemon asked the keeper for it, and the answer is not known. */
 void session_freeze_again(struct session *s);
 void session_thaw_again(struct session *s);

@@ -25,7 +25,7 @@ void session_sample_now(struct session *s, struct session_sample *ret)
 
 	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_SHOWN, &now);
 	*ret = (struct session_sample){ .time_ms = core_now_ms(),
-					.cpu_us = now.cpu_us,
+					.cpu_us = s->cpu_before_us + now.cpu_us,
 					.memory_bytes = now.memory_bytes,
 					.memory_peak_bytes = now.memory_peak_bytes,
 					.pids = now.pids };
@@ -82,7 +82,7 @@ static bool look_at(struct session *s)
 	}
 	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_SHOWN, &now);
 	s->memory_bytes = now.memory_bytes;
-	meter_look(s, now.cpu_us, false);
+	meter_look(s, s->cpu_before_us + now.cpu_us, false);
 	return true;
 }
 

@@ -4,6 +4,7 @@
 #include "core_private.h"
 #include "event_log.h"
 #include "log.h"
+#include "store_layer.h"
 #include "session_states.h"
 
 int session_save(struct session *s, enum session_state to, enum session_reason reason,
@@ -30,8 +31,12 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 			     "from\t%s\nto\t%s\nreason\t%s\n", session_state_name(from),
 			     session_state_name(to),
 			     session_reason_name((enum session_reason)s->row.reason)) == 0 &&
+	    (to != SESSION_STOPPED || s->own == NULL ||
+	     store_layer_unuse(c->store, STORE_LAYER_OF_SESSION, s->row.id, e) == 0) &&
 	    store_leave(c->store, own, e) == 0) {
 		s->unsaved = false;
+		if (to == SESSION_STOPPED && s->own != NULL)
+			layers_collect(&c->layers, false, NULL);
 		log_info("session state changed", "session_id=%s tenant=%s from=%s to=%s reason=%s",
 			 s->row.id, s->row.tenant, session_state_name(from), session_state_name(to),
 			 session_reason_name((enum session_reason)s->row.reason));

@@ -196,7 +196,7 @@ static int check_level(const struct template_version *v, const struct session_sp
 	if ((spec->nmounts > 0 || v->row.mounts[0] != '\0') &&
 	    !cell_level_can(level, CELL_CAN_MOUNT))
 		return err_set(e, ERR_UNSUPPORTED, "mounts: not possible at level %s", level->name);
-	if ((spec->on_timeout == SESSION_PAUSE || spec->on_idle == SESSION_PAUSE) &&
+	if ((spec->on_timeout != SESSION_KILL || spec->on_idle != SESSION_KILL) &&
 	    !cell_level_can(level, CELL_CAN_PAUSE))
 		return err_set(e, ERR_UNSUPPORTED, "pause: not possible at level %s", level->name);
 	return 0;
@@ -215,8 +215,8 @@ static int check_times(const struct core *c, const struct session_spec *spec,
 			       (unsigned long long)max / 1000);
 	row->on_timeout = spec->on_timeout;
 	row->on_idle = spec->on_idle;
-	if ((row->on_timeout == SESSION_PAUSE ||
-	     (row->idle_ms > 0 && row->on_idle == SESSION_PAUSE)) &&
+	if ((row->on_timeout != SESSION_KILL ||
+	     (row->idle_ms > 0 && row->on_idle != SESSION_KILL)) &&
 	    c->cells.keeper.restrictions.freezer == 0)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "pause needs cgroup v2, which this machine does not have");

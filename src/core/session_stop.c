@@ -10,17 +10,20 @@
 #include "live_cell.h"
 #include "log.h"
 #include "meter.h"
+#include "session_cold.h"
 #include "session_parts.h"
 #include "session_save.h"
 #include "usage.h"
 
-/* Reads what the session has used, to be written with the state it ends in. */
-static void note_usage(struct session *s)
+void session_note_usage(struct session *s)
 {
 	struct usage now;
 
+	if (s->cell == NULL && s->row.usage.cpu_us > 0)
+		return; /* it was noted when the cell went */
+
 	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_KEPT, &now);
-	s->row.usage.cpu_us = now.cpu_us;
+	s->row.usage.cpu_us = s->cpu_before_us + now.cpu_us;
 	s->memory_bytes = now.memory_bytes;
 	s->row.usage.memory_peak_bytes = now.memory_peak_bytes;
 	s->row.usage.disk_bytes = s->cell == NULL ? 0 : s->cell->disk_bytes;
@@ -49,14 +52,6 @@ static void save_stopping(struct session *s, enum session_reason reason)
 			 s->row.id, e.msg);
 }
 
-void session_lose_executions(struct session *s)
-{
-	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
-		next = x->next;
-		execution_lost(x);
-	}
-}
-
 void session_stop(struct session *s, enum session_reason reason, const char *detail)
 {
 	session_stop_for(s, NULL, reason, detail);
@@ -71,7 +66,7 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 		return;
 	session_set_actor(s, who);
 	s->row.detail = detail; /* a constant */
-	note_usage(s);
+	session_note_usage(s);
 	save_stopping(s, reason);
 	(void)err_set_reason(&e, REASON_GONE, "session %s was stopped (%s)", s->row.id,
 			     session_reason_name((enum session_reason)s->row.reason));
@@ -85,7 +80,7 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 	completions_end_all(&s->when_running, &e);
 	completions_end_all(&s->when_paused, &e);
 	completions_end_all(&s->when_over, &e);
-	if (s->cell != NULL && !kept_diff_start(s))
+	if (!session_cold_stopping(s, &e) && s->cell != NULL && !kept_diff_start(s))
 		live_cell_end(s->cell);
 }
 

@@ -14,5 +14,5 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 /* The session can never be used, because a part of it failed (session_parts.h): those that wait for
  * it get that error, and it ends as crashed. */
 void session_fail(struct session *s, const struct err *why, const char *detail);
-/* Executions that have not ended are lost with the cell. */
-void session_lose_executions(struct session *s);
+/* Reads what the session has used, to be written with its next state. */
+void session_note_usage(struct session *s);

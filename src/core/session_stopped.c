@@ -14,7 +14,6 @@
 #include "quota.h"
 #include "session_alloc.h"
 #include "session_save.h"
-#include "session_stop.h"
 
 #define STOPPED_MS 5
 

@@ -44,7 +44,7 @@ void session_plan_timer(struct session *s)
 	 */
 	if (s->cell != NULL)
 		live_cell_lease_set_deadline(
-			s->cell, s->row.on_timeout == SESSION_PAUSE ? 0 : s->row.deadline_ms);
+			s->cell, s->row.on_timeout != SESSION_KILL ? 0 : s->row.deadline_ms);
 	if (s->row.deadline_ms > 0) {
 		uint64_t wall = core_now_ms();
 		uint64_t left = s->row.deadline_ms > wall ? s->row.deadline_ms - wall : 0;

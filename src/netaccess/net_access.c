@@ -160,6 +160,7 @@ const struct session_part net_access_part = {
 	.on_changed = on_changed,
 	.prepare = prepare,
 	.on_egress_listens = session_egress_on_listens,
+	.on_cell_gone = session_egress_on_cell_gone,
 	.on_ending = session_egress_on_ending,
 	.on_free = on_free,
 };

@@ -484,6 +484,12 @@ void session_egress_leave(struct session *s, const struct err *e)
 	completions_end_all(&d->when_open, e);
 }
 
+void session_egress_on_cell_gone(struct session *s, const struct err *e)
+{
+	detach(s);
+	session_egress_leave(s, e);
+}
+
 void session_egress_on_ending(struct session *s, const struct err *e)
 {
 	detach(s);

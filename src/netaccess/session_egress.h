@@ -80,5 +80,7 @@ bool session_egress_is_missing(const struct session *s);
 
 /* The session ends: egress forgets it, and those that wait get e. Repeatable. */
 void session_egress_on_ending(struct session *s, const struct err *e);
+/* Its cell has gone, and it goes on. */
+void session_egress_on_cell_gone(struct session *s, const struct err *e);
 /* The daemon ends and the session continues: egress keeps what it has. */
 void session_egress_leave(struct session *s, const struct err *e);

@@ -317,6 +317,26 @@ void secret_delivery_retry(struct session *s)
 		give_up_soon(st);
 }
 
+void secret_delivery_cell_gone(struct session *s)
+{
+	struct secret_state *st = secret_state_of(s);
+	struct err e;
+
+	if (st == NULL)
+		return;
+	if (st->op != NULL)
+		file_op_cancel(st->op);
+	st->op = NULL;
+	buf_release(&st->table);
+	buf_release(&st->answer);
+	st->awaiting = st->closing = st->files = st->files_sent = false;
+	st->tries = 0;
+	st->wanted = st->delivering = secret_delivery_is_needed(s);
+	(void)err_set_reason(&e, REASON_GONE, "session %s has no cell any more",
+			     session_row(s)->id);
+	completions_end_all(&st->when_delivered, &e);
+}
+
 void secret_delivery_refresh(struct session *s)
 {
 	struct secret_state *st = secret_state_of(s);

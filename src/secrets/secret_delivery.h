@@ -12,6 +12,8 @@ struct execution;
 void secret_delivery_add_env(struct session *s, struct execution *x, struct buf *to);
 /* Delivers to the cell what it should have, now or when that is possible. Repeatable. */
 void secret_delivery_start(struct session *s);
+/* The session goes on without its cell, which had everything that was delivered. */
+void secret_delivery_cell_gone(struct session *s);
 /* The session was resumed, or adopted. */
 void secret_delivery_refresh(struct session *s);
 /* Once a second: tries again what failed. */

@@ -60,6 +60,9 @@ static bool delete_one(struct core *c, struct tenant *t)
 
 static void on_started(struct session *s)
 {
+	/* Also of a session that was cold before this daemon started. */
+	if (secret_delivery_is_needed(s))
+		secret_state(s)->delivering = true;
 	secret_mask(s);
 	secret_delivery_start(s);
 }
@@ -87,6 +90,12 @@ static void free_state(struct session *s)
 	free(st);
 }
 
+static void on_cell_gone(struct session *s, const struct err *why)
+{
+	(void)why;
+	secret_delivery_cell_gone(s);
+}
+
 static void on_free(struct session *s, const struct err *why)
 {
 	(void)why;
@@ -111,5 +120,6 @@ const struct session_part secret_part = {
 	.prepare = secret_prepare,
 	.on_execution_ended = secret_execution_ended,
 	.add_env = secret_delivery_add_env,
+	.on_cell_gone = on_cell_gone,
 	.on_free = on_free,
 };

@@ -127,6 +127,16 @@ int store_layer_sweep(struct store *s, struct err *e)
 	return got < 0 || store_leave(s, own, e) < 0 ? -1 : n;
 }
 
+int store_layer_drop_stale(struct store *s, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_LAYER_DROP_STALE);
+	stmt_u64(&q, STORE_LAYER_HELD);
+	stmt_u64(&q, STORE_LAYER_OF_SESSION);
+	return stmt_run(&q, false, "layers", "uses", e);
+}
+
 int store_layer_use(struct store *s, enum store_layer_owner kind, const char *owner,
 		    const char (*layers)[STORE_ID_MAX], size_t n, struct err *e)
 {

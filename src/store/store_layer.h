@@ -17,6 +17,7 @@ enum store_layer_owner {
 	STORE_LAYER_OF_SESSION,
 	STORE_LAYER_OF_CACHE,
 	STORE_LAYER_OF_BUILD,
+	STORE_LAYER_HELD, /* a request of this run of the server; the owner is the layer itself */
 	STORE_LAYER_OWNERS
 };
 
@@ -63,6 +64,10 @@ int store_layer_unuse(struct store *s, enum store_layer_owner kind, const char *
 /* Layers of an owner, lowest first. Returns how many; at most max are written. */
 int store_layer_used(struct store *s, enum store_layer_owner kind, const char *owner,
 		     char (*ret)[STORE_ID_MAX], size_t max, struct err *e) MUST_USE;
+
+/* Drops uses that an earlier run of the server left: those of kind STORE_LAYER_HELD, and those of
+ * sessions that have ended. */
+int store_layer_drop_stale(struct store *s, struct err *e) MUST_USE;
 
 /* Layers that nothing uses, although no transaction should leave any: they become dying, too.
  * Returns how many. For the start and gc. */

@@ -1,0 +1,378 @@
+/* session_capture.c - see session_capture.h.
+ *
+ * The steps: mark the row, freeze, ask the keeper and cordon-storage at once (they share a pipe),
+ * thaw while the row of the layer is written. What decides is the answer of cordon-storage: a
+ * keeper that fails closes its end of the pipe, and then the archive has no last record. */
+#include "session_capture.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core_private.h"
+#include "keeper_link.h"
+#include "layers.h"
+#include "live_cell.h"
+#include "log.h"
+#include "quota.h"
+#include "session_cold.h"
+#include "session_spec.h"
+#include "session_stop.h"
+#include "store_layer.h"
+#include "template_stack.h"
+
+#define CAPTURE_MS 600000      /* for all of it; the cell is frozen meanwhile */
+#define SPARE_BYTES (1U << 20) /* directories and metadata beside the content */
+#define ENTRIES_SPARE 1024
+
+struct capturing {
+	struct session *session;
+	struct session_capture *to; /* NULL: cancelled */
+	struct layer_writing layer;
+	struct storage_job job;
+	struct keeper_call *call; /* CAPTURE */
+	char kind[STORE_LAYER_KIND_MAX];
+	bool froze; /* the cell was running before */
+	bool keep_frozen;
+	bool thawing, unpacking;
+	struct err why; /* code ERR_NONE: it worked so far */
+};
+
+/* ---- the end */
+
+static void finish(struct capturing *k)
+{
+	struct session *s = k->session;
+	struct session_capture *to = k->to;
+	struct err why = k->why;
+
+	if (k->thawing || k->unpacking)
+		return; /* the other of the two is to come */
+	s->capturing = NULL;
+	layers_settle(&s->core->layers, &k->layer, why.code == ERR_NONE);
+	if (to != NULL)
+		to->under_way = NULL;
+	free(k);
+	if (to != NULL)
+		completion_end(&to->done, why.code == ERR_NONE ? NULL : &why);
+	/* A client has used it meanwhile. */
+	if (s->row.state == SESSION_PAUSED && s->when_running.first != NULL && !s->cooling)
+		session_resume(s, &s->waker, NULL);
+}
+
+static void fail(struct capturing *k, const struct err *e)
+{
+	if (k->why.code == ERR_NONE)
+		k->why = *e;
+}
+
+/* ---- freezing and thawing */
+
+static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
+{
+	struct keeper_named r = { .op = KEEPER_FREEZE,
+				  .pid = (uint32_t)s->cell->pid,
+				  .on = on ? 1 : 0 };
+
+	memcpy(r.id, s->row.id, sizeof(r.id));
+	s->cell->call = keeper_link_ask(&s->core->cells.keeper, &r, sizeof(r), -1, KEEPER_URGENT,
+					done, s->cell);
+}
+
+static void mark(struct session *s, uint32_t cold)
+{
+	struct err e;
+
+	s->row.cold = cold;
+	if (store_session_update_state(s->core->store, &s->row, &e) < 0)
+		log_warn("mark of a capture could not be written", "session_id=%s error=%s",
+			 s->row.id, e.msg);
+}
+
+static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
+{
+	struct live_cell *cell = arg;
+	struct session *s = cell->owner;
+
+	(void)reply;
+	(void)fd;
+	cell->call = NULL;
+	if (s == NULL)
+		return;
+	if (s->row.state == SESSION_STOPPING) {
+		live_cell_end_now(cell);
+		return;
+	}
+	if (e != NULL && e->reason == REASON_PEER_DIED) {
+		ask_freeze(s, false, on_thawed); /* of another keeper */
+		return;
+	}
+	if (e != NULL) {
+		session_stop(s, SESSION_CRASHED, "the cell could not be thawed");
+		return;
+	}
+	cell->frozen = false;
+	if (s->row.cold == COLD_CAPTURING)
+		mark(s, COLD_NO);
+	if (s->capturing != NULL) {
+		s->capturing->thawing = false;
+		finish(s->capturing);
+	}
+}
+
+static void thaw(struct capturing *k)
+{
+	if (!k->froze || (k->keep_frozen && k->why.code == ERR_NONE && k->to != NULL))
+		return;
+	k->thawing = true;
+	ask_freeze(k->session, false, on_thawed);
+}
+
+/* ---- the stream */
+
+static int write_row(struct capturing *k, const struct storage_reply *r, struct err *e)
+{
+	struct store *store = k->session->core->store;
+	struct store_layer row = { .bytes = r->bytes,
+				   .entries = r->entries,
+				   .created_ms = core_now_ms() };
+	const char(*ids)[STORE_ID_MAX] = (const char(*)[STORE_ID_MAX])k->layer.id;
+
+	memcpy(row.id, k->layer.id, sizeof(row.id));
+	memcpy(row.kind, k->kind, sizeof(row.kind));
+	memcpy(row.tenant, k->layer.tenant, sizeof(row.tenant));
+	if (store_begin(store, e) == 0 && store_layer_insert(store, &row, e) == 0 &&
+	    store_layer_use(store, STORE_LAYER_HELD, row.id, ids, 1, e) == 0 &&
+	    store_commit(store, e) == 0)
+		return 0;
+	store_rollback(store);
+	return -1;
+}
+
+static void on_unpacked(struct completion *c, const struct err *e)
+{
+	struct capturing *k = c->arg;
+	const struct storage_reply *r = &k->job.reply;
+	struct err why;
+
+	k->unpacking = false;
+	if (k->call != NULL)
+		keeper_link_cancel(k->call);
+	k->call = NULL;
+	if (e != NULL)
+		fail(k, e);
+	if (k->to == NULL) {
+		(void)err_set(&why, ERR_CONFLICT, "the capture was cancelled");
+		fail(k, &why);
+	}
+	thaw(k);
+	if (k->why.code == ERR_NONE && write_row(k, r, &why) < 0)
+		fail(k, &why);
+	if (k->why.code == ERR_NONE) {
+		memcpy(k->to->layer, k->layer.id, sizeof(k->to->layer));
+		k->to->bytes = r->bytes;
+		k->to->entries = r->entries;
+	}
+	finish(k);
+}
+
+/* The keeper has started the writer, or refused. */
+static void on_captured(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
+{
+	struct capturing *k = arg;
+	OWN_FD unused = fd;
+
+	(void)unused;
+	(void)reply;
+	k->call = NULL;
+	if (e != NULL)
+		fail(k, e); /* cordon-storage sees the end of the pipe */
+}
+
+static int start_stream(struct capturing *k, struct err *e)
+{
+	struct session *s = k->session;
+	struct keeper_create plan;
+	struct storage_unpack r = { .format = STORAGE_CAPTURE,
+				    .head.deadline_ms = CAPTURE_MS,
+				    .bytes_max = k->layer.bytes,
+				    .entries_max = s->row.limits.inodes + ENTRIES_SPARE };
+	struct keeper_diff ask;
+	int ends[2];
+
+	if (session_spec_plan(s->core, s->template, &s->row, s->own, &plan, e) < 0)
+		return -1;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "pipe");
+	session_diff_request(s, KEEPER_DIFF, &plan, &ask);
+	(void)snprintf(r.layer, sizeof(r.layer), "%s", k->layer.id);
+	k->call = keeper_link_ask(&s->core->cells.keeper, &ask, sizeof(ask), ends[1], KEEPER_URGENT,
+				  on_captured, k);
+	k->unpacking = true;
+	k->job.done = (struct completion){ .on_done = on_unpacked, .arg = k };
+	storage_link_unpack(&s->core->storage, &k->job, &r, ends[0]);
+	return 0;
+}
+
+static void begin_stream(struct capturing *k)
+{
+	struct err e;
+
+	if (start_stream(k, &e) == 0)
+		return;
+	fail(k, &e);
+	thaw(k);
+	finish(k);
+}
+
+static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
+{
+	struct live_cell *cell = arg;
+	struct session *s = cell->owner;
+
+	(void)reply;
+	(void)fd;
+	cell->call = NULL;
+	if (s == NULL)
+		return;
+	if (s->row.state == SESSION_STOPPING) {
+		cell->frozen = e == NULL;
+		live_cell_end_now(cell);
+		return;
+	}
+	if (e != NULL && e->reason == REASON_PEER_DIED) {
+		ask_freeze(s, true, on_frozen);
+		return;
+	}
+	cell->frozen = true; /* maybe */
+	if (e == NULL) {
+		begin_stream(s->capturing);
+		return;
+	}
+	fail(s->capturing, e);
+	thaw(s->capturing);
+	finish(s->capturing);
+}
+
+/* ---- the beginning */
+
+static int check(const struct session *s, struct err *e)
+{
+	if (session_level_check(s, CELL_CAN_DIFF, "snapshot", e) < 0)
+		return -1;
+	if (s->core->cells.keeper.restrictions.freezer == 0)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "snapshots need cgroup v2, which this machine does not have");
+	if (s->capturing != NULL)
+		return err_set(e, ERR_CONFLICT, "session %s is being captured already", s->row.id);
+	if ((s->row.state != SESSION_RUNNING && s->row.state != SESSION_PAUSED &&
+	     s->row.state != SESSION_PAUSING) ||
+	    s->cell == NULL || s->cell->call != NULL || s->row.cold == COLD_YES)
+		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
+			       session_state_name((enum session_state)s->row.state));
+	if (s->own != NULL && s->own->nlayers >= TEMPLATE_STACK_MAX)
+		return err_set(e, ERR_LIMIT, "session %s has %zu layers, the most there can be",
+			       s->row.id, s->own->nlayers);
+	return 0;
+}
+
+static int admit(struct capturing *k, struct err *e)
+{
+	struct session *s = k->session;
+	struct quota_limits limits;
+
+	quota_limits(s->core, s->tenant, &limits);
+	return layers_admit(&s->core->layers, &k->layer, s->row.tenant, limits.stored,
+			    s->cell->disk_bytes, s->row.limits.disk_bytes + SPARE_BYTES, e);
+}
+
+static int begin(struct session *s, const char *kind, bool keep_frozen, struct session_capture *to,
+		 struct err *e)
+{
+	struct capturing *k;
+
+	if (check(s, e) < 0)
+		return -1;
+	k = calloc(1, sizeof(*k));
+	assert(k != NULL);
+	k->session = s;
+	k->to = to;
+	k->job.fd = -1;
+	k->keep_frozen = keep_frozen;
+	(void)snprintf(k->kind, sizeof(k->kind), "%s", kind);
+	if (admit(k, e) < 0) {
+		free(k);
+		return -1;
+	}
+	s->capturing = to->under_way = k;
+	k->froze = !s->cell->frozen;
+	if (!k->froze) {
+		begin_stream(k);
+		return 0;
+	}
+	if (s->row.state == SESSION_RUNNING)
+		mark(s, COLD_CAPTURING);
+	ask_freeze(s, true, on_frozen);
+	return 0;
+}
+
+void session_capture(struct session *s, const char *kind, bool keep_frozen,
+		     struct session_capture *k)
+{
+	struct err e;
+
+	k->under_way = NULL;
+	completion_begin(&k->done, s->core->loop, NULL);
+	if (begin(s, kind, keep_frozen, k, &e) < 0)
+		completion_end(&k->done, &e);
+}
+
+void session_capture_cancel(struct session_capture *k)
+{
+	completion_cancel(&k->done);
+	if (k->under_way != NULL)
+		k->under_way->to = NULL;
+	k->under_way = NULL;
+}
+
+void session_capture_release(struct core *c, struct session_capture *k)
+{
+	struct err e;
+
+	if (k->layer[0] == '\0')
+		return;
+	if (store_layer_unuse(c->store, STORE_LAYER_HELD, k->layer, &e) < 0)
+		log_warn("a layer stays held until the next start", "layer=%s error=%s", k->layer,
+			 e.msg);
+	k->layer[0] = '\0';
+	layers_collect(&c->layers, false, NULL);
+}
+
+void session_capture_lost(struct session *s, const struct err *why)
+{
+	struct capturing *k = s->capturing;
+	struct session_capture *to;
+
+	if (k == NULL)
+		return;
+	to = k->to;
+	s->capturing = NULL;
+	if (k->call != NULL)
+		keeper_link_cancel(k->call);
+	storage_link_cancel(&s->core->storage, &k->job);
+	layers_settle(&s->core->layers, &k->layer, false);
+	free(k);
+	if (to == NULL)
+		return;
+	to->under_way = NULL;
+	completion_end(&to->done, why);
+}
+
+void session_capture_recover(struct session *s)
+{
+	if (s->row.cold == COLD_CAPTURING)
+		ask_freeze(s, false, on_thawed);
+}

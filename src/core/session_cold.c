@@ -1,0 +1,465 @@
+/* session_cold.c - see session_cold.h. The steps: write how; capture, if the files are kept; write
+ * that it is cold, with its layers, in one transaction; end the cell. */
+#include "session_cold.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "core_private.h"
+#include "dial.h"
+#include "event_log.h"
+#include "execution_kill.h"
+#include "layers.h"
+#include "log.h"
+#include "quota.h"
+#include "session_alloc.h"
+#include "session_capture.h"
+#include "session_lifecycle.h"
+#include "session_parts.h"
+#include "session_pause.h"
+#include "session_save.h"
+#include "session_spec.h"
+#include "session_stop.h"
+#include "session_stopped.h"
+#include "session_timer.h"
+#include "store_layer.h"
+#include "template_stack.h"
+
+#define WAIT_MS 660000 /* for those that wait: longer than a capture may take */
+
+struct cooling {
+	struct session *session;
+	enum cold_how how;
+	struct session_capture capture;
+	struct live_cell *cell; /* owned: being ended; NULL: not yet, or gone */
+};
+
+bool session_is_cold(const struct store_session *row)
+{
+	return row->cold == COLD_YES;
+}
+
+static void release(struct cooling *k)
+{
+	session_capture_cancel(&k->capture);
+	k->session->cooling = NULL;
+	free(k);
+}
+
+/* ---- without a cell */
+
+static void on_end_event(struct live_cell *cell)
+{
+	(void)cell;
+}
+
+/* Nothing of the cell is left. */
+static void on_gone(struct live_cell *cell)
+{
+	struct session *s = cell->owner;
+	struct cooling *k = s->cooling;
+
+	k->cell = NULL;
+	release(k);
+	if (s->row.state >= SESSION_STOPPING) {
+		session_stopped_soon(s);
+		return;
+	}
+	quota_uncount(s);
+	completions_end_all(&s->when_paused, NULL);
+	if (s->row.state == SESSION_PAUSED && s->when_running.first != NULL)
+		session_resume(s, &s->waker, NULL); /* a client has used it meanwhile */
+}
+
+static void on_late_event(struct live_cell *cell, const struct agent_event *v)
+{
+	(void)cell;
+	(void)v;
+}
+
+static const struct live_cell_events ending_events = { .on_dead = on_end_event,
+						       .on_gone = on_gone,
+						       .on_held = on_late_event,
+						       .on_failed = on_late_event,
+						       .on_synced = on_end_event };
+
+/* What needs a process of the cell is over. */
+static void lose_cell_users(struct session *s)
+{
+	struct err e;
+
+	(void)err_set_reason(&e, REASON_GONE, "session %s was paused without its memory",
+			     s->row.id);
+	session_lose_executions(s);
+	while (s->file_ops != NULL)
+		file_op_lost(s->file_ops);
+	execution_kills_lost(s);
+	dial_all_lost(s, &e);
+	session_parts_cell_gone(s, &e);
+}
+
+/* The row says that it is cold: the cell goes. */
+static void end_cell(struct cooling *k)
+{
+	struct session *s = k->session;
+	struct live_cell *cell = s->cell;
+
+	session_note_usage(s);
+	lose_cell_users(s);
+	loop_timer_cancel(s->core->loop, &s->timer);
+	s->cell = NULL;
+	s->memory_bytes = 0;
+	k->cell = cell;
+	live_cell_own(cell, &ending_events, s);
+	live_cell_end(cell);
+}
+
+/* ---- the record */
+
+static int write_layers(struct session *s, const struct template_stack *own, struct err *e)
+{
+	return store_layer_use(s->core->store, STORE_LAYER_OF_SESSION, s->row.id, own->layers,
+			       own->nlayers, e);
+}
+
+static int write_state(struct session *s, struct err *e)
+{
+	if (s->row.state == SESSION_PAUSING)
+		return session_save(s, SESSION_PAUSED, SESSION_NO_REASON, e);
+	return store_session_update_state(s->core->store, &s->row, e);
+}
+
+/* It is cold, and has these layers. */
+static int write_cold(struct session *s, const struct template_stack *own, struct err *e)
+{
+	uint32_t before = s->row.cold;
+	bool joined;
+
+	s->row.cold = COLD_YES;
+	if (store_join(s->core->store, &joined, e) == 0 && write_layers(s, own, e) == 0 &&
+	    write_state(s, e) == 0 && store_leave(s->core->store, joined, e) == 0)
+		return 0;
+	store_rollback(s->core->store);
+	s->row.cold = before;
+	return -1;
+}
+
+static void set_own(struct session *s, const struct template_stack *own)
+{
+	free(s->own);
+	s->own = NULL;
+	if (own->nlayers == 0)
+		return;
+	s->own = malloc(sizeof(*s->own));
+	assert(s->own != NULL);
+	*s->own = *own;
+}
+
+/* The files are where they will be: the layer in the capture, or nowhere. */
+static int settle(struct cooling *k, struct err *e)
+{
+	struct session *s = k->session;
+	struct template_stack own = { 0 };
+
+	if (k->how != COLD_RESET && s->own != NULL)
+		own = *s->own;
+	if (k->how == COLD_CAPTURE &&
+	    template_stack_push(&own, (const char(*)[STORE_ID_MAX])k->capture.layer, 1, e) < 0)
+		return -1;
+	if (write_cold(s, &own, e) < 0)
+		return -1;
+	set_own(s, &own);
+	session_capture_release(s->core, &k->capture);
+	layers_collect(&s->core->layers, false, NULL);
+	return 0;
+}
+
+/* It stays as it was: running, or paused with its memory. */
+static void give_up(struct cooling *k, const struct err *e)
+{
+	struct session *s = k->session;
+	struct err why = *e, ignored;
+
+	session_capture_release(s->core, &k->capture);
+	release(k);
+	s->row.cold = COLD_NO;
+	if (s->row.state == SESSION_PAUSING) {
+		s->row.paused_since_ms = 0;
+		IGNORED(session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &ignored),
+			"running is what the next start makes of it, too");
+		s->row.state = SESSION_RUNNING;
+		session_pause_thaw(s);
+		session_touch(s);
+		loop_defer(s->core->loop, &s->notify_running);
+	} else {
+		IGNORED(store_session_update_state(s->core->store, &s->row, &ignored),
+			"tried again at the next start");
+		completions_end_all(&s->when_running, &why);
+	}
+	completions_end_all(&s->when_paused, &why);
+}
+
+static void go_on(struct cooling *k)
+{
+	struct err e;
+
+	if (settle(k, &e) < 0)
+		give_up(k, &e);
+	else
+		end_cell(k);
+}
+
+static void on_captured(struct completion *c, const struct err *e)
+{
+	if (e != NULL)
+		give_up(c->arg, e);
+	else
+		go_on(c->arg);
+}
+
+/* ---- the beginning */
+
+static const uint32_t going[] = {
+	[COLD_CAPTURE] = COLD_TO_CAPTURE, [COLD_DISK] = COLD_TO_DISK, [COLD_RESET] = COLD_TO_RESET
+};
+
+static void start(struct session *s, enum cold_how how)
+{
+	struct cooling *k = calloc(1, sizeof(*k));
+
+	assert(k != NULL);
+	k->session = s;
+	k->how = how;
+	s->cooling = k;
+	k->capture.done = (struct completion){ .on_done = on_captured, .arg = k };
+	if (how == COLD_CAPTURE)
+		session_capture(s, "pause", true, &k->capture);
+	else
+		go_on(k);
+}
+
+static int write_going(struct session *s, enum cold_how how, const struct store_actor *who,
+		       struct err *e)
+{
+	uint32_t before = s->row.cold;
+
+	session_timer_check_clock(s->core);
+	session_set_actor(s, who);
+	s->row.cold = going[how];
+	if (s->row.state == SESSION_RUNNING) {
+		s->row.paused_since_ms = core_now_ms();
+		if (session_save(s, SESSION_PAUSING, SESSION_NO_REASON, e) == 0)
+			return 0;
+		s->row.paused_since_ms = 0;
+	} else if (store_session_update_state(s->core->store, &s->row, e) == 0) {
+		return 0;
+	}
+	s->row.cold = before;
+	return -1;
+}
+
+static int check(const struct session *s, enum cold_how how, struct err *e)
+{
+	bool live = s->row.state == SESSION_RUNNING || s->row.state == SESSION_PAUSED;
+
+	if (!live || s->cell == NULL || s->cell->call != NULL || s->capturing != NULL ||
+	    s->cooling != NULL || (s->row.state == SESSION_RUNNING && !s->cell->synced))
+		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
+			       s->capturing != NULL
+				       ? "being captured"
+				       : session_state_name((enum session_state)s->row.state));
+	if (how == COLD_CAPTURE)
+		return session_level_check(s, CELL_CAN_PAUSE, "pause", e);
+	return 0;
+}
+
+static void wait_for(struct session *s, struct completion *w, struct completions *list)
+{
+	if (w == NULL)
+		return;
+	completion_begin(w, s->core->loop, list);
+	completion_set_deadline(w, WAIT_MS, "change of the session's state");
+}
+
+/* A session that is cold already: only its layers can change. */
+static int again(struct session *s, enum cold_how how, struct err *e)
+{
+	struct template_stack none = { 0 };
+
+	if (how != COLD_RESET || s->own == NULL)
+		return 0;
+	if (write_cold(s, &none, e) < 0)
+		return -1;
+	set_own(s, &none);
+	layers_collect(&s->core->layers, false, NULL);
+	return 0;
+}
+
+/* 0: under way or done. */
+static int make_cold(struct session *s, enum cold_how how, const struct store_actor *who,
+		     struct err *e)
+{
+	if (s->row.state == SESSION_PAUSED && session_is_cold(&s->row) && s->cooling == NULL)
+		return again(s, how, e);
+	if (check(s, how, e) < 0 || write_going(s, how, who, e) < 0)
+		return -1;
+	start(s, how);
+	return 0;
+}
+
+void session_cold_pause(struct session *s, enum cold_how how, const struct store_actor *who,
+			struct completion *w)
+{
+	struct err e;
+
+	if (make_cold(s, how, who, &e) < 0) {
+		if (w != NULL)
+			completion_end_soon(w, s->core->loop, &e);
+	} else if (s->cooling != NULL) {
+		wait_for(s, w, &s->when_paused);
+	} else if (w != NULL) {
+		completion_end_soon(w, s->core->loop, NULL);
+	}
+}
+
+/* Makes it cold and boots it: on_gone() finds one that waits. */
+static void boot_again(struct session *s, enum cold_how how, const struct store_actor *who,
+		       struct completion *w)
+{
+	struct err e;
+
+	if (make_cold(s, how, who, &e) < 0) {
+		completion_end_soon(w, s->core->loop, &e);
+		return;
+	}
+	s->waker = who == NULL ? (struct store_actor){ 0 } : *who;
+	if (s->cooling == NULL)
+		session_resume(s, who, w);
+	else
+		wait_for(s, w, &s->when_running);
+}
+
+void session_cold_reset(struct session *s, const struct store_actor *who, struct completion *w)
+{
+	boot_again(s, COLD_RESET, who, w);
+}
+
+void session_cold_reboot(struct session *s, const struct store_actor *who, struct completion *w)
+{
+	boot_again(s, COLD_CAPTURE, who, w);
+}
+
+/* ---- booting */
+
+void session_cold_wake(struct session *s, const struct store_actor *who)
+{
+	struct core *c = s->core;
+	struct keeper_create plan;
+	unsigned retry_s;
+	struct err e;
+
+	if (s->cooling != NULL)
+		return; /* the cell is not gone yet: on_gone() calls again */
+	session_timer_check_clock(c);
+	session_set_actor(s, who);
+	if (session_spec_plan(c, s->template, &s->row, s->own, &plan, &e) < 0 ||
+	    (!s->counted && quota_fits(s, &retry_s, &e) < 0) ||
+	    session_save(s, SESSION_RESUMING, SESSION_NO_REASON, &e) < 0) {
+		completions_end_all(&s->when_running, &e);
+		return;
+	}
+	if (!s->counted)
+		quota_take(s);
+	s->cell = live_cell_make(&c->cells, &plan, true, &session_cell_events, s);
+}
+
+static void not_up(struct session *s, const struct err *e)
+{
+	struct err why = *e, ignored;
+
+	s->cell = NULL; /* ends by itself */
+	quota_uncount(s);
+	IGNORED(session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &ignored),
+		"the next start makes paused of resuming, too");
+	s->row.state = SESSION_PAUSED;
+	completions_end_all(&s->when_running, &why);
+}
+
+void session_cold_up(struct session *s, const struct err *e)
+{
+	struct err why;
+
+	if (e != NULL) {
+		not_up(s, e);
+		return;
+	}
+	s->row.pid = s->cell->pid;
+	memcpy(s->row.boot_id, s->core->boot_id, sizeof(s->row.boot_id));
+	s->row.cold = COLD_NO;
+	s->cpu_before_us = s->row.usage.cpu_us;
+	s->meter.seen_ns = clock_now_ns(); /* nothing was held while it had no cell */
+	s->oom_seen = s->pids_seen = s->disk_seen = s->inodes_seen = 0;
+	session_pause_over(s);
+	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
+		completions_end_all(&s->when_running, &why);
+		session_stop(s, SESSION_CRASHED, "the start of the session could not be recorded");
+		return;
+	}
+	session_start_parts(s);
+}
+
+/* ---- restarts and the end */
+
+bool session_cold_restore(struct session *s)
+{
+	struct err e;
+
+	if (!session_is_cold(&s->row) || s->row.state >= SESSION_STOPPING)
+		return false;
+	live_cell_end_unknown(&s->core->cells, s->row.id);
+	session_lose_executions(s);
+	quota_uncount(s);
+	if (s->row.state == SESSION_RESUMING &&
+	    session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &e) < 0)
+		s->row.state = SESSION_PAUSED;
+	session_adopted_cold(s);
+	return true;
+}
+
+void session_cold_again(struct session *s)
+{
+	enum cold_how how = s->row.cold == COLD_TO_CAPTURE ? COLD_CAPTURE
+			    : s->row.cold == COLD_TO_DISK  ? COLD_DISK
+							   : COLD_RESET;
+
+	start(s, how);
+}
+
+bool session_cold_stopping(struct session *s, const struct err *why)
+{
+	if (s->cooling != NULL && s->cooling->cell != NULL)
+		return true;
+	if (s->cooling != NULL)
+		release(s->cooling);
+	session_capture_lost(s, why);
+	if (s->cell != NULL)
+		return false;
+	if (session_is_cold(&s->row)) {
+		session_stopped_soon(s);
+		return true;
+	}
+	return false;
+}
+
+void session_cold_free(struct session *s)
+{
+	struct cooling *k = s->cooling;
+
+	if (k == NULL)
+		return;
+	if (k->cell != NULL)
+		live_cell_detach(k->cell); /* the daemon ends; the next one ends the cell */
+	release(k);
+}

@@ -1,0 +1,127 @@
+/* layers.c - see layers.h. */
+#include "layers.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/statfs.h>
+
+#include "list.h"
+#include "rand.h"
+
+#define LEAST 65536 /* bytes of any layer: its directories */
+
+void layers_init(struct layers *l, struct loop *loop, struct store *store)
+{
+	memset(l, 0, sizeof(*l));
+	l->loop = loop;
+	l->store = store;
+	l->state_fd = -1;
+	layers_gc_init(l);
+}
+
+void layers_release(struct layers *l)
+{
+	layers_gc_release(l);
+	while (l->writing != NULL)
+		LIST_REMOVE(l->writing);
+}
+
+static uint64_t room_of(uint64_t size, uint64_t left, uint64_t percent)
+{
+	uint64_t reserve = size / 100 * percent;
+
+	if (size == 0)
+		return UINT64_MAX; /* not known */
+	return left > reserve ? left - reserve : 0;
+}
+
+/* The numbers of cordon-storage are as old as its last answer; the state folder, which is usually
+ * on the same disk, is asked now. */
+uint64_t layers_room(const struct layers *l)
+{
+	uint64_t room = UINT64_MAX, far;
+	struct statfs fs;
+
+	if (l->state_fd >= 0 && fstatfs(l->state_fd, &fs) == 0)
+		room = room_of((uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize,
+			       (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize, l->reserve_percent);
+	if (l->link == NULL)
+		return room;
+	far = room_of(l->link->disk_bytes, l->link->disk_free, l->reserve_percent);
+	return far < room ? far : room;
+}
+
+int layers_check_reserve(const struct layers *l, uint64_t bytes, struct err *e)
+{
+	uint64_t room = layers_room(l);
+
+	if (room >= bytes)
+		return 0;
+	return err_set_reason(
+		e, REASON_STORAGE_FULL,
+		"the disk of the storage folder has room for %llu MiB above its reserve "
+		"(storage_reserve), and %llu MiB are needed",
+		(unsigned long long)(room >> 20),
+		(unsigned long long)((bytes + (1 << 20) - 1) >> 20));
+}
+
+static uint64_t being_written(const struct layers *l, const char *tenant)
+{
+	uint64_t sum = 0;
+
+	for (const struct layer_writing *w = l->writing; w != NULL; w = w->next)
+		if (tenant == NULL || strcmp(w->tenant, tenant) == 0)
+			sum += w->bytes;
+	return sum;
+}
+
+int layers_used(struct layers *l, const char *tenant, uint64_t *ret_bytes, uint64_t *ret_layers,
+		struct err *e)
+{
+	if (store_layer_sum(l->store, tenant, ret_bytes, ret_layers, e) < 0)
+		return -1;
+	*ret_bytes += being_written(l, tenant);
+	return 0;
+}
+
+static uint64_t least_of(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+int layers_admit(struct layers *l, struct layer_writing *w, const char *tenant, uint64_t max,
+		 uint64_t least, uint64_t most, struct err *e)
+{
+	uint64_t used, n, others, left;
+
+	if (l->link == NULL)
+		return err_set_reason(e, REASON_UNAVAILABLE, "this server has no storage folder");
+	others = being_written(l, NULL);
+	if (least < LEAST)
+		least = LEAST;
+	if (layers_used(l, tenant, &used, &n, e) < 0 ||
+	    layers_check_reserve(l, least + others, e) < 0)
+		return -1;
+	left = max == 0 ? UINT64_MAX : max > used ? max - used : 0;
+	if (left < least)
+		return err_set_reason(e, REASON_QUOTA_STORED,
+				      "the tenant's stored bytes are %llu (tenant_max_stored), of "
+				      "which %llu are used and %llu more are needed",
+				      (unsigned long long)max, (unsigned long long)used,
+				      (unsigned long long)least);
+	rand_id("lay_", w->id, sizeof(w->id));
+	(void)snprintf(w->tenant, sizeof(w->tenant), "%s", tenant);
+	w->bytes = least_of(most > least ? most : least, least_of(left, layers_room(l) - others));
+	LIST_PUSH(&l->writing, w);
+	return 0;
+}
+
+void layers_settle(struct layers *l, struct layer_writing *w, bool kept)
+{
+	if (w->link == NULL)
+		return;
+	LIST_REMOVE(w);
+	w->link = NULL;
+	if (!kept)
+		layers_collect(l, true, NULL);
+}
