@@ -231,6 +231,14 @@ static int open_storage_dir(struct serve *s, struct err *e)
 	OWN_FD fd = openat(s->storage_fd, "layers", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return err_sys(e, "storage_dir: open %s/layers", path);
+	OWN_FD disks =
+		openat(s->storage_fd, "disks", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	uint32_t any;
+
+	if (disks < 0)
+		return err_sys(e, "storage_dir: open %s/disks", path);
+	if (add_root(s, TAKE_FD(disks), KEEPER_ROOT_DISKS, &any, e) < 0)
+		return -1;
 	return add_root(s, TAKE_FD(fd), KEEPER_ROOT_LAYERS, &s->setup.layers_root, e);
 }
 

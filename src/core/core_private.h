@@ -68,6 +68,9 @@ struct core {
 	struct cells cells;
 	struct storage_link storage;
 	struct layers layers;
+	struct storage_job disk_list; /* session_disk.c */
+	int disk_list_fd;	      /* owned; -1: none */
+	struct disk_removal *disk_removals;
 	bool keeper_hung;	 /* the last keeper to go did not answer */
 	bool keeper_seen;	 /* at least one has been ready */
 	uint32_t keepers_wanted; /* slots whose keeper the supervisor is still to be asked for */
@@ -153,6 +156,7 @@ struct session {
 	struct capturing *capturing; /* owned; session_capture.c */
 	struct cooling *cooling;     /* owned; session_cold.c */
 	uint64_t cpu_before_us;	     /* of the cells that it had before */
+	struct disk_boot *disk_boot; /* owned; session_disk.c */
 	struct file_op *file_ops;
 	struct tree_kill *kills; /* of ended executions, under way */
 	struct dial_call *dials; /* under way, or held by the callers */

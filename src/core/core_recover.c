@@ -26,6 +26,7 @@
 #include "session.h"
 #include "session_alloc.h"
 #include "session_cold.h"
+#include "session_disk.h"
 #include "session_lifecycle.h"
 #include "session_stop.h"
 #include "session_stopped.h"
@@ -175,5 +176,6 @@ int core_recover(struct core *c, struct err *e)
 	templates_fill(c);
 	if (c->o.has_storage)
 		layers_collect(&c->layers, true, NULL);
+	session_disk_collect(c);
 	return 0;
 }

@@ -28,6 +28,7 @@
 #include "session_capture.h"
 #include "session_cold.h"
 #include "session_alloc.h"
+#include "session_disk.h"
 #include "session_parts.h"
 #include "session_queue.h"
 #include "session_sample.h"
@@ -188,6 +189,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->cells.keeper.timeout_ms = o->config->keeper_timeout_ms;
 	c->cells.keeper.arg = c;
 	storage_link_init(&c->storage, l);
+	c->disk_list_fd = -1;
 	c->storage.on_hello = on_storage_hello;
 	c->storage.on_hung = on_storage_hung;
 	c->storage.arg = c;
@@ -254,6 +256,7 @@ void core_free(struct core *c)
 	mask_free(c->mask);
 	cells_release(&c->cells);
 	layers_release(&c->layers);
+	session_disk_collect_end(c);
 	storage_link_release(&c->storage);
 	for (struct tenant *t = c->tenants; t != NULL; t = t->next)
 		log_removal_free(&t->removal);

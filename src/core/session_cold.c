@@ -372,7 +372,7 @@ void session_cold_wake(struct session *s, const struct store_actor *who)
 	}
 	if (!s->counted)
 		quota_take(s);
-	s->cell = live_cell_make(&c->cells, &plan, true, &session_cell_events, s);
+	session_make_cell(s, &plan);
 }
 
 static void not_up(struct session *s, const struct err *e)

@@ -20,6 +20,7 @@
 #include "session_alloc.h"
 #include "session_capture.h"
 #include "session_cold.h"
+#include "session_disk.h"
 #include "session_id.h"
 #include "session_parts.h"
 #include "session_pause.h"
@@ -126,7 +127,40 @@ void session_begin(struct session *s)
 		return;
 	}
 	session_list_in(s);
-	s->cell = live_cell_make(&c->cells, &plan, true, &session_cell_events, s);
+	session_make_cell(s, &plan);
+}
+
+static void boot_failed(struct session *s, const struct err *e)
+{
+	struct err why = *e;
+
+	if (s->row.state == SESSION_RESUMING && session_is_cold(&s->row)) {
+		session_cold_up(s, e);
+		return;
+	}
+	s->cell = NULL; /* ends by itself */
+	if (s->row.state == SESSION_CREATING) {
+		session_save_anyway(s, SESSION_STOPPING, SESSION_CRASHED);
+		s->row.detail = "the cell could not be made";
+		session_save_anyway(s, SESSION_STOPPED, SESSION_CRASHED);
+	}
+	completions_end_all(&s->when_running, &why);
+	quota_release(s);
+	if (!s->unsaved)
+		session_free(s);
+}
+
+static void on_disk_ready(struct session *s, const struct keeper_create *plan, const struct err *e)
+{
+	if (e != NULL)
+		boot_failed(s, e);
+	else
+		s->cell = live_cell_make(&s->core->cells, plan, true, &session_cell_events, s);
+}
+
+void session_make_cell(struct session *s, const struct keeper_create *plan)
+{
+	session_disk_prepare(s, plan, on_disk_ready);
 }
 
 static void on_cell_up(struct live_cell *cell, const struct err *e)
@@ -139,17 +173,7 @@ static void on_cell_up(struct live_cell *cell, const struct err *e)
 		return;
 	}
 	if (e != NULL) {
-		why = *e;
-		s->cell = NULL; /* ends by itself */
-		if (s->row.state == SESSION_CREATING) {
-			session_save_anyway(s, SESSION_STOPPING, SESSION_CRASHED);
-			s->row.detail = "the cell could not be made";
-			session_save_anyway(s, SESSION_STOPPED, SESSION_CRASHED);
-		}
-		completions_end_all(&s->when_running, &why);
-		quota_release(s);
-		if (!s->unsaved)
-			session_free(s);
+		boot_failed(s, e);
 		return;
 	}
 	s->row.pid = cell->pid;

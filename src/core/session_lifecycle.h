@@ -3,6 +3,7 @@
 
 #include "session.h"
 
+struct keeper_create;
 struct live_cell_events;
 
 /* The events of a cell that a session owns. */
@@ -10,6 +11,8 @@ extern const struct live_cell_events session_cell_events;
 
 /* The session is admitted: claims a cell of the pool or has one made. */
 void session_begin(struct session *s);
+/* Makes a cell by the plan, and its disk first. s->cell is NULL until the disk is there. */
+void session_make_cell(struct session *s, const struct keeper_create *plan);
 /* Recovery found the session's cell alive: goes on from the state that the store has. */
 void session_adopted(struct session *s);
 /* It has none, and is cold (session_cold.h). */

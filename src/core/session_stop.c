@@ -11,8 +11,10 @@
 #include "log.h"
 #include "meter.h"
 #include "session_cold.h"
+#include "session_disk.h"
 #include "session_parts.h"
 #include "session_save.h"
+#include "session_stopped.h"
 #include "usage.h"
 
 void session_note_usage(struct session *s)
@@ -80,7 +82,13 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 	completions_end_all(&s->when_running, &e);
 	completions_end_all(&s->when_paused, &e);
 	completions_end_all(&s->when_over, &e);
-	if (!session_cold_stopping(s, &e) && s->cell != NULL && !kept_diff_start(s))
+	bool waits = session_disk_stopping(s);
+
+	if (session_cold_stopping(s, &e))
+		return;
+	if (waits)
+		session_stopped_soon(s);
+	else if (s->cell != NULL && !kept_diff_start(s))
 		live_cell_end(s->cell);
 }
 

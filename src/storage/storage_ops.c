@@ -11,8 +11,9 @@
 #include "tree_remove.h"
 
 static storage_op_fn *const ops[STORAGE_OPS] = {
-	[STORAGE_REMOVE] = op_remove,
-	[STORAGE_LIST] = op_list,
+	[STORAGE_REMOVE] = op_remove,		[STORAGE_LIST] = op_list,
+	[STORAGE_DISK_MAKE] = op_disk_make,	[STORAGE_DISK_CHECK] = op_disk_check,
+	[STORAGE_DISK_REMOVE] = op_disk_remove, [STORAGE_DISK_LIST] = op_disk_list,
 };
 
 storage_op_fn *storage_ops_find(uint32_t op)
@@ -41,15 +42,20 @@ static bool is_leftover(const char *name)
 	       strncmp(name, STORAGE_GONE, strlen(STORAGE_GONE)) == 0;
 }
 
-static int sweep(int layers, struct err *e)
+/* Makes the folder if need be, and removes what was left half made or half removed. */
+static int set_up(const char *path, struct err *e)
 {
-	int again = openat(layers, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = again < 0 ? NULL : fdopendir(again);
+	int folder;
+	DIR *d;
 
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "make %s", path);
+	folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	d = folder < 0 ? NULL : fdopendir(folder);
 	if (d == NULL)
-		return err_sys(e, "list the layers");
+		return err_sys(e, "list %s", path);
 	for (struct dirent *entry; (entry = readdir(d)) != NULL;)
-		if (is_leftover(entry->d_name) && tree_remove(layers, entry->d_name, e) < 0)
+		if (is_leftover(entry->d_name) && tree_remove(folder, entry->d_name, e) < 0)
 			log_warn("a leftover cannot be removed", "name=%s error=%s", entry->d_name,
 				 e->msg);
 	(void)closedir(d);
@@ -58,8 +64,5 @@ static int sweep(int layers, struct err *e)
 
 int storage_ops_setup(struct err *e)
 {
-	if (mkdir(STORAGE_LAYERS, 0700) < 0 && errno != EEXIST)
-		return err_sys(e, "make the folder of layers");
-	OWN_FD layers = storage_ops_open_layers(e);
-	return layers < 0 ? -1 : sweep(layers, e);
+	return set_up(STORAGE_LAYERS, e) < 0 ? -1 : set_up(STORAGE_DISKS, e);
 }

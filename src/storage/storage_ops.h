@@ -10,6 +10,7 @@
 #include "storage_msg.h"
 
 #define STORAGE_LAYERS STORAGE_JAIL_TOP "/layers"
+#define STORAGE_DISKS STORAGE_JAIL_TOP "/disks"
 #define STORAGE_NEW ".new-"   /* what is being made: removed at the start */
 #define STORAGE_GONE ".gone-" /* what is being removed: likewise */
 
@@ -27,6 +28,7 @@ typedef int storage_op_fn(struct storage_run *run, struct err *e);
 storage_op_fn *storage_ops_find(uint32_t op);
 
 storage_op_fn op_unpack, op_remove, op_list, op_fold;
+storage_op_fn op_disk_make, op_disk_check, op_disk_remove, op_disk_list;
 
 /* Called once, at the start: makes the folders, and removes what earlier processes left half made
  * or half removed. */

@@ -60,6 +60,19 @@ static int check_fold(const union storage_request *r, struct err *e)
 	return check_id(f->layer, e) < 0 ? -1 : check_stack(f->nfrom, f->from, e);
 }
 
+static int check_disk(const union storage_request *r, struct err *e)
+{
+	const struct storage_disk *d = &r->disk;
+	bool make = r->head.op == STORAGE_DISK_MAKE;
+
+	if ((d->flags & ~(uint32_t)(make ? STORAGE_DISK_FLAGS : 0)) != 0 || d->zero != 0)
+		return err_set(e, ERR_INVALID, "unknown flag");
+	if ((d->bytes > 0) != make || d->bytes > INT64_MAX || (d->inodes > 0) != make ||
+	    d->inodes > UINT32_MAX)
+		return err_set(e, ERR_INVALID, "a size is out of range");
+	return check_id(d->id, e);
+}
+
 /* Size of the request, descriptors that come with it, what else is checked, is it a stream. */
 static const struct {
 	size_t size, nfds;
@@ -70,6 +83,10 @@ static const struct {
 	[STORAGE_REMOVE] = { sizeof(struct storage_remove), 0, check_remove },
 	[STORAGE_LIST] = { sizeof(struct storage_list), 1, NULL },
 	[STORAGE_FOLD] = { sizeof(struct storage_fold), 0, check_fold },
+	[STORAGE_DISK_MAKE] = { sizeof(struct storage_disk), 0, check_disk },
+	[STORAGE_DISK_CHECK] = { sizeof(struct storage_disk), 0, check_disk },
+	[STORAGE_DISK_REMOVE] = { sizeof(struct storage_disk), 0, check_disk },
+	[STORAGE_DISK_LIST] = { sizeof(struct storage_list), 1, NULL },
 };
 static_assert(COUNT(shapes) == STORAGE_OPS, "a shape for every operation");
 

@@ -35,6 +35,10 @@ enum storage_op {
 	STORAGE_REMOVE,
 	STORAGE_LIST,
 	STORAGE_FOLD,
+	STORAGE_DISK_MAKE,
+	STORAGE_DISK_CHECK,
+	STORAGE_DISK_REMOVE,
+	STORAGE_DISK_LIST,
 	STORAGE_OPS
 };
 
@@ -83,7 +87,8 @@ struct storage_remove {
 	char layer[STORAGE_ID_MAX];
 };
 
-/* Writes the ids of all layers to the one descriptor, each ended by NUL. */
+/* LIST, DISK_LIST: writes the ids of all layers, or of all sessions with a disk, to the one
+ * descriptor, each ended by NUL. */
 struct storage_list {
 	struct storage_head head;
 };
@@ -104,12 +109,29 @@ struct storage_fold {
 	char from[STORAGE_STACK_MAX][STORAGE_ID_MAX];
 };
 
+enum {
+	STORAGE_DISK_SYNC = 1 << 0, /* MAKE: it is on the machine's disk when the answer comes */
+	STORAGE_DISK_FLAGS = (1 << 1) - 1,
+};
+
+/* The disk of a session: an ext4 image, named by the session's id. MAKE formats a new one; one that
+ * is there already, left by a request without an answer, is replaced. CHECK repairs what a crash
+ * left, and is called before an image is used again; ERR_CONFLICT: it is in use, ERR_NOT_FOUND:
+ * there is none. REMOVE: one that does not exist is no error. */
+struct storage_disk {
+	struct storage_head head;
+	uint32_t flags, zero;
+	uint64_t bytes, inodes; /* MAKE; else 0 */
+	char id[STORAGE_ID_MAX];
+};
+
 union storage_request {
 	struct storage_head head;
 	struct storage_unpack unpack;
 	struct storage_remove remove;
 	struct storage_list list;
 	struct storage_fold fold;
+	struct storage_disk disk;
 };
 
 struct storage_reply {

@@ -1,0 +1,210 @@
+/* session_disk.c - see session_disk.h. */
+#include "session_disk.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_private.h"
+#include "disk_calls.h"
+#include "io.h"
+#include "list.h"
+#include "log.h"
+
+#define LIST "disks.list"
+#define LIST_MAX (16U << 20)
+
+/* A session that waits for its disk. */
+struct disk_boot {
+	struct session *session;
+	struct storage_job job;
+	session_disk_fn *on_ready;
+	struct keeper_create plan;
+};
+
+/* An image that is being removed. */
+struct disk_removal {
+	struct disk_removal *next, **link; /* list.h */
+	struct core *core;
+	struct storage_job job;
+	char id[STORE_ID_MAX];
+};
+
+/* ---- the beginning */
+
+static void release(struct disk_boot *b)
+{
+	storage_link_cancel(&b->session->core->storage, &b->job);
+	b->session->disk_boot = NULL;
+	free(b);
+}
+
+static void ask(struct disk_boot *b)
+{
+	const struct store_session *row = &b->session->row;
+	struct storage_link *link = &b->session->core->storage;
+
+	if (row->state == SESSION_CREATING)
+		disk_call_make(link, &b->job, row->id, row->limits.disk_bytes, row->limits.inodes,
+			       row->keep_ms > 0);
+	else
+		disk_call_check(link, &b->job, row->id);
+}
+
+static void on_disk(struct completion *done, const struct err *e)
+{
+	struct disk_boot *b = done->arg;
+	struct session *s = b->session;
+
+	if (e != NULL && e->reason == REASON_PEER_DIED) {
+		ask(b); /* of the next cordon-storage */
+		return;
+	}
+	s->disk_boot = NULL;
+	b->on_ready(s, &b->plan, e);
+	free(b);
+}
+
+void session_disk_prepare(struct session *s, const struct keeper_create *plan,
+			  session_disk_fn *on_ready)
+{
+	struct disk_boot *b;
+
+	if (s->row.storage != SESSION_DISK) {
+		on_ready(s, plan, NULL);
+		return;
+	}
+	b = calloc(1, sizeof(*b));
+	assert(b != NULL);
+	b->session = s;
+	b->plan = *plan;
+	b->on_ready = on_ready;
+	b->job.fd = -1;
+	b->job.done = (struct completion){ .on_done = on_disk, .arg = b };
+	s->disk_boot = b;
+	ask(b);
+}
+
+bool session_disk_stopping(struct session *s)
+{
+	if (s->disk_boot == NULL)
+		return false;
+	release(s->disk_boot);
+	return true;
+}
+
+/* ---- the end */
+
+static void on_removed(struct completion *done, const struct err *e)
+{
+	struct disk_removal *r = done->arg;
+
+	if (e != NULL && e->reason == REASON_PEER_DIED) {
+		disk_call_remove(&r->core->storage, &r->job, r->id);
+		return;
+	}
+	if (e != NULL)
+		log_warn(
+			"the disk of a session could not be removed; tried again at the next start",
+			"session_id=%s error=%s", r->id, e->msg);
+	LIST_REMOVE(r);
+	free(r);
+}
+
+static void remove_image(struct core *c, const char *id)
+{
+	struct disk_removal *r = calloc(1, sizeof(*r));
+
+	assert(r != NULL);
+	r->core = c;
+	r->job.fd = -1;
+	r->job.done = (struct completion){ .on_done = on_removed, .arg = r };
+	memcpy(r->id, id, strnlen(id, sizeof(r->id) - 1));
+	LIST_PUSH(&c->disk_removals, r);
+	disk_call_remove(&c->storage, &r->job, r->id);
+}
+
+void session_disk_free(struct session *s)
+{
+	if (s->disk_boot != NULL)
+		release(s->disk_boot);
+	if (s->row.storage == SESSION_DISK && s->row.state == SESSION_STOPPED)
+		remove_image(s->core, s->row.id);
+}
+
+/* ---- after recovery */
+
+/* The list is whole: cordon-storage has answered. */
+static void remove_unknown(struct core *c, int list)
+{
+	OWN_MEM char *text = malloc(LIST_MAX + 1);
+	ssize_t n;
+	unsigned removed = 0;
+
+	assert(text != NULL);
+	n = pread(list, text, LIST_MAX, 0);
+	for (ssize_t at = 0; n > 0 && at < n;) {
+		text[n] = '\0';
+		const char *id = text + at;
+
+		at += (ssize_t)strlen(id) + 1;
+		if (session_by_id(c, id) != NULL)
+			continue;
+		remove_image(c, id);
+		removed++;
+	}
+	if (removed > 0)
+		log_info("disks without a session are removed", "disks=%u", removed);
+}
+
+static void list_images(struct core *c);
+
+static void on_listed(struct completion *done, const struct err *e)
+{
+	struct core *c = done->arg;
+
+	if (e == NULL)
+		remove_unknown(c, c->disk_list_fd);
+	io_close_all(&c->disk_list_fd, 1);
+	if (e != NULL && e->reason == REASON_PEER_DIED)
+		list_images(c);
+	else if (e != NULL)
+		log_warn("disks cannot be listed", "error=%s", e->msg);
+}
+
+static void list_images(struct core *c)
+{
+	int copy;
+
+	/* A file without a name, for cordon-storage to write to. */
+	c->disk_list_fd = openat(c->o.state_fd, LIST, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	(void)unlinkat(c->o.state_fd, LIST, 0);
+	copy = fcntl(c->disk_list_fd, F_DUPFD_CLOEXEC, 3);
+	if (copy < 0) {
+		log_warn("disks cannot be listed", "error=%s", strerror(errno));
+		return;
+	}
+	c->disk_list.done = (struct completion){ .on_done = on_listed, .arg = c };
+	disk_call_list(&c->storage, &c->disk_list, copy);
+}
+
+void session_disk_collect(struct core *c)
+{
+	if (c->o.has_storage)
+		list_images(c);
+}
+
+void session_disk_collect_end(struct core *c)
+{
+	storage_link_cancel(&c->storage, &c->disk_list);
+	io_close_all(&c->disk_list_fd, 1);
+	while (c->disk_removals != NULL) {
+		struct disk_removal *r = c->disk_removals;
+
+		storage_link_cancel(&c->storage, &r->job);
+		LIST_REMOVE(r);
+		free(r);
+	}
+}

@@ -1,0 +1,68 @@
+#include "disk_tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CANNOT_EXECUTE 126
+
+static void NORETURN execute(const char *const *argv, int out)
+{
+	char *envp[] = { NULL };
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fd != out && dup3(out, fd, 0) < 0)
+			_exit(CANNOT_EXECUTE);
+	(void)execve(argv[0], (char *const *)(uintptr_t)argv, envp);
+	_exit(CANNOT_EXECUTE);
+}
+
+/* Reads to the end, so that the program is never held up; keeps what fits of the first line. */
+static void read_line(int from, char *ret_line, unsigned cap)
+{
+	char rest[512];
+	unsigned got = 0;
+	ssize_t n;
+
+	while ((n = read(from, rest, sizeof(rest))) > 0 || (n < 0 && errno == EINTR)) {
+		for (ssize_t i = 0; i < n && got + 1 < cap; i++)
+			ret_line[got++] = rest[i];
+	}
+	ret_line[got] = '\0';
+	ret_line[strcspn(ret_line, "\n")] = '\0';
+}
+
+int disk_tool_run(const char *const *argv, int *ret_status, char *ret_line, unsigned cap,
+		  struct err *e)
+{
+	int ends[2], status = -1;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "pipe");
+	OWN_FD from = ends[0];
+	OWN_FD to = ends[1];
+	pid = fork();
+	if (pid == 0)
+		execute(argv, to);
+	if (pid < 0)
+		return err_sys(e, "fork");
+	fd_close(TAKE_FD(to));
+	read_line(from, ret_line, cap);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "wait for %s", argv[0]);
+	if (!WIFEXITED(status))
+		return err_set(e, ERR_SYSTEM, "%s was killed", argv[0]);
+	*ret_status = WEXITSTATUS(status);
+	if (*ret_status == CANNOT_EXECUTE)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "%s cannot be started: install the package e2fsprogs", argv[0]);
+	return 0;
+}

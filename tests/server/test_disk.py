@@ -1,0 +1,123 @@
+#!/usr/bin/python3 -B
+"""Goal: a session with storage disk has a disk of its own in the storage folder, larger than its memory if it likes, with exact
+limits of bytes and files; after its end, and after any program was killed, no image and no loop device is left.
+
+    test_disk.py CORDON [name ...]
+"""
+import os
+import subprocess
+
+from harness import check, equal, has, run_tests, wait_for
+
+KILLS = True
+
+
+def folder(server):
+    return os.path.join(server.state, "storage", "disks")
+
+
+def images(server):
+    return sorted(os.listdir(folder(server)))
+
+
+def loops(server):
+    """Images that loop devices have."""
+    found = []
+    for name in os.listdir("/sys/block"):
+        try:
+            with open(f"/sys/block/{name}/loop/backing_file", encoding="utf-8") as f:
+                text = f.read().strip()
+        except OSError:
+            continue
+        if text.startswith(folder(server)):
+            found.append(os.path.basename(text))
+    return sorted(found)
+
+
+def gone(server, session_id):
+    server.delete(session_id)
+    server.reaches(session_id, "stopped", 40)
+    wait_for(lambda: not [n for n in images(server) + loops(server) if n.startswith(session_id)], 20, "no image and no loop device")
+
+
+def test_larger_than_memory(server):
+    session = server.create(storage="disk", limits={"disk": "1G", "memory": "64M"})
+    equal((session["storage"], session["limits"]["disk_bytes"], session["persist"]), ("disk", 1 << 30, False))
+    equal(loops(server), [session["id"] + ".img"])
+    done = server.run(session["id"], "head -c 200M /dev/zero >big && sync && sha256sum <big && rm big && df -B1 --output=size . | tail -1")
+    size = int(done["stdout"].split()[-1])
+    check(0.9 * (1 << 30) < size <= 1 << 30, str(size))
+    equal(server.run(session["id"], "id -u; touch a; stat -c %u:%g a")["stdout"].split(), ["1000", "1000:1000"])
+    equal(server.run(session["id"], "df -T /dev/shm | tail -1 | awk '{print $2}'")["stdout"].split(), ["tmpfs"])
+    gone(server, session["id"])
+
+
+def test_limits_are_exact(server):
+    session = server.create(storage="disk", limits={"disk": "64M", "inodes": 1024})
+    done = server.run(session["id"], "head -c 100M /dev/zero >big; stat -c %s big; rm big; i=0; "
+                      "while true >f$i; do i=$((i+1)); done 2>/dev/null; echo $i")
+    has(done["stderr"], "No space left")
+    size, files = [int(n) for n in done["stdout"].split()]
+    check(50 << 20 < size < 64 << 20, f"{size} bytes")
+    check(900 < files < 1024, f"{files} files")
+    used = wait_for(lambda: server.get(session["id"])["usage"]["disk_bytes"], 20, "bytes used")
+    check(0 < used <= 64 << 20, str(used))
+    gone(server, session["id"])
+
+
+def test_what_is_refused(server):
+    for body, part in (({"limits": {"disk": "1M"}}, "below the minimum"), ({"limits": {"disk": "900T"}}, "above the maximum"),
+                       ({"limits": {"inodes": 10}}, "inodes")):
+        server.refused(400, "invalid", "POST", "/v1/sessions", {"storage": "disk", **body}, part)
+    equal(images(server), [])
+
+
+def test_by_the_command_line(server):
+    env = {"CORDON_SERVER": server.url, "CORDON_API_KEY": server.key, "HOME": "/nowhere"}
+    done = subprocess.run([server.program, "create", "--storage", "disk", "--disk", "20G"], env=env, capture_output=True, timeout=40)
+    name = done.stdout.decode().strip()
+    equal(images(server), [name + ".img"], done.stderr.decode())
+    info = os.stat(os.path.join(folder(server), name + ".img"))
+    equal(info.st_size, 20 << 30)
+    check(info.st_blocks * 512 < 64 << 20, f"{info.st_blocks} blocks")
+    gone(server, name)
+
+
+def test_diff_and_pause(server):
+    session = server.create(storage="disk", limits={"disk": "64M"})
+    server.run(session["id"], "echo x >new; rm /etc/magic", user="root", cwd="/root")
+    changes = {c["path"]: c["kind"] for c in server.want(200, "GET", f"/v1/sessions/{session['id']}/diff")["changes"]}
+    equal((changes["/root/new"], changes["/etc/magic"]), ("added", "deleted"))
+    server.want(200, "POST", f"/v1/sessions/{session['id']}/pause")
+    equal(server.run(session["id"], "cat /root/new", user="root")["stdout"], "x\n")
+    gone(server, session["id"])
+
+
+def test_killed_programs(server):
+    """Of each program once, while disks are made, used and removed."""
+    for name in ("cordon-storage", "cordon-keeper", "cordond", "cordon-storage"):
+        used = server.create(storage="disk", limits={"disk": "64M"})
+        server.run(used["id"], "echo kept >a; sync")
+        ended = server.create(storage="disk", limits={"disk": "64M"})
+        server.delete(ended["id"])
+        server.kill(name)
+        server.restarted(name) if name != "cordond" else server.wait_ready()
+        equal(server.run(used["id"], "cat a")["stdout"], "kept\n", name)
+        again = server.create(storage="disk", limits={"disk": "64M"})
+        wait_for(lambda: images(server) == sorted(x["id"] + ".img" for x in (used, again)), 20, f"two images after {name}")
+        gone(server, used["id"])
+        gone(server, again["id"])
+
+
+def test_images_of_no_session_are_removed(server):
+    session = server.create(storage="disk", limits={"disk": "64M"})
+    for name in ("iunknown000000000000.img", ".new-7"):
+        with open(os.path.join(folder(server), name), "wb") as f:
+            f.truncate(1 << 20)
+    server.restart()
+    wait_for(lambda: images(server) == [session["id"] + ".img"], 20, "only the image of the session")
+    gone(server, session["id"])
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=1)
