@@ -29,6 +29,7 @@ static const struct builtin {
 	{ "watch", 2, 3, FIRST, watch_directory },
 	{ "tar-out", 2, 2, NONE, tar_out },
 	{ "tar-in", 3, 3, NONE, tar_in },
+	{ "copy-in", 7, 7, FIRST, copy_in },
 	{ "secrets", 0, 0, NONE, secret_builtin },
 	{ "processes", 0, 0, NONE, processes_list },
 	{ "kill", 2, 2, NONE, processes_kill },

@@ -63,6 +63,26 @@ static ssize_t read_some(void *ret, size_t len, struct err *e)
 	return (ssize_t)got;
 }
 
+static int plain = -1; /* input without chunks */
+
+int builtin_io_take_plain(int fd)
+{
+	int before = plain;
+
+	plain = fd;
+	return before;
+}
+
+static ssize_t read_plain(void *ret, size_t cap, struct err *e)
+{
+	ssize_t n;
+
+	do
+		n = read(plain, ret, cap);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? err_sys(e, "read input") : n;
+}
+
 ssize_t builtin_io_read(void *ret, size_t cap, struct err *e)
 {
 	static uint32_t left; /* of the current chunk */
@@ -70,6 +90,8 @@ ssize_t builtin_io_read(void *ret, size_t cap, struct err *e)
 	size_t part;
 	ssize_t n;
 
+	if (plain >= 0)
+		return read_plain(ret, cap, e);
 	if (complete)
 		return 0;
 	if (left == 0) {

@@ -21,6 +21,10 @@ int builtin_io_record(const struct file_msg *m, struct err *e) MUST_USE;
  * chunk; -1 if the input ended before (ERR_CONFLICT) or is malformed. */
 ssize_t builtin_io_read(void *ret, size_t cap, struct err *e) MUST_USE;
 
+/* From now on content is read from this descriptor up to its end, not from chunks; -1: from chunks
+ * again. Returns the one before. */
+int builtin_io_take_plain(int fd);
+
 /* The same, exactly len bytes. Returns 0, or 1 if the content was at its end. */
 int builtin_io_read_exactly(void *ret, size_t len, struct err *e) MUST_USE;
 

@@ -17,6 +17,7 @@ int file_list(int argc, char **argv, struct err *e) MUST_USE;
 int file_remove(int argc, char **argv, struct err *e) MUST_USE;
 int tar_out(int argc, char **argv, struct err *e) MUST_USE;
 int tar_in(int argc, char **argv, struct err *e) MUST_USE;
+int copy_in(int argc, char **argv, struct err *e) MUST_USE;
 int watch_directory(int argc, char **argv, struct err *e) MUST_USE;
 int processes_list(int argc, char **argv, struct err *e) MUST_USE;
 int secret_builtin(int argc, char **argv, struct err *e) MUST_USE;

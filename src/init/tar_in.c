@@ -14,6 +14,7 @@
 #include "builtin_table.h"
 #include "file_resolve.h"
 #include "file_stage.h"
+#include "tar_in.h"
 #include "tar_stream.h"
 #include "kernel.h"
 #include "units.h"
@@ -188,18 +189,31 @@ static int one_entry(struct extraction *x, struct tar_head *h, struct err *e)
 	return make_file(x, &p, h, e);
 }
 
-int tar_in(int argc, char **argv, struct err *e)
+int tar_in_extract(int top, uint64_t max_bytes, uint64_t max_entries, struct file_msg_end *ret,
+		   struct err *e)
 {
 	static struct tar_head h;
-	char real[FILE_MSG_PATH_MAX];
-	struct extraction x = { 0 };
-	OWN_FD top = -1;
-	struct stat st;
+	struct extraction x = { .top = top, .room = max_bytes, .entries = max_entries };
 	int rc;
 
+	while ((rc = tar_stream_next(&h, e)) == 0)
+		if (one_entry(&x, &h, e) < 0)
+			return -1;
+	*ret = x.end;
+	return rc < 0 ? -1 : 0;
+}
+
+int tar_in(int argc, char **argv, struct err *e)
+{
+	char real[FILE_MSG_PATH_MAX];
+	struct file_msg_end end;
+	uint64_t bytes, entries;
+	OWN_FD top = -1;
+	struct stat st;
+
 	(void)argc;
-	if (units_count(argv[1], 0, INT64_MAX, &x.room, e) < 0 ||
-	    units_count(argv[2], 0, UINT32_MAX, &x.entries, e) < 0)
+	if (units_count(argv[1], 0, INT64_MAX, &bytes, e) < 0 ||
+	    units_count(argv[2], 0, UINT32_MAX, &entries, e) < 0)
 		return -1;
 	top = file_resolve_open(argv[0], true, real, e);
 	if (top < 0)
@@ -207,11 +221,7 @@ int tar_in(int argc, char **argv, struct err *e)
 	errno = ENOTDIR;
 	if (fstat(top, &st) < 0 || !S_ISDIR(st.st_mode))
 		return builtin_io_fail(e, "extract into", argv[0]);
-	x.top = top;
-	while ((rc = tar_stream_next(&h, e)) == 0)
-		if (one_entry(&x, &h, e) < 0)
-			return -1;
-	if (rc < 0)
+	if (tar_in_extract(top, bytes, entries, &end, e) < 0)
 		return -1;
-	return builtin_io_record(&(struct file_msg){ .kind = FILE_MSG_END, .end = x.end }, e);
+	return builtin_io_record(&(struct file_msg){ .kind = FILE_MSG_END, .end = end }, e);
 }
