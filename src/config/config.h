@@ -41,6 +41,8 @@ enum config_metrics {
 /* Sizes are in bytes, times in milliseconds, fractions in thousandths (_milli). Where 0 has a
  * special meaning the comment says so. "default": for a session that does not set it; "max": what a
  * session may set. config_table.c describes every setting. */
+#define CONFIG_ALIASES_MAX 1024
+
 struct config {
 	/* where it listens */
 	char listen[128]; /* HOST:PORT, [IPv6]:PORT; "": no TCP */
@@ -130,6 +132,10 @@ struct config {
 	uint64_t event_max, tenant_event_max, tenant_network_records_max;
 	uint64_t network_records_max, network_records_session_max;
 	uint64_t file_max;
+	uint64_t build_max, build_timeout_ms; /* of a tenant at a time; of one */
+	uint64_t build_cache_max, upload_max, tenant_uploads_max;
+	char build_network[CONFIG_NAME_MAX]; /* of builds: presets; "": as other sessions */
+	char image_alias[CONFIG_ALIASES_MAX]; /* IMAGE=TEMPLATE,... */
 	uint64_t request_body_max, tenant_bodies_max;
 	char redact_patterns[1024]; /* of mask.h, with blanks between them */
 };

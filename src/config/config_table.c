@@ -228,6 +228,24 @@ const struct config_setting config_table[] = {
 	{ "tenant_max_keys", "COUNT", CONFIG_COUNT, FIELD(tenant_max_keys), "1000", 1, 1000000, NULL,
 	  "keys that can be used at a time" },
 
+	{ "build_max", "COUNT", CONFIG_COUNT, FIELD(build_max), "4", 1, 1000, NULL,
+	  "builds of templates that a tenant may run at a time", .group = "Builds of templates" },
+	{ "build_timeout", "TIME", CONFIG_TIME, FIELD(build_timeout_ms), "2h", SECOND, 7 * DAY, NULL,
+	  "time that a build may take" },
+	{ "build_network", "PRESET,...", CONFIG_TEXT, FIELD(build_network), "", 0, CONFIG_NAME_MAX - 1, NULL,
+	  "network of the steps of builds: presets as of network_default, such as pypi,npm or internet; empty: that of "
+	  "network_default. The policies of the node and of the tenant hold as well" },
+	{ "build_cache_max", "SIZE", CONFIG_BYTES, FIELD(build_cache_max), "20G", 0, 64 * TIB, NULL,
+	  "size of the layers that are kept so that later builds need not run the same steps again; those that were "
+	  "not used for the longest time go first; 0: none are kept" },
+	{ "upload_max", "SIZE", CONFIG_BYTES, FIELD(upload_max), "1G", 0, 64 * TIB, NULL,
+	  "size of an archive that a client uploads for a build" },
+	{ "tenant_uploads_max", "SIZE", CONFIG_BYTES, FIELD(tenant_uploads_max), "4G", 0, 64 * TIB, NULL,
+	  "size of all archives that are kept of a tenant; the oldest go first" },
+	{ "image_alias", "IMAGE=TEMPLATE,...", CONFIG_TEXT, FIELD(image_alias), "e2bdev/base=host", 0,
+	  CONFIG_ALIASES_MAX - 1, NULL,
+	  "images that builds take from a template of this server instead of a registry, with any tag" },
+
 	{ "network_default", "PRESET,...", CONFIG_TEXT, FIELD(network_default), "deny", 1, CONFIG_NAME_MAX - 1, NULL,
 	  "network of a session that does not set it: presets (see cordon policy presets), such as none, deny, "
 	  "pypi,npm or internet", .group = "Network" },

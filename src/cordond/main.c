@@ -20,6 +20,7 @@
 
 #include "api.h"
 #include "cells_wait.h"
+#include "build.h"
 #include "certificate.h"
 #include "clock.h"
 #include "config.h"
@@ -175,6 +176,7 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	o->seal = d->seal;
 	o->parts[0] = &secret_part;
 	o->parts[1] = &net_access_part;
+	o->parts[2] = &build_part;
 	o->state_fd = d->state_fd;
 	o->run_fd = d->run_fd;
 	o->cgroups.version = (int)s->cgroup_version;

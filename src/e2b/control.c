@@ -14,6 +14,7 @@
 
 #define ONE "/sandboxes/{sandbox}"
 #define BUILD "/templates/{template}/builds/{build}"
+#define FILES "/templates/{template}/files/{hash}"
 #define CONTENT "/volumecontent/{volume}"
 
 static const struct route table[] = {
@@ -41,7 +42,7 @@ static const struct route table[] = {
 	{ HTTP1_GET, "/v2/templates", READ, template_routes_list_v2, NULL },
 	{ HTTP1_GET, "/templates/aliases/{template}", READ, template_routes_alias, NULL },
 	{ HTTP1_GET, "/templates/{template}", READ, template_routes_get, NULL },
-	{ HTTP1_DELETE, "/templates/tags", USE, unsupported_builds, NULL },
+	{ HTTP1_DELETE, "/templates/tags", USE, tag_routes_remove, NULL },
 	{ HTTP1_DELETE, "/templates/{template}", USE, template_routes_delete, NULL },
 
 	{ HTTP1_POST, ONE "/snapshots", USE, unsupported_snapshots, NULL },
@@ -51,17 +52,18 @@ static const struct route table[] = {
 
 	{ HTTP1_POST, "/templates", USE, unsupported_builds, NULL },
 	{ HTTP1_POST, "/v2/templates", USE, unsupported_builds, NULL },
-	{ HTTP1_POST, "/v3/templates", USE, unsupported_builds, NULL },
-	{ HTTP1_POST, "/templates/tags", USE, unsupported_builds, NULL },
-	{ HTTP1_GET, "/templates/{template}/tags", READ, unsupported_builds, NULL },
-	{ HTTP1_GET, "/templates/{template}/files/{hash}", READ, unsupported_builds, NULL },
+	{ HTTP1_POST, "/v3/templates", USE, build_routes_request, NULL },
+	{ HTTP1_POST, "/templates/tags", USE, tag_routes_assign, NULL },
+	{ HTTP1_GET, "/templates/{template}/tags", READ, tag_routes_list, NULL },
+	{ HTTP1_GET, FILES, USE, upload_routes_link, NULL },
+	{ HTTP1_PUT, FILES, 0, upload_routes_put, NULL },
 	{ HTTP1_POST, "/templates/{template}", USE, unsupported_builds, NULL },
-	{ HTTP1_PATCH, "/templates/{template}", USE, unsupported_builds, NULL },
-	{ HTTP1_PATCH, "/v2/templates/{template}", USE, unsupported_builds, NULL },
+	{ HTTP1_PATCH, "/templates/{template}", USE, template_routes_patch_v1, NULL },
+	{ HTTP1_PATCH, "/v2/templates/{template}", USE, template_routes_patch_v2, NULL },
 	{ HTTP1_POST, BUILD, USE, unsupported_builds, NULL },
-	{ HTTP1_POST, "/v2" BUILD, USE, unsupported_builds, NULL },
-	{ HTTP1_GET, BUILD "/status", READ, unsupported_builds, NULL },
-	{ HTTP1_GET, BUILD "/logs", READ, unsupported_builds, NULL },
+	{ HTTP1_POST, "/v2" BUILD, USE, build_routes_start, NULL },
+	{ HTTP1_GET, BUILD "/status", READ, build_routes_status, NULL },
+	{ HTTP1_GET, BUILD "/logs", READ, build_routes_logs, NULL },
 
 	{ HTTP1_GET, "/volumes", READ, unsupported_volumes, NULL },
 	{ HTTP1_POST, "/volumes", USE, unsupported_volumes, NULL },
@@ -102,7 +104,8 @@ static bool take_ids(struct request *r, const struct url_params *params)
 
 	if (params->n == 0)
 		return true;
-	if (url_decode(params->raw[0], r->id, sizeof(r->id)) < 0) {
+	if (url_decode(params->raw[0], r->id, sizeof(r->id)) < 0 ||
+	    (params->n > 1 && url_decode(params->raw[1], r->part, sizeof(r->part)) < 0)) {
 		reply_code(r, 404, "not_found", "no object has this id");
 		return false;
 	}

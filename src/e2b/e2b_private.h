@@ -10,7 +10,9 @@
  *   sandbox_spec.c, network.c, netname.c
  *                     read requests for one
  *   sandbox_*.c       created, resumed, listed (rfc3339.c), measured, ended
- *   template_routes.c   the operator's templates
+ *   template_routes.c   templates; template_find.c finds them by what clients write
+ *   build_routes.c, upload_routes.c, tag_routes.c
+ *                     how templates are built and tagged
  *   secret_routes.c   secrets, without their values
  *   unsupported.c     what Cordon does not have
  *
@@ -108,6 +110,18 @@ void template_routes_list_v2(struct request *r);
 void template_routes_get(struct request *r);
 void template_routes_alias(struct request *r);
 void template_routes_delete(struct request *r);
+void template_routes_patch_v1(struct request *r);
+void template_routes_patch_v2(struct request *r);
+/* build_routes.c, upload_routes.c, tag_routes.c */
+void build_routes_request(struct request *r);
+void build_routes_start(struct request *r);
+void build_routes_status(struct request *r);
+void build_routes_logs(struct request *r);
+void upload_routes_link(struct request *r);
+void upload_routes_put(struct request *r);
+void tag_routes_assign(struct request *r);
+void tag_routes_remove(struct request *r);
+void tag_routes_list(struct request *r);
 /* secret_routes.c */
 void secret_routes_list(struct request *r);
 void secret_routes_create(struct request *r);

@@ -33,7 +33,7 @@ static void release(struct request *r, bool answered)
 
 static void set_defaults(struct process_spec *p, const struct store_session *row, struct core *c)
 {
-	const char *template = sandbox_template_id(c, row->template);
+	const char *template = sandbox_template_id(c, row);
 
 	process_spec_default(p, row->env, row->env_len, "E2B_SANDBOX", "true");
 	process_spec_default(p, row->env, row->env_len, "E2B_SANDBOX_ID", row->id);

@@ -13,6 +13,7 @@
 #include "network.h"
 #include "reply.h"
 #include "rfc3339.h"
+#include "template_find.h"
 #include "templates.h"
 
 #define MEGA (1U << 20)
@@ -74,35 +75,13 @@ bool sandbox_exists(const struct store_session *row)
 	return row->state > SESSION_CREATING && row->state < SESSION_STOPPING;
 }
 
-const struct store_template *sandbox_template(const struct core *c, const struct tenant *t,
-					      const char *name)
+const char *sandbox_template_id(const struct core *c, const struct store_session *row)
 {
-	static const char *const aliases[] = { "base", "code-interpreter-v1" };
-	const struct template_version *v;
-	const char *slash = strchr(name, '/');
-	char lower[STORE_NAME_MAX];
-	size_t n;
+	const struct template_version *v = templates_by_id(c, row->template_id);
 
-	if (slash == name || (slash != NULL && strpbrk(slash + 1, "/") != NULL))
-		return NULL;
-	name = slash == NULL ? name : slash + 1;
-	n = strcspn(name, ":");
-	if (n == 0 || (name[n] == ':' && strcasecmp(name + n, ":default") != 0))
-		return NULL;
-	if (n >= sizeof(lower))
-		return NULL;
-	for (size_t i = 0; i <= n; i++)
-		lower[i] = i == n ? '\0' : (char)tolower((unsigned char)name[i]);
-	v = templates_find(c, t, lower);
-	for (unsigned i = 0; v == NULL && i < COUNT(aliases); i++)
-		if (strcmp(aliases[i], lower) == 0)
-			v = templates_find(c, t, core_config(c)->template);
-	return v == NULL ? NULL : template_row(v);
-}
-
-const char *sandbox_template_id(const struct core *c, const char *template)
-{
-	return strcmp(template, core_config(c)->template) == 0 ? "base" : template;
+	if (v != NULL)
+		return template_find_id(c, template_row(v));
+	return strcmp(row->template, core_config(c)->template) == 0 ? "base" : row->template;
 }
 
 static uint64_t machine_cpus(void)
@@ -200,7 +179,7 @@ static uint64_t end_of(const struct store_session *row)
 static void shape_names(struct json *j, const struct e2b *b, const struct store_session *row,
 			const struct sandbox *box)
 {
-	const char *id = sandbox_template_id(b->core, row->template);
+	const char *id = sandbox_template_id(b->core, row);
 
 	json_text(j, "templateID", id);
 	json_text(j, "alias", box->template[0] == '\0' ? id : box->template);

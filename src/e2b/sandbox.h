@@ -32,12 +32,8 @@ bool sandbox_is_paused(const struct store_session *row);
 /* Does it exist for clients? Not before it runs, not once it ends. */
 bool sandbox_exists(const struct store_session *row);
 
-/* The template for an E2B name: "base", "code-interpreter-v1", or one of the operator's, in any
- * spelling of the contract (case, ":default", "ns/name"). NULL: none. */
-const struct store_template *sandbox_template(const struct core *c, const struct tenant *t,
-					      const char *name);
-/* The E2B name of a template: "base" for the default one. */
-const char *sandbox_template_id(const struct core *c, const char *template);
+/* The E2B id of the template of a session: template_find.h. */
+const char *sandbox_template_id(const struct core *c, const struct store_session *row);
 
 /* The size that clients see: the limits, or the size of the machine for a limit that is not set. At
  * least one CPU. */

@@ -9,6 +9,7 @@
 #include "reply.h"
 #include "sandbox.h"
 #include "sandbox_spec.h"
+#include "template_find.h"
 
 static void on_created(struct request *r, struct session *s)
 {
@@ -36,15 +37,14 @@ static int complete(struct request *r, struct sandbox_spec *s, char **ret_client
 			       .auto_resume = s->auto_resume,
 			       .public_traffic = s->network.public_traffic,
 			       .timeout_ms = s->spec.timeout_ms };
-	const struct store_template *t;
+	struct template_version *v = template_find(r->core, r->tenant, s->template);
 
-	t = sandbox_template(r->core, r->tenant, s->template);
-	if (t == NULL) {
+	if (v == NULL) {
 		(void)err_set(e, ERR_NOT_FOUND, "template '%.100s' not found", s->template);
 		err_sanitize(e);
 		return -1;
 	}
-	s->spec.template = t->name;
+	s->spec.version = template_row(v)->id;
 	set_alias(&box, s->template);
 	(void)snprintf(box.mask_host, sizeof(box.mask_host), "%s", s->network.mask_host);
 	*ret_client = sandbox_write(&box);

@@ -13,6 +13,7 @@
 #include "reply.h"
 #include "rfc3339.h"
 #include "sandbox.h"
+#include "template_find.h"
 #include "walk.h"
 
 #define LIMIT_MAX 100
@@ -167,7 +168,7 @@ static int read_metadata(struct list *l, struct err *e)
 
 static int read_template(struct list *l, struct err *e)
 {
-	const struct store_template *t;
+	const struct template_version *v;
 	char text[256];
 
 	if (request_text(l->r, "template", text, sizeof(text), e) < 0)
@@ -175,9 +176,10 @@ static int read_template(struct list *l, struct err *e)
 	if (strchr(text, ':') != NULL)
 		return err_set(e, ERR_INVALID, "parameter template: must not have a tag");
 	l->by_template = text[0] != '\0';
-	t = l->by_template ? sandbox_template(l->r->core, l->r->tenant, text) : NULL;
+	v = l->by_template ? template_find(l->r->core, l->r->tenant, text) : NULL;
 	/* One that was removed may still have sessions. */
-	(void)snprintf(l->template, sizeof(l->template), "%s", t == NULL ? text : t->name);
+	(void)snprintf(l->template, sizeof(l->template), "%s",
+		       v == NULL ? text : template_row(v)->name);
 	return 0;
 }
 

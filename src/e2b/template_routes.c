@@ -1,141 +1,222 @@
-/* template_routes.c - the templates that a tenant may use, as E2B shows templates: each has one
- * build, its current version, which is ready. The operator's belong to everybody. */
+/* template_routes.c - the templates that a tenant may use, as E2B shows templates: each with its
+ * builds. The operator's belong to everybody; a template that is only being built has no version
+ * yet. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "build.h"
 #include "e2b_private.h"
-#include "hex.h"
+#include "json_members.h"
 #include "reply.h"
 #include "sandbox.h"
-#include "sha256.h"
-#include "templates.h"
+#include "template_find.h"
+#include "tenant.h"
 
-#define TEMPLATES_JSON_MAX (256U << 10)
+#define TEMPLATES_JSON_MAX (4U << 20)
 #define MEGA (1U << 20)
 #define LIMIT_MAX 100
-#define BUILD_ID_MAX 37
-
-/* A name for the build: the id of the version, in the form of a UUID. */
-static void build_id(const struct store_template *t, char ret[BUILD_ID_MAX])
-{
-	uint8_t hash[SHA256_SIZE];
-	char digits[2 * 16 + 1];
-
-	sha256_of(t->id, strlen(t->id), hash);
-	hash[6] = (uint8_t)((hash[6] & 0x0f) | 0x80); /* version 8: made by a rule of one's own */
-	hash[8] = (uint8_t)((hash[8] & 0x3f) | 0x80);
-	hex_encode(hash, 16, digits);
-	(void)snprintf(ret, BUILD_ID_MAX, "%.8s-%.4s-%.4s-%.4s-%.12s", digits, digits + 8,
-		       digits + 12, digits + 16, digits + 20);
-}
+#define LISTED_MAX 1000
 
 /* The resources of a sandbox that does not request any. */
-static void default_size(const struct core *c, struct sandbox_size *ret)
+static void shape_size(struct json *j, const struct core *c, uint64_t cpu_millis,
+		       uint64_t memory_bytes)
 {
 	const struct config *g = core_config(c);
 	unsigned can = core_restrictions(c)->limits;
 	struct store_limits limits = {
-		.memory_bytes = (can & CELL_LIMIT_MEMORY) == 0 ? 0 : g->memory_default,
-		.cpu_millis = (can & CELL_LIMIT_CPU) == 0 ? 0 : g->cpus_default_milli,
+		.memory_bytes = memory_bytes > 0		 ? memory_bytes
+				: (can & CELL_LIMIT_MEMORY) == 0 ? 0
+								 : g->memory_default,
+		.cpu_millis = cpu_millis > 0		    ? cpu_millis
+			      : (can & CELL_LIMIT_CPU) == 0 ? 0
+							    : g->cpus_default_milli,
 		.disk_bytes = g->disk_default,
 	};
-
-	sandbox_size(&limits, ret);
-}
-
-static void shape_names(struct json *j, const struct core *c, const char *template,
-			const char *member)
-{
-	bool is_default = strcmp(template, core_config(c)->template) == 0;
-
-	json_open(j, member, '[');
-	if (is_default) {
-		json_text(j, NULL, "base");
-		json_text(j, NULL, "code-interpreter-v1");
-	}
-	if (!is_default || strcmp(template, "base") != 0)
-		json_text(j, NULL, template);
-	json_close(j, ']');
-}
-
-/* What Template and TemplateWithBuilds have in common. */
-static void shape_facts(struct json *j, const struct core *c, const struct store_template *t)
-{
-	json_text(j, "templateID", sandbox_template_id(c, t->name));
-	json_bool(j, "public", t->tenant[0] == '\0');
-	shape_names(j, c, t->name, "names");
-	shape_names(j, c, t->name, "aliases");
-	sandbox_shape_time(j, "createdAt", t->created_ms);
-	sandbox_shape_time(j, "updatedAt", t->created_ms);
-	json_none(j, "lastSpawnedAt");
-	json_uint(j, "spawnCount", 0);
-}
-
-static void shape_size(struct json *j, const struct core *c)
-{
 	struct sandbox_size size;
 
-	default_size(c, &size);
+	sandbox_size(&limits, &size);
 	json_uint(j, "cpuCount", size.cpus);
 	json_uint(j, "memoryMB", size.memory_bytes / MEGA);
 	json_uint(j, "diskSizeMB", size.disk_bytes / MEGA);
 	json_text(j, "envdVersion", E2B_ENVD_VERSION);
 }
 
-static void shape_template(struct json *j, const struct core *c, const struct store_template *t)
-{
-	char build[BUILD_ID_MAX];
+/* ---- one template, with a version or with builds only */
 
-	build_id(t, build);
-	json_open(j, NULL, '{');
-	shape_facts(j, c, t);
-	json_text(j, "buildID", build);
-	shape_size(j, c);
-	json_none(j, "createdBy");
-	json_uint(j, "buildCount", 1);
-	json_text(j, "buildStatus", "ready");
-	json_close(j, '}');
+struct shown {
+	struct core *core;
+	const struct store_template *row; /* NULL: it has no version */
+	struct store_build build;	  /* the newest; id "": none */
+};
+
+static bool newest_build(struct shown *s, const char *template_id)
+{
+	struct err e;
+
+	if (store_build_by_template(core_store(s->core), template_id, &s->build, &e) == 0)
+		return true;
+	s->build = (struct store_build){ .status = BUILD_READY };
+	return false;
 }
+
+/* What Template and TemplateWithBuilds have in common. */
+static void shape_facts(struct json *j, const struct shown *s)
+{
+	const struct store_template *t = s->row;
+	uint64_t created = t != NULL ? t->created_ms : s->build.created_ms;
+	uint64_t updated = s->build.updated_ms > created ? s->build.updated_ms : created;
+
+	json_text(j, "templateID", t != NULL ? template_find_id(s->core, t) : s->build.template_id);
+	json_bool(j, "public", t != NULL && (t->tenant[0] == '\0' || t->public));
+	template_find_shape_names(j, s->core, t != NULL ? t->tenant : s->build.tenant,
+				  t != NULL ? t->name : s->build.name);
+	sandbox_shape_time(j, "createdAt", created);
+	sandbox_shape_time(j, "updatedAt", updated);
+	json_none(j, "lastSpawnedAt");
+	json_uint(j, "spawnCount", 0);
+}
+
+static void shape_template(struct json *j, struct shown *s, const char *template_id)
+{
+	bool built = newest_build(s, template_id);
+	char build[TEMPLATE_FIND_BUILD_MAX];
+	uint64_t n = 1;
+	struct err e;
+
+	if (built)
+		memcpy(build, s->build.id, sizeof(build));
+	else if (s->row != NULL)
+		template_find_build(s->core, s->row, build);
+	if (built)
+		IGNORED(store_build_count_of(core_store(s->core), template_id, &n, &e),
+			"one is shown");
+	json_open(j, NULL, '{');
+	shape_facts(j, s);
+	json_text(j, "buildID", build);
+	if (s->row != NULL)
+		shape_size(j, s->core, s->row->cpu_millis, s->row->memory_bytes);
+	else
+		shape_size(j, s->core, s->build.cpu_millis, s->build.memory_bytes);
+	json_none(j, "createdBy");
+	json_uint(j, "buildCount", n);
+	json_text(j, "buildStatus", build_status_name(s->build.status));
+	json_close(j, '}');
+	if (built)
+		store_build_release(&s->build);
+}
+
+/* ---- the list */
 
 /* A part of the list: from one place to another. */
 struct page {
 	struct json j;
-	const struct core *core;
+	struct core *core;
+	const struct tenant *tenant;
 	uint64_t at, from, to;
+	size_t n;
+	char seen[LISTED_MAX][STORE_ID_MAX]; /* templates that were listed */
 };
+
+static bool is_new(struct page *p, const char *template_id)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (strcmp(p->seen[i], template_id) == 0)
+			return false;
+	if (p->n < LISTED_MAX)
+		(void)snprintf(p->seen[p->n++], STORE_ID_MAX, "%s", template_id);
+	return true;
+}
+
+/* One row for each template: that of its current version, or of any if there is none. */
+static const struct store_template *shown_row(const struct page *p,
+					      const struct store_template *row)
+{
+	const struct template_version *v = templates_by_template_id(p->core, row->template_id, "");
+
+	return v == NULL ? row : template_row(v);
+}
 
 static void on_version(const struct template_version *v, void *arg)
 {
 	struct page *p = arg;
+	const struct store_template *row = shown_row(p, template_row(v));
 
+	if (row->kind == TEMPLATE_SNAPSHOT || !is_new(p, row->template_id))
+		return;
 	if (p->at >= p->from && p->at < p->to)
-		shape_template(&p->j, p->core, template_row(v));
+		shape_template(&p->j, &(struct shown){ .core = p->core, .row = row },
+			       row->template_id);
 	p->at++;
 }
 
-static void shape_list(struct request *r, struct page *p, uint64_t from, uint64_t to)
+struct waiting {
+	size_t n;
+	char ids[LISTED_MAX][STORE_ID_MAX];
+};
+
+static int on_build(const struct store_build *row, void *cookie)
 {
-	*p = (struct page){ .core = r->core, .from = from, .to = to };
+	struct waiting *w = cookie;
+
+	if (w->n < LISTED_MAX)
+		(void)snprintf(w->ids[w->n++], STORE_ID_MAX, "%s", row->template_id);
+	return 0;
+}
+
+static void add_unbuilt(struct page *p)
+{
+	struct waiting *w = calloc(1, sizeof(*w));
+	struct err e;
+
+	if (w == NULL || store_build_templates(core_store(p->core), tenant_row(p->tenant)->id,
+					       on_build, w, &e) < 0) {
+		free(w);
+		return;
+	}
+	for (size_t i = 0; i < w->n; i++) {
+		if (!is_new(p, w->ids[i]))
+			continue;
+		if (p->at >= p->from && p->at < p->to)
+			shape_template(&p->j, &(struct shown){ .core = p->core }, w->ids[i]);
+		p->at++;
+	}
+	free(w);
+}
+
+/* NULL: answered. */
+static struct page *shape_list(struct request *r, uint64_t from, uint64_t to)
+{
+	struct page *p = request_state(r, sizeof(*p), NULL);
+
+	if (p == NULL)
+		return NULL;
+	p->core = r->core;
+	p->tenant = r->tenant;
+	p->from = from;
+	p->to = to;
 	json_init_heap(&p->j, TEMPLATES_JSON_MAX);
 	json_open(&p->j, NULL, '[');
 	templates_each(r->core, r->tenant, on_version, p);
+	add_unbuilt(p);
 	json_close(&p->j, ']');
+	return p;
 }
 
 void template_routes_list_v1(struct request *r)
 {
-	struct page p;
+	struct page *p = shape_list(r, 0, UINT64_MAX);
 
-	shape_list(r, &p, 0, UINT64_MAX);
-	reply_json(r, 200, &p.j);
+	if (p != NULL)
+		reply_json(r, 200, &p->j);
 }
 
 void template_routes_list_v2(struct request *r)
 {
 	uint64_t limit = LIMIT_MAX, from = 0;
 	struct err e = { 0 };
-	struct page p;
+	struct page *p;
 	char next[24];
 
 	if (request_number(r, "limit", 1, LIMIT_MAX, &limit, &e) < 0 ||
@@ -143,72 +224,235 @@ void template_routes_list_v2(struct request *r)
 		reply_error(r, &e);
 		return;
 	}
-	shape_list(r, &p, from, from + limit);
-	if (from + limit < p.at) {
+	p = shape_list(r, from, from + limit);
+	if (p == NULL)
+		return;
+	if (from + limit < p->at) {
 		(void)snprintf(next, sizeof(next), "%" PRIu64, from + limit);
 		exchange_header(r->x, "X-Next-Token", next);
 	}
-	reply_json(r, 200, &p.j);
+	reply_json(r, 200, &p->j);
 }
 
-/* The template in the path. NULL: the request was answered with 404. */
-static const struct store_template *find(struct request *r)
+/* ---- one */
+
+static void missing(struct request *r)
 {
-	const struct store_template *t = sandbox_template(r->core, r->tenant, r->id);
 	struct err e = { 0 };
 
-	if (t != NULL)
-		return t;
 	IGNORED(err_set(&e, ERR_NOT_FOUND, "template '%.60s' not found", r->id), "answered");
 	err_sanitize(&e);
 	reply_error(r, &e);
-	return NULL;
+}
+
+struct builds_page {
+	struct json *j;
+	struct core *core;
+	size_t n;
+};
+
+static void shape_build(struct builds_page *p, const struct store_build *row)
+{
+	json_open(p->j, NULL, '{');
+	json_text(p->j, "buildID", row->id);
+	json_text(p->j, "status", build_status_name(row->status));
+	sandbox_shape_time(p->j, "createdAt", row->created_ms);
+	sandbox_shape_time(p->j, "updatedAt", row->updated_ms);
+	if (row->finished_ms > 0)
+		sandbox_shape_time(p->j, "finishedAt", row->finished_ms);
+	shape_size(p->j, p->core, row->cpu_millis, row->memory_bytes);
+	json_close(p->j, '}');
+	p->n++;
+}
+
+static int on_one_build(const struct store_build *row, void *cookie)
+{
+	shape_build(cookie, row);
+	return 0;
+}
+
+/* A template that no build made shows its current version as one. */
+static void shape_builds(struct json *j, struct core *c, const struct store_template *row,
+			 const char *template_id, unsigned limit, unsigned skip)
+{
+	struct builds_page p = { .j = j, .core = c };
+	struct store_build build = { .status = BUILD_READY };
+	struct err e;
+
+	json_open(j, "builds", '[');
+	IGNORED(store_build_list(core_store(c), template_id, limit, skip, on_one_build, &p, &e),
+		"those before the error are shown");
+	if (p.n == 0 && skip == 0 && row != NULL) {
+		template_find_build(c, row, build.id);
+		build.created_ms = build.updated_ms = build.finished_ms = row->created_ms;
+		build.cpu_millis = row->cpu_millis;
+		build.memory_bytes = row->memory_bytes;
+		shape_build(&p, &build);
+	}
+	json_close(j, ']');
 }
 
 void template_routes_get(struct request *r)
 {
-	const struct store_template *t = find(r);
-	char build[BUILD_ID_MAX];
+	struct template_version *v = template_find(r->core, r->tenant, r->id);
+	struct shown s = { .core = r->core, .row = v == NULL ? NULL : template_row(v) };
+	uint64_t limit = LIMIT_MAX, from = 0;
+	char id[STORE_ID_MAX];
+	struct err e = { 0 };
 	struct json j;
+	bool built;
 
-	if (t == NULL)
+	if (v != NULL)
+		(void)snprintf(id, sizeof(id), "%s", s.row->template_id);
+	else if (!template_find_own(r, r->id, id))
 		return;
-	build_id(t, build);
+	if (request_number(r, "limit", 1, LIMIT_MAX, &limit, &e) < 0 ||
+	    request_number(r, "nextToken", 0, INT32_MAX, &from, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	built = newest_build(&s, id);
 	json_init_heap(&j, TEMPLATES_JSON_MAX);
 	json_open(&j, NULL, '{');
-	shape_facts(&j, r->core, t);
-	json_open(&j, "builds", '[');
-	json_open(&j, NULL, '{');
-	json_text(&j, "buildID", build);
-	json_text(&j, "status", "ready");
-	sandbox_shape_time(&j, "createdAt", t->created_ms);
-	sandbox_shape_time(&j, "updatedAt", t->created_ms);
-	sandbox_shape_time(&j, "finishedAt", t->created_ms);
-	shape_size(&j, r->core);
+	shape_facts(&j, &s);
+	shape_builds(&j, r->core, s.row, id, (unsigned)limit, (unsigned)from);
 	json_close(&j, '}');
-	json_close(&j, ']');
-	json_close(&j, '}');
+	if (built)
+		store_build_release(&s.build);
 	reply_json(r, 200, &j);
 }
 
 void template_routes_alias(struct request *r)
 {
-	const struct store_template *t = find(r);
+	const struct template_version *v = template_find(r->core, r->tenant, r->id);
+	const struct store_template *row = v == NULL ? NULL : template_row(v);
+	char id[STORE_ID_MAX];
 	struct json j;
 
-	if (t == NULL)
+	/* A name with a tag that nothing has is not there, even if the name is. */
+	if (row == NULL && strchr(r->id, ':') != NULL) {
+		missing(r);
+		return;
+	}
+	if (row == NULL && !template_find_own(r, r->id, id))
 		return;
 	json_init_heap(&j, TEMPLATES_JSON_MAX);
 	json_open(&j, NULL, '{');
-	json_text(&j, "templateID", sandbox_template_id(r->core, t->name));
-	json_bool(&j, "public", t->tenant[0] == '\0');
+	json_text(&j, "templateID", row == NULL ? id : template_find_id(r->core, row));
+	json_bool(&j, "public", row != NULL && (row->tenant[0] == '\0' || row->public));
 	json_close(&j, '}');
 	reply_json(r, 200, &j);
 }
 
-/* Also how clients delete a snapshot, of which there are none. */
+/* ---- changes */
+
+struct uses {
+	const char *template_id;
+	unsigned sessions;
+};
+
+static void on_use(const struct template_version *v, void *arg)
+{
+	struct uses *u = arg;
+
+	if (strcmp(template_row(v)->template_id, u->template_id) != 0)
+		return;
+	u->sessions += template_sessions(v);
+}
+
+static int delete_template(struct request *r, const char *id, struct err *e)
+{
+	struct uses u = { .template_id = id };
+	struct template_version *v;
+
+	build_cancel_all(r->core, id, "the template was deleted");
+	templates_each(r->core, NULL, on_use, &u);
+	if (u.sessions > 0)
+		return err_set(e, ERR_INVALID,
+			       "cannot delete template '%s' because there are sandboxes using it",
+			       id);
+	v = template_find_any(r->core, id);
+	if (v != NULL && templates_remove(r->core, v, request_actor(r), e) < 0)
+		return -1;
+	return store_build_delete_template(core_store(r->core), id, e);
+}
+
 void template_routes_delete(struct request *r)
 {
-	if (find(r) != NULL)
-		unsupported_builds(r);
+	char id[STORE_ID_MAX];
+	struct err e = { 0 };
+
+	if (!template_find_own(r, r->id, id))
+		return;
+	if (delete_template(r, id, &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_empty(r, 204);
+}
+
+static int read_public(const uint8_t *body, size_t len, bool *ret, bool *given, struct err *e)
+{
+	json_t *root = json_members_parse(body, len, e), *value;
+
+	if (root == NULL)
+		return -1;
+	value = json_object_get(root, "public");
+	*given = json_is_boolean(value);
+	*ret = json_is_true(value);
+	json_decref(root);
+	return 0;
+}
+
+static void patch(struct request *r, const uint8_t *body, size_t len, bool names)
+{
+	struct template_version *v = NULL;
+	bool public = false, given = false;
+	char id[STORE_ID_MAX];
+	struct err e = { 0 };
+	struct json j;
+
+	if (read_public(body, len, &public, &given, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	if (!template_find_own(r, r->id, id))
+		return;
+	v = template_find_any(r->core, id);
+	if (v == NULL) {
+		reply_code(r, 404, "not_found", "the template has no finished build");
+		return;
+	}
+	if (given && templates_set_public(r->core, v, public, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	if (!names) {
+		exchange_reply(r->x, 200, "application/json", "null", 4);
+		return;
+	}
+	json_init_heap(&j, 4096);
+	json_open(&j, NULL, '{');
+	template_find_shape_names(&j, r->core, template_row(v)->tenant, template_row(v)->name);
+	json_close(&j, '}');
+	reply_json(r, 200, &j);
+}
+
+static void on_patch_v1(struct exchange *x, const uint8_t *body, size_t len)
+{
+	patch(request_of(x), body, len, false);
+}
+
+static void on_patch_v2(struct exchange *x, const uint8_t *body, size_t len)
+{
+	patch(request_of(x), body, len, true);
+}
+
+void template_routes_patch_v1(struct request *r)
+{
+	request_body(r, on_patch_v1);
+}
+
+void template_routes_patch_v2(struct request *r)
+{
+	request_body(r, on_patch_v2);
 }

@@ -52,6 +52,23 @@ static bool same(const char *a, const char *b, size_t n)
 	return differ == 0;
 }
 
+void token_upload(const struct token_key *k, const char *tenant, const char *template_id,
+		  const char *hash, uint64_t until, char ret[TOKEN_UPLOAD_MAX])
+{
+	char text[512];
+	uint8_t code[SHA256_SIZE];
+
+	(void)snprintf(text, sizeof(text), "upload:%.100s:%.140s:%.64s:%llu", tenant, template_id,
+		       hash, (unsigned long long)until);
+	hmac(k, text, code);
+	hex_encode(code, sizeof(code), ret);
+}
+
+bool token_same(const char *a, const char *b)
+{
+	return strlen(a) == strlen(b) && same(a, b, strlen(a));
+}
+
 bool token_check(const struct token_key *k, enum token_use use, const char *id,
 		 struct http1_span given)
 {

@@ -15,7 +15,7 @@ static void missing(struct request *r, const char *what)
 
 void unsupported_builds(struct request *r)
 {
-	missing(r, "building, tagging, publishing and deleting templates");
+	missing(r, "builds of E2B's first system, by docker push (use the newer one: POST /v3/templates)");
 }
 
 void unsupported_snapshots(struct request *r)

@@ -362,6 +362,11 @@ const char *const sql_text[] = {
 	[SQL_BUILD_COUNT_OF] = "SELECT count(*) FROM build WHERE template_id = ?",
 	[SQL_BUILD_GIVE_UP] = "UPDATE build SET status = ?, reason = ?, updated_ms = ?,"
 		" finished_ms = ? WHERE status = ?",
+	[SQL_BUILD_SETTLE] = "UPDATE build SET status = ?, updated_ms = ?, finished_ms = ?"
+		" WHERE status = ? AND version IN (SELECT id FROM template)",
+	/* The sweep at the start makes layers without a use dying. */
+	[SQL_BUILD_UNUSE] = "DELETE FROM layer_use WHERE owner_kind = ?",
+	[SQL_BUILD_ANY] = "SELECT " BUILD_COLUMNS " FROM build WHERE tenant = ? LIMIT 1",
 	[SQL_BUILD_DELETE_LOGS] = "DELETE FROM build_log WHERE build IN"
 		" (SELECT id FROM build WHERE template_id = ?)",
 	[SQL_BUILD_DELETE_TEMPLATE] = "DELETE FROM build WHERE template_id = ?",

@@ -1,6 +1,7 @@
 #include "store_build.h"
 
 #include "stmt_rows.h"
+#include "store_layer.h"
 
 /* Values and columns come in the order of BUILD_COLUMNS in sql.c. */
 
@@ -179,6 +180,27 @@ int store_build_give_up(struct store *s, uint32_t from, uint32_t to, const char 
 	stmt_u64(&q, now_ms);
 	stmt_u64(&q, from);
 	return stmt_run(&q, false, "builds", "", e);
+}
+
+int store_build_settle(struct store *s, uint32_t from, uint32_t to, uint64_t now_ms, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_BUILD_SETTLE);
+	stmt_u64(&q, to);
+	stmt_u64(&q, now_ms);
+	stmt_u64(&q, now_ms);
+	stmt_u64(&q, from);
+	if (stmt_run(&q, false, "builds", "", e) < 0)
+		return -1;
+	stmt_open(&q, s, SQL_BUILD_UNUSE);
+	stmt_u64(&q, STORE_LAYER_OF_BUILD);
+	return stmt_run(&q, false, "builds", "", e);
+}
+
+int store_build_any(struct store *s, const char *tenant, struct store_build *ret, struct err *e)
+{
+	return get_by(s, SQL_BUILD_ANY, tenant, ret, e);
 }
 
 static int run_on(struct store *s, enum sql sql, const char *value, struct err *e)

@@ -58,6 +58,13 @@ int store_build_count_of(struct store *s, const char *template_id, uint64_t *ret
 /* At the start: all builds of one status get another, with this reason. */
 int store_build_give_up(struct store *s, uint32_t from, uint32_t to, const char *reason,
 			uint64_t now_ms, struct err *e) MUST_USE;
+/* The same for those whose version exists: they had succeeded. Layers of all builds that do not run
+ * are released. */
+int store_build_settle(struct store *s, uint32_t from, uint32_t to, uint64_t now_ms,
+		       struct err *e) MUST_USE;
+/* Any build of the tenant. */
+int store_build_any(struct store *s, const char *tenant, struct store_build *ret,
+		    struct err *e) MUST_USE;
 /* Deletes all builds of a template, with their logs and uploads' rows. */
 int store_build_delete_template(struct store *s, const char *template_id, struct err *e) MUST_USE;
 /* Deletes builds that have ended, made no version that exists, and are not among the newest keep of

@@ -1,0 +1,275 @@
+/* build_routes.c - builds of templates: asked for, started, watched (build.h). Archives of a build
+ * are in upload_routes.c, tags in tag_routes.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "build.h"
+#include "e2b_private.h"
+#include "json_members.h"
+#include "reply.h"
+#include "sandbox.h"
+#include "spec_recipe.h"
+#include "template_find.h"
+
+#define LOGS_MAX 100 /* entries of an answer */
+#define STATUS_JSON_MAX (4U << 20)
+#define NAME_TEXT_MAX 256
+
+/* ---- POST /v3/templates */
+
+static void add_tag(const char *tag, void *arg)
+{
+	json_text(arg, NULL, tag);
+}
+
+static void reply_requested(struct request *r, const struct store_build *row)
+{
+	struct json j;
+
+	json_init_heap(&j, STATUS_JSON_MAX);
+	json_open(&j, NULL, '{');
+	json_text(&j, "templateID", row->template_id);
+	json_text(&j, "buildID", row->id);
+	json_bool(&j, "public", template_find_is_public(r->core, row->template_id));
+	template_find_shape_names(&j, r->core, row->tenant, row->name);
+	json_open(&j, "tags", '[');
+	build_tags_each(row->tags, add_tag, &j);
+	json_close(&j, ']');
+	json_close(&j, '}');
+	reply_json(r, 202, &j);
+}
+
+static int read_tags(struct json_members *m, struct build_ask *ask)
+{
+	json_t *tags = json_members_array(m, "tags", BUILD_TAGS_MAX), *value;
+	size_t i;
+
+	if (tags == NULL)
+		return 0;
+	json_array_foreach(tags, i, value)
+	{
+		if (!json_is_string(value))
+			return json_members_fail(m, "tags", "must be an array of texts");
+		ask->tags[ask->ntags++] = json_string_value(value);
+	}
+	return 0;
+}
+
+static int read_ask(json_t *root, struct build_ask *ask, struct err *e)
+{
+	const char *alias = NULL;
+	struct json_members m;
+
+	json_members_begin(&m, root, "", e);
+	json_members_text(&m, "name", NAME_TEXT_MAX, &ask->name);
+	json_members_text(&m, "alias", NAME_TEXT_MAX, &alias);
+	json_members_count(&m, "cpuCount", 1, 1024, &ask->cpus);
+	json_members_count(&m, "memoryMB", 1, 1U << 24, &ask->memory_mb);
+	IGNORED(read_tags(&m, ask), "kept in m");
+	if (ask->name == NULL)
+		ask->name = alias;
+	if (ask->name == NULL && !m.failed)
+		(void)json_members_fail(&m, "name", "is missing");
+	return json_members_end_lenient(&m);
+}
+
+static void on_request(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct build_ask ask = { 0 };
+	struct store_build row;
+	struct err e = { 0 };
+	json_t *root = json_members_parse(body, len, &e);
+	int rc = root == NULL ? -1 : read_ask(root, &ask, &e);
+
+	if (rc == 0)
+		rc = build_request(r->core, r->tenant, &ask, request_actor(r), &row, &e);
+	json_decref(root);
+	if (rc < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	reply_requested(r, &row);
+	store_build_release(&row);
+}
+
+void build_routes_request(struct request *r)
+{
+	request_body(r, on_request);
+}
+
+/* ---- POST /v2/templates/{template}/builds/{build} */
+
+/* The template and the build of the path. False: answered. */
+static bool find(struct request *r, struct store_build *ret)
+{
+	struct err e = { 0 };
+
+	if (!template_ref_is_uuid(r->part)) {
+		reply_code(r, 400, "invalid", "Invalid build ID");
+		return false;
+	}
+	if (build_get(r->core, r->tenant, r->id, r->part, ret, &e) == 0)
+		return true;
+	reply_error(r, &e);
+	return false;
+}
+
+static void on_start(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct recipe recipe;
+	struct err e = { 0 };
+
+	if (spec_recipe_read(body, len, &recipe, &e) < 0)
+		recipe_release(&recipe);
+	else if (build_start(r->core, r->tenant, r->id, r->part, &recipe, request_actor(r), &e) ==
+		 0) {
+		exchange_reply(r->x, 202, NULL, "", 0);
+		return;
+	}
+	reply_error(r, &e);
+}
+
+void build_routes_start(struct request *r)
+{
+	struct store_build row;
+
+	if (!find(r, &row))
+		return;
+	store_build_release(&row);
+	request_long_body(r, on_start);
+}
+
+/* ---- GET .../status and .../logs */
+
+static int on_entry(const struct store_build_entry *row, void *cookie)
+{
+	struct json *j = cookie;
+
+	json_open(j, NULL, '{');
+	sandbox_shape_time(j, "timestamp", row->time_ms);
+	json_text(j, "level", build_level_name(row->level));
+	json_text(j, "message", row->message);
+	if (row->step[0] != '\0')
+		json_text(j, "step", row->step);
+	json_close(j, '}');
+	return 0;
+}
+
+struct page {
+	uint64_t skip, limit;
+	unsigned level;
+};
+
+static int read_page(struct request *r, struct page *p, struct err *e)
+{
+	static const char *const levels[] = { "debug", "info", "warn", "error" };
+
+	*p = (struct page){ .limit = LOGS_MAX };
+	if (request_number(r, "logsOffset", 0, INT32_MAX, &p->skip, e) < 0 ||
+	    request_number(r, "limit", 1, INT32_MAX, &p->limit, e) < 0)
+		return -1;
+	if (p->limit > LOGS_MAX)
+		p->limit = LOGS_MAX;
+	return request_choice(r, "level", levels, COUNT(levels), &p->level, e);
+}
+
+static int shape_entries(struct json *j, struct core *c, const char *name,
+			 const struct store_build *row, const struct page *p, const char *step,
+			 struct err *e)
+{
+	int rc;
+
+	json_open(j, name, '[');
+	rc = store_build_log_list(core_store(c), row->id, p->level, step, p->skip,
+				  (unsigned)p->limit, on_entry, j, e);
+	json_close(j, ']');
+	return rc;
+}
+
+static int shape_reason(struct json *j, struct core *c, const struct store_build *row,
+			struct err *e)
+{
+	const struct page errors = { .limit = LOGS_MAX, .level = BUILD_WARN };
+	int rc = 0;
+
+	if (row->status != BUILD_ERROR)
+		return 0;
+	json_open(j, "reason", '{');
+	json_text(j, "message", row->reason);
+	if (row->step[0] != '\0') {
+		json_text(j, "step", row->step);
+		rc = shape_entries(j, c, "logEntries", row, &errors, row->step, e);
+	}
+	json_close(j, '}');
+	return rc;
+}
+
+static int shape_status(struct json *j, struct request *r, const struct store_build *row,
+			const struct page *p, struct err *e)
+{
+	int rc;
+
+	json_open(j, NULL, '{');
+	json_text(j, "templateID", row->template_id);
+	json_text(j, "buildID", row->id);
+	json_text(j, "status", build_status_name(row->status));
+	json_open(j, "logs", '[');
+	json_close(j, ']');
+	rc = shape_entries(j, r->core, "logEntries", row, p, "", e);
+	if (rc == 0)
+		rc = shape_reason(j, r->core, row, e);
+	json_close(j, '}');
+	return rc;
+}
+
+static void finish(struct request *r, struct json *j, int rc, const struct err *e)
+{
+	if (rc < 0) {
+		json_release(j);
+		reply_error(r, e);
+	} else {
+		reply_json(r, 200, j);
+	}
+}
+
+void build_routes_status(struct request *r)
+{
+	struct store_build row;
+	struct err e = { 0 };
+	struct page p;
+	struct json j;
+	int rc;
+
+	if (!find(r, &row))
+		return;
+	json_init_heap(&j, STATUS_JSON_MAX);
+	rc = read_page(r, &p, &e);
+	if (rc == 0)
+		rc = shape_status(&j, r, &row, &p, &e);
+	store_build_release(&row);
+	finish(r, &j, rc, &e);
+}
+
+void build_routes_logs(struct request *r)
+{
+	struct store_build row;
+	struct err e = { 0 };
+	struct page p;
+	struct json j;
+	int rc;
+
+	if (!find(r, &row))
+		return;
+	json_init_heap(&j, STATUS_JSON_MAX);
+	rc = read_page(r, &p, &e);
+	if (rc == 0 && request_number(r, "cursor", 0, INT32_MAX, &p.skip, &e) < 0)
+		rc = -1;
+	json_open(&j, NULL, '{');
+	if (rc == 0)
+		rc = shape_entries(&j, r->core, "logs", &row, &p, "", &e);
+	json_close(&j, '}');
+	store_build_release(&row);
+	finish(r, &j, rc, &e);
+}

@@ -1,0 +1,213 @@
+#include "template_find.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "build.h"
+#include "hex.h"
+#include "reply.h"
+#include "sha256.h"
+#include "tenant.h"
+
+#define TEXT_MAX 256
+
+static const char *const aliases[] = { "base", "code-interpreter-v1" };
+
+/* Clients write the operator's templates with any namespace, and the default one by its aliases. */
+static struct template_version *find_common(const struct core *c, const char *name)
+{
+	const char *slash = strchr(name, '/');
+	char bare[STORE_NAME_MAX];
+	size_t n;
+
+	name = slash == NULL ? name : slash + 1;
+	n = strcspn(name, ":");
+	if (n == 0 || n >= sizeof(bare) || (name[n] == ':' && strcmp(name + n, ":default") != 0))
+		return NULL;
+	memcpy(bare, name, n);
+	bare[n] = '\0';
+	for (size_t i = 0; i < COUNT(aliases); i++)
+		if (strcmp(bare, aliases[i]) == 0)
+			return templates_find(c, NULL, core_config(c)->template);
+	return slash == NULL ? NULL : templates_of(c, "", bare, "");
+}
+
+struct template_version *template_find(const struct core *c, const struct tenant *t,
+				       const char *name)
+{
+	struct template_version *v;
+	char lower[TEXT_MAX];
+	size_t n = strlen(name);
+
+	if (n >= sizeof(lower))
+		return NULL;
+	for (size_t i = 0; i <= n; i++)
+		lower[i] = (char)tolower((unsigned char)name[i]);
+	v = templates_find(c, t, lower);
+	return v != NULL ? v : find_common(c, lower);
+}
+
+/* ---- the tenant's own */
+
+struct search {
+	const char *tenant, *name; /* a name or an id */
+	bool found, others;
+	char *ret;
+};
+
+static void on_version(const struct template_version *v, void *arg)
+{
+	struct search *f = arg;
+	const struct store_template *row = template_row(v);
+	bool same_id = strcmp(row->template_id, f->name) == 0;
+
+	if (f->found || (!same_id && strcmp(row->name, f->name) != 0))
+		return;
+	if (strcmp(row->tenant, f->tenant) == 0) {
+		(void)snprintf(f->ret, STORE_ID_MAX, "%s", row->template_id);
+		f->found = true;
+	} else {
+		f->others = true;
+	}
+}
+
+static bool find_in_builds(struct core *c, const char *tenant, struct search *f)
+{
+	struct store_build row;
+	struct err e;
+
+	if (store_build_by_name(core_store(c), tenant, f->name, &row, &e) < 0 &&
+	    store_build_by_template(core_store(c), f->name, &row, &e) < 0)
+		return false;
+	f->found = strcmp(row.tenant, tenant) == 0;
+	f->others |= !f->found;
+	(void)snprintf(f->ret, STORE_ID_MAX, "%s", row.template_id);
+	store_build_release(&row);
+	return f->found;
+}
+
+bool template_find_own(struct request *r, const char *name, char ret_id[STORE_ID_MAX])
+{
+	const char *tenant = tenant_row(r->tenant)->id;
+	struct template_ref ref;
+	struct search f = { .tenant = tenant, .name = ref.name, .ret = ret_id };
+	struct err e = { 0 };
+
+	if (template_ref_read(name, &ref, &e) == 0) {
+		templates_each(r->core, NULL, on_version, &f);
+		if (f.found || find_in_builds(r->core, tenant, &f))
+			return true;
+	}
+	for (size_t i = 0; i < COUNT(aliases); i++)
+		f.others |= strcmp(ref.name, aliases[i]) == 0;
+	IGNORED(err_set(&e, ERR_NOT_FOUND, "template '%.60s' not found", name), "answered");
+	err_sanitize(&e);
+	if (f.others)
+		reply_code(r, 403, "denied", "the template belongs to another");
+	else
+		reply_error(r, &e);
+	return false;
+}
+
+struct any {
+	const char *id;
+	const struct store_template *row;
+};
+
+static void on_any(const struct template_version *v, void *arg)
+{
+	struct any *a = arg;
+
+	if (strcmp(template_row(v)->template_id, a->id) == 0)
+		a->row = template_row(v);
+}
+
+struct template_version *template_find_any(const struct core *c, const char *template_id)
+{
+	struct any a = { .id = template_id };
+
+	templates_each(c, NULL, on_any, &a);
+	return a.row == NULL ? NULL : templates_by_id(c, a.row->id);
+}
+
+/* ---- ids and names */
+
+const char *template_find_id(const struct core *c, const struct store_template *row)
+{
+	if (row->tenant[0] != '\0')
+		return row->template_id;
+	return strcmp(row->name, core_config(c)->template) == 0 ? "base" : row->name;
+}
+
+/* A version that no build made has an id that follows from its own. */
+void template_find_build(struct core *c, const struct store_template *row,
+			 char ret[TEMPLATE_FIND_BUILD_MAX])
+{
+	uint8_t hash[SHA256_SIZE];
+	char digits[2 * 16 + 1];
+	struct store_build build;
+	struct err e;
+
+	if (store_build_by_version(core_store(c), row->id, &build, &e) == 0) {
+		memcpy(ret, build.id, TEMPLATE_FIND_BUILD_MAX);
+		store_build_release(&build);
+		return;
+	}
+	sha256_of(row->id, strlen(row->id), hash);
+	hash[6] = (uint8_t)((hash[6] & 0x0f) | 0x80); /* version 8: made by a rule of one's own */
+	hash[8] = (uint8_t)((hash[8] & 0x3f) | 0x80);
+	hex_encode(hash, 16, digits);
+	(void)snprintf(ret, TEMPLATE_FIND_BUILD_MAX, "%.8s-%.4s-%.4s-%.4s-%.12s", digits,
+		       digits + 8, digits + 12, digits + 16, digits + 20);
+}
+
+static void on_public(const struct template_version *v, void *arg)
+{
+	struct search *f = arg;
+
+	if (strcmp(template_row(v)->template_id, f->name) == 0 && template_row(v)->public)
+		f->found = true;
+}
+
+bool template_find_is_public(struct core *c, const char *template_id)
+{
+	struct search f = { .name = template_id };
+
+	templates_each(c, NULL, on_public, &f);
+	return f.found;
+}
+
+static void shape_common(struct json *j, const struct core *c, const char *name, const char *member)
+{
+	bool is_default = strcmp(name, core_config(c)->template) == 0;
+
+	json_open(j, member, '[');
+	for (size_t i = 0; is_default && i < COUNT(aliases); i++)
+		json_text(j, NULL, aliases[i]);
+	if (!is_default || strcmp(name, "base") != 0)
+		json_text(j, NULL, name);
+	json_close(j, ']');
+}
+
+void template_find_shape_names(struct json *j, struct core *c, const char *tenant, const char *name)
+{
+	char space[STORE_NAME_MAX] = "", full[2 * STORE_NAME_MAX];
+	const struct tenant *t;
+
+	if (tenant[0] == '\0') {
+		shape_common(j, c, name, "names");
+		shape_common(j, c, name, "aliases");
+		return;
+	}
+	t = tenant_find(c, tenant);
+	if (t != NULL)
+		build_namespace(t, space);
+	(void)snprintf(full, sizeof(full), "%s/%s", space, name);
+	json_open(j, "names", '[');
+	json_text(j, NULL, full);
+	json_close(j, ']');
+	json_open(j, "aliases", '[');
+	json_text(j, NULL, name);
+	json_close(j, ']');
+}

@@ -1,0 +1,160 @@
+/* upload_routes.c - archives for COPY: the client asks for a URL, then sends the archive there.
+ *
+ * The URL is the only proof that the sender may: it carries a time and an HMAC over tenant,
+ * template, hash and time (token.h). It is good for that archive only, for a day, and may be used
+ * again: the last archive that came whole counts. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "build.h"
+#include "e2b_private.h"
+#include "json.h"
+#include "recipe.h"
+#include "reply.h"
+#include "template_find.h"
+#include "tenant.h"
+#include "url.h"
+
+#define VALID_S (24U * 3600U)
+#define URL_MAX 1024
+
+/* ---- GET /templates/{template}/files/{hash} */
+
+/* How the client reaches this server: a proxy in front says it. */
+static bool behind_tls(const struct request *r)
+{
+	const struct config *g = core_config(r->core);
+	const struct http1_request *q = exchange_request(r->x);
+
+	return g->tls_local || g->tls_cert[0] != '\0' ||
+	       http1_lists(q->headers, q->headers_n, "x-forwarded-proto", "https");
+}
+
+static void write_url(struct request *r, const char *template_id, char ret[URL_MAX])
+{
+	const struct http1_request *q = exchange_request(r->x);
+	const char *tenant = tenant_row(r->tenant)->id;
+	uint64_t until = core_now_ms() / 1000 + VALID_S;
+	char token[TOKEN_UPLOAD_MAX];
+
+	token_upload(&e2b_of(r)->key, tenant, template_id, r->part, until, token);
+	(void)snprintf(ret, URL_MAX,
+		       "%s://%.*s/templates/%s/files/%s?tenant=%s&expires=%" PRIu64 "&token=%s",
+		       behind_tls(r) ? "https" : "http", (int)q->host.n, q->host.p, template_id,
+		       r->part, tenant, until, token);
+}
+
+void upload_routes_link(struct request *r)
+{
+	char template_id[STORE_ID_MAX], url[URL_MAX];
+	struct json j;
+
+	if (!recipe_is_hash(r->part)) {
+		reply_code(r, 400, "invalid", "Invalid hash: must be 64 lower-case hex digits");
+		return;
+	}
+	if (!template_find_own(r, r->id, template_id))
+		return;
+	write_url(r, template_id, url);
+	json_init_heap(&j, 4096);
+	json_open(&j, NULL, '{');
+	json_bool(&j, "present",
+		  build_upload_there(r->core, tenant_row(r->tenant)->id, template_id, r->part));
+	json_text(&j, "url", url);
+	json_close(&j, '}');
+	reply_json(r, 201, &j);
+}
+
+/* ---- PUT */
+
+struct receiving {
+	struct build_upload *upload;
+	bool failed;
+	struct err why;
+};
+
+static void release(struct request *r, bool answered)
+{
+	struct receiving *v = r->state;
+
+	(void)answered;
+	build_upload_drop(v->upload);
+}
+
+/* What follows a failure is read and dropped, up to the bound of the body: clients do not read an
+ * answer before they have sent everything. */
+static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
+{
+	struct receiving *v = request_of(x)->state;
+
+	if (!v->failed && build_upload_write(v->upload, data, len, &v->why) < 0)
+		v->failed = true;
+	return len;
+}
+
+static void on_end(struct exchange *x, bool ok)
+{
+	struct request *r = request_of(x);
+	struct receiving *v = r->state;
+	struct build_upload *u = v->upload;
+
+	if (!ok)
+		return; /* nothing is kept; the server answers if the client is still there */
+	if (!v->failed) {
+		v->upload = NULL;
+		v->failed = build_upload_end(u, &v->why) < 0;
+	}
+	if (v->failed)
+		reply_error(r, &v->why);
+	else
+		exchange_reply(r->x, 200, NULL, "", 0);
+}
+
+/* The tenant of a URL that this server made and that is still good; NULL: answered. */
+static struct tenant *check(struct request *r)
+{
+	char tenant[STORE_ID_MAX], given[TOKEN_UPLOAD_MAX], token[TOKEN_UPLOAD_MAX];
+	struct tenant *t = NULL;
+	uint64_t until = 0;
+	struct err e = { 0 };
+
+	if (recipe_is_hash(r->part) && request_text(r, "tenant", tenant, sizeof(tenant), &e) == 0 &&
+	    request_text(r, "token", given, sizeof(given), &e) == 0 &&
+	    request_number(r, "expires", 1, INT64_MAX / 1000, &until, &e) == 0) {
+		token_upload(&e2b_of(r)->key, tenant, r->id, r->part, until, token);
+		if (token_same(given, token))
+			t = tenant_find(r->core, tenant);
+	}
+	if (t == NULL || tenant_check(t, &e) < 0)
+		reply_code(r, 403, "denied", "this is not the URL of an upload");
+	else if (until < core_now_ms() / 1000)
+		reply_code(r, 403, "denied", "the URL of the upload has expired");
+	else
+		return t;
+	return NULL;
+}
+
+void upload_routes_put(struct request *r)
+{
+	uint64_t max = core_config(r->core)->upload_max;
+	struct tenant *t = check(r);
+	struct receiving *v;
+	struct err e = { 0 };
+
+	if (t == NULL)
+		return;
+	r->tenant = t;
+	if (request_count(r, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	v = request_state(r, sizeof(*v), release);
+	if (v == NULL)
+		return;
+	v->upload = build_upload_begin(r->core, tenant_row(t)->id, r->id, r->part, &e);
+	if (v->upload == NULL)
+		reply_error(r, &e);
+	else
+		exchange_read_body(r->x, max, on_data, on_end);
+}

@@ -1,0 +1,81 @@
+/* build.h - builds of templates: a client asks for one (it waits), uploads archives, then starts it
+ * with a recipe; its steps are run, and in the end a version of the template is there.
+ *
+ * The row in the store (store_build.h) is the truth: status and log are read from it. A build that
+ * runs is also in memory. A build of a daemon that died is an error as soon as the next one starts.
+ * Called by the interfaces. build_part is given to core_new(). */
+#pragma once
+
+#include "core.h"
+#include "recipe.h"
+#include "store_actor.h"
+#include "store_build.h"
+#include "template_ref.h"
+
+struct session_part;
+struct template_version;
+
+/* The numbers are in rows of the store. */
+enum build_status { BUILD_WAITING, BUILD_BUILDING, BUILD_READY, BUILD_ERROR, BUILD_STATUSES };
+enum build_level { BUILD_DEBUG, BUILD_INFO, BUILD_WARN, BUILD_FAULT, BUILD_LEVELS };
+
+#define BUILD_TAGS_MAX 32
+#define BUILD_WAITING_MAX 64 /* of a tenant */
+
+extern const struct session_part build_part;
+
+/* "waiting", ...; "debug", "info", "warn", "error". */
+const char *build_status_name(uint32_t status);
+const char *build_level_name(uint32_t level);
+
+struct build_ask {
+	const char *name;
+	unsigned ntags;
+	const char *tags[BUILD_TAGS_MAX];
+	uint64_t cpus, memory_mb; /* 0: default */
+};
+
+/* A new build, which waits for its recipe. *ret is the row; build_release() it. ERR_INVALID,
+ * ERR_DENIED (the name is the server's), ERR_CONFLICT, REASON_QUOTA_BUILDS. */
+int build_request(struct core *c, struct tenant *t, const struct build_ask *ask,
+		  const struct store_actor *who, struct store_build *ret, struct err *e) MUST_USE;
+
+/* Starts it; *recipe is taken over in any case. When this returns 0, the row says `building`.
+ * ERR_NOT_FOUND; ERR_INVALID: it does not wait; REASON_QUOTA_BUILDS. */
+int build_start(struct core *c, struct tenant *t, const char *template_id, const char *id,
+		struct recipe *recipe, const struct store_actor *who, struct err *e) MUST_USE;
+
+/* A build of that tenant and template. ERR_NOT_FOUND. */
+int build_get(struct core *c, const struct tenant *t, const char *template_id, const char *id,
+	      struct store_build *ret, struct err *e) MUST_USE;
+/* Ends builds of a template that run or wait; reason: for their rows. */
+void build_cancel_all(struct core *c, const char *template_id, const char *reason);
+/* Ends one. ERR_CONFLICT: it has ended. */
+int build_cancel(struct core *c, const struct tenant *t, const char *template_id, const char *id,
+		 struct err *e) MUST_USE;
+
+/* Calls fn for each line of `tags`. */
+void build_tags_each(const char *tags, void (*fn)(const char *tag, void *arg), void *arg);
+bool build_has_tag(const char *tags, const char *tag);
+
+/* The namespace of a tenant, in which its templates have their names. */
+void build_namespace(const struct tenant *t, char ret[STORE_NAME_MAX]);
+
+/* ---- archives: build_upload.c */
+
+/* Is there one? Marks it as used. */
+bool build_upload_there(struct core *c, const char *tenant, const char *template_id,
+			const char *hash);
+
+struct build_upload; /* one that is being received */
+
+/* Begins to receive one, of at most core_config()->upload_max bytes. REASON_STORAGE_FULL,
+ * ERR_SYSTEM. */
+struct build_upload *build_upload_begin(struct core *c, const char *tenant, const char *template_id,
+					const char *hash, struct err *e) MUST_USE;
+int build_upload_write(struct build_upload *u, const void *data, size_t len,
+		       struct err *e) MUST_USE;
+/* All of it has come: it is there, in place of what was there before. Frees u in any case. */
+int build_upload_end(struct build_upload *u, struct err *e) MUST_USE;
+/* It did not come whole. Takes NULL. */
+void build_upload_drop(struct build_upload *u);

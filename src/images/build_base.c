@@ -1,0 +1,97 @@
+/* build_base.c - what a build begins with: a template of this server, or an image. Images that
+ * image_alias names are templates, so that builds work where no registry can be reached. */
+#include <stdio.h>
+#include <string.h>
+
+#include "build_private.h"
+#include "hex.h"
+#include "image_alias.h"
+#include "templates.h"
+#include "tenant.h"
+
+#define FORMAT "cordon-build-1" /* of keys: raised when steps come to mean something else */
+
+static void announce(struct build *b, const char *from, bool cached)
+{
+	char key[2 * 4 + 1];
+
+	hex_encode(b->key, 4, key);
+	build_log(b, BUILD_INFO, "%s[base] FROM %s [%s]", cached ? "CACHED " : "", from, key);
+}
+
+/* An image of the same content has the same layers, whatever version it is. */
+static void set_key(struct build *b, const struct store_template *row)
+{
+	bool by_layers = row->kind == TEMPLATE_STACK || row->kind == TEMPLATE_SNAPSHOT;
+	const char *parts[] = { FORMAT, by_layers ? row->layers : row->id, b->state.user,
+				b->state.workdir };
+
+	build_cache_key(b, parts, COUNT(parts));
+	if (row->env_len > 0) {
+		struct sha256 h;
+
+		sha256_init(&h);
+		sha256_add(&h, b->key, sizeof(b->key));
+		sha256_add(&h, row->env, row->env_len);
+		sha256_end(&h, b->key);
+	}
+}
+
+/* is_image: user and working directory of the image do not count, as E2B has it. */
+static void begin_with(struct build *b, struct template_version *v, const char *from, bool is_image)
+{
+	const struct store_template *row = template_row(v);
+	bool own = b->recipe.start != NULL || b->recipe.ready != NULL;
+	struct err e;
+
+	b->base = template_use(v);
+	if (recipe_state_set(&b->state, is_image || row->user[0] == '\0' ? "user" : row->user,
+			     is_image ? "" : row->workdir, row->env, row->env_len, &e) < 0) {
+		build_fail(b, "%s", e.msg);
+		return;
+	}
+	b->start_command = own || is_image ? b->recipe.start : row->start_command;
+	b->ready_command = own || is_image ? b->recipe.ready : row->ready_command;
+	set_key(b, row);
+	announce(b, from, !is_image);
+	b->base_done = true;
+	build_go_on(b, build_run_next);
+}
+
+static struct template_version *find_template(struct build *b, const char *name)
+{
+	static const char *const aliases[] = { "base", "code-interpreter-v1" };
+	struct template_version *v = templates_find(b->core, b->tenant, name);
+
+	for (size_t i = 0; v == NULL && i < COUNT(aliases); i++)
+		if (strcmp(name, aliases[i]) == 0)
+			v = templates_find(b->core, NULL, core_config(b->core)->template);
+	return v;
+}
+
+void build_base_run(struct build *b)
+{
+	const char *from = b->recipe.template != NULL ? b->recipe.template : b->recipe.image;
+	char alias[STORE_NAME_MAX];
+	struct template_version *v;
+
+	if (b->recipe.template != NULL) {
+		v = find_template(b, from);
+		if (v == NULL)
+			build_fail(b, "template '%.200s' not found", from);
+		else
+			begin_with(b, v, from, false);
+		return;
+	}
+	if (image_alias_find(core_config(b->core)->image_alias, from, alias)) {
+		v = find_template(b, alias);
+		if (v == NULL)
+			build_fail(b,
+				   "image '%.200s' stands for template '%s', which does not exist",
+				   from, alias);
+		else
+			begin_with(b, v, from, true);
+		return;
+	}
+	build_fail(b, "failed to pull image '%.200s': this server cannot reach a registry", from);
+}

@@ -1,0 +1,143 @@
+/* build_cache.c - results of steps that later builds use again: a layer, and what the step left
+ * beside files. Of one tenant; the key covers everything that the step depends on, from the base
+ * on. Those that were not used for the longest time go when all together are larger than
+ * build_cache_max. */
+#include <stdio.h>
+#include <string.h>
+
+#include "build_private.h"
+#include "hex.h"
+#include "log.h"
+
+#define ROWS_MAX 10000
+
+void build_cache_key(struct build *b, const char *const *parts, unsigned n)
+{
+	struct sha256 h;
+
+	sha256_init(&h);
+	sha256_add(&h, b->key, sizeof(b->key));
+	for (unsigned i = 0; i < n; i++)
+		sha256_add(&h, parts[i], strlen(parts[i]) + 1);
+	sha256_end(&h, b->key);
+}
+
+static void owner_of(const char *tenant, const char *key, char ret[160])
+{
+	(void)snprintf(ret, 160, "%s:%s", tenant, key);
+}
+
+/* The entry and its use of the layer go together. */
+static int drop(struct core *c, const char *tenant, const char *key, struct err *e)
+{
+	struct store *s = core_store(c);
+	char owner[160];
+
+	owner_of(tenant, key, owner);
+	if (store_begin(s, e) == 0 && store_build_cache_delete(s, tenant, key, e) == 0 &&
+	    store_layer_unuse(s, STORE_LAYER_OF_CACHE, owner, e) == 0 && store_commit(s, e) == 0)
+		return 0;
+	store_rollback(s);
+	return -1;
+}
+
+/* The build uses the layer from now on, in the same moment in which it is on the stack. */
+static int hold(struct build *b, const char *layer, struct err *e)
+{
+	char one[1][STORE_ID_MAX];
+
+	(void)snprintf(one[0], sizeof(one[0]), "%s", layer);
+	if (template_stack_push(&b->stack, (const char(*)[STORE_ID_MAX])one, 1, e) < 0)
+		return -1;
+	if (store_layer_use(core_store(b->core), STORE_LAYER_OF_BUILD, b->row.id,
+			    (const char(*)[STORE_ID_MAX])b->stack.layers, b->stack.nlayers,
+			    e) < 0) {
+		b->stack.nlayers--;
+		return -1;
+	}
+	return 0;
+}
+
+bool build_cache_take(struct build *b)
+{
+	struct store_build_cached row;
+	char key[STORE_BUILD_DIGEST_MAX];
+	struct err e;
+	bool taken;
+
+	hex_encode(b->key, sizeof(b->key), key);
+	if (store_build_cache_get(core_store(b->core), b->row.tenant, key, &row, &e) < 0)
+		return false;
+	taken = (row.layer[0] == '\0' || hold(b, row.layer, &e) == 0) &&
+		recipe_state_set(&b->state, row.user, row.workdir, row.env, row.env_len, &e) == 0;
+	store_build_cache_release(&row);
+	if (taken)
+		IGNORED(store_build_cache_touch(core_store(b->core), b->row.tenant, key,
+						core_now_ms(), &e),
+			"it only goes earlier");
+	return taken;
+}
+
+static void make_room(struct core *c)
+{
+	struct store_build_cached row;
+	uint64_t bytes = 0, rows = 0;
+	struct err e;
+
+	while (store_build_cache_sum(core_store(c), &bytes, &rows, &e) == 0 &&
+	       (bytes > core_config(c)->build_cache_max || rows > ROWS_MAX)) {
+		if (store_build_cache_oldest(core_store(c), "", &row, &e) < 0)
+			return;
+		int rc = drop(c, row.tenant, row.key, &e);
+
+		store_build_cache_release(&row);
+		if (rc < 0) {
+			log_warn("a cached step could not be removed", "error=%s", e.msg);
+			return;
+		}
+	}
+}
+
+void build_cache_keep(struct build *b)
+{
+	struct store *s = core_store(b->core);
+	struct store_build_cached row = { .bytes = b->captured.bytes,
+					  .used_ms = core_now_ms(),
+					  .user = b->state.user,
+					  .workdir = b->state.workdir,
+					  .env = b->state.env.len > 0 ? b->state.env.data
+								      : (const uint8_t *)"",
+					  .env_len = b->state.env.len };
+	char owner[160];
+	struct err e;
+	size_t n = b->captured.id[0] != '\0';
+
+	if (core_config(b->core)->build_cache_max == 0)
+		return;
+	memcpy(row.tenant, b->row.tenant, sizeof(row.tenant));
+	memcpy(row.layer, b->captured.id, sizeof(row.layer));
+	hex_encode(b->key, sizeof(b->key), row.key);
+	owner_of(row.tenant, row.key, owner);
+	if (store_begin(s, &e) == 0 && store_build_cache_put(s, &row, &e) == 0 &&
+	    store_layer_use(s, STORE_LAYER_OF_CACHE, owner,
+			    (const char(*)[STORE_ID_MAX])b->captured.id, n, &e) == 0 &&
+	    store_commit(s, &e) == 0) {
+		make_room(b->core);
+		return;
+	}
+	store_rollback(s);
+	log_warn("a step of a build could not be cached", "build=%s error=%s", b->row.id, e.msg);
+}
+
+bool build_cache_delete_one(struct core *c, const char *tenant)
+{
+	struct store_build_cached row;
+	struct err e;
+	int rc;
+
+	if (store_build_cache_oldest(core_store(c), tenant, &row, &e) < 0)
+		return false;
+	rc = drop(c, row.tenant, row.key, &e);
+	store_build_cache_release(&row);
+	return rc == 0;
+}

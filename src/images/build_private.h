@@ -1,0 +1,135 @@
+/* build_private.h - the structures of builds that run, for the files of this folder.
+ *
+ *   build.c          requests, start, cancellation; the part of the core
+ *   build_log.c      what a build says
+ *   build_run.c      the order of its phases: base, steps, finalize
+ *   build_step.c     one step
+ *   build_cell.c     the session that a step runs in
+ *   build_exec.c     a command in it, with its output in the log
+ *   build_copy.c     an archive in it
+ *   build_cache.c    results of steps, used again
+ *   build_upload.c   archives of clients
+ */
+#pragma once
+
+#include "build.h"
+#include "completion.h"
+#include "execution.h"
+#include "file_op.h"
+#include "loop.h"
+#include "session.h"
+#include "session_capture.h"
+#include "sha256.h"
+#include "store_layer.h"
+#include "template_stack.h"
+
+#define BUILD_ENTRIES_MAX 10000		      /* of a log */
+#define BUILD_LOG_BYTES_MAX ((size_t)4 << 20) /* of a log */
+#define BUILD_LINE_MAX 4096		      /* of output; longer ones are cut into pieces */
+
+/* Of the node. */
+struct builds {
+	struct core *core;
+	struct build *running;
+	int uploads;   /* the folder of archives; owned */
+	bool given_up; /* builds of an earlier daemon have been marked */
+};
+
+/* A command that runs in the build's session. */
+struct build_exec {
+	struct execution_follower follower;
+	struct completion end;
+	char id[STORE_ID_MAX];
+	int log;	 /* owned; -1: not open */
+	uint64_t cursor; /* in the log */
+	struct buf line[2];
+	bool quiet; /* its output is not logged */
+};
+
+struct build {
+	struct build *next, **link; /* of builds.running */
+	struct builds *builds;
+	struct core *core;
+	struct tenant *tenant;
+	struct store_build row; /* its texts are its own */
+	struct store_actor actor;
+	struct recipe recipe;
+	uint64_t began_ms;
+	struct loop_timer deadline;
+	struct loop_task advance; /* the next thing to do, from the loop */
+	void (*next_phase)(struct build *b);
+
+	/* the log */
+	uint64_t entries;
+	size_t log_bytes;
+
+	/* where it is */
+	bool finalizing, base_done;
+	unsigned step; /* index of the step that runs; nsteps: all are done */
+	bool fresh;    /* this step and all that follow are not taken from the cache */
+	uint8_t key[SHA256_SIZE];
+	struct recipe_state state;
+	struct template_version *base; /* held: template_use() */
+	struct template_stack stack;   /* layers above the base only */
+	struct store_layer captured; /* the layer of the step that runs; id "": it left no files */
+
+	/* the step that runs */
+	struct session *making;	       /* while cell_wait waits for it */
+	char session_id[STORE_ID_MAX]; /* "": there is none */
+	struct completion cell_wait;   /* for the session */
+	struct session_capture capture;
+	struct build_exec exec;
+	struct build_exec start;			  /* the start command, which goes on */
+	struct transfer *transfer;			  /* build_copy.c's; owned */
+	bool plain_shell;				  /* there is no bash */
+	const char *command, *command_user, *command_cwd; /* that runs; borrowed */
+	char script[1024];				  /* a command that is made here */
+	struct file_op *op;
+	int archive;				      /* owned; -1: none */
+	void (*then)(struct build *b);		      /* after the session is there, or captured */
+	void (*then_exit)(struct build *b, int code); /* after a command */
+	struct loop_timer retry;		      /* of the ready command */
+	uint64_t ready_until_ns;
+	const char *start_command, *ready_command; /* of the recipe, or of the base; "" none */
+};
+
+/* build_exec.c: the same command with another shell. */
+void build_exec_again(struct build *b);
+
+struct builds *builds_of(const struct core *c);
+
+/* build.c: ends it. reason NULL: it is ready, and made that version. */
+void build_finish(struct build *b, const char *reason, const char *version);
+/* build_run.c */
+void build_run(struct build *b);
+/* It failed in the phase that it is in. */
+void build_fail(struct build *b, const char *fmt, ...) PRINTF(2, 3);
+/* Sets what is called from the loop. */
+void build_go_on(struct build *b, void (*next)(struct build *b));
+/* "base", "1", ..., "finalize". */
+const char *build_step_word(const struct build *b, char ret[STORE_BUILD_STEP_MAX]);
+
+/* build_step.c: runs the step b->step, or takes it from the cache; ends by build_run_next(). */
+void build_step_run(struct build *b);
+void build_run_next(struct build *b);
+/* build_base.c: finds what the build begins with; ends by build_run_next(). */
+void build_base_run(struct build *b);
+/* build_final.c: after the last step. */
+void build_final_run(struct build *b);
+
+/* build_cache.c: the key of a step follows from that of the step before it. */
+void build_cache_key(struct build *b, const char *const *parts, unsigned n);
+/* Is the result of the step with b->key there? Then its layer is on the stack and b->state is what
+ * the step left. */
+bool build_cache_take(struct build *b);
+/* Keeps what the step left: b->captured and b->state. */
+void build_cache_keep(struct build *b);
+/* Deletes one entry, or one upload, of a tenant that is being removed; false: there is none. */
+bool build_cache_delete_one(struct core *c, const char *tenant);
+bool build_upload_delete_one(struct core *c, const char *tenant);
+
+/* build_log.c */
+void build_log(struct build *b, enum build_level level, const char *fmt, ...) PRINTF(3, 4);
+void build_log_text(struct build *b, enum build_level level, const char *text);
+/* "[base]", "[builder 2/5]" or "[finalize]". */
+const char *build_log_prefix(const struct build *b, char ret[40]);

@@ -1,0 +1,10 @@
+/* build_upload.h - archives of clients, for the files of this folder; build.h has the rest. */
+#pragma once
+
+#include "build.h"
+
+/* Opens the folder; removes what does not fit the rows. */
+int build_upload_setup(struct core *c, struct err *e) MUST_USE;
+/* Opens an archive for reading. ERR_NOT_FOUND: it was not uploaded. */
+int build_upload_open(struct core *c, const char *tenant, const char *template_id, const char *hash,
+		      struct store_build_upload *ret, struct err *e) MUST_USE;
