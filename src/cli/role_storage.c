@@ -23,6 +23,7 @@ int role_storage_start(struct supervisor *v, struct worker *w, int control, stru
 	OWN_FD daemon_end = ends[0], storage_end = ends[1];
 	fds[STORAGE_FD_CHANNEL - STORAGE_FD_CHANNEL] = storage_end;
 	fds[STORAGE_FD_DIR - STORAGE_FD_CHANNEL] = s->storage_fd;
+	fds[STORAGE_FD_AUTHORITY - STORAGE_FD_CHANNEL] = s->certificate_fd;
 	(void)snprintf(word, sizeof(word), "--start=%u:%u", s->config.log_format,
 		       s->config.log_level);
 	if (child_process_start(&(struct child_process_start){ .name = w->role->program,

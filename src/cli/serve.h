@@ -25,8 +25,9 @@ struct serve {
 	bool root;
 	int lock_fd;
 	int config_fd, setup_fd, cert_fd, key_fd, secrets_fd;
-	int storage_fd;	  /* owned: storage_dir */
-	int authority_fd; /* the node's, that cells trust: read-only */
+	int storage_fd;	    /* owned: storage_dir */
+	int authority_fd;   /* the node's, that cells trust: read-only */
+	int certificate_fd; /* of it, for cordon-storage: storage/arrange.h */
 	int listeners[SERVE_LISTENERS_MAX];
 	struct cgroups cgroups;
 	struct template template;

@@ -165,6 +165,18 @@ static int add_root(struct serve *s, int fd, uint32_t uses, uint32_t *ret_index,
 	return 0;
 }
 
+/* The certificate alone, in memory: cordon-storage must not have the key. */
+static int keep_certificate(struct serve *s, const struct node_ca *a, struct err *e)
+{
+	s->certificate_fd = memfd_create("certificate", MFD_CLOEXEC);
+	if (s->certificate_fd < 0)
+		return err_sys(e, "the certificate of the authority");
+	if (io_write_all(s->certificate_fd, a->link, strlen(a->link), e) < 0 ||
+	    io_write_all(s->certificate_fd, "\n", 1, e) < 0)
+		return -1;
+	return io_write_all(s->certificate_fd, a->cert, strlen(a->cert), e);
+}
+
 static int open_host(struct serve *s, struct err *e)
 {
 	struct serve_host *t = &s->setup.host;
@@ -173,6 +185,8 @@ static int open_host(struct serve *s, struct err *e)
 	if (authority_make(&authority, e) < 0)
 		return err_wrap(e, "the authority that cells trust");
 	s->authority_fd = authority.fd;
+	if (keep_certificate(s, &authority, e) < 0)
+		return -1;
 	if (template_open("host", &authority, &s->template, e) < 0)
 		return err_wrap(e, "template");
 	t->nlayers = s->template.nlayers;

@@ -449,6 +449,18 @@ void storage_link_list(struct storage_link *s, struct storage_job *j, int fd)
 	storage_link_ask(s, j, &r, sizeof(r), &fd, 1);
 }
 
+void storage_link_arrange(struct storage_link *s, struct storage_job *j, const char *layer,
+			  const char (*lower)[STORAGE_ID_MAX], unsigned n)
+{
+	struct storage_arrange r = { .head = { .op = STORAGE_ARRANGE, .deadline_ms = QUICK_MS },
+				     .nlower = n };
+
+	assert(n <= STORAGE_STACK_MAX);
+	(void)snprintf(r.layer, sizeof(r.layer), "%s", layer);
+	memcpy(r.lower, lower, n * sizeof(r.lower[0]));
+	storage_link_ask(s, j, &r, sizeof(r), NULL, 0);
+}
+
 void storage_link_fold(struct storage_link *s, struct storage_job *j, const char *layer,
 		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t flags)
 {

@@ -76,6 +76,9 @@ void storage_link_unpack(struct storage_link *s, struct storage_job *j,
 void storage_link_remove(struct storage_link *s, struct storage_job *j, const char *layer);
 /* The ids are written to fd, which is taken over: a file or the end of a pipe. */
 void storage_link_list(struct storage_link *s, struct storage_job *j, int fd);
+/* The layer that an image of n layers, the lowest first, needs on top. */
+void storage_link_arrange(struct storage_link *s, struct storage_job *j, const char *layer,
+			  const char (*lower)[STORAGE_ID_MAX], unsigned n);
 /* One layer from n, the lowest first. flags: STORAGE_FOLD_*. */
 void storage_link_fold(struct storage_link *s, struct storage_job *j, const char *layer,
 		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t flags);

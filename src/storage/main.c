@@ -34,6 +34,8 @@ static void read_word(const char *word)
 
 static int start(struct err *e)
 {
+	if (op_arrange_setup(STORAGE_FD_AUTHORITY, e) < 0)
+		return -1;
 	if (storage_jail_enter(STORAGE_FD_DIR, e) < 0)
 		return err_wrap(e, "jail");
 	if (storage_jail_lock(STORAGE_FD_DIR, e) < 0 || storage_ops_setup(e) < 0)
@@ -51,6 +53,7 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "cordon-storage: must be started by cordon serve\n");
 		return 2;
 	}
+	(void)fcntl(STORAGE_FD_AUTHORITY, F_SETFD, FD_CLOEXEC);
 	(void)kernel_close_range(STORAGE_FDS_END, ~0U);
 	if (argc == 2)
 		read_word(argv[1]);

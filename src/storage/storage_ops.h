@@ -27,12 +27,16 @@ typedef int storage_op_fn(struct storage_run *run, struct err *e);
 /* By operation; NULL for what is not there. */
 storage_op_fn *storage_ops_find(uint32_t op);
 
-storage_op_fn op_unpack, op_remove, op_list, op_fold;
+storage_op_fn op_unpack, op_remove, op_list, op_fold, op_arrange;
 storage_op_fn op_disk_make, op_disk_check, op_disk_remove, op_disk_list;
 
 /* Called once, at the start: makes the folders, and removes what earlier processes left half made
  * or half removed. */
 int storage_ops_setup(struct err *e) MUST_USE;
+
+/* op_arrange.c: reads the certificate that images shall trust. Once, at the start; fd is borrowed
+ * and need not be open. */
+int op_arrange_setup(int fd, struct err *e) MUST_USE;
 
 /* Opens the folder of layers. The caller owns it. */
 int storage_ops_open_layers(struct err *e) MUST_USE;

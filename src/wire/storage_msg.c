@@ -73,6 +73,15 @@ static int check_disk(const union storage_request *r, struct err *e)
 	return check_id(d->id, e);
 }
 
+static int check_arrange(const union storage_request *r, struct err *e)
+{
+	const struct storage_arrange *a = &r->arrange;
+
+	if (a->nlower == 0 || a->zero != 0)
+		return err_set(e, ERR_INVALID, "no layers");
+	return check_id(a->layer, e) < 0 ? -1 : check_stack(a->nlower, a->lower, e);
+}
+
 /* Size of the request, descriptors that come with it, what else is checked, is it a stream. */
 static const struct {
 	size_t size, nfds;
@@ -83,6 +92,7 @@ static const struct {
 	[STORAGE_REMOVE] = { sizeof(struct storage_remove), 0, check_remove },
 	[STORAGE_LIST] = { sizeof(struct storage_list), 1, NULL },
 	[STORAGE_FOLD] = { sizeof(struct storage_fold), 0, check_fold },
+	[STORAGE_ARRANGE] = { sizeof(struct storage_arrange), 0, check_arrange },
 	[STORAGE_DISK_MAKE] = { sizeof(struct storage_disk), 0, check_disk },
 	[STORAGE_DISK_CHECK] = { sizeof(struct storage_disk), 0, check_disk },
 	[STORAGE_DISK_REMOVE] = { sizeof(struct storage_disk), 0, check_disk },

@@ -25,7 +25,8 @@
 /* Descriptors that cordon-storage is started with. */
 enum {
 	STORAGE_FD_CHANNEL = 3,
-	STORAGE_FD_DIR = 4, /* the storage folder */
+	STORAGE_FD_DIR = 4,	  /* the storage folder */
+	STORAGE_FD_AUTHORITY = 5, /* the certificate that images shall trust: arrange.h */
 	STORAGE_FDS_END,
 };
 
@@ -39,6 +40,7 @@ enum storage_op {
 	STORAGE_DISK_CHECK,
 	STORAGE_DISK_REMOVE,
 	STORAGE_DISK_LIST,
+	STORAGE_ARRANGE,
 	STORAGE_OPS
 };
 
@@ -125,12 +127,23 @@ struct storage_disk {
 	char id[STORAGE_ID_MAX];
 };
 
+/* Makes the layer that an image needs on top so that sessions can be made of it: users,
+ * directories, names of hosts, certificates. */
+struct storage_arrange {
+	struct storage_head head;
+	uint32_t nlower; /* 1 and up: layers of the image, the lowest first */
+	uint32_t zero;
+	char layer[STORAGE_ID_MAX];
+	char lower[STORAGE_STACK_MAX][STORAGE_ID_MAX];
+};
+
 union storage_request {
 	struct storage_head head;
 	struct storage_unpack unpack;
 	struct storage_remove remove;
 	struct storage_list list;
 	struct storage_fold fold;
+	struct storage_arrange arrange;
 	struct storage_disk disk;
 };
 

@@ -1,0 +1,172 @@
+#include "layer_make.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io.h"
+#include "storage_jail.h"
+#include "tree_remove.h"
+
+#define WORKER_MEMORY (1ULL << 30)
+#define ROOT_PLACE "0"
+
+/* What a worker writes into its pipe when it is done. */
+struct outcome {
+	struct storage_reply reply;
+	struct err err;
+};
+
+struct making {
+	const struct layer_make *m;
+	int layers, top;
+	int lower[STORAGE_STACK_MAX]; /* owned */
+	unsigned nlower;
+	char temporary[64];
+};
+
+static int open_lower(struct making *k, struct err *e)
+{
+	for (; k->nlower < k->m->nlower; k->nlower++) {
+		int fd = openat(k->layers, k->m->lower[k->nlower],
+				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		if (fd < 0)
+			return err_set(e, ERR_NOT_FOUND, "layer %.60s is not there",
+				       k->m->lower[k->nlower]);
+		k->lower[k->nlower] = fd;
+	}
+	return 0;
+}
+
+/* ---- the worker */
+
+static void NORETURN run_worker(const struct making *k, int result)
+{
+	const struct rlimit memory = { WORKER_MEMORY, WORKER_MEMORY }, none = { 0, 0 };
+	struct outcome o = { 0 };
+	struct err e;
+
+	if (setrlimit(RLIMIT_AS, &memory) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
+		(void)err_sys(&o.err, "limits");
+	else if (storage_jail_confine_worker(k->top, k->lower, k->nlower, &o.err) == 0 &&
+		 k->m->work(k->m->arg, k->top, k->lower, &o.reply, &o.err) == 0)
+		o.err.code = ERR_NONE;
+	_exit(io_write_all(result, &o, sizeof(o), &e) < 0);
+}
+
+static int read_outcome(int result, struct outcome *ret, struct err *e)
+{
+	size_t got = 0;
+	ssize_t n;
+
+	while (got < sizeof(*ret)) {
+		n = read(result, (char *)ret + got, sizeof(*ret) - got);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return err_set(e, ERR_SYSTEM, "the worker ended before it was done");
+		got += (size_t)n;
+	}
+	if (ret->err.code == ERR_NONE)
+		return 0;
+	err_sanitize(&ret->err);
+	*e = ret->err;
+	return -1;
+}
+
+static int work(const struct making *k, struct storage_reply *reply, struct err *e)
+{
+	struct outcome o;
+	int ends[2], result;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "pipe");
+	OWN_FD from = ends[0];
+	OWN_FD to = ends[1];
+	pid = fork();
+	if (pid < 0)
+		return err_sys(e, "fork");
+	if (pid == 0) {
+		fd_close(TAKE_FD(from));
+		run_worker(k, to);
+	}
+	fd_close(TAKE_FD(to));
+	result = read_outcome(from, &o, e);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		continue;
+	if (result < 0)
+		return -1;
+	reply->bytes = o.reply.bytes;
+	reply->entries = o.reply.entries;
+	memcpy(reply->sha256, o.reply.sha256, sizeof(reply->sha256));
+	return 0;
+}
+
+/* ---- the layer */
+
+static int finish(const struct making *k, struct err *e)
+{
+	if (syncfs(k->top) < 0)
+		return storage_ops_fail(e, "write the layer to disk");
+	if (renameat2(k->layers, k->temporary, k->layers, k->m->id, RENAME_NOREPLACE) < 0)
+		return errno == EEXIST
+			       ? err_set(e, ERR_CONFLICT, "there is a layer %.60s", k->m->id)
+			       : storage_ops_fail(e, "rename the layer");
+	return fsync(k->layers) < 0 ? storage_ops_fail(e, "write the folder of layers to disk") : 0;
+}
+
+static int make_in(struct making *k, struct storage_run *run, struct err *e)
+{
+	if (faccessat(k->layers, k->m->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return err_set(e, ERR_CONFLICT, "there is a layer %.60s", k->m->id);
+	if (open_lower(k, e) < 0 || work(k, run->reply, e) < 0)
+		return -1;
+	return finish(k, e);
+}
+
+int layer_make(struct storage_run *run, const struct layer_make *m, struct err *e)
+{
+	OWN_FD layers = storage_ops_open_layers(e);
+	struct making k = { .m = m, .layers = layers };
+	struct err unused;
+	int result;
+
+	if (layers < 0)
+		return -1;
+	(void)snprintf(k.temporary, sizeof(k.temporary), STORAGE_NEW "%llu",
+		       (unsigned long long)run->serial);
+	if (mkdirat(layers, k.temporary, 0700) < 0)
+		return storage_ops_fail(e, "make a directory");
+	OWN_FD top = openat(layers, k.temporary, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (top < 0)
+		return err_sys(e, "open a new directory");
+	k.top = top;
+	result = make_in(&k, run, e);
+	if (result < 0)
+		IGNORED(tree_remove(layers, k.temporary, &unused), "removed at the next start");
+	io_close_all(k.lower, k.nlower);
+	return result;
+}
+
+int layer_make_root(int top, const int *lower, unsigned nlower, int *ret_lower, struct err *e)
+{
+	int fd;
+
+	for (unsigned i = 0; i < nlower; i++) {
+		ret_lower[i] = openat(lower[i], ROOT_PLACE,
+				      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (ret_lower[i] < 0)
+			return err_sys(e, "open a lower layer");
+	}
+	if (mkdirat(top, ROOT_PLACE, 0755) < 0)
+		return storage_ops_fail(e, "make a directory");
+	fd = openat(top, ROOT_PLACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open a new directory") : fd;
+}

@@ -1,0 +1,82 @@
+/* op_unpack.c - makes a layer from an archive. The worker that reads the archive can change nothing
+ * but the new layer. */
+#include <stdio.h>
+#include <string.h>
+
+#include "layer_make.h"
+#include "storage_jail.h"
+#include "stream_in.h"
+#include "unpack_image.h"
+
+#define HEAD_BYTES 4096U /* of the stream for each entry: headers and padding */
+
+struct unpacked {
+	const struct storage_unpack *r;
+	int input;
+};
+
+/* How long the uncompressed archive may be. */
+static uint64_t stream_max(const struct storage_unpack *r)
+{
+	return r->bytes_max + r->entries_max * HEAD_BYTES;
+}
+
+static int unpack_root(const struct unpacked *u, int top, const int *lower, struct stream_in *in,
+		       struct storage_reply *reply, struct err *e)
+{
+	int roots[STORAGE_STACK_MAX];
+	struct unpack_image job = { .lower = roots,
+				    .nlower = u->r->nlower,
+				    .whole = u->r->format == STORAGE_ROOTFS,
+				    .ids = storage_jail_ids(),
+				    .count = { .bytes_max = u->r->bytes_max,
+					       .entries_max = u->r->entries_max } };
+
+	job.top = layer_make_root(top, lower, u->r->nlower, roots, e);
+	if (job.top < 0 || unpack_image(in, &job, e) < 0)
+		return -1;
+	reply->bytes = job.count.bytes;
+	reply->entries = job.count.entries;
+	return 0;
+}
+
+static int check_hash(const struct storage_unpack *r, const uint8_t found[STORAGE_SHA256],
+		      struct err *e)
+{
+	if ((r->flags & STORAGE_CHECK_SHA256) == 0 || memcmp(found, r->sha256, STORAGE_SHA256) == 0)
+		return 0;
+	return err_set(e, ERR_INVALID, "the content of the archive does not have its digest");
+}
+
+static int work(void *arg, int top, const int *lower, struct storage_reply *reply, struct err *e)
+{
+	const struct unpacked *u = arg;
+	bool hash = (u->r->flags & (STORAGE_WANT_SHA256 | STORAGE_CHECK_SHA256)) != 0;
+	struct stream_in *in = stream_in_fd(u->input, stream_max(u->r), hash, e);
+	int result = -1;
+
+	if (in == NULL)
+		return -1;
+	if (u->r->format == STORAGE_CAPTURE)
+		result = err_set(e, ERR_UNSUPPORTED, "captures cannot be unpacked yet");
+	else
+		result = unpack_root(u, top, lower, in, reply, e);
+	if (result == 0)
+		result = stream_in_finish(in, reply->sha256, e);
+	if (result == 0)
+		result = check_hash(u->r, reply->sha256, e);
+	stream_in_free(in);
+	return result;
+}
+
+int op_unpack(struct storage_run *run, struct err *e)
+{
+	struct unpacked u = { &run->r->unpack, run->fds[0] };
+	const struct layer_make m = { .id = u.r->layer,
+				      .lower = u.r->lower,
+				      .nlower = u.r->nlower,
+				      .work = work,
+				      .arg = &u };
+
+	return layer_make(run, &m, e);
+}

@@ -1,0 +1,113 @@
+"""channel.py - cordon-storage as cordond talks to it: the messages of wire/storage_msg.h, written by hand."""
+import array
+import fcntl
+import os
+import re
+import socket
+import struct
+import subprocess
+import tempfile
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/wire/storage_msg.h"), encoding="utf-8") as header:
+    OPS = re.findall(r"^\tSTORAGE_(\w+),", re.search(r"enum storage_op \{(.*?)\n\};", header.read(), re.S).group(1), re.M)
+UNPACK, REMOVE, LIST, FOLD, ARRANGE = (OPS.index(name) for name in ("UNPACK", "REMOVE", "LIST", "FOLD", "ARRANGE"))
+CAPTURE, OCI_LAYER, ROOTFS = 0, 1, 2
+CHECK_SHA256 = 2
+STACK_MAX, ID_MAX = 128, 72
+REPLY = struct.Struct("<IIQii256si4xQQ32sQQQ")
+
+
+def ids(names):
+    return b"".join(n.encode().ljust(ID_MAX, b"\0") for n in names).ljust(STACK_MAX * ID_MAX, b"\0")
+
+
+class Refused(Exception):
+    pass
+
+
+class Storage:
+    """A cordon-storage with a folder of its own."""
+
+    def __init__(self, program, folder=None, authority=b""):
+        self.program, self.authority = program, authority
+        self.folder = folder or tempfile.mkdtemp(prefix="cordon-storage-")
+        os.chmod(self.folder, 0o700)
+        self.job = 0
+        self.start()
+
+    def start(self):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        top = os.open(self.folder, os.O_PATH | os.O_DIRECTORY)
+        cert = os.memfd_create("cert")
+        os.write(cert, self.authority)
+        sources = [os.dup(fd) for fd in (theirs.fileno(), top, cert)]
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 50) for fd in sources]
+
+        def place():
+            for i, fd in enumerate(high):
+                os.dup2(fd, 3 + i)
+
+        self.process = subprocess.Popen([self.program], preexec_fn=place, pass_fds=[3, 4, 5] + high)
+        for fd in sources + high + [top, cert]:
+            os.close(fd)
+        theirs.close()
+        self.sock = ours
+        self.hello = self.receive()
+
+    def receive(self):
+        data = self.sock.recv(65536)
+        if not data:
+            raise EOFError
+        op, version, job, code, sys_, msg, reason, size, entries, sha, *disk = REPLY.unpack(data)
+        return {"op": op, "job": job, "code": code, "msg": msg.split(b"\0")[0].decode(errors="replace"), "bytes": size,
+                "entries": entries, "sha256": sha.hex()}
+
+    def ask(self, op, body, fds=()):
+        self.send(op, body, fds)
+        return self.answer()
+
+    def answer(self):
+        got = self.receive()
+        if got["code"] != 0:
+            raise Refused(got["msg"])
+        return got
+
+    def send(self, op, body, fds=()):
+        self.job += 1
+        control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        self.sock.sendmsg([struct.pack("<IIQ", op, 60000, self.job) + body], control)
+
+    def unpack_request(self, layer, form=OCI_LAYER, lower=(), digest=None, size=1 << 30, entries=100000):
+        return struct.pack("<IIQQ32s72sII", form, CHECK_SHA256 if digest else 0, size, entries,
+                           bytes.fromhex(digest[7:]) if digest else b"", layer.encode(), len(lower), 0) + ids(lower)
+
+    def unpack(self, layer, data, **more):
+        with tempfile.TemporaryFile() as f:
+            f.write(data)
+            f.seek(0)
+            return self.ask(UNPACK, self.unpack_request(layer, **more), [f.fileno()])
+
+    def arrange(self, layer, lower):
+        return self.ask(ARRANGE, struct.pack("<II72s", len(lower), 0, layer.encode()) + ids(lower))
+
+    def remove(self, layer):
+        return self.ask(REMOVE, layer.encode().ljust(ID_MAX, b"\0"))
+
+    def names(self):
+        return sorted(os.listdir(os.path.join(self.folder, "layers")))
+
+    def path(self, layer, *parts):
+        return os.path.join(self.folder, "layers", layer, "0", *parts)
+
+    def read(self, layer, *parts):
+        with open(self.path(layer, *parts), "rb") as f:
+            return f.read().decode()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.sock.close()
+
+    def stop(self):
+        self.sock.close()
+        self.process.wait(10)

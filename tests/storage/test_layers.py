@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+"""Goal: cordon-storage makes whole layers of images or none, in its jail, and arranges any image for sessions.
+
+    test_layers.py CORDON_STORAGE [name ...]"""
+import gzip
+import os
+import shutil
+import stat
+import sys
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+from channel import ROOTFS, UNPACK, Refused, Storage  # noqa: E402
+from checks import Skip, check, equal, has, wait_for  # noqa: E402
+from images import archive, digest, directory, hard_link, member, symlink  # noqa: E402
+
+PROGRAM = os.path.abspath(sys.argv[1])
+CERT = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"
+
+
+class World(Storage):
+    def __init__(self):
+        super().__init__(PROGRAM, authority=("1a2b3c4d.0\n" + CERT).encode())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *why):
+        self.stop()
+        shutil.rmtree(self.folder)
+
+
+def refused(call, why):
+    try:
+        call()
+    except Refused as e:
+        has(str(e), why)
+        return
+    raise AssertionError(f"not refused: {why}")
+
+
+def layers_are_whole_or_not_there():
+    with World() as w:
+        data = archive(directory("d", uid=5, gid=6), member("d/f", b"1", mode=0o4711, uid=5, gid=65535))
+        got = w.unpack("lay_a", gzip.compress(data), digest=digest(data))
+        equal(got["sha256"], digest(data)[7:])
+        check(got["bytes"] == 8192 and got["entries"] == 2, got)
+        st = os.stat(w.path("lay_a", "d/f"))
+        equal((st.st_uid, st.st_gid, stat.S_IMODE(st.st_mode)), (5, 65535, 0o4711))
+        top = os.stat(os.path.join(w.folder, "layers/lay_a"))
+        equal((top.st_uid, stat.S_IMODE(top.st_mode)), (0, 0o700), "the directory around it")
+        refused(lambda: w.unpack("lay_b", data, digest=digest(b"other")), "digest")
+        refused(lambda: w.unpack("lay_b", archive(member("../x", b"1"))), "..")
+        refused(lambda: w.unpack("lay_b", archive(member("x", b"1" * 9000)), size=4096), "bytes of files")
+        refused(lambda: w.unpack("lay_b", data, lower=["lay_missing"]), "not there")
+        refused(lambda: w.unpack("lay_a", data), "there is a layer")
+        equal(w.names(), ["lay_a"])
+        w.unpack("lay_c", archive(hard_link("g", "d/f"), member(".wh.d")), lower=["lay_a"])
+        equal(w.read("lay_c", "g"), "1", "a link into a lower layer")
+        w.remove("lay_a")
+        equal(w.names(), ["lay_c"])
+
+
+def a_kill_leaves_nothing():
+    with World() as w:
+        read, write = os.pipe()
+        w.send(UNPACK, w.unpack_request("lay_a"), [read])
+        os.close(read)
+        os.write(write, archive(directory("d"), member("d/f", b"1" * 10000))[:9000])
+        wait_for(lambda: any(n.startswith(".new-") for n in w.names()), name="the new directory")
+        w.kill()
+        os.close(write)
+        w.start()
+        wait_for(lambda: w.names() == [], name="an empty folder")
+        w.unpack("lay_a", archive(member("f", b"1")))
+        equal(w.names(), ["lay_a"])
+
+
+def debian_like_images_are_arranged():
+    passwd = "root:x:0:0:root:/root:/bin/bash\nnode:x:1000:1000::/home/node:/bin/sh"
+    with World() as w:
+        w.unpack("lay_a", archive(
+            member("etc/passwd", passwd.encode()), member("etc/group", b"root:x:0:\nsudo:x:27:\nnode:x:1000:\n"),
+            member("etc/shadow", b"root:*:1:0:99999:7:::\n", mode=0o640, gid=42), symlink("bin", "usr/bin"),
+            member("usr/bin/bash", b"x"), member("usr/bin/sudo", b"x"), member("etc/skel/.bashrc", b"rc"),
+            member("etc/sudoers", b"@includedir /etc/sudoers.d\n", mode=0o440), symlink("etc/resolv.conf", "../run/x"),
+            member("etc/ssl/certs/ca-certificates.crt", b"bundle"), symlink("proc", "/etc"), symlink("var/run", "/run")))
+        w.arrange("lay_t", ["lay_a"])
+        has(w.read("lay_t", "etc/passwd"), passwd + "\nuser:x:1001:1001:user:/home/user:/bin/bash\n")
+        has(w.read("lay_t", "etc/group"), "sudo:x:27:user\n")
+        has(w.read("lay_t", "etc/group"), "user:x:1001:\n")
+        has(w.read("lay_t", "etc/shadow"), "user:*:")
+        st = os.stat(w.path("lay_t", "etc/shadow"))
+        equal((stat.S_IMODE(st.st_mode), st.st_gid), (0o640, 42))
+        equal(w.read("lay_t", "home/user/.bashrc"), "rc")
+        equal(os.stat(w.path("lay_t", "home/user")).st_uid, 1001)
+        has(w.read("lay_t", "etc/sudoers.d/cordon"), "user ALL=(ALL:ALL) NOPASSWD: ALL")
+        has(w.read("lay_t", "etc/resolv.conf"), "nameserver 198.18.0.1")
+        equal(w.read("lay_t", "etc/ssl/certs/ca-certificates.crt"), "bundle\n" + CERT)
+        equal(os.readlink(w.path("lay_t", "etc/ssl/certs/1a2b3c4d.0")), "cordon.pem")
+        check(stat.S_ISDIR(os.lstat(w.path("lay_t", "proc")).st_mode), "proc was a link")
+
+
+def images_with_one_program_are_arranged():
+    with World() as w:
+        w.unpack("lay_a", archive(member("app", b"x", mode=0o755)), form=ROOTFS)
+        w.arrange("lay_t", ["lay_a"])
+        equal(w.read("lay_t", "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\n")
+        for name, mode in (("proc", 0o555), ("dev", 0o755), ("sys", 0o555), ("tmp", 0o1777), ("root", 0o700), ("run", 0o755)):
+            equal(stat.S_IMODE(os.lstat(w.path("lay_t", name)).st_mode), mode, name)
+        check(not os.path.exists(w.path("lay_t", "etc/sudoers.d")), "no sudo, no rule")
+
+
+def hostile_images_are_arranged_inside():
+    victim = "/tmp/cordon-arrange-victim"
+    with World() as w:
+        w.unpack("lay_a", archive(symlink("etc", victim), symlink("home", "/.." * 5 + victim), member("run", b"a file"),
+                                  member("usr/bin/sudo", b"x"), symlink("root", "/proc/1/root")))
+        refused(lambda: w.arrange("lay_t", ["lay_a"]), "not a directory")
+        w.unpack("lay_b", archive(member(".wh.run")), lower=["lay_a"])
+        w.arrange("lay_t", ["lay_a", "lay_b"])
+        check(not os.path.exists(victim), "nothing is made outside")
+        has(w.read("lay_t", victim.lstrip("/"), "passwd"), "user:x:1000")
+        equal(w.names(), ["lay_a", "lay_b", "lay_t"])
+
+
+TESTS = [layers_are_whole_or_not_there, a_kill_leaves_nothing, debian_like_images_are_arranged,
+         images_with_one_program_are_arranged, hostile_images_are_arranged_inside]
+
+
+def main():
+    chosen = [t for t in TESTS if not sys.argv[2:] or t.__name__ in sys.argv[2:]]
+    if os.getuid() != 0:
+        print("1..0 # SKIP needs root")
+        return 0
+    print(f"1..{len(chosen)}")
+    failed = False
+    for i, test in enumerate(chosen, 1):
+        name = test.__name__.replace("_", " ")
+        try:
+            test()
+            print(f"ok {i} - {name}")
+        except Skip as why:
+            print(f"ok {i} - {name} # SKIP {why}")
+        except Exception:  # noqa: BLE001
+            failed = True
+            print(f"not ok {i} - {name}")
+            for line in traceback.format_exc().splitlines():
+                print("#", line)
+        sys.stdout.flush()
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
