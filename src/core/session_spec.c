@@ -223,10 +223,30 @@ static int check_times(const struct core *c, const struct session_spec *spec,
 	return 0;
 }
 
+static uint64_t lesser(uint64_t value, uint64_t max)
+{
+	return max > 0 && value > max ? max : value;
+}
+
+/* What the client does not ask for is as the template has it, as far as that is allowed. */
+static struct cell_limits asked_limits(const struct core *c, const struct template_version *v,
+				       const struct session_spec *spec)
+{
+	struct cell_limits a = spec->limits;
+
+	if (a.memory_bytes == 0)
+		a.memory_bytes = lesser(v->row.memory_bytes, c->o.config->memory_max);
+	if (a.cpu_millis == 0)
+		a.cpu_millis = lesser(v->row.cpu_millis, c->o.config->cpus_max_milli);
+	return a;
+}
+
 int session_spec_check(const struct core *c, const struct template_version *v,
 		       const struct session_spec *spec, struct store_session *row, char **ret_texts,
 		       struct err *e)
 {
+	struct cell_limits asked = asked_limits(c, v, spec);
+
 	memset(row, 0, sizeof(*row));
 	*ret_texts = NULL;
 	if (check_level(v, spec, row, e) < 0)
@@ -234,8 +254,8 @@ int session_spec_check(const struct core *c, const struct template_version *v,
 	memcpy(row->template, v->row.name, sizeof(row->template));
 	memcpy(row->template_id, v->row.id, sizeof(row->template_id));
 	row->profile = spec->profile < 0 ? CELL_STANDARD : (uint32_t)spec->profile;
-	if (check_limits(c, &spec->limits, &row->limits, e) < 0 ||
-	    check_times(c, spec, row, e) < 0 || session_storage_check(c, spec, row, e) < 0)
+	if (check_limits(c, &asked, &row->limits, e) < 0 || check_times(c, spec, row, e) < 0 ||
+	    session_storage_check(c, spec, row, e) < 0)
 		return -1;
 	if (copy_texts(c, v, spec, row, ret_texts, e) < 0) {
 		free(*ret_texts);

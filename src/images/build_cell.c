@@ -49,7 +49,10 @@ static int fill(struct build *b, struct session_spec *spec, char **ret_policy, s
 	spec->profile = -1;
 	spec->limits.cpu_millis = b->row.cpu_millis;
 	spec->limits.memory_bytes = b->row.memory_bytes;
-	spec->timeout_ms = g->build_timeout_ms;
+	spec->timeout_ms =
+		g->session_timeout_max_ms > 0 && g->session_timeout_max_ms < g->build_timeout_ms
+			? g->session_timeout_max_ms
+			: g->build_timeout_ms;
 	spec->timeout_given = true;
 	spec->idle_given = true;
 	spec->actor = &b->actor;

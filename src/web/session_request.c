@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "reply.h"
+#include "session_boot.h"
 
 struct making {
 	struct session *s; /* until the result is known; NULL: creation could not begin */
@@ -41,11 +42,35 @@ static void finish(struct request *r)
 	m->on_created(r, m->s);
 }
 
+/* The client gets the session when its template's start command is ready. */
+static void on_ready(struct completion *w, const struct err *e)
+{
+	struct request *r = w->arg;
+	struct making *m = r->state;
+	struct err ignored;
+
+	if (e != NULL) {
+		m->why = *e;
+		m->failed = true;
+		IGNORED(session_delete(r->core, r->tenant, r->session_id, request_actor(r),
+				       &ignored),
+			"then the session ends by its timeout");
+	}
+	m->is_known = true;
+	finish(r);
+}
+
 static void on_result(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 	struct making *m = r->state;
 
+	if (e == NULL && session_boot_is_needed(m->s)) {
+		(void)snprintf(r->session_id, sizeof(r->session_id), "%s", session_row(m->s)->id);
+		r->wait.on_done = on_ready;
+		session_boot(m->s, request_actor(r), &r->wait);
+		return;
+	}
 	m->is_known = true;
 	m->failed = e != NULL;
 	if (e != NULL)

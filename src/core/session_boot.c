@@ -1,0 +1,228 @@
+#include "session_boot.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "clock.h"
+#include "core_private.h"
+#include "execution.h"
+
+#define READY_MS (600U * 1000U)
+#define EVERY_MS 500U
+#define STRINGS_MAX ((size_t)256 * 1024)
+
+/* One that is under way; freed when it ends, or with its session. */
+struct boot {
+	struct core *core;
+	struct session *session; /* until `over` ends */
+	struct store_actor actor;
+	struct completions waiters;
+	struct completion over, ready_end;
+	struct execution_follower start, ready;
+	struct loop_timer retry;
+	uint64_t until_ns;
+	bool plain_shell; /* there is no bash */
+};
+
+static const char *text_of(const char *text)
+{
+	return text == NULL ? "" : text;
+}
+
+static const char *start_command(const struct session *s)
+{
+	const struct store_template *t = session_template(s);
+
+	return t == NULL ? "" : text_of(t->start_command);
+}
+
+static const char *ready_command(const struct session *s)
+{
+	const struct store_template *t = session_template(s);
+
+	return t == NULL ? "" : text_of(t->ready_command);
+}
+
+bool session_boot_is_needed(const struct session *s)
+{
+	return start_command(s)[0] != '\0' || ready_command(s)[0] != '\0';
+}
+
+static void finish(struct boot *b, const struct err *e)
+{
+	struct completions told = { 0 };
+
+	completion_cancel(&b->over);
+	completion_cancel(&b->ready_end);
+	execution_unfollow(&b->start);
+	execution_unfollow(&b->ready);
+	loop_timer_cancel(b->core->loop, &b->retry);
+	completions_move(&b->waiters, &told);
+	free(b);
+	completions_end_all(&told, e);
+}
+
+static void on_over(struct completion *w, const struct err *e)
+{
+	struct boot *b = w->arg;
+	struct err why = *e;
+
+	b->start.execution = b->ready.execution = NULL; /* gone with the session */
+	IGNORED(err_wrap(&why, "the session ended before it was ready"), "told");
+	finish(b, &why);
+}
+
+/* ---- commands */
+
+static struct execution *run(struct boot *b, const char *command, bool background, struct err *e)
+{
+	const char *args[] = { b->plain_shell ? "/bin/sh" : "/bin/bash", "-l", "-c", command };
+	struct buf strings = BUF_INIT(STRINGS_MAX);
+	struct execution_spec spec = { .argc = COUNT(args),
+				       .timeout_ms = background ? 0 : READY_MS,
+				       .background = background,
+				       .keep_text = true,
+				       .text = command,
+				       .actor = &b->actor };
+	struct execution *x = NULL;
+
+	for (size_t i = 0; i < COUNT(args); i++)
+		buf_put(&strings, args[i], strlen(args[i]) + 1);
+	spec.strings = (const char *)strings.data;
+	spec.strings_len = strings.len;
+	if (buf_check(&strings, e) == 0)
+		x = execution_start(b->session, &spec, e);
+	buf_release(&strings);
+	return x;
+}
+
+static bool has_no_shell(const struct execution *x)
+{
+	return execution_row(x)->state == EXECUTION_FAILED &&
+	       execution_fault(x, &(int){ 0 }) == EXECUTION_NO_PROGRAM;
+}
+
+static bool start(struct boot *b, struct err *e);
+
+/* Has the start command failed? Then the boot has ended, or goes on with another shell. */
+static bool start_failed(struct boot *b)
+{
+	const struct execution *x = b->start.execution;
+	struct err e;
+	int code;
+
+	if (x == NULL || !execution_ended(x))
+		return false;
+	if (has_no_shell(x) && !b->plain_shell) {
+		b->plain_shell = true;
+		execution_unfollow(&b->start);
+		if (start(b, &e))
+			return false;
+		finish(b, &e);
+		return true;
+	}
+	code = execution_row(x)->exit_code;
+	if (code == 0 && execution_row(x)->state != EXECUTION_FAILED)
+		return false;
+	IGNORED(err_set(&e, ERR_CONFLICT, "start command failed: exit status %d", code), "told");
+	finish(b, &e);
+	return true;
+}
+
+static void on_progress(struct execution_follower *f)
+{
+	(void)f; /* it is looked at when the ready command has ended */
+}
+
+static bool start(struct boot *b, struct err *e)
+{
+	struct execution *x = run(b, start_command(b->session), true, e);
+
+	if (x == NULL)
+		return false;
+	b->start = (struct execution_follower){ .on_progress = on_progress, .arg = b };
+	execution_follow(x, &b->start);
+	return true;
+}
+
+/* ---- ready? */
+
+static void look(struct boot *b);
+
+static void on_retry(struct loop_timer *t)
+{
+	look(t->arg);
+}
+
+static void on_ready_end(struct completion *w, const struct err *e)
+{
+	struct boot *b = w->arg;
+	const struct execution *x = b->ready.execution;
+	int code = x == NULL || e != NULL ? 1 : execution_row(x)->exit_code;
+	bool no_shell = x != NULL && e == NULL && has_no_shell(x) && !b->plain_shell;
+	struct err why;
+
+	if (x != NULL && e == NULL && execution_row(x)->state == EXECUTION_FAILED)
+		code = 127;
+	execution_unfollow(&b->ready);
+	b->plain_shell |= no_shell;
+	if (start_failed(b))
+		return;
+	if (code == 0) {
+		finish(b, NULL);
+		return;
+	}
+	if (clock_now_ns() > b->until_ns) {
+		IGNORED(err_set_reason(&why, REASON_TIMEOUT, "ready command failed: exit status %d",
+				       code),
+			"told");
+		finish(b, &why);
+		return;
+	}
+	loop_timer_set(b->core->loop, &b->retry,
+		       clock_now_ns() + (no_shell ? 0 : EVERY_MS) * CLOCK_MS);
+}
+
+static void look(struct boot *b)
+{
+	struct execution *x;
+	struct err e;
+
+	if (start_failed(b))
+		return;
+	x = run(b, ready_command(b->session), false, &e);
+	if (x == NULL) {
+		finish(b, &e);
+		return;
+	}
+	b->ready = (struct execution_follower){ .on_progress = on_progress, .arg = b };
+	execution_follow(x, &b->ready);
+	execution_wait(x, &b->ready_end);
+}
+
+void session_boot(struct session *s, const struct store_actor *who, struct completion *w)
+{
+	struct boot *b = calloc(1, sizeof(*b));
+	struct err e;
+
+	assert(b != NULL);
+	b->core = s->core;
+	b->session = s;
+	if (who != NULL)
+		b->actor = *who;
+	b->over = (struct completion){ .on_done = on_over, .arg = b };
+	b->ready_end = (struct completion){ .on_done = on_ready_end, .arg = b };
+	b->retry = (struct loop_timer){ .on_expire = on_retry, .arg = b };
+	b->until_ns = clock_now_ns() + READY_MS * CLOCK_MS;
+	completion_begin(w, s->core->loop, &b->waiters);
+	session_when_over(s, &b->over);
+	if (start_command(s)[0] != '\0' && !start(b, &e))
+		finish(b, &e);
+	else if (ready_command(s)[0] == '\0')
+		finish(b, NULL);
+	else
+		look(b);
+}
