@@ -153,6 +153,23 @@ void api_templates_get(struct request *r)
 	reply_template(r, 200, r->id);
 }
 
+/* The template in the path, to be changed. */
+static struct template_version *find_own(struct request *r, struct err *e)
+{
+	struct template_version *v;
+
+	if (auth_check_unlimited(r, e) < 0)
+		return NULL;
+	v = templates_find(r->core, r->tenant, r->id);
+	if (v == NULL)
+		(void)err_set(e, ERR_NOT_FOUND, "there is no such template");
+	else if (!template_is_own(r->core, v, r->tenant))
+		(void)err_set(e, ERR_DENIED, "the template belongs to another");
+	else
+		return v;
+	return NULL;
+}
+
 static void on_added(struct completion *c, const struct err *e)
 {
 	struct request *r = c->arg;
@@ -191,14 +208,10 @@ void api_templates_add(struct request *r)
 
 void api_templates_delete(struct request *r)
 {
-	struct template_version *v = templates_find(r->core, r->tenant, r->id);
 	struct err e = { 0 };
+	struct template_version *v = find_own(r, &e);
 
-	if (v == NULL)
-		reply_code(r, 404, "not_found", "there is no such template");
-	else if (!template_is_own(r->core, v, r->tenant))
-		reply_code(r, 403, "denied", "the template belongs to another");
-	else if (templates_remove(r->core, v, request_actor(r), &e) < 0)
+	if (v == NULL || templates_remove(r->core, v, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_empty(r, 204);

@@ -336,8 +336,10 @@ def test_two_tenants(server):
     server.stop()
     with database(server, write=True) as db:
         for tenant, name in ((one, "private"), (two, "tiny")):
-            db.execute("INSERT INTO template SELECT ?, ?, ?, 1, 1, kind, level, created_ms, layers, mounts, env, user,"
-                       " workdir, start_command, ready_command FROM template WHERE name = 'kept' AND current = 1",
+            db.execute("INSERT INTO template (id, tenant, name, version, current, kind, level, created_ms, layers, mounts,"
+                       " env, user, workdir, start_command, ready_command) SELECT ?, ?, ?, 1, 1, kind, level, created_ms,"
+                       " layers, mounts, env, user, workdir, start_command, ready_command FROM template"
+                       " WHERE name = 'kept' AND current = 1",
                        (f"tpl_{name}{tenant}"[:30], tenant, name))
     server.start()
     for key, names in ((one_key, {"private", "tiny"}), (two_key, {"tiny"})):
