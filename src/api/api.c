@@ -8,6 +8,7 @@
 #include "reply.h"
 #include "routes.h"
 #include "secret_spec.h"
+#include "template_name.h"
 #include "templates.h"
 #include "url.h"
 
@@ -16,6 +17,8 @@
 #define FILES SESSION "/files"
 #define SECRET "/v1/secrets/{secret}"
 #define TEMPLATE "/v1/templates/{template}"
+
+#define SNAPSHOT "/v1/snapshots/{snapshot}"
 
 #define ADMIN TENANT_ADMIN
 #define USE TENANT_SESSIONS
@@ -32,6 +35,13 @@ static const struct route routes[] = {
 	{ HTTP1_GET, TEMPLATE, READ, api_templates_get, "" },
 	{ HTTP1_DELETE, TEMPLATE, ADMIN, api_templates_delete, "" },
 
+	{ HTTP1_GET, "/v1/snapshots", READ, api_snapshots_list, "session name " },
+	{ HTTP1_POST, "/v1/snapshots", USE, api_snapshots_create, "" },
+	{ HTTP1_GET, SNAPSHOT, READ, api_snapshots_get, "" },
+	{ HTTP1_DELETE, SNAPSHOT, USE, api_snapshots_delete, "" },
+	{ HTTP1_GET, "/v1/layers", ADMIN, api_layers_list, "" },
+	{ HTTP1_POST, "/v1/gc", ADMIN, api_layers_collect, "" },
+
 	{ HTTP1_POST, "/v1/sessions", USE, api_sessions_create, "" },
 	{ HTTP1_GET, "/v1/sessions", READ, api_sessions_list,
 	  "state template limit after order metadata.* " },
@@ -39,6 +49,9 @@ static const struct route routes[] = {
 	{ HTTP1_DELETE, SESSION, USE, api_sessions_delete, "" },
 	{ HTTP1_POST, SESSION "/pause", USE, api_sessions_pause, "" },
 	{ HTTP1_POST, SESSION "/resume", USE, api_sessions_resume, "" },
+	{ HTTP1_POST, SESSION "/reset", USE, api_sessions_reset, "" },
+	{ HTTP1_POST, SESSION "/snapshots", USE, api_snapshots_create, "" },
+	{ HTTP1_POST, SESSION "/fork", USE, api_fork_create, "" },
 	{ HTTP1_POST, SESSION "/timeout", USE, api_sessions_timeout, "" },
 	{ HTTP1_GET, SESSION "/metrics", READ, api_metrics_get, "" },
 	{ HTTP1_GET, SESSION "/diff", READ, api_diff_get, "" },
@@ -118,6 +131,15 @@ static bool take_template(struct http1_span raw, char ret[REQUEST_ID_MAX])
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && templates_is_name(ret);
 }
 
+/* [owner/]name[:tag], or an id in place of the name. */
+static bool take_snapshot(struct http1_span raw, char ret[REQUEST_ID_MAX])
+{
+	struct template_name name;
+	struct err e;
+
+	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && template_name_read(ret, &name, &e) == 0;
+}
+
 /* The ids of a path: the first of a session's route is the session. Secrets and templates have
  * names. */
 static bool take_ids(struct request *r, const struct url_params *params)
@@ -125,6 +147,7 @@ static bool take_ids(struct request *r, const struct url_params *params)
 	bool (*take)(struct http1_span raw, char ret[REQUEST_ID_MAX]) =
 		strcmp(r->route->pattern, SECRET) == 0	   ? take_name
 		: strcmp(r->route->pattern, TEMPLATE) == 0 ? take_template
+		: strcmp(r->route->pattern, SNAPSHOT) == 0 ? take_snapshot
 							   : take_id;
 	bool of_session = strncmp(r->route->pattern, SESSION, sizeof(SESSION) - 1) == 0;
 	size_t at = 0;

@@ -22,6 +22,7 @@ void api_sessions_get(struct request *r);
 void api_sessions_delete(struct request *r);
 void api_sessions_pause(struct request *r);
 void api_sessions_resume(struct request *r);
+void api_sessions_reset(struct request *r);
 void api_sessions_timeout(struct request *r);
 
 /* api_metrics.c */
@@ -95,6 +96,13 @@ void api_secrets_update(struct request *r);
 void api_secrets_delete(struct request *r);
 
 /* api_templates.c */
+void api_snapshots_create(struct request *r);
+void api_snapshots_list(struct request *r);
+void api_snapshots_get(struct request *r);
+void api_snapshots_delete(struct request *r);
+void api_fork_create(struct request *r);
+void api_layers_list(struct request *r);
+void api_layers_collect(struct request *r);
 void api_templates_list(struct request *r);
 void api_templates_get(struct request *r);
 void api_templates_add(struct request *r);

@@ -7,6 +7,7 @@
 #include "reply.h"
 #include "request.h"
 #include "json_view.h"
+#include "session_cold.h"
 #include "spec_session.h"
 
 #define SESSION_JSON_MAX (256U << 10)
@@ -106,9 +107,47 @@ static void change(struct request *r, void (*how)(struct session *s, const struc
 	how(s, request_actor(r), &r->wait);
 }
 
+static void pause_without_memory(struct session *s, const struct store_actor *who,
+				 struct completion *w)
+{
+	session_cold_pause(s, COLD_CAPTURE, who, w);
+}
+
+static int read_pause(const uint8_t *body, size_t len, bool *ret_memory, struct err *e)
+{
+	json_t *root = json_members_parse(body, len, e);
+	struct json_members m;
+	int read;
+
+	if (root == NULL)
+		return -1;
+	json_members_begin(&m, root, "", e);
+	json_members_bool(&m, "memory", ret_memory);
+	read = json_members_end(&m);
+	json_decref(root);
+	return read;
+}
+
+static void on_pause_body(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct err e = { 0 };
+	bool memory = true;
+
+	if (len > 0 && read_pause(body, len, &memory, &e) < 0)
+		reply_error(r, &e);
+	else
+		change(r, memory ? session_pause : pause_without_memory);
+}
+
 void api_sessions_pause(struct request *r)
 {
-	change(r, session_pause);
+	request_body(r, on_pause_body);
+}
+
+void api_sessions_reset(struct request *r)
+{
+	change(r, session_cold_reset);
 }
 
 void api_sessions_resume(struct request *r)

@@ -1,5 +1,7 @@
 #include "json_view.h"
 
+#include "session_cold.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -174,7 +176,7 @@ static const char *or_empty(const char *text)
 
 static const char *action(uint32_t a)
 {
-	return a == SESSION_PAUSE ? "pause" : "kill";
+	return a == SESSION_PAUSE ? "pause" : a == SESSION_PAUSE_FILES ? "pause_files" : "kill";
 }
 
 void json_view_session(struct json *j, const char *name, const struct store_session *row,
@@ -183,6 +185,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_open(j, name, '{');
 	json_text(j, "id", row->id);
 	json_text(j, "state", session_state_name((enum session_state)row->state));
+	json_bool(j, "cold", session_is_cold(row));
 	json_text(j, "reason", or_null(session_reason_name((enum session_reason)row->reason)));
 	json_text(j, "detail", or_null(row->detail));
 	json_text(j, "template", row->template);
@@ -211,7 +214,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	network(j, row);
 	secrets(j, row->secrets);
 	diff(j, row);
-	usage(j, row, look ? live : NULL);
+	usage(j, row, look && !session_is_cold(row) ? live : NULL);
 	json_uint(j, "executions_running", live == NULL ? 0 : session_executions_running(live));
 	json_close(j, '}');
 }

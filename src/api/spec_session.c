@@ -5,6 +5,7 @@
 #include "policy_select.h"
 #include "json_members.h"
 #include "spec_env.h"
+#include "template_name.h"
 #include "spec_secret.h"
 
 #define ENV_BYTES_MAX (256U << 10)
@@ -153,7 +154,7 @@ static void read_storage(struct json_members *m, struct session_spec *spec)
 
 int spec_session_read(const void *body, size_t len, struct spec_session *ret, struct err *e)
 {
-	static const char *const actions[] = { "kill", "pause" };
+	static const char *const actions[SESSION_ACTIONS] = { "kill", "pause", "pause_files" };
 	struct session_spec *spec = &ret->spec;
 	unsigned profile = CELL_PROFILES, on_timeout = 0, on_idle = 0;
 	struct json_members m;
@@ -167,7 +168,7 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	if (ret->root == NULL)
 		return -1;
 	json_members_begin(&m, ret->root, "", e);
-	json_members_text(&m, "template", STORE_NAME_MAX - 1, &spec->template);
+	json_members_text(&m, "template", TEMPLATE_NAME_TEXT - 1, &spec->template);
 	json_members_text(&m, "level", STORE_NAME_MAX - 1, &spec->level);
 	json_members_choice(&m, "profile", cell_profile_names, CELL_PROFILES, &profile);
 	spec->profile = profile == CELL_PROFILES ? -1 : (int)profile;

@@ -22,6 +22,7 @@ struct fd_budget;
 struct session_part;
 struct tenant;
 struct seal;
+struct layers;
 struct storage_link;
 struct session;
 
@@ -102,6 +103,8 @@ struct jobs *core_jobs(struct core *c);
 
 /* The channel to cordon-storage. */
 struct storage_link *core_storage(struct core *c);
+/* The layers of the storage folder. */
+struct layers *core_layers(struct core *c);
 
 /* The budget of this process's descriptors. */
 struct fd_budget *core_fds(struct core *c);

@@ -291,6 +291,11 @@ int core_set_storage(struct core *c, int channel_fd, struct err *e)
 	return storage_link_attach(&c->storage, channel_fd, e);
 }
 
+struct layers *core_layers(struct core *c)
+{
+	return &c->layers;
+}
+
 struct storage_link *core_storage(struct core *c)
 {
 	return &c->storage;

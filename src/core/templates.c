@@ -151,7 +151,7 @@ void templates_each(const struct core *c, const struct tenant *t,
 		    void (*see)(const struct template_version *v, void *arg), void *arg)
 {
 	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
-		if (t == NULL || is_listed(c, v, t))
+		if (t == NULL || (v->row.kind != TEMPLATE_SNAPSHOT && is_listed(c, v, t)))
 			see(v, arg);
 }
 

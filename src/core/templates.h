@@ -67,8 +67,8 @@ size_t template_tags(const struct template_version *v, const struct store_templa
 /* tag "" is "default". */
 bool template_has_tag(const struct template_version *v, const char *tag);
 
-/* Those that the tenant may use, current or with a tag; t NULL: all versions. In the order of
- * owners and names. */
+/* Those that the tenant may use, current or with a tag, without snapshots; t NULL: all versions. In
+ * the order of owners and names. */
 void templates_each(const struct core *c, const struct tenant *t,
 		    void (*see)(const struct template_version *v, void *arg), void *arg);
 

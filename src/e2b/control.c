@@ -45,10 +45,12 @@ static const struct route table[] = {
 	{ HTTP1_DELETE, "/templates/tags", USE, tag_routes_remove, NULL },
 	{ HTTP1_DELETE, "/templates/{template}", USE, template_routes_delete, NULL },
 
-	{ HTTP1_POST, ONE "/snapshots", USE, unsupported_snapshots, NULL },
-	{ HTTP1_GET, "/snapshots", READ, unsupported_snapshots, NULL },
-	{ HTTP1_POST, ONE "/fork", USE, unsupported_fork, NULL },
-	{ HTTP1_POST, "/v2" ONE "/fork", USE, unsupported_fork, NULL },
+	{ HTTP1_POST, ONE "/snapshots", USE, snapshot_routes_create, NULL },
+	{ HTTP1_GET, "/snapshots", READ, snapshot_routes_list, NULL },
+	{ HTTP1_POST, ONE "/fork", USE, fork_routes_v1, NULL },
+	{ HTTP1_POST, "/v2" ONE "/fork", USE, fork_routes_v2, NULL },
+	{ HTTP1_POST, ONE "/clone", USE, fork_routes_clone, NULL },
+	{ HTTP1_POST, ONE "/reset", USE, fork_routes_reset, NULL },
 
 	{ HTTP1_POST, "/templates", USE, unsupported_builds, NULL },
 	{ HTTP1_POST, "/v2/templates", USE, unsupported_builds, NULL },

@@ -122,6 +122,16 @@ void upload_routes_put(struct request *r);
 void tag_routes_assign(struct request *r);
 void tag_routes_remove(struct request *r);
 void tag_routes_list(struct request *r);
+/* snapshot_routes.c */
+void snapshot_routes_create(struct request *r);
+void snapshot_routes_list(struct request *r);
+/* Deletes the snapshot that the path names. False: it is none, and the request is not answered. */
+bool snapshot_routes_delete(struct request *r) MUST_USE;
+/* fork_routes.c */
+void fork_routes_v1(struct request *r);
+void fork_routes_v2(struct request *r);
+void fork_routes_clone(struct request *r);
+void fork_routes_reset(struct request *r);
 /* secret_routes.c */
 void secret_routes_list(struct request *r);
 void secret_routes_create(struct request *r);
@@ -130,8 +140,6 @@ void secret_routes_update(struct request *r);
 void secret_routes_delete(struct request *r);
 /* unsupported.c: what the contract has and Cordon does not, yet */
 void unsupported_builds(struct request *r);
-void unsupported_snapshots(struct request *r);
-void unsupported_fork(struct request *r);
 void unsupported_volumes(struct request *r);
 void unsupported_content(struct request *r);
 void unsupported_teams(struct request *r);

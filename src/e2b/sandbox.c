@@ -220,24 +220,29 @@ static void shape_facts(struct json *j, const struct store_session *row)
 	json_close(j, ']');
 }
 
-void sandbox_reply(struct request *r, int status, const struct session *s)
+void sandbox_shape(struct json *j, const char *name, const struct e2b *b, const struct session *s)
 {
 	const struct store_session *row = session_row(s);
-	const struct e2b *b = e2b_of(r);
 	char token[TOKEN_MAX];
 	struct sandbox box;
-	struct json j;
 
 	sandbox_read(row, &box);
-	json_init_heap(&j, SANDBOX_JSON_MAX);
-	json_open(&j, NULL, '{');
-	shape_names(&j, b, row, &box);
-	shape_access(&j, b, row, &box, true);
+	json_open(j, name, '{');
+	shape_names(j, b, row, &box);
+	shape_access(j, b, row, &box, true);
 	if (!box.public_traffic) {
 		token_make(&b->key, TOKEN_TRAFFIC, row->id, token);
-		json_text(&j, "trafficAccessToken", token);
+		json_text(j, "trafficAccessToken", token);
 	}
-	json_close(&j, '}');
+	json_close(j, '}');
+}
+
+void sandbox_reply(struct request *r, int status, const struct session *s)
+{
+	struct json j;
+
+	json_init_heap(&j, SANDBOX_JSON_MAX);
+	sandbox_shape(&j, NULL, e2b_of(r), s);
 	reply_json(r, status, &j);
 }
 
@@ -254,7 +259,7 @@ void sandbox_shape_detail(struct json *j, const char *name, const struct e2b *b,
 	network_shape(j, row->network == NULL ? "" : row->network);
 	json_open(j, "lifecycle", '{');
 	json_bool(j, "autoResume", box.auto_resume);
-	json_text(j, "onTimeout", row->on_timeout == SESSION_PAUSE ? "pause" : "kill");
+	json_text(j, "onTimeout", row->on_timeout != SESSION_KILL ? "pause" : "kill");
 	json_close(j, '}');
 	json_close(j, '}');
 }

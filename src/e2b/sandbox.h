@@ -57,6 +57,8 @@ void sandbox_fail(struct request *r, const struct err *e);
 int sandbox_network_policy(struct request *r, const char *text, char **ret, struct err *e) MUST_USE;
 
 /* ---- how it is written */
+/* Sandbox, as create, connect, resume and fork answer. */
+void sandbox_shape(struct json *j, const char *name, const struct e2b *b, const struct session *s);
 /* Answers with Sandbox: create, connect, resume. */
 void sandbox_reply(struct request *r, int status, const struct session *s);
 /* SandboxDetail, ListedSandbox. secrets: with its access token; only for keys that may use the

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "e2b_private.h"
+#include "session_cold.h"
 #include "dial.h"
 #include "forward.h"
 #include "json.h"
@@ -252,6 +253,13 @@ static void on_session(struct request *r, struct session *s)
 	envd_handle(r);
 }
 
+/* Traffic does not boot a sandbox that was paused without its memory, unless it is a persistent
+ * session, which stops when it is idle. */
+static bool wakes(const struct entry_request *g, const struct store_session *row)
+{
+	return row->cold == COLD_NO ? g->sandbox.auto_resume : row->keep_ms > 0;
+}
+
 /* Is it up, or may this request resume it? Answers if not. */
 static bool may_enter(struct request *r, struct entry_request *g, const struct store_session *row)
 {
@@ -259,7 +267,7 @@ static bool may_enter(struct request *r, struct entry_request *g, const struct s
 
 	if (state != SESSION_PAUSING && state != SESSION_PAUSED)
 		return true;
-	g->resumed = g->sandbox.auto_resume;
+	g->resumed = wakes(g, row);
 	if (!g->resumed && state == SESSION_PAUSING)
 		reply_failure(r, 409, "The sandbox is being paused", 0);
 	else if (!g->resumed)
@@ -294,7 +302,7 @@ void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uin
 		return;
 	}
 	sandbox_read(session_row(s), &g->sandbox);
-	r->no_resume = !g->sandbox.auto_resume;
+	r->no_resume = !wakes(g, session_row(s));
 	/* A client without access must not resume the sandbox, nor keep it from being paused. */
 	if (may_enter(r, g, session_row(s)) &&
 	    (port == E2B_ENVD_PORT ? envd_admits(r, g->resumed) : traffic_allowed(r, g)))

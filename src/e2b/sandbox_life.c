@@ -8,6 +8,7 @@
 #include "allow.h"
 #include "sandbox.h"
 #include "sandbox_spec.h"
+#include "session_cold.h"
 
 #define DETAIL_JSON_MAX (2U << 20) /* rules of the network are the most of it */
 #define RESUME_S 15
@@ -105,19 +106,16 @@ static void resume(struct request *r, struct session *s, uint64_t timeout_ms, bo
 {
 	struct resuming *k;
 
-	if (!memory) {
-		reply_code(
-			r, 501, "unsupported",
-			"memory: resuming without the memory of the sandbox is not supported here");
-		return;
-	}
 	k = request_state(r, sizeof(*k), NULL);
 	if (k == NULL)
 		return;
 	k->timeout_ms = timeout_ms;
 	k->extend = session_row(s)->state == SESSION_RESUMING;
 	r->wait.on_done = on_running;
-	session_resume(s, request_actor(r), &r->wait);
+	if (memory || session_row(s)->state != SESSION_PAUSED)
+		session_resume(s, request_actor(r), &r->wait);
+	else
+		session_cold_reboot(s, request_actor(r), &r->wait);
 }
 
 /* The body, with its timeout checked; negative: answered. */
@@ -232,6 +230,7 @@ static void on_running_to_pause(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
 	struct session *s;
+	const bool *without_memory = r->state;
 
 	if (why != NULL) {
 		sandbox_fail(r, why);
@@ -241,7 +240,10 @@ static void on_running_to_pause(struct completion *w, const struct err *why)
 	if (s == NULL)
 		return;
 	r->wait.on_done = on_paused;
-	session_pause(s, request_actor(r), &r->wait);
+	if (*without_memory)
+		session_cold_pause(s, COLD_CAPTURE, request_actor(r), &r->wait);
+	else
+		session_pause(s, request_actor(r), &r->wait);
 }
 
 static void on_pause_body(struct exchange *x, const uint8_t *body, size_t len)
@@ -264,10 +266,12 @@ static void on_pause_body(struct exchange *x, const uint8_t *body, size_t len)
 			       "Error pausing sandbox - sandbox '%s' is already paused",
 			       r->session_id);
 		reply_code(r, 409, "conflict", text);
-	} else if (!given.memory) {
-		reply_code(r, 501, "unsupported",
-			   "memory: a pause without memory is not supported here");
 	} else {
+		bool *without_memory = request_state(r, sizeof(*without_memory), NULL);
+
+		if (without_memory == NULL)
+			return;
+		*without_memory = !given.memory;
 		r->wait.on_done = on_running_to_pause;
 		session_resume(s, request_actor(r),
 			       &r->wait); /* at once, unless it is resuming up */

@@ -76,10 +76,7 @@ static void read_lifecycle(struct json_members *m, struct sandbox_spec *s)
 		refuse(m, ERR_INVALID, "autoPauseMemory: false needs autoPause");
 	if (!memory && s->auto_resume)
 		refuse(m, ERR_INVALID, "autoPauseMemory: false cannot be combined with autoResume");
-	if (!memory)
-		refuse(m, ERR_UNSUPPORTED,
-		       "autoPauseMemory: a pause without memory is not supported here");
-	s->spec.on_timeout = pause ? SESSION_PAUSE : SESSION_KILL;
+	s->spec.on_timeout = !pause ? SESSION_KILL : memory ? SESSION_PAUSE : SESSION_PAUSE_FILES;
 }
 
 static void read_network(struct json_members *m, struct sandbox_spec *s)

@@ -377,12 +377,13 @@ static int delete_template(struct request *r, const char *id, struct err *e)
 	return store_build_delete_template(core_store(r->core), id, e);
 }
 
+/* Also how clients delete a snapshot. */
 void template_routes_delete(struct request *r)
 {
 	char id[STORE_ID_MAX];
 	struct err e = { 0 };
 
-	if (!template_find_own(r, r->id, id))
+	if (snapshot_routes_delete(r) || !template_find_own(r, r->id, id))
 		return;
 	if (delete_template(r, id, &e) < 0)
 		reply_error(r, &e);

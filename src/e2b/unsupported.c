@@ -18,16 +18,6 @@ void unsupported_builds(struct request *r)
 	missing(r, "builds of E2B's first system, by docker push (use the newer one: POST /v3/templates)");
 }
 
-void unsupported_snapshots(struct request *r)
-{
-	missing(r, "snapshots");
-}
-
-void unsupported_fork(struct request *r)
-{
-	missing(r, "forking a sandbox");
-}
-
 void unsupported_volumes(struct request *r)
 {
 	missing(r, "volumes");

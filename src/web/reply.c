@@ -224,6 +224,11 @@ void reply_file_error(struct request *r, const struct err *e)
 	send_error(r, &m, e->msg, 1);
 }
 
+int reply_status_of(const struct err *e)
+{
+	return meaning_of(e).status;
+}
+
 void reply_error_member(struct json *j, const struct err *e)
 {
 	if (e->code == ERR_NONE) {

@@ -26,5 +26,7 @@ void reply_file_error(struct request *r, const struct err *e);
 /* ERR_LIMIT with a time to wait. */
 void reply_refusal(struct request *r, const struct err *e, unsigned retry_s);
 
+/* The status that reply_error() would answer with. */
+int reply_status_of(const struct err *e);
 /* Writes {"code","message","fault"} of an error as the member "error". */
 void reply_error_member(struct json *j, const struct err *e);

@@ -1,0 +1,81 @@
+/* api_layers.c - what is in the storage folder: layers, for the operator; and the removal of what
+ * nothing uses. */
+#include "api_handlers.h"
+#include "auth.h"
+#include "json.h"
+#include "json_view.h"
+#include "layers.h"
+#include "reply.h"
+#include "request.h"
+#include "store_layer.h"
+
+static int on_layer(const struct store_layer *row, void *cookie)
+{
+	struct json *j = cookie;
+
+	json_open(j, NULL, '{');
+	json_text(j, "id", row->id);
+	json_text(j, "tenant", row->tenant[0] == '\0' ? NULL : row->tenant);
+	json_text(j, "kind", row->kind);
+	json_uint(j, "bytes", row->bytes);
+	json_uint(j, "entries", row->entries);
+	json_uint(j, "uses", row->uses);
+	json_text(j, "state", row->state == STORE_LAYER_READY ? "ready" : "dying");
+	json_text(j, "digest", row->digest[0] == '\0' ? NULL : row->digest);
+	json_view_time(j, "created_at", row->created_ms);
+	json_close(j, '}');
+	return 0;
+}
+
+void api_layers_list(struct request *r)
+{
+	struct err e = { 0 };
+	struct json j;
+
+	if (!auth_is_operator(r)) {
+		reply_code(r, 403, "forbidden", "only the operator may do this");
+		return;
+	}
+	json_init_heap(&j, REPLY_JSON_MAX);
+	json_open(&j, NULL, '{');
+	json_open(&j, "layers", '[');
+	if (store_layer_each(core_store(r->core), false, on_layer, &j, &e) < 0) {
+		json_release(&j);
+		reply_error(r, &e);
+		return;
+	}
+	json_close(&j, ']');
+	json_close(&j, '}');
+	reply_json(r, 200, &j);
+}
+
+static void on_collected(struct completion *c, const struct err *e)
+{
+	struct request *r = c->arg;
+	const struct layers_collected *done = &core_layers(r->core)->gc.last;
+	struct json j;
+
+	if (e != NULL) {
+		reply_error(r, e);
+		return;
+	}
+	json_init_heap(&j, 512);
+	json_open(&j, NULL, '{');
+	json_uint(&j, "layers", done->removed);
+	json_uint(&j, "orphans", done->orphans);
+	json_uint(&j, "bytes", done->bytes);
+	json_close(&j, '}');
+	reply_json(r, 200, &j);
+}
+
+void api_layers_collect(struct request *r)
+{
+	struct err e = { 0 };
+
+	if (auth_check_operator(r, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	r->wait.on_done = on_collected;
+	layers_collect(core_layers(r->core), core_recovered(r->core), &r->wait);
+}

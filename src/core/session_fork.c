@@ -1,0 +1,240 @@
+/* session_fork.c - see session_fork.h. The layer of the capture is held until all sessions have
+ * their own uses of it, which their records add. */
+#include "session_fork.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_private.h"
+#include "templates_private.h"
+
+/* A copy of texts of the source's row that are cut into parts. */
+struct texts {
+	char *mounts, *rules; /* owned */
+};
+
+static void read_mounts(const struct session *s, struct texts *t, struct session_spec *spec)
+{
+	size_t skip = strlen(s->template->row.mounts); /* those come from the template */
+	char *at;
+
+	t->mounts = strdup(strlen(s->row.mounts) > skip ? s->row.mounts + skip : "");
+	assert(t->mounts != NULL);
+	for (at = t->mounts; *at != '\0' && spec->nmounts < CELL_MOUNTS_MAX;) {
+		char *target = strchr(at, '\t'),
+		     *mode = target == NULL ? NULL : strchr(target + 1, '\t');
+		char *end = mode == NULL ? NULL : strchr(mode, '\n');
+
+		if (end == NULL)
+			return;
+		*target++ = *mode++ = *end++ = '\0';
+		spec->mounts[spec->nmounts].source = at;
+		spec->mounts[spec->nmounts].target = target;
+		spec->mounts[spec->nmounts++].writable = strcmp(mode, "rw") == 0;
+		at = end;
+	}
+}
+
+static void read_rules(const struct session *s, struct texts *t, struct session_spec *spec)
+{
+	char *second;
+
+	t->rules = strdup(s->row.rules);
+	assert(t->rules != NULL);
+	second = strchr(t->rules, '\n');
+	if (second != NULL) {
+		*second++ = '\0';
+		spec->exportable = second;
+	}
+	spec->writable = t->rules;
+}
+
+static void copy_spec(const struct session *s, const struct session_fork *f, struct texts *t,
+		      struct session_spec *spec)
+{
+	const struct store_session *row = &s->row;
+
+	*spec = (struct session_spec){ .profile = (int)row->profile,
+				       .level = cell_level_of(row->level)->name,
+				       .timeout_ms =
+					       f->timeout_given ? f->timeout_ms : row->timeout_ms,
+				       .timeout_given = true,
+				       .idle_ms = row->idle_ms,
+				       .idle_given = true,
+				       .on_timeout = (enum session_action)row->on_timeout,
+				       .on_idle = (enum session_action)row->on_idle,
+				       .env = row->env,
+				       .env_len = row->env_len,
+				       .metadata = row->metadata,
+				       .network = row->network,
+				       .policy = row->policy,
+				       .secrets = row->secrets,
+				       .client = row->client,
+				       .version = s->template->row.id,
+				       .actor = &f->actor };
+	spec->limits = (struct cell_limits){ .memory_bytes = row->limits.memory_bytes,
+					     .cpu_millis = row->limits.cpu_millis,
+					     .pids = row->limits.pids,
+					     .disk_bytes = row->limits.disk_bytes,
+					     .inodes = row->limits.inodes,
+					     .nofile = row->limits.nofile };
+	spec->storage = (enum session_storage)row->storage;
+	spec->storage_given = true;
+	spec->read_only = row->read_only;
+	read_mounts(s, t, spec);
+	read_rules(s, t, spec);
+}
+
+/* ---- the new sessions */
+
+static void check_end(struct session_fork *f)
+{
+	if (f->waiting > 0)
+		return;
+	if (f->core != NULL)
+		session_capture_release(f->core, &f->capture);
+	completion_end(&f->done, NULL);
+}
+
+static void on_running(struct completion *c, const struct err *e)
+{
+	struct session_fork_one *one = c->arg;
+
+	one->failed = e != NULL;
+	if (e != NULL)
+		one->err = *e;
+	else
+		memcpy(one->id, one->session->row.id, sizeof(one->id));
+	one->session = NULL;
+	one->fork->waiting--;
+	check_end(one->fork);
+}
+
+static void make_one(struct session_fork *f, struct session_fork_one *one,
+		     const struct session_spec *spec)
+{
+	struct session *made = NULL;
+	unsigned retry_s;
+
+	one->fork = f;
+	one->wait = (struct completion){ .on_done = on_running, .arg = one };
+	if (session_create(f->core, f->tenant, spec, &one->wait, &made, &retry_s, &one->err) < 0) {
+		one->failed = true;
+		return;
+	}
+	f->waiting++;
+	if (completion_is_waiting(&one->wait)) /* else it failed, and on_running() follows */
+		one->session = made;
+}
+
+static void make_all(struct session_fork *f, const char *version, const struct template_stack *own)
+{
+	struct session_spec spec;
+	struct texts texts;
+
+	copy_spec(f->source, f, &texts, &spec);
+	if (version != NULL)
+		spec.version = version;
+	spec.layers = own == NULL ? NULL : own->layers;
+	spec.nlayers = own == NULL ? 0 : own->nlayers;
+	f->waiting = 1; /* so that it does not end inside */
+	for (unsigned i = 0; i < f->n; i++)
+		make_one(f, &f->list[i], &spec);
+	f->waiting--;
+	free(texts.mounts);
+	free(texts.rules);
+	f->source = NULL;
+	check_end(f);
+}
+
+/* ---- the capture */
+
+static void fail(struct session_fork *f, const struct err *e)
+{
+	struct err why = *e;
+
+	f->source = NULL;
+	session_capture_release(f->core, &f->capture);
+	completion_end(&f->done, &why);
+}
+
+static void on_captured(struct completion *c, const struct err *e)
+{
+	struct session_fork *f = c->arg;
+	struct template_stack own = { 0 };
+	struct err why;
+
+	if (e != NULL) {
+		fail(f, e);
+		return;
+	}
+	if (f->source->own != NULL)
+		own = *f->source->own;
+	if (template_stack_push(&own, (const char(*)[STORE_ID_MAX])f->capture.layer, 1, &why) < 0)
+		fail(f, &why);
+	else
+		make_all(f, NULL, &own);
+}
+
+static void on_snapshot(struct completion *c, const struct err *e)
+{
+	struct session_fork *f = c->arg;
+
+	if (e != NULL) {
+		fail(f, e);
+		return;
+	}
+	snapshot_id(f->core, f->made.version, f->snapshot);
+	make_all(f, template_row(f->made.version)->id, NULL);
+}
+
+void session_fork(struct session *s, unsigned n, bool timeout_given, uint64_t timeout_ms,
+		  bool keep_snapshot, const struct store_actor *who, struct session_fork *f)
+{
+	assert(n > 0 && n <= SESSION_FORK_MAX);
+	f->core = s->core;
+	f->source = s;
+	f->tenant = s->tenant;
+	f->n = n;
+	f->timeout_given = timeout_given;
+	f->timeout_ms = timeout_ms;
+	f->by_snapshot = keep_snapshot;
+	f->actor = who == NULL ? (struct store_actor){ 0 } : *who;
+	f->list = calloc(n, sizeof(*f->list));
+	assert(f->list != NULL);
+	completion_begin(&f->done, s->core->loop, NULL);
+	f->capture.done = (struct completion){ .on_done = on_captured, .arg = f };
+	f->made.done = (struct completion){ .on_done = on_snapshot, .arg = f };
+	if (keep_snapshot)
+		snapshot_make(s, NULL, who, &f->made);
+	else
+		session_capture(s, "fork", false, &f->capture);
+}
+
+void session_fork_release(struct session_fork *f)
+{
+	bool unanswered = completion_is_waiting(&f->done);
+	struct err e;
+
+	if (f->core == NULL)
+		return;
+	completion_cancel(&f->done);
+	session_capture_cancel(&f->capture);
+	snapshot_cancel(&f->made);
+	for (unsigned i = 0; i < f->n; i++) {
+		struct session_fork_one *one = &f->list[i];
+
+		if (one->session != NULL) /* a queued one has no id, and goes with its waiter */
+			memcpy(one->id, one->session->row.id, sizeof(one->id));
+		completion_cancel(&one->wait);
+		if (unanswered && one->id[0] != '\0')
+			IGNORED(session_delete(f->core, f->tenant, one->id, &f->actor, &e),
+				"then it ends by its timeout");
+	}
+	session_capture_release(f->core, &f->capture);
+	free(f->list);
+	f->list = NULL;
+	f->core = NULL;
+}

@@ -1,0 +1,236 @@
+/* snapshot.c - see snapshot.h. */
+#include "snapshot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core_private.h"
+#include "rand.h"
+#include "templates_private.h"
+
+#define CODE 20 /* characters of a template_id */
+
+/* ---- names */
+
+/* A name that no template has. */
+static void make_code(char ret[STORE_NAME_MAX])
+{
+	char more[RAND_ID_MAX];
+
+	rand_id("", ret, STORE_NAME_MAX);
+	rand_id("", more, sizeof(more));
+	(void)snprintf(ret + strlen(ret), STORE_NAME_MAX - strlen(ret), "%.*s",
+		       (int)(CODE - strlen(ret)), more);
+}
+
+static bool has_name(const struct template_version *v)
+{
+	return strcmp(v->row.name, v->row.template_id) != 0;
+}
+
+/* The owner as it stands in ids: its name, if that can be part of one. */
+static const char *owner_of(const struct core *c, const struct template_version *v)
+{
+	const struct tenant *t = tenant_find((struct core *)(uintptr_t)c, v->row.tenant);
+	struct template_name n;
+	char text[TEMPLATE_NAME_TEXT];
+	struct err e;
+
+	if (t == NULL)
+		return v->row.tenant;
+	(void)snprintf(text, sizeof(text), "%s/x", t->row.name);
+	if (template_name_read(text, &n, &e) < 0 || strcmp(n.space, t->row.name) != 0)
+		return v->row.tenant;
+	return t->row.name;
+}
+
+static const char *tag_of(const struct template_version *v)
+{
+	return v->row.current || v->ntags == 0 ? STORE_TAG_DEFAULT : v->tags[0].tag;
+}
+
+void snapshot_name(const struct core *c, const struct template_version *v,
+		   char ret[SNAPSHOT_ID_MAX])
+{
+	ret[0] = '\0';
+	if (has_name(v))
+		(void)snprintf(ret, SNAPSHOT_ID_MAX, "%s/%s", owner_of(c, v), v->row.name);
+}
+
+void snapshot_id(const struct core *c, const struct template_version *v, char ret[SNAPSHOT_ID_MAX])
+{
+	char name[SNAPSHOT_ID_MAX];
+
+	snapshot_name(c, v, name);
+	(void)snprintf(ret, SNAPSHOT_ID_MAX, "%.*s:%s", SNAPSHOT_ID_MAX - STORE_TAG_MAX - 2,
+		       name[0] == '\0' ? v->row.template_id : name, tag_of(v));
+}
+
+static bool is_owner(const struct tenant *t, const char *space)
+{
+	return space[0] == '\0' || strcmp(space, t->row.id) == 0 ||
+	       strcasecmp(space, t->row.name) == 0;
+}
+
+/* ---- finding */
+
+static bool is_snapshot_of(const struct template_version *v, const struct tenant *t)
+{
+	return v->row.kind == TEMPLATE_SNAPSHOT && strcmp(v->row.tenant, t->row.id) == 0 &&
+	       (v->row.current || v->ntags > 0);
+}
+
+struct template_version *snapshot_find(const struct core *c, const struct tenant *t, const char *id)
+{
+	struct template_version *v = templates_find(c, t, id);
+
+	return v != NULL && is_snapshot_of(v, t) ? v : NULL;
+}
+
+void snapshot_each(const struct core *c, const struct tenant *t, const char *source,
+		   const char *name, void (*see)(const struct template_version *v, void *arg),
+		   void *arg)
+{
+	bool named = name != NULL && name[0] != '\0';
+	bool any_tag = named && strchr(name, ':') == NULL;
+	struct template_name n = { 0 };
+	struct err e;
+
+	if (named && (template_name_read(name, &n, &e) < 0 || !is_owner(t, n.space)))
+		return;
+	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
+		if (is_snapshot_of(v, t) &&
+		    (source == NULL || source[0] == '\0' || strcmp(v->row.source, source) == 0) &&
+		    (!named ||
+		     (strcmp(v->row.name, n.name) == 0 && (any_tag || template_has_tag(v, n.tag)))))
+			see(v, arg);
+}
+
+int snapshot_remove(struct core *c, const struct tenant *t, const char *id,
+		    const struct store_actor *who, struct err *e)
+{
+	struct template_version *v = snapshot_find(c, t, id);
+	struct template_name n;
+
+	if (v == NULL || template_name_read(id, &n, e) < 0)
+		return err_set(e, ERR_NOT_FOUND, "snapshot %.100s: not found", id);
+	if (n.tag[0] != '\0')
+		return templates_untag(c, v, n.tag, who, e);
+	return templates_remove(c, v, who, e);
+}
+
+/* ---- making */
+
+static void release(struct snapshot *p)
+{
+	session_capture_cancel(&p->capture);
+	if (p->core == NULL)
+		return;
+	session_capture_release(p->core, &p->capture);
+	template_unuse(p->base);
+	p->base = NULL;
+	p->core = NULL;
+}
+
+static int insert(struct snapshot *p, struct err *e)
+{
+	struct store_template row = p->base->row;
+	char text[TEMPLATE_STACK_TEXT];
+	const char *tags[] = { p->name.tag[0] == '\0' ? STORE_TAG_DEFAULT : p->name.tag };
+
+	if (template_stack_push(&p->stack, (const char(*)[STORE_ID_MAX])p->capture.layer, 1, e) < 0)
+		return -1;
+	template_stack_write(&p->stack, text);
+	row.id[0] = row.template_id[0] = '\0';
+	memcpy(row.tenant, p->tenant, sizeof(row.tenant));
+	memcpy(row.name, p->name.name, sizeof(row.name));
+	memcpy(row.source, p->source, sizeof(row.source));
+	if (p->unnamed)
+		memcpy(row.template_id, row.name, CODE + 1);
+	row.kind = TEMPLATE_SNAPSHOT;
+	row.public = false;
+	row.layers = text;
+	row.bytes = p->capture.bytes;
+	row.provenance = "";
+	p->version = templates_insert(p->core, &row, tags, 1, NULL, &p->actor, e);
+	return p->version == NULL ? -1 : 0;
+}
+
+static void on_captured(struct completion *c, const struct err *e)
+{
+	struct snapshot *p = c->arg;
+	struct err why;
+
+	bool failed = e != NULL;
+
+	if (failed)
+		why = *e;
+	else
+		failed = insert(p, &why) < 0;
+	release(p);
+	completion_end(&p->done, failed ? &why : NULL);
+}
+
+static int set_name(struct snapshot *p, const struct tenant *t, const char *name, struct err *e)
+{
+	static const char *const taken[] = { TEMPLATES_HOST, "base", "code-interpreter-v1" };
+
+	memset(&p->name, 0, sizeof(p->name));
+	p->unnamed = name == NULL || name[0] == '\0';
+	if (p->unnamed) {
+		make_code(p->name.name);
+		return 0;
+	}
+	if (template_name_read(name, &p->name, e) < 0)
+		return -1;
+	if (!is_owner(t, p->name.space))
+		return err_set(e, ERR_INVALID, "Invalid name: the namespace %s is not yours",
+			       p->name.space);
+	for (size_t i = 0; i < COUNT(taken); i++)
+		if (strcmp(p->name.name, taken[i]) == 0)
+			return err_set(e, ERR_INVALID, "Invalid name: %s is taken by the server",
+				       taken[i]);
+	return 0;
+}
+
+static int prepare(struct session *s, const char *name, struct snapshot *p, struct err *e)
+{
+	if (set_name(p, s->tenant, name, e) < 0 ||
+	    templates_check_room(s->core, s->row.tenant, e) < 0)
+		return -1;
+	if (s->template == NULL)
+		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", s->row.template);
+	if (template_stack_read(&s->template->row, &p->stack, e) < 0)
+		return -1;
+	if (s->own == NULL)
+		return 0;
+	const struct template_stack *own = s->own;
+
+	return template_stack_push(&p->stack, own->layers, own->nlayers, e);
+}
+
+void snapshot_make(struct session *s, const char *name, const struct store_actor *who,
+		   struct snapshot *p)
+{
+	struct err e;
+
+	p->core = NULL;
+	p->capture = (struct session_capture){ .done = { .on_done = on_captured, .arg = p } };
+	completion_begin(&p->done, s->core->loop, NULL);
+	if (prepare(s, name, p, &e) < 0) {
+		completion_end(&p->done, &e);
+		return;
+	}
+	p->core = s->core;
+	p->actor = who == NULL ? (struct store_actor){ 0 } : *who;
+	p->base = template_use(s->template);
+	memcpy(p->tenant, s->row.tenant, sizeof(p->tenant));
+	memcpy(p->source, s->row.id, sizeof(p->source));
+	session_capture(s, "snapshot", false, &p->capture);
+}
+
+void snapshot_cancel(struct snapshot *p)
+{
+	completion_cancel(&p->done);
+	release(p);
+}

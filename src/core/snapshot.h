@@ -1,0 +1,57 @@
+/* snapshot.h - templates that are made from sessions: a snapshot is a version of a template of kind
+ * TEMPLATE_SNAPSHOT, whose stack is that of the session with a layer of what it has written on top.
+ *
+ * It belongs to the tenant of the session. Of the session's template it has the environment, user,
+ * working directory, commands and mounts; of the session itself nothing but its files. Its id is
+ * "<template id>:default" or, if it has a name, "owner/name:tag"; both are found by
+ * templates_find(). A name that exists gets another version. */
+#pragma once
+
+#include "session_capture.h"
+#include "template_name.h"
+#include "template_stack.h"
+#include "templates.h"
+
+#define SNAPSHOT_ID_MAX TEMPLATE_NAME_TEXT
+
+struct snapshot {
+	struct completion done; /* on_done and arg are the caller's */
+	/* Set when done ends without error; valid during the call. */
+	struct template_version *version;
+	/* The rest is snapshot.c's. */
+	struct core *core;
+	struct session_capture capture;
+	struct store_actor actor;
+	struct template_version *base; /* used, until the end */
+	struct template_stack stack;
+	struct template_name name;
+	bool unnamed;
+	char tenant[STORE_ID_MAX], source[STORE_ID_MAX];
+};
+
+/* name: [owner/]name[:tag]; NULL or "": none. ERR_INVALID: malformed, or of another owner;
+ * otherwise as session_capture(). */
+void snapshot_make(struct session *s, const char *name, const struct store_actor *who,
+		   struct snapshot *p);
+/* done does not end, and nothing is made. Repeatable. */
+void snapshot_cancel(struct snapshot *p);
+
+/* The id of a snapshot; and its name as "owner/name", "" if it has none. */
+void snapshot_id(const struct core *c, const struct template_version *v, char ret[SNAPSHOT_ID_MAX]);
+void snapshot_name(const struct core *c, const struct template_version *v,
+		   char ret[SNAPSHOT_ID_MAX]);
+
+/* The snapshot of that id or name, if it is the tenant's; else NULL. */
+struct template_version *snapshot_find(const struct core *c, const struct tenant *t,
+				       const char *id);
+
+/* Of an id with a tag only that tag goes, else the whole template. Sessions that were made from it
+ * are not affected. */
+int snapshot_remove(struct core *c, const struct tenant *t, const char *id,
+		    const struct store_actor *who, struct err *e) MUST_USE;
+
+/* Snapshots of the tenant; source: the session they were made of, name: [owner/]name[:tag]; NULL:
+ * any. */
+void snapshot_each(const struct core *c, const struct tenant *t, const char *source,
+		   const char *name, void (*see)(const struct template_version *v, void *arg),
+		   void *arg);
