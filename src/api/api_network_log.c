@@ -13,7 +13,7 @@
 
 struct records {
 	struct net_log_listener listener;
-	char kind[16], name[256];
+	char kind[16], name[256], execution[STORE_ID_MAX];
 	enum store_net_verdict verdict;
 };
 
@@ -31,6 +31,7 @@ static int read_rows(struct request *r, const void *own, uint64_t after, unsigne
 		.after_seq = after,
 		.kind = v->kind[0] == '\0' ? NULL : v->kind,
 		.name = v->name[0] == '\0' ? NULL : v->name,
+		.execution = v->execution[0] == '\0' ? NULL : v->execution,
 		.verdict = v->verdict,
 		.limit = limit,
 	};
@@ -84,6 +85,7 @@ static int read_filter(struct request *r, struct records *ret, struct err *e)
 
 	if (request_choice(r, "kind", kinds, COUNT(kinds), &kind, e) < 0 ||
 	    request_text(r, "name", ret->name, sizeof(ret->name), e) < 0 ||
+	    request_text(r, "execution", ret->execution, sizeof(ret->execution), e) < 0 ||
 	    request_bool(r, "allowed", &allowed, e) < 0 ||
 	    request_text(r, "allowed", given, sizeof(given), e) < 0)
 		return -1;

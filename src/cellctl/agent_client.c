@@ -233,22 +233,37 @@ int agent_send_dial(struct agent *a, uint32_t handle, uint16_t port, struct err 
 			  e);
 }
 
-int agent_send_listen_egress(struct agent *a, struct err *e)
+/* Sends an order with a descriptor, which is taken over in any case. */
+static int send_order_fd(struct agent *a, enum agent_type type, const struct agent_order *o, int fd,
+			 struct err *e)
 {
-	return send_order(a, AGENT_LISTEN_EGRESS, &(struct agent_order){ 0 }, e);
+	OWN_FD mine = fd;
+
+	if (queue_order(a, type, o, e) < 0)
+		return -1;
+	a->out_fd = TAKE_FD(mine);
+	a->out_fd_at = a->out_len - FRAME_HEAD - sizeof(*o);
+	return flush_queue(a, e);
+}
+
+int agent_send_listen_egress(struct agent *a, int owners, struct err *e)
+{
+	/* One descriptor can wait to be sent: this one is not needed as much. */
+	if (owners >= 0 && a->out_fd >= 0)
+		io_close_all(&owners, 1);
+	if (owners < 0)
+		return send_order(a, AGENT_LISTEN_EGRESS, &(struct agent_order){ 0 }, e);
+	return send_order_fd(a, AGENT_LISTEN_EGRESS, &(struct agent_order){ 0 }, owners, e);
 }
 
 int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
 {
-	OWN_FD mine = fd;
+	const struct agent_order o = { .ms = bounded(lease_ms) };
 
-	if (a->out_fd >= 0)
-		return err_set(e, ERR_CONFLICT, "PID 1 has not received the previous socket yet");
-	if (queue_order(a, AGENT_LINGER, &(struct agent_order){ .ms = bounded(lease_ms) }, e) < 0)
-		return -1;
-	a->out_fd = TAKE_FD(mine);
-	a->out_fd_at = a->out_len - FRAME_HEAD - sizeof(struct agent_order);
-	return flush_queue(a, e);
+	if (a->out_fd < 0)
+		return send_order_fd(a, AGENT_LINGER, &o, fd, e);
+	io_close_all(&fd, 1);
+	return err_set(e, ERR_CONFLICT, "PID 1 has not received the previous socket yet");
 }
 
 /* A descriptor from a cell could be anything: a terminal of another user, a file that blocks. Only

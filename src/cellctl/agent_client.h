@@ -22,7 +22,7 @@ struct agent {
 	uint8_t *out;		/* owned: what could not be sent yet; NULL if nothing */
 	size_t out_len, out_at; /* out[out_at .. out_len) waits */
 	size_t out_fd_at;	/* the byte that out_fd is sent with */
-	int out_fd;		/* owned: copy of the descriptor of a queued LINGER, or -1 */
+	int out_fd; /* owned: the descriptor of a queued LINGER or LISTEN_EGRESS, or -1 */
 };
 
 /* Takes the socket, blocking or not. */
@@ -51,8 +51,9 @@ int agent_send_end(struct agent *a, struct err *e) MUST_USE;
 /* port: not 0. Only to a PID 1 of AGENT_VERSION_DIAL or later. */
 int agent_send_dial(struct agent *a, uint32_t handle, uint16_t port, struct err *e) MUST_USE;
 /* Only to a PID 1 of AGENT_VERSION_EGRESS or later. The answer has EOPNOTSUPP if the cell has no
- * egress listener. */
-int agent_send_listen_egress(struct agent *a, struct err *e) MUST_USE;
+ * egress listener. owners: the cell's end of a socket for questions (owner_msg.h), taken in any
+ * case; -1: none. An older PID 1 closes it. */
+int agent_send_listen_egress(struct agent *a, int owners, struct err *e) MUST_USE;
 
 /* fd: a bound AF_UNIX stream socket that does not listen yet; taken in any case. ERR_CONFLICT while
  * another LINGER waits to be sent. lease_ms: how long the cell lives without a connection; 0: for

@@ -16,7 +16,7 @@
 struct fields {
 	struct args_common common;
 	bool follow, denied;
-	const char *kind, *name, *after;
+	const char *kind, *name, *execution, *after;
 	struct option_list policy, allow;
 };
 
@@ -30,6 +30,8 @@ static const struct option options[] = {
 	  "only dns, connect or request" },
 	{ "name", "HOST", OPTION_TEXT, offsetof(struct fields, name), 0, 0,
 	  "only records of this host" },
+	{ "execution", "ID", OPTION_TEXT, offsetof(struct fields, execution), 0, 0,
+	  "only records of this execution" },
 	{ "after", "NUMBER", OPTION_TEXT, offsetof(struct fields, after), 0, 0,
 	  "only records after this number" },
 	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(struct fields, policy), 0, 0,
@@ -62,8 +64,16 @@ static void target_of(const json_t *r, char ret[TARGET_TEXT_MAX])
 		(void)snprintf(ret, TARGET_TEXT_MAX, "%s%s", name, where);
 }
 
-/* Time, verdict, kind, method, place, status, bytes, milliseconds, rule, reason: one line, and the
- * same number of words before the reason, so that other programs can cut it. */
+/* "fail": allowed, but it could not be done. */
+static const char *outcome(const json_t *r)
+{
+	if (member_text(r, "verdict", "?")[0] != 'a')
+		return "deny";
+	return member_text(r, "reason", "")[0] == '\0' ? "allow" : "fail";
+}
+
+/* Time, outcome, kind, method, place, status, bytes, milliseconds, rule, execution, reason: one
+ * line, and the same number of words before the reason, so that other programs can cut it. */
 static void print_line(const json_t *r)
 {
 	const char *kind = member_text(r, "kind", "?");
@@ -77,7 +87,7 @@ static void print_line(const json_t *r)
 	if (status != 0)
 		(void)snprintf(code, sizeof(code), "%llu", (unsigned long long)status);
 	show_text(member_text(r, "time", "-"), stdout);
-	(void)printf(" %-5s %-7s ", member_text(r, "verdict", "?")[0] == 'a' ? "allow" : "deny",
+	(void)printf(" %-5s %-7s ", outcome(r),
 		     strcmp(kind, "dns") == 0	    ? "dns"
 		     : strcmp(kind, "connect") == 0 ? "connect"
 						    : "request");
@@ -88,6 +98,8 @@ static void print_line(const json_t *r)
 	/* Names of rules may hold spaces. */
 	for (; *rule != '\0'; rule++)
 		(void)putchar((unsigned char)*rule <= ' ' || *rule == 0x7f ? '_' : *rule);
+	(void)putchar(' ');
+	show_text(member_text(r, "execution_id", "-"), stdout);
 	(void)putchar(' ');
 	show_text(member_text(r, "reason", ""), stdout);
 	(void)putchar('\n');
@@ -111,6 +123,8 @@ static void choose(const struct fields *f, struct target *t)
 		target_query(t, "kind", f->kind);
 	if (f->name != NULL)
 		target_query(t, "name", f->name);
+	if (f->execution != NULL)
+		target_query(t, "execution", f->execution);
 }
 
 /* Another policy, in place of its own. */
@@ -160,11 +174,14 @@ const struct verb verb_net = {
 	.name = "net",
 	.usage = "[options] SESSION",
 	.summary = "Prints the network records of a session, or changes its network policy.",
-	.text = "One line each: time, verdict, kind, method (or type of DNS record), target, "
-		"status,\n"
-		"bytes, time it took, rule that decided, reason of a refusal. With --policy or "
-		"--allow the session\n"
-		"gets another policy at once, and connections that it does not allow are cut.\n",
+	.text = "One line each: time, outcome (allow, deny, or fail: allowed, but it could not be "
+		"done), kind,\n"
+		"method (or type of DNS record), target, status, bytes, time it took, rule that "
+		"decided, execution\n"
+		"(or -: not known; --json has the reason), reason of a refusal or failure. With "
+		"--policy or --allow\n"
+		"the session gets another policy at once, and connections that it does not allow "
+		"are cut.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

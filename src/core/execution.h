@@ -58,6 +58,10 @@ int execution_get(struct core *c, const char *session_id, const char *id,
 struct execution *execution_live(struct session *s, const char *id);
 /* The live execution whose processes have this mark (file_msg_process), or NULL. */
 struct execution *execution_by_mark(struct session *s, uint64_t mark);
+/* The id of the execution of this session, live or ended, whose processes have this mark; "" if
+ * there is none. */
+int execution_id_by_mark(struct session *s, uint64_t mark, char ret_id[STORE_ID_MAX],
+			 struct err *e) MUST_USE;
 
 /* The id of an execution with this pid that ended at most 30 seconds ago, or NULL. */
 const char *execution_past_by_pid(struct session *s, uint32_t pid);

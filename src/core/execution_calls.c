@@ -70,6 +70,20 @@ struct execution *execution_by_mark(struct session *s, uint64_t mark)
 	return x;
 }
 
+int execution_id_by_mark(struct session *s, uint64_t mark, char ret_id[STORE_ID_MAX], struct err *e)
+{
+	const struct execution *x = execution_by_mark(s, mark);
+	int found;
+
+	ret_id[0] = '\0';
+	if (x != NULL) {
+		memcpy(ret_id, x->row.id, sizeof(x->row.id));
+		return 0;
+	}
+	found = store_execution_by_mark(s->core->store, s->row.id, mark, ret_id, e);
+	return found < 0 && e->code != ERR_NOT_FOUND ? -1 : 0;
+}
+
 struct execution *execution_next(struct session *s, struct execution *x)
 {
 	return x == NULL ? s->executions : x->next;

@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "json.h"
 #include "masked_text.h"
+#include "owner_link.h"
 #include "secrets.h"
 
 #define SHORT_MAX 1000 /* bytes of the path, in a record that would be too long */
@@ -29,6 +30,17 @@ static void write_where(struct json *j, const struct mask *m, const struct acces
 		json_text(j, "scheme", r->scheme);
 	if (r->tls != NULL)
 		json_text(j, "tls", r->tls);
+}
+
+/* The mark stays between egress and cordond, which stores the execution instead. */
+static void write_owner(struct json *j, const struct owner *o)
+{
+	if (o == NULL)
+		return;
+	if (o->result == OWNER_FOUND)
+		json_uint(j, "mark", o->mark);
+	else
+		json_text(j, "execution_unknown", owner_result_word(o->result));
 }
 
 static void write_request(struct json *j, const struct mask *m, const struct access_record *r)
@@ -90,6 +102,7 @@ static bool compose(struct json *j, const struct egress_session *session,
 	json_open(j, NULL, '{');
 	json_uint(j, "time_ms", clock_wall_ms() - since / CLOCK_MS);
 	json_text(j, "kind", kinds[r->kind]);
+	write_owner(j, session->owners.sock < 0 ? NULL : r->owner);
 	write_where(j, m, r);
 	write_request(j, m, r);
 	write_verdict(j, m, r);

@@ -17,9 +17,12 @@ enum access_record_kind {
 	ACCESS_RECORD_KINDS
 };
 
+struct owner; /* owner_link.h */
+
 struct access_record {
 	enum access_record_kind kind;
-	uint64_t start_ns; /* monotonic */
+	uint64_t start_ns;	   /* monotonic */
+	const struct owner *owner; /* the program that made it; NULL: not asked for */
 	/* host in its normal form, or the name of a query, printable; NULL: none */
 	const char *name;
 	const struct ip *ip; /* the address egress connected to, or the one the cell used; NULL */

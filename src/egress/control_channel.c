@@ -125,14 +125,24 @@ static int reject_attach(struct control_channel *c, const char *id, struct err *
 	return err_set(e, ERR_LIMIT, "cordon-egress has no descriptors left");
 }
 
+/* Takes the descriptors of a frame out of the queue; those that it does not have are -1. */
+static void take_fds(struct control_channel *c, size_t n, int ret_fds[EGRESS_FDS_MAX])
+{
+	if (c->fds[0] < 0)
+		n = 1; /* they were lost: see receive() */
+	for (size_t i = 0; i < EGRESS_FDS_MAX; i++)
+		ret_fds[i] = i < n ? c->fds[i] : -1;
+	c->nfds -= n;
+	memmove(c->fds, c->fds + n, c->nfds * sizeof(c->fds[0]));
+}
+
 static void attach(struct control_channel *c, const struct egress_msg *m)
 {
-	int fds[2] = { c->fds[0], c->fds[1] };
+	int fds[EGRESS_FDS_MAX];
 	struct err e = { 0 };
 	int attached;
 
-	c->nfds -= 2;
-	memmove(c->fds, c->fds + 2, c->nfds * sizeof(c->fds[0]));
+	take_fds(c, egress_msg_fds(m->type), fds);
 	if (fds[0] < 0)
 		attached = reject_attach(c, m->id, &e);
 	else
@@ -162,11 +172,13 @@ static void change(struct control_channel *c, const struct egress_msg *m)
 static int handle(struct control_channel *c, const struct egress_msg *m, struct err *e)
 {
 	struct egress_session *session;
+	bool lost = c->nfds > 0 && c->fds[0] < 0;
 
-	if (c->nfds < egress_msg_fds(m->type))
+	if (c->nfds < egress_msg_fds(m->type) && !lost)
 		return err_set(e, ERR_INVALID, "channel C: a request without its descriptors");
 	switch (m->type) {
 	case EGRESS_ATTACH:
+	case EGRESS_ATTACH_OWNERS:
 		attach(c, m);
 		return 0;
 	case EGRESS_CHANGE:
@@ -215,21 +227,21 @@ static int handle_all(struct control_channel *c, struct err *e)
 }
 
 /* The kernel ends a read after a byte that carries descriptors. So if descriptors were lost because
- * none were free, they belong to the frame that begins with the last byte read: a pair of -1 stands
- * for them. */
+ * none were free, they belong to the frame that begins with the last byte read: one -1 stands for
+ * all of them. */
 static ssize_t receive(struct control_channel *c, uint8_t *to, struct err *e)
 {
 	bool lost = false;
 	size_t nfds = 0;
 	ssize_t n;
 
-	fd_reserve_lend(&c->reserve, 2);
+	fd_reserve_lend(&c->reserve, EGRESS_FDS_MAX);
 	n = io_recv_lossy(c->sock, to, READ_AT_ONCE, c->fds + c->nfds, FDS_WAITING - c->nfds, &nfds,
 			  &lost, e);
 	fd_reserve_fill(&c->reserve);
 	if (n > 0 && lost) {
-		c->fds[c->nfds] = c->fds[c->nfds + 1] = -1;
-		nfds = 2;
+		c->fds[c->nfds] = -1;
+		nfds = 1;
 	}
 	c->nfds += nfds;
 	return n;
@@ -246,7 +258,7 @@ static void on_sock(struct loop_fd *f, uint32_t events)
 		control_out_flush(&c->egress->out);
 	if ((events & ~(uint32_t)EPOLLOUT) == 0 || to == NULL)
 		return;
-	if (c->nfds + 2 <= FDS_WAITING)
+	if (c->nfds + EGRESS_FDS_MAX <= FDS_WAITING)
 		n = receive(c, to, &e);
 	if (n <= 0) {
 		if (n < 0)

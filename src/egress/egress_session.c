@@ -20,8 +20,8 @@ struct egress_session *egress_session_new(struct egress *egress, const char *id)
 	session->egress = egress;
 	limit_usage_init(&session->used);
 	memcpy(session->id, id, strlen(id) + 1);
-	session->tcp = session->udp = -1;
-	session->tcp_watch.fd = session->udp_watch.fd = -1;
+	session->tcp = session->udp = session->owners.sock = -1;
+	session->tcp_watch.fd = session->udp_watch.fd = session->owners.watch.fd = -1;
 	session->next = egress->sessions;
 	egress->sessions = session;
 	return session;

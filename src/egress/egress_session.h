@@ -30,6 +30,7 @@
  *  a connection of a cell
  *   flow.c               its stages: flow_accept.c, flow_sniff.c (first bytes), flow_connect.c
  *                        (CONNECT), then flow_relay.c (unread) or gateway.c (HTTP)
+ *   owner_query.c        which program made it
  *   endpoint.c           where it goes; tls_hello.c reads the name in a ClientHello
  *   handshakes.c         TLS handshakes with programs in turns, by fair_queue.c
  *   splice_relay.c       moves bytes between two sockets
@@ -57,6 +58,7 @@
 #include "egress_msg.h"
 #include "limit_usage.h"
 #include "loop.h"
+#include "owner_link.h"
 #include "policy.h"
 #include "resolver_lookup.h"
 #include "resource_share.h"
@@ -104,6 +106,7 @@ struct egress_session {
 	/* Its listeners. Owned, and untrusted: PID 1 of the cell holds them, too. -1: none. */
 	int tcp, udp;
 	struct loop_fd tcp_watch, udp_watch;
+	struct owner_link owners;	/* owner_query.h */
 	struct loop_timer accept_again; /* set while there are no descriptors to accept with */
 
 	/* Its state, each part with the module that works on it. */

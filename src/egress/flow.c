@@ -69,6 +69,7 @@ void flow_record(struct flow *f, bool allowed, const char *reason)
 {
 	struct access_record r = { .kind = ACCESS_RECORD_CONNECT,
 				   .start_ns = f->start_ns,
+				   .owner = &f->owner,
 				   .name = f->endpoint.host[0] ? f->endpoint.host : NULL,
 				   .port = f->endpoint.port,
 				   .scheme = f->scheme,

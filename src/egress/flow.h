@@ -12,6 +12,7 @@
 #include "endpoint.h"
 #include "handshakes.h"
 #include "outbound.h"
+#include "owner_link.h"
 
 #define FLOW_OWN_PORT 1	    /* the listener's own; the cell's packet rules lead all others to it */
 #define FLOW_HEAD_MAX 65536 /* bytes of an HTTP head, either way */
@@ -34,6 +35,7 @@ struct flow {
 	struct loop_fd watch;
 	struct loop_timer timer;
 	uint64_t start_ns;
+	struct owner owner; /* which program made it */
 	struct endpoint endpoint;
 	bool to_proxy;		     /* to the explicit proxy, and not (yet) a CONNECT tunnel */
 	bool proxied;		     /* came through the explicit proxy */

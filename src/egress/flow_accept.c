@@ -6,6 +6,8 @@
  * be looked at. Those of a refused connection are looked at, too: a program that speaks HTTP or TLS
  * gets the reason as an answer.
  *
+ * Before that the cell is asked which program made the connection (owner_query.h), for its record.
+ *
  * Everything is bounded: flows per session, accepts per turn, time until the protocol is known. */
 #include "flow_accept.h"
 
@@ -22,26 +24,27 @@
 #include "flow_relay.h"
 #include "flow_sniff.h"
 #include "idle_conns.h"
+#include "owner_query.h"
 #include "synthetic_names.h"
 #include "untrusted_fd.h"
 
 #define PAUSE_MS 100 /* without descriptors */
 #define REJECTED_NS (1000 * CLOCK_MS)
+#define OWNER_WAIT_MS 100 /* see owner_query.c */
 
-static void begin(struct egress_session *session, int fd, const struct ip *ip, uint16_t port)
+/* The connection goes to f->endpoint.ip and f->endpoint.port. */
+static void begin(struct flow *f)
 {
-	struct flow *f = flow_new(session, fd);
+	struct ip ip = f->endpoint.ip;
+	uint16_t port = f->endpoint.port;
 
-	if (!f)
-		return;
-	if (synthetic_names_is_listener(ip) && port == SYNTHETIC_NAMES_PROXY_PORT) {
+	if (synthetic_names_is_listener(&ip) && port == SYNTHETIC_NAMES_PROXY_PORT) {
 		f->to_proxy = f->proxied = true;
-		f->endpoint = (struct endpoint){ .ip = *ip, .port = port };
 		f->answer.verdict = POLICY_INSPECT;
 		flow_sniff(f);
 		return;
 	}
-	endpoint_at(session->names, ip, port, &f->endpoint);
+	endpoint_at(f->session->names, &ip, port, &f->endpoint);
 	flow_judge(f);
 	if (flow_is_raw(f)) {
 		f->scheme = "tcp";
@@ -51,14 +54,70 @@ static void begin(struct egress_session *session, int fd, const struct ip *ip, u
 	}
 }
 
+/* ---- the cell is asked which program made it */
+
+static void on_end_asking(struct flow *f, bool cut)
+{
+	(void)cut;
+	f->owner.id = 0;
+}
+
+/* It is judged when it begins. */
+static void on_policy_change(struct flow *f, const struct secrets *was)
+{
+	(void)f;
+	(void)was;
+}
+
+static const struct flow_stage asking = { .on_end = on_end_asking,
+					  .on_policy_change = on_policy_change };
+
+static void on_owner(struct flow *f)
+{
+	loop_timer_cancel(f->session->egress->loop, &f->timer);
+	begin(f);
+}
+
+static void on_no_answer(struct loop_timer *t)
+{
+	struct flow *f = t->arg;
+
+	owner_query_give_up(f);
+	begin(f);
+}
+
+static void ask(struct egress_session *session, int fd, const struct sockaddr_storage *peer,
+		const struct ip *ip, uint16_t port)
+{
+	struct loop *l = session->egress->loop;
+	struct flow *f = flow_new(session, fd);
+	uint16_t from_port = 0;
+	struct ip from;
+
+	if (f == NULL)
+		return;
+	f->endpoint = (struct endpoint){ .ip = *ip, .port = port };
+	f->owner.on_answer = on_owner;
+	if (ip_of_sockaddr((const struct sockaddr *)peer, &from, &from_port) < 0 ||
+	    !owner_query_ask(f, &from, from_port, ip, port)) {
+		begin(f);
+		return;
+	}
+	f->stage = &asking;
+	f->timer = (struct loop_timer){ .on_expire = on_no_answer, .arg = f };
+	loop_timer_set(l, &f->timer, loop_now_ns(l) + OWNER_WAIT_MS * CLOCK_MS);
+}
+
 /* Over a limit of connections. Recorded once a second at most: otherwise a cell could fill the log.
  */
 static void reject(struct egress_session *session, int fd, const struct ip *ip, uint16_t port,
 		   const char *reason)
 {
 	uint64_t now = loop_now_ns(session->egress->loop);
+	const struct owner not_asked = { .result = OWNER_TOO_MANY };
 	struct access_record r = { .kind = ACCESS_RECORD_CONNECT,
 				   .start_ns = now,
+				   .owner = &not_asked,
 				   .ip = ip,
 				   .port = port,
 				   .reason = reason };
@@ -79,7 +138,7 @@ static bool is_own_port(const struct ip *ip, uint16_t port)
 	return port == FLOW_OWN_PORT && ((ip_is_v4(ip) && ip->b[12] == 127) || ip_same(ip, &v6));
 }
 
-static void on_accepted(struct egress_session *session, int fd)
+static void on_accepted(struct egress_session *session, int fd, const struct sockaddr_storage *peer)
 {
 	struct sockaddr_storage at = { 0 };
 	socklen_t len = sizeof(at);
@@ -102,7 +161,7 @@ static void on_accepted(struct egress_session *session, int fd)
 		reject(session, fd, &ip, port,
 		       "this tenant's sessions have too many connections for this node");
 	else
-		begin(session, fd, &ip, port);
+		ask(session, fd, peer, &ip, port);
 }
 
 static void on_again(struct loop_timer *t)
@@ -136,7 +195,7 @@ int flow_accept(struct egress_session *session)
 		len = sizeof(peer);
 		fd = untrusted_accept(session->tcp, &peer, &len);
 		if (fd >= 0) {
-			on_accepted(session, fd);
+			on_accepted(session, fd, &peer);
 			continue;
 		}
 		/* PID 1 of the cell made it block, or stopped it listening: epoll would report it

@@ -44,6 +44,7 @@ void gateway_record(struct gateway *x)
 	struct json j = { 0 };
 	struct access_record r = { .kind = ACCESS_RECORD_REQUEST,
 				   .start_ns = x->start_ns,
+				   .owner = &x->flow->owner,
 				   .name = x->endpoint.host[0] ? x->endpoint.host : NULL,
 				   .port = x->endpoint.port,
 				   .scheme = x->tls ? "https" : "http",

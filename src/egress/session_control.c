@@ -20,6 +20,7 @@
 #include "flow.h"
 #include "flow_accept.h"
 #include "idle_conns.h"
+#include "owner_query.h"
 #include "resolver.h"
 #include "secrets.h"
 #include "session_config.h"
@@ -159,17 +160,19 @@ static void close_listeners(struct egress_session *session)
 	loop_timer_cancel(session->egress->loop, &session->accept_again);
 	loop_remove(session->egress->loop, &session->tcp_watch);
 	loop_remove(session->egress->loop, &session->udp_watch);
+	owner_query_close(session);
 	untrusted_close(&session->tcp, 1);
 	untrusted_close(&session->udp, 1);
 }
 
-/* Takes both descriptors, also on failure. */
-static int open_listeners(struct egress_session *session, int fds[2], struct err *e)
+/* Takes the descriptors, also on failure. */
+static int open_listeners(struct egress_session *session, int fds[EGRESS_FDS_MAX], struct err *e)
 {
 	close_listeners(session);
 	session->tcp = fds[0];
 	session->udp = fds[1];
-	fds[0] = fds[1] = -1;
+	owner_query_open(session, fds[2]);
+	fds[0] = fds[1] = fds[2] = -1;
 	session->tcp_watch = (struct loop_fd){ .fd = -1, .on_ready = on_tcp, .arg = session };
 	session->udp_watch = (struct loop_fd){ .fd = -1, .on_ready = on_udp, .arg = session };
 	if (check_socket(session->tcp, SOCK_STREAM, e) < 0 ||
@@ -195,8 +198,8 @@ static struct egress_session *session_new(struct egress *egress, const char *id)
 	return session;
 }
 
-int session_attach(struct egress *egress, const char *id, int fds[2], const char *config,
-		   size_t len, struct err *e)
+int session_attach(struct egress *egress, const char *id, int fds[EGRESS_FDS_MAX],
+		   const char *config, size_t len, struct err *e)
 {
 	struct egress_session *session = egress_session_find(egress, id);
 	int attached = -1;
@@ -207,7 +210,7 @@ int session_attach(struct egress *egress, const char *id, int fds[2], const char
 		(void)err_set(e, ERR_SYSTEM, "out of memory");
 	else if (session_change(session, config, len, e) == 0)
 		attached = open_listeners(session, fds, e);
-	untrusted_close(fds, 2);
+	untrusted_close(fds, EGRESS_FDS_MAX);
 	if (attached == 0)
 		session->attached = true;
 	else if (session != NULL)

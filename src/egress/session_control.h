@@ -4,10 +4,11 @@
 
 #include "egress_session.h"
 
-/* fds: the TCP and the UDP listener; taken over in any case, and checked. A session that exists
+/* fds: the TCP and the UDP listener, and the socket for questions (owner_query.h) or -1; taken over
+ * in any case, and checked. A session that exists
  * gets the new configuration and the new listeners. On failure the session is detached. */
-int session_attach(struct egress *egress, const char *id, int fds[2], const char *config,
-		   size_t len, struct err *e) MUST_USE;
+int session_attach(struct egress *egress, const char *id, int fds[EGRESS_FDS_MAX],
+		   const char *config, size_t len, struct err *e) MUST_USE;
 /* All or nothing: on failure the session keeps its old configuration (the caller detaches it). */
 int session_change(struct egress_session *session, const char *config, size_t len,
 		   struct err *e) MUST_USE;

@@ -103,6 +103,7 @@ bool channel_send(enum agent_type type, const struct agent_event *v, const int *
 bool channel_receive(void)
 {
 	size_t nfds = 0;
+	bool lost; /* at the limit of descriptors: the request is handled without it */
 	struct err e;
 	ssize_t n;
 	int fd = -1;
@@ -117,7 +118,7 @@ bool channel_receive(void)
 	}
 	if (have == BUFFER_CAP)
 		return false; /* it holds whole requests */
-	n = io_recv(channel, buffer + have, BUFFER_CAP - have, &fd, 1, &nfds, &e);
+	n = io_recv_lossy(channel, buffer + have, BUFFER_CAP - have, &fd, 1, &nfds, &lost, &e);
 	if (n < 0 && e.code == ERR_SYSTEM && e.sys == EAGAIN)
 		return false;
 	if (n <= 0) {
@@ -173,6 +174,11 @@ int channel_linger(void)
 	io_close_all(&listener, 1);
 	listener = TAKE_FD(passed_fd);
 	return 0;
+}
+
+int channel_take_fd(void)
+{
+	return TAKE_FD(passed_fd);
 }
 
 /* The id of a process that is not in this pid namespace shows as 0. */

@@ -41,6 +41,9 @@ bool channel_next(struct frame *ret);
 /* Listens on the socket that came with a LINGER; returns 0 or an errno. */
 int channel_linger(void);
 
+/* The descriptor that came with the request, if it was not taken; the caller owns it. -1: none. */
+int channel_take_fd(void);
+
 /* Accepts a waiting connection; false if there is none. channel_replace() puts it in place of the
  * current one, which is broken from now on; its requests can be received until then. */
 bool channel_accept(void);

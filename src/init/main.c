@@ -14,6 +14,8 @@
  *   tree_mark.c         the mark by which these are known; proc_stat.c reads /proc
  *   dialer.c            connections to ports of the cell
  *   egress_listener.c   the two sockets for cordon-egress
+ *   owner_finder.c      which program made a connection: owner_diag.c asks the kernel for the
+ *                       socket, owner_walk.c finds the process that has it
  *   disk_usage.c        how full the cell's disk is
  *
  *   builtin.c           built-ins: programs that are part of cordon-init and run in a child, as
@@ -60,6 +62,7 @@
 #include "keeper_msg.h"
 #include "kill_tree.h"
 #include "lease.h"
+#include "owner_finder.h"
 #include "tree_mark.h"
 #include "proc_stat.h"
 #include "programs.h"
@@ -89,6 +92,7 @@ static bool reap(void)
 			return errno == ECHILD;
 		if (pid == 0)
 			return false;
+		owner_finder_on_exit(pid);
 		programs_on_exit(pid, status, &u);
 	}
 }
@@ -158,7 +162,10 @@ static void on_listen_egress(void)
 {
 	const int *fds = NULL;
 	const struct agent_event v = { .sys = egress_listener_open(&fds) };
+	int owners = channel_take_fd();
 
+	if (owners >= 0)
+		owner_finder_listen(owners);
 	event_out_answer_kept(AGENT_EGRESS_LISTENS, &v, fds, v.sys == 0 ? EGRESS_LISTENER_FDS : 0);
 }
 
@@ -377,6 +384,7 @@ static int sleep_ms(uint64_t now_ns)
 
 	if (channel_needs_retry())
 		end = sooner(end, now_ns + RETRY_MS * CLOCK_MS);
+	end = sooner(end, owner_finder_wake_ns(now_ns));
 	if (tree_wait_ms >= 0)
 		end = sooner(end, now_ns + (unsigned)tree_wait_ms * CLOCK_MS);
 	if (end == 0)
@@ -387,17 +395,21 @@ static int sleep_ms(uint64_t now_ns)
 	return ms > 3600000 ? 3600000 : (int)ms;
 }
 
-#define FIXED_FDS (1 + CHANNEL_FDS) /* signals, channel */
+#define OWNERS (1 + CHANNEL_FDS) /* behind signals and channel */
+#define FIXED_FDS (OWNERS + 1)
 
 static struct pollfd fds[FIXED_FDS + AGENT_PROGRAMS_MAX * PTY_PUMP_FDS];
 
 /* Fills fds: the fixed ones, then those of programs. */
-static nfds_t collect_poll_fds(void)
+static nfds_t collect_poll_fds(uint64_t now_ns)
 {
 	nfds_t n = FIXED_FDS;
 
 	fds[0] = (struct pollfd){ signal_fd, POLLIN, 0 };
 	channel_poll_fds(fds + 1);
+	fds[OWNERS] = owner_finder_poll_fd(now_ns);
+	if (killing_all)
+		fds[OWNERS].fd = -1; /* no new process */
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
 		if (p->error_fd >= 0)
 			fds[n++] = (struct pollfd){ p->error_fd, POLLIN, 0 };
@@ -441,7 +453,7 @@ static void turn(void)
 	uint64_t now = clock_now_ns();
 
 	sample_disk(now);
-	if (poll(fds, collect_poll_fds(), sleep_ms(now)) < 0)
+	if (poll(fds, collect_poll_fds(now), sleep_ms(now)) < 0)
 		return;
 	now = clock_now_ns(); /* before the channel is read: see check_deadlines() */
 	serve_programs();
@@ -451,6 +463,7 @@ static void turn(void)
 		else
 			(void)reap();
 	}
+	owner_finder_on_ready(fds[OWNERS].revents, now);
 	if (fds[2].revents != 0)
 		on_connect();
 	else if (fds[1].revents != 0)
@@ -489,7 +502,7 @@ int main(int argc, char **argv)
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || channel_init() < 0 || setup_signals() < 0)
 		return 1;
 	/* Fails for those that are not open; see keeper_msg.h. */
-	for (int fd = INIT_FD_ID_SLOT; fd <= INIT_FD_EGRESS; fd++)
+	for (int fd = INIT_FD_ID_SLOT; fd <= INIT_FD_DIAG; fd++)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	event_out_begin(false);
 	exchange_messages();

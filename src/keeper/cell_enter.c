@@ -28,8 +28,8 @@
 #include "kernel.h"
 #include "restrict.h"
 
-/* The first descriptors of cordon-init; behind them INIT_FD_ID_SLOT, INIT_FD_DISK and
- * INIT_FD_EGRESS. */
+/* The first descriptors of cordon-init; behind them INIT_FD_ID_SLOT, INIT_FD_DISK,
+ * INIT_FD_EGRESS and INIT_FD_DIAG. */
 enum { CHANNEL_FD = 3, INIT_FD, SYNC_FD };
 
 /* Namespaces that are not made by clone3(2): a network namespace takes half a millisecond, which
@@ -115,9 +115,9 @@ static int filters(const struct enter_plan *p, struct err *e)
 static int only_our_fds(struct enter_plan *p, struct err *e)
 {
 	bool lingers = (p->request->flags & CELL_LINGER) != 0;
-	int egress = netns_egress_socket();
+	int egress = netns_egress_socket(), diag = egress < 0 ? -1 : netns_diag_socket();
 	int slot = lingers ? p->cell->ids.slot_fd : -1;
-	int fds[] = { p->channel_fd, KEEPER_FD_INIT, p->sync_fd, slot, -1, egress };
+	int fds[] = { p->channel_fd, KEEPER_FD_INIT, p->sync_fd, slot, -1, egress, diag };
 
 	if (restrict_only_fds(fds, COUNT(fds), CHANNEL_FD, 1U << INIT_FD | 1U << SYNC_FD, e) < 0)
 		return -1;

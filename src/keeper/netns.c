@@ -78,6 +78,11 @@ int netns_egress_socket(void)
 	return TAKE_FD(egress);
 }
 
+int netns_diag_socket(void)
+{
+	return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+}
+
 int netns_setup(int proc_sys_fd, struct err *e)
 {
 	const struct ifinfomsg link = { .ifi_index = LO_INDEX,

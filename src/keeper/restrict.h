@@ -51,3 +51,6 @@ int netns_setup(int proc_sys_fd, struct err *e) MUST_USE;
  * the socket that is returned, once it listens at AGENT_EGRESS_PORT; until then the kernel refuses
  * them. -1: this kernel cannot redirect connections, and all of them are refused. */
 int netns_egress_socket(void);
+/* A netlink socket over which the kernel answers questions about sockets of the namespace
+ * (sock_diag). Filters of the cell refuse to make one; PID 1 alone has this one. -1: none. */
+int netns_diag_socket(void);

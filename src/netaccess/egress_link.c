@@ -1,6 +1,6 @@
 /* egress_link.c - theory of operation
  *
- * Frames wait in a list until the socket takes them; the two descriptors of a frame are sent with
+ * Frames wait in a list until the socket takes them; the descriptors of a frame are sent with
  * its first byte. Received bytes are gathered until a frame is complete. The records of one turn of
  * the loop are stored in one transaction, which ends before any other message is handled, since
  * those begin transactions of their own.
@@ -43,7 +43,7 @@
 
 struct egress_out {
 	struct egress_out *next;
-	int fds[2]; /* owned until sent */
+	int fds[EGRESS_FDS_MAX]; /* owned until sent */
 	size_t nfds, len, sent;
 	uint8_t bytes[];
 };
@@ -153,7 +153,7 @@ static int send_first(struct egress_link *l, struct err *e)
 	ssize_t n;
 
 	if (o->nfds > 0 && o->sent == 0) {
-		/* One byte with the descriptors: both are sent, or neither. */
+		/* One byte with the descriptors: all are sent, or none. */
 		if (io_send(l->sock, o->bytes, 1, o->fds, o->nfds, e) < 0)
 			return e->sys == EAGAIN ? 0 : -1;
 		untrusted_close(o->fds, o->nfds);
@@ -186,12 +186,9 @@ int egress_link_send(struct egress_link *l, enum egress_type type, const char *i
 	struct egress_out *o = malloc(sizeof(*o) + EGRESS_HEAD + len);
 
 	assert(o != NULL && len <= EGRESS_TEXT_MAX);
-	*o = (struct egress_out){ .fds = { -1, -1 }, .len = EGRESS_HEAD + len };
-	if (fds != NULL) {
-		o->fds[0] = TAKE_FD(fds[0]);
-		o->fds[1] = TAKE_FD(fds[1]);
-		o->nfds = 2;
-	}
+	*o = (struct egress_out){ .len = EGRESS_HEAD + len };
+	for (; fds != NULL && o->nfds < egress_msg_fds(type); o->nfds++)
+		o->fds[o->nfds] = TAKE_FD(fds[o->nfds]);
 	egress_msg_head(o->bytes, type, id, len);
 	if (len > 0)
 		memcpy(o->bytes + EGRESS_HEAD, text, len);

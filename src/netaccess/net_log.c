@@ -2,10 +2,12 @@
 #include "net_log.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "access_record_text.h"
 #include "core.h"
+#include "execution.h"
 #include "list.h"
 #include "net_state.h"
 #include "session.h"
@@ -54,6 +56,30 @@ static void notify_later(struct session *s)
 		loop_defer(core_loop(n->core), &n->notify);
 }
 
+/* Finds the execution by the mark of its processes, among those of this session. Otherwise the
+ * record says why it is not known. */
+static int name_execution(struct session *s, const struct access_record_text *r,
+			  struct store_net *row, char **text, struct err *e)
+{
+	const char *word = r->unknown[0] != '\0' ? r->unknown : "unsupported";
+	char *longer;
+
+	if (r->mark != 0) {
+		if (execution_id_by_mark(s, r->mark, row->execution, e) < 0)
+			return -1;
+		word = "no_execution";
+	}
+	if (row->execution[0] != '\0')
+		return 0;
+	/* The text is an object with members. */
+	if (asprintf(&longer, "%.*s,\"execution_unknown\":\"%s\"}", (int)strlen(*text) - 1, *text,
+		     word) < 0)
+		return err_set(e, ERR_SYSTEM, "record: out of memory");
+	free(*text);
+	*text = longer;
+	return 0;
+}
+
 int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allowed, struct err *e)
 {
 	struct store_net row = { 0 };
@@ -68,6 +94,8 @@ int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allo
 	memcpy(row.name, r.name, sizeof(row.name));
 	row.time_ms = r.time_ms;
 	row.allowed = *ret_allowed = r.allowed;
+	if (name_execution(s, &r, &row, &clean, e) < 0)
+		return -1;
 	row.data = clean;
 	if (store_net_append(core_store(session_core(s)), &row, NULL, e) < 0)
 		return -1;

@@ -8,12 +8,17 @@
  * is untrusted: it may pass anything (egress checks what they are), nothing, or not answer (the
  * timer). At most ASKING_MAX PID 1s are asked at a time after a new channel. A frozen PID 1 cannot
  * be asked: egress gets the configuration only, and continues with the sockets that it has; the
- * sockets are passed again when the session is thawed. */
+ * sockets are passed again when the session is thawed.
+ *
+ * With the request goes one end of a new socket pair, and the other end goes to egress with the
+ * sockets: over it egress asks which program made a connection (owner_msg.h). Without it, records
+ * do not name executions; nothing else depends on it. */
 #include "session_egress.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "clock.h"
 #include "core.h"
@@ -22,6 +27,7 @@
 #include "tenant.h"
 #include "egress_link.h"
 #include "fd_budget.h"
+#include "io.h"
 #include "json.h"
 #include "live_cell.h"
 #include "log.h"
@@ -35,7 +41,8 @@
 #include "untrusted_fd.h"
 
 #define WAIT_MS 5000
-#define FDS 2 /* listener and resolver */
+#define FDS 2	   /* listener and resolver */
+#define OWNERS FDS /* behind them, with EGRESS_ATTACH_OWNERS */
 
 static void on_timer(struct loop_timer *t);
 
@@ -46,6 +53,7 @@ void session_egress_init(struct session *s, struct net_session *n)
 	assert(session_row(s)->id[0] != '\0');
 	n->egress.link = &all->links[egress_links_slot(session_row(s)->id, all->n)];
 	n->egress.timer = (struct loop_timer){ .on_expire = on_timer, .arg = s };
+	n->egress.owners = -1;
 }
 
 static struct session_egress *egress_of(const struct session *s)
@@ -102,6 +110,7 @@ static void sync_later(const struct session *s)
 /* The request to PID 1 is over: gives back what was reserved for its answer. */
 static void end_request(struct session *s)
 {
+	io_close_all(&egress_of(s)->owners, 1);
 	if (egress_of(s)->state != SESSION_EGRESS_ASKED)
 		return;
 	core_fds(session_core(s))->owed -= FDS;
@@ -175,7 +184,7 @@ static int write_config(struct session *s, struct json *j, struct err *e)
 	return 0;
 }
 
-/* fds: NULL or two, closed here if they could not be sent. */
+/* fds: NULL or as many as the type has, closed here if they could not be sent. */
 static int send_config(struct session *s, enum egress_type type, int *fds, struct err *e)
 {
 	struct json j;
@@ -187,7 +196,7 @@ static int send_config(struct session *s, enum egress_type type, int *fds, struc
 		sent = egress_link_send(session_egress_link(s), type, session_row(s)->id, j.text,
 					j.len, fds, e);
 	if (fds != NULL)
-		untrusted_close(fds, FDS);
+		untrusted_close(fds, egress_msg_fds(type));
 	if (j.text != NULL)
 		explicit_bzero(j.text, j.len);
 	json_release(&j);
@@ -226,18 +235,19 @@ static void on_timer(struct loop_timer *t)
 
 /* ---- the sockets of the cell */
 
-static void attach(struct session *s, int fds[FDS])
+static void attach(struct session *s, int fds[EGRESS_FDS_MAX])
 {
+	enum egress_type type = fds[OWNERS] < 0 ? EGRESS_ATTACH : EGRESS_ATTACH_OWNERS;
 	struct err e;
 
 	if (!egress_link_up(session_egress_link(s))) {
-		untrusted_close(fds, FDS);
+		untrusted_close(fds, EGRESS_FDS_MAX);
 		egress_of(s)->state = SESSION_EGRESS_WANTED; /* the next channel asks again */
 		return;
 	}
 	egress_of(s)->state = SESSION_EGRESS_SENT;
 	egress_of(s)->config_only = false;
-	if (send_config(s, EGRESS_ATTACH, fds, &e) < 0)
+	if (send_config(s, type, fds, &e) < 0)
 		fail(s, &e);
 	else
 		start_wait(s);
@@ -245,7 +255,7 @@ static void attach(struct session *s, int fds[FDS])
 
 void session_egress_on_listens(struct session *s, struct live_cell *c, const struct agent_event *v)
 {
-	int fds[FDS];
+	int fds[EGRESS_FDS_MAX];
 	struct err e;
 
 	/* A cell with little processor time may answer after the timeout; that is accepted. */
@@ -262,8 +272,9 @@ void session_egress_on_listens(struct session *s, struct live_cell *c, const str
 		fail(s, &e);
 		return;
 	}
-	memcpy(fds, c->agent.fds, sizeof(fds)); /* as many as agent_next() has checked */
+	memcpy(fds, c->agent.fds, FDS * sizeof(fds[0])); /* as many as agent_next() has checked */
 	c->agent.nfds = 0;
+	fds[OWNERS] = TAKE_FD(egress_of(s)->owners);
 	end_request(s);
 	attach(s, fds);
 	sync_later(s);
@@ -277,6 +288,19 @@ static bool can_be_asked(const struct session *s)
 	       c->synced && c->connected && c->greeted && !c->frozen;
 }
 
+/* Makes the socket pair for questions. The cell's end is returned; -1: none, and the session goes
+ * on without. */
+static int make_owners(struct session_egress *d)
+{
+	int pair[2];
+
+	io_close_all(&d->owners, 1);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return -1;
+	d->owners = pair[0];
+	return pair[1];
+}
+
 static int ask(struct session *s, struct err *e)
 {
 	struct live_cell *c = session_cell(s);
@@ -287,7 +311,7 @@ static int ask(struct session *s, struct err *e)
 			       session_row(s)->id);
 	if (fd_budget_check(core_fds(session_core(s)), e) < 0)
 		return -1;
-	if (agent_send_listen_egress(&c->agent, e) < 0)
+	if (agent_send_listen_egress(&c->agent, make_owners(egress_of(s)), e) < 0)
 		return -1;
 	egress_of(s)->state = SESSION_EGRESS_ASKED;
 	egress_of(s)->late = false;

@@ -36,6 +36,7 @@ struct session_egress {
 	bool late;		      /* PID 1 was asked, and has not answered in time */
 	unsigned unanswered;	      /* configurations that egress has not answered */
 	unsigned stale;		      /* others before them, whose answers are ignored */
+	int owners;		      /* asked: egress's end of a socket for questions; or -1 */
 	struct completion opened;     /* of creating */
 	struct completions when_open; /* and the newest configuration is in force */
 	struct loop_timer timer;

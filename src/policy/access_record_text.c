@@ -48,6 +48,24 @@ static int read_kind(const json_t *root, struct access_record_text *ret, struct 
 	return err_set(e, ERR_INVALID, "record: unknown kind");
 }
 
+/* Which program made it: a mark, or why that is not known. */
+static int read_owner(json_t *root, struct access_record_text *ret, struct err *e)
+{
+	static const char *const own[] = { "mark", "execution_unknown", "execution_id", "seq",
+					   "time" };
+	const char *word = json_string_value(json_object_get(root, "execution_unknown"));
+
+	if (json_object_get(root, "mark") != NULL && read_number(root, "mark", &ret->mark, e) < 0)
+		return -1;
+	if (word != NULL && (strlen(word) >= sizeof(ret->unknown) ||
+			     word[strspn(word, "abcdefghijklmnopqrstuvwxyz_")] != '\0'))
+		return err_set(e, ERR_INVALID, "record: execution_unknown is not a word");
+	(void)snprintf(ret->unknown, sizeof(ret->unknown), "%s", word == NULL ? "" : word);
+	for (size_t i = 0; i < COUNT(own); i++)
+		(void)json_object_del(root, own[i]);
+	return 0;
+}
+
 static int read_members(const json_t *root, struct access_record_text *ret, struct err *e)
 {
 	const char *verdict = json_string_value(json_object_get(root, "verdict"));
@@ -72,6 +90,8 @@ int access_record_text_read(const char *text, size_t len, struct access_record_t
 	int read = root == NULL ? -1 : read_members(root, ret, e);
 
 	*ret_text = NULL;
+	if (read == 0)
+		read = read_owner(root, ret, e);
 	if (read == 0) {
 		*ret_text = json_dumps(root, JSON_COMPACT);
 		if (*ret_text == NULL)

@@ -12,17 +12,22 @@
 
 #define ACCESS_RECORD_TEXT_KIND_MAX 16
 #define ACCESS_RECORD_TEXT_NAME_MAX 256
+#define ACCESS_RECORD_TEXT_WORD_MAX 16
 
 /* The members that records are searched by; doc/network.md lists all. */
 struct access_record_text {
 	char kind[ACCESS_RECORD_TEXT_KIND_MAX];
 	char name[ACCESS_RECORD_TEXT_NAME_MAX]; /* "": none; cut at its size */
 	bool allowed;
-	uint64_t time_ms; /* wall clock */
+	uint64_t time_ms;			   /* wall clock */
+	uint64_t mark;				   /* of the program that made it; 0: not known */
+	char unknown[ACCESS_RECORD_TEXT_WORD_MAX]; /* why not: a word of [a-z_]; "": not said */
 };
 
 /* Reads one record: a JSON object of at most 64 members with kind, verdict and time_ms. *ret_text
- * is the same record, written again; the caller frees it. ERR_INVALID otherwise. */
+ * is the same record, written again without the members that cordond writes itself (seq, time,
+ * execution_id, execution_unknown) and without the mark; the caller frees it. ERR_INVALID
+ * otherwise. */
 int access_record_text_read(const char *text, size_t len, struct access_record_text *ret,
 			    char **ret_text, struct err *e) MUST_USE;
 

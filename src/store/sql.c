@@ -188,7 +188,7 @@ const char *const sql_text[] = {
 	[SQL_EXECUTION_DELETE] = "DELETE FROM execution WHERE rowid IN (SELECT rowid FROM execution"
 		" INDEXED BY execution_look WHERE session = ? ORDER BY created_ms, id LIMIT ?)",
 	[SQL_EXECUTION_BY_MARK] = "SELECT id FROM execution INDEXED BY execution_mark"
-		" WHERE mark > 0 AND session = ? AND mark = ? LIMIT 1",
+		" WHERE mark > 0 AND session = ? AND mark = ? ORDER BY created_ms DESC LIMIT 1",
 	[SQL_EXECUTION_SECRETS] = "SELECT secrets FROM execution INDEXED BY execution_secrets"
 		" WHERE secrets <> '' AND session = ?",
 	[SQL_EXECUTION_KEPT] = "SELECT id, log_bytes" EXECUTION_KEPT " ORDER BY ended_ms, id LIMIT ?",
@@ -221,7 +221,7 @@ const char *const sql_text[] = {
 		" execution) VALUES (" Q5 ", ?, ?, ?)",
 	/* Whether the filter lets it through: 1 or 0. The data, which may be long, is not read. */
 	[SQL_NET_LOOK] = "SELECT seq, (?4 IS NULL OR kind = ?4) AND (?5 < 0 OR allowed = ?5)"
-		" AND (?6 IS NULL OR name = ?6) FROM net INDEXED BY net_session"
+		" AND (?6 IS NULL OR name = ?6) AND (?7 IS NULL OR execution = ?7) FROM net INDEXED BY net_session"
 		" WHERE session = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
 	[SQL_NET_ROW] = "SELECT " NET_COLUMNS " FROM net WHERE seq = ?",
 	[SQL_NET_LAST] = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'net'), 0)",

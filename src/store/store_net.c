@@ -52,6 +52,7 @@ int store_net_list(struct store *s, const struct store_net_filter *filter, store
 	stmt_text_or_null(&q, filter->kind);
 	stmt_i32(&q, filter->verdict == STORE_NET_ANY ? -1 : (int32_t)filter->verdict);
 	stmt_text_or_null(&q, filter->name);
+	stmt_text_or_null(&q, filter->execution);
 	while (stop == 0 && (got = stmt_step(&q, "net", filter->session, e)) > 0) {
 		uint64_t seq = stmt_get_u64(&q);
 

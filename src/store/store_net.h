@@ -23,8 +23,9 @@ struct store_net_filter {
 	uint64_t after_seq;
 	const char *kind; /* NULL: all */
 	enum store_net_verdict verdict;
-	const char *name; /* NULL: all */
-	unsigned limit;	  /* rows looked at, at most; 0: no limit */
+	const char *name;      /* NULL: all */
+	const char *execution; /* NULL: all */
+	unsigned limit;	       /* rows looked at, at most; 0: no limit */
 };
 
 typedef int store_net_fn(const struct store_net *row, void *cookie);

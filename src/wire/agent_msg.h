@@ -43,7 +43,8 @@ enum agent_type {
 	AGENT_STAT,	   /* answered by STATED */
 	AGENT_END,	   /* PID 1 exits, and with it the cell */
 	AGENT_DIAL,	   /* a connection to a port of the cell; answered by DIALED */
-	AGENT_LISTEN_EGRESS, /* opens the egress listener; answered by EGRESS_LISTENS */
+	AGENT_LISTEN_EGRESS, /* opens the egress listener; answered by EGRESS_LISTENS. May bring a
+				socket for questions about connections (owner_msg.h) */
 	AGENT_LEASE,	     /* how long the cell may be without a connection; 0: no limit */
 	AGENT_DEADLINE,	     /* when its session ends; counts while there is no connection */
 	AGENT_REQUESTS_END,

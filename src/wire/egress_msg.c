@@ -24,6 +24,7 @@ static size_t text_max(enum egress_type type)
 {
 	switch (type) {
 	case EGRESS_ATTACH:
+	case EGRESS_ATTACH_OWNERS:
 	case EGRESS_CHANGE:
 		return EGRESS_TEXT_MAX;
 	case EGRESS_RECORD:
@@ -75,6 +76,8 @@ int egress_msg_read(const struct frame *f, struct egress_msg *ret, struct err *e
 
 size_t egress_msg_fds(enum egress_type type)
 {
+	if (type == EGRESS_ATTACH_OWNERS)
+		return 3;
 	return type == EGRESS_ATTACH ? 2 : 0;
 }
 

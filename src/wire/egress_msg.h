@@ -26,11 +26,12 @@
 
 enum egress_type {
 	/* to egress */
-	EGRESS_ATTACH = 1, /* two descriptors: TCP listener, UDP socket. Text: configuration */
-	EGRESS_CHANGE,	   /* text: configuration; connections it does not allow are closed */
-	EGRESS_DETACH,	   /* no text; closes all of the session and forgets it */
-	EGRESS_SYNCED,	   /* id "", no text */
-	EGRESS_PING,	   /* id "", no text; answered by PONG */
+	EGRESS_ATTACH = 1,    /* two descriptors: TCP listener, UDP socket. Text: configuration */
+	EGRESS_CHANGE,	      /* text: configuration; connections it does not allow are closed */
+	EGRESS_DETACH,	      /* no text; closes all of the session and forgets it */
+	EGRESS_SYNCED,	      /* id "", no text */
+	EGRESS_PING,	      /* id "", no text; answered by PONG */
+	EGRESS_ATTACH_OWNERS, /* ATTACH with a third descriptor: for questions, owner_msg.h */
 	EGRESS_REQUESTS_END,
 	/* from egress */
 	EGRESS_TAKEN = 64, /* answer to ATTACH and CHANGE: text "" if it is applied, else the error:
@@ -79,6 +80,7 @@ struct egress_msg {
  * within its bound and without NUL. */
 int egress_msg_read(const struct frame *f, struct egress_msg *ret, struct err *e) MUST_USE;
 /* How many descriptors must come with it. */
+#define EGRESS_FDS_MAX 3
 size_t egress_msg_fds(enum egress_type type);
 /* The head of a frame and the id; the text is to follow. */
 #define EGRESS_HEAD (FRAME_HEAD + EGRESS_ID_MAX)

@@ -33,6 +33,7 @@ enum {
 	INIT_FD_DISK = 7,    /* lingering: the disk's root directory, for a later keeper's DIFF */
 	INIT_FD_EGRESS =
 		8, /* a transparent TCP socket, not bound yet; not without restrictions.redirect */
+	INIT_FD_DIAG = 9, /* a netlink socket, which PID 1 cannot make itself; see netns.c */
 };
 
 /* What a root of a server may be used for. */

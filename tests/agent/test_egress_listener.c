@@ -30,7 +30,7 @@ static int open_door(void)
 	struct agent_event v;
 
 	io_close_all(door, 2);
-	CHECK(agent_send_listen_egress(&agent, &e) == 0);
+	CHECK(agent_send_listen_egress(&agent, -1, &e) == 0);
 	v = held_hear_in_time(AGENT_EGRESS_LISTENS);
 	CHECK(v.handle == 0 && v.flags == 0);
 	if (v.sys == 0)

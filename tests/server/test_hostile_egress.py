@@ -61,7 +61,7 @@ while True:
             if len(c[1]) < 8 + size:
                 break
             ident, c[1] = c[1][8:48], c[1][8 + size:]
-            if kind in (1, 2) and script.get("answer") is not None:
+            if kind in (1, 2, 6) and script.get("answer") is not None:
                 c[0].setblocking(True)
                 for what, text in script["answer"]:
                     text = text.encode()

@@ -34,6 +34,32 @@ static void good(void)
 	CHECK(r.allowed && r.name[0] == '\0');
 }
 
+#define BEGIN "{\"time_ms\":1,\"kind\":\"connect\",\"verdict\":\"deny\""
+
+/* Members that cordond writes are its own, whatever egress sends. */
+static void owner(void)
+{
+	static const char *const wrong[] = {
+		BEGIN ",\"mark\":\"5\"}",
+		BEGIN ",\"mark\":-1}",
+		BEGIN ",\"execution_unknown\":\"a word\"}",
+		BEGIN ",\"execution_unknown\":\"gone\\\",\\\"x\"}",
+		BEGIN ",\"execution_unknown\":\"sixteen_letters_\"}",
+	};
+	const char *text = BEGIN ",\"mark\":5,\"execution_id\":\"exe_of_another\",\"seq\":1,"
+				 "\"time\":\"x\",\"execution_unknown\":\"gone\"}";
+	struct access_record_text r;
+	OWN_MEM char *clean = NULL;
+
+	CHECK(access_record_text_read(text, strlen(text), &r, &clean, &e) == 0);
+	CHECK(r.mark == 5);
+	CHECK_STR(r.unknown, "gone");
+	CHECK_STR(clean, BEGIN "}");
+	CHECK(take(GOOD, &r) == 0 && r.mark == 0 && r.unknown[0] == '\0');
+	for (size_t i = 0; i < COUNT(wrong); i++)
+		CHECK_CASE(wrong[i], take(wrong[i], &r) < 0);
+}
+
 static void long_name(void)
 {
 	char text[1200], name[1001];
@@ -125,5 +151,6 @@ static void turns(void)
 			   access_record_text_turns(texts[i], strlen(texts[i]), &t, &e) < 0);
 }
 
-TEST_MAIN({ "a record", good }, { "a long name is cut", long_name },
-	  { "what is none is refused", bad }, { "counts", counts }, { "turns", turns })
+TEST_MAIN({ "a record", good }, { "which program made it", owner },
+	  { "a long name is cut", long_name }, { "what is none is refused", bad },
+	  { "counts", counts }, { "turns", turns })

@@ -26,6 +26,8 @@ static void comes_back_as_it_was(void)
 	CHECK(read_back(EGRESS_ATTACH, "i0123456789abcdef", "{}", 2, &m) == 0);
 	CHECK(m.type == EGRESS_ATTACH && strcmp(m.id, "i0123456789abcdef") == 0);
 	CHECK(m.len == 2 && memcmp(m.text, "{}", 2) == 0 && egress_msg_fds(m.type) == 2);
+	CHECK(read_back(EGRESS_ATTACH_OWNERS, "a", "{}", 2, &m) == 0 &&
+	      egress_msg_fds(m.type) == 3);
 	CHECK(read_back(EGRESS_SYNCED, "", "", 0, &m) == 0 && m.id[0] == '\0');
 	CHECK(read_back(EGRESS_RECORD, "a", "{\"x\":1}", 7, &m) == 0 &&
 	      egress_msg_fds(m.type) == 0);
