@@ -9,14 +9,21 @@
 #include "verbs.h"
 
 #define SESSIONS_MAX 100000
+#define FILES_MS 660000 /* for an answer: a session with many files takes a while */
 
 struct fields {
 	struct args_common common;
-	bool all;
+	bool all, no_memory;
 };
 
 /* clang-format off */
 static const struct option options[] = {
+	ARGS_COMMON(struct fields),
+};
+
+static const struct option pause_options[] = {
+	{ "no-memory", NULL, OPTION_FLAG, offsetof(struct fields, no_memory), 0, 0,
+	  "keeps only the files, and frees the memory; resume boots the session again" },
 	ARGS_COMMON(struct fields),
 };
 
@@ -57,16 +64,19 @@ static int act_on_all(const struct verb *v, int argc, char **argv, const char *a
 {
 	static struct fields f;
 	static struct args_words words;
+	OWN_JSON *body = NULL;
 	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
 	int code = args_read(v, argc, argv, &f, &words, 1, ARGS_WORDS_MAX), result = ARGS_OK;
 
 	if (code != ARGS_GO)
 		return code;
-	if (api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0)
+	if (f.no_memory)
+		body = json_pack("{s:b}", "memory", 0);
+	if (api_call_open(&a, &f.common, FILES_MS, &e) < 0)
 		return args_fail(&e);
 	for (size_t i = 0; i < words.n; i++)
-		if (act(&f, &a, words.at[i], "POST", action, NULL, &e) < 0)
+		if (act(&f, &a, words.at[i], "POST", action, body, &e) < 0)
 			result = args_fail(&e);
 	return result;
 }
@@ -81,8 +91,8 @@ const struct verb verb_pause = {
 	.usage = "[options] SESSION...",
 	.summary = "Pauses sessions; their memory is kept.",
 	.text = "",
-	.options = options,
-	.noptions = COUNT(options),
+	.options = pause_options,
+	.noptions = COUNT(pause_options),
 	.run = run_pause,
 };
 
@@ -99,6 +109,21 @@ const struct verb verb_resume = {
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run_resume,
+};
+
+static int run_reset(int argc, char **argv)
+{
+	return act_on_all(&verb_reset, argc, argv, "reset");
+}
+
+const struct verb verb_reset = {
+	.name = "reset",
+	.usage = "[options] SESSION...",
+	.summary = "Brings sessions back to their start: files and processes are dropped.",
+	.text = "Their ids and settings stay.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run_reset,
 };
 
 static int remove_all(const struct fields *f, struct api_call *a, struct err *e)

@@ -1,0 +1,89 @@
+/* verb_layers.c - cordon layers and cordon gc: what the storage folder has, and the removal of what
+ * nothing uses. For the operator. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "member.h"
+#include "resource_table.h"
+#include "show_json.h"
+#include "verbs.h"
+
+#define GC_MS 660000
+
+struct fields {
+	struct args_common common;
+};
+
+static const struct option options[] = {
+	ARGS_COMMON(struct fields),
+};
+
+static const char *const heads[] = { "ID",    "TENANT", "KIND",	 "BYTES",
+				     "FILES", "USES",	"STATE", "CREATED" };
+static const char *const names[] = { "id",	"tenant", "kind",  "bytes",
+				     "entries", "uses",	  "state", "created_at" };
+static const struct resource_table layers = { "/v1/layers", "layers", heads, names, COUNT(heads) };
+
+static int run(int argc, char **argv)
+{
+	static struct fields f;
+	static struct args_words words;
+	OWN_API_CALL a = { 0 };
+	struct err e = { 0 };
+	int code = args_read(&verb_layers, argc, argv, &f, &words, 0, 0);
+
+	if (code != ARGS_GO)
+		return code;
+	if (api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0 ||
+	    resource_table_list(&f.common, &a, &layers, &e) < 0)
+		return args_fail(&e);
+	return ARGS_OK;
+}
+
+const struct verb verb_layers = {
+	.name = "layers",
+	.usage = "[options]",
+	.summary = "Lists what snapshots, templates and cold sessions have on disk.",
+	.text = "For the operator.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run,
+};
+
+static int run_gc(int argc, char **argv)
+{
+	static struct fields f;
+	static struct args_words words;
+	OWN_JSON *answer = NULL;
+	OWN_API_CALL a = { 0 };
+	struct err e = { 0 };
+	struct target t;
+	int code = args_read(&verb_gc, argc, argv, &f, &words, 0, 0);
+
+	if (code != ARGS_GO)
+		return code;
+	target_init(&t, "/v1/gc");
+	if (api_call_open(&a, &f.common, GC_MS, &e) < 0 ||
+	    api_call_json(&a, "POST", &t, NULL, &answer, &e) < 0)
+		return args_fail(&e);
+	if (f.common.json)
+		show_json(answer, true, stdout);
+	else
+		(void)printf("%" PRIu64 " layers of %" PRIu64 " bytes and %" PRIu64
+			     " orphans removed\n",
+			     member_number(answer, "layers", 0), member_number(answer, "bytes", 0),
+			     member_number(answer, "orphans", 0));
+	return ARGS_OK;
+}
+
+const struct verb verb_gc = {
+	.name = "gc",
+	.usage = "[options]",
+	.summary = "Removes layers that nothing uses, at once.",
+	.text = "The server does this by itself. Orphans are directories without a record, which a "
+		"server\n"
+		"that was killed may leave. For the operator.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run_gc,
+};
