@@ -461,6 +461,17 @@ void storage_link_arrange(struct storage_link *s, struct storage_job *j, const c
 	storage_link_ask(s, j, &r, sizeof(r), NULL, 0);
 }
 
+void storage_link_survey(struct storage_link *s, struct storage_job *j, uint64_t bytes_max,
+			 int archive, int spare, int result)
+{
+	const struct storage_survey r = {
+		.head = { .op = STORAGE_SURVEY, .deadline_ms = UNPACK_MS }, .bytes_max = bytes_max
+	};
+	const int fds[] = { archive, spare, result };
+
+	storage_link_ask(s, j, &r, sizeof(r), fds, COUNT(fds));
+}
+
 void storage_link_fold(struct storage_link *s, struct storage_job *j, const char *layer,
 		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t flags)
 {

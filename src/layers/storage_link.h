@@ -79,6 +79,9 @@ void storage_link_list(struct storage_link *s, struct storage_job *j, int fd);
 /* The layer that an image of n layers, the lowest first, needs on top. */
 void storage_link_arrange(struct storage_link *s, struct storage_job *j, const char *layer,
 			  const char (*lower)[STORAGE_ID_MAX], unsigned n);
+/* What the archive is: see struct storage_survey. All three descriptors are taken over. */
+void storage_link_survey(struct storage_link *s, struct storage_job *j, uint64_t bytes_max,
+			 int archive, int spare, int result);
 /* One layer from n, the lowest first. flags: STORAGE_FOLD_*. */
 void storage_link_fold(struct storage_link *s, struct storage_job *j, const char *layer,
 		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t flags);

@@ -122,16 +122,16 @@ static int finish(const struct making *k, struct err *e)
 	return fsync(k->layers) < 0 ? storage_ops_fail(e, "write the folder of layers to disk") : 0;
 }
 
-static int make_in(struct making *k, struct storage_run *run, struct err *e)
+static int make_in(struct making *k, struct storage_run *run, bool keep, struct err *e)
 {
-	if (faccessat(k->layers, k->m->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (keep && faccessat(k->layers, k->m->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return err_set(e, ERR_CONFLICT, "there is a layer %.60s", k->m->id);
 	if (open_lower(k, e) < 0 || work(k, run->reply, e) < 0)
 		return -1;
-	return finish(k, e);
+	return keep ? finish(k, e) : 0;
 }
 
-int layer_make(struct storage_run *run, const struct layer_make *m, struct err *e)
+static int make(struct storage_run *run, const struct layer_make *m, bool keep, struct err *e)
 {
 	OWN_FD layers = storage_ops_open_layers(e);
 	struct making k = { .m = m, .layers = layers };
@@ -148,11 +148,21 @@ int layer_make(struct storage_run *run, const struct layer_make *m, struct err *
 	if (top < 0)
 		return err_sys(e, "open a new directory");
 	k.top = top;
-	result = make_in(&k, run, e);
-	if (result < 0)
+	result = make_in(&k, run, keep, e);
+	if (result < 0 || !keep)
 		IGNORED(tree_remove(layers, k.temporary, &unused), "removed at the next start");
 	io_close_all(k.lower, k.nlower);
 	return result;
+}
+
+int layer_make(struct storage_run *run, const struct layer_make *m, struct err *e)
+{
+	return make(run, m, true, e);
+}
+
+int layer_make_nothing(struct storage_run *run, const struct layer_make *m, struct err *e)
+{
+	return make(run, m, false, e);
 }
 
 int layer_make_root(int top, const int *lower, unsigned nlower, int *ret_lower, struct err *e)

@@ -19,6 +19,10 @@ struct layer_make {
 /* ERR_CONFLICT: there is a layer with that id. ERR_NOT_FOUND: one of the lower ones is missing. */
 int layer_make(struct storage_run *run, const struct layer_make *m, struct err *e) MUST_USE;
 
+/* The same work in the same jail, but nothing is kept of the directory: for operations whose result
+ * is in descriptors. m->id is not used. */
+int layer_make_nothing(struct storage_run *run, const struct layer_make *m, struct err *e) MUST_USE;
+
 /* For workers: makes the directory of place 0, the root directory of cells, and opens it; and opens
  * those of the lower layers, which the worker keeps open until it ends. */
 int layer_make_root(int top, const int *lower, unsigned nlower, int *ret_lower,

@@ -21,6 +21,13 @@ static uint64_t stream_max(const struct storage_unpack *r)
 	return r->bytes_max + r->entries_max * HEAD_BYTES;
 }
 
+static struct stream_in *open_stream(const struct unpacked *u, bool hash, struct err *e)
+{
+	if (u->r->length == 0)
+		return stream_in_fd(u->input, stream_max(u->r), hash, e);
+	return stream_in_part(u->input, u->r->from, u->r->length, stream_max(u->r), hash, e);
+}
+
 static int unpack_root(const struct unpacked *u, int top, const int *lower, struct stream_in *in,
 		       struct storage_reply *reply, struct err *e)
 {
@@ -52,7 +59,7 @@ static int work(void *arg, int top, const int *lower, struct storage_reply *repl
 {
 	const struct unpacked *u = arg;
 	bool hash = (u->r->flags & (STORAGE_WANT_SHA256 | STORAGE_CHECK_SHA256)) != 0;
-	struct stream_in *in = stream_in_fd(u->input, stream_max(u->r), hash, e);
+	struct stream_in *in = open_stream(u, hash, e);
 	int result = -1;
 
 	if (in == NULL)

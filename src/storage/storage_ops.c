@@ -11,10 +11,15 @@
 #include "tree_remove.h"
 
 static storage_op_fn *const ops[STORAGE_OPS] = {
-	[STORAGE_UNPACK] = op_unpack,		[STORAGE_ARRANGE] = op_arrange,
-	[STORAGE_REMOVE] = op_remove,		[STORAGE_LIST] = op_list,
-	[STORAGE_DISK_MAKE] = op_disk_make,	[STORAGE_DISK_CHECK] = op_disk_check,
-	[STORAGE_DISK_REMOVE] = op_disk_remove, [STORAGE_DISK_LIST] = op_disk_list,
+	[STORAGE_UNPACK] = op_unpack,
+	[STORAGE_ARRANGE] = op_arrange,
+	[STORAGE_SURVEY] = op_survey,
+	[STORAGE_REMOVE] = op_remove,
+	[STORAGE_LIST] = op_list,
+	[STORAGE_DISK_MAKE] = op_disk_make,
+	[STORAGE_DISK_CHECK] = op_disk_check,
+	[STORAGE_DISK_REMOVE] = op_disk_remove,
+	[STORAGE_DISK_LIST] = op_disk_list,
 };
 
 storage_op_fn *storage_ops_find(uint32_t op)

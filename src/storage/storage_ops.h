@@ -27,7 +27,7 @@ typedef int storage_op_fn(struct storage_run *run, struct err *e);
 /* By operation; NULL for what is not there. */
 storage_op_fn *storage_ops_find(uint32_t op);
 
-storage_op_fn op_unpack, op_remove, op_list, op_fold, op_arrange;
+storage_op_fn op_unpack, op_remove, op_list, op_fold, op_arrange, op_survey;
 storage_op_fn op_disk_make, op_disk_check, op_disk_remove, op_disk_list;
 
 /* Called once, at the start: makes the folders, and removes what earlier processes left half made

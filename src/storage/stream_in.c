@@ -16,7 +16,9 @@ enum kind { KIND_PLAIN, KIND_GZIP, KIND_ZSTD };
 struct stream_in {
 	stream_in_fn *read;
 	void *arg;
-	int fd; /* borrowed; of stream_in_fd() */
+	int fd; /* borrowed; of stream_in_fd() and stream_in_part() */
+	bool is_part;
+	uint64_t part_at, part_left;
 	uint64_t bytes_max, in_total, out_total;
 	enum kind kind;
 	bool begun, in_ended, between; /* between: no member is open */
@@ -29,11 +31,25 @@ struct stream_in {
 	ZSTD_DCtx *zstd;
 };
 
+static ssize_t read_part(struct stream_in *s, void *ret, size_t cap, struct err *e)
+{
+	size_t want = s->part_left < cap ? (size_t)s->part_left : cap;
+	ssize_t n = want == 0 ? 0 : pread(s->fd, ret, want, (off_t)s->part_at);
+
+	if (n < 0)
+		return err_sys(e, "read the archive");
+	s->part_at += (uint64_t)n;
+	s->part_left -= (uint64_t)n;
+	return n;
+}
+
 static ssize_t read_fd(void *arg, void *ret, size_t cap, struct err *e)
 {
-	const struct stream_in *s = arg;
+	struct stream_in *s = arg;
 	ssize_t n;
 
+	if (s->is_part)
+		return read_part(s, ret, cap, e);
 	do
 		n = read(s->fd, ret, cap);
 	while (n < 0 && errno == EINTR);
@@ -71,6 +87,24 @@ struct stream_in *stream_in_fd(int fd, uint64_t bytes_max, bool hash, struct err
 		s->arg = s;
 	}
 	return s;
+}
+
+struct stream_in *stream_in_part(int fd, uint64_t from, uint64_t len, uint64_t bytes_max, bool hash,
+				 struct err *e)
+{
+	struct stream_in *s = stream_in_fd(fd, bytes_max, hash, e);
+
+	if (s != NULL) {
+		s->is_part = true;
+		s->part_at = from;
+		s->part_left = len;
+	}
+	return s;
+}
+
+bool stream_in_is_compressed(const struct stream_in *s)
+{
+	return s->kind != KIND_PLAIN;
 }
 
 void stream_in_free(struct stream_in *s)

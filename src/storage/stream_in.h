@@ -33,6 +33,13 @@ void stream_in_free(struct stream_in *s);
 /* Returns the number of uncompressed bytes read, 0 at the end, or -1. */
 ssize_t stream_in_read(struct stream_in *s, void *ret, size_t cap, struct err *e) MUST_USE;
 
+/* The same from a part of a file. */
+struct stream_in *stream_in_part(int fd, uint64_t from, uint64_t len, uint64_t bytes_max, bool hash,
+				 struct err *e) MUST_USE;
+
+/* Known after the first read. */
+bool stream_in_is_compressed(const struct stream_in *s);
+
 /* Uncompressed bytes so far. */
 uint64_t stream_in_total(const struct stream_in *s);
 

@@ -41,7 +41,7 @@ static int check_unpack(const union storage_request *r, struct err *e)
 	    u->zero != 0)
 		return err_set(e, ERR_INVALID, "unknown format or flag");
 	if (u->bytes_max == 0 || u->bytes_max > UINT64_MAX / 4 || u->entries_max == 0 ||
-	    u->entries_max > UINT32_MAX)
+	    u->entries_max > UINT32_MAX || u->from > UINT64_MAX / 4 || u->length > UINT64_MAX / 4)
 		return err_set(e, ERR_INVALID, "a limit is out of range");
 	return check_id(u->layer, e) < 0 ? -1 : check_stack(u->nlower, u->lower, e);
 }
@@ -82,6 +82,14 @@ static int check_arrange(const union storage_request *r, struct err *e)
 	return check_id(a->layer, e) < 0 ? -1 : check_stack(a->nlower, a->lower, e);
 }
 
+static int check_survey(const union storage_request *r, struct err *e)
+{
+	uint64_t max = r->survey.bytes_max;
+
+	return max == 0 || max > UINT64_MAX / 4 ? err_set(e, ERR_INVALID, "a limit is out of range")
+						: 0;
+}
+
 /* Size of the request, descriptors that come with it, what else is checked, is it a stream. */
 static const struct {
 	size_t size, nfds;
@@ -93,6 +101,7 @@ static const struct {
 	[STORAGE_LIST] = { sizeof(struct storage_list), 1, NULL },
 	[STORAGE_FOLD] = { sizeof(struct storage_fold), 0, check_fold },
 	[STORAGE_ARRANGE] = { sizeof(struct storage_arrange), 0, check_arrange },
+	[STORAGE_SURVEY] = { sizeof(struct storage_survey), 3, check_survey },
 	[STORAGE_DISK_MAKE] = { sizeof(struct storage_disk), 0, check_disk },
 	[STORAGE_DISK_CHECK] = { sizeof(struct storage_disk), 0, check_disk },
 	[STORAGE_DISK_REMOVE] = { sizeof(struct storage_disk), 0, check_disk },

@@ -41,6 +41,7 @@ enum storage_op {
 	STORAGE_DISK_REMOVE,
 	STORAGE_DISK_LIST,
 	STORAGE_ARRANGE,
+	STORAGE_SURVEY,
 	STORAGE_OPS
 };
 
@@ -75,6 +76,8 @@ struct storage_unpack {
 	uint32_t flags;
 	uint64_t bytes_max;   /* of the layer, as the answer counts them */
 	uint64_t entries_max; /* files, directories and so on */
+	/* The part of the descriptor's file that is the archive; length 0: what comes from it. */
+	uint64_t from, length;
 	uint8_t sha256[STORAGE_SHA256];
 	char layer[STORAGE_ID_MAX];
 	/* OCI layers: the layers below, the lowest first, for what the layer hides of them. */
@@ -137,6 +140,33 @@ struct storage_arrange {
 	char lower[STORAGE_STACK_MAX][STORAGE_ID_MAX];
 };
 
+/* What an archive for an import is. */
+enum storage_survey_kind { STORAGE_SURVEY_ROOTFS, STORAGE_SURVEY_OCI, STORAGE_SURVEY_DOCKER };
+
+#define STORAGE_SURVEY_LAYERS_MAX 127
+#define STORAGE_SURVEY_TAG_MAX 256
+
+/* Three descriptors: the archive, an empty file for it without its compression, and a file for the
+ * result: a struct storage_survey_result, then the bytes of the image's configuration. */
+struct storage_survey {
+	struct storage_head head;
+	uint64_t bytes_max; /* of the archive without compression */
+};
+
+struct storage_survey_layer {
+	uint64_t offset, size;
+};
+
+struct storage_survey_result {
+	uint32_t kind;
+	uint32_t in_spare; /* layers are in the second file */
+	uint32_t nlayers;
+	uint32_t config_len;
+	uint8_t digest[STORAGE_SHA256];	  /* of the manifest or, of a docker-archive, the config */
+	char tag[STORAGE_SURVEY_TAG_MAX]; /* of a docker-archive */
+	struct storage_survey_layer layers[STORAGE_SURVEY_LAYERS_MAX];
+};
+
 union storage_request {
 	struct storage_head head;
 	struct storage_unpack unpack;
@@ -144,6 +174,7 @@ union storage_request {
 	struct storage_list list;
 	struct storage_fold fold;
 	struct storage_arrange arrange;
+	struct storage_survey survey;
 	struct storage_disk disk;
 };
 

@@ -11,6 +11,8 @@ import tempfile
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/wire/storage_msg.h"), encoding="utf-8") as header:
     OPS = re.findall(r"^\tSTORAGE_(\w+),", re.search(r"enum storage_op \{(.*?)\n\};", header.read(), re.S).group(1), re.M)
 UNPACK, REMOVE, LIST, FOLD, ARRANGE = (OPS.index(name) for name in ("UNPACK", "REMOVE", "LIST", "FOLD", "ARRANGE"))
+SURVEY = OPS.index("SURVEY")
+SURVEY_RESULT = struct.Struct("<IIII32s256s")
 CAPTURE, OCI_LAYER, ROOTFS = 0, 1, 2
 CHECK_SHA256 = 2
 STACK_MAX, ID_MAX = 128, 72
@@ -77,8 +79,8 @@ class Storage:
         control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         self.sock.sendmsg([struct.pack("<IIQ", op, 60000, self.job) + body], control)
 
-    def unpack_request(self, layer, form=OCI_LAYER, lower=(), digest=None, size=1 << 30, entries=100000):
-        return struct.pack("<IIQQ32s72sII", form, CHECK_SHA256 if digest else 0, size, entries,
+    def unpack_request(self, layer, form=OCI_LAYER, lower=(), digest=None, size=1 << 30, entries=100000, part=(0, 0)):
+        return struct.pack("<IIQQQQ32s72sII", form, CHECK_SHA256 if digest else 0, size, entries, *part,
                            bytes.fromhex(digest[7:]) if digest else b"", layer.encode(), len(lower), 0) + ids(lower)
 
     def unpack(self, layer, data, **more):
@@ -89,6 +91,23 @@ class Storage:
 
     def arrange(self, layer, lower):
         return self.ask(ARRANGE, struct.pack("<II72s", len(lower), 0, layer.encode()) + ids(lower))
+
+    def survey(self, data, size=1 << 30):
+        """Kind, bytes of layers, configuration, digest, tag."""
+        with tempfile.TemporaryFile() as f, tempfile.TemporaryFile() as spare, tempfile.TemporaryFile() as result:
+            f.write(data)
+            f.flush()
+            self.ask(SURVEY, struct.pack("<Q", size), [f.fileno(), spare.fileno(), result.fileno()])
+            result.seek(0)
+            kind, in_spare, n, config_len, sha, tag = SURVEY_RESULT.unpack(result.read(SURVEY_RESULT.size))
+            places = [struct.unpack("<QQ", result.read(16)) for _ in range(127)][:n]
+            config = result.read()
+            layers = []
+            for offset, length in places:
+                (spare if in_spare else f).seek(offset)
+                layers.append((spare if in_spare else f).read(length))
+            return {"kind": ["rootfs", "oci", "docker"][kind], "layers": layers, "config": config, "digest": "sha256:" + sha.hex(),
+                    "tag": tag.split(b"\0")[0].decode()}
 
     def remove(self, layer):
         return self.ask(REMOVE, layer.encode().ljust(ID_MAX, b"\0"))

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
 from channel import ROOTFS, UNPACK, Refused, Storage  # noqa: E402
 from checks import Skip, check, equal, has, wait_for  # noqa: E402
-from images import archive, digest, directory, hard_link, member, symlink  # noqa: E402
+from images import Image, archive, digest, directory, hard_link, member, symlink  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv[1])
 CERT = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"
@@ -125,7 +125,55 @@ def hostile_images_are_arranged_inside():
         equal(w.names(), ["lay_a", "lay_b", "lay_t"])
 
 
-TESTS = [layers_are_whole_or_not_there, a_kill_leaves_nothing, debian_like_images_are_arranged,
+def images_are_found_in_archives():
+    layers = [archive(member("a", b"1")), archive(member("b", b"2" * 5000))]
+    image = Image(layers, {"Env": ["A=1"]})
+    plain = Image(layers, compress=lambda data: data, suffix="")
+    with World() as w:
+        for data in (image.layout_tar(), gzip.compress(image.layout_tar())):
+            got = w.survey(data)
+            equal((got["kind"], got["digest"]), ("oci", image.manifest_digest))
+            equal([gzip.decompress(one) for one in got["layers"]], layers)
+            equal(got["config"], image.blobs[image.config])
+        equal(w.survey(plain.layout_tar())["layers"], layers)
+        for data in (image.docker_archive("x:1"), gzip.compress(image.docker_archive("x:1"))):
+            got = w.survey(data)
+            equal((got["kind"], got["layers"], got["tag"]), ("docker", layers, "x:1"))
+        equal(w.survey(layers[0])["kind"], "rootfs")
+        equal(w.survey(gzip.compress(layers[0]))["kind"], "rootfs")
+        equal(w.names(), [], "nothing is left")
+        got = w.unpack("lay_p", b"x" * 700 + layers[1] + b"y" * 100, part=(700, len(layers[1])), digest=digest(layers[1]))
+        equal(w.read("lay_p", "b"), "2" * 5000, "a layer in the middle of an archive")
+
+
+def faulty_images_are_refused():
+    layer = archive(member("a", b"1"))
+    image = Image([layer])
+    blob = "blobs/sha256/" + image.manifest["layers"][0]["digest"][7:]
+    files = image.layout_files()
+
+    def tar(**change):
+        return archive(*[member(n, change.get(n, d)) for n, d in files.items() if change.get(n, d) is not None])
+
+    rows = [
+        ("does not have its digest", tar(**{blob: files[blob][:-1] + b"x"})),
+        ("bytes, not", tar(**{blob: files[blob] + b"x"})),
+        ("has no blob", tar(**{blob: None})),
+        ("its digest is", tar(**{"blobs/sha256/" + image.config[7:]: files["blobs/sha256/" + image.config[7:]].replace(b"linux", b"LINUX")})),
+        ("not JSON", tar(**{"index.json": b"{"})),
+        ("no image for linux", tar(**{"index.json": files["index.json"].replace(b'"linux"', b'"plan9"')})),
+        ("the image is for", Image([layer], arch="pdp11").docker_archive()),
+        ("has no config.json", archive(member("manifest.json", b'[{"Config":"config.json","Layers":["x"]}]'))),
+        ("not an array", archive(member("manifest.json", b"{}"))),
+        ("end marker", image.layout_tar()[:-1024]),
+    ]
+    with World() as w:
+        for why, data in rows:
+            refused(lambda data=data: w.survey(data), why)
+        refused(lambda: w.survey(gzip.compress(archive(member("x", b"1" * 10000))), size=5000), "more than 5000 bytes")
+
+
+TESTS = [images_are_found_in_archives, faulty_images_are_refused, layers_are_whole_or_not_there, a_kill_leaves_nothing, debian_like_images_are_arranged,
          images_with_one_program_are_arranged, hostile_images_are_arranged_inside]
 
 
