@@ -17,6 +17,7 @@
 #define FILES SESSION "/files"
 #define SECRET "/v1/secrets/{secret}"
 #define TEMPLATE "/v1/templates/{template}"
+#define BUILDS "/v1/templates/builds"
 
 #define SNAPSHOT "/v1/snapshots/{snapshot}"
 
@@ -32,6 +33,12 @@ static const struct route routes[] = {
 	{ HTTP1_GET, "/v1/node", READ, api_node_get, "" },
 	{ HTTP1_GET, "/v1/templates", READ, api_templates_list, "" },
 	{ HTTP1_POST, "/v1/templates", ADMIN, api_templates_add, "" },
+	{ HTTP1_POST, BUILDS, USE, api_builds_request, "" },
+	{ HTTP1_GET, BUILDS, READ, api_builds_list, "" },
+	{ HTTP1_GET, BUILDS "/{build}", READ, api_builds_get, "after " },
+	{ HTTP1_DELETE, BUILDS "/{build}", USE, api_builds_cancel, "" },
+	{ HTTP1_PUT, BUILDS "/{build}/files/{hash}", USE, api_builds_upload, "" },
+	{ HTTP1_POST, BUILDS "/{build}/start", USE, api_builds_start, "" },
 	{ HTTP1_GET, TEMPLATE, READ, api_templates_get, "" },
 	{ HTTP1_DELETE, TEMPLATE, ADMIN, api_templates_delete, "" },
 
@@ -140,21 +147,30 @@ static bool take_snapshot(struct http1_span raw, char ret[REQUEST_ID_MAX])
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && template_name_read(ret, &name, &e) == 0;
 }
 
+/* A UUID, or the hash of an archive: their handlers check them. */
+static bool take_any(struct http1_span raw, char ret[REQUEST_ID_MAX])
+{
+	return url_decode(raw, ret, REQUEST_ID_MAX) > 0;
+}
+
 /* The ids of a path: the first of a session's route is the session. Secrets and templates have
  * names. */
 static bool take_ids(struct request *r, const struct url_params *params)
 {
+	bool of_build = strncmp(r->route->pattern, BUILDS, sizeof(BUILDS) - 1) == 0;
 	bool (*take)(struct http1_span raw, char ret[REQUEST_ID_MAX]) =
 		strcmp(r->route->pattern, SECRET) == 0	   ? take_name
 		: strcmp(r->route->pattern, TEMPLATE) == 0 ? take_template
 		: strcmp(r->route->pattern, SNAPSHOT) == 0 ? take_snapshot
+		: of_build				   ? take_any
 							   : take_id;
 	bool of_session = strncmp(r->route->pattern, SESSION, sizeof(SESSION) - 1) == 0;
 	size_t at = 0;
 
 	if (of_session && !take_session(params->raw[at++], r->session_id))
 		r->session_id[0] = '\0';
-	else if (at >= params->n || take(params->raw[at], r->id))
+	else if ((at >= params->n || take(params->raw[at], r->id)) &&
+		 (!of_build || params->n < 2 || take_any(params->raw[1], r->part)))
 		return true;
 	reply_code(r, 404, "not_found", "no object has this id");
 	return false;

@@ -95,6 +95,13 @@ void api_secrets_get(struct request *r);
 void api_secrets_update(struct request *r);
 void api_secrets_delete(struct request *r);
 
+/* api_builds.c */
+void api_builds_request(struct request *r);
+void api_builds_upload(struct request *r);
+void api_builds_start(struct request *r);
+void api_builds_get(struct request *r);
+void api_builds_list(struct request *r);
+void api_builds_cancel(struct request *r);
 /* api_templates.c */
 void api_snapshots_create(struct request *r);
 void api_snapshots_list(struct request *r);

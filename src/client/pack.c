@@ -18,6 +18,9 @@
 struct pack {
 	int to;
 	bool skipped;
+	pack_fn *keeps; /* NULL: all */
+	void *arg;
+	uint64_t files; /* that are no directories */
 	char path[TAR_HEAD_PATH_MAX];
 };
 
@@ -101,6 +104,9 @@ static int put_entry(struct pack *p, int dir, const char *name, unsigned depth, 
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return skip(p, strerror(errno));
+	if (p->keeps != NULL && !p->keeps(p->path, S_ISDIR(st.st_mode), p->arg))
+		return 0;
+	p->files += !S_ISDIR(st.st_mode);
 	h = (struct tar_head){ .mode = st.st_mode & 0777, .mtime = st.st_mtim.tv_sec };
 	(void)snprintf(h.path, sizeof(h.path), "%s", p->path);
 	if (S_ISREG(st.st_mode))
@@ -167,6 +173,21 @@ static void NORETURN write_archive(int dir, int to)
 		_exit(1);
 	}
 	_exit(p.skipped ? SKIPPED : 0);
+}
+
+int pack_write(int to, const char *dir, pack_fn *keeps, void *arg, uint64_t *ret_files,
+	       struct err *e)
+{
+	static struct pack p;
+	int top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (top < 0)
+		return err_sys(e, "%.150s", dir);
+	p = (struct pack){ .to = to, .keeps = keeps, .arg = arg };
+	if (put_directory(&p, top, 0, e) < 0 || put_zeros(&p, 2 * (uint64_t)TAR_HEAD_BLOCK, e) < 0)
+		return -1;
+	*ret_files = p.files;
+	return 0;
 }
 
 int pack_start(const char *dir, pid_t *ret_child, struct err *e)

@@ -2,6 +2,7 @@
  * operator. */
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,12 +11,16 @@
 #include "resource_table.h"
 #include "show_json.h"
 #include "subverb.h"
+#include "template_build.h"
 #include "verbs.h"
 
 struct fields {
 	struct args_common common;
 	const char *name, *user, *workdir;
 	struct option_list env, mounts;
+	const char *file, *ready, *memory, *cpus; /* of build */
+	struct option_list args, tags;
+	bool no_cache, no_start;
 };
 
 #define FIELD(name) offsetof(struct fields, name)
@@ -32,6 +37,15 @@ static const struct option options[] = {
 	  "import: environment of all commands; may be given again" },
 	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, FIELD(mounts), 0, 0,
 	  "import: a directory of the server that all sessions see; may be given again" },
+	{ "file", "FILE", OPTION_TEXT, FIELD(file), 0, 0, "build: the Dockerfile (default: DIR/Dockerfile)", .letter = 'f' },
+	{ "tag", "TAG", OPTION_LIST, FIELD(tags), 0, 0, "build: another tag; may be given again" },
+	{ "build-arg", "NAME=VALUE", OPTION_LIST, FIELD(args), 0, 0, "build: sets an ARG; may be given again" },
+	{ "memory", "SIZE", OPTION_TEXT, FIELD(memory), 0, 0, "build: memory of the steps and of sessions" },
+	{ "cpus", "COUNT", OPTION_TEXT, FIELD(cpus), 0, 0, "build: processors of the steps and of sessions" },
+	{ "ready-cmd", "COMMAND", OPTION_TEXT, FIELD(ready), 0, 0,
+	  "build: a session is ready when this command succeeds" },
+	{ "no-cache", NULL, OPTION_FLAG, FIELD(no_cache), 0, 0, "build: run all steps again" },
+	{ "no-start", NULL, OPTION_FLAG, FIELD(no_start), 0, 0, "build: sessions do not run CMD and ENTRYPOINT" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
@@ -122,11 +136,35 @@ static int import(const void *fields, struct api_call *a, const char *given, str
 	return 0;
 }
 
+/* Without a name: that of the directory. */
+static int build(const void *fields, struct api_call *a, const char *dir, struct err *e)
+{
+	const struct fields *f = fields;
+	struct template_build b = { .dir = dir,
+				    .file = f->file,
+				    .name = f->name,
+				    .ready = f->ready,
+				    .args = &f->args,
+				    .tags = &f->tags,
+				    .memory = f->memory,
+				    .cpus = f->cpus,
+				    .no_cache = f->no_cache,
+				    .no_start = f->no_start,
+				    .quiet = false };
+	char real[PATH_MAX];
+	const char *slash;
+
+	if (realpath(dir, real) == NULL)
+		return err_sys(e, "%.200s", dir);
+	slash = strrchr(real, '/');
+	if (b.name == NULL)
+		b.name = slash == NULL ? real : slash + 1;
+	return template_build(a, &b, e);
+}
+
 static const struct subverb subverbs[] = {
-	{ "ls", false, list },
-	{ "show", true, show },
-	{ "import", true, import },
-	{ "rm", true, remove_one },
+	{ "build", true, build },   { "ls", false, list },	{ "show", true, show },
+	{ "import", true, import }, { "rm", true, remove_one },
 };
 
 static int run(int argc, char **argv)
@@ -138,9 +176,18 @@ static int run(int argc, char **argv)
 
 const struct verb verb_template = {
 	.name = "template",
-	.usage = "ls | show NAME | import [--name NAME] [options] DIR | rm NAME",
-	.summary = "Lists, shows, imports and removes templates, which sessions are made from.",
-	.text = "import takes a directory that the operator prepared in the server's "
+	.usage = "ls | show NAME | build [-f FILE] [--name NAME[:TAG]] [options] DIR | import "
+		 "[--name NAME] "
+		 "[options] DIR | rm NAME",
+	.summary = "Lists, shows, builds, imports and removes templates, which sessions are made "
+		   "from.",
+	.text = "build runs the Dockerfile of a directory on the server, prints what it says, and "
+		"then "
+		"the id\n"
+		"of the template. Only the files that COPY names, and .dockerignore does not, are "
+		"sent.\n"
+		"CMD and ENTRYPOINT become the start command of sessions.\n\n"
+		"import takes a directory that the operator prepared in the server's "
 		"template_dir:\n"
 		"the root directory of sessions. It must belong to root, and no other user may "
 		"write "

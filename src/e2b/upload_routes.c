@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "build.h"
+#include "build_receive.h"
 #include "e2b_private.h"
 #include "json.h"
 #include "recipe.h"
@@ -68,49 +69,6 @@ void upload_routes_link(struct request *r)
 
 /* ---- PUT */
 
-struct receiving {
-	struct build_upload *upload;
-	bool failed;
-	struct err why;
-};
-
-static void release(struct request *r, bool answered)
-{
-	struct receiving *v = r->state;
-
-	(void)answered;
-	build_upload_drop(v->upload);
-}
-
-/* What follows a failure is read and dropped, up to the bound of the body: clients do not read an
- * answer before they have sent everything. */
-static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
-{
-	struct receiving *v = request_of(x)->state;
-
-	if (!v->failed && build_upload_write(v->upload, data, len, &v->why) < 0)
-		v->failed = true;
-	return len;
-}
-
-static void on_end(struct exchange *x, bool ok)
-{
-	struct request *r = request_of(x);
-	struct receiving *v = r->state;
-	struct build_upload *u = v->upload;
-
-	if (!ok)
-		return; /* nothing is kept; the server answers if the client is still there */
-	if (!v->failed) {
-		v->upload = NULL;
-		v->failed = build_upload_end(u, &v->why) < 0;
-	}
-	if (v->failed)
-		reply_error(r, &v->why);
-	else
-		exchange_reply(r->x, 200, NULL, "", 0);
-}
-
 /* The tenant of a URL that this server made and that is still good; NULL: answered. */
 static struct tenant *check(struct request *r)
 {
@@ -137,24 +95,14 @@ static struct tenant *check(struct request *r)
 
 void upload_routes_put(struct request *r)
 {
-	uint64_t max = core_config(r->core)->upload_max;
 	struct tenant *t = check(r);
-	struct receiving *v;
 	struct err e = { 0 };
 
 	if (t == NULL)
 		return;
 	r->tenant = t;
-	if (request_count(r, &e) < 0) {
-		reply_error(r, &e);
-		return;
-	}
-	v = request_state(r, sizeof(*v), release);
-	if (v == NULL)
-		return;
-	v->upload = build_upload_begin(r->core, tenant_row(t)->id, r->id, r->part, &e);
-	if (v->upload == NULL)
+	if (request_count(r, &e) < 0)
 		reply_error(r, &e);
 	else
-		exchange_read_body(r->x, max, on_data, on_end);
+		build_receive(r, tenant_row(t)->id, r->id, r->part, 200);
 }

@@ -1,0 +1,35 @@
+/* dockerfile.h - reads a Dockerfile into the recipe of a build (doc/openapi.yaml: Recipe). Pure.
+ *
+ * FROM (one stage), RUN, COPY, ADD of local files, ENV, ARG, WORKDIR, USER, CMD and ENTRYPOINT (the
+ * start command); LABEL, EXPOSE, MAINTAINER, STOPSIGNAL, VOLUME, HEALTHCHECK and SHELL are ignored.
+ * What would mean something else than in Docker is an error that names the line. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "err.h"
+
+#define DOCKERFILE_MAX ((size_t)1 << 20)
+#define DOCKERFILE_STEPS_MAX 256
+#define DOCKERFILE_ARGS_MAX 64
+
+struct dockerfile_step {
+	const char *type; /* "RUN", "COPY", "ENV", "WORKDIR", "USER" */
+	unsigned line;
+	unsigned argc;
+	char *args[DOCKERFILE_ARGS_MAX]; /* owned */
+};
+
+struct dockerfile {
+	char *from;  /* owned */
+	char *start; /* owned; NULL: none */
+	unsigned nsteps;
+	struct dockerfile_step *steps; /* owned */
+};
+
+/* build_args: NAME=VALUE texts that set ARG. ERR_INVALID: "Dockerfile:3: ...". The caller calls
+ * dockerfile_release() in either case. */
+int dockerfile_read(const char *text, size_t len, const char *const *build_args, size_t nargs,
+		    struct dockerfile *ret, struct err *e) MUST_USE;
+void dockerfile_release(struct dockerfile *d);

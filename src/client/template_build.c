@@ -1,0 +1,314 @@
+#include "template_build.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "dockerfile.h"
+#include "dockerignore.h"
+#include "hex.h"
+#include "io.h"
+#include "member.h"
+#include "options.h"
+#include "pack.h"
+#include "sha256.h"
+#include "show.h"
+
+#define BUILDS "/v1/templates/builds"
+#define POLL_MS 150
+#define PATHS_MAX 8192
+
+/* ---- files of this machine */
+
+/* *ret is the caller's to free. */
+static int read_whole(const char *path, char **ret, size_t *ret_len, struct err *e)
+{
+	ssize_t n;
+
+	*ret = malloc(DOCKERFILE_MAX + 1);
+	if (*ret == NULL)
+		return err_sys(e, "allocate");
+	n = io_read_file(AT_FDCWD, path, *ret, DOCKERFILE_MAX + 1, e);
+	if (n < 0)
+		return err_wrap(e, "%.200s", path);
+	*ret_len = (size_t)n;
+	return 0;
+}
+
+struct context {
+	const char *dir;
+	char *rules_text; /* owned */
+	struct dockerignore *rules;
+	const char *source; /* of the COPY that is packed */
+};
+
+static int open_context(struct context *c, const char *dir, struct err *e)
+{
+	char path[PATHS_MAX];
+	size_t len = 0;
+
+	c->dir = dir;
+	c->rules = calloc(1, sizeof(*c->rules));
+	if (c->rules == NULL)
+		return err_sys(e, "allocate");
+	(void)snprintf(path, sizeof(path), "%s/.dockerignore", dir);
+	if (access(path, F_OK) < 0)
+		return 0;
+	if (read_whole(path, &c->rules_text, &len, e) < 0)
+		return -1;
+	if (!dockerignore_read(c->rules_text, len, c->rules))
+		return err_set(e, ERR_LIMIT, "%.200s: too many rules", path);
+	return 0;
+}
+
+static void close_context(struct context *c)
+{
+	free(c->rules);
+	free(c->rules_text);
+}
+
+static bool keeps(const char *path, bool is_dir, void *arg)
+{
+	const struct context *c = arg;
+	enum dockerignore_fit fit = dockerignore_fits(c->source, path);
+
+	if (fit == DOCKERIGNORE_NO || (fit == DOCKERIGNORE_ANCESTOR && !is_dir))
+		return false;
+	return !dockerignore_excludes(c->rules, path) ||
+	       (is_dir && dockerignore_may_keep(c->rules));
+}
+
+/* The archive of a COPY in memory, and its SHA-256 as its name. */
+static int pack_source(struct context *c, const char *source, char ret_hash[65], struct err *e)
+{
+	OWN_FD fd = memfd_create("cordon-build", MFD_CLOEXEC);
+	static uint8_t piece[65536];
+	uint8_t digest[SHA256_SIZE];
+	struct sha256 h;
+	uint64_t files;
+	ssize_t n;
+
+	if (fd < 0)
+		return err_sys(e, "memory for the archive");
+	c->source = source;
+	if (pack_write(fd, c->dir, keeps, c, &files, e) < 0)
+		return -1;
+	if (files == 0 && strpbrk(source, "*?[") != NULL)
+		return err_set(e, ERR_NOT_FOUND, "COPY %.100s: no file matches", source);
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return err_sys(e, "archive");
+	sha256_init(&h);
+	while ((n = read(fd, piece, sizeof(piece))) > 0)
+		sha256_add(&h, piece, (size_t)n);
+	sha256_end(&h, digest);
+	hex_encode(digest, sizeof(digest), ret_hash);
+	if (n < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return err_sys(e, "archive");
+	return TAKE_FD(fd);
+}
+
+static int upload(struct api_call *a, const char *build, const char *hash, int fd, struct err *e)
+{
+	struct client_request r = { .method = "PUT",
+				    .type = "application/x-tar",
+				    .source = client_source_fd,
+				    .source_arg = &fd };
+	struct target t;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "archive");
+	r.source_len = (uint64_t)st.st_size;
+	target_init(&t, BUILDS);
+	target_part(&t, build);
+	target_part(&t, "files");
+	target_part(&t, hash);
+	if (api_call_send(a, &r, &t, e) < 0)
+		return -1;
+	return client_status(a->client) > 299 ? api_call_refused(a, e) : 0;
+}
+
+/* ---- the recipe */
+
+/* A source that is not there would be an empty archive. */
+static int check_source(const char *dir, const char *source, unsigned line, struct err *e)
+{
+	char path[PATHS_MAX];
+	struct stat st;
+
+	if (strpbrk(source, "*?[") != NULL)
+		return 0;
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, source);
+	if (lstat(path, &st) == 0)
+		return 0;
+	return err_set(e, ERR_NOT_FOUND, "Dockerfile:%u: COPY %.100s: there is no such file", line,
+		       source);
+}
+
+static int add_step(struct api_call *a, struct context *c, const char *build,
+		    const struct dockerfile_step *s, json_t *steps, struct err *e)
+{
+	json_t *step = json_pack("{s:s, s:[]}", "type", s->type, "args"), *args;
+	char hash[65];
+
+	args = json_object_get(step, "args");
+	for (unsigned i = 0; i < s->argc; i++)
+		if (json_array_append_new(args, json_string(s->args[i])) < 0) {
+			json_decref(step);
+			return err_set(e, ERR_INVALID, "Dockerfile:%u: text is not UTF-8", s->line);
+		}
+	if (strcmp(s->type, "COPY") == 0) {
+		OWN_FD fd = check_source(c->dir, s->args[0], s->line, e) < 0
+				    ? -1
+				    : pack_source(c, s->args[0], hash, e);
+
+		if (fd < 0 || upload(a, build, hash, fd, e) < 0) {
+			json_decref(step);
+			return -1;
+		}
+		IGNORED(json_object_set_new(step, "filesHash", json_string(hash)), "memory");
+	}
+	return json_array_append_new(steps, step) < 0 ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
+}
+
+static json_t *make_recipe(struct api_call *a, const struct template_build *b, struct context *c,
+			   const struct dockerfile *d, const char *build, struct err *e)
+{
+	json_t *recipe =
+		json_pack("{s:s, s:b, s:[]}", "fromImage", d->from, "force", b->no_cache, "steps");
+	json_t *steps = json_object_get(recipe, "steps");
+
+	if (recipe == NULL) {
+		IGNORED(err_set(e, ERR_INVALID, "Dockerfile: FROM is not UTF-8"), "NULL");
+		return NULL;
+	}
+	for (unsigned i = 0; i < d->nsteps; i++)
+		if (add_step(a, c, build, &d->steps[i], steps, e) < 0) {
+			json_decref(recipe);
+			return NULL;
+		}
+	if (d->start != NULL && !b->no_start)
+		IGNORED(json_object_set_new(recipe, "startCmd", json_string(d->start)), "UTF-8");
+	if (b->ready != NULL)
+		IGNORED(json_object_set_new(recipe, "readyCmd", json_string(b->ready)), "UTF-8");
+	return recipe;
+}
+
+/* ---- the conversation */
+
+static int request(struct api_call *a, const struct template_build *b, json_t **ret, struct err *e)
+{
+	OWN_JSON *body = json_pack("{s:s, s:[]}", "name", b->name, "tags");
+	struct target t;
+
+	if (body == NULL)
+		return err_set(e, ERR_INVALID, "--name: not UTF-8");
+	for (size_t i = 0; i < b->tags->n; i++)
+		IGNORED(json_array_append_new(json_object_get(body, "tags"),
+					      json_string(b->tags->items[i])),
+			"memory");
+	if (b->memory != NULL)
+		IGNORED(json_object_set_new(body, "memory", json_string(b->memory)), "memory");
+	if (b->cpus != NULL)
+		IGNORED(json_object_set_new(body, "cpus", json_integer(atoll(b->cpus))), "memory");
+	target_init(&t, BUILDS);
+	return api_call_json(a, "POST", &t, body, ret, e);
+}
+
+static void print_entries(const json_t *log, bool quiet)
+{
+	const json_t *entry;
+	size_t i;
+
+	json_array_foreach(log, i, entry)
+	{
+		if (quiet)
+			continue;
+		show_text(json_string_value(json_object_get(entry, "message")), stderr);
+		(void)fputc('\n', stderr);
+	}
+}
+
+/* Until it has ended and all of its log was printed. */
+static int follow(struct api_call *a, const struct template_build *b, const char *id, struct err *e)
+{
+	const struct timespec pause = { 0, POLL_MS * 1000000L };
+	uint64_t seen = 0;
+
+	for (;;) {
+		OWN_JSON *row = NULL;
+		const char *status, *reason;
+		struct target t;
+		size_t n;
+
+		target_init(&t, BUILDS);
+		target_part(&t, id);
+		target_query_number(&t, "after", seen);
+		if (api_call_json(a, "GET", &t, NULL, &row, e) < 0)
+			return -1;
+		n = json_array_size(json_object_get(row, "log"));
+		seen += n;
+		print_entries(json_object_get(row, "log"), b->quiet);
+		status = json_string_value(json_object_get(row, "status"));
+		if (n == 0 && status != NULL && strcmp(status, "ready") == 0) {
+			(void)puts(json_string_value(json_object_get(row, "template_id")));
+			return 0;
+		}
+		if (n == 0 && status != NULL && strcmp(status, "error") == 0) {
+			reason = json_string_value(json_object_get(row, "reason"));
+			return err_set(e, ERR_CONFLICT, "the build failed: %.200s",
+				       reason == NULL ? "" : reason);
+		}
+		if (n == 0)
+			(void)nanosleep(&pause, NULL);
+	}
+}
+
+static int run(struct api_call *a, const struct template_build *b, struct context *c,
+	       const struct dockerfile *d, struct err *e)
+{
+	OWN_JSON *build = NULL;
+	OWN_JSON *recipe = NULL;
+	OWN_JSON *started = NULL;
+	const char *id;
+	struct target t;
+
+	if (request(a, b, &build, e) < 0)
+		return -1;
+	id = json_string_value(json_object_get(build, "id"));
+	if (id == NULL)
+		return err_set(e, ERR_INVALID, "the server gave the build no id");
+	recipe = make_recipe(a, b, c, d, id, e);
+	if (recipe == NULL)
+		return -1;
+	target_init(&t, BUILDS);
+	target_part(&t, id);
+	target_part(&t, "start");
+	if (api_call_json(a, "POST", &t, recipe, &started, e) < 0)
+		return -1;
+	return follow(a, b, id, e);
+}
+
+int template_build(struct api_call *a, const struct template_build *b, struct err *e)
+{
+	struct context c = { 0 };
+	struct dockerfile d = { 0 };
+	char path[PATHS_MAX];
+	OWN_MEM char *text = NULL;
+	size_t len;
+	int rc = -1;
+
+	(void)snprintf(path, sizeof(path), "%s/Dockerfile", b->dir);
+	if (read_whole(b->file != NULL ? b->file : path, &text, &len, e) < 0)
+		return -1;
+	if (dockerfile_read(text, len, b->args->items, b->args->n, &d, e) == 0 &&
+	    open_context(&c, b->dir, e) == 0)
+		rc = run(a, b, &c, &d, e);
+	close_context(&c);
+	dockerfile_release(&d);
+	return rc;
+}
