@@ -9,6 +9,7 @@
 #include "routes.h"
 #include "secret_spec.h"
 #include "template_name.h"
+#include "recipe.h"
 #include "templates.h"
 #include "url.h"
 
@@ -147,7 +148,12 @@ static bool take_snapshot(struct http1_span raw, char ret[REQUEST_ID_MAX])
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && template_name_read(ret, &name, &e) == 0;
 }
 
-/* A UUID, or the hash of an archive: their handlers check them. */
+static bool take_hash(struct http1_span raw, char ret[REQUEST_ID_MAX])
+{
+	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && recipe_is_hash(ret);
+}
+
+/* A UUID: one that is none is not found. */
 static bool take_any(struct http1_span raw, char ret[REQUEST_ID_MAX])
 {
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0;
@@ -170,7 +176,7 @@ static bool take_ids(struct request *r, const struct url_params *params)
 	if (of_session && !take_session(params->raw[at++], r->session_id))
 		r->session_id[0] = '\0';
 	else if ((at >= params->n || take(params->raw[at], r->id)) &&
-		 (!of_build || params->n < 2 || take_any(params->raw[1], r->part)))
+		 (!of_build || params->n < 2 || take_hash(params->raw[1], r->part)))
 		return true;
 	reply_code(r, 404, "not_found", "no object has this id");
 	return false;

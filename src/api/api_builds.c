@@ -137,10 +137,6 @@ void api_builds_upload(struct request *r)
 {
 	struct store_build row;
 
-	if (!recipe_is_hash(r->part)) {
-		reply_code(r, 400, "invalid", "hash: must be 64 lower-case hex digits");
-		return;
-	}
 	if (!find(r, &row))
 		return;
 	build_receive(r, row.tenant, row.template_id, r->part, 204);

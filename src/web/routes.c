@@ -13,19 +13,22 @@ void routes_print(const struct routes *t, FILE *to)
 			      t->table[i].pattern);
 }
 
-/* The route, or NULL with the set of methods that the path has. */
+/* The route, or NULL with the set of methods that the path has. A path that stands in the table as
+ * it is does not match patterns with parameters that come later. */
 static const struct route *find(const struct routes *t, enum http1_method method,
 				struct http1_span path, struct url_params *ret_params,
 				unsigned *ret_methods)
 {
 	struct url_params params;
+	bool exact = false;
 
 	if (method == HTTP1_HEAD)
 		method = HTTP1_GET;
 	*ret_methods = 0;
 	for (size_t i = 0; i < t->n; i++) {
-		if (!url_match(t->table[i].pattern, path, &params))
+		if (!url_match(t->table[i].pattern, path, &params) || (exact && params.n > 0))
 			continue;
+		exact |= params.n == 0;
 		*ret_methods |= 1U << t->table[i].method;
 		if (t->table[i].method != method)
 			continue;

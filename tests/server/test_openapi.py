@@ -31,6 +31,8 @@ NO_KEY = "none"
 HUGE = {"Content-Length": str(1 << 50)}  # announced; nothing of it is sent
 
 # (method, path, status): why no test can cause it at will. "*": any.
+BUILDS = "/v1/templates/builds"
+BUILD = BUILDS + "/{build}"
 CANNOT = {
     ("*", "*", "500"): "a fault of ours; tests/chaos looks for those",
     ("GET", "/readyz", "503"): "only for the moment before the first keeper is there",
@@ -39,6 +41,11 @@ CANNOT = {
     ("PUT", "/v1/sessions/{session}/network", "503"): "only while there is no egress",
     ("POST", "/v1/templates", "429"): "needs four that are being added at once: tests/core",
     ("POST", "/v1/templates", "503"): "only while starting or ending",
+    ("POST", BUILDS, "429"): "needs 64 that wait: conformance has build_max",
+    ("POST", BUILD + "/start", "429"): "needs build_max that run: conformance builds",
+    ("POST", BUILD + "/start", "503"): "only while starting or ending",
+    ("PUT", BUILD + "/files/{hash}", "429"): "needs tenant_max_connections requests at once: test_bounds.py",
+    ("PUT", BUILD + "/files/{hash}", "507"): "needs a full disk under the state folder: tests/chaos",
     ("POST", "/v1/sessions", "507"): "needs a full disk under the state folder: tests/chaos",
     ("POST", SESSION + "/executions", "507"): "needs a full disk under the state folder: tests/chaos",
     ("GET", SESSION + "/diff", "429"): "needs nine that are read at once: test_completions.py",
@@ -200,6 +207,7 @@ def make_fixtures(p):
     p.probe(204, "DELETE", SESSION, ids=p.dead)
     p.tenant = p.json(201, "POST", "/v1/tenants", body={"name": "openapi", "max_sessions": 1, "create_rate": 1.5})
     p.ids["tenant"] = p.tenant["id"]
+    p.ids["build"], p.ids["hash"] = p.json(201, "POST", BUILDS, body={"name": "openapi"})["id"], "0" * 64
     p.ids["secret"] = p.json(201, "POST", "/v1/secrets", body={
         "name": "openapi", "value": "v", "hosts": ["a.example.org"], "ttl": "1h"})["name"]
 
@@ -224,7 +232,7 @@ def generic(p):
             p.probe(415, method, pattern, body=b"{}", headers={"Content-Type": "text/plain"})
         names = re.findall(r"{(\w+)}", pattern)
         body = {"/pause": None, "/resume": None}.get(pattern[len(SESSION):], good_body(pattern)) if json_body else None
-        query = "path=/tmp" if "/files" in pattern and method != "POST" else ""
+        query = "path=/tmp" if FILES in pattern and method != "POST" else ""
         for i, name in enumerate(names):
             known = {n: p.ids.get(n, "1") for n in names[:i]}
             p.probe(404, method, pattern, query=query, body=body, ids={**known, name: "nosuch0"},
@@ -291,8 +299,20 @@ def sessions(p):
         del CANNOT[("POST", SESSION + "/pause", "422")]
 
 
+def builds(p):
+    p.probe(200, "GET", BUILDS)
+    p.probe(409, "POST", BUILDS, body={"name": p.json(200, "GET", BUILD)["template_id"]})
+    p.probe(200, "GET", BUILD, query="after=0")
+    p.probe(413, "PUT", BUILD + "/files/{hash}", headers=HUGE)
+    p.probe(204, "PUT", BUILD + "/files/{hash}", body=a_tar())
+    p.probe(202, "POST", BUILD + "/start", body={"fromTemplate": "base", "steps": [{"type": "RUN", "args": ["sleep 100"]}]})
+    p.probe(204, "DELETE", BUILD)
+    p.probe(409, "DELETE", BUILD)
+
+
 def templates(p):
     where = "/v1/templates"
+    builds(p)
     make_tree(os.path.join(p.s.state, "templates", "tree"))
     os.mkdir(os.path.join(p.s.state, "templates", "open"))
     os.chmod(os.path.join(p.s.state, "templates", "open"), 0o777)
