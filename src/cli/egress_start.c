@@ -41,7 +41,7 @@ static int open_bundle(void)
 			return fd;
 	}
 	log_warn("this machine has no list of trusted authorities (package ca-certificates): "
-		 "cordon-egress can verify no server",
+		 "cordon-egress and cordon-pull can verify no server",
 		 "");
 	return -1;
 }
@@ -50,6 +50,7 @@ int egress_start(const struct egress_start *how, pid_t *ret_pid, struct err *e)
 {
 	int fds[EGRESS_FDS_END - EGRESS_FD_CONTROL], names[2];
 	OWN_FD extra = how->ca[0] == '\0' ? -1 : open_read(how->ca);
+	const char *program = how->program != NULL ? how->program : "cordon-egress";
 	char word[24];
 	int result;
 
@@ -66,7 +67,7 @@ int egress_start(const struct egress_start *how, pid_t *ret_pid, struct err *e)
 	fds[EGRESS_FD_EXTRA - EGRESS_FD_CONTROL] = extra;
 	(void)snprintf(word, sizeof(word), "--start=%u:%u:%u", how->log_format, how->log_level,
 		       how->processes);
-	result = child_process_start(&(struct child_process_start){ .name = "cordon-egress",
+	result = child_process_start(&(struct child_process_start){ .name = program,
 								    .word = word,
 								    .fds = fds,
 								    .nfds = COUNT(fds),
@@ -74,5 +75,5 @@ int egress_start(const struct egress_start *how, pid_t *ret_pid, struct err *e)
 								    .uid = how->uid,
 								    .gid = how->gid },
 				     ret_pid, e);
-	return result < 0 ? err_wrap(e, "start cordon-egress") : 0;
+	return result < 0 ? err_wrap(e, "start %s", program) : 0;
 }

@@ -1,9 +1,11 @@
-/* egress_start.h - starts cordon-egress with what it may use: for cordon serve and cordon run. */
+/* egress_start.h - starts cordon-egress, or cordon-pull, with what it may use: for cordon serve and
+ * cordon run. */
 #pragma once
 
 #include "child_process.h"
 
 struct egress_start {
+	const char *program;  /* NULL: cordon-egress */
 	int control, channel; /* borrowed; -1: none */
 	int authority;	      /* borrowed: the node's, key and certificate; read from its start */
 	const char *ca; /* file of further authorities that servers are verified by; "": none */

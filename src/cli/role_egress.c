@@ -104,7 +104,8 @@ uint64_t role_egress_look(struct supervisor *v, struct worker *w)
 		return w->look_ns;
 	egress_start_names(fds);
 	if (io_send(w->control, &word, 1, fds, 2, &e) < 0)
-		log_warn("cannot send resolv.conf and hosts to cordon-egress", "error=%s", e.msg);
+		log_warn("cannot send resolv.conf and hosts to a program", "program=%s error=%s",
+			 w->role->program, e.msg);
 	io_close_all(fds, 2);
 	return w->look_ns;
 }

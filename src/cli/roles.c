@@ -47,6 +47,14 @@ const struct role supervisor_roles[] = {
 	  .count = one,
 	  .can_start = role_keeper_has_userns,
 	  .start = role_storage_start },
+	{ .program = "cordon-pull",
+	  .user = ROLE_EGRESS_USER,
+	  .has_control = true,
+	  .needs_daemon = true,
+	  .hung = SERVE_PULL_HUNG,
+	  .count = one,
+	  .start = role_pull_start,
+	  .look = role_egress_look },
 };
 const unsigned supervisor_nroles = COUNT(supervisor_roles);
 

@@ -52,7 +52,7 @@ struct role {
 extern const struct role supervisor_roles[];
 extern const unsigned supervisor_nroles;
 
-/* role_cordond.c, role_keeper.c, role_egress.c, role_storage.c */
+/* role_cordond.c, role_keeper.c, role_egress.c, role_storage.c, role_pull.c */
 int role_cordond_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
 bool role_keeper_can_start(const struct supervisor *v, const struct worker *w);
 int role_keeper_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
@@ -60,6 +60,7 @@ uint64_t role_keeper_look(struct supervisor *v, struct worker *w);
 /* Whether programs that need the keepers' user namespace can start. */
 bool role_keeper_has_userns(const struct supervisor *v, const struct worker *w);
 int role_storage_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
+int role_pull_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
 int role_egress_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
 int role_egress_join(struct supervisor *v, struct worker *w, struct err *e) MUST_USE;
 uint64_t role_egress_look(struct supervisor *v, struct worker *w);
@@ -75,7 +76,7 @@ struct worker {
 	struct file_stamp {
 		uint64_t device, file;
 		int64_t size, s, ns;
-	} stamps[2]; /* cordon-egress: resolv.conf and hosts when it was given them */
+	} stamps[2]; /* cordon-egress, cordon-pull: resolv.conf and hosts when it was given them */
 };
 
 struct supervisor {

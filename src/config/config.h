@@ -67,6 +67,8 @@ struct config {
 	char template[CONFIG_NAME_MAX];
 	char template_dir[CONFIG_PATH_MAX]; /* "": templates in state_dir */
 	char storage_dir[CONFIG_PATH_MAX];  /* "": storage in state_dir */
+	char registries[1024];		    /* that images may be pulled from, see pull_policy.h */
+	char image_mirror[512];		    /* HOST=URL,...; "": none */
 	uint64_t storage_reserve;	    /* percent of its file system that stay free */
 	struct config_root mount_roots[CONFIG_ROOTS_MAX];
 	size_t nmount_roots;

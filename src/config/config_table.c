@@ -96,6 +96,11 @@ const struct config_setting config_table[] = {
 	  "directory for what outlives cells: layers of snapshots and images, disks, volumes; it must belong to the user that starts the "
 	  "server and have mode 0700",
 	  .shown = "storage in state_dir" },
+	{ "registries", "HOST,...", CONFIG_TEXT, FIELD(registries), "*", 0, 1023, NULL,
+	  "registries that images may be pulled from: HOST or HOST:PORT, *.DOMAIN, or * for all; only those that are named exactly may have "
+	  "private addresses; plain http is used for loopback only; empty: none" },
+	{ "image_mirror", "HOST=URL,...", CONFIG_TEXT, FIELD(image_mirror), "", 0, 511, NULL,
+	  "mirrors of registries, such as docker.io=http://127.0.0.1:5000, which are asked first, without credentials; empty: none" },
 	{ "storage_reserve", "PERCENT", CONFIG_COUNT, FIELD(storage_reserve), "5", 0, 90, NULL,
 	  "percent of the file systems of state_dir and storage_dir that stay free: below it nothing that is kept on disk is made, "
 	  "and such requests are answered with 507" },

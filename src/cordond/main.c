@@ -30,6 +30,7 @@
 #include "fd_reserve.h"
 #include "fd_std.h"
 #include "core_metrics.h"
+#include "image_pull.h"
 #include "io.h"
 #include "json.h"
 #include "log.h"
@@ -177,6 +178,7 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	o->parts[0] = &secret_part;
 	o->parts[1] = &net_access_part;
 	o->parts[2] = &build_part;
+	o->parts[3] = &pull_part;
 	o->state_fd = d->state_fd;
 	o->run_fd = d->run_fd;
 	o->cgroups.version = (int)s->cgroup_version;
@@ -414,7 +416,8 @@ static void on_signal(struct loop_fd *f, uint32_t events)
 
 static bool is_channel(uint8_t word)
 {
-	return word == SERVE_KEEPER || word == SERVE_EGRESS || word == SERVE_STORAGE;
+	return word == SERVE_KEEPER || word == SERVE_EGRESS || word == SERVE_STORAGE ||
+	       word == SERVE_PULL;
 }
 
 static int take_channel(struct daemon *d, const uint8_t *message, int fd, struct err *e)
@@ -423,6 +426,8 @@ static int take_channel(struct daemon *d, const uint8_t *message, int fd, struct
 		return net_access_set_egress(d->core, message[1], fd, e);
 	if (message[0] == SERVE_STORAGE)
 		return core_set_storage(d->core, fd, e);
+	if (message[0] == SERVE_PULL)
+		return image_pull_set_channel(d->core, fd, e);
 	return core_set_keeper(d->core, message[1], fd, e);
 }
 
@@ -535,6 +540,7 @@ static int start(struct daemon *d, struct err *e)
 	o.on_no_keeper = on_no_keeper;
 	o.replace_keeper = supervisor_replace_keeper;
 	o.replace_egress = supervisor_replace_egress;
+	o.replace_pull = supervisor_replace_pull;
 	o.replace_storage = supervisor_replace_storage;
 	d->recovery_slow = (struct loop_timer){ .on_expire = on_recovery_slow, .arg = d };
 	loop_timer_set(d->loop, &d->recovery_slow, clock_now_ns() + RECOVERY_WAIT_MS * CLOCK_MS);

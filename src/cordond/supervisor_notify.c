@@ -23,6 +23,12 @@ void supervisor_replace_egress(void *arg, unsigned slot)
 	IGNORED(supervisor_notify(SERVE_EGRESS_HUNG, slot) ? 0 : -1, "it is asked for again");
 }
 
+void supervisor_replace_pull(void *arg)
+{
+	(void)arg;
+	IGNORED(supervisor_notify(SERVE_PULL_HUNG, 0) ? 0 : -1, "it is asked for again");
+}
+
 void supervisor_replace_storage(void *arg)
 {
 	(void)arg;

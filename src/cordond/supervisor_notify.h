@@ -10,4 +10,5 @@ bool supervisor_notify(char word, unsigned slot);
 /* Of struct core_options. */
 bool supervisor_replace_keeper(void *arg, unsigned slot);
 void supervisor_replace_egress(void *arg, unsigned slot);
+void supervisor_replace_pull(void *arg);
 void supervisor_replace_storage(void *arg);

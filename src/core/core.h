@@ -27,7 +27,7 @@ struct storage_link;
 struct session;
 
 #define CORE_MOUNT_ROOTS_MAX 16
-#define CORE_PARTS_MAX 4
+#define CORE_PARTS_MAX 6
 
 /* What the supervisor prepared; see supervisor_msg.h. */
 struct core_host {
@@ -76,6 +76,7 @@ struct core_options {
 	bool (*replace_keeper)(void *arg, unsigned slot);
 	unsigned nkeepers; /* 0: one */
 	void (*replace_egress)(void *arg, unsigned slot);
+	void (*replace_pull)(void *arg);    /* and for cordon-pull */
 	void (*replace_storage)(void *arg); /* likewise for cordon-storage; NULL: none is there */
 	unsigned negress;		    /* processes of cordon-egress; 0: one */
 };
@@ -101,6 +102,8 @@ void core_job_cancel(struct core *c, struct job *j);
 /* The queue itself, for src/net, which works on behalf of tenants (struct byte_account). */
 struct jobs *core_jobs(struct core *c);
 
+/* The layers on disk. */
+struct layers *core_layers(struct core *c);
 /* The channel to cordon-storage. */
 struct storage_link *core_storage(struct core *c);
 /* The layers of the storage folder. */

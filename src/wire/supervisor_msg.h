@@ -34,11 +34,13 @@ enum {
 	SERVE_KEEPER = 'K',  /* to cordond, with a descriptor: a keeper's channel A */
 	SERVE_EGRESS = 'E',  /* to cordond, with a descriptor: a cordon-egress's channel C */
 	SERVE_STORAGE = 'S', /* to cordond, with a descriptor: cordon-storage's channel D */
+	SERVE_PULL = 'P',    /* to cordond, with a descriptor: cordon-pull's channel (pull_msg.h) */
 	SERVE_READY = 'R',   /* to the supervisor: requests are answered */
 	/* To the supervisor: the process in that slot hangs and is to be killed and replaced. */
 	SERVE_KEEPER_HUNG = 'k',
 	SERVE_EGRESS_HUNG = 'e',
 	SERVE_STORAGE_HUNG = 's',
+	SERVE_PULL_HUNG = 'p',
 };
 
 /* The exit status of cordond and cordon-egress when they could not start, after an error in the
@@ -46,7 +48,7 @@ enum {
 #define SERVE_EXIT_CANNOT_START 3
 
 /* Descriptors that the supervisor or cordon run starts cordon-egress with. It reads the files and
- * closes them. */
+ * closes them. cordon-pull gets the same, with its own channel, and no EGRESS_FD_CA. */
 enum {
 	EGRESS_FD_CONTROL = 3, /* SOCK_SEQPACKET to the supervisor; may be missing */
 	EGRESS_FD_CHANNEL, /* the first channel C (egress_msg.h); may be missing if there is control

@@ -252,7 +252,8 @@ def test_the_keeper_is_alone_with_its_rights(server):
     with open(f"/proc/{pid}/environ", "rb") as f:
         equal(f.read(), b"", "environment")
     owners = {comm: status_of(p)["Uid"].split()[1] for p in children(server.process.pid) for comm in [harness.comm(p)]}
-    want = {"cordond": str(harness.USER), "cordon-egress": str(harness.USER + 1), "cordon-keeper": "0", "cordon-storage": "0"}
+    want = {"cordond": str(harness.USER), "cordon-egress": str(harness.USER + 1), "cordon-keeper": "0", "cordon-storage": "0",
+            "cordon-pull": str(harness.USER + 1)}
     equal(owners, want, "who runs as whom")
 
 

@@ -357,7 +357,7 @@ def test_authorities_that_are_none_are_told():
 
 
 def test_a_missing_program_is_told():
-    for name in ("cordon-keeper", "cordon-egress", "cordon-storage"):
+    for name in ("cordon-keeper", "cordon-egress", "cordon-storage", "cordon-pull"):
         with place() as d:
             for other in harness.PROGRAMS:
                 if other != name:

@@ -1,0 +1,376 @@
+/* image_make.c - theory of operation
+ *
+ * Steps: for each layer, lowest first: found, or admitted (layers.h), opened and unpacked. Then, if
+ * there are many, all are folded into one; a layer with what sessions need (users, certificates) is
+ * put on top; the rows are written. Each step that asks cordon-storage continues in on_stored(). */
+#include "image_make.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quota.h"
+#include "template_stack.h"
+#include "tenant.h"
+
+#define LEAST_BYTES (1U << 20)
+
+struct image_made_layer {
+	struct store_layer row;	      /* id and digest; the rest of new ones only */
+	struct layer_writing writing; /* of new ones */
+	bool is_new;
+};
+
+static void make_next(struct image_make *m);
+
+static const char *scope_of(const struct image_make *m)
+{
+	return m->public_layers ? "" : tenant_row(m->tenant)->id;
+}
+
+/* ---- the end */
+
+static void release(struct image_make *m, bool kept)
+{
+	struct layers *l = core_layers(m->core);
+
+	storage_link_cancel(core_storage(m->core), &m->job);
+	for (unsigned i = 0; i < m->nlayers; i++)
+		layers_settle(l, &m->layers[i].writing, kept);
+	layers_settle(l, &m->layers[m->nlayers].writing, false); /* under way */
+	free(m->layers);
+	m->layers = NULL;
+	m->nlayers = 0;
+	m->running = m->is_ready = false;
+}
+
+static void fail(struct image_make *m, const struct err *e)
+{
+	struct err why = *e;
+
+	release(m, false);
+	completion_end(&m->done, &why);
+}
+
+void image_make_cancel(struct image_make *m)
+{
+	completion_cancel(&m->done);
+	if (m->running)
+		release(m, false);
+}
+
+/* ---- layers */
+
+void image_make_chain(const struct oci_digest *below, const struct oci_digest *diff_id,
+		      struct oci_digest *ret)
+{
+	char text[2 * OCI_DIGEST_TEXT];
+
+	if (below == NULL) {
+		*ret = *diff_id;
+		return;
+	}
+	oci_digest_text(below, text);
+	text[OCI_DIGEST_TEXT - 1] = ' ';
+	oci_digest_text(diff_id, text + OCI_DIGEST_TEXT);
+	oci_digest_of(text, 2 * OCI_DIGEST_TEXT - 1, ret);
+}
+
+/* Layers of public images serve private ones, too, but not the other way round. */
+static bool find(struct image_make *m, const char *digest, struct store_layer *ret)
+{
+	struct store *s = core_store(m->core);
+	struct err e;
+
+	return store_layer_find(s, scope_of(m), digest, ret, &e) == 0 ||
+	       (!m->public_layers && store_layer_find(s, "", digest, ret, &e) == 0);
+}
+
+/* The place of the layer that is next; it may be admitted already. */
+static struct image_made_layer *top(struct image_make *m)
+{
+	return &m->layers[m->nlayers];
+}
+
+static void add_found(struct image_make *m, const struct store_layer *row)
+{
+	top(m)->row = *row;
+	m->nlayers++;
+	m->bytes += row->bytes;
+	m->entries += row->entries;
+}
+
+/* What is kept free for a layer while it is unpacked; it may turn out to be more. */
+static uint64_t guess(const struct image_make *m)
+{
+	uint64_t size = m->sizes != NULL && m->next < m->config->nlayers ? m->sizes[m->next] : 0;
+
+	return LEAST_BYTES + (size < IMAGE_BYTES_MAX / 4 ? size * 4 : IMAGE_BYTES_MAX);
+}
+
+/* A place for one more layer, and how many bytes it may have. */
+static int admit(struct image_make *m, uint64_t *ret_max, struct err *e)
+{
+	struct layers *l = core_layers(m->core);
+	uint64_t left = IMAGE_BYTES_MAX > m->bytes ? IMAGE_BYTES_MAX - m->bytes : 0, used, n;
+	struct quota_limits limits;
+
+	if (left < LEAST_BYTES || m->entries >= IMAGE_ENTRIES_MAX)
+		return err_set(e, ERR_LIMIT, "the image is larger than %llu GiB or %d files",
+			       (unsigned long long)(IMAGE_BYTES_MAX >> 30), IMAGE_ENTRIES_MAX);
+	quota_limits(m->core, m->tenant, &limits);
+	if (m->public_layers)
+		limits.stored = 0;
+	if (layers_used(l, scope_of(m), &used, &n, e) < 0 ||
+	    layers_admit(l, &top(m)->writing, scope_of(m), limits.stored, LEAST_BYTES, guess(m),
+			 e) < 0)
+		return -1;
+	if (limits.stored > 0 && limits.stored - used < left)
+		left = limits.stored - used;
+	*ret_max = layers_room(l) < left ? layers_room(l) : left;
+	return 0;
+}
+
+/* The layer under way has been written: it becomes the uppermost. */
+static void take_written(struct image_make *m, const char *digest)
+{
+	const struct storage_reply *r = &m->job.reply;
+	struct image_made_layer *l = top(m);
+
+	l->row = (struct store_layer){ .bytes = r->bytes,
+				       .entries = r->entries,
+				       .created_ms = core_now_ms(),
+				       .state = STORE_LAYER_READY };
+	(void)snprintf(l->row.id, sizeof(l->row.id), "%s", l->writing.id);
+	(void)snprintf(l->row.tenant, sizeof(l->row.tenant), "%s", scope_of(m));
+	(void)snprintf(l->row.kind, sizeof(l->row.kind), "image");
+	(void)snprintf(l->row.digest, sizeof(l->row.digest), "%s", digest);
+	l->is_new = true;
+	l->writing.bytes = r->bytes;
+	m->nlayers++;
+	m->bytes += r->bytes;
+	m->entries += r->entries;
+}
+
+static void layer_done(struct image_make *m, bool shared)
+{
+	unsigned i = m->next++;
+
+	if (m->on_layer != NULL)
+		m->on_layer(m, i, shared);
+	make_next(m);
+}
+
+static void on_unpacked(struct completion *c, const struct err *e)
+{
+	struct image_make *m = c->arg;
+	char digest[OCI_DIGEST_TEXT];
+
+	if (e != NULL) {
+		fail(m, e);
+		return;
+	}
+	oci_digest_text(&m->chain, digest);
+	take_written(m, digest);
+	layer_done(m, false);
+}
+
+static int unpack(struct image_make *m, struct err *e)
+{
+	struct storage_unpack r = { .format = STORAGE_OCI_LAYER,
+				    .flags = STORAGE_CHECK_SHA256,
+				    .nlower = m->nlayers };
+	int fd = -1;
+
+	if (admit(m, &r.bytes_max, e) < 0)
+		return -1;
+	r.entries_max = IMAGE_ENTRIES_MAX - m->entries;
+	memcpy(r.sha256, m->config->diff_ids[m->next].sha256, sizeof(r.sha256));
+	(void)snprintf(r.layer, sizeof(r.layer), "%s", top(m)->writing.id);
+	for (unsigned i = 0; i < m->nlayers; i++)
+		(void)snprintf(r.lower[i], sizeof(r.lower[i]), "%s", m->layers[i].row.id);
+	if (m->open_layer(m, m->next, &fd, e) < 0)
+		return -1;
+	m->job.done.on_done = on_unpacked;
+	m->job.done.arg = m;
+	storage_link_unpack(core_storage(m->core), &m->job, &r, fd);
+	return 0;
+}
+
+/* ---- the rows */
+
+static int insert(struct image_make *m, struct err *e)
+{
+	struct template_stack *stack = calloc(1, sizeof(*stack));
+	struct store_layer *rows = calloc(m->nlayers + 1, sizeof(*rows));
+	char *text = malloc(TEMPLATE_STACK_TEXT);
+	struct template_new_layers made = { .rows = rows };
+	struct image_row texts;
+	struct store_template row = { .kind = TEMPLATE_STACK,
+				      .bytes = m->bytes,
+				      .mounts = "",
+				      .start_command = "",
+				      .ready_command = "",
+				      .provenance = m->provenance };
+
+	assert(stack != NULL && rows != NULL && text != NULL);
+	image_row_fill(&texts, m->config, &row);
+	stack->base = TEMPLATE_BASE_NONE;
+	for (unsigned i = m->first; i < m->nlayers; i++) {
+		const struct image_made_layer *l = &m->layers[i];
+
+		(void)snprintf(stack->layers[stack->nlayers++], STORE_ID_MAX, "%s", l->row.id);
+		if (l->is_new)
+			rows[made.n++] = l->row;
+	}
+	template_stack_write(stack, text);
+	row.layers = text;
+	(void)snprintf(row.name, sizeof(row.name), "%s", m->name);
+	if (m->tenant != tenant_operator(m->core))
+		(void)snprintf(row.tenant, sizeof(row.tenant), "%s", tenant_row(m->tenant)->id);
+	m->made = templates_insert(m->core, &row, m->tags, m->ntags, &made, &m->actor, e);
+	image_row_release(&texts);
+	free(stack);
+	free(rows);
+	free(text);
+	return m->made == NULL ? -1 : 0;
+}
+
+static void finish(struct image_make *m)
+{
+	struct err e;
+
+	m->is_ready = true;
+	if (m->pending > 0)
+		return;
+	if (insert(m, &e) < 0) {
+		fail(m, &e);
+		return;
+	}
+	release(m, true);
+	completion_end(&m->done, NULL);
+}
+
+void image_make_confirm(struct image_make *m)
+{
+	m->pending--;
+	if (m->is_ready)
+		finish(m);
+}
+
+/* ---- many layers become one */
+
+static void fold_digest(const struct image_make *m, char ret[STORE_LAYER_DIGEST_MAX])
+{
+	char digest[OCI_DIGEST_TEXT];
+
+	oci_digest_text(&m->chain, digest);
+	(void)snprintf(ret, STORE_LAYER_DIGEST_MAX, "fold:%s", digest);
+}
+
+/* Only the folded layer stays; the others have no row, and their files are links of its own. */
+static void drop_layers(struct image_make *m)
+{
+	for (unsigned i = 0; i < m->nlayers; i++)
+		layers_settle(core_layers(m->core), &m->layers[i].writing, false);
+	m->first = m->nlayers;
+}
+
+static void on_folded(struct completion *c, const struct err *e)
+{
+	struct image_make *m = c->arg;
+	char digest[STORE_LAYER_DIGEST_MAX];
+
+	if (e != NULL) {
+		fail(m, e);
+		return;
+	}
+	drop_layers(m);
+	fold_digest(m, digest);
+	take_written(m, digest);
+	finish(m);
+}
+
+static void fold(struct image_make *m)
+{
+	char(*from)[STORAGE_ID_MAX] = calloc(m->nlayers, sizeof(*from));
+	uint64_t max;
+	struct err e;
+
+	assert(from != NULL);
+	m->bytes = m->entries = 0; /* it replaces the others */
+	if (admit(m, &max, &e) < 0) {
+		free(from);
+		fail(m, &e);
+		return;
+	}
+	for (unsigned i = 0; i < m->nlayers; i++)
+		(void)snprintf(from[i], sizeof(from[i]), "%s", m->layers[i].row.id);
+	m->job.done.on_done = on_folded;
+	m->job.done.arg = m;
+	storage_link_fold(core_storage(m->core), &m->job, top(m)->writing.id,
+			  (const char(*)[STORAGE_ID_MAX])from, m->nlayers, STORAGE_FOLD_BOTTOM);
+	free(from);
+}
+
+/* ---- the order of steps */
+
+static void make_next(struct image_make *m)
+{
+	const struct oci_config *c = m->config;
+	char digest[OCI_DIGEST_TEXT];
+	struct store_layer row;
+	struct err e;
+
+	if (m->next == c->nlayers) {
+		if (m->nlayers - m->first > IMAGE_FOLD_ABOVE)
+			fold(m);
+		else
+			finish(m);
+		return;
+	}
+	image_make_chain(m->next == 0 ? NULL : &m->chain, &c->diff_ids[m->next], &m->chain);
+	oci_digest_text(&m->chain, digest);
+	if (find(m, digest, &row)) {
+		add_found(m, &row);
+		layer_done(m, true);
+	} else if (unpack(m, &e) < 0) {
+		fail(m, &e);
+	}
+}
+
+/* An image of many layers that was made before is one layer. */
+static bool find_folded(struct image_make *m)
+{
+	char digest[STORE_LAYER_DIGEST_MAX];
+	struct store_layer row;
+
+	if (m->config->nlayers <= IMAGE_FOLD_ABOVE)
+		return false;
+	for (unsigned i = 0; i < m->config->nlayers; i++)
+		image_make_chain(i == 0 ? NULL : &m->chain, &m->config->diff_ids[i], &m->chain);
+	fold_digest(m, digest);
+	if (!find(m, digest, &row))
+		return false;
+	add_found(m, &row);
+	m->next = m->config->nlayers;
+	return true;
+}
+
+void image_make_start(struct image_make *m)
+{
+	m->layers = calloc(OCI_LAYERS_MAX + 2, sizeof(*m->layers));
+	assert(m->layers != NULL);
+	m->running = true;
+	m->is_ready = false;
+	m->pending = 0;
+	m->job.fd = -1;
+	m->first = m->nlayers = m->next = 0;
+	m->bytes = m->entries = 0;
+	completion_begin(&m->done, core_loop(m->core), NULL);
+	if (find_folded(m) && m->on_layer != NULL)
+		for (unsigned i = 0; i < m->next; i++)
+			m->on_layer(m, i, true);
+	make_next(m);
+}
