@@ -36,7 +36,10 @@ static void check_layers(uint32_t n, const char at[][CELL_PLACE_MAX],
 {
 	assert(n >= 1 && n <= CELL_LAYERS_MAX);
 	for (uint32_t i = 0; i < n; i++) {
-		check_place(at[i], CELL_PLACE_MAX, i == 0);
+		/* Those at "/" come first. */
+		check_place(at[i], CELL_PLACE_MAX,
+			    i == 0 || (strncmp(at[i], "/", CELL_PLACE_MAX) == 0 &&
+				       strncmp(at[i - 1], "/", CELL_PLACE_MAX) == 0));
 		assert(memchr(from[i].path, '\0', sizeof(from[i].path)) != NULL);
 	}
 }
@@ -67,13 +70,15 @@ static void check_named(const uint8_t *bytes, size_t len, bool serve)
 {
 	struct keeper_diff d = { .nlayers = 0 };
 	const struct keeper_diff *p = &d;
+	bool reads;
 
 	memcpy(&d, bytes, len);
 	assert(d.named.op > KEEPER_CREATE && d.named.op < KEEPER_OPS);
-	assert(len == (d.named.op == KEEPER_DIFF ? sizeof(d) : sizeof(d.named)));
+	reads = d.named.op == KEEPER_DIFF || d.named.op == KEEPER_CAPTURE;
+	assert(len == (reads ? sizeof(d) : sizeof(d.named)));
 	assert(d.named.pid <= INT32_MAX && d.named.on <= (d.named.op == KEEPER_FREEZE));
 	check_name(d.named.id, sizeof(d.named.id));
-	if (d.named.op == KEEPER_DIFF && (serve || d.nlayers > 0))
+	if (reads && (serve || d.nlayers > 0))
 		check_layers(p->nlayers, p->layer_at, p->layer_from);
 }
 

@@ -1,36 +1,27 @@
 /* diff.c - theory of operation
  *
- * Three trees are walked together, by descriptor and without following any link: `upper`, what the
- * cell wrote; `lower`, the layer below it; `merged`, what the cell saw. Only directories that exist
- * in upper are visited. An entry of upper is new if lower has none, changed if lower's differs, and
- * a deletion if it is a whiteout (a device 0:0). A directory that was removed and made again hides
- * lower's entries without a whiteout for each; the attribute for that can be read by the machine's
- * root only. So merged is compared: an entry that is in lower and not in merged is deleted. */
+ * Three trees are walked together (layer_place.h): `upper`, what the cell wrote; `lower`, the
+ * layers below it; `merged`, what the cell saw. Only directories that exist in upper are visited.
+ * An entry of upper is new if the layers show none, changed if theirs differs, and a deletion if it
+ * is a whiteout (a device 0:0). A directory that was removed and made again hides the layers'
+ * entries without a whiteout for each; the attribute for that can be read by the machine's root
+ * only. So merged is compared: an entry that the layers show and that is not in merged is deleted.
+ */
 #include "diff.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
 #include "io.h"
+#include "layer_place.h"
 #include "secret_table.h"
 
 #define DEPTH_MAX 1000
 #define NOBODY 65534
 #define PATH_CAP (DEPTH_MAX * 256 + 1024)
-
-/* One directory in the three trees; -1 in a tree that does not have it. Descriptors are the
- * caller's. */
-struct place {
-	int upper, lower, merged;
-};
 
 static char path[PATH_CAP];
 static char out[65536];
@@ -70,16 +61,6 @@ static void record(char kind, const struct stat *st)
 	put(path, strlen(path) + 1);
 }
 
-static int enter(int dir, const char *name)
-{
-	return dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-static bool in(int dir, const char *name, struct stat *ret)
-{
-	return dir >= 0 && fstatat(dir, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 static ssize_t read_at(int fd, char *ret, size_t cap, off_t at)
 {
 	size_t got = 0;
@@ -90,11 +71,11 @@ static ssize_t read_at(int fd, char *ret, size_t cap, off_t at)
 	return (ssize_t)got;
 }
 
-static bool same_bytes(struct place p, const char *name)
+static bool same_bytes(int upper_dir, int lower_dir, const char *name)
 {
 	static char a[65536], b[65536];
-	OWN_FD upper = openat(p.upper, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	OWN_FD lower = openat(p.lower, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	OWN_FD upper = openat(upper_dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	OWN_FD lower = openat(lower_dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	ssize_t n;
 
 	if (upper < 0 || lower < 0)
@@ -110,19 +91,19 @@ static bool same_bytes(struct place p, const char *name)
 	return true;
 }
 
-static bool same_target(struct place p, const char *name)
+static bool same_target(int upper_dir, int lower_dir, const char *name)
 {
 	char a[4096], b[4096];
-	ssize_t n = readlinkat(p.upper, name, a, sizeof(a));
+	ssize_t n = readlinkat(upper_dir, name, a, sizeof(a));
 
-	return n >= 0 && readlinkat(p.lower, name, b, sizeof(b)) == n &&
+	return n >= 0 && readlinkat(lower_dir, name, b, sizeof(b)) == n &&
 	       memcmp(a, b, (size_t)n) == 0;
 }
 
 /* Is the entry unchanged? overlayfs also copies the directories above a change, and files
  * that were opened for writing and not written. A cell can set times, so content is compared even
  * if they are equal. Owners that do not exist in the cell show as NOBODY and cannot be compared. */
-static bool same(struct place p, const char *name, const struct stat *now,
+static bool same(int upper, int lower, const char *name, const struct stat *now,
 		 const struct stat *before)
 {
 	if (now->st_mode != before->st_mode)
@@ -133,57 +114,41 @@ static bool same(struct place p, const char *name, const struct stat *now,
 	if (S_ISREG(now->st_mode))
 		return now->st_size == before->st_size &&
 		       memcmp(&now->st_mtim, &before->st_mtim, sizeof(now->st_mtim)) == 0 &&
-		       same_bytes(p, name);
-	return !S_ISLNK(now->st_mode) || same_target(p, name);
+		       same_bytes(upper, lower, name);
+	return !S_ISLNK(now->st_mode) || same_target(upper, lower, name);
 }
 
-static bool walk(struct place p, size_t at, unsigned depth);
+static bool walk(const struct layer_place *p, size_t at, unsigned depth);
 
 /* One entry of an upper directory, and all below it. */
-static void one_entry(struct place p, const char *name, size_t at, unsigned depth)
+static void one_entry(const struct layer_place *p, const char *name, size_t at, unsigned depth)
 {
 	struct stat now, before;
-	bool had = in(p.lower, name, &before);
+	int had = layer_place_find(p, name, &before);
+	struct layer_place sub;
 
-	if (!in(p.upper, name, &now))
+	if (!layer_place_in(p->upper, name, &now))
 		return;
-	if (S_ISCHR(now.st_mode) && now.st_rdev == makedev(0, 0)) {
+	if (layer_place_is_whiteout(&now)) {
 		/* Without a layer below, it is no whiteout but a device. */
-		if (had || p.lower < 0)
-			record(had ? 'D' : 'A', had ? &before : &now);
+		if (had >= 0 || p->nlower == 0)
+			record(had >= 0 ? 'D' : 'A', had >= 0 ? &before : &now);
 		return;
 	}
-	if (!had)
+	if (had < 0)
 		record('A', &now);
-	else if (!same(p, name, &now, &before))
+	else if (!same(p->upper, p->lower[had], name, &now, &before))
 		record('C', &now);
 	if (!S_ISDIR(now.st_mode))
 		return;
 	/* Secrets are not changes that the cell made: only their directory is listed. */
 	if (strcmp(path, SECRET_TABLE_DIR) == 0)
 		return;
-	OWN_FD upper = enter(p.upper, name);
-	OWN_FD lower = had && S_ISDIR(before.st_mode) ? enter(p.lower, name) : -1;
-	OWN_FD merged = enter(p.merged, name);
+	layer_place_enter(p, name, false, &sub);
 	/* Too deep, out of descriptors, or not readable by root of the cell: reported. */
-	if (upper < 0 || depth == DEPTH_MAX ||
-	    !walk((struct place){ upper, lower, merged }, at, depth + 1))
+	if (sub.upper < 0 || depth == DEPTH_MAX || !walk(&sub, at, depth + 1))
 		record('T', &now);
-}
-
-static DIR *list(int dir)
-{
-	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = again < 0 ? NULL : fdopendir(again);
-
-	if (d == NULL && again >= 0)
-		fd_close(again);
-	return d;
-}
-
-static bool is_dots(const char *name)
-{
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+	layer_place_close(&sub);
 }
 
 /* Appends "/name" to the first `at` bytes of the path; returns its new length. */
@@ -195,76 +160,82 @@ static size_t extend(size_t at, const char *name)
 }
 
 /* Entries of a layer's directory that are hidden without a whiteout. */
-static void hidden_entries(struct place p, size_t at)
+static void hidden_entries(const struct layer_place *p, unsigned layer, size_t at)
 {
-	DIR *d = p.lower < 0 || p.merged < 0 ? NULL : list(p.lower);
+	DIR *d = p->merged < 0 ? NULL : layer_place_list(p->lower[layer]);
 	struct stat before, st;
 
 	if (d == NULL)
 		return;
 	for (struct dirent *entry; (entry = readdir(d)) != NULL;) {
-		if (is_dots(entry->d_name) || in(p.upper, entry->d_name, &st) ||
-		    in(p.merged, entry->d_name, &st) || !in(p.lower, entry->d_name, &before))
+		const char *name = entry->d_name;
+
+		if (layer_place_is_dots(name) || layer_place_in(p->upper, name, &st) ||
+		    layer_place_in(p->merged, name, &st) ||
+		    layer_place_find(p, name, &before) != (int)layer)
 			continue;
-		(void)extend(at, entry->d_name);
+		(void)extend(at, name);
 		record('D', &before);
 	}
 	(void)closedir(d);
 }
 
 /* False if the directory cannot be listed; nothing was recorded then. */
-static bool walk(struct place p, size_t at, unsigned depth)
+static bool walk(const struct layer_place *p, size_t at, unsigned depth)
 {
-	DIR *d = list(p.upper);
+	DIR *d = layer_place_list(p->upper);
 
 	if (d == NULL)
 		return false;
 	for (struct dirent *entry; (entry = readdir(d)) != NULL;)
-		if (!is_dots(entry->d_name))
+		if (!layer_place_is_dots(entry->d_name))
 			one_entry(p, entry->d_name, extend(at, entry->d_name), depth);
 	(void)closedir(d);
-	hidden_entries(p, at);
+	for (unsigned i = 0; i < p->nlower; i++)
+		hidden_entries(p, i, at);
 	return true;
 }
 
-/* One writable directory of the disk, mounted at `mount` in the cell. */
-static void walk_top(const char *disk_dir, const char *mount, int lower)
+/* One writable directory of the disk, mounted at `mount` in the cell. opened: it could be. */
+static void walk_top(struct layer_place *p, bool opened, const char *mount)
 {
-	OWN_FD upper = open(disk_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	size_t at = mount[1] == '\0' ? 0 : strlen(mount);
-
-	if (upper < 0) {
+	if (!opened) {
 		failed = failed || errno != ENOENT; /* not every cell has all of them */
-		return;
+	} else {
+		(void)snprintf(path, sizeof(path), "%s", mount);
+		if (!walk(p, mount[1] == '\0' ? 0 : strlen(mount), 0))
+			failed = true;
 	}
-	OWN_FD merged = mount[1] == '\0' ? openat(3, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-					 : enter(3, mount + 1);
-	(void)snprintf(path, sizeof(path), "%s", mount);
-	if (!walk((struct place){ upper, lower, merged }, at, 0))
-		failed = true;
+	layer_place_close(p);
+}
+
+/* A directory of the disk without layers. */
+static void walk_plain(const char *name, const char *mount)
+{
+	struct layer_place p = { .merged = -1 };
+
+	p.upper = open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	walk_top(&p, p.upper >= 0, mount);
 }
 
 int diff_main(int nplaces, char **places)
 {
-	struct rlimit files;
 	static const char *const plain[][2] = { { "tmp", "/tmp" },
 						{ "run", "/run" },
 						{ "home", "/home/user" },
 						{ "shm", "/dev/shm" } };
+	unsigned number = 0;
 
-	/* Each level of a tree needs several descriptors. */
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &files);
-	}
-	for (int i = 0; i < nplaces && i < 10; i++) {
-		char name[8];
+	layer_place_raise_limit();
+	for (int i = 0, n; i < nplaces; i += n, number++) {
+		struct layer_place p;
 
-		(void)snprintf(name, sizeof(name), "u%d", i);
-		walk_top(name, places[i], 4 + i);
+		n = layer_place_stack(nplaces - i, places + i);
+		walk_top(&p, layer_place_open(&p, number, places[i], 4 + i, (unsigned)n) == 0,
+			 places[i]);
 	}
 	for (size_t i = 0; i < COUNT(plain); i++)
-		walk_top(plain[i][0], plain[i][1], -1);
+		walk_plain(plain[i][0], plain[i][1]);
 	/* Marks the list as complete: its reader does not know the exit status. */
 	if (!failed) {
 		(void)snprintf(path, sizeof(path), "/");

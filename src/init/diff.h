@@ -6,6 +6,6 @@
  * octal, size, path, separated by tabs, each record ended by NUL. */
 #pragma once
 
-/* places: where each layer is mounted in the cell. Descriptor 3 is the cell's /, 4 and up are the
- * layers. */
+/* places: where each layer is mounted in the cell; consecutive ones that are the same are a stack,
+ * the lowest first. Descriptor 3 is the cell's /, 4 and up are the layers. */
 int diff_main(int nplaces, char **places);

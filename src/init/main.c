@@ -51,6 +51,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "capture.h"
 #include "channel.h"
 #include "clock.h"
 #include "dialer.h"
@@ -498,6 +499,8 @@ int main(int argc, char **argv)
 	fd_std_fill();
 	if (argc > 1 && strcmp(argv[1], "diff") == 0)
 		return diff_main(argc - 2, argv + 2);
+	if (argc > 1 && strcmp(argv[1], "capture") == 0)
+		return capture_main(argc - 2, argv + 2);
 	(void)prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || channel_init() < 0 || setup_signals() < 0)
 		return 1;

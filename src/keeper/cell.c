@@ -55,19 +55,52 @@ static int check_template(const char *name, int fd, struct err *e)
 	return 0;
 }
 
+/* A layer of cordon-storage. What is in it has owners and modes that a cell chose; the directory
+ * around it keeps other users of the machine out, so that must be as cordon-storage makes it. */
+static int check_stored(const char *path, int root_fd, int fd, struct err *e)
+{
+	size_t n = strcspn(path, "/");
+	char id[CELL_PATH_MAX];
+	struct stat st, tree;
+
+	(void)snprintf(id, sizeof(id), "%.*s", (int)n, path);
+	if (id[0] == '.' || path[n] == '\0' || path[n + 1] == '\0' ||
+	    path[n + 1 + strspn(path + n + 1, "0123456789")] != '\0')
+		return err_set(e, ERR_DENIED, "layer: not a name of a layer");
+	if (fstatat(root_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0 || fstat(fd, &tree) < 0)
+		return err_sys(e, "layer %.100s", path);
+	if (st.st_uid != 0 || st.st_mode != (S_IFDIR | 0700) || !S_ISDIR(tree.st_mode))
+		return err_set(e, ERR_DENIED,
+			       "layer %.100s: must be in a directory of root's with "
+			       "mode 0700",
+			       path);
+	return 0;
+}
+
+bool cell_is_stored(const struct keeper *k, const struct cell_source *from)
+{
+	return k->setup.serve && from->root < k->setup.nroots &&
+	       (k->setup.root_uses[from->root] & KEEPER_ROOT_LAYERS) != 0;
+}
+
 int cell_open_source(const struct keeper *k, const struct cell_source *from, uint32_t use,
 		     int *ret_fd, struct err *e)
 {
 	uint32_t uses = from->root < k->setup.nroots ? k->setup.root_uses[from->root] : 0;
 	bool template = use == KEEPER_ROOT_LAYER && (uses & KEEPER_ROOT_TEMPLATES) != 0;
 
-	if ((uses & use) == 0 && !template)
+	bool stored = use == KEEPER_ROOT_LAYER && cell_is_stored(k, from);
+	int root_fd = (int)(KEEPER_FD_ROOTS + from->root);
+
+	if ((uses & use) == 0 && !template && !stored)
 		return err_set(e, ERR_DENIED, "root %u may not be used for this", from->root);
-	*ret_fd = kernel_openat2((int)(KEEPER_FD_ROOTS + from->root),
-				 from->path[0] == '\0' ? "." : from->path, O_PATH | O_CLOEXEC,
+	*ret_fd = kernel_openat2(root_fd, from->path[0] == '\0' ? "." : from->path,
+				 O_PATH | O_CLOEXEC,
 				 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 	if (*ret_fd >= 0)
-		return template ? check_template(from->path, *ret_fd, e) : 0;
+		return template ? check_template(from->path, *ret_fd, e)
+		       : stored ? check_stored(from->path, root_fd, *ret_fd, e)
+				: 0;
 	if (errno == EXDEV || errno == ELOOP)
 		return err_set(e, ERR_DENIED, "root %u: %.100s has a link or leads outside",
 			       from->root, from->path);

@@ -44,6 +44,9 @@ int cell_open_source(const struct keeper *k, const struct cell_source *from, uin
 /* The directory with the images of disks, or -1, and the name of the image of a cell. */
 int cell_disks(const struct keeper *k, const char *id, char *ret_name, size_t cap);
 
+/* Is it a layer of cordon-storage, with owners that are ids of cells? */
+bool cell_is_stored(const struct keeper *k, const struct cell_source *from);
+
 /* Makes the cell that the request describes and starts cordon-init in it, with channel_fd as its
  * channel B. fds: layers, then mount sources. On failure nothing of it is left. */
 int cell_create(struct cell *c, const struct keeper *k, const struct keeper_create *r,
@@ -67,9 +70,10 @@ int adopt_open(const struct keeper *k, const char *id, pid_t pid);
 int adopt_cell(struct cell *c, const struct keeper *k, const struct keeper_diff *r,
 	       struct err *e) MUST_USE;
 
-/* Starts a child that writes the list of changed files to out_fd, with the rights of the cell's
- * root and no others. It exits by itself. ERR_LIMIT if READERS_MAX of them run. */
-int diff_reader_start(const struct cell *c, int out_fd, struct err *e) MUST_USE;
+/* Starts a child that writes the list of changed files to out_fd or, capture, what they are now,
+ * with the rights of the cell's root and no others. It exits by itself. ERR_LIMIT if READERS_MAX of
+ * them run. */
+int diff_reader_start(const struct cell *c, bool capture, int out_fd, struct err *e) MUST_USE;
 
 /* Reaps children that have exited: readers, and PID 1s of cells. */
 void diff_reader_reap(void);

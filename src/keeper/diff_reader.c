@@ -1,10 +1,10 @@
-/* diff_reader.c - reads what a cell changed, for DIFF, in a child process.
+/* diff_reader.c - reads what a cell changed, for DIFF and CAPTURE, in a child process.
  *
  * The upper directories were written by a hostile cell: names, links, sizes and depth are its
  * choice. So the keeper does not walk them itself. It forks a child that becomes root of the cell's
  * user namespace and of nothing else, makes the disk its root directory, closes all but what it
- * needs, and executes cordon-init as "diff" (init/diff.c), which writes the list to the descriptor
- * of the request.
+ * needs, and executes cordon-init as "diff" (init/diff.c) or "capture" (init/capture.c), which
+ * writes to the descriptor of the request.
  *
  * Called by ops.c. The child may assume nothing of the tree; the keeper does not wait for it. What
  * must not change: a bound on children at a time and on seconds each, so that no cell can hold the
@@ -22,7 +22,8 @@
 #include "restrict.h"
 
 #define READERS_MAX 8
-#define SECONDS_MAX 120 /* a cell that changes files all the time could be read for ever */
+#define SECONDS_MAX 120		 /* a cell that changes files all the time could be read for ever */
+#define CAPTURE_SECONDS_MAX 3600 /* bounded by the disk of the cell, and by who reads it */
 
 static pid_t readers[READERS_MAX]; /* 0: free */
 
@@ -40,11 +41,11 @@ static bool become_root(const struct cell *c)
 
 /* Descriptors of the program: 1 the list, 2 unused, 3 the cell's root, 4 and up the layers in
  * order; then cordon-init itself, which is close-on-exec. */
-static void NORETURN run_reader(const struct cell *c, int out_fd)
+static void NORETURN run_reader(const struct cell *c, bool capture, int out_fd)
 {
-	char name[] = "cordon-init", verb[] = "diff";
+	char name[] = "cordon-init", diff[] = "diff", all[] = "capture";
 	char at[CELL_LAYERS_MAX][CELL_PLACE_MAX];
-	char *argv[3 + CELL_LAYERS_MAX] = { name, verb };
+	char *argv[3 + CELL_LAYERS_MAX] = { name, capture ? all : diff };
 	char *envp[] = { NULL };
 	int fds[4 + CELL_LAYERS_MAX] = { out_fd, c->root_fd, c->root_fd };
 	unsigned self = 4 + c->nlayers;
@@ -56,21 +57,21 @@ static void NORETURN run_reader(const struct cell *c, int out_fd)
 		fds[3 + i] = c->layers[i];
 	}
 	fds[self - 1] = KEEPER_FD_INIT;
-	(void)alarm(SECONDS_MAX);
-	if (become_root(c) && restrict_only_fds(fds, self, 1, 1U << self, &e) == 0 &&
+	(void)alarm(capture ? CAPTURE_SECONDS_MAX : SECONDS_MAX);
+	if (become_root(c) && restrict_only_fds(fds, self, 1, 1ULL << self, &e) == 0 &&
 	    restrict_no_new_privs(&e) == 0)
 		(void)kernel_execveat((int)self, argv, envp);
 	_exit(125);
 }
 
-int diff_reader_start(const struct cell *c, int out_fd, struct err *e)
+int diff_reader_start(const struct cell *c, bool capture, int out_fd, struct err *e)
 {
 	for (unsigned i = 0; i < READERS_MAX; i++) {
 		if (readers[i] != 0)
 			continue;
 		readers[i] = fork();
 		if (readers[i] == 0)
-			run_reader(c, out_fd);
+			run_reader(c, capture, out_fd);
 		if (readers[i] > 0)
 			return 0;
 		readers[i] = 0;

@@ -101,10 +101,10 @@ static int op_diff(const struct keeper *k, struct call *c, struct err *e)
 	int result;
 
 	if (strcmp(own.id, c->r.named.id) == 0)
-		return diff_reader_start(&own, c->fds[0], e);
+		return diff_reader_start(&own, c->r.op == KEEPER_CAPTURE, c->fds[0], e);
 	result = adopt_cell(&found, k, &c->r.diff, e);
 	if (result == 0)
-		result = diff_reader_start(&found, c->fds[0], e);
+		result = diff_reader_start(&found, c->r.op == KEEPER_CAPTURE, c->fds[0], e);
 	cell_release(&found);
 	return result;
 }
@@ -124,10 +124,8 @@ static int op_freeze(const struct keeper *k, struct call *c, struct err *e)
 }
 
 static int (*const ops[])(const struct keeper *, struct call *, struct err *) = {
-	[KEEPER_CREATE] = op_create,
-	[KEEPER_DIFF] = op_diff,
-	[KEEPER_DESTROY] = op_destroy,
-	[KEEPER_FREEZE] = op_freeze,
+	[KEEPER_CREATE] = op_create,   [KEEPER_DIFF] = op_diff,	    [KEEPER_CAPTURE] = op_diff,
+	[KEEPER_DESTROY] = op_destroy, [KEEPER_FREEZE] = op_freeze,
 };
 
 static int send_reply(int sock, struct call *c, const struct err *e)

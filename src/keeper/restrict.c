@@ -45,16 +45,16 @@ int restrict_drop_caps(enum cell_profile profile, bool file_caps, struct err *e)
 	return 0;
 }
 
-int restrict_only_fds(int *fds, unsigned n, int first, unsigned cloexec, struct err *e)
+int restrict_only_fds(int *fds, unsigned n, int first, uint64_t cloexec, struct err *e)
 {
 	/* First to high numbers, so that none is overwritten before it is moved. */
 	for (unsigned i = 0; i < n; i++)
-		if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 32)) < 0)
+		if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 64)) < 0)
 			return err_sys(e, "descriptors");
 	for (unsigned i = 0; i < n; i++, first++)
 		if (fds[i] < 0)
 			fd_close(first);
-		else if (dup3(fds[i], first, (cloexec & 1U << first) != 0 ? O_CLOEXEC : 0) < 0)
+		else if (dup3(fds[i], first, (cloexec & 1ULL << first) != 0 ? O_CLOEXEC : 0) < 0)
 			return err_sys(e, "descriptors");
 	if (kernel_close_range((unsigned)first, ~0U) < 0)
 		return err_sys(e, "close descriptors");

@@ -19,7 +19,7 @@ int restrict_drop_caps(enum cell_profile profile, bool file_caps, struct err *e)
 /* Moves these n descriptors to the numbers first, first + 1, ...; where one is -1 the number is
  * closed. Closes all higher numbers. cloexec: set of numbers (1 << number) that are close-on-exec.
  */
-int restrict_only_fds(int *fds, unsigned n, int first, unsigned cloexec, struct err *e) MUST_USE;
+int restrict_only_fds(int *fds, unsigned n, int first, uint64_t cloexec, struct err *e) MUST_USE;
 
 /* From now on only files below the current root can be opened, also through descriptors and mounts;
  * no process outside of the cell can be signalled or reached by an abstract socket. Does nothing on

@@ -52,6 +52,7 @@ static void NORETURN run_worker(const struct making *k, int result)
 	struct outcome o = { 0 };
 	struct err e;
 
+	fd_close(STORAGE_FD_DIR); /* the lock, which the other processes hold */
 	if (setrlimit(RLIMIT_AS, &memory) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
 		(void)err_sys(&o.err, "limits");
 	else if (storage_jail_confine_worker(k->top, k->lower, k->nlower, &o.err) == 0 &&

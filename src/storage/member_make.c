@@ -61,6 +61,12 @@ static int set_attribute(int fd, const char *name, const void *value, size_t len
 	if (fsetxattr(fd, name, value, len, 0) == 0 || errno == EOPNOTSUPP || errno == EPERM ||
 	    errno == EINVAL)
 		return 0;
+	/* Most file systems keep a few kilobytes for each file. */
+	if (errno == ENOSPC || errno == E2BIG || errno == ERANGE)
+		return err_set(e, ERR_LIMIT,
+			       "attribute %.60s: its %zu bytes do not fit into the file system of "
+			       "the storage folder",
+			       name, len);
 	return member_fail(e, "set attribute", name);
 }
 

@@ -6,6 +6,7 @@
 #include "layer_make.h"
 #include "storage_jail.h"
 #include "stream_in.h"
+#include "unpack_capture.h"
 #include "unpack_image.h"
 
 #define HEAD_BYTES 4096U /* of the stream for each entry: headers and padding */
@@ -47,6 +48,21 @@ static int unpack_root(const struct unpacked *u, int top, const int *lower, stru
 	return 0;
 }
 
+static int unpack_changes(const struct unpacked *u, int top, struct stream_in *in,
+			  struct storage_reply *reply, struct err *e)
+{
+	struct unpack_capture job = { .top = top,
+				      .ids = storage_jail_ids(),
+				      .count = { .bytes_max = u->r->bytes_max,
+						 .entries_max = u->r->entries_max } };
+
+	if (unpack_capture(in, &job, e) < 0)
+		return -1;
+	reply->bytes = job.count.bytes;
+	reply->entries = job.count.entries;
+	return 0;
+}
+
 static int check_hash(const struct storage_unpack *r, const uint8_t found[STORAGE_SHA256],
 		      struct err *e)
 {
@@ -65,7 +81,7 @@ static int work(void *arg, int top, const int *lower, struct storage_reply *repl
 	if (in == NULL)
 		return -1;
 	if (u->r->format == STORAGE_CAPTURE)
-		result = err_set(e, ERR_UNSUPPORTED, "captures cannot be unpacked yet");
+		result = unpack_changes(u, top, in, reply, e);
 	else
 		result = unpack_root(u, top, lower, in, reply, e);
 	if (result == 0)

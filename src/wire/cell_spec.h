@@ -15,7 +15,7 @@
 #define CELL_MACHINE_ID 32 /* hexadecimal digits of /dev/machine-id */
 #define CELL_PATH_MAX 256
 #define CELL_PLACE_MAX 64
-#define CELL_LAYERS_MAX 8
+#define CELL_LAYERS_MAX 40
 #define CELL_MOUNTS_MAX 8
 #define CELL_IDS 65536U	  /* user ids, and group ids, of one cell */
 #define CELL_ROOTS_MAX 24 /* directories of a server that layers and mounts are taken from */

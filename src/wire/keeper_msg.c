@@ -58,17 +58,22 @@ static int check_limits(const struct cell_limits *l, struct err *e)
 	return 0;
 }
 
-/* Read-only layers, the first at "/". */
+/* Read-only layers; those at "/" come first. */
 static int check_layers(uint32_t n, const char at[][CELL_PLACE_MAX], const struct cell_source *from,
 			struct err *e)
 {
+	bool in_root = true;
+
 	if (n < 1 || n > CELL_LAYERS_MAX)
 		return err_set(e, ERR_INVALID, "%u layers, must be 1 to %d", n, CELL_LAYERS_MAX);
-	for (uint32_t i = 0; i < n; i++)
-		if (!cell_is_place(at[i], CELL_PLACE_MAX) ||
-		    (strcmp(at[i], "/") == 0) != (i == 0) ||
-		    !has_end(from[i].path, sizeof(from[i].path)))
+	for (uint32_t i = 0; i < n; i++) {
+		bool is_root = strncmp(at[i], "/", CELL_PLACE_MAX) == 0;
+
+		if (!cell_is_place(at[i], CELL_PLACE_MAX) || (is_root && !in_root) ||
+		    (!is_root && i == 0) || !has_end(from[i].path, sizeof(from[i].path)))
 			return err_set(e, ERR_INVALID, "layer %u: invalid path in the cell", i);
+		in_root = is_root;
+	}
 	return 0;
 }
 
@@ -118,6 +123,7 @@ int keeper_msg_check(const void *bytes, size_t len, size_t nfds, bool serve, str
 		[KEEPER_DIFF] = { sizeof(struct keeper_diff), 1 },
 		[KEEPER_DESTROY] = { sizeof(struct keeper_named), 0 },
 		[KEEPER_FREEZE] = { sizeof(struct keeper_named), 0 },
+		[KEEPER_CAPTURE] = { sizeof(struct keeper_diff), 1 },
 	};
 	union keeper_request r;
 	const struct keeper_diff *d = &r.diff;
@@ -137,7 +143,7 @@ int keeper_msg_check(const void *bytes, size_t len, size_t nfds, bool serve, str
 		return err_set(e, ERR_INVALID, "operation %u: %zu descriptors", r.op, nfds);
 	if (check_named(&r.named, serve, e) < 0)
 		return -1;
-	if (r.op != KEEPER_DIFF || (!serve && d->nlayers == 0))
+	if ((r.op != KEEPER_DIFF && r.op != KEEPER_CAPTURE) || (!serve && d->nlayers == 0))
 		return 0;
 	return check_layers(d->nlayers, d->layer_at, d->layer_from, e);
 }

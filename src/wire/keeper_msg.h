@@ -15,7 +15,7 @@
 #include "cell_spec.h"
 #include "err.h"
 
-#define KEEPER_VERSION 4
+#define KEEPER_VERSION 5
 
 /* Descriptors that a keeper is started with. */
 enum {
@@ -47,7 +47,8 @@ enum {
 	/* Holds the disk of each session with CELL_DISK_IMAGE: a file ID.img, where ID is the name
 	 * of its cell. */
 	KEEPER_ROOT_DISKS = 1 << 4,
-	/* The layers of cordon-storage: a layer is "ID/N" below it. */
+	/* The layers of cordon-storage: a layer is "ID/N" below it, and ID is a directory of root's
+	 * with mode 0700. Owners of files are ids of cells. */
 	KEEPER_ROOT_LAYERS = 1 << 5,
 };
 
@@ -72,6 +73,7 @@ enum keeper_op {
 	KEEPER_DIFF,
 	KEEPER_DESTROY,
 	KEEPER_FREEZE,
+	KEEPER_CAPTURE,
 	KEEPER_OPS
 };
 
@@ -89,7 +91,8 @@ struct keeper_create {
 	char id[CELL_ID_MAX];
 	char hostname[64];
 	char machine_id[CELL_MACHINE_ID + 8]; /* 32 hex digits; /dev/machine-id of the cell */
-	/* Read-only layers, the first at "/", each with a writable one of its own on top. */
+	/* Read-only layers, the first at "/". Consecutive ones with the same place are a stack, the
+	 * lowest first. Each place has a writable layer of its own on top. */
 	char layer_at[CELL_LAYERS_MAX][CELL_PLACE_MAX];
 	struct cell_source layer_from[CELL_LAYERS_MAX];
 	struct {
@@ -107,8 +110,8 @@ struct keeper_named {
 	char id[CELL_ID_MAX];
 };
 
-/* Lists what a cell changed. One descriptor: where the list is written to. Layers as in the cell's
- * CREATE if serve, else none. */
+/* DIFF lists what a cell changed, CAPTURE writes it as an archive (init/capture.h). One descriptor:
+ * where it is written to. Layers as in the cell's CREATE if serve, else none. */
 struct keeper_diff {
 	struct keeper_named named;
 	uint32_t nlayers;

@@ -19,13 +19,14 @@
 #include "template.h"
 
 /* Roots behind the template's layers. */
-enum { ROOT_READ = CELL_LAYERS_MAX, ROOT_WRITE, ROOT_TEMPLATES, ROOT_DISKS, ROOTS };
+#define HOST_ROOTS 8 /* roots of the host template */
+enum { ROOT_READ = HOST_ROOTS, ROOT_WRITE, ROOT_TEMPLATES, ROOT_DISKS, ROOT_LAYERS, ROOTS };
 
 struct server {
 	struct keeper_client k;
 	struct template t;
 	struct keeper_root roots[ROOTS];
-	char folder[64]; /* holds the roots: read, write, templates, disks */
+	char folder[64]; /* holds the roots: read, write, templates, disks, layers */
 	int userns;
 };
 
@@ -89,7 +90,7 @@ static inline void start_server(struct server *s, bool unified)
 	MUST(template_open("host", NULL, &s->t, &e));
 	(void)snprintf(s->folder, sizeof(s->folder), "/tmp/cordon-keeper-test-XXXXXX");
 	CHECK(mkdtemp(s->folder) != NULL && chmod(s->folder, 0755) == 0);
-	for (unsigned i = 0; i < CELL_LAYERS_MAX; i++)
+	for (unsigned i = 0; i < HOST_ROOTS; i++)
 		s->roots[i] = (struct keeper_root){ i < s->t.nlayers ? s->t.fds[i] : -1,
 						    KEEPER_ROOT_LAYER };
 	s->roots[ROOT_READ] =
@@ -100,6 +101,8 @@ static inline void start_server(struct server *s, bool unified)
 		(struct keeper_root){ make_folder(s->folder, "templates"), KEEPER_ROOT_TEMPLATES };
 	s->roots[ROOT_DISKS] =
 		(struct keeper_root){ make_folder(s->folder, "disks"), KEEPER_ROOT_DISKS };
+	s->roots[ROOT_LAYERS] =
+		(struct keeper_root){ make_folder(s->folder, "layers"), KEEPER_ROOT_LAYERS };
 	cgroups_find(&s->k.cgroups);
 	if (unified)
 		cgroups_find_unified(&s->k.cgroups);
@@ -198,7 +201,7 @@ static inline void make_cell(struct server *s, const char *id, struct cell *ret)
 /* Starts a shell in the cell; the caller reads its output from *ret_out. */
 static inline void start_shell(struct cell *c, const char *script, const char *user, int *ret_out)
 {
-	char strings[512];
+	char strings[16384];
 	int n = snprintf(strings, sizeof(strings), "/bin/sh%c-c%c%s", 0, 0, script) + 1;
 	const struct agent_spawn spawn = { .handle = 1,
 					   .flags = AGENT_NO_STDIN,

@@ -231,7 +231,7 @@ static const struct {
 	{ "not there", MOUNT, ROOT_READ, "none", ERR_SYSTEM, "No such file" },
 	{ "below a file", MOUNT, ROOT_READ, "dir/file/x", ERR_SYSTEM, "Not a directory" },
 	{ "a pipe", MOUNT, ROOT_READ, "pipe", ERR_INVALID, "neither a directory nor a file" },
-	{ "a root that is absent", LAYER, CELL_LAYERS_MAX - 1, "", ERR_DENIED, "may not be used" },
+	{ "a root that is absent", LAYER, HOST_ROOTS - 1, "", ERR_DENIED, "may not be used" },
 	{ "up, as layer", LAYER, 0, "..", ERR_DENIED, "leads outside" },
 	{ "a template as mount", MOUNT, ROOT_TEMPLATES, "good", ERR_DENIED, "may not be used" },
 	{ "all templates", LAYER, ROOT_TEMPLATES, "", ERR_DENIED, "not a name" },
@@ -245,8 +245,10 @@ static const struct {
 	{ "a file as template", LAYER, ROOT_TEMPLATES, "file", ERR_DENIED, "belongs to root" },
 	{ "a device as template", LAYER, ROOT_TEMPLATES, "device", ERR_DENIED, "belongs to root" },
 	{ "a template all can write", LAYER, ROOT_TEMPLATES, "all", ERR_DENIED, "belongs to root" },
-	{ "a template a group can write", LAYER, ROOT_TEMPLATES, "group", ERR_DENIED, "belongs to root" },
-	{ "another user's template", LAYER, ROOT_TEMPLATES, "theirs", ERR_DENIED, "belongs to root" },
+	{ "a template a group can write", LAYER, ROOT_TEMPLATES, "group", ERR_DENIED,
+	  "belongs to root" },
+	{ "another user's template", LAYER, ROOT_TEMPLATES, "theirs", ERR_DENIED,
+	  "belongs to root" },
 	{ "no such template", LAYER, ROOT_TEMPLATES, "none", ERR_SYSTEM, "No such file" },
 };
 

@@ -338,7 +338,13 @@ static void layers_have_proper_places(void)
 	struct keeper_create c = good();
 
 	memcpy(c.layer_at[1], "/", 2);
-	check_create("a second root", &c, "layer 1: invalid path in the cell");
+	check_create("a stack at the root", &c, NULL);
+	c.nlayers = 4;
+	memcpy(c.layer_at[2], "/usr", 5);
+	memcpy(c.layer_at[3], "/usr", 5);
+	check_create("two stacks", &c, NULL);
+	memcpy(c.layer_at[3], "/", 2);
+	check_create("a second root", &c, "layer 3: invalid path in the cell");
 	c = good();
 	memcpy(c.layer_at[0], "/usr", 5);
 	check_create("the first not the root", &c, "layer 0: invalid path in the cell");

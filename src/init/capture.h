@@ -1,0 +1,10 @@
+/* capture.h - writes what a cell changed as an archive, from the upper directories of its overlays.
+ *
+ * Not part of PID 1: keeper/diff_reader.c executes cordon-init with the argument "capture", with
+ * the rights of the cell's root and the cell's disk as root directory, while the cell is frozen.
+ * The archive goes to standard output and is read by cordon-storage (doc/storage.md has its form).
+ */
+#pragma once
+
+/* As diff_main(). */
+int capture_main(int nplaces, char **places);

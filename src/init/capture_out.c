@@ -1,0 +1,345 @@
+/* capture_out.c - see capture_out.h. Heads are collected in a buffer; content is moved from the
+ * file to the pipe by splice(2), without a copy here. */
+#include "capture_out.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#include "capture_links.h"
+#include "io.h"
+#include "pax_record.h"
+#include "tar_head.h"
+
+#define BUFFER (256U << 10)
+#define PAX_MAX (256U << 10) /* records of one member */
+#define EXTENTS_MAX 65536    /* of a sparse file; holes behind them are stored as zeros */
+
+static char buffer[BUFFER];
+static size_t used;
+static uint64_t members;
+
+/* ---- bytes */
+
+static int flush(struct err *e)
+{
+	size_t n = used;
+
+	used = 0;
+	return io_write_all(STDOUT_FILENO, buffer, n, e);
+}
+
+static int put(const void *bytes, size_t len, struct err *e)
+{
+	const char *from = bytes;
+
+	while (len > 0) {
+		size_t part = len < BUFFER - used ? len : BUFFER - used;
+
+		memcpy(buffer + used, from, part);
+		used += part;
+		from += part;
+		len -= part;
+		if (used == BUFFER && flush(e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int put_padding(uint64_t size, struct err *e)
+{
+	static const char zeros[TAR_HEAD_BLOCK];
+
+	return put(zeros, tar_head_padding(size), e);
+}
+
+/* By read and write, where the output is not a pipe or the file cannot be spliced. */
+static int copy_bytes(int fd, off_t at, uint64_t len, struct err *e)
+{
+	while (len > 0) {
+		size_t room = BUFFER - used;
+		ssize_t n = pread(fd, buffer + used, len < room ? (size_t)len : room, at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return err_set(e, ERR_SYSTEM, "a file changed while it was read");
+		used += (size_t)n;
+		at += n;
+		len -= (uint64_t)n;
+		if (used == BUFFER && flush(e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int put_bytes(int fd, off_t at, uint64_t len, struct err *e)
+{
+	if (len < BUFFER)
+		return copy_bytes(fd, at, len, e);
+	if (flush(e) < 0)
+		return -1;
+	while (len > 0) {
+		ssize_t n = splice(fd, &at, STDOUT_FILENO, NULL,
+				   len < 1U << 30 ? (size_t)len : 1U << 30, SPLICE_F_MOVE);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EINVAL)
+			return copy_bytes(fd, at, len, e);
+		if (n < 0)
+			return err_sys(e, "write the archive");
+		if (n == 0)
+			return err_set(e, ERR_SYSTEM, "a file changed while it was read");
+		len -= (uint64_t)n;
+	}
+	return 0;
+}
+
+/* ---- heads */
+
+/* Records for the next head. */
+static char pax[PAX_MAX];
+static size_t pax_len;
+
+static int need(size_t put_len, const char *path, struct err *e)
+{
+	pax_len += put_len;
+	return put_len > 0 ? 0
+			   : err_set(e, ERR_LIMIT, "attributes of over %u KiB: %.100s",
+				     PAX_MAX / 1024, path);
+}
+
+static int put_head(const struct tar_head *h, struct err *e)
+{
+	static struct tar_head first;
+	uint8_t block[TAR_HEAD_BLOCK], first_block[TAR_HEAD_BLOCK];
+
+	if (!tar_head_write(h, block))
+		pax_len += tar_head_pax_write(h, pax + pax_len, sizeof(pax) - pax_len);
+	members++;
+	if (pax_len > 0) {
+		first.type = TAR_HEAD_PAX;
+		first.mode = 0600;
+		first.size = pax_len;
+		(void)snprintf(first.path, sizeof(first.path), "PaxHeader");
+		if (!tar_head_write(&first, first_block))
+			return err_set(e, ERR_LIMIT, "pax header does not fit");
+		if (put(first_block, sizeof(first_block), e) < 0 || put(pax, pax_len, e) < 0 ||
+		    put_padding(pax_len, e) < 0)
+			return -1;
+	}
+	pax_len = 0;
+	return put(block, sizeof(block), e);
+}
+
+/* Those that mean something in a cell. user.overlay.* are overlayfs's own notes, where it cannot
+ * keep them elsewhere. */
+static bool is_kept(const char *name)
+{
+	return strcmp(name, "security.capability") == 0 ||
+	       (strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0);
+}
+
+static int put_attributes(int fd, const char *path, struct err *e)
+{
+	static char names[65536], value[65536];
+	ssize_t n = flistxattr(fd, names, sizeof(names));
+
+	if (n < 0)
+		return errno == EOPNOTSUPP ? 0 : err_sys(e, "attributes of %.100s", path);
+	for (const char *name = names; name < names + n; name += strlen(name) + 1) {
+		char key[sizeof(PAX_RECORD_XATTR) + 256];
+		ssize_t len;
+
+		if (!is_kept(name))
+			continue;
+		len = fgetxattr(fd, name, value, sizeof(value));
+		if (len < 0)
+			return err_sys(e, "attribute %.60s of %.100s", name, path);
+		(void)snprintf(key, sizeof(key), PAX_RECORD_XATTR "%.255s", name);
+		if (need(pax_record_put(pax + pax_len, sizeof(pax) - pax_len, key, value,
+					(size_t)len),
+			 path, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int put_time(const struct stat *st, const char *path, struct err *e)
+{
+	if (st->st_mtim.tv_nsec == 0 && st->st_mtim.tv_sec >= 0 &&
+	    st->st_mtim.tv_sec < (time_t)1 << 32)
+		return 0;
+	return need(pax_record_time(pax + pax_len, sizeof(pax) - pax_len, "mtime",
+				    st->st_mtim.tv_sec, (uint32_t)st->st_mtim.tv_nsec),
+		    path, e);
+}
+
+/* ---- content */
+
+struct extent {
+	uint64_t at, len;
+};
+
+static struct extent extents[EXTENTS_MAX + 1];
+
+/* Where a file has data; the last one is empty and ends at its size if that is in a hole. */
+static size_t find_extents(int fd, uint64_t size)
+{
+	size_t n = 0;
+	off_t at = 0;
+
+	while ((uint64_t)at < size) {
+		off_t data = lseek(fd, at, SEEK_DATA), hole;
+
+		if (data < 0 || (uint64_t)data >= size)
+			break;
+		hole = n + 1 == EXTENTS_MAX ? (off_t)size : lseek(fd, data, SEEK_HOLE);
+		if (hole <= data || (uint64_t)hole > size)
+			hole = (off_t)size;
+		extents[n++] = (struct extent){ (uint64_t)data, (uint64_t)(hole - data) };
+		at = hole;
+	}
+	if (n == 0 || extents[n - 1].at + extents[n - 1].len < size)
+		extents[n++] = (struct extent){ size, 0 };
+	return n;
+}
+
+/* The map of GNU's format 1.0: decimal numbers, each ended by a newline, filled up with zeros to
+ * whole blocks. Written if out, else only measured. */
+static int put_map(size_t n, bool out, uint64_t *ret_len, struct err *e)
+{
+	uint64_t total = 0;
+	char text[64];
+
+	for (size_t i = 0; i <= n; i++) {
+		int len = i == 0 ? snprintf(text, sizeof(text), "%zu\n", n)
+				 : snprintf(text, sizeof(text), "%llu\n%llu\n",
+					    (unsigned long long)extents[i - 1].at,
+					    (unsigned long long)extents[i - 1].len);
+
+		total += (uint64_t)len;
+		if (out && put(text, (size_t)len, e) < 0)
+			return -1;
+	}
+	if (out && put_padding(total, e) < 0)
+		return -1;
+	*ret_len = total + tar_head_padding(total);
+	return 0;
+}
+
+static int put_sparse(struct tar_head *h, const struct stat *st, int fd, struct err *e)
+{
+	uint64_t size = (uint64_t)st->st_size, map, data = 0;
+	size_t n = find_extents(fd, size);
+
+	for (size_t i = 0; i < n; i++)
+		data += extents[i].len;
+	if (put_map(n, false, &map, e) < 0)
+		return -1;
+	h->size = map + data;
+	if (need(pax_record_number(pax + pax_len, sizeof(pax) - pax_len, "GNU.sparse.major", 1),
+		 h->path, e) < 0 ||
+	    need(pax_record_number(pax + pax_len, sizeof(pax) - pax_len, "GNU.sparse.minor", 0),
+		 h->path, e) < 0 ||
+	    need(pax_record_number(pax + pax_len, sizeof(pax) - pax_len, "GNU.sparse.realsize",
+				   size),
+		 h->path, e) < 0 ||
+	    need(pax_record_put(pax + pax_len, sizeof(pax) - pax_len, "GNU.sparse.name", h->path,
+				strlen(h->path)),
+		 h->path, e) < 0)
+		return -1;
+	if (put_head(h, e) < 0 || put_map(n, true, &map, e) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (put_bytes(fd, (off_t)extents[i].at, extents[i].len, e) < 0)
+			return -1;
+	return put_padding(h->size, e);
+}
+
+static int put_regular(struct tar_head *h, const struct stat *st, int fd, struct err *e)
+{
+	if ((uint64_t)st->st_blocks * 512 < (uint64_t)st->st_size)
+		return put_sparse(h, st, fd, e);
+	h->size = (uint64_t)st->st_size;
+	if (put_head(h, e) < 0 || put_bytes(fd, 0, h->size, e) < 0)
+		return -1;
+	return put_padding(h->size, e);
+}
+
+/* ---- members */
+
+/* An entry with several names is stored under the first that is met. Returns 1 if this is another
+ * one, which was written as a link. */
+static int put_link(struct tar_head *h, const struct stat *st, struct err *e)
+{
+	const char *first;
+
+	if (st->st_nlink < 2 || S_ISDIR(st->st_mode))
+		return 0;
+	if (capture_links_find(st->st_dev, st->st_ino, h->path, &first, e) < 0)
+		return -1;
+	if (first == NULL)
+		return 0;
+	h->type = TAR_HEAD_HARDLINK;
+	(void)snprintf(h->link, sizeof(h->link), "%s", first);
+	return put_head(h, e) < 0 ? -1 : 1;
+}
+
+int capture_out_entry(const char *path, const struct stat *st, int fd, const char *link,
+		      struct err *e)
+{
+	static struct tar_head h;
+	int linked;
+
+	h = (struct tar_head){ .mode = st->st_mode & 07777,
+			       .mtime = st->st_mtim.tv_sec,
+			       .uid = st->st_uid,
+			       .gid = st->st_gid };
+	(void)snprintf(h.path, sizeof(h.path), "%s", path);
+	pax_len = 0;
+	linked = put_link(&h, st, e);
+	if (linked != 0)
+		return linked < 0 ? -1 : 0;
+	if (put_time(st, path, e) < 0 || (fd >= 0 && put_attributes(fd, path, e) < 0))
+		return -1;
+	if (S_ISREG(st->st_mode)) {
+		h.type = TAR_HEAD_FILE;
+		return put_regular(&h, st, fd, e);
+	}
+	h.type = S_ISDIR(st->st_mode)	? TAR_HEAD_DIR
+		 : S_ISLNK(st->st_mode) ? TAR_HEAD_SYMLINK
+					: TAR_HEAD_FIFO;
+	(void)snprintf(h.link, sizeof(h.link), "%s", link);
+	return put_head(&h, e);
+}
+
+int capture_out_whiteout(const char *path, struct err *e)
+{
+	static struct tar_head h;
+
+	h = (struct tar_head){ .type = TAR_HEAD_CHAR };
+	(void)snprintf(h.path, sizeof(h.path), "%s", path);
+	pax_len = 0;
+	return put_head(&h, e);
+}
+
+int capture_out_end(const struct err *failure, struct err *e)
+{
+	static const char zeros[2 * TAR_HEAD_BLOCK];
+	static struct tar_head h;
+	char text[sizeof(failure->msg)];
+	int n = failure != NULL ? snprintf(text, sizeof(text), "%s", failure->msg)
+				: snprintf(text, sizeof(text), "%llu", (unsigned long long)members);
+
+	h = (struct tar_head){ .type = TAR_HEAD_FILE, .mode = 0600, .size = (uint64_t)n };
+	(void)snprintf(h.path, sizeof(h.path), "%s", failure != NULL ? "failed" : "whole");
+	pax_len = 0;
+	if (put_head(&h, e) < 0 || put(text, (size_t)n, e) < 0 || put_padding(h.size, e) < 0 ||
+	    put(zeros, sizeof(zeros), e) < 0)
+		return -1;
+	return flush(e);
+}
