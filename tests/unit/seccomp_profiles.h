@@ -1,0 +1,20 @@
+/* seccomp_profiles.h - the generated filters of both profiles, for test_seccomp*.c. */
+#pragma once
+
+#include "seccomp_program.h"
+#include "test.h"
+
+#include <stddef.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum profile { STANDARD, LOCKED };
+
+static const struct program {
+	const char *name;
+	const struct sock_filter *code;
+	size_t len;
+} programs[] = {
+	[STANDARD] = { "standard", seccomp_standard, COUNT(seccomp_standard) },
+	[LOCKED] = { "locked", seccomp_locked, COUNT(seccomp_locked) },
+};
