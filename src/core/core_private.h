@@ -42,6 +42,7 @@ struct tenant {
 	struct store_tenant row;
 	/* the sums of the limits of its live sessions */
 	uint64_t sessions, memory_bytes, disk_bytes, pids;
+	uint64_t persistent; /* sessions, cold ones included */
 	struct record_count kept[RECORD_KINDS];
 	/* token bucket, in thousandths of a session */
 	uint64_t tokens_milli, tokens_at_ns;
@@ -157,6 +158,8 @@ struct session {
 	struct cooling *cooling;     /* owned; session_cold.c */
 	uint64_t cpu_before_us;	     /* of the cells that it had before */
 	struct disk_boot *disk_boot; /* owned; session_disk.c */
+	bool disk_blank;	     /* its next cell gets a new disk */
+	bool disk_counted;	     /* in the sums of its tenant */
 	struct file_op *file_ops;
 	struct tree_kill *kills; /* of ended executions, under way */
 	struct dial_call *dials; /* under way, or held by the callers */

@@ -1,9 +1,9 @@
 /* core_recover.c - after a start: the sessions of the store, compared with the cells that exist.
  *
  *   in the store, and its cell answers     adopted; the step it was in is done again
- *   in the store, its cell is gone         stopped: host_restart after a reboot, expired if its
- *                                          time was over, else crashed
- *   a cell without a session in the store  ended: a cell of the pool, or one without a record
+ *   in the store, its cell is gone         a persistent one is kept without a cell; else stopped:
+ * host_restart after a reboot, expired if its time was over, else crashed a cell without a session
+ * in the store  ended: a cell of the pool, or one without a record
  *
  * A cell is found by its socket in RUN/cells; a cell without a socket ended with its channel.
  *
@@ -89,6 +89,14 @@ static void end_without_cell(struct session *s, enum session_reason reason, cons
 	session_stopped(s);
 }
 
+static void keep_without_cell(struct session *s, const char *why)
+{
+	live_cell_clean_up(&s->core->cells, s->row.id);
+	session_cold_lost(s, why);
+	if (s->tenant->row.disabled)
+		session_stop(s, SESSION_DELETED, "the tenant was removed");
+}
+
 /* Does this process lack a resource, so that the cell may well be there? ENOSPC: epoll watches. */
 static bool is_shortage(const struct err *e)
 {
@@ -106,7 +114,10 @@ static int adopt(struct core *c, struct session *s, struct err *e)
 		return 0;
 	}
 	if (strcmp(s->row.boot_id, c->boot_id) != 0) {
-		end_without_cell(s, SESSION_HOST_RESTART, "the machine was restarted");
+		if (session_is_kept(&s->row))
+			keep_without_cell(s, "the machine was restarted");
+		else
+			end_without_cell(s, SESSION_HOST_RESTART, "the machine was restarted");
 		return 0;
 	}
 	s->cell = live_cell_adopt(&c->cells, s->row.id,
@@ -118,6 +129,8 @@ static int adopt(struct core *c, struct session *s, struct err *e)
 			session_stop(s, SESSION_DELETED, "the tenant was removed");
 	} else if (is_shortage(e)) {
 		return -1;
+	} else if (session_is_kept(&s->row)) {
+		keep_without_cell(s, "the cell was gone when the daemon restarted");
 	} else if (s->row.deadline_ms > 0 && s->row.deadline_ms <= core_now_ms()) {
 		end_without_cell(s, SESSION_EXPIRED,
 				 "timeout reached"); /* PID 1 ended the cell: init/lease.h */

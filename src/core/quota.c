@@ -106,7 +106,8 @@ int quota_fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	struct tenant *t = s->tenant;
 	const struct config *g = c->o.config;
 	struct bounds b = bounds_of(t, g);
-	uint64_t memory = s->row.limits.memory_bytes, disk = s->row.limits.disk_bytes;
+	uint64_t memory = s->row.limits.memory_bytes;
+	uint64_t disk = s->disk_counted ? 0 : s->row.limits.disk_bytes;
 	uint64_t now = clock_now_ns(), records;
 
 	if (b.sessions > 0 && t->sessions >= b.sessions)
@@ -118,6 +119,10 @@ int quota_fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	if (b.storage > 0 && t->disk_bytes + disk > b.storage)
 		return refuse(REASON_QUOTA_STORAGE, 1, ret_retry_s, e,
 			      "the tenant's bytes of disk are", b.storage);
+	if (g->tenant_max_persistent > 0 && s->row.keep_ms > 0 && !s->disk_counted &&
+	    t->persistent >= g->tenant_max_persistent)
+		return refuse(REASON_QUOTA_SESSIONS, 1, ret_retry_s, e,
+			      "the tenant's persistent sessions are", g->tenant_max_persistent);
 	if (b.pids > 0 && t->pids + s->row.limits.pids > b.pids)
 		return refuse(REASON_QUOTA_PIDS, 1, ret_retry_s, e, "the tenant's processes are",
 			      b.pids);
@@ -160,8 +165,12 @@ void quota_count(struct session *s)
 	s->core->memory_bytes += s->row.limits.memory_bytes;
 	s->tenant->sessions++;
 	s->tenant->memory_bytes += s->row.limits.memory_bytes;
-	s->tenant->disk_bytes += s->row.limits.disk_bytes;
 	s->tenant->pids += s->row.limits.pids;
+	if (s->disk_counted)
+		return;
+	s->disk_counted = true;
+	s->tenant->disk_bytes += s->row.limits.disk_bytes;
+	s->tenant->persistent += s->row.keep_ms > 0;
 }
 
 void quota_take(struct session *s)
@@ -175,9 +184,19 @@ void quota_take(struct session *s)
 		s->core->tokens_milli -= 1000;
 }
 
+static void release_disk(struct session *s)
+{
+	if (!s->disk_counted)
+		return;
+	s->disk_counted = false;
+	s->tenant->disk_bytes -= s->row.limits.disk_bytes;
+	s->tenant->persistent -= s->row.keep_ms > 0;
+}
+
 void quota_release(struct session *s)
 {
 	quota_uncount(s);
+	release_disk(s);
 	key_sessions_release(s);
 }
 
@@ -190,8 +209,9 @@ void quota_uncount(struct session *s)
 	s->core->memory_bytes -= s->row.limits.memory_bytes;
 	s->tenant->sessions--;
 	s->tenant->memory_bytes -= s->row.limits.memory_bytes;
-	s->tenant->disk_bytes -= s->row.limits.disk_bytes;
 	s->tenant->pids -= s->row.limits.pids;
+	if (s->row.storage != SESSION_DISK) /* its disk stays without its cell */
+		release_disk(s);
 	if (s->core->queued > 0) /* served from the loop, not from inside the caller */
 		loop_timer_set(s->core->loop, &s->core->queue_timer, clock_now_ns());
 }

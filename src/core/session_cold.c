@@ -41,6 +41,11 @@ bool session_is_cold(const struct store_session *row)
 	return row->cold == COLD_YES;
 }
 
+bool session_is_kept(const struct store_session *row)
+{
+	return row->keep_ms > 0 && row->state >= SESSION_RUNNING && row->state < SESSION_STOPPING;
+}
+
 static void release(struct cooling *k)
 {
 	session_capture_cancel(&k->capture);
@@ -68,6 +73,7 @@ static void on_gone(struct live_cell *cell)
 		return;
 	}
 	quota_uncount(s);
+	session_plan_timer(s);
 	completions_end_all(&s->when_paused, NULL);
 	if (s->row.state == SESSION_PAUSED && s->when_running.first != NULL)
 		session_resume(s, &s->waker, NULL); /* a client has used it meanwhile */
@@ -171,6 +177,7 @@ static int settle(struct cooling *k, struct err *e)
 	if (write_cold(s, &own, e) < 0)
 		return -1;
 	set_own(s, &own);
+	s->disk_blank = k->how == COLD_RESET;
 	session_capture_release(s->core, &k->capture);
 	layers_collect(&s->core->layers, false, NULL);
 	return 0;
@@ -288,6 +295,7 @@ static int again(struct session *s, enum cold_how how, struct err *e)
 {
 	struct template_stack none = { 0 };
 
+	s->disk_blank = s->disk_blank || how == COLD_RESET;
 	if (how != COLD_RESET || s->own == NULL)
 		return 0;
 	if (write_cold(s, &none, e) < 0)
@@ -303,6 +311,8 @@ static int make_cold(struct session *s, enum cold_how how, const struct store_ac
 {
 	if (s->row.state == SESSION_PAUSED && session_is_cold(&s->row) && s->cooling == NULL)
 		return again(s, how, e);
+	if (how == COLD_CAPTURE && s->row.storage == SESSION_DISK)
+		how = COLD_DISK; /* they are there already */
 	if (check(s, how, e) < 0 || write_going(s, how, who, e) < 0)
 		return -1;
 	start(s, how);
@@ -401,6 +411,7 @@ void session_cold_up(struct session *s, const struct err *e)
 	s->cpu_before_us = s->row.usage.cpu_us;
 	s->meter.seen_ns = clock_now_ns(); /* nothing was held while it had no cell */
 	s->oom_seen = s->pids_seen = s->disk_seen = s->inodes_seen = 0;
+	s->disk_blank = false;
 	session_pause_over(s);
 	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
 		completions_end_all(&s->when_running, &why);
@@ -425,7 +436,55 @@ bool session_cold_restore(struct session *s)
 	    session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &e) < 0)
 		s->row.state = SESSION_PAUSED;
 	session_adopted_cold(s);
+	session_plan_timer(s);
 	return true;
+}
+
+/* The row, as far as it can be written: if it cannot, the next start finds no cell and comes here
+ * again. */
+static void write_lost(struct session *s, const char *why)
+{
+	struct template_stack none = { 0 };
+	struct err e = { 0 };
+
+	session_set_actor(s, NULL);
+	s->row.detail = why;
+	if (s->row.paused_since_ms == 0)
+		s->row.paused_since_ms = core_now_ms();
+	if (s->row.state == SESSION_RUNNING)
+		session_save_anyway(s, SESSION_PAUSING, SESSION_NO_REASON);
+	if (s->row.state == SESSION_RESUMING)
+		session_save_anyway(s, SESSION_PAUSED, SESSION_NO_REASON);
+	if (write_cold(s, s->own == NULL ? &none : s->own, &e) < 0)
+		log_error("session state could not be written", "session_id=%s error=%s", s->row.id,
+			  e.msg);
+	s->row.cold = COLD_YES;
+	s->row.state = SESSION_PAUSED;
+}
+
+void session_cold_lost(struct session *s, const char *why)
+{
+	struct err e;
+
+	(void)err_set_reason(&e, REASON_GONE, "session %s: %s", s->row.id, why);
+	if (s->cooling != NULL && s->cooling->cell != NULL)
+		return; /* its end is under way */
+	if (s->cooling != NULL)
+		release(s->cooling);
+	session_capture_lost(s, &e);
+	write_lost(s, why);
+	if (s->cell != NULL) {
+		s->cooling = calloc(1, sizeof(*s->cooling));
+		assert(s->cooling != NULL);
+		*s->cooling = (struct cooling){ .session = s, .how = COLD_DISK };
+		end_cell(s->cooling);
+		return;
+	}
+	lose_cell_users(s);
+	quota_uncount(s);
+	session_adopted_cold(s);
+	session_plan_timer(s);
+	completions_end_all(&s->when_paused, NULL);
 }
 
 void session_cold_again(struct session *s)

@@ -45,6 +45,9 @@ void session_cold_reboot(struct session *s, const struct store_actor *who, struc
 
 bool session_is_cold(const struct store_session *row);
 
+/* Persistent sessions: is kept without a cell, whatever ended that? */
+bool session_is_kept(const struct store_session *row);
+
 /* ---- for the core's own files */
 
 /* Begins to make a cell for a cold session: session_resume(). */
@@ -53,6 +56,9 @@ void session_cold_wake(struct session *s, const struct store_actor *who);
 void session_cold_up(struct session *s, const struct err *e);
 /* After a start: true if it is cold, and nothing else is to be done for it. */
 bool session_cold_restore(struct session *s);
+/* The cell of a session that is kept has died (s->cell), or is not there after a start (NULL): the
+ * session becomes cold. why: a constant text. */
+void session_cold_lost(struct session *s, const char *why);
 /* After a start: an earlier daemon was about to make it cold. */
 void session_cold_again(struct session *s);
 /* The session ends. True: its cell is being ended already, and session_stopped_soon() follows. */

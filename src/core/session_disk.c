@@ -46,7 +46,7 @@ static void ask(struct disk_boot *b)
 	const struct store_session *row = &b->session->row;
 	struct storage_link *link = &b->session->core->storage;
 
-	if (row->state == SESSION_CREATING)
+	if (row->state == SESSION_CREATING || b->session->disk_blank)
 		disk_call_make(link, &b->job, row->id, row->limits.disk_bytes, row->limits.inodes,
 			       row->keep_ms > 0);
 	else

@@ -204,6 +204,10 @@ static void on_timer(struct loop_timer *t)
 	bool idle = s->row.idle_ms > 0 && !is_busy(s) &&
 		    s->used_ns + s->row.idle_ms * CLOCK_MS <= clock_now_ns();
 
+	if (session_timer_is_unused(s))
+		session_stop(s, SESSION_EXPIRED, "not used for the time that it is kept");
+	else if (s->row.state == SESSION_PAUSED)
+		session_plan_timer(s);
 	if (s->row.state != SESSION_RUNNING)
 		return;
 	live_cell_flush(s->cell); /* a queued deadline, if no other request was sent since */
@@ -224,6 +228,15 @@ static void on_timer(struct loop_timer *t)
 
 /* ---- the end */
 
+/* The end of its cell is not the end of a session that is kept. */
+static void cell_ended(struct session *s, enum session_reason reason, const char *why)
+{
+	if (session_is_kept(&s->row))
+		session_cold_lost(s, why);
+	else
+		session_stop(s, reason, why);
+}
+
 static void on_cell_dead(struct live_cell *cell)
 {
 	struct session *s = cell->owner;
@@ -234,11 +247,11 @@ static void on_cell_dead(struct live_cell *cell)
 	 * process is left. */
 	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_ALL, &now);
 	if (now.oom_kills > s->oom_seen)
-		session_stop(s, SESSION_OOM, "the cell ran out of memory");
+		cell_ended(s, SESSION_OOM, "the cell ran out of memory");
 	else if (cell->broken)
-		session_stop(s, SESSION_CRASHED, "internal protocol error");
+		cell_ended(s, SESSION_CRASHED, "internal protocol error");
 	else
-		session_stop(s, SESSION_KILLED, "PID 1 of the cell was killed");
+		cell_ended(s, SESSION_KILLED, "PID 1 of the cell was killed");
 }
 
 /* The cell's memory and files are free; the keeper removes the rest later. */
@@ -252,6 +265,10 @@ static void on_cell_gone(struct live_cell *cell)
 	struct session *s = cell->owner;
 
 	s->cell = NULL;
+	if (session_is_kept(&s->row)) {
+		session_cold_lost(s, "the cell is gone");
+		return;
+	}
 	if (s->row.state < SESSION_STOPPING)
 		session_save_anyway(s, SESSION_STOPPING, SESSION_CRASHED);
 	session_stopped_soon(s);

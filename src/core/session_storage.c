@@ -46,7 +46,8 @@ static int check_machine(const struct core *c, struct err *e)
 			       "server was started by an ordinary user");
 	if (!c->o.has_storage)
 		return err_set(e, ERR_UNSUPPORTED, "storage disk: this server has no storage_dir");
-	return 0;
+	/* What is promised may be more than the disk has; what is there must leave the reserve. */
+	return layers_check_reserve(&c->layers, IMAGE_BYTES_MIN, e);
 }
 
 static int check_bps(const struct core *c, const struct cell_limits *a, struct store_limits *ret,
@@ -103,6 +104,7 @@ static int check_keep(const struct config *g, const struct session_spec *spec,
 	if (row->keep_ms > g->persist_keep_max_ms)
 		return err_set(e, ERR_INVALID, "keep: at most %llu s",
 			       (unsigned long long)g->persist_keep_max_ms / 1000);
+	row->on_timeout = row->on_idle = SESSION_PAUSE_FILES;
 	if (!spec->timeout_given)
 		row->timeout_ms = g->session_timeout_max_ms;
 	if (!spec->idle_given)

@@ -30,12 +30,31 @@ void session_unhold(struct session *s)
 	session_touch(s);
 }
 
+/* A paused session that is persistent ends then, by the wall clock. */
+static uint64_t kept_until(const struct session *s)
+{
+	return s->row.paused_since_ms + s->row.keep_ms;
+}
+
+bool session_timer_is_unused(const struct session *s)
+{
+	return s->row.state == SESSION_PAUSED && s->row.keep_ms > 0 &&
+	       kept_until(s) <= core_now_ms();
+}
+
 /* The timer fires at the session's deadline or at the end of its idle time, whichever is first. The
  * wall clock may be set, so the time that is left is computed again at least every minute. */
 void session_plan_timer(struct session *s)
 {
 	uint64_t now = clock_now_ns(), at = UINT64_MAX;
 
+	if (s->row.state == SESSION_PAUSED && s->row.keep_ms > 0) {
+		uint64_t left = kept_until(s) > core_now_ms() ? kept_until(s) - core_now_ms() : 0;
+
+		loop_timer_set(s->core->loop, &s->timer,
+			       now + (left < 60000 ? left : 60000) * CLOCK_MS);
+		return;
+	}
 	if (s->row.state != SESSION_RUNNING) {
 		loop_timer_cancel(s->core->loop, &s->timer);
 		return;

@@ -9,6 +9,8 @@ void session_touch(struct session *s);
 /* Sets the timer to the nearest of the session's deadlines, and queues a changed deadline for PID 1
  * (live_cell_lease.c). */
 void session_plan_timer(struct session *s);
+/* A persistent session is paused for longer than it is kept. */
+bool session_timer_is_unused(const struct session *s);
 
 /* If the wall clock was set since the last call, the deadlines of all sessions move with it: no
  * time has passed. Called once a second, and before anything is decided by the wall clock. */

@@ -12,8 +12,8 @@ from harness import Failed, Server, check, comm, equal, has, run_tests, stays, w
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 MEMBERS = (
-    "id state reason detail template profile level created_at started_at ended_at expires_at timeout_ms "
-    "idle_timeout_ms on_timeout on_idle limits metadata mounts rules network secrets usage kept_diff executions_running"
+    "id state cold reason detail template profile level created_at started_at ended_at expires_at timeout_ms "
+    "idle_timeout_ms on_timeout on_idle limits storage root persist keep_ms kept_until metadata mounts rules network secrets usage kept_diff executions_running"
 ).split()
 
 
@@ -25,7 +25,8 @@ def test_defaults(server):
     equal((s["timeout_ms"], s["idle_timeout_ms"]), (300000, 0))
     equal(
         s["limits"],
-        {"memory_bytes": 512 << 20, "cpu_millis": 1000, "pids": 512, "disk_bytes": 256 << 20, "inodes": 131072, "nofile": 16384},
+        {"memory_bytes": 512 << 20, "cpu_millis": 1000, "pids": 512, "disk_bytes": 256 << 20, "inodes": 131072, "nofile": 16384,
+         "disk_read_bps": 0, "disk_write_bps": 0},
     )
     check(re.fullmatch(r"[a-z0-9]{1,39}", s["id"]), s["id"])
     for name in ("created_at", "started_at", "expires_at"):
@@ -39,7 +40,8 @@ def test_limits_are_set(server):
     s = server.create(limits={"memory": "128M", "cpus": 0.5, "pids": 40, "disk": "8M", "inodes": 1000, "nofile": 77})
     equal(
         s["limits"],
-        {"memory_bytes": 128 << 20, "cpu_millis": 500, "pids": 40, "disk_bytes": 8 << 20, "inodes": 1000, "nofile": 77},
+        {"memory_bytes": 128 << 20, "cpu_millis": 500, "pids": 40, "disk_bytes": 8 << 20, "inodes": 1000, "nofile": 77,
+         "disk_read_bps": 0, "disk_write_bps": 0},
     )
     done = server.run(s["id"], "ulimit -n; head -c 16M /dev/zero > /tmp/x; echo $?; ls /tmp/x && stat -c %s /tmp/x")
     lines = done["stdout"].split()
