@@ -13,23 +13,30 @@ void routes_print(const struct routes *t, FILE *to)
 			      t->table[i].pattern);
 }
 
-/* The route, or NULL with the set of methods that the path has. A path that stands in the table as
+/* What a path has that no route was found for. */
+struct methods {
+	unsigned set;
+	bool keyed; /* one of them needs a key */
+};
+
+/* The route, or NULL with the methods that the path has. A path that stands in the table as
  * it is does not match patterns with parameters that come later. */
 static const struct route *find(const struct routes *t, enum http1_method method,
 				struct http1_span path, struct url_params *ret_params,
-				unsigned *ret_methods)
+				struct methods *ret_methods)
 {
 	struct url_params params;
 	bool exact = false;
 
 	if (method == HTTP1_HEAD)
 		method = HTTP1_GET;
-	*ret_methods = 0;
+	*ret_methods = (struct methods){ 0 };
 	for (size_t i = 0; i < t->n; i++) {
 		if (!url_match(t->table[i].pattern, path, &params) || (exact && params.n > 0))
 			continue;
 		exact |= params.n == 0;
-		*ret_methods |= 1U << t->table[i].method;
+		ret_methods->set |= 1U << t->table[i].method;
+		ret_methods->keyed |= t->table[i].scope != 0;
 		if (t->table[i].method != method)
 			continue;
 		*ret_params = params;
@@ -137,23 +144,35 @@ static void refuse(struct request *r, const struct err *e)
 	reply_error(r, e);
 }
 
-/* No handler: answers with the methods of the path, or that it does not exist. */
-static void no_route(const struct routes *t, struct request *r, unsigned methods)
+/* A browser asks whether it may send a request, without the key of that request. */
+static bool is_preflight(const struct request *r)
 {
+	const struct http1_request *q = exchange_request(r->x);
+
+	return q->method == HTTP1_OPTIONS &&
+	       http1_find(q->headers, q->headers_n, "origin", NULL) > 0 &&
+	       http1_find(q->headers, q->headers_n, "access-control-request-method", NULL) > 0;
+}
+
+/* No handler: answers with the methods of the path, or that it does not exist. */
+static void no_route(const struct routes *t, struct request *r, const struct methods *m)
+{
+	bool keyed = !t->open && (m->set == 0 || (m->keyed && !is_preflight(r)));
 	struct err e = { 0 };
 
-	if (methods != 0) {
-		set_allow(r, methods);
-		if (exchange_request(r->x)->method == HTTP1_OPTIONS)
-			reply_empty(r, 204);
-		else
-			reply_code(r, 405, "method_not_allowed",
-				   "the path does not support this method");
-	} else if (!t->open && auth_check(r, 0, &e) < 0) {
+	if (keyed && auth_check(r, 0, &e) < 0) {
 		refuse(r, &e);
-	} else {
-		reply_code(r, 404, "not_found", "no such path");
+		return;
 	}
+	if (m->set == 0) {
+		reply_code(r, 404, "not_found", "no such path");
+		return;
+	}
+	set_allow(r, m->set);
+	if (exchange_request(r->x)->method == HTTP1_OPTIONS)
+		reply_empty(r, 204);
+	else
+		reply_code(r, 405, "method_not_allowed", "the path does not support this method");
 }
 
 void routes_dispatch(const struct routes *t, struct request *r)
@@ -161,7 +180,7 @@ void routes_dispatch(const struct routes *t, struct request *r)
 	const struct http1_request *q = exchange_request(r->x);
 	struct url_params params = { 0 };
 	struct err e = { 0 };
-	unsigned methods;
+	struct methods methods;
 	bool keyed;
 
 	r->route = find(t, q->method, q->path, &params, &methods);
@@ -169,7 +188,7 @@ void routes_dispatch(const struct routes *t, struct request *r)
 	if (r->route != NULL)
 		loop_note(core_loop(r->core), r->route->pattern);
 	if (r->route == NULL)
-		no_route(t, r, methods);
+		no_route(t, r, &methods);
 	else if (keyed && auth_check(r, r->route->scope, &e) < 0)
 		refuse(r, &e);
 	else if ((keyed && request_count(r, &e) < 0) || check_query(r, &e) < 0)

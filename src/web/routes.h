@@ -5,8 +5,9 @@
  * from it. Then the key is checked, then the names of the query's parameters, then the ids in the
  * path, and the handler is called with a struct request that lives as long as the exchange.
  *
- * A request without a key gets the same 401 for a path that exists and for one that does not. A
- * method that an existing path does not have is answered with 405 before the key is checked. */
+ * A request without a key gets the same 401 for a path that exists and for one that does not,
+ * whatever its method. Two kinds need no key: OPTIONS of a browser that asks before it sends a
+ * request (CORS), which has none; and methods of paths that need none. */
 #pragma once
 
 #include <stdio.h>

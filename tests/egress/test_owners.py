@@ -5,6 +5,8 @@ another one.
     test_owners.py CORDON [name ...]
 
 Runs in a small internet of its own (internet.py)."""
+import os
+import subprocess
 import time
 
 import internet
@@ -54,6 +56,18 @@ def test_every_kind_of_record(server):
     for r in records(server, s):
         wanted = "unsupported" if r["kind"] == "dns" else refused["id"]
         equal(owner(r), wanted, f"{r['kind']} {r['verdict']}")
+
+
+def test_records_of_one_execution(server):
+    s = make(server, RULES)
+    one, two = (server.run(s["id"], [PYTHON, "-c", GET + f"get('/{w}')"]) for w in ("one", "two"))
+    of_path(server, s, "/two")
+    rows = records(server, s, execution=two["id"])
+    equal([(r["path"], r["execution_id"]) for r in rows], [("/two", two["id"])], "by a parameter")
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+    words = [server.program, "net", "--execution", one["id"], s["id"]]
+    lines = subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout.splitlines()
+    check(len(lines) == 1 and "/one 200 " in lines[0] and lines[0].split()[-1] == one["id"], f"{lines}")
 
 
 def test_what_an_ended_execution_left(server):

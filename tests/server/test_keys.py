@@ -92,6 +92,21 @@ def test_every_route_with_every_scope(server):
                 check(method == "HEAD" or answer["error"]["code"] == "forbidden", f"{method} {path}: {answer}")
 
 
+def test_other_methods_need_a_key_too(server):
+    """Without a key nobody learns which paths exist, by no method; but a browser may ask before it sends one (CORS)."""
+    asks = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
+    for path in ("/v1/sessions", f"/v1/sessions/{NOBODY}", "/v1/nothing", "/v2/sandboxes", "/sandboxes/x/timeout"):
+        for method in ("OPTIONS", "PATCH", "PUT"):
+            equal(server.request(method, path, key=None)[0], 401, f"{method} {path} without a key")
+            equal(server.request(method, path, key="crd_" + "a" * 32)[0], 401, f"{method} {path} with a wrong one")
+    status, headers, _ = server.request("OPTIONS", "/v1/sessions", headers=asks, raw=True, key=None)
+    equal((status, "POST" in headers.get("Allow", headers.get("allow", ""))), (204, True), "a browser that asks first")
+    equal(server.request("OPTIONS", "/v1/nothing", headers=asks, key=None)[0], 401, "not for what does not exist")
+    equal(server.request("POST", "/healthz", key=None)[0], 405, "a path without a key")
+    equal(server.request("PATCH", "/v1/sessions")[0], 405, "with a key")
+    equal(server.request("OPTIONS", "/v1/sessions")[0], 204, "with a key")
+
+
 def test_scopes_add_up(server):
     both = make_key(server, "read", "admin")
     equal(both["scopes"], ["read", "admin"], "scopes")
