@@ -207,7 +207,7 @@ static int start_stream(struct capturing *k, struct err *e)
 		return -1;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");
-	session_diff_request(s, KEEPER_DIFF, &plan, &ask);
+	session_diff_request(s, KEEPER_CAPTURE, &plan, &ask);
 	(void)snprintf(r.layer, sizeof(r.layer), "%s", k->layer.id);
 	k->call = keeper_link_ask(&s->core->cells.keeper, &ask, sizeof(ask), ends[1], KEEPER_URGENT,
 				  on_captured, k);

@@ -138,12 +138,17 @@ static const struct store_template *shown_row(const struct page *p,
 	return v == NULL ? row : template_row(v);
 }
 
+static bool is_image(const struct store_template *row)
+{
+	return strncmp(row->name, BUILD_IMAGE_PREFIX, strlen(BUILD_IMAGE_PREFIX)) == 0;
+}
+
 static void on_version(const struct template_version *v, void *arg)
 {
 	struct page *p = arg;
 	const struct store_template *row = shown_row(p, template_row(v));
 
-	if (row->kind == TEMPLATE_SNAPSHOT || !is_new(p, row->template_id))
+	if (row->kind == TEMPLATE_SNAPSHOT || is_image(row) || !is_new(p, row->template_id))
 		return;
 	if (p->at >= p->from && p->at < p->to)
 		shape_template(&p->j, &(struct shown){ .core = p->core, .row = row },

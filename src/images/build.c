@@ -340,6 +340,7 @@ static void free_build(struct build *b)
 	struct err e;
 
 	LIST_REMOVE(b);
+	image_pull_cancel(&b->pull);
 	build_cell_release(b);
 	loop_timer_cancel(core_loop(b->core), &b->deadline);
 	loop_timer_cancel(core_loop(b->core), &b->retry);
@@ -354,7 +355,7 @@ static void free_build(struct build *b)
 	free(b);
 }
 
-void build_finish(struct build *b, const char *reason, const char *version)
+void build_finish(struct build *b, const char *reason)
 {
 	struct core *c = b->core;
 	struct err e;
@@ -362,10 +363,10 @@ void build_finish(struct build *b, const char *reason, const char *version)
 	b->row.status = reason == NULL ? BUILD_READY : BUILD_ERROR;
 	b->row.updated_ms = b->row.finished_ms = core_now_ms();
 	b->row.reason = reason == NULL ? "" : reason;
-	if (reason != NULL)
+	if (reason != NULL) {
 		(void)build_step_word(b, b->row.step);
-	(void)snprintf(b->row.version, sizeof(b->row.version), "%s",
-		       version == NULL ? "" : version);
+		b->row.version[0] = '\0';
+	}
 	if (store_build_update(core_store(c), &b->row, &e) < 0)
 		log_error("end of a build could not be written", "build=%s error=%s", b->row.id,
 			  e.msg);
@@ -401,7 +402,7 @@ static void supersede(struct core *c, const struct store_build *row)
 		next = b->next;
 		if (strcmp(b->row.template_id, row->template_id) == 0 &&
 		    shares_tag(b->row.tags, row->tags))
-			build_finish(b, "the build was superseded by a newer one", NULL);
+			build_finish(b, "the build was superseded by a newer one");
 	}
 }
 
@@ -471,7 +472,7 @@ void build_cancel_all(struct core *c, const char *template_id, const char *reaso
 	for (struct build *b = builds_of(c)->running, *next; b != NULL; b = next) {
 		next = b->next;
 		if (strcmp(b->row.template_id, template_id) == 0)
-			build_finish(b, reason, NULL);
+			build_finish(b, reason);
 	}
 	end_waiting(c, template_id, NULL, "", reason);
 }

@@ -20,7 +20,8 @@ enum build_status { BUILD_WAITING, BUILD_BUILDING, BUILD_READY, BUILD_ERROR, BUI
 enum build_level { BUILD_DEBUG, BUILD_INFO, BUILD_WARN, BUILD_FAULT, BUILD_LEVELS };
 
 #define BUILD_TAGS_MAX 32
-#define BUILD_WAITING_MAX 64 /* of a tenant */
+#define BUILD_IMAGE_PREFIX "image." /* of the names of images that builds have pulled */
+#define BUILD_WAITING_MAX 64	    /* of a tenant */
 
 extern const struct session_part build_part;
 

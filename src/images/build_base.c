@@ -69,6 +69,54 @@ static struct template_version *find_template(struct build *b, const char *name)
 	return v;
 }
 
+/* ---- images of registries */
+
+static void on_progress(struct image_pull *p, const struct image_pull_progress *now)
+{
+	struct build *b = p->arg;
+
+	if (now->event == IMAGE_PULL_RESOLVED)
+		build_log(b, BUILD_INFO, "[base] Pulling %s, %u layers", p->digest, now->nlayers);
+	else if (now->event == IMAGE_PULL_LAYER)
+		build_log(b, BUILD_DEBUG, "[base] Layer %u/%u%s", now->layer + 1, now->nlayers,
+			  now->shared ? " is there" : "");
+}
+
+static void on_pulled(struct completion *w, const struct err *e)
+{
+	struct build *b = w->arg;
+
+	if (e != NULL)
+		build_fail(b, "%s", e->msg);
+	else
+		begin_with(b, b->pull.made, b->recipe.image, true);
+}
+
+/* The image is a template of the tenant's with a name that no build can have. */
+static void pull(struct build *b, const char *image)
+{
+	struct image_pull_spec spec = { .reference = image,
+					.user = b->recipe.registry_user,
+					.password = b->recipe.registry_password };
+	uint8_t hash[SHA256_SIZE];
+	char digits[2 * 8 + 1], name[STORE_NAME_MAX];
+	struct err e;
+
+	sha256_of(image, strlen(image), hash);
+	hex_encode(hash, 8, digits);
+	(void)snprintf(name, sizeof(name), BUILD_IMAGE_PREFIX "%s", digits);
+	spec.name = name;
+	b->pull.core = b->core;
+	b->pull.tenant = b->tenant;
+	b->pull.actor = b->actor;
+	b->pull.on_progress = on_progress;
+	b->pull.arg = b;
+	b->pull.done.on_done = on_pulled;
+	b->pull.done.arg = b;
+	if (image_pull_start(&b->pull, &spec, &e) < 0)
+		build_fail(b, "%s", e.msg);
+}
+
 void build_base_run(struct build *b)
 {
 	const char *from = b->recipe.template != NULL ? b->recipe.template : b->recipe.image;
@@ -93,5 +141,5 @@ void build_base_run(struct build *b)
 			begin_with(b, v, from, true);
 		return;
 	}
-	build_fail(b, "failed to pull image '%.200s': this server cannot reach a registry", from);
+	pull(b, from);
 }

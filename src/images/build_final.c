@@ -94,7 +94,7 @@ static void publish(struct build *b)
 	}
 	build_log(b, BUILD_INFO, "Build finished, took %llus",
 		  (unsigned long long)(core_now_ms() - b->began_ms) / 1000);
-	build_finish(b, NULL, b->row.version);
+	build_finish(b, NULL);
 }
 
 /* ---- start and ready command */

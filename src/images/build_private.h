@@ -2,8 +2,10 @@
  *
  *   build.c          requests, start, cancellation; the part of the core
  *   build_log.c      what a build says
+ *   build_base.c     what it begins with
  *   build_run.c      the order of its phases: base, steps, finalize
  *   build_step.c     one step
+ *   build_final.c    the end: start and ready command, the version
  *   build_cell.c     the session that a step runs in
  *   build_exec.c     a command in it, with its output in the log
  *   build_copy.c     an archive in it
@@ -16,6 +18,7 @@
 #include "completion.h"
 #include "execution.h"
 #include "file_op.h"
+#include "image_pull.h"
 #include "loop.h"
 #include "session.h"
 #include "session_capture.h"
@@ -69,6 +72,7 @@ struct build {
 	bool fresh;    /* this step and all that follow are not taken from the cache */
 	uint8_t key[SHA256_SIZE];
 	struct recipe_state state;
+	struct image_pull pull;	       /* of the base */
 	struct template_version *base; /* held: template_use() */
 	struct template_stack stack;   /* layers above the base only */
 	struct store_layer captured; /* the layer of the step that runs; id "": it left no files */
@@ -98,8 +102,8 @@ void build_exec_again(struct build *b);
 
 struct builds *builds_of(const struct core *c);
 
-/* build.c: ends it. reason NULL: it is ready, and made that version. */
-void build_finish(struct build *b, const char *reason, const char *version);
+/* build.c: ends it. reason NULL: it is ready, and made the version that its row names. */
+void build_finish(struct build *b, const char *reason);
 /* build_run.c */
 void build_run(struct build *b);
 /* It failed in the phase that it is in. */

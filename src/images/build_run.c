@@ -45,7 +45,7 @@ void build_fail(struct build *b, const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	build_log(b, BUILD_FAULT, "Build failed: %s", text);
-	build_finish(b, text, NULL);
+	build_finish(b, text);
 }
 
 void build_run_next(struct build *b)

@@ -245,7 +245,7 @@ def test_steps(server):
             RUN("id -un >who; pwd >where; echo $B >env"),
             RUN("id -un >/root-was-here", "root"),
             {"type": "WORKDIR", "args": ["/work/deep"]},
-            COPY("dir/*", ".", "", "0600"),
+            COPY("dir/*", ".", "", "0755"),
             {"type": "USER", "args": ["builder"]},
             RUN("id -un >/tmp/builder; pwd >/tmp/where"),
         ],
@@ -253,8 +253,8 @@ def test_steps(server):
     finish(server, b)
     out = run(server, "steps:v1", "cat /home/user/who /home/user/where /home/user/env /root-was-here /tmp/builder /tmp/where; "
               "cd /work/deep; stat -c '%n %a %U' a.txt sub/b.txt; id -un; echo $B; pwd; cat /.e2b")  # fmt: skip
-    equal(out.splitlines()[:10], ["user", "/home/user", "one-two", "root", "builder", "/work/deep", "a.txt 600 user",
-                                  "sub/b.txt 600 user", "builder", "one-two"])  # fmt: skip
+    equal(out.splitlines()[:10], ["user", "/home/user", "one-two", "root", "builder", "/work/deep", "a.txt 755 user",
+                                  "sub/b.txt 755 user", "builder", "one-two"])  # fmt: skip
     has(out, f"TEMPLATE_ID={b['templateID']}", "/.e2b")
     equal(run(server, b["templateID"] + ":v1", "pwd").strip(), "/work/deep", "directory of a new sandbox")
     refused(server, 404, "POST", "/v2/sandboxes", {"templateID": "steps"}, "not found")  # there is no tag default
@@ -289,7 +289,7 @@ def test_start_and_ready(server):
     b, _, logs = build(server, "served", [], startCmd="touch /tmp/started; exec sleep 1000", readyCmd="[ -f /tmp/started ]")
     has([e["message"] for e in logs], "Template is ready", "log")
     box = Sandbox(server, templateID="served")
-    equal(output(box, "ls /tmp/started; pgrep -f 'sleep 1000' | wc -l").split(), ["/tmp/started", "1"])
+    equal(output(box, "ls /tmp/started; pgrep -xf 'sleep 1000' | wc -l").split(), ["/tmp/started", "1"])
     box.kill()
     build(server, "child", [RUN("touch kept")], fromTemplate="served")
     equal(run(server, "child", "ls kept /tmp/started").split(), ["/tmp/started", "kept"])
