@@ -12,6 +12,7 @@
 #include "recipe.h"
 #include "templates.h"
 #include "url.h"
+#include "volume_line.h"
 
 #define SESSION "/v1/sessions/{session}"
 #define EXECUTION SESSION "/executions/{execution}"
@@ -21,6 +22,7 @@
 #define BUILDS "/v1/templates/builds"
 
 #define SNAPSHOT "/v1/snapshots/{snapshot}"
+#define VOLUME "/v1/volumes/{volume}"
 
 #define ADMIN TENANT_ADMIN
 #define USE TENANT_SESSIONS
@@ -105,6 +107,10 @@ static const struct route routes[] = {
 	{ HTTP1_GET, SECRET, ADMIN, api_secrets_get, "" },
 	{ HTTP1_PUT, SECRET, ADMIN, api_secrets_update, "" },
 	{ HTTP1_DELETE, SECRET, ADMIN, api_secrets_delete, "" },
+	{ HTTP1_GET, "/v1/volumes", READ, api_volumes_list, "limit after " },
+	{ HTTP1_POST, "/v1/volumes", USE, api_volumes_create, "" },
+	{ HTTP1_GET, VOLUME, READ, api_volumes_get, "" },
+	{ HTTP1_DELETE, VOLUME, USE, api_volumes_delete, "" },
 	{ HTTP1_GET, "/v1/tenants", ADMIN, api_tenants_list, "" },
 	{ HTTP1_POST, "/v1/tenants", ADMIN, api_tenants_create, "" },
 	{ HTTP1_GET, "/v1/tenants/{tenant}", ADMIN, api_tenants_get, "" },
@@ -134,6 +140,11 @@ static bool take_name(struct http1_span raw, char ret[REQUEST_ID_MAX])
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && secret_spec_is_name(ret);
 }
 
+static bool take_volume(struct http1_span raw, char ret[REQUEST_ID_MAX])
+{
+	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && volume_line_is_name(ret);
+}
+
 static bool take_template(struct http1_span raw, char ret[REQUEST_ID_MAX])
 {
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && templates_is_name(ret);
@@ -159,8 +170,8 @@ static bool take_any(struct http1_span raw, char ret[REQUEST_ID_MAX])
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0;
 }
 
-/* The ids of a path: the first of a session's route is the session. Secrets and templates have
- * names. */
+/* The ids of a path: the first of a session's route is the session. Secrets, templates and volumes
+ * have names. */
 static bool take_ids(struct request *r, const struct url_params *params)
 {
 	bool of_build = strncmp(r->route->pattern, BUILDS, sizeof(BUILDS) - 1) == 0;
@@ -169,6 +180,7 @@ static bool take_ids(struct request *r, const struct url_params *params)
 		: strcmp(r->route->pattern, TEMPLATE) == 0 ? take_template
 		: strcmp(r->route->pattern, SNAPSHOT) == 0 ? take_snapshot
 		: of_build				   ? take_any
+		: strcmp(r->route->pattern, VOLUME) == 0   ? take_volume
 							   : take_id;
 	bool of_session = strncmp(r->route->pattern, SESSION, sizeof(SESSION) - 1) == 0;
 	size_t at = 0;

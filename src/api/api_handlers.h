@@ -102,6 +102,11 @@ void api_builds_start(struct request *r);
 void api_builds_get(struct request *r);
 void api_builds_list(struct request *r);
 void api_builds_cancel(struct request *r);
+/* api_volumes.c */
+void api_volumes_list(struct request *r);
+void api_volumes_create(struct request *r);
+void api_volumes_get(struct request *r);
+void api_volumes_delete(struct request *r);
 /* api_templates.c */
 void api_snapshots_create(struct request *r);
 void api_snapshots_list(struct request *r);

@@ -38,6 +38,8 @@ static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 	int making = spec_session_read(body, len, &spec, &e);
 
 	if (making == 0)
+		making = spec_volumes_find(&spec, r->core, r->tenant, &e);
+	if (making == 0)
 		making = session_request_start(r, &spec.spec, on_created, &retry_s, &e);
 	spec_session_release(&spec);
 	if (making < 0)

@@ -14,6 +14,7 @@
 #include "kept_diff.h"
 #include "reply.h"
 #include "secret_spec.h"
+#include "volume_line.h"
 
 void json_view_time(struct json *j, const char *name, uint64_t ms)
 {
@@ -58,10 +59,31 @@ void json_view_mounts(struct json *j, const char *text)
 {
 	json_open(j, "mounts", '[');
 	while (*text != '\0') {
+		if (volume_line_is(text)) { /* see volumes() */
+			text += strcspn(text, "\n");
+			text += *text == '\n';
+			continue;
+		}
 		json_open(j, NULL, '{');
 		text = part(j, "source", text, "\t\n");
 		text = part(j, "target", text, "\t\n");
 		text = part(j, "mode", text, "\n");
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
+static void volumes(struct json *j, const char *mounts)
+{
+	struct volume_line m;
+
+	json_open(j, "volumes", '[');
+	while (volume_line_next(&mounts, &m)) {
+		json_open(j, NULL, '{');
+		json_text(j, "name", m.name);
+		json_text(j, "id", m.id);
+		json_text(j, "path", m.target);
+		json_text(j, "mode", m.writable ? "rw" : "ro");
 		json_close(j, '}');
 	}
 	json_close(j, ']');
@@ -214,6 +236,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	/* Written by spec_session.c. */
 	json_raw(j, "metadata", or_null(row->metadata) == NULL ? "{}" : row->metadata);
 	json_view_mounts(j, or_empty(row->mounts));
+	volumes(j, row->mounts);
 	rules(j, or_empty(row->rules));
 	network(j, row);
 	secrets(j, row->secrets);

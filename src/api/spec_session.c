@@ -23,6 +23,11 @@ static bool is_path(const char *s, const char *also_not)
 	return true;
 }
 
+bool spec_session_is_place(const char *path)
+{
+	return is_path(path, "") && cell_is_place(path, CELL_PATH_MAX);
+}
+
 static void read_limits(struct json_members *outer, struct cell_limits *ret)
 {
 	json_t *object = json_members_object(outer, "limits", JSON_MEMBERS_MAX);
@@ -58,7 +63,7 @@ static int read_mount(struct json_members *outer, json_t *object, struct session
 	json_members_choice(&m, "mode", modes, COUNT(modes), &mode);
 	if (!is_path(source, ""))
 		(void)json_members_fail(&m, "source", "must be an absolute path");
-	if (!is_path(target, "") || !cell_is_place(target, CELL_PATH_MAX))
+	if (!spec_session_is_place(target))
 		(void)json_members_fail(&m, "target", "must be a plain absolute path");
 	if (json_members_end(&m) < 0) {
 		outer->failed = true;
@@ -177,6 +182,7 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	spec->env = (const char *)ret->env.data;
 	spec->env_len = ret->env.len;
 	spec_session_mounts(&m, spec);
+	spec_volumes_read(&m, ret);
 	json_members_string_map(&m, "metadata", SPEC_METADATA_MAX, SPEC_METADATA_TEXT_MAX,
 				&ret->metadata);
 	ret->spec.metadata = ret->metadata;

@@ -6,6 +6,7 @@
 #include "buf.h"
 #include "json_members.h"
 #include "session.h"
+#include "volume_line.h"
 
 #define SPEC_ENV_MAX 256
 #define SPEC_METADATA_MAX 64
@@ -18,6 +19,10 @@ struct spec_session {
 	char *metadata; /* as JSON */
 	char *policy;
 	struct buf env, writable, exportable, secrets;
+	/* Mounts from this one on are volumes: their sources are names until spec_volumes_find()
+	 * has put what the core expects into sources. */
+	unsigned first_volume;
+	char sources[CELL_MOUNTS_MAX][VOLUME_LINE_SOURCE_MAX];
 };
 
 /* Fails with ERR_INVALID, naming the member, or ERR_SYSTEM without memory; spec_session_release()
@@ -28,3 +33,11 @@ void spec_session_release(struct spec_session *s);
 
 /* The member `mounts` of an object, into mounts and nmounts of the spec. */
 void spec_session_mounts(struct json_members *m, struct session_spec *spec);
+/* Is this path a place in a cell, and without control characters? */
+bool spec_session_is_place(const char *path);
+
+/* spec_volumes.c: the member `volumes`, read after `mounts`. */
+void spec_volumes_read(struct json_members *m, struct spec_session *s);
+/* volume_lookup.c: finds the volumes of a tenant by the names. ERR_NOT_FOUND. */
+int spec_volumes_find(struct spec_session *s, struct core *c, const struct tenant *t,
+		      struct err *e) MUST_USE;

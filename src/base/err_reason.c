@@ -33,6 +33,7 @@ static const struct {
 	[REASON_QUOTA_DIFFS] = { "quota_diffs", ERR_LIMIT },
 	[REASON_QUOTA_TEMPLATES] = { "quota_templates", ERR_LIMIT },
 	[REASON_QUOTA_BUILDS] = { "quota_builds", ERR_LIMIT },
+	[REASON_QUOTA_VOLUMES] = { "quota_volumes", ERR_LIMIT },
 	[REASON_QUOTA_STREAMS] = { "quota_streams", ERR_LIMIT },
 	[REASON_QUOTA_STORED] = { "quota_stored", ERR_LIMIT },
 	[REASON_CAPACITY_SESSIONS] = { "capacity_sessions", ERR_LIMIT },

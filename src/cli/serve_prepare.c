@@ -253,7 +253,12 @@ static int open_storage_dir(struct serve *s, struct err *e)
 		return err_sys(e, "storage_dir: open %s/disks", path);
 	if (add_root(s, TAKE_FD(disks), KEEPER_ROOT_DISKS, &any, e) < 0)
 		return -1;
-	return add_root(s, TAKE_FD(fd), KEEPER_ROOT_LAYERS, &s->setup.layers_root, e);
+	if (add_root(s, TAKE_FD(fd), KEEPER_ROOT_LAYERS, &s->setup.layers_root, e) < 0)
+		return -1;
+	fd = openat(s->storage_fd, "volumes", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return err_sys(e, "storage_dir: open %s/volumes", path);
+	return add_root(s, TAKE_FD(fd), KEEPER_ROOT_VOLUMES, &s->setup.volumes_root, e);
 }
 
 static int open_mount_roots(struct serve *s, struct err *e)

@@ -157,6 +157,50 @@ int compose_mounts(json_t *body, const char *member, const struct option_list *l
 	return 0;
 }
 
+static json_t *volume_of(const char *text, struct err *e)
+{
+	const char *colon = strstr(text, ":/"), *mode = NULL;
+	json_t *name, *path;
+	size_t n;
+
+	if (colon == NULL || colon == text) {
+		(void)err_set(e, ERR_INVALID, "--volume: '%.80s' is not NAME:/path[:ro]", text);
+		return NULL;
+	}
+	n = strlen(colon + 1);
+	mode = strrchr(colon + 1, ':');
+	if (mode != NULL && (strcmp(mode, ":ro") == 0 || strcmp(mode, ":rw") == 0))
+		n = (size_t)(mode - colon) - 1;
+	else
+		mode = ":rw";
+	name = text_of("--volume", text, (size_t)(colon - text), e);
+	path = name == NULL ? NULL : text_of("--volume", colon + 1, n, e);
+	if (path == NULL) {
+		json_decref(name);
+		return NULL;
+	}
+	return json_pack("{s:o, s:o, s:s}", "name", name, "path", path, "mode", mode + 1);
+}
+
+int compose_volumes(json_t *body, const char *member, const struct option_list *list, struct err *e)
+{
+	json_t *volumes = list->n == 0 ? NULL : json_array();
+
+	if (list->n == 0)
+		return 0;
+	if (put(body, member, volumes, e) < 0)
+		return -1;
+	for (size_t i = 0; i < list->n; i++) {
+		json_t *v;
+
+		*e = (struct err){ 0 };
+		v = volume_of(list->items[i], e);
+		if (v == NULL || json_array_append_new(volumes, v) < 0)
+			return e->code != ERR_NONE ? -1 : err_set(e, ERR_SYSTEM, "out of memory");
+	}
+	return 0;
+}
+
 static bool is_file(const char *word)
 {
 	return strpbrk(word, "/.") != NULL;

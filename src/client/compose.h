@@ -27,6 +27,9 @@ int compose_list(json_t *body, const char *member, const char *option, const cha
 int compose_network(json_t *body, const char *member, const struct option_list *policy,
 		    const struct option_list *allow, struct err *e) MUST_USE;
 /* SRC:DST[:ro|rw] as `cordon run` takes it. */
+/* From NAME:/path[:ro|rw], writable unless ro. */
+int compose_volumes(json_t *body, const char *member, const struct option_list *list,
+		    struct err *e) MUST_USE;
 int compose_mounts(json_t *body, const char *member, const struct option_list *list,
 		   struct err *e) MUST_USE;
 /* NAME[=WAY[:WHERE]] of secrets. */

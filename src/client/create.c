@@ -46,6 +46,7 @@ json_t *create_body(const struct create_options *o, struct err *e)
 	    compose_text(body, "profile", "--profile", o->profile, e) < 0 ||
 	    compose_text(body, "level", "--level", o->level, e) < 0 || add_limits(body, o, e) < 0 ||
 	    add_storage(body, o, e) < 0 || compose_mounts(body, "mounts", &o->mounts, e) < 0 ||
+	    compose_volumes(body, "volumes", &o->volumes, e) < 0 ||
 	    compose_pairs(body, "metadata", "--metadata", &o->metadata, e) < 0 ||
 	    compose_network(body, "network", &o->policy, &o->allow, e) < 0) {
 		json_decref(body);

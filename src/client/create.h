@@ -13,7 +13,7 @@ struct create_options {
 	uint64_t memory, cpus, pids, disk, inodes, nofile, read_bps, write_bps;
 	const char *storage, *keep;
 	bool read_only, persist;
-	struct option_list mounts, metadata;
+	struct option_list mounts, volumes, metadata;
 	struct option_list policy, allow;
 };
 
@@ -53,6 +53,8 @@ struct create_options {
 	  "open files of one process" }, \
 	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, offsetof(type, make.mounts), 0, 0, \
 	  "mounts a directory or file of the server's machine, where its operator allows it" }, \
+	{ "volume", "NAME:/path[:ro]", OPTION_LIST, offsetof(type, make.volumes), 0, 0, \
+	  "mounts a volume, writable unless ro; see cordon volume" }, \
 	{ "metadata", "K=V", OPTION_LIST, offsetof(type, make.metadata), 0, 0, \
 	  "metadata to find the session by" }, \
 	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(type, make.policy), 0, 0, \

@@ -12,7 +12,7 @@ static const struct verb *const verbs[] = {
 	&verb_logs,	&verb_watch,  &verb_events, &verb_net,	   &verb_ps,	 &verb_kill,
 	&verb_diff,	&verb_pause,  &verb_resume, &verb_timeout, &verb_rm,	 &verb_top,
 	&verb_key,	&verb_tenant, &verb_node,   &verb_policy,  &verb_secret, &verb_template,
-	&verb_snapshot, &verb_fork,   &verb_reset,  &verb_layers,  &verb_gc,
+	&verb_snapshot, &verb_fork,   &verb_reset,  &verb_layers,  &verb_gc,	 &verb_volume,
 };
 
 static int list(FILE *to)

@@ -119,6 +119,8 @@ struct config {
 	uint64_t tenant_max_output, tenant_max_records; /* bytes; 0: no limit */
 	uint64_t tenant_max_pids;			/* 0: no limit but the node's */
 	uint64_t tenant_max_keys;
+	uint64_t tenant_max_volumes, tenant_max_volume_bytes;
+	uint64_t volume_size_default, volume_size_max;
 	uint64_t tenant_max_streams;
 	uint64_t tenant_max_stored; /* bytes of layers; 0: no limit */
 

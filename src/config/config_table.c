@@ -96,6 +96,10 @@ const struct config_setting config_table[] = {
 	  "directory for what outlives cells: layers of snapshots and images, disks, volumes; it must belong to the user that starts the "
 	  "server and have mode 0700",
 	  .shown = "storage in state_dir" },
+	{ "volume_size_default", "SIZE", CONFIG_BYTES, FIELD(volume_size_default), "8G", MIB, 64 * TIB, NULL,
+	  "size of a volume that does not set it" },
+	{ "volume_size_max", "SIZE", CONFIG_BYTES, FIELD(volume_size_max), "1T", MIB, 64 * TIB, NULL,
+	  "size that a volume may set" },
 	{ "registries", "HOST,...", CONFIG_TEXT, FIELD(registries), "*", 0, 1023, NULL,
 	  "registries that images may be pulled from: HOST or HOST:PORT, *.DOMAIN, or * for all; only those that are named exactly may have "
 	  "private addresses; plain http is used for loopback only; empty: none" },
@@ -234,6 +238,10 @@ const struct config_setting config_table[] = {
 	  "0: no limit but storage_reserve" },
 	{ "tenant_max_keys", "COUNT", CONFIG_COUNT, FIELD(tenant_max_keys), "1000", 1, 1000000, NULL,
 	  "keys that can be used at a time" },
+	{ "tenant_max_volumes", "COUNT", CONFIG_COUNT, FIELD(tenant_max_volumes), "100", 0, 1000000, NULL,
+	  "volumes; 0: none" },
+	{ "tenant_max_volume_bytes", "SIZE", CONFIG_BYTES, FIELD(tenant_max_volume_bytes), "0", 0, 64 * TIB, NULL,
+	  "sum of the sizes of its volumes; 0: no limit but the disk" },
 
 	{ "build_max", "COUNT", CONFIG_COUNT, FIELD(build_max), "4", 1, 1000, NULL,
 	  "builds of templates that a tenant may run at a time", .group = "Builds of templates" },

@@ -48,6 +48,7 @@
 #include "supervisor_notify.h"
 #include "server.h"
 #include "store.h"
+#include "volume.h"
 #include "byte_account.h"
 
 #define HEAD_MAX 32768
@@ -179,6 +180,7 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	o->parts[1] = &net_access_part;
 	o->parts[2] = &build_part;
 	o->parts[3] = &pull_part;
+	o->parts[4] = &volume_part;
 	o->state_fd = d->state_fd;
 	o->run_fd = d->run_fd;
 	o->cgroups.version = (int)s->cgroup_version;
@@ -195,6 +197,8 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	memcpy(o->template_dir, s->template_dir, sizeof(o->template_dir));
 	o->has_storage = true;
 	o->storage_root = s->layers_root;
+	o->has_volumes = true;
+	o->volume_root = s->volumes_root;
 	o->nkeepers = s->nkeepers;
 	o->negress = s->negress;
 	o->nroots = s->nroots;

@@ -102,7 +102,7 @@ static int check_mount(const struct core *c, const char *source, const char *tar
 	const char *rest = "";
 	const struct core_mount_root *root = NULL;
 
-	if (!volume_mount_is(source) && (root = find_root(c, source, &rest)) == NULL)
+	if (!volume_line_is(source) && (root = find_root(c, source, &rest)) == NULL)
 		return err_set(e, ERR_DENIED, "mount source %.100s: not below an allowed root",
 			       source);
 	if (writable && root != NULL && !root->writable)
@@ -311,7 +311,7 @@ static int plan_mount(const struct core *c, const struct mount_line *m, struct k
 {
 	if (r->nmounts >= CELL_MOUNTS_MAX)
 		return err_set(e, ERR_LIMIT, "mounts: at most %d", CELL_MOUNTS_MAX);
-	if ((volume_mount_is(m->source) ? volume_mount_plan : plan_source)(
+	if ((volume_line_is(m->source) ? volume_mount_plan : plan_source)(
 		    c, m->source, &r->mounts[r->nmounts].from, e) < 0)
 		return -1;
 	(void)snprintf(r->mounts[r->nmounts].at, CELL_PATH_MAX, "%s", m->target);

@@ -67,18 +67,18 @@ static const struct route table[] = {
 	{ HTTP1_GET, BUILD "/status", READ, build_routes_status, NULL },
 	{ HTTP1_GET, BUILD "/logs", READ, build_routes_logs, NULL },
 
-	{ HTTP1_GET, "/volumes", READ, unsupported_volumes, NULL },
-	{ HTTP1_POST, "/volumes", USE, unsupported_volumes, NULL },
-	{ HTTP1_GET, "/volumes/{volume}", READ, unsupported_volumes, NULL },
-	{ HTTP1_DELETE, "/volumes/{volume}", USE, unsupported_volumes, NULL },
-	/* These use a volume's own token, which this server never issues. */
-	{ HTTP1_GET, CONTENT "/path", 0, unsupported_content, NULL },
-	{ HTTP1_PATCH, CONTENT "/path", 0, unsupported_content, NULL },
-	{ HTTP1_DELETE, CONTENT "/path", 0, unsupported_content, NULL },
-	{ HTTP1_GET, CONTENT "/dir", 0, unsupported_content, NULL },
-	{ HTTP1_POST, CONTENT "/dir", 0, unsupported_content, NULL },
-	{ HTTP1_GET, CONTENT "/file", 0, unsupported_content, NULL },
-	{ HTTP1_PUT, CONTENT "/file", 0, unsupported_content, NULL },
+	{ HTTP1_GET, "/volumes", READ, volume_routes_list, NULL },
+	{ HTTP1_POST, "/volumes", USE, volume_routes_create, NULL },
+	{ HTTP1_GET, "/volumes/{volume}", USE, volume_routes_get, NULL },
+	{ HTTP1_DELETE, "/volumes/{volume}", USE, volume_routes_delete, NULL },
+	/* These use a volume's own token. */
+	{ HTTP1_GET, CONTENT "/path", 0, volume_content_stat, NULL },
+	{ HTTP1_PATCH, CONTENT "/path", 0, volume_content_change, NULL },
+	{ HTTP1_DELETE, CONTENT "/path", 0, volume_content_remove, NULL },
+	{ HTTP1_GET, CONTENT "/dir", 0, volume_content_list, NULL },
+	{ HTTP1_POST, CONTENT "/dir", 0, volume_content_make_dir, NULL },
+	{ HTTP1_GET, CONTENT "/file", 0, volume_file_read, NULL },
+	{ HTTP1_PUT, CONTENT "/file", 0, volume_file_write, NULL },
 
 	/* A key without scope admin may use secrets in sessions, but not change them. */
 	{ HTTP1_GET, "/secrets", READ, secret_routes_list, NULL },

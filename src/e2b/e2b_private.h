@@ -14,6 +14,8 @@
  *   build_routes.c, upload_routes.c, tag_routes.c
  *                     how templates are built and tagged
  *   secret_routes.c   secrets, without their values
+ *   volume_routes.c, volume_token.c, volume_access.c, volume_content.c, volume_file.c
+ *                     volumes, and their content
  *   unsupported.c     what Cordon does not have
  *
  *   sandbox_entry.c   requests into a sandbox: existence, access, envd or another port
@@ -138,10 +140,22 @@ void secret_routes_create(struct request *r);
 void secret_routes_get(struct request *r);
 void secret_routes_update(struct request *r);
 void secret_routes_delete(struct request *r);
+/* volume_routes.c */
+void volume_routes_list(struct request *r);
+void volume_routes_create(struct request *r);
+void volume_routes_get(struct request *r);
+void volume_routes_delete(struct request *r);
+/* volume_content.c */
+void volume_content_list(struct request *r);
+void volume_content_make_dir(struct request *r);
+void volume_content_stat(struct request *r);
+void volume_content_change(struct request *r);
+void volume_content_remove(struct request *r);
+/* volume_file.c */
+void volume_file_read(struct request *r);
+void volume_file_write(struct request *r);
 /* unsupported.c: what the contract has and Cordon does not, yet */
 void unsupported_builds(struct request *r);
-void unsupported_volumes(struct request *r);
-void unsupported_content(struct request *r);
 void unsupported_teams(struct request *r);
 /* control.c */
 void control_health(struct request *r);

@@ -15,6 +15,7 @@
 #include "rfc3339.h"
 #include "template_find.h"
 #include "templates.h"
+#include "volume_mounts.h"
 
 #define MEGA (1U << 20)
 #define SANDBOX_JSON_MAX (16U << 10)
@@ -218,8 +219,7 @@ static void shape_facts(struct json *j, const struct store_session *row)
 	/* Written when the request was read. */
 	json_raw(j, "metadata",
 		 row->metadata == NULL || row->metadata[0] == '\0' ? "{}" : row->metadata);
-	json_open(j, "volumeMounts", '[');
-	json_close(j, ']');
+	volume_mounts_shape(j, row->mounts);
 }
 
 void sandbox_shape(struct json *j, const char *name, const struct e2b *b, const struct session *s)

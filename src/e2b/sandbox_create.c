@@ -10,6 +10,7 @@
 #include "sandbox.h"
 #include "sandbox_spec.h"
 #include "template_find.h"
+#include "volume_mounts.h"
 
 static void on_created(struct request *r, struct session *s)
 {
@@ -57,6 +58,7 @@ static int complete(struct request *r, struct sandbox_spec *s, char **ret_client
 static void create(struct request *r, const uint8_t *body, size_t len,
 		   enum sandbox_spec_version version)
 {
+	struct volume_mounts mounts = { .problems = "" };
 	struct sandbox_spec spec;
 	struct err e = { 0 };
 	unsigned retry_s = 0;
@@ -65,6 +67,7 @@ static void create(struct request *r, const uint8_t *body, size_t len,
 
 	if (sandbox_spec_read(body, len, version, &spec, &e) == 0 &&
 	    complete(r, &spec, &client, &e) == 0 &&
+	    volume_mounts_read(r, spec.volumes, &spec.spec, &mounts) == 0 &&
 	    sandbox_network_policy(r, spec.network.text, &policy, &e) == 0) {
 		spec.spec.policy = policy;
 		making = session_request_start(r, &spec.spec, on_created, &retry_s, &e);
@@ -72,7 +75,9 @@ static void create(struct request *r, const uint8_t *body, size_t len,
 	sandbox_spec_release(&spec);
 	free(client);
 	free(policy);
-	if (making < 0 && e.code == ERR_UNSUPPORTED)
+	if (making < 0 && mounts.problems[0] != '\0')
+		reply_code(r, 400, "invalid", mounts.problems);
+	else if (making < 0 && e.code == ERR_UNSUPPORTED)
 		reply_code(r, 501, "unsupported", e.msg);
 	else if (making < 0)
 		reply_refusal(r, &e, retry_s);

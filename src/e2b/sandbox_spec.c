@@ -10,6 +10,7 @@
 #define ENV_BYTES_MAX (256U << 10)
 #define TEMPLATE_TEXT_MAX 256
 #define TIMEOUT_V1_S 15
+#define VOLUMES_MAX 64
 #define TIMEOUT_V2_S 300
 
 /* Fails with words that are E2B's. */
@@ -102,11 +103,8 @@ static void read_network(struct json_members *m, struct sandbox_spec *s)
 /* Members of the contract that are not supported. */
 static void refuse_missing(struct json_members *m)
 {
-	json_t *volumes = json_members_array(m, "volumeMounts", SIZE_MAX);
 	json_t *iam = json_members_object(m, "iam", SIZE_MAX);
 
-	if (json_array_size(volumes) > 0)
-		refuse(m, ERR_UNSUPPORTED, "volumeMounts: volumes are not supported here");
 	if (json_object_size(json_object_get(iam, "tokens")) > 0)
 		refuse(m, ERR_INVALID, "iam.tokens: not supported here");
 	/* Clients start the gateway themselves; the template has it or not. */
@@ -144,6 +142,7 @@ int sandbox_spec_read(const void *body, size_t len, enum sandbox_spec_version ve
 	read_metadata(&m, ret);
 	read_lifecycle(&m, ret);
 	read_network(&m, ret);
+	ret->volumes = json_members_array(&m, "volumeMounts", VOLUMES_MAX);
 	refuse_missing(&m);
 	return json_members_end_lenient(&m);
 }

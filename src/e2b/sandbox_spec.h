@@ -21,8 +21,9 @@ struct sandbox_spec {
 	const char *template;	  /* as the client calls it */
 	bool secure, auto_resume;
 	struct network network;
-	json_t *root;	/* owned, as the rest */
-	char *metadata; /* as JSON */
+	const json_t *volumes; /* volumeMounts; NULL: none. The caller looks them up */
+	json_t *root;	       /* owned, as the rest */
+	char *metadata;	       /* as JSON */
 	struct buf env;
 };
 

@@ -11,7 +11,7 @@
 #define DIGITS ((size_t)2 * SHA256_SIZE)
 
 /* HMAC (RFC 2104) with SHA-256; the key is shorter than a block. */
-static void hmac(const struct token_key *k, const char *text, uint8_t ret[SHA256_SIZE])
+void token_hmac(const struct token_key *k, const char *text, uint8_t ret[SHA256_SIZE])
 {
 	uint8_t inner[BLOCK], outer[BLOCK];
 	struct sha256 s;
@@ -38,7 +38,7 @@ void token_make(const struct token_key *k, enum token_use use, const char *id, c
 	uint8_t code[SHA256_SIZE];
 
 	(void)snprintf(text, sizeof(text), "%s:%s", use == TOKEN_ENVD ? "envd" : "traffic", id);
-	hmac(k, text, code);
+	token_hmac(k, text, code);
 	hex_encode(code, sizeof(code), digits);
 	(void)snprintf(ret, TOKEN_MAX, "%s%s", id, digits);
 }
@@ -60,7 +60,7 @@ void token_upload(const struct token_key *k, const char *tenant, const char *tem
 
 	(void)snprintf(text, sizeof(text), "upload:%.100s:%.140s:%.64s:%llu", tenant, template_id,
 		       hash, (unsigned long long)until);
-	hmac(k, text, code);
+	token_hmac(k, text, code);
 	hex_encode(code, sizeof(code), ret);
 }
 

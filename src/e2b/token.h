@@ -30,6 +30,8 @@ void token_upload(const struct token_key *k, const char *tenant, const char *tem
 		  const char *hash, uint64_t until, char ret[TOKEN_UPLOAD_MAX]);
 /* In constant time for texts of one length. */
 bool token_same(const char *a, const char *b);
+/* HMAC-SHA256 of a text: what tokens of any kind are made of. */
+void token_hmac(const struct token_key *k, const char *text, uint8_t ret[SHA256_SIZE]);
 
 /* Is "v1_..." the signature of a file operation ("read" or "write") with this token? expires: the
  * text of signature_expiration, "" if there is none. */

@@ -18,21 +18,7 @@ void unsupported_builds(struct request *r)
 	missing(r, "builds of E2B's first system, by docker push (use the newer one: POST /v3/templates)");
 }
 
-void unsupported_volumes(struct request *r)
-{
-	missing(r, "volumes");
-}
-
 void unsupported_teams(struct request *r)
 {
 	missing(r, "teams, API keys and access tokens of E2B (Cordon's own are at /v1/keys)");
-}
-
-/* The only part of the contract whose code is a text. */
-void unsupported_content(struct request *r)
-{
-	static const char text[] =
-		"{\"code\":\"501\",\"message\":\"volumes: not supported by this Cordon server\"}";
-
-	exchange_reply(r->x, 501, "application/json", text, sizeof(text) - 1);
 }

@@ -16,6 +16,8 @@
 #include "io.h"
 #include "kernel.h"
 
+#define UUID 36 /* characters of the id of a volume */
+
 void cell_init(struct cell *c)
 {
 	*c = (struct cell){
@@ -83,16 +85,26 @@ bool cell_is_stored(const struct keeper *k, const struct cell_source *from)
 	       (k->setup.root_uses[from->root] & KEEPER_ROOT_LAYERS) != 0;
 }
 
+bool cell_is_volume(const struct keeper *k, const struct cell_source *from)
+{
+	return from->root < k->setup.nroots &&
+	       (k->setup.root_uses[from->root] & KEEPER_ROOT_VOLUMES) != 0 &&
+	       strlen(from->path) == UUID + 5 && strcspn(from->path, "/.") == UUID &&
+	       strcmp(from->path + UUID, "/data") == 0;
+}
+
 int cell_open_source(const struct keeper *k, const struct cell_source *from, uint32_t use,
 		     int *ret_fd, struct err *e)
 {
 	uint32_t uses = from->root < k->setup.nroots ? k->setup.root_uses[from->root] : 0;
 	bool template = use == KEEPER_ROOT_LAYER && (uses & KEEPER_ROOT_TEMPLATES) != 0;
+	bool volume =
+		(use & (KEEPER_ROOT_READ | KEEPER_ROOT_WRITE)) != 0 && cell_is_volume(k, from);
 
 	bool stored = use == KEEPER_ROOT_LAYER && cell_is_stored(k, from);
 	int root_fd = (int)(KEEPER_FD_ROOTS + from->root);
 
-	if ((uses & use) == 0 && !template && !stored)
+	if ((uses & use) == 0 && !template && !stored && !volume)
 		return err_set(e, ERR_DENIED, "root %u may not be used for this", from->root);
 	*ret_fd = kernel_openat2(root_fd, from->path[0] == '\0' ? "." : from->path,
 				 O_PATH | O_CLOEXEC,
@@ -119,9 +131,13 @@ int cell_disks(const struct keeper *k, const char *id, char *ret_name, size_t ca
 static int take_ids(struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		    struct err *e)
 {
+	bool keep = false; /* the user of the server owns something that is mounted */
+
 	if (!k->setup.rootless)
 		return ids_take_range(&c->ids, e);
-	ids_rootless(&c->ids, k->setup.subordinate, r->uid, r->gid, r->nmounts > 0);
+	for (unsigned i = 0; i < r->nmounts; i++)
+		keep = keep || !cell_is_volume(k, &r->mounts[i].from);
+	ids_rootless(&c->ids, k->setup.subordinate, r->uid, r->gid, keep);
 	return 0;
 }
 

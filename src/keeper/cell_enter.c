@@ -94,18 +94,19 @@ static int die_with_keeper(const struct enter_plan *p, struct err *e)
 
 /* Files that a cell writes to a directory of the machine belong to a user of the machine, maybe to
  * root. The cell must not make programs there that run with the rights of that user: no set-id bits
- * and no file capabilities. */
-static bool writes_outside(const struct keeper_create *r)
+ * and no file capabilities. Volumes are in a folder that no user of the machine can enter. */
+static bool writes_outside(const struct keeper *k, const struct keeper_create *r)
 {
 	for (unsigned i = 0; i < r->nmounts; i++)
-		if ((r->mounts[i].flags & CELL_MOUNT_WRITABLE) != 0)
+		if ((r->mounts[i].flags & CELL_MOUNT_WRITABLE) != 0 &&
+		    !cell_is_volume(k, &r->mounts[i].from))
 			return true;
 	return false;
 }
 
 static int filters(const struct enter_plan *p, struct err *e)
 {
-	if (writes_outside(p->request) && filter_setid(e) < 0)
+	if (writes_outside(p->keeper, p->request) && filter_setid(e) < 0)
 		return -1;
 	return filter_calls((enum cell_profile)p->request->profile, e);
 }
@@ -148,7 +149,7 @@ static int enter(struct enter_plan *p, struct err *e)
 	    || only_our_fds(p, e) < 0
 	    || wait_for_go(p->sync_fd, e) < 0
 	    || no_stdio(e) < 0
-	    || restrict_drop_caps(profile, !writes_outside(r), e) < 0
+	    || restrict_drop_caps(profile, !writes_outside(p->keeper, r), e) < 0
 	    || become(p, e) < 0
 	    || restrict_keyring(e) < 0
 	    || restrict_rlimits(r->limits.nofile, e) < 0

@@ -8,13 +8,14 @@
 #include <sys/stat.h>
 
 /* The owner of the source is translated to the cell's user, which can then read what the owner can
- * read, and write it if the mount is writable. */
+ * read, and write it if the mount is writable. The owners in a volume are those of the cell. */
 int root_place_mount(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		     struct root_trees *p, unsigned i, struct err *e)
 {
 	bool writable = (r->mounts[i].flags & CELL_MOUNT_WRITABLE) != 0;
 	const char *at = r->mounts[i].at;
 	struct stat st;
+	bool volume = cell_is_volume(k, &r->mounts[i].from);
 	int ns = -1, mapped = 0;
 
 	if (fstat(p->mounts[i], &st) < 0)
@@ -28,11 +29,12 @@ int root_place_mount(const struct cell *c, const struct keeper *k, const struct 
 			    e) < 0)
 		return -1;
 	if (!k->setup.rootless) {
-		if (ids_translator(st.st_uid, ids_outside(&c->ids, 'u', r->uid), st.st_gid,
+		if (!volume &&
+		    ids_translator(st.st_uid, ids_outside(&c->ids, 'u', r->uid), st.st_gid,
 				   ids_outside(&c->ids, 'g', r->gid), &ns, e) < 0)
 			return -1;
 		OWN_FD translator = ns;
-		mapped = mounts_idmap(p->mounts[i], translator, e);
+		mapped = mounts_idmap(p->mounts[i], volume ? c->userns_fd : translator, e);
 		if (mapped < 0)
 			return -1;
 	}

@@ -20,6 +20,10 @@ static storage_op_fn *const ops[STORAGE_OPS] = {
 	[STORAGE_DISK_CHECK] = op_disk_check,
 	[STORAGE_DISK_REMOVE] = op_disk_remove,
 	[STORAGE_DISK_LIST] = op_disk_list,
+	[STORAGE_VOLUME_MAKE] = op_volume_make,
+	[STORAGE_VOLUME_REMOVE] = op_volume_remove,
+	[STORAGE_VOLUME_USAGE] = op_volume_usage,
+	[STORAGE_CONTENT] = op_content,
 };
 
 storage_op_fn *storage_ops_find(uint32_t op)
@@ -32,6 +36,13 @@ int storage_ops_open_layers(struct err *e)
 	int fd = open(STORAGE_LAYERS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd < 0 ? err_sys(e, "open the folder of layers") : fd;
+}
+
+int storage_ops_open_volumes(struct err *e)
+{
+	int fd = open(STORAGE_VOLUMES, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? err_sys(e, "open the folder of volumes") : fd;
 }
 
 int storage_ops_fail(struct err *e, const char *what)
@@ -70,5 +81,7 @@ static int set_up(const char *path, struct err *e)
 
 int storage_ops_setup(struct err *e)
 {
-	return set_up(STORAGE_LAYERS, e) < 0 ? -1 : set_up(STORAGE_DISKS, e);
+	return set_up(STORAGE_LAYERS, e) < 0 || set_up(STORAGE_DISKS, e) < 0
+		       ? -1
+		       : set_up(STORAGE_VOLUMES, e);
 }

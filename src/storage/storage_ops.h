@@ -11,6 +11,7 @@
 
 #define STORAGE_LAYERS STORAGE_JAIL_TOP "/layers"
 #define STORAGE_DISKS STORAGE_JAIL_TOP "/disks"
+#define STORAGE_VOLUMES STORAGE_JAIL_TOP "/volumes"
 #define STORAGE_NEW ".new-"   /* what is being made: removed at the start */
 #define STORAGE_GONE ".gone-" /* what is being removed: likewise */
 
@@ -29,6 +30,7 @@ storage_op_fn *storage_ops_find(uint32_t op);
 
 storage_op_fn op_unpack, op_remove, op_list, op_fold, op_arrange, op_survey;
 storage_op_fn op_disk_make, op_disk_check, op_disk_remove, op_disk_list;
+storage_op_fn op_volume_make, op_volume_remove, op_volume_usage, op_content;
 
 /* Called once, at the start: makes the folders, and removes what earlier processes left half made
  * or half removed. */
@@ -40,6 +42,9 @@ int op_arrange_setup(int fd, struct err *e) MUST_USE;
 
 /* Opens the folder of layers. The caller owns it. */
 int storage_ops_open_layers(struct err *e) MUST_USE;
+
+/* The same for volumes. */
+int storage_ops_open_volumes(struct err *e) MUST_USE;
 
 /* For errors of system calls on files of the storage folder: REASON_STORAGE_FULL if there is no
  * room, else as err_sys(). */

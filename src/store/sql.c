@@ -340,8 +340,9 @@ const char *const sql_text[] = {
 		" WHERE expires_ms > 0 AND state = 1 AND expires_ms <= ?1 AND NOT EXISTS"
 		" (SELECT 1" VOLUME_USES "volume.id) ORDER BY expires_ms LIMIT ?2",
 	[SQL_VOLUME_SUM] = "SELECT count(*), coalesce(sum(bytes), 0) FROM volume WHERE tenant = ?",
-	[SQL_VOLUME_ADD_USE] = "INSERT OR IGNORE INTO volume_use (volume, session)"
-		" SELECT id, ?2 FROM volume WHERE id = ?1 AND state = 1",
+	[SQL_VOLUME_ADD_USE] = "INSERT INTO volume_use (volume, session)"
+		" SELECT id, ?2 FROM volume WHERE id = ?1 AND state = 1"
+		" ON CONFLICT DO UPDATE SET volume = excluded.volume",
 	[SQL_VOLUME_USES] = "SELECT count(*)" VOLUME_USES "?",
 	[SQL_BUILD_INSERT] = "INSERT INTO build (" BUILD_COLUMNS ") VALUES ("
 		Q5 ", " Q5 ", ?, ?, ?, ?)",

@@ -50,6 +50,9 @@ enum {
 	/* The layers of cordon-storage: a layer is "ID/N" below it, and ID is a directory of root's
 	 * with mode 0700. Owners of files are ids of cells. */
 	KEEPER_ROOT_LAYERS = 1 << 5,
+	/* The volumes of cordon-storage: a mount is "ID/data" below it. Its owners are those of the
+	 * cell, as in layers. */
+	KEEPER_ROOT_VOLUMES = 1 << 6,
 };
 
 /* The first message on channel A, from the program that starts the keeper: what it has found and

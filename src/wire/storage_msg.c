@@ -90,6 +90,59 @@ static int check_survey(const union storage_request *r, struct err *e)
 						: 0;
 }
 
+/* The canonical text of a UUID, in small letters. */
+static bool is_uuid(const char *s)
+{
+	for (size_t i = 0; i < 36; i++) {
+		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+		if (dash ? s[i] != '-'
+			 : !(s[i] >= '0' && s[i] <= '9') && !(s[i] >= 'a' && s[i] <= 'f'))
+			return false;
+	}
+	return s[36] == '\0';
+}
+
+static int check_volume(const union storage_request *r, struct err *e)
+{
+	const struct storage_volume *v = &r->volume;
+
+	if (!is_uuid(v->volume) || v->image > 1 || v->zero != 0 || v->bytes > INT64_MAX)
+		return err_set(e, ERR_INVALID, "malformed volume");
+	return 0;
+}
+
+/* "/", or "/a/b" without empty, "." and ".." components. */
+static bool is_clean(const char *s)
+{
+	if (strnlen(s, STORAGE_PATH_MAX) == STORAGE_PATH_MAX || s[0] != '/')
+		return false;
+	for (const char *p = s + 1; p[-1] != '\0' && s[1] != '\0';) {
+		size_t n = strcspn(p, "/");
+
+		if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+			return false;
+		p += n + 1;
+	}
+	return true;
+}
+
+static int check_content(const union storage_request *r, struct err *e)
+{
+	const struct storage_content *c = &r->content;
+	const uint32_t ids[] = { c->uid, c->gid };
+
+	for (size_t i = 0; i < COUNT(ids); i++)
+		if (ids[i] > STORAGE_CONTENT_ID_MAX && ids[i] != STORAGE_CONTENT_UNSET)
+			return err_set(e, ERR_INVALID, "an id is out of range");
+	if (!is_uuid(c->volume) || c->what == 0 || c->what >= STORAGE_CONTENT_WHATS ||
+	    (c->flags & ~(uint32_t)STORAGE_CONTENT_FLAGS) != 0 ||
+	    (c->mode > 07777 && c->mode != STORAGE_CONTENT_UNSET) || c->depth == 0 ||
+	    c->depth > 64 || !is_clean(c->path))
+		return err_set(e, ERR_INVALID, "malformed operation on a volume");
+	return 0;
+}
+
 /* Size of the request, descriptors that come with it, what else is checked, is it a stream. */
 static const struct {
 	size_t size, nfds;
@@ -106,12 +159,24 @@ static const struct {
 	[STORAGE_DISK_CHECK] = { sizeof(struct storage_disk), 0, check_disk },
 	[STORAGE_DISK_REMOVE] = { sizeof(struct storage_disk), 0, check_disk },
 	[STORAGE_DISK_LIST] = { sizeof(struct storage_list), 1, NULL },
+	[STORAGE_VOLUME_MAKE] = { sizeof(struct storage_volume), 0, check_volume },
+	[STORAGE_VOLUME_REMOVE] = { sizeof(struct storage_volume), 0, check_volume },
+	[STORAGE_VOLUME_USAGE] = { sizeof(struct storage_volume), 0, check_volume },
+	[STORAGE_CONTENT] = { sizeof(struct storage_content), 1, check_content, true },
 };
 static_assert(COUNT(shapes) == STORAGE_OPS, "a shape for every operation");
 
 bool storage_msg_is_stream(uint32_t op)
 {
 	return op < STORAGE_OPS && shapes[op].stream;
+}
+
+static size_t fds_of(const union storage_request *r, size_t len)
+{
+	bool writes = r->head.op == STORAGE_CONTENT && len == sizeof(r->content) &&
+		      r->content.what == STORAGE_CONTENT_WRITE;
+
+	return shapes[r->head.op].nfds + writes;
 }
 
 int storage_msg_check(const void *bytes, size_t len, size_t nfds, struct err *e)
@@ -123,7 +188,7 @@ int storage_msg_check(const void *bytes, size_t len, size_t nfds, struct err *e)
 	memcpy(&r, bytes, len);
 	if (r.head.op >= STORAGE_OPS || shapes[r.head.op].size == 0)
 		return err_set(e, ERR_INVALID, "unknown operation %u", r.head.op);
-	if (len != shapes[r.head.op].size || nfds != shapes[r.head.op].nfds)
+	if (len != shapes[r.head.op].size || nfds != fds_of(&r, len))
 		return err_set(e, ERR_INVALID, "operation %u: %zu bytes and %zu descriptors",
 			       r.head.op, len, nfds);
 	if (r.head.job == 0 || r.head.deadline_ms == 0 || r.head.deadline_ms > INT32_MAX)

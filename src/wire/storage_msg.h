@@ -42,6 +42,10 @@ enum storage_op {
 	STORAGE_DISK_LIST,
 	STORAGE_ARRANGE,
 	STORAGE_SURVEY,
+	STORAGE_VOLUME_MAKE,
+	STORAGE_VOLUME_REMOVE,
+	STORAGE_VOLUME_USAGE,
+	STORAGE_CONTENT,
 	STORAGE_OPS
 };
 
@@ -167,6 +171,50 @@ struct storage_survey_result {
 	struct storage_survey_layer layers[STORAGE_SURVEY_LAYERS_MAX];
 };
 
+/* VOLUME_MAKE makes a volume, whole when the answer comes; one that is there already is removed
+ * first. VOLUME_REMOVE removes it; one that does not exist is no error. VOLUME_USAGE: bytes and
+ * entries of the answer are what it takes. */
+struct storage_volume {
+	struct storage_head head;
+	char volume[STORAGE_ID_MAX]; /* a UUID */
+	uint32_t image;		     /* 1: a file system in a file; 0: a directory */
+	uint32_t zero;
+	uint64_t bytes; /* MAKE of an image: its size */
+};
+
+enum storage_content_what {
+	STORAGE_CONTENT_LIST = 1,
+	STORAGE_CONTENT_STAT,
+	STORAGE_CONTENT_MAKE, /* a directory */
+	STORAGE_CONTENT_CHANGE,
+	STORAGE_CONTENT_REMOVE,
+	STORAGE_CONTENT_READ,
+	STORAGE_CONTENT_WRITE,
+	STORAGE_CONTENT_WHATS
+};
+
+enum {
+	STORAGE_CONTENT_FORCE = 1 << 0, /* make parents, and replace a file */
+	STORAGE_CONTENT_FLAGS = (1 << 1) - 1,
+};
+
+#define STORAGE_CONTENT_UNSET UINT32_MAX /* of uid, gid, mode: the default, or as it is */
+#define STORAGE_CONTENT_ID_MAX 65535
+#define STORAGE_PATH_MAX 4096
+
+/* An operation on the content of a volume. Descriptors: the end of a pipe that the answer is
+ * written to (content_msg.h); WRITE: then the end of one that the content is read from. The answer
+ * on the channel says only that it is over. */
+struct storage_content {
+	struct storage_head head;
+	char volume[STORAGE_ID_MAX];
+	uint32_t what, flags;
+	uint32_t uid, gid, mode;
+	uint32_t depth; /* LIST: 1 and up */
+	uint64_t entries_max, bytes_max;
+	char path[STORAGE_PATH_MAX]; /* clean: "/" or "/a/b" without empty, "." or ".." parts */
+};
+
 union storage_request {
 	struct storage_head head;
 	struct storage_unpack unpack;
@@ -176,6 +224,8 @@ union storage_request {
 	struct storage_arrange arrange;
 	struct storage_survey survey;
 	struct storage_disk disk;
+	struct storage_volume volume;
+	struct storage_content content;
 };
 
 struct storage_reply {

@@ -86,7 +86,8 @@ struct serve_setup {
 	struct serve_host host;
 	uint32_t template_root; /* the keeper's root that is template_dir, by number */
 	char template_dir[CELL_PATH_MAX];
-	uint32_t layers_root; /* the keeper's root that has the layers of storage_dir */
+	uint32_t volumes_root; /* that has its volumes */
+	uint32_t layers_root;  /* the keeper's root that has the layers of storage_dir */
 	struct {
 		uint32_t root; /* the keeper's, by number */
 		uint32_t writable;

@@ -92,6 +92,7 @@ static void uses(void)
 	MUST(store_volume_uses(s, "v1", &n, &e));
 	CHECK(n == 0);
 	MUST(store_volume_add_use(s, "v1", "ses_3", &e));
+	MUST(store_volume_add_use(s, "v1", "ses_3", &e)); /* mounted at two places */
 	MUST(store_volume_uses(s, "v1", &n, &e));
 	CHECK(n == 1);
 	FAILS(store_volume_set_dying(s, "v1", &e), ERR_NOT_FOUND);

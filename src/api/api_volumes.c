@@ -1,0 +1,222 @@
+/* api_volumes.c - creates, lists, shows and deletes volumes; what one uses is asked of
+ * cordon-storage. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api_handlers.h"
+#include "config.h"
+#include "json.h"
+#include "json_members.h"
+#include "json_view.h"
+#include "page.h"
+#include "reply.h"
+#include "volume.h"
+#include "volume_usage.h"
+
+#define VOLUME_JSON_MAX 8192
+#define PAGE_MAX 1000
+#define TTL_MAX_MS (3650ULL * 86400000)
+
+/* usage: NULL if it was not asked for. */
+static void show(struct json *j, struct core *c, const struct store_volume *v,
+		 const struct volume_usage *usage)
+{
+	uint64_t uses = 0;
+	struct err e;
+
+	IGNORED(store_volume_uses(core_store(c), v->id, &uses, &e), "0 is shown");
+	json_open(j, NULL, '{');
+	json_text(j, "id", v->id);
+	json_text(j, "name", v->name);
+	json_uint(j, "size", v->bytes);
+	/* In a directory the size is a promise of the tenant, which no one enforces. */
+	json_bool(j, "size_enforced", v->kind == VOLUME_IMAGE);
+	json_text(j, "kind", v->kind == VOLUME_IMAGE ? "image" : "directory");
+	json_uint(j, "sessions", uses);
+	if (usage != NULL) {
+		json_open(j, "usage", '{');
+		json_uint(j, "bytes", usage->bytes);
+		json_uint(j, "entries", usage->entries);
+		json_close(j, '}');
+	}
+	json_view_time(j, "created_at", v->created_ms);
+	json_view_time(j, "expires_at", v->expires_ms);
+	json_close(j, '}');
+}
+
+static void reply_volume(struct request *r, int status, const struct store_volume *v,
+			 const struct volume_usage *usage)
+{
+	struct json j;
+
+	json_init_heap(&j, VOLUME_JSON_MAX);
+	show(&j, r->core, v, usage);
+	reply_json(r, status, &j);
+}
+
+/* ---- create */
+
+static void release_making(struct request *r, bool answered)
+{
+	struct volume_making *m = r->state;
+
+	(void)answered;
+	completion_cancel(&m->done);
+}
+
+static void on_made(struct completion *c, const struct err *e)
+{
+	struct request *r = c->arg;
+	struct volume_making *m = r->state;
+	struct store_volume row = m->row;
+
+	if (e != NULL)
+		reply_error(r, e);
+	else
+		reply_volume(r, 201, &row, NULL);
+}
+
+static int read_spec(const uint8_t *body, size_t len, json_t **ret_root, struct volume_spec *ret,
+		     struct err *e)
+{
+	struct json_members m;
+
+	*ret_root = json_members_parse(body, len, e);
+	if (*ret_root == NULL)
+		return -1;
+	json_members_begin(&m, *ret_root, "", e);
+	json_members_text(&m, "name", VOLUME_NAME_MAX, &ret->name);
+	json_members_bytes(&m, "size", &ret->bytes, NULL);
+	json_members_time(&m, "expires_in", &ret->ttl_ms, NULL);
+	if (ret->name == NULL)
+		(void)json_members_fail(&m, "name", "is missing");
+	if (ret->ttl_ms > TTL_MAX_MS)
+		(void)json_members_fail(&m, "expires_in", "must be at most 3650 days");
+	return json_members_end(&m);
+}
+
+static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct volume_making *m = request_state(r, sizeof(*m), release_making);
+	struct volume_spec spec = { 0 };
+	struct err e = { 0 };
+	json_t *root = NULL;
+	int making = -1;
+
+	if (m == NULL)
+		return;
+	m->done = (struct completion){ .on_done = on_made, .arg = r };
+	if (read_spec(body, len, &root, &spec, &e) == 0)
+		making = volume_create(r->core, r->tenant, &spec, request_actor(r), m, &e);
+	json_decref(root);
+	if (making < 0)
+		reply_error(r, &e);
+}
+
+void api_volumes_create(struct request *r)
+{
+	request_body(r, on_create_body);
+}
+
+/* ---- list */
+
+struct list {
+	struct json j;
+	struct core *core;
+	uint64_t limit, n;
+	char last[STORE_NAME_MAX];
+	bool more;
+};
+
+static int on_row(const struct store_volume *row, void *cookie)
+{
+	struct list *l = cookie;
+
+	if (l->n == l->limit) {
+		l->more = true;
+		return 1;
+	}
+	show(&l->j, l->core, row, NULL);
+	memcpy(l->last, row->name, sizeof(l->last));
+	l->n++;
+	return 0;
+}
+
+void api_volumes_list(struct request *r)
+{
+	struct list l = { .core = r->core, .limit = PAGE_MAX };
+	char after[STORE_NAME_MAX] = "";
+	struct err e = { 0 };
+
+	json_init_heap(&l.j, REPLY_JSON_MAX);
+	json_open(&l.j, NULL, '{');
+	json_open(&l.j, "volumes", '[');
+	if (request_number(r, "limit", 1, PAGE_MAX, &l.limit, &e) < 0 ||
+	    request_text(r, "after", after, sizeof(after), &e) < 0 ||
+	    store_volume_list(core_store(r->core), tenant_row(r->tenant)->id, after,
+			      (unsigned)l.limit + 1, on_row, &l, &e) < 0) {
+		json_release(&l.j);
+		reply_error(r, &e);
+		return;
+	}
+	json_close(&l.j, ']');
+	json_text(&l.j, "next", l.more ? l.last : NULL); /* names are in order, and unique */
+	json_close(&l.j, '}');
+	reply_json(r, 200, &l.j);
+}
+
+/* ---- show */
+
+struct showing {
+	struct store_volume row;
+	struct volume_usage usage;
+};
+
+static void release_showing(struct request *r, bool answered)
+{
+	struct showing *s = r->state;
+
+	(void)answered;
+	volume_usage_cancel(&s->usage);
+}
+
+static void on_usage(struct completion *c, const struct err *e)
+{
+	struct request *r = c->arg;
+	struct showing *s = r->state;
+	struct store_volume row = s->row;
+	struct volume_usage usage = s->usage;
+
+	if (e != NULL)
+		reply_error(r, e);
+	else
+		reply_volume(r, 200, &row, &usage);
+}
+
+void api_volumes_get(struct request *r)
+{
+	struct showing *s = request_state(r, sizeof(*s), release_showing);
+	struct err e = { 0 };
+
+	if (s == NULL)
+		return;
+	if (volume_find(r->core, r->tenant, r->id, &s->row, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	s->usage.done = (struct completion){ .on_done = on_usage, .arg = r };
+	volume_usage_ask(r->core, &s->row, &s->usage);
+}
+
+/* ---- delete */
+
+void api_volumes_delete(struct request *r)
+{
+	struct err e = { 0 };
+
+	if (volume_delete(r->core, r->tenant, r->id, request_actor(r), &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_empty(r, 204);
+}

@@ -1,0 +1,68 @@
+#include "volume_line.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+#define PREFIX "volume:"
+
+void volume_line_write(const struct store_volume *v, char ret_source[VOLUME_LINE_SOURCE_MAX])
+{
+	(void)snprintf(ret_source, VOLUME_LINE_SOURCE_MAX, PREFIX "%s:%s", v->id, v->name);
+}
+
+bool volume_line_is(const char *source)
+{
+	return strncmp(source, PREFIX, sizeof(PREFIX) - 1) == 0;
+}
+
+/* Copies what stands before one of the ends; NULL if it does not fit or is not followed by one. */
+static const char *take(const char *at, const char *ends, char *ret, size_t cap)
+{
+	size_t n = strcspn(at, ends);
+
+	if (at[n] == '\0' || n >= cap)
+		return NULL;
+	memcpy(ret, at, n);
+	ret[n] = '\0';
+	return at + n + 1;
+}
+
+/* One line; false if it is no volume. */
+static bool read_line(const char *line, struct volume_line *ret)
+{
+	char mode[4];
+
+	if (!volume_line_is(line) ||
+	    (line = take(line + sizeof(PREFIX) - 1, ":", ret->id, sizeof(ret->id))) == NULL ||
+	    (line = take(line, "\t", ret->name, sizeof(ret->name))) == NULL ||
+	    (line = take(line, "\t", ret->target, sizeof(ret->target))) == NULL ||
+	    take(line, "\n", mode, sizeof(mode)) == NULL)
+		return false;
+	ret->writable = strcmp(mode, "rw") == 0;
+	return true;
+}
+
+bool volume_line_next(const char **at, struct volume_line *ret)
+{
+	while (*at != NULL && **at != '\0') {
+		const char *line = *at, *end = strchr(line, '\n');
+
+		*at = end == NULL ? line + strlen(line) : end + 1;
+		if (read_line(line, ret))
+			return true;
+	}
+	return false;
+}
+
+bool volume_line_id(const char *source, char ret_id[STORE_ID_MAX])
+{
+	return take(source + sizeof(PREFIX) - 1, ":", ret_id, STORE_ID_MAX) != NULL;
+}
+
+bool volume_line_is_name(const char *s)
+{
+	size_t n = strlen(s);
+
+	return n > 0 && n <= VOLUME_NAME_MAX && strspn(s, LETTERS) == n;
+}

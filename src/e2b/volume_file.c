@@ -1,0 +1,233 @@
+/* volume_file.c - files of a volume, read and written by /volumecontent/{volume}/file. Bytes are
+ * passed on between the client and cordon-storage in bounded pieces, as fast as the slower of the
+ * two. */
+#include "config.h"
+#include "e2b_private.h"
+#include "reply.h"
+#include "volume_access.h"
+
+#define ENTRY_JSON_MAX (64U << 10)
+#define DROP_MAX (64U << 20)
+
+/* ---- out */
+
+struct reading {
+	struct content_call call;
+	bool begun, sized; /* sized: there are bytes, so the answer has begun */
+	uint64_t left;
+};
+
+static void release_reading(struct request *r, bool answered)
+{
+	struct reading *g = r->state;
+
+	(void)answered;
+	content_call_cancel(&g->call);
+}
+
+static int on_read_entry(struct content_call *c, const struct content_entry *entry, struct err *e)
+{
+	(void)c;
+	(void)entry;
+	(void)e;
+	return 0;
+}
+
+static void on_data_begins(struct content_call *c, uint64_t len)
+{
+	const struct request *r = c->arg;
+	struct reading *g = r->state;
+
+	g->begun = true;
+	g->left = len;
+	g->sized = len > 0;
+	if (g->sized)
+		exchange_begin(r->x, 200, "application/octet-stream", len);
+}
+
+static size_t on_data(struct content_call *c, const uint8_t *data, size_t len)
+{
+	const struct request *r = c->arg;
+	struct reading *g = r->state;
+	size_t n = exchange_write(r->x, data, len);
+
+	g->left -= n;
+	return n;
+}
+
+static void on_writable(struct exchange *x)
+{
+	struct reading *g = request_of(x)->state;
+
+	content_call_resume(&g->call);
+}
+
+static void on_read_end(struct content_call *c, const struct err *e)
+{
+	struct request *r = c->arg;
+	const struct reading *g = r->state;
+
+	if (!g->begun && e != NULL)
+		volume_access_fail(r, STORAGE_CONTENT_READ, e);
+	else if (!g->begun || g->left > 0)
+		exchange_abort(r->x);
+	else if (g->sized)
+		exchange_end(r->x);
+	else /* an empty file */
+		exchange_reply(r->x, 200, "application/octet-stream", "", 0);
+}
+
+void volume_file_read(struct request *r)
+{
+	static const struct content_call_events events = { .on_entry = on_read_entry,
+							   .on_data_begins = on_data_begins,
+							   .on_data = on_data,
+							   .on_end = on_read_end };
+	struct storage_content s = { .what = STORAGE_CONTENT_READ, .depth = 1 };
+	struct store_volume v;
+	struct reading *g;
+	struct err e = { 0 };
+
+	if (!volume_access(r, &v))
+		return;
+	g = request_state(r, sizeof(*g), release_reading);
+	if (g == NULL)
+		return;
+	g->call.arg = r;
+	exchange_on_writable(r->x, on_writable);
+	if (volume_access_params(r, &s, &e) < 0 ||
+	    content_call_start(&g->call, r->core, &v, &s, &events, &e) < 0)
+		reply_error(r, &e);
+}
+
+/* ---- in */
+
+struct writing {
+	struct content_call call;
+	struct json j;
+	bool reading; /* the body is not at its end */
+	bool over;    /* the call has ended */
+	bool ending;  /* the body is complete, and the end is to be passed on */
+	uint64_t dropped;
+	bool failed;
+	struct err why;
+};
+
+static void release_writing(struct request *r, bool answered)
+{
+	struct writing *w = r->state;
+
+	(void)answered;
+	content_call_cancel(&w->call);
+	json_release(&w->j);
+}
+
+/* When the call is over and the body was read, too: many clients cannot receive an answer before
+ * they have sent everything. */
+static void answer(struct request *r, struct writing *w)
+{
+	if (w->failed)
+		volume_access_fail(r, STORAGE_CONTENT_WRITE, &w->why);
+	else
+		reply_json(r, 201, &w->j);
+}
+
+static int on_written_entry(struct content_call *c, const struct content_entry *entry,
+			    struct err *e)
+{
+	const struct request *r = c->arg;
+	struct writing *w = r->state;
+
+	(void)e;
+	volume_access_shape(&w->j, entry);
+	return 0;
+}
+
+static void on_room(struct content_call *c)
+{
+	const struct request *r = c->arg;
+	struct writing *w = r->state;
+
+	if (w->ending)
+		(void)content_call_end_input(c);
+	else if (w->reading)
+		exchange_resume_body(r->x);
+}
+
+static void on_written(struct content_call *c, const struct err *e)
+{
+	struct request *r = c->arg;
+	struct writing *w = r->state;
+
+	w->over = true;
+	if (e != NULL) {
+		w->failed = true;
+		w->why = *e;
+	}
+	if (w->reading)
+		exchange_resume_body(r->x);
+	else
+		answer(r, w);
+}
+
+static size_t on_body_data(struct exchange *x, const uint8_t *data, size_t len)
+{
+	struct request *r = request_of(x);
+	struct writing *w = r->state;
+
+	if (!w->over)
+		return content_call_input(&w->call, data, len);
+	w->dropped += len;
+	if (w->dropped > DROP_MAX && w->reading) {
+		w->reading = false;
+		answer(r, w);
+	}
+	return len;
+}
+
+static void on_body_end(struct exchange *x, bool ok)
+{
+	struct request *r = request_of(x);
+	struct writing *w = r->state;
+
+	if (!w->reading)
+		return; /* answered */
+	w->reading = false;
+	if (!ok) { /* the server answers if the client is still there; nothing is kept */
+		content_call_cancel(&w->call);
+		return;
+	}
+	if (w->over) {
+		answer(r, w);
+		return;
+	}
+	w->ending = true;
+	(void)content_call_end_input(&w->call);
+}
+
+void volume_file_write(struct request *r)
+{
+	static const struct content_call_events events = { .on_entry = on_written_entry,
+							   .on_room = on_room,
+							   .on_end = on_written };
+	uint64_t max = core_config(r->core)->file_max;
+	struct storage_content s = { .what = STORAGE_CONTENT_WRITE, .depth = 1, .bytes_max = max };
+	struct store_volume v;
+	struct writing *w;
+	struct err e = { 0 };
+
+	if (!volume_access(r, &v))
+		return;
+	w = request_state(r, sizeof(*w), release_writing);
+	if (w == NULL)
+		return;
+	json_init_heap(&w->j, ENTRY_JSON_MAX);
+	w->call.arg = r;
+	if (volume_access_params(r, &s, &e) < 0 ||
+	    content_call_start(&w->call, r->core, &v, &s, &events, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	w->reading = true;
+	exchange_read_body(r->x, max, on_body_data, on_body_end);
+}

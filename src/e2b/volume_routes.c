@@ -1,0 +1,151 @@
+/* volume_routes.c - E2B's volumes: created, listed, shown with a token for their content, deleted.
+ * The content itself is in volume_content.c and volume_file.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "e2b_private.h"
+#include "json.h"
+#include "json_members.h"
+#include "reply.h"
+#include "volume.h"
+#include "volume_token.h"
+
+#define VOLUME_JSON_MAX 4096
+#define PAGE 10000 /* more than a tenant has: the contract knows no pages */
+#define NAME_TEXT_MAX 1024
+
+/* with: also a token for its content. */
+static void show(struct json *j, const struct e2b *with, const struct store_volume *v)
+{
+	char token[VOLUME_TOKEN_MAX];
+
+	json_open(j, NULL, '{');
+	json_text(j, "volumeID", v->id);
+	json_text(j, "name", v->name);
+	if (with != NULL) {
+		volume_token_make(&with->key, v, core_now_ms() + VOLUME_TOKEN_MS, token);
+		json_text(j, "token", token);
+	}
+	json_close(j, '}');
+}
+
+static void reply_volume(struct request *r, int status, const struct store_volume *v)
+{
+	struct json j;
+
+	json_init_heap(&j, VOLUME_JSON_MAX);
+	show(&j, e2b_of(r), v);
+	reply_json(r, status, &j);
+}
+
+/* A name that is taken is E2B's 400. */
+static void reply_failed(struct request *r, const struct err *e)
+{
+	if (e->code == ERR_CONFLICT && e->reason == REASON_NONE)
+		reply_code(r, 400, "invalid", e->msg);
+	else
+		reply_error(r, e);
+}
+
+static void release_making(struct request *r, bool answered)
+{
+	struct volume_making *m = r->state;
+
+	(void)answered;
+	completion_cancel(&m->done);
+}
+
+static void on_made(struct completion *c, const struct err *e)
+{
+	struct request *r = c->arg;
+	struct volume_making *m = r->state;
+	struct store_volume row = m->row;
+
+	if (e != NULL)
+		reply_failed(r, e);
+	else
+		reply_volume(r, 201, &row);
+}
+
+static int read_name(const uint8_t *body, size_t len, json_t **ret_root, const char **ret,
+		     struct err *e)
+{
+	struct json_members m;
+
+	*ret_root = json_members_parse(body, len, e);
+	if (*ret_root == NULL)
+		return -1;
+	json_members_begin(&m, *ret_root, "", e);
+	json_members_text(&m, "name", NAME_TEXT_MAX, ret);
+	if (*ret == NULL)
+		(void)json_members_fail(&m, "name", "is missing");
+	return json_members_end_lenient(&m);
+}
+
+static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct volume_making *m = request_state(r, sizeof(*m), release_making);
+	struct volume_spec spec = { 0 };
+	struct err e = { 0 };
+	json_t *root = NULL;
+	int making = -1;
+
+	if (m == NULL)
+		return;
+	m->done = (struct completion){ .on_done = on_made, .arg = r };
+	if (read_name(body, len, &root, &spec.name, &e) == 0)
+		making = volume_create(r->core, r->tenant, &spec, request_actor(r), m, &e);
+	json_decref(root);
+	if (making < 0)
+		reply_failed(r, &e);
+}
+
+void volume_routes_create(struct request *r)
+{
+	request_body(r, on_create_body);
+}
+
+static int on_row(const struct store_volume *row, void *cookie)
+{
+	show(cookie, NULL, row);
+	return 0;
+}
+
+void volume_routes_list(struct request *r)
+{
+	struct err e = { 0 };
+	struct json j;
+
+	json_init_heap(&j, REPLY_JSON_MAX);
+	json_open(&j, NULL, '[');
+	if (store_volume_list(core_store(r->core), tenant_row(r->tenant)->id, "", PAGE, on_row, &j,
+			      &e) < 0) {
+		json_release(&j);
+		reply_error(r, &e);
+		return;
+	}
+	json_close(&j, ']');
+	reply_json(r, 200, &j);
+}
+
+void volume_routes_get(struct request *r)
+{
+	struct store_volume v;
+	struct err e = { 0 };
+
+	if (volume_find(r->core, r->tenant, r->id, &v, &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_volume(r, 200, &v);
+}
+
+void volume_routes_delete(struct request *r)
+{
+	struct err e = { 0 };
+
+	if (volume_delete(r->core, r->tenant, r->id, request_actor(r), &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_empty(r, 204);
+}

@@ -1,0 +1,16 @@
+/* volume_token.h - access to the content of a volume: a token that is the volume's id, the time of
+ * its end and an HMAC over both and the generation in the volume's row. It needs no storage and is
+ * worth nothing for another volume. Pure. */
+#pragma once
+
+#include "store_volume.h"
+#include "token.h"
+
+#define VOLUME_TOKEN_MAX (STORE_ID_MAX + 32 + 64)
+#define VOLUME_TOKEN_MS (24ULL * 3600 * 1000) /* how long one is valid */
+
+void volume_token_make(const struct token_key *k, const struct store_volume *v, uint64_t until_ms,
+		       char ret[VOLUME_TOKEN_MAX]);
+/* Is it a token of this volume, and not expired? */
+bool volume_token_check(const struct token_key *k, const struct store_volume *v, uint64_t now_ms,
+			struct http1_span given);

@@ -1,0 +1,53 @@
+/* op_content.c - an operation on the content of a volume: opens the volume, and does the rest in a
+ * worker that can reach nothing else (content.h). */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "content.h"
+#include "storage_jail.h"
+#include "storage_ops.h"
+
+static void NORETURN work(const struct storage_run *run, int volume)
+{
+	const struct storage_content *r = &run->r->content;
+	struct content c = { .r = r,
+			     .volume = volume,
+			     .out = run->fds[0],
+			     .in = r->what == STORAGE_CONTENT_WRITE ? run->fds[1] : -1 };
+	struct content_record failed = { .kind = CONTENT_ERROR };
+
+	if (storage_jail_confine_worker(volume, NULL, 0, &failed.error) == 0) {
+		c.data = openat(volume, "data", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (c.data >= 0) {
+			content_run(&c);
+			_exit(0);
+		}
+		IGNORED(err_sys(&failed.error, "open the volume"), "sent below");
+	}
+	IGNORED(content_put(&c, &failed), "the reader is gone");
+	_exit(1);
+}
+
+int op_content(struct storage_run *run, struct err *e)
+{
+	OWN_FD volumes = storage_ops_open_volumes(e);
+	OWN_FD volume = -1;
+	pid_t pid;
+
+	if (volumes < 0)
+		return -1;
+	volume = openat(volumes, run->r->content.volume,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (volume < 0)
+		return storage_ops_fail(e, "open the volume");
+	pid = fork();
+	if (pid == 0)
+		work(run, volume);
+	if (pid < 0)
+		return err_sys(e, "fork");
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return 0; /* what happened is in the answer that it has written */
+}

@@ -1,0 +1,126 @@
+/* op_volume.c - makes, removes and measures volumes; see content.h for what one is on disk. Files
+ * in it belong to a tenant, but here none is opened, and no link is followed.
+ *
+ * A volume is made under a temporary name, and renamed when it is whole; it is renamed before it is
+ * removed. What is left of either is removed at the next start (storage_ops_setup()). */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "storage_jail.h"
+#include "storage_ops.h"
+#include "tree_remove.h"
+
+#define BLOCK 512U /* of st_blocks */
+#define USER 1000  /* "user" of every template owns the top directory */
+
+static void temporary(const struct storage_run *run, const char *prefix, char ret[64])
+{
+	(void)snprintf(ret, 64, "%s%llu", prefix, (unsigned long long)run->serial);
+}
+
+/* Every user of a cell may write in the top directory, as in E2B's volumes. */
+static int make_data(int volume, struct err *e)
+{
+	struct storage_ids ids = storage_jail_ids();
+	uint32_t id = ids.single ? 0 : USER + ids.shift;
+
+	if (mkdirat(volume, "data", 0700) < 0 || mkdirat(volume, "new", 0700) < 0)
+		return storage_ops_fail(e, "make the volume");
+	OWN_FD data = openat(volume, "data", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (data < 0 || fchown(data, id, id) < 0 || fchmod(data, 0777) < 0)
+		return storage_ops_fail(e, "make the volume");
+	return 0;
+}
+
+static int make_directory(int volumes, const char *name, struct err *e)
+{
+	if (mkdirat(volumes, name, 0700) < 0)
+		return storage_ops_fail(e, "make the volume");
+	OWN_FD volume = openat(volumes, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (volume < 0)
+		return storage_ops_fail(e, "make the volume");
+	if (make_data(volume, e) < 0)
+		return -1;
+	return syncfs(volume) < 0 ? storage_ops_fail(e, "sync the volume") : 0;
+}
+
+static int remove_named(const struct storage_run *run, int volumes, const char *name, struct err *e)
+{
+	char gone[64];
+
+	temporary(run, STORAGE_GONE, gone);
+	if (renameat(volumes, name, volumes, gone) < 0)
+		return errno == ENOENT ? 0 : storage_ops_fail(e, "rename the volume");
+	return tree_remove(volumes, gone, e);
+}
+
+int op_volume_make(struct storage_run *run, struct err *e)
+{
+	const struct storage_volume *r = &run->r->volume;
+	OWN_FD volumes = storage_ops_open_volumes(e);
+	char new[64];
+
+	if (volumes < 0 || remove_named(run, volumes, r->volume, e) < 0)
+		return -1;
+	temporary(run, STORAGE_NEW, new);
+	if (make_directory(volumes, new, e) == 0) {
+		if (renameat(volumes, new, volumes, r->volume) == 0 && fsync(volumes) == 0)
+			return 0;
+		IGNORED(storage_ops_fail(e, "rename the volume"), "removed below");
+	}
+	IGNORED(tree_remove(volumes, new, &(struct err){ 0 }), "removed at the next start");
+	return -1;
+}
+
+int op_volume_remove(struct storage_run *run, struct err *e)
+{
+	OWN_FD volumes = storage_ops_open_volumes(e);
+
+	return volumes < 0 ? -1 : remove_named(run, volumes, run->r->volume.volume, e);
+}
+
+/* ---- usage */
+
+#define DEPTH_MAX 256 /* what is deeper is not counted */
+
+static int add_below(int dir, const char *name, unsigned depth, struct storage_reply *sum)
+{
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct stat st;
+
+	if (d == NULL) {
+		if (fd >= 0)
+			fd_close(fd);
+		return -1;
+	}
+	for (struct dirent *entry; (entry = readdir(d)) != NULL;) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+		    fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		sum->entries++;
+		/* A file with several names counts once for each part of it. */
+		sum->bytes += (uint64_t)st.st_blocks * BLOCK /
+			      (st.st_nlink > 0 && !S_ISDIR(st.st_mode) ? st.st_nlink : 1);
+		if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
+			IGNORED(add_below(fd, entry->d_name, depth + 1, sum), "removed meanwhile");
+	}
+	(void)closedir(d);
+	return 0;
+}
+
+int op_volume_usage(struct storage_run *run, struct err *e)
+{
+	OWN_FD volumes = storage_ops_open_volumes(e);
+	char path[STORAGE_ID_MAX + 8];
+
+	(void)snprintf(path, sizeof(path), "%s/data", run->r->volume.volume);
+	if (volumes < 0)
+		return -1;
+	return add_below(volumes, path, 0, run->reply) < 0 ? storage_ops_fail(e, "read the volume")
+							   : 0;
+}

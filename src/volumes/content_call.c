@@ -1,0 +1,382 @@
+/* content_call.c - see content_call.h. */
+#include "content_call.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "file_msg.h"
+#include "io.h"
+#include "list.h"
+#include "volume_state.h"
+
+#define BUFFER 65536
+#define TURN_READS 16
+#define CALL_MS 3600000 /* of the whole operation, slow clients included */
+#define TENANT_CALLS 16
+
+static struct loop *loop_of(const struct content_call *c)
+{
+	return core_loop(c->node->core);
+}
+
+/* ---- the end */
+
+/* Out of the node and the loop. Repeatable. */
+static void detach(struct content_call *c)
+{
+	if (c->node == NULL)
+		return;
+	loop_task_cancel(loop_of(c), &c->step);
+	loop_remove(loop_of(c), &c->watch_out);
+	loop_remove(loop_of(c), &c->watch_in);
+	io_close_all(&c->out, 1);
+	io_close_all(&c->in, 1);
+	storage_link_cancel(c->node->storage, &c->job);
+	LIST_REMOVE(c);
+	c->node->ncalls--;
+	c->node = NULL;
+	free(c->bytes);
+	c->bytes = NULL;
+}
+
+void content_call_cancel(struct content_call *c)
+{
+	detach(c);
+}
+
+static void end(struct content_call *c, const struct err *e)
+{
+	const struct content_call_events *events = c->events;
+	struct err copy = { 0 };
+
+	if (e != NULL)
+		copy = *e;
+	detach(c);
+	events->on_end(c, e == NULL ? NULL : &copy);
+}
+
+static void fail(struct content_call *c, const struct err *e)
+{
+	if (!c->failed)
+		c->why = *e;
+	c->failed = true;
+}
+
+/* ---- the answer */
+
+static int take_record(struct content_call *c, const struct content_record *r, struct err *e)
+{
+	switch (r->kind) {
+	case CONTENT_ERROR:
+		*e = r->error;
+		return -1;
+	case CONTENT_ENTRY:
+		return c->events->on_entry(c, &r->entry, e);
+	case CONTENT_DATA:
+		if (c->events->on_data_begins == NULL)
+			break;
+		c->data_left = r->len;
+		c->events->on_data_begins(c, r->len);
+		return 0;
+	case CONTENT_END:
+		c->answered = true;
+		return 0;
+	}
+	return err_set(e, ERR_SYSTEM, "internal protocol error: unexpected answer of storage");
+}
+
+/* How many bytes were used; 0: more are needed, or the owner cannot take any now. */
+static size_t take(struct content_call *c, const uint8_t *data, size_t len)
+{
+	struct content_record r;
+	struct err e = { 0 };
+	int n;
+
+	if (c->data_left > 0) {
+		size_t want = len < c->data_left ? len : (size_t)c->data_left;
+		size_t taken = c->events->on_data(c, data, want);
+
+		c->paused = taken < want;
+		c->data_left -= taken;
+		return taken;
+	}
+	n = content_msg_read(data, len, &r, &e);
+	if (n == 0)
+		return 0;
+	if (n < 0 || take_record(c, &r, &e) < 0) {
+		fail(c, &e);
+		return len;
+	}
+	return (size_t)n;
+}
+
+static void take_all(struct content_call *c)
+{
+	while (c->at < c->len && !c->paused && !c->failed && !c->answered) {
+		size_t n = take(c, c->bytes + c->at, c->len - c->at);
+
+		if (n == 0)
+			break;
+		c->at += n;
+	}
+	if (c->at > 0) {
+		memmove(c->bytes, c->bytes + c->at, c->len - c->at);
+		c->len -= c->at;
+		c->at = 0;
+	}
+}
+
+/* Reads what is there. False: nothing now. */
+static bool read_some(struct content_call *c)
+{
+	ssize_t n = c->out < 0 ? 0 : read(c->out, c->bytes + c->len, BUFFER - c->len);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n <= 0)
+		c->cut_off = true;
+	else
+		c->len += (size_t)n;
+	return n > 0;
+}
+
+static void watch(struct content_call *c)
+{
+	struct err e;
+
+	if (c->paused)
+		loop_remove(loop_of(c), &c->watch_out);
+	else if (c->watch_out.fd < 0 &&
+		 loop_add(loop_of(c), &c->watch_out, c->out, EPOLLIN, &e) < 0) {
+		fail(c, &e);
+		loop_defer(loop_of(c), &c->step);
+	}
+}
+
+/* From the loop only. */
+static void on_step(struct loop_task *t)
+{
+	struct content_call *c = t->arg;
+	bool more = true;
+
+	for (int i = 0; i < TURN_READS && more && !c->failed; i++) {
+		take_all(c);
+		if (c->failed || c->paused || c->answered)
+			break;
+		more = read_some(c);
+	}
+	if (c->failed) {
+		end(c, &c->why);
+	} else if (c->answered) {
+		end(c, NULL);
+	} else if (c->cut_off && !c->paused) {
+		loop_remove(loop_of(c), &c->watch_out);
+		if (c->job_ended) /* else its end calls this again */
+			end(c, &c->job_why);
+	} else {
+		watch(c);
+		if (more && !c->paused)
+			loop_defer(loop_of(c), &c->step);
+	}
+}
+
+static void on_readable(struct loop_fd *f, uint32_t events)
+{
+	struct content_call *c = f->arg;
+
+	(void)events;
+	loop_defer(loop_of(c), &c->step);
+}
+
+void content_call_resume(struct content_call *c)
+{
+	if (c->node == NULL || !c->paused)
+		return;
+	c->paused = false;
+	loop_defer(loop_of(c), &c->step);
+}
+
+static void on_job_done(struct completion *done, const struct err *e)
+{
+	struct content_call *c = done->arg;
+
+	c->job_ended = true;
+	if (e != NULL)
+		c->job_why = *e;
+	else
+		(void)err_set_reason(&c->job_why, REASON_PEER_DIED,
+				     "cordon-storage ended the answer early");
+	loop_defer(loop_of(c), &c->step);
+}
+
+/* ---- the input */
+
+static void close_input(struct content_call *c)
+{
+	loop_remove(loop_of(c), &c->watch_in);
+	io_close_all(&c->in, 1);
+}
+
+/* How many bytes were written; 0: no room now. A reader that is gone takes all: the answer says
+ * why. */
+static size_t put(struct content_call *c, const uint8_t *data, size_t len)
+{
+	ssize_t n;
+
+	if (c->in < 0)
+		return len;
+	n = write(c->in, data, len);
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		close_input(c);
+		return len;
+	}
+	if (n < (ssize_t)len)
+		loop_modify(loop_of(c), &c->watch_in, EPOLLOUT);
+	return n < 0 ? 0 : (size_t)n;
+}
+
+static bool put_head(struct content_call *c)
+{
+	while (c->head_left > 0) {
+		size_t n = put(c, c->head + FILE_MSG_CHUNK_HEAD - c->head_left, c->head_left);
+
+		if (n == 0)
+			return false;
+		c->head_left -= n;
+	}
+	return true;
+}
+
+static void begin_chunk(struct content_call *c, size_t len)
+{
+	c->chunk_left = len < FILE_MSG_CHUNK_MAX ? len : FILE_MSG_CHUNK_MAX;
+	file_msg_chunk_write(c->head, (uint32_t)c->chunk_left);
+	c->head_left = FILE_MSG_CHUNK_HEAD;
+}
+
+size_t content_call_input(struct content_call *c, const uint8_t *data, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		size_t part, n;
+
+		if (c->node == NULL || c->in < 0)
+			return len;
+		if (c->chunk_left == 0)
+			begin_chunk(c, len - done);
+		if (!put_head(c))
+			return done;
+		part = len - done < c->chunk_left ? len - done : (size_t)c->chunk_left;
+		n = put(c, data + done, part);
+		if (n == 0)
+			return done;
+		done += n;
+		c->chunk_left -= n < c->chunk_left ? n : c->chunk_left;
+	}
+	return done;
+}
+
+bool content_call_end_input(struct content_call *c)
+{
+	if (c->node == NULL || c->in < 0)
+		return true;
+	if (c->head_left == 0)
+		begin_chunk(c, 0);
+	if (!put_head(c))
+		return false;
+	close_input(c);
+	return true;
+}
+
+static void on_writable(struct loop_fd *f, uint32_t events)
+{
+	struct content_call *c = f->arg;
+
+	loop_modify(loop_of(c), f, 0);
+	if ((events & (EPOLLERR | EPOLLHUP)) != 0)
+		close_input(c);
+	if (c->events->on_room != NULL)
+		c->events->on_room(c);
+}
+
+/* ---- the start */
+
+static int admit(const struct volume_node *n, const char *tenant, struct err *e)
+{
+	unsigned own = 0;
+
+	for (const struct content_call *c = n->calls; c != NULL; c = c->next)
+		own += strcmp(c->tenant, tenant) == 0;
+	if (own >= TENANT_CALLS || n->ncalls >= STORAGE_STREAMS_MAX)
+		return err_set(e, ERR_LIMIT, "too many operations on volumes at a time");
+	return 0;
+}
+
+/* Our end does not block; the other end does. */
+static int make_pipe(bool ours_reads, int *ret_ours, int *ret_its, struct err *e)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "pipe");
+	*ret_ours = ends[ours_reads ? 0 : 1];
+	*ret_its = ends[ours_reads ? 1 : 0];
+	if (fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "pipe");
+	return 0;
+}
+
+static int open_pipes(struct content_call *c, bool write, int its[2], struct err *e)
+{
+	c->out = c->in = its[0] = its[1] = -1;
+	if (make_pipe(true, &c->out, &its[0], e) < 0 ||
+	    (write && make_pipe(false, &c->in, &its[1], e) < 0) ||
+	    loop_add(core_loop(c->node->core), &c->watch_out, c->out, EPOLLIN, e) < 0 ||
+	    (write && loop_add(core_loop(c->node->core), &c->watch_in, c->in, 0, e) < 0))
+		return -1;
+	return 0;
+}
+
+int content_call_start(struct content_call *c, struct core *core, const struct store_volume *v,
+		       const struct storage_content *r, const struct content_call_events *events,
+		       struct err *e)
+{
+	bool write = r->what == STORAGE_CONTENT_WRITE;
+	struct volume_node *n = volume_node(core);
+	struct storage_content full = *r;
+	int its[2];
+
+	if (admit(n, v->tenant, e) < 0)
+		return -1;
+	*c = (struct content_call){ .arg = c->arg,
+				    .node = n,
+				    .out = -1,
+				    .in = -1,
+				    .job.fd = -1,
+				    .events = events,
+				    .watch_out = { .fd = -1, .on_ready = on_readable, .arg = c },
+				    .watch_in = { .fd = -1, .on_ready = on_writable, .arg = c },
+				    .step = { .on_run = on_step, .arg = c },
+				    .bytes = malloc(BUFFER) };
+	assert(c->bytes != NULL);
+	memcpy(c->tenant, v->tenant, sizeof(c->tenant));
+	LIST_PUSH(&n->calls, c);
+	n->ncalls++;
+	if (open_pipes(c, write, its, e) < 0) {
+		io_close_all(its, 2);
+		detach(c);
+		return -1;
+	}
+	full.head = (struct storage_head){ .op = STORAGE_CONTENT, .deadline_ms = CALL_MS };
+	(void)snprintf(full.volume, sizeof(full.volume), "%s", v->id);
+	c->job.done = (struct completion){ .on_done = on_job_done, .arg = c };
+	storage_link_ask(n->storage, &c->job, &full, sizeof(full), its, write ? 2 : 1);
+	return 0;
+}
