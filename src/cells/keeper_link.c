@@ -146,6 +146,7 @@ static void detach(struct keeper_slot *s, const char *why)
 	loop_remove(k->loop, &s->watch);
 	io_close_all(&s->sock, 1);
 	queue_init(&s->sent);
+	k->failed_starts += s->hello_due;
 	s->greeted = s->hello_due = false;
 	while (s->ends.first != NULL)
 		queue_put(&k->ends, queue_take(&s->ends));
@@ -295,6 +296,7 @@ static void on_hello(struct keeper_slot *s, const struct keeper_reply *reply)
 
 	s->greeted = reply->err.code == ERR_NONE;
 	s->hello_due = false;
+	k->failed_starts = 0;
 	if (s->greeted)
 		k->restrictions = reply->restrictions;
 	k->on_hello(k->arg, s->number, s->greeted ? NULL : &reply->err);

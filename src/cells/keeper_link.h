@@ -59,6 +59,7 @@ struct keeper_link {
 	unsigned nslots;
 	struct keeper_slot slots[KEEPER_SLOTS_MAX];
 	struct cell_restrictions restrictions;	 /* by the last HELLO */
+	unsigned failed_starts;			 /* keepers that ended without HELLO, in a row */
 	struct keeper_queue urgent, ends, spare; /* to be sent, to any of them */
 	bool end_next;				 /* urgent and ends alternate: ends is next */
 	uint64_t timeout_ms;			 /* set after keeper_link_init() to change it */

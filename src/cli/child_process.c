@@ -23,6 +23,8 @@
 #define ASIDE 200 /* above all numbers that programs expect descriptors at */
 #define PAUSE_MIN_MS 20
 #define PAUSE_MAX_MS 1000
+#define PAUSE_LONG_MS 10000 /* after QUICK_ENDS: the cause does not go away soon */
+#define QUICK_ENDS 12
 #define LIVED_MS 1000 /* a process that lived this long is started again at once */
 
 int child_process_beside(const char *name, char *ret_path, size_t cap, struct err *e)
@@ -117,12 +119,16 @@ void child_process_plan_again(struct child_process *c)
 {
 	uint64_t now = clock_now_ns();
 
+	uint64_t max = c->quick_ends < QUICK_ENDS ? PAUSE_MAX_MS : PAUSE_LONG_MS;
+
 	if (now - c->since_ns > LIVED_MS * CLOCK_MS)
-		c->pause_ms = 0;
+		c->pause_ms = c->quick_ends = 0;
+	else
+		c->quick_ends++;
 	c->again_ns = now + c->pause_ms * CLOCK_MS;
-	c->pause_ms = c->pause_ms == 0		       ? PAUSE_MIN_MS
-		      : 2 * c->pause_ms < PAUSE_MAX_MS ? 2 * c->pause_ms
-						       : PAUSE_MAX_MS;
+	c->pause_ms = c->pause_ms == 0	      ? PAUSE_MIN_MS
+		      : 2 * c->pause_ms < max ? 2 * c->pause_ms
+					      : max;
 	c->pid = 0;
 }
 

@@ -35,6 +35,7 @@ struct child_process {
 	const char *name;
 	pid_t pid; /* 0: not running */
 	uint64_t since_ns, again_ns, pause_ms;
+	unsigned quick_ends; /* in a row, right after a start */
 };
 
 /* Called when the child was started; logs it. */

@@ -38,7 +38,8 @@
 
 #define END_MS 10000 /* from SIGTERM to SIGKILL */
 #define REST_MS 1000 /* from cordond's end to SIGKILL for the others */
-#define SOON_MS 10   /* for what cannot start yet, see struct role */
+#define QUICK_ENDS_TOLD 5
+#define SOON_MS 10 /* for what cannot start yet, see struct role */
 
 /* Sends a state to systemd, if it started this process and asked for that (sd_notify(3)). */
 static void notify(const char *what)
@@ -166,6 +167,22 @@ static void forget(struct worker *w)
 	io_close_all(&w->control, 1);
 }
 
+/* Says once that a program ends right after each start, and what its exit status means. */
+static void report_quick_ends(const struct worker *w, int status)
+{
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+
+	if (w->child.quick_ends != QUICK_ENDS_TOLD)
+		return;
+	log_error("program ends right after each start, and is tried again with longer pauses",
+		  "program=%s slot=%u times=%u status=%d signal=%d why=%s", w->role->program,
+		  w->slot, w->child.quick_ends, code, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+		  code == 127	? "it cannot be executed"
+		  : code == 126 ? "its user or descriptors cannot be set"
+		  : code != 0	? "it reported an error, see the lines above"
+				: "not known");
+}
+
 static void on_ended(struct supervisor *v, struct worker *w, int status)
 {
 	if (!v->ending || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
@@ -173,6 +190,7 @@ static void on_ended(struct supervisor *v, struct worker *w, int status)
 			 (int)w->child.pid, WIFEXITED(status) ? WEXITSTATUS(status) : 0,
 			 WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 	forget(w);
+	report_quick_ends(w, status);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == SERVE_EXIT_CANNOT_START)
 		give_up(v, w);
 	w->ended_before = true;

@@ -16,12 +16,20 @@ struct fd_budget *core_fds(struct core *c)
 	return &c->cells.fds;
 }
 
+#define FAILED_STARTS_TOLD 5
+
+static const char *why_no_keeper(const struct core *c)
+{
+	if (c->cells.keeper.failed_starts >= FAILED_STARTS_TOLD)
+		return "no keeper: each one ends right after its start; see the log";
+	return c->keeper_hung ? "the keeper does not answer" : "no keeper";
+}
+
 bool core_ready(const struct core *c, const char **ret_why)
 {
-	*ret_why = keeper_link_greeted(&c->cells.keeper) == 0
-			   ? c->keeper_hung ? "the keeper does not answer" : "no keeper"
-		   : !c->recovered ? "recovering"
-				   : NULL;
+	*ret_why = keeper_link_greeted(&c->cells.keeper) == 0 ? why_no_keeper(c)
+		   : !c->recovered			      ? "recovering"
+							      : NULL;
 	return *ret_why == NULL;
 }
 

@@ -5,11 +5,14 @@ the others go on serving, and nothing left of the cells that they made.
     test_keepers.py CORDON [name ...]
 """
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
 from harness import Server, check, children, comm, equal, has, run_tests, wait_for  # noqa: E402
 
 KILLS = True  # of keepers, in here
@@ -43,6 +46,31 @@ def state(pid):
 
 def is_ended(server, s):
     return not server.cell_pids(s) and not os.path.exists(os.path.join(server.run_dir, "cells", s + ".sock"))
+
+
+def test_keepers_that_never_work():
+    """Programs that end before they say HELLO: the log and /readyz say so, and they are not started all the time."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as d:
+        os.chmod(d, 0o755)
+        for name in harness.PROGRAMS:
+            shutil.copy(os.path.join(os.path.dirname(os.path.abspath(harness.PROGRAM)), name), d)
+        with Server(program=f"{d}/cordon", pool_size=0, keepers=2) as server:
+            good, bad = f"{d}/good", f"{d}/cordon-keeper"
+            os.rename(bad, good)
+            with open(bad, "wb") as f:
+                f.write(b"#!/nowhere/interpreter\n")
+            os.chmod(bad, 0o755)
+            for pid in server.pids("keeper"):
+                os.kill(pid, signal.SIGKILL)
+            said = wait_for(lambda: "ends right after each start" in (log := server.log()) and log, 20, "a line of the log")
+            line = next(v for v in said.splitlines() if "ends right after each start" in v)
+            has(line, "program=cordon-keeper", "which program")
+            has(line, "why=\"it cannot be executed\"", "why")
+            why = wait_for(lambda: (a := server.request("GET", "/readyz", key=None))[0] == 503 and "see the log" in str(a[2])
+                           and a[2], 10, "/readyz")
+            has(str(why), "ends right after its start", "/readyz")
+            os.rename(good, bad)
+            server.wait_ready(30)
 
 
 def test_as_many_as_set(server):
