@@ -193,8 +193,11 @@ static json_t *make_recipe(struct api_call *a, const struct template_build *b, s
 		}
 	if (d->start != NULL && !b->no_start)
 		IGNORED(json_object_set_new(recipe, "startCmd", json_string(d->start)), "UTF-8");
-	if (b->ready != NULL)
-		IGNORED(json_object_set_new(recipe, "readyCmd", json_string(b->ready)), "UTF-8");
+	/* Without one the server would wait twenty seconds, as E2B does. */
+	if (b->ready != NULL || json_object_get(recipe, "startCmd") != NULL)
+		IGNORED(json_object_set_new(recipe, "readyCmd",
+					    json_string(b->ready == NULL ? "true" : b->ready)),
+			"UTF-8");
 	return recipe;
 }
 

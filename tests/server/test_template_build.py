@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+"""cordon template build: a Dockerfile and a directory, as a user sees it; builds when programs of the server die."""
+import os
+import re
+import subprocess
+import tempfile
+
+import harness
+from harness import check, equal, has, run_tests, wait_for
+
+BUILDS = "/v1/templates/builds"
+KILLS = True  # programs of the server die here
+
+
+def client(server, *args, want=0):
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+    done = subprocess.run([harness.PROGRAM, *args], capture_output=True, text=True, env=env, timeout=120, check=False)
+    equal(done.returncode, want, f"exit code of cordon {args}: {done.stdout} {done.stderr[-2000:]}")
+    return done
+
+
+def context(files):
+    folder = tempfile.TemporaryDirectory(prefix="cordon-build-")
+    for name, text in files.items():
+        path = os.path.join(folder.name, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    return folder
+
+
+def run_in(server, template, command):
+    made = server.want(201, "POST", "/v1/sessions", {"template": template})
+    done = server.want(200, "POST", f"/v1/sessions/{made['id']}/executions?wait=true", {"command": command})
+    server.want(204, "DELETE", f"/v1/sessions/{made['id']}")
+    return done["stdout"]
+
+
+def test_a_dockerfile(server):
+    files = {
+        "Dockerfile": "ARG BASE=e2bdev/base\nFROM $BASE\nARG WHO=nobody\nENV GREETING=\"hello $WHO\"\nWORKDIR /srv/app\n"
+        "COPY --chmod=0644 src/*.txt ./\nADD data /data/\nRUN echo \"$GREETING\" >greeting && \\\n    ls >listed\nLABEL a=b\n"
+        "CMD [\"sleep\", \"876\"]\n",
+        "src/a.txt": "a", "src/b.txt": "b", "src/c.log": "c", "data/x/y": "deep", "data/secret": "no",
+        ".dockerignore": "# not these\ndata/secret\n",
+    }  # fmt: skip
+    with context(files) as folder:
+        done = client(server, "template", "build", "--name", "docker:v1", "--tag", "latest", "--build-arg", "WHO=you", folder)
+        check(re.match(r"^[a-z0-9]{20}\n$", done.stdout), f"printed {done.stdout!r}")
+        has(done.stderr, "[builder 4/6] COPY src/*.txt", "log on stderr")
+        out = run_in(server, "docker:latest", "cat greeting listed; ls /data /data/x; pwd; pgrep -xf 'sleep 876' | wc -l")
+        equal(out.split("\n")[:-1], ["hello you", "a.txt", "b.txt", "greeting", "listed", "/data:", "x", "", "/data/x:", "y", "/srv/app", "1"])
+        again = client(server, "template", "build", "-f", os.path.join(folder, "Dockerfile"), "--name", "docker:v1",
+                       "--build-arg", "WHO=you", folder)  # fmt: skip
+        has(again.stderr, "CACHED [builder 6/6] RUN", "the second build")
+        listed = server.want(200, "GET", BUILDS)["builds"]
+        equal([(b["name"], b["status"]) for b in listed if b["name"] == "docker"], [("docker", "ready")])
+
+
+def test_what_goes_wrong_is_said(server):
+    for text, words in (
+        ("FROM e2bdev/base\nRUN echo why; exit 4\n", "failed to run command 'echo why; exit 4': exit status 4"),
+        ("FROM e2bdev/base\nCOPY none /x\n", "Dockerfile:2: COPY none: there is no such file"),
+        ("FROM e2bdev/base\nFROM other\n", "Dockerfile:2: builds of several stages are not supported"),
+        ("FROM e2bdev/base\nCOPY --from=x a b\n", "Dockerfile:2: this option of COPY is not supported"),
+    ):
+        with context({"Dockerfile": text}) as folder:
+            has(client(server, "template", "build", "--name", "wrong", folder, want=125).stderr, words, text)
+
+
+def layers(server):
+    folder = os.path.join(server.state, "storage", "layers")
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def test_killed_in_a_build(server):
+    """It is an error afterwards; nothing of it is left, and the steps that had succeeded are still cached."""
+    steps = [{"type": "RUN", "args": ["echo kept >kept"]}, {"type": "RUN", "args": ["echo here; sleep 1000"]}]
+    build = server.want(201, "POST", BUILDS, {"name": "killed"})
+    waiting = server.want(201, "POST", BUILDS, {"name": "waiting"})
+    where = f"{BUILDS}/{build['id']}"
+    server.want(202, "POST", where + "/start", {"fromTemplate": "base", "steps": steps})
+    wait_for(lambda: any("here" in e["message"] for e in server.want(200, "GET", where)["log"] if "stdout" in e["message"]), 30)
+    server.kill("cordond")
+    server.wait_ready()
+    row = server.want(200, "GET", where)
+    equal((row["status"], row["reason"]), ("error", "the server ended while the build ran"))
+    wait_for(lambda: not [s for s in server.want(200, "GET", "/v1/sessions")["sessions"] if s["state"] == "running"], 30)
+    equal(server.want(200, "GET", f"{BUILDS}/{waiting['id']}")["status"], "waiting", "a build that waits")
+    wait_for(lambda: len(layers(server)) == len(server.want(200, "GET", "/v1/layers")["layers"]), 30)
+    again = server.want(201, "POST", BUILDS, {"name": "killed"})
+    server.want(202, "POST", f"{BUILDS}/{again['id']}/start", {"fromTemplate": "base", "steps": steps[:1]})
+    wait_for(lambda: server.want(200, "GET", f"{BUILDS}/{again['id']}")["status"] == "ready", 30)
+    messages = [e["message"] for e in server.want(200, "GET", f"{BUILDS}/{again['id']}")["log"]]
+    check(any(m.startswith("CACHED [builder 1/1]") for m in messages), f"{messages}")
+    equal(run_in(server, "killed", "cat kept"), "kept\n")
+
+
+def test_storage_killed_in_a_build(server):
+    """A build whose layer cannot be written fails with the reason, or goes on with the next cordon-storage."""
+    build = server.want(201, "POST", BUILDS, {"name": "stored"})
+    where = f"{BUILDS}/{build['id']}"
+    steps = [{"type": "RUN", "args": [f"head -c 20000000 /dev/urandom >f{i}; sleep 0.1"], "force": True} for i in range(4)]
+    server.want(202, "POST", where + "/start", {"fromTemplate": "base", "steps": steps})
+    wait_for(lambda: any("builder 2/4" in e["message"] for e in server.want(200, "GET", where)["log"]), 30)
+    server.kill("cordon-storage")
+    wait_for(lambda: server.want(200, "GET", where)["status"] in ("ready", "error"), 60)
+    server.wait_ready()
+    wait_for(lambda: len(layers(server)) == len(server.want(200, "GET", "/v1/layers")["layers"]), 30)
+
+
+if __name__ == "__main__":
+    run_tests(globals())
