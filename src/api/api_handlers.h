@@ -107,6 +107,8 @@ void api_volumes_list(struct request *r);
 void api_volumes_create(struct request *r);
 void api_volumes_get(struct request *r);
 void api_volumes_delete(struct request *r);
+/* api_pull.c */
+void api_pull(struct request *r);
 /* api_templates.c */
 void api_snapshots_create(struct request *r);
 void api_snapshots_list(struct request *r);

@@ -12,6 +12,7 @@
 #include "show_json.h"
 #include "subverb.h"
 #include "template_build.h"
+#include "template_pull.h"
 #include "verbs.h"
 
 struct fields {
@@ -20,6 +21,7 @@ struct fields {
 	struct option_list env, mounts;
 	const char *file, *ready, *memory, *cpus; /* of build */
 	struct option_list args, tags;
+	const char *secret; /* of pull */
 	bool no_cache, no_start;
 };
 
@@ -28,7 +30,9 @@ struct fields {
 /* clang-format off */
 static const struct option options[] = {
 	{ "name", "NAME", OPTION_TEXT, FIELD(name), 0, 0,
-	  "import: name of the template (default: the name of the directory)" },
+	  "import, pull: name of the template (default: that of the directory or image)" },
+	{ "secret", "NAME", OPTION_TEXT, FIELD(secret), 0, 0,
+	  "pull: secret with the credentials of the registry, user:password" },
 	{ "user", "NAME", OPTION_TEXT, FIELD(user), 0, 0,
 	  "import: user of commands that name none (default: user)" },
 	{ "workdir", "DIR", OPTION_TEXT, FIELD(workdir), 0, 0,
@@ -38,7 +42,7 @@ static const struct option options[] = {
 	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, FIELD(mounts), 0, 0,
 	  "import: a directory of the server that all sessions see; may be given again" },
 	{ "file", "FILE", OPTION_TEXT, FIELD(file), 0, 0, "build: the Dockerfile (default: DIR/Dockerfile)", .letter = 'f' },
-	{ "tag", "TAG", OPTION_LIST, FIELD(tags), 0, 0, "build: another tag; may be given again" },
+	{ "tag", "TAG", OPTION_LIST, FIELD(tags), 0, 0, "build, pull: another tag; may be given again" },
 	{ "build-arg", "NAME=VALUE", OPTION_LIST, FIELD(args), 0, 0, "build: sets an ARG; may be given again" },
 	{ "memory", "SIZE", OPTION_TEXT, FIELD(memory), 0, 0, "build: memory of the steps and of sessions" },
 	{ "cpus", "COUNT", OPTION_TEXT, FIELD(cpus), 0, 0, "build: processors of the steps and of sessions" },
@@ -162,9 +166,23 @@ static int build(const void *fields, struct api_call *a, const char *dir, struct
 	return template_build(a, &b, e);
 }
 
+static int pull(const void *fields, struct api_call *a, const char *reference, struct err *e)
+{
+	const struct fields *f = fields;
+	const struct template_pull p = {
+		.reference = reference, .name = f->name, .secret = f->secret, .tags = &f->tags
+	};
+	OWN_JSON *made = NULL;
+
+	if (template_pull(a, &p, &made, e) < 0)
+		return -1;
+	resource_table_show(&f->common, made, "name");
+	return 0;
+}
+
 static const struct subverb subverbs[] = {
-	{ "build", true, build },   { "ls", false, list },	{ "show", true, show },
-	{ "import", true, import }, { "rm", true, remove_one },
+	{ "pull", true, pull }, { "build", true, build },   { "ls", false, list },
+	{ "show", true, show }, { "import", true, import }, { "rm", true, remove_one },
 };
 
 static int run(int argc, char **argv)
@@ -178,8 +196,9 @@ const struct verb verb_template = {
 	.name = "template",
 	.usage = "ls | show NAME | build [-f FILE] [--name NAME[:TAG]] [options] DIR | import "
 		 "[--name NAME] "
-		 "[options] DIR | rm NAME",
-	.summary = "Lists, shows, builds, imports and removes templates, which sessions are made "
+		 "[options] DIR | pull [--name NAME[:TAG]] [--secret NAME] REFERENCE | rm NAME",
+	.summary = "Lists, shows, builds, imports, pulls and removes templates, which sessions are "
+		   "made "
 		   "from.",
 	.text = "build runs the Dockerfile of a directory on the server, prints what it says, and "
 		"then "
@@ -187,6 +206,9 @@ const struct verb verb_template = {
 		"of the template. Only the files that COPY names, and .dockerignore does not, are "
 		"sent.\n"
 		"CMD and ENTRYPOINT become the start command of sessions.\n\n"
+		"pull takes an image of a registry, such as docker.io/library/python:3.12-slim or "
+		"one with\n"
+		"a digest (NAME@sha256:...), which is then the only one that is accepted.\n\n"
 		"import takes a directory that the operator prepared in the server's "
 		"template_dir:\n"
 		"the root directory of sessions. It must belong to root, and no other user may "

@@ -333,9 +333,10 @@ static void answer_challenge(struct fetch *f)
 
 	f->logged_in = true;
 	if (f->challenge.kind == CHALLENGE_BASIC) {
-		if (login_basic(f->login, &e) < 0)
+		if (login_basic(f->login, &e) < 0) {
+			(void)snprintf(f->code, sizeof(f->code), "DENIED");
 			end(f, &e);
-		else
+		} else
 			begin_attempt(f);
 		return;
 	}
@@ -412,6 +413,11 @@ static void take_failure(struct fetch *f)
 		registry_json_error(buf_text(&f->text), f->text.len, f->code);
 	if (f->code[0] != '\0')
 		(void)err_wrap(&f->failed, "%s", f->code);
+	else /* cordond knows by a word that the registry itself said no */
+		(void)snprintf(f->code, sizeof(f->code), "%s",
+			       f->failed.code == ERR_DENIED	 ? "DENIED"
+			       : f->failed.code == ERR_NOT_FOUND ? "NOT_FOUND"
+								 : "");
 	end(f, &f->failed);
 }
 

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [HERE, os.path.join(HERE, "..", "shared")]
 from checks import check, equal, has, wait_for  # noqa: E402
 from fake_registry import Answer, Registry, basic, token_wall  # noqa: E402
-from images import Image, digest, layer  # noqa: E402
+from registry_images import Image, digest, layer  # noqa: E402
 import pull_channel as wire  # noqa: E402
 from pull_channel import Failure, Puller  # noqa: E402
 

@@ -41,6 +41,10 @@ CANNOT = {
     ("PUT", "/v1/sessions/{session}/network", "503"): "only while there is no egress",
     ("POST", "/v1/templates", "429"): "needs four that are being added at once: tests/core",
     ("POST", "/v1/templates", "503"): "only while starting or ending",
+    ("POST", "/v1/templates/pull", "200"): "needs a registry: test_pull.py",
+    ("POST", "/v1/templates/pull", "404"): "needs a registry: test_pull.py",
+    ("POST", "/v1/templates/pull", "429"): "needs tenant_max_streams open at once: test_bounds.py",
+    ("POST", "/v1/templates/pull", "503"): "needs four that are being pulled at once",
     ("POST", BUILDS, "429"): "needs 64 that wait: conformance has build_max",
     ("POST", BUILD + "/start", "429"): "needs build_max that run: conformance builds",
     ("POST", BUILD + "/start", "503"): "only while starting or ending",
@@ -301,6 +305,7 @@ def sessions(p):
 
 
 def builds(p):
+    p.probe(403, "POST", "/v1/templates/pull", body={"reference": "169.254.169.254/x"})
     p.probe(200, "GET", BUILDS)
     p.probe(409, "POST", BUILDS, body={"name": p.json(200, "GET", BUILD)["template_id"]})
     p.probe(200, "GET", BUILD, query="after=0")

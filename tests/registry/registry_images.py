@@ -1,4 +1,4 @@
-"""images.py - small images made by hand: blobs by digest, with a manifest and a configuration."""
+"""registry_images.py - small images made by hand: blobs by digest, with a manifest and a configuration."""
 import gzip
 import hashlib
 import io
