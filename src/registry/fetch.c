@@ -35,6 +35,7 @@ static void begin_attempt(struct fetch *f);
 
 /* ---- the end */
 
+/* May free f: the last thing that is done with it. */
 static void end(struct fetch *f, const struct err *e)
 {
 	loop_timer_cancel(f->means->loop, &f->wait);
@@ -354,13 +355,13 @@ static void answer_challenge(struct fetch *f)
 static void take_token(struct fetch *f)
 {
 	struct err e;
+	int taken = login_token(f->login, buf_text(&f->text), f->text.len, &e);
 
-	if (login_token(f->login, buf_text(&f->text), f->text.len, &e) < 0)
+	buf_release(&f->text); /* wiped */
+	if (taken < 0)
 		end(f, &e);
 	else
 		begin_attempt(f);
-	if (f->text.data)
-		explicit_bzero(f->text.data, f->text.size);
 }
 
 static void check_object(struct fetch *f)

@@ -48,14 +48,22 @@ static void release(struct get *g)
 	g->state = OVER;
 }
 
+/* on_end follows after this turn of the loop: it may free g, which the callers still use. */
 static void finish(struct get *g, const struct err *e)
 {
-	struct err why = e ? *e : (struct err){ 0 };
-
 	if (g->state == OVER)
 		return;
+	g->why = e ? *e : (struct err){ 0 };
 	release(g);
-	completion_end(&g->end, e ? &why : NULL);
+	loop_defer(g->means->loop, &g->ending);
+}
+
+static void on_ending(struct loop_task *t)
+{
+	struct get *g = t->arg;
+	struct err why = g->why;
+
+	completion_end(&g->end, why.code != ERR_NONE ? &why : NULL);
 }
 
 static void on_completed(struct completion *c, const struct err *e)
@@ -81,6 +89,7 @@ void get_cancel(struct get *g)
 	if (!g->means)
 		return;
 	completion_cancel(&g->end);
+	loop_task_cancel(g->means->loop, &g->ending);
 	if (g->state != OVER)
 		release(g);
 }
@@ -419,6 +428,7 @@ int get_start(struct get *g, const struct get_means *m, const struct get_request
 	g->watch = (struct loop_fd){ .fd = -1, .on_ready = on_socket, .arg = g };
 	g->patience = (struct loop_timer){ .on_expire = on_patience, .arg = g };
 	g->again = (struct loop_task){ .on_run = on_again, .arg = g };
+	g->ending = (struct loop_task){ .on_run = on_ending, .arg = g };
 	g->patience_ms = r->patience_ms;
 	g->state = OVER; /* until it is started */
 	g->scanned = 0;

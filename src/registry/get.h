@@ -54,7 +54,8 @@ struct get {
 	struct loop_fd watch;
 	struct tls_conn *tls; /* owned */
 	struct loop_timer patience;
-	struct loop_task again;
+	struct loop_task again, ending;
+	struct err why; /* of the end; code ERR_NONE: it worked */
 	uint64_t patience_ms, window_bytes;
 	unsigned state;
 	struct fifo out, in;
