@@ -35,7 +35,7 @@ static const struct route routes[] = {
 	{ HTTP1_GET, "/metrics", READ, api_node_metrics, "" },
 	{ HTTP1_GET, "/v1/node", READ, api_node_get, "" },
 	{ HTTP1_GET, "/v1/templates", READ, api_templates_list, "" },
-	{ HTTP1_POST, "/v1/templates", ADMIN, api_templates_add, "" },
+	{ HTTP1_POST, "/v1/templates", ADMIN, api_templates_add, "name tag user workdir public " },
 	{ HTTP1_POST, "/v1/templates/pull", USE, api_pull, "" },
 	{ HTTP1_POST, BUILDS, USE, api_builds_request, "" },
 	{ HTTP1_GET, BUILDS, READ, api_builds_list, "" },
@@ -45,6 +45,9 @@ static const struct route routes[] = {
 	{ HTTP1_POST, BUILDS "/{build}/start", USE, api_builds_start, "" },
 	{ HTTP1_GET, TEMPLATE, READ, api_templates_get, "" },
 	{ HTTP1_DELETE, TEMPLATE, ADMIN, api_templates_delete, "" },
+	{ HTTP1_PATCH, TEMPLATE, ADMIN, api_template_change, "" },
+	{ HTTP1_POST, TEMPLATE "/tags", ADMIN, api_template_tags_add, "" },
+	{ HTTP1_DELETE, TEMPLATE "/tags/{tag}", ADMIN, api_template_tags_delete, "" },
 
 	{ HTTP1_GET, "/v1/snapshots", READ, api_snapshots_list, "session name " },
 	{ HTTP1_POST, "/v1/snapshots", USE, api_snapshots_create, "" },
@@ -146,13 +149,13 @@ static bool take_volume(struct http1_span raw, char ret[REQUEST_ID_MAX])
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && volume_line_is_name(ret);
 }
 
-static bool take_template(struct http1_span raw, char ret[REQUEST_ID_MAX])
+static bool take_tag(struct http1_span raw, char ret[REQUEST_ID_MAX])
 {
-	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && templates_is_name(ret);
+	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && template_name_is_tag(ret);
 }
 
 /* [owner/]name[:tag], or an id in place of the name. */
-static bool take_snapshot(struct http1_span raw, char ret[REQUEST_ID_MAX])
+static bool take_template(struct http1_span raw, char ret[REQUEST_ID_MAX])
 {
 	struct template_name name;
 	struct err e;
@@ -176,20 +179,21 @@ static bool take_any(struct http1_span raw, char ret[REQUEST_ID_MAX])
 static bool take_ids(struct request *r, const struct url_params *params)
 {
 	bool of_build = strncmp(r->route->pattern, BUILDS, sizeof(BUILDS) - 1) == 0;
+	bool of_template = strncmp(r->route->pattern, TEMPLATE, sizeof(TEMPLATE) - 1) == 0;
 	bool (*take)(struct http1_span raw, char ret[REQUEST_ID_MAX]) =
-		strcmp(r->route->pattern, SECRET) == 0	   ? take_name
-		: strcmp(r->route->pattern, TEMPLATE) == 0 ? take_template
-		: strcmp(r->route->pattern, SNAPSHOT) == 0 ? take_snapshot
-		: of_build				   ? take_any
-		: strcmp(r->route->pattern, VOLUME) == 0   ? take_volume
-							   : take_id;
+		strcmp(r->route->pattern, SECRET) == 0			  ? take_name
+		: of_template || strcmp(r->route->pattern, SNAPSHOT) == 0 ? take_template
+		: of_build						  ? take_any
+		: strcmp(r->route->pattern, VOLUME) == 0		  ? take_volume
+									  : take_id;
 	bool of_session = strncmp(r->route->pattern, SESSION, sizeof(SESSION) - 1) == 0;
 	size_t at = 0;
 
 	if (of_session && !take_session(params->raw[at++], r->session_id))
 		r->session_id[0] = '\0';
 	else if ((at >= params->n || take(params->raw[at], r->id)) &&
-		 (!of_build || params->n < 2 || take_hash(params->raw[1], r->part)))
+		 (!of_build || params->n < 2 || take_hash(params->raw[1], r->part)) &&
+		 (!of_template || params->n < 2 || take_tag(params->raw[1], r->part)))
 		return true;
 	reply_code(r, 404, "not_found", "no object has this id");
 	return false;

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+#include "err.h"
+
 struct request;
 
 /* api_node.c */
@@ -121,6 +123,19 @@ void api_templates_list(struct request *r);
 void api_templates_get(struct request *r);
 void api_templates_add(struct request *r);
 void api_templates_delete(struct request *r);
+/* Answers with the template. */
+struct template_version;
+void api_template_reply(struct request *r, int status, const struct template_version *v);
+
+/* api_template_tags.c: the template in the path, if the key may change it; NULL and the reason. */
+struct template_version *api_template_own(struct request *r, struct err *e) MUST_USE;
+void api_template_tags_add(struct request *r);
+void api_template_tags_delete(struct request *r);
+void api_template_change(struct request *r);
+
+/* api_template_import.c: is the body an archive? */
+bool api_template_is_archive(const struct request *r);
+void api_template_import(struct request *r);
 
 /* api_tenants.c */
 void api_tenants_list(struct request *r);

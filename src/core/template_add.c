@@ -62,18 +62,27 @@ static int check_room(const struct core *c, struct err *e)
 	return 0;
 }
 
-static int check(const struct core *c, const struct store_template *row, struct err *e)
+int templates_check_name(const struct core *c, const char *name, struct err *e)
 {
 	static const char *const taken[] = { TEMPLATES_HOST, "base", "code-interpreter-v1" };
 
-	if (!templates_is_name(row->name))
+	if (!templates_is_name(name))
 		return err_set(e, ERR_INVALID,
 			       "name: must be of a-z, 0-9, '.', '_' and '-', and begin with a "
 			       "letter or digit");
 	for (size_t i = 0; i < COUNT(taken); i++)
-		if (strcmp(row->name, taken[i]) == 0)
-			return err_set(e, ERR_CONFLICT, "name: %s is taken by the server",
-				       row->name);
+		if (strcmp(name, taken[i]) == 0)
+			return err_set(e, ERR_CONFLICT, "name: %s is taken by the server", name);
+	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
+		if (strcmp(v->row.template_id, name) == 0)
+			return err_set(e, ERR_CONFLICT, "name: %s is the id of a template", name);
+	return 0;
+}
+
+static int check(const struct core *c, const struct store_template *row, struct err *e)
+{
+	if (templates_check_name(c, row->name, e) < 0)
+		return -1;
 	if (cell_level_of(row->level)->abilities == 0)
 		return err_set(e, ERR_UNSUPPORTED, "level: not available here");
 	if (check_root(c, row, e) < 0 || session_spec_check_mounts(c, row->mounts, e) < 0)

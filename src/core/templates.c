@@ -289,6 +289,7 @@ static int delete_row(struct core *c, struct template_version *v, struct err *e)
 
 void templates_collect(struct core *c)
 {
+	bool deleted = false;
 	struct err e;
 
 	if (!c->recovered)
@@ -307,7 +308,10 @@ void templates_collect(struct core *c)
 		log_info("template version deleted", "name=%s version=%llu", v->row.name,
 			 (unsigned long long)v->row.version);
 		template_free(v);
+		deleted = true;
 	}
+	if (deleted) /* and perhaps the last use of a layer */
+		layers_collect(&c->layers, false, NULL);
 }
 
 /* ---- the start and the end */

@@ -75,6 +75,9 @@ void templates_each(const struct core *c, const struct tenant *t,
 /* A name as templates that are added may have it: [a-z0-9][a-z0-9._-]*, 63 bytes at most. */
 bool templates_is_name(const char *name);
 
+/* May a template have this name? ERR_INVALID: it is malformed; ERR_CONFLICT: the server has it. */
+int templates_check_name(const struct core *c, const char *name, struct err *e) MUST_USE;
+
 /* Adds a template of the operator's or, if the name exists, its next version. Of the row name,
  * kind, level, layers, mounts, env, user, workdir and the commands are read; texts are copied. A
  * cell is made of it first, so that nothing is added that no session could be made from. -1: the

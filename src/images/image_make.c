@@ -172,16 +172,16 @@ static void on_unpacked(struct completion *c, const struct err *e)
 		return;
 	}
 	oci_digest_text(&m->chain, digest);
-	take_written(m, digest);
+	take_written(m, m->rootfs ? "" : digest);
 	layer_done(m, false);
 }
 
 static int unpack(struct image_make *m, struct err *e)
 {
-	struct storage_unpack r = { .format = STORAGE_OCI_LAYER,
-				    .flags = STORAGE_CHECK_SHA256,
+	struct storage_unpack r = { .format = m->rootfs ? STORAGE_ROOTFS : STORAGE_OCI_LAYER,
+				    .flags = m->rootfs ? 0 : STORAGE_CHECK_SHA256,
 				    .nlower = m->nlayers };
-	int fd = -1;
+	struct image_layer_source source = { .fd = -1 };
 
 	if (admit(m, &r.bytes_max, e) < 0)
 		return -1;
@@ -190,11 +190,13 @@ static int unpack(struct image_make *m, struct err *e)
 	(void)snprintf(r.layer, sizeof(r.layer), "%s", top(m)->writing.id);
 	for (unsigned i = 0; i < m->nlayers; i++)
 		(void)snprintf(r.lower[i], sizeof(r.lower[i]), "%s", m->layers[i].row.id);
-	if (m->open_layer(m, m->next, &fd, e) < 0)
+	if (m->open_layer(m, m->next, &source, e) < 0)
 		return -1;
+	r.from = source.from;
+	r.length = source.length;
 	m->job.done.on_done = on_unpacked;
 	m->job.done.arg = m;
-	storage_link_unpack(core_storage(m->core), &m->job, &r, fd);
+	storage_link_unpack(core_storage(m->core), &m->job, &r, source.fd);
 	return 0;
 }
 
@@ -216,6 +218,13 @@ static int insert(struct image_make *m, struct err *e)
 
 	assert(stack != NULL && rows != NULL && text != NULL);
 	image_row_fill(&texts, m->config, &row);
+	if (m->rootfs)
+		row.user = ""; /* nothing said otherwise */
+	if (m->user != NULL && m->user[0] != '\0')
+		row.user = m->user;
+	if (m->workdir != NULL && m->workdir[0] != '\0')
+		row.workdir = m->workdir;
+	row.public = m->public_template;
 	stack->base = TEMPLATE_BASE_NONE;
 	for (unsigned i = m->first; i < m->nlayers; i++) {
 		const struct image_made_layer *l = &m->layers[i];
@@ -259,6 +268,42 @@ void image_make_confirm(struct image_make *m)
 		finish(m);
 }
 
+/* ---- what sessions need, on top */
+
+static void on_arranged(struct completion *c, const struct err *e)
+{
+	struct image_make *m = c->arg;
+
+	if (e != NULL) {
+		fail(m, e);
+		return;
+	}
+	take_written(m, "");
+	finish(m);
+}
+
+static void arrange(struct image_make *m)
+{
+	unsigned n = m->nlayers - m->first;
+	char(*lower)[STORAGE_ID_MAX] = calloc(n, sizeof(*lower));
+	uint64_t max;
+	struct err e;
+
+	assert(lower != NULL);
+	if (admit(m, &max, &e) < 0) {
+		free(lower);
+		fail(m, &e);
+		return;
+	}
+	for (unsigned i = 0; i < n; i++)
+		(void)snprintf(lower[i], sizeof(lower[i]), "%s", m->layers[m->first + i].row.id);
+	m->job.done.on_done = on_arranged;
+	m->job.done.arg = m;
+	storage_link_arrange(core_storage(m->core), &m->job, top(m)->writing.id,
+			     (const char(*)[STORAGE_ID_MAX])lower, n);
+	free(lower);
+}
+
 /* ---- many layers become one */
 
 static void fold_digest(const struct image_make *m, char ret[STORE_LAYER_DIGEST_MAX])
@@ -289,7 +334,7 @@ static void on_folded(struct completion *c, const struct err *e)
 	drop_layers(m);
 	fold_digest(m, digest);
 	take_written(m, digest);
-	finish(m);
+	arrange(m);
 }
 
 static void fold(struct image_make *m)
@@ -327,7 +372,12 @@ static void make_next(struct image_make *m)
 		if (m->nlayers - m->first > IMAGE_FOLD_ABOVE)
 			fold(m);
 		else
-			finish(m);
+			arrange(m);
+		return;
+	}
+	if (m->rootfs) {
+		if (unpack(m, &e) < 0)
+			fail(m, &e);
 		return;
 	}
 	image_make_chain(m->next == 0 ? NULL : &m->chain, &c->diff_ids[m->next], &m->chain);

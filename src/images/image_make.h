@@ -26,6 +26,12 @@
 struct image_make;
 struct image_made_layer;
 
+/* Where a layer is read from: all that comes from fd or, if length is not 0, a part of its file. */
+struct image_layer_source {
+	int fd;
+	uint64_t from, length;
+};
+
 struct image_make {
 	/* Set by the caller, and valid until the end. */
 	struct core *core;
@@ -38,8 +44,12 @@ struct image_make {
 	size_t ntags;
 	const char *provenance; /* see store_template.h */
 	struct store_actor actor;
+	const char *user, *workdir; /* in place of the configuration's; NULL or "": as it says */
+	bool public_template;	    /* other tenants may use it */
+	bool rootfs;		    /* one layer, a root file system: no digest of it is known */
 	/* Opens layer i for reading; the descriptor is taken over. */
-	int (*open_layer)(struct image_make *m, unsigned i, int *ret_fd, struct err *e);
+	int (*open_layer)(struct image_make *m, unsigned i, struct image_layer_source *ret,
+			  struct err *e);
 	/* Layer i is there; shared: it was before. May be NULL. */
 	void (*on_layer)(struct image_make *m, unsigned i, bool shared);
 	void *arg;

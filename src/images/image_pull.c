@@ -106,7 +106,8 @@ static void tell(struct image_pull *p, struct image_pull_progress now)
 }
 
 /* cordon-pull writes into one end of a pipe, cordon-storage reads from the other. */
-static int open_layer(struct image_make *m, unsigned i, int *ret_fd, struct err *e)
+static int open_layer(struct image_make *m, unsigned i, struct image_layer_source *ret,
+		      struct err *e)
 {
 	struct image_pull *p = m->arg;
 	const struct oci_descriptor *d = &p->manifest->layers[i];
@@ -120,7 +121,7 @@ static int open_layer(struct image_make *m, unsigned i, int *ret_fd, struct err 
 	if (pull_link_blob(&p->call, p->blob, d->digest.sha256, d->size, TAKE_FD(to), e) < 0)
 		return -1;
 	m->pending++;
-	*ret_fd = TAKE_FD(from);
+	ret->fd = TAKE_FD(from);
 	return 0;
 }
 

@@ -6,9 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "err.h"
-
-#define OCI_JSON_MAX (4U << 20) /* bytes of a document: manifest, index, config */
+#include "oci_digest.h"
 
 static inline void oci_json_release_(json_t **p)
 {

@@ -45,6 +45,8 @@ CANNOT = {
     ("POST", "/v1/templates/pull", "404"): "needs a registry: test_pull.py",
     ("POST", "/v1/templates/pull", "429"): "needs tenant_max_streams open at once: test_bounds.py",
     ("POST", "/v1/templates/pull", "503"): "needs four that are being pulled at once",
+    ("POST", "/v1/templates", "507"): "needs a full disk under the state folder: tests/chaos",
+    ("POST", "/v1/templates/{template}/tags", "429"): "needs 64 tags: tests/core",
     ("POST", BUILDS, "429"): "needs 64 that wait: conformance has build_max",
     ("POST", BUILD + "/start", "429"): "needs build_max that run: conformance builds",
     ("POST", BUILD + "/start", "503"): "only while starting or ending",
@@ -201,7 +203,7 @@ def make_fixtures(p):
         "timeout": "15m", "metadata": {"test": "openapi"}, "limits": {"disk": "16M"},
         "rules": {"writable": ["/home/user", "/tmp"]}})
     dead = p.json(201, "POST", "/v1/sessions")
-    p.ids = {"session": live["id"], "key": p.read["id"], "pid": "4000000"}
+    p.ids = {"session": live["id"], "key": p.read["id"], "pid": "4000000", "template": "host", "tag": "nosuch"}
     p.dead = {"session": dead["id"]}
     ended = p.json(200, "POST", SESSION + "/executions", query="wait=true",
                    body={"command": "echo out; echo err >&2; exit 3", "record": "text"})
@@ -330,6 +332,11 @@ def templates(p):
     p.probe(404, "POST", where, body={**body, "root": {"layers": ["nosuch"]}})
     p.probe(409, "POST", where, body={**body, "name": "host"})
     p.probe(422, "POST", where, body={**body, "root": {"layers": ["tree", "tree"]}})
+    p.probe(200, "POST", where + "/{template}/tags", ids={"template": "a-tree"}, body={"tags": ["one", "two"]})
+    p.probe(400, "POST", where + "/{template}/tags", ids={"template": "a-tree:one"}, body={"tags": ["a b"]})
+    p.probe(204, "DELETE", where + "/{template}/tags/{tag}", ids={"template": "a-tree", "tag": "one"})
+    p.probe(400, "DELETE", where + "/{template}/tags/{tag}", ids={"template": "a-tree", "tag": "default"})
+    p.probe(200, "PATCH", where + "/{template}", ids={"template": "a-tree"}, body={"public": True})
     p.probe(204, "DELETE", where + "/{template}", ids={"template": "a-tree"})
     p.probe(409, "DELETE", where + "/{template}", ids={"template": "host"})
     p.probe(200, "GET", where + "/{template}", ids={"template": "host"})

@@ -1,0 +1,103 @@
+/* api_template_import.c - POST /v1/templates with an archive as body: the template is made when the
+ * whole archive has arrived, and answered when it is there. */
+#include <string.h>
+
+#include "api_handlers.h"
+#include "auth.h"
+#include "import.h"
+#include "reply.h"
+#include "templates.h"
+
+struct importing {
+	struct import *import; /* owned */
+	struct err why;
+	bool failed;
+};
+
+bool api_template_is_archive(const struct request *r)
+{
+	static const char *const types[] = { "application/x-tar", "application/octet-stream",
+					     "application/gzip", "application/zstd" };
+	const struct http1_request *q = exchange_request(r->x);
+	struct http1_span type;
+
+	if (http1_find(q->headers, q->headers_n, "content-type", &type) == 0)
+		return false;
+	type = http1_media_type(type);
+	for (size_t i = 0; i < COUNT(types); i++)
+		if (http1_span_is_nocase(type, types[i]))
+			return true;
+	return false;
+}
+
+static void release(struct request *r, bool answered)
+{
+	struct importing *v = r->state;
+
+	(void)answered;
+	import_free(v->import);
+}
+
+static void on_made(struct completion *c, const struct err *e)
+{
+	struct request *r = c->arg;
+	const struct importing *v = r->state;
+
+	if (e != NULL)
+		reply_error(r, e);
+	else
+		api_template_reply(r, 201, import_made(v->import));
+}
+
+/* After a failure the rest is read and dropped: clients read no answer before they have sent all.
+ */
+static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
+{
+	struct importing *v = request_of(x)->state;
+
+	if (!v->failed && import_write(v->import, data, len, &v->why) < 0)
+		v->failed = true;
+	return len;
+}
+
+static void on_end(struct exchange *x, bool ok)
+{
+	struct request *r = request_of(x);
+	struct importing *v = r->state;
+
+	if (!ok)
+		return; /* nothing is kept */
+	if (v->failed) {
+		reply_error(r, &v->why);
+		return;
+	}
+	r->wait = (struct completion){ .on_done = on_made, .arg = r };
+	import_finish(v->import, &r->wait);
+}
+
+void api_template_import(struct request *r)
+{
+	char name[STORE_NAME_MAX + STORE_TAG_MAX], tag[STORE_TAG_MAX], user[OCI_USER_MAX];
+	char workdir[OCI_WORKDIR_MAX];
+	struct import_spec spec = { .name = name, .tag = tag, .user = user, .workdir = workdir };
+	struct importing *v;
+	struct err e = { 0 };
+
+	if (auth_check_unlimited(r, &e) < 0 ||
+	    request_text(r, "name", name, sizeof(name), &e) < 0 ||
+	    request_text(r, "tag", tag, sizeof(tag), &e) < 0 ||
+	    request_text(r, "user", user, sizeof(user), &e) < 0 ||
+	    request_text(r, "workdir", workdir, sizeof(workdir), &e) < 0 ||
+	    request_bool(r, "public", &spec.public, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	v = request_state(r, sizeof(*v), release);
+	if (v == NULL)
+		return;
+	v->import = import_begin(r->core, r->tenant, &spec, request_actor(r), &e);
+	if (v->import == NULL)
+		reply_error(r, &e);
+	else
+		exchange_read_body(r->x, IMPORT_BYTES_MAX, on_data, on_end);
+}

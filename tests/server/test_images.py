@@ -1,0 +1,263 @@
+#!/usr/bin/python3 -B
+"""Goal: any image becomes a template, whole or not at all: OCI layouts, docker-archives, root file systems, with a
+distribution in it or with one static program; sessions of it work as those of the host. Templates have tags and
+owners, and no tenant sees what another has.
+
+    test_images.py CORDON [name ...]
+"""
+import gzip
+import io
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import tarfile
+import tempfile
+import threading
+import time
+
+import harness
+from harness import check, equal, has, run_tests, wait_for
+from images import Image, archive, directory, hard_link, member, symlink
+from rows import number
+
+KILLS = True
+BUSYBOX = "/bin/busybox"
+
+
+def busybox():
+    with open(BUSYBOX, "rb") as f:
+        return f.read()
+
+
+def alpine_like():
+    """Two layers: a root file system of busybox, and a change of it."""
+    names = ["sh", "ls", "cat", "id", "pwd", "echo", "test", "sleep", "env", "whoami", "head"]
+    first = archive(directory("bin"), member("bin/busybox", busybox(), mode=0o755),
+                    *[symlink("bin/" + n, "busybox") for n in names], directory("etc"),
+                    member("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"),
+                    member("etc/group", b"root:x:0:\nwheel:x:10:root\n"), member("etc/alpine-release", b"3.x\n"),
+                    directory("tmp", mode=0o1777), member("gone", b"1"), directory("d"), member("d/old", b"old"))
+    second = archive(member(".wh.gone"), member("d/.wh..wh..opq"), member("d/new", b"new"), hard_link("again", "etc/alpine-release"))
+    return Image([first, second], {"Env": ["PATH=/bin", "LANG=C.UTF-8"], "WorkingDir": "/d", "User": "nobody",
+                                   "Entrypoint": ["/bin/sh", "-c"], "Cmd": ["echo offered"]})
+
+
+def debian_like():
+    """A root file system of the machine's own programs: bash, coreutils, their libraries."""
+    members, seen = [], set()
+
+    def add(path):
+        path = os.path.normpath(path)
+        if path in seen or path == "/":
+            return
+        seen.add(path)
+        add(os.path.dirname(path))
+        st = os.lstat(path)
+        name = path.lstrip("/")
+        if stat.S_ISLNK(st.st_mode):
+            members.append(symlink(name, os.readlink(path)))
+            add(os.path.join(os.path.dirname(path), os.readlink(path)))
+        elif stat.S_ISDIR(st.st_mode):
+            members.append(directory(name))
+        else:
+            members.append(member(name, open(path, "rb").read(), mode=stat.S_IMODE(st.st_mode)))
+
+    for program in ("/bin/bash", "/bin/ls", "/bin/cat", "/usr/bin/id", "/usr/bin/whoami", "/usr/bin/env", "/bin/sh"):
+        real = os.path.realpath(program)
+        add(program if os.path.lexists("/" + program.split("/")[1]) else real)
+        add(real)
+        listed = subprocess.run(["ldd", real], stdout=subprocess.PIPE, check=False).stdout.decode()
+        for word in listed.split():
+            if word.startswith("/"):
+                add(word)
+                add(os.path.realpath(word))
+    members += [directory("etc/skel"), member("etc/skel/.profile", b"# profile\n"), member("etc/shadow", b"root:*:1:0:99999:7:::\n"),
+                member("etc/passwd", b"root:x:0:0:root:/root:/bin/bash\n"), member("etc/group", b"root:x:0:\nsudo:x:27:\n")]
+    return archive(*members)
+
+
+def upload(server, data, status=201, key="", kind="application/x-tar", **query):
+    words = "&".join(f"{k}={v}" for k, v in query.items())
+    got, _, body = server.request("POST", "/v1/templates?" + words, data, headers={"Content-Type": kind}, raw=True, key=key)
+    equal(got, status, body)
+    return json.loads(body)
+
+
+def refused(server, status, code, part, data, **query):
+    got = upload(server, data, status=status, **query)["error"]
+    equal(got["code"], code, got["message"])
+    has(got["message"], part)
+
+
+def out(server, session, command, **more):
+    done = server.run(session, command, **more)
+    equal(done["exit_code"], 0, f"{command}: {done['stderr']}")
+    return done["stdout"]
+
+
+def layers(server):
+    return number(server, "SELECT count(*) FROM layer WHERE state = 0")
+
+
+def folders(server):
+    return sorted(os.listdir(os.path.join(server.state, "storage/layers")))
+
+
+def gone(server, name):
+    server.want(204, "DELETE", "/v1/templates/" + name)
+    wait_for(lambda: folders(server) == [], seconds=20, name="layers to go")
+
+
+def test_images_become_templates(server):
+    image = alpine_like()
+    for kind, data in (("oci-layout", image.layout_tar()), ("docker-archive", gzip.compress(image.docker_archive("a:1")))):
+        got = upload(server, data, name="alp")
+        equal((got["name"], got["owner"], got["root"]["kind"], got["tags"]), ("alp", None, "stack", ["default"]))
+        equal((got["workdir"], got["user"]), ("/d", "nobody"))
+        equal(got["env"], {"PATH": "/bin", "LANG": "C.UTF-8"})
+        equal(got["offered_command"], ["/bin/sh", "-c", "echo offered"])
+        equal(got["provenance"]["kind"], kind)
+        has(got["provenance"]["digest"], "sha256:")
+        check(got["bytes"] > 500000, got["bytes"])
+        session = server.create(template="alp")["id"]
+        equal(out(server, session, "whoami; pwd; echo $LANG; ls"), "nobody\n/d\nC.UTF-8\nnew\n")
+        equal(out(server, session, "cat /again; test -e /gone || echo hidden"), "3.x\nhidden\n")
+        equal(out(server, session, "id -u; echo $HOME; cat /etc/resolv.conf", user="user").splitlines()[:2], ["1000", "/home/user"])
+        has(out(server, session, "cat /etc/resolv.conf"), "198.18.0.1")
+        has(out(server, session, "cat /etc/ssl/certs/ca-certificates.crt"), "BEGIN CERTIFICATE")
+        equal(out(server, session, "echo 1 >/tmp/x && cat /tmp/x"), "1\n")
+        server.delete(session)
+    equal(layers(server), 3, "the layers of the image are found again; what was arranged for it is new")
+    gone(server, "alp")
+
+
+def test_a_program_alone_is_an_image(server):
+    data = archive(member("busybox", busybox(), mode=0o755))
+    upload(server, data, name="one", user="root")
+    session = server.create(template="one")["id"]
+    done = server.run(session, ["/busybox", "echo", "no shell"])
+    equal((done["exit_code"], done["stdout"]), (0, "no shell\n"))
+    equal(server.run(session, ["/busybox", "id", "-u"], user="user")["stdout"], "1000\n")
+    server.delete(session)
+    gone(server, "one")
+
+
+def test_a_distribution_as_root_file_system(server):
+    upload(server, gzip.compress(debian_like(), 1), name="deb", kind="application/gzip")
+    session = server.create(template="deb")["id"]
+    equal(out(server, session, "whoami; pwd; echo $SHELL; cat .profile").splitlines(),
+          ["user", "/home/user", "/bin/bash", "# profile"])
+    has(out(server, session, "cat /etc/group", user="root"), "sudo:x:27:user")
+    server.delete(session)
+    gone(server, "deb")
+
+
+def test_a_chunked_body_and_tags(server):
+    first, second = archive(member("v", b"1")), archive(member("v", b"2"))
+    one = upload(server, first, name="t:v1")
+    two = upload(server, second, name="t", tag="v2")
+    equal((one["tags"], two["tags"], one["template_id"]), (["v1"], ["v2"], two["template_id"]))
+    server.refused(404, "not_found", "GET", "/v1/templates/t")
+    equal(server.want(200, "GET", "/v1/templates/t:v1")["id"], one["id"])
+    got = server.want(200, "POST", "/v1/templates/t:v2/tags", {"tags": ["default", "stable"]})
+    equal(sorted(got["tags"]), ["default", "stable", "v2"])
+    equal(server.want(200, "GET", "/v1/templates/t")["id"], two["id"])
+    equal(server.want(200, "GET", "/v1/templates/" + one["template_id"] + ":v1")["id"], one["id"])
+    server.want(200, "POST", "/v1/templates/t:stable/tags", {"tags": ["v1"]})
+    wait_for(lambda: layers(server) == 2, name="the first version to go")
+    server.want(204, "DELETE", "/v1/templates/t/tags/stable")
+    server.refused(404, "not_found", "DELETE", "/v1/templates/t/tags/stable")
+    server.refused(400, "invalid", "DELETE", "/v1/templates/t/tags/default")
+    for bad in ([], ["a b"], ["0b9bd1f4-1f57-4ab0-8eb5-b5be11d2c1d1"], [1]):
+        server.refused(400, "invalid", "POST", "/v1/templates/t/tags", {"tags": bad})
+    server.restart()
+    equal(sorted(server.want(200, "GET", "/v1/templates/t")["tags"]), ["default", "v1", "v2"])
+    gone(server, "t")
+
+
+def test_tenants_own_templates(server):
+    (one, one_key), (two, two_key) = server.tenant("image-one"), server.tenant("image-two")
+    admin = {t: server.want(201, "POST", f"/v1/tenants/{t}/keys", {"scopes": ["admin", "sessions"]})["key"] for t in (one, two)}
+    data = archive(member("busybox", busybox(), mode=0o755))
+    equal(upload(server, data, status=403, key=one_key, name="mine")["error"]["code"], "forbidden")
+    mine = upload(server, data, key=admin[one], name="mine", user="root")
+    equal((mine["owner"], mine["public"]), (one, False))
+    theirs = upload(server, data, key=admin[two], name="mine", user="root")
+    check(theirs["id"] != mine["id"] and theirs["template_id"] != mine["template_id"], "one name, two templates")
+    ids = {number(server, "SELECT count(*) FROM layer WHERE tenant = ?", t) for t in (one, two)}
+    equal(ids, {2}, "layers of tenants are not shared")
+    for name in (mine["template_id"], f"{one}/mine"):
+        server.refused(404, "not_found", "GET", "/v1/templates/" + name.replace("/", "%2F"), key=two_key)
+        server.refused(404, "not_found", "POST", "/v1/sessions", {"template": name}, key=two_key)
+        server.refused(404, "not_found", "DELETE", "/v1/templates/" + name.replace("/", "%2F"), key=admin[two])
+    session = server.create(key=one_key, template="mine")["id"]
+    equal(server.run(session, ["/busybox", "echo", "x"], key=one_key)["stdout"], "x\n")
+    server.delete(session, key=one_key)
+    server.want(200, "PATCH", "/v1/templates/mine", {"public": True}, key=admin[one])
+    session = server.create(key=two_key, template=mine["template_id"])["id"]
+    server.delete(session, key=two_key)
+    server.refused(403, "forbidden", "DELETE", "/v1/templates/" + mine["template_id"], key=admin[two])
+    server.refused(403, "forbidden", "POST", "/v1/templates/" + mine["template_id"] + "/tags", {"tags": ["x"]}, key=admin[two])
+    for t in (one, two):
+        server.want(204, "DELETE", "/v1/templates/mine", key=admin[t])
+    wait_for(lambda: folders(server) == [], name="layers to go")
+
+
+def test_what_is_refused_leaves_nothing(server):
+    good = archive(member("a", b"1"))
+    refused(server, 400, "invalid", "Invalid name", good, name="a%20b")
+    refused(server, 409, "conflict", "taken", good, name="host")
+    refused(server, 400, "invalid", "..", archive(member("../x", b"1")), name="x")
+    refused(server, 400, "invalid", "end marker", good[:-1024], name="x")
+    refused(server, 400, "invalid", "gzip", gzip.compress(good) + b"garbage behind it", name="x")
+    image = alpine_like()
+    image.blobs[image.manifest["layers"][0]["digest"]] = gzip.compress(archive(member("other", b"1")))
+    check(upload(server, image.layout_tar(), status=400, name="x")["error"]["code"] == "invalid", "another layer")
+    wrong = Image([archive(member("a", b"1"))])
+    wrong.layers = [archive(member("b", b"2"))]
+    refused(server, 400, "invalid", "digest", wrong.docker_archive(), name="x")
+    server.refused(404, "not_found", "GET", "/v1/templates/x")
+    wait_for(lambda: folders(server) == [], name="an empty folder")
+    equal(layers(server), 0)
+
+
+def test_a_kill_at_any_time_leaves_all_or_nothing(server):
+    data = archive(*[member(f"f{i}", os.urandom(20000)) for i in range(300)])
+    for i, victim in enumerate(("cordond", "cordon-storage") * 3):
+        done = []
+
+        def send():
+            try:
+                done.append(server.request("POST", "/v1/templates?name=k", data, headers={"Content-Type": "application/x-tar"},
+                                           raw=True)[0])
+            except Exception:  # noqa: BLE001
+                done.append(None)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        time.sleep(0.02 * i)  # the moment of the kill is the point of the test
+        server.kill(victim)
+        thread.join()
+        server.wait_ready()
+        wait_for(lambda: server.request("GET", "/readyz")[0] == 200, name="ready")
+    wait_for(lambda: not any(n.startswith(".") for n in folders(server)), seconds=20, name="no leftovers")
+    wait_for(lambda: len(folders(server)) == number(server, "SELECT count(*) FROM layer"), seconds=20, name="a row for each layer")
+    there = server.request("GET", "/v1/templates/k")[0]
+    if there == 200:
+        session = server.create(template="k")["id"]
+        server.delete(session)
+        gone(server, "k")
+
+
+def cli(server, *words, code=0, cwd=None):
+    done = subprocess.run([server.program, *words], capture_output=True, timeout=120, stdin=subprocess.DEVNULL, cwd=cwd,
+                          env={**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key})
+    equal(done.returncode, code, f"{words}: {done.stderr.decode()}")
+    return done.stdout.decode() + done.stderr.decode()
+
+
+if __name__ == "__main__":
+    run_tests(globals())
