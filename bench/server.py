@@ -38,7 +38,7 @@ TARGETS = {"median": 4.0, "p99": 20.0, "crun": 0.25, "exec": (1.4, 0.3), "rate":
 class Server:
     """cordon serve of the build under test, in a folder of ours, until the block ends."""
 
-    def __init__(self, build, folder, outside):
+    def __init__(self, build, folder, outside, settings=None):
         self.folder = folder / "server"
         self.folder.mkdir()
         self.folder.chmod(0o755)
@@ -51,7 +51,7 @@ class Server:
             self.address = f"127.0.0.1:{s.getsockname()[1]}"
         command = [build / "cordon", "serve", "--state", self.folder / "state", "--run",
                    self.run_dir / "run", "--listen", self.address]
-        command += [f"--{name.replace('_', '-')}={value}" for name, value in SETTINGS.items()]
+        command += [f"--{name.replace('_', '-')}={value}" for name, value in {**SETTINGS, **(settings or {})}.items()]
         libc = ctypes.CDLL(None, use_errno=True)
 
         def go_outside():
