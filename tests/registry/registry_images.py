@@ -3,6 +3,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import platform
 import tarfile
 
@@ -83,3 +84,18 @@ class Image:
         self.documents[digest(data)] = (kind, data)
         self.tag = data, kind
         return data
+
+    def write_layout(self, folder):
+        """As an OCI image layout, for skopeo."""
+        os.makedirs(os.path.join(folder, "blobs", "sha256"))
+        documents = {name: data for name, (_, data) in self.documents.items()}
+        for name, data in {**self.blobs, **documents}.items():
+            with open(os.path.join(folder, "blobs", *name.split(":")), "wb") as f:
+                f.write(data)
+        data, kind = self.tag
+        with open(os.path.join(folder, "oci-layout"), "w", encoding="ascii") as f:
+            f.write('{"imageLayoutVersion":"1.0.0"}')
+        with open(os.path.join(folder, "index.json"), "w", encoding="ascii") as f:
+            json.dump({"schemaVersion": 2, "manifests": [{
+                "mediaType": kind, "digest": digest(data), "size": len(data),
+                "annotations": {"org.opencontainers.image.ref.name": "t"}}]}, f)

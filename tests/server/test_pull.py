@@ -8,9 +8,11 @@ import http.client
 import json
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "registry"))
@@ -268,6 +270,58 @@ def test_the_operator_decides_about_registries():
         pulled(mirrored, {"reference": "tool:t"})
         has(source.requests[-1][0], "/v2/library/tool/", "what the mirror was asked for")
         equal({h.get("authorization") for _, h in source.requests}, {None}, "credentials")
+
+
+def serve_registry(folder):
+    """Debian's registry on loopback: (process, host)."""
+    port = harness.free_port()
+    config = os.path.join(folder, "registry.yml")
+    with open(config, "w", encoding="ascii") as f:
+        f.write(f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {folder}/data}}}}\n"
+                f"http: {{addr: '127.0.0.1:{port}'}}\n")
+    process = subprocess.Popen(["docker-registry", "serve", config], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+
+    def answers():
+        try:
+            link = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            link.request("GET", "/v2/")
+            return link.getresponse().status == 200
+        except OSError:
+            return False
+    wait_for(answers, 20, "docker-registry")
+    return process, f"127.0.0.1:{port}"
+
+
+def skopeo(*words):
+    done = subprocess.run(["skopeo", "--insecure-policy", *words], capture_output=True, text=True, timeout=120)
+    equal(done.returncode, 0, f"skopeo {words}: {done.stderr}")
+    return done.stdout
+
+
+def test_a_real_registry(server):
+    """What skopeo has pushed, in OCI's and in Docker's form, is what is pulled: by skopeo's own digest."""
+    if not shutil.which("docker-registry") or not shutil.which("skopeo"):
+        raise harness.Skip("docker-registry or skopeo is missing")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        made = image(b"real\n")
+        made.write_layout(f"{folder}/oci")
+        process, host = serve_registry(folder)
+        try:
+            for form in ("oci", "v2s2"):
+                to = f"docker://{host}/deep/path/{form}:v1"
+                skopeo("copy", "--dest-tls-verify=false", "--format", form, f"oci:{folder}/oci:t", to)
+                told = json.loads(skopeo("inspect", "--tls-verify=false", to))
+                got = pulled(server, {"reference": f"{host}/deep/path/{form}:v1"})
+                equal(got[0][1]["digest"], told["Digest"], f"digest of {form}")
+                equal(got[-1][1]["name"], form)
+                equal(got[0][1]["layers"], len(told["Layers"]))
+            status, error = events(server, {"reference": f"{host}/deep/path/none"})
+            equal(status, 404, str(error))
+        finally:
+            process.terminate()
+            process.wait(20)
+    whole(server)
 
 
 if __name__ == "__main__":
