@@ -156,6 +156,7 @@ struct session {
 	struct keeping *keeping;     /* owned; kept_diff.c */
 	struct capturing *capturing; /* owned; session_capture.c */
 	struct cooling *cooling;     /* owned; session_cold.c */
+	struct completion booted;    /* session_cold.c: for its start command */
 	uint64_t cpu_before_us;	     /* of the cells that it had before */
 	struct disk_boot *disk_boot; /* owned; session_disk.c */
 	bool disk_blank;	     /* its next cell gets a new disk */

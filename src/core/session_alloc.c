@@ -60,6 +60,7 @@ void session_free(struct session *s)
 	key_sessions_release(s);
 	if (s->listed)
 		LIST_REMOVE(s);
+	completion_cancel(&s->booted);
 	loop_timer_cancel(s->core->loop, &s->timer);
 	loop_task_cancel(s->core->loop, &s->notify_running);
 	while (s->executions != NULL)

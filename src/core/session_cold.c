@@ -14,7 +14,7 @@
 #include "layers.h"
 #include "log.h"
 #include "quota.h"
-#include "session_alloc.h"
+#include "session_boot.h"
 #include "session_capture.h"
 #include "session_lifecycle.h"
 #include "session_parts.h"
@@ -363,6 +363,26 @@ void session_cold_reboot(struct session *s, const struct store_actor *who, struc
 
 /* ---- booting */
 
+static void on_booted(struct completion *c, const struct err *e)
+{
+	const struct session *s = c->arg;
+
+	if (e != NULL)
+		log_warn("start command of a session failed", "session_id=%s error=%s", s->row.id,
+			 e->msg);
+}
+
+/* It runs: its start command begins, and nobody waits for that. */
+static void on_usable(struct completion *c, const struct err *e)
+{
+	struct session *s = c->arg;
+
+	if (e == NULL && session_boot_is_needed(s)) {
+		s->booted.on_done = on_booted;
+		session_boot(s, &s->actor, &s->booted);
+	}
+}
+
 void session_cold_wake(struct session *s, const struct store_actor *who)
 {
 	struct core *c = s->core;
@@ -382,6 +402,9 @@ void session_cold_wake(struct session *s, const struct store_actor *who)
 	}
 	if (!s->counted)
 		quota_take(s);
+	/* The first to be told, so that the start command runs before what clients send. */
+	s->booted = (struct completion){ .on_done = on_usable, .arg = s };
+	completion_begin(&s->booted, c->loop, &s->when_running);
 	session_make_cell(s, &plan);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "session_boot.h"
 #include "templates_private.h"
 
 /* A copy of texts of the source's row that are cut into parts. */
@@ -98,18 +99,31 @@ static void check_end(struct session_fork *f)
 	completion_end(&f->done, NULL);
 }
 
-static void on_running(struct completion *c, const struct err *e)
+/* It is ready for its user, or failed. */
+static void on_ready(struct completion *c, const struct err *e)
 {
 	struct session_fork_one *one = c->arg;
 
 	one->failed = e != NULL;
 	if (e != NULL)
 		one->err = *e;
-	else
-		memcpy(one->id, one->session->row.id, sizeof(one->id));
 	one->session = NULL;
 	one->fork->waiting--;
 	check_end(one->fork);
+}
+
+static void on_running(struct completion *c, const struct err *e)
+{
+	struct session_fork_one *one = c->arg;
+
+	if (e == NULL)
+		memcpy(one->id, one->session->row.id, sizeof(one->id));
+	if (e != NULL || !session_boot_is_needed(one->session)) {
+		on_ready(c, e);
+		return;
+	}
+	one->wait.on_done = on_ready;
+	session_boot(one->session, &one->fork->actor, &one->wait);
 }
 
 static void make_one(struct session_fork *f, struct session_fork_one *one,

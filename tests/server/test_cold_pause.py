@@ -1,0 +1,167 @@
+#!/usr/bin/python3
+"""test_cold_pause.py - sessions without a cell: paused without memory, reset, booted again under the same id."""
+import os
+import sqlite3
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import Skip, check, equal, run_tests, wait_for  # noqa: E402
+
+KILLS = True  # of cordond, in here
+BOOT = "cat /proc/sys/kernel/random/boot_id"
+
+
+def need(server):
+    if not server.want(200, "GET", "/v1/node")["restrictions"]["pause"]:
+        raise Skip("no freezer here")
+
+
+def pause(server, s, memory=False):
+    return server.want(200, "POST", f"/v1/sessions/{s}/pause", {"memory": memory})
+
+
+def resume(server, s):
+    return server.want(200, "POST", f"/v1/sessions/{s}/resume")
+
+
+def out(server, s, command, **spec):
+    return server.run(s, command, **spec)["stdout"].strip()
+
+
+FILES = (
+    "mkdir -p ~/d/e && echo one >~/d/e/one && ln -s e/one ~/d/link && ln ~/d/e/one ~/d/hard && chmod 4711 ~/d/e/one && "
+    "truncate -s 1M ~/d/sparse && rm /etc/profile && rm -r /usr/share/doc && mkdir /usr/share/doc && touch /usr/share/doc/mine && "
+    "echo '$x' >~/'odd name\n'"
+)
+LOOK = (
+    "cat ~/d/e/one ~/d/link; stat -c '%a %h %U' ~/d/e/one; stat -c '%s %b' ~/d/sparse; ls /etc/profile 2>&1; ls /usr/share/doc; "
+    "ls ~ | wc -l"
+)
+
+
+def test_files_and_boot_id(server):
+    need(server)
+    s = server.create(timeout="1h", metadata={"a": "b"}, env={"X": "y"})["id"]
+    server.run(s, FILES, user="root")
+    server.run(s, FILES.split(" && rm /etc")[0])
+    server.spawn(s, "sleep 1000")
+    look, boot = out(server, s, LOOK), out(server, s, BOOT)
+    cold = pause(server, s)
+    equal((cold["state"], cold["cold"], cold["executions_running"]), ("paused", True, 0))
+    check(not server.cell_pids(s), "its cell is gone, and its memory free")
+    equal(pause(server, s)["cold"], True, "pausing twice")
+    back = resume(server, s)
+    equal((back["state"], back["cold"], back["id"], back["metadata"]), ("running", False, s, {"a": "b"}))
+    equal(out(server, s, LOOK), look, "its files")
+    equal(out(server, s, "echo $X"), "y", "its environment")
+    check(out(server, s, BOOT) != boot, "another boot")
+    equal(out(server, s, "pgrep -c sleep || true"), "0", "its processes are gone")
+    boot = out(server, s, BOOT)
+    pause(server, s, memory=True)
+    resume(server, s)
+    equal(out(server, s, BOOT), boot, "the same boot after a pause with memory")
+    # Once more, on top of the first layer.
+    server.run(s, "rm -r ~/d/e; echo two >~/two")
+    look = out(server, s, "cd; find . | sort; cat two")
+    pause(server, s)
+    equal(out(server, s, "cd; find . | sort; cat two"), look, "a call boots it")
+    server.delete(s)
+    server.reaches(s, "stopped")
+    wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 15, "its layers to go")
+
+
+def test_it_survives_kills_and_a_reboot(server):
+    need(server)
+    s = server.create(timeout="1h")["id"]
+    server.run(s, "echo kept >~/kept")
+    pause(server, s)
+    server.kill("cordond")
+    server.wait_ready()
+    equal((server.get(s)["state"], server.get(s)["cold"]), ("paused", True))
+    server.stop()
+    db = sqlite3.connect(os.path.join(server.state, "cordon.db"))
+    db.execute("UPDATE session SET boot_id = 'another'")
+    db.commit()
+    db.close()
+    server.start()
+    equal(out(server, s, "cat ~/kept"), "kept")
+    server.delete(s)
+
+
+def test_time_stands_still(server):
+    need(server)
+    s = server.create(timeout="2s", on_timeout="pause_files")["id"]
+    server.run(s, "echo kept >~/kept")
+    server.reaches(s, "paused")
+    equal(server.get(s)["cold"], True)
+    server.want(200, "POST", f"/v1/sessions/{s}/resume")
+    server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "1h"})
+    equal(out(server, s, "cat ~/kept"), "kept")
+    server.delete(s)
+
+
+def test_quota_is_given_back(server):
+    need(server)
+    tenant, key = server.tenant("cold", max_sessions=1)
+    a = server.create(key=key)["id"]
+    server.refused(429, "quota_sessions", "POST", "/v1/sessions", {}, key=key)
+    server.want(200, "POST", f"/v1/sessions/{a}/pause", {"memory": False}, key=key)
+    b = server.create(key=key)["id"]
+    server.refused(429, "quota_sessions", "POST", f"/v1/sessions/{a}/resume", None, key=key)
+    server.delete(b, key=key)
+    wait_for(lambda: server.request("POST", f"/v1/sessions/{a}/resume", key=key)[0] == 200, 15, "room for it")
+    equal(server.run(a, "echo up", key=key)["stdout"], "up\n")
+    server.delete(a, key=key)
+
+
+def test_reset(server):
+    s = server.create(timeout="1h", metadata={"a": "b"})["id"]
+    boot = out(server, s, BOOT)
+    server.run(s, "echo x >~/x; rm /etc/profile || true")
+    server.spawn(s, "sleep 1000")
+    again = server.want(200, "POST", f"/v1/sessions/{s}/reset")
+    equal((again["state"], again["id"], again["metadata"]), ("running", s, {"a": "b"}))
+    equal(out(server, s, "ls ~/x 2>/dev/null; pgrep -c sleep || true"), "0", "neither files nor processes")
+    check(out(server, s, BOOT) != boot, "another boot")
+    server.delete(s)
+    server.refused(410, "gone", "POST", f"/v1/sessions/{s}/reset")
+
+
+def test_reset_of_a_cold_one(server):
+    need(server)
+    s = server.create(timeout="1h")["id"]
+    server.run(s, "echo x >~/x")
+    pause(server, s)
+    server.want(200, "POST", f"/v1/sessions/{s}/reset")
+    equal(out(server, s, "ls ~/x 2>/dev/null || echo none"), "none")
+    server.delete(s)
+
+
+def test_secrets_and_network_come_back(server):
+    need(server)
+    server.want(201, "POST", "/v1/secrets", {"name": "cold", "value": "a-value-of-a-cold-secret"})
+    s = server.create(timeout="1h", secrets=[{"name": "cold", "as": "env", "env": "COLD"}])["id"]
+    equal(server.run(s, "echo ${#COLD}")["stdout"], "24\n")
+    pause(server, s)
+    equal(server.run(s, "echo ${#COLD}; echo $COLD")["stdout"], "24\n" + "*" * 24 + "\n", "delivered again, and masked")
+    server.delete(s)
+    server.want(204, "DELETE", "/v1/secrets/cold")
+
+
+def test_delete_while_it_is_captured(server):
+    need(server)
+    s = server.create(timeout="1h", limits={"disk": "200M"})["id"]
+    server.run(s, "head -c 100M /dev/urandom >~/big")
+    link = server.link()
+    link.request("POST", f"/v1/sessions/{s}/pause", b'{"memory":false}',
+                 {"Content-Type": "application/json", "X-API-Key": server.key})
+    wait_for(lambda: server.get(s)["state"] == "pausing", 10, "the capture to begin")
+    server.delete(s)
+    equal(link.getresponse().status, 410)
+    link.close()
+    server.reaches(s, "stopped")
+    wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 20, "nothing to be left")
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=1)
