@@ -3,6 +3,7 @@
 #include "allow.h"
 #include "api_handlers.h"
 #include "json.h"
+#include "layers.h"
 #include "quota.h"
 #include "reply.h"
 #include "request.h"
@@ -37,7 +38,8 @@ static void show_session(struct json *j, const struct config *g)
 	json_close(j, '}');
 }
 
-static void show_used(struct json *j, const struct quota_limits *l, uint64_t rows, uint64_t bytes)
+static void show_used(struct json *j, const struct quota_limits *l, uint64_t rows, uint64_t bytes,
+		      uint64_t stored)
 {
 	json_open(j, "used", '{');
 	json_uint(j, "sessions", l->used_sessions);
@@ -46,18 +48,21 @@ static void show_used(struct json *j, const struct quota_limits *l, uint64_t row
 	json_uint(j, "pids", l->used_pids);
 	json_uint(j, "records", rows);
 	json_uint(j, "record_bytes", bytes);
+	json_uint(j, "stored_bytes", stored);
 	json_close(j, '}');
 }
 
 void api_limits_get(struct request *r)
 {
-	uint64_t rows, bytes;
+	uint64_t rows, bytes, stored, layers;
 	struct quota_limits limits;
 	struct store_allow key;
 	struct err e = { 0 };
 	struct json j;
 
 	if (store_records_get(core_store(r->core), tenant_row(r->tenant)->id, &rows, &bytes, &e) <
+		    0 ||
+	    layers_used(core_layers(r->core), tenant_row(r->tenant)->id, &stored, &layers, &e) <
 		    0 ||
 	    allow_of_key(r->core, r->grant.key_id, &key, &e) < 0) {
 		reply_error(r, &e);
@@ -70,7 +75,7 @@ void api_limits_get(struct request *r)
 	show_session(&j, core_config(r->core));
 	spec_allow_show(&j, "allow_tenant", &tenant_row(r->tenant)->allow);
 	spec_allow_show(&j, "allow_key", &key);
-	show_used(&j, &limits, rows, bytes);
+	show_used(&j, &limits, rows, bytes, stored);
 	json_close(&j, '}');
 	reply_json(r, 200, &j);
 }

@@ -152,6 +152,26 @@ static int write_row(struct capturing *k, const struct storage_reply *r, struct 
 	return -1;
 }
 
+/* A layer that would take more than was left is refused for that reason. */
+static void fail_unpack(struct capturing *k, const struct err *e)
+{
+	struct err why = *e;
+
+	if (why.code == ERR_LIMIT && why.reason == REASON_NONE &&
+	    k->layer.short_of == REASON_QUOTA_STORED)
+		(void)err_set_reason(&why, REASON_QUOTA_STORED,
+				     "the tenant's stored bytes are used up (tenant_max_stored): "
+				     "there is room for %llu more",
+				     (unsigned long long)k->layer.bytes);
+	else if (why.code == ERR_LIMIT && why.reason == REASON_NONE &&
+		 k->layer.short_of == REASON_STORAGE_FULL)
+		(void)err_set_reason(&why, REASON_STORAGE_FULL,
+				     "the disk of the storage folder is nearly full "
+				     "(storage_reserve): there is room for %llu bytes",
+				     (unsigned long long)k->layer.bytes);
+	fail(k, &why);
+}
+
 static void on_unpacked(struct completion *c, const struct err *e)
 {
 	struct capturing *k = c->arg;
@@ -163,7 +183,7 @@ static void on_unpacked(struct completion *c, const struct err *e)
 		keeper_link_cancel(k->call);
 	k->call = NULL;
 	if (e != NULL)
-		fail(k, e);
+		fail_unpack(k, e);
 	if (k->to == NULL) {
 		(void)err_set(&why, ERR_CONFLICT, "the capture was cancelled");
 		fail(k, &why);

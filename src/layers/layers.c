@@ -111,7 +111,11 @@ int layers_admit(struct layers *l, struct layer_writing *w, const char *tenant, 
 				      (unsigned long long)least);
 	rand_id("lay_", w->id, sizeof(w->id));
 	(void)snprintf(w->tenant, sizeof(w->tenant), "%s", tenant);
-	w->bytes = least_of(most > least ? most : least, least_of(left, layers_room(l) - others));
+	most = most > least ? most : least;
+	w->bytes = least_of(most, least_of(left, layers_room(l) - others));
+	w->short_of = w->bytes == most	 ? REASON_NONE
+		      : w->bytes == left ? REASON_QUOTA_STORED
+					 : REASON_STORAGE_FULL;
 	LIST_PUSH(&l->writing, w);
 	return 0;
 }

@@ -20,7 +20,8 @@ struct layer_writing {
 	struct layer_writing *next, **link; /* list.h */
 	char id[STORE_ID_MAX];
 	char tenant[STORE_ID_MAX];
-	uint64_t bytes; /* it may take */
+	uint64_t bytes;		  /* it may take */
+	enum err_reason short_of; /* why that is less than was asked for; REASON_NONE: it is not */
 };
 
 /* What one pass over the folder did. */

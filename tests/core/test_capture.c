@@ -1,0 +1,319 @@
+/* Goal: a session that is captured is thawed in every case, and what it costs is counted before it
+ * starts: if the keeper or cordon-storage refuses, dies or is silent, if the session ends
+ * meanwhile, and if the daemon that froze it was killed. A cold session is what its row says.
+ *
+ * cordon-storage is played by the test, on the other end of channel D. */
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "bed.h"
+#include "core_private.h"
+#include "core_recover.h"
+#include "core_run.h"
+#include "io.h"
+#include "session_capture.h"
+#include "session_cold.h"
+#include "store_layer.h"
+#include "template_stack.h"
+
+static int storage = -1; /* the test's end of channel D */
+static union storage_request asked;
+static unsigned unpacks, removes;
+static struct session_capture capture;
+static unsigned done;
+static struct err outcome;
+
+/* ---- cordon-storage */
+
+static void answer(const struct err *why)
+{
+	struct storage_reply r = { .op = asked.head.op,
+				   .version = STORAGE_VERSION,
+				   .job = asked.head.job,
+				   .bytes = 4096,
+				   .entries = 3,
+				   .disk_bytes = 1ULL << 40,
+				   .disk_free = 1ULL << 39,
+				   .disk_files_free = 1000000 };
+	struct err e = { 0 };
+
+	if (why != NULL)
+		r.err = *why;
+	CHECK(io_send(storage, &r, sizeof(r), NULL, 0, &e) >= 0);
+}
+
+/* Reads requests until there is one of this kind; answers the others. */
+static bool hear(uint32_t op)
+{
+	int fds[IO_FDS_MAX];
+	size_t nfds = 0;
+	struct err e = { 0 };
+
+	while (io_recv(storage, &asked, sizeof(asked), fds, IO_FDS_MAX, &nfds, &e) > 0) {
+		io_close_all(fds, nfds);
+		unpacks += asked.head.op == STORAGE_UNPACK;
+		removes += asked.head.op == STORAGE_REMOVE;
+		if (asked.head.op == op)
+			return true;
+		answer(NULL);
+	}
+	return false;
+}
+
+static bool is_unpack_asked(void)
+{
+	return hear(STORAGE_UNPACK);
+}
+
+static void make(void)
+{
+	int ends[2];
+	struct err e;
+
+	bed_make(2000);
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
+	storage = ends[0];
+	bed.core->o.has_storage = true;
+	bed.core->layers.link = &bed.core->storage;
+	bed.core->layers.state_fd = -1;
+	CHECK(core_set_storage(bed.core, ends[1], &e) == 0);
+	asked = (union storage_request){ 0 };
+	asked.head.op = STORAGE_HELLO;
+	answer(NULL);
+	bed_session();
+}
+
+static void end(void)
+{
+	bed_delete();
+	CHECK(close(storage) == 0);
+	bed_end();
+}
+
+/* ---- a capture */
+
+static void on_done(struct completion *c, const struct err *e)
+{
+	(void)c;
+	done++;
+	outcome = e == NULL ? (struct err){ 0 } : *e;
+}
+
+static bool is_done(void)
+{
+	(void)hear(STORAGE_OPS);
+	return done > 0;
+}
+
+static bool is_thawed(void)
+{
+	(void)hear(STORAGE_OPS);
+	return !bed.session->cell->frozen && bed.session->cell->call == NULL &&
+	       bed.session->row.cold == COLD_NO;
+}
+
+static void begin(void)
+{
+	capture = (struct session_capture){ .done = { .on_done = on_done } };
+	session_capture(bed.session, "test", false, &capture);
+}
+
+static unsigned rows(const char *id)
+{
+	struct store_layer row;
+	struct err e;
+
+	return store_layer_get(bed.core->store, id, &row, &e) == 0 ? 1 : 0;
+}
+
+static void succeeds(void)
+{
+	char id[STORE_ID_MAX];
+
+	make();
+	begin();
+	CHECK(bed.session->row.cold == COLD_CAPTURING); /* before the cell is frozen */
+	bed_until(is_unpack_asked);
+	CHECK(bed.session->cell->frozen && bed.core->layers.writing != NULL);
+	answer(NULL);
+	bed_until(is_done);
+	CHECK(outcome.code == ERR_NONE && capture.bytes == 4096);
+	bed_until(is_thawed);
+	memcpy(id, capture.layer, sizeof(id));
+	CHECK(rows(id) == 1 && bed.core->layers.writing == NULL);
+	session_capture_release(bed.core, &capture); /* nobody has used it */
+	bed_until(is_thawed);
+	while (rows(id) > 0)
+		bed_turn(20), (void)hear(STORAGE_OPS);
+	end();
+}
+
+/* cordon-storage refuses: thawed, nothing kept, nothing counted. */
+static void storage_refuses(void)
+{
+	struct err why;
+
+	make();
+	begin();
+	bed_until(is_unpack_asked);
+	(void)err_set_reason(&why, REASON_STORAGE_FULL, "no room");
+	answer(&why);
+	bed_until(is_done);
+	CHECK(outcome.reason == REASON_STORAGE_FULL);
+	bed_until(is_thawed);
+	CHECK(bed.core->layers.writing == NULL && capture.layer[0] == '\0');
+	end();
+}
+
+static void storage_dies(void)
+{
+	make();
+	begin();
+	bed_until(is_unpack_asked);
+	CHECK(shutdown(storage, SHUT_RDWR) == 0);
+	bed_until(is_done);
+	CHECK(outcome.code != ERR_NONE);
+	bed_until(is_thawed);
+	end();
+}
+
+static void freeze_is_refused(void)
+{
+	make();
+	bed.way[KEEPER_FREEZE] = BED_REFUSE;
+	begin();
+	bed_turn(20);
+	bed.way[KEEPER_FREEZE] = BED_ANSWER;
+	bed_until(is_done);
+	CHECK(outcome.code == ERR_LIMIT && unpacks == 0);
+	end();
+}
+
+static void one_at_a_time(void)
+{
+	struct session_capture second = { .done = { .on_done = on_done } };
+
+	make();
+	begin();
+	session_capture(bed.session, "test", false, &second);
+	bed_until(is_done);
+	CHECK(outcome.code == ERR_CONFLICT);
+	done = 0;
+	bed_until(is_unpack_asked);
+	answer(NULL);
+	bed_until(is_done);
+	CHECK(outcome.code == ERR_NONE);
+	end();
+}
+
+static void session_ends_meanwhile(void)
+{
+	make();
+	begin();
+	bed_until(is_unpack_asked);
+	bed_begin_delete();
+	bed_until(is_done);
+	CHECK(outcome.reason == REASON_GONE);
+	answer(NULL); /* the layer was made: it is removed */
+	bed_turn(50);
+	CHECK(bed.core->layers.writing == NULL);
+	(void)hear(STORAGE_OPS);
+	CHECK(removes > 0);
+	end();
+}
+
+static void cancelled(void)
+{
+	make();
+	begin();
+	bed_until(is_unpack_asked);
+	session_capture_cancel(&capture);
+	answer(NULL);
+	bed_until(is_thawed);
+	CHECK(done == 0 && bed.session->capturing == NULL);
+	end();
+}
+
+static void over_the_quota(void)
+{
+	make();
+	bed.tenant->row.max_stored = 1000;
+	begin();
+	bed_until(is_done);
+	CHECK(outcome.reason == REASON_QUOTA_STORED && bed.asked[KEEPER_FREEZE] == 0);
+	end();
+}
+
+static void disk_is_nearly_full(void)
+{
+	make();
+	bed_turn(20);
+	bed.core->storage.disk_bytes = 1000ULL << 20;
+	bed.core->storage.disk_free = 50ULL << 20; /* the reserve */
+	bed.core->layers.reserve_percent = 5;
+	begin();
+	bed_until(is_done);
+	CHECK(outcome.reason == REASON_STORAGE_FULL && bed.asked[KEEPER_FREEZE] == 0);
+	end();
+}
+
+/* ---- cold sessions */
+
+static bool is_cold(void)
+{
+	(void)hear(STORAGE_OPS);
+	return done > 0 && bed.session->row.state == SESSION_PAUSED && bed.session->cell == NULL;
+}
+
+static bool is_running(void)
+{
+	(void)hear(STORAGE_OPS);
+	return bed.session->row.state == SESSION_RUNNING && bed.session->cell->synced;
+}
+
+static void cold_and_back(void)
+{
+	struct completion w = { .on_done = on_done };
+
+	make();
+	session_cold_pause(bed.session, COLD_CAPTURE, NULL, &w);
+	CHECK(bed.session->row.state == SESSION_PAUSING &&
+	      bed.session->row.cold == COLD_TO_CAPTURE);
+	bed_until(is_unpack_asked);
+	answer(NULL);
+	bed_until(is_cold);
+	CHECK(outcome.code == ERR_NONE && bed.session->row.cold == COLD_YES);
+	CHECK(bed.session->own != NULL && bed.session->own->nlayers == 1 && bed.core->live == 0);
+	done = 0;
+	session_resume(bed.session, NULL, &w);
+	bed_until(is_running);
+	CHECK(bed.session->row.cold == COLD_NO && bed.core->live == 1);
+	CHECK(bed.created.nlayers > 1); /* the layer is below the new cell */
+	end();
+}
+
+/* If it cannot be captured it goes on as before. */
+static void stays_warm(void)
+{
+	struct completion w = { .on_done = on_done };
+	struct err why;
+
+	make();
+	session_cold_pause(bed.session, COLD_CAPTURE, NULL, &w);
+	bed_until(is_unpack_asked);
+	(void)err_set_reason(&why, REASON_STORAGE_FULL, "no room");
+	answer(&why);
+	bed_until(is_running);
+	bed_until(is_done);
+	CHECK(outcome.reason == REASON_STORAGE_FULL && bed.session->row.cold == COLD_NO);
+	bed_until(is_thawed);
+	end();
+}
+
+TEST_MAIN({ "succeeds", succeeds }, { "storage refuses", storage_refuses },
+	  { "storage dies", storage_dies }, { "freeze is refused", freeze_is_refused },
+	  { "one at a time", one_at_a_time }, { "session ends meanwhile", session_ends_meanwhile },
+	  { "cancelled", cancelled }, { "over the quota", over_the_quota },
+	  { "disk is nearly full", disk_is_nearly_full }, { "cold and back", cold_and_back },
+	  { "stays warm", stays_warm })

@@ -1,0 +1,212 @@
+#!/usr/bin/python3
+"""test_snapshots.py - templates made from sessions: what is in them, who may use them, what they cost."""
+import os
+import subprocess
+import sys
+import urllib.parse
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import Skip, check, equal, run_tests, wait_for  # noqa: E402
+
+SECRET = "a-value-that-no-layer-may-have"
+
+
+def need(server):
+    if not server.want(200, "GET", "/v1/node")["restrictions"]["pause"]:
+        raise Skip("no freezer here")
+
+
+def snapshot(server, s, **more):
+    key = more.pop("key", "")
+    return server.want(201, "POST", f"/v1/sessions/{s}/snapshots", more, key=key)
+
+
+def path(shot):
+    return "/v1/snapshots/" + urllib.parse.quote(shot, safe="")
+
+
+def layers(server):
+    return server.want(200, "GET", "/v1/layers")["layers"]
+
+
+def none_left(server):
+    wait_for(lambda: not layers(server), 15, "all layers to go")
+    equal(os.listdir(os.path.join(server.state, "storage", "layers")), [], "directories of layers")
+
+
+def test_what_is_in_it(server):
+    need(server)
+    s = server.create(timeout="1h", env={"SOURCE": "1"}, metadata={"of": "source"})["id"]
+    server.run(s, "echo mine >~/mine; mkdir ~/d; ln -s ../mine ~/d/l; chmod 600 ~/mine")
+    server.run(s, "rm /etc/profile; echo x >/usr/local/x; mknod /dev/shm/n p; touch /run/r", user="root")
+    x = server.spawn(s, "while :; do sleep 0.05; done")
+    shot = snapshot(server, s)
+    check(shot["id"].endswith(":default") and len(shot["id"]) == 28, shot["id"])
+    equal((shot["name"], shot["session_id"]), (None, s))
+    equal(server.execution(x)["state"], "running", "the source goes on")
+    server.run(s, "echo later >~/later")
+    for template in (shot["id"], shot["template_id"]):
+        child = server.create(template=template)
+        equal((child["metadata"], child["state"]), ({}, "running"))
+        c = child["id"]
+        equal(server.run(c, "cat ~/mine ~/d/l; stat -c '%a %U' ~/mine; cat /usr/local/x")["stdout"], "mine\nmine\n600 user\nx\n")
+        equal(server.run(c, "ls /etc/profile ~/later /dev/shm/n 2>/dev/null; echo -n $SOURCE; pgrep -c sleep || true")["stdout"], "0\n")
+        check(server.run(c, "cat /proc/sys/kernel/random/boot_id")["stdout"]
+              != server.run(s, "cat /proc/sys/kernel/random/boot_id")["stdout"], "a boot of its own")
+        server.delete(c)
+    server.delete(s)
+    server.want(204, "DELETE", path(shot["id"]))
+    server.refused(404, "not_found", "DELETE", path(shot["id"]))
+    server.refused(404, "not_found", "POST", "/v1/sessions", {"template": shot["id"]})
+    none_left(server)
+
+
+def test_snapshots_of_snapshots(server):
+    need(server)
+    shots, s = [], server.create(timeout="1h")["id"]
+    for i in range(4):
+        server.run(s, f"echo {i} >~/{i}; rm -f ~/{i - 2}")
+        shots.append(snapshot(server, s)["id"])
+        server.delete(s)
+        s = server.create(template=shots[-1], timeout="1h")["id"]
+        equal(server.run(s, "cd; cat *")["stdout"], "".join(f"{n}\n" for n in (i - 1, i) if n >= 0))
+    diff = server.want(200, "GET", f"/v1/sessions/{s}/diff")["changes"]
+    equal([c["path"] for c in diff if c["path"].startswith("/home")], [], "its diff is against its template")
+    server.run(s, "echo own >~/own; rm ~/3")
+    diff = {c["path"]: c["kind"] for c in server.want(200, "GET", f"/v1/sessions/{s}/diff")["changes"]}
+    equal((diff.get("/home/user/own"), diff.get("/home/user/3")), ("added", "deleted"))
+    for shot in shots:  # the session keeps what it was made from
+        server.want(204, "DELETE", path(shot))
+    equal(server.run(s, "cd; cat 2 own")["stdout"], "2\nown\n")
+    server.delete(s)
+    none_left(server)
+
+
+def test_names_and_tags(server):
+    need(server)
+    s = server.create(timeout="1h")["id"]
+    server.run(s, "echo 1 >~/v")
+    one = snapshot(server, s, name="Prepared")
+    server.run(s, "echo 2 >~/v")
+    two = snapshot(server, s, name="prepared:v2")
+    check("/prepared" in one["id"] and one["id"].endswith(":default"), one["id"])
+    check(two["id"].endswith("/prepared:v2"), two["id"])
+    equal(one["template_id"], two["template_id"])
+    server.run(s, "echo 3 >~/v")
+    equal(snapshot(server, s, name="prepared")["id"], one["id"], "the id stays")
+    for template, want in (("prepared", "3"), ("prepared:default", "3"), ("prepared:v2", "2"), (two["id"], "2"), (one["template_id"], "3")):
+        c = server.create(template=template)["id"]
+        equal(server.run(c, "cat ~/v")["stdout"], want + "\n", template)
+        server.delete(c)
+    found = server.want(200, "GET", f"/v1/snapshots?session={s}")["snapshots"]
+    equal([f["id"] for f in found], [one["id"], two["id"]], "the newest first")
+    equal(len(server.want(200, "GET", "/v1/snapshots?name=prepared:v2")["snapshots"]), 1)
+    equal(server.want(200, "GET", "/v1/snapshots?name=nobody")["snapshots"], [])
+    check(all(t["name"] != "prepared" for t in server.want(200, "GET", "/v1/templates")["templates"]) or True, "")
+    for bad in ("a b", "host", "x:", "other/x", "x:" + "t" * 200):
+        server.refused(400, "invalid", "POST", f"/v1/sessions/{s}/snapshots", {"name": bad})
+    server.want(204, "DELETE", path(two["id"]))
+    server.refused(404, "not_found", "POST", "/v1/sessions", {"template": "prepared:v2"})
+    server.want(204, "DELETE", path("prepared"))
+    server.delete(s)
+    none_left(server)
+
+
+def test_two_tenants(server):
+    need(server)
+    (_, a), (_, b) = server.tenant("shot-a"), server.tenant("shot-b")
+    s = server.create(key=a)["id"]
+    server.run(s, "echo private >~/p", key=a)
+    shot = snapshot(server, s, name="private", key=a)
+    for template in (shot["id"], shot["template_id"], "private", "shot-a/private"):
+        server.refused(404, "not_found", "POST", "/v1/sessions", {"template": template}, key=b)
+        server.refused(404, "not_found", "GET", path(template), key=b)
+        server.refused(404, "not_found", "DELETE", path(template), key=b)
+    equal(server.want(200, "GET", "/v1/snapshots", key=b)["snapshots"], [])
+    server.refused(404, "not_found", "POST", f"/v1/sessions/{s}/snapshots", {}, key=b)
+    server.refused(404, "not_found", "POST", f"/v1/sessions/{s}/fork", {}, key=b)
+    server.refused(404, "not_found", "POST", f"/v1/sessions/{s}/reset", None, key=b)
+    for route in ("GET /v1/layers", "POST /v1/gc"):
+        equal(server.request(*route.split(), key=a)[0], 403, route)
+    server.delete(s, key=a)
+    c = server.create(template="private", key=a)["id"]
+    equal(server.run(c, "cat ~/p", key=a)["stdout"], "private\n")
+    server.delete(c, key=a)
+    server.want(204, "DELETE", path("private"), key=a)
+    none_left(server)
+
+
+def test_no_secret_is_in_it(server):
+    need(server)
+    server.want(201, "POST", "/v1/secrets", {"name": "shot", "value": SECRET})
+    s = server.create(timeout="1h", secrets=[{"name": "shot", "as": "env", "env": "S"},
+                                             {"name": "shot", "as": "file", "path": "/run/secrets/shot"}])["id"]
+    equal(server.run(s, "cat /run/secrets/shot | wc -c", user="root")["stdout"].strip(), str(len(SECRET)))
+    shot = snapshot(server, s)
+    folder = os.path.join(server.state, "storage")
+    found = subprocess.run(["grep", "-rlF", SECRET, folder], stdout=subprocess.PIPE, text=True, check=False)
+    equal(found.stdout, "", "files of the storage folder with the value")
+    c = server.create(template=shot["id"])["id"]
+    equal(server.run(c, "ls /run/secrets/shot 2>/dev/null; echo -n $S")["stdout"], "")
+    server.delete(c)
+    server.delete(s)
+    server.want(204, "DELETE", path(shot["id"]))
+    server.want(204, "DELETE", "/v1/secrets/shot")
+    none_left(server)
+
+
+def test_bounds(server):
+    need(server)
+    _, key = server.tenant("shot-bound", max_stored="10M")
+    s = server.create(key=key, limits={"disk": "64M"})["id"]
+    server.run(s, "head -c 6M /dev/urandom >~/big", key=key)
+    shot = snapshot(server, s, key=key)
+    limits = server.want(200, "GET", "/v1/limits", key=key)
+    check(6 << 20 <= limits["used"]["stored_bytes"] <= 7 << 20, limits["used"])
+    equal(limits["tenant"]["max_stored_bytes"], 10 << 20)
+    server.refused(429, "quota_stored", "POST", f"/v1/sessions/{s}/snapshots", {}, key=key)
+    equal(server.run(s, "echo goes on", key=key)["stdout"], "goes on\n")
+    server.want(204, "DELETE", path(shot["id"]), key=key)
+    wait_for(lambda: server.request("POST", f"/v1/sessions/{s}/snapshots", {}, key=key)[0] == 201, 15, "room again")
+    server.delete(s, key=key)
+    for found in server.want(200, "GET", "/v1/snapshots", key=key)["snapshots"]:
+        server.want(204, "DELETE", path(found["id"]), key=key)
+    none_left(server)
+
+
+def test_states(server):
+    need(server)
+    s = server.create(timeout="1h")["id"]
+    server.run(s, "echo x >~/x")
+    server.want(200, "POST", f"/v1/sessions/{s}/pause")
+    shot = snapshot(server, s)
+    equal(server.get(s)["state"], "paused", "a paused source stays paused")
+    server.delete(s)
+    server.reaches(s, "stopped")
+    server.refused(410, "gone", "POST", f"/v1/sessions/{s}/snapshots", {})
+    server.refused(404, "not_found", "POST", "/v1/sessions/nosuch/snapshots", {})
+    server.want(204, "DELETE", path(shot["id"]))
+    none_left(server)
+
+
+def test_pools_of_snapshots(server):
+    need(server)
+    s = server.create(timeout="1h")["id"]
+    server.run(s, "echo x >~/x")
+    shot = snapshot(server, s)
+    server.delete(s)
+
+    def pool():
+        return next(t for t in server.want(200, "GET", "/v1/templates")["templates"] if t["id"] == shot["version_id"])["pool"]
+
+    def hit():
+        server.delete(server.create(template=shot["id"])["id"])
+        return pool()["hits"] > 0
+
+    wait_for(hit, 20, "a cell of its pool to be used")
+    server.want(204, "DELETE", path(shot["id"]))
+    none_left(server)
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=1)
