@@ -12,17 +12,6 @@ GONE = [
     ("POST", "/templates", {}),
     ("POST", "/templates/base", {}),
     ("POST", "/templates/base/builds/b1", {}),
-    ("GET", "/volumes", None),
-    ("POST", "/volumes", {"name": "v"}),
-    ("GET", "/volumes/v", None),
-    ("DELETE", "/volumes/v", None),
-    ("GET", "/volumecontent/v/path?path=/", None),
-    ("PATCH", "/volumecontent/v/path?path=/", {}),
-    ("DELETE", "/volumecontent/v/path?path=/", None),
-    ("GET", "/volumecontent/v/dir?path=/", None),
-    ("POST", "/volumecontent/v/dir?path=/x", None),
-    ("GET", "/volumecontent/v/file?path=/x", None),
-    ("PUT", "/volumecontent/v/file?path=/x", b"data"),
     ("GET", "/teams", None),
     ("GET", "/teams/t/metrics", None),
     ("GET", "/teams/t/metrics/max?metric=concurrent_sandboxes", None),
@@ -38,11 +27,7 @@ GONE = [
 def one(method, path, body):
     def check_it(server):
         box = Sandbox(server)
-        if path.startswith("/volumecontent"):  # where the code is a text
-            status, _, data = server.request(method, path, body)
-            equal((status, data["code"], "not supported" in data["message"]), (501, "501", True))
-        else:
-            refused(server, 501, method, path.replace("{id}", box.id), body, "not supported")
+        refused(server, 501, method, path.replace("{id}", box.id), body, "not supported")
         equal(box.state(), "running", "the sandbox does not mind")
         box.kill()
 

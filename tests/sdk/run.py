@@ -106,7 +106,7 @@ def environment(server, packages, link):
     if isinstance(server, Secure):
         env.update(E2B_DOMAIN=server.settings["domain"], NODE_EXTRA_CA_CERTS=server.authority)
     else:
-        env.update(E2B_API_URL=server.url, E2B_SANDBOX_URL=server.url)
+        env.update(E2B_API_URL=server.url, E2B_SANDBOX_URL=server.url, E2B_VOLUME_API_URL=server.url)
     env.update(SDK_PACKAGES=packages, SDK_OPERATOR=str(link.fileno()), SDK_FOLDER=server.folder)
     return env
 

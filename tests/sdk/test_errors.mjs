@@ -2,7 +2,7 @@
 // server: pool_size=2
 import { check, e2b, equal, fails, matches, operator, run, test, within } from './harness.mjs'
 
-const { RateLimitError, Sandbox, SandboxError, Template, Volume, VolumeError } = e2b
+const { RateLimitError, Sandbox, SandboxError, Template } = e2b
 
 // Rejected within three seconds with words that a user understands; whichever class the SDK makes of it.
 async function unsupported(name, promise) {
@@ -52,16 +52,6 @@ test('templates that there are', async () => {
   equal(await Template.exists('host'), true)
   equal(await Template.aliasExists('base'), true)
   equal(await Template.exists('no-such-template'), false)
-})
-
-test('volumes', async () => {
-  equal((await unsupported('create', Volume.create('v'))).constructor.name, VolumeError.name)
-  await unsupported('list', Volume.list())
-  await unsupported('connect', Volume.connect('v'))
-  await unsupported('getInfo', Volume.getInfo('v'))
-  await unsupported('destroy', Volume.destroy('v'))
-  const mounted = await fails(Sandbox.create({ volumeMounts: { '/data': 'v' } }), SandboxError, /not supported/)
-  check([400, 501].includes(mounted.statusCode), mounted.message)
 })
 
 test('MCP needs a template that is not there', async () => {

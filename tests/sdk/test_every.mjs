@@ -32,7 +32,7 @@ const INSIDE = new Set([
   'forkSandbox',
   'supportsStdinClose',
 ])
-// Need no server, or a volume, which there is not.
+// Need no server.
 const LOCAL = new Set(['toJSON', 'toDockerfile', 'fill', 'iamToken'])
 
 const own = (object) =>

@@ -18,7 +18,7 @@ import tarfile
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from harness import Failed, Server  # noqa: E402
+from harness import Failed, Server, wait_for  # noqa: E402
 from tree import make_tree  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -58,6 +58,11 @@ CANNOT = {
     ("GET", SESSION + "/diff", "503"): "only when the keeper ends or hangs: test_completions.py",
     ("DELETE", EXECUTION, "429"): "needs many that PID 1 takes long to end, at once",
     ("PUT", SESSION + "/network", "429"): "needs 4 MiB of policies in a tenant's sessions",
+    ("POST", "/v1/volumes", "422"): "needs a server without cordon-storage",
+    ("POST", "/v1/volumes", "429"): "needs a hundred volumes: test_volumes.py does it with a smaller limit",
+    ("POST", "/v1/volumes", "503"): "needs a cordon-storage that dies",
+    ("POST", "/v1/volumes", "507"): "needs a full disk: test_volumes.py",
+    ("GET", "/v1/volumes/{volume}", "503"): "needs a cordon-storage that dies",
     ("PUT", "/v1/secrets/{secret}", "429"): "needs 4 MiB of values in a tenant's sessions",
     **{("GET", path, "429"): "needs tenant_max_streams open at once: test_bounds.py" for path in (
         "/v1/events", SESSION + "/events", SESSION + "/network/log", SESSION + "/files/watch", EXECUTION + "/events",
@@ -511,6 +516,18 @@ def secrets(p):
     p.probe(204, "DELETE", "/v1/secrets/{secret}")
 
 
+def volumes(p):
+    p.probe(200, "GET", "/v1/volumes", query="limit=1")
+    p.probe(200, "GET", "/v1/volumes/{volume}")
+    p.probe(409, "POST", "/v1/volumes", body={"name": "openapi"})
+    box = p.json(201, "POST", "/v1/sessions", body={"volumes": [{"name": "openapi", "path": "/v", "mode": "ro"}]})["id"]
+    p.probe(409, "DELETE", "/v1/volumes/{volume}")
+    p.probe(204, "DELETE", SESSION, ids={**p.ids, "session": box})
+    wait_for(lambda: p.call("DELETE", "/v1/volumes/{volume}")[0] == 204, 15, "removed with its last session")
+    p.json(201, "POST", "/v1/volumes", body={"name": "openapi"})
+    p.probe(204, "DELETE", "/v1/volumes/{volume}")
+
+
 def methods(p):
     """405 with Allow and OPTIONS, wherever."""
     for pattern in DOC["paths"]:
@@ -557,7 +574,7 @@ def main():
     try:
         routes(p, pathlib.Path(program).resolve().parent / "cordond")
         make_fixtures(p)
-        for part in (generic, sessions, executions, files, keys_and_tenants, secrets, methods, coverage):
+        for part in (generic, sessions, executions, files, keys_and_tenants, secrets, volumes, methods, coverage):
             part(p)
     finally:
         try:
