@@ -45,7 +45,7 @@ void cgroups_find(struct cgroups *ret)
 				       "no cgroup v%d directory is delegated to this user",
 				       ret->version);
 		ret->version = 0;
-	} else if (ret->limits != CELL_LIMIT_ALL) {
+	} else if ((ret->limits & CELL_LIMIT_ALL) != CELL_LIMIT_ALL) {
 		(void)snprintf(ret->why, sizeof(ret->why), "cgroup v%d lacks%s%s%s", ret->version,
 			       (ret->limits & CELL_LIMIT_MEMORY) ? "" : " memory",
 			       (ret->limits & CELL_LIMIT_CPU) ? "" : " cpu",
@@ -145,6 +145,10 @@ bool cgroups_recall(struct cgroups *c, int dir_fd, const char *name)
 	}
 	io_close_all(c->dirs, CELL_CGROUP_DIRS);
 	memcpy(c->dirs, dirs, sizeof(dirs));
+	/* A group that an earlier version made may not pass on what only some cells need. */
+	if ((c->limits & CELL_LIMIT_DISK) != 0 &&
+	    !cgroups_version(c)->passes_on(c->dirs[0], c->limits))
+		c->limits &= ~(unsigned)CELL_LIMIT_DISK;
 	return true;
 }
 

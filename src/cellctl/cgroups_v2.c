@@ -24,6 +24,7 @@ static unsigned enable(int dir)
 		{ "cpu", "+cpu", CELL_LIMIT_CPU },
 		{ "memory", "+memory", CELL_LIMIT_MEMORY },
 		{ "pids", "+pids", CELL_LIMIT_PIDS },
+		{ "io", "+io", CELL_LIMIT_DISK },
 	};
 	char have[256];
 	unsigned got = 0;

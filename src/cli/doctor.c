@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
@@ -153,6 +154,10 @@ static void check_limits(const struct cell_restrictions *w)
 			    : "mount cgroup v2 (or v1 with cpu, memory, pids) writable");
 	}
 	row("limit", "disk, inodes", true, true, "sized tmpfs", "");
+	row("limit", "disk rate", (w->limits & CELL_LIMIT_DISK) != 0, false,
+	    (w->limits & CELL_LIMIT_DISK) != 0 ? "cgroup v2, io"
+					       : "no cgroup v2 with the io controller",
+	    "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1)");
 	row("limit", "nofile, output, time", true, true, "", "");
 	check_descriptors();
 }
@@ -171,6 +176,27 @@ static void check_levels(void)
 	    "");
 }
 
+/* What disks of sessions need: each is tried or looked at, none is changed. */
+static void check_disks(const struct cell_restrictions *w)
+{
+	OWN_FD loop = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	OWN_FD ext4 = (int)syscall(SYS_fsopen, "ext4", 0);
+	bool tools =
+		access("/usr/sbin/mkfs.ext4", X_OK) == 0 && access("/usr/sbin/e2fsck", X_OK) == 0;
+	const char *why = w->rootless ? "needs loop devices: only root may use them"
+			  : loop < 0  ? "no /dev/loop-control"
+			  : ext4 < 0  ? "the kernel has no ext4"
+			  : !tools    ? "no mkfs.ext4 and e2fsck in /usr/sbin"
+				      : NULL;
+
+	row("storage", "disks", why == NULL, false,
+	    why == NULL ? "ext4 images on loop devices (storage: disk, persist)" : why,
+	    w->rootless ? "run the server as root"
+	    : loop < 0	? "modprobe loop"
+	    : ext4 < 0	? "modprobe ext4"
+			: "install e2fsprogs");
+}
+
 static void check_storage(const struct cell_restrictions *w)
 {
 	struct statfs fs;
@@ -185,6 +211,7 @@ static void check_storage(const struct cell_restrictions *w)
 			       (unsigned long)fs.f_type);
 		row("storage", "/usr", true, true, text, "");
 	}
+	check_disks(w);
 }
 
 static void check_programs(void)

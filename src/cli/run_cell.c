@@ -36,7 +36,7 @@ int run_cell_limits(struct run *r, struct err *e)
 			(missing & CELL_LIMIT_CPU) ? "--cpus " : "",
 			(missing & CELL_LIMIT_PIDS) ? "--pids " : "",
 			w->no_limits_why[0] == '\0' ? "no cgroup" : w->no_limits_why);
-	if (!w->rootless && w->limits != CELL_LIMIT_ALL && !r->o.best_effort)
+	if (!w->rootless && (w->limits & CELL_LIMIT_ALL) != CELL_LIMIT_ALL && !r->o.best_effort)
 		return err_set(
 			e, ERR_UNSUPPORTED,
 			"limits cannot be enforced here: %s (--best-effort continues without)",

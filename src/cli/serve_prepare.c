@@ -297,7 +297,7 @@ static int make_group(struct serve *s, int run, struct err *e)
 /* Without limits one cell can take all of the machine's memory and processes. */
 static int check_limits(const struct serve *s, struct err *e)
 {
-	if (s->cgroups.limits == CELL_LIMIT_ALL)
+	if ((s->cgroups.limits & CELL_LIMIT_ALL) == CELL_LIMIT_ALL)
 		return 0;
 	if (!s->config.best_effort)
 		return err_set(
@@ -329,7 +329,7 @@ static int find_cgroups(struct serve *s, struct err *e)
 		return -1;
 	if (cgroups_group_bound(&s->cgroups, &sums, &bounded, e) < 0)
 		return -1;
-	if (!bounded && s->cgroups.limits == CELL_LIMIT_ALL)
+	if (!bounded && (s->cgroups.limits & CELL_LIMIT_ALL) == CELL_LIMIT_ALL)
 		log_warn("cells have no common limit of memory and processes", "reason=%s",
 			 "the run folder is of an earlier version");
 	if (!cgroups_group_hold(&s->cgroups))

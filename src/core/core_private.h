@@ -160,6 +160,7 @@ struct session {
 	uint64_t cpu_before_us;	     /* of the cells that it had before */
 	struct disk_boot *disk_boot; /* owned; session_disk.c */
 	bool disk_blank;	     /* its next cell gets a new disk */
+	struct reboot *reboot;	     /* owned; session_reboot.c */
 	bool disk_counted;	     /* in the sums of its tenant */
 	struct file_op *file_ops;
 	struct tree_kill *kills; /* of ended executions, under way */

@@ -15,6 +15,7 @@
 #include "key_sessions.h"
 #include "list.h"
 #include "session_disk.h"
+#include "session_reboot.h"
 #include "session_parts.h"
 #include "templates.h"
 
@@ -56,6 +57,7 @@ void session_free(struct session *s)
 		execution_prepare_cancel(x); /* it waits for the parts */
 	session_parts_free(s, &e);
 	kept_diff_cancel(s);
+	session_reboot_free(s);
 	session_disk_free(s);
 	key_sessions_release(s);
 	if (s->listed)

@@ -19,6 +19,7 @@
 #include "session_lifecycle.h"
 #include "session_parts.h"
 #include "session_pause.h"
+#include "session_reboot.h"
 #include "session_save.h"
 #include "session_spec.h"
 #include "session_stop.h"
@@ -441,6 +442,7 @@ void session_cold_up(struct session *s, const struct err *e)
 		session_stop(s, SESSION_CRASHED, "the start of the session could not be recorded");
 		return;
 	}
+	session_reboot_begin(s);
 	session_start_parts(s);
 }
 

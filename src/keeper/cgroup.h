@@ -76,3 +76,8 @@ int cgroup_write_limits(const struct cgroup *g, const struct cgroup_file *files,
 
 int cgroup_v1_limit(struct cgroup *g, const struct cell_limits *l, struct err *e) MUST_USE;
 int cgroup_v2_limit(struct cgroup *g, const struct cell_limits *l, struct err *e) MUST_USE;
+
+/* How fast the cell may read from and write to the device of its disk, an image. Without a v2
+ * hierarchy that limits, such limits fail. */
+int cgroup_v2_limit_disk(const struct cgroup *g, dev_t device, const struct cell_limits *l,
+			 struct err *e) MUST_USE;

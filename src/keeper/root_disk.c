@@ -42,11 +42,16 @@ static int open_image(const struct cell *c, const struct keeper *k, const struct
 {
 	char name[CELL_ID_MAX + 8];
 	int disks = cell_disks(k, r->id, name, sizeof(name)), mapped;
+	struct stat st;
 
 	if (disks < 0 || k->setup.rootless)
 		return err_set(e, ERR_UNSUPPORTED, "disk: images need a server that root started");
 	if (disk_image_mount(disks, name, false, &p->disk, e) < 0)
 		return -1;
+	if (fstat(p->disk, &st) < 0)
+		return err_sys(e, "disk");
+	if (cgroup_v2_limit_disk(&c->cgroup, st.st_dev, &r->limits, e) < 0)
+		return err_wrap(e, "limit of the disk");
 	mapped = mounts_idmap(p->disk, c->userns_fd, e);
 	if (mapped == 0)
 		return err_set(e, ERR_UNSUPPORTED,

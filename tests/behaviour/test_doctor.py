@@ -80,6 +80,8 @@ def test_doctor_as_root():
         ("level", "gvisor"),
         ("level", "microvm"),
         ("storage", "/usr"),
+        ("storage", "disks"),
+        ("limit", "disk rate"),
         ("template", "python3"),
         ("template", "sudo"),
     ):

@@ -130,6 +130,41 @@ def test_wakes_for_e2b(server):
     gone(server, box)
 
 
+def test_starts_its_command_again(_server):
+    """The one that wakes it gets its answer when the ready command has succeeded."""
+    with Server(pool_size=0) as server:
+        server.stop()
+        with sqlite3.connect(os.path.join(server.state, "cordon.db")) as db:
+            db.execute("UPDATE template SET start_command = 'sleep 0.3; echo up >>/home/user/up; exec sleep 1000',"
+                       " ready_command = 'test $(wc -l </home/user/up) -gt $(cat /home/user/n 2>/dev/null || echo 0)'"
+                       " WHERE name = 'host'")
+        db.close()
+        server.start()
+        session = server.create(**SMALL, idle_timeout="1h")
+        for n in (1, 2):
+            equal(server.run(session["id"], "wc -l <up; wc -l <up >n; sync")["stdout"].strip(), str(n))
+            os.kill(min(server.cell_pids(session["id"])), signal.SIGKILL)
+            at_rest(server, session["id"])
+        gone(server, session["id"])
+
+
+def test_fork_and_snapshot(server):
+    """The children begin with the files of the disk."""
+    session = server.create(**SMALL, idle_timeout="1h")
+    server.run(session["id"], "echo mine >a; rm /etc/magic; ln a b; sync", user="root", cwd="/home/user")
+    made = server.want(201, "POST", f"/v1/sessions/{session['id']}/fork", {"count": 1})["sessions"]
+    equal(len(made), 1)
+    server.ids.add(made[0]["id"])
+    look = "cat a b; ls /etc/magic 2>&1 | grep -c No"
+    equal(server.run(made[0]["id"], look)["stdout"].split(), ["mine", "mine", "1"])
+    equal((made[0]["storage"], made[0]["persist"]), ("disk", False), "it has a disk of its own, and an end")
+    server.run(made[0]["id"], "echo other >a; sync", user="root", cwd="/home/user")
+    equal(server.run(session["id"], "cat a")["stdout"], "mine\n")
+    gone(server, session["id"])
+    equal(server.run(made[0]["id"], "cat a")["stdout"], "other\n")
+    gone(server, made[0]["id"])
+
+
 def test_counts(_server):
     with Server(pool_size=1, tenant_max_persistent=1, persist_idle="1s", persist_keep_max="40d") as server:
         session = server.create(**SMALL)
