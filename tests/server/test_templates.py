@@ -60,6 +60,23 @@ def test_the_host_is_a_row(server):
     server.delete(session["id"])
 
 
+def test_a_user_that_does_not_exist(server):
+    """It is told when the template is added, not by the first command of a session."""
+    make_tree(directory(server, "whose"))
+    body = {"name": "whose", "root": {"kind": "layers", "layers": ["whose"]}}
+    server.refused(400, "invalid", "POST", "/v1/templates", {**body, "user": "nobody_here"}, "nobody_here", "etc/passwd")
+    equal(rows(server, "whose"), [], "added all the same")
+    with open(os.path.join(directory(server, "whose"), "etc/passwd")) as f:
+        kept = f.read()
+    with open(os.path.join(directory(server, "whose"), "etc/passwd"), "w") as f:
+        f.write("root:x:0:0::/:/bin/sh\n")
+    server.refused(400, "invalid", "POST", "/v1/templates", body, "no user named 'user'")
+    add(server, "whose", user="root")
+    with open(os.path.join(directory(server, "whose"), "etc/passwd"), "w") as f:
+        f.write(kept)
+    server.want(204, "DELETE", "/v1/templates/whose")
+
+
 def test_import_and_use(server):
     make_tree(directory(server, "tiny"))
     got = add(server, "tiny", env={"WHO": "tree", "BOTH": "template"}, workdir="/etc")
@@ -243,14 +260,15 @@ def test_what_cannot_be_imported(server):
     for tree, status, part in (
         ("link", 403, "link"), ("slash", 403, "link"), ("writable", 403, "no other user"), ("group", 403, "no other user"),
         ("theirs", 403, "no other user"), ("device", 403, "no other user"), ("fifo", 403, "no other user"),
-        ("file", 403, "no other user"), ("nosuch", 404, "nosuch"), ("..", 400, "directly below"), (".", 400, "directly below"),
+        ("file", 403, "no other user"), ("nosuch", 404, "there is no directory nosuch in"), ("..", 400, "directly below"), (".", 400, "directly below"),
         ("../templates/good", 400, "directly below"), ("good/etc", 400, "directly below"), ("good/../good", 400, "directly below"),
         ("/etc", 400, "directly below"), (outside, 400, "directly below"), (base, 400, "directly below"),
         (f"{good}/..", 400, "directly below"), ("", 400, "directly below"), (".hidden", 400, "directly below"),
     ):
         got = add(server, "bad", tree, status)
         has(got["error"]["message"], part, tree)
-    equal(server.request("POST", "/v1/templates", {"name": "bad", "root": {"kind": "layers", "layers": ["empty"]}})[0] >= 400, True)
+    server.refused(404, "not_found", "POST", "/v1/templates", {"name": "bad", "root": {"kind": "layers", "layers": ["empty"]}},
+                   "the directory empty has no /", "which a cell needs: make it")
     for body in ({}, {"name": "x"}, {"name": "x", "root": {}}, {"name": "x", "root": {"kind": "host"}}, {"name": "x", "root": {"layers": [1]}},
                  {"name": "x", "root": {"layers": ["a\nb"]}}):
         server.refused(400, "invalid", "POST", "/v1/templates", body)
