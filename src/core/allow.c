@@ -7,6 +7,7 @@
 #include "core_private.h"
 #include "store_key.h"
 #include "tenant.h"
+#include "limit_text.h"
 
 /* Is the name of n bytes in a list? An empty list has every name. */
 static bool is_listed(const char *list, const char *name, size_t n)
@@ -54,8 +55,8 @@ static int narrow(const char *name, uint64_t max, uint64_t asked, uint64_t *valu
 	if (max == 0 || (*value > 0 && *value <= max))
 		return 0;
 	if (asked > 0)
-		return err_set(e, ERR_INVALID, "%s: %llu is above the maximum of the %s, %llu",
-			       name, (unsigned long long)asked, whose, (unsigned long long)max);
+		return err_set(e, ERR_INVALID, "%s: %s is above the maximum of the %s, %s", name,
+			       limit_text(name, asked).s, whose, limit_text(name, max).s);
 	*value = max;
 	return 0;
 }

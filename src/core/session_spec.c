@@ -9,6 +9,7 @@
 #include "clock.h"
 #include "core_private.h"
 #include "kept_diff.h"
+#include "limit_text.h"
 #include "rand.h"
 #include "session_storage.h"
 #include "cell_level.h"
@@ -29,11 +30,11 @@ static int bound(const char *name, uint64_t asked, uint64_t fallback, uint64_t m
 		 uint64_t *ret, struct err *e)
 {
 	if (asked > 0 && asked < min)
-		return err_set(e, ERR_INVALID, "%s: %llu is below the minimum of %llu", name,
-			       (unsigned long long)asked, (unsigned long long)min);
+		return err_set(e, ERR_INVALID, "%s: %s is below the minimum of %s", name,
+			       limit_text(name, asked).s, limit_text(name, min).s);
 	if (asked > max)
-		return err_set(e, ERR_INVALID, "%s: %llu is above the maximum of %llu", name,
-			       (unsigned long long)asked, (unsigned long long)max);
+		return err_set(e, ERR_INVALID, "%s: %s is above the maximum of %s", name,
+			       limit_text(name, asked).s, limit_text(name, max).s);
 	*ret = asked == 0 ? fallback : asked;
 	return 0;
 }

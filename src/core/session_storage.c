@@ -3,6 +3,7 @@
 #include "session_storage.h"
 
 #include "core_private.h"
+#include "limit_text.h"
 
 /* For a disk in memory: also the minima of the configuration's table. */
 #define MEMORY_BYTES_MIN (64U << 10)
@@ -16,11 +17,11 @@
 static int between(const char *name, uint64_t value, uint64_t min, uint64_t max, struct err *e)
 {
 	if (value < min)
-		return err_set(e, ERR_INVALID, "%s: %llu is below the minimum of %llu", name,
-			       (unsigned long long)value, (unsigned long long)min);
+		return err_set(e, ERR_INVALID, "%s: %s is below the minimum of %s", name,
+			       limit_text(name, value).s, limit_text(name, min).s);
 	if (value > max)
-		return err_set(e, ERR_INVALID, "%s: %llu is above the maximum of %llu", name,
-			       (unsigned long long)value, (unsigned long long)max);
+		return err_set(e, ERR_INVALID, "%s: %s is above the maximum of %s", name,
+			       limit_text(name, value).s, limit_text(name, max).s);
 	return 0;
 }
 

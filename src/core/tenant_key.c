@@ -79,9 +79,12 @@ struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
 		return NULL;
 	sha256_of(key, len, hash);
 	k = look_up(c, hash);
-	if (k == NULL || k->key.revoked_ms > 0 ||
-	    (k->key.expires_ms > 0 && k->key.expires_ms <= now))
+	if (k == NULL || k->key.revoked_ms > 0)
 		return NULL;
+	if (k->key.expires_ms > 0 && k->key.expires_ms <= now) {
+		ret->expires_ms = k->key.expires_ms; /* says why, to who has the key */
+		return NULL;
+	}
 	t = tenant_find(c, k->key.tenant);
 	if (t == NULL || t->row.disabled)
 		return NULL;

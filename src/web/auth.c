@@ -38,7 +38,9 @@ int auth_check(struct request *r, unsigned scope, struct err *e)
 	r->tenant = tenant_authenticate(r->core, key.p, key.n, &have, &r->grant);
 	if (r->tenant == NULL)
 		return err_set_reason(e, REASON_UNAUTHORIZED,
-				      "the key is not valid or was revoked");
+				      r->grant.expires_ms > 0
+					      ? "the key has expired: ask for another one"
+					      : "the key is not valid or was revoked");
 	exchange_set_account(r->x, tenant_account(r->tenant), true);
 	if ((have & TENANT_SESSIONS) != 0)
 		have |= TENANT_READ;

@@ -175,6 +175,9 @@ def test_a_key_expires(server):
     check(made["expires_at"] > made["created_at"], f"{made}")
     check(works(server, made["key"]), "does not work while it lives")
     wait_for(lambda: not works(server, made["key"]), 15, "the end of the key")
+    server.refused(401, "unauthorized", "GET", "/v1/sessions", None, "the key has expired", key=made["key"])
+    other = made["key"][:-1] + ("0" if made["key"][-1] != "0" else "1")
+    server.refused(401, "unauthorized", "GET", "/v1/sessions", None, "not valid", key=other)
 
 
 def test_a_revoked_key_ends_at_once(server):

@@ -50,6 +50,14 @@ def test_limits_are_set(server):
     equal(server.create(limits={"memory": 64 << 20})["limits"]["memory_bytes"], 64 << 20)
 
 
+def test_limits_in_errors_have_units(server):
+    for limits, part in (({"memory": "64T"}, "memory: 64T is above the maximum of "), ({"memory": "1"}, "memory: 1 is below the minimum of 4M"),
+                         ({"disk": "64T"}, "disk: 64T is above the maximum of "), ({"cpus": 1000.5}, "cpus: 1000.500 is above the maximum of "),
+                         ({"pids": 4000000}, "pids: 4000000 is above")):
+        said = server.refused(400, "invalid", "POST", "/v1/sessions", {"limits": limits}, part)["message"]
+        check(not re.search(r"[0-9]{8,}", said), f"a number without a unit: {said}")
+
+
 def test_env_metadata(server):
     s = server.create(env={"COLOR": "blue ☃", "EMPTY": ""}, metadata={"owner": "ann", "ключ": "значение"})
     equal(s["metadata"], {"owner": "ann", "ключ": "значение"})
