@@ -3,6 +3,7 @@
 #include "session_cold.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -356,6 +357,28 @@ static void view_actor(struct json *j, const char *name, const struct store_acto
 	json_close(j, '}');
 }
 
+/* Facts of an event are stored as text. Which of them are numbers does not depend on their values:
+ * a name may be of digits. */
+static void view_fact(struct json *j, const char *key, const char *text, size_t len)
+{
+	static const char *const numbers[] = { "exit_code", "version", "bytes" };
+	char digits[24], *end;
+	long long n;
+
+	for (size_t i = 0; i < COUNT(numbers) && len > 0 && len < sizeof(digits); i++) {
+		if (strcmp(key, numbers[i]) != 0)
+			continue;
+		memcpy(digits, text, len);
+		digits[len] = '\0';
+		n = strtoll(digits, &end, 10);
+		if (*end != '\0')
+			break;
+		json_int(j, key, n);
+		return;
+	}
+	json_bytes(j, key, text, len);
+}
+
 void json_view_event(struct json *j, const char *name, const struct store_event *v)
 {
 	const char *at = or_empty(v->data);
@@ -376,7 +399,7 @@ void json_view_event(struct json *j, const char *name, const struct store_event 
 		if (key < line && key < sizeof(label)) {
 			memcpy(label, at, key);
 			label[key] = '\0';
-			json_bytes(j, label, at + key + 1, line - key - 1);
+			view_fact(j, label, at + key + 1, line - key - 1);
 		}
 		at += line + (at[line] == '\n');
 	}

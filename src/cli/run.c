@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <stdio.h>
 #include <sys/random.h>
 
@@ -114,7 +115,9 @@ static int open_result(const struct run_options *o, int *ret_fd, struct err *e)
 	*ret_fd = -1;
 	if (o->result == NULL)
 		return 0;
-	*ret_fd = open(o->result, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	*ret_fd = strcmp(o->result, "-") == 0
+			  ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+			  : open(o->result, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (*ret_fd < 0)
 		return err_sys(e, "--result %.120s", o->result);
 	return 0;

@@ -70,7 +70,7 @@ static const struct option options[] = {
 	{ "diff", NULL, OPTION_FLAG, FIELD(diff), 0, 0,
 	  "prints at the end what the command changed in the file system" },
 	{ "result", "FILE", OPTION_TEXT, FIELD(result), 0, 0,
-	  "writes the result as one JSON object" },
+	  "writes the result as one JSON object; -: to standard output" },
 	{ "best-effort", NULL, OPTION_FLAG, FIELD(best_effort), 0, 0,
 	  "continues without limits that this user cannot set here" },
 	{ "help", NULL, OPTION_FLAG, FIELD(help), 0, 0,

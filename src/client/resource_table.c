@@ -8,16 +8,14 @@
 #include "show_json.h"
 
 #define ROWS_MAX 10000
+#define CELL_MAX 1024
 
-/* Text as it is, anything else as JSON. */
 static void add_member(struct columns *t, const json_t *item, const char *name)
 {
-	const json_t *v = json_object_get(item, name);
-	OWN_MEM char *text = json_is_string(v) || json_is_null(v)
-				     ? NULL
-				     : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+	char text[CELL_MAX];
 
-	columns_add(t, "%s", text != NULL ? text : member_text(item, name, "-"));
+	show_json_cell(json_object_get(item, name), text, sizeof(text));
+	columns_add(t, "%s", text);
 }
 
 static void print_table(const struct resource_table *r, const json_t *items)

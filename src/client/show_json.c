@@ -1,6 +1,7 @@
 #include "show_json.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "own.h"
 
@@ -21,21 +22,40 @@ void show_json(const json_t *j, bool indented, FILE *to)
 	(void)fputc('\n', to);
 }
 
+/* Puts the value behind what is in ret, which has room for cap bytes. */
+static void add_value(const json_t *value, const char *key, char *ret, size_t cap)
+{
+	OWN_MEM char *other =
+		json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+	const char *text = json_is_string(value) ? json_string_value(value) : other;
+	size_t at = strlen(ret);
+
+	(void)snprintf(ret + at, cap - at, "%s%s%s%s", at > 0 ? "," : "", key,
+		       key[0] == '\0' ? "" : "=", text == NULL ? "?" : text);
+}
+
 void show_json_pairs(const json_t *object, char *ret, size_t cap)
 {
 	const char *key;
 	json_t *value;
-	size_t at = 0;
 
 	ret[0] = '\0';
 	json_object_foreach((json_t *)(uintptr_t)object, key, value)
 	{
-		const char *text = json_string_value(value);
-		int n = snprintf(ret + at, cap - at, "%s%s=%s", at > 0 ? "," : "", key,
-				 text == NULL ? "?" : text);
-
-		if (n < 0 || (size_t)n >= cap - at)
-			return;
-		at += (size_t)n;
+		add_value(value, key, ret, cap);
 	}
+}
+
+void show_json_cell(const json_t *value, char *ret, size_t cap)
+{
+	ret[0] = '\0';
+	if (json_is_object(value))
+		show_json_pairs(value, ret, cap);
+	for (size_t i = 0; i < json_array_size(value); i++)
+		add_value(json_array_get(value, i), "", ret, cap);
+	if (value != NULL && !json_is_null(value) && !json_is_array(value) &&
+	    !json_is_object(value))
+		add_value(value, "", ret, cap);
+	if (ret[0] == '\0')
+		(void)snprintf(ret, cap, "-");
 }

@@ -24,7 +24,7 @@ static void print_tree(const json_t *object, const char *prefix)
 
 	json_object_foreach((json_t *)(uintptr_t)object, key, value)
 	{
-		char name[160];
+		char name[160], text[1024];
 
 		(void)snprintf(name, sizeof(name), "%s%s%s", prefix, *prefix == '\0' ? "" : ".",
 			       key);
@@ -34,12 +34,9 @@ static void print_tree(const json_t *object, const char *prefix)
 		}
 		show_text(name, stdout);
 		(void)fputs(": ", stdout);
-		if (json_is_string(value)) {
-			show_text(json_string_value(value), stdout);
-			(void)putchar('\n');
-		} else {
-			show_json(value, false, stdout);
-		}
+		show_json_cell(value, text, sizeof(text));
+		show_text(text, stdout);
+		(void)putchar('\n');
 	}
 }
 

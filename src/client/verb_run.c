@@ -5,6 +5,7 @@
  * from a descriptor). Ctrl-\ still ends it. */
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 
 #include "exec.h"
 #include "create.h"
@@ -87,7 +88,10 @@ static int run_once(const struct fields *f, const struct exec_command *c, json_t
 /* Opened before anything happens: a result that cannot be written is reported at once. */
 static int open_result(const char *path, FILE **ret, struct err *e)
 {
-	int fd = path == NULL ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	bool out = path != NULL && strcmp(path, "-") == 0;
+	int fd = path == NULL ? -1
+		 : out	      ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+			      : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
 	*ret = fd < 0 ? NULL : fdopen(fd, "w");
 	if (path != NULL && *ret == NULL)

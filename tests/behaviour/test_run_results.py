@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
 """test_run_results.py - cordon run: results, sizes, children."""
 import hashlib
+import json
 import os
 import re
 import resource
@@ -41,6 +42,12 @@ def test_result_of_a_plain_run():
     ):
         check(key in restrictions, f"restrictions has no {key}")
     equal((restrictions["ids"], restrictions["rootless"], restrictions["missing"]), (65536, False, None))
+
+
+def test_a_result_on_standard_output():
+    d = run("--result", "-", cmd=["echo", "hi"]).exits(0)
+    out, _, rest = d.out.partition(b"\n")
+    equal((out, json.loads(rest)["exit_code"]), (b"hi", 0), "behind the output")
 
 
 def test_results_of_failures():

@@ -435,6 +435,13 @@ def test_keys_and_tenants(w):
     assert b"forbidden" in w("create", env={**w.env, "CORDON_API_KEY": reader}, code=125).stderr
     w("ls", env={**w.env, "CORDON_API_KEY": reader})
     row = next(line for line in w("key", "ls").stdout.decode().splitlines() if "reader" in line)
+    assert "[" not in row and " read " in row, row  # a list as words, not as JSON
+    both = w.one("key", "create", "--name", "both", "--scope", "read", "--scope", "admin")
+    assert " read,admin " in w("key", "ls").stdout.decode() and both
+    node = w("node").stdout.decode()
+    assert "[" not in node and "{" not in node, node
+    done = w("run", "--server", "--result", "-", "--", "echo", "hi").stdout.decode()
+    assert done.startswith("hi\n{") and json.loads(done[3:])["exit_code"] == 0, done
     w("key", "rm", row.split()[0])
     assert b"unauthorized" in w("ls", env={**w.env, "CORDON_API_KEY": reader}, code=125).stderr
     w("tenant", "rm", tenant)

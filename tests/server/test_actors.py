@@ -81,6 +81,7 @@ def test_e2b_with_a_key_and_with_a_token(server):
     found = events(server, box.id)
     by(server, "e2b", found[0])
     (ended,) = [e for e in found if e["type"] == "execution.ended"]
+    equal(type(ended["data"]["exit_code"]), int, "a number is one")
     by(server, "e2b", ended, "")
     box.kill()
     by(server, "e2b", events(server, box.id)[-1])
