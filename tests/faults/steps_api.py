@@ -17,6 +17,10 @@ from client import Finding
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
 from tree import make_tree  # noqa: E402
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "registry"))
+from fake_registry import Registry  # noqa: E402
+from registry_images import Image, layer  # noqa: E402
+
 STEPS = []
 
 
@@ -541,6 +545,27 @@ def templates(w):
         elif gone.whole:
             same(status, 200, "a template that was acknowledged")
     w.server.request("DELETE", f"/v1/templates/{name}")
+
+
+REGISTRY = []  # of pull(): one for the whole run
+
+
+@step
+def pull(w):
+    if not REGISTRY:
+        REGISTRY.append(Registry(Image([layer({"proc/": None, "dev/": None, "a": b"a" * 100000}), layer({"b": b"b"})])))
+    name = w.fresh("pulled")
+    reference = f"{REGISTRY[0].host}/x/y:t"
+    yield
+    made = w.ask("POST", "/v1/templates/pull", {"reference": reference, "name": name})
+    yield
+    status = w.server.request("GET", f"/v1/templates/{name}")[0]
+    if w.good(made, 200) and b"event: template" in made.data:
+        same(status, 200, "a template that was acknowledged")
+    elif made.whole:
+        same(status, 404, "a template that was refused")
+    if status == 200:
+        w.server.want(204, "DELETE", f"/v1/templates/{name}")
 
 
 @step
