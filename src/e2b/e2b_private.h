@@ -11,7 +11,7 @@
  *                     read requests for one
  *   sandbox_*.c       created, resumed, listed (rfc3339.c), measured, ended
  *   template_routes.c   templates; template_find.c finds them by what clients write
- *   build_routes.c, upload_routes.c, tag_routes.c
+ *   template_changes.c, build_routes.c, upload_routes.c, tag_routes.c
  *                     how templates are built and tagged
  *   secret_routes.c   secrets, without their values
  *   volume_routes.c, volume_token.c, volume_access.c, volume_content.c, volume_file.c
@@ -111,9 +111,10 @@ void template_routes_list_v1(struct request *r);
 void template_routes_list_v2(struct request *r);
 void template_routes_get(struct request *r);
 void template_routes_alias(struct request *r);
-void template_routes_delete(struct request *r);
-void template_routes_patch_v1(struct request *r);
-void template_routes_patch_v2(struct request *r);
+/* template_changes.c */
+void template_changes_delete(struct request *r);
+void template_changes_patch_v1(struct request *r);
+void template_changes_patch_v2(struct request *r);
 /* build_routes.c, upload_routes.c, tag_routes.c */
 void build_routes_request(struct request *r);
 void build_routes_start(struct request *r);

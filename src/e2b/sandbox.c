@@ -45,8 +45,8 @@ void sandbox_read(const struct store_session *row, struct sandbox *ret)
 
 	*ret = (struct sandbox){ .secure = is_set(root, "secure", true),
 				 /* A persistent one always wakes on traffic. */
-				 .auto_resume = is_set(root, "auto_resume", false) ||
-						row->keep_ms > 0,
+				 .auto_resume =
+					 is_set(root, "auto_resume", false) || row->keep_ms > 0,
 				 .public_traffic = is_set(root, "public_traffic", true),
 				 .timeout_ms = ms < 0 ? 0 : (uint64_t)ms };
 	copy_text(root, "mask_host", ret->mask_host, sizeof(ret->mask_host));

@@ -72,19 +72,21 @@ static void on_version(const struct template_version *v, void *arg)
 	}
 }
 
-static bool find_in_builds(struct core *c, const char *tenant, struct search *f)
+/* -1: the store failed. */
+static int find_in_builds(struct core *c, const char *tenant, struct search *f, struct err *e)
 {
 	struct store_build row;
-	struct err e;
+	int rc = store_build_by_name(core_store(c), tenant, f->name, &row, e);
 
-	if (store_build_by_name(core_store(c), tenant, f->name, &row, &e) < 0 &&
-	    store_build_by_template(core_store(c), f->name, &row, &e) < 0)
-		return false;
+	if (rc < 0 && e->code == ERR_NOT_FOUND)
+		rc = store_build_by_template(core_store(c), f->name, &row, e);
+	if (rc < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	f->found = strcmp(row.tenant, tenant) == 0;
 	f->others |= !f->found;
 	(void)snprintf(f->ret, STORE_ID_MAX, "%s", row.template_id);
 	store_build_release(&row);
-	return f->found;
+	return 0;
 }
 
 bool template_find_own(struct request *r, const char *name, char ret_id[STORE_ID_MAX])
@@ -96,7 +98,11 @@ bool template_find_own(struct request *r, const char *name, char ret_id[STORE_ID
 
 	if (template_ref_read(name, &ref, &e) == 0) {
 		templates_each(r->core, NULL, on_version, &f);
-		if (f.found || find_in_builds(r->core, tenant, &f))
+		if (!f.found && find_in_builds(r->core, tenant, &f, &e) < 0) {
+			reply_error(r, &e);
+			return false;
+		}
+		if (f.found)
 			return true;
 	}
 	for (size_t i = 0; i < COUNT(aliases); i++)

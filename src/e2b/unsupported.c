@@ -15,7 +15,8 @@ static void missing(struct request *r, const char *what)
 
 void unsupported_builds(struct request *r)
 {
-	missing(r, "builds of E2B's first system, by docker push (use the newer one: POST /v3/templates)");
+	missing(r, "builds of E2B's first system, by docker push (use the newer one: POST "
+		   "/v3/templates)");
 }
 
 void unsupported_teams(struct request *r)

@@ -19,12 +19,18 @@ static void announce(struct build *b, const char *from, bool cached)
 	build_log(b, BUILD_INFO, "%s[base] FROM %s [%s]", cached ? "CACHED " : "", from, key);
 }
 
-/* An image of the same content has the same layers, whatever version it is. */
+/* What the base is: an image by its digest, a stack by its layers, whatever version it is. */
+static const char *content_of(const struct build *b, const struct store_template *row)
+{
+	if (b->pull.made != NULL)
+		return b->pull.digest;
+	return row->kind == TEMPLATE_STACK || row->kind == TEMPLATE_SNAPSHOT ? row->layers
+									     : row->id;
+}
+
 static void set_key(struct build *b, const struct store_template *row)
 {
-	bool by_layers = row->kind == TEMPLATE_STACK || row->kind == TEMPLATE_SNAPSHOT;
-	const char *parts[] = { FORMAT, by_layers ? row->layers : row->id, b->state.user,
-				b->state.workdir };
+	const char *parts[] = { FORMAT, content_of(b, row), b->state.user, b->state.workdir };
 
 	build_cache_key(b, parts, COUNT(parts));
 	if (row->env_len > 0) {

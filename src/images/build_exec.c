@@ -227,7 +227,7 @@ static void set_command(struct build *b, const char *user, const char *cwd, cons
 {
 	b->command = command;
 	b->command_user = user;
-	b->command_cwd = cwd != NULL && cwd[0] != '\0' ? cwd : NULL;
+	b->command_cwd = cwd[0] != '\0' ? cwd : "~"; /* not the directory of the image */
 }
 
 void build_exec_again(struct build *b)

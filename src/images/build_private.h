@@ -1,6 +1,7 @@
 /* build_private.h - the structures of builds that run, for the files of this folder.
  *
- *   build.c          requests, start, cancellation; the part of the core
+ *   build.c          start, cancellation, end; the part of the core
+ *   build_request.c  requests: names, tags, sizes
  *   build_log.c      what a build says
  *   build_base.c     what it begins with
  *   build_run.c      the order of its phases: base, steps, finalize
@@ -9,6 +10,7 @@
  *   build_cell.c     the session that a step runs in
  *   build_exec.c     a command in it, with its output in the log
  *   build_copy.c     an archive in it
+ *   build_fold.c     many layers become one
  *   build_cache.c    results of steps, used again
  *   build_upload.c   archives of clients
  */
@@ -19,6 +21,7 @@
 #include "execution.h"
 #include "file_op.h"
 #include "image_pull.h"
+#include "layers.h"
 #include "loop.h"
 #include "session.h"
 #include "session_capture.h"
@@ -82,6 +85,8 @@ struct build {
 	char session_id[STORE_ID_MAX]; /* "": there is none */
 	struct completion cell_wait;   /* for the session */
 	struct session_capture capture;
+	struct layer_writing folding; /* build_fold.c */
+	struct storage_job fold;
 	struct build_exec exec;
 	struct build_exec start;			  /* the start command, which goes on */
 	struct transfer *transfer;			  /* build_copy.c's; owned */
@@ -102,6 +107,12 @@ void build_exec_again(struct build *b);
 
 struct builds *builds_of(const struct core *c);
 
+/* build_request.c */
+bool build_shares_tag(const char *a, const char *b);
+/* Ends builds that wait and share a tag (tags NULL: all), but not that of not_id. */
+void build_end_waiting(struct core *c, const char *template_id, const char *tags,
+		       const char *not_id, const char *reason);
+
 /* build.c: ends it. reason NULL: it is ready, and made the version that its row names. */
 void build_finish(struct build *b, const char *reason);
 /* build_run.c */
@@ -116,6 +127,9 @@ const char *build_step_word(const struct build *b, char ret[STORE_BUILD_STEP_MAX
 /* build_step.c: runs the step b->step, or takes it from the cache; ends by build_run_next(). */
 void build_step_run(struct build *b);
 void build_run_next(struct build *b);
+/* build_fold.c: makes one layer of all, if there are too many; then goes on. */
+void build_fold(struct build *b, void (*then)(struct build *b));
+void build_fold_release(struct build *b);
 /* build_base.c: finds what the build begins with; ends by build_run_next(). */
 void build_base_run(struct build *b);
 /* build_final.c: after the last step. */

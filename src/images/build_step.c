@@ -56,12 +56,17 @@ static int set_key(struct build *b)
 
 /* ---- the end of a step */
 
+static void next(struct build *b)
+{
+	b->step++;
+	build_go_on(b, build_run_next);
+}
+
 static void done(struct build *b)
 {
 	build_cell_close(b);
 	build_cache_keep(b);
-	b->step++;
-	build_go_on(b, build_run_next);
+	build_fold(b, next);
 }
 
 static void keep(struct build *b)
@@ -159,8 +164,7 @@ void build_step_run(struct build *b)
 	}
 	if (!b->fresh && build_cache_take(b)) {
 		announce(b, true);
-		b->step++;
-		build_go_on(b, build_run_next);
+		build_fold(b, next);
 		return;
 	}
 	announce(b, false);

@@ -569,6 +569,25 @@ def pull(w):
 
 
 @step
+def builds(w):
+    """To the start; the build itself fails at once, since its base does not exist."""
+    where, asked = "/v1/templates/builds", []
+    yield
+    made = w.ask("POST", where, {"name": w.fresh("build")})
+    asked.append((w.ask("GET", where), (200,)))
+    if made.status == 201 and made.whole:
+        one = f"{where}/{made.json['id']}"
+        asked.append((w.ask("PUT", f"{one}/files/{'0' * 64}", b"x" * 100000), (204,)))
+        asked.append((w.ask("POST", one + "/start", {"fromTemplate": "none", "steps": []}), (202,)))
+        asked.append((w.ask("GET", one), (200,)))
+        asked.append((w.ask("DELETE", one), (204, 409)))
+    yield
+    for a, want in asked:
+        w.good(a, *want)
+    w.good(made, 201)
+
+
+@step
 def events_stream(w):
     yield
     link = w.link("GET", f"/v1/sessions/{w.s}/events?follow=true", patience=1.0)

@@ -98,6 +98,30 @@ def sandbox_change(w):
 
 
 @step
+def template_builds(w):
+    """To the start; the build itself fails at once, since its base does not exist."""
+    yield
+    made = w.ask("POST", "/v3/templates", {"name": w.fresh("e2b-build")})
+    asked = [(w.ask("POST", "/templates/tags", {"target": "none", "tags": ["x"]}), (404,))]
+    asked.append((w.ask("DELETE", "/templates/tags", {"name": "none", "tags": ["x"]}), (404,)))
+    if made.status == 202 and made.whole:
+        one = f"/templates/{made.json['templateID']}"
+        build = f"{one}/builds/{made.json['buildID']}"
+        link = w.ask("GET", f"{one}/files/{'0' * 64}")
+        asked.append((link, (201,)))
+        if link.status == 201 and link.whole:
+            asked.append((w.ask("PUT", "/" + link.json["url"].split("/", 3)[3], b"x" * 100000), (200,)))
+        asked.append((w.ask("POST", "/v2" + build, {"fromTemplate": "none", "steps": []}), (202,)))
+        asked += [(w.ask("GET", build + "/status"), (200,)), (w.ask("GET", build + "/logs"), (200,))]
+        asked += [(w.ask("GET", one + "/tags"), (200,)), (w.ask("PATCH", one, {"public": True}), (404,))]
+        asked += [(w.ask("PATCH", "/v2" + one, {"public": True}), (404,)), (w.ask("DELETE", one), (204,))]
+    yield
+    for a, want in asked:
+        w.good(a, *want)
+    w.good(made, 202)
+
+
+@step
 def sandbox_life(w):
     made = w.server.want(201, "POST", "/v2/sandboxes", {"templateID": "base", "timeout": 300})["sandboxID"]
     w.server.ids.add(made)

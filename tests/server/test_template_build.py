@@ -3,10 +3,14 @@
 import os
 import re
 import subprocess
+import sys
 import tempfile
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "registry"))
 import harness
+from fake_registry import Registry
 from harness import check, equal, has, run_tests, wait_for
+from registry_images import Image, layer
 
 BUILDS = "/v1/templates/builds"
 KILLS = True  # programs of the server die here
@@ -55,6 +59,34 @@ def test_a_dockerfile(server):
         has(again.stderr, "CACHED [builder 6/6] RUN", "the second build")
         listed = server.want(200, "GET", BUILDS)["builds"]
         equal([(b["name"], b["status"]) for b in listed if b["name"] == "docker"], [("docker", "ready")])
+
+
+def image(text=b"one"):
+    """A system of busybox without bash and useradd."""
+    with open("/bin/busybox", "rb") as file:
+        busybox = file.read()
+    tools = {f"bin/{name}": busybox for name in ("busybox", "sh", "cat", "id", "ls", "chmod", "mkdir", "printf", "adduser")}
+    return Image(
+        [layer({"bin/": None, **tools, "etc/": None, "etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "tmp/": None,
+                "etc/group": b"root:x:0:\n", "etc/version": text})],
+        {"Env": ["PATH=/bin", "FROM_IMAGE=yes"], "WorkingDir": "/etc", "User": "root"},
+    )  # fmt: skip
+
+
+def test_from_an_image(server):
+    found = Registry(image())
+    name = f"127.0.0.1:{found.port}/team/small:t"
+    with context({"Dockerfile": f"FROM {name}\nCOPY f /f\nRUN id -un >who && echo $FROM_IMAGE >>who\n", "f": "f"}) as folder:
+        client(server, "template", "build", "--name", "from-image", folder)
+        equal(run_in(server, "from-image", "cat who /f /etc/version; pwd"), "user\nyes\nfone/home/user\n")
+        has(client(server, "template", "build", "--name", "from-image", folder).stderr, "CACHED [builder 2/2]", "the same image")
+        found.image = image(b"two")  # the tag has moved
+        again = client(server, "template", "build", "--name", "from-image", folder)
+        check("CACHED [builder" not in again.stderr, f"steps of another image: {again.stderr}")
+        equal(run_in(server, "from-image", "cat /etc/version"), "two")
+    with context({"Dockerfile": f"FROM 127.0.0.1:{found.port}/team/small:none\n"}) as folder:
+        has(client(server, "template", "build", "--name", "no-image", folder, want=125).stderr, "not found", "error")
+    found.close()
 
 
 def test_what_goes_wrong_is_said(server):
@@ -110,4 +142,4 @@ def test_storage_killed_in_a_build(server):
 
 
 if __name__ == "__main__":
-    run_tests(globals())
+    run_tests(globals(), registries="*, 127.0.0.1")
