@@ -146,6 +146,8 @@ void api_node_get(struct request *r)
 	json_bool(&j, "rootless", w != NULL && w->rootless != 0);
 	write_restrictions(&j, w);
 	write_load(&j, r);
+	if (auth_is_operator(r))
+		json_text(&j, "template_dir", core_options(r->core)->template_dir);
 	json_close(&j, '}');
 	reply_json(r, 200, &j);
 }

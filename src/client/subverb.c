@@ -7,7 +7,9 @@ static const struct subverb *find(const struct subverb *table, size_t n,
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(words->at[0], table[i].name) == 0 &&
-		    words->n == (table[i].has_argument ? 2 : 1))
+		    words->n == (table[i].run_two != NULL ? 3U
+				 : table[i].has_argument  ? 2U
+							  : 1U))
 			return &table[i];
 	return NULL;
 }
@@ -19,15 +21,17 @@ int subverb_run(const struct verb *v, const struct subverb *table, size_t n, int
 	const struct subverb *found;
 	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
-	int code = args_read(v, argc, argv, fields, &words, 1, 2);
+	int code = args_read(v, argc, argv, fields, &words, 1, 3);
 
 	if (code != ARGS_GO)
 		return code;
 	found = find(table, n, &words);
 	if (found == NULL)
 		return args_wrong(v, "expected: cordon %s %s", v->name, v->usage);
-	if (api_call_open(&a, fields, API_CALL_ANSWER_MS, &e) < 0 ||
-	    found->run(fields, &a, words.at[1], &e) < 0)
+	if (api_call_open(&a, fields, API_CALL_ANSWER_MS, &e) < 0)
+		return args_fail(&e);
+	if (found->run_two != NULL ? found->run_two(fields, &a, words.at[1], words.at[2], &e) < 0
+				   : found->run(fields, &a, words.at[1], &e) < 0)
 		return args_fail(&e);
 	return ARGS_OK;
 }

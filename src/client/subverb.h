@@ -9,6 +9,9 @@ struct subverb {
 	const char *name;
 	bool has_argument; /* exactly one word follows it, or none */
 	int (*run)(const void *fields, struct api_call *a, const char *argument, struct err *e);
+	/* In place of run: two words follow. */
+	int (*run_two)(const void *fields, struct api_call *a, const char *one, const char *two,
+		       struct err *e);
 };
 
 /* Reads the command line, connects to the server and runs the row that it names. fields begins with

@@ -1,9 +1,9 @@
-/* verb_template.c - cordon template: what sessions are made from; adding and removing is for the
- * operator. */
+/* verb_template.c - cordon template: what sessions are made from. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "compose.h"
@@ -12,6 +12,7 @@
 #include "show_json.h"
 #include "subverb.h"
 #include "template_build.h"
+#include "template_import.h"
 #include "template_pull.h"
 #include "verbs.h"
 
@@ -21,7 +22,9 @@ struct fields {
 	struct option_list env, mounts;
 	const char *file, *ready, *memory, *cpus; /* of build */
 	struct option_list args, tags;
-	const char *secret; /* of pull */
+	const char *secret;	      /* of pull */
+	const char *include, *mirror; /* of debian */
+	bool public;
 	bool no_cache, no_start;
 };
 
@@ -30,7 +33,13 @@ struct fields {
 /* clang-format off */
 static const struct option options[] = {
 	{ "name", "NAME", OPTION_TEXT, FIELD(name), 0, 0,
-	  "import, pull: name of the template (default: that of the directory or image)" },
+	  "import, pull, debian: name of the template (default: that of the file or image)" },
+	{ "include", "NAMES", OPTION_TEXT, FIELD(include), 0, 0,
+	  "debian: further packages, with commas" },
+	{ "mirror", "URL", OPTION_TEXT, FIELD(mirror), 0, 0,
+	  "debian: where packages come from (default: as mmdebstrap has it)" },
+	{ "public", NULL, OPTION_FLAG, FIELD(public), 0, 0,
+	  "import, debian: other tenants may use it" },
 	{ "secret", "NAME", OPTION_TEXT, FIELD(secret), 0, 0,
 	  "pull: secret with the credentials of the registry, user:password" },
 	{ "user", "NAME", OPTION_TEXT, FIELD(user), 0, 0,
@@ -42,7 +51,7 @@ static const struct option options[] = {
 	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, FIELD(mounts), 0, 0,
 	  "import: a directory of the server that all sessions see; may be given again" },
 	{ "file", "FILE", OPTION_TEXT, FIELD(file), 0, 0, "build: the Dockerfile (default: DIR/Dockerfile)", .letter = 'f' },
-	{ "tag", "TAG", OPTION_LIST, FIELD(tags), 0, 0, "build, pull: another tag; may be given again" },
+	{ "tag", "TAG", OPTION_LIST, FIELD(tags), 0, 0, "build, pull, import, debian: a tag; may be given again" },
 	{ "build-arg", "NAME=VALUE", OPTION_LIST, FIELD(args), 0, 0, "build: sets an ARG; may be given again" },
 	{ "memory", "SIZE", OPTION_TEXT, FIELD(memory), 0, 0, "build: memory of the steps and of sessions" },
 	{ "cpus", "COUNT", OPTION_TEXT, FIELD(cpus), 0, 0, "build: processors of the steps and of sessions" },
@@ -54,10 +63,10 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-static const char *const heads[] = { "NAME", "VERSION", "CURRENT", "LEVEL", "SESSIONS", "CREATED" };
-static const char *const names[] = {
-	"name", "version", "current", "level", "sessions", "created_at"
-};
+static const char *const heads[] = { "NAME",  "VERSION",  "TAGS",   "OWNER",
+				     "BYTES", "SESSIONS", "CREATED" };
+static const char *const names[] = { "name",  "version",  "tags",      "owner",
+				     "bytes", "sessions", "created_at" };
 static const struct resource_table templates = { "/v1/templates", "templates", heads, names,
 						 COUNT(heads) };
 
@@ -106,9 +115,10 @@ static int find_directory(const char *given, char ret[2 * PATH_MAX], struct err 
 	return 0;
 }
 
-static int import(const void *fields, struct api_call *a, const char *given, struct err *e)
+/* A directory of the server, used where it is. */
+static int register_directory(const struct fields *f, struct api_call *a, const char *given,
+			      struct err *e)
 {
-	const struct fields *f = fields;
 	OWN_JSON *body = json_object();
 	OWN_JSON *added = NULL;
 	char directory[2 * PATH_MAX];
@@ -141,6 +151,105 @@ static int import(const void *fields, struct api_call *a, const char *given, str
 }
 
 /* Without a name: that of the directory. */
+/* Is it a directory directly in the server's template_dir? Only the operator is told which that is.
+ */
+static int is_registered(struct api_call *a, const char *given, bool *ret, struct err *e)
+{
+	OWN_JSON *node = NULL;
+	char path[PATH_MAX];
+	const char *dir, *slash;
+	struct target t;
+	struct stat st;
+
+	*ret = stat(given, &st) < 0; /* a name that only the server knows */
+	if (*ret || !S_ISDIR(st.st_mode))
+		return 0;
+	target_init(&t, "/v1/node");
+	if (api_call_json(a, "GET", &t, NULL, &node, e) < 0)
+		return -1;
+	dir = member_text(node, "template_dir", "");
+	slash = realpath(given, path) == NULL ? NULL : strrchr(path, '/');
+	*ret = slash != NULL && strlen(dir) == (size_t)(slash - path) &&
+	       strncmp(dir, path, (size_t)(slash - path)) == 0;
+	return 0;
+}
+
+static int first_tag(const struct fields *f, const char **ret, struct err *e)
+{
+	if (f->tags.n > 1)
+		return err_set(e, ERR_INVALID,
+			       "--tag: one at a time here; see cordon template tag");
+	*ret = f->tags.n == 0 ? NULL : f->tags.items[0];
+	return 0;
+}
+
+static int import(const void *fields, struct api_call *a, const char *given, struct err *e)
+{
+	const struct fields *f = fields;
+	struct template_import t = {
+		.name = f->name, .user = f->user, .workdir = f->workdir, .public = f->public
+	};
+	OWN_JSON *made = NULL;
+	bool registered;
+
+	if (is_registered(a, given, &registered, e) < 0)
+		return -1;
+	if (registered)
+		return register_directory(f, a, given, e);
+	if (f->env.n > 0 || f->mounts.n > 0)
+		return err_set(
+			e, ERR_INVALID,
+			"--env and --mount: only for a directory of the server's template_dir");
+	if (first_tag(f, &t.tag, e) < 0 || template_import(a, &t, given, &made, e) < 0)
+		return -1;
+	resource_table_show(&f->common, made, "name");
+	return 0;
+}
+
+static int debian(const void *fields, struct api_call *a, const char *suite, struct err *e)
+{
+	const struct fields *f = fields;
+	struct template_import t = {
+		.name = f->name, .user = f->user, .workdir = f->workdir, .public = f->public
+	};
+	OWN_JSON *made = NULL;
+
+	if (first_tag(f, &t.tag, e) < 0 ||
+	    template_import_debian(a, &t, suite, f->include, f->mirror, &made, e) < 0)
+		return -1;
+	resource_table_show(&f->common, made, "name");
+	return 0;
+}
+
+static int tag(const void *fields, struct api_call *a, const char *name, const char *new_tag,
+	       struct err *e)
+{
+	OWN_JSON *body = json_pack("{s:[s]}", "tags", new_tag);
+	OWN_JSON *tagged = NULL;
+	struct target t;
+
+	(void)fields;
+	if (body == NULL)
+		return err_set(e, ERR_INVALID, "malformed tag");
+	target_init(&t, templates.path);
+	target_part(&t, name);
+	target_part(&t, "tags");
+	return api_call_json(a, "POST", &t, body, &tagged, e);
+}
+
+static int untag(const void *fields, struct api_call *a, const char *name, const char *old_tag,
+		 struct err *e)
+{
+	struct target t;
+
+	(void)fields;
+	target_init(&t, templates.path);
+	target_part(&t, name);
+	target_part(&t, "tags");
+	target_part(&t, old_tag);
+	return api_call_json(a, "DELETE", &t, NULL, NULL, e);
+}
+
 static int build(const void *fields, struct api_call *a, const char *dir, struct err *e)
 {
 	const struct fields *f = fields;
@@ -181,8 +290,9 @@ static int pull(const void *fields, struct api_call *a, const char *reference, s
 }
 
 static const struct subverb subverbs[] = {
-	{ "pull", true, pull }, { "build", true, build },   { "ls", false, list },
-	{ "show", true, show }, { "import", true, import }, { "rm", true, remove_one },
+	{ "pull", true, pull },	    { "build", true, build },	{ "ls", false, list },
+	{ "show", true, show },	    { "import", true, import }, { "rm", true, remove_one },
+	{ "debian", true, debian }, { "tag", .run_two = tag },	{ "untag", .run_two = untag },
 };
 
 static int run(int argc, char **argv)
@@ -194,29 +304,35 @@ static int run(int argc, char **argv)
 
 const struct verb verb_template = {
 	.name = "template",
-	.usage = "ls | show NAME | build [-f FILE] [--name NAME[:TAG]] [options] DIR | import "
-		 "[--name NAME] "
-		 "[options] DIR | pull [--name NAME[:TAG]] [--secret NAME] REFERENCE | rm NAME",
-	.summary = "Lists, shows, builds, imports, pulls and removes templates, which sessions are "
-		   "made "
-		   "from.",
-	.text = "build runs the Dockerfile of a directory on the server, prints what it says, and "
-		"then "
-		"the id\n"
-		"of the template. Only the files that COPY names, and .dockerignore does not, are "
-		"sent.\n"
-		"CMD and ENTRYPOINT become the start command of sessions.\n\n"
+	.usage = "ls | show NAME | import [--name NAME[:TAG]] [options] FILE | pull [--name "
+		 "NAME[:TAG]] "
+		 "[--secret NAME] REFERENCE | debian [--include NAMES] [options] SUITE | build [-f "
+		 "FILE] "
+		 "[--name NAME[:TAG]] [options] DIR | tag NAME[:TAG] NEW-TAG | untag NAME TAG | rm "
+		 "NAME",
+	.summary =
+		"Lists, shows, imports, pulls, builds, tags and removes templates, which sessions "
+		"are made from.",
+	.text = "import takes an OCI layout or a root file system, as directory or as tar archive "
+		"(also\n"
+		"compressed with gzip or zstd), or a docker-archive (docker save). A directory "
+		"that the\n"
+		"operator prepared in the server's template_dir is used where it is; it must "
+		"belong to\n"
+		"root, and no other user may write to it.\n\n"
 		"pull takes an image of a registry, such as docker.io/library/python:3.12-slim or "
-		"one with\n"
-		"a digest (NAME@sha256:...), which is then the only one that is accepted.\n\n"
-		"import takes a directory that the operator prepared in the server's "
-		"template_dir:\n"
-		"the root directory of sessions. It must belong to root, and no other user may "
-		"write "
-		"to\n"
-		"it. A name that exists gets a new version. After import and rm, sessions that "
-		"run\n"
-		"keep what they were made from.\n",
+		"one\n"
+		"with a digest (NAME@sha256:...), which is then the only one that is accepted.\n\n"
+		"debian makes a Debian of a suite such as trixie on this machine, by mmdebstrap, "
+		"and\n"
+		"imports it.\n\n"
+		"build runs the Dockerfile of a directory on the server, prints what it says, and "
+		"then\n"
+		"the id of the template. Only the files that COPY names, and .dockerignore does "
+		"not, are\n"
+		"sent. CMD and ENTRYPOINT become the start command of sessions.\n\n"
+		"A name that exists gets a new version; tag lets a tag mean the version that\n"
+		"NAME or NAME:TAG means. Sessions that run keep what they were made from.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

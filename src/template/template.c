@@ -8,7 +8,10 @@ int template_open(const char *name, const struct node_ca *authority, struct temp
 		  struct err *e)
 {
 	if (strcmp(name, "host") != 0)
-		return err_set(e, ERR_NOT_FOUND, "no template '%.60s'; there is: host", name);
+		return err_set(e, ERR_NOT_FOUND,
+			       "no template '%.60s'; there is: host (those of a server: cordon run "
+			       "--server)",
+			       name);
 	return host_open(authority, ret, e);
 }
 

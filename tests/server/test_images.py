@@ -252,11 +252,61 @@ def test_a_kill_at_any_time_leaves_all_or_nothing(server):
         gone(server, "k")
 
 
-def cli(server, *words, code=0, cwd=None):
+def cli(server, *words, code=0, cwd=None, env=None):
     done = subprocess.run([server.program, *words], capture_output=True, timeout=120, stdin=subprocess.DEVNULL, cwd=cwd,
-                          env={**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key})
-    equal(done.returncode, code, f"{words}: {done.stderr.decode()}")
+                          env={**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key, **(env or {})})
+    equal(done.returncode != 0, code != 0, f"{words}: {done.stderr.decode()}")
     return done.stdout.decode() + done.stderr.decode()
+
+
+def test_by_the_command_line(server):
+    image = alpine_like()
+    with tempfile.TemporaryDirectory() as folder:
+        tree = os.path.join(folder, "tree")
+        os.makedirs(os.path.join(tree, "bin"))
+        shutil.copy(BUSYBOX, os.path.join(tree, "bin/busybox"))
+        os.link(os.path.join(tree, "bin/busybox"), os.path.join(tree, "bin/sh"))
+        os.chown(os.path.join(tree, "bin"), 7, 8)
+        image.write_layout(os.path.join(folder, "layout"))
+        with open(os.path.join(folder, "Saved.tar.gz"), "wb") as f:
+            f.write(gzip.compress(image.docker_archive()))
+        equal(cli(server, "template", "import", tree), "tree\n")
+        equal(cli(server, "template", "import", "--name", "lay:v1", "layout", cwd=folder), "lay\n")
+        equal(cli(server, "template", "import", "--tag", "v2", "Saved.tar.gz", cwd=folder), "saved\n")
+        has(cli(server, "template", "import", "--env", "A=b", tree, code=1), "--env")
+        has(cli(server, "template", "import", "/dev/null", code=1), "end marker")
+    equal(cli(server, "run", "--server", "--template", "lay:v1", "--", "/bin/sh", "-c", "pwd"), "/d\n")
+    session = server.create(template="tree")["id"]
+    equal(server.run(session, ["/bin/busybox", "stat", "-c", "%u:%g %h", "/bin", "/bin/sh"])["stdout"].split()[0], "7:8")
+    server.delete(session)
+    cli(server, "template", "tag", "lay:v1", "default")
+    has(cli(server, "template", "ls"), "default,v1")
+    cli(server, "template", "untag", "lay", "v1")
+    has(cli(server, "template", "show", "lay"), image.manifest_digest)
+    has(cli(server, "template", "tag", "lay:v1", "x", code=1), "no such template")
+    for name in ("tree", "lay", "saved:v2"):
+        cli(server, "template", "rm", name)
+    wait_for(lambda: folders(server) == [], seconds=20, name="layers to go")
+
+
+def test_debian_needs_its_program(server):
+    """A program in the place of mmdebstrap: its archive is imported, its failure is told."""
+    with tempfile.TemporaryDirectory() as folder:
+        fake = os.path.join(folder, "mmdebstrap")
+        data = os.path.join(folder, "data")
+        with open(data, "wb") as f:
+            f.write(debian_like())
+        path = {"PATH": folder + ":/usr/bin:/bin"}
+        has(cli(server, "template", "debian", "trixie", code=1, env={"PATH": folder}), "not installed")
+        for script, code in ((f'echo "$@" >{folder}/words; cat {data}', 0), (f"head -c 5000 {data}; exit 3", 1)):
+            with open(fake, "w") as f:
+                f.write("#!/bin/sh\n" + script + "\n")
+            os.chmod(fake, 0o755)
+            said = cli(server, "template", "debian", "--include", "git,curl", "trixie", code=code, env=path)
+            has(said, "debian-trixie" if code == 0 else "has failed")
+        has(open(os.path.join(folder, "words")).read(), "--include=ca-certificates,sudo,git,curl trixie -")
+    equal(server.want(200, "GET", "/v1/templates/debian-trixie")["version"], 1)
+    gone(server, "debian-trixie")
 
 
 if __name__ == "__main__":

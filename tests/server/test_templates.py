@@ -143,7 +143,6 @@ def test_by_the_command_line(server):
     cli(server, "template", "rm", "cli")
     has(cli(server, "template", "show", "cli", code=125), "no such template")
     cli(server, "rm", session)
-    has(cli(server, "template", "import", "--name", "x", "/etc", code=125), "directly below")
 
 
 def test_a_new_version_is_for_new_sessions(server):

@@ -1,0 +1,237 @@
+#include "template_import.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "progress.h"
+
+#define NAME_SIZE 256
+#define PACKAGES "ca-certificates,sudo" /* of every Debian: what sessions expect */
+#define CHANGED 1			/* tar(1): a file changed while it was read */
+
+/* Where the archive comes from: a file, or a program that writes it. */
+struct source {
+	int fd;
+	pid_t child;	     /* 0: none */
+	const char *program; /* its name */
+	struct progress progress;
+};
+
+/* The program has written all it had. If it failed, the request is broken off, so that the server
+ * makes no template of half an archive. */
+static int finish(struct source *s, struct err *e)
+{
+	int status = 0;
+
+	if (s->child == 0)
+		return 0;
+	while (waitpid(s->child, &status, 0) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "wait for %s", s->program);
+	s->child = 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+		return err_set(e, ERR_UNSUPPORTED, "%s is not installed on this machine",
+			       s->program);
+	if (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && !(WEXITSTATUS(status) == CHANGED &&
+								 strcmp(s->program, "tar") == 0)))
+		return err_set(e, ERR_SYSTEM, "%s has failed", s->program);
+	return 0;
+}
+
+static ssize_t feed(void *arg, void *buf, size_t cap, struct err *e)
+{
+	struct source *s = arg;
+	ssize_t n;
+
+	do
+		n = read(s->fd, buf, cap);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return err_sys(e, "read %.150s", s->progress.name);
+	if (n == 0)
+		return finish(s, e) < 0 ? -1 : 0;
+	progress_add(&s->progress, (size_t)n);
+	return n;
+}
+
+static int start(struct source *s, char *const argv[], struct err *e)
+{
+	int ends[2];
+
+	s->program = argv[0];
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "pipe");
+	OWN_FD from = ends[0];
+	OWN_FD to = ends[1];
+	(void)fflush(stdout);
+	s->child = fork();
+	if (s->child < 0)
+		return err_sys(e, "fork");
+	if (s->child == 0) {
+		if (dup2(to, STDOUT_FILENO) >= 0)
+			(void)execvp(argv[0], argv);
+		_exit(127);
+	}
+	s->fd = TAKE_FD(from);
+	return 0;
+}
+
+/* ---- the request */
+
+static int answer_of(struct api_call *a, json_t **ret, struct err *e)
+{
+	OWN_MEM char *text = NULL;
+	size_t len = 0;
+
+	if (client_read_all(a->client, API_CALL_ANSWER_MAX, &text, &len, e) < 0)
+		return -1;
+	*ret = json_loadb(text, len, 0, NULL);
+	return *ret == NULL ? err_set(e, ERR_SYSTEM, "the server's answer is not JSON") : 0;
+}
+
+/* len: 0 if it is not known. Takes over the source. */
+static int send_archive(struct api_call *a, const struct template_import *t, const char *name,
+			struct source *s, uint64_t len, json_t **ret, struct err *e)
+{
+	struct client_request r = { .method = "POST",
+				    .type = "application/x-tar",
+				    .source = feed,
+				    .source_arg = s,
+				    .source_len = len };
+	struct target target;
+	struct err unused;
+	int result;
+
+	target_init(&target, "/v1/templates");
+	target_query(&target, "name", name);
+	target_query(&target, "tag", t->tag);
+	target_query(&target, "user", t->user);
+	target_query(&target, "workdir", t->workdir);
+	target_query(&target, "public", t->public ? "true" : NULL);
+	progress_init(&s->progress, name, len == 0 ? UINT64_MAX : len);
+	result = api_call_send(a, &r, &target, e);
+	progress_end(&s->progress);
+	fd_close(s->fd);
+	IGNORED(finish(s, &unused), "reported before, or the server has answered early");
+	return result < 0 ? -1 : answer_of(a, ret, e);
+}
+
+/* ---- what is sent */
+
+/* "dir/Thing.tar.gz" is "thing". */
+static void default_name(const char *path, char ret[NAME_SIZE])
+{
+	static const char *const endings[] = { ".gz",  ".zst", ".xz",	 ".tgz",
+					       ".tar", ".oci", ".docker" };
+	size_t n = strlen(path), start;
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	for (start = n; start > 0 && path[start - 1] != '/';)
+		start--;
+	n = n - start < NAME_SIZE ? n - start : NAME_SIZE - 1;
+	memcpy(ret, path + start, n);
+	ret[n] = '\0';
+	for (size_t i = 0; i < COUNT(endings); i++) {
+		size_t len = strlen(endings[i]);
+
+		n = strlen(ret);
+		if (n > len && strcmp(ret + n - len, endings[i]) == 0)
+			ret[n - len] = '\0';
+	}
+	for (char *c = ret; *c != '\0'; c++)
+		if (*c >= 'A' && *c <= 'Z')
+			*c = (char)(*c + ('a' - 'A'));
+}
+
+static int open_directory(const char *path, struct source *s, struct err *e)
+{
+	char dir[4096];
+	char *const argv[] = { (char[]){ "tar" },
+			       (char[]){ "--create" },
+			       (char[]){ "--numeric-owner" },
+			       (char[]){ "--sparse" },
+			       (char[]){ "--format=posix" },
+			       (char[]){ "--xattrs" },
+			       (char[]){ "--xattrs-include=user.*" },
+			       (char[]){ "--xattrs-include=security.capability" },
+			       (char[]){ "--one-file-system" },
+			       (char[]){ "--file=-" },
+			       (char[]){ "--directory" },
+			       dir,
+			       (char[]){ "." },
+			       NULL };
+
+	(void)snprintf(dir, sizeof(dir), "%s", path);
+	return start(s, argv, e);
+}
+
+int template_import(struct api_call *a, const struct template_import *t, const char *path,
+		    json_t **ret, struct err *e)
+{
+	struct source s = { .fd = -1 };
+	char name[NAME_SIZE];
+	uint64_t len = 0;
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return err_sys(e, "%.150s", path);
+	if (S_ISDIR(st.st_mode)) {
+		if (open_directory(path, &s, e) < 0)
+			return -1;
+	} else {
+		s.fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (s.fd < 0)
+			return err_sys(e, "%.150s", path);
+		len = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+	}
+	default_name(path, name);
+	return send_archive(a, t, t->name != NULL ? t->name : name, &s, len, ret, e);
+}
+
+static bool is_suite(const char *text)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-");
+
+	return n > 0 && text[n] == '\0' && text[0] != '-';
+}
+
+int template_import_debian(struct api_call *a, const struct template_import *t, const char *suite,
+			   const char *include, const char *mirror, json_t **ret, struct err *e)
+{
+	struct source s = { .fd = -1 };
+	char name[NAME_SIZE], packages[4096], release[128], place[1024];
+	char *const argv[] = { (char[]){ "mmdebstrap" },
+			       (char[]){ "--quiet" },
+			       (char[]){ "--variant=minbase" },
+			       (char[]){ "--format=tar" },
+			       packages,
+			       release,
+			       (char[]){ "-" },
+			       mirror == NULL ? NULL : place,
+			       NULL };
+	int n = snprintf(packages, sizeof(packages), "--include=" PACKAGES "%s%s",
+			 include == NULL ? "" : ",", include == NULL ? "" : include);
+
+	if (!is_suite(suite) || strlen(suite) >= sizeof(release) || n < 0 ||
+	    (size_t)n >= sizeof(packages) ||
+	    (mirror != NULL && (mirror[0] == '-' || strlen(mirror) >= sizeof(place))))
+		return err_set(e, ERR_INVALID, "malformed suite, packages or mirror");
+	(void)snprintf(release, sizeof(release), "%s", suite);
+	(void)snprintf(place, sizeof(place), "%s", mirror == NULL ? "" : mirror);
+	(void)snprintf(name, sizeof(name), "debian-%s", suite);
+	if (start(&s, argv, e) < 0)
+		return -1;
+	if (send_archive(a, t, t->name != NULL ? t->name : name, &s, 0, ret, e) < 0)
+		return e->code == ERR_UNSUPPORTED
+			       ? err_set(e, ERR_UNSUPPORTED,
+					 "mmdebstrap is not installed on this machine (apt install "
+					 "mmdebstrap)")
+			       : -1;
+	return 0;
+}
