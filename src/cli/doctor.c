@@ -235,6 +235,8 @@ static int doctor_main(int argc, char **argv)
 	struct err e;
 	bool ok;
 
+	if (argc >= 1 && strcmp(argv[0], "--clean") == 0)
+		return doctor_clean(argc - 1, argv + 1);
 	if (argc > 0) {
 		bool help = strcmp(argv[0], "--help") == 0;
 
@@ -265,9 +267,16 @@ static int doctor_main(int argc, char **argv)
 
 const struct verb doctor_verb = {
 	.name = "doctor",
-	.usage = "",
+	.usage = "[--clean [CELL ...]]",
 	.summary = "Tries every restriction, limit, level and storage feature on this machine and "
 		   "prints what is missing.",
-	.text = "exit code: 0 if cells of the standard profile can be made here, 1 if not.\n",
+	.text = "Lists cells that belong to no running server. --clean removes them (or only "
+		"those that are\n"
+		"named), and tries nothing else: the sessions of a server that is stopped are lost "
+		"by that.\n"
+		"\n"
+		"exit code: 0 if cells of the standard profile can be made here, 1 if not; with "
+		"--clean 0 if\n"
+		"no such cell is left.\n",
 	.run = doctor_main,
 };

@@ -8,3 +8,5 @@ extern const struct verb doctor_verb;
 
 /* Lists cells of servers that are gone (doctor_cells.c). */
 void doctor_cells(void);
+/* Removes them, or only those that are named. Returns an exit code. */
+int doctor_clean(int n, char **names);

@@ -1,10 +1,21 @@
 /* doctor_cells.c - the part of cordon doctor that lists cells of servers that are gone, with the
- * commands that remove them. It removes nothing itself: a server that is just being restarted would
- * lose its cells. */
+ * commands that remove them. It removes them itself only with --clean: the cells of a server that
+ * is stopped, or just being restarted, are sessions that it would continue. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "doctor.h"
+#include "io.h"
 #include "orphans.h"
+
+#define CLEAN_TRIES 100 /* of CLEAN_MS each: processes of a cell end after its PID 1 */
+#define CLEAN_MS 50
 
 static void print_cell(const struct orphan *c)
 {
@@ -42,4 +53,87 @@ void doctor_cells(void)
 	if (o.more)
 		(void)printf("there are more of them\n");
 	orphans_release(&o);
+}
+
+/* ---- removal */
+
+/* The process may have ended, and its number be another's: it is held first, then looked at. */
+static int kill_pid1(pid_t pid, struct err *e)
+{
+	OWN_FD fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	char path[32], name[32] = "";
+
+	if (fd < 0)
+		return errno == ESRCH ? 0 : err_sys(e, "PID 1 is %d", (int)pid);
+	(void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (io_read_file(AT_FDCWD, path, name, sizeof(name), e) < 0 ||
+	    strcmp(name, "cordon-init\n") != 0)
+		return 0;
+	if (syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
+		return err_sys(e, "kill %d", (int)pid);
+	return 0;
+}
+
+static int remove_dir(const char *path, struct err *e)
+{
+	const struct timespec pause = { .tv_nsec = CLEAN_MS * 1000000L };
+
+	for (unsigned i = 0; i < CLEAN_TRIES; i++) {
+		if (rmdir(path) == 0 || errno == ENOENT)
+			return 0;
+		if (errno != EBUSY)
+			break;
+		(void)nanosleep(&pause, NULL);
+	}
+	return err_sys(e, "rmdir %.200s", path);
+}
+
+static int clean_cell(const struct orphan *c, struct err *e)
+{
+	if (c->pid1 != 0 && kill_pid1(c->pid1, e) < 0)
+		return -1;
+	for (unsigned i = 0; i < c->ndirs; i++)
+		if (remove_dir(c->dirs[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+static bool report(const char *what, const char *name, int done, const struct err *e)
+{
+	(void)printf("%-9s %-23s %s\n", what, name, done == 0 ? "removed" : e->msg);
+	return done == 0;
+}
+
+static bool is_named(const struct orphan *c, int n, char **names)
+{
+	for (int i = 0; i < n; i++)
+		if (strcmp(c->id, names[i]) == 0)
+			return true;
+	return n == 0;
+}
+
+int doctor_clean(int n, char **names)
+{
+	struct orphans o;
+	struct err e;
+	bool all = true;
+
+	if (orphans_find(&o, &e) < 0) {
+		(void)fprintf(stderr, "cordon doctor: %s\n", e.msg);
+		return 1;
+	}
+	for (size_t i = 0; i < o.n; i++)
+		if (is_named(&o.list[i], n, names))
+			all = report("cell", o.list[i].id[0] == '\0' ? "?" : o.list[i].id,
+				     clean_cell(&o.list[i], &e), &e) &&
+			      all;
+	for (size_t i = 0; i < o.ngroups && n == 0; i++)
+		all = report("server", o.groups[i], remove_dir(o.groups[i], &e), &e) && all;
+	if (o.n == 0 && o.ngroups == 0)
+		(void)printf("no cell is without a server\n");
+	if (o.more)
+		(void)printf("there are more of them: run it again\n");
+	all = all && !o.more;
+	orphans_release(&o);
+	return all ? 0 : 1;
 }

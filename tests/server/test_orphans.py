@@ -107,6 +107,31 @@ def test_a_server_that_comes_back_finds_its_cells():
     server.close()
 
 
+def test_clean_removes_them():
+    """Those of a server that is gone, running or frozen, and none of a server that runs."""
+    before = doctor()[1]
+    gone, running = Server(unattended_timeout="1h", pool_size=0), Server(pool_size=0)
+    kept = running.create()["id"]
+    cells = [gone.create()["id"] for _ in range(2)]
+    gone.spawn(cells[0], "sleep 1000")
+    if gone.request("POST", f"/v1/sessions/{cells[1]}/pause")[0] != 501:
+        gone.reaches(cells[1], "paused")
+    kill_all(gone)
+    shutil.rmtree(gone.run_dir)
+    # By name: cells of other servers may be on this machine.
+    done = subprocess.run([harness.PROGRAM, "doctor", "--clean", kept, *cells], capture_output=True, text=True, timeout=60)
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    for cell in cells:
+        has(done.stdout, cell, "what it says")
+        wait_for(lambda c=cell: not gone.cell_pids(c), 10, "the end of the cell")
+    check(kept not in done.stdout, "a cell of a running server")
+    equal(running.run(kept, "echo on")["stdout"], "on\n", "the other server")
+    check(not set(cells) & set(doctor()[0]), "they are listed all the same")
+    running.close()
+    gone.close()
+    remove_groups(before)
+
+
 def test_a_paused_cell_is_listed_as_one_that_cannot_end():
     before = doctor()[1]
     server = Server(unattended_timeout="1s", pool_size=0)
