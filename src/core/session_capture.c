@@ -35,7 +35,8 @@ struct capturing {
 	struct storage_job job;
 	struct keeper_call *call; /* CAPTURE */
 	char kind[STORE_LAYER_KIND_MAX];
-	bool froze; /* the cell was running before */
+	bool froze;  /* the cell was running before */
+	bool unsure; /* the keeper refused to freeze it, and may refuse to thaw it */
 	bool keep_frozen;
 	bool thawing, unpacking;
 	struct err why; /* code ERR_NONE: it worked so far */
@@ -110,7 +111,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 		ask_freeze(s, false, on_thawed); /* of another keeper */
 		return;
 	}
-	if (e != NULL) {
+	if (e != NULL && (s->capturing == NULL || !s->capturing->unsure)) {
 		session_stop(s, SESSION_CRASHED, "the cell could not be thawed");
 		return;
 	}
@@ -272,6 +273,7 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 		begin_stream(s->capturing);
 		return;
 	}
+	s->capturing->unsure = true;
 	fail(s->capturing, e);
 	thaw(s->capturing);
 	finish(s->capturing);

@@ -113,6 +113,14 @@ struct list {
 	struct sandbox_filter_cursor from; /* id "": from the start */
 };
 
+/* Without "tpl_": tokens of pages have letters and digits only. */
+static const char *plain_id(const struct store_template *t)
+{
+	const char *line = strchr(t->id, '_');
+
+	return line == NULL ? t->id : line + 1;
+}
+
 /* The newest first. */
 static int order(uint64_t a_ms, const char *a_id, uint64_t b_ms, const char *b_id)
 {
@@ -126,7 +134,7 @@ static int compare(const void *a, const void *b)
 	const struct store_template *x = template_row(*(const struct template_version *const *)a);
 	const struct store_template *y = template_row(*(const struct template_version *const *)b);
 
-	return order(x->created_ms, x->id, y->created_ms, y->id);
+	return order(x->created_ms, plain_id(x), y->created_ms, plain_id(y));
 }
 
 static void on_version(const struct template_version *v, void *arg)
@@ -134,7 +142,8 @@ static void on_version(const struct template_version *v, void *arg)
 	const struct store_template *t = template_row(v);
 	struct list *l = arg;
 
-	if (l->from.id[0] != '\0' && order(t->created_ms, t->id, l->from.ms, l->from.id) <= 0)
+	if (l->from.id[0] != '\0' &&
+	    order(t->created_ms, plain_id(t), l->from.ms, l->from.id) <= 0)
 		return; /* on an earlier page */
 	if (l->n == l->cap) {
 		size_t cap = l->cap == 0 ? 64 : 2 * l->cap;
@@ -153,7 +162,7 @@ static void set_next(struct request *r, const struct store_template *last)
 	struct sandbox_filter_cursor next = { .ms = last->created_ms };
 	char token[SANDBOX_FILTER_CURSOR_MAX];
 
-	(void)snprintf(next.id, sizeof(next.id), "%s", last->id);
+	(void)snprintf(next.id, sizeof(next.id), "%s", plain_id(last));
 	sandbox_filter_cursor_write(&next, token);
 	exchange_header(r->x, "X-Next-Token", token);
 }

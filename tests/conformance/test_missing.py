@@ -3,11 +3,6 @@
 from contract import Sandbox, equal, refused, run_tests
 
 GONE = [
-    ("POST", "/sandboxes/{id}/snapshots", {"name": "x"}),
-    ("GET", "/snapshots", None),
-    ("GET", "/snapshots?limit=5", None),
-    ("POST", "/sandboxes/{id}/fork", {"count": 2}),
-    ("POST", "/v2/sandboxes/{id}/fork", {}),
     ("POST", "/v2/templates", {}),
     ("POST", "/templates", {}),
     ("POST", "/templates/base", {}),

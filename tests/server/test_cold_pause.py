@@ -67,7 +67,7 @@ def test_files_and_boot_id(server):
     equal(out(server, s, "cd; find . | sort; cat two"), look, "a call boots it")
     server.delete(s)
     server.reaches(s, "stopped")
-    wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 15, "its layers to go")
+    wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "its layers to go")
 
 
 def test_it_survives_kills_and_a_reboot(server):
@@ -160,7 +160,7 @@ def test_delete_while_it_is_captured(server):
     equal(link.getresponse().status, 410)
     link.close()
     server.reaches(s, "stopped")
-    wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 20, "nothing to be left")
+    wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "nothing to be left")
 
 
 if __name__ == "__main__":

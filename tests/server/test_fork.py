@@ -39,7 +39,7 @@ def test_fork(server):
     for m in made["sessions"][1:]:
         server.delete(m["id"])
     server.delete(second)
-    wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 15, "all layers to go")
+    wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "all layers to go")
 
 
 def test_errors_one_by_one(server):

@@ -30,7 +30,7 @@ def layers(server):
 
 
 def none_left(server):
-    wait_for(lambda: not layers(server), 15, "all layers to go")
+    wait_for(lambda: not layers(server), 60, "all layers to go")
     equal(os.listdir(os.path.join(server.state, "storage", "layers")), [], "directories of layers")
 
 
