@@ -3,7 +3,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all programs sanitized up demo check check-quick lint asan soak fuzz bench install clean packages
+.PHONY: all programs sanitized up down demo check check-quick lint asan soak fuzz bench install clean packages
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -20,6 +20,10 @@ $(BUILD)/build.ninja:
 up: packages programs
 	@tools/install-packages tools/packages-demo
 	@tools/up $(BUILD) $(ARGS)
+
+# Ends the server of `make up`, its sessions go on. PURGE=1 also ends these and removes the server's folders and users.
+down:
+	@PURGE=$(PURGE) tools/down $(BUILD) $(ARGS)
 
 # Shows what a cell is, without a server.
 demo: packages all
