@@ -7,12 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "core_private.h"
 #include "disk_calls.h"
 #include "io.h"
 #include "list.h"
 #include "log.h"
 
+/* How often and how long a disk that is still in use is asked for. */
+#define USED_TRIES 300
+#define USED_MS 100
 #define LIST "disks.list"
 #define LIST_MAX (16U << 20)
 
@@ -21,6 +25,8 @@ struct disk_boot {
 	struct session *session;
 	struct storage_job job;
 	session_disk_fn *on_ready;
+	struct loop_timer again;
+	unsigned tries;
 	struct keeper_create plan;
 };
 
@@ -37,6 +43,7 @@ struct disk_removal {
 static void release(struct disk_boot *b)
 {
 	storage_link_cancel(&b->session->core->storage, &b->job);
+	loop_timer_cancel(b->session->core->loop, &b->again);
 	b->session->disk_boot = NULL;
 	free(b);
 }
@@ -53,6 +60,11 @@ static void ask(struct disk_boot *b)
 		disk_call_check(link, &b->job, row->id);
 }
 
+static void on_again(struct loop_timer *t)
+{
+	ask(t->arg);
+}
+
 static void on_disk(struct completion *done, const struct err *e)
 {
 	struct disk_boot *b = done->arg;
@@ -60,6 +72,11 @@ static void on_disk(struct completion *done, const struct err *e)
 
 	if (e != NULL && e->reason == REASON_PEER_DIED) {
 		ask(b); /* of the next cordon-storage */
+		return;
+	}
+	/* A cell of an earlier daemon is still being unmounted. */
+	if (e != NULL && e->code == ERR_CONFLICT && b->tries++ < USED_TRIES) {
+		loop_timer_set(s->core->loop, &b->again, clock_now_ns() + USED_MS * CLOCK_MS);
 		return;
 	}
 	s->disk_boot = NULL;
@@ -82,6 +99,7 @@ void session_disk_prepare(struct session *s, const struct keeper_create *plan,
 	b->plan = *plan;
 	b->on_ready = on_ready;
 	b->job.fd = -1;
+	b->again = (struct loop_timer){ .on_expire = on_again, .arg = b };
 	b->job.done = (struct completion){ .on_done = on_disk, .arg = b };
 	s->disk_boot = b;
 	ask(b);

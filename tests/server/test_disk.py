@@ -4,8 +4,13 @@ limits of bytes and files; after its end, and after any program was killed, no i
 
     test_disk.py CORDON [name ...]
 """
+import http.client
 import os
+import random
+import signal
 import subprocess
+import threading
+import time
 
 from harness import check, equal, has, run_tests, wait_for
 
@@ -72,6 +77,20 @@ def test_what_is_refused(server):
     equal(images(server), [])
 
 
+def test_code_in_the_cell_reaches_no_image(server):
+    one = server.create(storage="disk", limits={"disk": "64M"})
+    other = server.create(storage="disk", limits={"disk": "64M"})
+    server.run(other["id"], "echo secret-of-the-other >/home/user/a; sync")
+    done = server.run(one["id"], "ls /dev | grep -c loop; for n in 0 1 2 3 4 5 6 7; do mknod /root/l$n b 7 $n && cat /root/l$n; done; "
+                      "cat /proc/self/mountinfo; find / -xdev -name '*.img' -path '*disks*'", user="root")
+    equal(done["stdout"].splitlines()[0], "0", "loop devices in /dev")
+    for word in ("secret-of-the-other", other["id"], server.state, "/dev/loop"):
+        check(word not in done["stdout"], f"{word} in {done['stdout']}")
+    check("secret-of-the-other" not in server.run(one["id"], "cat /home/user/a 2>&1")["stdout"], "a file of its own")
+    gone(server, one["id"])
+    gone(server, other["id"])
+
+
 def test_by_the_command_line(server):
     env = {"CORDON_SERVER": server.url, "CORDON_API_KEY": server.key, "HOME": "/nowhere"}
     done = subprocess.run([server.program, "create", "--storage", "disk", "--disk", "20G"], env=env, capture_output=True, timeout=40)
@@ -107,6 +126,62 @@ def test_killed_programs(server):
         wait_for(lambda: images(server) == sorted(x["id"] + ".img" for x in (used, again)), 20, f"two images after {name}")
         gone(server, used["id"])
         gone(server, again["id"])
+
+
+WRITER = """
+import os
+n = 0
+while True:
+    n += 1
+    with open("log", "a") as f:
+        f.write(f"{n}\\n")
+        f.flush()
+        os.fsync(f.fileno())
+    print(n, flush=True)
+"""
+
+
+def test_nothing_that_was_synced_is_lost(server):
+    """Programs and cells are killed at random moments while sessions write and while disks are made and removed."""
+    seed = int.from_bytes(os.urandom(2), "big")
+    print(f"# seed {seed}", flush=True)
+    choose = random.Random(seed)
+    session = server.create(storage="disk", persist=True, idle_timeout="1h", limits={"disk": "64M"})
+    for _ in range(10):
+        written = server.spawn(session["id"], ["python3", "-c", WRITER])
+        others = [threading.Thread(target=attempt, args=(server,)) for _ in range(3)]
+        for t in others:
+            t.start()
+        time.sleep(choose.uniform(0.05, 0.3))  # the moment of the kill is random; nothing depends on it
+        name = choose.choice(["cordon-storage", "cordon-keeper", "cordond", "cell", "cell"])
+        if name == "cell":
+            os.kill(min(server.cell_pids(session["id"])), signal.SIGKILL)
+            server.reaches(session["id"], "paused")
+        else:
+            server.kill(name)
+        for t in others:
+            t.join()
+        server.wait_ready()
+        wait_for(lambda: server.get(session["id"])["state"] in ("running", "paused"), 30, "it is there")
+        out = server.want(200, "GET", f"/v1/sessions/{session['id']}/executions/{written['id']}/output?stream=stdout", raw=True)
+        told = len(out.split())
+        kept = server.run(session["id"], "pkill python3; touch log; wc -l <log; rm log")
+        check(kept["stdout"], f"{name}: {kept}")
+        kept = kept["stdout"].split()
+        check(int(kept[0]) >= told - 1, f"{name}: {told} lines were synced, {kept[0]} are there")
+    server.delete_all()
+    wait_for(lambda: images(server) == [] and loops(server) == [], 40, "no image and no loop device")
+
+
+def attempt(server):
+    """Makes a disk and removes it; either may fail."""
+    try:
+        status, _, made = server.request("POST", "/v1/sessions", {"storage": "disk", "limits": {"disk": "64M"}})
+        if status == 201:
+            server.ids.add(made["id"])
+            server.request("DELETE", f"/v1/sessions/{made['id']}")
+    except (OSError, http.client.HTTPException):
+        pass
 
 
 def test_images_of_no_session_are_removed(server):
