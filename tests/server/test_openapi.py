@@ -70,6 +70,12 @@ CANNOT = {
     ("POST", SESSION + "/pause", "409"): "only while the session is in between two states",
     ("POST", SESSION + "/pause", "422"): "only on a machine without a freezer",
     ("POST", SESSION + "/executions", "409"): "only while the session is in between two states",
+    **{("POST", path, status): why for path in (SESSION + "/snapshots", SESSION + "/fork", SESSION + "/pause", SESSION + "/reset",
+                                                "/v1/snapshots") for status, why in (
+        ("409", "only while the session is in between two states"), ("422", "only on a machine without a freezer"),
+        ("429", "needs a small bound: test_snapshots.py, test_cold_pause.py"),
+        ("507", "needs a full disk: test_snapshots.py")) if (path, status) not in ((SESSION + "/reset", "422"), (SESSION + "/reset", "507"))},
+    ("POST", "/v1/gc", "503"): "only without cordon-storage",
 }
 
 
@@ -250,7 +256,7 @@ def generic(p):
             p.probe(404, method, pattern, query=query, body=body, ids={**known, name: "nosuch0"},
                     headers=upgrade() if pattern.endswith("/attach") else None)
             p.probe(404, method, pattern, query=query, body=body, ids={**known, name: "%2e%2e%2fetc"})
-        if "410" in documented:
+        if "410" in documented and "{session}" in pattern:
             p.probe(410, method, pattern, query=query, body=body, ids={**p.dead, "pid": "2"})
 
 
@@ -259,6 +265,7 @@ def good_body(pattern):
         "/v1/sessions": {}, SESSION + "/timeout": {"timeout": 600}, SESSION + "/executions": {"command": "true"},
         EXECUTION + "/signals": {"signal": "TERM"}, EXECUTION + "/resize": {"rows": 24, "cols": 80},
         FILES + "/mkdir": {"path": "/tmp/x"}, FILES + "/move": {"from": "a", "to": "b"},
+        SESSION + "/pause": {}, SESSION + "/snapshots": {}, SESSION + "/fork": {}, "/v1/snapshots": {"session": "nosuch0"},
         SESSION + "/network": {"version": 1}, "/v1/tenants/{tenant}/network": {"version": 1},
         "/v1/tenants/{tenant}": {"burst": 5}, "/v1/tenants/{tenant}/keys": {"scopes": ["read"]},
     }.get(pattern)
@@ -305,6 +312,7 @@ def sessions(p):
         p.probe(200, "POST", SESSION + "/pause")
         p.probe(200, "POST", SESSION + "/pause")
         p.probe(200, "POST", SESSION + "/resume")
+        snapshots(p)
     else:
         p.probe(422, "POST", SESSION + "/pause")
         CANNOT[("POST", SESSION + "/pause", "200")] = "this machine has no freezer"
@@ -321,6 +329,26 @@ def builds(p):
     p.probe(202, "POST", BUILD + "/start", body={"fromTemplate": "base", "steps": [{"type": "RUN", "args": ["sleep 100"]}]})
     p.probe(204, "DELETE", BUILD)
     p.probe(409, "DELETE", BUILD)
+
+
+def snapshots(p):
+    made = p.json(201, "POST", SESSION + "/snapshots", body={})
+    p.probe(201, "POST", "/v1/snapshots", body={"session": p.ids["session"], "name": "openapi:v1"})
+    p.probe(400, "POST", "/v1/snapshots", body={"session": p.ids["session"], "name": "a b"})
+    p.probe(404, "POST", "/v1/snapshots", body={"session": "nosuch"})
+    p.probe(410, "POST", "/v1/snapshots", body={"session": p.dead["session"]})
+    p.probe(200, "GET", "/v1/snapshots", query="name=openapi&session=" + p.ids["session"])
+    one = {"snapshot": made["id"].replace(":", "%3A")}
+    p.probe(200, "GET", "/v1/snapshots/{snapshot}", ids=one)
+    p.probe(201, "POST", SESSION + "/fork", body={"count": 2, "timeout": "1m"})
+    p.probe(400, "POST", SESSION + "/fork", body={"count": 0})
+    p.probe(200, "GET", "/v1/layers")
+    p.probe(200, "POST", "/v1/gc")
+    p.probe(204, "DELETE", "/v1/snapshots/{snapshot}", ids=one)
+    fork = p.json(201, "POST", SESSION + "/fork", body={})["sessions"][0]["id"]
+    p.probe(200, "POST", SESSION + "/pause", ids={"session": fork}, body={"memory": False})
+    p.probe(200, "POST", SESSION + "/reset", ids={"session": fork})
+    p.probe(204, "DELETE", SESSION, ids={"session": fork})
 
 
 def templates(p):

@@ -174,6 +174,24 @@ def test_bounds(server):
     none_left(server)
 
 
+def test_a_full_disk(server):
+    need(server)
+    s = server.create(timeout="1h")["id"]
+    server.run(s, "echo x >~/x")
+    server.settings["storage_reserve"] = "90"
+    server.restart()
+    fs = os.statvfs(server.state)
+    if fs.f_bavail * 10 > fs.f_blocks * 9:
+        raise Skip("nine tenths of the disk are free")
+    server.refused(507, "storage_full", "POST", f"/v1/sessions/{s}/snapshots", {}, "storage_reserve")
+    server.refused(507, "storage_full", "POST", f"/v1/sessions/{s}/fork", {})
+    server.refused(507, "storage_full", "POST", f"/v1/sessions/{s}/pause", {"memory": False})
+    equal(server.run(s, "cat ~/x")["stdout"], "x\n", "the session goes on")
+    server.settings["storage_reserve"] = "0"
+    server.restart()
+    server.delete(s)
+
+
 def test_states(server):
     need(server)
     s = server.create(timeout="1h")["id"]
