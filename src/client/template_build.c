@@ -1,6 +1,7 @@
 #include "template_build.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,12 +237,36 @@ static void print_entries(const json_t *log, bool quiet)
 	}
 }
 
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int sig)
+{
+	(void)sig;
+	interrupted = 1;
+}
+
+/* The build ends with its command, as with docker build. */
+static int cancel(struct api_call *a, const char *id, struct err *e)
+{
+	struct target t;
+
+	target_init(&t, BUILDS);
+	target_part(&t, id);
+	if (api_call_json(a, "DELETE", &t, NULL, NULL, e) < 0)
+		return -1;
+	return err_set(e, ERR_CONFLICT, "interrupted: the build was cancelled");
+}
+
 /* Until it has ended and all of its log was printed. */
 static int follow(struct api_call *a, const struct template_build *b, const char *id, struct err *e)
 {
 	const struct timespec pause = { 0, POLL_MS * 1000000L };
 	uint64_t seen = 0;
 
+	/* Calls go on: what is interrupted is the wait between two of them. */
+	(void)sigaction(SIGINT,
+			&(struct sigaction){ .sa_handler = on_interrupt, .sa_flags = SA_RESTART },
+			NULL);
 	for (;;) {
 		OWN_JSON *row = NULL;
 		const char *status, *reason;
@@ -266,6 +291,8 @@ static int follow(struct api_call *a, const struct template_build *b, const char
 			return err_set(e, ERR_CONFLICT, "the build failed: %.200s",
 				       reason == NULL ? "" : reason);
 		}
+		if (interrupted)
+			return cancel(a, id, e);
 		if (n == 0)
 			(void)nanosleep(&pause, NULL);
 	}

@@ -1,10 +1,14 @@
 #!/usr/bin/python3
 """cordon template build: a Dockerfile and a directory, as a user sees it; builds when programs of the server die."""
+import http.client
 import os
+import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "registry"))
 import harness
@@ -139,6 +143,65 @@ def test_storage_killed_in_a_build(server):
     wait_for(lambda: server.want(200, "GET", where)["status"] in ("ready", "error"), 60)
     server.wait_ready()
     wait_for(lambda: len(layers(server)) == len(server.want(200, "GET", "/v1/layers")["layers"]), 30)
+
+
+def build_one(server, name, choices):
+    """The last row of a build that may fail in any way; None: the server did not answer."""
+    try:
+        made = server.request("POST", BUILDS, {"name": name})[2]
+        steps = [{"type": "RUN", "args": [f"echo {choices.random()} >f; head -c {choices.randrange(1, 2000000)} /dev/urandom >g{i}"]}
+                 for i in range(choices.randrange(1, 4))]  # fmt: skip
+        server.request("POST", f"{BUILDS}/{made['id']}/start", {"fromTemplate": "base", "steps": steps})
+        return wait_for(lambda: ended(server, made["id"]), 30)
+    except (OSError, http.client.HTTPException, KeyError, TypeError):
+        return None
+
+
+def ended(server, number):
+    status, _, row = server.request("GET", f"{BUILDS}/{number}")
+    return row if status == 200 and row["status"] in ("ready", "error") else None
+
+
+def test_killed_at_random(server):
+    """Whatever dies, a build ends; nothing half stays, and what is ready can be used."""
+    choices, stop, rows = random.Random(13), threading.Event(), []
+
+    def work(number):
+        while not stop.is_set():
+            rows.append(build_one(server, f"random{number}", choices))
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for w in workers:
+        w.start()
+    for _ in range(12):
+        stop.wait(choices.uniform(0.1, 0.8))
+        server.kill(choices.choice(("cordond", "cordond", "cordon-storage", "cordon-keeper")))
+    wait_for(lambda: sum(r is not None and r["status"] == "ready" for r in rows) > 3, 60)
+    stop.set()
+    for w in workers:
+        w.join()
+    server.wait_ready()
+    equal([b for b in server.want(200, "GET", BUILDS)["builds"] if b["status"] == "building"], [])
+    wait_for(lambda: not [s for s in server.want(200, "GET", "/v1/sessions")["sessions"] if s["state"] != "stopped"], 30)
+    server.request("POST", "/v1/gc")
+    wait_for(lambda: layers(server) == sorted(x["id"] for x in server.want(200, "GET", "/v1/layers")["layers"]), 30)
+    for name in {r["name"] for r in rows if r is not None and r["status"] == "ready"}:
+        equal(run_in(server, name, "wc -l <f").strip(), "1", name)
+
+
+def test_a_client_that_is_interrupted(server):
+    """As with docker build: the build ends with its command."""
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+    with context({"Dockerfile": "FROM e2bdev/base\nRUN echo begun; sleep 1000\n"}) as folder:
+        with subprocess.Popen([harness.PROGRAM, "template", "build", "--name", "interrupted", folder], env=env,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client_program:  # fmt: skip
+            for line in client_program.stderr:
+                if "[stdout]: begun" in line:
+                    break
+            client_program.send_signal(signal.SIGINT)
+            check(client_program.wait(20) != 0, "exit code 0")
+    row = next(b for b in server.want(200, "GET", BUILDS)["builds"] if b["name"] == "interrupted")
+    equal((row["status"], row["reason"]), ("error", "the build was cancelled"))
 
 
 if __name__ == "__main__":
