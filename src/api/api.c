@@ -46,6 +46,7 @@ static const struct route routes[] = {
 	{ HTTP1_GET, TEMPLATE, READ, api_templates_get, "" },
 	{ HTTP1_DELETE, TEMPLATE, ADMIN, api_templates_delete, "" },
 	{ HTTP1_PATCH, TEMPLATE, ADMIN, api_template_change, "" },
+	{ HTTP1_GET, TEMPLATE "/files", READ, api_template_files, "path limit " },
 	{ HTTP1_POST, TEMPLATE "/tags", ADMIN, api_template_tags_add, "" },
 	{ HTTP1_DELETE, TEMPLATE "/tags/{tag}", ADMIN, api_template_tags_delete, "" },
 

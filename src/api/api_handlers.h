@@ -133,6 +133,9 @@ void api_template_tags_add(struct request *r);
 void api_template_tags_delete(struct request *r);
 void api_template_change(struct request *r);
 
+/* api_template_files.c */
+void api_template_files(struct request *r);
+
 /* api_template_import.c: is the body an archive? */
 bool api_template_is_archive(const struct request *r);
 void api_template_import(struct request *r);

@@ -18,14 +18,15 @@ static void add_member(struct columns *t, const json_t *item, const char *name)
 	columns_add(t, "%s", text);
 }
 
-static void print_table(const struct resource_table *r, const json_t *items)
+void resource_table_print(const char *const *heads, const char *const *names, size_t n,
+			  const json_t *items)
 {
 	OWN_COLUMNS t;
 
-	columns_init(&t, r->heads, r->n);
+	columns_init(&t, heads, n);
 	for (size_t i = 0; i < json_array_size(items); i++)
-		for (size_t k = 0; k < r->n; k++)
-			add_member(&t, json_array_get(items, i), r->names[k]);
+		for (size_t k = 0; k < n; k++)
+			add_member(&t, json_array_get(items, i), names[k]);
 	columns_print(&t, SIZE_MAX, 0, stdout);
 }
 
@@ -40,7 +41,7 @@ int resource_table_list(const struct args_common *common, struct api_call *a,
 	if (api_call_pages(a, &t, r->member, NULL, ROWS_MAX, &items, e) < 0)
 		return -1;
 	if (!common->json) {
-		print_table(r, items);
+		resource_table_print(r->heads, r->names, r->n, items);
 		return 0;
 	}
 	page = json_pack("{s:O}", r->member, items);

@@ -21,3 +21,7 @@ int resource_table_remove(struct api_call *a, const char *path, const char *name
 /* A created or requested object: as JSON, or only its most useful member. */
 void resource_table_show(const struct args_common *common, const json_t *answer,
 			 const char *member);
+
+/* A table on stdout: a row for each item, a column for each of n members. */
+void resource_table_print(const char *const *heads, const char *const *names, size_t n,
+			  const json_t *items);

@@ -289,10 +289,40 @@ static int pull(const void *fields, struct api_call *a, const char *reference, s
 	return 0;
 }
 
+static int files(const void *fields, struct api_call *a, const char *name, const char *path,
+		 struct err *e)
+{
+	static const char *const titles[] = { "MODE", "UID", "GID", "SIZE", "NAME", "TARGET" };
+	static const char *const members[] = { "mode", "uid", "gid", "size", "name", "target" };
+	const struct fields *f = fields;
+	OWN_JSON *found = NULL;
+	struct target t;
+
+	target_init(&t, templates.path);
+	target_part(&t, name);
+	target_part(&t, "files");
+	target_query(&t, "path", path);
+	target_query(&t, "limit", "4096");
+	if (api_call_json(a, "GET", &t, NULL, &found, e) < 0)
+		return -1;
+	if (f->common.json)
+		show_json(found, true, stdout);
+	else
+		resource_table_print(titles, members, COUNT(titles),
+				     json_object_get(found, "entries"));
+	return 0;
+}
+
+static int files_at_top(const void *fields, struct api_call *a, const char *name, struct err *e)
+{
+	return files(fields, a, name, "/", e);
+}
+
 static const struct subverb subverbs[] = {
-	{ "pull", true, pull },	    { "build", true, build },	{ "ls", false, list },
-	{ "show", true, show },	    { "import", true, import }, { "rm", true, remove_one },
-	{ "debian", true, debian }, { "tag", .run_two = tag },	{ "untag", .run_two = untag },
+	{ "pull", true, pull },	    { "build", true, build },	     { "ls", false, list },
+	{ "show", true, show },	    { "import", true, import },	     { "rm", true, remove_one },
+	{ "debian", true, debian }, { "files", true, files_at_top }, { "files", .run_two = files },
+	{ "tag", .run_two = tag },  { "untag", .run_two = untag },
 };
 
 static int run(int argc, char **argv)
@@ -304,7 +334,8 @@ static int run(int argc, char **argv)
 
 const struct verb verb_template = {
 	.name = "template",
-	.usage = "ls | show NAME | import [--name NAME[:TAG]] [options] FILE | pull [--name "
+	.usage = "ls | show NAME | files NAME [PATH] | import [--name NAME[:TAG]] [options] FILE | "
+		 "pull [--name "
 		 "NAME[:TAG]] "
 		 "[--secret NAME] REFERENCE | debian [--include NAMES] [options] SUITE | build [-f "
 		 "FILE] "

@@ -14,6 +14,7 @@ static storage_op_fn *const ops[STORAGE_OPS] = {
 	[STORAGE_UNPACK] = op_unpack,
 	[STORAGE_ARRANGE] = op_arrange,
 	[STORAGE_SURVEY] = op_survey,
+	[STORAGE_FILES] = op_files,
 	[STORAGE_REMOVE] = op_remove,
 	[STORAGE_LIST] = op_list,
 	[STORAGE_DISK_MAKE] = op_disk_make,

@@ -143,6 +143,29 @@ static int check_content(const union storage_request *r, struct err *e)
 	return 0;
 }
 
+/* Relative, and none of its parts is "..". */
+static bool is_path(const char *path, size_t cap)
+{
+	if (strnlen(path, cap) == cap || path[0] == '/')
+		return false;
+	for (const char *at = path; at != NULL; at = strchr(at, '/')) {
+		at += *at == '/';
+		if (strncmp(at, "..", 2) == 0 && (at[2] == '/' || at[2] == '\0'))
+			return false;
+	}
+	return true;
+}
+
+static int check_files(const union storage_request *r, struct err *e)
+{
+	const struct storage_files *f = &r->files;
+
+	if (f->nlower == 0 || f->limit == 0 || f->limit > STORAGE_FILES_MAX ||
+	    !is_path(f->path, sizeof(f->path)))
+		return err_set(e, ERR_INVALID, "no layers, or a malformed path or limit");
+	return check_stack(f->nlower, f->lower, e);
+}
+
 /* Size of the request, descriptors that come with it, what else is checked, is it a stream. */
 static const struct {
 	size_t size, nfds;
@@ -155,6 +178,7 @@ static const struct {
 	[STORAGE_FOLD] = { sizeof(struct storage_fold), 0, check_fold },
 	[STORAGE_ARRANGE] = { sizeof(struct storage_arrange), 0, check_arrange },
 	[STORAGE_SURVEY] = { sizeof(struct storage_survey), 3, check_survey },
+	[STORAGE_FILES] = { sizeof(struct storage_files), 1, check_files },
 	[STORAGE_DISK_MAKE] = { sizeof(struct storage_disk), 0, check_disk },
 	[STORAGE_DISK_CHECK] = { sizeof(struct storage_disk), 0, check_disk },
 	[STORAGE_DISK_REMOVE] = { sizeof(struct storage_disk), 0, check_disk },

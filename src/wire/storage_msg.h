@@ -42,6 +42,7 @@ enum storage_op {
 	STORAGE_DISK_LIST,
 	STORAGE_ARRANGE,
 	STORAGE_SURVEY,
+	STORAGE_FILES,
 	STORAGE_VOLUME_MAKE,
 	STORAGE_VOLUME_REMOVE,
 	STORAGE_VOLUME_USAGE,
@@ -215,6 +216,31 @@ struct storage_content {
 	char path[STORAGE_PATH_MAX]; /* clean: "/" or "/a/b" without empty, "." or ".." parts */
 };
 
+#define STORAGE_FILES_MAX 4096 /* names in one answer */
+#define STORAGE_FILES_PATH 4096
+#define STORAGE_FILES_NAME 256
+#define STORAGE_FILES_LINK 512
+
+/* Lists a directory of layers, the lowest first, as a cell sees them at "/". The names are written
+ * to the one descriptor, sorted: a struct storage_file for each. */
+struct storage_files {
+	struct storage_head head;
+	uint32_t nlower; /* 1 and up */
+	uint32_t limit;	 /* 1 to STORAGE_FILES_MAX */
+	char lower[STORAGE_STACK_MAX][STORAGE_ID_MAX];
+	char path[STORAGE_FILES_PATH]; /* relative to the top, no ".." */
+};
+
+struct storage_file {
+	uint32_t mode; /* with the type, as st_mode */
+	uint32_t uid, gid;
+	uint32_t zero;
+	uint64_t size;
+	int64_t mtime;
+	char name[STORAGE_FILES_NAME];
+	char link[STORAGE_FILES_LINK]; /* may be cut off */
+};
+
 union storage_request {
 	struct storage_head head;
 	struct storage_unpack unpack;
@@ -223,6 +249,7 @@ union storage_request {
 	struct storage_fold fold;
 	struct storage_arrange arrange;
 	struct storage_survey survey;
+	struct storage_files files;
 	struct storage_disk disk;
 	struct storage_volume volume;
 	struct storage_content content;

@@ -134,6 +134,27 @@ def test_images_become_templates(server):
     gone(server, "alp")
 
 
+def test_files_are_listed_as_sessions_see_them(server):
+    upload(server, alpine_like().layout_tar(), name="files")
+
+    def names(path):
+        got = server.want(200, "GET", f"/v1/templates/files/files?path={path}")
+        return [e["name"] for e in got["entries"]]
+
+    equal(names("/d"), ["new"])
+    check("gone" not in names("/") and "again" in names("/") and "proc" in names("/"), names("/"))
+    check("passwd" in names("/etc/"), "etc")
+    link = [e for e in server.want(200, "GET", "/v1/templates/files/files?path=/bin")["entries"] if e["name"] == "sh"]
+    equal((link[0]["type"], link[0]["target"], link[0]["mode"]), ("symlink", "busybox", "0777"))
+    server.refused(404, "not_found", "GET", "/v1/templates/files/files?path=/gone")
+    server.refused(400, "invalid", "GET", "/v1/templates/files/files?path=/../etc")
+    server.refused(422, "unsupported", "GET", "/v1/templates/host/files")
+    equal(len(server.want(200, "GET", "/v1/templates/files/files?limit=2")["entries"]), 2)
+    has(cli(server, "template", "files", "files", "/d"), "new")
+    has(cli(server, "template", "files", "files"), "etc")
+    gone(server, "files")
+
+
 def test_a_program_alone_is_an_image(server):
     data = archive(member("busybox", busybox(), mode=0o755))
     upload(server, data, name="one", user="root")

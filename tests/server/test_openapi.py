@@ -45,6 +45,7 @@ CANNOT = {
     ("POST", "/v1/templates/pull", "404"): "needs a registry: test_pull.py",
     ("POST", "/v1/templates/pull", "429"): "needs tenant_max_streams open at once: test_bounds.py",
     ("POST", "/v1/templates/pull", "503"): "needs four that are being pulled at once",
+    ("GET", "/v1/templates/{template}/files", "503"): "only while there is no cordon-storage",
     ("POST", "/v1/templates", "507"): "needs a full disk under the state folder: tests/chaos",
     ("POST", "/v1/templates/{template}/tags", "429"): "needs 64 tags: tests/core",
     ("POST", BUILDS, "429"): "needs 64 that wait: conformance has build_max",
@@ -369,6 +370,12 @@ def templates(p):
     p.probe(400, "POST", where + "/{template}/tags", ids={"template": "a-tree:one"}, body={"tags": ["a b"]})
     p.probe(204, "DELETE", where + "/{template}/tags/{tag}", ids={"template": "a-tree", "tag": "one"})
     p.probe(400, "DELETE", where + "/{template}/tags/{tag}", ids={"template": "a-tree", "tag": "default"})
+    p.probe(422, "GET", where + "/{template}/files", ids={"template": "a-tree"})
+    p.probe(201, "POST", where, query="name=layered", body=a_tar(), headers={"Content-Type": "application/x-tar"})
+    p.probe(200, "GET", where + "/{template}/files", ids={"template": "layered"}, query="path=/etc&limit=5")
+    p.probe(404, "GET", where + "/{template}/files", ids={"template": "layered"}, query="path=/nosuch")
+    p.probe(400, "GET", where + "/{template}/files", ids={"template": "layered"}, query="path=/../etc")
+    p.probe(204, "DELETE", where + "/{template}", ids={"template": "layered"})
     p.probe(200, "PATCH", where + "/{template}", ids={"template": "a-tree"}, body={"public": True})
     p.probe(204, "DELETE", where + "/{template}", ids={"template": "a-tree"})
     p.probe(409, "DELETE", where + "/{template}", ids={"template": "host"})
