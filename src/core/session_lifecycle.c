@@ -190,9 +190,21 @@ static void on_cell_up(struct live_cell *cell, const struct err *e)
 
 /* ---- time */
 
+/* What runs in the background, such as the start command, does not keep a persistent session from
+ * its rest: it is started again. */
+static bool runs_something(const struct session *s)
+{
+	if (s->row.keep_ms == 0)
+		return s->running > 0;
+	for (const struct execution *x = s->executions; x != NULL; x = x->next)
+		if (!x->ended && !x->background)
+			return true;
+	return false;
+}
+
 static bool is_busy(const struct session *s)
 {
-	return s->holds > 0 || s->running > 0 || file_op_is_busy(s);
+	return s->holds > 0 || runs_something(s) || file_op_is_busy(s);
 }
 
 static void on_timer(struct loop_timer *t)

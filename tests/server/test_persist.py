@@ -101,11 +101,19 @@ def test_ends_when_it_is_not_used(server):
     wait_for(lambda: images(server) == [], 20, "no image")
 
 
-def test_a_pause_keeps_memory(server):
+def test_pause_and_reset(server):
     session = server.create(**SMALL, idle_timeout="1h")
-    server.run(session["id"], "echo old >a")
-    server.want(200, "POST", f"/v1/sessions/{session['id']}/pause")
-    equal(server.run(session["id"], "cat a")["stdout"], "old\n")
+    path = f"/v1/sessions/{session['id']}"
+    server.run(session["id"], "echo old >a; echo shm >/dev/shm/b")
+    server.want(200, "POST", path + "/pause")
+    equal(server.run(session["id"], "cat a /dev/shm/b")["stdout"], "old\nshm\n", "a pause keeps memory")
+    server.want(200, "POST", path + "/pause", {"memory": False})
+    at_rest(server, session["id"])
+    equal(server.run(session["id"], "cat a; ls /dev/shm")["stdout"], "old\n", "without memory it keeps the disk")
+    server.want(200, "POST", path + "/reset", {})
+    equal(server.run(session["id"], "ls a 2>&1 | grep -c No; echo new >c; sync")["stdout"], "1\n", "a reset makes a new disk")
+    server.want(200, "POST", path + "/pause", {"memory": False})
+    equal(server.run(session["id"], "cat c")["stdout"], "new\n", "which is kept")
     gone(server, session["id"])
 
 
@@ -140,11 +148,10 @@ def test_starts_its_command_again(_server):
                        " WHERE name = 'host'")
         db.close()
         server.start()
-        session = server.create(**SMALL, idle_timeout="1h")
+        session = server.create(**SMALL, idle_timeout="1s")
         for n in (1, 2):
             equal(server.run(session["id"], "wc -l <up; wc -l <up >n; sync")["stdout"].strip(), str(n))
-            os.kill(min(server.cell_pids(session["id"])), signal.SIGKILL)
-            at_rest(server, session["id"])
+            at_rest(server, session["id"])  # although its command runs
         gone(server, session["id"])
 
 
