@@ -56,7 +56,7 @@ static int recipe(const char *body, size_t len, struct err *e)
 
 static int name(const char *text, struct err *e)
 {
-	struct template_ref r;
+	struct template_name r;
 	int rc = template_ref_read(text, &r, e);
 
 	if (rc == 0) {

@@ -142,8 +142,7 @@ static void on_version(const struct template_version *v, void *arg)
 	const struct store_template *t = template_row(v);
 	struct list *l = arg;
 
-	if (l->from.id[0] != '\0' &&
-	    order(t->created_ms, plain_id(t), l->from.ms, l->from.id) <= 0)
+	if (l->from.id[0] != '\0' && order(t->created_ms, plain_id(t), l->from.ms, l->from.id) <= 0)
 		return; /* on an earlier page */
 	if (l->n == l->cap) {
 		size_t cap = l->cap == 0 ? 64 : 2 * l->cap;

@@ -45,7 +45,7 @@ static int read_list(struct json_members *m, struct tags *ret)
 }
 
 static int read_tags(const uint8_t *body, size_t len, const char *member, struct tags *ret,
-		     struct template_ref *ref, struct err *e)
+		     struct template_name *ref, struct err *e)
 {
 	struct json_members m;
 
@@ -82,7 +82,7 @@ static void reply_assigned(struct request *r, struct template_version *v, const 
 	reply_json(r, 201, &j);
 }
 
-static void assign(struct request *r, const struct tags *t, const struct template_ref *ref)
+static void assign(struct request *r, const struct tags *t, const struct template_name *ref)
 {
 	char id[STORE_ID_MAX];
 	struct template_version *v;
@@ -106,7 +106,7 @@ static void assign(struct request *r, const struct tags *t, const struct templat
 static void on_assign(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
-	struct template_ref ref;
+	struct template_name ref;
 	struct err e = { 0 };
 	struct tags t;
 
@@ -138,7 +138,7 @@ static int remove_all(struct request *r, const char *id, const struct tags *t, s
 	return 0;
 }
 
-static int check_removal(const struct tags *t, const struct template_ref *ref, struct err *e)
+static int check_removal(const struct tags *t, const struct template_name *ref, struct err *e)
 {
 	if (ref->tag[0] != '\0')
 		return err_set(e, ERR_INVALID, "name: must not have a tag");
@@ -151,7 +151,7 @@ static int check_removal(const struct tags *t, const struct template_ref *ref, s
 static void on_remove(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
-	struct template_ref ref;
+	struct template_name ref;
 	char id[STORE_ID_MAX];
 	struct err e = { 0 };
 	struct tags t;

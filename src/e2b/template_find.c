@@ -92,7 +92,7 @@ static int find_in_builds(struct core *c, const char *tenant, struct search *f, 
 bool template_find_own(struct request *r, const char *name, char ret_id[STORE_ID_MAX])
 {
 	const char *tenant = tenant_row(r->tenant)->id;
-	struct template_ref ref;
+	struct template_name ref;
 	struct search f = { .tenant = tenant, .name = ref.name, .ret = ret_id };
 	struct err e = { 0 };
 

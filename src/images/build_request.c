@@ -76,7 +76,7 @@ bool build_shares_tag(const char *a, const char *b)
 /* ---- requests */
 
 /* The tag of the name comes first; without any, "default". */
-static int collect_tags(const struct template_ref *ref, const struct build_ask *ask,
+static int collect_tags(const struct template_name *ref, const struct build_ask *ask,
 			struct buf *ret, struct err *e)
 {
 	char tag[STORE_NAME_MAX];
@@ -115,7 +115,7 @@ static int check_size(const struct core *c, const struct build_ask *ask, struct 
 	return 0;
 }
 
-static int check_ref(const struct tenant *t, const struct template_ref *ref, struct err *e)
+static int check_ref(const struct tenant *t, const struct template_name *ref, struct err *e)
 {
 	static const char *const taken[] = { TEMPLATES_HOST, "base", "code-interpreter-v1" };
 	char space[STORE_NAME_MAX];
@@ -282,7 +282,7 @@ int build_request(struct core *c, struct tenant *t, const struct build_ask *ask,
 				   .memory_bytes = ask->memory_mb << 20,
 				   .created_ms = core_now_ms(),
 				   .reason = "" };
-	struct template_ref ref;
+	struct template_name ref;
 	int rc = -1;
 
 	row.updated_ms = row.created_ms;

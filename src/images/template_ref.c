@@ -3,28 +3,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#define NAME_CHARS "abcdefghijklmnopqrstuvwxyz0123456789-_"
-
-/* Trims, makes lower-case and checks one part. */
-static bool take(const char *text, size_t n, const char *allowed, char ret[STORE_NAME_MAX])
-{
-	while (n > 0 && isspace((unsigned char)text[0])) {
-		text++;
-		n--;
-	}
-	while (n > 0 && isspace((unsigned char)text[n - 1]))
-		n--;
-	if (n == 0 || n >= STORE_NAME_MAX)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		ret[i] = (char)tolower((unsigned char)text[i]);
-		if (ret[i] == '\0' || strchr(allowed, ret[i]) == NULL)
-			return false;
-	}
-	ret[n] = '\0';
-	return true;
-}
-
 bool template_ref_is_uuid(const char *text)
 {
 	static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
@@ -48,20 +26,32 @@ static int fail(struct err *e, const char *what, const char *text)
 
 int template_ref_tag(const char *text, char ret[STORE_NAME_MAX], struct err *e)
 {
-	if (!take(text, strlen(text), NAME_CHARS ".", ret) || template_ref_is_uuid(ret))
+	size_t n;
+
+	while (isspace((unsigned char)*text))
+		text++;
+	for (n = strlen(text); n > 0 && isspace((unsigned char)text[n - 1]);)
+		n--;
+	if (n == 0 || n >= STORE_NAME_MAX)
 		return fail(e, "tag", text);
-	return 0;
+	for (size_t i = 0; i < n; i++)
+		ret[i] = (char)tolower((unsigned char)text[i]);
+	ret[n] = '\0';
+	return template_name_is_tag(ret) ? 0 : fail(e, "tag", text);
 }
 
-int template_ref_read(const char *text, struct template_ref *ret, struct err *e)
+int template_ref_read(const char *text, struct template_name *ret, struct err *e)
 {
-	const char *slash = strchr(text, '/'), *name = slash == NULL ? text : slash + 1;
-	size_t n = strcspn(name, ":");
+	const char *colon = strrchr(text, ':');
 
-	*ret = (struct template_ref){ 0 };
-	if (slash != NULL && !take(text, (size_t)(slash - text), NAME_CHARS, ret->space))
-		return fail(e, "name", text);
-	if (!take(name, n, NAME_CHARS, ret->name))
-		return fail(e, "name", text);
-	return name[n] == '\0' ? 0 : template_ref_tag(name + n + 1, ret->tag, e);
+	if (template_name_read(text, ret, e) < 0) {
+		err_sanitize(e);
+		return -1;
+	}
+	/* The tag "default" counts as none there; here an empty tag is a mistake. */
+	if ((colon != NULL && colon[1] == '\0') || strlen(ret->tag) >= STORE_NAME_MAX)
+		return fail(e, "tag", text);
+	return strchr(ret->name, '.') != NULL || strchr(ret->space, '.') != NULL
+		       ? fail(e, "name", text)
+		       : 0;
 }

@@ -158,9 +158,12 @@ static void names_of_templates(void)
 		{ "x.y", "", NULL, "" },
 		{ "/x", "", NULL, "" },
 		{ "x:a:b", "", NULL, "" },
+		{ "x:default", "", "x", "" },
+		{ "x:0123456789012345678901234567890123456789012345678901234567890123", "", NULL,
+		  "" },
 		{ "x:0123abcd-0000-0000-0000-0123456789ab", "", NULL, "" },
 	};
-	struct template_ref r;
+	struct template_name r;
 	struct err e;
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
