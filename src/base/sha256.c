@@ -2,7 +2,9 @@
 
 #include <string.h>
 
-static const uint32_t round_constants[64] = {
+#include "sha256_ni.h"
+
+const uint32_t sha256_constants[64] = {
 	/* clang-format off */
 	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
 	0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -45,7 +47,7 @@ static void compress(uint32_t state[8], const uint8_t block[64])
 		uint32_t s1 =
 			rotate_right(v[4], 6) ^ rotate_right(v[4], 11) ^ rotate_right(v[4], 25);
 		uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]);
-		uint32_t t1 = v[7] + s1 + choice + round_constants[i] + w[i];
+		uint32_t t1 = v[7] + s1 + choice + sha256_constants[i] + w[i];
 		uint32_t s0 =
 			rotate_right(v[0], 2) ^ rotate_right(v[0], 13) ^ rotate_right(v[0], 22);
 		uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
@@ -67,6 +69,20 @@ void sha256_init(struct sha256 *s)
 	s->total = 0;
 }
 
+void sha256_portable_blocks(uint32_t state[8], const uint8_t *data, size_t n)
+{
+	for (; n > 0; n--, data += 64)
+		compress(state, data);
+}
+
+static void add_blocks(struct sha256 *s, const uint8_t *data, size_t n)
+{
+	if (sha256_ni_is_there())
+		sha256_ni_blocks(s->state, data, n);
+	else
+		sha256_portable_blocks(s->state, data, n);
+}
+
 void sha256_add(struct sha256 *s, const void *data, size_t len)
 {
 	const uint8_t *p = data;
@@ -74,12 +90,17 @@ void sha256_add(struct sha256 *s, const void *data, size_t len)
 	while (len > 0) {
 		size_t at = s->total % 64, n = 64 - at < len ? 64 - at : len;
 
-		memcpy(s->block + at, p, n);
+		if (at == 0 && len >= 64) {
+			n = len - len % 64;
+			add_blocks(s, p, n / 64);
+		} else {
+			memcpy(s->block + at, p, n);
+			if (at + n == 64)
+				add_blocks(s, s->block, 1);
+		}
 		s->total += n;
 		p += n;
 		len -= n;
-		if (s->total % 64 == 0)
-			compress(s->state, s->block);
 	}
 }
 

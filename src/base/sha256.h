@@ -16,5 +16,10 @@ void sha256_init(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *data, size_t len);
 void sha256_end(struct sha256 *s, uint8_t ret[SHA256_SIZE]);
 
+/* For sha256_ni.c and tests: the constants of the rounds; n blocks of 64 bytes without help of the
+ * processor. */
+extern const uint32_t sha256_constants[64];
+void sha256_portable_blocks(uint32_t state[8], const uint8_t *data, size_t n);
+
 /* All at once. */
 void sha256_of(const void *data, size_t len, uint8_t ret[SHA256_SIZE]);
