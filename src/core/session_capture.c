@@ -27,6 +27,7 @@
 #define CAPTURE_MS 600000      /* for all of it; the cell is frozen meanwhile */
 #define SPARE_BYTES (1U << 20) /* directories and metadata beside the content */
 #define ENTRIES_SPARE 1024
+#define PIPE_BYTES (1 << 20)
 
 struct capturing {
 	struct session *session;
@@ -228,6 +229,7 @@ static int start_stream(struct capturing *k, struct err *e)
 		return -1;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");
+	(void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* faster; a smaller one works as well */
 	session_diff_request(s, KEEPER_CAPTURE, &plan, &ask);
 	(void)snprintf(r.layer, sizeof(r.layer), "%s", k->layer.id);
 	k->call = keeper_link_ask(&s->core->cells.keeper, &ask, sizeof(ask), ends[1], KEEPER_URGENT,

@@ -85,8 +85,6 @@ static void refused(void)
 		{ "{\"templateID\":\"b\",\"autoPause\":true,\"autoPauseMemory\":false,"
 		  "\"autoResume\":{\"enabled\":true}}",
 		  "autoResume", ERR_INVALID },
-		{ "{\"templateID\":\"b\",\"autoPause\":true,\"autoPauseMemory\":false}",
-		  "autoPauseMemory", ERR_UNSUPPORTED },
 		{ "{\"templateID\":\"b\",\"autoResume\":{\"enabled\":1}}", "autoResume.enabled",
 		  ERR_INVALID },
 		{ "{\"templateID\":\"b\",\"autoResume\":true}", "autoResume", ERR_INVALID },
