@@ -167,7 +167,7 @@ def what_cannot_be_limited_is_refused(who):
             equal((status, body["error"]["code"]), (422, "unsupported"), "pause")
             server.refused(422, "unsupported", "POST", "/v1/sessions", {"on_timeout": "pause"})
         # what needs no cgroup holds for everybody
-        server.refused(501, "unsupported", "POST", "/v1/sessions", {"storage": "disk"}, "only root may use")
+        server.refused(422, "unsupported", "POST", "/v1/sessions", {"storage": "disk"}, "only root may use")
         small = server.create(limits={"disk": "1M", "nofile": 64})["id"]
         equal(server.run(small, "head -c 3M /dev/zero > f")["limit"], "disk", "limit")
         equal(server.run(small, "ulimit -n")["stdout"], "64\n", "nofile")
