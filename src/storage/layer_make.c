@@ -55,7 +55,8 @@ static void NORETURN run_worker(const struct making *k, int result)
 	fd_close(STORAGE_FD_DIR); /* the lock, which the other processes hold */
 	if (setrlimit(RLIMIT_AS, &memory) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
 		(void)err_sys(&o.err, "limits");
-	else if (storage_jail_confine_worker(k->top, k->lower, k->nlower, &o.err) == 0 &&
+	else if (storage_jail_confine_worker(k->top, k->lower, k->nlower, k->m->links, &o.err) ==
+			 0 &&
 		 k->m->work(k->m->arg, k->top, k->lower, &o.reply, &o.err) == 0)
 		o.err.code = ERR_NONE;
 	_exit(io_write_all(result, &o, sizeof(o), &e) < 0);

@@ -226,3 +226,17 @@ int member_copy(int from, const struct stat *st, int dir, const char *name, stru
 		return -1;
 	return futimens(fd, times) < 0 ? member_fail(e, "copy", name) : 0;
 }
+
+int member_copy_dir(int from, int to, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(from, &st) < 0)
+		return member_fail(e, "copy", "a directory");
+	const struct timespec times[2] = { { 0, UTIME_OMIT }, st.st_mtim };
+	if (fchown(to, st.st_uid, st.st_gid) < 0 || fchmod(to, st.st_mode & 07777) < 0)
+		return member_fail(e, "copy", "a directory");
+	if (copy_attributes(from, to, e) < 0)
+		return -1;
+	return futimens(to, times) < 0 ? member_fail(e, "copy", "a directory") : 0;
+}

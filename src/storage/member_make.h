@@ -26,6 +26,9 @@ int member_set_dir(int fd, const struct tar_member *m, const struct storage_ids 
 /* A copy of a file of another layer, with all that belongs to it. from is open for reading. */
 int member_copy(int from, const struct stat *st, int dir, const char *name, struct err *e) MUST_USE;
 
+/* Gives a directory owner, mode, attributes and time of another one. */
+int member_copy_dir(int from, int to, struct err *e) MUST_USE;
+
 /* Is this an attribute that an archive may set: user.* but not what overlay uses, and file
  * capabilities? */
 bool member_may_set(const char *attribute);

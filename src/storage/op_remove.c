@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "storage_ops.h"
 #include "tree_remove.h"
@@ -14,6 +15,9 @@ int op_remove(struct storage_run *run, struct err *e)
 
 	if (layers < 0)
 		return -1;
+	/* The transaction after which nobody uses the layer comes to disk before its end. */
+	if (syncfs(layers) < 0)
+		return storage_ops_fail(e, "write to disk");
 	(void)snprintf(gone, sizeof(gone), STORAGE_GONE "%llu", (unsigned long long)run->serial);
 	if (renameat(layers, run->r->remove.layer, layers, gone) < 0)
 		return errno == ENOENT ? 0 : storage_ops_fail(e, "rename the layer");

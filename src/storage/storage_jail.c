@@ -318,7 +318,8 @@ static int allow(int set_fd, int dir_fd, uint64_t rights, struct err *e)
 	return 0;
 }
 
-/* Version 1 refuses links between directories, which layers have. */
+/* Version 1 refuses links between directories, which layers have. read_rights 0: the same as for
+ * dir, without which a file cannot be linked from one to the other. */
 static int confine_files(int dir, const int *read_dirs, unsigned n, uint64_t read_rights,
 			 struct err *e)
 {
@@ -334,7 +335,8 @@ static int confine_files(int dir, const int *read_dirs, unsigned n, uint64_t rea
 	if (allow(fd, dir, landlock_fs_all(abi) & ~never, e) < 0)
 		return -1;
 	for (unsigned i = 0; i < n; i++)
-		if (allow(fd, read_dirs[i], read_rights, e) < 0)
+		if (allow(fd, read_dirs[i],
+			  read_rights != 0 ? read_rights : landlock_fs_all(abi) & ~never, e) < 0)
 			return -1;
 	if (syscall(SYS_landlock_restrict_self, fd, 0U) < 0)
 		return err_sys(e, "landlock");
@@ -370,13 +372,14 @@ int storage_jail_confine(struct err *e)
 	return install(seccomp_storage, COUNT(seccomp_storage), e);
 }
 
-int storage_jail_confine_worker(int dir, const int *read_dirs, unsigned n, struct err *e)
+int storage_jail_confine_worker(int dir, const int *read_dirs, unsigned n, bool links,
+				struct err *e)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return err_sys(e, "death signal");
 	if (fchdir(dir) < 0 || chroot(".") < 0)
 		return err_sys(e, "change the root directory");
-	if (confine_files(dir, read_dirs, n, READ_ONLY, e) < 0)
+	if (confine_files(dir, read_dirs, n, links ? 0 : READ_ONLY, e) < 0)
 		return -1;
 	return install(seccomp_worker, COUNT(seccomp_worker), e);
 }

@@ -32,7 +32,9 @@ int storage_jail_lock(int at, struct err *e) MUST_USE;
 int storage_jail_confine(struct err *e) MUST_USE;
 
 /* In a worker: can change files below dir only, which becomes its root directory; can read below
- * the directories in read_dirs; can start no process and make no socket. */
-int storage_jail_confine_worker(int dir, const int *read_dirs, unsigned n, struct err *e) MUST_USE;
+ * the directories in read_dirs; can start no process and make no socket. links: it can link files
+ * of read_dirs into dir; then Landlock must allow it to change them, too. */
+int storage_jail_confine_worker(int dir, const int *read_dirs, unsigned n, bool links,
+				struct err *e) MUST_USE;
 
 struct storage_ids storage_jail_ids(void);

@@ -29,7 +29,7 @@ struct runner {
 	pid_t pid;   /* 0: free */
 	int results; /* valid while pid is not 0: our end of its socket */
 	uint32_t op;
-	uint64_t job, end_ns;
+	uint64_t job, serial, end_ns;
 	bool late;
 };
 
@@ -129,6 +129,7 @@ static int start(const union storage_request *r, const int *fds, struct err *e)
 			      .results = TAKE_FD(ours),
 			      .op = r->head.op,
 			      .job = r->head.job,
+			      .serial = serial,
 			      .end_ns = clock_now_ns() + r->head.deadline_ms * CLOCK_MS };
 	return 0;
 }
@@ -158,6 +159,17 @@ static bool take_request(void)
 
 /* ---- results */
 
+/* A runner was killed: another process removes what it has left. */
+static void clean_up(uint64_t left)
+{
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return; /* reaped in turn(); if there is none, the next start removes it */
+	storage_ops_clean(left);
+	_exit(0);
+}
+
 /* The runner has written its result, or has ended without one. False: the channel is closed. */
 static bool take_result(struct runner *w)
 {
@@ -173,6 +185,8 @@ static bool take_result(struct runner *w)
 	while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	io_close_all(&w->results, 1);
+	if (n != (ssize_t)sizeof(r))
+		clean_up(w->serial);
 	if (w->late)
 		(void)err_set_reason(&e, REASON_TIMEOUT, "not done before its deadline");
 	else
@@ -202,6 +216,22 @@ static int until_deadline(void)
 	return at == UINT64_MAX ? -1 : (int)((at - now) / CLOCK_MS) + 1;
 }
 
+/* Processes of clean_up(), and orphans of runners: this one is the first of the pid namespace. */
+static void reap_others(void)
+{
+	siginfo_t ended;
+
+	for (;;) {
+		ended.si_pid = 0;
+		if (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) < 0 || ended.si_pid == 0)
+			return;
+		for (unsigned i = 0; i < COUNT(runners); i++)
+			if (runners[i].pid == ended.si_pid)
+				return; /* take_result() does */
+		(void)waitpid(ended.si_pid, NULL, WNOHANG);
+	}
+}
+
 static bool turn(void)
 {
 	struct pollfd fds[1 + COUNT(runners)] = { { .fd = channel_fd, .events = POLLIN } };
@@ -213,6 +243,7 @@ static bool turn(void)
 					      .events = POLLIN };
 	if (poll(fds, COUNT(fds), ms) < 0)
 		return errno == EINTR;
+	reap_others();
 	for (unsigned i = 0; i < COUNT(runners) && goes_on; i++)
 		if (fds[1 + i].fd >= 0 && fds[1 + i].revents != 0)
 			goes_on = take_result(&runners[i]);

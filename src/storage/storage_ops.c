@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -15,6 +16,7 @@ static storage_op_fn *const ops[STORAGE_OPS] = {
 	[STORAGE_ARRANGE] = op_arrange,
 	[STORAGE_SURVEY] = op_survey,
 	[STORAGE_FILES] = op_files,
+	[STORAGE_FOLD] = op_fold,
 	[STORAGE_REMOVE] = op_remove,
 	[STORAGE_LIST] = op_list,
 	[STORAGE_DISK_MAKE] = op_disk_make,
@@ -85,4 +87,18 @@ int storage_ops_setup(struct err *e)
 	return set_up(STORAGE_LAYERS, e) < 0 || set_up(STORAGE_DISKS, e) < 0
 		       ? -1
 		       : set_up(STORAGE_VOLUMES, e);
+}
+
+void storage_ops_clean(uint64_t serial)
+{
+	static const char *const kinds[] = { STORAGE_NEW, STORAGE_GONE };
+	struct err e = { 0 };
+	OWN_FD layers = storage_ops_open_layers(&e);
+	char name[64];
+
+	for (size_t i = 0; i < COUNT(kinds) && layers >= 0; i++) {
+		(void)snprintf(name, sizeof(name), "%s%llu", kinds[i], (unsigned long long)serial);
+		if (tree_remove(layers, name, &e) < 0)
+			log_warn("a leftover cannot be removed", "name=%s error=%s", name, e.msg);
+	}
 }

@@ -40,6 +40,9 @@ int storage_ops_setup(struct err *e) MUST_USE;
  * and need not be open. */
 int op_arrange_setup(int fd, struct err *e) MUST_USE;
 
+/* Removes what the job with this serial number has left, because it was killed. */
+void storage_ops_clean(uint64_t serial);
+
 /* Opens the folder of layers. The caller owns it. */
 int storage_ops_open_layers(struct err *e) MUST_USE;
 
