@@ -24,6 +24,10 @@ int role_storage_start(struct supervisor *v, struct worker *w, int control, stru
 	fds[STORAGE_FD_CHANNEL - STORAGE_FD_CHANNEL] = storage_end;
 	fds[STORAGE_FD_DIR - STORAGE_FD_CHANNEL] = s->storage_fd;
 	fds[STORAGE_FD_AUTHORITY - STORAGE_FD_CHANNEL] = s->certificate_fd;
+	fds[STORAGE_FD_TEMPLATES - STORAGE_FD_CHANNEL] = s->roots[s->setup.template_root].fd;
+	for (unsigned i = 0; i < STORAGE_HOST_MAX; i++)
+		fds[STORAGE_FD_HOST - STORAGE_FD_CHANNEL + i] =
+			i < s->template.nlayers ? s->template.fds[i] : -1;
 	(void)snprintf(word, sizeof(word), "--start=%u:%u", s->config.log_format,
 		       s->config.log_level);
 	if (child_process_start(&(struct child_process_start){ .name = w->role->program,

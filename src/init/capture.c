@@ -2,14 +2,11 @@
  *
  * For each place the upper directory is walked beside the layers below and what the cell saw
  * (layer_place.h). Every entry of upper becomes a member whose name begins with the number of the
- * place. What the cell removed becomes a whiteout:
- *
- *  - a whiteout of overlayfs in upper (a device 0:0);
- *  - an entry of any layer below that is neither in upper nor in merged. Overlayfs hides such
- * entries by an attribute of the directory that only the machine's root can read and write, so the
- *    archive says it entry by entry. All layers are looked at, also those below a layer in which
- * the directory is removed or something else. So the archive does not depend on that layer, and
- *    several can be folded into one.
+ * place. What the cell removed becomes a whiteout: a whiteout of overlayfs in upper (a device 0:0),
+ * and an entry that the layers below show and that is neither in upper nor in merged. Overlayfs
+ * hides such entries by an attribute of the directory that only the machine's root can read and
+ * write, so the archive says it entry by entry. No more than these: overlayfs lists whiteouts as
+ * files in a directory that is not merged with one below.
  *
  * Left out: sockets, devices, and what is not on a place of a layer: /dev/shm with its secrets, and
  * everything that is mounted.
@@ -55,7 +52,7 @@ static int one_directory(const struct layer_place *p, const char *name, const st
 
 	if (depth == DEPTH_MAX)
 		return err_set(e, ERR_LIMIT, "over %d levels deep: %.100s...", DEPTH_MAX, path);
-	layer_place_enter(p, name, true, &sub);
+	layer_place_enter(p, name, &sub);
 	/* Another file system is mounted there: what it has says nothing of the layers. */
 	if (sub.merged >= 0 && (fstat(sub.merged, &merged) < 0 || merged.st_dev != merged_device)) {
 		fd_close(sub.merged);
@@ -110,8 +107,7 @@ static int one_entry(const struct layer_place *p, const char *name, size_t at, u
 	return S_ISFIFO(st.st_mode) ? capture_out_entry(path, &st, -1, "", e) : 0;
 }
 
-/* Entries of one layer that the cell did not see, and that no whiteout of upper or of another layer
- * says. */
+/* Entries of one layer that it shows and that the cell did not see. */
 static int hidden_entries(const struct layer_place *p, unsigned layer, size_t at, struct err *e)
 {
 	DIR *d = layer_place_list(p->lower[layer]);

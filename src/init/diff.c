@@ -144,7 +144,7 @@ static void one_entry(const struct layer_place *p, const char *name, size_t at, 
 	/* Secrets are not changes that the cell made: only their directory is listed. */
 	if (strcmp(path, SECRET_TABLE_DIR) == 0)
 		return;
-	layer_place_enter(p, name, false, &sub);
+	layer_place_enter(p, name, &sub);
 	/* Too deep, out of descriptors, or not readable by root of the cell: reported. */
 	if (sub.upper < 0 || depth == DEPTH_MAX || !walk(&sub, at, depth + 1))
 		record('T', &now);

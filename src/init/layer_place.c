@@ -30,8 +30,7 @@ int layer_place_open(struct layer_place *ret, unsigned number, const char *mount
 	return ret->upper < 0 ? -1 : 0;
 }
 
-void layer_place_enter(const struct layer_place *p, const char *name, bool all,
-		       struct layer_place *ret)
+void layer_place_enter(const struct layer_place *p, const char *name, struct layer_place *ret)
 {
 	struct stat st;
 
@@ -41,10 +40,9 @@ void layer_place_enter(const struct layer_place *p, const char *name, bool all,
 	for (unsigned i = 0; i < p->nlower; i++) {
 		if (!layer_place_in(p->lower[i], name, &st))
 			continue;
-		if (!S_ISDIR(st.st_mode) && !all)
+		if (!S_ISDIR(st.st_mode))
 			break;
-		if (S_ISDIR(st.st_mode))
-			ret->lower[ret->nlower++] = enter(p->lower[i], name);
+		ret->lower[ret->nlower++] = enter(p->lower[i], name);
 	}
 }
 

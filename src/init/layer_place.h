@@ -24,10 +24,9 @@ struct layer_place {
 int layer_place_open(struct layer_place *ret, unsigned number, const char *mount, int first_fd,
 		     unsigned n);
 
-/* The directory `name` in p. all: in every layer that has it; otherwise only in those that show
- * through, down to the first where the name is something else. */
-void layer_place_enter(const struct layer_place *p, const char *name, bool all,
-		       struct layer_place *ret);
+/* The directory `name` in p; of the layers those that show through, down to the first where the
+ * name is something else. */
+void layer_place_enter(const struct layer_place *p, const char *name, struct layer_place *ret);
 void layer_place_close(struct layer_place *p);
 
 bool layer_place_in(int dir, const char *name, struct stat *ret);

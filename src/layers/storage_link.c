@@ -472,15 +472,29 @@ void storage_link_survey(struct storage_link *s, struct storage_job *j, uint64_t
 	storage_link_ask(s, j, &r, sizeof(r), fds, COUNT(fds));
 }
 
-void storage_link_fold(struct storage_link *s, struct storage_job *j, const char *layer,
-		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t flags)
+static void ask_fold(struct storage_link *s, struct storage_job *j, const char *layer,
+		     const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t below,
+		     const char *dir)
 {
 	struct storage_fold r = { .head = { .op = STORAGE_FOLD, .deadline_ms = QUICK_MS },
-				  .flags = flags,
+				  .flags = below,
 				  .nfrom = n };
 
 	assert(n <= STORAGE_STACK_MAX);
 	(void)snprintf(r.layer, sizeof(r.layer), "%s", layer);
+	(void)snprintf(r.base, sizeof(r.base), "%s", dir);
 	memcpy(r.from, from, n * sizeof(r.from[0]));
 	storage_link_ask(s, j, &r, sizeof(r), NULL, 0);
+}
+
+void storage_link_fold(struct storage_link *s, struct storage_job *j, const char *layer,
+		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t below)
+{
+	ask_fold(s, j, layer, from, n, below, "");
+}
+
+void storage_link_fold_dir(struct storage_link *s, struct storage_job *j, const char *layer,
+			   const char (*from)[STORAGE_ID_MAX], unsigned n, const char *dir)
+{
+	ask_fold(s, j, layer, from, n, STORAGE_FOLD_DIR, dir);
 }

@@ -82,6 +82,9 @@ void storage_link_arrange(struct storage_link *s, struct storage_job *j, const c
 /* What the archive is: see struct storage_survey. All three descriptors are taken over. */
 void storage_link_survey(struct storage_link *s, struct storage_job *j, uint64_t bytes_max,
 			 int archive, int spare, int result);
-/* One layer from n, the lowest first. flags: STORAGE_FOLD_*. */
+/* One layer from n, the lowest of a stack, the lowest first. below: STORAGE_FOLD_BOTTOM or
+ * STORAGE_FOLD_HOST. The second: above an entry of template_dir. */
 void storage_link_fold(struct storage_link *s, struct storage_job *j, const char *layer,
-		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t flags);
+		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t below);
+void storage_link_fold_dir(struct storage_link *s, struct storage_job *j, const char *layer,
+			   const char (*from)[STORAGE_ID_MAX], unsigned n, const char *dir);

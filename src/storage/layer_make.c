@@ -46,6 +46,18 @@ static int open_lower(struct making *k, struct err *e)
 
 /* ---- the worker */
 
+static int confine(const struct making *k, struct err *e)
+{
+	const struct storage_worker_dirs dirs = { .dir = k->top,
+						  .lower = k->lower,
+						  .nlower = k->nlower,
+						  .links = k->m->links,
+						  .read = k->m->read,
+						  .nread = k->m->nread };
+
+	return storage_jail_confine_worker(&dirs, e);
+}
+
 static void NORETURN run_worker(const struct making *k, int result)
 {
 	const struct rlimit memory = { WORKER_MEMORY, WORKER_MEMORY }, none = { 0, 0 };
@@ -55,8 +67,7 @@ static void NORETURN run_worker(const struct making *k, int result)
 	fd_close(STORAGE_FD_DIR); /* the lock, which the other processes hold */
 	if (setrlimit(RLIMIT_AS, &memory) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
 		(void)err_sys(&o.err, "limits");
-	else if (storage_jail_confine_worker(k->top, k->lower, k->nlower, k->m->links, &o.err) ==
-			 0 &&
+	else if (confine(k, &o.err) == 0 &&
 		 k->m->work(k->m->arg, k->top, k->lower, &o.reply, &o.err) == 0)
 		o.err.code = ERR_NONE;
 	_exit(io_write_all(result, &o, sizeof(o), &e) < 0);

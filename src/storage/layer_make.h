@@ -9,7 +9,9 @@ struct layer_make {
 	const char *id;
 	const char (*lower)[STORAGE_ID_MAX]; /* layers that the worker may read, the lowest first */
 	unsigned nlower;
-	bool links; /* files of these layers are linked into the new one */
+	bool links;	 /* files of these layers are linked into the new one */
+	const int *read; /* borrowed: further directories that the worker may read; -1: none */
+	unsigned nread;
 	/* In the worker: fills the directory `top`. lower: directories of the layers. Sets bytes,
 	 * entries and sha256 of the answer. */
 	int (*work)(void *arg, int top, const int *lower, struct storage_reply *reply,

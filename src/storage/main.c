@@ -36,7 +36,7 @@ static int start(struct err *e)
 {
 	if (op_arrange_setup(STORAGE_FD_AUTHORITY, e) < 0)
 		return -1;
-	if (storage_jail_enter(STORAGE_FD_DIR, e) < 0)
+	if (storage_jail_enter(e) < 0)
 		return err_wrap(e, "jail");
 	if (storage_jail_lock(STORAGE_FD_DIR, e) < 0 || storage_ops_setup(e) < 0)
 		return -1;
@@ -53,7 +53,8 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "cordon-storage: must be started by cordon serve\n");
 		return 2;
 	}
-	(void)fcntl(STORAGE_FD_AUTHORITY, F_SETFD, FD_CLOEXEC);
+	for (int fd = STORAGE_FD_AUTHORITY; fd < STORAGE_FDS_END; fd++)
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* not all need be there */
 	(void)kernel_close_range(STORAGE_FDS_END, ~0U);
 	if (argc == 2)
 		read_word(argv[1]);

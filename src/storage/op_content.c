@@ -18,7 +18,8 @@ static void NORETURN work(const struct storage_run *run, int volume)
 			     .in = r->what == STORAGE_CONTENT_WRITE ? run->fds[1] : -1 };
 	struct content_record failed = { .kind = CONTENT_ERROR };
 
-	if (storage_jail_confine_worker(volume, NULL, 0, &failed.error) == 0) {
+	if (storage_jail_confine_worker(&(struct storage_worker_dirs){ .dir = volume },
+					&failed.error) == 0) {
 		c.data = openat(volume, "data", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (c.data >= 0) {
 			content_run(&c);

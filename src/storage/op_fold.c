@@ -1,13 +1,11 @@
-/* op_fold.c - makes one layer from several: files are linked, directories and whiteouts made anew.
+/* op_fold.c - makes one layer from the lowest ones of a stack: files are linked, directories and
+ * whiteouts made anew.
  *
  * A name is what the highest layer that has it says. A directory is merged with those of the layers
- * below it, down to the first where the name is something else: that hides what is below. Whiteouts
- * stay, because layers below the folded ones may have the name, unless the request says that there
- * are none.
- *
- * A directory over something that hides it, in the same fold, would show what is below the folded
- * layers again. It does not, because layers of captures have a whiteout for each such entry
- * (init/capture.c); layers of images do not, and are folded from the bottom (storage_msg.h).
+ * below it, down to the first where the name is something else, which hides what is below. The
+ * base, what the layers stand on, will be merged with the new layer wherever both have a directory.
+ * So where the layers hid something of it, the new layer has a whiteout, and nowhere else:
+ * overlayfs lists whiteouts as files in a directory that is not merged.
  *
  * Runs in a worker; names and depth are those of archives that were unpacked before. */
 #include <dirent.h>
@@ -27,14 +25,15 @@
 #define DEPTH_MAX 1100 /* more than a capture can have */
 #define BLOCK 4096U
 
-/* One directory of the new layer, and of those that it is made of. */
+/* One directory of the new layer, and what it is made of. */
 struct fold_dir {
 	int to;
+	int base;	 /* the directory of the base that it will be merged with; -1: none */
+	bool hides_base; /* nothing of it was to be seen */
 	unsigned n;
-	int from[STORAGE_STACK_MAX]; /* the highest first */
+	int from[STORAGE_STACK_MAX]; /* the layers, the highest first */
 };
 
-static bool bottom;
 static struct storage_reply *counts;
 
 static bool is_dots(const char *name)
@@ -49,17 +48,21 @@ static bool find(int dir, const char *name, struct stat *ret)
 
 static int fold(const struct fold_dir *d, unsigned depth, struct err *e);
 
-/* The directories that show through, the highest of which is d->from[i]. */
+/* The directories that show through, the highest of which is in layer i. */
 static int open_merged(const struct fold_dir *d, unsigned i, const char *name, struct fold_dir *ret,
 		       struct err *e)
 {
 	struct stat st;
 
+	ret->hides_base = d->hides_base;
+	ret->base = d->base < 0 ? -1 : openat(d->base, name, DIR_FLAGS);
 	for (ret->n = 0; i < d->n; i++) {
 		if (!find(d->from[i], name, &st))
 			continue;
-		if (!S_ISDIR(st.st_mode))
+		if (!S_ISDIR(st.st_mode)) {
+			ret->hides_base = true;
 			break;
+		}
 		ret->from[ret->n] = openat(d->from[i], name, DIR_FLAGS);
 		if (ret->from[ret->n] < 0)
 			return member_fail(e, "open", name);
@@ -71,7 +74,7 @@ static int open_merged(const struct fold_dir *d, unsigned i, const char *name, s
 static int fold_directory(const struct fold_dir *d, unsigned i, const char *name, unsigned depth,
 			  struct err *e)
 {
-	struct fold_dir sub = { .to = -1 };
+	struct fold_dir sub = { .to = -1, .base = -1 };
 	int result;
 
 	if (depth == DEPTH_MAX)
@@ -83,6 +86,7 @@ static int fold_directory(const struct fold_dir *d, unsigned i, const char *name
 	if (result == 0)
 		result = fold(&sub, depth + 1, e);
 	io_close_all(&sub.to, 1);
+	io_close_all(&sub.base, 1);
 	io_close_all(sub.from, sub.n);
 	return result;
 }
@@ -94,18 +98,50 @@ static int fold_entry(const struct fold_dir *d, unsigned i, const char *name, un
 
 	if (!find(d->from[i], name, &st))
 		return member_fail(e, "look at", name);
-	if (layer_tree_is_whiteout(&st) && bottom)
-		return 0;
+	if (layer_tree_is_whiteout(&st))
+		return 0; /* see hide_base() */
 	counts->entries++;
 	if (S_ISDIR(st.st_mode)) {
 		counts->bytes += BLOCK;
 		return fold_directory(d, i, name, depth, e);
 	}
-	if (layer_tree_is_whiteout(&st))
-		return mknodat(d->to, name, S_IFCHR, 0) < 0 ? member_fail(e, "hide", name) : 0;
 	if (S_ISREG(st.st_mode))
 		counts->bytes += ((uint64_t)st.st_blocks * 512 + BLOCK - 1) / BLOCK * BLOCK;
 	return linkat(d->from[i], name, d->to, name, 0) < 0 ? member_fail(e, "link", name) : 0;
+}
+
+/* Did the layers hide this name of the base, which the new layer does not have? */
+static bool is_hidden(const struct fold_dir *d, const char *name)
+{
+	struct stat st;
+
+	for (unsigned i = 0; i < d->n && !d->hides_base; i++)
+		if (find(d->from[i], name, &st))
+			return true; /* a whiteout: anything else would be in the new layer */
+	return d->hides_base;
+}
+
+static int hide_base(const struct fold_dir *d, struct err *e)
+{
+	int fd = d->base < 0 ? -1 : openat(d->base, ".", DIR_FLAGS), result = 0;
+	DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	struct stat st;
+
+	if (d->base < 0)
+		return 0;
+	if (list == NULL)
+		return member_fail(e, "list", "what is below the layers");
+	for (struct dirent *entry; result == 0 && (entry = readdir(list)) != NULL;) {
+		const char *name = entry->d_name;
+
+		if (is_dots(name) || find(d->to, name, &st) || !is_hidden(d, name))
+			continue;
+		counts->entries++;
+		if (mknodat(d->to, name, S_IFCHR, 0) < 0)
+			result = member_fail(e, "hide", name);
+	}
+	(void)closedir(list);
+	return result;
 }
 
 /* The names of one layer that no higher one has. */
@@ -136,61 +172,89 @@ static int fold(const struct fold_dir *d, unsigned depth, struct err *e)
 	for (unsigned i = 0; i < d->n; i++)
 		if (fold_names(d, i, depth, e) < 0)
 			return -1;
+	if (hide_base(d, e) < 0)
+		return -1;
 	/* Last, because entries that are made change its time. */
 	return d->n == 0 ? 0 : member_copy_dir(d->from[0], d->to, e);
 }
 
-/* One place; a layer may not have it. */
-static int fold_place(int top, const int *layers, unsigned n, const char *name, bool *ret_any,
-		      struct err *e)
-{
-	struct fold_dir all = { .to = top };
-	int result = 0;
-
-	*ret_any = false;
-	for (unsigned i = n; i > 0; i--)
-		all.from[all.n++] = layers[i - 1];
-	for (unsigned i = 0; i < all.n && !*ret_any; i++) {
-		struct stat st;
-
-		*ret_any = find(all.from[i], name, &st);
-		if (*ret_any)
-			result = fold_entry(&all, i, name, 0, e);
-	}
-	return result;
-}
+/* ---- places */
 
 struct folded {
-	uint32_t flags;
 	unsigned n;
+	int base[PLACES_MAX]; /* -1: none */
 };
+
+/* One place of the layers; some may not have it. base: of the same place. */
+static int fold_place(int top, const int *layers, unsigned place, const struct folded *f,
+		      bool *ret_any, struct err *e)
+{
+	struct fold_dir all = { .to = -1, .base = f->base[place] };
+	char name[8];
+	int result = 0;
+
+	(void)snprintf(name, sizeof(name), "%u", place);
+	for (unsigned i = f->n; i > 0; i--) {
+		int fd = openat(layers[i - 1], name, DIR_FLAGS);
+
+		if (fd >= 0)
+			all.from[all.n++] = fd;
+	}
+	*ret_any = all.n > 0;
+	if (*ret_any &&
+	    (mkdirat(top, name, 0700) < 0 || (all.to = openat(top, name, DIR_FLAGS)) < 0))
+		result = member_fail(e, "make", name);
+	if (*ret_any && result == 0)
+		result = fold(&all, 0, e);
+	io_close_all(&all.to, 1);
+	io_close_all(all.from, all.n);
+	return result;
+}
 
 static int work(void *arg, int top, const int *layers, struct storage_reply *reply, struct err *e)
 {
 	const struct folded *f = arg;
 	bool any = true;
-	char name[8];
 
-	bottom = (f->flags & STORAGE_FOLD_BOTTOM) != 0;
 	counts = reply;
-	for (unsigned place = 0; place < PLACES_MAX && any; place++) {
-		(void)snprintf(name, sizeof(name), "%u", place);
-		if (fold_place(top, layers, f->n, name, &any, e) < 0)
+	for (unsigned place = 0; place < PLACES_MAX && any; place++)
+		if (fold_place(top, layers, place, f, &any, e) < 0)
 			return err_wrap(e, "fold");
+	return 0;
+}
+
+static int open_base(const struct storage_fold *r, struct folded *f, struct err *e)
+{
+	char path[sizeof(STORAGE_JAIL_TEMPLATES) + STORAGE_BASE_MAX + 1];
+
+	memset(f->base, 0xff, sizeof(f->base)); /* every descriptor -1 */
+	for (unsigned i = 0; r->flags == STORAGE_FOLD_HOST && i < STORAGE_HOST_MAX; i++) {
+		(void)snprintf(path, sizeof(path), STORAGE_JAIL_HOST "%u", i);
+		f->base[i] = open(path, DIR_FLAGS);
 	}
+	if (r->flags == STORAGE_FOLD_DIR) {
+		(void)snprintf(path, sizeof(path), STORAGE_JAIL_TEMPLATES "/%s", r->base);
+		f->base[0] = open(path, DIR_FLAGS);
+	}
+	if (r->flags != STORAGE_FOLD_BOTTOM && f->base[0] < 0)
+		return err_sys(e, "open what is below the layers");
 	return 0;
 }
 
 int op_fold(struct storage_run *run, struct err *e)
 {
 	const struct storage_fold *r = &run->r->fold;
-	struct folded f = { r->flags, r->nfrom };
+	struct folded f = { .n = r->nfrom };
 	const struct layer_make m = { .id = r->layer,
 				      .lower = r->from,
 				      .nlower = r->nfrom,
 				      .links = true,
+				      .read = f.base,
+				      .nread = COUNT(f.base),
 				      .work = work,
 				      .arg = &f };
+	int result = open_base(r, &f, e) < 0 ? -1 : layer_make(run, &m, e);
 
-	return layer_make(run, &m, e);
+	io_close_all(f.base, COUNT(f.base));
+	return result;
 }

@@ -34,6 +34,7 @@
 #include "kernel.h"
 #include "landlock.h"
 #include "log.h"
+#include "storage_msg.h"
 #include "storage_program.h"
 
 #define CELL_IDS_ON_DISK 65536U
@@ -91,9 +92,10 @@ static int copy_mount(const char *path, uint64_t attrs, int *ret_tree, struct er
 	return 0;
 }
 
-/* The folder is found again by its path, because its descriptor belongs to the mount namespace that
+/* A folder is found again by its path, because its descriptor belongs to the mount namespace that
  * the program was started in, and compared. */
-static int take_folder(int dir_fd, char *ret_path, size_t cap, int *ret_tree, struct err *e)
+static int take_folder(int dir_fd, uint64_t attrs, char *ret_path, size_t cap, int *ret_tree,
+		       struct err *e)
 {
 	struct stat want, got;
 	char link[64];
@@ -102,9 +104,9 @@ static int take_folder(int dir_fd, char *ret_path, size_t cap, int *ret_tree, st
 	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
 	n = readlink(link, ret_path, cap - 1);
 	if (n < 0 || fstat(dir_fd, &want) < 0)
-		return err_sys(e, "find the storage folder");
+		return err_sys(e, "find a folder");
 	ret_path[n] = '\0';
-	if (copy_mount(ret_path, CHANGES, ret_tree, e) < 0)
+	if (copy_mount(ret_path, attrs, ret_tree, e) < 0)
 		return -1;
 	if (fstat(*ret_tree, &got) < 0 || got.st_dev != want.st_dev || got.st_ino != want.st_ino)
 		return err_set(e, ERR_CONFLICT, "%.100s was replaced", ret_path);
@@ -154,33 +156,85 @@ static int place_tool(int root, const char *name, struct err *e)
 	return 0;
 }
 
-static int fill_root(int root, int folder, struct err *e)
+/* The folders that the program was started with, in the order of their descriptors, the storage
+ * folder first; and which were given. */
+static bool given[1 + 1 + STORAGE_HOST_MAX];
+
+/* Before anything is opened, which would get the numbers of those that were not given. */
+static void find_given(void)
+{
+	for (unsigned i = 1; i < COUNT(given); i++)
+		given[i] = fcntl(STORAGE_FD_TEMPLATES + (int)i - 1, F_GETFD) >= 0;
+}
+
+struct folders {
+	int trees[1 + 1 + STORAGE_HOST_MAX]; /* owned; -1 */
+};
+
+static int take_folders(struct folders *f, char *ret_path, size_t cap, struct err *e)
+{
+	char path[PATH_MAX];
+
+	memset(f, 0xff, sizeof(*f)); /* every descriptor -1 */
+	if (take_folder(STORAGE_FD_DIR, CHANGES, ret_path, cap, &f->trees[0], e) < 0)
+		return -1;
+	for (unsigned i = 1; i < COUNT(f->trees); i++) {
+		int fd = STORAGE_FD_TEMPLATES + (int)i - 1;
+
+		if (given[i] && take_folder(fd, CHANGES | MOUNT_ATTR_RDONLY, path, sizeof(path),
+					    &f->trees[i], e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int place_folder(int root, int tree, const char *at, struct err *e)
+{
+	if (tree >= 0 &&
+	    (mkdirat(root, at + 1, 0700) < 0 || kernel_move_mount(tree, root, at + 1, 0) < 0))
+		return err_sys(e, "mount %s", at);
+	return 0;
+}
+
+static int fill_root(int root, const struct folders *f, struct err *e)
 {
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
+	char at[16];
 
-	if (mkdirat(root, STORAGE_JAIL_TOP + 1, 0700) < 0 ||
-	    kernel_move_mount(folder, root, STORAGE_JAIL_TOP + 1, 0) < 0)
-		return err_sys(e, "mount the storage folder");
+	if (place_folder(root, f->trees[0], STORAGE_JAIL_TOP, e) < 0 ||
+	    place_folder(root, f->trees[1], STORAGE_JAIL_TEMPLATES, e) < 0)
+		return -1;
+	for (unsigned i = 2; i < COUNT(f->trees); i++) {
+		(void)snprintf(at, sizeof(at), STORAGE_JAIL_HOST "%u", i - 2);
+		if (place_folder(root, f->trees[i], at, e) < 0)
+			return -1;
+	}
 	for (size_t i = 0; i < COUNT(tools); i++)
 		if (place_tool(root, tools[i], e) < 0)
 			return -1;
 	return kernel_mount_setattr(root, 0, &a) < 0 ? err_sys(e, "read-only root") : 0;
 }
 
-static int change_root(int dir_fd, struct err *e)
+static int make_root(struct folders *f, int *ret_root, struct err *e)
 {
 	char path[PATH_MAX];
-	int tree = -1, made = -1;
+
+	if (take_folders(f, path, sizeof(path), e) < 0 || mount_empty(path, ret_root, e) < 0)
+		return -1;
+	return fill_root(*ret_root, f, e);
+}
+
+static int change_root(struct err *e)
+{
+	struct folders f;
+	int made = -1, result;
 
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "mount namespace");
-	if (take_folder(dir_fd, path, sizeof(path), &tree, e) < 0)
-		return -1;
-	OWN_FD folder = tree;
-	if (mount_empty(path, &made, e) < 0)
-		return -1;
+	result = make_root(&f, &made, e);
+	io_close_all(f.trees, COUNT(f.trees));
 	OWN_FD root = made;
-	if (fill_root(root, folder, e) < 0)
+	if (result < 0)
 		return -1;
 	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
 	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
@@ -234,11 +288,12 @@ static void NORETURN wait_for(pid_t pid)
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-int storage_jail_enter(int dir_fd, struct err *e)
+int storage_jail_enter(struct err *e)
 {
 	pid_t self = getpid(), pid;
 	int sync[2];
 
+	find_given();
 	if (read_ids(e) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sync) < 0)
@@ -253,7 +308,7 @@ int storage_jail_enter(int dir_fd, struct err *e)
 		return err_sys(e, "fork");
 	if (setgroups(0, NULL) < 0 && errno != EPERM)
 		return err_sys(e, "groups");
-	if (change_root(dir_fd, e) < 0 || become_root_of_own(pid, ours, e) < 0)
+	if (change_root(e) < 0 || become_root_of_own(pid, ours, e) < 0)
 		return -1;
 	pid = fork();
 	if (pid < 0)
@@ -318,26 +373,32 @@ static int allow(int set_fd, int dir_fd, uint64_t rights, struct err *e)
 	return 0;
 }
 
-/* Version 1 refuses links between directories, which layers have. read_rights 0: the same as for
- * dir, without which a file cannot be linked from one to the other. */
-static int confine_files(int dir, const int *read_dirs, unsigned n, uint64_t read_rights,
-			 struct err *e)
+static int allow_all(int set_fd, const int *dirs, unsigned n, uint64_t rights, struct err *e)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (dirs[i] >= 0 && allow(set_fd, dirs[i], rights, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* Version 1 refuses links between directories, which layers have. read: what can be done with
+ * d->read. */
+static int confine_files(const struct storage_worker_dirs *d, uint64_t read, struct err *e)
 {
 	const uint64_t never = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_SOCK |
 			       LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_FS_IOCTL_DEV;
 	int abi = landlock_abi();
+	uint64_t change = landlock_fs_all(abi) & ~never;
 
 	if (abi < 2)
 		return 0;
 	OWN_FD fd = landlock_open(abi, LANDLOCK_NET_BIND | LANDLOCK_NET_CONNECT);
 	if (fd < 0)
 		return err_sys(e, "landlock");
-	if (allow(fd, dir, landlock_fs_all(abi) & ~never, e) < 0)
+	if (allow(fd, d->dir, change, e) < 0 ||
+	    allow_all(fd, d->lower, d->nlower, d->links ? change : READ_ONLY, e) < 0 ||
+	    allow_all(fd, d->read, d->nread, read, e) < 0)
 		return -1;
-	for (unsigned i = 0; i < n; i++)
-		if (allow(fd, read_dirs[i],
-			  read_rights != 0 ? read_rights : landlock_fs_all(abi) & ~never, e) < 0)
-			return -1;
 	if (syscall(SYS_landlock_restrict_self, fd, 0U) < 0)
 		return err_sys(e, "landlock");
 	return 0;
@@ -346,19 +407,13 @@ static int confine_files(int dir, const int *read_dirs, unsigned n, uint64_t rea
 static int confine_program_files(struct err *e)
 {
 	OWN_FD top = open(STORAGE_JAIL_TOP, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int fds[COUNT(tools)];
-	unsigned n = 0;
-	int result;
+	OWN_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	if (top < 0)
+	if (top < 0 || root < 0)
 		return err_sys(e, "open the storage folder");
-	for (size_t i = 0; i < COUNT(tools); i++) {
-		fds[n] = openat(AT_FDCWD, tools[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
-		n += fds[n] >= 0;
-	}
-	result = confine_files(top, fds, n, READ_ONLY | LANDLOCK_ACCESS_FS_EXECUTE, e);
-	io_close_all(fds, n);
-	return result;
+	/* All but the storage folder is mounted read-only, too. */
+	return confine_files(&(struct storage_worker_dirs){ .dir = top, .read = &root, .nread = 1 },
+			     READ_ONLY | LANDLOCK_ACCESS_FS_EXECUTE, e);
 }
 
 int storage_jail_confine(struct err *e)
@@ -372,14 +427,13 @@ int storage_jail_confine(struct err *e)
 	return install(seccomp_storage, COUNT(seccomp_storage), e);
 }
 
-int storage_jail_confine_worker(int dir, const int *read_dirs, unsigned n, bool links,
-				struct err *e)
+int storage_jail_confine_worker(const struct storage_worker_dirs *d, struct err *e)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return err_sys(e, "death signal");
-	if (fchdir(dir) < 0 || chroot(".") < 0)
+	if (fchdir(d->dir) < 0 || chroot(".") < 0)
 		return err_sys(e, "change the root directory");
-	if (confine_files(dir, read_dirs, n, links ? 0 : READ_ONLY, e) < 0)
+	if (confine_files(d, READ_ONLY, e) < 0)
 		return -1;
 	return install(seccomp_worker, COUNT(seccomp_worker), e);
 }

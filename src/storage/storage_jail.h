@@ -13,6 +13,9 @@
 #include "err.h"
 
 #define STORAGE_JAIL_TOP "/storage"
+/* Read-only, for FOLD: what layers stand on. */
+#define STORAGE_JAIL_TEMPLATES "/templates"
+#define STORAGE_JAIL_HOST "/host" /* with the number of a place behind it */
 
 /* How ids of a cell are stored on disk. */
 struct storage_ids {
@@ -20,9 +23,9 @@ struct storage_ids {
 	uint32_t shift; /* otherwise id i of a cell is i + shift on disk */
 };
 
-/* dir_fd is the storage folder. Returns in a new process; the old one waits
- * for its end, and ends with its status. */
-int storage_jail_enter(int dir_fd, struct err *e) MUST_USE;
+/* Takes the folders that the program was started with (storage_msg.h). Returns in a new process;
+ * the old one waits for its end, and ends with its status. */
+int storage_jail_enter(struct err *e) MUST_USE;
 
 /* Locks the storage folder. The lock is held until every process of this program has exited, so the
  * next one cannot start before that. Waits. The descriptor becomes number `at`. */
@@ -31,10 +34,18 @@ int storage_jail_lock(int at, struct err *e) MUST_USE;
 /* Capabilities, Landlock and the filter of system calls of the program. */
 int storage_jail_confine(struct err *e) MUST_USE;
 
-/* In a worker: can change files below dir only, which becomes its root directory; can read below
- * the directories in read_dirs; can start no process and make no socket. links: it can link files
- * of read_dirs into dir; then Landlock must allow it to change them, too. */
-int storage_jail_confine_worker(int dir, const int *read_dirs, unsigned n, bool links,
-				struct err *e) MUST_USE;
+/* What a worker can reach. Descriptors are borrowed; -1 in a list: none. */
+struct storage_worker_dirs {
+	int dir;	  /* can be changed; becomes its root directory */
+	const int *lower; /* can be read */
+	unsigned nlower;
+	bool links; /* files of lower can be linked into dir; Landlock then must allow it to change
+		     * them, too */
+	const int *read; /* can be read */
+	unsigned nread;
+};
+
+/* In a worker: it can reach no other files, start no process and make no socket. */
+int storage_jail_confine_worker(const struct storage_worker_dirs *d, struct err *e) MUST_USE;
 
 struct storage_ids storage_jail_ids(void);

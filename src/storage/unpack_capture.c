@@ -198,8 +198,18 @@ static int take_end(struct capture *c, const struct tar_member *m, struct err *e
 	return 0;
 }
 
-static int take_member(struct capture *c, const struct tar_member *m, struct err *e)
+/* Most programs write names of directories with a slash behind them. */
+static void cut_slash(struct tar_head *h)
 {
+	size_t n = strlen(h->path);
+
+	if (h->type == TAR_HEAD_DIR && n > 1 && h->path[n - 1] == '/')
+		h->path[n - 1] = '\0';
+}
+
+static int take_member(struct capture *c, struct tar_member *m, struct err *e)
+{
+	cut_slash(&m->head);
 	if (c->whole)
 		return err_set(e, ERR_INVALID, "a member behind the last one");
 	if (strcmp(m->head.path, "whole") == 0 || strcmp(m->head.path, "failed") == 0)

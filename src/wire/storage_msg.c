@@ -55,8 +55,13 @@ static int check_fold(const union storage_request *r, struct err *e)
 {
 	const struct storage_fold *f = &r->fold;
 
-	if (f->nfrom == 0 || (f->flags & ~(uint32_t)STORAGE_FOLD_FLAGS) != 0)
+	if (f->nfrom == 0 || (f->flags != STORAGE_FOLD_BOTTOM && f->flags != STORAGE_FOLD_HOST &&
+			      f->flags != STORAGE_FOLD_DIR))
 		return err_set(e, ERR_INVALID, "no layers, or an unknown flag");
+	if (strnlen(f->base, STORAGE_BASE_MAX) == STORAGE_BASE_MAX ||
+	    (f->flags == STORAGE_FOLD_DIR) != (f->base[0] != '\0') || f->base[0] == '.' ||
+	    strchr(f->base, '/') != NULL)
+		return err_set(e, ERR_INVALID, "malformed base");
 	return check_id(f->layer, e) < 0 ? -1 : check_stack(f->nfrom, f->from, e);
 }
 

@@ -17,6 +17,8 @@
 #define STORAGE_VERSION 1
 #define STORAGE_ID_MAX 72      /* of a layer, with its NUL */
 #define STORAGE_STACK_MAX 128  /* layers in one request */
+#define STORAGE_BASE_MAX 256   /* of a name in template_dir, with its NUL */
+#define STORAGE_HOST_MAX 4     /* places of the host template */
 #define STORAGE_FDS_MAX 4      /* of one request */
 #define STORAGE_JOBS_MAX 8     /* requests at a time; more are refused */
 #define STORAGE_STREAMS_MAX 64 /* the same of those that wait for clients (is_stream) */
@@ -27,7 +29,9 @@ enum {
 	STORAGE_FD_CHANNEL = 3,
 	STORAGE_FD_DIR = 4,	  /* the storage folder */
 	STORAGE_FD_AUTHORITY = 5, /* the certificate that images shall trust: arrange.h */
-	STORAGE_FDS_END,
+	STORAGE_FD_TEMPLATES,	  /* template_dir, and the places of the host template, the */
+	STORAGE_FD_HOST,	  /* first of them: read-only, for FOLD. May be missing */
+	STORAGE_FDS_END = STORAGE_FD_HOST + STORAGE_HOST_MAX,
 };
 
 enum storage_op {
@@ -103,19 +107,21 @@ struct storage_list {
 	struct storage_head head;
 };
 
+/* What is below the layers of FOLD: exactly one of these. */
 enum {
-	/* Nothing is below these layers, so what they hide can be left out. Needed if one of them
-	 * is a layer of an image. */
-	STORAGE_FOLD_BOTTOM = 1 << 0,
-	STORAGE_FOLD_FLAGS = (1 << 1) - 1,
+	STORAGE_FOLD_BOTTOM = 1 << 0, /* nothing: they are a whole file system */
+	STORAGE_FOLD_HOST = 1 << 1,   /* the host template */
+	STORAGE_FOLD_DIR = 1 << 2,    /* the directory `base` of template_dir */
 };
 
-/* Makes one layer from several, the lowest first. Their files are linked, not copied. */
+/* Makes one layer from several, the lowest first: all layers of a stack, or its lowest ones. Their
+ * files are linked, not copied. */
 struct storage_fold {
 	struct storage_head head;
 	uint32_t flags;
 	uint32_t nfrom; /* 1 and up */
 	char layer[STORAGE_ID_MAX];
+	char base[STORAGE_BASE_MAX]; /* STORAGE_FOLD_DIR: one component of a path, no leading dot */
 	char from[STORAGE_STACK_MAX][STORAGE_ID_MAX];
 };
 

@@ -19,6 +19,7 @@
 #include "template.h"
 
 /* Roots behind the template's layers. */
+#define OUTPUT_MAX (16U << 20) /* of a script */
 #define HOST_ROOTS 8 /* roots of the host template */
 enum { ROOT_READ = HOST_ROOTS, ROOT_WRITE, ROOT_TEMPLATES, ROOT_DISKS, ROOT_LAYERS, ROOTS };
 
@@ -224,14 +225,14 @@ static inline void start_shell(struct cell *c, const char *script, const char *u
 /* Runs a script to its end; returns its output, to be freed. */
 static inline char *run_shell(struct cell *c, const char *script, const char *user)
 {
-	char *text = calloc(1, 65536);
+	char *text = calloc(1, OUTPUT_MAX);
 	size_t have = 0;
 	struct agent_event v;
 	ssize_t n;
 	int out;
 
 	start_shell(c, script, user, &out);
-	while ((n = read(out, text + have, 65535 - have)) > 0)
+	while ((n = read(out, text + have, OUTPUT_MAX - 1 - have)) > 0)
 		have += (size_t)n;
 	(void)close(out);
 	hear(c, AGENT_EXITED, &v);

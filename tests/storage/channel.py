@@ -15,6 +15,7 @@ SURVEY = OPS.index("SURVEY")
 SURVEY_RESULT = struct.Struct("<IIII32s256s")
 CAPTURE, OCI_LAYER, ROOTFS = 0, 1, 2
 CHECK_SHA256 = 2
+BOTTOM, HOST, DIR = 1, 2, 4  # what is below the layers of FOLD
 STACK_MAX, ID_MAX = 128, 72
 REPLY = struct.Struct("<IIQii256si4xQQ32sQQQ")
 
@@ -30,8 +31,9 @@ class Refused(Exception):
 class Storage:
     """A cordon-storage with a folder of its own."""
 
-    def __init__(self, program, folder=None, authority=b""):
-        self.program, self.authority = program, authority
+    def __init__(self, program, folder=None, authority=b"", bases=()):
+        """bases: template_dir, and the directories of the host template."""
+        self.program, self.authority, self.bases = program, authority, bases
         self.folder = folder or tempfile.mkdtemp(prefix="cordon-storage-")
         os.chmod(self.folder, 0o700)
         self.job = 0
@@ -42,15 +44,16 @@ class Storage:
         top = os.open(self.folder, os.O_PATH | os.O_DIRECTORY)
         cert = os.memfd_create("cert")
         os.write(cert, self.authority)
-        sources = [os.dup(fd) for fd in (theirs.fileno(), top, cert)]
+        bases = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in self.bases]
+        sources = [os.dup(fd) for fd in (theirs.fileno(), top, cert, *bases)]
         high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 50) for fd in sources]
 
         def place():
             for i, fd in enumerate(high):
                 os.dup2(fd, 3 + i)
 
-        self.process = subprocess.Popen([self.program], preexec_fn=place, pass_fds=[3, 4, 5] + high)
-        for fd in sources + high + [top, cert]:
+        self.process = subprocess.Popen([self.program], preexec_fn=place, pass_fds=[*range(3, 3 + len(high))] + high)
+        for fd in sources + high + bases + [top, cert]:
             os.close(fd)
         theirs.close()
         self.sock = ours
@@ -74,10 +77,10 @@ class Storage:
             raise Refused(got["msg"])
         return got
 
-    def send(self, op, body, fds=()):
+    def send(self, op, body, fds=(), deadline_ms=60000):
         self.job += 1
         control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-        self.sock.sendmsg([struct.pack("<IIQ", op, 60000, self.job) + body], control)
+        self.sock.sendmsg([struct.pack("<IIQ", op, deadline_ms, self.job) + body], control)
 
     def unpack_request(self, layer, form=OCI_LAYER, lower=(), digest=None, size=1 << 30, entries=100000, part=(0, 0)):
         return struct.pack("<IIQQQQ32s72sII", form, CHECK_SHA256 if digest else 0, size, entries, *part,
@@ -111,6 +114,15 @@ class Storage:
 
     def remove(self, layer):
         return self.ask(REMOVE, layer.encode().ljust(ID_MAX, b"\0"))
+
+    def fold(self, layer, stack, below=BOTTOM, base=""):
+        return self.ask(FOLD, struct.pack("<II72s256s", below, len(stack), layer.encode(), base.encode()) + ids(stack))
+
+    def listed(self):
+        with tempfile.TemporaryFile() as f:
+            self.ask(LIST, b"", [f.fileno()])
+            f.seek(0)
+            return sorted(f.read().decode().split("\0")[:-1])
 
     def names(self):
         return sorted(os.listdir(os.path.join(self.folder, "layers")))

@@ -23,6 +23,7 @@ static union storage_request good(enum storage_op op)
 		memcpy(r.remove.layer, "l", 2);
 	} else if (op == STORAGE_FOLD) {
 		r.fold.nfrom = 2;
+		r.fold.flags = STORAGE_FOLD_BOTTOM;
 		memcpy(r.fold.layer, "lay_c", 6);
 		memcpy(r.fold.from[0], "lay_a", 6);
 		memcpy(r.fold.from[1], "lay_b", 6);
@@ -124,8 +125,25 @@ static void test_fold(void)
 	r.fold.nfrom = UINT32_MAX;
 	check("of too many", &r, sizeof(r.fold), 0, "layers");
 	r = good(STORAGE_FOLD);
-	r.fold.flags = 2;
-	check("flag", &r, sizeof(r.fold), 0, "flag");
+	r.fold.flags = 0;
+	check("no flag", &r, sizeof(r.fold), 0, "flag");
+	r.fold.flags = STORAGE_FOLD_BOTTOM | STORAGE_FOLD_HOST;
+	check("two flags", &r, sizeof(r.fold), 0, "flag");
+	r.fold.flags = STORAGE_FOLD_HOST;
+	check("above the host template", &r, sizeof(r.fold), 0, NULL);
+	r.fold.flags = STORAGE_FOLD_DIR;
+	check("above nothing", &r, sizeof(r.fold), 0, "base");
+	memcpy(r.fold.base, "debian", 7);
+	check("above a template", &r, sizeof(r.fold), 0, NULL);
+	memcpy(r.fold.base, "..", 3);
+	check("above the templates", &r, sizeof(r.fold), 0, "base");
+	memcpy(r.fold.base, "a/b", 4);
+	check("above a path", &r, sizeof(r.fold), 0, "base");
+	memset(r.fold.base, 'b', sizeof(r.fold.base));
+	check("a base without an end", &r, sizeof(r.fold), 0, "base");
+	r = good(STORAGE_FOLD);
+	memcpy(r.fold.base, "debian", 7);
+	check("a base that nobody needs", &r, sizeof(r.fold), 0, "base");
 	r = good(STORAGE_FOLD);
 	memcpy(r.fold.from[1], "../x", 5);
 	check("a path", &r, sizeof(r.fold), 0, "malformed id");
