@@ -16,6 +16,9 @@
 
 #define CLEAN_TRIES 100 /* of CLEAN_MS each: processes of a cell end after its PID 1 */
 #define CLEAN_MS 50
+/* A keeper that has just ended may still lock a part of a cell: that part is found later. */
+#define ROUNDS 20
+#define ROUND_MS 100
 
 static void print_cell(const struct orphan *c)
 {
@@ -112,28 +115,44 @@ static bool is_named(const struct orphan *c, int n, char **names)
 	return n == 0;
 }
 
-int doctor_clean(int n, char **names)
+/* One round. Returns how many were found, or -1; *ret_all: all of these were removed. */
+static int clean_once(int n, char **names, bool *ret_all, struct err *e)
 {
 	struct orphans o;
-	struct err e;
-	bool all = true;
+	int found = 0;
 
-	if (orphans_find(&o, &e) < 0) {
-		(void)fprintf(stderr, "cordon doctor: %s\n", e.msg);
-		return 1;
+	if (orphans_find(&o, e) < 0)
+		return -1;
+	for (size_t i = 0; i < o.n; i++) {
+		const struct orphan *c = &o.list[i];
+
+		if (!is_named(c, n, names))
+			continue;
+		found++;
+		*ret_all = report("cell", c->id[0] == '\0' ? "?" : c->id, clean_cell(c, e), e) &&
+			   *ret_all;
 	}
-	for (size_t i = 0; i < o.n; i++)
-		if (is_named(&o.list[i], n, names))
-			all = report("cell", o.list[i].id[0] == '\0' ? "?" : o.list[i].id,
-				     clean_cell(&o.list[i], &e), &e) &&
-			      all;
-	for (size_t i = 0; i < o.ngroups && n == 0; i++)
-		all = report("server", o.groups[i], remove_dir(o.groups[i], &e), &e) && all;
-	if (o.n == 0 && o.ngroups == 0)
-		(void)printf("no cell is without a server\n");
-	if (o.more)
-		(void)printf("there are more of them: run it again\n");
-	all = all && !o.more;
+	for (size_t i = 0; i < o.ngroups && n == 0; i++, found++)
+		*ret_all = report("server", o.groups[i], remove_dir(o.groups[i], e), e) && *ret_all;
 	orphans_release(&o);
-	return all ? 0 : 1;
+	return found;
+}
+
+int doctor_clean(int n, char **names)
+{
+	const struct timespec pause = { .tv_nsec = ROUND_MS * 1000000L };
+	bool all = true;
+	struct err e;
+	int found = 1;
+
+	for (unsigned i = 0; i < ROUNDS && found > 0 && all; i++) {
+		if (i > 0)
+			(void)nanosleep(&pause, NULL);
+		found = clean_once(n, names, &all, &e);
+		if (found == 0 && i == 0)
+			(void)printf("no cell is without a server\n");
+	}
+	if (found < 0)
+		(void)fprintf(stderr, "cordon doctor: %s\n", e.msg);
+	return found == 0 && all ? 0 : 1;
 }

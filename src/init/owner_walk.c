@@ -139,6 +139,8 @@ static void remember(const struct process *who, int list, int at, uint64_t mark)
 /* True: the socket is in this process, and the answer is set. */
 static bool look_at(struct search *s, int proc, const struct process *who, struct owner_answer *ret)
 {
+	struct proc_stat stat;
+	bool unreadable;
 	char name[16];
 	int at;
 
@@ -147,7 +149,11 @@ static bool look_at(struct search *s, int proc, const struct process *who, struc
 	if (dir < 0)
 		return false;
 	take_user(who->uid, who->gid);
+	unreadable = s->unreadable;
 	at = find_fd(s, dir);
+	/* A process that has ended and was not waited for shows nothing, and has nothing. */
+	if (at < 0 && !unreadable && s->unreadable && proc_stat_read(proc, who->pid, &stat))
+		s->unreadable = stat.alive;
 	if (at < 0)
 		return false;
 	if (!read_mark(dir, &ret->mark)) {

@@ -290,11 +290,13 @@ static bool can_be_asked(const struct session *s)
 
 /* Makes the socket pair for questions. The cell's end is returned; -1: none, and the session goes
  * on without. */
-static int make_owners(struct session_egress *d)
+static int make_owners(struct session_egress *d, const struct live_cell *c)
 {
 	int pair[2];
 
 	io_close_all(&d->owners, 1);
+	if (c->version < AGENT_VERSION_OWNERS)
+		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
 		return -1;
 	d->owners = pair[0];
@@ -311,7 +313,7 @@ static int ask(struct session *s, struct err *e)
 			       session_row(s)->id);
 	if (fd_budget_check(core_fds(session_core(s)), e) < 0)
 		return -1;
-	if (agent_send_listen_egress(&c->agent, make_owners(egress_of(s)), e) < 0)
+	if (agent_send_listen_egress(&c->agent, make_owners(egress_of(s), c), e) < 0)
 		return -1;
 	egress_of(s)->state = SESSION_EGRESS_ASKED;
 	egress_of(s)->late = false;

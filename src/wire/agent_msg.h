@@ -12,11 +12,12 @@
 #include "err.h"
 #include "frame.h"
 
-#define AGENT_VERSION 6
+#define AGENT_VERSION 7
 #define AGENT_VERSION_MARKS 3  /* the first that supports KILL_TREE with a mark */
 #define AGENT_VERSION_DIAL 4   /* the first that supports DIAL */
 #define AGENT_VERSION_EGRESS 5 /* the first that supports LISTEN_EGRESS */
 #define AGENT_VERSION_LEASE 6  /* the first that supports LEASE and DEADLINE */
+#define AGENT_VERSION_OWNERS 7 /* the first that answers questions about connections */
 
 /* Where the egress listener is inside the cell (tools/gen-egress-rules). No connection is made to
  * it from outside: cordon-egress accepts on it, for the cell only. */
