@@ -56,6 +56,11 @@ static int fill(struct build *b, struct session_spec *spec, char **ret_policy, s
 	spec->timeout_given = true;
 	spec->idle_given = true;
 	spec->actor = &b->actor;
+	if (g->build_disk > 0 && !b->no_disk) {
+		spec->storage = SESSION_DISK;
+		spec->storage_given = true;
+		spec->limits.disk_bytes = g->build_disk;
+	}
 	if (g->build_network[0] == '\0')
 		return 0;
 	if (policy_select_presets(g->build_network, ret_policy, e) < 0)
@@ -86,9 +91,13 @@ void build_cell_open(struct build *b, void (*then)(struct build *b))
 	if (rc == 0)
 		rc = session_create(b->core, b->tenant, &spec, &b->cell_wait, &s, &retry_s, &e);
 	free(policy);
-	if (rc < 0)
+	if (rc < 0 && e.code == ERR_UNSUPPORTED && spec.storage == SESSION_DISK) {
+		b->no_disk = true; /* this machine has none */
+		build_cell_open(b, then);
+	} else if (rc < 0) {
 		build_fail(b, "no session can be made for the step: %s", e.msg);
-	else if (completion_is_waiting(&b->cell_wait))
+	}
+	if (rc == 0 && completion_is_waiting(&b->cell_wait))
 		b->making = s;
 }
 

@@ -90,6 +90,7 @@ struct build {
 	struct build_exec exec;
 	struct build_exec start;			  /* the start command, which goes on */
 	struct transfer *transfer;			  /* build_copy.c's; owned */
+	bool no_disk;					  /* this machine has none for sessions */
 	bool plain_shell;				  /* there is no bash */
 	const char *command, *command_user, *command_cwd; /* that runs; borrowed */
 	char script[1024];				  /* a command that is made here */

@@ -242,7 +242,7 @@ def test_steps(server):
         "fromTemplate": "base",
         "steps": [
             {"type": "ENV", "args": ["A", "one", "B", "$A-two"]},
-            RUN("id -un >who; pwd >where; echo $B >env"),
+            RUN("id -un >who; pwd >where; echo $B >env; fallocate -l 1G big && rm big"),  # more than memory allows
             RUN("id -un >/root-was-here", "root"),
             {"type": "WORKDIR", "args": ["/work/deep"]},
             COPY("dir/*", ".", "", "0755"),
