@@ -90,6 +90,8 @@ static void send_end(struct pulling *s, struct json *j)
 		send(s, "error", j);
 	} else {
 		json_text(j, "name", t->name);
+		/* what new sessions have to name; null: the name alone is enough */
+		json_text(j, "tag", t->current ? NULL : s->pull.tags[0]);
 		json_text(j, "id", t->id);
 		json_uint(j, "version", t->version);
 		json_text(j, "digest", s->pull.digest);

@@ -9,6 +9,7 @@
 #include "compose.h"
 #include "member.h"
 #include "resource_table.h"
+#include "show.h"
 #include "show_json.h"
 #include "subverb.h"
 #include "template_build.h"
@@ -283,9 +284,19 @@ static int pull(const void *fields, struct api_call *a, const char *reference, s
 	};
 	OWN_JSON *made = NULL;
 
+	const char *tag;
+
 	if (template_pull(a, &p, &made, e) < 0)
 		return -1;
-	resource_table_show(&f->common, made, "name");
+	tag = json_string_value(json_object_get(made, "tag"));
+	if (f->common.json || tag == NULL) {
+		resource_table_show(&f->common, made, "name");
+		return 0;
+	}
+	show_text(member_text(made, "name", "?"), stdout);
+	(void)putchar(':');
+	show_text(tag, stdout);
+	(void)putchar('\n');
 	return 0;
 }
 

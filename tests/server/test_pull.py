@@ -200,7 +200,10 @@ def test_the_command(server):
     env = {"CORDON_SERVER": server.url, "CORDON_API_KEY": server.key, "PATH": os.environ["PATH"], "HOME": server.folder}
     done = subprocess.run([harness.PROGRAM, "template", "pull", "--name", "tool:v1", f"{source.host}/x/tool:t"],
                           env=env, capture_output=True, text=True, timeout=60)
-    equal((done.returncode, done.stdout.strip()), (0, "tool"), done.stderr)
+    equal((done.returncode, done.stdout.strip()), (0, "tool:v1"), done.stderr)
+    session = server.create(template=done.stdout.strip())
+    equal(server.run(session["id"], ["/bin/cat", "/etc/hello"])["stdout"], "by cli\n", "a session of what it printed")
+    server.delete(session["id"])
     has(done.stderr, "layer 2 of 2")
     done = subprocess.run([harness.PROGRAM, "template", "pull", f"{source.host}/x/tool:none"], env=env, capture_output=True,
                           text=True, timeout=60)
