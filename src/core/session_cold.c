@@ -11,6 +11,7 @@
 #include "dial.h"
 #include "event_log.h"
 #include "execution_kill.h"
+#include "layer_fold.h"
 #include "layers.h"
 #include "log.h"
 #include "quota.h"
@@ -27,6 +28,7 @@
 #include "session_timer.h"
 #include "store_layer.h"
 #include "template_stack.h"
+#include "templates.h"
 
 #define WAIT_MS 660000 /* for those that wait: longer than a capture may take */
 
@@ -34,6 +36,8 @@ struct cooling {
 	struct session *session;
 	enum cold_how how;
 	struct session_capture capture;
+	struct template_stack own; /* the layers that it will have */
+	struct layer_fold fold;
 	struct live_cell *cell; /* owned: being ended; NULL: not yet, or gone */
 };
 
@@ -50,6 +54,7 @@ bool session_is_kept(const struct store_session *row)
 static void release(struct cooling *k)
 {
 	session_capture_cancel(&k->capture);
+	layer_fold_release(&k->fold);
 	k->session->cooling = NULL;
 	free(k);
 }
@@ -164,22 +169,16 @@ static void set_own(struct session *s, const struct template_stack *own)
 	*s->own = *own;
 }
 
-/* The files are where they will be: the layer in the capture, or nowhere. */
+/* The files are where they will be. */
 static int settle(struct cooling *k, struct err *e)
 {
 	struct session *s = k->session;
-	struct template_stack own = { 0 };
 
-	if (k->how != COLD_RESET && s->own != NULL)
-		own = *s->own;
-	if (k->how == COLD_CAPTURE &&
-	    template_stack_push(&own, (const char(*)[STORE_ID_MAX])k->capture.layer, 1, e) < 0)
+	if (write_cold(s, &k->own, e) < 0)
 		return -1;
-	if (write_cold(s, &own, e) < 0)
-		return -1;
-	set_own(s, &own);
-	s->disk_blank = k->how == COLD_RESET;
+	set_own(s, &k->own);
 	session_capture_release(s->core, &k->capture);
+	layer_fold_release(&k->fold);
 	layers_collect(&s->core->layers, false, NULL);
 	return 0;
 }
@@ -219,12 +218,43 @@ static void go_on(struct cooling *k)
 		end_cell(k);
 }
 
+static void on_folded(struct completion *c, const struct err *e)
+{
+	(void)e;
+	go_on(c->arg);
+}
+
+/* Are its own layers the lowest of its stack? Only those can be folded. */
+static bool stands_on_base(struct cooling *k)
+{
+	struct template_stack below;
+	struct err e;
+
+	if (k->session->template == NULL ||
+	    template_stack_read(template_row(k->session->template), &below, &e) < 0 ||
+	    below.nlayers > 0)
+		return false;
+	k->own.base = below.base;
+	memcpy(k->own.dir, below.dir, sizeof(k->own.dir));
+	return true;
+}
+
 static void on_captured(struct completion *c, const struct err *e)
 {
-	if (e != NULL)
-		give_up(c->arg, e);
-	else
-		go_on(c->arg);
+	struct cooling *k = c->arg;
+	struct err why;
+
+	if (e != NULL) {
+		give_up(k, e);
+	} else if (template_stack_push(&k->own, (const char(*)[STORE_ID_MAX])k->capture.layer, 1,
+				       &why) < 0) {
+		give_up(k, &why);
+	} else if (!stands_on_base(k)) {
+		go_on(k);
+	} else {
+		k->fold.done = (struct completion){ .on_done = on_folded, .arg = k };
+		layer_fold(k->session->core, k->session->row.tenant, &k->own, &k->fold);
+	}
 }
 
 /* ---- the beginning */
@@ -240,7 +270,10 @@ static void start(struct session *s, enum cold_how how)
 	assert(k != NULL);
 	k->session = s;
 	k->how = how;
+	k->fold.job.fd = -1;
 	s->cooling = k;
+	if (how != COLD_RESET && s->own != NULL)
+		k->own = *s->own;
 	k->capture.done = (struct completion){ .on_done = on_captured, .arg = k };
 	if (how == COLD_CAPTURE)
 		session_capture(s, "pause", true, &k->capture);

@@ -124,6 +124,7 @@ int snapshot_remove(struct core *c, const struct tenant *t, const char *id,
 static void release(struct snapshot *p)
 {
 	session_capture_cancel(&p->capture);
+	layer_fold_release(&p->fold);
 	if (p->core == NULL)
 		return;
 	session_capture_release(p->core, &p->capture);
@@ -138,8 +139,6 @@ static int insert(struct snapshot *p, struct err *e)
 	char text[TEMPLATE_STACK_TEXT];
 	const char *tags[] = { p->name.tag[0] == '\0' ? STORE_TAG_DEFAULT : p->name.tag };
 
-	if (template_stack_push(&p->stack, (const char(*)[STORE_ID_MAX])p->capture.layer, 1, e) < 0)
-		return -1;
 	template_stack_write(&p->stack, text);
 	row.id[0] = row.template_id[0] = '\0';
 	memcpy(row.tenant, p->tenant, sizeof(row.tenant));
@@ -156,11 +155,9 @@ static int insert(struct snapshot *p, struct err *e)
 	return p->version == NULL ? -1 : 0;
 }
 
-static void on_captured(struct completion *c, const struct err *e)
+static void finish(struct snapshot *p, const struct err *e)
 {
-	struct snapshot *p = c->arg;
 	struct err why;
-
 	bool failed = e != NULL;
 
 	if (failed)
@@ -169,6 +166,27 @@ static void on_captured(struct completion *c, const struct err *e)
 		failed = insert(p, &why) < 0;
 	release(p);
 	completion_end(&p->done, failed ? &why : NULL);
+}
+
+static void on_folded(struct completion *c, const struct err *e)
+{
+	finish(c->arg, e);
+}
+
+static void on_captured(struct completion *c, const struct err *e)
+{
+	struct snapshot *p = c->arg;
+	struct err why;
+
+	if (e != NULL) {
+		finish(p, e);
+	} else if (template_stack_push(&p->stack, (const char(*)[STORE_ID_MAX])p->capture.layer, 1,
+				       &why) < 0) {
+		finish(p, &why);
+	} else {
+		p->fold.done = (struct completion){ .on_done = on_folded, .arg = p };
+		layer_fold(p->core, p->tenant, &p->stack, &p->fold);
+	}
 }
 
 static int set_name(struct snapshot *p, const struct tenant *t, const char *name, struct err *e)
@@ -215,6 +233,7 @@ void snapshot_make(struct session *s, const char *name, const struct store_actor
 	struct err e;
 
 	p->core = NULL;
+	p->fold = (struct layer_fold){ .job.fd = -1 };
 	p->capture = (struct session_capture){ .done = { .on_done = on_captured, .arg = p } };
 	completion_begin(&p->done, s->core->loop, NULL);
 	if (prepare(s, name, p, &e) < 0) {

@@ -7,6 +7,7 @@
  * templates_find(). A name that exists gets another version. */
 #pragma once
 
+#include "layer_fold.h"
 #include "session_capture.h"
 #include "template_name.h"
 #include "template_stack.h"
@@ -21,6 +22,7 @@ struct snapshot {
 	/* The rest is snapshot.c's. */
 	struct core *core;
 	struct session_capture capture;
+	struct layer_fold fold;
 	struct store_actor actor;
 	struct template_version *base; /* used, until the end */
 	struct template_stack stack;

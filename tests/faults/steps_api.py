@@ -587,6 +587,36 @@ def builds(w):
     w.good(made, 201)
 
 
+def drop_snapshots(w, source):
+    """Also those of requests whose answer was lost."""
+    for found in w.server.want(200, "GET", f"/v1/snapshots?session={source}")["snapshots"]:
+        w.server.want(204, "DELETE", "/v1/snapshots/" + found["id"].replace("/", "%2F").replace(":", "%3A"))
+
+
+@step
+def snapshots(w):
+    source = w.server.create(timeout="1h", metadata={"faults": "source"})["id"]
+    yield
+    one, asked = f"/v1/sessions/{source}", []
+    made = w.ask("POST", one + "/snapshots", {})
+    asked.append((w.ask("POST", "/v1/snapshots", {"session": source}), (201,)))
+    if made.status == 201 and made.whole:
+        shot = "/v1/snapshots/" + made.json["id"].replace(":", "%3A")
+        asked += [(w.ask("GET", shot), (200,)), (w.ask("DELETE", shot), (204,))]
+    asked.append((w.ask("GET", "/v1/snapshots"), (200,)))
+    asked.append((w.ask("POST", one + "/fork", {"timeout": "1m"}), (201,)))
+    asked.append((w.ask("POST", one + "/pause", {"memory": False}), (200,)))
+    asked.append((w.ask("POST", one + "/reset"), (200,)))
+    asked += [(w.ask("GET", "/v1/layers"), (200,)), (w.ask("POST", "/v1/gc"), (200,))]
+    yield
+    w.good(made, 201)
+    for a, want in asked:
+        w.good(a, *want)
+    drop_snapshots(w, source)
+    for s in w.server.want(200, "GET", "/v1/sessions?metadata.faults=source&state=running,paused,pausing,resuming,creating")["sessions"]:
+        w.server.request("DELETE", f"/v1/sessions/{s['id']}")
+
+
 @step
 def events_stream(w):
     yield

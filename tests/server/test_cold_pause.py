@@ -70,6 +70,23 @@ def test_files_and_boot_id(server):
     wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "its layers to go")
 
 
+def test_many_times(server):
+    need(server)
+    s = server.create(timeout="1h")["id"]
+    for i in range(13):
+        server.run(s, f"cd; mkdir -p d; echo {i} >d/{i}; rm -rf d/{i - 3} /usr/share/doc/{i}")
+        pause(server, s)
+    equal(out(server, s, "cd; cat d/* | sort -n | xargs"), "10 11 12", "its files, after layers were folded")
+    wait_for(lambda: len(server.want(200, "GET", "/v1/layers")["layers"]) <= 4, 60, "the layers that were folded to go")
+    shot = server.want(201, "POST", f"/v1/sessions/{s}/snapshots", {})["id"]
+    server.delete(s)
+    c = server.create(template=shot)["id"]
+    equal(out(server, c, "cd; cat d/* | sort -n | xargs"), "10 11 12", "of a session made from it")
+    server.delete(c)
+    server.want(204, "DELETE", "/v1/snapshots/" + shot.replace(":", "%3A"))
+    wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "all layers to go")
+
+
 def test_it_survives_kills_and_a_reboot(server):
     need(server)
     s = server.create(timeout="1h")["id"]
