@@ -13,7 +13,7 @@ from harness import Failed, Server, check, comm, equal, has, run_tests, stays, w
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 MEMBERS = (
     "id state cold reason detail template profile level created_at started_at ended_at expires_at timeout_ms "
-    "idle_timeout_ms on_timeout on_idle limits storage root persist keep_ms kept_until metadata mounts rules network secrets usage kept_diff executions_running"
+    "idle_timeout_ms on_timeout on_idle limits storage root persist keep_ms kept_until metadata mounts volumes rules network secrets usage kept_diff executions_running"
 ).split()
 
 
