@@ -4,6 +4,7 @@
 #include "fuzz.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +54,7 @@ static void try_address(const char *data, size_t size)
 		return;
 	assert(a.tls || address_is_loopback(&a));
 	assert(a.target[0] == '/' && http1_is_target(a.target, strlen(a.target)));
-	memcpy(url, a.tls ? "https://" : "http://", 9);
+	(void)snprintf(url, sizeof(url), "%s", a.tls ? "https://" : "http://");
 	address_name(&a, url + strlen(url));
 	memcpy(url + strlen(url), a.target, strlen(a.target) + 1);
 	assert(address_read(url, strlen(url), &again, &e) == 0);
