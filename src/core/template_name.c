@@ -61,6 +61,6 @@ int template_name_read(const char *text, struct template_name *ret, struct err *
 		return err_set(e, ERR_INVALID,
 			       "Invalid tag: %.60s: must be of a-z, 0-9, '-', '_' and '.'", text);
 	if (strcmp(ret->tag, "default") == 0)
-		ret->tag[0] = '\0';
+		memset(ret->tag, 0, sizeof(ret->tag));
 	return 0;
 }

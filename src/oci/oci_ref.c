@@ -96,11 +96,10 @@ static bool is_part(const char *p, size_t n)
 
 static int take_path(const char *p, size_t n, struct oci_ref *ret, struct err *e)
 {
-	bool is_default = strcmp(ret->host, OCI_REF_DEFAULT_HOST) == 0;
-	bool one_part = memchr(p, '/', n) == NULL;
+	bool prefixed = strcmp(ret->host, OCI_REF_DEFAULT_HOST) == 0 && memchr(p, '/', n) == NULL;
 	size_t at = 0;
 
-	if (n + sizeof(REGISTRY_PREFIX) > OCI_REF_PATH_MAX)
+	if (n + (prefixed ? sizeof(REGISTRY_PREFIX) - 1 : 0) >= OCI_REF_PATH_MAX)
 		return bad(e, "the path is too long");
 	while (at <= n) {
 		const char *slash = memchr(p + at, '/', n - at);
@@ -110,8 +109,8 @@ static int take_path(const char *p, size_t n, struct oci_ref *ret, struct err *e
 			return bad(e, "malformed path: its parts are of a-z, 0-9, '.', '_', '-'");
 		at += len + 1;
 	}
-	(void)snprintf(ret->path, sizeof(ret->path), "%s%.*s",
-		       is_default && one_part ? REGISTRY_PREFIX : "", (int)n, p);
+	(void)snprintf(ret->path, sizeof(ret->path), "%s%.*s", prefixed ? REGISTRY_PREFIX : "",
+		       (int)n, p);
 	return 0;
 }
 

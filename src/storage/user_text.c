@@ -160,7 +160,7 @@ static void put_groups(const char *old, size_t len, struct buf *ret)
 	while (next(old, len, &at, &l)) {
 		buf_put(ret, l.at, l.len);
 		if ((is_named(&l, "sudo") || is_named(&l, "wheel")) && !is_member(&l) &&
-		    field(&l, MEMBERS_AT, &members))
+		    field(&l, MEMBERS_AT, &members) && members.at + members.len == l.at + l.len)
 			buf_printf(ret, "%s" USER_TEXT_USER, members.len > 0 ? "," : "");
 		buf_put_text(ret, "\n");
 	}
