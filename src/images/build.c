@@ -55,7 +55,6 @@ static void free_build(struct build *b)
 	if (store_layer_unuse(core_store(b->core), STORE_LAYER_OF_BUILD, b->row.id, &e) < 0)
 		log_warn("layers of a build could not be released", "build=%s error=%s", b->row.id,
 			 e.msg);
-	template_unuse(b->base);
 	recipe_release(&b->recipe);
 	recipe_state_release(&b->state);
 	store_build_release(&b->row);
@@ -254,6 +253,16 @@ static void on_adopted(struct session *s)
 			"it ends by its timeout");
 }
 
+static void on_second(struct core *c)
+{
+	struct builds *b = builds_of(c);
+
+	if (b->swept || !core_recovered(c))
+		return;
+	b->swept = true;
+	build_fold_sweep(c);
+}
+
 static bool delete_one(struct core *c, struct tenant *t)
 {
 	struct store_build row;
@@ -276,5 +285,6 @@ static bool delete_one(struct core *c, struct tenant *t)
 const struct session_part build_part = { .name = "builds",
 					 .setup = setup,
 					 .release = release,
+					 .on_second = on_second,
 					 .on_adopted = on_adopted,
 					 .delete_one = delete_one };

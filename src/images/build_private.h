@@ -37,8 +37,8 @@
 struct builds {
 	struct core *core;
 	struct build *running;
-	int uploads;   /* the folder of archives; owned */
-	bool given_up; /* builds of an earlier daemon have been marked */
+	int uploads; /* the folder of archives; owned */
+	bool swept;  /* what builds of an earlier daemon left was removed */
 };
 
 /* A command that runs in the build's session. */
@@ -130,7 +130,10 @@ void build_step_run(struct build *b);
 void build_run_next(struct build *b);
 /* build_fold.c: makes one layer of all, if there are too many; then goes on. */
 void build_fold(struct build *b, void (*then)(struct build *b));
+/* Ends it, and lets go of the base. */
 void build_fold_release(struct build *b);
+/* Removes what builds of an earlier daemon have left. */
+void build_fold_sweep(struct core *c);
 /* build_base.c: finds what the build begins with; ends by build_run_next(). */
 void build_base_run(struct build *b);
 /* build_final.c: after the last step. */

@@ -295,6 +295,16 @@ def test_start_and_ready(server):
     equal(run(server, "child", "ls kept /tmp/started").split(), ["/tmp/started", "kept"])
 
 
+def test_many_steps(server):
+    """More layers than a cell can have are folded, and what they removed stays removed."""
+    steps = [RUN(f"echo {i} >f{i}; rm -f f{i - 2}") for i in range(24)]
+    build(server, "folded", steps)
+    equal(run(server, "folded", "ls -m f*").strip(), "f22, f23")
+    equal(run(server, "folded", "cat f22 f23").split(), ["22", "23"])
+    _, _, logs = build(server, "folded", [*steps, RUN("ls")])
+    check(any(e["message"].startswith("CACHED [builder 24/25]") for e in logs), "not from the cache")
+
+
 # --- tags, aliases, lists, deletion
 
 

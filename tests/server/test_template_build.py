@@ -69,7 +69,7 @@ def image(text=b"one"):
     """A system of busybox without bash and useradd."""
     with open("/bin/busybox", "rb") as file:
         busybox = file.read()
-    tools = {f"bin/{name}": busybox for name in ("busybox", "sh", "cat", "id", "ls", "chmod", "mkdir", "printf", "adduser")}
+    tools = {f"bin/{name}": busybox for name in ("busybox", "sh", "cat", "id", "rm", "chmod", "mkdir", "printf", "adduser")}
     return Image(
         [layer({"bin/": None, **tools, "etc/": None, "etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "tmp/": None,
                 "etc/group": b"root:x:0:\n", "etc/version": text})],
@@ -88,6 +88,11 @@ def test_from_an_image(server):
         again = client(server, "template", "build", "--name", "from-image", folder)
         check("CACHED [builder" not in again.stderr, f"steps of another image: {again.stderr}")
         equal(run_in(server, "from-image", "cat /etc/version"), "two")
+    long = f"FROM {name}\n" + "".join(f"RUN echo {i} >f{i}; rm -f f{i - 1}\n" for i in range(16))  # layers are folded
+    with context({"Dockerfile": long + "USER root\nRUN rm /etc/version\n"}) as folder:
+        client(server, "template", "build", "--name", "long", folder)
+        equal(run_in(server, "long", "cd /home/user; echo f*; cat f15; [ -e /etc/version ] || echo gone"), "f15\n15\ngone\n")
+    wait_for(lambda: not [t for t in server.want(200, "GET", "/v1/templates")["templates"] if "fold" in t["name"]], 20)
     with context({"Dockerfile": f"FROM 127.0.0.1:{found.port}/team/small:none\n"}) as folder:
         has(client(server, "template", "build", "--name", "no-image", folder, want=125).stderr, "not found", "error")
     found.close()
