@@ -1,0 +1,260 @@
+/* Goal: every request to cordon-storage ends exactly once, whatever the program at the other end
+ * does: answers, answers late or in another order, dies, hangs, or was never there.
+ *
+ * The test plays cordon-storage at the other end of a real channel; tests/storage has the program.
+ */
+#include "storage_link.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "io.h"
+#include "support.h"
+
+static struct loop *loop;
+static struct storage_link link_;
+static int peer = -1;
+static unsigned hung, greeted;
+
+struct caller {
+	struct storage_job job;
+	unsigned ends;
+	struct err err;
+};
+
+static void on_done(struct completion *c, const struct err *e)
+{
+	struct caller *a = c->arg;
+
+	a->ends++;
+	a->err = e == NULL ? (struct err){ 0 } : *e;
+}
+
+static void begin(struct caller *a)
+{
+	*a = (struct caller){ .job = { .done = { .on_done = on_done, .arg = a }, .fd = -1 } };
+}
+
+static void on_hung(void *arg)
+{
+	(void)arg;
+	hung++;
+}
+
+static void on_hello(void *arg, const struct err *e)
+{
+	(void)arg;
+	greeted += e == NULL;
+}
+
+static void on_stop(struct loop_timer *t)
+{
+	loop_stop(t->arg);
+}
+
+/* Lets the loop run for so long. */
+static void turn(uint64_t ms)
+{
+	struct loop_timer t = { .on_expire = on_stop, .arg = loop };
+	struct err e;
+
+	loop_timer_set(loop, &t, clock_now_ns() + ms * CLOCK_MS);
+	CHECK(loop_run(loop, &e) == 0);
+}
+
+static void attach(void)
+{
+	struct err e;
+	int ends[2];
+
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+	if (peer >= 0)
+		(void)close(peer);
+	peer = ends[1];
+	CHECK(fcntl(peer, F_SETFL, O_NONBLOCK) == 0);
+	CHECK(storage_link_attach(&link_, ends[0], &e) == 0);
+}
+
+static void set_up(void)
+{
+	struct err e;
+
+	loop = loop_new(&e);
+	CHECK(loop != NULL);
+	storage_link_init(&link_, loop);
+	link_.on_hung = on_hung;
+	link_.on_hello = on_hello;
+}
+
+static void answer(uint32_t op, uint64_t job, enum err_code code)
+{
+	struct storage_reply r = { .op = op,
+				   .version = STORAGE_VERSION,
+				   .job = job,
+				   .err = { .code = code, .msg = "refused" },
+				   .bytes = job * 10,
+				   .disk_free = 77 };
+	struct err e;
+
+	CHECK(io_send(peer, &r, sizeof(r), NULL, 0, &e) == 0);
+}
+
+/* The next request; its descriptors are closed. False: there is none. */
+static bool take(union storage_request *ret)
+{
+	int fds[IO_FDS_MAX];
+	size_t nfds = 0;
+	struct err e;
+	ssize_t n = io_recv(peer, ret, sizeof(*ret), fds, IO_FDS_MAX, &nfds, &e);
+
+	if (n <= 0)
+		return false;
+	CHECK(storage_msg_check(ret, (size_t)n, nfds, &e) == 0);
+	io_close_all(fds, nfds);
+	return true;
+}
+
+static void unpack(struct caller *a, const char *layer, uint32_t deadline_ms)
+{
+	struct storage_unpack r = { .head.deadline_ms = deadline_ms,
+				    .bytes_max = 1,
+				    .entries_max = 1 };
+
+	begin(a);
+	(void)snprintf(r.layer, sizeof(r.layer), "%s", layer);
+	storage_link_unpack(&link_, &a->job, &r, open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+static void answers_come_in_any_order(void)
+{
+	union storage_request first, second;
+	struct caller a, b;
+
+	set_up();
+	unpack(&a, "lay_a", 0); /* waits for the program */
+	begin(&b);
+	storage_link_remove(&link_, &b.job, "lay_b");
+	turn(10);
+	CHECK(a.ends == 0 && b.ends == 0);
+	attach();
+	turn(10);
+	CHECK(!take(&first)); /* and for its HELLO */
+	answer(STORAGE_HELLO, 0, ERR_NONE);
+	turn(10);
+	CHECK(greeted == 1 && storage_link_is_ready(&link_) && link_.disk_free == 77);
+	CHECK(take(&first) && take(&second));
+	CHECK(first.head.op == STORAGE_UNPACK && second.head.op == STORAGE_REMOVE);
+	CHECK(first.head.job != second.head.job);
+	answer(STORAGE_REMOVE, second.head.job, ERR_DENIED);
+	answer(STORAGE_UNPACK, first.head.job, ERR_NONE);
+	turn(10);
+	CHECK(b.ends == 1 && b.err.code == ERR_DENIED);
+	CHECK(a.ends == 1 && a.err.code == ERR_NONE && a.job.reply.bytes == first.head.job * 10);
+	storage_link_release(&link_);
+}
+
+static void a_death_ends_what_was_sent(void)
+{
+	union storage_request r;
+	struct caller a, b;
+
+	set_up();
+	attach();
+	answer(STORAGE_HELLO, 0, ERR_NONE);
+	unpack(&a, "lay_a", 0);
+	turn(10);
+	CHECK(take(&r));
+	(void)close(peer);
+	peer = -1;
+	turn(10);
+	CHECK(a.ends == 1 && a.err.reason == REASON_PEER_DIED && !storage_link_is_ready(&link_));
+	begin(&b);
+	storage_link_remove(&link_, &b.job, "lay_a");
+	turn(10);
+	CHECK(b.ends == 0); /* the next program gets it */
+	attach();
+	answer(STORAGE_HELLO, 0, ERR_NONE);
+	turn(10);
+	CHECK(take(&r) && r.head.op == STORAGE_REMOVE);
+	answer(STORAGE_REMOVE, r.head.job, ERR_NONE);
+	turn(10);
+	CHECK(b.ends == 1 && b.err.code == ERR_NONE && hung == 0);
+	storage_link_release(&link_);
+}
+
+static void a_cancelled_layer_is_removed(void)
+{
+	union storage_request r;
+	struct caller a, b;
+
+	set_up();
+	attach();
+	answer(STORAGE_HELLO, 0, ERR_NONE);
+	unpack(&a, "lay_a", 0);
+	turn(10);
+	CHECK(take(&r));
+	storage_link_cancel(&link_, &a.job);
+	storage_link_cancel(&link_, &a.job); /* repeatable */
+	answer(STORAGE_UNPACK, r.head.job, ERR_NONE);
+	turn(10);
+	CHECK(a.ends == 0);
+	CHECK(take(&r) && r.head.op == STORAGE_REMOVE && strcmp(r.remove.layer, "lay_a") == 0);
+	unpack(&b, "lay_b", 0);
+	storage_link_cancel(&link_, &b.job); /* before it is sent */
+	turn(10);
+	CHECK(!take(&r) && b.ends == 0);
+	storage_link_release(&link_);
+}
+
+static void no_more_than_it_can_take(void)
+{
+	struct caller all[STORAGE_JOBS_MAX + 3];
+	union storage_request r;
+	unsigned n = 0;
+
+	set_up();
+	attach();
+	answer(STORAGE_HELLO, 0, ERR_NONE);
+	for (unsigned i = 0; i < COUNT(all); i++) {
+		begin(&all[i]);
+		storage_link_remove(&link_, &all[i].job, "lay_a");
+	}
+	turn(10);
+	while (take(&r))
+		n++;
+	CHECK(n == STORAGE_JOBS_MAX);
+	answer(STORAGE_REMOVE, r.head.job, ERR_NONE);
+	turn(10);
+	CHECK(take(&r) && !take(&r));
+	storage_link_release(&link_);
+}
+
+static void what_is_not_asked_for_ends_it(void)
+{
+	union storage_request r;
+	struct caller a;
+
+	set_up();
+	attach();
+	answer(STORAGE_HELLO, 0, ERR_NONE);
+	unpack(&a, "lay_a", 0);
+	turn(10);
+	CHECK(take(&r));
+	answer(STORAGE_UNPACK, r.head.job + 5, ERR_NONE);
+	turn(10);
+	CHECK(a.ends == 1 && a.err.reason == REASON_PEER_DIED && hung == 1);
+	attach();
+	answer(STORAGE_HELLO, 0, ERR_NONE);
+	turn(10);
+	CHECK(io_send(peer, "short", 5, NULL, 0, &a.err) == 0);
+	turn(10);
+	CHECK(!storage_link_is_ready(&link_));
+	storage_link_release(&link_);
+}
+
+TEST_MAIN({ "answers come in any order", answers_come_in_any_order },
+	  { "a death ends what was sent", a_death_ends_what_was_sent },
+	  { "a cancelled layer is removed", a_cancelled_layer_is_removed },
+	  { "no more than it can take", no_more_than_it_can_take },
+	  { "what is not asked for ends it", what_is_not_asked_for_ends_it })
