@@ -105,6 +105,20 @@ static void tell(struct image_pull *p, struct image_pull_progress now)
 		p->on_progress(p, &now);
 }
 
+/* The number of a layer's blob: another one in the second attempt, so that what cordon-pull says
+ * about the first does not count. */
+static uint32_t blob_of(const struct image_pull *p, unsigned layer)
+{
+	return (p->is_second ? OCI_LAYERS_MAX : 0) + layer + 1;
+}
+
+/* Is it the blob of a layer in this attempt? */
+static bool is_blob(const struct image_pull *p, uint32_t blob)
+{
+	return p->manifest != NULL && blob >= blob_of(p, 0) &&
+	       blob < blob_of(p, p->manifest->nlayers);
+}
+
 /* cordon-pull writes into one end of a pipe, cordon-storage reads from the other. */
 static int open_layer(struct image_make *m, unsigned i, struct image_layer_source *ret,
 		      struct err *e)
@@ -117,7 +131,7 @@ static int open_layer(struct image_make *m, unsigned i, struct image_layer_sourc
 		return err_sys(e, "pipe of a layer");
 	OWN_FD from = ends[0], to = ends[1];
 	(void)fcntl(from, F_SETPIPE_SZ, PIPE_BYTES);
-	p->blob = i + 1;
+	p->blob = blob_of(p, i);
 	if (pull_link_blob(&p->call, p->blob, d->digest.sha256, d->size, TAKE_FD(to), e) < 0)
 		return -1;
 	m->pending++;
@@ -149,6 +163,10 @@ static void on_made(struct completion *c, const struct err *e)
 	if (e == NULL) {
 		p->made = p->make.made;
 		end(p, NULL);
+	} else if ((e->code == ERR_CONFLICT || e->code == ERR_NOT_FOUND) && !p->is_second) {
+		/* a layer that was there has lost its last use meanwhile: now it is fetched, too */
+		p->is_second = true;
+		image_make_start(&p->make);
 	} else if (p->make.pending > 0 && p->unpacked.code == ERR_NONE) {
 		p->unpacked = *e;
 		loop_timer_set(core_loop(p->core), &p->verdict,
@@ -162,7 +180,7 @@ static void on_blob(struct pull_call *c, uint32_t blob, const struct err *e)
 {
 	struct image_pull *p = c->arg;
 
-	if (p->make.pending == 0 || blob == 0 || blob > p->manifest->nlayers)
+	if (p->make.pending == 0 || !is_blob(p, blob))
 		return; /* nothing was asked for */
 	if (p->unpacked.code != ERR_NONE)
 		fail(p, "", e == NULL || e->code == ERR_CONFLICT ? &p->unpacked : e);
@@ -176,12 +194,12 @@ static void on_progress(struct pull_call *c, uint32_t blob, uint64_t bytes)
 {
 	struct image_pull *p = c->arg;
 
-	if (p->manifest == NULL || blob == 0 || blob != p->blob)
+	if (!is_blob(p, blob) || blob != p->blob)
 		return;
 	tell(p, (struct image_pull_progress){ .event = IMAGE_PULL_BYTES,
-					      .layer = blob - 1,
+					      .layer = blob - blob_of(p, 0),
 					      .bytes = bytes,
-					      .size = p->sizes[blob - 1] });
+					      .size = p->sizes[blob - blob_of(p, 0)] });
 }
 
 static void make(struct image_pull *p)

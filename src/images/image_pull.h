@@ -72,6 +72,7 @@ struct image_pull {
 	bool has_expected, has_manifest;
 	unsigned depth;
 	uint32_t blob;	     /* number of the blob that is on its way; 0: none */
+	bool is_second;	     /* attempt to make the template */
 	struct err unpacked; /* unpacking has failed, and the verdict on the blob is awaited */
 	struct loop_timer verdict;
 };

@@ -259,6 +259,25 @@ def test_a_client_that_leaves_ends_the_pull(server):
     whole(server)
 
 
+def test_a_shared_layer_that_goes_meanwhile_is_fetched(server):
+    made = image(b"base of both\n")
+    pulled(server, {"reference": f"{registry(made).host}/a/b:t", "name": "before"})
+    both = Image([*made.tars, layer({"noise": NOISE[500:600500]})], {"Cmd": ["/bin/sh"]})
+    source = slow(both)
+    result = []
+    thread = threading.Thread(
+        target=lambda: result.append(events(server, {"reference": f"{source.host}/a/b:t", "name": "after"})))
+    thread.start()
+    wait_for(lambda: any(both.layers[-1] in t for t, _ in source.requests), 30, "the last layer's request")
+    server.want(204, "DELETE", "/v1/templates/before")
+    thread.join(60)
+    equal(result[0][1][-1][0], "template", f"the pull: {result[0][1][-1]}")
+    session = server.create(template="after")
+    equal(server.run(session["id"], ["/bin/cat", "/etc/hello"])["stdout"], "base of both\n", "a file of the shared layer")
+    server.delete(session["id"])
+    whole(server)
+
+
 def test_the_operator_decides_about_registries():
     source = registry(image())
     with Server(registries="reg.example") as strict:
