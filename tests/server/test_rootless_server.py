@@ -14,7 +14,8 @@ import harness
 import tap
 import test_rootless as plain
 from harness import Server, check, comm, equal, has, run_tests, wait_for
-from tree import make_tree
+from images import Image, archive, member, symlink
+from tree import BUSYBOX, make_tree
 
 tap.BASE.setdefault("mounts", set())
 MODES = {"one_id": "single", "a_range": "mapped"}
@@ -147,6 +148,20 @@ def an_imported_template(who):
         equal(server.run(s, "cat /etc/mark; id -u; touch /tmp/x && echo wrote")["stdout"], "his1000\nwrote\n", "stdout")
         error = server.want(403, "POST", "/v1/templates", {"name": "roots", "root": {"layers": ["roots"]}})["error"]
         has(error["message"], "no other user", "another user's")
+
+
+@both
+def an_imported_image(who):
+    with open(BUSYBOX, "rb") as f:
+        program = f.read()
+    data = archive(member("bin/busybox", program, mode=0o755), symlink("bin/sh", "busybox"), member("d/a", b"1", uid=7, gid=8))
+    with UserServer(who) as server:
+        status, _, body = server.request("POST", "/v1/templates?name=img", Image([data, archive(member("d/.wh.a"), member("d/b", b"2"))]).layout_tar(),
+                                         headers={"Content-Type": "application/x-tar"})
+        equal(status, 201, body)
+        s = server.create(template="img")["id"]
+        done = server.run(s, "/bin/busybox ls /d; /bin/busybox id -u; /bin/busybox touch x && echo wrote", user="user")
+        equal(done["stdout"], "b\n1000\nwrote\n", done["stderr"])
 
 
 @both
