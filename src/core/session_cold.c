@@ -177,6 +177,7 @@ static int settle(struct cooling *k, struct err *e)
 	if (write_cold(s, &k->own, e) < 0)
 		return -1;
 	set_own(s, &k->own);
+	s->disk_blank = k->how == COLD_RESET;
 	session_capture_release(s->core, &k->capture);
 	layer_fold_release(&k->fold);
 	layers_collect(&s->core->layers, false, NULL);
@@ -534,7 +535,7 @@ void session_cold_lost(struct session *s, const char *why)
 	if (s->cell != NULL) {
 		s->cooling = calloc(1, sizeof(*s->cooling));
 		assert(s->cooling != NULL);
-		*s->cooling = (struct cooling){ .session = s, .how = COLD_DISK };
+		*s->cooling = (struct cooling){ .session = s, .how = COLD_DISK, .fold.job.fd = -1 };
 		end_cell(s->cooling);
 		return;
 	}

@@ -154,6 +154,25 @@ def test_reset_of_a_cold_one(server):
     server.delete(s)
 
 
+def test_a_session_with_a_disk(server):
+    need(server)
+    status, _, made = server.request("POST", "/v1/sessions", {"timeout": "1h", "storage": "disk", "limits": {"disk": "64M"}})
+    if status != 201:
+        raise Skip(f"no disks here: {made}")
+    s = made["id"]
+    server.run(s, "echo x >~/x")
+    shot = server.want(201, "POST", f"/v1/sessions/{s}/snapshots", {})["id"]
+    c = server.create(template=shot)["id"]
+    equal(out(server, c, "cat ~/x"), "x", "a snapshot of a disk")
+    server.delete(c)
+    server.want(204, "DELETE", "/v1/snapshots/" + shot.replace(":", "%3A"))
+    pause(server, s)
+    equal(out(server, s, "cat ~/x"), "x")
+    server.want(200, "POST", f"/v1/sessions/{s}/reset")
+    equal(out(server, s, "ls ~/x 2>/dev/null || echo none"), "none", "a new disk")
+    server.delete(s)
+
+
 def test_secrets_and_network_come_back(server):
     need(server)
     server.want(201, "POST", "/v1/secrets", {"name": "cold", "value": "a-value-of-a-cold-secret"})
