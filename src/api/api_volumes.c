@@ -29,14 +29,15 @@ static void show(struct json *j, struct core *c, const struct store_volume *v,
 	json_text(j, "id", v->id);
 	json_text(j, "name", v->name);
 	json_uint(j, "size", v->bytes);
-	/* In a directory the size is a promise of the tenant, which no one enforces. */
+	/* In a directory nothing enforces it. */
 	json_bool(j, "size_enforced", v->kind == VOLUME_IMAGE);
 	json_text(j, "kind", v->kind == VOLUME_IMAGE ? "image" : "directory");
 	json_uint(j, "sessions", uses);
 	if (usage != NULL) {
 		json_open(j, "usage", '{');
 		json_uint(j, "bytes", usage->bytes);
-		json_uint(j, "entries", usage->entries);
+		if (v->kind == VOLUME_DIRECTORY)
+			json_uint(j, "entries", usage->entries);
 		json_close(j, '}');
 	}
 	json_view_time(j, "created_at", v->created_ms);

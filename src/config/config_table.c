@@ -96,9 +96,9 @@ const struct config_setting config_table[] = {
 	  "directory for what outlives cells: layers of snapshots and images, disks, volumes; it must belong to the user that starts the "
 	  "server and have mode 0700",
 	  .shown = "storage in state_dir" },
-	{ "volume_size_default", "SIZE", CONFIG_BYTES, FIELD(volume_size_default), "8G", MIB, 64 * TIB, NULL,
+	{ "volume_size_default", "SIZE", CONFIG_BYTES, FIELD(volume_size_default), "8G", 8 * MIB, 64 * TIB, NULL,
 	  "size of a volume that does not set it" },
-	{ "volume_size_max", "SIZE", CONFIG_BYTES, FIELD(volume_size_max), "1T", MIB, 64 * TIB, NULL,
+	{ "volume_size_max", "SIZE", CONFIG_BYTES, FIELD(volume_size_max), "1T", 8 * MIB, 64 * TIB, NULL,
 	  "size that a volume may set" },
 	{ "registries", "HOST,...", CONFIG_TEXT, FIELD(registries), "*", 0, 1023, NULL,
 	  "registries that images may be pulled from: HOST or HOST:PORT, *.DOMAIN, or * for all; only those that are named exactly may have "

@@ -52,7 +52,6 @@ struct core_options {
 	char template_dir[CELL_PATH_MAX]; /* "": templates cannot be added */
 	bool has_volumes;		  /* there is a root of volumes, */
 	uint32_t volume_root;		  /* which is this one of the keeper's */
-	bool volume_images;		  /* new volumes are images, whose size is enforced */
 	bool has_storage;		  /* there is a storage folder, and cordon-storage */
 	uint32_t storage_root;		  /* index of the keeper's root that is its layers */
 	struct core_mount_root roots[CORE_MOUNT_ROOTS_MAX];

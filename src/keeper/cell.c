@@ -85,12 +85,33 @@ bool cell_is_stored(const struct keeper *k, const struct cell_source *from)
 	       (k->setup.root_uses[from->root] & KEEPER_ROOT_LAYERS) != 0;
 }
 
+bool cell_is_image(const struct cell_source *from)
+{
+	return strlen(from->path) == UUID + 6 && strcmp(from->path + UUID, "/image") == 0;
+}
+
 bool cell_is_volume(const struct keeper *k, const struct cell_source *from)
 {
 	return from->root < k->setup.nroots &&
 	       (k->setup.root_uses[from->root] & KEEPER_ROOT_VOLUMES) != 0 &&
-	       strlen(from->path) == UUID + 5 && strcspn(from->path, "/.") == UUID &&
-	       strcmp(from->path + UUID, "/data") == 0;
+	       strcspn(from->path, "/.") == UUID &&
+	       (cell_is_image(from) || strcmp(from->path + UUID, "/data") == 0);
+}
+
+/* A detached mount of the whole file system, which other cells may have mounted, too. */
+static int open_image(const struct keeper *k, const struct cell_source *from, int *ret_fd,
+		      struct err *e)
+{
+	char id[UUID + 1];
+
+	if (k->setup.rootless)
+		return err_set(e, ERR_UNSUPPORTED, "images need a server that root started");
+	(void)snprintf(id, sizeof(id), "%.*s", UUID, from->path);
+	OWN_FD dir = kernel_openat2((int)(KEEPER_FD_ROOTS + from->root), id,
+				    O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+				    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	return dir < 0 ? err_sys(e, "volume %s", id)
+		       : disk_image_mount(dir, "image", true, ret_fd, e);
 }
 
 int cell_open_source(const struct keeper *k, const struct cell_source *from, uint32_t use,
@@ -106,6 +127,8 @@ int cell_open_source(const struct keeper *k, const struct cell_source *from, uin
 
 	if ((uses & use) == 0 && !template && !stored && !volume)
 		return err_set(e, ERR_DENIED, "root %u may not be used for this", from->root);
+	if (volume && cell_is_image(from))
+		return open_image(k, from, ret_fd, e);
 	*ret_fd = kernel_openat2(root_fd, from->path[0] == '\0' ? "." : from->path,
 				 O_PATH | O_CLOEXEC,
 				 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);

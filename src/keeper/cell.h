@@ -41,7 +41,9 @@ void cell_release(struct cell *c);
 int cell_open_source(const struct keeper *k, const struct cell_source *from, uint32_t use,
 		     int *ret_fd, struct err *e) MUST_USE;
 
-/* Is this source a volume: "UUID/data" below the root of volumes? */
+/* Is this source an image of a volume? */
+bool cell_is_image(const struct cell_source *from);
+/* Is this source a volume: "UUID/data" or "UUID/image" below the root of volumes? */
 bool cell_is_volume(const struct keeper *k, const struct cell_source *from);
 
 /* The directory with the images of disks, or -1, and the name of the image of a cell. */

@@ -143,7 +143,10 @@ static int take_trees(struct builder *b, struct err *e)
 		if (take_tree(rootless, b->fds[i], &b->trees.layers[i], e) < 0)
 			return err_wrap(e, "layer at %s", r->layer_at[i]);
 	for (unsigned i = 0; i < r->nmounts; i++)
-		if (take_tree(rootless, b->fds[r->nlayers + i], &b->trees.mounts[i], e) < 0)
+		if (cell_is_volume(b->keeper, &r->mounts[i].from) &&
+		    cell_is_image(&r->mounts[i].from))
+			b->trees.mounts[i] = fcntl(b->fds[r->nlayers + i], F_DUPFD_CLOEXEC, 3);
+		else if (take_tree(rootless, b->fds[r->nlayers + i], &b->trees.mounts[i], e) < 0)
 			return err_wrap(e, "mount %s", r->mounts[i].at);
 	return 0;
 }

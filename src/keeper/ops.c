@@ -14,6 +14,8 @@
 
 #include "cell.h"
 #include "io.h"
+#include "kernel.h"
+#include "mounts.h"
 
 /* How long a request may wait until processes have exited. A server repeats its request; cordon run
  * sends it once. */
@@ -123,9 +125,25 @@ static int op_freeze(const struct keeper *k, struct call *c, struct err *e)
 	return cgroup_freeze(&k->cgroups, c->r.named.id, c->r.named.on != 0, e);
 }
 
+static int op_volume(const struct keeper *k, struct call *c, struct err *e)
+{
+	const struct cell_source *from = &c->r.volume.from;
+	int fd = -1;
+
+	if (!cell_is_volume(k, from) || !cell_is_image(from))
+		return err_set(e, ERR_DENIED, "not the image of a volume");
+	if (cell_open_source(k, from, KEEPER_ROOT_WRITE, &fd, e) < 0)
+		return -1;
+	OWN_FD mount = fd;
+	if (mounts_restrict(mount, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e) < 0)
+		return -1;
+	c->fd = TAKE_FD(mount);
+	return 0;
+}
+
 static int (*const ops[])(const struct keeper *, struct call *, struct err *) = {
 	[KEEPER_CREATE] = op_create,   [KEEPER_DIFF] = op_diff,	    [KEEPER_CAPTURE] = op_diff,
-	[KEEPER_DESTROY] = op_destroy, [KEEPER_FREEZE] = op_freeze,
+	[KEEPER_DESTROY] = op_destroy, [KEEPER_FREEZE] = op_freeze, [KEEPER_VOLUME] = op_volume,
 };
 
 static int send_reply(int sock, struct call *c, const struct err *e)

@@ -7,6 +7,23 @@
 
 #include <sys/stat.h>
 
+#include "io.h"
+
+/* The image's directory data in place of its root. The image is attached because kernels
+ * before 6.15 copy attached mounts only; it is detached with the builder's mounts. */
+static int take_data(struct root_trees *p, unsigned i, struct err *e)
+{
+	int data = -1;
+
+	if (kernel_move_mount(p->mounts[i], p->base, "at", 0) < 0)
+		return err_sys(e, "attach volume");
+	if (mounts_copy(p->mounts[i], "data", 0, &data, e) < 0)
+		return -1;
+	io_close_all(&p->mounts[i], 1);
+	p->mounts[i] = data;
+	return 0;
+}
+
 /* The owner of the source is translated to the cell's user, which can then read what the owner can
  * read, and write it if the mount is writable. The owners in a volume are those of the cell. */
 int root_place_mount(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
@@ -18,6 +35,8 @@ int root_place_mount(const struct cell *c, const struct keeper *k, const struct 
 	bool volume = cell_is_volume(k, &r->mounts[i].from);
 	int ns = -1, mapped = 0;
 
+	if (volume && cell_is_image(&r->mounts[i].from) && take_data(p, i, e) < 0)
+		return -1;
 	if (fstat(p->mounts[i], &st) < 0)
 		return err_sys(e, "mount %s", at);
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))

@@ -24,6 +24,9 @@ struct content {
 	int volume;  /* O_PATH: the directory of the volume; owned by the caller, as the next two */
 	int data;    /* O_PATH: its directory data */
 	int out, in; /* in: -1 if it is no write */
+	/* How ids of cells are stored: as storage_jail_ids(); in an image as they are. */
+	bool single;
+	uint32_t shift;
 };
 
 /* Does the operation of the request, and writes the answer to out. Errors are in that answer. */
@@ -64,6 +67,8 @@ int content_find(const struct content *c, const char *path, bool parents, struct
 
 /* Sets "PATH: strerror(errno)" with that errno. Returns -1. */
 int content_fail(struct err *e, const char *path);
+/* Sets the owner; STORAGE_CONTENT_UNSET: as it is. */
+int content_chown(const struct content *c, int fd, uint32_t uid, uint32_t gid) MUST_USE;
 /* Owner and mode of an open file or directory, as the request has them or by default. */
 int content_give(const struct content *c, int fd, mode_t mode) MUST_USE;
 

@@ -143,8 +143,7 @@ int content_change(const struct content *c, struct err *e)
 
 	if (fd < 0)
 		return -1;
-	/* STORAGE_CONTENT_UNSET is what fchown() takes for "as it is". */
-	if (((uid & gid) != STORAGE_CONTENT_UNSET && fchown(fd, uid, gid) < 0) ||
+	if (((uid & gid) != STORAGE_CONTENT_UNSET && content_chown(c, fd, uid, gid) < 0) ||
 	    (c->r->mode != STORAGE_CONTENT_UNSET && fchmod(fd, c->r->mode) < 0) ||
 	    content_put_entry(c, fd, c->r->path) < 0)
 		return content_fail(e, c->r->path);

@@ -50,8 +50,8 @@ int content_put_entry(const struct content *c, int fd, const char *path)
 					  .ctime_ns = ns(st.st_ctim),
 					  .type = type_of(st.st_mode),
 					  .mode = st.st_mode & 07777,
-					  .uid = st.st_uid,
-					  .gid = st.st_gid };
+					  .uid = c->single ? 1000 : st.st_uid - c->shift,
+					  .gid = c->single ? 1000 : st.st_gid - c->shift };
 	(void)snprintf(r.entry.path, CONTENT_PATH_MAX, "%s", path);
 	if (S_ISLNK(st.st_mode))
 		n = readlinkat(fd, "", r.entry.target, CONTENT_PATH_MAX - 1);

@@ -42,12 +42,20 @@ void content_place_release(struct content_place *p)
 	p->dir = -1;
 }
 
+int content_chown(const struct content *c, int fd, uint32_t uid, uint32_t gid)
+{
+	if (c->single)
+		return 0;
+	return fchown(fd, uid == STORAGE_CONTENT_UNSET ? uid : uid + c->shift,
+		      gid == STORAGE_CONTENT_UNSET ? gid : gid + c->shift);
+}
+
 int content_give(const struct content *c, int fd, mode_t mode)
 {
 	uint32_t uid = c->r->uid == STORAGE_CONTENT_UNSET ? ID_DEFAULT : c->r->uid;
 	uint32_t gid = c->r->gid == STORAGE_CONTENT_UNSET ? ID_DEFAULT : c->r->gid;
 
-	return fchown(fd, uid, gid) < 0 || fchmod(fd, mode) < 0 ? -1 : 0;
+	return content_chown(c, fd, uid, gid) < 0 || fchmod(fd, mode) < 0 ? -1 : 0;
 }
 
 /* Makes a parent directory, if it is not there. */

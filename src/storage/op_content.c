@@ -15,7 +15,9 @@ static void NORETURN work(const struct storage_run *run, int volume)
 	struct content c = { .r = r,
 			     .volume = volume,
 			     .out = run->fds[0],
-			     .in = r->what == STORAGE_CONTENT_WRITE ? run->fds[1] : -1 };
+			     .in = r->what == STORAGE_CONTENT_WRITE ? run->fds[1] : -1,
+			     .single = storage_jail_ids().single,
+			     .shift = storage_jail_ids().shift };
 	struct content_record failed = { .kind = CONTENT_ERROR };
 
 	if (storage_jail_confine_worker(&(struct storage_worker_dirs){ .dir = volume },
@@ -31,18 +33,36 @@ static void NORETURN work(const struct storage_run *run, int volume)
 	_exit(1);
 }
 
-int op_content(struct storage_run *run, struct err *e)
+/* Its directory, or the mount of its image that came with the request. */
+static int open_volume(const struct storage_run *run, struct err *e)
 {
-	OWN_FD volumes = storage_ops_open_volumes(e);
-	OWN_FD volume = -1;
-	pid_t pid;
+	const struct storage_content *r = &run->r->content;
+	struct stat st;
+	int fd;
 
+	if ((r->flags & STORAGE_CONTENT_ROOT) != 0) {
+		fd = fcntl(run->fds[1 + (r->what == STORAGE_CONTENT_WRITE)], F_DUPFD_CLOEXEC, 3);
+		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+			return fd;
+		if (fd >= 0)
+			fd_close(fd);
+		return err_set(e, ERR_INVALID, "the mount of the volume is no directory");
+	}
+	OWN_FD volumes = storage_ops_open_volumes(e);
 	if (volumes < 0)
 		return -1;
-	volume = openat(volumes, run->r->content.volume,
-			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (volume < 0)
-		return storage_ops_fail(e, "open the volume");
+	fd = openat(volumes, r->volume, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? storage_ops_fail(e, "open the volume") : fd;
+}
+
+int op_content(struct storage_run *run, struct err *e)
+{
+	int opened = open_volume(run, e);
+	pid_t pid;
+
+	if (opened < 0)
+		return -1;
+	OWN_FD volume = opened;
 	pid = fork();
 	if (pid == 0)
 		work(run, volume);

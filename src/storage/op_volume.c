@@ -10,10 +10,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "disk_tool.h"
 #include "storage_jail.h"
 #include "storage_ops.h"
 #include "tree_remove.h"
 
+#define MKFS "/usr/sbin/mkfs.ext4"
 #define BLOCK 512U /* of st_blocks */
 #define USER 1000  /* "user" of every template owns the top directory */
 
@@ -36,14 +38,66 @@ static int make_data(int volume, struct err *e)
 	return 0;
 }
 
-static int make_directory(int volumes, const char *name, struct err *e)
+static int format(const char *name, uint64_t bytes, struct err *e)
+{
+	char image[128], tree[128], inodes[24], line[160];
+	const char *const argv[] = {
+		MKFS,
+		"-q",
+		"-F",
+		"-m",
+		"0",
+		"-b",
+		"4096",
+		"-N",
+		inodes,
+		"-d",
+		tree,
+		"-O",
+		"^resize_inode",
+		"-e",
+		"remount-ro",
+		"-E",
+		"assume_storage_prezeroed=1,lazy_journal_init=1,nodiscard,root_owner=0:0",
+		image,
+		NULL
+	};
+	int status;
+
+	(void)snprintf(image, sizeof(image), STORAGE_VOLUMES "/%s/image", name);
+	(void)snprintf(tree, sizeof(tree), STORAGE_VOLUMES "/%s/tree", name);
+	(void)snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)(bytes / 16384 + 64));
+	if (disk_tool_run(argv, &status, line, sizeof(line), e) < 0)
+		return -1;
+	return status == 0 ? 0
+			   : err_set(e, ERR_SYSTEM, "mkfs.ext4 failed with status %d: %s", status,
+				     line);
+}
+
+/* A sparse file system that has what is in the directory tree, which is removed. */
+static int make_image(int volume, const char *name, uint64_t bytes, struct err *e)
+{
+	OWN_FD image = openat(volume, "image", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	if (image < 0 || ftruncate(image, (off_t)(bytes & ~4095ULL)) < 0 ||
+	    mkdirat(volume, "tree", 0700) < 0)
+		return storage_ops_fail(e, "make the volume");
+	OWN_FD tree = openat(volume, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (tree < 0)
+		return storage_ops_fail(e, "make the volume");
+	if (make_data(tree, e) < 0 || format(name, bytes, e) < 0)
+		return -1;
+	return tree_remove(volume, "tree", e);
+}
+
+static int make_new(int volumes, const char *name, const struct storage_volume *r, struct err *e)
 {
 	if (mkdirat(volumes, name, 0700) < 0)
 		return storage_ops_fail(e, "make the volume");
 	OWN_FD volume = openat(volumes, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (volume < 0)
 		return storage_ops_fail(e, "make the volume");
-	if (make_data(volume, e) < 0)
+	if ((r->image != 0 ? make_image(volume, name, r->bytes, e) : make_data(volume, e)) < 0)
 		return -1;
 	return syncfs(volume) < 0 ? storage_ops_fail(e, "sync the volume") : 0;
 }
@@ -67,7 +121,7 @@ int op_volume_make(struct storage_run *run, struct err *e)
 	if (volumes < 0 || remove_named(run, volumes, r->volume, e) < 0)
 		return -1;
 	temporary(run, STORAGE_NEW, new);
-	if (make_directory(volumes, new, e) == 0) {
+	if (make_new(volumes, new, r, e) == 0) {
 		if (renameat(volumes, new, volumes, r->volume) == 0 && fsync(volumes) == 0)
 			return 0;
 		IGNORED(storage_ops_fail(e, "rename the volume"), "removed below");
@@ -113,14 +167,29 @@ static int add_below(int dir, const char *name, unsigned depth, struct storage_r
 	return 0;
 }
 
+/* The blocks that the sparse file has. */
+static int image_usage(const struct storage_run *run, int volumes, struct err *e)
+{
+	char path[STORAGE_ID_MAX + 8];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s/image", run->r->volume.volume);
+	if (fstatat(volumes, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return storage_ops_fail(e, "read the volume");
+	run->reply->bytes = (uint64_t)st.st_blocks * BLOCK;
+	return 0;
+}
+
 int op_volume_usage(struct storage_run *run, struct err *e)
 {
 	OWN_FD volumes = storage_ops_open_volumes(e);
 	char path[STORAGE_ID_MAX + 8];
 
-	(void)snprintf(path, sizeof(path), "%s/data", run->r->volume.volume);
 	if (volumes < 0)
 		return -1;
+	if (run->r->volume.image != 0)
+		return image_usage(run, volumes, e);
+	(void)snprintf(path, sizeof(path), "%s/data", run->r->volume.volume);
 	return add_below(volumes, path, 0, run->reply) < 0 ? storage_ops_fail(e, "read the volume")
 							   : 0;
 }

@@ -416,13 +416,18 @@ static int confine_program_files(struct err *e)
 			     READ_ONLY | LANDLOCK_ACCESS_FS_EXECUTE, e);
 }
 
+int storage_jail_confine_runner(struct err *e)
+{
+	return confine_program_files(e);
+}
+
 int storage_jail_confine(struct err *e)
 {
 	if (landlock_abi() < 2)
 		log_warn("this kernel has no Landlock: cordon-storage has one wall less", "");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(e, "no new privileges");
-	if (drop_caps(e) < 0 || confine_program_files(e) < 0)
+	if (drop_caps(e) < 0)
 		return -1;
 	return install(seccomp_storage, COUNT(seccomp_storage), e);
 }

@@ -31,8 +31,12 @@ int storage_jail_enter(struct err *e) MUST_USE;
  * next one cannot start before that. Waits. The descriptor becomes number `at`. */
 int storage_jail_lock(int at, struct err *e) MUST_USE;
 
-/* Capabilities, Landlock and the filter of system calls of the program. */
+/* Capabilities and the filter of system calls of the program. */
 int storage_jail_confine(struct err *e) MUST_USE;
+
+/* In a runner: Landlock. Not for one that works on a mount that came with its request, which is not
+ * below the storage folder: its worker is confined to that mount. */
+int storage_jail_confine_runner(struct err *e) MUST_USE;
 
 /* What a worker can reach. Descriptors are borrowed; -1 in a list: none. */
 struct storage_worker_dirs {

@@ -75,6 +75,11 @@ void storage_jobs_refuse(int channel, const struct err *why)
 
 /* ---- in the runner */
 
+static bool has_mount(const union storage_request *r)
+{
+	return r->head.op == STORAGE_CONTENT && (r->content.flags & STORAGE_CONTENT_ROOT) != 0;
+}
+
 static void NORETURN run(const union storage_request *r, const int *fds, int results)
 {
 	struct storage_reply reply = { 0 };
@@ -85,7 +90,8 @@ static void NORETURN run(const union storage_request *r, const int *fds, int res
 
 	(void)prctl(PR_SET_NAME, "storage-job", 0, 0, 0);
 	fd_close(channel_fd);
-	if (storage_ops_find(r->head.op)(&job, &e) < 0)
+	if ((!has_mount(r) && storage_jail_confine_runner(&e) < 0) ||
+	    storage_ops_find(r->head.op)(&job, &e) < 0)
 		reply = (struct storage_reply){ .err = e };
 	IGNORED(io_send(results, &reply, sizeof(reply), &job.fd, job.fd >= 0, &e),
 		"the first process has exited");

@@ -328,6 +328,7 @@ const char *const sql_text[] = {
 	[SQL_VOLUME_SET_READY] = "UPDATE volume SET state = 1 WHERE id = ? AND state = 0",
 	[SQL_VOLUME_SET_DYING] = "UPDATE volume SET state = 2 WHERE id = ?1 AND state < 2"
 		" AND NOT EXISTS (SELECT 1" VOLUME_USES "?1)",
+	[SQL_VOLUME_SET_KIND] = "UPDATE volume SET kind = ?2 WHERE id = ?1 AND state = 0",
 	[SQL_VOLUME_DELETE] = "DELETE FROM volume WHERE id = ? AND state = 2",
 	[SQL_VOLUME_GET] = "SELECT " VOLUME_COLUMNS " FROM volume WHERE id = ?",
 	[SQL_VOLUME_BY_NAME] = "SELECT " VOLUME_COLUMNS " FROM volume"

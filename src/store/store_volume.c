@@ -35,6 +35,16 @@ int store_volume_set_ready(struct store *s, const char *id, struct err *e)
 	return change(s, SQL_VOLUME_SET_READY, id, e);
 }
 
+int store_volume_set_kind(struct store *s, const char *id, uint32_t kind, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_VOLUME_SET_KIND);
+	stmt_text(&q, id);
+	stmt_u64(&q, kind);
+	return stmt_run(&q, true, "volume", id, e);
+}
+
 int store_volume_set_dying(struct store *s, const char *id, struct err *e)
 {
 	return change(s, SQL_VOLUME_SET_DYING, id, e);

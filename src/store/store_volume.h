@@ -27,6 +27,8 @@ typedef int store_volume_fn(const struct store_volume *row, void *cookie);
 int store_volume_insert(struct store *s, const struct store_volume *row, struct err *e) MUST_USE;
 /* A volume that was being made is ready. */
 int store_volume_set_ready(struct store *s, const char *id, struct err *e) MUST_USE;
+/* What a volume that is being made is on disk after all. */
+int store_volume_set_kind(struct store *s, const char *id, uint32_t kind, struct err *e) MUST_USE;
 /* From now on it is being removed. ERR_NOT_FOUND if it is being removed already, or a live session
  * mounts it: store_volume_uses() tells the two apart. */
 int store_volume_set_dying(struct store *s, const char *id, struct err *e) MUST_USE;

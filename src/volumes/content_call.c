@@ -38,6 +38,10 @@ static void detach(struct content_call *c)
 	io_close_all(&c->out, 1);
 	io_close_all(&c->in, 1);
 	storage_link_cancel(c->node->storage, &c->job);
+	volume_open_cancel(&c->open);
+	io_close_all(c->its, 2);
+	free(c->request);
+	c->request = NULL;
 	LIST_REMOVE(c);
 	c->node->ncalls--;
 	c->node = NULL;
@@ -333,25 +337,52 @@ static int make_pipe(bool ours_reads, int *ret_ours, int *ret_its, struct err *e
 	return 0;
 }
 
-static int open_pipes(struct content_call *c, bool write, int its[2], struct err *e)
+static int open_pipes(struct content_call *c, bool write, struct err *e)
 {
-	c->out = c->in = its[0] = its[1] = -1;
-	if (make_pipe(true, &c->out, &its[0], e) < 0 ||
-	    (write && make_pipe(false, &c->in, &its[1], e) < 0) ||
+	if (make_pipe(true, &c->out, &c->its[0], e) < 0 ||
+	    (write && make_pipe(false, &c->in, &c->its[1], e) < 0) ||
 	    loop_add(core_loop(c->node->core), &c->watch_out, c->out, EPOLLIN, e) < 0 ||
 	    (write && loop_add(core_loop(c->node->core), &c->watch_in, c->in, 0, e) < 0))
 		return -1;
 	return 0;
 }
 
+/* root: the mount of the volume's image, taken over; -1: it is a directory. */
+static void ask_storage(struct content_call *c, int root)
+{
+	int fds[3] = { c->its[0] };
+	size_t n = 1;
+
+	if (c->its[1] >= 0)
+		fds[n++] = c->its[1];
+	if (root >= 0)
+		fds[n++] = root;
+	c->its[0] = c->its[1] = -1;
+	if (root >= 0)
+		c->request->flags |= STORAGE_CONTENT_ROOT;
+	c->job.done = (struct completion){ .on_done = on_job_done, .arg = c };
+	storage_link_ask(c->node->storage, &c->job, c->request, sizeof(*c->request), fds, n);
+	free(c->request);
+	c->request = NULL;
+}
+
+static void on_opened(struct volume_open *o, int fd, const struct err *e)
+{
+	struct content_call *c = o->arg;
+
+	if (e == NULL) {
+		ask_storage(c, fd);
+		return;
+	}
+	fail(c, e);
+	loop_defer(loop_of(c), &c->step);
+}
+
 int content_call_start(struct content_call *c, struct core *core, const struct store_volume *v,
 		       const struct storage_content *r, const struct content_call_events *events,
 		       struct err *e)
 {
-	bool write = r->what == STORAGE_CONTENT_WRITE;
 	struct volume_node *n = volume_node(core);
-	struct storage_content full = *r;
-	int its[2];
 
 	if (admit(n, v->tenant, e) < 0)
 		return -1;
@@ -359,24 +390,29 @@ int content_call_start(struct content_call *c, struct core *core, const struct s
 				    .node = n,
 				    .out = -1,
 				    .in = -1,
+				    .its = { -1, -1 },
 				    .job.fd = -1,
 				    .events = events,
+				    .open = { .on_done = on_opened, .arg = c },
 				    .watch_out = { .fd = -1, .on_ready = on_readable, .arg = c },
 				    .watch_in = { .fd = -1, .on_ready = on_writable, .arg = c },
 				    .step = { .on_run = on_step, .arg = c },
+				    .request = malloc(sizeof(*r)),
 				    .bytes = malloc(BUFFER) };
-	assert(c->bytes != NULL);
+	assert(c->bytes != NULL && c->request != NULL);
 	memcpy(c->tenant, v->tenant, sizeof(c->tenant));
 	LIST_PUSH(&n->calls, c);
 	n->ncalls++;
-	if (open_pipes(c, write, its, e) < 0) {
-		io_close_all(its, 2);
+	if (open_pipes(c, r->what == STORAGE_CONTENT_WRITE, e) < 0) {
 		detach(c);
 		return -1;
 	}
-	full.head = (struct storage_head){ .op = STORAGE_CONTENT, .deadline_ms = CALL_MS };
-	(void)snprintf(full.volume, sizeof(full.volume), "%s", v->id);
-	c->job.done = (struct completion){ .on_done = on_job_done, .arg = c };
-	storage_link_ask(n->storage, &c->job, &full, sizeof(full), its, write ? 2 : 1);
+	*c->request = *r;
+	c->request->head = (struct storage_head){ .op = STORAGE_CONTENT, .deadline_ms = CALL_MS };
+	(void)snprintf(c->request->volume, sizeof(c->request->volume), "%s", v->id);
+	if (v->kind == VOLUME_IMAGE)
+		volume_open_start(core, v, &c->open);
+	else
+		ask_storage(c, -1);
 	return 0;
 }

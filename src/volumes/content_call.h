@@ -10,6 +10,7 @@
 #include "content_msg.h"
 #include "storage_link.h"
 #include "store_volume.h"
+#include "volume_open.h"
 
 struct content_call;
 struct core;
@@ -34,6 +35,9 @@ struct content_call {
 	struct volume_node *node;	   /* NULL: not under way */
 	char tenant[STORE_ID_MAX];
 	const struct content_call_events *events;
+	struct volume_open open;
+	struct storage_content *request; /* owned: what is sent when the image is mounted */
+	int its[2];			 /* owned until sent: the other ends of the pipes */
 	struct storage_job job;
 	int out, in; /* owned, while node is set; -1: closed */
 	struct loop_fd watch_out, watch_in;

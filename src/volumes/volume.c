@@ -10,10 +10,11 @@
 #include "event_log.h"
 #include "log.h"
 #include "rand.h"
+#include "volume_open.h"
 #include "volume_state.h"
 
 #define MAKE_MS 120000
-#define BYTES_MIN (1U << 20)
+#define BYTES_MIN (8U << 20)
 
 struct volume_node *volume_node(struct core *c)
 {
@@ -71,14 +72,14 @@ static int save(struct core *c, const struct store_actor *who, const struct stor
 struct making {
 	struct volume_node *node;
 	struct storage_job job;
+	struct volume_open open;
 	struct completions waiter; /* the owner's completion, or none any more */
 	struct store_volume row;
 	struct store_actor actor;
 };
 
-static void on_made(struct completion *done, const struct err *why)
+static void finish(struct making *m, const struct err *why)
 {
-	struct making *m = done->arg;
 	struct core *c = m->node->core;
 	struct err e = { 0 }, ignored;
 
@@ -91,8 +92,62 @@ static void on_made(struct completion *done, const struct err *why)
 			"the next daemon does it");
 		volume_removal_next(m->node);
 	}
+	if (m->waiter.first != NULL)
+		((struct volume_making *)m->waiter.first)->row.kind = m->row.kind;
 	completions_end_all(&m->waiter, e.code == ERR_NONE ? NULL : &e);
 	free(m);
+}
+
+static void on_made(struct completion *done, const struct err *why);
+
+static void ask_storage(struct making *m)
+{
+	struct storage_volume r = { .head = { .op = STORAGE_VOLUME_MAKE, .deadline_ms = MAKE_MS },
+				    .image = m->row.kind == VOLUME_IMAGE,
+				    .bytes = m->row.bytes };
+
+	(void)snprintf(r.volume, sizeof(r.volume), "%s", m->row.id);
+	m->job = (struct storage_job){ .done = { .on_done = on_made, .arg = m }, .fd = -1 };
+	storage_link_ask(m->node->storage, &m->job, &r, sizeof(r), NULL, 0);
+}
+
+/* An image cannot be made or mounted here: this volume and all that follow are directories. */
+static void use_directory(struct making *m, const struct err *why)
+{
+	struct err e;
+
+	log_warn("volumes are directories without a limit of their size", "reason=%s", why->msg);
+	m->node->no_images = true;
+	m->row.kind = VOLUME_DIRECTORY;
+	if (store_volume_set_kind(core_store(m->node->core), m->row.id, m->row.kind, &e) < 0)
+		finish(m, &e);
+	else
+		ask_storage(m);
+}
+
+static void on_opened(struct volume_open *o, int fd, const struct err *e)
+{
+	OWN_FD mount = fd;
+
+	if (e != NULL && e->code == ERR_UNSUPPORTED)
+		use_directory(o->arg, e);
+	else
+		finish(o->arg, e);
+}
+
+/* An image is mounted once, to see whether this machine can do it. */
+static void on_made(struct completion *done, const struct err *why)
+{
+	struct making *m = done->arg;
+
+	if (m->row.kind != VOLUME_IMAGE || (why != NULL && why->code != ERR_UNSUPPORTED)) {
+		finish(m, why);
+	} else if (why != NULL) {
+		use_directory(m, why);
+	} else {
+		m->open = (struct volume_open){ .on_done = on_opened, .arg = m };
+		volume_open_start(m->node->core, &m->row, &m->open);
+	}
 }
 
 static int check_quota(struct core *c, const struct tenant *t, uint64_t bytes, struct err *e)
@@ -137,7 +192,7 @@ static int fill_row(struct core *c, const struct tenant *t, const struct volume_
 		return err_set(e, ERR_INVALID, "name: must be 1 to %d letters, digits, '_' and '-'",
 			       VOLUME_NAME_MAX);
 	*row = (struct store_volume){
-		.kind = core_options(c)->volume_images ? VOLUME_IMAGE : VOLUME_DIRECTORY,
+		.kind = !volume_node(c)->no_images ? VOLUME_IMAGE : VOLUME_DIRECTORY,
 		.state = STORE_VOLUME_MAKING,
 		.bytes = spec->bytes == 0 ? g->volume_size_default : spec->bytes,
 		.created_ms = core_now_ms(),
@@ -152,17 +207,6 @@ static int fill_row(struct core *c, const struct tenant *t, const struct volume_
 	(void)snprintf(row->tenant, sizeof(row->tenant), "%s", tenant_row(t)->id);
 	(void)snprintf(row->name, sizeof(row->name), "%s", spec->name);
 	return check_quota(c, t, row->bytes, e);
-}
-
-static void ask_storage(struct making *m)
-{
-	struct storage_volume r = { .head = { .op = STORAGE_VOLUME_MAKE, .deadline_ms = MAKE_MS },
-				    .image = m->row.kind == VOLUME_IMAGE,
-				    .bytes = m->row.bytes };
-
-	(void)snprintf(r.volume, sizeof(r.volume), "%s", m->row.id);
-	m->job.done = (struct completion){ .on_done = on_made, .arg = m };
-	storage_link_ask(m->node->storage, &m->job, &r, sizeof(r), NULL, 0);
 }
 
 int volume_create(struct core *c, struct tenant *t, const struct volume_spec *spec,

@@ -23,8 +23,8 @@ struct volume_spec {
 /* Making a volume. The owner sets done; done ends when the volume is ready, or with the reason why
  * it is not. If the owner cancels done, the volume is made all the same. */
 struct volume_making {
-	struct completion done;
-	struct store_volume row; /* of the volume, while and after it is made */
+	struct completion done;	 /* first, as the waiter is found by it */
+	struct store_volume row; /* of the volume, when it is ready */
 };
 /* -1: refused, and done is not used. ERR_CONFLICT: the name is taken. REASON_QUOTA_VOLUMES,
  * REASON_QUOTA_STORAGE, REASON_STORAGE_FULL. */

@@ -8,6 +8,7 @@
 struct volume_node {
 	struct core *core;	      /* borrowed */
 	struct storage_link *storage; /* borrowed */
+	bool no_images;		      /* this machine cannot mount them */
 	struct content_call *calls;   /* list.h: under way */
 	unsigned ncalls;
 	/* The one volume that is being removed; volume_removal.c. */

@@ -124,6 +124,7 @@ int keeper_msg_check(const void *bytes, size_t len, size_t nfds, bool serve, str
 		[KEEPER_DESTROY] = { sizeof(struct keeper_named), 0 },
 		[KEEPER_FREEZE] = { sizeof(struct keeper_named), 0 },
 		[KEEPER_CAPTURE] = { sizeof(struct keeper_diff), 1 },
+		[KEEPER_VOLUME] = { sizeof(struct keeper_volume), 0 },
 	};
 	union keeper_request r;
 	const struct keeper_diff *d = &r.diff;
@@ -141,6 +142,10 @@ int keeper_msg_check(const void *bytes, size_t len, size_t nfds, bool serve, str
 		return check_create(&r.create, nfds, serve, e);
 	if (nfds != shapes[r.op].nfds)
 		return err_set(e, ERR_INVALID, "operation %u: %zu descriptors", r.op, nfds);
+	if (r.op == KEEPER_VOLUME)
+		return has_end(r.volume.from.path, sizeof(r.volume.from.path))
+			       ? 0
+			       : err_set(e, ERR_INVALID, "volume: malformed path");
 	if (check_named(&r.named, serve, e) < 0)
 		return -1;
 	if ((r.op != KEEPER_DIFF && r.op != KEEPER_CAPTURE) || (!serve && d->nlayers == 0))

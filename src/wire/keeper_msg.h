@@ -50,8 +50,9 @@ enum {
 	/* The layers of cordon-storage: a layer is "ID/N" below it, and ID is a directory of root's
 	 * with mode 0700. Owners of files are ids of cells. */
 	KEEPER_ROOT_LAYERS = 1 << 5,
-	/* The volumes of cordon-storage: a mount is "ID/data" below it. Its owners are those of the
-	 * cell, as in layers. */
+	/* The volumes of cordon-storage: a mount is "ID/data" below it, or "ID/image", a file
+	 * system in a file, whose directory data is mounted. Its owners are those of the cell, as
+	 * in layers. */
 	KEEPER_ROOT_VOLUMES = 1 << 6,
 };
 
@@ -77,6 +78,7 @@ enum keeper_op {
 	KEEPER_DESTROY,
 	KEEPER_FREEZE,
 	KEEPER_CAPTURE,
+	KEEPER_VOLUME,
 	KEEPER_OPS
 };
 
@@ -122,11 +124,18 @@ struct keeper_diff {
 	struct cell_source layer_from[CELL_LAYERS_MAX];
 };
 
+/* Mounts the image of a volume. The answer has one descriptor: the detached mount. */
+struct keeper_volume {
+	uint32_t op;
+	struct cell_source from;
+};
+
 union keeper_request {
 	uint32_t op;
 	struct keeper_create create;
 	struct keeper_named named;
 	struct keeper_diff diff;
+	struct keeper_volume volume;
 };
 
 struct keeper_reply {

@@ -202,10 +202,12 @@ bool storage_msg_is_stream(uint32_t op)
 
 static size_t fds_of(const union storage_request *r, size_t len)
 {
-	bool writes = r->head.op == STORAGE_CONTENT && len == sizeof(r->content) &&
-		      r->content.what == STORAGE_CONTENT_WRITE;
+	size_t more = 0;
 
-	return shapes[r->head.op].nfds + writes;
+	if (r->head.op == STORAGE_CONTENT && len == sizeof(r->content))
+		more = (size_t)(r->content.what == STORAGE_CONTENT_WRITE) +
+		       (size_t)((r->content.flags & STORAGE_CONTENT_ROOT) != 0);
+	return shapes[r->head.op].nfds + more;
 }
 
 int storage_msg_check(const void *bytes, size_t len, size_t nfds, struct err *e)

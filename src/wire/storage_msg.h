@@ -202,7 +202,8 @@ enum storage_content_what {
 
 enum {
 	STORAGE_CONTENT_FORCE = 1 << 0, /* make parents, and replace a file */
-	STORAGE_CONTENT_FLAGS = (1 << 1) - 1,
+	STORAGE_CONTENT_ROOT = 1 << 1,	/* the volume is the mount of the last descriptor */
+	STORAGE_CONTENT_FLAGS = (1 << 2) - 1,
 };
 
 #define STORAGE_CONTENT_UNSET UINT32_MAX /* of uid, gid, mode: the default, or as it is */
@@ -210,8 +211,8 @@ enum {
 #define STORAGE_PATH_MAX 4096
 
 /* An operation on the content of a volume. Descriptors: the end of a pipe that the answer is
- * written to (content_msg.h); WRITE: then the end of one that the content is read from. The answer
- * on the channel says only that it is over. */
+ * written to (content_msg.h); WRITE: then the end of one that the content is read from; ROOT: then
+ * the mount. The answer on the channel says only that it is over. */
 struct storage_content {
 	struct storage_head head;
 	char volume[STORAGE_ID_MAX];

@@ -228,7 +228,7 @@ def make_fixtures(p):
     p.ids["build"], p.ids["hash"] = p.json(201, "POST", BUILDS, body={"name": "openapi"})["id"], "0" * 64
     p.ids["secret"] = p.json(201, "POST", "/v1/secrets", body={
         "name": "openapi", "value": "v", "hosts": ["a.example.org"], "ttl": "1h"})["name"]
-    p.ids["volume"] = p.json(201, "POST", "/v1/volumes", body={"name": "openapi", "size": "2M", "expires_in": "1h"})["name"]
+    p.ids["volume"] = p.json(201, "POST", "/v1/volumes", body={"name": "openapi", "size": "16M", "expires_in": "1h"})["name"]
 
 
 def generic(p):

@@ -165,6 +165,24 @@ def an_imported_image(who):
 
 
 @both
+def volumes_are_directories(who):
+    """There is no loop device for a user: the size is not enforced, and the server says so."""
+    with UserServer(who, pool_size=0) as server:
+        made = server.want(201, "POST", "/v1/volumes", {"name": "v"})
+        equal((made["kind"], made["size_enforced"]), ("directory", False), "kind")
+        a, b = (server.create(volumes=[{"name": "v", "path": "/v"}])["id"] for _ in "ab")
+        equal(server.run(a, "echo one > /v/f && cat /v/f")["stdout"], "one\n", "a")
+        equal(server.run(b, "cat /v/f; stat -c %u /v/f")["stdout"], "one\n1000\n", "b")
+        token = server.want(200, "GET", "/volumes/v")["token"]
+        status, _, body = server.request("PUT", f"/volumecontent/{made['id']}/file?path=/c", b"content", key=None,
+                                         headers={"Authorization": "Bearer " + token})
+        equal((status, body["uid"]), (201, 1000), "written")
+        equal(server.run(b, "cat /v/c; stat -c %u /v/c")["stdout"], "content1000\n", "its owner in the cell")
+        for s in (a, b):
+            server.delete(s)
+
+
+@both
 def what_cannot_be_limited_is_refused(who):
     with UserServer(who, pool_size=0) as server:
         session = server.create()

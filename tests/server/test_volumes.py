@@ -4,6 +4,7 @@ that mount it, and nothing in it leads out of it or keeps the server from answer
 
     test_volumes.py CORDON [name ...]
 """
+import glob
 import os
 import re
 import socket
@@ -65,6 +66,26 @@ def folder(server):
     return os.path.join(server.folder, "state", "storage", "volumes")
 
 
+def loops(server):
+    """Images of this server that a loop device has."""
+    found = []
+    for path in glob.glob("/sys/block/loop*/loop/backing_file"):
+        try:
+            with open(path) as f:
+                found.append(f.read().strip())
+        except OSError:
+            pass  # it was freed meanwhile
+    return [name for name in found if name.startswith(folder(server))]
+
+
+def staged(server, volume_id):
+    """What is in the directory new of an image that is not mounted."""
+    wait_for(lambda: loops(server) == [], 15, "no image is mounted")
+    done = subprocess.run(["debugfs", "-R", "ls -p /new", os.path.join(folder(server), volume_id, "image")],
+                          capture_output=True, text=True, timeout=20, check=True)
+    return [line.split("/")[5] for line in done.stdout.split() if line.split("/")[5] not in (".", "..")]
+
+
 def left(server):
     return sorted(os.listdir(folder(server)))
 
@@ -83,7 +104,7 @@ def test_made_listed_shown_removed(server):
     equal(([v["name"] for v in page["volumes"]], page["next"]), (["other"], "other"))
     equal([v["name"] for v in server.want(200, "GET", "/v1/volumes?after=other")["volumes"]], ["work"])
     shown = server.want(200, "GET", "/v1/volumes/work")
-    equal((shown["id"], shown["usage"]["entries"]), (made["id"], 0))
+    equal((shown["id"], shown["usage"]["bytes"] < 16 << 20), (made["id"], True))
     equal(server.want(200, "GET", f"/v1/volumes/{made['id']}")["name"], "work")
     server.refused(409, "conflict", "POST", "/v1/volumes", {"name": "work"}, "already exists")
     for bad in ({}, {"name": ""}, {"name": "a b"}, {"name": "../x"}, {"name": "x" * 64}, {"name": "n", "size": 1},
@@ -222,6 +243,28 @@ def test_tenants_do_not_see_each_other(server):
     equal(mine.get("/secret"), b"42")
 
 
+def test_full(server):
+    """A volume has the size that was asked for, whoever writes."""
+    made = make(server, "small", size="16M")
+    equal((made["kind"], made["size_enforced"]), ("image", True))
+    content = Content(server, "small")
+    content.put("/kept", b"k")
+    status, _, body = content.ask("PUT", "file", b"x" * (20 << 20), path="/big")
+    equal(status, 507, body)
+    has(body.decode(), "No space left")
+    equal(content.ask("GET", "path", path="/big")[0], 404)
+    box = session(server, "small:/v")
+    has(sh(server, box, "head -c 20000000 /dev/zero > /v/full"), "No space left on device")
+    equal(content.get("/kept"), b"k")
+    equal(content.ask("PUT", "file", b"x" * 100000, path="/more")[0], 507)
+    sh(server, box, "rm /v/full")
+    content.put("/more", b"x" * 100000)
+    check(server.want(200, "GET", "/v1/volumes/small")["usage"]["bytes"] <= 17 << 20, "more than its size")
+    server.delete(box)
+    server.reaches(box, "stopped")
+    wait_for(lambda: loops(server) == [], 15, "its loop device is free")
+
+
 # --- hostile contents
 
 
@@ -254,22 +297,21 @@ def test_hostile_contents(server):
     equal(content.ask("DELETE", "path", path="/deep")[0], 204)
     equal(content.ask("GET", "path", path="/deep")[0], 404)
     server.want(200, "GET", "/v1/volumes/hostile")
-    wait_for(lambda: os.listdir(os.path.join(folder(server), content.id, "new")) == [], 15, "nothing is left")
     server.delete(box)
     server.reaches(box, "stopped")
+    equal(staged(server, content.id), [])
     drop(server, "hostile")
 
 
 def test_cut_off_writes_leave_nothing(server):
     make(server, "cut")
     content = Content(server, "cut")
-    new = os.path.join(folder(server), content.id, "new")
     content.put("/old", b"old")
     with socket.create_connection(server.address, 30) as link:
         link.sendall(f"PUT /volumecontent/{content.id}/file?path=/old&force=true HTTP/1.1\r\nHost: x\r\n"
                   f"Authorization: Bearer {content.token}\r\nContent-Length: 1000000\r\n\r\n".encode() + b"n" * 300000)
-        wait_for(lambda: os.listdir(new) != [], 15, "the write has begun")
-    wait_for(lambda: os.listdir(new) == [], 15, "nothing is left")
+        wait_for(lambda: loops(server), 15, "the volume is mounted for the write")
+    equal(staged(server, content.id), [])
     equal(content.get("/old"), b"old")
     equal(content.ask("PUT", "file", b"x", path="/a/b")[0], 404)
     equal(content.ask("PUT", "file", b"x", path="/old")[0], 409)
@@ -326,10 +368,12 @@ def test_kills_leave_nothing_half(_):
             if v["name"] != "v":
                 drop(server, v["name"])
         wait_for(lambda: left(server) == [content.id], 30, f"only one volume is left: {left(server)}")
-        wait_for(lambda: os.listdir(os.path.join(folder(server), content.id, "new")) == [], 15, "nothing is left")
         server.restart()
         equal(Content(server, "v").get("/f"), b"first")
         equal(sh(server, box, "cat /v/f"), "first")
+        server.delete(box)
+        server.reaches(box, "stopped")
+        equal(staged(server, content.id), [])
 
 
 def test_command(server):
@@ -341,9 +385,9 @@ def test_command(server):
         equal(done.returncode, code, f"{args}: {done.stderr}")
         return done.stdout
 
-    equal(run("volume", "create", "cli", "--size", "2M"), "cli\n")
+    equal(run("volume", "create", "cli", "--size", "16M"), "cli\n")
     has(run("volume", "ls"), "cli")
-    has(run("volume", "show", "cli"), "2097152")
+    has(run("volume", "show", "cli"), "16777216")
     box = run("create", "--volume", "cli:/v", "--volume", "cli:/r:ro").strip()
     equal(sh(server, box, "echo hi > /v/x; cat /r/x; touch /r/y 2>&1 | grep -o Read-only"), "hi\nRead-only")
     run("volume", "rm", "cli", code=125)
