@@ -6,6 +6,7 @@
 #include "templates.h"
 #include "tenant.h"
 
+#include <errno.h>
 #include <string.h>
 
 static int outcome; /* of adding: 0 not yet */
@@ -41,14 +42,38 @@ static int begin(const char *name, const char *layers, struct err *e)
 	return templates_add(bed.core, &row, &who, &adding, e);
 }
 
+static unsigned spawns; /* before the trial */
+
+static bool is_probed(void)
+{
+	return outcome != 0 || bed.ordered[AGENT_SPAWN] > spawns;
+}
+
+/* What PID 1 answers when a program is to be started as the template's user. */
+static void (*on_probe)(void) = bed_started;
+
+static void no_such_user(void)
+{
+	bed_says(AGENT_FAILED, &(struct agent_event){ .stage = AGENT_AT_USER, .sys = ENOENT });
+}
+
+static void no_memory(void)
+{
+	bed_says(AGENT_FAILED, &(struct agent_event){ .stage = AGENT_AT_SYSTEM, .sys = ENOMEM });
+}
+
 static int add(const char *name, const char *layers)
 {
 	struct err e = { 0 };
 
+	spawns = bed.ordered[AGENT_SPAWN];
 	if (begin(name, layers, &e) < 0) {
 		why = e;
 		return -1;
 	}
+	bed_until(is_probed);
+	if (outcome == 0)
+		on_probe();
 	bed_until(has_ended);
 	bed_until(is_idle); /* the cell of the trial is gone */
 	return outcome;
@@ -97,6 +122,29 @@ static void a_trial_comes_first(void)
 	CHECK(templates_find(bed.core, NULL, "y") == NULL && stored() == 2);
 	CHECK(add("x", "other") < 0); /* the version before stays */
 	CHECK_STR(template_row(templates_find(bed.core, NULL, "x"))->layers, "tree");
+	bed_end();
+}
+
+/* However the trial of its user ends, the request ends once, and nothing is added unless it is
+ * well. */
+static void its_user_is_tried(void)
+{
+	static const struct {
+		void (*answer)(void);
+		enum err_code code;
+		const char *part;
+	} cases[] = { { no_such_user, ERR_INVALID, "no user named 'user'" },
+		      { no_memory, ERR_SYSTEM, "no program can be started" },
+		      { bed_pid1_dies, ERR_SYSTEM, "ended by itself" } };
+
+	bed_make(30000);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		on_probe = cases[i].answer;
+		CHECK(add("x", "tree") < 0 && why.code == cases[i].code);
+		CHECK(strstr(why.msg, cases[i].part) != NULL && stored() == 1);
+	}
+	on_probe = bed_started;
+	CHECK(add("x", "tree") > 0 && stored() == 2);
 	bed_end();
 }
 
@@ -235,6 +283,7 @@ static void tenants_have_their_own(void)
 }
 
 TEST_MAIN({ "a trial comes first", a_trial_comes_first },
+	  { "its user is tried", its_user_is_tried },
 	  { "only entries of the directory", only_entries_of_the_directory },
 	  { "a version lives as long as its sessions", a_version_lives_as_long_as_its_sessions },
 	  { "a few at a time", a_few_at_a_time }, { "tags name versions", tags_name_versions },
