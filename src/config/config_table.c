@@ -247,7 +247,7 @@ const struct config_setting config_table[] = {
 	  "builds of templates that a tenant may run at a time", .group = "Builds of templates" },
 	{ "build_timeout", "TIME", CONFIG_TIME, FIELD(build_timeout_ms), "2h", SECOND, 7 * DAY, NULL,
 	  "time that a build may take" },
-	{ "build_disk", "SIZE", CONFIG_BYTES, FIELD(build_disk), "8G", 0, 64 * TIB, NULL,
+	{ "build_disk", "SIZE", CONFIG_BYTES, FIELD(build_disk), "4G", 0, 64 * TIB, NULL,
 	  "size of the disk that a step of a build writes to, in the storage folder; 0, or where there are no disks: in memory, "
 	  "of the size of other sessions" },
 	{ "build_network", "PRESET,...", CONFIG_TEXT, FIELD(build_network), "", 0, CONFIG_NAME_MAX - 1, NULL,
