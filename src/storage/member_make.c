@@ -108,7 +108,19 @@ static int write_body(int fd, struct tar_reader *r, uint64_t len, const char *pa
 	static uint8_t bytes[BUFFER];
 
 	while (len > 0) {
-		ssize_t n = tar_reader_body(r, bytes, len < BUFFER ? (size_t)len : BUFFER, e);
+		ssize_t n = len < BUFFER ? 0 : tar_reader_splice(r, fd, len, e);
+
+		if (n < 0 && e->sys != 0) {
+			errno = e->sys;
+			return member_fail(e, "write", path);
+		}
+		if (n < 0)
+			return -1;
+		if (n > 0) {
+			len -= (uint64_t)n;
+			continue;
+		}
+		n = tar_reader_body(r, bytes, len < BUFFER ? (size_t)len : BUFFER, e);
 
 		if (n <= 0)
 			return n < 0 ? -1 : err_set(e, ERR_INVALID, "tar: a body is too short");

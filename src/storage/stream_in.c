@@ -1,6 +1,7 @@
 #include "stream_in.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -10,6 +11,7 @@
 #define MAGIC_LEN 4
 #define ZSTD_WINDOW_LOG_MAX 27 /* 128 MiB of memory at most, as the zstd program has it */
 #define SKIP_SIZE (64U << 10)
+#define SPLICE_MAX (1U << 30)
 
 enum kind { KIND_PLAIN, KIND_GZIP, KIND_ZSTD };
 
@@ -22,7 +24,7 @@ struct stream_in {
 	uint64_t bytes_max, in_total, out_total;
 	enum kind kind;
 	bool begun, in_ended, between; /* between: no member is open */
-	bool hash;
+	bool hash, no_splice;
 	struct sha256 sum;
 	uint8_t *in; /* IN_SIZE bytes */
 	size_t in_at, in_len;
@@ -242,6 +244,27 @@ ssize_t stream_in_read(struct stream_in *s, void *ret, size_t cap, struct err *e
 		if (before == 0)
 			return err_set(e, ERR_INVALID, "the compressed archive ends too early");
 	}
+}
+
+ssize_t stream_in_splice(struct stream_in *s, int to, uint64_t n, struct err *e)
+{
+	ssize_t moved;
+
+	if (!s->begun || s->kind != KIND_PLAIN || s->hash || s->fd < 0 || s->is_part ||
+	    s->no_splice || s->in_at < s->in_len)
+		return 0;
+	do
+		moved = splice(s->fd, NULL, to, NULL, n < SPLICE_MAX ? (size_t)n : SPLICE_MAX,
+			       SPLICE_F_MOVE);
+	while (moved < 0 && errno == EINTR);
+	if (moved < 0 && errno == EINVAL) { /* not a pipe */
+		s->no_splice = true;
+		return 0;
+	}
+	if (moved < 0)
+		return err_sys(e, "write");
+	s->in_total += (uint64_t)moved;
+	return moved > 0 && count(s, NULL, (size_t)moved, e) < 0 ? -1 : moved;
 }
 
 uint64_t stream_in_total(const struct stream_in *s)

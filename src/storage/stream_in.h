@@ -28,14 +28,18 @@ struct stream_in *stream_in_new(stream_in_fn *read, void *arg, uint64_t bytes_ma
 				struct err *e) MUST_USE;
 /* The same from a descriptor, which is borrowed. */
 struct stream_in *stream_in_fd(int fd, uint64_t bytes_max, bool hash, struct err *e) MUST_USE;
+/* The same from a part of a file. */
+struct stream_in *stream_in_part(int fd, uint64_t from, uint64_t len, uint64_t bytes_max, bool hash,
+				 struct err *e) MUST_USE;
 void stream_in_free(struct stream_in *s);
 
 /* Returns the number of uncompressed bytes read, 0 at the end, or -1. */
 ssize_t stream_in_read(struct stream_in *s, void *ret, size_t cap, struct err *e) MUST_USE;
 
-/* The same from a part of a file. */
-struct stream_in *stream_in_part(int fd, uint64_t from, uint64_t len, uint64_t bytes_max, bool hash,
-				 struct err *e) MUST_USE;
+/* Moves up to n bytes to a file without a copy here, where that is possible: from a pipe that is
+ * neither compressed nor hashed, once what was read before is used up. Returns how many; 0: none
+ * can be moved, and they are to be read. */
+ssize_t stream_in_splice(struct stream_in *s, int to, uint64_t n, struct err *e) MUST_USE;
 
 /* Known after the first read. */
 bool stream_in_is_compressed(const struct stream_in *s);

@@ -97,6 +97,15 @@ ssize_t tar_reader_body(struct tar_reader *r, void *ret, size_t cap, struct err 
 	return n;
 }
 
+ssize_t tar_reader_splice(struct tar_reader *r, int to, uint64_t n, struct err *e)
+{
+	ssize_t moved = r->left < n ? 0 : stream_in_splice(r->in, to, n, e);
+
+	if (moved > 0)
+		r->left -= (uint64_t)moved;
+	return moved;
+}
+
 /* ---- extensions */
 
 /* Appends the body of an extension to the records. Where they are does not change while the member

@@ -48,5 +48,8 @@ int tar_reader_next(struct tar_reader *r, struct tar_member *ret, struct err *e)
 /* The next bytes of the body: as read(2). */
 ssize_t tar_reader_body(struct tar_reader *r, void *ret, size_t cap, struct err *e) MUST_USE;
 
+/* The same into a file without a copy here, where that is possible (stream_in_splice()). */
+ssize_t tar_reader_splice(struct tar_reader *r, int to, uint64_t n, struct err *e) MUST_USE;
+
 /* How many bytes of the archive, uncompressed, were before the body. */
 uint64_t tar_reader_at(const struct tar_reader *r);

@@ -30,6 +30,7 @@ class Refused(Exception):
 
 class Storage:
     """A cordon-storage with a folder of its own."""
+    prefix = ()  # a program that starts it
 
     def __init__(self, program, folder=None, authority=b"", bases=()):
         """bases: template_dir, and the directories of the host template."""
@@ -52,7 +53,7 @@ class Storage:
             for i, fd in enumerate(high):
                 os.dup2(fd, 3 + i)
 
-        self.process = subprocess.Popen([self.program], preexec_fn=place, pass_fds=[*range(3, 3 + len(high))] + high)
+        self.process = subprocess.Popen([*self.prefix, self.program], preexec_fn=place, pass_fds=[*range(3, 3 + len(high))] + high)
         for fd in sources + high + bases + [top, cert]:
             os.close(fd)
         theirs.close()

@@ -480,6 +480,85 @@ def in_its_jail():
         check(set(os.listdir(f"/proc/{pid}/root")) <= {"storage", "usr", "lib", "lib64", "bin", "sbin", "templates", "host0", "host1"}, os.listdir(f"/proc/{pid}/root"))
 
 
+class Rootless(Storage):
+    """In a user namespace as the keepers of an ordinary user have one: with one id, or a range behind it."""
+
+    def __init__(self, lines, folder):
+        maps = "".join("%d %d %d\n" % line for line in lines)
+        script = f"""
+import ctypes, os, sys
+r, w = os.pipe()
+parent = os.getpid()
+if os.fork() == 0:
+    os.read(r, 1)
+    for kind in "ug":
+        with open(f"/proc/{{parent}}/{{kind}}id_map", "w") as f: f.write({maps!r})
+    os._exit(0)
+assert ctypes.CDLL(None, use_errno=True).unshare(0x10000000) == 0
+os.write(w, b"x")
+assert os.wait()[1] == 0
+os.setresgid(0, 0, 0); os.setresuid(0, 0, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+        self.prefix = (sys.executable, "-c", script)
+        super().__init__(PROGRAM, folder)
+
+
+def owners_of_rootless_servers():
+    tree = archive(directory("0"), member("0/a", b"1", uid=5, gid=6, mode=0o4755), directory("0/d", uid=65535, gid=0), symlink("0/l", "x", uid=7), member("whole", b"4"))
+    for lines, want in (([(0, 7000, 1)], lambda i: 7000), ([(0, 7000, 1), (1, 200000, 65536)], lambda i: 200000 + i)):
+        folder = tempfile.mkdtemp(prefix="cordon-rootless-", dir="/var/tmp")
+        os.chown(folder, 7000, 7000)
+        w = Rootless(lines, folder)
+        try:
+            equal(w.hello["code"], 0, w.hello["msg"])
+            equal(w.unpack("lay_a", tree, form=CAPTURE)["entries"], 4)
+            for name, uid, gid in (("a", 5, 6), ("d", 65535, 0), ("l", 7, 0)):
+                st = os.lstat(w.path("lay_a", name))
+                equal((st.st_uid, st.st_gid), (want(uid), want(gid)), f"{name} with {lines}")
+            equal(stat.S_IMODE(os.stat(w.path("lay_a", "a")).st_mode), 0o4755)
+            st = os.stat(os.path.join(folder, "layers/lay_a"))
+            equal((st.st_uid, stat.S_IMODE(st.st_mode)), (7000, 0o700), "the directory around it is the user's")
+            w.fold("lay_b", ["lay_a"])
+            equal(os.lstat(w.path("lay_b", "d")).st_uid, want(65535), "folded")
+            w.remove("lay_a")
+            equal(w.listed(), ["lay_b"])
+        finally:
+            w.stop()
+            shutil.rmtree(folder)
+
+
+def cells_of_rootless_servers():
+    """With one id. Where a user has subordinate ids, cells are as above, and owners as in the test before."""
+    tree = archive(directory("0"), directory("0/t"), member("0/t/a", b"hello\n", uid=5), member("0/t/b", b"b\n"), directory("1"), member("whole", b"5"))
+    folder, programs = tempfile.mkdtemp(prefix="cordon-rootless-", dir="/var/tmp"), tempfile.mkdtemp(prefix="cordon-programs-", dir="/var/tmp")
+    os.chown(folder, 7000, 7000)
+    os.chmod(programs, 0o755)
+    for name in ("storage_tool", "cordon-keeper", "cordon-init"):  # where the user can execute them
+        shutil.copy(os.path.join(os.path.dirname(TOOL), name), programs)
+    w = Rootless([(0, 7000, 1)], folder)
+    stream = os.path.join(folder, "stream")
+
+    def cell(stack, script):
+        args = [os.path.join(programs, "storage_tool"), folder + "/layers", ",".join(stack), script, stream]
+        done = subprocess.run(args, user=7000, group=7000, extra_groups=[], capture_output=True, text=True, cwd="/", timeout=60,
+                              env={"HOME": folder, "PATH": os.environ["PATH"]})
+        equal(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    try:
+        w.unpack("lay_a", tree, form=CAPTURE)
+        equal(cell(["lay_a"], "cat /t/a; stat -c %u /t/a; rm /t/a; rm -r /etc/ssl; mkdir /etc/ssl; echo c > /t/c; ln /t/c /t/d"), "hello\n1000\n")
+        with open(stream, "rb") as f:
+            w.ask(UNPACK, w.unpack_request("lay_b", CAPTURE), [f.fileno()])
+        equal(os.listxattr(w.path("lay_b", "etc/ssl")), [], "attributes of overlayfs")
+        equal(cell(["lay_a", "lay_b"], "ls /t /etc/ssl; stat -c %h /t/d"), "/etc/ssl:\n\n/t:\nb\nc\nd\n2\n")
+    finally:
+        w.stop()
+        shutil.rmtree(folder)
+        shutil.rmtree(programs)
+
+
 def how_fast():
     """Prints; asserts nothing about time."""
     mib = int(os.environ.get("CORDON_CAPTURE_MIB", "200"))
@@ -499,7 +578,8 @@ def how_fast():
 
 TESTS = [changes_are_there_again, whiteouts_reach_through_layers, folds_stand_on_what_is_below, as_many_layers_as_a_cell_can_have, the_keeper_takes_layers_only,
          what_cannot_be_captured_is_told, hostile_streams_leave_nothing, killed_at_any_time_it_is_whole_or_absent, a_full_disk_is_told,
-         late_ones_are_ended, one_program_for_a_folder, in_its_jail, how_fast]
+         late_ones_are_ended, one_program_for_a_folder, in_its_jail,
+         owners_of_rootless_servers, cells_of_rootless_servers, how_fast]
 
 
 def main():
