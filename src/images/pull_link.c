@@ -278,7 +278,8 @@ int pull_link_start(struct pull_link *l, struct pull_call *c, const struct pull_
 	struct pull_msg m = { .type = PULL_START, .start = *start };
 
 	if (l->sock < 0)
-		return err_set(e, ERR_SYSTEM, "cordon-pull is being started, try again");
+		return err_set_reason(e, REASON_UNAVAILABLE,
+				      "cordon-pull is being started, try again");
 	do
 		m.pull = ++l->last;
 	while (m.pull == 0 || find(l, m.pull) != NULL);

@@ -51,7 +51,7 @@ void pull_link_release(struct pull_link *l);
 /* A new channel, taken over. */
 int pull_link_attach(struct pull_link *l, int sock, struct err *e) MUST_USE;
 
-/* ERR_SYSTEM: cordon-pull is not there at the moment. */
+/* REASON_UNAVAILABLE: cordon-pull is not there at the moment. */
 int pull_link_start(struct pull_link *l, struct pull_call *c, const struct pull_start *start,
 		    struct err *e) MUST_USE;
 /* Asks for a blob into fd, which is taken over in any case. */
