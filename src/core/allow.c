@@ -6,6 +6,7 @@
 #include "cell_level.h"
 #include "core_private.h"
 #include "store_key.h"
+#include "templates.h"
 #include "tenant.h"
 #include "limit_text.h"
 
@@ -66,8 +67,7 @@ static int check(const struct store_allow *a, const struct session_spec *spec,
 {
 	const struct cell_limits *l = &spec->limits;
 
-	if (check_name(a->templates, "template", row->template, whose, e) < 0 ||
-	    check_name(a->levels, "level", cell_level_of(row->level)->name, whose, e) < 0 ||
+	if (check_name(a->levels, "level", cell_level_of(row->level)->name, whose, e) < 0 ||
 	    narrow("memory", a->memory_bytes, l->memory_bytes, &row->limits.memory_bytes, whose,
 		   e) < 0 ||
 	    narrow("cpus", a->cpu_millis, l->cpu_millis, &row->limits.cpu_millis, whose, e) < 0 ||
@@ -76,6 +76,25 @@ static int check(const struct store_allow *a, const struct session_spec *spec,
 		return -1;
 	return narrow("timeout", a->timeout_ms, spec->timeout_given ? spec->timeout_ms : 0,
 		      &row->timeout_ms, whose, e);
+}
+
+/* A name in a list means the operator's template and, in a key's list, the tenant's own: a tenant
+ * cannot widen what it is allowed by a template of the same name, its own or a public one. */
+static int check_template(const struct core *c, const struct tenant *t, const struct store_allow *a,
+			  const struct store_session *row, bool own_counts, const char *whose,
+			  struct err *e)
+{
+	const struct template_version *v = templates_by_id(c, row->template_id);
+	const char *owner = v == NULL ? "" : template_row(v)->tenant;
+
+	if (a->templates[0] == '\0')
+		return 0;
+	if (owner[0] != '\0' && !(own_counts && strcmp(owner, t->row.id) == 0))
+		return err_set(
+			e, ERR_DENIED,
+			"template %.60s of %.40s: the %s is allowed only %.80s of the operator",
+			row->template, owner, whose, a->templates);
+	return check_name(a->templates, "template", row->template, whose, e);
 }
 
 int allow_of_key(struct core *c, const char *key_id, struct store_allow *ret, struct err *e)
@@ -103,6 +122,8 @@ int allow_session(struct core *c, const struct tenant *t, const struct session_s
 		  struct store_session *row, struct store_allow *ret_key, struct err *e)
 {
 	if (allow_of_key(c, spec->actor == NULL ? "" : spec->actor->key_id, ret_key, e) < 0 ||
+	    check_template(c, t, &t->row.allow, row, false, "tenant", e) < 0 ||
+	    check_template(c, t, ret_key, row, true, "key", e) < 0 ||
 	    check(&t->row.allow, spec, row, "tenant", e) < 0)
 		return -1;
 	return check(ret_key, spec, row, "key", e);

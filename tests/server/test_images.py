@@ -227,6 +227,27 @@ def test_tenants_own_templates(server):
     wait_for(lambda: folders(server) == [], name="layers to go")
 
 
+def test_a_limit_to_templates_means_the_operators(server):
+    data = archive(member("busybox", busybox(), mode=0o755))
+    one, one_key = server.tenant("image-limited")
+    other, _ = server.tenant("image-other")
+    admin = {t: server.want(201, "POST", f"/v1/tenants/{t}/keys", {"scopes": ["admin", "sessions"]})["key"] for t in (one, other)}
+    upload(server, data, name="lim")
+    server.want(200, "PATCH", f"/v1/tenants/{one}", {"allow": {"templates": ["lim"]}})
+    server.delete(server.create(key=one_key, template="lim")["id"], key=one_key)
+    public = upload(server, data, key=admin[other], name="lim", public="true")
+    server.refused(403, "forbidden", "POST", "/v1/sessions", {"template": public["template_id"]}, key=one_key)
+    upload(server, data, key=admin[one], name="lim")
+    server.refused(403, "forbidden", "POST", "/v1/sessions", {"template": "lim"}, key=one_key)
+    server.want(200, "PATCH", f"/v1/tenants/{one}", {"allow": {}})
+    narrow = server.want(201, "POST", "/v1/keys", {"scopes": ["sessions"], "allow": {"templates": ["lim"]}}, key=admin[one])["key"]
+    server.delete(server.create(key=narrow, template="lim")["id"], key=narrow)
+    server.refused(403, "forbidden", "POST", "/v1/sessions", {"template": public["template_id"]}, key=narrow)
+    for t in (one, other):
+        server.want(204, "DELETE", "/v1/templates/lim", key=admin[t])
+    gone(server, "lim")
+
+
 def test_what_is_refused_leaves_nothing(server):
     good = archive(member("a", b"1"))
     refused(server, 400, "invalid", "Invalid name", good, name="a%20b")
