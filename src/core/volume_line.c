@@ -16,12 +16,15 @@ bool volume_line_is(const char *source)
 	return strncmp(source, PREFIX, sizeof(PREFIX) - 1) == 0;
 }
 
-/* Copies what stands before one of the ends; NULL if it does not fit or is not followed by one. */
-static const char *take(const char *at, const char *ends, char *ret, size_t cap)
+/* Copies a field that ends with that character, before any of the others; NULL if it does not, or
+ * does not fit. */
+static const char *take(const char *at, const char *others, char end, char *ret, size_t cap)
 {
-	size_t n = strcspn(at, ends);
+	size_t n = 0;
 
-	if (at[n] == '\0' || n >= cap)
+	while (at[n] != end && at[n] != '\0' && strchr(others, at[n]) == NULL)
+		n++;
+	if (at[n] != end || n >= cap)
 		return NULL;
 	memcpy(ret, at, n);
 	ret[n] = '\0';
@@ -34,10 +37,11 @@ static bool read_line(const char *line, struct volume_line *ret)
 	char mode[4];
 
 	if (!volume_line_is(line) ||
-	    (line = take(line + sizeof(PREFIX) - 1, ":", ret->id, sizeof(ret->id))) == NULL ||
-	    (line = take(line, "\t", ret->name, sizeof(ret->name))) == NULL ||
-	    (line = take(line, "\t", ret->target, sizeof(ret->target))) == NULL ||
-	    take(line, "\n", mode, sizeof(mode)) == NULL)
+	    (line = take(line + sizeof(PREFIX) - 1, "\t\n", ':', ret->id, sizeof(ret->id))) ==
+		    NULL ||
+	    (line = take(line, "\n", '\t', ret->name, sizeof(ret->name))) == NULL ||
+	    (line = take(line, "\n", '\t', ret->target, sizeof(ret->target))) == NULL ||
+	    take(line, "\t", '\n', mode, sizeof(mode)) == NULL)
 		return false;
 	ret->writable = strcmp(mode, "rw") == 0;
 	return true;
@@ -57,7 +61,7 @@ bool volume_line_next(const char **at, struct volume_line *ret)
 
 bool volume_line_id(const char *source, char ret_id[STORE_ID_MAX])
 {
-	return take(source + sizeof(PREFIX) - 1, ":", ret_id, STORE_ID_MAX) != NULL;
+	return take(source + sizeof(PREFIX) - 1, "\t\n", ':', ret_id, STORE_ID_MAX) != NULL;
 }
 
 bool volume_line_is_name(const char *s)

@@ -460,6 +460,22 @@ def watch_files(w):
 
 
 @step
+def volumes(w):
+    yield
+    name = w.fresh("vol")
+    made = w.ask("POST", "/v1/volumes", {"name": name, "size": "16M"})
+    asked = [(w.ask("GET", "/v1/volumes"), (200,)), (w.ask("GET", f"/v1/volumes/{name}"), (200, 404))]
+    gone = w.ask("DELETE", f"/v1/volumes/{name}")
+    yield
+    for a, want in asked:
+        w.good(a, *want)
+    if w.good(made, 201) and w.good(gone, 204):
+        same(w.server.request("GET", f"/v1/volumes/{name}")[0], 404, "the volume that was deleted")
+    w.server.request("DELETE", f"/v1/volumes/{name}")
+
+
+
+@step
 def keys(w):
     name = w.fresh("k")
     yield

@@ -122,6 +122,30 @@ def template_builds(w):
 
 
 @step
+def volumes(w):
+    """The volume and its content; the token is asked for without faults, as every content request needs one."""
+    name = w.fresh("e2b-vol")
+    token = w.server.want(201, "POST", "/volumes", {"name": name})
+    base, key = f"/volumecontent/{token['volumeID']}", {"Authorization": "Bearer " + token["token"]}
+    yield
+    made = w.ask("POST", "/volumes", {"name": w.fresh("e2b-vol")})
+    asked = [(w.ask("GET", "/volumes"), (200,)), (w.ask("GET", f"/volumes/{name}"), (200,))]
+    asked.append((w.ask("POST", base + "/dir?path=/d", headers=key), (201,)))
+    asked.append((w.ask("PUT", base + "/file?path=/d/f&force=true", b"x" * 100000, headers=key), (201,)))
+    for path in ("/dir?path=/&depth=2", "/path?path=/d/f", "/file?path=/d/f"):
+        asked.append((w.ask("GET", base + path, headers=key), (200, 404)))
+    asked.append((w.ask("PATCH", base + "/path?path=/d", {"mode": 448}, headers=key), (200, 404)))
+    asked.append((w.ask("DELETE", base + "/path?path=/d", headers=key), (204, 404)))
+    yield
+    for a, want in asked:
+        w.good(a, *want)
+    if w.good(made, 201):
+        w.server.want(204, "DELETE", f"/volumes/{made.json['volumeID']}")
+    gone = w.server.request("DELETE", f"/volumes/{name}")[0]
+    same(gone, 204, "the volume that was there before")
+
+
+@step
 def sandbox_life(w):
     made = w.server.want(201, "POST", "/v2/sandboxes", {"templateID": "base", "timeout": 300})["sandboxID"]
     w.server.ids.add(made)

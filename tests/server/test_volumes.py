@@ -198,6 +198,28 @@ def test_read_only_and_flags(server):
     server.delete(box)
 
 
+def test_forks_snapshots_and_cold_sessions(server):
+    """A fork mounts what its source mounts; a snapshot has nothing of it; a session that was cold has it again."""
+    make(server, "kept")
+    box = session(server, "kept:/v")
+    sh(server, box, "echo in-volume > /v/x; echo own > /home/user/y")
+    fork = server.want(201, "POST", f"/v1/sessions/{box}/fork", {"count": 1})["sessions"][0]["id"]
+    server.ids.add(fork)
+    equal(sh(server, fork, "cat /v/x /home/user/y; echo by-fork > /v/z"), "in-volume\nown")
+    equal(sh(server, box, "cat /v/z"), "by-fork")
+    equal(server.want(200, "GET", "/v1/volumes/kept")["sessions"], 2)
+    server.want(201, "POST", f"/v1/sessions/{box}/snapshots", {"name": "without-volume"})
+    child = server.create(template="without-volume")
+    equal((child["volumes"], sh(server, child["id"], "ls -A /v; cat /home/user/y")), ([], "own"))
+    server.want(200, "POST", f"/v1/sessions/{box}/pause", {"memory": False})
+    server.refused(409, "conflict", "DELETE", "/v1/volumes/kept")  # it will need it again
+    equal(sh(server, box, "cat /v/x /home/user/y"), "in-volume\nown")
+    for one in (box, fork, child["id"]):
+        server.delete(one)
+        server.reaches(one, "stopped")
+    drop(server, "kept")
+
+
 def test_watchers_see_changes(server):
     make(server, "watched")
     a, b = session(server, "watched:/v"), session(server, "watched:/v")
