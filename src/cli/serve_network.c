@@ -12,9 +12,11 @@
 static void NORETURN become_checker(const struct serve *s, const struct serve_precheck *q)
 {
 	char name[] = "cordond", verb[] = "--check-network", presets[CONFIG_NAME_MAX];
-	char *argv[] = { name, verb, presets, NULL };
+	char of_builds[CONFIG_NAME_MAX];
+	char *argv[] = { name, verb, presets, of_builds, NULL };
 
 	memcpy(presets, s->config.network_default, sizeof(presets));
+	memcpy(of_builds, s->config.build_network, sizeof(of_builds));
 	if (dup2(q->in, STDIN_FILENO) < 0 || dup2(q->stderr_fd, STDERR_FILENO) < 0)
 		_exit(126);
 	serve_precheck_exec(q, q->program, argv);

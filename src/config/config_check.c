@@ -96,6 +96,19 @@ static int check_patterns(const struct config *c, struct err *e)
 	return 0;
 }
 
+static int check_aliases(const struct config *c, struct err *e)
+{
+	for (const char *at = c->image_alias; *at != '\0';) {
+		size_t n = strcspn(at, ","), name = strcspn(at, "=,");
+
+		if (name == 0 || name + 1 >= n)
+			return err_set(e, ERR_INVALID, "image_alias: '%.*s' is not IMAGE=TEMPLATE",
+				       (int)n, at);
+		at += n + (at[n] == ',');
+	}
+	return 0;
+}
+
 int config_check(const struct config *c, struct err *e)
 {
 	static const struct {
@@ -122,7 +135,7 @@ int config_check(const struct config *c, struct err *e)
 	for (size_t i = 0; i < COUNT(pairs); i++)
 		if (check_order(c, pairs[i].lower, pairs[i].upper, pairs[i].zero_is_none, e) < 0)
 			return -1;
-	if (check_patterns(c, e) < 0)
+	if (check_patterns(c, e) < 0 || check_aliases(c, e) < 0)
 		return -1;
 	if (!session_id_is_node(c->node_name))
 		return err_set(e, ERR_INVALID,

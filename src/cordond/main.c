@@ -572,8 +572,8 @@ int main(int argc, char **argv)
 		e2b_print_routes(stdout);
 		return 0;
 	}
-	if (argc == 3 && strcmp(argv[1], "--check-network") == 0)
-		return network_check(argv[2]);
+	if (argc == 4 && strcmp(argv[1], "--check-network") == 0)
+		return network_check(argv[2], argv[3]);
 	if (argc == 4 && strcmp(argv[1], "--check-tls") == 0)
 		return certificate_check(argv[2], argv[3]);
 	(void)prctl(PR_SET_NAME, "cordond", 0, 0, 0); /* executed by descriptor, it has no name */

@@ -24,15 +24,23 @@ static int check_policy(struct err *e)
 	return 0;
 }
 
-int network_check(const char *presets)
+static int check_presets(const char *setting, const char *presets, struct err *e)
 {
 	OWN_MEM char *document = NULL;
-	struct err e = { 0 };
-	int good = policy_select_presets(presets, &document, &e);
 
-	if (good < 0)
-		good = err_wrap(&e, "network_default");
-	else
+	if (policy_select_presets(presets, &document, e) < 0)
+		return err_wrap(e, "%s", setting);
+	return 0;
+}
+
+int network_check(const char *presets, const char *of_builds)
+{
+	struct err e = { 0 };
+	int good = check_presets("network_default", presets, &e);
+
+	if (good == 0 && of_builds[0] != '\0')
+		good = check_presets("build_network", of_builds, &e);
+	if (good == 0)
 		good = check_policy(&e);
 	if (good < 0)
 		(void)fprintf(stderr, "%s\n", e.msg);

@@ -72,6 +72,8 @@ def test_check_prints_what_it_would_use():
 def test_network_settings_are_looked_into():
     has(bad("--network-default=pypi,nosuch"), "network_default: extends: there is no preset 'nosuch'")
     equal(settings("--network-default=pypi,npm")["network_default"], "pypi,npm")
+    has(bad("--build-network=pypi,nosuch"), "build_network: extends: there is no preset 'nosuch'")
+    has(bad("--image-alias=a=b,c"), "image_alias: 'c' is not IMAGE=TEMPLATE")
     for text, words in (('{"version": 1, "rules": [{"host": "a b"}]}', "rules[0].host"), ("{", "egress_policy"), ("[]", "egress_policy")):
         with file_of(text) as path:
             has(bad(f"--egress-policy={path}"), words)
@@ -84,6 +86,7 @@ def test_every_setting_is_checked_and_named():
     texts = {"listen": "nowhere", "unix_socket": "x" * 200, "user": "", "template": "", "state_dir": "relative"}
     texts |= {"run_dir": "a/../b", "tls_cert": "relative", "tls_key": "relative", "mount_roots": "relative"}
     texts |= {"domain": "Not.A.Name", "network_default": "", "egress_user": "x" * 100, "redact_patterns": "[a-"}
+    texts |= {"build_network": "x" * 100, "image_alias": "x" * 2000}
     for name in settings():
         wrong = texts.get(name, "no-such-value")
         has(bad(f"--{name.replace('_', '-')}={wrong}"), name, "flag")
