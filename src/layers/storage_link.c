@@ -90,6 +90,7 @@ void storage_link_init(struct storage_link *s, struct loop *l)
 	*s = (struct storage_link){
 		.loop = l,
 		.sock = -1,
+		.grace_ms = GRACE_MS,
 		.watch = { .fd = -1, .on_ready = on_channel, .arg = s },
 		.send = { .on_run = on_send, .arg = s },
 		.late = { .on_expire = on_late, .arg = s },
@@ -215,9 +216,9 @@ static void on_late(struct loop_timer *t)
 
 /* ---- sending */
 
-static void set_late(struct storage_call *c)
+static void set_late(const struct storage_link *s, struct storage_call *c)
 {
-	c->late_ns = clock_now_ns() + (c->r.head.deadline_ms + (uint64_t)GRACE_MS) * CLOCK_MS;
+	c->late_ns = clock_now_ns() + (c->r.head.deadline_ms + s->grace_ms) * CLOCK_MS;
 }
 
 /* The oldest that there is room for; NULL: none. */
@@ -248,7 +249,7 @@ static bool send_one(struct storage_link *s, struct storage_call *c)
 	}
 	io_close_all(c->fds, c->nfds);
 	queue_remove(&s->waiting, c);
-	set_late(c); /* the time that it waited is not the job's */
+	set_late(s, c); /* the time that it waited is not the job's */
 	queue_put(&s->sent, c);
 	s->streams += storage_msg_is_stream(c->r.head.op);
 	return true;
@@ -278,7 +279,7 @@ static struct storage_call *ask(struct storage_link *s, const void *request, siz
 	c->len = len;
 	memcpy(&c->r, request, len);
 	c->r.head.job = ++s->next_job;
-	set_late(c);
+	set_late(s, c);
 	queue_put(&s->waiting, c);
 	loop_defer(s->loop, &s->send);
 	return c;

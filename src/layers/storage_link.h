@@ -4,7 +4,7 @@
  * A job is one request. Its owner has the structure, fills in done.on_done and done.arg, and calls
  * one of the functions below; done ends exactly once, from the loop. Requests wait here while
  * cordon-storage is not there or has STORAGE_JOBS_MAX of them. Each has a deadline of its own that
- * cordon-storage keeps; if it has not answered GRACE_MS after that, it hangs: on_hung is called,
+ * cordon-storage keeps; if it has not answered grace_ms after that, it hangs: on_hung is called,
  * and the supervisor replaces it. When it ends, the requests that it has not answered end with
  * REASON_PEER_DIED. REMOVE and LIST can then be sent again; UNPACK's input is lost.
  *
@@ -37,6 +37,8 @@ struct storage_link {
 	int sock;	   /* owned; -1: cordon-storage is not there */
 	bool greeted;
 	uint64_t next_job;
+	uint64_t
+		grace_ms; /* behind a job's own deadline; set after storage_link_init() to change */
 	uint64_t greet_ns;    /* when HELLO is late */
 	struct loop_fd watch; /* of sock */
 	struct storage_queue waiting, sent;

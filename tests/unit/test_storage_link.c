@@ -230,6 +230,27 @@ static void no_more_than_it_can_take(void)
 	storage_link_release(&link_);
 }
 
+static void one_that_hangs_is_replaced(void)
+{
+	union storage_request r;
+	struct caller a, b;
+
+	set_up();
+	link_.grace_ms = 30;
+	attach();
+	answer(STORAGE_HELLO, 0, ERR_NONE);
+	unpack(&a, "lay_a", 20);
+	turn(10);
+	CHECK(take(&r) && a.ends == 0);
+	turn(100);
+	CHECK(a.ends == 1 && a.err.reason == REASON_PEER_DIED && hung == 1);
+	CHECK(!storage_link_is_ready(&link_) && read(peer, &r, sizeof(r)) == 0);
+	unpack(&b, "lay_b", 20); /* and no other one comes */
+	turn(100);
+	CHECK(b.ends == 1 && b.err.reason == REASON_TIMEOUT && hung == 1);
+	storage_link_release(&link_);
+}
+
 static void what_is_not_asked_for_ends_it(void)
 {
 	union storage_request r;
@@ -257,4 +278,5 @@ TEST_MAIN({ "answers come in any order", answers_come_in_any_order },
 	  { "a death ends what was sent", a_death_ends_what_was_sent },
 	  { "a cancelled layer is removed", a_cancelled_layer_is_removed },
 	  { "no more than it can take", no_more_than_it_can_take },
+	  { "one that hangs is replaced", one_that_hangs_is_replaced },
 	  { "what is not asked for ends it", what_is_not_asked_for_ends_it })
