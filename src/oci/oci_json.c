@@ -2,6 +2,13 @@
 
 #include <string.h>
 
+#include "json_size.h"
+
+/* Of real documents: some thousand values. The bound is for the time and memory of parsing, which
+ * cordond does in its loop. */
+#define DEPTH_MAX 32
+#define VALUES_MAX 20000
+
 json_t *oci_json_parse(const void *bytes, size_t len, bool array, const char *what, struct err *e)
 {
 	json_error_t why;
@@ -9,6 +16,11 @@ json_t *oci_json_parse(const void *bytes, size_t len, bool array, const char *wh
 
 	if (len > OCI_JSON_MAX) {
 		(void)err_set(e, ERR_LIMIT, "%s: larger than %u bytes", what, OCI_JSON_MAX);
+		return NULL;
+	}
+	if (!json_size_fits(bytes, len, DEPTH_MAX, VALUES_MAX)) {
+		(void)err_set(e, ERR_LIMIT, "%s: more than %d values, or nested deeper than %d",
+			      what, VALUES_MAX, DEPTH_MAX);
 		return NULL;
 	}
 	root = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &why);

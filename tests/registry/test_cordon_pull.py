@@ -243,6 +243,8 @@ HOSTILE = {
                             (b"100000\r\n" + b" " * 0x100000 + b"\r\n") * 5 + b"0\r\n\r\n", length=False)),
                             wire.LIMIT, "longer"),
     "a manifest that is no JSON": (lambda b: changed(b, "manifests", Answer(200, {}, b"<html>")), wire.INVALID, ""),
+    "a manifest of a million values": (lambda b: changed(b, "manifests", Answer(
+        200, {}, b'{"layers":[0' + b",0" * 1000000 + b"]}")), wire.LIMIT, "values"),
     "another configuration": (lambda b: changed(b, digest(b.image.config), Answer(200, {}, b"x" * len(b.image.config))),
                               wire.INVALID, "another digest"),
     "a longer configuration": (lambda b: changed(b, digest(b.image.config), Answer(200, {}, b.image.config + b" ")),

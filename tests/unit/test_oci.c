@@ -178,11 +178,11 @@ static void indexes_are_chosen_from(void)
 											  "linux",
 											  "amd64",
 											  "")) "]}";
-	static const char named[] =
-		"{\"schemaVersion\":2,\"manifests\":[" ENTRY(D1, ",\"annotations\":{\"org."
-								 "opencontainers.image.ref.name\":"
-								 "\"a\"}") "," ENTRY(
-			D2, ",\"annotations\":{\"org.opencontainers.image.ref.name\":\"b\"}") "]}";
+	static const char named[] = "{\"schemaVersion\":2,\"manifests\":[" ENTRY(
+		D1, ",\"annotations\":{\"org."
+		    "opencontainers.image.ref.name\":"
+		    "\"a\"}") "," ENTRY(D2, ",\"annotations\":{\"org.opencontainers.image.ref."
+					    "name\":\"b\"}") "]}";
 	struct err e = { 0 };
 	char first = 0;
 
@@ -282,8 +282,27 @@ static void wrong_digests_are_noticed(void)
 	CHECK(oci_digest_check(&d, "abd", 3, "layer", &e) == -1 && e.code == ERR_INVALID);
 }
 
-TEST_MAIN({ "references", references }, { "whiteouts", whiteouts },
-	  { "manifests are checked", manifests_are_checked },
+/* Parsing takes time and memory by the number of values, not of bytes. */
+static void many_values_are_refused(void)
+{
+	static char text[100000] = "{\"layers\":[0";
+	struct oci_manifest m;
+	struct err e;
+	size_t n = strlen(text);
+
+	while (n < sizeof(text) - 4) {
+		text[n++] = ',';
+		text[n++] = '0';
+	}
+	text[n++] = ']';
+	text[n++] = '}';
+	CHECK(oci_manifest_read(text, n, &m, &e) < 0 && e.code == ERR_LIMIT);
+	memset(text, '[', sizeof(text));
+	CHECK(oci_manifest_read(text, sizeof(text), &m, &e) < 0 && e.code == ERR_LIMIT);
+}
+
+TEST_MAIN({ "many values are refused", many_values_are_refused }, { "references", references },
+	  { "whiteouts", whiteouts }, { "manifests are checked", manifests_are_checked },
 	  { "indexes are chosen from", indexes_are_chosen_from },
 	  { "configurations are read", configurations_are_read },
 	  { "faulty configurations are refused", faulty_configurations_are_refused },
