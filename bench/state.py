@@ -1,4 +1,4 @@
-"""What is kept: snapshots, forks and disks of sessions; a section of bench/run.
+"""What is kept: snapshots, forks, disks of sessions, builds; a section of bench/run.
 
 A server of its own with the default pool, and another one without, for sessions that are made from nothing. The floor of a
 snapshot is `cp -a` of the same bytes to the same folder; that of a disk is the same dd on the storage folder.
@@ -174,6 +174,27 @@ class Part:
         self.table(("KiB per idle session", ""), [(kind, f"{kib:.0f}") for kind, kib in each.items()])
         self.judge("state: an idle session from a snapshot / from host", TARGETS["memory"], each["a snapshot"] / each["host"])
 
+    # -- builds
+
+    def builds(self, c):
+        """Five steps that each write a file: run, and taken from the cache."""
+        steps = [{"type": "RUN", "args": [f"head -c {MIB} /dev/urandom > data{i}"]} for i in range(5)]
+        rows = []
+        for kind in ("run", "from the cache"):
+            times = []
+            for i in range(3):
+                begin = time.perf_counter()
+                made = c.ask("POST", "/v1/templates/builds", {"name": "bench"})["id"]
+                recipe = {"fromTemplate": "base", "force": kind == "run", "steps": steps}
+                c.ask("POST", f"/v1/templates/builds/{made}/start", recipe)
+                while (status := c.ask("GET", f"/v1/templates/builds/{made}?after=10000")["status"]) == "building":
+                    time.sleep(0.002)  # between two looks
+                if status != "ready":
+                    raise RuntimeError(f"build: {c.ask('GET', f'/v1/templates/builds/{made}')}")
+                times.append((time.perf_counter() - begin) * 1e3)
+            rows.append((kind, f"{statistics.median(times):.0f}"))
+        self.table(("build of five steps", "ms"), rows)
+
     @staticmethod
     def used():
         text = pathlib.Path("/proc/meminfo").read_text()
@@ -183,7 +204,7 @@ class Part:
 
 def section(setup, judge, table, heading):
     part = Part(setup, judge, table)
-    heading("state: snapshots, forks, disks")
+    heading("state: snapshots, forks, disks, builds")
     with server.Server(setup.build, setup.folder, setup.outside) as to:
         c, folder = Client(to), to.folder / "state"
         part.snapshots(c, folder)
@@ -191,6 +212,7 @@ def section(setup, judge, table, heading):
         part.starts(c, small, "pooled")
         part.forks(c)
         part.disk(c, folder)
+        part.builds(c)
         part.memory(c, to, small)
     with server.Server(setup.build, setup.folder, setup.outside, {"pool_size": 0, "pool_max": 0}) as to:
         c = Client(to)
