@@ -18,6 +18,9 @@
 #include "templates.h"
 #include "tenant.h"
 
+#define WAIT_MS (24ULL * 3600 * 1000)
+#define EXPIRE_EVERY_S 300
+
 static const char *const status_names[BUILD_STATUSES] = { "waiting", "building", "ready", "error" };
 
 const char *build_status_name(uint32_t status)
@@ -253,10 +256,24 @@ static void on_adopted(struct session *s)
 			"it ends by its timeout");
 }
 
+/* A client that has asked and never starts its build would count against its tenant for ever. */
+static void expire(struct core *c)
+{
+	uint64_t now = core_now_ms();
+	struct err e;
+
+	if (store_build_expire(core_store(c), BUILD_WAITING, BUILD_ERROR,
+			       "the build was not started within a day", now - WAIT_MS, now,
+			       &e) < 0)
+		log_warn("builds that wait could not be ended", "error=%s", e.msg);
+}
+
 static void on_second(struct core *c)
 {
 	struct builds *b = builds_of(c);
 
+	if (b->seconds++ % EXPIRE_EVERY_S == 0)
+		expire(c);
 	if (b->swept || !core_recovered(c))
 		return;
 	b->swept = true;

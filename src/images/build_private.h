@@ -37,8 +37,9 @@
 struct builds {
 	struct core *core;
 	struct build *running;
-	int uploads; /* the folder of archives; owned */
-	bool swept;  /* what builds of an earlier daemon left was removed */
+	int uploads;	  /* the folder of archives; owned */
+	uint64_t seconds; /* that it runs */
+	bool swept;	  /* what builds of an earlier daemon left was removed */
 };
 
 /* A command that runs in the build's session. */

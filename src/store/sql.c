@@ -364,6 +364,8 @@ const char *const sql_text[] = {
 	[SQL_BUILD_COUNT_OF] = "SELECT count(*) FROM build WHERE template_id = ?",
 	[SQL_BUILD_GIVE_UP] = "UPDATE build SET status = ?, reason = ?, updated_ms = ?,"
 		" finished_ms = ? WHERE status = ?",
+	[SQL_BUILD_EXPIRE] = "UPDATE build SET status = ?, reason = ?, updated_ms = ?,"
+		" finished_ms = ? WHERE status = ? AND created_ms < ?",
 	[SQL_BUILD_SETTLE] = "UPDATE build SET status = ?, updated_ms = ?, finished_ms = ?"
 		" WHERE status = ? AND version IN (SELECT id FROM template)",
 	/* The sweep at the start makes layers without a use dying. */

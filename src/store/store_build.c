@@ -182,6 +182,21 @@ int store_build_give_up(struct store *s, uint32_t from, uint32_t to, const char 
 	return stmt_run(&q, false, "builds", "", e);
 }
 
+int store_build_expire(struct store *s, uint32_t from, uint32_t to, const char *reason,
+		       uint64_t before_ms, uint64_t now_ms, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_BUILD_EXPIRE);
+	stmt_u64(&q, to);
+	stmt_text(&q, reason);
+	stmt_u64(&q, now_ms);
+	stmt_u64(&q, now_ms);
+	stmt_u64(&q, from);
+	stmt_u64(&q, before_ms);
+	return stmt_run(&q, false, "builds", "", e);
+}
+
 int store_build_settle(struct store *s, uint32_t from, uint32_t to, uint64_t now_ms, struct err *e)
 {
 	struct stmt q;

@@ -58,6 +58,9 @@ int store_build_count_of(struct store *s, const char *template_id, uint64_t *ret
 /* At the start: all builds of one status get another, with this reason. */
 int store_build_give_up(struct store *s, uint32_t from, uint32_t to, const char *reason,
 			uint64_t now_ms, struct err *e) MUST_USE;
+/* The same for those that were made before a time. */
+int store_build_expire(struct store *s, uint32_t from, uint32_t to, const char *reason,
+		       uint64_t before_ms, uint64_t now_ms, struct err *e) MUST_USE;
 /* The same for those whose version exists: they had succeeded. Layers of all builds that do not run
  * are released. */
 int store_build_settle(struct store *s, uint32_t from, uint32_t to, uint64_t now_ms,

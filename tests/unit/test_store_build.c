@@ -44,6 +44,12 @@ static void a_build_that_died_is_an_error(void)
 	store_build_release(&got);
 	MUST(store_build_count(s, "ten_a", WAITING, &n, &e));
 	CHECK(n == 1);
+	MUST(store_build_expire(s, WAITING, FAILED, "late", 2, 9, &e));
+	MUST(store_build_count(s, "ten_a", WAITING, &n, &e));
+	CHECK(n == 1);
+	MUST(store_build_expire(s, WAITING, FAILED, "late", 3, 9, &e));
+	MUST(store_build_count(s, "ten_a", WAITING, &n, &e));
+	CHECK(n == 0);
 	MUST(store_build_by_name(s, "ten_a", "n-t1", &got, &e));
 	CHECK_STR(got.id, "b3");
 	store_build_release(&got);
