@@ -120,6 +120,10 @@ static void end_cell(struct cooling *k)
 
 	session_note_usage(s);
 	lose_cell_users(s);
+	/* Executions that wait for something else stay; they must not be in the list of a cell that
+	 * the session does not have any more. */
+	while (cell->programs != NULL)
+		live_cell_remove(cell, cell->programs);
 	loop_timer_cancel(s->core->loop, &s->timer);
 	s->cell = NULL;
 	s->memory_bytes = 0;

@@ -88,6 +88,29 @@ def create_without_pool(w):
 
 
 @step
+def create_with_disk(w):
+    """A disk is made, put to rest, used again and removed."""
+    name = w.fresh("disk")
+    yield
+    answer = w.ask("POST", "/v1/sessions", {"timeout": "1h", "storage": "disk", "limits": {"disk": "32M"}, "metadata": {"step": name}})
+    if answer.status == 201:
+        path = f"/v1/sessions/{answer.json['id']}"
+        w.ask("POST", path + "/executions?wait=true", {"command": "echo kept >a; sync"})
+        w.ask("POST", path + "/pause", {"memory": False})
+        w.ask("POST", path + "/resume")
+    yield
+    found = w.server.want(200, "GET", f"/v1/sessions?metadata.step={name}")["sessions"]
+    if w.good(answer, 201):
+        same([s["id"] for s in found], [answer.json["id"]], "the session that was acknowledged")
+    for s in found:
+        w.server.request("DELETE", f"/v1/sessions/{s['id']}")
+        w.server.reaches(s["id"], "stopped", 40)
+    folder = os.path.join(w.server.state, "storage", "disks")
+    if not w.settle(lambda: not os.listdir(folder)):
+        raise Finding(f"disks are left: {os.listdir(folder)}")
+
+
+@step
 def create_with_secret(w):
     w.server.request("POST", "/v1/secrets", {"name": "brought", "value": "hunter2SECRETVALUE"})
     yield
