@@ -36,7 +36,7 @@ static const struct route routes[] = {
 	{ HTTP1_GET, "/v1/node", READ, api_node_get, "" },
 	{ HTTP1_GET, "/v1/templates", READ, api_templates_list, "" },
 	{ HTTP1_POST, "/v1/templates", ADMIN, api_templates_add, "name tag user workdir public " },
-	{ HTTP1_POST, "/v1/templates/pull", USE, api_pull, "" },
+	{ HTTP1_POST, "/v1/templates/pull", ADMIN, api_pull, "" },
 	{ HTTP1_POST, BUILDS, USE, api_builds_request, "" },
 	{ HTTP1_GET, BUILDS, READ, api_builds_list, "" },
 	{ HTTP1_GET, BUILDS "/{build}", READ, api_builds_get, "after " },

@@ -31,8 +31,10 @@ def needed(method, pattern):
         return "read"
     if not pattern.startswith("/v1/"):
         return None
-    if pattern.startswith(("/v1/keys", "/v1/tenants", "/v1/secrets")):
+    if pattern.startswith(("/v1/keys", "/v1/tenants", "/v1/secrets", "/v1/layers", "/v1/gc")):
         return "admin"
+    if pattern.startswith("/v1/templates/builds") and method != "GET":
+        return "sessions"
     if pattern.startswith("/v1/templates") and method != "GET":
         return "admin"
     if method == "GET" and not pattern.endswith("/attach"):  # which can type

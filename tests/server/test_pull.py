@@ -69,6 +69,12 @@ def database(server):
     return next(os.path.join(server.state, n) for n in os.listdir(server.state) if n.endswith(".db"))
 
 
+def tenant(server, name):
+    """A key of another tenant that may change templates."""
+    made = server.want(201, "POST", "/v1/tenants", {"name": name})
+    return server.want(201, "POST", f"/v1/tenants/{made['id']}/keys", {"name": "k", "scopes": ["admin", "sessions"]})["key"]
+
+
 def layers(server):
     with sqlite3.connect(f"file:{database(server)}?mode=ro", uri=True) as db:
         return db.execute("SELECT id, tenant, kind, digest, state FROM layer ORDER BY created_ms, id").fetchall()
@@ -158,8 +164,7 @@ def test_a_lying_layer_leaves_nothing(server):
 def test_public_layers_are_shared_and_private_ones_are_not(server):
     made = image(b"shared\n")
     source = registry(made)
-    _, first = server.tenant("first")
-    _, second = server.tenant("second")
+    first, second = tenant(server, "first"), tenant(server, "second")
     pulled(server, {"reference": f"{source.host}/a/b:t", "name": "mine"}, first)
     before = layers(server)
     got = pulled(server, {"reference": f"{source.host}/a/b:t", "name": "mine"}, second)
