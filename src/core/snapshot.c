@@ -87,6 +87,25 @@ struct template_version *snapshot_find(const struct core *c, const struct tenant
 	return v != NULL && is_snapshot_of(v, t) ? v : NULL;
 }
 
+bool snapshot_is_removed(const struct core *c, const struct tenant *t, const char *id)
+{
+	struct template_name n;
+	bool found = false;
+	struct err e;
+
+	if (template_name_read(id, &n, &e) < 0)
+		return false;
+	for (const struct template_version *v = c->templates; v != NULL; v = v->next) {
+		if (strcmp(v->row.tenant, t->row.id) != 0 ||
+		    (strcmp(v->row.template_id, n.name) != 0 && strcmp(v->row.name, n.name) != 0))
+			continue;
+		if (v->row.kind != TEMPLATE_SNAPSHOT || v->row.current || v->ntags > 0)
+			return false;
+		found = true;
+	}
+	return found;
+}
+
 void snapshot_each(const struct core *c, const struct tenant *t, const char *source,
 		   const char *name, void (*see)(const struct template_version *v, void *arg),
 		   void *arg)

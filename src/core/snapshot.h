@@ -47,6 +47,9 @@ void snapshot_name(const struct core *c, const struct template_version *v,
 struct template_version *snapshot_find(const struct core *c, const struct tenant *t,
 				       const char *id);
 
+/* Was it a snapshot of the tenant's that was removed, and that sessions still use? */
+bool snapshot_is_removed(const struct core *c, const struct tenant *t, const char *id);
+
 /* Of an id with a tag only that tag goes, else the whole template. Sessions that were made from it
  * are not affected. */
 int snapshot_remove(struct core *c, const struct tenant *t, const char *id,

@@ -209,6 +209,10 @@ bool snapshot_routes_delete(struct request *r)
 {
 	struct err e = { 0 };
 
+	if (snapshot_is_removed(r->core, r->tenant, r->id)) {
+		reply_code(r, 404, "not_found", "there is no such snapshot");
+		return true;
+	}
 	if (snapshot_find(r->core, r->tenant, r->id) == NULL)
 		return false;
 	if (snapshot_remove(r->core, r->tenant, r->id, request_actor(r), &e) < 0)
