@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <sys/sysinfo.h>
 
+#include "build.h"
 #include "e2b_private.h"
 #include "network.h"
 #include "reply.h"
@@ -75,7 +76,8 @@ bool sandbox_is_paused(const struct store_session *row)
 
 bool sandbox_exists(const struct store_session *row)
 {
-	return row->state > SESSION_CREATING && row->state < SESSION_STOPPING;
+	return row->state > SESSION_CREATING && row->state < SESSION_STOPPING &&
+	       !build_has_session(row);
 }
 
 const char *sandbox_template_id(const struct core *c, const struct store_session *row)

@@ -250,7 +250,7 @@ static void on_adopted(struct session *s)
 {
 	struct err e;
 
-	if (build_cell_is_of_build(session_row(s)))
+	if (build_has_session(session_row(s)))
 		IGNORED(session_delete(session_core(s), session_tenant(s), session_row(s)->id, NULL,
 				       &e),
 			"it ends by its timeout");

@@ -13,6 +13,7 @@
 #include "template_ref.h"
 
 struct session_part;
+struct store_session;
 struct template_version;
 
 /* The numbers are in rows of the store. */
@@ -54,6 +55,9 @@ void build_cancel_all(struct core *c, const char *template_id, const char *reaso
 /* Ends one. ERR_CONFLICT: it has ended. */
 int build_cancel(struct core *c, const struct tenant *t, const char *template_id, const char *id,
 		 struct err *e) MUST_USE;
+
+/* Is it the session of a build's step? build_cell.c */
+bool build_has_session(const struct store_session *row);
 
 /* Calls fn for each line of `tags`. */
 void build_tags_each(const char *tags, void (*fn)(const char *tag, void *arg), void *arg);

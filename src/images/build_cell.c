@@ -11,7 +11,7 @@
 
 #define CLIENT "build "
 
-bool build_cell_is_of_build(const struct store_session *row)
+bool build_has_session(const struct store_session *row)
 {
 	return row->client != NULL && strncmp(row->client, CLIENT, strlen(CLIENT)) == 0;
 }

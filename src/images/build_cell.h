@@ -17,8 +17,6 @@ void build_cell_capture(struct build *b, void (*then)(struct build *b));
 void build_cell_close(struct build *b);
 /* Ends and frees all of it. */
 void build_cell_release(struct build *b);
-/* Is it the session of a build? */
-bool build_cell_is_of_build(const struct store_session *row);
 /* The session, if it runs. */
 struct session *build_cell_session(struct build *b);
 
