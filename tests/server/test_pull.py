@@ -264,6 +264,24 @@ def test_a_client_that_leaves_ends_the_pull(server):
     whole(server)
 
 
+def test_many_layers_become_one(server):
+    more = [layer({f"srv/f{n}": b"%d\n" % n, **({f"srv/.wh.f{n - 1}": b""} if n % 2 else {})}) for n in range(16)]
+    source = registry(image(b"folded\n", [layer({"srv/": None}), *more]))
+    reference = f"{source.host}/a/b:t"
+    pulled(server, {"reference": reference, "name": "many"})
+    session = server.create(template="many")
+    done = server.run(session["id"], ["/bin/busybox", "ls", "/srv"])
+    equal(done["stdout"].split(), sorted(f"f{n}" for n in range(16) if n % 2), "what the layers show together")
+    equal(server.run(session["id"], ["/bin/cat", "/etc/hello"])["stdout"], "folded\n", "a file of a lower layer")
+    server.delete(session["id"])
+    whole(server)
+    asked = len(source.requests)
+    got = pulled(server, {"reference": reference, "name": "many-again"})
+    check(all(data["shared"] for name, data in got if name == "layer"), "the folded layer is found again")
+    equal(len(source.requests), asked + 2, "manifest and configuration only")
+    whole(server)
+
+
 def test_a_shared_layer_that_goes_meanwhile_is_fetched(server):
     made = image(b"base of both\n")
     pulled(server, {"reference": f"{registry(made).host}/a/b:t", "name": "before"})
