@@ -32,9 +32,11 @@ static void finish(struct reboot *b, const struct err *e)
 static void on_ready(struct completion *c, const struct err *e)
 {
 	struct reboot *b = c->arg;
-	struct err why = e == NULL ? (struct err){ 0 } : *e;
+	struct err why = { 0 };
 	bool over = b->session->row.state >= SESSION_STOPPING;
 
+	if (e != NULL)
+		why = *e;
 	if (e != NULL && !over)
 		log_warn("the start command of a session failed", "session_id=%s error=%s",
 			 b->session->row.id, why.msg);

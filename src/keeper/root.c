@@ -9,10 +9,10 @@ static int place_writable(const struct cell *c, const struct keeper_create *r, s
 {
 	if ((r->flags & CELL_READ_ONLY) == 0)
 		return 0;
-	if (root_place_dir(c, r, p, p->disk, "tmp", "/tmp", 01777, 0, e) < 0 ||
-	    root_place_dir(c, r, p, p->disk, "run", "/run", 0755, 0, e) < 0)
+	if (root_place_dir(c, p, p->disk, "tmp", "/tmp", 01777, 0, e) < 0 ||
+	    root_place_dir(c, p, p->disk, "run", "/run", 0755, 0, e) < 0)
 		return -1;
-	return root_place_dir(c, r, p, p->disk, "home", "/home/user", 0755, 1000, e);
+	return root_place_dir(c, p, p->disk, "home", "/home/user", 0755, 1000, e);
 }
 
 /* pivot_root(".", ".") puts the old root on top of the new one; it is unmounted at once. */

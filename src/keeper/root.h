@@ -65,9 +65,8 @@ int root_make_dir(const struct cell *c, int dir, const char *name, mode_t mode, 
 
 /* root_disk.c: makes a directory of the disk or the base (`on`) and mounts it at a path of the
  * cell. */
-int root_place_dir(const struct cell *c, const struct keeper_create *r, const struct root_trees *p,
-		   int on, const char *name, const char *at, mode_t mode, uint32_t id,
-		   struct err *e) MUST_USE;
+int root_place_dir(const struct cell *c, const struct root_trees *p, int on, const char *name,
+		   const char *at, mode_t mode, uint32_t id, struct err *e) MUST_USE;
 
 /* root_layers.c: attaches the layers and makes their overlays; sets p->root. */
 int root_place_layers(struct cell *c, const struct keeper *k, const struct keeper_create *r,

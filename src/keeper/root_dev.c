@@ -96,7 +96,7 @@ int root_place_dev(const struct cell *c, const struct keeper *k, const struct ke
 	OWN_FD dev = copy;
 	if (mounts_place(dev, p->root, "/dev", e) < 0 ||
 	    fill_dev(c, k, r->machine_id, dev, e) < 0 ||
-	    root_place_dir(c, r, p, p->base, "shm", "/dev/shm", 01777, 0, e) < 0)
+	    root_place_dir(c, p, p->base, "shm", "/dev/shm", 01777, 0, e) < 0)
 		return -1;
 	/* Only the directory itself, not what is mounted in it. */
 	if (kernel_mount_setattr(dev, 0, &read_only) < 0)

@@ -88,14 +88,13 @@ int root_make_dir(const struct cell *c, int dir, const char *name, mode_t mode, 
 	return 0;
 }
 
-int root_place_dir(const struct cell *c, const struct keeper_create *r, const struct root_trees *p,
-		   int on, const char *name, const char *at, mode_t mode, uint32_t id,
-		   struct err *e)
+int root_place_dir(const struct cell *c, const struct root_trees *p, int on, const char *name,
+		   const char *at, mode_t mode, uint32_t id, struct err *e)
 {
 	int copy = -1;
 
 	if (root_make_dir(c, on, name, mode, id, e) < 0 ||
-	    mounts_copy(on, name, root_attrs(r) | MOUNT_ATTR_NOSUID, &copy, e) < 0)
+	    mounts_copy(on, name, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, &copy, e) < 0)
 		return -1;
 	OWN_FD fd = copy;
 	return mounts_place(fd, p->root, at, e);
