@@ -59,25 +59,21 @@ static ssize_t feed(void *arg, void *buf, size_t cap, struct err *e)
 	return n;
 }
 
-static int start(struct source *s, char *const argv[], struct err *e)
+/* Starts a program whose output is `to`. */
+static int start(struct source *s, char *const argv[], int to, struct err *e)
 {
-	int ends[2];
-
 	s->program = argv[0];
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_sys(e, "pipe");
-	OWN_FD from = ends[0];
-	OWN_FD to = ends[1];
 	(void)fflush(stdout);
 	s->child = fork();
 	if (s->child < 0)
 		return err_sys(e, "fork");
 	if (s->child == 0) {
+		/* mmdebstrap sends SIGHUP to its whole process group at the end. */
+		(void)setpgid(0, 0);
 		if (dup2(to, STDOUT_FILENO) >= 0)
 			(void)execvp(argv[0], argv);
 		_exit(127);
 	}
-	s->fd = TAKE_FD(from);
 	return 0;
 }
 
@@ -167,8 +163,17 @@ static int open_directory(const char *path, struct source *s, struct err *e)
 			       (char[]){ "." },
 			       NULL };
 
+	int ends[2];
+
 	(void)snprintf(dir, sizeof(dir), "%s", path);
-	return start(s, argv, e);
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "pipe");
+	OWN_FD from = ends[0];
+	OWN_FD to = ends[1];
+	if (start(s, argv, to, e) < 0)
+		return -1;
+	s->fd = TAKE_FD(from);
+	return 0;
 }
 
 int template_import(struct api_call *a, const struct template_import *t, const char *path,
@@ -201,10 +206,20 @@ static bool is_suite(const char *text)
 	return n > 0 && text[n] == '\0' && text[0] != '-';
 }
 
+/* A file without a name: mmdebstrap writes nothing for minutes, and no server waits that long for a
+ * body. */
+static int open_temporary(struct err *e)
+{
+	int fd = open("/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	return fd < 0 ? err_sys(e, "make a temporary file") : fd;
+}
+
 int template_import_debian(struct api_call *a, const struct template_import *t, const char *suite,
 			   const char *include, const char *mirror, json_t **ret, struct err *e)
 {
 	struct source s = { .fd = -1 };
+	struct stat st;
 	char name[NAME_SIZE], packages[4096], release[128], place[1024];
 	char *const argv[] = { (char[]){ "mmdebstrap" },
 			       (char[]){ "--quiet" },
@@ -225,13 +240,18 @@ int template_import_debian(struct api_call *a, const struct template_import *t, 
 	(void)snprintf(release, sizeof(release), "%s", suite);
 	(void)snprintf(place, sizeof(place), "%s", mirror == NULL ? "" : mirror);
 	(void)snprintf(name, sizeof(name), "debian-%s", suite);
-	if (start(&s, argv, e) < 0)
+	s.fd = open_temporary(e);
+	if (s.fd < 0)
 		return -1;
-	if (send_archive(a, t, t->name != NULL ? t->name : name, &s, 0, ret, e) < 0)
+	if (start(&s, argv, s.fd, e) < 0 || finish(&s, e) < 0 || fstat(s.fd, &st) < 0 ||
+	    lseek(s.fd, 0, SEEK_SET) < 0) {
+		fd_close(s.fd);
 		return e->code == ERR_UNSUPPORTED
 			       ? err_set(e, ERR_UNSUPPORTED,
 					 "mmdebstrap is not installed on this machine (apt install "
 					 "mmdebstrap)")
 			       : -1;
-	return 0;
+	}
+	return send_archive(a, t, t->name != NULL ? t->name : name, &s, (uint64_t)st.st_size, ret,
+			    e);
 }

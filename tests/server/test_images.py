@@ -340,7 +340,7 @@ def test_debian_needs_its_program(server):
             f.write(debian_like())
         path = {"PATH": folder + ":/usr/bin:/bin"}
         has(cli(server, "template", "debian", "trixie", code=1, env={"PATH": folder}), "not installed")
-        for script, code in ((f'echo "$@" >{folder}/words; cat {data}', 0), (f"head -c 5000 {data}; exit 3", 1)):
+        for script, code in ((f'echo "$@" >{folder}/words; cat {data}; trap "" HUP; kill -HUP 0', 0), (f"head -c 5000 {data}; exit 3", 1)):
             with open(fake, "w") as f:
                 f.write("#!/bin/sh\n" + script + "\n")
             os.chmod(fake, 0o755)
