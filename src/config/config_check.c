@@ -109,6 +109,58 @@ static int check_aliases(const struct config *c, struct err *e)
 	return 0;
 }
 
+/* A host of a reference has a dot or a port, or is localhost: else it would be a part of the path.
+ */
+static bool is_registry(const char *item, size_t n)
+{
+	if (n == 1 && item[0] == '*')
+		return true;
+	if (n > 2 && item[0] == '*' && item[1] == '.')
+		item += 2, n -= 2;
+	if (memchr(item, '/', n) != NULL || memchr(item, '*', n) != NULL)
+		return false;
+	return memchr(item, '.', n) != NULL || memchr(item, ':', n) != NULL ||
+	       (n == 9 && strncmp(item, "localhost", n) == 0);
+}
+
+static bool is_mirror(const char *item, size_t n)
+{
+	static const char *const schemes[] = { "https://", "http://127.", "http://localhost",
+					       "http://[::1]" };
+	const char *eq = memchr(item, '=', n);
+	size_t left = eq == NULL ? 0 : n - (size_t)(eq + 1 - item);
+
+	for (size_t i = 0; i < COUNT(schemes) && eq != NULL && eq > item; i++)
+		if (left > strlen(schemes[i]) - (i > 0) &&
+		    strncmp(eq + 1, schemes[i], strlen(schemes[i])) == 0)
+			return true;
+	return false;
+}
+
+static int check_registries(const struct config *c, struct err *e)
+{
+	for (const char *at = c->registries; *(at += strspn(at, ", ")) != '\0';) {
+		size_t n = strcspn(at, ", ");
+
+		if (!is_registry(at, n))
+			return err_set(e, ERR_INVALID,
+				       "registries: '%.*s' is not *, *.DOMAIN, HOST or HOST:PORT",
+				       (int)n, at);
+		at += n;
+	}
+	for (const char *at = c->image_mirror; *(at += strspn(at, ", ")) != '\0';) {
+		size_t n = strcspn(at, ", ");
+
+		if (!is_mirror(at, n))
+			return err_set(e, ERR_INVALID,
+				       "image_mirror: '%.*s' is not HOST=https://... (http:// for "
+				       "loopback only)",
+				       (int)n, at);
+		at += n;
+	}
+	return 0;
+}
+
 int config_check(const struct config *c, struct err *e)
 {
 	static const struct {
@@ -135,7 +187,7 @@ int config_check(const struct config *c, struct err *e)
 	for (size_t i = 0; i < COUNT(pairs); i++)
 		if (check_order(c, pairs[i].lower, pairs[i].upper, pairs[i].zero_is_none, e) < 0)
 			return -1;
-	if (check_patterns(c, e) < 0 || check_aliases(c, e) < 0)
+	if (check_patterns(c, e) < 0 || check_aliases(c, e) < 0 || check_registries(c, e) < 0)
 		return -1;
 	if (!session_id_is_node(c->node_name))
 		return err_set(e, ERR_INVALID,

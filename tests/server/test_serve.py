@@ -74,6 +74,9 @@ def test_network_settings_are_looked_into():
     equal(settings("--network-default=pypi,npm")["network_default"], "pypi,npm")
     has(bad("--build-network=pypi,nosuch"), "build_network: extends: there is no preset 'nosuch'")
     has(bad("--image-alias=a=b,c"), "image_alias: 'c' is not IMAGE=TEMPLATE")
+    has(bad("--registries=*, docker"), "registries: 'docker' is not")
+    has(bad("--image-mirror=docker.io=http://10.0.0.1:5000"), "http:// for loopback only")
+    settings("--registries=*, *.example.com, 10.0.0.5:5000 localhost", "--image-mirror=docker.io=http://127.0.0.1:5000")
     for text, words in (('{"version": 1, "rules": [{"host": "a b"}]}', "rules[0].host"), ("{", "egress_policy"), ("[]", "egress_policy")):
         with file_of(text) as path:
             has(bad(f"--egress-policy={path}"), words)
@@ -94,7 +97,7 @@ def test_every_setting_is_checked_and_named():
         with file_of(f"# first\n\n{name} = {wrong}\n") as path:
             err = bad("--config", path)
             has(err, name, "file")
-            if name not in ("listen", "redact_patterns", "node_name"):  # these are checked when all is read
+            if name not in ("listen", "redact_patterns", "node_name", "registries", "image_mirror"):  # these are checked when all is read
                 has(err, f"{path}:3", "file and line")
 
 
