@@ -1,21 +1,8 @@
-// What is not there says so, quickly and in words; limits say so, too.
+// What does not exist says so, quickly and in words; limits say so, too.
 // server: pool_size=2
 import { check, e2b, equal, fails, matches, operator, run, test, within } from './harness.mjs'
 
 const { RateLimitError, Sandbox, SandboxError, Template } = e2b
-
-// Rejected within three seconds with words that a user understands; whichever class the SDK makes of it.
-async function unsupported(name, promise) {
-  let error
-  try {
-    await within(promise, 3, name)
-  } catch (e) {
-    error = e
-  }
-  check(error !== undefined, `${name} is not refused`)
-  matches(error.message, /501: .*not supported/, `${name} (${error.constructor.name})`)
-  return error
-}
 
 test('deleteSnapshot', async () => {
   const gone = await within(
@@ -23,16 +10,6 @@ test('deleteSnapshot', async () => {
     3,
   )
   equal(gone, false)
-})
-
-test('template builds and tags', async () => {
-  const template = Template().fromImage('debian:12').runCmd('true')
-  await unsupported('build', Template.build(template, 'mine'))
-  await unsupported('buildInBackground', Template.buildInBackground(template, 'mine'))
-  await unsupported('getBuildStatus', Template.getBuildStatus({ templateId: 'x', buildId: 'y' }))
-  await unsupported('assignTags', Template.assignTags('base:default', 'v1'))
-  await unsupported('removeTags', Template.removeTags('base', 'v1'))
-  await unsupported('getTags', Template.getTags('base'))
 })
 
 test('templates that there are', async () => {

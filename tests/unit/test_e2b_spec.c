@@ -93,8 +93,6 @@ static void refused(void)
 		  ERR_INVALID },
 		{ "{\"templateID\":\"b\",\"allow_internet_access\":\"no\"}",
 		  "allow_internet_access", ERR_INVALID },
-		{ "{\"templateID\":\"b\",\"volumeMounts\":[{\"name\":\"v\",\"path\":\"/v\"}]}",
-		  "volumeMounts", ERR_UNSUPPORTED },
 		{ "{\"templateID\":\"b\",\"iam\":{\"tokens\":{\"a\":{}}}}", "iam.tokens",
 		  ERR_INVALID },
 		{ "{\"templateID\":\"b\",\"network\":{\"allowPublicTraffic\":false}}", "secure",
