@@ -26,12 +26,12 @@ static int delete_template(struct request *r, const char *id, struct err *e)
 	struct uses u = { .template_id = id };
 	struct template_version *v;
 
-	build_cancel_all(r->core, id, "the template was deleted");
 	templates_each(r->core, NULL, on_use, &u);
 	if (u.sessions > 0)
 		return err_set(e, ERR_INVALID,
 			       "cannot delete template '%s' because there are sandboxes using it",
 			       id);
+	build_cancel_all(r->core, id, "the template was deleted");
 	v = template_find_any(r->core, id);
 	if (v != NULL && templates_remove(r->core, v, request_actor(r), e) < 0)
 		return -1;

@@ -12,6 +12,19 @@ test('deleteSnapshot', async () => {
   equal(gone, false)
 })
 
+test("the server's own templates cannot be built over or tagged", async () => {
+  const template = Template().fromTemplate('base').runCmd('true')
+  for (const [name, call] of [
+    ['build', () => Template.build(template, 'base')],
+    ['assignTags', () => Template.assignTags('base:default', 'v1')],
+    ['removeTags', () => Template.removeTags('base', 'v1')],
+    ['getTags', () => Template.getTags('base')],
+  ]) {
+    const error = await within(call().then(() => undefined, (e) => e), 5, name)
+    matches(error?.message, /403: .*belongs to/, name)
+  }
+})
+
 test('templates that there are', async () => {
   equal(await Template.exists('base'), true)
   equal(await Template.exists('host'), true)
