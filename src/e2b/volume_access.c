@@ -45,6 +45,7 @@ bool volume_access(struct request *r, struct store_volume *ret)
 {
 	struct http1_span token;
 	struct err e = { 0 };
+	int found;
 
 	r->dialect = &content_dialect;
 	if (!bearer(r, &token)) {
@@ -52,8 +53,12 @@ bool volume_access(struct request *r, struct store_volume *ret)
 		return false;
 	}
 	/* No difference is made between a volume that does not exist and a wrong token. */
-	if (store_volume_get(core_store(r->core), r->id, ret, &e) < 0 ||
-	    ret->state != STORE_VOLUME_READY ||
+	found = store_volume_get(core_store(r->core), r->id, ret, &e);
+	if (found < 0 && e.code != ERR_NOT_FOUND) {
+		reply_error(r, &e);
+		return false;
+	}
+	if (found < 0 || ret->state != STORE_VOLUME_READY ||
 	    !volume_token_check(&e2b_of(r)->key, ret, core_now_ms(), token)) {
 		reply_code(r, 401, "unauthorized", "the token of the volume is not valid");
 		return false;

@@ -38,15 +38,19 @@ static void make_id(char ret[STORE_ID_MAX])
 int volume_find(struct core *c, const struct tenant *t, const char *which, struct store_volume *ret,
 		struct err *e)
 {
-	if (volume_line_is_name(which) &&
-	    store_volume_get_by_name(core_store(c), tenant_row(t)->id, which, ret, e) == 0)
-		return 0;
-	if (store_volume_get(core_store(c), which, ret, e) == 0) {
-		if (strcmp(ret->tenant, tenant_row(t)->id) == 0 && ret->state == STORE_VOLUME_READY)
-			return 0;
-	} else if (e->code != ERR_NOT_FOUND) {
+	int found = -1;
+
+	e->code = ERR_NOT_FOUND;
+	if (volume_line_is_name(which))
+		found = store_volume_get_by_name(core_store(c), tenant_row(t)->id, which, ret, e);
+	if (found < 0 && e->code == ERR_NOT_FOUND)
+		found = store_volume_get(core_store(c), which, ret, e);
+	if (found < 0 && e->code != ERR_NOT_FOUND)
 		return -1;
-	}
+	if (found == 0 && strcmp(ret->tenant, tenant_row(t)->id) == 0 &&
+	    ret->state == STORE_VOLUME_READY)
+		return 0;
+	*e = (struct err){ 0 };
 	(void)err_set(e, ERR_NOT_FOUND, "no volume %.64s", which);
 	err_sanitize(e);
 	return -1;

@@ -9,7 +9,7 @@
 #include "volume_state.h"
 
 #define REMOVE_MS 600000
-#define RETRY_MS 10000
+#define RETRY_MS 1000
 
 static int note_first(const struct store_volume *row, void *cookie)
 {
