@@ -124,8 +124,12 @@ void api_snapshots_create(struct request *r)
 
 /* ---- lists */
 
+struct found {
+	const struct template_version *v;
+};
+
 struct list {
-	const struct template_version **found; /* owned */
+	struct found *found; /* owned */
 	size_t n, cap;
 };
 
@@ -142,13 +146,13 @@ static void on_version(const struct template_version *v, void *arg)
 		l->found = more;
 		l->cap = cap;
 	}
-	l->found[l->n++] = v;
+	l->found[l->n++].v = v;
 }
 
 static int compare(const void *a, const void *b)
 {
-	const struct store_template *x = template_row(*(const struct template_version *const *)a);
-	const struct store_template *y = template_row(*(const struct template_version *const *)b);
+	const struct store_template *x = template_row(((const struct found *)a)->v);
+	const struct store_template *y = template_row(((const struct found *)b)->v);
 
 	if (x->created_ms != y->created_ms)
 		return x->created_ms > y->created_ms ? -1 : 1;
@@ -175,7 +179,7 @@ void api_snapshots_list(struct request *r)
 	json_open(&j, NULL, '{');
 	json_open(&j, "snapshots", '[');
 	for (size_t i = 0; i < l.n; i++)
-		show(&j, r->core, l.found[i]);
+		show(&j, r->core, l.found[i].v);
 	json_close(&j, ']');
 	json_close(&j, '}');
 	free(l.found);

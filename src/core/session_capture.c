@@ -193,7 +193,7 @@ static void on_unpacked(struct completion *c, const struct err *e)
 	thaw(k);
 	if (k->why.code == ERR_NONE && write_row(k, r, &why) < 0)
 		fail(k, &why);
-	if (k->why.code == ERR_NONE) {
+	if (k->why.code == ERR_NONE && k->to != NULL) {
 		memcpy(k->to->layer, k->layer.id, sizeof(k->to->layer));
 		k->to->bytes = r->bytes;
 		k->to->entries = r->entries;

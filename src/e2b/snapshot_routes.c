@@ -107,8 +107,12 @@ void snapshot_routes_create(struct request *r)
 
 /* ---- list */
 
+struct found {
+	const struct template_version *v;
+};
+
 struct list {
-	const struct template_version **found; /* owned */
+	struct found *found; /* owned */
 	size_t n, cap;
 	struct sandbox_filter_cursor from; /* id "": from the start */
 };
@@ -131,8 +135,8 @@ static int order(uint64_t a_ms, const char *a_id, uint64_t b_ms, const char *b_i
 
 static int compare(const void *a, const void *b)
 {
-	const struct store_template *x = template_row(*(const struct template_version *const *)a);
-	const struct store_template *y = template_row(*(const struct template_version *const *)b);
+	const struct store_template *x = template_row(((const struct found *)a)->v);
+	const struct store_template *y = template_row(((const struct found *)b)->v);
 
 	return order(x->created_ms, plain_id(x), y->created_ms, plain_id(y));
 }
@@ -153,7 +157,7 @@ static void on_version(const struct template_version *v, void *arg)
 		l->found = more;
 		l->cap = cap;
 	}
-	l->found[l->n++] = v;
+	l->found[l->n++].v = v;
 }
 
 static void set_next(struct request *r, const struct store_template *last)
@@ -197,10 +201,10 @@ void snapshot_routes_list(struct request *r)
 	json_init_heap(&j, LIST_JSON_MAX);
 	json_open(&j, NULL, '[');
 	for (size_t i = 0; i < l.n && i < limit; i++)
-		shape(&j, r->core, l.found[i]);
+		shape(&j, r->core, l.found[i].v);
 	json_close(&j, ']');
 	if (l.n > limit)
-		set_next(r, template_row(l.found[limit - 1]));
+		set_next(r, template_row(l.found[limit - 1].v));
 	free(l.found);
 	reply_json(r, 200, &j);
 }
