@@ -57,6 +57,12 @@ static int drop(const char *path, const struct stat *st, int kind, struct FTW *f
 	return f->level == 0 ? 0 : remove(path);
 }
 
+static void clean_up(void)
+{
+	(void)rmdir(top);
+	(void)rmdir(beside);
+}
+
 static void set_up(void)
 {
 	if (top[0] != '\0')
@@ -64,7 +70,7 @@ static void set_up(void)
 	(void)snprintf(beside, sizeof(beside), "/tmp/cordon-fuzz-XXXXXX");
 	assert(mkdtemp(beside) != NULL);
 	(void)snprintf(top, sizeof(top), "%.40s/layer", beside);
-	assert(mkdir(top, 0700) == 0);
+	assert(mkdir(top, 0700) == 0 && atexit(clean_up) == 0);
 }
 
 static unsigned entries_of(const char *path)
