@@ -13,7 +13,11 @@
 #include "storage_jail.h"
 #include "tree_remove.h"
 
+#ifdef __SANITIZE_ADDRESS__ /* its shadow memory counts, too */
+#define WORKER_MEMORY RLIM_INFINITY
+#else
 #define WORKER_MEMORY (1ULL << 30)
+#endif
 #define ROOT_PLACE "0"
 
 /* What a worker writes into its pipe when it is done. */
