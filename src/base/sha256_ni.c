@@ -30,9 +30,9 @@ __attribute__((target("sha,ssse3,sse4.1"))) static void block(__m128i *abef, __m
 	const __m128i order = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
 	__m128i m[4], was_abef = *abef, was_cdgh = *cdgh, w;
 
-	for (unsigned i = 0; i < 4; i++)
+	for (size_t i = 0; i < 4; i++)
 		m[i] = _mm_shuffle_epi8(_mm_loadu_si128((const void *)(data + 16 * i)), order);
-	for (unsigned i = 0; i < 16; i++) {
+	for (size_t i = 0; i < 16; i++) {
 		__m128i *now = &m[i & 3], last = m[(i + 3) & 3];
 
 		if (i >= 4) {

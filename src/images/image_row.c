@@ -16,7 +16,7 @@ static void set_user(struct image_row *r, const char *user)
 
 static void set_command(struct image_row *r, const struct buf *command)
 {
-	json_init_heap(&r->command, OCI_COMMAND_BYTES_MAX * 8);
+	json_init_heap(&r->command, (size_t)OCI_COMMAND_BYTES_MAX * 8);
 	json_open(&r->command, NULL, '[');
 	for (size_t at = 0; at < command->len;) {
 		const char *word = (const char *)command->data + at;

@@ -35,7 +35,7 @@ static void name_of_path(const char *path, char ret[STORE_NAME_MAX])
 	size_t n = 0;
 
 	for (const char *at = slash == NULL ? path : slash + 1; *at != '\0' && n < 62; at++)
-		ret[n++] = *at == '.' ? '-' : *at;
+		ret[n++] = (char)(*at == '.' ? '-' : *at);
 	ret[n] = '\0';
 }
 

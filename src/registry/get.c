@@ -174,9 +174,7 @@ static void begin_body(struct get *g)
 	g->window_bytes = 0;
 	loop_timer_set(g->means->loop, &g->patience,
 		       loop_now_ns(g->means->loop) + g->patience_ms * CLOCK_MS);
-	if (!g->on_head(g, &g->answer))
-		finish(g, NULL);
-	else if (g->answer.framing == HTTP1_NO_BODY)
+	if (!g->on_head(g, &g->answer) || g->answer.framing == HTTP1_NO_BODY)
 		finish(g, NULL);
 }
 

@@ -35,8 +35,8 @@ static char *basic_of(const struct login *l)
 
 	if (plain != NULL && text != NULL) {
 		(void)snprintf(plain, n + 1, "%s:%s", l->user, l->password);
-		memcpy(text, "Basic ", 6);
-		base64_encode(plain, n, text + 6);
+		(void)snprintf(text, cap, "Basic ");
+		base64_encode(plain, n, text + strlen("Basic "));
 		wipe(plain);
 		return text;
 	}

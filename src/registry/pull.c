@@ -233,7 +233,7 @@ static int next_of_index(struct pull *p, struct oci_descriptor *ret, struct err 
 
 static int read_manifest(struct pull *p, struct oci_descriptor *ret, struct err *e)
 {
-	struct oci_manifest *m = malloc(sizeof(*m));
+	struct oci_manifest *m = calloc(1, sizeof(*m));
 	int result;
 
 	if (!m)
@@ -249,7 +249,7 @@ static void take_document(struct pull *p)
 {
 	const struct fetch *f = &p->document;
 	enum oci_kind kind = OCI_KIND_MANIFEST;
-	struct oci_descriptor next;
+	struct oci_descriptor next = { 0 };
 	struct err e = { 0 };
 
 	if (p->expected == PULL_CONFIG) {

@@ -18,7 +18,7 @@
 #include "supervisor_msg.h"
 
 #define READ_AT_ONCE ((size_t)64 << 10)
-#define FDS_WAITING (PULL_PULLS_MAX * PULL_BLOBS_MAX)
+#define FDS_WAITING ((size_t)PULL_PULLS_MAX * PULL_BLOBS_MAX)
 
 struct pull_channel {
 	const struct get_means *means;

@@ -59,7 +59,7 @@ int secret_registry_open(struct core *c, const struct tenant *t, const char *whi
 				 "secret '%s': credentials of a registry are user:password",
 				 row.name);
 	store_secret_release(&row);
-	if (result < 0) {
+	if (result < 0 || colon == NULL) {
 		seal_wipe(value, len);
 		return -1;
 	}
