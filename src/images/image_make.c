@@ -208,7 +208,7 @@ static int insert(struct image_make *m, struct err *e)
 	struct store_layer *rows = calloc(m->nlayers + 1, sizeof(*rows));
 	char *text = malloc(TEMPLATE_STACK_TEXT);
 	struct template_new_layers made = { .rows = rows };
-	struct image_row texts;
+	struct image_row texts = { 0 };
 	struct store_template row = { .kind = TEMPLATE_STACK,
 				      .bytes = m->bytes,
 				      .mounts = "",

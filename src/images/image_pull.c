@@ -67,8 +67,10 @@ static void record(struct image_pull *p, const struct err *why)
 
 static void end(struct image_pull *p, const struct err *e)
 {
-	struct err why = e == NULL ? (struct err){ 0 } : *e;
+	struct err why = { 0 };
 
+	if (e != NULL)
+		why = *e;
 	record(p, e);
 	release(p);
 	completion_end(&p->done, e == NULL ? NULL : &why);
