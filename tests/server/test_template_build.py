@@ -12,7 +12,7 @@ import threading
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "registry"))
 import harness
-from fake_registry import Registry
+from fake_registry import Registry, token_wall
 from harness import check, equal, has, run_tests, wait_for
 from registry_images import Image, layer
 
@@ -95,6 +95,22 @@ def test_from_an_image(server):
     wait_for(lambda: not [t for t in server.want(200, "GET", "/v1/templates")["templates"] if "fold" in t["name"]], 20)
     with context({"Dockerfile": f"FROM 127.0.0.1:{found.port}/team/small:none\n"}) as folder:
         has(client(server, "template", "build", "--name", "no-image", folder, want=125).stderr, "not found", "error")
+    found.close()
+
+
+def test_credentials_of_a_registry(server):
+    """They are used for the pull, and are nowhere afterwards."""
+    found = Registry(image())
+    token_wall(found, {"me": "pass-word-4711"})
+    build = server.want(201, "POST", BUILDS, {"name": "walled"})
+    recipe = {"fromImage": f"127.0.0.1:{found.port}/a/b:t", "steps": []}
+    recipe["fromImageRegistry"] = {"type": "registry", "username": "me", "password": "pass-word-4711"}
+    server.want(202, "POST", f"{BUILDS}/{build['id']}/start", recipe)
+    row = wait_for(lambda: ended(server, build["id"]), 30)
+    equal(row["status"], "ready", str(row))
+    wait_for(lambda: not os.listdir(os.path.join(server.state, "storage", "disks")), 20)  # sparse, and long to read
+    found_in = subprocess.run(["grep", "-rlsa", "--devices=skip", "pass-word-4711", server.state], capture_output=True, text=True, check=False)
+    equal(found_in.stdout, "", "files with the password")
     found.close()
 
 
