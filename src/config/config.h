@@ -138,9 +138,9 @@ struct config {
 	uint64_t network_records_max, network_records_session_max;
 	uint64_t file_max;
 	uint64_t build_max, build_timeout_ms; /* of a tenant at a time; of one */
-	uint64_t build_disk; /* of a step; 0: in memory */
+	uint64_t build_disk;		      /* of a step; 0: in memory */
 	uint64_t build_cache_max, upload_max, tenant_uploads_max;
-	char build_network[CONFIG_NAME_MAX]; /* of builds: presets; "": as other sessions */
+	char build_network[CONFIG_NAME_MAX];  /* of builds: presets; "": as other sessions */
 	char image_alias[CONFIG_ALIASES_MAX]; /* IMAGE=TEMPLATE,... */
 	uint64_t request_body_max, tenant_bodies_max;
 	char redact_patterns[1024]; /* of mask.h, with blanks between them */

@@ -67,7 +67,7 @@
 
 #define TEMPLATE_COLUMNS                                                                     \
 	"id, tenant, name, version, current, kind, level, created_ms, layers, mounts, env, " \
-	"user, workdir, start_command, ready_command, source, template_id, public, bytes, "     \
+	"user, workdir, start_command, ready_command, source, template_id, public, bytes, "  \
 	"provenance, offered_command, cpu_millis, memory_bytes"
 
 #define LAYER_COLUMNS "id, tenant, kind, bytes, entries, created_ms, state, digest"

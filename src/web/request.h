@@ -49,7 +49,7 @@ struct request {
 	char session_id[REQUEST_ID_MAX]; /* "": the route has none */
 	char id[REQUEST_ID_MAX];
 	char part[REQUEST_ID_MAX]; /* a second id in the path, of a part of the first */
-	struct completion wait; /* for one operation at a time; cancelled at the end */
+	struct completion wait;	   /* for one operation at a time; cancelled at the end */
 	void (*on_session)(struct request *r, struct session *s); /* of request_use() */
 	bool holds;						  /* see request_hold() */
 	bool no_resume; /* a paused session is not resumed for it, but reported as gone */
