@@ -3,7 +3,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all programs sanitized up down demo check check-quick lint asan soak fuzz bench install clean packages
+.PHONY: all programs sanitized up down demo check check-quick check-debian13 lint asan soak fuzz bench install clean packages
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -77,6 +77,10 @@ FAULT_SECONDS ?= 1800
 soak: packages all sanitized
 	@tools/install-packages tools/packages-test
 	@FAULT_SECONDS=$(FAULT_SECONDS) tools/soak $(BUILD) $(SOAK_SECONDS) $(SEED)
+
+# Cordon built and unit-tested in a session of a Debian 13, which mmdebstrap makes from the mirror (MIRROR: another one).
+check-debian13: programs
+	@tests/debian/test_debian13.py $(BUILD)/cordon
 
 # Each fuzz target for FUZZ_SECONDS.
 FUZZ_SECONDS ?= 60
