@@ -183,6 +183,7 @@ void api_builds_start(struct request *r)
 /* With the entries of its log from the number `after` on. */
 void api_builds_get(struct request *r)
 {
+	struct store_build_part part = { .step = "", .limit = ENTRIES_MAX };
 	struct store_build row;
 	uint64_t after = 0;
 	struct err e = { 0 };
@@ -199,9 +200,9 @@ void api_builds_get(struct request *r)
 	json_init_heap(&j, JSON_MAX);
 	json_open(&j, NULL, '{');
 	show(&j, &row);
+	part.skip = after;
 	json_open(&j, "log", '[');
-	rc = store_build_log_list(core_store(r->core), row.id, 0, "", after, ENTRIES_MAX, on_entry,
-				  &j, &e);
+	rc = store_build_log_list(core_store(r->core), row.id, &part, on_entry, &j, &e);
 	json_close(&j, ']');
 	json_close(&j, '}');
 	store_build_release(&row);

@@ -97,7 +97,7 @@ char *dockerfile_words_expand(const struct dockerfile_words *r, const char *text
 			continue;
 		}
 		if ((*at == '"' || *at == '\'') && (quote == '\0' || quote == *at)) {
-			quote = quote == '\0' ? *at : '\0';
+			quote = (char)(quote == '\0' ? *at : '\0');
 			at++;
 			continue;
 		}

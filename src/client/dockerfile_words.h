@@ -24,7 +24,7 @@ size_t dockerfile_words_name(const char *text);
 size_t dockerfile_words_length(const char *text);
 /* Without quotes; variables are replaced outside of single quotes, if asked for. The caller frees
  * the result. */
-char *dockerfile_words_expand(const struct dockerfile_words *v, const char *text, size_t len,
+char *dockerfile_words_expand(const struct dockerfile_words *r, const char *text, size_t len,
 			      bool variables);
 /* A list in JSON, as of CMD ["a", "b"]: the words as one command of a shell. NULL: it is none. */
 char *dockerfile_words_json(const char *text);

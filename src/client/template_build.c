@@ -18,10 +18,12 @@
 #include "pack.h"
 #include "sha256.h"
 #include "show.h"
+#include "units.h"
 
 #define BUILDS "/v1/templates/builds"
 #define POLL_MS 150
 #define PATHS_MAX 8192
+#define CPUS_MAX 1024
 
 /* ---- files of this machine */
 
@@ -207,6 +209,7 @@ static json_t *make_recipe(struct api_call *a, const struct template_build *b, s
 static int request(struct api_call *a, const struct template_build *b, json_t **ret, struct err *e)
 {
 	OWN_JSON *body = json_pack("{s:s, s:[]}", "name", b->name, "tags");
+	uint64_t cpus = 0;
 	struct target t;
 
 	if (body == NULL)
@@ -217,8 +220,11 @@ static int request(struct api_call *a, const struct template_build *b, json_t **
 			"memory");
 	if (b->memory != NULL)
 		IGNORED(json_object_set_new(body, "memory", json_string(b->memory)), "memory");
-	if (b->cpus != NULL)
-		IGNORED(json_object_set_new(body, "cpus", json_integer(atoll(b->cpus))), "memory");
+	if (b->cpus != NULL && units_count(b->cpus, 1, CPUS_MAX, &cpus, e) < 0)
+		return err_wrap(e, "--cpus");
+	if (cpus > 0)
+		IGNORED(json_object_set_new(body, "cpus", json_integer((json_int_t)cpus)),
+			"memory");
 	target_init(&t, BUILDS);
 	return api_call_json(a, "POST", &t, body, ret, e);
 }
@@ -329,7 +335,7 @@ int template_build(struct api_call *a, const struct template_build *b, struct er
 	struct dockerfile d = { 0 };
 	char path[PATHS_MAX];
 	OWN_MEM char *text = NULL;
-	size_t len;
+	size_t len = 0;
 	int rc = -1;
 
 	(void)snprintf(path, sizeof(path), "%s/Dockerfile", b->dir);

@@ -10,8 +10,8 @@
 #include "core_private.h"
 #include "execution.h"
 
-#define READY_MS (600U * 1000U)
-#define EVERY_MS 500U
+#define READY_MS 600000ULL
+#define EVERY_MS 500ULL
 #define STRINGS_MAX ((size_t)256 * 1024)
 
 /* One that is under way; freed when it ends, or with its session. */

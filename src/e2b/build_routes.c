@@ -179,11 +179,13 @@ static int shape_entries(struct json *j, struct core *c, const char *name,
 			 const struct store_build *row, const struct page *p, const char *step,
 			 struct err *e)
 {
+	const struct store_build_part part = {
+		.level = p->level, .step = step, .skip = p->skip, .limit = (unsigned)p->limit
+	};
 	int rc;
 
 	json_open(j, name, '[');
-	rc = store_build_log_list(core_store(c), row->id, p->level, step, p->skip,
-				  (unsigned)p->limit, on_entry, j, e);
+	rc = store_build_log_list(core_store(c), row->id, &part, on_entry, j, e);
 	json_close(j, ']');
 	return rc;
 }

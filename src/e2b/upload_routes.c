@@ -17,7 +17,7 @@
 #include "tenant.h"
 #include "url.h"
 
-#define VALID_S (24U * 3600U)
+#define VALID_S 86400ULL
 #define URL_MAX 1024
 
 /* ---- GET /templates/{template}/files/{hash} */

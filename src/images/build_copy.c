@@ -111,7 +111,7 @@ static int read_answer(struct build *b, struct file_msg *ret, struct err *e)
 static void finish(struct build *b, const struct err *e)
 {
 	struct err why = { 0 };
-	struct file_msg m;
+	struct file_msg m = { 0 };
 	int rc = -1;
 
 	if (e != NULL)
@@ -148,7 +148,7 @@ static void start(struct build *b, const char *const *argv, unsigned argc,
 
 	b->transfer = calloc(1, sizeof(*b->transfer));
 	if (b->transfer != NULL)
-		buf_init(&b->transfer->answer, 2 * FILE_MSG_MAX);
+		buf_init(&b->transfer->answer, 2 * (size_t)FILE_MSG_MAX);
 	b->then = then;
 	if (b->transfer != NULL && s != NULL)
 		b->op = file_op_start_inside(s, "root", argv, argc, &events, b, &e);

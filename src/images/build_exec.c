@@ -11,7 +11,7 @@
 
 #define PIECE 16384
 #define ROUNDS 16 /* pieces in a turn */
-#define COMMAND_MS (3600U * 1000U)
+#define COMMAND_MS 3600000ULL
 #define OUTPUT_MAX (8U << 20) /* of a command */
 #define PATHS "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

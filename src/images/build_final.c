@@ -13,8 +13,8 @@
 #include "templates.h"
 #include "tenant.h"
 
-#define READY_MS (600U * 1000U)
-#define READY_EVERY_MS 2000U
+#define READY_MS 600000ULL
+#define READY_EVERY_MS 2000ULL
 #define READY_DEFAULT "sleep 20"
 
 /* ---- the version */

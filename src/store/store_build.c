@@ -277,9 +277,8 @@ int store_build_log_add(struct store *s, const char *build, const struct store_b
 	return stmt_run(&q, true, "log of build", build, e);
 }
 
-int store_build_log_list(struct store *s, const char *build, uint32_t level, const char *step,
-			 uint64_t skip, unsigned limit, store_build_entry_fn *fn, void *cookie,
-			 struct err *e)
+int store_build_log_list(struct store *s, const char *build, const struct store_build_part *part,
+			 store_build_entry_fn *fn, void *cookie, struct err *e)
 {
 	struct store_build_entry row;
 	struct stmt q;
@@ -287,11 +286,11 @@ int store_build_log_list(struct store *s, const char *build, uint32_t level, con
 
 	stmt_open(&q, s, SQL_BUILD_LOG_LIST);
 	stmt_text(&q, build);
-	stmt_u64(&q, level);
-	stmt_text(&q, step);
-	stmt_text(&q, step);
-	stmt_limit(&q, limit);
-	stmt_u64(&q, skip);
+	stmt_u64(&q, part->level);
+	stmt_text(&q, part->step);
+	stmt_text(&q, part->step);
+	stmt_limit(&q, part->limit);
+	stmt_u64(&q, part->skip);
 	while ((got = stmt_step(&q, "log of build", build, e)) > 0) {
 		row.seq = stmt_get_u64(&q);
 		row.time_ms = stmt_get_u64(&q);

@@ -87,10 +87,17 @@ typedef int store_build_entry_fn(const struct store_build_entry *row, void *cook
 
 int store_build_log_add(struct store *s, const char *build, const struct store_build_entry *row,
 			struct err *e) MUST_USE;
-/* Entries of at least that level, without the first skip of them; step "": of all steps. */
-int store_build_log_list(struct store *s, const char *build, uint32_t level, const char *step,
-			 uint64_t skip, unsigned limit, store_build_entry_fn *fn, void *cookie,
-			 struct err *e) MUST_USE;
+/* Which entries of a log: of at least that level, of that step ("": of all), without the first skip
+ * of them, at most limit. */
+struct store_build_part {
+	uint32_t level;
+	const char *step;
+	uint64_t skip;
+	unsigned limit;
+};
+
+int store_build_log_list(struct store *s, const char *build, const struct store_build_part *part,
+			 store_build_entry_fn *fn, void *cookie, struct err *e) MUST_USE;
 
 /* ---- the cache */
 

@@ -71,7 +71,11 @@ static unsigned entries(struct store *s, uint32_t level, const char *step, uint6
 	unsigned n = 0;
 	struct err e;
 
-	MUST(store_build_log_list(s, "b1", level, step, skip, 100, count_entry, &n, &e));
+	MUST(store_build_log_list(
+		s, "b1",
+		&(struct store_build_part){
+			.level = level, .step = step, .skip = skip, .limit = 100 },
+		count_entry, &n, &e));
 	return n;
 }
 
