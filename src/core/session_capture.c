@@ -19,6 +19,7 @@
 #include "log.h"
 #include "quota.h"
 #include "session_cold.h"
+#include "session_pause.h"
 #include "session_spec.h"
 #include "session_stop.h"
 #include "store_layer.h"
@@ -73,17 +74,6 @@ static void fail(struct capturing *k, const struct err *e)
 
 /* ---- freezing and thawing */
 
-static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
-{
-	struct keeper_named r = { .op = KEEPER_FREEZE,
-				  .pid = (uint32_t)s->cell->pid,
-				  .on = on ? 1 : 0 };
-
-	memcpy(r.id, s->row.id, sizeof(r.id));
-	s->cell->call = keeper_link_ask(&s->core->cells.keeper, &r, sizeof(r), -1, KEEPER_URGENT,
-					done, s->cell);
-}
-
 static void mark(struct session *s, uint32_t cold)
 {
 	struct err e;
@@ -97,19 +87,14 @@ static void mark(struct session *s, uint32_t cold)
 static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
 	struct live_cell *cell = arg;
-	struct session *s = cell->owner;
+	struct session *s = session_freeze_answered(cell, e != NULL);
 
 	(void)reply;
 	(void)fd;
-	cell->call = NULL;
 	if (s == NULL)
 		return;
-	if (s->row.state == SESSION_STOPPING) {
-		live_cell_end_now(cell);
-		return;
-	}
 	if (e != NULL && e->reason == REASON_PEER_DIED) {
-		ask_freeze(s, false, on_thawed); /* of another keeper */
+		session_ask_freeze(s, false, on_thawed); /* of another keeper */
 		return;
 	}
 	if (e != NULL && (s->capturing == NULL || !s->capturing->unsure)) {
@@ -130,7 +115,7 @@ static void thaw(struct capturing *k)
 	if (!k->froze || (k->keep_frozen && k->why.code == ERR_NONE && k->to != NULL))
 		return;
 	k->thawing = true;
-	ask_freeze(k->session, false, on_thawed);
+	session_ask_freeze(k->session, false, on_thawed);
 }
 
 /* ---- the stream */
@@ -254,20 +239,14 @@ static void begin_stream(struct capturing *k)
 static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
 	struct live_cell *cell = arg;
-	struct session *s = cell->owner;
+	struct session *s = session_freeze_answered(cell, e == NULL);
 
 	(void)reply;
 	(void)fd;
-	cell->call = NULL;
 	if (s == NULL)
 		return;
-	if (s->row.state == SESSION_STOPPING) {
-		cell->frozen = e == NULL;
-		live_cell_end_now(cell);
-		return;
-	}
 	if (e != NULL && e->reason == REASON_PEER_DIED) {
-		ask_freeze(s, true, on_frozen);
+		session_ask_freeze(s, true, on_frozen);
 		return;
 	}
 	cell->frozen = true; /* maybe */
@@ -339,7 +318,7 @@ static int begin(struct session *s, const char *kind, bool keep_frozen, struct s
 	}
 	if (s->row.state == SESSION_RUNNING)
 		mark(s, COLD_CAPTURING);
-	ask_freeze(s, true, on_frozen);
+	session_ask_freeze(s, true, on_frozen);
 	return 0;
 }
 
@@ -398,5 +377,5 @@ void session_capture_lost(struct session *s, const struct err *why)
 void session_capture_recover(struct session *s)
 {
 	if (s->row.cold == COLD_CAPTURING)
-		ask_freeze(s, false, on_thawed);
+		session_ask_freeze(s, false, on_thawed);
 }

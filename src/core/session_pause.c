@@ -21,7 +21,7 @@
 #define PAUSE_AGAIN_MS 1000
 #define WAIT_MS 90000 /* for those that wait: longer than a keeper or PID 1 may take */
 
-static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
+void session_ask_freeze(struct session *s, bool on, keeper_done_fn *on_done)
 {
 	struct keeper_named r = { .op = KEEPER_FREEZE,
 				  .pid = (uint32_t)s->cell->pid,
@@ -29,36 +29,36 @@ static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
 
 	memcpy(r.id, s->row.id, sizeof(r.id));
 	s->cell->call = keeper_link_ask(&s->core->cells.keeper, &r, sizeof(r), -1, KEEPER_URGENT,
-					done, s->cell);
+					on_done, s->cell);
 }
 
-/* The session of the cell, or NULL: it was given up meanwhile (live_cell_abandon()). */
-static struct session *of_cell(void *arg)
+struct session *session_freeze_answered(struct live_cell *cell, bool frozen)
 {
-	struct live_cell *c = arg;
+	struct session *s = cell->owner;
 
-	c->call = NULL;
-	return c->owner;
+	cell->call = NULL;
+	if (s == NULL)
+		return NULL; /* the cell was given up: live_cell_abandon() */
+	if (s->cell == cell && s->row.state != SESSION_STOPPING)
+		return s;
+	cell->frozen = frozen;
+	live_cell_end_now(cell); /* live_cell_end() has waited for this answer */
+	return NULL;
 }
 
 static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e);
 
 static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
-	struct session *s = of_cell(arg);
+	struct session *s = session_freeze_answered(arg, e == NULL);
 	struct err why = { 0 };
 
 	(void)reply;
 	(void)fd;
 	if (s == NULL)
 		return;
-	if (s->row.state == SESSION_STOPPING) {
-		s->cell->frozen = e == NULL;
-		live_cell_end_now(s->cell);
-		return;
-	}
 	if (e != NULL && e->reason == REASON_PEER_DIED) {
-		ask_freeze(s, true, on_frozen); /* of another keeper */
+		session_ask_freeze(s, true, on_frozen); /* of another keeper */
 		return;
 	}
 	if (e == NULL) {
@@ -80,7 +80,7 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 	s->row.state = SESSION_RUNNING;
 	if (s->row.deadline_ms == 0 && s->row.timeout_ms > 0) /* its time was over */
 		s->row.deadline_ms = core_now_ms() + PAUSE_AGAIN_MS;
-	ask_freeze(s, false, on_thawed);
+	session_ask_freeze(s, false, on_thawed);
 	session_touch(s);
 	completions_end_all(&s->when_paused, &failure);
 	loop_defer(s->core->loop, &s->notify_running); /* a client may have used it meanwhile */
@@ -128,7 +128,7 @@ void session_pause(struct session *s, const struct store_actor *who, struct comp
 		if (session_save(s, SESSION_PAUSING, SESSION_NO_REASON, &e) == 0) {
 			if (w != NULL)
 				wait_for(s, w, &s->when_paused);
-			ask_freeze(s, true, on_frozen);
+			session_ask_freeze(s, true, on_frozen);
 			return;
 		}
 		s->row.paused_since_ms = 0;
@@ -156,20 +156,15 @@ void session_pause_over(struct session *s)
 
 static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
-	struct session *s = of_cell(arg);
+	struct session *s = session_freeze_answered(arg, e != NULL);
 	struct err why;
 
 	(void)reply;
 	(void)fd;
 	if (s == NULL)
 		return;
-	if (s->row.state == SESSION_STOPPING) {
-		s->cell->frozen = e != NULL;
-		live_cell_end_now(s->cell);
-		return;
-	}
 	if (e != NULL && e->reason == REASON_PEER_DIED) {
-		ask_freeze(s, false, on_thawed);
+		session_ask_freeze(s, false, on_thawed);
 		return;
 	}
 	if (e == NULL)
@@ -229,7 +224,7 @@ void session_resume(struct session *s, const struct store_actor *who, struct com
 	if (s->cell->connected && slept > 0 && slept < AGENT_TIME_MAX_MS &&
 	    agent_send_paused(&s->cell->agent, slept, &e) == 0)
 		live_cell_flush(s->cell);
-	ask_freeze(s, false, on_thawed);
+	session_ask_freeze(s, false, on_thawed);
 }
 
 bool session_use(struct session *s, const struct store_actor *who, struct completion *w)
@@ -260,15 +255,15 @@ void session_pause_by_itself(struct session *s, bool without_memory)
 void session_pause_thaw(struct session *s)
 {
 	if (s->cell->frozen && s->cell->call == NULL)
-		ask_freeze(s, false, on_thawed);
+		session_ask_freeze(s, false, on_thawed);
 }
 
 void session_freeze_again(struct session *s)
 {
-	ask_freeze(s, true, on_frozen);
+	session_ask_freeze(s, true, on_frozen);
 }
 
 void session_thaw_again(struct session *s)
 {
-	ask_freeze(s, false, on_thawed);
+	session_ask_freeze(s, false, on_thawed);
 }

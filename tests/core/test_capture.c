@@ -319,9 +319,72 @@ static void stays_warm(void)
 	end();
 }
 
+static bool is_freeze_asked(void)
+{
+	return bed.asked[KEEPER_FREEZE] > 0;
+}
+
+static bool has_lost_its_cell(void)
+{
+	return bed.session->row.state == SESSION_PAUSED && bed.session->cell == NULL;
+}
+
+static bool is_cell_gone(void)
+{
+	(void)hear(STORAGE_OPS);
+	return bed.session->cooling == NULL;
+}
+
+/* A session that is kept loses its cell while the keeper is asked to freeze it: it becomes cold,
+ * and the late answer only lets the end of the cell go on. */
+static void cell_dies_before_it_is_frozen(bool paused, bool well)
+{
+	make();
+	bed.session->row.keep_ms = 3600000;
+	bed.way[KEEPER_FREEZE] = BED_HOLD;
+	if (paused)
+		session_pause(bed.session, NULL, NULL);
+	else
+		begin();
+	bed_until(is_freeze_asked);
+	bed_pid1_dies();
+	bed_until(has_lost_its_cell);
+	CHECK(bed.session->cooling != NULL && bed.asked[KEEPER_DESTROY] == 0);
+	bed_keeper_answers(well);
+	bed_until(is_cell_gone);
+	CHECK(has_lost_its_cell() && bed.session->row.cold == COLD_YES && unpacks == 0);
+	CHECK(bed.asked[KEEPER_FREEZE] == 1 && bed.asked[KEEPER_DESTROY] == 1);
+	end();
+}
+
+static void cell_dies_before_a_capture(void)
+{
+	cell_dies_before_it_is_frozen(false, true);
+	CHECK(done == 1 && outcome.reason == REASON_GONE);
+}
+
+static void cell_dies_before_a_refused_capture(void)
+{
+	cell_dies_before_it_is_frozen(false, false);
+}
+
+static void cell_dies_before_a_pause(void)
+{
+	cell_dies_before_it_is_frozen(true, true);
+}
+
+static void cell_dies_before_a_refused_pause(void)
+{
+	cell_dies_before_it_is_frozen(true, false);
+}
+
 TEST_MAIN({ "succeeds", succeeds }, { "storage refuses", storage_refuses },
 	  { "storage dies", storage_dies }, { "freeze is refused", freeze_is_refused },
 	  { "one at a time", one_at_a_time }, { "session ends meanwhile", session_ends_meanwhile },
 	  { "cancelled", cancelled }, { "over the quota", over_the_quota },
 	  { "disk is nearly full", disk_is_nearly_full }, { "cold and back", cold_and_back },
-	  { "stays warm", stays_warm })
+	  { "stays warm", stays_warm },
+	  { "cell dies before a capture", cell_dies_before_a_capture },
+	  { "cell dies before a refused capture", cell_dies_before_a_refused_capture },
+	  { "cell dies before a pause", cell_dies_before_a_pause },
+	  { "cell dies before a refused pause", cell_dies_before_a_refused_pause })
