@@ -310,9 +310,16 @@ static struct storage_call *find(struct storage_link *s, uint64_t job)
 /* The layer that a call makes; NULL: none. */
 static const char *made_by(const struct storage_call *c)
 {
-	if (c->r.head.op == STORAGE_UNPACK)
+	switch (c->r.head.op) {
+	case STORAGE_UNPACK:
 		return c->r.unpack.layer;
-	return c->r.head.op == STORAGE_FOLD ? c->r.fold.layer : NULL;
+	case STORAGE_FOLD:
+		return c->r.fold.layer;
+	case STORAGE_ARRANGE:
+		return c->r.arrange.layer;
+	default:
+		return NULL;
+	}
 }
 
 static void forget_layer(struct storage_link *s, const char *layer)

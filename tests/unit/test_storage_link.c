@@ -207,6 +207,36 @@ static void a_cancelled_layer_is_removed(void)
 	storage_link_release(&link_);
 }
 
+/* Every kind of request that makes a layer. */
+static void a_cancelled_layer_of_an_image_is_removed(void)
+{
+	static const char below[1][STORAGE_ID_MAX] = { "lay_below" };
+	union storage_request r;
+	struct caller a, b;
+
+	set_up();
+	attach();
+	answer(STORAGE_HELLO, 0, ERR_NONE);
+	begin(&a);
+	storage_link_arrange(&link_, &a.job, "lay_a", below, 1);
+	turn(10);
+	CHECK(take(&r) && r.head.op == STORAGE_ARRANGE);
+	storage_link_cancel(&link_, &a.job);
+	answer(STORAGE_ARRANGE, r.head.job, ERR_NONE);
+	turn(10);
+	CHECK(take(&r) && r.head.op == STORAGE_REMOVE && strcmp(r.remove.layer, "lay_a") == 0);
+	answer(STORAGE_REMOVE, r.head.job, ERR_NONE);
+	begin(&b);
+	storage_link_fold(&link_, &b.job, "lay_b", below, 1, STORAGE_FOLD_BOTTOM);
+	turn(10);
+	CHECK(take(&r) && r.head.op == STORAGE_FOLD);
+	storage_link_cancel(&link_, &b.job);
+	answer(STORAGE_FOLD, r.head.job, ERR_NONE);
+	turn(10);
+	CHECK(take(&r) && r.head.op == STORAGE_REMOVE && strcmp(r.remove.layer, "lay_b") == 0);
+	storage_link_release(&link_);
+}
+
 static void no_more_than_it_can_take(void)
 {
 	struct caller all[STORAGE_JOBS_MAX + 3];
@@ -277,6 +307,7 @@ static void what_is_not_asked_for_ends_it(void)
 TEST_MAIN({ "answers come in any order", answers_come_in_any_order },
 	  { "a death ends what was sent", a_death_ends_what_was_sent },
 	  { "a cancelled layer is removed", a_cancelled_layer_is_removed },
+	  { "a cancelled layer of an image is removed", a_cancelled_layer_of_an_image_is_removed },
 	  { "no more than it can take", no_more_than_it_can_take },
 	  { "one that hangs is replaced", one_that_hangs_is_replaced },
 	  { "what is not asked for ends it", what_is_not_asked_for_ends_it })
