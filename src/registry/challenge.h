@@ -1,5 +1,5 @@
 /* challenge.h - reads WWW-Authenticate of a registry: what it wants to see before it answers. Pure,
- * fuzzed. Called by fetch_auth.c. */
+ * fuzzed. Called by fetch.c. */
 #pragma once
 
 #include <stdbool.h>

@@ -5,12 +5,11 @@
  * continues a blob where it was broken off. It ends exactly once, by on_done from the loop; the
  * bytes have the expected digest and size then, or there is an error:
  *
- *	ERR_NOT_FOUND	no such object; code[] is the registry's word for it, if it had one
- *	ERR_DENIED	the registry wants other credentials; or an address or certificate is
- *refused ERR_INVALID	the registry sent something else than it was asked for
- *	ERR_LIMIT	more bytes than allowed, or the registry's rate limit
- *	ERR_SYSTEM	the registry could not be reached, or failed, until the attempts were over
- */
+ * ERR_NOT_FOUND: no such object; code[] is the registry's word for it, if it had one.
+ * ERR_DENIED: the registry wants other credentials; or an address or certificate is refused.
+ * ERR_INVALID: the registry sent something else than it was asked for.
+ * ERR_LIMIT: more bytes than allowed, or the registry's rate limit.
+ * ERR_SYSTEM: the registry could not be reached, or failed, until the attempts were over. */
 #pragma once
 
 #include "buf.h"

@@ -1,7 +1,7 @@
 /* storage_ops.h - the operations of cordon-storage. Each runs in a process of its own, the runner
  * (storage_jobs.c), which has the rights of cordon-storage in its jail and may take as long as the
  * request's deadline allows. What reads bytes or names of others runs in a worker, a child of the
- * runner that can reach one directory only (storage_worker.h).
+ * runner that can reach one directory only (layer_make.h, op_content.c).
  *
  * A new operation: a row in wire/storage_msg.c, a row in storage_ops.c, a file op_<name>.c. */
 #pragma once

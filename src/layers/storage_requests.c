@@ -1,0 +1,87 @@
+/* storage_requests.c - the requests of storage_link.h about layers: each fills in its frame
+ * (storage_msg.h) and passes it to storage_link_ask(). */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "storage_link.h"
+
+/* Deadlines that cordon-storage keeps. */
+#define QUICK_MS 600000
+#define UNPACK_MS 3600000
+
+void storage_link_unpack(struct storage_link *s, struct storage_job *j,
+			 const struct storage_unpack *r, int input)
+{
+	struct storage_unpack u = *r;
+
+	u.head.op = STORAGE_UNPACK;
+	if (u.head.deadline_ms == 0)
+		u.head.deadline_ms = UNPACK_MS;
+	storage_link_ask(s, j, &u, sizeof(u), &input, 1);
+}
+
+void storage_link_remove(struct storage_link *s, struct storage_job *j, const char *layer)
+{
+	struct storage_remove r = { .head = { .op = STORAGE_REMOVE, .deadline_ms = QUICK_MS } };
+
+	(void)snprintf(r.layer, sizeof(r.layer), "%s", layer);
+	storage_link_ask(s, j, &r, sizeof(r), NULL, 0);
+}
+
+void storage_link_list(struct storage_link *s, struct storage_job *j, int fd)
+{
+	struct storage_list r = { .head = { .op = STORAGE_LIST, .deadline_ms = QUICK_MS } };
+
+	storage_link_ask(s, j, &r, sizeof(r), &fd, 1);
+}
+
+void storage_link_arrange(struct storage_link *s, struct storage_job *j, const char *layer,
+			  const char (*lower)[STORAGE_ID_MAX], unsigned n)
+{
+	struct storage_arrange r = { .head = { .op = STORAGE_ARRANGE, .deadline_ms = QUICK_MS },
+				     .nlower = n };
+
+	assert(n <= STORAGE_STACK_MAX);
+	(void)snprintf(r.layer, sizeof(r.layer), "%s", layer);
+	memcpy(r.lower, lower, n * sizeof(r.lower[0]));
+	storage_link_ask(s, j, &r, sizeof(r), NULL, 0);
+}
+
+void storage_link_survey(struct storage_link *s, struct storage_job *j, uint64_t bytes_max,
+			 int archive, int spare, int result)
+{
+	const struct storage_survey r = {
+		.head = { .op = STORAGE_SURVEY, .deadline_ms = UNPACK_MS }, .bytes_max = bytes_max
+	};
+	const int fds[] = { archive, spare, result };
+
+	storage_link_ask(s, j, &r, sizeof(r), fds, COUNT(fds));
+}
+
+static void ask_fold(struct storage_link *s, struct storage_job *j, const char *layer,
+		     const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t below,
+		     const char *dir)
+{
+	struct storage_fold r = { .head = { .op = STORAGE_FOLD, .deadline_ms = QUICK_MS },
+				  .flags = below,
+				  .nfrom = n };
+
+	assert(n <= STORAGE_STACK_MAX);
+	(void)snprintf(r.layer, sizeof(r.layer), "%s", layer);
+	(void)snprintf(r.base, sizeof(r.base), "%s", dir);
+	memcpy(r.from, from, n * sizeof(r.from[0]));
+	storage_link_ask(s, j, &r, sizeof(r), NULL, 0);
+}
+
+void storage_link_fold(struct storage_link *s, struct storage_job *j, const char *layer,
+		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t below)
+{
+	ask_fold(s, j, layer, from, n, below, "");
+}
+
+void storage_link_fold_dir(struct storage_link *s, struct storage_job *j, const char *layer,
+			   const char (*from)[STORAGE_ID_MAX], unsigned n, const char *dir)
+{
+	ask_fold(s, j, layer, from, n, STORAGE_FOLD_DIR, dir);
+}
