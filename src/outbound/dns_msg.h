@@ -1,6 +1,6 @@
 /* dns_msg.h - messages of the domain name system (RFC 1035, 6891): bytes to structures and back,
- * for queries of cells (dns.c) and queries of egress (resolver_query.c). Pure, fuzzed, bounded;
- * nothing is allocated.
+ * for queries of cells (egress/dns.c) and queries to name servers (resolver_query.c). Pure, fuzzed,
+ * bounded; nothing is allocated.
  *
  * Names are texts without the final dot ("" is the root). Bytes that are not printable, and a dot
  * or backslash inside a label, are written as \DDD: two names are equal if their texts are, and no

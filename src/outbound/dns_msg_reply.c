@@ -1,4 +1,4 @@
-/* dns_msg_reply.c - reads the reply of a name server to a query of egress.
+/* dns_msg_reply.c - reads the reply of a name server to a query of resolver_query.c.
  *
  * Only records that follow from the question are used: from its name along CNAMEs, wherever in the
  * answer section they are, to the addresses of the last. All other records are ignored, so a reply

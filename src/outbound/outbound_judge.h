@@ -1,5 +1,5 @@
-/* outbound_judge.h - may egress connect to this address? Called by outbound.c right before each
- * connect(2). */
+/* outbound_judge.h - may this process connect to this address? Called by outbound.c right before
+ * each connect(2). */
 #pragma once
 
 #include "policy.h"

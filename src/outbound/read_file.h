@@ -1,5 +1,5 @@
-/* read_file.h - reads whole small files that egress was given as descriptors: egress itself can
- * open none. Called by main.c and control_channel.c. */
+/* read_file.h - reads whole small files that cordon-egress and cordon-pull were given as
+ * descriptors: they can open none themselves. Called by their main.c and channels. */
 #pragma once
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
-/* resolver.h - finds the addresses of names for egress itself: hosts and resolv.conf of the node,
- * UDP with TCP behind it, A and AAAA at once, CNAMEs followed, cached by TTL. Called by
- * outbound.c; cells never reach it (they see dns.h). Addresses from name servers are not trusted:
- * outbound.c judges each before it connects. */
+/* resolver.h - finds the addresses of names for cordon-egress and cordon-pull: hosts and
+ * resolv.conf of the node, UDP with TCP behind it, A and AAAA at once, CNAMEs followed, cached by
+ * TTL. Called by outbound.c; cells never reach it (they see dns.h). Addresses from name servers are
+ * not trusted: outbound.c judges each before it connects. */
 #pragma once
 
 #include "loop.h"
@@ -9,7 +9,7 @@
 
 struct resolver;
 
-/* Texts of /etc/resolv.conf and /etc/hosts as read before egress was confined; copied. */
+/* Texts of /etc/resolv.conf and /etc/hosts as read before the process was confined; copied. */
 struct resolver *resolver_new(struct loop *l, const char *resolv_conf, const char *hosts,
 			      struct err *e) MUST_USE;
 /* So many processes ask the same name servers: each may ask for its part of the names under way at

@@ -1,10 +1,11 @@
 /* fetch.c - theory of operation
  *
  * An attempt is a chain of requests: the object; the token server if it answers 401; the object
- * again; other addresses if it redirects. The head of each answer decides what is next (judge());
- * it is done when that request has ended. An attempt that fails in a way that may pass begins
- * again at the object's own address, after a pause; if bytes of a blob have been passed on, it asks
- * for the rest only. The hash runs over the bytes that were passed on, in any number of attempts.
+ * again; other addresses if it redirects. The head of each answer decides what is next
+ * (judge_*()); it is done when that request has ended. An attempt that fails in a way that may pass
+ * begins again at the object's own address, after a pause; if bytes of a blob have been passed on,
+ * it asks for the rest only. The hash runs over the bytes that were passed on, in any number of
+ * attempts.
  */
 #include "fetch.h"
 

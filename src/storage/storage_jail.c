@@ -1,13 +1,16 @@
-/* storage_jail.c - theory of operation
+/* storage_jail.c - theory of operation. The steps, in this order:
  *
- *   1. a mount namespace with an empty, read-only root: the storage folder is mounted in it, and
- *      read-only what programs of the machine need (mkfs, fsck). It belongs to the user namespace
- * that the program was started in, so no right that follows lets the program mount or unmount
- * anything
- *   2. user, pid, network, IPC, UTS and cgroup namespaces. The id maps of the user namespace are
- *      written by a helper process from outside, which has the right to map more than one id
- *   3. a fork: the child is the first process of the pid namespace
- *   4. capabilities but those that writing files of other owners needs, Landlock, seccomp
+ * 1. A mount namespace with an empty, read-only root. The storage folder is mounted in it and,
+ * read-only, what programs of the machine need (mkfs, fsck). It belongs to the user namespace that
+ * the program was started in, so no capability of the next step can mount or unmount anything.
+ *
+ * 2. User, pid, network, IPC, UTS and cgroup namespaces. The id maps of the user namespace are
+ * written by a helper process from outside, which has the right to map more than one id.
+ *
+ * 3. A fork: the child is the first process of the pid namespace.
+ *
+ * 4. All capabilities but those that writing files of other owners needs are dropped; Landlock and
+ * seccomp follow.
  *
  * A rootless server starts the program in the keepers' user namespace; the steps are the same. */
 #include "storage_jail.h"
