@@ -87,11 +87,17 @@ static void make(void)
 	bed_session();
 }
 
+/* The session has ended already. */
+static void end_bed(void)
+{
+	CHECK(close(storage) == 0);
+	bed_end();
+}
+
 static void end(void)
 {
 	bed_delete();
-	CHECK(close(storage) == 0);
-	bed_end();
+	end_bed();
 }
 
 /* ---- a capture */
@@ -228,7 +234,7 @@ static void session_ends_meanwhile(void)
 	CHECK(bed.core->layers.writing == NULL);
 	(void)hear(STORAGE_OPS);
 	CHECK(removes > 0);
-	end();
+	end_bed();
 }
 
 static void cancelled(void)
