@@ -1,6 +1,6 @@
 // What does not exist says so, quickly and in words; limits say so, too.
 // server: pool_size=2
-import { check, e2b, equal, fails, operator, run, test, within } from './harness.mjs'
+import { check, e2b, equal, fails, matches, operator, run, test, within } from './harness.mjs'
 
 const { RateLimitError, Sandbox, SandboxError, Template } = e2b
 
