@@ -17,8 +17,10 @@ import harness  # noqa: E402
 from harness import check, equal, has, note, run_tests  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(HERE, "../.."))
-# Programs that need what a cell does not give them: system calls that its filter refuses, a network, other users.
-NOT_IN_A_CELL = {"unit seccomp_live", "core capture", "net client", "unit client", "builtins files"}
+# Programs that fail in a cell of any distribution: one tests the filter of system calls below another one, one expects
+# that nothing listens at 127.0.0.1:1, where the cell's egress listener is. Why the third fails was not looked into.
+NOT_IN_A_CELL = {"unit seccomp_live", "unit client", "builtins files"}
+FAILED = r"^ *\d+/\d+ cordon:\w+ / (.*?) +(?:ERROR|FAIL|TIMEOUT) "
 LIMITS = {"memory": "3G", "disk": "4G", "cpus": "2"}
 
 
@@ -50,9 +52,11 @@ def test_cordon_is_built_and_tested_on_debian_13(server):
                "cd cordon && meson setup build >log 2>&1 || { tail -20 log; exit 1; }; ninja -C build --quiet >>log 2>&1 || { tail -50 log; exit 1; };"
                " meson test -C build --no-rebuild --suite unit --suite fuzz || true")
     note("\n".join(said.splitlines()[-20:]))
-    failed = set(re.findall(r"^ *\d+/\d+ cordon:\w+ / (.*?) +(?:ERROR|FAIL|TIMEOUT) ", said, re.M))
+    failed = set(re.findall(FAILED, said, re.M)) - NOT_IN_A_CELL
     passed = int(re.search(r"^Ok: +(\d+)", said, re.M).group(1))
-    equal(sorted(failed - NOT_IN_A_CELL), [], "programs that failed")
+    for name in sorted(failed):  # once more, alone, as tools/run-tests does
+        note("again: " + name)
+        cli(server, "exec", session, "--", "meson", "test", "-C", "cordon/build", "--no-rebuild", "--print-errorlogs", name)
     check(passed > 200, f"{passed} programs passed")
     server.delete(session)
 
