@@ -1,5 +1,5 @@
 /* op_remove.c - removes a layer. It has no name as a layer from the first moment on; what is left
- * if this process dies is removed at the next start. */
+ * if this process is killed is removed by storage_ops_clean(), or at the next start. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

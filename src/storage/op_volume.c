@@ -2,7 +2,8 @@
  * in it belong to a tenant, but here none is opened, and no link is followed.
  *
  * A volume is made under a temporary name, and renamed when it is whole; it is renamed before it is
- * removed. What is left of either is removed at the next start (storage_ops_setup()). */
+ * removed. What is left if this process is killed is removed by storage_ops_clean(), or
+ * at the next start by storage_ops_setup(). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

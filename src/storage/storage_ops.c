@@ -62,6 +62,14 @@ static bool is_leftover(const char *name)
 	       strncmp(name, STORAGE_GONE, strlen(STORAGE_GONE)) == 0;
 }
 
+static void remove_leftover(int folder, const char *name)
+{
+	struct err e = { 0 };
+
+	if (tree_remove(folder, name, &e) < 0)
+		log_warn("a leftover cannot be removed", "name=%s error=%s", name, e.msg);
+}
+
 /* Makes the folder if need be, and removes what was left half made or half removed. */
 static int set_up(const char *path, struct err *e)
 {
@@ -75,30 +83,36 @@ static int set_up(const char *path, struct err *e)
 	if (d == NULL)
 		return err_sys(e, "list %s", path);
 	for (struct dirent *entry; (entry = readdir(d)) != NULL;)
-		if (is_leftover(entry->d_name) && tree_remove(folder, entry->d_name, e) < 0)
-			log_warn("a leftover cannot be removed", "name=%s error=%s", entry->d_name,
-				 e->msg);
+		if (is_leftover(entry->d_name))
+			remove_leftover(folder, entry->d_name);
 	(void)closedir(d);
 	return 0;
 }
 
+static const char *const folders[] = { STORAGE_LAYERS, STORAGE_DISKS, STORAGE_VOLUMES };
+
 int storage_ops_setup(struct err *e)
 {
-	return set_up(STORAGE_LAYERS, e) < 0 || set_up(STORAGE_DISKS, e) < 0
-		       ? -1
-		       : set_up(STORAGE_VOLUMES, e);
+	for (size_t i = 0; i < COUNT(folders); i++)
+		if (set_up(folders[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+static void clean(const char *path, uint64_t serial)
+{
+	static const char *const kinds[] = { STORAGE_NEW, STORAGE_GONE };
+	OWN_FD folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char name[64];
+
+	for (size_t i = 0; i < COUNT(kinds) && folder >= 0; i++) {
+		(void)snprintf(name, sizeof(name), "%s%llu", kinds[i], (unsigned long long)serial);
+		remove_leftover(folder, name);
+	}
 }
 
 void storage_ops_clean(uint64_t serial)
 {
-	static const char *const kinds[] = { STORAGE_NEW, STORAGE_GONE };
-	struct err e = { 0 };
-	OWN_FD layers = storage_ops_open_layers(&e);
-	char name[64];
-
-	for (size_t i = 0; i < COUNT(kinds) && layers >= 0; i++) {
-		(void)snprintf(name, sizeof(name), "%s%llu", kinds[i], (unsigned long long)serial);
-		if (tree_remove(layers, name, &e) < 0)
-			log_warn("a leftover cannot be removed", "name=%s error=%s", name, e.msg);
-	}
+	for (size_t i = 0; i < COUNT(folders); i++)
+		clean(folders[i], serial);
 }

@@ -12,8 +12,9 @@
 #define STORAGE_LAYERS STORAGE_JAIL_TOP "/layers"
 #define STORAGE_DISKS STORAGE_JAIL_TOP "/disks"
 #define STORAGE_VOLUMES STORAGE_JAIL_TOP "/volumes"
-#define STORAGE_NEW ".new-"   /* what is being made: removed at the start */
-#define STORAGE_GONE ".gone-" /* what is being removed: likewise */
+/* Names of what is being made and of what is being removed, with the serial number of the job. */
+#define STORAGE_NEW ".new-"
+#define STORAGE_GONE ".gone-"
 
 struct storage_run {
 	const union storage_request *r;

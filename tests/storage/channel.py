@@ -11,7 +11,7 @@ import tempfile
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/wire/storage_msg.h"), encoding="utf-8") as header:
     OPS = re.findall(r"^\tSTORAGE_(\w+),", re.search(r"enum storage_op \{(.*?)\n\};", header.read(), re.S).group(1), re.M)
 UNPACK, REMOVE, LIST, FOLD, ARRANGE = (OPS.index(name) for name in ("UNPACK", "REMOVE", "LIST", "FOLD", "ARRANGE"))
-SURVEY = OPS.index("SURVEY")
+SURVEY, VOLUME_REMOVE = OPS.index("SURVEY"), OPS.index("VOLUME_REMOVE")
 SURVEY_RESULT = struct.Struct("<IIII32s256s")
 CAPTURE, OCI_LAYER, ROOTFS = 0, 1, 2
 CHECK_SHA256 = 2

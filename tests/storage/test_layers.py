@@ -6,12 +6,13 @@ import gzip
 import os
 import shutil
 import stat
+import struct
 import sys
 import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
-from channel import ROOTFS, UNPACK, Refused, Storage  # noqa: E402
+from channel import ROOTFS, UNPACK, VOLUME_REMOVE, Refused, Storage  # noqa: E402
 from checks import Skip, check, equal, has, wait_for  # noqa: E402
 from images import Image, archive, digest, directory, hard_link, member, symlink  # noqa: E402
 
@@ -75,6 +76,25 @@ def a_kill_leaves_nothing():
         wait_for(lambda: w.names() == [], name="an empty folder")
         w.unpack("lay_a", archive(member("f", b"1")))
         equal(w.names(), ["lay_a"])
+
+
+def a_late_removal_of_a_volume_is_completed():
+    """The process is killed at its deadline; what it has left is removed without a restart."""
+    volume = "0b1f6a3c-7d52-4c1e-9a55-2f4f9d6f3e10"
+    with World() as w:
+        folder = os.path.join(w.folder, "volumes")
+        data = os.path.join(folder, volume, "data")
+        os.makedirs(data)
+        for i in range(20000):
+            os.close(os.open(f"{data}/{i}", os.O_CREAT | os.O_WRONLY))
+        deadline_ms = 5
+        while volume in os.listdir(folder):  # not even begun before the deadline: a loaded machine
+            w.send(VOLUME_REMOVE, struct.pack("<72sIIQ", volume.encode(), 0, 0, 0), deadline_ms=deadline_ms)
+            got = w.receive()
+            deadline_ms *= 2
+        if got["code"] != 0:
+            has(got["msg"], "deadline")
+        wait_for(lambda: os.listdir(folder) == [], name="an empty folder")
 
 
 def debian_like_images_are_arranged():
@@ -173,8 +193,8 @@ def faulty_images_are_refused():
         refused(lambda: w.survey(gzip.compress(archive(member("x", b"1" * 10000))), size=5000), "more than 5000 bytes")
 
 
-TESTS = [images_are_found_in_archives, faulty_images_are_refused, layers_are_whole_or_not_there, a_kill_leaves_nothing, debian_like_images_are_arranged,
-         images_with_one_program_are_arranged, hostile_images_are_arranged_inside]
+TESTS = [images_are_found_in_archives, faulty_images_are_refused, layers_are_whole_or_not_there, a_kill_leaves_nothing,
+         a_late_removal_of_a_volume_is_completed, debian_like_images_are_arranged, images_with_one_program_are_arranged, hostile_images_are_arranged_inside]
 
 
 def main():
