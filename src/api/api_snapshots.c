@@ -12,6 +12,7 @@
 #include "snapshot.h"
 
 #define SNAPSHOT_JSON_MAX 8192
+#define KEEP_MAX_MS (3650ULL * 86400 * 1000)
 #define NAME_TEXT_MAX (TEMPLATE_NAME_TEXT - 1)
 
 static void show(struct json *j, const struct core *c, const struct template_version *v)
@@ -26,9 +27,11 @@ static void show(struct json *j, const struct core *c, const struct template_ver
 	json_text(j, "name", name[0] == '\0' ? NULL : name);
 	json_text(j, "template_id", t->template_id);
 	json_text(j, "version_id", t->id);
+	json_text(j, "owner", snapshot_owner(c, v));
 	json_text(j, "session_id", t->source);
 	json_uint(j, "bytes", t->bytes);
 	json_view_time(j, "created_at", t->created_ms);
+	json_view_time(j, "expires_at", t->expires_ms);
 	json_close(j, '}');
 }
 
@@ -66,9 +69,9 @@ static void on_made(struct completion *c, const struct err *e)
 		reply_snapshot(m->r, 201, m->made.version);
 }
 
-/* {"name"?: text}, and for the route without a session {"session": id}. */
+/* {"name"?: text, "expires_in"?: time}, and for the route without a session {"session": id}. */
 static int read_body(struct request *r, const uint8_t *body, size_t len, char name[SNAPSHOT_ID_MAX],
-		     struct err *e)
+		     uint64_t *ret_keep_ms, struct err *e)
 {
 	json_t *root = json_members_parse(body, len, e);
 	const char *text = NULL, *session = NULL;
@@ -79,6 +82,9 @@ static int read_body(struct request *r, const uint8_t *body, size_t len, char na
 		return -1;
 	json_members_begin(&m, root, "", e);
 	json_members_text(&m, "name", NAME_TEXT_MAX, &text);
+	json_members_time(&m, "expires_in", ret_keep_ms, NULL);
+	if (*ret_keep_ms > KEEP_MAX_MS)
+		(void)json_members_fail(&m, "expires_in", "must be at most 3650 days");
 	if (r->session_id[0] == '\0') {
 		json_members_text(&m, "session", SESSION_ID_MAX - 1, &session);
 		if (session == NULL)
@@ -98,9 +104,10 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 	char name[SNAPSHOT_ID_MAX];
 	struct err e = { 0 };
 	struct making *m;
+	uint64_t keep_ms = 0;
 	struct session *s;
 
-	if (read_body(r, body, len, name, &e) < 0) {
+	if (read_body(r, body, len, name, &keep_ms, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
@@ -114,7 +121,7 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 		return;
 	m->r = r;
 	m->made.done = (struct completion){ .on_done = on_made, .arg = m };
-	snapshot_make(s, name, request_actor(r), &m->made);
+	snapshot_make(s, name, keep_ms, request_actor(r), &m->made);
 }
 
 void api_snapshots_create(struct request *r)

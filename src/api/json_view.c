@@ -1,6 +1,7 @@
 #include "json_view.h"
 
 #include "session_cold.h"
+#include "session_timer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,10 +231,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_text(j, "root", row->read_only ? "read-only" : "writable");
 	json_bool(j, "persist", row->keep_ms > 0);
 	json_uint(j, "keep_ms", row->keep_ms);
-	json_view_time(j, "kept_until",
-		       row->keep_ms > 0 && row->state == SESSION_PAUSED
-			       ? row->paused_since_ms + row->keep_ms
-			       : 0);
+	json_view_time(j, "kept_until", live == NULL ? 0 : session_kept_until(live));
 	/* Written by spec_session.c. */
 	json_raw(j, "metadata", or_null(row->metadata) == NULL ? "{}" : row->metadata);
 	json_view_mounts(j, or_empty(row->mounts));

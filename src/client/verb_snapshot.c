@@ -15,11 +15,13 @@
 struct fields {
 	struct args_common common;
 	uint64_t count;
-	const char *timeout;
+	const char *timeout, *expires_in;
 };
 
 /* clang-format off */
 static const struct option options[] = {
+	{ "expires-in", "TIME", OPTION_TEXT, offsetof(struct fields, expires_in), 0, 0,
+	  "it is removed after this time (default: the server's snapshot_keep)" },
 	ARGS_COMMON(struct fields),
 };
 
@@ -32,8 +34,11 @@ static const struct option fork_options[] = {
 };
 /* clang-format on */
 
-static const char *const heads[] = { "ID", "NAME", "SESSION", "BYTES", "CREATED" };
-static const char *const names[] = { "id", "name", "session_id", "bytes", "created_at" };
+static const char *const heads[] = {
+	"ID", "NAME", "OWNER", "SESSION", "BYTES", "CREATED", "EXPIRES"
+};
+static const char *const names[] = { "id",    "name",	    "owner",	 "session_id",
+				     "bytes", "created_at", "expires_at" };
 static const struct resource_table snapshots = { "/v1/snapshots", "snapshots", heads, names,
 						 COUNT(heads) };
 
@@ -46,7 +51,8 @@ static int make(const struct fields *f, struct api_call *a, const struct args_wo
 	struct target t;
 
 	if (id_match_session(a, words->at[0], id, e) < 0 ||
-	    compose_text(body, "name", "the name", words->n > 1 ? words->at[1] : NULL, e) < 0)
+	    compose_text(body, "name", "the name", words->n > 1 ? words->at[1] : NULL, e) < 0 ||
+	    compose_time_text(body, "expires_in", "--expires-in", f->expires_in, e) < 0)
 		return -1;
 	id_match_target(&t, id, "snapshots");
 	if (api_call_json(a, "POST", &t, body, &made, e) < 0)

@@ -181,6 +181,12 @@ const struct config_setting config_table[] = {
 	  "time without use after which a persistent session that does not set it is deleted with its disk" },
 	{ "persist_keep_max", "TIME", CONFIG_TIME, FIELD(persist_keep_max_ms), "365d", SECOND, 3650 * DAY, NULL,
 	  "longest such time that a persistent session may set" },
+	{ "cold_keep", "TIME", CONFIG_TIME, FIELD(cold_keep_ms), "30d", 0, 3650 * DAY, NULL,
+	  "time without use after which any other session that is paused without memory is deleted with its files; "
+	  "0: never" },
+	{ "snapshot_keep", "TIME", CONFIG_TIME, FIELD(snapshot_keep_ms), "0", 0, 3650 * DAY, NULL,
+	  "time after which a snapshot that is made without expires_in is removed; 0: never, it counts against "
+	  "tenant_max_stored until it is removed" },
 	{ "unattended_timeout", "TIME", CONFIG_TIME, FIELD(unattended_timeout_ms), "1d", 0, 30 * DAY, NULL,
 	  "time without a running server after which a cell ends by itself; 0: never" },
 

@@ -26,6 +26,7 @@
 #include "output_quota.h"
 #include "record_bounds.h"
 #include "session.h"
+#include "snapshot.h"
 #include "store_net.h"
 #include "store_usage.h"
 #include "store_net_claim.h"
@@ -195,8 +196,10 @@ static bool shrink(struct core *c)
 /* Runs the first step that finds something to do, beginning with the one after the last. */
 static bool on_piece(struct job *j)
 {
-	static bool (*const steps[])(struct core * c) = { retire,      prune_events,	 prune_net,
-							  prune_usage, key_expiry_piece, shrink };
+	static bool (*const steps[])(struct core *
+				     c) = { retire,	 prune_events,	   prune_net,
+					    prune_usage, key_expiry_piece, snapshot_expire_piece,
+					    shrink };
 	struct core *c = j->arg;
 
 	for (unsigned i = 0; i < COUNT(steps); i++) {

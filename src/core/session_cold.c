@@ -456,6 +456,7 @@ static void not_up(struct session *s, const struct err *e)
 	IGNORED(session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &ignored),
 		"the next start makes paused of resuming, too");
 	s->row.state = SESSION_PAUSED;
+	session_plan_timer(s);
 	completions_end_all(&s->when_running, &why);
 }
 

@@ -12,18 +12,7 @@
  * whenever one is found. */
 #pragma once
 
-#include "session.h"
-
-/* store_session.cold: the numbers are in rows. */
-enum session_cold {
-	COLD_NO,
-	COLD_CAPTURING,	 /* it has a cell, which may be frozen although it is running */
-	COLD_YES,	 /* it has none */
-	COLD_TO_CAPTURE, /* pausing: the three ways of enum cold_how */
-	COLD_TO_DISK,
-	COLD_TO_RESET,
-	COLD_STATES
-};
+#include "session_states.h"
 
 /* What becomes of the files it has written. */
 enum cold_how {

@@ -222,7 +222,7 @@ void session_fork(struct session *s, unsigned n, bool timeout_given, uint64_t ti
 	f->capture.done = (struct completion){ .on_done = on_captured, .arg = f };
 	f->made.done = (struct completion){ .on_done = on_snapshot, .arg = f };
 	if (keep_snapshot)
-		snapshot_make(s, NULL, who, &f->made);
+		snapshot_make(s, NULL, 0, who, &f->made);
 	else
 		session_capture(s, "fork", false, &f->capture);
 }

@@ -9,6 +9,7 @@
 #include "core_private.h"
 #include "live_cell.h"
 #include "log.h"
+#include "session_states.h"
 
 #define CLOCK_JUMP_MS 2000
 
@@ -30,26 +31,31 @@ void session_unhold(struct session *s)
 	session_touch(s);
 }
 
-/* A paused session that is persistent ends then, by the wall clock. */
-static uint64_t kept_until(const struct session *s)
+uint64_t session_kept_until(const struct session *s)
 {
-	return s->row.paused_since_ms + s->row.keep_ms;
+	const struct store_session *row = &s->row;
+	uint64_t keep = row->keep_ms > 0	? row->keep_ms
+			: row->cold == COLD_YES ? s->core->o.config->cold_keep_ms
+						: 0;
+
+	return row->state != SESSION_PAUSED || keep == 0 ? 0 : row->paused_since_ms + keep;
 }
 
 bool session_timer_is_unused(const struct session *s)
 {
-	return s->row.state == SESSION_PAUSED && s->row.keep_ms > 0 &&
-	       kept_until(s) <= core_now_ms();
+	uint64_t until = session_kept_until(s);
+
+	return until > 0 && until <= core_now_ms();
 }
 
 /* The timer fires at the session's deadline or at the end of its idle time, whichever is first. The
  * wall clock may be set, so the time that is left is computed again at least every minute. */
 void session_plan_timer(struct session *s)
 {
-	uint64_t now = clock_now_ns(), at = UINT64_MAX;
+	uint64_t now = clock_now_ns(), at = UINT64_MAX, until = session_kept_until(s);
 
-	if (s->row.state == SESSION_PAUSED && s->row.keep_ms > 0) {
-		uint64_t left = kept_until(s) > core_now_ms() ? kept_until(s) - core_now_ms() : 0;
+	if (until > 0) {
+		uint64_t left = until > core_now_ms() ? until - core_now_ms() : 0;
 
 		loop_timer_set(s->core->loop, &s->timer,
 			       now + (left < 60000 ? left : 60000) * CLOCK_MS);

@@ -9,7 +9,10 @@ void session_touch(struct session *s);
 /* Sets the timer to the nearest of the session's deadlines, and queues a changed deadline for PID 1
  * (live_cell_lease.c). */
 void session_plan_timer(struct session *s);
-/* A persistent session is paused for longer than it is kept. */
+/* When a paused session ends without use, by the wall clock: a persistent one after its own time, a
+ * cold one after cold_keep. 0: it does not. */
+uint64_t session_kept_until(const struct session *s);
+/* It is paused for longer than that. */
 bool session_timer_is_unused(const struct session *s);
 
 /* If the wall clock was set since the last call, the deadlines of all sessions move with it: no

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "log.h"
 #include "rand.h"
 #include "templates_private.h"
 
@@ -28,8 +29,8 @@ static bool has_name(const struct template_version *v)
 	return strcmp(v->row.name, v->row.template_id) != 0;
 }
 
-/* The owner as it stands in ids: its name, if that can be part of one. */
-static const char *owner_of(const struct core *c, const struct template_version *v)
+/* Its name, if that can be part of an id. */
+const char *snapshot_owner(const struct core *c, const struct template_version *v)
 {
 	const struct tenant *t = tenant_find((struct core *)(uintptr_t)c, v->row.tenant);
 	struct template_name n;
@@ -54,7 +55,7 @@ void snapshot_name(const struct core *c, const struct template_version *v,
 {
 	ret[0] = '\0';
 	if (has_name(v))
-		(void)snprintf(ret, SNAPSHOT_ID_MAX, "%s/%s", owner_of(c, v), v->row.name);
+		(void)snprintf(ret, SNAPSHOT_ID_MAX, "%s/%s", snapshot_owner(c, v), v->row.name);
 }
 
 void snapshot_id(const struct core *c, const struct template_version *v, char ret[SNAPSHOT_ID_MAX])
@@ -138,6 +139,29 @@ int snapshot_remove(struct core *c, const struct tenant *t, const char *id,
 	return templates_remove(c, v, who, e);
 }
 
+/* ---- expiry */
+
+bool snapshot_expire_piece(struct core *c)
+{
+	static struct log_limit limit = { .burst = 1, .interval_ms = 60000 };
+	struct template_version *v = c->templates;
+	uint64_t now = core_now_ms();
+	unsigned long long dropped;
+	struct err e;
+
+	while (v != NULL && (v->row.kind != TEMPLATE_SNAPSHOT || v->row.expires_ms == 0 ||
+			     v->row.expires_ms > now || (!v->row.current && v->ntags == 0)))
+		v = v->next;
+	if (v == NULL)
+		return false;
+	if (templates_expire(c, v, &e) == 0)
+		return true;
+	if (log_limit(&limit, &dropped))
+		log_warn("expired snapshot not removed, tried again in a second",
+			 "id=%s error=%s dropped=%llu", v->row.id, e.msg, dropped);
+	return false;
+}
+
 /* ---- making */
 
 static void release(struct snapshot *p)
@@ -170,6 +194,7 @@ static int insert(struct snapshot *p, struct err *e)
 	row.layers = text;
 	row.bytes = p->capture.bytes;
 	row.provenance = "";
+	row.expires_ms = p->keep_ms == 0 ? 0 : core_now_ms() + p->keep_ms;
 	p->version = templates_insert(p->core, &row, tags, 1, NULL, &p->actor, e);
 	return p->version == NULL ? -1 : 0;
 }
@@ -246,8 +271,8 @@ static int prepare(struct session *s, const char *name, struct snapshot *p, stru
 	return template_stack_push(&p->stack, own->layers, own->nlayers, e);
 }
 
-void snapshot_make(struct session *s, const char *name, const struct store_actor *who,
-		   struct snapshot *p)
+void snapshot_make(struct session *s, const char *name, uint64_t keep_ms,
+		   const struct store_actor *who, struct snapshot *p)
 {
 	struct err e;
 
@@ -260,6 +285,7 @@ void snapshot_make(struct session *s, const char *name, const struct store_actor
 		return;
 	}
 	p->core = s->core;
+	p->keep_ms = keep_ms > 0 ? keep_ms : s->core->o.config->snapshot_keep_ms;
 	p->actor = who == NULL ? (struct store_actor){ 0 } : *who;
 	p->base = template_use(s->template);
 	memcpy(p->tenant, s->row.tenant, sizeof(p->tenant));

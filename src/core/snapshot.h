@@ -28,13 +28,14 @@ struct snapshot {
 	struct template_stack stack;
 	struct template_name name;
 	bool unnamed;
+	uint64_t keep_ms;
 	char tenant[STORE_ID_MAX], source[STORE_ID_MAX];
 };
 
-/* name: [owner/]name[:tag]; NULL or "": none. ERR_INVALID: malformed, or of another owner;
- * otherwise as session_capture(). */
-void snapshot_make(struct session *s, const char *name, const struct store_actor *who,
-		   struct snapshot *p);
+/* name: [owner/]name[:tag]; NULL or "": none. keep_ms: it expires after that; 0: after the setting
+ * snapshot_keep. ERR_INVALID: malformed, or of another owner; otherwise as session_capture(). */
+void snapshot_make(struct session *s, const char *name, uint64_t keep_ms,
+		   const struct store_actor *who, struct snapshot *p);
 /* done does not end, and nothing is made. Repeatable. */
 void snapshot_cancel(struct snapshot *p);
 
@@ -54,6 +55,13 @@ bool snapshot_is_removed(const struct core *c, const struct tenant *t, const cha
  * are not affected. */
 int snapshot_remove(struct core *c, const struct tenant *t, const char *id,
 		    const struct store_actor *who, struct err *e) MUST_USE;
+
+/* The owner as it stands in ids. */
+const char *snapshot_owner(const struct core *c, const struct template_version *v);
+
+/* Removes some that have expired: the version with all its tags; sessions keep it. True: there may
+ * be more. A step of retention.c. */
+bool snapshot_expire_piece(struct core *c);
 
 /* Snapshots of the tenant; source: the session they were made of, name: [owner/]name[:tag]; NULL:
  * any. */

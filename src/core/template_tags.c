@@ -190,6 +190,30 @@ int templates_untag(struct core *c, struct template_version *v, const char *tag,
 	return 0;
 }
 
+static int write_expiry(struct core *c, const struct template_version *v, struct err *e)
+{
+	for (size_t i = 0; i < v->ntags; i++)
+		if (store_template_tag_delete(c->store, v->row.template_id, v->tags[i].tag, e) < 0)
+			return -1;
+	if (v->row.current && store_template_retire(c->store, v->row.id, e) < 0)
+		return -1;
+	return record(c, v, NULL, "snapshot.expired", NULL, e);
+}
+
+int templates_expire(struct core *c, struct template_version *v, struct err *e)
+{
+	if (store_begin(c->store, e) < 0)
+		return -1;
+	if (write_expiry(c, v, e) < 0 || store_commit(c->store, e) < 0) {
+		store_rollback(c->store);
+		return -1;
+	}
+	v->ntags = 0;
+	template_retire(v);
+	templates_collect(c);
+	return 0;
+}
+
 int templates_set_public(struct core *c, struct template_version *v, bool public, struct err *e)
 {
 	if (store_template_set_public(c->store, v->row.template_id, public, e) < 0)

@@ -106,6 +106,9 @@ int templates_tag(struct core *c, struct template_version *v, const char *const 
 /* ERR_NOT_FOUND: the version does not have the tag. ERR_INVALID: it is "default". */
 int templates_untag(struct core *c, struct template_version *v, const char *tag,
 		    const struct store_actor *who, struct err *e) MUST_USE;
+/* Removes one version with all its tags, because its time is over; other versions of the name stay.
+ * v may be gone afterwards. Writes the event snapshot.expired. */
+int templates_expire(struct core *c, struct template_version *v, struct err *e) MUST_USE;
 /* Whether other tenants may use the template. */
 int templates_set_public(struct core *c, struct template_version *v, bool public,
 			 struct err *e) MUST_USE;

@@ -97,7 +97,7 @@ static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 		return;
 	m->r = r;
 	m->made.done = (struct completion){ .on_done = on_made, .arg = m };
-	snapshot_make(s, name, request_actor(r), &m->made);
+	snapshot_make(s, name, 0, request_actor(r), &m->made);
 }
 
 void snapshot_routes_create(struct request *r)

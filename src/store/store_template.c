@@ -80,6 +80,7 @@ static int insert(struct store *s, const struct store_template *row, struct err 
 	stmt_text(&q, row->offered_command);
 	stmt_u64(&q, row->cpu_millis);
 	stmt_u64(&q, row->memory_bytes);
+	stmt_u64(&q, row->expires_ms);
 	return stmt_run(&q, true, "template", row->name, e);
 }
 
@@ -184,6 +185,7 @@ static void read_row(struct stmt *q, struct store_template *ret)
 	ret->offered_command = stmt_get_text(q);
 	ret->cpu_millis = stmt_get_u64(q);
 	ret->memory_bytes = stmt_get_u64(q);
+	ret->expires_ms = stmt_get_u64(q);
 	ret->owned = NULL;
 }
 

@@ -33,6 +33,7 @@ struct store_template {
 	const char *provenance;	     /* lines "word\ttext": what it was made of */
 	const char *offered_command; /* what its image would start: a JSON array; "": nothing */
 	uint64_t cpu_millis, memory_bytes; /* of sessions that ask for none; 0: the usual */
+	uint64_t expires_ms;		   /* of a snapshot: it is removed then; 0: it is not */
 
 	void *owned; /* the texts of a row from store_template_own() */
 };

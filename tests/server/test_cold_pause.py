@@ -5,7 +5,7 @@ import sqlite3
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Skip, check, equal, run_tests, wait_for  # noqa: E402
+from harness import Server, Skip, check, equal, run_tests, wait_for  # noqa: E402
 
 KILLS = True  # of cordond, in here
 BOOT = "cat /proc/sys/kernel/random/boot_id"
@@ -68,6 +68,25 @@ def test_files_and_boot_id(server):
     server.delete(s)
     server.reaches(s, "stopped")
     wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "its layers to go")
+
+
+def test_expires_without_use(_):
+    with Server(pool_size=0, cold_keep="3s") as server:
+        need(server)
+        s, warm = (server.create(timeout="1h")["id"] for _ in range(2))
+        pause(server, warm, memory=True)
+        equal(server.get(warm)["kept_until"], None, "one with memory has a cell that is counted")
+        now = pause(server, s)
+        check(now["kept_until"] > now["created_at"], str(now))
+        equal(server.get(resume(server, s)["id"])["kept_until"], None, "a use begins it anew")
+        pause(server, s)
+        server.restart()
+        ended = server.reaches(s, "stopped", 20)
+        equal(ended["reason"], "expired")
+        last = [e for e in server.want(200, "GET", f"/v1/sessions/{s}/events")["events"] if e["type"] == "session.state"]
+        check(any(e["data"].get("reason") == "expired" for e in last), str(last))
+        wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "its layers to go")
+        equal(server.get(warm)["state"], "paused")
 
 
 def test_many_times(server):

@@ -6,7 +6,7 @@ import sys
 import urllib.parse
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Skip, check, equal, run_tests, wait_for  # noqa: E402
+from harness import Server, Skip, check, equal, run_tests, wait_for  # noqa: E402
 
 SECRET = "a-value-that-no-layer-may-have"
 
@@ -110,6 +110,50 @@ def test_names_and_tags(server):
     server.want(204, "DELETE", path("prepared"))
     server.delete(s)
     none_left(server)
+
+
+def expiries(server):
+    return [e["data"] for e in server.want(200, "GET", "/v1/events?limit=1000")["events"] if e["type"] == "snapshot.expired"]
+
+
+def test_expiry(server):
+    need(server)
+    s = server.create(timeout="1h")["id"]
+    server.run(s, "echo 1 >~/v")
+    old = snapshot(server, s, name="aged:old", expires_in="3s")
+    new = snapshot(server, s, name="aged", expires_in="1h")
+    kept = snapshot(server, s)
+    child = server.create(template="aged:old", timeout="1h")["id"]
+    check(old["expires_at"] > old["created_at"] and kept["expires_at"] is None, f"{old} {kept}")
+    check(old["owner"] and old["id"].startswith(old["owner"] + "/"), str(old))
+    equal(server.want(200, "GET", path("aged:old"))["expires_at"], old["expires_at"])
+    for bad in ("x", -1, "4000d"):
+        server.refused(400, "invalid", "POST", f"/v1/sessions/{s}/snapshots", {"expires_in": bad})
+    wait_for(lambda: expiries(server), 20, "it to expire")
+    equal([(e["name"], e["version"]) for e in expiries(server)], [("aged", 1)])
+    equal({x["id"] for x in server.want(200, "GET", "/v1/snapshots")["snapshots"]}, {new["id"], kept["id"]}, "the others stay")
+    server.refused(404, "not_found", "POST", "/v1/sessions", {"template": "aged:old"})
+    equal(server.run(child, "cat ~/v")["stdout"], "1\n", "its session keeps it")
+    for one in (s, child):
+        server.delete(one)
+    for one in ("aged", kept["id"]):
+        server.want(204, "DELETE", path(one))
+    none_left(server)
+
+
+def test_expiry_while_the_server_is_down(_):
+    with Server(pool_size=0, snapshot_keep="2s") as server:
+        need(server)
+        s = server.create(timeout="1h")["id"]
+        shot, longer = snapshot(server, s), snapshot(server, s, expires_in="1h")
+        check(shot["expires_at"] < longer["expires_at"], "by the setting")
+        server.stop()
+        server.start()
+        wait_for(lambda: len(expiries(server)) == 1, 20, "it to expire")
+        equal([x["id"] for x in server.want(200, "GET", "/v1/snapshots")["snapshots"]], [longer["id"]])
+        listed = subprocess.run([server.program, "snapshot", "ls"], capture_output=True, text=True, check=True,
+                                env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}).stdout
+        equal(listed.split()[:7], ["ID", "NAME", "OWNER", "SESSION", "BYTES", "CREATED", "EXPIRES"])
 
 
 def test_two_tenants(server):
