@@ -2,7 +2,8 @@
  *
  * Steps: for each layer, lowest first: found, or admitted (layers.h), opened and unpacked. Then, if
  * there are many, all are folded into one; a layer with what sessions need (users, certificates) is
- * put on top; the rows are written. Each step that asks cordon-storage continues in on_stored(). */
+ * put on top; the rows are written. A step that asks cordon-storage
+ * continues in on_unpacked(), on_folded() or on_arranged(). */
 #include "image_make.h"
 
 #include <assert.h>
