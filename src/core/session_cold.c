@@ -1,32 +1,28 @@
-/* session_cold.c - see session_cold.h. The steps: write how; capture, if the files are kept; write
- * that it is cold, with its layers, in one transaction; end the cell. */
+/* session_cold.c - a session becomes cold (session_cold.h); session_cold_row.c writes the row, and
+ * session_cold_wake.c makes a cell again. The steps: write how; capture, if the files are kept;
+ * write that it is cold, with its layers, in one transaction; end the cell. */
 #include "session_cold.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
 #include "core_private.h"
 #include "dial.h"
-#include "event_log.h"
 #include "execution_kill.h"
 #include "layer_fold.h"
 #include "layers.h"
-#include "log.h"
 #include "quota.h"
-#include "session_boot.h"
 #include "session_capture.h"
+#include "session_cold_row.h"
 #include "session_lifecycle.h"
 #include "session_parts.h"
 #include "session_pause.h"
-#include "session_reboot.h"
 #include "session_save.h"
 #include "session_spec.h"
 #include "session_stop.h"
 #include "session_stopped.h"
 #include "session_timer.h"
-#include "store_layer.h"
 #include "template_stack.h"
 #include "templates.h"
 
@@ -132,35 +128,7 @@ static void end_cell(struct cooling *k)
 	live_cell_end(cell);
 }
 
-/* ---- the record */
-
-static int write_layers(struct session *s, const struct template_stack *own, struct err *e)
-{
-	return store_layer_use(s->core->store, STORE_LAYER_OF_SESSION, s->row.id, own->layers,
-			       own->nlayers, e);
-}
-
-static int write_state(struct session *s, struct err *e)
-{
-	if (s->row.state == SESSION_PAUSING)
-		return session_save(s, SESSION_PAUSED, SESSION_NO_REASON, e);
-	return store_session_update_state(s->core->store, &s->row, e);
-}
-
-/* It is cold, and has these layers. */
-static int write_cold(struct session *s, const struct template_stack *own, struct err *e)
-{
-	uint32_t before = s->row.cold;
-	bool joined;
-
-	s->row.cold = COLD_YES;
-	if (store_join(s->core->store, &joined, e) == 0 && write_layers(s, own, e) == 0 &&
-	    write_state(s, e) == 0 && store_leave(s->core->store, joined, e) == 0)
-		return 0;
-	store_rollback(s->core->store);
-	s->row.cold = before;
-	return -1;
-}
+/* ---- the files are kept */
 
 static void set_own(struct session *s, const struct template_stack *own)
 {
@@ -178,7 +146,7 @@ static int settle(struct cooling *k, struct err *e)
 {
 	struct session *s = k->session;
 
-	if (write_cold(s, &k->own, e) < 0)
+	if (session_cold_write(s, &k->own, e) < 0)
 		return -1;
 	set_own(s, &k->own);
 	s->disk_blank = k->how == COLD_RESET;
@@ -286,26 +254,6 @@ static void start(struct session *s, enum cold_how how)
 		go_on(k);
 }
 
-static int write_going(struct session *s, enum cold_how how, const struct store_actor *who,
-		       struct err *e)
-{
-	uint32_t before = s->row.cold;
-
-	session_timer_check_clock(s->core);
-	session_set_actor(s, who);
-	s->row.cold = going[how];
-	if (s->row.state == SESSION_RUNNING) {
-		s->row.paused_since_ms = core_now_ms();
-		if (session_save(s, SESSION_PAUSING, SESSION_NO_REASON, e) == 0)
-			return 0;
-		s->row.paused_since_ms = 0;
-	} else if (store_session_update_state(s->core->store, &s->row, e) == 0) {
-		return 0;
-	}
-	s->row.cold = before;
-	return -1;
-}
-
 static int check(const struct session *s, enum cold_how how, struct err *e)
 {
 	bool live = s->row.state == SESSION_RUNNING || s->row.state == SESSION_PAUSED;
@@ -337,7 +285,7 @@ static int again(struct session *s, enum cold_how how, struct err *e)
 	s->disk_blank = s->disk_blank || how == COLD_RESET;
 	if (how != COLD_RESET || s->own == NULL)
 		return 0;
-	if (write_cold(s, &none, e) < 0)
+	if (session_cold_write(s, &none, e) < 0)
 		return -1;
 	set_own(s, &none);
 	layers_collect(&s->core->layers, false, NULL);
@@ -352,7 +300,7 @@ static int make_cold(struct session *s, enum cold_how how, const struct store_ac
 		return again(s, how, e);
 	if (how == COLD_CAPTURE && s->row.storage == SESSION_DISK)
 		how = COLD_DISK; /* they are there already */
-	if (check(s, how, e) < 0 || write_going(s, how, who, e) < 0)
+	if (check(s, how, e) < 0 || session_cold_write_going(s, going[how], who, e) < 0)
 		return -1;
 	start(s, how);
 	return 0;
@@ -400,91 +348,6 @@ void session_cold_reboot(struct session *s, const struct store_actor *who, struc
 	boot_again(s, COLD_CAPTURE, who, w);
 }
 
-/* ---- booting */
-
-static void on_booted(struct completion *c, const struct err *e)
-{
-	const struct session *s = c->arg;
-
-	if (e != NULL)
-		log_warn("start command of a session failed", "session_id=%s error=%s", s->row.id,
-			 e->msg);
-}
-
-/* It runs: its start command begins, and nobody waits for that. */
-static void on_usable(struct completion *c, const struct err *e)
-{
-	struct session *s = c->arg;
-
-	if (e == NULL && session_boot_is_needed(s)) {
-		s->booted.on_done = on_booted;
-		session_boot(s, &s->actor, &s->booted);
-	}
-}
-
-void session_cold_wake(struct session *s, const struct store_actor *who)
-{
-	struct core *c = s->core;
-	struct keeper_create plan;
-	unsigned retry_s;
-	struct err e;
-
-	if (s->cooling != NULL)
-		return; /* the cell is not gone yet: on_gone() calls again */
-	session_timer_check_clock(c);
-	session_set_actor(s, who);
-	if (session_spec_plan(c, s->template, &s->row, s->own, &plan, &e) < 0 ||
-	    (!s->counted && quota_fits(s, &retry_s, &e) < 0) ||
-	    session_save(s, SESSION_RESUMING, SESSION_NO_REASON, &e) < 0) {
-		completions_end_all(&s->when_running, &e);
-		return;
-	}
-	if (!s->counted)
-		quota_take(s);
-	/* The first to be told, so that the start command runs before what clients send. */
-	s->booted = (struct completion){ .on_done = on_usable, .arg = s };
-	completion_begin(&s->booted, c->loop, &s->when_running);
-	session_make_cell(s, &plan);
-}
-
-static void not_up(struct session *s, const struct err *e)
-{
-	struct err why = *e, ignored;
-
-	s->cell = NULL; /* ends by itself */
-	quota_uncount(s);
-	IGNORED(session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &ignored),
-		"the next start makes paused of resuming, too");
-	s->row.state = SESSION_PAUSED;
-	session_plan_timer(s);
-	completions_end_all(&s->when_running, &why);
-}
-
-void session_cold_up(struct session *s, const struct err *e)
-{
-	struct err why;
-
-	if (e != NULL) {
-		not_up(s, e);
-		return;
-	}
-	s->row.pid = s->cell->pid;
-	memcpy(s->row.boot_id, s->core->boot_id, sizeof(s->row.boot_id));
-	s->row.cold = COLD_NO;
-	s->cpu_before_us = s->row.usage.cpu_us;
-	s->meter.seen_ns = clock_now_ns(); /* nothing was held while it had no cell */
-	s->oom_seen = s->pids_seen = s->disk_seen = s->inodes_seen = 0;
-	s->disk_blank = false;
-	session_pause_over(s);
-	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
-		completions_end_all(&s->when_running, &why);
-		session_stop(s, SESSION_CRASHED, "the start of the session could not be recorded");
-		return;
-	}
-	session_reboot_begin(s);
-	session_start_parts(s);
-}
-
 /* ---- restarts and the end */
 
 bool session_cold_restore(struct session *s)
@@ -504,28 +367,6 @@ bool session_cold_restore(struct session *s)
 	return true;
 }
 
-/* The row, as far as it can be written: if it cannot, the next start finds no cell and comes here
- * again. */
-static void write_lost(struct session *s, const char *why)
-{
-	struct template_stack none = { 0 };
-	struct err e = { 0 };
-
-	session_set_actor(s, NULL);
-	s->row.detail = why;
-	if (s->row.paused_since_ms == 0)
-		s->row.paused_since_ms = core_now_ms();
-	if (s->row.state == SESSION_RUNNING)
-		session_save_anyway(s, SESSION_PAUSING, SESSION_NO_REASON);
-	if (s->row.state == SESSION_RESUMING)
-		session_save_anyway(s, SESSION_PAUSED, SESSION_NO_REASON);
-	if (write_cold(s, s->own == NULL ? &none : s->own, &e) < 0)
-		log_error("session state could not be written", "session_id=%s error=%s", s->row.id,
-			  e.msg);
-	s->row.cold = COLD_YES;
-	s->row.state = SESSION_PAUSED;
-}
-
 void session_cold_lost(struct session *s, const char *why)
 {
 	struct err e;
@@ -536,7 +377,7 @@ void session_cold_lost(struct session *s, const char *why)
 	if (s->cooling != NULL)
 		release(s->cooling);
 	session_capture_lost(s, &e);
-	write_lost(s, why);
+	session_cold_write_lost(s, why);
 	if (s->cell != NULL) {
 		s->cooling = calloc(1, sizeof(*s->cooling));
 		assert(s->cooling != NULL);

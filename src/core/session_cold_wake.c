@@ -1,0 +1,101 @@
+/* session_cold_wake.c - a cold session gets a cell again: made from its template and its own layers
+ * or disk, as a new session's is, followed by the start command of the template. See
+ * session_cold.h. */
+#include <string.h>
+
+#include "clock.h"
+#include "core_private.h"
+#include "log.h"
+#include "quota.h"
+#include "session_boot.h"
+#include "session_cold.h"
+#include "session_lifecycle.h"
+#include "session_pause.h"
+#include "session_reboot.h"
+#include "session_save.h"
+#include "session_spec.h"
+#include "session_stop.h"
+#include "session_timer.h"
+
+static void on_booted(struct completion *c, const struct err *e)
+{
+	const struct session *s = c->arg;
+
+	if (e != NULL)
+		log_warn("start command of a session failed", "session_id=%s error=%s", s->row.id,
+			 e->msg);
+}
+
+/* It runs: its start command begins, and nobody waits for that. */
+static void on_usable(struct completion *c, const struct err *e)
+{
+	struct session *s = c->arg;
+
+	if (e == NULL && session_boot_is_needed(s)) {
+		s->booted.on_done = on_booted;
+		session_boot(s, &s->actor, &s->booted);
+	}
+}
+
+void session_cold_wake(struct session *s, const struct store_actor *who)
+{
+	struct core *c = s->core;
+	struct keeper_create plan;
+	unsigned retry_s;
+	struct err e;
+
+	if (s->cooling != NULL)
+		return; /* the cell is not gone yet: on_gone() calls again */
+	session_timer_check_clock(c);
+	session_set_actor(s, who);
+	if (session_spec_plan(c, s->template, &s->row, s->own, &plan, &e) < 0 ||
+	    (!s->counted && quota_fits(s, &retry_s, &e) < 0) ||
+	    session_save(s, SESSION_RESUMING, SESSION_NO_REASON, &e) < 0) {
+		completions_end_all(&s->when_running, &e);
+		return;
+	}
+	if (!s->counted)
+		quota_take(s);
+	/* The first to be told, so that the start command runs before what clients send. */
+	s->booted = (struct completion){ .on_done = on_usable, .arg = s };
+	completion_begin(&s->booted, c->loop, &s->when_running);
+	session_make_cell(s, &plan);
+}
+
+static void not_up(struct session *s, const struct err *e)
+{
+	struct err why = *e, ignored;
+
+	s->cell = NULL; /* ends by itself */
+	quota_uncount(s);
+	IGNORED(session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &ignored),
+		"the next start makes paused of resuming, too");
+	s->row.state = SESSION_PAUSED;
+	session_plan_timer(s);
+	completions_end_all(&s->when_running, &why);
+}
+
+void session_cold_up(struct session *s, const struct err *e)
+{
+	struct err why;
+
+	if (e != NULL) {
+		not_up(s, e);
+		return;
+	}
+	s->row.pid = s->cell->pid;
+	memcpy(s->row.boot_id, s->core->boot_id, sizeof(s->row.boot_id));
+	s->row.cold = COLD_NO;
+	s->cpu_before_us = s->row.usage.cpu_us;
+	s->meter.seen_ns = clock_now_ns(); /* nothing was held while it had no cell */
+	s->oom_seen = s->pids_seen = s->disk_seen = s->inodes_seen = 0;
+	s->disk_blank = false;
+	session_pause_over(s);
+	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
+		completions_end_all(&s->when_running, &why);
+		session_stop(s, SESSION_CRASHED, "the start of the session could not be recorded");
+		return;
+	}
+	session_reboot_begin(s);
+	session_start_parts(s);
+}
