@@ -21,6 +21,7 @@
 #include "file_resolve.h"
 #include "file_user.h"
 #include "inflate.h"
+#include "open_path.h"
 #include "io.h"
 #include "kernel.h"
 #include "rmtree.h"
@@ -129,7 +130,7 @@ static int read_owner(const char *text, struct copy_owner *ret, struct err *e)
 static int place(int top, char **argv, struct err *e)
 {
 	const char *entry = argv[2][0] == '\0' ? "." : argv[2];
-	OWN_FD at = kernel_openat2(top, entry, O_PATH | O_NOFOLLOW | O_CLOEXEC, ENTRY_BENEATH);
+	OWN_FD at = open_path(top, entry, O_PATH | O_NOFOLLOW | O_CLOEXEC, ENTRY_BENEATH);
 	struct copy_owner owner;
 	uint32_t mode = COPY_MODE_KEPT;
 

@@ -15,6 +15,7 @@
 #include "builtin_table.h"
 #include "file_entry.h"
 #include "file_resolve.h"
+#include "open_path.h"
 #include "kernel.h"
 #include "units.h"
 
@@ -76,9 +77,9 @@ static int one_entry(struct walk *w, int dir, const char *name, const char *in, 
 
 static DIR *open_below(const struct walk *w, const char *path)
 {
-	int fd = kernel_openat2(w->top, *path == '\0' ? "." : path,
-				O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC,
-				RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	int fd = open_path(w->top, *path == '\0' ? "." : path,
+			   O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC,
+			   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 
 	if (d == NULL && fd >= 0)

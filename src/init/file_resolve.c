@@ -16,6 +16,7 @@
 
 #include "builtin_io.h"
 #include "file_user.h"
+#include "open_path.h"
 #include "kernel.h"
 
 #define LINKS_MAX 40
@@ -119,7 +120,7 @@ static int check_entries(int dir, const char *path, struct err *e)
 
 static int step_into(int dir, const char *name, uint64_t more)
 {
-	return kernel_openat2(dir, name, PATH_FLAGS | O_DIRECTORY | more, RESOLVE_NO_MAGICLINKS);
+	return open_path(dir, name, PATH_FLAGS | O_DIRECTORY | more, RESOLVE_NO_MAGICLINKS);
 }
 
 static void remember_made(int dir, const char *name)
@@ -268,9 +269,8 @@ void file_resolve_unmake(void)
 
 		if (slash != NULL)
 			*slash = '\0';
-		parent = kernel_openat2(made.dir, slash == NULL ? "." : made.chain,
-					PATH_FLAGS | O_DIRECTORY,
-					RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+		parent = open_path(made.dir, slash == NULL ? "." : made.chain,
+				   PATH_FLAGS | O_DIRECTORY, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 		if (parent >= 0)
 			(void)unlinkat(parent, name, AT_REMOVEDIR);
 		if (slash == NULL)
@@ -291,8 +291,8 @@ static int check_pinned(int pinned, const char *path, char *ret_real, struct err
 
 int file_resolve_open(const char *path, bool follow, char *ret_real, struct err *e)
 {
-	int fd = kernel_openat2(AT_FDCWD, path, PATH_FLAGS | (follow ? 0 : O_NOFOLLOW),
-				RESOLVE_NO_MAGICLINKS);
+	int fd = open_path(AT_FDCWD, path, PATH_FLAGS | (follow ? 0 : O_NOFOLLOW),
+			   RESOLVE_NO_MAGICLINKS);
 
 	if (fd < 0)
 		return builtin_io_fail(e, "open", path);
@@ -310,7 +310,7 @@ int file_resolve_open_at(const struct file_place *p, char *ret_real, struct err 
 
 int file_resolve_follow(int dir, const char *link, char *ret_real)
 {
-	int fd = kernel_openat2(dir, link, PATH_FLAGS, RESOLVE_NO_MAGICLINKS);
+	int fd = open_path(dir, link, PATH_FLAGS, RESOLVE_NO_MAGICLINKS);
 	struct err ignored;
 
 	return fd < 0 ? -1 : check_pinned(fd, link, ret_real, &ignored);

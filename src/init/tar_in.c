@@ -16,6 +16,7 @@
 #include "file_stage.h"
 #include "tar_in.h"
 #include "tar_stream.h"
+#include "open_path.h"
 #include "kernel.h"
 #include "units.h"
 
@@ -32,17 +33,17 @@ static int make_and_enter(int at, const char *name)
 {
 	if (mkdirat(at, name, 0777) < 0 && errno != EEXIST)
 		return -1;
-	return kernel_openat2(at, name, DIR_FLAGS, BENEATH);
+	return open_path(at, name, DIR_FLAGS, BENEATH);
 }
 
 /* The directory of a cleaned path, made if it is missing. Fails with errno. */
 static int open_dirs(int top, char *dirs)
 {
-	int fd = kernel_openat2(top, *dirs == '\0' ? "." : dirs, DIR_FLAGS, BENEATH);
+	int fd = open_path(top, *dirs == '\0' ? "." : dirs, DIR_FLAGS, BENEATH);
 
 	if (fd >= 0 || errno != ENOENT)
 		return fd;
-	OWN_FD at = kernel_openat2(top, ".", DIR_FLAGS, BENEATH);
+	OWN_FD at = open_path(top, ".", DIR_FLAGS, BENEATH);
 
 	while (at >= 0 && *dirs != '\0') {
 		size_t n = strcspn(dirs, "/");

@@ -9,6 +9,7 @@
 #include "builtin_io.h"
 #include "file_entry.h"
 #include "file_resolve.h"
+#include "open_path.h"
 #include "kernel.h"
 
 static struct {
@@ -40,14 +41,14 @@ int watch_event_out_begin(const char *path, bool entries, struct err *e)
  */
 int watch_event_out_open(const char *path, uint64_t flags)
 {
-	OWN_FD fd = kernel_openat2(AT_FDCWD, top.real, O_PATH | O_DIRECTORY | O_CLOEXEC,
-				   RESOLVE_NO_SYMLINKS);
+	OWN_FD fd = open_path(AT_FDCWD, top.real, O_PATH | O_DIRECTORY | O_CLOEXEC,
+			      RESOLVE_NO_SYMLINKS);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != top.dev || st.st_ino != top.ino)
 		return -1;
-	return kernel_openat2(fd, *path == '\0' ? "." : path, O_DIRECTORY | O_CLOEXEC | flags,
-			      RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	return open_path(fd, *path == '\0' ? "." : path, O_DIRECTORY | O_CLOEXEC | flags,
+			 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
 /* Sends an event, and the entry of the file, if it still exists. */

@@ -7,12 +7,13 @@ import re
 import socket
 import sys
 import tarfile
+import tempfile
 import threading
 import time
 from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import check, equal, has, run_tests, wait_for  # noqa: E402
+from harness import Server, check, equal, has, run_tests, wait_for  # noqa: E402
 from streams import Events  # noqa: E402
 
 MIB = 1 << 20
@@ -332,6 +333,28 @@ def test_stopped_session(server):
     server.refused(410, "gone", "GET", at(server, s=s, path="/etc/passwd"))
     server.refused(410, "gone", "PUT", at(server, s=s, path="/tmp/x"), b"x")
     server.refused(410, "gone", "GET", f"/v1/sessions/{s}/diff")
+
+
+def test_with_a_writable_mount():
+    """Such a cell has a filter that refuses openat2, by which paths are opened elsewhere."""
+    with tempfile.TemporaryDirectory() as top:
+        os.chmod(top, 0o755)
+        source = f"{top}/source"
+        os.mkdir(source)
+        os.chown(source, 1000, 1000)
+        with Server(pool_size=0, mount_roots=f"{source}:rw") as server:
+            s = server.create(mounts=[{"source": source, "target": "/mnt", "mode": "rw"}])["id"]
+            for path in ("/tmp/a/b", "/mnt/a/b"):
+                server.want(201, "PUT", at(server, s=s, path=path), b"hello\n")
+                equal(server.want(200, "GET", at(server, s=s, path=path)), b"hello\n", path)
+                names = [entry["name"] for entry in server.want(200, "GET", at(server, "/list", s=s, path=path[:-2]))["entries"]]
+                equal(names, ["b"], path)
+            server.run(s, "ln -s /proc/self/fd /tmp/fds; ln -s /tmp/a /tmp/link")
+            equal(server.want(200, "GET", at(server, s=s, path="/tmp/link/b")), b"hello\n", "a link")
+            got, _, data = server.request("GET", at(server, s=s, path="/tmp/fds/1"))
+            check(got >= 400 and got != 500, f"a magic link: {got} {data!r}")
+            with open(f"{source}/a/b", "rb") as f:
+                equal(f.read(), b"hello\n", "on the machine")
 
 
 if __name__ == "__main__":
