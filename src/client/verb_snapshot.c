@@ -148,7 +148,7 @@ const struct verb verb_fork = {
 	.name = "fork",
 	.usage = "[--count N] [options] SESSION",
 	.summary = "Makes sessions with the files and settings of another, and prints their ids.",
-	.text = "Each has fresh processes. The source goes on; it is frozen while its files are "
+	.text = "Each has fresh processes. The source goes on; it is frozen until its files are "
 		"read.\n",
 	.options = fork_options,
 	.noptions = COUNT(fork_options),

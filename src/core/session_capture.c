@@ -1,8 +1,11 @@
 /* session_capture.c - see session_capture.h.
  *
  * The steps: mark the row, freeze, ask the keeper and cordon-storage at once (they share a pipe),
- * thaw while the row of the layer is written. What decides is the answer of cordon-storage: a
- * keeper that fails closes its end of the pipe, and then the archive has no last record. */
+ * thaw when nobody can write to the pipe any more, write the row of the layer when cordon-storage
+ * has it on disk. The writer has read all files when it exits, whatever is still in the pipe; that
+ * is what the second descriptor of the reading end is for, which cordond watches and never reads.
+ * What decides is the answer of cordon-storage: a keeper or a writer that fails closes its end of
+ * the pipe, and then the archive has no last record. */
 #include "session_capture.h"
 
 #include <assert.h>
@@ -10,9 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "core_private.h"
+#include "io.h"
 #include "keeper_link.h"
 #include "layers.h"
 #include "live_cell.h"
@@ -25,7 +30,7 @@
 #include "store_layer.h"
 #include "template_stack.h"
 
-#define CAPTURE_MS 600000      /* for all of it; the cell is frozen meanwhile */
+#define CAPTURE_MS 600000      /* for all of it */
 #define SPARE_BYTES (1U << 20) /* directories and metadata beside the content */
 #define ENTRIES_SPARE 1024
 #define PIPE_BYTES (1 << 20)
@@ -40,8 +45,10 @@ struct capturing {
 	bool froze;  /* the cell was running before */
 	bool unsure; /* the keeper refused to freeze it, and may refuse to thaw it */
 	bool keep_frozen;
-	bool thawing, unpacking;
-	struct err why; /* code ERR_NONE: it worked so far */
+	bool thaw_asked, thawing, unpacking;
+	struct loop_fd writers; /* the pipe's end that is watched until nobody writes to it */
+	int pipe;		/* owned: that end; -1 */
+	struct err why;		/* code ERR_NONE: it worked so far */
 };
 
 /* ---- the end */
@@ -70,6 +77,16 @@ static void fail(struct capturing *k, const struct err *e)
 {
 	if (k->why.code == ERR_NONE)
 		k->why = *e;
+}
+
+/* Also for one that was not begun. cordon-storage is now the only reader: a writer that it does not
+ * read from any more ends. */
+static void unwatch(struct capturing *k)
+{
+	if (k->pipe < 0)
+		return;
+	loop_remove(k->session->core->loop, &k->writers);
+	io_close_all(&k->pipe, 1);
 }
 
 /* ---- freezing and thawing */
@@ -112,9 +129,10 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 
 static void thaw(struct capturing *k)
 {
-	if (!k->froze || (k->keep_frozen && k->why.code == ERR_NONE && k->to != NULL))
+	if (!k->froze || k->thaw_asked ||
+	    (k->keep_frozen && k->why.code == ERR_NONE && k->to != NULL))
 		return;
-	k->thawing = true;
+	k->thaw_asked = k->thawing = true;
 	session_ask_freeze(k->session, false, on_thawed);
 }
 
@@ -166,6 +184,7 @@ static void on_unpacked(struct completion *c, const struct err *e)
 	struct err why;
 
 	k->unpacking = false;
+	unwatch(k);
 	if (k->call != NULL)
 		keeper_link_cancel(k->call);
 	k->call = NULL;
@@ -199,6 +218,28 @@ static void on_captured(void *arg, const struct keeper_reply *reply, int fd, con
 		fail(k, e); /* cordon-storage sees the end of the pipe */
 }
 
+/* Nobody can write to the pipe any more: the files of the cell are read. */
+static void on_read(struct loop_fd *f, uint32_t events)
+{
+	struct capturing *k = f->arg;
+
+	(void)events;
+	unwatch(k);
+	thaw(k);
+}
+
+/* Without this the cell is thawed when the layer is on disk. */
+static void watch(struct capturing *k, int pipe)
+{
+	struct err e;
+
+	k->pipe = fcntl(pipe, F_DUPFD_CLOEXEC, 0);
+	k->writers = (struct loop_fd){ .fd = -1, .on_ready = on_read, .arg = k };
+	if (k->pipe >= 0 &&
+	    loop_add(k->session->core->loop, &k->writers, k->pipe, EPOLLHUP, &e) < 0)
+		io_close_all(&k->pipe, 1);
+}
+
 static int start_stream(struct capturing *k, struct err *e)
 {
 	struct session *s = k->session;
@@ -215,6 +256,7 @@ static int start_stream(struct capturing *k, struct err *e)
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");
 	(void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* faster; a smaller one works as well */
+	watch(k, ends[0]);
 	session_diff_request(s, KEEPER_CAPTURE, &plan, &ask);
 	(void)snprintf(r.layer, sizeof(r.layer), "%s", k->layer.id);
 	k->call = keeper_link_ask(&s->core->cells.keeper, &ask, sizeof(ask), ends[1], KEEPER_URGENT,
@@ -303,7 +345,7 @@ static int begin(struct session *s, const char *kind, bool keep_frozen, struct s
 	assert(k != NULL);
 	k->session = s;
 	k->to = to;
-	k->job.fd = -1;
+	k->job.fd = k->pipe = -1;
 	k->keep_frozen = keep_frozen;
 	(void)snprintf(k->kind, sizeof(k->kind), "%s", kind);
 	if (admit(k, e) < 0) {
@@ -363,6 +405,7 @@ void session_capture_lost(struct session *s, const struct err *why)
 		return;
 	to = k->to;
 	s->capturing = NULL;
+	unwatch(k);
 	if (k->call != NULL)
 		keeper_link_cancel(k->call);
 	storage_link_cancel(&s->core->storage, &k->job);

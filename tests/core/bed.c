@@ -274,7 +274,7 @@ static void do_it(uint32_t op, int fd)
 	if (op == KEEPER_DESTROY)
 		for (unsigned i = 0; i < nchildren; i++)
 			(void)kill(children[i], SIGKILL);
-	if (op == KEEPER_DIFF) {
+	if (op == KEEPER_DIFF || op == KEEPER_CAPTURE) {
 		close_one(&bed.list);
 		bed.list = fd;
 	} else if (fd >= 0) {

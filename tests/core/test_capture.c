@@ -149,6 +149,7 @@ static void succeeds(void)
 	begin();
 	CHECK(bed.session->row.cold == COLD_CAPTURING); /* before the cell is frozen */
 	bed_until(is_unpack_asked);
+	bed_turn(50);
 	CHECK(bed.session->cell->frozen && bed.core->layers.writing != NULL);
 	answer(NULL);
 	bed_until(is_done);
@@ -160,6 +161,54 @@ static void succeeds(void)
 	bed_until(is_thawed);
 	while (rows(id) > 0)
 		bed_turn(20), (void)hear(STORAGE_OPS);
+	end();
+}
+
+/* The writer has ended: the cell runs on, although the layer is not on disk yet. */
+static void writer_ends(void)
+{
+	CHECK(bed.list >= 0 && close(bed.list) == 0);
+	bed.list = -1;
+}
+
+static bool is_stream_begun(void)
+{
+	return is_unpack_asked() && bed.list >= 0;
+}
+
+static void thawed_when_it_is_read(void)
+{
+	make();
+	begin();
+	bed_until(is_stream_begun);
+	CHECK(bed.session->cell->frozen);
+	writer_ends();
+	bed_until(is_thawed);
+	CHECK(done == 0 && bed.session->capturing != NULL && bed.core->layers.writing != NULL);
+	CHECK(bed.asked[KEEPER_FREEZE] == 2);
+	answer(NULL);
+	bed_until(is_done);
+	CHECK(outcome.code == ERR_NONE && rows(capture.layer) == 1);
+	bed_turn(20);
+	CHECK(bed.asked[KEEPER_FREEZE] == 2 && bed.session->capturing == NULL);
+	end();
+}
+
+/* The same, but the layer cannot be written: the session goes on, nothing is kept. */
+static void thawed_and_refused(void)
+{
+	struct err why;
+
+	make();
+	begin();
+	bed_until(is_stream_begun);
+	writer_ends();
+	bed_until(is_thawed);
+	(void)err_set_reason(&why, REASON_STORAGE_FULL, "no room");
+	answer(&why);
+	bed_until(is_done);
+	CHECK(outcome.reason == REASON_STORAGE_FULL && capture.layer[0] == '\0');
+	CHECK(bed.asked[KEEPER_FREEZE] == 2 && bed.core->layers.writing == NULL);
 	end();
 }
 
@@ -294,7 +343,10 @@ static void cold_and_back(void)
 	session_cold_pause(bed.session, COLD_CAPTURE, NULL, &w);
 	CHECK(bed.session->row.state == SESSION_PAUSING &&
 	      bed.session->row.cold == COLD_TO_CAPTURE);
-	bed_until(is_unpack_asked);
+	bed_until(is_stream_begun);
+	writer_ends();
+	bed_turn(50);
+	CHECK(bed.session->cell->frozen); /* what it would write now would be lost */
 	answer(NULL);
 	bed_until(is_cold);
 	CHECK(outcome.code == ERR_NONE && bed.session->row.cold == COLD_YES);
@@ -384,7 +436,8 @@ static void cell_dies_before_a_refused_pause(void)
 	cell_dies_before_it_is_frozen(true, false);
 }
 
-TEST_MAIN({ "succeeds", succeeds }, { "storage refuses", storage_refuses },
+TEST_MAIN({ "succeeds", succeeds }, { "thawed when it is read", thawed_when_it_is_read },
+	  { "thawed and refused", thawed_and_refused }, { "storage refuses", storage_refuses },
 	  { "storage dies", storage_dies }, { "freeze is refused", freeze_is_refused },
 	  { "one at a time", one_at_a_time }, { "session ends meanwhile", session_ends_meanwhile },
 	  { "cancelled", cancelled }, { "over the quota", over_the_quota },

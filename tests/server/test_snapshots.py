@@ -1,12 +1,16 @@
 #!/usr/bin/python3
 """test_snapshots.py - templates made from sessions: what is in them, who may use them, what they cost."""
+import contextlib
 import os
+import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import urllib.parse
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Server, Skip, check, equal, run_tests, wait_for  # noqa: E402
+from harness import Server, Skip, check, children, equal, run_tests, wait_for  # noqa: E402
 
 SECRET = "a-value-that-no-layer-may-have"
 
@@ -109,6 +113,43 @@ def test_names_and_tags(server):
     server.refused(404, "not_found", "POST", "/v1/sessions", {"template": "prepared:v2"})
     server.want(204, "DELETE", path("prepared"))
     server.delete(s)
+    none_left(server)
+
+
+def test_runs_on_while_it_is_written(server):
+    """cordon-storage is stopped, so that the layer cannot be written: the session is frozen only until its files are read."""
+    need(server)
+    s = server.create(timeout="1h")["id"]
+    server.run(s, "echo 1 >~/v")
+    (storage,), answers = children(server.pid("cordon-storage")), {}  # the child serves
+
+    def ask():
+        status, _, body = server.request("POST", f"/v1/sessions/{s}/snapshots", {})
+        answers[status] = body
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]  # one is refused when the other has begun
+
+    def mark():  # 0: not frozen
+        with contextlib.closing(sqlite3.connect(os.path.join(server.state, "cordon.db"))) as db:
+            return db.execute("SELECT cold FROM session WHERE id = ?", (s,)).fetchone()[0]
+
+    os.kill(storage, signal.SIGSTOP)
+    try:
+        for thread in threads:
+            thread.start()
+        wait_for(lambda: 409 in answers, 20, "the capture to begin")
+        wait_for(lambda: mark() == 0, 20, "the session to be thawed")
+        equal(server.run(s, "echo 2 >~/v; cat ~/v")["stdout"], "2\n")
+        equal(list(answers), [409], "the snapshot is not there yet")
+    finally:
+        os.kill(storage, signal.SIGCONT)
+        for thread in threads:
+            thread.join()
+    c = server.create(template=answers[201]["id"])["id"]
+    equal(server.run(c, "cat ~/v")["stdout"], "1\n", "what it had when it was frozen")
+    for one in (c, s):
+        server.delete(one)
+    server.want(204, "DELETE", path(answers[201]["id"]))
     none_left(server)
 
 
