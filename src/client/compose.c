@@ -169,7 +169,12 @@ static json_t *volume_of(const char *text, struct err *e)
 	}
 	n = strlen(colon + 1);
 	mode = strrchr(colon + 1, ':');
-	if (mode != NULL && (strcmp(mode, ":ro") == 0 || strcmp(mode, ":rw") == 0))
+	if (mode != NULL && strcmp(mode, ":ro") != 0 && strcmp(mode, ":rw") != 0) {
+		(void)err_set(e, ERR_INVALID, "--volume: '%.80s': the mode '%.20s' is not ro or rw",
+			      text, mode + 1);
+		return NULL;
+	}
+	if (mode != NULL)
 		n = (size_t)(mode - colon) - 1;
 	else
 		mode = ":rw";

@@ -6,6 +6,7 @@
  * clients see it) and session_stopped.c (the last record). */
 #include "session_lifecycle.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "clock.h"
@@ -34,6 +35,8 @@
 #include "templates.h"
 #include "usage.h"
 #include "volume_mount.h"
+
+static_assert(SESSION_STOPPING == STORE_SESSION_STOPPING, "queries of the store have the number");
 
 static void on_timer(struct loop_timer *t);
 

@@ -79,6 +79,10 @@
 #define VOLUME_USES                                                                         \
 	" FROM volume_use JOIN session ON session.id = volume_use.session AND ended_ms = 0" \
 	" WHERE volume_use.volume = "
+/* Without sessions that are stopping (STORE_SESSION_STOPPING): these only end. */
+#define VOLUME_HOLDERS                                                                      \
+	" FROM volume_use JOIN session ON session.id = volume_use.session AND ended_ms = 0" \
+	" AND session.state < 5 WHERE volume_use.volume = "
 
 #define BUILD_COLUMNS                                                                         \
 	"id, tenant, template_id, name, status, step, cpu_millis, memory_bytes, created_ms, " \
@@ -327,7 +331,7 @@ const char *const sql_text[] = {
 	[SQL_VOLUME_INSERT] = "INSERT INTO volume (" VOLUME_COLUMNS ") VALUES (" Q5 ", ?, ?, ?, ?)",
 	[SQL_VOLUME_SET_READY] = "UPDATE volume SET state = 1 WHERE id = ? AND state = 0",
 	[SQL_VOLUME_SET_DYING] = "UPDATE volume SET state = 2 WHERE id = ?1 AND state < 2"
-		" AND NOT EXISTS (SELECT 1" VOLUME_USES "?1)",
+		" AND NOT EXISTS (SELECT 1" VOLUME_HOLDERS "?1)",
 	[SQL_VOLUME_SET_KIND] = "UPDATE volume SET kind = ?2 WHERE id = ?1 AND state = 0",
 	[SQL_VOLUME_DELETE] = "DELETE FROM volume WHERE id = ? AND state = 2",
 	[SQL_VOLUME_GET] = "SELECT " VOLUME_COLUMNS " FROM volume WHERE id = ?",
@@ -336,7 +340,8 @@ const char *const sql_text[] = {
 	[SQL_VOLUME_LIST] = "SELECT " VOLUME_COLUMNS " FROM volume"
 		" WHERE tenant = ? AND name > ? AND state = 1 ORDER BY name LIMIT ?",
 	[SQL_VOLUME_UNREADY] = "SELECT " VOLUME_COLUMNS " FROM volume INDEXED BY volume_unready"
-		" WHERE state <> 1 AND id > ? ORDER BY id LIMIT ?",
+		" WHERE state <> 1 AND id > ? AND NOT EXISTS (SELECT 1" VOLUME_USES "volume.id)"
+		" ORDER BY id LIMIT ?",
 	[SQL_VOLUME_EXPIRED] = "SELECT " VOLUME_COLUMNS " FROM volume INDEXED BY volume_expires"
 		" WHERE expires_ms > 0 AND state = 1 AND expires_ms <= ?1 AND NOT EXISTS"
 		" (SELECT 1" VOLUME_USES "volume.id) ORDER BY expires_ms LIMIT ?2",
@@ -344,7 +349,7 @@ const char *const sql_text[] = {
 	[SQL_VOLUME_ADD_USE] = "INSERT INTO volume_use (volume, session)"
 		" SELECT id, ?2 FROM volume WHERE id = ?1 AND state = 1"
 		" ON CONFLICT DO UPDATE SET volume = excluded.volume",
-	[SQL_VOLUME_USES] = "SELECT count(*)" VOLUME_USES "?",
+	[SQL_VOLUME_USES] = "SELECT count(*)" VOLUME_HOLDERS "?",
 	[SQL_BUILD_INSERT] = "INSERT INTO build (" BUILD_COLUMNS ") VALUES ("
 		Q5 ", " Q5 ", ?, ?, ?, ?)",
 	[SQL_BUILD_UPDATE] = "UPDATE build SET status = ?, step = ?, reason = ?, version = ?,"

@@ -1,10 +1,13 @@
 /* store_session.h - sessions. See store.h for what holds for all rows.
  *
  * States, reasons, profiles and the rest are numbers that the core gives a meaning; the store knows
- * one thing only: a session whose ended_ms is 0 is live. */
+ * two things only: a session whose ended_ms is 0 is live, and a live one whose state is
+ * STORE_SESSION_STOPPING or above can only end. */
 #pragma once
 
 #include "store.h"
+
+#define STORE_SESSION_STOPPING 5 /* a part of SQL texts, too */
 
 struct store_limits {
 	uint64_t memory_bytes, cpu_millis, pids, disk_bytes, inodes, nofile, output_bytes;

@@ -29,8 +29,8 @@ int store_volume_insert(struct store *s, const struct store_volume *row, struct 
 int store_volume_set_ready(struct store *s, const char *id, struct err *e) MUST_USE;
 /* What a volume that is being made is on disk after all. */
 int store_volume_set_kind(struct store *s, const char *id, uint32_t kind, struct err *e) MUST_USE;
-/* From now on it is being removed. ERR_NOT_FOUND if it is being removed already, or a live session
- * mounts it: store_volume_uses() tells the two apart. */
+/* From now on it is being removed. ERR_NOT_FOUND if it is being removed already, or a session that
+ * is not ending mounts it: store_volume_uses() tells the two apart. */
 int store_volume_set_dying(struct store *s, const char *id, struct err *e) MUST_USE;
 /* Deletes the row of a volume that was being removed. */
 int store_volume_delete(struct store *s, const char *id, struct err *e) MUST_USE;
@@ -45,7 +45,8 @@ int store_volume_get_by_name(struct store *s, const char *tenant, const char *na
 /* Those of a tenant that are ready, in the order of names, after `after` ("": all). */
 int store_volume_list(struct store *s, const char *tenant, const char *after, unsigned limit,
 		      store_volume_fn *fn, void *cookie, struct err *e) MUST_USE;
-/* Those of all tenants that are not ready, in the order of ids. */
+/* Those of all tenants that are not ready and that no session mounts any more, in the order of ids:
+ * a volume that is being removed may still be mounted by sessions that are stopping. */
 int store_volume_each_unready(struct store *s, const char *after_id, unsigned limit,
 			      store_volume_fn *fn, void *cookie, struct err *e) MUST_USE;
 /* Those that are ready, expired before until_ms, and mounted by no live session. */
@@ -60,5 +61,5 @@ int store_volume_sum(struct store *s, const char *tenant, uint64_t *ret_count, u
  * inserts the session. ERR_NOT_FOUND: the volume is not ready. */
 int store_volume_add_use(struct store *s, const char *volume, const char *session,
 			 struct err *e) MUST_USE;
-/* How many live sessions mount it. */
+/* How many sessions mount it, without those that are stopping. */
 int store_volume_uses(struct store *s, const char *id, uint64_t *ret, struct err *e) MUST_USE;

@@ -248,8 +248,9 @@ static int delete_row(struct core *c, const struct store_volume *row, const stru
 	if (store_volume_uses(core_store(c), row->id, &uses, e) < 0)
 		return -1;
 	if (uses > 0)
-		return err_set(e, ERR_CONFLICT, "volume %s: %llu sessions mount it", row->name,
-			       (unsigned long long)uses);
+		return err_set(e, ERR_CONFLICT, "volume %s: %llu %s it", row->name,
+			       (unsigned long long)uses,
+			       uses == 1 ? "session mounts" : "sessions mount");
 	if (save(c, who, row, "volume.deleted", store_volume_set_dying, e) < 0)
 		return -1;
 	volume_removal_next(volume_node(c));

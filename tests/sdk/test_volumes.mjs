@@ -85,6 +85,9 @@ test('in sandboxes, live', async (t) => {
   await b.commands.run('echo b > /data/by-b')
   equal(await volume.readFile('/by-b'), 'b\n')
   await fails(Volume.destroy(volume.volumeId), VolumeError, /409/)
+  await a.kill()
+  await b.kill()
+  equal(await Volume.destroy(volume.volumeId), true)
   await fails(Sandbox.create({ volumeMounts: { '/v': 'no-such' } }), e2b.SandboxError, /volume 'no-such' not found/)
 })
 

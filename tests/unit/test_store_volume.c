@@ -84,6 +84,7 @@ static void uses(void)
 	struct store_volume row = a_volume("v1", "ten_a", "one");
 	struct store *s = six_sessions(); /* 1 and 2 have ended */
 	struct store_session session = a_session("ses_3", "ten_a", 30);
+	struct ids ids = { 0 };
 	uint64_t n = 9;
 	struct err e;
 
@@ -96,9 +97,17 @@ static void uses(void)
 	MUST(store_volume_uses(s, "v1", &n, &e));
 	CHECK(n == 1);
 	FAILS(store_volume_set_dying(s, "v1", &e), ERR_NOT_FOUND);
+	session.state = STORE_SESSION_STOPPING; /* its files are needed until it has ended */
+	MUST(store_session_update_state(s, &session, &e));
+	MUST(store_volume_uses(s, "v1", &n, &e));
+	CHECK(n == 0);
+	MUST(store_volume_set_dying(s, "v1", &e));
+	MUST(store_volume_each_unready(s, "", 10, add, &ids, &e));
+	CHECK_STR(ids.text, "");
 	session.ended_ms = 5;
 	MUST(store_session_update_state(s, &session, &e));
-	MUST(store_volume_set_dying(s, "v1", &e));
+	MUST(store_volume_each_unready(s, "", 10, add, &ids, &e));
+	CHECK_STR(ids.text, "one");
 	FAILS(store_volume_add_use(s, "v1", "ses_4", &e), ERR_NOT_FOUND);
 	MUST(store_session_delete(s, "ses_3", &e));
 	MUST(store_volume_delete(s, "v1", &e));
