@@ -8,18 +8,6 @@
 #include "log.h"
 #include "store_layer.h"
 
-static uint64_t bytes_of(const struct core *c, const struct template_stack *s)
-{
-	struct store_layer row;
-	uint64_t bytes = 0;
-	struct err e;
-
-	for (size_t i = 0; i < s->nlayers; i++)
-		if (store_layer_get(c->store, s->layers[i], &row, &e) == 0)
-			bytes += row.bytes;
-	return bytes;
-}
-
 static int write_row(struct layer_fold *f, struct err *e)
 {
 	struct store *store = f->core->store;
@@ -62,7 +50,7 @@ static int start(struct layer_fold *f, const char *tenant, struct err *e)
 	const struct template_stack *s = f->stack;
 	char from[TEMPLATE_STACK_MAX][STORAGE_ID_MAX];
 	const char(*ids)[STORAGE_ID_MAX] = (const char(*)[STORAGE_ID_MAX])from;
-	uint64_t bytes = bytes_of(f->core, s);
+	uint64_t bytes = template_stack_bytes(f->core, s);
 	unsigned n = 0;
 
 	if (layers_admit(&f->core->layers, &f->writing, tenant, 0, bytes, bytes, e) < 0)

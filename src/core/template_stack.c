@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "store_layer.h"
 #include "templates.h"
 
 bool template_stack_is_layer(const char *id)
@@ -158,4 +159,16 @@ int template_stack_plan(const struct core *c, const struct template_stack *s,
 		if (plan_place(c, s, i, ret, e) < 0)
 			return -1;
 	return 0;
+}
+
+uint64_t template_stack_bytes(const struct core *c, const struct template_stack *s)
+{
+	struct store_layer row;
+	uint64_t bytes = 0;
+	struct err e;
+
+	for (size_t i = 0; i < s->nlayers; i++)
+		if (store_layer_get(c->store, s->layers[i], &row, &e) == 0)
+			bytes += row.bytes;
+	return bytes;
 }

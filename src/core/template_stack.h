@@ -41,5 +41,8 @@ void template_stack_write(const struct template_stack *s, char ret[TEMPLATE_STAC
 int template_stack_plan(const struct core *c, const struct template_stack *s,
 			struct keeper_create *ret, struct err *e) MUST_USE;
 
+/* How many bytes its layers have on disk, without the base. */
+uint64_t template_stack_bytes(const struct core *c, const struct template_stack *s);
+
 /* Is this the id of a layer? They are parts of paths that the keeper and cordon-storage open. */
 bool template_stack_is_layer(const char *id);

@@ -60,6 +60,7 @@ static int make_row(struct build *b, struct store_template *row, char *layers, c
 					.env_len = b->state.env.len,
 					.user = b->state.user,
 					.workdir = b->state.workdir,
+					.bytes = template_stack_bytes(b->core, &stack),
 					.start_command = b->start_command,
 					.ready_command = b->ready_command,
 					.provenance = provenance,
