@@ -53,10 +53,12 @@ static void reply_found(struct request *r, int status)
 {
 	const struct template_version *v = templates_find(r->core, r->tenant, r->id);
 
-	if (v == NULL)
-		reply_code(r, 404, "not_found", "there is no such template");
-	else
+	struct err e;
+
+	if (v != NULL)
 		api_template_reply(r, status, v);
+	else if (templates_missing(r->core, r->tenant, r->id, &e) < 0)
+		reply_error(r, &e);
 }
 
 void api_templates_get(struct request *r)

@@ -8,9 +8,9 @@
 #include "config_doc.h"
 
 static const char text[] =
-	"The server is several programs: cordon-keeper makes cells, cordond answers requests, and\n"
-	"cordon-egress makes the network connections of cells. A program that ends is started "
-	"again;\n"
+	"The server is several programs: cordon-keeper makes cells, cordond answers requests,\n"
+	"cordon-egress makes the network connections of cells, cordon-storage keeps layers, disks\n"
+	"and volumes, and cordon-pull fetches images. A program that ends is started again;\n"
 	"sessions continue. SIGTERM ends the programs and leaves the sessions running for the "
 	"next\n"
 	"start. SIGHUP starts all programs again from the files on disk (an upgrade in place); "

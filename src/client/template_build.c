@@ -18,6 +18,7 @@
 #include "pack.h"
 #include "sha256.h"
 #include "show.h"
+#include "template_reference.h"
 #include "units.h"
 
 #define BUILDS "/v1/templates/builds"
@@ -289,7 +290,7 @@ static int follow(struct api_call *a, const struct template_build *b, const char
 		print_entries(json_object_get(row, "log"), b->quiet);
 		status = json_string_value(json_object_get(row, "status"));
 		if (n == 0 && status != NULL && strcmp(status, "ready") == 0) {
-			(void)puts(json_string_value(json_object_get(row, "template_id")));
+			template_reference_print(row, "template_id");
 			return 0;
 		}
 		if (n == 0 && status != NULL && strcmp(status, "error") == 0) {

@@ -89,8 +89,13 @@ static int run_pause(int argc, char **argv)
 const struct verb verb_pause = {
 	.name = "pause",
 	.usage = "[options] SESSION...",
-	.summary = "Pauses sessions; their memory is kept.",
-	.text = "",
+	.summary = "Pauses sessions, with their memory or without it.",
+	.text = "With its memory a session goes on where it was; it keeps using the memory, and "
+		"ends with\n"
+		"the machine. With --no-memory it has fresh processes when it is used again; "
+		"cordon "
+		"ls\n"
+		"shows it as paused (cold).\n",
 	.options = pause_options,
 	.noptions = COUNT(pause_options),
 	.run = run_pause,

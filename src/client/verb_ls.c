@@ -42,6 +42,8 @@ static void add_session(struct columns *t, const json_t *s, int64_t now)
 		show_span(expires > now ? expires - now : 0, left, sizeof(left));
 	show_json_pairs(member_group(s, "metadata"), pairs, sizeof(pairs));
 	columns_add(t, "%s", member_text(s, "id", "?"));
+	if (reason == NULL && json_is_true(json_object_get(s, "cold")))
+		reason = "cold"; /* it has no cell */
 	columns_add(t, reason == NULL ? "%s%s" : "%s (%s)", member_text(s, "state", "?"),
 		    reason == NULL ? "" : reason);
 	columns_add(t, "%s", age);

@@ -15,6 +15,7 @@
 #include "template_build.h"
 #include "template_import.h"
 #include "template_pull.h"
+#include "template_reference.h"
 #include "verbs.h"
 
 struct fields {
@@ -34,7 +35,7 @@ struct fields {
 /* clang-format off */
 static const struct option options[] = {
 	{ "name", "NAME", OPTION_TEXT, FIELD(name), 0, 0,
-	  "import, pull, debian: name of the template (default: that of the file or image)" },
+	  "import, pull, debian, build: its name, perhaps with a tag (default: that of the file or image)" },
 	{ "include", "NAMES", OPTION_TEXT, FIELD(include), 0, 0,
 	  "debian: further packages, with commas" },
 	{ "mirror", "URL", OPTION_TEXT, FIELD(mirror), 0, 0,
@@ -151,7 +152,6 @@ static int register_directory(const struct fields *f, struct api_call *a, const 
 	return 0;
 }
 
-/* Without a name: that of the directory. */
 /* Is it a directory directly in the server's template_dir? Only the operator is told which that is.
  */
 static int is_registered(struct api_call *a, const char *given, bool *ret, struct err *e)
@@ -173,6 +173,14 @@ static int is_registered(struct api_call *a, const char *given, bool *ret, struc
 	*ret = slash != NULL && strlen(dir) == (size_t)(slash - path) &&
 	       strncmp(dir, path, (size_t)(slash - path)) == 0;
 	return 0;
+}
+
+static void show_made(const struct fields *f, const json_t *made)
+{
+	if (f->common.json)
+		show_json(made, true, stdout);
+	else
+		template_reference_print(made, "name");
 }
 
 static int first_tag(const struct fields *f, const char **ret, struct err *e)
@@ -203,7 +211,7 @@ static int import(const void *fields, struct api_call *a, const char *given, str
 			"--env and --mount: only for a directory of the server's template_dir");
 	if (first_tag(f, &t.tag, e) < 0 || template_import(a, &t, given, &made, e) < 0)
 		return -1;
-	resource_table_show(&f->common, made, "name");
+	show_made(f, made);
 	return 0;
 }
 
@@ -218,7 +226,7 @@ static int debian(const void *fields, struct api_call *a, const char *suite, str
 	if (first_tag(f, &t.tag, e) < 0 ||
 	    template_import_debian(a, &t, suite, f->include, f->mirror, &made, e) < 0)
 		return -1;
-	resource_table_show(&f->common, made, "name");
+	show_made(f, made);
 	return 0;
 }
 
@@ -370,9 +378,10 @@ const struct verb verb_template = {
 		"imports it.\n\n"
 		"build runs the Dockerfile of a directory on the server, prints what it says, and "
 		"then\n"
-		"the id of the template. Only the files that COPY names, and .dockerignore does "
-		"not, are\n"
-		"sent. CMD and ENTRYPOINT become the start command of sessions.\n\n"
+		"the id of the template, with a tag (ID:TAG) if it has not the tag default. Only "
+		"the\n"
+		"files that COPY names, and .dockerignore does not, are sent. CMD and ENTRYPOINT "
+		"become the start command of sessions.\n\n"
 		"A name that exists gets a new version; tag lets a tag mean the version that\n"
 		"NAME or NAME:TAG means. Sessions that run keep what they were made from.\n",
 	.options = options,

@@ -51,7 +51,7 @@ static int find_template(struct session *s, const struct session_spec *spec, str
 		template_use(spec->version != NULL ? templates_by_id(s->core, spec->version)
 						   : templates_find(s->core, s->tenant, name));
 	if (s->template == NULL)
-		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", name);
+		return templates_missing(s->core, s->tenant, name, e);
 	return 0;
 }
 

@@ -129,6 +129,25 @@ struct template_version *templates_find(const struct core *c, const struct tenan
 	return template_name_read(name, &parts, &e) < 0 ? NULL : find_parts(c, t, &parts);
 }
 
+int templates_missing(const struct core *c, const struct tenant *t, const char *name, struct err *e)
+{
+	const struct template_version *v = c->templates;
+	struct template_name n;
+
+	if (template_name_read(name, &n, e) < 0 || n.space[0] != '\0')
+		v = NULL;
+	for (; v != NULL; v = v->next) {
+		if (v->ntags == 0 || !template_is_usable(v, t))
+			continue;
+		if (strcmp(v->row.template_id, n.name) == 0 || is_of(v, "", n.name) ||
+		    (t != NULL && is_of(v, t->row.id, n.name)))
+			return err_set(e, ERR_NOT_FOUND,
+				       "template %.60s: not found; there is %s:%s", name, n.name,
+				       v->tags[0].tag);
+	}
+	return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", name);
+}
+
 struct template_version *templates_by_id(const struct core *c, const char *id)
 {
 	struct template_version *v = c->templates;

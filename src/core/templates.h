@@ -51,7 +51,11 @@ const char *template_kind_name(uint32_t kind);
  */
 struct template_version *templates_find(const struct core *c, const struct tenant *t,
 					const char *name);
-/* The same of one owner (tenant "": the operator), by name and tag ("": default). */
+/* ERR_NOT_FOUND, for a name that templates_find() does not find. If the template has other tags,
+ * the message has one of them. */
+int templates_missing(const struct core *c, const struct tenant *t, const char *name,
+		      struct err *e) MUST_USE;
+/* The version of one owner (tenant "": the operator), by name and tag ("": default). */
 struct template_version *templates_of(const struct core *c, const char *tenant, const char *name,
 				      const char *tag);
 /* Of a template_id. */

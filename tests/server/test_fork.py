@@ -77,6 +77,7 @@ def test_command_line(server):
         equal(server.run(f, "cat ~/kept")["stdout"], "kept\n")
         equal(cordon(server, "rm", f)[0], 0)
     equal(cordon(server, "pause", "--no-memory", s), (0, s + "\n", ""))
+    check("paused (cold)" in cordon(server, "ls")[1], "a session without a cell in the list")
     check(server.get(s)["cold"], "paused without memory")
     equal(cordon(server, "reset", s), (0, s + "\n", ""))
     equal(server.run(s, "ls ~/kept || true")["stdout"], "")

@@ -313,10 +313,14 @@ def test_by_the_command_line(server):
         with open(os.path.join(folder, "Saved.tar.gz"), "wb") as f:
             f.write(gzip.compress(image.docker_archive()))
         equal(cli(server, "template", "import", tree), "tree\n")
-        equal(cli(server, "template", "import", "--name", "lay:v1", "layout", cwd=folder), "lay\n")
-        equal(cli(server, "template", "import", "--tag", "v2", "Saved.tar.gz", cwd=folder), "saved\n")
+        equal(cli(server, "template", "import", "--name", "lay:v1", "layout", cwd=folder), "lay:v1\n")
+        equal(cli(server, "template", "import", "--tag", "v2", "Saved.tar.gz", cwd=folder), "saved:v2\n")
         has(cli(server, "template", "import", "--env", "A=b", tree, code=1), "--env")
         has(cli(server, "template", "import", "/dev/null", code=1), "end marker")
+    for words in (["create", "--template", "lay"], ["template", "show", "lay"]):
+        has(cli(server, *words, code=1), "template lay: not found; there is lay:v1")
+    has(cli(server, "template", "untag", "lay", code=1), "expected: cordon template untag NAME TAG\n")
+    has(cli(server, "template", "frob", code=1), "there is no cordon template frob\n")
     equal(cli(server, "run", "--server", "--template", "lay:v1", "--", "/bin/sh", "-c", "pwd"), "/d\n")
     session = server.create(template="tree")["id"]
     equal(server.run(session, ["/bin/busybox", "stat", "-c", "%u:%g %h", "/bin", "/bin/sh"])["stdout"].split()[0], "7:8")

@@ -54,7 +54,9 @@ def test_a_dockerfile(server):
     }  # fmt: skip
     with context(files) as folder:
         done = client(server, "template", "build", "--name", "docker:v1", "--tag", "latest", "--build-arg", "WHO=you", folder)
-        check(re.match(r"^[a-z0-9]{20}\n$", done.stdout), f"printed {done.stdout!r}")
+        check(re.match(r"^[a-z0-9]{20}:v1\n$", done.stdout), f"printed {done.stdout!r}")
+        equal(run_in(server, done.stdout.strip(), "cat greeting"), "hello you\n", "of what was printed")
+        check(server.want(200, "GET", "/v1/templates/docker:v1")["bytes"] > 0, "the size of a built template")
         has(done.stderr, "[builder 4/6] COPY src/*.txt", "log on stderr")
         out = run_in(server, "docker:latest", "cat greeting listed; ls /data /data/x; pwd; pgrep -xf 'sleep 876' | wc -l")
         equal(out.split("\n")[:-1], ["hello you", "a.txt", "b.txt", "greeting", "listed", "/data:", "x", "", "/data/x:", "y", "/srv/app", "1"])
