@@ -32,6 +32,10 @@ struct pulling {
 	struct layer_state layers[OCI_LAYERS_MAX];
 	bool ended;
 	struct err failed; /* code ERR_NONE: it worked */
+	/* What was made, as it was then: by the time a slow client takes it, it may be gone. */
+	char name[STORE_NAME_MAX], id[STORE_ID_MAX];
+	uint64_t version;
+	bool current;
 };
 
 static void release(struct request *r, bool answered)
@@ -82,18 +86,15 @@ static bool send_layer(struct pulling *s, struct json *j)
 
 static void send_end(struct pulling *s, struct json *j)
 {
-	const struct store_template *t =
-		s->failed.code == ERR_NONE ? template_row(s->pull.made) : NULL;
-
-	if (t == NULL) {
+	if (s->failed.code != ERR_NONE) {
 		reply_error_member(j, &s->failed);
 		send(s, "error", j);
 	} else {
-		json_text(j, "name", t->name);
+		json_text(j, "name", s->name);
 		/* what new sessions have to name; null: the name alone is enough */
-		json_text(j, "tag", t->current ? NULL : s->pull.tags[0]);
-		json_text(j, "id", t->id);
-		json_uint(j, "version", t->version);
+		json_text(j, "tag", s->current ? NULL : s->pull.tags[0]);
+		json_text(j, "id", s->id);
+		json_uint(j, "version", s->version);
 		json_text(j, "digest", s->pull.digest);
 		send(s, "template", j);
 	}
@@ -142,6 +143,16 @@ static void on_progress(struct image_pull *p, const struct image_pull_progress *
 	pump(r);
 }
 
+static void keep_made(struct pulling *s)
+{
+	const struct store_template *t = template_row(s->pull.made);
+
+	memcpy(s->name, t->name, sizeof(s->name));
+	memcpy(s->id, t->id, sizeof(s->id));
+	s->version = t->version;
+	s->current = t->current;
+}
+
 static void on_done(struct completion *c, const struct err *e)
 {
 	struct request *r = c->arg;
@@ -150,6 +161,8 @@ static void on_done(struct completion *c, const struct err *e)
 	s->ended = true;
 	if (e != NULL)
 		s->failed = *e;
+	else
+		keep_made(s);
 	if (s->begun)
 		pump(r);
 	else if (e != NULL)

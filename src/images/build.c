@@ -58,6 +58,8 @@ static void free_build(struct build *b)
 	if (store_layer_unuse(core_store(b->core), STORE_LAYER_OF_BUILD, b->row.id, &e) < 0)
 		log_warn("layers of a build could not be released", "build=%s error=%s", b->row.id,
 			 e.msg);
+	free(b->start_command);
+	free(b->ready_command);
 	recipe_release(&b->recipe);
 	recipe_state_release(&b->state);
 	store_build_release(&b->row);

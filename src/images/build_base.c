@@ -1,5 +1,6 @@
 /* build_base.c - what a build begins with: a template of this server, or an image. Images that
  * image_alias names are templates, so that builds work where no registry can be reached. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,6 +44,14 @@ static void set_key(struct build *b, const struct store_template *row)
 	}
 }
 
+static char *copy_of(const char *text)
+{
+	char *copy = text == NULL ? NULL : strdup(text);
+
+	assert(text == NULL || copy != NULL);
+	return copy;
+}
+
 /* is_image: user and working directory of the image do not count, as E2B has it. */
 static void begin_with(struct build *b, struct template_version *v, const char *from, bool is_image)
 {
@@ -56,8 +65,8 @@ static void begin_with(struct build *b, struct template_version *v, const char *
 		build_fail(b, "%s", e.msg);
 		return;
 	}
-	b->start_command = own || is_image ? b->recipe.start : row->start_command;
-	b->ready_command = own || is_image ? b->recipe.ready : row->ready_command;
+	b->start_command = copy_of(own || is_image ? b->recipe.start : row->start_command);
+	b->ready_command = copy_of(own || is_image ? b->recipe.ready : row->ready_command);
 	set_key(b, row);
 	announce(b, from, !is_image);
 	b->base_done = true;

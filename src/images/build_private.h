@@ -101,7 +101,9 @@ struct build {
 	void (*then_exit)(struct build *b, int code); /* after a command */
 	struct loop_timer retry;		      /* of the ready command */
 	uint64_t ready_until_ns;
-	const char *start_command, *ready_command; /* of the recipe, or of the base; "" none */
+	/* Of the recipe, or of the base; NULL or "": none. Own copies: a build that folds its
+	 * layers lets go of the base that it began with. */
+	char *start_command, *ready_command;
 };
 
 /* build_exec.c: the same command with another shell. */

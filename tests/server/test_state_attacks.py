@@ -1,0 +1,65 @@
+#!/usr/bin/python3 -B
+"""Goal: whoever attacks state from the outside (templates, builds, uploads, pulled images), as another tenant or with a
+key that may do little, sees nothing, changes nothing, fills nothing and brings nothing down.
+
+    test_state_attacks.py CORDON [name ...]
+"""
+import io
+import json
+import os
+import socket
+import sys
+import tarfile
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "registry"))
+from fake_registry import Registry
+from harness import check, equal, has, run_tests, wait_for
+from registry_images import Image, layer
+
+BUILDS = "/v1/templates/builds"
+HASH = "ab" * 32
+
+
+def tenant(server, name, **more):
+    """(id, key of scope sessions, key of scopes sessions and admin)"""
+    id, key = server.tenant(name, **more)
+    return id, key, server.want(201, "POST", f"/v1/tenants/{id}/keys", {"scopes": ["admin", "sessions"]})["key"]
+
+
+def build(server, name, steps, key="", want="ready", **recipe):
+    made = server.want(201, "POST", BUILDS, {"name": name}, key=key)
+    where = f"{BUILDS}/{made['id']}"
+    server.want(202, "POST", where + "/start", {"fromTemplate": "base", "steps": steps, **recipe}, key=key)
+    row = wait_for(lambda: (r := server.want(200, "GET", where, key=key))["status"] in ("ready", "error") and r, 60)
+    equal(row["status"], want, f"{row}")
+    return row
+
+
+def run(command):
+    return {"type": "RUN", "args": [command]}
+
+
+def test_the_base_goes_while_a_build_runs(server):
+    """A build that has folded its layers does not use the base any more, which may be deleted then; but it runs its
+    start command."""
+    command = "echo started-by-the-base; sleep 1000 # " + "s" * 200
+    build(server, "gone-base", [], startCmd=command, readyCmd="true")
+    made = server.want(201, "POST", BUILDS, {"name": "outlives"})
+    where = f"{BUILDS}/{made['id']}"
+    steps = [run(f"echo {i} >g{i}") for i in range(16)] + [run("echo here; while [ ! -e /tmp/go ]; do sleep 0.1; done")]
+    server.want(202, "POST", where + "/start", {"fromTemplate": "gone-base", "steps": steps})
+    wait_for(lambda: any("[stdout]: here" in e["message"] for e in server.want(200, "GET", where)["log"]), 60)
+    server.want(204, "DELETE", "/templates/gone-base")
+    wait_for(lambda: server.request("GET", "/v1/templates/gone-base")[0] == 404, 10)
+    for i in range(8):  # what was freed is used again
+        server.delete(server.create(metadata={"label": "x" * 200 + str(i)})["id"])
+    session = next(s for s in server.want(200, "GET", "/v1/sessions?state=running")["sessions"] if s["metadata"].get("label") == "build")
+    server.run(session["id"], ["touch", "/tmp/go"])
+    row = wait_for(lambda: (r := server.want(200, "GET", where))["status"] in ("ready", "error") and r, 60)
+    equal(row["status"], "ready", f"{row['reason']}")
+    said = [e["message"] for e in row["log"] if e["message"].startswith("Running start command: ")]
+    equal(said, ["Running start command: " + command])
+
+
+if __name__ == "__main__":
+    run_tests(globals(), registries="*, 127.0.0.1", tenant_uploads_max="8M", upload_max="4M")
