@@ -51,8 +51,10 @@ struct template_version *template_find(const struct core *c, const struct tenant
 /* ---- the tenant's own */
 
 struct search {
+	const struct tenant *t;
 	const char *tenant, *name; /* a name or an id */
-	bool found, others;
+	bool found;
+	bool others; /* one that the tenant knows of, but may not change */
 	char *ret;
 };
 
@@ -67,7 +69,7 @@ static void on_version(const struct template_version *v, void *arg)
 	if (strcmp(row->tenant, f->tenant) == 0) {
 		(void)snprintf(f->ret, STORE_ID_MAX, "%s", row->template_id);
 		f->found = true;
-	} else {
+	} else if (same_id || template_is_usable(v, f->t)) {
 		f->others = true;
 	}
 }
@@ -83,17 +85,19 @@ static int find_in_builds(struct core *c, const char *tenant, struct search *f, 
 	if (rc < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	f->found = strcmp(row.tenant, tenant) == 0;
-	f->others |= !f->found;
+	f->others |= !f->found; /* by its id */
 	(void)snprintf(f->ret, STORE_ID_MAX, "%s", row.template_id);
 	store_build_release(&row);
 	return 0;
 }
 
+/* 403 is for those that are public and, as the contract has it, for whoever knows an id (random). A
+ * name that another tenant has for itself is answered as one that nobody has: names are guessed. */
 bool template_find_own(struct request *r, const char *name, char ret_id[STORE_ID_MAX])
 {
 	const char *tenant = tenant_row(r->tenant)->id;
-	struct template_name ref;
-	struct search f = { .tenant = tenant, .name = ref.name, .ret = ret_id };
+	struct template_name ref = { 0 };
+	struct search f = { .t = r->tenant, .tenant = tenant, .name = ref.name, .ret = ret_id };
 	struct err e = { 0 };
 
 	if (template_ref_read(name, &ref, &e) == 0) {

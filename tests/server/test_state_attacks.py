@@ -39,6 +39,25 @@ def run(command):
     return {"type": "RUN", "args": [command]}
 
 
+def test_names_of_others_are_not_told(server):
+    """A name that another tenant has is answered as one that nobody has."""
+    _, _, one = tenant(server, "names-one")
+    _, _, two = tenant(server, "names-two")
+    build(server, "secret-project", [], key=one)
+    server.want(201, "POST", BUILDS, {"name": "secret-waits"}, key=one)
+    for name in ("secret-project", "secret-waits"):
+        for method, path, body in (
+            ("GET", "/templates/{}/tags", None), ("GET", "/templates/{}", None), ("GET", "/templates/aliases/{}", None),
+            ("GET", "/templates/{}/files/" + HASH, None), ("DELETE", "/templates/{}", None), ("PATCH", "/v2/templates/{}", {"public": True}),
+        ):  # fmt: skip
+            status, _, answer = server.request(method, path.format(name), body, key=two)
+            other, _, nobodys = server.request(method, path.format("x" * len(name)), body, key=two)
+            equal((status, answer["message"].replace(name, "")), (other, nobodys["message"].replace("x" * len(name), "")), f"{method} {path} {name}")
+        status, _, _ = server.request("POST", "/templates/tags", {"target": name, "tags": ["x"]}, key=two)
+        equal(status, 404, f"tags of {name}")
+    equal(server.request("DELETE", "/templates/base", key=two)[0], 403, "the operator's, which everybody sees")
+
+
 def test_the_base_goes_while_a_build_runs(server):
     """A build that has folded its layers does not use the base any more, which may be deleted then; but it runs its
     start command."""
