@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api_handlers.h"
+#include "auth.h"
 #include "build.h"
 #include "build_receive.h"
 #include "json_members.h"
@@ -128,7 +129,8 @@ static void on_request(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_builds_request(struct request *r)
 {
-	request_body(r, on_request);
+	if (auth_may_change_templates(r))
+		request_body(r, on_request);
 }
 
 /* ---- PUT .../files/{hash} */
@@ -175,7 +177,8 @@ static void on_start(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_builds_start(struct request *r)
 {
-	request_long_body(r, on_start);
+	if (auth_may_change_templates(r))
+		request_long_body(r, on_start);
 }
 
 /* ---- GET, DELETE */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api_handlers.h"
+#include "auth.h"
 #include "image_pull.h"
 #include "json_members.h"
 #include "reply.h"
@@ -227,5 +228,6 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_pull(struct request *r)
 {
-	request_body(r, on_body);
+	if (auth_may_change_templates(r))
+		request_body(r, on_body);
 }

@@ -255,9 +255,22 @@ static int set_name(struct snapshot *p, const struct tenant *t, const char *name
 	return 0;
 }
 
+/* A snapshot gets no name that already means a template, the tenant's or the operator's: it would
+ * take its place for all keys of the tenant, and needs no key that may change templates. */
+static int check_name_is_free(const struct snapshot *p, const struct session *s, struct err *e)
+{
+	for (const struct template_version *v = s->core->templates; v != NULL; v = v->next)
+		if (v->row.kind != TEMPLATE_SNAPSHOT && strcmp(v->row.name, p->name.name) == 0 &&
+		    (v->row.current || v->ntags > 0) &&
+		    (v->row.tenant[0] == '\0' || strcmp(v->row.tenant, s->row.tenant) == 0))
+			return err_set(e, ERR_CONFLICT, "name '%.60s' is that of a template",
+				       p->name.name);
+	return 0;
+}
+
 static int prepare(struct session *s, const char *name, struct snapshot *p, struct err *e)
 {
-	if (set_name(p, s->tenant, name, e) < 0 ||
+	if (set_name(p, s->tenant, name, e) < 0 || check_name_is_free(p, s, e) < 0 ||
 	    templates_check_room(s->core, s->row.tenant, e) < 0)
 		return -1;
 	if (s->template == NULL)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "auth.h"
 #include "build.h"
 #include "e2b_private.h"
 #include "json_members.h"
@@ -95,7 +96,8 @@ static void on_request(struct exchange *x, const uint8_t *body, size_t len)
 
 void build_routes_request(struct request *r)
 {
-	request_body(r, on_request);
+	if (auth_may_change_templates(r))
+		request_body(r, on_request);
 }
 
 /* ---- POST /v2/templates/{template}/builds/{build} */
@@ -135,7 +137,7 @@ void build_routes_start(struct request *r)
 {
 	struct store_build row;
 
-	if (!find(r, &row))
+	if (!auth_may_change_templates(r) || !find(r, &row))
 		return;
 	store_build_release(&row);
 	request_long_body(r, on_start);

@@ -60,8 +60,9 @@ static const struct route table[] = {
 	{ HTTP1_GET, FILES, USE, upload_routes_link, NULL },
 	{ HTTP1_PUT, FILES, 0, upload_routes_put, NULL },
 	{ HTTP1_POST, "/templates/{template}", USE, unsupported_builds, NULL },
-	{ HTTP1_PATCH, "/templates/{template}", USE, template_changes_patch_v1, NULL },
-	{ HTTP1_PATCH, "/v2/templates/{template}", USE, template_changes_patch_v2, NULL },
+	/* What is published, all tenants can read: as in the native interface. */
+	{ HTTP1_PATCH, "/templates/{template}", ADMIN, template_changes_patch_v1, NULL },
+	{ HTTP1_PATCH, "/v2/templates/{template}", ADMIN, template_changes_patch_v2, NULL },
 	{ HTTP1_POST, BUILD, USE, unsupported_builds, NULL },
 	{ HTTP1_POST, "/v2" BUILD, USE, build_routes_start, NULL },
 	{ HTTP1_GET, BUILD "/status", READ, build_routes_status, NULL },

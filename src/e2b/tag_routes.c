@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "auth.h"
 #include "build.h"
 #include "e2b_private.h"
 #include "json_members.h"
@@ -119,7 +120,8 @@ static void on_assign(struct exchange *x, const uint8_t *body, size_t len)
 
 void tag_routes_assign(struct request *r)
 {
-	request_body(r, on_assign);
+	if (auth_may_change_templates(r))
+		request_body(r, on_assign);
 }
 
 /* ---- DELETE /templates/tags */
@@ -169,7 +171,8 @@ static void on_remove(struct exchange *x, const uint8_t *body, size_t len)
 
 void tag_routes_remove(struct request *r)
 {
-	request_body(r, on_remove);
+	if (auth_may_change_templates(r))
+		request_body(r, on_remove);
 }
 
 /* ---- GET /templates/{template}/tags */

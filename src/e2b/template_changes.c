@@ -1,6 +1,7 @@
 /* template_changes.c - templates are deleted, published and made private again. */
 #include <string.h>
 
+#include "auth.h"
 #include "build.h"
 #include "e2b_private.h"
 #include "json_members.h"
@@ -44,7 +45,8 @@ void template_changes_delete(struct request *r)
 	char id[STORE_ID_MAX];
 	struct err e = { 0 };
 
-	if (snapshot_routes_delete(r) || !template_find_own(r, r->id, id))
+	if (snapshot_routes_delete(r) || !auth_may_change_templates(r) ||
+	    !template_find_own(r, r->id, id))
 		return;
 	if (delete_template(r, id, &e) < 0)
 		reply_error(r, &e);
@@ -111,10 +113,12 @@ static void on_patch_v2(struct exchange *x, const uint8_t *body, size_t len)
 
 void template_changes_patch_v1(struct request *r)
 {
-	request_body(r, on_patch_v1);
+	if (auth_may_change_templates(r))
+		request_body(r, on_patch_v1);
 }
 
 void template_changes_patch_v2(struct request *r)
 {
-	request_body(r, on_patch_v2);
+	if (auth_may_change_templates(r))
+		request_body(r, on_patch_v2);
 }

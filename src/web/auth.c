@@ -1,5 +1,7 @@
 #include "auth.h"
 
+#include "reply.h"
+
 #include <strings.h>
 
 #include "allow.h"
@@ -69,6 +71,16 @@ int auth_check_unlimited(struct request *r, struct err *e)
 	return err_set(e, ERR_DENIED,
 		       "this key has limits of its own (allow): it cannot create keys or change "
 		       "tenants, templates or secrets");
+}
+
+bool auth_may_change_templates(struct request *r)
+{
+	struct err e = { 0 };
+
+	if (auth_check_unlimited(r, &e) == 0)
+		return true;
+	reply_error(r, &e);
+	return false;
 }
 
 int auth_check_operator(struct request *r, struct err *e)

@@ -14,6 +14,8 @@ bool auth_only_reads(const struct request *r);
  * than it has, and changes no tenants, templates and secrets, which would change what its limits
  * mean. */
 int auth_check_unlimited(struct request *r, struct err *e) MUST_USE;
+/* The same for requests that build, tag, publish or delete templates. False: answered. */
+bool auth_may_change_templates(struct request *r);
 
 /* ERR_DENIED unless it is a key of the operator without limits of its own. */
 int auth_check_operator(struct request *r, struct err *e) MUST_USE;

@@ -58,6 +58,33 @@ def test_names_of_others_are_not_told(server):
     equal(server.request("DELETE", "/templates/base", key=two)[0], 403, "the operator's, which everybody sees")
 
 
+def test_limited_keys_change_no_templates(server):
+    """A key that may use a template by its name cannot make another one of that name."""
+    _, sessions, admin = tenant(server, "limited")
+    made = build(server, "tool", [], key=admin)
+    narrow = server.want(201, "POST", "/v1/keys", {"scopes": ["sessions", "admin"], "allow": {"templates": ["tool"]}}, key=admin)["key"]
+    waiting = server.want(201, "POST", BUILDS, {"name": "tool"}, key=admin)
+    for method, path, body in (
+        ("POST", BUILDS, {"name": "tool"}), ("POST", "/v3/templates", {"name": "tool"}),
+        ("POST", f"{BUILDS}/{waiting['id']}/start", {"fromTemplate": "tool"}),
+        ("POST", f"/v2/templates/tool/builds/{waiting['id']}", {"fromTemplate": "tool"}),
+        ("POST", "/templates/tags", {"target": "tool", "tags": ["x"]}), ("DELETE", "/templates/tags", {"name": "tool", "tags": ["x"]}),
+        ("PATCH", "/templates/tool", {"public": True}), ("PATCH", "/v2/templates/tool", {"public": True}),
+        ("DELETE", "/templates/tool", None), ("POST", "/v1/templates/pull", {"reference": "127.0.0.1/x"}),
+    ):  # fmt: skip
+        status, _, answer = server.request(method, path, body, key=narrow)
+        equal(status, 403, f"{method} {path}: {answer}")
+        has(json.dumps(answer), "limits of its own", f"{method} {path}")
+    for path in ("/templates/tool", "/v2/templates/tool"):
+        equal(server.request("PATCH", path, {"public": True}, key=sessions)[0], 403, "a key of scope sessions publishes")
+    session = server.create(key=narrow, template="tool")["id"]
+    for name in ("tool", "tool:v2"):
+        server.refused(409, "conflict", "POST", f"/v1/sessions/{session}/snapshots", {"name": name}, key=narrow)
+    server.want(409, "POST", f"/sandboxes/{session}/snapshots", {"name": "tool"}, key=sessions)
+    server.delete(session, key=narrow)
+    equal(server.want(200, "GET", "/v1/templates/tool", key=admin)["id"], made["version"], "the template")
+
+
 def test_the_base_goes_while_a_build_runs(server):
     """A build that has folded its layers does not use the base any more, which may be deleted then; but it runs its
     start command."""
