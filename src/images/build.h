@@ -23,6 +23,7 @@ enum build_level { BUILD_DEBUG, BUILD_INFO, BUILD_WARN, BUILD_FAULT, BUILD_LEVEL
 #define BUILD_TAGS_MAX 32
 #define BUILD_IMAGE_PREFIX "image." /* of the names of images that builds have pulled */
 #define BUILD_WAITING_MAX 64	    /* of a tenant */
+#define BUILD_NAMES_MAX 1024	    /* templates of a tenant that have builds */
 
 extern const struct session_part build_part;
 

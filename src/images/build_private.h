@@ -37,6 +37,7 @@
 struct builds {
 	struct core *core;
 	struct build *running;
+	struct build_upload *receiving;
 	int uploads;	  /* the folder of archives; owned */
 	uint64_t seconds; /* that it runs */
 	bool swept;	  /* what builds of an earlier daemon left was removed */

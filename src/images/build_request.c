@@ -203,6 +203,30 @@ static int check_not_id(struct core *c, const char *name, struct err *e)
 	return err_set(e, ERR_CONFLICT, "name '%s' is the id of a template", name);
 }
 
+/* Room for one more name. Templates that never got a version go, the oldest first: whoever asks for
+ * builds and cancels them would fill the store. */
+static int make_name_room(struct core *c, const char *tenant, struct err *e)
+{
+	struct store_build row;
+	uint64_t n = 0;
+
+	if (store_build_names(core_store(c), tenant, &n, e) < 0)
+		return -1;
+	if (n < BUILD_NAMES_MAX)
+		return 0;
+	if (store_build_unmade(core_store(c), tenant, &row, e) < 0)
+		return e->code != ERR_NOT_FOUND
+			       ? -1
+			       : err_set_reason(e, REASON_QUOTA_BUILDS,
+						"%llu templates of this tenant have builds, the "
+						"most there can be",
+						(unsigned long long)n);
+	int rc = store_build_delete_template(core_store(c), row.template_id, e);
+
+	store_build_release(&row);
+	return rc;
+}
+
 /* The id of the template of that name, perhaps a new one. */
 static int find_id(struct core *c, const struct tenant *t, const char *name, char ret[STORE_ID_MAX],
 		   struct err *e)
@@ -213,7 +237,7 @@ static int find_id(struct core *c, const struct tenant *t, const char *name, cha
 		return -1;
 	if (ret[0] != '\0')
 		return 0;
-	if (check_not_id(c, name, e) < 0)
+	if (check_not_id(c, name, e) < 0 || make_name_room(c, tenant_row(t)->id, e) < 0)
 		return -1;
 	for (size_t i = 0; i < TEMPLATE_ID_CHARS; i++)
 		ret[i] = chars[rand_below(sizeof(chars) - 1)];

@@ -18,10 +18,15 @@
 #include "build_upload.h"
 #include "hex.h"
 #include "io.h"
+#include "list.h"
 #include "log.h"
 #include "rand.h"
 
+#define RESERVE_LEAST (1U << 20)
+#define UPLOADS_TENANT_MAX 1000 /* that are kept, however small they are */
+
 struct build_upload {
+	struct build_upload *next, **link; /* of builds.receiving */
 	struct core *core;
 	int dir; /* borrowed */
 	int fd;	 /* owned */
@@ -58,11 +63,11 @@ static int on_oldest(const struct store_build_upload *row, void *cookie)
 
 static void make_room(struct core *c, const char *tenant)
 {
-	uint64_t sum = 0;
+	uint64_t sum = 0, n = 0;
 	struct err e;
 
-	while (store_build_upload_sum(core_store(c), tenant, &sum, &e) == 0 &&
-	       sum > core_config(c)->tenant_uploads_max) {
+	while (store_build_upload_sum(core_store(c), tenant, &sum, &n, &e) == 0 &&
+	       (sum > core_config(c)->tenant_uploads_max || n > UPLOADS_TENANT_MAX)) {
 		struct eviction v = { .tenant = tenant };
 
 		if (store_build_upload_each(core_store(c), on_oldest, &v, &e) < 0 ||
@@ -88,8 +93,11 @@ bool build_upload_delete_one(struct core *c, const char *tenant)
 struct build_upload *build_upload_begin(struct core *c, const char *tenant, const char *template_id,
 					const char *hash, struct err *e)
 {
-	struct build_upload *u = calloc(1, sizeof(*u));
+	struct build_upload *u;
 
+	if (layers_check_reserve(core_layers(c), RESERVE_LEAST, e) < 0)
+		return NULL;
+	u = calloc(1, sizeof(*u));
 	assert(u != NULL);
 	u->core = c;
 	u->dir = builds_of(c)->uploads;
@@ -99,17 +107,42 @@ struct build_upload *build_upload_begin(struct core *c, const char *tenant, cons
 	rand_id("upl_", u->row.file, sizeof(u->row.file));
 	sha256_init(&u->hash);
 	u->fd = openat(u->dir, u->row.file, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-	if (u->fd >= 0)
+	if (u->fd >= 0) {
+		LIST_PUSH(&builds_of(c)->receiving, u);
 		return u;
+	}
 	IGNORED(err_sys(e, "upload"), "reported by NULL");
 	free(u);
 	return NULL;
+}
+
+/* Of all that a tenant uploads at a time: one archive is always possible. */
+static uint64_t bound(const struct core *c)
+{
+	const struct config *g = core_config(c);
+
+	return g->tenant_uploads_max > g->upload_max ? g->tenant_uploads_max : g->upload_max;
+}
+
+/* Bytes that the tenant is uploading: they are on the disk, and not yet in any row. */
+static uint64_t in_flight(const struct core *c, const char *tenant)
+{
+	uint64_t sum = 0;
+
+	for (const struct build_upload *u = builds_of(c)->receiving; u != NULL; u = u->next)
+		if (strcmp(u->row.tenant, tenant) == 0)
+			sum += u->row.bytes;
+	return sum;
 }
 
 int build_upload_write(struct build_upload *u, const void *data, size_t len, struct err *e)
 {
 	if (u->row.bytes + len > core_config(u->core)->upload_max)
 		return err_set(e, ERR_LIMIT, "the archive is larger than upload_max");
+	if (in_flight(u->core, u->row.tenant) + len > bound(u->core))
+		return err_set_reason(e, REASON_QUOTA_BUILDS,
+				      "the archives that this tenant uploads at a time are larger "
+				      "than tenant_uploads_max");
 	if (io_write_all(u->fd, data, len, e) < 0) {
 		if (e->sys == ENOSPC || e->sys == EDQUOT)
 			return err_set_reason(e, REASON_STORAGE_FULL,
@@ -125,6 +158,7 @@ void build_upload_drop(struct build_upload *u)
 {
 	if (u == NULL)
 		return;
+	LIST_REMOVE(u);
 	fd_close(u->fd);
 	(void)unlinkat(u->dir, u->row.file, 0);
 	free(u);
@@ -147,6 +181,7 @@ int build_upload_end(struct build_upload *u, struct err *e)
 	}
 	if (replaces)
 		(void)unlinkat(u->dir, before.file, 0);
+	LIST_REMOVE(u);
 	fd_close(u->fd);
 	make_room(c, u->row.tenant);
 	free(u);
@@ -197,19 +232,6 @@ static int on_row(const struct store_build_upload *row, void *cookie)
 	return 0;
 }
 
-struct known {
-	const char *file;
-	bool found;
-};
-
-static int on_known(const struct store_build_upload *row, void *cookie)
-{
-	struct known *k = cookie;
-
-	k->found = strcmp(row->file, k->file) == 0;
-	return k->found;
-}
-
 static void remove_unknown(struct core *c)
 {
 	int fd = openat(builds_of(c)->uploads, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -217,13 +239,10 @@ static void remove_unknown(struct core *c)
 	struct dirent *entry;
 	struct err e;
 
-	while (dir != NULL && (entry = readdir(dir)) != NULL) {
-		struct known k = { .file = entry->d_name };
-
+	while (dir != NULL && (entry = readdir(dir)) != NULL)
 		if (entry->d_name[0] != '.' &&
-		    store_build_upload_each(core_store(c), on_known, &k, &e) == 0 && !k.found)
+		    store_build_upload_has(core_store(c), entry->d_name, &e) == 0)
 			(void)unlinkat(dirfd(dir), entry->d_name, 0);
-	}
 	if (dir != NULL)
 		(void)closedir(dir);
 }

@@ -376,6 +376,11 @@ const char *const sql_text[] = {
 	/* The sweep at the start makes layers without a use dying. */
 	[SQL_BUILD_UNUSE] = "DELETE FROM layer_use WHERE owner_kind = ?",
 	[SQL_BUILD_ANY] = "SELECT " BUILD_COLUMNS " FROM build WHERE tenant = ? LIMIT 1",
+	[SQL_BUILD_NAMES] = "SELECT count(DISTINCT template_id) FROM build WHERE tenant = ?",
+	[SQL_BUILD_UNMADE] = "SELECT " BUILD_COLUMNS " FROM build AS b WHERE tenant = ?"
+		" AND NOT EXISTS (SELECT 1 FROM template WHERE template_id = b.template_id)"
+		" AND NOT EXISTS (SELECT 1 FROM build AS o WHERE o.template_id = b.template_id"
+		" AND o.finished_ms = 0) ORDER BY created_ms LIMIT 1",
 	[SQL_BUILD_DELETE_LOGS] = "DELETE FROM build_log WHERE build IN"
 		" (SELECT id FROM build WHERE template_id = ?)",
 	[SQL_BUILD_DELETE_TEMPLATE] = "DELETE FROM build WHERE template_id = ?",
@@ -401,7 +406,9 @@ const char *const sql_text[] = {
 		" WHERE tenant = ? AND template_id = ? AND hash = ?",
 	[SQL_BUILD_UPLOAD_DELETE] = "DELETE FROM build_upload WHERE file = ?",
 	[SQL_BUILD_UPLOAD_EACH] = "SELECT " UPLOAD_COLUMNS " FROM build_upload ORDER BY used_ms",
-	[SQL_BUILD_UPLOAD_SUM] = "SELECT coalesce(sum(bytes), 0) FROM build_upload WHERE tenant = ?",
+	[SQL_BUILD_UPLOAD_SUM] = "SELECT coalesce(sum(bytes), 0), count(*) FROM build_upload"
+		" WHERE tenant = ?",
+	[SQL_BUILD_UPLOAD_BY_FILE] = "SELECT 1 FROM build_upload WHERE file = ?",
 
 	[SQL_RECORDS_GET] = "SELECT rows, bytes FROM records WHERE tenant = ?",
 	[SQL_RECORDS_ADD] = "INSERT INTO records (tenant, rows, bytes) VALUES (?, ?, ?)"

@@ -168,6 +168,15 @@ int store_build_count_of(struct store *s, const char *template_id, uint64_t *ret
 	return read_number(&q, template_id, ret, e);
 }
 
+int store_build_names(struct store *s, const char *tenant, uint64_t *ret, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_BUILD_NAMES);
+	stmt_text(&q, tenant);
+	return read_number(&q, tenant, ret, e);
+}
+
 int store_build_give_up(struct store *s, uint32_t from, uint32_t to, const char *reason,
 			uint64_t now_ms, struct err *e)
 {
@@ -216,6 +225,11 @@ int store_build_settle(struct store *s, uint32_t from, uint32_t to, uint64_t now
 int store_build_any(struct store *s, const char *tenant, struct store_build *ret, struct err *e)
 {
 	return get_by(s, SQL_BUILD_ANY, tenant, ret, e);
+}
+
+int store_build_unmade(struct store *s, const char *tenant, struct store_build *ret, struct err *e)
+{
+	return get_by(s, SQL_BUILD_UNMADE, tenant, ret, e);
 }
 
 static int run_on(struct store *s, enum sql sql, const char *value, struct err *e)

@@ -68,6 +68,11 @@ int store_build_settle(struct store *s, uint32_t from, uint32_t to, uint64_t now
 /* Any build of the tenant. */
 int store_build_any(struct store *s, const char *tenant, struct store_build *ret,
 		    struct err *e) MUST_USE;
+/* How many templates the tenant has builds of. */
+int store_build_names(struct store *s, const char *tenant, uint64_t *ret, struct err *e) MUST_USE;
+/* The oldest build of a template that has no version, and none of whose builds waits or runs. */
+int store_build_unmade(struct store *s, const char *tenant, struct store_build *ret,
+		       struct err *e) MUST_USE;
 /* Deletes all builds of a template, with their logs and uploads' rows. */
 int store_build_delete_template(struct store *s, const char *template_id, struct err *e) MUST_USE;
 /* Deletes builds that have ended, made no version that exists, and are not among the newest keep of
@@ -152,5 +157,7 @@ int store_build_upload_delete(struct store *s, const char *file, struct err *e) 
 /* All uploads, those first that were not used for the longest time. */
 int store_build_upload_each(struct store *s, store_build_upload_fn *fn, void *cookie,
 			    struct err *e) MUST_USE;
-int store_build_upload_sum(struct store *s, const char *tenant, uint64_t *ret,
-			   struct err *e) MUST_USE;
+int store_build_upload_sum(struct store *s, const char *tenant, uint64_t *ret_bytes,
+			   uint64_t *ret_rows, struct err *e) MUST_USE;
+/* 1: an upload has this file; 0: none; -1. */
+int store_build_upload_has(struct store *s, const char *file, struct err *e) MUST_USE;

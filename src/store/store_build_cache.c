@@ -179,7 +179,8 @@ int store_build_upload_each(struct store *s, store_build_upload_fn *fn, void *co
 	return got < 0 ? -1 : 0;
 }
 
-int store_build_upload_sum(struct store *s, const char *tenant, uint64_t *ret, struct err *e)
+int store_build_upload_sum(struct store *s, const char *tenant, uint64_t *ret_bytes,
+			   uint64_t *ret_rows, struct err *e)
 {
 	struct stmt q;
 	int got;
@@ -187,8 +188,22 @@ int store_build_upload_sum(struct store *s, const char *tenant, uint64_t *ret, s
 	stmt_open(&q, s, SQL_BUILD_UPLOAD_SUM);
 	stmt_text(&q, tenant);
 	got = stmt_step(&q, "uploads", tenant, e);
-	if (got > 0)
-		*ret = stmt_get_u64(&q);
+	if (got > 0) {
+		*ret_bytes = stmt_get_u64(&q);
+		*ret_rows = stmt_get_u64(&q);
+	}
 	stmt_close(&q);
 	return got > 0 ? 0 : -1;
+}
+
+int store_build_upload_has(struct store *s, const char *file, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_BUILD_UPLOAD_BY_FILE);
+	stmt_text(&q, file);
+	got = stmt_step(&q, "upload", file, e);
+	stmt_close(&q);
+	return got;
 }

@@ -107,5 +107,68 @@ def test_the_base_goes_while_a_build_runs(server):
     equal(said, ["Running start command: " + command])
 
 
+def put(server, build_id, number, data=b"", key=""):
+    status, _, answer = server.request("PUT", f"{BUILDS}/{build_id}/files/{number:064x}", data, key=key)
+    return status, answer
+
+
+def test_uploads_are_bounded_in_number(server):
+    _, key, _ = tenant(server, "many-uploads")
+    made = server.want(201, "POST", BUILDS, {"name": "many"}, key=key)
+    folder = os.path.join(server.state, "uploads")
+    before = len(os.listdir(folder))
+    for i in range(1003):
+        equal(put(server, made["id"], i, key=key)[0], 204)
+    equal(len(os.listdir(folder)) - before, 1000, "files of empty uploads")
+    server.restart()
+    equal(len(os.listdir(folder)) - before, 1000, "the same after a restart")
+
+
+def test_uploads_under_way_are_bounded(server):
+    """What a tenant sends at a time counts before it is complete. tenant_uploads_max is 8M here, upload_max 4M."""
+    _, key, _ = tenant(server, "wide-uploads")
+    made = server.want(201, "POST", BUILDS, {"name": "wide"}, key=key)
+    links, size = [], 3 << 20
+    for i in range(5):
+        link = socket.create_connection(server.address, timeout=30)
+        link.sendall(f"PUT {BUILDS}/{made['id']}/files/{i:064x} HTTP/1.1\r\nHost: x\r\nX-API-Key: {key}\r\n"
+                     f"Content-Length: {size}\r\n\r\n".encode() + bytes(size - 1))  # fmt: skip
+        links.append(link)
+    folder = os.path.join(server.state, "uploads")
+    wait_for(lambda: written(folder) >= 7 << 20, 20)
+    for link in links:
+        link.sendall(b"x")
+    answers = sorted(link.recv(4096).split(b"\r\n")[0].split(b" ")[1] for link in links)
+    check(answers.count(b"204") <= 2 and b"429" in answers, f"{answers}")
+    check(written(folder) <= 9 << 20, f"{written(folder)} bytes are kept")
+    for link in links:
+        link.close()
+    equal(put(server, made["id"], 9, b"small", key=key)[0], 204, "the next one")
+
+
+def written(folder):
+    total = 0
+    for name in os.listdir(folder):
+        try:
+            total += os.stat(os.path.join(folder, name)).st_size
+        except FileNotFoundError:
+            pass
+    return total
+
+
+def test_names_of_builds_are_bounded(server):
+    """Builds that were asked for and cancelled, each of another name, leave a bounded number of rows."""
+    _, key, _ = tenant(server, "many-names")
+    kept = build(server, "kept", [], key=key)
+    first = None
+    for i in range(1030):
+        made = server.want(201, "POST", BUILDS, {"name": f"n{i}"}, key=key)
+        server.want(204, "DELETE", f"{BUILDS}/{made['id']}", key=key)
+        first = first or made["id"]
+    server.want(404, "GET", f"{BUILDS}/{first}", key=key)
+    server.want(200, "GET", f"{BUILDS}/{made['id']}", key=key)
+    equal(server.want(200, "GET", f"{BUILDS}/{kept['id']}", key=key)["status"], "ready", "one that made a version")
+
+
 if __name__ == "__main__":
     run_tests(globals(), registries="*, 127.0.0.1", tenant_uploads_max="8M", upload_max="4M")

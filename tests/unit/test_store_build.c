@@ -171,8 +171,9 @@ static void tenants_have_their_own_cache_and_uploads(void)
 	CHECK_STR(found.digest, "d");
 	CHECK(store_build_upload_get(s, "ten_b", "t1", "h", &found, &e) < 0);
 	CHECK(store_build_upload_get(s, "ten_a", "t2", "h", &found, &e) < 0);
-	MUST(store_build_upload_sum(s, "ten_a", &bytes, &e));
-	CHECK(bytes == 9);
+	MUST(store_build_upload_sum(s, "ten_a", &bytes, &rows, &e));
+	CHECK(bytes == 9 && rows == 1);
+	CHECK(store_build_upload_has(s, "f1", &e) == 1 && store_build_upload_has(s, "f2", &e) == 0);
 	MUST(store_build_upload_delete(s, "f1", &e));
 	CHECK(store_build_upload_get(s, "ten_a", "t1", "h", &found, &e) < 0);
 	store_close(s);
