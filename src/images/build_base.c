@@ -121,6 +121,7 @@ static void pull(struct build *b, const char *image)
 	hex_encode(hash, 8, digits);
 	(void)snprintf(name, sizeof(name), BUILD_IMAGE_PREFIX "%s", digits);
 	spec.name = name;
+	b->pull.make.private_template = true; /* of the operator, too: it may have credentials */
 	b->pull.core = b->core;
 	b->pull.tenant = b->tenant;
 	b->pull.actor = b->actor;

@@ -110,6 +110,30 @@ static uint64_t guess(const struct image_make *m)
 	return LEAST_BYTES + (size < IMAGE_BYTES_MAX / 4 ? size * 4 : IMAGE_BYTES_MAX);
 }
 
+/* Layers that are shared belong to no tenant. They count for each whose templates use them, when it
+ * pulls another: everybody can have a registry, and would fill the disk. The operator may. */
+static int check_shared(const struct image_make *m, uint64_t max, uint64_t *left, struct err *e)
+{
+	const char *tenant = tenant_row(m->tenant)->id;
+	uint64_t shared = 0, own = 0, n, used;
+
+	if (max == 0 || m->tenant == tenant_operator(m->core))
+		return 0;
+	if (store_layer_shared(core_store(m->core), tenant, &shared, e) < 0 ||
+	    layers_used(core_layers(m->core), tenant, &own, &n, e) < 0)
+		return -1;
+	used = shared + own + m->bytes;
+	if (used + LEAST_BYTES > max)
+		return err_set_reason(e, REASON_QUOTA_STORED,
+				      "the tenant's stored bytes are %llu (tenant_max_stored), of "
+				      "which %llu are used by it or by public images of its "
+				      "templates",
+				      (unsigned long long)max, (unsigned long long)used);
+	if (max - used < *left)
+		*left = max - used;
+	return 0;
+}
+
 /* A place for one more layer, and how many bytes it may have. */
 static int admit(struct image_make *m, uint64_t *ret_max, struct err *e)
 {
@@ -121,8 +145,10 @@ static int admit(struct image_make *m, uint64_t *ret_max, struct err *e)
 		return err_set(e, ERR_LIMIT, "the image is larger than %llu GiB or %d files",
 			       (unsigned long long)(IMAGE_BYTES_MAX >> 30), IMAGE_ENTRIES_MAX);
 	quota_limits(m->core, m->tenant, &limits);
+	if (m->public_layers && check_shared(m, limits.stored, &left, e) < 0)
+		return -1;
 	if (m->public_layers)
-		limits.stored = 0;
+		limits.stored = 0; /* that was all */
 	if (layers_used(l, scope_of(m), &used, &n, e) < 0 ||
 	    layers_admit(l, &top(m)->writing, scope_of(m), limits.stored, LEAST_BYTES, guess(m),
 			 e) < 0)
@@ -237,7 +263,7 @@ static int insert(struct image_make *m, struct err *e)
 	template_stack_write(stack, text);
 	row.layers = text;
 	(void)snprintf(row.name, sizeof(row.name), "%s", m->name);
-	if (m->tenant != tenant_operator(m->core))
+	if (m->private_template || m->tenant != tenant_operator(m->core))
 		(void)snprintf(row.tenant, sizeof(row.tenant), "%s", tenant_row(m->tenant)->id);
 	m->made = templates_insert(m->core, &row, m->tags, m->ntags, &made, &m->actor, e);
 	image_row_release(&texts);

@@ -36,6 +36,7 @@ struct image_make {
 	/* Set by the caller, and valid until the end. */
 	struct core *core;
 	struct tenant *tenant;	   /* whose template it becomes; the operator's is for all */
+	bool private_template;	   /* but not this one */
 	bool public_layers;	   /* its layers are shared with all who pull the same */
 	struct oci_config *config; /* borrowed */
 	const uint64_t *sizes;	   /* of the layers as they come; NULL: not known */

@@ -327,6 +327,9 @@ const char *const sql_text[] = {
 		" AND NOT EXISTS (SELECT 1 FROM layer_use WHERE layer = layer.id) RETURNING id",
 	[SQL_LAYER_DELETE] = "DELETE FROM layer WHERE id = ? AND state = 1",
 	[SQL_LAYER_SUM] = "SELECT coalesce(sum(bytes), 0), count(*) FROM layer WHERE tenant = ?",
+	[SQL_LAYER_SHARED] = "SELECT coalesce(sum(bytes), 0), count(*) FROM layer WHERE tenant = ''"
+		" AND id IN (SELECT layer FROM layer_use WHERE owner_kind = ? AND owner IN"
+		" (SELECT id FROM template WHERE tenant = ?))",
 
 	[SQL_VOLUME_INSERT] = "INSERT INTO volume (" VOLUME_COLUMNS ") VALUES (" Q5 ", ?, ?, ?, ?)",
 	[SQL_VOLUME_SET_READY] = "UPDATE volume SET state = 1 WHERE id = ? AND state = 0",

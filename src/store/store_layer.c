@@ -186,6 +186,21 @@ int store_layer_delete(struct store *s, const char *id, struct err *e)
 	return stmt_run(&q, true, "layer", id, e);
 }
 
+int store_layer_shared(struct store *s, const char *tenant, uint64_t *ret_bytes, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_LAYER_SHARED);
+	stmt_u64(&q, STORE_LAYER_OF_TEMPLATE);
+	stmt_text(&q, tenant);
+	got = stmt_step(&q, "shared layers of", tenant, e);
+	if (got > 0)
+		*ret_bytes = stmt_get_u64(&q);
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}
+
 int store_layer_sum(struct store *s, const char *tenant, uint64_t *ret_bytes, uint64_t *ret_layers,
 		    struct err *e)
 {

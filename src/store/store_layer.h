@@ -79,3 +79,6 @@ int store_layer_delete(struct store *s, const char *id, struct err *e) MUST_USE;
 /* What the layers of a tenant take, dying ones included: their bytes are still there. */
 int store_layer_sum(struct store *s, const char *tenant, uint64_t *ret_bytes, uint64_t *ret_layers,
 		    struct err *e) MUST_USE;
+/* Bytes of layers that belong to nobody (tenant "") and that templates of the tenant use. */
+int store_layer_shared(struct store *s, const char *tenant, uint64_t *ret_bytes,
+		       struct err *e) MUST_USE;

@@ -170,5 +170,44 @@ def test_names_of_builds_are_bounded(server):
     equal(server.want(200, "GET", f"{BUILDS}/{kept['id']}", key=key)["status"], "ready", "one that made a version")
 
 
+def busybox_image(*more):
+    with open("/bin/busybox", "rb") as file:
+        tools = {f"bin/{name}": file.read() for name in ("busybox",)}
+    tools = {f"bin/{name}": tools["bin/busybox"] for name in ("sh", "cat", "mkdir", "chmod", "printf")}
+    root = {"bin/": None, **tools, "etc/": None, "etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "etc/group": b"root:x:0:\n", "tmp/": None}
+    return Image([layer({**root, **dict(more)})], {"Env": ["PATH=/bin"]})
+
+
+def test_public_images_count(server):
+    """An image that is pulled without credentials is shared, but who pulls it pays for it."""
+    id, _, admin = tenant(server, "puller")
+    server.want(200, "PATCH", f"/v1/tenants/{id}", {"max_stored": 40 << 20})
+    last = ""
+    for i in range(4):
+        found = Registry(busybox_image(("big", os.urandom(12 << 20))))
+        status, _, answer = server.request("POST", "/v1/templates/pull", {"reference": f"127.0.0.1:{found.port}/t/x:t", "name": f"pulled{i}"}, key=admin)
+        found.close()
+        equal(status, 200)
+        last = answer.decode()
+        if "event: error" in last:
+            break
+    check("quota_stored" in last or "more than" in last, f"after {i} images: {last}")
+    check(0 < i < 4, f"{i} images")
+
+
+def test_images_of_the_operators_builds_are_its_own(server):
+    """What a build pulled is not for all, even if it is the operator's build."""
+    _, key, _ = tenant(server, "curious")
+    found = Registry(busybox_image(("etc/private", b"secret of the operator")))
+    made = server.want(201, "POST", BUILDS, {"name": "from-private"})
+    server.want(202, "POST", f"{BUILDS}/{made['id']}/start", {"fromImage": f"127.0.0.1:{found.port}/team/private:t"})
+    wait_for(lambda: server.want(200, "GET", f"{BUILDS}/{made['id']}")["status"] in ("ready", "error"), 60)
+    found.close()
+    names = [t["name"] for t in server.want(200, "GET", "/v1/templates")["templates"] if t["name"].startswith("image.")]
+    equal(len(names), 1, "image of the build")
+    server.refused(404, "not_found", "POST", "/v1/sessions", {"template": names[0]}, key=key)
+    equal([t["name"] for t in server.want(200, "GET", "/v1/templates", key=key)["templates"] if t["name"].startswith("image.")], [])
+
+
 if __name__ == "__main__":
     run_tests(globals(), registries="*, 127.0.0.1", tenant_uploads_max="8M", upload_max="4M")
