@@ -178,6 +178,10 @@ void build_copy_run(struct build *b, const struct recipe_step *s, void (*then)(s
 		build_fail(b, "the files of COPY %.200s were not uploaded", s->args[0]);
 		return;
 	}
+	if (strcmp(row.digest, b->archive_digest) != 0) { /* the cache would keep it as the other */
+		build_fail(b, "the files of COPY %.200s were uploaded again meanwhile", s->args[0]);
+		return;
+	}
 	if (recipe_copy_entry(s->args[0], entry, &e) < 0) {
 		build_fail(b, "%s", e.msg);
 		return;

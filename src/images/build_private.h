@@ -98,6 +98,7 @@ struct build {
 	char script[1024];				  /* a command that is made here */
 	struct file_op *op;
 	int archive;				      /* owned; -1: none */
+	char archive_digest[STORE_BUILD_DIGEST_MAX];  /* in the key of the step */
 	void (*then)(struct build *b);		      /* after the session is there, or captured */
 	void (*then_exit)(struct build *b, int code); /* after a command */
 	struct loop_timer retry;		      /* of the ready command */

@@ -49,6 +49,7 @@ static int set_key(struct build *b)
 	parts[n++] = recipe_type_name(s->type);
 	for (unsigned i = 0; i < s->argc; i++)
 		parts[n++] = s->args[i];
+	memcpy(b->archive_digest, upload.digest, sizeof(b->archive_digest));
 	parts[n++] = upload.digest;
 	build_cache_key(b, parts, n);
 	return 0;

@@ -209,5 +209,34 @@ def test_images_of_the_operators_builds_are_its_own(server):
     equal([t["name"] for t in server.want(200, "GET", "/v1/templates", key=key)["templates"] if t["name"].startswith("image.")], [])
 
 
+def test_an_archive_that_is_replaced_meanwhile(server):
+    """The cache keeps the result of COPY under the digest of the archive that was unpacked."""
+    def archive(text):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as tar:
+            info = tarfile.TarInfo("f")
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
+        return out.getvalue()
+
+    good, bad = archive(b"good"), archive(b"evil")
+    copy = [{"type": "COPY", "args": ["f", "/f"], "filesHash": f"{7:064x}"}]
+    _, key, _ = tenant(server, "raced", max_sessions=1, queue_length=4, queue_timeout="30s")
+    held = server.create(key=key)["id"]  # the build waits for its session
+    made = server.want(201, "POST", BUILDS, {"name": "raced"}, key=key)
+    where = f"{BUILDS}/{made['id']}"
+    equal(put(server, made["id"], 7, good, key=key)[0], 204)
+    server.want(202, "POST", where + "/start", {"fromTemplate": "base", "steps": copy}, key=key)
+    wait_for(lambda: any("[builder 1/1] COPY" in e["message"] for e in server.want(200, "GET", where, key=key)["log"]), 20)
+    equal(put(server, made["id"], 7, bad, key=key)[0], 204)
+    server.delete(held, key=key)
+    wait_for(lambda: server.want(200, "GET", where, key=key)["status"] in ("ready", "error"), 60)
+    equal(put(server, made["id"], 7, good, key=key)[0], 204)
+    build(server, "raced", copy, key=key)
+    session = server.create(template="raced", key=key)["id"]
+    equal(server.run(session, ["cat", "/f"], key=key)["stdout"], "good")
+    server.delete(session, key=key)
+
+
 if __name__ == "__main__":
     run_tests(globals(), registries="*, 127.0.0.1", tenant_uploads_max="8M", upload_max="4M")
