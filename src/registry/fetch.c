@@ -2,12 +2,12 @@
  *
  * An attempt is a chain of requests: the object; the token server if it answers 401; the object
  * again; other addresses if it redirects. The head of each answer decides what is next
- * (judge_*()); it is done when that request has ended. An attempt that fails in a way that may pass
- * begins again at the object's own address, after a pause; if bytes of a blob have been passed on,
- * it asks for the rest only. The hash runs over the bytes that were passed on, in any number of
+ * (fetch_head.c); it is done when that request has ended. An attempt that fails in a way that may
+ * pass begins again at the object's own address, after a pause; if bytes of a blob have been passed
+ * on, it asks for the rest only. The hash runs over the bytes that were passed on, in any number of
  * attempts.
  */
-#include "fetch.h"
+#include "fetch_private.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,15 +22,6 @@
 
 #define PAUSE_MS 250		   /* doubled with each attempt */
 #define PROGRESS_BYTES (64U << 10) /* an attempt that brought so many does not count */
-
-enum { OBJECT, TOKEN }; /* state: what is asked for */
-enum {
-	NEXT_DONE,  /* the body is the object, or the token */
-	NEXT_LOGIN, /* answer the challenge */
-	NEXT_FOLLOW,
-	NEXT_AGAIN, /* after wait_ms */
-	NEXT_FAIL,  /* with `failed` */
-};
 
 static void begin_attempt(struct fetch *f);
 
@@ -103,18 +94,6 @@ static size_t keep(struct fetch *f, const uint8_t *data, size_t n)
 	return buf_add(&f->body, data, n, &f->failed) < 0 ? SIZE_MAX : n;
 }
 
-static size_t too_long(struct fetch *f)
-{
-	if (f->size != UINT64_MAX)
-		(void)err_set(&f->failed, ERR_INVALID,
-			      "the registry sent more than the %llu bytes that were announced",
-			      (unsigned long long)f->size);
-	else
-		(void)err_set(&f->failed, ERR_LIMIT, "longer than %llu bytes",
-			      (unsigned long long)f->max);
-	return SIZE_MAX;
-}
-
 static size_t take_object(struct fetch *f, const uint8_t *data, size_t n)
 {
 	uint64_t limit = f->size != UINT64_MAX ? f->size : f->max;
@@ -123,8 +102,10 @@ static size_t take_object(struct fetch *f, const uint8_t *data, size_t n)
 	f->skip -= skipped;
 	if (n == skipped)
 		return n;
-	if (n - skipped > limit - f->done)
-		return too_long(f);
+	if (n - skipped > limit - f->done) {
+		fetch_too_long(f);
+		return SIZE_MAX;
+	}
 	taken = keep(f, data + skipped, n - skipped);
 	if (taken == SIZE_MAX)
 		return SIZE_MAX;
@@ -140,10 +121,10 @@ static size_t on_data(struct get *g, const uint8_t *data, size_t n)
 	struct err e;
 	size_t taken;
 
-	if (f->failed.code != ERR_NONE && f->next == NEXT_DONE)
+	if (f->failed.code != ERR_NONE && f->next == FETCH_DONE)
 		return n;
-	if (f->next != NEXT_DONE || f->state == TOKEN) {
-		if (buf_add(&f->text, data, n, &e) < 0 && f->next == NEXT_DONE)
+	if (f->next != FETCH_DONE || f->state == FETCH_TOKEN) {
+		if (buf_add(&f->text, data, n, &e) < 0 && f->next == FETCH_DONE)
 			f->failed = e;
 		return n;
 	}
@@ -154,154 +135,6 @@ static size_t on_data(struct get *g, const uint8_t *data, size_t n)
 	return n;
 }
 
-/* ---- heads */
-
-static uint64_t retry_after_ms(const struct http1_response *r)
-{
-	struct http1_span value;
-	uint64_t s = 0;
-
-	if (http1_find(r->headers, r->headers_n, "retry-after", &value) != 1 || value.n == 0 ||
-	    value.n > 6)
-		return 0;
-	for (size_t i = 0; i < value.n; i++) {
-		if (value.p[i] < '0' || value.p[i] > '9')
-			return 0;
-		s = s * 10 + (uint64_t)(value.p[i] - '0');
-	}
-	return s * 1000;
-}
-
-/* "bytes 100-199/200" must begin where the last attempt ended. */
-static bool begins_at(const struct http1_response *r, uint64_t from)
-{
-	struct http1_span value;
-	uint64_t at = 0;
-	size_t i = 6;
-
-	if (http1_find(r->headers, r->headers_n, "content-range", &value) != 1 || value.n < 8 ||
-	    memcmp(value.p, "bytes ", 6) != 0)
-		return false;
-	for (; i < value.n && i < 25 && value.p[i] >= '0' && value.p[i] <= '9'; i++)
-		at = at * 10 + (uint64_t)(value.p[i] - '0');
-	return i > 6 && i < value.n && value.p[i] == '-' && at == from;
-}
-
-static void judge_object(struct fetch *f, const struct http1_response *r)
-{
-	uint64_t left = f->size == UINT64_MAX ? UINT64_MAX : f->size - f->done;
-	struct http1_span type;
-
-	f->next = NEXT_DONE;
-	f->logged_in = false;
-	f->skip = r->status == 200 ? f->done : 0;
-	if (r->status == 206 && !begins_at(r, f->done)) {
-		(void)err_set(&f->failed, ERR_INVALID, "the registry sent another range");
-		return;
-	}
-	if (http1_find(r->headers, r->headers_n, "content-encoding", &type) > 0 &&
-	    !http1_span_is_nocase(type, "identity")) {
-		(void)err_set(&f->failed, ERR_INVALID, "the registry sent an encoded body");
-		return;
-	}
-	if (r->framing == HTTP1_LENGTH && left != UINT64_MAX && r->content_length != left + f->skip)
-		(void)err_set(&f->failed, ERR_INVALID,
-			      "the registry has %llu bytes, announced were %llu",
-			      (unsigned long long)(r->content_length + f->done - f->skip),
-			      (unsigned long long)f->size);
-	if (r->framing == HTTP1_LENGTH && left == UINT64_MAX && r->content_length > f->max)
-		(void)too_long(f);
-	if (http1_find(r->headers, r->headers_n, "content-type", &type) > 0) {
-		type = http1_media_type(type);
-		if (type.n < sizeof(f->type)) {
-			memcpy(f->type, type.p, type.n);
-			f->type[type.n] = '\0';
-		}
-	}
-}
-
-static void judge_redirect(struct fetch *f, const struct http1_response *r)
-{
-	struct http1_span to;
-	struct address next;
-
-	f->next = NEXT_FAIL;
-	if (f->state == TOKEN || ++f->redirects > FETCH_REDIRECTS_MAX)
-		(void)err_set(&f->failed, ERR_INVALID, "too many redirects");
-	else if (http1_find(r->headers, r->headers_n, "location", &to) != 1)
-		(void)err_set(&f->failed, ERR_INVALID, "a redirect without its address");
-	else if (address_follow(&f->at, to.p, to.n, &next, &f->failed) == 0)
-		f->next = NEXT_FOLLOW, f->at = next;
-}
-
-/* A challenge is answered once in a row. Only the registry itself may ask: not a host that it
- * redirected to. */
-static void judge_challenge(struct fetch *f, const struct http1_response *r)
-{
-	f->next = NEXT_FAIL;
-	(void)err_set(&f->failed, ERR_DENIED, "the registry refused the request (401)");
-	if (f->state == TOKEN || f->logged_in || !address_same_origin(&f->at, &f->login->home))
-		return;
-	challenge_read(r->headers, r->headers_n, &f->challenge);
-	if (f->challenge.kind != CHALLENGE_NONE)
-		f->next = NEXT_LOGIN;
-}
-
-static void judge_failure(struct fetch *f, const struct http1_response *r)
-{
-	bool limited = r->status == 429;
-
-	f->next = NEXT_FAIL;
-	if (r->status == 404)
-		(void)err_set(&f->failed, ERR_NOT_FOUND, "the registry does not have it (404)");
-	else if (r->status == 403)
-		(void)err_set(&f->failed, ERR_DENIED, "the registry refused the request (403)");
-	else
-		(void)err_set(&f->failed, limited ? ERR_LIMIT : ERR_SYSTEM,
-			      "the registry answered with status %d", r->status);
-	if (!limited && r->status < 500)
-		return;
-	f->next = NEXT_AGAIN;
-	f->wait_ms = retry_after_ms(r);
-	if (f->wait_ms > FETCH_WAIT_MAX_MS) {
-		f->next = NEXT_FAIL;
-		(void)err_set(&f->failed, ERR_LIMIT, "the registry asks to wait for %llu s",
-			      (unsigned long long)(f->wait_ms / 1000));
-	}
-}
-
-/* Without the query: it may be signed, and be as good as a credential. */
-static void log_answer(const struct fetch *f, int status)
-{
-	char name[ADDRESS_NAME_MAX], path[256];
-
-	address_name(&f->at, name);
-	(void)snprintf(path, sizeof(path), "%.*s", (int)strcspn(f->at.target, "?"), f->at.target);
-	log_info("registry answered", "host=%s path=%s status=%d", name, path, status);
-}
-
-static bool on_head(struct get *g, const struct http1_response *r)
-{
-	struct fetch *f = g->arg;
-
-	log_answer(f, r->status);
-	buf_clear(&f->text);
-	f->wait_ms = 0;
-	f->failed = (struct err){ 0 };
-	if (r->status == 200 && f->state == TOKEN)
-		f->next = NEXT_DONE;
-	else if (r->status == 200 || (r->status == 206 && f->done > 0))
-		judge_object(f, r);
-	else if (r->status == 401)
-		judge_challenge(f, r);
-	else if (r->status >= 301 && r->status <= 308 && r->status != 304)
-		judge_redirect(f, r);
-	else
-		judge_failure(f, r);
-	return f->next == NEXT_DONE ? f->failed.code == ERR_NONE
-				    : f->next == NEXT_FAIL && f->failed.code != ERR_INVALID;
-}
-
 /* ---- what is next */
 
 static void send_request(struct fetch *f, const char *authorization)
@@ -309,14 +142,14 @@ static void send_request(struct fetch *f, const char *authorization)
 	const struct get_request r = {
 		.to = &f->at,
 		.private_ok = address_is_listed(&f->at, f->open_hosts),
-		.accept = f->state == TOKEN ? "application/json" : f->accept,
+		.accept = f->state == FETCH_TOKEN ? "application/json" : f->accept,
 		.authorization = authorization,
-		.range_from = f->state == TOKEN ? 0 : f->done,
+		.range_from = f->state == FETCH_TOKEN ? 0 : f->done,
 		.patience_ms = f->patience_ms,
 	};
 	struct err e;
 
-	f->next = NEXT_FAIL;
+	f->next = FETCH_FAIL;
 	f->failed = (struct err){ 0 };
 	if (get_start(&f->get, f->means, &r, &e) < 0)
 		end(f, &e);
@@ -324,7 +157,7 @@ static void send_request(struct fetch *f, const char *authorization)
 
 static void send_object(struct fetch *f)
 {
-	f->state = OBJECT;
+	f->state = FETCH_OBJECT;
 	send_request(f, login_header(f->login, &f->at));
 }
 
@@ -346,7 +179,7 @@ static void answer_challenge(struct fetch *f)
 		end(f, &e);
 		return;
 	}
-	f->state = TOKEN;
+	f->state = FETCH_TOKEN;
 	send_request(f, header);
 	if (header)
 		explicit_bzero(header, strlen(header));
@@ -392,7 +225,7 @@ static void try_again(struct fetch *f)
 	}
 	if (ms == 0)
 		ms = (uint64_t)PAUSE_MS << (f->attempts - 1);
-	f->next = NEXT_AGAIN;
+	f->next = FETCH_AGAIN;
 	loop_timer_set(f->means->loop, &f->wait, loop_now_ns(f->means->loop) + ms * CLOCK_MS);
 }
 
@@ -401,7 +234,7 @@ static void on_wait(struct loop_timer *t)
 {
 	struct fetch *f = t->arg;
 
-	if (f->next == NEXT_AGAIN) {
+	if (f->next == FETCH_AGAIN) {
 		begin_attempt(f);
 		return;
 	}
@@ -440,19 +273,20 @@ static void on_get_end(struct get *g, const struct err *e)
 	struct fetch *f = g->arg;
 
 	loop_timer_cancel(f->means->loop, &f->wait);
-	if (f->next == NEXT_DONE && f->failed.code != ERR_NONE)
+	if (f->next == FETCH_DONE && f->failed.code != ERR_NONE)
 		end(f, &f->failed);
-	else if (e && f->next != NEXT_AGAIN && (f->next != NEXT_FAIL || f->failed.code == ERR_NONE))
+	else if (e && f->next != FETCH_AGAIN &&
+		 (f->next != FETCH_FAIL || f->failed.code == ERR_NONE))
 		request_failed(f, e);
-	else if (f->next == NEXT_LOGIN)
+	else if (f->next == FETCH_LOGIN)
 		answer_challenge(f);
-	else if (f->next == NEXT_FOLLOW)
+	else if (f->next == FETCH_FOLLOW)
 		send_object(f);
-	else if (f->next == NEXT_AGAIN)
+	else if (f->next == FETCH_AGAIN)
 		try_again(f);
-	else if (f->next == NEXT_FAIL)
+	else if (f->next == FETCH_FAIL)
 		take_failure(f);
-	else if (f->state == TOKEN)
+	else if (f->state == FETCH_TOKEN)
 		take_token(f);
 	else
 		check_object(f);
@@ -473,7 +307,7 @@ static void begin_attempt(struct fetch *f)
 
 void fetch_start(struct fetch *f)
 {
-	f->get.on_head = on_head;
+	f->get.on_head = fetch_on_head;
 	f->get.on_data = on_data;
 	f->get.on_end = on_get_end;
 	f->get.arg = f;
