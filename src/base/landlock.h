@@ -1,5 +1,5 @@
 /* landlock.h - which rights Landlock has in which version, for the programs that restrict
- * themselves (src/cordond/confine.c, src/egress/confine_egress.c, src/keeper/restrict.c). Header
+ * themselves (src/cordond/confine.c, src/outbound/confine_net.c, src/keeper/restrict.c). Header
  * only, so that the keeper links nothing more. linux/landlock.h of the oldest system that Cordon is
  * built on ends with version 2; the rest is here.
  *

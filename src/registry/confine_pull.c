@@ -1,49 +1,13 @@
 #include "confine_pull.h"
 
-#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "pull_program.h"
-#include "landlock.h"
-#include "log.h"
+#include "confine_net.h"
 #include "own.h"
-
-/* A rule set without a rule: no file, no port to listen at. */
-static int deny_files(struct err *e)
-{
-	int abi = landlock_abi();
-
-	if (abi < 0 && (errno == ENOSYS || errno == EOPNOTSUPP)) {
-		log_warn("this kernel has no Landlock: files are refused by the filter alone", "");
-		return 0;
-	}
-	if (abi < 0)
-		return err_sys(e, "landlock");
-	OWN_FD fd = landlock_open(abi, LANDLOCK_NET_BIND);
-	if (fd < 0 || syscall(SYS_landlock_restrict_self, fd, 0U) < 0)
-		return err_sys(e, "landlock");
-	return 0;
-}
-
-static int filter_calls(struct err *e)
-{
-	struct sock_fprog program = { .len = (unsigned short)COUNT(seccomp_pull),
-				      .filter = (struct sock_filter *)(uintptr_t)seccomp_pull };
-
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
-		return err_sys(e, "system-call filter");
-	return 0;
-}
+#include "pull_program.h"
 
 int confine_pull(struct err *e)
 {
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_sys(e, "no new privileges");
-	if (deny_files(e) < 0 || filter_calls(e) < 0)
-		return err_wrap(e, "confine");
-	return 0;
+	return confine_net(seccomp_pull, COUNT(seccomp_pull), e);
 }
