@@ -131,46 +131,11 @@ void api_snapshots_create(struct request *r)
 
 /* ---- lists */
 
-struct found {
-	const struct template_version *v;
-};
-
-struct list {
-	struct found *found; /* owned */
-	size_t n, cap;
-};
-
-static void on_version(const struct template_version *v, void *arg)
-{
-	struct list *l = arg;
-
-	if (l->n == l->cap) {
-		size_t cap = l->cap == 0 ? 64 : 2 * l->cap;
-		void *more = realloc(l->found, cap * sizeof(*l->found));
-
-		if (more == NULL)
-			return;
-		l->found = more;
-		l->cap = cap;
-	}
-	l->found[l->n++].v = v;
-}
-
-static int compare(const void *a, const void *b)
-{
-	const struct store_template *x = template_row(((const struct found *)a)->v);
-	const struct store_template *y = template_row(((const struct found *)b)->v);
-
-	if (x->created_ms != y->created_ms)
-		return x->created_ms > y->created_ms ? -1 : 1;
-	return strcmp(x->id, y->id);
-}
-
 /* The newest first. */
 void api_snapshots_list(struct request *r)
 {
 	char session[SESSION_ID_MAX], name[SNAPSHOT_ID_MAX];
-	struct list l = { 0 };
+	struct snapshot_list l = { 0 };
 	struct err e = { 0 };
 	struct json j;
 
@@ -179,17 +144,15 @@ void api_snapshots_list(struct request *r)
 		reply_error(r, &e);
 		return;
 	}
-	snapshot_each(r->core, r->tenant, session, name, on_version, &l);
-	if (l.n > 0)
-		qsort(l.found, l.n, sizeof(*l.found), compare);
+	snapshot_list_read(r->core, r->tenant, session, name, &l);
 	json_init_heap(&j, REPLY_JSON_MAX);
 	json_open(&j, NULL, '{');
 	json_open(&j, "snapshots", '[');
 	for (size_t i = 0; i < l.n; i++)
-		show(&j, r->core, l.found[i].v);
+		show(&j, r->core, l.found[i]);
 	json_close(&j, ']');
 	json_close(&j, '}');
-	free(l.found);
+	snapshot_list_release(&l);
 	reply_json(r, 200, &j);
 }
 

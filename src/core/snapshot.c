@@ -1,7 +1,9 @@
 /* snapshot.c - see snapshot.h. */
 #include "snapshot.h"
 
+#include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core_private.h"
@@ -107,9 +109,33 @@ bool snapshot_is_removed(const struct core *c, const struct tenant *t, const cha
 	return found;
 }
 
-void snapshot_each(const struct core *c, const struct tenant *t, const char *source,
-		   const char *name, void (*see)(const struct template_version *v, void *arg),
-		   void *arg)
+/* ---- lists */
+
+static void list_add(struct snapshot_list *l, const struct template_version *v)
+{
+	if (l->n == l->cap) {
+		size_t cap = l->cap == 0 ? 64 : 2 * l->cap;
+		void *more = realloc(l->found, cap * sizeof(*l->found));
+
+		assert(more != NULL);
+		l->found = more;
+		l->cap = cap;
+	}
+	l->found[l->n++] = v;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct store_template *x = &(*(const struct template_version *const *)a)->row;
+	const struct store_template *y = &(*(const struct template_version *const *)b)->row;
+
+	if (x->created_ms != y->created_ms)
+		return x->created_ms > y->created_ms ? -1 : 1;
+	return strcmp(x->id, y->id);
+}
+
+void snapshot_list_read(const struct core *c, const struct tenant *t, const char *source,
+			const char *name, struct snapshot_list *ret)
 {
 	bool named = name != NULL && name[0] != '\0';
 	bool any_tag = named && strchr(name, ':') == NULL;
@@ -123,8 +149,18 @@ void snapshot_each(const struct core *c, const struct tenant *t, const char *sou
 		    (source == NULL || source[0] == '\0' || strcmp(v->row.source, source) == 0) &&
 		    (!named ||
 		     (strcmp(v->row.name, n.name) == 0 && (any_tag || template_has_tag(v, n.tag)))))
-			see(v, arg);
+			list_add(ret, v);
+	if (ret->n > 0)
+		qsort(ret->found, ret->n, sizeof(*ret->found), compare);
 }
+
+void snapshot_list_release(struct snapshot_list *l)
+{
+	free(l->found);
+	*l = (struct snapshot_list){ 0 };
+}
+
+/* ---- removal */
 
 int snapshot_remove(struct core *c, const struct tenant *t, const char *id,
 		    const struct store_actor *who, struct err *e)

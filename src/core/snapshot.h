@@ -63,8 +63,13 @@ const char *snapshot_owner(const struct core *c, const struct template_version *
  * be more. A step of retention.c. */
 bool snapshot_expire_piece(struct core *c);
 
-/* Snapshots of the tenant; source: the session they were made of, name: [owner/]name[:tag]; NULL:
- * any. */
-void snapshot_each(const struct core *c, const struct tenant *t, const char *source,
-		   const char *name, void (*see)(const struct template_version *v, void *arg),
-		   void *arg);
+struct snapshot_list {
+	const struct template_version **found; /* owned; valid as long as nothing is removed */
+	size_t n, cap;
+};
+
+/* Snapshots of the tenant, the newest first; source: the session they were made of, name:
+ * [owner/]name[:tag]; NULL or "": any. ret is empty before. */
+void snapshot_list_read(const struct core *c, const struct tenant *t, const char *source,
+			const char *name, struct snapshot_list *ret);
+void snapshot_list_release(struct snapshot_list *l);

@@ -107,16 +107,6 @@ void snapshot_routes_create(struct request *r)
 
 /* ---- list */
 
-struct found {
-	const struct template_version *v;
-};
-
-struct list {
-	struct found *found; /* owned */
-	size_t n, cap;
-	struct sandbox_filter_cursor from; /* id "": from the start */
-};
-
 /* Without "tpl_": tokens of pages have letters and digits only. */
 static const char *plain_id(const struct store_template *t)
 {
@@ -125,39 +115,22 @@ static const char *plain_id(const struct store_template *t)
 	return line == NULL ? t->id : line + 1;
 }
 
-/* The newest first. */
-static int order(uint64_t a_ms, const char *a_id, uint64_t b_ms, const char *b_id)
+/* Is it on the page of the cursor or a later one? Lists have the newest first. */
+static bool is_behind(const struct store_template *t, const struct sandbox_filter_cursor *c)
 {
-	if (a_ms != b_ms)
-		return a_ms > b_ms ? -1 : 1;
-	return strcmp(a_id, b_id);
+	if (t->created_ms != c->ms)
+		return t->created_ms < c->ms;
+	return strcmp(plain_id(t), c->id) > 0;
 }
 
-static int compare(const void *a, const void *b)
+/* Where the page of the cursor begins; its id is "" for the first page. */
+static size_t find_page(const struct snapshot_list *l, const struct sandbox_filter_cursor *c)
 {
-	const struct store_template *x = template_row(((const struct found *)a)->v);
-	const struct store_template *y = template_row(((const struct found *)b)->v);
+	size_t i = 0;
 
-	return order(x->created_ms, plain_id(x), y->created_ms, plain_id(y));
-}
-
-static void on_version(const struct template_version *v, void *arg)
-{
-	const struct store_template *t = template_row(v);
-	struct list *l = arg;
-
-	if (l->from.id[0] != '\0' && order(t->created_ms, plain_id(t), l->from.ms, l->from.id) <= 0)
-		return; /* on an earlier page */
-	if (l->n == l->cap) {
-		size_t cap = l->cap == 0 ? 64 : 2 * l->cap;
-		void *more = realloc(l->found, cap * sizeof(*l->found));
-
-		if (more == NULL)
-			return;
-		l->found = more;
-		l->cap = cap;
-	}
-	l->found[l->n++].v = v;
+	while (c->id[0] != '\0' && i < l->n && !is_behind(template_row(l->found[i]), c))
+		i++;
+	return i;
 }
 
 static void set_next(struct request *r, const struct store_template *last)
@@ -171,7 +144,7 @@ static void set_next(struct request *r, const struct store_template *last)
 }
 
 static int read_query(struct request *r, char source[REQUEST_ID_MAX], char name[SNAPSHOT_ID_MAX],
-		      uint64_t *ret_limit, struct list *l, struct err *e)
+		      uint64_t *ret_limit, struct sandbox_filter_cursor *ret_from, struct err *e)
 {
 	char token[SANDBOX_FILTER_CURSOR_MAX];
 
@@ -180,32 +153,33 @@ static int read_query(struct request *r, char source[REQUEST_ID_MAX], char name[
 	    request_number(r, "limit", 1, LIMIT_MAX, ret_limit, e) < 0 ||
 	    request_text(r, "nextToken", token, sizeof(token), e) < 0)
 		return -1;
-	return token[0] == '\0' ? 0 : sandbox_filter_cursor_read(token, &l->from, e);
+	return token[0] == '\0' ? 0 : sandbox_filter_cursor_read(token, ret_from, e);
 }
 
 void snapshot_routes_list(struct request *r)
 {
 	char source[REQUEST_ID_MAX], name[SNAPSHOT_ID_MAX];
 	uint64_t limit = LIMIT_MAX;
-	struct list l = { 0 };
+	struct sandbox_filter_cursor from = { 0 };
+	struct snapshot_list l = { 0 };
 	struct err e = { 0 };
 	struct json j;
+	size_t at;
 
-	if (read_query(r, source, name, &limit, &l, &e) < 0) {
+	if (read_query(r, source, name, &limit, &from, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
-	snapshot_each(r->core, r->tenant, source, name, on_version, &l);
-	if (l.n > 0)
-		qsort(l.found, l.n, sizeof(*l.found), compare);
+	snapshot_list_read(r->core, r->tenant, source, name, &l);
+	at = find_page(&l, &from);
 	json_init_heap(&j, LIST_JSON_MAX);
 	json_open(&j, NULL, '[');
-	for (size_t i = 0; i < l.n && i < limit; i++)
-		shape(&j, r->core, l.found[i].v);
+	for (size_t i = at; i < l.n && i - at < limit; i++)
+		shape(&j, r->core, l.found[i]);
 	json_close(&j, ']');
-	if (l.n > limit)
-		set_next(r, template_row(l.found[limit - 1].v));
-	free(l.found);
+	if (l.n - at > limit)
+		set_next(r, template_row(l.found[at + limit - 1]));
+	snapshot_list_release(&l);
 	reply_json(r, 200, &j);
 }
 

@@ -335,8 +335,8 @@ static int check_bounds(const struct image_pull *p, const struct image_pulls *al
 	return 0;
 }
 
-static int send(struct image_pull *p, struct image_pulls *all, const struct image_pull_spec *spec,
-		const char *user, const char *password, struct err *e)
+static int send(struct image_pull *p, struct image_pulls *all, const char *user,
+		const char *password, struct err *e)
 {
 	const struct config *config = core_config(p->core);
 	char mirror[PULL_URL_MAX], digest[OCI_DIGEST_TEXT], hosts[PULL_HOSTS_MAX];
@@ -350,7 +350,6 @@ static int send(struct image_pull *p, struct image_pulls *all, const struct imag
 				    .deadline_ms = DEADLINE_MS,
 				    .patience_ms = PATIENCE_MS };
 
-	(void)spec;
 	pull_policy_mirror(config->image_mirror, p->ref.host, mirror);
 	pull_policy_open_hosts(config->registries, mirror, hosts);
 	if (user[0] != '\0') /* they are for the registry itself */
@@ -380,7 +379,7 @@ static int send_with_credentials(struct image_pull *p, struct image_pulls *all,
 		password = value + strlen(value) + 1;
 	}
 	p->make.public_layers = user[0] == '\0';
-	result = send(p, all, spec, user, password, e);
+	result = send(p, all, user, password, e);
 	seal_wipe(value, len);
 	return result;
 }
