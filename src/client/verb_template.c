@@ -203,8 +203,14 @@ static int import(const void *fields, struct api_call *a, const char *given, str
 
 	if (is_registered(a, given, &registered, e) < 0)
 		return -1;
+	if (registered && register_directory(f, a, given, e) < 0)
+		return access(given, F_OK) == 0 ? -1
+						: err_wrap(e,
+							   "no file %.60s here, so a directory of "
+							   "the server was meant",
+							   given);
 	if (registered)
-		return register_directory(f, a, given, e);
+		return 0;
 	if (f->env.n > 0 || f->mounts.n > 0)
 		return err_set(
 			e, ERR_INVALID,

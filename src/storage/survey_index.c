@@ -60,15 +60,18 @@ static int add(struct survey_index *x, const struct tar_member *m, uint64_t offs
 static int list(struct tar_reader *tar, struct survey_index *x, struct err *e)
 {
 	static struct tar_member m; /* large */
+	bool is_first = true;
 	int rc;
 
-	while ((rc = tar_reader_next(tar, &m, e)) == 0) {
+	for (; (rc = tar_reader_next(tar, &m, e)) == 0; is_first = false) {
 		bool is_link = m.head.type == TAR_HEAD_SYMLINK || m.head.type == TAR_HEAD_HARDLINK;
 
 		if (((m.head.type == TAR_HEAD_FILE && !m.is_sparse) || is_link) &&
 		    add(x, &m, tar_reader_at(tar), e) < 0)
 			return -1;
 	}
+	if (rc < 0 && is_first && e->code == ERR_INVALID)
+		return err_wrap(e, "not a tar archive, nor one in gzip or zstd");
 	return rc < 0 ? -1 : 0;
 }
 

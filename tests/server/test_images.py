@@ -316,7 +316,9 @@ def test_by_the_command_line(server):
         equal(cli(server, "template", "import", "--name", "lay:v1", "layout", cwd=folder), "lay:v1\n")
         equal(cli(server, "template", "import", "--tag", "v2", "Saved.tar.gz", cwd=folder), "saved:v2\n")
         has(cli(server, "template", "import", "--env", "A=b", tree, code=1), "--env")
-        has(cli(server, "template", "import", "/dev/null", code=1), "end marker")
+        has(cli(server, "template", "import", "/dev/null", code=1), "not a tar archive")
+        has(cli(server, "template", "import", "/etc/passwd", code=1), "not a tar archive")
+        has(cli(server, "template", "import", "nosuch", code=1), "no file nosuch here, so a directory of the server was meant: ")
     for words in (["create", "--template", "lay"], ["template", "show", "lay"]):
         has(cli(server, *words, code=1), "template lay: not found; there is lay:v1")
     has(cli(server, "template", "untag", "lay", code=1), "expected: cordon template untag NAME TAG\n")

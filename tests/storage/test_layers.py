@@ -115,7 +115,7 @@ def debian_like_images_are_arranged():
         equal((stat.S_IMODE(st.st_mode), st.st_gid), (0o640, 42))
         equal(w.read("lay_t", "home/user/.bashrc"), "rc")
         equal(os.stat(w.path("lay_t", "home/user")).st_uid, 1001)
-        has(w.read("lay_t", "etc/sudoers.d/cordon"), "user ALL=(ALL:ALL) NOPASSWD: ALL")
+        equal(w.read("lay_t", "etc/sudoers.d/cordon"), "Defaults !fqdn\nuser ALL=(ALL:ALL) NOPASSWD: ALL\n")
         has(w.read("lay_t", "etc/resolv.conf"), "nameserver 198.18.0.1")
         equal(w.read("lay_t", "etc/ssl/certs/ca-certificates.crt"), "bundle\n" + CERT)
         equal(os.readlink(w.path("lay_t", "etc/ssl/certs/1a2b3c4d.0")), "cordon.pem")
