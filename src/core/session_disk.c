@@ -194,16 +194,18 @@ static void on_listed(struct completion *done, const struct err *e)
 
 static void list_images(struct core *c)
 {
-	int copy;
+	int copy = -1;
 
 	/* A file without a name, for cordon-storage to write to. */
 	c->disk_list_fd = openat(c->o.state_fd, LIST, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	(void)unlinkat(c->o.state_fd, LIST, 0);
-	copy = fcntl(c->disk_list_fd, F_DUPFD_CLOEXEC, 3);
+	if (c->disk_list_fd >= 0)
+		copy = fcntl(c->disk_list_fd, F_DUPFD_CLOEXEC, 3);
 	if (copy < 0) {
 		log_warn("disks cannot be listed", "error=%s", strerror(errno));
+		io_close_all(&c->disk_list_fd, 1);
 		return;
 	}
+	(void)unlinkat(c->o.state_fd, LIST, 0);
 	c->disk_list.done = (struct completion){ .on_done = on_listed, .arg = c };
 	disk_call_list(&c->storage, &c->disk_list, copy);
 }

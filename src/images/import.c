@@ -249,27 +249,28 @@ static void make(struct import *i)
 	image_make_start(m);
 }
 
+/* Reads what cordon-storage has found out. */
+static int take_found(struct import *i, struct err *e)
+{
+	if (read_at(i->result, &i->found, sizeof(i->found), 0, e) < 0 || check_found(i, e) < 0)
+		return -1;
+	if (i->found.kind != STORAGE_SURVEY_ROOTFS)
+		return read_config(i, e);
+	take_rootfs(i);
+	return 0;
+}
+
 static void on_surveyed(struct completion *c, const struct err *e)
 {
 	struct import *i = c->arg;
 	struct err why;
 
-	if (e == NULL) {
-		e = &why;
-		if (read_at(i->result, &i->found, sizeof(i->found), 0, &why) == 0 &&
-		    check_found(i, &why) == 0) {
-			if (i->found.kind == STORAGE_SURVEY_ROOTFS) {
-				take_rootfs(i);
-				make(i);
-				return;
-			}
-			if (read_config(i, &why) == 0) {
-				make(i);
-				return;
-			}
-		}
-	}
-	finish(i, e);
+	if (e != NULL)
+		finish(i, e);
+	else if (take_found(i, &why) < 0)
+		finish(i, &why);
+	else
+		make(i);
 }
 
 void import_finish(struct import *i, struct completion *w)

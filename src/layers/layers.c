@@ -92,7 +92,7 @@ static uint64_t least_of(uint64_t a, uint64_t b)
 int layers_admit(struct layers *l, struct layer_writing *w, const char *tenant, uint64_t max,
 		 uint64_t least, uint64_t most, struct err *e)
 {
-	uint64_t used, n, others, left;
+	uint64_t used, n, others, left, room;
 
 	if (l->link == NULL)
 		return err_set_reason(e, REASON_UNAVAILABLE, "this server has no storage folder");
@@ -102,17 +102,19 @@ int layers_admit(struct layers *l, struct layer_writing *w, const char *tenant, 
 	if (layers_used(l, tenant, &used, &n, e) < 0 ||
 	    layers_check_reserve(l, least + others, e) < 0)
 		return -1;
+	room = layers_room(l); /* may be less than a moment ago */
+	room = room > others + least ? room - others : least;
 	left = max == 0 ? UINT64_MAX : max > used ? max - used : 0;
 	if (left < least)
 		return err_set_reason(e, REASON_QUOTA_STORED,
-				      "the tenant's stored bytes are %llu (tenant_max_stored), of "
-				      "which %llu are used and %llu more are needed",
+				      "a tenant may store %llu bytes (tenant_max_stored): %llu are "
+				      "used, and %llu more are needed",
 				      (unsigned long long)max, (unsigned long long)used,
 				      (unsigned long long)least);
 	rand_id("lay_", w->id, sizeof(w->id));
 	(void)snprintf(w->tenant, sizeof(w->tenant), "%s", tenant);
 	most = most > least ? most : least;
-	w->bytes = least_of(most, least_of(left, layers_room(l) - others));
+	w->bytes = least_of(most, least_of(left, room));
 	w->short_of = w->bytes == most	 ? REASON_NONE
 		      : w->bytes == left ? REASON_QUOTA_STORED
 					 : REASON_STORAGE_FULL;

@@ -1,8 +1,8 @@
 /* content_new.c - the directory new of a volume: files that are being written, and trees that are
  * being removed. See content.h.
  *
- * Each is locked by the child that works on it. What is not locked was left by a child that was
- * killed: whoever opens the directory removes it. */
+ * A file is locked by the child that writes it. What is not locked is a tree that is to be removed,
+ * or was left by a child that was killed: whoever opens the directory removes it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

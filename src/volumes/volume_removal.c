@@ -1,6 +1,7 @@
 /* volume_removal.c - removes volumes whose rows say that they are being removed, one after the
- * other, when the last session that mounted it has ended. cordon-storage removes the files, then the row is deleted; a daemon that is killed in
- * between finds the row and does it again. Called by volume.c. */
+ * other, each when the last session that mounted it has ended. cordon-storage removes the files,
+ * then the row is deleted; a daemon that is killed in between is followed by one that finds the row
+ * and does it again. Called by volume.c. */
 #include <stdio.h>
 #include <string.h>
 
