@@ -4,11 +4,13 @@
 
 #include "api_handlers.h"
 #include "auth.h"
+#include "body_feed.h"
 #include "import.h"
 #include "reply.h"
 #include "templates.h"
 
 struct importing {
+	struct body_feed body; /* first */
 	struct import *import; /* owned */
 	struct err why;
 	bool failed;
@@ -38,41 +40,56 @@ static void release(struct request *r, bool answered)
 	import_free(v->import);
 }
 
-static void on_made(struct completion *c, const struct err *e)
+static void answer(struct request *r)
 {
-	struct request *r = c->arg;
 	const struct importing *v = r->state;
 
-	if (e != NULL)
-		reply_error(r, e);
+	if (v->failed)
+		reply_error(r, &v->why);
 	else
 		api_template_reply(r, 201, import_made(v->import));
 }
 
-/* After a failure the rest is read and dropped: clients read no answer before they have sent all.
- */
-static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
+static void on_made(struct completion *c, const struct err *e)
 {
-	struct importing *v = request_of(x)->state;
-
-	if (!v->failed && import_write(v->import, data, len, &v->why) < 0)
-		v->failed = true;
-	return len;
-}
-
-static void on_end(struct exchange *x, bool ok)
-{
-	struct request *r = request_of(x);
+	struct request *r = c->arg;
 	struct importing *v = r->state;
 
-	if (!ok)
-		return; /* nothing is kept */
-	if (v->failed) {
-		reply_error(r, &v->why);
-		return;
-	}
-	r->wait = (struct completion){ .on_done = on_made, .arg = r };
-	import_finish(v->import, &r->wait);
+	v->failed = e != NULL;
+	if (e != NULL)
+		v->why = *e;
+	body_feed_over(&v->body, r);
+}
+
+static void on_room(void *arg)
+{
+	struct request *r = arg;
+	struct importing *v = r->state;
+
+	body_feed_room(&v->body, r);
+}
+
+static size_t put(struct request *r, const uint8_t *data, size_t len)
+{
+	const struct importing *v = r->state;
+
+	return import_put(v->import, data, len);
+}
+
+static bool end(struct request *r)
+{
+	const struct importing *v = r->state;
+
+	return import_end(v->import);
+}
+
+static void cut(struct request *r)
+{
+	struct importing *v = r->state;
+
+	completion_cancel(&r->wait);
+	import_free(v->import);
+	v->import = NULL;
 }
 
 void api_template_import(struct request *r)
@@ -95,9 +112,12 @@ void api_template_import(struct request *r)
 	v = request_state(r, sizeof(*v), release);
 	if (v == NULL)
 		return;
-	v->import = import_begin(r->core, r->tenant, &spec, request_actor(r), &e);
+	v->body = (struct body_feed){ .put = put, .end = end, .cut = cut, .answer = answer };
+	r->wait = (struct completion){ .on_done = on_made, .arg = r };
+	v->import =
+		import_begin(r->core, r->tenant, &spec, request_actor(r), &r->wait, on_room, r, &e);
 	if (v->import == NULL)
 		reply_error(r, &e);
 	else
-		exchange_read_body(r->x, IMPORT_BYTES_MAX, on_data, on_end);
+		body_feed_start(&v->body, r, IMPORT_BYTES_MAX);
 }

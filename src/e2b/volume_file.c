@@ -1,13 +1,13 @@
 /* volume_file.c - files of a volume, read and written by /volumecontent/{volume}/file. Bytes are
  * passed on between the client and cordon-storage in bounded pieces, as fast as the slower of the
  * two. */
+#include "body_feed.h"
 #include "config.h"
 #include "e2b_private.h"
 #include "reply.h"
 #include "volume_access.h"
 
 #define ENTRY_JSON_MAX (64U << 10)
-#define DROP_MAX (64U << 20)
 
 /* ---- out */
 
@@ -103,12 +103,9 @@ void volume_file_read(struct request *r)
 /* ---- in */
 
 struct writing {
+	struct body_feed body; /* first */
 	struct content_call call;
 	struct json j;
-	bool reading; /* the body is not at its end */
-	bool over;    /* the call has ended */
-	bool ending;  /* the body is complete, and the end is to be passed on */
-	uint64_t dropped;
 	bool failed;
 	struct err why;
 };
@@ -122,10 +119,10 @@ static void release_writing(struct request *r, bool answered)
 	json_release(&w->j);
 }
 
-/* When the call is over and the body was read, too: many clients cannot receive an answer before
- * they have sent everything. */
-static void answer(struct request *r, struct writing *w)
+static void answer(struct request *r)
 {
+	struct writing *w = r->state;
+
 	if (w->failed)
 		volume_access_fail(r, STORAGE_CONTENT_WRITE, &w->why);
 	else
@@ -145,13 +142,10 @@ static int on_written_entry(struct content_call *c, const struct content_entry *
 
 static void on_room(struct content_call *c)
 {
-	const struct request *r = c->arg;
+	struct request *r = c->arg;
 	struct writing *w = r->state;
 
-	if (w->ending)
-		(void)content_call_end_input(c);
-	else if (w->reading)
-		exchange_resume_body(r->x);
+	body_feed_room(&w->body, r);
 }
 
 static void on_written(struct content_call *c, const struct err *e)
@@ -159,50 +153,32 @@ static void on_written(struct content_call *c, const struct err *e)
 	struct request *r = c->arg;
 	struct writing *w = r->state;
 
-	w->over = true;
 	if (e != NULL) {
 		w->failed = true;
 		w->why = *e;
 	}
-	if (w->reading)
-		exchange_resume_body(r->x);
-	else
-		answer(r, w);
+	body_feed_over(&w->body, r);
 }
 
-static size_t on_body_data(struct exchange *x, const uint8_t *data, size_t len)
+static size_t put(struct request *r, const uint8_t *data, size_t len)
 {
-	struct request *r = request_of(x);
 	struct writing *w = r->state;
 
-	if (!w->over)
-		return content_call_input(&w->call, data, len);
-	w->dropped += len;
-	if (w->dropped > DROP_MAX && w->reading) {
-		w->reading = false;
-		answer(r, w);
-	}
-	return len;
+	return content_call_input(&w->call, data, len);
 }
 
-static void on_body_end(struct exchange *x, bool ok)
+static bool end(struct request *r)
 {
-	struct request *r = request_of(x);
 	struct writing *w = r->state;
 
-	if (!w->reading)
-		return; /* answered */
-	w->reading = false;
-	if (!ok) { /* the server answers if the client is still there; nothing is kept */
-		content_call_cancel(&w->call);
-		return;
-	}
-	if (w->over) {
-		answer(r, w);
-		return;
-	}
-	w->ending = true;
-	(void)content_call_end_input(&w->call);
+	return content_call_end_input(&w->call);
+}
+
+static void cut(struct request *r)
+{
+	struct writing *w = r->state;
+
+	content_call_cancel(&w->call);
 }
 
 void volume_file_write(struct request *r)
@@ -221,13 +197,12 @@ void volume_file_write(struct request *r)
 	w = request_state(r, sizeof(*w), release_writing);
 	if (w == NULL)
 		return;
+	w->body = (struct body_feed){ .put = put, .end = end, .cut = cut, .answer = answer };
 	json_init_heap(&w->j, ENTRY_JSON_MAX);
 	w->call.arg = r;
 	if (volume_access_params(r, &s, &e) < 0 ||
-	    content_call_start(&w->call, r->core, &v, &s, &events, &e) < 0) {
+	    content_call_start(&w->call, r->core, &v, &s, &events, &e) < 0)
 		reply_error(r, &e);
-		return;
-	}
-	w->reading = true;
-	exchange_read_body(r->x, max, on_body_data, on_body_end);
+	else
+		body_feed_start(&w->body, r, max);
 }

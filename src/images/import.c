@@ -1,7 +1,6 @@
 #include "import.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +9,11 @@
 
 #include "io.h"
 #include "list.h"
+#include "spool.h"
 #include "template_name.h"
 #include "tenant.h"
 
-#define RESERVE_STEP (64U << 20) /* the room on the disk is looked at once in so many bytes */
+#define ROOM_LEAST (64U << 20) /* on the disk, for any archive */
 #define PROVENANCE_MAX 1024
 
 static const char *const kinds[] = { "rootfs", "oci-layout", "docker-archive" };
@@ -25,8 +25,10 @@ struct import {
 	struct template_name name;
 	char user[OCI_USER_MAX], workdir[OCI_WORKDIR_MAX];
 	const char *tag;
-	int archive, spare, result; /* owned */
-	uint64_t bytes;
+	struct spool spool; /* the archive */
+	int spare, result;  /* owned */
+	void (*on_room)(void *arg);
+	void *arg;
 	struct storage_job survey;
 	struct storage_survey_result found;
 	struct oci_config config;
@@ -39,6 +41,8 @@ struct import {
 };
 
 static struct import *imports; /* under way */
+
+static void on_spooled(struct spool *s, const struct err *e);
 
 /* ---- the beginning */
 
@@ -84,46 +88,61 @@ static int open_file(const struct core *c, struct err *e)
 	return fd < 0 ? err_sys(e, "make a file in the state folder") : fd;
 }
 
+static void on_spool_room(struct spool *s)
+{
+	struct import *i = s->arg;
+
+	i->on_room(i->arg);
+}
+
+static int open_files(struct import *i, struct err *e)
+{
+	struct layers *l = core_layers(i->core);
+
+	if ((i->spare = open_file(i->core, e)) < 0 || (i->result = open_file(i->core, e)) < 0)
+		return -1;
+	i->spool.arg = i;
+	i->spool.on_room = on_spool_room;
+	i->spool.on_end = on_spooled;
+	return spool_start(&i->spool, core_storage(i->core), IMPORT_BYTES_MAX,
+			   (uint32_t)l->reserve_percent, e);
+}
+
 struct import *import_begin(struct core *c, struct tenant *t, const struct import_spec *spec,
-			    const struct store_actor *who, struct err *e)
+			    const struct store_actor *who, struct completion *w,
+			    void (*on_room)(void *arg), void *arg, struct err *e)
 {
 	struct import *i;
 
-	if (check_count(t, e) < 0 || layers_check_reserve(core_layers(c), RESERVE_STEP, e) < 0)
+	if (check_count(t, e) < 0 || layers_check_reserve(core_layers(c), ROOM_LEAST, e) < 0)
 		return NULL;
 	i = calloc(1, sizeof(*i));
 	assert(i != NULL);
 	i->core = c;
 	i->tenant = t;
-	i->archive = i->spare = i->result = -1;
+	i->spare = i->result = -1;
 	i->survey.fd = -1;
+	i->on_room = on_room;
+	i->arg = arg;
 	i->make.actor = *who;
 	i->make.public_template = spec->public;
 	LIST_PUSH(&imports, i);
-	if (check_spec(i, spec, e) < 0 || (i->archive = open_file(c, e)) < 0 ||
-	    (i->spare = open_file(c, e)) < 0 || (i->result = open_file(c, e)) < 0) {
+	if (check_spec(i, spec, e) < 0 || open_files(i, e) < 0) {
 		import_free(i);
 		return NULL;
 	}
+	completion_begin(w, core_loop(c), &i->when_done);
 	return i;
 }
 
-int import_write(struct import *i, const void *data, size_t len, struct err *e)
+size_t import_put(struct import *i, const uint8_t *data, size_t len)
 {
-	uint64_t before = i->bytes / RESERVE_STEP;
+	return spool_put(&i->spool, data, len);
+}
 
-	i->bytes += len;
-	if (i->bytes > IMPORT_BYTES_MAX)
-		return err_set(e, ERR_LIMIT, "the archive has more than %llu GiB",
-			       (unsigned long long)(IMPORT_BYTES_MAX >> 30));
-	if (i->bytes / RESERVE_STEP != before &&
-	    layers_check_reserve(core_layers(i->core), RESERVE_STEP, e) < 0)
-		return -1;
-	if (io_write_all(i->archive, data, len, e) == 0)
-		return 0;
-	if (e->sys == ENOSPC || e->sys == EDQUOT)
-		return err_set_reason(e, REASON_STORAGE_FULL, "the disk of the server is full");
-	return err_wrap(e, "write the archive");
+bool import_end(struct import *i)
+{
+	return spool_end(&i->spool);
 }
 
 /* ---- what it is */
@@ -151,7 +170,7 @@ static int check_found(const struct import *i, struct err *e)
 
 	if (f->kind > STORAGE_SURVEY_DOCKER || f->nlayers > STORAGE_SURVEY_LAYERS_MAX ||
 	    f->config_len > OCI_JSON_MAX || memchr(f->tag, '\0', sizeof(f->tag)) == NULL ||
-	    fstat(f->in_spare != 0 ? i->spare : i->archive, &st) < 0)
+	    fstat(f->in_spare != 0 ? i->spare : i->spool.fd, &st) < 0)
 		return err_set(e, ERR_SYSTEM, "the result of the survey is malformed");
 	for (uint32_t k = 0; k < f->nlayers; k++)
 		if (f->layers[k].offset > (uint64_t)st.st_size ||
@@ -184,7 +203,7 @@ static void take_rootfs(struct import *i)
 	buf_init(&i->config.command, OCI_COMMAND_BYTES_MAX);
 	i->config.nlayers = 1;
 	i->found.nlayers = 1;
-	i->found.layers[0] = (struct storage_survey_layer){ 0, i->bytes };
+	i->found.layers[0] = (struct storage_survey_layer){ 0, i->spool.bytes };
 }
 
 static void write_provenance(struct import *i)
@@ -210,7 +229,7 @@ static int open_layer(struct image_make *m, unsigned k, struct image_layer_sourc
 {
 	const struct import *i = m->arg;
 
-	ret->fd = fcntl(i->found.in_spare != 0 ? i->spare : i->archive, F_DUPFD_CLOEXEC, 3);
+	ret->fd = fcntl(i->found.in_spare != 0 ? i->spare : i->spool.fd, F_DUPFD_CLOEXEC, 3);
 	ret->from = i->found.layers[k].offset;
 	ret->length = i->found.layers[k].size;
 	return ret->fd < 0 ? err_sys(e, "the archive") : 0;
@@ -273,13 +292,12 @@ static void on_surveyed(struct completion *c, const struct err *e)
 		make(i);
 }
 
-void import_finish(struct import *i, struct completion *w)
+static void survey(struct import *i)
 {
 	int fds[3];
 	struct err e;
 
-	completion_begin(w, core_loop(i->core), &i->when_done);
-	fds[0] = fcntl(i->archive, F_DUPFD_CLOEXEC, 3);
+	fds[0] = fcntl(i->spool.fd, F_DUPFD_CLOEXEC, 3);
 	fds[1] = fcntl(i->spare, F_DUPFD_CLOEXEC, 3);
 	fds[2] = fcntl(i->result, F_DUPFD_CLOEXEC, 3);
 	if (fds[0] < 0 || fds[1] < 0 || fds[2] < 0) {
@@ -291,6 +309,17 @@ void import_finish(struct import *i, struct completion *w)
 	i->survey.done = (struct completion){ .on_done = on_surveyed, .arg = i };
 	storage_link_survey(core_storage(i->core), &i->survey, IMPORT_BYTES_MAX, fds[0], fds[1],
 			    fds[2]);
+}
+
+/* All of the archive is in its file, or will never be. */
+static void on_spooled(struct spool *s, const struct err *e)
+{
+	struct import *i = s->arg;
+
+	if (e != NULL)
+		finish(i, e);
+	else
+		survey(i);
 }
 
 struct template_version *import_made(const struct import *i)
@@ -306,7 +335,7 @@ void import_free(struct import *i)
 	image_make_cancel(&i->make);
 	if (i->has_config)
 		oci_config_release(&i->config);
-	fd_close(i->archive);
+	spool_cancel(&i->spool);
 	fd_close(i->spare);
 	fd_close(i->result);
 	LIST_REMOVE(i);

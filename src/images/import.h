@@ -1,10 +1,10 @@
 /* import.h - templates from archives that clients send: an OCI layout, a docker-archive or a root
  * file system, in a tar archive that may be compressed. Used by the interfaces.
  *
- * The archive is written to a file without a name in the state folder, which is gone with this
- * process. When it is complete, cordon-storage finds out what it is (STORAGE_SURVEY), and
- * image_make.h makes the template: all of it, or nothing. cordond reads only the configuration of
- * the image. */
+ * cordon-storage writes the archive to a file without a name in the storage folder (spool.h), which
+ * is gone when nobody has it open: no disk holds up cordond. When it is complete, cordon-storage
+ * finds out what it is (STORAGE_SURVEY), and image_make.h makes the template: all of it, or
+ * nothing. cordond reads only the configuration of the image. */
 #pragma once
 
 #include "image_make.h"
@@ -23,17 +23,20 @@ struct import_spec {
 	bool public;	     /* other tenants may use it */
 };
 
-/* NULL: a name is malformed or taken, or there are too many. Texts are copied. */
+/* Begins an import. w ends once: when the template is there, or with the reason why not, which may
+ * be before the whole archive has come (REASON_STORAGE_FULL: the disk of the server is nearly
+ * full). on_room(arg): import_put() can take more. NULL: a name is malformed or taken, or there are
+ * too many; w was not begun then. Texts are copied. */
 struct import *import_begin(struct core *c, struct tenant *t, const struct import_spec *spec,
-			    const struct store_actor *who, struct err *e) MUST_USE;
+			    const struct store_actor *who, struct completion *w,
+			    void (*on_room)(void *arg), void *arg, struct err *e) MUST_USE;
 
-/* The next bytes of the archive. REASON_STORAGE_FULL: the disk of the server is nearly full. */
-int import_write(struct import *i, const void *data, size_t len, struct err *e) MUST_USE;
-
-/* The archive is complete. w ends when the template is there, or with the reason why not. */
-void import_finish(struct import *i, struct completion *w);
+/* Takes the next bytes of the archive, and returns how many; on_room follows if fewer. */
+size_t import_put(struct import *i, const uint8_t *data, size_t len);
+/* The archive is complete. Called again from on_room until it returns true. */
+bool import_end(struct import *i);
 /* After w has ended without an error. */
 struct template_version *import_made(const struct import *i);
 
-/* At any time; what is not done is undone. */
+/* At any time; what is not done is undone, and w does not end. */
 void import_free(struct import *i);

@@ -39,9 +39,6 @@ int content_put(const struct content *c, const struct content_record *r) MUST_US
 int content_put_bytes(const struct content *c, const void *bytes, size_t len) MUST_USE;
 /* The ENTRY of an open file (O_PATH is enough), of which path is the path in the volume. */
 int content_put_entry(const struct content *c, int fd, const char *path) MUST_USE;
-/* Content from the chunks of the input: 0 after the last one, -1 (ERR_CONFLICT) if it was cut off
- * before. */
-ssize_t content_get_bytes(const struct content *c, void *ret, size_t cap, struct err *e) MUST_USE;
 
 /* ---- content_path.c */
 

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "chunk_in.h"
 #include "content.h"
 #include "io.h"
 
@@ -76,7 +77,7 @@ static int fill(const struct content *c, int fd, struct err *e)
 	uint64_t total = 0;
 	ssize_t n;
 
-	while ((n = content_get_bytes(c, buffer, BUFFER, e)) > 0) {
+	while ((n = chunk_in_read(c->in, buffer, BUFFER, e)) > 0) {
 		total += (uint64_t)n;
 		if (total > c->r->bytes_max)
 			return err_set_reason(e, REASON_TOO_LARGE, "%.100s: more than %llu bytes",

@@ -1,4 +1,4 @@
-/* content_io.c - the answer of an operation on a volume's content, and its input. See content.h. */
+/* content_io.c - the answer of an operation on a volume's content. See content.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "content.h"
-#include "file_msg.h"
 #include "io.h"
 
 int content_put_bytes(const struct content *c, const void *bytes, size_t len)
@@ -58,43 +57,4 @@ int content_put_entry(const struct content *c, int fd, const char *path)
 	if (n < 0)
 		return -1;
 	return content_put(c, &r);
-}
-
-/* 1: filled; 0: the input ended. */
-static int read_exactly(int fd, void *ret, size_t len)
-{
-	for (size_t got = 0; got < len;) {
-		ssize_t n = read(fd, (char *)ret + got, len - got);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return 0;
-		got += (size_t)n;
-	}
-	return 1;
-}
-
-ssize_t content_get_bytes(const struct content *c, void *ret, size_t cap, struct err *e)
-{
-	static uint64_t left; /* of the chunk; a child does one operation */
-	uint8_t head[FILE_MSG_CHUNK_HEAD];
-	int64_t next;
-	ssize_t n;
-
-	if (left == 0) {
-		next = read_exactly(c->in, head, sizeof(head)) > 0 ? file_msg_chunk_read(head) : -1;
-		if (next < 0)
-			return err_set(e, ERR_CONFLICT, "the content was cut off");
-		if (next == 0)
-			return 0;
-		left = (uint64_t)next;
-	}
-	do
-		n = read(c->in, ret, left < cap ? (size_t)left : cap);
-	while (n < 0 && errno == EINTR);
-	if (n <= 0)
-		return err_set(e, ERR_CONFLICT, "the content was cut off");
-	left -= (uint64_t)n;
-	return n;
 }

@@ -27,6 +27,7 @@ static storage_op_fn *const ops[STORAGE_OPS] = {
 	[STORAGE_VOLUME_REMOVE] = op_volume_remove,
 	[STORAGE_VOLUME_USAGE] = op_volume_usage,
 	[STORAGE_CONTENT] = op_content,
+	[STORAGE_SPOOL] = op_spool,
 };
 
 storage_op_fn *storage_ops_find(uint32_t op)
@@ -89,7 +90,8 @@ static int set_up(const char *path, struct err *e)
 	return 0;
 }
 
-static const char *const folders[] = { STORAGE_LAYERS, STORAGE_DISKS, STORAGE_VOLUMES };
+static const char *const folders[] = { STORAGE_LAYERS, STORAGE_DISKS, STORAGE_VOLUMES,
+				       STORAGE_UPLOADS };
 
 int storage_ops_setup(struct err *e)
 {

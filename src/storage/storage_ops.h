@@ -12,6 +12,7 @@
 #define STORAGE_LAYERS STORAGE_JAIL_TOP "/layers"
 #define STORAGE_DISKS STORAGE_JAIL_TOP "/disks"
 #define STORAGE_VOLUMES STORAGE_JAIL_TOP "/volumes"
+#define STORAGE_UPLOADS STORAGE_JAIL_TOP "/uploads"
 /* Names of what is being made and of what is being removed, with the serial number of the job. */
 #define STORAGE_NEW ".new-"
 #define STORAGE_GONE ".gone-"
@@ -31,7 +32,7 @@ storage_op_fn *storage_ops_find(uint32_t op);
 
 storage_op_fn op_unpack, op_remove, op_list, op_fold, op_arrange, op_survey, op_files;
 storage_op_fn op_disk_make, op_disk_check, op_disk_remove, op_disk_list;
-storage_op_fn op_volume_make, op_volume_remove, op_volume_usage, op_content;
+storage_op_fn op_volume_make, op_volume_remove, op_volume_usage, op_content, op_spool;
 
 /* Called once, at the start: makes the folders, and removes what earlier processes left half made
  * or half removed. */

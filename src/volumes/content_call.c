@@ -10,7 +10,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "file_msg.h"
 #include "io.h"
 #include "list.h"
 #include "volume_state.h"
@@ -34,9 +33,8 @@ static void detach(struct content_call *c)
 		return;
 	loop_task_cancel(loop_of(c), &c->step);
 	loop_remove(loop_of(c), &c->watch_out);
-	loop_remove(loop_of(c), &c->watch_in);
 	io_close_all(&c->out, 1);
-	io_close_all(&c->in, 1);
+	storage_feed_close(&c->feed);
 	storage_link_cancel(c->node->storage, &c->job);
 	volume_open_cancel(&c->open);
 	io_close_all(c->its, 2);
@@ -221,91 +219,20 @@ static void on_job_done(struct completion *done, const struct err *e)
 
 /* ---- the input */
 
-static void close_input(struct content_call *c)
-{
-	loop_remove(loop_of(c), &c->watch_in);
-	io_close_all(&c->in, 1);
-}
-
-/* How many bytes were written; 0: no room now. A reader that is gone takes all: the answer says
- * why. */
-static size_t put(struct content_call *c, const uint8_t *data, size_t len)
-{
-	ssize_t n;
-
-	if (c->in < 0)
-		return len;
-	n = write(c->in, data, len);
-	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		close_input(c);
-		return len;
-	}
-	if (n < (ssize_t)len)
-		loop_modify(loop_of(c), &c->watch_in, EPOLLOUT);
-	return n < 0 ? 0 : (size_t)n;
-}
-
-static bool put_head(struct content_call *c)
-{
-	while (c->head_left > 0) {
-		size_t n = put(c, c->head + FILE_MSG_CHUNK_HEAD - c->head_left, c->head_left);
-
-		if (n == 0)
-			return false;
-		c->head_left -= n;
-	}
-	return true;
-}
-
-static void begin_chunk(struct content_call *c, size_t len)
-{
-	c->chunk_left = len < FILE_MSG_CHUNK_MAX ? len : FILE_MSG_CHUNK_MAX;
-	file_msg_chunk_write(c->head, (uint32_t)c->chunk_left);
-	c->head_left = FILE_MSG_CHUNK_HEAD;
-}
-
 size_t content_call_input(struct content_call *c, const uint8_t *data, size_t len)
 {
-	size_t done = 0;
-
-	while (done < len) {
-		size_t part, n;
-
-		if (c->node == NULL || c->in < 0)
-			return len;
-		if (c->chunk_left == 0)
-			begin_chunk(c, len - done);
-		if (!put_head(c))
-			return done;
-		part = len - done < c->chunk_left ? len - done : (size_t)c->chunk_left;
-		n = put(c, data + done, part);
-		if (n == 0)
-			return done;
-		done += n;
-		c->chunk_left -= n < c->chunk_left ? n : c->chunk_left;
-	}
-	return done;
+	return c->node == NULL ? len : storage_feed_put(&c->feed, data, len);
 }
 
 bool content_call_end_input(struct content_call *c)
 {
-	if (c->node == NULL || c->in < 0)
-		return true;
-	if (c->head_left == 0)
-		begin_chunk(c, 0);
-	if (!put_head(c))
-		return false;
-	close_input(c);
-	return true;
+	return c->node == NULL || storage_feed_end(&c->feed);
 }
 
-static void on_writable(struct loop_fd *f, uint32_t events)
+static void on_room(void *arg)
 {
-	struct content_call *c = f->arg;
+	struct content_call *c = arg;
 
-	loop_modify(loop_of(c), f, 0);
-	if ((events & (EPOLLERR | EPOLLHUP)) != 0)
-		close_input(c);
 	if (c->events->on_room != NULL)
 		c->events->on_room(c);
 }
@@ -318,33 +245,30 @@ static int admit(const struct volume_node *n, const char *tenant, struct err *e)
 
 	for (const struct content_call *c = n->calls; c != NULL; c = c->next)
 		own += strcmp(c->tenant, tenant) == 0;
-	if (own >= TENANT_CALLS || n->ncalls >= STORAGE_STREAMS_MAX)
+	if (own >= TENANT_CALLS || n->ncalls >= STORAGE_CONTENT_MAX)
 		return err_set(e, ERR_LIMIT, "too many operations on volumes at a time");
 	return 0;
 }
 
-/* Our end does not block; the other end does. */
-static int make_pipe(bool ours_reads, int *ret_ours, int *ret_its, struct err *e)
+/* The answer's. Our end does not block; the other end does. */
+static int open_answer(struct content_call *c, struct err *e)
 {
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");
-	*ret_ours = ends[ours_reads ? 0 : 1];
-	*ret_its = ends[ours_reads ? 1 : 0];
-	if (fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0)
+	c->out = ends[0];
+	c->its[0] = ends[1];
+	if (fcntl(c->out, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "pipe");
-	return 0;
+	return loop_add(loop_of(c), &c->watch_out, c->out, EPOLLIN, e);
 }
 
 static int open_pipes(struct content_call *c, bool write, struct err *e)
 {
-	if (make_pipe(true, &c->out, &c->its[0], e) < 0 ||
-	    (write && make_pipe(false, &c->in, &c->its[1], e) < 0) ||
-	    loop_add(core_loop(c->node->core), &c->watch_out, c->out, EPOLLIN, e) < 0 ||
-	    (write && loop_add(core_loop(c->node->core), &c->watch_in, c->in, 0, e) < 0))
+	if (open_answer(c, e) < 0)
 		return -1;
-	return 0;
+	return write ? storage_feed_open(&c->feed, loop_of(c), on_room, c, &c->its[1], e) : 0;
 }
 
 /* root: the mount of the volume's image, taken over; -1: it is a directory. */
@@ -389,13 +313,12 @@ int content_call_start(struct content_call *c, struct core *core, const struct s
 	*c = (struct content_call){ .arg = c->arg,
 				    .node = n,
 				    .out = -1,
-				    .in = -1,
+				    .feed = { .fd = -1, .watch.fd = -1 },
 				    .its = { -1, -1 },
 				    .job.fd = -1,
 				    .events = events,
 				    .open = { .on_done = on_opened, .arg = c },
 				    .watch_out = { .fd = -1, .on_ready = on_readable, .arg = c },
-				    .watch_in = { .fd = -1, .on_ready = on_writable, .arg = c },
 				    .step = { .on_run = on_step, .arg = c },
 				    .request = malloc(sizeof(*r)),
 				    .bytes = malloc(BUFFER) };

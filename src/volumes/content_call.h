@@ -8,6 +8,7 @@
 
 #include "completion.h"
 #include "content_msg.h"
+#include "storage_feed.h"
 #include "storage_link.h"
 #include "store_volume.h"
 #include "volume_open.h"
@@ -39,8 +40,9 @@ struct content_call {
 	struct storage_content *request; /* owned: what is sent when the image is mounted */
 	int its[2];			 /* owned until sent: the other ends of the pipes */
 	struct storage_job job;
-	int out, in; /* owned, while node is set; -1: closed */
-	struct loop_fd watch_out, watch_in;
+	int out; /* owned, while node is set; -1: closed */
+	struct loop_fd watch_out;
+	struct storage_feed feed; /* of the input */
 	struct loop_task step;
 	uint8_t *bytes; /* owned: what was read and not used */
 	size_t len, at;
@@ -48,9 +50,6 @@ struct content_call {
 	bool paused, answered, cut_off, failed;
 	bool job_ended;
 	struct err why, job_why;
-	uint8_t head[8]; /* of a chunk, not yet written */
-	size_t head_left;
-	uint64_t chunk_left;
 };
 
 /* r: what, path and the rest; the head and the volume are set here. ERR_LIMIT: too many at a time.

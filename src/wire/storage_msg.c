@@ -148,6 +148,16 @@ static int check_content(const union storage_request *r, struct err *e)
 	return 0;
 }
 
+static int check_spool(const union storage_request *r, struct err *e)
+{
+	const struct storage_spool *s = &r->spool;
+
+	if (s->bytes_max == 0 || s->bytes_max > UINT64_MAX / 4 || s->reserve_percent > 100 ||
+	    s->zero != 0)
+		return err_set(e, ERR_INVALID, "a limit is out of range");
+	return 0;
+}
+
 /* Relative, and none of its parts is "..". */
 static bool is_path(const char *path, size_t cap)
 {
@@ -192,6 +202,7 @@ static const struct {
 	[STORAGE_VOLUME_REMOVE] = { sizeof(struct storage_volume), 0, check_volume },
 	[STORAGE_VOLUME_USAGE] = { sizeof(struct storage_volume), 0, check_volume },
 	[STORAGE_CONTENT] = { sizeof(struct storage_content), 1, check_content, true },
+	[STORAGE_SPOOL] = { sizeof(struct storage_spool), 1, check_spool, true },
 };
 static_assert(COUNT(shapes) == STORAGE_OPS, "a shape for every operation");
 

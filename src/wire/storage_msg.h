@@ -21,7 +21,8 @@
 #define STORAGE_HOST_MAX 4     /* places of the host template */
 #define STORAGE_FDS_MAX 4      /* of one request */
 #define STORAGE_JOBS_MAX 8     /* requests at a time; more are refused */
-#define STORAGE_STREAMS_MAX 64 /* the same of those that wait for clients (is_stream) */
+#define STORAGE_STREAMS_MAX 96 /* the same of those that wait for clients (is_stream) */
+#define STORAGE_CONTENT_MAX 64 /* of these: CONTENT; the rest is left for SPOOL */
 #define STORAGE_SHA256 32
 
 /* Descriptors that cordon-storage is started with. */
@@ -51,6 +52,7 @@ enum storage_op {
 	STORAGE_VOLUME_REMOVE,
 	STORAGE_VOLUME_USAGE,
 	STORAGE_CONTENT,
+	STORAGE_SPOOL,
 	STORAGE_OPS
 };
 
@@ -223,6 +225,17 @@ struct storage_content {
 	char path[STORAGE_PATH_MAX]; /* clean: "/" or "/a/b" without empty, "." or ".." parts */
 };
 
+/* Writes the content that comes from the one descriptor, in chunks as those of CONTENT's WRITE, to
+ * a file without a name. The answer has its bytes and a descriptor of it for reading and writing;
+ * it is gone when nobody has it open. ERR_CONFLICT: the content was cut off. REASON_TOO_LARGE,
+ * REASON_STORAGE_FULL: as they say. */
+struct storage_spool {
+	struct storage_head head;
+	uint64_t bytes_max;
+	uint32_t reserve_percent; /* of the file system that stay free */
+	uint32_t zero;
+};
+
 #define STORAGE_FILES_MAX 4096 /* names in one answer */
 #define STORAGE_FILES_PATH 4096
 #define STORAGE_FILES_NAME 256
@@ -260,6 +273,7 @@ union storage_request {
 	struct storage_disk disk;
 	struct storage_volume volume;
 	struct storage_content content;
+	struct storage_spool spool;
 };
 
 struct storage_reply {
@@ -268,7 +282,7 @@ struct storage_reply {
 	uint64_t job;
 	struct err err; /* code ERR_NONE: it worked */
 	/* UNPACK, FOLD: what the layer takes: content of files in blocks of 4 KiB, and 4 KiB for
-	 * each directory. REMOVE: 0. */
+	 * each directory. SPOOL: bytes of the content. REMOVE: 0. */
 	uint64_t bytes, entries;
 	uint8_t sha256[STORAGE_SHA256]; /* if it was wanted */
 	/* The file system of the storage folder, in any answer. */

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import tarfile
@@ -292,6 +293,99 @@ def test_a_kill_at_any_time_leaves_all_or_nothing(server):
         session = server.create(template="k")["id"]
         server.delete(session)
         gone(server, "k")
+
+
+def family(pid):
+    """A process and all below it."""
+    try:
+        below = open(f"/proc/{pid}/task/{pid}/children").read().split()
+    except OSError:
+        below = []
+    return [pid] + [p for child in below for p in family(int(child))]
+
+
+class Sender:
+    """Sends the head of an import and then bytes, until the server takes no more for now."""
+
+    def __init__(self, server, name, length):
+        self.sock = socket.create_connection(server.address)
+        self.left = length
+        head = f"POST /v1/templates?name={name} HTTP/1.1\r\nHost: x\r\nX-API-Key: {server.key}\r\n" \
+               f"Content-Type: application/x-tar\r\nContent-Length: {length}\r\n\r\n"
+        self.sock.sendall(head.encode())
+
+    def send(self, data, seconds):
+        """How many of the bytes were taken before nothing was taken for so long."""
+        self.sock.settimeout(seconds)
+        done = 0
+        try:
+            while done < len(data):
+                done += self.sock.send(data[done:done + 262144])
+        except socket.timeout:
+            pass
+        return done
+
+    def status(self):
+        self.sock.settimeout(60)
+        return int(self.sock.makefile("rb").readline().split()[1])
+
+
+def uploads(server):
+    return os.listdir(os.path.join(server.state, "storage/uploads"))
+
+
+def test_no_disk_holds_up_the_server(server):
+    """While cordon-storage, which writes the archive, does nothing, the client waits and nobody else does."""
+    data = archive(member("large", os.urandom(1 << 20) * 48))
+    stopped = family(server.pid("cordon-storage"))
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        sender = Sender(server, "slow", len(data))
+        sent = sender.send(data, 1)
+        check(sent < len(data), "the archive was taken, and cordon-storage was stopped")
+        for _ in range(20):
+            equal(server.request("GET", "/healthz")[0], 200)
+        session = server.create()["id"]
+        equal(out(server, session, "echo 1"), "1\n")
+        server.delete(session)
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    equal(sender.send(data[sent:], 30), len(data) - sent)
+    equal(sender.status(), 201)
+    gone(server, "slow")
+
+
+def test_half_an_archive_leaves_nothing(server):
+    data = os.urandom(1 << 20) * 8
+    storage = server.pid("cordon-storage")
+    before = len(family(storage))
+    sender = Sender(server, "half", 2 * len(data))
+    equal(sender.send(data, 30), len(data))
+    wait_for(lambda: len(family(storage)) > before, name="a process that writes the archive")
+    sender.sock.close()
+    wait_for(lambda: len(family(storage)) == before, name="it to end")
+    equal(uploads(server), [])
+    # The program that writes is killed: the client is told.
+    sender = Sender(server, "half", 2 * len(data))
+    equal(sender.send(data, 30), len(data))
+    wait_for(lambda: len(family(storage)) > before, name="a process that writes the archive")
+    server.restarted("cordon-storage")
+    equal(sender.send(data, 30), len(data))
+    equal(sender.status(), 503)
+    wait_for(lambda: uploads(server) == [], name="nothing left")
+    # As is the process for this request alone.
+    storage = server.pid("cordon-storage")
+    wait_for(lambda: len(family(storage)) == before, name="cordon-storage to be idle")
+    sender = Sender(server, "half", 2 * len(data))
+    equal(sender.send(data, 30), len(data))
+    wait_for(lambda: len(family(storage)) > before, name="a process that writes the archive")
+    os.kill(family(storage)[-1], signal.SIGKILL)
+    equal(sender.send(data, 30), len(data))
+    check(sender.status() in (500, 503), "an answer")
+    server.refused(404, "not_found", "GET", "/v1/templates/half")
+    equal(uploads(server), [])
 
 
 def cli(server, *words, code=0, cwd=None, env=None):

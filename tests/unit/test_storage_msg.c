@@ -90,6 +90,22 @@ static void test_operations(void)
 	check("empty", &r, 0, 0, "0 bytes");
 }
 
+static void test_spool(void)
+{
+	union storage_request r = { .spool = { .head = { STORAGE_SPOOL, 1000, 1 },
+					       .bytes_max = 1 } };
+	size_t n = sizeof(r.spool);
+
+	check("spool", &r, n, 1, NULL);
+	check("spool without a pipe", &r, n, 0, "descriptors");
+	r.spool.reserve_percent = 101;
+	check("reserve", &r, n, 1, "limit");
+	r.spool.reserve_percent = 100;
+	r.spool.bytes_max = 0;
+	check("no bytes", &r, n, 1, "limit");
+	CHECK(storage_msg_is_stream(STORAGE_SPOOL));
+}
+
 static void test_unpack(void)
 {
 	union storage_request r = good(STORAGE_UNPACK);
@@ -192,5 +208,5 @@ static void test_replies(void)
 
 TEST_MAIN({ "each request has its size and descriptors", test_shapes },
 	  { "knows no other operation", test_operations }, { "an unpack has bounds", test_unpack },
-	  { "a fold has layers", test_fold }, { "an id is never a path", test_ids },
-	  { "answers are made safe", test_replies })
+	  { "an upload has bounds", test_spool }, { "a fold has layers", test_fold },
+	  { "an id is never a path", test_ids }, { "answers are made safe", test_replies })

@@ -1,0 +1,31 @@
+/* body_feed.h - passes the body of a request on to something that takes it at its own speed: a file
+ * of a volume, an import. The client is not read while that has no room.
+ *
+ * The answer comes when the body was read and the taker is over: many clients cannot receive an
+ * answer before they have sent everything. If the taker fails early, the rest of the body is
+ * dropped, up to a bound. The feed must be the first member of the request's state. */
+#pragma once
+
+#include "request.h"
+
+struct body_feed {
+	/* Returns how many bytes were taken; fewer: body_feed_room() follows. */
+	size_t (*put)(struct request *r, const uint8_t *data, size_t len);
+	/* The body is complete. Called again after body_feed_room() until it returns true. */
+	bool (*end)(struct request *r);
+	/* The body did not come whole: nothing is to be kept. The server answers if need be. */
+	void (*cut)(struct request *r);
+	void (*answer)(struct request *r);
+	/* The rest is for body_feed.c only. */
+	bool reading; /* the body is not at its end */
+	bool ending;  /* the body is complete, and its end is to be passed on */
+	bool over;    /* the taker has ended */
+	uint64_t dropped;
+};
+
+/* Begins to read the body, at most max bytes. The functions above are set. */
+void body_feed_start(struct body_feed *f, struct request *r, uint64_t max);
+/* The taker has room. */
+void body_feed_room(struct body_feed *f, struct request *r);
+/* The taker has ended, well or not: once. */
+void body_feed_over(struct body_feed *f, struct request *r);
