@@ -10,21 +10,14 @@
 
 static int write_row(struct layer_fold *f, struct err *e)
 {
-	struct store *store = f->core->store;
 	struct store_layer row = { .kind = "folded",
 				   .bytes = f->job.reply.bytes,
 				   .entries = f->job.reply.entries,
 				   .created_ms = core_now_ms() };
-	const char(*ids)[STORE_ID_MAX] = (const char(*)[STORE_ID_MAX])f->writing.id;
 
 	memcpy(row.id, f->writing.id, sizeof(row.id));
 	memcpy(row.tenant, f->writing.tenant, sizeof(row.tenant));
-	if (store_begin(store, e) == 0 && store_layer_insert(store, &row, e) == 0 &&
-	    store_layer_use(store, STORE_LAYER_HELD, row.id, ids, 1, e) == 0 &&
-	    store_commit(store, e) == 0)
-		return 0;
-	store_rollback(store);
-	return -1;
+	return store_layer_insert_held(f->core->store, &row, e);
 }
 
 static void on_folded(struct completion *c, const struct err *e)

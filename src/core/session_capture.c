@@ -140,21 +140,14 @@ static void thaw(struct capturing *k)
 
 static int write_row(struct capturing *k, const struct storage_reply *r, struct err *e)
 {
-	struct store *store = k->session->core->store;
 	struct store_layer row = { .bytes = r->bytes,
 				   .entries = r->entries,
 				   .created_ms = core_now_ms() };
-	const char(*ids)[STORE_ID_MAX] = (const char(*)[STORE_ID_MAX])k->layer.id;
 
 	memcpy(row.id, k->layer.id, sizeof(row.id));
 	memcpy(row.kind, k->kind, sizeof(row.kind));
 	memcpy(row.tenant, k->layer.tenant, sizeof(row.tenant));
-	if (store_begin(store, e) == 0 && store_layer_insert(store, &row, e) == 0 &&
-	    store_layer_use(store, STORE_LAYER_HELD, row.id, ids, 1, e) == 0 &&
-	    store_commit(store, e) == 0)
-		return 0;
-	store_rollback(store);
-	return -1;
+	return store_layer_insert_held(k->session->core->store, &row, e);
 }
 
 /* A layer that would take more than was left is refused for that reason. */

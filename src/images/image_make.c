@@ -125,9 +125,8 @@ static int check_shared(const struct image_make *m, uint64_t max, uint64_t *left
 	used = shared + own + m->bytes;
 	if (used + LEAST_BYTES > max)
 		return err_set_reason(e, REASON_QUOTA_STORED,
-				      "the tenant's stored bytes are %llu (tenant_max_stored), of "
-				      "which %llu are used by it or by public images of its "
-				      "templates",
+				      "a tenant may store %llu bytes (tenant_max_stored): %llu are "
+				      "used by it or by public images of its templates",
 				      (unsigned long long)max, (unsigned long long)used);
 	if (max - used < *left)
 		*left = max - used;

@@ -158,6 +158,16 @@ int store_layer_unuse(struct store *s, enum store_layer_owner kind, const char *
 	return store_layer_use(s, kind, owner, NULL, 0, e);
 }
 
+int store_layer_insert_held(struct store *s, const struct store_layer *row, struct err *e)
+{
+	if (store_begin(s, e) == 0 && store_layer_insert(s, row, e) == 0 &&
+	    store_layer_use(s, STORE_LAYER_HELD, row->id, &row->id, 1, e) == 0 &&
+	    store_commit(s, e) == 0)
+		return 0;
+	store_rollback(s);
+	return -1;
+}
+
 int store_layer_used(struct store *s, enum store_layer_owner kind, const char *owner,
 		     char (*ret)[STORE_ID_MAX], size_t max, struct err *e)
 {

@@ -26,7 +26,7 @@ enum store_layer_owner {
 
 struct store_layer {
 	char id[STORE_ID_MAX];		 /* "lay_..." */
-	char tenant[STORE_ID_MAX];	 /* "": of a public image, counted to nobody */
+	char tenant[STORE_ID_MAX];	 /* "": of a public image */
 	char kind[STORE_LAYER_KIND_MAX]; /* what made it: "capture", "image", ...; for display */
 	uint64_t bytes, entries;
 	uint64_t created_ms;
@@ -39,6 +39,9 @@ typedef int store_layer_fn(const struct store_layer *row, void *cookie);
 
 /* Writes a layer that is ready. The caller adds its first use in the same transaction. */
 int store_layer_insert(struct store *s, const struct store_layer *row, struct err *e) MUST_USE;
+/* Writes it with a use of kind STORE_LAYER_HELD, as a transaction of its own: the layer stays until
+ * store_layer_unuse() of that kind with its id as owner, or the next start of the server. */
+int store_layer_insert_held(struct store *s, const struct store_layer *row, struct err *e) MUST_USE;
 
 int store_layer_get(struct store *s, const char *id, struct store_layer *ret,
 		    struct err *e) MUST_USE;
