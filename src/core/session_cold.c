@@ -156,6 +156,21 @@ static int settle(struct cooling *k, struct err *e)
 	return 0;
 }
 
+/* Its time was over, and it runs again. What is in its files, and so whether they can be captured,
+ * is the choice of its code, which must not run on for that: it is paused with its memory. */
+static void end_time(struct session *s)
+{
+	if (s->row.deadline_ms > 0 || s->row.timeout_ms == 0)
+		return;
+	s->row.deadline_ms = core_now_ms();
+	if (s->when_running.first == NULL) {
+		session_pause_by_itself(s, false);
+		return;
+	}
+	s->row.deadline_ms += s->row.timeout_ms; /* a client has used it meanwhile */
+	session_plan_timer(s);
+}
+
 /* It stays as it was: running, or paused with its memory. */
 static void give_up(struct cooling *k, const struct err *e)
 {
@@ -172,6 +187,7 @@ static void give_up(struct cooling *k, const struct err *e)
 		s->row.state = SESSION_RUNNING;
 		session_pause_thaw(s);
 		session_touch(s);
+		end_time(s);
 		loop_defer(s->core->loop, &s->notify_running);
 	} else {
 		IGNORED(store_session_update_state(s->core->store, &s->row, &ignored),

@@ -218,5 +218,21 @@ def test_delete_while_it_is_captured(server):
     wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "nothing to be left")
 
 
+DEEP = "mkdir /tmp/x && cd /tmp/x && python3 -c 'import os\nfor i in range(30): os.mkdir(\"n\" * 200); os.chdir(\"n\" * 200)'"
+
+
+def test_a_cell_that_cannot_be_captured_does_not_outlive_its_timeout(server):
+    """Its code chooses what is in its files. It is frozen instead, and has its whole timeout again when it is used."""
+    need(server)
+    s = server.create(timeout="4s", on_timeout="pause_files")["id"]
+    server.run(s, DEEP)
+    server.reaches(s, "paused", 30)
+    equal((server.get(s)["cold"], len(server.cell_pids(s)) > 0), (False, True), "it is paused with its memory")
+    equal(out(server, s, "ls /tmp"), "x", "a call resumes it, with its files")
+    server.reaches(s, "paused", 30)
+    server.delete(s)
+    server.reaches(s, "stopped")
+
+
 if __name__ == "__main__":
     run_tests(globals(), pool_size=1)
