@@ -80,7 +80,9 @@ static void copy_spec(const struct session *s, const struct session_fork *f, str
 					     .pids = row->limits.pids,
 					     .disk_bytes = row->limits.disk_bytes,
 					     .inodes = row->limits.inodes,
-					     .nofile = row->limits.nofile };
+					     .nofile = row->limits.nofile,
+					     .read_bps = row->limits.read_bps,
+					     .write_bps = row->limits.write_bps };
 	spec->storage = (enum session_storage)row->storage;
 	spec->storage_given = true;
 	spec->read_only = row->read_only;
