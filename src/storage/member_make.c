@@ -9,6 +9,8 @@
 #include "io.h"
 
 #define BUFFER (256U << 10)
+#define BLOCK 4096U
+#define INLINE_ATTRIBUTES 128U /* bytes that most file systems keep beside the file */
 #define ID_MAX 65535U
 #define TIME_MAX ((int64_t)1 << 33) /* beyond the year 2200: absurd */
 #define CAPABILITY "security.capability"
@@ -28,6 +30,28 @@ bool member_may_set(const char *attribute)
 		return true;
 	return strncmp(attribute, "user.", 5) == 0 && attribute[5] != '\0' &&
 	       strncmp(attribute, "user.overlay.", 13) != 0;
+}
+
+uint64_t member_bytes(const struct tar_member *m)
+{
+	uint64_t attributes = 0, blocks = 0, end = 0; /* end: of what is counted, in blocks */
+
+	for (size_t i = 0; i < m->nxattrs; i++)
+		attributes += m->xattrs[i].len;
+	if (attributes <= INLINE_ATTRIBUTES)
+		attributes = 0;
+	if (!m->is_sparse)
+		return attributes + m->head.size;
+	for (size_t i = 0; i < m->npieces; i++) {
+		uint64_t first = m->pieces[i].offset / BLOCK;
+		uint64_t last = (m->pieces[i].offset + m->pieces[i].len + BLOCK - 1) / BLOCK;
+
+		if (m->pieces[i].len == 0)
+			continue;
+		blocks += last - (first < end ? end : first);
+		end = last;
+	}
+	return attributes + blocks * BLOCK;
 }
 
 /* ---- owner, attributes, time */

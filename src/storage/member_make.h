@@ -33,5 +33,9 @@ int member_copy_dir(int from, int to, struct err *e) MUST_USE;
  * capabilities? */
 bool member_may_set(const char *attribute);
 
+/* What a file or directory with this content and these attributes takes on disk, in blocks: of a
+ * sparse file each block with a piece in it, as an archive chooses the pieces. */
+uint64_t member_bytes(const struct tar_member *m);
+
 /* For errors of system calls: REASON_STORAGE_FULL if there is no room. */
 int member_fail(struct err *e, const char *what, const char *name) MUST_USE;

@@ -88,7 +88,8 @@ static int make_directory(struct capture *c, const struct tar_member *m, struct 
 {
 	const char *name;
 
-	if (count(c, BLOCK, e) < 0 || member_dir_enter(&c->dir, m->head.path, &name, e) < 0)
+	if (count(c, BLOCK + member_bytes(m), e) < 0 ||
+	    member_dir_enter(&c->dir, m->head.path, &name, e) < 0)
 		return -1;
 	if (mkdirat(c->dir.fd, name, 0700) < 0)
 		return member_fail(e, "make", m->head.path);
@@ -102,7 +103,8 @@ static int make_file(struct capture *c, const struct tar_member *m, struct err *
 {
 	const char *name;
 
-	if (count(c, m->head.size, e) < 0 || member_dir_enter(&c->dir, m->head.path, &name, e) < 0)
+	if (count(c, member_bytes(m), e) < 0 ||
+	    member_dir_enter(&c->dir, m->head.path, &name, e) < 0)
 		return -1;
 	return member_make_file(c->dir.fd, name, m, c->reader, &c->u->ids, e);
 }

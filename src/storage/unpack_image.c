@@ -247,7 +247,7 @@ static int make_entry(struct unpacking *u, struct err *e)
 	if (h->type == TAR_HEAD_DIR)
 		return make_directory(u, name, &f, e);
 	if (layer_tree_clear(&u->tree, name, &f, e) < 0 ||
-	    layer_tree_count(&u->tree, h->size, e) < 0)
+	    layer_tree_count(&u->tree, member_bytes(&u->m), e) < 0)
 		return -1;
 	if (h->type == TAR_HEAD_SYMLINK)
 		return member_make_symlink(u->tree.dir, name, &u->m, u->ids, e);
