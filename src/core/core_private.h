@@ -69,6 +69,8 @@ struct core {
 	struct cells cells;
 	struct storage_link storage;
 	struct layers layers;
+	struct capturing *captures; /* borrowed; session_capture.c, as the next */
+	bool starting_captures;
 	struct storage_job disk_list; /* session_disk.c */
 	int disk_list_fd;	      /* owned; -1: none */
 	struct disk_removal *disk_removals;

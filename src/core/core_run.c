@@ -245,6 +245,7 @@ void core_free(struct core *c)
 	if (c == NULL)
 		return;
 	session_stopped_write(c);
+	c->draining = true; /* nothing begins because something else ends */
 	session_each(c, NULL, leave_one, NULL);
 	templates_free(c);
 	session_parts_release(c);

@@ -5,7 +5,10 @@
  * has it on disk. The writer has read all files when it exits, whatever is still in the pipe; that
  * is what the second descriptor of the reading end is for, which cordond watches and never reads.
  * What decides is the answer of cordon-storage: a keeper or a writer that fails closes its end of
- * the pipe, and then the archive has no last record. */
+ * the pipe, and then the archive has no last record.
+ *
+ * A capture has a process of the keeper and one of cordon-storage for as long as it takes. So few
+ * run at a time, and fewer of one tenant; the others wait, neither frozen nor counted. */
 #include "session_capture.h"
 
 #include <assert.h>
@@ -20,6 +23,7 @@
 #include "io.h"
 #include "keeper_link.h"
 #include "layers.h"
+#include "list.h"
 #include "live_cell.h"
 #include "log.h"
 #include "quota.h"
@@ -34,16 +38,20 @@
 #define SPARE_BYTES (1U << 20) /* directories and metadata beside the content */
 #define ENTRIES_SPARE 1024
 #define PIPE_BYTES (1 << 20)
+#define RUNNING_MAX 6 /* at a time; diff_reader.c and STORAGE_JOBS_MAX have room for these */
+#define RUNNING_TENANT_MAX 3
 
 struct capturing {
+	struct capturing *next, **link; /* list.h: of the core, the newest first */
 	struct session *session;
 	struct session_capture *to; /* NULL: cancelled */
 	struct layer_writing layer;
 	struct storage_job job;
 	struct keeper_call *call; /* CAPTURE */
 	char kind[STORE_LAYER_KIND_MAX];
-	bool froze;  /* the cell was running before */
-	bool unsure; /* the keeper refused to freeze it, and may refuse to thaw it */
+	bool waiting; /* for others to end */
+	bool froze;   /* the cell was running before */
+	bool unsure;  /* the keeper refused to freeze it, and may refuse to thaw it */
 	bool keep_frozen;
 	bool thaw_asked, thawing, unpacking;
 	struct loop_fd writers; /* the pipe's end that is watched until nobody writes to it */
@@ -51,17 +59,21 @@ struct capturing {
 	struct err why;		/* code ERR_NONE: it worked so far */
 };
 
+static void start_next(struct core *c);
+
 /* ---- the end */
 
 static void finish(struct capturing *k)
 {
 	struct session *s = k->session;
+	struct core *c = s->core;
 	struct session_capture *to = k->to;
 	struct err why = k->why;
 
 	if (k->thawing || k->unpacking)
 		return; /* the other of the two is to come */
 	s->capturing = NULL;
+	LIST_REMOVE(k);
 	layers_settle(&s->core->layers, &k->layer, why.code == ERR_NONE);
 	if (to != NULL)
 		to->under_way = NULL;
@@ -71,6 +83,7 @@ static void finish(struct capturing *k)
 	/* A client has used it meanwhile. */
 	if (s->row.state == SESSION_PAUSED && s->when_running.first != NULL && !s->cooling)
 		session_resume(s, &s->waker, NULL);
+	start_next(c);
 }
 
 static void fail(struct capturing *k, const struct err *e)
@@ -244,6 +257,8 @@ static int start_stream(struct capturing *k, struct err *e)
 	struct keeper_diff ask;
 	int ends[2];
 
+	if (r.entries_max > k->layer.entries)
+		r.entries_max = k->layer.entries;
 	if (session_spec_plan(s->core, s->template, &s->row, s->own, &plan, e) < 0)
 		return -1;
 	if (pipe2(ends, O_CLOEXEC) < 0)
@@ -297,6 +312,16 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 
 /* ---- the beginning */
 
+static int check_state(const struct session *s, struct err *e)
+{
+	if ((s->row.state == SESSION_RUNNING || s->row.state == SESSION_PAUSED ||
+	     s->row.state == SESSION_PAUSING) &&
+	    s->cell != NULL && s->cell->call == NULL && s->row.cold != COLD_YES)
+		return 0;
+	return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
+		       session_state_name((enum session_state)s->row.state));
+}
+
 static int check(const struct session *s, struct err *e)
 {
 	if (session_level_check(s, CELL_CAN_DIFF, "snapshot", e) < 0)
@@ -306,25 +331,81 @@ static int check(const struct session *s, struct err *e)
 			       "snapshots need cgroup v2, which this machine does not have");
 	if (s->capturing != NULL)
 		return err_set(e, ERR_CONFLICT, "session %s is being captured already", s->row.id);
-	if ((s->row.state != SESSION_RUNNING && s->row.state != SESSION_PAUSED &&
-	     s->row.state != SESSION_PAUSING) ||
-	    s->cell == NULL || s->cell->call != NULL || s->row.cold == COLD_YES)
-		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
-			       session_state_name((enum session_state)s->row.state));
+	if (check_state(s, e) < 0)
+		return -1;
 	if (s->own != NULL && s->own->nlayers >= TEMPLATE_STACK_MAX)
 		return err_set(e, ERR_LIMIT, "session %s has %zu layers, the most there can be",
 			       s->row.id, s->own->nlayers);
 	return 0;
 }
 
+/* What the disk holds is what PID 1 says, which may be taken over: it counts up to the limit. */
 static int admit(struct capturing *k, struct err *e)
 {
 	struct session *s = k->session;
+	uint64_t size = s->row.limits.disk_bytes, held = s->cell->disk_bytes;
 	struct quota_limits limits;
 
 	quota_limits(s->core, s->tenant, &limits);
 	return layers_admit(&s->core->layers, &k->layer, s->row.tenant, limits.stored,
-			    s->cell->disk_bytes, s->row.limits.disk_bytes + SPARE_BYTES, e);
+			    held < size ? held : size, size + SPARE_BYTES, e);
+}
+
+static int start(struct capturing *k, struct err *e)
+{
+	struct session *s = k->session;
+
+	if (check_state(s, e) < 0 || admit(k, e) < 0)
+		return -1;
+	k->froze = !s->cell->frozen;
+	if (!k->froze) {
+		begin_stream(k);
+		return 0;
+	}
+	if (s->row.state == SESSION_RUNNING)
+		mark(s, COLD_CAPTURING);
+	session_ask_freeze(s, true, on_frozen);
+	return 0;
+}
+
+static bool has_room(const struct capturing *k)
+{
+	unsigned all = 0, own = 0;
+
+	for (const struct capturing *o = k->session->core->captures; o != NULL; o = o->next) {
+		all += !o->waiting;
+		own += !o->waiting && o->session->tenant == k->session->tenant;
+	}
+	return all < RUNNING_MAX && own < RUNNING_TENANT_MAX;
+}
+
+/* The one that waits longest, of those whose tenant may have one more. */
+static struct capturing *find_next(const struct core *c)
+{
+	struct capturing *found = NULL;
+
+	for (struct capturing *k = c->captures; k != NULL; k = k->next)
+		if (k->waiting && has_room(k))
+			found = k;
+	return found;
+}
+
+static void start_next(struct core *c)
+{
+	struct capturing *k;
+	struct err e;
+
+	if (c->starting_captures || c->draining) /* the former: finish() is called in here */
+		return;
+	c->starting_captures = true;
+	while ((k = find_next(c)) != NULL) {
+		k->waiting = false;
+		if (start(k, &e) < 0) {
+			fail(k, &e);
+			finish(k);
+		}
+	}
+	c->starting_captures = false;
 }
 
 static int begin(struct session *s, const char *kind, bool keep_frozen, struct session_capture *to,
@@ -341,20 +422,15 @@ static int begin(struct session *s, const char *kind, bool keep_frozen, struct s
 	k->job.fd = k->pipe = -1;
 	k->keep_frozen = keep_frozen;
 	(void)snprintf(k->kind, sizeof(k->kind), "%s", kind);
-	if (admit(k, e) < 0) {
-		free(k);
-		return -1;
-	}
+	k->waiting = !has_room(k);
+	LIST_PUSH(&s->core->captures, k);
 	s->capturing = to->under_way = k;
-	k->froze = !s->cell->frozen;
-	if (!k->froze) {
-		begin_stream(k);
+	if (k->waiting || start(k, e) == 0)
 		return 0;
-	}
-	if (s->row.state == SESSION_RUNNING)
-		mark(s, COLD_CAPTURING);
-	session_ask_freeze(s, true, on_frozen);
-	return 0;
+	s->capturing = to->under_way = NULL;
+	LIST_REMOVE(k);
+	free(k);
+	return -1;
 }
 
 void session_capture(struct session *s, const char *kind, bool keep_frozen,
@@ -370,10 +446,19 @@ void session_capture(struct session *s, const char *kind, bool keep_frozen,
 
 void session_capture_cancel(struct session_capture *k)
 {
+	struct capturing *c = k->under_way;
+	struct err e;
+
 	completion_cancel(&k->done);
-	if (k->under_way != NULL)
-		k->under_way->to = NULL;
 	k->under_way = NULL;
+	if (c == NULL)
+		return;
+	c->to = NULL;
+	if (!c->waiting)
+		return;
+	(void)err_set(&e, ERR_CONFLICT, "the capture was cancelled");
+	fail(c, &e);
+	finish(c);
 }
 
 void session_capture_release(struct core *c, struct session_capture *k)
@@ -399,15 +484,17 @@ void session_capture_lost(struct session *s, const struct err *why)
 	to = k->to;
 	s->capturing = NULL;
 	unwatch(k);
+	LIST_REMOVE(k);
 	if (k->call != NULL)
 		keeper_link_cancel(k->call);
 	storage_link_cancel(&s->core->storage, &k->job);
 	layers_settle(&s->core->layers, &k->layer, false);
 	free(k);
-	if (to == NULL)
-		return;
-	to->under_way = NULL;
-	completion_end(&to->done, why);
+	if (to != NULL) {
+		to->under_way = NULL;
+		completion_end(&to->done, why);
+	}
+	start_next(s->core);
 }
 
 void session_capture_recover(struct session *s)

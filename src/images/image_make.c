@@ -212,6 +212,8 @@ static int unpack(struct image_make *m, struct err *e)
 	if (admit(m, &r.bytes_max, e) < 0)
 		return -1;
 	r.entries_max = IMAGE_ENTRIES_MAX - m->entries;
+	if (r.entries_max > top(m)->writing.entries)
+		r.entries_max = top(m)->writing.entries;
 	memcpy(r.sha256, m->config->diff_ids[m->next].sha256, sizeof(r.sha256));
 	(void)snprintf(r.layer, sizeof(r.layer), "%s", top(m)->writing.id);
 	for (unsigned i = 0; i < m->nlayers; i++)

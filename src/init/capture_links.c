@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define BYTES_MAX (256U << 20) /* of paths */
+#define BYTES_MAX (64U << 20) /* of paths: memory that is not the cell's */
 #define FIRST_SLOTS 1024U
 
 struct slot {

@@ -21,7 +21,7 @@
 #include "kernel.h"
 #include "restrict.h"
 
-#define READERS_MAX 8
+#define READERS_MAX 16
 #define SECONDS_MAX 120		 /* a cell that changes files all the time could be read for ever */
 #define CAPTURE_SECONDS_MAX 3600 /* bounded by the disk of the cell, and by who reads it */
 

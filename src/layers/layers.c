@@ -8,7 +8,8 @@
 #include "list.h"
 #include "rand.h"
 
-#define LEAST 65536 /* bytes of any layer: its directories */
+#define LEAST 65536	   /* bytes of any layer: its directories */
+#define LEAST_ENTRIES 1024 /* files, for a layer to be begun */
 
 void layers_init(struct layers *l, struct loop *loop, struct store *store)
 {
@@ -51,10 +52,27 @@ uint64_t layers_room(const struct layers *l)
 	return far < room ? far : room;
 }
 
+uint64_t layers_files_room(const struct layers *l)
+{
+	uint64_t room = UINT64_MAX, far;
+	struct statfs fs;
+
+	if (l->state_fd >= 0 && fstatfs(l->state_fd, &fs) == 0)
+		room = room_of((uint64_t)fs.f_files, (uint64_t)fs.f_ffree, l->reserve_percent);
+	if (l->link == NULL)
+		return room;
+	far = room_of(l->link->disk_files, l->link->disk_files_free, l->reserve_percent);
+	return far < room ? far : room;
+}
+
 int layers_check_reserve(const struct layers *l, uint64_t bytes, struct err *e)
 {
 	uint64_t room = layers_room(l);
 
+	if (layers_files_room(l) < LEAST_ENTRIES)
+		return err_set_reason(e, REASON_STORAGE_FULL,
+				      "the file system of the storage folder can hold few more "
+				      "files above its reserve (storage_reserve)");
 	if (room >= bytes)
 		return 0;
 	return err_set_reason(
@@ -89,6 +107,12 @@ static uint64_t least_of(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* Of what is free now: half, or what is needed. */
+static uint64_t share_of(uint64_t room, uint64_t least)
+{
+	return room / 2 > least ? room / 2 : least_of(room, least);
+}
+
 int layers_admit(struct layers *l, struct layer_writing *w, const char *tenant, uint64_t max,
 		 uint64_t least, uint64_t most, struct err *e)
 {
@@ -114,7 +138,9 @@ int layers_admit(struct layers *l, struct layer_writing *w, const char *tenant, 
 	rand_id("lay_", w->id, sizeof(w->id));
 	(void)snprintf(w->tenant, sizeof(w->tenant), "%s", tenant);
 	most = most > least ? most : least;
-	w->bytes = least_of(most, least_of(left, room));
+	w->bytes = least_of(most, least_of(left, share_of(room, least)));
+	w->entries = least_of(left / LAYERS_ENTRY_BYTES + LEAST_ENTRIES,
+			      share_of(layers_files_room(l), LEAST_ENTRIES));
 	w->short_of = w->bytes == most	 ? REASON_NONE
 		      : w->bytes == left ? REASON_QUOTA_STORED
 					 : REASON_STORAGE_FULL;

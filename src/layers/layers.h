@@ -15,12 +15,16 @@
 
 struct layers;
 
+/* File systems have so many bytes for each file that they can hold, usually; so who may store so
+ * many bytes may store a fair number of files. The same number is in sql.c. */
+#define LAYERS_ENTRY_BYTES 16384U
+
 /* A layer that is being written. All zeros: none. */
 struct layer_writing {
 	struct layer_writing *next, **link; /* list.h */
 	char id[STORE_ID_MAX];
 	char tenant[STORE_ID_MAX];
-	uint64_t bytes;		  /* it may take */
+	uint64_t bytes, entries;  /* it may take */
 	enum err_reason short_of; /* why that is less than was asked for; REASON_NONE: it is not */
 };
 
@@ -60,9 +64,11 @@ void layers_init(struct layers *l, struct loop *loop, struct store *store);
 void layers_release(struct layers *l);
 
 /* Is there room for a layer of that tenant that takes at least so many bytes? Then it is counted;
- * w has its id, and w->bytes is what it may take: `most`, or less if there is less room. max: of
- * the tenant's layers together; 0: no bound. REASON_STORAGE_FULL: the disk is nearly full;
- * REASON_QUOTA_STORED: the tenant's bound; REASON_UNAVAILABLE: no cordon-storage. */
+ * w has its id, and w->bytes and w->entries are what it may take: `most`, or less if there is less
+ * room. Of the room of the disk it gets half at most, unless it needs more, so that one layer does
+ * not refuse all others while it is written. max: of the tenant's layers together, where a file
+ * counts as LAYERS_ENTRY_BYTES at least on average; 0: no bound. REASON_STORAGE_FULL: the disk is
+ * nearly full; REASON_QUOTA_STORED: the tenant's bound; REASON_UNAVAILABLE: no cordon-storage. */
 int layers_admit(struct layers *l, struct layer_writing *w, const char *tenant, uint64_t max,
 		 uint64_t least, uint64_t most, struct err *e) MUST_USE;
 
@@ -76,6 +82,8 @@ int layers_used(struct layers *l, const char *tenant, uint64_t *ret_bytes, uint6
 
 /* How many bytes may be written before the reserve is touched. */
 uint64_t layers_room(const struct layers *l);
+/* The same for files; UINT64_MAX: not known, or not bounded by the file system. */
+uint64_t layers_files_room(const struct layers *l);
 /* REASON_STORAGE_FULL: less than this may. */
 int layers_check_reserve(const struct layers *l, uint64_t bytes, struct err *e) MUST_USE;
 

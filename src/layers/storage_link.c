@@ -220,14 +220,33 @@ static void set_late(const struct storage_link *s, struct storage_call *c)
 	c->late_ns = clock_now_ns() + (c->r.head.deadline_ms + s->grace_ms) * CLOCK_MS;
 }
 
-/* The oldest that there is room for; NULL: none. */
+/* Takes as long as an image or a stack of layers is large. Captures do, too; session_capture.c has
+ * a bound for them, because their cells are frozen while they wait. */
+static bool is_long(const struct storage_call *c)
+{
+	uint32_t op = c->r.head.op;
+
+	return (op == STORAGE_UNPACK && c->r.unpack.format != STORAGE_CAPTURE) ||
+	       op == STORAGE_SURVEY || op == STORAGE_FOLD || op == STORAGE_ARRANGE;
+}
+
+static bool is_room_for(const struct storage_link *s, const struct storage_call *c)
+{
+	unsigned n = 0;
+
+	if (storage_msg_is_stream(c->r.head.op))
+		return s->streams < STORAGE_STREAMS_MAX;
+	for (const struct storage_call *o = s->sent.first; o != NULL && is_long(c); o = o->next)
+		n += is_long(o);
+	return n < STORAGE_LONG_MAX && s->sent.n - s->streams < STORAGE_JOBS_MAX;
+}
+
+/* The oldest that there is room for; NULL: none. Disks of other tenants do not wait for images. */
 static struct storage_call *next_call(const struct storage_link *s)
 {
 	struct storage_call *c = s->waiting.first;
 
-	while (c != NULL &&
-	       (storage_msg_is_stream(c->r.head.op) ? s->streams >= STORAGE_STREAMS_MAX
-						    : s->sent.n - s->streams >= STORAGE_JOBS_MAX))
+	while (c != NULL && !is_room_for(s, c))
 		c = c->next;
 	return c;
 }
@@ -344,6 +363,7 @@ static void on_reply(struct storage_link *s, const struct storage_reply *reply, 
 
 	s->disk_bytes = reply->disk_bytes;
 	s->disk_free = reply->disk_free;
+	s->disk_files = reply->disk_files;
 	s->disk_files_free = reply->disk_files_free;
 	if (reply->op == STORAGE_HELLO && !s->greeted) {
 		on_hello(s, reply);

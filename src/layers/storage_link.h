@@ -46,7 +46,7 @@ struct storage_link {
 	struct loop_task send;
 	struct loop_timer late;
 	/* As of the last answer: the file system of the storage folder. 0: not known yet. */
-	uint64_t disk_bytes, disk_free, disk_files_free;
+	uint64_t disk_bytes, disk_free, disk_files, disk_files_free;
 	/* cordon-storage is ready (e is NULL), or cannot work. May be NULL. */
 	void (*on_hello)(void *arg, const struct err *e);
 	/* It does not answer: it is to be killed and replaced. May be NULL. */

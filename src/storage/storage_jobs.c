@@ -45,6 +45,7 @@ static void fill_disk(struct storage_reply *r)
 		return;
 	r->disk_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
 	r->disk_free = (uint64_t)fs.f_bavail * fs.f_frsize;
+	r->disk_files = (uint64_t)fs.f_files;
 	r->disk_files_free = (uint64_t)fs.f_favail;
 }
 

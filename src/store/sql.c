@@ -326,8 +326,10 @@ const char *const sql_text[] = {
 	[SQL_LAYER_SWEEP] = "UPDATE layer SET state = 1 WHERE state = 0"
 		" AND NOT EXISTS (SELECT 1 FROM layer_use WHERE layer = layer.id) RETURNING id",
 	[SQL_LAYER_DELETE] = "DELETE FROM layer WHERE id = ? AND state = 1",
-	[SQL_LAYER_SUM] = "SELECT coalesce(sum(bytes), 0), count(*) FROM layer WHERE tenant = ?",
-	[SQL_LAYER_SHARED] = "SELECT coalesce(sum(bytes), 0), count(*) FROM layer WHERE tenant = ''"
+	[SQL_LAYER_SUM] = "SELECT coalesce(sum(max(bytes, entries * 16384)), 0), count(*) FROM layer"
+		" WHERE tenant = ?",
+	[SQL_LAYER_SHARED] = "SELECT coalesce(sum(max(bytes, entries * 16384)), 0), count(*) FROM layer"
+		" WHERE tenant = ''"
 		" AND id IN (SELECT layer FROM layer_use WHERE owner_kind = ? AND owner IN"
 		" (SELECT id FROM template WHERE tenant = ?))",
 

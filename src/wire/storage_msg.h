@@ -20,7 +20,8 @@
 #define STORAGE_BASE_MAX 256   /* of a name in template_dir, with its NUL */
 #define STORAGE_HOST_MAX 4     /* places of the host template */
 #define STORAGE_FDS_MAX 4      /* of one request */
-#define STORAGE_JOBS_MAX 8     /* requests at a time; more are refused */
+#define STORAGE_JOBS_MAX 16    /* requests at a time; more are refused */
+#define STORAGE_LONG_MAX 6     /* of these, such as unpack images (storage_link.c) */
 #define STORAGE_STREAMS_MAX 96 /* the same of those that wait for clients (is_stream) */
 #define STORAGE_CONTENT_MAX 64 /* of these: CONTENT; the rest is left for SPOOL */
 #define STORAGE_SHA256 32
@@ -286,7 +287,7 @@ struct storage_reply {
 	uint64_t bytes, entries;
 	uint8_t sha256[STORAGE_SHA256]; /* if it was wanted */
 	/* The file system of the storage folder, in any answer. */
-	uint64_t disk_bytes, disk_free, disk_files_free;
+	uint64_t disk_bytes, disk_free, disk_files, disk_files_free;
 }; /* may come with one descriptor */
 
 /* Can this be the id of a layer: a letter, then letters, digits, '_' and '-'? */

@@ -321,6 +321,93 @@ static void disk_is_nearly_full(void)
 	end();
 }
 
+/* ---- what one session or tenant can take from others */
+
+static void set_room(uint64_t mib)
+{
+	bed_turn(20);
+	bed.core->storage.disk_bytes = 1000ULL << 20;
+	bed.core->storage.disk_free = (50 + mib) << 20;
+	bed.core->layers.reserve_percent = 5;
+}
+
+static int admit_other(struct layer_writing *w, uint64_t bytes)
+{
+	struct err e;
+
+	return layers_admit(&bed.core->layers, w, "another", 0, bytes, bytes, &e);
+}
+
+/* PID 1 is taken over, and says that its disk holds more than there is. */
+static void a_lie_about_the_disk(void)
+{
+	struct layer_writing other = { 0 };
+
+	make();
+	set_room(400);
+	CHECK(admit_other(&other, 1 << 20) == 0);
+	bed.session->row.limits.disk_bytes = 64 << 20;
+	bed.session->cell->disk_bytes = UINT64_MAX;
+	begin();
+	bed_until(is_unpack_asked);
+	CHECK(asked.unpack.bytes_max <= 65 << 20);
+	answer(NULL);
+	bed_until(is_done);
+	layers_settle(&bed.core->layers, &other, false);
+	end();
+}
+
+static void a_large_disk_leaves_room_for_others(void)
+{
+	struct layer_writing other = { 0 };
+
+	make();
+	set_room(400);
+	bed.session->row.limits.disk_bytes = 1ULL << 40;
+	begin();
+	bed_until(is_unpack_asked);
+	CHECK(asked.unpack.bytes_max >= 100 << 20);
+	CHECK(admit_other(&other, 100 << 20) == 0);
+	answer(NULL);
+	bed_until(is_done);
+	layers_settle(&bed.core->layers, &other, false);
+	end();
+}
+
+/* Files take no bytes, but file systems hold so many only. */
+static void files_are_bounded(void)
+{
+	struct store_layer row = {
+		.id = "lay_a", .kind = "test", .bytes = 4096, .entries = 100000
+	};
+	uint64_t bytes, n;
+	struct err e;
+
+	make();
+	set_room(400);
+	bed.core->storage.disk_files = 1000000;
+	bed.core->storage.disk_files_free = 70000; /* the reserve, and 20,000 */
+	bed.session->row.limits.inodes = 1000000;
+	begin();
+	bed_until(is_unpack_asked);
+	CHECK(asked.unpack.entries_max <= 20000);
+	answer(NULL);
+	bed_until(is_done);
+	bed_until(is_thawed);
+	session_capture_release(bed.core, &capture);
+	bed.core->storage.disk_files = 1000000;
+	bed.core->storage.disk_files_free = 50000;
+	done = 0;
+	begin();
+	bed_until(is_done);
+	CHECK(outcome.reason == REASON_STORAGE_FULL);
+	memcpy(row.tenant, bed.session->row.tenant, sizeof(row.tenant));
+	CHECK(store_layer_insert(bed.core->store, &row, &e) == 0);
+	CHECK(layers_used(&bed.core->layers, row.tenant, &bytes, &n, &e) == 0);
+	CHECK(bytes >= 100000ULL * LAYERS_ENTRY_BYTES);
+	end();
+}
+
 /* ---- cold sessions */
 
 static bool is_cold(void)
@@ -441,7 +528,10 @@ TEST_MAIN({ "succeeds", succeeds }, { "thawed when it is read", thawed_when_it_i
 	  { "storage dies", storage_dies }, { "freeze is refused", freeze_is_refused },
 	  { "one at a time", one_at_a_time }, { "session ends meanwhile", session_ends_meanwhile },
 	  { "cancelled", cancelled }, { "over the quota", over_the_quota },
-	  { "disk is nearly full", disk_is_nearly_full }, { "cold and back", cold_and_back },
+	  { "disk is nearly full", disk_is_nearly_full },
+	  { "a lie about the disk", a_lie_about_the_disk },
+	  { "a large disk leaves room for others", a_large_disk_leaves_room_for_others },
+	  { "files are bounded", files_are_bounded }, { "cold and back", cold_and_back },
 	  { "stays warm", stays_warm },
 	  { "cell dies before a capture", cell_dies_before_a_capture },
 	  { "cell dies before a refused capture", cell_dies_before_a_refused_capture },

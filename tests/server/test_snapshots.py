@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """test_snapshots.py - templates made from sessions: what is in them, who may use them, what they cost."""
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -237,6 +238,43 @@ def test_no_secret_is_in_it(server):
     server.delete(s)
     server.want(204, "DELETE", path(shot["id"]))
     server.want(204, "DELETE", "/v1/secrets/shot")
+    none_left(server)
+
+
+def test_many_at_once(server):
+    """More captures than the keeper and cordon-storage do at a time: none is refused, and those of one tenant do not hold up another's."""
+    need(server)
+    _, other = server.tenant("shot-other")
+    mine = [server.create(timeout="1h", limits={"disk": "64M"})["id"] for _ in range(20)]
+    for s in mine:
+        server.run(s, "head -c 20M /dev/urandom >~/big")
+    theirs = server.create(key=other)["id"]
+    with concurrent.futures.ThreadPoolExecutor(len(mine)) as pool:
+        made = [pool.submit(server.request, "POST", f"/v1/sessions/{s}/snapshots", {}) for s in mine]
+        wait_for(lambda: any(m.done() for m in made), 60, "the first")
+        shot = snapshot(server, theirs, key=other)
+        check(not all(m.done() for m in made), "another tenant's has waited for all of them")
+    equal([m.result()[0] for m in made], [201] * len(mine), "each is made")
+    server.want(204, "DELETE", path(shot["id"]), key=other)
+    server.delete(theirs, key=other)
+    for s, m in zip(mine, made):
+        server.want(204, "DELETE", path(m.result()[2]["id"]))
+        server.delete(s)
+    none_left(server)
+
+
+def test_files_without_bytes_are_counted(server):
+    """File systems hold so many files only: who may store little may not store a great many of them."""
+    need(server)
+    _, key = server.tenant("shot-files", max_stored="64M")
+    s = server.create(key=key, limits={"disk": "64M"})["id"]
+    server.run(s, "mkdir ~/d; cd ~/d; seq 3000 | xargs touch", key=key)
+    shot = snapshot(server, s, key=key)
+    check(server.want(200, "GET", "/v1/limits", key=key)["used"]["stored_bytes"] >= 3000 * 16384, "used")
+    server.run(s, "mkdir ~/e; cd ~/e; seq 3000 | xargs touch", key=key)
+    server.refused(429, "quota_stored", "POST", f"/v1/sessions/{s}/snapshots", {}, key=key)
+    server.delete(s, key=key)
+    server.want(204, "DELETE", path(shot["id"]), key=key)
     none_left(server)
 
 

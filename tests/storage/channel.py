@@ -17,7 +17,7 @@ CAPTURE, OCI_LAYER, ROOTFS = 0, 1, 2
 CHECK_SHA256 = 2
 BOTTOM, HOST, DIR = 1, 2, 4  # what is below the layers of FOLD
 STACK_MAX, ID_MAX = 128, 72
-REPLY = struct.Struct("<IIQii256si4xQQ32sQQQ")
+REPLY = struct.Struct("<IIQii256si4xQQ32sQQQQ")
 
 
 def ids(names):

@@ -260,6 +260,37 @@ static void no_more_than_it_can_take(void)
 	storage_link_release(&link_);
 }
 
+/* Images of one tenant do not hold up the disks of others. */
+static void long_ones_leave_room(void)
+{
+	struct caller all[STORAGE_JOBS_MAX], quick;
+	union storage_request r;
+	unsigned n = 0;
+	uint64_t first = 0;
+
+	set_up();
+	attach();
+	answer(STORAGE_HELLO, 0, ERR_NONE);
+	for (unsigned i = 0; i < COUNT(all); i++) {
+		const char lower[1][STORAGE_ID_MAX] = { "lay_b" };
+
+		begin(&all[i]);
+		storage_link_fold(&link_, &all[i].job, "lay_a", lower, 1, STORAGE_FOLD_BOTTOM);
+	}
+	turn(10);
+	for (; take(&r); n++)
+		first = r.head.job;
+	CHECK(n == STORAGE_LONG_MAX);
+	begin(&quick);
+	storage_link_remove(&link_, &quick.job, "lay_c");
+	turn(10);
+	CHECK(take(&r) && r.head.op == STORAGE_REMOVE && !take(&r));
+	answer(STORAGE_FOLD, first, ERR_NONE);
+	turn(10);
+	CHECK(take(&r) && r.head.op == STORAGE_FOLD && !take(&r));
+	storage_link_release(&link_);
+}
+
 static void one_that_hangs_is_replaced(void)
 {
 	union storage_request r;
@@ -309,5 +340,6 @@ TEST_MAIN({ "answers come in any order", answers_come_in_any_order },
 	  { "a cancelled layer is removed", a_cancelled_layer_is_removed },
 	  { "a cancelled layer of an image is removed", a_cancelled_layer_of_an_image_is_removed },
 	  { "no more than it can take", no_more_than_it_can_take },
+	  { "long ones leave room", long_ones_leave_room },
 	  { "one that hangs is replaced", one_that_hangs_is_replaced },
 	  { "what is not asked for ends it", what_is_not_asked_for_ends_it })
