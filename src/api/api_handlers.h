@@ -127,7 +127,8 @@ void api_templates_delete(struct request *r);
 struct template_version;
 void api_template_reply(struct request *r, int status, const struct template_version *v);
 
-/* api_template_tags.c: the template in the path, if the key may change it; NULL and the reason. */
+/* api_template_tags.c: the template in the path, any version of it if no tag is given, if the key
+ * may change it; NULL and the reason. */
 struct template_version *api_template_own(struct request *r, struct err *e) MUST_USE;
 void api_template_tags_add(struct request *r);
 void api_template_tags_delete(struct request *r);

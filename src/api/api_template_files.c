@@ -93,7 +93,7 @@ static int compose(const struct request *r, const struct files_state *s, struct 
 	const char *path = s->path + strspn(s->path, "/");
 
 	if (v == NULL)
-		return err_set(e, ERR_NOT_FOUND, "there is no such template");
+		return templates_missing(r->core, r->tenant, r->id, e);
 	if (template_stack_read(template_row(v), &stack, e) < 0)
 		return -1;
 	if (stack.base != TEMPLATE_BASE_NONE)

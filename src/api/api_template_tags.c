@@ -7,21 +7,31 @@
 #include "reply.h"
 #include "templates.h"
 
-/* The template in the path, to be changed. */
-struct template_version *api_template_own(struct request *r, struct err *e)
+static struct template_version *check_own(struct request *r, struct template_version *v,
+					  struct err *e)
 {
-	struct template_version *v;
-
-	if (auth_check_unlimited(r, e) < 0)
-		return NULL;
-	v = templates_find(r->core, r->tenant, r->id);
 	if (v == NULL)
-		(void)err_set(e, ERR_NOT_FOUND, "there is no such template");
+		IGNORED(templates_missing(r->core, r->tenant, r->id, e), "the answer");
 	else if (!template_is_own(r->core, v, r->tenant))
 		(void)err_set(e, ERR_DENIED, "the template belongs to another");
 	else
 		return v;
 	return NULL;
+}
+
+/* The version in the path, to be changed. */
+static struct template_version *own_version(struct request *r, struct err *e)
+{
+	return auth_check_unlimited(r, e) < 0
+		       ? NULL
+		       : check_own(r, templates_find(r->core, r->tenant, r->id), e);
+}
+
+struct template_version *api_template_own(struct request *r, struct err *e)
+{
+	return auth_check_unlimited(r, e) < 0
+		       ? NULL
+		       : check_own(r, templates_find_any(r->core, r->tenant, r->id), e);
 }
 
 static int read_tags(const uint8_t *body, size_t len, json_t **ret_root,
@@ -50,7 +60,7 @@ static void on_tags_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct err e = { 0 };
-	struct template_version *v = api_template_own(r, &e);
+	struct template_version *v = own_version(r, &e);
 	const char *tags[TEMPLATES_TAGS_MAX];
 	json_t *root = NULL;
 	size_t n;
@@ -87,7 +97,7 @@ static void on_change_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct err e = { 0 };
-	struct template_version *v = api_template_own(r, &e);
+	struct template_version *v = own_version(r, &e);
 	json_t *root = json_members_parse(body, len, &e);
 	struct json_members m;
 	bool public;

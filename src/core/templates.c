@@ -129,23 +129,48 @@ struct template_version *templates_find(const struct core *c, const struct tenan
 	return template_name_read(name, &parts, &e) < 0 ? NULL : find_parts(c, t, &parts);
 }
 
-int templates_missing(const struct core *c, const struct tenant *t, const char *name, struct err *e)
+/* One with any tag; the tenant's own comes first. */
+static struct template_version *find_tagged(const struct core *c, const struct tenant *t,
+					    const struct template_name *n)
 {
-	const struct template_version *v = c->templates;
-	struct template_name n;
+	struct template_version *found = NULL;
 
-	if (template_name_read(name, &n, e) < 0 || n.space[0] != '\0')
-		v = NULL;
-	for (; v != NULL; v = v->next) {
+	for (struct template_version *v = c->templates; v != NULL; v = v->next) {
 		if (v->ntags == 0 || !template_is_usable(v, t))
 			continue;
-		if (strcmp(v->row.template_id, n.name) == 0 || is_of(v, "", n.name) ||
-		    (t != NULL && is_of(v, t->row.id, n.name)))
-			return err_set(e, ERR_NOT_FOUND,
-				       "template %.60s: not found; there is %s:%s", name, n.name,
-				       v->tags[0].tag);
+		if (t != NULL && is_of(v, t->row.id, n->name))
+			return v;
+		if (found == NULL &&
+		    (is_of(v, "", n->name) || strcmp(v->row.template_id, n->name) == 0))
+			found = v;
 	}
-	return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", name);
+	return found;
+}
+
+struct template_version *templates_find_any(const struct core *c, const struct tenant *t,
+					    const char *name)
+{
+	struct template_version *v;
+	struct template_name n;
+	struct err e;
+
+	if (template_name_read(name, &n, &e) < 0)
+		return NULL;
+	v = find_parts(c, t, &n);
+	return v != NULL || n.space[0] != '\0' || n.tag[0] != '\0' ? v : find_tagged(c, t, &n);
+}
+
+int templates_missing(const struct core *c, const struct tenant *t, const char *name, struct err *e)
+{
+	const struct template_version *v = NULL;
+	struct template_name n;
+
+	if (template_name_read(name, &n, e) == 0 && n.space[0] == '\0')
+		v = find_tagged(c, t, &n);
+	if (v == NULL)
+		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", name);
+	return err_set(e, ERR_NOT_FOUND, "template %.60s: not found; there is %s:%s", name, n.name,
+		       v->tags[0].tag);
 }
 
 struct template_version *templates_by_id(const struct core *c, const char *id)

@@ -51,6 +51,9 @@ const char *template_kind_name(uint32_t kind);
  */
 struct template_version *templates_find(const struct core *c, const struct tenant *t,
 					const char *name);
+/* The same for what concerns all versions of a name: without a tag it need not have `default`. */
+struct template_version *templates_find_any(const struct core *c, const struct tenant *t,
+					    const char *name);
 /* ERR_NOT_FOUND, for a name that templates_find() does not find. If the template has other tags,
  * the message has one of them. */
 int templates_missing(const struct core *c, const struct tenant *t, const char *name,

@@ -183,6 +183,9 @@ def test_a_chunked_body_and_tags(server):
     two = upload(server, second, name="t", tag="v2")
     equal((one["tags"], two["tags"], one["template_id"]), (["v1"], ["v2"], two["template_id"]))
     server.refused(404, "not_found", "GET", "/v1/templates/t")
+    server.refused(404, "not_found", "POST", "/v1/templates/t/tags", {"tags": ["x"]})  # of which version?
+    upload(server, second, name="t:gone")
+    server.want(204, "DELETE", "/v1/templates/t/tags/gone")
     equal(server.want(200, "GET", "/v1/templates/t:v1")["id"], one["id"])
     got = server.want(200, "POST", "/v1/templates/t:v2/tags", {"tags": ["default", "stable"]})
     equal(sorted(got["tags"]), ["default", "stable", "v2"])
@@ -198,6 +201,9 @@ def test_a_chunked_body_and_tags(server):
     server.restart()
     equal(sorted(server.want(200, "GET", "/v1/templates/t")["tags"]), ["default", "v1", "v2"])
     gone(server, "t")
+    for tag in ("v1", "v2"):
+        upload(server, first, name="t:" + tag)
+    gone(server, "t")  # all versions, also without the tag default
 
 
 def test_tenants_own_templates(server):
@@ -425,7 +431,7 @@ def test_by_the_command_line(server):
     has(cli(server, "template", "ls"), "default,v1")
     cli(server, "template", "untag", "lay", "v1")
     has(cli(server, "template", "show", "lay"), image.manifest_digest)
-    has(cli(server, "template", "tag", "lay:v1", "x", code=1), "no such template")
+    has(cli(server, "template", "tag", "lay:v1", "x", code=1), "template lay:v1: not found")
     for name in ("tree", "lay", "saved:v2"):
         cli(server, "template", "rm", name)
     wait_for(lambda: folders(server) == [], seconds=20, name="layers to go")
