@@ -203,28 +203,58 @@ static int check_not_id(struct core *c, const char *name, struct err *e)
 	return err_set(e, ERR_CONFLICT, "name '%s' is the id of a template", name);
 }
 
+/* ---- names are bounded */
+
+#define FORGET_MAX 64 /* names in one go: to find them takes a step for each that there is */
+
+struct forgotten {
+	unsigned n;
+	char ids[FORGET_MAX][STORE_ID_MAX];
+};
+
+static int on_unmade(const struct store_build *row, void *cookie)
+{
+	struct forgotten *f = cookie;
+
+	if (f->n < FORGET_MAX)
+		memcpy(f->ids[f->n++], row->template_id, STORE_ID_MAX);
+	return 0;
+}
+
+static int forget(struct core *c, const struct forgotten *f, struct err *e)
+{
+	struct store *s = core_store(c);
+	int rc = store_begin(s, e);
+
+	for (unsigned i = 0; rc == 0 && i < f->n; i++)
+		rc = store_build_delete_template(s, f->ids[i], e);
+	if (rc == 0)
+		rc = store_commit(s, e);
+	if (rc < 0)
+		store_rollback(s);
+	return rc;
+}
+
 /* Room for one more name. Templates that never got a version go, the oldest first: whoever asks for
  * builds and cancels them would fill the store. */
 static int make_name_room(struct core *c, const char *tenant, struct err *e)
 {
-	struct store_build row;
+	static const uint32_t open[] = { BUILD_WAITING, BUILD_BUILDING };
+	struct forgotten f = { 0 };
 	uint64_t n = 0;
 
 	if (store_build_names(core_store(c), tenant, &n, e) < 0)
 		return -1;
 	if (n < BUILD_NAMES_MAX)
 		return 0;
-	if (store_build_unmade(core_store(c), tenant, &row, e) < 0)
-		return e->code != ERR_NOT_FOUND
-			       ? -1
-			       : err_set_reason(e, REASON_QUOTA_BUILDS,
-						"%llu templates of this tenant have builds, the "
-						"most there can be",
-						(unsigned long long)n);
-	int rc = store_build_delete_template(core_store(c), row.template_id, e);
-
-	store_build_release(&row);
-	return rc;
+	if (store_build_unmade(core_store(c), tenant, open, FORGET_MAX, on_unmade, &f, e) < 0)
+		return -1;
+	if (f.n == 0)
+		return err_set_reason(e, REASON_QUOTA_BUILDS,
+				      "%llu templates of this tenant have builds, the most there "
+				      "can be",
+				      (unsigned long long)n);
+	return forget(c, &f, e);
 }
 
 /* The id of the template of that name, perhaps a new one. */

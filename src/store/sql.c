@@ -98,6 +98,18 @@
 #define Q5 "?, ?, ?, ?, ?"
 
 /* clang-format off */
+/* The names of the tenant ?1 that have builds: one step in the index for each name, however many
+ * builds it has. */
+#define BUILD_NAMES                                                                     \
+	"WITH RECURSIVE names(n) AS (SELECT min(name) FROM build WHERE tenant = ?1"     \
+	" UNION ALL SELECT (SELECT min(name) FROM build WHERE tenant = ?1 AND name > n)" \
+	" FROM names WHERE n IS NOT NULL) "
+/* The newest build of each. */
+#define BUILD_NEWEST                                                            \
+	BUILD_NAMES "SELECT " BUILD_COLUMNS " FROM names JOIN build ON id ="     \
+		    " (SELECT id FROM build WHERE tenant = ?1 AND name = n"      \
+		    " ORDER BY created_ms DESC, id LIMIT 1) WHERE n IS NOT NULL"
+
 const char *const sql_text[] = {
 	[SQL_BEGIN] = "BEGIN IMMEDIATE",
 	[SQL_COMMIT] = "COMMIT",
@@ -367,9 +379,7 @@ const char *const sql_text[] = {
 	[SQL_BUILD_BY_VERSION] = "SELECT " BUILD_COLUMNS " FROM build WHERE version = ? LIMIT 1",
 	[SQL_BUILD_LIST] = "SELECT " BUILD_COLUMNS " FROM build WHERE template_id = ?"
 		" ORDER BY created_ms DESC, id LIMIT ? OFFSET ?",
-	[SQL_BUILD_TEMPLATES] = "SELECT " BUILD_COLUMNS " FROM build AS b WHERE tenant = ? AND"
-		" id = (SELECT id FROM build WHERE template_id = b.template_id"
-		" ORDER BY created_ms DESC, id LIMIT 1) ORDER BY name LIMIT 1000",
+	[SQL_BUILD_TEMPLATES] = BUILD_NEWEST " ORDER BY name LIMIT 1000",
 	[SQL_BUILD_COUNT] = "SELECT count(*) FROM build WHERE tenant = ? AND status = ?",
 	[SQL_BUILD_COUNT_OF] = "SELECT count(*) FROM build WHERE template_id = ?",
 	[SQL_BUILD_GIVE_UP] = "UPDATE build SET status = ?, reason = ?, updated_ms = ?,"
@@ -381,11 +391,11 @@ const char *const sql_text[] = {
 	/* The sweep at the start makes layers without a use dying. */
 	[SQL_BUILD_UNUSE] = "DELETE FROM layer_use WHERE owner_kind = ?",
 	[SQL_BUILD_ANY] = "SELECT " BUILD_COLUMNS " FROM build WHERE tenant = ? LIMIT 1",
-	[SQL_BUILD_NAMES] = "SELECT count(DISTINCT template_id) FROM build WHERE tenant = ?",
-	[SQL_BUILD_UNMADE] = "SELECT " BUILD_COLUMNS " FROM build AS b WHERE tenant = ?"
-		" AND NOT EXISTS (SELECT 1 FROM template WHERE template_id = b.template_id)"
-		" AND NOT EXISTS (SELECT 1 FROM build AS o WHERE o.template_id = b.template_id"
-		" AND o.finished_ms = 0) ORDER BY created_ms LIMIT 1",
+	[SQL_BUILD_NAMES] = BUILD_NAMES "SELECT count(*) FROM names WHERE n IS NOT NULL",
+	[SQL_BUILD_UNMADE] = BUILD_NEWEST " AND template_id NOT IN (SELECT template_id FROM build"
+		" WHERE tenant = ?1 AND status IN (?2, ?3)) AND NOT EXISTS"
+		" (SELECT 1 FROM template WHERE template.template_id = build.template_id)"
+		" ORDER BY created_ms LIMIT ?4",
 	[SQL_BUILD_DELETE_LOGS] = "DELETE FROM build_log WHERE build IN"
 		" (SELECT id FROM build WHERE template_id = ?)",
 	[SQL_BUILD_DELETE_TEMPLATE] = "DELETE FROM build WHERE template_id = ?",

@@ -227,9 +227,17 @@ int store_build_any(struct store *s, const char *tenant, struct store_build *ret
 	return get_by(s, SQL_BUILD_ANY, tenant, ret, e);
 }
 
-int store_build_unmade(struct store *s, const char *tenant, struct store_build *ret, struct err *e)
+int store_build_unmade(struct store *s, const char *tenant, const uint32_t open[2], unsigned limit,
+		       store_build_fn *fn, void *cookie, struct err *e)
 {
-	return get_by(s, SQL_BUILD_UNMADE, tenant, ret, e);
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_BUILD_UNMADE);
+	stmt_text(&q, tenant);
+	stmt_u64(&q, open[0]);
+	stmt_u64(&q, open[1]);
+	stmt_u64(&q, limit);
+	return each_row(&q, fn, cookie, e);
 }
 
 static int run_on(struct store *s, enum sql sql, const char *value, struct err *e)

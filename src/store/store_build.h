@@ -70,9 +70,10 @@ int store_build_any(struct store *s, const char *tenant, struct store_build *ret
 		    struct err *e) MUST_USE;
 /* How many templates the tenant has builds of. */
 int store_build_names(struct store *s, const char *tenant, uint64_t *ret, struct err *e) MUST_USE;
-/* The oldest build of a template that has no version, and none of whose builds waits or runs. */
-int store_build_unmade(struct store *s, const char *tenant, struct store_build *ret,
-		       struct err *e) MUST_USE;
+/* The newest build of templates that have no version, and no build of one of two statuses: those
+ * first that were not asked for for the longest time. */
+int store_build_unmade(struct store *s, const char *tenant, const uint32_t open[2], unsigned limit,
+		       store_build_fn *fn, void *cookie, struct err *e) MUST_USE;
 /* Deletes all builds of a template, with their logs and uploads' rows. */
 int store_build_delete_template(struct store *s, const char *template_id, struct err *e) MUST_USE;
 /* Deletes builds that have ended, made no version that exists, and are not among the newest keep of

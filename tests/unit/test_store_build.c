@@ -131,6 +131,41 @@ static void old_builds_are_pruned(void)
 	store_close(s);
 }
 
+static int put_id(const struct store_build *row, void *cookie)
+{
+	(void)snprintf((char *)cookie + strlen(cookie), 64 - strlen(cookie), "%s ", row->id);
+	return 0;
+}
+
+static void names_without_a_version_are_found(void)
+{
+	static const uint32_t open[] = { WAITING, BUILDING };
+	struct store *s = new_store();
+	char ids[64] = "";
+	uint64_t n = 0;
+	struct err e;
+
+	MUST(store_build_names(s, "ten_a", &n, &e));
+	CHECK(n == 0);
+	add(s, a_build("b1", "ten_a", "t1", FAILED, 5));
+	add(s, a_build("b2", "ten_a", "t1", FAILED, 6));
+	add(s, a_build("b3", "ten_a", "t2", FAILED, 3));
+	add(s, a_build("b4", "ten_a", "t3", FAILED, 1)); /* has another that waits */
+	add(s, a_build("b5", "ten_a", "t3", WAITING, 2));
+	add(s, a_build("b6", "ten_b", "t4", FAILED, 1));
+	MUST(store_build_names(s, "ten_a", &n, &e));
+	CHECK(n == 3);
+	MUST(store_build_unmade(s, "ten_a", open, 9, put_id, ids, &e));
+	CHECK_STR(ids, "b3 b2 ");
+	ids[0] = '\0';
+	MUST(store_build_unmade(s, "ten_a", open, 1, put_id, ids, &e));
+	CHECK_STR(ids, "b3 ");
+	ids[0] = '\0';
+	MUST(store_build_templates(s, "ten_a", put_id, ids, &e));
+	CHECK_STR(ids, "b2 b3 b5 ");
+	store_close(s);
+}
+
 static void tenants_have_their_own_cache_and_uploads(void)
 {
 	struct store_build_cached put = { .tenant = "ten_a",
@@ -182,4 +217,5 @@ static void tenants_have_their_own_cache_and_uploads(void)
 TEST_MAIN({ "a build that died is an error", a_build_that_died_is_an_error },
 	  { "logs are counted by offset", logs_are_counted_by_offset },
 	  { "old builds are pruned", old_builds_are_pruned },
+	  { "names without a version are found", names_without_a_version_are_found },
 	  { "tenants have their own cache and uploads", tenants_have_their_own_cache_and_uploads })
