@@ -28,8 +28,8 @@ static void on_folded(struct completion *c, const struct err *e)
 
 	if (made) {
 		memcpy(f->layer, f->writing.id, sizeof(f->layer));
-		memcpy(f->stack->layers[0], f->layer, sizeof(f->layer));
-		f->stack->nlayers = 1;
+		memcpy(f->stack->layers[f->stay], f->layer, sizeof(f->layer));
+		f->stack->nlayers = f->stay + 1;
 	} else {
 		log_warn("layers could not be folded", "error=%s", e != NULL ? e->msg : why.msg);
 	}
@@ -39,13 +39,18 @@ static void on_folded(struct completion *c, const struct err *e)
 
 static int start(struct layer_fold *f, const char *tenant, struct err *e)
 {
-	struct storage_link *link = &f->core->storage;
+	static const uint32_t below[] = { [TEMPLATE_BASE_HOST] = STORAGE_FOLD_HOST,
+					  [TEMPLATE_BASE_DIR] = STORAGE_FOLD_DIR,
+					  [TEMPLATE_BASE_NONE] = STORAGE_FOLD_BOTTOM };
 	const struct template_stack *s = f->stack;
 	char from[TEMPLATE_STACK_MAX][STORAGE_ID_MAX];
 	const char(*ids)[STORAGE_ID_MAX] = (const char(*)[STORAGE_ID_MAX])from;
-	uint64_t bytes = template_stack_bytes(f->core, s);
+	struct template_stack folded;
+	uint64_t bytes;
 	unsigned n = 0;
 
+	template_stack_above(s, f->stay, &folded);
+	bytes = template_stack_bytes(f->core, &folded);
 	if (layers_admit(&f->core->layers, &f->writing, tenant, 0, bytes, bytes, e) < 0)
 		return -1;
 	while (n < s->nlayers) {
@@ -54,24 +59,23 @@ static int start(struct layer_fold *f, const char *tenant, struct err *e)
 	}
 	f->job.done = (struct completion){ .on_done = on_folded, .arg = f };
 	f->job.fd = -1;
-	if (s->base == TEMPLATE_BASE_DIR)
-		storage_link_fold_dir(link, &f->job, f->writing.id, ids, n, s->dir);
-	else
-		storage_link_fold(link, &f->job, f->writing.id, ids, n,
-				  s->base == TEMPLATE_BASE_HOST ? STORAGE_FOLD_HOST
-								: STORAGE_FOLD_BOTTOM);
+	storage_link_fold_above(&f->core->storage, &f->job, f->writing.id, ids, n,
+				(unsigned)f->stay, below[s->base],
+				s->base == TEMPLATE_BASE_DIR ? s->dir : "");
 	return 0;
 }
 
-void layer_fold(struct core *c, const char *tenant, struct template_stack *s, struct layer_fold *f)
+void layer_fold(struct core *c, const char *tenant, struct template_stack *s, size_t stay,
+		struct layer_fold *f)
 {
 	struct err e = { 0 };
 
 	f->core = c;
 	f->stack = s;
+	f->stay = stay;
 	f->layer[0] = '\0';
 	completion_begin(&f->done, c->loop, NULL);
-	if (s->nlayers > LAYER_FOLD_ABOVE && start(f, tenant, &e) == 0)
+	if (s->nlayers > LAYER_FOLD_ABOVE && s->nlayers > stay + 1 && start(f, tenant, &e) == 0)
 		return;
 	if (e.code != ERR_NONE)
 		log_warn("layers could not be folded", "error=%s", e.msg);

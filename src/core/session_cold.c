@@ -32,7 +32,8 @@ struct cooling {
 	struct session *session;
 	enum cold_how how;
 	struct session_capture capture;
-	struct template_stack own; /* the layers that it will have */
+	struct template_stack own;   /* the layers that it will have */
+	struct template_stack whole; /* those of its template below them, while they are folded */
 	struct layer_fold fold;
 	struct live_cell *cell; /* owned: being ended; NULL: not yet, or gone */
 };
@@ -209,40 +210,29 @@ static void go_on(struct cooling *k)
 
 static void on_folded(struct completion *c, const struct err *e)
 {
+	struct cooling *k = c->arg;
+
 	(void)e;
-	go_on(c->arg);
-}
-
-/* Are its own layers the lowest of its stack? Only those can be folded. */
-static bool stands_on_base(struct cooling *k)
-{
-	struct template_stack below;
-	struct err e;
-
-	if (k->session->template == NULL ||
-	    template_stack_read(template_row(k->session->template), &below, &e) < 0 ||
-	    below.nlayers > 0)
-		return false;
-	k->own.base = below.base;
-	memcpy(k->own.dir, below.dir, sizeof(k->own.dir));
-	return true;
+	template_stack_above(&k->whole, k->fold.stay, &k->own);
+	go_on(k);
 }
 
 static void on_captured(struct completion *c, const struct err *e)
 {
 	struct cooling *k = c->arg;
+	const struct session *s = k->session;
+	size_t stay;
 	struct err why;
 
 	if (e != NULL) {
 		give_up(k, e);
-	} else if (template_stack_push(&k->own, (const char(*)[STORE_ID_MAX])k->capture.layer, 1,
+	} else if (session_spec_stack(s->template, &s->row, s->own, &k->whole, &stay, &why) < 0 ||
+		   template_stack_push(&k->whole, (const char(*)[STORE_ID_MAX])k->capture.layer, 1,
 				       &why) < 0) {
 		give_up(k, &why);
-	} else if (!stands_on_base(k)) {
-		go_on(k);
 	} else {
 		k->fold.done = (struct completion){ .on_done = on_folded, .arg = k };
-		layer_fold(k->session->core, k->session->row.tenant, &k->own, &k->fold);
+		layer_fold(s->core, s->row.tenant, &k->whole, stay, &k->fold);
 	}
 }
 

@@ -9,6 +9,7 @@
 
 #include "core_private.h"
 #include "session_boot.h"
+#include "session_spec.h"
 #include "templates_private.h"
 
 /* A copy of texts of the source's row that are cut into parts. */
@@ -96,6 +97,7 @@ static void check_end(struct session_fork *f)
 {
 	if (f->waiting > 0)
 		return;
+	layer_fold_release(&f->fold);
 	if (f->core != NULL)
 		session_capture_release(f->core, &f->capture);
 	completion_end(&f->done, NULL);
@@ -172,26 +174,48 @@ static void fail(struct session_fork *f, const struct err *e)
 	struct err why = *e;
 
 	f->source = NULL;
+	layer_fold_release(&f->fold);
 	session_capture_release(f->core, &f->capture);
 	completion_end(&f->done, &why);
+}
+
+/* The source may have ended meanwhile. */
+static void on_folded(struct completion *c, const struct err *e)
+{
+	struct session_fork *f = c->arg;
+	struct template_stack own;
+	struct err why;
+
+	(void)e;
+	f->source = session_by_id(f->core, f->id);
+	if (f->source == NULL || f->source->template == NULL) {
+		(void)err_set_reason(&why, REASON_GONE, "session %s has ended", f->id);
+		fail(f, &why);
+		return;
+	}
+	template_stack_above(&f->stack, f->fold.stay, &own);
+	make_all(f, NULL, &own);
 }
 
 static void on_captured(struct completion *c, const struct err *e)
 {
 	struct session_fork *f = c->arg;
-	struct template_stack own = { 0 };
+	const struct session *s = f->source;
+	size_t stay;
 	struct err why;
 
 	if (e != NULL) {
 		fail(f, e);
-		return;
-	}
-	if (f->source->own != NULL)
-		own = *f->source->own;
-	if (template_stack_push(&own, (const char(*)[STORE_ID_MAX])f->capture.layer, 1, &why) < 0)
+	} else if (session_spec_stack(s->template, &s->row, s->own, &f->stack, &stay, &why) < 0 ||
+		   template_stack_push(&f->stack, (const char(*)[STORE_ID_MAX])f->capture.layer, 1,
+				       &why) < 0) {
 		fail(f, &why);
-	else
-		make_all(f, NULL, &own);
+	} else {
+		memcpy(f->id, s->row.id, sizeof(f->id));
+		f->source = NULL;
+		f->fold.done = (struct completion){ .on_done = on_folded, .arg = f };
+		layer_fold(f->core, f->tenant->row.id, &f->stack, stay, &f->fold);
+	}
 }
 
 static void on_snapshot(struct completion *c, const struct err *e)
@@ -218,6 +242,7 @@ void session_fork(struct session *s, unsigned n, bool timeout_given, uint64_t ti
 	f->timeout_ms = timeout_ms;
 	f->by_snapshot = keep_snapshot;
 	f->actor = who == NULL ? (struct store_actor){ 0 } : *who;
+	f->fold = (struct layer_fold){ .job.fd = -1 };
 	f->list = calloc(n, sizeof(*f->list));
 	assert(f->list != NULL);
 	completion_begin(&f->done, s->core->loop, NULL);
@@ -238,6 +263,7 @@ void session_fork_release(struct session_fork *f)
 		return;
 	completion_cancel(&f->done);
 	session_capture_cancel(&f->capture);
+	layer_fold_release(&f->fold);
 	snapshot_cancel(&f->made);
 	for (unsigned i = 0; i < f->n; i++) {
 		struct session_fork_one *one = &f->list[i];

@@ -27,13 +27,16 @@ struct session_fork {
 	char snapshot[SNAPSHOT_ID_MAX]; /* if one was asked for */
 	/* The rest is session_fork.c's. */
 	struct core *core;
-	struct session *source; /* until the capture is done */
+	struct session *source; /* until the capture is done, and while sessions are made */
 	struct tenant *tenant;
 	uint64_t timeout_ms;
 	bool timeout_given;
 	bool by_snapshot;
 	unsigned waiting;
 	struct session_capture capture;
+	struct template_stack stack; /* of the new sessions */
+	struct layer_fold fold;
+	char id[STORE_ID_MAX]; /* of the source */
 	struct snapshot made;
 	struct store_actor actor;
 };

@@ -349,23 +349,27 @@ int session_spec_check_mounts(const struct core *c, const char *lines, struct er
 	return each_mount(c, lines, NULL, e);
 }
 
-static int plan_layers(const struct core *c, const struct store_template *t,
-		       const struct template_stack *own, struct keeper_create *ret, struct err *e)
+int session_spec_stack(const struct template_version *v, const struct store_session *row,
+		       const struct template_stack *own, struct template_stack *ret,
+		       size_t *ret_own, struct err *e)
 {
-	struct template_stack stack;
-
-	if (template_stack_read(t, &stack, e) < 0 ||
-	    (own != NULL && template_stack_push(&stack, own->layers, own->nlayers, e) < 0))
+	if (v == NULL)
+		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", row->template);
+	if (template_stack_read(template_row(v), ret, e) < 0)
 		return -1;
-	return template_stack_plan(c, &stack, ret, e);
+	if (ret_own != NULL)
+		*ret_own = ret->nlayers;
+	return own == NULL ? 0 : template_stack_push(ret, own->layers, own->nlayers, e);
 }
 
 int session_spec_plan(const struct core *c, const struct template_version *v,
 		      const struct store_session *row, const struct template_stack *own,
 		      struct keeper_create *ret, struct err *e)
 {
-	if (v == NULL)
-		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", row->template);
+	struct template_stack stack;
+
+	if (session_spec_stack(v, row, own, &stack, NULL, e) < 0)
+		return -1;
 	memset(ret, 0, sizeof(*ret));
 	ret->op = KEEPER_CREATE;
 	ret->profile = row->profile;
@@ -382,7 +386,7 @@ int session_spec_plan(const struct core *c, const struct template_version *v,
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", row->id);
 	(void)snprintf(ret->hostname, sizeof(ret->hostname), "%s", row->id);
 	rand_machine_id(ret->machine_id);
-	if (plan_layers(c, &v->row, own, ret, e) < 0)
+	if (template_stack_plan(c, &stack, ret, e) < 0)
 		return -1;
 	return each_mount(c, row->mounts, ret, e);
 }

@@ -18,6 +18,12 @@ int session_spec_check(const struct core *c, const struct template_version *v,
 /* Are these lines mounts (see session.h) whose sources are below the roots of this server? */
 int session_spec_check_mounts(const struct core *c, const char *lines, struct err *e) MUST_USE;
 
+/* The layers of a session: those of its template, then its own (NULL: none), which begin at
+ * *ret_own (may be NULL). ERR_NOT_FOUND as below. */
+int session_spec_stack(const struct template_version *v, const struct store_session *row,
+		       const struct template_stack *own, struct template_stack *ret,
+		       size_t *ret_own, struct err *e) MUST_USE;
+
 /* The request to the keeper that makes a cell of that template for the row. own: layers above the
  * template's, NULL: none. ERR_NOT_FOUND if v is NULL: the template of a session of an earlier
  * daemon may be missing. */

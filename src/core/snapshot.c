@@ -9,6 +9,7 @@
 #include "core_private.h"
 #include "log.h"
 #include "rand.h"
+#include "session_spec.h"
 #include "templates_private.h"
 
 #define CODE 20 /* characters of a template_id */
@@ -265,7 +266,7 @@ static void on_captured(struct completion *c, const struct err *e)
 		finish(p, &why);
 	} else {
 		p->fold.done = (struct completion){ .on_done = on_folded, .arg = p };
-		layer_fold(p->core, p->tenant, &p->stack, &p->fold);
+		layer_fold(p->core, p->tenant, &p->stack, 0, &p->fold);
 	}
 }
 
@@ -309,15 +310,7 @@ static int prepare(struct session *s, const char *name, struct snapshot *p, stru
 	if (set_name(p, s->tenant, name, e) < 0 || check_name_is_free(p, s, e) < 0 ||
 	    templates_check_room(s->core, s->row.tenant, e) < 0)
 		return -1;
-	if (s->template == NULL)
-		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", s->row.template);
-	if (template_stack_read(&s->template->row, &p->stack, e) < 0)
-		return -1;
-	if (s->own == NULL)
-		return 0;
-	const struct template_stack *own = s->own;
-
-	return template_stack_push(&p->stack, own->layers, own->nlayers, e);
+	return session_spec_stack(s->template, &s->row, s->own, &p->stack, NULL, e);
 }
 
 void snapshot_make(struct session *s, const char *name, uint64_t keep_ms,

@@ -96,6 +96,13 @@ int template_stack_push(struct template_stack *s, const char (*layers)[STORE_ID_
 	return 0;
 }
 
+void template_stack_above(const struct template_stack *s, size_t n, struct template_stack *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (size_t i = n; i < s->nlayers; i++)
+		memcpy(ret->layers[ret->nlayers++], s->layers[i], STORE_ID_MAX);
+}
+
 void template_stack_write(const struct template_stack *s, char ret[TEMPLATE_STACK_TEXT])
 {
 	size_t cap = TEMPLATE_STACK_TEXT, at = 0;

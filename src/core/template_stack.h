@@ -33,6 +33,9 @@ int template_stack_read(const struct store_template *t, struct template_stack *r
 int template_stack_push(struct template_stack *s, const char (*layers)[STORE_ID_MAX], size_t n,
 			struct err *e) MUST_USE;
 
+/* The layers above the lowest n. */
+void template_stack_above(const struct template_stack *s, size_t n, struct template_stack *ret);
+
 /* The text for a row. */
 void template_stack_write(const struct template_stack *s, char ret[TEMPLATE_STACK_TEXT]);
 

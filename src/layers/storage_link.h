@@ -90,3 +90,7 @@ void storage_link_fold(struct storage_link *s, struct storage_job *j, const char
 		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t below);
 void storage_link_fold_dir(struct storage_link *s, struct storage_job *j, const char *layer,
 			   const char (*from)[STORAGE_ID_MAX], unsigned n, const char *dir);
+/* The same from those of n that are above the lowest `stay`. dir: of STORAGE_FOLD_DIR; else "". */
+void storage_link_fold_above(struct storage_link *s, struct storage_job *j, const char *layer,
+			     const char (*from)[STORAGE_ID_MAX], unsigned n, unsigned stay,
+			     uint32_t below, const char *dir);

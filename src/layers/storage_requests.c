@@ -59,15 +59,16 @@ void storage_link_survey(struct storage_link *s, struct storage_job *j, uint64_t
 	storage_link_ask(s, j, &r, sizeof(r), fds, COUNT(fds));
 }
 
-static void ask_fold(struct storage_link *s, struct storage_job *j, const char *layer,
-		     const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t below,
-		     const char *dir)
+void storage_link_fold_above(struct storage_link *s, struct storage_job *j, const char *layer,
+			     const char (*from)[STORAGE_ID_MAX], unsigned n, unsigned stay,
+			     uint32_t below, const char *dir)
 {
 	struct storage_fold r = { .head = { .op = STORAGE_FOLD, .deadline_ms = QUICK_MS },
 				  .flags = below,
-				  .nfrom = n };
+				  .nfrom = n,
+				  .nbelow = stay };
 
-	assert(n <= STORAGE_STACK_MAX);
+	assert(n <= STORAGE_STACK_MAX && stay < n);
 	(void)snprintf(r.layer, sizeof(r.layer), "%s", layer);
 	(void)snprintf(r.base, sizeof(r.base), "%s", dir);
 	memcpy(r.from, from, n * sizeof(r.from[0]));
@@ -77,11 +78,11 @@ static void ask_fold(struct storage_link *s, struct storage_job *j, const char *
 void storage_link_fold(struct storage_link *s, struct storage_job *j, const char *layer,
 		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t below)
 {
-	ask_fold(s, j, layer, from, n, below, "");
+	storage_link_fold_above(s, j, layer, from, n, 0, below, "");
 }
 
 void storage_link_fold_dir(struct storage_link *s, struct storage_job *j, const char *layer,
 			   const char (*from)[STORAGE_ID_MAX], unsigned n, const char *dir)
 {
-	ask_fold(s, j, layer, from, n, STORAGE_FOLD_DIR, dir);
+	storage_link_fold_above(s, j, layer, from, n, 0, STORAGE_FOLD_DIR, dir);
 }

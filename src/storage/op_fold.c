@@ -1,9 +1,10 @@
-/* op_fold.c - makes one layer from the lowest ones of a stack: files are linked, directories and
- * whiteouts made anew.
+/* op_fold.c - makes one layer from the lowest ones of a stack, or from those above some that stay:
+ * files are linked, directories and whiteouts made anew.
  *
  * A name is what the highest layer that has it says. A directory is merged with those of the layers
  * below it, down to the first where the name is something else, which hides what is below. The
- * base, what the layers stand on, will be merged with the new layer wherever both have a directory.
+ * base, what the layers stand on, will be merged with the new layer wherever both have a directory;
+ * it may itself be a stack: layers that stay, and what those stand on.
  * So where the layers hid something of it, the new layer has a whiteout, and nowhere else:
  * overlayfs lists whiteouts as files in a directory that is not merged.
  *
@@ -28,10 +29,10 @@
 /* One directory of the new layer, and what it is made of. */
 struct fold_dir {
 	int to;
-	int base;	 /* the directory of the base that it will be merged with; -1: none */
-	bool hides_base; /* nothing of it was to be seen */
-	unsigned n;
-	int from[STORAGE_STACK_MAX]; /* the layers, the highest first */
+	bool hides_base; /* nothing of the base was to be seen */
+	unsigned n, nbase;
+	int from[STORAGE_STACK_MAX];	 /* the layers, the highest first */
+	int base[STORAGE_STACK_MAX + 1]; /* what it will be merged with, likewise; none: nothing */
 };
 
 static struct storage_reply *counts;
@@ -48,6 +49,25 @@ static bool find(int dir, const char *name, struct stat *ret)
 
 static int fold(const struct fold_dir *d, unsigned depth, struct err *e);
 
+/* The directories of the base that show through, if its name is a directory. */
+static int open_base_dirs(const struct fold_dir *d, const char *name, struct fold_dir *ret,
+			  struct err *e)
+{
+	struct stat st;
+
+	for (unsigned i = 0; i < d->nbase; i++) {
+		if (!find(d->base[i], name, &st))
+			continue;
+		if (!S_ISDIR(st.st_mode))
+			break;
+		ret->base[ret->nbase] = openat(d->base[i], name, DIR_FLAGS);
+		if (ret->base[ret->nbase] < 0)
+			return member_fail(e, "open", name);
+		ret->nbase++;
+	}
+	return 0;
+}
+
 /* The directories that show through, the highest of which is in layer i. */
 static int open_merged(const struct fold_dir *d, unsigned i, const char *name, struct fold_dir *ret,
 		       struct err *e)
@@ -55,7 +75,8 @@ static int open_merged(const struct fold_dir *d, unsigned i, const char *name, s
 	struct stat st;
 
 	ret->hides_base = d->hides_base;
-	ret->base = d->base < 0 ? -1 : openat(d->base, name, DIR_FLAGS);
+	if (open_base_dirs(d, name, ret, e) < 0)
+		return -1;
 	for (ret->n = 0; i < d->n; i++) {
 		if (!find(d->from[i], name, &st))
 			continue;
@@ -74,7 +95,7 @@ static int open_merged(const struct fold_dir *d, unsigned i, const char *name, s
 static int fold_directory(const struct fold_dir *d, unsigned i, const char *name, unsigned depth,
 			  struct err *e)
 {
-	struct fold_dir sub = { .to = -1, .base = -1 };
+	struct fold_dir sub = { .to = -1 };
 	int result;
 
 	if (depth == DEPTH_MAX)
@@ -86,7 +107,7 @@ static int fold_directory(const struct fold_dir *d, unsigned i, const char *name
 	if (result == 0)
 		result = fold(&sub, depth + 1, e);
 	io_close_all(&sub.to, 1);
-	io_close_all(&sub.base, 1);
+	io_close_all(sub.base, sub.nbase);
 	io_close_all(sub.from, sub.n);
 	return result;
 }
@@ -121,20 +142,30 @@ static bool is_hidden(const struct fold_dir *d, const char *name)
 	return d->hides_base;
 }
 
-static int hide_base(const struct fold_dir *d, struct err *e)
+/* Is the name of one directory of the base to be seen there? */
+static bool shows(const struct fold_dir *d, unsigned i, const char *name)
 {
-	int fd = d->base < 0 ? -1 : openat(d->base, ".", DIR_FLAGS), result = 0;
+	struct stat st;
+
+	for (unsigned higher = 0; higher < i; higher++)
+		if (find(d->base[higher], name, &st))
+			return false; /* that one is looked at */
+	return find(d->base[i], name, &st) && !layer_tree_is_whiteout(&st);
+}
+
+static int hide_names(const struct fold_dir *d, unsigned i, struct err *e)
+{
+	int fd = openat(d->base[i], ".", DIR_FLAGS), result = 0;
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
 	struct stat st;
 
-	if (d->base < 0)
-		return 0;
 	if (list == NULL)
 		return member_fail(e, "list", "what is below the layers");
 	for (struct dirent *entry; result == 0 && (entry = readdir(list)) != NULL;) {
 		const char *name = entry->d_name;
 
-		if (is_dots(name) || find(d->to, name, &st) || !is_hidden(d, name))
+		if (is_dots(name) || find(d->to, name, &st) || !is_hidden(d, name) ||
+		    !shows(d, i, name))
 			continue;
 		counts->entries++;
 		if (mknodat(d->to, name, S_IFCHR, 0) < 0)
@@ -142,6 +173,14 @@ static int hide_base(const struct fold_dir *d, struct err *e)
 	}
 	(void)closedir(list);
 	return result;
+}
+
+static int hide_base(const struct fold_dir *d, struct err *e)
+{
+	for (unsigned i = 0; i < d->nbase; i++)
+		if (hide_names(d, i, e) < 0)
+			return -1;
+	return 0;
 }
 
 /* The names of one layer that no higher one has. */
@@ -181,25 +220,33 @@ static int fold(const struct fold_dir *d, unsigned depth, struct err *e)
 /* ---- places */
 
 struct folded {
-	unsigned n;
+	unsigned n, stay;     /* layers, of which these, the lowest, are only looked at */
 	int base[PLACES_MAX]; /* -1: none */
 };
+
+static void open_place(int layer, const char *name, int *list, unsigned *n)
+{
+	int fd = openat(layer, name, DIR_FLAGS);
+
+	if (fd >= 0)
+		list[(*n)++] = fd;
+}
 
 /* One place of the layers; some may not have it. base: of the same place. */
 static int fold_place(int top, const int *layers, unsigned place, const struct folded *f,
 		      bool *ret_any, struct err *e)
 {
-	struct fold_dir all = { .to = -1, .base = f->base[place] };
+	struct fold_dir all = { .to = -1 };
 	char name[8];
 	int result = 0;
 
 	(void)snprintf(name, sizeof(name), "%u", place);
-	for (unsigned i = f->n; i > 0; i--) {
-		int fd = openat(layers[i - 1], name, DIR_FLAGS);
-
-		if (fd >= 0)
-			all.from[all.n++] = fd;
-	}
+	for (unsigned i = f->n; i > f->stay; i--)
+		open_place(layers[i - 1], name, all.from, &all.n);
+	for (unsigned i = f->stay; i > 0; i--)
+		open_place(layers[i - 1], name, all.base, &all.nbase);
+	if (f->base[place] >= 0)
+		open_place(f->base[place], ".", all.base, &all.nbase);
 	*ret_any = all.n > 0;
 	if (*ret_any &&
 	    (mkdirat(top, name, 0700) < 0 || (all.to = openat(top, name, DIR_FLAGS)) < 0))
@@ -208,6 +255,7 @@ static int fold_place(int top, const int *layers, unsigned place, const struct f
 		result = fold(&all, 0, e);
 	io_close_all(&all.to, 1);
 	io_close_all(all.from, all.n);
+	io_close_all(all.base, all.nbase);
 	return result;
 }
 
@@ -244,7 +292,7 @@ static int open_base(const struct storage_fold *r, struct folded *f, struct err 
 int op_fold(struct storage_run *run, struct err *e)
 {
 	const struct storage_fold *r = &run->r->fold;
-	struct folded f = { .n = r->nfrom };
+	struct folded f = { .n = r->nfrom, .stay = r->nbelow };
 	const struct layer_make m = { .id = r->layer,
 				      .lower = r->from,
 				      .nlower = r->nfrom,

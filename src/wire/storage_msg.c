@@ -58,6 +58,8 @@ static int check_fold(const union storage_request *r, struct err *e)
 	if (f->nfrom == 0 || (f->flags != STORAGE_FOLD_BOTTOM && f->flags != STORAGE_FOLD_HOST &&
 			      f->flags != STORAGE_FOLD_DIR))
 		return err_set(e, ERR_INVALID, "no layers, or an unknown flag");
+	if (f->nbelow >= f->nfrom || f->zero != 0)
+		return err_set(e, ERR_INVALID, "no layers above those that stay");
 	if (strnlen(f->base, STORAGE_BASE_MAX) == STORAGE_BASE_MAX ||
 	    (f->flags == STORAGE_FOLD_DIR) != (f->base[0] != '\0') || f->base[0] == '.' ||
 	    strchr(f->base, '/') != NULL)

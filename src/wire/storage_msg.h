@@ -14,7 +14,7 @@
 
 #include "err.h"
 
-#define STORAGE_VERSION 1
+#define STORAGE_VERSION 2
 #define STORAGE_ID_MAX 72      /* of a layer, with its NUL */
 #define STORAGE_STACK_MAX 128  /* layers in one request */
 #define STORAGE_BASE_MAX 256   /* of a name in template_dir, with its NUL */
@@ -117,12 +117,14 @@ enum {
 	STORAGE_FOLD_DIR = 1 << 2,    /* the directory `base` of template_dir */
 };
 
-/* Makes one layer from several, the lowest first: all layers of a stack, or its lowest ones. Their
- * files are linked, not copied. */
+/* Makes one layer from several, the lowest first: all layers of a stack, its lowest ones or, with
+ * nbelow, those above some that stay. Their files are linked, not copied. */
 struct storage_fold {
 	struct storage_head head;
 	uint32_t flags;
-	uint32_t nfrom; /* 1 and up */
+	uint32_t nfrom;	 /* 1 and up */
+	uint32_t nbelow; /* the lowest of them, fewer than all: only looked at */
+	uint32_t zero;
 	char layer[STORAGE_ID_MAX];
 	char base[STORAGE_BASE_MAX]; /* STORAGE_FOLD_DIR: one component of a path, no leading dot */
 	char from[STORAGE_STACK_MAX][STORAGE_ID_MAX];

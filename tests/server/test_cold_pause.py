@@ -106,6 +106,30 @@ def test_many_times(server):
     wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "all layers to go")
 
 
+def test_many_times_above_a_snapshot(server):
+    """What is folded hides files of the snapshot, of the layers below it and of the host template."""
+    need(server)
+    base = server.create(timeout="1h")["id"]
+    for i in range(3):  # a template of four layers
+        server.run(base, f"cd; mkdir -p old/{i} gone/{i}; touch old/{i}/x gone/{i}/x; echo {i} >f{i}; rm -f gone/{i - 1}/x")
+        pause(server, base)
+    resume(server, base)
+    shot = server.want(201, "POST", f"/v1/sessions/{base}/snapshots", {})["id"]
+    s = server.create(template=shot, timeout="1h")["id"]
+    server.run(s, "rm -r ~/gone ~/f1 ~/old/0; mkdir ~/old/0; touch ~/old/0/new")
+    server.run(s, "rm -r /usr/share/doc /etc/profile; mkdir /usr/share/doc; touch /usr/share/doc/mine", user="root")
+    for i in range(25):
+        server.run(s, f"cd; mkdir -p d; echo {i} >d/{i}; rm -rf d/{i - 3}; if [ {i} = 12 ]; then rm f2; mkdir gone; touch gone/again; fi")
+        pause(server, s)
+    look = out(server, s, "cd; cat d/* | sort -n | xargs; find old gone f* | sort | xargs; ls /usr/share/doc; ls /etc/profile 2>&1 | wc -l")
+    equal(look.split("\n"), ["22 23 24", "f0 gone gone/again old old/0 old/0/new old/1 old/1/x old/2 old/2/x", "mine", "1"])
+    wait_for(lambda: len(server.want(200, "GET", "/v1/layers")["layers"]) <= 12, 60, "the layers that were folded to go")
+    for one in (s, base):
+        server.delete(one)
+    server.want(204, "DELETE", "/v1/snapshots/" + shot)
+    wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "nothing to be left")
+
+
 def test_it_survives_kills_and_a_reboot(server):
     need(server)
     s = server.create(timeout="1h")["id"]

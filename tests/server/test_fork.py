@@ -42,6 +42,33 @@ def test_fork(server):
     wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "all layers to go")
 
 
+def deep(server, s, prepare):
+    """A fork of a fork, 25 times: more than a stack has layers."""
+    server.run(s, prepare, user="root")
+    for i in range(25):
+        server.run(s, f"cd; mkdir -p d; echo {i} >d/{i}; rm -rf d/{i - 3} e; mkdir e; touch e/{i}")
+        made = fork(server, s, timeout="1h")
+        equal(made["errors"], [])
+        server.delete(s)
+        s = made["sessions"][0]["id"]
+    equal(server.run(s, "cd; cat d/* | sort -n | xargs; ls e /usr/share/doc")["stdout"], "22 23 24\n/usr/share/doc:\nmine\n\ne:\n24\n")
+    return s
+
+
+def test_deep(server):
+    need(server)
+    first = server.create(timeout="1h")["id"]
+    last = deep(server, first, "rm -r /usr/share/doc; mkdir /usr/share/doc; touch /usr/share/doc/mine")
+    shot = server.want(201, "POST", f"/v1/sessions/{last}/snapshots", {})["id"]
+    server.delete(last)
+    s = server.create(template=shot, timeout="1h")["id"]
+    last = deep(server, s, "rm -r ~user/d ~user/e; rm /usr/share/doc/mine; touch /usr/share/doc/mine")
+    wait_for(lambda: len(server.want(200, "GET", "/v1/layers")["layers"]) <= 12, 60, "the layers that were folded to go")
+    server.delete(last)
+    server.want(204, "DELETE", "/v1/snapshots/" + shot)
+    wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "nothing to be left")
+
+
 def test_errors_one_by_one(server):
     need(server)
     _, key = server.tenant("fork", max_sessions=3)

@@ -87,6 +87,26 @@ def test_snapshots_of_snapshots(server):
     none_left(server)
 
 
+def test_deep(server):
+    """Snapshots of snapshots, 25 of them: more than a stack has layers."""
+    need(server)
+    s, last = server.create(timeout="1h")["id"], None
+    server.run(s, "rm -r /usr/share/doc; mkdir /usr/share/doc", user="root")
+    for i in range(25):
+        server.run(s, f"cd; mkdir -p d; echo {i} >d/{i}; rm -rf d/{i - 3} e; mkdir e; touch e/{i}")
+        shot = snapshot(server, s)["id"]
+        server.delete(s)
+        s = server.create(template=shot, timeout="1h")["id"]
+        if last:
+            server.want(204, "DELETE", path(last))
+        last = shot
+    equal(server.run(s, "cd; cat d/* | sort -n | xargs; ls e /usr/share/doc")["stdout"], "22 23 24\n/usr/share/doc:\n\ne:\n24\n")
+    wait_for(lambda: len(layers(server)) <= 12, 60, "the layers that were folded to go")
+    server.delete(s)
+    server.want(204, "DELETE", path(last))
+    none_left(server)
+
+
 def test_names_and_tags(server):
     need(server)
     s = server.create(timeout="1h")["id"]

@@ -116,8 +116,9 @@ class Storage:
     def remove(self, layer):
         return self.ask(REMOVE, layer.encode().ljust(ID_MAX, b"\0"))
 
-    def fold(self, layer, stack, below=BOTTOM, base=""):
-        return self.ask(FOLD, struct.pack("<II72s256s", below, len(stack), layer.encode(), base.encode()) + ids(stack))
+    def fold(self, layer, stack, below=BOTTOM, base="", stay=0):
+        """stay: so many of the lowest are only looked at."""
+        return self.ask(FOLD, struct.pack("<IIII72s256s", below, len(stack), stay, 0, layer.encode(), base.encode()) + ids(stack))
 
     def listed(self):
         with tempfile.TemporaryFile() as f:

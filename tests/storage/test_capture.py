@@ -198,6 +198,9 @@ def whiteouts_reach_through_layers():
         for end in range(1, 6):
             w.fold(f"fold_{end}", stack[:end], HOST)
             equal(differences(want, w.look([f"fold_{end}"] + stack[end:], *tops)), {}, f"the lowest {end} folded")
+        for stay in range(1, len(stack)):
+            w.fold(f"above_{stay}", stack, HOST, stay=stay)
+            equal(differences(want, w.look(stack[:stay] + [f"above_{stay}"], *tops)), {}, f"those above {stay} folded")
         w.fold("again", ["fold_2", *stack[2:]], HOST)
         equal(differences(want, w.look(["again"], *tops)), {}, "a fold folded")
         inode = os.stat(os.path.join(w.folder, "layers/lay_2/0/t/a/z")).st_ino

@@ -141,6 +141,11 @@ static void test_fold(void)
 	r.fold.nfrom = UINT32_MAX;
 	check("of too many", &r, sizeof(r.fold), 0, "layers");
 	r = good(STORAGE_FOLD);
+	r.fold.nbelow = 1;
+	check("above one that stays", &r, sizeof(r.fold), 0, NULL);
+	r.fold.nbelow = 2;
+	check("all of them stay", &r, sizeof(r.fold), 0, "that stay");
+	r = good(STORAGE_FOLD);
 	r.fold.flags = 0;
 	check("no flag", &r, sizeof(r.fold), 0, "flag");
 	r.fold.flags = STORAGE_FOLD_BOTTOM | STORAGE_FOLD_HOST;
