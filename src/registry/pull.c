@@ -8,10 +8,9 @@
  *
  * cordond gets every document and reads them again: it does not trust this process.
  *
- * All blobs come from where the manifest came from. */
-#include "pull.h"
+ * All blobs (pull_blob.c) come from where the manifest came from. */
+#include "pull_private.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,53 +20,12 @@
 #include "log.h"
 #include "oci_manifest.h"
 
-#define PROGRESS_MS 250
-
-struct blob {
-	struct blob *next;
-	struct pull *pull;
-	uint32_t number;
-	uint64_t told; /* bytes of the last PULL_PROGRESS */
-	struct fetch fetch;
-};
-
-struct pull {
-	struct pull *next;
-	struct pulls *all;
-	uint32_t id;
-	uint8_t *copy; /* owned: what `start` points into */
-	size_t copy_len;
-	struct pull_start start;
-	struct address bases[2]; /* mirror, registry */
-	unsigned nbases, base;
-	struct login login;
-	struct fetch document;
-	enum pull_document expected;
-	unsigned depth;
-	bool resolved;
-	struct blob *blobs;
-	unsigned nblobs;
-	struct loop_timer deadline, progress;
-};
-
-static struct loop *loop_of(const struct pull *p)
+struct loop *pull_loop(const struct pull *p)
 {
 	return p->all->means->loop;
 }
 
 /* ---- the end */
-
-static void free_blob(struct blob *b)
-{
-	struct blob **at = &b->pull->blobs;
-
-	while (*at != b)
-		at = &(*at)->next;
-	*at = b->next;
-	b->pull->nblobs--;
-	fetch_release(&b->fetch);
-	free(b);
-}
 
 static void free_pull(struct pull *p)
 {
@@ -78,10 +36,10 @@ static void free_pull(struct pull *p)
 	*at = p->next;
 	p->all->n--;
 	while (p->blobs)
-		free_blob(p->blobs);
+		pull_blob_free(p->blobs);
 	fetch_release(&p->document);
-	loop_timer_cancel(loop_of(p), &p->deadline);
-	loop_timer_cancel(loop_of(p), &p->progress);
+	loop_timer_cancel(pull_loop(p), &p->deadline);
+	loop_timer_cancel(pull_loop(p), &p->progress);
 	login_release(&p->login);
 	if (p->copy) /* it has the password */
 		explicit_bzero(p->copy, p->copy_len);
@@ -89,8 +47,8 @@ static void free_pull(struct pull *p)
 	free(p);
 }
 
-static void report_failure(struct pulls *all, uint32_t pull, uint32_t blob, const char *word,
-			   const struct err *e)
+void pull_report_failure(struct pulls *all, uint32_t pull, uint32_t blob, const char *word,
+			 const struct err *e)
 {
 	const struct pull_msg m = { .type = PULL_FAILED,
 				    .pull = pull,
@@ -106,7 +64,7 @@ static void fail(struct pull *p, const char *word, const struct err *e)
 {
 	log_warn("pull failed", "registry=%s repository=%s error=%s", p->start.host, p->start.path,
 		 e->msg);
-	report_failure(p->all, p->id, 0, word, e);
+	pull_report_failure(p->all, p->id, 0, word, e);
 	free_pull(p);
 }
 
@@ -130,8 +88,8 @@ void pulls_release(struct pulls *all)
 
 static void on_document(struct fetch *f, const struct err *e);
 
-static int set_url(const struct pull *p, struct address *ret, const char *kind, const char *name,
-		   struct err *e)
+int pull_set_url(const struct pull *p, struct address *ret, const char *kind, const char *name,
+		 struct err *e)
 {
 	const struct address *base = &p->bases[p->base];
 	size_t n = strlen(base->target);
@@ -147,7 +105,7 @@ static int set_url(const struct pull *p, struct address *ret, const char *kind, 
 	return 0;
 }
 
-static void init_fetch(struct pull *p, struct fetch *f)
+void pull_init_fetch(struct pull *p, struct fetch *f)
 {
 	fetch_release(f);
 	*f = (struct fetch){ .means = p->all->means,
@@ -170,7 +128,7 @@ static void get_document(struct pull *p, enum pull_document expected, const char
 	char text[OCI_DIGEST_TEXT];
 	struct err e;
 
-	init_fetch(p, f);
+	pull_init_fetch(p, f);
 	f->on_done = on_document;
 	f->arg = p;
 	p->expected = expected;
@@ -189,8 +147,8 @@ static void get_document(struct pull *p, enum pull_document expected, const char
 		(void)err_set(&e, ERR_LIMIT,
 			      "a manifest or configuration of %llu bytes, at most %u",
 			      (unsigned long long)d->size, PULL_DOCUMENT_MAX);
-	else if (set_url(p, &f->url, expected == PULL_CONFIG ? "blobs" : "manifests", name, &e) ==
-		 0) {
+	else if (pull_set_url(p, &f->url, expected == PULL_CONFIG ? "blobs" : "manifests", name,
+			      &e) == 0) {
 		fetch_start(f);
 		return;
 	}
@@ -285,90 +243,6 @@ static void on_document(struct fetch *f, const struct err *e)
 	}
 }
 
-/* ---- blobs */
-
-static void report_progress(struct blob *b)
-{
-	const struct pull_msg m = { .type = PULL_PROGRESS,
-				    .pull = b->pull->id,
-				    .blob = b->number,
-				    .bytes = b->fetch.done };
-
-	if (b->told == b->fetch.done)
-		return;
-	b->told = b->fetch.done;
-	b->pull->all->on_report(b->pull->all->arg, &m);
-}
-
-static void on_progress(struct loop_timer *t)
-{
-	struct pull *p = t->arg;
-
-	for (struct blob *b = p->blobs; b; b = b->next)
-		report_progress(b);
-	if (p->blobs)
-		loop_timer_set(loop_of(p), t, loop_now_ns(loop_of(p)) + PROGRESS_MS * CLOCK_MS);
-}
-
-static void on_blob(struct fetch *f, const struct err *e)
-{
-	struct blob *b = f->arg;
-	struct pull *p = b->pull;
-	const struct pull_msg done = { .type = PULL_BLOB_DONE, .pull = p->id, .blob = b->number };
-
-	if (e)
-		report_failure(p->all, p->id, b->number, f->code, e);
-	else
-		p->all->on_report(p->all->arg, &done);
-	free_blob(b);
-}
-
-static int check_blob(const struct pull *p, uint32_t number, int fd, struct err *e)
-{
-	for (const struct blob *b = p->blobs; b; b = b->next)
-		if (b->number == number)
-			return err_set(e, ERR_CONFLICT, "this blob is being fetched");
-	if (!p->resolved || p->nblobs >= PULL_BLOBS_MAX)
-		return err_set(e, ERR_CONFLICT, "too many blobs at a time, or too early");
-	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
-		return err_sys(e, "descriptor of a blob");
-	return 0;
-}
-
-static int add_blob(struct pull *p, const struct pull_msg *m, int *fd, struct err *e)
-{
-	struct blob *b;
-	char text[OCI_DIGEST_TEXT];
-
-	if (check_blob(p, m->blob, *fd, e) < 0)
-		return -1;
-	b = calloc(1, sizeof(*b));
-	if (!b)
-		return err_set(e, ERR_SYSTEM, "out of memory");
-	b->pull = p;
-	b->number = m->blob;
-	b->fetch.fd = -1;
-	init_fetch(p, &b->fetch);
-	b->fetch.on_done = on_blob;
-	b->fetch.arg = b;
-	b->fetch.has_digest = true;
-	memcpy(b->fetch.digest.sha256, m->sha256, sizeof(m->sha256));
-	b->fetch.size = b->fetch.max = m->bytes;
-	oci_digest_text(&b->fetch.digest, text);
-	if (set_url(p, &b->fetch.url, "blobs", text, e) < 0) {
-		free(b);
-		return -1;
-	}
-	b->fetch.fd = *fd;
-	*fd = -1;
-	b->next = p->blobs;
-	p->blobs = b;
-	p->nblobs++;
-	loop_timer_set(loop_of(p), &p->progress, loop_now_ns(loop_of(p)) + PROGRESS_MS * CLOCK_MS);
-	fetch_start(&b->fetch);
-	return 0;
-}
-
 /* ---- beginning */
 
 static int set_bases(struct pull *p, struct err *e)
@@ -405,24 +279,24 @@ static void start(struct pulls *all, const struct pull_msg *m)
 
 	if (!p) {
 		(void)err_set(&e, ERR_LIMIT, "too many pulls at a time");
-		report_failure(all, m->pull, 0, "", &e);
+		pull_report_failure(all, m->pull, 0, "", &e);
 		return;
 	}
 	p->all = all;
 	p->id = m->pull;
 	p->document.fd = -1;
 	p->deadline = (struct loop_timer){ .on_expire = on_deadline, .arg = p };
-	p->progress = (struct loop_timer){ .on_expire = on_progress, .arg = p };
+	p->progress = (struct loop_timer){ .on_expire = pull_on_progress, .arg = p };
 	p->next = all->first;
 	all->first = p;
 	all->n++;
 	if (copy_start(p, m, &e) < 0) {
-		report_failure(all, m->pull, 0, "", &e);
+		pull_report_failure(all, m->pull, 0, "", &e);
 		free_pull(p);
 		return;
 	}
-	loop_timer_set(loop_of(p), &p->deadline,
-		       loop_now_ns(loop_of(p)) + p->start.deadline_ms * CLOCK_MS);
+	loop_timer_set(pull_loop(p), &p->deadline,
+		       loop_now_ns(pull_loop(p)) + p->start.deadline_ms * CLOCK_MS);
 	log_info("pull", "registry=%s repository=%s reference=%s mirror=%s", p->start.host,
 		 p->start.path, p->start.reference, p->start.mirror);
 	if (set_bases(p, &e) < 0)
@@ -449,8 +323,8 @@ void pulls_handle(struct pulls *all, const struct pull_msg *m, int fd)
 
 	if (m->type == PULL_START && !p)
 		start(all, m);
-	else if (m->type == PULL_BLOB && p && add_blob(p, m, &fd, &e) < 0)
-		report_failure(all, m->pull, m->blob, "", &e);
+	else if (m->type == PULL_BLOB && p && pull_blob_add(p, m, &fd, &e) < 0)
+		pull_report_failure(all, m->pull, m->blob, "", &e);
 	else if (m->type == PULL_END && p)
 		free_pull(p);
 	if (fd >= 0)
