@@ -226,7 +226,7 @@ const struct config_setting config_table[] = {
 	  "sum of the disk limits of one tenant's sessions; 0: no limit but what cells really use, which "
 	  "node_memory_limit bounds" },
 	{ "tenant_max_persistent", "COUNT", CONFIG_COUNT, FIELD(tenant_max_persistent), "1000", 0, 1000000, NULL,
-	  "persistent sessions, those without a cell included; 0: no limit" },
+	  "persistent sessions, and others that are paused without memory; 0: no limit" },
 	{ "tenant_max_pids", "COUNT", CONFIG_COUNT, FIELD(tenant_max_pids), "0", 0, MANY, NULL,
 	  "sum of the limits on processes of its sessions; 0: no limit but what cells really use, which "
 	  "node_pids_limit bounds" },

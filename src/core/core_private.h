@@ -164,6 +164,7 @@ struct session {
 	bool disk_blank;	     /* its next cell gets a new disk */
 	struct reboot *reboot;	     /* owned; session_reboot.c */
 	bool disk_counted;	     /* in the sums of its tenant */
+	bool cold_counted;	     /* the same, as one without a cell */
 	struct file_op *file_ops;
 	struct tree_kill *kills; /* of ended executions, under way */
 	struct dial_call *dials; /* under way, or held by the callers */

@@ -158,8 +158,33 @@ int quota_fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	return 0;
 }
 
+/* One without a cell that is not persistent counts as those do: the daemon has it in memory. */
+static void count_cold(struct session *s, bool cold)
+{
+	if (s->cold_counted == cold || s->row.keep_ms > 0)
+		return;
+	s->cold_counted = cold;
+	if (cold)
+		s->tenant->persistent++;
+	else
+		s->tenant->persistent--;
+}
+
+int quota_cold_fits(const struct session *s, struct err *e)
+{
+	uint64_t max = s->core->o.config->tenant_max_persistent;
+
+	if (max == 0 || s->row.keep_ms > 0 || s->tenant->persistent < max)
+		return 0;
+	return err_set_reason(e, REASON_QUOTA_SESSIONS,
+			      "the tenant's sessions that are persistent or without a cell are "
+			      "%llu (tenant_max_persistent)",
+			      (unsigned long long)max);
+}
+
 void quota_count(struct session *s)
 {
+	count_cold(s, false);
 	s->counted = true;
 	s->core->live++;
 	s->core->memory_bytes += s->row.limits.memory_bytes;
@@ -196,6 +221,7 @@ static void release_disk(struct session *s)
 void quota_release(struct session *s)
 {
 	quota_uncount(s);
+	count_cold(s, false);
 	release_disk(s);
 	key_sessions_release(s);
 }
@@ -205,6 +231,7 @@ void quota_uncount(struct session *s)
 	if (!s->counted)
 		return;
 	s->counted = false;
+	count_cold(s, true);
 	s->core->live--;
 	s->core->memory_bytes -= s->row.limits.memory_bytes;
 	s->tenant->sessions--;

@@ -16,6 +16,8 @@ void quota_count(struct session *s);
 void quota_release(struct session *s);
 /* The same, for one that goes on without a cell: it still counts as a session of its key. */
 void quota_uncount(struct session *s);
+/* May it go without a cell? Such sessions are bounded by tenant_max_persistent. */
+int quota_cold_fits(const struct session *s, struct err *e) MUST_USE;
 
 /* How many sessions of its tenant may wait in the queue, 0: none; and for how long. */
 uint64_t quota_queue_length(const struct session *s);

@@ -270,9 +270,9 @@ static int check(const struct session *s, enum cold_how how, struct err *e)
 			       s->capturing != NULL
 				       ? "being captured"
 				       : session_state_name((enum session_state)s->row.state));
-	if (how == COLD_CAPTURE)
-		return session_level_check(s, CELL_CAN_PAUSE, "pause", e);
-	return 0;
+	if (how == COLD_CAPTURE && session_level_check(s, CELL_CAN_PAUSE, "pause", e) < 0)
+		return -1;
+	return how == COLD_RESET ? 0 : quota_cold_fits(s, e);
 }
 
 static void wait_for(struct session *s, struct completion *w, struct completions *list)

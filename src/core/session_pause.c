@@ -244,7 +244,7 @@ void session_pause_by_itself(struct session *s, bool without_memory)
 		s->row.deadline_ms = 0; /* its whole timeout counts again when it is resumed */
 	if (without_memory)
 		session_cold_pause(s, COLD_CAPTURE, NULL, NULL);
-	else
+	if (s->row.state == SESSION_RUNNING) /* also if the former is refused */
 		session_pause(s, NULL, NULL);
 	if (s->row.state != SESSION_RUNNING)
 		return;

@@ -258,5 +258,25 @@ def test_a_cell_that_cannot_be_captured_does_not_outlive_its_timeout(server):
     server.reaches(s, "stopped")
 
 
+def test_sessions_without_a_cell_are_bounded(server):
+    need(server)
+    with Server(pool_size=1, tenant_max_persistent=1) as small:
+        first, second = small.create(timeout="1h")["id"], small.create(timeout="1h")["id"]
+        pause(small, first)
+        small.refused(429, "quota_sessions", "POST", f"/v1/sessions/{second}/pause", {"memory": False}, "tenant_max_persistent")
+        equal(out(small, second, "echo goes on"), "goes on")
+        resume(small, first)
+        pause(small, second)
+        small.delete(second)
+        small.reaches(second, "stopped")
+        pause(small, first)
+        third = small.create(timeout="2s", on_timeout="pause_files")["id"]
+        small.reaches(third, "paused", 30)
+        equal(small.get(third)["cold"], False, "its time is over: paused with its memory")
+        for s in (first, third):
+            small.delete(s)
+            small.reaches(s, "stopped")
+
+
 if __name__ == "__main__":
     run_tests(globals(), pool_size=1)
