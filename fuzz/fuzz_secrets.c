@@ -1,5 +1,5 @@
-/* A configuration in any bytes; and a header and a body, with secrets that are known: the value is put in
- * only by a request it is bound to, and then only for its placeholder.
+/* A configuration in any bytes; and a header and a body, with secrets that are known: the value is
+ * put in only by a request it is bound to, and then only for its placeholder.
  *
  * Bytes: what kind of request (bits: plain, other host, other path, form), then the text. In it the
  * byte 0x01 stands for the placeholder. */

@@ -138,7 +138,8 @@ static int open_network(struct run *r, struct err *e)
 	enum agent_type type;
 	struct agent_event v;
 
-	if (agent_send_listen_egress(&r->agent, -1, e) < 0 || run_command_receive(r, &type, &v, e) < 0)
+	if (agent_send_listen_egress(&r->agent, -1, e) < 0 ||
+	    run_command_receive(r, &type, &v, e) < 0)
 		return -1;
 	if (type != AGENT_EGRESS_LISTENS)
 		return err_set(e, ERR_SYSTEM,

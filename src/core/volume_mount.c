@@ -20,8 +20,8 @@ int volume_mount_plan(const struct core *c, const char *source, struct cell_sour
 	if (v.state != STORE_VOLUME_READY)
 		return err_set(e, ERR_NOT_FOUND, "volume '%s' not found", v.name);
 	ret->root = c->o.volume_root;
-	(void)snprintf(ret->path, sizeof(ret->path), v.kind == VOLUME_IMAGE ? "%s/image" : "%s/data",
-		       v.id);
+	(void)snprintf(ret->path, sizeof(ret->path),
+		       v.kind == VOLUME_IMAGE ? "%s/image" : "%s/data", v.id);
 	return 0;
 }
 

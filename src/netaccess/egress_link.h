@@ -54,7 +54,8 @@ int egress_link_attach(struct egress_link *l, int sock, struct err *e) MUST_USE;
 bool egress_link_up(const struct egress_link *l);
 
 /* Queues a frame. text is copied, and the copy is wiped when it is sent: it may have secrets. fds:
- * NULL or as many as the type has, taken over in any case. ERR_LIMIT: egress does not read, and the channel is closed.
+ * NULL or as many as the type has, taken over in any case. ERR_LIMIT: egress does not read, and the
+ * channel is closed.
  */
 int egress_link_send(struct egress_link *l, enum egress_type type, const char *id, const char *text,
 		     size_t len, int *fds, struct err *e) MUST_USE;

@@ -20,7 +20,7 @@
 
 /* Roots behind the template's layers. */
 #define OUTPUT_MAX (16U << 20) /* of a script */
-#define HOST_ROOTS 8 /* roots of the host template */
+#define HOST_ROOTS 8	       /* roots of the host template */
 enum { ROOT_READ = HOST_ROOTS, ROOT_WRITE, ROOT_TEMPLATES, ROOT_DISKS, ROOT_LAYERS, ROOTS };
 
 struct server {

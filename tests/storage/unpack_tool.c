@@ -1,6 +1,6 @@
-/* unpack_tool.c - unpacks the archive on standard input as cordon-storage's workers do, without their
- * jail: unpack_tool [--whole] BYTES ENTRIES TOP [LOWER...]. Prints "ok BYTES ENTRIES SHA256" or
- * "error CODE MESSAGE". For test_unpack.py. */
+/* unpack_tool.c - unpacks the archive on standard input as cordon-storage's workers do, without
+ * their jail: unpack_tool [--whole] BYTES ENTRIES TOP [LOWER...]. Prints "ok BYTES ENTRIES SHA256"
+ * or "error CODE MESSAGE". For test_unpack.py. */
 #include "unpack_image.h"
 
 #include <fcntl.h>

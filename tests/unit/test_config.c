@@ -20,8 +20,8 @@ static void defaults_are_sane(void)
 {
 	static const struct config_starter user = { .home = "/home/a" };
 	static const struct config_starter xdg = { .home = "/home/a",
-					       .runtime_dir = "/run/user/1",
-					       .state_home = "/s" };
+						   .runtime_dir = "/run/user/1",
+						   .state_home = "/s" };
 	static const struct config_starter nobody = { 0 };
 	struct config c;
 	struct err e;

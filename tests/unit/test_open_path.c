@@ -138,4 +138,4 @@ static void does_not_leave(void)
 }
 
 TEST_MAIN({ "opens and fails as openat2 does", as_openat2 },
-	 { "does not leave the directory", does_not_leave })
+	  { "does not leave the directory", does_not_leave })
