@@ -579,12 +579,13 @@ void live_cell_end_now(struct live_cell *c)
 	set_timer(c, END_GRACE_MS);
 }
 
-void live_cell_clean_up(struct cells *cs, const char *id)
+struct live_cell *live_cell_clean_up(struct cells *cs, const char *id)
 {
 	struct live_cell *c = new_cell(cs, id, &live_cell_orphan_events, NULL);
 
 	c->dead = true;
 	live_cell_end(c);
+	return c;
 }
 
 void live_cell_detach(struct live_cell *c)

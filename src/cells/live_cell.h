@@ -115,10 +115,12 @@ extern const struct live_cell_events live_cell_orphan_events;
 void live_cell_abandon(struct live_cell *c);
 
 /* Ends a cell that an earlier daemon left and that belongs to no session. */
-void live_cell_end_unknown(struct cells *cs, const char *id);
+struct live_cell *live_cell_end_unknown(struct cells *cs, const char *id);
 
-/* Removes what a dead cell of that name may have left: its cgroup, its socket. */
-void live_cell_clean_up(struct cells *cs, const char *id);
+/* Removes what a dead cell of that name may have left: its cgroup, its socket. Both return the cell
+ * that ends, whose owner the caller may become (live_cell_own()): a new cell of that name has to
+ * wait until it is gone. */
+struct live_cell *live_cell_clean_up(struct cells *cs, const char *id);
 
 /* Frees it without ending the cell, at the end of the daemon; sends what is queued for PID 1. A
  * cell that lingers goes on. */

@@ -31,15 +31,15 @@ void live_cell_abandon(struct live_cell *c)
 	live_cell_end(c);
 }
 
-void live_cell_end_unknown(struct cells *cs, const char *id)
+struct live_cell *live_cell_end_unknown(struct cells *cs, const char *id)
 {
 	struct err ignored;
 	/* Without a connection it ends as well, if the keeper can find it. */
 	struct live_cell *c =
 		live_cell_adopt(cs, id, true, &live_cell_orphan_events, NULL, &ignored);
 
-	if (c != NULL)
-		live_cell_end(c);
-	else
-		live_cell_clean_up(cs, id);
+	if (c == NULL)
+		return live_cell_clean_up(cs, id);
+	live_cell_end(c);
+	return c;
 }

@@ -362,7 +362,12 @@ bool session_cold_restore(struct session *s)
 
 	if (!session_is_cold(&s->row) || s->row.state >= SESSION_STOPPING)
 		return false;
-	live_cell_end_unknown(&s->core->cells, s->row.id);
+	/* Its next cell, which has the same name, waits for the end of this one: on_gone(). */
+	s->cooling = calloc(1, sizeof(*s->cooling));
+	assert(s->cooling != NULL);
+	*s->cooling = (struct cooling){ .session = s, .how = COLD_DISK, .fold.job.fd = -1 };
+	s->cooling->cell = live_cell_end_unknown(&s->core->cells, s->row.id);
+	live_cell_own(s->cooling->cell, &ending_events, s);
 	session_lose_executions(s);
 	quota_uncount(s);
 	if (s->row.state == SESSION_RESUMING &&
