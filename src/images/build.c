@@ -242,6 +242,7 @@ static void release(struct core *c)
 		return;
 	while (b->running != NULL)
 		free_build(b->running);
+	loop_task_cancel(core_loop(c), &b->admit);
 	fd_close(b->uploads);
 	free(b);
 	*session_parts_of_core(c, &build_part) = NULL;

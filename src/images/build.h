@@ -75,13 +75,16 @@ bool build_upload_there(struct core *c, const char *tenant, const char *template
 
 struct build_upload; /* one that is being received */
 
-/* Begins to receive one, of at most core_config()->upload_max bytes. REASON_STORAGE_FULL,
- * ERR_SYSTEM. */
-struct build_upload *build_upload_begin(struct core *c, const char *tenant, const char *template_id,
-					const char *hash, struct err *e) MUST_USE;
-int build_upload_write(struct build_upload *u, const void *data, size_t len,
-		       struct err *e) MUST_USE;
-/* All of it has come: it is there, in place of what was there before. Frees u in any case. */
-int build_upload_end(struct build_upload *u, struct err *e) MUST_USE;
-/* It did not come whole. Takes NULL. */
+/* Begins to receive one, of at most core_config()->upload_max bytes. name: tenant, template and
+ * hash, the rest zero. w ends once: when the archive is there, in place of what was there before,
+ * or with the reason why not, which may be before all of it has come. on_room(arg): more can be
+ * taken. NULL: REASON_STORAGE_FULL, ERR_SYSTEM; w was not begun. */
+struct build_upload *build_upload_begin(struct core *c, const struct store_build_upload *name,
+					struct completion *w, void (*on_room)(void *arg), void *arg,
+					struct err *e) MUST_USE;
+/* Takes up to len bytes, and returns how many: on_room follows if fewer. */
+size_t build_upload_put(struct build_upload *u, const uint8_t *data, size_t len);
+/* All of it has come. Called again from on_room until it returns true. */
+bool build_upload_end(struct build_upload *u);
+/* Frees it; if w has not ended, nothing is kept, and w does not end. Takes NULL. */
 void build_upload_drop(struct build_upload *u);

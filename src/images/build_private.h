@@ -38,9 +38,10 @@ struct builds {
 	struct core *core;
 	struct build *running;
 	struct build_upload *receiving;
-	int uploads;	  /* the folder of archives; owned */
-	uint64_t seconds; /* that it runs */
-	bool swept;	  /* what builds of an earlier daemon left was removed */
+	struct loop_task admit; /* begins to write uploads that wait */
+	int uploads;		/* the folder of archives; owned */
+	uint64_t seconds;	/* that it runs */
+	bool swept;		/* what builds of an earlier daemon left was removed */
 };
 
 /* A command that runs in the build's session. */

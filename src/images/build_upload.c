@@ -1,10 +1,10 @@
 /* build_upload.c - archives that clients upload for COPY: files in STATE/uploads, and rows.
  *
  * An archive is named by its tenant, its template and a hash that the client chose; nothing of the
- * content follows from that hash. It is written to a file of its own, whose SHA-256 is computed on
- * the way; the row is written when it is complete. A file without a row is removed at the start, as
- * is a row whose file has another size (a power cut). Archives are never opened here: a cell
- * unpacks them. */
+ * content follows from that hash. cordon-storage writes it to a file of its own, and computes
+ * its SHA-256 on the way (spool.h); the row is written when it is complete and on disk. A file
+ * without a row is removed at the start, as is a row whose file has another size (a power cut).
+ * Archives are never opened here: a cell unpacks them. */
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -21,17 +21,26 @@
 #include "list.h"
 #include "log.h"
 #include "rand.h"
+#include "spool.h"
 
 #define RESERVE_LEAST (1U << 20)
 #define UPLOADS_TENANT_MAX 1000 /* that are kept, however small they are */
+/* That are written at a time; others wait. STORAGE_STREAMS_MAX has room for these and imports. */
+#define WRITTEN_MAX 24
+#define WRITTEN_TENANT_MAX 8
 
 struct build_upload {
-	struct build_upload *next, **link; /* of builds.receiving */
+	struct build_upload *next, **link; /* of builds.receiving; not if it is kept */
 	struct core *core;
-	int dir; /* borrowed */
-	int fd;	 /* owned */
-	struct sha256 hash;
-	struct store_build_upload row;
+	int fd; /* owned */
+	struct spool spool;
+	struct completions when_done;
+	void (*on_room)(void *arg);
+	void *arg;
+	struct loop_task refused; /* ends it with `why`, not from within build_upload_put() */
+	struct err why;
+	enum { WAITS, WRITTEN, FAILED, KEPT } state;
+	struct store_build_upload row; /* bytes: that were passed on */
 };
 
 static void remove_one(struct core *c, const char *file)
@@ -90,9 +99,124 @@ bool build_upload_delete_one(struct core *c, const char *tenant)
 
 /* ---- receiving */
 
-struct build_upload *build_upload_begin(struct core *c, const char *tenant, const char *template_id,
-					const char *hash, struct err *e)
+/* The last thing that is done with u: its owner may drop it. */
+static void finish(struct build_upload *u, const struct err *e)
 {
+	struct completions told = { 0 };
+	struct err copy = { 0 };
+
+	if (e != NULL)
+		copy = *e;
+	spool_cancel(&u->spool);
+	loop_defer(core_loop(u->core), &builds_of(u->core)->admit);
+	completions_move(&u->when_done, &told);
+	completions_end_all(&told, e == NULL ? NULL : &copy);
+}
+
+/* It stays in the list, and counts, until it is dropped: clients send the rest before they read the
+ * answer. */
+static void fail(struct build_upload *u, const struct err *e)
+{
+	u->state = FAILED;
+	finish(u, e);
+}
+
+static void on_refused(struct loop_task *t)
+{
+	struct build_upload *u = t->arg;
+
+	fail(u, &u->why);
+}
+
+static int keep(struct build_upload *u, struct err *e)
+{
+	struct store_build_upload before;
+	struct core *c = u->core;
+	bool replaces = store_build_upload_get(core_store(c), u->row.tenant, u->row.template_id,
+					       u->row.hash, &before, e) == 0;
+
+	if (u->spool.bytes != u->row.bytes)
+		return err_set(e, ERR_SYSTEM, "upload: cordon-storage has written another size");
+	hex_encode(u->spool.sha256, sizeof(u->spool.sha256), u->row.digest);
+	u->row.used_ms = core_now_ms();
+	if (store_build_upload_put(core_store(c), &u->row, e) < 0)
+		return -1;
+	if (replaces)
+		(void)unlinkat(builds_of(c)->uploads, before.file, 0);
+	return 0;
+}
+
+static void on_spooled(struct spool *s, const struct err *e)
+{
+	struct build_upload *u = s->arg;
+	struct err why;
+
+	if (e == NULL && keep(u, &why) < 0)
+		e = &why;
+	if (e != NULL) {
+		fail(u, e);
+		return;
+	}
+	u->state = KEPT;
+	LIST_REMOVE(u);
+	make_room(u->core, u->row.tenant);
+	finish(u, NULL);
+}
+
+static void on_spool_room(struct spool *s)
+{
+	const struct build_upload *u = s->arg;
+
+	u->on_room(u->arg);
+}
+
+static void start(struct build_upload *u)
+{
+	const struct spool_spec spec = { .bytes_max = core_config(u->core)->upload_max,
+					 .reserve_percent =
+						 (uint32_t)core_layers(u->core)->reserve_percent,
+					 .file = u->fd };
+	struct err e;
+
+	u->state = WRITTEN;
+	if (spool_start(&u->spool, core_storage(u->core), &spec, &e) < 0)
+		fail(u, &e);
+	else
+		u->on_room(u->arg);
+}
+
+/* How many are written now; tenant NULL: of all tenants. */
+static unsigned count_written(const struct builds *b, const char *tenant)
+{
+	unsigned n = 0;
+
+	for (const struct build_upload *u = b->receiving; u != NULL; u = u->next)
+		n += u->state == WRITTEN && (tenant == NULL || strcmp(u->row.tenant, tenant) == 0);
+	return n;
+}
+
+/* Begins the oldest that may be written now. */
+static void on_admit(struct loop_task *t)
+{
+	struct builds *b = t->arg;
+	struct build_upload *found = NULL;
+
+	if (count_written(b, NULL) >= WRITTEN_MAX)
+		return;
+	for (struct build_upload *u = b->receiving; u != NULL; u = u->next)
+		if (u->state == WAITS && count_written(b, u->row.tenant) < WRITTEN_TENANT_MAX)
+			found = u;
+	if (found == NULL)
+		return;
+	loop_defer(core_loop(b->core), &b->admit); /* until there is none */
+	start(found);
+}
+
+struct build_upload *build_upload_begin(struct core *c, const struct store_build_upload *name,
+					struct completion *w, void (*on_room)(void *arg), void *arg,
+					struct err *e)
+{
+	struct builds *b = builds_of(c);
 	struct build_upload *u;
 
 	if (layers_check_reserve(core_layers(c), RESERVE_LEAST, e) < 0)
@@ -100,20 +224,27 @@ struct build_upload *build_upload_begin(struct core *c, const char *tenant, cons
 	u = calloc(1, sizeof(*u));
 	assert(u != NULL);
 	u->core = c;
-	u->dir = builds_of(c)->uploads;
-	(void)snprintf(u->row.tenant, sizeof(u->row.tenant), "%s", tenant);
-	(void)snprintf(u->row.template_id, sizeof(u->row.template_id), "%s", template_id);
-	(void)snprintf(u->row.hash, sizeof(u->row.hash), "%s", hash);
+	u->row = *name;
+	u->spool = (struct spool){ .arg = u,
+				   .on_room = on_spool_room,
+				   .on_end = on_spooled,
+				   .fd = -1,
+				   .feed = { .fd = -1, .watch.fd = -1 },
+				   .job.fd = -1 };
+	u->refused = (struct loop_task){ .on_run = on_refused, .arg = u };
+	u->on_room = on_room;
+	u->arg = arg;
 	rand_id("upl_", u->row.file, sizeof(u->row.file));
-	sha256_init(&u->hash);
-	u->fd = openat(u->dir, u->row.file, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-	if (u->fd >= 0) {
-		LIST_PUSH(&builds_of(c)->receiving, u);
-		return u;
+	u->fd = openat(b->uploads, u->row.file, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+	if (u->fd < 0) {
+		IGNORED(err_sys(e, "upload"), "reported by NULL");
+		free(u);
+		return NULL;
 	}
-	IGNORED(err_sys(e, "upload"), "reported by NULL");
-	free(u);
-	return NULL;
+	LIST_PUSH(&b->receiving, u);
+	completion_begin(w, core_loop(c), &u->when_done);
+	loop_defer(core_loop(c), &b->admit);
+	return u;
 }
 
 /* Of all that a tenant uploads at a time: one archive is always possible. */
@@ -135,7 +266,7 @@ static uint64_t in_flight(const struct core *c, const char *tenant)
 	return sum;
 }
 
-int build_upload_write(struct build_upload *u, const void *data, size_t len, struct err *e)
+static int check(const struct build_upload *u, size_t len, struct err *e)
 {
 	if (u->row.bytes + len > core_config(u->core)->upload_max)
 		return err_set(e, ERR_LIMIT, "the archive is larger than upload_max");
@@ -143,49 +274,44 @@ int build_upload_write(struct build_upload *u, const void *data, size_t len, str
 		return err_set_reason(e, REASON_QUOTA_BUILDS,
 				      "the archives that this tenant uploads at a time are larger "
 				      "than tenant_uploads_max");
-	if (io_write_all(u->fd, data, len, e) < 0) {
-		if (e->sys == ENOSPC || e->sys == EDQUOT)
-			return err_set_reason(e, REASON_STORAGE_FULL,
-					      "upload: the disk of the server is full");
-		return err_wrap(e, "upload");
-	}
-	sha256_add(&u->hash, data, len);
-	u->row.bytes += len;
 	return 0;
+}
+
+size_t build_upload_put(struct build_upload *u, const uint8_t *data, size_t len)
+{
+	size_t n;
+
+	if (u->state != WRITTEN)
+		return u->state == WAITS ? 0 : len;
+	if (check(u, len, &u->why) < 0) {
+		u->state = FAILED;
+		spool_cancel(&u->spool);
+		loop_defer(core_loop(u->core), &u->refused);
+		return len;
+	}
+	n = spool_put(&u->spool, data, len);
+	u->row.bytes += n;
+	return n;
+}
+
+bool build_upload_end(struct build_upload *u)
+{
+	return u->state == WRITTEN ? spool_end(&u->spool) : u->state != WAITS;
 }
 
 void build_upload_drop(struct build_upload *u)
 {
 	if (u == NULL)
 		return;
-	LIST_REMOVE(u);
+	loop_task_cancel(core_loop(u->core), &u->refused);
+	spool_cancel(&u->spool);
 	fd_close(u->fd);
-	(void)unlinkat(u->dir, u->row.file, 0);
-	free(u);
-}
-
-int build_upload_end(struct build_upload *u, struct err *e)
-{
-	struct store_build_upload before;
-	uint8_t digest[SHA256_SIZE];
-	struct core *c = u->core;
-	bool replaces = store_build_upload_get(core_store(c), u->row.tenant, u->row.template_id,
-					       u->row.hash, &before, e) == 0;
-
-	sha256_end(&u->hash, digest);
-	hex_encode(digest, sizeof(digest), u->row.digest);
-	u->row.used_ms = core_now_ms();
-	if (store_build_upload_put(core_store(c), &u->row, e) < 0) {
-		build_upload_drop(u);
-		return -1;
+	if (u->state != KEPT) {
+		LIST_REMOVE(u);
+		(void)unlinkat(builds_of(u->core)->uploads, u->row.file, 0);
+		loop_defer(core_loop(u->core), &builds_of(u->core)->admit);
 	}
-	if (replaces)
-		(void)unlinkat(u->dir, before.file, 0);
-	LIST_REMOVE(u);
-	fd_close(u->fd);
-	make_room(c, u->row.tenant);
 	free(u);
-	return 0;
 }
 
 /* ---- use */
@@ -253,6 +379,7 @@ int build_upload_setup(struct core *c, struct err *e)
 	int state = core_options(c)->state_fd;
 	struct sweep *w;
 
+	b->admit = (struct loop_task){ .on_run = on_admit, .arg = b };
 	if (mkdirat(state, "uploads", 0700) < 0 && errno != EEXIST)
 		return err_sys(e, "uploads");
 	b->uploads = openat(state, "uploads", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);

@@ -104,8 +104,11 @@ static int open_files(struct import *i, struct err *e)
 	i->spool.arg = i;
 	i->spool.on_room = on_spool_room;
 	i->spool.on_end = on_spooled;
-	return spool_start(&i->spool, core_storage(i->core), IMPORT_BYTES_MAX,
-			   (uint32_t)l->reserve_percent, e);
+	return spool_start(&i->spool, core_storage(i->core),
+			   &(struct spool_spec){ .bytes_max = IMPORT_BYTES_MAX,
+						 .reserve_percent = (uint32_t)l->reserve_percent,
+						 .file = -1 },
+			   e);
 }
 
 struct import *import_begin(struct core *c, struct tenant *t, const struct import_spec *spec,

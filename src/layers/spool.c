@@ -1,6 +1,9 @@
 /* spool.c - see spool.h. */
 #include "spool.h"
 
+#include <fcntl.h>
+#include <string.h>
+
 #include "io.h"
 
 #define SPOOL_MS 14400000 /* of a whole upload, slow clients included */
@@ -18,7 +21,7 @@ static void on_done(struct completion *done, const struct err *e)
 	struct err none;
 
 	storage_feed_close(&s->feed);
-	if (e == NULL && s->job.fd < 0) {
+	if (e == NULL && !s->given && s->job.fd < 0) {
 		(void)err_set(&none, ERR_SYSTEM, "cordon-storage sent no descriptor");
 		e = &none;
 	}
@@ -26,24 +29,36 @@ static void on_done(struct completion *done, const struct err *e)
 		s->fd = s->job.fd;
 		s->job.fd = -1;
 		s->bytes = s->job.reply.bytes;
+		memcpy(s->sha256, s->job.reply.sha256, sizeof(s->sha256));
 	}
 	s->on_end(s, e);
 }
 
-int spool_start(struct spool *s, struct storage_link *storage, uint64_t bytes_max,
-		uint32_t reserve_percent, struct err *e)
+int spool_start(struct spool *s, struct storage_link *storage, const struct spool_spec *spec,
+		struct err *e)
 {
-	const struct storage_spool r = { .head = { .op = STORAGE_SPOOL, .deadline_ms = SPOOL_MS },
-					 .bytes_max = bytes_max,
-					 .reserve_percent = reserve_percent };
-	int its;
+	struct storage_spool r = { .head = { .op = STORAGE_SPOOL, .deadline_ms = SPOOL_MS },
+				   .bytes_max = spec->bytes_max,
+				   .reserve_percent = spec->reserve_percent };
+	int fds[2] = { -1, -1 };
 
 	s->fd = -1;
-	if (storage_feed_open(&s->feed, storage->loop, on_room, s, &its, e) < 0)
+	s->given = spec->file >= 0;
+	if (storage_feed_open(&s->feed, storage->loop, on_room, s, &fds[0], e) < 0)
 		return -1;
+	if (s->given) {
+		r.flags = STORAGE_SPOOL_FILE | STORAGE_SPOOL_SHA256;
+		fds[1] = fcntl(spec->file, F_DUPFD_CLOEXEC, 3);
+		if (fds[1] < 0) {
+			IGNORED(err_sys(e, "the file of an upload"), "reported by -1");
+			storage_feed_close(&s->feed);
+			io_close_all(fds, 1);
+			return -1;
+		}
+	}
 	s->storage = storage;
 	s->job.done = (struct completion){ .on_done = on_done, .arg = s };
-	storage_link_ask(storage, &s->job, &r, sizeof(r), &its, 1);
+	storage_link_ask(storage, &s->job, &r, sizeof(r), fds, s->given ? 2 : 1);
 	return 0;
 }
 

@@ -1,6 +1,5 @@
-/* spool.h - an upload on its way to a file without a name in the storage folder, which
- * cordon-storage writes (STORAGE_SPOOL): cordond passes the bytes on and never waits for a disk.
- * Used by imports.
+/* spool.h - an upload on its way to a file that cordon-storage writes (STORAGE_SPOOL): cordond
+ * passes the bytes on and never waits for a disk. Used by imports and by archives of builds.
  *
  * A spool ends exactly once by on_end, from the loop, or is cancelled; then nothing is left of it.
  * It may end before all content was passed on: the disk is full, cordon-storage was killed. */
@@ -16,17 +15,25 @@ struct spool {
 	/* It is over; e is NULL if all is in the file. */
 	void (*on_end)(struct spool *s, const struct err *e);
 	/* In on_end without an error, until spool_cancel(): */
-	int fd; /* owned: the file */
+	int fd; /* owned: the file without a name; -1: it was given */
 	uint64_t bytes;
+	uint8_t sha256[STORAGE_SHA256]; /* if a file was given */
 	/* The rest is for spool.c only. */
 	struct storage_link *storage; /* NULL: never started */
 	struct storage_feed feed;
 	struct storage_job job;
+	bool given;
 };
 
-/* s: arg and the events are set. reserve_percent: of the file system that stay free. */
-int spool_start(struct spool *s, struct storage_link *storage, uint64_t bytes_max,
-		uint32_t reserve_percent, struct err *e) MUST_USE;
+struct spool_spec {
+	uint64_t bytes_max;
+	uint32_t reserve_percent; /* of the file system that stay free */
+	int file;		  /* borrowed: an empty file to write to; -1: one without a name */
+};
+
+/* s: arg and the events are set. */
+int spool_start(struct spool *s, struct storage_link *storage, const struct spool_spec *spec,
+		struct err *e) MUST_USE;
 /* As storage_feed_put() and storage_feed_end(). */
 size_t spool_put(struct spool *s, const uint8_t *data, size_t len);
 bool spool_end(struct spool *s);

@@ -1,8 +1,9 @@
-/* op_spool.c - writes what a client uploads to a file without a name, and sends its descriptor with
- * the answer. The bytes are not looked at, so this needs no worker.
+/* op_spool.c - writes what a client uploads to a file: one that came with the request, or one
+ * without a name, whose descriptor is sent with the answer. The bytes are not looked at, so this
+ * needs no worker.
  *
- * The file has the name of its job until it is open: what a kill leaves is removed as for every
- * other job. */
+ * A file without a name has that of its job until it is open: what a kill leaves is removed as for
+ * every other job. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #include "chunk_in.h"
 #include "io.h"
+#include "sha256.h"
 #include "storage_ops.h"
 
 #define BUFFER 262144
@@ -54,37 +56,58 @@ static int put(int fd, const void *bytes, size_t len, struct err *e)
 	return storage_ops_fail(e, "write an upload");
 }
 
-static int fill(const struct storage_spool *r, int in, int fd, uint64_t *ret_total, struct err *e)
+struct sink {
+	const struct storage_spool *r;
+	int fd; /* borrowed */
+	uint64_t total, checked;
+	struct sha256 hash;
+};
+
+static int take(struct sink *k, const char *bytes, size_t n, struct err *e)
+{
+	k->total += n;
+	if (k->total > k->r->bytes_max)
+		return err_set_reason(e, REASON_TOO_LARGE, "more than %llu bytes",
+				      (unsigned long long)k->r->bytes_max);
+	if (k->total > k->checked) {
+		if (check_room(k->fd, k->r->reserve_percent, e) < 0)
+			return -1;
+		k->checked = k->total + ROOM_STEP;
+	}
+	if ((k->r->flags & STORAGE_SPOOL_SHA256) != 0)
+		sha256_add(&k->hash, bytes, n);
+	return put(k->fd, bytes, n, e);
+}
+
+static int fill(struct sink *k, int in, struct err *e)
 {
 	static char buffer[BUFFER];
-	uint64_t checked = 0;
 	ssize_t n;
 
-	while ((n = chunk_in_read(in, buffer, BUFFER, e)) > 0) {
-		*ret_total += (uint64_t)n;
-		if (*ret_total > r->bytes_max)
-			return err_set_reason(e, REASON_TOO_LARGE, "more than %llu bytes",
-					      (unsigned long long)r->bytes_max);
-		if (*ret_total > checked) {
-			if (check_room(fd, r->reserve_percent, e) < 0)
-				return -1;
-			checked = *ret_total + ROOM_STEP;
-		}
-		if (put(fd, buffer, (size_t)n, e) < 0)
+	sha256_init(&k->hash);
+	while ((n = chunk_in_read(in, buffer, BUFFER, e)) > 0)
+		if (take(k, buffer, (size_t)n, e) < 0)
 			return -1;
-	}
 	return n < 0 ? -1 : 0;
 }
 
 int op_spool(struct storage_run *run, struct err *e)
 {
-	int opened = open_file(run->serial, e);
+	const struct storage_spool *r = &run->r->spool;
+	bool given = (r->flags & STORAGE_SPOOL_FILE) != 0;
+	int opened = given ? fcntl(run->fds[1], F_DUPFD_CLOEXEC, 3) : open_file(run->serial, e);
 
 	if (opened < 0)
-		return -1;
+		return given ? err_sys(e, "the file of an upload") : -1;
 	OWN_FD fd = opened;
-	if (fill(&run->r->spool, run->fds[0], fd, &run->reply->bytes, e) < 0)
+	struct sink k = { .r = r, .fd = fd };
+	if (fill(&k, run->fds[0], e) < 0)
 		return -1;
-	run->fd = TAKE_FD(fd);
+	if (given && fdatasync(fd) < 0)
+		return storage_ops_fail(e, "write an upload");
+	run->reply->bytes = k.total;
+	sha256_end(&k.hash, run->reply->sha256);
+	if (!given)
+		run->fd = TAKE_FD(fd);
 	return 0;
 }

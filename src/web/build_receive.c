@@ -1,9 +1,13 @@
 #include "build_receive.h"
 
+#include <stdio.h>
+
+#include "body_feed.h"
 #include "build.h"
 #include "reply.h"
 
 struct receiving {
+	struct body_feed body; /* first */
 	struct build_upload *upload;
 	int status;
 	bool failed;
@@ -18,47 +22,76 @@ static void release(struct request *r, bool answered)
 	build_upload_drop(v->upload);
 }
 
-/* What follows a failure is read and dropped, up to the bound of the body: clients do not read an
- * answer before they have sent everything. */
-static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
+static void answer(struct request *r)
 {
-	struct receiving *v = request_of(x)->state;
+	const struct receiving *v = r->state;
 
-	if (!v->failed && build_upload_write(v->upload, data, len, &v->why) < 0)
-		v->failed = true;
-	return len;
-}
-
-static void on_end(struct exchange *x, bool ok)
-{
-	struct request *r = request_of(x);
-	struct receiving *v = r->state;
-	struct build_upload *u = v->upload;
-
-	if (!ok)
-		return; /* nothing is kept; the server answers if the client is still there */
-	if (!v->failed) {
-		v->upload = NULL;
-		v->failed = build_upload_end(u, &v->why) < 0;
-	}
 	if (v->failed)
 		reply_error(r, &v->why);
 	else
 		exchange_reply(r->x, v->status, NULL, "", 0);
 }
 
+static void on_kept(struct completion *c, const struct err *e)
+{
+	struct request *r = c->arg;
+	struct receiving *v = r->state;
+
+	v->failed = e != NULL;
+	if (e != NULL)
+		v->why = *e;
+	body_feed_over(&v->body, r);
+}
+
+static void on_room(void *arg)
+{
+	struct request *r = arg;
+	struct receiving *v = r->state;
+
+	body_feed_room(&v->body, r);
+}
+
+static size_t put(struct request *r, const uint8_t *data, size_t len)
+{
+	const struct receiving *v = r->state;
+
+	return build_upload_put(v->upload, data, len);
+}
+
+static bool end(struct request *r)
+{
+	const struct receiving *v = r->state;
+
+	return build_upload_end(v->upload);
+}
+
+static void cut(struct request *r)
+{
+	struct receiving *v = r->state;
+
+	completion_cancel(&r->wait);
+	build_upload_drop(v->upload);
+	v->upload = NULL;
+}
+
 void build_receive(struct request *r, const char *tenant, const char *template_id, const char *hash,
 		   int status)
 {
 	struct receiving *v = request_state(r, sizeof(*v), release);
+	struct store_build_upload name = { 0 };
 	struct err e = { 0 };
 
 	if (v == NULL)
 		return;
+	(void)snprintf(name.tenant, sizeof(name.tenant), "%s", tenant);
+	(void)snprintf(name.template_id, sizeof(name.template_id), "%s", template_id);
+	(void)snprintf(name.hash, sizeof(name.hash), "%s", hash);
 	v->status = status;
-	v->upload = build_upload_begin(r->core, tenant, template_id, hash, &e);
+	v->body = (struct body_feed){ .put = put, .end = end, .cut = cut, .answer = answer };
+	r->wait = (struct completion){ .on_done = on_kept, .arg = r };
+	v->upload = build_upload_begin(r->core, &name, &r->wait, on_room, r, &e);
 	if (v->upload == NULL)
 		reply_error(r, &e);
 	else
-		exchange_read_body(r->x, core_config(r->core)->upload_max, on_data, on_end);
+		body_feed_start(&v->body, r, core_config(r->core)->upload_max);
 }

@@ -155,8 +155,8 @@ static int check_spool(const union storage_request *r, struct err *e)
 	const struct storage_spool *s = &r->spool;
 
 	if (s->bytes_max == 0 || s->bytes_max > UINT64_MAX / 4 || s->reserve_percent > 100 ||
-	    s->zero != 0)
-		return err_set(e, ERR_INVALID, "a limit is out of range");
+	    (s->flags & ~(uint32_t)STORAGE_SPOOL_FLAGS) != 0)
+		return err_set(e, ERR_INVALID, "a limit is out of range, or an unknown flag");
 	return 0;
 }
 
@@ -220,6 +220,8 @@ static size_t fds_of(const union storage_request *r, size_t len)
 	if (r->head.op == STORAGE_CONTENT && len == sizeof(r->content))
 		more = (size_t)(r->content.what == STORAGE_CONTENT_WRITE) +
 		       (size_t)((r->content.flags & STORAGE_CONTENT_ROOT) != 0);
+	if (r->head.op == STORAGE_SPOOL && len == sizeof(r->spool))
+		more = (r->spool.flags & STORAGE_SPOOL_FILE) != 0;
 	return shapes[r->head.op].nfds + more;
 }
 

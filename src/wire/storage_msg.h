@@ -228,15 +228,22 @@ struct storage_content {
 	char path[STORAGE_PATH_MAX]; /* clean: "/" or "/a/b" without empty, "." or ".." parts */
 };
 
-/* Writes the content that comes from the one descriptor, in chunks as those of CONTENT's WRITE, to
- * a file without a name. The answer has its bytes and a descriptor of it for reading and writing;
- * it is gone when nobody has it open. ERR_CONFLICT: the content was cut off. REASON_TOO_LARGE,
- * REASON_STORAGE_FULL: as they say. */
+enum {
+	STORAGE_SPOOL_FILE = 1 << 0,   /* the second descriptor is the file, which is empty */
+	STORAGE_SPOOL_SHA256 = 1 << 1, /* the answer has the hash of the content */
+	STORAGE_SPOOL_FLAGS = (1 << 2) - 1,
+};
+
+/* Writes the content that comes from the first descriptor, in chunks as those of CONTENT's WRITE,
+ * to a file. Without STORAGE_SPOOL_FILE this is one without a name: the answer has a descriptor of
+ * it for reading and writing, and it is gone when nobody has it open. A file that was given is on
+ * disk when the answer comes. The answer has the bytes. ERR_CONFLICT: the content was cut off.
+ * REASON_TOO_LARGE, REASON_STORAGE_FULL: as they say. */
 struct storage_spool {
 	struct storage_head head;
 	uint64_t bytes_max;
 	uint32_t reserve_percent; /* of the file system that stay free */
-	uint32_t zero;
+	uint32_t flags;
 };
 
 #define STORAGE_FILES_MAX 4096 /* names in one answer */

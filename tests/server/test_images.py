@@ -6,6 +6,7 @@ owners, and no tenant sees what another has.
     test_images.py CORDON [name ...]
 """
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -313,10 +314,9 @@ def family(pid):
 class Sender:
     """Sends the head of an import and then bytes, until the server takes no more for now."""
 
-    def __init__(self, server, name, length):
+    def __init__(self, server, name, length, line=None):
         self.sock = socket.create_connection(server.address)
-        self.left = length
-        head = f"POST /v1/templates?name={name} HTTP/1.1\r\nHost: x\r\nX-API-Key: {server.key}\r\n" \
+        head = f"{line or 'POST /v1/templates?name=' + name} HTTP/1.1\r\nHost: x\r\nX-API-Key: {server.key}\r\n" \
                f"Content-Type: application/x-tar\r\nContent-Length: {length}\r\n\r\n"
         self.sock.sendall(head.encode())
 
@@ -361,6 +361,43 @@ def test_no_disk_holds_up_the_server(server):
     equal(sender.send(data[sent:], 30), len(data) - sent)
     equal(sender.status(), 201)
     gone(server, "slow")
+
+
+def test_nor_does_one_hold_up_uploads_of_builds(server):
+    build = server.want(201, "POST", "/v1/templates/builds", {"name": "uploaded"})["id"]
+    folder, hash_ = os.path.join(server.state, "uploads"), "a" * 64
+    data = os.urandom(1 << 20) * 48
+    line = f"PUT /v1/templates/builds/{build}/files/{hash_}"
+    before = os.listdir(folder)
+    stopped = family(server.pid("cordon-storage"))
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        sender = Sender(server, "", len(data), line)
+        sent = sender.send(data, 1)
+        check(sent < len(data), "the archive was taken, and cordon-storage was stopped")
+        equal(server.request("GET", "/healthz")[0], 200)
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    equal(sender.send(data[sent:], 30), len(data) - sent)
+    equal(sender.status(), 204)
+    digest = hashlib.sha256(data).hexdigest()
+    equal(number(server, f"SELECT count(*) FROM build_upload WHERE digest = '{digest}' AND bytes = {len(data)}"), 1)
+    after = os.listdir(folder)
+    equal(len(after), len(before) + 1)
+    # Half of one: the client goes, or cordon-storage is killed. What was there stays.
+    Sender(server, "", len(data), line).send(data[:1 << 20], 30)
+    wait_for(lambda: sorted(os.listdir(folder)) == sorted(after), name="the half to go")
+    sender = Sender(server, "", len(data), line)
+    sender.send(data[:1 << 20], 30)
+    wait_for(lambda: any(os.stat(os.path.join(folder, n)).st_size == 1 << 20 for n in os.listdir(folder) if n not in after),
+             name="a half on disk")
+    server.restarted("cordon-storage")
+    equal(sender.send(data[1 << 20:], 30), len(data) - (1 << 20))
+    equal(sender.status(), 503)
+    sender.sock.close()
+    wait_for(lambda: sorted(os.listdir(folder)) == sorted(after), name="the half to go")
 
 
 def test_half_an_archive_leaves_nothing(server):

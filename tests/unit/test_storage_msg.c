@@ -103,6 +103,12 @@ static void test_spool(void)
 	r.spool.reserve_percent = 100;
 	r.spool.bytes_max = 0;
 	check("no bytes", &r, n, 1, "limit");
+	r.spool.bytes_max = 1;
+	r.spool.flags = STORAGE_SPOOL_FILE;
+	check("spool to a file", &r, n, 2, NULL);
+	check("spool without the file", &r, n, 1, "descriptors");
+	r.spool.flags = STORAGE_SPOOL_FLAGS + 1;
+	check("spool with a flag", &r, n, 1, "flag");
 	CHECK(storage_msg_is_stream(STORAGE_SPOOL));
 }
 
