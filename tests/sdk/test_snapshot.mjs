@@ -58,17 +58,20 @@ test('fork', async (t) => {
   equal([refused.status, /is paused and cannot be forked; resume it first/.test(refused.body.message)], [409, true])
 })
 
-test('the method fork of the SDK', async (t) => {
+test('the methods of the SDK, of a sandbox and by its id', async (t) => {
   const sandbox = await t.create()
-  if (typeof sandbox.fork !== 'function') return
   await sandbox.files.write('a', 'kept')
-  const made = await sandbox.fork({ count: 2 })
-  const list = Array.isArray(made) ? made : [made]
-  for (const child of list) {
-    const box = child.sandbox ?? child
-    equal(await box.files.read('a'), 'kept')
-    await box.kill()
+  const children = [...(await sandbox.fork({ count: 2 })), ...(await Sandbox.fork(sandbox.sandboxId, { count: 1 }))]
+  equal(children.length, 3)
+  for (const child of children) {
+    equal(await child.files.read('a'), 'kept')
+    await child.kill()
   }
+  const snapshot = await Sandbox.createSnapshot(sandbox.sandboxId)
+  const child = await t.create(snapshot.snapshotId)
+  equal(await child.files.read('a'), 'kept')
+  await child.kill()
+  equal(await Sandbox.deleteSnapshot(snapshot.snapshotId), true)
 })
 
 test('pause without memory', async (t) => {
