@@ -274,34 +274,6 @@ def test_what_is_refused_leaves_nothing(server):
     equal(layers(server), 0)
 
 
-def test_a_kill_at_any_time_leaves_all_or_nothing(server):
-    data = archive(*[member(f"f{i}", os.urandom(20000)) for i in range(300)])
-    for i, victim in enumerate(("cordond", "cordon-storage") * 3):
-        done = []
-
-        def send():
-            try:
-                done.append(server.request("POST", "/v1/templates?name=k", data, headers={"Content-Type": "application/x-tar"},
-                                           raw=True)[0])
-            except Exception:  # noqa: BLE001
-                done.append(None)
-
-        thread = threading.Thread(target=send)
-        thread.start()
-        time.sleep(0.02 * i)  # the moment of the kill is the point of the test
-        server.kill(victim)
-        thread.join()
-        server.wait_ready()
-        wait_for(lambda: server.request("GET", "/readyz")[0] == 200, name="ready")
-    wait_for(lambda: not any(n.startswith(".") for n in folders(server)), seconds=20, name="no leftovers")
-    wait_for(lambda: len(folders(server)) == number(server, "SELECT count(*) FROM layer"), seconds=20, name="a row for each layer")
-    there = server.request("GET", "/v1/templates/k")[0]
-    if there == 200:
-        session = server.create(template="k")["id"]
-        server.delete(session)
-        gone(server, "k")
-
-
 def family(pid):
     """A process and all below it."""
     try:
@@ -309,6 +281,12 @@ def family(pid):
     except OSError:
         below = []
     return [pid] + [p for child in below for p in family(int(child))]
+
+
+def storage_pid(server):
+    """Of cordon-storage, when it has nothing to do: it has answered a request."""
+    refused(server, 400, "invalid", "..", archive(member("../x", b"1")), name="x")
+    return wait_for(lambda: server.pid("cordon-storage"), 30, "cordon-storage")
 
 
 class Sender:
@@ -343,7 +321,7 @@ def uploads(server):
 def test_no_disk_holds_up_the_server(server):
     """While cordon-storage, which writes the archive, does nothing, the client waits and nobody else does."""
     data = archive(member("large", os.urandom(1 << 20) * 48))
-    stopped = family(server.pid("cordon-storage"))
+    stopped = family(storage_pid(server))
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -369,7 +347,7 @@ def test_nor_does_one_hold_up_uploads_of_builds(server):
     data = os.urandom(1 << 20) * 48
     line = f"PUT /v1/templates/builds/{build}/files/{hash_}"
     before = os.listdir(folder)
-    stopped = family(server.pid("cordon-storage"))
+    stopped = family(storage_pid(server))
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -402,7 +380,7 @@ def test_nor_does_one_hold_up_uploads_of_builds(server):
 
 def test_half_an_archive_leaves_nothing(server):
     data = os.urandom(1 << 20) * 8
-    storage = server.pid("cordon-storage")
+    storage = storage_pid(server)
     before = len(family(storage))
     sender = Sender(server, "half", 2 * len(data))
     equal(sender.send(data, 30), len(data))
@@ -419,7 +397,7 @@ def test_half_an_archive_leaves_nothing(server):
     equal(sender.status(), 503)
     wait_for(lambda: uploads(server) == [], name="nothing left")
     # As is the process for this request alone.
-    storage = server.pid("cordon-storage")
+    storage = storage_pid(server)
     wait_for(lambda: len(family(storage)) == before, name="cordon-storage to be idle")
     sender = Sender(server, "half", 2 * len(data))
     equal(sender.send(data, 30), len(data))
@@ -429,6 +407,34 @@ def test_half_an_archive_leaves_nothing(server):
     check(sender.status() in (500, 503), "an answer")
     server.refused(404, "not_found", "GET", "/v1/templates/half")
     equal(uploads(server), [])
+
+
+def test_a_kill_at_any_time_leaves_all_or_nothing(server):
+    data = archive(*[member(f"f{i}", os.urandom(20000)) for i in range(300)])
+    for i, victim in enumerate(("cordond", "cordon-storage") * 3):
+        done = []
+
+        def send():
+            try:
+                done.append(server.request("POST", "/v1/templates?name=k", data, headers={"Content-Type": "application/x-tar"},
+                                           raw=True)[0])
+            except Exception:  # noqa: BLE001
+                done.append(None)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        time.sleep(0.02 * i)  # the moment of the kill is the point of the test
+        server.kill(victim)
+        thread.join()
+        server.wait_ready()
+        wait_for(lambda: server.request("GET", "/readyz")[0] == 200, name="ready")
+    wait_for(lambda: not any(n.startswith(".") for n in folders(server)), seconds=20, name="no leftovers")
+    wait_for(lambda: len(folders(server)) == number(server, "SELECT count(*) FROM layer"), seconds=20, name="a row for each layer")
+    there = server.request("GET", "/v1/templates/k")[0]
+    if there == 200:
+        session = server.create(template="k")["id"]
+        server.delete(session)
+        gone(server, "k")
 
 
 def cli(server, *words, code=0, cwd=None, env=None):
