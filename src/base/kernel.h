@@ -2,6 +2,7 @@
  * the oldest distribution that Cordon is built on (Linux 6.1). */
 #pragma once
 
+#include <errno.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
@@ -13,11 +14,18 @@
 #define KERNEL_FD_EMPTY_PATH 0x1000 /* AT_EMPTY_PATH, which musl hides behind _GNU_SOURCE */
 #define KERNEL_AT_RECURSIVE 0x8000
 
+/* With RESOLVE_BENEATH or RESOLVE_IN_ROOT the kernel answers EAGAIN to a path with ".." if any
+ * rename or mount of the machine came in between, because it could not check that the path stayed
+ * inside; it is asked again then. */
 static inline int kernel_openat2(int dir_fd, const char *path, uint64_t flags, uint64_t resolve)
 {
 	struct open_how how = { .flags = flags, .resolve = resolve };
+	int fd = -1;
 
-	return (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+	errno = EAGAIN;
+	for (int tries = 0; fd < 0 && errno == EAGAIN && tries < 128; tries++)
+		fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+	return fd;
 }
 
 static inline int kernel_open_tree(int dir_fd, const char *path, unsigned flags)
