@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cgroups_private.h"
+#include "clock.h"
 #include "usage.h"
 
 enum { DIR_CPU, DIR_CPUACCT, DIR_MEMORY, DIR_PIDS }; /* as CELL_CGROUP_DIRS says */
@@ -72,7 +73,9 @@ static bool try_unified(int dir)
 	char name[64], file[96];
 	bool ok;
 
-	(void)snprintf(name, sizeof(name), "cordon.try.%d", (int)getpid());
+	/* Servers in different pid namespaces may have the same number. */
+	(void)snprintf(name, sizeof(name), "cordon.try.%d.%llx", (int)getpid(),
+		       (unsigned long long)clock_now_ns());
 	(void)snprintf(file, sizeof(file), "%s/cgroup.freeze", name);
 	if (mkdirat(dir, name, 0755) < 0)
 		return false;
