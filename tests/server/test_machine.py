@@ -65,21 +65,22 @@ def test_daemons_go_last(server):
 def test_processes_of_all_cells():
     """Two sessions of 512 processes each, in a server whose cells may have 200."""
     with Server(pool_size=0, node_pids_limit=200) as server:
-        for _ in range(2):
-            s = server.create(limits={"pids": 512})["id"]
+        paths = groups(server)  # before the limit is reached: PID 1 of one more cell is moved into its cgroup in spite of it
+        sessions = [server.create(limits={"pids": 512})["id"] for _ in range(2)]
+        for s in sessions:
             server.spawn(s, "for i in $(seq 400); do sleep 300 & done; wait")
-        paths = groups(server)
         wait_for(lambda: limit(paths, "pids.current") >= 199, 20, "full use")
-        check(limit(paths, "pids.current") <= 200, "more processes than all may have")
+        # A fork that is refused is in the kernel's count for a moment.
+        check(min(limit(paths, "pids.current") for _ in range(100)) <= 200, "more processes than all may have")
         equal(server.request("GET", "/healthz")[0], 200, "the daemon answers")
 
 
 def test_memory_of_all_cells():
     """A session of 512 MiB cannot fill its files beyond what all cells may use."""
     with Server(pool_size=0, node_memory_limit="96M") as server:
+        paths = groups(server)
         s = server.create(limits={"memory": "512M", "disk": "400M"})["id"]
         server.run(s, "head -c 300M /dev/zero > /tmp/fill")
-        paths = groups(server)
         used = limit(paths, "memory.current", "memory.usage_in_bytes")
         check(used <= 96 << 20, f"memory of all cells: {used}")
         equal(server.request("GET", "/healthz")[0], 200, "the daemon answers")
