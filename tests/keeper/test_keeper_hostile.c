@@ -143,9 +143,11 @@ static void a_rogue_gains_nothing(void)
 /* --- bounds ------------------------------------------------------------------------------------
  */
 
+#define READERS 16 /* at a time, of one keeper */
+
 static void readers_are_bounded(void)
 {
-	int from[9];
+	int from[READERS + 1];
 
 	begin(true);
 	make_cell(&s, "a", &a);
@@ -154,21 +156,21 @@ static void readers_are_bounded(void)
 		       "cd /tmp; i=0; while [ $i -lt 3000 ]; do : > a-long-name-for-a-file-$i; "
 		       "i=$((i+1)); done",
 		       "user"));
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < READERS; i++)
 		MUST(ask_diff(&s, a.id, a.pid, &from[i], &e));
-	REFUSED("one more", ask_diff(&s, a.id, a.pid, &from[8], &e), ERR_LIMIT, "8 cells");
-	for (int i = 0; i < 7; i++)
+	REFUSED("one more", ask_diff(&s, a.id, a.pid, &from[READERS], &e), ERR_LIMIT, "16 cells");
+	for (int i = 0; i < READERS - 1; i++)
 		(void)close(from[i]); /* that reader ends */
-	free(read_list(from[7]));
+	free(read_list(from[READERS - 1]));
 	for (int tries = 0;; tries++) {
 		struct err e;
 
-		if (ask_diff(&s, a.id, a.pid, &from[8], &e) == 0)
+		if (ask_diff(&s, a.id, a.pid, &from[READERS], &e) == 0)
 			break;
 		CHECK(e.code == ERR_LIMIT && tries < 1000);
 		(void)usleep(10000);
 	}
-	char *text = read_list(from[8]);
+	char *text = read_list(from[READERS]);
 
 	CHECK_HAS("whole", text, "E\t0\t0\t/\n");
 	free(text);
