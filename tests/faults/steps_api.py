@@ -595,6 +595,27 @@ def templates(w):
     w.server.request("DELETE", f"/v1/templates/{name}")
 
 
+@step
+def template_rows(w):
+    """Tags, files and who may use it. The files of a directory of template_dir are not listed: 422."""
+    name, tree = w.fresh("tagged"), os.path.join(w.server.state, "templates", "faults")
+    if not os.path.exists(tree):
+        make_tree(tree)
+    w.server.want(201, "POST", "/v1/templates", {"name": name, "root": {"kind": "layers", "layers": ["faults"]}})
+    at = f"/v1/templates/{name}"
+    yield
+    w.ask("GET", f"{at}/files")
+    changed = w.ask("PATCH", at, {"public": True})
+    tagged = w.ask("POST", f"{at}/tags", {"tags": ["v1"]})
+    untagged = w.ask("DELETE", f"{at}/tags/v1")
+    yield
+    w.good(changed, 200)
+    status = w.server.request("GET", f"{at}:v1")[0]
+    if w.good(tagged, 200) and w.good(untagged, 204):
+        same(status, 404, "a tag that is gone")
+    w.server.request("DELETE", at)
+
+
 REGISTRY = []  # of pull(): one for the whole run
 
 
