@@ -34,7 +34,7 @@ static ssize_t read_source(void *arg, void *ret, size_t cap, struct err *e)
 	return (ssize_t)n;
 }
 
-/* The jail is not there: everything belongs to whoever runs this. */
+/* The jail is not there: everything belongs to the user that runs this. */
 struct storage_ids storage_jail_ids(void)
 {
 	return (struct storage_ids){ .single = true };

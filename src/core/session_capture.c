@@ -1,11 +1,11 @@
 /* session_capture.c - see session_capture.h.
  *
  * The steps: mark the row, freeze, ask the keeper and cordon-storage at once (they share a pipe),
- * thaw when nobody can write to the pipe any more, write the row of the layer when cordon-storage
- * has it on disk. The writer has read all files when it exits, whatever is still in the pipe; that
- * is what the second descriptor of the reading end is for, which cordond watches and never reads.
- * What decides is the answer of cordon-storage: a keeper or a writer that fails closes its end of
- * the pipe, and then the archive has no last record.
+ * thaw when no process can write to the pipe any more, write the row of the layer when
+ * cordon-storage has it on disk. The writer has read all files when it exits, whatever is still in
+ * the pipe; that is what the second descriptor of the reading end is for, which cordond watches and
+ * never reads. What decides is the answer of cordon-storage: a keeper or a writer that fails closes
+ * its end of the pipe, and then the archive has no last record.
  *
  * A capture has a process of the keeper and one of cordon-storage for as long as it takes. So few
  * run at a time, and fewer of one tenant; the others wait, neither frozen nor counted. */
@@ -54,7 +54,7 @@ struct capturing {
 	bool unsure;  /* the keeper refused to freeze it, and may refuse to thaw it */
 	bool keep_frozen;
 	bool thaw_asked, thawing, unpacking;
-	struct loop_fd writers; /* the pipe's end that is watched until nobody writes to it */
+	struct loop_fd writers; /* the pipe's end that is watched until no process writes to it */
 	int pipe;		/* owned: that end; -1 */
 	struct err why;		/* code ERR_NONE: it worked so far */
 };
@@ -224,7 +224,7 @@ static void on_captured(void *arg, const struct keeper_reply *reply, int fd, con
 		fail(k, e); /* cordon-storage sees the end of the pipe */
 }
 
-/* Nobody can write to the pipe any more: the files of the cell are read. */
+/* No process can write to the pipe any more: the files of the cell are read. */
 static void on_read(struct loop_fd *f, uint32_t events)
 {
 	struct capturing *k = f->arg;

@@ -26,7 +26,7 @@ static void on_booted(struct completion *c, const struct err *e)
 			 e->msg);
 }
 
-/* It runs: its start command begins, and nobody waits for that. */
+/* It runs: its start command begins, and no request waits for that. */
 static void on_usable(struct completion *c, const struct err *e)
 {
 	struct session *s = c->arg;

@@ -91,8 +91,9 @@ static int find_in_builds(struct core *c, const char *tenant, struct search *f, 
 	return 0;
 }
 
-/* 403 is for those that are public and, as the contract has it, for whoever knows an id (random). A
- * name that another tenant has for itself is answered as one that nobody has: names are guessed. */
+/* 403 is for those that are public and, as the contract has it, for clients that know an id
+ * (random). A name that another tenant has for itself is answered as one that does not exist: names
+ * are guessed. */
 bool template_find_own(struct request *r, const char *name, char ret_id[STORE_ID_MAX])
 {
 	const char *tenant = tenant_row(r->tenant)->id;

@@ -2,7 +2,7 @@
  * stacked in a cell.
  *
  * Layers are folded from the lowest of a stack on, so those of the base are part of it. The result
- * is a version of a template that nobody else knows: the build goes on with it as its base, and
+ * is a version of a template without a name: the build goes on with it as its base, and
  * removes it in the end; the single layers stay as long as others use them. What a build of a
  * daemon that died has left is removed after the next start. */
 #include <stdio.h>

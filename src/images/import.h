@@ -2,9 +2,9 @@
  * file system, in a tar archive that may be compressed. Used by the interfaces.
  *
  * cordon-storage writes the archive to a file without a name in the storage folder (spool.h), which
- * is gone when nobody has it open: no disk holds up cordond. When it is complete, cordon-storage
- * finds out what it is (STORAGE_SURVEY), and image_make.h makes the template: all of it, or
- * nothing. cordond reads only the configuration of the image. */
+ * is gone when no process has it open: no disk holds up cordond. When it is complete,
+ * cordon-storage finds out what it is (STORAGE_SURVEY), and image_make.h makes the template: all of
+ * it, or nothing. cordond reads only the configuration of the image. */
 #pragma once
 
 #include "image_make.h"

@@ -88,7 +88,7 @@ uint64_t layers_files_room(const struct layers *l);
 int layers_check_reserve(const struct layers *l, uint64_t bytes, struct err *e) MUST_USE;
 
 /* layers_gc.c: removes what nothing uses; scan: also directories without a row, which is allowed
- * when all rows of an earlier server are known. w NULL: nobody waits. When w ends, gc.last says
+ * when all rows of an earlier server are known. w NULL: no request waits. When w ends, gc.last says
  * what was done. */
 void layers_collect(struct layers *l, bool scan, struct completion *w);
 void layers_gc_init(struct layers *l);

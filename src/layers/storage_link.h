@@ -9,7 +9,7 @@
  * REASON_PEER_DIED. REMOVE and LIST can then be sent again; UNPACK's input is lost.
  *
  * What must not change: a job that was cancelled and still makes a layer has that layer removed, so
- * that nothing stays on disk that nobody knows of. */
+ * that nothing stays on disk without a record. */
 #pragma once
 
 #include "completion.h"

@@ -1,6 +1,6 @@
 /* oci_manifest.h - manifests and indexes of images, in OCI's and Docker's form: what they name,
- * with digests and sizes. Whoever gets the bytes compares their digest first (oci_digest_check()).
- * Pure, for untrusted bytes. */
+ * with digests and sizes. The program that gets the bytes compares their digest first
+ * (oci_digest_check()). Pure, for untrusted bytes. */
 #pragma once
 
 #include "oci_digest.h"

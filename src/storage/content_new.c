@@ -2,7 +2,7 @@
  * being removed. See content.h.
  *
  * A file is locked by the child that writes it. What is not locked is a tree that is to be removed,
- * or was left by a child that was killed: whoever opens the directory removes it. */
+ * or was left by a child that was killed: the process that opens the directory removes it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -236,8 +236,8 @@ enum {
 
 /* Writes the content that comes from the first descriptor, in chunks as those of CONTENT's WRITE,
  * to a file. Without STORAGE_SPOOL_FILE this is one without a name: the answer has a descriptor of
- * it for reading and writing, and it is gone when nobody has it open. A file that was given is on
- * disk when the answer comes. The answer has the bytes. ERR_CONFLICT: the content was cut off.
+ * it for reading and writing, and it is gone when no process has it open. A file that was given is
+ * on disk when the answer comes. The answer has the bytes. ERR_CONFLICT: the content was cut off.
  * REASON_TOO_LARGE, REASON_STORAGE_FULL: as they say. */
 struct storage_spool {
 	struct storage_head head;

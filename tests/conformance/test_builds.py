@@ -244,7 +244,7 @@ def test_steps(server):
             {"type": "ENV", "args": ["A", "one", "B", "$A-two"]},
             RUN("id -un >who; pwd >where; echo $B >env; fallocate -l 1G big && rm big"),  # more than memory allows
             RUN("id -un >/root-was-here", "root"),
-            {"type": "WORKDIR", "args": ["/work/deep"]},
+            {"type": "WORKDIR", "args": ["/srv/deep"]},
             COPY("dir/*", ".", "", "0755"),
             {"type": "USER", "args": ["builder"]},
             RUN("id -un >/tmp/builder; pwd >/tmp/where"),
@@ -252,11 +252,11 @@ def test_steps(server):
     })  # fmt: skip
     finish(server, b)
     out = run(server, "steps:v1", "cat /home/user/who /home/user/where /home/user/env /root-was-here /tmp/builder /tmp/where; "
-              "cd /work/deep; stat -c '%n %a %U' a.txt sub/b.txt; id -un; echo $B; pwd; cat /.e2b")  # fmt: skip
-    equal(out.splitlines()[:10], ["user", "/home/user", "one-two", "root", "builder", "/work/deep", "a.txt 755 user",
+              "cd /srv/deep; stat -c '%n %a %U' a.txt sub/b.txt; id -un; echo $B; pwd; cat /.e2b")  # fmt: skip
+    equal(out.splitlines()[:10], ["user", "/home/user", "one-two", "root", "builder", "/srv/deep", "a.txt 755 user",
                                   "sub/b.txt 755 user", "builder", "one-two"])  # fmt: skip
     has(out, f"TEMPLATE_ID={b['templateID']}", "/.e2b")
-    equal(run(server, b["templateID"] + ":v1", "pwd").strip(), "/work/deep", "directory of a new sandbox")
+    equal(run(server, b["templateID"] + ":v1", "pwd").strip(), "/srv/deep", "directory of a new sandbox")
     refused(server, 404, "POST", "/v2/sandboxes", {"templateID": "steps"}, "not found")  # there is no tag default
 
 
