@@ -1,0 +1,411 @@
+#include "json_read.h"
+
+#include <string.h>
+
+#include "utf8.h"
+
+struct reader {
+	const char *p, *end;
+	unsigned depth;
+};
+
+static void skip_space(struct reader *r)
+{
+	while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
+		r->p++;
+}
+
+static bool take(struct reader *r, char c)
+{
+	if (r->p == r->end || *r->p != c)
+		return false;
+	r->p++;
+	return true;
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static int hex_value(char c)
+{
+	if (is_digit(c))
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Behind a backslash. */
+static bool check_escape(struct reader *r)
+{
+	if (r->p == r->end)
+		return false;
+	if (*r->p != 'u') {
+		r->p++;
+		return r->p[-1] != '\0' && strchr("\"\\/bfnrt", r->p[-1]) != NULL;
+	}
+	if (r->end - r->p < 5)
+		return false;
+	for (int i = 1; i <= 4; i++)
+		if (hex_value(r->p[i]) < 0)
+			return false;
+	r->p += 5;
+	return true;
+}
+
+static bool check_text(struct reader *r)
+{
+	if (!take(r, '"'))
+		return false;
+	while (r->p < r->end) {
+		unsigned char c = (unsigned char)*r->p;
+		size_t n;
+
+		if (c < 0x20)
+			return false;
+		if (c == '"' || c == '\\') {
+			r->p++;
+			if (c == '"')
+				return true;
+			if (!check_escape(r))
+				return false;
+			continue;
+		}
+		n = c < 0x80 ? 1 : utf8_length((const uint8_t *)r->p, (size_t)(r->end - r->p));
+		if (n == 0)
+			return false;
+		r->p += n;
+	}
+	return false;
+}
+
+static bool check_digits(struct reader *r)
+{
+	const char *from = r->p;
+
+	while (r->p < r->end && is_digit(*r->p))
+		r->p++;
+	return r->p > from;
+}
+
+static bool check_number(struct reader *r)
+{
+	(void)take(r, '-');
+	if (!take(r, '0') && !check_digits(r))
+		return false;
+	if (take(r, '.') && !check_digits(r))
+		return false;
+	if (take(r, 'e') || take(r, 'E')) {
+		if (!take(r, '+'))
+			(void)take(r, '-');
+		return check_digits(r);
+	}
+	return true;
+}
+
+static bool check_word(struct reader *r, const char *word)
+{
+	size_t n = strlen(word);
+
+	if ((size_t)(r->end - r->p) < n || memcmp(r->p, word, n) != 0)
+		return false;
+	r->p += n;
+	return true;
+}
+
+static bool check_scalar(struct reader *r)
+{
+	switch (*r->p) {
+	case '"':
+		return check_text(r);
+	case 't':
+		return check_word(r, "true");
+	case 'f':
+		return check_word(r, "false");
+	case 'n':
+		return check_word(r, "null");
+	default:
+		return check_number(r);
+	}
+}
+
+static bool check_value(struct reader *r);
+
+/* Behind the bracket of an object or array. */
+static bool check_members(struct reader *r, char close)
+{
+	skip_space(r);
+	if (take(r, close))
+		return true;
+	do {
+		skip_space(r);
+		if (close == '}') {
+			if (!check_text(r))
+				return false;
+			skip_space(r);
+			if (!take(r, ':'))
+				return false;
+		}
+		if (!check_value(r))
+			return false;
+		skip_space(r);
+	} while (take(r, ','));
+	return take(r, close);
+}
+
+static bool check_value(struct reader *r)
+{
+	bool ok;
+
+	skip_space(r);
+	if (r->p == r->end)
+		return false;
+	if (*r->p != '{' && *r->p != '[')
+		return check_scalar(r);
+	if (r->depth == 0)
+		return false;
+	r->depth--;
+	ok = check_members(r, *r->p++ == '{' ? '}' : ']');
+	r->depth++;
+	return ok;
+}
+
+static enum json_kind kind_of(char c)
+{
+	switch (c) {
+	case '{':
+		return JSON_READ_OBJECT;
+	case '[':
+		return JSON_READ_ARRAY;
+	case '"':
+		return JSON_READ_TEXT;
+	case 't':
+		return JSON_READ_TRUE;
+	case 'f':
+		return JSON_READ_FALSE;
+	case 'n':
+		return JSON_READ_NULL;
+	default:
+		return JSON_READ_NUMBER;
+	}
+}
+
+int json_read(const char *text, size_t len, unsigned max_depth, struct json_value *ret,
+	      struct err *e)
+{
+	struct reader r = { text, text + len, max_depth };
+	const char *from;
+
+	*ret = (struct json_value){ 0 };
+	skip_space(&r);
+	from = r.p;
+	if (!check_value(&r))
+		return err_set(e, ERR_INVALID, "not JSON, or nested too deeply, at byte %zu",
+			       (size_t)(r.p - text));
+	*ret = (struct json_value){ kind_of(*from), from, (size_t)(r.p - from) };
+	skip_space(&r);
+	if (r.p < r.end)
+		return err_set(e, ERR_INVALID, "more than one JSON value, at byte %zu",
+			       (size_t)(r.p - text));
+	return 0;
+}
+
+/* ---- walks over a checked text */
+
+/* Behind the closing quote of the text at p. */
+static const char *text_end(const char *p)
+{
+	for (p++; *p != '"'; p++)
+		if (*p == '\\')
+			p++;
+	return p + 1;
+}
+
+/* Behind the value at p. Without recursion: brackets in texts are skipped with them. */
+static const char *value_end(const char *p, const char *end)
+{
+	unsigned depth = 0;
+
+	do {
+		if (*p == '"') {
+			p = text_end(p);
+			continue;
+		}
+		depth += *p == '{' || *p == '[';
+		depth -= *p == '}' || *p == ']';
+		p++;
+		/* The rest of a number or word. */
+		while (depth == 0 && p < end && strchr(",:]} \t\r\n\"", *p) == NULL)
+			p++;
+	} while (depth > 0);
+	return p;
+}
+
+static struct json_value value_at(struct reader *r)
+{
+	struct json_value v;
+
+	skip_space(r);
+	v = (struct json_value){ kind_of(*r->p), r->p, 0 };
+	r->p = v.kind == JSON_READ_TEXT ? text_end(r->p) : value_end(r->p, r->end);
+	v.n = (size_t)(r->p - v.p);
+	return v;
+}
+
+bool json_read_next(struct json_value v, const char **at, struct json_value *ret_name,
+		    struct json_value *ret)
+{
+	struct reader r;
+
+	if (v.kind != JSON_READ_OBJECT && v.kind != JSON_READ_ARRAY)
+		return false;
+	r = (struct reader){ *at == NULL ? v.p + 1 : *at, v.p + v.n - 1, 0 };
+	skip_space(&r);
+	if (*at != NULL)
+		(void)take(&r, ',');
+	skip_space(&r);
+	if (r.p >= r.end)
+		return false;
+	*ret_name = (struct json_value){ 0 };
+	if (v.kind == JSON_READ_OBJECT) {
+		*ret_name = value_at(&r);
+		skip_space(&r);
+		(void)take(&r, ':');
+	}
+	*ret = value_at(&r);
+	*at = r.p;
+	return true;
+}
+
+bool json_read_is(struct json_value v, const char *text)
+{
+	size_t n = strlen(text);
+
+	return v.kind == JSON_READ_TEXT && v.n == n + 2 && memcmp(v.p + 1, text, n) == 0;
+}
+
+struct json_value json_read_member(struct json_value v, const char *name)
+{
+	struct json_value key, value;
+	const char *at = NULL;
+
+	if (v.kind != JSON_READ_OBJECT)
+		return (struct json_value){ 0 };
+	while (json_read_next(v, &at, &key, &value))
+		if (json_read_is(key, name))
+			return value;
+	return (struct json_value){ 0 };
+}
+
+bool json_read_uint(struct json_value v, uint64_t *ret)
+{
+	uint64_t sum = 0;
+
+	if (v.kind != JSON_READ_NUMBER)
+		return false;
+	for (size_t i = 0; i < v.n; i++) {
+		unsigned digit = (unsigned)(v.p[i] - '0');
+
+		if (digit > 9 || sum > (UINT64_MAX - digit) / 10)
+			return false;
+		sum = sum * 10 + digit;
+	}
+	*ret = sum;
+	return true;
+}
+
+/* ---- decoding */
+
+static unsigned code_at(const char *p)
+{
+	unsigned code = 0;
+
+	for (int i = 0; i < 4; i++)
+		code = code << 4 | (unsigned)hex_value(p[i]);
+	return code;
+}
+
+/* At "uXXXX"; *ret_used: bytes of it, with a second half. */
+static unsigned read_code(const char *p, const char *end, size_t *ret_used)
+{
+	unsigned code = code_at(p + 1), low;
+
+	*ret_used = 5;
+	if (code < 0xd800 || code > 0xdfff)
+		return code;
+	if (code > 0xdbff || end - p < 11 || p[5] != '\\' || p[6] != 'u')
+		return 0xfffd;
+	low = code_at(p + 7);
+	if (low < 0xdc00 || low > 0xdfff)
+		return 0xfffd;
+	*ret_used = 11;
+	return 0x10000 + ((code & 0x3ff) << 10 | (low & 0x3ff));
+}
+
+static size_t encode(unsigned c, char ret[4])
+{
+	if (c < 0x80) {
+		ret[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		ret[0] = (char)(0xc0 | c >> 6);
+		ret[1] = (char)(0x80 | (c & 0x3f));
+		return 2;
+	}
+	if (c < 0x10000) {
+		ret[0] = (char)(0xe0 | c >> 12);
+		ret[1] = (char)(0x80 | (c >> 6 & 0x3f));
+		ret[2] = (char)(0x80 | (c & 0x3f));
+		return 3;
+	}
+	ret[0] = (char)(0xf0 | c >> 18);
+	ret[1] = (char)(0x80 | (c >> 12 & 0x3f));
+	ret[2] = (char)(0x80 | (c >> 6 & 0x3f));
+	ret[3] = (char)(0x80 | (c & 0x3f));
+	return 4;
+}
+
+/* At the byte behind a backslash. Returns how many bytes of the text it used. */
+static size_t decode_escape(const char *p, const char *end, char ret[4], size_t *ret_n)
+{
+	static const char names[] = "bfnrt", bytes[] = "\b\f\n\r\t";
+	const char *at = strchr(names, *p);
+	size_t used = 1;
+
+	*ret_n = 1;
+	if (*p == 'u')
+		*ret_n = encode(read_code(p, end, &used), ret);
+	else
+		ret[0] = at == NULL ? *p : bytes[at - names];
+	return used;
+}
+
+int json_read_text(struct json_value v, struct buf *ret, struct err *e)
+{
+	const char *p = v.p + 1, *end;
+	char piece[4];
+	size_t n;
+
+	if (v.kind != JSON_READ_TEXT)
+		return err_set(e, ERR_INVALID, "a text is expected");
+	end = v.p + v.n - 1;
+	/* Decoded text is never longer than the quoted one. */
+	if (buf_reserve(ret, (size_t)(end - p), e) == NULL && end > p)
+		return -1;
+	while (p < end) {
+		const char *plain = memchr(p, '\\', (size_t)(end - p));
+
+		n = (size_t)((plain == NULL ? end : plain) - p);
+		if (n > 0 && buf_add(ret, p, n, e) < 0)
+			return -1;
+		p += n;
+		if (p == end)
+			break;
+		p += 1 + decode_escape(p + 1, end, piece, &n);
+		if (buf_add(ret, piece, n, e) < 0)
+			return -1;
+	}
+	return 0;
+}
