@@ -21,6 +21,7 @@
 
 struct request;
 struct route;
+struct session_making;
 
 /* A failure as the client gets it. */
 struct failure {
@@ -48,8 +49,9 @@ struct request {
 	struct grant grant;		 /* ends the request when its key is revoked or expires */
 	char session_id[REQUEST_ID_MAX]; /* "": the route has none */
 	char id[REQUEST_ID_MAX];
-	char part[REQUEST_ID_MAX]; /* a second id in the path, of a part of the first */
-	struct completion wait;	   /* for one operation at a time; cancelled at the end */
+	char part[REQUEST_ID_MAX];     /* a second id in the path, of a part of the first */
+	struct completion wait;	       /* for one operation at a time; cancelled at the end */
+	struct session_making *making; /* session_request.c's: part of state */
 	void (*on_session)(struct request *r, struct session *s); /* of request_use() */
 	bool holds;						  /* see request_hold() */
 	bool no_resume; /* a paused session is not resumed for it, but reported as gone */
