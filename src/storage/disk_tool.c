@@ -2,20 +2,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "parent_death.h"
 
 #define CANNOT_EXECUTE 126
 
 static void NORETURN execute(const char *const *argv, int out)
 {
 	char *envp[] = { NULL };
+	struct err e;
 
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (parent_death_follow(&e) < 0)
+		_exit(CANNOT_EXECUTE);
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fd != out && dup3(out, fd, 0) < 0)
 			_exit(CANNOT_EXECUTE);

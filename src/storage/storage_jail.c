@@ -37,6 +37,7 @@
 #include "kernel.h"
 #include "landlock.h"
 #include "log.h"
+#include "parent_death.h"
 #include "storage_msg.h"
 #include "storage_program.h"
 
@@ -437,8 +438,8 @@ int storage_jail_confine(struct err *e)
 
 int storage_jail_confine_worker(const struct storage_worker_dirs *d, struct err *e)
 {
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-		return err_sys(e, "death signal");
+	if (parent_death_follow(e) < 0)
+		return -1;
 	if (fchdir(d->dir) < 0 || chroot(".") < 0)
 		return err_sys(e, "change the root directory");
 	if (confine_files(d, READ_ONLY, e) < 0)
