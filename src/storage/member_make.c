@@ -71,12 +71,17 @@ static int set_owner(int dir, const char *name, int flags, const struct tar_head
 		       : 0;
 }
 
-static void get_times(const struct tar_member *m, struct timespec ret[2])
+struct timespec member_time(const struct tar_member *m)
 {
 	int64_t at = m->head.mtime < 0 ? 0 : m->head.mtime > TIME_MAX ? TIME_MAX : m->head.mtime;
 
+	return (struct timespec){ at, m->mtime_ns };
+}
+
+static void get_times(const struct tar_member *m, struct timespec ret[2])
+{
 	ret[0] = (struct timespec){ 0, UTIME_OMIT };
-	ret[1] = (struct timespec){ at, m->mtime_ns };
+	ret[1] = member_time(m);
 }
 
 /* What the file system cannot keep is left out. */

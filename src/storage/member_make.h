@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sys/stat.h>
+#include <time.h>
 
 #include "storage_jail.h"
 #include "tar_member.h"
@@ -22,6 +23,9 @@ int member_make_fifo(int dir, const char *name, const struct tar_member *m,
 /* Owner, mode, attributes and time of a directory (open for reading). */
 int member_set_dir(int fd, const struct tar_member *m, const struct storage_ids *ids,
 		   struct err *e) MUST_USE;
+
+/* The time of a member; one before 1970 or beyond the year 2200 becomes the nearest within. */
+struct timespec member_time(const struct tar_member *m);
 
 /* A copy of a file of another layer, with all that belongs to it. from is open for reading. */
 int member_copy(int from, const struct stat *st, int dir, const char *name, struct err *e) MUST_USE;

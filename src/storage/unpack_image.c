@@ -110,8 +110,7 @@ static int take_whiteout(struct unpacking *u, struct err *e)
 
 static int keep_time(struct unpacking *u, struct err *e)
 {
-	int64_t at = u->m.head.mtime < 0 ? 0 : u->m.head.mtime;
-	const struct timespec time = { at, u->m.mtime_ns };
+	const struct timespec time = member_time(&u->m);
 	size_t n = strlen(u->tree.path) + 1;
 
 	if (u->dir_times.len + sizeof(time) + n > DIR_TIMES_MAX)
