@@ -161,7 +161,6 @@ struct session {
 	struct completion booted;    /* session_cold.c: for its start command */
 	uint64_t cpu_before_us;	     /* of the cells that it had before */
 	struct disk_boot *disk_boot; /* owned; session_disk.c */
-	bool disk_blank;	     /* its next cell gets a new disk */
 	struct reboot *reboot;	     /* owned; session_reboot.c */
 	bool disk_counted;	     /* in the sums of its tenant */
 	bool cold_counted;	     /* the same, as one without a cell */

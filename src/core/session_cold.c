@@ -38,11 +38,6 @@ struct cooling {
 	struct live_cell *cell; /* owned: being ended; NULL: not yet, or gone */
 };
 
-bool session_is_cold(const struct store_session *row)
-{
-	return row->cold == COLD_YES;
-}
-
 bool session_is_kept(const struct store_session *row)
 {
 	return row->keep_ms > 0 && row->state >= SESSION_RUNNING && row->state < SESSION_STOPPING;
@@ -147,10 +142,9 @@ static int settle(struct cooling *k, struct err *e)
 {
 	struct session *s = k->session;
 
-	if (session_cold_write(s, &k->own, e) < 0)
+	if (session_cold_write(s, &k->own, k->how == COLD_RESET, e) < 0)
 		return -1;
 	set_own(s, &k->own);
-	s->disk_blank = k->how == COLD_RESET;
 	session_capture_release(s->core, &k->capture);
 	layer_fold_release(&k->fold);
 	layers_collect(&s->core->layers, false, NULL);
@@ -283,15 +277,14 @@ static void wait_for(struct session *s, struct completion *w, struct completions
 	completion_set_deadline(w, WAIT_MS, "change of the session's state");
 }
 
-/* A session that is cold already: only its layers can change. */
+/* A session that is cold already: only a reset changes anything. */
 static int again(struct session *s, enum cold_how how, struct err *e)
 {
 	struct template_stack none = { 0 };
 
-	s->disk_blank = s->disk_blank || how == COLD_RESET;
-	if (how != COLD_RESET || s->own == NULL)
+	if (how != COLD_RESET)
 		return 0;
-	if (session_cold_write(s, &none, e) < 0)
+	if (session_cold_write(s, &none, true, e) < 0)
 		return -1;
 	set_own(s, &none);
 	layers_collect(&s->core->layers, false, NULL);

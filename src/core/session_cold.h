@@ -32,8 +32,6 @@ void session_cold_reset(struct session *s, const struct store_actor *who, struct
 /* Boots a session that is paused with its memory as if it had been paused without. */
 void session_cold_reboot(struct session *s, const struct store_actor *who, struct completion *w);
 
-bool session_is_cold(const struct store_session *row);
-
 /* Persistent sessions: is kept without a cell, whatever ended that? */
 bool session_is_kept(const struct store_session *row);
 

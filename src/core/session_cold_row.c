@@ -40,12 +40,13 @@ static int write_state(struct session *s, struct err *e)
 	return store_session_update_state(s->core->store, &s->row, e);
 }
 
-int session_cold_write(struct session *s, const struct template_stack *own, struct err *e)
+int session_cold_write(struct session *s, const struct template_stack *own, bool blank,
+		       struct err *e)
 {
 	uint32_t before = s->row.cold;
 	bool joined;
 
-	s->row.cold = COLD_YES;
+	s->row.cold = blank ? COLD_BLANK : COLD_YES;
 	if (store_join(s->core->store, &joined, e) == 0 && write_layers(s, own, e) == 0 &&
 	    write_state(s, e) == 0 && store_leave(s->core->store, joined, e) == 0)
 		return 0;
@@ -56,6 +57,7 @@ int session_cold_write(struct session *s, const struct template_stack *own, stru
 
 void session_cold_write_lost(struct session *s, const char *why)
 {
+	bool blank = s->row.cold == COLD_BLANK || s->row.cold == COLD_TO_RESET;
 	struct template_stack none = { 0 };
 	struct err e = { 0 };
 
@@ -67,9 +69,9 @@ void session_cold_write_lost(struct session *s, const char *why)
 		session_save_anyway(s, SESSION_PAUSING, SESSION_NO_REASON);
 	if (s->row.state == SESSION_RESUMING)
 		session_save_anyway(s, SESSION_PAUSED, SESSION_NO_REASON);
-	if (session_cold_write(s, s->own == NULL ? &none : s->own, &e) < 0)
+	if (session_cold_write(s, s->own == NULL ? &none : s->own, blank, &e) < 0)
 		log_error("session state could not be written", "session_id=%s error=%s", s->row.id,
 			  e.msg);
-	s->row.cold = COLD_YES;
+	s->row.cold = blank ? COLD_BLANK : COLD_YES;
 	s->row.state = SESSION_PAUSED;
 }

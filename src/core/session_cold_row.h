@@ -12,8 +12,10 @@
 int session_cold_write_going(struct session *s, uint32_t cold, const struct store_actor *who,
 			     struct err *e) MUST_USE;
 
-/* The session is cold, and these are its own layers: one transaction. */
-int session_cold_write(struct session *s, const struct template_stack *own, struct err *e) MUST_USE;
+/* The session is cold, and these are its own layers: one transaction. blank: its next cell gets a
+ * new disk. */
+int session_cold_write(struct session *s, const struct template_stack *own, bool blank,
+		       struct err *e) MUST_USE;
 
 /* The session has lost its cell, and is cold in any case. The row follows as far as it can be
  * written; if it cannot, the next start finds no cell and comes here again. */

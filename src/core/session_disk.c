@@ -13,6 +13,7 @@
 #include "io.h"
 #include "list.h"
 #include "log.h"
+#include "session_states.h"
 
 /* How often and how long a disk that is still in use is asked for. */
 #define USED_TRIES 300
@@ -53,7 +54,7 @@ static void ask(struct disk_boot *b)
 	const struct store_session *row = &b->session->row;
 	struct storage_link *link = &b->session->core->storage;
 
-	if (row->state == SESSION_CREATING || b->session->disk_blank)
+	if (row->state == SESSION_CREATING || row->cold == COLD_BLANK)
 		disk_call_make(link, &b->job, row->id, row->limits.disk_bytes, row->limits.inodes,
 			       row->keep_ms > 0);
 	else

@@ -53,3 +53,8 @@ const char *session_reason_name(enum session_reason r)
 {
 	return r < SESSION_REASONS ? reasons[r] : "unknown";
 }
+
+bool session_is_cold(const struct store_session *row)
+{
+	return row->cold == COLD_YES || row->cold == COLD_BLANK;
+}

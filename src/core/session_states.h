@@ -12,8 +12,12 @@ enum session_cold {
 	COLD_TO_CAPTURE, /* pausing: the three ways of session_cold.h */
 	COLD_TO_DISK,
 	COLD_TO_RESET,
+	COLD_BLANK, /* it has none, and its next one gets a new disk */
 	COLD_STATES
 };
+
+/* Has it no cell, and is to be booted again? */
+bool session_is_cold(const struct store_session *row);
 
 /* May a session change from one state to the other? */
 bool session_states_allow(enum session_state from, enum session_state to);

@@ -4,11 +4,13 @@ next use starts it again; it ends when it was not used for the time that it is k
 
     test_persist.py CORDON [name ...]
 """
+import http.client
 import os
 import signal
 import sqlite3
+import threading
 
-from harness import Server, check, equal, has, run_tests, wait_for
+from harness import Server, check, children, equal, has, run_tests, wait_for
 from test_disk import folder, gone, images, loops
 
 KILLS = True
@@ -115,6 +117,42 @@ def test_pause_and_reset(server):
     server.want(200, "POST", path + "/pause", {"memory": False})
     equal(server.run(session["id"], "cat c")["stdout"], "new\n", "which is kept")
     gone(server, session["id"])
+
+
+def test_reset_and_a_killed_daemon(server):
+    """The reset of a session at rest is on record before its new disk is made."""
+    session = server.create(**SMALL, idle_timeout="1h")
+    path = f"/v1/sessions/{session['id']}"
+    server.run(session["id"], "echo old >a; sync")
+    server.want(200, "POST", path + "/pause", {"memory": False})
+    at_rest(server, session["id"])
+    jobs = [below for pid in server.pids("cordon-storage") for below in children(pid)]
+    for pid in jobs:  # so the new disk is not made
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        asked = threading.Thread(target=attempt_reset, args=(server, path), daemon=True)
+        asked.start()
+        server.reaches(session["id"], "resuming")
+        server.kill("cordond")
+        asked.join()
+    finally:
+        for pid in jobs:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
+    server.wait_ready(30)
+    equal(server.run(session["id"], "ls a 2>&1 | grep -c No")["stdout"], "1\n", "the disk is new")
+    wrong = [line for line in server.log().splitlines() if "configuration rejected" in line and session["id"] in line]
+    equal(wrong, [], "a session without a cell has no network to configure")
+    gone(server, session["id"])
+
+
+def attempt_reset(server, path):
+    try:
+        server.request("POST", path + "/reset", {})
+    except (OSError, http.client.HTTPException):
+        pass  # the daemon was killed
 
 
 def test_wakes_for_e2b(server):
