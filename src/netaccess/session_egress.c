@@ -342,7 +342,8 @@ void session_egress_try(struct session *s)
 
 	if (egress_of(s)->state != SESSION_EGRESS_WANTED || !egress_link_up(l))
 		return;
-	if (session_row(s)->state == SESSION_PAUSED && !l->synced) {
+	/* A session without a cell is attached when it has one again. */
+	if (session_row(s)->state == SESSION_PAUSED && session_cell(s) != NULL && !l->synced) {
 		send_config_only(s);
 		return;
 	}
