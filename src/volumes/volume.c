@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "event_log.h"
+#include "layers.h"
 #include "log.h"
 #include "rand.h"
 #include "volume_open.h"
@@ -15,6 +16,7 @@
 
 #define MAKE_MS 120000
 #define BYTES_MIN (8U << 20)
+#define ROOM_LEAST (1U << 20) /* on the disk, for an empty volume */
 
 struct volume_node *volume_node(struct core *c)
 {
@@ -174,19 +176,6 @@ static int check_quota(struct core *c, const struct tenant *t, uint64_t bytes, s
 	return 0;
 }
 
-/* Sizes are promises, so what counts is what the disk has left now. */
-static int check_room(struct core *c, struct err *e)
-{
-	const struct storage_link *s = core_storage(c);
-	uint64_t percent = core_config(c)->storage_reserve;
-
-	if (s->disk_bytes == 0 || s->disk_free / 100 >= s->disk_bytes / 10000 * percent)
-		return 0;
-	return err_set_reason(e, REASON_STORAGE_FULL,
-			      "less than %llu %% of the storage folder are free (storage_reserve)",
-			      (unsigned long long)percent);
-}
-
 static int fill_row(struct core *c, const struct tenant *t, const struct volume_spec *spec,
 		    struct store_volume *row, struct err *e)
 {
@@ -220,7 +209,9 @@ int volume_create(struct core *c, struct tenant *t, const struct volume_spec *sp
 
 	if (!core_options(c)->has_volumes)
 		return err_set(e, ERR_UNSUPPORTED, "volumes: not available on this server");
-	if (fill_row(c, t, spec, &ret->row, e) < 0 || check_room(c, e) < 0)
+	/* Sizes are promises, so what counts is what the disk has left now. */
+	if (fill_row(c, t, spec, &ret->row, e) < 0 ||
+	    layers_check_reserve(core_layers(c), ROOM_LEAST, e) < 0)
 		return -1;
 	if (store_volume_insert(core_store(c), &ret->row, e) < 0)
 		return e->code == ERR_CONFLICT
