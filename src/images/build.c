@@ -97,22 +97,29 @@ static void on_deadline(struct loop_timer *t)
 		   (unsigned long long)core_config(b->core)->build_timeout_ms / 1000);
 }
 
-static unsigned count_running(const struct core *c, const struct tenant *t)
+/* Does b set tags that the build of this row sets, too? Then it ends when that one starts. */
+static bool is_superseded(const struct build *b, const struct store_build *row)
+{
+	return strcmp(b->row.template_id, row->template_id) == 0 &&
+	       build_shares_tag(b->row.tags, row->tags);
+}
+
+/* Builds of the tenant that would run beside that of the row. */
+static unsigned count_running(const struct core *c, const struct tenant *t,
+			      const struct store_build *row)
 {
 	unsigned n = 0;
 
 	for (const struct build *b = builds_of(c)->running; b != NULL; b = b->next)
-		n += b->tenant == t;
+		n += b->tenant == t && !is_superseded(b, row);
 	return n;
 }
 
-/* Other builds of the template that would set the same tags end. */
 static void supersede(struct core *c, const struct store_build *row)
 {
 	for (struct build *b = builds_of(c)->running, *next; b != NULL; b = next) {
 		next = b->next;
-		if (strcmp(b->row.template_id, row->template_id) == 0 &&
-		    build_shares_tag(b->row.tags, row->tags))
+		if (is_superseded(b, row))
 			build_finish(b, "the build was superseded by a newer one");
 	}
 }
@@ -141,23 +148,27 @@ static struct build *make(struct core *c, struct tenant *t, struct store_build *
 	return b;
 }
 
+/* Ends other builds only when nothing can refuse this one any more. */
 static int admit(struct core *c, struct tenant *t, struct store_build *row, struct err *e)
 {
+	unsigned running = count_running(c, t, row);
 	const char *why;
 
 	if (!core_ready(c, &why))
 		return err_set_reason(e, REASON_UNAVAILABLE, "not ready: %s", why);
 	if (row->status != BUILD_WAITING)
 		return err_set(e, ERR_INVALID, "build is not in waiting state");
-	supersede(c, row);
-	if (count_running(c, t) >= core_config(c)->build_max)
+	if (running >= core_config(c)->build_max)
 		return err_set_reason(e, REASON_QUOTA_BUILDS,
 				      "%u builds of this tenant run, the most there can be "
 				      "(build_max)",
-				      count_running(c, t));
+				      running);
 	row->status = BUILD_BUILDING;
 	row->updated_ms = core_now_ms();
-	return store_build_update(core_store(c), row, e);
+	if (store_build_update(core_store(c), row, e) < 0)
+		return -1;
+	supersede(c, row);
+	return 0;
 }
 
 int build_start(struct core *c, struct tenant *t, const char *template_id, const char *id,

@@ -424,6 +424,12 @@ def test_builds_are_bounded(server):
     refused(server, 429, "POST", f"/v2/templates/{third['templateID']}/builds/{third['buildID']}",
             {"fromTemplate": "base", "steps": []}, "build_max")  # fmt: skip
     for b in running:
+        equal(status_of(server, b)["status"], "building", "a refused start ends nothing")
+    newer = ask(server, "many1")
+    start(server, newer, {"fromTemplate": "base", "steps": []})
+    finish(server, running[1], "error")  # the newer one takes its place
+    finish(server, newer)
+    for b in running:
         server.request("DELETE", f"/templates/{b['templateID']}")
 
 
