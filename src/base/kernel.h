@@ -9,6 +9,7 @@
 #include <linux/types.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define KERNEL_FD_EMPTY_PATH 0x1000 /* AT_EMPTY_PATH, which musl hides behind _GNU_SOURCE */
@@ -58,6 +59,14 @@ static inline int kernel_mount_setattr(int fd, unsigned flags, struct mount_attr
 {
 	return (int)syscall(SYS_mount_setattr, fd, "", KERNEL_FD_EMPTY_PATH | flags, attr,
 			    sizeof(*attr));
+}
+
+/* musl has no function for it. */
+struct epoll_event;
+static inline int kernel_epoll_pwait2(int fd, struct epoll_event *events, int n,
+				      const struct timespec *wait)
+{
+	return (int)syscall(SYS_epoll_pwait2, fd, events, n, wait, NULL, 0);
 }
 
 static inline int kernel_pidfd_send_signal(int pidfd, int sig)

@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "kernel.h"
 
 #define EVENTS 256
 #define NS_PER_S 1000000000ULL
@@ -350,7 +351,7 @@ static const struct timespec *wait_time(const struct loop *l, struct timespec *r
 static int turn(struct loop *l, struct err *e)
 {
 	struct timespec wait;
-	int n = epoll_pwait2(l->epoll_fd, l->events, EVENTS, wait_time(l, &wait), NULL);
+	int n = kernel_epoll_pwait2(l->epoll_fd, l->events, EVENTS, wait_time(l, &wait));
 
 	if (n < 0 && errno != EINTR)
 		return err_sys(e, "cannot wait for events");

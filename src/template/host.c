@@ -8,8 +8,8 @@
  *
  * What must not change: of the machine's /etc only the entries of `copied` are taken, and of these
  * only regular files that every user may read and links into /usr or /etc: data of packages, no
- * settings or secrets. The certificate of the node's CA is added to the copied ones (ca_trust.h).
- */
+ * settings or secrets. The certificate of the node's CA is added to the copied ones (ca_trust.h),
+ * and Cordon's own programs for cells to /opt/cordon (cell_programs.h). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,13 +21,14 @@
 #include <sys/stat.h>
 
 #include "cache_dir.h"
+#include "cell_programs.h"
 #include "host_files.h"
 #include "io.h"
 #include "template.h"
 #include "rmtree.h"
 #include "ca_trust.h"
 
-#define FORMAT 4 /* raise it with every change of what is made here */
+#define FORMAT 5 /* raise it with every change of what is made here */
 #define FILE_MAX (8U << 20)
 
 static const char *const copied[] = {
@@ -102,6 +103,7 @@ static uint64_t fingerprint(const struct node_ca *authority)
 		mix_stat(&h, path);
 	}
 	mix(&h, lacks_python() ? "p" : "", 1);
+	mix(&h, &(uint64_t){ cell_programs_stamp() }, sizeof(uint64_t));
 	if (authority != NULL)
 		mix(&h, authority->cert, strlen(authority->cert));
 	return h;
@@ -274,6 +276,8 @@ static int fill(int root, const struct node_ca *authority, struct err *e)
 			return err_sys(e, "link %s", host_links[i].path);
 	if (lacks_python() && symlinkat("/usr/bin/python3", root, HOST_PROGRAMS "/python") < 0)
 		return err_sys(e, "link python");
+	if (cell_programs_copy(root, e) < 0)
+		return -1;
 	OWN_FD host_etc = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	OWN_FD etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (host_etc < 0 || etc < 0)

@@ -1,0 +1,175 @@
+#include "cell_programs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "host_files.h"
+#include "io.h"
+
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+#define FILE_MAX (16U << 20)
+#define DEPTH_MAX 4U
+#define ENTRIES_MAX 512U
+
+static const char *const programs[] = { "cordon-interpreter", "mcp-gateway" };
+
+/* The folder of the running program; of one that an upgrade has replaced, too. */
+static int open_folder(void)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	char *slash;
+
+	if (n < 0)
+		return -1;
+	path[n] = '\0';
+	slash = strrchr(path, '/');
+	if (slash == NULL)
+		return -1;
+	*slash = '\0';
+	return open(path, DIR_FLAGS);
+}
+
+/* ---- one walk over the kernels, for the stamp and for the copy */
+
+struct visit {
+	uint64_t hash; /* stamp */
+	bool copy;
+	unsigned entries; /* so far */
+};
+
+static void mix(uint64_t *h, const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+
+	for (size_t i = 0; i < n; i++)
+		*h = (*h ^ p[i]) * 0x100000001b3ULL;
+}
+
+static void mix_file(uint64_t *h, const char *name, const struct stat *st)
+{
+	mix(h, name, strlen(name) + 1);
+	mix(h, &st->st_ino, sizeof(st->st_ino));
+	mix(h, &st->st_size, sizeof(st->st_size));
+	mix(h, &st->st_mtim, sizeof(st->st_mtim));
+}
+
+static int copy_bytes(int from, int to, struct err *e)
+{
+	char piece[65536];
+	ssize_t n;
+
+	while ((n = read(from, piece, sizeof(piece))) > 0)
+		if (io_write_all(to, piece, (size_t)n, e) < 0)
+			return -1;
+	return n < 0 ? err_sys(e, "read") : 0;
+}
+
+static int copy_file(int from, int to, const char *name, mode_t mode, struct err *e)
+{
+	OWN_FD in = openat(from, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	OWN_FD out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (in < 0 || out < 0)
+		return err_sys(e, "copy %s", name);
+	if (copy_bytes(in, out, e) < 0 || fchmod(out, mode) < 0)
+		return err_sys(e, "copy %s", name);
+	return 0;
+}
+
+static int visit_dir(struct visit *v, int from, int to, unsigned depth, struct err *e);
+
+static int visit_below(struct visit *v, int from, int to, const char *name, unsigned depth,
+		       struct err *e)
+{
+	OWN_FD source = openat(from, name, DIR_FLAGS);
+
+	if (source < 0)
+		return err_sys(e, "open %s", name);
+	if (!v->copy)
+		return visit_dir(v, source, -1, depth, e);
+	if (mkdirat(to, name, 0755) < 0 || fchmodat(to, name, 0755, 0) < 0)
+		return err_sys(e, "mkdir %s", name);
+	OWN_FD dest = openat(to, name, DIR_FLAGS | O_NOFOLLOW);
+	return dest < 0 ? err_sys(e, "open %s", name) : visit_dir(v, source, dest, depth, e);
+}
+
+static int visit_entry(struct visit *v, int from, int to, const char *name, unsigned depth,
+		       struct err *e)
+{
+	struct stat st;
+
+	if (name[0] == '.' || strcmp(name, "__pycache__") == 0)
+		return 0;
+	if (++v->entries > ENTRIES_MAX || depth == 0)
+		return err_set(e, ERR_LIMIT, "too many files among the kernels");
+	if (fstatat(from, name, &st, 0) < 0)
+		return err_sys(e, "stat %s", name);
+	if (S_ISDIR(st.st_mode))
+		return visit_below(v, from, to, name, depth - 1, e);
+	if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
+		return 0;
+	mix_file(&v->hash, name, &st);
+	return v->copy ? copy_file(from, to, name, 0644, e) : 0;
+}
+
+static int visit_dir(struct visit *v, int from, int to, unsigned depth, struct err *e)
+{
+	OWN_FD again = openat(from, ".", DIR_FLAGS);
+	DIR *d = again < 0 ? NULL : fdopendir(again);
+	int result = 0;
+
+	if (d == NULL)
+		return err_sys(e, "list kernels");
+	(void)TAKE_FD(again);
+	for (struct dirent *entry; result == 0 && (entry = readdir(d)) != NULL;)
+		result = visit_entry(v, from, to, entry->d_name, depth, e);
+	(void)closedir(d);
+	return result;
+}
+
+uint64_t cell_programs_stamp(void)
+{
+	struct visit v = { .hash = 0xcbf29ce484222325ULL };
+	OWN_FD folder = open_folder();
+	struct stat st;
+	struct err e;
+
+	if (folder < 0)
+		return 0;
+	for (size_t i = 0; i < COUNT(programs); i++)
+		if (fstatat(folder, programs[i], &st, 0) == 0)
+			mix_file(&v.hash, programs[i], &st);
+	OWN_FD kernels = openat(folder, "kernels", DIR_FLAGS);
+	if (kernels >= 0)
+		IGNORED(visit_dir(&v, kernels, -1, DEPTH_MAX, &e), "copying reports it");
+	return v.hash;
+}
+
+int cell_programs_copy(int root, struct err *e)
+{
+	struct visit v = { .copy = true };
+	OWN_FD folder = open_folder();
+	OWN_FD bin = openat(root, HOST_PROGRAMS, DIR_FLAGS | O_NOFOLLOW);
+
+	if (folder < 0)
+		return 0;
+	if (bin < 0)
+		return err_sys(e, "open " HOST_PROGRAMS);
+	for (size_t i = 0; i < COUNT(programs); i++)
+		if (faccessat(folder, programs[i], R_OK, 0) == 0 &&
+		    copy_file(folder, bin, programs[i], 0755, e) < 0)
+			return -1;
+	OWN_FD kernels = openat(folder, "kernels", DIR_FLAGS);
+	if (kernels < 0)
+		return 0;
+	if (mkdirat(root, CELL_KERNELS, 0755) < 0 || fchmodat(root, CELL_KERNELS, 0755, 0) < 0)
+		return err_sys(e, "mkdir " CELL_KERNELS);
+	OWN_FD to = openat(root, CELL_KERNELS, DIR_FLAGS | O_NOFOLLOW);
+	return to < 0 ? err_sys(e, "open " CELL_KERNELS) : visit_dir(&v, kernels, to, DEPTH_MAX, e);
+}

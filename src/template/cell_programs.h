@@ -1,0 +1,19 @@
+/* cell_programs.h - Cordon's programs that cells have: the code interpreter with its kernels, and
+ * the gateway for MCP servers. Called by host.c.
+ *
+ * They are taken from the folder of the running program, and are files of the cached root directory
+ * like any other: a cell may read and run them, or replace them for itself. One that is missing is
+ * left out: cells work without. */
+#pragma once
+
+#include <stdint.h>
+
+#include "err.h"
+
+#define CELL_KERNELS "opt/cordon/kernels"
+
+/* Changes when one of the files does. */
+uint64_t cell_programs_stamp(void);
+
+/* Copies them into a root directory that has HOST_PROGRAMS (host_files.h). */
+int cell_programs_copy(int root, struct err *e) MUST_USE;
