@@ -38,6 +38,8 @@ static void add_session(struct columns *t, const json_t *s, int64_t now)
 	char age[16], left[16] = "-", pairs[COLUMNS_CELL_MAX];
 
 	show_span(created < 0 ? -1 : now - created, age, sizeof(age));
+	if (expires < 0)
+		expires = member_time(s, "kept_until"); /* paused */
 	if (expires >= 0 && strcmp(member_text(s, "state", ""), "stopped") != 0)
 		show_span(expires > now ? expires - now : 0, left, sizeof(left));
 	show_json_pairs(member_group(s, "metadata"), pairs, sizeof(pairs));

@@ -93,8 +93,8 @@ struct config {
 	uint64_t disk_default, disk_max;
 	uint64_t storage_disk_default, storage_disk_max;
 	uint64_t persist_idle_ms, persist_keep_default_ms, persist_keep_max_ms;
-	uint64_t cold_keep_ms, snapshot_keep_ms; /* 0: until it is removed */
-	uint64_t tenant_max_persistent;		 /* 0: no limit */
+	uint64_t cold_keep_ms, pause_keep_ms, snapshot_keep_ms; /* 0: until it is removed */
+	uint64_t tenant_max_persistent;				/* 0: no limit */
 	uint64_t inodes_default, inodes_max;
 	uint64_t nofile_default, nofile_max;
 	uint64_t session_timeout_default_ms, session_timeout_max_ms;

@@ -184,6 +184,8 @@ const struct config_setting config_table[] = {
 	{ "cold_keep", "TIME", CONFIG_TIME, FIELD(cold_keep_ms), "30d", 0, 3650 * DAY, NULL,
 	  "time without use after which any other session that is paused without memory is deleted with its files; "
 	  "0: never" },
+	{ "pause_keep", "TIME", CONFIG_TIME, FIELD(pause_keep_ms), "30d", 0, 3650 * DAY, NULL,
+	  "time without use after which a session that is paused with its memory, which it still takes, is deleted; 0: never" },
 	{ "snapshot_keep", "TIME", CONFIG_TIME, FIELD(snapshot_keep_ms), "0", 0, 3650 * DAY, NULL,
 	  "time after which a snapshot that is made without expires_in is removed; 0: never, it counts against "
 	  "tenant_max_stored until it is removed" },

@@ -10,7 +10,7 @@ void session_touch(struct session *s);
  * (live_cell_lease.c). */
 void session_plan_timer(struct session *s);
 /* When a paused session ends without use, by the wall clock: a persistent one after its own time, a
- * cold one after cold_keep. 0: it does not. */
+ * cold one after cold_keep, any other after pause_keep. 0: it does not. */
 uint64_t session_kept_until(const struct session *s);
 /* It is paused for longer than that. */
 bool session_timer_is_unused(const struct session *s);

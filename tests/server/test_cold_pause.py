@@ -2,6 +2,7 @@
 """test_cold_pause.py - sessions without a cell: paused without memory, reset, booted again under the same id."""
 import os
 import sqlite3
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -75,9 +76,13 @@ def test_expires_without_use(_):
         need(server)
         s, warm = (server.create(timeout="1h")["id"] for _ in range(2))
         pause(server, warm, memory=True)
-        equal(server.get(warm)["kept_until"], None, "one with memory has a cell that is counted")
+        check(server.get(warm)["kept_until"] > server.get(warm)["created_at"], "one with memory has a time of its own")
         now = pause(server, s)
         check(now["kept_until"] > now["created_at"], str(now))
+        env = {"CORDON_SERVER": server.url, "CORDON_API_KEY": server.key, "HOME": "/nowhere"}
+        listed = subprocess.run([server.program, "ls"], env=env, capture_output=True, text=True, timeout=30, check=True).stdout
+        [line] = [line.split() for line in listed.splitlines() if line.startswith(s)]
+        check(line[4] != "-", f"EXPIRES of a session that is paused without memory: {listed}")
         equal(server.get(resume(server, s)["id"])["kept_until"], None, "a use begins it anew")
         pause(server, s)
         server.restart()
@@ -87,6 +92,18 @@ def test_expires_without_use(_):
         check(any(e["data"].get("reason") == "expired" for e in last), str(last))
         wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "its layers to go")
         equal(server.get(warm)["state"], "paused")
+
+
+def test_expires_with_memory(_):
+    with Server(pool_size=0, pause_keep="2s") as server:
+        s, used, never = (server.create(timeout="1h")["id"] for _ in range(3))
+        pause(server, s, memory=True)
+        pause(server, used, memory=True)
+        resume(server, used)
+        server.restart()
+        ended = server.reaches(s, "stopped", 20)
+        equal((ended["reason"], ended["detail"]), ("expired", "not used for the time that it is kept"))
+        equal([server.get(x)["state"] for x in (used, never)], ["running", "running"], "a use ends it")
 
 
 def test_many_times(server):
