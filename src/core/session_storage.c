@@ -33,6 +33,13 @@ static int check_memory(const struct config *g, const struct cell_limits *a,
 	if (a->read_bps > 0 || a->write_bps > 0)
 		return err_set(e, ERR_INVALID,
 			       "disk_read_bps, disk_write_bps: only with storage disk");
+	if (ret->disk_bytes > g->disk_max)
+		return err_set(e, ERR_INVALID,
+			       "disk: %s is above the maximum of %s for storage memory (disk_max); "
+			       "storage disk (--storage disk) may have up to %s",
+			       limit_text("disk", ret->disk_bytes).s,
+			       limit_text("disk", g->disk_max).s,
+			       limit_text("disk", g->storage_disk_max).s);
 	if (between("disk", ret->disk_bytes, MEMORY_BYTES_MIN, g->disk_max, e) < 0)
 		return -1;
 	return between("inodes", ret->inodes, INODES_MIN, g->inodes_max, e);

@@ -368,6 +368,11 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 	struct err why = e ? *e : (struct err){ 0 };
 
 	if (fd < 0) {
+		if (why.code == ERR_DENIED)
+			(void)err_set(&why, ERR_DENIED,
+				      "%.140s; only a host that the setting registries names "
+				      "exactly may have such an address",
+				      e->msg);
 		finish(g, &why);
 		return;
 	}

@@ -70,6 +70,10 @@ def test_limits_are_exact(server):
     gone(server, session["id"])
 
 
+def test_what_memory_cannot_have(server):
+    server.refused(400, "invalid", "POST", "/v1/sessions", {"limits": {"disk": "900T"}}, "above the maximum", "--storage disk")
+
+
 def test_what_is_refused(server):
     for body, part in (({"limits": {"disk": "1M"}}, "below the minimum"), ({"limits": {"disk": "900T"}}, "above the maximum"),
                        ({"limits": {"inodes": 10}}, "inodes")):

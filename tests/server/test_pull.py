@@ -133,7 +133,7 @@ def test_errors_are_those_that_users_know(server):
         equal(got[0], status, f"{path}: {got[1]}")
         has(got[1]["message"], text)
     for reference, status, text in (
-            ("127.0.0.1/../x", 400, "reference"), ("10.9.8.7/x", 403, "private"), ("169.254.169.254/x", 403, "metadata")):
+            ("127.0.0.1/../x", 400, "reference"), ("10.9.8.7/x", 403, "private"), ("127.9.9.9:5000/x", 403, "setting registries"), ("169.254.169.254/x", 403, "metadata")):
         got = events(server, {"reference": reference})
         equal(got[0], status, f"{reference}: {got[1]}")
         has(got[1]["message"], text)
