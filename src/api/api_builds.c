@@ -17,6 +17,7 @@
 #define JSON_MAX (8U << 20)
 #define ENTRIES_MAX 1000
 #define NAME_TEXT_MAX 256
+#define MIB (1U << 20)
 
 /* ---- shown */
 
@@ -93,7 +94,7 @@ static int read_ask(json_t *root, struct build_ask *ask, struct err *e)
 	json_members_text(&m, "name", NAME_TEXT_MAX, &ask->name);
 	json_members_count(&m, "cpus", 1, 1024, &ask->cpus);
 	json_members_bytes(&m, "memory", &memory, NULL);
-	ask->memory_mb = memory >> 20;
+	ask->memory_mb = (memory + MIB - 1) / MIB; /* not 0, which is the default */
 	tags = json_members_array(&m, "tags", BUILD_TAGS_MAX);
 	json_array_foreach(tags, i, value)
 	{

@@ -85,3 +85,8 @@ int args_wrong(const struct verb *v, const char *fmt, ...)
 	(void)fprintf(stderr, "see cordon %s --help\n", v->name);
 	return ARGS_USAGE;
 }
+
+int args_refused(const struct verb *v, const struct err *e)
+{
+	return e->code == ERR_INVALID ? args_wrong(v, "%s", e->msg) : args_fail(e);
+}

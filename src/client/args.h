@@ -58,6 +58,9 @@ int args_read(const struct verb *v, int argc, char **argv, void *fields, struct 
 int args_read_command(const struct verb *v, int argc, char **argv, void *fields, char ***ret_rest,
 		      size_t *ret_n) MUST_USE;
 
+/* For an error of what the command line asks for, before anything was sent: args_wrong() if it is
+ * ERR_INVALID, else args_fail(). */
+int args_refused(const struct verb *v, const struct err *e);
 /* Prints "cordon: message" to stderr, control characters escaped. Returns ARGS_FAILED. */
 int args_fail(const struct err *e);
 /* Prints "cordon: message" and "see cordon VERB --help" to stderr. Returns ARGS_USAGE. */

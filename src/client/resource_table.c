@@ -1,20 +1,26 @@
 #include "resource_table.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "columns.h"
 #include "member.h"
 #include "show.h"
 #include "show_json.h"
+#include "units.h"
 
 #define ROWS_MAX 10000
 #define CELL_MAX 1024
 
 static void add_member(struct columns *t, const json_t *item, const char *name)
 {
+	const json_t *value = json_object_get(item, name);
 	char text[CELL_MAX];
 
-	show_json_cell(json_object_get(item, name), text, sizeof(text));
+	if (json_is_integer(value) && (strcmp(name, "bytes") == 0 || strcmp(name, "size") == 0))
+		units_format_bytes((uint64_t)json_integer_value(value), text, sizeof(text));
+	else
+		show_json_cell(value, text, sizeof(text));
 	columns_add(t, "%s", text);
 }
 

@@ -22,6 +22,7 @@ int resource_table_remove(struct api_call *a, const char *path, const char *name
 void resource_table_show(const struct args_common *common, const json_t *answer,
 			 const char *member);
 
-/* A table on stdout: a row for each item, a column for each of n members. */
+/* A table on stdout: a row for each item, a column for each of n members. Members "bytes" and
+ * "size" are printed with a unit. */
 void resource_table_print(const char *const *heads, const char *const *names, size_t n,
 			  const json_t *items);

@@ -18,6 +18,7 @@
 #include "pack.h"
 #include "sha256.h"
 #include "show.h"
+#include "show_json.h"
 #include "template_reference.h"
 #include "units.h"
 
@@ -230,15 +231,13 @@ static int request(struct api_call *a, const struct template_build *b, json_t **
 	return api_call_json(a, "POST", &t, body, ret, e);
 }
 
-static void print_entries(const json_t *log, bool quiet)
+static void print_entries(const json_t *log)
 {
 	const json_t *entry;
 	size_t i;
 
 	json_array_foreach(log, i, entry)
 	{
-		if (quiet)
-			continue;
 		show_text(json_string_value(json_object_get(entry, "message")), stderr);
 		(void)fputc('\n', stderr);
 	}
@@ -264,6 +263,16 @@ static int cancel(struct api_call *a, const char *id, struct err *e)
 	return err_set(e, ERR_CONFLICT, "interrupted: the build was cancelled");
 }
 
+static void print_end(const struct template_build *b, json_t *row)
+{
+	if (!b->json) {
+		template_reference_print(row, "template_id");
+		return;
+	}
+	IGNORED(json_object_del(row, "log"), "it was printed");
+	show_json(row, true, stdout);
+}
+
 /* Until it has ended and all of its log was printed. */
 static int follow(struct api_call *a, const struct template_build *b, const char *id, struct err *e)
 {
@@ -287,10 +296,10 @@ static int follow(struct api_call *a, const struct template_build *b, const char
 			return -1;
 		n = json_array_size(json_object_get(row, "log"));
 		seen += n;
-		print_entries(json_object_get(row, "log"), b->quiet);
+		print_entries(json_object_get(row, "log"));
 		status = json_string_value(json_object_get(row, "status"));
 		if (n == 0 && status != NULL && strcmp(status, "ready") == 0) {
-			template_reference_print(row, "template_id");
+			print_end(b, row);
 			return 0;
 		}
 		if (n == 0 && status != NULL && strcmp(status, "error") == 0) {

@@ -58,9 +58,8 @@ static int add_rules(json_t *body, const struct fields *f, struct err *e)
 						   f->exportable.items, f->exportable.n, e);
 }
 
-static int create(const struct fields *f, json_t **ret, struct err *e)
+static json_t *compose(const struct fields *f, struct err *e)
 {
-	OWN_API_CALL a = { 0 };
 	OWN_JSON *body = create_body(&f->make, e);
 
 	if (body == NULL || compose_pairs(body, "env", "--env", &f->env, e) < 0 ||
@@ -69,9 +68,18 @@ static int create(const struct fields *f, json_t **ret, struct err *e)
 	    compose_text(body, "on_timeout", "--on-timeout", f->on_timeout, e) < 0 ||
 	    compose_text(body, "on_idle", "--on-idle", f->on_idle, e) < 0 ||
 	    add_rules(body, f, e) < 0 || compose_secrets(body, "secrets", &f->secrets, e) < 0)
-		return -1;
-	if (f->keep_diff && json_object_set_new(body, "keep_diff", json_true()) < 0)
-		return err_set(e, ERR_SYSTEM, "out of memory");
+		return NULL;
+	if (f->keep_diff && json_object_set_new(body, "keep_diff", json_true()) < 0) {
+		(void)err_set(e, ERR_SYSTEM, "out of memory");
+		return NULL;
+	}
+	return json_incref(body);
+}
+
+static int create(const struct fields *f, const json_t *body, json_t **ret, struct err *e)
+{
+	OWN_API_CALL a = { 0 };
+
 	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0)
 		return -1;
 	return create_session(&a, body, ret, e);
@@ -82,12 +90,16 @@ static int run(int argc, char **argv)
 	static struct fields f;
 	static struct args_words words;
 	OWN_JSON *session = NULL;
+	OWN_JSON *body = NULL;
 	struct err e = { 0 };
 	int code = args_read(&verb_create, argc, argv, &f, &words, 0, 0);
 
 	if (code != ARGS_GO)
 		return code;
-	if (create(&f, &session, &e) < 0)
+	body = compose(&f, &e);
+	if (body == NULL)
+		return args_refused(&verb_create, &e);
+	if (create(&f, body, &session, &e) < 0)
 		return args_fail(&e);
 	if (f.common.json) {
 		show_json(session, true, stdout);

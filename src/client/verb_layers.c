@@ -6,6 +6,7 @@
 #include "member.h"
 #include "resource_table.h"
 #include "show_json.h"
+#include "units.h"
 #include "verbs.h"
 
 #define GC_MS 660000
@@ -18,7 +19,7 @@ static const struct option options[] = {
 	ARGS_COMMON(struct fields),
 };
 
-static const char *const heads[] = { "ID",    "TENANT", "KIND",	 "BYTES",
+static const char *const heads[] = { "ID",    "TENANT", "KIND",	 "SIZE",
 				     "FILES", "USES",	"STATE", "CREATED" };
 static const char *const names[] = { "id",	"tenant", "kind",  "bytes",
 				     "entries", "uses",	  "state", "created_at" };
@@ -50,6 +51,16 @@ const struct verb verb_layers = {
 	.run = run,
 };
 
+static void print_removed(const json_t *answer)
+{
+	char bytes[24];
+
+	units_format_bytes(member_number(answer, "bytes", 0), bytes, sizeof(bytes));
+	(void)printf("%" PRIu64 " layers of %s bytes and %" PRIu64 " orphans removed\n",
+		     member_number(answer, "layers", 0), bytes,
+		     member_number(answer, "orphans", 0));
+}
+
 static int run_gc(int argc, char **argv)
 {
 	static struct fields f;
@@ -69,10 +80,7 @@ static int run_gc(int argc, char **argv)
 	if (f.common.json)
 		show_json(answer, true, stdout);
 	else
-		(void)printf("%" PRIu64 " layers of %" PRIu64 " bytes and %" PRIu64
-			     " orphans removed\n",
-			     member_number(answer, "layers", 0), member_number(answer, "bytes", 0),
-			     member_number(answer, "orphans", 0));
+		print_removed(answer);
 	return ARGS_OK;
 }
 

@@ -61,17 +61,16 @@ static int use(const struct fields *f, struct api_call *a, const char *session,
 	return attach_run(&o, a, ret, e);
 }
 
-static int run_once(const struct fields *f, const struct exec_command *c, json_t **ret,
-		    struct err *e)
+static int run_once(const struct fields *f, const json_t *body, const struct exec_command *c,
+		    json_t **ret, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	OWN_JSON *session = NULL;
-	OWN_JSON *body = create_body(&f->make, e);
 	struct err later = { 0 };
 	struct target t;
 	int result;
 
-	if (body == NULL || api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0)
+	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0)
 		return -1;
 	block_signals();
 	if (create_session(&a, body, &session, e) < 0)
@@ -103,6 +102,7 @@ static int run(int argc, char **argv)
 {
 	static struct fields f;
 	OWN_JSON *execution = NULL;
+	OWN_JSON *body = NULL;
 	struct err e = { 0 };
 	char **words = NULL;
 	struct exec_command command;
@@ -114,10 +114,13 @@ static int run(int argc, char **argv)
 		return code;
 	if (n == 0)
 		return args_wrong(&verb_run, "no command given");
+	body = create_body(&f.make, &e);
+	if (body == NULL)
+		return args_refused(&verb_run, &e);
 	if (open_result(f.result, &result, &e) < 0)
 		return args_fail(&e);
 	command = (struct exec_command){ .argv = words, .argc = n, .input = true };
-	ended = run_once(&f, &command, &execution, &e);
+	ended = run_once(&f, body, &command, &execution, &e);
 	if (ended < 0)
 		code = args_fail(&e);
 	else

@@ -35,7 +35,7 @@ static const struct option fork_options[] = {
 /* clang-format on */
 
 static const char *const heads[] = {
-	"ID", "NAME", "OWNER", "SESSION", "BYTES", "CREATED", "EXPIRES"
+	"ID", "NAME", "OWNER", "SESSION", "SIZE", "CREATED", "EXPIRES"
 };
 static const char *const names[] = { "id",    "name",	    "owner",	 "session_id",
 				     "bytes", "created_at", "expires_at" };

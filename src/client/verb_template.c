@@ -65,8 +65,8 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-static const char *const heads[] = { "NAME",  "VERSION",  "TAGS",   "OWNER",
-				     "BYTES", "SESSIONS", "CREATED" };
+static const char *const heads[] = { "NAME", "VERSION",	 "TAGS",   "OWNER",
+				     "SIZE", "SESSIONS", "CREATED" };
 static const char *const names[] = { "name",  "version",  "tags",      "owner",
 				     "bytes", "sessions", "created_at" };
 static const struct resource_table templates = { "/v1/templates", "templates", heads, names,
@@ -278,7 +278,7 @@ static int build(const void *fields, struct api_call *a, const char *dir, struct
 				    .cpus = f->cpus,
 				    .no_cache = f->no_cache,
 				    .no_start = f->no_start,
-				    .quiet = false };
+				    .json = f->common.json };
 	char real[PATH_MAX];
 	const char *slash;
 

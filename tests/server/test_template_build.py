@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """cordon template build: a Dockerfile and a directory, as a user sees it; builds when programs of the server die."""
 import http.client
+import json
 import os
 import random
 import re
@@ -42,6 +43,15 @@ def run_in(server, template, command):
     done = server.want(200, "POST", f"/v1/sessions/{made['id']}/executions?wait=true", {"command": command})
     server.want(204, "DELETE", f"/v1/sessions/{made['id']}")
     return done["stdout"]
+
+
+def test_options(server):
+    with context({"Dockerfile": "FROM e2bdev/base\n"}) as folder:
+        has(client(server, "template", "build", "--memory", "1", folder, want=125).stderr, "at least 128 MiB")
+        done = client(server, "template", "build", "--json", "--name", "as-json", "--memory", "256M", folder)
+        made = json.loads(done.stdout)
+        equal((made["name"], made["status"], made["tags"]), ("as-json", "ready", ["default"]), "printed as JSON")
+        check("log" not in made and "Build finished" in done.stderr, f"the log is on stderr: {made}")
 
 
 def test_a_dockerfile(server):

@@ -408,13 +408,13 @@ def test_command(server):
         return done.stdout
 
     equal(run("volume", "create", "cli", "--size", "16M"), "cli\n")
-    has(run("volume", "ls"), "cli")
+    equal([line.split()[:2] for line in run("volume", "ls").splitlines() if line.startswith("cli ")], [["cli", "16M"]])
     has(run("volume", "show", "cli"), "16777216")
     box = run("create", "--volume", "cli:/v", "--volume", "cli:/r:ro").strip()
     equal(sh(server, box, "echo hi > /v/x; cat /r/x; touch /r/y 2>&1 | grep -o Read-only"), "hi\nRead-only")
     run("volume", "rm", "cli", code=125)
     for wrong in ("cli", "cli:/v:r0", "cli:/v:"):  # not a writable mount at /v:r0
-        run("create", "--volume", wrong, code=125)
+        run("create", "--volume", wrong, code=2)
     server.delete(box)
     server.reaches(box, "stopped")
     run("volume", "rm", "cli")
