@@ -1,0 +1,98 @@
+/* json_tree.h - reads a whole JSON text into a flat array of nodes. For programs that do not link
+ * jansson, and for text of peers that must mean the same to every reader. Pure.
+ *
+ * Strict: RFC 8259, valid UTF-8, no lone surrogates, no name twice in an object (compared after
+ * escapes are read), nothing behind the value. Bounded: bytes, nesting and nodes by the caller's
+ * limits; nothing recurses. Nodes point into the text, which must outlive the tree. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+#define JSON_TREE_DEPTH_MAX 64
+
+struct json_span {
+	const char *p; /* NULL: absent */
+	size_t n;
+};
+
+enum json_tree_kind {
+	JSON_TREE_NULL,
+	JSON_TREE_FALSE,
+	JSON_TREE_TRUE,
+	JSON_TREE_NUMBER,
+	JSON_TREE_STRING,
+	JSON_TREE_ARRAY,
+	JSON_TREE_OBJECT
+};
+
+/* A value, or the name of a member: then the next node is its value. */
+struct json_node {
+	enum json_tree_kind kind;
+	uint32_t skip;	       /* nodes up to the next sibling, this one included */
+	uint32_t size;	       /* elements of an array, members of an object */
+	struct json_span raw;  /* as it is in the text, quotes and brackets included */
+	struct json_span text; /* strings: without quotes, escapes read; may hold NULs */
+};
+
+struct json_tree {
+	struct json_node *nodes; /* owned; the first is the whole value */
+	size_t n;
+	char *strings; /* owned: strings that had escapes */
+};
+
+struct json_tree_limits {
+	size_t bytes, nodes;
+	unsigned depth; /* at most JSON_TREE_DEPTH_MAX */
+};
+
+/* 1 MiB, 32,768 nodes, 64 levels. */
+extern const struct json_tree_limits json_tree_default;
+
+/* Fails with ERR_LIMIT beyond a limit, ERR_INVALID if it is not such JSON; messages have an offset
+ * and no bytes of the text. On failure there is nothing to release. */
+int json_tree_read(struct json_tree *t, const char *text, size_t len,
+		   const struct json_tree_limits *limits, struct err *e) MUST_USE;
+void json_tree_release(struct json_tree *t); /* also for one that is all zero */
+
+static inline const struct json_node *json_tree_root(const struct json_tree *t)
+{
+	return t->n > 0 ? t->nodes : NULL;
+}
+
+/* Walks an array: for (v = json_tree_first(a); v != NULL; v = json_tree_next(a, v)); of an object
+ * the nodes are names, and json_tree_value() is the value of each. NULL for other kinds. */
+const struct json_node *json_tree_first(const struct json_node *parent);
+const struct json_node *json_tree_next(const struct json_node *parent, const struct json_node *v);
+static inline const struct json_node *json_tree_value(const struct json_node *name)
+{
+	return name + 1;
+}
+
+/* The value of a member; NULL if there is none, or if o is NULL or no object. */
+const struct json_node *json_tree_get(const struct json_node *o, const char *name);
+/* The same if it is of this kind, else NULL. */
+const struct json_node *json_tree_get_kind(const struct json_node *o, const char *name,
+					   enum json_tree_kind kind);
+/* The text of a member that is a string; absent otherwise. */
+struct json_span json_tree_get_text(const struct json_node *o, const char *name);
+bool json_tree_get_bool(const struct json_node *o, const char *name, bool otherwise);
+/* Of a whole number, 64 bits; 1.0 and 1e3 count as whole. False if v is NULL or no such number. */
+bool json_tree_int(const struct json_node *v, int64_t *ret);
+bool json_tree_number(const struct json_node *v, double *ret);
+
+static inline bool json_tree_is(const struct json_node *v, enum json_tree_kind kind)
+{
+	return v != NULL && v->kind == kind;
+}
+bool json_span_is(struct json_span s, const char *text);
+/* A copy with a NUL behind it, for the caller to free; NULL if it is absent, holds a NUL, or there
+ * is no memory. */
+char *json_span_dup(struct json_span s) MUST_USE;
+
+struct json;
+/* Writes a node as it was, without the white space between tokens: on one line. */
+void json_tree_write(struct json *j, const char *name, const struct json_node *v);

@@ -1,0 +1,259 @@
+#include "mcp_server.h"
+
+#include "mcp_method.h"
+#include "mcp_write_private.h"
+
+static void write_capability(struct json *j, const char *name, bool has, bool changed,
+			     bool subscribe)
+{
+	if (!has)
+		return;
+	json_open(j, name, '{');
+	if (changed)
+		json_bool(j, "listChanged", true);
+	if (subscribe)
+		json_bool(j, "subscribe", true);
+	json_close(j, '}');
+}
+
+/* listChanged of a legacy client would need a stream that it opens with GET: there is none. */
+static void write_capabilities(struct json *j, const struct mcp_server *s, enum mcp_era era)
+{
+	bool modern = era == MCP_MODERN;
+
+	json_open(j, "capabilities", '{');
+	write_capability(j, "tools", s->tools_n > 0 || s->tools_yours, s->tools_changed && modern,
+			 false);
+	write_capability(j, "resources", s->has_resources, s->resources_changed && modern,
+			 s->resources_subscribe);
+	write_capability(j, "prompts", s->has_prompts, s->prompts_changed && modern, false);
+	write_capability(j, "completions", s->has_completions, false, false);
+	write_capability(j, "logging", s->has_logging, false, false);
+	json_close(j, '}');
+}
+
+static void answer_discover(const struct mcp_server *s, const struct mcp_request *r, struct json *j)
+{
+	mcp_write_result(j, s, r);
+	json_open(j, "supportedVersions", '[');
+	json_text(j, NULL, MCP_VERSION);
+	json_close(j, ']');
+	write_capabilities(j, s, r->era);
+	if (s->instructions != NULL)
+		json_text(j, "instructions", s->instructions);
+	mcp_write_cache(j, r, s->list_ttl_ms, s->cache_public);
+	mcp_write_result_end(j);
+}
+
+static void answer_initialize(const struct mcp_server *s, const struct mcp_request *r,
+			      struct json *j)
+{
+	mcp_write_result(j, s, r);
+	json_text(j, "protocolVersion", r->version);
+	write_capabilities(j, s, r->era);
+	mcp_write_server_info(j, "serverInfo", s);
+	if (s->instructions != NULL)
+		json_text(j, "instructions", s->instructions);
+	mcp_write_result_end(j);
+}
+
+static bool visible(const struct mcp_server *s, const struct mcp_tool *t)
+{
+	return s->tool_visible == NULL || s->tool_visible(t, s->arg);
+}
+
+static void write_annotations(struct json *j, const struct mcp_tool *t)
+{
+	json_open(j, "annotations", '{');
+	if (t->title != NULL)
+		json_text(j, "title", t->title);
+	json_bool(j, "readOnlyHint", t->read_only);
+	if (!t->read_only) {
+		json_bool(j, "destructiveHint", t->destructive);
+		json_bool(j, "idempotentHint", t->idempotent);
+	}
+	json_bool(j, "openWorldHint", t->open_world);
+	json_close(j, '}');
+}
+
+void mcp_write_tool(struct json *j, const struct mcp_tool *t)
+{
+	json_open(j, NULL, '{');
+	json_text(j, "name", t->name);
+	if (t->title != NULL)
+		json_text(j, "title", t->title);
+	json_text(j, "description", t->description);
+	json_raw(j, "inputSchema", t->input_schema);
+	if (t->output_schema != NULL)
+		json_raw(j, "outputSchema", t->output_schema);
+	if (!t->no_annotations)
+		write_annotations(j, t);
+	json_close(j, '}');
+}
+
+static void answer_tools(const struct mcp_server *s, const struct mcp_request *r, struct json *j)
+{
+	mcp_write_result(j, s, r);
+	json_open(j, "tools", '[');
+	for (size_t i = 0; i < s->tools_n; i++) {
+		if (visible(s, &s->tools[i]))
+			mcp_write_tool(j, &s->tools[i]);
+	}
+	json_close(j, ']');
+	mcp_write_cache(j, r, s->tools_ttl_ms, s->cache_public);
+	mcp_write_result_end(j);
+}
+
+static void write_optional(struct json *j, const char *name, const char *value)
+{
+	if (value != NULL)
+		json_text(j, name, value);
+}
+
+static void write_resource(struct json *j, const struct mcp_resource *t, const char *uri_member)
+{
+	json_open(j, NULL, '{');
+	json_text(j, uri_member, t->uri);
+	json_text(j, "name", t->name);
+	write_optional(j, "title", t->title);
+	write_optional(j, "description", t->description);
+	write_optional(j, "mimeType", t->mime_type);
+	json_close(j, '}');
+}
+
+static void answer_resources(const struct mcp_server *s, const struct mcp_request *r,
+			     struct json *j)
+{
+	bool templates = r->method == MCP_TEMPLATES_LIST;
+	const struct mcp_resource *rows = templates ? s->templates : s->resources;
+	size_t n = templates ? s->templates_n : s->resources_n;
+
+	mcp_write_result(j, s, r);
+	json_open(j, templates ? "resourceTemplates" : "resources", '[');
+	for (size_t i = 0; i < n; i++)
+		write_resource(j, &rows[i], templates ? "uriTemplate" : "uri");
+	json_close(j, ']');
+	mcp_write_cache(j, r, s->list_ttl_ms, s->cache_public);
+	mcp_write_result_end(j);
+}
+
+static void write_prompt(struct json *j, const struct mcp_prompt *p)
+{
+	json_open(j, NULL, '{');
+	json_text(j, "name", p->name);
+	write_optional(j, "title", p->title);
+	write_optional(j, "description", p->description);
+	if (p->arguments_n > 0)
+		json_open(j, "arguments", '[');
+	for (size_t i = 0; i < p->arguments_n; i++) {
+		json_open(j, NULL, '{');
+		json_text(j, "name", p->arguments[i].name);
+		write_optional(j, "description", p->arguments[i].description);
+		json_bool(j, "required", p->arguments[i].required);
+		json_close(j, '}');
+	}
+	if (p->arguments_n > 0)
+		json_close(j, ']');
+	json_close(j, '}');
+}
+
+static void answer_prompts(const struct mcp_server *s, const struct mcp_request *r, struct json *j)
+{
+	mcp_write_result(j, s, r);
+	json_open(j, "prompts", '[');
+	for (size_t i = 0; i < s->prompts_n; i++)
+		write_prompt(j, &s->prompts[i]);
+	json_close(j, ']');
+	mcp_write_cache(j, r, s->list_ttl_ms, s->cache_public);
+	mcp_write_result_end(j);
+}
+
+/* Has the server declared what this method belongs to? */
+static bool declared(const struct mcp_server *s, enum mcp_part part)
+{
+	const bool has[MCP_PARTS] = {
+		[MCP_PART_ALL] = true,
+		[MCP_PART_TOOLS] = s->tools_n > 0 || s->tools_yours,
+		[MCP_PART_RESOURCES] = s->has_resources,
+		[MCP_PART_SUBSCRIBE] = s->has_resources && s->resources_subscribe,
+		[MCP_PART_PROMPTS] = s->has_prompts,
+		[MCP_PART_COMPLETIONS] = s->has_completions,
+		[MCP_PART_LOGGING] = s->has_logging,
+	};
+
+	return has[part];
+}
+
+static enum mcp_outcome refuse_method(const struct mcp_request *r, struct mcp_fault *f)
+{
+	const size_t max = 64;
+
+	(void)mcp_fault_set(f, MCP_METHOD_NOT_FOUND, "there is no method %.*s",
+			    (int)(r->method_name.n < max ? r->method_name.n : max),
+			    r->method_name.p);
+	return MCP_REFUSED;
+}
+
+static bool level_ok(const struct mcp_request *r, struct mcp_fault *f)
+{
+	if (r->method != MCP_SET_LEVEL ||
+	    mcp_level_find(json_tree_get_text(r->params, "level")) != MCP_LEVEL_NONE)
+		return true;
+	(void)mcp_fault_set(f, MCP_INVALID_PARAMS, "level is not one of the levels");
+	return false;
+}
+
+static void answer_empty(const struct mcp_server *s, const struct mcp_request *r, struct json *j)
+{
+	mcp_write_empty(j, s, r);
+}
+
+typedef void answer_fn(const struct mcp_server *s, const struct mcp_request *r, struct json *j);
+
+static answer_fn *const answers[MCP_METHODS] = {
+	[MCP_DISCOVER] = answer_discover,
+	[MCP_INITIALIZE] = answer_initialize,
+	[MCP_PING] = answer_empty,
+	[MCP_SET_LEVEL] = answer_empty,
+	[MCP_TOOLS_LIST] = answer_tools,
+	[MCP_RESOURCES_LIST] = answer_resources,
+	[MCP_TEMPLATES_LIST] = answer_resources,
+	[MCP_PROMPTS_LIST] = answer_prompts,
+};
+
+static bool is_callers(const struct mcp_server *s, enum mcp_method method)
+{
+	return answers[method] == NULL || (method == MCP_TOOLS_LIST && s->tools_yours) ||
+	       (method == MCP_RESOURCES_LIST && s->resources_yours);
+}
+
+enum mcp_outcome mcp_server_answer(const struct mcp_server *s, const struct mcp_request *r,
+				   struct json *j, struct mcp_fault *f)
+{
+	const struct mcp_method_row *row = mcp_method_row(r->method);
+
+	if (r->kind == MCP_RESPONSE)
+		return MCP_YOURS;
+	if (r->kind == MCP_NOTIFICATION)
+		return r->method == MCP_CANCELLED ? MCP_YOURS : MCP_ACCEPTED;
+	if (row == NULL || !(r->era == MCP_MODERN ? row->modern : row->legacy) ||
+	    r->method >= MCP_INITIALIZED || !declared(s, row->part))
+		return refuse_method(r, f);
+	if (is_callers(s, r->method))
+		return MCP_YOURS;
+	if (!level_ok(r, f))
+		return MCP_REFUSED;
+	answers[r->method](s, r, j);
+	return MCP_ANSWERED;
+}
+
+const struct mcp_tool *mcp_server_tool(const struct mcp_server *s, const struct mcp_request *r,
+				       struct mcp_fault *f)
+{
+	for (size_t i = 0; i < s->tools_n; i++) {
+		if (json_span_is(r->name, s->tools[i].name) && visible(s, &s->tools[i]))
+			return &s->tools[i];
+	}
+	(void)mcp_fault_set(f, MCP_INVALID_PARAMS, "there is no such tool: see tools/list");
+	return NULL;
+}
