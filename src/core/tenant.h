@@ -25,6 +25,11 @@ enum {
 struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
 				   unsigned *ret_scopes, struct grant *ret);
 
+/* The same for a key that something was given for which is good without it (a token, a URL): by its
+ * id. */
+struct tenant *tenant_of_key(struct core *c, const char *key_id, unsigned *ret_scopes,
+			     struct grant *ret);
+
 /* The limits of a key that was used lately; false: they are not at hand. */
 bool tenant_key_at_hand(const char *key_id, struct store_allow *ret);
 

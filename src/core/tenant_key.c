@@ -66,6 +66,28 @@ static struct cached *look_up(struct core *c, const uint8_t hash[STORE_KEY_HASH]
 	return slot;
 }
 
+/* The tenant of a key, if it can be used. */
+static struct tenant *take(struct core *c, const struct store_key *k, unsigned *ret_scopes,
+			   struct grant *ret)
+{
+	struct tenant *t;
+
+	if (k->revoked_ms > 0)
+		return NULL;
+	if (k->expires_ms > 0 && k->expires_ms <= core_now_ms()) {
+		ret->expires_ms = k->expires_ms; /* says why, to who has the key */
+		return NULL;
+	}
+	t = tenant_find(c, k->tenant);
+	if (t == NULL || t->row.disabled)
+		return NULL;
+	*ret_scopes = k->scopes;
+	ret->tenant = t;
+	ret->expires_ms = k->expires_ms;
+	memcpy(ret->key_id, k->id, STORE_ID_MAX);
+	return t;
+}
+
 struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
 				   unsigned *ret_scopes, struct grant *ret)
 {
@@ -79,25 +101,26 @@ struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
 		return NULL;
 	sha256_of(key, len, hash);
 	k = look_up(c, hash);
-	if (k == NULL || k->key.revoked_ms > 0)
-		return NULL;
-	if (k->key.expires_ms > 0 && k->key.expires_ms <= now) {
-		ret->expires_ms = k->key.expires_ms; /* says why, to who has the key */
-		return NULL;
-	}
-	t = tenant_find(c, k->key.tenant);
-	if (t == NULL || t->row.disabled)
+	t = k == NULL ? NULL : take(c, &k->key, ret_scopes, ret);
+	if (t == NULL)
 		return NULL;
 	if (now - k->touched_ms > TOUCH_MS) {
 		k->touched_ms = now;
 		IGNORED(store_key_touch(c->store, k->key.id, now, &e), "a hint for people");
 	}
 	last = k;
-	*ret_scopes = k->key.scopes;
-	ret->tenant = t;
-	ret->expires_ms = k->key.expires_ms;
-	memcpy(ret->key_id, k->key.id, STORE_ID_MAX);
 	return t;
+}
+
+struct tenant *tenant_of_key(struct core *c, const char *key_id, unsigned *ret_scopes,
+			     struct grant *ret)
+{
+	struct store_key row;
+	struct err e;
+
+	if (store_key_get(c->store, key_id, &row, &e) < 0)
+		return NULL;
+	return take(c, &row, ret_scopes, ret);
 }
 
 static int insert_key(struct core *c, const struct store_key *row, const struct store_actor *who,

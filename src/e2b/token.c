@@ -52,13 +52,13 @@ static bool same(const char *a, const char *b, size_t n)
 	return differ == 0;
 }
 
-void token_upload(const struct token_key *k, const char *tenant, const char *template_id,
+void token_upload(const struct token_key *k, const char *key_id, const char *template_id,
 		  const char *hash, uint64_t until, char ret[TOKEN_UPLOAD_MAX])
 {
 	char text[512];
 	uint8_t code[SHA256_SIZE];
 
-	(void)snprintf(text, sizeof(text), "upload:%.100s:%.140s:%.64s:%llu", tenant, template_id,
+	(void)snprintf(text, sizeof(text), "upload:%.100s:%.140s:%.64s:%llu", key_id, template_id,
 		       hash, (unsigned long long)until);
 	token_hmac(k, text, code);
 	hex_encode(code, sizeof(code), ret);

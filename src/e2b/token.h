@@ -24,9 +24,10 @@ bool token_check(const struct token_key *k, enum token_use use, const char *id,
 /* The id in a token, unchecked. False: it is no token. */
 bool token_id(struct http1_span given, char ret_id[STORE_ID_MAX]);
 
-/* Proves that the server made the URL of an upload; until: seconds since 1970. */
+/* Proves that the server made the URL of an upload, for a request with that key; until: seconds
+ * since 1970. */
 #define TOKEN_UPLOAD_MAX (2 * SHA256_SIZE + 1)
-void token_upload(const struct token_key *k, const char *tenant, const char *template_id,
+void token_upload(const struct token_key *k, const char *key_id, const char *template_id,
 		  const char *hash, uint64_t until, char ret[TOKEN_UPLOAD_MAX]);
 /* In constant time for texts of one length. */
 bool token_same(const char *a, const char *b);

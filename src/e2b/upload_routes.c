@@ -1,8 +1,9 @@
 /* upload_routes.c - archives for COPY: the client asks for a URL, then sends the archive there.
  *
- * The URL is the only proof that the sender may: it carries a time and an HMAC over tenant,
- * template, hash and time (token.h). It is good for that archive only, for a day, and may be used
- * again: the last archive that came whole counts. */
+ * The URL is the only proof that the sender may: it carries a time, the id of the key that asked
+ * for it and an HMAC over these, template and hash (token.h). It is good for that archive only, for
+ * a day and as long as the key is, and may be used again: the last archive that came whole counts.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,15 +36,15 @@ static bool behind_tls(const struct request *r)
 static void write_url(struct request *r, const char *template_id, char ret[URL_MAX])
 {
 	const struct http1_request *q = exchange_request(r->x);
-	const char *tenant = tenant_row(r->tenant)->id;
+	const char *key = r->grant.key_id;
 	uint64_t until = core_now_ms() / 1000 + VALID_S;
 	char token[TOKEN_UPLOAD_MAX];
 
-	token_upload(&e2b_of(r)->key, tenant, template_id, r->part, until, token);
+	token_upload(&e2b_of(r)->key, key, template_id, r->part, until, token);
 	(void)snprintf(ret, URL_MAX,
-		       "%s://%.*s/templates/%s/files/%s?tenant=%s&expires=%" PRIu64 "&token=%s",
+		       "%s://%.*s/templates/%s/files/%s?key=%s&expires=%" PRIu64 "&token=%s",
 		       behind_tls(r) ? "https" : "http", (int)q->host.n, q->host.p, template_id,
-		       r->part, tenant, until, token);
+		       r->part, key, until, token);
 }
 
 void upload_routes_link(struct request *r)
@@ -72,17 +73,17 @@ void upload_routes_link(struct request *r)
 /* The tenant of a URL that this server made and that is still good; NULL: answered. */
 static struct tenant *check(struct request *r)
 {
-	char tenant[STORE_ID_MAX], given[TOKEN_UPLOAD_MAX], token[TOKEN_UPLOAD_MAX];
+	char key[STORE_ID_MAX], given[TOKEN_UPLOAD_MAX], token[TOKEN_UPLOAD_MAX];
 	struct tenant *t = NULL;
 	uint64_t until = 0;
 	struct err e = { 0 };
 
-	if (recipe_is_hash(r->part) && request_text(r, "tenant", tenant, sizeof(tenant), &e) == 0 &&
+	if (recipe_is_hash(r->part) && request_text(r, "key", key, sizeof(key), &e) == 0 &&
 	    request_text(r, "token", given, sizeof(given), &e) == 0 &&
 	    request_number(r, "expires", 1, INT64_MAX / 1000, &until, &e) == 0) {
-		token_upload(&e2b_of(r)->key, tenant, r->id, r->part, until, token);
+		token_upload(&e2b_of(r)->key, key, r->id, r->part, until, token);
 		if (token_same(given, token))
-			t = tenant_find(r->core, tenant);
+			t = tenant_of_key(r->core, key, &r->scopes, &r->grant);
 	}
 	if (t == NULL || tenant_check(t, &e) < 0)
 		reply_code(r, 403, "denied", "this is not the URL of an upload");

@@ -43,6 +43,7 @@ static bool bearer(const struct request *r, struct http1_span *ret)
 
 bool volume_access(struct request *r, struct store_volume *ret)
 {
+	char key[STORE_ID_MAX];
 	struct http1_span token;
 	struct err e = { 0 };
 	int found;
@@ -59,12 +60,16 @@ bool volume_access(struct request *r, struct store_volume *ret)
 		return false;
 	}
 	if (found < 0 || ret->state != STORE_VOLUME_READY ||
-	    !volume_token_check(&e2b_of(r)->key, ret, core_now_ms(), token)) {
+	    !volume_token_check(&e2b_of(r)->key, ret, core_now_ms(), token, key)) {
 		reply_code(r, 401, "unauthorized", "the token of the volume is not valid");
 		return false;
 	}
-	r->tenant = tenant_find(r->core, ret->tenant);
-	if (r->tenant == NULL || tenant_check(r->tenant, &e) < 0 || request_count(r, &e) < 0) {
+	r->tenant = tenant_of_key(r->core, key, &r->scopes, &r->grant);
+	if (r->tenant == NULL) {
+		reply_code(r, 401, "unauthorized", "the key that the token was made for has ended");
+		return false;
+	}
+	if (tenant_check(r->tenant, &e) < 0 || request_count(r, &e) < 0) {
 		reply_error(r, &e);
 		return false;
 	}

@@ -14,8 +14,8 @@
 #define PAGE 10000 /* more than a tenant has: the contract knows no pages */
 #define NAME_TEXT_MAX 1024
 
-/* with: also a token for its content. */
-static void show(struct json *j, const struct e2b *with, const struct store_volume *v)
+/* with: also a token for its content, for the key of that request. */
+static void show(struct json *j, struct request *with, const struct store_volume *v)
 {
 	char token[VOLUME_TOKEN_MAX];
 
@@ -23,7 +23,8 @@ static void show(struct json *j, const struct e2b *with, const struct store_volu
 	json_text(j, "volumeID", v->id);
 	json_text(j, "name", v->name);
 	if (with != NULL) {
-		volume_token_make(&with->key, v, core_now_ms() + VOLUME_TOKEN_MS, token);
+		volume_token_make(&e2b_of(with)->key, v, with->grant.key_id,
+				  core_now_ms() + VOLUME_TOKEN_MS, token);
 		json_text(j, "token", token);
 	}
 	json_close(j, '}');
@@ -34,7 +35,7 @@ static void reply_volume(struct request *r, int status, const struct store_volum
 	struct json j;
 
 	json_init_heap(&j, VOLUME_JSON_MAX);
-	show(&j, e2b_of(r), v);
+	show(&j, r, v);
 	reply_json(r, status, &j);
 }
 

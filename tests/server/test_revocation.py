@@ -146,6 +146,33 @@ def test_a_revoked_key_ends_what_it_opened(server):
     other.socket.close()
 
 
+def given(server, key):
+    """What a key gets that is good without it: the token of a volume and the URL of an upload, as requests."""
+    volume = server.want(201, "POST", "/volumes", {"name": "given"}, key=key)
+    build = server.want(202, "POST", "/v3/templates", {"name": "given"}, key=key)
+    url = server.want(201, "GET", f"/templates/{build['templateID']}/files/{64 * 'a'}", key=key)["url"]
+    token = {"Authorization": f"Bearer {volume['token']}"}
+    content = f"/volumecontent/{volume['volumeID']}"
+    return (("GET", f"{content}/path?path=/", token), ("PUT", url[url.index("/templates"):], {}),
+            (f"PUT {content}/file?path=/f", {**token, **UNFINISHED}))
+
+
+def test_what_a_revoked_key_was_given_ends_with_it(server):
+    tenant, _ = server.tenant("given")
+    made, admin = (server.want(201, "POST", f"/v1/tenants/{tenant}/keys", {"scopes": [scope]}) for scope in ("sessions", "admin"))
+    look, upload, write = given(server, made["key"])
+
+    def ask(method, path, headers):
+        return server.request(method, path, b"x" if method == "PUT" else None, headers=headers, key=None, raw=True)[0]
+
+    equal((ask(*look), ask(*upload)), (200, 200))
+    writing = Open(server, *write, b"half of it")
+    wait_read(writing.socket)
+    server.want(204, "DELETE", f"/v1/keys/{made['id']}", key=admin["key"])
+    writing.end()
+    equal((ask(*look), ask(*upload)), (401, 403), "after the key was revoked")
+
+
 def test_a_key_that_expires_ends_what_it_opened(server):
     tenant, admin = server.tenant("expired")
     session = session_of(server, admin)
