@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "api_handlers.h"
-#include "clock.h"
 #include "stdin_feeder.h"
 #include "inline_output.h"
 #include "jobs.h"
@@ -90,13 +89,6 @@ static bool on_piece(struct job *job)
 	return false;
 }
 
-/* Has this turn of the loop lasted so long that other clients should be served first? Many
- * executions may end in one turn. */
-static bool turn_is_old(const struct request *r)
-{
-	return clock_now_ns() - loop_now_ns(core_loop(r->core)) >= JOBS_TURN_NS;
-}
-
 /* An answer of one piece, as most are, is sent at once. */
 static void begin_answer(struct request *r)
 {
@@ -115,7 +107,7 @@ static void begin_answer(struct request *r)
 	json_view_execution_open(&s->j, NULL, row, s->x);
 	s->job.on_piece = on_piece;
 	s->job.arg = r;
-	if (turn_is_old(r) || on_piece(&s->job))
+	if (request_turn_is_old(r) || on_piece(&s->job))
 		core_job_add(r->core, r->tenant, &s->job);
 }
 

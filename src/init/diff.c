@@ -51,11 +51,17 @@ static void put(const char *bytes, size_t n)
 	}
 }
 
-static void record(char kind, const struct stat *st)
+/* when: the entry of the upper directory, whose time of change is that of the change; NULL: not
+ * known. */
+static void record(char kind, const struct stat *st, const struct stat *when)
 {
-	char head[64];
-	int n = snprintf(head, sizeof(head), "%c\t%o\t%llu\t", kind, (unsigned)st->st_mode,
-			 S_ISDIR(st->st_mode) ? 0ULL : (unsigned long long)st->st_size);
+	char head[96];
+	unsigned long long ms =
+		when == NULL ? 0
+			     : (unsigned long long)when->st_ctim.tv_sec * 1000 +
+				       (unsigned long long)when->st_ctim.tv_nsec / 1000000;
+	int n = snprintf(head, sizeof(head), "%c\t%o\t%llu\t%llu\t", kind, (unsigned)st->st_mode,
+			 S_ISDIR(st->st_mode) ? 0ULL : (unsigned long long)st->st_size, ms);
 
 	put(head, (size_t)n);
 	put(path, strlen(path) + 1);
@@ -132,13 +138,13 @@ static void one_entry(const struct layer_place *p, const char *name, size_t at, 
 	if (layer_place_is_whiteout(&now)) {
 		/* Without a layer below, it is no whiteout but a device. */
 		if (had >= 0 || p->nlower == 0)
-			record(had >= 0 ? 'D' : 'A', had >= 0 ? &before : &now);
+			record(had >= 0 ? 'D' : 'A', had >= 0 ? &before : &now, &now);
 		return;
 	}
 	if (had < 0)
-		record('A', &now);
+		record('A', &now, &now);
 	else if (!same(p->upper, p->lower[had], name, &now, &before))
-		record('C', &now);
+		record('C', &now, &now);
 	if (!S_ISDIR(now.st_mode))
 		return;
 	/* Secrets are not changes that the cell made: only their directory is listed. */
@@ -147,7 +153,7 @@ static void one_entry(const struct layer_place *p, const char *name, size_t at, 
 	layer_place_enter(p, name, &sub);
 	/* Too deep, out of descriptors, or not readable by root of the cell: reported. */
 	if (sub.upper < 0 || depth == DEPTH_MAX || !walk(&sub, at, depth + 1))
-		record('T', &now);
+		record('T', &now, &now);
 	layer_place_close(&sub);
 }
 
@@ -175,7 +181,7 @@ static void hidden_entries(const struct layer_place *p, unsigned layer, size_t a
 		    layer_place_find(p, name, &before) != (int)layer)
 			continue;
 		(void)extend(at, name);
-		record('D', &before);
+		record('D', &before, NULL);
 	}
 	(void)closedir(d);
 }
@@ -239,7 +245,7 @@ int diff_main(int nplaces, char **places)
 	/* Marks the list as complete: its reader does not know the exit status. */
 	if (!failed) {
 		(void)snprintf(path, sizeof(path), "/");
-		record('E', &(struct stat){ 0 });
+		record('E', &(struct stat){ 0 }, NULL);
 	}
 	flush();
 	return failed ? 1 : 0;

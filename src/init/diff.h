@@ -3,7 +3,7 @@
  * Not part of PID 1: keeper/diff_reader.c executes cordon-init with the argument "diff", with the
  * rights of the cell's root and the cell's disk as root directory. It writes records to standard
  * output (wire/diff_record.h): kind ('A'dded, 'C'hanged, 'D'eleted, 'T'runcated, 'E'nd), mode in
- * octal, size, path, separated by tabs, each record ended by NUL. */
+ * octal, size, time of the change, path, separated by tabs, each record ended by NUL. */
 #pragma once
 
 /* places: where each layer is mounted in the cell; consecutive ones that are the same are a stack,

@@ -68,6 +68,35 @@ uint64_t output_cursor_at(uint64_t log_bytes)
 	return pack((struct cursor){ .record = log_bytes });
 }
 
+int output_look(int fd, uint64_t cursor, struct output_chunk *ret, struct err *e)
+{
+	struct cursor c = unpack(cursor);
+	struct output_record r;
+	int got;
+
+	if (fd < 0)
+		return 0;
+	got = output_record_read(fd, c.record, &r);
+	if (got < 0)
+		return err_sys(e, "read log");
+	if (got == 0 || c.skip > r.len)
+		return 0;
+	*ret = (struct output_chunk){ .stream = (enum output_stream)r.stream,
+				      .time_ms = r.time_ms,
+				      .offset = r.offset + c.skip,
+				      .len = r.len - c.skip };
+	return 1;
+}
+
+void output_skip(uint64_t *cursor, const struct output_chunk *chunk)
+{
+	struct cursor c = unpack(*cursor);
+
+	c.record += OUTPUT_RECORD_HEAD + c.skip + chunk->len;
+	c.skip = 0;
+	*cursor = pack(c);
+}
+
 int output_read(int fd, uint64_t *cursor, struct output_chunk *ret, uint8_t *buf, size_t cap,
 		struct err *e)
 {

@@ -35,5 +35,10 @@ struct output_chunk {
 int output_read(int fd, uint64_t *cursor, struct output_chunk *ret, uint8_t *buf, size_t cap,
 		struct err *e) MUST_USE;
 
+/* The chunk at the cursor, without its bytes: len is all that is left of it. Returns as
+ * output_read(). output_skip() moves the cursor behind a chunk that output_look() gave. */
+int output_look(int fd, uint64_t cursor, struct output_chunk *ret, struct err *e) MUST_USE;
+void output_skip(uint64_t *cursor, const struct output_chunk *chunk);
+
 /* The cursor after all that a log held when it had that size: log_bytes of its row. */
 uint64_t output_cursor_at(uint64_t log_bytes);

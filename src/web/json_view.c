@@ -245,18 +245,13 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_close(j, '}');
 }
 
-/* The same exit codes as those of cordon run. */
-static void exit_code(struct json *j, const struct store_execution *row)
+int json_view_exit_code(const struct store_execution *row)
 {
 	if (row->timed_out)
-		json_uint(j, "exit_code", EXIT_TIMEOUT);
-	else if (row->state == EXECUTION_FAILED && row->exit_code == 0)
-		json_uint(j, "exit_code",
-			  row->error_code == ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
-	else if (row->signal != 0)
-		json_int(j, "exit_code", EXIT_SIGNAL + row->signal);
-	else
-		json_int(j, "exit_code", row->exit_code);
+		return EXIT_TIMEOUT;
+	if (row->state == EXECUTION_FAILED && row->exit_code == 0)
+		return row->error_code == ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+	return row->signal != 0 ? EXIT_SIGNAL + row->signal : row->exit_code;
 }
 
 static void outcome(struct json *j, const struct store_execution *row)
@@ -265,7 +260,7 @@ static void outcome(struct json *j, const struct store_execution *row)
 	struct err e = { .code = (enum err_code)row->error_code };
 
 	if (ended)
-		exit_code(j, row);
+		json_int(j, "exit_code", json_view_exit_code(row));
 	else
 		json_none(j, "exit_code");
 	if (ended && row->signal != 0)

@@ -23,6 +23,8 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 void json_view_mounts(struct json *j, const char *lines);
 void json_view_limits(struct json *j, const char *name, const struct store_limits *l);
 
+/* Of an execution that has ended: the same exit codes as those of cordon run. */
+int json_view_exit_code(const struct store_execution *row);
 /* x is NULL if the execution is not live. Leaves the object open for more members. */
 void json_view_execution_open(struct json *j, const char *name, const struct store_execution *row,
 			      const struct execution *x);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clock.h"
 #include "json_members.h"
 #include "reply.h"
 #include "units.h"
@@ -247,6 +248,11 @@ void request_hold(struct request *r, struct session *s)
 		return;
 	session_hold(s);
 	r->holds = true;
+}
+
+bool request_turn_is_old(const struct request *r)
+{
+	return clock_now_ns() - loop_now_ns(core_loop(r->core)) >= JOBS_TURN_NS;
 }
 
 static void collect(struct request *r, size_t max,

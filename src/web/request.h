@@ -106,6 +106,10 @@ void request_use(struct request *r, void (*on_session)(struct request *r, struct
 /* The session is not idle until the request ends. */
 void request_hold(struct request *r, struct session *s);
 
+/* Has this turn of the loop lasted so long that other clients should be served first? Many
+ * executions may end in one turn. */
+bool request_turn_is_old(const struct request *r);
+
 /* ---- the body */
 /* on_body is called with the whole body if its type is JSON (or none is given), within the
  * configured bound and REQUEST_BODY_MAX. */

@@ -17,10 +17,17 @@ int diff_record_parse(const char *text, struct diff_record *ret, struct err *e)
 		return err_set(e, ERR_INVALID, "malformed record of a changed file");
 	errno = 0;
 	c.size = strtoull(end + 1, &end, 10);
+	if (errno == 0 && *end == '\t' && end[1] >= '0' && end[1] <= '9')
+		c.changed_ms = strtoull(end + 1, &end, 10);
 	if (errno != 0 || *end != '\t' || end[1] != '/')
 		return err_set(e, ERR_INVALID, "malformed record of a changed file");
 	c.mode = (uint32_t)mode;
 	c.path = end + 1;
 	*ret = c;
 	return 0;
+}
+
+const char *diff_record_kind(const struct diff_record *c)
+{
+	return c->kind == 'A' ? "added" : c->kind == 'C' ? "changed" : "deleted";
 }

@@ -10,8 +10,12 @@ struct diff_record {
 		    */
 	uint32_t mode;
 	uint64_t size;
+	uint64_t changed_ms; /* since 1970; 0: not known */
 	const char *path; /* borrowed; any bytes */
 };
 
-/* Reads "kind TAB mode TAB size TAB path" without its final NUL. */
+/* Reads "kind TAB mode TAB size TAB time TAB path" without its final NUL. Lists that earlier
+ * versions kept have no time. */
 int diff_record_parse(const char *text, struct diff_record *ret, struct err *e) MUST_USE;
+/* "added", "changed" or "deleted". */
+const char *diff_record_kind(const struct diff_record *c);

@@ -325,12 +325,18 @@ static void changes(void)
 					   "A\t644\t\t/a",
 					   "A\t644\t1\ta",
 					   "A\t644\t1",
+					   "A\t644\t1\t2",
+					   "A\t644\t1\t2\t3\t/a",
+					   "A\t644\t1\t99999999999999999999\t/a",
 					   "A\t644\t99999999999999999999\t/a" };
 	struct diff_record c;
 
 	CHECK(diff_record_parse("C\t100644\t12\t/etc/a\tb", &c, &e) == 0);
 	CHECK(c.kind == 'C' && c.mode == 0100644 && c.size == 12);
 	CHECK_STR(c.path, "/etc/a\tb");
+	CHECK(c.changed_ms == 0);
+	CHECK(diff_record_parse("D\t644\t1\t1700000000123\t/a", &c, &e) == 0);
+	CHECK(c.changed_ms == 1700000000123 && c.size == 1);
 	for (size_t i = 0; i < COUNT(bad); i++)
 		CHECK(diff_record_parse(bad[i], &c, &e) < 0);
 }
