@@ -6,7 +6,8 @@
  *	    SVCB exist but are empty, so that a client learns neither keys for an encrypted
  *	    ClientHello nor an alternative such as QUIC. All other types are refused (a TXT record
  *	    is a tunnel).
- *	localhost and below: loopback, by RFC 6761
+ *	localhost and below: loopback, by RFC 6761; the host name of the cell, which is the id of
+ *	    its session, as well: /etc/hosts, which cells share, cannot have it
  *	PTR of a synthetic address: its name
  *	any other name: does not exist, with a short TTL, since policies change
  *
@@ -220,7 +221,7 @@ static size_t answer_name(struct question *a)
 	if (host_normal(a->q.name, strlen(a->q.name), host) < 0)
 		return refuse(a, NULL, a->q.name[0] == '\0' ? DNS_MSG_REFUSED : DNS_MSG_NXDOMAIN,
 			      "not a host name");
-	if (host_is_localhost(host))
+	if (host_is_localhost(host) || strcmp(host, a->session->id) == 0)
 		return is_answered(a->q.type) ? answer_localhost(a)
 					      : empty(a, DNS_MSG_REFUSED, false);
 	policy_name(a->session->policy, host, &a->verdict);

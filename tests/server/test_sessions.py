@@ -58,6 +58,14 @@ def test_limits_in_errors_have_units(server):
         check(not re.search(r"[0-9]{8,}", said), f"a number without a unit: {said}")
 
 
+def test_its_host_name_resolves(server):
+    session = server.create(network="deny")["id"]
+    code = "import socket; print(socket.gethostname(), sorted({a[4][0] for a in socket.getaddrinfo(socket.gethostname(), 80)}))"
+    equal(server.run(session, "python3 -c '" + code + "'")["stdout"], f"{session} ['127.0.0.1', '::1']\n")
+    check(server.run(session, "getent hosts " + session[:-1])["exit_code"] != 0, "another name does not")
+    server.delete(session)
+
+
 def test_env_metadata(server):
     s = server.create(env={"COLOR": "blue ☃", "EMPTY": ""}, metadata={"owner": "ann", "ключ": "значение"})
     equal(s["metadata"], {"owner": "ann", "ключ": "значение"})
