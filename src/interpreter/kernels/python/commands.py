@@ -1,0 +1,52 @@
+"""commands.py - `!command`: runs it with a shell, its output (and errors) become the cell's stdout."""
+import os
+import subprocess
+import sys
+
+KILL_SECONDS = 1
+
+
+def shell_program():
+    return "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+
+
+def wait(process):
+    """The status. An interrupt reaches the command, too: it is in the same process group."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        try:
+            process.wait(KILL_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+
+
+def start(command, stdout):
+    return subprocess.Popen([shell_program(), "-c", command], stdin=subprocess.DEVNULL, stdout=stdout,
+                            stderr=subprocess.STDOUT)
+
+
+def system(command, output, raw_stdout):
+    """Runs a command. What it leaves in the background keeps the pipe and may go on writing."""
+    if sys.stdout is output.stdout:
+        output.flush()
+        return wait(start(command, raw_stdout))
+    # The cell captures its output: read it here.
+    process = start(command, subprocess.PIPE)
+    with process.stdout:
+        while True:
+            data = process.stdout.read1(65536)
+            if not data:
+                break
+            sys.stdout.write(data.decode("utf-8", "replace"))
+    return wait(process)
+
+
+def getoutput(command):
+    process = start(command, subprocess.PIPE)
+    with process.stdout:
+        text = process.stdout.read().decode("utf-8", "replace")
+    wait(process)
+    return text
