@@ -1,5 +1,6 @@
 /* api_templates.c - templates: listed, shown, added and removed. Directories of the machine can
- * only be added by the operator; archives (api_template_import.c) by everybody. */
+ * only be added by the operator; archives (api_template_import.c), and templates that have the
+ * layers of others, by everybody. */
 #include <stdio.h>
 #include <string.h>
 
@@ -76,6 +77,22 @@ static void on_added(struct completion *c, const struct err *e)
 		reply_found(r, 201);
 }
 
+/* The layers of another template, with commands of its own. */
+static void derive(struct request *r, const struct spec_template *spec)
+{
+	const struct template_version *v = templates_find(r->core, r->tenant, spec->from);
+	struct err e = { 0 };
+
+	if (v == NULL)
+		IGNORED(templates_missing(r->core, r->tenant, spec->from, &e), "answered");
+	else
+		v = templates_derive(r->core, r->tenant, v, &spec->row, request_actor(r), &e);
+	if (v == NULL)
+		reply_error(r, &e);
+	else
+		api_template_reply(r, 201, v);
+}
+
 static void on_add_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -83,6 +100,13 @@ static void on_add_body(struct exchange *x, const uint8_t *body, size_t len)
 	struct err e = { 0 };
 	int adding = spec_template_read(body, len, core_options(r->core)->template_dir, &spec, &e);
 
+	if (adding == 0 && spec.from[0] != '\0') {
+		derive(r, &spec);
+		spec_template_release(&spec);
+		return;
+	}
+	if (adding == 0)
+		adding = auth_check_operator(r, &e);
 	r->wait = (struct completion){ .on_done = on_added, .arg = r };
 	(void)snprintf(r->id, sizeof(r->id), "%s", spec.row.name);
 	if (adding == 0)
@@ -100,7 +124,7 @@ void api_templates_add(struct request *r)
 		api_template_import(r);
 		return;
 	}
-	if (auth_check_operator(r, &e) < 0)
+	if (auth_check_unlimited(r, &e) < 0)
 		reply_error(r, &e);
 	else
 		request_long_body(r, on_add_body);

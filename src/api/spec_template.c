@@ -6,6 +6,7 @@
 #include "cell_level.h"
 #include "spec_env.h"
 #include "spec_session.h"
+#include "template_name.h"
 #include "templates.h"
 
 #define LAYERS_MAX 64
@@ -90,6 +91,17 @@ static void read_level(struct json_members *m, uint32_t *ret)
 		*ret = level->id;
 }
 
+static void read_commands(struct json_members *m, struct store_template *row)
+{
+	row->start_command = row->ready_command = "";
+	json_members_text(m, "start_command", TEMPLATES_TEXT_MAX, &row->start_command);
+	json_members_text(m, "ready_command", TEMPLATES_TEXT_MAX, &row->ready_command);
+	json_members_bool(m, "start_restart", &row->start_restart);
+	json_members_bool(m, "interpreter", &row->interpreter);
+	if (!m->failed && (row->start_restart || row->interpreter) && row->start_command[0] == '\0')
+		(void)json_members_fail(m, "start_command", "is missing");
+}
+
 int spec_template_read(const void *body, size_t len, const char *template_dir,
 		       struct spec_template *ret, struct err *e)
 {
@@ -107,6 +119,11 @@ int spec_template_read(const void *body, size_t len, const char *template_dir,
 	json_members_text(&m, "name", STORE_NAME_MAX - 1, &name);
 	(void)snprintf(ret->row.name, sizeof(ret->row.name), "%s", name);
 	read_level(&m, &ret->row.level);
+	read_commands(&m, &ret->row);
+	json_members_text(&m, "from", TEMPLATE_NAME_TEXT - 1, &ret->from);
+	if (ret->from != NULL && ret->from[0] != '\0')
+		return json_members_end(&m);
+	ret->from = "";
 	read_root(&m, template_dir, ret);
 	read_mounts(&m, &ret->mounts);
 	IGNORED(spec_env_read(&m, "env", SPEC_ENV_MAX, &ret->env), "json_members_end() fails");

@@ -127,6 +127,8 @@ void template_view(struct json *j, const struct core *c, const struct template_v
 	json_text(j, "workdir", or_null(t->workdir));
 	json_text(j, "start_command", or_null(t->start_command));
 	json_text(j, "ready_command", or_null(t->ready_command));
+	json_bool(j, "start_restart", t->start_restart);
+	json_bool(j, "interpreter", t->interpreter);
 	json_raw(j, "offered_command", t->offered_command[0] == '\0' ? "null" : t->offered_command);
 	show_provenance(j, t->provenance);
 	json_view_time(j, "created_at", t->created_ms);

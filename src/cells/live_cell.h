@@ -73,6 +73,7 @@ struct live_cell {
 	struct keeper_call *call;   /* under way */
 	const struct live_cell_events *events;
 	void *owner;
+	void *prepared; /* what the owner of its pool has started in it, until it is claimed */
 	uint64_t disk_bytes, inodes, processes; /* by the last STATED */
 };
 

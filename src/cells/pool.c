@@ -1,8 +1,9 @@
 /* pool.c - theory of operation
  *
  * The size follows demand: every second it becomes what was claimed in the last two seconds, but at
- * least src.size and at most src.max; without demand it shrinks by one a second. A few cells
- * are made at a time, after requests of sessions, and not faster than src.refill_milli. */
+ * least src.size (for src.keep_ns after a claim src.used_size) and at most src.max; without demand
+ * it shrinks by one a second. A few cells are made at a time, after requests of sessions, and not
+ * faster than src.refill_milli. */
 #include "pool.h"
 
 #include <assert.h>
@@ -15,13 +16,21 @@
 
 #define REFILL_REST_MS 5
 #define MAKING_MAX 2 /* at once for each keeper, which makes one at a time anyway */
+#define REST_MS 2000 /* after a cell that could not be prepared; doubled each time */
+#define RESTS_MAX 7
 
 struct pool {
 	struct cells *cells; /* borrowed */
 	struct pool_source src;
 	bool closed;
-	struct live_cell **ready; /* owned; the oldest last */
-	unsigned nready, making, size;
+	struct live_cell **ready;     /* owned; the oldest last */
+	struct live_cell **preparing; /* owned */
+	unsigned nready, npreparing;
+	unsigned making; /* those that are being prepared, too */
+	unsigned size;
+	uint64_t used_ns;      /* the last claim; 0: none */
+	uint64_t again_ns;     /* no cell is made before, after a failed preparation */
+	unsigned not_prepared; /* in a row */
 	uint64_t hits, misses, claimed, claimed_before;
 	uint64_t tokens_milli, tokens_at_ns;
 	struct loop_timer timer;
@@ -42,33 +51,46 @@ struct pool *pool_new(struct cells *cs, const struct pool_source *src)
 	p->src = *src;
 	p->size = src->size;
 	p->ready = calloc(src->max + 1, sizeof(struct live_cell *));
-	assert(p->ready != NULL);
+	p->preparing = calloc(src->max + 1, sizeof(struct live_cell *));
+	assert(p->ready != NULL && p->preparing != NULL);
 	p->timer = (struct loop_timer){ .on_expire = on_timer, .arg = p };
 	return p;
+}
+
+static struct live_cell *unprepared(struct pool *p, struct live_cell *c)
+{
+	if (p->src.unprepare != NULL)
+		p->src.unprepare(p->src.arg, c);
+	return c;
 }
 
 void pool_free(struct pool *p)
 {
 	loop_timer_cancel(p->cells->loop, &p->timer);
 	while (p->nready > 0)
-		live_cell_detach(p->ready[--p->nready]);
+		live_cell_detach(unprepared(p, p->ready[--p->nready]));
+	while (p->npreparing > 0)
+		live_cell_detach(unprepared(p, p->preparing[--p->npreparing]));
 	free(p->ready);
+	free(p->preparing);
 	free(p);
 }
 
-static void on_cell_up(struct live_cell *c, const struct err *e)
+static bool take_out(struct live_cell **list, unsigned *n, const struct live_cell *c)
 {
-	struct pool *p = c->owner;
+	for (unsigned i = 0; i < *n; i++)
+		if (list[i] == c) {
+			--*n;
+			memmove(list + i, list + i + 1, (*n - i) * sizeof(struct live_cell *));
+			return true;
+		}
+	return false;
+}
 
-	p->making--;
-	if (e != NULL) {
-		p->failures++;
-		loop_timer_set(p->cells->loop, &p->timer, clock_now_ns() + 1000 * CLOCK_MS);
-		return;
-	}
-	p->failures = 0;
+static void add_ready(struct pool *p, struct live_cell *c)
+{
 	if (p->closed || p->nready >= p->src.max) {
-		live_cell_abandon(c);
+		live_cell_abandon(unprepared(p, c));
 		return;
 	}
 	memmove(p->ready + 1, p->ready, p->nready * sizeof(struct live_cell *));
@@ -77,18 +99,66 @@ static void on_cell_up(struct live_cell *c, const struct err *e)
 	pool_fill(p);
 }
 
+/* Takes the cell out of the pool and ends it; the next one is made later. */
+static void not_prepared(struct pool *p, struct live_cell *c, const char *why)
+{
+	unsigned n = p->not_prepared < RESTS_MAX ? p->not_prepared : RESTS_MAX;
+	uint64_t rest_ns = ((uint64_t)REST_MS << n) * CLOCK_MS;
+
+	log_warn("cell of the pool was dropped: what runs in advance failed",
+		 "session_id=%s error=%s next_in_s=%llu", c->id, why,
+		 (unsigned long long)(rest_ns / (1000 * CLOCK_MS)));
+	p->not_prepared++;
+	p->again_ns = clock_now_ns() + rest_ns;
+	loop_timer_set(p->cells->loop, &p->timer, p->again_ns);
+	live_cell_abandon(unprepared(p, c));
+}
+
+void pool_prepared(struct pool *p, struct live_cell *c, const struct err *e)
+{
+	if (take_out(p->preparing, &p->npreparing, c))
+		p->making--;
+	else
+		(void)take_out(p->ready, &p->nready, c);
+	if (e != NULL) {
+		not_prepared(p, c, e->msg);
+		return;
+	}
+	p->not_prepared = 0;
+	add_ready(p, c);
+}
+
+static void on_cell_up(struct live_cell *c, const struct err *e)
+{
+	struct pool *p = c->owner;
+
+	if (e != NULL) {
+		p->making--;
+		p->failures++;
+		loop_timer_set(p->cells->loop, &p->timer, clock_now_ns() + 1000 * CLOCK_MS);
+		return;
+	}
+	p->failures = 0;
+	if (p->src.prepare == NULL || p->closed || p->npreparing >= p->src.max) {
+		p->making--;
+		add_ready(p, c);
+		return;
+	}
+	p->preparing[p->npreparing++] = c;
+	p->src.prepare(p->src.arg, p, c);
+}
+
 static void on_cell_dead(struct live_cell *c)
 {
 	struct pool *p = c->owner;
 
-	for (unsigned i = 0; i < p->nready; i++)
-		if (p->ready[i] == c) {
-			p->nready--;
-			memmove(p->ready + i, p->ready + i + 1,
-				(p->nready - i) * sizeof(struct live_cell *));
-			break;
-		}
-	live_cell_abandon(c);
+	if (take_out(p->preparing, &p->npreparing, c)) {
+		p->making--;
+		not_prepared(p, c, "the cell ended");
+		return;
+	}
+	(void)take_out(p->ready, &p->nready, c);
+	live_cell_abandon(unprepared(p, c));
 	pool_fill(p);
 }
 
@@ -135,8 +205,8 @@ void pool_fill(struct pool *p)
 	struct keeper_create plan;
 	struct err e;
 
-	if (p->closed || p->failures > 3 || !p->src.is_ready(p->src.arg) ||
-	    fd_budget_check(&p->cells->fds, &e) < 0)
+	if (p->closed || p->failures > 3 || clock_now_ns() < p->again_ns ||
+	    !p->src.is_ready(p->src.arg) || fd_budget_check(&p->cells->fds, &e) < 0)
 		return;
 	while (p->nready + p->making < p->size && p->making < making_max(p) && may_make(p)) {
 		if (p->src.plan(p->src.arg, &plan, &e) < 0) {
@@ -151,7 +221,9 @@ void pool_fill(struct pool *p)
 void pool_adapt(struct pool *p, unsigned max)
 {
 	uint64_t demand = p->claimed + p->claimed_before;
-	uint64_t want = demand > p->src.size ? demand : p->src.size;
+	bool used = p->used_ns != 0 && clock_now_ns() - p->used_ns < p->src.keep_ns;
+	unsigned least = used && p->src.used_size > p->src.size ? p->src.used_size : p->src.size;
+	uint64_t want = demand > least ? demand : least;
 
 	p->claimed_before = p->claimed;
 	p->claimed = 0;
@@ -164,7 +236,7 @@ void pool_adapt(struct pool *p, unsigned max)
 	if (p->nready > p->size) {
 		struct live_cell *c = p->ready[--p->nready];
 
-		live_cell_abandon(c);
+		live_cell_abandon(unprepared(p, c));
 	}
 	pool_fill(p);
 }
@@ -172,11 +244,11 @@ void pool_adapt(struct pool *p, unsigned max)
 void pool_close(struct pool *p)
 {
 	p->closed = true;
-	while (p->nready > 0) {
-		struct live_cell *c = p->ready[--p->nready];
-
-		live_cell_abandon(c);
-	}
+	p->making -= p->npreparing;
+	while (p->npreparing > 0)
+		live_cell_abandon(unprepared(p, p->preparing[--p->npreparing]));
+	while (p->nready > 0)
+		live_cell_abandon(unprepared(p, p->ready[--p->nready]));
 }
 
 unsigned pool_size(const struct pool *p)
@@ -194,6 +266,8 @@ struct live_cell *pool_claim(struct pool *p, bool fits)
 	struct live_cell *c;
 
 	p->claimed++;
+	if (fits)
+		p->used_ns = clock_now_ns();
 	if (!fits || p->nready == 0) {
 		p->misses++;
 		return NULL;

@@ -2,7 +2,7 @@
  *
  * A cell of the pool is a cell like any other, with an id of its own that its session will have;
  * nothing about it is changed when it is claimed. All cells of a pool are alike; the owner
- * describes them (struct pool_source). */
+ * describes them (struct pool_source), and may start programs in them in advance. */
 #pragma once
 
 #include "cells.h"
@@ -18,6 +18,14 @@ struct pool_source {
 	bool (*is_ready)(void *arg);
 	/* The request for the next cell, with a new id. */
 	int (*plan)(void *arg, struct keeper_create *ret, struct err *e);
+	/* Starts in a finished cell what runs before a session has it: pool_prepared() follows, and
+	 * the cell is not ready before. NULL: nothing is started. */
+	void (*prepare)(void *arg, struct pool *p, struct live_cell *c);
+	/* Releases what prepare() made: the cell ends, or this daemon does. */
+	void (*unprepare)(void *arg, struct live_cell *c);
+	/* Cells that are wanted for keep_ns after the last claim. */
+	unsigned used_size;
+	uint64_t keep_ns;
 	void *arg;
 };
 
@@ -38,6 +46,10 @@ bool pool_is_idle(const struct pool *p);
 /* A cell, or NULL. The caller owns it. fits: the session can use a cell of this pool; if not, it is
  * counted as a miss. */
 struct live_cell *pool_claim(struct pool *p, bool fits);
+
+/* What prepare() began is done, or failed (e), or something of it ended later: then the cell is
+ * dropped, and the next one is made after a while, which grows with every failure. */
+void pool_prepared(struct pool *p, struct live_cell *c, const struct err *e);
 
 void pool_numbers(const struct pool *p, unsigned *ret_size, unsigned *ret_ready, uint64_t *ret_hits,
 		  uint64_t *ret_misses);

@@ -74,6 +74,7 @@ struct config {
 	size_t nmount_roots;
 	uint64_t pool_size, pool_max;
 	uint64_t pool_refill_milli; /* cells per second */
+	uint64_t pool_started_size, pool_started_keep_ms;
 
 	/* the node as a whole */
 	uint64_t node_max_sessions;	 /* 0: by the machine, see serve_defaults.c */

@@ -116,6 +116,11 @@ const struct config_setting config_table[] = {
 	  "largest size of the pool, which grows when demand is high" },
 	{ "pool_refill_per_second", "RATE", CONFIG_MILLIS, FIELD(pool_refill_milli), "100", 100,
 	  10000000, NULL, "cells per second that are made in advance" },
+	{ "pool_started_size", "COUNT", CONFIG_COUNT, FIELD(pool_started_size), "2", 0, 1024, NULL,
+	  "cells in which the start command of their template runs in advance, for each template that has one and is in use; up to "
+	  "four times as many when demand is high; 0: none" },
+	{ "pool_started_keep", "TIME", CONFIG_TIME, FIELD(pool_started_keep_ms), "10m", 0, 30 * DAY, NULL,
+	  "how long after the last session of such a template its cells are kept" },
 
 	{ "node_max_sessions", "COUNT", CONFIG_COUNT, FIELD(node_max_sessions), "0", 0, 1000000, NULL,
 	  "sessions of all tenants at a time; 0: one for each 4 MiB of the machine's memory, limited by the "

@@ -158,7 +158,9 @@ struct session {
 	struct keeping *keeping;     /* owned; kept_diff.c */
 	struct capturing *capturing; /* owned; session_capture.c */
 	struct cooling *cooling;     /* owned; session_cold.c */
-	struct completion booted;    /* session_cold.c: for its start command */
+	struct service *service;     /* owned; session_service.c */
+	bool prepared;		     /* the commands of its template ran before it had the cell */
+	bool plain_shell;	     /* there is no bash */
 	uint64_t cpu_before_us;	     /* of the cells that it had before */
 	struct disk_boot *disk_boot; /* owned; session_disk.c */
 	struct reboot *reboot;	     /* owned; session_reboot.c */

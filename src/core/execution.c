@@ -51,6 +51,9 @@ const char *execution_state_name(enum execution_state s)
 
 static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
 		       const struct agent_event *v);
+static unsigned on_started(struct execution *x, const struct agent_event *v, const int *fds,
+			   unsigned n);
+static void on_exited(struct execution *x, const struct agent_event *v);
 
 static struct execution *of_program(struct live_program *p)
 {
@@ -133,7 +136,7 @@ static int record(struct execution *x, const struct execution_spec *spec, struct
 		  x->row.command_hash);
 	(void)snprintf(x->row.user, sizeof(x->row.user), "%s",
 		       spec->user == NULL ? "" : spec->user);
-	x->row.kind = spec->background;
+	x->row.kind = spec->kind != 0 ? spec->kind : spec->background;
 	if (spec->actor != NULL)
 		x->row.actor = *spec->actor;
 	x->row.tty = spec->tty;
@@ -171,10 +174,11 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	if (fd_budget_check(&s->core->cells.fds, e) < 0 || record_quota_check(s, e) < 0)
 		return NULL;
 	x = new_execution(s);
-	x->row.timeout_ms = spec->timeout_ms == 0 ? g->exec_timeout_default_ms : spec->timeout_ms;
+	x->row.timeout_ms = spec->timeout_ms != 0 || spec->kind != 0 ? spec->timeout_ms
+								     : g->exec_timeout_default_ms;
 	x->row.output_limit =
 		spec->output_limit == 0 ? g->output_limit_default : spec->output_limit;
-	x->background = spec->background;
+	x->background = spec->background || spec->kind != 0;
 	x->stdin_open = spec->stdin_open || spec->tty;
 	live_cell_add(s->cell, &x->program);
 	if ((spec->secrets != NULL && spec->secrets[0] != '\0' &&
@@ -198,6 +202,38 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	}
 	execution_expect(x);
 	return x;
+}
+
+struct execution *execution_claim(struct session *s, const struct execution_spec *spec,
+				  uint32_t handle, uint64_t mark, struct err *e)
+{
+	struct execution *x = new_execution(s);
+
+	x->background = true;
+	x->row.output_limit = s->core->o.config->output_limit_default;
+	x->row.mark = mark;
+	x->program.handle = handle;
+	if (record(x, spec, e) < 0) {
+		execution_free(x);
+		return NULL;
+	}
+	x->row.state = EXECUTION_RUNNING;
+	return x;
+}
+
+void execution_claimed(struct execution *x, const struct agent_event *v, const int *fds, unsigned n)
+{
+	struct session *s = x->session;
+
+	output_log_init(&x->log, s->core->output_fd, x->row.id, x->row.output_limit);
+	x->started_ns = clock_now_ns();
+	x->stdin_open = (v->flags & AGENT_HAS_STDIN) != 0;
+	s->records++;
+	s->running++;
+	live_cell_add_held(s->cell, &x->program, v->handle);
+	(void)on_started(x, v, fds, n);
+	if ((v->flags & AGENT_HAS_EXITED) != 0)
+		on_exited(x, v);
 }
 
 /* ---- its outcome */
@@ -375,25 +411,36 @@ static void on_failed(struct execution *x, const struct agent_event *v)
 	execution_finish(x);
 }
 
-static void on_started(struct execution *x, struct live_cell *c, const struct agent_event *v)
+/* Returns how many of the descriptors it took: all of them, or none. */
+static unsigned on_started(struct execution *x, const struct agent_event *v, const int *fds,
+			   unsigned n)
 {
 	struct err e;
 
-	/* Descriptors that are not taken here are closed with the next message. */
 	if (x->started || x->ended)
-		return;
+		return 0;
 	x->started = true;
 	x->row.mark = v->mark; /* written with the outcome: children may live on */
-	if (execution_take_fds(x, c, v, &e) < 0) {
+	if (execution_take_fds(x, v, fds, n, &e) < 0) {
 		execution_give_up(x, false,
 				  "the output cannot be read: the daemon is out of memory");
-		return;
+		return n;
 	}
 	x->pid = v->pid;
 	x->row.state = EXECUTION_RUNNING;
 	execution_expect(x);
 	execution_notify(x);
 	completions_end_all(&x->when_room, NULL);
+	return n;
+}
+
+/* Descriptors that are not taken here are closed with the next message. */
+static void take_started(struct execution *x, struct live_cell *c, const struct agent_event *v)
+{
+	unsigned n = c->agent.nfds;
+
+	if (on_started(x, v, c->agent.fds, n) == n)
+		c->agent.nfds = 0;
 }
 
 static void on_tree_dead(struct execution *x)
@@ -409,7 +456,7 @@ static void on_program(struct live_program *p, struct live_cell *c, enum agent_t
 	struct execution *x = of_program(p);
 
 	if (type == AGENT_STARTED)
-		on_started(x, c, v);
+		take_started(x, c, v);
 	else if (type == AGENT_FAILED)
 		on_failed(x, v);
 	else if (type == AGENT_EXITED)
@@ -456,6 +503,15 @@ struct execution *execution_by_handle(struct session *s, uint32_t handle)
 	return NULL;
 }
 
+static int take_held(struct execution *x, struct live_cell *c, const struct agent_event *v,
+		     struct err *e)
+{
+	unsigned n = c->agent.nfds;
+
+	c->agent.nfds = 0;
+	return execution_take_fds(x, v, c->agent.fds, n, e);
+}
+
 void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v)
 {
 	struct err e;
@@ -472,7 +528,7 @@ void execution_adopt(struct execution *x, struct live_cell *c, const struct agen
 		x->started = true;
 		x->pid = v->pid;
 		x->row.mark = v->mark;
-		if (execution_take_fds(x, c, v, &e) == 0)
+		if (take_held(x, c, v, &e) == 0)
 			execution_catch_up(x);
 		else
 			log_warn("output of an execution lost", "execution_id=%s error=%s",
@@ -480,7 +536,7 @@ void execution_adopt(struct execution *x, struct live_cell *c, const struct agen
 		execution_maybe_complete(x);
 		return;
 	}
-	on_started(x, c, v);
+	take_started(x, c, v);
 	if ((v->flags & AGENT_HAS_EXITED) != 0)
 		on_exited(x, v);
 }

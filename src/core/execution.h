@@ -23,7 +23,13 @@ enum execution_state {
 const char *execution_state_name(enum execution_state s);
 
 /* The column `kind` of a row. */
-enum execution_kind { EXECUTION_FOREGROUND, EXECUTION_BACKGROUND, EXECUTION_KINDS };
+enum execution_kind {
+	EXECUTION_FOREGROUND,
+	EXECUTION_BACKGROUND,
+	EXECUTION_SERVICE,     /* the start command of a template */
+	EXECUTION_INTERPRETER, /* the same, or one like it, that runs code: session_service.h */
+	EXECUTION_KINDS
+};
 
 struct execution_spec {
 	uint32_t argc; /* strings: argc arguments, then envc assignments, each with its NUL */
@@ -37,8 +43,9 @@ struct execution_spec {
 	bool tty;
 	uint16_t rows, cols;
 	bool background;
-	bool keep_text;	  /* record the command itself, not only its hash */
-	const char *text; /* what was asked for, for the record */
+	enum execution_kind kind; /* if it is more than background; then without a time limit */
+	bool keep_text;		  /* record the command itself, not only its hash */
+	const char *text;	  /* what was asked for, for the record */
 	/* What the interface keeps with it, opaque here and deleted at its end. "" or NULL: none.
 	 */
 	const char *client;
@@ -144,6 +151,18 @@ int execution_send(struct execution *x, const struct execution_spec *spec, struc
 
 struct live_cell;
 struct agent_event;
+struct json;
+
+/* Appends the environment that an execution of the session gets if it brings none of its own, as
+ * members of the object that is open. */
+int execution_env(struct execution *x, struct json *to, struct err *e) MUST_USE;
+
+/* A program that was started in the cell before there was a session becomes an execution: writes
+ * its record (pool_boot.h), and after the transaction takes the program and its descriptors. */
+struct execution *execution_claim(struct session *s, const struct execution_spec *spec,
+				  uint32_t handle, uint64_t mark, struct err *e) MUST_USE;
+void execution_claimed(struct execution *x, const struct agent_event *v, const int *fds,
+		       unsigned n);
 
 /* Restores an execution of an earlier daemon from its row; PID 1 then reports whether it holds it.
  */

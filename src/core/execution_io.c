@@ -382,18 +382,17 @@ void execution_fds_settled(struct execution *x)
 	x->owed = false;
 }
 
-int execution_take_fds(struct execution *x, struct live_cell *c, const struct agent_event *v,
+int execution_take_fds(struct execution *x, const struct agent_event *v, const int *fds, unsigned n,
 		       struct err *e)
 {
 	struct loop *l = x->session->core->loop;
-	unsigned n = c->agent.nfds, at = 0;
+	unsigned at = 0;
 
 	execution_fds_settled(x);
 	if ((v->flags & AGENT_HAS_STDIN) != 0 && at < n)
-		x->in = c->agent.fds[at++];
+		x->in = fds[at++];
 	for (int i = 0; i < 2 && at < n; i++)
-		x->out[i] = c->agent.fds[at++];
-	c->agent.nfds = 0;
+		x->out[i] = fds[at++];
 	x->hold_timer = (struct loop_timer){ .on_expire = on_tick, .arg = x };
 	settle(x);
 	x->watch_in = (struct loop_fd){ .fd = -1, .on_ready = on_room, .arg = x };

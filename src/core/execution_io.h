@@ -7,8 +7,8 @@
 
 struct live_cell;
 
-/* Takes the descriptors that came with the event. */
-int execution_take_fds(struct execution *x, struct live_cell *c, const struct agent_event *v,
+/* Takes the descriptors that came with the event, in any case. */
+int execution_take_fds(struct execution *x, const struct agent_event *v, const int *fds, unsigned n,
 		       struct err *e) MUST_USE;
 void execution_close_fds(struct execution *x);
 /* Ends the reservation of descriptors for this execution: they have come, or will not. */

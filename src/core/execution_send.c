@@ -6,6 +6,7 @@
 #include "buf.h"
 #include "core_private.h"
 #include "execution.h"
+#include "json.h"
 #include "live_cell.h"
 #include "session_parts.h"
 
@@ -62,6 +63,35 @@ static int put_strings(struct execution *x, const struct execution_spec *spec, s
 		put_env(to, (size_t)(own - spec->strings), ret_envc, t->env, usual);
 	buf_release(&secrets);
 	return buf_check(to, e);
+}
+
+static void put_members(struct json *to, const char *at, size_t len)
+{
+	char name[256];
+
+	for (size_t n; len > 0; at += n, len -= n < len ? n : len) {
+		size_t key = strcspn(at, "=");
+
+		n = strlen(at) + 1;
+		if (key == 0 || key >= sizeof(name) || at[key] != '=')
+			continue;
+		memcpy(name, at, key);
+		name[key] = '\0';
+		json_text(to, name, at + key + 1);
+	}
+}
+
+int execution_env(struct execution *x, struct json *to, struct err *e)
+{
+	static const struct execution_spec none = { .strings = "" };
+	struct buf strings = BUF_INIT(2 * (size_t)AGENT_REQUEST_MAX);
+	uint32_t envc;
+	int got = put_strings(x, &none, &strings, &envc, e);
+
+	if (got == 0)
+		put_members(to, buf_text(&strings), strings.len);
+	buf_release(&strings);
+	return got;
 }
 
 /* What the client asked for, else what the template has, else "". */

@@ -17,6 +17,7 @@
 #include "session_disk.h"
 #include "session_reboot.h"
 #include "session_parts.h"
+#include "session_service.h"
 #include "templates.h"
 
 static void on_notify_running(struct loop_task *t)
@@ -62,7 +63,7 @@ void session_free(struct session *s)
 	key_sessions_release(s);
 	if (s->listed)
 		LIST_REMOVE(s);
-	completion_cancel(&s->booted);
+	session_service_free(s);
 	loop_timer_cancel(s->core->loop, &s->timer);
 	loop_task_cancel(s->core->loop, &s->notify_running);
 	while (s->executions != NULL)

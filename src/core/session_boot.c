@@ -9,9 +9,11 @@
 #include "clock.h"
 #include "core_private.h"
 #include "execution.h"
+#include "session_service.h"
 
 #define READY_MS 600000ULL
 #define EVERY_MS 500ULL
+#define SOON_MS 25ULL /* after the first tries */
 #define STRINGS_MAX ((size_t)256 * 1024)
 
 /* One that is under way; freed when it ends, or with its session. */
@@ -24,7 +26,7 @@ struct boot {
 	struct execution_follower start, ready;
 	struct loop_timer retry;
 	uint64_t until_ns;
-	bool plain_shell; /* there is no bash */
+	unsigned tries;
 };
 
 static const char *text_of(const char *text)
@@ -44,6 +46,26 @@ static const char *ready_command(const struct session *s)
 	const struct store_template *t = session_template(s);
 
 	return t == NULL ? "" : text_of(t->ready_command);
+}
+
+enum execution_kind session_boot_kind(const struct store_template *t)
+{
+	return t->interpreter ? EXECUTION_INTERPRETER : EXECUTION_SERVICE;
+}
+
+/* In the locked profile there is one user only. */
+const char *session_boot_user(const struct store_template *t, uint32_t profile)
+{
+	if (t != NULL && !t->interpreter)
+		return text_of(t->user);
+	return profile == CELL_LOCKED ? "" : "root";
+}
+
+uint64_t session_boot_rest_ms(unsigned tries)
+{
+	uint64_t ms = SOON_MS << (tries < 5 ? tries : 5);
+
+	return ms < EVERY_MS ? ms : EVERY_MS;
 }
 
 bool session_boot_is_needed(const struct session *s)
@@ -77,26 +99,54 @@ static void on_over(struct completion *w, const struct err *e)
 
 /* ---- commands */
 
-static struct execution *run(struct boot *b, const char *command, bool background, struct err *e)
+static struct execution *run(struct session *s, const char *const *args, uint32_t n,
+			     struct execution_spec *spec, struct err *e)
 {
-	const char *args[] = { b->plain_shell ? "/bin/sh" : "/bin/bash", "-l", "-c", command };
 	struct buf strings = BUF_INIT(STRINGS_MAX);
-	struct execution_spec spec = { .argc = COUNT(args),
-				       .timeout_ms = background ? 0 : READY_MS,
-				       .background = background,
-				       .keep_text = true,
-				       .text = command,
-				       .actor = &b->actor };
 	struct execution *x = NULL;
 
-	for (size_t i = 0; i < COUNT(args); i++)
+	for (size_t i = 0; i < n; i++)
 		buf_put(&strings, args[i], strlen(args[i]) + 1);
-	spec.strings = (const char *)strings.data;
-	spec.strings_len = strings.len;
+	spec->argc = n;
+	spec->strings = (const char *)strings.data;
+	spec->strings_len = strings.len;
+	spec->keep_text = true;
 	if (buf_check(&strings, e) == 0)
-		x = execution_start(b->session, &spec, e);
+		x = execution_start(s, spec, e);
 	buf_release(&strings);
 	return x;
+}
+
+static struct execution *run_shell(struct session *s, const char *command,
+				   struct execution_spec *spec, struct err *e)
+{
+	const char *args[] = { s->plain_shell ? "/bin/sh" : "/bin/bash", "-l", "-c", command };
+	const struct store_template *t = session_template(s);
+
+	spec->text = command;
+	spec->user = session_boot_user(t, s->row.profile);
+	spec->cwd = t != NULL && t->interpreter ? "/" : NULL;
+	return run(s, args, COUNT(args), spec, e);
+}
+
+struct execution *session_boot_start(struct session *s, const struct store_actor *who,
+				     bool interpreter, struct err *e)
+{
+	static const char *const server[] = { SESSION_BOOT_INTERPRETER, "serve" };
+	const struct store_template *t = session_template(s);
+	struct execution_spec spec = { .kind = EXECUTION_INTERPRETER,
+				       .stdin_open = true,
+				       .text = SESSION_BOOT_INTERPRETER " serve",
+				       .cwd = "/",
+				       .actor = who };
+
+	if (interpreter && (t == NULL || !t->interpreter)) {
+		spec.user = session_boot_user(NULL, s->row.profile);
+		return run(s, server, COUNT(server), &spec, e);
+	}
+	spec.kind = session_boot_kind(t);
+	spec.stdin_open = t->interpreter;
+	return run_shell(s, start_command(s), &spec, e);
 }
 
 static bool has_no_shell(const struct execution *x)
@@ -116,8 +166,8 @@ static bool start_failed(struct boot *b)
 
 	if (x == NULL || !execution_ended(x))
 		return false;
-	if (has_no_shell(x) && !b->plain_shell) {
-		b->plain_shell = true;
+	if (has_no_shell(x) && !b->session->plain_shell) {
+		b->session->plain_shell = true;
 		execution_unfollow(&b->start);
 		if (start(b, &e))
 			return false;
@@ -139,12 +189,13 @@ static void on_progress(struct execution_follower *f)
 
 static bool start(struct boot *b, struct err *e)
 {
-	struct execution *x = run(b, start_command(b->session), true, e);
+	struct execution *x = session_boot_start(b->session, &b->actor, false, e);
 
 	if (x == NULL)
 		return false;
 	b->start = (struct execution_follower){ .on_progress = on_progress, .arg = b };
 	execution_follow(x, &b->start);
+	session_service_follow(b->session, x, NULL);
 	return true;
 }
 
@@ -162,13 +213,13 @@ static void on_ready_end(struct completion *w, const struct err *e)
 	struct boot *b = w->arg;
 	const struct execution *x = b->ready.execution;
 	int code = x == NULL || e != NULL ? 1 : execution_row(x)->exit_code;
-	bool no_shell = x != NULL && e == NULL && has_no_shell(x) && !b->plain_shell;
+	bool no_shell = x != NULL && e == NULL && has_no_shell(x) && !b->session->plain_shell;
 	struct err why;
 
 	if (x != NULL && e == NULL && execution_row(x)->state == EXECUTION_FAILED)
 		code = 127;
 	execution_unfollow(&b->ready);
-	b->plain_shell |= no_shell;
+	b->session->plain_shell |= no_shell;
 	if (start_failed(b))
 		return;
 	if (code == 0) {
@@ -183,17 +234,19 @@ static void on_ready_end(struct completion *w, const struct err *e)
 		return;
 	}
 	loop_timer_set(b->core->loop, &b->retry,
-		       clock_now_ns() + (no_shell ? 0 : EVERY_MS) * CLOCK_MS);
+		       clock_now_ns() +
+			       (no_shell ? 0 : session_boot_rest_ms(b->tries++)) * CLOCK_MS);
 }
 
 static void look(struct boot *b)
 {
+	struct execution_spec spec = { .timeout_ms = READY_MS, .actor = &b->actor };
 	struct execution *x;
 	struct err e;
 
 	if (start_failed(b))
 		return;
-	x = run(b, ready_command(b->session), false, &e);
+	x = run_shell(b->session, ready_command(b->session), &spec, &e);
 	if (x == NULL) {
 		finish(b, &e);
 		return;
@@ -203,11 +256,30 @@ static void look(struct boot *b)
 	execution_wait(x, &b->ready_end);
 }
 
+/* The commands ran in the pool: what is left is the environment, for an interpreter. */
+static void take_prepared(struct session *s, struct completion *w)
+{
+	struct execution *x = NULL;
+
+	s->prepared = false;
+	while ((x = execution_next(s, x)) != NULL && execution_row(x)->kind < EXECUTION_SERVICE)
+		;
+	if (x != NULL && !execution_ended(x))
+		session_service_follow(s, x, w);
+	else
+		completion_end_soon(w, s->core->loop, NULL);
+}
+
 void session_boot(struct session *s, const struct store_actor *who, struct completion *w)
 {
-	struct boot *b = calloc(1, sizeof(*b));
+	struct boot *b;
 	struct err e;
 
+	if (s->prepared) {
+		take_prepared(s, w);
+		return;
+	}
+	b = calloc(1, sizeof(*b));
 	assert(b != NULL);
 	b->core = s->core;
 	b->session = s;

@@ -5,9 +5,7 @@
 
 #include "clock.h"
 #include "core_private.h"
-#include "log.h"
 #include "quota.h"
-#include "session_boot.h"
 #include "session_cold.h"
 #include "session_lifecycle.h"
 #include "session_pause.h"
@@ -16,26 +14,6 @@
 #include "session_spec.h"
 #include "session_stop.h"
 #include "session_timer.h"
-
-static void on_booted(struct completion *c, const struct err *e)
-{
-	const struct session *s = c->arg;
-
-	if (e != NULL)
-		log_warn("start command of a session failed", "session_id=%s error=%s", s->row.id,
-			 e->msg);
-}
-
-/* It runs: its start command begins, and no request waits for that. */
-static void on_usable(struct completion *c, const struct err *e)
-{
-	struct session *s = c->arg;
-
-	if (e == NULL && session_boot_is_needed(s)) {
-		s->booted.on_done = on_booted;
-		session_boot(s, &s->actor, &s->booted);
-	}
-}
 
 void session_cold_wake(struct session *s, const struct store_actor *who)
 {
@@ -56,9 +34,6 @@ void session_cold_wake(struct session *s, const struct store_actor *who)
 	}
 	if (!s->counted)
 		quota_take(s);
-	/* The first to be told, so that the start command runs before what clients send. */
-	s->booted = (struct completion){ .on_done = on_usable, .arg = s };
-	completion_begin(&s->booted, c->loop, &s->when_running);
 	session_make_cell(s, &plan);
 }
 

@@ -17,6 +17,7 @@
 #include "file_op.h"
 #include "kept_diff.h"
 #include "live_cell.h"
+#include "pool_boot.h"
 #include "quota.h"
 #include "session_alloc.h"
 #include "session_capture.h"
@@ -26,6 +27,7 @@
 #include "session_parts.h"
 #include "session_pause.h"
 #include "session_save.h"
+#include "session_service.h"
 #include "session_spec.h"
 #include "session_stop.h"
 #include "session_stopped.h"
@@ -42,7 +44,9 @@ static void on_timer(struct loop_timer *t);
 
 /* ---- beginning */
 
-static int insert(struct session *s, enum session_state state, struct err *e)
+/* *ret_claimed: a program that runs in its cell already, as an execution; or NULL. */
+static int insert(struct session *s, enum session_state state, struct execution **ret_claimed,
+		  struct err *e)
 {
 	const struct template_stack *own = s->own;
 	struct core *c = s->core;
@@ -60,7 +64,9 @@ static int insert(struct session *s, enum session_state state, struct err *e)
 		s->row.deadline_ms =
 			s->row.timeout_ms == 0 ? 0 : s->row.created_ms + s->row.timeout_ms;
 	}
+	*ret_claimed = NULL;
 	if (store_begin(c->store, e) == 0 && store_session_insert(c->store, &s->row, e) == 0 &&
+	    (s->cell == NULL || pool_boot_record(s, ret_claimed, e) == 0) &&
 	    (own == NULL || store_layer_use(c->store, STORE_LAYER_OF_SESSION, s->row.id,
 					    own->layers, own->nlayers, e) == 0) &&
 	    volume_mount_add_uses(c, &s->row, e) == 0 &&
@@ -70,6 +76,8 @@ static int insert(struct session *s, enum session_state state, struct err *e)
 	    store_commit(c->store, e) == 0)
 		return 0;
 	store_rollback(c->store);
+	if (*ret_claimed != NULL)
+		execution_free(*ret_claimed);
 	return err_wrap(e, "record session");
 }
 
@@ -99,6 +107,7 @@ static void drop_unrecorded(struct session *s, const struct err *e)
 void session_begin(struct session *s)
 {
 	struct core *c = s->core;
+	struct execution *claimed;
 	struct keeper_create plan;
 	struct err e;
 
@@ -113,11 +122,14 @@ void session_begin(struct session *s)
 	if (s->cell != NULL) {
 		s->from_pool = true;
 		memcpy(s->row.id, s->cell->id, sizeof(s->row.id));
-		live_cell_own(s->cell, &session_cell_events, s);
-		if (insert(s, SESSION_RUNNING, &e) < 0) {
+		if (insert(s, SESSION_RUNNING, &claimed, &e) < 0) {
+			pool_boot_hand_over(s, NULL);
 			drop_unrecorded(s, &e);
 			return;
 		}
+		live_cell_own(s->cell, &session_cell_events, s);
+		s->prepared = s->cell->prepared != NULL;
+		pool_boot_hand_over(s, claimed);
 		session_list_in(s);
 		s->starting = true;
 		session_start_parts(s);
@@ -125,7 +137,7 @@ void session_begin(struct session *s)
 	}
 	session_id_make(c->o.config->node_name, s->row.id);
 	if (session_spec_plan(c, s->template, &s->row, s->own, &plan, &e) < 0 ||
-	    insert(s, SESSION_CREATING, &e) < 0) {
+	    insert(s, SESSION_CREATING, &claimed, &e) < 0) {
 		drop_unrecorded(s, &e);
 		return;
 	}
@@ -194,13 +206,12 @@ static void on_cell_up(struct live_cell *cell, const struct err *e)
 /* ---- time */
 
 /* What runs in the background, such as the start command, does not keep a persistent session from
- * its rest: it is started again. */
+ * its rest: it is started again. An interpreter that waits for code keeps no session from it. */
 static bool runs_something(const struct session *s)
 {
-	if (s->row.keep_ms == 0)
-		return s->running > 0;
 	for (const struct execution *x = s->executions; x != NULL; x = x->next)
-		if (!x->ended && !x->background)
+		if (!x->ended && x->row.kind != EXECUTION_INTERPRETER &&
+		    (s->row.keep_ms == 0 || !x->background))
 			return true;
 	return false;
 }
@@ -329,6 +340,7 @@ static void on_cell_synced(struct live_cell *cell)
 	s->oom_seen = now.oom_kills;
 	s->pids_seen = now.pids_refused;
 	session_parts_resumed(s);
+	session_service_recover(s);
 	loop_defer(s->core->loop, &s->notify_running);
 }
 

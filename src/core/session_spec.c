@@ -20,6 +20,7 @@
 #define DEFAULT_UID 1000 /* "user" of every template */
 /* Also the minima of the defaults in the configuration's table. */
 #define MEMORY_MIN (4U << 20)
+#define INTERPRETER_MEMORY (512U << 20)
 #define CPU_MILLIS_MIN 10
 #define PIDS_MIN 4
 #define NOFILE_MIN 16
@@ -55,12 +56,22 @@ static int enforceable(const struct core *c, const char *name, unsigned limit, u
 	return 0;
 }
 
-static int check_limits(const struct core *c, const struct cell_limits *a, struct store_limits *ret,
-			struct err *e)
+/* A kernel of the code interpreter needs more than an operator may have set for commands. */
+static uint64_t usual_memory(const struct core *c, const struct template_version *v)
 {
 	const struct config *g = c->o.config;
 
-	if (bound("memory", a->memory_bytes, g->memory_default, MEMORY_MIN, g->memory_max,
+	if (!v->row.interpreter || g->memory_default >= INTERPRETER_MEMORY)
+		return g->memory_default;
+	return g->memory_max < INTERPRETER_MEMORY ? g->memory_max : INTERPRETER_MEMORY;
+}
+
+static int check_limits(const struct core *c, const struct template_version *v,
+			const struct cell_limits *a, struct store_limits *ret, struct err *e)
+{
+	const struct config *g = c->o.config;
+
+	if (bound("memory", a->memory_bytes, usual_memory(c, v), MEMORY_MIN, g->memory_max,
 		  &ret->memory_bytes, e) < 0 ||
 	    bound("cpus", a->cpu_millis, g->cpus_default_milli, CPU_MILLIS_MIN, g->cpus_max_milli,
 		  &ret->cpu_millis, e) < 0 ||
@@ -255,7 +266,7 @@ int session_spec_check(const struct core *c, const struct template_version *v,
 	memcpy(row->template, v->row.name, sizeof(row->template));
 	memcpy(row->template_id, v->row.id, sizeof(row->template_id));
 	row->profile = spec->profile < 0 ? CELL_STANDARD : (uint32_t)spec->profile;
-	if (check_limits(c, &asked, &row->limits, e) < 0 || check_times(c, spec, row, e) < 0 ||
+	if (check_limits(c, v, &asked, &row->limits, e) < 0 || check_times(c, spec, row, e) < 0 ||
 	    session_storage_check(c, spec, row, e) < 0)
 		return -1;
 	if (copy_texts(c, v, spec, row, ret_texts, e) < 0) {

@@ -272,8 +272,6 @@ static void on_captured(struct completion *c, const struct err *e)
 
 static int set_name(struct snapshot *p, const struct tenant *t, const char *name, struct err *e)
 {
-	static const char *const taken[] = { TEMPLATES_HOST, "base", "code-interpreter-v1" };
-
 	memset(&p->name, 0, sizeof(p->name));
 	p->unnamed = name == NULL || name[0] == '\0';
 	if (p->unnamed) {
@@ -285,10 +283,9 @@ static int set_name(struct snapshot *p, const struct tenant *t, const char *name
 	if (!is_owner(t, p->name.space))
 		return err_set(e, ERR_INVALID, "Invalid name: the namespace %s is not yours",
 			       p->name.space);
-	for (size_t i = 0; i < COUNT(taken); i++)
-		if (strcmp(p->name.name, taken[i]) == 0)
-			return err_set(e, ERR_INVALID, "Invalid name: %s is taken by the server",
-				       taken[i]);
+	if (templates_is_reserved(p->name.name))
+		return err_set(e, ERR_INVALID, "Invalid name: %s is taken by the server",
+			       p->name.name);
 	return 0;
 }
 

@@ -71,15 +71,12 @@ static int check_room(const struct core *c, struct err *e)
 
 int templates_check_name(const struct core *c, const char *name, struct err *e)
 {
-	static const char *const taken[] = { TEMPLATES_HOST, "base", "code-interpreter-v1" };
-
 	if (!templates_is_name(name))
 		return err_set(e, ERR_INVALID,
 			       "name: must be of a-z, 0-9, '.', '_' and '-', and begin with a "
 			       "letter or digit");
-	for (size_t i = 0; i < COUNT(taken); i++)
-		if (strcmp(name, taken[i]) == 0)
-			return err_set(e, ERR_CONFLICT, "name: %s is taken by the server", name);
+	if (templates_is_reserved(name))
+		return err_set(e, ERR_CONFLICT, "name: %s is taken by the server", name);
 	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
 		if (strcmp(v->row.template_id, name) == 0)
 			return err_set(e, ERR_CONFLICT, "name: %s is the id of a template", name);

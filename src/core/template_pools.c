@@ -3,16 +3,21 @@
  *
  * The pool of the template that sessions get by default has pool_size cells; those of the others
  * are empty until they are used, and then follow demand as pool.c says. All together have at most
- * pool_max. The row of a default session is made at the first use, when the keepers have said what
- * the machine can do. */
+ * pool_max. In cells of a template with a start command it runs in advance (pool_boot.h): there are
+ * pool_started_size of them, for pool_started_keep after the last use. The row of a default session
+ * is made at the first use, when the keepers have said what the machine can do. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "core_metrics.h"
 #include "pool.h"
+#include "pool_boot.h"
 #include "session_id.h"
 #include "session_spec.h"
 #include "templates_private.h"
+
+#define STARTED_GROWTH 4 /* times pool_started_size, when demand is high */
 
 static bool is_ready(void *arg)
 {
@@ -50,17 +55,35 @@ static int plan(void *arg, struct keeper_create *ret, struct err *e)
 	return template_plan(arg, ret, e);
 }
 
+static unsigned lesser(uint64_t a, uint64_t b)
+{
+	return (unsigned)(a < b ? a : b);
+}
+
+/* Programs run in these cells, so there are few, and only while the template is in use. */
+static void set_started(struct pool_source *src, const struct config *g, bool is_default)
+{
+	src->used_size = lesser(g->pool_started_size, g->pool_max);
+	src->keep_ns = g->pool_started_keep_ms * CLOCK_MS;
+	src->size = is_default && g->pool_size > 0 ? src->used_size : 0;
+	src->max = lesser(STARTED_GROWTH * g->pool_started_size, g->pool_max);
+	src->prepare = pool_boot_prepare;
+	src->unprepare = pool_boot_unprepare;
+}
+
 void template_make_pool(struct template_version *v)
 {
 	const struct config *g = v->core->o.config;
 	bool is_default = v->row.tenant[0] == '\0' && strcmp(v->row.name, g->template) == 0;
-	const struct pool_source src = { .size = is_default ? (unsigned)g->pool_size : 0,
-					 .max = (unsigned)g->pool_max,
-					 .refill_milli = g->pool_refill_milli,
-					 .is_ready = is_ready,
-					 .plan = plan,
-					 .arg = v };
+	struct pool_source src = { .size = is_default ? (unsigned)g->pool_size : 0,
+				   .max = (unsigned)g->pool_max,
+				   .refill_milli = g->pool_refill_milli,
+				   .is_ready = is_ready,
+				   .plan = plan,
+				   .arg = v };
 
+	if (pool_boot_is_needed(&v->row))
+		set_started(&src, g, is_default);
 	v->pool = pool_new(&v->core->cells, &src);
 }
 
@@ -69,6 +92,10 @@ static bool fits(const struct template_version *v, const struct store_session *r
 {
 	const struct store_session *like = &v->like;
 
+	/* What runs already cannot get them; an interpreter gets them when it is claimed. */
+	if (pool_boot_is_needed(&v->row) && !v->row.interpreter &&
+	    (row->env_len > 0 || row->secrets[0] != '\0'))
+		return false;
 	return v->like_set && row->profile == like->profile && row->level == like->level &&
 	       row->storage == SESSION_MEMORY && !row->read_only &&
 	       strcmp(row->mounts, like->mounts) == 0 &&
@@ -77,6 +104,9 @@ static bool fits(const struct template_version *v, const struct store_session *r
 
 struct live_cell *templates_claim(struct session *s)
 {
+	struct err ignored;
+
+	IGNORED(settle(s->template, &ignored), "then no cell of the pool fits");
 	return pool_claim(s->template->pool, fits(s->template, &s->row));
 }
 

@@ -45,6 +45,16 @@ bool templates_is_name(const char *name)
 	return n > 0 && n < STORE_NAME_MAX && name[n] == '\0' && strchr("._-", name[0]) == NULL;
 }
 
+bool templates_is_reserved(const char *name)
+{
+	static const char *const taken[] = { TEMPLATES_HOST, "base", TEMPLATES_INTERPRETER };
+
+	for (size_t i = 0; i < COUNT(taken); i++)
+		if (strcmp(name, taken[i]) == 0)
+			return true;
+	return false;
+}
+
 /* ---- finding */
 
 static bool is_of(const struct template_version *v, const char *tenant, const char *name)
@@ -379,13 +389,35 @@ static int on_row(const struct store_template *row, void *cookie)
 	return 0;
 }
 
-static int add_host(struct core *c, struct err *e)
+/* The templates that every server has. */
+static const struct store_template built_in[] = {
+	{ .name = TEMPLATES_HOST, .kind = TEMPLATE_HOST, .start_command = "", .ready_command = "" },
+	{ .name = TEMPLATES_INTERPRETER,
+	  .kind = TEMPLATE_HOST,
+	  .start_command = "/opt/cordon/bin/cordon-interpreter serve",
+	  .ready_command = "/opt/cordon/bin/cordon-interpreter ready",
+	  .start_restart = true,
+	  .interpreter = true },
+};
+
+/* Is it there, as this version of the server has it? */
+static bool has_built_in(const struct core *c, const struct store_template *want)
 {
-	struct store_template row = { .name = TEMPLATES_HOST,
-				      .kind = TEMPLATE_HOST,
-				      .created_ms = core_now_ms() };
+	const struct template_version *v = find(c, "", want->name);
+
+	if (v != NULL && want->start_command[0] == '\0')
+		return true;
+	return v != NULL && v->row.kind == want->kind &&
+	       strcmp(v->row.start_command, want->start_command) == 0 &&
+	       strcmp(v->row.ready_command, want->ready_command) == 0;
+}
+
+static int add_built_in(struct core *c, const struct store_template *want, struct err *e)
+{
+	struct store_template row = *want;
 	struct template_version *v;
 
+	row.created_ms = core_now_ms();
 	rand_id("tpl_", row.id, sizeof(row.id));
 	if (store_template_insert(c->store, &row, e) < 0)
 		return -1;
@@ -406,8 +438,9 @@ int templates_load(struct core *c, struct err *e)
 	for (struct template_version *v = c->templates; v != NULL; v = v->next)
 		if (!v->row.current)
 			template_retire(v);
-	if (find(c, "", TEMPLATES_HOST) == NULL && add_host(c, e) < 0)
-		return err_wrap(e, "templates");
+	for (size_t i = 0; i < COUNT(built_in); i++)
+		if (!has_built_in(c, &built_in[i]) && add_built_in(c, &built_in[i], e) < 0)
+			return err_wrap(e, "templates");
 	if (find(c, "", c->o.config->template) == NULL)
 		return err_set(e, ERR_NOT_FOUND, "template: there is no template '%.60s'",
 			       c->o.config->template);

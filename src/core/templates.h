@@ -9,8 +9,8 @@
  * use the operator's; of a tenant's, others may use those that are public, by its id or by
  * "owner/name".
  *
- * There is always a template "host": the machine's own /usr, as the supervisor opened it. Others
- * are directories that the operator prepared in template_dir. cordond never opens these: it names
+ * There is always a template "host": the machine's own /usr, as the supervisor opened it, and the
+ * same with a code interpreter (TEMPLATES_INTERPRETER). Others are directories that the operator prepared in template_dir. cordond never opens these: it names
  * an entry of the directory, and the keeper opens and checks it, for each cell anew
  * (doc/decisions/020-templates.md). */
 #pragma once
@@ -34,6 +34,8 @@ enum template_kind {
 #define TEMPLATES_ADDING_MAX 4	  /* at a time */
 #define TEMPLATES_TEXT_MAX 4095	  /* of user, workdir and a mount's path */
 #define TEMPLATES_HOST "host"
+/* The same layers as "host", with the server of the code interpreter as its start command. */
+#define TEMPLATES_INTERPRETER "code-interpreter-v1"
 
 struct core_metrics_pool;
 struct live_cell;
@@ -81,6 +83,8 @@ void templates_each(const struct core *c, const struct tenant *t,
 
 /* A name as templates that are added may have it: [a-z0-9][a-z0-9._-]*, 63 bytes at most. */
 bool templates_is_name(const char *name);
+/* Is it a name that only templates of the server itself have? */
+bool templates_is_reserved(const char *name);
 
 /* May a template have this name? ERR_INVALID: it is malformed; ERR_CONFLICT: the server has it. */
 int templates_check_name(const struct core *c, const char *name, struct err *e) MUST_USE;
@@ -105,6 +109,13 @@ struct template_new_layers {
 struct template_version *templates_insert(struct core *c, const struct store_template *row,
 					  const char *const *tags, size_t ntags,
 					  const struct template_new_layers *made,
+					  const struct store_actor *who, struct err *e) MUST_USE;
+
+/* Adds a version of the tenant's (of the operator's own: for all) that has the layers and settings
+ * of another template, and the name (perhaps with a tag) and the commands of `ask`. */
+struct template_version *templates_derive(struct core *c, const struct tenant *t,
+					  const struct template_version *from,
+					  const struct store_template *ask,
 					  const struct store_actor *who, struct err *e) MUST_USE;
 
 /* The tags mean this version from now on; "default" may be one of them. */

@@ -12,9 +12,9 @@
 
 #define TEXT_MAX 256
 
-static const char *const aliases[] = { "base", "code-interpreter-v1" };
+#define ALIAS "base" /* of the default one */
 
-/* Clients write the operator's templates with any namespace, and the default one by its aliases. */
+/* Clients write the operator's templates with any namespace, and the default one by its alias. */
 static struct template_version *find_common(const struct core *c, const char *name)
 {
 	const char *slash = strchr(name, '/');
@@ -27,9 +27,8 @@ static struct template_version *find_common(const struct core *c, const char *na
 		return NULL;
 	memcpy(bare, name, n);
 	bare[n] = '\0';
-	for (size_t i = 0; i < COUNT(aliases); i++)
-		if (strcmp(bare, aliases[i]) == 0)
-			return templates_find(c, NULL, core_config(c)->template);
+	if (strcmp(bare, ALIAS) == 0)
+		return templates_find(c, NULL, core_config(c)->template);
 	return slash == NULL ? NULL : templates_of(c, "", bare, "");
 }
 
@@ -110,8 +109,7 @@ bool template_find_own(struct request *r, const char *name, char ret_id[STORE_ID
 		if (f.found)
 			return true;
 	}
-	for (size_t i = 0; i < COUNT(aliases); i++)
-		f.others |= strcmp(ref.name, aliases[i]) == 0;
+	f.others |= strcmp(ref.name, ALIAS) == 0;
 	IGNORED(err_set(&e, ERR_NOT_FOUND, "template '%.60s' not found", name), "answered");
 	err_sanitize(&e);
 	if (f.others)
@@ -194,9 +192,9 @@ static void shape_common(struct json *j, const struct core *c, const char *name,
 	bool is_default = strcmp(name, core_config(c)->template) == 0;
 
 	json_open(j, member, '[');
-	for (size_t i = 0; is_default && i < COUNT(aliases); i++)
-		json_text(j, NULL, aliases[i]);
-	if (!is_default || strcmp(name, "base") != 0)
+	if (is_default)
+		json_text(j, NULL, ALIAS);
+	if (!is_default || strcmp(name, ALIAS) != 0)
 		json_text(j, NULL, name);
 	json_close(j, ']');
 }

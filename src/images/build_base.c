@@ -75,13 +75,11 @@ static void begin_with(struct build *b, struct template_version *v, const char *
 
 static struct template_version *find_template(struct build *b, const char *name)
 {
-	static const char *const aliases[] = { "base", "code-interpreter-v1" };
 	struct template_version *v = templates_find(b->core, b->tenant, name);
 
-	for (size_t i = 0; v == NULL && i < COUNT(aliases); i++)
-		if (strcmp(name, aliases[i]) == 0)
-			v = templates_find(b->core, NULL, core_config(b->core)->template);
-	return v;
+	return v == NULL && strcmp(name, "base") == 0
+		       ? templates_find(b->core, NULL, core_config(b->core)->template)
+		       : v;
 }
 
 /* ---- images of registries */

@@ -41,6 +41,8 @@ static int make_row(struct build *b, struct store_template *row, char *layers, c
 		    size_t cap, struct err *e)
 {
 	const struct store_template *base = template_row(b->base);
+	bool same = b->start_command != NULL && base->start_command != NULL &&
+		    strcmp(b->start_command, base->start_command) == 0;
 	struct template_stack stack;
 
 	if (template_stack_read(base, &stack, e) < 0 ||
@@ -63,6 +65,8 @@ static int make_row(struct build *b, struct store_template *row, char *layers, c
 					.bytes = template_stack_bytes(b->core, &stack),
 					.start_command = b->start_command,
 					.ready_command = b->ready_command,
+					.start_restart = same && base->start_restart,
+					.interpreter = same && base->interpreter,
 					.provenance = provenance,
 					.offered_command = "",
 					.cpu_millis = b->row.cpu_millis,

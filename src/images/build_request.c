@@ -117,17 +117,14 @@ static int check_size(const struct core *c, const struct build_ask *ask, struct 
 
 static int check_ref(const struct tenant *t, const struct template_name *ref, struct err *e)
 {
-	static const char *const taken[] = { TEMPLATES_HOST, "base", "code-interpreter-v1" };
 	char space[STORE_NAME_MAX];
 
 	build_namespace(t, space);
 	if (ref->space[0] != '\0' && strcmp(ref->space, space) != 0)
 		return err_set(e, ERR_INVALID, "namespace '%s' must match your team '%s'",
 			       ref->space, space);
-	for (size_t i = 0; i < COUNT(taken); i++)
-		if (strcmp(ref->name, taken[i]) == 0)
-			return err_set(e, ERR_DENIED, "template '%s' belongs to the server",
-				       ref->name);
+	if (templates_is_reserved(ref->name))
+		return err_set(e, ERR_DENIED, "template '%s' belongs to the server", ref->name);
 	return 0;
 }
 

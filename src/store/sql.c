@@ -48,7 +48,7 @@
 	"id, session, tenant, kind, command_hash, command, cwd, user, tty, created_ms, "     \
 	"timeout_ms, handle, state, started_ms, ended_ms, exit_code, signal, limit_hit, "    \
 	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us, " \
-	"output_open, mark, client, output_limit, size, " ACTOR_COLUMNS ", secrets"
+	"output_open, mark, client, result_bytes, output_limit, size, " ACTOR_COLUMNS ", secrets"
 
 /* What execution_kept is an index of: logs that no process writes to any more. */
 #define EXECUTION_KEPT                                                                      \
@@ -68,7 +68,8 @@
 #define TEMPLATE_COLUMNS                                                                     \
 	"id, tenant, name, version, current, kind, level, created_ms, layers, mounts, env, " \
 	"user, workdir, start_command, ready_command, source, template_id, public, bytes, "  \
-	"provenance, offered_command, cpu_millis, memory_bytes, expires_ms"
+	"provenance, offered_command, cpu_millis, memory_bytes, expires_ms, start_restart, "  \
+	"interpreter"
 
 #define LAYER_COLUMNS "id, tenant, kind, bytes, entries, created_ms, state, digest"
 #define LAYER_ROW LAYER_COLUMNS ", (SELECT count(*) FROM layer_use WHERE layer = id)"
@@ -180,11 +181,12 @@ const char *const sql_text[] = {
 	[SQL_SESSION_DELETE] = "DELETE FROM session WHERE id = ?",
 
 	[SQL_EXECUTION_INSERT] = "INSERT INTO execution (" EXECUTION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ")",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?)",
 	[SQL_EXECUTION_UPDATE] = "UPDATE execution SET handle = ?, state = ?, started_ms = ?,"
 		" ended_ms = ?, exit_code = ?, signal = ?, limit_hit = ?, timed_out = ?,"
 		" error_code = ?, error = ?, out_bytes = ?, err_bytes = ?, log_bytes = ?,"
-		" truncated = ?, cpu_us = ?, output_open = ?, mark = ?, client = ? WHERE id = ?",
+		" truncated = ?, cpu_us = ?, output_open = ?, mark = ?, client = ?, result_bytes = ?"
+		" WHERE id = ?",
 	[SQL_EXECUTION_GET] = "SELECT " EXECUTION_COLUMNS " FROM execution WHERE id = ?",
 	[SQL_EXECUTION_ROW] = "SELECT " EXECUTION_COLUMNS " FROM execution WHERE rowid = ?",
 	[SQL_EXECUTION_LOOK_UP] = EXECUTION_LOOK "> (?2, ?3) ORDER BY created_ms, id LIMIT ?4",
@@ -304,7 +306,7 @@ const char *const sql_text[] = {
 	[SQL_SECRET_COUNT] = "SELECT count(*) FROM secret WHERE tenant = ?",
 
 	[SQL_TEMPLATE_INSERT] = "INSERT INTO template (" TEMPLATE_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?)",
 	[SQL_TEMPLATE_NEXT] = "SELECT coalesce(max(version), 0) + 1, coalesce(max(template_id), '') FROM template"
 		" WHERE tenant = ? AND name = ?",
 	[SQL_TEMPLATE_RETIRE_NAME] = "UPDATE template SET current = 0"

@@ -338,6 +338,12 @@ static const char version_28[] =
 /* When a snapshot is removed; 0: when somebody does. */
 static const char version_29[] =
 	"ALTER TABLE template ADD COLUMN expires_ms INTEGER NOT NULL DEFAULT 0;";
+
+/* How the start command of a template is run. Bytes of results of executions of code. */
+static const char version_30[] =
+	"ALTER TABLE template ADD COLUMN start_restart INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE template ADD COLUMN interpreter INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE execution ADD COLUMN result_bytes INTEGER NOT NULL DEFAULT 0;";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
@@ -345,6 +351,6 @@ const char *const sql_schema_steps[] = {
 	version_7,  version_8,	version_9,  version_10, version_11, version_12,
 	version_13, version_14, version_15, version_16, version_17, version_18,
 	version_19, version_20, version_21, version_22, version_23, version_24,
-	version_25, version_26, version_27, version_28, version_29,
+	version_25, version_26, version_27, version_28, version_29, version_30,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

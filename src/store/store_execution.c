@@ -28,6 +28,7 @@ static void put_progress(struct stmt *q, const struct store_execution *row)
 	stmt_u64(q, row->output_open);
 	stmt_u64(q, row->mark);
 	stmt_text(q, row->client);
+	stmt_u64(q, row->result_bytes);
 }
 
 static size_t length(const char *text)
@@ -115,6 +116,7 @@ static void read_row(struct stmt *q, struct store_execution *ret)
 	ret->output_open = stmt_get_bool(q);
 	ret->mark = stmt_get_u64(q);
 	ret->client = stmt_get_text(q);
+	ret->result_bytes = stmt_get_u64(q);
 	ret->output_limit = stmt_get_u64(q);
 	(void)stmt_get_u64(q); /* size */
 	stmt_get_actor(q, &ret->actor);

@@ -35,9 +35,10 @@ struct store_execution {
 	uint64_t log_bytes;	       /* kept */
 	bool truncated;
 	uint64_t cpu_us;
-	bool output_open;   /* ended, but a process that it started has its output open */
-	uint64_t mark;	    /* of all that it started, in its cell; 0: it never ran */
-	const char *client; /* data of the interface that started it; "" when it ended */
+	bool output_open;      /* ended, but a process that it started has its output open */
+	uint64_t mark;	       /* of all that it started, in its cell; 0: it never ran */
+	const char *client;    /* data of the interface that started it; "" when it ended */
+	uint64_t result_bytes; /* written by the program to its descriptor 3 */
 
 	void *owned; /* the texts of a row from store_execution_get() */
 };

@@ -81,6 +81,8 @@ static int insert(struct store *s, const struct store_template *row, struct err 
 	stmt_u64(&q, row->cpu_millis);
 	stmt_u64(&q, row->memory_bytes);
 	stmt_u64(&q, row->expires_ms);
+	stmt_u64(&q, row->start_restart);
+	stmt_u64(&q, row->interpreter);
 	return stmt_run(&q, true, "template", row->name, e);
 }
 
@@ -186,6 +188,8 @@ static void read_row(struct stmt *q, struct store_template *ret)
 	ret->cpu_millis = stmt_get_u64(q);
 	ret->memory_bytes = stmt_get_u64(q);
 	ret->expires_ms = stmt_get_u64(q);
+	ret->start_restart = stmt_get_bool(q);
+	ret->interpreter = stmt_get_bool(q);
 	ret->owned = NULL;
 }
 

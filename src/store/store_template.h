@@ -26,11 +26,13 @@ struct store_template {
 	const void *env;    /* NAME=value, each with its NUL */
 	size_t env_len;
 	const char *user, *workdir;		   /* of executions that name none; "": the usual */
-	const char *start_command, *ready_command; /* "" in this version */
-	char source[STORE_ID_MAX];   /* of a snapshot: the session it was made of; else "" */
-	bool public;		     /* of a tenant's: others may use it, too */
-	uint64_t bytes;		     /* of its layers when it was made; 0: not known */
-	const char *provenance;	     /* lines "word\ttext": what it was made of */
+	const char *start_command, *ready_command; /* "": none */
+	bool start_restart;			   /* the start command is run again when it ends */
+	bool interpreter;	   /* it is cordon-interpreter: gets the environment at its input */
+	char source[STORE_ID_MAX]; /* of a snapshot: the session it was made of; else "" */
+	bool public;		   /* of a tenant's: others may use it, too */
+	uint64_t bytes;		   /* of its layers when it was made; 0: not known */
+	const char *provenance;	   /* lines "word\ttext": what it was made of */
 	const char *offered_command; /* what its image would start: a JSON array; "": nothing */
 	uint64_t cpu_millis, memory_bytes; /* of sessions that ask for none; 0: the usual */
 	uint64_t expires_ms;		   /* of a snapshot: it is removed then; 0: it is not */

@@ -289,7 +289,7 @@ void json_view_execution_open(struct json *j, const char *name, const struct sto
 	json_text(j, "cwd", or_null(row->cwd));
 	json_text(j, "user", or_null(row->user));
 	json_bool(j, "tty", row->tty);
-	json_bool(j, "background", row->kind == EXECUTION_BACKGROUND);
+	json_bool(j, "background", row->kind != EXECUTION_FOREGROUND);
 	if (x != NULL && execution_pid(x) != 0 &&
 	    !execution_ended(x)) /* later the pid may be that of another process */
 		json_uint(j, "pid", execution_pid(x));

@@ -1,0 +1,264 @@
+/* session_service.c - see session_service.h. */
+#include "session_service.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "clock.h"
+#include "core_private.h"
+#include "execution.h"
+#include "json.h"
+#include "log.h"
+#include "session_boot.h"
+
+#define WAIT_MS 1000ULL
+#define DOUBLINGS 5	   /* up to 32 s */
+#define STEADY_MS 60000ULL /* after which a program counts as one that runs */
+#define PAUSED_MS 5000ULL
+#define LINE_MAX_BYTES (4U << 20) /* the environment of a session and its secrets, as JSON */
+
+struct service {
+	struct session *session;
+	struct execution_follower follower;
+	struct loop_timer timer;
+	uint64_t started_ns;
+	unsigned failures;
+	bool restart; /* by itself; if not, when code comes */
+	/* The environment on its way to the program's input. */
+	struct buf line;
+	size_t sent;
+	struct completion room;
+	struct completions written;
+};
+
+static void begin_again(struct service *v);
+
+/* ---- the environment */
+
+static void end_line(struct service *v)
+{
+	struct completions told = { 0 };
+
+	completion_cancel(&v->room);
+	buf_release(&v->line);
+	completions_move(&v->written, &told);
+	completions_end_all(&told, NULL); /* a program that does not read it is not at fault */
+}
+
+static void write_line(struct service *v)
+{
+	struct execution *x = v->follower.execution;
+	struct err e;
+
+	while (x != NULL && v->sent < v->line.len) {
+		ssize_t n = execution_input(x, v->line.data + v->sent, v->line.len - v->sent,
+					    &v->room, &e);
+
+		if (n == 0)
+			return; /* on_room() follows */
+		if (n < 0)
+			break;
+		v->sent += (size_t)n;
+	}
+	end_line(v);
+}
+
+static void on_room(struct completion *w, const struct err *e)
+{
+	struct service *v = w->arg;
+
+	if (e != NULL)
+		end_line(v);
+	else
+		write_line(v);
+}
+
+/* {"env":{...}} and a newline. */
+static void send_env(struct service *v, struct execution *x)
+{
+	struct err e = { 0 };
+	struct json j;
+	int got;
+
+	json_init_heap(&j, LINE_MAX_BYTES);
+	json_keep_secret(&j);
+	json_open(&j, NULL, '{');
+	json_open(&j, "env", '{');
+	got = execution_env(x, &j, &e);
+	json_close(&j, '}');
+	json_close(&j, '}');
+	buf_release(&v->line);
+	v->sent = 0;
+	if (got == 0 && json_ok(&j)) {
+		buf_put(&v->line, j.text, j.len);
+		buf_put(&v->line, "\n", 1);
+	} else {
+		log_warn("environment of a session could not be sent to its interpreter",
+			 "session_id=%s error=%s", v->session->row.id,
+			 got < 0 ? e.msg : "it is too large");
+	}
+	json_release(&j);
+	write_line(v);
+}
+
+/* ---- its end, and the next start */
+
+static uint64_t rest_ms(const struct service *v)
+{
+	return WAIT_MS << (v->failures < DOUBLINGS ? v->failures : DOUBLINGS);
+}
+
+static void plan(struct service *v, uint64_t ms)
+{
+	loop_timer_set(v->session->core->loop, &v->timer, clock_now_ns() + ms * CLOCK_MS);
+}
+
+static void on_progress(struct execution_follower *f)
+{
+	struct service *v = f->arg;
+
+	if (f->execution == NULL || !execution_ended(f->execution))
+		return;
+	if (clock_now_ns() - v->started_ns >= STEADY_MS * CLOCK_MS)
+		v->failures = 0;
+	log_info("service of a session ended",
+		 "session_id=%s execution_id=%s exit_code=%d restart=%d", v->session->row.id,
+		 execution_row(f->execution)->id, execution_row(f->execution)->exit_code,
+		 (int)v->restart);
+	execution_unfollow(f);
+	end_line(v);
+	if (v->restart && v->session->row.state < SESSION_STOPPING) {
+		plan(v, rest_ms(v));
+		v->failures++;
+	}
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	struct service *v = t->arg;
+
+	if (v->session->row.state == SESSION_RUNNING)
+		begin_again(v);
+	else if (v->session->row.state < SESSION_STOPPING && v->session->cell != NULL)
+		plan(v, PAUSED_MS); /* without a cell: its next boot starts it */
+}
+
+static struct service *service_of(struct session *s)
+{
+	struct service *v = s->service;
+
+	if (v != NULL)
+		return v;
+	v = calloc(1, sizeof(*v));
+	assert(v != NULL);
+	v->session = s;
+	v->follower = (struct execution_follower){ .on_progress = on_progress, .arg = v };
+	v->timer = (struct loop_timer){ .on_expire = on_timer, .arg = v };
+	v->room = (struct completion){ .on_done = on_room, .arg = v };
+	buf_init(&v->line, LINE_MAX_BYTES + 1);
+	v->line.secret = true;
+	s->service = v;
+	return v;
+}
+
+static void follow(struct service *v, struct execution *x)
+{
+	loop_timer_cancel(v->session->core->loop, &v->timer);
+	execution_unfollow(&v->follower);
+	v->started_ns = clock_now_ns();
+	execution_follow(x, &v->follower);
+}
+
+static void begin_again(struct service *v)
+{
+	struct session *s = v->session;
+	struct err e;
+	struct execution *x = session_boot_start(s, &s->actor, false, &e);
+
+	if (x == NULL) {
+		log_warn("service of a session could not be started again",
+			 "session_id=%s error=%s", s->row.id, e.msg);
+		plan(v, rest_ms(v));
+		v->failures++;
+		return;
+	}
+	session_service_follow(s, x, NULL);
+}
+
+void session_service_follow(struct session *s, struct execution *x, struct completion *w)
+{
+	const struct store_template *t = session_template(s);
+	bool is_interpreter = execution_row(x)->kind == EXECUTION_INTERPRETER;
+	struct service *v;
+
+	if (!is_interpreter && (t == NULL || !t->start_restart)) {
+		if (w != NULL)
+			completion_end_soon(w, s->core->loop, NULL);
+		return;
+	}
+	v = service_of(s);
+	v->restart = t != NULL && t->start_restart;
+	follow(v, x);
+	if (w != NULL)
+		completion_begin(w, s->core->loop, &v->written);
+	if (is_interpreter)
+		send_env(v, x);
+	else
+		end_line(v);
+}
+
+/* ---- found after a restart, or wanted for code */
+
+static struct execution *find(struct session *s, bool interpreter)
+{
+	for (struct execution *x = NULL; (x = execution_next(s, x)) != NULL;)
+		if (!execution_ended(x) &&
+		    (execution_row(x)->kind == EXECUTION_INTERPRETER ||
+		     (!interpreter && execution_row(x)->kind == EXECUTION_SERVICE)))
+			return x;
+	return NULL;
+}
+
+void session_service_recover(struct session *s)
+{
+	const struct store_template *t = session_template(s);
+	struct execution *x = find(s, false);
+	struct service *v;
+
+	if (s->row.state >= SESSION_STOPPING || (x == NULL && (t == NULL || !t->start_restart)))
+		return;
+	v = service_of(s);
+	v->restart = t != NULL && t->start_restart;
+	if (x != NULL)
+		follow(v, x);
+	else
+		plan(v, WAIT_MS);
+}
+
+int session_service_interpreter(struct session *s, const struct store_actor *who, struct err *e)
+{
+	struct execution *x = find(s, true);
+
+	if (x != NULL)
+		return 0;
+	x = session_boot_start(s, who, true, e);
+	if (x == NULL)
+		return -1;
+	session_service_follow(s, x, NULL);
+	return 0;
+}
+
+void session_service_free(struct session *s)
+{
+	struct service *v = s->service;
+
+	if (v == NULL)
+		return;
+	s->service = NULL;
+	loop_timer_cancel(s->core->loop, &v->timer);
+	execution_unfollow(&v->follower);
+	end_line(v);
+	free(v);
+}
