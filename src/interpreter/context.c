@@ -1,0 +1,357 @@
+#include "context.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ascii_json.h"
+#include "clock.h"
+#include "context_private.h"
+#include "event_line.h"
+#include "list.h"
+#include "log.h"
+
+#define INTERRUPT_MS 5000 /* then the kernel is killed */
+#define SCRATCH_KEEP (1U << 20)
+#define EXECUTE_MAX (60U << 20) /* 17 MiB of which each byte may become six, rarely */
+
+/* ---- lines of answers */
+
+/* Empties the scratch buffer, and gives back a large one. */
+static struct buf *scratch(struct contexts *all)
+{
+	if (all->line.size > SCRATCH_KEEP)
+		buf_release(&all->line);
+	buf_clear(&all->line);
+	return &all->line;
+}
+
+static void give(struct context *c, struct execution *x)
+{
+	struct buf *b = &c->all->line;
+	struct err e;
+
+	if (b->len == 0 || buf_check(b, &e) < 0)
+		return;
+	if (x->calls->on_lines(x, b->data, b->len))
+		kernel_pause(&c->kernel, true);
+}
+
+/* ---- the queue */
+
+static void take_out(struct execution *x)
+{
+	struct context *c = x->context;
+
+	if (x->link != NULL)
+		c->waiting--;
+	LIST_REMOVE_FROM(&c->last, x);
+	if (c->running == x)
+		c->running = NULL;
+	x->context = NULL;
+	buf_release(&x->line);
+}
+
+/* Ends an accepted execution, with an error before if there is one. */
+static void end_with(struct context *c, struct execution *x, const char *name, const char *value)
+{
+	struct buf *b = scratch(c->all);
+
+	if (name != NULL)
+		event_line_failure(b, name, value);
+	event_line_end(b);
+	give(c, x);
+	take_out(x);
+	x->calls->on_end(x);
+}
+
+static void start_next(struct context *c)
+{
+	struct execution *x = c->first;
+	char tail[40];
+	struct err e;
+	int n;
+
+	if (x == NULL || c->running_id != 0)
+		return;
+	c->running_id = ++c->all->next_id;
+	c->has_error = false;
+	c->running = x;
+	LIST_REMOVE_FROM(&c->last, x);
+	c->waiting--;
+	n = snprintf(tail, sizeof(tail), "\"id\":%llu}\n", (unsigned long long)c->running_id);
+	if (buf_add(&x->line, tail, (size_t)n, &e) < 0) {
+		c->running_id = 0;
+		end_with(c, x, "OutOfMemory", e.msg);
+		return;
+	}
+	kernel_send(&c->kernel, x->line.data, x->line.len);
+	buf_release(&x->line);
+}
+
+/* The kernel is ready: what waits for that is told, then the first one runs. */
+static void accept_all(struct context *c)
+{
+	struct execution *x = c->first;
+
+	while (x != NULL && c->kernel.state == KERNEL_READY) {
+		struct execution *next = x->next;
+
+		if (x->only_start) {
+			take_out(x);
+			x->calls->on_end(x);
+		} else if (!x->accepted) {
+			x->accepted = true;
+			x->calls->on_accepted(x);
+		}
+		x = next;
+	}
+	if (c->kernel.state == KERNEL_READY)
+		start_next(c);
+}
+
+/* Nothing of the queue can run: each gets an error line, or a failure if it was not accepted. */
+static void end_all(struct context *c, const char *name, const char *value, const char *why)
+{
+	struct execution *x;
+
+	loop_timer_cancel(c->all->loop, &c->interrupt_timer);
+	c->running_id = 0;
+	if (c->running != NULL)
+		end_with(c, c->running, c->has_error ? NULL : name, value);
+	while ((x = c->first) != NULL) {
+		if (x->accepted) {
+			end_with(c, x, name, value);
+			continue;
+		}
+		take_out(x);
+		x->calls->on_fail(x, why);
+	}
+}
+
+/* ---- the kernel */
+
+static void send_env(struct context *c)
+{
+	struct buf *b = scratch(c->all);
+
+	if (c->all->env.len == 0 || c->kernel.state == KERNEL_NONE)
+		return;
+	buf_put_text(b, "{\"op\":\"env\",\"env\":");
+	buf_put(b, c->all->env.data, c->all->env.len);
+	buf_put_text(b, "}\n");
+	kernel_send(&c->kernel, b->data, b->len);
+}
+
+static int start_kernel(struct context *c, struct err *e)
+{
+	struct contexts *all = c->all;
+	char program[4096];
+	struct kernel_start start = {
+		.language = c->language, .program = program, .kernels = all->kernels, .cwd = c->cwd
+	};
+	struct stat st;
+
+	if (stat(c->cwd, &st) < 0 || !S_ISDIR(st.st_mode))
+		return err_set(e, ERR_INVALID, "%.200s is not a directory", c->cwd);
+	if (c->language->forked) {
+		if (python_parent_spawn(&all->python, &c->kernel, c->cwd, e) < 0)
+			return -1;
+	} else if (language_program(c->language, program, sizeof(program), e) < 0 ||
+		   kernel_exec(&c->kernel, &start, e) < 0) {
+		return -1;
+	}
+	send_env(c);
+	return 0;
+}
+
+/* Starts the kernel if something waits for it. */
+static void pump(struct context *c)
+{
+	struct err e = { 0 };
+
+	if (c->first == NULL)
+		return;
+	if (c->kernel.state == KERNEL_NONE && start_kernel(c, &e) < 0)
+		end_all(c, "ContextRestarting", e.msg, e.msg);
+	else if (c->kernel.state == KERNEL_READY)
+		accept_all(c);
+}
+
+static void on_done(struct context *c)
+{
+	struct execution *x = c->running;
+
+	loop_timer_cancel(c->all->loop, &c->interrupt_timer);
+	c->running_id = 0;
+	if (x != NULL)
+		end_with(c, x, NULL, NULL);
+	kernel_pause(&c->kernel, false);
+	pump(c);
+}
+
+static void on_running_message(struct context *c, const struct kernel_message *m)
+{
+	struct buf *b = scratch(c->all);
+
+	switch (m->type) {
+	case KERNEL_MESSAGE_COUNT:
+		event_line_count(b, m->number);
+		break;
+	case KERNEL_MESSAGE_STDOUT:
+		event_line_output(b, "stdout", json_read_member(m->body, "text"));
+		break;
+	case KERNEL_MESSAGE_STDERR:
+		event_line_output(b, "stderr", json_read_member(m->body, "text"));
+		break;
+	case KERNEL_MESSAGE_RESULT:
+		event_line_result(b, m->body);
+		break;
+	case KERNEL_MESSAGE_ERROR:
+		if (!c->has_error) /* clients expect one at most */
+			event_line_error(b, m->body);
+		c->has_error = true;
+		break;
+	case KERNEL_MESSAGE_OTHER:
+	case KERNEL_MESSAGE_READY:
+	case KERNEL_MESSAGE_DONE:
+	case KERNEL_MESSAGE_SPAWNED:
+	case KERNEL_MESSAGE_FAILED:
+		break;
+	}
+	give(c, c->running);
+}
+
+static struct context *context_of(struct kernel *k)
+{
+	return (struct context *)((char *)k - offsetof(struct context, kernel));
+}
+
+static void on_message(struct kernel *k, const struct kernel_message *m)
+{
+	struct context *c = context_of(k);
+
+	if (m->type == KERNEL_MESSAGE_READY) {
+		c->all->warming &= !c->is_default || !c->language->forked;
+		pump(c);
+	} else if (m->type == KERNEL_MESSAGE_DONE) {
+		if (c->running_id != 0 && m->number == c->running_id)
+			on_done(c);
+	} else if (c->running != NULL) {
+		on_running_message(c, m);
+	}
+}
+
+/* Output of processes that a former execution left behind belongs to none, and is dropped. */
+static void on_output(struct kernel *k, int stream, const void *bytes, size_t n)
+{
+	struct context *c = context_of(k);
+
+	if (c->running == NULL)
+		return;
+	event_line_bytes(scratch(c->all), stream == 0 ? "stdout" : "stderr", bytes, n);
+	give(c, c->running);
+}
+
+static void on_end(struct kernel *k, const char *why)
+{
+	struct context *c = context_of(k);
+	char value[320], text[320];
+
+	(void)snprintf(value, sizeof(value), "Context was restarted: %.200s", why);
+	(void)snprintf(text, sizeof(text), "The %s kernel could not start: %.200s",
+		       c->language->name, why);
+	log_warn("a kernel has ended", "context=%s language=%s why=%s", c->id, c->language->name,
+		 why);
+	c->all->warming &= !c->is_default || !c->language->forked;
+	end_all(c, "ContextRestarting", value, text);
+}
+
+static const struct kernel_calls calls = { on_message, on_output, on_end };
+
+/* ---- executions */
+
+void execution_init(struct execution *x, const struct execution_calls *from)
+{
+	*x = (struct execution){ .calls = from };
+	buf_init(&x->line, EXECUTE_MAX);
+}
+
+int execution_set(struct execution *x, struct json_value code, struct json_value env, struct err *e)
+{
+	buf_clear(&x->line);
+	buf_put_text(&x->line, "{\"op\":\"execute\",\"code\":");
+	ascii_json_value(&x->line, code);
+	buf_put_text(&x->line, ",\"env\":");
+	if (env.kind == JSON_READ_NONE)
+		buf_put_text(&x->line, "{}");
+	else
+		ascii_json_value(&x->line, env);
+	buf_put_text(&x->line, ",\"silent\":false,");
+	return buf_check(&x->line, e);
+}
+
+int context_run(struct context *c, struct execution *x, struct err *e)
+{
+	if (c->waiting >= CONTEXT_WAITING_MAX)
+		return err_set(e, ERR_LIMIT, "%u executions wait in this context already",
+			       c->waiting);
+	x->context = c;
+	x->accepted = false;
+	LIST_APPEND(&c->last, x);
+	c->waiting++;
+	pump(c);
+	return 0;
+}
+
+void execution_resume(struct execution *x)
+{
+	if (x->context != NULL && x->context->running == x)
+		kernel_pause(&x->context->kernel, false);
+}
+
+void execution_abandon(struct execution *x)
+{
+	struct context *c = x->context;
+	bool ran = c != NULL && c->running == x;
+
+	if (c == NULL)
+		return;
+	take_out(x);
+	if (!ran)
+		return;
+	kernel_pause(&c->kernel, false);
+	kernel_interrupt(&c->kernel);
+	loop_timer_set(c->all->loop, &c->interrupt_timer, clock_now_ns() + INTERRUPT_MS * CLOCK_MS);
+}
+
+static void on_interrupt_late(struct loop_timer *t)
+{
+	struct context *c = t->arg;
+
+	if (c->running_id != 0 && c->running == NULL)
+		kernel_kill(&c->kernel);
+}
+
+void context_setup(struct context *c)
+{
+	c->last = &c->first;
+	c->interrupt_timer = (struct loop_timer){ .on_expire = on_interrupt_late, .arg = c };
+	kernel_init(&c->kernel, c->all->loop, &calls);
+}
+
+void context_stop(struct context *c, const char *why)
+{
+	kernel_release(&c->kernel);
+	end_all(c, "ContextRestarting", why, why);
+}
+
+void context_tell_env(struct context *c)
+{
+	send_env(c);
+}
+
+int context_warm(struct context *c, struct err *e)
+{
+	return c->kernel.state == KERNEL_NONE ? start_kernel(c, e) : 0;
+}

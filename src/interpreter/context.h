@@ -1,0 +1,100 @@
+/* context.h - contexts: each has a kernel, and executions that run in it one after the other, in
+ * the order in which they came. Called by api.c.
+ *
+ * What must not change: an execution ends exactly once, by on_end() or on_fail(), unless its client
+ * has given it up before. Contexts run side by side; one that hangs or dies holds up no other. */
+#pragma once
+
+#include "kernel_process.h"
+#include "python_parent.h"
+
+#define CONTEXTS_MAX 64
+#define CONTEXT_WAITING_MAX 64
+#define CONTEXT_ID_MAX 40
+#define CONTEXT_NAME_MAX 64
+#define CONTEXT_CWD_MAX 4096
+
+struct execution;
+
+struct execution_calls {
+	/* The kernel is ready: the answer begins. */
+	void (*on_accepted)(struct execution *x);
+	/* Lines of the answer, each with its newline. Returns true if no more shall come now. */
+	bool (*on_lines)(struct execution *x, const void *lines, size_t n);
+	void (*on_end)(struct execution *x);
+	/* Before it was accepted; why is for the client. */
+	void (*on_fail)(struct execution *x, const char *why);
+};
+
+struct execution {
+	struct execution *next, **link; /* in the queue of its context */
+	const struct execution_calls *calls;
+	struct context *context; /* NULL: in none */
+	struct buf line;	 /* owned: for the kernel; without `"id":N}` at its end */
+	bool only_start;	 /* it is over when the kernel is ready */
+	bool accepted;
+};
+
+struct context {
+	struct context *next, **link;
+	struct contexts *all;
+	const struct language *language;
+	char id[CONTEXT_ID_MAX];
+	char name[CONTEXT_NAME_MAX]; /* of `run`; "" */
+	char cwd[CONTEXT_CWD_MAX];
+	bool is_default; /* of its language */
+	bool unwanted;	 /* contexts_sweep() removes it */
+	struct kernel kernel;
+	struct execution *first, **last; /* waiting */
+	unsigned waiting;
+	struct execution *running; /* NULL: none, or given up by its client */
+	uint64_t running_id;	   /* 0: the kernel runs nothing */
+	bool has_error;		   /* of the one that runs */
+	struct loop_timer interrupt_timer;
+};
+
+struct contexts {
+	struct loop *loop;
+	const char *kernels; /* borrowed */
+	const char *cwd;     /* borrowed: of contexts that ask for none */
+	struct python_parent python;
+	struct context *first, **last;
+	unsigned n;
+	uint64_t next_id;
+	struct buf env;	 /* the session's environment: a JSON object, or empty */
+	struct buf line; /* scratch */
+	bool warming;	 /* the first Python kernel is on its way */
+};
+
+/* Makes the contexts that exist from the start, and starts Python. */
+int contexts_init(struct contexts *all, struct loop *loop, const char *kernels, const char *cwd,
+		  struct err *e) MUST_USE;
+/* The session's environment, for kernels that run and those to come. */
+void contexts_env(struct contexts *all, struct json_value env);
+/* Can Python run code at once, or not at all? */
+bool contexts_ready(const struct contexts *all);
+
+/* Removes contexts that were asked for but not got. */
+void contexts_sweep(struct contexts *all);
+
+struct context *context_find(struct contexts *all, const char *id);
+/* The default context of a language, or the one with that name; made if there is none. ERR_LIMIT,
+ * ERR_INVALID: the name is one of another language's. */
+struct context *context_get(struct contexts *all, const struct language *l, const char *name,
+			    const char *cwd, struct err *e) MUST_USE;
+struct context *context_add(struct contexts *all, const struct language *l, const char *cwd,
+			    struct err *e) MUST_USE;
+/* Its executions end with an error. */
+void context_remove(struct context *c);
+void context_restart(struct context *c);
+
+void execution_init(struct execution *x, const struct execution_calls *calls);
+/* Composes what the kernel is sent: the code, and the environment of this call (or NONE). */
+int execution_set(struct execution *x, struct json_value code, struct json_value env,
+		  struct err *e) MUST_USE;
+/* Puts it behind the others of the context; callbacks may come from inside. ERR_LIMIT. */
+int context_run(struct context *c, struct execution *x, struct err *e) MUST_USE;
+/* The client takes lines again. */
+void execution_resume(struct execution *x);
+/* Its client is gone: no callback comes any more; code that runs is interrupted. */
+void execution_abandon(struct execution *x);

@@ -1,0 +1,17 @@
+/* event_line.h - the lines of an answer to POST /execute: JSON in ASCII, each with its newline,
+ * never an empty one. Pure but for the time of day. */
+#pragma once
+
+#include "buf.h"
+#include "json_read.h"
+
+void event_line_count(struct buf *b, uint64_t count);
+/* stream: "stdout" or "stderr". */
+void event_line_output(struct buf *b, const char *stream, struct json_value text);
+void event_line_bytes(struct buf *b, const char *stream, const void *bytes, size_t n);
+/* Members of the interface only; a text loses the quotes around it. */
+void event_line_result(struct buf *b, struct json_value result);
+void event_line_error(struct buf *b, struct json_value error);
+void event_line_failure(struct buf *b, const char *name, const char *value);
+void event_line_keepalive(struct buf *b);
+void event_line_end(struct buf *b);

@@ -1,0 +1,28 @@
+/* interpreter_options.h - the command line of cordon-interpreter. */
+#pragma once
+
+#include "err.h"
+
+#define INTERPRETER_PORT 49999
+/* An abstract socket: of the cell's network namespace, and gone with its process. */
+#define INTERPRETER_SOCKET "@cordon-interpreter"
+#define INTERPRETER_KERNELS "/opt/cordon/kernels"
+
+struct interpreter_options {
+	const char *verb;
+	unsigned port;	     /* serve */
+	const char *socket;  /* serve, run, ready: a path, or '@' and a name */
+	const char *kernels; /* serve: the folder of kernels */
+	const char *cwd;     /* serve: of contexts that ask for none; run: of a new context */
+	const char *language, *context; /* run */
+	unsigned wait_ms;		/* run, ready: for the server */
+};
+
+/* ERR_INVALID: what is wrong with it. */
+int interpreter_options_read(int argc, char **argv, struct interpreter_options *ret,
+			     struct err *e) MUST_USE;
+
+/* The verbs; each returns the exit status. */
+int interpreter_serve(const struct interpreter_options *o);
+int interpreter_run(const struct interpreter_options *o);
+int interpreter_ready(const struct interpreter_options *o);

@@ -1,0 +1,84 @@
+/* kernel_process.h - the process of a context, and the channels to it (kernel_protocol.h). Called
+ * by context.c; python_parent.c gives it its process if the language is forked.
+ *
+ * What must not change: a kernel is read no faster than its owner takes (kernel_pause()), so what
+ * it writes waits in pipes and stops it; nothing that it writes can fail the server. Its end is
+ * reported once, after what it wrote before. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "kernel_protocol.h"
+#include "languages.h"
+#include "loop.h"
+
+struct kernel;
+
+struct kernel_calls {
+	void (*on_message)(struct kernel *k, const struct kernel_message *m);
+	/* stream: 0 stdout, 1 stderr. */
+	void (*on_output)(struct kernel *k, int stream, const void *bytes, size_t n);
+	/* It has ended, or could not start; why says more. The kernel is KERNEL_NONE again. */
+	void (*on_end)(struct kernel *k, const char *why);
+};
+
+enum kernel_state { KERNEL_NONE, KERNEL_STARTING, KERNEL_READY };
+
+struct kernel {
+	const struct kernel_calls *calls;
+	struct loop *loop;
+	enum kernel_state state;
+	pid_t pid;   /* 0: not known yet */
+	int pidfd;   /* owned; -1 */
+	int channel; /* owned; -1: descriptor 3 of the process */
+	int out[2];  /* owned; -1: pipes 1 and 2 */
+	struct loop_fd pid_io, channel_io, out_io[2];
+	struct loop_task resume;
+	struct loop_timer start_timer;
+	struct buf in, to; /* lines from it and to it */
+	size_t scanned;	   /* bytes of in without a newline */
+	uint8_t cut[2][4]; /* the beginning of a character, of each pipe */
+	size_t ncut[2];
+	bool paused, exited;
+	bool drained;		  /* pipes were emptied since the socket was read */
+	unsigned run;		  /* counts the starts: stale callbacks are told by it */
+	struct kernel **asked_by; /* the request to the parent that it waits for, or NULL */
+};
+
+/* The other ends of the channels: for the process. Close-on-exec. */
+struct kernel_ends {
+	int channel, out[2];
+};
+
+struct kernel_start {
+	const struct language *language;
+	const char *program; /* its path */
+	const char *kernels; /* the folder of kernels */
+	const char *cwd;
+	char **env; /* NULL-terminated; NULL: that of the server */
+};
+
+void kernel_init(struct kernel *k, struct loop *loop, const struct kernel_calls *calls);
+/* Ends it without a report, and gives back what it has. */
+void kernel_release(struct kernel *k);
+
+/* Makes the channels; the caller closes *ret. KERNEL_STARTING from here on. */
+int kernel_open(struct kernel *k, struct kernel_ends *ret, struct err *e) MUST_USE;
+/* Starts the program of a language that is not forked. */
+int kernel_exec(struct kernel *k, const struct kernel_start *start, struct err *e) MUST_USE;
+/* The process is known: made by a parent, or by kernel_exec(). */
+void kernel_take(struct kernel *k, pid_t pid);
+/* It could not start: reported as its end. */
+void kernel_fail(struct kernel *k, const char *why);
+
+/* Sends a line (with its newline), or keeps it until the kernel reads. */
+void kernel_send(struct kernel *k, const void *line, size_t n);
+void kernel_interrupt(struct kernel *k);
+/* SIGKILL to its process group. Its end is reported later. */
+void kernel_kill(struct kernel *k);
+/* While paused it is not read. */
+void kernel_pause(struct kernel *k, bool paused);
+
+/* For exec in a child: resets what the server has set. Does not return. */
+void kernel_child(const struct kernel_ends *ends, const char *cwd, char *const argv[],
+		  char *const env[]) NORETURN;
