@@ -327,7 +327,7 @@ TESTS = [values_and_counts, json_of_lists_and_dicts, output_is_one_message_for_e
 
 def main():
     global parent
-    parent = Parent()
+    parent = Parent(python=os.environ.get("CORDON_TEST_PYTHON", "/usr/bin/python3"))
     try:
         return tap.run(TESTS, sys.argv[1:])
     finally:

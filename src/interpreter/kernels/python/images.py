@@ -15,7 +15,9 @@ def png_of(image):
 
 def display(image, session):
     try:
-        bundle = {"text/plain": repr(image), "image/png": png_of(image)}
+        text = "<%s.%s image mode=%s size=%dx%d>" % (
+            type(image).__module__, type(image).__qualname__, image.mode, *image.size)
+        bundle = {"text/plain": text, "image/png": png_of(image)}
     except Exception:  # an image without pixels: then there is nothing to show
         return
     session.report_result(bundle, False)

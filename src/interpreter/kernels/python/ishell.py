@@ -85,9 +85,16 @@ class DataFormatter(BaseFormatter):
 
 
 class ChartFormatter(BaseFormatter):
+    """Does not register its type: matplotlib_inline takes all functions for figures out and adds its own."""
     format_type = Unicode("e2b/chart")
     print_method = ObjectName("_repr_e2b_chart_")
     _return_type = (dict, values.Encoded)
+
+    def __call__(self, obj):
+        figure = sys.modules.get("matplotlib.figure")
+        if figure is not None and isinstance(obj, figure.Figure):
+            return charts.figure_chart(obj)
+        return super().__call__(obj)
 
 
 class ListFormatter(JSONFormatter):
@@ -189,6 +196,9 @@ class Shell(InteractiveShell):
         if importlib.util.find_spec("matplotlib_inline") is not None:
             matplotlib.use(INLINE)
 
+    def enable_gui(self, gui=None):
+        """No windows here; %matplotlib inline calls it."""
+
     def _showtraceback(self, etype, evalue, stb):
         if self.session is None:
             return
@@ -226,7 +236,6 @@ def add_formatters(shell):
         formatters[formatter.format_type] = formatter
     formatters["application/json"] = ListFormatter(parent=shell.display_formatter)
     formatters["e2b/data"].for_type_by_name("pandas.core.frame", "DataFrame", frames.frame_data)
-    formatters["e2b/chart"].for_type_by_name("matplotlib.figure", "Figure", charts.figure_chart)
 
 
 def make():

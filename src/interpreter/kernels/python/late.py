@@ -4,8 +4,6 @@ So matplotlib and PIL cost nothing until they are used."""
 import importlib.machinery
 import sys
 
-from . import images
-
 
 class Loader:
     """A module's own loader, and then the function."""
@@ -40,11 +38,11 @@ class Finder:
         return spec
 
 
-def install(session):
-    hooks = {"PIL.Image": lambda module: images.install(module, session),
-             "matplotlib": session.shell.use_matplotlib}
+def install(hooks):
+    """hooks: name of a module -> function of the module. Those that are imported already are called now."""
+    hooks = dict(hooks)
     for name in list(hooks):
-        if name in sys.modules:  # warm from the parent
+        if name in sys.modules:
             hooks.pop(name)(sys.modules[name])
     if hooks:
         sys.meta_path.insert(0, Finder(hooks))

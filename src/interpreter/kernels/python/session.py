@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 
-from . import background, environment, fields, late
+from . import background, environment, fields, images, late
 from .channel import Channel, move_high
 from .interrupts import Interrupts
 from .output import Output
@@ -21,10 +21,13 @@ def make_shell():
     """The shell, without a session: what can be done before a fork. IPython's if it is there."""
     try:
         from . import ishell
+        shell = ishell.make()
     except ImportError:
         from . import plain
-        return plain.Shell()
-    return ishell.make()
+        shell = plain.Shell()
+    # Before anybody imports it: a backend can be chosen freely only until pyplot is there.
+    late.install({"matplotlib": shell.use_matplotlib})
+    return shell
 
 
 class Session:
@@ -160,5 +163,5 @@ def start(shell, fd):
     except (ImportError, OSError, RuntimeError):
         pass
     shell.attach(session)
-    late.install(session)
+    late.install({"PIL.Image": lambda module: images.install(module, session)})
     session.serve()
