@@ -16,7 +16,7 @@ static const struct mcp_method_row rows[] = {
 	{ "prompts/get", MCP_PROMPTS_GET, true, true, MCP_PART_PROMPTS, "name" },
 	{ "completion/complete", MCP_COMPLETE, true, true, MCP_PART_COMPLETIONS, NULL },
 	{ "logging/setLevel", MCP_SET_LEVEL, false, true, MCP_PART_LOGGING, NULL },
-	{ "subscriptions/listen", MCP_LISTEN, true, false, MCP_PART_ALL, NULL },
+	{ "subscriptions/listen", MCP_LISTEN, true, false, MCP_PART_LISTEN, NULL },
 	{ "notifications/initialized", MCP_INITIALIZED, false, true, MCP_PART_ALL, NULL },
 	{ "notifications/cancelled", MCP_CANCELLED, true, true, MCP_PART_ALL, NULL },
 	{ "notifications/roots/list_changed", MCP_ROOTS_CHANGED, false, true, MCP_PART_ALL, NULL },

@@ -179,6 +179,8 @@ static bool declared(const struct mcp_server *s, enum mcp_part part)
 		[MCP_PART_PROMPTS] = s->has_prompts,
 		[MCP_PART_COMPLETIONS] = s->has_completions,
 		[MCP_PART_LOGGING] = s->has_logging,
+		[MCP_PART_LISTEN] = s->tools_changed || s->prompts_changed ||
+				    s->resources_changed || s->resources_subscribe,
 	};
 
 	return has[part];
