@@ -52,13 +52,14 @@ static void take_out(struct execution *x)
 	buf_release(&x->line);
 }
 
-/* Ends an accepted execution, with an error before if there is one. */
-static void end_with(struct context *c, struct execution *x, const char *name, const char *value)
+/* Ends an accepted execution; with an error before, if why is not NULL. Clients know these words.
+ */
+static void end_with(struct context *c, struct execution *x, const char *why)
 {
 	struct buf *b = scratch(c->all);
 
-	if (name != NULL)
-		event_line_failure(b, name, value);
+	if (why != NULL)
+		event_line_failure(b, "ContextRestarting", "Context was restarted", why);
 	event_line_end(b);
 	give(c, x);
 	take_out(x);
@@ -82,7 +83,7 @@ static void start_next(struct context *c)
 	n = snprintf(tail, sizeof(tail), "\"id\":%llu}\n", (unsigned long long)c->running_id);
 	if (buf_add(&x->line, tail, (size_t)n, &e) < 0) {
 		c->running_id = 0;
-		end_with(c, x, "OutOfMemory", e.msg);
+		end_with(c, x, e.msg);
 		return;
 	}
 	kernel_send(&c->kernel, x->line.data, x->line.len);
@@ -111,17 +112,17 @@ static void accept_all(struct context *c)
 }
 
 /* Nothing of the queue can run: each gets an error line, or a failure if it was not accepted. */
-static void end_all(struct context *c, const char *name, const char *value, const char *why)
+static void end_all(struct context *c, const char *why)
 {
 	struct execution *x;
 
 	loop_timer_cancel(c->all->loop, &c->interrupt_timer);
 	c->running_id = 0;
 	if (c->running != NULL)
-		end_with(c, c->running, c->has_error ? NULL : name, value);
+		end_with(c, c->running, c->has_error ? NULL : why);
 	while ((x = c->first) != NULL) {
 		if (x->accepted) {
-			end_with(c, x, name, value);
+			end_with(c, x, why);
 			continue;
 		}
 		take_out(x);
@@ -173,7 +174,7 @@ static void pump(struct context *c)
 	if (c->first == NULL)
 		return;
 	if (c->kernel.state == KERNEL_NONE && start_kernel(c, &e) < 0)
-		end_all(c, "ContextRestarting", e.msg, e.msg);
+		end_all(c, e.msg);
 	else if (c->kernel.state == KERNEL_READY)
 		accept_all(c);
 }
@@ -185,7 +186,7 @@ static void on_done(struct context *c)
 	loop_timer_cancel(c->all->loop, &c->interrupt_timer);
 	c->running_id = 0;
 	if (x != NULL)
-		end_with(c, x, NULL, NULL);
+		end_with(c, x, NULL);
 	kernel_pause(&c->kernel, false);
 	pump(c);
 }
@@ -256,15 +257,13 @@ static void on_output(struct kernel *k, int stream, const void *bytes, size_t n)
 static void on_end(struct kernel *k, const char *why)
 {
 	struct context *c = context_of(k);
-	char value[320], text[320];
+	char text[320];
 
-	(void)snprintf(value, sizeof(value), "Context was restarted: %.200s", why);
-	(void)snprintf(text, sizeof(text), "The %s kernel could not start: %.200s",
-		       c->language->name, why);
+	(void)snprintf(text, sizeof(text), "the kernel of %s: %.200s", c->language->name, why);
 	log_warn("a kernel has ended", "context=%s language=%s why=%s", c->id, c->language->name,
 		 why);
 	c->all->warming &= !c->is_default || !c->language->forked;
-	end_all(c, "ContextRestarting", value, text);
+	end_all(c, text);
 }
 
 static const struct kernel_calls calls = { on_message, on_output, on_end };
@@ -343,7 +342,7 @@ void context_setup(struct context *c)
 void context_stop(struct context *c, const char *why)
 {
 	kernel_release(&c->kernel);
-	end_all(c, "ContextRestarting", why, why);
+	end_all(c, why);
 }
 
 void context_tell_env(struct context *c)

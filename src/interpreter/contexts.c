@@ -92,7 +92,7 @@ void context_remove(struct context *c)
 {
 	struct contexts *all = c->all;
 
-	context_stop(c, "Context was removed");
+	context_stop(c, "the context was removed");
 	loop_timer_cancel(all->loop, &c->interrupt_timer);
 	LIST_REMOVE_FROM(&all->last, c);
 	all->n--;
@@ -112,7 +112,7 @@ void contexts_sweep(struct contexts *all)
 
 void context_restart(struct context *c)
 {
-	context_stop(c, "Context was restarted");
+	context_stop(c, "a client has restarted the context");
 }
 
 void contexts_env(struct contexts *all, struct json_value env)

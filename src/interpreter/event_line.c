@@ -104,13 +104,15 @@ void event_line_error(struct buf *b, struct json_value error)
 	buf_put_text(b, "}\n");
 }
 
-void event_line_failure(struct buf *b, const char *name, const char *value)
+void event_line_failure(struct buf *b, const char *name, const char *value, const char *traceback)
 {
 	buf_put_text(b, "{\"type\":\"error\",\"name\":");
 	ascii_json_text(b, name);
 	buf_put_text(b, ",\"value\":");
 	ascii_json_text(b, value);
-	buf_put_text(b, ",\"traceback\":\"\"}\n");
+	buf_put_text(b, ",\"traceback\":");
+	ascii_json_text(b, traceback);
+	buf_put_text(b, "}\n");
 }
 
 void event_line_keepalive(struct buf *b)

@@ -12,6 +12,6 @@ void event_line_bytes(struct buf *b, const char *stream, const void *bytes, size
 /* Members of the interface only; a text loses the quotes around it. */
 void event_line_result(struct buf *b, struct json_value result);
 void event_line_error(struct buf *b, struct json_value error);
-void event_line_failure(struct buf *b, const char *name, const char *value);
+void event_line_failure(struct buf *b, const char *name, const char *value, const char *traceback);
 void event_line_keepalive(struct buf *b);
 void event_line_end(struct buf *b);

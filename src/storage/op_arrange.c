@@ -1,10 +1,12 @@
 /* op_arrange.c - makes the layer on top of an image that sessions need (arrange.h). */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "arrange.h"
+#include "arrange_programs.h"
 #include "layer_make.h"
 #include "storage_jail.h"
 
@@ -23,9 +25,16 @@ int op_arrange_setup(int fd, struct err *e)
 	return arrange_authority_read(text, (size_t)n, &authority, e);
 }
 
+/* In the worker, and before: the request, and where programs for cells are. */
+struct arranged_image {
+	struct storage_arrange r;
+	int programs; /* owned; -1: there are none */
+};
+
 static int work(void *arg, int top, const int *lower, struct storage_reply *reply, struct err *e)
 {
-	const struct storage_arrange *r = arg;
+	const struct arranged_image *image = arg;
+	const struct storage_arrange *r = &image->r;
 	const struct storage_ids ids = storage_jail_ids();
 	static struct layer_tree tree; /* large */
 	int roots[STORAGE_STACK_MAX];
@@ -37,6 +46,9 @@ static int work(void *arg, int top, const int *lower, struct storage_reply *repl
 	tree.count.entries_max = ENTRIES_MAX;
 	if (arrange(&tree, &ids, &authority, e) < 0)
 		return -1;
+	if (image->programs >= 0 &&
+	    arrange_programs(&(struct arranging){ &tree, &ids }, image->programs, e) < 0)
+		return -1;
 	reply->bytes = tree.count.bytes;
 	reply->entries = tree.count.entries;
 	return 0;
@@ -44,12 +56,20 @@ static int work(void *arg, int top, const int *lower, struct storage_reply *repl
 
 int op_arrange(struct storage_run *run, struct err *e)
 {
-	struct storage_arrange r = run->r->arrange;
-	const struct layer_make m = { .id = r.layer,
-				      .lower = (const char(*)[STORAGE_ID_MAX])r.lower,
-				      .nlower = r.nlower,
+	struct arranged_image image = { .r = run->r->arrange, .programs = -1 };
+	const struct layer_make m = { .id = image.r.layer,
+				      .lower = (const char(*)[STORAGE_ID_MAX])image.r.lower,
+				      .nlower = image.r.nlower,
+				      .read = &image.programs,
+				      .nread = 1,
 				      .work = work,
-				      .arg = &r };
+				      .arg = &image };
+	int result;
 
-	return layer_make(run, &m, e);
+	/* The host template has them at the same place. */
+	image.programs = open(STORAGE_JAIL_HOST "0/opt/cordon",
+			      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	result = layer_make(run, &m, e);
+	fd_close(image.programs);
+	return result;
 }

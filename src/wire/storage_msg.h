@@ -32,7 +32,7 @@ enum {
 	STORAGE_FD_DIR = 4,	  /* the storage folder */
 	STORAGE_FD_AUTHORITY = 5, /* the certificate that images shall trust: arrange.h */
 	STORAGE_FD_TEMPLATES,	  /* template_dir, and the places of the host template, the */
-	STORAGE_FD_HOST,	  /* first of them: read-only, for FOLD. May be missing */
+	STORAGE_FD_HOST,	  /* first of them: read-only, for FOLD, ARRANGE. May be missing */
 	STORAGE_FDS_END = STORAGE_FD_HOST + STORAGE_HOST_MAX,
 };
 

@@ -4,10 +4,12 @@
     test_layers.py CORDON_STORAGE [name ...]"""
 import gzip
 import os
+import pathlib
 import shutil
 import stat
 import struct
 import sys
+import tempfile
 import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -21,8 +23,8 @@ CERT = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"
 
 
 class World(Storage):
-    def __init__(self):
-        super().__init__(PROGRAM, authority=("1a2b3c4d.0\n" + CERT).encode())
+    def __init__(self, bases=()):
+        super().__init__(PROGRAM, authority=("1a2b3c4d.0\n" + CERT).encode(), bases=bases)
 
     def __enter__(self):
         return self
@@ -132,6 +134,28 @@ def images_with_one_program_are_arranged():
         check(not os.path.exists(w.path("lay_t", "etc/sudoers.d")), "no sudo, no rule")
 
 
+def images_get_programs_for_cells():
+    """What the host template has in /opt/cordon; an image with other things at that name goes without."""
+    with tempfile.TemporaryDirectory() as base:
+        os.makedirs(base + "/opt/cordon/kernels/python")
+        os.makedirs(base + "/opt/cordon/bin")
+        pathlib.Path(base, "opt/cordon/bin/cordon-interpreter").write_bytes(b"\x7fELF\0program")
+        os.chmod(base + "/opt/cordon/bin/cordon-interpreter", 0o755)
+        os.symlink("/usr/bin/python3", base + "/opt/cordon/bin/python")
+        pathlib.Path(base, "opt/cordon/kernels/python/kernel.py").write_text("kernel")
+        with World(bases=(base, base)) as w:
+            w.unpack("lay_a", archive(member("app", b"x", mode=0o755)), form=ROOTFS)
+            w.arrange("lay_t", ["lay_a"])
+            program = w.path("lay_t", "opt/cordon/bin/cordon-interpreter")
+            equal(pathlib.Path(program).read_bytes(), b"\x7fELF\0program")
+            equal(stat.S_IMODE(os.stat(program).st_mode), 0o755)
+            equal(w.read("lay_t", "opt/cordon/kernels/python/kernel.py"), "kernel")
+            check(not os.path.lexists(w.path("lay_t", "opt/cordon/bin/python")), "links stay out")
+            w.unpack("lay_b", archive(member("opt", b"a file")), form=ROOTFS)
+            w.arrange("lay_u", ["lay_b"])
+            check(not os.path.isdir(w.path("lay_u", "opt")), "the image's own /opt stays")
+
+
 def hostile_images_are_arranged_inside():
     victim = "/tmp/cordon-arrange-victim"
     with World() as w:
@@ -194,7 +218,7 @@ def faulty_images_are_refused():
 
 
 TESTS = [images_are_found_in_archives, faulty_images_are_refused, layers_are_whole_or_not_there, a_kill_leaves_nothing,
-         a_late_removal_of_a_volume_is_completed, debian_like_images_are_arranged, images_with_one_program_are_arranged, hostile_images_are_arranged_inside]
+         a_late_removal_of_a_volume_is_completed, debian_like_images_are_arranged, images_with_one_program_are_arranged, images_get_programs_for_cells, hostile_images_are_arranged_inside]
 
 
 def main():
