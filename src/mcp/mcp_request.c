@@ -248,7 +248,8 @@ int mcp_request_read_line(struct mcp_request *r, bool *legacy, const char *line,
 	modern = json_tree_get(meta_of(r), MCP_META "protocolVersion") != NULL;
 	if (r->method == MCP_INITIALIZE && !modern)
 		*legacy = true;
-	if (modern || (!*legacy && r->kind != MCP_RESPONSE)) {
+	/* A legacy client may send ping before initialize. */
+	if (modern || (!*legacy && r->kind != MCP_RESPONSE && r->method != MCP_PING)) {
 		r->era = MCP_MODERN;
 	} else {
 		r->era = MCP_LEGACY;
