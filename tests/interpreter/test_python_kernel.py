@@ -213,6 +213,13 @@ def interrupts():
         pass
     k.interrupt()
     equal(k.finish().error["name"], "KeyboardInterrupt", "a handler of the cell before is gone")
+    # The line of an interrupt that comes with its request, when no signal is seen.
+    line = '{"op":"execute","id":%d,"code":"while True: pass"}\n{"op":"interrupt"}\n{"op":"env","env":{}}\n'
+    k.socket.sendall((line % k.next_id).encode())
+    k.next_id += 1
+    equal(k.finish().error["name"], "KeyboardInterrupt", "early")
+    k.send(op="interrupt")
+    equal(k.run("1").text, "1", "late")
     # Many signals while messages are written: each line stays whole, or receive() fails.
     for _ in range(20):
         k.start("while True: print('x' * 100)")

@@ -41,7 +41,7 @@ def run_until(channel):
     asyncio = sys.modules.get("asyncio")
     if asyncio is None or loop is None or loop.is_closed():
         return
-    if channel.is_readable() or not asyncio.all_tasks(loop):
+    if channel.unread or channel.is_readable() or not asyncio.all_tasks(loop):
         return
     try:
         loop.add_reader(channel.fd, loop.stop)

@@ -28,6 +28,13 @@ def move_high(fd, keep=False):
     return copy
 
 
+def is_interrupt(line):
+    try:
+        return b"interrupt" in line and json.loads(line)["op"] == "interrupt"
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
 class Channel:
     def __init__(self, fd, interrupts):
         self.fd = move_high(fd)
@@ -94,5 +101,14 @@ class Channel:
             if isinstance(request, dict):
                 return request
 
+    def interrupt_waits(self):
+        """Whether an interrupt came behind the request that was taken last. Its line was written before its
+        signal was sent: a signal that came too early to be noticed has left its line here."""
+        if not self.unread and not self.is_readable():
+            return False
+        if self.is_readable():
+            self.unread += os.read(self.fd, READ_SIZE)
+        return any(is_interrupt(line) for line in self.unread.split(b"\n"))
+
     def is_readable(self):
-        return bool(self.unread) or bool(select.select([self.fd], [], [], 0)[0])
+        return bool(select.select([self.fd], [], [], 0)[0])

@@ -179,8 +179,9 @@ class Shell(InteractiveShell):
         try:
             self.run_cell(code, store_history=not silent, silent=silent)
         finally:
-            self.history_manager.db_input_cache.clear()
-            self.history_manager.db_output_cache.clear()
+            # The history has no database, so nobody else empties these.
+            for name in ("db_input_cache", "db_output_cache"):
+                getattr(self.history_manager, name, []).clear()
 
     def should_run_async(self, raw_cell, *, transformed_cell=None, preprocessing_exc_tuple=None):
         if super().should_run_async(raw_cell, transformed_cell=transformed_cell,
@@ -247,10 +248,7 @@ def make():
     if hasattr(interactiveshell, "PickleShareDB"):
         interactiveshell.PickleShareDB = Memory
     shell = Shell.instance(config=config)
-    try:
-        shell.colors = "NoColor"
-    except Exception:  # themes since IPython 9
-        shell.colors = "nocolor"
+    shell.colors = "nocolor"
     shell.loop_runner = background.run
     add_formatters(shell)
     warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit', or Ctrl-D")

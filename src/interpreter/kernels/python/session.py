@@ -22,8 +22,10 @@ def make_shell():
     try:
         from . import ishell
         shell = ishell.make()
-    except ImportError:
+    except Exception as error:  # not installed, or a version that is unlike those known
         from . import plain
+        if not isinstance(error, ImportError):
+            print("cordon: IPython cannot be used: %r" % error, file=sys.stderr)
         shell = plain.Shell()
     # Before anybody imports it: a backend can be chosen freely only until pyplot is there.
     late.install({"matplotlib": shell.use_matplotlib})
@@ -82,6 +84,8 @@ class Session:
         try:
             try:
                 self.interrupts.enter_user_code()
+                if self.channel.interrupt_waits():
+                    raise KeyboardInterrupt
                 self.shell.run(code, self.count, silent)
             finally:
                 self.interrupts.leave_user_code()
