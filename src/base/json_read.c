@@ -278,6 +278,27 @@ bool json_read_next(struct json_value v, const char **at, struct json_value *ret
 	return true;
 }
 
+bool json_read_step(const char **at, const char *end, struct json_value *ret)
+{
+	struct reader r = { *at, end, 0 };
+
+	skip_space(&r);
+	if (!take(&r, ','))
+		(void)take(&r, ':');
+	skip_space(&r);
+	*at = r.p;
+	if (r.p == end)
+		return false;
+	if (take(&r, '}') || take(&r, ']'))
+		*ret = (struct json_value){ JSON_READ_NONE, r.p, 0 };
+	else if (*r.p == '{' || *r.p == '[')
+		*ret = (struct json_value){ kind_of(*r.p), r.p, 1 };
+	else
+		*ret = value_at(&r);
+	*at = ret->kind == JSON_READ_NONE ? r.p : ret->p + ret->n;
+	return true;
+}
+
 bool json_read_is(struct json_value v, const char *text)
 {
 	size_t n = strlen(text);

@@ -42,6 +42,11 @@ struct json_value json_read_member(struct json_value v, const char *name);
 bool json_read_next(struct json_value v, const char **at, struct json_value *ret_name,
 		    struct json_value *ret);
 
+/* Walks over all values of a checked text, in the order in which they stand: *at begins at its
+ * first byte. An object or array comes when it opens (n is 1), and as JSON_READ_NONE when it closes
+ * (p is behind the bracket); names of members come as texts. False at the end. */
+bool json_read_step(const char **at, const char *end, struct json_value *ret);
+
 /* Adds the decoded text, in UTF-8, to the buffer. A surrogate without its other half becomes
  * U+FFFD. \u0000 becomes a NUL. ERR_INVALID if v is no text; else fails as buf_add(). */
 int json_read_text(struct json_value v, struct buf *ret, struct err *e) MUST_USE;

@@ -1,16 +1,16 @@
-/* json_tree.h - reads a whole JSON text into a flat array of nodes. For programs that do not link
- * jansson, and for text of peers that must mean the same to every reader. Pure.
+/* json_tree.h - an index of a JSON text: a flat array of nodes, for random access. Pure. For
+ * requests whose meaning decides something, in programs that do not link jansson.
  *
- * Strict: RFC 8259, valid UTF-8, no lone surrogates, no name twice in an object (compared after
- * escapes are read), nothing behind the value. Bounded: bytes, nesting and nodes by the caller's
- * limits; nothing recurses. Nodes point into the text, which must outlive the tree. */
+ * json_read.h checks the text and decodes its strings; here, in addition, a name that an object has
+ * twice is refused (compared after escapes were read), since two readers may take different values,
+ * and the number of values is bounded. Nodes point into the text, which must outlive the tree. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "err.h"
+#include "json_read.h"
 
 #define JSON_TREE_DEPTH_MAX 64
 
@@ -19,19 +19,9 @@ struct json_span {
 	size_t n;
 };
 
-enum json_tree_kind {
-	JSON_TREE_NULL,
-	JSON_TREE_FALSE,
-	JSON_TREE_TRUE,
-	JSON_TREE_NUMBER,
-	JSON_TREE_STRING,
-	JSON_TREE_ARRAY,
-	JSON_TREE_OBJECT
-};
-
 /* A value, or the name of a member: then the next node is its value. */
 struct json_node {
-	enum json_tree_kind kind;
+	enum json_kind kind;
 	uint32_t skip;	       /* nodes up to the next sibling, this one included */
 	uint32_t size;	       /* elements of an array, members of an object */
 	struct json_span raw;  /* as it is in the text, quotes and brackets included */
@@ -41,19 +31,19 @@ struct json_node {
 struct json_tree {
 	struct json_node *nodes; /* owned; the first is the whole value */
 	size_t n;
-	char *strings; /* owned: strings that had escapes */
+	struct buf strings; /* owned: texts that had escapes */
 };
 
 struct json_tree_limits {
-	size_t bytes, nodes;
-	unsigned depth; /* at most JSON_TREE_DEPTH_MAX */
+	size_t bytes, values; /* names of members do not count as values */
+	unsigned depth;	      /* at most JSON_TREE_DEPTH_MAX */
 };
 
-/* 1 MiB, 32,768 nodes, 64 levels. */
+/* 1 MiB, 32,768 values, 64 levels. */
 extern const struct json_tree_limits json_tree_default;
 
-/* Fails with ERR_LIMIT beyond a limit, ERR_INVALID if it is not such JSON; messages have an offset
- * and no bytes of the text. On failure there is nothing to release. */
+/* Fails with ERR_LIMIT beyond a limit, ERR_INVALID if it is not such JSON; messages have no bytes
+ * of the text. On failure there is nothing to release. */
 int json_tree_read(struct json_tree *t, const char *text, size_t len,
 		   const struct json_tree_limits *limits, struct err *e) MUST_USE;
 void json_tree_release(struct json_tree *t); /* also for one that is all zero */
@@ -76,7 +66,7 @@ static inline const struct json_node *json_tree_value(const struct json_node *na
 const struct json_node *json_tree_get(const struct json_node *o, const char *name);
 /* The same if it is of this kind, else NULL. */
 const struct json_node *json_tree_get_kind(const struct json_node *o, const char *name,
-					   enum json_tree_kind kind);
+					   enum json_kind kind);
 /* The text of a member that is a string; absent otherwise. */
 struct json_span json_tree_get_text(const struct json_node *o, const char *name);
 bool json_tree_get_bool(const struct json_node *o, const char *name, bool otherwise);
@@ -84,7 +74,7 @@ bool json_tree_get_bool(const struct json_node *o, const char *name, bool otherw
 bool json_tree_int(const struct json_node *v, int64_t *ret);
 bool json_tree_number(const struct json_node *v, double *ret);
 
-static inline bool json_tree_is(const struct json_node *v, enum json_tree_kind kind)
+static inline bool json_tree_is(const struct json_node *v, enum json_kind kind)
 {
 	return v != NULL && v->kind == kind;
 }

@@ -16,14 +16,14 @@ const struct json_node *json_tree_next(const struct json_node *parent, const str
 {
 	const struct json_node *next = v + v->skip;
 
-	if (parent->kind == JSON_TREE_OBJECT)
+	if (parent->kind == JSON_READ_OBJECT)
 		next = v + 1 + v[1].skip;
 	return next < parent + parent->skip ? next : NULL;
 }
 
 const struct json_node *json_tree_get(const struct json_node *o, const char *name)
 {
-	if (!json_tree_is(o, JSON_TREE_OBJECT))
+	if (!json_tree_is(o, JSON_READ_OBJECT))
 		return NULL;
 	for (const struct json_node *k = json_tree_first(o); k != NULL; k = json_tree_next(o, k)) {
 		if (json_span_is(k->text, name))
@@ -33,7 +33,7 @@ const struct json_node *json_tree_get(const struct json_node *o, const char *nam
 }
 
 const struct json_node *json_tree_get_kind(const struct json_node *o, const char *name,
-					   enum json_tree_kind kind)
+					   enum json_kind kind)
 {
 	const struct json_node *v = json_tree_get(o, name);
 
@@ -42,7 +42,7 @@ const struct json_node *json_tree_get_kind(const struct json_node *o, const char
 
 struct json_span json_tree_get_text(const struct json_node *o, const char *name)
 {
-	const struct json_node *v = json_tree_get_kind(o, name, JSON_TREE_STRING);
+	const struct json_node *v = json_tree_get_kind(o, name, JSON_READ_TEXT);
 
 	return v == NULL ? (struct json_span){ 0 } : v->text;
 }
@@ -51,16 +51,16 @@ bool json_tree_get_bool(const struct json_node *o, const char *name, bool otherw
 {
 	const struct json_node *v = json_tree_get(o, name);
 
-	if (json_tree_is(v, JSON_TREE_TRUE))
+	if (json_tree_is(v, JSON_READ_TRUE))
 		return true;
-	return json_tree_is(v, JSON_TREE_FALSE) ? false : otherwise;
+	return json_tree_is(v, JSON_READ_FALSE) ? false : otherwise;
 }
 
 bool json_tree_number(const struct json_node *v, double *ret)
 {
 	char text[NUMBER_MAX + 1];
 
-	if (!json_tree_is(v, JSON_TREE_NUMBER) || v->raw.n > NUMBER_MAX)
+	if (!json_tree_is(v, JSON_READ_NUMBER) || v->raw.n > NUMBER_MAX)
 		return false;
 	memcpy(text, v->raw.p, v->raw.n);
 	text[v->raw.n] = '\0';
@@ -90,7 +90,7 @@ bool json_tree_int(const struct json_node *v, int64_t *ret)
 	const double exact = 9007199254740992.0; /* up to 2^53 every whole number is a double */
 	double value;
 
-	if (!json_tree_is(v, JSON_TREE_NUMBER))
+	if (!json_tree_is(v, JSON_READ_NUMBER))
 		return false;
 	if (plain_int(v->raw, ret))
 		return true;

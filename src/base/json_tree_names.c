@@ -67,7 +67,7 @@ static int check(const struct json_node *o, struct err *e)
 int json_tree_check_names(const struct json_tree *t, struct err *e)
 {
 	for (size_t i = 0; i < t->n; i++) {
-		if (t->nodes[i].kind == JSON_TREE_OBJECT && check(&t->nodes[i], e) < 0)
+		if (t->nodes[i].kind == JSON_READ_OBJECT && check(&t->nodes[i], e) < 0)
 			return -1;
 	}
 	return 0;

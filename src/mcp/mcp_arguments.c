@@ -41,11 +41,11 @@ static bool is_type(const struct json_node *v, struct json_span type)
 {
 	static const struct {
 		const char *name;
-		enum json_tree_kind kind;
-	} kinds[] = { { "string", JSON_TREE_STRING }, { "object", JSON_TREE_OBJECT },
-		      { "array", JSON_TREE_ARRAY },   { "number", JSON_TREE_NUMBER },
-		      { "null", JSON_TREE_NULL },     { "boolean", JSON_TREE_TRUE },
-		      { "boolean", JSON_TREE_FALSE } };
+		enum json_kind kind;
+	} kinds[] = { { "string", JSON_READ_TEXT },  { "object", JSON_READ_OBJECT },
+		      { "array", JSON_READ_ARRAY },  { "number", JSON_READ_NUMBER },
+		      { "null", JSON_READ_NULL },    { "boolean", JSON_READ_TRUE },
+		      { "boolean", JSON_READ_FALSE } };
 	int64_t whole;
 
 	if (json_span_is(type, "integer"))
@@ -64,7 +64,7 @@ static int check_type(const struct json_node *schema, const struct json_node *v,
 
 	if (type == NULL)
 		return 0;
-	if (type->kind == JSON_TREE_STRING) {
+	if (type->kind == JSON_READ_TEXT) {
 		if (is_type(v, type->text))
 			return 0;
 		return err_set(e, ERR_INVALID, "%s must be of type %.*s", name_of(at),
@@ -82,13 +82,13 @@ static int check_type(const struct json_node *schema, const struct json_node *v,
 static int check_enum(const struct json_node *schema, const struct json_node *v,
 		      const struct place *at, struct err *e)
 {
-	const struct json_node *list = json_tree_get_kind(schema, "enum", JSON_TREE_ARRAY);
+	const struct json_node *list = json_tree_get_kind(schema, "enum", JSON_READ_ARRAY);
 
 	if (list == NULL)
 		return 0;
 	for (const struct json_node *t = json_tree_first(list); t != NULL;
 	     t = json_tree_next(list, t)) {
-		if (t->kind == JSON_TREE_STRING && v->kind == JSON_TREE_STRING &&
+		if (t->kind == JSON_READ_TEXT && v->kind == JSON_READ_TEXT &&
 		    t->text.n == v->text.n && memcmp(t->text.p, v->text.p, v->text.n) == 0)
 			return 0;
 	}
@@ -169,9 +169,9 @@ static int check_member(const struct json_node *schema, const struct json_node *
 		if (k->text.n == key->text.n && memcmp(k->text.p, key->text.p, k->text.n) == 0)
 			return check(json_tree_value(k), json_tree_value(key), &p, depth + 1, e);
 	}
-	if (json_tree_is(others, JSON_TREE_TRUE))
+	if (json_tree_is(others, JSON_READ_TRUE))
 		return 0;
-	if (json_tree_is(others, JSON_TREE_OBJECT))
+	if (json_tree_is(others, JSON_READ_OBJECT))
 		return check(others, json_tree_value(key), &p, depth + 1, e);
 	return err_set(e, ERR_INVALID, "there is no argument %s", p.text);
 }
@@ -204,19 +204,20 @@ static int check_kind(const struct json_node *schema, const struct json_node *v,
 	double value;
 
 	switch (v->kind) {
-	case JSON_TREE_NUMBER:
+	case JSON_READ_NUMBER:
 		if (!json_tree_number(v, &value))
 			return err_set(e, ERR_INVALID, "%s is not a usable number", name_of(at));
 		return check_bounds(schema, value, "minimum", "maximum", "be", at, e);
-	case JSON_TREE_STRING:
+	case JSON_READ_TEXT:
 		return check_string(schema, v, at, e);
-	case JSON_TREE_ARRAY:
+	case JSON_READ_ARRAY:
 		return check_array(schema, v, at, depth, e);
-	case JSON_TREE_OBJECT:
+	case JSON_READ_OBJECT:
 		return check_object(schema, v, at, depth, e);
-	case JSON_TREE_NULL:
-	case JSON_TREE_FALSE:
-	case JSON_TREE_TRUE:
+	case JSON_READ_NONE:
+	case JSON_READ_NULL:
+	case JSON_READ_FALSE:
+	case JSON_READ_TRUE:
 	default:
 		return 0;
 	}
@@ -242,9 +243,9 @@ static int check(const struct json_node *schema, const struct json_node *v, cons
 {
 	const struct json_node *any = json_tree_get(schema, "anyOf");
 
-	if (json_tree_is(schema, JSON_TREE_TRUE))
+	if (json_tree_is(schema, JSON_READ_TRUE))
 		return 0;
-	if (!json_tree_is(schema, JSON_TREE_OBJECT) || depth > SCHEMA_DEPTH ||
+	if (!json_tree_is(schema, JSON_READ_OBJECT) || depth > SCHEMA_DEPTH ||
 	    json_tree_get(schema, "$ref") != NULL)
 		return err_set(e, ERR_SYSTEM, "the schema of %s is not usable", name_of(at));
 	if (any == NULL)
@@ -258,7 +259,7 @@ static int check(const struct json_node *schema, const struct json_node *v, cons
 
 int mcp_arguments_check(const char *schema, const struct json_node *arguments, struct err *e)
 {
-	static const struct json_node none = { .kind = JSON_TREE_OBJECT,
+	static const struct json_node none = { .kind = JSON_READ_OBJECT,
 					       .skip = 1,
 					       .raw = { "{}", 2 } };
 	const struct place top = { "" };

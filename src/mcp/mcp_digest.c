@@ -17,7 +17,7 @@ static void add_length(struct sha256 *h, char kind, size_t n)
 
 static void add_scalar(struct sha256 *h, const struct json_node *v)
 {
-	if (v->kind == JSON_TREE_STRING) {
+	if (v->kind == JSON_READ_TEXT) {
 		add_length(h, 's', v->text.n);
 		sha256_add(h, v->text.p, v->text.n);
 	} else {
@@ -60,9 +60,9 @@ static int add_object(struct sha256 *h, const struct json_node *v, struct err *e
 /* Calls itself for each level of nesting, of which a tree has at most JSON_TREE_DEPTH_MAX. */
 static int add(struct sha256 *h, const struct json_node *v, struct err *e)
 {
-	if (v->kind == JSON_TREE_OBJECT)
+	if (v->kind == JSON_READ_OBJECT)
 		return add_object(h, v, e);
-	if (v->kind != JSON_TREE_ARRAY) {
+	if (v->kind != JSON_READ_ARRAY) {
 		add_scalar(h, v);
 		return 0;
 	}

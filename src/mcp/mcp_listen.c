@@ -8,7 +8,7 @@ static int read_uris(struct mcp_listen *l, const struct json_node *list, struct 
 {
 	for (const struct json_node *t = json_tree_first(list); t != NULL;
 	     t = json_tree_next(list, t)) {
-		char *uri = t->kind == JSON_TREE_STRING && t->text.n <= MCP_NAME_MAX
+		char *uri = t->kind == JSON_READ_TEXT && t->text.n <= MCP_NAME_MAX
 				    ? json_span_dup(t->text)
 				    : NULL;
 
@@ -28,13 +28,13 @@ int mcp_listen_read(struct mcp_listen *l, const struct mcp_server *s, const stru
 		    struct mcp_fault *f)
 {
 	const struct json_node *filter =
-		json_tree_get_kind(r->params, "notifications", JSON_TREE_OBJECT);
+		json_tree_get_kind(r->params, "notifications", JSON_READ_OBJECT);
 	const struct json_node *uris = json_tree_get(filter, "resourceSubscriptions");
 
 	*l = (struct mcp_listen){ 0 };
 	if (filter == NULL)
 		return mcp_fault_set(f, MCP_INVALID_PARAMS, "notifications must be an object");
-	if (uris != NULL && uris->kind != JSON_TREE_ARRAY)
+	if (uris != NULL && uris->kind != JSON_READ_ARRAY)
 		return mcp_fault_set(f, MCP_INVALID_PARAMS,
 				     "resourceSubscriptions must be an array");
 	memcpy(l->id, r->id.p, r->id.n); /* at most MCP_ID_MAX */

@@ -13,14 +13,13 @@ static int check(const struct mcp_http *h, const char *name, const struct json_n
 {
 	struct http1_span value;
 	size_t n = http1_find(h->headers, h->headers_n, name, &value);
-	bool absent = v == NULL || v->kind == JSON_TREE_NULL;
+	bool absent = v == NULL || v->kind == JSON_READ_NULL;
 
 	if (absent && n == 0)
 		return 0;
 	if (n == 0)
 		return mcp_fault_set(f, MCP_HEADER_MISMATCH, "the header %s is missing", name);
-	if (absent || n > 1 ||
-	    !mcp_header_is(value, v->kind == JSON_TREE_STRING ? v->text : v->raw))
+	if (absent || n > 1 || !mcp_header_is(value, v->kind == JSON_READ_TEXT ? v->text : v->raw))
 		return mcp_fault_set(f, MCP_HEADER_MISMATCH,
 				     "the header %s differs from the arguments", name);
 	return 0;
@@ -61,7 +60,7 @@ int mcp_tool_check_headers(const struct mcp_tool *t, const struct mcp_http *h,
 	if (json_tree_read(&schema, t->input_schema, strlen(t->input_schema), &json_tree_default,
 			   &e) < 0)
 		return mcp_fault_set(f, MCP_INTERNAL_ERROR, "the schema of this tool is not valid");
-	properties = json_tree_get_kind(json_tree_root(&schema), "properties", JSON_TREE_OBJECT);
+	properties = json_tree_get_kind(json_tree_root(&schema), "properties", JSON_READ_OBJECT);
 	for (const struct json_node *k = json_tree_first(properties); k != NULL && result == 0;
 	     k = json_tree_next(properties, k))
 		result = check_property(k, h, r, f);

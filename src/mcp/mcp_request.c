@@ -27,9 +27,9 @@ static bool is_id(const struct json_node *v)
 
 	if (v == NULL || v->raw.n > MCP_ID_MAX)
 		return false;
-	if (v->kind == JSON_TREE_STRING)
+	if (v->kind == JSON_READ_TEXT)
 		return true;
-	return v->kind == JSON_TREE_NUMBER && json_tree_int(v, &ignored) &&
+	return v->kind == JSON_READ_NUMBER && json_tree_int(v, &ignored) &&
 	       memchr(v->raw.p, '.', v->raw.n) == NULL && memchr(v->raw.p, 'e', v->raw.n) == NULL &&
 	       memchr(v->raw.p, 'E', v->raw.n) == NULL;
 }
@@ -51,8 +51,8 @@ static int read_id(struct mcp_request *r, const struct json_node *root, struct m
 static int read_response(struct mcp_request *r, const struct json_node *root, struct mcp_fault *f)
 {
 	r->kind = MCP_RESPONSE;
-	r->result = json_tree_get_kind(root, "result", JSON_TREE_OBJECT);
-	r->error = json_tree_get_kind(root, "error", JSON_TREE_OBJECT);
+	r->result = json_tree_get_kind(root, "result", JSON_READ_OBJECT);
+	r->error = json_tree_get_kind(root, "error", JSON_READ_OBJECT);
 	if (r->id.p == NULL || (r->result == NULL) == (r->error == NULL))
 		return mcp_fault_set(f, MCP_INVALID_REQUEST,
 				     "neither a request nor a notification nor a response");
@@ -67,7 +67,7 @@ static int read_method(struct mcp_request *r, const struct json_node *root, stru
 
 	if (method == NULL)
 		return read_response(r, root, f);
-	if (method->kind != JSON_TREE_STRING)
+	if (method->kind != JSON_READ_TEXT)
 		return mcp_fault_set(f, MCP_INVALID_REQUEST, "method must be a string");
 	if (json_tree_get(root, "result") != NULL || json_tree_get(root, "error") != NULL)
 		return mcp_fault_set(f, MCP_INVALID_REQUEST, "a request and a response at once");
@@ -75,7 +75,7 @@ static int read_method(struct mcp_request *r, const struct json_node *root, stru
 	row = mcp_method_find(method->text);
 	r->method = row == NULL ? MCP_UNKNOWN : row->method;
 	r->kind = r->id.p == NULL ? MCP_NOTIFICATION : MCP_REQUEST;
-	if (params != NULL && params->kind != JSON_TREE_OBJECT)
+	if (params != NULL && params->kind != JSON_READ_OBJECT)
 		return mcp_fault_set(f, MCP_INVALID_PARAMS, "params must be an object");
 	r->params = params;
 	return 0;
@@ -85,9 +85,9 @@ static int read_envelope(struct mcp_request *r, struct mcp_fault *f)
 {
 	const struct json_node *root = json_tree_root(&r->tree);
 
-	if (json_tree_is(root, JSON_TREE_ARRAY))
+	if (json_tree_is(root, JSON_READ_ARRAY))
 		return mcp_fault_set(f, MCP_INVALID_REQUEST, "batches are not supported");
-	if (!json_tree_is(root, JSON_TREE_OBJECT))
+	if (!json_tree_is(root, JSON_READ_OBJECT))
 		return mcp_fault_set(f, MCP_INVALID_REQUEST, "the message must be an object");
 	if (read_id(r, root, f) < 0)
 		return -1;
@@ -98,7 +98,7 @@ static int read_envelope(struct mcp_request *r, struct mcp_fault *f)
 
 static const struct json_node *meta_of(const struct mcp_request *r)
 {
-	return json_tree_get_kind(r->params, "_meta", JSON_TREE_OBJECT);
+	return json_tree_get_kind(r->params, "_meta", JSON_READ_OBJECT);
 }
 
 static int read_token(struct mcp_request *r, const struct json_node *meta, struct mcp_fault *f)
@@ -127,12 +127,12 @@ static int read_members(struct mcp_request *r, struct mcp_fault *f)
 	const struct mcp_method_row *row = mcp_method_row(r->method);
 	const struct json_node *arguments = json_tree_get(r->params, "arguments");
 
-	if (meta != NULL && meta->kind != JSON_TREE_OBJECT)
+	if (meta != NULL && meta->kind != JSON_READ_OBJECT)
 		return mcp_fault_set(f, MCP_INVALID_PARAMS, "_meta must be an object");
 	if (arguments != NULL && row != NULL && row->name_member != NULL &&
-	    arguments->kind != JSON_TREE_OBJECT)
+	    arguments->kind != JSON_READ_OBJECT)
 		return mcp_fault_set(f, MCP_INVALID_PARAMS, "arguments must be an object");
-	r->arguments = json_tree_is(arguments, JSON_TREE_OBJECT) ? arguments : NULL;
+	r->arguments = json_tree_is(arguments, JSON_READ_OBJECT) ? arguments : NULL;
 	if (row != NULL && row->name_member != NULL &&
 	    (r->era == MCP_MODERN ? row->modern : row->legacy)) {
 		r->name = json_tree_get_text(r->params, row->name_member);
@@ -153,9 +153,9 @@ static int read_inputs(struct mcp_request *r, struct mcp_fault *f)
 	const struct json_node *inputs = json_tree_get(r->params, "inputResponses");
 	const struct json_node *state = json_tree_get(r->params, "requestState");
 
-	if (inputs != NULL && inputs->kind != JSON_TREE_OBJECT)
+	if (inputs != NULL && inputs->kind != JSON_READ_OBJECT)
 		return mcp_fault_set(f, MCP_INVALID_PARAMS, "inputResponses must be an object");
-	if (state != NULL && state->kind != JSON_TREE_STRING)
+	if (state != NULL && state->kind != JSON_READ_TEXT)
 		return mcp_fault_set(f, MCP_INVALID_PARAMS, "requestState must be a string");
 	r->input_responses = inputs;
 	if (state != NULL)
@@ -195,7 +195,7 @@ static int read_modern(struct mcp_request *r, const struct mcp_http *h, struct m
 		return -1;
 	if (!json_span_is(version, MCP_VERSION))
 		return mcp_version_refuse(version, f);
-	r->capabilities = json_tree_get_kind(meta, MCP_META "clientCapabilities", JSON_TREE_OBJECT);
+	r->capabilities = json_tree_get_kind(meta, MCP_META "clientCapabilities", JSON_READ_OBJECT);
 	if (r->capabilities == NULL && r->kind == MCP_REQUEST)
 		return mcp_fault_set(f, MCP_INVALID_PARAMS,
 				     "_meta must have " MCP_META "clientCapabilities, an object");
@@ -208,7 +208,7 @@ static int read_modern(struct mcp_request *r, const struct mcp_http *h, struct m
 static int read_legacy(struct mcp_request *r, struct mcp_fault *f)
 {
 	if (r->method == MCP_INITIALIZE) {
-		r->capabilities = json_tree_get_kind(r->params, "capabilities", JSON_TREE_OBJECT);
+		r->capabilities = json_tree_get_kind(r->params, "capabilities", JSON_READ_OBJECT);
 		read_client(r, json_tree_get(r->params, "clientInfo"));
 		mcp_version_answer(json_tree_get_text(r->params, "protocolVersion"), r->version);
 	}
@@ -268,11 +268,11 @@ void mcp_request_release(struct mcp_request *r)
 bool mcp_client_has(const struct mcp_request *r, const char *capability, const char *part)
 {
 	const struct json_node *c =
-		json_tree_get_kind(r->capabilities, capability, JSON_TREE_OBJECT);
+		json_tree_get_kind(r->capabilities, capability, JSON_READ_OBJECT);
 
 	if (c == NULL || part == NULL)
 		return c != NULL;
 	if (c->size == 0)
 		return strcmp(capability, "elicitation") == 0 && strcmp(part, "form") == 0;
-	return json_tree_get_kind(c, part, JSON_TREE_OBJECT) != NULL;
+	return json_tree_get_kind(c, part, JSON_READ_OBJECT) != NULL;
 }

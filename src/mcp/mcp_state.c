@@ -16,7 +16,7 @@ static int bind_to(const struct mcp_request *r, const char *who, char about[ABOU
 		   struct err *e)
 {
 	char arguments[MCP_DIGEST_MAX], name[MCP_DIGEST_MAX];
-	struct json_node text = { .kind = JSON_TREE_STRING, .skip = 1, .text = r->name };
+	struct json_node text = { .kind = JSON_READ_TEXT, .skip = 1, .text = r->name };
 	int n;
 
 	if (r->name.p == NULL)
