@@ -28,7 +28,7 @@
 #include "rmtree.h"
 #include "ca_trust.h"
 
-#define FORMAT 6 /* raise it with every change of what is made here */
+#define FORMAT 7 /* raise it with every change of what is made here */
 #define FILE_MAX (8U << 20)
 
 static const char *const copied[] = {
@@ -49,6 +49,10 @@ static const char *const copied[] = {
 	"debian_version",
 	"os-release",
 	"fonts",
+	"R/Makeconf", /* parts of R's packages, which does not start without them; no *.site */
+	"R/Renviron",
+	"R/ldpaths",
+	"R/repositories",
 	"matplotlibrc", /* a part of the package: matplotlib cannot be imported without it */
 	"java-8-openjdk",
 	"java-11-openjdk",

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import traceback
 
@@ -145,6 +146,8 @@ class Kernel:
             ready, _, _ = select.select([self.link, *self.pipes], [], [], min(left, 0.2))
             self.drain()
             if self.link not in ready:
+                if self.process.poll() is not None:
+                    raise Dead(f"the kernel ended; output {self.strays}")
                 continue
             data = self.link.recv(1 << 16)
             if not data:
@@ -181,15 +184,18 @@ class Kernel:
         return self.finish(seconds)
 
     def interrupt(self):
-        """As the server does it: a program that a shell was just about to start does not see the first signal."""
         self.send(op="interrupt")
         os.killpg(self.process.pid, signal.SIGINT)
 
     def interrupted(self):
+        """As the server does it, twice: a program that a shell was just about to start does not see the first signal."""
         self.interrupt()
-        if not select.select([self.link], [], [], 2)[0]:
-            os.killpg(self.process.pid, signal.SIGINT)
-        return self.finish(10)
+        again = threading.Timer(2, os.killpg, (self.process.pid, signal.SIGINT))
+        again.start()
+        try:
+            return self.finish(10)
+        finally:
+            again.cancel()
 
 
 def run(tests):
