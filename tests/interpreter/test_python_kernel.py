@@ -231,6 +231,38 @@ def interrupts():
     equal(k.run("2").text, "2")
 
 
+def handlers_of_signals():
+    k = kernel()
+    k.run("import signal, time\nclass Late(Exception): pass\ndef late(*args): raise Late('now')")
+    error = k.run("signal.signal(signal.SIGALRM, late); signal.setitimer(signal.ITIMER_REAL, 0.05)\nwhile True: pass").error
+    equal((error["name"], error["value"]), ("Late", "now"))
+    equal(k.run("signal.getsignal(signal.SIGALRM) is late").text, "True")
+    equal(k.run("signal.signal(signal.SIGALRM, late) is late").text, "True")
+    # Exceptions of handlers at any moment leave each line whole, or receive() fails.
+    for _ in range(30):
+        equal(k.run("signal.setitimer(signal.ITIMER_REAL, 0.005)\nwhile True: print('x' * 70000)").error["name"], "Late")
+    k.run("signal.setitimer(signal.ITIMER_REAL, 0.01)")
+    while "Late: now" not in "".join(m.get("text", "") for m in [k.receive()]):
+        pass  # between executions it is text
+    equal(k.run("1").text, "1")
+    k.run("signal.signal(signal.SIGINT, late)")
+    k.interrupt()
+    equal(k.run("2").text, "2")
+    k.start("signal.signal(signal.SIGINT, late); print('on', flush=True)\nwhile True: pass")
+    while k.receive().get("text") != "on\n":
+        pass
+    k.interrupt()
+    equal(k.finish().error["name"], "Late", "a handler of the code's own")
+
+
+def destructors_that_print():
+    k = kernel()
+    k.run("class D:\n    def __init__(self): self.me = self\n"
+          "    def __del__(self): print('d' * 70000, flush=True); display('x')\nimport gc; gc.set_threshold(1)")
+    answer = k.run("for i in range(50):\n    D(); print('y' * 70000)\ngc.collect();")
+    check(answer.stdout.count("y") == 50 * 70000 and answer.stdout.count("d") == 50 * 70000, "all of it")
+
+
 def the_channel_survives_the_code():
     k = kernel()
     k.run("import os, sys\nfor fd in (1, 2, 3):\n    try: os.close(fd)\n    except OSError: pass")
@@ -242,7 +274,7 @@ def the_channel_survives_the_code():
     equal(k.run("print('hidden')").stdout, "", "a stream of the user's stays")
     k.run("sys.stdout.close()")
     equal(k.run("print('repaired')").stdout, "repaired\n")
-    k.run("del sys.stdout")
+    k.run("del sys.stdout; sys.setrecursionlimit(60)")
     equal(k.run("print('again'); sys.stderr = None").stdout, "again\n")
     equal(k.run("sys.stderr.write('e');").stderr, "e")
     k.run("os.environ = {}; os.mkdir('/tmp/gone%d' % os.getpid()); os.chdir('/tmp/gone%d' % os.getpid());"
@@ -327,7 +359,7 @@ def nothing_is_written_to_the_home():
 
 TESTS = [values_and_counts, json_of_lists_and_dicts, output_is_one_message_for_each_flush, much_output_comes_in_pieces,
          large_values_are_cut, output_of_programs_and_native_code, errors_have_name_value_and_traceback, ends_of_cells,
-         missing_modules_have_a_hint, environment_of_the_session_and_of_a_call, await_at_the_top, interrupts,
+         missing_modules_have_a_hint, environment_of_the_session_and_of_a_call, await_at_the_top, interrupts, handlers_of_signals, destructors_that_print,
          the_channel_survives_the_code, processes_that_the_code_forks, threads_that_outlive_the_cell,
          contexts_share_nothing, kernels_end, rich_display, nothing_is_written_to_the_home]
 

@@ -4,6 +4,7 @@ The descriptor is moved to a high number, out of the way of code that closes or 
 passed on to programs. In a process that the user's code forked it is closed: such a process has no say,
 what it prints goes to the pipes 1 and 2."""
 import _thread
+import collections
 import fcntl
 import json
 import os
@@ -41,6 +42,8 @@ class Channel:
         os.set_blocking(self.fd, True)
         self.interrupts = interrupts
         self.lock = _thread.allocate_lock()
+        self.owner = 0  # the thread that writes
+        self.late = collections.deque()
         self.unread = bytearray()
         self.searched = 0
         self.forked = False
@@ -48,6 +51,7 @@ class Channel:
     def after_fork(self):
         """In a child that the user's code made."""
         self.forked = True
+        self.owner = 0
         self.lock = _thread.allocate_lock()
         try:
             os.close(self.fd)
@@ -61,13 +65,26 @@ class Channel:
     def send_text(self, text):
         if self.forked:
             return
-        data = memoryview(text.encode("ascii") + b"\n")
+        data = text.encode("ascii") + b"\n"
+        if self.owner == _thread.get_ident():
+            self.late.append(data)  # from a destructor that ran while a message is written
+            return
         with self.interrupts, self.lock:
-            while data:
-                try:
-                    data = data[os.write(self.fd, data):]
-                except OSError:  # the server is gone, or the user's code closed the socket
-                    os._exit(1)
+            self.owner = _thread.get_ident()
+            try:
+                self._write(data)
+                while self.late:
+                    self._write(self.late.popleft())
+            finally:
+                self.owner = 0
+
+    def _write(self, data):
+        data = memoryview(data)
+        while data:
+            try:
+                data = data[os.write(self.fd, data):]
+            except OSError:  # the server is gone, or the user's code closed the socket
+                os._exit(1)
 
     def _take_line(self):
         end = self.unread.find(b"\n", self.searched)

@@ -1,41 +1,55 @@
-"""interrupts.py - SIGINT raises KeyboardInterrupt in the user's code, and nowhere else.
+"""interrupts.py - signals never break a message, and SIGINT is a KeyboardInterrupt in the user's code only.
 
-A signal between executions is ignored. One that comes while a message is being written is kept until the
-message is whole. Python runs handlers of signals in the main thread, so only that one is looked at."""
+Python runs handlers of signals in the main thread, between any two instructions, and a handler may raise.
+So while a message is written (`with interrupts:`) handlers wait until it is whole: ours for SIGINT, and
+those of the user's code, for which signal.signal() is wrapped. Outside of the user's code SIGINT is
+ignored, and what a handler raises is reported on stderr."""
 import _thread
 import signal
+import sys
+import traceback
 
 
 class Interrupts:
     def __init__(self):
         self.main = _thread.get_ident()
-        self.user = False     # the user's code runs
-        self.depth = 0        # how many sections hold signals back
-        self.pending = False  # one came meanwhile
-        self.seen = False     # one came in this execution
+        self.user = False  # the user's code runs
+        self.depth = 0     # how many sections hold signals back
+        self.waiting = []  # (handler, number, frame) that came meanwhile
+        self.seen = False  # SIGINT came in this execution
 
     def install(self):
-        """Again before each execution: the one before may have set a handler of its own."""
-        signal.signal(signal.SIGINT, self.on_signal)
+        """Also after each execution, which may have set a handler of its own."""
+        set_handler(signal.SIGINT, self.on_interrupt)
 
-    def on_signal(self, _number, _frame):
+    def on_interrupt(self, number, frame):
         if not self.user:
             return
         self.seen = True
+        self.call(raise_interrupt, number, frame)
+
+    def call(self, handler, number, frame):
+        """A handler: now, or when the message is whole."""
         if self.depth:
-            self.pending = True
+            self.waiting.append((handler, number, frame))
+        elif self.user:
+            handler(number, frame)
         else:
-            raise KeyboardInterrupt
+            try:
+                handler(number, frame)
+            except BaseException:
+                traceback.print_exc(file=sys.stderr)
 
     def enter_user_code(self):
-        self.pending = self.seen = False
+        self.waiting.clear()
+        self.seen = False
         self.user = True
 
     def leave_user_code(self):
         while self.user:
             try:
                 self.user = False
-            except KeyboardInterrupt:  # came just before the assignment
+            except BaseException:  # a handler that came just before the assignment
                 pass
 
     def __enter__(self):
@@ -46,7 +60,43 @@ class Interrupts:
         if _thread.get_ident() != self.main:
             return
         self.depth -= 1
-        if self.pending and self.depth == 0:
-            self.pending = False
-            if self.user:
-                raise KeyboardInterrupt
+        while self.waiting and self.depth == 0:
+            handler, number, frame = self.waiting.pop(0)
+            if self.user or handler is not raise_interrupt:
+                self.call(handler, number, frame)
+
+
+def raise_interrupt(_number, _frame):
+    raise KeyboardInterrupt
+
+
+class Handler:
+    """A handler of the user's code, called by way of Interrupts."""
+    def __init__(self, interrupts, handler):
+        self.interrupts = interrupts
+        self.handler = handler
+
+    def __call__(self, number, frame):
+        self.interrupts.call(self.handler, number, frame)
+
+
+set_handler, get_handler = signal.signal, signal.getsignal
+
+
+def unwrapped(handler):
+    return handler.handler if isinstance(handler, Handler) else handler
+
+
+def wrap_signal_functions(interrupts):
+    """signal.signal() and signal.getsignal() of this process, for the user's code."""
+    def wrapped_signal(signalnum, handler, /):
+        if callable(handler) and not isinstance(handler, (Handler, signal.Handlers)):
+            handler = Handler(interrupts, handler)
+        return unwrapped(set_handler(signalnum, handler))
+
+    def wrapped_getsignal(signalnum, /):
+        return unwrapped(get_handler(signalnum))
+
+    wrapped_signal.__doc__, wrapped_getsignal.__doc__ = set_handler.__doc__, get_handler.__doc__
+    wrapped_signal.__name__, wrapped_getsignal.__name__ = "signal", "getsignal"
+    signal.signal, signal.getsignal = wrapped_signal, wrapped_getsignal

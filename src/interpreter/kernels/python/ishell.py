@@ -197,6 +197,10 @@ class Shell(InteractiveShell):
         if importlib.util.find_spec("matplotlib_inline") is not None:
             matplotlib.use(INLINE)
 
+    def enable_matplotlib(self, gui=None):
+        """%matplotlib: what would open a window, or needs a notebook, is inline here."""
+        return super().enable_matplotlib(gui if gui in ("agg", "svg", "pdf", "ps") else "inline")
+
     def enable_gui(self, gui=None):
         """No windows here; %matplotlib inline calls it."""
 

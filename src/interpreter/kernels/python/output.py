@@ -38,6 +38,7 @@ class Output:
         self.running = False
         self.stop = False
         self.thread = 0
+        self.owner = 0  # the thread that flushes
 
     def write(self, name, text):
         if not text:
@@ -80,8 +81,14 @@ class Output:
         self.running = False
 
     def flush(self):
+        if self.owner == _thread.get_ident():
+            return  # called by a destructor that runs in the loop below, which takes its text, too
         with self.interrupts, self.lock:
-            self._flush_locked()
+            self.owner = _thread.get_ident()
+            try:
+                self._flush_locked()
+            finally:
+                self.owner = 0
 
     def _flush_locked(self):
         self.chars = 0

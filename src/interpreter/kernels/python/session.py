@@ -10,11 +10,12 @@ import traceback
 
 from . import background, environment, fields, images, late
 from .channel import Channel, move_high
-from .interrupts import Interrupts
+from .interrupts import Interrupts, wrap_signal_functions
 from .output import Output
 
 ERROR_VALUE_MAX = 1 << 16
 TRACEBACK_MAX = 1 << 18
+RECURSION_MIN = 1000
 
 
 def make_shell():
@@ -106,6 +107,7 @@ class Session:
             self.count += 1
             self.channel.send(type="count", execution_count=self.count)
         self.run(code if isinstance(code, str) else "", silent)
+        self.interrupts.install()
         environment.restore(before)
         flush_libc()
         self.output.flush()
@@ -113,7 +115,8 @@ class Session:
 
     def repair(self):
         """What an execution before may have left unusable."""
-        self.interrupts.install()
+        if sys.getrecursionlimit() < RECURSION_MIN:
+            sys.setrecursionlimit(RECURSION_MIN)
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name, None)
             if getattr(stream, "closed", True) or not hasattr(stream, "write"):
@@ -157,6 +160,7 @@ def start(shell, fd):
     """Makes this process a kernel whose channel is fd. Does not return."""
     session = Session(shell, fd)
     session.interrupts.install()
+    wrap_signal_functions(session.interrupts)
     sys.stdout, sys.stderr = session.output.stdout, session.output.stderr
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
     builtins.input = no_input
