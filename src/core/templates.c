@@ -45,14 +45,15 @@ bool templates_is_name(const char *name)
 	return n > 0 && n < STORE_NAME_MAX && name[n] == '\0' && strchr("._-", name[0]) == NULL;
 }
 
+bool templates_is_alias(const char *name)
+{
+	return strcmp(name, "base") == 0 || strcmp(name, "mcp-gateway") == 0;
+}
+
 bool templates_is_reserved(const char *name)
 {
-	static const char *const taken[] = { TEMPLATES_HOST, "base", TEMPLATES_INTERPRETER };
-
-	for (size_t i = 0; i < COUNT(taken); i++)
-		if (strcmp(name, taken[i]) == 0)
-			return true;
-	return false;
+	return templates_is_alias(name) || strcmp(name, TEMPLATES_HOST) == 0 ||
+	       strcmp(name, TEMPLATES_INTERPRETER) == 0;
 }
 
 /* ---- finding */

@@ -83,6 +83,9 @@ void templates_each(const struct core *c, const struct tenant *t,
 
 /* A name as templates that are added may have it: [a-z0-9][a-z0-9._-]*, 63 bytes at most. */
 bool templates_is_name(const char *name);
+/* Is it another name of the default template? mcp-gateway is what E2B's clients ask for when they
+ * are given MCP servers: every cell has the program of that name. */
+bool templates_is_alias(const char *name);
 /* Is it a name that only templates of the server itself have? */
 bool templates_is_reserved(const char *name);
 

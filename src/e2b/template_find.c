@@ -12,7 +12,7 @@
 
 #define TEXT_MAX 256
 
-#define ALIAS "base" /* of the default one */
+#define ALIAS "base" /* of the default one, as it is shown; others: templates_is_alias() */
 
 /* Clients write the operator's templates with any namespace, and the default one by its alias. */
 static struct template_version *find_common(const struct core *c, const char *name)
@@ -27,7 +27,7 @@ static struct template_version *find_common(const struct core *c, const char *na
 		return NULL;
 	memcpy(bare, name, n);
 	bare[n] = '\0';
-	if (strcmp(bare, ALIAS) == 0)
+	if (templates_is_alias(bare))
 		return templates_find(c, NULL, core_config(c)->template);
 	return slash == NULL ? NULL : templates_of(c, "", bare, "");
 }
@@ -109,7 +109,7 @@ bool template_find_own(struct request *r, const char *name, char ret_id[STORE_ID
 		if (f.found)
 			return true;
 	}
-	f.others |= strcmp(ref.name, ALIAS) == 0;
+	f.others |= templates_is_alias(ref.name);
 	IGNORED(err_set(&e, ERR_NOT_FOUND, "template '%.60s' not found", name), "answered");
 	err_sanitize(&e);
 	if (f.others)

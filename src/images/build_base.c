@@ -77,7 +77,7 @@ static struct template_version *find_template(struct build *b, const char *name)
 {
 	struct template_version *v = templates_find(b->core, b->tenant, name);
 
-	return v == NULL && strcmp(name, "base") == 0
+	return v == NULL && templates_is_alias(name)
 		       ? templates_find(b->core, NULL, core_config(b->core)->template)
 		       : v;
 }

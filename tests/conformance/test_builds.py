@@ -133,7 +133,7 @@ def test_names_and_tags(server):
     refused(server, 400, "POST", "/v3/templates", {"name": "another-team/x"}, "namespace")
     refused(server, 400, "POST", "/v3/templates", {"name": "x", "tags": ["a b"]}, "Invalid tag")
     refused(server, 400, "POST", "/v3/templates", {}, "name")
-    for name in ("base", "code-interpreter-v1", "host"):
+    for name in ("base", "code-interpreter-v1", "mcp-gateway", "host"):
         refused(server, 403, "POST", "/v3/templates", {"name": name})
     refused(server, 409, "POST", "/v3/templates", {"name": first["templateID"]})
     for size in ({"cpuCount": 3}, {"memoryMB": 100}, {"memoryMB": 513}, {"cpuCount": 0}, {"cpuCount": "2"}):

@@ -54,8 +54,8 @@ test('metadata, environment and time are as they were asked for', async (t) => {
   equal((await sandbox.commands.run('echo "$ONE $TEXT"')).stdout, '1 two words\n')
 })
 
-test('template names: base, host and code-interpreter-v1 are there, others are not', async (t) => {
-  for (const name of ['base', 'host', 'code-interpreter-v1']) {
+test('template names: base, host, code-interpreter-v1 and mcp-gateway are there, others are not', async (t) => {
+  for (const name of ['base', 'host', 'code-interpreter-v1', 'mcp-gateway']) {
     const sandbox = await t.create(name)
     equal((await sandbox.commands.run('echo in')).stdout, 'in\n')
     check((await sandbox.getInfo()).templateId.length > 0, `templateId of ${name}`)

@@ -37,7 +37,7 @@ from tap import isolate  # noqa: E402
 
 PROGRAM = ""  # the cordon under test, set by run_tests()
 PROGRAMS = ("cordon", "cordon-keeper", "cordon-init", "cordond", "cordon-client", "cordon-egress", "cordon-storage",
-            "cordon-pull")
+            "cordon-pull", "cordon-interpreter", "mcp-gateway")
 USER = 64983  # cordond's; nobody needs to know it
 LEFT_WAIT = 10.0
 REPORTS = []  # of sanitizers, from the logs of all servers of this program
@@ -362,6 +362,7 @@ def reachable(program, instead=None):
     for name in PROGRAMS:
         source = (instead or {}).get(name) or os.path.join(os.path.dirname(program), name)
         shutil.copy(source, os.path.join(folder, name))
+    os.symlink(os.path.realpath(os.path.join(os.path.dirname(program), "kernels")), os.path.join(folder, "kernels"))
     return os.path.join(folder, "cordon")
 
 

@@ -273,7 +273,7 @@ def test_what_cannot_be_imported(server):
         server.refused(400, "invalid", "POST", "/v1/templates", body)
     for name in ("", "A", "a/b", "..", "-x", "x" * 64, "a b", "\u00e4"):
         server.refused(400, "invalid", "POST", "/v1/templates", {"name": name, "root": {"layers": ["good"]}})
-    for name in ("host", "base", "code-interpreter-v1"):
+    for name in ("host", "base", "code-interpreter-v1", "mcp-gateway"):
         server.refused(409, "conflict", "POST", "/v1/templates", {"name": name, "root": {"layers": ["good"]}}, "taken")
     server.refused(422, "unsupported", "POST", "/v1/templates", {"name": "x", "root": {"layers": ["good", "good"]}}, "more than one")
     server.refused(403, "forbidden", "POST", "/v1/templates",

@@ -1,0 +1,238 @@
+#include "line_front.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "list.h"
+
+#define CONNS_MAX 16
+#define REQUESTS_MAX 256
+#define OUT_MAX ((size_t)16 << 20)
+#define EVENTS_MAX (1U << 20) /* of notifications that the client does not read */
+#define READ_SIZE 65536
+
+struct line_front {
+	struct loop *loop;
+	struct front *front;
+	int fd;
+	struct loop_fd ready;
+	unsigned nconns;
+};
+
+struct conn;
+
+struct request {
+	struct request *next, **link;
+	struct conn *conn;
+	struct front_sink sink;
+};
+
+struct conn {
+	struct line_front *owner;
+	int fd;
+	struct loop_fd ready;
+	struct loop_task task; /* frees it */
+	bool gone, legacy;
+	struct buf in, out;
+	struct request *requests;
+	unsigned nrequests;
+};
+
+static void free_request(struct request *r)
+{
+	LIST_REMOVE(r);
+	r->conn->nrequests--;
+	free(r);
+}
+
+static void on_task(struct loop_task *t)
+{
+	struct conn *c = t->arg;
+
+	while (c->requests != NULL) {
+		front_drop(&c->requests->sink, true);
+		free_request(c->requests);
+	}
+	loop_remove(c->owner->loop, &c->ready);
+	fd_close(c->fd);
+	buf_release(&c->in);
+	buf_release(&c->out);
+	c->owner->nconns--;
+	free(c);
+}
+
+static void end_conn(struct conn *c)
+{
+	c->gone = true;
+	loop_defer(c->owner->loop, &c->task);
+}
+
+static void flush(struct conn *c)
+{
+	while (c->out.len > 0 && !c->gone) {
+		ssize_t n = send(c->fd, c->out.data, c->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != EAGAIN)
+			end_conn(c);
+		if (n < 0)
+			break;
+		buf_consume(&c->out, (size_t)n);
+	}
+	if (c->out.len == 0)
+		buf_release(&c->out);
+	loop_modify(c->owner->loop, &c->ready, EPOLLIN | (c->out.len > 0 ? EPOLLOUT : 0));
+}
+
+static void put_line(struct conn *c, const char *json, size_t n)
+{
+	struct err e;
+
+	if (n == 0)
+		return;
+	if (mcp_frame_line(&c->out, json, n, &e) < 0)
+		end_conn(c); /* it asks, and does not read */
+	else
+		flush(c);
+}
+
+static void on_answer(struct front_sink *s, int status, const char *json, size_t n)
+{
+	struct request *r = s->arg;
+	struct conn *c = r->conn;
+
+	(void)status;
+	free_request(r);
+	put_line(c, json, n);
+}
+
+static void on_event(struct front_sink *s, const char *json, size_t n)
+{
+	struct request *r = s->arg;
+
+	if (r->conn->out.len < EVENTS_MAX)
+		put_line(r->conn, json, n);
+}
+
+/* notifications/cancelled names a request of the same connection. */
+static bool cancel(struct conn *c, const char *line, size_t n)
+{
+	struct json_value all, id;
+	struct request *r = c->requests, *next;
+	struct err e;
+
+	if (json_read(line, n, PEER_DEPTH_MAX, &all, &e) < 0 ||
+	    !json_read_is(json_read_member(all, "method"), "notifications/cancelled"))
+		return false;
+	id = json_read_member(json_read_member(all, "params"), "requestId");
+	for (; r != NULL; r = next) {
+		next = r->next;
+		if (!front_is(&r->sink, id.p, id.n))
+			continue;
+		front_drop(&r->sink, true);
+		free_request(r);
+	}
+	return true;
+}
+
+static void on_line(struct conn *c, const char *line, size_t n)
+{
+	struct request *r;
+
+	if (n == 0 || cancel(c, line, n))
+		return;
+	r = c->nrequests < REQUESTS_MAX ? calloc(1, sizeof(*r)) : NULL;
+	if (r == NULL) {
+		end_conn(c);
+		return;
+	}
+	*r = (struct request){ .conn = c };
+	r->sink = (struct front_sink){ .on_answer = on_answer, .on_event = on_event, .arg = r };
+	c->nrequests++;
+	LIST_PUSH(&c->requests, r);
+	front_line(c->owner->front, &r->sink, &c->legacy, line, n);
+}
+
+static void read_lines(struct conn *c)
+{
+	size_t at = 0;
+
+	while (!c->gone) {
+		const char *from = (const char *)c->in.data + at;
+		const char *end = c->in.len > at ? memchr(from, '\n', c->in.len - at) : NULL;
+
+		if (end == NULL)
+			break;
+		on_line(c, from, (size_t)(end - from));
+		at += (size_t)(end - from) + 1;
+	}
+	buf_consume(&c->in, at);
+	if (c->in.len == 0)
+		buf_release(&c->in);
+}
+
+static void on_conn_ready(struct loop_fd *f, uint32_t events)
+{
+	struct conn *c = f->arg;
+	static char bytes[READ_SIZE];
+	struct err e;
+	ssize_t n;
+
+	if ((events & EPOLLOUT) != 0)
+		flush(c);
+	if (c->gone || (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0)
+		return;
+	n = recv(c->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0 || buf_add(&c->in, bytes, (size_t)n, &e) < 0)
+		end_conn(c);
+	else
+		read_lines(c);
+}
+
+static void on_listener_ready(struct loop_fd *f, uint32_t events)
+{
+	struct line_front *h = f->arg;
+	int fd = accept4(h->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct conn *c = fd >= 0 && h->nconns < CONNS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	struct err e;
+
+	(void)events;
+	if (c == NULL) {
+		fd_close(fd);
+		return;
+	}
+	*c = (struct conn){ .owner = h, .fd = fd };
+	c->ready = (struct loop_fd){ .fd = -1, .on_ready = on_conn_ready, .arg = c };
+	c->task = (struct loop_task){ .on_run = on_task, .arg = c };
+	buf_init(&c->in, MCP_BODY_MAX + READ_SIZE);
+	buf_init(&c->out, OUT_MAX);
+	h->nconns++;
+	if (loop_add(h->loop, &c->ready, fd, EPOLLIN, &e) < 0)
+		end_conn(c);
+}
+
+int line_front_open(struct loop *l, struct front *f, uint16_t port, struct err *e)
+{
+	static struct line_front h;
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_port = htons(port),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int on = 1;
+
+	h = (struct line_front){ .loop = l, .front = f, .fd = -1 };
+	h.ready = (struct loop_fd){ .fd = -1, .on_ready = on_listener_ready, .arg = &h };
+	h.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (h.fd < 0)
+		return err_sys(e, "socket");
+	(void)setsockopt(h.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(h.fd, (const struct sockaddr *)&at, sizeof(at)) < 0 || listen(h.fd, 16) < 0)
+		return err_sys(e, "listen on port %u", port);
+	return loop_add(l, &h.ready, h.fd, EPOLLIN, e);
+}

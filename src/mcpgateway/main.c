@@ -1,0 +1,215 @@
+/* mcp-gateway - MCP servers of one cell behind one port. Lies in every cell.
+ *
+ *	mcp-gateway --config JSON	as E2B's clients start it: port 50005 over HTTP, the
+ *					token from GATEWAY_ACCESS_TOKEN, in the background
+ *	mcp-gateway --stdio JSON	one server, for cordond: port 50006, lines, no token, in
+ *					the foreground
+ *
+ * It trusts its command line and nothing else: servers and clients are bounded. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "daemon.h"
+#include "http_front.h"
+#include "io.h"
+#include "line_front.h"
+#include "log.h"
+
+#define HTTP_PORT 50005
+#define LINE_PORT 50006
+#define SETUP_MS 55000 /* E2B's clients wait 60 s */
+#define LOG_PATH "/var/log/mcp-gateway/gateway.log"
+#define LOG_MAX (1 << 20)
+#define TOKEN_FOLDER "/etc/mcp-gateway"
+#define TOKEN_PATH TOKEN_FOLDER "/.token"
+#define TOKEN_VAR "GATEWAY_ACCESS_TOKEN"
+
+struct gateway {
+	struct loop *loop;
+	struct gateway_config config;
+	struct server *servers;
+	struct front front;
+	struct loop_timer second;
+	const char *token; /* NULL: lines */
+	int report;	   /* -1: reported, or in the foreground */
+};
+
+static const char *find_var(const char *name)
+{
+	size_t n = strlen(name);
+
+	for (char **v = environ; *v != NULL; v++) {
+		if (strncmp(*v, name, n) == 0 && (*v)[n] == '=')
+			return *v + n + 1;
+	}
+	return NULL;
+}
+
+static void NORETURN give_up(struct gateway *g, const char *words)
+{
+	for (size_t i = 0; g->servers != NULL && i < g->config.n; i++)
+		server_stop(&g->servers[i], "the gateway ends");
+	if (g->report >= 0)
+		daemon_report(g->report, words);
+	else
+		(void)fputs(words, stderr);
+	exit(1);
+}
+
+/* Only root reads it: servers run as another user. */
+static int write_token(const char *token, struct err *e)
+{
+	OWN_FD fd = -1;
+
+	if (mkdir(TOKEN_FOLDER, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "mkdir %s", TOKEN_FOLDER);
+	if (unlink(TOKEN_PATH) < 0 && errno != ENOENT)
+		return err_sys(e, "unlink %s", TOKEN_PATH);
+	fd = open(TOKEN_PATH, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return err_sys(e, "open %s", TOKEN_PATH);
+	return io_write_all(fd, token, strlen(token), e);
+}
+
+/* All servers have answered. */
+static void begin_service(struct gateway *g)
+{
+	char words[400];
+	struct err e;
+
+	if (g->report < 0)
+		return;
+	if (http_front_open(g->loop, &g->front, HTTP_PORT, g->token, &e) < 0 ||
+	    write_token(g->token, &e) < 0) {
+		(void)snprintf(words, sizeof(words), "mcp-gateway: %s\n", e.msg);
+		give_up(g, words);
+	}
+	daemon_report(g->report, NULL);
+	g->report = -1;
+	log_info("ready", "servers=%zu", g->config.n);
+}
+
+static void check_ready(struct gateway *g)
+{
+	for (size_t i = 0; i < g->config.n; i++) {
+		if (!g->servers[i].was_ready)
+			return;
+	}
+	begin_service(g);
+}
+
+static void on_tools(struct server *s)
+{
+	struct gateway *g = s->owner.arg;
+
+	log_info("tools", "server=%s tools=%zu dropped=%zu version=%s", s->entry->name,
+		 s->peer.tools.n, s->peer.tools.dropped, s->peer.version);
+	check_ready(g);
+}
+
+/* Before all have answered, one that ends is a failure of the whole. */
+static void on_ended(struct server *s, const char *why)
+{
+	struct gateway *g = s->owner.arg;
+	const char *last = server_last_words(s);
+	char words[800];
+
+	if (g->report < 0)
+		return;
+	(void)snprintf(words, sizeof(words), "mcp-gateway: server %s: %s%s%s\n", s->entry->name,
+		       why, last[0] == '\0' ? "" : "; it wrote: ", last);
+	give_up(g, words);
+}
+
+static void on_second(struct loop_timer *t)
+{
+	struct gateway *g = t->arg;
+	struct stat st;
+
+	for (size_t i = 0; i < g->config.n; i++)
+		server_tick(&g->servers[i]);
+	if (g->token != NULL && fstat(2, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > LOG_MAX)
+		IGNORED(ftruncate(2, 0), "the log grows on");
+	loop_timer_set(g->loop, t, loop_now_ns(g->loop) + 1000 * CLOCK_MS);
+}
+
+static void start_servers(struct gateway *g)
+{
+	struct server_owner owner = { on_tools, on_ended, g };
+
+	g->servers = calloc(g->config.n + 1, sizeof(*g->servers));
+	if (g->servers == NULL)
+		give_up(g, "mcp-gateway: out of memory\n");
+	for (size_t i = 0; i < g->config.n; i++) {
+		server_init(&g->servers[i], g->loop, &g->config.entries[i], owner);
+		g->servers[i].peer.setup_ms = SETUP_MS;
+	}
+	front_init(&g->front, g->servers, g->config.n, g->token != NULL);
+	for (size_t i = 0; i < g->config.n; i++)
+		server_start(&g->servers[i]);
+}
+
+static int run(struct gateway *g, struct err *e)
+{
+	g->loop = loop_new(e);
+	if (g->loop == NULL)
+		return -1;
+	start_servers(g);
+	if (g->token == NULL && line_front_open(g->loop, &g->front, LINE_PORT, e) < 0)
+		return -1;
+	check_ready(g);
+	g->second = (struct loop_timer){ .on_expire = on_second, .arg = g };
+	on_second(&g->second);
+	return loop_run(g->loop, e);
+}
+
+static int start(struct gateway *g, bool lines, char *text, struct err *e)
+{
+	if (gateway_config_read(text, strlen(text), &g->config, e) < 0)
+		return -1;
+	/* Every process of the cell can read the command lines of others, and servers are told
+	 * secrets in their environment. */
+	explicit_bzero(text, strlen(text));
+	if (lines && g->config.n != 1)
+		return err_set(e, ERR_INVALID, "--stdio takes one server");
+	if (!lines) {
+		g->token = find_var(TOKEN_VAR);
+		if (g->token == NULL || g->token[0] == '\0')
+			return err_set(e, ERR_INVALID, TOKEN_VAR " is not set");
+		g->report = daemon_begin(LOG_PATH, e);
+		if (g->report < 0)
+			return -1;
+	}
+	return run(g, e);
+}
+
+int main(int argc, char **argv)
+{
+	struct gateway g = { .report = -1 };
+	struct err e = { 0 };
+	char words[400];
+
+	if (argc >= 2 && strcmp(argv[1], "pull") == 0) {
+		(void)fputs("mcp-gateway: servers of the catalogue are container images, which "
+			    "are not supported here\n",
+			    stderr);
+		return 1;
+	}
+	if (argc != 3 || (strcmp(argv[1], "--config") != 0 && strcmp(argv[1], "--stdio") != 0)) {
+		(void)fputs("usage: mcp-gateway --config JSON\n", stderr);
+		return 2;
+	}
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (start(&g, strcmp(argv[1], "--stdio") == 0, argv[2], &e) < 0) {
+		(void)snprintf(words, sizeof(words), "mcp-gateway: %s\n", e.msg);
+		give_up(&g, words);
+	}
+	return 0;
+}

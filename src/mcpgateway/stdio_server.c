@@ -1,0 +1,286 @@
+#include "stdio_server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "server_spawn.h"
+
+#define READ_SIZE 65536
+#define AGAIN_MS 1000 /* before the first new start; doubles */
+#define AGAIN_MAX_MS 30000
+#define LIVED_NS (60000 * CLOCK_MS) /* after that, failures are forgotten */
+#define LOG_BURST 20
+
+static void close_one(struct server *s, struct loop_fd *ready, int *fd)
+{
+	loop_remove(s->loop, ready);
+	fd_close(*fd);
+	*fd = -1;
+}
+
+static void close_all(struct server *s)
+{
+	close_one(s, &s->pid_ready, &s->pidfd);
+	close_one(s, &s->in_ready, &s->in);
+	close_one(s, &s->out_ready, &s->out);
+	close_one(s, &s->err_ready, &s->err);
+}
+
+void server_stop(struct server *s, const char *why)
+{
+	loop_timer_cancel(s->loop, &s->again);
+	if (s->pid > 0) {
+		(void)kill(-s->pid, SIGKILL);
+		(void)kill(s->pid, SIGKILL);
+		while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		s->pid = 0;
+	}
+	close_all(s);
+	peer_lost(&s->peer, why);
+}
+
+static void start_later(struct server *s)
+{
+	uint64_t ms = AGAIN_MS << (s->failures < 5 ? s->failures : 5);
+
+	s->failures++;
+	loop_timer_set(s->loop, &s->again,
+		       loop_now_ns(s->loop) + (ms < AGAIN_MAX_MS ? ms : AGAIN_MAX_MS) * CLOCK_MS);
+}
+
+/* The program is gone or useless. */
+static void end(struct server *s, const char *why)
+{
+	struct err e;
+
+	(void)err_set(&e, ERR_SYSTEM, "%s", why);
+	err_sanitize(&e);
+	if (s->began_ns != 0 && clock_now_ns() - s->began_ns > LIVED_NS)
+		s->failures = 0;
+	server_stop(s, e.msg);
+	log_warn("server ended", "server=%s why=%s", s->entry->name, e.msg);
+	start_later(s);
+	s->owner.on_ended(s, e.msg);
+}
+
+static void describe_exit(pid_t pid, char *ret, size_t cap)
+{
+	siginfo_t i = { 0 };
+
+	if (waitid(P_PID, (id_t)pid, &i, WEXITED | WNOHANG | WNOWAIT) < 0 || i.si_pid == 0)
+		(void)snprintf(ret, cap, "it closed its standard output");
+	else if (i.si_code == CLD_EXITED)
+		(void)snprintf(ret, cap, "it ended with exit code %d", i.si_status);
+	else
+		(void)snprintf(ret, cap, "it was killed by signal %d", i.si_status);
+}
+
+static void on_exit_ready(struct loop_fd *f, uint32_t events)
+{
+	struct server *s = f->arg;
+	char why[64];
+
+	(void)events;
+	describe_exit(s->pid, why, sizeof(why));
+	end(s, why);
+}
+
+/* ---- what it writes */
+
+static void on_out_ready(struct loop_fd *f, uint32_t events)
+{
+	struct server *s = f->arg;
+	static char bytes[READ_SIZE];
+	ssize_t n = read(s->out, bytes, sizeof(bytes));
+
+	(void)events;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		/* The exit is reported by its pidfd, which may come a moment later. */
+		close_one(s, &s->out_ready, &s->out);
+		loop_timer_set(s->loop, &s->again, loop_now_ns(s->loop) + 200 * CLOCK_MS);
+		return;
+	}
+	peer_feed(&s->peer, bytes, (size_t)n);
+	if (s->peer.state == PEER_FAILED)
+		end(s, s->peer.failure);
+	else
+		server_flush(s);
+}
+
+static void keep_words(struct server *s, const char *bytes, size_t n)
+{
+	size_t keep;
+
+	n = n < sizeof(s->words) ? n : sizeof(s->words);
+	keep = sizeof(s->words) - n < s->nwords ? sizeof(s->words) - n : s->nwords;
+	memmove(s->words, s->words + s->nwords - keep, keep);
+	memcpy(s->words + keep, bytes, n);
+	s->nwords = keep + n;
+}
+
+const char *server_last_words(struct server *s)
+{
+	static char text[240];
+	struct err e = { .code = ERR_SYSTEM };
+	size_t n = s->nwords;
+
+	while (n > 0 && (s->words[n - 1] == '\n' || s->words[n - 1] == '\r'))
+		n--;
+	/* The last lines, as far as they fit. */
+	(void)snprintf(e.msg, sizeof(e.msg), "%.*s", (int)(n < 230 ? n : 230),
+		       s->words + (n < 230 ? 0 : n - 230));
+	for (char *c = e.msg; *c != '\0'; c++)
+		*c = *c == '\n' || *c == '\t' || *c == '\r' ? ' ' : *c;
+	err_sanitize(&e);
+	(void)snprintf(text, sizeof(text), "%.230s", e.msg);
+	return text;
+}
+
+static void on_err_ready(struct loop_fd *f, uint32_t events)
+{
+	static struct log_limit limit = { .burst = LOG_BURST, .interval_ms = 1000 };
+	struct server *s = f->arg;
+	unsigned long long dropped;
+	char bytes[LOG_VALUE_MAX];
+	ssize_t n = read(s->err, bytes, sizeof(bytes) - 1);
+
+	(void)events;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		close_one(s, &s->err_ready, &s->err);
+		return;
+	}
+	keep_words(s, bytes, (size_t)n);
+	bytes[n] = '\0';
+	if (log_limit(&limit, &dropped))
+		log_info("server says", "server=%s text=%s dropped=%llu", s->entry->name, bytes,
+			 dropped);
+}
+
+/* ---- what it reads */
+
+void server_flush(struct server *s)
+{
+	struct buf *out = &s->peer.out;
+
+	while (s->in >= 0 && out->len > 0) {
+		ssize_t n = write(s->in, out->data, out->len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != EAGAIN) {
+			/* It reads no more; what it writes is still read. */
+			close_one(s, &s->in_ready, &s->in);
+			return;
+		}
+		if (n < 0)
+			break;
+		buf_consume(out, (size_t)n);
+	}
+	loop_modify(s->loop, &s->in_ready, out->len > 0 ? EPOLLOUT : 0);
+	if (out->len == 0)
+		buf_release(out);
+}
+
+static void on_in_ready(struct loop_fd *f, uint32_t events)
+{
+	(void)events;
+	server_flush(f->arg);
+	/* Its reader is gone; without this the loop would report that again and again. */
+	if ((events & EPOLLERR) != 0 && ((struct server *)f->arg)->in >= 0)
+		close_one(f->arg, f, &((struct server *)f->arg)->in);
+}
+
+/* ---- start */
+
+static int watch(struct server *s, const struct server_pipes *p, struct err *e)
+{
+	s->pid = p->pid;
+	s->pidfd = p->pidfd;
+	s->in = p->in;
+	s->out = p->out;
+	s->err = p->err;
+	return s->pidfd < 0 || loop_add(s->loop, &s->pid_ready, s->pidfd, EPOLLIN, e) < 0 ||
+			       loop_add(s->loop, &s->out_ready, s->out, EPOLLIN, e) < 0 ||
+			       loop_add(s->loop, &s->err_ready, s->err, EPOLLIN, e) < 0 ||
+			       loop_add(s->loop, &s->in_ready, s->in, 0, e) < 0
+		       ? -1
+		       : 0;
+}
+
+void server_start(struct server *s)
+{
+	struct server_pipes pipes;
+	struct err e = { 0 };
+
+	s->began_ns = clock_now_ns();
+	s->nwords = 0;
+	if (server_spawn(s->entry, !s->was_ready, &pipes, &e) < 0 || watch(s, &pipes, &e) < 0) {
+		end(s, e.msg);
+		return;
+	}
+	peer_begin(&s->peer);
+	server_flush(s);
+}
+
+static void on_again(struct loop_timer *t)
+{
+	struct server *s = t->arg;
+
+	if (s->pid > 0)
+		end(s, "it closed its standard output");
+	else
+		server_start(s);
+}
+
+void server_tick(struct server *s)
+{
+	if (s->pid == 0)
+		return;
+	peer_tick(&s->peer);
+	if (s->peer.state == PEER_FAILED)
+		end(s, s->peer.failure);
+	else
+		server_flush(s);
+}
+
+static void on_tools(struct peer *p)
+{
+	struct server *s = p->arg;
+
+	s->was_ready = true;
+	s->owner.on_tools(s);
+}
+
+static void on_failed(struct peer *p)
+{
+	(void)p; /* the caller of peer_feed() and peer_tick() sees it */
+}
+
+void server_init(struct server *s, struct loop *l, const struct gateway_entry *entry,
+		 struct server_owner owner)
+{
+	static const struct peer_events events = { on_tools, on_failed };
+
+	*s = (struct server){ .owner = owner, .entry = entry, .loop = l };
+	s->pidfd = s->in = s->out = s->err = -1;
+	s->pid_ready = (struct loop_fd){ .fd = -1, .on_ready = on_exit_ready, .arg = s };
+	s->in_ready = (struct loop_fd){ .fd = -1, .on_ready = on_in_ready, .arg = s };
+	s->out_ready = (struct loop_fd){ .fd = -1, .on_ready = on_out_ready, .arg = s };
+	s->err_ready = (struct loop_fd){ .fd = -1, .on_ready = on_err_ready, .arg = s };
+	s->again = (struct loop_timer){ .on_expire = on_again, .arg = s };
+	peer_init(&s->peer, &events, s);
+	s->peer.name = entry->name;
+	s->peer.client = "mcp-gateway";
+}

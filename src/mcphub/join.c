@@ -1,0 +1,51 @@
+#include "join.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SEPARATOR_LEN (sizeof(JOIN_SEPARATOR) - 1)
+
+static bool is_alnum(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+bool join_server_name_is_valid(const char *name, size_t n)
+{
+	if (n == 0 || n > JOIN_SERVER_MAX || !is_alnum(name[0]) || !is_alnum(name[n - 1]))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (!is_alnum(name[i]) && name[i] != '-' && name[i] != '_')
+			return false;
+		if (name[i] == '_' && name[i + 1] == '_')
+			return false;
+	}
+	return true;
+}
+
+bool join_split(const char *name, size_t n, size_t *ret_server, size_t *ret_tool)
+{
+	const char *at = memmem(name, n, JOIN_SEPARATOR, SEPARATOR_LEN);
+
+	if (at == NULL)
+		return false;
+	*ret_server = (size_t)(at - name);
+	*ret_tool = *ret_server + SEPARATOR_LEN;
+	return join_server_name_is_valid(name, *ret_server) &&
+	       tool_name_is_valid(name + *ret_tool, n - *ret_tool);
+}
+
+bool join_write_tool(struct json *j, const char *server, const struct tool *t)
+{
+	char name[JOIN_SERVER_MAX + SEPARATOR_LEN + TOOL_NAME_MAX + 1];
+	int n = snprintf(name, sizeof(name), "%s%s%s", server == NULL ? "" : server,
+			 server == NULL ? "" : JOIN_SEPARATOR, t->name);
+
+	if (n > TOOL_NAME_MAX)
+		return false;
+	json_open(j, NULL, '{');
+	json_text(j, "name", name);
+	json_raw(j, NULL, t->rest); /* several members at once, with their names */
+	json_close(j, '}');
+	return true;
+}

@@ -1,0 +1,21 @@
+/* join.h - tools of several MCP servers as one list: each is named SERVER__TOOL. Pure. Called by
+ * mcp-gateway and by cordond's endpoint of a session. */
+#pragma once
+
+#include "json.h"
+#include "peer.h"
+
+#define JOIN_SEPARATOR "__"
+#define JOIN_SERVER_MAX 40 /* characters of a server's name */
+
+/* Letters, digits, '-' and single '_', 1 to JOIN_SERVER_MAX of them, beginning and ending with a
+ * letter or digit: so that the first "__" of a joined name ends the server's. */
+bool join_server_name_is_valid(const char *name, size_t n);
+
+/* Divides a joined name; false: it has no separator, or one of both parts is not valid. *ret_server
+ * characters belong to the server, the tool begins at *ret_tool. */
+bool join_split(const char *name, size_t n, size_t *ret_server, size_t *ret_tool);
+
+/* One element of the answer to tools/list. server NULL: the name is not joined. A joined name that
+ * would be longer than TOOL_NAME_MAX is left out: false. */
+bool join_write_tool(struct json *j, const char *server, const struct tool *t);

@@ -1,0 +1,402 @@
+#include "peer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "list.h"
+
+#define RELIST_NS (1000 * CLOCK_MS) /* between two lists that the server caused */
+
+void peer_init(struct peer *p, const struct peer_events *events, void *arg)
+{
+	*p = (struct peer){ .events = events, .arg = arg, .name = "", .client = "cordon" };
+	p->setup_ms = 30000;
+	buf_init(&p->out, PEER_OUT_MAX);
+	buf_init(&p->in, PEER_LINE_MAX);
+}
+
+void peer_release(struct peer *p)
+{
+	peer_lost(p, "the gateway ends");
+	buf_release(&p->out);
+	buf_release(&p->in);
+	tool_list_clear(&p->tools);
+	tool_list_clear(&p->fresh);
+}
+
+/* ---- calls */
+
+static void take_out(struct peer_call *c)
+{
+	LIST_REMOVE(c);
+	c->peer->ncalls--;
+	c->peer = NULL;
+}
+
+void peer_end_call(struct peer_call *c, const struct peer_answer *a)
+{
+	take_out(c);
+	c->on_done(c, a);
+}
+
+int peer_call(struct peer *p, struct peer_call *c, const char *tool, struct json_value arguments,
+	      uint64_t timeout_ms, struct err *e)
+{
+	if (p->state != PEER_READY && p->state != PEER_LISTING)
+		return err_set(e, ERR_CONFLICT, "server %s is not running now", p->name);
+	if (p->ncalls >= PEER_CALLS_MAX)
+		return err_set(e, ERR_LIMIT, "server %s has %u calls under way", p->name,
+			       PEER_CALLS_MAX);
+	c->id = ++p->next_id;
+	if (peer_write_call(p, c->id, tool, arguments, c->on_progress != NULL, e) < 0)
+		return -1;
+	c->deadline_ns = clock_now_ns() + timeout_ms * CLOCK_MS;
+	c->peer = p;
+	p->ncalls++;
+	LIST_PUSH(&p->calls, c);
+	return 0;
+}
+
+void peer_cancel(struct peer_call *c)
+{
+	if (c->peer == NULL)
+		return;
+	peer_write_cancelled(c->peer, c->id);
+	take_out(c);
+}
+
+struct peer_call *peer_find_call(struct peer *p, uint64_t id)
+{
+	struct peer_call *c = p->calls;
+
+	while (c != NULL && c->id != id)
+		c = c->next;
+	return c;
+}
+
+/* ---- becoming ready */
+
+void peer_fail(struct peer *p, const char *why)
+{
+	struct err e;
+
+	/* Part of it may be the server's words. */
+	(void)err_set(&e, ERR_SYSTEM, "%s", why);
+	err_sanitize(&e);
+	p->state = PEER_FAILED;
+	(void)snprintf(p->failure, sizeof(p->failure), "%s", e.msg);
+	p->events->on_failed(p);
+}
+
+static void ask_initialize(struct peer *p)
+{
+	p->state = PEER_INITIALIZING;
+	p->era = PEER_LEGACY;
+	p->tried_initialize = true;
+	p->step_id = ++p->next_id;
+	peer_write_initialize(p, p->step_id);
+}
+
+static void ask_discover(struct peer *p)
+{
+	p->state = PEER_DISCOVERING;
+	p->era = PEER_MODERN;
+	p->tried_discover = true;
+	p->step_id = ++p->next_id;
+	peer_write_discover(p, p->step_id);
+}
+
+static void ask_tools(struct peer *p, struct json_value cursor)
+{
+	p->state = PEER_LISTING;
+	p->step_id = ++p->next_id;
+	peer_write_list(p, p->step_id, cursor);
+}
+
+static void list_again(struct peer *p)
+{
+	p->changed = false;
+	p->pages = 0;
+	p->step_deadline_ns = clock_now_ns() + p->setup_ms * CLOCK_MS;
+	tool_list_clear(&p->fresh);
+	ask_tools(p, (struct json_value){ 0 });
+}
+
+void peer_begin(struct peer *p)
+{
+	p->tried_initialize = p->tried_discover = p->changed = p->skipping = false;
+	p->failure[0] = '\0';
+	p->version[0] = '\0';
+	p->pages = 0;
+	buf_clear(&p->in);
+	buf_clear(&p->out);
+	tool_list_clear(&p->fresh);
+	p->step_deadline_ns = clock_now_ns() + p->setup_ms * CLOCK_MS;
+	if (p->modern_first)
+		ask_discover(p);
+	else
+		ask_initialize(p);
+}
+
+static void set_ready(struct peer *p)
+{
+	tool_list_clear(&p->tools);
+	p->tools = p->fresh;
+	p->fresh = (struct tool_list){ 0 };
+	p->state = PEER_READY;
+	p->step_id = 0;
+	p->listed_at_ns = clock_now_ns();
+	p->events->on_tools(p);
+}
+
+/* Copies a short text of the server; what is longer or has escapes becomes "". */
+static void copy_text(struct json_value v, char *ret, size_t cap)
+{
+	bool fits = v.kind == JSON_READ_TEXT && v.n - 2 < cap && memchr(v.p, '\\', v.n) == NULL;
+
+	ret[0] = '\0';
+	if (fits) {
+		memcpy(ret, v.p + 1, v.n - 2);
+		ret[v.n - 2] = '\0';
+	}
+}
+
+static void list_if_it_has_tools(struct peer *p, struct json_value result)
+{
+	struct json_value can = json_read_member(result, "capabilities");
+
+	if (json_read_member(can, "tools").kind != JSON_READ_OBJECT)
+		set_ready(p);
+	else
+		list_again(p);
+}
+
+static void on_initialized(struct peer *p, struct json_value result)
+{
+	copy_text(json_read_member(result, "protocolVersion"), p->version, sizeof(p->version));
+	peer_write_initialized(p);
+	list_if_it_has_tools(p, result);
+}
+
+static void on_discovered(struct peer *p, struct json_value result)
+{
+	struct json_value versions = json_read_member(result, "supportedVersions"), name, v;
+	const char *at = NULL;
+
+	while (json_read_next(versions, &at, &name, &v)) {
+		if (!json_read_is(v, PEER_MODERN_VERSION))
+			continue;
+		(void)snprintf(p->version, sizeof(p->version), "%s", PEER_MODERN_VERSION);
+		list_if_it_has_tools(p, result);
+		return;
+	}
+	if (!p->tried_initialize)
+		ask_initialize(p);
+	else
+		peer_fail(p, "it speaks none of the protocol versions that this gateway knows");
+}
+
+static void on_page(struct peer *p, struct json_value result)
+{
+	struct json_value cursor = json_read_member(result, "nextCursor");
+	struct err e;
+
+	if (tool_list_add(&p->fresh, json_read_member(result, "tools"), &e) < 0) {
+		peer_fail(p, e.msg);
+		return;
+	}
+	if (cursor.kind == JSON_READ_TEXT && cursor.n > 2 && cursor.n <= 4096 &&
+	    ++p->pages < PEER_PAGES_MAX && p->fresh.n < TOOL_LIST_MAX)
+		ask_tools(p, cursor);
+	else
+		set_ready(p);
+}
+
+static void on_step_error(struct peer *p, const char *message)
+{
+	char why[200];
+
+	if (p->state == PEER_INITIALIZING && !p->tried_discover) {
+		ask_discover(p);
+		return;
+	}
+	if (p->state == PEER_DISCOVERING && !p->tried_initialize) {
+		ask_initialize(p);
+		return;
+	}
+	(void)snprintf(why, sizeof(why), "it refuses %s: %s",
+		       p->state == PEER_LISTING ? "tools/list" : "initialize and server/discover",
+		       message);
+	peer_fail(p, why);
+}
+
+static void on_step_result(struct peer *p, struct json_value result)
+{
+	if (result.kind != JSON_READ_OBJECT) {
+		on_step_error(p, "its answer has no result");
+		return;
+	}
+	if (p->state == PEER_INITIALIZING)
+		on_initialized(p, result);
+	else if (p->state == PEER_DISCOVERING)
+		on_discovered(p, result);
+	else
+		on_page(p, result);
+}
+
+/* ---- messages of the server */
+
+/* The message of an error, decoded and cut; the buffer is the caller's. */
+static const char *error_text(struct json_value error, struct buf *b)
+{
+	struct err e;
+
+	if (json_read_text(json_read_member(error, "message"), b, &e) < 0)
+		return "an error without a message";
+	return buf_text(b);
+}
+
+static int64_t error_code(struct json_value error)
+{
+	struct json_value v = json_read_member(error, "code");
+	uint64_t n = 0;
+	bool negative = v.kind == JSON_READ_NUMBER && v.p[0] == '-';
+
+	if (negative) {
+		v.p++;
+		v.n--;
+	}
+	if (!json_read_uint(v, &n) || n > INT32_MAX)
+		return -32603;
+	return negative ? -(int64_t)n : (int64_t)n;
+}
+
+static void on_call_answer(struct peer_call *c, struct json_value message)
+{
+	struct json_value result = json_read_member(message, "result");
+	struct json_value error = json_read_member(message, "error");
+	struct buf text = BUF_INIT(4096);
+	struct peer_answer a = { .end = PEER_RESULT, .result = result };
+
+	if (error.kind == JSON_READ_OBJECT) {
+		a.end = PEER_ERROR;
+		a.code = error_code(error);
+		a.message = error_text(error, &text);
+	} else if (result.kind != JSON_READ_OBJECT) {
+		a.end = PEER_LOST;
+		a.message = "the answer of the server has no result";
+	}
+	peer_end_call(c, &a);
+	buf_release(&text);
+}
+
+static void on_answer(struct peer *p, struct json_value message)
+{
+	struct json_value error = json_read_member(message, "error");
+	struct buf text = BUF_INIT(4096);
+	struct peer_call *c;
+	uint64_t id;
+
+	if (!json_read_uint(json_read_member(message, "id"), &id) || id == 0) {
+		p->ignored++;
+		return;
+	}
+	if (id == p->step_id) {
+		p->step_id = 0;
+		if (error.kind == JSON_READ_OBJECT)
+			on_step_error(p, error_text(error, &text));
+		else
+			on_step_result(p, json_read_member(message, "result"));
+		buf_release(&text);
+		return;
+	}
+	c = peer_find_call(p, id);
+	if (c != NULL)
+		on_call_answer(c, message);
+	else
+		p->ignored++;
+}
+
+static void on_notification(struct peer *p, struct json_value method, struct json_value params)
+{
+	struct peer_call *c;
+	uint64_t token;
+
+	if (json_read_is(method, "notifications/tools/list_changed")) {
+		p->changed = true;
+	} else if (json_read_is(method, "notifications/progress") &&
+		   json_read_uint(json_read_member(params, "progressToken"), &token)) {
+		c = peer_find_call(p, token);
+		if (c != NULL && c->on_progress != NULL)
+			c->on_progress(c, params);
+	} else {
+		p->ignored++;
+	}
+}
+
+void peer_on_message(struct peer *p, const char *line, size_t n)
+{
+	struct json_value message, method, id;
+	struct err e;
+
+	if (json_read(line, n, PEER_DEPTH_MAX, &message, &e) < 0 ||
+	    message.kind != JSON_READ_OBJECT) {
+		p->ignored++;
+		return;
+	}
+	method = json_read_member(message, "method");
+	id = json_read_member(message, "id");
+	if (method.kind != JSON_READ_TEXT)
+		on_answer(p, message);
+	else if (id.kind == JSON_READ_NUMBER || id.kind == JSON_READ_TEXT)
+		peer_write_answer(p, id, json_read_is(method, "ping") ? "ping" : "");
+	else
+		on_notification(p, method, json_read_member(message, "params"));
+}
+
+/* ---- time, and the end */
+
+static void expire_calls(struct peer *p, uint64_t now)
+{
+	struct peer_answer a = { .end = PEER_LOST, .message = "the server did not answer in time" };
+	struct peer_call *c = p->calls;
+
+	while (c != NULL) {
+		if (c->deadline_ns > now) {
+			c = c->next;
+			continue;
+		}
+		peer_write_cancelled(p, c->id);
+		peer_end_call(c, &a);
+		c = p->calls; /* the callback may have cancelled any */
+	}
+}
+
+void peer_tick(struct peer *p)
+{
+	uint64_t now = clock_now_ns();
+
+	expire_calls(p, now);
+	if (p->step_id != 0 && now > p->step_deadline_ns) {
+		p->step_id = 0;
+		peer_fail(p, "it did not answer in time");
+		return;
+	}
+	if (p->state == PEER_READY && p->changed && now > p->listed_at_ns + RELIST_NS)
+		list_again(p);
+}
+
+void peer_lost(struct peer *p, const char *why)
+{
+	struct peer_answer a = { .end = PEER_LOST, .message = why };
+
+	p->state = PEER_IDLE;
+	p->step_id = 0;
+	p->skipping = false;
+	buf_release(&p->in);
+	buf_release(&p->out);
+	while (p->calls != NULL)
+		peer_end_call(p->calls, &a);
+}

@@ -1,0 +1,134 @@
+/* peer.h - the client's side of one MCP server: what it is sent, what its answers mean, and the
+ * calls that wait for one. No I/O: the owner passes on the bytes that come (peer_feed()), sends
+ * what is in `out`, and calls peer_tick() about once a second.
+ *
+ * Used by mcp-gateway for the programs that it starts, and by cordond for the cells of a session's
+ * servers. The server is not trusted. Every call that was begun ends exactly once: by its answer,
+ * its deadline, peer_lost(), or peer_cancel() (then without on_done). A message that is malformed
+ * or that nobody asked for is ignored and counted; requests of the server are refused; lengths,
+ * counts and pages have bounds.
+ *
+ * Both eras of the protocol: `initialize` comes first, because servers of the older one may not
+ * answer what they do not know, and `server/discover` if it is refused; the owner can ask for the
+ * other order. Callbacks must not free the peer or call peer_lost(). */
+#pragma once
+
+#include "buf.h"
+#include "json_read.h"
+#include "tool_list.h"
+
+#define PEER_MODERN_VERSION "2026-07-28"
+#define PEER_LEGACY_VERSION "2025-11-25"
+#define PEER_LINE_MAX (4U << 20) /* of one message of the server; a longer one is skipped */
+#define PEER_OUT_MAX (8U << 20)	 /* what waits to be sent */
+#define PEER_DEPTH_MAX 64
+#define PEER_CALLS_MAX 128
+#define PEER_PAGES_MAX 64 /* of a list of tools */
+#define PEER_EDGE 256	  /* bytes at both ends of a skipped message that are searched for its id */
+
+enum peer_era { PEER_UNKNOWN, PEER_LEGACY, PEER_MODERN };
+
+enum peer_state {
+	PEER_IDLE, /* no connection */
+	PEER_INITIALIZING,
+	PEER_DISCOVERING,
+	PEER_LISTING,
+	PEER_READY,
+	PEER_FAILED /* see `failure`; the owner ends the connection */
+};
+
+struct peer;
+struct peer_call;
+
+struct peer_events {
+	/* Its tools are known; also each time when they were listed again. */
+	void (*on_tools)(struct peer *p);
+	/* It cannot be used; p->failure says why. */
+	void (*on_failed)(struct peer *p);
+};
+
+enum peer_end {
+	PEER_RESULT, /* result is set */
+	PEER_ERROR,  /* the server's error: code and message */
+	PEER_LOST    /* no answer came, or none that can be used: message says why */
+};
+
+struct peer_answer {
+	enum peer_end end;
+	struct json_value result; /* an object; valid during the callback */
+	int64_t code;
+	const char *message; /* of the server for PEER_ERROR: untrusted, valid UTF-8 */
+};
+
+/* A member of the caller's structure; zeroed but for the callbacks and arg. */
+struct peer_call {
+	void (*on_done)(struct peer_call *c, const struct peer_answer *a);
+	/* May be NULL: then the server is not asked for progress. params: of the notification. */
+	void (*on_progress)(struct peer_call *c, struct json_value params);
+	void *arg;
+	struct peer_call *next, **link; /* peer.c's, and the rest */
+	uint64_t id, deadline_ns;
+	struct peer *peer; /* NULL: not under way */
+};
+
+struct peer {
+	const struct peer_events *events;
+	void *arg;	    /* the owner's */
+	const char *name;   /* for messages; borrowed */
+	const char *client; /* the name of this client, sent to the server; borrowed */
+	bool modern_first;  /* the owner's: asks server/discover first */
+	uint64_t setup_ms;  /* the owner's: how long until the tools are known */
+	enum peer_state state;
+	enum peer_era era;
+	char version[32];
+	char failure[256];
+	struct tool_list tools;
+	struct buf out;
+	uint64_t ignored; /* messages */
+	/* Private. */
+	struct buf in;
+	bool skipping, tried_initialize, tried_discover, changed;
+	char head[PEER_EDGE], tail[PEER_EDGE]; /* of a message that is skipped */
+	size_t nhead, ntail;
+	uint64_t next_id, step_id, step_deadline_ns, listed_at_ns;
+	unsigned pages, ncalls;
+	struct tool_list fresh;
+	struct peer_call *calls;
+};
+
+void peer_init(struct peer *p, const struct peer_events *events, void *arg);
+void peer_release(struct peer *p);
+
+/* There is a connection: writes the first message. */
+void peer_begin(struct peer *p);
+void peer_feed(struct peer *p, const void *bytes, size_t n);
+/* Deadlines; lists tools again if the server said that they changed. */
+void peer_tick(struct peer *p);
+/* The connection has ended; why is for those that wait. The tools stay listed. */
+void peer_lost(struct peer *p, const char *why);
+
+/* arguments: an object, or NONE. ERR_CONFLICT: the server is not ready; ERR_LIMIT: too many calls,
+ * or too much waits to be sent; on_done is not called then. */
+int peer_call(struct peer *p, struct peer_call *c, const char *tool, struct json_value arguments,
+	      uint64_t timeout_ms, struct err *e) MUST_USE;
+/* The caller does not wait any longer; the server is told. Repeatable. */
+void peer_cancel(struct peer_call *c);
+
+/* ---- for the peer's own files */
+
+/* peer.c: one message of the server. */
+void peer_on_message(struct peer *p, const char *line, size_t n);
+struct peer_call *peer_find_call(struct peer *p, uint64_t id);
+void peer_end_call(struct peer_call *c, const struct peer_answer *a);
+void peer_fail(struct peer *p, const char *why);
+/* peer_write.c */
+
+void peer_write_initialize(struct peer *p, uint64_t id);
+void peer_write_initialized(struct peer *p);
+void peer_write_discover(struct peer *p, uint64_t id);
+void peer_write_list(struct peer *p, uint64_t id, struct json_value cursor);
+int peer_write_call(struct peer *p, uint64_t id, const char *tool, struct json_value arguments,
+		    bool progress, struct err *e) MUST_USE;
+void peer_write_cancelled(struct peer *p, uint64_t id);
+/* The answer to a request of the server, whose id is passed on as it is. */
+void peer_write_answer(struct peer *p, struct json_value id, const char *method);

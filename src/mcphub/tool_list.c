@@ -1,0 +1,147 @@
+#include "tool_list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool tool_name_is_valid(const char *name, size_t n)
+{
+	if (n == 0 || n > TOOL_NAME_MAX)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		char c = name[i];
+
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+		      c == '_' || c == '-' || c == '.'))
+			return false;
+	}
+	return true;
+}
+
+const struct tool *tool_list_find(const struct tool_list *l, const char *name, size_t n)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (strlen(l->tools[i].name) == n && memcmp(l->tools[i].name, name, n) == 0)
+			return &l->tools[i];
+	}
+	return NULL;
+}
+
+void tool_list_clear(struct tool_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->tools[i].rest);
+	free(l->tools);
+	*l = (struct tool_list){ 0 };
+}
+
+/* The members of a definition but its name, as they are. One that is written with escapes is left
+ * out: readers would not agree which it is. */
+static int copy_rest(struct json_value definition, struct buf *to)
+{
+	struct json_value name, value;
+	const char *at = NULL;
+	bool schema = false;
+
+	while (json_read_next(definition, &at, &name, &value)) {
+		if (json_read_is(name, "name") || memchr(name.p, '\\', name.n) != NULL)
+			continue;
+		if (json_read_is(name, "inputSchema")) {
+			if (value.kind != JSON_READ_OBJECT || schema)
+				return -1;
+			schema = true;
+		}
+		buf_put(to, to->len > 0 ? "," : "", to->len > 0);
+		buf_put(to, name.p, name.n);
+		buf_put(to, ":", 1);
+		buf_put(to, value.p, value.n);
+	}
+	if (!schema) {
+		buf_put(to, to->len > 0 ? "," : "", to->len > 0);
+		buf_put_text(to, "\"inputSchema\":{\"type\":\"object\"}");
+	}
+	return to->full ? -1 : 0;
+}
+
+static void set_hash(struct tool *t)
+{
+	struct sha256 s;
+
+	sha256_init(&s);
+	sha256_add(&s, t->name, strlen(t->name) + 1);
+	sha256_add(&s, t->rest, strlen(t->rest));
+	sha256_end(&s, t->hash);
+}
+
+/* 1: it is there, 0: it cannot be, -1: no memory. */
+static int make_room(struct tool_list *l)
+{
+	struct tool *grown;
+	size_t size;
+
+	if (l->n == TOOL_LIST_MAX)
+		return 0;
+	if (l->n < l->size)
+		return 1;
+	size = l->size == 0 ? 16 : l->size * 2;
+	grown = realloc(l->tools, size * sizeof(*grown));
+	if (grown == NULL)
+		return -1;
+	l->tools = grown;
+	l->size = size;
+	return 1;
+}
+
+static bool read_name(struct json_value definition, struct tool *ret)
+{
+	struct json_value name = json_read_member(definition, "name");
+
+	/* A name that needs escapes has characters that no name may have. */
+	if (name.kind != JSON_READ_TEXT || !tool_name_is_valid(name.p + 1, name.n - 2))
+		return false;
+	memcpy(ret->name, name.p + 1, name.n - 2);
+	ret->name[name.n - 2] = '\0';
+	return true;
+}
+
+static int add_one(struct tool_list *l, struct json_value definition, struct err *e)
+{
+	struct buf rest = BUF_INIT(TOOL_DEFINITION_MAX);
+	struct tool t = { .rest = NULL };
+	int room;
+
+	if (!read_name(definition, &t) || tool_list_find(l, t.name, strlen(t.name)) != NULL ||
+	    copy_rest(definition, &rest) < 0 || l->bytes + rest.len > TOOL_LIST_BYTES_MAX) {
+		buf_release(&rest);
+		l->dropped++;
+		return 0;
+	}
+	room = make_room(l);
+	t.rest = room == 1 ? strdup(buf_text(&rest)) : NULL;
+	l->bytes += t.rest == NULL ? 0 : rest.len;
+	buf_release(&rest);
+	if (room == 0) {
+		l->dropped++;
+		return 0;
+	}
+	if (t.rest == NULL)
+		return err_set(e, ERR_SYSTEM, "list of tools: out of memory");
+	set_hash(&t);
+	l->tools[l->n++] = t;
+	return 0;
+}
+
+int tool_list_add(struct tool_list *l, struct json_value array, struct err *e)
+{
+	struct json_value definition;
+	const char *at = NULL;
+
+	while (json_read_next(array, &at, &(struct json_value){ 0 }, &definition)) {
+		if (l->n == TOOL_LIST_MAX) {
+			l->dropped++;
+			return 0;
+		}
+		if (add_one(l, definition, e) < 0)
+			return -1;
+	}
+	return 0;
+}
