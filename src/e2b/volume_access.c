@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "e2b_private.h"
+#include "layers.h"
 #include "reply.h"
 #include "rfc3339.h"
 #include "volume_token.h"
+
+#define ROOM_LEAST (1U << 20)
 
 /* The only part of the contract whose code is a text. */
 static void fail(struct request *r, const struct failure *f)
@@ -191,8 +194,21 @@ static const struct {
 	{ EFBIG, 413, 0 },
 };
 
+/* A volume whose disk is full has errors of its device, or has become read-only by one. */
+static bool is_full(const struct request *r, const struct err *e)
+{
+	struct err ignored;
+
+	return e->reason == REASON_NONE && (e->sys == EIO || e->sys == EROFS) &&
+	       layers_check_reserve(core_layers(r->core), ROOM_LEAST, &ignored) < 0;
+}
+
 void volume_access_fail(struct request *r, uint32_t what, const struct err *e)
 {
+	if (is_full(r, e)) {
+		reply_code(r, 507, "storage_full", e->msg);
+		return;
+	}
 	if (e->reason == REASON_NONE && e->code != ERR_CONFLICT)
 		for (size_t i = 0; i < COUNT(statuses); i++)
 			if (statuses[i].sys == e->sys &&

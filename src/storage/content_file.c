@@ -1,7 +1,8 @@
 /* content_file.c - the operations read and write of a file in a volume. See content.h.
  *
- * A file is written in the directory new and renamed when it is complete, so a reader sees the old
- * content or the new one, and a client that goes away leaves nothing. */
+ * A file is written in the directory new and renamed when it is complete and on disk, so a reader
+ * sees the old content or the new one, and a client that goes away leaves nothing. An image is
+ * sparse: that the disk below it is full shows only when its bytes are brought there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -107,7 +108,7 @@ static int commit(const struct content *c, const struct content_place *p, int ne
 	bool force = (c->r->flags & STORAGE_CONTENT_FORCE) != 0;
 	mode_t mode = c->r->mode == STORAGE_CONTENT_UNSET ? 0644 : c->r->mode;
 
-	if (content_give(c, fd, mode) < 0)
+	if (content_give(c, fd, mode) < 0 || fsync(fd) < 0)
 		return content_fail(e, c->r->path);
 	if ((int)syscall(SYS_renameat2, new, name, p->dir, p->name, force ? 0 : NOREPLACE) < 0)
 		return content_fail(e, c->r->path);

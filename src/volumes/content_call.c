@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "io.h"
+#include "layers.h"
 #include "list.h"
 #include "volume_state.h"
 
@@ -18,6 +19,7 @@
 #define TURN_READS 16
 #define CALL_MS 3600000 /* of the whole operation, slow clients included */
 #define TENANT_CALLS 16
+#define ROOM_LEAST (1U << 20) /* on the disk, for any file */
 
 static struct loop *loop_of(const struct content_call *c)
 {
@@ -309,6 +311,9 @@ int content_call_start(struct content_call *c, struct core *core, const struct s
 	struct volume_node *n = volume_node(core);
 
 	if (admit(n, v->tenant, e) < 0)
+		return -1;
+	if (r->what == STORAGE_CONTENT_WRITE &&
+	    layers_check_reserve(core_layers(core), ROOM_LEAST, e) < 0)
 		return -1;
 	*c = (struct content_call){ .arg = c->arg,
 				    .node = n,
