@@ -65,22 +65,30 @@ uint64_t layers_files_room(const struct layers *l)
 	return far < room ? far : room;
 }
 
-int layers_check_reserve(const struct layers *l, uint64_t bytes, struct err *e)
+static int no_room(const struct layers *l, uint64_t room, uint64_t bytes, struct err *e)
 {
-	uint64_t room = layers_room(l);
-
-	if (layers_files_room(l) < LEAST_ENTRIES)
+	/* What was removed without cordon-storage is known to the next request. */
+	if (l->link != NULL)
+		storage_link_look(l->link);
+	if (room >= bytes)
 		return err_set_reason(e, REASON_STORAGE_FULL,
 				      "the file system of the storage folder can hold few more "
 				      "files above its reserve (storage_reserve)");
-	if (room >= bytes)
-		return 0;
 	return err_set_reason(
 		e, REASON_STORAGE_FULL,
 		"the disk of the storage folder has room for %llu MiB above its reserve "
 		"(storage_reserve), and %llu MiB are needed",
 		(unsigned long long)(room >> 20),
 		(unsigned long long)((bytes + (1 << 20) - 1) >> 20));
+}
+
+int layers_check_reserve(const struct layers *l, uint64_t bytes, struct err *e)
+{
+	uint64_t room = layers_room(l);
+
+	if (room >= bytes && layers_files_room(l) >= LEAST_ENTRIES)
+		return 0;
+	return no_room(l, room, bytes, e);
 }
 
 static uint64_t being_written(const struct layers *l, const char *tenant)

@@ -45,6 +45,7 @@ struct storage_link {
 	unsigned streams; /* of sent: see storage_msg_is_stream() */
 	struct loop_task send;
 	struct loop_timer late;
+	struct storage_job look; /* storage_link_look() */
 	/* As of the last answer: the file system of the storage folder. 0: not known yet. */
 	uint64_t disk_bytes, disk_free, disk_files, disk_files_free;
 	/* cordon-storage is ready (e is NULL), or cannot work. May be NULL. */
@@ -66,6 +67,9 @@ bool storage_link_is_ready(const struct storage_link *s);
  * here. The request is copied; the descriptors are taken over. */
 void storage_link_ask(struct storage_link *s, struct storage_job *j, const void *request,
 		      size_t len, const int *fds, size_t nfds);
+
+/* Asks for the room of the disk, unless that is being asked already. */
+void storage_link_look(struct storage_link *s);
 
 /* The owner is no longer interested: done does not end. Repeatable, and allowed for a job that has
  * ended or was never begun (all zeros). */

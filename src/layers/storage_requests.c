@@ -36,6 +36,22 @@ void storage_link_list(struct storage_link *s, struct storage_job *j, int fd)
 	storage_link_ask(s, j, &r, sizeof(r), &fd, 1);
 }
 
+static void on_looked(struct completion *done, const struct err *e)
+{
+	(void)done;
+	(void)e; /* the numbers came with the answer, or are those of the next one */
+}
+
+void storage_link_look(struct storage_link *s)
+{
+	const struct storage_list r = { .head = { .op = STORAGE_LOOK, .deadline_ms = QUICK_MS } };
+
+	if (s->look.call != NULL)
+		return;
+	s->look.done = (struct completion){ .on_done = on_looked, .arg = s };
+	storage_link_ask(s, &s->look, &r, sizeof(r), NULL, 0);
+}
+
 void storage_link_arrange(struct storage_link *s, struct storage_job *j, const char *layer,
 			  const char (*lower)[STORAGE_ID_MAX], unsigned n)
 {

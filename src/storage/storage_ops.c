@@ -11,6 +11,13 @@
 #include "log.h"
 #include "tree_remove.h"
 
+static int op_look(struct storage_run *run, struct err *e)
+{
+	(void)run;
+	(void)e;
+	return 0; /* storage_jobs.c adds what is asked for */
+}
+
 static storage_op_fn *const ops[STORAGE_OPS] = {
 	[STORAGE_UNPACK] = op_unpack,
 	[STORAGE_ARRANGE] = op_arrange,
@@ -28,6 +35,7 @@ static storage_op_fn *const ops[STORAGE_OPS] = {
 	[STORAGE_VOLUME_USAGE] = op_volume_usage,
 	[STORAGE_CONTENT] = op_content,
 	[STORAGE_SPOOL] = op_spool,
+	[STORAGE_LOOK] = op_look,
 };
 
 storage_op_fn *storage_ops_find(uint32_t op)

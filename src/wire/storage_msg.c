@@ -205,6 +205,7 @@ static const struct {
 	[STORAGE_VOLUME_USAGE] = { sizeof(struct storage_volume), 0, check_volume },
 	[STORAGE_CONTENT] = { sizeof(struct storage_content), 1, check_content, true },
 	[STORAGE_SPOOL] = { sizeof(struct storage_spool), 1, check_spool, true },
+	[STORAGE_LOOK] = { sizeof(struct storage_list), 0, NULL },
 };
 static_assert(COUNT(shapes) == STORAGE_OPS, "a shape for every operation");
 

@@ -54,6 +54,7 @@ enum storage_op {
 	STORAGE_VOLUME_USAGE,
 	STORAGE_CONTENT,
 	STORAGE_SPOOL,
+	STORAGE_LOOK,
 	STORAGE_OPS
 };
 
@@ -109,6 +110,9 @@ struct storage_remove {
 struct storage_list {
 	struct storage_head head;
 };
+
+/* LOOK does nothing: its answer has, as every answer, the room that the disk has. It is a struct
+ * storage_list without a descriptor. */
 
 /* What is below the layers of FOLD: exactly one of these. */
 enum {
