@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "parent_death.h"
+#include "storage_jail.h"
 
 #define CANNOT_EXECUTE 126
+#define LEAST_BYTES (4U << 20) /* on disk, of an empty file system */
 
 static void NORETURN execute(const char *const *argv, int out)
 {
@@ -67,4 +70,14 @@ int disk_tool_run(const char *const *argv, int *ret_status, char *ret_line, unsi
 		return err_set(e, ERR_UNSUPPORTED,
 			       "%s cannot be started: install the package e2fsprogs", argv[0]);
 	return 0;
+}
+
+int disk_tool_not_made(int status, const char *line, struct err *e)
+{
+	struct statvfs fs;
+
+	if (strstr(line, "No space") != NULL || (statvfs(STORAGE_JAIL_TOP, &fs) == 0 &&
+						 (uint64_t)fs.f_bavail * fs.f_frsize < LEAST_BYTES))
+		return err_set_reason(e, REASON_STORAGE_FULL, "the storage folder is full (mkfs)");
+	return err_set(e, ERR_SYSTEM, "mkfs.ext4 failed with status %d: %s", status, line);
 }

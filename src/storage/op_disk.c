@@ -48,11 +48,7 @@ static int format(const char *path, const struct storage_disk *r, struct err *e)
 	(void)snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)r->inodes);
 	if (disk_tool_run(argv, &status, line, sizeof(line), e) < 0)
 		return -1;
-	if (status == 0)
-		return 0;
-	if (strstr(line, "No space") != NULL)
-		return err_set_reason(e, REASON_STORAGE_FULL, "the storage folder is full (mkfs)");
-	return err_set(e, ERR_SYSTEM, "mkfs.ext4 failed with status %d: %s", status, line);
+	return status == 0 ? 0 : disk_tool_not_made(status, line, e);
 }
 
 /* Makes the image under a temporary name. */

@@ -70,9 +70,7 @@ static int format(const char *name, uint64_t bytes, struct err *e)
 	(void)snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)(bytes / 16384 + 64));
 	if (disk_tool_run(argv, &status, line, sizeof(line), e) < 0)
 		return -1;
-	return status == 0 ? 0
-			   : err_set(e, ERR_SYSTEM, "mkfs.ext4 failed with status %d: %s", status,
-				     line);
+	return status == 0 ? 0 : disk_tool_not_made(status, line, e);
 }
 
 /* A sparse file system that has what is in the directory tree, which is removed. */
