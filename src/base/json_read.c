@@ -213,13 +213,18 @@ int json_read(const char *text, size_t len, unsigned max_depth, struct json_valu
 
 /* ---- walks over a checked text */
 
-/* Behind the closing quote of the text at p. */
-static const char *text_end(const char *p)
+/* Behind the closing quote of the text at p: the first with an even number of backslashes before
+ * it. */
+static const char *text_end(const char *p, const char *end)
 {
-	for (p++; *p != '"'; p++)
-		if (*p == '\\')
-			p++;
-	return p + 1;
+	const char *from = p + 1, *at = p, *back;
+
+	do {
+		at = memchr(at + 1, '"', (size_t)(end - at - 1));
+		for (back = at; back > from && back[-1] == '\\'; back--)
+			;
+	} while ((at - back) % 2 != 0);
+	return at + 1;
 }
 
 /* Behind the value at p. Without recursion: brackets in texts are skipped with them. */
@@ -229,7 +234,7 @@ static const char *value_end(const char *p, const char *end)
 
 	do {
 		if (*p == '"') {
-			p = text_end(p);
+			p = text_end(p, end);
 			continue;
 		}
 		depth += *p == '{' || *p == '[';
@@ -248,7 +253,7 @@ static struct json_value value_at(struct reader *r)
 
 	skip_space(r);
 	v = (struct json_value){ kind_of(*r->p), r->p, 0 };
-	r->p = v.kind == JSON_READ_TEXT ? text_end(r->p) : value_end(r->p, r->end);
+	r->p = v.kind == JSON_READ_TEXT ? text_end(r->p, r->end) : value_end(r->p, r->end);
 	v.n = (size_t)(r->p - v.p);
 	return v;
 }

@@ -62,13 +62,32 @@ bool code_request_is_env(struct json_value v)
 	return true;
 }
 
-static int read_common(struct json_value v, struct code_request *ret, struct err *e)
+/* The members of a request; one walk over it, because the code may be long. */
+enum member { CODE, ENV, CONTEXT_ID, CONTEXT_NAME, LANGUAGE, CWD, MEMBERS };
+
+static const char *const names[MEMBERS] = { "code",	    "env_vars", "context_id",
+					    "context_name", "language", "cwd" };
+
+static int find_members(const char *text, size_t len, struct json_value ret[MEMBERS], struct err *e)
 {
+	struct json_value v, name, value;
+	const char *at = NULL;
+
+	if (json_read(text, len, DEPTH_MAX, &v, e) < 0)
+		return err_wrap(e, "the body");
 	if (v.kind != JSON_READ_OBJECT)
 		return err_set(e, ERR_INVALID, "the body must be a JSON object");
-	if (read_word(json_read_member(v, "language"), "language", ret->language,
-		      sizeof(ret->language), e) < 0 ||
-	    read_word(json_read_member(v, "cwd"), "cwd", ret->cwd, sizeof(ret->cwd), e) < 0)
+	while (json_read_next(v, &at, &name, &value))
+		for (size_t i = 0; i < MEMBERS; i++)
+			if (ret[i].kind == JSON_READ_NONE && json_read_is(name, names[i]))
+				ret[i] = value;
+	return 0;
+}
+
+static int read_common(const struct json_value *m, struct code_request *ret, struct err *e)
+{
+	if (read_word(m[LANGUAGE], "language", ret->language, sizeof(ret->language), e) < 0 ||
+	    read_word(m[CWD], "cwd", ret->cwd, sizeof(ret->cwd), e) < 0)
 		return -1;
 	for (char *p = ret->language; *p != '\0'; p++)
 		if (*p >= 'A' && *p <= 'Z')
@@ -78,30 +97,22 @@ static int read_common(struct json_value v, struct code_request *ret, struct err
 	return 0;
 }
 
-static int read_value(const char *text, size_t len, struct json_value *ret, struct err *e)
-{
-	if (json_read(text, len, DEPTH_MAX, ret, e) < 0)
-		return err_wrap(e, "the body");
-	return 0;
-}
-
 int code_request_execute(const char *text, size_t len, struct code_request *ret, struct err *e)
 {
-	struct json_value v;
+	struct json_value m[MEMBERS] = { 0 };
 
 	memset(ret, 0, sizeof(*ret));
-	if (read_value(text, len, &v, e) < 0 || read_common(v, ret, e) < 0 ||
-	    read_word(json_read_member(v, "context_id"), "context_id", ret->context_id,
-		      sizeof(ret->context_id), e) < 0 ||
-	    read_word(json_read_member(v, "context_name"), "context_name", ret->context_name,
-		      sizeof(ret->context_name), e) < 0)
+	if (find_members(text, len, m, e) < 0 || read_common(m, ret, e) < 0 ||
+	    read_word(m[CONTEXT_ID], "context_id", ret->context_id, sizeof(ret->context_id), e) <
+		    0 ||
+	    read_word(m[CONTEXT_NAME], "context_name", ret->context_name, sizeof(ret->context_name),
+		      e) < 0)
 		return -1;
-	ret->code = json_read_member(v, "code");
-	ret->env = json_read_member(v, "env_vars");
+	ret->code = m[CODE];
+	if (m[ENV].kind != JSON_READ_NULL)
+		ret->env = m[ENV];
 	if (ret->code.kind != JSON_READ_TEXT || ret->code.n > CODE_REQUEST_CODE_MAX)
 		return err_set(e, ERR_INVALID, "code must be a text of at most 16 MiB");
-	if (ret->env.kind == JSON_READ_NULL)
-		ret->env.kind = JSON_READ_NONE;
 	if (ret->env.kind != JSON_READ_NONE && !code_request_is_env(ret->env))
 		return err_set(e, ERR_INVALID,
 			       "env_vars must be an object of texts, of at most 1 MiB");
@@ -114,10 +125,10 @@ int code_request_execute(const char *text, size_t len, struct code_request *ret,
 
 int code_request_context(const char *text, size_t len, struct code_request *ret, struct err *e)
 {
-	struct json_value v;
+	struct json_value m[MEMBERS] = { 0 };
 
 	memset(ret, 0, sizeof(*ret));
 	if (len == 0)
 		return 0;
-	return read_value(text, len, &v, e) < 0 ? -1 : read_common(v, ret, e);
+	return find_members(text, len, m, e) < 0 ? -1 : read_common(m, ret, e);
 }

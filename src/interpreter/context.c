@@ -153,6 +153,7 @@ static int start_kernel(struct context *c, struct err *e)
 	};
 	struct stat st;
 
+	c->was_ready = false;
 	if (stat(c->cwd, &st) < 0 || !S_ISDIR(st.st_mode))
 		return err_set(e, ERR_INVALID, "%.200s is not a directory", c->cwd);
 	if (c->language->forked) {
@@ -233,6 +234,8 @@ static void on_message(struct kernel *k, const struct kernel_message *m)
 	struct context *c = context_of(k);
 
 	if (m->type == KERNEL_MESSAGE_READY) {
+		c->was_ready = true;
+		c->retried = false;
 		c->all->warming &= !c->is_default || !c->language->forked;
 		pump(c);
 	} else if (m->type == KERNEL_MESSAGE_DONE) {
@@ -258,7 +261,14 @@ static void on_end(struct kernel *k, const char *why)
 {
 	struct context *c = context_of(k);
 	char text[320];
+	struct err e;
 
+	if (c->language->forked && !c->was_ready && !c->retried) {
+		c->retried = true;
+		if (start_kernel(c, &e) == 0)
+			return;
+	}
+	c->retried = false;
 	(void)snprintf(text, sizeof(text), "the kernel of %s: %.200s", c->language->name, why);
 	log_warn("a kernel has ended", "context=%s language=%s why=%s", c->id, c->language->name,
 		 why);

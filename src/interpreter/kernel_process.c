@@ -31,7 +31,7 @@
 
 static void on_channel(struct loop_fd *f, uint32_t events);
 static void on_out(struct loop_fd *f, uint32_t events);
-static void on_exit(struct loop_fd *f, uint32_t events);
+static void on_exited(struct loop_fd *f, uint32_t events);
 static void on_resume(struct loop_task *t);
 static void on_start_late(struct loop_timer *t);
 
@@ -46,7 +46,7 @@ void kernel_init(struct kernel *k, struct loop *loop, const struct kernel_calls 
 	*k = (struct kernel){
 		.calls = calls, .loop = loop, .pidfd = -1, .channel = -1, .out = { -1, -1 }
 	};
-	k->pid_io = (struct loop_fd){ .fd = -1, .on_ready = on_exit, .arg = k };
+	k->pid_io = (struct loop_fd){ .fd = -1, .on_ready = on_exited, .arg = k };
 	k->channel_io = (struct loop_fd){ .fd = -1, .on_ready = on_channel, .arg = k };
 	for (int i = 0; i < 2; i++)
 		k->out_io[i] = (struct loop_fd){ .fd = -1, .on_ready = on_out, .arg = k };
@@ -504,7 +504,7 @@ static void finish(struct kernel *k)
 	k->calls->on_end(k, why);
 }
 
-static void on_exit(struct loop_fd *f, uint32_t events)
+static void on_exited(struct loop_fd *f, uint32_t events)
 {
 	struct kernel *k = f->arg;
 

@@ -28,11 +28,11 @@ static void close_ends(struct kernel_ends *ends)
 }
 
 /* Takes a request out and gives it back. Returns its kernel, or NULL. */
-static struct kernel *take(struct python_parent *p, struct python_spawn *s)
+static struct kernel *take_from(struct python_spawn ***last, struct python_spawn *s)
 {
 	struct kernel *k = s->kernel;
 
-	LIST_REMOVE_FROM(&p->last, s);
+	LIST_REMOVE_FROM(last, s);
 	close_ends(&s->ends);
 	if (k != NULL)
 		k->asked_by = NULL;
@@ -40,10 +40,22 @@ static struct kernel *take(struct python_parent *p, struct python_spawn *s)
 	return k;
 }
 
+static struct kernel *take(struct python_parent *p, struct python_spawn *s)
+{
+	return take_from(&p->last, s);
+}
+
+/* A kernel may be asked for again from inside: that one waits for the next parent. */
 static void fail_all(struct python_parent *p, const char *why)
 {
-	while (p->first != NULL) {
-		struct kernel *k = take(p, p->first);
+	struct python_spawn *list = p->first, **last = &list;
+
+	p->first = NULL;
+	p->last = &p->first;
+	if (list != NULL)
+		list->link = &list;
+	while (list != NULL) {
+		struct kernel *k = take_from(&last, list);
 
 		if (k != NULL)
 			kernel_fail(k, why);
