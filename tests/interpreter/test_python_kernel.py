@@ -45,8 +45,13 @@ def json_of_lists_and_dicts():
     check("json" not in k.run("[object()]").results[0], "an object has no JSON")
     check("json" not in k.run("{(1, 2): 3}").results[0], "a tuple is no key")
     check("json" not in k.run("a = []; a.append(a); a").results[0], "a circle")
-    check("json" not in k.run("deep = []\nfor i in range(5000): deep = [deep]\ndeep;").messages, "too deep")
+    check("json" in k.run("deep = []\nfor i in range(58): deep = [deep]\ndeep").results[0], "deep")
+    check("json" not in k.run("deep = [[deep]]; deep").results[0], "too deep for the server")
+    check("json" not in k.run("class L(list):\n    def __repr__(self): return 'L'\nwide = []\n"
+                              "for i in range(50): wide = L([wide, wide])\nwide").results[0], "too many")
     equal(k.run("import datetime; [datetime.date(2024, 1, 2)]").results[0]["json"], ["2024-01-02"])
+    equal(k.run("from dataclasses import dataclass\n@dataclass\nclass P:\n    x: object\n[P(P(1))]").results[0]["json"],
+          [{"x": {"x": 1}}])
     equal(k.run(r"['\ud800', '\U0001f600']").results[0]["json"], ["\ufffd", "\U0001f600"])
 
 
@@ -290,6 +295,9 @@ def processes_that_the_code_forks():
     equal([r["text"] for r in answer.results], ["True"], "the child has no channel")
     answer = k.run("pid = os.fork()\nif pid == 0: sys.exit(4)\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])")
     equal(answer.text, "4", "sys.exit() ends the child")
+    answer = k.run("pid = os.fork()\nif pid == 0: raise ValueError('there')\nos.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])")
+    equal((answer.text, answer.error), ("1", None))
+    has(answer.stderr, "ValueError: there")
     answer = k.run("import warnings; warnings.simplefilter('error')\nprint('thread')\n"
                    "import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as p:\n"
                    "    got = p.map(abs, [-1, -2])\ngot")

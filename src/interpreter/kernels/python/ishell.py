@@ -2,6 +2,7 @@
 
 make() is called before the fork and must not start a thread, open a database or write a file; attach()
 afterwards ties the shell to its session. Works with IPython 7.3x to 9."""
+import contextlib
 import fnmatch
 import importlib.util
 import os
@@ -33,12 +34,12 @@ def embed(**options):
 import_lightly()
 
 from IPython.core import interactiveshell  # noqa: E402
-from IPython.core.application import ProfileDir  # noqa: E402
 from IPython.core.autocall import ExitAutocall  # noqa: E402
 from IPython.core.displayhook import DisplayHook  # noqa: E402
 from IPython.core.displaypub import DisplayPublisher  # noqa: E402
 from IPython.core.formatters import BaseFormatter, JSONFormatter  # noqa: E402
 from IPython.core.interactiveshell import InteractiveShell  # noqa: E402
+from IPython.core.profiledir import ProfileDir  # noqa: E402
 from IPython.utils.text import LSString, SList  # noqa: E402
 from traitlets import ObjectName, Type, Unicode  # noqa: E402
 from traitlets.config import Config  # noqa: E402
@@ -75,7 +76,8 @@ class Hook(DisplayHook):
             self.session.report_result(format_dict, True)
 
     def finish_displayhook(self):
-        pass
+        if hasattr(self, "_is_active"):  # since IPython 9
+            self._is_active = False
 
 
 class DataFormatter(BaseFormatter):
@@ -180,8 +182,13 @@ class Shell(InteractiveShell):
             self.run_cell(code, store_history=not silent, silent=silent)
         finally:
             # The history has no database, so nobody else empties these.
-            for name in ("db_input_cache", "db_output_cache"):
+            for name in ("db_input_cache", "db_output_cache", "outputs"):
                 getattr(self.history_manager, name, []).clear()
+
+    @contextlib.contextmanager
+    def _tee(self, channel):
+        """IPython 9 keeps all text of a cell in memory for %notebook; a cell may print for hours."""
+        yield
 
     def should_run_async(self, raw_cell, *, transformed_cell=None, preprocessing_exc_tuple=None):
         if super().should_run_async(raw_cell, transformed_cell=transformed_cell,

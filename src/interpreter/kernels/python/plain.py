@@ -11,7 +11,7 @@ import sys
 import traceback
 import types
 
-from . import background, charts, fields, frames, hints, values
+from . import background, fields, frames, hints, values
 
 METHODS = {
     "_repr_html_": "text/html", "_repr_markdown_": "text/markdown", "_repr_svg_": "image/svg+xml",

@@ -56,10 +56,10 @@ class Session:
     def report_error(self, name, value, lines):
         """One for each execution; more become text on stderr."""
         text = fields.cut(lines, TRACEBACK_MAX)
-        if self.failed or self.channel.forked:
+        first, self.failed = not self.failed, True
+        if not first or self.channel.forked:
             self.output.stderr.write(text + "\n")
             return
-        self.failed = True
         self.output.flush()
         self.channel.send(type="error", name=str(name), value=fields.cut(value, ERROR_VALUE_MAX),
                           traceback=text)

@@ -2,13 +2,16 @@
 
 The text is ASCII, has no NaN (null instead) and no half of a surrogate pair (U+FFFD instead), so that any
 reader of JSON takes it."""
+import dataclasses
 import datetime
 import enum
 import json
 import math
 import uuid
 
-DEPTH_MAX = 200
+DEPTH_MAX = 60         # cordon-interpreter takes 64, with the message around the value
+ITEMS_MAX = 4 << 20
+CONTAINERS = (list, tuple, dict)
 
 
 class Encoded:
@@ -21,14 +24,33 @@ class Encoded:
 
 def encode(value, fallback=None):
     """JSON text of the value. What has no JSON form becomes fallback(it); without one, TypeError."""
+    if isinstance(value, CONTAINERS):
+        check_size(value, DEPTH_MAX, [ITEMS_MAX])
+    odd = []
+
+    def on_odd(one):
+        odd.append(None)
+        return plain(one, fallback)
+
     try:
-        text = json.dumps(value, allow_nan=False, default=lambda odd: plain(odd, fallback),
-                          separators=(",", ":"))
+        text = json.dumps(value, allow_nan=False, default=on_odd, separators=(",", ":"))
+        if odd:  # what they became has not been looked at
+            check_size([json.loads(text)], DEPTH_MAX + 1, [ITEMS_MAX])
     except (ValueError, TypeError):
         text = json.dumps(clean(value, fallback), allow_nan=False, separators=(",", ":"))
     if "\\ud" in text:  # perhaps a lone surrogate
         text = json.dumps(clean(json.loads(text), fallback), separators=(",", ":"))
     return text
+
+
+def check_size(value, depth, left):
+    """TypeError if it is nested too deeply or has too many items; those that occur twice count twice."""
+    left[0] -= len(value)
+    if depth == 0 or left[0] < 0:
+        raise TypeError("too large")
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, CONTAINERS):
+            check_size(inner, depth - 1, left)
 
 
 def plain(value, fallback):
@@ -39,6 +61,8 @@ def plain(value, fallback):
         return value.isoformat() if value == value else None  # NaT is not equal to itself
     if isinstance(value, uuid.UUID):
         return str(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     module = type(value).__module__.partition(".")[0]
     if module == "numpy" and hasattr(value, "tolist"):
         listed = value.tolist()
