@@ -11,6 +11,8 @@
 #include "list.h"
 #include "log.h"
 
+#define RETRIES_MAX 3
+#define RETRY_MS 50ULL	  /* then twice as long, and again */
 #define INTERRUPT_MS 5000 /* then the kernel is killed */
 #define SCRATCH_KEEP (1U << 20)
 #define EXECUTE_MAX (60U << 20) /* 17 MiB of which each byte may become six, rarely */
@@ -117,6 +119,7 @@ static void end_all(struct context *c, const char *why)
 	struct execution *x;
 
 	loop_timer_cancel(c->all->loop, &c->interrupt_timer);
+	loop_timer_cancel(c->all->loop, &c->retry_timer);
 	c->running_id = 0;
 	if (c->running != NULL)
 		end_with(c, c->running, c->has_error ? NULL : why);
@@ -235,7 +238,7 @@ static void on_message(struct kernel *k, const struct kernel_message *m)
 
 	if (m->type == KERNEL_MESSAGE_READY) {
 		c->was_ready = true;
-		c->retried = false;
+		c->retries = 0;
 		c->all->warming &= !c->is_default || !c->language->forked;
 		pump(c);
 	} else if (m->type == KERNEL_MESSAGE_DONE) {
@@ -261,14 +264,14 @@ static void on_end(struct kernel *k, const char *why)
 {
 	struct context *c = context_of(k);
 	char text[320];
-	struct err e;
 
-	if (c->language->forked && !c->was_ready && !c->retried) {
-		c->retried = true;
-		if (start_kernel(c, &e) == 0)
-			return;
+	if (c->language->forked && !c->was_ready && c->retries < RETRIES_MAX) {
+		loop_timer_set(c->all->loop, &c->retry_timer,
+			       clock_now_ns() + (RETRY_MS << c->retries) * CLOCK_MS);
+		c->retries++;
+		return;
 	}
-	c->retried = false;
+	c->retries = 0;
 	(void)snprintf(text, sizeof(text), "the kernel of %s: %.200s", c->language->name, why);
 	log_warn("a kernel has ended", "context=%s language=%s why=%s", c->id, c->language->name,
 		 why);
@@ -342,9 +345,19 @@ static void on_interrupt_late(struct loop_timer *t)
 		kernel_kill(&c->kernel);
 }
 
+static void on_retry(struct loop_timer *t)
+{
+	struct context *c = t->arg;
+	struct err e = { 0 };
+
+	if (c->kernel.state == KERNEL_NONE && start_kernel(c, &e) < 0)
+		end_all(c, e.msg);
+}
+
 void context_setup(struct context *c)
 {
 	c->last = &c->first;
+	c->retry_timer = (struct loop_timer){ .on_expire = on_retry, .arg = c };
 	c->interrupt_timer = (struct loop_timer){ .on_expire = on_interrupt_late, .arg = c };
 	kernel_init(&c->kernel, c->all->loop, &calls);
 }

@@ -45,8 +45,9 @@ struct context {
 	bool is_default; /* of its language */
 	bool unwanted;	 /* contexts_sweep() removes it */
 	struct kernel kernel;
-	bool was_ready;			 /* the kernel that runs, or ran last */
-	bool retried;			 /* its start, once: the parent may have died meanwhile */
+	bool was_ready;	  /* the kernel that runs, or ran last */
+	unsigned retries; /* of its start: the parent may have died, or processes were short */
+	struct loop_timer retry_timer;
 	struct execution *first, **last; /* waiting */
 	unsigned waiting;
 	struct execution *running; /* NULL: none, or given up by its client */

@@ -2,6 +2,7 @@
 """Goal: no kernel, whatever user code makes of it, ends the server, holds up another context or makes the server's memory
 grow; and no client does.    test_hostile.py PROGRAM [test ...]"""
 import os
+import re
 import signal
 import socket
 import threading
@@ -146,7 +147,7 @@ def output_that_comes_late_is_dropped():
     """A process that the code left behind writes between executions: it blocks nothing, and is nobody's output."""
     with Interpreter() as i:
         i.run("import subprocess, threading\np = subprocess.Popen(['sh', '-c', 'while :; do echo behind; done'])", language="bash")
-        pid = int(i.value("send(type='stdout', text=str(p.pid) + ' ')", language="bash").split("behind")[0].split()[0])
+        pid = int(re.search(r"<(\d+)>", i.value("send(type='stdout', text=f'<{p.pid}>')", language="bash")).group(1))
         stays(lambda: not gone(pid), 0.3, "it writes on")
         i.run("p.kill()", language="bash")
         wait_for(lambda: gone(pid))
