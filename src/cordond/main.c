@@ -32,9 +32,9 @@
 #include "core_metrics.h"
 #include "image_pull.h"
 #include "io.h"
-#include "json.h"
 #include "log.h"
 #include "loop.h"
+#include "mcptools.h"
 #include "json_members.h"
 #include "network_check.h"
 #include "policy.h"
@@ -48,6 +48,7 @@
 #include "supervisor_notify.h"
 #include "server.h"
 #include "store.h"
+#include "unfit_answer.h"
 #include "volume.h"
 #include "byte_account.h"
 
@@ -236,21 +237,23 @@ static void on_answered(const struct exchange *x, int status, uint64_t bytes_out
 	request_log(x, status, bytes_out, ns);
 }
 
-/* Two interfaces share each listener: a request that is not one of E2B's goes to the native API. */
+/* Three interfaces share each listener: a request that is neither one of E2B's nor one of an agent's
+ * goes to the native API. */
+static void handle(struct daemon *d, struct exchange *x, bool tls)
+{
+	if (!e2b_handle(d->e2b, x, tls) &&
+	    !mcptools_handle(x, d->core, d->certificate.tls != NULL))
+		api_handle(x, d->core);
+}
+
 static void on_tcp_request(struct exchange *x, void *arg)
 {
-	struct daemon *d = arg;
-
-	if (!e2b_handle(d->e2b, x, d->certificate.tls != NULL))
-		api_handle(x, d->core);
+	handle(arg, x, ((struct daemon *)arg)->certificate.tls != NULL);
 }
 
 static void on_unix_request(struct exchange *x, void *arg)
 {
-	struct daemon *d = arg;
-
-	if (!e2b_handle(d->e2b, x, false))
-		api_handle(x, d->core);
+	handle(arg, x, false);
 }
 
 /* ---- a damaged database
@@ -262,21 +265,7 @@ static void on_unix_request(struct exchange *x, void *arg)
 
 static void on_unfit_request(struct exchange *x, void *arg)
 {
-	const struct daemon *d = arg;
-	char text[1024 + 6 * sizeof(d->unfit)];
-	struct json j;
-
-	json_init(&j, text, sizeof(text));
-	json_open(&j, NULL, '{');
-	json_open(&j, "error", '{');
-	json_text(&j, "code", "unavailable");
-	json_text(&j, "message", d->unfit);
-	json_text(&j, "fault", "platform");
-	json_text(&j, "request_id", exchange_id(x));
-	json_close(&j, '}');
-	json_close(&j, '}');
-	exchange_header(x, "Retry-After", "10");
-	exchange_reply(x, 503, "application/json", j.text, j.len);
+	unfit_answer(x, ((const struct daemon *)arg)->unfit);
 }
 
 static void on_unfit_end(struct loop_timer *t)
@@ -359,6 +348,7 @@ static void on_ready(void *arg)
 {
 	struct daemon *d = arg;
 
+	mcptools_recover(d->core);
 	open_listeners(d);
 	IGNORED(supervisor_notify(SERVE_READY, 0) ? 0 : -1,
 		"systemd ends the server after its timeout");
@@ -566,6 +556,7 @@ int main(int argc, char **argv)
 	fd_std_fill();
 	if (argc == 2 && strcmp(argv[1], "--routes") == 0) {
 		api_print_routes(stdout);
+		mcptools_print_routes(stdout);
 		return 0;
 	}
 	if (argc == 2 && strcmp(argv[1], "--e2b-routes") == 0) {

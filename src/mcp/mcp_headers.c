@@ -19,10 +19,11 @@ static bool accepts(const struct mcp_http *h, const char *type)
 		while (v.n > 0) {
 			const char *comma = memchr(v.p, ',', v.n);
 			size_t n = comma == NULL ? v.n : (size_t)(comma - v.p);
-			struct http1_span item = http1_media_type((struct http1_span){ v.p, n });
+			struct http1_span item = { v.p, n };
 
-			while (item.n > 0 && item.p[0] == ' ')
+			while (item.n > 0 && (item.p[0] == ' ' || item.p[0] == '\t'))
 				item.p++, item.n--;
+			item = http1_media_type(item);
 			if (http1_span_is_nocase(item, type) || http1_span_is(item, "*/*"))
 				return true;
 			v.p += n + (comma != NULL);

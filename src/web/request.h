@@ -33,8 +33,11 @@ struct failure {
 
 /* How an interface reports a failure. */
 struct dialect {
-	const char *interface; /* "api" or "e2b", for the actor of events */
+	const char *interface; /* "api", "e2b" or "mcp", for the actor of events */
 	void (*fail)(struct request *r, const struct failure *f);
+	/* Adds WWW-Authenticate for a key that is missing or has too small a scope. NULL: the
+	 * plain one, for a missing key. */
+	void (*challenge)(struct request *r, const struct err *e);
 };
 
 struct request {

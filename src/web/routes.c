@@ -139,7 +139,9 @@ static int check_query(const struct request *r, struct err *e)
 
 static void refuse(struct request *r, const struct err *e)
 {
-	if (e->reason == REASON_UNAUTHORIZED)
+	if (r->dialect->challenge != NULL)
+		r->dialect->challenge(r, e);
+	else if (e->reason == REASON_UNAUTHORIZED)
 		exchange_header(r->x, "WWW-Authenticate", "Bearer");
 	reply_error(r, e);
 }

@@ -27,7 +27,7 @@ def routes():
 
 def needed(method, pattern):
     """The scope that a route needs, by the contract and not by the server's table."""
-    if pattern == "/metrics":
+    if pattern in ("/metrics", "/mcp"):
         return "read"
     if not pattern.startswith("/v1/"):
         return None
@@ -83,7 +83,8 @@ def test_every_route_with_every_scope(server):
             check(status in (200, 503), f"{method} {path} without a key: {status}")
             continue
         equal(status, 401, f"{method} {path} without a key")
-        check(method == "HEAD" or answer["error"]["code"] == "unauthorized", f"{method} {path}: {answer}")
+        words = {401: "unauthorized", 403: "forbidden"} if path != "/mcp" else {401: -32600, 403: -32600}
+        check(method == "HEAD" or answer["error"]["code"] == words[401], f"{method} {path}: {answer}")
         for have, key in keys.items():
             good = have == scope or (have == "sessions" and scope == "read")
             status, _, answer = server.request(method, path, body, key=key)
@@ -91,7 +92,7 @@ def test_every_route_with_every_scope(server):
                 check(status not in (401, 403, 405, 500), f"{method} {path} with {have}: {status} {answer}")
             else:
                 equal(status, 403, f"{method} {path} with {have}")
-                check(method == "HEAD" or answer["error"]["code"] == "forbidden", f"{method} {path}: {answer}")
+                check(method == "HEAD" or answer["error"]["code"] == words[403], f"{method} {path}: {answer}")
 
 
 def test_other_methods_need_a_key_too(server):

@@ -77,6 +77,7 @@ CANNOT = {
         ("429", "needs a small bound: test_snapshots.py, test_cold_pause.py"),
         ("507", "needs a full disk: test_snapshots.py")) if (path, status) not in ((SESSION + "/reset", "422"), (SESSION + "/reset", "507"))},
     ("POST", "/v1/gc", "503"): "only without cordon-storage",
+    ("POST", "/mcp", "429"): "needs tenant_max_streams open at once: test_mcp_attacks.py",
 }
 
 
@@ -246,7 +247,7 @@ def generic(p):
         json_body = "application/json" in op.get("requestBody", {}).get("content", {})
         if json_body:
             p.probe(400, method, pattern, body={"nonsense": 1})
-            p.probe(400, method, pattern, body=b"{")
+            p.probe(400, method, pattern, body=b"{", headers={"Content-Type": "application/json"})
             p.probe(413, method, pattern, headers=HUGE)
             p.probe(415, method, pattern, body=b"{}", headers={"Content-Type": "text/plain"})
         names = re.findall(r"{(\w+)}", pattern)
@@ -308,6 +309,7 @@ def sessions(p):
     p.probe(200, "GET", SESSION + "/events", query="follow=true", send="HEAD")
     p.probe(200, "GET", "/v1/events", query="after=1&limit=2")
     network(p)
+    mcp(p)
     p.probe(200, "POST", SESSION + "/resume")
     if p.s.request("GET", "/v1/node")[2]["restrictions"]["pause"]:
         p.probe(200, "POST", SESSION + "/pause")
@@ -318,6 +320,17 @@ def sessions(p):
         p.probe(422, "POST", SESSION + "/pause")
         CANNOT[("POST", SESSION + "/pause", "200")] = "this machine has no freezer"
         del CANNOT[("POST", SESSION + "/pause", "422")]
+
+
+def mcp(p):
+    for status, message in ((200, {"id": 1, "method": "ping"}), (202, {"method": "notifications/initialized"}),
+                            (200, {"id": "a", "method": "tools/list"}),
+                            (404, {"id": 1, "method": "ping", "params": {"_meta": {
+                                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                                "io.modelcontextprotocol/clientCapabilities": {}}}})):
+        headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "ping"} if status == 404 else None
+        p.probe(status, "POST", "/mcp", body={"jsonrpc": "2.0", **message}, headers=headers)
+    p.probe(406, "POST", "/mcp", body={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers={"Accept": "text/html"})
 
 
 def builds(p):

@@ -1,0 +1,249 @@
+#include "run_end.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "execution.h"
+#include "json_view.h"
+#include "reply.h"
+#include "routes.h"
+#include "store_net.h"
+
+#define FILES_JSON_MAX (256U << 10)
+#define CLOCK_SLACK_MS 20 /* times of files are those of the last tick of the kernel's clock */
+#define NET_LOOKED 256
+
+void run_end_release(struct run_end *n)
+{
+	if (n->c == NULL)
+		return;
+	core_job_cancel(n->c->r->core, &n->job);
+	excerpt_release(&n->excerpt);
+	changes_release(&n->changes);
+	json_release(&n->files);
+}
+
+/* ---- what was refused */
+
+struct refusals {
+	struct tool_call *c;
+	uint64_t since_ms;
+	unsigned n;
+	char names[RUN_END_DENIED][256];
+};
+
+static bool is_known(const struct refusals *f, const char *name)
+{
+	for (unsigned i = 0; i < f->n; i++)
+		if (strcmp(f->names[i], name) == 0)
+			return true;
+	return false;
+}
+
+static int on_refusal(const struct store_net *row, void *cookie)
+{
+	struct refusals *f = cookie;
+	struct json_tree t = { 0 };
+	struct json_span reason;
+	struct json *j = &f->c->out;
+	struct err e;
+
+	if (f->n == RUN_END_DENIED)
+		return 1;
+	if (row->time_ms + CLOCK_SLACK_MS < f->since_ms || is_known(f, row->name) ||
+	    json_tree_read(&t, row->data, strlen(row->data), &json_tree_default, &e) < 0)
+		return 0;
+	(void)snprintf(f->names[f->n++], sizeof(f->names[0]), "%s", row->name);
+	reason = json_tree_get_text(json_tree_root(&t), "reason");
+	json_open(j, NULL, '{');
+	json_text(j, "kind", row->kind);
+	tool_shown(f->c, NULL, "name", row->name);
+	json_bytes(j, "reason", reason.p == NULL ? "" : reason.p, reason.n);
+	json_close(j, '}');
+	json_tree_release(&t);
+	return 0;
+}
+
+static void write_refusals(struct run_end *n, const struct store_execution *row)
+{
+	struct refusals f = { .c = n->c, .since_ms = row->created_ms };
+	const struct store_net_filter filter = { .session = row->session,
+						 .after_seq = n->net_seq,
+						 .verdict = STORE_NET_REFUSED,
+						 .limit = NET_LOOKED };
+	struct err e;
+
+	json_open(&n->c->out, "denied", '[');
+	IGNORED(store_net_list(core_store(n->c->r->core), &filter, on_refusal, &f, NULL, &e),
+		"the list is then shorter");
+	json_close(&n->c->out, ']');
+}
+
+/* ---- the result */
+
+static void write_streams(struct run_end *n, bool *ret_cut)
+{
+	static const char *const names[2] = { "stdout", "stderr" };
+	struct buf both = BUF_INIT(2 * EXCERPT_TEXT_MAX + 256);
+	struct store_execution const *row = execution_row(n->x);
+
+	*ret_cut = false;
+	for (unsigned i = 0; i < 2; i++) {
+		struct buf text = BUF_INIT(EXCERPT_TEXT_MAX);
+
+		*ret_cut |= excerpt_text(&n->excerpt, i, &text);
+		json_bytes(&n->c->out, names[i],
+			   text.data == NULL ? (const uint8_t *)"" : text.data, text.len);
+		if (text.len > 0 && i == 1)
+			buf_put_text(&both, both.len > 0 ? "\n[stderr]\n" : "[stderr]\n");
+		buf_put(&both, text.data, text.len);
+		buf_release(&text);
+	}
+	buf_printf(&both, "%s[exit code %d%s%s]", both.len > 0 ? "\n" : "",
+		   json_view_exit_code(row),
+		   row->timed_out || row->limit[0] != '\0' ? ", ended by limit: " : "",
+		   row->timed_out ? "timeout" : row->limit);
+	tool_text(n->c, buf_text(&both), both.len);
+	buf_release(&both);
+}
+
+static void write_outcome(struct run_end *n, const struct store_execution *row)
+{
+	struct json *j = &n->c->out;
+
+	json_text(j, "execution_id", row->id);
+	json_bool(j, "running", false);
+	json_int(j, "exit_code", json_view_exit_code(row));
+	if (row->signal != 0)
+		json_int(j, "signal", row->signal);
+	if (row->timed_out || row->limit[0] != '\0')
+		json_text(j, "limit", row->timed_out ? "timeout" : row->limit);
+	if (row->state == EXECUTION_FAILED && row->error != NULL)
+		tool_shown(n->c, NULL, "error", row->error);
+	json_uint(j, "duration_ms",
+		  row->ended_ms > row->created_ms ? row->ended_ms - row->created_ms : 0);
+}
+
+static void write_result(struct run_end *n)
+{
+	const struct store_execution *row = execution_row(n->x);
+	struct json *j = &n->c->out;
+	bool cut;
+
+	tool_open(n->c);
+	write_outcome(n, row);
+	write_streams(n, &cut);
+	json_bool(j, "truncated", cut || row->truncated);
+	if (n->with_changes) {
+		json_close(&n->files, ']');
+		json_raw_bytes(j, "files_changed", n->files.text, n->files.len);
+		json_bool(j, "more_files_changed", n->more_files);
+	}
+	write_refusals(n, row);
+	n->on_written(n);
+}
+
+/* ---- files that changed */
+
+static struct run_end *of(struct changes *l)
+{
+	return (struct run_end *)((char *)l - offsetof(struct run_end, changes));
+}
+
+static void on_change(struct changes *l, const struct diff_record *r)
+{
+	struct run_end *n = of(l);
+
+	if (!n->is_there(n) || r->changed_ms + CLOCK_SLACK_MS < execution_row(n->x)->created_ms)
+		return;
+	if (n->nfiles == RUN_END_CHANGES || r->kind == 'T') {
+		n->more_files = true;
+		return;
+	}
+	n->nfiles++;
+	json_open(&n->files, NULL, '{');
+	json_text(&n->files, "kind", diff_record_kind(r));
+	tool_shown_in(&n->files, NULL, "path", r->path);
+	json_uint(&n->files, "size", r->size);
+	json_close(&n->files, '}');
+}
+
+static bool is_lost(struct run_end *n);
+
+static void on_changes(struct changes *l, const struct err *e)
+{
+	struct run_end *n = of(l);
+
+	if (is_lost(n))
+		return;
+	n->more_files |= e != NULL; /* too many lists at once: the result comes without */
+	write_result(n);
+}
+
+static void list_changes(struct run_end *n, struct session *s)
+{
+	n->changes.on_change = on_change;
+	n->changes.on_end = on_changes;
+	json_init_heap(&n->files, FILES_JSON_MAX);
+	json_open(&n->files, NULL, '[');
+	changes_start(&n->changes, n->c->r, s);
+}
+
+/* ---- in order */
+
+/* The session may end while its output is read; the execution is gone then. */
+static bool is_lost(struct run_end *n)
+{
+	struct request *r = n->c->r;
+	struct err e = { 0 };
+
+	if (session_live(r->core, r->tenant, r->session_id, &e) != NULL && n->is_there(n))
+		return false;
+	if (e.code == ERR_NONE)
+		IGNORED(err_set_reason(&e, REASON_GONE, "session %s was stopped", r->session_id),
+			"answered");
+	reply_error(r, &e);
+	return true;
+}
+
+static bool on_piece(struct job *job)
+{
+	struct run_end *n = job->arg;
+	struct request *r = n->c->r;
+	struct err e = { 0 };
+	int got;
+
+	loop_note(core_loop(r->core), r->route->pattern);
+	if (is_lost(n))
+		return false;
+	got = excerpt_piece(&n->excerpt, &e);
+	if (got > 0)
+		return true;
+	if (got < 0)
+		reply_error(r, &e);
+	else if (n->with_changes)
+		list_changes(n, session_live(r->core, r->tenant, r->session_id, &e));
+	else
+		write_result(n);
+	return false;
+}
+
+void run_end_start(struct run_end *n)
+{
+	struct request *r = n->c->r;
+	const struct store_execution *row = execution_row(n->x);
+	struct err e = { 0 };
+	int fd = -1;
+
+	if (row->out_bytes + row->err_bytes > 0 &&
+	    execution_log(r->core, row->session, row->id, &fd, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	excerpt_init(&n->excerpt, fd, row->out_bytes, row->err_bytes, !row->truncated);
+	n->job.on_piece = on_piece;
+	n->job.arg = n;
+	if (request_turn_is_old(r) || on_piece(&n->job))
+		core_job_add(r->core, r->tenant, &n->job);
+}

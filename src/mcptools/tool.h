@@ -1,0 +1,107 @@
+/* tool.h - one call of a tool: from its arguments to its result.
+ *
+ * A call is the state of its request (POST /mcp). A tool is a small asynchronous operation over the
+ * core: its start() reads arguments that were checked against its schema, starts what it needs, and
+ * later fills in the result:
+ *
+ *	tool_open(c);			members of the structured result follow in c->out
+ *	json_text(&c->out, ...);
+ *	tool_text(c, bytes, n);		content blocks, any number
+ *	tool_done(c);			answers; c must not be used after it
+ *
+ * What a model can correct is answered by reply_error() and its relatives (web/reply.h), as in the
+ * other interfaces: the dialect of this one makes a result with isError of it. Whatever a tool has
+ * started, its release() stops: the client may be gone at any moment. */
+#pragma once
+
+#include "buf.h"
+#include "json.h"
+#include "json_tree.h"
+#include "mcp_request.h"
+#include "mcp_server.h"
+#include "request.h"
+#include "sse_stream.h"
+
+struct tool_call;
+
+struct tool {
+	struct mcp_tool shown; /* arg is the tool itself */
+	unsigned scope;	       /* TENANT_READ or TENANT_SESSIONS */
+	size_t own_size;       /* of the tool's own state */
+	void (*start)(struct tool_call *c);
+	/* Once a second while it lasts: how far it is, for a client that asked. True: *ret_done and
+	 * message (which may stay "") are set. May be NULL. */
+	bool (*progress)(struct tool_call *c, uint64_t *ret_done, struct buf *message);
+	/* Before release(): the client does not wait for it any more, and wants it ended. May be
+	 * NULL. */
+	void (*cancel)(struct tool_call *c);
+	/* The server stops: answers with what is known. May be NULL: 503. */
+	void (*drain)(struct tool_call *c);
+	void (*release)(struct tool_call *c); /* may be NULL */
+};
+
+struct tool_call {
+	struct sse_stream stream; /* first, see sse_stream.c */
+	struct tool_call *next, **link;
+	struct request *r;
+	struct mcp_request q;
+	struct mcp_server server;
+	const struct tool *tool; /* NULL: another method */
+	void *own;		 /* owned: the tool's state */
+	struct json out;	 /* the structured result */
+	struct json content;
+	struct json answer; /* the whole message, when it is complete */
+	struct loop_timer tick;
+	unsigned seconds;
+	uint64_t shown_done; /* progress that was sent last */
+	bool streams;	     /* the answer is a stream of events */
+	bool done, cancelled;
+	bool tls;
+	/* Of resources/read: the tool's result becomes the content of a resource. */
+	bool resource;
+	int status;	  /* of the answer; 0: 200 */
+	struct buf plain; /* text that the tool gave */
+	char made[256];	  /* arguments that the URI stands for */
+	struct json_tree made_tree;
+	char client[64]; /* Mcp-Session-Id, which a client may choose: see open_calls.h */
+};
+
+#define TOOL_RESULT_MAX (4U << 20)
+#define TOOL_PROGRESS_TEXT 256
+
+/* The call of a request. */
+struct tool_call *tool_of(const struct request *r);
+/* Starts the call; arguments were checked. */
+void tool_start(struct tool_call *c, const struct tool *t);
+/* For the request's release function. */
+void tool_release(struct tool_call *c, bool answered);
+/* Ends the call because the client asked for it; it gets an empty answer. */
+void tool_cancel(struct tool_call *c);
+
+/* ---- arguments */
+/* Copies a text argument; "" if it is absent. ERR_INVALID: it is too long, or has a NUL. */
+int tool_arg_text(const struct tool_call *c, const char *name, char *ret, size_t cap,
+		  struct err *e) MUST_USE;
+uint64_t tool_arg_number(const struct tool_call *c, const char *name, uint64_t otherwise);
+bool tool_arg_bool(const struct tool_call *c, const char *name);
+/* Takes session_id into the request. False: it is no id, and the call was answered. */
+bool tool_take_session(struct tool_call *c) MUST_USE;
+/* Finds the execution that is named, and its session, which is taken into the request as r->id is.
+ * False: there is none of this tenant, and the call was answered. */
+bool tool_take_execution(struct tool_call *c) MUST_USE;
+
+/* ---- results */
+void tool_open(struct tool_call *c);
+/* A member of the structured result with text from a cell: control characters are shown, and values
+ * of secrets covered (s may be NULL). */
+void tool_shown(struct tool_call *c, const struct session *s, const char *name, const char *text);
+/* The same for any JSON. */
+void tool_shown_in(struct json *j, const struct session *s, const char *name, const char *text);
+void tool_text(struct tool_call *c, const void *text, size_t n);
+void tool_image(struct tool_call *c, const char *type, const void *bytes, size_t n);
+void tool_link(struct tool_call *c, const char *uri, const char *name, const char *type);
+void tool_done(struct tool_call *c);
+/* Sends c->answer as it is. */
+void tool_send(struct tool_call *c);
+/* A result with isError and this text. */
+void tool_failed(struct tool_call *c, const char *text);

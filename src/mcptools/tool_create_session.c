@@ -1,0 +1,157 @@
+/* tool_create_session.c - the tool `create_session`: a session that other calls use by its id. */
+#include "tools.h"
+
+#include <string.h>
+
+#include "json_view.h"
+#include "policy_select.h"
+#include "reply.h"
+#include "session_policy.h"
+#include "session_request.h"
+#include "spec_session.h"
+
+#define BODY_MAX (256U << 10)
+
+struct create {
+	struct session_making making;
+};
+
+static void release(struct tool_call *c)
+{
+	struct create *m = c->own;
+
+	session_making_release(&m->making);
+}
+
+/* A word that names a preset has no dot, colon, slash or star; anything else is a host. */
+static bool is_preset(struct json_span word)
+{
+	for (size_t i = 0; i < word.n; i++)
+		if (strchr(".:/*", word.p[i]) != NULL)
+			return false;
+	return true;
+}
+
+static void write_words(struct json *j, const char *name, const struct json_node *list,
+			bool presets)
+{
+	json_open(j, name, '[');
+	if (list->kind == JSON_READ_TEXT && is_preset(list->text) == presets)
+		json_bytes(j, NULL, list->text.p, list->text.n);
+	for (const struct json_node *v = json_tree_first(list); v != NULL;
+	     v = json_tree_next(list, v))
+		if (is_preset(v->text) == presets)
+			json_bytes(j, NULL, v->text.p, v->text.n);
+	json_close(j, ']');
+}
+
+/* Names of presets and hosts as a document of policy.h. */
+static void write_network(struct json *j, const struct json_node *list)
+{
+	json_open(j, "network", '{');
+	write_words(j, "extends", list, true);
+	write_words(j, "rules", list, false);
+	json_close(j, '}');
+}
+
+static void write_body(struct tool_call *c, struct json *j)
+{
+	static const char *const same[][2] = { { "template", "template" },
+					       { "timeout_s", "timeout" },
+					       { "env", "env" },
+					       { "metadata", "metadata" } };
+	const struct json_node *network = json_tree_get(c->q.arguments, "network");
+
+	json_open(j, NULL, '{');
+	for (size_t i = 0; i < COUNT(same); i++) {
+		const struct json_node *v = json_tree_get(c->q.arguments, same[i][0]);
+
+		if (v != NULL)
+			json_tree_write(j, same[i][1], v);
+	}
+	if (network != NULL)
+		write_network(j, network);
+	json_close(j, '}');
+}
+
+static void on_made(struct session_making *m, struct session *s, const struct err *e)
+{
+	struct tool_call *c = tool_of(m->r);
+	const struct store_session *row;
+	const struct store_template *t;
+	char name[POLICY_SELECT_NAME_MAX];
+
+	if (e != NULL) {
+		reply_error(m->r, e);
+		return;
+	}
+	row = session_row(s);
+	t = session_template(s);
+	policy_select_name(session_policy_of_row(m->r->core, row), name);
+	tool_open(c);
+	json_text(&c->out, "session_id", row->id);
+	json_view_time(&c->out, "expires_at", row->deadline_ms);
+	json_text(&c->out, "network", name);
+	json_text(&c->out, "workdir",
+		  t == NULL || t->workdir == NULL || t->workdir[0] == '\0' ? "/home/user"
+									   : t->workdir);
+	json_text(&c->out, "template", row->template);
+	tool_done(c);
+}
+
+static void create(struct tool_call *c)
+{
+	struct create *m = c->own;
+	struct spec_session spec;
+	struct err e = { 0 };
+	unsigned retry_s = 0;
+	struct json j;
+	int making;
+
+	json_init_heap(&j, BODY_MAX);
+	write_body(c, &j);
+	if (!json_ok(&j)) {
+		json_release(&j);
+		tool_failed(c, "The arguments are too large.");
+		return;
+	}
+	m->making.on_made = on_made;
+	making = spec_session_read(j.text, j.len, &spec, &e);
+	if (making == 0)
+		making = session_making_start(&m->making, c->r, &spec.spec, &retry_s, &e);
+	spec_session_release(&spec);
+	json_release(&j);
+	if (making < 0)
+		reply_refusal(c->r, &e, retry_s);
+}
+
+const struct tool tool_create_session = {
+	.shown = {
+		.name = "create_session",
+		.title = "Create a sandbox session",
+		.description =
+			"Makes a sandbox that other tools use by its session_id. Its files and processes "
+			"stay between calls and are gone when it ends: after timeout_s (300 by default, "
+			"counted from now), or by stop. It has no network unless network is given: names of "
+			"presets (pypi, npm, github-read, ...) or hosts (example.com). Use run without "
+			"session_id for a single command.",
+		.input_schema =
+			"{\"type\":\"object\",\"properties\":{"
+			"\"template\":{\"type\":\"string\",\"description\":\"what its file system is made from; left out: the server's default\"},"
+			"\"timeout_s\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":2592000},"
+			"\"network\":{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"maxItems\":100,\"items\":{\"type\":\"string\"}}],"
+			"\"description\":\"presets or hosts that may be reached\"},"
+			"\"env\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"},\"description\":\"environment of all commands\"},"
+			"\"metadata\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}},"
+			"\"additionalProperties\":false}",
+		.output_schema =
+			"{\"type\":\"object\",\"properties\":{\"session_id\":{\"type\":\"string\"},"
+			"\"expires_at\":{\"type\":[\"string\",\"null\"]},\"network\":{\"type\":\"string\"},"
+			"\"workdir\":{\"type\":\"string\"},\"template\":{\"type\":\"string\"}},"
+			"\"required\":[\"session_id\",\"workdir\"]}",
+	},
+	.scope = TENANT_SESSIONS,
+	.own_size = sizeof(struct create),
+	.start = create,
+	.release = release,
+};

@@ -1,0 +1,352 @@
+/* tool_run.c - the tool `run`: a command, or code of a language, in a session or in a fresh one.
+ *
+ * A fresh session exists for this call only: it is ended before the answer, when the client is
+ * gone, and by mcptools_recover() if the server dies meanwhile. In any other session the call ends
+ * what it started when it is cancelled, and nothing else. */
+#include "tools.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "execution.h"
+#include "kill_later.h"
+#include "output.h"
+#include "reply.h"
+#include "run_end.h"
+#include "session_request.h"
+#include "shown_text.h"
+#include "spec_exec.h"
+#include "stdin_feeder.h"
+#include "store_net.h"
+
+#define BODY_MAX (2U << 20)
+#define TIMEOUT_S 120	      /* by default */
+#define FRESH_MARGIN_MS 60000 /* a fresh session lives that much longer than its command may */
+#define LAST_LINE 200
+#define PROGRESS_RECORDS 1024
+
+struct run {
+	struct session_making making;
+	struct spec_exec spec;
+	bool has_spec, fresh, background;
+	uint64_t timeout_s;
+	struct execution_follower follower;
+	struct run_end end;
+	/* For progress: where the log was read up to. */
+	int log;
+	uint64_t cursor;
+	struct buf last;
+};
+
+static struct run *own(const struct tool_call *c)
+{
+	return c->own;
+}
+
+static bool is_there(const struct run_end *n)
+{
+	return own(n->c)->follower.link != NULL;
+}
+
+static void end_fresh(struct tool_call *c)
+{
+	struct request *r = c->r;
+	struct err e;
+
+	if (!own(c)->fresh || r->session_id[0] == '\0')
+		return;
+	IGNORED(session_delete(r->core, r->tenant, r->session_id, request_actor(r), &e),
+		"then the session ends by its timeout");
+	own(c)->fresh = false;
+}
+
+static void cancel(struct tool_call *c)
+{
+	struct run *u = own(c);
+
+	if (!u->fresh && u->follower.link != NULL)
+		kill_later(u->follower.execution);
+}
+
+static void release(struct tool_call *c)
+{
+	struct run *u = own(c);
+
+	run_end_release(&u->end);
+	execution_unfollow(&u->follower);
+	session_making_release(&u->making);
+	end_fresh(c);
+	if (u->has_spec)
+		spec_exec_release(&u->spec);
+	if (u->log > 0)
+		fd_close(u->log);
+	buf_release(&u->last);
+}
+
+/* ---- progress: bytes so far, and the last line */
+
+static void keep_last(struct run *u, const uint8_t *bytes, size_t n)
+{
+	size_t skip = n > LAST_LINE ? n - LAST_LINE : 0;
+
+	buf_put(&u->last, bytes + skip, n - skip);
+	if (u->last.len > LAST_LINE)
+		buf_consume(&u->last, u->last.len - LAST_LINE);
+}
+
+static void read_log(struct tool_call *c, struct run *u, const struct store_execution *row)
+{
+	uint8_t bytes[4096];
+	struct output_chunk chunk;
+	struct err e;
+
+	if (u->log <= 0 &&
+	    (execution_log(c->r->core, row->session, row->id, &u->log, &e) < 0 || u->log < 0))
+		return;
+	for (unsigned i = 0; i < PROGRESS_RECORDS; i++) {
+		if (output_look(u->log, u->cursor, &chunk, &e) <= 0)
+			return;
+		if (chunk.len > sizeof(bytes)) {
+			output_skip(&u->cursor, &chunk);
+			buf_clear(&u->last);
+			continue;
+		}
+		if (output_read(u->log, &u->cursor, &chunk, bytes, sizeof(bytes), &e) <= 0)
+			return;
+		if (chunk.stream != OUTPUT_CUT)
+			keep_last(u, bytes, chunk.len);
+	}
+}
+
+static bool progress(struct tool_call *c, uint64_t *ret_done, struct buf *message)
+{
+	struct run *u = own(c);
+	const struct store_execution *row;
+	const uint8_t *line;
+	size_t n;
+
+	if (u->follower.link == NULL)
+		return false;
+	row = execution_row(u->follower.execution);
+	*ret_done = row->out_bytes + row->err_bytes;
+	read_log(c, u, row);
+	n = u->last.len;
+	while (n > 0 && u->last.data[n - 1] == '\n')
+		n--;
+	line = n == 0 ? NULL : memrchr(u->last.data, '\n', n);
+	if (n > 0) {
+		line = line == NULL ? u->last.data : line + 1;
+		(void)shown_text_tail(message, line, (size_t)(u->last.data + n - line),
+				      TOOL_PROGRESS_TEXT);
+	}
+	return true;
+}
+
+/* ---- the end */
+
+static void on_written(struct run_end *n)
+{
+	end_fresh(n->c);
+	tool_done(n->c);
+}
+
+static void on_waited(struct completion *w, const struct err *why)
+{
+	struct request *r = w->arg;
+	struct tool_call *c = tool_of(r);
+	struct run *u = own(c);
+	struct err e = { 0 };
+
+	if (why == NULL && u->follower.link != NULL) {
+		run_end_start(&u->end);
+		return;
+	}
+	IGNORED(err_set_reason(&e, REASON_GONE, "session %s was stopped", r->session_id),
+		"answered");
+	reply_error(r, why != NULL ? why : &e);
+}
+
+/* It goes on: the model reads the rest later. */
+static void answer_running(struct tool_call *c)
+{
+	const struct store_execution *row = execution_row(own(c)->follower.execution);
+
+	tool_open(c);
+	json_text(&c->out, "execution_id", row->id);
+	json_bool(&c->out, "running", true);
+	tool_done(c);
+}
+
+static void drain(struct tool_call *c)
+{
+	completion_cancel(&c->r->wait);
+	if (own(c)->follower.link != NULL && !own(c)->fresh)
+		answer_running(c);
+	else
+		tool_failed(c, "The server is being restarted. Call the tool again.");
+}
+
+/* ---- the start */
+
+static int start(struct tool_call *c, struct session *s, struct err *e)
+{
+	struct run *u = own(c);
+	struct execution *x;
+
+	u->spec.spec.actor = request_actor(c->r);
+	if (store_net_last(core_store(c->r->core), &u->end.net_seq, e) < 0)
+		return -1;
+	if (u->spec.has_input && stdin_feeder_check(u->spec.input_len, e) < 0)
+		return -1;
+	x = execution_start(s, &u->spec.spec, e);
+	if (x == NULL)
+		return -1;
+	execution_follow(x, &u->follower);
+	if (u->spec.has_input && stdin_feeder_start(x, u->spec.input, u->spec.input_len, e) < 0)
+		return -1;
+	u->spec.input = NULL;
+	return 0;
+}
+
+static void ignore_output(struct execution_follower *f)
+{
+	(void)f; /* followed only so that it stays in memory */
+}
+
+static void on_session(struct request *r, struct session *s)
+{
+	struct tool_call *c = tool_of(r);
+	struct run *u = own(c);
+	struct err e = { 0 };
+
+	u->follower.on_progress = ignore_output;
+	if (start(c, s, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	if (u->background) {
+		answer_running(c);
+		return;
+	}
+	u->end.c = c;
+	u->end.x = u->follower.execution;
+	u->end.with_changes = tool_arg_bool(c, "report_changes");
+	u->end.is_there = is_there;
+	u->end.on_written = on_written;
+	r->wait.on_done = on_waited;
+	execution_wait(u->follower.execution, &r->wait);
+}
+
+static void on_made(struct session_making *m, struct session *s, const struct err *e)
+{
+	if (e != NULL)
+		reply_error(m->r, e);
+	else
+		on_session(m->r, s);
+}
+
+static void start_fresh(struct tool_call *c)
+{
+	struct run *u = own(c);
+	struct session_spec spec = { .profile = -1,
+				     .client = TOOLS_FRESH,
+				     .timeout_ms = u->timeout_s * 1000 + FRESH_MARGIN_MS,
+				     .timeout_given = true };
+	struct err e = { 0 };
+	unsigned retry_s = 0;
+
+	u->fresh = true;
+	u->making.on_made = on_made;
+	if (session_making_start(&u->making, c->r, &spec, &retry_s, &e) < 0)
+		reply_refusal(c->r, &e, retry_s);
+}
+
+/* The arguments as the body of a native request, whose reader checks the rest. */
+static int read_spec(struct tool_call *c, struct run *u, struct err *e)
+{
+	static const char *const same[] = { "command", "code", "language", "context",
+					    "cwd",     "env",  "stdin",	   "background" };
+	struct json j;
+	int done;
+
+	json_init_heap(&j, BODY_MAX);
+	json_open(&j, NULL, '{');
+	for (size_t i = 0; i < COUNT(same); i++) {
+		const struct json_node *v = json_tree_get(c->q.arguments, same[i]);
+
+		if (v != NULL)
+			json_tree_write(&j, same[i], v);
+	}
+	json_uint(&j, "timeout", u->timeout_s);
+	json_close(&j, '}');
+	u->has_spec = json_ok(&j);
+	done = u->has_spec ? spec_exec_read(j.text, j.len, &u->spec, e)
+			   : err_set(e, ERR_INVALID, "the arguments are too large");
+	json_release(&j);
+	return done;
+}
+
+static void run(struct tool_call *c)
+{
+	struct run *u = own(c);
+	struct err e = { 0 };
+
+	u->end.c = c;
+	buf_init(&u->last, 2 * 4096);
+	u->timeout_s = tool_arg_number(c, "timeout_s", TIMEOUT_S);
+	u->background = tool_arg_bool(c, "background");
+	if (read_spec(c, u, &e) < 0) {
+		reply_error(c->r, &e);
+	} else if (json_tree_get(c->q.arguments, "session_id") != NULL) {
+		if (tool_take_session(c))
+			request_use(c->r, on_session);
+	} else if (u->background) {
+		tool_failed(c, "background needs session_id: a session for one call ends with it. "
+			       "Call create_session first.");
+	} else {
+		start_fresh(c);
+	}
+}
+
+const struct tool tool_run = {
+	.shown = {
+		.name = "run",
+		.title = "Run a command or code",
+		.description = "Runs a shell command (or code in a language) in a sandbox and waits for its end. "
+			"Without session_id a fresh sandbox is made for this call and removed after it, with all "
+			"its files. stdout and stderr have at most 16 KiB each, their beginning and end; "
+			"read_output has the rest while the session exists. The command is ended after timeout_s "
+			"(120 by default). With background it goes on after the answer: use read_output and stop. "
+			"denied lists what the network policy refused meanwhile.",
+		.input_schema = "{\"type\":\"object\",\"properties\":{"
+			"\"session_id\":{\"type\":\"string\",\"description\":\"of create_session; left out: a fresh sandbox, gone after this call\"},"
+			"\"command\":{\"type\":\"string\",\"minLength\":1,\"description\":\"for sh -c\"},"
+			"\"code\":{\"type\":\"string\",\"minLength\":1,\"description\":\"instead of command; state is kept between calls in one session\"},"
+			"\"language\":{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"typescript\",\"bash\",\"r\",\"java\"],\"description\":\"of code\"},"
+			"\"context\":{\"type\":\"string\",\"description\":\"name of the state that code uses; left out: the language's default\"},"
+			"\"cwd\":{\"type\":\"string\"},"
+			"\"env\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}},"
+			"\"stdin\":{\"type\":\"string\"},"
+			"\"timeout_s\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":86400},"
+			"\"background\":{\"type\":\"boolean\"},"
+			"\"report_changes\":{\"type\":\"boolean\",\"description\":\"list the files that it changed, at most 50; takes longer\"}},"
+			"\"additionalProperties\":false}",
+		.output_schema = "{\"type\":\"object\",\"properties\":{"
+			"\"execution_id\":{\"type\":\"string\"},\"running\":{\"type\":\"boolean\"},"
+			"\"exit_code\":{\"type\":\"integer\"},\"signal\":{\"type\":\"integer\"},\"limit\":{\"type\":\"string\"},"
+			"\"error\":{\"type\":\"string\"},\"duration_ms\":{\"type\":\"integer\"},"
+			"\"stdout\":{\"type\":\"string\"},\"stderr\":{\"type\":\"string\"},\"truncated\":{\"type\":\"boolean\"},"
+			"\"files_changed\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},\"more_files_changed\":{\"type\":\"boolean\"},"
+			"\"denied\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}}},"
+			"\"required\":[\"execution_id\",\"running\"]}",
+		.open_world = true,
+		.destructive = true,
+	},
+	.scope = TENANT_SESSIONS,
+	.own_size = sizeof(struct run),
+	.start = run,
+	.progress = progress,
+	.cancel = cancel,
+	.drain = drain,
+	.release = release,
+};
