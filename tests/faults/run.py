@@ -17,13 +17,16 @@ import sys
 import threading
 import time
 
-import steps_api
+import steps_api  # noqa: F401
+import steps_base
 import steps_e2b  # noqa: F401
+import steps_files  # noqa: F401
+import steps_state  # noqa: F401
 from client import Finding
 from control import ERRORS, KINDS, error_name
 from world import World, harness, install, reports
 
-STEPS = steps_api.STEPS
+STEPS = steps_base.STEPS
 COUNTED = [k for k in KINDS]
 
 

@@ -6,7 +6,8 @@ import re
 import struct
 
 from client import Finding
-from steps_api import drop_snapshots, drop_volume, same, step
+from steps_base import same, step
+from steps_state import drop_snapshots, drop_volume
 from world import b64
 
 P, F = "process.Process/", "filesystem.Filesystem/"

@@ -1,74 +1,27 @@
 #!/usr/bin/python3
 """Goal: what a cell changed is there again, byte by byte, in a cell that is made from its capture; through several
-layers and folded ones, too. A capture that is not whole, or that no cell can write, leaves nothing.
+layers and folded ones, too.
 
     test_capture.py STORAGE_TOOL CORDON_STORAGE [name ...]
 
 Real cells and a real cordon-storage. Needs root."""
 import json
 import os
-import random
 import shutil
-import signal
 import stat
 import subprocess
 import sys
 import tarfile
 import tempfile
-import threading
 import time
-import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
-from channel import CAPTURE, DIR, HOST, UNPACK, Refused, Storage  # noqa: E402
-from checks import Skip, check, equal, has, note, wait_for  # noqa: E402
-from images import archive, directory, hard_link, member, symlink  # noqa: E402
-
-TOOL, PROGRAM = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-
-# In a cell: what it sees, as JSON. Directories of other file systems and of the kernel are left out.
-LOOK = r"""
-import hashlib, json, os, stat, sys
-found, links = {}, {}
-def content(path, size):
-    h, at = hashlib.sha256(), 0
-    with open(path, "rb") as f:
-        while at < size:  # where there is data; pages of zeros do not count
-            try:
-                at = os.lseek(f.fileno(), at, os.SEEK_DATA) & ~4095
-                end = os.lseek(f.fileno(), at, os.SEEK_HOLE)
-            except OSError:
-                break
-            for at in range(at, end, 4096):
-                page = os.pread(f.fileno(), 4096, at)
-                if page.strip(b"\0"):
-                    h.update(b"%d " % at + page)
-            at = end
-    return h.hexdigest()
-def one(path, full):
-    st = os.lstat(path)
-    kind = stat.S_IFMT(st.st_mode)
-    if kind == stat.S_IFSOCK:
-        return
-    row = [oct(st.st_mode), st.st_uid, st.st_gid, str(st.st_mtime_ns) if full else 0]
-    if kind == stat.S_IFLNK:
-        row.append(os.readlink(os.fsencode(path)).hex())
-    if kind == stat.S_IFREG and full:
-        links.setdefault(st.st_ino, []).append(path)
-        row += [st.st_size, content(path, st.st_size), links[st.st_ino]]
-    if kind in (stat.S_IFREG, stat.S_IFDIR) and full:
-        row += sorted((a, os.getxattr(path, a).hex()) for a in os.listxattr(path))
-    found[os.fsencode(path).hex()] = row
-for top, full in ((a[1:], a[0] == "+") for a in sys.argv[1:]):
-    for folder, dirs, files in os.walk(top):
-        dirs[:] = sorted(d for d in dirs if os.path.join(folder, d) not in ("/proc", "/dev", "/sys", "/run", "/tmp", "/usr"))
-        for name in sorted(dirs + files):
-            one(os.path.join(folder, name), full)
-    if os.path.lexists(top):
-        one(top, full)
-json.dump(found, sys.stdout)
-"""
+from capture_world import LOOK, PROGRAM, TOOL, World, below  # noqa: E402
+from channel import CAPTURE, DIR, HOST, UNPACK, Storage  # noqa: E402
+from checks import check, equal, has, note  # noqa: E402
+from images import archive, directory, member, symlink  # noqa: E402
+from storage_tests import refused, run  # noqa: E402
 
 CHANGE = r"""
 set -e
@@ -107,48 +60,6 @@ rm -rf /usr/share/misc; rm -rf /usr/include; mkdir /usr/include; echo x > /usr/i
 rm -rf /usr/games; echo file > /usr/games; rm -f /usr/bin/yes; mkdir /usr/bin/yes
 echo changed >> /etc/passwd; chown 1000 /etc/group; chmod 700 /opt; mv /etc/profile /etc/moved
 """
-
-
-class World(Storage):
-    def __init__(self, folder=None):
-        folder = folder or tempfile.mkdtemp(prefix="cordon-capture-", dir="/var/tmp")
-        self.templates = folder + ".templates"
-        os.makedirs(self.templates + "/base/t/gone", exist_ok=True)
-        host = subprocess.run([TOOL, "host"], stdout=subprocess.PIPE, check=True, text=True).stdout.split()
-        super().__init__(PROGRAM, folder, bases=[self.templates, *host])
-        self.stream = os.path.join(os.path.dirname(self.folder), os.path.basename(self.folder) + ".stream")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *why):
-        self.stop()
-        shutil.rmtree(self.folder)
-        shutil.rmtree(self.templates)
-        if os.path.exists(self.stream):
-            os.remove(self.stream)
-
-    def cell(self, stack, script, layer=None):
-        """Runs a script in a cell of these layers; layer: the id of what it changed. Gives its output."""
-        args = [TOOL, os.path.join(self.folder, "layers"), ",".join(stack), script] + ([self.stream] if layer else [])
-        done = subprocess.run(args, capture_output=True, timeout=120)
-        equal(done.returncode, 0, (done.stdout + done.stderr).decode(errors="replace")[-3000:])
-        if layer:
-            with open(self.stream, "rb") as f:
-                self.last = self.ask(UNPACK, self.unpack_request(layer, CAPTURE, size=1 << 33), [f.fileno()])
-        return done.stdout.decode()
-
-    def look(self, stack, *tops):
-        return json.loads(self.cell(stack, f"python3 -c '{LOOK}' {' '.join(tops)}"))
-
-
-def refused(call, why):
-    try:
-        call()
-    except Refused as e:
-        has(str(e), why)
-        return
-    raise AssertionError(f"not refused: {why}")
 
 
 def differences(a, b):
@@ -276,203 +187,6 @@ def what_cannot_be_captured_is_told():
         equal(w.names(), [])
 
 
-def bad(name, why, *members, end=None, **more):
-    """The end is right unless it is given."""
-    return name, why, members, end, more
-
-
-def sparse(name, text, data, real, **more):
-    body = text.encode() + b"\0" * (-len(text) % 512) + data
-    return member(name, body, pax={"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": name, "GNU.sparse.realsize": str(real)}, **more)
-
-
-TOP = directory("0")
-HOSTILE = [
-    bad("nothing", "cut short", end=b""),
-    bad("no place", "not a path", member("x", b"1")),
-    bad("a place that was not begun", "not a path", TOP, member("1/x", b"1")),
-    bad("places out of order", "out of order", TOP, directory("2")),
-    bad("a place twice", "out of order", TOP, directory("0")),
-    bad("a place that is a file", "not a path", member("0", b"1")),
-    bad("a place that is a link", "not a path", symlink("0", "/")),
-    bad("a place with another spelling", "not a path", TOP, member("00/x", b"1")),
-    bad("too many places", "not a path", TOP, directory("40")),
-    bad("up", "not a path", TOP, member("0/../x", b"1")),
-    bad("up at the end", "not a path", TOP, directory("0/..")),
-    bad("absolute", "not a path", TOP, member("/etc/x", b"1")),
-    bad("twice a slash", "not a path", TOP, member("0//x", b"1")),
-    bad("a dot", "not a path", TOP, member("0/./x", b"1")),
-    bad("a missing directory", "No such file", TOP, member("0/a/x", b"1")),
-    bad("through a link", "symbolic links", TOP, symlink("0/a", "/"), member("0/a/x", b"1")),
-    bad("through a link beside", "symbolic links", TOP, directory("0/b"), symlink("0/a", "b"), member("0/a/x", b"1")),
-    bad("through a file", "Not a directory", TOP, member("0/a", b"1"), member("0/a/x", b"1")),
-    bad("a name twice", "File exists", TOP, member("0/a", b"1"), member("0/a", b"2")),
-    bad("a directory twice", "File exists", TOP, directory("0/a"), directory("0/a")),
-    bad("over a whiteout", "File exists", TOP, member("0/a", kind=tarfile.CHRTYPE), member("0/a", b"2")),
-    bad("a device", "a device", TOP, member("0/a", kind=tarfile.CHRTYPE, dev=(1, 3))),
-    bad("a block device", "unknown kind", TOP, member("0/a", kind=tarfile.BLKTYPE, dev=(8, 0))),
-    bad("a kind of its own", "unknown kind", TOP, member("0/a", kind=b"Z")),
-    bad("a link to nothing", "No such file", TOP, hard_link("0/a", "0/b")),
-    bad("a link out of the layer", "not a path", TOP, hard_link("0/a", "../../../lay_x")),
-    bad("a link to the machine", "not a path", TOP, hard_link("0/a", "/etc/passwd")),
-    bad("a link through a link", "symbolic links", TOP, symlink("0/l", "/etc"), hard_link("0/a", "0/l/passwd")),
-    bad("a link to a directory", "not permitted", TOP, directory("0/d"), hard_link("0/a", "0/d")),
-    bad("an owner that no cell has", "below 65536", TOP, member("0/a", b"1", uid=65536)),
-    bad("a group that no cell has", "below 65536", TOP, member("0/a", b"1", gid=1 << 20)),
-    bad("a name of 256 bytes", "255", TOP, member("0/" + "n" * 256, b"1")),
-    bad("too many bytes", "bytes of files", TOP, member("0/a", b"1" * 100000), size=50000),
-    bad("too many files", "more than 3 files", TOP, *[member(f"0/{i}", b"") for i in range(4)], entries=3),
-    bad("a sparse map out of order", "sparse", TOP, sparse("0/a", "2\n512\n1\n0\n1\n", b"ab", 1024)),
-    bad("a sparse map beyond the file", "sparse", TOP, sparse("0/a", "1\n1024\n10\n", b"a" * 10, 1024)),
-    bad("a sparse map of nothing", "sparse", TOP, sparse("0/a", "x\n", b"", 1024)),
-    bad("a huge sparse file", "write 0/a", TOP, sparse("0/a", f"1\n{1 << 59}\n1\n", b"a", (1 << 59) + 1)),
-    bad("a sparse file of many small pieces", "bytes of files", TOP,
-        sparse("0/a", "1000\n" + "".join(f"{i * 4096}\n1\n" for i in range(1000)), b"a" * 1000, 4096000), size=1 << 20),
-    bad("large attributes", "bytes of files", TOP,
-        *[member(f"0/{i}", b"", pax={"SCHILY.xattr.user.a": "v" * 3000}) for i in range(30)], size=50000),
-    bad("a member that is not counted", "missing", TOP, member("0/a", b"1"), end=b"1"),
-    bad("members that were lost", "missing", TOP, end=b"2"),
-    bad("a failed capture", "cannot be captured: disk on fire", TOP, member("failed", b"disk on fire"), end=b""),
-    bad("something behind the end", "behind the last one", TOP, member("whole", b"1"), member("0/a", b"1"), end=b""),
-    bad("a last member of a megabyte", "malformed last", TOP, end=b"1" * 1000000),
-]
-
-
-def hostile_streams_leave_nothing():
-    with World() as w:
-        inside = os.path.join(w.folder, "layers")
-        for name, why, members, end, more in HOSTILE:
-            members = [*members] + ([member("whole", end if end is not None else b"%d" % len(members))] if end != b"" else [])
-            try:
-                refused(lambda: w.unpack("lay_x", archive(*members), form=CAPTURE, **more), why)
-            except AssertionError as e:
-                raise AssertionError(f"{name}: {e}") from None
-            equal(os.listdir(inside), [], name)
-        good = archive(TOP, member("0/a", b"1" * 2000), member("whole", b"2"))
-        for cut in (0, 100, 512, 700, 1024, 1536, 2600, 3100, 3584, 4000):
-            refused(lambda: w.unpack("lay_x", good[:cut], form=CAPTURE), "ends")
-        for at in range(0, 3500, 97):
-            broken = bytearray(good)
-            broken[at] ^= 0x10
-            try:
-                w.unpack("lay_y", bytes(broken), form=CAPTURE)
-                w.remove("lay_y")
-            except Refused:
-                pass
-        # Attributes that only the machine may set, or that overlayfs acts on, are left out.
-        pax = {"SCHILY.xattr.trusted.overlay.opaque": "y", "SCHILY.xattr.user.overlay.redirect": "/etc", "SCHILY.xattr.security.selinux": "x",
-               "SCHILY.xattr.user.mine": "1"}
-        w.unpack("lay_x", archive(TOP, directory("0/a", pax=pax), member("whole", b"2")), form=CAPTURE)
-        equal(os.listxattr(w.path("lay_x", "a")), ["user.mine"])
-        equal(w.listed(), ["lay_x"])
-        check(w.process.poll() is None, "the program goes on")
-
-
-def big_stream(megabytes):
-    return archive(TOP, *[member(f"0/f{i}", os.urandom(1 << 20)) for i in range(megabytes)], member("whole", b"%d" % (megabytes + 1)))
-
-
-def below(pid):
-    """All processes below one."""
-    found = [pid]
-    for at in found:
-        found += [int(p) for p in subprocess.run(["pgrep", "-P", str(at)], capture_output=True, text=True).stdout.split()]
-    return found[1:]
-
-
-def name_of(pid):
-    try:
-        with open(f"/proc/{pid}/comm") as f:
-            return f.read().strip()
-    except OSError:
-        return ""
-
-
-def killed_at_any_time_it_is_whole_or_absent():
-    data = big_stream(24)
-    choice = random.Random(13)
-    with World() as w:
-        for i in range(24):
-            victim = ("storage-worker", "storage-job", "cordon-storage")[i % 3]
-            before = len(w.names())
-            with tempfile.TemporaryFile() as f:
-                f.write(data)
-                f.seek(0)
-                w.send(UNPACK, w.unpack_request(f"lay_{i}", CAPTURE), [f.fileno()])
-                time.sleep(choice.uniform(0, 0.08))  # a random moment is what is tested
-                victims = [pid for pid in below(w.process.pid) if name_of(pid) == victim]
-                for pid in victims[:1]:
-                    try:
-                        os.kill(pid, signal.SIGKILL)
-                    except ProcessLookupError:
-                        pass
-                try:
-                    answer = w.receive()
-                except EOFError:
-                    answer = None
-            if victim == "cordon-storage":
-                w.process.wait(10)
-                w.sock.close()
-                w.start()
-            wait_for(lambda: not [n for n in w.names() if n.startswith(".")], 10, f"{w.names()} to be clean")
-            there = f"lay_{i}" in w.names()
-            if answer is not None and answer["code"] == 0:
-                check(there, "reported and not there")
-            if there:
-                equal(len(os.listdir(w.path(f"lay_{i}"))), 24, "files of a layer that is there")
-                equal(sum(os.path.getsize(w.path(f"lay_{i}", f"f{n}")) for n in range(24)), 24 << 20)
-                w.remove(f"lay_{i}")
-            equal(len(w.names()), before)
-
-
-def a_full_disk_is_told():
-    folder = tempfile.mkdtemp(prefix="cordon-full-", dir="/var/tmp")
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=0700", "none", folder]).returncode != 0:
-        raise Skip("cannot mount")
-    try:
-        w = Storage(PROGRAM, folder)
-        refused(lambda: w.unpack("lay_a", big_stream(16), form=CAPTURE), "no room")
-        equal(w.names(), [])
-        equal(w.unpack("lay_b", big_stream(2), form=CAPTURE)["entries"], 3)
-        w.stop()
-    finally:
-        subprocess.run(["umount", "-l", folder], check=True)
-        os.rmdir(folder)
-
-
-def late_ones_are_ended():
-    with World() as w:
-        r, out = os.pipe()
-        w.send(UNPACK, w.unpack_request("lay_a", CAPTURE), [r], deadline_ms=300)
-        os.write(out, archive(TOP)[:512])
-        w.send(UNPACK, w.unpack_request("lay_b", CAPTURE), [r], deadline_ms=1)
-        got = sorted((w.receive() for _ in range(2)), key=lambda g: g["job"])
-        for one in got:
-            has(one["msg"], "deadline")
-        wait_for(lambda: w.names() == [], 10, "nothing left")
-        os.close(r)
-        os.close(out)
-        equal(w.listed(), [])
-
-
-def one_program_for_a_folder():
-    """The next one waits until every process of the one before has exited."""
-    with World() as w:
-        stopped = [p for p in below(w.process.pid)][0]
-        os.kill(stopped, signal.SIGSTOP)
-        later = []
-        thread = threading.Thread(target=lambda: later.append(Storage(PROGRAM, w.folder)))
-        thread.start()
-        thread.join(0.5)
-        check(thread.is_alive(), "two at a time")
-        os.kill(stopped, signal.SIGKILL)
-        thread.join(10)
-        check(not thread.is_alive(), "the next one waits for ever")
-        later[0].stop()
-        w.process.wait()
-        w.start()
-
-
 def in_its_jail():
     with World() as w:
         pid = below(w.process.pid)[0]
@@ -584,33 +298,9 @@ def how_fast():
 
 
 TESTS = [changes_are_there_again, whiteouts_reach_through_layers, folds_stand_on_what_is_below, as_many_layers_as_a_cell_can_have, the_keeper_takes_layers_only,
-         what_cannot_be_captured_is_told, hostile_streams_leave_nothing, killed_at_any_time_it_is_whole_or_absent, a_full_disk_is_told,
-         late_ones_are_ended, one_program_for_a_folder, in_its_jail,
+         what_cannot_be_captured_is_told, in_its_jail,
          owners_of_rootless_servers, cells_of_rootless_servers, how_fast]
 
 
-def main():
-    chosen = [t for t in TESTS if not sys.argv[3:] or t.__name__ in sys.argv[3:]]
-    if os.getuid() != 0:
-        print("1..0 # SKIP needs root")
-        return 0
-    print(f"1..{len(chosen)}")
-    failed = False
-    for i, test in enumerate(chosen, 1):
-        name, began = test.__name__.replace("_", " "), time.monotonic()
-        try:
-            test()
-            print(f"ok {i} - {name}\n# {time.monotonic() - began:.2f} s")
-        except Skip as why:
-            print(f"ok {i} - {name} # SKIP {why}")
-        except Exception:  # noqa: BLE001
-            failed = True
-            print(f"not ok {i} - {name}")
-            for line in traceback.format_exc().splitlines():
-                print("#", line[:1500])
-        sys.stdout.flush()
-    return failed
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(TESTS, sys.argv[3:]))

@@ -10,13 +10,13 @@ import stat
 import struct
 import sys
 import tempfile
-import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
-from channel import ROOTFS, UNPACK, VOLUME_REMOVE, Refused, Storage  # noqa: E402
-from checks import Skip, check, equal, has, wait_for  # noqa: E402
+from channel import ROOTFS, UNPACK, VOLUME_REMOVE, Storage  # noqa: E402
+from checks import check, equal, has, wait_for  # noqa: E402
 from images import Image, archive, digest, directory, hard_link, member, symlink  # noqa: E402
+from storage_tests import refused, run  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv[1])
 CERT = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"
@@ -32,15 +32,6 @@ class World(Storage):
     def __exit__(self, *why):
         self.stop()
         shutil.rmtree(self.folder)
-
-
-def refused(call, why):
-    try:
-        call()
-    except Refused as e:
-        has(str(e), why)
-        return
-    raise AssertionError(f"not refused: {why}")
 
 
 def layers_are_whole_or_not_there():
@@ -221,28 +212,5 @@ TESTS = [images_are_found_in_archives, faulty_images_are_refused, layers_are_who
          a_late_removal_of_a_volume_is_completed, debian_like_images_are_arranged, images_with_one_program_are_arranged, images_get_programs_for_cells, hostile_images_are_arranged_inside]
 
 
-def main():
-    chosen = [t for t in TESTS if not sys.argv[2:] or t.__name__ in sys.argv[2:]]
-    if os.getuid() != 0:
-        print("1..0 # SKIP needs root")
-        return 0
-    print(f"1..{len(chosen)}")
-    failed = False
-    for i, test in enumerate(chosen, 1):
-        name = test.__name__.replace("_", " ")
-        try:
-            test()
-            print(f"ok {i} - {name}")
-        except Skip as why:
-            print(f"ok {i} - {name} # SKIP {why}")
-        except Exception:  # noqa: BLE001
-            failed = True
-            print(f"not ok {i} - {name}")
-            for line in traceback.format_exc().splitlines():
-                print("#", line)
-        sys.stdout.flush()
-    return failed
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(TESTS, sys.argv[2:]))

@@ -12,11 +12,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import traceback
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
 from checks import Skip, check, equal, has  # noqa: E402
 from images import Image, archive, digest, directory, hard_link, member, symlink  # noqa: E402
+from storage_tests import run  # noqa: E402
 
 TOOL = os.path.abspath(sys.argv[1])
 WHITEOUT = "whiteout"
@@ -351,25 +352,5 @@ TESTS = [whiteouts_become_devices, opaque_directories_hide_each_name, whiteout_a
          hostile_archives_are_refused, what_follows_the_end_is_hashed, umoci_makes_the_same]
 
 
-def main():
-    chosen = [t for t in TESTS if not sys.argv[2:] or t.__name__ in sys.argv[2:]]
-    print(f"1..{len(chosen)}")
-    failed = False
-    for i, test in enumerate(chosen, 1):
-        name = test.__name__.replace("_", " ")
-        try:
-            test()
-            print(f"ok {i} - {name}")
-        except Skip as why:
-            print(f"ok {i} - {name} # SKIP {why}")
-        except Exception:  # noqa: BLE001
-            failed = True
-            print(f"not ok {i} - {name}")
-            for line in traceback.format_exc().splitlines():
-                print("#", line)
-        sys.stdout.flush()
-    return failed
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(TESTS, sys.argv[2:], root=False))
