@@ -107,9 +107,9 @@ class Volume(Kind):
     def look(self):
         self.wait_answers(self.box, "cat /v/stays", "stays")
         for path, may in self.files.items():
-            status, data = self.content("GET", "file", path)
+            status, data = wait_for(lambda path=path: (got := self.content("GET", "file", path))[0] in (200, 404) and got, 30, "an answer")
             found = data if status == 200 else None
-            check(status in (200, 404) and found in may, f"{path}: {status}, {len(data or b'')} bytes, none of {len(may)} that it may have")
+            check(found in may, f"{path}: {status}, {len(data or b'')} bytes, none of {len(may)} that it may have")
             want = "" if found is None else hashlib.sha256(found).hexdigest()
             self.wait_answers(self.box, f"test -e /v{path} && sha256sum </v{path} | cut -c1-64 | tr -d '\\n'", want)
             self.files[path] = {found}
