@@ -35,6 +35,7 @@ def values_and_counts():
     equal(k.run("").messages, [{"type": "count", "execution_count": 6}])
     equal(k.run("  y = 1\n  y + 1").text, "2", "indented as a whole")
     equal(k.run("import __main__; __main__.y").text, "1")
+    equal(k.run("\ufeffz = 3\r\nz # \ud800").text, "3")
 
 
 def json_of_lists_and_dicts():
@@ -123,8 +124,9 @@ def errors_have_name_value_and_traceback():
     check("\x1b" not in error["traceback"], "no colours")
     equal(k.run("def f(:").error["name"], "SyntaxError")
     equal(k.run("if 1:\nx").error["name"], "IndentationError")
+    equal(k.run("x = '\0'").error["name"], "SyntaxError")
     has(k.run("%nothing").error["value"], "%nothing")
-    equal(k.run("1").of("count")[0]["execution_count"], 5, "errors count as one")
+    equal(k.run("1").of("count")[0]["execution_count"], 6, "errors count as one")
     error = k.run("class Bad(Exception):\n    def __str__(self): raise ValueError\nraise Bad()").error
     equal(error["name"], "Bad")
     error = k.run("def f(n): return f(n + 1)\nf(0)").error
@@ -145,10 +147,14 @@ def ends_of_cells():
         equal(answer.error["name"], "SystemExit", code)
         equal(answer.stderr, "", code)
     equal(k.run("kept").text, "1", "names stay")
+    k.run("%reset -f")
+    equal(k.run("kept").error["name"], "NameError")
+    equal(k.run("exit(1)").error["name"], "SystemExit")
+    equal(k.run("2").text, "2", "after %reset")
     for code in ("input()", "input('name? ')"):
         error = k.run(code).error
         has(error["value"], "not available")
-    equal(k.run("sys.stdin.read()").text, "''")
+    equal(k.run("import sys; sys.stdin.read()").text, "''")
     k.start("import os; os._exit(3)")
     try:
         k.finish()

@@ -41,7 +41,7 @@ from IPython.core.formatters import BaseFormatter, JSONFormatter  # noqa: E402
 from IPython.core.interactiveshell import InteractiveShell  # noqa: E402
 from IPython.core.profiledir import ProfileDir  # noqa: E402
 from IPython.utils.text import LSString, SList  # noqa: E402
-from traitlets import ObjectName, Type, Unicode  # noqa: E402
+from traitlets import ObjectName, Type, Unicode, default  # noqa: E402
 from traitlets.config import Config  # noqa: E402
 
 from . import background, charts, commands, fields, frames, hints, values  # noqa: E402
@@ -137,7 +137,10 @@ class Shell(InteractiveShell):
     display_pub_class = Type(Publisher)
     displayhook_class = Type(Hook)
     session = None
-    exiter = None
+
+    @default("exiter")
+    def _exiter_default(self):
+        return Exit(self)
 
     def init_ipython_dir(self, ipython_dir):
         self.set_trait_quietly("ipython_dir", os.path.join(os.path.expanduser("~"), ".ipython"))
@@ -166,9 +169,7 @@ class Shell(InteractiveShell):
     def attach(self, session):
         self.session = session
         self.display_pub.session = self.displayhook.session = session
-        self.push({"exit": Exit(self), "quit": Exit(self)}, interactive=False)
-        home = os.path.expanduser("~")
-        self.home_dir = home
+        self.home_dir = os.path.expanduser("~")
         self.history_manager.dir_hist[:] = [os.getcwd()]
         self.starting_dir = os.getcwd()
 

@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 
-from . import background, environment, fields, images, late
+from . import background, environment, fields, images, late, values
 from .channel import Channel, move_high
 from .interrupts import Interrupts, wrap_signal_functions
 from .output import Output
@@ -106,7 +106,12 @@ class Session:
         if not silent:
             self.count += 1
             self.channel.send(type="count", execution_count=self.count)
-        self.run(code if isinstance(code, str) else "", silent)
+        code = values.clean_text(code).lstrip("\ufeff") if isinstance(code, str) else ""
+        if "\0" in code:
+            message = "source code string cannot contain null bytes"
+            self.report_error("SyntaxError", message, "SyntaxError: " + message)
+        else:
+            self.run(code, silent)
         self.interrupts.install()
         environment.restore(before)
         flush_libc()
