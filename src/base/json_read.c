@@ -404,7 +404,7 @@ static size_t decode_escape(const char *p, const char *end, char ret[4], size_t 
 	if (*p == 'u')
 		*ret_n = encode(read_code(p, end, &used), ret);
 	else
-		ret[0] = at == NULL ? *p : bytes[at - names];
+		ret[0] = (char)(at == NULL ? *p : bytes[at - names]);
 	return used;
 }
 

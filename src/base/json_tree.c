@@ -22,20 +22,25 @@ struct maker {
 	bool name_next; /* in an object: the next text is a name */
 };
 
+static int more_nodes(struct maker *m, struct err *e)
+{
+	size_t cap = m->cap == 0 ? FIRST_NODES : 2 * m->cap;
+	struct json_node *more = reallocarray(m->t->nodes, cap, sizeof(*more));
+
+	if (more == NULL)
+		return err_sys(e, "cannot read JSON");
+	m->t->nodes = more;
+	m->cap = cap;
+	return 0;
+}
+
 static struct json_node *add(struct maker *m, struct json_value v, struct err *e)
 {
-	struct json_node *nodes = m->t->nodes, *added;
+	struct json_node *added;
 
-	if (m->t->n == m->cap) {
-		m->cap = m->cap == 0 ? FIRST_NODES : 2 * m->cap;
-		nodes = reallocarray(nodes, m->cap, sizeof(*nodes));
-		if (nodes == NULL) {
-			(void)err_sys(e, "cannot read JSON");
-			return NULL;
-		}
-		m->t->nodes = nodes;
-	}
-	added = &nodes[m->t->n++];
+	if (m->t->n == m->cap && more_nodes(m, e) < 0)
+		return NULL;
+	added = &m->t->nodes[m->t->n++];
 	*added = (struct json_node){ .kind = v.kind, .skip = 1, .raw = { v.p, v.n } };
 	return added;
 }

@@ -43,8 +43,9 @@ const struct json_node *json_tree_get_kind(const struct json_node *o, const char
 struct json_span json_tree_get_text(const struct json_node *o, const char *name)
 {
 	const struct json_node *v = json_tree_get_kind(o, name, JSON_READ_TEXT);
+	const struct json_span absent = { 0 };
 
-	return v == NULL ? (struct json_span){ 0 } : v->text;
+	return v == NULL ? absent : v->text;
 }
 
 bool json_tree_get_bool(const struct json_node *o, const char *name, bool otherwise)

@@ -14,11 +14,14 @@ static int compare(const void *a, const void *b)
 	return order != 0 ? order : x->n < y->n ? -1 : x->n > y->n;
 }
 
-/* Writes the names of an object. */
-static void collect(const struct json_node *o, struct json_span *ret)
+/* Writes the names of an object; returns how many. */
+static size_t collect(const struct json_node *o, struct json_span *ret)
 {
+	size_t n = 0;
+
 	for (const struct json_node *k = json_tree_first(o); k != NULL; k = json_tree_next(o, k))
-		*ret++ = k->text;
+		ret[n++] = k->text;
+	return n;
 }
 
 static bool few_differ(const struct json_span *names, size_t n)
@@ -35,13 +38,14 @@ static bool few_differ(const struct json_span *names, size_t n)
 static int many_differ(const struct json_node *o, bool *ret, struct err *e)
 {
 	OWN_MEM struct json_span *names = reallocarray(NULL, o->size, sizeof(*names));
+	size_t n;
 
 	if (names == NULL)
 		return err_sys(e, "cannot read JSON");
-	collect(o, names);
-	qsort(names, o->size, sizeof(*names), compare);
+	n = collect(o, names);
+	qsort(names, n, sizeof(*names), compare);
 	*ret = true;
-	for (size_t i = 1; i < o->size; i++) {
+	for (size_t i = 1; i < n; i++) {
 		if (compare(&names[i - 1], &names[i]) == 0)
 			*ret = false;
 	}
@@ -51,11 +55,10 @@ static int many_differ(const struct json_node *o, bool *ret, struct err *e)
 static int check(const struct json_node *o, struct err *e)
 {
 	struct json_span names[FEW];
-	bool differ;
+	bool differ = false;
 
 	if (o->size <= FEW) {
-		collect(o, names);
-		differ = few_differ(names, o->size);
+		differ = few_differ(names, collect(o, names));
 	} else if (many_differ(o, &differ, e) < 0) {
 		return -1;
 	}

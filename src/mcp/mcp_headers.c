@@ -69,7 +69,7 @@ bool mcp_header_is(struct http1_span value, struct json_span text)
 {
 	static const char open[] = "=?base64?", close[] = "?=";
 	const size_t head = sizeof(open) - 1, tail = sizeof(close) - 1;
-	uint8_t bytes[BASE64_BYTES(BASE64_LENGTH(MCP_NAME_MAX))];
+	uint8_t bytes[BASE64_BYTES(BASE64_LENGTH((size_t)MCP_NAME_MAX))];
 	size_t inner;
 	ssize_t n;
 
@@ -79,7 +79,7 @@ bool mcp_header_is(struct http1_span value, struct json_span text)
 	    memcmp(value.p + value.n - tail, close, tail) != 0)
 		return value.n == text.n && memcmp(value.p, text.p, text.n) == 0;
 	inner = value.n - head - tail;
-	if (inner > BASE64_LENGTH(MCP_NAME_MAX))
+	if (inner > BASE64_LENGTH((size_t)MCP_NAME_MAX))
 		return false;
 	n = base64_decode(value.p + head, inner, bytes);
 	return n >= 0 && (size_t)n == text.n && memcmp(bytes, text.p, text.n) == 0;

@@ -1,24 +1,20 @@
 /* mcp_origin.c - Origin and Host: a page of a stranger must not use a server on this machine, not
  * even by a name that is made to resolve to it (DNS rebinding). */
 #include <string.h>
+#include <strings.h>
 
 #include "mcp_request.h"
 
-/* "name:80" or "[::1]:80" without the port. */
+/* "name:80" or "[::1]:80" without the port. What is neither stays as it is, and equals no name. */
 static struct http1_span without_port(struct http1_span host)
 {
 	size_t n = host.n;
 
-	if (n > 0 && host.p[0] == '[') {
-		const char *end = memchr(host.p, ']', n);
-
-		return (struct http1_span){ host.p, end == NULL ? n : (size_t)(end - host.p) + 1 };
-	}
 	while (n > 0 && host.p[n - 1] >= '0' && host.p[n - 1] <= '9')
 		n--;
-	if (n > 0 && host.p[n - 1] == ':')
-		return (struct http1_span){ host.p, n - 1 };
-	return host;
+	if (n < 2 || host.p[n - 1] != ':' || (host.p[0] == '[' && host.p[n - 2] != ']'))
+		return host;
+	return (struct http1_span){ host.p, n - 1 };
 }
 
 static bool is_loopback(struct http1_span host)
@@ -59,17 +55,7 @@ static struct http1_span origin_host(struct http1_span origin)
 
 static bool same(struct http1_span a, struct http1_span b)
 {
-	if (a.n != b.n || a.n == 0)
-		return false;
-	for (size_t i = 0; i < a.n; i++) {
-		char x = a.p[i], y = b.p[i];
-
-		x = x >= 'A' && x <= 'Z' ? (char)(x | 0x20) : x;
-		y = y >= 'A' && y <= 'Z' ? (char)(y | 0x20) : y;
-		if (x != y)
-			return false;
-	}
-	return true;
+	return a.n == b.n && a.n > 0 && strncasecmp(a.p, b.p, a.n) == 0;
 }
 
 bool mcp_origin_allowed(struct http1_span origin, struct http1_span host, const char *const *hosts,

@@ -7,7 +7,7 @@
 #include "base64.h"
 #include "mcp_write_private.h"
 
-#define BOX_MAX (MCP_STATE_MAX + 256) /* with what sealing adds */
+#define BOX_MAX ((size_t)MCP_STATE_MAX + 256) /* with what sealing adds */
 #define ABOUT_MAX 512
 
 /* What a state is bound to: who, method, name, digest of the arguments. Hashes, so that no

@@ -134,6 +134,9 @@ static void origins_are_judged(void)
 		{ "http://localhost.", "localhost", false, false },
 		{ "http://cordon.example.evil.example", "localhost", false, false },
 		{ "http://[::1]:4", "[::1]:4", true, true },
+		{ "http://[::1].evil.example", "localhost", false, false },
+		{ NULL, "[::1]evil.example", false, true },
+		{ NULL, "localhost:80x", false, true },
 	};
 
 	for (size_t i = 0; i < COUNT(rows); i++) {
