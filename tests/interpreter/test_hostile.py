@@ -103,9 +103,9 @@ def much_output_takes_little_memory():
             s = i.stream(code, language="bash")
             before = settled(lambda: i.memory("VmRSS"), 0.3)
             equal(i.value("out(b'beside')"), "beside", "another context is not held up")
-            check(before < 40 * MIB * MEMORY, f"{before} bytes while nobody reads")
+            check(before < 12 * MIB * MEMORY, f"{before} bytes while nobody reads")
             equal(sum(len(line.get("text", "")) for line in s.rest()), 100_000_000)
-        check(i.memory() < 60 * MIB * MEMORY, f"{i.memory()} bytes at most")
+        check(i.memory() < 16 * MIB * MEMORY, f"{i.memory()} bytes at most")
 
 
 def a_client_that_reads_nothing_can_leave():
