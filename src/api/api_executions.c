@@ -11,6 +11,8 @@
 #include "request.h"
 #include "routes.h"
 #include "json_view.h"
+#include "session_boot.h"
+#include "session_service.h"
 #include "spec_exec.h"
 
 #define EXECUTION_JSON_MAX (4U << 20) /* a command kept as text may have a MiB */
@@ -97,12 +99,13 @@ static void begin_answer(struct request *r)
 	struct err e = { 0 };
 	int fd = -1;
 
-	if (row->out_bytes + row->err_bytes > 0 &&
+	if (row->out_bytes + row->err_bytes + row->result_bytes > 0 &&
 	    execution_log(r->core, r->session_id, row->id, &fd, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
 	inline_output_init(&s->output, fd, s->base64);
+	s->output.with_results = s->spec.is_code || row->result_bytes > 0;
 	json_init_heap(&s->j, WAITED_JSON_MAX);
 	json_view_execution_open(&s->j, NULL, row, s->x);
 	s->job.on_piece = on_piece;
@@ -149,6 +152,15 @@ static int give_input(struct starting *s, struct execution *x, struct err *e)
 	return 0;
 }
 
+/* The server of the interpreter runs, and the program that sends the code to it may speak to it. */
+static int code_begin(struct request *r, struct session *session, struct spec_exec *s,
+		      struct err *e)
+{
+	s->spec.user = session_boot_user(NULL, session_row(session)->profile);
+	s->spec.cwd = "/";
+	return session_service_interpreter(session, request_actor(r), e);
+}
+
 static void on_session(struct request *r, struct session *session)
 {
 	struct starting *s = r->state;
@@ -156,6 +168,10 @@ static void on_session(struct request *r, struct session *session)
 	struct execution *x = NULL;
 
 	s->spec.spec.actor = request_actor(r);
+	if (s->spec.is_code && code_begin(r, session, &s->spec, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
 	if (!s->spec.has_input || stdin_feeder_check(s->spec.input_len, &e) == 0)
 		x = execution_start(session, &s->spec.spec, &e);
 	if (x == NULL || give_input(s, x, &e) < 0) {
@@ -206,6 +222,67 @@ void api_executions_create(struct request *r)
 
 /* ---- show */
 
+struct showing {
+	struct json j;
+	struct inline_output output;
+	struct job job;
+};
+
+static void release_show(struct request *r, bool answered)
+{
+	struct showing *v = r->state;
+
+	(void)answered;
+	core_job_cancel(r->core, &v->job);
+	inline_output_release(&v->output);
+	json_release(&v->j);
+}
+
+static bool on_show_piece(struct job *job)
+{
+	struct request *r = job->arg;
+	struct showing *v = r->state;
+	struct err e = { 0 };
+	int got = inline_output_piece(&v->output, &v->j, &e);
+
+	loop_note(core_loop(r->core), r->route->pattern);
+	if (got > 0)
+		return true;
+	json_close(&v->j, '}');
+	if (got < 0)
+		reply_error(r, &e);
+	else
+		reply_json(r, 200, &v->j);
+	return false;
+}
+
+/* With the results that are there now. */
+static void show_execution(struct request *r, const struct store_execution *row,
+			   const struct execution *x)
+{
+	struct showing *v;
+	struct err e = { 0 };
+	int fd = -1;
+
+	if (row->result_bytes == 0) {
+		reply_execution(r, 200, row, x);
+		return;
+	}
+	v = request_state(r, sizeof(*v), release_show);
+	if (v == NULL)
+		return;
+	if (execution_log(r->core, r->session_id, row->id, &fd, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	inline_output_init_results(&v->output, fd);
+	json_init_heap(&v->j, EXECUTION_JSON_MAX + RESULT_VIEW_JSON_MAX);
+	json_view_execution_open(&v->j, NULL, row, x);
+	v->job = (struct job){ .on_piece = on_show_piece, .arg = r };
+	if (on_show_piece(&v->job))
+		core_job_add(r->core, r->tenant, &v->job);
+}
+
 void api_executions_get(struct request *r)
 {
 	struct session *live = NULL;
@@ -220,11 +297,11 @@ void api_executions_get(struct request *r)
 	if (live != NULL)
 		x = execution_live(live, r->id);
 	if (x != NULL) {
-		reply_execution(r, 200, execution_row(x), x);
+		show_execution(r, execution_row(x), x);
 	} else if (execution_get(r->core, r->session_id, r->id, &row, &e) < 0) {
 		reply_error(r, &e);
 	} else {
-		reply_execution(r, 200, &row, NULL);
+		show_execution(r, &row, NULL);
 		store_execution_release(&row);
 	}
 }

@@ -1,9 +1,9 @@
 /* api_output.c - theory of operation
  *
- * The output of an execution, by range: raw bytes of one stream, or of both in the order in which
- * they were written. The log is read from its start, at the client's pace and at most a few hundred
- * KiB in one turn of the loop. Output that is written after the request arrived is not part of the
- * answer. */
+ * The output of an execution, by range: raw bytes of one stream, or of standard output and error in
+ * the order in which they were written. The log is read from its start, at the client's pace and at
+ * most a few hundred KiB in one turn of the loop. Output that is written after the request arrived
+ * is not part of the answer. */
 #include <stdio.h>
 
 #include "api_handlers.h"
@@ -13,7 +13,8 @@
 #define PIECE 65536
 #define TURN_MAX (1U << 20)
 
-enum which { WHICH_BOTH, WHICH_STDOUT, WHICH_STDERR };
+/* As enum output_stream has them; BOTH is without results. */
+enum which { WHICH_BOTH, WHICH_STDOUT, WHICH_STDERR, WHICH_RESULT };
 
 struct range {
 	struct request *r;
@@ -42,8 +43,8 @@ static void release(struct request *r, bool answered)
 
 static bool is_wanted(const struct range *g, enum output_stream stream)
 {
-	if (stream == OUTPUT_CUT)
-		return false;
+	if (stream == OUTPUT_CUT || stream == OUTPUT_RESULT)
+		return stream == OUTPUT_RESULT && g->which == WHICH_RESULT;
 	return g->which == WHICH_BOTH || (unsigned)stream == g->which;
 }
 
@@ -120,6 +121,7 @@ static void begin(struct range *g, const struct store_execution *row)
 
 	g->total = g->which == WHICH_STDOUT   ? row->out_bytes
 		   : g->which == WHICH_STDERR ? row->err_bytes
+		   : g->which == WHICH_RESULT ? row->result_bytes
 					      : row->out_bytes + row->err_bytes;
 	(void)snprintf(text, sizeof(text), "%llu",
 		       (unsigned long long)(g->offset < g->total ? g->offset : g->total));
@@ -133,7 +135,7 @@ static void begin(struct range *g, const struct store_execution *row)
 
 static int read_range(struct request *r, struct range *g, struct err *e)
 {
-	static const char *const words[] = { "both", "stdout", "stderr" };
+	static const char *const words[] = { "both", "stdout", "stderr", "result" };
 
 	g->length = UINT64_MAX;
 	if (request_choice(r, "stream", words, COUNT(words), &g->which, e) < 0 ||

@@ -55,7 +55,9 @@ static const char *write_item(struct stream *s, struct json *j, const struct log
 			json_none(j, "pid");
 		break;
 	case LOG_READER_BYTES:
-		name = item->stream == OUTPUT_STDERR ? "stderr" : "stdout";
+		name = item->stream == OUTPUT_RESULT   ? "result"
+		       : item->stream == OUTPUT_STDERR ? "stderr"
+						       : "stdout";
 		write_bytes(j, item);
 		break;
 	case LOG_READER_EXIT:

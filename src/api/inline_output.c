@@ -13,6 +13,14 @@ void inline_output_init(struct inline_output *o, int fd, bool base64)
 		.read = fd < 0,
 		.streams = { BUF_INIT(INLINE_OUTPUT_MAX), BUF_INIT(INLINE_OUTPUT_MAX) },
 	};
+	result_view_init(&o->results);
+}
+
+void inline_output_init_results(struct inline_output *o, int fd)
+{
+	inline_output_init(o, fd, false);
+	o->with_results = o->only_results = true;
+	o->stream = COUNT(o->streams);
 }
 
 static void close_log(struct inline_output *o)
@@ -30,6 +38,7 @@ void inline_output_release(struct inline_output *o)
 	close_log(o);
 	buf_release(&o->streams[0]);
 	buf_release(&o->streams[1]);
+	result_view_release(&o->results);
 }
 
 static void take(struct inline_output *o, const struct output_chunk *chunk, const uint8_t *bytes)
@@ -37,7 +46,9 @@ static void take(struct inline_output *o, const struct output_chunk *chunk, cons
 	struct buf *to = &o->streams[chunk->stream == OUTPUT_STDERR];
 	size_t room = INLINE_OUTPUT_MAX - to->len;
 
-	if (chunk->stream == OUTPUT_CUT)
+	if (chunk->stream == OUTPUT_RESULT)
+		result_view_take(&o->results, bytes, chunk->len);
+	if (chunk->stream == OUTPUT_CUT || chunk->stream == OUTPUT_RESULT || o->only_results)
 		return;
 	if (chunk->len > room)
 		o->cut = true;
@@ -46,7 +57,9 @@ static void take(struct inline_output *o, const struct output_chunk *chunk, cons
 
 static bool has_enough(const struct inline_output *o)
 {
-	return o->streams[0].len == INLINE_OUTPUT_MAX && o->streams[1].len == INLINE_OUTPUT_MAX;
+	return (o->results.over || !o->with_results) &&
+	       (o->only_results ||
+		(o->streams[0].len == INLINE_OUTPUT_MAX && o->streams[1].len == INLINE_OUTPUT_MAX));
 }
 
 /* The next bytes of the log; closes it at its end. */
@@ -135,6 +148,8 @@ int inline_output_piece(struct inline_output *o, struct json *j, struct err *e)
 			return 1;
 		write_piece(o, j, &left);
 	}
-	json_bool(j, "inline_truncated", o->cut);
-	return 0;
+	if (!o->only_results && !o->ended)
+		json_bool(j, "inline_truncated", o->cut);
+	o->ended = true;
+	return o->with_results ? result_view_piece(&o->results, j) : 0;
 }

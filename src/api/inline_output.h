@@ -1,14 +1,16 @@
 /* inline_output.h - the output of an execution as members of a JSON object: "stdout", "stderr" (or
- * "stdout_base64", "stderr_base64") and "inline_truncated". In pieces, since both streams together
- * may become 12 MiB of JSON. api_executions.c calls it, one piece in a turn. */
+ * "stdout_base64", "stderr_base64"), "inline_truncated", and those of result_view.h for code. In
+ * pieces, since both streams together may become 12 MiB of JSON. api_executions.c calls it, one
+ * piece in a turn. */
 #pragma once
 
 #include "buf.h"
 #include "json.h"
+#include "result_view.h"
 
 #define INLINE_OUTPUT_MAX (1U << 20) /* bytes of each stream */
 /* What it may add to the JSON: each byte may become "\u0000". */
-#define INLINE_OUTPUT_JSON_MAX (2 * (6 * INLINE_OUTPUT_MAX + 64))
+#define INLINE_OUTPUT_JSON_MAX (2 * (6 * INLINE_OUTPUT_MAX + 64) + RESULT_VIEW_JSON_MAX)
 #define INLINE_OUTPUT_PIECE 65535  /* bytes read, and bytes written, in a piece: whole base64 */
 #define INLINE_OUTPUT_RECORDS 1024 /* of the log, read in a piece */
 
@@ -19,13 +21,19 @@ struct inline_output {
 	bool read; /* the log was read as far as it is shown */
 	bool cut;  /* a stream is longer than INLINE_OUTPUT_MAX */
 	struct buf streams[2];
-	unsigned stream; /* index of the stream that is being written */
-	size_t written;	 /* bytes of that stream */
-	bool begun;	 /* its member was opened */
+	unsigned stream;   /* index of the stream that is being written */
+	size_t written;	   /* bytes of that stream */
+	bool begun;	   /* its member was opened */
+	bool with_results; /* set by the caller: with the members of result_view.h */
+	bool only_results;
+	bool ended; /* of stdout and stderr all is written */
+	struct result_view results;
 };
 
 /* Takes fd over. */
 void inline_output_init(struct inline_output *o, int fd, bool base64);
+/* The same without standard output and error. */
+void inline_output_init_results(struct inline_output *o, int fd);
 /* Safe if it is all zero. */
 void inline_output_release(struct inline_output *o);
 

@@ -10,7 +10,7 @@
 
 #include "agent_msg.h"
 
-#define AGENT_FDS 3
+#define AGENT_FDS 4
 #define AGENT_OUT_MAX (8U << 20) /* bytes that may wait to be sent */
 
 struct agent {

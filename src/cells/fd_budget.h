@@ -8,7 +8,7 @@
 #include "err.h"
 #include "fd_reserve.h"
 
-#define FD_BUDGET_EACH 4 /* for an execution or a file operation, at most */
+#define FD_BUDGET_EACH 5 /* for an execution or a file operation, at most */
 
 struct fd_budget {
 	int max;       /* that this process may have */

@@ -209,9 +209,9 @@ struct execution {
 	char *secrets; /* owned: what row.secrets points to; NULL: none, or the row's own */
 	struct preparation *preparation; /* owned; execution_prepare.c */
 	struct live_program program;
-	int in;	    /* owned; -1: none or not yet */
-	int out[2]; /* owned; -1 at the end of file, or before it runs */
-	struct loop_fd watch_in, watch_out[2];
+	int in;			 /* owned; -1: none or not yet */
+	int out[OUTPUT_STREAMS]; /* owned; -1 at the end of file, or before it runs */
+	struct loop_fd watch_in, watch_out[OUTPUT_STREAMS];
 	bool started; /* its descriptors have come */
 	bool stdin_open, ended, complete, unsaved, killed, close_wanted, background;
 	bool draining;	 /* the output before its end is being moved: it waits for no room */
@@ -227,10 +227,10 @@ struct execution {
 	uint64_t paused_before_ms; /* of its session, then */
 	struct loop_timer late;	   /* execution_deadline.c */
 	struct output_log log;
-	struct output_mask mask[2]; /* of stdout and stderr */
-	bool exiting;		    /* `exit` came, and `due` of its output is being moved */
+	struct output_mask mask[OUTPUT_STREAMS];
+	bool exiting; /* `exit` came, and `due` of its output is being moved */
 	struct agent_event exit;
-	uint64_t due[2]; /* log.written then, and what was in the pipes */
+	uint64_t due[OUTPUT_STREAMS]; /* log.written then, and what was in the pipes */
 	struct job drain;
 	unsigned drain_pieces;
 	struct loop_timer hold_timer;

@@ -66,8 +66,9 @@ static struct execution *new_execution(struct session *s)
 
 	assert(x != NULL);
 	x->session = s;
-	x->in = x->out[0] = x->out[1] = x->log.fd = -1;
-	x->watch_in.fd = x->watch_out[0].fd = x->watch_out[1].fd = -1;
+	x->in = x->watch_in.fd = x->log.fd = -1;
+	for (unsigned i = 0; i < OUTPUT_STREAMS; i++)
+		x->out[i] = x->watch_out[i].fd = -1;
 	x->program.on_event = on_program;
 	x->notify = (struct loop_task){ .on_run = execution_on_notify, .arg = x };
 	LIST_PUSH(&s->executions, x);
@@ -278,6 +279,7 @@ void execution_count_out(struct execution *x)
 {
 	x->row.out_bytes = x->log.written[0];
 	x->row.err_bytes = x->log.written[1];
+	x->row.result_bytes = x->log.written[2];
 	x->row.log_bytes = x->log.size;
 	x->row.truncated = x->log.cut;
 }
@@ -310,7 +312,7 @@ void execution_finish(struct execution *x)
 	x->row.ended_ms = core_now_ms();
 	x->row.client = ""; /* not needed after its end */
 	execution_remember(x);
-	x->row.output_open = x->out[0] >= 0 || x->out[1] >= 0;
+	x->row.output_open = execution_output_open(x);
 	execution_count_out(x);
 	if (save(x, &e) < 0) {
 		log_error("outcome of an execution could not be written",
@@ -467,6 +469,15 @@ static void on_program(struct live_program *p, struct live_cell *c, enum agent_t
 
 /* ---- recovery */
 
+static void count_cut(struct execution *x)
+{
+	const uint64_t known[] = { x->row.out_bytes, x->row.err_bytes, x->row.result_bytes };
+
+	for (unsigned i = 0; i < OUTPUT_STREAMS; i++)
+		if (x->log.written[i] < known[i])
+			x->log.written[i] = known[i];
+}
+
 int execution_recover(struct session *s, const struct store_execution *row, struct err *e)
 {
 	struct execution *x = new_execution(s);
@@ -485,11 +496,8 @@ int execution_recover(struct session *s, const struct store_execution *row, stru
 			 e->msg);
 	output_quota_count(x, 0);
 	x->ended = x->row.ended_ms != 0;
-	if (x->log.cut &&
-	    x->log.written[0] < x->row.out_bytes) /* the log does not count what it left out */
-		x->log.written[0] = x->row.out_bytes;
-	if (x->log.cut && x->log.written[1] < x->row.err_bytes)
-		x->log.written[1] = x->row.err_bytes;
+	if (x->log.cut) /* the log does not count what it left out */
+		count_cut(x);
 	s->running += !x->ended;
 	execution_expect(x);
 	return 0;

@@ -40,6 +40,7 @@ struct execution_spec {
 	uint64_t timeout_ms;	/* 0: default */
 	uint64_t output_limit;	/* 0: default */
 	bool stdin_open;	/* else end of file at once */
+	bool results;		/* its descriptor 3 is a stream, too; not with tty */
 	bool tty;
 	uint16_t rows, cols;
 	bool background;

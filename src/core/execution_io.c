@@ -66,8 +66,8 @@ void execution_close_fds(struct execution *x)
 {
 	loop_timer_cancel(x->session->core->loop, &x->hold_timer);
 	close_in(x);
-	close_out(x, 0);
-	close_out(x, 1);
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
+		close_out(x, i);
 }
 
 /* Has the stream ended: are all writers gone, and is the pipe empty? */
@@ -80,7 +80,7 @@ static bool is_over(int fd)
 
 static enum output_stream stream_of(int i)
 {
-	return i == 0 ? OUTPUT_STDOUT : OUTPUT_STDERR;
+	return output_stream_at((unsigned)i);
 }
 
 /* ---- masks */
@@ -209,7 +209,7 @@ static void watch_held(struct execution *x, int i)
 static void on_output(struct loop_fd *f, uint32_t events)
 {
 	struct execution *x = f->arg;
-	int i = f == &x->watch_out[1];
+	int i = (int)(f - x->watch_out);
 
 	(void)events;
 	if (is_little(x, i) || !move_out(x, i, true)) {
@@ -226,7 +226,7 @@ static void on_tick(struct loop_timer *t)
 	struct execution *x = t->arg;
 	bool over = false;
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < OUTPUT_STREAMS; i++) {
 		if (x->out[i] >= 0 && fresh_bytes(x, i) > 0 && move_out(x, i, true)) {
 			close_out(x, i);
 			over = true;
@@ -243,7 +243,7 @@ static void on_tick(struct loop_timer *t)
 /* Completes or removes a record that an earlier daemon left open, before another one is written. */
 static void settle(struct execution *x)
 {
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < OUTPUT_STREAMS; i++) {
 		uint64_t before = x->log.size;
 
 		output_log_settle(&x->log, stream_of(i), x->out[i]);
@@ -259,7 +259,7 @@ static void settle(struct execution *x)
 
 static void note_due(struct execution *x)
 {
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < OUTPUT_STREAMS; i++) {
 		int there = 0;
 
 		if (x->out[i] >= 0 && is_over(x->out[i]))
@@ -279,7 +279,7 @@ static bool is_due(const struct execution *x, int i)
 static bool drain_some(struct execution *x, bool can_wait)
 {
 	x->draining = true;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
 		for (int rounds = ROUNDS; is_due(x, i) && rounds > 0; rounds--) {
 			uint64_t before = x->log.written[i];
 			bool over = move_out(x, i, can_wait);
@@ -292,12 +292,15 @@ static bool drain_some(struct execution *x, bool can_wait)
 				break;
 		}
 	x->draining = false;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < OUTPUT_STREAMS; i++) {
 		if (x->out[i] >= 0 && is_over(x->out[i]))
 			close_out(x, i);
 		watch_held(x, i);
 	}
-	return !is_due(x, 0) && !is_due(x, 1);
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
+		if (is_due(x, i))
+			return false;
+	return true;
 }
 
 static bool on_drain_piece(struct job *j)
@@ -346,7 +349,7 @@ void execution_drain_last(struct execution *x)
 	(void)drain_some(x, false);
 	c->last_turn.left -= before - x->session->mask_turn.left;
 	x->session->mask_turn.left = 0;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
 		if (is_due(x, i))
 			output_log_drop(&x->log, stream_of(i), x->due[i] - x->log.written[i],
 					core_now_ms());
@@ -382,6 +385,15 @@ void execution_fds_settled(struct execution *x)
 	x->owed = false;
 }
 
+static int watch_all(struct execution *x, struct err *e)
+{
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
+		if (x->out[i] >= 0 &&
+		    loop_add(x->session->core->loop, &x->watch_out[i], x->out[i], EPOLLIN, e) < 0)
+			return -1;
+	return 0;
+}
+
 int execution_take_fds(struct execution *x, const struct agent_event *v, const int *fds, unsigned n,
 		       struct err *e)
 {
@@ -391,16 +403,14 @@ int execution_take_fds(struct execution *x, const struct agent_event *v, const i
 	execution_fds_settled(x);
 	if ((v->flags & AGENT_HAS_STDIN) != 0 && at < n)
 		x->in = fds[at++];
-	for (int i = 0; i < 2 && at < n; i++)
+	for (int i = 0; i < OUTPUT_STREAMS && at < n; i++)
 		x->out[i] = fds[at++];
 	x->hold_timer = (struct loop_timer){ .on_expire = on_tick, .arg = x };
 	settle(x);
 	x->watch_in = (struct loop_fd){ .fd = -1, .on_ready = on_room, .arg = x };
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
 		x->watch_out[i] = (struct loop_fd){ .fd = -1, .on_ready = on_output, .arg = x };
-	if ((x->in >= 0 && loop_add(l, &x->watch_in, x->in, 0, e) < 0) ||
-	    (x->out[0] >= 0 && loop_add(l, &x->watch_out[0], x->out[0], EPOLLIN, e) < 0) ||
-	    (x->out[1] >= 0 && loop_add(l, &x->watch_out[1], x->out[1], EPOLLIN, e) < 0)) {
+	if ((x->in >= 0 && loop_add(l, &x->watch_in, x->in, 0, e) < 0) || watch_all(x, e) < 0) {
 		execution_close_fds(x);
 		return -1;
 	}
@@ -409,23 +419,27 @@ int execution_take_fds(struct execution *x, const struct agent_event *v, const i
 	return 0;
 }
 
+bool execution_output_open(const struct execution *x)
+{
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
+		if (x->out[i] >= 0)
+			return true;
+	return false;
+}
+
 /* An execution is complete when it has ended, its output has ended and its record is written. PID 1
  * is then asked to forget it. */
 void execution_maybe_complete(struct execution *x)
 {
 	struct err e;
 
-	if (x->complete || !x->ended || x->unsaved || x->killing || x->out[0] >= 0 ||
-	    x->out[1] >= 0)
+	if (x->complete || !x->ended || x->unsaved || x->killing || execution_output_open(x))
 		return;
 	x->complete = true;
 	close_in(x);
 	if (x->row.output_open) { /* children wrote more after the outcome was recorded */
 		x->row.output_open = false;
-		x->row.out_bytes = x->log.written[0];
-		x->row.err_bytes = x->log.written[1];
-		x->row.log_bytes = x->log.size;
-		x->row.truncated = x->log.cut;
+		execution_count_out(x);
 		IGNORED(store_execution_update(x->session->core->store, &x->row, &e),
 			"the log itself is complete");
 	}

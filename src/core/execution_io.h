@@ -21,5 +21,7 @@ void execution_drain(struct execution *x);
 void execution_drain_last(struct execution *x);
 /* For an execution that had ended before it was adopted: moves what is in the pipes. */
 void execution_catch_up(struct execution *x);
+/* Has a stream not ended? */
+bool execution_output_open(const struct execution *x);
 /* Frees it if it has ended, its output is complete and nothing refers to it. */
 void execution_maybe_complete(struct execution *x);

@@ -107,8 +107,10 @@ int execution_send(struct execution *x, const struct execution_spec *spec, struc
 	struct session *s = x->session;
 	const struct store_template *t = session_template(s);
 	struct buf strings = BUF_INIT(2 * (size_t)AGENT_REQUEST_MAX);
+	bool with_results = spec->results && s->cell->version >= AGENT_VERSION_RESULTS;
 	struct agent_spawn r = { .handle = x->program.handle,
 				 .flags = AGENT_HOLD | (spec->tty ? AGENT_TTY : 0) |
+					  (with_results ? AGENT_RESULTS : 0) |
 					  (spec->stdin_open || spec->tty ? 0 : AGENT_NO_STDIN),
 				 .rows = spec->rows,
 				 .cols = spec->cols,

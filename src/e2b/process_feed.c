@@ -156,8 +156,13 @@ static enum piece read_piece(struct process_feed *f, uint8_t *bytes, size_t cap,
 
 		if (got < 0)
 			return PIECE_FAILED;
-		if (got == 0 || (n > 0 && chunk.stream != *ret_stream))
+		if (got == 0 ||
+		    (n > 0 && chunk.stream != *ret_stream && chunk.stream != OUTPUT_RESULT))
 			break;
+		if (chunk.stream == OUTPUT_RESULT) { /* these clients have no such stream */
+			f->cursor = next;
+			continue;
+		}
 		*ret_stream = chunk.stream;
 		*ret_n = n + chunk.len;
 		if (chunk.stream == OUTPUT_CUT)

@@ -58,7 +58,7 @@ static bool read_some(struct build *b, struct build_exec *x)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		if (output_read(x->log, &x->cursor, &c, bytes, sizeof(bytes), &e) <= 0)
 			return false;
-		if (c.stream != OUTPUT_CUT && !x->quiet)
+		if ((c.stream == OUTPUT_STDOUT || c.stream == OUTPUT_STDERR) && !x->quiet)
 			take(b, x, &c, bytes);
 	}
 	return true;

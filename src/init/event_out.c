@@ -49,7 +49,7 @@ void event_out_all_dead(const struct agent_event *v)
 }
 
 /* Fills in mark and flags, and lists the descriptors that go with the event. */
-static size_t describe(const struct program *p, struct agent_event *v, int fds[3])
+static size_t describe(const struct program *p, struct agent_event *v, int fds[SPAWN_STDIO])
 {
 	size_t n = 0;
 
@@ -57,9 +57,11 @@ static size_t describe(const struct program *p, struct agent_event *v, int fds[3
 	v->flags |= (p->held ? (uint32_t)AGENT_IS_HELD : 0) | (p->tty ? (uint32_t)AGENT_IS_TTY : 0);
 	if (p->stdio[0] >= 0 && (p->held || !p->tty))
 		v->flags |= AGENT_HAS_STDIN;
+	if (p->stdio[3] >= 0)
+		v->flags |= AGENT_HAS_RESULTS;
 	if ((v->flags & AGENT_IS_STARTING) != 0)
 		return 0;
-	for (size_t i = 0; i < 3; i++)
+	for (size_t i = 0; i < SPAWN_STDIO; i++)
 		if (p->stdio[i] >= 0)
 			fds[n++] = p->stdio[i];
 	return n;
@@ -68,7 +70,7 @@ static size_t describe(const struct program *p, struct agent_event *v, int fds[3
 static bool send_held(const struct program *p)
 {
 	struct agent_event v = { .handle = p->handle, .pid = (uint32_t)p->pid };
-	int fds[3];
+	int fds[SPAWN_STDIO];
 	size_t n;
 
 	if (p->exited) {
@@ -84,13 +86,13 @@ static bool send_held(const struct program *p)
 static bool send_started(struct program *p)
 {
 	struct agent_event v = { .handle = p->handle, .pid = (uint32_t)p->pid };
-	int fds[3];
+	int fds[SPAWN_STDIO];
 	size_t n = describe(p, &v, fds);
 
 	if (!channel_send(AGENT_STARTED, &v, fds, n))
 		return false;
 	if (!p->held)
-		io_close_all(p->stdio, 3);
+		io_close_all(p->stdio, SPAWN_STDIO);
 	return true;
 }
 

@@ -85,7 +85,7 @@ struct program *programs_add_leftover(uint32_t handle, uint64_t mark)
 				       .handle = handle,
 				       .mark = mark,
 				       .error_fd = -1,
-				       .stdio = { -1, -1, -1 } };
+				       .stdio = { -1, -1, -1, -1 } };
 	return p;
 }
 
@@ -181,7 +181,7 @@ unsigned programs_running(bool *ret_any_unheld)
 void programs_forget(struct program *p)
 {
 	io_close_all(&p->error_fd, 1);
-	io_close_all(p->stdio, 3);
+	io_close_all(p->stdio, SPAWN_STDIO);
 	pty_pump_free(p->pump);
 	p->pump = NULL;
 	p->used = false;

@@ -13,6 +13,7 @@
 #include "agent_msg.h"
 #include "disk_usage.h"
 #include "pty_pump.h"
+#include "spawn.h"
 
 /* Events about one program that are still to be sent. HELD has everything of STARTED and EXITED. */
 enum {
@@ -35,9 +36,9 @@ struct program {
 	uint64_t kill_end_ns; /* when to stop killing its tree; 0: it is not being killed */
 	uint32_t tree_flags;  /* of TREE_DEAD */
 	pid_t pid;
-	int error_fd;	       /* >= 0 until exec succeeded or failed */
-	int stdio[3];	       /* the server's ends, until sent; if held, until FORGET */
-	struct pty_pump *pump; /* of a held PTY */
+	int error_fd;		/* >= 0 until exec succeeded or failed */
+	int stdio[SPAWN_STDIO]; /* the server's ends, until sent; if held, until FORGET */
+	struct pty_pump *pump;	/* of a held PTY */
 	struct disk_usage_samples disk_before; /* counts when it started */
 	struct agent_event end;		       /* FAILED or EXITED */
 };

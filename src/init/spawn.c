@@ -36,7 +36,7 @@ struct child_process {
 	struct users_entry user;
 	uint32_t groups[USERS_GROUPS_MAX];
 	size_t ngroups;
-	int stdio[3]; /* the program's ends */
+	int stdio[SPAWN_STDIO]; /* the program's ends */
 	bool tty;
 	uint64_t mark;
 	char **argv, **envp;
@@ -157,7 +157,9 @@ static int make_lists(struct child_process *c)
 
 static int make_pipes(struct child_process *c, struct spawn *s)
 {
-	for (int i = 0; i < 3; i++) {
+	int n = (c->request->flags & AGENT_RESULTS) != 0 ? SPAWN_STDIO : 3;
+
+	for (int i = 0; i < n; i++) {
 		int ends[2];
 
 		if (i == 0 && (c->request->flags & AGENT_NO_STDIN) != 0) {
@@ -275,17 +277,17 @@ static void clean_signals(void)
 
 static int take_stdio(const struct child_process *c)
 {
-	/* First to numbers above 2, so that none is overwritten before it is moved. */
-	int high[3];
+	/* First to numbers above, so that none is overwritten before it is moved. */
+	int high[SPAWN_STDIO], n = c->stdio[3] >= 0 ? SPAWN_STDIO : 3;
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < n; i++) {
 		int fd = c->stdio[c->tty ? 0 : i];
 
-		high[i] = fd > 2 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 10);
+		high[i] = fd >= n ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 10);
 		if (high[i] < 0)
 			return -1;
 	}
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < n; i++)
 		if (dup2(high[i], i) < 0)
 			return -1;
 	return 0;
@@ -345,6 +347,10 @@ static void NORETURN run_builtin(const struct child_process *c, int error_fd)
 static void NORETURN run_child(const struct child_process *c, int error_fd)
 {
 	clean_signals();
+	if (error_fd < SPAWN_STDIO) /* in the place of one of the program's */
+		error_fd = fcntl(error_fd, F_DUPFD_CLOEXEC, 10);
+	if (error_fd < 0)
+		_exit(126);
 	if (setsid() < 0 || take_stdio(c) < 0 || (c->tty && ioctl(0, TIOCSCTTY, 0) < 0) ||
 	    take_limits(c) < 0)
 		report(error_fd, AGENT_AT_SYSTEM);
@@ -361,10 +367,10 @@ static void NORETURN run_child(const struct child_process *c, int error_fd)
 int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *ret,
 		struct spawn_failure *fail)
 {
-	struct child_process c = { .request = request, .stdio = { -1, -1, -1 }, .mark = mark };
+	struct child_process c = { .request = request, .stdio = { -1, -1, -1, -1 }, .mark = mark };
 	struct spawn s = { .pid = -1,
 			   .error_fd = -1,
-			   .stdio = { -1, -1, -1 },
+			   .stdio = { -1, -1, -1, -1 },
 			   .master = -1,
 			   .output = -1,
 			   .input = -1 };
@@ -381,10 +387,10 @@ int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *
 	(void)fail_at(fail, AGENT_AT_SYSTEM);
 	if (c.on_heap)
 		free(c.argv);
-	io_close_all(c.stdio, 3);
+	io_close_all(c.stdio, SPAWN_STDIO);
 	io_close_all(&error[1], 1);
 	if (s.pid < 0) {
-		io_close_all(s.stdio, 3);
+		io_close_all(s.stdio, SPAWN_STDIO);
 		io_close_all((int[]){ s.master, s.output, s.input, error[0] }, 4);
 		return -1;
 	}

@@ -5,6 +5,8 @@
 
 #include "agent_msg.h"
 
+#define SPAWN_STDIO 4 /* standard descriptors, and that of results */
+
 /* How a start failed; also what the child writes to its error pipe. */
 struct spawn_failure {
 	uint32_t stage; /* enum agent_stage */
@@ -15,9 +17,9 @@ struct spawn_failure {
 struct spawn {
 	pid_t pid;
 	int error_fd; /* a struct spawn_failure, or end of file when the program runs */
-	/* The server's ends: stdin, stdout, stderr. For a held PTY: its input and output pipes; for
-	 * any other PTY: the master, alone. */
-	int stdio[3];
+	/* The server's ends: stdin, stdout, stderr, results. For a held PTY: its input and output
+	 * pipes; for any other PTY: the master, alone. */
+	int stdio[SPAWN_STDIO];
 	/* A held PTY: the master, and PID 1's ends of the two pipes (pty_pump.h). */
 	int master, output, input;
 };

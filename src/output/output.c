@@ -21,12 +21,17 @@ static ssize_t read_head(int fd, uint64_t at, struct output_record *ret)
 	return n;
 }
 
+static bool is_stream(uint32_t s)
+{
+	return s >= OUTPUT_STDOUT && s <= OUTPUT_RESULT;
+}
+
 bool output_record_is_open(struct output_record *r)
 {
 	if ((r->stream & OUTPUT_RECORD_OPEN) == 0)
 		return false;
 	r->stream &= ~OUTPUT_RECORD_OPEN;
-	return r->len > 0 && (r->stream == OUTPUT_STDOUT || r->stream == OUTPUT_STDERR);
+	return r->len > 0 && is_stream(r->stream) && r->stream != OUTPUT_CUT;
 }
 
 int output_record_read(int fd, uint64_t at, struct output_record *ret)
@@ -37,7 +42,7 @@ int output_record_read(int fd, uint64_t at, struct output_record *ret)
 		return -1;
 	if (n != OUTPUT_RECORD_HEAD)
 		*ret = (struct output_record){ 0 };
-	return n == OUTPUT_RECORD_HEAD && ret->stream >= OUTPUT_STDOUT && ret->stream <= OUTPUT_CUT;
+	return n == OUTPUT_RECORD_HEAD && is_stream(ret->stream);
 }
 
 int output_record_write(int fd, uint64_t at, const struct output_record *r)

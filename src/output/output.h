@@ -15,7 +15,21 @@ enum output_stream {
 	OUTPUT_STDOUT = 1,
 	OUTPUT_STDERR = 2,
 	OUTPUT_CUT = 3, /* later output was not kept; the record's bytes are one of the reasons */
+	OUTPUT_RESULT = 4, /* lines of JSON that the program wrote to its descriptor 3 */
 };
+
+#define OUTPUT_STREAMS 3
+
+/* Of a stream that is not OUTPUT_CUT: 0, 1 or 2; and back. */
+static inline unsigned output_index(enum output_stream s)
+{
+	return s == OUTPUT_RESULT ? 2 : (unsigned)s - OUTPUT_STDOUT;
+}
+
+static inline enum output_stream output_stream_at(unsigned i)
+{
+	return i == 2 ? OUTPUT_RESULT : i == 1 ? OUTPUT_STDERR : OUTPUT_STDOUT;
+}
 
 #define OUTPUT_BY_LIMIT "limit"	    /* of the execution */
 #define OUTPUT_BY_DISK "disk"	    /* it is full */

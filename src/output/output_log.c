@@ -53,7 +53,7 @@ static void count(struct output_log *l, const struct output_record *r)
 		l->why = read_why(l);
 		return;
 	}
-	l->written[r->stream - 1] = r->offset + r->len;
+	l->written[output_index((enum output_stream)r->stream)] = r->offset + r->len;
 	l->kept += r->len;
 }
 
@@ -179,7 +179,7 @@ static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd,
 	struct output_record r = { .len = (uint32_t)n,
 				   .stream = stream,
 				   .time_ms = now_ms,
-				   .offset = l->written[stream - 1] };
+				   .offset = l->written[output_index(stream)] };
 	off_t at = (off_t)(l->size + OUTPUT_RECORD_HEAD);
 	size_t done = 0;
 
@@ -194,7 +194,7 @@ static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd,
 			break;
 		done += (size_t)moved;
 	}
-	l->written[stream - 1] += done;
+	l->written[output_index(stream)] += done;
 	if (done < n && !shorten(l, &r, done))
 		return done;
 	l->size += OUTPUT_RECORD_HEAD + done;
@@ -260,7 +260,7 @@ static void drop_all(struct output_log *l, enum output_stream stream, int pipe_f
 
 		if (dropped <= 0)
 			return; /* another reader took them */
-		l->written[stream - 1] += (uint64_t)dropped;
+		l->written[output_index(stream)] += (uint64_t)dropped;
 		n -= (size_t)dropped;
 	}
 }
@@ -272,7 +272,7 @@ static bool put(struct output_log *l, enum output_stream stream, int pipe_fd, co
 	struct output_record r = { .len = (uint32_t)n,
 				   .stream = stream | OUTPUT_RECORD_OPEN,
 				   .time_ms = now_ms,
-				   .offset = l->written[stream - 1] };
+				   .offset = l->written[output_index(stream)] };
 
 	if (open_log(l) < 0 || output_record_write(l->fd, l->size, &r) < 0 ||
 	    pwrite(l->fd, bytes, n, (off_t)(l->size + OUTPUT_RECORD_HEAD)) != (ssize_t)n) {
@@ -282,7 +282,7 @@ static bool put(struct output_log *l, enum output_stream stream, int pipe_fd, co
 		return false;
 	}
 	drop_all(l, stream, pipe_fd, n);
-	l->written[stream - 1] = r.offset + n;
+	l->written[output_index(stream)] = r.offset + n;
 	r.stream = stream;
 	if (output_record_write(l->fd, l->size, &r) < 0)
 		return true; /* the disk fails: the next record overwrites this one */
@@ -317,7 +317,7 @@ void output_log_drop(struct output_log *l, enum output_stream stream, uint64_t n
 {
 	if (!l->cut)
 		mark_cut(l, OUTPUT_BY_END, now_ms);
-	l->written[stream - OUTPUT_STDOUT] += n;
+	l->written[output_index(stream)] += n;
 }
 
 /* Are the next bytes in the pipe those of the open record, apart from what was masked? */
@@ -343,7 +343,7 @@ void output_log_settle(struct output_log *l, enum output_stream stream, int pipe
 	struct output_record r = { .len = l->open.len,
 				   .stream = l->open.stream,
 				   .time_ms = l->open.time_ms,
-				   .offset = l->written[stream - 1] };
+				   .offset = l->written[output_index(stream)] };
 
 	if (l->open.len == 0 || l->open.stream != stream)
 		return;
@@ -384,6 +384,6 @@ int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd
 	}
 	dropped = pipe_io_drop(pipe_fd, want);
 	if (dropped > 0)
-		l->written[stream - 1] += (uint64_t)dropped;
+		l->written[output_index(stream)] += (uint64_t)dropped;
 	return 1;
 }

@@ -10,15 +10,15 @@ struct output_log {
 	int dir_fd; /* borrowed */
 	int fd;	    /* owned; -1 until the first output */
 	char name[32];
-	uint64_t size;	     /* of the file */
-	uint64_t limit;	     /* bytes kept of both streams together */
-	uint64_t written[2]; /* bytes of stdout and stderr that were read, kept or not */
-	uint64_t kept;	     /* bytes of both */
-	bool cut;	     /* something was not kept */
-	const char *why;     /* one of output.h's reasons, if cut */
-	uint64_t room;	     /* by how much the file may grow now: set before each move */
-	uint64_t asked;	     /* for which room was made; bytes that came later wait */
-	bool wait_for_room;  /* room comes later: what does not fit stays in the pipe */
+	uint64_t size;			  /* of the file */
+	uint64_t limit;			  /* bytes kept of all streams together */
+	uint64_t written[OUTPUT_STREAMS]; /* bytes of each that were read, kept or not */
+	uint64_t kept;			  /* bytes of all */
+	bool cut;			  /* something was not kept */
+	const char *why;		  /* one of output.h's reasons, if cut */
+	uint64_t room;	    /* by how much the file may grow now: set before each move */
+	uint64_t asked;	    /* for which room was made; bytes that came later wait */
+	bool wait_for_room; /* room comes later: what does not fit stays in the pipe */
 	/* A record that a killed daemon left incomplete, after size: see output_log_put(). len 0:
 	 * none. */
 	struct {

@@ -307,6 +307,7 @@ void json_view_execution_open(struct json *j, const char *name, const struct sto
 	outcome(j, row);
 	json_uint(j, "stdout_bytes", row->out_bytes);
 	json_uint(j, "stderr_bytes", row->err_bytes);
+	json_uint(j, "result_bytes", row->result_bytes);
 	json_bool(j, "output_truncated", row->truncated);
 	json_bool(j, "output_open", x != NULL && !execution_complete(x));
 	json_uint(j, "cpu_ms", row->cpu_us / 1000);

@@ -5,6 +5,7 @@
 
 #include "base64.h"
 #include "json_members.h"
+#include "session_boot.h"
 #include "spec_env.h"
 #include "spec_secret.h"
 
@@ -33,19 +34,82 @@ static void read_argv(struct json_members *m, struct spec_exec *s)
 		(void)json_members_fail(m, "argv", "must begin with a program");
 }
 
+/* A word that becomes an argument: of letters, digits and a few signs, and no option. */
+static void put_word(struct json_members *m, struct spec_exec *s, const char *option,
+		     const char *name, const char *usual)
+{
+	static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				   "0123456789_.+-";
+	const char *word = usual;
+
+	json_members_text(m, name, WORD_MAX - 1, &word);
+	if (word == NULL)
+		return;
+	if (word[0] == '\0' || word[0] == '-' || word[strspn(word, good)] != '\0')
+		(void)json_members_fail(m, name, "must be of letters, digits, '_', '.', '+', '-'");
+	buf_put(&s->strings, option, strlen(option) + 1);
+	buf_put(&s->strings, word, strlen(word) + 1);
+	s->spec.argc += 2;
+}
+
+/* Code runs in the interpreter of the session; what is started is the program that sends it. */
+static void read_code(struct json_members *m, struct spec_exec *s, const char *code)
+{
+	static const char program[] = SESSION_BOOT_INTERPRETER "\0run"; /* with its NUL */
+
+	s->is_code = s->has_input = s->spec.results = s->spec.stdin_open = true;
+	buf_put(&s->strings, program, sizeof(program));
+	s->spec.argc = 2;
+	put_word(m, s, "--language", "language", "python");
+	put_word(m, s, "--context", "context", NULL); /* else that of the language */
+	buf_put_text(&s->text, code);
+	s->input_len = strlen(code);
+	s->input = malloc(s->input_len + 1);
+	if (s->input == NULL)
+		(void)json_members_fail(m, "code", "out of memory");
+	else
+		memcpy(s->input, code, s->input_len);
+}
+
+/* What belongs to a program, not to code in a kernel that runs already. */
+static void refuse_with_code(struct json_members *m)
+{
+	static const char *const names[] = { "env",	     "user",	     "secrets", "stdin",
+					     "stdin_base64", "stdin_stream", "tty" };
+
+	for (size_t i = 0; i < COUNT(names); i++)
+		if (json_members_take(m, names[i]) != NULL)
+			(void)json_members_fail(m, names[i], "is not for code");
+}
+
+static void put_cwd(struct json_members *m, struct spec_exec *s)
+{
+	const char *cwd = NULL;
+
+	json_members_text(m, "cwd", 4095, &cwd);
+	if (cwd == NULL || cwd[0] == '\0')
+		return;
+	buf_put(&s->strings, "--cwd", sizeof("--cwd"));
+	buf_put(&s->strings, cwd, strlen(cwd) + 1);
+	s->spec.argc += 2;
+}
+
 static void read_command(struct json_members *m, struct spec_exec *s)
 {
 	static const char shell[] = "sh\0-c"; /* with its NUL */
-	const char *command = NULL;
+	const char *command = NULL, *code = NULL;
 
 	json_members_text(m, "command", JSON_MEMBERS_BODY_MAX, &command);
+	json_members_text(m, "code", JSON_MEMBERS_BODY_MAX, &code);
 	read_argv(m, s);
 	if (m->failed)
 		return;
-	if ((command == NULL) == (s->spec.argc == 0)) {
-		(void)json_members_fail(m, "command", "give either command or argv");
+	if ((command != NULL) + (s->spec.argc != 0) + (code != NULL) != 1) {
+		(void)json_members_fail(m, "command", "give one of command, argv and code");
 		return;
 	}
+	if (code != NULL)
+		read_code(m, s, code);
 	if (command == NULL)
 		return;
 	if (command[0] == '\0')
@@ -127,6 +191,19 @@ static void read_tty(struct json_members *outer, struct execution_spec *spec)
 		outer->failed = true;
 }
 
+/* Environment, directory, user, secrets, input and terminal of a program. */
+static void read_surroundings(struct json_members *m, struct spec_exec *s)
+{
+	int envc = spec_env_read(m, "env", ENV_MAX, &s->strings);
+
+	s->spec.envc = envc < 0 ? 0 : (uint32_t)envc;
+	json_members_text(m, "cwd", 4095, &s->spec.cwd);
+	json_members_text(m, "user", WORD_MAX - 1, &s->spec.user);
+	spec_secret_list(m, "secrets", &s->secrets);
+	read_input(m, s);
+	read_tty(m, &s->spec);
+}
+
 int spec_exec_read(const void *body, size_t len, struct spec_exec *ret, struct err *e)
 {
 	static const char *const records[] = { "hash", "text" };
@@ -134,7 +211,6 @@ int spec_exec_read(const void *body, size_t len, struct spec_exec *ret, struct e
 	unsigned record = 0;
 	struct json_members m;
 	struct err full;
-	int envc;
 
 	memset(ret, 0, sizeof(*ret));
 	buf_init(&ret->strings, STRINGS_MAX);
@@ -145,18 +221,17 @@ int spec_exec_read(const void *body, size_t len, struct spec_exec *ret, struct e
 		return -1;
 	json_members_begin(&m, ret->root, "", e);
 	read_command(&m, ret);
-	envc = spec_env_read(&m, "env", ENV_MAX, &ret->strings);
-	spec->envc = envc < 0 ? 0 : (uint32_t)envc;
-	json_members_text(&m, "cwd", 4095, &spec->cwd);
-	json_members_text(&m, "user", WORD_MAX - 1, &spec->user);
+	if (ret->is_code) {
+		refuse_with_code(&m);
+		put_cwd(&m, ret);
+	} else {
+		read_surroundings(&m, ret);
+	}
 	json_members_time(&m, "timeout", &spec->timeout_ms, NULL);
 	json_members_bytes(&m, "output_limit", &spec->output_limit, NULL);
 	json_members_choice(&m, "record", records, COUNT(records), &record);
 	json_members_bool(&m, "background", &spec->background);
-	spec_secret_list(&m, "secrets", &ret->secrets);
 	spec->secrets = buf_text(&ret->secrets);
-	read_input(&m, ret);
-	read_tty(&m, spec);
 	if (buf_check(&ret->strings, &full) < 0 || buf_check(&ret->text, &full) < 0)
 		(void)json_members_fail(&m, "argv", "arguments and environment are too large");
 	spec->keep_text = record == 1;

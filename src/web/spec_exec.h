@@ -17,6 +17,7 @@ struct spec_exec {
 	uint8_t *input;
 	size_t input_len;
 	bool has_input; /* perhaps of 0 bytes */
+	bool is_code;	/* for the interpreter: the code is its input */
 };
 
 /* Fails with ERR_INVALID, naming the member, or ERR_SYSTEM without memory; spec_exec_release() in

@@ -28,8 +28,11 @@ static int check_head(const struct spawn_head *h, struct err *e)
 {
 	if ((h->flags & ~(uint32_t)AGENT_SPAWN_FLAGS) != 0 || h->zero != 0)
 		return err_set(e, ERR_INVALID, "spawn: unknown flag");
-	if ((h->flags & AGENT_BUILTIN) != 0 && (h->flags & (AGENT_HOLD | AGENT_TTY)) != 0)
+	if ((h->flags & AGENT_BUILTIN) != 0 &&
+	    (h->flags & (AGENT_HOLD | AGENT_TTY | AGENT_RESULTS)) != 0)
 		return err_set(e, ERR_INVALID, "spawn: flags that a built-in cannot have");
+	if ((h->flags & (AGENT_TTY | AGENT_RESULTS)) == (AGENT_TTY | AGENT_RESULTS))
+		return err_set(e, ERR_INVALID, "spawn: flags that a terminal cannot have");
 	if (h->argc == 0 || h->argc > AGENT_STRINGS_MAX || h->envc > AGENT_STRINGS_MAX)
 		return err_set(e, ERR_INVALID, "spawn: %u arguments and %u variables", h->argc,
 			       h->envc);
@@ -147,9 +150,12 @@ int agent_order_read(const struct frame *f, struct agent_order *ret, struct err 
  * set of flags has one meaning. */
 static bool flags_fit(uint16_t type, uint32_t flags)
 {
-	const uint32_t shape = AGENT_IS_TTY | AGENT_IS_HELD | AGENT_HAS_STDIN;
+	const uint32_t shape = AGENT_IS_TTY | AGENT_IS_HELD | AGENT_HAS_STDIN | AGENT_HAS_RESULTS;
 	const uint32_t state = AGENT_IS_STARTING | AGENT_HAS_EXITED;
+	const uint32_t never = AGENT_IS_TTY | AGENT_HAS_RESULTS;
 
+	if ((flags & never) == never)
+		return false;
 	if (type == AGENT_STARTED)
 		return (flags & ~shape) == 0;
 	if (type == AGENT_HELD)
@@ -189,5 +195,5 @@ size_t agent_event_fds(enum agent_type type, const struct agent_event *v)
 		return 0;
 	if ((v->flags & AGENT_IS_TTY) != 0)
 		return (v->flags & AGENT_IS_HELD) != 0 ? 1 + input : 1;
-	return 2 + input;
+	return 2 + input + ((v->flags & AGENT_HAS_RESULTS) != 0);
 }

@@ -12,12 +12,13 @@
 #include "err.h"
 #include "frame.h"
 
-#define AGENT_VERSION 7
-#define AGENT_VERSION_MARKS 3  /* the first that supports KILL_TREE with a mark */
-#define AGENT_VERSION_DIAL 4   /* the first that supports DIAL */
-#define AGENT_VERSION_EGRESS 5 /* the first that supports LISTEN_EGRESS */
-#define AGENT_VERSION_LEASE 6  /* the first that supports LEASE and DEADLINE */
-#define AGENT_VERSION_OWNERS 7 /* the first that answers questions about connections */
+#define AGENT_VERSION 8
+#define AGENT_VERSION_MARKS 3	/* the first that supports KILL_TREE with a mark */
+#define AGENT_VERSION_DIAL 4	/* the first that supports DIAL */
+#define AGENT_VERSION_EGRESS 5	/* the first that supports LISTEN_EGRESS */
+#define AGENT_VERSION_LEASE 6	/* the first that supports LEASE and DEADLINE */
+#define AGENT_VERSION_OWNERS 7	/* the first that answers questions about connections */
+#define AGENT_VERSION_RESULTS 8 /* the first that supports AGENT_RESULTS */
 
 /* Where the egress listener is inside the cell (tools/gen-egress-rules). No connection is made to
  * it from outside: cordon-egress accepts on it, for the cell only. */
@@ -75,12 +76,13 @@ enum {
 	 * connection that started it ends. */
 	AGENT_HOLD = 1 << 2,
 	AGENT_BUILTIN = 1 << 3, /* argv[0] names a built-in (init/builtin.h). Not with HOLD, TTY */
-	AGENT_SPAWN_FLAGS = (1 << 4) - 1,
+	AGENT_RESULTS = 1 << 4, /* a third pipe, its descriptor 3. Not with TTY, BUILTIN */
+	AGENT_SPAWN_FLAGS = (1 << 5) - 1,
 };
 
 /* Flags of events: what a STARTED or HELD program is, and which descriptors come along, in order:
  *
- *	pipes			stdin (if HAS_STDIN), stdout, stderr
+ *	pipes			stdin (if HAS_STDIN), stdout, stderr, results (if HAS_RESULTS)
  *	IS_TTY | IS_HELD	input (if HAS_STDIN), output: pipes too, PID 1 moves the bytes
  *	IS_TTY			the PTY's master, alone
  *	IS_STARTING		none: STARTED or FAILED is still to come
@@ -95,7 +97,8 @@ enum {
 	AGENT_HAS_EXITED = 1 << 4,  /* HELD only: the fields of EXITED count */
 	AGENT_SOME_REMAIN = 1 << 5, /* TREE_DEAD only: they could not be killed in time */
 	AGENT_NOT_KNOWN = 1 << 6,   /* TREE_DEAD only: no program of that handle or mark */
-	AGENT_EVENT_FLAGS = (1 << 7) - 1,
+	AGENT_HAS_RESULTS = 1 << 7, /* STARTED, HELD: not with IS_TTY */
+	AGENT_EVENT_FLAGS = (1 << 8) - 1,
 };
 
 /* Which step of the start failed. */

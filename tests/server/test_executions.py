@@ -14,7 +14,7 @@ from harness import Failed, Server, check, equal, processes_of, run_tests, wait_
 
 MEMBERS = (
     "id session_id state command command_sha256 cwd user tty background pid started_at ended_at wall_ms exit_code signal "
-    "limit error stdout_bytes stderr_bytes output_truncated output_open cpu_ms secrets"
+    "limit error stdout_bytes stderr_bytes result_bytes output_truncated output_open cpu_ms secrets"
 ).split()
 SESSION = None
 

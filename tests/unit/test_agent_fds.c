@@ -174,7 +174,7 @@ static void descriptors_are_counted(void)
 		say_started(fds, n);
 		io_close_all(fds, n);
 		/* One pipe is no PTY. */
-		CHECK(next(true, NULL) == (n >= 2 && n <= AGENT_FDS ? 1 : -1));
+		CHECK(next(true, NULL) == (n >= 2 && n <= 3 ? 1 : -1));
 		end();
 	}
 }
@@ -393,14 +393,16 @@ static void directions_are_checked(void)
 static void descriptors_are_as_the_flags_say(void)
 {
 	for (uint32_t flags = 0; flags <= AGENT_EVENT_FLAGS; flags++)
-		for (size_t n = 0; n <= 3; n++) {
-			const uint32_t known = AGENT_IS_TTY | AGENT_IS_HELD | AGENT_HAS_STDIN |
+		for (size_t n = 0; n <= AGENT_FDS; n++) {
+			const uint32_t never = AGENT_IS_TTY | AGENT_HAS_RESULTS;
+			const uint32_t known = never | AGENT_IS_HELD | AGENT_HAS_STDIN |
 					       AGENT_IS_STARTING | AGENT_HAS_EXITED;
 			struct agent_event v = event;
 			size_t want = (flags & AGENT_IS_TTY) ? 1 : 2;
-			int fds[3], ends[2];
+			int fds[AGENT_FDS], ends[2];
 
 			want += (flags & AGENT_HAS_STDIN) != 0;
+			want += (flags & AGENT_HAS_RESULTS) != 0;
 			want = (flags & AGENT_IS_STARTING) ? 0 : want;
 			begin();
 			make_pipes(fds, n);
@@ -414,7 +416,8 @@ static void descriptors_are_as_the_flags_say(void)
 			say_event(AGENT_HELD, &v, fds, n);
 			io_close_all(fds, n);
 			CHECK(next(true, NULL) ==
-			      ((flags & ~known) == 0 && (flags & AGENT_IS_HELD) != 0 &&
+			      ((flags & ~known) == 0 && (flags & never) != never &&
+					       (flags & AGENT_IS_HELD) != 0 &&
 					       (~flags & (AGENT_IS_STARTING | AGENT_HAS_EXITED)) !=
 						       0 &&
 					       n == want

@@ -126,6 +126,9 @@ static const struct {
 	{ "no flag", 4, 0, 0, NULL },
 	{ "flags of a program", 4, AGENT_TTY | AGENT_NO_STDIN | AGENT_HOLD, 0, NULL },
 	{ "flags of a built-in", 4, AGENT_BUILTIN | AGENT_NO_STDIN, 0, NULL },
+	{ "results", 4, AGENT_RESULTS | AGENT_HOLD, 0, NULL },
+	{ "results of a built-in", 4, AGENT_BUILTIN | AGENT_RESULTS, -1, "built-in" },
+	{ "results of a terminal", 4, AGENT_TTY | AGENT_RESULTS, -1, "terminal" },
 	{ "a held built-in", 4, AGENT_BUILTIN | AGENT_HOLD, -1, "built-in" },
 	{ "a built-in with a terminal", 4, AGENT_BUILTIN | AGENT_TTY, -1, "built-in" },
 	{ "next flag", 4, AGENT_SPAWN_FLAGS + 1, -1, "flag" },
@@ -318,7 +321,7 @@ static const struct {
 	{ "signal far beyond", EVENT(signal), UINT32_MAX, -1 },
 	{ "timed out", EVENT(timed_out), 1, 0 },
 	{ "timed out twice", EVENT(timed_out), 2, -1 },
-	{ "flags beyond", EVENT(flags), 1U << 7, -1 },
+	{ "flags beyond", EVENT(flags), 1U << 8, -1 },
 	{ "flags far beyond", EVENT(flags), 1U << 31, -1 },
 };
 
@@ -350,14 +353,17 @@ static void nothing_exits_and_is_killed(void)
 static void flags_fit_their_events(void)
 {
 	for (unsigned type = AGENT_READY; type < AGENT_EVENTS_END; type++)
-		for (uint32_t flags = 0; flags < 1U << 8; flags++) {
+		for (uint32_t flags = 0; flags < 1U << 9; flags++) {
 			struct agent_event v = good_event, r;
 			bool fits = flags == 0;
 
+			uint32_t rest = flags & ~(uint32_t)AGENT_HAS_RESULTS;
+			bool both = rest != flags && (flags & AGENT_IS_TTY) != 0;
+
 			if (type == AGENT_STARTED)
-				fits = flags < 8;
+				fits = rest < 8 && !both;
 			if (type == AGENT_HELD)
-				fits = flags < 32 && (flags & 2) != 0 && (flags & 24) != 24;
+				fits = rest < 32 && (flags & 2) != 0 && (flags & 24) != 24 && !both;
 			if (type == AGENT_TREE_DEAD)
 				fits = flags == 0 || flags == 32 || flags == 64;
 			v.flags = flags;
@@ -383,6 +389,9 @@ static void descriptors_follow_from_flags(void)
 		v.sys = 0;
 		v.flags |= AGENT_HAS_EXITED;
 		CHECK(agent_event_fds(AGENT_HELD, &v) == want[flags]);
+		v.flags = flags | AGENT_HAS_RESULTS;
+		if ((flags & AGENT_IS_TTY) == 0)
+			CHECK(agent_event_fds(AGENT_STARTED, &v) == want[flags] + 1);
 		v.flags = flags | AGENT_IS_STARTING;
 		CHECK(agent_event_fds(AGENT_HELD, &v) == 0);
 	}

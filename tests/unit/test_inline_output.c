@@ -1,4 +1,5 @@
 /* Output of executions in JSON: whole and unchanged, however it is divided into pieces. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,19 +13,19 @@
 struct log {
 	int fd;
 	uint64_t size;
-	uint64_t written[2];
+	uint64_t written[OUTPUT_STREAMS];
 };
 
 static void say(struct log *l, enum output_stream stream, const void *bytes, size_t n)
 {
 	struct output_record r = { .len = (uint32_t)n,
 				   .stream = stream,
-				   .offset = l->written[stream - 1] };
+				   .offset = l->written[output_index(stream)] };
 
 	CHECK(output_record_write(l->fd, l->size, &r) == 0);
 	CHECK(pwrite(l->fd, bytes, n, (off_t)(l->size + OUTPUT_RECORD_HEAD)) == (ssize_t)n);
 	l->size += OUTPUT_RECORD_HEAD + n;
-	l->written[stream - 1] += n;
+	l->written[output_index(stream)] += n;
 }
 
 static struct log new_log(void)
@@ -169,9 +170,82 @@ static void base64_is_one_text(void)
 	free(zeros);
 }
 
+static void say_line(struct log *l, const char *line)
+{
+	say(l, OUTPUT_RESULT, line, strlen(line));
+}
+
+/* Hostile lines are left out and counted; others are as they were, with stdout beside them. */
+static void results_are_strict(void)
+{
+	struct log l = new_log();
+	struct inline_output o;
+	struct json j;
+	struct err e;
+	char deep[400];
+
+	memset(deep, '[', 100);
+	deep[100] = '\n';
+	deep[101] = '\0';
+	say(&l, OUTPUT_STDOUT, "out", 3);
+	say_line(&l, "{\"type\":\"number_of_executions\",\"execution_count\":7}\n{\"type\":\"res");
+	say_line(&l, "ult\",\"text\":\"\\u00fc\"}\n\nnonsense\n[1]\n{\"type\":\"other\"}\n");
+	say_line(&l, deep);
+	say_line(&l,
+		 "{\"type\":\"result\",\"text\":\"\xff\"}\n{\"type\":\"error\",\"name\":\"E\"}\n");
+	say_line(&l, "{\"type\":\"error\",\"name\":\"second\"}\n{\"type\":\"result\"");
+	inline_output_init(&o, l.fd, false);
+	o.with_results = true;
+	json_init_heap(&j, INLINE_OUTPUT_JSON_MAX + 4096);
+	json_open(&j, NULL, '{');
+	CHECK(inline_output_piece(&o, &j, &e) == 0);
+	json_close(&j, '}');
+	CHECK(json_ok(&j));
+	CHECK(strcmp(j.text,
+		     "{\"stdout\":\"out\",\"stderr\":\"\",\"inline_truncated\":false,"
+		     "\"results\":[{\"type\":\"result\",\"text\":\"\\u00fc\"}],"
+		     "\"results_dropped\":7,\"code_error\":{\"type\":\"error\",\"name\":\"E\"},"
+		     "\"execution_count\":7}") == 0);
+	inline_output_release(&o);
+	json_release(&j);
+}
+
+/* More than the bound: what is whole is shown. */
+static void results_are_bounded(void)
+{
+	static char line[1 << 20];
+	struct log l = new_log();
+	struct inline_output o;
+	struct json j;
+	struct err e;
+	unsigned pieces = 0;
+	int got;
+
+	memset(line, 'x', sizeof(line) - 1);
+	memcpy(line, "{\"type\":\"result\",\"text\":\"", 25);
+	memcpy(line + sizeof(line) - 4, "\"}\n", 4);
+	for (int i = 0; i < 12; i++)
+		say_line(&l, line);
+	inline_output_init_results(&o, fcntl(l.fd, F_DUPFD_CLOEXEC, 0));
+	json_init_heap(&j, RESULT_VIEW_JSON_MAX);
+	json_open(&j, NULL, '{');
+	do {
+		got = inline_output_piece(&o, &j, &e);
+		pieces++;
+	} while (got > 0);
+	json_close(&j, '}');
+	CHECK(got == 0 && json_ok(&j) && pieces > 8 && j.len < RESULT_VIEW_MAX + 200);
+	CHECK(strstr(j.text, "\"results_dropped\":1,") != NULL);
+	inline_output_release(&o);
+	json_release(&j);
+	(void)close(l.fd);
+}
+
 TEST_MAIN({ "short output is one piece", short_output_is_one_piece },
 	  { "nothing is one piece", nothing_is_one_piece },
 	  { "long output is bounded in each piece", long_output_is_bounded_in_each_piece },
 	  { "many records are read in pieces", many_records_are_read_in_pieces },
 	  { "pieces do not show", pieces_do_not_show },
-	  { "base64 is one text", base64_is_one_text })
+	  { "base64 is one text", base64_is_one_text },
+	  { "results are strict", results_are_strict },
+	  { "results are bounded", results_are_bounded })

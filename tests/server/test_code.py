@@ -1,0 +1,185 @@
+#!/usr/bin/python3 -B
+"""Goal: code as executions. It runs in contexts that keep their state, in sessions of any template; results come as
+a stream of their own, bounded, masked and strict whatever the cell writes; time limits, kills, restarts of the daemon
+and records are those of any execution.
+
+    test_code.py CORDON [name ...]
+"""
+import json
+
+
+from harness import check, equal, has, run_tests, wait_for
+
+KILLS = True
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+
+# In place of the interpreter: its server waits, and "run" executes its input as a shell script, with descriptor 3.
+FAKE = """#!/bin/sh
+case $1 in serve) exec sleep 1000;; ready) exit 0;; esac
+exec sh -s "$@"
+"""
+
+
+def code(server, session, text, wait=True, status=None, **more):
+    query = "?wait=true" if wait else ""
+    return server.want(status or (200 if wait else 202), "POST", f"/v1/sessions/{session}/executions{query}",
+                       {"code": text, **more})
+
+
+def session_of(server, **spec):
+    return server.create(**spec)["id"]
+
+
+def hostile(server, **spec):
+    """A session whose interpreter is ours."""
+    session = session_of(server, **spec)
+    server.run(session, f"cat >/tmp/i <<'E'\n{FAKE}E\nchmod +x /tmp/i; rm /opt/cordon/bin/cordon-interpreter; "
+               "mv /tmp/i /opt/cordon/bin/cordon-interpreter", user="root")
+    return session
+
+
+def services(server, session):
+    rows = server.want(200, "GET", f"/v1/sessions/{session}/executions?order=asc")["executions"]
+    return [x for x in rows if x["background"] and x["state"] == "running"]
+
+
+def test_python_in_a_session_of_the_host(server):
+    session = session_of(server, env={"GREETING": "hello 'there'"})
+    done = code(server, session, "x = 41\nprint('out')\nx + 1")
+    equal((done["exit_code"], done["stdout"], done["code_error"], done["results_dropped"]), (0, "out\n", None, 0))
+    equal([r["text"] for r in done["results"]], ["42"])
+    equal(done["execution_count"], 1)
+    check(done["results"][0]["is_main_result"] and done["result_bytes"] > 0, done)
+    equal(len(services(server, session)), 1, "the server of the interpreter")
+    equal(code(server, session, "x")["results"][0]["text"], "41", "state is kept")
+    equal(code(server, session, "import os; os.environ['GREETING']")["results"][0]["text"], "hello 'there'")
+    bad = code(server, session, "1/0")
+    equal((bad["exit_code"], bad["code_error"]["name"], bad["results"]), (1, "ZeroDivisionError", []))
+    has(bad["stderr"], "ZeroDivisionError")
+    equal(code(server, session, "x", context="other")["code_error"]["name"], "NameError", "another context")
+    equal(code(server, session, "echo $((6*7))", language="bash")["stdout"], "42\n")
+    equal(code(server, session, "1", language="cobol")["exit_code"], 2, "a language that is not there")
+    again = server.want(200, "GET", f"/v1/sessions/{session}/executions/{done['id']}")
+    equal((again["results"], again["execution_count"]), (done["results"], 1))
+    check("results" not in server.run(session, "true"), "members of code in a command")
+    equal(len(services(server, session)), 1, "started once")
+    server.delete(session)
+
+
+def test_the_template(server):
+    session = session_of(server, template="code-interpreter-v1")
+    equal(code(server, session, "6*7")["results"][0]["text"], "42")
+    equal(len(services(server, session)), 1, "no second one")
+    check(server.get(session)["limits"]["memory_bytes"] >= 512 << 20, "its memory")
+    server.run(session, "pkill -9 -f 'cordon-interpreter serv[e]'", user="root")
+    equal(code(server, session, "6*7")["results"][0]["text"], "42", "after its death")
+    server.delete(session)
+
+
+def test_kill_and_time_limit(server):
+    session = session_of(server)
+    code(server, session, "y = 5")
+    x = code(server, session, "import time\nprint('on', flush=True)\ntime.sleep(1000)", wait=False)
+    wait_for(lambda: server.execution(x)["stdout_bytes"] > 0, 10, "its start")
+    server.want(204, "DELETE", f"/v1/sessions/{session}/executions/{x['id']}")
+    equal(server.execution(x)["state"], "killed")
+    equal(code(server, session, "y")["results"][0]["text"], "5", "interrupted, and the state is kept")
+    late = code(server, session, "import time\ntime.sleep(1000)", timeout="1s")
+    equal((late["limit"], late["state"]), ("timeout", "killed"))
+    equal(code(server, session, "y")["results"][0]["text"], "5")
+    server.delete(session)
+
+
+def test_restart_of_the_daemon(server):
+    session = session_of(server)
+    code(server, session, "y = 5")
+    x = code(server, session, "import time\nfor i in range(20): time.sleep(0.1)\ny", wait=False)
+    wait_for(lambda: server.execution(x)["state"] == "running", 10)
+    server.kill("cordond")
+    server.wait_ready()
+    done = server.ended(x)
+    equal(done["exit_code"], 0)
+    equal([r["text"] for r in server.execution(x)["results"]], ["5"], "what came while there was no daemon, too")
+    equal(code(server, session, "y")["results"][0]["text"], "5")
+    equal(len(services(server, session)), 1)
+    server.delete(session)
+
+
+def test_results_of_a_hostile_cell(server):
+    session = hostile(server)
+    done = code(server, session, """
+echo '{"type":"result","text":"good","png":"%s"}' >&3
+echo 'nonsense' >&3
+printf '{"type":"result","text":"\\377"}\\n' >&3
+echo '{"type":"result","a":%s}' >&3
+echo '[1]' >&3
+echo '{"type":"number_of_executions","execution_count":-1}' >&3
+echo '{"type":"result","text":"no end' >&3
+echo to stdout; echo to stderr >&2
+""" % (PNG, "[" * 100 + "]" * 100))
+    equal([r["text"] for r in done["results"]], ["good"])
+    equal(done["results"][0]["png"], PNG)
+    equal((done["results_dropped"], done["execution_count"], done["code_error"]), (6, None, None))
+    equal((done["stdout"], done["stderr"]), ("to stdout\n", "to stderr\n"))
+    _, _, raw = server.request("GET", f"/v1/sessions/{session}/executions/{done['id']}/output?stream=result", raw=True)
+    equal((len(raw), raw.split(b"\n")[1]), (done["result_bytes"], b"nonsense"))
+    _, _, both = server.request("GET", f"/v1/sessions/{session}/executions/{done['id']}/output", raw=True)
+    equal(sorted(both.split(b"\n")), [b"", b"to stderr", b"to stdout"], "not in both")
+    server.delete(session)
+
+
+def test_bounds(server):
+    """More than an answer shows, and more than the execution may write."""
+    session = hostile(server)
+    big = "head -c 1000000 /dev/zero | tr '\\0' x"
+    done = code(server, session, f"""
+for i in 1 2 3 4 5 6 7 8 9 10; do printf '{{"type":"result","text":"' >&3; {big} >&3; echo '"}}' >&3; done
+""")
+    check(6 <= len(done["results"]) <= 8, f"{len(done['results'])} results")
+    check(done["results_dropped"] >= 1 and done["result_bytes"] > 10_000_000, done["result_bytes"])
+    done = code(server, session, "yes '{\"type\":\"result\"}' | head -c 3000000 >&3; echo end", output_limit="64K")
+    equal((done["output_truncated"], done["limit"], done["exit_code"]), (True, "output", 0))
+    check(len(done["results"]) == 1000, len(done["results"]))
+    # Nobody reads descriptor 3 of a command: it has none.
+    equal(server.run(session, "echo x >&3")["exit_code"], 2)
+    server.delete(session)
+
+
+def test_streams(server):
+    session = hostile(server)
+    x = code(server, session, "echo a; sleep 0.2; echo '{\"type\":\"result\",\"text\":\"r\"}' >&3; sleep 0.2; echo b", wait=False)
+    status, _, body = server.request("GET", f"/v1/sessions/{session}/executions/{x['id']}/events", raw=True)
+    equal(status, 200)
+    events = [e for e in body.decode().replace("\r", "").split("\n\n") if "data:" in e]
+    seen = [(e.split("event: ")[1].split("\n")[0], json.loads(e.split("data: ")[1].split("\n")[0])) for e in events]
+    equal([n for n, _ in seen], ["start", "stdout", "result", "stdout", "exit"])
+    equal(seen[2][1]["text"], '{"type":"result","text":"r"}\n')
+    server.delete(session)
+
+
+def test_masks(server):
+    server.want(201, "POST", "/v1/secrets", {"name": "k", "value": "s3cr3t-\"quoted\"-value", "ways": ["env"]})
+    session = hostile(server, secrets=[{"name": "k", "as": "env", "env": "K"}])
+    done = code(server, session, "printf '{\"type\":\"result\",\"text\":\"s3cr3t-\\\\\"quoted\\\\\"-value\"}\\n' >&3")
+    check("quoted" not in json.dumps(done) and len(done["results"]) == 1, done["results"])
+    server.delete(session)
+    server.want(204, "DELETE", "/v1/secrets/k")
+
+
+def test_requests(server):
+    session = session_of(server)
+    path = f"/v1/sessions/{session}/executions"
+    for body, word in (({"code": "1", "command": "true"}, "one of"), ({"code": "1", "argv": ["true"]}, "one of"),
+                       ({"code": "1", "language": "--x"}, "language"), ({"code": "1", "context": "a b"}, "context"),
+                       ({"code": "1", "context": ""}, "context"), ({"code": "1", "language": "x" * 64}, "language"),
+                       ({"code": "1", "stdin": "x"}, "stdin"), ({"code": "1", "tty": {"rows": 1, "cols": 1}}, "tty"),
+                       ({"code": "1", "user": "root"}, "user"), ({"code": "1", "env": {"A": "1"}}, "env"),
+                       ({"command": "true", "language": "python"}, "language"), ({"code": 1}, "code")):
+        server.refused(400, "invalid", "POST", path, body, word)
+    done = code(server, session, "import os; os.getcwd()", cwd="/tmp", context="there", record="text")
+    equal((done["results"][0]["text"], done["command"]), ("/tmp", "import os; os.getcwd()"))
+    server.delete(session)
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=2, pool_started_size=1)
