@@ -85,6 +85,37 @@ static void members_are_found(void)
 	mcp_request_release(&r);
 }
 
+/* What an answer to this Accept may be. */
+static void the_answer_fits_accept(void)
+{
+	static const char body[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}";
+	static const struct {
+		const char *accept;
+		bool json, sse;
+	} rows[] = {
+		{ "application/json, text/event-stream", true, true },
+		{ "text/event-stream,application/json", true, true },
+		{ "text/event-stream;q=0.9 , application/json ; q=1", true, true },
+		{ "application/json", true, false },
+		{ "TEXT/Event-Stream", false, true },
+		{ "*/*", true, true },
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		const struct http1_header headers[] = {
+			{ { "Content-Type", 12 }, { "application/json", 16 } },
+			{ { "Accept", 6 }, { rows[i].accept, strlen(rows[i].accept) } },
+		};
+		struct mcp_http h = { HTTP1_POST, headers, COUNT(headers) };
+		struct mcp_request r;
+		struct mcp_fault f;
+
+		CHECK(mcp_request_read_http(&r, &h, body, sizeof(body) - 1, &f) == 0);
+		CHECK(r.accepts_json == rows[i].json && r.accepts_sse == rows[i].sse);
+		mcp_request_release(&r);
+	}
+}
+
 /* A server that declares nothing has no method for it. */
 static void what_is_not_declared_is_not_there(void)
 {
@@ -162,6 +193,7 @@ static void a_frame_holds_one_message(void)
 
 TEST_MAIN({ "a_process_is_of_one_era", a_process_is_of_one_era },
 	  { "members_are_found", members_are_found },
+	  { "the_answer_fits_accept", the_answer_fits_accept },
 	  { "what_is_not_declared_is_not_there", what_is_not_declared_is_not_there },
 	  { "origins_are_judged", origins_are_judged },
 	  { "a_frame_holds_one_message", a_frame_holds_one_message })
