@@ -224,6 +224,12 @@ def interrupts():
         pass
     k.interrupt()
     equal(k.finish().error["name"], "KeyboardInterrupt", "a handler of the cell before is gone")
+    for _ in range(10):
+        k.start("import os\nwhile True:\n    print('on')\n    pid = os.fork()\n    if pid == 0: os._exit(0)\n    os.waitpid(pid, 0)")
+        while "on\n" not in k.receive().get("text", ""):
+            pass
+        k.interrupt()
+        equal(k.finish().error["name"], "KeyboardInterrupt", "around a fork")
     # The line of an interrupt that comes with its request, when no signal is seen.
     line = '{"op":"execute","id":%d,"code":"while True: pass"}\n{"op":"interrupt"}\n{"op":"env","env":{}}\n'
     k.socket.sendall((line % k.next_id).encode())

@@ -5,9 +5,13 @@ So while a message is written (`with interrupts:`) handlers wait until it is who
 those of the user's code, for which signal.signal() is wrapped. Outside of the user's code SIGINT is
 ignored, and what a handler raises is reported on stderr."""
 import _thread
+import os
 import signal
 import sys
+import time
 import traceback
+
+AGAIN_SECONDS = 0.005
 
 
 class Interrupts:
@@ -52,6 +56,24 @@ class Interrupts:
             except BaseException:  # a handler that came just before the assignment
                 pass
 
+    def before_fork(self):
+        """What is raised in functions that Python calls around a fork is lost: nothing is until after it."""
+        if _thread.get_ident() == self.main:
+            self.depth += 1
+
+    def after_fork_in_parent(self):
+        if _thread.get_ident() != self.main:
+            return
+        self.depth -= 1
+        if self.waiting and self.depth == 0:
+            numbers = {number for _handler, number, _frame in self.waiting}
+            self.waiting.clear()
+            _thread.start_new_thread(send_again, (numbers,))
+
+    def after_fork_in_child(self):
+        self.depth = 0
+        self.waiting.clear()
+
     def __enter__(self):
         if _thread.get_ident() == self.main:
             self.depth += 1
@@ -64,6 +86,12 @@ class Interrupts:
             handler, number, frame = self.waiting.pop(0)
             if self.user or handler is not raise_interrupt:
                 self.call(handler, number, frame)
+
+
+def send_again(numbers):
+    time.sleep(AGAIN_SECONDS)
+    for number in numbers:
+        os.kill(os.getpid(), number)
 
 
 def raise_interrupt(_number, _frame):

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import re
 import sys
+import traceback
 import types
 import warnings
 
@@ -180,7 +181,10 @@ class Shell(InteractiveShell):
     def run(self, code, count, silent):
         self.execution_count = count if count else 1
         try:
-            self.run_cell(code, store_history=not silent, silent=silent)
+            result = self.run_cell(code, store_history=not silent, silent=silent)
+            error = result.error_before_exec or result.error_in_exec
+            if error is not None and not self.session.failed:
+                self.session.report_exception(error)  # a second interrupt came while IPython wrote the first
         finally:
             # The history has no database, so nobody else empties these.
             for name in ("db_input_cache", "db_output_cache", "outputs"):
@@ -204,6 +208,20 @@ class Shell(InteractiveShell):
             return
         if importlib.util.find_spec("matplotlib_inline") is not None:
             matplotlib.use(INLINE)
+
+    def init_traceback_handlers(self, custom_exceptions):
+        """IPython cannot format some exceptions, such as an interrupt before the first line of a cell, and
+        then prints one of its own: give it Python's format for these."""
+        super().init_traceback_handlers(custom_exceptions)
+        original = self.InteractiveTB.structured_traceback
+
+        def structured_traceback(etype=None, evalue=None, etb=None, *more, **named):
+            try:
+                return original(etype, evalue, etb, *more, **named)
+            except Exception:
+                return traceback.format_exception(etype, evalue, etb)
+
+        self.InteractiveTB.structured_traceback = structured_traceback
 
     def enable_matplotlib(self, gui=None):
         """%matplotlib: what would open a window, or needs a notebook, is inline here."""

@@ -28,7 +28,8 @@ class Output:
         self.stdout = Stream(self, "stdout", 1)
         self.stderr = Stream(self, "stderr", 2)
         self._new_locks()
-        os.register_at_fork(before=self.before_fork, after_in_child=self.after_fork)
+        os.register_at_fork(before=self.before_fork, after_in_child=self.after_fork,
+                            after_in_parent=interrupts.after_fork_in_parent)
 
     def _new_locks(self):
         self.lock = _thread.allocate_lock()
@@ -124,12 +125,12 @@ class Output:
 
     def before_fork(self):
         """The child must not have text that this process sends, nor a copy of a lock that is held."""
+        self.interrupts.before_fork()
         if self.forked:
             return
-        with self.interrupts:
-            if self.running:
-                self._end_thread()
-            self.flush()
+        if self.running:
+            self._end_thread()
+        self.flush()
 
     def _end_thread(self):
         self.stop = True
@@ -150,6 +151,7 @@ class Output:
         self.queue.clear()
         self.chars = 0
         self._new_locks()
+        self.interrupts.after_fork_in_child()
         self.channel.after_fork()
 
 
