@@ -1,8 +1,9 @@
 /* fixture.c - the server, its streams, and its open calls.
  *
- *	fixture ADDRESS
+ *	fixture ADDRESS [HOST]...
  *
- * Prints the address it listens on. GET /quit ends it; it then frees everything. */
+ * HOST: names that it is called by, besides those of loopback. Prints the address it listens on.
+ *GET /quit ends it; it then frees everything. */
 #include "fixture.h"
 
 #include <assert.h>
@@ -25,6 +26,7 @@ static struct server *http_server;
 static struct seal *keys;
 static struct call *calls;
 static size_t open_calls;
+static const char *const *own_names; /* NULL-terminated */
 
 bool fixture_changed;
 
@@ -320,7 +322,7 @@ static bool origin_ok(const struct http1_request *q)
 	struct http1_span origin;
 
 	return http1_find(q->headers, q->headers_n, "origin", &origin) <= 1 &&
-	       mcp_origin_allowed(origin, q->host, NULL, true);
+	       mcp_origin_allowed(origin, q->host, own_names, true);
 }
 
 static void on_request(struct exchange *x, void *arg)
@@ -404,8 +406,10 @@ int main(int argc, char **argv)
 	the_server.resources_n = fixture_resources_n;
 	the_server.templates_n = fixture_templates_n;
 	the_server.prompts_n = fixture_prompts_n;
-	if (argc != 2 || serve(argv[1], &e) < 0) {
-		(void)fprintf(stderr, "fixture: %s\n", argc == 2 ? e.msg : "one address, please");
+	if (argc > 1)
+		own_names = (const char *const *)argv + 2;
+	if (argc < 2 || serve(argv[1], &e) < 0) {
+		(void)fprintf(stderr, "fixture: %s\n", argc > 1 ? e.msg : "an address is missing");
 		return 1;
 	}
 	return 0;
