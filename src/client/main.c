@@ -13,6 +13,7 @@ static const struct verb *const verbs[] = {
 	&verb_diff,	&verb_pause,  &verb_resume, &verb_timeout, &verb_rm,	 &verb_top,
 	&verb_key,	&verb_tenant, &verb_node,   &verb_policy,  &verb_secret, &verb_template,
 	&verb_snapshot, &verb_fork,   &verb_reset,  &verb_layers,  &verb_gc,	 &verb_volume,
+	&verb_mcp,
 };
 
 static int list(FILE *to)

@@ -91,6 +91,7 @@ static void describe(struct tool_call *c)
 		.arg = c->r,
 		.has_resources = true,
 		.resources_yours = true,
+		.resources_changed = true,
 		.templates = resources_templates,
 		.templates_n = RESOURCES_TEMPLATES,
 		.tools_ttl_ms = TOOLS_TTL_MS,

@@ -382,5 +382,30 @@ def test_resources(server):
         server.delete(s)
 
 
+def test_a_client_that_listens_is_told_about_sessions(server):
+    c = Client(server)
+    link = c.open("subscriptions/listen", {"notifications": {"resourcesListChanged": True, "toolsListChanged": True}},
+                  number="l1", timeout=20)
+    stream = link.getresponse()
+
+    def message():
+        while True:
+            line = stream.fp.readline()
+            if line.startswith(b"data:"):
+                return json.loads(line[5:])
+
+    m = message()
+    equal((m["method"], m["params"]["notifications"]),
+          ("notifications/subscriptions/acknowledged", {"resourcesListChanged": True}), "what is honoured")
+    s = c.call("create_session")["session_id"]
+    m = message()
+    equal(m["method"], "notifications/resources/list_changed", "a session")
+    equal(m["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "l1", "of which stream")
+    server.run(s, "true")
+    server.delete(s)
+    equal(message()["method"], "notifications/resources/list_changed", "its end, and nothing for the command")
+    link.close()
+
+
 if __name__ == "__main__":
     run_tests(globals(), pool_size=2, node_max_memory="500G", redact_patterns="sk-[A-Za-z0-9]{20,64}")

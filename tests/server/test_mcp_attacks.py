@@ -1,0 +1,171 @@
+#!/usr/bin/python3
+"""test_mcp_attacks.py - attacks on /mcp: pages of other sites, requests that lie about themselves, documents made to
+cost much, clients that are slow or many, and names that are none."""
+import json
+import os
+import socket
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import check, equal, rss, run_tests, wait_for  # noqa: E402
+from mcp_client import META, VERSION, Client  # noqa: E402
+
+STREAMS = 8
+
+
+def raw(server, head, body=b"", seconds=20):
+    """The first bytes of the answer to a request that is sent as it is."""
+    host, port = server.settings["listen"].rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=seconds) as s:
+        s.sendall(head.encode() + b"\r\n\r\n")
+        try:
+            s.sendall(body)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        try:
+            return s.recv(65536)
+        except ConnectionResetError:
+            return b""
+
+
+def test_pages_of_other_sites(server):
+    c = Client(server)
+    host = server.settings["listen"]
+    for origin in ("https://evil.example.com", "null", "http://localhost.evil.example", f"http://evil@{host}",
+                   "http://127.0.0.1.evil.example", "file://", ""):
+        equal(c.post("tools/list", Origin=origin)[0], 403, f"Origin: {origin}")
+    for name in ("evil.example.com", "evil.example.com:80", "localhost.evil.example"):
+        equal(c.post("tools/list", Host=name)[0], 403, f"Host: {name}")
+        equal(c.post("tools/list", Host=name, Origin=f"http://{name}")[0], 403, f"both {name}")
+    port = host.rsplit(":", 1)[1]
+    for origin in (f"http://localhost:{port}", f"http://127.0.0.1:{port}", f"http://[::1]:{port}"):
+        equal(c.post("tools/list", Origin=origin)[0], 200, f"Origin: {origin}")
+    for name in ("localhost", f"localhost:{port}", "127.0.0.1", f"api.localhost:{port}"):
+        equal(c.post("tools/list", Host=name)[0], 200, f"Host: {name}")
+    equal(c.post("tools/list", Origin="https://evil.example.com", Authorization=None)[0], 403, "before any key")
+
+
+def test_headers_that_differ_from_the_body(server):
+    c = Client(server)
+    call = {"name": "run", "arguments": {"command": "true"}}
+    for wrong in ({"Mcp_Name": "session_info"}, {"Mcp_Method": "tools/list"}, {"Mcp_Name": None}, {"Mcp_Method": None},
+                  {"MCP_Protocol_Version": "2025-11-25"}, {"Mcp_Name": "=?base64?c2Vzc2lvbl9pbmZv?="}):
+        status, _, m = c.post("tools/call", call, **wrong)
+        equal((status, m["error"]["code"]), (400, -32020), str(wrong))
+    status, _, m = c.post("tools/call", call, Mcp_Name="=?base64?cnVu?=")
+    equal((status, m["result"]["structuredContent"]["exit_code"]), (200, 0), "a coded name")
+    equal(c.post("tools/list", MCP_Protocol_Version="2099-01-01")[2]["error"]["code"] in (-32020, -32022), True)
+
+
+def test_names_that_are_no_tools(server):
+    c = Client(server)
+    for name in ("", "run/../run", "run.", "a/b", "run\0", "RUN", "é", "x" * 129, "__proto__", "run%00"):
+        m = c.message("tools/call", {"name": name, "arguments": {}})
+        link = c.open("tools/call", {"name": name, "arguments": {}}, Mcp_Name=coded(name))
+        answer = link.getresponse()
+        m = json.loads(answer.read())
+        link.close()
+        check(m["error"]["code"] in (-32602, -32020), f"{name!r}: {m}")
+    status, _, m = c.post("tools/call", {"name": "run"})
+    check(m["result"]["isError"], "no arguments at all")
+    for arguments, word in (({"command": 1}, "command"), ({"command": "true", "nonsense": 1}, "nonsense"),
+                            ({"command": ""}, "command"), ({"command": "true", "timeout_s": 0}, "timeout_s"),
+                            ({"command": "a\0b"}, "NUL"), ({"command": "true", "env": {"A": 1}}, "env"),
+                            ({"command": "true", "session_id": "../x"}, "session"), ({}, "command")):
+        c.fails("run", word, **arguments)
+    status, _, m = c.post("tools/call", {"name": "run", "arguments": []})
+    equal(m["error"]["code"], -32602, "arguments that are no object")
+
+
+def coded(name):
+    import base64
+    return f"=?base64?{base64.b64encode(name.encode()).decode()}?="
+
+
+def test_documents_that_cost_much(server):
+    pid = server.pid("cordond")
+    before = rss(pid)
+    head = (f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.key}\r\nContent-Type: application/json\r\n"
+            f"Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {VERSION}\r\nMcp-Method: tools/list\r\n")
+    for nested in (b"[" * 100000, b'{"a":' * 100000):
+        answer = raw(server, head + f"Content-Length: {len(nested)}", nested)
+        check(answer[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 413"), f"{answer[:200]!r}")
+    big = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"command":"' + b"x" * (100 << 20)
+    answer = raw(server, head + f"Content-Length: {len(big)}", big)
+    check(answer.startswith(b"HTTP/1.1 413"), f"{answer[:200]!r}")
+    many = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":[' + b"0," * 400000 + b"0]}}"
+    answer = raw(server, head + f"Content-Length: {len(many)}", many)
+    check(answer[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 413"), f"{answer[:200]!r}")
+    twice = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"ping","params":{}}'
+    answer = raw(server, head + f"Content-Length: {len(twice)}", twice)
+    check(answer.startswith(b"HTTP/1.1 400"), f"a member that is there twice: {answer[:200]!r}")
+    check(rss(pid) < before + (64 << 20), f"{before} -> {rss(pid)}")
+
+
+def test_a_slow_body(server):
+    host, port = server.settings["listen"].rsplit(":", 1)
+    head = (f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.key}\r\nContent-Type: application/json\r\n"
+            "Content-Length: 1000\r\n\r\n{")
+    with socket.create_connection((host, int(port)), timeout=20) as s:
+        s.sendall(head.encode())
+        began = time.monotonic()
+        check(s.recv(65536).startswith(b"HTTP/1.1 408"), "it is not waited for")
+        check(time.monotonic() - began < 15, "for ever")
+    equal(Client(server).post("tools/list")[0], 200, "others")
+
+
+def test_many_open_streams(server):
+    """Each counts as a stream of its tenant; the others of the tenant are refused, other tenants are not."""
+    _, key = server.tenant("mcp-streams")
+    us, them = Client(server, key=key), Client(server)
+    links, first = [], []
+    for i in range(STREAMS + 3):
+        link = us.open("subscriptions/listen", {"notifications": {"resourcesListChanged": True}}, number=f"s{i}", timeout=5)
+        answer = link.getresponse()
+        links.append((link, answer))
+        if answer.status == 200:
+            first.append(answer.fp.readline() + answer.fp.readline())
+    equal(sorted(a.status for _, a in links), [200] * STREAMS + [429] * 3, "as many as it may have")
+    check(all(b"acknowledged" in f or b"data" in f for f in first), str(first[:2]))
+    equal(us.post("tools/list")[0], 200, "what is no stream")
+    link = them.open("subscriptions/listen", {"notifications": {}}, timeout=5)
+    equal(link.getresponse().status, 200, "another tenant")
+    link.close()
+    for link, _ in links:
+        link.close()
+    wait_for(lambda: listens(us), 10, "room again")
+
+
+def listens(client):
+    link = client.open("subscriptions/listen", {"notifications": {}}, timeout=5)
+    status = link.getresponse().status
+    link.close()
+    return status == 200
+
+
+def test_a_key_that_is_revoked_ends_its_calls(server):
+    made = server.want(201, "POST", "/v1/keys", {"name": "short", "scopes": ["sessions"]})
+    c = Client(server, key=made["key"])
+    link = c.open("tools/call", {"name": "run", "arguments": {"command": "exec sleep 1000"}})
+    wait_for(lambda: server.want(200, "GET", "/v1/sessions?state=running")["sessions"], 10, "a session")
+    server.want(204, "DELETE", f"/v1/keys/{made['id']}")
+    equal(link.getresponse().status, 401, "its call")
+    link.close()
+    wait_for(lambda: not server.want(200, "GET", "/v1/sessions?state=running")["sessions"], 20, "the end of its session")
+
+
+def test_state_that_was_made_up(server):
+    """No tool asks for input; what a client brings along is ignored or refused, and never an error of the server."""
+    c = Client(server)
+    for more in ({"requestState": "x" * 1000, "inputResponses": {"a": {}}}, {"requestState": 1}, {"inputResponses": []}):
+        status, _, m = c.post("tools/call", {"name": "session_info", "arguments": {}, **more})
+        check(status < 500 and ("result" in m or m["error"]["code"] == -32602), f"{more}: {status} {m}")
+    m = c.message("tools/list")
+    m["params"]["_meta"][META + "protocolVersion"] = {"a": 1}
+    status, _, got = server.request("POST", "/mcp", m, c.headers(m))
+    equal(status, 400, str(got))
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=2, node_max_memory="500G", body_timeout="1s", tenant_max_streams=STREAMS)

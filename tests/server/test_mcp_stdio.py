@@ -1,0 +1,188 @@
+#!/usr/bin/python3
+"""test_mcp_stdio.py - cordon mcp: the tools over standard input and output. Only whole messages come out, each on a
+line of its own, whatever a sandbox prints; calls do not wait for each other; the end of the input is the end."""
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+from harness import check, equal, has, run_tests, wait_for  # noqa: E402
+from mcp_client import META, VERSION  # noqa: E402
+
+
+class Stdio:
+    def __init__(self, server, key="", url=""):
+        self.process = subprocess.Popen(
+            [harness.PROGRAM, "mcp", "--server", url or server.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env={**os.environ, "CORDON_API_KEY": key or server.key})
+        self.lines, self.got, self.errors = queue.Queue(), {}, b""
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def write(self, line):
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def send(self, method, params=None, number=None, modern=True):
+        params = dict(params or {})
+        if modern:
+            params["_meta"] = {META + "protocolVersion": VERSION, META + "clientCapabilities": {}, **params.get("_meta", {})}
+        m = {"jsonrpc": "2.0", "method": method, "params": params}
+        self.write(json.dumps({**m, "id": number} if number is not None else m).encode())
+
+    def next(self, seconds=20):
+        line = self.lines.get(timeout=seconds)
+        check(line is not None and line.endswith(b"\n"), f"a whole line: {line!r}")
+        m = json.loads(line)
+        equal(m["jsonrpc"], "2.0", "a message")
+        return m
+
+    def call(self, number, tool, modern=True, **arguments):
+        self.send("tools/call", {"name": tool, "arguments": arguments}, number, modern)
+
+    def result(self, number, tool, **arguments):
+        self.call(number, tool, **arguments)
+        m = self.next()
+        equal(m["id"], number, "id")
+        return m["result"]["structuredContent"]
+
+    def end(self):
+        began = time.monotonic()
+        self.process.stdin.close()
+        code = self.process.wait(timeout=10)
+        self.errors = self.process.stderr.read()
+        return code, time.monotonic() - began
+
+
+def live(server):
+    return {r["id"] for r in server.want(200, "GET", "/v1/sessions?limit=100")["sessions"]
+            if r["state"] not in ("stopping", "stopped")}
+
+
+def test_both_eras(server):
+    s = Stdio(server)
+    s.send("server/discover", number=1)
+    has(str(s.next()["result"]["supportedVersions"]), VERSION, "modern")
+    equal(s.result("two", "run", command="echo é")["stdout"], "é\n", "a call")
+    s.send("resources/read", {"uri": "cordon://sessions/é"}, 3)
+    equal(s.next()["error"]["code"], -32602, "a name that is no plain ASCII")
+    equal(s.end()[0], 0, "the end")
+    s = Stdio(server)
+    s.send("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+           1, modern=False)
+    equal(s.next()["result"]["protocolVersion"], "2025-11-25", "legacy")
+    s.send("notifications/initialized", modern=False)
+    s.send("tools/list", number=2, modern=False)
+    equal(len(s.next()["result"]["tools"]), 10, "tools")
+    equal(s.end()[0], 0, "the end")
+    equal(s.errors, b"", "nothing on stderr")
+
+
+def test_calls_do_not_wait_for_each_other(server):
+    s = Stdio(server)
+    session = s.result(1, "create_session")["session_id"]
+    s.call(2, "run", session_id=session, command="while [ ! -e go ]; do sleep 0.05; done; echo slow")
+    s.call(3, "run", session_id=session, command="echo fast")
+    equal(s.next()["id"], 3, "the one that is done")
+    s.call(4, "write_file", session_id=session, path="go", text="")
+    equal({s.next()["id"], s.next()["id"]}, {2, 4}, "the others")
+    for i in range(10, 40):
+        s.call(i, "run", session_id=session, command=f"seq 1 20000 | head -c 40000; echo; echo {i}")
+    ends = {}
+    for _ in range(30):
+        m = s.next()
+        ends[m["id"]] = m["result"]["structuredContent"]["stdout"].split("\n")[-2]
+    equal(ends, {i: str(i) for i in range(10, 40)}, "thirty at once, whole")
+    s.end()
+    server.delete(session)
+
+
+def test_what_a_sandbox_prints_is_no_message(server):
+    s = Stdio(server)
+    fake = '{"jsonrpc":"2.0","id":9,"result":{}}'
+    got = s.result(9, "run", command=f"printf '\\033]0;x\\007\\n{fake}\\n\\r\\n\\342\\200\\250{fake}'")
+    has(got["stdout"], "\\x1b]0;x\\x07\n" + fake, "as text")
+    has(got["stdout"], "\\u2028", "no separator of lines")
+    equal(s.result(10, "run", command="true")["exit_code"], 0, "the next one")
+    check(s.lines.empty(), "nothing else")
+    s.end()
+
+
+def test_progress_and_cancellation(server):
+    s = Stdio(server)
+    before = live(server)
+    s.send("tools/call", {"name": "run", "arguments": {"command": "echo first; exec sleep 1000"},
+                          "_meta": {"progressToken": 7}}, 1)
+    m = s.next()
+    equal((m["method"], m["params"]["progressToken"], m["params"]["message"]), ("notifications/progress", 7, "first"))
+    s.send("notifications/cancelled", {"requestId": 1})
+    wait_for(lambda: live(server) <= before, 20, "the end of the call and its session")
+    equal(s.result(2, "session_info")["more"], False, "the next one")
+    s.end()
+    s = Stdio(server)
+    s.send("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+           0, modern=False)
+    s.next()
+    s.call(1, "run", modern=False, command="exec sleep 1000")
+    wait_for(lambda: live(server) - before, 20, "a session")
+    s.send("notifications/cancelled", {"requestId": 1}, modern=False)
+    wait_for(lambda: live(server) <= before, 20, "the end of the call and its session")
+    s.end()
+
+
+def test_the_end_of_the_input(server):
+    s = Stdio(server)
+    before = live(server)
+    s.call(1, "run", command="exec sleep 1000")
+    wait_for(lambda: live(server) - before, 20, "a session")
+    code, seconds = s.end()
+    equal(code, 0, "its end")
+    check(seconds < 5, f"at once: {seconds}")
+    wait_for(lambda: live(server) <= before, 20, "the end of what it started")
+
+
+def test_bad_input(server):
+    s = Stdio(server)
+    s.write(b"")
+    s.write(b"garbage")
+    equal(s.next()["error"]["code"], -32700, "no JSON")
+    s.write(b"[]")
+    equal(s.next()["error"]["code"], -32600, "a batch")
+    s.write(b'{"a":' * 100000)
+    check(s.next()["error"]["code"] in (-32700, -32600), "nested")
+    s.write(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"x":"' + b"x" * (3 << 20) + b'"}}')
+    equal(s.next()["error"]["code"], -32600, "too long")
+    s.send("nonsense", number=5)
+    equal(s.next()["error"]["code"], -32601, "an unknown method")
+    equal(s.result(6, "session_info")["more"], False, "the next one")
+    s.end()
+
+
+def test_a_server_that_refuses_or_is_not_there(server):
+    """Every request is answered, or a client would wait for ever."""
+    s = Stdio(server, key="e2b_" + "0" * 40)
+    s.send("tools/list", number=1)
+    m = s.next()
+    equal(m["id"], 1, "the request")
+    has(m["error"]["message"], "not valid", "why")
+    s.end()
+    has(s.errors.decode(), "not valid", "also on stderr")
+    s = Stdio(server, url=f"http://127.0.0.1:{harness.free_port()}")
+    s.send("tools/list", number="x")
+    m = s.next()
+    equal(m["id"], "x", "the request")
+    has(m["error"]["message"], "cannot connect", "why")
+    s.end()
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=2, node_max_memory="500G")
