@@ -18,7 +18,7 @@ public class Kernel {
         "java.io.*", "java.math.*", "java.net.*", "java.nio.file.*", "java.util.*", "java.util.concurrent.*",
         "java.util.function.*", "java.util.prefs.*", "java.util.regex.*", "java.util.stream.*",
     };
-    private static final int PART_MAX = 1 << 20; // bytes of output in one message
+    private static final int PART_MAX = 1 << 16; // bytes of output in one message
 
     private final BufferedReader requests;
     private final OutputStream link;

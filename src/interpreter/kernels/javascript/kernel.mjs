@@ -27,7 +27,7 @@ import { withoutTypes } from './typescript.mjs'
 import { describe, errorOf, makeDisplay, resultOf } from './values.mjs'
 
 const LINK = 3
-const PART_MAX = 1 << 20 // characters of output in one message
+const PART_MAX = 1 << 16 // characters of output in one message
 const PATIENCE = 100 // ms after which a main thread that gives no answer is taken for busy
 const typescript = process.argv.includes('--typescript')
 
