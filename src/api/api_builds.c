@@ -6,6 +6,7 @@
 #include "api_handlers.h"
 #include "auth.h"
 #include "build.h"
+#include "build_ask.h"
 #include "build_receive.h"
 #include "json_members.h"
 #include "json_view.h"
@@ -87,45 +88,26 @@ static int read_ask(json_t *root, struct build_ask *ask, struct err *e)
 {
 	struct json_members m;
 	uint64_t memory = 0;
-	json_t *tags, *value;
-	size_t i;
 
 	json_members_begin(&m, root, "", e);
 	json_members_text(&m, "name", NAME_TEXT_MAX, &ask->name);
 	json_members_count(&m, "cpus", 1, 1024, &ask->cpus);
 	json_members_bytes(&m, "memory", &memory, NULL);
 	ask->memory_mb = (memory + MIB - 1) / MIB; /* not 0, which is the default */
-	tags = json_members_array(&m, "tags", BUILD_TAGS_MAX);
-	json_array_foreach(tags, i, value)
-	{
-		if (json_is_string(value))
-			ask->tags[ask->ntags++] = json_string_value(value);
-		else
-			(void)json_members_fail(&m, "tags", "must be an array of texts");
-	}
+	build_ask_tags(&m, ask);
 	if (ask->name == NULL && !m.failed)
 		(void)json_members_fail(&m, "name", "is missing");
 	return json_members_end(&m);
 }
 
+static void reply_requested(struct request *r, const struct store_build *row)
+{
+	reply_build(r, 201, row);
+}
+
 static void on_request(struct exchange *x, const uint8_t *body, size_t len)
 {
-	struct request *r = request_of(x);
-	struct build_ask ask = { 0 };
-	struct store_build row;
-	struct err e = { 0 };
-	json_t *root = json_members_parse(body, len, &e);
-	int rc = root == NULL ? -1 : read_ask(root, &ask, &e);
-
-	if (rc == 0)
-		rc = build_request(r->core, r->tenant, &ask, request_actor(r), &row, &e);
-	json_decref(root);
-	if (rc < 0) {
-		reply_error(r, &e);
-		return;
-	}
-	reply_build(r, 201, &row);
-	store_build_release(&row);
+	build_ask_body(request_of(x), body, len, read_ask, reply_requested);
 }
 
 void api_builds_request(struct request *r)

@@ -89,11 +89,9 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 		reply_error(r, &e);
 		return;
 	}
-	s = session_live(r->core, r->tenant, r->session_id, &e);
-	if (s == NULL) {
-		reply_error(r, &e);
+	s = request_session(r);
+	if (s == NULL)
 		return;
-	}
 	k = request_state(r, sizeof(*k), release);
 	if (k == NULL)
 		return;

@@ -12,8 +12,6 @@
 struct importing {
 	struct body_feed body; /* first */
 	struct import *import; /* owned */
-	struct err why;
-	bool failed;
 };
 
 bool api_template_is_archive(const struct request *r)
@@ -40,33 +38,14 @@ static void release(struct request *r, bool answered)
 	import_free(v->import);
 }
 
-static void answer(struct request *r)
+static void answer(struct request *r, const struct err *e)
 {
 	const struct importing *v = r->state;
 
-	if (v->failed)
-		reply_error(r, &v->why);
+	if (e != NULL)
+		reply_error(r, e);
 	else
 		api_template_reply(r, 201, import_made(v->import));
-}
-
-static void on_made(struct completion *c, const struct err *e)
-{
-	struct request *r = c->arg;
-	struct importing *v = r->state;
-
-	v->failed = e != NULL;
-	if (e != NULL)
-		v->why = *e;
-	body_feed_over(&v->body, r);
-}
-
-static void on_room(void *arg)
-{
-	struct request *r = arg;
-	struct importing *v = r->state;
-
-	body_feed_room(&v->body, r);
 }
 
 static size_t put(struct request *r, const uint8_t *data, size_t len)
@@ -113,9 +92,9 @@ void api_template_import(struct request *r)
 	if (v == NULL)
 		return;
 	v->body = (struct body_feed){ .put = put, .end = end, .cut = cut, .answer = answer };
-	r->wait = (struct completion){ .on_done = on_made, .arg = r };
-	v->import =
-		import_begin(r->core, r->tenant, &spec, request_actor(r), &r->wait, on_room, r, &e);
+	r->wait = (struct completion){ .on_done = body_feed_on_done, .arg = r };
+	v->import = import_begin(r->core, r->tenant, &spec, request_actor(r), &r->wait,
+				 body_feed_on_room, r, &e);
 	if (v->import == NULL)
 		reply_error(r, &e);
 	else

@@ -11,6 +11,7 @@
 #include "page.h"
 #include "reply.h"
 #include "volume.h"
+#include "volume_create.h"
 #include "volume_usage.h"
 
 #define VOLUME_JSON_MAX 8192
@@ -57,35 +58,16 @@ static void reply_volume(struct request *r, int status, const struct store_volum
 
 /* ---- create */
 
-static void release_making(struct request *r, bool answered)
+static void on_made(struct request *r, const struct store_volume *row)
 {
-	struct volume_making *m = r->state;
-
-	(void)answered;
-	completion_cancel(&m->done);
+	reply_volume(r, 201, row, NULL);
 }
 
-static void on_made(struct completion *c, const struct err *e)
-{
-	struct request *r = c->arg;
-	struct volume_making *m = r->state;
-	struct store_volume row = m->row;
-
-	if (e != NULL)
-		reply_error(r, e);
-	else
-		reply_volume(r, 201, &row, NULL);
-}
-
-static int read_spec(const uint8_t *body, size_t len, json_t **ret_root, struct volume_spec *ret,
-		     struct err *e)
+static int read_spec(json_t *root, struct volume_spec *ret, struct err *e)
 {
 	struct json_members m;
 
-	*ret_root = json_members_parse(body, len, e);
-	if (*ret_root == NULL)
-		return -1;
-	json_members_begin(&m, *ret_root, "", e);
+	json_members_begin(&m, root, "", e);
 	json_members_text(&m, "name", VOLUME_NAME_MAX, &ret->name);
 	json_members_bytes(&m, "size", &ret->bytes, NULL);
 	json_members_time(&m, "expires_in", &ret->ttl_ms, NULL);
@@ -98,21 +80,9 @@ static int read_spec(const uint8_t *body, size_t len, json_t **ret_root, struct 
 
 static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 {
-	struct request *r = request_of(x);
-	struct volume_making *m = request_state(r, sizeof(*m), release_making);
-	struct volume_spec spec = { 0 };
-	struct err e = { 0 };
-	json_t *root = NULL;
-	int making = -1;
+	static const struct volume_create how = { read_spec, on_made, reply_error };
 
-	if (m == NULL)
-		return;
-	m->done = (struct completion){ .on_done = on_made, .arg = r };
-	if (read_spec(body, len, &root, &spec, &e) == 0)
-		making = volume_create(r->core, r->tenant, &spec, request_actor(r), m, &e);
-	json_decref(root);
-	if (making < 0)
-		reply_error(r, &e);
+	volume_create_body(request_of(x), &how, body, len);
 }
 
 void api_volumes_create(struct request *r)

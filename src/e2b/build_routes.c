@@ -5,6 +5,7 @@
 
 #include "auth.h"
 #include "build.h"
+#include "build_ask.h"
 #include "e2b_private.h"
 #include "json_members.h"
 #include "reply.h"
@@ -40,22 +41,6 @@ static void reply_requested(struct request *r, const struct store_build *row)
 	reply_json(r, 202, &j);
 }
 
-static int read_tags(struct json_members *m, struct build_ask *ask)
-{
-	json_t *tags = json_members_array(m, "tags", BUILD_TAGS_MAX), *value;
-	size_t i;
-
-	if (tags == NULL)
-		return 0;
-	json_array_foreach(tags, i, value)
-	{
-		if (!json_is_string(value))
-			return json_members_fail(m, "tags", "must be an array of texts");
-		ask->tags[ask->ntags++] = json_string_value(value);
-	}
-	return 0;
-}
-
 static int read_ask(json_t *root, struct build_ask *ask, struct err *e)
 {
 	const char *alias = NULL;
@@ -66,7 +51,7 @@ static int read_ask(json_t *root, struct build_ask *ask, struct err *e)
 	json_members_text(&m, "alias", NAME_TEXT_MAX, &alias);
 	json_members_count(&m, "cpuCount", 1, 1024, &ask->cpus);
 	json_members_count(&m, "memoryMB", 1, 1U << 24, &ask->memory_mb);
-	IGNORED(read_tags(&m, ask), "kept in m");
+	build_ask_tags(&m, ask);
 	if (ask->name == NULL)
 		ask->name = alias;
 	if (ask->name == NULL && !m.failed)
@@ -76,22 +61,7 @@ static int read_ask(json_t *root, struct build_ask *ask, struct err *e)
 
 static void on_request(struct exchange *x, const uint8_t *body, size_t len)
 {
-	struct request *r = request_of(x);
-	struct build_ask ask = { 0 };
-	struct store_build row;
-	struct err e = { 0 };
-	json_t *root = json_members_parse(body, len, &e);
-	int rc = root == NULL ? -1 : read_ask(root, &ask, &e);
-
-	if (rc == 0)
-		rc = build_request(r->core, r->tenant, &ask, request_actor(r), &row, &e);
-	json_decref(root);
-	if (rc < 0) {
-		reply_error(r, &e);
-		return;
-	}
-	reply_requested(r, &row);
-	store_build_release(&row);
+	build_ask_body(request_of(x), body, len, read_ask, reply_requested);
 }
 
 void build_routes_request(struct request *r)

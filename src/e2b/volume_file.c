@@ -106,8 +106,6 @@ struct writing {
 	struct body_feed body; /* first */
 	struct content_call call;
 	struct json j;
-	bool failed;
-	struct err why;
 };
 
 static void release_writing(struct request *r, bool answered)
@@ -119,12 +117,12 @@ static void release_writing(struct request *r, bool answered)
 	json_release(&w->j);
 }
 
-static void answer(struct request *r)
+static void answer(struct request *r, const struct err *e)
 {
 	struct writing *w = r->state;
 
-	if (w->failed)
-		volume_access_fail(r, STORAGE_CONTENT_WRITE, &w->why);
+	if (e != NULL)
+		volume_access_fail(r, STORAGE_CONTENT_WRITE, e);
 	else
 		reply_json(r, 201, &w->j);
 }
@@ -142,22 +140,12 @@ static int on_written_entry(struct content_call *c, const struct content_entry *
 
 static void on_room(struct content_call *c)
 {
-	struct request *r = c->arg;
-	struct writing *w = r->state;
-
-	body_feed_room(&w->body, r);
+	body_feed_on_room(c->arg);
 }
 
 static void on_written(struct content_call *c, const struct err *e)
 {
-	struct request *r = c->arg;
-	struct writing *w = r->state;
-
-	if (e != NULL) {
-		w->failed = true;
-		w->why = *e;
-	}
-	body_feed_over(&w->body, r);
+	body_feed_over(c->arg, e);
 }
 
 static size_t put(struct request *r, const uint8_t *data, size_t len)

@@ -8,6 +8,7 @@
 #include "json_members.h"
 #include "reply.h"
 #include "volume.h"
+#include "volume_create.h"
 #include "volume_token.h"
 
 #define VOLUME_JSON_MAX 4096
@@ -48,58 +49,27 @@ static void reply_failed(struct request *r, const struct err *e)
 		reply_error(r, e);
 }
 
-static void release_making(struct request *r, bool answered)
+static void on_made(struct request *r, const struct store_volume *row)
 {
-	struct volume_making *m = r->state;
-
-	(void)answered;
-	completion_cancel(&m->done);
+	reply_volume(r, 201, row);
 }
 
-static void on_made(struct completion *c, const struct err *e)
-{
-	struct request *r = c->arg;
-	struct volume_making *m = r->state;
-	struct store_volume row = m->row;
-
-	if (e != NULL)
-		reply_failed(r, e);
-	else
-		reply_volume(r, 201, &row);
-}
-
-static int read_name(const uint8_t *body, size_t len, json_t **ret_root, const char **ret,
-		     struct err *e)
+static int read_spec(json_t *root, struct volume_spec *ret, struct err *e)
 {
 	struct json_members m;
 
-	*ret_root = json_members_parse(body, len, e);
-	if (*ret_root == NULL)
-		return -1;
-	json_members_begin(&m, *ret_root, "", e);
-	json_members_text(&m, "name", NAME_TEXT_MAX, ret);
-	if (*ret == NULL)
+	json_members_begin(&m, root, "", e);
+	json_members_text(&m, "name", NAME_TEXT_MAX, &ret->name);
+	if (ret->name == NULL)
 		(void)json_members_fail(&m, "name", "is missing");
 	return json_members_end_lenient(&m);
 }
 
 static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 {
-	struct request *r = request_of(x);
-	struct volume_making *m = request_state(r, sizeof(*m), release_making);
-	struct volume_spec spec = { 0 };
-	struct err e = { 0 };
-	json_t *root = NULL;
-	int making = -1;
+	static const struct volume_create how = { read_spec, on_made, reply_failed };
 
-	if (m == NULL)
-		return;
-	m->done = (struct completion){ .on_done = on_made, .arg = r };
-	if (read_name(body, len, &root, &spec.name, &e) == 0)
-		making = volume_create(r->core, r->tenant, &spec, request_actor(r), m, &e);
-	json_decref(root);
-	if (making < 0)
-		reply_failed(r, &e);
+	volume_create_body(request_of(x), &how, body, len);
 }
 
 void volume_routes_create(struct request *r)

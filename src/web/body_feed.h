@@ -15,17 +15,22 @@ struct body_feed {
 	bool (*end)(struct request *r);
 	/* The body did not come whole: nothing is to be kept. The server answers if need be. */
 	void (*cut)(struct request *r);
-	void (*answer)(struct request *r);
+	/* Once; e NULL: the taker has ended well. */
+	void (*answer)(struct request *r, const struct err *e);
 	/* The rest is for body_feed.c only. */
 	bool reading; /* the body is not at its end */
 	bool ending;  /* the body is complete, and its end is to be passed on */
 	bool over;    /* the taker has ended */
+	bool failed;
+	struct err why;
 	uint64_t dropped;
 };
 
 /* Begins to read the body, at most max bytes. The functions above are set. */
 void body_feed_start(struct body_feed *f, struct request *r, uint64_t max);
-/* The taker has room. */
-void body_feed_room(struct body_feed *f, struct request *r);
+/* The taker has room. arg: the request. */
+void body_feed_on_room(void *arg);
 /* The taker has ended, well or not: once. */
-void body_feed_over(struct body_feed *f, struct request *r);
+void body_feed_over(struct request *r, const struct err *e);
+/* The same, as the end of a completion whose arg is the request. */
+void body_feed_on_done(struct completion *c, const struct err *e);

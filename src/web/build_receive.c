@@ -10,8 +10,6 @@ struct receiving {
 	struct body_feed body; /* first */
 	struct build_upload *upload;
 	int status;
-	bool failed;
-	struct err why;
 };
 
 static void release(struct request *r, bool answered)
@@ -22,33 +20,14 @@ static void release(struct request *r, bool answered)
 	build_upload_drop(v->upload);
 }
 
-static void answer(struct request *r)
+static void answer(struct request *r, const struct err *e)
 {
 	const struct receiving *v = r->state;
 
-	if (v->failed)
-		reply_error(r, &v->why);
+	if (e != NULL)
+		reply_error(r, e);
 	else
 		exchange_reply(r->x, v->status, NULL, "", 0);
-}
-
-static void on_kept(struct completion *c, const struct err *e)
-{
-	struct request *r = c->arg;
-	struct receiving *v = r->state;
-
-	v->failed = e != NULL;
-	if (e != NULL)
-		v->why = *e;
-	body_feed_over(&v->body, r);
-}
-
-static void on_room(void *arg)
-{
-	struct request *r = arg;
-	struct receiving *v = r->state;
-
-	body_feed_room(&v->body, r);
 }
 
 static size_t put(struct request *r, const uint8_t *data, size_t len)
@@ -88,8 +67,8 @@ void build_receive(struct request *r, const char *tenant, const char *template_i
 	(void)snprintf(name.hash, sizeof(name.hash), "%s", hash);
 	v->status = status;
 	v->body = (struct body_feed){ .put = put, .end = end, .cut = cut, .answer = answer };
-	r->wait = (struct completion){ .on_done = on_kept, .arg = r };
-	v->upload = build_upload_begin(r->core, &name, &r->wait, on_room, r, &e);
+	r->wait = (struct completion){ .on_done = body_feed_on_done, .arg = r };
+	v->upload = build_upload_begin(r->core, &name, &r->wait, body_feed_on_room, r, &e);
 	if (v->upload == NULL)
 		reply_error(r, &e);
 	else

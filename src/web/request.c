@@ -190,6 +190,16 @@ int request_bool(struct request *r, const char *name, bool *ret, struct err *e)
 	return 0;
 }
 
+struct session *request_session(struct request *r)
+{
+	struct err e = { 0 };
+	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
+
+	if (s == NULL)
+		reply_error(r, &e);
+	return s;
+}
+
 int request_owns(struct request *r, struct session **ret_live, struct err *e)
 {
 	*ret_live = session_live(r->core, r->tenant, r->session_id, e);

@@ -102,6 +102,9 @@ int request_stream(struct request *r, struct err *e) MUST_USE;
 /* The session is this tenant's; *ret_live is NULL if it has stopped. ERR_NOT_FOUND otherwise. */
 int request_owns(struct request *r, struct session **ret_live, struct err *e) MUST_USE;
 
+/* The session, not stopped; NULL: answered. */
+struct session *request_session(struct request *r);
+
 /* Calls on_session with the session running (resumed if necessary, unless no_resume), at once or
  * later, or answers why that is not possible. */
 void request_use(struct request *r, void (*on_session)(struct request *r, struct session *s));
