@@ -215,7 +215,7 @@ def test_expiry_while_the_server_is_down(_):
         equal([x["id"] for x in server.want(200, "GET", "/v1/snapshots")["snapshots"]], [longer["id"]])
         listed = subprocess.run([server.program, "snapshot", "ls"], capture_output=True, text=True, check=True,
                                 env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}).stdout
-        equal(listed.split()[:7], ["ID", "NAME", "OWNER", "SESSION", "BYTES", "CREATED", "EXPIRES"])
+        equal(listed.split()[:7], ["ID", "NAME", "OWNER", "SESSION", "SIZE", "CREATED", "EXPIRES"])
 
 
 def test_two_tenants(server):
