@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_endpoint.py - the conformance suite of MCP against a whole server, for what does not need the fixture's tools.
+"""test_endpoint.py - the conformance suite of MCP against /mcp of a server, and against mcp-gateway in a cell.
 
     test_endpoint.py CORDON [name ...]
 
@@ -18,17 +18,19 @@ import threading
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(1, os.path.join(HERE, "..", "server"))
 PACKAGES = os.path.join(os.path.dirname(os.path.abspath(sys.argv[1])), "mcp-npm")
-from harness import Failed, note, run_tests  # noqa: E402
+from harness import Failed, equal, note, run_tests  # noqa: E402
 
+MODERN, LEGACY = "2026-07-28", "2025-11-25"
 SUITE = os.path.join(PACKAGES, "node_modules/@modelcontextprotocol/conformance/dist/index.js")
 
 
 class Relay(threading.Thread):
-    """Passes connections on to the server: one request each, with the key added to its head."""
+    """Passes connections on to the server: one request each, with headers added to its head."""
 
-    def __init__(self, address, key):
+    def __init__(self, address, **headers):
         super().__init__(daemon=True)
-        self.target, self.key = address, key
+        self.target = address
+        self.headers = [f"{name.replace('_', '-')}: {value}".encode() for name, value in headers.items()]
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/mcp"
         self.start()
@@ -51,7 +53,7 @@ class Relay(threading.Thread):
                 got += piece
             head, body = got.split(b"\r\n\r\n", 1)
             lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
-            lines += [b"Authorization: Bearer " + self.key.encode(), b"Connection: close"]
+            lines += [*self.headers, b"Connection: close"]
             server.sendall(b"\r\n".join(lines) + b"\r\n\r\n" + body)
             up = threading.Thread(target=self.copy, args=(client, server), daemon=True)
             up.start()
@@ -88,22 +90,21 @@ def checks(url, revision, scenario):
             return [(c["id"], c["status"], c.get("errorMessage", "")) for c in json.load(f)]
 
 
-def expected(revision, scenario):
+def expected(endpoint, revision, scenario):
     with open(os.path.join(HERE, "not-passed-endpoint"), encoding="utf-8") as f:
-        rows = [line.split(None, 3) for line in f if line.strip() and not line.startswith("#")]
-    return {check for r, s, check, _ in rows if (r, s) == (revision, scenario)}
+        rows = [line.split(None, 4) for line in f if line.strip() and not line.startswith("#")]
+    return {check for e, r, s, check, _ in rows if (e, r, s) == (endpoint, revision, scenario)}
 
 
-def conforms(server, revision, scenarios):
+def conforms(endpoint, relay, revision, scenarios):
     install()
     wrong = []
-    relay = Relay(server.address, server.key)
     try:
         for scenario in scenarios:
             results = checks(relay.url, revision, scenario)
             failed = {name for name, status, _ in results if status in ("FAILURE", "WARNING")}
             passed = {name for name, status, _ in results if status == "SUCCESS"} - failed
-            want = expected(revision, scenario)
+            want = expected(endpoint, revision, scenario)
             wrong += [f"{scenario} {name}: {why[:400]}" for name, status, why in results if name in failed - want]
             wrong += [f"{scenario} {name}: is listed, and does not fail" for name in want - failed]
             wrong += [f"{scenario}: nothing passes"] if not passed else []
@@ -114,13 +115,37 @@ def conforms(server, revision, scenarios):
         raise Failed("\n".join(wrong))
 
 
+def to_server(server):
+    return Relay(server.address, Authorization=f"Bearer {server.key}")
+
+
 def test_the_modern_revision(server):
-    conforms(server, "2026-07-28",
+    conforms("server", to_server(server), MODERN,
              ["server-stateless", "tools-list", "caching", "dns-rebinding-protection", "http-header-validation"])
 
 
 def test_the_legacy_revision(server):
-    conforms(server, "2025-11-25", ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"])
+    conforms("server", to_server(server), LEGACY, ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"])
+
+
+def gateway(server, era):
+    """A relay to mcp-gateway in a sandbox of its own, with one server of this era behind it."""
+    made = server.want(201, "POST", "/sandboxes", {"templateID": "base", "timeout": 300}, key=None,
+                       headers={"X-API-Key": server.key})
+    with open(os.path.join(HERE, "..", "gateway", "stdio_server.py"), encoding="utf-8") as f:
+        config = {"one": {"command": ["python3", "-c", f.read(), "--era", era]}}
+    done = server.run(made["sandboxID"], ["/opt/cordon/bin/mcp-gateway", "--config", json.dumps(config)], user="root",
+                      env={"GATEWAY_ACCESS_TOKEN": "tok"})
+    equal(done["exit_code"], 0, done["stderr"])
+    return Relay(server.address, Authorization="Bearer tok", E2b_Sandbox_Id=made["sandboxID"], E2b_Sandbox_Port=50005)
+
+
+def test_a_gateway_in_a_cell_modern(server):
+    conforms("gateway", gateway(server, "legacy"), MODERN, ["server-stateless", "tools-list", "http-header-validation"])
+
+
+def test_a_gateway_in_a_cell_legacy(server):
+    conforms("gateway", gateway(server, "modern"), LEGACY, ["server-initialize", "ping", "tools-list"])
 
 
 if __name__ == "__main__":
