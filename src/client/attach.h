@@ -12,6 +12,9 @@ struct attach_options {
 	bool input;			 /* stdin goes to the command */
 	bool tty;	 /* it has a terminal: the local one becomes raw, its size is followed */
 	bool may_detach; /* Ctrl-] in the terminal leaves it running */
+	/* Takes the results of code; NULL: they are not shown. */
+	int (*on_results)(void *arg, const uint8_t *bytes, size_t n, struct err *e);
+	void *results_arg;
 };
 
 enum { ATTACH_ENDED, ATTACH_DETACHED };

@@ -34,11 +34,15 @@ static int take_output(struct attach *t, const struct client_ws_message *m, stru
 	size_t len = m->len - 1, drop;
 	unsigned channel = m->data[0];
 
-	if (channel != ATTACH_OUT && channel != ATTACH_ERR)
+	if (channel != ATTACH_OUT && channel != ATTACH_ERR && channel != ATTACH_RESULTS)
 		return 0; /* of a newer server */
 	drop = t->skip[channel] < len ? (size_t)t->skip[channel] : len;
 	t->skip[channel] -= drop;
 	t->seen[channel] += len - drop;
+	if (channel == ATTACH_RESULTS)
+		return t->o->on_results == NULL
+			       ? 0
+			       : t->o->on_results(t->o->results_arg, data + drop, len - drop, e);
 	if (t->closed[channel] || write_all(channel == ATTACH_OUT ? STDOUT_FILENO : STDERR_FILENO,
 					    data + drop, len - drop) == 0)
 		return 0;

@@ -2,11 +2,15 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "buf.h"
 #include "compose.h"
 #include "member.h"
 #include "show.h"
 #include "terminal.h"
+
+#define CODE_MAX (16U << 20)
 
 static int add_tty(json_t *body, struct err *e)
 {
@@ -16,6 +20,64 @@ static int add_tty(json_t *body, struct err *e)
 	if (json_object_set_new(body, "tty", json_pack("{s:i, s:i}", "rows", rows, "cols", cols)) <
 	    0)
 		return err_set(e, ERR_SYSTEM, "out of memory");
+	return 0;
+}
+
+static int fill_code(json_t *body, const struct exec_options *o, const struct exec_command *c,
+		     struct err *e)
+{
+	if (body == NULL || compose_text(body, "code", "the code", c->code, e) < 0 ||
+	    compose_text(body, "language", "--lang", o->language, e) < 0 ||
+	    compose_text(body, "context", "--context", o->context, e) < 0 ||
+	    compose_text(body, "cwd", "--cwd", o->cwd, e) < 0 ||
+	    compose_time(body, "timeout", o->timeout_ms, e) < 0 ||
+	    compose_number(body, "output_limit", o->output_limit, e) < 0)
+		return -1;
+	if (c->background && json_object_set_new(body, "background", json_true()) < 0)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	return 0;
+}
+
+static int read_stdin(char **ret, struct err *e)
+{
+	struct buf text = BUF_INIT(CODE_MAX);
+	ssize_t n;
+
+	do {
+		uint8_t *room = buf_reserve(&text, 65536, e);
+
+		n = room == NULL ? -1 : read(STDIN_FILENO, room, 65536);
+		if (n < 0) {
+			buf_release(&text);
+			return room == NULL ? err_wrap(e, "the code") : err_sys(e, "read the code");
+		}
+		buf_commit(&text, (size_t)n);
+	} while (n > 0);
+	*ret = strdup(buf_text(&text));
+	buf_release(&text);
+	return *ret == NULL ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
+}
+
+int exec_code(const struct exec_options *o, struct exec_command *c, char **ret_text, struct err *e)
+{
+	*ret_text = NULL;
+	if (o->language == NULL) {
+		if (o->context != NULL || o->save_dir != NULL)
+			return err_set(e, ERR_INVALID, "%s: only with --lang",
+				       o->context != NULL ? "--context" : "--save-dir");
+		return 0;
+	}
+	if (c->argc != 1)
+		return err_set(e, ERR_INVALID, "--lang: give the code as one argument, or -");
+	if (o->tty || o->user != NULL || o->env.n > 0 || o->secrets.n > 0)
+		return err_set(e, ERR_INVALID, "--lang: not with --tty, --user, --env or --secret");
+	c->input = false;
+	c->code = c->argv[0];
+	if (strcmp(c->code, "-") != 0)
+		return 0;
+	if (read_stdin(ret_text, e) < 0)
+		return -1;
+	c->code = *ret_text;
 	return 0;
 }
 
@@ -47,7 +109,7 @@ int exec_command(struct api_call *a, const char *session, const struct exec_opti
 	struct target t;
 	const char *id;
 
-	if (fill(body, o, c, e) < 0)
+	if ((c->code != NULL ? fill_code : fill)(body, o, c, e) < 0)
 		return -1;
 	id_match_target(&t, session, "executions");
 	if (api_call_json(a, "POST", &t, body, ret, e) < 0)

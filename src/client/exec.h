@@ -13,6 +13,7 @@ struct exec_options {
 	uint64_t timeout_ms, output_limit;
 	struct option_list env, secrets;
 	bool tty;
+	const char *language, *context, *save_dir; /* of code */
 };
 
 /* clang-format off */
@@ -27,6 +28,12 @@ struct exec_options {
 	  "sets a variable; the caller's environment is not passed on", 'e' }, \
 	{ "timeout", "TIME", OPTION_TIME, offsetof(type, exec.timeout_ms), 1, 366ULL * 86400000, \
 	  "how long the command may run, such as 30s" }, \
+	{ "lang", "NAME", OPTION_TEXT, offsetof(type, exec.language), 0, 0, \
+	  "runs code instead of a command: python, javascript, typescript, bash, r, java" }, \
+	{ "context", "NAME", OPTION_TEXT, offsetof(type, exec.context), 0, 0, \
+	  "with --lang: whose variables the code has (default: one for each language)" }, \
+	{ "save-dir", "DIR", OPTION_TEXT, offsetof(type, exec.save_dir), 0, 0, \
+	  "with --lang: saves images and documents of results as DIR/result-N.png and so on" }, \
 	{ "output-limit", "SIZE", OPTION_BYTES, offsetof(type, exec.output_limit), 1, \
 	  (uint64_t)INT64_MAX, "bytes of output that are kept and passed on" }
 /* clang-format on */
@@ -36,7 +43,13 @@ struct exec_command {
 	size_t argc;
 	bool input; /* the command has input, which is sent later */
 	bool background;
+	const char *code; /* instead of argv; exec_code() */
 };
+
+/* Makes it code, if --lang was given: the one word, or what stdin has if that is "-". Checks that
+ * options go together. The caller frees *ret_text. */
+int exec_code(const struct exec_options *o, struct exec_command *c, char **ret_text,
+	      struct err *e) MUST_USE;
 
 /* Starts it in the session. *ret is the execution, owned by the caller, and ret_id its id. */
 int exec_command(struct api_call *a, const char *session, const struct exec_options *o,

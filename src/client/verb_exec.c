@@ -2,6 +2,7 @@
  * running one. */
 #include <string.h>
 
+#include "code_results.h"
 #include "exec.h"
 #include "member.h"
 #include "id_match.h"
@@ -58,14 +59,24 @@ static int run_command(const struct fields *f, const char *word, struct exec_com
 		.session = session, .execution = id, .input = input, .tty = f->exec.tty
 	};
 
+	struct code_results results;
+	int code;
+
+	code_results_init(&results, f->exec.save_dir);
+	o.on_results = code_results_take;
+	o.results_arg = &results;
+	o.input = input = input && c->code == NULL;
 	c->input = input && !f->detach;
 	c->background = f->detach;
 	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0 ||
 	    id_match_session(&a, word, session, e) < 0 ||
 	    exec_command(&a, session, &f->exec, c, id, &started, e) < 0)
 		return -1;
-	if (!f->detach)
-		return attach_run(&o, &a, ret, e);
+	if (!f->detach) {
+		code = attach_run(&o, &a, ret, e);
+		code_results_release(&results);
+		return code;
+	}
 	*ret = json_incref(started);
 	return 0;
 }
@@ -87,6 +98,10 @@ static int run_exec(int argc, char **argv)
 	if (n <= at)
 		return args_wrong(&verb_exec, "a session and a command are needed");
 	command = (struct exec_command){ .argv = words + at, .argc = n - at };
+	OWN_MEM char *text = NULL;
+
+	if (exec_code(&f.exec, &command, &text, &e) < 0)
+		return args_refused(&verb_exec, &e);
 	if (run_command(&f, words[0], &command, &execution, &e) < 0)
 		return args_fail(&e);
 	if (!f.detach)
@@ -107,6 +122,10 @@ const struct verb verb_exec = {
 	.text = "Interrupts are sent to the command; the third one ends cordon and leaves the "
 		"command\n"
 		"running. If the server restarts, the command continues, and cordon reconnects.\n"
+		"With --lang the code is given instead of a command (- reads it from standard "
+		"input): "
+		"exec --lang\n"
+		"python ID -- 'print(1)'. The text of its results is printed.\n"
 		"With --json, the result of the command is printed to stderr.\n"
 		"exit code: the command's own; 128+n if it was killed by signal n; 124 timeout;\n"
 		"125 Cordon itself failed; 126 not executable; 127 not found.\n",

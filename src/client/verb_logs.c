@@ -25,7 +25,7 @@ static const struct option options[] = {
 	{ "follow", NULL, OPTION_FLAG, offsetof(struct fields, follow), 0, 0,
 	  "waits for more until the command has ended", 'f' },
 	{ "stream", "NAME", OPTION_TEXT, offsetof(struct fields, stream), 0, 0,
-	  "stdout or stderr only" },
+	  "stdout, stderr or result (of code) only" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
@@ -98,7 +98,8 @@ static int print_event(void *arg, const struct follow_event *event, struct err *
 
 		show_json(line, false, stdout);
 		(void)fflush(stdout);
-	} else if (is_err || strcmp(event->name, "stdout") == 0) {
+	} else if (is_err || strcmp(event->name, "stdout") == 0 ||
+		   (f->stream != NULL && strcmp(event->name, f->stream) == 0)) {
 		if (f->stream != NULL && strcmp(event->name, f->stream) != 0)
 			return 0;
 		if (write_event(event, is_err && f->stream == NULL ? STDERR_FILENO : STDOUT_FILENO,
@@ -135,8 +136,10 @@ static int run(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	if (f.stream != NULL && strcmp(f.stream, "stdout") != 0 && strcmp(f.stream, "stderr") != 0)
-		return args_wrong(&verb_logs, "--stream: '%.40s' is neither stdout nor stderr",
+	if (f.stream != NULL && strcmp(f.stream, "stdout") != 0 &&
+	    strcmp(f.stream, "stderr") != 0 && strcmp(f.stream, "result") != 0)
+		return args_wrong(&verb_logs,
+				  "--stream: '%.40s' is neither stdout, stderr nor result",
 				  f.stream);
 	if (f.common.json && !f.follow)
 		return args_wrong(&verb_logs, "--json needs --follow; without it there are bytes");

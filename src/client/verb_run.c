@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "code_results.h"
 #include "exec.h"
 #include "create.h"
 #include "member.h"
@@ -55,10 +56,18 @@ static int use(const struct fields *f, struct api_call *a, const char *session,
 		.session = session, .execution = id, .input = true, .tty = f->exec.tty
 	};
 	OWN_JSON *started = NULL;
+	struct code_results results;
+	int code;
 
+	code_results_init(&results, f->exec.save_dir);
+	o.on_results = code_results_take;
+	o.results_arg = &results;
+	o.input = c->code == NULL;
 	if (exec_command(a, session, &f->exec, c, id, &started, e) < 0)
 		return -1;
-	return attach_run(&o, a, ret, e);
+	code = attach_run(&o, a, ret, e);
+	code_results_release(&results);
+	return code;
 }
 
 static int run_once(const struct fields *f, const json_t *body, const struct exec_command *c,
@@ -120,6 +129,10 @@ static int run(int argc, char **argv)
 	if (open_result(f.result, &result, &e) < 0)
 		return args_fail(&e);
 	command = (struct exec_command){ .argv = words, .argc = n, .input = true };
+	OWN_MEM char *text = NULL;
+
+	if (exec_code(&f.exec, &command, &text, &e) < 0)
+		return args_refused(&verb_run, &e);
 	ended = run_once(&f, body, &command, &execution, &e);
 	if (ended < 0)
 		code = args_fail(&e);

@@ -14,6 +14,7 @@
 #include "subverb.h"
 #include "template_build.h"
 #include "template_import.h"
+#include "template_interpreter.h"
 #include "template_pull.h"
 #include "template_reference.h"
 #include "verbs.h"
@@ -28,6 +29,8 @@ struct fields {
 	const char *include, *mirror; /* of debian */
 	bool public;
 	bool no_cache, no_start;
+	const char *from, *suite; /* of interpreter */
+	bool science;
 };
 
 #define FIELD(name) offsetof(struct fields, name)
@@ -35,13 +38,19 @@ struct fields {
 /* clang-format off */
 static const struct option options[] = {
 	{ "name", "NAME", OPTION_TEXT, FIELD(name), 0, 0,
-	  "import, pull, debian, build: its name, perhaps with a tag (default: that of the file or image)" },
+	  "import, pull, debian, build, interpreter: its name, perhaps with a tag (default: that of the file or image)" },
 	{ "include", "NAMES", OPTION_TEXT, FIELD(include), 0, 0,
 	  "debian: further packages, with commas" },
 	{ "mirror", "URL", OPTION_TEXT, FIELD(mirror), 0, 0,
 	  "debian: where packages come from (default: as mmdebstrap has it)" },
 	{ "public", NULL, OPTION_FLAG, FIELD(public), 0, 0,
 	  "import, debian: other tenants may use it" },
+	{ "from", "NAME[:TAG]", OPTION_TEXT, FIELD(from), 0, 0,
+	  "interpreter: the template whose files its sessions have (default: host)" },
+	{ "science", NULL, OPTION_FLAG, FIELD(science), 0, 0,
+	  "interpreter: of a Debian with IPython, numpy, pandas, matplotlib, PIL, scipy and sympy" },
+	{ "suite", "SUITE", OPTION_TEXT, FIELD(suite), 0, 0,
+	  "interpreter --science: of which Debian (default: bookworm)" },
 	{ "secret", "NAME", OPTION_TEXT, FIELD(secret), 0, 0,
 	  "pull: secret with the credentials of the registry, user:password" },
 	{ "user", "NAME", OPTION_TEXT, FIELD(user), 0, 0,
@@ -236,6 +245,24 @@ static int debian(const void *fields, struct api_call *a, const char *suite, str
 	return 0;
 }
 
+static int interpreter(const void *fields, struct api_call *a, const char *unused, struct err *e)
+{
+	const struct fields *f = fields;
+	const struct template_interpreter t = { .from = f->from,
+						.name = f->name,
+						.science = f->science,
+						.suite = f->suite,
+						.include = f->include,
+						.mirror = f->mirror };
+	OWN_JSON *made = NULL;
+
+	(void)unused;
+	if (template_interpreter(a, &t, &made, e) < 0)
+		return -1;
+	show_made(f, made);
+	return 0;
+}
+
 static int tag(const void *fields, struct api_call *a, const char *name, const char *new_tag,
 	       struct err *e)
 {
@@ -344,10 +371,12 @@ static int files_at_top(const void *fields, struct api_call *a, const char *name
 }
 
 static const struct subverb subverbs[] = {
-	{ "pull", true, pull },	    { "build", true, build },	     { "ls", false, list },
-	{ "show", true, show },	    { "import", true, import },	     { "rm", true, remove_one },
-	{ "debian", true, debian }, { "files", true, files_at_top }, { "files", .run_two = files },
-	{ "tag", .run_two = tag },  { "untag", .run_two = untag },
+	{ "pull", true, pull },	       { "build", true, build },
+	{ "ls", false, list },	       { "show", true, show },
+	{ "import", true, import },    { "rm", true, remove_one },
+	{ "debian", true, debian },    { "files", true, files_at_top },
+	{ "files", .run_two = files }, { "interpreter", false, interpreter },
+	{ "tag", .run_two = tag },     { "untag", .run_two = untag },
 };
 
 static int run(int argc, char **argv)
@@ -362,7 +391,9 @@ const struct verb verb_template = {
 	.usage = "ls | show NAME | files NAME [PATH] | import [--name NAME[:TAG]] [options] FILE | "
 		 "pull [--name "
 		 "NAME[:TAG]] "
-		 "[--secret NAME] REFERENCE | debian [--include NAMES] [options] SUITE | build [-f "
+		 "[--secret NAME] REFERENCE | debian [--include NAMES] [options] SUITE | "
+		 "interpreter [--from "
+		 "NAME[:TAG] | --science] [--name NAME] | build [-f "
 		 "FILE] "
 		 "[--name NAME[:TAG]] [options] DIR | tag NAME[:TAG] NEW-TAG | untag NAME TAG | rm "
 		 "NAME",
@@ -382,6 +413,9 @@ const struct verb verb_template = {
 		"debian makes a Debian of a suite such as trixie on this machine, by mmdebstrap, "
 		"and\n"
 		"imports it.\n\n"
+		"interpreter makes a template whose sessions run the code interpreter, as those "
+		"of\n"
+		"code-interpreter-v1 do, with the files of any other template.\n\n"
 		"build runs the Dockerfile of a directory on the server, prints what it says, and "
 		"then\n"
 		"the id of the template, with a tag (ID:TAG) if it has not the tag default. Only "

@@ -5,8 +5,11 @@ and records are those of any execution.
 
     test_code.py CORDON [name ...]
 """
+import base64
 import json
-
+import os
+import subprocess
+import tempfile
 
 from harness import check, equal, has, run_tests, wait_for
 
@@ -179,6 +182,51 @@ def test_requests(server):
     done = code(server, session, "import os; os.getcwd()", cwd="/tmp", context="there", record="text")
     equal((done["results"][0]["text"], done["command"]), ("/tmp", "import os; os.getcwd()"))
     server.delete(session)
+
+
+def cli(server, *words, code=0, text=None):
+    done = subprocess.run([server.program, *words], capture_output=True, timeout=60, input=text or b"",
+                          env={**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key})
+    equal(done.returncode, code, f"{words}: {done.stderr.decode()}")
+    return done.stdout.decode(), done.stderr.decode()
+
+
+def test_command_line(server):
+    session = session_of(server)
+    equal(cli(server, "exec", "--lang", "python", session, "--", "x = 6\nprint('out')\nx * 7")[0], "out\n42\n")
+    equal(cli(server, "exec", "--lang", "python", session, "--", "-", text=b"x + 1")[0], "7\n")
+    equal(cli(server, "exec", "--lang", "python", "--context", "o", session, "--", "'x' in globals()")[0], "False\n")
+    has(cli(server, "exec", "--lang", "python", session, "--", "1/0", code=1)[1], "ZeroDivisionError")
+    for words, part in ((["--context", "c", session, "--", "true"], "only with --lang"),
+                        (["--lang", "python", session, "--", "a", "b"], "one argument"),
+                        (["--lang", "python", "--tty", session, "--", "1"], "not with --tty")):
+        has(cli(server, "exec", *words, code=2)[1], part)
+    has(cli(server, "run", "--server", "--lang", "bash", "--", "echo $((6*7))")[0], "42")
+    server.delete(session)
+
+
+def test_saved_results(server):
+    session = hostile(server)
+    script = (f"echo '{{\"type\":\"result\",\"text\":\"<Figure>\",\"png\":\"{PNG[:40]}\\\\n{PNG[40:]}\",\"html\":\"<b>\"}}' >&3; "
+              "echo nonsense >&3; echo '{\"type\":\"result\",\"png\":\"!\"}' >&3")
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = cli(server, "exec", "--lang", "python", "--save-dir", folder, session, "--", script)
+        equal((out, sorted(os.listdir(folder))), ("<Figure>\n", ["result-1.html", "result-1.png"]), err)
+        with open(os.path.join(folder, "result-1.png"), "rb") as f:
+            equal(f.read(), base64.b64decode(PNG))
+    server.delete(session)
+
+
+def test_an_interpreter_for_a_template(server):
+    has(cli(server, "template", "interpreter", "--name", "mine")[0], "mine")
+    has(cli(server, "template", "interpreter", "--from", "nosuch", code=125)[1], "nosuch")
+    row = server.want(200, "GET", "/v1/templates/mine")
+    equal((row["interpreter"], row["start_restart"], row["provenance"]["template"]), (True, True, "host"))
+    session = session_of(server, template="mine")
+    equal(code(server, session, "6*7")["results"][0]["text"], "42")
+    equal(len(services(server, session)), 1, "its start command")
+    server.delete(session)
+    server.want(204, "DELETE", "/v1/templates/mine")
 
 
 if __name__ == "__main__":

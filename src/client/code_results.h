@@ -1,0 +1,22 @@
+/* code_results.h - the results of code as its client shows them: the stream of lines of JSON that
+ * an attached execution has beside its output. The text of each result goes to stdout; images and
+ * documents go to files, if a folder is given. What the session sends is not trusted: lines are
+ * bounded, and malformed ones are skipped. Called by attach_input.c through attach_options. */
+#pragma once
+
+#include "buf.h"
+
+#define CODE_RESULTS_LINE_MAX (64U << 20)
+
+struct code_results {
+	const char *dir; /* borrowed; NULL: nothing is saved */
+	struct buf line;
+	bool too_long; /* the rest of the line is skipped */
+	unsigned n;    /* results so far */
+};
+
+void code_results_init(struct code_results *c, const char *dir);
+void code_results_release(struct code_results *c);
+
+/* The next bytes of the stream; arg is a struct code_results. */
+int code_results_take(void *arg, const uint8_t *bytes, size_t n, struct err *e) MUST_USE;
