@@ -37,7 +37,7 @@ struct row {
 	size_t arg_sizes[WORDS_MAX + 1]; /* 0: args[i] is words[i] */
 	size_t nwords;
 	uint32_t every;
-	int64_t user;	  /* -1: whoever we are */
+	int64_t user;	  /* -1: the one that runs this */
 	int mntns;	  /* -1: where we are */
 	int64_t *samples; /* ns, sorted once the run is over */
 	size_t n;

@@ -12,8 +12,8 @@
  *	serverbench ADDRESS KEYFILE output BYTES | files BYTES
  *		See bulk.h.
  *
- * After a cycle the server clears up and fills its pool behind the answer. Whoever is next in turns
- * must not pay for that, so we wait until it is done; rate does not wait, and there it shows. */
+ * After a cycle the server clears up and fills its pool behind the answer. The next in turn
+ * must not pay for that, so it waits until that is done; rate does not wait, and there it shows. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * A question is asked when a connection is accepted, and the connection waits for the answer, some
  * tens of microseconds, for at most OWNER_WAIT_MS (flow_accept.c): a program whose connection is
- * answered at once may be gone before anyone has looked for it. A cell that did not answer in time
+ * answered at once may be gone before it was looked for. A cell that did not answer in time
  * once, because it hangs or because it wants to, makes no connection wait until it answers again.
  *
  * A port may be used again by another program as soon as a connection is reset. So an answer counts

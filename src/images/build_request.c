@@ -232,8 +232,8 @@ static int forget(struct core *c, const struct forgotten *f, struct err *e)
 	return rc;
 }
 
-/* Room for one more name. Templates that never got a version go, the oldest first: whoever asks for
- * builds and cancels them would fill the store. */
+/* Room for one more name. Templates that never got a version go, the oldest first: a client
+ * that asks for builds and cancels them would fill the store. */
 static int make_name_room(struct core *c, const char *tenant, struct err *e)
 {
 	static const uint32_t open[] = { BUILD_WAITING, BUILD_BUILDING };

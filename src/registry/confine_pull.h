@@ -1,5 +1,5 @@
-/* confine_pull.h - what cordon-pull gives up before it speaks to anyone: every file (Landlock), and
- * every system call that is not in syscalls.def. Called by main.c. */
+/* confine_pull.h - what cordon-pull gives up before it connects to any server: every file
+ * (Landlock), and every system call that is not in syscalls.def. Called by main.c. */
 #pragma once
 
 #include "err.h"

@@ -4,7 +4,7 @@
  * that has the image it gets a document by the tag or digest. If that is an index, the entry for
  * this machine names the next document, at most OCI_INDEX_DEPTH_MAX times. The manifest names the
  * configuration. Each is verified by digest and size before it is read, but for the first one of a
- * reference without a digest, whose digest is not known to anyone.
+ * reference without a digest, whose digest nothing can know.
  *
  * cordond gets every document and reads them again: it does not trust this process.
  *

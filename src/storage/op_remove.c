@@ -15,7 +15,7 @@ int op_remove(struct storage_run *run, struct err *e)
 
 	if (layers < 0)
 		return -1;
-	/* The transaction after which nobody uses the layer comes to disk before its end. */
+	/* The transaction after which nothing uses the layer comes to disk before its end. */
 	if (syncfs(layers) < 0)
 		return storage_ops_fail(e, "write to disk");
 	(void)snprintf(gone, sizeof(gone), STORAGE_GONE "%llu", (unsigned long long)run->serial);

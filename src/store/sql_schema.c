@@ -335,7 +335,7 @@ static const char version_28[] =
 	"ALTER TABLE session ADD COLUMN write_bps INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE session ADD COLUMN keep_ms INTEGER NOT NULL DEFAULT 0;";
 
-/* When a snapshot is removed; 0: when somebody does. */
+/* When a snapshot is removed; 0: when a request does. */
 static const char version_29[] =
 	"ALTER TABLE template ADD COLUMN expires_ms INTEGER NOT NULL DEFAULT 0;";
 

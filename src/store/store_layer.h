@@ -4,7 +4,7 @@
  * whole and on disk; a directory without a row is garbage. What needs a layer has a use of it: the
  * row of the owner and its uses are written in one transaction, and deleted in one. A layer that
  * loses its last use becomes dying in the same transaction; a dying layer never gets a use again,
- * so whoever removes its directory needs no lock. The row goes when the directory has gone. */
+ * so its directory is removed without a lock. The row goes when the directory has gone. */
 #pragma once
 
 #include "store.h"
@@ -82,6 +82,6 @@ int store_layer_delete(struct store *s, const char *id, struct err *e) MUST_USE;
 /* What the layers of a tenant take, dying ones included: their bytes are still there. */
 int store_layer_sum(struct store *s, const char *tenant, uint64_t *ret_bytes, uint64_t *ret_layers,
 		    struct err *e) MUST_USE;
-/* Bytes of layers that belong to nobody (tenant "") and that templates of the tenant use. */
+/* Bytes of layers of public images (tenant "") that templates of the tenant use. */
 int store_layer_shared(struct store *s, const char *tenant, uint64_t *ret_bytes,
 		       struct err *e) MUST_USE;

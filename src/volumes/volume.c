@@ -273,7 +273,7 @@ static int note(const struct store_volume *row, void *cookie)
 	return s->n == COUNT(s->rows);
 }
 
-/* Volumes that an earlier daemon was making are not known to anyone. */
+/* Volumes that an earlier daemon was making have no client that waits. */
 static int drop_unmade(struct core *c, struct err *e)
 {
 	char after[STORE_ID_MAX] = "";

@@ -280,7 +280,7 @@ static void a_closed_door_refuses(void)
 	held_end_cell();
 }
 
-/* The same two for everybody who asks, also after somebody died with his copies. */
+/* The same two for every process that asks, also after one died with its copies. */
 static void it_outlives_who_asked(void)
 {
 	struct sockaddr_in6 at = { 0 };
@@ -311,7 +311,7 @@ static void it_outlives_who_asked(void)
 }
 
 /* No program has the door's sockets, nor can it take the port away; and in the way of its opening
- * somebody gets an errno and PID 1 goes on. */
+ * the sender gets an errno and PID 1 goes on. */
 static void programs_do_not_have_it(void)
 {
 	int out;

@@ -394,7 +394,7 @@ static void idle_it_sleeps(void)
 	held_end_cell();
 }
 
-/* As a shell would take it, whoever sends it. */
+/* As a shell would take it, from any sender. */
 static void directories_are_in_the_home(void)
 {
 	static const char *const wants[][2] = {

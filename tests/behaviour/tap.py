@@ -159,7 +159,7 @@ def environment(d):
 
 @contextlib.contextmanager
 def folder(owner=0, mode=0o755):
-    """A directory to mount, with a file in it, owned by somebody."""
+    """A directory to mount, with a file in it, owned by an ordinary user."""
     with tempfile.TemporaryDirectory() as outer:
         os.chmod(outer, 0o755)
         inner = os.path.join(outer, "src")

@@ -361,7 +361,7 @@ def test_without_a_home():
             )
         st = os.lstat(place)
         equal((st.st_uid, stat.S_IMODE(st.st_mode)), (UID, 0o700))
-        # Somebody else was there first: refused, not used.
+        # Another user was there first: refused, not used.
         shutil.rmtree(place)
         os.mkdir(place, 0o777)
         tap.run(cmd=["true"], user=UID, group=UID, extra_groups=[], env={}, cwd="/").refused(place, "belongs to another user")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""faults.py - the server where something is missing or wrong: a full disk, a database that somebody else
+"""faults.py - the server where something is missing or wrong: a full disk, a database that another process
 holds, no descriptors, a clock that jumps, a machine that was restarted.
 
     faults.py CORDON --clock FALSE_CLOCK.so [--only NAME ...]"""

@@ -17,7 +17,7 @@ import time
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
 from streams import Ended, Events  # noqa: E402
 
-PATIENCE = 20  # seconds that any one request may take, whoever is being killed
+PATIENCE = 20  # seconds that any one request may take, whatever is being killed
 
 
 class Execution:

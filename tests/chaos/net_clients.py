@@ -33,7 +33,7 @@ class NetWorker(Worker):
     def create(self):
         before = len(self.mine)
         super().create()
-        for s in self.mine[before:]:  # it attacks all the time, whoever is dying
+        for s in self.mine[before:]:  # it attacks all the time, whatever is dying
             urls = " ".join(f"{CURL} {url} >> /tmp/won;" for url in BAD)
             self.ask("POST", f"/v1/sessions/{s.id}/executions", {"command": f"while :; do {urls} sleep 0.05; "
                     f"done 2>/dev/null"}, s)

@@ -94,7 +94,7 @@ def test_what_an_ended_execution_left(server):
 
 
 def test_a_process_that_is_gone(server):
-    """It closes its connection before anyone can look: a reset, or an end."""
+    """It closes its connection before it can be looked at: a reset, or an end."""
     s = make(server, RULES)
     many = server.spawn(s["id"], [PYTHON, "-c", GET + """
 import struct

@@ -239,7 +239,7 @@ static void an_ordinary_user_has_heirs_too(void)
 	int from;
 
 	if (geteuid() != 0)
-		SKIP("needs root, to become somebody else");
+		SKIP("needs root, to become another user");
 	CHECK(mkdtemp(home) != NULL && chown(home, 54322, 54322) == 0);
 	CHECK(setenv("HOME", home, 1) == 0);
 	CHECK(setgroups(0, NULL) == 0 && setresgid(54322, 54322, 54322) == 0 &&

@@ -55,7 +55,7 @@ class Operator(threading.Thread):
             server.restart()
         elif what == "kill":
             return server.kill(order["name"])
-        elif what == "kill_supervisor":  # and whoever starts it again
+        elif what == "kill_supervisor":  # and what starts it again
             server.note_cells()
             pids = harness.children(server.process.pid)
             server.process.kill()

@@ -1,4 +1,4 @@
-// Sandboxes that die while something is under way: whoever waits is told, soon, and by the right error.
+// Sandboxes that die while something is under way: every request that waits fails soon, with the right error.
 // server: pool_size=8
 import { check, e2b, equal, fails, operator, run, sleep, test, until, within } from './harness.mjs'
 

@@ -115,7 +115,7 @@ test('many events, none lost', async (t) => {
   await seen.handle.stop()
 })
 
-test('a relative path is below the home of whoever watches', async (t) => {
+test('a relative path is below the home of the user that watches', async (t) => {
   const sandbox = await t.create()
   const seen = await watch(sandbox, '.', { user: 'root' })
   await sandbox.files.write('/root/x', '')

@@ -309,7 +309,7 @@ def lingering():
 
 
 def test_descriptors_that_nobody_asked_for(server):
-    """Everybody on the machine may connect to the Unix socket, and send what whoever closes it waits for."""
+    """Everybody on the machine may connect to the Unix socket, and send what the process that closes it waits for."""
     path = os.path.join(server.run_dir, "cordon.sock")
     with unharmed(server):
         for data, count in ((b"GET /healthz HTTP/1.1\r\n", 1), (b"\0\r\n\r\n", 1), (b"x" * 40000, 1), (b"x", 200)):

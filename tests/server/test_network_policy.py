@@ -45,7 +45,7 @@ class Origin(http.server.BaseHTTPRequestHandler):
     do_POST = do_GET
 
     def drip(self):
-        """A piece every 50 ms, until somebody has enough."""
+        """A piece every 50 ms, until its reader has enough."""
         self.send_response(200)
         self.send_header("Content-Length", "100000000")
         self.end_headers()

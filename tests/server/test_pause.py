@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_pause.py - sessions that stand still: memory kept, time not counted, woken by whoever calls."""
+"""test_pause.py - sessions that stand still: memory kept, time not counted, woken by any call."""
 import os
 import sys
 import time

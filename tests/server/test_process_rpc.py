@@ -125,7 +125,7 @@ def test_too_much(server):
 
 
 def test_open_output(server):
-    """The end waits for whoever holds the output open, unless a signal was sent."""
+    """The end waits for every process that holds the output open, unless a signal was sent."""
     box = Box(server)
     began = time.monotonic()
     out, _, end, _ = box.run("(sleep 1; echo late) & echo soon")

@@ -224,7 +224,7 @@ def test_rate_of_the_node():
 # -- waiting
 
 
-def test_the_queue_lets_in_whoever_came_first(server):
+def test_the_queue_lets_in_the_first_that_came(server):
     with Tenant(server, max_sessions=1, queue_length=2, queue_timeout="30s") as a:
         holder = a.create()
         first = Waiter(a, metadata={"who": "first"})
@@ -288,7 +288,7 @@ def test_a_removed_tenant_waits_no_more(server):
         waiters[0].waits()
         server.want(204, "DELETE", f"/v1/tenants/{a.id}")
         for w in waiters:
-            equal(w.result(5)[0], 403, "whoever waits when his tenant is removed")
+            equal(w.result(5)[0], 403, "a request that waits when its tenant is removed")
 
 
 # -- two tenants

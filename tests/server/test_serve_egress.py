@@ -28,7 +28,7 @@ def joined(server):
     return server.log().count('msg="cordon-egress connected"')
 
 
-def test_it_is_somebody_else_and_may_nothing(server):
+def test_it_is_another_user_and_may_nothing(server):
     pid = server.pid("cordon-egress")
     wait_for(lambda: status(pid, "Seccomp") == ["2"], 10, "its confinement")
     equal(set(status(pid, "Uid")), {str(USER + 1)}, "its user")

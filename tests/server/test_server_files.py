@@ -124,7 +124,7 @@ def test_errors(server):
 
 
 def test_atomic_replace(server):
-    """Whoever reads sees the old or the new, whole, while it is replaced again and again."""
+    """A reader sees the old or the new, whole, while it is replaced again and again."""
     one, two = b"1" * MIB, b"2" * MIB
     server.want(201, "PUT", at(server, path="/tmp/atomic"), one)
     watcher = server.spawn(session(server), ["/usr/bin/python3", "-c",
@@ -285,11 +285,11 @@ def test_hostile_tar(server):
 
 
 def test_watch(server):
-    sh(server, "mkdir -p /tmp/w/sub")
+    sh(server, "mkdir -p /tmp/watched/sub")
     seen, ready = [], threading.Event()
 
     def look():
-        with Events(server, at(server, "/watch", path="/tmp/w", recursive="true")) as events:
+        with Events(server, at(server, "/watch", path="/tmp/watched", recursive="true")) as events:
             for event in events:
                 if event.name == "ready":
                     ready.set()
@@ -301,7 +301,7 @@ def test_watch(server):
     thread = threading.Thread(target=look)
     thread.start()
     check(ready.wait(10), "ready does not come")
-    sh(server, "cd /tmp/w; echo x > f; chmod 600 f; mv f g; mkdir sub/new; sleep 0.2; echo y > sub/new/deep; rm g; touch stop")
+    sh(server, "cd /tmp/watched; echo x > f; chmod 600 f; mv f g; mkdir sub/new; sleep 0.2; echo y > sub/new/deep; rm g; touch stop")
     thread.join(15)
     check(not thread.is_alive(), f"not all is told: {seen}")
     kinds = set(seen)  # paths are relative to what is watched

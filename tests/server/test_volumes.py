@@ -267,7 +267,7 @@ def test_tenants_do_not_see_each_other(server):
 
 
 def test_full(server):
-    """A volume has the size that was asked for, whoever writes."""
+    """A volume has the size that was asked for, for every writer."""
     made = make(server, "small", size="16M")
     equal((made["kind"], made["size_enforced"]), ("image", True))
     content = Content(server, "small")

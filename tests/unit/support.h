@@ -74,7 +74,7 @@ static inline void *exact_copy(const void *bytes, size_t len)
 	return copy;
 }
 
-/* A TCP connection with bytes on their way to somebody who does not read: its last close(2) waits
+/* A TCP connection with bytes on their way to a peer that does not read: its last close(2) waits
  * so long. */
 static inline int make_lingering(int seconds, int *ret_peer)
 {

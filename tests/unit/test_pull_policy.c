@@ -61,7 +61,7 @@ static void templates_are_called_as_images(void)
 	CHECK(is_called("reg.test:5000/a/b/tool", NULL, "tool", NULL));
 	CHECK(is_called("a/b:v1", "mine", "mine", NULL));
 	CHECK(is_called("a/b:v1", "mine:x", "mine", "x"));
-	CHECK(is_called("a/b:v1", "other/mine", NULL, NULL)); /* of someone else */
+	CHECK(is_called("a/b:v1", "other/mine", NULL, NULL)); /* of another tenant */
 	CHECK(is_called("a//b", NULL, NULL, NULL) && is_called("", NULL, NULL, NULL));
 }
 

@@ -103,7 +103,7 @@ static void round_trip(void)
 	buf_release(&b);
 }
 
-/* A row that somebody changed by hand, cut anywhere. */
+/* A row that was changed by hand, cut anywhere. */
 static void nonsense(void)
 {
 	static const char *const bad[] = {

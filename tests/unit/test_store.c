@@ -66,7 +66,7 @@ static void does_not_open(void)
 	remove_dir();
 }
 
-static void somebody_elses_database(void)
+static void database_of_another_program(void)
 {
 	struct store *s = NULL;
 	sqlite3 *db;
@@ -550,7 +550,7 @@ static void kill_9_loses_nothing(void)
 
 TEST_MAIN({ "opens, remembers, opens again", opens_and_opens_again },
 	  { "what is no database does not open", does_not_open },
-	  { "somebody else's database is left alone", somebody_elses_database },
+	  { "the database of another program is left alone", database_of_another_program },
 	  { "a newer schema is refused", newer_schema_is_refused },
 	  { "the first version still opens", first_version_still_opens },
 	  { "the first step is never changed", first_step_is_never_changed },

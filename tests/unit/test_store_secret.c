@@ -105,7 +105,7 @@ static void changes(void)
 	MUST(store_secret_get(s, "sec_1", &got, &e));
 	same(&got, &row);
 	store_secret_release(&got);
-	row.version = 1; /* somebody was faster */
+	row.version = 1; /* another writer was faster */
 	FAILS(store_secret_reseal(s, &row, &e), ERR_NOT_FOUND);
 	memcpy(row.id, "sec_x", 6);
 	FAILS(store_secret_update(s, &row, &e), ERR_NOT_FOUND);

@@ -198,7 +198,7 @@ static void too_large_is_out_of_range(void)
 	}
 }
 
-/* What somebody pasted by mistake must not fill the message. */
+/* What was pasted by mistake must not fill the message. */
 static void quotes_only_the_beginning(void)
 {
 	char text[1000];

@@ -1,5 +1,5 @@
-/* Goal: whoever shares a listening socket with us can neither hold us up at accept(2) nor at the
- * close of what we accepted. */
+/* Goal: a process that shares a listening socket with ours can neither hold it up at accept(2) nor
+ * at the close of what we accepted. */
 #include "untrusted_fd.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Goal: whoever sends descriptors over a Unix socket does not hold up the one who reads it, however
+/* Goal: a process that sends descriptors over a Unix socket does not hold up its reader, however
  * it gets rid of them, and nothing leaks.
  *
  * Each case is given a TCP connection whose last close(2) would wait for 20 s. */
