@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 
 INSIDE = "--inside"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -160,6 +161,20 @@ def figures_frames_and_images():
         check(results[0]["png"], line)
 
 
+def packages_that_are_installed():
+    if not os.path.isdir("/usr/lib/python3/dist-packages/pip"):
+        raise Skip("no pip")
+    with zipfile.ZipFile("/tmp/tiny-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny.py", "X = 42")
+        wheel.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        wheel.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("tiny-1.0.dist-info/RECORD", "")
+    equal(error("import tiny")["name"], "ModuleNotFoundError")
+    execute("!rm -rf /usr/local/lib/python3*/dist-packages")  # the first package there
+    printed = stdout("%pip install -q --no-index /tmp/tiny-1.0-py3-none-any.whl")
+    equal(text("import tiny; tiny.X"), "42", printed)
+
+
 def inside(names):
     """In the cell: the server, then the tests."""
     import tap
@@ -167,7 +182,8 @@ def inside(names):
     subprocess.Popen(["cordon-interpreter", "serve"], stdin=subprocess.DEVNULL)
     wait_for(lambda: subprocess.call(["cordon-interpreter", "ready"]) == 0, 60, "the interpreter")
     return tap.run([health_and_contexts, text_output_and_values, environment_of_a_call, errors,
-                    a_client_that_goes_away, contexts_at_the_same_time, much_output, figures_frames_and_images], names)
+                    a_client_that_goes_away, contexts_at_the_same_time, much_output, figures_frames_and_images,
+                    packages_that_are_installed], names)
 
 
 def main():

@@ -1,4 +1,5 @@
 """commands.py - `!command`: runs it with a shell, its output (and errors) become the cell's stdout."""
+import importlib
 import os
 import subprocess
 import sys
@@ -28,11 +29,25 @@ def start(command, stdout):
                             stderr=subprocess.STDOUT)
 
 
+def notice_packages():
+    """What the command installed can be imported, also if it is the first in its folder."""
+    import site
+    folders = site.getsitepackages() if hasattr(site, "getsitepackages") else []
+    if site.ENABLE_USER_SITE:
+        folders = folders + [site.getusersitepackages()]
+    for folder in folders:
+        if folder not in sys.path and os.path.isdir(folder):
+            site.addsitedir(folder)
+    importlib.invalidate_caches()
+
+
 def system(command, output, raw_stdout):
     """Runs a command. What it leaves in the background keeps the pipe and may go on writing."""
     if sys.stdout is output.stdout:
         output.flush()
-        return wait(start(command, raw_stdout))
+        status = wait(start(command, raw_stdout))
+        notice_packages()
+        return status
     # The cell captures its output: read it here.
     process = start(command, subprocess.PIPE)
     with process.stdout:
@@ -41,6 +56,7 @@ def system(command, output, raw_stdout):
             if not data:
                 break
             sys.stdout.write(data.decode("utf-8", "replace"))
+    notice_packages()
     return wait(process)
 
 

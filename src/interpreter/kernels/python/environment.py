@@ -6,6 +6,15 @@ import time
 environ = os.environ  # the user's code may give os another one
 
 
+# A cell is thrown away: pip may install beside the packages of the system, and as root.
+DEFAULTS = {"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+
+
+def set_defaults():
+    for name, text in DEFAULTS.items():
+        environ.setdefault(name, text)
+
+
 def usable(variables):
     return {name: text for name, text in variables.items()
             if isinstance(name, str) and isinstance(text, str) and name and "=" not in name

@@ -169,6 +169,7 @@ def start(shell, fd):
     sys.stdout, sys.stderr = session.output.stdout, session.output.stderr
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
     builtins.input = no_input
+    environment.set_defaults()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         import faulthandler
