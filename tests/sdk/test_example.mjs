@@ -1,4 +1,4 @@
-// The example of doc/e2b.md, as a user runs it: nothing but the package and the three variables.
+// The examples of doc/e2b.md and doc/interpreter.md, as a user runs them: nothing but the package and the three variables.
 // server: pool_size=2
 import { execFile } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync } from 'node:fs'
@@ -32,10 +32,28 @@ test('the five-minute example', async () => {
   equal(left, [], 'sandboxes left')
 })
 
+test('the agent that writes code', async () => {
+  const folder = join(process.env.SDK_PACKAGES, 'example')
+  mkdirSync(folder, { recursive: true })
+  cpSync(join(root, 'examples', 'interpreter', 'agent.mjs'), join(folder, 'agent.mjs'))
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(folder, 'agent.mjs')], { timeout: 30_000, cwd: folder })
+  equal(stderr, '')
+  const told = stdout.split('\n').filter((line) => /^[>=!T]/.test(line) && !line.startsWith('> \n'))
+  equal(told.shift(), "! KeyError: 'revenue'")
+  equal(told.shift(), '> day,region,units,price')
+  check(told.some((line) => line === "= {'north': 30.0, 'south': 155.0, 'east': 174.0}"), stdout)
+  check(told.some((line) => line === '= chart.png, bar of north 30, south 155, east 174' || line === '> east   #################'), stdout)
+  equal(told.at(-1), 'The region with the largest revenue is east')
+  equal(await e2b.Sandbox.list().nextItems(), [], 'sandboxes left')
+}, { seconds: 40 })
+
 test('the example asks for the SDK that is tested', async () => {
   const example = JSON.parse(readFileSync(join(root, 'examples', 'e2b', 'package.json')))
   const tested = JSON.parse(readFileSync(join(root, 'tests', 'sdk', 'package.json')))
   check(example.dependencies.e2b === tested.dependencies.e2b, 'another version of e2b')
+  const agent = JSON.parse(readFileSync(join(root, 'examples', 'interpreter', 'package.json')))
+  const name = '@e2b/code-interpreter'
+  check(agent.dependencies[name] === tested.dependencies[name], `another version of ${name}`)
 })
 
 await run()
