@@ -60,7 +60,10 @@ static void check_call(const struct mcp_request *r, const struct mcp_http *h)
 	struct err e;
 
 	tool = mcp_server_tool(&server, r, &f);
-	if (tool == NULL || (h != NULL && mcp_tool_check_headers(tool, h, r, &f) < 0)) {
+	if (tool == NULL ||
+	    (h != NULL && mcp_check_param_headers((struct json_span){ tool->input_schema,
+								      strlen(tool->input_schema) },
+						  h, r, &f) < 0)) {
 		check_error(r, &f);
 		return;
 	}

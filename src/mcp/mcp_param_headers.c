@@ -47,23 +47,23 @@ static int check_property(const struct json_node *key, const struct mcp_http *h,
 	return check(h, name, argument, f);
 }
 
-int mcp_tool_check_headers(const struct mcp_tool *t, const struct mcp_http *h,
-			   const struct mcp_request *r, struct mcp_fault *f)
+int mcp_check_param_headers(struct json_span schema, const struct mcp_http *h,
+			    const struct mcp_request *r, struct mcp_fault *f)
 {
+	static const char mark[] = "x-mcp-header";
 	const struct json_node *properties;
-	struct json_tree schema;
+	struct json_tree t;
 	struct err e;
 	int result = 0;
 
-	if (r->era == MCP_LEGACY || strstr(t->input_schema, "x-mcp-header") == NULL)
+	if (r->era == MCP_LEGACY || memmem(schema.p, schema.n, mark, sizeof(mark) - 1) == NULL)
 		return 0;
-	if (json_tree_read(&schema, t->input_schema, strlen(t->input_schema), &json_tree_default,
-			   &e) < 0)
+	if (json_tree_read(&t, schema.p, schema.n, &json_tree_default, &e) < 0)
 		return mcp_fault_set(f, MCP_INTERNAL_ERROR, "the schema of this tool is not valid");
-	properties = json_tree_get_kind(json_tree_root(&schema), "properties", JSON_READ_OBJECT);
+	properties = json_tree_get_kind(json_tree_root(&t), "properties", JSON_READ_OBJECT);
 	for (const struct json_node *k = json_tree_first(properties); k != NULL && result == 0;
 	     k = json_tree_next(properties, k))
 		result = check_property(k, h, r, f);
-	json_tree_release(&schema);
+	json_tree_release(&t);
 	return result;
 }

@@ -72,10 +72,10 @@ enum mcp_outcome mcp_server_answer(const struct mcp_server *s, const struct mcp_
 const struct mcp_tool *mcp_server_tool(const struct mcp_server *s, const struct mcp_request *r,
 				       struct mcp_fault *f);
 
-/* Checks the headers Mcp-Param-X of a modern request: a parameter whose schema has "x-mcp-header":
- * "X" is repeated there. Nothing to check if the schema marks none, as ours. */
-int mcp_tool_check_headers(const struct mcp_tool *t, const struct mcp_http *h,
-			   const struct mcp_request *r, struct mcp_fault *f) MUST_USE;
+/* Checks the headers Mcp-Param-X of a modern tools/call: a parameter whose schema (JSON) has
+ * "x-mcp-header": "X" is repeated there. Nothing to check if it marks none, as our own schemas. */
+int mcp_check_param_headers(struct json_span schema, const struct mcp_http *h,
+			    const struct mcp_request *r, struct mcp_fault *f) MUST_USE;
 
 /* Writes one tool as an element of tools/list. */
 void mcp_write_tool(struct json *j, const struct mcp_tool *t);

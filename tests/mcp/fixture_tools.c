@@ -371,7 +371,10 @@ void tools_call(struct call *call)
 	struct err e;
 
 	tool = mcp_server_tool(&the_server, &call->r, &f);
-	if (tool == NULL || mcp_tool_check_headers(tool, &h, &call->r, &f) < 0) {
+	if (tool == NULL ||
+	    mcp_check_param_headers(
+		    (struct json_span){ tool->input_schema, strlen(tool->input_schema) }, &h,
+		    &call->r, &f) < 0) {
 		call_refuse(call, &f);
 		return;
 	}
