@@ -327,12 +327,14 @@ void pool_boot_unprepare(void *arg, struct live_cell *c)
 int pool_boot_record(struct session *s, struct execution **ret, struct err *e)
 {
 	const struct pool_boot *b = s->cell->prepared;
-	struct execution_spec spec = { .keep_text = true,
-				       .kind = session_boot_kind(session_template(s)),
-				       .text = session_template(s)->start_command,
-				       .user = session_boot_user(session_template(s),
-								 s->row.profile),
-				       .actor = &s->actor };
+	struct execution_spec spec = {
+		.keep_text = true,
+		.kind = session_boot_kind(session_template(s)),
+		.text = session_template(s)->start_command,
+		.user = session_boot_user(session_template(s), s->row.profile),
+		.client = session_template(s)->interpreter ? SESSION_BOOT_ENV_OWED : NULL,
+		.actor = &s->actor
+	};
 
 	*ret = NULL;
 	if (b == NULL || !b->start.running)

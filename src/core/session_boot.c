@@ -137,6 +137,7 @@ struct execution *session_boot_start(struct session *s, const struct store_actor
 	struct execution_spec spec = { .kind = EXECUTION_INTERPRETER,
 				       .stdin_open = true,
 				       .text = SESSION_BOOT_INTERPRETER " serve",
+				       .client = SESSION_BOOT_ENV_OWED,
 				       .cwd = "/",
 				       .actor = who };
 
@@ -146,6 +147,7 @@ struct execution *session_boot_start(struct session *s, const struct store_actor
 	}
 	spec.kind = session_boot_kind(t);
 	spec.stdin_open = t->interpreter;
+	spec.client = t->interpreter ? SESSION_BOOT_ENV_OWED : NULL;
 	return run_shell(s, start_command(s), &spec, e);
 }
 

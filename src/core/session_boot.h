@@ -29,6 +29,8 @@ void session_boot(struct session *s, const struct store_actor *who, struct compl
 struct execution *session_boot_start(struct session *s, const struct store_actor *who,
 				     bool interpreter, struct err *e) MUST_USE;
 enum execution_kind session_boot_kind(const struct store_template *t);
+/* In the row of an interpreter, as long as the session's environment was not written to it. */
+#define SESSION_BOOT_ENV_OWED "{\"env\":\"owed\"}"
 /* The user that the commands run as; t NULL: those of an interpreter. */
 const char *session_boot_user(const struct store_template *t, uint32_t profile);
 /* How long to wait before the ready command is run again. */

@@ -47,6 +47,16 @@ static void end_line(struct service *v)
 	completions_end_all(&told, NULL); /* a program that does not read it is not at fault */
 }
 
+/* The next daemon need not send it again. */
+static void note_sent(struct execution *x)
+{
+	struct err e;
+
+	x->row.client = "";
+	IGNORED(store_execution_update(x->session->core->store, execution_row(x), &e),
+		"then it may be sent twice, which is harmless");
+}
+
 static void write_line(struct service *v)
 {
 	struct execution *x = v->follower.execution;
@@ -62,6 +72,8 @@ static void write_line(struct service *v)
 			break;
 		v->sent += (size_t)n;
 	}
+	if (x != NULL && v->line.len > 0 && v->sent == v->line.len)
+		note_sent(x);
 	end_line(v);
 }
 
@@ -76,7 +88,7 @@ static void on_room(struct completion *w, const struct err *e)
 }
 
 /* {"env":{...}} and a newline. */
-static void send_env(struct service *v, struct execution *x)
+static void send_env(struct service *v, struct execution *x, bool again)
 {
 	struct err e = { 0 };
 	struct json j;
@@ -92,6 +104,8 @@ static void send_env(struct service *v, struct execution *x)
 	buf_release(&v->line);
 	v->sent = 0;
 	if (got == 0 && json_ok(&j)) {
+		if (again)
+			buf_put(&v->line, "\n", 1); /* ends what an earlier daemon has begun */
 		buf_put(&v->line, j.text, j.len);
 		buf_put(&v->line, "\n", 1);
 	} else {
@@ -204,7 +218,7 @@ void session_service_follow(struct session *s, struct execution *x, struct compl
 	if (w != NULL)
 		completion_begin(w, s->core->loop, &v->written);
 	if (is_interpreter)
-		send_env(v, x);
+		send_env(v, x, false);
 	else
 		end_line(v);
 }
@@ -231,10 +245,14 @@ void session_service_recover(struct session *s)
 		return;
 	v = service_of(s);
 	v->restart = t != NULL && t->start_restart;
-	if (x != NULL)
-		follow(v, x);
-	else
+	if (x == NULL) {
 		plan(v, WAIT_MS);
+		return;
+	}
+	follow(v, x);
+	if (execution_row(x)->kind == EXECUTION_INTERPRETER &&
+	    strcmp(execution_row(x)->client, SESSION_BOOT_ENV_OWED) == 0)
+		send_env(v, x, true);
 }
 
 int session_service_interpreter(struct session *s, const struct store_actor *who, struct err *e)

@@ -6,8 +6,10 @@ gets the session's environment at its input; kill -9 of the daemon loses, double
     test_services.py CORDON [name ...]
 """
 import json
+import threading
 import time
 
+import harness
 from harness import Server, check, equal, has, run_tests, wait_for
 from checks import stays  # after harness, which knows where it is
 from rows import database
@@ -164,6 +166,62 @@ def test_the_environment_at_its_input(_server):
         wait_for(lambda: server.get(idle)["state"] == "stopped", 10, "its rest")
         for each in (first, session):
             server.delete(each)
+
+
+def test_killed_before_the_environment_is_written(_server):
+    """The next daemon sends it again, as a whole line."""
+    with Server(**SMALL_POOL) as server:
+        template(server, "late", "touch /tmp/up; until [ -f /tmp/go ]; do sleep 0.05; done; exec cat >/tmp/in", interpreter=True)
+        first = warm(server, "late")
+        env = {"LONG": "x" * 100000, "LAST": "1"}
+        waiting = threading.Thread(target=harness.attempt, args=(lambda: server.create(template="late", env=env),))
+        waiting.start()
+        (made,) = wait_for(lambda: [s for s in server.want(200, "GET", "/v1/sessions")["sessions"] if s["id"] != first],
+                           10, "the session, whose creation is not answered")
+        session = made["id"]
+        wait_for(lambda: service(server, session) is not None, 10)
+        server.kill("cordond")
+        server.wait_ready()
+        waiting.join()
+        server.run(session, "touch /tmp/go", user="root")
+        lines = wait_for(lambda: [t for t in server.run(session, "cat /tmp/in")["stdout"].split("\n") if t.endswith("}}")], 10)
+        equal(json.loads(lines[-1]), {"env": env})
+        stays(lambda: server.run(session, "grep -c 'LAST' /tmp/in")["stdout"].strip() == "1", 0.3, "sent once")
+        server.kill("cordond")
+        server.wait_ready()
+        equal(server.run(session, "grep -c 'LAST' /tmp/in")["stdout"].strip(), "1", "and not by the one after")
+        for each in (first, session):
+            server.delete(each)
+
+
+def test_forks_snapshots_and_resets(server):
+    """Each begins with the start command, with the environment of its session."""
+    template(server, "forked", READER, interpreter=True, start_restart=True)
+    session = server.create(template="forked", env={"A": "1"})["id"]
+
+    def begun(each):
+        wait_for(lambda: server.run(each, "cat /tmp/in")["stdout"] == '{"env":{"A":"1"}}\n', 10, "its environment")
+        equal(server.run(each, "pgrep -c cat")["stdout"].strip(), "1")
+        equal(len([x for x in executions(server, each) if x["state"] == "running"]), 1)
+
+    begun(session)
+    (child,) = server.want(201, "POST", f"/v1/sessions/{session}/fork", {"count": 1})["sessions"]
+    server.ids.add(child["id"])
+    begun(child["id"])
+    server.want(201, "POST", f"/v1/sessions/{session}/snapshots", {"name": "forked-shot"})
+    row = server.want(200, "GET", "/v1/templates/forked-shot")
+    equal((row["interpreter"], row["start_restart"]), (True, True))
+    other = server.create(template="forked-shot", env={"A": "1"})["id"]
+    begun(other)
+    server.want(200, "POST", f"/v1/sessions/{session}/reset")
+    begun(session)
+    server.want(200, "POST", f"/v1/sessions/{session}/pause", {})
+    server.want(200, "POST", f"/v1/sessions/{session}/resume", {})
+    begun(session)
+    for each in (session, child["id"], other):
+        server.delete(each)
+    server.want(204, "DELETE", "/v1/snapshots/forked-shot")
+    server.want(204, "DELETE", "/v1/templates/forked")
 
 
 def test_many_bytes_before_there_is_a_session(_server):
