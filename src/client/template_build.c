@@ -26,6 +26,7 @@
 #define POLL_MS 150
 #define PATHS_MAX 8192
 #define CPUS_MAX 1024
+#define FROM_TEMPLATE "cordon/" /* FROM cordon/NAME: a template of the server */
 
 /* ---- files of this machine */
 
@@ -183,8 +184,10 @@ static int add_step(struct api_call *a, struct context *c, const char *build,
 static json_t *make_recipe(struct api_call *a, const struct template_build *b, struct context *c,
 			   const struct dockerfile *d, const char *build, struct err *e)
 {
-	json_t *recipe =
-		json_pack("{s:s, s:b, s:[]}", "fromImage", d->from, "force", b->no_cache, "steps");
+	bool own = strncmp(d->from, FROM_TEMPLATE, strlen(FROM_TEMPLATE)) == 0;
+	json_t *recipe = json_pack("{s:s, s:b, s:[]}", own ? "fromTemplate" : "fromImage",
+				   d->from + (own ? strlen(FROM_TEMPLATE) : 0), "force",
+				   b->no_cache, "steps");
 	json_t *steps = json_object_get(recipe, "steps");
 
 	if (recipe == NULL) {

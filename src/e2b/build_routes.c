@@ -51,6 +51,7 @@ static int read_ask(json_t *root, struct build_ask *ask, struct err *e)
 	json_members_text(&m, "alias", NAME_TEXT_MAX, &alias);
 	json_members_count(&m, "cpuCount", 1, 1024, &ask->cpus);
 	json_members_count(&m, "memoryMB", 1, 1U << 24, &ask->memory_mb);
+	json_members_count(&m, "minFreeDiskMb", 0, 1U << 24, &ask->free_mb);
 	build_ask_tags(&m, ask);
 	if (ask->name == NULL)
 		ask->name = alias;

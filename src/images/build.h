@@ -36,6 +36,7 @@ struct build_ask {
 	unsigned ntags;
 	const char *tags[BUILD_TAGS_MAX];
 	uint64_t cpus, memory_mb; /* 0: default */
+	uint64_t free_mb;	  /* that the disk must have above its reserve; 0: any */
 };
 
 /* A new build, which waits for its recipe. *ret is the row; build_release() it. ERR_INVALID,

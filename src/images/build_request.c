@@ -94,7 +94,7 @@ static int collect_tags(const struct template_name *ref, const struct build_ask 
 	return buf_check(ret, e);
 }
 
-static int check_size(const struct core *c, const struct build_ask *ask, struct err *e)
+static int check_size(struct core *c, const struct build_ask *ask, struct err *e)
 {
 	const struct config *g = core_config(c);
 
@@ -103,6 +103,8 @@ static int check_size(const struct core *c, const struct build_ask *ask, struct 
 	if (ask->cpus > CPUS_MAX || (g->cpus_max_milli > 0 && ask->cpus * 1000 > g->cpus_max_milli))
 		return err_set(e, ERR_INVALID, "CPU count exceeds the limit of the server (%llu)",
 			       (unsigned long long)g->cpus_max_milli / 1000);
+	if (ask->free_mb > 0 && layers_check_reserve(core_layers(c), ask->free_mb << 20, e) < 0)
+		return -1;
 	if (ask->memory_mb == 0)
 		return 0;
 	if (ask->memory_mb < MEMORY_MB_MIN || ask->memory_mb % 2 != 0)

@@ -415,6 +415,12 @@ def test_a_newer_start_ends_an_older_build(server):
     has(data["reason"]["message"], "superseded", "reason")
 
 
+def test_the_free_disk_that_a_build_needs(server):
+    refused(server, 507, "POST", "/v3/templates", {"name": "large", "minFreeDiskMb": 1 << 24}, "storage_reserve")
+    refused(server, 400, "POST", "/v3/templates", {"name": "large", "minFreeDiskMb": -1}, "minFreeDiskMb")
+    ask(server, "large", minFreeDiskMb=1)
+
+
 def test_builds_are_bounded(server):
     running = []
     for i in range(2):

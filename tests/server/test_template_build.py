@@ -77,6 +77,16 @@ def test_a_dockerfile(server):
         equal([(b["name"], b["status"]) for b in listed if b["name"] == "docker"], [("docker", "ready")])
 
 
+def test_from_a_template(server):
+    with context({"Dockerfile": "FROM e2bdev/base\nENV A=first\nWORKDIR /srv/app\nRUN echo one >one\n"}) as folder:
+        client(server, "template", "build", "--name", "first:v1", folder)
+    with context({"Dockerfile": "FROM cordon/first:v1\nRUN cat one >two && echo $A >>two\n"}) as folder:
+        client(server, "template", "build", "--name", "second", folder)
+        equal(run_in(server, "second", "pwd; cat two"), "/srv/app\none\nfirst\n")
+    with context({"Dockerfile": "FROM cordon/none\n"}) as folder:
+        has(client(server, "template", "build", "--name", "third", folder, want=125).stderr, "template 'none' not found")
+
+
 def image(text=b"one"):
     """A system of busybox without bash and useradd."""
     with open("/bin/busybox", "rb") as file:
