@@ -88,6 +88,12 @@ int buf_add(struct buf *b, const void *data, size_t n, struct err *e)
 	return 0;
 }
 
+void buf_truncate(struct buf *b, size_t n)
+{
+	if (n < b->len)
+		b->len = n;
+}
+
 void buf_consume(struct buf *b, size_t n)
 {
 	assert(n <= b->len);

@@ -38,6 +38,8 @@ int buf_add(struct buf *b, const void *data, size_t n, struct err *e) MUST_USE;
 uint8_t *buf_reserve(struct buf *b, size_t n, struct err *e) MUST_USE;
 void buf_commit(struct buf *b, size_t n);
 
+/* Keeps the first n bytes, or all if there are fewer. */
+void buf_truncate(struct buf *b, size_t n);
 /* Removes the first n bytes; the rest moves down. */
 void buf_consume(struct buf *b, size_t n);
 

@@ -10,6 +10,7 @@
 #include "event_line.h"
 #include "list.h"
 #include "log.h"
+#include "session_env.h"
 
 #define RETRIES_MAX 3
 #define RETRY_MS 50ULL	  /* then twice as long, and again */
@@ -78,10 +79,11 @@ static void start_next(struct context *c)
 	if (x == NULL || c->running_id != 0)
 		return;
 	c->running_id = ++c->all->next_id;
-	c->has_error = false;
+	c->has_error = c->began = false;
 	c->running = x;
 	LIST_REMOVE_FROM(&c->last, x);
 	c->waiting--;
+	buf_truncate(&x->line, x->whole);
 	n = snprintf(tail, sizeof(tail), "\"id\":%llu}\n", (unsigned long long)c->running_id);
 	if (buf_add(&x->line, tail, (size_t)n, &e) < 0) {
 		c->running_id = 0;
@@ -89,7 +91,6 @@ static void start_next(struct context *c)
 		return;
 	}
 	kernel_send(&c->kernel, x->line.data, x->line.len);
-	buf_release(&x->line);
 }
 
 /* The kernel is ready: what waits for that is told, then the first one runs. */
@@ -155,6 +156,7 @@ static int start_kernel(struct context *c, struct err *e)
 		.language = c->language, .program = program, .kernels = all->kernels, .cwd = c->cwd
 	};
 	struct stat st;
+	int result;
 
 	c->was_ready = false;
 	if (stat(c->cwd, &st) < 0 || !S_ISDIR(st.st_mode))
@@ -162,9 +164,14 @@ static int start_kernel(struct context *c, struct err *e)
 	if (c->language->forked) {
 		if (python_parent_spawn(&all->python, &c->kernel, c->cwd, e) < 0)
 			return -1;
-	} else if (language_program(c->language, program, sizeof(program), e) < 0 ||
-		   kernel_exec(&c->kernel, &start, e) < 0) {
+	} else if (language_program(c->language, program, sizeof(program), e) < 0) {
 		return -1;
+	} else {
+		start.env = session_env_make(&all->env);
+		result = kernel_exec(&c->kernel, &start, e);
+		session_env_free(start.env);
+		if (result < 0)
+			return -1;
 	}
 	send_env(c);
 	return 0;
@@ -201,6 +208,8 @@ static void on_running_message(struct context *c, const struct kernel_message *m
 
 	switch (m->type) {
 	case KERNEL_MESSAGE_COUNT:
+		c->began = true;
+		buf_release(&c->running->line);
 		event_line_count(b, m->number);
 		break;
 	case KERNEL_MESSAGE_STDOUT:
@@ -260,11 +269,34 @@ static void on_output(struct kernel *k, int stream, const void *bytes, size_t n)
 	give(c, c->running);
 }
 
+/* The kernel was dead, or about to die, when it was sent the code, which has not begun: it runs in
+ * the next one. */
+static bool run_again(struct context *c)
+{
+	struct execution *x = c->running;
+
+	if (x == NULL || c->began || x->resent)
+		return false;
+	x->resent = true;
+	c->running = NULL;
+	c->running_id = 0;
+	if (c->first == NULL) {
+		LIST_APPEND(&c->last, x);
+	} else {
+		LIST_PUSH(&c->first, x);
+	}
+	c->waiting++;
+	pump(c);
+	return true;
+}
+
 static void on_end(struct kernel *k, const char *why)
 {
 	struct context *c = context_of(k);
 	char text[320];
 
+	if (run_again(c))
+		return;
 	if (c->language->forked && !c->was_ready && c->retries < RETRIES_MAX) {
 		loop_timer_set(c->all->loop, &c->retry_timer,
 			       clock_now_ns() + (RETRY_MS << c->retries) * CLOCK_MS);
@@ -300,6 +332,7 @@ int execution_set(struct execution *x, struct json_value code, struct json_value
 	else
 		ascii_json_value(&x->line, env);
 	buf_put_text(&x->line, ",\"silent\":false,");
+	x->whole = x->line.len;
 	return buf_check(&x->line, e);
 }
 

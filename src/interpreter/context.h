@@ -33,6 +33,8 @@ struct execution {
 	struct buf line;	 /* owned: for the kernel; without `"id":N}` at its end */
 	bool only_start;	 /* it is over when the kernel is ready */
 	bool accepted;
+	bool resent;  /* to a second kernel: the first had ended before the code began */
+	size_t whole; /* of line, without the id */
 };
 
 struct context {
@@ -53,6 +55,7 @@ struct context {
 	struct execution *running; /* NULL: none, or given up by its client */
 	uint64_t running_id;	   /* 0: the kernel runs nothing */
 	bool has_error;		   /* of the one that runs */
+	bool began;		   /* its code runs: the kernel has sent its count */
 	struct loop_timer interrupt_timer;
 };
 

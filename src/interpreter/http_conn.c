@@ -302,6 +302,7 @@ static void begin_drain(struct conn *c)
 static void next_request(struct conn *c)
 {
 	c->over = false;
+	c->served = true;
 	if (c->refused) {
 		begin_drain(c);
 		return;
@@ -369,6 +370,20 @@ static void on_timer(struct loop_timer *t)
 		buf_release(&line);
 	}
 	set_timer(c, SILENCE_MS);
+}
+
+/* The last of the list is the oldest. */
+void conn_evict(struct server *s)
+{
+	struct conn *idle = NULL;
+
+	for (struct conn *c = s->conns; c != NULL; c = c->next)
+		if (c->state == CONN_HEAD && c->in.len == 0 && c->served && !c->gone)
+			idle = c;
+	if (idle == NULL)
+		return;
+	idle->gone = true;
+	loop_defer(s->loop, &idle->work);
 }
 
 int conn_open(struct server *s, int fd, struct err *e)

@@ -50,9 +50,12 @@ struct conn {
 	struct context *created; /* by this request, while it has no answer */
 	size_t charged;		 /* bytes of code, counted in body_bytes */
 	bool refused;
+	bool served;	   /* one request at least */
 	uint64_t moved_ns; /* when bytes last came or went */
 };
 
+/* Closes a connection that waits for its client's next request, if there is one. */
+void conn_evict(struct server *s);
 /* Takes fd. */
 int conn_open(struct server *s, int fd, struct err *e) MUST_USE;
 

@@ -179,7 +179,8 @@ void kernel_take(struct kernel *k, pid_t pid)
 void kernel_child(const struct kernel_ends *ends, const char *cwd, char *const argv[],
 		  char *const env[])
 {
-	const int want[] = { 0, ends->out[0], ends->out[1], ends->channel };
+	const int want[] = { open("/dev/null", O_RDONLY | O_CLOEXEC), ends->out[0], ends->out[1],
+			     ends->channel };
 	struct err e;
 	sigset_t none;
 
@@ -190,9 +191,9 @@ void kernel_child(const struct kernel_ends *ends, const char *cwd, char *const a
 	(void)signal(SIGPIPE, SIG_DFL);
 	IGNORED(io_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "300", &e),
 		"the server would rather stay");
-	/* The ends have numbers above 3: the server has its own descriptors there. */
-	for (int i = 1; i < 4; i++)
-		if (dup2(want[i], i) < 0)
+	/* All have numbers above 3: the server has its own descriptors up to there. */
+	for (int i = 0; i < 4; i++)
+		if (want[i] <= 3 || dup2(want[i], i) < 0)
 			_exit(126);
 	if (chdir(cwd) < 0)
 		_exit(126);

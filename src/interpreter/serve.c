@@ -95,6 +95,7 @@ static void on_accept(struct loop_fd *f, uint32_t events)
 	if (conn_open(s, fd, &e) < 0)
 		log_warn("a connection is refused", "error=%s", e.msg);
 	if (s->nconns >= CONN_MAX) {
+		conn_evict(s);
 		loop_modify(s->loop, &s->tcp, 0);
 		loop_modify(s->loop, &s->local, 0);
 	}

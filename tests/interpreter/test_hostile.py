@@ -34,6 +34,17 @@ def a_killed_kernel_is_replaced():
             equal(i.value("out(b'again')", language=language), "again")
 
 
+def code_that_had_not_begun_runs_in_the_next_kernel():
+    """A kernel that dies between two executions: the next one does not notice, but for its state."""
+    with Interpreter() as i:
+        for language in ("python", "bash"):
+            for _ in range(10):
+                os.kill(int(i.value("x = 1; out(str(os.getpid()).encode())", language=language)), signal.SIGKILL)
+                equal(the(i.run("x", language=language), "error")["name"], "NameError")
+        lines = i.run("# raw\nos._exit(1)", language="bash")
+        equal(types(lines), ["error"], "one that ends kernels before it begins is not tried for ever")
+
+
 def what_a_kernel_wrote_before_it_died_arrives():
     with Interpreter() as i:
         lines = i.run("out(b'pipe '); send(type='stdout', text='message'); os.kill(os.getpid(), 9)", language="bash")
@@ -197,7 +208,16 @@ def connections_that_stay_open_are_bounded():
         equal(late.getresponse().status, 200)
 
 
-main([a_killed_kernel_is_replaced, what_a_kernel_wrote_before_it_died_arrives, code_of_a_client_that_is_gone_is_interrupted,
+def clients_that_stay_connected_make_room():
+    with Interpreter() as i:
+        idle = [i.conn() for _ in range(140)]
+        for c in idle:
+            c.request("GET", "/health")
+            equal(c.getresponse().read(), b'"OK"')
+        equal(i.value("out(b'fine')"), "fine")
+
+
+main([a_killed_kernel_is_replaced, code_that_had_not_begun_runs_in_the_next_kernel, what_a_kernel_wrote_before_it_died_arrives, code_of_a_client_that_is_gone_is_interrupted,
       a_kernel_that_ignores_interrupts_is_killed, garbage_on_the_channel_is_dropped, messages_have_a_bound, bytes_that_are_not_text_become_marks,
       much_output_takes_little_memory, a_client_that_reads_nothing_can_leave, a_kernel_that_reads_nothing_is_bounded, output_that_comes_late_is_dropped,
-      kernels_end_with_the_server, a_parent_that_dies_is_started_again, connections_that_stay_open_are_bounded])
+      kernels_end_with_the_server, a_parent_that_dies_is_started_again, connections_that_stay_open_are_bounded, clients_that_stay_connected_make_room])

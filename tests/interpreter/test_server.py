@@ -167,14 +167,14 @@ def environments_reach_kernels():
     read, write = os.pipe()
     with Interpreter(stdin=read) as i:
         os.close(read)
-        i.run("1", language="bash")
+        equal(i.value("send(type='stdout', text=repr((os.read(0, 1), os.environ.get('A'))))", language="bash"), "(b'', None)", "it is not the server's input")
         os.write(write, b'{"env":{"A":"1\\"\'\\u00e9"}}\n')
         equal(i.value("send(type='stdout', text=repr(envs))", language="bash"), repr([{"A": "1\"'é"}]))
         equal(i.value("send(type='stdout', text=repr(envs))"), repr([{"A": "1\"'é"}]))
         os.write(write, b"garbage\n{\"env\":[]}\n{\"env\":{\"A\":\"2\"}}\n{")
         made = i.json("POST", "/contexts", {"language": "bash"})["id"]
-        equal(i.value("send(type='stdout', text=repr((envs, request['env'])))", context_id=made, env_vars={"B": "=é"}),
-              repr(([{"A": "2"}], {"B": "=é"})))
+        equal(i.value("send(type='stdout', text=repr((envs, request['env'], os.environ['A'])))", context_id=made, env_vars={"B": "=é"}),
+              repr(([{"A": "2"}], {"B": "=é"}, "2")), "kernels that start later have it from the start")
         os.close(write)
         wait_for(lambda: i.call("GET", "/health")[0] == 200)
 
