@@ -12,6 +12,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -102,8 +103,10 @@ def test_errors_are_told(w):
     run = w("pause", "ses_9", code=125)
     clean(run.stderr.replace(b"\n", b""))
     assert re.search(r"no such thing .*\(not_found, request req_1", run.stderr.decode()), run.stderr
-    run = w("ls", "--server", "http://127.0.0.1:1", code=125)
-    assert b"127.0.0.1:1" in run.stderr and b"refused" in run.stderr, run.stderr
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        place = f"127.0.0.1:{listener.getsockname()[1]}"
+    run = w("ls", "--server", "http://" + place, code=125)
+    assert place.encode() in run.stderr and b"refused" in run.stderr, run.stderr
 
 
 def test_key_is_found(w):
