@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api_handlers.h"
+#include "code_begin.h"
 #include "stdin_feeder.h"
 #include "inline_output.h"
 #include "jobs.h"
@@ -11,8 +12,6 @@
 #include "request.h"
 #include "routes.h"
 #include "json_view.h"
-#include "session_boot.h"
-#include "session_service.h"
 #include "spec_exec.h"
 
 #define EXECUTION_JSON_MAX (4U << 20) /* a command kept as text may have a MiB */
@@ -152,15 +151,6 @@ static int give_input(struct starting *s, struct execution *x, struct err *e)
 	return 0;
 }
 
-/* The server of the interpreter runs, and the program that sends the code to it may speak to it. */
-static int code_begin(struct request *r, struct session *session, struct spec_exec *s,
-		      struct err *e)
-{
-	s->spec.user = session_boot_user(NULL, session_row(session)->profile);
-	s->spec.cwd = "/";
-	return session_service_interpreter(session, request_actor(r), e);
-}
-
 static void on_session(struct request *r, struct session *session)
 {
 	struct starting *s = r->state;
@@ -168,7 +158,7 @@ static void on_session(struct request *r, struct session *session)
 	struct execution *x = NULL;
 
 	s->spec.spec.actor = request_actor(r);
-	if (s->spec.is_code && code_begin(r, session, &s->spec, &e) < 0) {
+	if (code_begin(r, session, &s->spec, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}

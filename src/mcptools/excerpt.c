@@ -15,6 +15,7 @@ void excerpt_init(struct excerpt *x, int fd, uint64_t out, uint64_t err, bool wh
 		.whole = whole,
 		.head = { BUF_INIT(EXCERPT_MAX), BUF_INIT(EXCERPT_MAX) },
 		.tail = { BUF_INIT(HALF + READ_MAX), BUF_INIT(HALF + READ_MAX) },
+		.results = BUF_INIT(EXCERPT_RESULTS),
 	};
 }
 
@@ -29,6 +30,7 @@ void excerpt_release(struct excerpt *x)
 		buf_release(&x->head[i]);
 		buf_release(&x->tail[i]);
 	}
+	buf_release(&x->results);
 }
 
 static bool is_short(const struct excerpt *x, unsigned stream)
@@ -56,6 +58,14 @@ static void take(struct excerpt *x, unsigned stream, const uint8_t *bytes, size_
 		buf_consume(tail, tail->len - HALF);
 }
 
+static void take_results(struct excerpt *x, const uint8_t *bytes, size_t n)
+{
+	size_t room = EXCERPT_RESULTS - x->results.len;
+
+	x->more_results |= n > room;
+	buf_put(&x->results, bytes, n < room ? n : room);
+}
+
 /* 1, or 0 at the end of the log, or -1. */
 static int next_chunk(struct excerpt *x, struct err *e)
 {
@@ -67,13 +77,15 @@ static int next_chunk(struct excerpt *x, struct err *e)
 	if (got <= 0)
 		return got;
 	stream = chunk.stream == OUTPUT_STDERR;
-	if ((chunk.stream != OUTPUT_STDOUT && chunk.stream != OUTPUT_STDERR) ||
-	    is_between(x, stream, &chunk)) {
+	if (chunk.stream == OUTPUT_CUT || (chunk.stream == OUTPUT_RESULT && x->more_results) ||
+	    (chunk.stream != OUTPUT_RESULT && is_between(x, stream, &chunk))) {
 		output_skip(&x->cursor, &chunk);
 		return 1;
 	}
 	got = output_read(x->fd, &x->cursor, &chunk, bytes, sizeof(bytes), e);
-	if (got > 0)
+	if (got > 0 && chunk.stream == OUTPUT_RESULT)
+		take_results(x, bytes, chunk.len);
+	else if (got > 0)
 		take(x, stream, bytes, chunk.len);
 	return got;
 }

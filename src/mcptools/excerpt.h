@@ -14,7 +14,10 @@ struct excerpt {
 	uint64_t total[2]; /* bytes of each stream */
 	bool whole;	   /* the log has all of them */
 	struct buf head[2], tail[2];
+	struct buf results; /* the first lines of the stream of results */
+	bool more_results;
 };
+#define EXCERPT_RESULTS (2U << 20)
 
 /* Takes fd over. out, err: bytes of both streams; whole: the log has all of them. */
 void excerpt_init(struct excerpt *x, int fd, uint64_t out, uint64_t err, bool whole);

@@ -8,11 +8,13 @@
 #include "json_view.h"
 #include "reply.h"
 #include "routes.h"
+#include "run_results.h"
 #include "store_net.h"
 
 #define FILES_JSON_MAX (256U << 10)
 #define CLOCK_SLACK_MS 20 /* times of files are those of the last tick of the kernel's clock */
 #define NET_LOOKED 256
+#define SAID_MAX (1U << 20)
 
 void run_end_release(struct run_end *n)
 {
@@ -82,30 +84,35 @@ static void write_refusals(struct run_end *n, const struct store_execution *row)
 
 /* ---- the result */
 
-static void write_streams(struct run_end *n, bool *ret_cut)
+static void write_streams(struct run_end *n, struct buf *said, bool *ret_cut)
 {
 	static const char *const names[2] = { "stdout", "stderr" };
-	struct buf both = BUF_INIT(2 * EXCERPT_TEXT_MAX + 256);
-	struct store_execution const *row = execution_row(n->x);
 
 	*ret_cut = false;
 	for (unsigned i = 0; i < 2; i++) {
 		struct buf text = BUF_INIT(EXCERPT_TEXT_MAX);
 
 		*ret_cut |= excerpt_text(&n->excerpt, i, &text);
-		json_bytes(&n->c->out, names[i],
-			   text.data == NULL ? (const uint8_t *)"" : text.data, text.len);
+		json_bytes(&n->c->out, names[i], buf_text(&text), text.len);
 		if (text.len > 0 && i == 1)
-			buf_put_text(&both, both.len > 0 ? "\n[stderr]\n" : "[stderr]\n");
-		buf_put(&both, text.data, text.len);
+			buf_put_text(said, said->len > 0 ? "\n[stderr]\n" : "[stderr]\n");
+		buf_put(said, text.data, text.len);
 		buf_release(&text);
 	}
-	buf_printf(&both, "%s[exit code %d%s%s]", both.len > 0 ? "\n" : "",
+}
+
+/* What the model reads if its client shows only the text. */
+static void write_said(struct run_end *n, struct buf *said)
+{
+	const struct store_execution *row = execution_row(n->x);
+
+	buf_printf(said, "%s[exit code %d%s%s]", said->len > 0 ? "\n" : "",
 		   json_view_exit_code(row),
 		   row->timed_out || row->limit[0] != '\0' ? ", ended by limit: " : "",
 		   row->timed_out ? "timeout" : row->limit);
-	tool_text(n->c, buf_text(&both), both.len);
-	buf_release(&both);
+	tool_text(n->c, buf_text(said), said->len);
+	if (n->is_code)
+		run_results_images(n->c, &n->excerpt.results);
 }
 
 static void write_outcome(struct run_end *n, const struct store_execution *row)
@@ -128,13 +135,18 @@ static void write_outcome(struct run_end *n, const struct store_execution *row)
 static void write_result(struct run_end *n)
 {
 	const struct store_execution *row = execution_row(n->x);
+	struct buf said = BUF_INIT(SAID_MAX);
 	struct json *j = &n->c->out;
 	bool cut;
 
 	tool_open(n->c);
 	write_outcome(n, row);
-	write_streams(n, &cut);
+	write_streams(n, &said, &cut);
 	json_bool(j, "truncated", cut || row->truncated);
+	if (n->is_code)
+		run_results_write(n->c, &n->excerpt.results, n->excerpt.more_results, &said);
+	write_said(n, &said);
+	buf_release(&said);
 	if (n->with_changes) {
 		json_close(&n->files, ']');
 		json_raw_bytes(j, "files_changed", n->files.text, n->files.len);
@@ -236,7 +248,7 @@ void run_end_start(struct run_end *n)
 	struct err e = { 0 };
 	int fd = -1;
 
-	if (row->out_bytes + row->err_bytes > 0 &&
+	if (row->out_bytes + row->err_bytes + row->result_bytes > 0 &&
 	    execution_log(r->core, row->session, row->id, &fd, &e) < 0) {
 		reply_error(r, &e);
 		return;

@@ -15,6 +15,7 @@ struct run_end {
 	struct tool_call *c;
 	struct execution *x; /* followed by the caller until the end */
 	bool with_changes;   /* report files that changed */
+	bool is_code;	     /* report results */
 	uint64_t net_seq;    /* the last network record before it started */
 	struct job job;
 	struct excerpt excerpt;

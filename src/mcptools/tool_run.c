@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "code_begin.h"
 #include "execution.h"
 #include "kill_later.h"
 #include "output.h"
@@ -23,6 +24,7 @@
 #define TIMEOUT_S 120	      /* by default */
 #define FRESH_MARGIN_MS 60000 /* a fresh session lives that much longer than its command may */
 #define LAST_LINE 200
+#define CODE_TEMPLATE "code-interpreter-v1" /* whose interpreter runs already */
 #define PROGRESS_RECORDS 1024
 
 struct run {
@@ -113,7 +115,7 @@ static void read_log(struct tool_call *c, struct run *u, const struct store_exec
 		}
 		if (output_read(u->log, &u->cursor, &chunk, bytes, sizeof(bytes), &e) <= 0)
 			return;
-		if (chunk.stream != OUTPUT_CUT)
+		if (chunk.stream == OUTPUT_STDOUT || chunk.stream == OUTPUT_STDERR)
 			keep_last(u, bytes, chunk.len);
 	}
 }
@@ -194,7 +196,8 @@ static int start(struct tool_call *c, struct session *s, struct err *e)
 	struct execution *x;
 
 	u->spec.spec.actor = request_actor(c->r);
-	if (store_net_last(core_store(c->r->core), &u->end.net_seq, e) < 0)
+	if (code_begin(c->r, s, &u->spec, e) < 0 ||
+	    store_net_last(core_store(c->r->core), &u->end.net_seq, e) < 0)
 		return -1;
 	if (u->spec.has_input && stdin_feeder_check(u->spec.input_len, e) < 0)
 		return -1;
@@ -230,6 +233,7 @@ static void on_session(struct request *r, struct session *s)
 	}
 	u->end.c = c;
 	u->end.x = u->follower.execution;
+	u->end.is_code = u->spec.is_code;
 	u->end.with_changes = tool_arg_bool(c, "report_changes");
 	u->end.is_there = is_there;
 	u->end.on_written = on_written;
@@ -249,6 +253,7 @@ static void start_fresh(struct tool_call *c)
 {
 	struct run *u = own(c);
 	struct session_spec spec = { .profile = -1,
+				     .template = u->spec.is_code ? CODE_TEMPLATE : NULL,
 				     .client = TOOLS_FRESH,
 				     .timeout_ms = u->timeout_s * 1000 + FRESH_MARGIN_MS,
 				     .timeout_given = true };
@@ -317,7 +322,8 @@ const struct tool tool_run = {
 			"its files. stdout and stderr have at most 16 KiB each, their beginning and end; "
 			"read_output has the rest while the session exists. The command is ended after timeout_s "
 			"(120 by default). With background it goes on after the answer: use read_output and stop. "
-			"denied lists what the network policy refused meanwhile.",
+			"denied lists what the network policy refused meanwhile. code keeps its variables between calls in a session; its results "
+			"come as text and pictures.",
 		.input_schema = "{\"type\":\"object\",\"properties\":{"
 			"\"session_id\":{\"type\":\"string\",\"description\":\"of create_session; left out: a fresh sandbox, gone after this call\"},"
 			"\"command\":{\"type\":\"string\",\"minLength\":1,\"description\":\"for sh -c\"},"
@@ -337,7 +343,8 @@ const struct tool tool_run = {
 			"\"error\":{\"type\":\"string\"},\"duration_ms\":{\"type\":\"integer\"},"
 			"\"stdout\":{\"type\":\"string\"},\"stderr\":{\"type\":\"string\"},\"truncated\":{\"type\":\"boolean\"},"
 			"\"files_changed\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},\"more_files_changed\":{\"type\":\"boolean\"},"
-			"\"denied\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}}},"
+			"\"results\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},\"more_results\":{\"type\":\"boolean\"},\"code_error\":{\"type\":\"object\"},"
+"\"denied\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}}},"
 			"\"required\":[\"execution_id\",\"running\"]}",
 		.open_world = true,
 		.destructive = true,

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import check, equal, has, run_tests, stays, wait_for  # noqa: E402
+from harness import check, equal, has, note, run_tests, stays, wait_for  # noqa: E402
 from mcp_client import Client  # noqa: E402
 
 KILLS = True
@@ -163,6 +163,30 @@ def test_a_command_in_the_background(server):
     c.fails("stop", "either", execution_id=x["execution_id"], session_id=s)
     c.fails("stop", "either")
     c.fails("read_output", "no execution", execution_id="exe_0000000000000000")
+    server.delete(s)
+
+
+def test_code(server):
+    c = Client(server)
+    got = c.result("tools/call", {"name": "run", "arguments": {"code": "print('out')\n1 + 1"}})
+    equal(got["structuredContent"]["results"], [{"text": "2", "formats": ["text"]}], "in a fresh session")
+    has(got["content"][0]["text"], "[result]\n2", "also as text")
+    s = c.call("create_session", template="code-interpreter-v1")["session_id"]
+    c.call("run", session_id=s, language="python", code="x = 41")
+    got = c.call("run", session_id=s, language="python", code="x += 1; print('\\x1b[1m'); x")
+    equal((got["stdout"], got["results"][0]["text"]), ("\\x1b[1m\n", "42"), "state is kept")
+    got = c.call("run", session_id=s, language="python", context="other", code="x")
+    equal((got["exit_code"], got["code_error"]["name"]), (1, "NameError"), "another context, and an error")
+    picture = f"import base64; from IPython.display import Image; Image(base64.b64decode('{base64.b64encode(PIXEL).decode()}'))"
+    blocks = c.result("tools/call", {"name": "run", "arguments": {"session_id": s, "code": picture}})["content"]
+    if len(blocks) == 1 and "ModuleNotFoundError" in blocks[0]["text"]:
+        note("IPython is not installed: no pictures")
+    else:
+        equal((blocks[1]["type"], base64.b64decode(blocks[1]["data"])), ("image", PIXEL), "a picture")
+    many = c.call("run", session_id=s, code="from sys import stdout\n" + "\n".join(f"{i}" for i in range(3)))
+    check(len(many["results"]) <= 50, "few results")
+    c.fails("run", "command", session_id=s, code="1", command="true")
+    c.fails("run", "language", session_id=s, code="1", language="cobol")
     server.delete(s)
 
 
