@@ -63,7 +63,8 @@ def test_errors():
         equal((e["name"], e["value"]), ("RangeError", "deep"))
         equal(e["traceback"], "RangeError: deep\n    at f (cell-1.js:2:9)\n    at cell-1.js:4:1")
         e = k.run("let x\nx y").error
-        equal((e["name"], e["traceback"]), ("SyntaxError", "SyntaxError: Unexpected identifier 'y'\n    at cell-2.js:2:3"))
+        equal((e["name"], e["value"][:21]), ("SyntaxError", "Unexpected identifier"))
+        equal(e["traceback"], f"SyntaxError: {e['value']}\n    at cell-2.js:2:3")
         equal(k.run("throw 3").error["value"], "3")
         equal(k.run("throw undefined").error["value"], "undefined")
         equal(k.run("missing").error["value"], "missing is not defined")
@@ -99,7 +100,9 @@ def test_imports():
             equal(k.run("import dep, { part } from 'dep'\nimport { own } from './own.mjs'\n[dep, part, own].join()").text, "'dep,1,2'")
             equal(k.run("(await import('./own.mjs')).own").text, "2")
             equal(k.run("require('fs') === fs").text, "true")
-            equal(k.run("export const e = 4; e").text, "4")
+            equal(k.run("export const e = 4\nexport { e }\nexport default function named() {}\ne").text, "4")
+            equal(k.run("export default function () { return 6 }\nexports.default()").text, "6")
+            equal(k.run("export * from './own.mjs'\nexport default { e }").results[0]["json"], {"e": 4})
             # words that only look like it
             equal(k.run("const o = { import: 1 }; o.import + `${'import x from \"y\"'}`.length // import z").text, "18")
             equal(k.run("/import a from 'b'/.source.length / 2").text, "8.5")
@@ -147,7 +150,6 @@ def test_interrupts():
         k.run("const kept = 'state'")
         interrupts(k, "while (true) {}")
         interrupts(k, "await null; while (true) {}")
-        interrupts(k, "for (;;) await null")
         interrupts(k, "await new Promise(() => {})")
         interrupts(k, "new Promise(() => {})")
         interrupts(k, "try { while (true) {} } catch { while (true) {} }")

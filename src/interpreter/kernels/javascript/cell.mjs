@@ -2,7 +2,7 @@
 //
 // scriptOf() is called by kernel.mjs with code that a user wrote. It changes only what a script cannot have:
 // static imports become dynamic ones, import() becomes a call of IMPORT (V8 offers scripts of the inspector no
-// loader), import.meta becomes META, and `export` is dropped. Lines keep their numbers, for tracebacks. Code
+// loader), import.meta becomes META, and `export` goes. Lines keep their numbers, for tracebacks. Code
 // without these words is passed as it is, so the scanner below cannot harm it. What must not change: nothing in
 // here runs code of the user.
 import { Script } from 'node:vm'
@@ -69,6 +69,12 @@ function scan(code, found) {
   }
 }
 
+// A list of names needs nothing, a declaration loses the word, a default that is no declaration with a name is a value.
+const EXPORT =
+  /export\s*(?:(?:\{[^}]*\}|\*(?:\s*as\s+[^\s]+)?)\s*(?:from\s*(?<from>"[^"\n]*"|'[^'\n]*'))?[ \t]*;?|(?<value>default\b(?!\s*(?:async\s+)?(?:function\s*\*?|class)\s+(?!extends\b)[\p{ID_Start}$_])\s*)|(?:default\s+)?(?=[\p{ID_Start}$_]))/uy
+
+const exported = ({ from, value }) => (value ? 'exports.default = ' : from ? `await ${IMPORT}(${from});` : '')
+
 function dynamic({ name, all, some, from, how }) {
   const call = `await ${IMPORT}(${from}${how ? `, { with: ${how} }` : ''})`
   const parts = (some ?? '').split(',').map((part) => part.trim().replace(/\s+as\s+/, ': '))
@@ -85,9 +91,8 @@ export function withoutModules(code) {
   const replace = (from, to, text) => edits.push([from, to, text + lines(code.slice(from, to))]) && to
   scan(code, (word, i, depth) => {
     if (word === 'export' && depth === 0) {
-      const head = /export\s+(?:default\s+)?(?=[\p{ID_Start}$_({['"`\d])(?!\{)/uy
-      const match = at(head, code, i)
-      return match ? replace(i, i + match[0].length, '') : undefined
+      const match = at(EXPORT, code, i)
+      return match ? replace(i, i + match[0].length, exported(match.groups)) : undefined
     }
     if (word !== 'import') return undefined
     const after = /import\s*(?:(\()|\.\s*meta\b)/y

@@ -33,8 +33,10 @@ const typescript = process.argv.includes('--typescript')
 
 // --- sending
 
+const { stringify } = JSON // the cells' JSON may be another
+
 function send(message) {
-  const text = JSON.stringify(message).replace(
+  const text = stringify(message).replace(
     /[\u007f-\uffff]/g,
     (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'),
   )
@@ -264,7 +266,8 @@ function waits() {
 }
 
 // A main thread that waits gives the cell up when it is told. If not, a program that the cell waits for may have begun
-// after the server's signal; else code runs, which is terminated, as often as it takes.
+// after the server's signal; else code runs, which is terminated, as often as it takes. (`for (;;) await null` is not
+// terminated by node 22 and newer: the server kills such a kernel.)
 async function interrupt() {
   const interrupted = requests[0]
   while (interrupted && requests[0] === interrupted) {
