@@ -432,6 +432,10 @@ static void fill(struct core_options *o, unsigned keeper_timeout_ms)
 {
 	config_defaults(&config, &(struct config_starter){ .root = true });
 	config.pool_size = config.pool_max = 0;
+	if (bed.started_pool) {
+		config.pool_max = 4;
+		config.pool_started_size = 1;
+	}
 	config.keeper_timeout_ms = keeper_timeout_ms;
 	*o = (struct core_options){ .config = &config,
 				    .seal = seal,

@@ -24,7 +24,9 @@ struct bed {
 	struct session *session;
 	const char *template; /* of the next session; NULL: the default */
 	bool keep_diff;	      /* of the next session */
-	bool no_freezer;      /* the machine of the keeper has none; set before it comes */
+	bool started_pool; /* cells in which a start command runs in advance; set before bed_make()
+			    */
+	bool no_freezer;   /* the machine of the keeper has none; set before it comes */
 	/* the keeper */
 	enum bed_way way[KEEPER_OPS];
 	unsigned asked[KEEPER_OPS];

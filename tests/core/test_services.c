@@ -1,0 +1,243 @@
+/* Start commands in cells of the pool, with a PID 1 that answers as it likes: what it starts
+ * becomes an execution of the session that gets the cell, and whatever it says or does not, nothing
+ * leaks and no cell counts as ready before its commands said so. */
+#include "bed.h"
+#include "core_metrics.h"
+#include "core_private.h"
+#include "session_boot.h"
+#include "store_template.h"
+#include "templates.h"
+#include "tenant.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct template_version *version;
+static unsigned spawns;
+
+static void make(bool restart)
+{
+	const struct store_template ask = { .name = "svc",
+					    .start_command = "serve",
+					    .ready_command = "look",
+					    .start_restart = restart };
+	const struct store_actor who = { 0 };
+	struct err e = { 0 };
+
+	bed.started_pool = true;
+	bed_make(30000);
+	version = templates_derive(bed.core, bed.tenant, templates_find(bed.core, NULL, "host"),
+				   &ask, &who, &e);
+	CHECK(version != NULL);
+}
+
+static struct core_metrics_pool pool(void)
+{
+	struct core_metrics_pool p;
+
+	template_pool(version, &p);
+	return p;
+}
+
+static bool is_spawned(void)
+{
+	return bed.ordered[AGENT_SPAWN] > spawns;
+}
+
+/* PID 1 is asked for the next program: bed.handle. */
+static void await_spawn(void)
+{
+	bed_until(is_spawned);
+	spawns = bed.ordered[AGENT_SPAWN];
+}
+
+static bool is_ready(void)
+{
+	return pool().ready == 1;
+}
+
+static bool is_gone(void)
+{
+	return bed.core->cells.ending == 0 && bed.core->live == 0;
+}
+
+static void exits(uint32_t handle, uint32_t code)
+{
+	uint32_t last = bed.handle;
+
+	bed.handle = handle;
+	bed_says(AGENT_EXITED, &(struct agent_event){ .pid = 7, .exit_code = code });
+	bed.handle = last;
+}
+
+/* The first session gets a cell of its own; when it is gone, there is one of the pool. */
+static void use_it(void)
+{
+	CHECK(pool().size == 0);
+	bed.template = "svc";
+	bed_session();
+	CHECK(bed.session->cell != NULL && !bed.session->prepared && pool().misses == 1);
+	bed_delete();
+	await_spawn();
+}
+
+/* Up to the start of the ready command; returns the handle of the start command. */
+static uint32_t start_it(void)
+{
+	uint32_t start = bed.handle;
+
+	bed_started();
+	await_spawn();
+	CHECK(bed.handle != start && pool().ready == 0);
+	return start;
+}
+
+static void it_becomes_an_execution(void)
+{
+	uint32_t start;
+	const struct execution *x;
+
+	make(false);
+	use_it();
+	start = start_it();
+	CHECK(write(bed.out, "early", 5) == 5);
+	bed_started(); /* the ready command */
+	exits(bed.handle, 1);
+	await_spawn(); /* again */
+	bed_started();
+	exits(bed.handle, 0);
+	bed_until(is_ready);
+	bed_session();
+	CHECK(pool().hits == 1 && bed.session->prepared);
+	x = execution_next(bed.session, NULL);
+	CHECK(x != NULL && execution_row(x)->kind == EXECUTION_SERVICE &&
+	      execution_row(x)->handle == start && execution_pid(x) == 7);
+	CHECK(execution_next(bed.session, (struct execution *)(uintptr_t)x) == NULL);
+	bed_delete();
+	bed_end();
+}
+
+static bool is_dropped(void)
+{
+	return bed.core->cells.ending == 0 && pool().ready == 0;
+}
+
+/* Each way in which it does not become ready; the cell is dropped, and the next one is not made at
+ * once. */
+static void the_start_fails(void)
+{
+	make(false);
+	use_it();
+	exits(start_it(), 3);
+	bed_until(is_dropped);
+	bed_turn(300);
+	CHECK(bed.ordered[AGENT_SPAWN] == spawns);
+	bed_end();
+}
+
+static void one_that_is_kept_running_ends(void)
+{
+	make(true);
+	use_it();
+	exits(start_it(), 0); /* well, but it is to run */
+	bed_until(is_dropped);
+	bed_end();
+}
+
+static void there_is_no_bash(void)
+{
+	make(false);
+	use_it();
+	bed_says(AGENT_FAILED, &(struct agent_event){ .handle = bed.handle,
+						      .stage = AGENT_AT_EXEC,
+						      .sys = ENOENT });
+	await_spawn(); /* by /bin/sh */
+	bed_says(AGENT_FAILED, &(struct agent_event){ .handle = bed.handle,
+						      .stage = AGENT_AT_EXEC,
+						      .sys = ENOENT });
+	bed_until(is_dropped);
+	bed_end();
+}
+
+/* It ends well before there is a session: a command that only prepares. */
+static void one_that_only_prepares(void)
+{
+	struct execution *x;
+
+	make(false);
+	use_it();
+	exits(start_it(), 0);
+	bed_started();
+	exits(bed.handle, 0);
+	bed_until(is_ready);
+	bed_session();
+	CHECK(pool().hits == 1);
+	x = execution_next(bed.session, NULL);
+	CHECK(x == NULL || execution_ended(x));
+	bed_delete();
+	bed_end();
+}
+
+static void pid1_repeats_itself(void)
+{
+	uint32_t start, ready;
+
+	make(false);
+	use_it();
+	start = start_it();
+	ready = bed.handle;
+	bed_started();
+	bed.handle = start;
+	bed_started(); /* a second time */
+	exits(start + 1000, 0);
+	exits(ready, 0);
+	bed_until(is_ready);
+	exits(ready, 1);
+	bed_turn(20);
+	CHECK(is_ready());
+	exits(start, 9);
+	bed_until(is_dropped);
+	bed_end();
+}
+
+static void pid1_dies_while_it_starts(void)
+{
+	make(false);
+	use_it();
+	(void)start_it();
+	bed_pid1_dies();
+	bed_until(is_dropped);
+	bed_end();
+}
+
+/* The daemon ends with a cell whose commands are under way, and with one that is ready. */
+static void the_daemon_ends(void)
+{
+	make(false);
+	use_it();
+	(void)start_it();
+	bed_end();
+}
+
+static void the_daemon_ends_with_one_ready(void)
+{
+	make(false);
+	use_it();
+	(void)start_it();
+	bed_started();
+	exits(bed.handle, 0);
+	bed_until(is_ready);
+	CHECK(is_gone());
+	bed_end();
+}
+
+TEST_MAIN({ "it becomes an execution", it_becomes_an_execution },
+	  { "the start fails", the_start_fails },
+	  { "one that is kept running ends", one_that_is_kept_running_ends },
+	  { "there is no bash", there_is_no_bash },
+	  { "one that only prepares", one_that_only_prepares },
+	  { "pid1 repeats itself", pid1_repeats_itself },
+	  { "pid1 dies while it starts", pid1_dies_while_it_starts },
+	  { "the daemon ends", the_daemon_ends },
+	  { "the daemon ends with one ready", the_daemon_ends_with_one_ready })
