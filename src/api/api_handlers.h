@@ -67,6 +67,9 @@ void api_archive_get(struct request *r);
 void api_archive_put(struct request *r);
 void api_watch_get(struct request *r);
 
+/* api_mcp.c */
+void api_mcp_get(struct request *r);
+
 /* api_events.c */
 void api_events_session(struct request *r);
 void api_events_tenant(struct request *r);

@@ -7,6 +7,7 @@
 #include "reply.h"
 #include "request.h"
 #include "json_view.h"
+#include "server_spec.h"
 #include "session_cold.h"
 #include "spec_session.h"
 
@@ -35,8 +36,13 @@ static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 	struct spec_session spec;
 	struct err e = { 0 };
 	unsigned retry_s = 0;
+	OWN_MEM char *servers = NULL;
 	int making = spec_session_read(body, len, &spec, &e);
 
+	if (making == 0 && spec.mcp != NULL) {
+		making = server_spec_check(spec.mcp, &servers, &e);
+		spec.spec.client = servers;
+	}
 	if (making == 0)
 		making = spec_volumes_find(&spec, r->core, r->tenant, &e);
 	if (making == 0)

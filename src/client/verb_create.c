@@ -9,7 +9,7 @@
 struct fields {
 	struct args_common common;
 	struct create_options make;
-	const char *timeout, *idle_timeout, *on_timeout, *on_idle;
+	const char *timeout, *idle_timeout, *on_timeout, *on_idle, *mcp;
 	struct option_list env, writable, exportable, secrets;
 	bool keep_diff;
 };
@@ -37,6 +37,8 @@ static const struct option options[] = {
 	  "files may be written through the API only below these" },
 	{ "exportable", "DIR", OPTION_LIST, FIELD(exportable), 0, 0,
 	  "files may be read through the API only below these" },
+	{ "mcp", "FILE", OPTION_TEXT, FIELD(mcp), 0, 0,
+	  "MCP servers, each in a session of its own: {\"servers\": {NAME: {\"command\": ...}}}" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
@@ -58,6 +60,23 @@ static int add_rules(json_t *body, const struct fields *f, struct err *e)
 						   f->exportable.items, f->exportable.n, e);
 }
 
+/* The file as it is: the server checks it. */
+static int add_mcp(json_t *body, const char *path, struct err *e)
+{
+	json_error_t why;
+	json_t *mcp;
+
+	if (path == NULL)
+		return 0;
+	mcp = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+	if (mcp == NULL)
+		return err_set(e, ERR_INVALID, "--mcp: %.100s: line %d: %.100s", path, why.line,
+			       why.text);
+	if (json_object_set_new(body, "mcp", mcp) < 0)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	return 0;
+}
+
 static json_t *compose(const struct fields *f, struct err *e)
 {
 	OWN_JSON *body = create_body(&f->make, e);
@@ -67,7 +86,8 @@ static json_t *compose(const struct fields *f, struct err *e)
 	    compose_time_text(body, "idle_timeout", "--idle-timeout", f->idle_timeout, e) < 0 ||
 	    compose_text(body, "on_timeout", "--on-timeout", f->on_timeout, e) < 0 ||
 	    compose_text(body, "on_idle", "--on-idle", f->on_idle, e) < 0 ||
-	    add_rules(body, f, e) < 0 || compose_secrets(body, "secrets", &f->secrets, e) < 0)
+	    add_rules(body, f, e) < 0 || add_mcp(body, f->mcp, e) < 0 ||
+	    compose_secrets(body, "secrets", &f->secrets, e) < 0)
 		return NULL;
 	if (f->keep_diff && json_object_set_new(body, "keep_diff", json_true()) < 0) {
 		(void)err_set(e, ERR_SYSTEM, "out of memory");

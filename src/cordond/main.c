@@ -34,6 +34,7 @@
 #include "io.h"
 #include "log.h"
 #include "loop.h"
+#include "mcp_endpoint.h"
 #include "mcptools.h"
 #include "json_members.h"
 #include "network_check.h"
@@ -47,6 +48,7 @@
 #include "supervisor_msg.h"
 #include "supervisor_notify.h"
 #include "server.h"
+#include "servers_part.h"
 #include "store.h"
 #include "unfit_answer.h"
 #include "volume.h"
@@ -182,6 +184,7 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	o->parts[2] = &build_part;
 	o->parts[3] = &pull_part;
 	o->parts[4] = &volume_part;
+	o->parts[5] = &servers_part;
 	o->state_fd = d->state_fd;
 	o->run_fd = d->run_fd;
 	o->cgroups.version = (int)s->cgroup_version;
@@ -237,12 +240,13 @@ static void on_answered(const struct exchange *x, int status, uint64_t bytes_out
 	request_log(x, status, bytes_out, ns);
 }
 
-/* Three interfaces share each listener: a request that is neither one of E2B's nor one of an agent's
- * goes to the native API. */
+/* Three interfaces share each listener: a request that is neither one of E2B's nor one of an
+ * agent's goes to the native API. */
 static void handle(struct daemon *d, struct exchange *x, bool tls)
 {
 	if (!e2b_handle(d->e2b, x, tls) &&
-	    !mcptools_handle(x, d->core, d->certificate.tls != NULL))
+	    !mcptools_handle(x, d->core, d->certificate.tls != NULL) &&
+	    !mcp_endpoint_handle(x, d->core))
 		api_handle(x, d->core);
 }
 
@@ -557,6 +561,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "--routes") == 0) {
 		api_print_routes(stdout);
 		mcptools_print_routes(stdout);
+		mcp_endpoint_print_routes(stdout);
 		return 0;
 	}
 	if (argc == 2 && strcmp(argv[1], "--e2b-routes") == 0) {

@@ -20,6 +20,7 @@ struct line_front {
 	struct front *front;
 	int fd;
 	struct loop_fd ready;
+	struct conn *conns;
 	unsigned nconns;
 };
 
@@ -32,6 +33,7 @@ struct request {
 };
 
 struct conn {
+	struct conn *next, **link;
 	struct line_front *owner;
 	int fd;
 	struct loop_fd ready;
@@ -61,6 +63,7 @@ static void on_task(struct loop_task *t)
 	fd_close(c->fd);
 	buf_release(&c->in);
 	buf_release(&c->out);
+	LIST_REMOVE(c);
 	c->owner->nconns--;
 	free(c);
 }
@@ -196,31 +199,44 @@ static void on_conn_ready(struct loop_fd *f, uint32_t events)
 		read_lines(c);
 }
 
+static struct line_front h = { .fd = -1 };
+
 static void on_listener_ready(struct loop_fd *f, uint32_t events)
 {
-	struct line_front *h = f->arg;
-	int fd = accept4(h->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct conn *c = fd >= 0 && h->nconns < CONNS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	int fd = accept4(h.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct conn *c = fd >= 0 && h.nconns < CONNS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	struct err e;
 
+	(void)f;
 	(void)events;
 	if (c == NULL) {
 		fd_close(fd);
 		return;
 	}
-	*c = (struct conn){ .owner = h, .fd = fd };
+	*c = (struct conn){ .owner = &h, .fd = fd };
 	c->ready = (struct loop_fd){ .fd = -1, .on_ready = on_conn_ready, .arg = c };
 	c->task = (struct loop_task){ .on_run = on_task, .arg = c };
 	buf_init(&c->in, MCP_BODY_MAX + READ_SIZE);
 	buf_init(&c->out, OUT_MAX);
-	h->nconns++;
-	if (loop_add(h->loop, &c->ready, fd, EPOLLIN, &e) < 0)
+	h.nconns++;
+	LIST_PUSH(&h.conns, c);
+	if (loop_add(h.loop, &c->ready, fd, EPOLLIN, &e) < 0)
 		end_conn(c);
+}
+
+void line_front_changed(void)
+{
+	static const char changed[] =
+		"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
+
+	for (struct conn *c = h.conns; c != NULL; c = c->next) {
+		if (!c->gone)
+			put_line(c, changed, sizeof(changed) - 1);
+	}
 }
 
 int line_front_open(struct loop *l, struct front *f, uint16_t port, struct err *e)
 {
-	static struct line_front h;
 	struct sockaddr_in at = { .sin_family = AF_INET,
 				  .sin_port = htons(port),
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

@@ -7,3 +7,5 @@
 
 /* Listens on 127.0.0.1. */
 int line_front_open(struct loop *l, struct front *f, uint16_t port, struct err *e) MUST_USE;
+/* The tools of the server are others now: tells every client. */
+void line_front_changed(void);

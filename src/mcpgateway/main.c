@@ -39,6 +39,7 @@ struct gateway {
 	struct loop_timer second;
 	const char *token; /* NULL: lines */
 	int report;	   /* -1: reported, or in the foreground */
+	bool serves;	   /* lines: the port is open */
 };
 
 static const char *find_var(const char *name)
@@ -84,6 +85,14 @@ static void begin_service(struct gateway *g)
 	char words[400];
 	struct err e;
 
+	if (g->token == NULL) {
+		if (!g->serves && line_front_open(g->loop, &g->front, LINE_PORT, &e) < 0) {
+			(void)snprintf(words, sizeof(words), "mcp-gateway: %s\n", e.msg);
+			give_up(g, words);
+		}
+		g->serves = true;
+		return;
+	}
 	if (g->report < 0)
 		return;
 	if (http_front_open(g->loop, &g->front, HTTP_PORT, g->token, &e) < 0 ||
@@ -111,6 +120,8 @@ static void on_tools(struct server *s)
 
 	log_info("tools", "server=%s tools=%zu dropped=%zu version=%s", s->entry->name,
 		 s->peer.tools.n, s->peer.tools.dropped, s->peer.version);
+	if (g->serves)
+		line_front_changed(); /* not the first list */
 	check_ready(g);
 }
 
@@ -121,7 +132,7 @@ static void on_ended(struct server *s, const char *why)
 	const char *last = server_last_words(s);
 	char words[800];
 
-	if (g->report < 0)
+	if (g->report < 0 && (g->token != NULL || g->serves))
 		return;
 	(void)snprintf(words, sizeof(words), "mcp-gateway: server %s: %s%s%s\n", s->entry->name,
 		       why, last[0] == '\0' ? "" : "; it wrote: ", last);
@@ -162,8 +173,6 @@ static int run(struct gateway *g, struct err *e)
 	if (g->loop == NULL)
 		return -1;
 	start_servers(g);
-	if (g->token == NULL && line_front_open(g->loop, &g->front, LINE_PORT, e) < 0)
-		return -1;
 	check_ready(g);
 	g->second = (struct loop_timer){ .on_expire = on_second, .arg = g };
 	on_second(&g->second);

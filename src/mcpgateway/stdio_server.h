@@ -1,5 +1,5 @@
-/* stdio_server.h - one MCP server: its program, started as the cell's ordinary user with pipes for its
- * standard streams, and started again when it ends; and the peer that speaks with it. Called by
+/* stdio_server.h - one MCP server: its program, started as the cell's ordinary user with pipes for
+ * its standard streams, and started again when it ends; and the peer that speaks with it. Called by
  * mcp-gateway's main and by its fronts.
  *
  * The program is not trusted. It runs as another user than the gateway, so it cannot read the

@@ -18,7 +18,7 @@
 #define JSON_MEMBERS_BODY_MAX (1U << 20) /* bytes of a body */
 #define JSON_MEMBERS_DEPTH_MAX 64
 #define JSON_MEMBERS_VALUES_MAX 12000 /* of a body, at any depth: about 10 ms */
-#define JSON_MEMBERS_MAX 24	      /* known ones of an object */
+#define JSON_MEMBERS_MAX 28	      /* known ones of an object */
 
 struct json_members {
 	json_t *object;

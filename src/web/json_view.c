@@ -13,6 +13,7 @@
 #include "hex.h"
 #include "cell_level.h"
 #include "exit_codes.h"
+#include "json_read.h"
 #include "kept_diff.h"
 #include "reply.h"
 #include "secret_spec.h"
@@ -203,6 +204,20 @@ static const char *action(uint32_t a)
 	return a == SESSION_PAUSE ? "pause" : a == SESSION_PAUSE_FILES ? "pause_files" : "kill";
 }
 
+/* Of a session that an MCP server of another one runs in: which (mcpservers/server_spec.h). */
+static void mcp_server(struct json *j, const char *client)
+{
+	static const char begin[] = "{\"mcp_server\":";
+	struct json_value all, it = { .kind = JSON_READ_NONE };
+	struct err e;
+
+	if (client != NULL && strncmp(client, begin, sizeof(begin) - 1) == 0 &&
+	    json_read(client, strlen(client), 32, &all, &e) == 0)
+		it = json_read_member(all, "mcp_server");
+	if (it.kind == JSON_READ_OBJECT)
+		json_raw_bytes(j, "mcp_server", it.p, it.n);
+}
+
 void json_view_session(struct json *j, const char *name, const struct store_session *row,
 		       struct session *live, bool look)
 {
@@ -235,6 +250,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	/* Written by spec_session.c. */
 	json_raw(j, "metadata", or_null(row->metadata) == NULL ? "{}" : row->metadata);
 	json_view_mounts(j, or_empty(row->mounts));
+	mcp_server(j, row->client);
 	volumes(j, row->mounts);
 	rules(j, or_empty(row->rules));
 	network(j, row);

@@ -198,6 +198,7 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	spec->secrets = buf_text(&ret->secrets);
 	json_members_bool(&m, "keep_diff", &spec->keep_diff);
 	read_storage(&m, spec);
+	ret->mcp = json_members_object(&m, "mcp", JSON_MEMBERS_MAX);
 	return json_members_end(&m);
 }
 

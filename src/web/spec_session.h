@@ -16,6 +16,7 @@
 struct spec_session {
 	struct session_spec spec;
 	json_t *root;	/* owned, as the rest */
+	json_t *mcp;	/* of root: the member of that name; NULL: there is none */
 	char *metadata; /* as JSON */
 	char *policy;
 	struct buf env, writable, exportable, secrets;

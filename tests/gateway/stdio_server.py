@@ -43,7 +43,7 @@ TOOLS = [tool("echo", "Gives its text back.", text={"type": "string"}), tool("ad
          tool("env", "A variable.", name={}), tool("whoami", "The user id."), tool("slow", "Takes a while.", seconds={}),
          tool("die", "Ends the server."), tool("search", "Looks for a text in all files that it can read.", text={}),
          tool("connect", "Connects to an address.", host={}, port={}), tool("write.file", "Writes a file.", path={}, text={}),
-         tool("ask", "Asks the client for input.")]
+         tool("ask", "Asks the client for input."), tool("pid", "Its process id.")]
 
 
 def search(what):
@@ -94,7 +94,8 @@ def connect(host, port):
     import socket
     try:
         with socket.create_connection((host, int(port)), timeout=5) as s:
-            return text("connected: " + s.recv(100).decode(errors="replace"))
+            s.sendall(b"GET / HTTP/1.1\r\nHost: %s:%d\r\nConnection: close\r\n\r\n" % (host.encode(), int(port)))
+            return text("connected: " + b"".join(iter(lambda: s.recv(1000), b"")).decode(errors="replace"))
     except OSError as e:
         return text("refused: %s" % e, isError=True)
 
@@ -130,6 +131,8 @@ def call(request):
         else:
             send({"id": "q1", "method": "elicitation/create", "params": {"message": "your password?"}})
             asked.append(request)
+    elif name == "pid":
+        answer(request, text(str(os.getpid())))
     elif name == "die":
         os._exit(3)
     else:

@@ -82,7 +82,7 @@ test('Sandbox.create({ mcp }) joins servers of both eras behind one URL and toke
   const client = await connect(sandbox)
   equal(client.getServerVersion().name, 'mcp-gateway')
   const { tools } = await client.listTools()
-  equal(tools.length, 20)
+  equal(tools.length, 22)
   check(tools.some((x) => x.name === 'old__write.file') && tools.every((x) => x.inputSchema.type === 'object'), 'names')
   equal((await call(client, 'old__echo', { text: 'hello' })).text, 'old: hello')
   equal((await call(client, 'new__add', { a: 1, b: 2 })).structured, { sum: 3 })

@@ -29,6 +29,8 @@ def needed(method, pattern):
     """The scope that a route needs, by the contract and not by the server's table."""
     if pattern in ("/metrics", "/mcp"):
         return "read"
+    if pattern == "/mcp/{session}":
+        return "sessions"
     if not pattern.startswith("/v1/"):
         return None
     if pattern.startswith(("/v1/keys", "/v1/tenants", "/v1/secrets", "/v1/layers", "/v1/gc")):
@@ -83,7 +85,7 @@ def test_every_route_with_every_scope(server):
             check(status in (200, 503), f"{method} {path} without a key: {status}")
             continue
         equal(status, 401, f"{method} {path} without a key")
-        words = {401: "unauthorized", 403: "forbidden"} if path != "/mcp" else {401: -32600, 403: -32600}
+        words = {401: "unauthorized", 403: "forbidden"} if not path.startswith("/mcp") else {401: -32600, 403: -32600}
         check(method == "HEAD" or answer["error"]["code"] == words[401], f"{method} {path}: {answer}")
         for have, key in keys.items():
             good = have == scope or (have == "sessions" and scope == "read")
@@ -350,9 +352,10 @@ def same_as_unknown(server, key, method, path, unknown):
         asked = target + ("?path=/etc/hostname" if re.search("/files(/stat|/list|/tar|/watch)?$", target) else "")
         status, headers, data = server.request(method, asked, body, raw=True, key=key)
         error = json.loads(data)["error"]
-        equal((status, error["code"], error["fault"]), (404, "not_found", "user"), f"{method} {asked}: {error}")
-        text = data.decode().replace(error["request_id"], "REQUEST")
-        for part in target.split("/")[3:]:
+        want = (404, -32600, None) if target.startswith("/mcp/") else (404, "not_found", "user")  # JSON-RPC
+        equal((status, error["code"], error.get("fault")), want, f"{method} {asked}: {error}")
+        text = data.decode().replace(error.get("request_id", "REQUEST"), "REQUEST")
+        for part in target.split("/")[2:]:
             text = text.replace(part, "ID") if re.fullmatch(r"i[a-z0-9]{16,38}|exe_\w+", part) else text
         answers.append((text, sorted(headers)))
     equal(answers[0], answers[1], f"{method} {path} and {unknown}")

@@ -74,6 +74,8 @@ CANNOT = {
         ("507", "needs a full disk: test_snapshots.py")) if (path, status) not in ((SESSION + "/reset", "422"), (SESSION + "/reset", "507"))},
     ("POST", "/v1/gc", "503"): "only without cordon-storage",
     ("POST", "/mcp", "429"): "needs tenant_max_streams open at once: test_mcp_attacks.py",
+    ("POST", "/mcp/{session}", "429"): "needs tenant_max_streams open at once: test_mcp_attacks.py",
+    ("POST", "/mcp/{session}", "409"): "only while the session is in between two states",
 }
 
 
@@ -252,8 +254,11 @@ def mcp(p):
                                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                                 "io.modelcontextprotocol/clientCapabilities": {}}}})):
         headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "ping"} if status == 404 else None
-        p.probe(status, "POST", "/mcp", body={"jsonrpc": "2.0", **message}, headers=headers)
-    p.probe(406, "POST", "/mcp", body={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers={"Accept": "text/html"})
+        for path in ("/mcp", "/mcp/{session}"):
+            p.probe(status, "POST", path, body={"jsonrpc": "2.0", **message}, headers=headers)
+    for path in ("/mcp", "/mcp/{session}"):
+        p.probe(406, "POST", path, body={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers={"Accept": "text/html"})
+    p.probe(200, "GET", SESSION + "/mcp")
 
 
 def builds(p):

@@ -1,0 +1,324 @@
+#include "server_link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "buf.h"
+#include "clock.h"
+#include "event_log.h"
+#include "log.h"
+#include "tenant.h"
+
+#define GATEWAY "/opt/cordon/bin/mcp-gateway"
+#define MARK "mcp-gateway" /* the column `client` of its execution */
+#define PORT 50006
+#define LOOK_MS 100    /* until it is connected */
+#define SECOND_MS 1000 /* after that */
+#define AGAIN_MS 5000  /* between two starts of a program that ends */
+#define FIRST_STARTS 1 /* of a server that was never ready */
+#define SETUP_MS 60000
+#define READ_SIZE 65536
+#define READS_MAX 16 /* pieces in a turn of the loop: others are served between */
+
+static void wait_ms(struct server_link *k, uint64_t ms)
+{
+	loop_timer_set(k->loop, &k->timer, loop_now_ns(k->loop) + ms * CLOCK_MS);
+}
+
+static void fail(struct server_link *k, const char *why)
+{
+	struct err e;
+
+	(void)err_set(&e, ERR_SYSTEM, "server %s: %s", k->spec.name, why);
+	err_sanitize(&e);
+	(void)snprintf(k->failure, sizeof(k->failure), "%s", e.msg);
+	k->on_news(k);
+}
+
+/* ---- the connection */
+
+static void disconnect(struct server_link *k, const char *why)
+{
+	loop_remove(k->loop, &k->ready);
+	dial_cancel(&k->dial);
+	k->fd = -1;
+	peer_lost(&k->peer, why);
+}
+
+static void lose(struct server_link *k, const char *why)
+{
+	disconnect(k, why);
+	wait_ms(k, LOOK_MS);
+}
+
+void server_link_flush(struct server_link *k)
+{
+	struct buf *out = &k->peer.out;
+
+	while (k->fd >= 0 && out->len > 0) {
+		ssize_t n = send(k->fd, out->data, out->len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		buf_consume(out, (size_t)n);
+	}
+	if (out->len == 0)
+		buf_release(out);
+	loop_modify(k->loop, &k->ready, EPOLLIN | (out->len > 0 ? EPOLLOUT : 0));
+}
+
+static void on_ready(struct loop_fd *f, uint32_t events)
+{
+	struct server_link *k = f->arg;
+	static char bytes[READ_SIZE];
+
+	(void)events;
+	for (int i = 0; i < READS_MAX && k->fd >= 0; i++) {
+		ssize_t n = recv(k->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n <= 0) {
+			lose(k, "its connection ended");
+			return;
+		}
+		peer_feed(&k->peer, bytes, (size_t)n);
+		if (k->peer.state == PEER_FAILED) {
+			lose(k, k->peer.failure);
+			return;
+		}
+	}
+	server_link_flush(k);
+}
+
+static void on_dialed(struct dial *d, int fd, const struct err *e)
+{
+	struct server_link *k = d->arg;
+	struct err added;
+
+	if (fd < 0 && e->code == ERR_UNSUPPORTED) {
+		fail(k, "its session has no network at all; network \"deny\" refuses every "
+			"connection but can be reached");
+		return;
+	}
+	if (fd < 0) {
+		wait_ms(k, LOOK_MS);
+		return;
+	}
+	k->fd = fd;
+	if (loop_add(k->loop, &k->ready, fd, EPOLLIN, &added) < 0) {
+		lose(k, added.msg);
+		return;
+	}
+	peer_begin(&k->peer);
+	server_link_flush(k);
+	wait_ms(k, SECOND_MS);
+}
+
+/* ---- the program */
+
+static struct execution *find_program(struct server_link *k)
+{
+	for (struct execution *x = execution_next(k->session, NULL); x != NULL;
+	     x = execution_next(k->session, x)) {
+		const char *client = execution_row(x)->client;
+
+		if (client != NULL && strcmp(client, MARK) == 0 && !execution_ended(x))
+			return x;
+	}
+	return NULL;
+}
+
+static int start_program(struct server_link *k, struct err *e)
+{
+	struct buf strings = BUF_INIT(SERVER_SPEC_TEXT_MAX + 256);
+	struct execution_spec spec = { .argc = 3,
+				       .user = "root",
+				       .cwd = "/",
+				       .background = true,
+				       .text = MARK " --stdio",
+				       .keep_text = true,
+				       .client = MARK };
+	struct execution *x = NULL;
+
+	buf_put(&strings, GATEWAY, sizeof(GATEWAY));
+	buf_put(&strings, "--stdio", sizeof("--stdio"));
+	buf_put(&strings, k->spec.gateway, strlen(k->spec.gateway) + 1);
+	spec.strings = (const char *)strings.data;
+	spec.strings_len = strings.len;
+	if (buf_check(&strings, e) == 0)
+		x = execution_start(k->session, &spec, e);
+	buf_release(&strings);
+	k->started_ns = loop_now_ns(k->loop);
+	k->starts++;
+	return x == NULL ? -1 : 0;
+}
+
+/* False: there is none, and there will not be one soon. */
+static bool keep_program(struct server_link *k)
+{
+	uint64_t now = loop_now_ns(k->loop);
+	char why[160];
+	struct err e;
+
+	if (find_program(k) != NULL)
+		return true;
+	if (!k->was_ready && k->starts >= FIRST_STARTS) {
+		(void)snprintf(why, sizeof(why),
+			       "it could not be started: see the output of mcp-gateway in session "
+			       "%s",
+			       session_row(k->session)->id);
+		fail(k, why);
+		return false;
+	}
+	if (k->started_ns != 0 && now - k->started_ns < AGAIN_MS * CLOCK_MS)
+		return false;
+	if (start_program(k, &e) == 0)
+		return true;
+	fail(k, e.msg);
+	return false;
+}
+
+/* ---- time */
+
+static void step(struct server_link *k)
+{
+	if (k->ended || k->failure[0] != '\0')
+		return;
+	if (k->fd >= 0) {
+		peer_tick(&k->peer);
+		if (k->peer.state == PEER_FAILED) {
+			lose(k, k->peer.failure);
+			return;
+		}
+		server_link_flush(k);
+		wait_ms(k, SECOND_MS);
+		return;
+	}
+	if (completion_is_waiting(&k->use) || k->dial.call != NULL)
+		return;
+	if (!session_use(k->session, NULL, &k->use))
+		return; /* on_usable() */
+	if (keep_program(k))
+		dial_start(k->session, PORT, &k->dial);
+	else
+		wait_ms(k, SECOND_MS);
+}
+
+static void on_usable(struct completion *c, const struct err *e)
+{
+	struct server_link *k = c->arg;
+
+	if (e == NULL)
+		step(k);
+	else if (!k->ended)
+		wait_ms(k, SECOND_MS);
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	step(t->arg);
+}
+
+/* ---- the peer */
+
+static void report_changes(struct server_link *k, size_t n, const char *names)
+{
+	struct session *s = k->session;
+	struct err e;
+
+	log_warn("an MCP server changed tools", "session_id=%s server=%s tools=%s", k->spec.owner,
+		 k->spec.name, names);
+	if (event_log_append(session_core(s), NULL, tenant_row(session_tenant(s))->id,
+			     k->spec.owner, "", "mcp.tools_changed", &e,
+			     "server\t%s\ntools\t%s\ncount\t%zu\nverdict\t%s\n", k->spec.name,
+			     names, n, k->spec.strict ? "deny" : "allow") < 0)
+		log_error("an event could not be written", "why=%s", e.msg);
+}
+
+static void on_tools(struct peer *p)
+{
+	struct server_link *k = p->arg;
+	char names[TOOL_PINS_NAMED];
+	size_t changed = tool_pins_see(&k->pins, &p->tools, k->spec.strict, names);
+
+	if (changed > 0)
+		report_changes(k, changed, names);
+	k->was_ready = true;
+	k->on_news(k);
+}
+
+static void on_failed(struct peer *p)
+{
+	(void)p; /* the caller of peer_feed() and peer_tick() sees it */
+}
+
+/* ---- from its creation to its end */
+
+struct server_link *server_link_new(struct loop *l, struct server_spec *spec)
+{
+	static const struct peer_events events = { on_tools, on_failed };
+	struct server_link *k = calloc(1, sizeof(*k));
+
+	if (k == NULL)
+		return NULL;
+	k->spec = *spec;
+	*spec = (struct server_spec){ 0 };
+	k->loop = l;
+	k->fd = -1;
+	k->dial = (struct dial){ .on_done = on_dialed, .arg = k };
+	k->ready = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = k };
+	k->timer = (struct loop_timer){ .on_expire = on_timer, .arg = k };
+	k->use = (struct completion){ .on_done = on_usable, .arg = k };
+	peer_init(&k->peer, &events, k);
+	k->peer.name = k->spec.name;
+	k->peer.modern_first = true;
+	k->peer.setup_ms = SETUP_MS;
+	return k;
+}
+
+void server_link_start(struct server_link *k, struct session *s)
+{
+	k->session = s;
+	wait_ms(k, 0);
+}
+
+void server_link_end(struct server_link *k, const char *why)
+{
+	if (k->ended)
+		return;
+	k->ended = true;
+	loop_timer_cancel(k->loop, &k->timer);
+	completion_cancel(&k->use);
+	disconnect(k, why);
+	if (k->failure[0] == '\0')
+		fail(k, why);
+}
+
+void server_link_free(struct server_link *k)
+{
+	k->ended = true;
+	loop_timer_cancel(k->loop, &k->timer);
+	completion_cancel(&k->use);
+	completion_cancel(&k->made);
+	disconnect(k, "the server ends");
+	peer_release(&k->peer);
+	tool_pins_release(&k->pins);
+	free(k->spec.gateway);
+	free(k);
+}
+
+const char *server_link_state(const struct server_link *k)
+{
+	if (k->failure[0] != '\0')
+		return "failed";
+	return k->peer.state == PEER_READY || k->peer.state == PEER_LISTING ? "ready" : "starting";
+}

@@ -1,0 +1,46 @@
+/* server_link.h - one MCP server of a session: the session that it runs in, the execution of
+ * mcp-gateway there, and the connection to that. Called by servers_part.c.
+ *
+ * Nothing here outlives a daemon but the rows: another daemon finds the session, its execution goes
+ * on, and it connects again. What the cell sends is not trusted (mcphub/peer.h). */
+#pragma once
+
+#include "dial.h"
+#include "execution.h"
+#include "peer.h"
+#include "server_spec.h"
+#include "tool_pins.h"
+
+struct server_link {
+	struct server_link *next, **link; /* all of the node */
+	struct session *session;
+	struct server_spec spec;
+	struct peer peer;
+	struct tool_pins pins;
+	char failure[256]; /* why it cannot be used; "": it can, or it is being started */
+	bool was_ready;
+	/* Its tools are known, or it has failed. */
+	void (*on_news)(struct server_link *k);
+	/* The rest is server_link.c's. */
+	struct loop *loop;
+	struct dial dial;
+	int fd; /* borrowed from the dial; -1: not connected */
+	struct loop_fd ready;
+	struct loop_timer timer;
+	struct completion use, made;
+	uint64_t started_ns; /* when the program was started last; 0: by an earlier daemon */
+	unsigned starts;
+	bool ended;
+};
+
+/* NULL: no memory. Takes the spec over. */
+struct server_link *server_link_new(struct loop *l, struct server_spec *spec) MUST_USE;
+/* It has its session, which runs or will run. */
+void server_link_start(struct server_link *k, struct session *s);
+/* The session ends: all calls end. Repeatable. */
+void server_link_end(struct server_link *k, const char *why);
+void server_link_free(struct server_link *k);
+/* Sends what the peer has written: after calls were begun or cancelled. */
+void server_link_flush(struct server_link *k);
+/* "starting", "ready" or "failed". */
+const char *server_link_state(const struct server_link *k);

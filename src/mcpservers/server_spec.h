@@ -1,0 +1,47 @@
+/* server_spec.h - the member `mcp` of a new session: which MCP servers it has. Pure but for
+ * jansson.
+ *
+ * {"servers": {NAME: {"command": "..." or ["..."], "cwd": "...", "tools": {"allow", "deny"},
+ * "pin": "warn" or "strict", ...}}}: what else a server has (env, secrets, mounts, volumes,
+ * network, template, limits, ...) are members of POST /v1/sessions, for the session that the server
+ * runs in.
+ *
+ * Two texts are kept in the column `client` of rows of sessions. Of the session that was asked for:
+ * {"mcp":{"servers":...}}, as it was asked for. Of a session that a server runs in:
+ * {"mcp_server":{"session":ID,"name":NAME},"gateway":{...},"tools":{...},"pin":"..."}. */
+#pragma once
+
+#include <jansson.h>
+
+#include "join.h"
+#include "store.h"
+#include "tool_policy.h"
+
+#define SERVER_SPEC_MAX 16 /* servers of a session */
+#define SERVER_SPEC_TEXT_MAX (128U << 10)
+
+/* Checks it, and gives the text for the column; the caller frees it. */
+int server_spec_check(json_t *mcp, char **ret_text, struct err *e) MUST_USE;
+
+/* The servers of a session, from its column; NULL: it has none. The caller releases the object with
+ * json_decref(). */
+json_t *server_spec_servers(const char *client);
+/* One of them as what its session is made from: the body of POST /v1/sessions, and the column. The
+ * caller frees both. */
+int server_spec_session(const char *owner, const char *name, json_t *server, char **ret_body,
+			char **ret_client, struct err *e) MUST_USE;
+
+/* What a session that a server runs in was made for. */
+struct server_spec {
+	char owner[STORE_ID_MAX];
+	char name[JOIN_SERVER_MAX + 1];
+	char *gateway; /* owned: the argument of mcp-gateway */
+	struct tool_policy policy;
+	bool strict; /* a tool that was changed is refused */
+};
+
+/* False: the session is no such. */
+bool server_spec_read(const char *client, struct server_spec *ret);
+/* The same, but only whose it is and its name. */
+bool server_spec_owner(const char *client, char ret_owner[STORE_ID_MAX],
+		       char ret_name[JOIN_SERVER_MAX + 1]);

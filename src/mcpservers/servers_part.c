@@ -1,0 +1,375 @@
+#include "servers_part.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "list.h"
+#include "log.h"
+#include "session_stop.h"
+#include "spec_session.h"
+#include "tenant.h"
+
+#define SETUP_NS                                                                         \
+	(60000 * CLOCK_MS) /* until all servers of a new session have listed their tools \
+			    */
+#define EXTEND_MS 60000	   /* before its deadline a server's session is extended */
+
+struct node {
+	struct server_link *links;
+};
+
+/* Of a session: it has servers, or a server runs in it. */
+struct state {
+	struct server_link *link;
+	struct session *session;
+	struct loop_task make;
+	bool pending; /* its servers are being started */
+	uint64_t deadline_ns;
+};
+
+static struct node *node_of(const struct core *c)
+{
+	return *session_parts_of_core(c, &servers_part);
+}
+
+static struct state *state_of(const struct session *s)
+{
+	return *session_parts_of(s, &servers_part);
+}
+
+static struct state *make_state(struct session *s)
+{
+	void **at = session_parts_of(s, &servers_part);
+	struct state *st = *at;
+
+	if (st == NULL) {
+		st = calloc(1, sizeof(*st));
+		assert(st != NULL);
+		st->session = s;
+		*at = st;
+	}
+	return st;
+}
+
+/* ---- finding */
+
+struct server_link *servers_next(struct core *c, const char *session_id,
+				 const struct server_link *k)
+{
+	struct server_link *best = NULL;
+
+	for (struct server_link *v = node_of(c)->links; v != NULL; v = v->next) {
+		if (strcmp(v->spec.owner, session_id) == 0 &&
+		    (k == NULL || strcmp(v->spec.name, k->spec.name) > 0) &&
+		    (best == NULL || strcmp(v->spec.name, best->spec.name) < 0))
+			best = v;
+	}
+	return best;
+}
+
+struct server_link *servers_find(struct core *c, const char *session_id, const char *name, size_t n)
+{
+	for (struct server_link *v = node_of(c)->links; v != NULL; v = v->next) {
+		if (strcmp(v->spec.owner, session_id) == 0 && strlen(v->spec.name) == n &&
+		    memcmp(v->spec.name, name, n) == 0)
+			return v;
+	}
+	return NULL;
+}
+
+/* ---- is a session with servers ready? */
+
+static void give_up(struct state *st, const char *why)
+{
+	struct err e;
+
+	st->pending = false;
+	(void)err_set(&e, ERR_CONFLICT, "mcp: %s", why);
+	session_fail(st->session, &e, "an MCP server could not be started");
+}
+
+static void check_ready(struct state *st)
+{
+	struct core *c = session_core(st->session);
+	const char *id = session_row(st->session)->id;
+
+	for (struct server_link *k = servers_next(c, id, NULL); k != NULL;
+	     k = servers_next(c, id, k)) {
+		if (k->failure[0] != '\0') {
+			give_up(st, k->failure);
+			return;
+		}
+		if (!k->was_ready)
+			return;
+	}
+	st->pending = false;
+	session_parts_settled(st->session);
+}
+
+/* From the loop: the callers are in the middle of something. */
+static void on_news(struct server_link *k)
+{
+	struct session *owner = session_find(session_core(k->session), k->spec.owner);
+	struct state *st = owner == NULL ? NULL : state_of(owner);
+
+	if (st != NULL && st->pending)
+		loop_defer(core_loop(session_core(owner)), &st->make);
+}
+
+/* ---- making the sessions of servers */
+
+static void on_made(struct completion *w, const struct err *e)
+{
+	struct server_link *k = w->arg;
+
+	/* The link itself ends with its session; this is the reason why it never ran. */
+	if (e != NULL && k->failure[0] == '\0')
+		(void)snprintf(k->failure, sizeof(k->failure), "server %s: %.200s", k->spec.name,
+			       e->msg);
+	if (e != NULL)
+		on_news(k);
+}
+
+static void attach(struct server_link *k, struct session *s)
+{
+	make_state(s)->link = k;
+	k->on_news = on_news;
+	LIST_PUSH(&node_of(session_core(s))->links, k);
+	server_link_start(k, s);
+}
+
+static int start_session(struct session *owner, struct server_link *k, struct spec_session *spec,
+			 struct err *e)
+{
+	struct core *c = session_core(owner);
+	struct session *made;
+	unsigned retry_s;
+
+	k->made = (struct completion){ .on_done = on_made, .arg = k };
+	if (!spec->spec.timeout_given) {
+		spec->spec.timeout_ms = session_row(owner)->timeout_ms;
+		spec->spec.timeout_given = true;
+	}
+	if (!spec->spec.idle_given)
+		spec->spec.idle_given = true; /* none */
+	spec->spec.actor = session_actor(owner);
+	if (session_create(c, session_tenant(owner), &spec->spec, &k->made, &made, &retry_s, e) < 0)
+		return -1;
+	attach(k, made);
+	return 0;
+}
+
+static int make_server(struct session *owner, const char *name, json_t *server, struct err *e)
+{
+	OWN_MEM char *body = NULL, *client = NULL;
+	struct server_link *k = NULL;
+	struct server_spec kept = { 0 };
+	struct spec_session spec = { 0 };
+	int made = server_spec_session(session_row(owner)->id, name, server, &body, &client, e);
+
+	if (made == 0 && !server_spec_read(client, &kept))
+		made = err_set(e, ERR_INVALID, "malformed");
+	if (made == 0)
+		made = spec_session_read(body, strlen(body), &spec, e);
+	if (made == 0)
+		made = spec_volumes_find(&spec, session_core(owner), session_tenant(owner), e);
+	if (made == 0) {
+		k = server_link_new(core_loop(session_core(owner)), &kept);
+		made = k == NULL ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
+	}
+	if (made == 0) {
+		spec.spec.client = client;
+		made = start_session(owner, k, &spec, e);
+	}
+	if (made < 0 && k != NULL)
+		server_link_free(k);
+	free(kept.gateway);
+	spec_session_release(&spec);
+	return made;
+}
+
+static void make_servers(struct state *st)
+{
+	json_t *servers = server_spec_servers(session_row(st->session)->client), *server;
+	const char *name;
+	struct err e;
+	char why[256];
+
+	json_object_foreach(servers, name, server)
+	{
+		if (make_server(st->session, name, server, &e) == 0)
+			continue;
+		(void)snprintf(why, sizeof(why), "server %s: %.200s", name, e.msg);
+		give_up(st, why);
+		break;
+	}
+	json_decref(servers);
+}
+
+static void on_make(struct loop_task *t)
+{
+	struct state *st = t->arg;
+
+	if (!st->pending)
+		return;
+	if (servers_next(session_core(st->session), session_row(st->session)->id, NULL) == NULL)
+		make_servers(st);
+	else
+		check_ready(st);
+}
+
+/* ---- hooks */
+
+static int setup(struct core *c, struct err *e)
+{
+	void **at = session_parts_of_core(c, &servers_part);
+
+	*at = calloc(1, sizeof(struct node));
+	return *at == NULL ? err_set(e, ERR_SYSTEM, "MCP servers: out of memory") : 0;
+}
+
+static void release(struct core *c)
+{
+	void **at = session_parts_of_core(c, &servers_part);
+
+	free(*at);
+	*at = NULL;
+}
+
+/* A session that a server runs in, and that this daemon did not make. */
+static void adopt(struct session *s)
+{
+	struct server_spec spec;
+	struct server_link *k;
+
+	if (state_of(s) != NULL || !server_spec_read(session_row(s)->client, &spec))
+		return;
+	/* A fork of such a session has the same text. */
+	k = servers_find(session_core(s), spec.owner, spec.name, strlen(spec.name)) != NULL
+		    ? NULL
+		    : server_link_new(core_loop(session_core(s)), &spec);
+	free(spec.gateway);
+	if (k == NULL)
+		return;
+	k->was_ready = true; /* its program may be started again */
+	attach(k, s);
+}
+
+static void on_started(struct session *s)
+{
+	struct core *c = session_core(s);
+	struct state *st;
+	json_t *servers = server_spec_servers(session_row(s)->client);
+
+	if (servers == NULL || servers_next(c, session_row(s)->id, NULL) != NULL) {
+		json_decref(servers);
+		return;
+	}
+	json_decref(servers);
+	st = make_state(s);
+	st->make = (struct loop_task){ .on_run = on_make, .arg = st };
+	st->pending = true;
+	st->deadline_ns = loop_now_ns(core_loop(c)) + SETUP_NS;
+	loop_defer(core_loop(c), &st->make);
+}
+
+static bool is_ready(const struct session *s)
+{
+	const struct state *st = state_of(s);
+
+	return st == NULL || !st->pending;
+}
+
+/* The session of a server lives as long as the one that it belongs to. */
+static void keep_alive(struct server_link *k)
+{
+	struct core *c = session_core(k->session);
+	const struct store_session *row = session_row(k->session);
+	struct err e;
+
+	if (row->state >= SESSION_STOPPING || !core_recovered(c))
+		return;
+	if (session_find(c, k->spec.owner) == NULL) {
+		log_info("ending the session of an MCP server whose session is gone",
+			 "session_id=%s", row->id);
+		IGNORED(session_delete(c, session_tenant(k->session), row->id, NULL, &e),
+			"it is tried again in a second");
+	} else if (row->deadline_ms > 0 && row->deadline_ms < core_now_ms() + EXTEND_MS &&
+		   row->timeout_ms > 0) {
+		IGNORED(session_extend(k->session, row->timeout_ms, NULL, &e),
+			"it is tried again in a second");
+	}
+}
+
+static void on_session_second(struct session *s)
+{
+	struct state *st = state_of(s);
+
+	if (st == NULL)
+		return;
+	if (st->link != NULL)
+		keep_alive(st->link);
+	else if (st->pending && loop_now_ns(core_loop(session_core(s))) > st->deadline_ns)
+		give_up(st, "its servers did not list their tools within 60 s");
+}
+
+/* One after the other: each call may end others. */
+static void end_servers(struct session *s)
+{
+	struct core *c = session_core(s);
+	char id[STORE_ID_MAX];
+	struct server_link *k = NULL;
+	struct err e;
+
+	(void)snprintf(id, sizeof(id), "%s", session_row(s)->id);
+	while ((k = servers_next(c, id, k)) != NULL)
+		IGNORED(session_delete(c, session_tenant(s), session_row(k->session)->id, NULL, &e),
+			"keep_alive() tries again");
+}
+
+static void on_ending(struct session *s, const struct err *why)
+{
+	struct state *st = state_of(s);
+
+	(void)why;
+	if (st != NULL) {
+		st->pending = false;
+		if (st->link != NULL) {
+			server_link_end(st->link, "the session of the server has ended");
+			return;
+		}
+	}
+	end_servers(s);
+}
+
+static void on_free(struct session *s, const struct err *why)
+{
+	void **at = session_parts_of(s, &servers_part);
+	struct state *st = *at;
+
+	(void)why;
+	if (st == NULL)
+		return;
+	loop_task_cancel(core_loop(session_core(s)), &st->make);
+	if (st->link != NULL) {
+		LIST_REMOVE(st->link);
+		server_link_free(st->link);
+	}
+	free(st);
+	*at = NULL;
+}
+
+const struct session_part servers_part = {
+	.name = "mcp servers",
+	.setup = setup,
+	.release = release,
+	.on_started = on_started,
+	.is_ready = is_ready,
+	.on_adopted = adopt,
+	.on_session_second = on_session_second,
+	.on_ending = on_ending,
+	.on_free = on_free,
+};
