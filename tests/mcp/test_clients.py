@@ -7,6 +7,7 @@ the inspector's command line.
 PACKAGES is where tools/sdk-packages puts the npm packages; they are installed here if they are not there."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -23,9 +24,9 @@ PACKAGES = os.environ["MCP_PACKAGES"]
 INSPECTOR = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 
 
-def node(*args):
+def node(*args, **env):
     done = subprocess.run([os.path.join(PACKAGES, "bin/node"), *args], capture_output=True, text=True, timeout=120,
-                          check=False, env={**os.environ, "HOME": "/nonexistent", "MCP_CATALOG_PATH": "/dev/null"}, cwd="/")
+                          check=False, env={**os.environ, "HOME": "/nonexistent", "MCP_CATALOG_PATH": "/dev/null", **env}, cwd="/")
     if done.returncode != 0:
         raise Failed(f"{args}: {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
     return done.stdout
@@ -50,6 +51,15 @@ def test_the_inspector(server):
         check("run" in [t["name"] for t in tools], str(tools)[:300])
         got = inspect(target, "--method", "tools/call", "--tool-name", "run", "--tool-arg", "command=echo from the inspector")
         equal(got["structuredContent"]["stdout"], "from the inspector\n", "a call")
+
+
+def test_the_example(server):
+    """examples/mcp: a loop as agents have it. It finds its packages where it lies."""
+    there = os.path.join(PACKAGES, "example-agent.mjs")
+    shutil.copy(os.path.join(HERE, "..", "..", "examples", "mcp", "agent.mjs"), there)
+    text = node(there, CORDON_MCP_URL=server.url + "/mcp", CORDON_API_KEY=server.key)
+    check("answer: Fixed: all tests pass" in text, text)
+    check("mean is 3.0, not 2" in text, text)
 
 
 if __name__ == "__main__":
