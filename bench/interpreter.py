@@ -2,7 +2,7 @@
 
 runCode('1+1') in sessions of the pool of code-interpreter-v1, raw over HTTP and through E2B's SDK (interpreter.mjs), beside
 `python3 -c` and ipykernel driven by jupyter_client (jupyter_peer.py), which run on the machine itself, in no sandbox. Memory is PSS:
-of all processes of a cell of the pool, and of the one process of ipykernel.
+of all processes of a cell of the pool, PID 1 and server included; and of ipykernel's process, without and with the one that drives it.
 """
 import http.client
 import json
@@ -147,8 +147,10 @@ def section(setup, judge, table, heading):
         client = through_sdk(setup, to, rounds)
     python, peer = plain_python(rounds), jupyter(max(3, rounds // 4))
     show(table, ours, client, python, peer)
+    both = min(peer["kib"]) + min(peer["driver_kib"]) if peer else None
     table(("MiB of memory", ""), [("a session of the pool, all processes", f"{min(cells) / 1024:.1f}" if cells else "-"),
-                                  ("ipykernel, its one process", f"{min(peer['kib']) / 1024:.1f}" if peer else "-")])
+                                  ("ipykernel, its own process", f"{min(peer['kib']) / 1024:.1f}" if peer else "-"),
+                                  ("ipykernel and the process that drives it", f"{both / 1024:.1f}" if peer else "-")])
     first = [a + b for a, b in zip(ours["create"], ours["first"])]
     judge("interpreter: first result after the answer of create, raw", TARGETS["first"], statistics.median(ours["first"]), " ms")
     judge("interpreter: warm, raw", TARGETS["warm"], statistics.median(ours["warm"]), " ms")
@@ -157,4 +159,4 @@ def section(setup, judge, table, heading):
         judge("interpreter: create and first result / ipykernel's start and first result", TARGETS["start"],
               statistics.median(first) / statistics.median(peer["first"]))
     if peer is not None and cells:
-        judge("interpreter: memory of a pooled session / ipykernel's", TARGETS["memory"], min(cells) / min(peer["kib"]))
+        judge("interpreter: memory of a pooled session / ipykernel and its driver", TARGETS["memory"], min(cells) / both)

@@ -1,9 +1,10 @@
 """ipykernel driven by jupyter_client, as code interpreters on Jupyter do it. Called by interpreter.py with Debian's Python; prints
-one JSON object: milliseconds of each step, and the memory of the kernel.
+one JSON object: milliseconds of each step, and the memory of the kernel and of this process, which drives it.
 
     jupyter_peer.py ROUNDS WARM
 """
 import json
+import os
 import pathlib
 import sys
 import time
@@ -41,7 +42,7 @@ def start():
     return manager, client
 
 
-times = {"first": [], "warm": [], "plot": [], "kib": []}
+times = {"first": [], "warm": [], "plot": [], "kib": [], "driver_kib": []}
 for _ in range(ROUNDS):
     begin = time.perf_counter()
     manager, client = start()
@@ -50,6 +51,7 @@ for _ in range(ROUNDS):
     assert "execute_result" in kinds, kinds
     times["warm"] += [execute(client, "1+1")[0] for _ in range(WARM)]
     times["kib"].append(pss(manager.provisioner.pid))
+    times["driver_kib"].append(pss(os.getpid()))
     took, kinds = execute(client, PLOT)
     if "display_data" in kinds:
         times["plot"].append(took)
