@@ -21,6 +21,7 @@ import steps_api  # noqa: F401
 import steps_base
 import steps_e2b  # noqa: F401
 import steps_files  # noqa: F401
+import steps_mcp  # noqa: F401
 import steps_state  # noqa: F401
 from client import Finding
 from control import ERRORS, KINDS, error_name
