@@ -2,7 +2,7 @@
 
 An image of 100 MiB and 5,000 files in five layers is made, pushed to a registry on loopback, and pulled from it in turns:
 by the server (`POST /v1/templates/pull`, until the template is there, on disk and committed), and by `skopeo copy` into an
-image layout followed by `umoci unpack`, which neither waits for the disk nor makes a template.
+image layout followed by `umoci unpack`, which neither waits for the disk nor makes a template, and by `buildah pull`.
 """
 import http.client
 import json
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 
+import containers
 import server
 
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "registry"))
@@ -91,6 +92,13 @@ def by_tools(folder, host):
     return time.perf_counter() - begin
 
 
+def by_buildah(folder, host):
+    if containers.missing():
+        return []
+    with containers.Store(folder) as store:
+        return [store.pull_ms(f"{host}/bench/image:t") / 1e3]
+
+
 def section(setup, judge, table, heading):
     heading(f"images: {LAYERS * FILES * BYTES >> 20} MiB in {LAYERS * FILES} files pulled and unpacked; seconds")
     missing = [name for name in ("docker-registry", "skopeo", "umoci") if not shutil.which(name)]
@@ -102,13 +110,14 @@ def section(setup, judge, table, heading):
     folder.mkdir()
     make_image().write_layout(folder / "oci")
     process, host = serve_registry(folder)
-    ours, theirs = [], []
+    ours, theirs, peer = [], [], []
     try:
         subprocess.run(["skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false", f"oci:{folder}/oci:t",
                         f"docker://{host}/bench/image:t"], check=True, capture_output=True)
         with server.Server(setup.build, setup.folder, setup.outside, {"registries": "127.0.0.1"}) as running:
             for _ in range(2 if setup.options.rounds < 100 else ROUNDS):
                 theirs.append(by_tools(folder, host))
+                peer += by_buildah(folder, host)
                 ours.append(pull(running, host))
                 forget(running)
     finally:
@@ -116,6 +125,6 @@ def section(setup, judge, table, heading):
         process.wait()
         shutil.rmtree(folder, ignore_errors=True)
     rows = [[name, len(x), f"{min(x):.2f}", f"{statistics.median(x):.2f}", f"{max(x):.2f}"]
-            for name, x in (("cordon template pull", ours), ("skopeo copy + umoci unpack", theirs))]
+            for name, x in (("cordon template pull", ours), ("skopeo copy + umoci unpack", theirs), ("buildah pull", peer)) if x]
     table(["", "n", "min", "median", "max"], rows)
     judge("pull and unpack / skopeo copy + umoci unpack", TARGET, statistics.median(ours) / statistics.median(theirs))

@@ -1,7 +1,8 @@
 """What is kept: snapshots, forks, disks of sessions, builds; a section of bench/run.
 
 A server of its own with the default pool, and another one without, for sessions that are made from nothing. The floor of a
-snapshot is `cp -a` of the same bytes to the same folder; that of a disk is the same dd on the storage folder.
+snapshot is `cp -a` of the same bytes to the same folder; that of a disk is the same dd on the storage folder. podman and buildah do
+the same beside them where they can (containers.py).
 """
 import http.client
 import json
@@ -13,6 +14,7 @@ import statistics
 import subprocess
 import time
 
+import containers
 import server
 
 SIZES = (1, 100, 1000)  # MiB changed
@@ -56,6 +58,7 @@ class Client:
 class Part:
     def __init__(self, setup, judge, table):
         self.setup, self.judge, self.table = setup, judge, table
+        self.peer = None  # containers.Store
         self.short = setup.options.rounds < 100
 
     def start_times(self, c, rounds, **body):
@@ -81,8 +84,8 @@ class Part:
             last = c.ask("POST", f"/v1/sessions/{name}/snapshots", {})["id"]
             ms = (time.perf_counter() - begin) * 1e3
             c.remove(name)
-            rows.append((mib, f"{ms:.1f}", f"{self.copy_ms(folder, mib):.1f}"))
-        self.table(("MiB changed", "snapshot ms", "cp -a and sync, ms"), rows)
+            rows.append((mib, f"{ms:.1f}", f"{self.copy_ms(folder, mib):.1f}", f"{self.peer.commit_ms(mib):.1f}" if self.peer else "-"))
+        self.table(("MiB changed", "snapshot ms", "cp -a and sync, ms", "buildah commit, not synced, ms"), rows)
         return last
 
     def copy_ms(self, folder, mib):
@@ -113,6 +116,8 @@ class Part:
         for _ in range(4):
             taken["host"] += self.start_times(c, rounds // 4 + 1)
             taken["a snapshot"] += self.start_times(c, rounds // 4 + 1, template=snapshot)
+        if self.peer and what == "cold":
+            taken["podman run, an image of busybox"] = [self.peer.start_ms() for _ in range(rounds // 2)]
         self.table((f"create to first output, {what}", "median ms", "max ms"),
                    [(kind, f"{statistics.median(t):.2f}", f"{max(t):.2f}") for kind, t in taken.items()])
         self.judge(f"state: from a snapshot / from host, {what}", TARGETS[what],
@@ -192,8 +197,10 @@ class Part:
                 if status != "ready":
                     raise RuntimeError(f"build: {c.ask('GET', f'/v1/templates/builds/{made}')}")
                 times.append((time.perf_counter() - begin) * 1e3)
-            rows.append((kind, f"{statistics.median(times):.0f}"))
-        self.table(("build of five steps", "ms"), rows)
+            peer = [self.peer.build_ms([f"head -c {MIB} /dev/urandom > /data{i}" for i in range(5)], kind == "run")
+                    for _ in range(3)] if self.peer else None
+            rows.append((kind, f"{statistics.median(times):.0f}", f"{statistics.median(peer):.0f}" if peer else "-"))
+        self.table(("build of five steps", "ms", "buildah build, ms"), rows)
 
     @staticmethod
     def used():
@@ -205,6 +212,15 @@ class Part:
 def section(setup, judge, table, heading):
     part = Part(setup, judge, table)
     heading("state: snapshots, forks, disks, builds")
+    if containers.missing() or not setup.root:
+        print(f"podman and buildah are left out: {' '.join(containers.missing()) or 'needs root'}")
+        measure(part, setup)
+        return
+    with containers.Store(setup.folder) as part.peer:
+        measure(part, setup)
+
+
+def measure(part, setup):
     with server.Server(setup.build, setup.folder, setup.outside) as to:
         c, folder = Client(to), to.folder / "state"
         part.snapshots(c, folder)
