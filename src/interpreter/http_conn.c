@@ -19,7 +19,8 @@
 #define KEEP_SIZE (256U << 10)
 #define IDLE_MS 75000U
 #define SILENCE_MS 5000U
-#define DRAIN_MS 2000U
+#define DRAIN_MS 2000U /* without a byte */
+#define DRAIN_MAX (64U << 20)
 #define STALLED_MS 600000U /* a client that takes nothing */
 
 static void conn_close(struct conn *c)
@@ -280,7 +281,9 @@ static void read_in(struct conn *c)
 		buf_commit(&c->in, (size_t)n);
 		set_timer(c, IDLE_MS);
 	} else if (n > 0) {
-		return;
+		c->drained += (size_t)n;
+		c->gone |= c->drained > DRAIN_MAX;
+		set_timer(c, DRAIN_MS);
 	} else if (room == NULL || n == 0 || (errno != EAGAIN && errno != EINTR)) {
 		c->gone = true;
 	}

@@ -50,6 +50,7 @@ struct conn {
 	struct context *created; /* by this request, while it has no answer */
 	size_t charged;		 /* bytes of code, counted in body_bytes */
 	bool refused;
+	size_t drained;	   /* bytes that came after that */
 	bool served;	   /* one request at least */
 	uint64_t moved_ns; /* when bytes last came or went */
 };
