@@ -101,23 +101,35 @@ int excerpt_piece(struct excerpt *x, struct err *e)
 	return 1;
 }
 
-bool excerpt_text(const struct excerpt *x, unsigned stream, struct buf *to)
+/* The first and the last bytes of a stream that is too long, or became so by escapes. Returns how
+ * many bytes are shown. */
+static uint64_t both_ends(const struct excerpt *x, unsigned stream, struct buf *to, struct buf *end)
 {
 	const struct buf *head = &x->head[stream], *tail = &x->tail[stream];
-	size_t most = is_short(x, stream) ? EXCERPT_MAX : HALF;
-	struct buf end = BUF_INIT(EXCERPT_MAX);
-	uint64_t shown = shown_text_head(to, head->data, head->len, most);
-	bool cut;
+	size_t shown = shown_text_head(to, head->data, head->len, HALF);
 
-	if (shown == head->len)
-		shown += shown_text_tail(&end, tail->data, tail->len, HALF);
-	else /* escapes made it longer: the rest of it is the end */
-		shown += shown_text_tail(&end, head->data + shown, head->len - shown, HALF / 2);
-	cut = shown < x->total[stream];
+	if (is_short(x, stream)) /* there is no tail */
+		return shown + shown_text_tail(end, head->data + shown, head->len - shown, HALF);
+	return shown + shown_text_tail(end, tail->data, tail->len, HALF);
+}
+
+bool excerpt_text(const struct excerpt *x, unsigned stream, struct buf *to)
+{
+	const struct buf *head = &x->head[stream];
+	struct buf begin = BUF_INIT(EXCERPT_MAX), end = BUF_INIT(EXCERPT_MAX);
+	uint64_t shown = shown_text_head(&begin, head->data, head->len, EXCERPT_MAX);
+	bool cut = shown < x->total[stream];
+
+	if (cut) {
+		buf_clear(&begin);
+		shown = both_ends(x, stream, &begin, &end);
+	}
+	buf_put(to, begin.data, begin.len);
 	if (cut)
 		buf_printf(to, "\n[... %llu bytes left out: read_output has them ...]\n",
 			   (unsigned long long)(x->total[stream] - shown));
 	buf_put(to, end.data, end.len);
+	buf_release(&begin);
 	buf_release(&end);
 	return cut;
 }
