@@ -120,6 +120,13 @@ def test_rich_results():
         equal(r.results[0]["png"], "AQI=")
 
 
+def test_cells_that_change_built_ins():
+    with Kernel("javascript") as k:
+        k.run("JSON.stringify = () => { throw 1 }; Array.prototype.map = null; Object.prototype.x = 1")
+        equal(k.run("6").text, "6")
+        equal(len(k.run("'\\u00e9'.repeat(3e6)").text) < 1_100_000, True, "long values are cut")
+
+
 def test_counts_and_silence():
     with Kernel("javascript") as k:
         equal(k.run("1").count, 1)

@@ -35,11 +35,15 @@ const typescript = process.argv.includes('--typescript')
 
 const { stringify } = JSON // the cells' JSON may be another
 
+function escaped(run) {
+  let out = ''
+  for (let i = 0; i < run.length; i++) out += '\\u' + run.charCodeAt(i).toString(16).padStart(4, '0')
+  return out
+}
+
 function send(message) {
-  const text = stringify(message).replace(
-    /[\u007f-\uffff]/g,
-    (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'),
-  )
+  const bare = Object.assign(Object.create(null), message) // whatever cells give to all objects
+  const text = stringify(bare).replace(/[\u007f-\uffff]+/g, escaped)
   const bytes = Buffer.from(text + '\n', 'latin1')
   for (let done = 0; done < bytes.length;) {
     try {

@@ -2,7 +2,8 @@
 // main thread with whatever the user's code came to: getters and methods of these values may run and may throw.
 import { inspect } from 'node:util'
 
-const VALUE_MAX = 8 << 20 // characters of a text or of JSON
+const TEXT_MAX = 1 << 20 // characters of a value's text
+const JSON_MAX = 8 << 20
 
 const FIELDS = {
   'text/plain': 'text',
@@ -17,7 +18,7 @@ const FIELDS = {
   'application/javascript': 'javascript',
 }
 
-const short = (text) => (text.length > VALUE_MAX ? `${text.slice(0, VALUE_MAX)}... (${text.length} characters)` : text)
+const short = (text) => (text.length > TEXT_MAX ? `${text.slice(0, TEXT_MAX)}... (${text.length} characters)` : text)
 
 function isPlain(value) {
   if (Array.isArray(value)) return true
@@ -29,7 +30,7 @@ function isPlain(value) {
 function jsonOf(value) {
   try {
     const text = JSON.stringify(value)
-    return text === undefined || text.length > VALUE_MAX ? undefined : JSON.parse(text)
+    return text === undefined || text.length > JSON_MAX ? undefined : JSON.parse(text)
   } catch {
     return undefined
   }
