@@ -113,6 +113,9 @@ def output_of_programs_and_native_code():
     answer = k.run("%%bash\necho in bash; pwd")
     equal(answer.stdout, "in bash\n/usr\n")
     equal(k.run("import subprocess, sys; subprocess.run(['echo', 'x'], stdout=sys.stdout);").stdout, "x\n")
+    for program in ("!echo 2", "subprocess.run(['echo', '2'])", "os.system('echo 2')",
+                    "p = os.fork()\nif p == 0:\n    print(2); os._exit(0)\nos.waitpid(p, 0)"):
+        equal(k.run("print(1)\n" + program + "\nprint(3); display(4)\n" + program + ";").stdout, "1\n2\n3\n2\n", program)
     has(k.run("!cat /proc/self/fd/3").stdout, "No such file", "programs do not have the channel")
 
 
@@ -169,6 +172,8 @@ def missing_modules_have_a_hint():
     equal(error["name"], "ModuleNotFoundError")
     has(error["traceback"], "cordon template interpreter --science")
     check("Hint" not in error["value"], "only in the traceback")
+    error = k.run("sys.modules['sklearn'] = None\nimport sklearn.svm").error
+    has(error["traceback"], "%pip install scikit-learn")
     check("Hint" not in k.run("import no_such_module").error["traceback"], "well-known names only")
 
 
@@ -224,9 +229,15 @@ def interrupts():
         pass
     k.interrupt()
     equal(k.finish().error["name"], "KeyboardInterrupt", "a handler of the cell before is gone")
+    k.start("class D:\n    def __del__(self): print('on' * 100)\nwhile True: D()")
+    while "on" not in k.receive().get("text", ""):
+        pass
+    k.interrupt()
+    equal(k.finish().error["name"], "KeyboardInterrupt", "in a destructor")
     for _ in range(10):
-        k.start("import os\nwhile True:\n    print('on')\n    pid = os.fork()\n    if pid == 0: os._exit(0)\n    os.waitpid(pid, 0)")
-        while "on\n" not in k.receive().get("text", ""):
+        k.start("import os\nprint('on', flush=True)\n"
+                "while True:\n    pid = os.fork()\n    if pid == 0: os._exit(0)\n    os.waitpid(pid, 0)")
+        while k.receive().get("text") != "on\n":
             pass
         k.interrupt()
         equal(k.finish().error["name"], "KeyboardInterrupt", "around a fork")
@@ -242,8 +253,8 @@ def interrupts():
         k.start("while True: print('x' * 100)")
         for _ in range(3):
             k.receive()
-        k.interrupt()
-        k.interrupt()
+        for _ in range(10):
+            k.interrupt()
         equal(k.finish().error["name"], "KeyboardInterrupt")
     equal(k.run("2").text, "2")
 

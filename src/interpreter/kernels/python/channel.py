@@ -10,12 +10,16 @@ import json
 import os
 import resource
 import select
+import struct
+import termios
+import time
 
 from . import values
 
 HIGHEST = 1000
 READ_SIZE = 1 << 16
 LINE_MAX = 128 << 20
+SETTLE_TURNS, SETTLE_SECONDS = 100, 0.0005
 
 
 def move_high(fd, keep=False):
@@ -85,6 +89,17 @@ class Channel:
                 data = data[os.write(self.fd, data):]
             except OSError:  # the server is gone, or the user's code closed the socket
                 os._exit(1)
+
+    def settle(self):
+        """Waits, not for long, until the server has read what was sent."""
+        for _ in range(SETTLE_TURNS):
+            try:
+                unread = struct.unpack("i", fcntl.ioctl(self.fd, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
+            except OSError:
+                return
+            if unread == 0:
+                return
+            time.sleep(SETTLE_SECONDS)
 
     def _take_line(self):
         end = self.unread.find(b"\n", self.searched)

@@ -1,10 +1,31 @@
-"""commands.py - `!command`: runs it with a shell, its output (and errors) become the cell's stdout."""
+"""commands.py - programs that the user's code starts.
+
+`!command` runs with a shell, and its output and errors become the cell's stdout. All programs print after
+what the code printed before."""
+import functools
 import importlib
 import os
 import subprocess
 import sys
 
 KILL_SECONDS = 1
+
+
+def order_output(output):
+    """Wraps what starts programs without a fork that Python knows of."""
+    start_popen, start_system = subprocess.Popen.__init__, os.system
+
+    @functools.wraps(start_popen)
+    def popen(self, *args, **named):
+        output.before_program()
+        start_popen(self, *args, **named)
+
+    @functools.wraps(start_system)
+    def system_of_os(command):
+        output.before_program()
+        return start_system(command)
+
+    subprocess.Popen.__init__, os.system = popen, system_of_os
 
 
 def shell_program():
@@ -44,7 +65,6 @@ def notice_packages():
 def system(command, output, raw_stdout):
     """Runs a command. What it leaves in the background keeps the pipe and may go on writing."""
     if sys.stdout is output.stdout:
-        output.flush()
         status = wait(start(command, raw_stdout))
         notice_packages()
         return status

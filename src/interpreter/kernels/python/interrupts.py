@@ -15,10 +15,12 @@ AGAIN_SECONDS = 0.005
 
 
 class Interrupts:
-    def __init__(self):
+    def __init__(self, runner):
+        self.runner = runner
         self.main = _thread.get_ident()
         self.user = False  # the user's code runs
         self.depth = 0     # how many sections hold signals back
+        self.forking = False
         self.waiting = []  # (handler, number, frame) that came meanwhile
         self.seen = False  # SIGINT came in this execution
 
@@ -27,16 +29,24 @@ class Interrupts:
         set_handler(signal.SIGINT, self.on_interrupt)
 
     def on_interrupt(self, number, frame):
-        if not self.user:
-            return
-        self.seen = True
-        self.call(raise_interrupt, number, frame)
+        if self.is_user_code(frame):
+            self.seen = True
+            self.call(raise_interrupt, number, frame)
+
+    def is_user_code(self, frame):
+        """Whether it was called by what runs the user's code. A flag alone could not be cleared in time:
+        another signal may come before it is."""
+        while self.user and frame is not None:
+            if frame.f_code is self.runner:
+                return True
+            frame = frame.f_back
+        return False
 
     def call(self, handler, number, frame):
         """A handler: now, or when the message is whole."""
-        if self.depth:
+        if self.depth or self.forking:
             self.waiting.append((handler, number, frame))
-        elif self.user:
+        elif self.is_user_code(sys._getframe()):
             handler(number, frame)
         else:
             try:
@@ -45,33 +55,27 @@ class Interrupts:
                 traceback.print_exc(file=sys.stderr)
 
     def enter_user_code(self):
+        """From here on, in the function that `runner` is the code of."""
         self.waiting.clear()
         self.seen = False
         self.user = True
 
     def leave_user_code(self):
-        while self.user:
-            try:
-                self.user = False
-            except BaseException:  # a handler that came just before the assignment
-                pass
+        self.user = False
 
     def before_fork(self):
-        """What is raised in functions that Python calls around a fork is lost: nothing is until after it."""
-        if _thread.get_ident() == self.main:
-            self.depth += 1
+        """No handler runs until the fork is done: not in the functions that Python calls around it."""
+        self.forking = _thread.get_ident() == self.main
 
     def after_fork_in_parent(self):
-        if _thread.get_ident() != self.main:
-            return
-        self.depth -= 1
-        if self.waiting and self.depth == 0:
+        self.forking = False
+        if self.waiting and not self.depth:
             numbers = {number for _handler, number, _frame in self.waiting}
             self.waiting.clear()
             _thread.start_new_thread(send_again, (numbers,))
 
     def after_fork_in_child(self):
-        self.depth = 0
+        self.depth, self.forking = 0, False
         self.waiting.clear()
 
     def __enter__(self):
@@ -82,9 +86,9 @@ class Interrupts:
         if _thread.get_ident() != self.main:
             return
         self.depth -= 1
-        while self.waiting and self.depth == 0:
+        while self.waiting and self.depth == 0 and not self.forking:
             handler, number, frame = self.waiting.pop(0)
-            if self.user or handler is not raise_interrupt:
+            if handler is not raise_interrupt or self.is_user_code(sys._getframe()):
                 self.call(handler, number, frame)
 
 
@@ -96,6 +100,20 @@ def send_again(numbers):
 
 def raise_interrupt(_number, _frame):
     raise KeyboardInterrupt
+
+
+def watch_lost(interrupts):
+    """What is raised in destructors, callbacks of weak references and functions around a fork is printed by
+    Python, and lost. An interrupt is sent again instead."""
+    report = sys.unraisablehook
+
+    def on_unraisable(what, /):
+        if interrupts.user and what.exc_type is KeyboardInterrupt:
+            _thread.start_new_thread(send_again, ({signal.SIGINT},))
+        else:
+            report(what)
+
+    sys.unraisablehook = on_unraisable
 
 
 class Handler:

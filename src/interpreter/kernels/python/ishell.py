@@ -257,7 +257,7 @@ class Shell(InteractiveShell):
 
     def system(self, cmd):
         self.user_ns["_exit_code"] = commands.system(self.var_expand(cmd, depth=1), self.session.output,
-                                                     self.session.raw_stdout)
+                                                     self.session.pipes[0])
 
     system_piped = system_raw = system
 

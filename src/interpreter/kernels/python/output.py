@@ -5,7 +5,9 @@ message, at the end of the cell, and by a thread FLUSH_SECONDS after the first w
 cell is seen while it runs. The thread starts with the first write and ends before the user's code forks: so
 that a fork sees one thread only.
 
-In a process that the user's code forked, text goes to the descriptors 1 and 2 instead."""
+Before a program or a process starts that writes to the pipes 1 and 2 itself, text that waits is written
+there, too: so it comes before what the program prints. In a process that the user's code forked all text
+goes to the descriptors 1 and 2."""
 import _thread
 import codecs
 import collections
@@ -19,8 +21,9 @@ MESSAGE_CHARS = 1 << 16  # in one message
 
 
 class Output:
-    def __init__(self, channel, interrupts):
+    def __init__(self, channel, interrupts, pipes):
         self.channel = channel
+        self.pipes = pipes  # copies of 1 and 2
         self.interrupts = interrupts
         self.queue = collections.deque()
         self.chars = 0
@@ -40,6 +43,7 @@ class Output:
         self.stop = False
         self.thread = 0
         self.owner = 0  # the thread that flushes
+        self.to_pipes = False
 
     def write(self, name, text):
         if not text:
@@ -81,6 +85,18 @@ class Output:
             self.flush()
         self.running = False
 
+    def before_program(self):
+        """What was printed goes ahead of what a program prints that starts now."""
+        if self.owner == _thread.get_ident():
+            return
+        with self.interrupts, self.lock:
+            self.to_pipes = not self.forked
+            try:
+                self._flush_locked()
+            finally:
+                self.to_pipes = False
+            self.channel.settle()
+
     def flush(self):
         if self.owner == _thread.get_ident():
             return  # called by a destructor that runs in the loop below, which takes its text, too
@@ -112,6 +128,9 @@ class Output:
         if self.forked:
             self._write_descriptor(1 if name == "stdout" else 2, text)
             return
+        if self.to_pipes:
+            self._write_descriptor(self.pipes[name == "stderr"], text)
+            return
         for start in range(0, len(text), MESSAGE_CHARS):
             self.channel.send(type=name, text=text[start:start + MESSAGE_CHARS])
 
@@ -130,7 +149,7 @@ class Output:
             return
         if self.running:
             self._end_thread()
-        self.flush()
+        self.before_program()
 
     def _end_thread(self):
         self.stop = True

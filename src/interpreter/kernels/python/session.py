@@ -8,9 +8,9 @@ import signal
 import sys
 import traceback
 
-from . import background, environment, fields, images, late, values
+from . import background, commands, environment, fields, images, late, values
 from .channel import Channel, move_high
-from .interrupts import Interrupts, wrap_signal_functions
+from .interrupts import Interrupts, watch_lost, wrap_signal_functions
 from .output import Output
 
 ERROR_VALUE_MAX = 1 << 16
@@ -36,10 +36,10 @@ def make_shell():
 class Session:
     def __init__(self, shell, fd):
         self.pid = os.getpid()
-        self.raw_stdout = move_high(1, keep=True)
-        self.interrupts = Interrupts()
+        self.pipes = (move_high(1, keep=True), move_high(2, keep=True))
+        self.interrupts = Interrupts(self.run_user_code.__code__)
         self.channel = Channel(fd, self.interrupts)
-        self.output = Output(self.channel, self.interrupts)
+        self.output = Output(self.channel, self.interrupts, self.pipes)
         self.shell = shell
         self.count = 0
         self.failed = False
@@ -81,18 +81,20 @@ class Session:
         lines = traceback.format_exception(type(error), error, error.__traceback__)
         self.report_error(type(error).__name__, fields.safe_text(error), "".join(lines))
 
+    def run_user_code(self, code, silent):
+        """Signals have an effect in here, and nowhere else (interrupts.py)."""
+        self.interrupts.enter_user_code()
+        if self.channel.interrupt_waits():
+            raise KeyboardInterrupt
+        self.shell.run(code, self.count, silent)
+
     def run(self, code, silent):
         try:
-            try:
-                self.interrupts.enter_user_code()
-                if self.channel.interrupt_waits():
-                    raise KeyboardInterrupt
-                self.shell.run(code, self.count, silent)
-            finally:
-                self.interrupts.leave_user_code()
+            self.run_user_code(code, silent)
         except BaseException as error:
             self.interrupts.leave_user_code()
             self.report_exception(error)
+        self.interrupts.leave_user_code()
         if os.getpid() != self.pid:  # forked by the code, and not ended by it
             self.output.flush()
             os._exit(1 if self.failed else 0)
@@ -166,14 +168,16 @@ def start(shell, fd):
     session = Session(shell, fd)
     session.interrupts.install()
     wrap_signal_functions(session.interrupts)
+    watch_lost(session.interrupts)
     sys.stdout, sys.stderr = session.output.stdout, session.output.stderr
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
     builtins.input = no_input
     environment.set_defaults()
+    commands.order_output(session.output)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         import faulthandler
-        faulthandler.enable(move_high(2, keep=True))
+        faulthandler.enable(session.pipes[1])
     except (ImportError, OSError, RuntimeError):
         pass
     shell.attach(session)
