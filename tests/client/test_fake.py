@@ -92,7 +92,7 @@ def test_usage(w):
         equal(run.stdout, b"")
     w("timeout", w.id, "soon", code=125)
     for verb in ("create", "ls", "exec", "run", "attach", "cp", "logs", "watch", "events", "ps", "kill", "diff",
-                 "pause", "resume", "rm", "timeout", "top", "key", "tenant", "node"):
+                 "pause", "resume", "rm", "timeout", "top", "key", "tenant", "node", "mcp"):
         assert w(verb, "--help").stdout.startswith(b"usage: cordon " + verb.encode()), verb
         assert max(map(len, w(verb, "--help").stdout.splitlines())) <= 120, verb
         assert verb.encode() in w("--verbs").stdout
