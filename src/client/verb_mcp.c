@@ -15,6 +15,7 @@
 
 #include "args.h"
 #include "io.h"
+#include "mcp_local.h"
 #include "mcp_post.h"
 #include "mcp_write.h"
 #include "rand.h"
@@ -24,10 +25,13 @@
 
 struct fields {
 	struct args_common common;
+	bool run;
 };
 
 /* clang-format off */
 static const struct option options[] = {
+	{ "run", NULL, OPTION_FLAG, offsetof(struct fields, run), 0, 0,
+	  "offers one tool, run, on cordon run; no server is needed" },
 	{ "server", "URL", OPTION_TEXT, offsetof(struct fields, common.server), 0, 0,
 	  "http://, https:// or unix:/path (else CORDON_SERVER, http://127.0.0.1:4983)" },
 	ARGS_CONNECTION(struct fields),
@@ -36,6 +40,7 @@ static const struct option options[] = {
 
 struct bridge {
 	const struct args_common *common;
+	bool local; /* without a server */
 	bool legacy;
 	int lock_fd;
 	pid_t pid; /* of the process that reads */
@@ -79,7 +84,8 @@ static NORETURN void run_call(const struct bridge *b, const struct mcp_request *
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != b->pid)
 		_exit(1); /* it has died before that */
-	done = mcp_post(b->common, q, line, n, b->session, b->lock_fd, &e);
+	done = b->local ? mcp_local(q, b->lock_fd, &e)
+			: mcp_post(b->common, q, line, n, b->session, b->lock_fd, &e);
 	_exit(done < 0 ? 1 : 0);
 }
 
@@ -128,7 +134,7 @@ static void handle(struct bridge *b, const char *line, size_t n)
 	reap(b);
 	if (mcp_request_read_line(&q, &b->legacy, line, n, &f) < 0) {
 		refuse(b, &q, &f);
-	} else if (q.method == MCP_CANCELLED && q.era == MCP_MODERN) {
+	} else if (q.method == MCP_CANCELLED && (q.era == MCP_MODERN || b->local)) {
 		cancel(b, &q);
 	} else {
 		start_call(b, &q, line, n);
@@ -191,6 +197,7 @@ static int run(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
+	b.local = f.run;
 	rand_id("", b.session, sizeof(b.session));
 	b.lock_fd = memfd_create("lock", MFD_CLOEXEC);
 	if (b.lock_fd < 0) {

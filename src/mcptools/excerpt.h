@@ -3,17 +3,16 @@
  * skipped by the heads of its records. */
 #pragma once
 
-#include "buf.h"
+#include "text_ends.h"
 
-#define EXCERPT_MAX 16384
+#define EXCERPT_MAX TEXT_ENDS_MAX
 #define EXCERPT_PIECE 1024 /* records of the log in a piece */
 
 struct excerpt {
 	int fd; /* of the log, owned; -1: there is no output */
 	uint64_t cursor;
-	uint64_t total[2]; /* bytes of each stream */
-	bool whole;	   /* the log has all of them */
-	struct buf head[2], tail[2];
+	bool whole; /* the log has all of its bytes */
+	struct text_ends streams[2];
 	struct buf results; /* the first lines of the stream of results */
 	bool more_results;
 };
@@ -28,5 +27,5 @@ int excerpt_piece(struct excerpt *x, struct err *e) MUST_USE;
 
 /* Appends the text of a stream (0: stdout, 1: stderr) and returns whether some of it was left out.
  * to has room for EXCERPT_TEXT_MAX bytes. */
-#define EXCERPT_TEXT_MAX (EXCERPT_MAX + 256)
+#define EXCERPT_TEXT_MAX TEXT_ENDS_TEXT
 bool excerpt_text(const struct excerpt *x, unsigned stream, struct buf *to);

@@ -16,9 +16,10 @@ from mcp_client import META, VERSION  # noqa: E402
 
 
 class Stdio:
-    def __init__(self, server, key="", url=""):
+    def __init__(self, server, key="", url="", options=None):
+        options = ["--server", url or server.url] if options is None else options
         self.process = subprocess.Popen(
-            [harness.PROGRAM, "mcp", "--server", url or server.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [harness.PROGRAM, "mcp", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env={**os.environ, "CORDON_API_KEY": key or server.key})
         self.lines, self.got, self.errors = queue.Queue(), {}, b""
         threading.Thread(target=self.read, daemon=True).start()
@@ -182,6 +183,44 @@ def test_a_server_that_refuses_or_is_not_there(server):
     equal(m["id"], "x", "the request")
     has(m["error"]["message"], "cannot connect", "why")
     s.end()
+
+
+def test_without_a_server(server):
+    """cordon mcp --run: one tool, on cordon run."""
+    s = Stdio(server, options=["--run"])
+    s.send("tools/list", number=1)
+    equal([t["name"] for t in s.next()["result"]["tools"]], ["run"], "tools")
+    got = s.result(2, "run", command="cat; echo $A; pwd; printf '\\033x' >&2; exit 4", stdin="in\n", env={"A": "b c"}, cwd="/tmp")
+    equal((got["exit_code"], got["stdout"], got["stderr"]), (4, "in\nb c\n/tmp\n", "\\x1bx"), "a command")
+    got = s.result(3, "run", command="seq 1 100000")
+    check(len(got["stdout"]) < 17000 and got["stdout"].endswith("\n100000\n") and got["truncated"], "both ends")
+    equal(s.result(4, "run", command="sleep 100", timeout_s=1)["exit_code"], 124, "its time")
+    for arguments in ({}, {"command": "true", "nonsense": 1}, {"command": "true", "network": ["--mount=/:/mnt"]}):
+        s.call(5, "run", **arguments)
+        m = s.next()["result"]
+        check(m["isError"] or m["structuredContent"]["exit_code"] in (2, 125), f"{arguments}: {m}")
+    s.call(6, "session_info")
+    equal(s.next()["error"]["code"], -32602, "another tool")
+    s.call(7, "run", command="exec sleep 4321")
+    wait_for(lambda: cells_of("sleep 4321"), 20, "a command")
+    s.send("notifications/cancelled", {"requestId": 7})
+    wait_for(lambda: not cells_of("sleep 4321"), 20, "its end")
+    s.call(8, "run", command="exec sleep 4322")
+    wait_for(lambda: cells_of("sleep 4322"), 20, "a command")
+    equal(s.end()[0], 0, "the end of the input")
+    wait_for(lambda: not cells_of("sleep 4322"), 20, "its end")
+
+
+def cells_of(words):
+    """Processes whose command is this one and nothing else."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                found += [pid] * (f.read().rstrip(b"\0").replace(b"\0", b" ").decode() == words)
+        except OSError:
+            pass
+    return found
 
 
 if __name__ == "__main__":
