@@ -59,7 +59,7 @@ lint:
 
 # cordond and cordon-egress with sanitizers, and with calls that fail on demand, for the tests that look for memory errors.
 sanitized: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) --quiet cordond.sanitized cordon-egress.sanitized cordon-pull.sanitized cordon-interpreter.sanitized faults
+	@ninja -C $(BUILD) --quiet cordond.sanitized cordon-egress.sanitized cordon-pull.sanitized cordon-interpreter.sanitized mcp-gateway.sanitized faults
 
 # Every suite that can run under AddressSanitizer and UndefinedBehaviorSanitizer (HACKING.md lists the others).
 ASAN_SUITES ?= unit fuzz behaviour server conformance egress chaos sdk

@@ -4,6 +4,7 @@
 
 #include "byte_range.h"
 #include "diff_record.h"
+#include "server_spec.h"
 #include "cursor.h"
 #include "spec_exec.h"
 #include "spec_session.h"
@@ -20,6 +21,35 @@ static size_t strings(const char *text, size_t len)
 	for (size_t i = 0; i < len; i++)
 		n += text[i] == '\0';
 	return n;
+}
+
+/* What is taken of `mcp` is what the sessions of servers are made from later, and read again. */
+static void servers(json_t *mcp)
+{
+	char *text, *body, *client;
+	struct server_spec spec;
+	json_t *all, *server;
+	const char *name;
+	struct err e = { 0 };
+
+	if (server_spec_check(mcp, &text, &e) < 0) {
+		assert(e.code != ERR_NONE && e.msg[0] != '\0');
+		free(text);
+		return;
+	}
+	all = server_spec_servers(text);
+	assert(json_object_size(all) > 0 && json_object_size(all) <= SERVER_SPEC_MAX);
+	json_object_foreach(all, name, server)
+	{
+		assert(server_spec_session("i0", name, server, &body, &client, &e) == 0);
+		assert(server_spec_read(client, &spec));
+		assert(strcmp(spec.name, name) == 0 && strcmp(spec.owner, "i0") == 0);
+		free(spec.gateway);
+		free(body);
+		free(client);
+	}
+	json_decref(all);
+	free(text);
 }
 
 static int session(const char *body, size_t len, struct err *e)
@@ -42,6 +72,8 @@ static int session(const char *body, size_t len, struct err *e)
 			assert(cell_is_place(p->mounts[i].target, CELL_PATH_MAX));
 		}
 		assert(p->metadata == NULL || p->metadata[0] == '{');
+		if (s.mcp != NULL)
+			servers(s.mcp);
 		assert(p->writable == NULL ||
 		       (p->writable[0] == '/' && !strchr(p->writable, '\n')));
 	}

@@ -10,6 +10,7 @@
 #include "buf.h"
 #include "clock.h"
 #include "event_log.h"
+#include "kept_pins.h"
 #include "log.h"
 #include "tenant.h"
 
@@ -250,6 +251,7 @@ static void on_tools(struct peer *p)
 	char names[TOOL_PINS_NAMED];
 	size_t changed = tool_pins_see(&k->pins, &p->tools, k->spec.strict, names);
 
+	kept_pins_write(session_core(k->session), session_row(k->session)->id, &k->pins);
 	if (changed > 0)
 		report_changes(k, changed, names);
 	k->was_ready = true;
@@ -299,6 +301,7 @@ void server_link_end(struct server_link *k, const char *why)
 	loop_timer_cancel(k->loop, &k->timer);
 	completion_cancel(&k->use);
 	disconnect(k, why);
+	kept_pins_delete(session_core(k->session), session_row(k->session)->id);
 	if (k->failure[0] == '\0')
 		fail(k, why);
 }
@@ -316,9 +319,16 @@ void server_link_free(struct server_link *k)
 	free(k);
 }
 
+bool server_link_is_starting(const struct server_link *k)
+{
+	bool usable = k->peer.state == PEER_READY || k->peer.state == PEER_LISTING;
+
+	return k->failure[0] == '\0' && (!usable || k->peer.listed_at_ns == 0);
+}
+
 const char *server_link_state(const struct server_link *k)
 {
 	if (k->failure[0] != '\0')
 		return "failed";
-	return k->peer.state == PEER_READY || k->peer.state == PEER_LISTING ? "ready" : "starting";
+	return server_link_is_starting(k) ? "starting" : "ready";
 }

@@ -42,5 +42,7 @@ void server_link_end(struct server_link *k, const char *why);
 void server_link_free(struct server_link *k);
 /* Sends what the peer has written: after calls were begun or cancelled. */
 void server_link_flush(struct server_link *k);
+/* Its tools are not known yet to this daemon, or it is being connected to again. */
+bool server_link_is_starting(const struct server_link *k);
 /* "starting", "ready" or "failed". */
 const char *server_link_state(const struct server_link *k);

@@ -6,16 +6,16 @@
 #include <string.h>
 
 #include "clock.h"
+#include "kept_pins.h"
 #include "list.h"
 #include "log.h"
 #include "session_stop.h"
 #include "spec_session.h"
+#include "store_mcp_pin.h"
 #include "tenant.h"
 
-#define SETUP_NS                                                                         \
-	(60000 * CLOCK_MS) /* until all servers of a new session have listed their tools \
-			    */
-#define EXTEND_MS 60000	   /* before its deadline a server's session is extended */
+#define SETUP_NS (60000 * CLOCK_MS) /* until all servers of a session listed their tools */
+#define EXTEND_MS 60000		    /* before its deadline a server's session is extended */
 
 struct node {
 	struct server_link *links;
@@ -28,6 +28,7 @@ struct state {
 	struct loop_task make;
 	bool pending; /* its servers are being started */
 	uint64_t deadline_ns;
+	struct err cause; /* why they cannot be; ERR_NONE: they can */
 };
 
 static struct node *node_of(const struct core *c)
@@ -82,13 +83,24 @@ struct server_link *servers_find(struct core *c, const char *session_id, const c
 
 /* ---- is a session with servers ready? */
 
-static void give_up(struct state *st, const char *why)
+static void give_up(struct state *st)
 {
-	struct err e;
-
 	st->pending = false;
-	(void)err_set(&e, ERR_CONFLICT, "mcp: %s", why);
-	session_fail(st->session, &e, "an MCP server could not be started");
+	(void)err_wrap(&st->cause, "mcp");
+	session_fail(st->session, &st->cause, "an MCP server could not be started");
+}
+
+/* One of its servers cannot be used. The session ends in a later turn of the loop: the callers are
+ * in the middle of something. */
+static void on_failure(struct core *c, const char *owner_id, const struct err *why)
+{
+	struct session *owner = session_find(c, owner_id);
+	struct state *st = owner == NULL ? NULL : state_of(owner);
+
+	if (st == NULL || !st->pending || st->cause.code != ERR_NONE)
+		return;
+	st->cause = *why;
+	loop_defer(core_loop(c), &st->make);
 }
 
 static void check_ready(struct state *st)
@@ -98,10 +110,6 @@ static void check_ready(struct state *st)
 
 	for (struct server_link *k = servers_next(c, id, NULL); k != NULL;
 	     k = servers_next(c, id, k)) {
-		if (k->failure[0] != '\0') {
-			give_up(st, k->failure);
-			return;
-		}
 		if (!k->was_ready)
 			return;
 	}
@@ -109,28 +117,36 @@ static void check_ready(struct state *st)
 	session_parts_settled(st->session);
 }
 
-/* From the loop: the callers are in the middle of something. */
 static void on_news(struct server_link *k)
 {
-	struct session *owner = session_find(session_core(k->session), k->spec.owner);
+	struct core *c = session_core(k->session);
+	struct session *owner = session_find(c, k->spec.owner);
 	struct state *st = owner == NULL ? NULL : state_of(owner);
+	struct err e;
 
-	if (st != NULL && st->pending)
-		loop_defer(core_loop(session_core(owner)), &st->make);
+	if (st == NULL || !st->pending)
+		return;
+	if (k->failure[0] != '\0') {
+		(void)err_set(&e, ERR_CONFLICT, "%s", k->failure);
+		on_failure(c, k->spec.owner, &e);
+	} else {
+		loop_defer(core_loop(c), &st->make);
+	}
 }
 
 /* ---- making the sessions of servers */
 
+/* The session of a server runs, or never will. */
 static void on_made(struct completion *w, const struct err *e)
 {
 	struct server_link *k = w->arg;
+	struct err why;
 
-	/* The link itself ends with its session; this is the reason why it never ran. */
-	if (e != NULL && k->failure[0] == '\0')
-		(void)snprintf(k->failure, sizeof(k->failure), "server %s: %.200s", k->spec.name,
-			       e->msg);
-	if (e != NULL)
-		on_news(k);
+	if (e == NULL)
+		return;
+	why = *e;
+	(void)err_wrap(&why, "server %s", k->spec.name);
+	on_failure(session_core(k->session), k->spec.owner, &why);
 }
 
 static void attach(struct server_link *k, struct session *s)
@@ -158,6 +174,11 @@ static int start_session(struct session *owner, struct server_link *k, struct sp
 	spec->spec.actor = session_actor(owner);
 	if (session_create(c, session_tenant(owner), &spec->spec, &k->made, &made, &retry_s, e) < 0)
 		return -1;
+	if (!completion_is_waiting(&k->made)) {
+		/* It failed at once, and is freed. */
+		completion_cancel(&k->made);
+		return err_set(e, ERR_SYSTEM, "its session could not be recorded");
+	}
 	attach(k, made);
 	return 0;
 }
@@ -195,18 +216,19 @@ static void make_servers(struct state *st)
 {
 	json_t *servers = server_spec_servers(session_row(st->session)->client), *server;
 	const char *name;
-	struct err e;
-	char why[256];
 
 	json_object_foreach(servers, name, server)
 	{
-		if (make_server(st->session, name, server, &e) == 0)
+		if (make_server(st->session, name, server, &st->cause) == 0) {
+			st->cause.code = ERR_NONE;
 			continue;
-		(void)snprintf(why, sizeof(why), "server %s: %.200s", name, e.msg);
-		give_up(st, why);
+		}
+		(void)err_wrap(&st->cause, "server %s", name);
 		break;
 	}
 	json_decref(servers);
+	if (st->cause.code != ERR_NONE)
+		give_up(st);
 }
 
 static void on_make(struct loop_task *t)
@@ -215,7 +237,10 @@ static void on_make(struct loop_task *t)
 
 	if (!st->pending)
 		return;
-	if (servers_next(session_core(st->session), session_row(st->session)->id, NULL) == NULL)
+	if (st->cause.code != ERR_NONE)
+		give_up(st);
+	else if (servers_next(session_core(st->session), session_row(st->session)->id, NULL) ==
+		 NULL)
 		make_servers(st);
 	else
 		check_ready(st);
@@ -228,7 +253,9 @@ static int setup(struct core *c, struct err *e)
 	void **at = session_parts_of_core(c, &servers_part);
 
 	*at = calloc(1, sizeof(struct node));
-	return *at == NULL ? err_set(e, ERR_SYSTEM, "MCP servers: out of memory") : 0;
+	if (*at == NULL)
+		return err_set(e, ERR_SYSTEM, "MCP servers: out of memory");
+	return store_mcp_pin_sweep(core_store(c), e);
 }
 
 static void release(struct core *c)
@@ -255,6 +282,7 @@ static void adopt(struct session *s)
 	if (k == NULL)
 		return;
 	k->was_ready = true; /* its program may be started again */
+	kept_pins_read(session_core(s), session_row(s)->id, &k->pins);
 	attach(k, s);
 }
 
@@ -312,8 +340,12 @@ static void on_session_second(struct session *s)
 		return;
 	if (st->link != NULL)
 		keep_alive(st->link);
-	else if (st->pending && loop_now_ns(core_loop(session_core(s))) > st->deadline_ns)
-		give_up(st, "its servers did not list their tools within 60 s");
+	else if (st->pending && loop_now_ns(core_loop(session_core(s))) > st->deadline_ns &&
+		 st->cause.code == ERR_NONE) {
+		(void)err_set_reason(&st->cause, REASON_TIMEOUT,
+				     "its servers did not list their tools within 60 s");
+		loop_defer(core_loop(session_core(s)), &st->make);
+	}
 }
 
 /* One after the other: each call may end others. */
@@ -349,12 +381,16 @@ static void on_free(struct session *s, const struct err *why)
 {
 	void **at = session_parts_of(s, &servers_part);
 	struct state *st = *at;
+	struct err e;
 
-	(void)why;
 	if (st == NULL)
 		return;
 	loop_task_cancel(core_loop(session_core(s)), &st->make);
 	if (st->link != NULL) {
+		/* Also of one that never ran: while it was queued, for example. */
+		(void)err_set(&e, ERR_CONFLICT, "server %s: its session has ended",
+			      st->link->spec.name);
+		on_failure(session_core(s), st->link->spec.owner, why == NULL ? &e : why);
 		LIST_REMOVE(st->link);
 		server_link_free(st->link);
 	}

@@ -25,7 +25,7 @@ static size_t find_place(const struct tool_pins *p, const char *name, bool *ret_
 	return from;
 }
 
-static void add(struct tool_pins *p, size_t at, const struct tool *t)
+static void add(struct tool_pins *p, size_t at, const char *name, const uint8_t *hash)
 {
 	struct tool_pin *grown;
 	size_t size = p->size == 0 ? 32 : p->size * 2;
@@ -41,8 +41,8 @@ static void add(struct tool_pins *p, size_t at, const struct tool *t)
 	}
 	memmove(&p->pins[at + 1], &p->pins[at], (p->n - at) * sizeof(*p->pins));
 	p->pins[at] = (struct tool_pin){ 0 };
-	memcpy(p->pins[at].name, t->name, sizeof(t->name));
-	memcpy(p->pins[at].hash, t->hash, sizeof(t->hash));
+	(void)snprintf(p->pins[at].name, sizeof(p->pins[at].name), "%s", name);
+	memcpy(p->pins[at].hash, hash, sizeof(p->pins[at].hash));
 	p->n++;
 }
 
@@ -66,7 +66,7 @@ size_t tool_pins_see(struct tool_pins *p, const struct tool_list *l, bool keep,
 
 		at = find_place(p, t->name, &found);
 		if (!found) {
-			add(p, at, t);
+			add(p, at, t->name, t->hash);
 			continue;
 		}
 		differs = memcmp(p->pins[at].hash, t->hash, sizeof(t->hash)) != 0;
@@ -79,6 +79,19 @@ size_t tool_pins_see(struct tool_pins *p, const struct tool_list *l, bool keep,
 			memcpy(p->pins[at].hash, t->hash, sizeof(t->hash));
 	}
 	return changed;
+}
+
+void tool_pins_put(struct tool_pins *p, const char *name, const uint8_t hash[SHA256_SIZE])
+{
+	bool found;
+	size_t at = find_place(p, name, &found);
+
+	if (!found && tool_name_is_valid(name, strlen(name))) {
+		add(p, at, name, hash);
+		at = find_place(p, name, &found);
+		if (found)
+			p->pins[at].kept = true;
+	}
 }
 
 bool tool_pins_changed(const struct tool_pins *p, const char *name)

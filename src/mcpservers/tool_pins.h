@@ -11,6 +11,7 @@ struct tool_pin {
 	char name[TOOL_NAME_MAX + 1];
 	uint8_t hash[SHA256_SIZE];
 	bool changed; /* it has another definition now */
+	bool kept;    /* the owner's: it is in the store */
 };
 
 struct tool_pins {
@@ -23,6 +24,8 @@ struct tool_pins {
  * marked, else its new definition is the one that counts from now on. */
 size_t tool_pins_see(struct tool_pins *p, const struct tool_list *l, bool keep,
 		     char ret_names[TOOL_PINS_NAMED]);
+/* Takes in one that was seen before. */
+void tool_pins_put(struct tool_pins *p, const char *name, const uint8_t hash[SHA256_SIZE]);
 /* Has it another definition than at first, or was there no room to remember it? */
 bool tool_pins_changed(const struct tool_pins *p, const char *name);
 void tool_pins_release(struct tool_pins *p);

@@ -262,6 +262,10 @@ const char *const sql_text[] = {
 	[SQL_NET_CLAIM_EACH] = "SELECT rule, bytes_in, bytes_out FROM used WHERE session = ?"
 		" ORDER BY rule LIMIT ?",
 	[SQL_NET_CLAIM_DELETE] = "DELETE FROM used WHERE session = ?",
+	[SQL_MCP_PIN_ADD] = "INSERT OR IGNORE INTO mcp_pin (session, tool, hash) VALUES (?, ?, ?)",
+	[SQL_MCP_PIN_EACH] = "SELECT tool, hash FROM mcp_pin WHERE session = ? ORDER BY tool LIMIT ?",
+	[SQL_MCP_PIN_DELETE] = "DELETE FROM mcp_pin WHERE session = ?",
+	[SQL_MCP_PIN_SWEEP] = "DELETE FROM mcp_pin WHERE session NOT IN (SELECT id FROM session)",
 
 	/* 256 labels in an hour: STORE_USAGE_LABELS. */
 	[SQL_USAGE_ADD] = "INSERT INTO usage (tenant, hour_ms, label, cpu_us, memory_kib_ms,"

@@ -48,6 +48,42 @@ def create(w):
         w.server.request("DELETE", f"/v1/sessions/{s['id']}")
 
 
+ECHO = """import json, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" in m:
+        r = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "e", "version": "1"}}
+        r = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]} if m["method"] == "tools/list" else r
+        r = {"content": [{"type": "text", "text": "said"}]} if m["method"] == "tools/call" else r
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
+"""
+
+
+@step
+def create_with_mcp_server(w):
+    """Its session, that of the server, and a call; all are gone at the end, whatever failed."""
+    name = w.fresh("s")
+    yield
+    answer = w.ask("POST", "/v1/sessions", {"timeout": "1h", "metadata": {"step": name},
+                                            "mcp": {"servers": {"e": {"command": ["python3", "-c", ECHO]}}}})
+    call = None
+    if answer.whole and answer.status == 201:
+        call = w.ask("POST", f"/mcp/{answer.json['id']}", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "e__echo"}},
+                     {"Accept": "application/json, text/event-stream"})
+        w.ask("GET", f"/v1/sessions/{answer.json['id']}/mcp")
+    yield
+    if w.good(answer, 201) and w.good(call, 200) and not call.json["result"].get("isError"):
+        same(call.json["result"]["content"][0]["text"], "said", "the answer of the tool")
+    rows = w.server.want(200, "GET", "/v1/sessions?state=creating,running&limit=100")["sessions"]
+    ours = {s["id"] for s in rows if s["metadata"].get("step") == name}
+    for s in ours:
+        w.server.request("DELETE", f"/v1/sessions/{s}")
+    left = lambda: [s["id"] for s in w.server.want(200, "GET", "/v1/sessions?state=creating,running&limit=100")["sessions"]  # noqa: E731
+                    if "mcp_server" in s or s["id"] in ours]
+    if not w.settle(lambda: not left()):
+        raise Finding(f"sessions are left: {left()}")
+
+
 @step
 def create_without_pool(w):
     """With its own limits it is made by the keeper."""

@@ -191,6 +191,8 @@ lists = 0
 def list_tools(request):
     global lists
     lists += 1
+    if BAD == "bulky":
+        return {"tools": [tool("t%d" % i, "d" * 10000) for i in range(100)]}
     if BAD == "cursors":
         return {"tools": [tool("t%d" % lists, "one of many")], "nextCursor": "again"}
     if BAD == "rug":

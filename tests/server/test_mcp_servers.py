@@ -49,7 +49,14 @@ class Client(mcp_client.Client):
         return link
 
     def tools(self):
-        return [t["name"] for t in self.result("tools/list")["tools"]]
+        """Of all pages."""
+        names, self.pages, cursor = [], 0, {}
+        while cursor is not None:
+            page = self.result("tools/list", cursor)
+            names += [t["name"] for t in page["tools"]]
+            cursor = {"cursor": page["nextCursor"]} if "nextCursor" in page else None
+            self.pages += 1
+        return names
 
     def text(self, tool, **arguments):
         """(text, isError)"""
@@ -193,6 +200,13 @@ def test_definitions_are_pinned(server):
     check(is_error and "pin strict" in text, text)
     equal(c.text("warn__echo", text=1)[0], "test: 1")
     equal(shown(server, s)["strict"]["tools"][0], {"name": "echo", "allowed": True, "rule": "default", "changed": True})
+    # another daemon knows the first definitions, too
+    server.kill("cordond")
+    server.restarted("cordond")
+    server.wait_ready()
+    wait_for(lambda: {v["state"] for v in shown(server, s).values()} == {"ready"}, 20, "both servers again")
+    equal(c.tools(), ["strict__add", "warn__echo", "warn__add"])
+    check(c.text("strict__echo", text=1)[1], "it is still refused")
 
 
 # -- attacks
@@ -203,7 +217,7 @@ def test_hostile_servers(server):
              "half": "server half: ", "good": "good: good"}
     attack(server, wants, good=mcp_server("--name", "good"))
     wants = {"lines": "a\nb\u0000\u001b[31m\u2028", "noise": "test: noise", "good": "good: good"}
-    attack(server, wants, good=mcp_server("--name", "good"), **{k: mcp_server("--bad", k) for k in ("names", "many", "cursors", "silent")})
+    attack(server, wants, good=mcp_server("--name", "good"), **{k: mcp_server("--bad", k) for k in ("bulky", "names", "many", "cursors", "silent")})
 
 
 def attack(server, wants, **more):
@@ -212,7 +226,8 @@ def attack(server, wants, **more):
     names = c.tools()
     if "names" in more:
         equal([n for n in names if n.startswith("names__")], ["names__ok.name", "names____x"])
-        equal([sum(n.startswith(f"{k}__") for n in names) for k in ("many", "cursors")], [1000, 64])
+        equal([sum(n.startswith(f"{k}__") for n in names) for k in ("many", "cursors", "bulky")], [1000, 64, 100])
+        equal((c.pages, len(set(names))), (2, len(names)), "a long list has pages")
     got, threads = {}, []
     for k in wants:
         threads.append(threading.Thread(target=lambda k=k: got.setdefault(k, Client(server, s).text(f"{k}__echo", text=k)[0])))
@@ -262,7 +277,8 @@ def test_tenants_and_keys(server):
     # sessions of servers count: three do not fit into two
     status, _, body = server.request("POST", "/v1/sessions", {"mcp": {"servers": {"a": mcp_server(), "b": mcp_server()}}}, key=key)
     check(status in (409, 429) and "server b" in json.dumps(body), f"{status} {body}")
-    wait_for(lambda: not live(server, key), 20, "nothing is left of it")
+    states = lambda: {r["state"] for r in server.want(200, "GET", "/v1/sessions?limit=100", key=key)["sessions"]}  # noqa: E731
+    wait_for(lambda: states() <= {"stopped"}, 20, "nothing is left of it")
     t = create(server, key=key, a=mcp_server("--name", "theirs"))
     equal(Client(server, t, key=key).text("a__echo", text=1)[0], "theirs: 1")
     server.delete(t, key=key)
@@ -286,13 +302,11 @@ def test_kills_end_calls_and_nothing_else(server):
     check(is_error and "exit code 3" in text, text)
     wait_for(lambda: not (got := c.text("a__echo", text=1))[1] and got[0] == "a: 1", 20, "it again")
     # its cell is killed in a call: the call ends, the other server goes on
-    answers = []
-    waiting = threading.Thread(target=lambda: answers.append(c.text("a__slow", seconds=30)))
-    waiting.start()
-    wait_for(lambda: "slow" in json.dumps(server.run(servers["a"]["session_id"], "cat /proc/[0-9]*/comm")) or True, 5, "")
+    link = c.open("tools/call", {"name": "a__slow", "arguments": {"seconds": 30}}, token=1)
+    under_way = link.getresponse()  # its head comes with the first progress
     os.kill(server.cell_pids(servers["a"]["session_id"])[0], 9)
-    waiting.join(20)
-    check(answers and answers[0][1], f"{answers}")
+    last = mcp_client.events(under_way.read())[-1]
+    check(last["result"]["isError"] and "server a" in last["result"]["content"][0]["text"], f"{last}")
     equal(c.text("b__echo", text=2)[0], "b: 2")
     equal(shown(server, s)["a"]["state"] if "a" in shown(server, s) else "failed", "failed")
     server.delete(s)

@@ -1,0 +1,166 @@
+#include "endpoint_call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+
+#define CALL_MS 600000
+#define STREAM_NS (3000 * CLOCK_MS) /* an answer that takes longer becomes a stream */
+#define RESULT_MAX (PEER_LINE_MAX + 65536)
+
+static void copy_result(struct call *c, struct json_value result)
+{
+	struct json_value name, v;
+	const char *at = NULL;
+	char text[64];
+
+	while (json_read_next(result, &at, &name, &v)) {
+		if (json_read_is(name, "resultType") || json_read_is(name, "_meta") ||
+		    name.n - 2 >= sizeof(text) || memchr(name.p, '\\', name.n) != NULL)
+			continue;
+		memcpy(text, name.p + 1, name.n - 2);
+		text[name.n - 2] = '\0';
+		json_raw_bytes(&c->answer, text, v.p, v.n);
+	}
+}
+
+/* The result with values of the server's secrets masked. A value with characters of JSON may make
+ * it unreadable: then it is not passed on. */
+static void answer_result(struct call *c, struct json_value result)
+{
+	const struct server_link *k =
+		servers_find(c->r->core, c->r->session_id, c->server, strlen(c->server));
+	OWN_MEM char *text = strndup(result.p, result.n);
+	struct json_value masked;
+	struct err e;
+
+	if (text == NULL || k == NULL) {
+		endpoint_error(c, "server %s: the result is lost", c->server);
+		return;
+	}
+	session_redact(k->session, text);
+	if (json_read(text, strlen(text), PEER_DEPTH_MAX, &masked, &e) < 0 ||
+	    masked.kind != JSON_READ_OBJECT) {
+		endpoint_error(c, "server %s: the result has a secret that cannot be masked",
+			       c->server);
+		return;
+	}
+	c->record.is_error = json_read_member(masked, "isError").kind == JSON_READ_TRUE;
+	endpoint_begin(c, RESULT_MAX);
+	mcp_write_result(&c->answer, &c->about, &c->q);
+	copy_result(c, masked);
+	mcp_write_result_end(&c->answer);
+	endpoint_send(c);
+}
+
+static void on_done(struct peer_call *p, const struct peer_answer *a)
+{
+	struct call *c = p->arg;
+	struct json_value type = json_read_member(a->result, "resultType");
+
+	if (a->end == PEER_RESULT && type.kind == JSON_READ_TEXT && !json_read_is(type, "complete"))
+		endpoint_error(c, "server %s asks for input, which is not passed on", c->server);
+	else if (a->end == PEER_RESULT)
+		answer_result(c, a->result);
+	else if (a->end == PEER_ERROR)
+		endpoint_error(c, "server %s refuses the call: %s", c->server, a->message);
+	else
+		endpoint_error(c, "server %s: %s", c->server, a->message);
+}
+
+static void on_progress(struct peer_call *p, struct json_value params)
+{
+	struct call *c = p->arg;
+	struct json_value n = json_read_member(params, "progress");
+	struct json_value total = json_read_member(params, "total");
+	struct json j;
+
+	if (!c->q.accepts_sse || n.kind != JSON_READ_NUMBER)
+		return;
+	if (!c->streams)
+		c->streams = sse_stream_begin(&c->stream, c->r, endpoint_on_room);
+	if (!c->streams || !sse_stream_ready(&c->stream))
+		return; /* the client reads more slowly than the server reports */
+	json_init_heap(&j, 1024);
+	if (mcp_write_progress(&j, &c->q, strtod(n.p, NULL),
+			       total.kind == JSON_READ_NUMBER ? strtod(total.p, NULL) : -1, NULL) &&
+	    json_ok(&j))
+		sse_stream_event(&c->stream, NULL, NULL, j.text, j.len);
+	json_release(&j);
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	struct call *c = t->arg;
+
+	if (!c->done && !c->streams && c->q.accepts_sse)
+		c->streams = sse_stream_begin(&c->stream, c->r, endpoint_on_room);
+}
+
+/* The server, and where the name of the tool begins; NULL: there is none. */
+struct server_link *endpoint_server(struct call *c, const char **ret_tool)
+{
+	size_t server, tool;
+
+	if (!join_split(c->q.name.p, c->q.name.n, &server, &tool))
+		return NULL;
+	*ret_tool = c->record.tool + tool;
+	return servers_find(c->r->core, c->r->session_id, c->q.name.p, server);
+}
+
+static bool may_call(struct call *c, const struct server_link *k, const char *tool)
+{
+	c->record.allowed = tool_policy_allows(&k->spec.policy, tool, c->record.rule);
+	if (c->record.allowed && k->spec.strict && tool_pins_changed(&k->pins, tool)) {
+		c->record.allowed = false;
+		(void)snprintf(c->record.rule, sizeof(c->record.rule), "pin strict");
+	}
+	return c->record.allowed;
+}
+
+static void begin_call(struct call *c, struct server_link *k, const char *tool)
+{
+	struct json_value arguments = { .kind = JSON_READ_NONE };
+	struct loop *l = core_loop(c->r->core);
+	struct err e;
+
+	if (c->q.arguments != NULL)
+		arguments = (struct json_value){ JSON_READ_OBJECT, c->q.arguments->raw.p,
+						 c->q.arguments->raw.n };
+	c->peer = (struct peer_call){ .on_done = on_done, .arg = c };
+	if (c->q.progress_token.p != NULL)
+		c->peer.on_progress = on_progress;
+	if (peer_call(&k->peer, &c->peer, tool, arguments, CALL_MS, &e) < 0) {
+		endpoint_error(c, "%s%s", k->failure[0] == '\0' ? e.msg : k->failure, "");
+		return;
+	}
+	c->timer = (struct loop_timer){ .on_expire = on_timer, .arg = c };
+	loop_timer_set(l, &c->timer, loop_now_ns(l) + STREAM_NS);
+	server_link_flush(k);
+}
+
+void endpoint_call_tool(struct call *c)
+{
+	struct mcp_fault f = { 0 };
+	struct server_link *k;
+	const char *tool = "";
+
+	call_record_begin(&c->record, &c->q);
+	c->counts = true;
+	k = endpoint_server(c, &tool);
+	if (k != NULL) {
+		(void)snprintf(c->server, sizeof(c->server), "%s", k->spec.name);
+		(void)snprintf(c->record.server, sizeof(c->record.server), "%s", k->spec.name);
+	}
+	if (k != NULL && !may_call(c, k, tool)) {
+		endpoint_error(c, "The tool is refused by the policy of this session (%s).",
+			       c->record.rule);
+	} else if (k == NULL || tool_list_find(&k->peer.tools, tool, strlen(tool)) == NULL) {
+		(void)snprintf(c->record.rule, sizeof(c->record.rule), "no such tool");
+		IGNORED(mcp_fault_set(&f, MCP_INVALID_PARAMS, "unknown tool"), "sent");
+		endpoint_fault(c, &f);
+	} else {
+		begin_call(c, k, tool);
+	}
+}
