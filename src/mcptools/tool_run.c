@@ -298,6 +298,11 @@ static void run(struct tool_call *c)
 
 	u->end.c = c;
 	buf_init(&u->last, 2 * 4096);
+	if ((json_tree_get(c->q.arguments, "command") != NULL) ==
+	    (json_tree_get(c->q.arguments, "code") != NULL)) {
+		tool_failed(c, "Give either command, for sh -c, or code with its language.");
+		return;
+	}
 	u->timeout_s = tool_arg_number(c, "timeout_s", TIMEOUT_S);
 	u->background = tool_arg_bool(c, "background");
 	if (read_spec(c, u, &e) < 0) {

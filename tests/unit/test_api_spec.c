@@ -229,8 +229,8 @@ static void exec_mistakes(void)
 	static const struct {
 		const char *body, *want;
 	} cases[] = {
-		{ "", "command: give either command or argv" },
-		{ "{\"command\":\"a\",\"argv\":[\"a\"]}", "command: give either" },
+		{ "", "command: give one of command, argv and code" },
+		{ "{\"command\":\"a\",\"argv\":[\"a\"]}", "command: give one of" },
 		{ "{\"command\":\"\"}", "command: is empty" },
 		{ "{\"argv\":[]}", "argv: must begin with a program" },
 		{ "{\"argv\":[\"\"]}", "argv: must begin with a program" },
