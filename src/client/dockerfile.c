@@ -18,6 +18,7 @@ struct reader {
 	unsigned line; /* of the instruction */
 	char *entrypoint, *command;
 	struct dockerfile_words variables; /* for FROM, COPY, WORKDIR and USER */
+	struct dockerfile_words globals;   /* those of ARG before the first FROM */
 	const char *const *build_args;
 	size_t nargs;
 	struct err *e;
@@ -83,12 +84,77 @@ static int add_arg(struct reader *r, struct dockerfile_step *s, char *arg)
 
 /* ---- instructions */
 
+/* By its name, or by its number. */
+static const struct dockerfile *find_stage(const struct reader *r, const char *name)
+{
+	char number[16];
+
+	for (const struct dockerfile *d = r->to->before; d != NULL; d = d->before) {
+		(void)snprintf(number, sizeof(number), "%u", d->number);
+		if (strcmp(name, number) == 0 ||
+		    (d->name != NULL && strcasecmp(d->name, name) == 0))
+			return d;
+	}
+	return NULL;
+}
+
+static int begin_steps(struct dockerfile *d, struct err *e)
+{
+	d->steps = calloc(DOCKERFILE_STEPS_MAX, sizeof(*d->steps));
+	return d->steps == NULL ? err_sys(e, "allocate") : 0;
+}
+
+/* Another FROM: what was read becomes the stage before. Its variables and its start command are not
+ * those of the next one. */
+static int next_stage(struct reader *r)
+{
+	struct dockerfile *done;
+
+	if (r->to->number + 1 == DOCKERFILE_STAGES_MAX)
+		return fail(r, "too many stages", NULL);
+	done = malloc(sizeof(*done));
+	if (done == NULL)
+		return err_sys(r->e, "allocate");
+	*done = *r->to;
+	*r->to = (struct dockerfile){ .before = done, .number = done->number + 1 };
+	free(r->entrypoint);
+	free(r->command);
+	r->entrypoint = r->command = NULL;
+	dockerfile_words_release(&r->variables);
+	r->variables = (struct dockerfile_words){ 0 };
+	for (size_t i = 0; i < r->globals.n; i++) {
+		const char *text = r->globals.texts[i], *eq = strchr(text, '=');
+		OWN_MEM char *name = copy(text, (size_t)(eq - text));
+
+		if (set_variable(r, name, eq + 1) < 0)
+			return -1;
+	}
+	return begin_steps(r->to, r->e);
+}
+
+/* "AS name", or nothing. */
+static int read_stage_name(struct reader *r, const char *text)
+{
+	size_t n;
+
+	if (*text == '\0')
+		return 0;
+	if (strncasecmp(text, "AS ", 3) != 0)
+		return fail(r, "what follows the image is not understood", text);
+	text += 3 + strspn(text + 3, " \t");
+	n = strcspn(text, " \t");
+	if (n == 0 || text[n] != '\0' || isdigit((unsigned char)text[0]))
+		return fail(r, "not the name of a stage", text);
+	r->to->name = copy(text, n);
+	return 0;
+}
+
 static int do_from(struct reader *r, const char *text)
 {
 	size_t n;
 
-	if (r->to->from != NULL)
-		return fail(r, "builds of several stages are not supported", NULL);
+	if (r->to->from != NULL && next_stage(r) < 0)
+		return -1;
 	if (strncasecmp(text, "--platform", 10) == 0) {
 		text += dockerfile_words_length(text);
 		text += strspn(text, " \t");
@@ -99,10 +165,8 @@ static int do_from(struct reader *r, const char *text)
 	r->to->from = expand(r, text, n, true);
 	if (strcmp(r->to->from, "scratch") == 0)
 		return fail(r, "FROM scratch is not supported", NULL);
-	text += n + strspn(text + n, " \t");
-	if (*text != '\0' && strncasecmp(text, "AS ", 3) != 0)
-		return fail(r, "what follows the image is not understood", text);
-	return 0;
+	r->to->from_stage = find_stage(r, r->to->from);
+	return read_stage_name(r, text + n + strspn(text + n, " \t"));
 }
 
 static int do_run(struct reader *r, const char *text)
@@ -122,16 +186,20 @@ static int do_run(struct reader *r, const char *text)
 
 struct copy_options {
 	char owner[128], mode[8];
+	const struct dockerfile *stage;
 };
 
-/* "--chown=a:b", "--chmod=0755"; others are errors. */
+/* "--chown=a:b", "--chmod=0755", "--from=stage"; others are errors. */
 static int read_option(struct reader *r, const char *word, struct copy_options *o)
 {
 	if (strncmp(word, "--chown=", 8) == 0 && strlen(word + 8) < sizeof(o->owner))
 		(void)snprintf(o->owner, sizeof(o->owner), "%s", word + 8);
 	else if (strncmp(word, "--chmod=", 8) == 0 && strlen(word + 8) < sizeof(o->mode))
 		(void)snprintf(o->mode, sizeof(o->mode), "%s", word + 8);
-	else
+	else if (strncmp(word, "--from=", 7) == 0) {
+		o->stage = find_stage(r, word + 7);
+		return o->stage != NULL ? 0 : fail(r, "there is no such stage before", word + 7);
+	} else
 		return fail(r, "this option of COPY is not supported", word);
 	return 0;
 }
@@ -154,6 +222,9 @@ static int add_copies(struct reader *r, char **words, unsigned n, const struct c
 			return -1;
 		if (is_remote(words[i]))
 			return fail(r, "only files of the directory can be copied", words[i]);
+		if (o->stage != NULL && strpbrk(words[i], "*?[") != NULL)
+			return fail(r, "patterns are not supported with --from", words[i]);
+		s->stage = o->stage;
 		if (add_arg(r, s, copy(words[i], strlen(words[i]))) < 0 ||
 		    add_arg(r, s, copy(words[n - 1], strlen(words[n - 1]))) < 0 ||
 		    add_arg(r, s, copy(o->owner, strlen(o->owner))) < 0 ||
@@ -252,7 +323,9 @@ static int do_arg(struct reader *r, const char *text)
 	if (set_variable(r, name, value) < 0)
 		return -1;
 	if (r->to->from == NULL)
-		return 0;
+		return r->to->before != NULL || dockerfile_words_set(&r->globals, name, value)
+			       ? 0
+			       : fail(r, "too many variables", NULL);
 	s = add_step(r, "ENV");
 	return s == NULL || add_arg(r, s, copy(name, n)) < 0 ||
 			       add_arg(r, s, copy(value, strlen(value))) < 0
@@ -392,9 +465,8 @@ int dockerfile_read(const char *text, size_t len, const char *const *build_args,
 	*ret = (struct dockerfile){ 0 };
 	if (len > DOCKERFILE_MAX)
 		return err_set(e, ERR_LIMIT, "the Dockerfile is larger than 1 MiB");
-	ret->steps = calloc(DOCKERFILE_STEPS_MAX, sizeof(*ret->steps));
-	if (ret->steps == NULL)
-		return err_sys(e, "allocate");
+	if (begin_steps(ret, e) < 0)
+		return -1;
 	while (rc == 0 && next_line(&at, text + len, &number, &r.line, &line))
 		rc = do_line(&r, &line);
 	if (rc == 0 && ret->from == NULL)
@@ -404,12 +476,17 @@ int dockerfile_read(const char *text, size_t len, const char *const *build_args,
 	free(r.entrypoint);
 	free(r.command);
 	dockerfile_words_release(&r.variables);
+	dockerfile_words_release(&r.globals);
 	buf_release(&line);
 	return rc;
 }
 
 void dockerfile_release(struct dockerfile *d)
 {
+	if (d->before != NULL)
+		dockerfile_release(d->before);
+	free(d->before);
+	free(d->name);
 	for (unsigned i = 0; i < d->nsteps; i++)
 		for (unsigned k = 0; k < d->steps[i].argc; k++)
 			free(d->steps[i].args[k]);

@@ -1,8 +1,9 @@
 /* dockerfile.h - reads a Dockerfile into the recipe of a build (doc/openapi.yaml: Recipe). Pure.
  *
- * FROM (one stage), RUN, COPY, ADD of local files, ENV, ARG, WORKDIR, USER, CMD and ENTRYPOINT (the
- * start command); LABEL, EXPOSE, MAINTAINER, STOPSIGNAL, VOLUME, HEALTHCHECK and SHELL are ignored.
- * What would mean something else than in Docker is an error that names the line. */
+ * FROM, RUN, COPY (also from an earlier stage), ADD of local files, ENV, ARG, WORKDIR, USER, CMD
+ * and ENTRYPOINT (the start command); LABEL, EXPOSE, MAINTAINER, STOPSIGNAL, VOLUME, HEALTHCHECK
+ * and SHELL are ignored. What would mean something else than in Docker is an error that names the
+ * line. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,17 +14,24 @@
 #define DOCKERFILE_MAX ((size_t)1 << 20)
 #define DOCKERFILE_STEPS_MAX 256
 #define DOCKERFILE_ARGS_MAX 64
+#define DOCKERFILE_STAGES_MAX 16
 
 struct dockerfile_step {
 	const char *type; /* "RUN", "COPY", "ENV", "WORKDIR", "USER" */
 	unsigned line;
 	unsigned argc;
 	char *args[DOCKERFILE_ARGS_MAX]; /* owned */
+	const struct dockerfile *stage;	 /* of COPY --from; NULL: of the directory */
 };
 
+/* A stage. That of the file is its last one. */
 struct dockerfile {
-	char *from;  /* owned */
-	char *start; /* owned; NULL: none */
+	struct dockerfile *before;	     /* owned; the stage before it */
+	unsigned number;		     /* of the stage, from 0 */
+	char *name;			     /* owned; NULL: none */
+	char *from;			     /* owned */
+	const struct dockerfile *from_stage; /* which that names; NULL: none */
+	char *start;			     /* owned; NULL: none */
 	unsigned nsteps;
 	struct dockerfile_step *steps; /* owned */
 };

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "build_stage.h"
 #include "dockerfile.h"
 #include "dockerignore.h"
 #include "hex.h"
@@ -26,6 +27,7 @@
 #define POLL_MS 150
 #define PATHS_MAX 8192
 #define CPUS_MAX 1024
+#define NAME_TEXT_MAX 256
 #define FROM_TEMPLATE "cordon/" /* FROM cordon/NAME: a template of the server */
 
 /* ---- files of this machine */
@@ -88,23 +90,14 @@ static bool keeps(const char *path, bool is_dir, void *arg)
 	       (is_dir && dockerignore_may_keep(c->rules));
 }
 
-/* The archive of a COPY in memory, and its SHA-256 as its name. */
-static int pack_source(struct context *c, const char *source, char ret_hash[65], struct err *e)
+/* The SHA-256 of an archive, which is its name. */
+static int hash_archive(int fd, char ret_hash[65], struct err *e)
 {
-	OWN_FD fd = memfd_create("cordon-build", MFD_CLOEXEC);
 	static uint8_t piece[65536];
 	uint8_t digest[SHA256_SIZE];
 	struct sha256 h;
-	uint64_t files;
 	ssize_t n;
 
-	if (fd < 0)
-		return err_sys(e, "memory for the archive");
-	c->source = source;
-	if (pack_write(fd, c->dir, keeps, c, &files, e) < 0)
-		return -1;
-	if (files == 0 && strpbrk(source, "*?[") != NULL)
-		return err_set(e, ERR_NOT_FOUND, "COPY %.100s: no file matches", source);
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return err_sys(e, "archive");
 	sha256_init(&h);
@@ -114,6 +107,22 @@ static int pack_source(struct context *c, const char *source, char ret_hash[65],
 	hex_encode(digest, sizeof(digest), ret_hash);
 	if (n < 0 || lseek(fd, 0, SEEK_SET) < 0)
 		return err_sys(e, "archive");
+	return 0;
+}
+
+/* The archive of a COPY in memory. */
+static int pack_source(struct context *c, const char *source, struct err *e)
+{
+	OWN_FD fd = memfd_create("cordon-build", MFD_CLOEXEC);
+	uint64_t files;
+
+	if (fd < 0)
+		return err_sys(e, "memory for the archive");
+	c->source = source;
+	if (pack_write(fd, c->dir, keeps, c, &files, e) < 0)
+		return -1;
+	if (files == 0 && strpbrk(source, "*?[") != NULL)
+		return err_set(e, ERR_NOT_FOUND, "COPY %.100s: no file matches", source);
 	return TAKE_FD(fd);
 }
 
@@ -155,11 +164,46 @@ static int check_source(const char *dir, const char *source, unsigned line, stru
 		       source);
 }
 
-static int add_step(struct api_call *a, struct context *c, const char *build,
-		    const struct dockerfile_step *s, json_t *steps, struct err *e)
+/* Stages but the last are versions of the template with tags of their own. */
+static void stage_reference(const struct template_build *b, const struct dockerfile *d,
+			    char ret[NAME_TEXT_MAX])
+{
+	(void)snprintf(ret, NAME_TEXT_MAX, "%.*s:stage-%u", (int)strcspn(b->name, ":"), b->name,
+		       d->number);
+}
+
+/* Uploads what a COPY needs, and names it in the step. */
+static int add_archive(struct api_call *a, const struct template_build *b, struct context *c,
+		       const char *build, const struct dockerfile_step *s, json_t *step,
+		       struct err *e)
+{
+	char hash[65], stage[NAME_TEXT_MAX], source[NAME_MAX + 1];
+	int packed;
+
+	if (s->stage != NULL) {
+		stage_reference(b, s->stage, stage);
+		packed = build_stage_pack(a, stage, s->args[0], source, e);
+	} else {
+		packed = check_source(c->dir, s->args[0], s->line, e) < 0
+				 ? -1
+				 : pack_source(c, s->args[0], e);
+	}
+	OWN_FD fd = packed;
+
+	if (fd < 0 || hash_archive(fd, hash, e) < 0 || upload(a, build, hash, fd, e) < 0)
+		return -1;
+	IGNORED(json_object_set_new(step, "filesHash", json_string(hash)), "memory");
+	if (s->stage != NULL)
+		IGNORED(json_array_set_new(json_object_get(step, "args"), 0, json_string(source)),
+			"memory");
+	return 0;
+}
+
+static int add_step(struct api_call *a, const struct template_build *b, struct context *c,
+		    const char *build, const struct dockerfile_step *s, json_t *steps,
+		    struct err *e)
 {
 	json_t *step = json_pack("{s:s, s:[]}", "type", s->type, "args"), *args;
-	char hash[65];
 
 	args = json_object_get(step, "args");
 	for (unsigned i = 0; i < s->argc; i++)
@@ -167,16 +211,9 @@ static int add_step(struct api_call *a, struct context *c, const char *build,
 			json_decref(step);
 			return err_set(e, ERR_INVALID, "Dockerfile:%u: text is not UTF-8", s->line);
 		}
-	if (strcmp(s->type, "COPY") == 0) {
-		OWN_FD fd = check_source(c->dir, s->args[0], s->line, e) < 0
-				    ? -1
-				    : pack_source(c, s->args[0], hash, e);
-
-		if (fd < 0 || upload(a, build, hash, fd, e) < 0) {
-			json_decref(step);
-			return -1;
-		}
-		IGNORED(json_object_set_new(step, "filesHash", json_string(hash)), "memory");
+	if (strcmp(s->type, "COPY") == 0 && add_archive(a, b, c, build, s, step, e) < 0) {
+		json_decref(step);
+		return -1;
 	}
 	return json_array_append_new(steps, step) < 0 ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
 }
@@ -185,17 +222,25 @@ static json_t *make_recipe(struct api_call *a, const struct template_build *b, s
 			   const struct dockerfile *d, const char *build, struct err *e)
 {
 	bool own = strncmp(d->from, FROM_TEMPLATE, strlen(FROM_TEMPLATE)) == 0;
-	json_t *recipe = json_pack("{s:s, s:b, s:[]}", own ? "fromTemplate" : "fromImage",
-				   d->from + (own ? strlen(FROM_TEMPLATE) : 0), "force",
-				   b->no_cache, "steps");
-	json_t *steps = json_object_get(recipe, "steps");
+	const char *from = d->from + (own ? strlen(FROM_TEMPLATE) : 0);
+	char stage[NAME_TEXT_MAX];
+	json_t *recipe, *steps;
+
+	if (d->from_stage != NULL) {
+		stage_reference(b, d->from_stage, stage);
+		from = stage;
+		own = true;
+	}
+	recipe = json_pack("{s:s, s:b, s:[]}", own ? "fromTemplate" : "fromImage", from, "force",
+			   b->no_cache, "steps");
+	steps = json_object_get(recipe, "steps");
 
 	if (recipe == NULL) {
 		IGNORED(err_set(e, ERR_INVALID, "Dockerfile: FROM is not UTF-8"), "NULL");
 		return NULL;
 	}
 	for (unsigned i = 0; i < d->nsteps; i++)
-		if (add_step(a, c, build, &d->steps[i], steps, e) < 0) {
+		if (add_step(a, b, c, build, &d->steps[i], steps, e) < 0) {
 			json_decref(recipe);
 			return NULL;
 		}
@@ -268,6 +313,8 @@ static int cancel(struct api_call *a, const char *id, struct err *e)
 
 static void print_end(const struct template_build *b, json_t *row)
 {
+	if (b->is_stage)
+		return;
 	if (!b->json) {
 		template_reference_print(row, "template_id");
 		return;
@@ -342,6 +389,46 @@ static int run(struct api_call *a, const struct template_build *b, struct contex
 	return follow(a, b, id, e);
 }
 
+/* The stages before this one, the first one first. */
+static int run_stages(struct api_call *a, const struct template_build *b, struct context *c,
+		      const struct dockerfile *d, struct err *e)
+{
+	static const struct option_list no_tags;
+	struct template_build stage = *b;
+	char name[NAME_TEXT_MAX];
+
+	if (d == NULL)
+		return 0;
+	if (run_stages(a, b, c, d->before, e) < 0)
+		return -1;
+	stage_reference(b, d, name);
+	stage.name = name;
+	stage.tags = &no_tags;
+	stage.ready = NULL;
+	stage.no_start = stage.is_stage = true;
+	return run(a, &stage, c, d, e);
+}
+
+/* Their versions go; what the steps made stays in the cache. */
+static void drop_stages(struct api_call *a, const struct template_build *b,
+			const struct dockerfile *d)
+{
+	char name[NAME_TEXT_MAX], *tag;
+	struct err ignored;
+	struct target t;
+
+	for (; d != NULL; d = d->before) {
+		stage_reference(b, d, name);
+		tag = strchr(name, ':');
+		*tag = '\0';
+		target_init(&t, "/v1/templates");
+		target_part(&t, name);
+		target_part(&t, "tags");
+		target_part(&t, tag + 1);
+		IGNORED(api_call_json(a, "DELETE", &t, NULL, NULL, &ignored), "it was not built");
+	}
+}
+
 int template_build(struct api_call *a, const struct template_build *b, struct err *e)
 {
 	struct context c = { 0 };
@@ -356,7 +443,8 @@ int template_build(struct api_call *a, const struct template_build *b, struct er
 		return -1;
 	if (dockerfile_read(text, len, b->args->items, b->args->n, &d, e) == 0 &&
 	    open_context(&c, b->dir, e) == 0)
-		rc = run(a, b, &c, &d, e);
+		rc = run_stages(a, b, &c, d.before, e) < 0 ? -1 : run(a, b, &c, &d, e);
+	drop_stages(a, b, d.before);
 	close_context(&c);
 	dockerfile_release(&d);
 	return rc;

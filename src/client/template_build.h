@@ -10,7 +10,8 @@ struct template_build {
 	const struct option_list *args, *tags;
 	const char *memory, *cpus; /* NULL: the server's default */
 	bool no_cache, no_start;
-	bool json; /* prints the build as JSON in the end, instead of its name */
+	bool is_stage; /* one of several of the file, not the last: its name is not printed */
+	bool json;     /* prints the build as JSON in the end, instead of its name */
 };
 
 /* Builds it and prints the log as it comes. Fails if the build does. */

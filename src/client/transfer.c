@@ -28,7 +28,7 @@ static void place_target(struct target *t, const struct transfer_place *p, const
 }
 
 int transfer_stat(struct api_call *a, const struct transfer_place *p, enum transfer_kind *ret,
-		  struct err *e)
+		  unsigned *ret_mode, struct err *e)
 {
 	OWN_JSON *entry = NULL;
 	struct target t;
@@ -40,6 +40,8 @@ int transfer_stat(struct api_call *a, const struct transfer_place *p, enum trans
 	if (api_call_json(a, "GET", &t, NULL, &entry, e) < 0)
 		return a->status == 404 && strcmp(a->code, "file_not_found") == 0 ? 0 : -1;
 	type = member_text(entry, "type", "");
+	if (ret_mode != NULL)
+		*ret_mode = (unsigned)strtoul(member_text(entry, "mode", "0644"), NULL, 8);
 	*ret = strcmp(type, "file") == 0	? TRANSFER_FILE
 	       : strcmp(type, "directory") == 0 ? TRANSFER_DIRECTORY
 						: TRANSFER_OTHER;
@@ -266,6 +268,18 @@ int transfer_get_file(struct api_call *a, const struct transfer_place *p, const 
 	if (fd < 0)
 		return err_sys(e, "%.150s", to);
 	return drain_all(&d, to, put_fd, &fd, e);
+}
+
+int transfer_get_tar(struct api_call *a, const struct transfer_place *p, int to, struct err *e)
+{
+	struct client_request r = { .method = "GET" };
+	struct drain d = { .a = a, .max = p->max_bytes };
+	struct target t;
+
+	place_target(&t, p, "tar");
+	if (api_call_send(a, &r, &t, e) < 0)
+		return -1;
+	return drain_all(&d, p->path, put_fd, &to, e);
 }
 
 int transfer_get_tree(struct api_call *a, const struct transfer_place *p, const char *to,

@@ -13,9 +13,9 @@ struct transfer_place {
 
 enum transfer_kind { TRANSFER_MISSING, TRANSFER_FILE, TRANSFER_DIRECTORY, TRANSFER_OTHER };
 
-/* What is there, links followed. */
+/* What is there, links followed. ret_mode: its mode; may be NULL. */
 int transfer_stat(struct api_call *a, const struct transfer_place *p, enum transfer_kind *ret,
-		  struct err *e) MUST_USE;
+		  unsigned *ret_mode, struct err *e) MUST_USE;
 
 /* fd: a file, whose size and mode are taken over, or anything that can be read. *ret describes the
  * written entry, owned by the caller. */
@@ -32,3 +32,6 @@ int transfer_get_file(struct api_call *a, const struct transfer_place *p, const 
 /* Into a local directory, which is made; as a tar archive to stdout if to is NULL. */
 int transfer_get_tree(struct api_call *a, const struct transfer_place *p, const char *to,
 		      struct err *e) MUST_USE;
+/* The same archive, into a descriptor. */
+int transfer_get_tar(struct api_call *a, const struct transfer_place *p, int to,
+		     struct err *e) MUST_USE;

@@ -61,7 +61,7 @@ static int send_path(struct api_call *a, const struct transfer_place *asked, con
 		return transfer_send_file(a, &p, STDIN_FILENO, "stdin", ret, e);
 	if (stat(from, &st) < 0)
 		return err_sys(e, "%.150s", from);
-	if (transfer_stat(a, &p, &there, e) < 0)
+	if (transfer_stat(a, &p, &there, NULL, e) < 0)
 		return -1;
 	if (there == TRANSFER_DIRECTORY ||
 	    (p.path[0] != '\0' && p.path[strlen(p.path) - 1] == '/')) {
@@ -82,7 +82,7 @@ static int get_path(struct api_call *a, const struct transfer_place *p, const ch
 	char path[PATH_MAX];
 	struct stat st;
 
-	if (transfer_stat(a, p, &there, e) < 0)
+	if (transfer_stat(a, p, &there, NULL, e) < 0)
 		return -1;
 	if (there == TRANSFER_MISSING)
 		return -1; /* e has the server's message */

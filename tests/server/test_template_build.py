@@ -87,6 +87,26 @@ def test_from_a_template(server):
         has(client(server, "template", "build", "--name", "third", folder, want=125).stderr, "template 'none' not found")
 
 
+def test_stages(server):
+    files = {"Dockerfile": "FROM e2bdev/base AS builder\nWORKDIR /srv/out\nCOPY f in\n"
+             "RUN printf '#!/bin/sh\\necho made\\n' >tool && chmod 755 tool && mkdir -p d/e && cp in d/e/x && ln -s x d/e/link\n"
+             "FROM builder AS more\nRUN echo more >>in\nFROM e2bdev/base\nCOPY --from=builder /srv/out/tool /usr/local/bin/\n"
+             "COPY --from=0 /srv/out/d /home/user/d\nCOPY --from=more --chmod=0600 srv/out/in /home/user/in\nRUN tool >said\n", "f": "f\n"}
+    with context(files) as folder:
+        done = client(server, "template", "build", "--name", "staged", "--tag", "latest", folder)
+        equal(len(done.stdout.split()), 1, "one name is printed")
+        out = run_in(server, "staged:latest", "cat said in d/e/x; readlink d/e/link; stat -c %a in; ls -d /srv/out 2>&1 | grep -c No")
+        equal(out.split("\n"), ["made", "f", "more", "f", "x", "600", "1", ""])
+        again = client(server, "template", "build", "--name", "staged", "--tag", "latest", folder)
+        has(again.stderr, "CACHED [builder 4/4] RUN tool", "the second build")
+        equal(server.want(200, "GET", "/v1/templates/staged:latest")["tags"], ["latest"])
+        server.refused(404, "not_found", "GET", "/v1/templates/staged:stage-0")
+        wait_for(lambda: not [s for s in server.want(200, "GET", "/v1/sessions")["sessions"] if s["state"] != "stopped"], 20, "no session")
+    with context({**files, "Dockerfile": files["Dockerfile"].replace("/srv/out/tool /usr", "/srv/out/none /usr")}) as folder:
+        has(client(server, "template", "build", "--name", "staged", folder, want=125).stderr, "/srv/out/none is no file or directory of the stage")
+    server.refused(404, "not_found", "GET", "/v1/templates/staged:stage-1")
+
+
 def image(text=b"one"):
     """A system of busybox without bash and useradd."""
     with open("/bin/busybox", "rb") as file:
@@ -140,7 +160,7 @@ def test_what_goes_wrong_is_said(server):
     for text, words in (
         ("FROM e2bdev/base\nRUN echo why; exit 4\n", "failed to run command 'echo why; exit 4': exit status 4"),
         ("FROM e2bdev/base\nCOPY none /x\n", "Dockerfile:2: COPY none: there is no such file"),
-        ("FROM e2bdev/base\nFROM other\n", "Dockerfile:2: builds of several stages are not supported"),
+        ("FROM e2bdev/base\nCOPY --from=other a b\n", "Dockerfile:2: there is no such stage before: other"),
         ("FROM e2bdev/base\nCOPY --from=x a b\n", "Dockerfile:2: this option of COPY is not supported"),
     ):
         with context({"Dockerfile": text}) as folder:

@@ -69,6 +69,32 @@ static void good_files(void)
 	}
 }
 
+/* Each stage has its own steps, variables and start command; ARG before the first FROM is for all.
+ */
+static void stages(void)
+{
+	static const char text[] = "ARG G=g\nFROM $G AS One\nENV A=a G=other\nCMD x\nRUN 1\n"
+				   "FROM one AS two\nCOPY --from=0 /s /d\nFROM $G$A\n"
+				   "COPY --from=TWO --chown=u s d\nWORKDIR /w\n";
+	struct dockerfile d;
+	struct err e;
+
+	if (read_text(text, &d, &e) < 0)
+		FAIL(e.msg);
+	CHECK(d.number == 2 && d.before->number == 1 && d.before->before->number == 0 &&
+	      d.before->before->before == NULL);
+	CHECK_STR(d.from, "g");
+	CHECK(d.start == NULL && d.name == NULL && d.from_stage == NULL && d.nsteps == 2);
+	CHECK(d.steps[0].stage == d.before && strcmp(d.steps[0].args[2], "u") == 0);
+	CHECK_STR(d.before->name, "two");
+	CHECK(d.before->from_stage == d.before->before && d.before->nsteps == 1 &&
+	      d.before->steps[0].stage == d.before->before);
+	CHECK_STR(d.before->before->from, "g");
+	CHECK_STR(d.before->before->name, "One");
+	CHECK(d.before->before->nsteps == 2);
+	dockerfile_release(&d);
+}
+
 static void bad_files(void)
 {
 	static const struct {
@@ -76,9 +102,15 @@ static void bad_files(void)
 	} bad[] = {
 		{ "", "no FROM" },
 		{ "RUN x", "Dockerfile:1: FROM must come first" },
-		{ "FROM a\n\nFROM b", "Dockerfile:3: builds of several stages" },
+		{ "FROM a\n\nFROM b AS", "Dockerfile:3: what follows the image" },
+		{ "FROM a AS 1", "Dockerfile:1: not the name of a stage" },
+		{ "FROM a AS b c", "Dockerfile:1: not the name of a stage" },
+		{ "FROM a\nCOPY --from=b x y", "Dockerfile:2: there is no such stage before: b" },
+		{ "FROM a AS b\nCOPY --from=b x y", "Dockerfile:2: there is no such stage" },
+		{ "FROM a\nFROM b\nCOPY --from=1 x y", "Dockerfile:3: there is no such stage" },
+		{ "FROM a\nFROM b\nCOPY --from=0 *.c y", "Dockerfile:3: patterns" },
 		{ "FROM scratch", "scratch" },
-		{ "FROM a\nCOPY --from=b x y", "Dockerfile:2: this option" },
+		{ "FROM a\nCOPY --link x y", "Dockerfile:2: this option" },
 		{ "FROM a\nCOPY x", "source and a destination" },
 		{ "FROM a\nADD https://example.com/x /x", "only files" },
 		{ "FROM a\nENV =x", "NAME=value" },
@@ -145,5 +177,5 @@ static void sources_of_copy(void)
 			FAIL(table[i].pattern);
 }
 
-TEST_MAIN({ "good files", good_files }, { "bad files", bad_files },
+TEST_MAIN({ "good files", good_files }, { "stages", stages }, { "bad files", bad_files },
 	  { "ignored files", ignored_files }, { "sources of COPY", sources_of_copy })
