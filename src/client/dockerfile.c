@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "buf.h"
+#include "dockerfile_stage.h"
 #include "dockerfile_words.h"
 #include "own.h"
 
@@ -84,26 +85,6 @@ static int add_arg(struct reader *r, struct dockerfile_step *s, char *arg)
 
 /* ---- instructions */
 
-/* By its name, or by its number. */
-static const struct dockerfile *find_stage(const struct reader *r, const char *name)
-{
-	char number[16];
-
-	for (const struct dockerfile *d = r->to->before; d != NULL; d = d->before) {
-		(void)snprintf(number, sizeof(number), "%u", d->number);
-		if (strcmp(name, number) == 0 ||
-		    (d->name != NULL && strcasecmp(d->name, name) == 0))
-			return d;
-	}
-	return NULL;
-}
-
-static int begin_steps(struct dockerfile *d, struct err *e)
-{
-	d->steps = calloc(DOCKERFILE_STEPS_MAX, sizeof(*d->steps));
-	return d->steps == NULL ? err_sys(e, "allocate") : 0;
-}
-
 /* Another FROM: what was read becomes the stage before. Its variables and its start command are not
  * those of the next one. */
 static int next_stage(struct reader *r)
@@ -129,7 +110,7 @@ static int next_stage(struct reader *r)
 		if (set_variable(r, name, eq + 1) < 0)
 			return -1;
 	}
-	return begin_steps(r->to, r->e);
+	return dockerfile_stage_begin(r->to, r->e);
 }
 
 /* "AS name", or nothing. */
@@ -165,7 +146,7 @@ static int do_from(struct reader *r, const char *text)
 	r->to->from = expand(r, text, n, true);
 	if (strcmp(r->to->from, "scratch") == 0)
 		return fail(r, "FROM scratch is not supported", NULL);
-	r->to->from_stage = find_stage(r, r->to->from);
+	r->to->from_stage = dockerfile_stage_find(r->to, r->to->from);
 	return read_stage_name(r, text + n + strspn(text + n, " \t"));
 }
 
@@ -197,7 +178,7 @@ static int read_option(struct reader *r, const char *word, struct copy_options *
 	else if (strncmp(word, "--chmod=", 8) == 0 && strlen(word + 8) < sizeof(o->mode))
 		(void)snprintf(o->mode, sizeof(o->mode), "%s", word + 8);
 	else if (strncmp(word, "--from=", 7) == 0) {
-		o->stage = find_stage(r, word + 7);
+		o->stage = dockerfile_stage_find(r->to, word + 7);
 		return o->stage != NULL ? 0 : fail(r, "there is no such stage before", word + 7);
 	} else
 		return fail(r, "this option of COPY is not supported", word);
@@ -389,38 +370,6 @@ static int do_instruction(struct reader *r, const char *word, const char *text)
 
 /* ---- lines */
 
-/* The next instruction: lines that end in a backslash are joined, comments and empty lines are left
- * out. False: there is none. */
-static bool next_line(const char **at, const char *end, unsigned *line, unsigned *ret_first,
-		      struct buf *ret)
-{
-	bool more = true;
-
-	buf_clear(ret);
-	while (more && *at < end) {
-		const char *stop = memchr(*at, '\n', (size_t)(end - *at));
-		size_t n = (size_t)((stop == NULL ? end : stop) - *at), skip = 0;
-		const char *text = *at;
-
-		++*line;
-		*at = stop == NULL ? end : stop + 1;
-		while (skip < n && isspace((unsigned char)text[skip]))
-			skip++;
-		if (skip == n || text[skip] == '#')
-			continue;
-		while (n > 0 && isspace((unsigned char)text[n - 1]))
-			n--;
-		if (ret->len == 0) {
-			*ret_first = *line;
-			text += skip;
-			n -= skip;
-		}
-		more = text[n - 1] == '\\';
-		buf_put(ret, text, n - more);
-	}
-	return ret->len > 0;
-}
-
 static int do_line(struct reader *r, struct buf *line)
 {
 	const char *text = buf_text(line);
@@ -465,9 +414,9 @@ int dockerfile_read(const char *text, size_t len, const char *const *build_args,
 	*ret = (struct dockerfile){ 0 };
 	if (len > DOCKERFILE_MAX)
 		return err_set(e, ERR_LIMIT, "the Dockerfile is larger than 1 MiB");
-	if (begin_steps(ret, e) < 0)
+	if (dockerfile_stage_begin(ret, e) < 0)
 		return -1;
-	while (rc == 0 && next_line(&at, text + len, &number, &r.line, &line))
+	while (rc == 0 && dockerfile_words_line(&at, text + len, &number, &r.line, &line))
 		rc = do_line(&r, &line);
 	if (rc == 0 && ret->from == NULL)
 		rc = err_set(e, ERR_INVALID, "Dockerfile: there is no FROM");
@@ -479,19 +428,4 @@ int dockerfile_read(const char *text, size_t len, const char *const *build_args,
 	dockerfile_words_release(&r.globals);
 	buf_release(&line);
 	return rc;
-}
-
-void dockerfile_release(struct dockerfile *d)
-{
-	if (d->before != NULL)
-		dockerfile_release(d->before);
-	free(d->before);
-	free(d->name);
-	for (unsigned i = 0; i < d->nsteps; i++)
-		for (unsigned k = 0; k < d->steps[i].argc; k++)
-			free(d->steps[i].args[k]);
-	free(d->steps);
-	free(d->from);
-	free(d->start);
-	*d = (struct dockerfile){ 0 };
 }

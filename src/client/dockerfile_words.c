@@ -167,3 +167,33 @@ end:
 	buf_release(&b);
 	return made;
 }
+
+bool dockerfile_words_line(const char **at, const char *end, unsigned *line, unsigned *ret_first,
+			   struct buf *ret)
+{
+	bool more = true;
+
+	buf_clear(ret);
+	while (more && *at < end) {
+		const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+		size_t n = (size_t)((stop == NULL ? end : stop) - *at), skip = 0;
+		const char *text = *at;
+
+		++*line;
+		*at = stop == NULL ? end : stop + 1;
+		while (skip < n && isspace((unsigned char)text[skip]))
+			skip++;
+		if (skip == n || text[skip] == '#')
+			continue;
+		while (n > 0 && isspace((unsigned char)text[n - 1]))
+			n--;
+		if (ret->len == 0) {
+			*ret_first = *line;
+			text += skip;
+			n -= skip;
+		}
+		more = text[n - 1] == '\\';
+		buf_put(ret, text, n - more);
+	}
+	return ret->len > 0;
+}

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "buf.h"
+
 #define DOCKERFILE_WORDS_MAX 256
 
 /* Variables of ARG and ENV. */
@@ -28,3 +30,8 @@ char *dockerfile_words_expand(const struct dockerfile_words *r, const char *text
 			      bool variables);
 /* A list in JSON, as of CMD ["a", "b"]: the words as one command of a shell. NULL: it is none. */
 char *dockerfile_words_json(const char *text);
+
+/* The next instruction: lines that end in a backslash are joined, comments and empty lines are left
+ * out. *line counts the lines, *ret_first is that of the instruction. False: there is none. */
+bool dockerfile_words_line(const char **at, const char *end, unsigned *line, unsigned *ret_first,
+			   struct buf *ret);

@@ -1,23 +1,17 @@
 #include "template_build.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 
+#include "build_context.h"
 #include "build_stage.h"
 #include "dockerfile.h"
-#include "dockerignore.h"
-#include "hex.h"
-#include "io.h"
 #include "member.h"
 #include "options.h"
-#include "pack.h"
-#include "sha256.h"
 #include "show.h"
 #include "show_json.h"
 #include "template_reference.h"
@@ -29,102 +23,6 @@
 #define CPUS_MAX 1024
 #define NAME_TEXT_MAX 256
 #define FROM_TEMPLATE "cordon/" /* FROM cordon/NAME: a template of the server */
-
-/* ---- files of this machine */
-
-/* *ret is the caller's to free. */
-static int read_whole(const char *path, char **ret, size_t *ret_len, struct err *e)
-{
-	ssize_t n;
-
-	*ret = malloc(DOCKERFILE_MAX + 1);
-	if (*ret == NULL)
-		return err_sys(e, "allocate");
-	n = io_read_file(AT_FDCWD, path, *ret, DOCKERFILE_MAX + 1, e);
-	if (n < 0)
-		return err_wrap(e, "%.200s", path);
-	*ret_len = (size_t)n;
-	return 0;
-}
-
-struct context {
-	const char *dir;
-	char *rules_text; /* owned */
-	struct dockerignore *rules;
-	const char *source; /* of the COPY that is packed */
-};
-
-static int open_context(struct context *c, const char *dir, struct err *e)
-{
-	char path[PATHS_MAX];
-	size_t len = 0;
-
-	c->dir = dir;
-	c->rules = calloc(1, sizeof(*c->rules));
-	if (c->rules == NULL)
-		return err_sys(e, "allocate");
-	(void)snprintf(path, sizeof(path), "%s/.dockerignore", dir);
-	if (access(path, F_OK) < 0)
-		return 0;
-	if (read_whole(path, &c->rules_text, &len, e) < 0)
-		return -1;
-	if (!dockerignore_read(c->rules_text, len, c->rules))
-		return err_set(e, ERR_LIMIT, "%.200s: too many rules", path);
-	return 0;
-}
-
-static void close_context(struct context *c)
-{
-	free(c->rules);
-	free(c->rules_text);
-}
-
-static bool keeps(const char *path, bool is_dir, void *arg)
-{
-	const struct context *c = arg;
-	enum dockerignore_fit fit = dockerignore_fits(c->source, path);
-
-	if (fit == DOCKERIGNORE_NO || (fit == DOCKERIGNORE_ANCESTOR && !is_dir))
-		return false;
-	return !dockerignore_excludes(c->rules, path) ||
-	       (is_dir && dockerignore_may_keep(c->rules));
-}
-
-/* The SHA-256 of an archive, which is its name. */
-static int hash_archive(int fd, char ret_hash[65], struct err *e)
-{
-	static uint8_t piece[65536];
-	uint8_t digest[SHA256_SIZE];
-	struct sha256 h;
-	ssize_t n;
-
-	if (lseek(fd, 0, SEEK_SET) < 0)
-		return err_sys(e, "archive");
-	sha256_init(&h);
-	while ((n = read(fd, piece, sizeof(piece))) > 0)
-		sha256_add(&h, piece, (size_t)n);
-	sha256_end(&h, digest);
-	hex_encode(digest, sizeof(digest), ret_hash);
-	if (n < 0 || lseek(fd, 0, SEEK_SET) < 0)
-		return err_sys(e, "archive");
-	return 0;
-}
-
-/* The archive of a COPY in memory. */
-static int pack_source(struct context *c, const char *source, struct err *e)
-{
-	OWN_FD fd = memfd_create("cordon-build", MFD_CLOEXEC);
-	uint64_t files;
-
-	if (fd < 0)
-		return err_sys(e, "memory for the archive");
-	c->source = source;
-	if (pack_write(fd, c->dir, keeps, c, &files, e) < 0)
-		return -1;
-	if (files == 0 && strpbrk(source, "*?[") != NULL)
-		return err_set(e, ERR_NOT_FOUND, "COPY %.100s: no file matches", source);
-	return TAKE_FD(fd);
-}
 
 static int upload(struct api_call *a, const char *build, const char *hash, int fd, struct err *e)
 {
@@ -149,21 +47,6 @@ static int upload(struct api_call *a, const char *build, const char *hash, int f
 
 /* ---- the recipe */
 
-/* A source that is not there would be an empty archive. */
-static int check_source(const char *dir, const char *source, unsigned line, struct err *e)
-{
-	char path[PATHS_MAX];
-	struct stat st;
-
-	if (strpbrk(source, "*?[") != NULL)
-		return 0;
-	(void)snprintf(path, sizeof(path), "%s/%s", dir, source);
-	if (lstat(path, &st) == 0)
-		return 0;
-	return err_set(e, ERR_NOT_FOUND, "Dockerfile:%u: COPY %.100s: there is no such file", line,
-		       source);
-}
-
 /* Stages but the last are versions of the template with tags of their own. */
 static void stage_reference(const struct template_build *b, const struct dockerfile *d,
 			    char ret[NAME_TEXT_MAX])
@@ -173,7 +56,7 @@ static void stage_reference(const struct template_build *b, const struct dockerf
 }
 
 /* Uploads what a COPY needs, and names it in the step. */
-static int add_archive(struct api_call *a, const struct template_build *b, struct context *c,
+static int add_archive(struct api_call *a, const struct template_build *b, struct build_context *c,
 		       const char *build, const struct dockerfile_step *s, json_t *step,
 		       struct err *e)
 {
@@ -184,13 +67,13 @@ static int add_archive(struct api_call *a, const struct template_build *b, struc
 		stage_reference(b, s->stage, stage);
 		packed = build_stage_pack(a, stage, s->args[0], source, e);
 	} else {
-		packed = check_source(c->dir, s->args[0], s->line, e) < 0
+		packed = build_context_check(c->dir, s->args[0], s->line, e) < 0
 				 ? -1
-				 : pack_source(c, s->args[0], e);
+				 : build_context_pack(c, s->args[0], e);
 	}
 	OWN_FD fd = packed;
 
-	if (fd < 0 || hash_archive(fd, hash, e) < 0 || upload(a, build, hash, fd, e) < 0)
+	if (fd < 0 || build_context_hash(fd, hash, e) < 0 || upload(a, build, hash, fd, e) < 0)
 		return -1;
 	IGNORED(json_object_set_new(step, "filesHash", json_string(hash)), "memory");
 	if (s->stage != NULL)
@@ -199,7 +82,7 @@ static int add_archive(struct api_call *a, const struct template_build *b, struc
 	return 0;
 }
 
-static int add_step(struct api_call *a, const struct template_build *b, struct context *c,
+static int add_step(struct api_call *a, const struct template_build *b, struct build_context *c,
 		    const char *build, const struct dockerfile_step *s, json_t *steps,
 		    struct err *e)
 {
@@ -218,8 +101,9 @@ static int add_step(struct api_call *a, const struct template_build *b, struct c
 	return json_array_append_new(steps, step) < 0 ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
 }
 
-static json_t *make_recipe(struct api_call *a, const struct template_build *b, struct context *c,
-			   const struct dockerfile *d, const char *build, struct err *e)
+static json_t *make_recipe(struct api_call *a, const struct template_build *b,
+			   struct build_context *c, const struct dockerfile *d, const char *build,
+			   struct err *e)
 {
 	bool own = strncmp(d->from, FROM_TEMPLATE, strlen(FROM_TEMPLATE)) == 0;
 	const char *from = d->from + (own ? strlen(FROM_TEMPLATE) : 0);
@@ -364,7 +248,7 @@ static int follow(struct api_call *a, const struct template_build *b, const char
 	}
 }
 
-static int run(struct api_call *a, const struct template_build *b, struct context *c,
+static int run(struct api_call *a, const struct template_build *b, struct build_context *c,
 	       const struct dockerfile *d, struct err *e)
 {
 	OWN_JSON *build = NULL;
@@ -390,7 +274,7 @@ static int run(struct api_call *a, const struct template_build *b, struct contex
 }
 
 /* The stages before this one, the first one first. */
-static int run_stages(struct api_call *a, const struct template_build *b, struct context *c,
+static int run_stages(struct api_call *a, const struct template_build *b, struct build_context *c,
 		      const struct dockerfile *d, struct err *e)
 {
 	static const struct option_list no_tags;
@@ -431,7 +315,7 @@ static void drop_stages(struct api_call *a, const struct template_build *b,
 
 int template_build(struct api_call *a, const struct template_build *b, struct err *e)
 {
-	struct context c = { 0 };
+	struct build_context c = { 0 };
 	struct dockerfile d = { 0 };
 	char path[PATHS_MAX];
 	OWN_MEM char *text = NULL;
@@ -439,13 +323,13 @@ int template_build(struct api_call *a, const struct template_build *b, struct er
 	int rc = -1;
 
 	(void)snprintf(path, sizeof(path), "%s/Dockerfile", b->dir);
-	if (read_whole(b->file != NULL ? b->file : path, &text, &len, e) < 0)
+	if (build_context_read(b->file != NULL ? b->file : path, &text, &len, e) < 0)
 		return -1;
 	if (dockerfile_read(text, len, b->args->items, b->args->n, &d, e) == 0 &&
-	    open_context(&c, b->dir, e) == 0)
+	    build_context_open(&c, b->dir, e) == 0)
 		rc = run_stages(a, b, &c, d.before, e) < 0 ? -1 : run(a, b, &c, &d, e);
 	drop_stages(a, b, d.before);
-	close_context(&c);
+	build_context_close(&c);
 	dockerfile_release(&d);
 	return rc;
 }

@@ -161,7 +161,7 @@ def test_what_goes_wrong_is_said(server):
         ("FROM e2bdev/base\nRUN echo why; exit 4\n", "failed to run command 'echo why; exit 4': exit status 4"),
         ("FROM e2bdev/base\nCOPY none /x\n", "Dockerfile:2: COPY none: there is no such file"),
         ("FROM e2bdev/base\nCOPY --from=other a b\n", "Dockerfile:2: there is no such stage before: other"),
-        ("FROM e2bdev/base\nCOPY --from=x a b\n", "Dockerfile:2: this option of COPY is not supported"),
+        ("FROM e2bdev/base\nCOPY --link a b\n", "Dockerfile:2: this option of COPY is not supported"),
     ):
         with context({"Dockerfile": text}) as folder:
             has(client(server, "template", "build", "--name", "wrong", folder, want=125).stderr, words, text)
