@@ -3,13 +3,14 @@
 
     test_science.py [name ...]"""
 import base64
+import glob
 import os
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tap  # noqa: E402
-from checks import check, equal, has  # noqa: E402
+from checks import check, equal, has, wait_for  # noqa: E402
 from driver import Parent  # noqa: E402
 
 PNG = b"\x89PNG\r\n"
@@ -122,7 +123,20 @@ def everything_without_ipython():
     own.close()
 
 
-TESTS = [figures, a_cell_that_is_interrupted_while_it_draws, data_frames, images,
+def fonts_are_listed_in_advance():
+    with tempfile.TemporaryDirectory() as home:
+        own, folder = Parent(env={"HOME": home}), os.path.join(home, ".cache", "matplotlib")
+        wait_for(lambda: os.path.isdir(folder) and glob.glob(folder + "/fontlist*.json"), 60, "the list of fonts")
+        wait_for(lambda: len(os.listdir(folder)) == 1, 60, "the end of its own folder")
+        k = own.spawn()
+        k.run("import matplotlib.font_manager as f; f._load_fontmanager = None")
+        check(int(k.run("len(f.fontManager.ttflist)").text) > 0, "fonts")
+        equal(len(os.listdir(folder)), 1, "the same list")
+        k.kill()
+        own.close()
+
+
+TESTS = [fonts_are_listed_in_advance, figures, a_cell_that_is_interrupted_while_it_draws, data_frames, images,
          warm_kernels_differ_in_their_random_numbers, everything_without_ipython]
 
 

@@ -16,6 +16,7 @@ name of it stands in the way of a module of the user's.
   fields.py      the fields of a result from MIME types; values.py: JSON of what users have
   frames.py      pandas; charts.py, chart_kinds.py: matplotlib figures as data
   figures.py     a matplotlib backend for plain.py; images.py: PIL; late.py: calls these after an import
+  fonts.py       matplotlib's list of fonts, made in advance
   hints.py       what to do about a module that is not installed
 
 Works with CPython 3.9 and later. Nothing here is trusted by anybody: the user's code runs in the same

@@ -19,12 +19,13 @@ import signal
 import socket
 import sys
 
-from . import session
+from . import fonts, session
 
 WARM = "CORDON_INTERPRETER_WARM"
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
               "VECLIB_MAXIMUM_THREADS")
 LINE_MAX = 1 << 16
+IDLE_MS = 500  # then there is time for the list of fonts
 PR_SET_PDEATHSIG = 1
 
 
@@ -70,6 +71,8 @@ class Parent:
         self.shell = shell
         self.pid = os.getpid()
         self.kernels = {}  # pidfd -> pid
+        self.fonts = 0     # the process that makes the list of fonts
+        self.fonts_due = True
         self.poll = select.poll()
         self.poll.register(fd, select.POLLIN)
         self.unread = b""
@@ -112,9 +115,7 @@ class Parent:
         for fd in fds:
             os.close(fd)
         if pid > 0:
-            pidfd = os.pidfd_open(pid)
-            self.kernels[pidfd] = pid
-            self.poll.register(pidfd, select.POLLIN)
+            self.watch(pid)
             self.send(type="spawned", pid=pid)
 
     def become_kernel(self, fds, cwd):
@@ -142,17 +143,46 @@ class Parent:
                 pass
         os._exit(1)
 
+    def make_fonts(self):
+        """Starts a process that makes the list of fonts, with what nobody else needs of the processor."""
+        self.fonts_due = False
+        if not fonts.are_wanted():
+            return
+        try:
+            pid = os.fork()
+        except OSError:
+            return
+        if pid == 0:
+            try:
+                die_with_parent(self.pid)
+                self.control.close()
+                os.nice(19)
+                fonts.make_list()
+            finally:
+                os._exit(0)
+        self.watch(pid)
+        self.fonts = pid
+
+    def watch(self, pid):
+        pidfd = os.pidfd_open(pid)
+        self.kernels[pidfd] = pid
+        self.poll.register(pidfd, select.POLLIN)
+
     def reap(self, pidfd):
         pid = self.kernels.pop(pidfd)
         self.poll.unregister(pidfd)
         os.close(pidfd)
         _pid, status = os.waitpid(pid, 0)
-        self.send(type="exited", pid=pid, status=status)
+        if pid != self.fonts:
+            self.send(type="exited", pid=pid, status=status)
 
     def serve(self):
         self.send(type="ready")
         while True:
-            for fd, _events in self.poll.poll():
+            ready = self.poll.poll(IDLE_MS if self.fonts_due else None)
+            if not ready:
+                self.make_fonts()
+            for fd, _events in ready:
                 if fd in self.kernels:
                     self.reap(fd)
                 elif self.receive():
