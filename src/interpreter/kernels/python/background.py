@@ -4,6 +4,7 @@ asyncio is imported with the first cell that needs it."""
 import sys
 
 loop = None
+interrupted = False  # the last cell that awaited was cancelled by an interrupt
 CANCEL_TURNS = 1000
 
 
@@ -18,6 +19,8 @@ def get_loop():
 
 def run(coroutine):
     """Runs a coroutine to its end. An interrupt cancels it first, so that nothing of it goes on later."""
+    global interrupted
+    interrupted = False
     its_loop = get_loop()
     task = its_loop.create_task(coroutine)
     try:
@@ -25,6 +28,7 @@ def run(coroutine):
     except KeyboardInterrupt:
         if task.done():
             raise
+        interrupted = True
         task.cancel()
         for _ in range(CANCEL_TURNS):
             if task.done():

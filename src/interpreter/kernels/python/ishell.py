@@ -241,8 +241,7 @@ class Shell(InteractiveShell):
             return
         if isinstance(evalue, SystemExit):
             self.session.end_if_forked(evalue.code)
-        interrupted = self.session.interrupts.seen
-        if etype.__name__ == "CancelledError" and interrupted:
+        if etype.__name__ == "CancelledError" and background.interrupted:
             etype, evalue = KeyboardInterrupt, KeyboardInterrupt()
         lines = [stb] if isinstance(stb, str) else list(stb)
         text = "\n".join(line.strip("\n") for line in lines)
