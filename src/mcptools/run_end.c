@@ -49,6 +49,7 @@ static int on_refusal(const struct store_net *row, void *cookie)
 	struct json_tree t = { 0 };
 	struct json_span reason;
 	struct json *j = &f->c->out;
+	OWN_MEM char *text = NULL;
 	struct err e;
 
 	if (f->n == RUN_END_DENIED)
@@ -61,7 +62,8 @@ static int on_refusal(const struct store_net *row, void *cookie)
 	json_open(j, NULL, '{');
 	json_text(j, "kind", row->kind);
 	tool_shown(f->c, NULL, "name", row->name);
-	json_bytes(j, "reason", reason.p == NULL ? "" : reason.p, reason.n);
+	text = json_span_dup(reason);
+	tool_shown(f->c, NULL, "reason", text == NULL ? "" : text);
 	json_close(j, '}');
 	json_tree_release(&t);
 	return 0;
