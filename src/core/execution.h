@@ -116,7 +116,8 @@ int execution_signal(struct execution *x, int sig, struct err *e) MUST_USE;
 int execution_resize(struct execution *x, uint16_t rows, uint16_t cols, struct err *e) MUST_USE;
 
 /* Writes to its standard input; returns how many bytes were taken. 0: the pipe is full, and w (if
- * not NULL) ends when there is room. -1: its standard input is closed, or it never had one. */
+ * not NULL) ends when there is room. -1: its standard input is closed, or it never had one
+ * (ERR_CONFLICT); or it could not be written, and is closed on this side only (ERR_SYSTEM). */
 ssize_t execution_input(struct execution *x, const void *data, size_t len, struct completion *w,
 			struct err *e);
 void execution_close_input(struct execution *x);

@@ -465,9 +465,14 @@ ssize_t execution_input(struct execution *x, const void *data, size_t len, struc
 	if (n < 0 && errno == EAGAIN)
 		n = 0;
 	if (n < 0) {
+		bool closed = errno == EPIPE;
+
+		IGNORED(err_sys(e, "input of execution %s", x->row.id), "returned, or replaced");
 		close_in(x);
 		x->stdin_open = false;
-		return err_set(e, ERR_CONFLICT, "execution %s has closed its input", x->row.id);
+		return closed ? err_set(e, ERR_CONFLICT, "execution %s has closed its input",
+					x->row.id)
+			      : -1;
 	}
 	if (n == 0 && w != NULL) {
 		completion_begin(w, x->session->core->loop, &x->when_room);

@@ -68,8 +68,11 @@ static void write_line(struct service *v)
 
 		if (n == 0)
 			return; /* on_room() follows */
-		if (n < 0)
+		if (n < 0) {
+			log_warn("environment could not be written to an interpreter",
+				 "session_id=%s error=%s", v->session->row.id, e.msg);
 			break;
+		}
 		v->sent += (size_t)n;
 	}
 	if (x != NULL && v->line.len > 0 && v->sent == v->line.len)

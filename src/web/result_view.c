@@ -26,6 +26,43 @@ void result_view_take(struct result_view *v, const uint8_t *bytes, size_t n)
 	buf_put(&v->lines, bytes, n < room ? n : room);
 }
 
+/* The value of an escape \uXXXX; 0: it is none. */
+static unsigned escaped(const char *p, const char *end)
+{
+	unsigned value = 0;
+
+	if (end - p < 6 || p[0] != '\\' || p[1] != 'u')
+		return 0;
+	for (int i = 2; i < 6; i++) /* digits: the text was checked */
+		value = value * 16 +
+			(unsigned)(p[i] <= '9' ? p[i] - '0' : (p[i] | 0x20) - 'a' + 10);
+	return value;
+}
+
+/* JSON may have escapes of half a character, which not every client accepts. */
+static bool has_half_characters(const char *p, size_t n)
+{
+	const char *end = p + n;
+
+	for (; p < end; p++) {
+		unsigned value = escaped(p, end);
+
+		if (*p != '\\')
+			continue;
+		if (value >= 0xd800 && value < 0xdc00) {
+			unsigned low = escaped(p + 6, end);
+
+			if (low < 0xdc00 || low > 0xdfff)
+				return true;
+			p += 6;
+		} else if (value >= 0xdc00 && value <= 0xdfff) {
+			return true;
+		}
+		p++;
+	}
+	return false;
+}
+
 static void take_line(struct result_view *v, struct json *j, const char *line, size_t n)
 {
 	struct json_value value, type;
@@ -33,7 +70,8 @@ static void take_line(struct result_view *v, struct json *j, const char *line, s
 
 	if (n == 0)
 		return;
-	if (json_read(line, n, DEPTH_MAX, &value, &e) < 0 || value.kind != JSON_READ_OBJECT) {
+	if (json_read(line, n, DEPTH_MAX, &value, &e) < 0 || value.kind != JSON_READ_OBJECT ||
+	    has_half_characters(line, n)) {
 		v->dropped++;
 		return;
 	}

@@ -1,5 +1,10 @@
 #include "stdin_feeder.h"
 
+#include <signal.h>
+#include <stdlib.h>
+
+#include "log.h"
+
 /* For all executions together: a program that does not read keeps its input here after its request
  * was answered. */
 #define WAITING_MAX ((size_t)256 << 20)
@@ -23,6 +28,16 @@ static void stop(struct feeder *f)
 	free(f);
 }
 
+/* It would wait for the rest of its input, or take what it has for all of it. */
+static void end_program(struct execution *x)
+{
+	struct err e;
+
+	log_warn("execution ended: its input could not be written", "execution_id=%s",
+		 execution_row(x)->id);
+	IGNORED(execution_signal(x, SIGKILL, &e), "then it has ended");
+}
+
 static void feed(struct feeder *f)
 {
 	struct err e;
@@ -32,6 +47,8 @@ static void feed(struct feeder *f)
 			execution_input(f->x, f->bytes + f->given, f->len - f->given, &f->wait, &e);
 
 		if (n < 0) {
+			if (e.code == ERR_SYSTEM)
+				end_program(f->x);
 			stop(f);
 			return;
 		}

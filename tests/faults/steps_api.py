@@ -237,6 +237,22 @@ def execute(w):
 
 
 @step
+def execute_code(w):
+    """The interpreter runs from the first time on; what fails then concerns this execution."""
+    yield
+    answer = w.in_session("POST", "/executions?wait=true", {"code": "print(7)\n6*7", "timeout": "60s"})
+    shown = w.in_session("GET", f"/executions/{answer.json['id']}") if answer.status == 200 and answer.whole else None
+    yield
+    if not w.good(answer, 200):
+        return
+    x = answer.json
+    if x["exit_code"] == 0 and not x["output_truncated"]:
+        same((x["stdout"], [r["text"] for r in x["results"]], x["code_error"]), ("7\n", ["42"], None), "the answer")
+        if w.good(shown, 200):
+            same(shown.json["results"], x["results"], "the results again")
+
+
+@step
 def execute_and_ask(w):
     yield
     answer = w.in_session("POST", "/executions", {"command": SAY})

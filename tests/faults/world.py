@@ -29,6 +29,7 @@ def install(build):
     os.chmod(folder, 0o755)
     for name in harness.PROGRAMS:
         shutil.copy(os.path.join(build, name), folder)
+    shutil.copytree(os.path.join(build, "kernels"), os.path.join(folder, "kernels"))
     for name, own in (("cordond", "fault-cordond"), ("cordon-egress", "fault-egress")):
         shutil.copy(os.path.join(build, "tests", "faults", own), os.path.join(folder, name))
     return folder
