@@ -5,6 +5,7 @@ does and whatever is killed.
 
     test_mcp_servers.py CORDON [name ...]
 """
+import http.client
 import json
 import os
 import secrets as random
@@ -69,8 +70,11 @@ def shown(server, session, key=""):
 
 
 def events(server, session, kind):
-    rows = server.want(200, "GET", f"/v1/sessions/{session}/events?limit=1000")["events"]
-    return [r["data"] for r in rows if r["type"] == kind]
+    found, after = [], 0
+    while rows := server.want(200, "GET", f"/v1/sessions/{session}/events?limit=1000&after={after}")["events"]:
+        found += [r["data"] for r in rows if r["type"] == kind]
+        after = rows[-1]["seq"]
+    return found
 
 
 def live(server, key=""):
@@ -311,6 +315,53 @@ def test_kills_end_calls_and_nothing_else(server):
     equal(shown(server, s)["a"]["state"] if "a" in shown(server, s) else "failed", "failed")
     server.delete(s)
     gone(server, s, servers["b"]["session_id"])
+
+
+def test_every_call_ends_once_under_kills(server):
+    """Servers, gateways in cells and cordond die while six clients call: each call has one outcome, each answer one record."""
+    s = create(server, a=mcp_server("--name", "a"), b=mcp_server("--name", "b"))
+    child = shown(server, s)["a"]["session_id"]
+    outcomes, lock, stop = [], threading.Lock(), threading.Event()
+
+    def call(n):
+        c = Client(server, s)
+        while not stop.is_set():
+            tool = ("a__echo", "b__echo", "a__slow")[n % 3]
+            n += 1
+            try:
+                status, _, m = c.post("tools/call", {"name": tool, "arguments": {"text": n, "seconds": 0.3}}, timeout=30)
+                m = m[-1] if isinstance(m, list) else m
+                good = status == 200 and ("result" in m) != ("error" in m) and m["id"] > 0
+                outcome = "answer" if good else f"{status} {m}"
+            except (OSError, http.client.HTTPException):
+                outcome = "cut"
+            with lock:
+                outcomes.append(outcome)
+
+    threads = [threading.Thread(target=call, args=(n,)) for n in range(6)]
+    for t in threads:
+        t.start()
+    c = Client(server, s)
+    for kill in ("server", "gateway", "cordond", "server"):
+        at = len(outcomes)
+        wait_for(lambda at=at: len(outcomes) > at + 6, 20, "calls between kills")
+        if kill == "cordond":
+            server.kill("cordond")
+            server.restarted("cordond")
+            server.wait_ready()
+        else:
+            name = "mcp-gateway" if kill == "gateway" else "python3"
+            server.run(child, f"kill -9 $(pidof {name})", user="root")
+    wait_for(lambda: c.text("a__echo", text="x") == ("a: x", False), 30, "the server again")
+    stop.set()
+    for t in threads:
+        t.join(40)
+        check(not t.is_alive(), "a call that does not end")
+    kinds = {k: outcomes.count(k) for k in set(outcomes)}
+    check(set(kinds) <= {"answer", "cut"} and kinds["answer"] > 20, f"{kinds}")
+    check(kinds.get("cut", 0) <= 3 * len(threads), f"only the kill of cordond cuts answers: {kinds}")
+    rows = len(events(server, s, "mcp.call"))
+    check(kinds["answer"] <= rows, f"{kinds}, {rows} records")
 
 
 def test_the_client_passes_servers_on(server):
