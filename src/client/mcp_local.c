@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "io.h"
+#include "json_text.h"
 #include "mcp_arguments.h"
 #include "mcp_post.h"
 #include "mcp_write.h"
@@ -20,6 +21,7 @@
 #define TIMEOUT_S 120
 #define WORDS_MAX 400 /* of the command line */
 
+/* clang-format off */
 static const struct mcp_tool tools[] = { {
 	.name = "run",
 	.title = "Run a command",
@@ -29,22 +31,32 @@ static const struct mcp_tool tools[] = { {
 		       "stderr have at most "
 		       "16 KiB each, their beginning and end. The command is ended after timeout_s "
 		       "(120 by default).",
-	.input_schema =
-		"{\"type\":\"object\",\"properties\":{\"command\":{\"type\":\"string\","
-		"\"minLength\":1},"
-		"\"cwd\":{\"type\":\"string\"},\"stdin\":{\"type\":\"string\"},"
-		"\"env\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}},"
-		"\"network\":{\"type\":\"array\",\"maxItems\":100,\"items\":{\"type\":\"string\"},"
-		"\"description\":\"hosts\"},"
-		"\"timeout_s\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":86400}},"
-		"\"required\":[\"command\"],\"additionalProperties\":false}",
-	.output_schema = "{\"type\":\"object\",\"properties\":{\"exit_code\":{\"type\":\"integer\"}"
-			 ",\"stdout\":{\"type\":\"string\"},"
-			 "\"stderr\":{\"type\":\"string\"},\"truncated\":{\"type\":\"boolean\"}},"
-			 "\"required\":[\"exit_code\",\"stdout\",\"stderr\"]}",
+	.input_schema = JSON_TEXT({
+		"type": "object",
+		"properties": {
+			"command": {"type": "string", "minLength": 1},
+			"cwd": {"type": "string"}, "stdin": {"type": "string"},
+			"env": {"type": "object", "additionalProperties": {"type": "string"}},
+			"network": {
+				"type": "array", "maxItems": 100, "items": {"type": "string"},
+				"description": "hosts"
+			},
+			"timeout_s": {"type": "integer", "minimum": 1, "maximum": 86400}
+		},
+		"required": ["command"], "additionalProperties": false
+	}),
+	.output_schema = JSON_TEXT({
+		"type": "object",
+		"properties": {
+			"exit_code": {"type": "integer"}, "stdout": {"type": "string"},
+			"stderr": {"type": "string"}, "truncated": {"type": "boolean"}
+		},
+		"required": ["exit_code", "stdout", "stderr"]
+	}),
 	.destructive = true,
 	.open_world = true,
 } };
+/* clang-format on */
 
 static const struct mcp_server server = {
 	.name = "cordon-run",

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "json_text.h"
 #include "json_view.h"
 #include "policy_select.h"
 #include "reply.h"
@@ -125,6 +126,7 @@ static void create(struct tool_call *c)
 		reply_refusal(c->r, &e, retry_s);
 }
 
+/* clang-format off */
 const struct tool tool_create_session = {
 	.shown = {
 		.name = "create_session",
@@ -135,23 +137,47 @@ const struct tool tool_create_session = {
 			"counted from now), or by stop. It has no network unless network is given: names of "
 			"presets (pypi, npm, github-read, ...) or hosts (example.com). Use run without "
 			"session_id for a single command.",
-		.input_schema =
-			"{\"type\":\"object\",\"properties\":{"
-			"\"template\":{\"type\":\"string\",\"description\":\"what its file system is made from; left out: the server's default\"},"
-			"\"timeout_s\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":2592000},"
-			"\"network\":{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"maxItems\":100,\"items\":{\"type\":\"string\"}}],"
-			"\"description\":\"presets or hosts that may be reached\"},"
-			"\"env\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"},\"description\":\"environment of all commands\"},"
-			"\"metadata\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}},"
-			"\"additionalProperties\":false}",
-		.output_schema =
-			"{\"type\":\"object\",\"properties\":{\"session_id\":{\"type\":\"string\"},"
-			"\"expires_at\":{\"type\":[\"string\",\"null\"]},\"network\":{\"type\":\"string\"},"
-			"\"workdir\":{\"type\":\"string\"},\"template\":{\"type\":\"string\"}},"
-			"\"required\":[\"session_id\",\"workdir\"]}",
+		.input_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"template": {
+					"type": "string",
+					"description": "what its file system is made from; left out: the server's default"
+				},
+				"timeout_s": {"type": "integer", "minimum": 1, "maximum": 2592000},
+				"network": {
+					"anyOf": [
+						{"type": "string"},
+						{
+							"type": "array", "maxItems": 100,
+							"items": {"type": "string"}
+						}
+					],
+					"description": "presets or hosts that may be reached"
+				},
+				"env": {
+					"type": "object",
+					"additionalProperties": {"type": "string"},
+					"description": "environment of all commands"
+				},
+				"metadata": {"type": "object", "additionalProperties": {"type": "string"}}
+			},
+			"additionalProperties": false
+		}),
+		.output_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"session_id": {"type": "string"},
+				"expires_at": {"type": ["string", "null"]},
+				"network": {"type": "string"}, "workdir": {"type": "string"},
+				"template": {"type": "string"}
+			},
+			"required": ["session_id", "workdir"]
+		}),
 	},
 	.scope = TENANT_SESSIONS,
 	.own_size = sizeof(struct create),
 	.start = create,
 	.release = release,
 };
+/* clang-format on */

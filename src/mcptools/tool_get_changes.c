@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "changes.h"
+#include "json_text.h"
 #include "reply.h"
 
 #define LISTED 500
@@ -96,6 +97,7 @@ static void get_changes(struct tool_call *c)
 		request_use(c->r, on_session);
 }
 
+/* clang-format off */
 const struct tool tool_get_changes = {
 	.shown = {
 		.name = "get_changes",
@@ -104,13 +106,20 @@ const struct tool tool_get_changes = {
 			"Lists the files that a session added, changed or deleted since its start, compared with "
 			"its template: at most 500; `more` says whether there are others. For the text of changes "
 			"use run with git diff or diff.",
-		.input_schema = "{\"type\":\"object\",\"properties\":{\"session_id\":{\"type\":\"string\"}},"
-				"\"required\":[\"session_id\"],\"additionalProperties\":false}",
-		.output_schema =
-			"{\"type\":\"object\",\"properties\":{\"added\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},"
-			"\"changed\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},"
-			"\"deleted\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},\"more\":{\"type\":\"boolean\"}},"
-			"\"required\":[\"added\",\"changed\",\"deleted\",\"more\"]}",
+		.input_schema = JSON_TEXT({
+			"type": "object", "properties": {"session_id": {"type": "string"}},
+			"required": ["session_id"], "additionalProperties": false
+		}),
+		.output_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"added": {"type": "array", "items": {"type": "object"}},
+				"changed": {"type": "array", "items": {"type": "object"}},
+				"deleted": {"type": "array", "items": {"type": "object"}},
+				"more": {"type": "boolean"}
+			},
+			"required": ["added", "changed", "deleted", "more"]
+		}),
 		.read_only = true,
 	},
 	.scope = TENANT_READ,
@@ -118,3 +127,4 @@ const struct tool tool_get_changes = {
 	.start = get_changes,
 	.release = release,
 };
+/* clang-format on */

@@ -6,6 +6,7 @@
 
 #include "file_call.h"
 #include "glob.h"
+#include "json_text.h"
 #include "json_view.h"
 #include "reply.h"
 
@@ -134,6 +135,7 @@ static void list_files(struct tool_call *c)
 		request_use(c->r, on_session);
 }
 
+/* clang-format off */
 const struct tool tool_list_files = {
 	.shown = {
 		.name = "list_files",
@@ -143,15 +145,27 @@ const struct tool tool_list_files = {
 			"(1 by default). pattern chooses entries by their name or path below it (`*` any text in "
 			"a name, `**` also across directories), among the first 10000. At most 500 entries; `more` "
 			"says whether there are others.",
-		.input_schema =
-			"{\"type\":\"object\",\"properties\":{\"session_id\":{\"type\":\"string\"},"
-			"\"path\":{\"type\":\"string\",\"maxLength\":4095,\"description\":\"absolute, or relative to the home directory\"},"
-			"\"depth\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":32},"
-			"\"pattern\":{\"type\":\"string\",\"maxLength\":200}},"
-			"\"required\":[\"session_id\"],\"additionalProperties\":false}",
-		.output_schema =
-			"{\"type\":\"object\",\"properties\":{\"entries\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},"
-			"\"path\":{\"type\":\"string\"},\"more\":{\"type\":\"boolean\"}},\"required\":[\"entries\",\"more\"]}",
+		.input_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"session_id": {"type": "string"},
+				"path": {
+					"type": "string", "maxLength": 4095,
+					"description": "absolute, or relative to the home directory"
+				},
+				"depth": {"type": "integer", "minimum": 1, "maximum": 32},
+				"pattern": {"type": "string", "maxLength": 200}
+			},
+			"required": ["session_id"], "additionalProperties": false
+		}),
+		.output_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"entries": {"type": "array", "items": {"type": "object"}},
+				"path": {"type": "string"}, "more": {"type": "boolean"}
+			},
+			"required": ["entries", "more"]
+		}),
 		.read_only = true,
 	},
 	.scope = TENANT_READ,
@@ -159,3 +173,4 @@ const struct tool tool_list_files = {
 	.start = list_files,
 	.release = release,
 };
+/* clang-format on */

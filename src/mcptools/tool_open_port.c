@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "config.h"
+#include "json_text.h"
 #include "json_view.h"
 #include "reply.h"
 
@@ -50,6 +51,7 @@ static void open_port(struct tool_call *c)
 	tool_done(c);
 }
 
+/* clang-format off */
 const struct tool tool_open_port = {
 	.shown = {
 		.name = "open_port",
@@ -58,16 +60,26 @@ const struct tool tool_open_port = {
 			"Gives the URL of an HTTP or WebSocket server that listens on a port of a session. Anyone "
 			"who can reach this server and knows the URL can use it (unless needs_token is true), until "
 			"the session ends at expires_at. Start the server first, with run and background.",
-		.input_schema =
-			"{\"type\":\"object\",\"properties\":{\"session_id\":{\"type\":\"string\"},"
-			"\"port\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":65535}},"
-			"\"required\":[\"session_id\",\"port\"],\"additionalProperties\":false}",
-		.output_schema =
-			"{\"type\":\"object\",\"properties\":{\"url\":{\"type\":\"string\"},\"needs_token\":{\"type\":\"boolean\"},"
-			"\"expires_at\":{\"type\":[\"string\",\"null\"]}},\"required\":[\"url\"]}",
+		.input_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"session_id": {"type": "string"},
+				"port": {"type": "integer", "minimum": 1, "maximum": 65535}
+			},
+			"required": ["session_id", "port"], "additionalProperties": false
+		}),
+		.output_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"url": {"type": "string"}, "needs_token": {"type": "boolean"},
+				"expires_at": {"type": ["string", "null"]}
+			},
+			"required": ["url"]
+		}),
 		.open_world = true,
 		.idempotent = true,
 	},
 	.scope = TENANT_SESSIONS,
 	.start = open_port,
 };
+/* clang-format on */

@@ -7,6 +7,7 @@
 
 #include "file_bytes.h"
 #include "file_kind.h"
+#include "json_text.h"
 #include "reply.h"
 #include "resource_uri.h"
 #include "shown_text.h"
@@ -132,6 +133,7 @@ static void read_file(struct tool_call *c)
 		request_use(c->r, on_session);
 }
 
+/* clang-format off */
 const struct tool tool_read_file = {
 	.shown = {
 		.name = "read_file",
@@ -141,17 +143,29 @@ const struct tool tool_read_file = {
 			"default, 262144 at most; `next` continues where `more` is true). Pictures up to 512 KiB "
 			"come as images, other binary files as a link. For large files use run with grep, sed or "
 			"a program.",
-		.input_schema =
-			"{\"type\":\"object\",\"properties\":{\"session_id\":{\"type\":\"string\"},"
-			"\"path\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4095,\"description\":\"absolute, or relative to the home directory\"},"
-			"\"offset\":{\"type\":\"integer\",\"minimum\":0},"
-			"\"max_bytes\":{\"type\":\"integer\",\"minimum\":16,\"maximum\":262144}},"
-			"\"required\":[\"session_id\",\"path\"],\"additionalProperties\":false}",
-		.output_schema =
-			"{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"},\"path\":{\"type\":\"string\"},"
-			"\"size\":{\"type\":\"integer\"},\"offset\":{\"type\":\"integer\"},\"next\":{\"type\":\"integer\"},"
-			"\"more\":{\"type\":\"boolean\"},\"mime_type\":{\"type\":\"string\"}},"
-			"\"required\":[\"size\",\"more\"]}",
+		.input_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"session_id": {"type": "string"},
+				"path": {
+					"type": "string", "minLength": 1, "maxLength": 4095,
+					"description": "absolute, or relative to the home directory"
+				},
+				"offset": {"type": "integer", "minimum": 0},
+				"max_bytes": {"type": "integer", "minimum": 16, "maximum": 262144}
+			},
+			"required": ["session_id", "path"], "additionalProperties": false
+		}),
+		.output_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"text": {"type": "string"}, "path": {"type": "string"},
+				"size": {"type": "integer"}, "offset": {"type": "integer"},
+				"next": {"type": "integer"}, "more": {"type": "boolean"},
+				"mime_type": {"type": "string"}
+			},
+			"required": ["size", "more"]
+		}),
 		.read_only = true,
 	},
 	.scope = TENANT_READ,
@@ -159,3 +173,4 @@ const struct tool tool_read_file = {
 	.start = read_file,
 	.release = release,
 };
+/* clang-format on */

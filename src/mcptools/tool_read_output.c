@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "execution.h"
 #include "fd.h"
+#include "json_text.h"
 #include "json_view.h"
 #include "output.h"
 #include "reply.h"
@@ -234,6 +235,7 @@ static void read_output(struct tool_call *c)
 		begin(g, s);
 }
 
+/* clang-format off */
 const struct tool tool_read_output = {
 	.shown = {
 		.name = "read_output",
@@ -243,19 +245,29 @@ const struct tool tool_read_output = {
 			"continues), at most max_bytes (16384 by default, 65536 at most). With wait_s (60 at most) "
 			"it waits for new output or the end. Output is kept while the session exists and some time "
 			"after.",
-		.input_schema =
-			"{\"type\":\"object\",\"properties\":{"
-			"\"execution_id\":{\"type\":\"string\"},"
-			"\"stream\":{\"type\":\"string\",\"enum\":[\"both\",\"stdout\",\"stderr\"]},"
-			"\"from\":{\"type\":\"integer\",\"minimum\":0},"
-			"\"max_bytes\":{\"type\":\"integer\",\"minimum\":16,\"maximum\":65536},"
-			"\"wait_s\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":60}},"
-			"\"required\":[\"execution_id\"],\"additionalProperties\":false}",
-		.output_schema =
-			"{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"},\"next\":{\"type\":\"integer\"},"
-			"\"running\":{\"type\":\"boolean\"},\"exit_code\":{\"type\":\"integer\"},"
-			"\"stdout_bytes\":{\"type\":\"integer\"},\"stderr_bytes\":{\"type\":\"integer\"},"
-			"\"truncated\":{\"type\":\"boolean\"}},\"required\":[\"text\",\"next\",\"running\"]}",
+		.input_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"execution_id": {"type": "string"},
+				"stream": {"type": "string", "enum": ["both", "stdout", "stderr"]},
+				"from": {"type": "integer", "minimum": 0},
+				"max_bytes": {"type": "integer", "minimum": 16, "maximum": 65536},
+				"wait_s": {"type": "integer", "minimum": 0, "maximum": 60}
+			},
+			"required": ["execution_id"], "additionalProperties": false
+		}),
+		.output_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"text": {"type": "string"}, "next": {"type": "integer"},
+				"running": {"type": "boolean"},
+				"exit_code": {"type": "integer"},
+				"stdout_bytes": {"type": "integer"},
+				"stderr_bytes": {"type": "integer"},
+				"truncated": {"type": "boolean"}
+			},
+			"required": ["text", "next", "running"]
+		}),
 		.read_only = true,
 	},
 	.scope = TENANT_READ,
@@ -264,3 +276,4 @@ const struct tool tool_read_output = {
 	.drain = drain,
 	.release = release,
 };
+/* clang-format on */

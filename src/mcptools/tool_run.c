@@ -10,6 +10,7 @@
 
 #include "code_begin.h"
 #include "execution.h"
+#include "json_text.h"
 #include "kill_later.h"
 #include "output.h"
 #include "reply.h"
@@ -318,6 +319,7 @@ static void run(struct tool_call *c)
 	}
 }
 
+/* clang-format off */
 const struct tool tool_run = {
 	.shown = {
 		.name = "run",
@@ -327,30 +329,63 @@ const struct tool tool_run = {
 			"its files. stdout and stderr have at most 16 KiB each, their beginning and end; "
 			"read_output has the rest while the session exists. The command is ended after timeout_s "
 			"(120 by default). With background it goes on after the answer: use read_output and stop. "
-			"denied lists what the network policy refused meanwhile. code keeps its variables between calls in a session; its results "
-			"come as text and pictures.",
-		.input_schema = "{\"type\":\"object\",\"properties\":{"
-			"\"session_id\":{\"type\":\"string\",\"description\":\"of create_session; left out: a fresh sandbox, gone after this call\"},"
-			"\"command\":{\"type\":\"string\",\"minLength\":1,\"description\":\"for sh -c\"},"
-			"\"code\":{\"type\":\"string\",\"minLength\":1,\"description\":\"instead of command; state is kept between calls in one session\"},"
-			"\"language\":{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"typescript\",\"bash\",\"r\",\"java\"],\"description\":\"of code\"},"
-			"\"context\":{\"type\":\"string\",\"description\":\"name of the state that code uses; left out: the language's default\"},"
-			"\"cwd\":{\"type\":\"string\"},"
-			"\"env\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}},"
-			"\"stdin\":{\"type\":\"string\"},"
-			"\"timeout_s\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":86400},"
-			"\"background\":{\"type\":\"boolean\"},"
-			"\"report_changes\":{\"type\":\"boolean\",\"description\":\"list the files that it changed, at most 50; takes longer\"}},"
-			"\"additionalProperties\":false}",
-		.output_schema = "{\"type\":\"object\",\"properties\":{"
-			"\"execution_id\":{\"type\":\"string\"},\"running\":{\"type\":\"boolean\"},"
-			"\"exit_code\":{\"type\":\"integer\"},\"signal\":{\"type\":\"integer\"},\"limit\":{\"type\":\"string\"},"
-			"\"error\":{\"type\":\"string\"},\"duration_ms\":{\"type\":\"integer\"},"
-			"\"stdout\":{\"type\":\"string\"},\"stderr\":{\"type\":\"string\"},\"truncated\":{\"type\":\"boolean\"},"
-			"\"files_changed\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},\"more_files_changed\":{\"type\":\"boolean\"},"
-			"\"results\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},\"more_results\":{\"type\":\"boolean\"},\"code_error\":{\"type\":\"object\"},"
-"\"denied\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}}},"
-			"\"required\":[\"execution_id\",\"running\"]}",
+			"denied lists what the network policy refused meanwhile. code keeps its variables between "
+			"calls in a session; its results come as text and pictures.",
+		.input_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"session_id": {
+					"type": "string",
+					"description": "of create_session; left out: a fresh sandbox, gone after this call"
+				},
+				"command": {"type": "string", "minLength": 1, "description": "for sh -c"},
+				"code": {
+					"type": "string", "minLength": 1,
+					"description": "instead of command; state is kept between calls in one session"
+				},
+				"language": {
+					"type": "string",
+					"enum": [
+						"python", "javascript", "typescript", "bash",
+						"r", "java"
+					],
+					"description": "of code"
+				},
+				"context": {
+					"type": "string",
+					"description": "name of the state that code uses; left out: the language's default"
+				},
+				"cwd": {"type": "string"},
+				"env": {"type": "object", "additionalProperties": {"type": "string"}},
+				"stdin": {"type": "string"},
+				"timeout_s": {"type": "integer", "minimum": 1, "maximum": 86400},
+				"background": {"type": "boolean"},
+				"report_changes": {
+					"type": "boolean",
+					"description": "list the files that it changed, at most 50; takes longer"
+				}
+			},
+			"additionalProperties": false
+		}),
+		.output_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"execution_id": {"type": "string"},
+				"running": {"type": "boolean"},
+				"exit_code": {"type": "integer"}, "signal": {"type": "integer"},
+				"limit": {"type": "string"}, "error": {"type": "string"},
+				"duration_ms": {"type": "integer"},
+				"stdout": {"type": "string"}, "stderr": {"type": "string"},
+				"truncated": {"type": "boolean"},
+				"files_changed": {"type": "array", "items": {"type": "object"}},
+				"more_files_changed": {"type": "boolean"},
+				"results": {"type": "array", "items": {"type": "object"}},
+				"more_results": {"type": "boolean"},
+				"code_error": {"type": "object"},
+				"denied": {"type": "array", "items": {"type": "object"}}
+			},
+			"required": ["execution_id", "running"]
+		}),
 		.open_world = true,
 		.destructive = true,
 	},
@@ -362,3 +397,4 @@ const struct tool tool_run = {
 	.drain = drain,
 	.release = release,
 };
+/* clang-format on */

@@ -1,6 +1,7 @@
 /* tool_session_info.c - the tool `session_info`: one session, or the list of those that live. */
 #include "tools.h"
 
+#include "json_text.h"
 #include "json_view.h"
 #include "policy_select.h"
 #include "reply.h"
@@ -111,6 +112,7 @@ static void session_info(struct tool_call *c)
 	store_session_release(&row);
 }
 
+/* clang-format off */
 const struct tool tool_session_info = {
 	.shown = {
 		.name = "session_info",
@@ -118,17 +120,28 @@ const struct tool tool_session_info = {
 		.description =
 			"Shows a session: state, limits, what it uses, its network policy and when it ends. "
 			"Without session_id: lists the sessions that live, at most 100.",
-		.input_schema = "{\"type\":\"object\",\"properties\":{\"session_id\":{\"type\":\"string\"}},"
-				"\"additionalProperties\":false}",
-		.output_schema =
-			"{\"type\":\"object\",\"properties\":{\"sessions\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},"
-			"\"more\":{\"type\":\"boolean\"},\"session_id\":{\"type\":\"string\"},\"state\":{\"type\":\"string\"},"
-			"\"template\":{\"type\":\"string\"},\"created_at\":{\"type\":[\"string\",\"null\"]},"
-			"\"expires_at\":{\"type\":[\"string\",\"null\"]},\"ended_because\":{\"type\":\"string\"},"
-			"\"network\":{\"type\":\"string\"},\"limits\":{\"type\":\"object\"},\"usage\":{\"type\":\"object\"},"
-			"\"commands_running\":{\"type\":\"integer\"},\"metadata\":{\"type\":\"object\"}}}",
+		.input_schema = JSON_TEXT({
+			"type": "object", "properties": {"session_id": {"type": "string"}},
+			"additionalProperties": false
+		}),
+		.output_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"sessions": {"type": "array", "items": {"type": "object"}},
+				"more": {"type": "boolean"}, "session_id": {"type": "string"},
+				"state": {"type": "string"}, "template": {"type": "string"},
+				"created_at": {"type": ["string", "null"]},
+				"expires_at": {"type": ["string", "null"]},
+				"ended_because": {"type": "string"},
+				"network": {"type": "string"}, "limits": {"type": "object"},
+				"usage": {"type": "object"},
+				"commands_running": {"type": "integer"},
+				"metadata": {"type": "object"}
+			}
+		}),
 		.read_only = true,
 	},
 	.scope = TENANT_READ,
 	.start = session_info,
 };
+/* clang-format on */

@@ -2,6 +2,7 @@
 #include "tools.h"
 
 #include "execution.h"
+#include "json_text.h"
 #include "reply.h"
 #include "spec_exec.h"
 
@@ -110,6 +111,7 @@ static void stop(struct tool_call *c)
 		stop_session(c);
 }
 
+/* clang-format off */
 const struct tool tool_stop = {
 	.shown = {
 		.name = "stop",
@@ -118,17 +120,32 @@ const struct tool tool_stop = {
 			"Ends a command with all processes that it started (execution_id), or a session with "
 			"its files (session_id). With signal the command itself gets that signal instead and "
 			"may go on. Ending what has ended is no error.",
-		.input_schema =
-			"{\"type\":\"object\",\"properties\":{"
-			"\"execution_id\":{\"type\":\"string\"},\"session_id\":{\"type\":\"string\"},"
-			"\"signal\":{\"type\":\"string\",\"maxLength\":20,\"description\":\"like TERM or INT, for execution_id\"}},"
-			"\"additionalProperties\":false}",
-		.output_schema = "{\"type\":\"object\",\"properties\":{\"stopped\":{\"type\":\"boolean\","
-				 "\"description\":\"false: there was nothing left to stop\"}},"
-				 "\"required\":[\"stopped\"]}",
+		.input_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"execution_id": {"type": "string"},
+				"session_id": {"type": "string"},
+				"signal": {
+					"type": "string", "maxLength": 20,
+					"description": "like TERM or INT, for execution_id"
+				}
+			},
+			"additionalProperties": false
+		}),
+		.output_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"stopped": {
+					"type": "boolean",
+					"description": "false: there was nothing left to stop"
+				}
+			},
+			"required": ["stopped"]
+		}),
 		.destructive = true,
 		.idempotent = true,
 	},
 	.scope = TENANT_SESSIONS,
 	.start = stop,
 };
+/* clang-format on */

@@ -10,6 +10,7 @@
 #include "chunk_writer.h"
 #include "config.h"
 #include "file_bytes.h"
+#include "json_text.h"
 #include "reply.h"
 
 struct writing {
@@ -221,6 +222,7 @@ static void write_file(struct tool_call *c)
 		request_use(c->r, edits ? read_old : write_content);
 }
 
+/* clang-format off */
 const struct tool tool_write_file = {
 	.shown = {
 		.name = "write_file",
@@ -229,15 +231,35 @@ const struct tool tool_write_file = {
 			"Writes a file of a session, as text or base64 (at most about 1 MiB with the whole call), "
 			"or changes one by edits: each old text must be in the file exactly once and is replaced "
 			"by new. Missing directories are made. The file is replaced as a whole or not at all.",
-		.input_schema =
-			"{\"type\":\"object\",\"properties\":{\"session_id\":{\"type\":\"string\"},"
-			"\"path\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4095,\"description\":\"absolute, or relative to the home directory\"},"
-			"\"text\":{\"type\":\"string\"},\"base64\":{\"type\":\"string\"},"
-			"\"edits\":{\"type\":\"array\",\"minItems\":1,\"maxItems\":100,\"items\":{\"type\":\"object\",\"properties\":{"
-			"\"old\":{\"type\":\"string\",\"minLength\":1},\"new\":{\"type\":\"string\"}},\"required\":[\"old\",\"new\"],\"additionalProperties\":false}}},"
-			"\"required\":[\"session_id\",\"path\"],\"additionalProperties\":false}",
-		.output_schema = "{\"type\":\"object\",\"properties\":{\"bytes\":{\"type\":\"integer\"},"
-				 "\"created\":{\"type\":\"boolean\"}},\"required\":[\"bytes\",\"created\"]}",
+		.input_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {
+				"session_id": {"type": "string"},
+				"path": {
+					"type": "string", "minLength": 1, "maxLength": 4095,
+					"description": "absolute, or relative to the home directory"
+				},
+				"text": {"type": "string"}, "base64": {"type": "string"},
+				"edits": {
+					"type": "array", "minItems": 1, "maxItems": 100,
+					"items": {
+						"type": "object",
+						"properties": {
+							"old": {"type": "string", "minLength": 1},
+							"new": {"type": "string"}
+						},
+						"required": ["old", "new"],
+						"additionalProperties": false
+					}
+				}
+			},
+			"required": ["session_id", "path"], "additionalProperties": false
+		}),
+		.output_schema = JSON_TEXT({
+			"type": "object",
+			"properties": {"bytes": {"type": "integer"}, "created": {"type": "boolean"}},
+			"required": ["bytes", "created"]
+		}),
 		.destructive = true,
 		.idempotent = true,
 	},
@@ -246,3 +268,4 @@ const struct tool tool_write_file = {
 	.start = write_file,
 	.release = release,
 };
+/* clang-format on */
