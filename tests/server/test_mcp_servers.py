@@ -132,6 +132,16 @@ def test_each_has_a_session_that_ends_with_it(server):
     gone(server, s, servers["b"]["session_id"])
 
 
+def test_servers_end_with_a_session_that_died_while_nobody_looked(server):
+    s = create(server, a=mcp_server())
+    child, pid = shown(server, s)["a"]["session_id"], server.cell_pids(s)[0]
+    server.kill("cordond")
+    os.kill(pid, 9)
+    server.restarted("cordond")
+    server.wait_ready()
+    gone(server, s, child)
+
+
 def test_tools_are_allowed_one_by_one(server):
     s = create(server, a=mcp_server(tools={"deny": ["write*", "d*e"]}), b=mcp_server(tools={"allow": ["ec*", "add"], "deny": ["add"]}),
                c=mcp_server(tools={"allow": []}))
