@@ -100,22 +100,6 @@ static void free_call(struct front_call *c)
 	free(c);
 }
 
-static void copy_result(struct json *j, struct json_value result)
-{
-	struct json_value name, v;
-	const char *at = NULL;
-	char text[64];
-
-	while (json_read_next(result, &at, &name, &v)) {
-		if (json_read_is(name, "resultType") || json_read_is(name, "_meta") ||
-		    name.n - 2 >= sizeof(text) || memchr(name.p, '\\', name.n) != NULL)
-			continue;
-		memcpy(text, name.p + 1, name.n - 2);
-		text[name.n - 2] = '\0';
-		json_raw_bytes(j, text, v.p, v.n);
-	}
-}
-
 static void send_result(struct front *f, struct front_sink *s, const struct mcp_request *r,
 			struct json_value result)
 {
@@ -123,7 +107,7 @@ static void send_result(struct front *f, struct front_sink *s, const struct mcp_
 
 	json_init_heap(&j, FRONT_ANSWER_MAX);
 	mcp_write_result(&j, &f->about, r);
-	copy_result(&j, result);
+	join_write_result(&j, result);
 	mcp_write_result_end(&j);
 	send(s, 200, &j);
 	json_release(&j);
@@ -166,15 +150,17 @@ static void on_done(struct peer_call *p, const struct peer_answer *a)
 	free_call(c);
 }
 
-/* The client's own token instead of the one that the server was given. */
+/* The client's own token instead of the one that the server was given. A notification whose
+ * progress is not a number is dropped. */
 static void on_progress(struct peer_call *p, struct json_value params)
 {
 	struct front_call *c = p->arg;
-	struct json_value name, v;
-	const char *at = NULL;
+	struct json_value done = json_read_member(params, "progress");
+	struct json_value total = json_read_member(params, "total");
+	struct json_value message = json_read_member(params, "message");
 	struct json j;
 
-	if (c->sink == NULL)
+	if (c->sink == NULL || done.kind != JSON_READ_NUMBER)
 		return;
 	json_init_heap(&j, 65536);
 	json_open(&j, NULL, '{');
@@ -182,13 +168,11 @@ static void on_progress(struct peer_call *p, struct json_value params)
 	json_text(&j, "method", "notifications/progress");
 	json_open(&j, "params", '{');
 	json_raw_bytes(&j, "progressToken", c->r.progress_token.p, c->r.progress_token.n);
-	while (json_read_next(params, &at, &name, &v)) {
-		if (json_read_is(name, "progress") || json_read_is(name, "total"))
-			json_raw_bytes(&j, json_read_is(name, "total") ? "total" : "progress", v.p,
-				       v.kind == JSON_READ_NUMBER ? v.n : 0);
-		else if (json_read_is(name, "message") && v.kind == JSON_READ_TEXT)
-			json_raw_bytes(&j, "message", v.p, v.n);
-	}
+	json_raw_bytes(&j, "progress", done.p, done.n);
+	if (total.kind == JSON_READ_NUMBER)
+		json_raw_bytes(&j, "total", total.p, total.n);
+	if (message.kind == JSON_READ_TEXT)
+		json_raw_bytes(&j, "message", message.p, message.n);
 	json_close(&j, '}');
 	json_close(&j, '}');
 	if (json_ok(&j))

@@ -49,3 +49,31 @@ bool join_write_tool(struct json *j, const char *server, const struct tool *t)
 	json_close(j, '}');
 	return true;
 }
+
+static bool is_among(const struct json_value *names, size_t n, struct json_value name)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (names[i].n == name.n && memcmp(names[i].p, name.p, name.n) == 0)
+			return true;
+	}
+	return false;
+}
+
+void join_write_result(struct json *j, struct json_value result)
+{
+	struct json_value written[JOIN_RESULT_MEMBERS], name, v;
+	const char *at = NULL;
+	char text[64];
+	size_t n = 0;
+
+	while (n < JOIN_RESULT_MEMBERS && json_read_next(result, &at, &name, &v)) {
+		if (json_read_is(name, "resultType") || json_read_is(name, "_meta") ||
+		    name.n - 2 >= sizeof(text) || memchr(name.p, '\\', name.n) != NULL ||
+		    is_among(written, n, name))
+			continue;
+		written[n++] = name;
+		memcpy(text, name.p + 1, name.n - 2);
+		text[name.n - 2] = '\0';
+		json_raw_bytes(j, text, v.p, v.n);
+	}
+}

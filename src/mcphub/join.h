@@ -1,5 +1,6 @@
-/* join.h - tools of several MCP servers as one list: each is named SERVER__TOOL. Pure. Called by
- * mcp-gateway and by cordond's endpoint of a session. */
+/* join.h - several MCP servers as one: their tools in one list, each named SERVER__TOOL, and the
+ * results of calls as they are passed on. Pure. Called by mcp-gateway and by cordond's endpoint of
+ * a session. */
 #pragma once
 
 #include "json.h"
@@ -19,3 +20,10 @@ bool join_split(const char *name, size_t n, size_t *ret_server, size_t *ret_tool
 /* One element of the answer to tools/list. server NULL: the name is not joined. A joined name that
  * would be longer than TOOL_NAME_MAX is left out: false. */
 bool join_write_tool(struct json *j, const char *server, const struct tool *t);
+
+/* Writes the members of a server's result into the object that is open, without resultType and
+ * _meta, which the caller writes. A name that comes again, is longer than 63 bytes or has an escape
+ * is left out: readers would not agree on its value. So are members after the first
+ * JOIN_RESULT_MEMBERS. */
+#define JOIN_RESULT_MEMBERS 32
+void join_write_result(struct json *j, struct json_value result);

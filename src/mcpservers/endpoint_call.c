@@ -9,22 +9,6 @@
 #define STREAM_NS (3000 * CLOCK_MS) /* an answer that takes longer becomes a stream */
 #define RESULT_MAX (PEER_LINE_MAX + 65536)
 
-static void copy_result(struct call *c, struct json_value result)
-{
-	struct json_value name, v;
-	const char *at = NULL;
-	char text[64];
-
-	while (json_read_next(result, &at, &name, &v)) {
-		if (json_read_is(name, "resultType") || json_read_is(name, "_meta") ||
-		    name.n - 2 >= sizeof(text) || memchr(name.p, '\\', name.n) != NULL)
-			continue;
-		memcpy(text, name.p + 1, name.n - 2);
-		text[name.n - 2] = '\0';
-		json_raw_bytes(&c->answer, text, v.p, v.n);
-	}
-}
-
 /* The result with values of the server's secrets masked. A value with characters of JSON may make
  * it unreadable: then it is not passed on. */
 static void answer_result(struct call *c, struct json_value result)
@@ -49,7 +33,7 @@ static void answer_result(struct call *c, struct json_value result)
 	c->record.is_error = json_read_member(masked, "isError").kind == JSON_READ_TRUE;
 	endpoint_begin(c, RESULT_MAX);
 	mcp_write_result(&c->answer, &c->about, &c->q);
-	copy_result(c, masked);
+	join_write_result(&c->answer, masked);
 	mcp_write_result_end(&c->answer);
 	endpoint_send(c);
 }

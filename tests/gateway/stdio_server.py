@@ -71,6 +71,8 @@ def slow(request, seconds, token):
     while time.time() < end and request["id"] not in cancelled:
         time.sleep(0.05)  # it is slow
         n += 1
+        if token is not None and n == 1:  # to be dropped
+            send({"method": "notifications/progress", "params": {"progressToken": token, "progress": None}})
         if token is not None and n % 4 == 1:
             send({"method": "notifications/progress",
                   "params": {"progressToken": token, "progress": n, "total": 100, "message": "step %d" % n}})

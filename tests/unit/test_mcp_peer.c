@@ -390,6 +390,36 @@ static void names_are_joined_and_divided(void)
 	CHECK(join_server_name_is_valid("a_b-9", 5));
 }
 
+static void write_result(const char *text, char *ret, size_t cap)
+{
+	struct json_value result;
+	struct err e;
+	struct json j;
+
+	CHECK(json_read(text, strlen(text), PEER_DEPTH_MAX, &result, &e) == 0);
+	json_init(&j, ret, cap);
+	json_open(&j, NULL, '{');
+	join_write_result(&j, result);
+	json_close(&j, '}');
+	CHECK(json_ok(&j));
+}
+
+static void a_result_has_each_member_once(void)
+{
+	char many[2048] = "{", ret[2048];
+
+	write_result("{\"content\":[],\"_meta\":{},\"resultType\":\"x\",\"isError\":true,"
+		     "\"isError\":false,\"\\u0061\":1,\"b\":{\"b\":[2]}}",
+		     ret, sizeof(ret));
+	CHECK_STR(ret, "{\"content\":[],\"isError\":true,\"b\":{\"b\":[2]}}");
+	for (int i = 0; i < 100; i++)
+		(void)snprintf(many + strlen(many), sizeof(many) - strlen(many), "%s\"m%d\":0",
+			       i == 0 ? "" : ",", i);
+	(void)snprintf(many + strlen(many), sizeof(many) - strlen(many), "}");
+	write_result(many, ret, sizeof(ret));
+	CHECK(strstr(ret, "\"m31\"") != NULL && strstr(ret, "\"m32\"") == NULL);
+}
+
 TEST_MAIN({ "older_servers_are_initialized", older_servers_are_initialized },
 	  { "newer_servers_are_discovered", newer_servers_are_discovered },
 	  { "a_server_that_refuses_both_fails", a_server_that_refuses_both_fails },
@@ -404,4 +434,5 @@ TEST_MAIN({ "older_servers_are_initialized", older_servers_are_initialized },
 	  { "a_hundred_thousand_tools_are_cut", a_hundred_thousand_tools_are_cut },
 	  { "bad_tools_are_left_out", bad_tools_are_left_out },
 	  { "a_changed_definition_has_another_hash", a_changed_definition_has_another_hash },
-	  { "names_are_joined_and_divided", names_are_joined_and_divided })
+	  { "names_are_joined_and_divided", names_are_joined_and_divided },
+	  { "a_result_has_each_member_once", a_result_has_each_member_once })
