@@ -139,8 +139,10 @@ const char *server_last_words(struct server *s)
 	/* The last lines, as far as they fit. */
 	(void)snprintf(e.msg, sizeof(e.msg), "%.*s", (int)(n < 230 ? n : 230),
 		       s->words + (n < 230 ? 0 : n - 230));
-	for (char *c = e.msg; *c != '\0'; c++)
-		*c = *c == '\n' || *c == '\t' || *c == '\r' ? ' ' : *c;
+	for (char *c = e.msg; *c != '\0'; c++) {
+		if (*c == '\n' || *c == '\t' || *c == '\r')
+			*c = ' ';
+	}
 	err_sanitize(&e);
 	(void)snprintf(text, sizeof(text), "%.230s", e.msg);
 	return text;

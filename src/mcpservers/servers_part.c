@@ -199,11 +199,11 @@ static int make_server(struct session *owner, const char *name, json_t *server, 
 		made = spec_volumes_find(&spec, session_core(owner), session_tenant(owner), e);
 	if (made == 0) {
 		k = server_link_new(core_loop(session_core(owner)), &kept);
-		made = k == NULL ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
-	}
-	if (made == 0) {
 		spec.spec.client = client;
-		made = start_session(owner, k, &spec, e);
+		if (k == NULL)
+			made = err_set(e, ERR_SYSTEM, "out of memory");
+		else
+			made = start_session(owner, k, &spec, e);
 	}
 	if (made < 0 && k != NULL)
 		server_link_free(k);

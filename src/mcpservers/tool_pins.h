@@ -4,7 +4,7 @@
 
 #include "tool_list.h"
 
-#define TOOL_PINS_MAX (2 * TOOL_LIST_MAX)
+#define TOOL_PINS_MAX 2000
 #define TOOL_PINS_NAMED 200 /* characters of names that are reported */
 
 struct tool_pin {
