@@ -180,8 +180,9 @@ static void on_progress(struct peer_call *p, struct json_value params)
 	json_release(&j);
 }
 
-/* The server of a tool, and the tool's name there. */
-static struct server *find_tool(struct front *f, const struct mcp_request *r, char *ret_tool)
+/* The tool that is called, and its server. */
+static const struct tool *find_tool(struct front *f, const struct mcp_request *r,
+				    struct server **ret)
 {
 	size_t server = 0, tool = 0;
 
@@ -193,25 +194,37 @@ static struct server *find_tool(struct front *f, const struct mcp_request *r, ch
 		if (f->joined && (strlen(s->entry->name) != server ||
 				  memcmp(s->entry->name, r->name.p, server) != 0))
 			continue;
-		if (tool_list_find(&s->peer.tools, r->name.p + tool, r->name.n - tool) == NULL)
-			return NULL;
-		memcpy(ret_tool, r->name.p + tool, r->name.n - tool);
-		ret_tool[r->name.n - tool] = '\0';
-		return s;
+		*ret = s;
+		return tool_list_find(&s->peer.tools, r->name.p + tool, r->name.n - tool);
 	}
 	return NULL;
 }
 
-static void begin_call(struct front_call *c, struct front_sink *s)
+/* Headers that repeat arguments; http NULL: there are none. */
+static int check_headers(const struct front_call *c, const struct tool *t,
+			 const struct mcp_http *http, struct mcp_fault *fault)
 {
-	char tool[TOOL_NAME_MAX + 1];
+	struct buf text = BUF_INIT(TOOL_DEFINITION_MAX + 2);
+	struct json_value schema = http == NULL ? (struct json_value){ 0 } : tool_schema(t, &text);
+	int checked = 0;
+
+	if (schema.kind == JSON_READ_OBJECT)
+		checked = mcp_check_param_headers((struct json_span){ schema.p, schema.n }, http,
+						  &c->r, fault);
+	buf_release(&text);
+	return checked;
+}
+
+static void begin_call(struct front_call *c, struct front_sink *s, const struct mcp_http *http)
+{
+	const struct tool *tool = find_tool(c->front, &c->r, &c->server);
 	struct json_value arguments = { .kind = JSON_READ_NONE };
 	struct mcp_fault fault = { 0 };
 	struct err e;
 
-	c->server = find_tool(c->front, &c->r, tool);
-	if (c->server == NULL) {
+	if (tool == NULL)
 		IGNORED(mcp_fault_set(&fault, MCP_INVALID_PARAMS, "unknown tool"), "it is set");
+	if (tool == NULL || check_headers(c, tool, http, &fault) < 0) {
 		send_fault(s, &c->r, &fault);
 		free_call(c);
 		return;
@@ -222,7 +235,7 @@ static void begin_call(struct front_call *c, struct front_sink *s)
 	c->call = (struct peer_call){ .on_done = on_done, .arg = c };
 	if (c->r.progress_token.p != NULL)
 		c->call.on_progress = on_progress;
-	if (peer_call(&c->server->peer, &c->call, tool, arguments, FRONT_CALL_MS, &e) < 0) {
+	if (peer_call(&c->server->peer, &c->call, tool->name, arguments, FRONT_CALL_MS, &e) < 0) {
 		send_tool_error(c->front, s, &c->r, "%s", e.msg);
 		free_call(c);
 		return;
@@ -234,7 +247,8 @@ static void begin_call(struct front_call *c, struct front_sink *s)
 
 /* ---- a message of a client */
 
-static void answer(struct front_call *c, struct front_sink *s)
+/* http: the head of the request; NULL: it came as a line. */
+static void answer(struct front_call *c, struct front_sink *s, const struct mcp_http *http)
 {
 	struct mcp_fault fault = { 0 };
 	struct json j;
@@ -250,7 +264,7 @@ static void answer(struct front_call *c, struct front_sink *s)
 	case MCP_YOURS:
 		json_release(&j);
 		if (c->r.kind == MCP_REQUEST && c->r.method == MCP_TOOLS_CALL) {
-			begin_call(c, s);
+			begin_call(c, s, http);
 			return;
 		}
 		if (c->r.kind == MCP_REQUEST && c->r.method == MCP_TOOLS_LIST)
@@ -295,7 +309,7 @@ void front_http(struct front *f, struct front_sink *s, const struct mcp_http *he
 		send_fault(s, &c->r, &fault);
 		free_call(c);
 	} else {
-		answer(c, s);
+		answer(c, s, head);
 	}
 }
 
@@ -310,7 +324,7 @@ void front_line(struct front *f, struct front_sink *s, bool *legacy, const char 
 		send_fault(s, &c->r, &fault);
 		free_call(c);
 	} else {
-		answer(c, s);
+		answer(c, s, NULL);
 	}
 }
 

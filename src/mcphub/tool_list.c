@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SCHEMA_DEPTH 64 /* peer.h reads no deeper message */
+
 bool tool_name_is_valid(const char *name, size_t n)
 {
 	if (n == 0 || n > TOOL_NAME_MAX)
@@ -20,10 +22,24 @@ bool tool_name_is_valid(const char *name, size_t n)
 const struct tool *tool_list_find(const struct tool_list *l, const char *name, size_t n)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		if (strlen(l->tools[i].name) == n && memcmp(l->tools[i].name, name, n) == 0)
+		if (strncmp(l->tools[i].name, name, n) == 0 && l->tools[i].name[n] == '\0')
 			return &l->tools[i];
 	}
 	return NULL;
+}
+
+struct json_value tool_schema(const struct tool *t, struct buf *text)
+{
+	struct json_value definition = { 0 };
+	struct err e;
+
+	buf_put(text, "{", 1);
+	buf_put_text(text, t->rest);
+	buf_put(text, "}", 1);
+	if (buf_check(text, &e) < 0 ||
+	    json_read((const char *)text->data, text->len, SCHEMA_DEPTH, &definition, &e) < 0)
+		return (struct json_value){ 0 };
+	return json_read_member(definition, "inputSchema");
 }
 
 void tool_list_clear(struct tool_list *l)

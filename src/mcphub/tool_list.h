@@ -37,3 +37,7 @@ int tool_list_add(struct tool_list *l, struct json_value array, struct err *e) M
 /* NULL: there is none. */
 const struct tool *tool_list_find(const struct tool_list *l, const char *name, size_t n);
 void tool_list_clear(struct tool_list *l);
+
+/* The input schema of a tool: a span of text, which is filled in and belongs to the caller. NONE:
+ * no memory. */
+struct json_value tool_schema(const struct tool *t, struct buf *text);

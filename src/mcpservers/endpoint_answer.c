@@ -12,7 +12,8 @@ void endpoint_on_room(struct request *r)
 
 	if (!c->done || !sse_stream_ready(&c->stream))
 		return;
-	sse_stream_event(&c->stream, NULL, NULL, c->answer.text, c->answer.len);
+	if (json_ok(&c->answer)) /* else the stream ends without an answer */
+		sse_stream_event(&c->stream, NULL, NULL, c->answer.text, c->answer.len);
 	sse_stream_end(&c->stream);
 }
 
@@ -24,10 +25,10 @@ void endpoint_send(struct call *c)
 	if (c->counts)
 		call_record_write(&c->record, c->r, &c->q);
 	c->counts = false;
-	if (!json_ok(&c->answer))
-		exchange_reply(c->r->x, 500, NULL, "", 0);
-	else if (c->streams)
+	if (c->streams)
 		endpoint_on_room(c->r);
+	else if (!json_ok(&c->answer))
+		exchange_reply(c->r->x, 500, NULL, "", 0);
 	else
 		exchange_reply(c->r->x, c->status == 0 ? 200 : c->status, "application/json",
 			       c->answer.text, c->answer.len);

@@ -116,7 +116,7 @@ static void begin_call(struct call *c, struct server_link *k, const char *tool)
 	if (c->q.progress_token.p != NULL)
 		c->peer.on_progress = on_progress;
 	if (peer_call(&k->peer, &c->peer, tool, arguments, CALL_MS, &e) < 0) {
-		endpoint_error(c, "%s%s", k->failure[0] == '\0' ? e.msg : k->failure, "");
+		endpoint_error(c, "%s", k->failure[0] == '\0' ? e.msg : k->failure);
 		return;
 	}
 	c->timer = (struct loop_timer){ .on_expire = on_timer, .arg = c };
@@ -124,8 +124,25 @@ static void begin_call(struct call *c, struct server_link *k, const char *tool)
 	server_link_flush(k);
 }
 
+/* Headers that repeat arguments. */
+static int check_headers(const struct call *c, const struct tool *t, struct mcp_fault *f)
+{
+	const struct http1_request *h = exchange_request(c->r->x);
+	const struct mcp_http http = { h->method, h->headers, h->headers_n };
+	struct buf text = BUF_INIT(TOOL_DEFINITION_MAX + 2);
+	struct json_value schema = tool_schema(t, &text);
+	int checked = 0;
+
+	if (schema.kind == JSON_READ_OBJECT)
+		checked = mcp_check_param_headers((struct json_span){ schema.p, schema.n }, &http,
+						  &c->q, f);
+	buf_release(&text);
+	return checked;
+}
+
 void endpoint_call_tool(struct call *c)
 {
+	const struct tool *found = NULL;
 	struct mcp_fault f = { 0 };
 	struct server_link *k;
 	const char *tool = "";
@@ -136,13 +153,16 @@ void endpoint_call_tool(struct call *c)
 	if (k != NULL) {
 		(void)snprintf(c->server, sizeof(c->server), "%s", k->spec.name);
 		(void)snprintf(c->record.server, sizeof(c->record.server), "%s", k->spec.name);
+		found = tool_list_find(&k->peer.tools, tool, strlen(tool));
 	}
 	if (k != NULL && !may_call(c, k, tool)) {
 		endpoint_error(c, "The tool is refused by the policy of this session (%s).",
 			       c->record.rule);
-	} else if (k == NULL || tool_list_find(&k->peer.tools, tool, strlen(tool)) == NULL) {
+	} else if (found == NULL) {
 		(void)snprintf(c->record.rule, sizeof(c->record.rule), "no such tool");
 		IGNORED(mcp_fault_set(&f, MCP_INVALID_PARAMS, "unknown tool"), "sent");
+		endpoint_fault(c, &f);
+	} else if (check_headers(c, found, &f) < 0) {
 		endpoint_fault(c, &f);
 	} else {
 		begin_call(c, k, tool);

@@ -43,7 +43,8 @@ TOOLS = [tool("echo", "Gives its text back.", text={"type": "string"}), tool("ad
          tool("env", "A variable.", name={}), tool("whoami", "The user id."), tool("slow", "Takes a while.", seconds={}),
          tool("die", "Ends the server."), tool("search", "Looks for a text in all files that it can read.", text={}),
          tool("connect", "Connects to an address.", host={}, port={}), tool("write.file", "Writes a file.", path={}, text={}),
-         tool("ask", "Asks the client for input."), tool("pid", "Its process id.")]
+         tool("ask", "Asks the client for input."), tool("pid", "Its process id."),
+         tool("region", "Gives its argument back.", place={"type": "string", "x-mcp-header": "Place"})]
 
 
 def search(what):
@@ -133,6 +134,8 @@ def call(request):
         else:
             send({"id": "q1", "method": "elicitation/create", "params": {"message": "your password?"}})
             asked.append(request)
+    elif name == "region":
+        answer(request, text(str(a.get("place"))))
     elif name == "pid":
         answer(request, text(str(os.getpid())))
     elif name == "die":

@@ -93,7 +93,7 @@ def test_servers_are_joined(server):
     s = create(server, old=mcp_server("--name", "old", env={"COLOUR": "blue"}), new=mcp_server("--name", "new", "--era", "modern"))
     c = Client(server, s)
     names = c.tools()
-    equal((len(names), "new__echo" in names, "old__write.file" in names), (22, True, True), str(names))
+    equal((len(names), "new__echo" in names, "old__write.file" in names), (24, True, True), str(names))
     equal(c.text("old__echo", text="hi"), ("old: hi", False))
     equal(c.text("new__add", a=1, b=2), ("3", False))
     equal(c.text("old__env", name="COLOUR")[0], "blue")
@@ -104,6 +104,9 @@ def test_servers_are_joined(server):
     equal(legacy.text("new__echo", text=1)[0], "new: 1")
     status, _, messages = c.post("tools/call", {"name": "old__slow", "arguments": {"seconds": 0.5}}, token="t")
     equal((status, messages[0]["params"]["progressToken"], messages[-1]["result"]["content"][0]["text"]), (200, "t", "slept"))
+    region = {"name": "old__region", "arguments": {"place": "here"}}  # x-mcp-header: Place
+    for header, code in ((None, -32020), ("there", -32020), ("here", None)):
+        equal(c.post("tools/call", region, Mcp_Param_Place=header)[2].get("error", {}).get("code"), code, str(header))
     for name in ("old__nothing", "none__echo", "echo", "old__a/b"):
         equal(c.post("tools/call", {"name": name}, Mcp_Name=name)[2]["error"]["code"], -32602, name)
     for name in ("new", "old"):
