@@ -19,6 +19,7 @@
 
 #include "core_private.h"
 #include "execution.h"
+#include "execution_adopt.h"
 #include "live_cell.h"
 #include "log.h"
 #include "store_layer.h"

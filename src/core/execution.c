@@ -3,7 +3,7 @@
  *
  * The record is written before PID 1 is asked; the outcome is written before PID 1 gets the message
  * to forget. In between the daemon may die: PID 1 holds the program, its pipes and how it ended,
- * and execution_adopt() goes on. */
+ * and execution_adopt.c goes on. */
 #include "execution.h"
 
 #include <assert.h>
@@ -51,16 +51,13 @@ const char *execution_state_name(enum execution_state s)
 
 static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
 		       const struct agent_event *v);
-static unsigned on_started(struct execution *x, const struct agent_event *v, const int *fds,
-			   unsigned n);
-static void on_exited(struct execution *x, const struct agent_event *v);
 
 static struct execution *of_program(struct live_program *p)
 {
 	return (struct execution *)((char *)p - offsetof(struct execution, program));
 }
 
-static struct execution *new_execution(struct session *s)
+struct execution *execution_new(struct session *s)
 {
 	struct execution *x = calloc(1, sizeof(*x));
 
@@ -108,7 +105,7 @@ void execution_free(struct execution *x)
 
 /* ---- starting */
 
-static int record(struct execution *x, const struct execution_spec *spec, struct err *e)
+int execution_record(struct execution *x, const struct execution_spec *spec, struct err *e)
 {
 	struct core *c = x->session->core;
 	const char *cwd = spec->cwd == NULL ? "" : spec->cwd;
@@ -174,7 +171,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	}
 	if (fd_budget_check(&s->core->cells.fds, e) < 0 || record_quota_check(s, e) < 0)
 		return NULL;
-	x = new_execution(s);
+	x = execution_new(s);
 	x->row.timeout_ms = spec->timeout_ms != 0 || spec->kind != 0 ? spec->timeout_ms
 								     : g->exec_timeout_default_ms;
 	x->row.output_limit =
@@ -184,7 +181,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	live_cell_add(s->cell, &x->program);
 	if ((spec->secrets != NULL && spec->secrets[0] != '\0' &&
 	     session_parts_check_execution(s, x, spec->secrets, e) < 0) ||
-	    record(x, spec, e) < 0) {
+	    execution_record(x, spec, e) < 0) {
 		execution_free(x);
 		return NULL;
 	}
@@ -203,38 +200,6 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	}
 	execution_expect(x);
 	return x;
-}
-
-struct execution *execution_claim(struct session *s, const struct execution_spec *spec,
-				  uint32_t handle, uint64_t mark, struct err *e)
-{
-	struct execution *x = new_execution(s);
-
-	x->background = true;
-	x->row.output_limit = s->core->o.config->output_limit_default;
-	x->row.mark = mark;
-	x->program.handle = handle;
-	if (record(x, spec, e) < 0) {
-		execution_free(x);
-		return NULL;
-	}
-	x->row.state = EXECUTION_RUNNING;
-	return x;
-}
-
-void execution_claimed(struct execution *x, const struct agent_event *v, const int *fds, unsigned n)
-{
-	struct session *s = x->session;
-
-	output_log_init(&x->log, s->core->output_fd, x->row.id, x->row.output_limit);
-	x->started_ns = clock_now_ns();
-	x->stdin_open = (v->flags & AGENT_HAS_STDIN) != 0;
-	s->records++;
-	s->running++;
-	live_cell_add_held(s->cell, &x->program, v->handle);
-	(void)on_started(x, v, fds, n);
-	if ((v->flags & AGENT_HAS_EXITED) != 0)
-		on_exited(x, v);
 }
 
 /* ---- its outcome */
@@ -413,9 +378,8 @@ static void on_failed(struct execution *x, const struct agent_event *v)
 	execution_finish(x);
 }
 
-/* Returns how many of the descriptors it took: all of them, or none. */
-static unsigned on_started(struct execution *x, const struct agent_event *v, const int *fds,
-			   unsigned n)
+unsigned execution_on_started(struct execution *x, const struct agent_event *v, const int *fds,
+			      unsigned n)
 {
 	struct err e;
 
@@ -441,7 +405,7 @@ static void take_started(struct execution *x, struct live_cell *c, const struct 
 {
 	unsigned n = c->agent.nfds;
 
-	if (on_started(x, v, c->agent.fds, n) == n)
+	if (execution_on_started(x, v, c->agent.fds, n) == n)
 		c->agent.nfds = 0;
 }
 
@@ -455,8 +419,12 @@ static void on_tree_dead(struct execution *x)
 static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
 		       const struct agent_event *v)
 {
-	struct execution *x = of_program(p);
+	execution_on_event(of_program(p), c, type, v);
+}
 
+void execution_on_event(struct execution *x, struct live_cell *c, unsigned type,
+			const struct agent_event *v)
+{
 	if (type == AGENT_STARTED)
 		take_started(x, c, v);
 	else if (type == AGENT_FAILED)
@@ -465,96 +433,6 @@ static void on_program(struct live_program *p, struct live_cell *c, enum agent_t
 		on_exited(x, v);
 	else if (type == AGENT_TREE_DEAD)
 		on_tree_dead(x);
-}
-
-/* ---- recovery */
-
-static void count_cut(struct execution *x)
-{
-	const uint64_t known[] = { x->row.out_bytes, x->row.err_bytes, x->row.result_bytes };
-
-	for (unsigned i = 0; i < OUTPUT_STREAMS; i++)
-		if (x->log.written[i] < known[i])
-			x->log.written[i] = known[i];
-}
-
-int execution_recover(struct session *s, const struct store_execution *row, struct err *e)
-{
-	struct execution *x = new_execution(s);
-
-	if (store_execution_get(s->core->store, row->id, &x->row, e) < 0) {
-		execution_free(x);
-		return -1;
-	}
-	x->background = x->row.kind != 0;
-	x->started_ns = clock_now_ns();
-	output_log_init(&x->log, s->core->output_fd, x->row.id,
-			x->row.output_limit == 0 ? s->row.limits.output_bytes
-						 : x->row.output_limit);
-	if (output_log_reopen(&x->log, e) < 0)
-		log_warn("output log could not be read", "execution_id=%s error=%s", x->row.id,
-			 e->msg);
-	output_quota_count(x, 0);
-	x->ended = x->row.ended_ms != 0;
-	if (x->log.cut) /* the log does not count what it left out */
-		count_cut(x);
-	s->running += !x->ended;
-	execution_expect(x);
-	return 0;
-}
-
-struct execution *execution_by_handle(struct session *s, uint32_t handle)
-{
-	for (struct execution *x = s->executions; x != NULL; x = x->next)
-		if (x->row.handle == handle)
-			return x;
-	return NULL;
-}
-
-static int take_held(struct execution *x, struct live_cell *c, const struct agent_event *v,
-		     struct err *e)
-{
-	unsigned n = c->agent.nfds;
-
-	c->agent.nfds = 0;
-	return execution_take_fds(x, v, c->agent.fds, n, e);
-}
-
-void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v)
-{
-	struct err e;
-
-	if (x->program.handle != 0)
-		return; /* PID 1 reported it twice */
-	live_cell_add_held(c, &x->program, v->handle);
-	if (x->killing && agent_send_kill_tree(&c->agent, v->handle, 0, &e) < 0)
-		on_tree_dead(x); /* the channel is gone, and the cell follows */
-	x->stdin_open = (v->flags & AGENT_HAS_STDIN) != 0;
-	if ((v->flags & AGENT_IS_STARTING) != 0)
-		return;
-	if (x->ended) {
-		x->started = true;
-		x->pid = v->pid;
-		x->row.mark = v->mark;
-		if (take_held(x, c, v, &e) == 0)
-			execution_catch_up(x);
-		else
-			log_warn("output of an execution lost", "execution_id=%s error=%s",
-				 x->row.id, e.msg);
-		execution_maybe_complete(x);
-		return;
-	}
-	take_started(x, c, v);
-	if ((v->flags & AGENT_HAS_EXITED) != 0)
-		on_exited(x, v);
-}
-
-void execution_adopt_failed(struct execution *x, struct live_cell *c, const struct agent_event *v)
-{
-	if (x->program.handle != 0)
-		return; /* PID 1 reported it twice */
-	live_cell_add_held(c, &x->program, v->handle);
-	on_failed(x, v);
 }
 
 void execution_lost(struct execution *x)

@@ -159,20 +159,18 @@ struct json;
  * members of the object that is open. */
 int execution_env(struct execution *x, struct json *to, struct err *e) MUST_USE;
 
-/* A program that was started in the cell before there was a session becomes an execution: writes
- * its record (pool_boot.h), and after the transaction takes the program and its descriptors. */
-struct execution *execution_claim(struct session *s, const struct execution_spec *spec,
-				  uint32_t handle, uint64_t mark, struct err *e) MUST_USE;
-void execution_claimed(struct execution *x, const struct agent_event *v, const int *fds,
-		       unsigned n);
+/* For execution_adopt.c. One of the session, with nothing in it. */
+struct execution *execution_new(struct session *s);
+/* Fills in its row and writes it. */
+int execution_record(struct execution *x, const struct execution_spec *spec,
+		     struct err *e) MUST_USE;
+/* Returns how many of the descriptors it took: all of them, or none. */
+unsigned execution_on_started(struct execution *x, const struct agent_event *v, const int *fds,
+			      unsigned n);
+/* type: AGENT_STARTED (with descriptors in c->agent), FAILED, EXITED or TREE_DEAD. */
+void execution_on_event(struct execution *x, struct live_cell *c, unsigned type,
+			const struct agent_event *v);
 
-/* Restores an execution of an earlier daemon from its row; PID 1 then reports whether it holds it.
- */
-int execution_recover(struct session *s, const struct store_execution *row, struct err *e) MUST_USE;
-/* PID 1 holds it; or it failed to start, which the earlier daemon may not have seen. */
-void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v);
-void execution_adopt_failed(struct execution *x, struct live_cell *c, const struct agent_event *v);
-struct execution *execution_by_handle(struct session *s, uint32_t handle);
 /* The execution exited, and what it wrote is in its log. */
 void execution_exited(struct execution *x);
 /* Its cell is gone, or PID 1 does not know the execution. */

@@ -13,6 +13,7 @@
 #include "buf.h"
 #include "clock.h"
 #include "execution.h"
+#include "execution_adopt.h"
 #include "io.h"
 #include "live_cell.h"
 #include "pipe_io.h"

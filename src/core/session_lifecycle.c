@@ -13,6 +13,7 @@
 #include "core_private.h"
 #include "event_log.h"
 #include "execution.h"
+#include "execution_adopt.h"
 #include "execution_kill.h"
 #include "file_op.h"
 #include "kept_diff.h"

@@ -390,45 +390,6 @@ static int on_row(const struct store_template *row, void *cookie)
 	return 0;
 }
 
-/* The templates that every server has. */
-static const struct store_template built_in[] = {
-	{ .name = TEMPLATES_HOST, .kind = TEMPLATE_HOST, .start_command = "", .ready_command = "" },
-	{ .name = TEMPLATES_INTERPRETER,
-	  .kind = TEMPLATE_HOST,
-	  .start_command = "/opt/cordon/bin/cordon-interpreter serve",
-	  .ready_command = "/opt/cordon/bin/cordon-interpreter ready",
-	  .start_restart = true,
-	  .interpreter = true },
-};
-
-/* Is it there, as this version of the server has it? */
-static bool has_built_in(const struct core *c, const struct store_template *want)
-{
-	const struct template_version *v = find(c, "", want->name);
-
-	if (v != NULL && want->start_command[0] == '\0')
-		return true;
-	return v != NULL && v->row.kind == want->kind &&
-	       strcmp(v->row.start_command, want->start_command) == 0 &&
-	       strcmp(v->row.ready_command, want->ready_command) == 0;
-}
-
-static int add_built_in(struct core *c, const struct store_template *want, struct err *e)
-{
-	struct store_template row = *want;
-	struct template_version *v;
-
-	row.created_ms = core_now_ms();
-	rand_id("tpl_", row.id, sizeof(row.id));
-	if (store_template_insert(c->store, &row, e) < 0)
-		return -1;
-	v = template_new(c, &row, e);
-	if (v == NULL)
-		return -1;
-	template_list_in(v);
-	return 0;
-}
-
 int templates_load(struct core *c, struct err *e)
 {
 	struct loading l = { .core = c, .e = e };
@@ -439,9 +400,8 @@ int templates_load(struct core *c, struct err *e)
 	for (struct template_version *v = c->templates; v != NULL; v = v->next)
 		if (!v->row.current)
 			template_retire(v);
-	for (size_t i = 0; i < COUNT(built_in); i++)
-		if (!has_built_in(c, &built_in[i]) && add_built_in(c, &built_in[i], e) < 0)
-			return err_wrap(e, "templates");
+	if (template_built_in_add(c, e) < 0)
+		return err_wrap(e, "templates");
 	if (find(c, "", c->o.config->template) == NULL)
 		return err_set(e, ERR_NOT_FOUND, "template: there is no template '%.60s'",
 			       c->o.config->template);

@@ -35,6 +35,9 @@ int templates_load_tags(struct core *c, struct err *e) MUST_USE;
 /* templates.c: is there room for another version of this tenant's ("": the operator's)? */
 int templates_check_room(const struct core *c, const char *tenant, struct err *e) MUST_USE;
 
+/* template_built_in.c: adds those that every server has and this one does not. */
+int template_built_in_add(struct core *c, struct err *e) MUST_USE;
+
 /* template_pools.c: gives it an empty pool. */
 void template_make_pool(struct template_version *v);
 /* The request for a cell of the pool, with a new id. */
