@@ -237,8 +237,13 @@ test('repositories are cloned and installed; official servers from npm work', as
   const base = await t.create()
   // the packages as npm has installed them, and a repository in place of one of GitHub
   const modules = path.join(path.dirname(resolve('e2b/package.json')), '..')
-  const archive = execFileSync('tar', ['-cz', '--exclude=@e2b', '--exclude=e2b*', '--exclude=novita-sandbox', '--exclude=node-linux*',
-    '-C', path.dirname(modules), path.basename(modules)], { maxBuffer: 1 << 28 })
+  const needed = ['@modelcontextprotocol/server-filesystem', '@modelcontextprotocol/server-everything']
+  for (const name of needed) {
+    const { dependencies = {} } = JSON.parse(fs.readFileSync(path.join(modules, name, 'package.json')))
+    needed.push(...Object.keys(dependencies).filter((d) => !needed.includes(d) && fs.existsSync(path.join(modules, d))))
+  }
+  const archive = execFileSync('tar', ['-c', '--use-compress-program=gzip -1', '-C', path.dirname(modules),
+    ...needed.map((name) => `node_modules/${name}`)], { maxBuffer: 1 << 28 })
   await base.files.write('/home/user/modules.tar.gz', new Blob([archive]))
   await base.commands.run('tar -xzf modules.tar.gz && rm modules.tar.gz && mkdir allowed && echo text > allowed/file', { timeoutMs: 60000 })
   await base.files.write('/srv/owner/repo/serve.py', script, { user: 'root' })
