@@ -81,6 +81,9 @@ void resources_list(struct tool_call *c)
 static void write_content(struct tool_call *c, const char *type, const char *member,
 			  const void *text, size_t n)
 {
+	if (c->done)
+		return; /* it was cancelled meanwhile */
+	json_release(&c->answer);
 	json_init_heap(&c->answer, TOOL_RESULT_MAX);
 	mcp_write_result(&c->answer, &c->server, &c->q);
 	json_open(&c->answer, "contents", '[');

@@ -149,6 +149,11 @@ static void end_answer(struct exchange *x)
 	response_ended(x);
 }
 
+bool exchange_has_begun(const struct exchange *x)
+{
+	return x->answer != ANSWER_NONE;
+}
+
 void exchange_header(struct exchange *x, const char *name, const char *value)
 {
 	size_t n = strlen(name), v = strlen(value);

@@ -121,6 +121,8 @@ void exchange_read_body(struct exchange *x, uint64_t max,
 void exchange_resume_body(struct exchange *x);
 
 /* ---- the answer */
+/* Has the answer begun? No header can be added to it then. */
+bool exchange_has_begun(const struct exchange *x);
 /* Adds a header to the answer, before it begins. Name and value must be valid (asserted). */
 void exchange_header(struct exchange *x, const char *name, const char *value);
 #define EXCHANGE_HEADERS_MAX ((size_t)64 * 1024)

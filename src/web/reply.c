@@ -184,14 +184,15 @@ static void log_failure(const struct request *r, int status, const char *message
 			  exchange_id(r->x), r->session_id, status, message, dropped);
 }
 
-/* 429 and 503 carry a Retry-After header. */
+/* 429 and 503 carry a Retry-After header, unless the dialect has begun a stream, in which it writes
+ * the failure. */
 static void send_error(struct request *r, const struct meaning *m, const char *message,
 		       unsigned retry_s)
 {
 	const struct failure f = { m->status, m->word, message, m->platform };
 	char seconds[16];
 
-	if (m->status == 429 || m->status == 503) {
+	if ((m->status == 429 || m->status == 503) && !exchange_has_begun(r->x)) {
 		(void)snprintf(seconds, sizeof(seconds), "%u", retry_s == 0 ? 1 : retry_s);
 		exchange_header(r->x, "Retry-After", seconds);
 	}

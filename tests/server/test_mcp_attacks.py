@@ -155,6 +155,17 @@ def test_a_key_that_is_revoked_ends_its_calls(server):
     wait_for(lambda: not server.want(200, "GET", "/v1/sessions?state=running")["sessions"], 20, "the end of its session")
 
 
+def test_a_stream_ends_with_a_refusal(server):
+    """A call waits for a session that it does not get: its answer is a stream by then, which has no Retry-After."""
+    _, key = server.tenant("waits", max_sessions=1, queue_length=5, queue_timeout="2s")
+    c = Client(server, key)
+    c.call("create_session")
+    status, headers, messages = c.post("tools/call", {"name": "create_session", "arguments": {}}, token="t")
+    equal((status, headers["content-type"].split(";")[0]), (200, "text/event-stream"))
+    check(messages[-1]["result"]["isError"], str(messages))
+    equal(server.request("GET", "/v1/node")[0], 200, "the server lives")
+
+
 def test_state_that_was_made_up(server):
     """No tool asks for input; what a client brings along is ignored or refused, and never an error of the server."""
     c = Client(server)
