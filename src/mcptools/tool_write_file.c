@@ -10,11 +10,15 @@
 #include "chunk_writer.h"
 #include "config.h"
 #include "file_bytes.h"
+#include "jobs.h"
 #include "json_text.h"
 #include "reply.h"
 
 struct writing {
 	struct file_bytes old; /* of edits */
+	struct job job;	       /* applies them, one in a piece */
+	const struct json_node *next_edit;
+	size_t nedits; /* done */
 	struct file_call call;
 	struct chunk_writer out;
 	struct buf content;
@@ -32,6 +36,7 @@ static void release(struct tool_call *c)
 {
 	struct writing *w = c->own;
 
+	core_job_cancel(c->r->core, &w->job);
 	file_bytes_release(&w->old);
 	file_call_release(&w->call);
 	buf_release(&w->content);
@@ -136,33 +141,46 @@ static int edit(struct buf *content, struct json_span old, struct json_span new,
 	return 0;
 }
 
+/* Each edit looks through up to 2 MiB twice. */
+static bool on_piece(struct job *job)
+{
+	struct request *r = job->arg;
+	struct writing *w = own(r);
+	const struct json_node *edits = json_tree_get(tool_of(r)->q.arguments, "edits");
+	const struct json_node *v = w->next_edit;
+	struct err e = { 0 };
+
+	if (edit(&w->content, json_tree_get_text(v, "old"), json_tree_get_text(v, "new"),
+		 w->nedits++, &e) < 0) {
+		reply_error(r, &e);
+		return false;
+	}
+	w->next_edit = json_tree_next(edits, v);
+	if (w->next_edit != NULL)
+		return true;
+	request_use(r, write_content);
+	return false;
+}
+
 static void on_old(struct file_bytes *f, const struct err *why)
 {
 	struct request *r = f->call.r;
 	struct writing *w = own(r);
-	const struct json_node *edits = json_tree_get(tool_of(r)->q.arguments, "edits");
-	struct err e = { 0 };
-	size_t i = 0;
+	struct tool_call *c = tool_of(r);
 
 	if (why != NULL) {
 		reply_file_error(r, why);
 		return;
 	}
 	if (f->more) {
-		tool_failed(tool_of(r), "The file is larger than 1 MiB: change it with run.");
+		tool_failed(c, "The file is larger than 1 MiB: change it with run.");
 		return;
 	}
 	w->content = f->bytes;
 	f->bytes = (struct buf){ 0 };
-	for (const struct json_node *v = json_tree_first(edits); v != NULL;
-	     v = json_tree_next(edits, v), i++) {
-		if (edit(&w->content, json_tree_get_text(v, "old"), json_tree_get_text(v, "new"), i,
-			 &e) < 0) {
-			reply_error(r, &e);
-			return;
-		}
-	}
-	request_use(r, write_content);
+	w->next_edit = json_tree_first(json_tree_get(c->q.arguments, "edits"));
+	w->job = (struct job){ .on_piece = on_piece, .arg = r };
+	core_job_add(r->core, r->tenant, &w->job);
 }
 
 static void read_old(struct request *r, struct session *s)
