@@ -258,7 +258,7 @@ static int serve(struct child *c)
 static void write_result(struct json *j, const struct mcp_request *q, struct child *c, int code)
 {
 	static const char *const names[2] = { "stdout", "stderr" };
-	struct buf said = BUF_INIT(3 * TEXT_ENDS_TEXT);
+	struct buf summary = BUF_INIT(3 * TEXT_ENDS_TEXT);
 	struct json s;
 	bool cut = false;
 
@@ -271,22 +271,22 @@ static void write_result(struct json *j, const struct mcp_request *q, struct chi
 		cut |= text_ends_show(&c->ends[i], "", &text);
 		json_bytes(&s, names[i], buf_text(&text), text.len);
 		if (i == 1 && text.len > 0)
-			buf_put_text(&said, "[stderr]\n");
-		buf_put(&said, text.data, text.len);
+			buf_put_text(&summary, "[stderr]\n");
+		buf_put(&summary, text.data, text.len);
 		buf_release(&text);
 		text_ends_release(&c->ends[i]);
 	}
 	json_bool(&s, "truncated", cut);
 	json_close(&s, '}');
-	buf_printf(&said, "\n[exit code %d]", code);
+	buf_printf(&summary, "\n[exit code %d]", code);
 	mcp_write_result(j, &server, q);
 	json_open(j, "content", '[');
-	mcp_write_text(j, buf_text(&said), said.len, true);
+	mcp_write_text(j, buf_text(&summary), summary.len, true);
 	json_close(j, ']');
 	json_raw_bytes(j, "structuredContent", s.text, s.len);
 	json_bool(j, "isError", false);
 	mcp_write_result_end(j);
-	buf_release(&said);
+	buf_release(&summary);
 	json_release(&s);
 }
 

@@ -14,7 +14,7 @@
 #define FILES_JSON_MAX (256U << 10)
 #define CLOCK_SLACK_MS 20 /* times of files are those of the last tick of the kernel's clock */
 #define NET_LOOKED 256
-#define SAID_MAX (1U << 20)
+#define SUMMARY_MAX (1U << 20)
 
 void run_end_release(struct run_end *n)
 {
@@ -86,7 +86,7 @@ static void write_refusals(struct run_end *n, const struct store_execution *row)
 
 /* ---- the result */
 
-static void write_streams(struct run_end *n, struct buf *said, bool *ret_cut)
+static void write_streams(struct run_end *n, struct buf *summary, bool *ret_cut)
 {
 	static const char *const names[2] = { "stdout", "stderr" };
 
@@ -97,22 +97,22 @@ static void write_streams(struct run_end *n, struct buf *said, bool *ret_cut)
 		*ret_cut |= excerpt_text(&n->excerpt, i, &text);
 		json_bytes(&n->c->out, names[i], buf_text(&text), text.len);
 		if (text.len > 0 && i == 1)
-			buf_put_text(said, said->len > 0 ? "\n[stderr]\n" : "[stderr]\n");
-		buf_put(said, text.data, text.len);
+			buf_put_text(summary, summary->len > 0 ? "\n[stderr]\n" : "[stderr]\n");
+		buf_put(summary, text.data, text.len);
 		buf_release(&text);
 	}
 }
 
 /* What the model reads if its client shows only the text. */
-static void write_said(struct run_end *n, struct buf *said)
+static void write_summary(struct run_end *n, struct buf *summary)
 {
 	const struct store_execution *row = execution_row(n->x);
 
-	buf_printf(said, "%s[exit code %d%s%s]", said->len > 0 ? "\n" : "",
+	buf_printf(summary, "%s[exit code %d%s%s]", summary->len > 0 ? "\n" : "",
 		   json_view_exit_code(row),
 		   row->timed_out || row->limit[0] != '\0' ? ", ended by limit: " : "",
 		   row->timed_out ? "timeout" : row->limit);
-	tool_text(n->c, buf_text(said), said->len);
+	tool_text(n->c, buf_text(summary), summary->len);
 	if (n->is_code)
 		run_results_images(n->c, &n->excerpt.results);
 }
@@ -137,18 +137,18 @@ static void write_outcome(struct run_end *n, const struct store_execution *row)
 static void write_result(struct run_end *n)
 {
 	const struct store_execution *row = execution_row(n->x);
-	struct buf said = BUF_INIT(SAID_MAX);
+	struct buf summary = BUF_INIT(SUMMARY_MAX);
 	struct json *j = &n->c->out;
 	bool cut;
 
 	tool_open(n->c);
 	write_outcome(n, row);
-	write_streams(n, &said, &cut);
+	write_streams(n, &summary, &cut);
 	json_bool(j, "truncated", cut || row->truncated);
 	if (n->is_code)
-		run_results_write(n->c, &n->excerpt.results, n->excerpt.more_results, &said);
-	write_said(n, &said);
-	buf_release(&said);
+		run_results_write(n->c, &n->excerpt.results, n->excerpt.more_results, &summary);
+	write_summary(n, &summary);
+	buf_release(&summary);
 	if (n->with_changes) {
 		json_close(&n->files, ']');
 		json_raw_bytes(j, "files_changed", n->files.text, n->files.len);

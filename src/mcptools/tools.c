@@ -9,11 +9,9 @@ const struct mcp_tool *tools_shown(void)
 	};
 	static struct mcp_tool shown[TOOLS];
 
-	for (size_t i = 0; shown[0].name == NULL && i < TOOLS; i++) {
-		size_t at = TOOLS - 1 - i; /* the first one last: it says that all are there */
-
-		shown[at] = all[at]->shown;
-		shown[at].arg = all[at];
+	for (size_t i = 0; shown[TOOLS - 1].name == NULL && i < TOOLS; i++) {
+		shown[i] = all[i]->shown;
+		shown[i].arg = all[i];
 	}
 	return shown;
 }
