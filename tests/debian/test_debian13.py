@@ -21,7 +21,7 @@ ROOT = os.path.abspath(os.path.join(HERE, "../.."))
 NOT_IN_A_CELL = {"unit seccomp_live"}
 FAILED = r"^ *\d+/\d+ cordon:\w+ / (.*?) +(?:ERROR|FAIL|TIMEOUT) "
 # On a disk: in memory the files of the build and its processes together would need more than most machines have.
-PLACE = {"storage": "disk", "limits": {"memory": "2G", "disk": "10G", "cpus": "2"}}
+PLACE = {"storage": "disk", "limits": {"memory": "3G", "disk": "10G", "cpus": "2"}}
 
 
 def packages():

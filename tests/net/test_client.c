@@ -2,6 +2,8 @@
  * misbehave, a child of the test sends fixed bytes. */
 #include "client.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -492,15 +494,33 @@ static void urls(void)
 	stop_server(open_client());
 }
 
+/* One that was given to a socket which is closed. In a cell, others than that may have a listener.
+ */
+static unsigned unused_port(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(at);
+	OWN_FD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&at, len) == 0 &&
+	      getsockname(fd, (struct sockaddr *)&at, &len) == 0);
+	return ntohs(at.sin_port);
+}
+
 static void no_server(void)
 {
 	struct client_request r = { .method = "GET", .target = "/" };
+	unsigned port = unused_port();
+	char want[100];
 	struct client *c;
 
-	(void)snprintf(url, sizeof(url), "http://127.0.0.1:1");
+	(void)snprintf(url, sizeof(url), "http://127.0.0.1:%u", port);
+	(void)snprintf(want, sizeof(want), "cannot connect to 127.0.0.1:%u: Connection refused",
+		       port);
 	c = open_client();
 	CHECK(client_send(c, &r, &e) < 0);
-	CHECK_STR(e.msg, "cannot connect to 127.0.0.1:1: Connection refused");
+	CHECK_STR(e.msg, want);
 	client_free(c);
 	(void)snprintf(url, sizeof(url), "unix:/nowhere/at.all");
 	c = open_client();
