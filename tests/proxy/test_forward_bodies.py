@@ -209,10 +209,13 @@ def a_slow_server_holds_the_client_back():
 
 
 def memory_of_many_slow_clients():
+    body = bytes(64 * MIB)  # one for all connections: copies would need gigabytes
+
     def play(s, reader):
         Head(reader)
         try:
-            s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (64 * MIB) + bytes(64 * MIB))
+            s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
+            s.sendall(body)
             assert False, "all of it was taken"
         except OSError:
             pass
