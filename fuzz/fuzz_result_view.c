@@ -17,6 +17,22 @@ static void write_all(struct result_view *v, struct json *j)
 	assert(json_ok(j));
 }
 
+/* The check gives the same in the smallest pieces. */
+static void check_line(const uint8_t *line, size_t n)
+{
+	struct result_line whole, parts;
+	int a, b;
+
+	result_line_begin(&whole, (const char *)line, n);
+	result_line_begin(&parts, (const char *)line, n);
+	a = result_line_piece(&whole, SIZE_MAX);
+	do {
+		b = result_line_piece(&parts, 1);
+	} while (b > 0);
+	assert(a == b && whole.type == parts.type && whole.count == parts.count);
+	assert(a < 0 || json_check_valid((const char *)line, n));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	size_t cut = size == 0 ? 0 : data[0] % size;
@@ -24,6 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct json a, b;
 	uint8_t *copy = fuzz_copy(data, size);
 
+	check_line(copy, size);
 	result_view_init(&whole);
 	result_view_init(&parts);
 	result_view_take(&whole, copy, size);

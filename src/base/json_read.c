@@ -227,6 +227,13 @@ static const char *text_end(const char *p, const char *end)
 	return at + 1;
 }
 
+/* Does the byte end a number or a word? */
+static bool ends_word(char c)
+{
+	return c == ',' || c == '}' || c == ']' || c == ':' || c == '"' || c == ' ' || c == '\t' ||
+	       c == '\r' || c == '\n';
+}
+
 /* Behind the value at p. Without recursion: brackets in texts are skipped with them. */
 static const char *value_end(const char *p, const char *end)
 {
@@ -241,7 +248,7 @@ static const char *value_end(const char *p, const char *end)
 		depth -= *p == '}' || *p == ']';
 		p++;
 		/* The rest of a number or word. */
-		while (depth == 0 && p < end && strchr(",:]} \t\r\n\"", *p) == NULL)
+		while (depth == 0 && p < end && !ends_word(*p))
 			p++;
 	} while (depth > 0);
 	return p;

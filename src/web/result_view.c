@@ -3,9 +3,7 @@
 
 #include <string.h>
 
-#include "json_read.h"
-
-#define DEPTH_MAX 64
+#define LINE_COST 32 /* of a line, in bytes, beside its own */
 
 void result_view_init(struct result_view *v)
 {
@@ -26,64 +24,18 @@ void result_view_take(struct result_view *v, const uint8_t *bytes, size_t n)
 	buf_put(&v->lines, bytes, n < room ? n : room);
 }
 
-/* The value of an escape \uXXXX; 0: it is none. */
-static unsigned escaped(const char *p, const char *end)
-{
-	unsigned value = 0;
-
-	if (end - p < 6 || p[0] != '\\' || p[1] != 'u')
-		return 0;
-	for (int i = 2; i < 6; i++) /* digits: the text was checked */
-		value = value * 16 +
-			(unsigned)(p[i] <= '9' ? p[i] - '0' : (p[i] | 0x20) - 'a' + 10);
-	return value;
-}
-
-/* JSON may have escapes of half a character, which not every client accepts. */
-static bool has_half_characters(const char *p, size_t n)
-{
-	const char *end = p + n;
-
-	for (; p < end; p++) {
-		unsigned value = escaped(p, end);
-
-		if (*p != '\\')
-			continue;
-		if (value >= 0xd800 && value < 0xdc00) {
-			unsigned low = escaped(p + 6, end);
-
-			if (low < 0xdc00 || low > 0xdfff)
-				return true;
-			p += 6;
-		} else if (value >= 0xdc00 && value <= 0xdfff) {
-			return true;
-		}
-		p++;
-	}
-	return false;
-}
-
+/* The line has passed. */
 static void take_line(struct result_view *v, struct json *j, const char *line, size_t n)
 {
-	struct json_value value, type;
-	struct err e;
-
-	if (n == 0)
-		return;
-	if (json_read(line, n, DEPTH_MAX, &value, &e) < 0 || value.kind != JSON_READ_OBJECT ||
-	    has_half_characters(line, n)) {
-		v->dropped++;
-		return;
-	}
-	type = json_read_member(value, "type");
-	if (json_read_is(type, "result") && v->n < RESULT_VIEW_LINES) {
-		json_raw_bytes(j, NULL, value.p, value.n);
+	if (v->line.type == RESULT_LINE_RESULT && v->n < RESULT_VIEW_LINES) {
+		json_raw_bytes(j, NULL, line, n);
 		v->n++;
-	} else if (json_read_is(type, "error") && v->error_len == 0) {
-		v->error = (size_t)(value.p - buf_text(&v->lines));
-		v->error_len = value.n;
-	} else if (!json_read_is(type, "number_of_executions") ||
-		   !json_read_uint(json_read_member(value, "execution_count"), &v->count)) {
+	} else if (v->line.type == RESULT_LINE_ERROR && v->error_len == 0) {
+		v->error = v->at;
+		v->error_len = n;
+	} else if (v->line.type == RESULT_LINE_COUNT && v->line.has_count) {
+		v->count = v->line.count;
+	} else {
 		v->dropped++;
 	}
 }
@@ -102,28 +54,54 @@ static void end(struct result_view *v, struct json *j)
 		json_none(j, "execution_count");
 }
 
+/* The line at v->at. False: it is the last, and cut, or the program ended inside of it. */
+static bool begin_line(struct result_view *v)
+{
+	const char *line = buf_text(&v->lines) + v->at;
+	const char *newline = memchr(line, '\n', v->lines.len - v->at);
+
+	if (newline == NULL) {
+		v->dropped += !v->over;
+		v->at = v->lines.len;
+		return false;
+	}
+	v->line_len = (size_t)(newline - line);
+	v->in_line = true;
+	result_line_begin(&v->line, line, v->line_len);
+	return true;
+}
+
+/* Up to about *left bytes of the line at v->at; takes what they cost. */
+static void do_line(struct result_view *v, struct json *j, size_t *left)
+{
+	const char *before = v->line.p;
+	int got = v->line_len == 0 ? 0 : result_line_piece(&v->line, *left);
+	size_t cost = LINE_COST + (size_t)(v->line.p - before);
+
+	*left -= cost < *left ? cost : *left;
+	if (got > 0)
+		return;
+	if (got < 0)
+		v->dropped++;
+	else if (v->line_len > 0)
+		take_line(v, j, buf_text(&v->lines) + v->at, v->line_len);
+	v->at += v->line_len + 1;
+	v->in_line = false;
+}
+
 int result_view_piece(struct result_view *v, struct json *j)
 {
-	size_t end_at = v->at + RESULT_VIEW_PIECE;
-	const char *text = buf_text(&v->lines);
+	size_t left = RESULT_VIEW_PIECE;
 
 	if (!v->begun)
 		json_open(j, "results", '[');
 	v->begun = true;
-	while (v->at < v->lines.len && v->at < end_at) {
-		const char *line = text + v->at;
-		const char *newline = memchr(line, '\n', v->lines.len - v->at);
-
-		if (newline == NULL) { /* cut, or the program ended in the middle of it */
-			v->dropped += !v->over;
-			v->at = v->lines.len;
-			break;
-		}
-		take_line(v, j, line, (size_t)(newline - line));
-		v->at += (size_t)(newline - line) + 1;
-	}
+	while (v->at < v->lines.len && left > 0)
+		if (v->in_line || begin_line(v))
+			do_line(v, j, &left);
 	if (v->at < v->lines.len)
 		return 1;
 	end(v, j);
+	buf_release(&v->lines);
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* Output of executions in JSON: whole and unchanged, however it is divided into pieces. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -241,6 +242,106 @@ static void results_are_bounded(void)
 	(void)close(l.fd);
 }
 
+/* How many pieces it takes to write the results; checks that the text is part of them. */
+static unsigned results_pieces(struct log *l, const char *part)
+{
+	struct inline_output o;
+	struct json j;
+	struct err e;
+	unsigned pieces = 0;
+	int got;
+
+	inline_output_init_results(&o, l->fd);
+	json_init_heap(&j, RESULT_VIEW_JSON_MAX);
+	json_open(&j, NULL, '{');
+	do {
+		got = inline_output_piece(&o, &j, &e);
+		pieces += o.read;
+	} while (got > 0);
+	json_close(&j, '}');
+	CHECK(got == 0 && json_ok(&j) && strstr(j.text, part) != NULL);
+	CHECK(o.results.lines.data == NULL); /* nothing is held while the answer is sent */
+	inline_output_release(&o);
+	json_release(&j);
+	return pieces;
+}
+
+/* One line may be all that there is: it is checked in pieces, too. */
+static void a_long_line_takes_many_pieces(void)
+{
+	size_t n = RESULT_VIEW_MAX - 64, at;
+	char *line = malloc(n + 80);
+	struct log l = new_log();
+
+	CHECK(line != NULL);
+	at = (size_t)snprintf(line, 16, "{\"a\":[1");
+	for (; at < n; at += 2)
+		memcpy(line + at, ",1", 2);
+	at += (size_t)snprintf(line + at, 64, "],\"type\":\"result\"}\n");
+	say(&l, OUTPUT_RESULT, line, at);
+	CHECK(results_pieces(&l, "\"results_dropped\":0,") >= n / RESULT_VIEW_PIECE);
+	free(line);
+}
+
+/* Each line has a cost of its own. */
+static void many_short_lines_take_many_pieces(void)
+{
+	size_t n = 1 << 20;
+	char *lines = malloc(n);
+	struct log l = new_log();
+
+	CHECK(lines != NULL);
+	for (size_t i = 0; i < n; i += 2)
+		memcpy(lines + i, "x\n", 2);
+	say(&l, OUTPUT_RESULT, lines, n);
+	CHECK(results_pieces(&l, "\"results_dropped\":524288,") > 4 * n / RESULT_VIEW_PIECE);
+	free(lines);
+}
+
+/* Lines with what some clients' parsers refuse, and the nearest that all accept. */
+static void results_can_be_read_by_all_clients(void)
+{
+	static const struct {
+		const char *value;
+		bool shown;
+	} values[] = {
+		{ "\"\\ud800\"", false },
+		{ "\"\\ude00\\ud83d\"", false },
+		{ "\"\\ud83dx\"", false },
+		{ "\"\\ud83d\\u0041\"", false },
+		{ "{\"\\udfff\":1}", false },
+		{ "\"\\ud83d\\ude00\\\\ud800\"", true },
+		{ "1e999999", false },
+		{ "[-1.5E+309]", false },
+		{ "1.7976931348623157e308", true },
+		{ "0.0001e310", true },
+		{ "1e-999999", true },
+		{ "1267650600228229401496703205376", true },
+		{ "01", false },
+		{ "1.", false },
+		{ "-", false },
+		{ "[1,]", false },
+		{ "{\"a\":1,}", false },
+		{ "{\"a\" : [ { } , [] , null ] }", true },
+		{ "[}", false },
+		{ "tru", false },
+		{ "\"\\x41\"", false },
+		{ "\"a\tb\"", false },
+		{ "1} {", false },
+	};
+	char line[200], want[40];
+
+	for (size_t i = 0; i < COUNT(values); i++) {
+		struct log l = new_log();
+
+		(void)snprintf(line, sizeof(line), "{\"x\":%s,\"type\":\"result\"}\n",
+			       values[i].value);
+		(void)snprintf(want, sizeof(want), "\"results_dropped\":%d,", !values[i].shown);
+		say_line(&l, line);
+		(void)results_pieces(&l, want);
+	}
+}
+
 TEST_MAIN({ "short output is one piece", short_output_is_one_piece },
 	  { "nothing is one piece", nothing_is_one_piece },
 	  { "long output is bounded in each piece", long_output_is_bounded_in_each_piece },
@@ -248,4 +349,7 @@ TEST_MAIN({ "short output is one piece", short_output_is_one_piece },
 	  { "pieces do not show", pieces_do_not_show },
 	  { "base64 is one text", base64_is_one_text },
 	  { "results are strict", results_are_strict },
-	  { "results are bounded", results_are_bounded })
+	  { "results are bounded", results_are_bounded },
+	  { "a long line takes many pieces", a_long_line_takes_many_pieces },
+	  { "many short lines take many pieces", many_short_lines_take_many_pieces },
+	  { "results can be read by all clients", results_can_be_read_by_all_clients })
