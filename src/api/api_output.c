@@ -62,7 +62,7 @@ static int fill(struct range *g, size_t *spent, struct err *e)
 		got = output_read(g->fd, &g->cursor, &chunk, g->bytes, sizeof(g->bytes), e);
 		if (got <= 0)
 			return got;
-		*spent += chunk.len + 64;
+		*spent += chunk.len + OUTPUT_READ_COST;
 		if (!is_wanted(g, chunk.stream))
 			continue;
 		g->sent = g->at < g->offset ? (size_t)(g->offset - g->at) : 0;

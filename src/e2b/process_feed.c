@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "process_event.h"
+#include "process_piece.h"
 
 #define EXHAUSTED                                                          \
 	"%s written more output than %s (%llu bytes) allows; the process " \
@@ -137,44 +138,19 @@ static void send_end(struct process_feed *f)
 
 /* ---- output */
 
-enum piece { PIECE_NONE, PIECE_DATA, PIECE_CUT, PIECE_FAILED };
-
-/* As much of one stream as is there and fits into a message. */
-static enum piece read_piece(struct process_feed *f, uint8_t *bytes, size_t cap,
-			     enum output_stream *ret_stream, size_t *ret_n)
+static enum process_piece read_piece(struct process_feed *f, uint8_t *bytes, size_t cap,
+				     enum output_stream *ret_stream, size_t *ret_n)
 {
-	struct output_chunk chunk;
-	size_t n = 0;
 	struct err e;
 
 	if (f->fd < 0 &&
 	    execution_log(f->stream.r->core, f->stream.r->session_id, f->id, &f->fd, &e) < 0)
-		return PIECE_FAILED;
-	while (n < cap) {
-		uint64_t next = f->cursor;
-		int got = output_read(f->fd, &next, &chunk, bytes + n, cap - n, &e);
-
-		if (got < 0)
-			return PIECE_FAILED;
-		if (got == 0 ||
-		    (n > 0 && chunk.stream != *ret_stream && chunk.stream != OUTPUT_RESULT))
-			break;
-		if (chunk.stream == OUTPUT_RESULT) { /* these clients have no such stream */
-			f->cursor = next;
-			continue;
-		}
-		*ret_stream = chunk.stream;
-		*ret_n = n + chunk.len;
-		if (chunk.stream == OUTPUT_CUT)
-			return PIECE_CUT;
-		n += chunk.len;
-		f->cursor = next;
-	}
-	*ret_n = n;
-	return n > 0 ? PIECE_DATA : PIECE_NONE;
+		return PROCESS_PIECE_FAILED;
+	return process_piece_read(f->fd, &f->cursor, bytes, cap, ret_stream, ret_n,
+				  &f->stream.spent);
 }
 
-/* False: nothing to send yet, or nothing more. */
+/* False: nothing to send yet, or nothing more. True: try again, if the stream is ready. */
 static bool send_output(struct process_feed *f)
 {
 	static uint8_t bytes[PROCESS_EVENT_PIECE];
@@ -185,17 +161,19 @@ static bool send_output(struct process_feed *f)
 
 	switch (read_piece(f, bytes, pty ? PROCESS_EVENT_PTY_PIECE : PROCESS_EVENT_PIECE, &stream,
 			   &n)) {
-	case PIECE_DATA:
+	case PROCESS_PIECE_DATA:
 		n = process_event_data(message, stream, pty, bytes, n);
 		rpc_stream_send(&f->stream, message, n);
 		return true;
-	case PIECE_CUT:
+	case PROCESS_PIECE_PASSED:
+		return true;
+	case PROCESS_PIECE_CUT:
 		end_exhausted(f);
 		break;
-	case PIECE_FAILED:
+	case PROCESS_PIECE_FAILED:
 		rpc_stream_end(&f->stream, RPC_INTERNAL, "the output cannot be read");
 		break;
-	case PIECE_NONE:
+	case PROCESS_PIECE_NONE:
 		break;
 	}
 	return false;

@@ -43,6 +43,10 @@ struct output_chunk {
 	size_t len;
 };
 
+/* What reading a record costs beside its bytes, in bytes: for readers that take turns. A log may
+ * have a record for each byte. */
+#define OUTPUT_READ_COST 512
+
 /* Reads the next chunk at *cursor into buf, at most cap bytes of it, and moves *cursor after it.
  * Returns 1, 0 if there is nothing more now, -1 if the log cannot be read. A chunk may come in
  * several pieces. fd may be -1: an execution without output. */
