@@ -70,6 +70,11 @@ static void add_head(struct conn *c, int status, const char *type, const size_t 
 		buf_put(&c->out, head, (size_t)n);
 }
 
+static void set_timer(struct conn *c, uint64_t ms)
+{
+	loop_timer_set(c->server->loop, &c->timer, clock_now_ns() + ms * CLOCK_MS);
+}
+
 /* The answer is complete. */
 static void end_answer(struct conn *c)
 {
@@ -86,17 +91,13 @@ void conn_answer(struct conn *c, int status, const char *type, const void *body,
 	add_head(c, status, type, &n);
 	if (c->method != HTTP1_HEAD)
 		buf_put(&c->out, body, n);
+	set_timer(c, IDLE_MS); /* for the client to read it */
 	end_answer(c);
 }
 
 void conn_text(struct conn *c, int status, const char *text)
 {
 	conn_answer(c, status, "text/plain; charset=utf-8", text, strlen(text));
-}
-
-static void set_timer(struct conn *c, uint64_t ms)
-{
-	loop_timer_set(c->server->loop, &c->timer, clock_now_ns() + ms * CLOCK_MS);
 }
 
 void conn_stream(struct conn *c)
@@ -317,7 +318,7 @@ static void next_request(struct conn *c)
 	set_timer(c, IDLE_MS);
 }
 
-/* Does all that can be done now, then says what it waits for. */
+/* Does all that can be done now, then sets the events that it waits for. */
 static void on_work(struct loop_task *t)
 {
 	struct conn *c = t->arg;
