@@ -295,6 +295,6 @@ void api_handle(struct conn *c)
 void api_abandon(struct conn *c)
 {
 	if (c->created != NULL && c->execution.context == c->created)
-		c->created->unwanted = true; /* its id was told to nobody */
+		c->created->unwanted = true; /* no client has its id */
 	execution_abandon(&c->execution);
 }

@@ -88,12 +88,13 @@ static void start_next(struct context *c)
 	if (buf_add(&x->line, tail, (size_t)n, &e) < 0) {
 		c->running_id = 0;
 		end_with(c, x, e.msg);
+		start_next(c); /* at most CONTEXT_WAITING_MAX times */
 		return;
 	}
 	kernel_send(&c->kernel, x->line.data, x->line.len);
 }
 
-/* The kernel is ready: what waits for that is told, then the first one runs. */
+/* The kernel is ready: accepts all executions that wait, then runs the first one. */
 static void accept_all(struct context *c)
 {
 	struct execution *x = c->first;
@@ -136,7 +137,7 @@ static void end_all(struct context *c, const char *why)
 
 /* ---- the kernel */
 
-static void send_env(struct context *c)
+void context_send_env(struct context *c)
 {
 	struct buf *b = scratch(c->all);
 
@@ -173,7 +174,7 @@ static int start_kernel(struct context *c, struct err *e)
 		if (result < 0)
 			return -1;
 	}
-	send_env(c);
+	context_send_env(c);
 	return 0;
 }
 
@@ -236,6 +237,13 @@ static void on_running_message(struct context *c, const struct kernel_message *m
 	give(c, c->running);
 }
 
+/* The first Python kernel is ready, or cannot be started. */
+static void end_warming(struct context *c)
+{
+	if (c->is_default && c->language->forked)
+		c->all->warming = false;
+}
+
 static struct context *context_of(struct kernel *k)
 {
 	return (struct context *)((char *)k - offsetof(struct context, kernel));
@@ -248,7 +256,7 @@ static void on_message(struct kernel *k, const struct kernel_message *m)
 	if (m->type == KERNEL_MESSAGE_READY) {
 		c->was_ready = true;
 		c->retries = 0;
-		c->all->warming &= !c->is_default || !c->language->forked;
+		end_warming(c);
 		pump(c);
 	} else if (m->type == KERNEL_MESSAGE_DONE) {
 		if (c->running_id != 0 && m->number == c->running_id)
@@ -307,7 +315,7 @@ static void on_end(struct kernel *k, const char *why)
 	(void)snprintf(text, sizeof(text), "the kernel of %s: %.200s", c->language->name, why);
 	log_warn("a kernel has ended", "context=%s language=%s why=%s", c->id, c->language->name,
 		 why);
-	c->all->warming &= !c->is_default || !c->language->forked;
+	end_warming(c);
 	end_all(c, text);
 }
 
@@ -399,11 +407,6 @@ void context_stop(struct context *c, const char *why)
 {
 	kernel_release(&c->kernel);
 	end_all(c, why);
-}
-
-void context_tell_env(struct context *c)
-{
-	send_env(c);
 }
 
 int context_warm(struct context *c, struct err *e)

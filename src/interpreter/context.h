@@ -45,7 +45,7 @@ struct context {
 	char name[CONTEXT_NAME_MAX]; /* of `run`; "" */
 	char cwd[CONTEXT_CWD_MAX];
 	bool is_default; /* of its language */
-	bool unwanted;	 /* contexts_sweep() removes it */
+	bool unwanted;	 /* its creation failed or was given up: contexts_sweep() removes it */
 	struct kernel kernel;
 	bool was_ready;	  /* the kernel that runs, or ran last */
 	unsigned retries; /* of its start: the parent may have died, or processes were short */
@@ -80,7 +80,7 @@ void contexts_env(struct contexts *all, struct json_value env);
 /* Can Python run code at once, or not at all? */
 bool contexts_ready(const struct contexts *all);
 
-/* Removes contexts that were asked for but not got. */
+/* Removes contexts that are marked as unwanted. */
 void contexts_sweep(struct contexts *all);
 
 struct context *context_find(struct contexts *all, const char *id);

@@ -9,6 +9,6 @@ void context_setup(struct context *c);
 /* Ends its kernel, and its executions with an error. */
 void context_stop(struct context *c, const char *why);
 /* Sends the session's environment to its kernel, if it has one. */
-void context_tell_env(struct context *c);
+void context_send_env(struct context *c);
 /* Starts the kernel before it is needed. */
 int context_warm(struct context *c, struct err *e) MUST_USE;

@@ -27,8 +27,8 @@ static void make_id(char ret[CONTEXT_ID_MAX])
 		       b[13], b[14], b[15]);
 }
 
-static struct context *add(struct contexts *all, const struct language *l, const char *cwd,
-			   struct err *e)
+struct context *context_add(struct contexts *all, const struct language *l, const char *cwd,
+			    struct err *e)
 {
 	struct context *c;
 
@@ -50,12 +50,6 @@ static struct context *add(struct contexts *all, const struct language *l, const
 	LIST_APPEND(&all->last, c);
 	all->n++;
 	return c;
-}
-
-struct context *context_add(struct contexts *all, const struct language *l, const char *cwd,
-			    struct err *e)
-{
-	return add(all, l, cwd, e);
 }
 
 struct context *context_find(struct contexts *all, const char *id)
@@ -81,7 +75,7 @@ struct context *context_get(struct contexts *all, const struct language *l, cons
 			      c->language->name);
 		return NULL;
 	}
-	if (c != NULL || (c = add(all, l, cwd, e)) == NULL)
+	if (c != NULL || (c = context_add(all, l, cwd, e)) == NULL)
 		return c;
 	c->is_default = name[0] == '\0';
 	(void)snprintf(c->name, sizeof(c->name), "%s", name);
@@ -120,7 +114,7 @@ void contexts_env(struct contexts *all, struct json_value env)
 	buf_clear(&all->env);
 	ascii_json_value(&all->env, env);
 	for (struct context *c = all->first; c != NULL; c = c->next)
-		context_tell_env(c);
+		context_send_env(c);
 }
 
 static struct context *find_default(const struct contexts *all, const struct language *l)

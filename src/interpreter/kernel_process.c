@@ -21,11 +21,10 @@
 
 #include "clock.h"
 #include "io.h"
-#include "utf8.h"
+#include "kernel_output.h"
 
 #define READ_SIZE 65536U
-#define PIPE_TURN (2 * READ_SIZE) /* what one pipe gives at a time; a pipe holds 64 KiB */
-#define KEEP_SIZE (1U << 20)	  /* a larger buffer is given back when it is empty */
+#define KEEP_SIZE (1U << 20) /* a larger buffer is given back when it is empty */
 #define SEND_MAX (80U << 20)
 #define START_MS 50000 /* clients wait 60 s for an answer */
 
@@ -176,75 +175,6 @@ void kernel_take(struct kernel *k, pid_t pid)
 		kernel_fail(k, "it has ended");
 }
 
-void kernel_child(const struct kernel_ends *ends, const char *cwd, char *const argv[],
-		  char *const env[])
-{
-	const int want[] = { open("/dev/null", O_RDONLY | O_CLOEXEC), ends->out[0], ends->out[1],
-			     ends->channel };
-	struct err e;
-	sigset_t none;
-
-	(void)setsid();
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)signal(SIGPIPE, SIG_DFL);
-	IGNORED(io_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "300", &e),
-		"the server would rather stay");
-	/* All have numbers above 3: the server has its own descriptors up to there. */
-	for (int i = 0; i < 4; i++)
-		if (want[i] <= 3 || dup2(want[i], i) < 0)
-			_exit(126);
-	if (chdir(cwd) < 0)
-		_exit(126);
-	(void)execve(argv[0], argv, env);
-	_exit(127);
-}
-
-static void make_argv(const struct kernel_start *s, char *script, size_t cap,
-		      const char *ret[LANGUAGE_ARGS_MAX])
-{
-	const struct language *l = s->language;
-	size_t n = 0;
-
-	ret[n++] = s->program;
-	for (size_t i = 0; i < COUNT(l->before) && l->before[i] != NULL; i++)
-		ret[n++] = l->before[i];
-	(void)snprintf(script, cap, "%s/%s", s->kernels, l->script);
-	ret[n++] = script;
-	for (size_t i = 0; i < COUNT(l->after) && l->after[i] != NULL && n + 1 < LANGUAGE_ARGS_MAX;
-	     i++)
-		ret[n++] = l->after[i];
-	ret[n] = NULL;
-}
-
-int kernel_exec(struct kernel *k, const struct kernel_start *start, struct err *e)
-{
-	extern char **environ;
-	const char *argv[LANGUAGE_ARGS_MAX];
-	char script[4200];
-	struct kernel_ends ends;
-	int result = kernel_open(k, &ends, e);
-	pid_t pid;
-
-	make_argv(start, script, sizeof(script), argv);
-	pid = result < 0 ? -1 : fork();
-	if (pid == 0)
-		kernel_child(&ends, start->cwd, (char *const *)(uintptr_t)argv,
-			     start->env == NULL ? environ : start->env);
-	fd_close(ends.channel);
-	fd_close(ends.out[0]);
-	fd_close(ends.out[1]);
-	if (pid < 0) {
-		if (result == 0)
-			(void)err_sys(e, "start %s", start->language->program);
-		give_back(k);
-		return -1;
-	}
-	kernel_take(k, pid);
-	return 0;
-}
-
 /* ---- to the kernel */
 
 static void flush_to(struct kernel *k)
@@ -300,70 +230,8 @@ void kernel_kill(struct kernel *k)
 
 /* ---- from the kernel */
 
-/* Gives on what is whole of the bytes; the beginning of a character waits for its rest. */
-static void give_output(struct kernel *k, int stream, uint8_t *bytes, size_t n, bool all)
-{
-	size_t whole = n;
-
-	for (size_t back = 1; !all && back <= 3 && back <= n; back++) {
-		uint8_t c = bytes[n - back];
-
-		if (c >= 0xc2 && back < (c >= 0xf0 ? 4U : c >= 0xe0 ? 3U : 2U))
-			whole = n - back;
-		if ((c & 0xc0) != 0x80)
-			break;
-	}
-	k->ncut[stream] = n - whole;
-	memcpy(k->cut[stream], bytes + whole, n - whole);
-	if (whole > 0)
-		k->calls->on_output(k, stream, bytes, whole);
-}
-
-/* Reads once. Returns how many bytes came; 0: none now. */
-static size_t read_out(struct kernel *k, int stream)
-{
-	uint8_t bytes[4 + READ_SIZE];
-	size_t kept = k->ncut[stream];
-	ssize_t n;
-
-	if (k->out[stream] < 0)
-		return 0;
-	memcpy(bytes, k->cut[stream], kept);
-	n = read(k->out[stream], bytes + kept, READ_SIZE);
-	if (n > 0) {
-		give_output(k, stream, bytes, kept + (size_t)n, false);
-		return (size_t)n;
-	}
-	if (n == 0) {
-		loop_remove(k->loop, &k->out_io[stream]);
-		close_fd(&k->out[stream]);
-	}
-	return 0;
-}
-
-static void drain_out(struct kernel *k)
-{
-	unsigned run = k->run;
-
-	for (int i = 0; i < 2; i++)
-		for (size_t sum = 0, n = 1; n > 0 && sum < PIPE_TURN && run == k->run; sum += n)
-			n = read_out(k, i);
-}
-
-/* Whatever is left of a character will not be completed. */
-static void flush_cut(struct kernel *k)
-{
-	for (int i = 0; i < 2; i++)
-		if (k->ncut[i] > 0) {
-			uint8_t bytes[4];
-
-			memcpy(bytes, k->cut[i], k->ncut[i]);
-			give_output(k, i, bytes, k->ncut[i], true);
-		}
-}
-
-/* The message that code begins to run was sent before all output of the code; of any other message
- * it is not known, and what is in the pipes was most likely there first. */
+/* The kernel sends the count before any output of the code, so that message is handled first.
+ * Before any other message the pipes are read: what is in them was most likely written earlier. */
 static void handle_line(struct kernel *k, const char *line, size_t n)
 {
 	struct kernel_message m = kernel_message_read(line, n);
@@ -371,7 +239,7 @@ static void handle_line(struct kernel *k, const char *line, size_t n)
 
 	if (m.type != KERNEL_MESSAGE_COUNT && !k->drained) {
 		k->drained = true;
-		drain_out(k);
+		kernel_drain_output(k);
 		if (run != k->run)
 			return;
 	}
@@ -380,7 +248,7 @@ static void handle_line(struct kernel *k, const char *line, size_t n)
 		loop_timer_cancel(k->loop, &k->start_timer);
 	}
 	if (m.type == KERNEL_MESSAGE_DONE)
-		flush_cut(k);
+		kernel_flush_output(k);
 	if (m.type != KERNEL_MESSAGE_OTHER)
 		k->calls->on_message(k, &m);
 }
@@ -461,7 +329,7 @@ static void on_out(struct loop_fd *f, uint32_t events)
 	(void)events;
 	read_messages(k);
 	if (run == k->run && !k->paused)
-		(void)read_out(k, f == &k->out_io[1]);
+		(void)kernel_read_output(k, f == &k->out_io[1]);
 }
 
 /* All that it wrote before it ended, as far as it is there. */
@@ -477,9 +345,9 @@ static void read_rest(struct kernel *k)
 		handle_lines(k);
 	}
 	if (run == k->run && !k->paused)
-		drain_out(k);
+		kernel_drain_output(k);
 	if (run == k->run && !k->paused)
-		flush_cut(k);
+		kernel_flush_output(k);
 }
 
 static void finish(struct kernel *k)

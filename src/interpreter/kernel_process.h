@@ -41,7 +41,7 @@ struct kernel {
 	size_t ncut[2];
 	bool paused, exited;
 	bool drained;		  /* pipes were emptied since the socket was read */
-	unsigned run;		  /* counts the starts: stale callbacks are told by it */
+	unsigned run;		  /* counts the starts, to find callbacks of an earlier one */
 	struct kernel **asked_by; /* the request to the parent that it waits for, or NULL */
 };
 
@@ -78,7 +78,3 @@ void kernel_interrupt(struct kernel *k);
 void kernel_kill(struct kernel *k);
 /* While paused it is not read. */
 void kernel_pause(struct kernel *k, bool paused);
-
-/* For exec in a child: resets what the server has set. Does not return. */
-void kernel_child(const struct kernel_ends *ends, const char *cwd, char *const argv[],
-		  char *const env[]) NORETURN;

@@ -1,14 +1,13 @@
-/* kernel_protocol.h - what the server and a kernel say to each other. Pure; for kernels that user
- * code has taken over, which may write anything.
+/* kernel_protocol.h - the messages between the server and a kernel. Pure. User code may have taken
+ * the kernel over, so that it may write anything.
  *
  * A kernel is a process that keeps the state of one context: the leader of a session, with
- * /dev/null at descriptor 0, pipes to the server at 1 and 2 (output of child programs and native
- *code), and a socket at 3. There each side writes JSON objects, one on each line, in ASCII.
+ * /dev/null at descriptor 0, pipes to the server at 1 and 2 (output of child programs and of native
+ * code), and a socket at 3. There each side writes JSON objects, one on each line, in ASCII.
  *
  * Server to kernel:
  *
- *	{"op":"env","env":{"A":"1"}}	the session's environment; before the first code, perhaps
- *again
+ *	{"op":"env","env":{"A":"1"}}	the session's environment, once or more often
  *	{"op":"execute","id":7,"code":"...","env":{"B":"2"},"silent":false}
  *	{"op":"interrupt"}		followed by SIGINT to the process group
  *

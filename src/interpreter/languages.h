@@ -6,16 +6,13 @@
 
 #include "err.h"
 
-#define LANGUAGE_ARGS_MAX 8
-
 struct language {
 	const char *name;
 	const char *short_name; /* or NULL */
 	const char *program;	/* looked for in PATH */
 	const char *package;	/* of Debian: where it is from */
 	const char *script;	/* below the folder of kernels */
-	const char *before[4];	/* arguments before the script, NULL-terminated */
-	const char *after[3];	/* arguments behind it */
+	const char *argument;	/* behind the script, or NULL */
 	bool forked;		/* kernels are forked by a parent: python_parent.h */
 	bool at_start;		/* its default context is in the list from the start */
 };

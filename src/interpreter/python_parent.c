@@ -210,13 +210,6 @@ void python_parent_init(struct python_parent *p, struct loop *loop, const char *
 	kernel_init(&p->process, loop, &calls);
 }
 
-void python_parent_release(struct python_parent *p)
-{
-	while (p->first != NULL)
-		(void)take(p, p->first);
-	kernel_release(&p->process);
-}
-
 int python_parent_start(struct python_parent *p, struct err *e)
 {
 	char program[4096];

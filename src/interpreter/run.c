@@ -57,7 +57,7 @@ static int pass_on(struct running *r, const char *line, size_t n, struct err *e)
 	if (!r->results)
 		return 0;
 	if (io_write_all(RESULTS_FD, line, n, e) < 0)
-		r->results = false; /* nobody reads them */
+		r->results = false; /* the reader has closed them */
 	return 0;
 }
 

@@ -99,7 +99,7 @@ def one_pair_of_outer_quotes_is_removed():
 def output_of_programs_keeps_its_place():
     code = "import subprocess\nfor n in range(20):\n    send(type='stdout', text=f'm{n} ')\n    subprocess.run(['echo', '-n', f'p{n} '])\n"
     with Interpreter() as i:
-        got = i.value(code + "out(b'end')", language="bash")
+        got = i.value(code + "out(b' end ')", language="bash")
         check(got.index("m0") < got.index("p19"), got)
         for kind in "mp":  # nothing is lost, and each way keeps its order
             equal([word for word in got.split() if word[0] == kind], [f"{kind}{n}" for n in range(20)])
