@@ -32,11 +32,6 @@ test('templates that there are', async () => {
   equal(await Template.exists('no-such-template'), false)
 })
 
-test('MCP needs a template that is not there', async () => {
-  const e = await fails(Sandbox.create({ mcp: { browserbase: {} } }), SandboxError, /mcp-gateway/)
-  equal(e.statusCode, 404)
-})
-
 test('too many sandboxes', async () => {
   const [, apiKey] = await operator('tenant', { name: 'small', limits: { max_sessions: 2 } })
   const both = [await Sandbox.create({ apiKey }), await Sandbox.create({ apiKey })]
