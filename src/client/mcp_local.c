@@ -101,7 +101,9 @@ static void add_env(struct words *w, const struct json_node *env)
 
 	for (const struct json_node *m = json_tree_first(env); m != NULL;
 	     m = json_tree_next(env, m)) {
-		(void)snprintf(name, sizeof(name), "--env=%.*s=", (int)m->text.n, m->text.p);
+		if ((size_t)snprintf(name, sizeof(name), "--env=%.*s=", (int)m->text.n,
+				     m->text.p) >= sizeof(name))
+			w->texts.full = true;
 		add(w, keep(w, name, json_tree_value(m)->text));
 	}
 }
@@ -139,7 +141,7 @@ static int make_words(struct words *w, const struct json_node *arguments, struct
 	add(w, keep(w, "", json_tree_get_text(arguments, "command")));
 	w->at[w->n] = NULL;
 	if (w->texts.full || w->n + 1 >= WORDS_MAX)
-		return err_set(e, ERR_INVALID, "there are too many arguments");
+		return err_set(e, ERR_INVALID, "the arguments are too many or too long");
 	return 0;
 }
 

@@ -202,6 +202,6 @@ int mcp_post(const struct args_common *o, const struct mcp_request *q, const cha
 	    copy_answer(a.client, q, lock_fd, e) >= 0)
 		return 0;
 	IGNORED(args_fail(e), "its text is what counts");
-	IGNORED(answer_error(q, lock_fd, e->msg, &unwritten), "then nobody reads it");
+	IGNORED(answer_error(q, lock_fd, e->msg, &unwritten), "standard output is closed");
 	return -1;
 }

@@ -1,5 +1,5 @@
 /* mcp_post.h - passes one message of the Model Context Protocol to the server and its answer back,
- * for cordon mcp. Runs in a process of its own (mcp_bridge.c), so it may wait. */
+ * for cordon mcp. Runs in a process of its own (verb_mcp.c), so it may wait. */
 #pragma once
 
 #include "api_call.h"
@@ -9,6 +9,7 @@
 int mcp_post_line(int lock_fd, const char *line, size_t n, struct err *e) MUST_USE;
 
 /* Sends the message and writes each message of the answer as a line. A request that gets no answer
- * with its id gets an error that says why, which is also printed to stderr. session: what the server knows this client by. */
+ * with its id gets an error with the reason, which is also printed to stderr. session: by which the
+ * server knows this client again. */
 int mcp_post(const struct args_common *o, const struct mcp_request *q, const char *line, size_t n,
 	     const char *session, int lock_fd, struct err *e) MUST_USE;

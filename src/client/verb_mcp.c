@@ -70,7 +70,7 @@ static void refuse(const struct bridge *b, const struct mcp_request *q, const st
 	json_init_heap(&j, 65536);
 	mcp_write_error(&j, q, f);
 	if (json_ok(&j))
-		IGNORED(mcp_post_line(b->lock_fd, j.text, j.len, &e), "then nobody reads it");
+		IGNORED(mcp_post_line(b->lock_fd, j.text, j.len, &e), "standard output is closed");
 	json_release(&j);
 }
 

@@ -68,7 +68,7 @@ static void close_program(struct boot_program *p)
 	p->known = p->running = false;
 }
 
-/* There are new bytes in a pipe that nobody reads. */
+/* New bytes in a pipe that has no reader yet: the oldest are dropped before it is full. */
 static void on_output(struct loop_fd *f, uint32_t events)
 {
 	int there = 0;

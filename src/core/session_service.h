@@ -2,7 +2,7 @@
  * template that is to be started again when it ends, and the server of the code interpreter.
  *
  * Each start is an execution with a record of its own. A program that ends is started again after a
- * second; each time that it did not run for a minute the wait is doubled, up to 30 seconds. It is
+ * second; each time that it did not run for a minute the wait is doubled, up to 32 seconds. It is
  * not started while its session is paused, and not any more when the session ends or goes cold: the
  * next boot starts it then (session_boot.h). After a restart of the daemon the program is found by
  * the kind of its record. */

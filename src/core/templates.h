@@ -10,9 +10,9 @@
  * "owner/name".
  *
  * There is always a template "host": the machine's own /usr, as the supervisor opened it, and the
- * same with a code interpreter (TEMPLATES_INTERPRETER). Others are directories that the operator prepared in template_dir. cordond never opens these: it names
- * an entry of the directory, and the keeper opens and checks it, for each cell anew
- * (doc/decisions/020-templates.md). */
+ * same with a code interpreter (TEMPLATES_INTERPRETER). Others are directories that the operator
+ * prepared in template_dir. cordond never opens these: it names an entry of the directory, and the
+ * keeper opens and checks it, for each cell anew (doc/decisions/020-templates.md). */
 #pragma once
 
 #include "core.h"

@@ -75,7 +75,7 @@ static struct tenant *take(struct core *c, const struct store_key *k, unsigned *
 	if (k->revoked_ms > 0)
 		return NULL;
 	if (k->expires_ms > 0 && k->expires_ms <= core_now_ms()) {
-		ret->expires_ms = k->expires_ms; /* says why, to who has the key */
+		ret->expires_ms = k->expires_ms; /* for the error message */
 		return NULL;
 	}
 	t = tenant_find(c, k->tenant);

@@ -2,8 +2,8 @@
  *
  * src/mcp is the protocol only: bytes to structures and back, no I/O, no state between requests.
  * Users: cordond (its own tools), mcp-gateway (servers in a cell), the fixture of tests/mcp. Two
- * eras: modern is revision 2026-07-28 (no handshake, every request says all), legacy is 2025-11-25
- * and two revisions before. See doc/decisions/029-mcp.md. */
+ * eras: modern is revision 2026-07-28 (no handshake, every request is complete in itself), legacy
+ * is 2025-11-25 and two revisions before. See doc/decisions/029-mcp.md. */
 #pragma once
 
 #include <stdbool.h>
@@ -57,6 +57,3 @@ int mcp_fault_http(struct mcp_fault *f, int status, int code, const char *fmt, .
 int mcp_fault_resource(struct mcp_fault *f, struct json_span uri);
 /* -32021 with data.requiredCapabilities: {"<name>": {}}. */
 int mcp_fault_capability(struct mcp_fault *f, const char *name);
-
-/* [A-Za-z0-9_.-]{1,128} */
-bool mcp_tool_name_ok(struct json_span name);

@@ -1,10 +1,10 @@
 /* mcp_arguments.h - checks the arguments of a tool against its input schema. Pure.
  *
- * For schemas of ours, not for those of strangers: the keywords type (one, or an array of them),
- * properties, required, additionalProperties (absent means false here), enum (of strings), minimum,
- * maximum, minLength, maxLength, minItems, maxItems, items, oneOf/anyOf (the value fits at least
- * one). Others (description, default, title, ...) are ignored; pattern and $ref are not supported,
- * and the check fails. */
+ * For schemas of this program, not for those of other servers. It knows the keywords type (one, or
+ * an array of them), properties, required, additionalProperties (absent means false here), enum (of
+ * strings), minimum, maximum, minLength, maxLength, minItems, maxItems, items, oneOf/anyOf (the
+ * value fits at least one). Others (description, default, title, ...) are ignored; pattern and $ref
+ * are not supported, and the check fails. */
 #pragma once
 
 #include "mcp.h"

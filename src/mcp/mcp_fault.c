@@ -67,17 +67,3 @@ int mcp_fault_capability(struct mcp_fault *f, const char *name)
 	json_close(&j, '}');
 	return -1;
 }
-
-bool mcp_tool_name_ok(struct json_span name)
-{
-	if (name.p == NULL || name.n == 0 || name.n > MCP_TOOL_NAME_MAX)
-		return false;
-	for (size_t i = 0; i < name.n; i++) {
-		char c = name.p[i];
-
-		if (!((c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
-		      c == '_' || c == '.' || c == '-'))
-			return false;
-	}
-	return true;
-}

@@ -8,7 +8,7 @@ int mcp_headers_check_media(const struct mcp_http *h, struct mcp_request *r,
 			    struct mcp_fault *f) MUST_USE;
 /* The era that MCP-Protocol-Version names; none: legacy, 2025-03-26. */
 enum mcp_era mcp_headers_era(const struct mcp_http *h, char ret_version[MCP_VERSION_MAX]);
-/* MCP-Protocol-Version is there, once, and says what the body says. */
+/* MCP-Protocol-Version is there, once, and equals the version in the body. */
 int mcp_headers_check_version(const struct mcp_http *h, struct json_span in_body,
 			      struct mcp_fault *f) MUST_USE;
 /* The same for Mcp-Method and Mcp-Name. */

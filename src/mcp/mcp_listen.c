@@ -112,19 +112,6 @@ bool mcp_listen_write_change(struct json *j, const struct mcp_listen *l, enum mc
 	return true;
 }
 
-bool mcp_listen_write_updated(struct json *j, const struct mcp_listen *l, const char *uri)
-{
-	for (size_t i = 0; i < l->uris_n; i++) {
-		if (strcmp(l->uris[i], uri) != 0)
-			continue;
-		open_notification(j, l, "notifications/resources/updated");
-		json_text(j, "uri", uri);
-		close_notification(j);
-		return true;
-	}
-	return false;
-}
-
 void mcp_listen_write_end(struct json *j, const struct mcp_server *s, const struct mcp_request *r)
 {
 	mcp_write_empty(j, s, r);

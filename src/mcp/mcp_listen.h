@@ -23,6 +23,5 @@ void mcp_listen_release(struct mcp_listen *l);
 void mcp_listen_write_ack(struct json *j, const struct mcp_listen *l);
 /* False: the client did not ask for it, nothing is written. */
 bool mcp_listen_write_change(struct json *j, const struct mcp_listen *l, enum mcp_change what);
-bool mcp_listen_write_updated(struct json *j, const struct mcp_listen *l, const char *uri);
 /* The answer to the request, when the server ends the stream. */
 void mcp_listen_write_end(struct json *j, const struct mcp_server *s, const struct mcp_request *r);

@@ -1,4 +1,4 @@
-/* mcp_origin.c - Origin and Host: a page of a stranger must not use a server on this machine, not
+/* mcp_origin.c - Origin and Host: a page of another site must not use a server on this machine, not
  * even by a name that is made to resolve to it (DNS rebinding). */
 #include <string.h>
 #include <strings.h>

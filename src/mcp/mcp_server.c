@@ -76,7 +76,7 @@ static void write_annotations(struct json *j, const struct mcp_tool *t)
 	json_close(j, '}');
 }
 
-void mcp_write_tool(struct json *j, const struct mcp_tool *t)
+static void write_tool(struct json *j, const struct mcp_tool *t)
 {
 	json_open(j, NULL, '{');
 	json_text(j, "name", t->name);
@@ -97,7 +97,7 @@ static void answer_tools(const struct mcp_server *s, const struct mcp_request *r
 	json_open(j, "tools", '[');
 	for (size_t i = 0; i < s->tools_n; i++) {
 		if (visible(s, &s->tools[i]))
-			mcp_write_tool(j, &s->tools[i]);
+			write_tool(j, &s->tools[i]);
 	}
 	json_close(j, ']');
 	mcp_write_cache(j, r, s->tools_ttl_ms, s->cache_public);

@@ -76,6 +76,3 @@ const struct mcp_tool *mcp_server_tool(const struct mcp_server *s, const struct 
  * "x-mcp-header": "X" is repeated there. Nothing to check if it marks none, as our own schemas. */
 int mcp_check_param_headers(struct json_span schema, const struct mcp_http *h,
 			    const struct mcp_request *r, struct mcp_fault *f) MUST_USE;
-
-/* Writes one tool as an element of tools/list. */
-void mcp_write_tool(struct json *j, const struct mcp_tool *t);

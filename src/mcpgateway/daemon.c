@@ -34,7 +34,7 @@ static void NORETURN wait_for_outcome(int fd)
 		_exit(0);
 	if (n == 0)
 		(void)snprintf(words, sizeof(words), "mcp-gateway: it ended unexpectedly\n");
-	IGNORED(io_write_all(2, words, strlen(words), &e), "there is nobody to tell");
+	IGNORED(io_write_all(2, words, strlen(words), &e), "standard error is closed");
 	_exit(1);
 }
 

@@ -11,7 +11,7 @@
 
 struct front_call {
 	struct front *front;
-	struct front_sink *sink; /* NULL: nobody waits any more */
+	struct front_sink *sink; /* NULL: the client is gone */
 	struct mcp_request r;
 	char *body; /* owned; r points into it */
 	struct server *server;
@@ -49,7 +49,7 @@ static void send_fault(struct front_sink *s, const struct mcp_request *r, struct
 	json_release(&j);
 }
 
-/* A failure that the model should hear of. */
+/* A failure that the model can read. */
 static void PRINTF(4, 5) send_tool_error(struct front *f, struct front_sink *s,
 					 const struct mcp_request *r, const char *fmt, ...)
 {

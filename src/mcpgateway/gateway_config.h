@@ -1,6 +1,6 @@
 /* gateway_config.h - reads the argument of `mcp-gateway --config`: a JSON object with one member
- * for each MCP server. Pure. The text comes from whoever made the sandbox, by a command line in the
- * cell: nothing in it is trusted beyond that.
+ * for each MCP server. Pure. The text comes from the client that made the sandbox, by a command
+ * line in the cell, and is not trusted beyond that.
  *
  * A server is given as {"command": "..."} or {"command": ["...", ...]}, or, as E2B's clients do,
  * by the name github/OWNER/REPO and {"runCmd": "...", "installCmd": "..."}; each with "envs" (or

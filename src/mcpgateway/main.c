@@ -1,4 +1,4 @@
-/* mcp-gateway - MCP servers of one cell behind one port. Lies in every cell.
+/* mcp-gateway - MCP servers of one cell behind one port. Every cell has this program.
  *
  *	mcp-gateway --config JSON	as E2B's clients start it: port 50005 over HTTP, the
  *					token from GATEWAY_ACCESS_TOKEN, in the background
@@ -183,8 +183,8 @@ static int start(struct gateway *g, bool lines, char *text, struct err *e)
 {
 	if (gateway_config_read(text, strlen(text), &g->config, e) < 0)
 		return -1;
-	/* Every process of the cell can read the command lines of others, and servers are told
-	 * secrets in their environment. */
+	/* Every process of the cell can read the command lines of others, and the environment of a
+	 * server may hold secrets. */
 	explicit_bzero(text, strlen(text));
 	if (lines && g->config.n != 1)
 		return err_set(e, ERR_INVALID, "--stdio takes one server");
@@ -212,7 +212,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (argc != 3 || (strcmp(argv[1], "--config") != 0 && strcmp(argv[1], "--stdio") != 0)) {
-		(void)fputs("usage: mcp-gateway --config JSON\n", stderr);
+		(void)fputs("usage: mcp-gateway --config JSON | --stdio JSON\n", stderr);
 		return 2;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);

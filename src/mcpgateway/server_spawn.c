@@ -73,7 +73,7 @@ static void make_env(const struct buf *more, char *const extra[3], char *ret[ENV
 	ret[n] = NULL;
 }
 
-/* Whom the program runs as. */
+/* The user that the program runs as. */
 struct account {
 	uid_t uid;
 	gid_t gid;

@@ -166,8 +166,8 @@ static void on_err_ready(struct loop_fd *f, uint32_t events)
 	keep_words(s, bytes, (size_t)n);
 	bytes[n] = '\0';
 	if (log_limit(&limit, &dropped))
-		log_info("server says", "server=%s text=%s dropped=%llu", s->entry->name, bytes,
-			 dropped);
+		log_info("standard error of a server", "server=%s text=%s dropped=%llu",
+			 s->entry->name, bytes, dropped);
 }
 
 /* ---- what it reads */

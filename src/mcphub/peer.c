@@ -19,7 +19,7 @@ void peer_init(struct peer *p, const struct peer_events *events, void *arg)
 
 void peer_release(struct peer *p)
 {
-	peer_lost(p, "the gateway ends");
+	peer_lost(p, "the connection to the server was closed");
 	buf_release(&p->out);
 	buf_release(&p->in);
 	tool_list_clear(&p->tools);
@@ -195,7 +195,7 @@ static void on_discovered(struct peer *p, struct json_value result)
 	if (!p->tried_initialize)
 		ask_initialize(p);
 	else
-		peer_fail(p, "it speaks none of the protocol versions that this gateway knows");
+		peer_fail(p, "it supports none of the protocol versions that are known here");
 }
 
 static void on_page(struct peer *p, struct json_value result)

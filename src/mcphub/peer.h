@@ -5,7 +5,7 @@
  * Used by mcp-gateway for the programs that it starts, and by cordond for the cells of a session's
  * servers. The server is not trusted. Every call that was begun ends exactly once: by its answer,
  * its deadline, peer_lost(), or peer_cancel() (then without on_done). A message that is malformed
- * or that nobody asked for is ignored and counted; requests of the server are refused; lengths,
+ * or was not asked for is ignored and counted; requests of the server are refused; lengths,
  * counts and pages have bounds.
  *
  * Both eras of the protocol: `initialize` comes first, because servers of the older one may not

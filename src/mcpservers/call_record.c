@@ -6,11 +6,12 @@
 #include "clock.h"
 #include "event_log.h"
 #include "log.h"
+#include "tool_list.h"
 
-/* Names of the client's that are no names of tools are not repeated. */
+/* What is not a valid name of a tool is recorded as "?". */
 static void copy_name(struct json_span name, char *ret, size_t cap)
 {
-	if (mcp_tool_name_ok(name) && name.n < cap)
+	if (name.p != NULL && tool_name_is_valid(name.p, name.n) && name.n < cap)
 		(void)snprintf(ret, cap, "%.*s", (int)name.n, name.p);
 	else
 		(void)snprintf(ret, cap, "?");

@@ -184,14 +184,6 @@ static bool read_owner(const char *client, struct json_value *ret, char *ret_own
 	       copy_text(json_read_member(it, "name"), ret_name, JOIN_SERVER_MAX + 1);
 }
 
-bool server_spec_owner(const char *client, char ret_owner[STORE_ID_MAX],
-		       char ret_name[JOIN_SERVER_MAX + 1])
-{
-	struct json_value all;
-
-	return read_owner(client, &all, ret_owner, ret_name);
-}
-
 bool server_spec_read(const char *client, struct server_spec *ret)
 {
 	struct json_value all, gateway;

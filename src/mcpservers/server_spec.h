@@ -42,6 +42,3 @@ struct server_spec {
 
 /* False: the session is no such. */
 bool server_spec_read(const char *client, struct server_spec *ret);
-/* The same, but only whose it is and its name. */
-bool server_spec_owner(const char *client, char ret_owner[STORE_ID_MAX],
-		       char ret_name[JOIN_SERVER_MAX + 1]);

@@ -4,15 +4,13 @@
 #include <string.h>
 
 #include "glob.h"
+#include "tool_list.h"
 
 /* Names of tools, and stars. */
 static bool is_rule(const char *text, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		char c = text[i];
-
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-		      c == '_' || c == '-' || c == '.' || c == '*'))
+		if (text[i] != '*' && !tool_name_is_valid(text + i, 1))
 			return false;
 	}
 	return n > 0 && n <= TOOL_POLICY_RULE_MAX;

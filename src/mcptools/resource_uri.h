@@ -1,8 +1,8 @@
 /* resource_uri.h - URIs of what sessions have:
  *
  *	cordon://sessions/{id}				its state
- *	cordon://sessions/{id}/files/{+path}		a file; the path is absolute, without its
- *slash cordon://sessions/{id}/executions/{id}/output	what an execution wrote
+ *	cordon://sessions/{id}/files/{+path}		a file; absolute, without its first slash
+ *	cordon://sessions/{id}/executions/{id}/output	what an execution wrote
  *	cordon://sessions/{id}/changes			files that it changed
  *
  * Pure. */

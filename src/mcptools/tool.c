@@ -222,7 +222,7 @@ bool tool_arg_bool(const struct tool_call *c, const char *name)
 	return json_tree_get_bool(c->q.arguments, name, false);
 }
 
-/* The same words whether another tenant has it or nobody. */
+/* The same text whether the session is of another tenant or does not exist. */
 static void no_session(struct tool_call *c)
 {
 	struct err e;

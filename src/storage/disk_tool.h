@@ -1,6 +1,5 @@
-/* disk_tool.h - runs mkfs.ext4 and e2fsck on an image, for op_disk.c and
- * op_volume.c. They run in the jail of the
- * runner that starts them. */
+/* disk_tool.h - runs mkfs.ext4 and e2fsck on an image, for op_disk.c and op_volume.c. They run in
+ * the jail of the runner that starts them. */
 #pragma once
 
 #include "err.h"
@@ -12,5 +11,5 @@ int disk_tool_run(const char *const *argv, int *ret_status, char *ret_line, unsi
 		  struct err *e) MUST_USE;
 
 /* The error of mkfs that ended with this status and line. REASON_STORAGE_FULL: there is no room,
- * which it says in many ways. */
+ * for which mkfs has several messages. */
 int disk_tool_not_made(int status, const char *line, struct err *e) MUST_USE;

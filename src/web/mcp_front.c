@@ -38,7 +38,7 @@ bool mcp_front_allowed(const struct exchange *x, const struct config *config)
 }
 
 static void send_fault(struct exchange *x, int status, const struct mcp_request *q,
-		 const struct mcp_fault *f)
+		       const struct mcp_fault *f)
 {
 	struct json j;
 

@@ -11,7 +11,7 @@ struct diff_record {
 	uint32_t mode;
 	uint64_t size;
 	uint64_t changed_ms; /* since 1970; 0: not known */
-	const char *path; /* borrowed; any bytes */
+	const char *path;    /* borrowed; any bytes */
 };
 
 /* Reads "kind TAB mode TAB size TAB time TAB path" without its final NUL. Lists that earlier
