@@ -150,6 +150,10 @@ struct server {
 
 /* Takes over fd and one count of the peer; on failure closes fd and gives the count back. */
 void conn_open(struct server *s, int fd, struct peer *from, const char *peer);
+/* In exchange.c: true if a handler called that function out of order, which must then do nothing.
+ */
+bool exchange_misused(struct exchange *x, bool wrong, const char *function) MUST_USE;
+
 /* Ends it now: the on_done of its exchange is called. Not from inside a handler's callback. */
 void conn_drop(struct conn *c);
 /* local: a Unix socket, whose client may have sent descriptors (untrusted_fd.h). */

@@ -7,12 +7,34 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "log.h"
 #include "loop.h"
 #include "tls.h"
 
 #define RETRY_AFTER "Retry-After"
 #define HEADERS_MAX 8192
 #define CHUNK_OVERHEAD (CHUNK_HEAD_MAX + sizeof(CHUNK_TAIL) - 1)
+
+/* A handler called a function at a time when it must not, for example answered twice. The other
+ * clients must not suffer from that: it is logged, and the call has no effect; an answer that has
+ * begun ends incomplete, which its client sees. */
+bool exchange_misused(struct exchange *x, bool wrong, const char *function)
+{
+	static struct log_limit limit = { .burst = 20, .interval_ms = 1000 };
+	unsigned long long dropped;
+
+	if (!wrong)
+		return false;
+#ifdef CORDON_TEST_ABORTS
+	abort();
+#endif
+	if (log_limit(&limit, &dropped))
+		log_error("a handler called a function of its request out of order",
+			  "request_id=%s function=%s left_out=%llu", x->id, function, dropped);
+	if (x->answer == ANSWER_BEGUN)
+		exchange_abort(x);
+	return true;
+}
 
 /* ---- the request */
 
@@ -98,7 +120,8 @@ static void on_collect_end(struct exchange *x, bool ok)
 void exchange_read_all(struct exchange *x, size_t max,
 		       void (*on_body)(struct exchange *x, const uint8_t *body, size_t len))
 {
-	assert(!x->on_body && !x->on_data);
+	if (exchange_misused(x, x->on_body || x->on_data, __func__))
+		return;
 	x->on_body = on_body;
 	if (x->conn->body.done) {
 		on_body(x, (const uint8_t *)"", 0);
@@ -117,7 +140,8 @@ void exchange_read_body(struct exchange *x, uint64_t max,
 
 	if (c->state == CONN_DEAD || x->refused)
 		return;
-	assert(!x->on_data && x->answer != ANSWER_ENDED);
+	if (exchange_misused(x, x->on_data || x->answer == ANSWER_ENDED, __func__))
+		return;
 	x->on_data = on_data;
 	x->on_end = on_end;
 	c->read_ns = loop_now_ns(c->loop);
@@ -162,10 +186,11 @@ void exchange_header(struct exchange *x, const char *name, const char *value)
 
 	if (x->refused || (retry && x->retried))
 		return; /* a second Retry-After would contradict the first */
+	if (exchange_misused(x, x->answer != ANSWER_NONE, __func__) ||
+	    exchange_misused(x, !http1_is_token(name, n) || !http1_is_value(value, v), __func__) ||
+	    exchange_misused(x, h->len + n + v + 4 > HEADERS_MAX, __func__))
+		return;
 	x->retried = x->retried || retry;
-	assert(x->answer == ANSWER_NONE);
-	assert(http1_is_token(name, n) && http1_is_value(value, v));
-	assert(h->len + n + v + 4 <= HEADERS_MAX);
 	if (fifo_add(h, name, n) < 0 || fifo_add(h, ": ", 2) < 0 || fifo_add(h, value, v) < 0 ||
 	    fifo_add(h, "\r\n", 2) < 0)
 		conn_drop_later(x->conn);
@@ -186,7 +211,8 @@ int exchange_pass_header(struct exchange *x, struct http1_span name, struct http
 
 	if (x->refused)
 		return 0;
-	assert(x->answer == ANSWER_NONE);
+	if (exchange_misused(x, x->answer != ANSWER_NONE, __func__))
+		return -1;
 	if (!http1_is_token(name.p, name.n) || !http1_is_value(value.p, value.n) || is_ours(name) ||
 	    n > EXCHANGE_HEADERS_MAX || h->len > EXCHANGE_HEADERS_MAX - n)
 		return -1;
@@ -208,9 +234,9 @@ int exchange_pass_header(struct exchange *x, struct http1_span name, struct http
 
 void exchange_reply(struct exchange *x, int status, const char *type, const void *body, size_t len)
 {
-	if (x->refused)
+	if (x->refused || exchange_misused(x, x->answer != ANSWER_NONE, __func__))
 		return;
-	assert(x->answer == ANSWER_NONE && status >= 200 && status <= 599);
+	assert(status >= 200 && status <= 599);
 	x->status = status;
 	response_send(x, type, len, body, len);
 	end_answer(x);
@@ -229,9 +255,9 @@ static bool is_endless(const char *type)
 
 void exchange_begin(struct exchange *x, int status, const char *type, uint64_t length)
 {
-	if (x->refused)
+	if (x->refused || exchange_misused(x, x->answer != ANSWER_NONE, __func__))
 		return;
-	assert(x->answer == ANSWER_NONE && status >= 200 && status <= 599);
+	assert(status >= 200 && status <= 599);
 	x->endless = is_endless(type);
 	x->status = status;
 	x->answer = ANSWER_BEGUN;
@@ -261,7 +287,8 @@ size_t exchange_write(struct exchange *x, const void *data, size_t len)
 	size_t room = exchange_room(x);
 	size_t n = len < room ? len : room;
 
-	assert(x->refused || x->answer == ANSWER_BEGUN);
+	if (!x->refused && exchange_misused(x, x->answer != ANSWER_BEGUN, __func__))
+		return len;
 	/* A connection that is about to be dropped takes everything: on_done follows. */
 	if (x->refused || x->bodiless || x->conn->drop_pending || x->conn->state == CONN_DEAD ||
 	    len == 0)
@@ -274,7 +301,8 @@ size_t exchange_write(struct exchange *x, const void *data, size_t len)
 		return n;
 	}
 	if (x->left != EXCHANGE_CHUNKED) {
-		assert(n <= x->left);
+		if (exchange_misused(x, n > x->left, __func__)) /* more than was announced */
+			return len;
 		x->left -= n;
 	}
 	conn_put_bytes(x->conn, data, n);
@@ -289,9 +317,8 @@ void exchange_on_writable(struct exchange *x, void (*on_writable)(struct exchang
 
 void exchange_end(struct exchange *x)
 {
-	if (x->refused)
+	if (x->refused || exchange_misused(x, x->answer != ANSWER_BEGUN, __func__))
 		return;
-	assert(x->answer == ANSWER_BEGUN);
 	if (!x->bodiless && !x->chunked && x->left != EXCHANGE_CHUNKED && x->left > 0) {
 		exchange_abort(x); /* less than was announced: the client must see it */
 		return;

@@ -121,9 +121,13 @@ void exchange_read_body(struct exchange *x, uint64_t max,
 void exchange_resume_body(struct exchange *x);
 
 /* ---- the answer */
+/* Functions that are called out of order (a header for an answer that has begun, a second answer,
+ * more of one that has ended) do nothing but log it; an answer that has begun is then aborted. In
+ * builds with CORDON_TEST_ABORTS they abort the program. */
+
 /* Has the answer begun? No header can be added to it then. */
 bool exchange_has_begun(const struct exchange *x);
-/* Adds a header to the answer, before it begins. Name and value must be valid (asserted). */
+/* Adds a header to the answer, before it begins. Name and value must be valid. */
 void exchange_header(struct exchange *x, const char *name, const char *value);
 #define EXCHANGE_HEADERS_MAX ((size_t)64 * 1024)
 /* Adds a header that came from another server, in any case. Date and X-Request-Id replace

@@ -16,9 +16,9 @@ void exchange_upgrade(struct exchange *x,
 		      size_t (*on_data)(struct exchange *x, const uint8_t *data, size_t len),
 		      void (*on_end)(struct exchange *x, bool ok))
 {
-	if (x->refused)
+	if (x->refused || exchange_misused(x, x->answer != ANSWER_NONE || x->on_data, __func__))
 		return;
-	assert(x->answer == ANSWER_NONE && !x->on_data && x->request.framing == HTTP1_NO_BODY);
+	assert(x->request.framing == HTTP1_NO_BODY);
 	x->status = 101;
 	response_send(x, NULL, EXCHANGE_CHUNKED, NULL, 0);
 	/* What follows is not HTTP: it has no framing, and no request comes after it. */

@@ -57,9 +57,9 @@ void exchange_accept_ws(struct exchange *x, const struct ws_events *events, size
 	char key[WS_ACCEPT_LEN + 1];
 	struct ws_conn *w;
 
-	if (x->refused)
+	if (x->refused || exchange_misused(x, x->answer != ANSWER_NONE, __func__))
 		return;
-	assert(x->answer == ANSWER_NONE && x->request.upgrade_websocket);
+	assert(x->request.upgrade_websocket);
 	w = calloc(1, sizeof(*w));
 	if (!w) {
 		conn_drop_later(x->conn);

@@ -348,6 +348,35 @@ static void work(struct exchange *x, const uint8_t *body, size_t len)
 	reply_text(x, 200, text);
 }
 
+/* What a handler must not do. */
+static void misuse(struct exchange *x)
+{
+	uint64_t how = parameter(x, "how", 0);
+
+	if (how == 0)
+		exchange_end(x);
+	if (how == 1)
+		(void)exchange_write(x, "early", 5);
+	if (how == 2)
+		exchange_header(x, "X-Bad", "a\r\nb");
+	if (how < 6) {
+		reply_text(x, 200, "whole\n");
+	} else {
+		exchange_begin(x, 200, "text/event-stream", how == 10 ? 3 : EXCHANGE_CHUNKED);
+		(void)exchange_write(x, "abc", 3);
+	}
+	if (how == 3 || how == 6)
+		exchange_header(x, "Retry-After", "1");
+	if (how == 4 || how == 7)
+		reply_text(x, 503, "second\n");
+	if (how == 5 || how == 8)
+		exchange_begin(x, 200, NULL, 4);
+	if (how == 9)
+		exchange_accept_ws(x, &(struct ws_events){ 0 }, 100);
+	if (how == 10)
+		(void)exchange_write(x, "def", 3);
+}
+
 static void route(struct exchange *x, struct call *call)
 {
 	struct http1_span path = exchange_request(x)->path;
@@ -396,6 +425,8 @@ static void route(struct exchange *x, struct call *call)
 		exchange_begin(x, 200, NULL, EXCHANGE_CHUNKED);
 		(void)exchange_write(x, pattern, 50);
 		exchange_abort(x);
+	} else if (http1_span_is(path, "/misuse")) {
+		misuse(x);
 	} else if (http1_span_is(path, "/nothing")) {
 		exchange_reply(x, 204, NULL, NULL, 0);
 	} else if (http1_span_is(path, "/headers")) {

@@ -238,6 +238,22 @@ def cut_answers_are_seen_to_be_cut():
         assert server.stats()["gone"] == 2
 
 
+def handlers_that_answer_twice():
+    """A handler that answers out of order loses its own answer at most: an answer that was whole arrives, one that had
+    begun is seen to be cut, and the server goes on."""
+    with Server(PROGRAM) as server:
+        for how in range(6):
+            answer = server.get(f"/misuse?how={how}")
+            assert (answer.status, answer.body) == (200, b"whole\n") and "x-bad" not in answer.headers, (how, answer.body)
+        for how in range(6, 11):
+            try:
+                answer = server.get(f"/misuse?how={how}")
+            except (EOFError, ConnectionResetError):
+                continue
+            assert how == 10 and answer.body == b"abc", (how, answer.body)
+        assert server.get("/hello").status == 200
+
+
 def cut_answers_end_by_fin():
     """An answer with framing is cut by FIN, not by a reset, also where input of the client is unread: what was sent
     arrives, and no last chunk."""
@@ -340,7 +356,7 @@ def over_a_unix_socket():
 TESTS = [smuggling_table, byte_by_byte_is_the_same, keep_alive_and_close, request_ids_differ, date_header,
          pipelining_of_100, bodies_of_both_framings, a_body_longer_than_memory_allows_is_received,
          a_slow_handler_holds_the_client_back, expect_continue, head_requests, no_content, streams_of_every_kind,
-         cut_answers_are_seen_to_be_cut, cut_answers_end_by_fin, unread_bodies, handlers_words_for_a_bad_body,
+         cut_answers_are_seen_to_be_cut, handlers_that_answer_twice, cut_answers_end_by_fin, unread_bodies, handlers_words_for_a_bad_body,
          an_answer_before_the_end_of_the_body, pipelined_requests_and_a_half_close, connect_is_refused,
          over_a_unix_socket]
 
