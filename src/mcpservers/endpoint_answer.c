@@ -12,15 +12,29 @@ void endpoint_on_room(struct request *r)
 
 	if (!c->done || !sse_stream_ready(&c->stream))
 		return;
-	if (json_ok(&c->answer)) /* else the stream ends without an answer */
-		sse_stream_event(&c->stream, NULL, NULL, c->answer.text, c->answer.len);
+	sse_stream_event(&c->stream, NULL, NULL, c->answer.text, c->answer.len);
 	sse_stream_end(&c->stream);
+}
+
+/* An answer that did not fit becomes a short one, which says so. */
+static void check_answer(struct call *c)
+{
+	struct mcp_fault f = { 0 };
+
+	if (json_ok(&c->answer))
+		return;
+	c->record.is_error = true;
+	IGNORED(mcp_fault_set(&f, MCP_INTERNAL_ERROR, "the answer is too long"), "sent");
+	endpoint_begin(c, 65536);
+	mcp_write_error(&c->answer, &c->q, &f);
+	c->status = mcp_fault_status(&c->q, &f);
 }
 
 void endpoint_send(struct call *c)
 {
 	loop_timer_cancel(core_loop(c->r->core), &c->timer);
 	c->done = true;
+	check_answer(c);
 	c->record.bytes = c->answer.len;
 	if (c->counts)
 		call_record_write(&c->record, c->r, &c->q);
