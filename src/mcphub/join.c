@@ -59,8 +59,18 @@ static bool is_among(const struct json_value *names, size_t n, struct json_value
 	return false;
 }
 
+/* Line ends between values: each would be one more line of an event. */
+static void remove_line_ends(struct json *j, size_t from)
+{
+	for (size_t i = from; i < j->len; i++) {
+		if (j->text[i] == '\n' || j->text[i] == '\r')
+			j->text[i] = ' ';
+	}
+}
+
 void join_write_result(struct json *j, struct json_value result)
 {
+	size_t from = j->len;
 	struct json_value written[JOIN_RESULT_MEMBERS], name, v;
 	const char *at = NULL;
 	char text[64];
@@ -76,4 +86,6 @@ void join_write_result(struct json *j, struct json_value result)
 		text[name.n - 2] = '\0';
 		json_raw_bytes(j, text, v.p, v.n);
 	}
+	if (json_ok(j))
+		remove_line_ends(j, from);
 }

@@ -24,6 +24,6 @@ bool join_write_tool(struct json *j, const char *server, const struct tool *t);
 /* Writes the members of a server's result into the object that is open, without resultType and
  * _meta, which the caller writes. A name that comes again, is longer than 63 bytes or has an escape
  * is left out: readers would not agree on its value. So are members after the first
- * JOIN_RESULT_MEMBERS. */
+ * JOIN_RESULT_MEMBERS. What is written is one line. */
 #define JOIN_RESULT_MEMBERS 32
 void join_write_result(struct json *j, struct json_value result);

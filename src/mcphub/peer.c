@@ -7,7 +7,9 @@
 #include "clock.h"
 #include "list.h"
 
-#define RELIST_NS (1000 * CLOCK_MS) /* between two lists that the server caused */
+/* Between two lists that the server caused: twice as long each time, until it is quiet. */
+#define RELIST_NS (1000 * CLOCK_MS)
+#define RELIST_DOUBLES 6
 
 void peer_init(struct peer *p, const struct peer_events *events, void *arg)
 {
@@ -208,7 +210,7 @@ static void on_page(struct peer *p, struct json_value result)
 		return;
 	}
 	if (cursor.kind == JSON_READ_TEXT && cursor.n > 2 && cursor.n <= 4096 &&
-	    ++p->pages < PEER_PAGES_MAX && p->fresh.n < TOOL_LIST_MAX)
+	    ++p->pages < PEER_PAGES_MAX && !tool_list_full(&p->fresh))
 		ask_tools(p, cursor);
 	else
 		set_ready(p);
@@ -374,6 +376,19 @@ static void expire_calls(struct peer *p, uint64_t now)
 	}
 }
 
+static void list_if_changed(struct peer *p, uint64_t now)
+{
+	uint64_t wait = RELIST_NS << p->relists, since = now - p->listed_at_ns;
+
+	if (p->state != PEER_READY || !p->changed || since <= wait)
+		return;
+	if (since > 2 * wait)
+		p->relists = 0;
+	else if (p->relists < RELIST_DOUBLES)
+		p->relists++;
+	list_again(p);
+}
+
 void peer_tick(struct peer *p)
 {
 	uint64_t now = clock_now_ns();
@@ -384,8 +399,7 @@ void peer_tick(struct peer *p)
 		peer_fail(p, "it did not answer in time");
 		return;
 	}
-	if (p->state == PEER_READY && p->changed && now > p->listed_at_ns + RELIST_NS)
-		list_again(p);
+	list_if_changed(p, now);
 }
 
 void peer_lost(struct peer *p, const char *why)

@@ -91,7 +91,7 @@ struct peer {
 	char head[PEER_EDGE], tail[PEER_EDGE]; /* of a message that is skipped */
 	size_t nhead, ntail;
 	uint64_t next_id, step_id, step_deadline_ns, listed_at_ns;
-	unsigned pages, ncalls;
+	unsigned pages, ncalls, relists;
 	struct tool_list fresh;
 	struct peer_call *calls;
 };

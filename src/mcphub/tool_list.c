@@ -19,13 +19,31 @@ bool tool_name_is_valid(const char *name, size_t n)
 	return true;
 }
 
+/* FNV-1a: so that most names are compared by one number. Equal keys only cost time. */
+static uint32_t key_of(const char *name, size_t n)
+{
+	uint32_t key = 2166136261U;
+
+	for (size_t i = 0; i < n; i++)
+		key = (key ^ (uint8_t)name[i]) * 16777619U;
+	return key;
+}
+
 const struct tool *tool_list_find(const struct tool_list *l, const char *name, size_t n)
 {
+	uint32_t key = key_of(name, n);
+
 	for (size_t i = 0; i < l->n; i++) {
-		if (strncmp(l->tools[i].name, name, n) == 0 && l->tools[i].name[n] == '\0')
+		if (l->tools[i].key == key && strncmp(l->tools[i].name, name, n) == 0 &&
+		    l->tools[i].name[n] == '\0')
 			return &l->tools[i];
 	}
 	return NULL;
+}
+
+bool tool_list_full(const struct tool_list *l)
+{
+	return l->n + l->dropped >= TOOL_LIST_MAX;
 }
 
 struct json_value tool_schema(const struct tool *t, struct buf *text)
@@ -48,6 +66,15 @@ void tool_list_clear(struct tool_list *l)
 		free(l->tools[i].rest);
 	free(l->tools);
 	*l = (struct tool_list){ 0 };
+}
+
+/* Line ends between values: a message with the definition is one line. */
+static void remove_line_ends(struct buf *b)
+{
+	for (size_t i = 0; i < b->len; i++) {
+		if (b->data[i] == '\n' || b->data[i] == '\r')
+			b->data[i] = ' ';
+	}
 }
 
 /* The members of a definition but its name, as they are. One that is written with escapes is left
@@ -75,6 +102,7 @@ static int copy_rest(struct json_value definition, struct buf *to)
 		buf_put(to, to->len > 0 ? "," : "", to->len > 0);
 		buf_put_text(to, "\"inputSchema\":{\"type\":\"object\"}");
 	}
+	remove_line_ends(to);
 	return to->full ? -1 : 0;
 }
 
@@ -88,23 +116,20 @@ static void set_hash(struct tool *t)
 	sha256_end(&s, t->hash);
 }
 
-/* 1: it is there, 0: it cannot be, -1: no memory. */
-static int make_room(struct tool_list *l)
+static bool make_room(struct tool_list *l)
 {
 	struct tool *grown;
 	size_t size;
 
-	if (l->n == TOOL_LIST_MAX)
-		return 0;
 	if (l->n < l->size)
-		return 1;
+		return true;
 	size = l->size == 0 ? 16 : l->size * 2;
 	grown = realloc(l->tools, size * sizeof(*grown));
 	if (grown == NULL)
-		return -1;
+		return false;
 	l->tools = grown;
 	l->size = size;
-	return 1;
+	return true;
 }
 
 static bool read_name(struct json_value definition, struct tool *ret)
@@ -116,6 +141,7 @@ static bool read_name(struct json_value definition, struct tool *ret)
 		return false;
 	memcpy(ret->name, name.p + 1, name.n - 2);
 	ret->name[name.n - 2] = '\0';
+	ret->key = key_of(ret->name, name.n - 2);
 	return true;
 }
 
@@ -123,7 +149,6 @@ static int add_one(struct tool_list *l, struct json_value definition, struct err
 {
 	struct buf rest = BUF_INIT(TOOL_DEFINITION_MAX);
 	struct tool t = { .rest = NULL };
-	int room;
 
 	if (!read_name(definition, &t) || tool_list_find(l, t.name, strlen(t.name)) != NULL ||
 	    copy_rest(definition, &rest) < 0 || l->bytes + rest.len > TOOL_LIST_BYTES_MAX) {
@@ -131,14 +156,9 @@ static int add_one(struct tool_list *l, struct json_value definition, struct err
 		l->dropped++;
 		return 0;
 	}
-	room = make_room(l);
-	t.rest = room == 1 ? strdup(buf_text(&rest)) : NULL;
+	t.rest = make_room(l) ? strdup(buf_text(&rest)) : NULL;
 	l->bytes += t.rest == NULL ? 0 : rest.len;
 	buf_release(&rest);
-	if (room == 0) {
-		l->dropped++;
-		return 0;
-	}
 	if (t.rest == NULL)
 		return err_set(e, ERR_SYSTEM, "list of tools: out of memory");
 	set_hash(&t);
@@ -152,7 +172,7 @@ int tool_list_add(struct tool_list *l, struct json_value array, struct err *e)
 	const char *at = NULL;
 
 	while (json_read_next(array, &at, &(struct json_value){ 0 }, &definition)) {
-		if (l->n == TOOL_LIST_MAX) {
+		if (tool_list_full(l)) {
 			l->dropped++;
 			return 0;
 		}

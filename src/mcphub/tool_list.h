@@ -18,8 +18,9 @@
 
 struct tool {
 	char name[TOOL_NAME_MAX + 1];
-	char *rest; /* owned: the members of its definition other than the name, with commas
-		       between them; "" if there are none */
+	uint32_t key; /* a short hash of the name */
+	char *rest;   /* owned: the members of its definition other than the name, with commas
+			 between them; "" if there are none */
 	uint8_t hash[SHA256_SIZE]; /* of the name and the rest */
 };
 
@@ -32,10 +33,13 @@ struct tool_list {
 /* Letters, digits, '_', '-' and '.', 1 to TOOL_NAME_MAX of them. */
 bool tool_name_is_valid(const char *name, size_t n);
 
-/* Adds what an array of definitions has. Fails only without memory. */
+/* Adds what an array of definitions has, up to the TOOL_LIST_MAX-th of the list; those that are
+ * left out count, too. Fails only without memory. */
 int tool_list_add(struct tool_list *l, struct json_value array, struct err *e) MUST_USE;
 /* NULL: there is none. */
 const struct tool *tool_list_find(const struct tool_list *l, const char *name, size_t n);
+/* No more definitions are read. */
+bool tool_list_full(const struct tool_list *l);
 void tool_list_clear(struct tool_list *l);
 
 /* The input schema of a tool: a span of text, which is filled in and belongs to the caller. NONE:

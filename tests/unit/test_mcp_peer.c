@@ -2,6 +2,7 @@
  * every call exactly once, whatever the server writes. The test is the server. */
 #include "peer.h"
 
+#include "clock.h"
 #include "join.h"
 #include "support.h"
 
@@ -341,6 +342,28 @@ static void a_hundred_thousand_tools_are_cut(void)
 	peer_release(&p);
 }
 
+/* Each element costs time, also one that is left out. */
+static void elements_that_are_left_out_count(void)
+{
+	static char line[3 << 20];
+	struct peer p;
+	size_t n;
+
+	begin(&p);
+	answer(&p, asked(&p, "initialize"), INITIALIZED);
+	n = (size_t)snprintf(line, sizeof(line),
+			     "{\"id\":%lu,\"result\":{\"tools\":[{\"name\":\"a\"}",
+			     asked(&p, "tools/list"));
+	for (int i = 0; i < 200000; i++)
+		n += (size_t)snprintf(line + n, sizeof(line) - n, ",{\"name\":\"a\"}");
+	(void)snprintf(line + n, sizeof(line) - n, ",{\"name\":\"b\"}],\"nextCursor\":\"x\"}}");
+	buf_clear(&p.out);
+	say(&p, line);
+	CHECK(p.state == PEER_READY && p.tools.n == 1 && p.tools.dropped == TOOL_LIST_MAX);
+	CHECK(p.out.len == 0); /* nor is the next page asked for */
+	peer_release(&p);
+}
+
 static void bad_tools_are_left_out(void)
 {
 	struct peer p;
@@ -372,6 +395,28 @@ static void a_changed_definition_has_another_hash(void)
 	answer(&p, asked(&p, "tools/list"),
 	       "\"result\":{\"tools\":[{\"name\":\"a\",\"description\":\"other\"}]}");
 	CHECK(listed == 2 && memcmp(before, p.tools.tools[0].hash, sizeof(before)) != 0);
+	peer_release(&p);
+}
+
+/* A server that changes its tools in every second. */
+static void lists_are_read_again_ever_less_often(void)
+{
+	struct peer p;
+
+	make_ready(&p);
+	for (int second = 0; second < 100; second++) {
+		say(&p, "{\"method\":\"notifications/tools/list_changed\"}");
+		p.listed_at_ns -= 1001 * CLOCK_MS;
+		buf_clear(&p.out);
+		peer_tick(&p);
+		if (p.out.len > 0)
+			answer(&p, asked(&p, "tools/list"), "\"result\":{\"tools\":[]}");
+	}
+	CHECK(listed > 4 && listed < 10);
+	p.listed_at_ns = 0; /* it was quiet */
+	say(&p, "{\"method\":\"notifications/tools/list_changed\"}");
+	peer_tick(&p);
+	CHECK(p.relists == 0);
 	peer_release(&p);
 }
 
@@ -412,6 +457,8 @@ static void a_result_has_each_member_once(void)
 		     "\"isError\":false,\"\\u0061\":1,\"b\":{\"b\":[2]}}",
 		     ret, sizeof(ret));
 	CHECK_STR(ret, "{\"content\":[],\"isError\":true,\"b\":{\"b\":[2]}}");
+	write_result("{\"content\":[\r1,\r\n\"\\r\"]}", ret, sizeof(ret));
+	CHECK_STR(ret, "{\"content\":[ 1,  \"\\r\"]}"); /* one line */
 	for (int i = 0; i < 100; i++)
 		(void)snprintf(many + strlen(many), sizeof(many) - strlen(many), "%s\"m%d\":0",
 			       i == 0 ? "" : ",", i);
@@ -432,6 +479,8 @@ TEST_MAIN({ "older_servers_are_initialized", older_servers_are_initialized },
 	  { "progress_reaches_its_call", progress_reaches_its_call },
 	  { "pages_without_end_are_cut", pages_without_end_are_cut },
 	  { "a_hundred_thousand_tools_are_cut", a_hundred_thousand_tools_are_cut },
+	  { "elements_that_are_left_out_count", elements_that_are_left_out_count },
+	  { "lists_are_read_again_ever_less_often", lists_are_read_again_ever_less_often },
 	  { "bad_tools_are_left_out", bad_tools_are_left_out },
 	  { "a_changed_definition_has_another_hash", a_changed_definition_has_another_hash },
 	  { "names_are_joined_and_divided", names_are_joined_and_divided },
