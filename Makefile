@@ -41,6 +41,7 @@ check: packages all sanitized
 	@tools/check-size
 	@tools/check-fds
 	@tools/check-docs
+	@tools/check-programs
 	@tools/run-tests $(BUILD)
 
 # For daily work, in two minutes: unit and fuzz tests, and a few of each other suite (tests/quick). Prints what it leaves out.
@@ -51,6 +52,7 @@ check-quick: packages all
 	@tools/check-size
 	@tools/check-fds
 	@tools/check-docs
+	@tools/check-programs
 	@tools/run-tests $(BUILD) --quick
 
 lint:

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cell_programs.h"
 #include "config_doc.h"
 
 static const char text[] =
@@ -78,6 +79,17 @@ static void block_upgrades(void)
 	(void)sigprocmask(SIG_SETMASK, &set, NULL);
 }
 
+static void warn_of_missing(void)
+{
+	const char *name = cell_programs_missing();
+
+	if (name != NULL)
+		(void)fprintf(stderr,
+			      "cordon serve: warning: %s is not beside the other programs: cells "
+			      "will not have it (make programs builds all)\n",
+			      name);
+}
+
 static int run(int argc, char **argv)
 {
 	static struct serve s;
@@ -123,6 +135,7 @@ static int run(int argc, char **argv)
 		}
 		return 0;
 	}
+	warn_of_missing();
 	s.argv = argv - 2; /* as the kernel gave them */
 	block_upgrades();
 	if (serve_prepare(&s, &e) < 0) {

@@ -133,6 +133,16 @@ static int visit_dir(struct visit *v, int from, int to, unsigned depth, struct e
 	return result;
 }
 
+const char *cell_programs_missing(void)
+{
+	OWN_FD folder = open_folder();
+
+	for (size_t i = 0; folder >= 0 && i < COUNT(programs); i++)
+		if (faccessat(folder, programs[i], R_OK, 0) < 0)
+			return programs[i];
+	return folder >= 0 && faccessat(folder, "kernels", R_OK, 0) < 0 ? "kernels" : NULL;
+}
+
 uint64_t cell_programs_stamp(void)
 {
 	struct visit v = { .hash = 0xcbf29ce484222325ULL };

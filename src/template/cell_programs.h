@@ -17,3 +17,5 @@ uint64_t cell_programs_stamp(void);
 
 /* Copies them into a root directory that has HOST_PROGRAMS (host_files.h). */
 int cell_programs_copy(int root, struct err *e) MUST_USE;
+/* The first of them that is not beside the running program, or NULL. Called by `cordon serve`. */
+const char *cell_programs_missing(void);

@@ -318,6 +318,18 @@ def test_a_port_in_use_is_told():
         has(said, "in use")
 
 
+def test_a_program_for_cells_that_is_missing_is_told():
+    """As after a build of some of the programs only."""
+    names = ("cordon-interpreter", "mcp-gateway", "kernels")
+    with place() as d:
+        os.mkdir(f"{d}/bin")
+        shutil.copy(harness.PROGRAM, f"{d}/bin/cordon")
+        for name in names:  # it cannot start either: the other programs are missing
+            has(ends(d, program=f"{d}/bin/cordon"), f"warning: {name} is not beside")
+            os.symlink("/usr", f"{d}/bin/{name}")
+        check("warning" not in ends(d, program=f"{d}/bin/cordon"), "nothing is missing")
+
+
 def test_a_socket_that_cannot_be_made_is_told():
     with place() as d:
         has(ends(d, f"--unix-socket={d}/no/such/folder.sock"), f"{d}/no/such/folder.sock")
