@@ -1,4 +1,5 @@
 /* verb_ls.c - cordon ls: sessions, or the executions of one, as a table. */
+#include <stdio.h>
 #include <string.h>
 
 #include "columns.h"
@@ -31,6 +32,20 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
+/* Metadata; of the session of an MCP server, whose it is. */
+static void show_pairs(const json_t *s, char *ret, size_t cap)
+{
+	const json_t *of = member_group(s, "mcp_server");
+	size_t n;
+
+	ret[0] = '\0';
+	if (json_object_size(of) > 0)
+		(void)snprintf(ret, cap, "(MCP server %s of %s) ", member_text(of, "name", "?"),
+			       member_text(of, "session", "?"));
+	n = strlen(ret);
+	show_json_pairs(member_group(s, "metadata"), ret + n, cap - n);
+}
+
 static void add_session(struct columns *t, const json_t *s, int64_t now)
 {
 	int64_t created = member_time(s, "created_at"), expires = member_time(s, "expires_at");
@@ -42,7 +57,7 @@ static void add_session(struct columns *t, const json_t *s, int64_t now)
 		expires = member_time(s, "kept_until"); /* paused */
 	if (expires >= 0 && strcmp(member_text(s, "state", ""), "stopped") != 0)
 		show_span(expires > now ? expires - now : 0, left, sizeof(left));
-	show_json_pairs(member_group(s, "metadata"), pairs, sizeof(pairs));
+	show_pairs(s, pairs, sizeof(pairs));
 	columns_add(t, "%s", member_text(s, "id", "?"));
 	if (reason == NULL && json_is_true(json_object_get(s, "cold")))
 		reason = "cold"; /* it has no cell */

@@ -45,11 +45,8 @@ static int check_tools(json_t *tools, struct err *e)
 	return checked;
 }
 
-static int check_server(const char *name, json_t *server, struct err *e)
+static int check_shape(const char *name, json_t *server, struct err *e)
 {
-	json_t *tools = json_object_get(server, "tools"), *pin = json_object_get(server, "pin");
-	json_t *cwd = json_object_get(server, "cwd");
-
 	if (!join_server_name_is_valid(name, strlen(name)))
 		return err_set(e, ERR_INVALID,
 			       "a name must be 1 to %u letters, digits, '-' and single '_'",
@@ -58,6 +55,14 @@ static int check_server(const char *name, json_t *server, struct err *e)
 		return err_set(e, ERR_INVALID, "must be an object");
 	if (json_object_get(server, "mcp") != NULL)
 		return err_set(e, ERR_INVALID, "mcp: a server has no servers of its own");
+	return 0;
+}
+
+static int check_own(json_t *server, struct err *e)
+{
+	json_t *tools = json_object_get(server, "tools"), *pin = json_object_get(server, "pin");
+	json_t *cwd = json_object_get(server, "cwd");
+
 	if (check_command(json_object_get(server, "command"), e) < 0 ||
 	    (tools != NULL && check_tools(tools, e) < 0))
 		return -1;
@@ -70,17 +75,30 @@ static int check_server(const char *name, json_t *server, struct err *e)
 	return 0;
 }
 
-/* What else it has is what any session may have. */
-static int check_session(const char *name, json_t *server, struct err *e)
+static char *write_body(json_t *server)
 {
-	OWN_MEM char *body = NULL, *client = NULL;
-	struct spec_session spec = { 0 };
-	int checked = server_spec_session("", name, server, &body, &client, e);
+	json_t *copy = json_copy(server);
+	char *text;
 
-	if (checked == 0) {
-		checked = spec_session_read(body, strlen(body), &spec, e);
-		spec_session_release(&spec);
-	}
+	for (size_t i = 0; copy != NULL && i < COUNT(own); i++)
+		IGNORED(json_object_del(copy, own[i]), "it is not there");
+	text = copy == NULL ? NULL : json_dumps(copy, JSON_COMPACT);
+	json_decref(copy);
+	return text;
+}
+
+/* What else it has is what any session may have. Checked before its own members: a command that is
+ * missing is most likely there under another name. */
+static int check_session(json_t *server, struct err *e)
+{
+	OWN_MEM char *body = write_body(server);
+	struct spec_session spec = { 0 };
+	int checked;
+
+	if (body == NULL)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	checked = spec_session_read(body, strlen(body), &spec, e);
+	spec_session_release(&spec);
 	return checked;
 }
 
@@ -96,7 +114,8 @@ int server_spec_check(json_t *mcp, char **ret_text, struct err *e)
 		return err_set(e, ERR_INVALID, "mcp.servers: must have 1 to %u", SERVER_SPEC_MAX);
 	json_object_foreach(servers, name, server)
 	{
-		if (check_server(name, server, e) < 0 || check_session(name, server, e) < 0) {
+		if (check_shape(name, server, e) < 0 || check_session(server, e) < 0 ||
+		    check_own(server, e) < 0) {
 			(void)err_wrap(e, "mcp.servers.%.40s", name);
 			err_sanitize(e);
 			return -1;
@@ -148,13 +167,8 @@ static char *write_client(const char *owner, const char *name, json_t *server)
 int server_spec_session(const char *owner, const char *name, json_t *server, char **ret_body,
 			char **ret_client, struct err *e)
 {
-	json_t *copy = json_copy(server);
-
-	for (size_t i = 0; copy != NULL && i < COUNT(own); i++)
-		IGNORED(json_object_del(copy, own[i]), "it is not there");
-	*ret_body = copy == NULL ? NULL : json_dumps(copy, JSON_COMPACT);
+	*ret_body = write_body(server);
 	*ret_client = write_client(owner, name, server);
-	json_decref(copy);
 	if (*ret_body != NULL && *ret_client != NULL)
 		return 0;
 	return err_set(e, ERR_SYSTEM, "out of memory");

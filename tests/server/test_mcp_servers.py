@@ -266,6 +266,8 @@ def attack(server, wants, **more):
 def test_bad_requests_are_refused(server):
     before = live(server)
     bad = [({}, "servers"), ({"servers": {}}, "1 to 16"), ({"servers": {"a": {}}}, "command"), ({"servers": {"a": 7}}, "object"),
+           ({"servers": {"a": {"comand": "true"}}}, "mcp.servers.a: comand: unknown member"),
+           ({"servers": {"a": mcp_server(volumes=[{"name": "d", "target": "/data"}])}}, "mcp.servers.a: volumes[0].target: unknown member"),
            ({"servers": {"a__b": mcp_server()}}, "name"), ({"servers": {"a/b": mcp_server()}}, "name"),
            ({"servers": {"a": mcp_server(mcp={})}}, "mcp"), ({"servers": {"a": mcp_server(nonsense=1)}}, "nonsense"),
            ({"servers": {"a": mcp_server(tools={"alow": []})}}, "allow"), ({"servers": {"a": mcp_server(tools={"deny": ["a b"]})}}, "deny"),
@@ -388,6 +390,8 @@ def test_the_client_passes_servers_on(server):
     equal(done.returncode, 0, done.stderr)
     s = done.stdout.split()[0]
     equal(Client(server, s).text("a__echo", text=1)[0], "cli: 1")
+    done = subprocess.run([server.program, "ls"], env=env, capture_output=True, text=True, check=True)
+    has(done.stdout, f"(MCP server a of {s})")
     server.delete(s)
 
 
