@@ -6,16 +6,19 @@
  *
  * where link is the address of the pointer to this element: of the head, or of next of the element
  * before. So an element is removed without a search, and without a pointer to its list. link is
- * NULL while the element is in no list; elements are zeroed at first. A head is a pointer; a queue
- * also has a pointer to the last next (end), which is &head while the queue is empty. Nothing is
- * allocated or freed here. */
+ * NULL while the element is in no list; elements are zeroed at first.
+ * An element that is in a list already must not be put into one: the program ends. A head is a
+ *pointer; a queue also has a pointer to the last next (end), which is &head while the queue is
+ *empty. Nothing is allocated or freed here. */
 #pragma once
 
+#include <assert.h>
 #include <stddef.h>
 
 /* Puts e before the first. */
 #define LIST_PUSH(head, e)                            \
 	do {                                          \
+		assert((e)->link == NULL);            \
 		(e)->next = *(head);                  \
 		(e)->link = (head);                   \
 		if ((e)->next != NULL)                \
@@ -36,12 +39,13 @@
 	} while (0)
 
 /* Puts e behind the last of a queue. */
-#define LIST_APPEND(end, e)          \
-	do {                         \
-		(e)->next = NULL;    \
-		(e)->link = *(end);  \
-		**(end) = (e);       \
-		*(end) = &(e)->next; \
+#define LIST_APPEND(end, e)                \
+	do {                               \
+		assert((e)->link == NULL); \
+		(e)->next = NULL;          \
+		(e)->link = *(end);        \
+		**(end) = (e);             \
+		*(end) = &(e)->next;       \
 	} while (0)
 
 /* Takes e out of its queue. Repeatable. */

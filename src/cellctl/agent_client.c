@@ -38,6 +38,17 @@ static void drop_out(struct agent *a)
 	io_close_all(&a->out_fd, 1);
 }
 
+void agent_take_stdio(struct agent *a, const struct agent_event *v, int *in, int *outs, size_t n)
+{
+	unsigned at = 0;
+
+	*in = (v->flags & AGENT_HAS_STDIN) != 0 && at < a->nfds ? a->fds[at++] : -1;
+	for (size_t i = 0; i < n; i++)
+		outs[i] = at < a->nfds ? a->fds[at++] : -1;
+	untrusted_close(a->fds + at, a->nfds - at);
+	a->nfds = 0;
+}
+
 void agent_release(struct agent *a)
 {
 	if (a->sock >= 0)

@@ -65,6 +65,10 @@ int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
  */
 int agent_flush(struct agent *a, struct err *e) MUST_USE;
 
+/* Takes the descriptors of the message that was received last, STARTED or HELD: in (-1: none) and
+ * the first n of its outputs (-1: fewer came). Closes the others. */
+void agent_take_stdio(struct agent *a, const struct agent_event *v, int *in, int *outs, size_t n);
+
 /* Receives the next message: returns 1, or 0 if none is complete within wait_ms (0: do not wait),
  * or -1 if PID 1 has exited or breaks the protocol. Sends queued requests meanwhile.
  *

@@ -14,7 +14,6 @@
 #include "cell_socket.h"
 #include "clock.h"
 #include "io.h"
-#include "list.h"
 #include "log.h"
 #include "rand.h"
 
@@ -153,15 +152,6 @@ static void on_lingering(struct live_cell *c, const struct agent_event *v)
 	c->events->on_up(c, NULL);
 }
 
-static void on_program(struct live_cell *c, enum agent_type type, const struct agent_event *v)
-{
-	for (struct live_program *p = c->programs; p != NULL; p = p->next)
-		if (p->handle == v->handle) {
-			p->on_event(p, c, type, v);
-			return;
-		}
-}
-
 /* PID 1 is untrusted: refuses messages that would harm the daemon. A program without a process id
  * could start twice, a terminal that PID 1 does not hold blocks its writer (O_NONBLOCK belongs to
  * the open file, which PID 1 has, too), and each held program costs a query of the store. */
@@ -170,6 +160,8 @@ static int check_event(struct live_cell *c, enum agent_type type, const struct a
 {
 	bool starting = (v->flags & AGENT_IS_STARTING) != 0;
 
+	if (live_program_check(c, type, v, e) < 0)
+		return -1;
 	if (type != AGENT_STARTED && type != AGENT_HELD)
 		return 0;
 	if (!starting && (v->pid == 0 || v->pid > INT32_MAX))
@@ -185,12 +177,8 @@ static int check_event(struct live_cell *c, enum agent_type type, const struct a
 /* The failure of a program that this daemon has asked for, or of one of an earlier daemon. */
 static void on_early_failure(struct live_cell *c, const struct agent_event *v)
 {
-	for (const struct live_program *p = c->programs; p != NULL; p = p->next)
-		if (p->handle == v->handle) {
-			on_program(c, AGENT_FAILED, v);
-			return;
-		}
-	c->events->on_failed(c, v);
+	if (!live_program_event(c, AGENT_FAILED, v))
+		c->events->on_failed(c, v);
 }
 
 static void on_event(struct live_cell *c, enum agent_type type, const struct agent_event *v)
@@ -217,7 +205,7 @@ static void on_event(struct live_cell *c, enum agent_type type, const struct age
 		if (c->events->on_egress_listens != NULL)
 			c->events->on_egress_listens(c, v);
 	} else {
-		on_program(c, type, v);
+		(void)live_program_event(c, type, v);
 	}
 }
 
@@ -497,23 +485,6 @@ void live_cell_own(struct live_cell *c, const struct live_cell_events *events, v
 {
 	c->events = events;
 	c->owner = owner;
-}
-
-void live_cell_add(struct live_cell *c, struct live_program *p)
-{
-	live_cell_add_held(c, p, ++c->next_handle);
-}
-
-void live_cell_add_held(struct live_cell *c, struct live_program *p, uint32_t handle)
-{
-	p->handle = handle;
-	LIST_PUSH(&c->programs, p);
-}
-
-void live_cell_remove(struct live_cell *c, struct live_program *p)
-{
-	(void)c;
-	LIST_REMOVE(p);
 }
 
 static void on_destroyed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)

@@ -44,8 +44,11 @@ struct live_cell_events {
 struct live_program {
 	struct live_program *next, **link; /* list.h */
 	uint32_t handle;
+	bool results; /* it was asked for with AGENT_RESULTS: set after live_cell_add() */
+	bool started; /* STARTED has come */
 	/* STARTED, FAILED, EXITED, TREE_DEAD, DIALED. Descriptors are in c->agent.fds: taken by
-	 * setting c->agent.nfds to 0. */
+	 * agent_take_stdio() or by setting c->agent.nfds to 0. FAILED does not come after STARTED.
+	 */
 	void (*on_event)(struct live_program *p, struct live_cell *c, enum agent_type type,
 			 const struct agent_event *v);
 };
@@ -94,6 +97,11 @@ void live_cell_add(struct live_cell *c, struct live_program *p);
 /* The same for one that is known by its handle already. */
 void live_cell_add_held(struct live_cell *c, struct live_program *p, uint32_t handle);
 void live_cell_remove(struct live_cell *c, struct live_program *p);
+/* For live_cell.c: a message of PID 1 about a program; false: of one that is not known. And whether
+ * PID 1 may say that. */
+bool live_program_event(struct live_cell *c, enum agent_type type, const struct agent_event *v);
+int live_program_check(const struct live_cell *c, enum agent_type type, const struct agent_event *v,
+		       struct err *e) MUST_USE;
 
 /* After agent_send_*(): sends what is queued, now or when the socket accepts it. */
 void live_cell_flush(struct live_cell *c);

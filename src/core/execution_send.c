@@ -120,6 +120,7 @@ int execution_send(struct execution *x, const struct execution_spec *spec, struc
 				 .user = given(spec->user, t == NULL ? NULL : t->user),
 				 .cwd = given(spec->cwd, t == NULL ? NULL : t->workdir) };
 
+	x->program.results = with_results;
 	int sent = put_strings(x, spec, &strings, &r.envc, e);
 
 	r.strings_len = strings.len;

@@ -282,7 +282,7 @@ static void on_writable(struct loop_fd *f, uint32_t events)
 
 static void on_started(struct file_op *op, struct live_cell *c, const struct agent_event *v)
 {
-	unsigned at = 0;
+	int outs[2];
 	struct err e;
 
 	if (op->started)
@@ -290,13 +290,9 @@ static void on_started(struct file_op *op, struct live_cell *c, const struct age
 	op->started = true;
 	loop_timer_cancel(loop_of(op), &op->answer);
 	settle_fds(op);
-	if ((v->flags & AGENT_HAS_STDIN) != 0 && at < c->agent.nfds)
-		op->in = c->agent.fds[at++];
-	if (at < c->agent.nfds)
-		op->out = c->agent.fds[at++];
-	if (at < c->agent.nfds)
-		op->errors = c->agent.fds[at++];
-	c->agent.nfds = 0;
+	agent_take_stdio(&c->agent, v, &op->in, outs, COUNT(outs));
+	op->out = outs[0];
+	op->errors = outs[1];
 	if ((op->in >= 0 && loop_add(loop_of(op), &op->watch_in, op->in, EPOLLOUT, &e) < 0) ||
 	    (op->out >= 0 && loop_add(loop_of(op), &op->watch_out, op->out, EPOLLIN, &e) < 0))
 		fail(op, &e);

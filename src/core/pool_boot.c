@@ -75,21 +75,15 @@ static void on_output(struct loop_fd *f, uint32_t events)
 
 	if (ioctl(f->fd, FIONREAD, &there) == 0 && there > FULL_BYTES)
 		(void)pipe_io_drop(f->fd, (size_t)there - KEPT_BYTES);
-	else if ((events & (EPOLLHUP | EPOLLERR)) != 0)
-		loop_modify(((struct boot_program *)f->arg)->boot->version->core->loop, f, 0);
+	else if ((events & (EPOLLHUP | EPOLLERR)) != 0) /* reported as long as it is watched */
+		loop_remove(((struct boot_program *)f->arg)->boot->version->core->loop, f);
 }
 
 static int take_pipes(struct boot_program *p, struct live_cell *c, const struct agent_event *v,
 		      struct err *e)
 {
-	unsigned at = 0;
-
 	p->running = true;
-	if ((v->flags & AGENT_HAS_STDIN) != 0 && at < c->agent.nfds)
-		p->fds[0] = c->agent.fds[at++];
-	for (int i = 1; i < 3 && at < c->agent.nfds; i++)
-		p->fds[i] = c->agent.fds[at++];
-	c->agent.nfds = 0;
+	agent_take_stdio(&c->agent, v, &p->fds[0], &p->fds[1], 2);
 	for (int i = 1; i < 3; i++)
 		if (p->fds[i] >= 0 && loop_add(p->boot->version->core->loop, &p->watch[i],
 					       p->fds[i], EPOLLIN | (uint32_t)EPOLLET, e) < 0)
@@ -132,6 +126,7 @@ static int spawn(struct boot_program *p, const char *command, uint32_t flags, st
 				 .cwd = t->interpreter ? "/" : t->workdir };
 	int sent;
 
+	close_program(p); /* what is left of the one before */
 	live_cell_add(b->cell, &p->program);
 	p->known = true;
 	r.handle = p->program.handle;

@@ -128,21 +128,36 @@ void bed_says(enum agent_type type, const struct agent_event *v)
 	say(type, &with_handle, NULL, 0);
 }
 
-void bed_started(void)
+static void start_it(bool results)
 {
-	const struct agent_event v = { .handle = bed.handle, .pid = 7, .flags = AGENT_HAS_STDIN };
-	int in[2], out[2], errs[2];
+	const struct agent_event v = { .handle = bed.handle,
+				       .pid = 7,
+				       .flags = AGENT_HAS_STDIN |
+						(results ? AGENT_HAS_RESULTS : 0) };
+	int in[2], out[2], errs[2], last[2];
 
 	CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
-	CHECK(pipe2(errs, O_CLOEXEC) == 0);
+	CHECK(pipe2(errs, O_CLOEXEC) == 0 && pipe2(last, O_CLOEXEC) == 0);
 	close_stdio();
 	bed.in = in[0];
 	bed.out = out[1];
 	bed.errs = errs[1];
-	say(AGENT_STARTED, &v, (const int[]){ in[1], out[0], errs[0] }, 3);
+	say(AGENT_STARTED, &v, (const int[]){ in[1], out[0], errs[0], last[0] }, results ? 4 : 3);
 	(void)close(in[1]);
 	(void)close(out[0]);
 	(void)close(errs[0]);
+	(void)close(last[0]);
+	(void)close(last[1]);
+}
+
+void bed_started(void)
+{
+	start_it(false);
+}
+
+void bed_started_with_results(void)
+{
+	start_it(true);
 }
 
 void bed_close_output(void)

@@ -78,6 +78,8 @@ void bed_delete(void);
 void bed_pid1_reads(void);
 /* PID 1 says something of bed.handle. */
 void bed_started(void);
+/* The same with a pipe for results, which nobody has asked for. */
+void bed_started_with_results(void);
 void bed_says(enum agent_type type, const struct agent_event *v);
 void bed_close_output(void);
 void bed_pid1_dies(void);

@@ -4,6 +4,7 @@
 #include "bed.h"
 #include "core_metrics.h"
 #include "core_private.h"
+#include "file_op.h"
 #include "session_boot.h"
 #include "store_template.h"
 #include "templates.h"
@@ -14,7 +15,7 @@
 #include <unistd.h>
 
 static struct template_version *version;
-static unsigned spawns;
+static unsigned spawns, destroyed; /* when the last program was asked for */
 
 static void make(bool restart)
 {
@@ -50,6 +51,7 @@ static void await_spawn(void)
 {
 	bed_until(is_spawned);
 	spawns = bed.ordered[AGENT_SPAWN];
+	destroyed = bed.asked[KEEPER_DESTROY];
 }
 
 static bool is_ready(void)
@@ -120,7 +122,8 @@ static void it_becomes_an_execution(void)
 
 static bool is_dropped(void)
 {
-	return bed.core->cells.ending == 0 && pool().ready == 0;
+	return bed.asked[KEEPER_DESTROY] > destroyed && bed.core->cells.ending == 0 &&
+	       pool().ready == 0;
 }
 
 /* Each way in which it does not become ready; the cell is dropped, and the next one is not made at
@@ -201,6 +204,100 @@ static void pid1_repeats_itself(void)
 	bed_end();
 }
 
+static bool over;
+
+static size_t take_all(struct file_op *op, const uint8_t *data, size_t len)
+{
+	(void)op;
+	(void)data;
+	return len;
+}
+
+static void on_end(struct file_op *op, int status, const struct err *e)
+{
+	(void)op;
+	(void)status;
+	CHECK(e != NULL);
+	over = true;
+}
+
+static bool has_ended(void)
+{
+	return over;
+}
+
+static void fails_to_exec(uint32_t handle)
+{
+	bed.handle = handle;
+	bed_says(AGENT_FAILED, &(struct agent_event){ .stage = AGENT_AT_EXEC, .sys = ENOENT });
+}
+
+/* It would be run again by another shell, and then the ready command a second time. */
+static void pid1_says_that_what_runs_failed(void)
+{
+	make(false);
+	use_it();
+	fails_to_exec(start_it());
+	bed_until(is_dropped);
+	CHECK(bed.ordered[AGENT_SPAWN] == spawns);
+	bed_end();
+}
+
+static void the_ready_command_runs_and_failed(void)
+{
+	make(false);
+	use_it();
+	(void)start_it();
+	bed_started();
+	fails_to_exec(bed.handle);
+	bed_until(is_dropped);
+	CHECK(bed.ordered[AGENT_SPAWN] == spawns);
+	bed_end();
+}
+
+/* bed_end() counts descriptors. */
+static void pid1_sends_a_pipe_too_many(void)
+{
+	make(false);
+	use_it();
+	bed_started_with_results();
+	bed_until(is_dropped);
+	bed_end();
+}
+
+static void a_file_operation_gets_a_pipe_too_many(void)
+{
+	static const struct file_op_events events = { .on_output = take_all, .on_end = on_end };
+	const char *const args[] = { "read", "/etc/passwd" };
+	struct err e = { 0 };
+
+	make(false);
+	bed_session();
+	bed_turn(20);
+	spawns = bed.ordered[AGENT_SPAWN];
+	CHECK(file_op_start(bed.session, "", args, 2, false, &events, NULL, &e) != NULL);
+	await_spawn();
+	bed_started_with_results();
+	bed_until(has_ended);
+	bed_end();
+}
+
+/* The loop must not turn while there is nothing to do. */
+static void the_start_closes_its_output(void)
+{
+	uint64_t turns;
+
+	make(false);
+	use_it();
+	(void)start_it();
+	bed_close_output();
+	bed_turn(50);
+	turns = loop_step(bed.loop);
+	bed_turn(300);
+	CHECK(loop_step(bed.loop) - turns < 3000); /* of the bed itself: one each millisecond */
+	bed_end();
+}
+
 static void pid1_dies_while_it_starts(void)
 {
 	make(false);
@@ -238,6 +335,11 @@ TEST_MAIN({ "it becomes an execution", it_becomes_an_execution },
 	  { "there is no bash", there_is_no_bash },
 	  { "one that only prepares", one_that_only_prepares },
 	  { "pid1 repeats itself", pid1_repeats_itself },
+	  { "pid1 says that what runs failed", pid1_says_that_what_runs_failed },
+	  { "the ready command runs and failed", the_ready_command_runs_and_failed },
+	  { "pid1 sends a pipe too many", pid1_sends_a_pipe_too_many },
+	  { "a file operation gets a pipe too many", a_file_operation_gets_a_pipe_too_many },
+	  { "the start closes its output", the_start_closes_its_output },
 	  { "pid1 dies while it starts", pid1_dies_while_it_starts },
 	  { "the daemon ends", the_daemon_ends },
 	  { "the daemon ends with one ready", the_daemon_ends_with_one_ready })
