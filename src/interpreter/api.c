@@ -1,7 +1,8 @@
 /* api.c - E2B's interface of the code interpreter: routes, contexts, executions.
  *
  * X-Access-Token is not checked here: the server in the cell does not know the token. cordond
- * checks it before a request comes here; a program of the cell needs none. */
+ * checks it before a request comes here. A program of the cell needs none if it is root's: for all
+ * others http_conn.c refuses everything but GET /health. */
 #include <stdio.h>
 #include <string.h>
 

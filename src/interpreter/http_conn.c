@@ -10,6 +10,7 @@
 #include "event_line.h"
 #include "http1_write.h"
 #include "list.h"
+#include "peer_user.h"
 
 #define HEAD_MAX 16384U
 #define READ_SIZE 65536U
@@ -184,6 +185,13 @@ static void begin_request(struct conn *c, const struct http1_request *r)
 		buf_put_text(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
+/* Kernels run as root: other users of the cell may only ask whether the server is there. Before the
+ * body, so that they fill no memory. */
+static bool is_allowed(const struct conn *c)
+{
+	return c->ours || (c->method == HTTP1_GET && strcmp(c->path, "/health") == 0);
+}
+
 /* False: more bytes are needed. */
 static bool read_head(struct conn *c)
 {
@@ -203,7 +211,11 @@ static bool read_head(struct conn *c)
 	begin_request(c, &r);
 	buf_consume(&c->in, (size_t)n);
 	c->scanned = 0;
-	if (c->body_left > CONN_BODY_MAX)
+	if (!is_allowed(c))
+		refuse(c, 403,
+		       "the interpreter runs code as root: inside the sandbox only root may use it "
+		       "(sudo)");
+	else if (c->body_left > CONN_BODY_MAX)
 		refuse(c, 413, "the body is too large: 17 MiB at most");
 	return true;
 }
@@ -400,6 +412,7 @@ int conn_open(struct server *s, int fd, struct err *e)
 	}
 	c->server = s;
 	c->fd = fd;
+	c->ours = peer_user_is_ours(fd);
 	c->io = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = c };
 	c->work = (struct loop_task){ .on_run = on_work, .arg = c };
 	c->timer = (struct loop_timer){ .on_expire = on_timer, .arg = c };

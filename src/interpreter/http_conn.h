@@ -33,6 +33,7 @@ struct conn {
 	struct conn *next, **link;
 	struct server *server;
 	int fd; /* owned */
+	bool ours; /* of a user who may run code: peer_user.h */
 	struct loop_fd io;
 	struct loop_task work;
 	struct loop_timer timer;

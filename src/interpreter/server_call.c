@@ -11,6 +11,7 @@
 #include "http1_write.h"
 #include "io.h"
 #include "local_address.h"
+#include "peer_user.h"
 
 #define HEAD_MAX 16384
 #define READ_SIZE 65536
@@ -28,6 +29,9 @@ static int connect_once(const char *text, int *ret_fd, struct err *e)
 		return err_sys(e, "socket %.60s", text);
 	if (connect(fd, (const struct sockaddr *)&a, n) < 0)
 		return err_sys(e, "the interpreter does not answer at %.60s", text);
+	/* Any user can listen at that name first. */
+	if (!peer_user_is_ours(fd))
+		return err_set(e, ERR_DENIED, "another user listens at %.60s", text);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Goal: inside a cell, code that takes all processes or all memory of its session harms its own context only: the
-server goes on, and the context works again.
+server goes on, and the context works again. Other users than root run none.
 
     test_cell.py CORDON [name ...]   # starts itself in a cell, as root there"""
 import http.client
@@ -83,13 +83,61 @@ def the_programs_are_where_they_belong():
     equal((done.returncode, done.stdout), (0, b"/home/user\n"))
 
 
+NOBODY = 65534
+AS_NOBODY = """import socket, sys
+how, path, body = sys.argv[1:4]
+four = how == "127.0.0.1"
+s = socket.socket(socket.AF_UNIX if how == "unix" else socket.AF_INET if four else socket.AF_INET6)
+s.connect("\\0cordon-interpreter" if how == "unix" else (how, 49999))
+s.sendall(f"{'POST' if body else 'GET'} {path} HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\nContent-Length: {len(body)}\\r\\n\\r\\n{body}".encode())
+if len(sys.argv) == 4:
+    print(b"".join(iter(lambda: s.recv(65536), b"")).decode())
+"""
+
+
+def as_nobody(*args):
+    return subprocess.run([sys.executable, "-c", AS_NOBODY, *args], user=NOBODY, group=NOBODY, extra_groups=[], check=True,
+                          capture_output=True, text=True, timeout=60).stdout
+
+
+def other_users_of_the_cell_cannot_run_code():
+    trace = "/tmp/ran-for-nobody"
+    code = json.dumps({"code": f"open({trace!r}, 'w')"})
+    for how in ("127.0.0.1", "::1", "::ffff:127.0.0.1", "unix"):
+        for path, body in (("/execute", code), ("/contexts", "{}"), ("/contexts", "")):
+            answer = as_nobody(how, path, body)
+            check(answer.startswith("HTTP/1.1 403 ") and "only root" in answer, (how, path, answer))
+        check(as_nobody(how, "/health", "").startswith("HTTP/1.1 200 "), (how, "health"))
+    ran = subprocess.run(["cordon-interpreter", "run"], input=code.encode(), user=NOBODY, group=NOBODY, extra_groups=[],
+                         capture_output=True, timeout=60)
+    check(ran.returncode != 0 and b"only root" in ran.stderr, ran)
+    # The kernel says that a closed socket is root's: the server looks only after the client is gone.
+    server.send_signal(signal.SIGSTOP)
+    for how in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
+        as_nobody(how, "/execute", code, "close at once")
+    server.send_signal(signal.SIGCONT)
+    equal(result("'fine'"), "fine", "root's own, after theirs")
+    check(not os.path.exists(trace), "code of another user ran")
+
+
+def code_is_not_sent_to_another_users_server():
+    fake = "import socket, time; s = socket.socket(socket.AF_UNIX); s.bind('\\0other'); s.listen(); print('up', flush=True); time.sleep(90)"
+    with subprocess.Popen([sys.executable, "-c", fake], user=NOBODY, group=NOBODY, extra_groups=[],
+                          stdout=subprocess.PIPE) as listener:
+        listener.stdout.readline()
+        ran = subprocess.run(["cordon-interpreter", "run", "--socket", "@other", "--wait-ms", "100"], input=b"1", capture_output=True, timeout=30)
+        listener.kill()
+    check(ran.returncode != 0 and b"another user listens" in ran.stderr, ran)
+
+
 def start():
     made = subprocess.Popen(["cordon-interpreter", "serve"], stdin=subprocess.DEVNULL)
     equal(subprocess.run(["cordon-interpreter", "ready", "--wait-ms", "60000"], timeout=90).returncode, 0, "ready")
     return made
 
 
-TESTS = [the_programs_are_where_they_belong, a_fork_bomb_ends_with_its_client, code_that_takes_all_memory_loses_its_context,
+TESTS = [the_programs_are_where_they_belong, other_users_of_the_cell_cannot_run_code, code_is_not_sent_to_another_users_server,
+         a_fork_bomb_ends_with_its_client, code_that_takes_all_memory_loses_its_context,
          a_server_that_is_killed_can_be_started_again]
 
 if INSIDE in sys.argv:
