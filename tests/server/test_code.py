@@ -74,7 +74,7 @@ def test_the_template(server):
     equal(code(server, session, "6*7")["results"][0]["text"], "42")
     equal(len(services(server, session)), 1, "no second one")
     check(server.get(session)["limits"]["memory_bytes"] >= 512 << 20, "its memory")
-    server.run(session, "pkill -9 -f 'cordon-interpreter serv[e]'", user="root")
+    server.run(session, "p=$(pgrep -f 'cordon-interpreter serv[e]'); kill -9 $p; while [ -e /proc/$p/exe ]; do sleep 0.05; done", user="root")
     equal(code(server, session, "6*7")["results"][0]["text"], "42", "after its death")
     server.delete(session)
 
