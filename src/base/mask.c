@@ -1,9 +1,12 @@
 /* mask.c - theory of operation
  *
- * A stream is searched in two views. The raw view has its bytes as they are. In the decoded view an
- * escape of a URL, of JSON or of HTML is replaced by the character that it stands for. The elements
- * of a view are called units. Both views leave out line breaks, and both treat as equal the two
- * alphabets of base64, and '+' and the space (as in forms). In each view a value is searched as it
+ * A stream is searched in three views. The raw view has its bytes as they are. In the decoded view
+ * an escape of a URL, of JSON or of HTML is replaced by the character that it stands for. The third
+ * view is the decoded one with its escapes replaced once more: JSON has the repr() of a text so. It
+ * is kept only while it differs: from an escape in the decoded view on, until as many units without
+ * one have come as the longest needle has. The elements of a view are called units. All views leave
+ * out line breaks, and treat as equal the two alphabets of base64, and '+' and the space (as in
+ * forms). In each view a value is searched as it
  * is and in its three base64 forms, one for each offset modulo 3. These four are its needles.
  *
  * A needle is stored as a number of units and their hash, a polynomial modulo 2^64. For each of the
@@ -335,7 +338,7 @@ size_t mask_reach(const struct mask *m)
 
 size_t mask_cost(const struct mask *m)
 {
-	size_t cost = 2 * (m->nwindows + m->chain);
+	size_t cost = 3 * (m->nwindows + m->chain);
 
 	for (size_t i = 0; i < m->npatterns; i++)
 		cost += m->patterns[i].n + 1;

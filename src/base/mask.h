@@ -7,10 +7,11 @@
  *    never on whether they resemble a value.
  *
  * Forms in which a value is found: as it is; base64 (standard and URL alphabet, at any offset in
- * what was encoded); percent-encoding; backslash escapes of JSON strings (also \u0041, \x41); HTML
- * entities (&lt; &gt; &amp; &quot; &apos; &#65; &#x41;). Escapes may be mixed, and line breaks may
- * be anywhere. Not found: everything else, see doc/decisions/016-masking.md. Values shorter than
- * MASK_VALUE_MIN are not looked for: they occur by chance. */
+ * what was encoded); percent-encoding; backslash escapes of JSON strings (also \u0041,
+ * \ud83d\ude00, \x41, \U0001f600); HTML entities (&lt; &gt; &amp; &quot; &apos; &#65; &#x41;).
+ * Escapes may be mixed, an escape may be escaped once more, and line breaks may be anywhere. Not
+ * found: everything else, see doc/decisions/016-masking.md. Values shorter than MASK_VALUE_MIN are
+ * not looked for: they occur by chance. */
 #pragma once
 
 #include <stdbool.h>

@@ -26,6 +26,26 @@ static enum mask_escape read_hex(const uint8_t *text, size_t from, size_t n, siz
 	return n < whole ? MASK_ESCAPE_MORE : MASK_ESCAPE_WHOLE;
 }
 
+/* "\u0041", or both halves of a character above U+FFFF, which JSON in ASCII has as "\ud83d\ude00".
+ * A half without the other is NONE at the byte that shows it. */
+static enum mask_escape read_unicode(const uint8_t *text, size_t n, uint32_t *ret)
+{
+	enum mask_escape got = read_hex(text, 2, n < 6 ? n : 6, 6, ret);
+	uint32_t high = *ret;
+
+	if (got != MASK_ESCAPE_WHOLE || high < 0xd800 || high > 0xdbff)
+		return got;
+	if ((n > 6 && text[6] != '\\') || (n > 7 && text[7] != 'u'))
+		return MASK_ESCAPE_NONE;
+	if (n <= 8)
+		return MASK_ESCAPE_MORE;
+	got = read_hex(text, 8, n, 12, ret);
+	if (got == MASK_ESCAPE_WHOLE && (*ret < 0xdc00 || *ret > 0xdfff))
+		return MASK_ESCAPE_NONE;
+	*ret = 0x10000 + ((high & 0x3ff) << 10 | (*ret & 0x3ff));
+	return got;
+}
+
 /* Behind a backslash. */
 static enum mask_escape read_backslash(const uint8_t *text, size_t n, uint32_t *ret)
 {
@@ -33,7 +53,9 @@ static enum mask_escape read_backslash(const uint8_t *text, size_t n, uint32_t *
 	const char *at;
 
 	if (text[1] == 'u')
-		return read_hex(text, 2, n, 6, ret);
+		return read_unicode(text, n, ret);
+	if (text[1] == 'U') /* as Python and C write it */
+		return read_hex(text, 2, n, 10, ret);
 	if (text[1] == 'x')
 		return read_hex(text, 2, n, 4, ret);
 	at = text[1] == '\0' ? NULL : strchr(from, text[1]);

@@ -4,7 +4,8 @@
 #include "mask.h"
 
 #define MASK_NONE SIZE_MAX
-#define MASK_UNITS_MAX 4096 /* of a needle that are compared */
+#define MASK_UNITS_MAX 4080 /* of a needle that are compared: with MASK_ESCAPE_ROOM 4096 at most \
+			     */
 #define MASK_WINDOWS 4	    /* widths of windows */
 
 /* One form of one value. */
@@ -97,7 +98,8 @@ static inline uint64_t mask_hash_add(uint64_t hash, uint8_t c)
 }
 
 /* ---- mask_escape.c: escapes of URLs, JSON and HTML */
-#define MASK_ESCAPE_MAX 10 /* bytes */
+#define MASK_ESCAPE_MAX 10  /* bytes of one that is a byte of a value */
+#define MASK_ESCAPE_ROOM 12 /* bytes of any: \ud83d\ude00 is four bytes of a value */
 enum mask_escape { MASK_ESCAPE_NONE, MASK_ESCAPE_MORE, MASK_ESCAPE_WHOLE };
 static inline bool mask_escape_begins(uint8_t c)
 {
@@ -120,14 +122,23 @@ struct mask_run {
 	uint64_t from, to;
 };
 
+/* An escape that is being read: its bytes, and where each stands in the stream. */
+struct mask_decoder {
+	uint8_t text[MASK_ESCAPE_ROOM];
+	struct mask_run at[MASK_ESCAPE_ROOM];
+	size_t n;
+	uint64_t units; /* of the view that it reads, before the escape */
+};
+
 struct mask_scan {
 	const struct mask *m;	      /* borrowed */
 	const struct mask_pick *only; /* borrowed; NULL: all */
-	struct mask_view decoded, raw;
-	uint64_t size;			 /* of the views, a power of two */
-	uint8_t escape[MASK_ESCAPE_MAX]; /* that is being read */
-	size_t nescape;
-	uint64_t at;			     /* bytes so far */
+	struct mask_view raw, decoded, twice;
+	uint64_t size; /* of the views, a power of two */
+	struct mask_decoder decoders[2];
+	bool twice_differs;   /* else the view `twice` is not kept: decoded is the same */
+	uint64_t twice_until; /* as many units as this, without an escape */
+	uint64_t at;	      /* bytes so far */
 	struct mask_pattern_state *patterns; /* owned; NULL: none */
 	size_t npatterns;		     /* of them: the mask may be gone */
 	/* What is to be covered: apart from each other, in order. */

@@ -22,24 +22,23 @@ static void runs_make_room(struct mask_scan *s)
 	assert(s->runs != NULL);
 }
 
-/* Runs inside of the new one go, one that it touches is extended: each is added and taken once. */
+/* Runs that the new one touches become part of it. Those of different views come nearly in order:
+ * an escape is known to be none some bytes later. */
 static void cover(struct mask_scan *s, uint64_t from, uint64_t to)
 {
-	struct mask_run *last;
+	size_t i, k;
 
-	while (s->n > 0 && s->runs[s->first + s->n - 1].from >= from) {
-		last = &s->runs[s->first + --s->n];
-		to = last->to > to ? last->to : to;
-		s->places--;
-	}
-	last = s->n > 0 ? &s->runs[s->first + s->n - 1] : NULL;
-	if (last != NULL && last->to >= from) {
-		last->to = last->to > to ? last->to : to;
-		return;
-	}
 	runs_make_room(s);
-	s->runs[s->first + s->n++] = (struct mask_run){ from, to };
-	s->places++;
+	for (k = s->first + s->n; k > s->first && s->runs[k - 1].from > to; k--)
+		;
+	for (i = k; i > s->first && s->runs[i - 1].to >= from; i--) {
+		from = s->runs[i - 1].from < from ? s->runs[i - 1].from : from;
+		to = s->runs[i - 1].to > to ? s->runs[i - 1].to : to;
+	}
+	memmove(s->runs + i + 1, s->runs + k, (s->first + s->n - k) * sizeof(s->runs[0]));
+	s->runs[i] = (struct mask_run){ from, to };
+	s->n = s->n + 1 - (k - i);
+	s->places = s->places + 1 - (k - i);
 }
 
 void mask_scan_cover(const struct mask_scan *s, uint64_t from, uint8_t *out, size_t n)
@@ -209,48 +208,103 @@ static size_t utf8(uint32_t c, uint8_t ret[4])
 	return 4;
 }
 
-/* Of URLs and "\x": bytes. Of JSON and HTML: characters. */
-static void take_escape(struct mask_scan *s, uint32_t code)
+/* From here on the view `twice` differs from `decoded`: it begins as that was before the escape.
+ * Its rings have MASK_ESCAPE_ROOM units more than a needle, so those are still there. */
+static void fork_view(struct mask_scan *s, uint64_t units)
 {
-	bool is_byte = s->escape[0] == '%' || (s->escape[0] == '\\' && s->escape[1] == 'x');
-	uint8_t bytes[4] = { (uint8_t)code };
-	size_t n = is_byte ? 1 : utf8(code, bytes);
+	memcpy(s->twice.sum, s->decoded.sum, s->size * sizeof(s->twice.sum[0]));
+	memcpy(s->twice.at, s->decoded.at, s->size * sizeof(s->twice.at[0]));
+	s->twice.units = units;
+	s->twice.hash = s->twice.sum[units & (s->size - 1)];
+	s->twice_differs = true;
+}
 
-	for (size_t i = 0; i < n; i++)
-		view_take(s, &s->decoded, bytes[i], s->at - s->nescape, s->at);
-	s->nescape = 0;
+static void decode(struct mask_scan *s, unsigned level, uint8_t c, struct mask_run at);
+
+/* A byte with the escapes of that level undone. */
+static void put(struct mask_scan *s, unsigned level, uint8_t c, struct mask_run at)
+{
+	if (level == 0) {
+		view_take(s, &s->decoded, c, at.from, at.to);
+		if (s->twice_differs || s->decoders[1].n > 0 || mask_escape_begins(c))
+			decode(s, 1, c, at);
+	} else if (s->twice_differs) {
+		view_take(s, &s->twice, c, at.from, at.to);
+		s->twice_differs = s->twice.units < s->twice_until;
+	}
+}
+
+/* The first n bytes that were read are an escape. Of URLs and "\x": a byte. Of others: a
+ * character. */
+static void take_escape(struct mask_scan *s, unsigned level, size_t n, uint32_t code)
+{
+	struct mask_decoder *d = &s->decoders[level];
+	bool is_byte = d->text[0] == '%' || (d->text[0] == '\\' && d->text[1] == 'x');
+	uint8_t bytes[4] = { (uint8_t)code };
+	struct mask_run at = { d->at[0].from, d->at[n - 1].to };
+	size_t len = is_byte ? 1 : utf8(code, bytes);
+
+	d->n = 0;
+	if (level == 1) {
+		if (!s->twice_differs)
+			fork_view(s, d->units);
+		s->twice_until = s->twice.units + len + s->m->longest;
+	}
+	for (size_t i = 0; i < len; i++)
+		put(s, level, bytes[i], at);
 }
 
 /* The bytes read so far are no escape: they are literal. The last `keep` of them are not consumed
  * yet. */
-static void take_literally(struct mask_scan *s, size_t keep)
+static void take_literally(struct mask_scan *s, unsigned level, size_t keep)
 {
-	uint64_t began = s->at - s->nescape;
+	struct mask_decoder *d = &s->decoders[level];
+	size_t n = d->n;
 
-	for (size_t i = 0; i + keep < s->nescape; i++)
-		view_take(s, &s->decoded, s->escape[i], began + i, began + i + 1);
-	s->nescape = 0;
+	d->n = 0;
+	for (size_t i = 0; i + keep < n; i++)
+		put(s, level, d->text[i], d->at[i]);
 }
 
-/* The byte that ends at s->at. */
-static void decode(struct mask_scan *s, uint8_t c)
+/* "\ud83d" without its other half: the bytes behind it are read again. */
+static void take_half(struct mask_scan *s, unsigned level)
 {
+	struct mask_decoder d = s->decoders[level];
 	uint32_t code = 0;
 
-	if (s->nescape == 0 && !mask_escape_begins(c)) {
-		view_take(s, &s->decoded, c, s->at - 1, s->at);
+	(void)mask_escape_read(d.text, 6, &code);
+	take_escape(s, level, 6, code);
+	for (size_t i = 6; i < d.n; i++)
+		decode(s, level, d.text[i], d.at[i]);
+}
+
+/* The byte at `at` of what that level reads: the stream, or the stream decoded once. */
+static void decode(struct mask_scan *s, unsigned level, uint8_t c, struct mask_run at)
+{
+	struct mask_decoder *d = &s->decoders[level];
+	uint32_t code = 0;
+
+	if (d->n == 0 && !mask_escape_begins(c)) {
+		put(s, level, c, at);
 		return;
 	}
-	s->escape[s->nescape++] = c;
-	switch (mask_escape_read(s->escape, s->nescape, &code)) {
+	if (d->n == 0)
+		d->units = s->decoded.units - 1;
+	d->text[d->n] = c;
+	d->at[d->n++] = at;
+	switch (mask_escape_read(d->text, d->n, &code)) {
 	case MASK_ESCAPE_MORE:
 		break;
 	case MASK_ESCAPE_WHOLE:
-		take_escape(s, code);
+		take_escape(s, level, d->n, code);
 		break;
-	case MASK_ESCAPE_NONE: /* only its last byte can begin another one */
-		take_literally(s, 1);
-		decode(s, c);
+	case MASK_ESCAPE_NONE: /* but for half a character, only its last byte can begin another */
+		if (d->n > 6 && d->text[1] == 'u') {
+			take_half(s, level);
+			break;
+		}
+		take_literally(s, level, 1);
+		decode(s, level, c, at);
 		break;
 	}
 }
@@ -282,19 +336,21 @@ void mask_scan_feed(struct mask_scan *s, const uint8_t *data, size_t n)
 		if (s->m->n == 0)
 			continue;
 		view_take(s, &s->raw, data[i], at, at + 1);
-		decode(s, data[i]);
+		decode(s, 0, data[i], (struct mask_run){ at, at + 1 });
 	}
 }
 
 void mask_scan_end(struct mask_scan *s)
 {
-	take_literally(s, 0);
+	take_literally(s, 0, 0);
+	take_literally(s, 1, 0);
 }
 
 void mask_scan_restart(struct mask_scan *s)
 {
 	s->decoded.units = s->decoded.hash = s->raw.units = s->raw.hash = 0;
-	s->nescape = 0;
+	s->decoders[0].n = s->decoders[1].n = 0;
+	s->twice_differs = false;
 	s->at = 0;
 	s->first = s->n = 0;
 	s->places = 0;
@@ -326,12 +382,12 @@ struct mask_scan *mask_scan_new(const struct mask *m)
 	s->m = m;
 	s->npatterns = m->npatterns;
 	s->size = 1;
-	while (s->size < m->longest)
+	while (s->size < m->longest + MASK_ESCAPE_ROOM)
 		s->size *= 2;
 	if (m->npatterns > 0)
 		s->patterns = calloc(m->npatterns, sizeof(s->patterns[0]));
 	if (view_init(&s->decoded, s->size) < 0 || view_init(&s->raw, s->size) < 0 ||
-	    (m->npatterns > 0 && s->patterns == NULL)) {
+	    view_init(&s->twice, s->size) < 0 || (m->npatterns > 0 && s->patterns == NULL)) {
 		mask_scan_free(s);
 		return NULL;
 	}
@@ -342,7 +398,7 @@ size_t mask_scan_memory(const struct mask_scan *s)
 {
 	size_t view = (size_t)s->size * (sizeof(s->raw.sum[0]) + sizeof(s->raw.at[0]));
 
-	return sizeof(*s) + 2 * view + s->npatterns * sizeof(s->patterns[0]) +
+	return sizeof(*s) + 3 * view + s->npatterns * sizeof(s->patterns[0]) +
 	       s->cap * sizeof(s->runs[0]);
 }
 
@@ -352,6 +408,7 @@ void mask_scan_free(struct mask_scan *s)
 		return;
 	view_release(&s->decoded, s->size);
 	view_release(&s->raw, s->size);
+	view_release(&s->twice, s->size);
 	free(s->patterns);
 	free(s->runs);
 	explicit_bzero(s, sizeof(*s));

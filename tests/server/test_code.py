@@ -169,6 +169,25 @@ def test_masks(server):
     server.want(204, "DELETE", "/v1/secrets/k")
 
 
+def test_masks_what_python_shows(server):
+    """A key of several lines, as repr() and then JSON write it; a value with a character that JSON writes as a pair."""
+    values = {"pem": "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END KEY-----\n", "smile": "pass\U0001f600word-\"x\\y"}
+    for name, value in values.items():
+        server.want(201, "POST", "/v1/secrets", {"name": name, "value": value, "ways": ["env"]})
+    session = session_of(server, secrets=[{"name": n, "as": "env", "env": n.upper()} for n in values])
+    for name, part in (("PEM", "hkiG9w0B"), ("SMILE", "word-")):
+        value = f"__import__('os').environ['{name}']"
+        for shown in (value, f"{{'k': {value}}}", f"raise KeyError({value})", f"print(__import__('json').dumps(repr({value})))"):
+            done = code(server, session, shown)
+            text = json.dumps([done["results"], done["code_error"], done["stdout"], done["stderr"]], ensure_ascii=False)
+            check(part not in text and "***" in text, f"{shown}: {text}")
+            _, _, raw = server.request("GET", f"/v1/sessions/{session}/executions/{done['id']}/output?stream=result", raw=True)
+            check(part.encode() not in raw, f"{shown}: {raw}")
+    server.delete(session)
+    for name in values:
+        server.want(204, "DELETE", f"/v1/secrets/{name}")
+
+
 def test_requests(server):
     session = session_of(server)
     path = f"/v1/sessions/{session}/executions"

@@ -69,6 +69,8 @@ static size_t escape(const char *text, size_t i, long *ret)
 		return number(text, i + 1, 2, 16, ret, &to) && to == i + 3 ? to : 0;
 	if (text[i] == '\\' && text[i + 1] == 'u')
 		return number(text, i + 2, 4, 16, ret, &to) && to == i + 6 ? to : 0;
+	if (text[i] == '\\' && text[i + 1] == 'U')
+		return number(text, i + 2, 8, 16, ret, &to) && to == i + 10 ? to : 0;
 	if (text[i] == '\\' && text[i + 1] == 'x')
 		return number(text, i + 2, 2, 16, ret, &to) && to == i + 4 ? to : 0;
 	if (text[i] == '\\') {
@@ -94,22 +96,45 @@ static size_t escape(const char *text, size_t i, long *ret)
 											   : 0;
 }
 
-static size_t view(const char *text, bool decoded, struct unit *units)
+/* What the units are with their escapes undone. Characters that are several bytes are in no value
+ * here. */
+static size_t decode(const struct unit *from, size_t n, struct unit *ret)
 {
-	size_t n = 0, len = strlen(text), to;
+	static char text[TEXT_MAX + 1];
+	size_t count = 0, to;
 
-	for (size_t i = 0; i < len; i = to) {
-		long c = (uint8_t)text[i];
+	for (size_t i = 0; i < n; i++)
+		text[i] = (char)from[i].c;
+	text[n] = '\0';
+	for (size_t i = 0; i < n; i = to) {
+		long c = from[i].c;
 
-		to = decoded ? escape(text, i, &c) : 0;
+		to = escape(text, i, &c);
 		if (to == 0) {
-			c = (uint8_t)text[i];
+			c = from[i].c;
 			to = i + 1;
 		}
-		/* Characters that are several bytes are in no value here. */
-		n = add_unit(units, n, c > 0x7f ? 0x80 : (uint8_t)c, i, to);
+		ret[count++] = (struct unit){ c > 0x7f || c == 0 ? 0x80 : (uint8_t)c, from[i].from,
+					      from[to - 1].to };
 	}
-	return n;
+	return count;
+}
+
+/* Decoded so many times. */
+static size_t view(const char *text, unsigned times, struct unit *units)
+{
+	static struct unit all[TEXT_MAX + 1], next[TEXT_MAX + 1];
+	size_t n = strlen(text), k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		all[i] = (struct unit){ (uint8_t)text[i], i, i + 1 };
+	for (unsigned i = 0; i < times; i++) {
+		n = decode(all, n, next);
+		memcpy(all, next, n * sizeof(all[0]));
+	}
+	for (size_t i = 0; i < n; i++)
+		k = add_unit(units, k, all[i].c, all[i].from, all[i].to);
+	return k;
 }
 
 static void search(const struct unit *units, size_t n, const char *needle, size_t len, char *out)
@@ -135,8 +160,8 @@ static void reference(char (*values)[VALUE_LEN + 1], size_t nvalues, const char 
 	static struct unit units[TEXT_MAX + 1];
 
 	(void)snprintf(out, TEXT_MAX + 1, "%s", text);
-	for (int decoded = 0; decoded < 2; decoded++) {
-		size_t n = view(text, decoded == 1, units);
+	for (unsigned times = 0; times < 3; times++) {
+		size_t n = view(text, times, units);
 
 		for (size_t v = 0; v < nvalues; v++) {
 			size_t len = strlen(values[v]);
@@ -174,6 +199,7 @@ enum {
 	PLAIN,
 	PERCENT,
 	JSON_NUMBER,
+	PYTHON_NUMBER,
 	JSON_BYTE,
 	JSON_SIMPLE,
 	HTML_NUMBER,
@@ -194,6 +220,8 @@ static size_t encode(unsigned kind, char c, char *ret)
 		return (size_t)snprintf(ret, 16, "%%%02X", c);
 	case JSON_NUMBER:
 		return (size_t)snprintf(ret, 16, "\\u%04x", c);
+	case PYTHON_NUMBER:
+		return (size_t)snprintf(ret, 16, "\\U%08x", c);
 	case JSON_BYTE:
 		return (size_t)snprintf(ret, 16, "\\x%02x", c);
 	case HTML_NUMBER:
@@ -218,6 +246,7 @@ static void add_encoded(char *text, const char *value)
 {
 	unsigned kind = below(KINDS + 1), from = below(3) == 0 ? below(3) : 0;
 	unsigned cut = below(4) == 0 ? 1 + below(3) : 0;
+	unsigned again = below(3) == 0 ? JSON_SIMPLE : below(6) == 0 ? HTML_NAME : PLAIN;
 	size_t len = strlen(value), at = strlen(text);
 	char coded[64], plain[VALUE_LEN + 3] = "xy";
 
@@ -229,10 +258,13 @@ static void add_encoded(char *text, const char *value)
 		(void)snprintf(text + at, TEXT_MAX - at, "%s", coded);
 		return;
 	}
-	for (size_t i = from; i + cut < len && at + 12 < TEXT_MAX; i++) {
+	for (size_t i = from; i + cut < len && at + 60 < TEXT_MAX; i++) {
 		bool always = kind == JSON_SIMPLE || kind == HTML_NAME;
+		char once[16];
+		size_t n = encode(always || below(3) == 0 ? kind : PLAIN, value[i], once);
 
-		at += encode(always || below(3) == 0 ? kind : PLAIN, value[i], text + at);
+		for (size_t k = 0; k < n; k++)
+			at += encode(again, once[k], text + at);
 		if (below(12) == 0)
 			at += (size_t)snprintf(text + at, 16, "%s", below(2) == 0 ? "\n" : "\r\n");
 	}
@@ -240,7 +272,7 @@ static void add_encoded(char *text, const char *value)
 
 static void make_text(char (*values)[VALUE_LEN + 1], char *text)
 {
-	static const char noise[] = "ab%\\&;#xu0146ltgt \n-_/+\"'<>=";
+	static const char noise[] = "ab%\\&;#xuUd0146ltgt \n-_/+\"'<>=";
 	size_t want = below(TEXT_MAX - 200);
 
 	text[0] = '\0';
