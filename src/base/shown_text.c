@@ -7,16 +7,6 @@
 
 #define ONE_MAX 8 /* characters of one escape, with its NUL */
 
-/* The code point of a character of n bytes. */
-static unsigned point_of(const uint8_t *p, size_t n)
-{
-	unsigned c = n == 1 ? p[0] : p[0] & (0xffU >> (n + 1));
-
-	for (size_t i = 1; i < n; i++)
-		c = c << 6 | (p[i] & 0x3fU);
-	return c;
-}
-
 /* One character as it is shown, or "" if it stands as it is; *ret_len: its bytes. */
 static void escape(const uint8_t *p, size_t n, size_t *ret_len, char ret[ONE_MAX])
 {
@@ -27,7 +17,7 @@ static void escape(const uint8_t *p, size_t n, size_t *ret_len, char ret[ONE_MAX
 	if (len == 0 || (len == 1 && utf8_is_control(p, 1) && p[0] != '\n' && p[0] != '\t'))
 		(void)snprintf(ret, ONE_MAX, "\\x%02x", p[0]);
 	else if (len > 1 && utf8_is_control(p, len))
-		(void)snprintf(ret, ONE_MAX, "\\u%04x", point_of(p, len) & 0xffffU);
+		(void)snprintf(ret, ONE_MAX, "\\u%04x", utf8_code(p, len) & 0xffffU);
 }
 
 /* Adds the next character; how many bytes of text it takes. *ret_len: bytes of the input. to NULL:

@@ -28,6 +28,15 @@ size_t utf8_length(const uint8_t *p, size_t n)
 	return 0;
 }
 
+unsigned utf8_code(const uint8_t *p, size_t n)
+{
+	unsigned code = n == 1 ? p[0] : p[0] & (0xffU >> (n + 1));
+
+	for (size_t i = 1; i < n; i++)
+		code = code << 6 | (p[i] & 0x3fU);
+	return code;
+}
+
 /* A character goes over the cut only if it begins with one of the 3 bytes before it. */
 size_t utf8_cut(const uint8_t *p, size_t n, size_t all)
 {

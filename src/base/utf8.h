@@ -8,6 +8,9 @@
 /* The length of the character at p, 1 to 4, or 0 if the bytes there are not UTF-8. n > 0. */
 size_t utf8_length(const uint8_t *p, size_t n);
 
+/* The code point of the character at p, n bytes long (utf8_length()). */
+unsigned utf8_code(const uint8_t *p, size_t n);
+
 /* Where the first n bytes of all, n < all, can be cut off so that no character is cut in two: n or
  * up to 3 less. */
 size_t utf8_cut(const uint8_t *p, size_t n, size_t all);

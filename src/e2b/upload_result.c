@@ -1,17 +1,16 @@
 #include "upload_result.h"
 
+#include <string.h>
+
 #include "entry_info.h"
+#include "fnv.h"
 #include "reply.h"
 
-/* FNV-1a. Two places with the same hash are taken for one: of 20,000 that happens by chance in one
+/* Two places with the same hash are taken for one: of 20,000 that happens by chance in one
  * of 10^11 requests, and a client that does it on purpose only has its own upload refused. */
 static uint64_t hash(const char *text)
 {
-	uint64_t h = 0xcbf29ce484222325ULL;
-
-	for (; *text != '\0'; text++)
-		h = (h ^ (unsigned char)*text) * 0x100000001b3ULL;
-	return h;
+	return fnv_add(FNV_START, text, strlen(text));
 }
 
 static bool has(const struct upload_result *w, uint64_t h)

@@ -5,16 +5,6 @@
 
 #include "utf8.h"
 
-/* Of a character of n > 1 bytes. */
-static unsigned code_of(const uint8_t *p, size_t n)
-{
-	unsigned code = p[0] & (0xffU >> (n + 1));
-
-	for (size_t i = 1; i < n; i++)
-		code = code << 6 | (p[i] & 0x3f);
-	return code;
-}
-
 static void put_unit(struct buf *b, unsigned unit)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -41,7 +31,7 @@ static size_t put_other(struct buf *b, const uint8_t *p, size_t left)
 {
 	size_t n = utf8_length(p, left);
 
-	put_code(b, n == 0 ? 0xfffd : code_of(p, n));
+	put_code(b, n == 0 ? 0xfffd : utf8_code(p, n));
 	return n == 0 ? 1 : n;
 }
 

@@ -106,7 +106,7 @@ static void release(struct request *r, bool answered)
 
 	loop_timer_cancel(core_loop(r->core), &c->timer);
 	if (c->peer.peer != NULL) {
-		/* The client is gone: nobody gets the answer, in either era. */
+		/* The client is gone: in both eras the call is cancelled. */
 		struct server_link *k = c->peer.peer->arg;
 
 		peer_cancel(&c->peer);

@@ -1,9 +1,11 @@
 #include "listen_stream.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "clock.h"
 #include "event_log.h"
+#include "fnv.h"
 #include "mcp_front.h"
 #include "mcp_listen.h"
 #include "reply.h"
@@ -14,7 +16,7 @@
 struct listening {
 	struct mcp_listen filter;
 	struct event_log_listener listener;
-	uint64_t sessions; /* stands for those that were there when the client was told last */
+	uint64_t sessions; /* a hash of their ids when the client was last notified */
 	bool due;	   /* something may have changed since the last look */
 };
 
@@ -34,13 +36,11 @@ static void release(struct tool_call *c)
 static void add_id(struct session *s, void *arg)
 {
 	const struct store_session *row = session_row(s);
-	uint64_t hash = 14695981039346656037ULL, *sum = arg;
+	uint64_t *sum = arg;
 
 	if (row->id[0] == '\0' || row->state >= SESSION_STOPPING)
 		return;
-	for (const char *p = row->id; *p != '\0'; p++)
-		hash = (hash ^ (unsigned char)*p) * 1099511628211ULL;
-	*sum += hash;
+	*sum += fnv_add(FNV_START, row->id, strlen(row->id));
 }
 
 static uint64_t sessions_of(const struct tool_call *c)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "fnv.h"
 #include "host_files.h"
 #include "io.h"
 
@@ -45,10 +46,7 @@ struct visit {
 
 static void mix(uint64_t *h, const void *bytes, size_t n)
 {
-	const uint8_t *p = bytes;
-
-	for (size_t i = 0; i < n; i++)
-		*h = (*h ^ p[i]) * 0x100000001b3ULL;
+	*h = fnv_add(*h, bytes, n);
 }
 
 static void mix_file(uint64_t *h, const char *name, const struct stat *st)
@@ -145,7 +143,7 @@ const char *cell_programs_missing(void)
 
 uint64_t cell_programs_stamp(void)
 {
-	struct visit v = { .hash = 0xcbf29ce484222325ULL };
+	struct visit v = { .hash = FNV_START };
 	OWN_FD folder = open_folder();
 	struct stat st;
 	struct err e;

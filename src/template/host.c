@@ -22,6 +22,7 @@
 
 #include "cache_dir.h"
 #include "cell_programs.h"
+#include "fnv.h"
 #include "host_files.h"
 #include "io.h"
 #include "template.h"
@@ -67,10 +68,7 @@ static const char *const top_dirs[] = { "bin", "sbin", "lib", "lib32", "lib64", 
 /* FNV-1a: a fingerprint, not a cryptographic hash; all its inputs are files of the machine. */
 static void mix(uint64_t *h, const void *bytes, size_t n)
 {
-	const uint8_t *p = bytes;
-
-	for (size_t i = 0; i < n; i++)
-		*h = (*h ^ p[i]) * 0x100000001b3ULL;
+	*h = fnv_add(*h, bytes, n);
 }
 
 static void mix_stat(uint64_t *h, const char *path)
@@ -94,7 +92,7 @@ static bool lacks_python(void)
 
 static uint64_t fingerprint(const struct node_ca *authority)
 {
-	uint64_t h = 0xcbf29ce484222325ULL + FORMAT;
+	uint64_t h = FNV_START + FORMAT;
 	char path[PATH_MAX];
 
 	for (size_t i = 0; i < host_nfiles; i++)
