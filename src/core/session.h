@@ -103,6 +103,10 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 		   struct completion *w, struct session **ret, unsigned *ret_retry_s,
 		   struct err *e) MUST_USE;
 
+/* Frees a session that is still queued, of which nothing is recorded; w ends with that error.
+ * False: it is not queued. */
+bool session_drop_queued(struct session *s, const struct err *why);
+
 /* The row of any session of that tenant, live or stopped. ERR_NOT_FOUND otherwise. */
 int session_get(struct core *c, const struct tenant *t, const char *id, struct store_session *ret,
 		struct err *e) MUST_USE;

@@ -47,10 +47,17 @@ struct session *session_new(struct core *c, struct tenant *t)
 
 void session_free(struct session *s)
 {
-	struct completions running = { 0 }, paused = { 0 }, over = { 0 };
 	struct err e;
 
 	(void)err_set_reason(&e, REASON_GONE, "session %s has ended", s->row.id);
+	session_free_for(s, &e);
+}
+
+void session_free_for(struct session *s, const struct err *why)
+{
+	struct completions running = { 0 }, paused = { 0 }, over = { 0 };
+	struct err e = *why;
+
 	completions_move(&s->when_running, &running);
 	completions_move(&s->when_paused, &paused);
 	completions_move(&s->when_over, &over);

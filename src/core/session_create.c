@@ -26,19 +26,24 @@
 #include "templates.h"
 #include "tenant.h"
 
+bool session_drop_queued(struct session *s, const struct err *why)
+{
+	if (s->row.id[0] != '\0')
+		return false;
+	session_queue_remove(s);
+	session_free_for(s, why);
+	return true;
+}
+
 static void on_queue_timeout(struct loop_timer *t)
 {
 	struct session *s = t->arg;
-	struct completions waiters = { 0 };
 	struct err e;
 
-	session_queue_remove(s);
 	(void)err_set_reason(&e, REASON_QUEUE_TIMEOUT, "no room within %llu ms",
 			     (unsigned long long)quota_queue_ms(s));
 	core_metrics_refused(e.reason);
-	completions_move(&s->when_running, &waiters);
-	session_free(s);
-	completions_end_all(&waiters, &e);
+	(void)session_drop_queued(s, &e);
 }
 
 static int find_template(struct session *s, const struct session_spec *spec, struct err *e)

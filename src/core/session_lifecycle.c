@@ -93,16 +93,12 @@ void session_start_parts(struct session *s)
 /* Nothing of the session is in the store, and nothing will be: those that wait get the error. */
 static void drop_unrecorded(struct session *s, const struct err *e)
 {
-	struct completions waiters = { 0 };
-
-	completions_move(&s->when_running, &waiters);
 	if (s->cell != NULL) {
 		live_cell_abandon(s->cell);
 		s->cell = NULL;
 	}
 	quota_release(s);
-	session_free(s);
-	completions_end_all(&waiters, e);
+	session_free_for(s, e);
 }
 
 void session_begin(struct session *s)

@@ -152,11 +152,8 @@ void session_queue_refuse_all(struct tenant *t, const struct err *e)
 {
 	while (t->queue != NULL) {
 		struct session *s = t->queue;
-		struct completions waiters = { 0 };
 
 		session_queue_remove(s);
-		completions_move(&s->when_running, &waiters);
-		session_free(s);
-		completions_end_all(&waiters, e);
+		session_free_for(s, e);
 	}
 }

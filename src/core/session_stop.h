@@ -2,7 +2,7 @@
  * with an error, and its cell is told to end. When the cell is gone, session_stopped.h writes the
  * rest.
  *
- * Callable in any state and repeatable. detail is a constant text that clients see. */
+ * Callable in any state but queued, and repeatable. detail is a constant text that clients see. */
 #pragma once
 
 #include "session.h"

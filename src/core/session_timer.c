@@ -55,6 +55,8 @@ void session_plan_timer(struct session *s)
 {
 	uint64_t now = clock_now_ns(), at = UINT64_MAX, until = session_kept_until(s);
 
+	if (s->row.id[0] == '\0')
+		return; /* it is queued: the timer is that of its place in the queue */
 	if (until > 0) {
 		uint64_t left = until > core_now_ms() ? until - core_now_ms() : 0;
 

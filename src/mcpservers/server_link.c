@@ -287,9 +287,8 @@ struct server_link *server_link_new(struct loop *l, struct server_spec *spec)
 	return k;
 }
 
-void server_link_start(struct server_link *k, struct session *s)
+void server_link_start(struct server_link *k)
 {
-	k->session = s;
 	wait_ms(k, 0);
 }
 

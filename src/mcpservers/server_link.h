@@ -35,8 +35,8 @@ struct server_link {
 
 /* NULL: no memory. Takes the spec over. */
 struct server_link *server_link_new(struct loop *l, struct server_spec *spec) MUST_USE;
-/* It has its session, which runs or will run. */
-void server_link_start(struct server_link *k, struct session *s);
+/* Its session runs, or was left by an earlier daemon. */
+void server_link_start(struct server_link *k);
 /* The session ends: all calls end. Repeatable. */
 void server_link_end(struct server_link *k, const char *why);
 void server_link_free(struct server_link *k);

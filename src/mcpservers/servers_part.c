@@ -27,6 +27,7 @@ struct state {
 	struct session *session;
 	struct loop_task make;
 	bool pending; /* its servers are being started */
+	size_t nservers;
 	uint64_t deadline_ns;
 	struct err cause; /* why they cannot be; ERR_NONE: they can */
 };
@@ -57,18 +58,23 @@ static struct state *make_state(struct session *s)
 
 /* ---- finding */
 
-struct server_link *servers_next(struct core *c, const char *session_id,
-				 const struct server_link *k)
+/* The first server whose name comes after that one; "": of all. */
+static struct server_link *after(struct core *c, const char *session_id, const char *name)
 {
 	struct server_link *best = NULL;
 
 	for (struct server_link *v = node_of(c)->links; v != NULL; v = v->next) {
-		if (strcmp(v->spec.owner, session_id) == 0 &&
-		    (k == NULL || strcmp(v->spec.name, k->spec.name) > 0) &&
+		if (strcmp(v->spec.owner, session_id) == 0 && strcmp(v->spec.name, name) > 0 &&
 		    (best == NULL || strcmp(v->spec.name, best->spec.name) < 0))
 			best = v;
 	}
 	return best;
+}
+
+struct server_link *servers_next(struct core *c, const char *session_id,
+				 const struct server_link *k)
+{
+	return after(c, session_id, k == NULL ? "" : k->spec.name);
 }
 
 struct server_link *servers_find(struct core *c, const char *session_id, const char *name, size_t n)
@@ -107,12 +113,13 @@ static void check_ready(struct state *st)
 {
 	struct core *c = session_core(st->session);
 	const char *id = session_row(st->session)->id;
+	size_t ready = 0;
 
 	for (struct server_link *k = servers_next(c, id, NULL); k != NULL;
-	     k = servers_next(c, id, k)) {
-		if (!k->was_ready)
-			return;
-	}
+	     k = servers_next(c, id, k))
+		ready += k->was_ready;
+	if (ready < st->nservers)
+		return;
 	st->pending = false;
 	session_parts_settled(st->session);
 }
@@ -142,8 +149,10 @@ static void on_made(struct completion *w, const struct err *e)
 	struct server_link *k = w->arg;
 	struct err why;
 
-	if (e == NULL)
+	if (e == NULL) {
+		server_link_start(k);
 		return;
+	}
 	why = *e;
 	(void)err_wrap(&why, "server %s", k->spec.name);
 	on_failure(session_core(k->session), k->spec.owner, &why);
@@ -152,9 +161,9 @@ static void on_made(struct completion *w, const struct err *e)
 static void attach(struct server_link *k, struct session *s)
 {
 	make_state(s)->link = k;
+	k->session = s;
 	k->on_news = on_news;
 	LIST_PUSH(&node_of(session_core(s))->links, k);
-	server_link_start(k, s);
 }
 
 static int start_session(struct session *owner, struct server_link *k, struct spec_session *spec,
@@ -217,6 +226,7 @@ static void make_servers(struct state *st)
 	json_t *servers = server_spec_servers(session_row(st->session)->client), *server;
 	const char *name;
 
+	st->nservers = json_object_size(servers);
 	json_object_foreach(servers, name, server)
 	{
 		if (make_server(st->session, name, server, &st->cause) == 0) {
@@ -284,6 +294,7 @@ static void adopt(struct session *s)
 	k->was_ready = true; /* its program may be started again */
 	kept_pins_read(session_core(s), session_row(s)->id, &k->pins);
 	attach(k, s);
+	server_link_start(k);
 }
 
 static void on_started(struct session *s)
@@ -348,18 +359,22 @@ static void on_session_second(struct session *s)
 	}
 }
 
-/* One after the other: each call may end others. */
+/* One after the other: each call may end others, and a link of a queued session is freed by it. */
 static void end_servers(struct session *s)
 {
 	struct core *c = session_core(s);
-	char id[STORE_ID_MAX];
-	struct server_link *k = NULL;
+	char id[STORE_ID_MAX], name[JOIN_SERVER_MAX + 1] = "";
+	struct server_link *k;
 	struct err e;
 
+	(void)err_set_reason(&e, REASON_GONE, "the session that it belongs to ends");
 	(void)snprintf(id, sizeof(id), "%s", session_row(s)->id);
-	while ((k = servers_next(c, id, k)) != NULL)
-		IGNORED(session_delete(c, session_tenant(s), session_row(k->session)->id, NULL, &e),
-			"keep_alive() tries again");
+	while ((k = after(c, id, name)) != NULL) {
+		(void)snprintf(name, sizeof(name), "%s", k->spec.name);
+		if (!session_drop_queued(k->session, &e))
+			session_stop(k->session, SESSION_DELETED,
+				     "the session that it belongs to ends");
+	}
 }
 
 static void on_ending(struct session *s, const struct err *why)
@@ -390,7 +405,11 @@ static void on_free(struct session *s, const struct err *why)
 		/* Also of one that never ran: while it was queued, for example. */
 		(void)err_set(&e, ERR_CONFLICT, "server %s: its session has ended",
 			      st->link->spec.name);
-		on_failure(session_core(s), st->link->spec.owner, why == NULL ? &e : why);
+		if (why != NULL) {
+			e = *why;
+			(void)err_wrap(&e, "server %s", st->link->spec.name);
+		}
+		on_failure(session_core(s), st->link->spec.owner, &e);
 		LIST_REMOVE(st->link);
 		server_link_free(st->link);
 	}

@@ -147,6 +147,34 @@ def test_servers_end_with_a_session_that_died_while_nobody_looked(server):
     gone(server, s, child)
 
 
+def test_servers_that_wait_in_the_queue(server):
+    """A server's session that gets no place in time ends the creation with that reason, and a session that is deleted
+    takes along those of its servers that still wait."""
+    _, key = server.tenant("queue", max_sessions=1, queue_length=5, queue_timeout="2s")
+    servers = {"mcp": {"servers": {"a": mcp_server()}}}
+    status, _, body = server.request("POST", "/v1/sessions", servers, key=key)
+    equal((status, body["error"]["code"]), (429, "queue_timeout"), str(body))
+    has(body["error"]["message"], "server a: ", "which")
+    gone(server, *live(server, key))
+    # one that is ready while another has lost its place
+    _, key = server.tenant("queue2", max_sessions=2, queue_length=5, queue_timeout="2s")
+    late = {"command": ["sh", "-c", 'sleep 4; exec "$@"', "sh", *mcp_server()["command"]]}
+    status, _, body = server.request("POST", "/v1/sessions", {"mcp": {"servers": {"a": late, "b": mcp_server()}}}, key=key)
+    equal((status, body["error"]["code"]), (429, "queue_timeout"), str(body))
+    _, key = server.tenant("queue3", max_sessions=1, queue_length=5, queue_timeout="60s")
+    link = server.link(60)
+    link.request("POST", "/v1/sessions", json.dumps(servers), {"X-API-Key": key, "Content-Type": "application/json"})
+    wait_for(lambda: live(server, key), 10, "the session")
+    wait_for(lambda: len(shown(server, next(iter(live(server, key))), key)) == 1, 10, "its server in the queue")
+    server.delete(next(iter(live(server, key))), key=key)
+    equal(link.getresponse().status, 410)
+    wait_for(lambda: not live(server, key), 20, "its end")
+    once = server.create(key=key)["id"]  # the place is free, and nobody else waits for it
+    equal(live(server, key), {once})
+    server.delete(once, key=key)
+    wait_for(lambda: not live(server, key), 20, "nothing but that")
+
+
 def test_tools_are_allowed_one_by_one(server):
     s = create(server, a=mcp_server(tools={"deny": ["write*", "d*e"]}), b=mcp_server(tools={"allow": ["ec*", "add"], "deny": ["add"]}),
                c=mcp_server(tools={"allow": []}))
