@@ -103,10 +103,9 @@ static bool may_call(struct call *c, const struct server_link *k, const char *to
 	return c->record.allowed;
 }
 
-static void begin_call(struct call *c, struct server_link *k, const char *tool)
+static void send_call(struct call *c, struct server_link *k, const char *tool)
 {
 	struct json_value arguments = { .kind = JSON_READ_NONE };
-	struct loop *l = core_loop(c->r->core);
 	struct err e;
 
 	if (c->q.arguments != NULL)
@@ -119,9 +118,32 @@ static void begin_call(struct call *c, struct server_link *k, const char *tool)
 		endpoint_error(c, "%s", k->failure[0] == '\0' ? e.msg : k->failure);
 		return;
 	}
+	server_link_flush(k);
+}
+
+static void on_usable(struct completion *w, const struct err *e)
+{
+	struct call *c = w->arg;
+	const char *tool;
+	struct server_link *k = endpoint_server(c, &tool);
+
+	if (e != NULL || k == NULL)
+		endpoint_error(c, "server %s: %s", c->server,
+			       e != NULL ? e->msg : "its session has ended");
+	else
+		send_call(c, k, tool);
+}
+
+/* The session of the server is resumed if it was paused. */
+static void begin_call(struct call *c, struct server_link *k, const char *tool)
+{
+	struct loop *l = core_loop(c->r->core);
+
 	c->timer = (struct loop_timer){ .on_expire = on_timer, .arg = c };
 	loop_timer_set(l, &c->timer, loop_now_ns(l) + STREAM_NS);
-	server_link_flush(k);
+	c->use = (struct completion){ .on_done = on_usable, .arg = c };
+	if (session_use(k->session, request_actor(c->r), &c->use))
+		send_call(c, k, tool);
 }
 
 /* Headers that repeat arguments. */

@@ -16,6 +16,7 @@ struct call {
 	struct mcp_server about;
 	struct call_record record;
 	struct peer_call peer;
+	struct completion use; /* until the session of the server runs: it may be paused */
 	char server[JOIN_SERVER_MAX + 1]; /* whose call it is: the link may be gone */
 	struct loop_timer timer;
 	struct json answer;

@@ -105,6 +105,7 @@ static void release(struct request *r, bool answered)
 	struct call *c = r->state;
 
 	loop_timer_cancel(core_loop(r->core), &c->timer);
+	completion_cancel(&c->use);
 	if (c->peer.peer != NULL) {
 		/* The client is gone: in both eras the call is cancelled. */
 		struct server_link *k = c->peer.peer->arg;

@@ -292,6 +292,11 @@ void server_link_start(struct server_link *k)
 	wait_ms(k, 0);
 }
 
+void server_link_cell_gone(struct server_link *k)
+{
+	k->started_ns = 0;
+}
+
 void server_link_end(struct server_link *k, const char *why)
 {
 	if (k->ended)

@@ -37,6 +37,9 @@ struct server_link {
 struct server_link *server_link_new(struct loop *l, struct server_spec *spec) MUST_USE;
 /* Its session runs, or was left by an earlier daemon. */
 void server_link_start(struct server_link *k);
+/* The session goes on without its cell: the program did not end by itself, and is started at once
+ * when there is another cell. */
+void server_link_cell_gone(struct server_link *k);
 /* The session ends: all calls end. Repeatable. */
 void server_link_end(struct server_link *k, const char *why);
 void server_link_free(struct server_link *k);

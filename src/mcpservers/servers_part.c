@@ -377,6 +377,15 @@ static void end_servers(struct session *s)
 	}
 }
 
+static void on_cell_gone(struct session *s, const struct err *why)
+{
+	struct state *st = state_of(s);
+
+	(void)why;
+	if (st != NULL && st->link != NULL)
+		server_link_cell_gone(st->link);
+}
+
 static void on_ending(struct session *s, const struct err *why)
 {
 	struct state *st = state_of(s);
@@ -425,6 +434,7 @@ const struct session_part servers_part = {
 	.is_ready = is_ready,
 	.on_adopted = adopt,
 	.on_session_second = on_session_second,
+	.on_cell_gone = on_cell_gone,
 	.on_ending = on_ending,
 	.on_free = on_free,
 };

@@ -175,6 +175,17 @@ def test_servers_that_wait_in_the_queue(server):
     wait_for(lambda: not live(server, key), 20, "nothing but that")
 
 
+def test_a_call_resumes_a_paused_server(server):
+    s = create(server, a=mcp_server("--name", "a"))
+    c, child = Client(server, s), shown(server, s)["a"]["session_id"]
+    for body in ({}, {"memory": False}):
+        server.want(200, "POST", f"/v1/sessions/{child}/pause", body)
+        equal(c.text("a__echo", text=1), ("a: 1", False), str(body))
+        equal(server.get(child)["state"], "running")
+    server.delete(s)
+    gone(server, s, child)
+
+
 def test_tools_are_allowed_one_by_one(server):
     s = create(server, a=mcp_server(tools={"deny": ["write*", "d*e"]}), b=mcp_server(tools={"allow": ["ec*", "add"], "deny": ["add"]}),
                c=mcp_server(tools={"allow": []}))
