@@ -30,6 +30,7 @@ static int fill_code(json_t *body, const struct exec_options *o, const struct ex
 	    compose_text(body, "language", "--lang", o->language, e) < 0 ||
 	    compose_text(body, "context", "--context", o->context, e) < 0 ||
 	    compose_text(body, "cwd", "--cwd", o->cwd, e) < 0 ||
+	    compose_pairs(body, "env", "--env", &o->env, e) < 0 ||
 	    compose_time(body, "timeout", o->timeout_ms, e) < 0 ||
 	    compose_number(body, "output_limit", o->output_limit, e) < 0)
 		return -1;
@@ -69,8 +70,8 @@ int exec_code(const struct exec_options *o, struct exec_command *c, char **ret_t
 	}
 	if (c->argc != 1)
 		return err_set(e, ERR_INVALID, "--lang: give the code as one argument, or -");
-	if (o->tty || o->user != NULL || o->env.n > 0 || o->secrets.n > 0)
-		return err_set(e, ERR_INVALID, "--lang: not with --tty, --user, --env or --secret");
+	if (o->tty || o->user != NULL || o->secrets.n > 0)
+		return err_set(e, ERR_INVALID, "--lang: not with --tty, --user or --secret");
 	c->input = false;
 	c->code = c->argv[0];
 	if (strcmp(c->code, "-") != 0)

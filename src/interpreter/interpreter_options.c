@@ -32,6 +32,10 @@ static int read_option(const char *name, const char *value, struct interpreter_o
 			*texts[i].to = value;
 			return 0;
 		}
+	if (strcmp(name, "--env") == 0 && o->nenv < INTERPRETER_ENV_MAX) {
+		o->env[o->nenv++] = value;
+		return 0;
+	}
 	if (strcmp(name, "--port") == 0)
 		return read_number(value, 65535, &o->port, e);
 	if (strcmp(name, "--wait-ms") == 0)

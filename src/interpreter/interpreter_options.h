@@ -8,6 +8,8 @@
 #define INTERPRETER_SOCKET "@cordon-interpreter"
 #define INTERPRETER_KERNELS "/opt/cordon/kernels"
 
+#define INTERPRETER_ENV_MAX 256
+
 struct interpreter_options {
 	const char *verb;
 	unsigned port;	     /* serve */
@@ -15,7 +17,10 @@ struct interpreter_options {
 	const char *kernels; /* serve: the folder of kernels */
 	const char *cwd;     /* serve: of contexts that ask for none; run: of a new context */
 	const char *language, *context; /* run */
-	unsigned wait_ms;		/* run, ready: for the server */
+	/* run: variables of its environment that the code has for this call */
+	const char *env[INTERPRETER_ENV_MAX];
+	unsigned nenv;
+	unsigned wait_ms; /* run, ready: for the server */
 };
 
 /* ERR_INVALID: what is wrong with it. */

@@ -2,7 +2,8 @@
  *
  * Output comes out as the code writes it. Results, errors and the count are written to descriptor 3
  * as lines of JSON, if it is open; else the text of results goes to standard output. When the
- * program is killed its connection closes, and the server interrupts the code. */
+ * program is killed its connection closes, and the server interrupts the code. --env NAME sends a
+ * variable of its own environment along, which the code has for this call. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -142,6 +143,36 @@ static int read_code(struct buf *ret, struct err *e)
 	}
 }
 
+static const char *value_of(const char *name)
+{
+	size_t n = strlen(name);
+
+	for (char **v = environ; *v != NULL; v++)
+		if (strncmp(*v, name, n) == 0 && (*v)[n] == '=')
+			return *v + n + 1;
+	return NULL;
+}
+
+/* Those that are not set are left out. */
+static void put_env(const struct interpreter_options *o, struct buf *ret)
+{
+	bool any = false;
+
+	buf_put_text(ret, ",\"env_vars\":{");
+	for (unsigned i = 0; i < o->nenv; i++) {
+		const char *value = value_of(o->env[i]);
+
+		if (value == NULL)
+			continue;
+		buf_put_text(ret, any ? "," : "");
+		ascii_json_text(ret, o->env[i]);
+		buf_put_text(ret, ":");
+		ascii_json_text(ret, value);
+		any = true;
+	}
+	buf_put_text(ret, "}");
+}
+
 static int make_body(const struct interpreter_options *o, struct buf *ret, struct err *e)
 {
 	struct buf code = BUF_INIT(CODE_MAX + 65536);
@@ -159,6 +190,7 @@ static int make_body(const struct interpreter_options *o, struct buf *ret, struc
 	ascii_json_text(ret, o->context);
 	buf_put_text(ret, ",\"cwd\":");
 	ascii_json_text(ret, o->cwd);
+	put_env(o, ret);
 	buf_put_text(ret, "}");
 	return buf_check(ret, e);
 }

@@ -74,9 +74,13 @@ static void read_code(struct json_members *m, struct spec_exec *s, const char *c
 /* What belongs to a program, not to code in a kernel that runs already. */
 static void refuse_with_code(struct json_members *m)
 {
-	static const char *const names[] = { "env",	     "user",	     "secrets", "stdin",
-					     "stdin_base64", "stdin_stream", "tty" };
+	static const char *const names[] = { "user", "stdin", "stdin_base64", "stdin_stream",
+					     "tty" };
 
+	if (json_members_take(m, "secrets") != NULL)
+		(void)json_members_fail(m, "secrets",
+					"is not for code: its context outlives the execution, and "
+					"could keep them; give them to the session");
 	for (size_t i = 0; i < COUNT(names); i++)
 		if (json_members_take(m, names[i]) != NULL)
 			(void)json_members_fail(m, names[i], "is not for code");
@@ -92,6 +96,26 @@ static void put_cwd(struct json_members *m, struct spec_exec *s)
 	buf_put(&s->strings, "--cwd", sizeof("--cwd"));
 	buf_put(&s->strings, cwd, strlen(cwd) + 1);
 	s->spec.argc += 2;
+}
+
+/* The variables are those of the program that sends the code; it is told which of its environment
+ * it sends along. After the arguments, because they are strings behind them. */
+static void put_code_env(struct json_members *m, struct spec_exec *s)
+{
+	struct buf env = BUF_INIT(STRINGS_MAX);
+	int n = spec_env_read(m, "env", ENV_MAX, &env);
+	const char *at = buf_text(&env);
+
+	for (int i = 0; i < n; i++, at += strlen(at) + 1) {
+		buf_put(&s->strings, "--env", sizeof("--env"));
+		buf_put(&s->strings, at, strcspn(at, "="));
+		buf_put(&s->strings, "", 1);
+		s->spec.argc += 2;
+	}
+	if (n > 0)
+		buf_put(&s->strings, env.data, env.len);
+	s->spec.envc = n < 0 ? 0 : (uint32_t)n;
+	buf_release(&env);
 }
 
 static void read_command(struct json_members *m, struct spec_exec *s)
@@ -224,6 +248,7 @@ int spec_exec_read(const void *body, size_t len, struct spec_exec *ret, struct e
 	if (ret->is_code) {
 		refuse_with_code(&m);
 		put_cwd(&m, ret);
+		put_code_env(&m, ret);
 	} else {
 		read_surroundings(&m, ret);
 	}

@@ -195,11 +195,31 @@ def test_requests(server):
                        ({"code": "1", "language": "--x"}, "language"), ({"code": "1", "context": "a b"}, "context"),
                        ({"code": "1", "context": ""}, "context"), ({"code": "1", "language": "x" * 64}, "language"),
                        ({"code": "1", "stdin": "x"}, "stdin"), ({"code": "1", "tty": {"rows": 1, "cols": 1}}, "tty"),
-                       ({"code": "1", "user": "root"}, "user"), ({"code": "1", "env": {"A": "1"}}, "env"),
+                       ({"code": "1", "user": "root"}, "user"), ({"code": "1", "env": {"A B": "1"}}, "env"),
+                       ({"code": "1", "secrets": [{"name": "k", "as": "env", "env": "K"}]}, "outlives"),
                        ({"command": "true", "language": "python"}, "language"), ({"code": 1}, "code")):
         server.refused(400, "invalid", "POST", path, body, word)
     done = code(server, session, "import os; os.getcwd()", cwd="/tmp", context="there", record="text")
     equal((done["results"][0]["text"], done["command"]), ("/tmp", "import os; os.getcwd()"))
+    server.delete(session)
+
+
+def test_variables_of_a_call(server):
+    session = session_of(server, env={"OURS": "of the session"})
+    read = {"python": "import os; [os.environ.get(name) for name in ('OURS', 'MORE', 'THIRD')]",
+            "bash": "echo ${OURS-none} ${MORE-none}"}
+    odd = "it's \\ \"quoted\" \u00e9\n$HOME="
+    done = code(server, session, read["python"], env={"OURS": "of the call", "MORE": odd, "THIRD": ""}, cwd="/tmp")
+    equal(done["results"][0]["json"], ["of the call", odd, ""])
+    equal(code(server, session, read["python"])["results"][0]["json"], ["of the session", None, None], "restored")
+    equal(code(server, session, "1/0", env={"MORE": "x"})["code_error"]["name"], "ZeroDivisionError")
+    equal(code(server, session, read["python"])["results"][0]["json"], ["of the session", None, None], "after an error, too")
+    equal(code(server, session, read["bash"], language="bash", env={"MORE": "2"})["stdout"], "of the session 2\n")
+    equal(code(server, session, read["bash"], language="bash")["stdout"], "of the session none\n")
+    many = {f"V{i}": str(i) for i in range(256)}
+    equal(code(server, session, "import os; sum(int(os.environ[f'V{i}']) for i in range(256))", env=many)["results"][0]["text"], str(255 * 128))
+    out = cli(server, "exec", "--lang", "python", "-e", "MORE=a=b", "-e", "OURS=c", session, "--", "import os; print(os.environ['MORE'], os.environ['OURS'])")[0]
+    equal(out, "a=b c\n")
     server.delete(session)
 
 
