@@ -12,6 +12,8 @@
 #include "member.h"
 #include "saved_file.h"
 
+#define UNREAD "a line of results is left out: it is no JSON, or longer than 64 MiB"
+
 void code_results_init(struct code_results *c, const char *dir)
 {
 	*c = (struct code_results){ .dir = dir };
@@ -37,13 +39,34 @@ static ssize_t decode(const char *text, uint8_t *ret)
 	return base64_decode(packed, n, ret);
 }
 
-static int save(const struct code_results *c, const char *ending, const void *bytes, size_t n,
+/* A session may write results without end: once for each reason. */
+static void say_once(bool *said, const char *what)
+{
+	if (!*said)
+		(void)fprintf(stderr, "cordon: %s\n", what);
+	*said = true;
+}
+
+static bool has_room(struct code_results *c, size_t n)
+{
+	if (c->files < CODE_RESULTS_FILES_MAX && n <= CODE_RESULTS_BYTES_MAX - c->bytes)
+		return true;
+	say_once(&c->said_full, "--save-dir: no more results are saved: at most 1000 files, and "
+				"1 GiB of them together");
+	return false;
+}
+
+static int save(struct code_results *c, const char *ending, const void *bytes, size_t n,
 		struct err *e)
 {
 	char path[PATH_MAX];
 	struct saved_file f;
 	int result;
 
+	if (!has_room(c, n))
+		return 0;
+	c->files++;
+	c->bytes += n;
 	if ((size_t)snprintf(path, sizeof(path), "%s/result-%u.%s", c->dir, c->n, ending) >=
 	    sizeof(path))
 		return err_set(e, ERR_INVALID, "--save-dir: the path is too long");
@@ -58,7 +81,7 @@ static int save(const struct code_results *c, const char *ending, const void *by
 	return result;
 }
 
-static int save_formats(const struct code_results *c, const json_t *result, struct err *e)
+static int save_formats(struct code_results *c, const json_t *result, struct err *e)
 {
 	static const struct {
 		const char *name, *ending;
@@ -90,9 +113,13 @@ static int save_formats(const struct code_results *c, const json_t *result, stru
 
 static int show_line(struct code_results *c, struct err *e)
 {
-	OWN_JSON *line = json_loadb(buf_text(&c->line), c->line.len, 0, NULL);
+	/* No number of it is used: a whole one that has more than 64 bits does no harm. */
+	OWN_JSON *line = json_loadb(buf_text(&c->line), c->line.len,
+				    JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
 	const json_t *text = json_object_get(line, "text");
 
+	if (line == NULL)
+		say_once(&c->said_bad, UNREAD);
 	if (strcmp(member_text(line, "type", ""), "result") != 0)
 		return 0; /* an error is on stderr already */
 	c->n++;
@@ -115,7 +142,9 @@ int code_results_take(void *arg, const uint8_t *bytes, size_t n, struct err *e)
 		if (!c->too_long && buf_add(&c->line, bytes, part, &full) < 0)
 			c->too_long = true;
 		if (end != NULL) {
-			if (!c->too_long && c->line.len > 0 && show_line(c, e) < 0)
+			if (c->too_long)
+				say_once(&c->said_bad, UNREAD);
+			else if (c->line.len > 0 && show_line(c, e) < 0)
 				return -1;
 			buf_clear(&c->line);
 			c->too_long = false;

@@ -253,6 +253,18 @@ def test_saved_results(server):
         equal((out, sorted(os.listdir(folder))), ("<Figure>\n", ["result-1.html", "result-1.png"]), err)
         with open(os.path.join(folder, "result-1.png"), "rb") as f:
             equal(f.read(), base64.b64decode(PNG))
+        has(err, "is left out")
+    # A number that no parser of 64 bits holds takes nothing away, and files have a bound.
+    out, err = cli(server, "exec", "--lang", "python", session, "--",
+                   f"echo '{{\"type\":\"result\",\"text\":\"big\",\"json\":{2**100}}}' >&3")
+    equal((out, err), ("big\n", ""))
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink("/etc/hostname", os.path.join(folder, "result-1.svg"))
+        out, err = cli(server, "exec", "--lang", "python", "--save-dir", folder, session, "--",
+                       "yes '{\"type\":\"result\",\"text\":\"t\",\"svg\":\"s\",\"html\":\"h\"}' | head -n 700 >&3")
+        equal((len(os.listdir(folder)), out), (1000, "t\n" * 700))
+        equal(err.count("no more results are saved"), 1, err[-200:])
+        check(not os.path.islink(os.path.join(folder, "result-1.svg")), "the link is replaced, not written through")
     server.delete(session)
 
 
