@@ -155,10 +155,10 @@ struct session {
 	struct session *next_stopped; /* in core's list */
 	bool unsaved;		      /* the row could not be written; tried again every second */
 	struct execution *executions;
-	struct keeping *keeping;     /* owned; kept_diff.c */
-	struct capturing *capturing; /* owned; session_capture.c */
-	struct cooling *cooling;     /* owned; session_cold.c */
-	struct service *service;     /* owned; session_service.c */
+	struct keeping *keeping;	   /* owned; kept_diff.c */
+	struct capturing *capturing;	   /* owned; session_capture.c */
+	struct cooling *cooling;	   /* owned; session_cold.c */
+	struct session_services *services; /* owned; session_service.c */
 	bool prepared;		     /* the commands of its template ran before it had the cell */
 	bool plain_shell;	     /* there is no bash */
 	uint64_t cpu_before_us;	     /* of the cells that it had before */

@@ -19,6 +19,10 @@
 #define PAUSED_MS 5000ULL
 #define LINE_MAX_BYTES (4U << 20) /* the environment of a session and its secrets, as JSON */
 
+/* Which program: the start command of the template, which may be an interpreter, or the server of
+ * the code interpreter in a session of another template. */
+enum { START, ADDED, SERVICES };
+
 struct service {
 	struct session *session;
 	struct execution_follower follower;
@@ -31,6 +35,10 @@ struct service {
 	size_t sent;
 	struct completion room;
 	struct completions written;
+};
+
+struct session_services {
+	struct service *each[SERVICES]; /* owned; NULL: not used yet */
 };
 
 static void begin_again(struct service *v);
@@ -162,21 +170,27 @@ static void on_timer(struct loop_timer *t)
 		plan(v, PAUSED_MS); /* without a cell: its next boot starts it */
 }
 
-static struct service *service_of(struct session *s)
+static struct service *service_of(struct session *s, unsigned which)
 {
-	struct service *v = s->service;
+	const struct store_template *t = session_template(s);
+	struct service *v;
 
+	if (s->services == NULL)
+		s->services = calloc(1, sizeof(*s->services));
+	assert(s->services != NULL);
+	v = s->services->each[which];
 	if (v != NULL)
 		return v;
 	v = calloc(1, sizeof(*v));
 	assert(v != NULL);
 	v->session = s;
+	v->restart = which == START && t != NULL && t->start_restart;
 	v->follower = (struct execution_follower){ .on_progress = on_progress, .arg = v };
 	v->timer = (struct loop_timer){ .on_expire = on_timer, .arg = v };
 	v->room = (struct completion){ .on_done = on_room, .arg = v };
 	buf_init(&v->line, LINE_MAX_BYTES + 1);
 	v->line.secret = true;
-	s->service = v;
+	s->services->each[which] = v;
 	return v;
 }
 
@@ -204,6 +218,15 @@ static void begin_again(struct service *v)
 	session_service_follow(s, x, NULL);
 }
 
+static unsigned which_is(const struct session *s, const struct execution *x)
+{
+	const struct store_template *t = session_template(s);
+
+	return execution_row(x)->kind == EXECUTION_INTERPRETER && (t == NULL || !t->interpreter)
+		       ? ADDED
+		       : START;
+}
+
 void session_service_follow(struct session *s, struct execution *x, struct completion *w)
 {
 	const struct store_template *t = session_template(s);
@@ -215,8 +238,7 @@ void session_service_follow(struct session *s, struct execution *x, struct compl
 			completion_end_soon(w, s->core->loop, NULL);
 		return;
 	}
-	v = service_of(s);
-	v->restart = t != NULL && t->start_restart;
+	v = service_of(s, which_is(s, x));
 	follow(v, x);
 	if (w != NULL)
 		completion_begin(w, s->core->loop, &v->written);
@@ -228,39 +250,43 @@ void session_service_follow(struct session *s, struct execution *x, struct compl
 
 /* ---- found after a restart, or wanted for code */
 
-static struct execution *find(struct session *s, bool interpreter)
+static struct execution *find(struct session *s, enum execution_kind kind)
 {
 	for (struct execution *x = NULL; (x = execution_next(s, x)) != NULL;)
-		if (!execution_ended(x) &&
-		    (execution_row(x)->kind == EXECUTION_INTERPRETER ||
-		     (!interpreter && execution_row(x)->kind == EXECUTION_SERVICE)))
+		if (!execution_ended(x) && execution_row(x)->kind == (uint32_t)kind)
 			return x;
 	return NULL;
 }
 
-void session_service_recover(struct session *s)
+static void recover(struct session *s, struct execution *x)
 {
-	const struct store_template *t = session_template(s);
-	struct execution *x = find(s, false);
-	struct service *v;
+	struct service *v = service_of(s, which_is(s, x));
 
-	if (s->row.state >= SESSION_STOPPING || (x == NULL && (t == NULL || !t->start_restart)))
-		return;
-	v = service_of(s);
-	v->restart = t != NULL && t->start_restart;
-	if (x == NULL) {
-		plan(v, WAIT_MS);
-		return;
-	}
 	follow(v, x);
 	if (execution_row(x)->kind == EXECUTION_INTERPRETER &&
 	    strcmp(execution_row(x)->client, SESSION_BOOT_ENV_OWED) == 0)
 		send_env(v, x, true);
 }
 
+void session_service_recover(struct session *s)
+{
+	const struct store_template *t = session_template(s);
+	struct execution *start = find(s, t == NULL ? EXECUTION_SERVICE : session_boot_kind(t));
+	struct execution *code = find(s, EXECUTION_INTERPRETER);
+
+	if (s->row.state >= SESSION_STOPPING)
+		return;
+	if (start != NULL)
+		recover(s, start);
+	else if (t != NULL && t->start_restart)
+		plan(service_of(s, START), WAIT_MS);
+	if (code != NULL && code != start)
+		recover(s, code);
+}
+
 int session_service_interpreter(struct session *s, const struct store_actor *who, struct err *e)
 {
-	struct execution *x = find(s, true);
+	struct execution *x = find(s, EXECUTION_INTERPRETER);
 
 	if (x != NULL)
 		return 0;
@@ -273,13 +299,18 @@ int session_service_interpreter(struct session *s, const struct store_actor *who
 
 void session_service_free(struct session *s)
 {
-	struct service *v = s->service;
+	struct session_services *all = s->services;
 
-	if (v == NULL)
-		return;
-	s->service = NULL;
-	loop_timer_cancel(s->core->loop, &v->timer);
-	execution_unfollow(&v->follower);
-	end_line(v);
-	free(v);
+	s->services = NULL;
+	for (unsigned i = 0; all != NULL && i < SERVICES; i++) {
+		struct service *v = all->each[i];
+
+		if (v == NULL)
+			continue;
+		loop_timer_cancel(s->core->loop, &v->timer);
+		execution_unfollow(&v->follower);
+		end_line(v);
+		free(v);
+	}
+	free(all);
 }

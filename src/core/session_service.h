@@ -1,6 +1,9 @@
 /* session_service.h - programs that run for as long as their session does: the start command of a
  * template that is to be started again when it ends, and the server of the code interpreter.
  *
+ * A session has at most one of each, and each is followed by itself: the server of the interpreter
+ * in a session of another template is started when code comes, never by itself.
+ *
  * Each start is an execution with a record of its own. A program that ends is started again after a
  * second; each time that it did not run for a minute the wait is doubled, up to 32 seconds. It is
  * not started while its session is paused, and not any more when the session ends or goes cold: the

@@ -6,6 +6,7 @@
 #include "core_private.h"
 #include "file_op.h"
 #include "session_boot.h"
+#include "session_service.h"
 #include "store_template.h"
 #include "templates.h"
 #include "tenant.h"
@@ -17,7 +18,7 @@
 static struct template_version *version;
 static unsigned spawns, destroyed; /* when the last program was asked for */
 
-static void make(bool restart)
+static void make_with(bool restart, bool pool)
 {
 	const struct store_template ask = { .name = "svc",
 					    .start_command = "serve",
@@ -26,11 +27,16 @@ static void make(bool restart)
 	const struct store_actor who = { 0 };
 	struct err e = { 0 };
 
-	bed.started_pool = true;
+	bed.started_pool = pool;
 	bed_make(30000);
 	version = templates_derive(bed.core, bed.tenant, templates_find(bed.core, NULL, "host"),
 				   &ask, &who, &e);
 	CHECK(version != NULL);
+}
+
+static void make(bool restart)
+{
+	make_with(restart, true);
 }
 
 static struct core_metrics_pool pool(void)
@@ -308,6 +314,52 @@ static void pid1_dies_while_it_starts(void)
 	bed_end();
 }
 
+static struct execution *running(enum execution_kind kind)
+{
+	for (struct execution *x = NULL; (x = execution_next(bed.session, x)) != NULL;)
+		if (execution_row(x)->kind == (uint32_t)kind && !execution_ended(x))
+			return x;
+	return NULL;
+}
+
+/* A session with both programs: what ended is started again, if it is the start command. */
+static void code_and_a_service(void)
+{
+	const struct store_actor who = { 0 };
+	uint32_t service, code;
+	struct execution *x;
+	struct err e = { 0 };
+
+	make_with(true, false);
+	bed.template = "svc";
+	bed_session();
+	spawns = bed.ordered[AGENT_SPAWN];
+	x = session_boot_start(bed.session, &who, false, &e);
+	CHECK(x != NULL);
+	session_service_follow(bed.session, x, NULL);
+	await_spawn();
+	service = bed.handle;
+	bed_started();
+	CHECK(session_service_interpreter(bed.session, &who, &e) == 0);
+	await_spawn();
+	code = bed.handle;
+	bed_started();
+	bed_turn(20);
+	exits(service, 1);
+	await_spawn();
+	CHECK(running(EXECUTION_SERVICE) != NULL && running(EXECUTION_INTERPRETER) != NULL);
+	bed_started();
+	bed_turn(20);
+	exits(code, 1);
+	bed_turn(2500);
+	CHECK(!is_spawned() && running(EXECUTION_INTERPRETER) == NULL);
+	CHECK(session_service_interpreter(bed.session, &who, &e) == 0);
+	await_spawn();
+	CHECK(running(EXECUTION_INTERPRETER) != NULL);
+	bed_delete();
+	bed_end();
+}
+
 /* The daemon ends with a cell whose commands are under way, and with one that is ready. */
 static void the_daemon_ends(void)
 {
@@ -341,5 +393,5 @@ TEST_MAIN({ "it becomes an execution", it_becomes_an_execution },
 	  { "a file operation gets a pipe too many", a_file_operation_gets_a_pipe_too_many },
 	  { "the start closes its output", the_start_closes_its_output },
 	  { "pid1 dies while it starts", pid1_dies_while_it_starts },
-	  { "the daemon ends", the_daemon_ends },
+	  { "code and a service", code_and_a_service }, { "the daemon ends", the_daemon_ends },
 	  { "the daemon ends with one ready", the_daemon_ends_with_one_ready })
