@@ -108,7 +108,9 @@ void execution_free(struct execution *x)
 int execution_record(struct execution *x, const struct execution_spec *spec, struct err *e)
 {
 	struct core *c = x->session->core;
-	const char *cwd = spec->cwd == NULL ? "" : spec->cwd;
+	/* "/" of code is where the program runs that sends it, not the code. */
+	bool unknown = spec->cwd == NULL || (spec->results && strcmp(spec->cwd, "/") == 0);
+	const char *cwd = unknown ? "" : spec->cwd;
 	const char *text = spec->keep_text && spec->text != NULL ? spec->text : "";
 	const char *client = spec->client == NULL ? "" : spec->client;
 	/* One byte more than is kept, so that record_quota_cut() sees a text that is too long. */

@@ -80,6 +80,7 @@ static void start_next(struct context *c)
 		return;
 	c->running_id = ++c->all->next_id;
 	c->has_error = c->began = false;
+	c->used = true;
 	c->running = x;
 	LIST_REMOVE_FROM(&c->last, x);
 	c->waiting--;
@@ -312,7 +313,8 @@ static void on_end(struct kernel *k, const char *why)
 		return;
 	}
 	c->retries = 0;
-	(void)snprintf(text, sizeof(text), "the kernel of %s: %.200s", c->language->name, why);
+	(void)snprintf(text, sizeof(text), "the kernel of %s: %.200s%s", c->language->name, why,
+		       c->was_ready ? ", and the variables of the context are gone" : "");
 	log_warn("a kernel has ended", "context=%s language=%s why=%s", c->id, c->language->name,
 		 why);
 	end_warming(c);

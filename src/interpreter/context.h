@@ -47,6 +47,7 @@ struct context {
 	bool is_default; /* of its language */
 	bool unwanted;	 /* its creation failed or was given up: contexts_sweep() removes it */
 	struct kernel kernel;
+	bool used;	  /* code was sent to a kernel of it: it keeps its directory */
 	bool was_ready;	  /* the kernel that runs, or ran last */
 	unsigned retries; /* of its start: the parent may have died, or processes were short */
 	struct loop_timer retry_timer;
@@ -85,7 +86,7 @@ void contexts_sweep(struct contexts *all);
 
 struct context *context_find(struct contexts *all, const char *id);
 /* The default context of a language, or the one with that name; made if there is none. ERR_LIMIT,
- * ERR_INVALID: the name is one of another language's. */
+ * ERR_INVALID: the name is one of another language's, or its code runs in another directory. */
 struct context *context_get(struct contexts *all, const struct language *l, const char *name,
 			    const char *cwd, struct err *e) MUST_USE;
 struct context *context_add(struct contexts *all, const struct language *l, const char *cwd,

@@ -61,6 +61,22 @@ struct context *context_find(struct contexts *all, const char *id)
 	return c;
 }
 
+/* One that has run nothing yet can still have another directory: it gets a new kernel. */
+static int change_cwd(struct context *c, const char *cwd, struct err *e)
+{
+	if (cwd[0] == '\0' || strcmp(cwd, c->cwd) == 0)
+		return 0;
+	if (c->used || c->first != NULL)
+		return err_set(e, ERR_INVALID,
+			       "the %s%.63s of %s has its directory already, %.80s; use another "
+			       "context for %.80s",
+			       c->name[0] == '\0' ? "default context" : "context ", c->name,
+			       c->language->name, c->cwd, cwd);
+	(void)snprintf(c->cwd, sizeof(c->cwd), "%s", cwd);
+	context_restart(c);
+	return 0;
+}
+
 struct context *context_get(struct contexts *all, const struct language *l, const char *name,
 			    const char *cwd, struct err *e)
 {
@@ -75,8 +91,11 @@ struct context *context_get(struct contexts *all, const struct language *l, cons
 			      c->language->name);
 		return NULL;
 	}
-	if (c != NULL || (c = context_add(all, l, cwd, e)) == NULL)
-		return c;
+	if (c != NULL)
+		return change_cwd(c, cwd, e) < 0 ? NULL : c;
+	c = context_add(all, l, cwd, e);
+	if (c == NULL)
+		return NULL;
 	c->is_default = name[0] == '\0';
 	(void)snprintf(c->name, sizeof(c->name), "%s", name);
 	return c;

@@ -209,6 +209,21 @@ static int run(const struct interpreter_options *o, struct running *r, struct er
 	return result < 0 ? -1 : call_receive(fd, &r->status, on_piece, r, e);
 }
 
+/* The answer is no stream: what is in r->line says why nothing was run. */
+static void refused(struct running *r)
+{
+	struct buf line = BUF_INIT(LINE_MAX_BYTES);
+	struct err e;
+
+	(void)fprintf(stderr, "cordon-interpreter: %s\n", buf_text(&r->line));
+	buf_put_text(&line, "{\"type\":\"error\",\"name\":\"InterpreterError\",\"value\":");
+	ascii_json_text(&line, buf_text(&r->line));
+	buf_put_text(&line, ",\"traceback\":\"\"}\n");
+	if (buf_check(&line, &e) == 0)
+		IGNORED(pass_on(r, (const char *)line.data, line.len, &e), "stderr has it");
+	buf_release(&line);
+}
+
 int interpreter_run(const struct interpreter_options *o)
 {
 	struct running r = { .line = BUF_INIT(LINE_MAX_BYTES), .text = BUF_INIT(LINE_MAX_BYTES) };
@@ -220,7 +235,7 @@ int interpreter_run(const struct interpreter_options *o)
 	r.results = fcntl(RESULTS_FD, F_SETFD, FD_CLOEXEC) == 0;
 	result = run(o, &r, &e);
 	if (r.status != 200 && r.status != 0) {
-		(void)fprintf(stderr, "cordon-interpreter: %s\n", buf_text(&r.line));
+		refused(&r);
 		return EXIT_USAGE;
 	}
 	if (result < 0) {

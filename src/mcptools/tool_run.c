@@ -346,8 +346,8 @@ const struct tool tool_run = {
 				"language": {
 					"type": "string",
 					"enum": [
-						"python", "javascript", "typescript", "bash",
-						"r", "java"
+						"python", "javascript", "js", "typescript", "ts",
+						"bash", "sh", "r", "java"
 					],
 					"description": "of code"
 				},

@@ -8,6 +8,7 @@ int code_begin(struct request *r, struct session *session, struct spec_exec *s, 
 	if (!s->is_code)
 		return 0;
 	s->spec.user = session_boot_user(NULL, session_row(session)->profile);
-	s->spec.cwd = "/";
+	if (s->spec.cwd == NULL)
+		s->spec.cwd = "/";
 	return session_service_interpreter(session, request_actor(r), e);
 }

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base64.h"
 #include "json_members.h"
@@ -52,6 +53,24 @@ static void put_word(struct json_members *m, struct spec_exec *s, const char *op
 	s->spec.argc += 2;
 }
 
+/* Checked here as well as in the cell: a word that no interpreter knows is a mistake of the
+ * request. As src/interpreter/languages.c has them. */
+static void check_language(struct json_members *m)
+{
+	static const char *const known[] = { "python", "javascript", "js", "typescript", "ts",
+					     "bash",   "sh",	     "r",  "java" };
+	const char *word = json_string_value(json_object_get(m->object, "language"));
+
+	if (m->failed || word == NULL)
+		return;
+	for (size_t i = 0; i < COUNT(known); i++)
+		if (strcasecmp(word, known[i]) == 0)
+			return;
+	(void)json_members_fail(m, "language",
+				"must be one of python, javascript (js), typescript (ts), "
+				"bash (sh), r, java");
+}
+
 /* Code runs in the interpreter of the session; what is started is the program that sends it. */
 static void read_code(struct json_members *m, struct spec_exec *s, const char *code)
 {
@@ -61,6 +80,7 @@ static void read_code(struct json_members *m, struct spec_exec *s, const char *c
 	buf_put(&s->strings, program, sizeof(program));
 	s->spec.argc = 2;
 	put_word(m, s, "--language", "language", "python");
+	check_language(m);
 	put_word(m, s, "--context", "context", NULL); /* else that of the language */
 	buf_put_text(&s->text, code);
 	s->input_len = strlen(code);
@@ -93,6 +113,7 @@ static void put_cwd(struct json_members *m, struct spec_exec *s)
 	json_members_text(m, "cwd", 4095, &cwd);
 	if (cwd == NULL || cwd[0] == '\0')
 		return;
+	s->spec.cwd = cwd;
 	buf_put(&s->strings, "--cwd", sizeof("--cwd"));
 	buf_put(&s->strings, cwd, strlen(cwd) + 1);
 	s->spec.argc += 2;

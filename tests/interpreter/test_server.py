@@ -160,6 +160,14 @@ def a_language_that_is_missing_is_named():
             equal(status, 500)
             has(text, f"is not installed in this template: ")
             has(text, f"(Debian package {package})")
+        read, write = os.pipe()
+        done = subprocess.run(["sh", "-c", f'exec "$@" 3>&{write}', "sh", PROGRAM, "run", "--socket", i.socket, "--language", "r"],
+                              input=b"1", capture_output=True, timeout=60, pass_fds=[write])
+        os.close(write)
+        with os.fdopen(read) as f:
+            error = json.loads(f.read())
+        equal((done.returncode, error["type"], error["name"]), (2, "error", "InterpreterError"))
+        has(error["value"], "r is not installed in this template")
 
 
 def environments_reach_kernels():

@@ -67,6 +67,7 @@ def a_killed_python_kernel_is_replaced():
         lines = i.run("import os, signal; x = 1; os.kill(os.getpid(), signal.SIGKILL)")
         error = the(lines, "error")
         equal((error["name"], error["value"]), ("ContextRestarting", "Context was restarted"))
+        has(error["traceback"], "the kernel of python: it has ended, and the variables of the context are gone")
         equal(the(i.run("x"), "error")["name"], "NameError")
         pid = int(i.value("import os; print(os.getpid())"))
         os.kill(pid, signal.SIGKILL)

@@ -61,7 +61,7 @@ def test_python_in_a_session_of_the_host(server):
     has(bad["stderr"], "ZeroDivisionError")
     equal(code(server, session, "x", context="other")["code_error"]["name"], "NameError", "another context")
     equal(code(server, session, "echo $((6*7))", language="bash")["stdout"], "42\n")
-    equal(code(server, session, "1", language="cobol")["exit_code"], 2, "a language that is not there")
+    equal((done["cwd"], code(server, session, "x")["cwd"]), (None, None), "the directory of the context is not known here")
     again = server.want(200, "GET", f"/v1/sessions/{session}/executions/{done['id']}")
     equal((again["results"], again["execution_count"]), (done["results"], 1))
     check("results" not in server.run(session, "true"), "members of code in a command")
@@ -194,13 +194,18 @@ def test_requests(server):
     for body, word in (({"code": "1", "command": "true"}, "one of"), ({"code": "1", "argv": ["true"]}, "one of"),
                        ({"code": "1", "language": "--x"}, "language"), ({"code": "1", "context": "a b"}, "context"),
                        ({"code": "1", "context": ""}, "context"), ({"code": "1", "language": "x" * 64}, "language"),
+                       ({"code": "1", "language": "cobol"}, "must be one of python, javascript (js)"),
                        ({"code": "1", "stdin": "x"}, "stdin"), ({"code": "1", "tty": {"rows": 1, "cols": 1}}, "tty"),
                        ({"code": "1", "user": "root"}, "user"), ({"code": "1", "env": {"A B": "1"}}, "env"),
                        ({"code": "1", "secrets": [{"name": "k", "as": "env", "env": "K"}]}, "outlives"),
                        ({"command": "true", "language": "python"}, "language"), ({"code": 1}, "code")):
         server.refused(400, "invalid", "POST", path, body, word)
     done = code(server, session, "import os; os.getcwd()", cwd="/tmp", context="there", record="text")
-    equal((done["results"][0]["text"], done["command"]), ("/tmp", "import os; os.getcwd()"))
+    equal((done["results"][0]["text"], done["command"], done["cwd"]), ("/tmp", "import os; os.getcwd()", "/tmp"))
+    equal(code(server, session, "import os; os.getcwd()", cwd="/usr")["results"][0]["text"], "/usr", "the default one has run nothing yet")
+    moved = code(server, session, "import os; os.getcwd()", cwd="/tmp")
+    equal((moved["exit_code"], moved["results"], moved["code_error"]["name"]), (2, [], "InterpreterError"))
+    has(moved["code_error"]["value"], "the default context of python has its directory already, /usr; use another context for /tmp")
     server.delete(session)
 
 

@@ -12,7 +12,7 @@
 //
 // What must not change: only the main thread writes to descriptor 3, so that lines stay whole; every execute request is
 // answered by one `done`; and the kernel dies with its server (end of file on 3), whatever the main thread does.
-import { writeSync } from 'node:fs'
+import { closeSync, openSync, writeSync } from 'node:fs'
 import { Session } from 'node:inspector'
 import { builtinModules, createRequire } from 'node:module'
 import { Socket } from 'node:net'
@@ -238,6 +238,8 @@ function prepareErrors() {
 
 function exit(code = process.exitCode ?? 0) {
   send(errorOf('ProcessExit', `process.exit(${code}) ended the context: its variables are gone`))
+  closeSync(2)
+  openSync('/dev/null', 'w') // as 2: node writes there that it waits for a debugger
   process.kill(process.pid, 'SIGKILL') // at once: node would wait for the inspector's sessions
 }
 
