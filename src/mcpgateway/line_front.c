@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "link_proof.h"
 #include "list.h"
 
 #define CONNS_MAX 16
@@ -18,6 +20,7 @@
 struct line_front {
 	struct loop *loop;
 	struct front *front;
+	const char *token;
 	int fd;
 	struct loop_fd ready;
 	struct conn *conns;
@@ -39,6 +42,8 @@ struct conn {
 	struct loop_fd ready;
 	struct loop_task task; /* frees it */
 	bool gone, legacy;
+	bool greeted, proved;	   /* see link_proof.h; no message is read before proved */
+	char nonce[LINK_WORD + 1]; /* whose proof is expected */
 	struct buf in, out;
 	struct request *requests;
 	unsigned nrequests;
@@ -143,10 +148,35 @@ static bool cancel(struct conn *c, const char *line, size_t n)
 	return true;
 }
 
+/* The first two lines of a connection. HTTP ends it with its first. */
+static void on_greeting(struct conn *c, const char *line, size_t n)
+{
+	char answer[2 * LINK_WORD + 2], proof[LINK_WORD + 1];
+
+	if (n != LINK_WORD) {
+		end_conn(c);
+	} else if (!c->greeted) {
+		c->greeted = true;
+		link_random(c->nonce);
+		link_proof(c->owner->token, 'g', line, proof);
+		put_line(c, answer,
+			 (size_t)snprintf(answer, sizeof(answer), "%s %s", proof, c->nonce));
+	} else {
+		link_proof(c->owner->token, 'c', c->nonce, proof);
+		c->proved = link_same(proof, line);
+		if (!c->proved)
+			end_conn(c);
+	}
+}
+
 static void on_line(struct conn *c, const char *line, size_t n)
 {
 	struct request *r;
 
+	if (!c->proved) {
+		on_greeting(c, line, n);
+		return;
+	}
 	if (n == 0 || cancel(c, line, n))
 		return;
 	r = c->nrequests < REQUESTS_MAX ? calloc(1, sizeof(*r)) : NULL;
@@ -175,6 +205,8 @@ static void read_lines(struct conn *c)
 		at += (size_t)(end - from) + 1;
 	}
 	buf_consume(&c->in, at);
+	if (!c->proved && c->in.len > LINK_WORD)
+		end_conn(c);
 	if (c->in.len == 0)
 		buf_release(&c->in);
 }
@@ -230,19 +262,20 @@ void line_front_changed(void)
 		"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
 
 	for (struct conn *c = h.conns; c != NULL; c = c->next) {
-		if (!c->gone)
+		if (!c->gone && c->proved)
 			put_line(c, changed, sizeof(changed) - 1);
 	}
 }
 
-int line_front_open(struct loop *l, struct front *f, uint16_t port, struct err *e)
+int line_front_open(struct loop *l, struct front *f, uint16_t port, const char *token,
+		    struct err *e)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 				  .sin_port = htons(port),
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int on = 1;
 
-	h = (struct line_front){ .loop = l, .front = f, .fd = -1 };
+	h = (struct line_front){ .loop = l, .front = f, .token = token, .fd = -1 };
 	h.ready = (struct loop_fd){ .fd = -1, .on_ready = on_listener_ready, .arg = &h };
 	h.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (h.fd < 0)
@@ -250,5 +283,10 @@ int line_front_open(struct loop *l, struct front *f, uint16_t port, struct err *
 	(void)setsockopt(h.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (bind(h.fd, (const struct sockaddr *)&at, sizeof(at)) < 0 || listen(h.fd, 16) < 0)
 		return err_sys(e, "listen on port %u", port);
-	return loop_add(l, &h.ready, h.fd, EPOLLIN, e);
+	return 0;
+}
+
+int line_front_begin(struct err *e)
+{
+	return loop_add(h.loop, &h.ready, h.fd, EPOLLIN, e);
 }

@@ -2,8 +2,8 @@
  *
  *	mcp-gateway --config JSON	as E2B's clients start it: port 50005 over HTTP, the
  *					token from GATEWAY_ACCESS_TOKEN, in the background
- *	mcp-gateway --stdio JSON	one server, for cordond: port 50006, lines, no token, in
- *					the foreground
+ *	mcp-gateway --stdio JSON	one server, for cordond: port 50006, lines, the token
+ *					from CORDON_MCP_LINK_TOKEN, in the foreground
  *
  * It trusts its command line and nothing else: servers and clients are bounded. */
 #include <errno.h>
@@ -20,6 +20,7 @@
 #include "http_front.h"
 #include "io.h"
 #include "line_front.h"
+#include "link_proof.h"
 #include "log.h"
 
 #define HTTP_PORT 50005
@@ -38,8 +39,9 @@ struct gateway {
 	struct front front;
 	struct loop_timer second;
 	const char *token; /* NULL: lines */
+	const char *link;  /* the token of lines */
 	int report;	   /* -1: reported, or in the foreground */
-	bool serves;	   /* lines: the port is open */
+	bool serves;	   /* lines: connections are accepted */
 };
 
 static const char *find_var(const char *name)
@@ -86,7 +88,7 @@ static void begin_service(struct gateway *g)
 	struct err e;
 
 	if (g->token == NULL) {
-		if (!g->serves && line_front_open(g->loop, &g->front, LINE_PORT, &e) < 0) {
+		if (!g->serves && line_front_begin(&e) < 0) {
 			(void)snprintf(words, sizeof(words), "mcp-gateway: %s\n", e.msg);
 			give_up(g, words);
 		}
@@ -172,6 +174,8 @@ static int run(struct gateway *g, struct err *e)
 	g->loop = loop_new(e);
 	if (g->loop == NULL)
 		return -1;
+	if (g->link != NULL && line_front_open(g->loop, &g->front, LINE_PORT, g->link, e) < 0)
+		return -1;
 	start_servers(g);
 	check_ready(g);
 	g->second = (struct loop_timer){ .on_expire = on_second, .arg = g };
@@ -188,6 +192,11 @@ static int start(struct gateway *g, bool lines, char *text, struct err *e)
 	explicit_bzero(text, strlen(text));
 	if (lines && g->config.n != 1)
 		return err_set(e, ERR_INVALID, "--stdio takes one server");
+	if (lines) {
+		g->link = find_var(LINK_TOKEN_VAR);
+		if (g->link == NULL || strlen(g->link) < LINK_WORD)
+			return err_set(e, ERR_INVALID, LINK_TOKEN_VAR " is not set");
+	}
 	if (!lines) {
 		g->token = find_var(TOKEN_VAR);
 		if (g->token == NULL || g->token[0] == '\0')

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "link_proof.h"
+
 #define USER_NAME "user"
 #define USER_ID 1000
 #define ENV_VARS_MAX 1024
@@ -26,7 +28,8 @@ static const char script[] = "set -e\n"
 			     "if [ -n \"$3\" ]; then /bin/sh -c \"$3\" >&2 </dev/null; fi\n"
 			     "exec /bin/sh -c \"$4\"\n";
 
-static const char *const own[] = { "GATEWAY_ACCESS_TOKEN=", "HOME=", "USER=", "LOGNAME=" };
+static const char *const own[] = { "GATEWAY_ACCESS_TOKEN=", LINK_TOKEN_VAR "=",
+				   "HOME=", "USER=", "LOGNAME=" };
 
 static bool is_own(const char *var)
 {

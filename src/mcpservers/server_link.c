@@ -15,7 +15,8 @@
 #include "tenant.h"
 
 #define GATEWAY "/opt/cordon/bin/mcp-gateway"
-#define MARK "mcp-gateway" /* the column `client` of its execution */
+/* The column `client` of its execution: so another daemon finds it, and knows its token. */
+#define MARK "mcp-gateway "
 #define PORT 50006
 #define LOOK_MS 100    /* until it is connected */
 #define SECOND_MS 1000 /* after that */
@@ -47,6 +48,7 @@ static void disconnect(struct server_link *k, const char *why)
 	loop_remove(k->loop, &k->ready);
 	dial_cancel(&k->dial);
 	k->fd = -1;
+	k->proving = false;
 	peer_lost(&k->peer, why);
 }
 
@@ -74,6 +76,59 @@ void server_link_flush(struct server_link *k)
 	loop_modify(k->loop, &k->ready, EPOLLIN | (out->len > 0 ? EPOLLOUT : 0));
 }
 
+/* A short line on a connection that is new: it has room. */
+static bool send_word(struct server_link *k, const char word[LINK_WORD + 1])
+{
+	char line[LINK_WORD + 2];
+
+	(void)snprintf(line, sizeof(line), "%s\n", word);
+	return send(k->fd, line, LINK_WORD + 1, MSG_DONTWAIT | MSG_NOSIGNAL) == LINK_WORD + 1;
+}
+
+/* Takes bytes of the first line, and begins when it is the right one. Returns how many it took; 0:
+ * it is not mcp-gateway that listens. */
+static size_t take_greeting(struct server_link *k, const char *bytes, size_t n)
+{
+	char proof[LINK_WORD + 1];
+	const size_t whole = 2 * LINK_WORD + 2;
+	size_t taken = whole - k->ngreeting;
+
+	taken = taken < n ? taken : n;
+	memcpy(k->greeting + k->ngreeting, bytes, taken);
+	k->ngreeting += taken;
+	if (k->ngreeting < whole)
+		return taken;
+	link_proof(k->token, 'g', k->nonce, proof);
+	if (!link_same(proof, k->greeting) || k->greeting[whole - 1] != '\n')
+		return 0;
+	link_proof(k->token, 'c', k->greeting + LINK_WORD + 1, proof);
+	if (!send_word(k, proof))
+		return 0;
+	k->proving = false;
+	peer_begin(&k->peer);
+	return taken;
+}
+
+/* False: the connection was given up. */
+static bool take_bytes(struct server_link *k, const char *bytes, size_t n)
+{
+	bool first = k->proving;
+	size_t taken = first ? take_greeting(k, bytes, n) : 0;
+
+	if (first && taken == 0) {
+		log_warn("another program answers in the place of mcp-gateway",
+			 "session_id=%s server=%s", session_row(k->session)->id, k->spec.name);
+		lose(k, "another program answers in its place");
+		return false;
+	}
+	peer_feed(&k->peer, bytes + taken, n - taken);
+	if (k->peer.state == PEER_FAILED) {
+		lose(k, k->peer.failure);
+		return false;
+	}
+	return true;
+}
+
 static void on_ready(struct loop_fd *f, uint32_t events)
 {
 	struct server_link *k = f->arg;
@@ -91,11 +146,8 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 			lose(k, "its connection ended");
 			return;
 		}
-		peer_feed(&k->peer, bytes, (size_t)n);
-		if (k->peer.state == PEER_FAILED) {
-			lose(k, k->peer.failure);
+		if (!take_bytes(k, bytes, (size_t)n))
 			return;
-		}
 	}
 	server_link_flush(k);
 }
@@ -119,9 +171,14 @@ static void on_dialed(struct dial *d, int fd, const struct err *e)
 		lose(k, added.msg);
 		return;
 	}
-	peer_begin(&k->peer);
-	server_link_flush(k);
-	wait_ms(k, SECOND_MS);
+	k->proving = true;
+	k->ngreeting = 0;
+	k->dialed_ns = loop_now_ns(k->loop);
+	link_random(k->nonce);
+	if (send_word(k, k->nonce))
+		wait_ms(k, SECOND_MS);
+	else
+		lose(k, "its connection ended");
 }
 
 /* ---- the program */
@@ -132,27 +189,36 @@ static struct execution *find_program(struct server_link *k)
 	     x = execution_next(k->session, x)) {
 		const char *client = execution_row(x)->client;
 
-		if (client != NULL && strcmp(client, MARK) == 0 && !execution_ended(x))
-			return x;
+		if (client == NULL || strncmp(client, MARK, strlen(MARK)) != 0 ||
+		    strlen(client) != strlen(MARK) + LINK_WORD || execution_ended(x))
+			continue;
+		memcpy(k->token, client + strlen(MARK), sizeof(k->token));
+		return x;
 	}
 	return NULL;
 }
 
 static int start_program(struct server_link *k, struct err *e)
 {
-	struct buf strings = BUF_INIT(SERVER_SPEC_TEXT_MAX + 256);
+	struct buf strings = BUF_INIT(SERVER_SPEC_TEXT_MAX + 512);
+	char mark[sizeof(MARK) + LINK_WORD];
 	struct execution_spec spec = { .argc = 3,
+				       .envc = 1,
 				       .user = "root",
 				       .cwd = "/",
 				       .background = true,
-				       .text = MARK " --stdio",
+				       .text = MARK "--stdio",
 				       .keep_text = true,
-				       .client = MARK };
+				       .client = mark };
 	struct execution *x = NULL;
 
+	link_random(k->token);
+	(void)snprintf(mark, sizeof(mark), MARK "%s", k->token);
 	buf_put(&strings, GATEWAY, sizeof(GATEWAY));
 	buf_put(&strings, "--stdio", sizeof("--stdio"));
 	buf_put(&strings, k->spec.gateway, strlen(k->spec.gateway) + 1);
+	buf_put_text(&strings, LINK_TOKEN_VAR "=");
+	buf_put(&strings, k->token, LINK_WORD + 1);
 	spec.strings = (const char *)strings.data;
 	spec.strings_len = strings.len;
 	if (buf_check(&strings, e) == 0)
@@ -194,6 +260,10 @@ static void step(struct server_link *k)
 {
 	if (k->ended || k->failure[0] != '\0')
 		return;
+	if (k->proving && loop_now_ns(k->loop) > k->dialed_ns + SETUP_MS * CLOCK_MS) {
+		lose(k, "mcp-gateway did not answer in time");
+		return;
+	}
 	if (k->fd >= 0) {
 		peer_tick(&k->peer);
 		if (k->peer.state == PEER_FAILED) {

@@ -7,6 +7,7 @@
 
 #include "dial.h"
 #include "execution.h"
+#include "link_proof.h"
 #include "peer.h"
 #include "server_spec.h"
 #include "tool_pins.h"
@@ -25,6 +26,11 @@ struct server_link {
 	struct loop *loop;
 	struct dial dial;
 	int fd; /* borrowed from the dial; -1: not connected */
+	/* Until mcp-gateway has shown that it knows the token (link_proof.h). */
+	bool proving;
+	char token[LINK_WORD + 1], nonce[LINK_WORD + 1], greeting[2 * LINK_WORD + 3];
+	size_t ngreeting;
+	uint64_t dialed_ns;
 	struct loop_fd ready;
 	struct loop_timer timer;
 	struct completion use, made;

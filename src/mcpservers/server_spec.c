@@ -149,8 +149,9 @@ json_t *server_spec_servers(const char *client)
 static char *write_client(const char *owner, const char *name, json_t *server)
 {
 	json_t *run = json_pack("{s:O}", "command", json_object_get(server, "command"));
-	json_t *root = json_pack("{s:{s:s,s:s},s:{s:o}}", "mcp_server", "session", owner, "name",
-				 name, "gateway", name, run);
+	/* public_traffic: its ports are for no client without a token (e2b/sandbox.c). */
+	json_t *root = json_pack("{s:{s:s,s:s},s:{s:o},s:b}", "mcp_server", "session", owner,
+				 "name", name, "gateway", name, run, "public_traffic", 0);
 	json_t *tools = json_object_get(server, "tools"), *pin = json_object_get(server, "pin");
 	char *text = NULL;
 
