@@ -13,7 +13,7 @@ void many_rate(unsigned n, unsigned seconds);
 /* Makes n sessions, prints "made", waits for the end of its input, and deletes them. */
 void many_hold(unsigned n);
 
-/* Create, run, delete beside 1, 10, 100, ... up to n live sessions, one client, the pool full before
- * each. Prints for each step "live TAB samples TAB median TAB p99 of create TAB median TAB p99 of
- * create + run", microseconds. Then deletes all. */
+/* Create, run, delete beside 1, 10, 100, ... up to n live sessions, one client, the pool full
+ * before each. Prints for each step "live TAB samples TAB median TAB p99 of create TAB median TAB
+ * p99 of create + run", microseconds. Then deletes all. */
 void many_grow(unsigned n, unsigned rounds);

@@ -4,9 +4,10 @@
 #include "mask.h"
 
 #define MASK_NONE SIZE_MAX
-#define MASK_UNITS_MAX 4080 /* of a needle that are compared: with MASK_ESCAPE_ROOM 4096 at most \
-			     */
-#define MASK_WINDOWS 4	    /* widths of windows */
+#define MASK_UNITS_MAX                                                                      \
+	4080	       /* of a needle that are compared: with MASK_ESCAPE_ROOM 4096 at most \
+			*/
+#define MASK_WINDOWS 4 /* widths of windows */
 
 /* One form of one value. */
 struct mask_needle {

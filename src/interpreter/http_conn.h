@@ -32,7 +32,7 @@ enum conn_state {
 struct conn {
 	struct conn *next, **link;
 	struct server *server;
-	int fd; /* owned */
+	int fd;	   /* owned */
 	bool ours; /* of a user who may run code: peer_user.h */
 	struct loop_fd io;
 	struct loop_task work;

@@ -68,7 +68,7 @@
 #define TEMPLATE_COLUMNS                                                                     \
 	"id, tenant, name, version, current, kind, level, created_ms, layers, mounts, env, " \
 	"user, workdir, start_command, ready_command, source, template_id, public, bytes, "  \
-	"provenance, offered_command, cpu_millis, memory_bytes, expires_ms, start_restart, "  \
+	"provenance, offered_command, cpu_millis, memory_bytes, expires_ms, start_restart, " \
 	"interpreter"
 
 #define LAYER_COLUMNS "id, tenant, kind, bytes, entries, created_ms, state, digest"
