@@ -96,6 +96,31 @@ static void put_codes(struct json *j, const char *s, size_t n)
 	j->len += 6 * n;
 }
 
+/* How many bytes at s are written as a backslash and a character. */
+static size_t paired(const char *s, size_t left)
+{
+	size_t n = 0;
+
+	while (n < left && (s[n] == '"' || s[n] == '\\' || s[n] == '\n' || s[n] == '\t'))
+		n++;
+	return n;
+}
+
+static void put_pairs(struct json *j, const char *s, size_t n)
+{
+	char *to;
+
+	if (!has_room(j, 2 * n))
+		return;
+	to = j->text + j->len;
+	for (size_t i = 0; i < n; i++) {
+		*to++ = '\\';
+		*to++ = s[i] == '\n' ? 'n' : s[i] == '\t' ? 't' : s[i];
+	}
+	*to = '\0';
+	j->len += 2 * n;
+}
+
 /* Writes what is at s as part of a text: a run of bytes that are written alike, or one character.
  * Returns how many bytes that were. */
 static size_t put_some(struct json *j, const char *s, size_t left)
@@ -111,14 +136,17 @@ static size_t put_some(struct json *j, const char *s, size_t left)
 		put_codes(j, s, n);
 		return n;
 	}
+	n = paired(s, left);
+	if (n > 0) {
+		put_pairs(j, s, n);
+		return n;
+	}
 	n = utf8_length((const uint8_t *)s, left);
 	if (n == 0) {
 		put_text(j, "\\ufffd");
 		return 1;
 	}
-	if (n == 1) /* one of "\\ and newline and tab */
-		put_text(j, "\\");
-	put(j, *s == '\n' ? "n" : *s == '\t' ? "t" : s, n);
+	put(j, s, n);
 	return n;
 }
 

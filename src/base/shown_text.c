@@ -1,23 +1,40 @@
 #include "shown_text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "utf8.h"
 
 #define ONE_MAX 8 /* characters of one escape, with its NUL */
+#define HEX_MAX 4 /* characters of "\\x1b" */
+
+static const char digits[] = "0123456789abcdef";
+
+/* Without printf(3): a program may write nothing but control bytes, and a million calls of
+ * printf(3) would block the event loop. */
+static void put_hex(char to[HEX_MAX], uint8_t c)
+{
+	to[0] = '\\';
+	to[1] = 'x';
+	to[2] = digits[c >> 4];
+	to[3] = digits[c & 15];
+}
 
 /* One character as it is shown, or "" if it stands as it is; *ret_len: its bytes. */
 static void escape(const uint8_t *p, size_t n, size_t *ret_len, char ret[ONE_MAX])
 {
 	size_t len = utf8_length(p, n);
+	unsigned code;
 
-	ret[0] = '\0';
+	memset(ret, 0, ONE_MAX);
 	*ret_len = len == 0 ? 1 : len;
-	if (len == 0 || (len == 1 && utf8_is_control(p, 1) && p[0] != '\n' && p[0] != '\t'))
-		(void)snprintf(ret, ONE_MAX, "\\x%02x", p[0]);
-	else if (len > 1 && utf8_is_control(p, len))
-		(void)snprintf(ret, ONE_MAX, "\\u%04x", utf8_code(p, len) & 0xffffU);
+	if (len == 0 || (len == 1 && utf8_is_control(p, 1) && p[0] != '\n' && p[0] != '\t')) {
+		put_hex(ret, p[0]);
+	} else if (len > 1 && utf8_is_control(p, len)) {
+		code = utf8_code(p, len);
+		memcpy(ret, "\\u", 2);
+		for (unsigned i = 0; i < 4; i++)
+			ret[2 + i] = digits[code >> (12 - 4 * i) & 15];
+	}
 }
 
 /* Adds the next character; how many bytes of text it takes. *ret_len: bytes of the input. to NULL:
@@ -40,19 +57,73 @@ static size_t step(struct buf *to, const uint8_t *p, size_t n, size_t *ret_len)
 	return shown;
 }
 
+/* ---- runs: most text consists of few */
+
+static bool is_plain(uint8_t c)
+{
+	return (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\t';
+}
+
+static size_t plain_run(const uint8_t *p, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && is_plain(p[i]))
+		i++;
+	return i;
+}
+
+static size_t control_run(const uint8_t *p, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && p[i] < 0x80 && !is_plain(p[i]) && p[i] != '\r')
+		i++;
+	return i;
+}
+
+static void put_controls(struct buf *to, const uint8_t *p, size_t n)
+{
+	struct err ignored;
+	uint8_t *at = to->full ? NULL : buf_reserve(to, HEX_MAX * n, &ignored);
+
+	if (at == NULL) {
+		to->full = true;
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		put_hex((char *)at + HEX_MAX * i, p[i]);
+	buf_commit(to, HEX_MAX * n);
+}
+
+/* Adds what is at p, at most max bytes of text: a run, or one character. How many bytes of text
+ * that were; *ret_len: bytes of the input, 0 if there is no room for the next character. */
+static size_t put_some(struct buf *to, const uint8_t *p, size_t n, size_t max, size_t *ret_len)
+{
+	size_t run = plain_run(p, n < max ? n : max), len;
+
+	*ret_len = run;
+	if (run > 0) {
+		buf_put(to, p, run);
+		return run;
+	}
+	run = control_run(p, n < max / HEX_MAX ? n : max / HEX_MAX);
+	*ret_len = run;
+	if (run > 0) {
+		put_controls(to, p, run);
+		return HEX_MAX * run;
+	}
+	if (step(NULL, p, n, &len) > max)
+		return 0;
+	return step(to, p, n, ret_len);
+}
+
 size_t shown_text_head(struct buf *to, const uint8_t *bytes, size_t n, size_t max)
 {
-	size_t done = 0, used = 0, len;
+	size_t done = 0, used = 0, len = 1;
 
-	while (done < n) {
-		size_t shown = step(NULL, bytes + done, n - done, &len);
-
-		if (used + shown > max)
-			break;
-		(void)step(to, bytes + done, n - done, &len);
-		used += shown;
-		done += len;
-	}
+	for (; done < n && len > 0; done += len)
+		used += put_some(to, bytes + done, n - done, max - used, &len);
 	return done;
 }
 
@@ -74,5 +145,5 @@ size_t shown_text_tail(struct buf *to, const uint8_t *bytes, size_t n, size_t ma
 void shown_text(struct buf *to, const uint8_t *bytes, size_t n)
 {
 	for (size_t len; n > 0; bytes += len, n -= len)
-		(void)step(to, bytes, n, &len);
+		(void)put_some(to, bytes, n, SIZE_MAX, &len);
 }

@@ -31,6 +31,30 @@ static void escapes_are_visible(void)
 	shows("\\x1b", 4, "\\x1b");
 }
 
+/* Runs of bytes that are shown alike are written at once: where they are cut must be the same. */
+static void runs_are_cut_between_characters(void)
+{
+	static const struct {
+		const char *bytes, *want;
+		size_t n, max, shown;
+	} cases[] = { { "\x1b\x1b\x1b\x1b", "\\x1b\\x1b", 4, 11, 2 },
+		      { "ab\x1b\x01z", "ab\\x1b", 5, 9, 3 },
+		      { "ab\x1b\x01z", "ab\\x1b\\x01", 5, 10, 4 },
+		      { "a\xc3\xa9\xc3\xa9", "a\xc3\xa9", 5, 4, 3 },
+		      { "\x1b\r\n\r\x1b", "\\x1b\n\\x0d\\x1b", 5, 13, 5 },
+		      { "\xe2\x80\xae\x1b", "", 4, 5, 0 },
+		      { "abc", "", 3, 0, 0 } };
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct buf to = BUF_INIT(64);
+
+		CHECK(shown_text_head(&to, (const uint8_t *)cases[i].bytes, cases[i].n,
+				      cases[i].max) == cases[i].shown);
+		CHECK_STR(buf_text(&to), cases[i].want);
+		buf_release(&to);
+	}
+}
+
 static void bounds_hold(void)
 {
 	uint8_t bytes[3000];
@@ -228,6 +252,7 @@ static void kinds_of_files(void)
 }
 
 TEST_MAIN({ "escapes are visible", escapes_are_visible }, { "bounds hold", bounds_hold },
+	  { "runs are cut between characters", runs_are_cut_between_characters },
 	  { "short output is whole", short_output_is_whole },
 	  { "long output has both ends", long_output_has_both_ends },
 	  { "binary output has its bound", binary_output_has_its_bound },
