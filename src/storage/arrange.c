@@ -163,6 +163,13 @@ static int fill_home(struct arranging *a, const struct user_text *u, struct err 
 	return 0;
 }
 
+static int check_size(const char *name, const struct arranged *f, struct err *e)
+{
+	if (f->text.len <= USER_TEXT_MAX)
+		return 0;
+	return err_set(e, ERR_INVALID, "/%s of the image is larger than 1 MiB", name);
+}
+
 static int make_users(struct arranging *a, struct err *e)
 {
 	struct user_text u = { .home = "/" HOME, .shell = "/bin/sh" };
@@ -171,6 +178,10 @@ static int make_users(struct arranging *a, struct err *e)
 
 	if (result == 0)
 		result = arrange_read(a, "etc/group", 0644, &group, e);
+	if (result == 0)
+		result = check_size("etc/passwd", &passwd, e);
+	if (result == 0)
+		result = check_size("etc/group", &group, e);
 	if (result == 0)
 		result = find_shell(a, &u.shell, e);
 	if (result == 0) {

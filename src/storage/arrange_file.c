@@ -50,8 +50,10 @@ int arrange_read(struct arranging *a, const char *path, mode_t mode, struct arra
 	if (open_it(a, path, &st, &opened, e) < 0)
 		return -1;
 	OWN_FD fd = opened;
-	if (fd < 0 || st.st_size > (off_t)ARRANGE_FILE_MAX)
+	if (fd < 0)
 		return 0;
+	if (st.st_size > (off_t)ARRANGE_FILE_MAX)
+		return err_set(e, ERR_INVALID, "/%s of the image is larger than 8 MiB", path);
 	take_attributes(a, &st, ret);
 	if (st.st_size == 0)
 		return 0;

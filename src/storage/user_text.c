@@ -84,16 +84,21 @@ static bool read_id(const struct line *l, unsigned n, uint32_t *ret)
 	return true;
 }
 
-static bool is_taken(const char *text, size_t len, uint32_t id)
+/* The first free id from `from` on, in one pass; LAST_ID if there is none. */
+static uint32_t first_free(const char *text, size_t len, uint32_t from)
 {
+	uint8_t taken[(LAST_ID + 7) / 8] = { 0 };
 	size_t at = 0;
 	struct line l;
-	uint32_t found;
+	uint32_t id;
 
 	while (next(text, len, &at, &l))
-		if (read_id(&l, 2, &found) && found == id)
-			return true;
-	return false;
+		if (read_id(&l, 2, &id) && id < LAST_ID)
+			taken[id / 8] |= (uint8_t)(1U << id % 8);
+	for (id = from; id < LAST_ID; id++)
+		if ((taken[id / 8] & 1U << id % 8) == 0)
+			break;
+	return id;
 }
 
 void user_text_choose(const char *passwd, size_t passwd_len, const char *group, size_t group_len,
@@ -101,17 +106,13 @@ void user_text_choose(const char *passwd, size_t passwd_len, const char *group, 
 {
 	struct line l;
 
-	u->uid = u->gid = FIRST_ID;
 	if (find(passwd, passwd_len, USER_TEXT_USER, &l) && read_id(&l, 2, &u->uid) &&
 	    read_id(&l, 3, &u->gid))
 		return;
-	while (u->uid < LAST_ID && is_taken(passwd, passwd_len, u->uid))
-		u->uid++;
-	u->gid = u->uid;
+	u->uid = u->gid = first_free(passwd, passwd_len, FIRST_ID);
 	if (find(group, group_len, USER_TEXT_USER, &l) && read_id(&l, 2, &u->gid))
 		return;
-	while (u->gid < LAST_ID && is_taken(group, group_len, u->gid))
-		u->gid++;
+	u->gid = first_free(group, group_len, u->uid);
 }
 
 /* The text, ended by a newline. */

@@ -4,6 +4,7 @@
 
 #include "buf.h"
 
+#define USER_TEXT_MAX (1U << 20) /* of passwd and group, which are thousands of users */
 #define USER_TEXT_USER "user" /* who commands run as, unless they say otherwise */
 
 struct user_text {

@@ -13,7 +13,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
-from channel import ROOTFS, UNPACK, VOLUME_REMOVE, Storage  # noqa: E402
+from channel import ARRANGE, ROOTFS, UNPACK, VOLUME_REMOVE, Storage, ids  # noqa: E402
 from checks import check, equal, has, wait_for  # noqa: E402
 from images import Image, archive, digest, directory, hard_link, member, symlink  # noqa: E402
 from storage_tests import refused, run  # noqa: E402
@@ -115,6 +115,22 @@ def debian_like_images_are_arranged():
         check(stat.S_ISDIR(os.lstat(w.path("lay_t", "proc")).st_mode), "proc was a link")
 
 
+def images_with_many_users_are_arranged():
+    """One pass over passwd, whatever its ids are; more than 1 MiB of it is refused."""
+    lines = b"".join(b"::%d\n" % i for i in range(1000, 59000))
+    many = b"\n" * ((1 << 20) - len(lines)) + lines
+    with World() as w:
+        w.unpack("lay_a", archive(member("etc/passwd", many), member("etc/group", many)))
+        w.send(ARRANGE, struct.pack("<II72s", 1, 0, b"lay_t") + ids(["lay_a"]), deadline_ms=20000)
+        w.answer()
+        has(w.read("lay_t", "etc/passwd"), "user:x:59000:59000:")
+        for name in ("passwd", "group"):
+            for more in (b"\n", b"\n" * (8 << 20)):
+                w.unpack("lay_b", archive(member("etc/" + name, many + more)))
+                refused(lambda: w.arrange("lay_u", ["lay_b"]), f"/etc/{name} of the image is larger than")  # noqa: B023
+                w.remove("lay_b")
+
+
 def images_with_one_program_are_arranged():
     with World() as w:
         w.unpack("lay_a", archive(member("app", b"x", mode=0o755)), form=ROOTFS)
@@ -209,7 +225,7 @@ def faulty_images_are_refused():
 
 
 TESTS = [images_are_found_in_archives, faulty_images_are_refused, layers_are_whole_or_not_there, a_kill_leaves_nothing,
-         a_late_removal_of_a_volume_is_completed, debian_like_images_are_arranged, images_with_one_program_are_arranged, images_get_programs_for_cells, hostile_images_are_arranged_inside]
+         a_late_removal_of_a_volume_is_completed, debian_like_images_are_arranged, images_with_many_users_are_arranged, images_with_one_program_are_arranged, images_get_programs_for_cells, hostile_images_are_arranged_inside]
 
 
 if __name__ == "__main__":
