@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "e2b_private.h"
+#include "json_view.h"
 #include "sandbox_filter.h"
 #include "reply.h"
 #include "rfc3339.h"
@@ -43,7 +44,9 @@ static bool is_wanted(const struct list *l, const struct store_session *row)
 {
 	unsigned state = sandbox_is_paused(row) ? SANDBOX_FILTER_PAUSED : SANDBOX_FILTER_RUNNING;
 
-	return sandbox_exists(row) && (l->states & state) != 0 &&
+	/* E2B's clients did not make the sessions of MCP servers, and would end them as forgotten.
+	 */
+	return sandbox_exists(row) && !json_view_is_mcp_server(row) && (l->states & state) != 0 &&
 	       (!l->by_template || strcmp(l->template, row->template) == 0) &&
 	       row->started_ms * 1000 >= l->started_us &&
 	       sandbox_filter_matches(&l->metadata, row->metadata == NULL ? "" : row->metadata);

@@ -19,6 +19,7 @@
 
 struct node {
 	struct server_link *links;
+	bool making; /* the session of a server is being made */
 };
 
 /* Of a session: it has servers, or a server runs in it. */
@@ -170,18 +171,24 @@ static int start_session(struct session *owner, struct server_link *k, struct sp
 			 struct err *e)
 {
 	struct core *c = session_core(owner);
+	uint64_t timeout_ms = session_row(owner)->timeout_ms;
 	struct session *made;
 	unsigned retry_s;
+	int created;
 
 	k->made = (struct completion){ .on_done = on_made, .arg = k };
-	if (!spec->spec.timeout_given) {
-		spec->spec.timeout_ms = session_row(owner)->timeout_ms;
-		spec->spec.timeout_given = true;
-	}
+	/* It lives as long as its owner: see keep_alive(). */
+	if (!spec->spec.timeout_given || timeout_ms == 0 || spec->spec.timeout_ms < timeout_ms)
+		spec->spec.timeout_ms = timeout_ms;
+	spec->spec.timeout_given = true;
 	if (!spec->spec.idle_given)
 		spec->spec.idle_given = true; /* none */
 	spec->spec.actor = session_actor(owner);
-	if (session_create(c, session_tenant(owner), &spec->spec, &k->made, &made, &retry_s, e) < 0)
+	node_of(c)->making = true;
+	created =
+		session_create(c, session_tenant(owner), &spec->spec, &k->made, &made, &retry_s, e);
+	node_of(c)->making = false;
+	if (created < 0)
 		return -1;
 	if (!completion_is_waiting(&k->made)) {
 		/* It failed at once, and is freed. */
@@ -276,6 +283,18 @@ static void release(struct core *c)
 	*at = NULL;
 }
 
+/* A fork of a server's session would be taken for that session after a restart, and outlive the
+ * session that the server belongs to. */
+static int check(struct session *s, struct err *e)
+{
+	struct server_spec spec;
+
+	if (node_of(session_core(s))->making || !server_spec_read(session_row(s)->client, &spec))
+		return 0;
+	free(spec.gateway);
+	return err_set(e, ERR_CONFLICT, "the session of an MCP server cannot be forked");
+}
+
 /* A session that a server runs in, and that this daemon did not make. */
 static void adopt(struct session *s)
 {
@@ -284,7 +303,7 @@ static void adopt(struct session *s)
 
 	if (state_of(s) != NULL || !server_spec_read(session_row(s)->client, &spec))
 		return;
-	/* A fork of such a session has the same text. */
+	/* A fork that an earlier version made has the same text. */
 	k = servers_find(session_core(s), spec.owner, spec.name, strlen(spec.name)) != NULL
 		    ? NULL
 		    : server_link_new(core_loop(session_core(s)), &spec);
@@ -322,6 +341,17 @@ static bool is_ready(const struct session *s)
 	return st == NULL || !st->pending;
 }
 
+/* By more than is looked ahead: each extension is a write of the store. */
+static void extend(struct session *s)
+{
+	uint64_t timeout_ms = session_row(s)->timeout_ms;
+	struct err e;
+
+	if (timeout_ms < 2 * EXTEND_MS && session_extend(s, 2 * EXTEND_MS, NULL, &e) == 0)
+		return;
+	IGNORED(session_extend(s, timeout_ms, NULL, &e), "it is tried again in a second");
+}
+
 /* The session of a server lives as long as the one that it belongs to. */
 static void keep_alive(struct server_link *k)
 {
@@ -338,8 +368,7 @@ static void keep_alive(struct server_link *k)
 			"it is tried again in a second");
 	} else if (row->deadline_ms > 0 && row->deadline_ms < core_now_ms() + EXTEND_MS &&
 		   row->timeout_ms > 0) {
-		IGNORED(session_extend(k->session, row->timeout_ms, NULL, &e),
-			"it is tried again in a second");
+		extend(k->session);
 	}
 }
 
@@ -430,6 +459,7 @@ const struct session_part servers_part = {
 	.name = "mcp servers",
 	.setup = setup,
 	.release = release,
+	.check = check,
 	.on_started = on_started,
 	.is_ready = is_ready,
 	.on_adopted = adopt,

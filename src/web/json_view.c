@@ -204,15 +204,21 @@ static const char *action(uint32_t a)
 	return a == SESSION_PAUSE ? "pause" : a == SESSION_PAUSE_FILES ? "pause_files" : "kill";
 }
 
-/* Of a session that an MCP server of another one runs in: which (mcpservers/server_spec.h). */
-static void mcp_server(struct json *j, const char *client)
+bool json_view_is_mcp_server(const struct store_session *row)
 {
-	static const char begin[] = "{\"mcp_server\":";
+	static const char begin[] = "{\"mcp_server\":"; /* mcpservers/server_spec.h */
+
+	return row->client != NULL && strncmp(row->client, begin, sizeof(begin) - 1) == 0;
+}
+
+/* Of a session that an MCP server of another one runs in: which. */
+static void mcp_server(struct json *j, const struct store_session *row)
+{
 	struct json_value all, it = { .kind = JSON_READ_NONE };
 	struct err e;
 
-	if (client != NULL && strncmp(client, begin, sizeof(begin) - 1) == 0 &&
-	    json_read(client, strlen(client), 32, &all, &e) == 0)
+	if (json_view_is_mcp_server(row) &&
+	    json_read(row->client, strlen(row->client), 32, &all, &e) == 0)
 		it = json_read_member(all, "mcp_server");
 	if (it.kind == JSON_READ_OBJECT)
 		json_raw_bytes(j, "mcp_server", it.p, it.n);
@@ -250,7 +256,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	/* Written by spec_session.c. */
 	json_raw(j, "metadata", or_null(row->metadata) == NULL ? "{}" : row->metadata);
 	json_view_mounts(j, or_empty(row->mounts));
-	mcp_server(j, row->client);
+	mcp_server(j, row);
 	volumes(j, row->mounts);
 	rules(j, or_empty(row->rules));
 	network(j, row);

@@ -19,6 +19,8 @@ void json_view_next(struct json *j, bool more, uint64_t last);
  * numbers, where reading would take too long. */
 void json_view_session(struct json *j, const char *name, const struct store_session *row,
 		       struct session *live, bool look);
+/* Does an MCP server of another session run in it? */
+bool json_view_is_mcp_server(const struct store_session *row);
 /* Lines of a row's mounts, as the member `mounts`. */
 void json_view_mounts(struct json *j, const char *lines);
 void json_view_limits(struct json *j, const char *name, const struct store_limits *l);

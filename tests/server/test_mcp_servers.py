@@ -175,6 +175,19 @@ def test_servers_that_wait_in_the_queue(server):
     wait_for(lambda: not live(server, key), 20, "nothing but that")
 
 
+def test_sessions_of_servers_are_not_forked_and_live_long_enough(server):
+    s = server.want(201, "POST", "/v1/sessions", {"timeout": "90s", "mcp": {"servers": {"a": mcp_server(timeout="1s"), "b": mcp_server()}}})["id"]
+    servers = {name: v["session_id"] for name, v in shown(server, s).items()}
+    for child in servers.values():
+        check(server.get(child)["expires_at"] >= server.get(s)["expires_at"], "the deadline of a server")
+    forked = server.want(201, "POST", f"/v1/sessions/{servers['a']}/fork", {})
+    equal((forked["sessions"], forked["errors"][0]["error"]["code"]), ([], "conflict"), str(forked))
+    listed = server.want(200, "GET", "/v2/sandboxes")
+    equal([b["sandboxID"] for b in listed if b["sandboxID"] in (s, *servers.values())], [s], "E2B's list")
+    server.delete(s)
+    gone(server, s, *servers.values())
+
+
 def test_a_call_resumes_a_paused_server(server):
     s = create(server, a=mcp_server("--name", "a"))
     c, child = Client(server, s), shown(server, s)["a"]["session_id"]
