@@ -250,14 +250,18 @@ static void on_step_result(struct peer *p, struct json_value result)
 
 /* ---- messages of the server */
 
-/* The message of an error, decoded and cut; the buffer is the caller's. */
-static const char *error_text(struct json_value error, struct buf *b)
+/* The message of an error, decoded; the buffer is the caller's. */
+static const char *error_text(struct peer *p, struct json_value error, struct buf *b)
 {
+	const char *text;
 	struct err e;
 
 	if (json_read_text(json_read_member(error, "message"), b, &e) < 0)
 		return "an error without a message";
-	return buf_text(b);
+	text = buf_text(b); /* has its NUL */
+	if (p->events->on_words != NULL && b->len > 0)
+		p->events->on_words(p, (char *)b->data);
+	return text;
 }
 
 static int64_t error_code(struct json_value error)
@@ -285,7 +289,7 @@ static void on_call_answer(struct peer_call *c, struct json_value message)
 	if (error.kind == JSON_READ_OBJECT) {
 		a.end = PEER_ERROR;
 		a.code = error_code(error);
-		a.message = error_text(error, &text);
+		a.message = error_text(c->peer, error, &text);
 	} else if (result.kind != JSON_READ_OBJECT) {
 		a.end = PEER_LOST;
 		a.message = "the answer of the server has no result";
@@ -308,7 +312,7 @@ static void on_answer(struct peer *p, struct json_value message)
 	if (id == p->step_id) {
 		p->step_id = 0;
 		if (error.kind == JSON_READ_OBJECT)
-			on_step_error(p, error_text(error, &text));
+			on_step_error(p, error_text(p, error, &text));
 		else
 			on_step_result(p, json_read_member(message, "result"));
 		buf_release(&text);

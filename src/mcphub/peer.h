@@ -45,6 +45,9 @@ struct peer_events {
 	void (*on_tools)(struct peer *p);
 	/* It cannot be used; p->failure says why. */
 	void (*on_failed)(struct peer *p);
+	/* A message of the server, before it is cut or passed on: the owner may replace characters
+	 * of it. May be NULL. */
+	void (*on_words)(struct peer *p, char *text);
 };
 
 enum peer_end {

@@ -100,10 +100,13 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 		answer(c);
 }
 
+/* counts: the call ended without an answer of its own, because its client is gone, its key was
+ * revoked or the server ends. */
 static void release(struct request *r, bool answered)
 {
 	struct call *c = r->state;
 
+	(void)answered;
 	loop_timer_cancel(core_loop(r->core), &c->timer);
 	completion_cancel(&c->use);
 	if (c->peer.peer != NULL) {
@@ -113,7 +116,7 @@ static void release(struct request *r, bool answered)
 		peer_cancel(&c->peer);
 		server_link_flush(k);
 	}
-	if (c->counts && !answered) {
+	if (c->counts) {
 		c->record.is_error = true;
 		call_record_write(&c->record, r, &c->q);
 	}

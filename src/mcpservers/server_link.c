@@ -12,6 +12,7 @@
 #include "event_log.h"
 #include "kept_pins.h"
 #include "log.h"
+#include "masked_tools.h"
 #include "tenant.h"
 
 #define GATEWAY "/opt/cordon/bin/mcp-gateway"
@@ -315,12 +316,21 @@ static void report_changes(struct server_link *k, size_t n, const char *names)
 		log_error("an event could not be written", "why=%s", e.msg);
 }
 
+static void on_words(struct peer *p, char *text)
+{
+	const struct server_link *k = p->arg;
+
+	session_redact(k->session, text);
+}
+
 static void on_tools(struct peer *p)
 {
 	struct server_link *k = p->arg;
 	char names[TOOL_PINS_NAMED];
-	size_t changed = tool_pins_see(&k->pins, &p->tools, k->spec.strict, names);
+	size_t changed;
 
+	masked_tools(&p->tools, k->session);
+	changed = tool_pins_see(&k->pins, &p->tools, k->spec.strict, names);
 	kept_pins_write(session_core(k->session), session_row(k->session)->id, &k->pins);
 	if (changed > 0)
 		report_changes(k, changed, names);
@@ -337,7 +347,7 @@ static void on_failed(struct peer *p)
 
 struct server_link *server_link_new(struct loop *l, struct server_spec *spec)
 {
-	static const struct peer_events events = { on_tools, on_failed };
+	static const struct peer_events events = { on_tools, on_failed, on_words };
 	struct server_link *k = calloc(1, sizeof(*k));
 
 	if (k == NULL)

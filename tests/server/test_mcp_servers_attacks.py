@@ -7,10 +7,9 @@ without a record.
 """
 import json
 import os
+import signal
 import socket
 import sys
-import threading
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import check, equal, has, run_tests, wait_for  # noqa: E402
@@ -53,7 +52,7 @@ for line in sys.stdin:
         elif do == "big": send({"id": n, "result": text("x" * a["n"])})
         elif do == "error": send({"id": n, "error": {"code": -1, "message": "401 for " + TOKEN}})
         elif do == "secret": send({"id": n, "result": text("it is " + TOKEN)})
-        elif do == "hang": pass
+        elif do == "hang": open("/tmp/hung", "a").write("x")
         else: send({"id": n, "result": text("done")})
 """
 
@@ -119,6 +118,54 @@ def test_results_that_do_not_fit(server):
         equal(call(c, "names", token)["result"].get("isError"), None, "long names are left out")
         equal(said(call(c, "returns", token)), "one line")
     equal((server.pid("cordond"), len(events(server, s, "mcp.call"))), (pid, 4))
+    server.delete(s)
+
+
+# -- secrets
+
+
+def test_secrets_are_masked_wherever_a_server_writes_them(server):
+    value = "s3cret/value-of-a-server"
+    server.want(201, "POST", "/v1/secrets", {"name": "attack.token", "value": value})
+    secrets = [{"name": "attack.token", "as": "env", "env": "TOKEN"}]
+    s = create(server, a=hostile(secrets=secrets))
+    c = Client(server, s)
+    stars = "*" * len(value)
+    equal([t["description"] for t in c.result("tools/list")["tools"]], ["uses " + stars])
+    equal(said(call(c, "secret")), "it is " + stars)
+    has(said(call(c, "error")), "401 for " + stars, "the message of an error")
+    status, _, answer = server.request("POST", "/v1/sessions", {"mcp": {"servers": {"a": hostile("refuse", secrets=secrets)}}})
+    check(status == 409 and value not in json.dumps(answer), f"{status} {answer}")
+    for row in server.want(200, "GET", "/v1/events?limit=1000")["events"]:
+        check(value not in json.dumps(row), f"{row}")
+    check(value not in server.log(), "the log")
+    server.delete(s)
+    server.want(204, "DELETE", "/v1/secrets/attack.token")
+
+
+# -- records
+
+
+def test_every_end_of_a_call_is_on_record(server):
+    s = create(server, a=hostile())
+    child, links = shown(server, s)["a"]["session_id"], []
+
+    def hang(**more):  # a call without an answer
+        links.append(Client(server, s, **more).open("tools/call", {"name": "a__go", "arguments": {"do": "hang"}}))
+        wait_for(lambda: server.run(child, "cat /tmp/hung")["stdout"] == "x" * len(links), 10, "the call at the server")
+
+    key = server.want(201, "POST", "/v1/keys", {"name": "x", "scopes": ["sessions"]})
+    hang(key=key["key"])
+    server.want(204, "DELETE", f"/v1/keys/{key['id']}")
+    wait_for(lambda: len(events(server, s, "mcp.call")) == 1, 10, "the record of a call whose key was revoked")
+    hang()
+    old = server.kill("cordond", signal.SIGTERM)
+    wait_for(lambda: server.pid("cordond") not in (None, old), 30, "another cordond")
+    server.wait_ready()
+    wait_for(lambda: len(events(server, s, "mcp.call")) == 2, 10, "the record of a call that ended with the server")
+    equal({(e["tool"], e["verdict"], e["is_error"]) for e in events(server, s, "mcp.call")}, {("a__go", "allow", "true")})
+    for link in links:
+        link.close()
     server.delete(s)
 
 
