@@ -53,6 +53,7 @@
 #include "unfit_answer.h"
 #include "volume.h"
 #include "byte_account.h"
+#include "large_blocks.h"
 
 #define HEAD_MAX 32768
 #define LOCK_WAIT_MS 15000 /* for an earlier cordond to end */
@@ -575,6 +576,7 @@ int main(int argc, char **argv)
 	(void)prctl(PR_SET_NAME, "cordond", 0, 0, 0); /* executed by descriptor, it has no name */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);     /* keys and secrets pass through here */
 	(void)signal(SIGPIPE, SIG_IGN);
+	large_blocks_set_up();
 	find_cgroups(&d);
 	if (read_setup(&d, &e) < 0) {
 		(void)fprintf(stderr, "cordond: %s\n", e.msg);

@@ -12,9 +12,9 @@
 #include "json.h"
 #include "result_line.h"
 
-#define RESULT_VIEW_MAX (8U << 20)     /* bytes of all lines */
-#define RESULT_VIEW_LINES 1000	       /* results */
-#define RESULT_VIEW_PIECE (128U << 10) /* bytes of lines in a piece */
+#define RESULT_VIEW_MAX (8U << 20)    /* bytes of all lines */
+#define RESULT_VIEW_LINES 1000	      /* results */
+#define RESULT_VIEW_PIECE (64U << 10) /* bytes of lines in a piece */
 #define RESULT_VIEW_JSON_MAX (2 * RESULT_VIEW_MAX + 4096)
 
 struct result_view {

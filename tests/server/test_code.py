@@ -8,10 +8,11 @@ and records are those of any execution.
 import base64
 import json
 import os
+import socket
 import subprocess
 import tempfile
 
-from harness import check, equal, has, run_tests, wait_for
+from harness import check, equal, has, rss, run_tests, wait_for
 
 KILLS = True
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
@@ -145,6 +146,29 @@ for i in 1 2 3 4 5 6 7 8 9 10; do printf '{{"type":"result","text":"' >&3; {big}
     check(len(done["results"]) == 1000, len(done["results"]))
     # Nobody reads descriptor 3 of a command: it has none.
     equal(server.run(session, "echo x >&3")["exit_code"], 2)
+    server.delete(session)
+
+
+def test_slow_readers(server):
+    """Answers that nobody reads are counted, 128 MiB for an account; nothing else of them stays in memory."""
+    session = hostile(server)
+    done = code(server, session, "printf '{\"type\":\"result\",\"text\":\"' >&3; head -c 8388500 /dev/zero | tr '\\0' x >&3; "
+                "echo '\"}' >&3")
+    equal(len(done["results"]), 1)
+    before = rss(server.pid("cordond"))
+    readers = []
+    for _ in range(40):
+        reader = socket.create_connection(server.address, timeout=60)
+        readers.append(reader)
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.sendall(f"GET /v1/sessions/{session}/executions/{done['id']} HTTP/1.1\r\nHost: x\r\n"
+                       f"X-API-Key: {server.key}\r\n\r\n".encode())
+    for reader in readers:
+        equal(reader.recv(12), b"HTTP/1.1 200")
+    grown = rss(server.pid("cordond")) - before
+    for reader in readers:
+        reader.close()
+    check(grown < 170 << 20, f"{grown >> 20} MiB more")
     server.delete(session)
 
 
