@@ -51,10 +51,24 @@ int api_call_refused(struct api_call *a, struct err *e)
 			       "the server answered %d, but not as a Cordon server does",
 			       a->status);
 	if (a->status == 401 && a->nheaders == 0)
-		return err_set(e, ERR_DENIED,
-			       "no API key found: set CORDON_API_KEY or give --key-file");
+		return err_set(e, ERR_DENIED, API_CALL_NO_KEY);
 	return err_set(e, a->status == 404 ? ERR_NOT_FOUND : ERR_SYSTEM,
 		       "%.150s (%.40s, request %.40s)", message, a->code, request);
+}
+
+void api_call_explain(struct err *e)
+{
+	static const char begin[] = "cannot connect to ";
+	char why[128];
+
+	if (strncmp(e->msg, begin, sizeof(begin) - 1) != 0)
+		return;
+	(void)snprintf(why, sizeof(why), "%.120s", e->msg);
+	IGNORED(err_set(e, e->code,
+			"%s: is the server running (make up, cordon serve)? CORDON_SERVER or "
+			"--server names another",
+			why),
+		"it failed before");
 }
 
 int api_call_send(struct api_call *a, struct client_request *r, const struct target *t,
@@ -67,8 +81,10 @@ int api_call_send(struct api_call *a, struct client_request *r, const struct tar
 		return -1;
 	r->headers = a->headers;
 	r->nheaders = a->nheaders;
-	if (client_send(a->client, r, e) < 0)
+	if (client_send(a->client, r, e) < 0) {
+		api_call_explain(e);
 		return -1;
+	}
 	a->status = client_status(a->client);
 	return a->status < 200 || a->status > 299 ? api_call_refused(a, e) : 0;
 }

@@ -10,6 +10,8 @@
 
 #define API_CALL_ANSWER_MAX (64U << 20)
 
+#define API_CALL_NO_KEY "no API key found: set CORDON_API_KEY or give --key-file"
+
 struct api_call {
 	struct client *client; /* owned */
 	char authorization[SERVER_ADDRESS_KEY_MAX + 16];
@@ -58,3 +60,6 @@ bool api_call_is_temporary(const struct api_call *a);
  * caller; at most max items. */
 int api_call_pages(struct api_call *a, const struct target *t, const char *member,
 		   const char *after, size_t max, json_t **ret, struct err *e) MUST_USE;
+
+/* Adds what may help to the error of a connection that was not made; leaves others as they are. */
+void api_call_explain(struct err *e);

@@ -211,14 +211,24 @@ static bool is_file(const char *word)
 	return strpbrk(word, "/.") != NULL;
 }
 
+/* Without a line the file could not be read, and the text has its name. */
+void compose_json_fault(struct err *e, const char *option, const char *path,
+			const json_error_t *why)
+{
+	if (why->line < 1)
+		(void)err_set(e, ERR_INVALID, "%s: %.200s", option, why->text);
+	else
+		(void)err_set(e, ERR_INVALID, "%s: %.100s: line %d: %.100s", option, path,
+			      why->line, why->text);
+}
+
 static json_t *read_policy(const char *path, struct err *e)
 {
 	json_error_t why;
 	json_t *policy = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
 
 	if (policy == NULL)
-		(void)err_set(e, ERR_INVALID, "--policy: %.100s: line %d: %.100s", path, why.line,
-			      why.text);
+		compose_json_fault(e, "--policy", path, &why);
 	else if (!json_is_object(policy))
 		(void)err_set(e, ERR_INVALID, "--policy: %.100s: not a JSON object", path);
 	if (json_is_object(policy))

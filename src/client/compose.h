@@ -35,3 +35,7 @@ int compose_mounts(json_t *body, const char *member, const struct option_list *l
 /* NAME[=WAY[:WHERE]] of secrets. */
 int compose_secrets(json_t *body, const char *member, const struct option_list *list,
 		    struct err *e) MUST_USE;
+
+/* The error of a file that json_load_file() did not load. */
+void compose_json_fault(struct err *e, const char *option, const char *path,
+			const json_error_t *why);

@@ -196,11 +196,17 @@ int mcp_post(const struct args_common *o, const struct mcp_request *q, const cha
 	OWN_API_CALL a = { 0 };
 	struct err unwritten;
 
+	int done = -1;
+
 	/* The server sends comments on streams, but a short call may take its time. */
 	if (api_call_open(&a, o, API_CALL_ANSWER_MS, e) == 0 &&
-	    send_message(&a, q, line, n, session, e) == 0 &&
-	    copy_answer(a.client, q, lock_fd, e) >= 0)
+	    send_message(&a, q, line, n, session, e) == 0)
+		done = client_status(a.client) == 401 && a.nheaders == 0
+			       ? err_set(e, ERR_DENIED, API_CALL_NO_KEY)
+			       : copy_answer(a.client, q, lock_fd, e);
+	if (done >= 0)
 		return 0;
+	api_call_explain(e);
 	IGNORED(args_fail(e), "its text is what counts");
 	IGNORED(answer_error(q, lock_fd, e->msg, &unwritten), "standard output is closed");
 	return -1;

@@ -313,6 +313,37 @@ static void drop_stages(struct api_call *a, const struct template_build *b,
 	}
 }
 
+/* The server looks at the name of the last stage when the others are done. */
+static int check_name(const char *name, struct err *e)
+{
+	static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				   "0123456789-_./";
+	size_t n = strspn(name, good);
+
+	if (n > 0 && name[n] == ':' && name[n + 1] != '\0')
+		n += 1 + strspn(name + n + 1, good);
+	if (n == 0 || name[n] != '\0')
+		return err_set(e, ERR_INVALID,
+			       "--name: '%.100s' is not NAME or NAME:TAG, of letters, digits, '-', "
+			       "'_' and '.'",
+			       name);
+	return 0;
+}
+
+/* Errors name the file that was given. */
+static void name_file(const struct template_build *b, struct err *e)
+{
+	static const char usual[] = "Dockerfile:";
+	const char *slash = b->file == NULL ? NULL : strrchr(b->file, '/');
+	char why[sizeof(e->msg)];
+
+	if (b->file == NULL || strncmp(e->msg, usual, sizeof(usual) - 1) != 0)
+		return;
+	(void)snprintf(why, sizeof(why), "%s", e->msg + sizeof(usual) - 2);
+	IGNORED(err_set(e, e->code, "%.100s%.300s", slash == NULL ? b->file : slash + 1, why),
+		"it failed before");
+}
+
 int template_build(struct api_call *a, const struct template_build *b, struct err *e)
 {
 	struct build_context c = { 0 };
@@ -323,6 +354,8 @@ int template_build(struct api_call *a, const struct template_build *b, struct er
 	int rc = -1;
 
 	(void)snprintf(path, sizeof(path), "%s/Dockerfile", b->dir);
+	if (check_name(b->name, e) < 0)
+		return -1;
 	if (build_context_read(b->file != NULL ? b->file : path, &text, &len, e) < 0)
 		return -1;
 	if (dockerfile_read(text, len, b->args->items, b->args->n, &d, e) == 0 &&
@@ -331,5 +364,7 @@ int template_build(struct api_call *a, const struct template_build *b, struct er
 	drop_stages(a, b, d.before);
 	build_context_close(&c);
 	dockerfile_release(&d);
+	if (rc < 0)
+		name_file(b, e);
 	return rc;
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -68,6 +69,7 @@ static int start(struct source *s, char *const argv[], int to, struct err *e)
 	if (s->child < 0)
 		return err_sys(e, "fork");
 	if (s->child == 0) {
+		(void)signal(SIGPIPE, SIG_DFL); /* if the server refuses, tar ends without words */
 		/* mmdebstrap sends SIGHUP to its whole process group at the end. */
 		(void)setpgid(0, 0);
 		if (dup2(to, STDOUT_FILENO) >= 0)
@@ -215,6 +217,16 @@ static int open_temporary(struct err *e)
 	return fd < 0 ? err_sys(e, "make a temporary file") : fd;
 }
 
+/* Fails for a key that may not import: before minutes of work, not after it. */
+static int check_key(struct api_call *a, struct err *e)
+{
+	struct target t;
+
+	target_init(&t, "/v1/keys"); /* for the same keys */
+	target_query(&t, "limit", "1");
+	return api_call_json(a, "GET", &t, NULL, NULL, e);
+}
+
 int template_import_debian(struct api_call *a, const struct template_import *t, const char *suite,
 			   const char *include, const char *mirror, json_t **ret, struct err *e)
 {
@@ -222,7 +234,6 @@ int template_import_debian(struct api_call *a, const struct template_import *t, 
 	struct stat st;
 	char name[NAME_SIZE], packages[4096], release[128], place[1024];
 	char *const argv[] = { (char[]){ "mmdebstrap" },
-			       (char[]){ "--quiet" },
 			       (char[]){ "--variant=minbase" },
 			       (char[]){ "--format=tar" },
 			       packages,
@@ -240,6 +251,8 @@ int template_import_debian(struct api_call *a, const struct template_import *t, 
 	(void)snprintf(release, sizeof(release), "%s", suite);
 	(void)snprintf(place, sizeof(place), "%s", mirror == NULL ? "" : mirror);
 	(void)snprintf(name, sizeof(name), "debian-%s", suite);
+	if (check_key(a, e) < 0)
+		return -1;
 	s.fd = open_temporary(e);
 	if (s.fd < 0)
 		return -1;

@@ -69,9 +69,10 @@ static int add_mcp(json_t *body, const char *path, struct err *e)
 	if (path == NULL)
 		return 0;
 	mcp = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
-	if (mcp == NULL)
-		return err_set(e, ERR_INVALID, "--mcp: %.100s: line %d: %.100s", path, why.line,
-			       why.text);
+	if (mcp == NULL) {
+		compose_json_fault(e, "--mcp", path, &why);
+		return -1;
+	}
 	if (json_object_set_new(body, "mcp", mcp) < 0)
 		return err_set(e, ERR_SYSTEM, "out of memory");
 	return 0;

@@ -4,7 +4,8 @@
  * Each message is posted to /mcp of the server by a process of its own, so that calls do not wait
  * for each other, and a call is cancelled by ending its process: the server sees that the
  * connection is closed. In the legacy era that means nothing, so the notification is passed on,
- * too. At the end of the input all of them end at once. */
+ * too. At the end of the input those that are under way have a moment to be answered, so that
+ * `echo ... | cordon mcp` works; then they are ended. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "args.h"
 #include "io.h"
@@ -22,6 +24,8 @@
 #include "verbs.h"
 
 #define CALLS_MAX 64
+#define END_MS 2000 /* how long calls may take that are under way at the end of the input */
+#define END_STEP_MS 20
 
 struct fields {
 	struct args_common common;
@@ -187,6 +191,35 @@ static int read_lines(struct bridge *b, struct err *e)
 	}
 }
 
+static unsigned under_way(struct bridge *b)
+{
+	unsigned n = 0;
+
+	reap(b);
+	for (size_t i = 0; i < CALLS_MAX; i++)
+		n += b->calls[i].pid > 0;
+	return n;
+}
+
+/* Returns the number of calls that were ended without an answer. */
+static unsigned end_calls(struct bridge *b)
+{
+	const struct timespec step = { .tv_nsec = END_STEP_MS * 1000000L };
+	unsigned left;
+
+	for (unsigned ms = 0; (left = under_way(b)) > 0 && ms < END_MS; ms += END_STEP_MS)
+		(void)nanosleep(&step, NULL);
+	for (size_t i = 0; i < CALLS_MAX; i++)
+		if (b->calls[i].pid > 0)
+			(void)kill(b->calls[i].pid, SIGKILL);
+	if (left > 0)
+		(void)fprintf(stderr,
+			      "cordon mcp: the input has ended, and %u message%s under way: "
+			      "not answered\n",
+			      left, left == 1 ? " was" : "s were");
+	return left;
+}
+
 static int run(int argc, char **argv)
 {
 	struct fields f = { 0 };
@@ -205,9 +238,8 @@ static int run(int argc, char **argv)
 		return args_fail(&e);
 	}
 	code = read_lines(&b, &e) < 0 ? args_fail(&e) : ARGS_OK;
-	for (size_t i = 0; i < CALLS_MAX; i++)
-		if (b.calls[i].pid > 0)
-			(void)kill(b.calls[i].pid, SIGKILL);
+	if (end_calls(&b) > 0 && code == ARGS_OK)
+		code = 1;
 	fd_close(b.lock_fd);
 	return code;
 }

@@ -38,7 +38,7 @@ struct fields {
 /* clang-format off */
 static const struct option options[] = {
 	{ "name", "NAME", OPTION_TEXT, FIELD(name), 0, 0,
-	  "import, pull, debian, build, interpreter: its name, perhaps with a tag (default: that of the file or image)" },
+	  "import, pull, debian, build, interpreter: its name, perhaps with a tag (default: that of the file or image; of interpreter FROM-interpreter or science)" },
 	{ "include", "NAMES", OPTION_TEXT, FIELD(include), 0, 0,
 	  "debian: further packages, with commas" },
 	{ "mirror", "URL", OPTION_TEXT, FIELD(mirror), 0, 0,
@@ -48,7 +48,7 @@ static const struct option options[] = {
 	{ "from", "NAME[:TAG]", OPTION_TEXT, FIELD(from), 0, 0,
 	  "interpreter: the template whose files its sessions have (default: host)" },
 	{ "science", NULL, OPTION_FLAG, FIELD(science), 0, 0,
-	  "interpreter: of a Debian with IPython, numpy, pandas, matplotlib, PIL, scipy and sympy" },
+	  "interpreter: of a Debian with IPython, numpy, pandas, matplotlib, PIL, scipy, sympy and requests" },
 	{ "suite", "SUITE", OPTION_TEXT, FIELD(suite), 0, 0,
 	  "interpreter --science: of which Debian (default: bookworm)" },
 	{ "secret", "NAME", OPTION_TEXT, FIELD(secret), 0, 0,

@@ -178,6 +178,11 @@ int templates_missing(const struct core *c, const struct tenant *t, const char *
 
 	if (template_name_read(name, &n, e) == 0 && n.space[0] == '\0')
 		v = find_tagged(c, t, &n);
+	if (v == NULL && strpbrk(name, ":/") != NULL) /* as names of images have */
+		return err_set(
+			e, ERR_NOT_FOUND,
+			"template %.60s: not found; `cordon template pull %.60s` gets an image",
+			name, name);
 	if (v == NULL)
 		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", name);
 	return err_set(e, ERR_NOT_FOUND, "template %.60s: not found; there is %s:%s", name, n.name,

@@ -461,6 +461,14 @@ def test_by_the_command_line(server):
         has(cli(server, "template", "import", "--env", "A=b", tree, code=1), "--env")
         has(cli(server, "template", "import", "/dev/null", code=1), "not a tar archive")
         has(cli(server, "template", "import", "/etc/passwd", code=1), "not a tar archive")
+        few = server.want(201, "POST", "/v1/keys", {"scopes": ["sessions"]})["key"]
+        for words in (["debian", "trixie"], ["interpreter", "--science"]):  # before mmdebstrap runs, which is not found here
+            said = cli(server, "template", *words, code=1, env={"CORDON_API_KEY": few, "PATH": "/nonexistent"})
+            check("admin" in said and "mmdebstrap" not in said, said)
+        said = cli(server, "template", "import", "/usr/share/doc", code=1, env={"CORDON_API_KEY": few})
+        check("tar:" not in said, f"words of tar after a refusal: {said}")
+        has(cli(server, "create", "--mcp", "/nosuch.json", code=1), "--mcp: unable to open /nosuch.json: No such file")
+        has(cli(server, "create", "--template", "python:3.99", code=1), "`cordon template pull python:3.99` gets an image")
         has(cli(server, "template", "import", "nosuch", code=1), "no file nosuch here, so a directory of the server was meant: ")
     for words in (["create", "--template", "lay"], ["template", "show", "lay"]):
         has(cli(server, *words, code=1), "template lay: not found; there is lay:v1")

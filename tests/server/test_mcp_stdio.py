@@ -20,7 +20,7 @@ class Stdio:
         options = ["--server", url or server.url] if options is None else options
         self.process = subprocess.Popen(
             [harness.PROGRAM, "mcp", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env={**os.environ, "CORDON_API_KEY": key or server.key})
+            stderr=subprocess.PIPE, env={**os.environ, "HOME": "/nonexistent", "CORDON_API_KEY": server.key if key == "" else key or ""})
         self.lines, self.got, self.errors = queue.Queue(), {}, b""
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -146,8 +146,8 @@ def test_the_end_of_the_input(server):
     s.call(1, "run", command="exec sleep 1000")
     wait_for(lambda: live(server) - before, 20, "a session")
     code, seconds = s.end()
-    equal(code, 0, "its end")
-    check(seconds < 5, f"at once: {seconds}")
+    equal(code, 1, "its end, with a call that is not answered")
+    check(seconds < 8, f"soon: {seconds}")
     wait_for(lambda: live(server) <= before, 20, "the end of what it started")
 
 
@@ -181,8 +181,13 @@ def test_a_server_that_refuses_or_is_not_there(server):
     s.send("tools/list", number="x")
     m = s.next()
     equal(m["id"], "x", "the request")
-    has(m["error"]["message"], "cannot connect", "why")
+    has(m["error"]["message"], "is the server running (make up, cordon serve)?", "why")
     s.end()
+    if not os.path.exists("/var/lib/cordon/first.key"):  # it would be used
+        s = Stdio(server, key=None)
+        s.send("tools/list", number=1)
+        has(s.next()["error"]["message"], "no API key found: set CORDON_API_KEY or give --key-file", "as other verbs")
+        s.end()
 
 
 def test_without_a_server(server):
@@ -207,8 +212,17 @@ def test_without_a_server(server):
     wait_for(lambda: not cells_of("sleep 4321"), 20, "its end")
     s.call(8, "run", command="exec sleep 4322")
     wait_for(lambda: cells_of("sleep 4322"), 20, "a command")
-    equal(s.end()[0], 0, "the end of the input")
+    equal(s.end()[0], 1, "the end of the input, and a call that is not answered")
+    has(s.errors.decode(), "the input has ended, and 1 message was under way: not answered")
     wait_for(lambda: not cells_of("sleep 4322"), 20, "its end")
+
+
+def test_requests_before_the_end_of_the_input_are_answered(server):
+    """echo ... | cordon mcp"""
+    s = Stdio(server)
+    s.call(1, "run", command="echo piped")
+    equal(s.end()[0], 0, "all is answered")
+    equal(s.next()["result"]["structuredContent"]["stdout"], "piped\n")
 
 
 def cells_of(words):

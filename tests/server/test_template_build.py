@@ -165,6 +165,11 @@ def test_what_goes_wrong_is_said(server):
     ):
         with context({"Dockerfile": text}) as folder:
             has(client(server, "template", "build", "--name", "wrong", folder, want=125).stderr, words, text)
+    with context({"D3": "FROM e2bdev/base\nCOPY none /x\n", "Dockerfile": "FROM e2bdev/base AS a\nRUN true\nFROM a\n"}) as folder:
+        has(client(server, "template", "build", "-f", folder + "/D3", "--name", "wrong", folder, want=125).stderr, "cordon: D3:2: COPY none")
+        said = client(server, "template", "build", "--name", "bad:x y", folder, want=125).stderr
+        has(said, "--name: 'bad:x y' is not NAME or NAME:TAG")
+        check("[" not in said, f"no stage is built before: {said}")
 
 
 def layers(server):
