@@ -11,6 +11,7 @@
 #include "fnv.h"
 #include "host_files.h"
 #include "io.h"
+#include "log.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 #define FILE_MAX (16U << 20)
@@ -34,6 +35,48 @@ static int open_folder(void)
 		return -1;
 	*slash = '\0';
 	return open(path, DIR_FLAGS);
+}
+
+/* ---- whose files are taken */
+
+/* Of root, of the user who runs this program, or of the owner of this program; and no other may
+ * write to it. The folder may be one where anybody can make files. */
+static bool is_trusted(const struct stat *st)
+{
+	struct stat self;
+
+	if (!S_ISLNK(st->st_mode) && (st->st_mode & S_IWOTH) != 0)
+		return false;
+	return st->st_uid == 0 || st->st_uid == geteuid() ||
+	       (stat("/proc/self/exe", &self) == 0 && st->st_uid == self.st_uid);
+}
+
+static void warn_left_out(const char *name)
+{
+	log_warn("a file beside the program is left out of cells: it is a link, or other users can "
+		 "change it",
+		 "name=%s", name);
+}
+
+/* A link at the top is followed if its owner is trusted, too: build/kernels is one. Returns -1 with
+ * errno 0 if the file is not to be taken. */
+static int open_top(int folder, const char *name, int flags, struct stat *ret)
+{
+	OWN_FD fd = -1;
+
+	if (fstatat(folder, name, ret, AT_SYMLINK_NOFOLLOW) < 0)
+		return -1;
+	if (is_trusted(ret))
+		fd = openat(folder, name,
+			    flags | O_NONBLOCK | (S_ISLNK(ret->st_mode) ? 0 : O_NOFOLLOW));
+	else
+		errno = 0;
+	if (fd < 0 || fstat(fd, ret) < 0)
+		return -1;
+	if (is_trusted(ret))
+		return TAKE_FD(fd);
+	errno = 0;
+	return -1;
 }
 
 /* ---- one walk over the kernels, for the stamp and for the copy */
@@ -68,12 +111,11 @@ static int copy_bytes(int from, int to, struct err *e)
 	return n < 0 ? err_sys(e, "read") : 0;
 }
 
-static int copy_file(int from, int to, const char *name, mode_t mode, struct err *e)
+static int copy_file(int in, int to, const char *name, mode_t mode, struct err *e)
 {
-	OWN_FD in = openat(from, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	OWN_FD out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-	if (in < 0 || out < 0)
+	if (out < 0)
 		return err_sys(e, "copy %s", name);
 	if (copy_bytes(in, out, e) < 0 || fchmod(out, mode) < 0)
 		return err_sys(e, "copy %s", name);
@@ -82,13 +124,9 @@ static int copy_file(int from, int to, const char *name, mode_t mode, struct err
 
 static int visit_dir(struct visit *v, int from, int to, unsigned depth, struct err *e);
 
-static int visit_below(struct visit *v, int from, int to, const char *name, unsigned depth,
+static int visit_below(struct visit *v, int source, int to, const char *name, unsigned depth,
 		       struct err *e)
 {
-	OWN_FD source = openat(from, name, DIR_FLAGS);
-
-	if (source < 0)
-		return err_sys(e, "open %s", name);
 	if (!v->copy)
 		return visit_dir(v, source, -1, depth, e);
 	if (mkdirat(to, name, 0755) < 0 || fchmodat(to, name, 0755, 0) < 0)
@@ -106,14 +144,20 @@ static int visit_entry(struct visit *v, int from, int to, const char *name, unsi
 		return 0;
 	if (++v->entries > ENTRIES_MAX || depth == 0)
 		return err_set(e, ERR_LIMIT, "too many files among the kernels");
-	if (fstatat(from, name, &st, 0) < 0)
-		return err_sys(e, "stat %s", name);
+	OWN_FD fd = openat(from, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	if ((fd < 0 && errno != ELOOP) || (fd >= 0 && fstat(fd, &st) < 0))
+		return err_sys(e, "open %s", name);
+	if (fd < 0 || !is_trusted(&st)) {
+		if (v->copy)
+			warn_left_out(name);
+		return 0;
+	}
 	if (S_ISDIR(st.st_mode))
-		return visit_below(v, from, to, name, depth - 1, e);
+		return visit_below(v, fd, to, name, depth - 1, e);
 	if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
 		return 0;
 	mix_file(&v->hash, name, &st);
-	return v->copy ? copy_file(from, to, name, 0644, e) : 0;
+	return v->copy ? copy_file(fd, to, name, 0644, e) : 0;
 }
 
 static int visit_dir(struct visit *v, int from, int to, unsigned depth, struct err *e)
@@ -153,15 +197,26 @@ uint64_t cell_programs_stamp(void)
 	for (size_t i = 0; i < COUNT(programs); i++)
 		if (fstatat(folder, programs[i], &st, 0) == 0)
 			mix_file(&v.hash, programs[i], &st);
-	OWN_FD kernels = openat(folder, "kernels", DIR_FLAGS);
+	OWN_FD kernels = open_top(folder, "kernels", DIR_FLAGS, &st);
 	if (kernels >= 0)
 		IGNORED(visit_dir(&v, kernels, -1, DEPTH_MAX, &e), "copying reports it");
 	return v.hash;
 }
 
+static int copy_program(int folder, int to, const char *name, struct err *e)
+{
+	struct stat st;
+	OWN_FD in = open_top(folder, name, O_RDONLY | O_CLOEXEC, &st);
+
+	if (in < 0 && errno == 0)
+		warn_left_out(name);
+	return in < 0 || !S_ISREG(st.st_mode) ? 0 : copy_file(in, to, name, 0755, e);
+}
+
 int cell_programs_copy(int root, struct err *e)
 {
 	struct visit v = { .copy = true };
+	struct stat st;
 	OWN_FD folder = open_folder();
 	OWN_FD bin = openat(root, HOST_PROGRAMS, DIR_FLAGS | O_NOFOLLOW);
 
@@ -170,10 +225,11 @@ int cell_programs_copy(int root, struct err *e)
 	if (bin < 0)
 		return err_sys(e, "open " HOST_PROGRAMS);
 	for (size_t i = 0; i < COUNT(programs); i++)
-		if (faccessat(folder, programs[i], R_OK, 0) == 0 &&
-		    copy_file(folder, bin, programs[i], 0755, e) < 0)
+		if (copy_program(folder, bin, programs[i], e) < 0)
 			return -1;
-	OWN_FD kernels = openat(folder, "kernels", DIR_FLAGS);
+	OWN_FD kernels = open_top(folder, "kernels", DIR_FLAGS, &st);
+	if (kernels < 0 && errno == 0)
+		warn_left_out("kernels");
 	if (kernels < 0)
 		return 0;
 	if (mkdirat(root, CELL_KERNELS, 0755) < 0 || fchmodat(root, CELL_KERNELS, 0755, 0) < 0)

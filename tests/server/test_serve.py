@@ -330,6 +330,48 @@ def test_a_program_for_cells_that_is_missing_is_told():
         check("warning" not in ends(d, program=f"{d}/bin/cordon"), "nothing is missing")
 
 
+def test_files_of_other_users_are_not_taken_into_cells():
+    """The program is in a folder where all may make files, and another user has made some."""
+    nobody = 65534
+    program = harness.reachable(harness.PROGRAM)
+    folder = os.path.dirname(program)
+    os.chmod(folder, 0o1777)
+    kernels = f"{folder}/kernels"
+
+    def seen():
+        done = subprocess.run([program, "run", "--", "sh", "-c", "cd /opt/cordon; find bin kernels; cat kernels/*"],
+                              capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout, done.stderr
+
+    os.unlink(kernels)
+    os.mkdir(kernels)
+    os.mkdir(f"{kernels}/open")
+    os.mkdir(f"{kernels}/python")
+    for name in ("good.py", "python/good.py", "open/any.py", "theirs.py", "any.py"):
+        with open(f"{kernels}/{name}", "w") as f:
+            f.write(f"text of {name}\n")
+    os.chmod(f"{kernels}/open", 0o777)
+    os.chmod(f"{kernels}/any.py", 0o666)
+    os.chown(f"{kernels}/theirs.py", nobody, nobody)
+    os.symlink("/etc/shadow", f"{kernels}/link")
+    os.symlink("/etc", f"{kernels}/links")
+    os.chown(f"{folder}/mcp-gateway", nobody, nobody)
+    out, err = seen()
+    for name in ("kernels/good.py\n", "kernels/python/good.py\n", "bin/cordon-interpreter\n"):
+        has(out, name)
+    for name in ("any.py", "open", "theirs.py", "link", "root:", "mcp-gateway"):
+        check(name not in out, f"{name}: {out}")
+    for name in ("any.py", "open", "theirs.py", "link", "links", "mcp-gateway"):
+        has(err, f"name={name}\n")
+    os.rename(kernels, f"{folder}/real")
+    for owner, taken in ((0, True), (nobody, False)):
+        os.symlink("real", kernels)
+        os.lchown(kernels, owner, owner)
+        out, err = seen()
+        equal("good.py" in out, taken, f"a link of user {owner}: {out}{err}")
+        os.unlink(kernels)
+
+
 def test_a_socket_that_cannot_be_made_is_told():
     with place() as d:
         has(ends(d, f"--unix-socket={d}/no/such/folder.sock"), f"{d}/no/such/folder.sock")
