@@ -28,7 +28,7 @@ def make_shell():
         if not isinstance(error, ImportError):
             print("cordon: IPython cannot be used: %r" % error, file=sys.stderr)
         shell = plain.Shell()
-    # Before anybody imports it: a backend can be chosen freely only until pyplot is there.
+    # Before it is imported: a backend can be chosen freely only until pyplot is there.
     late.install({"matplotlib": shell.use_matplotlib})
     return shell
 
@@ -54,15 +54,15 @@ class Session:
             self.channel.send_text(text)
 
     def report_error(self, name, value, lines):
-        """One for each execution; more become text on stderr."""
-        text = fields.cut(lines, TRACEBACK_MAX)
-        first, self.failed = not self.failed, True
-        if not first or self.channel.forked:
-            self.output.stderr.write(text + "\n")
-            return
-        self.output.flush()
-        self.channel.send(type="error", name=str(name), value=fields.cut(value, ERROR_VALUE_MAX),
-                          traceback=text)
+        """One for each execution; more become text on stderr. A second interrupt waits until it is sent."""
+        text, value = fields.cut(lines, TRACEBACK_MAX), fields.cut(value, ERROR_VALUE_MAX)
+        with self.interrupts:
+            first, self.failed = not self.failed, True
+            if first and not self.channel.forked:
+                self.output.flush()
+                self.channel.send(type="error", name=str(name), value=value, traceback=text)
+                return
+        self.output.stderr.write(text + "\n")
 
     def end_if_forked(self, code):
         """sys.exit() in a process that the user's code forked."""
