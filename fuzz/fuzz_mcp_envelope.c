@@ -105,7 +105,7 @@ static void check_answer(const struct mcp_request *r, const struct mcp_http *h)
 	case MCP_REFUSED:
 		check_error(r, &f);
 		break;
-	case MCP_YOURS:
+	case MCP_FOR_CALLER:
 		if (r->kind == MCP_REQUEST && r->method == MCP_TOOLS_CALL)
 			check_call(r, h);
 		else if (r->kind == MCP_REQUEST && r->method == MCP_LISTEN)

@@ -316,7 +316,7 @@ static void answer(struct json *j, const struct mcp_request *q)
 	case MCP_ANSWERED:
 	case MCP_ACCEPTED:
 		return;
-	case MCP_YOURS:
+	case MCP_FOR_CALLER:
 		if (q->kind != MCP_REQUEST)
 			return;
 		if (q->method == MCP_TOOLS_CALL && mcp_server_tool(&server, q, &f) != NULL) {

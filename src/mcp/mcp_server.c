@@ -22,8 +22,8 @@ static void write_capabilities(struct json *j, const struct mcp_server *s, enum 
 	bool modern = era == MCP_MODERN;
 
 	json_open(j, "capabilities", '{');
-	write_capability(j, "tools", s->tools_n > 0 || s->tools_yours, s->tools_changed && modern,
-			 false);
+	write_capability(j, "tools", s->tools_n > 0 || s->tools_by_caller,
+			 s->tools_changed && modern, false);
 	write_capability(j, "resources", s->has_resources, s->resources_changed && modern,
 			 s->resources_subscribe);
 	write_capability(j, "prompts", s->has_prompts, s->prompts_changed && modern, false);
@@ -173,7 +173,7 @@ static bool declared(const struct mcp_server *s, enum mcp_part part)
 {
 	const bool has[MCP_PARTS] = {
 		[MCP_PART_ALL] = true,
-		[MCP_PART_TOOLS] = s->tools_n > 0 || s->tools_yours,
+		[MCP_PART_TOOLS] = s->tools_n > 0 || s->tools_by_caller,
 		[MCP_PART_RESOURCES] = s->has_resources,
 		[MCP_PART_SUBSCRIBE] = s->has_resources && s->resources_subscribe,
 		[MCP_PART_PROMPTS] = s->has_prompts,
@@ -225,8 +225,8 @@ static answer_fn *const answers[MCP_METHODS] = {
 
 static bool is_callers(const struct mcp_server *s, enum mcp_method method)
 {
-	return answers[method] == NULL || (method == MCP_TOOLS_LIST && s->tools_yours) ||
-	       (method == MCP_RESOURCES_LIST && s->resources_yours);
+	return answers[method] == NULL || (method == MCP_TOOLS_LIST && s->tools_by_caller) ||
+	       (method == MCP_RESOURCES_LIST && s->resources_by_caller);
 }
 
 enum mcp_outcome mcp_server_answer(const struct mcp_server *s, const struct mcp_request *r,
@@ -235,14 +235,14 @@ enum mcp_outcome mcp_server_answer(const struct mcp_server *s, const struct mcp_
 	const struct mcp_method_row *row = mcp_method_row(r->method);
 
 	if (r->kind == MCP_RESPONSE)
-		return MCP_YOURS;
+		return MCP_FOR_CALLER;
 	if (r->kind == MCP_NOTIFICATION)
-		return r->method == MCP_CANCELLED ? MCP_YOURS : MCP_ACCEPTED;
+		return r->method == MCP_CANCELLED ? MCP_FOR_CALLER : MCP_ACCEPTED;
 	if (row == NULL || !(r->era == MCP_MODERN ? row->modern : row->legacy) ||
 	    r->method >= MCP_INITIALIZED || !declared(s, row->part))
 		return refuse_method(r, f);
 	if (is_callers(s, r->method))
-		return MCP_YOURS;
+		return MCP_FOR_CALLER;
 	if (!level_ok(r, f))
 		return MCP_REFUSED;
 	answers[r->method](s, r, j);

@@ -6,7 +6,7 @@
  *	case MCP_ANSWERED: send j with status 200
  *	case MCP_ACCEPTED: 202, no body; on stdio nothing
  *	case MCP_REFUSED:  mcp_write_error(&j, &r, &f), send with mcp_fault_status(&r, &f)
- *	case MCP_YOURS:    the caller does it: tools/call, resources/read, prompts/get, ... */
+ *	case MCP_FOR_CALLER: the caller does it: tools/call, resources/read, prompts/get, ... */
 #pragma once
 
 #include "mcp_request.h"
@@ -49,8 +49,8 @@ struct mcp_server {
 	bool has_resources, resources_changed, resources_subscribe;
 	const struct mcp_resource *resources, *templates;
 	size_t resources_n, templates_n;
-	bool resources_yours; /* resources/list is answered by the caller (MCP_YOURS) */
-	bool tools_yours;     /* the same for tools/list; tools is not used then */
+	bool resources_by_caller; /* resources/list is answered by the caller (MCP_FOR_CALLER) */
+	bool tools_by_caller;	  /* the same for tools/list; tools is not used then */
 	bool has_prompts, prompts_changed;
 	const struct mcp_prompt *prompts;
 	size_t prompts_n;
@@ -60,9 +60,9 @@ struct mcp_server {
 	bool cache_public; /* else "private" */
 };
 
-enum mcp_outcome { MCP_ANSWERED, MCP_ACCEPTED, MCP_REFUSED, MCP_YOURS };
+enum mcp_outcome { MCP_ANSWERED, MCP_ACCEPTED, MCP_REFUSED, MCP_FOR_CALLER };
 
-/* MCP_YOURS: r->method is one that this server has declared, and not one of those above; also
+/* MCP_FOR_CALLER: r->method is one that this server has declared, and not one of those above; also
  * MCP_CANCELLED, and every MCP_RESPONSE. j gets a whole JSON-RPC message if MCP_ANSWERED. */
 enum mcp_outcome mcp_server_answer(const struct mcp_server *s, const struct mcp_request *r,
 				   struct json *j, struct mcp_fault *f) MUST_USE;

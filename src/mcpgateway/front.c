@@ -24,7 +24,7 @@ void front_init(struct front *f, struct server *servers, size_t n, bool joined)
 	f->about = (struct mcp_server){ .name = "mcp-gateway",
 					.version = CORDON_VERSION,
 					.instructions = joined ? INSTRUCTIONS : NULL,
-					.tools_yours = true };
+					.tools_by_caller = true };
 }
 
 static void send(struct front_sink *s, int status, struct json *j)
@@ -261,7 +261,7 @@ static void answer(struct front_call *c, struct front_sink *s, const struct mcp_
 	case MCP_REFUSED:
 		send_fault(s, &c->r, &fault);
 		break;
-	case MCP_YOURS:
+	case MCP_FOR_CALLER:
 		json_release(&j);
 		if (c->r.kind == MCP_REQUEST && c->r.method == MCP_TOOLS_CALL) {
 			begin_call(c, s, http);

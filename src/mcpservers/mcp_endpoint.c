@@ -69,7 +69,7 @@ static void answer(struct call *c)
 	case MCP_REFUSED:
 		mcp_front_refuse(c->r, &c->q, &f);
 		return;
-	case MCP_YOURS:
+	case MCP_FOR_CALLER:
 		if (c->q.kind == MCP_REQUEST &&
 		    (c->q.method == MCP_TOOLS_CALL || c->q.method == MCP_TOOLS_LIST)) {
 			call_or_list(c);
@@ -93,7 +93,7 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 					.title = "MCP servers of a session",
 					.version = CORDON_VERSION,
 					.instructions = instructions,
-					.tools_yours = true };
+					.tools_by_caller = true };
 	if (mcp_request_read_http(&c->q, &http, (const char *)body, len, &f) < 0)
 		mcp_front_refuse(c->r, &c->q, &f);
 	else

@@ -90,7 +90,7 @@ static void describe(struct tool_call *c)
 		.tool_visible = is_visible,
 		.arg = c->r,
 		.has_resources = true,
-		.resources_yours = true,
+		.resources_by_caller = true,
 		.resources_changed = true,
 		.templates = resources_templates,
 		.templates_n = RESOURCES_TEMPLATES,
@@ -173,7 +173,7 @@ static void answer(struct tool_call *c)
 	case MCP_REFUSED:
 		refuse(c, &f);
 		break;
-	case MCP_YOURS:
+	case MCP_FOR_CALLER:
 		do_method(c);
 		break;
 	}

@@ -296,7 +296,7 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 	case MCP_REFUSED:
 		call_refuse(call, &f);
 		break;
-	case MCP_YOURS:
+	case MCP_FOR_CALLER:
 	default:
 		do_yours(call);
 		break;

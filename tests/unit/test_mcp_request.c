@@ -5,7 +5,7 @@
 #include "mcp_write.h"
 #include "support.h"
 
-static const struct mcp_server server = { .name = "n", .version = "1", .tools_yours = true };
+static const struct mcp_server server = { .name = "n", .version = "1", .tools_by_caller = true };
 
 #define META                                                          \
 	"\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":"     \

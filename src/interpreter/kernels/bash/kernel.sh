@@ -2,10 +2,10 @@
 # Started by cordon-interpreter with descriptor 3 = a socket to it, one JSON object per line each way. Output of
 # cells goes straight to descriptors 1 and 2, which are pipes to the server.
 #
-# A cell is run by `source` in this shell (not `eval`, so that messages have its line numbers). What ends a shell (exit, set -e, an unset variable with set -u, an interrupt)
-# runs the trap EXIT, which answers the request and then starts the kernel again in the same process (exec), with the
-# shell's state in a here-string: so a cell that ends does not take the context with it. Bash offers no other way out of
-# a running loop.
+# A cell is run by `source` in this shell (not `eval`, so that messages have its line numbers). What ends a shell (exit,
+# set -e, an unset variable with set -u, an interrupt) runs the trap EXIT, which answers the request and then starts the
+# kernel again in the same process (exec), with the shell's state in a here-string: so a cell that ends does not take the
+# context with it. Bash offers no other way out of a running loop.
 #
 # What must not change: every execute request is answered by one `done`; names here begin with __cordon_, and commands
 # are called by `builtin`, since cells may define functions of any name and set any option.
@@ -16,7 +16,7 @@ __cordon_send() {
 	builtin printf '%s\n' "$1" >&251
 }
 
-# __cordon_unquote TEXT: what a JSON string says, in __cordon_text. printf knows its escapes but for pairs of surrogates.
+# __cordon_unquote TEXT: decodes a JSON string into __cordon_text. printf decodes its escapes but pairs of surrogates.
 __cordon_unquote() {
 	local LC_ALL=C.UTF-8 text=$1 high low pair
 	while [[ $text =~ (^|[^\\])(\\\\)*(\\u([dD][89abAB]..)\\u([dD][c-fC-F]..)) ]]; do

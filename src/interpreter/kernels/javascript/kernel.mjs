@@ -92,7 +92,7 @@ const session = new Session()
 const inspector = (method, params) =>
   new Promise((done, failed) => session.post(method, params, (e, got) => (e ? failed(e) : done(got))))
 
-let lent // the value that the inspector was told to pass to lend()
+let lent // the value that the inspector passes to lend()
 let lendId
 const lend = (value) => void (lent = value)
 
@@ -114,7 +114,7 @@ async function valueOf({ objectId, unserializableValue, value }) {
   return { found } // in an object, so that a promise stays what it is
 }
 
-const rejected = new Set() // promises that nobody has handled so far
+const rejected = new Set() // promises that were rejected and not handled so far
 
 // A promise as last value is waited for, and its value is the result.
 async function showValue(given, silent) {
@@ -224,7 +224,7 @@ function prepareGlobals() {
   }
 }
 
-// Errors of timers and of promises that nobody waits for are told, and end nothing.
+// Errors of timers and of promises that are not waited for are printed, and end nothing.
 function prepareErrors() {
   const tell = (e) => process.stderr.write(`${describe(e).traceback.replace(/^(?!Uncaught )/, 'Uncaught ')}\n`)
   process.setUncaughtExceptionCaptureCallback(tell)

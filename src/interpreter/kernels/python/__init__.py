@@ -19,5 +19,5 @@ name of it stands in the way of a module of the user's.
   fonts.py       matplotlib's list of fonts, made in advance
   hints.py       what to do about a module that is not installed
 
-Works with CPython 3.9 and later. Nothing here is trusted by anybody: the user's code runs in the same
+Works with CPython 3.9 and later. cordon-interpreter trusts nothing of it: the user's code runs in the same
 process and can change all of it."""

@@ -114,7 +114,7 @@ class ListFormatter(JSONFormatter):
 
 
 class NoProfile(ProfileDir):
-    """A profile whose folder is not made until somebody writes there."""
+    """A profile whose folder is not made until something is written there."""
     def _location_changed(self, change):
         pass
 
@@ -186,7 +186,7 @@ class Shell(InteractiveShell):
             if error is not None and not self.session.failed:
                 self.session.report_exception(error)  # a second interrupt came while IPython wrote the first
         finally:
-            # The history has no database, so nobody else empties these.
+            # The history has no database, so nothing else empties these.
             for name in ("db_input_cache", "db_output_cache", "outputs"):
                 getattr(self.history_manager, name, []).clear()
 

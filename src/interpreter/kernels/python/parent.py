@@ -144,7 +144,7 @@ class Parent:
         os._exit(1)
 
     def make_fonts(self):
-        """Starts a process that makes the list of fonts, with what nobody else needs of the processor."""
+        """Starts a process that makes the list of fonts, at the lowest priority."""
         self.fonts_due = False
         if not fonts.are_wanted():
             return
