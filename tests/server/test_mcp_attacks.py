@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import check, equal, rss, run_tests, wait_for  # noqa: E402
@@ -164,6 +165,43 @@ def test_a_stream_ends_with_a_refusal(server):
     equal((status, headers["content-type"].split(";")[0]), (200, "text/event-stream"))
     check(messages[-1]["result"]["isError"], str(messages))
     equal(server.request("GET", "/v1/node")[0], 200, "the server lives")
+
+
+def test_every_kind_of_answer_that_fails_late(server):
+    """Requests wait for a session that turns out to have no place: those of MCP are streams by then. Each ends with the
+    failure, and the server lives."""
+    _, key = server.tenant("late", max_sessions=1, queue_length=5, queue_timeout="3s")
+    pid = server.pid("cordond")
+    with ThreadPoolExecutor(24) as pool:
+        body = {"mcp": {"servers": {"a": {"command": "sleep 100"}}}}
+        made = pool.submit(server.request, "POST", "/v1/sessions", body, key=key)
+        rows = lambda: server.want(200, "GET", "/v1/sessions", key=key)["sessions"]  # noqa: E731
+        wait_for(rows, 10, "the session")
+        s = rows()[0]["id"]
+        tools = {"run": {"command": "true"}, "read_file": {"path": "/etc/hostname"}, "write_file": {"path": "/tmp/x", "text": "x"},
+                 "list_files": {"path": "/"}, "get_changes": {}, "open_port": {"port": 80}}
+        calls = {n: pool.submit(Client(server, key).post, "tools/call", {"name": n, "arguments": {"session_id": s, **a}}, token="t")
+                 for n, a in tools.items()}
+        calls["create_session"] = pool.submit(Client(server, key).post, "tools/call", {"name": "create_session", "arguments": {}}, token="t")
+        calls["fresh run"] = pool.submit(Client(server, key).post, "tools/call", {"name": "run", "arguments": {"command": "true"}}, token="t")
+        read = {u: pool.submit(Client(server, key).post, "resources/read", {"uri": f"cordon://sessions/{s}{u}"}, token="t")
+                for u in ("/files/etc/hostname", "/changes")}
+        other = [pool.submit(server.request, *r, key=key) for r in (
+            ("POST", f"/v1/sessions/{s}/executions?wait=true", {"command": "true"}), ("GET", f"/v1/sessions/{s}/files/content?path=/etc/hostname"),
+            ("GET", f"/v1/sessions/{s}/files/archive?path=/etc"), ("POST", f"/v1/sessions/{s}/executions", {"command": "true"}))]
+        equal(made.result()[0], 429)
+        for name, call in calls.items():
+            status, headers, m = call.result()
+            equal(status, 200, name)
+            if name in ("run", "read_file", "write_file", "list_files"):
+                equal(headers["content-type"].split(";")[0], "text/event-stream", name)
+                check(m[-1]["result"]["isError"], f"{name}: {m}")
+        for uri, call in read.items():
+            check(call.result()[0] in (200, 400, 404), f"{uri}: {call.result()}")
+        for answer in other:
+            check(answer.result()[0] in (200, 404, 409, 410, 429), str(answer.result()))
+    equal(server.pid("cordond"), pid, "the server lives")
+    check("out of order" not in server.log(), "a handler answered twice")
 
 
 def test_state_that_was_made_up(server):
