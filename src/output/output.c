@@ -11,12 +11,12 @@
 
 static_assert(sizeof(struct output_record) == OUTPUT_RECORD_HEAD, "written as it is");
 
-static ssize_t read_head(int fd, uint64_t at, struct output_record *ret)
+static ssize_t read_at(int fd, uint64_t at, void *ret, size_t cap)
 {
 	ssize_t n;
 
 	do
-		n = pread(fd, ret, OUTPUT_RECORD_HEAD, (off_t)at);
+		n = pread(fd, ret, cap, (off_t)at);
 	while (n < 0 && errno == EINTR);
 	return n;
 }
@@ -36,13 +36,37 @@ bool output_record_is_open(struct output_record *r)
 
 int output_record_read(int fd, uint64_t at, struct output_record *ret)
 {
-	ssize_t n = read_head(fd, at, ret);
+	ssize_t n = read_at(fd, at, ret, OUTPUT_RECORD_HEAD);
 
 	if (n < 0)
 		return -1;
 	if (n != OUTPUT_RECORD_HEAD)
 		*ret = (struct output_record){ 0 };
 	return n == OUTPUT_RECORD_HEAD && is_stream(ret->stream);
+}
+
+void output_heads_begin(struct output_heads *h, int fd)
+{
+	h->fd = fd;
+	h->from = h->reads = 0;
+	h->n = 0;
+}
+
+int output_heads_read(struct output_heads *h, uint64_t at, struct output_record *ret)
+{
+	ssize_t n;
+
+	*ret = (struct output_record){ 0 };
+	if (at < h->from || at + OUTPUT_RECORD_HEAD > h->from + h->n) {
+		h->reads++;
+		n = read_at(h->fd, at, h->bytes, sizeof(h->bytes));
+		h->from = at;
+		h->n = n < 0 ? 0 : (size_t)n;
+		if (n < OUTPUT_RECORD_HEAD)
+			return n < 0 ? -1 : 0;
+	}
+	memcpy(ret, h->bytes + (at - h->from), OUTPUT_RECORD_HEAD);
+	return is_stream(ret->stream);
 }
 
 int output_record_write(int fd, uint64_t at, const struct output_record *r)

@@ -104,6 +104,7 @@ static int give_up(struct output_log *l, const struct stat *st, struct err *e)
 
 int output_log_reopen(struct output_log *l, struct err *e)
 {
+	struct output_heads heads;
 	struct output_record r;
 	struct stat st;
 	int got;
@@ -113,7 +114,8 @@ int output_log_reopen(struct output_log *l, struct err *e)
 		return 0;
 	if (l->fd < 0 || fstat(l->fd, &st) < 0)
 		return give_up(l, NULL, e);
-	while ((got = output_record_read(l->fd, l->size, &r)) > 0) {
+	output_heads_begin(&heads, l->fd);
+	while ((got = output_heads_read(&heads, l->size, &r)) > 0) {
 		uint64_t there = (uint64_t)st.st_size - l->size - OUTPUT_RECORD_HEAD;
 
 		if (r.len > there)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define OUTPUT_RECORD_HEAD 24
@@ -16,6 +17,19 @@ struct output_record {
 /* Reads the head at that place. 1: it is complete and valid; 0: it is not (*ret is what is there,
  * or zeros); -1: the file cannot be read. */
 int output_record_read(int fd, uint64_t at, struct output_record *ret);
+/* The same for who reads many heads, one after the other: they are read some KiB at a time, since a
+ * log may have a record for each byte. For a file that nobody writes to meanwhile. */
+#define OUTPUT_HEADS_WINDOW 8192
+struct output_heads {
+	int fd; /* borrowed */
+	uint64_t from;
+	size_t n;	/* bytes from there on */
+	uint64_t reads; /* for tests: system calls */
+	uint8_t bytes[OUTPUT_HEADS_WINDOW];
+};
+void output_heads_begin(struct output_heads *h, int fd);
+int output_heads_read(struct output_heads *h, uint64_t at, struct output_record *ret);
+
 /* Is the head that was read that of an open record, which readers skip? Then the mark is taken off
  * its stream. */
 #define OUTPUT_RECORD_OPEN 0x80000000U

@@ -273,6 +273,44 @@ static void the_reason_outlives_a_daemon(void)
 	}
 }
 
+/* A log may have a record for each byte: a system call for each would hold up the start of a
+ * daemon. Long records between them are passed over. */
+static void heads_are_read_together(void)
+{
+	enum { RECORDS = 20000, LONG = 3 * OUTPUT_HEADS_WINDOW };
+	static uint8_t body[LONG];
+	struct output_heads heads;
+	struct output_record r, one;
+	struct output_log again;
+	uint64_t at = 0, said = 0;
+	struct fixture f;
+	struct err e;
+
+	set_up(&f, UINT64_MAX);
+	say(&f, OUTPUT_STDOUT, "x");
+	for (unsigned i = 0; i < RECORDS; i++) {
+		r = (struct output_record){ .len = i % 5000 == 4999 ? LONG : 1 + i % 3,
+					    .stream = OUTPUT_STDOUT,
+					    .offset = said };
+		CHECK(output_record_write(f.log.fd, at, &r) == 0);
+		at += OUTPUT_RECORD_HEAD;
+		CHECK(pwrite(f.log.fd, body, r.len, (off_t)at) == (ssize_t)r.len);
+		at += r.len;
+		said += r.len;
+	}
+	output_heads_begin(&heads, f.log.fd);
+	for (uint64_t to = 0; output_heads_read(&heads, to, &r) > 0;
+	     to += OUTPUT_RECORD_HEAD + r.len)
+		CHECK(output_record_read(f.log.fd, to, &one) == 1 &&
+		      memcmp(&r, &one, sizeof(r)) == 0);
+	CHECK(heads.reads < RECORDS / 100);
+	output_log_init(&again, f.dir_fd, "exe_1", UINT64_MAX);
+	CHECK(output_log_reopen(&again, &e) == 0);
+	CHECK(again.size == at && again.written[0] == said && again.kept == said);
+	output_log_release(&again);
+	tear_down(&f);
+}
+
 TEST_MAIN({ "in order, with offsets", in_order_with_offsets },
 	  { "the limit cuts and says so", the_limit_cuts_and_says_so },
 	  { "nothing said makes no file", nothing_said_makes_no_file },
@@ -281,4 +319,5 @@ TEST_MAIN({ "in order, with offsets", in_order_with_offsets },
 	  { "no room cuts and says so", no_room_cuts_and_says_so },
 	  { "patience leaves it in the pipe", patience_leaves_it_in_the_pipe },
 	  { "what comes while room is made waits", what_comes_later_waits },
-	  { "the reason outlives a daemon", the_reason_outlives_a_daemon })
+	  { "the reason outlives a daemon", the_reason_outlives_a_daemon },
+	  { "heads are read together", heads_are_read_together })
