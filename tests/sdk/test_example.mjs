@@ -32,6 +32,16 @@ test('the five-minute example', async () => {
   equal(left, [], 'sandboxes left')
 })
 
+test('MCP servers in a sandbox', async () => {
+  const folder = join(process.env.SDK_PACKAGES, 'example')
+  mkdirSync(folder, { recursive: true })
+  cpSync(join(root, 'examples', 'e2b', 'mcp.mjs'), join(folder, 'mcp.mjs'))
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(folder, 'mcp.mjs')], { timeout: 30_000 })
+  equal(stderr, '')
+  matches(stdout, /^tools clock__now\nanswer it is 2/)
+  equal(await e2b.Sandbox.list().nextItems(), [], 'sandboxes left')
+}, { seconds: 40 })
+
 test('the agent that writes code', async () => {
   const folder = join(process.env.SDK_PACKAGES, 'example')
   mkdirSync(folder, { recursive: true })

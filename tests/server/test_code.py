@@ -307,6 +307,14 @@ def test_an_interpreter_for_a_template(server):
     equal(len(services(server, session)), 1, "its start command")
     server.delete(session)
     server.want(204, "DELETE", "/v1/templates/mine")
+    program = "/opt/cordon/bin/cordon-interpreter"  # modules that are imported early, as in doc/interpreter.md
+    server.want(201, "POST", "/v1/templates", {"name": "warm", "from": "host", "interpreter": True, "start_restart": True,
+                                               "start_command": f"env CORDON_INTERPRETER_WARM=wave {program} serve", "ready_command": f"{program} ready"})
+    session = session_of(server, template="warm", env={"A": "b"})
+    equal(code(server, session, "import sys, os; ('wave' in sys.modules, os.environ['A'])")["results"][0]["text"], "(True, 'b')")
+    equal(len(services(server, session)), 1, "its start command")
+    server.delete(session)
+    server.want(204, "DELETE", "/v1/templates/warm")
 
 
 if __name__ == "__main__":
