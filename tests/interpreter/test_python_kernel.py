@@ -166,6 +166,16 @@ def ends_of_cells():
         pass
 
 
+def magics_that_are_not_there():
+    """As ipykernel: a line on stderr, and no error."""
+    k = kernel()
+    for code in ("%no_such_magic", "%%no_such_magic\n1", "%time_it_all 1"):
+        done = k.run(code)
+        check("error" not in [m["type"] for m in done.messages], done.messages)
+        has(done.stderr, "UsageError: ")
+    equal(k.run("1+1").results[0]["text"], "2")
+
+
 def missing_modules_have_a_hint():
     k = kernel()
     error = k.run("import sys; sys.modules['numpy'] = None\nimport numpy").error
@@ -390,7 +400,7 @@ def nothing_is_written_to_the_home():
 
 TESTS = [values_and_counts, json_of_lists_and_dicts, output_is_one_message_for_each_flush, much_output_comes_in_pieces,
          large_values_are_cut, output_of_programs_and_native_code, errors_have_name_value_and_traceback, ends_of_cells,
-         missing_modules_have_a_hint, environment_of_the_session_and_of_a_call, await_at_the_top, interrupts, handlers_of_signals, destructors_that_print,
+         magics_that_are_not_there, missing_modules_have_a_hint, environment_of_the_session_and_of_a_call, await_at_the_top, interrupts, handlers_of_signals, destructors_that_print,
          the_channel_survives_the_code, processes_that_the_code_forks, threads_that_outlive_the_cell,
          contexts_share_nothing, kernels_end, rich_display, nothing_is_written_to_the_home]
 

@@ -711,6 +711,8 @@ plt.show()
 # %% needs matplotlib
 plt.plot([1, 2], [1, 2, 3])
 # %%
+%no_such_magic
+# %%
 del sales, rows
 sales
 # %%

@@ -38,6 +38,7 @@ from IPython.core import interactiveshell  # noqa: E402
 from IPython.core.autocall import ExitAutocall  # noqa: E402
 from IPython.core.displayhook import DisplayHook  # noqa: E402
 from IPython.core.displaypub import DisplayPublisher  # noqa: E402
+from IPython.core.error import UsageError  # noqa: E402
 from IPython.core.formatters import BaseFormatter, JSONFormatter  # noqa: E402
 from IPython.core.interactiveshell import InteractiveShell  # noqa: E402
 from IPython.core.profiledir import ProfileDir  # noqa: E402
@@ -183,7 +184,8 @@ class Shell(InteractiveShell):
         try:
             result = self.run_cell(code, store_history=not silent, silent=silent)
             error = result.error_before_exec or result.error_in_exec
-            if error is not None and not self.session.failed:
+            # Of a UsageError IPython writes a line to stderr, and nothing more.
+            if error is not None and not self.session.failed and not isinstance(error, UsageError):
                 self.session.report_exception(error)  # a second interrupt came while IPython wrote the first
         finally:
             # The history has no database, so nothing else empties these.
@@ -247,9 +249,6 @@ class Shell(InteractiveShell):
         text = "\n".join(line.strip("\n") for line in lines)
         self.session.report_error(etype.__name__, fields.safe_text(evalue),
                                   COLOURS.sub("", text) + hints.for_error(evalue))
-
-    def show_usage_error(self, exc):
-        self._showtraceback(type(exc), exc, ["UsageError: %s" % exc])
 
     def ask_exit(self):
         raise SystemExit
