@@ -393,7 +393,7 @@ const struct verb verb_template = {
 		 "NAME[:TAG]] "
 		 "[--secret NAME] REFERENCE | debian [--include NAMES] [options] SUITE | "
 		 "interpreter [--from "
-		 "NAME[:TAG] | --science] [--name NAME] | build [-f "
+		 "NAME[:TAG]] [--science] [--name NAME] | build [-f "
 		 "FILE] "
 		 "[--name NAME[:TAG]] [options] DIR | tag NAME[:TAG] NEW-TAG | untag NAME TAG | rm "
 		 "NAME",

@@ -128,7 +128,6 @@ def errors_have_name_value_and_traceback():
     equal(k.run("def f(:").error["name"], "SyntaxError")
     equal(k.run("if 1:\nx").error["name"], "IndentationError")
     equal(k.run("x = '\0'").error["name"], "SyntaxError")
-    has(k.run("%nothing").error["value"], "%nothing")
     equal(k.run("1").of("count")[0]["execution_count"], 6, "errors count as one")
     error = k.run("class Bad(Exception):\n    def __str__(self): raise ValueError\nraise Bad()").error
     equal(error["name"], "Bad")
