@@ -15,6 +15,7 @@ void peer_init(struct peer *p, const struct peer_events *events, void *arg)
 {
 	*p = (struct peer){ .events = events, .arg = arg, .name = "", .client = "cordon" };
 	p->setup_ms = 30000;
+	p->line_max = PEER_LINE_MAX;
 	buf_init(&p->out, PEER_OUT_MAX);
 	buf_init(&p->in, PEER_LINE_MAX);
 }
@@ -203,12 +204,15 @@ static void on_discovered(struct peer *p, struct json_value result)
 static void on_page(struct peer *p, struct json_value result)
 {
 	struct json_value cursor = json_read_member(result, "nextCursor");
+	size_t first = p->fresh.n;
 	struct err e;
 
 	if (tool_list_add(&p->fresh, json_read_member(result, "tools"), &e) < 0) {
 		peer_fail(p, e.msg);
 		return;
 	}
+	if (p->events->on_page != NULL)
+		p->events->on_page(p, first);
 	if (cursor.kind == JSON_READ_TEXT && cursor.n > 2 && cursor.n <= 4096 &&
 	    ++p->pages < PEER_PAGES_MAX && !tool_list_full(&p->fresh))
 		ask_tools(p, cursor);

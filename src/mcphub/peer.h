@@ -20,7 +20,10 @@
 #define PEER_MODERN_VERSION "2026-07-28"
 #define PEER_LEGACY_VERSION "2025-11-25"
 #define PEER_LINE_MAX (4U << 20) /* of one message of the server; a longer one is skipped */
-#define PEER_OUT_MAX (8U << 20)	 /* what waits to be sent */
+/* Of one message of mcp-gateway to cordond: a result has at most PEER_RESULT_MAX bytes there. */
+#define PEER_RESULT_MAX (1U << 20)
+#define PEER_LINK_MAX (PEER_RESULT_MAX + (64U << 10))
+#define PEER_OUT_MAX (8U << 20) /* what waits to be sent */
 #define PEER_DEPTH_MAX 64
 #define PEER_CALLS_MAX 128
 #define PEER_PAGES_MAX 64 /* of a list of tools */
@@ -45,6 +48,8 @@ struct peer_events {
 	void (*on_tools)(struct peer *p);
 	/* It cannot be used; p->failure says why. */
 	void (*on_failed)(struct peer *p);
+	/* A page of the list was read: p->fresh has these tools from `first` on. May be NULL. */
+	void (*on_page)(struct peer *p, size_t first);
 	/* A message of the server, before it is cut or passed on: the owner may replace characters
 	 * of it. May be NULL. */
 	void (*on_words)(struct peer *p, char *text);
@@ -81,6 +86,7 @@ struct peer {
 	const char *client; /* the name of this client, sent to the server; borrowed */
 	bool modern_first;  /* the owner's: asks server/discover first */
 	uint64_t setup_ms;  /* the owner's: how long until the tools are known */
+	size_t line_max;    /* the owner's: PEER_LINE_MAX, or less */
 	enum peer_state state;
 	enum peer_era era;
 	char version[32];

@@ -2,6 +2,7 @@
  * is skipped, and ends the call that it seems to answer. Called by the owner of the peer. */
 #include "peer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,11 +21,13 @@ static uint64_t guess_id(const char *bytes, size_t n)
 
 static void on_skipped(struct peer *p)
 {
-	static const char why[] = "the answer of the server is longer than 4 MiB";
+	char why[80];
 	struct peer_answer a = { .end = PEER_LOST, .message = why };
 	uint64_t id = guess_id(p->head, p->nhead);
 	struct peer_call *c;
 
+	(void)snprintf(why, sizeof(why), "the answer of the server is longer than %zu MiB",
+		       p->line_max >> 20);
 	if (id == 0)
 		id = guess_id(p->tail, p->ntail);
 	p->ignored++;
@@ -68,7 +71,7 @@ static void add_piece(struct peer *p, const char *bytes, size_t n)
 {
 	struct err e;
 
-	if (!p->skipping && buf_add(&p->in, bytes, n, &e) < 0)
+	if (!p->skipping && (p->in.len + n > p->line_max || buf_add(&p->in, bytes, n, &e) < 0))
 		begin_skip(p);
 	if (p->skipping)
 		keep_tail(p, bytes, n);

@@ -7,36 +7,6 @@
 
 #define CALL_MS 600000
 #define STREAM_NS (3000 * CLOCK_MS) /* an answer that takes longer becomes a stream */
-#define RESULT_MAX (PEER_LINE_MAX + 65536)
-
-/* The result with values of the server's secrets masked. A value with characters of JSON may make
- * it unreadable: then it is not passed on. */
-static void answer_result(struct call *c, struct json_value result)
-{
-	const struct server_link *k =
-		servers_find(c->r->core, c->r->session_id, c->server, strlen(c->server));
-	OWN_MEM char *text = strndup(result.p, result.n);
-	struct json_value masked;
-	struct err e;
-
-	if (text == NULL || k == NULL) {
-		endpoint_error(c, "server %s: the result is lost", c->server);
-		return;
-	}
-	session_redact(k->session, text);
-	if (json_read(text, strlen(text), PEER_DEPTH_MAX, &masked, &e) < 0 ||
-	    masked.kind != JSON_READ_OBJECT) {
-		endpoint_error(c, "server %s: the result has a secret that cannot be masked",
-			       c->server);
-		return;
-	}
-	c->record.is_error = json_read_member(masked, "isError").kind == JSON_READ_TRUE;
-	endpoint_begin(c, RESULT_MAX);
-	mcp_write_result(&c->answer, &c->about, &c->q);
-	join_write_result(&c->answer, masked);
-	mcp_write_result_end(&c->answer);
-	endpoint_send(c);
-}
 
 static void on_done(struct peer_call *p, const struct peer_answer *a)
 {
@@ -46,7 +16,7 @@ static void on_done(struct peer_call *p, const struct peer_answer *a)
 	if (a->end == PEER_RESULT && type.kind == JSON_READ_TEXT && !json_read_is(type, "complete"))
 		endpoint_error(c, "server %s asks for input, which is not passed on", c->server);
 	else if (a->end == PEER_RESULT)
-		answer_result(c, a->result);
+		endpoint_result(c, a->result);
 	else if (a->end == PEER_ERROR)
 		endpoint_error(c, "server %s refuses the call: %s", c->server, a->message);
 	else

@@ -1,10 +1,12 @@
 /* endpoint_call.h - one request to the endpoint of a session's MCP servers. For the files of the
  * endpoint: mcp_endpoint.c reads requests, endpoint_answer.c writes answers and lists tools,
- * endpoint_call.c calls them. Every request is answered once; endpoint_send() is the last thing
- * that its caller does. */
+ * endpoint_call.c calls them, endpoint_result.c masks what they return. Every request is answered
+ * once; endpoint_send() is the last thing that its caller does. */
 #pragma once
 
 #include "call_record.h"
+#include "jobs.h"
+#include "mask.h"
 #include "mcp_write.h"
 #include "servers_part.h"
 #include "sse_stream.h"
@@ -23,6 +25,11 @@ struct call {
 	bool streams, done, counts; /* counts: there is a record to write */
 	int status;
 	unsigned waits;
+	/* endpoint_result.c's: the result as it came, and as far as it is masked. */
+	struct job job;
+	struct mask_stream mask;
+	char *raw, *masked;
+	size_t nraw, fed, nmasked;
 };
 
 /* ---- endpoint_answer.c */
@@ -44,3 +51,9 @@ void endpoint_on_room(struct request *r);
  * there is none. */
 struct server_link *endpoint_server(struct call *c, const char **ret_tool);
 void endpoint_call_tool(struct call *c);
+
+/* ---- endpoint_result.c */
+
+/* Answers with the result of the server, now or later. */
+void endpoint_result(struct call *c, struct json_value result);
+void endpoint_result_release(struct call *c);

@@ -29,13 +29,13 @@ static void mask_rest(struct tool *t, const struct session *s)
 	buf_release(&text);
 }
 
-void masked_tools(struct tool_list *l, const struct session *s)
+void masked_tools(struct tool_list *l, size_t first, const struct session *s)
 {
-	size_t kept = 0;
+	size_t kept = first;
 
 	if (session_mask(s) == NULL)
 		return;
-	for (size_t i = 0; i < l->n; i++) {
+	for (size_t i = first; i < l->n; i++) {
 		struct tool *t = &l->tools[i];
 
 		if (name_has_value(t, s)) {

@@ -5,6 +5,7 @@
 #include "session.h"
 #include "tool_list.h"
 
-/* A tool whose name has a value is left out. A definition that cannot be read any more after it was
- * masked becomes one that says nothing. Hashes stay those of the server's text. */
-void masked_tools(struct tool_list *l, const struct session *s);
+/* Of the tools from `first` on. A tool whose name has a value is left out. A definition that cannot
+ * be read any more after it was masked becomes one that says nothing. Hashes stay those of the
+ * server's text. */
+void masked_tools(struct tool_list *l, size_t first, const struct session *s);

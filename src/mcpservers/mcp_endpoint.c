@@ -120,6 +120,7 @@ static void release(struct request *r, bool answered)
 		c->record.is_error = true;
 		call_record_write(&c->record, r, &c->q);
 	}
+	endpoint_result_release(c);
 	sse_stream_release(&c->stream);
 	json_release(&c->answer);
 	mcp_request_release(&c->q);

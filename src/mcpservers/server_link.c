@@ -323,14 +323,19 @@ static void on_words(struct peer *p, char *text)
 	session_redact(k->session, text);
 }
 
+static void on_page(struct peer *p, size_t first)
+{
+	const struct server_link *k = p->arg;
+
+	masked_tools(&p->fresh, first, k->session);
+}
+
 static void on_tools(struct peer *p)
 {
 	struct server_link *k = p->arg;
 	char names[TOOL_PINS_NAMED];
-	size_t changed;
+	size_t changed = tool_pins_see(&k->pins, &p->tools, k->spec.strict, names);
 
-	masked_tools(&p->tools, k->session);
-	changed = tool_pins_see(&k->pins, &p->tools, k->spec.strict, names);
 	kept_pins_write(session_core(k->session), session_row(k->session)->id, &k->pins);
 	if (changed > 0)
 		report_changes(k, changed, names);
@@ -347,7 +352,7 @@ static void on_failed(struct peer *p)
 
 struct server_link *server_link_new(struct loop *l, struct server_spec *spec)
 {
-	static const struct peer_events events = { on_tools, on_failed, on_words };
+	static const struct peer_events events = { on_tools, on_failed, on_page, on_words };
 	struct server_link *k = calloc(1, sizeof(*k));
 
 	if (k == NULL)
@@ -364,6 +369,7 @@ struct server_link *server_link_new(struct loop *l, struct server_spec *spec)
 	k->peer.name = k->spec.name;
 	k->peer.modern_first = true;
 	k->peer.setup_ms = SETUP_MS;
+	k->peer.line_max = PEER_LINK_MAX;
 	return k;
 }
 

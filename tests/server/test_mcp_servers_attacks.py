@@ -51,6 +51,7 @@ for line in sys.stdin:
         elif do == "returns": send(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[%s{"type":"text","text":"one line"}]}}' % (n, b"\r" * 5000))
         elif do == "big": send({"id": n, "result": text("x" * a["n"])})
         elif do == "error": send({"id": n, "error": {"code": -1, "message": "401 for " + TOKEN}})
+        elif do == "secrets": send({"id": n, "result": text((TOKEN + " ") * 20000)})
         elif do == "secret": send({"id": n, "result": text("it is " + TOKEN)})
         elif do == "hang": open("/tmp/hung", "a").write("x")
         else: send({"id": n, "result": text("done")})
@@ -117,7 +118,10 @@ def test_results_that_do_not_fit(server):
     for token in (None, "t"):  # plain, and after a stream has begun
         equal(call(c, "names", token)["result"].get("isError"), None, "long names are left out")
         equal(said(call(c, "returns", token)), "one line")
-    equal((server.pid("cordond"), len(events(server, s, "mcp.call"))), (pid, 4))
+    equal(len(said(call(c, "big", n=1_000_000))), 1_000_000)
+    big = call(c, "big", n=1_100_000)
+    equal((big["result"]["isError"], said(big)), (True, "the result has more than 1 MiB"))
+    equal((server.pid("cordond"), len(events(server, s, "mcp.call"))), (pid, 6))
     server.delete(s)
 
 
@@ -133,6 +137,7 @@ def test_secrets_are_masked_wherever_a_server_writes_them(server):
     stars = "*" * len(value)
     equal([t["description"] for t in c.result("tools/list")["tools"]], ["uses " + stars])
     equal(said(call(c, "secret")), "it is " + stars)
+    check(said(call(c, "secrets")) == (stars + " ") * 20000, "a long result, which is masked in pieces")
     has(said(call(c, "error")), "401 for " + stars, "the message of an error")
     status, _, answer = server.request("POST", "/v1/sessions", {"mcp": {"servers": {"a": hostile("refuse", secrets=secrets)}}})
     check(status == 409 and value not in json.dumps(answer), f"{status} {answer}")
