@@ -29,6 +29,11 @@ bool completion_is_waiting(const struct completion *c)
 	return c->state == COMPLETION_WAITING;
 }
 
+const struct err *completion_early_error(const struct completion *c)
+{
+	return c->state == COMPLETION_ENDED && c->err.code != ERR_NONE ? &c->err : NULL;
+}
+
 static void on_later(struct loop_task *t)
 {
 	struct completion *c = t->arg;

@@ -62,6 +62,10 @@ void completion_cancel(struct completion *c);
 /* Begun, and neither ended nor cancelled. */
 bool completion_is_waiting(const struct completion *c);
 
+/* Of one that has ended, but whose on_done is still due: the error, NULL if it worked or if it has
+ * not ended. For those that cancel it then. */
+const struct err *completion_early_error(const struct completion *c);
+
 /* Ends all that are in the list now. Callbacks may add to it, cancel others, and free its owner. */
 void completions_end_all(struct completions *list, const struct err *e);
 

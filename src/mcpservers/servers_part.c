@@ -172,6 +172,7 @@ static int start_session(struct session *owner, struct server_link *k, struct sp
 {
 	struct core *c = session_core(owner);
 	uint64_t timeout_ms = session_row(owner)->timeout_ms;
+	const struct err *why;
 	struct session *made;
 	unsigned retry_s;
 	int created;
@@ -192,8 +193,12 @@ static int start_session(struct session *owner, struct server_link *k, struct sp
 		return -1;
 	if (!completion_is_waiting(&k->made)) {
 		/* It failed at once, and is freed. */
+		why = completion_early_error(&k->made);
+		(void)err_set(e, ERR_SYSTEM, "its session has ended");
+		if (why != NULL)
+			*e = *why;
 		completion_cancel(&k->made);
-		return err_set(e, ERR_SYSTEM, "its session could not be recorded");
+		return -1;
 	}
 	attach(k, made);
 	return 0;

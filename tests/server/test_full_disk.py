@@ -66,6 +66,10 @@ class Small(Server):
                     while True:
                         f.write(b"\1" * size)
 
+    def shrink(self, size):
+        """Frees about so many bytes."""
+        os.truncate(self.disk + "/fill", os.path.getsize(self.disk + "/fill") - size)
+
     def free(self):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.disk + "/fill")
@@ -185,6 +189,25 @@ def test_builds_and_snapshots():
         again = server.want(201, "POST", BUILDS, {"name": "built"})["id"]
         server.want(202, "POST", f"{BUILDS}/{again}/start", {"fromTemplate": "base", "steps": steps})
         wait_for(lambda: server.want(200, "GET", f"{BUILDS}/{again}")["status"] == "ready", 30, "the build to work again")
+
+
+def test_sessions_of_mcp_servers():
+    """The session has room, those of its servers have not: the creation fails with 507 and nothing is left."""
+    servers = {f"s{i:02}": {"command": "false", "env": {"X": "y" * 7000}} for i in range(16)}
+    with Small("state") as server:
+        late = 0
+        for room in range(0, 1200, 24):
+            server.fill()
+            server.shrink(room << 10)
+            status, _, body = server.request("POST", "/v1/sessions", {"mcp": {"servers": servers}})
+            server.shrink(4 * MIB)
+            check(status in (507, 409), f"with {room} KiB: {status} {body}")
+            late += status == 507 and "mcp: server" in body["error"]["message"]
+            if status == 409:  # all were recorded, and the programs end at once
+                break
+            server.works(200, "GET", "/v1/node")
+            wait_for(lambda: not server.want(200, "GET", "/v1/sessions?state=creating,running,stopping")["sessions"], 20, "the end of all")
+        check(late > 0, "no session of a server met the full disk")
 
 
 def test_uploads_and_all_at_once():
