@@ -128,7 +128,7 @@ def errors_have_name_value_and_traceback():
     equal(k.run("def f(:").error["name"], "SyntaxError")
     equal(k.run("if 1:\nx").error["name"], "IndentationError")
     equal(k.run("x = '\0'").error["name"], "SyntaxError")
-    equal(k.run("1").of("count")[0]["execution_count"], 6, "errors count as one")
+    equal(k.run("1").of("count")[0]["execution_count"], 5, "errors count as one")
     error = k.run("class Bad(Exception):\n    def __str__(self): raise ValueError\nraise Bad()").error
     equal(error["name"], "Bad")
     error = k.run("def f(n): return f(n + 1)\nf(0)").error
