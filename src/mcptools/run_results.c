@@ -5,8 +5,9 @@
 #include "base64.h"
 #include "shown_text.h"
 
-#define SHOWN 50 /* results */
-#define IMAGES 4 /* of them as pictures */
+#define SHOWN 50   /* results */
+#define LINES 1000 /* that are looked at, of whatever kind: all are parsed in one turn */
+#define IMAGES 4   /* of them as pictures */
 #define IMAGE_MAX (512U << 10)
 #define TEXT_MAX 16384 /* of one text */
 
@@ -124,7 +125,7 @@ static void each_line(struct results *r, const struct buf *lines)
 	const char *at = (const char *)lines->data;
 	size_t left = lines->len;
 
-	while (left > 0) {
+	for (unsigned i = 0; left > 0 && i < LINES; i++) {
 		const char *end = memchr(at, '\n', left);
 		size_t n = end == NULL ? left : (size_t)(end - at);
 
@@ -132,6 +133,7 @@ static void each_line(struct results *r, const struct buf *lines)
 		at += n + (end != NULL);
 		left -= n + (end != NULL);
 	}
+	r->more = r->more || left > 0;
 }
 
 void run_results_write(struct tool_call *c, const struct buf *lines, bool over, struct buf *text)

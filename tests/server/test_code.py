@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 
 from harness import check, equal, has, rss, run_tests, wait_for
+from mcp_client import Client
 
 KILLS = True
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
@@ -144,6 +145,11 @@ for i in 1 2 3 4 5 6 7 8 9 10; do printf '{{"type":"result","text":"' >&3; {big}
     done = code(server, session, "yes '{\"type\":\"result\"}' | head -c 3000000 >&3; echo end", output_limit="64K")
     equal((done["output_truncated"], done["limit"], done["exit_code"]), (True, "output", 0))
     check(len(done["results"]) == 1000, len(done["results"]))
+    # An MCP client's answer is made in one turn: it has the results among the first lines.
+    one = 'echo \'{"type":"result","text":"r"}\' >&3'
+    for lines, shown in ((990, ["r", "r"]), (5000, ["r"])):
+        got = Client(server).call("run", session_id=session, language="python", code=f"{one}; yes x | head -n {lines} >&3; {one}")
+        equal(([r["text"] for r in got["results"]], got["more_results"]), (shown, lines > 1000))
     # Nobody reads descriptor 3 of a command: it has none.
     equal(server.run(session, "echo x >&3")["exit_code"], 2)
     server.delete(session)
