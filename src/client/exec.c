@@ -11,6 +11,7 @@
 #include "terminal.h"
 
 #define CODE_MAX (16U << 20)
+#define EXIT_NOT_FOUND 127
 
 static int add_tty(json_t *body, struct err *e)
 {
@@ -130,7 +131,21 @@ bool exec_has_ended(const json_t *execution)
 	return strcmp(state, "running") != 0 && strcmp(state, "starting") != 0;
 }
 
-int exec_exit_code(const json_t *execution)
+int exec_with_results(struct api_call *a, json_t **execution, struct err *e)
+{
+	json_t *whole = NULL;
+	struct target t;
+
+	id_match_execution_target(&t, member_text(*execution, "session_id", ""),
+				  member_text(*execution, "id", ""), NULL);
+	if (api_call_json(a, "GET", &t, NULL, &whole, e) < 0)
+		return -1;
+	json_decref(*execution);
+	*execution = whole;
+	return 0;
+}
+
+int exec_exit_code(const json_t *execution, const char *program)
 {
 	const json_t *error = member_group(execution, "error");
 	const char *message = member_text(error, "message", NULL);
@@ -139,6 +154,10 @@ int exec_exit_code(const json_t *execution)
 
 	if (message != NULL) {
 		(void)fputs("cordon: ", stderr);
+		if (program != NULL && code == EXIT_NOT_FOUND) {
+			show_text(program, stderr);
+			(void)fputs(": ", stderr);
+		}
 		show_text(message, stderr);
 		(void)fputc('\n', stderr);
 	} else if (limit != NULL && strcmp(limit, "killed") != 0 && code != 0) {

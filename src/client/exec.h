@@ -59,5 +59,9 @@ int exec_command(struct api_call *a, const char *session, const struct exec_opti
 /* Has it ended? A server that has just started may not know yet that it runs. */
 bool exec_has_ended(const json_t *execution);
 
-/* The exit code of a command that ended, as for `cordon run`; prints what went wrong. */
-int exec_exit_code(const json_t *execution);
+/* The exit code of a command that ended, as for `cordon run`; prints what went wrong. program: what
+ * was started, which the server does not record; NULL: not known. */
+int exec_exit_code(const json_t *execution, const char *program);
+
+/* Replaces the execution of code by one with its results, its error and its count. */
+int exec_with_results(struct api_call *a, json_t **execution, struct err *e) MUST_USE;

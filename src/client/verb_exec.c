@@ -37,7 +37,7 @@ static const struct option attach_options[] = {
 /* clang-format on */
 
 /* Prints the result with --json. execution is NULL if the client detached. */
-static int finish(const struct fields *f, const json_t *execution)
+static int finish(const struct fields *f, const json_t *execution, const char *program)
 {
 	if (execution == NULL) {
 		(void)fputs("cordon: detached; the command is still running\n", stderr);
@@ -45,7 +45,7 @@ static int finish(const struct fields *f, const json_t *execution)
 	}
 	if (f->common.json)
 		show_json(execution, true, stderr);
-	return exec_exit_code(execution);
+	return exec_exit_code(execution, program);
 }
 
 static int run_command(const struct fields *f, const char *word, struct exec_command *c,
@@ -75,6 +75,8 @@ static int run_command(const struct fields *f, const char *word, struct exec_com
 	if (!f->detach) {
 		code = attach_run(&o, &a, ret, e);
 		code_results_release(&results);
+		if (code == 0 && *ret != NULL && c->code != NULL && f->common.json)
+			code = exec_with_results(&a, ret, e);
 		return code;
 	}
 	*ret = json_incref(started);
@@ -105,7 +107,7 @@ static int run_exec(int argc, char **argv)
 	if (run_command(&f, words[0], &command, &execution, &e) < 0)
 		return args_fail(&e);
 	if (!f.detach)
-		return finish(&f, execution);
+		return finish(&f, execution, command.code == NULL ? command.argv[0] : NULL);
 	if (f.common.json) {
 		show_json(execution, true, stdout);
 	} else {
@@ -167,7 +169,7 @@ static int run_attach(int argc, char **argv)
 		return code;
 	if (attach(&f, &words, &execution, &e) < 0)
 		return args_fail(&e);
-	return finish(&f, execution);
+	return finish(&f, execution, NULL);
 }
 
 const struct verb verb_attach = {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base64.h"
+#include "code_results.h"
 #include "follow.h"
 #include "io.h"
 #include "exec.h"
@@ -48,6 +49,29 @@ static int fetch(struct api_call *a, const char *session, const char *id, const 
 	return client_read_each(a->client, on_data, &fd, e);
 }
 
+static int on_results(void *arg, const void *data, size_t len, struct err *e)
+{
+	return code_results_take(arg, data, len, e);
+}
+
+/* The texts of results, if it is code: as `exec --lang` prints them. */
+static int print_results(struct api_call *a, const char *session, const char *id, struct err *e)
+{
+	struct client_request r = { .method = "GET" };
+	struct code_results results;
+	struct target t;
+	int code;
+
+	id_match_execution_target(&t, session, id, "output");
+	target_query(&t, "stream", "result");
+	if (api_call_send(a, &r, &t, e) < 0)
+		return -1;
+	code_results_init(&results, NULL);
+	code = client_read_each(a->client, on_results, &results, e);
+	code_results_release(&results);
+	return code;
+}
+
 static bool same_file(int one, int other)
 {
 	struct stat a, b;
@@ -61,11 +85,14 @@ static int print_all(struct api_call *a, const struct fields *f, const char *ses
 {
 	if (f->stream != NULL)
 		return fetch(a, session, id, f->stream, STDOUT_FILENO, e);
-	if (same_file(STDOUT_FILENO, STDERR_FILENO))
-		return fetch(a, session, id, "both", STDOUT_FILENO, e);
-	if (fetch(a, session, id, "stdout", STDOUT_FILENO, e) < 0)
+	if (same_file(STDOUT_FILENO, STDERR_FILENO)) {
+		if (fetch(a, session, id, "both", STDOUT_FILENO, e) < 0)
+			return -1;
+	} else if (fetch(a, session, id, "stdout", STDOUT_FILENO, e) < 0 ||
+		   fetch(a, session, id, "stderr", STDERR_FILENO, e) < 0) {
 		return -1;
-	return fetch(a, session, id, "stderr", STDERR_FILENO, e);
+	}
+	return print_results(a, session, id, e);
 }
 
 static int write_event(const struct follow_event *event, int fd, struct err *e)
@@ -150,7 +177,9 @@ const struct verb verb_logs = {
 	.name = "logs",
 	.usage = "[options] SESSION EXECUTION",
 	.summary = "Prints the output of a command, also after its end.",
-	.text = "The command's stderr is printed to stderr. cordon ls SESSION lists executions.\n",
+	.text = "The command's stderr is printed to stderr; of code, the texts of its results come "
+		"last.\n"
+		"cordon ls SESSION lists executions.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

@@ -137,7 +137,7 @@ static int run(int argc, char **argv)
 	if (ended < 0)
 		code = args_fail(&e);
 	else
-		code = exec_exit_code(execution);
+		code = exec_exit_code(execution, command.code == NULL ? command.argv[0] : NULL);
 	if (f.common.json && execution != NULL)
 		show_json(execution, true, stderr);
 	if (result != NULL) {

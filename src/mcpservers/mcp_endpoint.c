@@ -6,6 +6,7 @@
 #include "mcp_front.h"
 #include "reply.h"
 #include "routes.h"
+#include "server_spec.h"
 #include "session_id.h"
 
 #define WAIT_NS (50 * CLOCK_MS) /* between looks at servers that are starting */
@@ -126,11 +127,26 @@ static void release(struct request *r, bool answered)
 	mcp_request_release(&c->q);
 }
 
+static bool has_servers(const struct session *s)
+{
+	json_t *servers = server_spec_servers(session_row(s)->client);
+
+	json_decref(servers);
+	return servers != NULL;
+}
+
 static void on_session(struct request *r, struct session *s)
 {
 	struct call *c = r->state;
 	uint64_t allowed = core_config(r->core)->request_body_max;
+	struct err e = { 0 };
 
+	if (!has_servers(s)) {
+		IGNORED(err_set(&e, ERR_NOT_FOUND, "session %s has no MCP servers", r->session_id),
+			"answered");
+		reply_error(r, &e);
+		return;
+	}
 	request_hold(r, s);
 	c->r = r;
 	exchange_read_all(r->x, allowed < MCP_BODY_MAX ? (size_t)allowed : MCP_BODY_MAX, on_body);

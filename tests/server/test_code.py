@@ -275,6 +275,10 @@ def test_command_line(server):
                         (["--lang", "python", session, "--", "a", "b"], "one argument"),
                         (["--lang", "python", "--tty", session, "--", "1"], "not with --tty")):
         has(cli(server, "exec", *words, code=2)[1], part)
+    shown = json.loads(cli(server, "exec", "--lang", "python", "--json", session, "--", "6*7")[1])
+    equal(([r["text"] for r in shown["results"]], shown["code_error"]), (["42"], None), "--json")
+    equal(cli(server, "logs", session, shown["id"])[0], "42\n", "what logs prints")
+    has(cli(server, "exec", session, "--", "nosuchprogram", code=127)[1], "cordon: nosuchprogram: no such program in the session")
     has(cli(server, "run", "--server", "--lang", "bash", "--", "echo $((6*7))")[0], "42")
     server.delete(session)
 

@@ -331,6 +331,10 @@ def test_bad_requests_are_refused(server):
         status, _, body = server.request("POST", "/v1/sessions", {"mcp": {"servers": {"good": mcp_server(), "bad": broken}}})
         check(status in (404, 409) and "server bad" in json.dumps(body), f"{status} {body}")
     wait_for(lambda: live(server) == before, 20, "nothing is left of them")
+    plain = server.create()["id"]
+    status, _, body = Client(server, plain).post("tools/list")
+    equal((status, body["error"]["message"]), (404, f"session {plain} has no MCP servers"), "a session without servers")
+    server.delete(plain)
 
 
 def test_tenants_and_keys(server):

@@ -46,6 +46,10 @@ def test_up_and_down(server):
                 check(f"{made}.sock" in cells(), "the session has ended with the server")
         check(not os.path.exists(f"{d}/state") and not os.path.exists(f"{d}/run"), "its folders are left")
         equal(down("1"), f"no server with the folder {d}/state runs\n", "again")
+        words[3] = f"--listen={server.url.split('//')[1]}"  # the other one has it
+        failed = subprocess.run([f"{TOOLS}/up", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        check(failed.returncode != 0 and "in use" in failed.stderr, f"{failed.stdout}{failed.stderr}")
+        equal([n for n in os.listdir(d) if n != "log"], [], "folders of a server that did not start")
     equal(server.run(other, "echo on")["stdout"], "on\n", "another server")
 
 
