@@ -29,33 +29,39 @@ void front_init(struct front *f, struct server *servers, size_t n, bool joined)
 					.tools_by_caller = true };
 }
 
-static void send(struct front_sink *s, int status, struct json *j)
-{
-	if (json_ok(j))
-		s->on_answer(s, status, j->text, j->len);
-	else
-		s->on_answer(s, 500, "", 0);
-}
-
 static void send_fault(struct front_sink *s, const struct mcp_request *r, struct mcp_fault *f)
 {
 	struct json j;
 
 	json_init_heap(&j, 65536);
-	if (f->code == 0) {
+	mcp_write_error(&j, r, f);
+	if (f->code == 0)
 		s->on_answer(s, f->status, "", 0);
-	} else {
-		mcp_write_error(&j, r, f);
-		send(s, mcp_fault_status(r, f), &j);
-	}
+	else if (json_ok(&j))
+		s->on_answer(s, mcp_fault_status(r, f), j.text, j.len);
+	else
+		s->on_answer(s, 500, "", 0);
 	json_release(&j);
+}
+
+/* An answer that did not fit becomes one that says so: cordond would wait for a line. */
+static void send(struct front_sink *s, const struct mcp_request *r, struct json *j)
+{
+	struct mcp_fault f = { 0 };
+
+	if (json_ok(j)) {
+		s->on_answer(s, 200, j->text, j->len);
+		return;
+	}
+	IGNORED(mcp_fault_set(&f, MCP_INTERNAL_ERROR, "the answer is too long"), "it is set");
+	send_fault(s, r, &f);
 }
 
 /* A failure that the model can read. */
 static void PRINTF(4, 5) send_tool_error(struct front *f, struct front_sink *s,
 					 const struct mcp_request *r, const char *fmt, ...)
 {
-	char text[4096];
+	char text[4096 + 256]; /* a message is not cut: cordond masks only whole values */
 	va_list args;
 	struct json j;
 
@@ -64,7 +70,7 @@ static void PRINTF(4, 5) send_tool_error(struct front *f, struct front_sink *s,
 	va_end(args);
 	json_init_heap(&j, 65536);
 	mcp_write_tool_error(&j, &f->about, r, text);
-	send(s, 200, &j);
+	send(s, r, &j);
 	json_release(&j);
 }
 
@@ -121,7 +127,7 @@ static void send_tools(struct front *f, struct front_sink *s, const struct mcp_r
 	else
 		write_page(&j, &f->servers[0].peer.tools, first_of_page(r));
 	mcp_write_result_end(&j);
-	send(s, 200, &j);
+	send(s, r, &j);
 	json_release(&j);
 }
 
@@ -148,7 +154,7 @@ static void send_result(struct front *f, struct front_sink *s, const struct mcp_
 	if (!f->joined && j.len > PEER_RESULT_MAX)
 		send_tool_error(f, s, r, "the result has more than %u MiB", PEER_RESULT_MAX >> 20);
 	else
-		send(s, 200, &j);
+		send(s, r, &j);
 	json_release(&j);
 }
 
@@ -160,7 +166,7 @@ static void answer_call(struct front_call *c, struct front_sink *s, const struct
 
 	if (a->end == PEER_LOST) {
 		send_tool_error(c->front, s, &c->r, "server %s: %s", name, a->message);
-	} else if (a->end == PEER_ERROR && a->code == MCP_INVALID_PARAMS) {
+	} else if (a->end == PEER_ERROR && a->code == MCP_INVALID_PARAMS && c->front->joined) {
 		IGNORED(mcp_fault_set(&fault, MCP_INVALID_PARAMS, "%.150s", a->message),
 			"it is set");
 		send_fault(s, &c->r, &fault);
@@ -295,7 +301,7 @@ static void answer(struct front_call *c, struct front_sink *s, const struct mcp_
 	json_init_heap(&j, 65536);
 	switch (mcp_server_answer(&c->front->about, &c->r, &j, &fault)) {
 	case MCP_ANSWERED:
-		send(s, 200, &j);
+		send(s, &c->r, &j);
 		break;
 	case MCP_REFUSED:
 		send_fault(s, &c->r, &fault);

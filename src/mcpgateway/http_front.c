@@ -224,19 +224,9 @@ static bool is_token(const char *token, struct http1_span value)
 static void on_request(struct conn *c, const struct http1_request *r)
 {
 	struct mcp_http head = { r->method, r->headers, r->headers_n };
-	struct http1_span auth;
 
 	if (!r->keep_alive)
 		c->close = true;
-	if (http1_find(r->headers, r->headers_n, "authorization", &auth) != 1 ||
-	    !is_token(c->owner->token, auth)) {
-		answer_text(c, 401, "the token is missing or wrong\n");
-		return;
-	}
-	if (!http1_span_is(r->path, "/mcp") && !http1_span_is(r->path, "/mcp/")) {
-		answer_text(c, 404, "only /mcp is here\n");
-		return;
-	}
 	c->state = CONN_WAITING;
 	set_timer(c, STREAM_NS);
 	front_http(c->owner->front, &c->sink, &head, buf_text(&c->body), c->body.len);
@@ -290,6 +280,21 @@ static void refuse(struct conn *c, int status, const char *words)
 	answer_text(c, status, words);
 }
 
+/* Before any of the body is kept. False: answered. */
+static bool admit(struct conn *c, const struct http1_request *r)
+{
+	struct http1_span auth;
+
+	if (http1_find(r->headers, r->headers_n, "authorization", &auth) != 1 ||
+	    !is_token(c->owner->token, auth))
+		refuse(c, 401, "the token is missing or wrong\n");
+	else if (!http1_span_is(r->path, "/mcp") && !http1_span_is(r->path, "/mcp/"))
+		refuse(c, 404, "only /mcp is here\n");
+	else
+		return true;
+	return false;
+}
+
 static void read_request(struct conn *c)
 {
 	struct http1_fault fault;
@@ -308,6 +313,8 @@ static void read_request(struct conn *c)
 		refuse(c, head < 0 ? fault.status : 400, "malformed request\n");
 		return;
 	}
+	if (!admit(c, &r))
+		return;
 	got = take_body(c, &r, (size_t)head, &used);
 	if (got < 0)
 		refuse(c, 413, "the body is malformed or has more than 1 MiB\n");

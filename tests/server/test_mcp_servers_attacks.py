@@ -109,6 +109,18 @@ def test_the_port_of_the_gateway_is_for_cordond(server):
     server.delete(s)
 
 
+def test_the_gateway_asks_for_its_token_before_a_body(server):
+    s = server.create()["id"]
+    got = server.run(s, "GATEWAY_ACCESS_TOKEN=tok /opt/cordon/bin/mcp-gateway --config '{}'", user="root")
+    equal(got["exit_code"], 0, got["stderr"])
+    ask = "import socket, sys\ns = socket.create_connection(('127.0.0.1', 50005))\ns.settimeout(10)\n" \
+          "s.sendall(b'POST %s HTTP/1.1\\r\\nHost: x\\r\\nAuthorization: Bearer %s\\r\\nContent-Length: 900000\\r\\n" \
+          "Expect: 100-continue\\r\\n\\r\\n' % (sys.argv[1].encode(), sys.argv[2].encode()))\nprint(s.recv(100).decode()[:12])"
+    for path, token, status in (("/mcp", "wrong", 401), ("/other", "tok", 404), ("/mcp", "tok", 100)):
+        equal(server.run(s, ["python3", "-c", ask, path, token])["stdout"], f"HTTP/1.1 {status}\n", f"{path} {token}")
+    server.delete(s)
+
+
 # -- results and lists
 
 

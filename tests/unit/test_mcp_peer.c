@@ -342,6 +342,20 @@ static void a_hundred_thousand_tools_are_cut(void)
 	peer_release(&p);
 }
 
+static void a_long_message_is_not_cut_but_left_out(void)
+{
+	char text[400];
+	struct peer p;
+
+	begin(&p);
+	answer(&p, asked(&p, "initialize"), INITIALIZED);
+	(void)snprintf(text, sizeof(text), "\"error\":{\"code\":-1,\"message\":\"%0300d\"}", 0);
+	answer(&p, asked(&p, "tools/list"), text);
+	CHECK(p.state == PEER_FAILED);
+	CHECK_STR(p.failure, "it refuses tools/list: its message is too long");
+	peer_release(&p);
+}
+
 /* Each element costs time, also one that is left out. */
 static void elements_that_are_left_out_count(void)
 {
@@ -479,6 +493,7 @@ TEST_MAIN({ "older_servers_are_initialized", older_servers_are_initialized },
 	  { "progress_reaches_its_call", progress_reaches_its_call },
 	  { "pages_without_end_are_cut", pages_without_end_are_cut },
 	  { "a_hundred_thousand_tools_are_cut", a_hundred_thousand_tools_are_cut },
+	  { "a_long_message_is_not_cut_but_left_out", a_long_message_is_not_cut_but_left_out },
 	  { "elements_that_are_left_out_count", elements_that_are_left_out_count },
 	  { "lists_are_read_again_ever_less_often", lists_are_read_again_ever_less_often },
 	  { "bad_tools_are_left_out", bad_tools_are_left_out },
