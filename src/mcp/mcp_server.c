@@ -256,6 +256,8 @@ const struct mcp_tool *mcp_server_tool(const struct mcp_server *s, const struct 
 		if (json_span_is(r->name, s->tools[i].name) && visible(s, &s->tools[i]))
 			return &s->tools[i];
 	}
-	(void)mcp_fault_set(f, MCP_INVALID_PARAMS, "there is no such tool: see tools/list");
+	(void)mcp_fault_set(f, MCP_INVALID_PARAMS, "there is no tool %.*s: see tools/list",
+			    r->name.n < 100 ? (int)r->name.n : 100,
+			    r->name.p == NULL ? "" : r->name.p);
 	return NULL;
 }

@@ -35,6 +35,8 @@ static const char *advice(const struct failure *f, bool of_session)
 	if (f->status == 410)
 		return " The session has ended with its files: make another one with "
 		       "create_session.";
+	if (f->status == 404 && strncmp(f->message, "template ", 9) == 0)
+		return " Leave it out for the default template.";
 	if (f->status == 404 && !of_session)
 		return " session_info lists the sessions that exist.";
 	if (f->status == 429 || f->status == 503)

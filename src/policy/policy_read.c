@@ -155,6 +155,18 @@ static int read_default(struct policy *p, enum policy_layer layer, struct err *e
 	return 0;
 }
 
+static int no_preset(const char *name, struct err *e)
+{
+	char known[160] = "";
+	const char *summary, *preset;
+
+	for (size_t i = 0; (preset = policy_preset_name(i, &summary)) != NULL; i++)
+		(void)snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
+			       i == 0 ? "" : ", ", preset);
+	return policy_value_fail(e, "", "extends", "there is no preset '%s'; there are %s", name,
+				 known);
+}
+
 static int read_extends(struct policy *p, struct err *e)
 {
 	const char *const *names = NULL;
@@ -167,10 +179,7 @@ static int read_extends(struct policy *p, struct err *e)
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		if (policy_preset(names[i]) == NULL)
-			return policy_value_fail(e, "", "extends",
-						 "there is no preset '%s' (see "
-						 "cordon policy presets)",
-						 names[i]);
+			return no_preset(names[i], e);
 	return 0;
 }
 

@@ -430,6 +430,16 @@ def test_a_client_that_listens_is_told_about_sessions(server):
     equal(message()["method"], "notifications/resources/list_changed", "its end, and nothing for the command")
     link.close()
 
+def test_advice_names_what_was_asked(server):
+    c = Client(server)
+    text = c.fails("create_session", "template nosuch: not found. Leave it out", template="nosuch")
+    check("session_info" not in text, text)
+    c.fails("create_session", "there is no preset 'nosuch'; there are none, deny, internet, pypi", network="nosuch")
+    c.fails("create_session", "there is no argument netwrk", netwrk="pypi")
+    status, _, m = c.post("tools/call", {"name": "nosuch", "arguments": {}})
+    equal((status, m["error"]["message"]), (400, "there is no tool nosuch: see tools/list"))
+
+
 
 if __name__ == "__main__":
     run_tests(globals(), pool_size=2, node_max_memory="500G", redact_patterns="sk-[A-Za-z0-9]{20,64}")
