@@ -139,6 +139,11 @@ static void on_cell_up(struct live_cell *c, const struct err *e)
 		return;
 	}
 	p->failures = 0;
+	if (p->src.prepare != NULL && p->nready + p->making > p->size) { /* pool_limit() */
+		p->making--;
+		live_cell_abandon(c);
+		return;
+	}
 	if (p->src.prepare == NULL || p->closed || p->npreparing >= p->src.max) {
 		p->making--;
 		add_ready(p, c);
@@ -239,6 +244,18 @@ void pool_adapt(struct pool *p, unsigned max)
 		live_cell_abandon(unprepared(p, c));
 	}
 	pool_fill(p);
+}
+
+void pool_limit(struct pool *p, unsigned max)
+{
+	if (p->size > max)
+		p->size = max;
+	while (p->nready > 0 && p->nready + p->making > max)
+		live_cell_abandon(unprepared(p, p->ready[--p->nready]));
+	while (p->npreparing > 0 && p->making > max) {
+		p->making--;
+		live_cell_abandon(unprepared(p, p->preparing[--p->npreparing]));
+	}
 }
 
 void pool_close(struct pool *p)

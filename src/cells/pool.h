@@ -36,6 +36,8 @@ void pool_free(struct pool *p);
 void pool_fill(struct pool *p);
 /* Once a second: follows demand, up to max cells (and src.max). */
 void pool_adapt(struct pool *p, unsigned max);
+/* Never more than max cells from now on, until pool_adapt(): those over it end at once. */
+void pool_limit(struct pool *p, unsigned max);
 /* How many cells should be ready. */
 unsigned pool_size(const struct pool *p);
 /* Ends all of them, and makes no more: the node drains. */

@@ -42,7 +42,8 @@ struct tenant {
 	struct store_tenant row;
 	/* the sums of the limits of its live sessions */
 	uint64_t sessions, memory_bytes, disk_bytes, pids;
-	uint64_t persistent; /* sessions, cold ones included */
+	uint64_t started_cells; /* of pools, in which its commands run; template_pools.c */
+	uint64_t persistent;	/* sessions, cold ones included */
 	struct record_count kept[RECORD_KINDS];
 	/* token bucket, in thousandths of a session */
 	uint64_t tokens_milli, tokens_at_ns;

@@ -51,6 +51,33 @@ void quota_limits(const struct core *c, const struct tenant *t, struct quota_lim
 				      .used_pids = t->pids };
 }
 
+/* How many of the size `each` fit below the bound (0: none). */
+static uint64_t fit(uint64_t bound, uint64_t used, uint64_t each)
+{
+	if (bound == 0 || each == 0)
+		return UINT64_MAX;
+	return used >= bound ? 0 : (bound - used) / each;
+}
+
+uint64_t quota_room(const struct core *c, const struct tenant *t, const struct store_limits *each,
+		    const struct quota_taken *taken)
+{
+	const struct config *g = c->o.config;
+	struct bounds b = bounds_of(t, g);
+	const uint64_t rooms[] = {
+		fit(b.sessions, t->sessions + taken->sessions, 1),
+		fit(b.memory, t->memory_bytes + taken->memory, each->memory_bytes),
+		fit(b.pids, t->pids + taken->pids, each->pids),
+		fit(g->node_max_sessions, c->live + taken->sessions, 1),
+		fit(g->node_max_memory, c->memory_bytes + taken->memory, each->memory_bytes),
+	};
+	uint64_t least = c->memory_short ? 0 : UINT64_MAX;
+
+	for (size_t i = 0; i < COUNT(rooms); i++)
+		least = rooms[i] < least ? rooms[i] : least;
+	return least;
+}
+
 uint64_t quota_queue_length(const struct session *s)
 {
 	return bounds_of(s->tenant, s->core->o.config).queue;

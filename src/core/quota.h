@@ -30,4 +30,11 @@ struct quota_limits {
 	uint64_t sessions, rate_milli, burst, memory, storage, pids, queue, stored;
 	uint64_t used_sessions, used_memory, used_storage, used_pids;
 };
+/* How many more sessions with these limits have room, for the tenant and the node, besides those
+ * there are and what is taken already. */
+struct quota_taken {
+	uint64_t sessions, memory, pids;
+};
+uint64_t quota_room(const struct core *c, const struct tenant *t, const struct store_limits *each,
+		    const struct quota_taken *taken);
 void quota_limits(const struct core *c, const struct tenant *t, struct quota_limits *ret);

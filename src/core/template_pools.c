@@ -3,9 +3,11 @@
  *
  * The pool of the template that sessions get by default has pool_size cells; those of the others
  * are empty until they are used, and then follow demand as pool.c says. All together have at most
- * pool_max. In cells of a template with a start command it runs in advance (pool_boot.h): there are
- * pool_started_size of them, for pool_started_keep after the last use. The row of a default session
- * is made at the first use, when the keepers have said what the machine can do. */
+ * pool_max; those of the operator's templates come first. In cells of a template with a start
+ * command it runs in advance (pool_boot.h): there are pool_started_size of them, for
+ * pool_started_keep after the last use. Cells in which a tenant's commands run have room only where
+ * its quotas have room for as many sessions: they end when sessions need it. The row of a default
+ * session is made at the first use, when the keepers have said what the machine can do. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +17,12 @@
 #include "pool_boot.h"
 #include "session_id.h"
 #include "session_spec.h"
+#include "quota.h"
 #include "templates_private.h"
+#include "tenant.h"
 
-#define STARTED_GROWTH 4 /* times pool_started_size, when demand is high */
+#define STARTED_GROWTH \
+	4 /* times pool_started_size, when demand is high; also of a tenant's in all */
 
 static bool is_ready(void *arg)
 {
@@ -102,12 +107,66 @@ static bool fits(const struct template_version *v, const struct store_session *r
 	       memcmp(&row->limits, &like->limits, sizeof(row->limits)) == 0;
 }
 
+/* ---- the share of a tenant */
+
+struct share {
+	struct tenant *tenant;
+	struct quota_taken taken; /* by its cells so far */
+};
+
+/* Do commands of a tenant run in its cells, and has it been used? */
+static bool is_charged(const struct template_version *v)
+{
+	return v->row.tenant[0] != '\0' && v->like_set && pool_boot_is_needed(&v->row);
+}
+
+/* How many cells it may have. */
+static unsigned room_of(const struct share *share, const struct template_version *v)
+{
+	uint64_t most = STARTED_GROWTH * v->core->o.config->pool_started_size;
+
+	if (share->tenant == NULL || share->taken.sessions >= most)
+		return 0;
+	return lesser(most - share->taken.sessions,
+		      quota_room(v->core, share->tenant, &v->like.limits, &share->taken));
+}
+
+static void charge(struct share *share, const struct template_version *v)
+{
+	uint64_t n = pool_size(v->pool);
+
+	share->taken.sessions += n;
+	share->taken.memory += n * v->like.limits.memory_bytes;
+	share->taken.pids += n * v->like.limits.pids;
+	if (share->tenant != NULL)
+		share->tenant->started_cells = share->taken.sessions;
+}
+
+/* A session of the tenant has got its room: ends the cells for which none is left. */
+static void yield(struct core *c, struct tenant *t)
+{
+	struct share share = { .tenant = t };
+
+	if (t->started_cells == 0)
+		return;
+	for (struct template_version *v = c->templates; v != NULL; v = v->next)
+		if (is_charged(v) && strcmp(v->row.tenant, t->row.id) == 0) {
+			pool_limit(v->pool, lesser(pool_size(v->pool), room_of(&share, v)));
+			charge(&share, v);
+		}
+}
+
+/* ---- for sessions */
+
 struct live_cell *templates_claim(struct session *s)
 {
+	struct live_cell *cell;
 	struct err ignored;
 
 	IGNORED(settle(s->template, &ignored), "then no cell of the pool fits");
-	return pool_claim(s->template->pool, fits(s->template, &s->row));
+	cell = pool_claim(s->template->pool, fits(s->template, &s->row));
+	yield(s->core, s->tenant);
+	return cell;
 }
 
 void templates_fill(struct core *c)
@@ -116,23 +175,43 @@ void templates_fill(struct core *c)
 		pool_fill(v->pool);
 }
 
-static unsigned size_of_all(const struct core *c)
+static unsigned size_of_all(const struct core *c, bool tenants)
 {
 	unsigned sum = 0;
 
 	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
-		sum += pool_size(v->pool);
+		if (tenants || v->row.tenant[0] == '\0')
+			sum += pool_size(v->pool);
 	return sum;
+}
+
+/* Up to pool_max without the others; of a tenant's, without what its quotas have no room for. */
+static void adapt(struct template_version *v, struct share *share)
+{
+	bool of_tenant = v->row.tenant[0] != '\0';
+	unsigned max = (unsigned)v->core->o.config->pool_max;
+	unsigned others = size_of_all(v->core, of_tenant) - pool_size(v->pool);
+	unsigned most = max > others ? max - others : 0;
+
+	if (is_charged(v))
+		most = lesser(most, room_of(share, v));
+	if (of_tenant)
+		pool_limit(v->pool, most);
+	pool_adapt(v->pool, most);
+	if (is_charged(v))
+		charge(share, v);
 }
 
 void templates_adapt(struct core *c)
 {
-	unsigned max = (unsigned)c->o.config->pool_max;
+	struct share share = { 0 };
 
+	/* The list is by tenant: the operator's are first. */
 	for (struct template_version *v = c->templates; v != NULL; v = v->next) {
-		unsigned others = size_of_all(c) - pool_size(v->pool);
-
-		pool_adapt(v->pool, max > others ? max - others : 0);
+		if (is_charged(v) &&
+		    (share.tenant == NULL || strcmp(share.tenant->row.id, v->row.tenant) != 0))
+			share = (struct share){ .tenant = tenant_find(c, v->row.tenant) };
+		adapt(v, &share);
 	}
 }
 

@@ -6,6 +6,7 @@ gets the session's environment at its input; kill -9 of the daemon loses, double
     test_services.py CORDON [name ...]
 """
 import json
+import os
 import threading
 import time
 
@@ -53,6 +54,68 @@ def service(server, session_id):
 def output(server, x):
     _, _, body = server.request("GET", f"/v1/sessions/{x['session_id']}/executions/{x['id']}/output", raw=True)
     return body.decode()
+
+
+LOOP = "while :; do sleep 0.5; done # of-a-tenant"
+
+
+def tenant_template(server, key, name):
+    """Tenants make templates by builds."""
+    build = server.want(201, "POST", "/v1/templates/builds", {"name": name}, key=key)["id"]
+    server.want(202, "POST", f"/v1/templates/builds/{build}/start",
+                {"fromTemplate": "base", "steps": [], "startCmd": LOOP, "readyCmd": "true"}, key=key)
+    wait_for(lambda: server.want(200, "GET", f"/v1/templates/builds/{build}", key=key)["status"] == "ready", 60,
+             "the build")
+
+
+def use(server, name, key):
+    """The session of a build may end a moment after it."""
+    made = wait_for(lambda: (lambda a: a[2] if a[0] == 201 else None)(
+        server.request("POST", "/v1/sessions", {"template": name}, key=key)), 10, "a session")
+    server.delete(made["id"], key=key)
+
+
+def cells(server):
+    """Those of the pools, while there are no sessions."""
+    return len(os.listdir(f"{server.run_dir}/cells"))
+
+
+def settle(server, n, name):
+    """Cells that end and cells that are made may overlap for a moment."""
+    def same():
+        for _ in range(15):
+            if cells(server) != n:
+                return False
+            time.sleep(0.1)  # it must stay so for a while
+        return True
+    wait_for(same, 20, name, step=0.1)
+
+
+def test_cells_in_advance_are_within_the_tenants_quota(_server):
+    with Server(pool_size=0, pool_started_size=1, pool_max=2) as server:
+        tenant = server.want(201, "POST", "/v1/tenants", {"name": "small"})["id"]
+        key = server.want(201, "POST", f"/v1/tenants/{tenant}/keys", {"name": "t", "scopes": ["sessions"]})["key"]
+        names = ["one", "two", "three"]
+        for name in names:
+            tenant_template(server, key, name)
+        server.want(200, "PATCH", f"/v1/tenants/{tenant}", {"max_sessions": 1})
+        for name in names:
+            use(server, name, key)
+        settle(server, 1, "one cell, as its quota has room for one session")
+        wait_for(lambda: not server.want(200, "GET", "/v1/sessions?state=running", key=key)["sessions"], 10, "none")
+        session = server.want(201, "POST", "/v1/sessions", {"template": "three"}, key=key)["id"]
+        settle(server, 1, "the cell of the session alone")
+        server.delete(session, key=key)
+
+        # With room for many, they still leave it to the operator's templates.
+        server.want(200, "PATCH", f"/v1/tenants/{tenant}", {"max_sessions": 50})
+        for name in names:
+            use(server, name, key)
+        settle(server, 2, "all that the pools may have")
+        template(server, "public", LOOP, "true")
+        server.delete(server.create(template="public")["id"])
+        wait_for(lambda: pool(server, "public")["ready"] == 1, 15, "a cell of the operator's template")
+        settle(server, 2, "no more cells than pool_max")
 
 
 def test_a_slow_start_is_answered_at_once(_server):
