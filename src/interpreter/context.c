@@ -268,12 +268,14 @@ static void on_message(struct kernel *k, const struct kernel_message *m)
 }
 
 /* Output of processes that a former execution left behind belongs to none, and is dropped. */
-static void on_output(struct kernel *k, int stream, const void *bytes, size_t n)
+static void on_output(struct kernel *k, int stream, uint8_t *bytes, size_t n)
 {
 	struct context *c = context_of(k);
 
 	if (c->running == NULL)
 		return;
+	if (stream == 1 && c->language->file != NULL)
+		n = event_line_rename(bytes, n, c->language->file, c->language->shown);
 	event_line_bytes(scratch(c->all), stream == 0 ? "stdout" : "stderr", bytes, n);
 	give(c, c->running);
 }

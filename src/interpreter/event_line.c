@@ -31,6 +31,24 @@ void event_line_output(struct buf *b, const char *stream, struct json_value text
 	end_output(b);
 }
 
+size_t event_line_rename(uint8_t *bytes, size_t n, const char *file, const char *shown)
+{
+	size_t from_len = strlen(file), to_len = strlen(shown), at = 0, used = 0;
+
+	while (at < n) {
+		bool begins = at == 0 || bytes[at - 1] == '\n';
+
+		if (begins && n - at >= from_len && memcmp(bytes + at, file, from_len) == 0) {
+			memcpy(bytes + used, shown, to_len);
+			used += to_len;
+			at += from_len;
+		} else {
+			bytes[used++] = bytes[at++];
+		}
+	}
+	return used;
+}
+
 void event_line_bytes(struct buf *b, const char *stream, const void *bytes, size_t n)
 {
 	begin_output(b, stream);

@@ -8,6 +8,8 @@
 void event_line_count(struct buf *b, uint64_t count);
 /* stream: "stdout" or "stderr". */
 void event_line_output(struct buf *b, const char *stream, struct json_value text);
+/* Replaces the name of the file that lines begin with, in place; returns the new length. */
+size_t event_line_rename(uint8_t *bytes, size_t n, const char *file, const char *shown);
 void event_line_bytes(struct buf *b, const char *stream, const void *bytes, size_t n);
 /* Members of the interface only; a text loses the quotes around it. */
 void event_line_result(struct buf *b, struct json_value result);

@@ -17,7 +17,7 @@ struct kernel;
 struct kernel_calls {
 	void (*on_message)(struct kernel *k, const struct kernel_message *m);
 	/* stream: 0 stdout, 1 stderr. */
-	void (*on_output)(struct kernel *k, int stream, const void *bytes, size_t n);
+	void (*on_output)(struct kernel *k, int stream, uint8_t *bytes, size_t n);
 	/* It has ended, or could not start; why says more. The kernel is KERNEL_NONE again. */
 	void (*on_end)(struct kernel *k, const char *why);
 };

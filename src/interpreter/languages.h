@@ -13,6 +13,8 @@ struct language {
 	const char *package;	/* of Debian: where it is from */
 	const char *script;	/* below the folder of kernels */
 	const char *argument;	/* behind the script, or NULL */
+	const char *file;	/* begins messages of the kernel about code, or NULL; */
+	const char *shown;	/* not longer: what is shown in its place */
 	bool forked;		/* kernels are forked by a parent: python_parent.h */
 	bool at_start;		/* its default context is in the list from the start */
 };

@@ -161,7 +161,7 @@ static void on_message(struct kernel *k, const struct kernel_message *m)
 }
 
 /* What it prints, such as a traceback when it cannot start, is for the log of the service. */
-static void on_output(struct kernel *k, int stream, const void *bytes, size_t n)
+static void on_output(struct kernel *k, int stream, uint8_t *bytes, size_t n)
 {
 	static struct log_limit limit = { .burst = 50, .interval_ms = 10000 };
 	char text[LOG_VALUE_MAX];

@@ -77,6 +77,15 @@ def a_killed_python_kernel_is_replaced():
         equal(the(i.run("1+1"), "result")["text"], "2")
 
 
+def bash_names_itself_in_its_messages():
+    """Not the descriptor that it reads code from."""
+    with Interpreter(REAL) as i:
+        for _ in range(2):
+            lines = i.run("echo ok\nnosuchprogram\nnosuchprogram 2>&1 | cat\necho \"$(</dev/null)\" /dev/fd/250: >&2", language="bash")
+            text = "".join(line["text"] for line in lines if line["type"] == "stderr")
+            equal(text, "bash: line 2: nosuchprogram: command not found\n /dev/fd/250:\n")
+
+
 def user_code_cannot_break_the_channel():
     """Code that closes, reads or writes the kernel's own descriptors harms its context only, and not for long."""
     with Interpreter(REAL) as i:
@@ -105,4 +114,4 @@ def two_hundred_calls_take_no_memory():
 
 
 main([values_outlive_calls, fifty_contexts_live_side_by_side, an_abandoned_loop_is_interrupted, a_killed_python_kernel_is_replaced,
-      user_code_cannot_break_the_channel, two_hundred_calls_take_no_memory])
+      bash_names_itself_in_its_messages, user_code_cannot_break_the_channel, two_hundred_calls_take_no_memory])
