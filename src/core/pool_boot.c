@@ -21,8 +21,9 @@
 #include "session_boot.h"
 
 #define READY_MS 600000ULL
-#define FULL_BYTES 49152 /* in a pipe, which holds 64 KiB */
-#define KEPT_BYTES 32768 /* of the newest */
+#define ANSWER_MS 10000ULL /* for PID 1 */
+#define FULL_BYTES 49152   /* in a pipe, which holds 64 KiB */
+#define KEPT_BYTES 32768   /* of the newest */
 #define STRINGS_MAX ((size_t)2 << 20)
 
 /* A program in the cell, and this daemon's ends of its pipes. */
@@ -42,6 +43,7 @@ struct pool_boot {
 	struct boot_program start, ready;
 	struct agent_event started; /* of the start command, and how it ended */
 	struct loop_timer retry;
+	struct loop_timer late; /* PID 1 has not said what became of a program */
 	unsigned tries;
 	uint64_t until_ns;
 	bool plain_shell; /* there is no bash */
@@ -112,6 +114,11 @@ static uint32_t count_strings(const char *at, size_t n)
 	return count;
 }
 
+static void expect_by(struct pool_boot *b, uint64_t at_ns)
+{
+	loop_timer_set(b->version->core->loop, &b->late, at_ns);
+}
+
 static int spawn(struct boot_program *p, const char *command, uint32_t flags, struct err *e)
 {
 	struct pool_boot *b = p->boot;
@@ -139,6 +146,7 @@ static int spawn(struct boot_program *p, const char *command, uint32_t flags, st
 	buf_release(&strings);
 	if (sent == 0)
 		live_cell_flush(b->cell);
+	expect_by(b, clock_now_ns() + ANSWER_MS * CLOCK_MS);
 	return sent;
 }
 
@@ -148,9 +156,18 @@ static void fail(struct pool_boot *b, const struct err *e)
 	pool_prepared(b->pool, b->cell, e);
 }
 
+static void on_late(struct loop_timer *t)
+{
+	struct err e;
+
+	IGNORED(err_set_reason(&e, REASON_TIMEOUT, "PID 1 does not answer"), "logged");
+	fail(t->arg, &e);
+}
+
 static void succeed(struct pool_boot *b)
 {
 	loop_timer_cancel(b->version->core->loop, &b->retry);
+	loop_timer_cancel(b->version->core->loop, &b->late);
 	close_program(&b->ready);
 	pool_prepared(b->pool, b->cell, NULL);
 }
@@ -234,6 +251,7 @@ static void on_ready_ended(struct pool_boot *b, const struct agent_event *v)
 {
 	struct err e;
 
+	loop_timer_cancel(b->version->core->loop, &b->late);
 	close_program(&b->ready);
 	if (v->exit_code == 0 && v->signal == 0) {
 		succeed(b);
@@ -265,6 +283,8 @@ static void on_program(struct live_program *lp, struct live_cell *c, enum agent_
 	} else if (type == AGENT_STARTED && p == &b->start) {
 		b->started = *v;
 		look(b);
+	} else if (type == AGENT_STARTED) { /* PID 1 ends it after READY_MS */
+		expect_by(b, clock_now_ns() + (READY_MS + ANSWER_MS) * CLOCK_MS);
 	} else if (type == AGENT_FAILED) {
 		on_not_started(p, v);
 	} else if (type == AGENT_EXITED) {
@@ -295,6 +315,7 @@ void pool_boot_prepare(void *arg, struct pool *p, struct live_cell *c)
 	b->cell = c;
 	b->until_ns = clock_now_ns() + READY_MS * CLOCK_MS;
 	b->retry = (struct loop_timer){ .on_expire = on_retry, .arg = b };
+	b->late = (struct loop_timer){ .on_expire = on_late, .arg = b };
 	init_program(b, &b->start);
 	init_program(b, &b->ready);
 	c->prepared = b;
@@ -313,6 +334,7 @@ void pool_boot_unprepare(void *arg, struct live_cell *c)
 		return;
 	c->prepared = NULL;
 	loop_timer_cancel(b->version->core->loop, &b->retry);
+	loop_timer_cancel(b->version->core->loop, &b->late);
 	close_program(&b->start);
 	close_program(&b->ready);
 	free(b);

@@ -12,6 +12,7 @@
 #include "session_service.h"
 
 #define READY_MS 600000ULL
+#define ENV_MS 10000ULL /* for an interpreter to read the environment */
 #define EVERY_MS 500ULL
 #define SOON_MS 25ULL /* after the first tries */
 #define STRINGS_MAX ((size_t)256 * 1024)
@@ -266,10 +267,12 @@ static void take_prepared(struct session *s, struct completion *w)
 	s->prepared = false;
 	while ((x = execution_next(s, x)) != NULL && execution_row(x)->kind < EXECUTION_SERVICE)
 		;
-	if (x != NULL && !execution_ended(x))
-		session_service_follow(s, x, w);
-	else
+	if (x == NULL || execution_ended(x)) {
 		completion_end_soon(w, s->core->loop, NULL);
+		return;
+	}
+	session_service_follow(s, x, w);
+	completion_set_deadline(w, ENV_MS, "the program that gets the session's environment");
 }
 
 void session_boot(struct session *s, const struct store_actor *who, struct completion *w)

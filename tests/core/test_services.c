@@ -304,6 +304,16 @@ static void the_start_closes_its_output(void)
 	bed_end();
 }
 
+static void pid1_does_not_answer(void)
+{
+	make(false);
+	use_it();
+	(void)start_it();
+	bed_until(is_dropped);
+	CHECK(bed.ordered[AGENT_SPAWN] == spawns);
+	bed_end();
+}
+
 static void pid1_dies_while_it_starts(void)
 {
 	make(false);
@@ -392,6 +402,7 @@ TEST_MAIN({ "it becomes an execution", it_becomes_an_execution },
 	  { "pid1 sends a pipe too many", pid1_sends_a_pipe_too_many },
 	  { "a file operation gets a pipe too many", a_file_operation_gets_a_pipe_too_many },
 	  { "the start closes its output", the_start_closes_its_output },
+	  { "pid1 does not answer", pid1_does_not_answer },
 	  { "pid1 dies while it starts", pid1_dies_while_it_starts },
 	  { "code and a service", code_and_a_service }, { "the daemon ends", the_daemon_ends },
 	  { "the daemon ends with one ready", the_daemon_ends_with_one_ready })

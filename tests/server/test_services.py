@@ -118,6 +118,16 @@ def test_cells_in_advance_are_within_the_tenants_quota(_server):
         settle(server, 2, "no more cells than pool_max")
 
 
+def test_an_interpreter_that_does_not_read_its_environment(_server):
+    with Server(**SMALL_POOL) as server:
+        template(server, "deaf", "touch /tmp/up; exec sleep 1000", interpreter=True)
+        server.delete(warm(server, "deaf"))
+        env = {f"V{i}": "x" * 60000 for i in range(4)}  # more than a pipe holds
+        status, _, answer = server.request("POST", "/v1/sessions", {"template": "deaf", "env": env}, timeout=40)
+        check(status >= 400, f"status {status}")
+        has(json.dumps(answer), "environment")
+
+
 def test_a_slow_start_is_answered_at_once(_server):
     with Server(**SMALL_POOL) as server:
         made = template(server, "slow", SLOW)
