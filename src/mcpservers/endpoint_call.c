@@ -104,6 +104,30 @@ static void on_usable(struct completion *w, const struct err *e)
 		send_call(c, k, tool);
 }
 
+void endpoint_cancel(struct call *c)
+{
+	struct server_link *k = c->peer.peer == NULL ? NULL : c->peer.peer->arg;
+
+	loop_timer_cancel(core_loop(c->r->core), &c->timer);
+	completion_cancel(&c->use);
+	endpoint_result_release(c);
+	if (k != NULL) {
+		peer_cancel(&c->peer);
+		server_link_flush(k);
+	}
+}
+
+/* cordond ends: the call is over, in the words of the protocol. */
+static void on_drain(struct exchange *x)
+{
+	struct call *c = request_of(x)->state;
+
+	if (c->done)
+		return;
+	endpoint_cancel(c);
+	endpoint_error(c, "The server is being restarted: it is not known whether the tool ran.");
+}
+
 /* The session of the server is resumed if it was paused. */
 static void begin_call(struct call *c, struct server_link *k, const char *tool)
 {
@@ -112,6 +136,7 @@ static void begin_call(struct call *c, struct server_link *k, const char *tool)
 	c->timer = (struct loop_timer){ .on_expire = on_timer, .arg = c };
 	loop_timer_set(l, &c->timer, loop_now_ns(l) + STREAM_NS);
 	c->use = (struct completion){ .on_done = on_usable, .arg = c };
+	exchange_on_drain(c->r->x, on_drain);
 	if (session_use(k->session, request_actor(c->r), &c->use))
 		send_call(c, k, tool);
 }

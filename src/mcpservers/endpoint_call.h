@@ -51,6 +51,8 @@ void endpoint_on_room(struct request *r);
  * there is none. */
 struct server_link *endpoint_server(struct call *c, const char **ret_tool);
 void endpoint_call_tool(struct call *c);
+/* Nothing is under way for it any more, here or at the server: neither era gets the answer. */
+void endpoint_cancel(struct call *c);
 
 /* ---- endpoint_result.c */
 

@@ -108,20 +108,11 @@ static void release(struct request *r, bool answered)
 	struct call *c = r->state;
 
 	(void)answered;
-	loop_timer_cancel(core_loop(r->core), &c->timer);
-	completion_cancel(&c->use);
-	if (c->peer.peer != NULL) {
-		/* The client is gone: in both eras the call is cancelled. */
-		struct server_link *k = c->peer.peer->arg;
-
-		peer_cancel(&c->peer);
-		server_link_flush(k);
-	}
+	endpoint_cancel(c);
 	if (c->counts) {
 		c->record.is_error = true;
 		call_record_write(&c->record, r, &c->q);
 	}
-	endpoint_result_release(c);
 	sse_stream_release(&c->stream);
 	json_release(&c->answer);
 	mcp_request_release(&c->q);

@@ -177,6 +177,7 @@ def test_every_end_of_a_call_is_on_record(server):
     wait_for(lambda: len(events(server, s, "mcp.call")) == 1, 10, "the record of a call whose key was revoked")
     hang()
     old = server.kill("cordond", signal.SIGTERM)
+    has(json.loads(links[-1].getresponse().read())["result"]["content"][0]["text"], "restarted", "the answer is a result of MCP")
     wait_for(lambda: server.pid("cordond") not in (None, old), 30, "another cordond")
     server.wait_ready()
     wait_for(lambda: len(events(server, s, "mcp.call")) == 2, 10, "the record of a call that ended with the server")
