@@ -83,6 +83,22 @@ static void answer(struct call *c)
 	exchange_reply(c->r->x, 202, NULL, "", 0);
 }
 
+/* Whether the session was made with servers; else the request is answered. */
+static bool has_servers(struct request *r)
+{
+	const struct session *s = request_session(r);
+	json_t *servers = s == NULL ? NULL : server_spec_servers(session_row(s)->client);
+	struct err e = { 0 };
+
+	json_decref(servers);
+	if (s == NULL || servers != NULL)
+		return s != NULL;
+	IGNORED(err_set(&e, ERR_NOT_FOUND, "session %s has no MCP servers", r->session_id),
+		"answered");
+	reply_error(r, &e);
+	return false;
+}
+
 static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct call *c = request_of(x)->state;
@@ -97,7 +113,7 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 					.tools_by_caller = true };
 	if (mcp_request_read_http(&c->q, &http, (const char *)body, len, &f) < 0)
 		mcp_front_refuse(c->r, &c->q, &f);
-	else
+	else if (has_servers(c->r))
 		answer(c);
 }
 
@@ -118,26 +134,11 @@ static void release(struct request *r, bool answered)
 	mcp_request_release(&c->q);
 }
 
-static bool has_servers(const struct session *s)
-{
-	json_t *servers = server_spec_servers(session_row(s)->client);
-
-	json_decref(servers);
-	return servers != NULL;
-}
-
 static void on_session(struct request *r, struct session *s)
 {
 	struct call *c = r->state;
 	uint64_t allowed = core_config(r->core)->request_body_max;
-	struct err e = { 0 };
 
-	if (!has_servers(s)) {
-		IGNORED(err_set(&e, ERR_NOT_FOUND, "session %s has no MCP servers", r->session_id),
-			"answered");
-		reply_error(r, &e);
-		return;
-	}
 	request_hold(r, s);
 	c->r = r;
 	exchange_read_all(r->x, allowed < MCP_BODY_MAX ? (size_t)allowed : MCP_BODY_MAX, on_body);

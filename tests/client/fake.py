@@ -189,7 +189,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if rest[1] == "output":
             while x.wait(len(x.log)):
                 pass
-            want = {"stdout": (1,), "stderr": (2,)}.get(self.query["stream"], (1, 2))
+            want = {"stdout": (1,), "stderr": (2,), "result": ()}.get(self.query["stream"], (1, 2))
             return self.answer(200, b"".join(d for c, d in x.log if c in want), "application/octet-stream")
         if rest[1] == "events":
             return self.events(rest[0], session, x)

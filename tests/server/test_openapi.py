@@ -248,6 +248,9 @@ def sessions(p):
 
 
 def mcp(p):
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gateway", "stdio_server.py"), encoding="utf-8") as f:
+        script = f.read()
+    own = p.s.want(201, "POST", "/v1/sessions", {"mcp": {"servers": {"a": {"command": ["python3", "-c", script]}}}})["id"]
     for status, message in ((200, {"id": 1, "method": "ping"}), (202, {"method": "notifications/initialized"}),
                             (200, {"id": "a", "method": "tools/list"}),
                             (404, {"id": 1, "method": "ping", "params": {"_meta": {
@@ -255,10 +258,12 @@ def mcp(p):
                                 "io.modelcontextprotocol/clientCapabilities": {}}}})):
         headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "ping"} if status == 404 else None
         for path in ("/mcp", "/mcp/{session}"):
-            p.probe(status, "POST", path, body={"jsonrpc": "2.0", **message}, headers=headers)
+            p.probe(status, "POST", path, ids={"session": own}, body={"jsonrpc": "2.0", **message}, headers=headers)
     for path in ("/mcp", "/mcp/{session}"):
         p.probe(406, "POST", path, body={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers={"Accept": "text/html"})
+    p.probe(404, "POST", "/mcp/{session}", body={"jsonrpc": "2.0", "id": 1, "method": "ping"})  # it has no servers
     p.probe(200, "GET", SESSION + "/mcp")
+    p.s.want(204, "DELETE", f"/v1/sessions/{own}")
 
 
 def builds(p):
