@@ -49,7 +49,7 @@ def test_files_and_boot_id(server):
     look, boot = out(server, s, LOOK), out(server, s, BOOT)
     cold = pause(server, s)
     equal((cold["state"], cold["cold"], cold["executions_running"]), ("paused", True, 0))
-    check(not server.cell_pids(s), "its cell is gone, and its memory free")
+    wait_for(lambda: not server.cell_pids(s), 15, "its cell to be gone, and its memory free")
     equal(pause(server, s)["cold"], True, "pausing twice")
     back = resume(server, s)
     equal((back["state"], back["cold"], back["id"], back["metadata"]), ("running", False, s, {"a": "b"}))

@@ -555,7 +555,7 @@ def test_the_client(server):
                f"c=socket:{PYTHON}").strip()
     equal([s["as"] for s in server.get(made)["secrets"]], ["broker", "env", "file", "socket"])
     equal(server.run(made, "echo ${#E}; stat -L -c %s /run/secrets/c")["stdout"], f"{len(text) + 4}\n{len(text) + 4}\n")
-    cli("create", "--secret", "c=mail:X", code=125)
+    cli("create", "--secret", "c=mail:X", code=2)
     named = cli("create", "--secret", "c").strip()
     equal([s["as"] for s in server.get(named)["secrets"]], ["broker"], "only its name")
     has(server.run(named, "echo $C")["stdout"], "cordon_")

@@ -114,7 +114,11 @@ BAD = [
 
 
 def test_bad_specs(server):
-    before = server.want(200, "GET", "/v1/node")["sessions"]
+    def sessions():
+        return server.want(200, "GET", "/v1/node")["sessions"]
+
+    wait_for(lambda: sessions()["stopping"] == 0, 15, "the end of those of the other tests")
+    before = sessions()
     wrong = []
     for spec, name in BAD:
         try:
@@ -123,7 +127,7 @@ def test_bad_specs(server):
         except Failed as e:
             wrong.append(str(e))
     check(not wrong, "\n".join(wrong))
-    equal(server.want(200, "GET", "/v1/node")["sessions"], before, "sessions of refused requests")
+    equal(sessions(), before, "sessions of refused requests")
 
 
 def test_bad_bodies(server):

@@ -310,7 +310,7 @@ def test_bounds(server):
     server.refused(429, "quota_stored", "POST", f"/v1/sessions/{s}/snapshots", {}, key=key)
     equal(server.run(s, "echo goes on", key=key)["stdout"], "goes on\n")
     server.want(204, "DELETE", path(shot["id"]), key=key)
-    wait_for(lambda: server.request("POST", f"/v1/sessions/{s}/snapshots", {}, key=key)[0] == 201, 15, "room again")
+    wait_for(lambda: server.request("POST", f"/v1/sessions/{s}/snapshots", {}, key=key)[0] == 201, 60, "room again")
     server.delete(s, key=key)
     for found in server.want(200, "GET", "/v1/snapshots", key=key)["snapshots"]:
         server.want(204, "DELETE", path(found["id"]), key=key)
