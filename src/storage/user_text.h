@@ -5,7 +5,7 @@
 #include "buf.h"
 
 #define USER_TEXT_MAX (1U << 20) /* of passwd and group, which are thousands of users */
-#define USER_TEXT_USER "user" /* who commands run as, unless they say otherwise */
+#define USER_TEXT_USER "user"	 /* who commands run as, unless they say otherwise */
 
 struct user_text {
 	uint32_t uid, gid; /* of "user": 1000, or the next that is free */
