@@ -12,11 +12,10 @@
 #include "execution.h"
 #include "json_text.h"
 #include "kill_later.h"
-#include "output.h"
 #include "reply.h"
 #include "run_end.h"
+#include "run_progress.h"
 #include "session_request.h"
-#include "shown_text.h"
 #include "spec_exec.h"
 #include "stdin_feeder.h"
 #include "store_net.h"
@@ -24,9 +23,7 @@
 #define BODY_MAX (2U << 20)
 #define TIMEOUT_S 120	      /* by default */
 #define FRESH_MARGIN_MS 60000 /* a fresh session lives that much longer than its command may */
-#define LAST_LINE 200
 #define CODE_TEMPLATE "code-interpreter-v1" /* whose interpreter runs already */
-#define PROGRESS_RECORDS 1024
 
 struct run {
 	struct session_making making;
@@ -35,10 +32,7 @@ struct run {
 	uint64_t timeout_s;
 	struct execution_follower follower;
 	struct run_end end;
-	/* For progress: where the log was read up to. */
-	int log;
-	uint64_t cursor;
-	struct buf last;
+	struct run_progress progress;
 };
 
 static struct run *own(const struct tool_call *c)
@@ -81,67 +75,16 @@ static void release(struct tool_call *c)
 	end_fresh(c);
 	if (u->has_spec)
 		spec_exec_release(&u->spec);
-	if (u->log > 0)
-		fd_close(u->log);
-	buf_release(&u->last);
-}
-
-/* ---- progress: bytes so far, and the last line */
-
-static void keep_last(struct run *u, const uint8_t *bytes, size_t n)
-{
-	size_t skip = n > LAST_LINE ? n - LAST_LINE : 0;
-
-	buf_put(&u->last, bytes + skip, n - skip);
-	if (u->last.len > LAST_LINE)
-		buf_consume(&u->last, u->last.len - LAST_LINE);
-}
-
-static void read_log(struct tool_call *c, struct run *u, const struct store_execution *row)
-{
-	uint8_t bytes[4096];
-	struct output_chunk chunk;
-	struct err e;
-
-	if (u->log <= 0 &&
-	    (execution_log(c->r->core, row->session, row->id, &u->log, &e) < 0 || u->log < 0))
-		return;
-	for (unsigned i = 0; i < PROGRESS_RECORDS; i++) {
-		if (output_look(u->log, u->cursor, &chunk, &e) <= 0)
-			return;
-		if (chunk.len > sizeof(bytes)) {
-			output_skip(&u->cursor, &chunk);
-			buf_clear(&u->last);
-			continue;
-		}
-		if (output_read(u->log, &u->cursor, &chunk, bytes, sizeof(bytes), &e) <= 0)
-			return;
-		if (chunk.stream == OUTPUT_STDOUT || chunk.stream == OUTPUT_STDERR)
-			keep_last(u, bytes, chunk.len);
-	}
+	run_progress_release(&u->progress);
 }
 
 static bool progress(struct tool_call *c, uint64_t *ret_done, struct buf *message)
 {
 	struct run *u = own(c);
-	const struct store_execution *row;
-	const uint8_t *line;
-	size_t n;
 
 	if (u->follower.link == NULL)
 		return false;
-	row = execution_row(u->follower.execution);
-	*ret_done = row->out_bytes + row->err_bytes;
-	read_log(c, u, row);
-	n = u->last.len;
-	while (n > 0 && u->last.data[n - 1] == '\n')
-		n--;
-	line = n == 0 ? NULL : memrchr(u->last.data, '\n', n);
-	if (n > 0) {
-		line = line == NULL ? u->last.data : line + 1;
-		(void)shown_text_tail(message, line, (size_t)(u->last.data + n - line),
-				      TOOL_PROGRESS_TEXT);
-	}
+	run_progress_show(&u->progress, c, u->follower.execution, ret_done, message);
 	return true;
 }
 
@@ -298,7 +241,6 @@ static void run(struct tool_call *c)
 	struct err e = { 0 };
 
 	u->end.c = c;
-	buf_init(&u->last, 2 * 4096);
 	if ((json_tree_get(c->q.arguments, "command") != NULL) ==
 	    (json_tree_get(c->q.arguments, "code") != NULL)) {
 		tool_failed(c, "Give either command, for sh -c, or code with its language.");
