@@ -9,12 +9,14 @@
 #include "reply.h"
 #include "routes.h"
 #include "run_results.h"
+#include "shown_text.h"
 #include "store_net.h"
 
 #define FILES_JSON_MAX (256U << 10)
 #define CLOCK_SLACK_MS 20 /* times of files are those of the last tick of the kernel's clock */
 #define NET_LOOKED 256
 #define SUMMARY_MAX (1U << 20)
+#define DENIED_MAX (64U << 10)
 
 void run_end_release(struct run_end *n)
 {
@@ -24,12 +26,14 @@ void run_end_release(struct run_end *n)
 	excerpt_release(&n->excerpt);
 	changes_release(&n->changes);
 	json_release(&n->files);
+	buf_release(&n->denied);
 }
 
 /* ---- what was refused */
 
 struct refusals {
 	struct tool_call *c;
+	struct buf *lines;
 	uint64_t since_ms;
 	unsigned n;
 	char names[RUN_END_DENIED][256];
@@ -41,6 +45,14 @@ static bool is_known(const struct refusals *f, const char *name)
 		if (strcmp(f->names[i], name) == 0)
 			return true;
 	return false;
+}
+
+static void put_line(struct buf *lines, const char *name, const char *reason)
+{
+	shown_text(lines, (const uint8_t *)name, strlen(name));
+	buf_put_text(lines, ": ");
+	shown_text(lines, (const uint8_t *)reason, strlen(reason));
+	buf_put_text(lines, "\n");
 }
 
 static int on_refusal(const struct store_net *row, void *cookie)
@@ -65,19 +77,21 @@ static int on_refusal(const struct store_net *row, void *cookie)
 	text = json_span_dup(reason);
 	tool_shown(f->c, NULL, "reason", text == NULL ? "" : text);
 	json_close(j, '}');
+	put_line(f->lines, row->name, text == NULL ? "" : text);
 	json_tree_release(&t);
 	return 0;
 }
 
 static void write_refusals(struct run_end *n, const struct store_execution *row)
 {
-	struct refusals f = { .c = n->c, .since_ms = row->created_ms };
+	struct refusals f = { .c = n->c, .lines = &n->denied, .since_ms = row->created_ms };
 	const struct store_net_filter filter = { .session = row->session,
 						 .after_seq = n->net_seq,
 						 .verdict = STORE_NET_REFUSED,
 						 .limit = NET_LOOKED };
 	struct err e;
 
+	buf_init(&n->denied, DENIED_MAX);
 	json_open(&n->c->out, "denied", '[');
 	IGNORED(store_net_list(core_store(n->c->r->core), &filter, on_refusal, &f, NULL, &e),
 		"the list is then shorter");

@@ -1,6 +1,6 @@
 /* run_end.h - what the tool `run` reports when its execution has ended: the beginning and end of
  * its output, files that it changed, and what the network policy refused meanwhile. In pieces, in
- * the tenant's share of the loop. tool_run.c calls it. */
+ * the tenant's share of the loop. tool_run.c calls it, and clone.c, which uses parts of it. */
 #pragma once
 
 #include "changes.h"
@@ -23,6 +23,7 @@ struct run_end {
 	struct json files; /* files_changed, as it grows */
 	unsigned nfiles;
 	bool more_files;
+	struct buf denied; /* what was refused as lines "name: reason", for on_written */
 	bool (*is_there)(const struct run_end *n); /* is x still followed? */
 	void (*on_written)(struct run_end *n);	   /* the result is written, but for tool_done() */
 };

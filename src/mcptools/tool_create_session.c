@@ -1,8 +1,14 @@
-/* tool_create_session.c - the tool `create_session`: a session that other calls use by its id. */
+/* tool_create_session.c - the tool `create_session`: a session that other calls use by its id.
+ *
+ * With `repository` the answer comes when git has cloned it (clone.h). Until then no client knows
+ * the id, so the session is ended whatever else happens: git fails, the call is cancelled, the
+ * client is gone, the server stops. If the server is killed, the session ends by its timeout. */
 #include "tools.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "clone.h"
 #include "json_text.h"
 #include "json_view.h"
 #include "policy_select.h"
@@ -14,14 +20,38 @@
 #define BODY_MAX (256U << 10)
 
 struct create {
+	struct clone clone; /* first, see clone.h; all zero if there is nothing to clone */
 	struct session_making making;
+	bool is_unnamed; /* the session runs, and no client knows its id */
 };
+
+static void end_unnamed(struct tool_call *c)
+{
+	struct create *m = c->own;
+	struct request *r = c->r;
+	struct err e;
+
+	if (!m->is_unnamed)
+		return;
+	m->is_unnamed = false;
+	IGNORED(session_delete(r->core, r->tenant, r->session_id, request_actor(r), &e),
+		"then the session ends by its timeout");
+}
 
 static void release(struct tool_call *c)
 {
 	struct create *m = c->own;
 
+	clone_release(&m->clone);
 	session_making_release(&m->making);
+	end_unnamed(c);
+}
+
+static bool progress(struct tool_call *c, uint64_t *ret_done, struct buf *message)
+{
+	struct create *m = c->own;
+
+	return clone_progress(&m->clone, ret_done, message);
 }
 
 /* A word that names a preset has no dot, colon, slash or star; anything else is a host. */
@@ -75,33 +105,90 @@ static void write_body(struct tool_call *c, struct json *j)
 	json_close(j, '}');
 }
 
-static void on_made(struct session_making *m, struct session *s, const struct err *e)
+/* ---- the answer */
+
+static const char *workdir_of(const struct session *s)
 {
-	struct tool_call *c = tool_of(m->r);
-	const struct store_session *row;
-	const struct store_template *t;
+	const struct store_template *t = session_template(s);
+
+	return t == NULL || t->workdir == NULL || t->workdir[0] == '\0' ? "/home/user" : t->workdir;
+}
+
+static void write_repository(struct tool_call *c, const char *workdir, const char *name)
+{
+	char path[4096];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", strcmp(workdir, "/") == 0 ? "" : workdir, name);
+	json_open(&c->out, "repository", '{');
+	tool_shown(c, NULL, "path", path);
+	json_close(&c->out, '}');
+}
+
+static void answer(struct tool_call *c, struct session *s)
+{
+	const struct create *m = c->own;
+	const struct store_session *row = session_row(s);
 	char name[POLICY_SELECT_NAME_MAX];
 
-	if (e != NULL) {
-		reply_error(m->r, e);
-		return;
-	}
-	row = session_row(s);
-	t = session_template(s);
-	policy_select_name(session_policy_of_row(m->r->core, row), name);
+	policy_select_name(session_policy_of_row(c->r->core, row), name);
 	tool_open(c);
 	json_text(&c->out, "session_id", row->id);
 	json_view_time(&c->out, "expires_at", row->deadline_ms);
 	json_text(&c->out, "network", name);
-	json_text(&c->out, "workdir",
-		  t == NULL || t->workdir == NULL || t->workdir[0] == '\0' ? "/home/user"
-									   : t->workdir);
+	json_text(&c->out, "workdir", workdir_of(s));
 	json_text(&c->out, "template", row->template);
+	if (m->clone.c != NULL)
+		write_repository(c, workdir_of(s), m->clone.arg.name);
 	tool_done(c);
+}
+
+/* ---- in order */
+
+static void on_cloned(struct clone *k, const char *why)
+{
+	struct tool_call *c = k->c;
+	struct create *m = c->own;
+	struct buf text = BUF_INIT(TOOL_RESULT_MAX / 2);
+	struct err e = { 0 };
+	struct session *s;
+
+	if (why != NULL) {
+		end_unnamed(c);
+		buf_printf(&text, "%s\nThe session was ended; there is none.", why);
+		tool_failed(c, buf_text(&text));
+		buf_release(&text);
+		return;
+	}
+	s = session_live(c->r->core, c->r->tenant, c->r->session_id, &e);
+	if (s == NULL) {
+		reply_error(c->r, &e);
+		return;
+	}
+	m->is_unnamed = c->done; /* cancelled meanwhile: nobody gets the id */
+	answer(c, s);
+}
+
+static void on_made(struct session_making *making, struct session *s, const struct err *why)
+{
+	struct tool_call *c = tool_of(making->r);
+	struct create *m = c->own;
+	struct err e = { 0 };
+
+	if (why != NULL) {
+		reply_error(c->r, why);
+	} else if (m->clone.c == NULL) {
+		answer(c, s);
+	} else {
+		m->is_unnamed = true;
+		m->clone.on_cloned = on_cloned;
+		if (clone_start(&m->clone, s, &e) < 0)
+			reply_error(c->r, &e);
+	}
 }
 
 static void create(struct tool_call *c)
 {
+	const struct json_node *repository = json_tree_get(c->q.arguments, "repository");
 	struct create *m = c->own;
 	struct spec_session spec;
 	struct err e = { 0 };
@@ -109,6 +196,10 @@ static void create(struct tool_call *c)
 	struct json j;
 	int making;
 
+	if (repository != NULL && clone_read(&m->clone, c, repository, &e) < 0) {
+		reply_error(c->r, &e);
+		return;
+	}
 	json_init_heap(&j, BODY_MAX);
 	write_body(c, &j);
 	if (!json_ok(&j)) {
@@ -135,8 +226,9 @@ const struct tool tool_create_session = {
 			"Makes a sandbox that other tools use by its session_id. Its files and processes "
 			"stay between calls and are gone when it ends: after timeout_s (300 by default, "
 			"counted from now), or by stop. It has no network unless network is given: names of "
-			"presets (pypi, npm, github-read, ...) or hosts (example.com). Use run without "
-			"session_id for a single command.",
+			"presets (pypi, npm, github-read, ...) or hosts (example.com). repository is cloned "
+			"into its workdir, if network allows its host. Use run without session_id for a "
+			"single command.",
 		.input_schema = JSON_TEXT({
 			"type": "object",
 			"properties": {
@@ -160,7 +252,23 @@ const struct tool tool_create_session = {
 					"additionalProperties": {"type": "string"},
 					"description": "environment of all commands"
 				},
-				"metadata": {"type": "object", "additionalProperties": {"type": "string"}}
+				"metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+				"repository": {
+					"type": "object",
+					"properties": {
+						"url": {
+							"type": "string", "minLength": 1, "maxLength": 1024,
+							"description": "https://HOST/PATH, without credentials"
+						},
+						"ref": {
+							"type": "string", "minLength": 1, "maxLength": 255,
+							"description": "a branch or a tag; left out: the default branch"
+						}
+					},
+					"required": ["url"],
+					"additionalProperties": false,
+					"description": "for git clone --depth 1; network must allow its host"
+				}
 			},
 			"additionalProperties": false
 		}),
@@ -170,7 +278,10 @@ const struct tool tool_create_session = {
 				"session_id": {"type": "string"},
 				"expires_at": {"type": ["string", "null"]},
 				"network": {"type": "string"}, "workdir": {"type": "string"},
-				"template": {"type": "string"}
+				"template": {"type": "string"},
+				"repository": {
+					"type": "object", "properties": {"path": {"type": "string"}}
+				}
 			},
 			"required": ["session_id", "workdir"]
 		}),
@@ -178,6 +289,7 @@ const struct tool tool_create_session = {
 	.scope = TENANT_SESSIONS,
 	.own_size = sizeof(struct create),
 	.start = create,
+	.progress = progress,
 	.release = release,
 };
 /* clang-format on */

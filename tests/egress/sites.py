@@ -158,6 +158,8 @@ def route(q):
         return SCRIPTED[path]
     if path.startswith("/git/"):
         return git(q)
+    if path.startswith("/drip/"):
+        return drip(q)
     return ROUTES.get(path, echo)(q)
 
 

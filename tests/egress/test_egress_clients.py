@@ -11,6 +11,7 @@ import sys
 
 import internet
 from harness import Skip, check, equal, has, wait_for
+from mcp_client import Client
 from internet_client import TRUST, both, curl, make, policy, probe, put, records, recorded, sh, shared
 
 PLAIN = ""
@@ -119,6 +120,45 @@ def test_git_clone_and_push(server):
     put(server, s, policy(READ))
     sh(server, s, "cd /tmp/clone && git push -q origin main", 0)
     equal(internet.NET.sites.pushed(), before + 1, "commits after a push that is allowed")
+
+
+def test_create_session_clones(server):
+    """The argument repository of the MCP tool."""
+    c = Client(server)
+    url = "https://git.example/git/repo.git"
+    got = c.call("create_session", network=["git.example/git/repo.git"], repository={"url": url, "ref": "main"})
+    equal(got["repository"], {"path": "/home/user/repo"}, "where it is")
+    done = c.call("run", session_id=got["session_id"], command="cd repo && head -n 1 file && stat -c %U file && git remote -v && "
+                  "git rev-list --count HEAD")
+    equal(done["exit_code"], 0, done["stderr"])
+    equal(done["stdout"].splitlines()[:2], ["hello", "user"], "its files, of the user")
+    has(done["stdout"], url, "the origin")
+    equal(done["stdout"].splitlines()[-1], "1", "one commit")
+    server.delete(got["session_id"])
+    before = {s["id"] for s in server.want(200, "GET", "/v1/sessions?limit=100")["sessions"]}
+    c.fails("create_session", "nosuch", "The session was ended", network=["git.example/git/repo.git"],
+            repository={"url": url, "ref": "nosuch"})
+    text = c.fails("create_session", "The network policy refused", "git.example", "The session was ended",
+                   network=["git.example/git/other.git"], repository={"url": url})
+    has(text, "403", "what git says")
+
+    def left():
+        rows = server.want(200, "GET", "/v1/sessions?limit=100")["sessions"]
+        return {s["id"] for s in rows if s["state"] not in ("stopping", "stopped")} - before
+
+    equal(left(), set(), "no session is left")
+    link = c.open("tools/call", {"name": "create_session", "arguments": {
+        "network": ["look.example/drip/**"], "repository": {"url": "https://look.example/drip/repo"}}}, token="tok")
+    wait_for(lambda: internet.NET.hit("/drip/repo/info/refs"), 20, "git")
+    equal(len(left()), 1, "the session while git runs")
+    stream = link.getresponse()
+    line = b""
+    while not line.startswith(b"data:"):
+        line = stream.fp.readline()
+    has(line.decode(), "Cloning into 'repo'", "progress")
+    stream.close()
+    link.close()
+    wait_for(lambda: not left(), 20, "the end of the session of a client that is gone")
 
 
 def test_python_urllib(server):

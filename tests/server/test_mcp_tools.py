@@ -430,6 +430,29 @@ def test_a_client_that_listens_is_told_about_sessions(server):
     equal(message()["method"], "notifications/resources/list_changed", "its end, and nothing for the command")
     link.close()
 
+
+def test_a_repository_that_is_not_cloned(server):
+    """What git clones over the network is in tests/egress/test_egress_clients.py."""
+    c = Client(server)
+    before = live(server)
+    for url in ("http://a.example/r", "https://u:p@a.example/r", "https://a.example", "https://a.example/", "/tmp/r",
+                "https://a.example/r/", "https://a.example/../r", "https://a.example/-r", "https://a.example//r",
+                "https://a.example/.git", "https://a.example/r?x=1", "https://a.example/r;id", "https://a.example/r\nx",
+                "https://-a.example/r", "https://a.example:x/r", "https://a.example/%2e%2e", "ext::sh -c id", "--help",
+                "https://a.example/" + "n" * 101, "https://a.example/" + "a/" * 600 + "r", ""):
+        c.fails("create_session", "repository.url", repository={"url": url})
+    for ref in ("-x", "--upload-pack=id", "a b", "a..b", "$(id)", "r" * 256, ""):
+        c.fails("create_session", "repository.ref", repository={"url": "https://a.example/r", "ref": ref})
+    c.fails("create_session", "repository", repository={"ref": "main"})
+    c.fails("create_session", "repository", repository="https://a.example/r")
+    url = "https://refused.example/some/tool.git"
+    c.fails("create_session", "exit code 128", "refused.example: ", "not allowed", "network must allow refused.example",
+            "The session was ended", network=["files.example"], repository={"url": url})
+    c.fails("create_session", "exit code 128", "network must allow refused.example", repository={"url": url})
+    c.fails("create_session", "no program git", "The session was ended", env={"PATH": "/nowhere"}, repository={"url": url})
+    equal(live(server) - before, set(), "no session is left")
+
+
 def test_advice_names_what_was_asked(server):
     c = Client(server)
     text = c.fails("create_session", "template nosuch: not found. Leave it out", template="nosuch")
