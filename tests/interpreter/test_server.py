@@ -4,6 +4,7 @@ and keeps its bounds.    test_server.py PROGRAM [test ...]"""
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -34,6 +35,22 @@ def the_interface_answers_as_clients_expect():
         status, _, text = i.call("POST", "/execute", {"code": "1", "language": "cobol"})
         equal(status, 500)
         has(text, "cobol")
+
+
+def the_names_of_languages_are_the_same_everywhere():
+    """Those that the native interface and the tool `run` take are those that the interpreter knows."""
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src")
+
+    def words(path, begin, end):
+        with open(os.path.join(top, path), encoding="utf-8") as f:
+            part = f.read().split(begin, 1)[1].split(end, 1)[0]
+        return sorted(re.findall(r'"(\w+)"', part))
+
+    with open(os.path.join(top, "interpreter", "languages.c"), encoding="utf-8") as f:
+        known = sorted(re.findall(r'\.(?:short_)?name = "(\w+)"', f.read()))
+    check(len(known) > 5, f"names in languages.c: {known}")
+    equal(words("web/spec_exec.c", "known[] = {", "}"), known)
+    equal(words("mcptools/tool_run.c", '"enum": [', "]"), known)
 
 
 def requests_come_in_any_form():
@@ -286,7 +303,8 @@ def killing_run_interrupts_its_code():
         stays(lambda: i.process.poll() is None, 0.1, "the server")
 
 
-main([the_interface_answers_as_clients_expect, requests_come_in_any_form, answers_are_lines_of_ascii_in_order, one_pair_of_outer_quotes_is_removed,
-      output_of_programs_keeps_its_place, executions_of_a_context_wait_for_each_other, contexts_are_made_restarted_and_removed,
-      a_language_that_is_missing_is_named, environments_reach_kernels, bounds_are_kept, silence_is_broken_by_keepalives,
-      it_listens_on_a_port_of_all_addresses, run_runs_code, killing_run_interrupts_its_code])
+main([the_interface_answers_as_clients_expect, the_names_of_languages_are_the_same_everywhere, requests_come_in_any_form,
+      answers_are_lines_of_ascii_in_order, one_pair_of_outer_quotes_is_removed, output_of_programs_keeps_its_place,
+      executions_of_a_context_wait_for_each_other, contexts_are_made_restarted_and_removed, a_language_that_is_missing_is_named,
+      environments_reach_kernels, bounds_are_kept, silence_is_broken_by_keepalives, it_listens_on_a_port_of_all_addresses, run_runs_code,
+      killing_run_interrupts_its_code])
