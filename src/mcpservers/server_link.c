@@ -22,6 +22,7 @@
 #define LOOK_MS 100    /* until it is connected */
 #define SECOND_MS 1000 /* after that */
 #define AGAIN_MS 5000  /* between two starts of a program that ends */
+#define LOSSES_MAX 6   /* up to which the wait for the next connection doubles */
 #define FIRST_STARTS 1 /* of a server that was never ready */
 #define SETUP_MS 60000
 #define READ_SIZE 65536
@@ -53,10 +54,13 @@ static void disconnect(struct server_link *k, const char *why)
 	peer_lost(&k->peer, why);
 }
 
+/* A server that ends every connection is connected to ever less often. */
 static void lose(struct server_link *k, const char *why)
 {
 	disconnect(k, why);
-	wait_ms(k, LOOK_MS);
+	wait_ms(k, (uint64_t)LOOK_MS << k->losses);
+	if (k->losses < LOSSES_MAX)
+		k->losses++;
 }
 
 void server_link_flush(struct server_link *k)
@@ -340,6 +344,7 @@ static void on_tools(struct peer *p)
 	if (changed > 0)
 		report_changes(k, changed, names);
 	k->was_ready = true;
+	k->losses = 0;
 	k->on_news(k);
 }
 

@@ -36,6 +36,7 @@ struct server_link {
 	struct completion use, made;
 	uint64_t started_ns; /* when the program was started last; 0: by an earlier daemon */
 	unsigned starts;
+	unsigned losses; /* connections in a row over which the tools were not listed */
 	bool ended;
 };
 
