@@ -138,7 +138,7 @@ static void arm(struct get *g)
 	if (g->state == OVER)
 		return;
 	if (g->paused)
-		events = 0;
+		events = EPOLLET; /* the end of the connection is reported once, not for ever */
 	if (g->tls ? tls_wants_write(g->tls) : g->state == SENDING)
 		events = EPOLLOUT;
 	loop_modify(g->means->loop, &g->watch, events);
