@@ -21,6 +21,7 @@
 #define DIAL_ANSWER_MS (600ULL * 1000)
 #define HOST_MAX (SANDBOX_HOST_MAX + 16)
 #define DROP_MAX 6
+#define INTERPRETER_PORT 49999
 
 struct entry_request {
 	uint16_t port;
@@ -216,6 +217,25 @@ static bool traffic_allowed(struct request *r, const struct entry_request *g)
 	return false;
 }
 
+/* E2B's code interpreter refuses a wrong access token; some clients send none, which is allowed.
+ * The interpreter in the cell does not know the token. */
+static bool interpreter_admits(struct request *r, const struct entry_request *g,
+			       const struct session *s)
+{
+	const struct http1_request *q = exchange_request(r->x);
+	const struct store_template *t = session_template(s);
+	struct http1_span token;
+	size_t n;
+
+	if (g->port != INTERPRETER_PORT || !g->sandbox.secure || t == NULL || !t->interpreter)
+		return true;
+	n = http1_find(q->headers, q->headers_n, "x-access-token", &token);
+	if (n == 0 || (n == 1 && token_check(&e2b_of(r)->key, TOKEN_ENVD, r->session_id, token)))
+		return true;
+	reply_failure(r, 401, "The access token does not match", g->port);
+	return false;
+}
+
 static void open_port(struct request *r, struct session *s)
 {
 	struct entry_request *g = r->state;
@@ -305,6 +325,7 @@ void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uin
 	r->no_resume = !wakes(g, session_row(s));
 	/* A client without access must not resume the sandbox, nor keep it from being paused. */
 	if (may_enter(r, g, session_row(s)) &&
-	    (port == E2B_ENVD_PORT ? envd_admits(r, g->resumed) : traffic_allowed(r, g)))
+	    (port == E2B_ENVD_PORT ? envd_admits(r, g->resumed)
+				   : traffic_allowed(r, g) && interpreter_admits(r, g, s)))
 		request_use(r, on_session);
 }

@@ -282,4 +282,16 @@ test('a sandbox that only a token opens', async (t) => {
   await fails(sandbox.runCode('1 + 1'), e2b.SandboxError)
 })
 
+test('a wrong access token is refused, none is not', async (t) => {
+  const sandbox = await start(t)
+  const to = { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49999', 'Content-Type': 'application/json' }
+  const status = async (headers) => {
+    const answer = await fetch(process.env.E2B_SANDBOX_URL + '/execute', { method: 'POST', headers: { ...to, ...headers }, body: '{"code":"1"}' })
+    await answer.text()
+    return answer.status
+  }
+  equal(await status({}), 200)
+  equal(await status({ 'X-Access-Token': 'wrong' }), 401)
+})
+
 await run()
