@@ -3,8 +3,9 @@
  * The root directory, with an /etc for cells, is made once and cached (cache_dir.h). Its name has a
  * fingerprint of everything that it is made from, so that a new ld.so.cache, for example, makes a
  * new one. It is made under a temporary name and renamed, so it is complete or does not exist.
- * Programs that use it hold a shared lock on it; when a new one is made, those without a lock are
- * removed.
+ * Programs that use it hold a shared lock on it, and cells go on using it when their server has
+ * ended or was replaced: when a new one is made, those without a lock that were last used before
+ * the machine was booted are removed.
  *
  * What must not change: of the machine's /etc only the entries of `copied` are taken, and of these
  * only regular files that every user may read and links into /usr or /etc: data of packages, no
@@ -19,6 +20,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "cache_dir.h"
 #include "cell_programs.h"
@@ -291,6 +293,30 @@ static int fill(int root, const struct node_ca *authority, struct err *e)
 	return authority == NULL ? 0 : ca_trust_add(etc, authority, e);
 }
 
+/* The time of a change of the directory itself is the mark of its use (mark_use()). */
+static bool was_used_since_boot(const struct stat *st)
+{
+	struct timespec now, up;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	(void)clock_gettime(CLOCK_BOOTTIME, &up);
+	return st->st_ctim.tv_sec >= now.tv_sec - up.tv_sec - 1;
+}
+
+static void mark_use(int fd, const struct stat *st)
+{
+	if (!was_used_since_boot(st))
+		(void)fchmod(fd, st->st_mode & 07777);
+}
+
+/* May a cell that lives have it as its root directory? */
+static bool may_be_in_use(int fd, const char *name)
+{
+	struct stat st;
+
+	return strncmp(name, "host-", 5) == 0 && (fstat(fd, &st) < 0 || was_used_since_boot(&st));
+}
+
 /* Removes directories without a lock: of other fingerprints, and of a process that was killed. */
 static void remove_unused(int cache, const char *keep)
 {
@@ -307,7 +333,8 @@ static void remove_unused(int cache, const char *keep)
 			continue;
 		OWN_FD fd = openat(cache, entry->d_name,
 				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+		if (fd >= 0 && !may_be_in_use(fd, entry->d_name) &&
+		    flock(fd, LOCK_EX | LOCK_NB) == 0)
 			rmtree(cache, entry->d_name);
 	}
 	(void)closedir(d);
@@ -357,6 +384,7 @@ static int open_skeleton(int cache, const char *name, const struct node_ca *auth
 		if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 && fstat(fd, &ours) == 0 &&
 		    fstatat(cache, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    ours.st_ino == there.st_ino) {
+			mark_use(fd, &ours);
 			*ret_fd = TAKE_FD(fd);
 			return 0;
 		}
