@@ -117,9 +117,14 @@ class Server:
 
     def kill(self, name, number=signal.SIGKILL):
         """Sends a signal to one of them, and gives the pid that it had."""
-        pid = wait_for(lambda: self.pid(name), 10, name)
-        os.kill(pid, number)
-        return pid
+        def one():
+            pid = self.pid(name)
+            try:
+                return pid and (os.kill(pid, number), pid)[1]
+            except ProcessLookupError:  # it has ended by itself since
+                return None
+
+        return wait_for(one, 10, name)
 
     def restarted(self, name):
         """Kills one of them, and returns when another has its place and the server is ready."""
