@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -78,6 +79,18 @@ static const char *open_many(const struct attack *a)
 
 /* Terminals are counted for the whole machine, so one cell must not be able to take them all:
  * several processes together pass the limit of each. */
+/* Processes of the bombs before this row may still be dying. */
+static pid_t fork_patiently(void)
+{
+	pid_t pid = fork();
+
+	for (int i = 0; i < 100 && pid < 0 && errno == EAGAIN; i++) {
+		(void)poll(NULL, 0, 50);
+		pid = fork();
+	}
+	return pid;
+}
+
 static const char *many_terminals(const struct attack *a)
 {
 	int fds[2];
@@ -87,7 +100,7 @@ static const char *many_terminals(const struct attack *a)
 	if (pipe(fds) < 0)
 		return answer_errno(errno);
 	for (int i = 0; i < 12; i++) {
-		pid_t pid = fork();
+		pid_t pid = fork_patiently();
 
 		if (pid < 0)
 			return answer_errno(errno);
