@@ -10,11 +10,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "shared"))
-from checks import Failed, Skip, equal, wait_for  # noqa: E402
+import tap  # noqa: E402
+from checks import Failed, Skip, equal, wait_for  # noqa: E402,F401
 
 PROGRAM = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else ""
 SCRIPTED = HERE / "kernels"
@@ -152,23 +152,4 @@ def gone(pid):
 
 
 def main(tests):
-    chosen = [t for t in tests if not sys.argv[2:] or t.__name__ in sys.argv[2:]]
-    print(f"1..{len(chosen)}")
-    failed = False
-    for i, test in enumerate(chosen, 1):
-        name = test.__name__.replace("_", " ")
-        try:
-            test()
-            print(f"ok {i} - {name}")
-        except Skip as why:
-            print(f"ok {i} - {name} # SKIP {why}")
-        except Exception:  # noqa: BLE001
-            failed = True
-            print(f"not ok {i} - {name}")
-            for line in traceback.format_exc().splitlines():
-                print("#", line)
-        sys.stdout.flush()
-    sys.exit(failed)
-
-
-__all__ = ["HERE", "PATH", "PROGRAM", "REAL", "SCRIPTED", "Interpreter", "gone", "main", "the", "types", "wait_for"]
+    sys.exit(tap.run(tests, sys.argv[2:]))
