@@ -1,5 +1,5 @@
 /* line_front.h - MCP over a local port of the cell, one JSON message per line, for cordond, which
- * joins the servers of several cells. Called by main.c. Whoever connects may be any process of this
+ * joins the servers of several cells. Called by main.c. What connects may be any process of this
  * cell, also by cordond's proxy of ports: only one that proves that it knows the token is answered
  * (link_proof.h). */
 #pragma once

@@ -164,7 +164,7 @@ static void on_cloned(struct clone *k, const char *why)
 		reply_error(c->r, &e);
 		return;
 	}
-	m->is_unnamed = c->done; /* cancelled meanwhile: nobody gets the id */
+	m->is_unnamed = c->done; /* cancelled meanwhile: no client gets the id */
 	answer(c, s);
 }
 

@@ -18,7 +18,7 @@ struct output_record {
  * or zeros); -1: the file cannot be read. */
 int output_record_read(int fd, uint64_t at, struct output_record *ret);
 /* The same for who reads many heads, one after the other: they are read some KiB at a time, since a
- * log may have a record for each byte. For a file that nobody writes to meanwhile. */
+ * log may have a record for each byte. For a file that is not written to meanwhile. */
 #define OUTPUT_HEADS_WINDOW 8192
 struct output_heads {
 	int fd; /* borrowed */

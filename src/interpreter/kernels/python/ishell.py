@@ -15,15 +15,15 @@ import warnings
 
 def import_lightly():
     """IPython, without what is for terminals only: jedi and prompt_toolkit are half of its memory."""
-    stubs = {"jedi": None, "IPython.terminal.embed": types.ModuleType("IPython.terminal.embed")}
-    stubs["IPython.terminal.embed"].embed = embed
-    stubs = {name: stub for name, stub in stubs.items() if name not in sys.modules}
-    sys.modules.update(stubs)
+    placeholders = {"jedi": None, "IPython.terminal.embed": types.ModuleType("IPython.terminal.embed")}
+    placeholders["IPython.terminal.embed"].embed = embed
+    placeholders = {name: module for name, module in placeholders.items() if name not in sys.modules}
+    sys.modules.update(placeholders)
     try:
         import IPython.core.completer
         import IPython.core.interactiveshell
     finally:
-        for name in stubs:
+        for name in placeholders:
             sys.modules.pop(name, None)
 
 
