@@ -59,7 +59,7 @@ static const struct route routes[] = {
 
 	{ HTTP1_POST, "/v1/sessions", USE, api_sessions_create, "" },
 	{ HTTP1_GET, "/v1/sessions", READ, api_sessions_list,
-	  "state template limit after order metadata.* " },
+	  "state ended template limit after order metadata.* " },
 	{ HTTP1_GET, SESSION, READ, api_sessions_get, "" },
 	{ HTTP1_DELETE, SESSION, USE, api_sessions_delete, "" },
 	{ HTTP1_POST, SESSION "/pause", USE, api_sessions_pause, "" },

@@ -94,7 +94,8 @@ static void count_one(struct session *s, void *arg)
 {
 	unsigned *states = arg;
 
-	states[session_row(s)->state]++;
+	if (session_row(s)->state != SESSION_STOPPED) /* it has ended */
+		states[session_shown_state(session_row(s))]++;
 }
 
 static void write_pool(struct json *j, struct core *c)
@@ -119,7 +120,7 @@ static void write_load(struct json *j, const struct request *r)
 
 	session_each(r->core, all ? NULL : r->tenant, count_one, states);
 	json_open(j, "sessions", '{');
-	for (unsigned i = 0; i < SESSION_STOPPED; i++)
+	for (unsigned i = 0; i < SESSION_STATES; i++)
 		json_uint(j, session_state_name((enum session_state)i), states[i]);
 	json_close(j, '}');
 	json_open(j, "capacity", '{');

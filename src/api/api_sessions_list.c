@@ -15,9 +15,13 @@
 #define SCAN_MAX (64U << 10) /* bytes of metadata that one piece parses, about */
 #define SCAN_ROW 256	     /* what a row costs without any */
 
+enum { ENDED_ANY, ENDED_NO, ENDED_YES };
+static const char *const ended_words[] = { "any", "false", "true" };
+
 struct listing {
 	struct page_walk list; /* first */
-	uint32_t states;       /* a set; 0: all */
+	uint32_t states;       /* a set of those that are shown; 0: all */
+	unsigned ended;	       /* a place in ended_words */
 	char template[STORE_NAME_MAX];
 	size_t scanned; /* in this piece */
 	unsigned nwanted;
@@ -64,6 +68,13 @@ static bool is_wanted(const struct listing *l, const struct store_session *row)
 	return i == l->nwanted;
 }
 
+static bool is_in_state(const struct listing *l, const struct store_session *row)
+{
+	if (l->ended != ENDED_ANY && (l->ended == ENDED_YES) != (row->ended_ms != 0))
+		return false;
+	return l->states == 0 || (l->states & 1U << session_shown_state(row)) != 0;
+}
+
 static int on_row(const struct store_session *row, void *cookie)
 {
 	struct listing *l = cookie;
@@ -72,7 +83,7 @@ static int on_row(const struct store_session *row, void *cookie)
 	if (l->scanned > SCAN_MAX || walk_piece_is_full(&l->list.walk))
 		return 1;
 	row = session_now(l->list.walk.r->core, row, &live);
-	if (l->states != 0 && (l->states & 1U << row->state) == 0)
+	if (!is_in_state(l, row))
 		return 0;
 	if (l->nwanted > 0)
 		l->scanned += strlen(row->metadata) + SCAN_ROW;
@@ -114,7 +125,8 @@ static int read_rows(struct page_walk *p, struct store_looked *ret, struct err *
 	const struct request *r = p->walk.r;
 	struct store_session_filter filter = {
 		.tenant = tenant_row(r->tenant)->id,
-		.states = l->states,
+		/* Of those that have ended; the others all pass. */
+		.states = l->ended == ENDED_NO ? 1U << SESSION_RUNNING : l->states,
 		.template = l->template[0] == '\0' ? NULL : l->template,
 		.ascending = p->page.ascending,
 		.after_ms = p->page.after_ms,
@@ -134,6 +146,7 @@ void api_sessions_list(struct request *r)
 	if (l == NULL)
 		return;
 	if (read_states(r, &l->states, &e) < 0 ||
+	    request_choice(r, "ended", ended_words, COUNT(ended_words), &l->ended, &e) < 0 ||
 	    request_text(r, "template", l->template, sizeof(l->template), &e) < 0 ||
 	    read_wanted(l, &e) < 0)
 		reply_error(r, &e);

@@ -62,8 +62,7 @@ static bool is_unknown(const struct api_call *a)
 int id_match_session(struct api_call *a, const char *word, char ret_id[ID_MATCH_ID_MAX],
 		     struct err *e)
 {
-	static const char *const states[] = { "creating,running,pausing,paused,resuming,stopping",
-					      "stopped" };
+	static const char *const ended[] = { "false", "true" };
 	struct target t;
 	struct err unknown = { 0 };
 
@@ -72,11 +71,11 @@ int id_match_session(struct api_call *a, const char *word, char ret_id[ID_MATCH_
 	id_match_target(&t, word, NULL);
 	if (api_call_json(a, "GET", &t, NULL, NULL, &unknown) == 0)
 		return 0;
-	for (size_t i = 0; i < COUNT(states) && is_unknown(a); i++) {
+	for (size_t i = 0; i < COUNT(ended) && is_unknown(a); i++) {
 		int found;
 
 		target_init(&t, "/v1/sessions");
-		target_query(&t, "state", states[i]);
+		target_query(&t, "ended", ended[i]);
 		found = search(a, &t, "sessions", word, ret_id, e);
 		if (found != 0)
 			return found < 0 ? -1 : 0;

@@ -44,7 +44,7 @@ static int run(int argc, char **argv)
 const struct verb verb_layers = {
 	.name = "layers",
 	.usage = "[options]",
-	.summary = "Lists what snapshots, templates and cold sessions have on disk.",
+	.summary = "Lists what snapshots, templates and stopped sessions have on disk.",
 	.text = "For the operator.\n",
 	.options = options,
 	.noptions = COUNT(options),

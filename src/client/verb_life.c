@@ -92,10 +92,9 @@ const struct verb verb_pause = {
 	.summary = "Pauses sessions, with their memory or without it.",
 	.text = "With its memory a session goes on where it was; it keeps using the memory, and "
 		"ends with\n"
-		"the machine. With --no-memory it has fresh processes when it is used again; "
-		"cordon "
-		"ls\n"
-		"shows it as paused (cold).\n",
+		"the machine. With --no-memory it is stopped: it has fresh processes when it is "
+		"used "
+		"again.\n",
 	.options = pause_options,
 	.noptions = COUNT(pause_options),
 	.run = run_pause,
@@ -109,7 +108,7 @@ static int run_resume(int argc, char **argv)
 const struct verb verb_resume = {
 	.name = "resume",
 	.usage = "[options] SESSION...",
-	.summary = "Resumes paused sessions.",
+	.summary = "Resumes paused sessions, and starts stopped ones.",
 	.text = "",
 	.options = options,
 	.noptions = COUNT(options),
@@ -138,7 +137,7 @@ static int remove_all(const struct fields *f, struct api_call *a, struct err *e)
 	int result = ARGS_OK;
 
 	target_init(&t, "/v1/sessions");
-	target_query(&t, "state", "creating,running,pausing,paused,resuming,stopping");
+	target_query(&t, "ended", "false");
 	if (api_call_pages(a, &t, "sessions", NULL, SESSIONS_MAX, &list, e) < 0)
 		return args_fail(e);
 	for (size_t i = 0; i < json_array_size(list); i++)

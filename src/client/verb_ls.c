@@ -10,7 +10,6 @@
 #include "verbs.h"
 
 #define ROWS_MAX 100000
-#define ALIVE "creating,running,pausing,paused,resuming,stopping"
 
 struct fields {
 	struct args_common common;
@@ -54,13 +53,11 @@ static void add_session(struct columns *t, const json_t *s, int64_t now)
 
 	show_span(created < 0 ? -1 : now - created, age, sizeof(age));
 	if (expires < 0)
-		expires = member_time(s, "kept_until"); /* paused */
-	if (expires >= 0 && strcmp(member_text(s, "state", ""), "stopped") != 0)
+		expires = member_time(s, "kept_until"); /* paused, or stopped and not ended */
+	if (expires >= 0 && member_time(s, "ended_at") < 0)
 		show_span(expires > now ? expires - now : 0, left, sizeof(left));
 	show_pairs(s, pairs, sizeof(pairs));
 	columns_add(t, "%s", member_text(s, "id", "?"));
-	if (reason == NULL && json_is_true(json_object_get(s, "cold")))
-		reason = "cold"; /* it has no cell */
 	columns_add(t, reason == NULL ? "%s%s" : "%s (%s)", member_text(s, "state", "?"),
 		    reason == NULL ? "" : reason);
 	columns_add(t, "%s", age);
@@ -121,7 +118,10 @@ static void print_executions(const json_t *list)
 
 static int add_filters(const struct fields *f, struct target *t, struct err *e)
 {
-	target_query(t, "state", f->state != NULL ? f->state : f->all ? ALIVE ",stopped" : ALIVE);
+	if (f->state != NULL)
+		target_query(t, "state", f->state);
+	else if (!f->all)
+		target_query(t, "ended", "false");
 	target_query(t, "template", f->template);
 	for (size_t i = 0; i < f->metadata.n; i++) {
 		const char *text = f->metadata.items[i], *equal = strchr(text, '=');
@@ -201,7 +201,10 @@ const struct verb verb_ls = {
 	.name = "ls",
 	.usage = "[options] [SESSION]",
 	.summary = "Lists sessions, or the executions of one.",
-	.text = "A unique beginning of an id is enough, here and in all other verbs.\n",
+	.text = "A session that is stopped and has no reason in brackets has not ended: its next "
+		"use "
+		"starts it.\n"
+		"A unique beginning of an id is enough, here and in all other verbs.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

@@ -227,7 +227,7 @@ static int check(struct session *s, uint16_t port, struct err *e)
 {
 	if (s->row.state != SESSION_RUNNING || s->cell == NULL || !s->cell->connected) {
 		(void)err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
-			      session_state_name((enum session_state)s->row.state));
+			      session_shown_name(&s->row));
 		if (s->row.state >= SESSION_STOPPING)
 			e->reason = REASON_GONE;
 		return -1;

@@ -156,7 +156,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 
 	if (s->row.state != SESSION_RUNNING || s->cell == NULL || !s->cell->connected) {
 		(void)err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
-			      session_state_name((enum session_state)s->row.state));
+			      session_shown_name(&s->row));
 		return NULL;
 	}
 	if (s->running >= g->executions_max) {

@@ -400,7 +400,7 @@ static struct file_op *make(struct session *s, bool inside, const struct file_op
 
 	if (s->row.state != SESSION_RUNNING || s->cell == NULL || !s->cell->connected) {
 		(void)err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
-			      session_state_name((enum session_state)s->row.state));
+			      session_shown_name(&s->row));
 		return NULL;
 	}
 	if (fd_budget_check(&s->core->cells.fds, e) < 0)

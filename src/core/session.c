@@ -164,7 +164,8 @@ void session_count(const struct core *c, unsigned ret[SESSION_STATES])
 	memset(ret, 0, SESSION_STATES * sizeof(ret[0]));
 	for (unsigned i = 0; i < CORE_BUCKETS; i++)
 		for (const struct session *s = c->sessions[i]; s != NULL; s = s->next)
-			ret[s->row.state]++;
+			if (s->row.state != SESSION_STOPPED) /* it has ended */
+				ret[session_shown_state(&s->row)]++;
 }
 
 void session_each(struct core *c, const struct tenant *t, void (*see)(struct session *s, void *arg),

@@ -2,8 +2,9 @@
  *
  *   creating -> running <-> pausing / paused / resuming -> stopping -> stopped(reason)
  *
- * A live session (any state but stopped) is in memory and in the store; a stopped one is a row of
- * the store only, until its retention ends. */
+ * A live session (any state but stopped) is in memory and in the store; one that has ended is a row
+ * of the store only, until its retention ends. Interfaces show a live session without a cell as
+ * stopped, too (session_shown_state()); here it is paused, and session_cold.h has the rest. */
 #pragma once
 
 #include "cell_level.h"
@@ -48,6 +49,11 @@ enum session_action {
 
 const char *session_state_name(enum session_state s);
 const char *session_reason_name(enum session_reason r); /* "" for none */
+/* The state that interfaces, events and messages show: that of the row, but SESSION_STOPPED for a
+ * session that is paused without a cell and starts at its next use. One that has ended is told
+ * from it by ended_ms. */
+enum session_state session_shown_state(const struct store_session *row);
+const char *session_shown_name(const struct store_session *row);
 
 #define SESSION_RULES_MAX 16
 

@@ -318,8 +318,7 @@ static int check_state(const struct session *s, struct err *e)
 	     s->row.state == SESSION_PAUSING) &&
 	    s->cell != NULL && s->cell->call == NULL && !session_is_cold(&s->row))
 		return 0;
-	return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
-		       session_state_name((enum session_state)s->row.state));
+	return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id, session_shown_name(&s->row));
 }
 
 static int check(const struct session *s, struct err *e)

@@ -261,9 +261,8 @@ static int check(const struct session *s, enum cold_how how, struct err *e)
 	if (!live || s->cell == NULL || s->cell->call != NULL || s->capturing != NULL ||
 	    s->cooling != NULL || (s->row.state == SESSION_RUNNING && !s->cell->synced))
 		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
-			       s->capturing != NULL
-				       ? "being captured"
-				       : session_state_name((enum session_state)s->row.state));
+			       s->capturing != NULL ? "being captured"
+						    : session_shown_name(&s->row));
 	if (how == COLD_CAPTURE && session_level_check(s, CELL_CAN_PAUSE, "pause", e) < 0)
 		return -1;
 	return how == COLD_RESET ? 0 : quota_cold_fits(s, e);

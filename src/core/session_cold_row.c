@@ -1,6 +1,8 @@
 /* session_cold_row.c - see session_cold_row.h. */
 #include "session_cold_row.h"
 
+#include <string.h>
+
 #include "core_private.h"
 #include "log.h"
 #include "session_save.h"
@@ -33,22 +35,32 @@ static int write_layers(struct session *s, const struct template_stack *own, str
 			       own->nlayers, e);
 }
 
-static int write_state(struct session *s, struct err *e)
+/* from: what it was shown as. The state of the row does not change if it was paused with its
+ * memory, but what is shown does. */
+static int write_state(struct session *s, const char *from, struct err *e)
 {
+	bool changes = strcmp(from, session_shown_name(&s->row)) != 0;
+
 	if (s->row.state == SESSION_PAUSING)
 		return session_save(s, SESSION_PAUSED, SESSION_NO_REASON, e);
-	return store_session_update_state(s->core->store, &s->row, e);
+	if (store_session_update_state(s->core->store, &s->row, e) < 0 ||
+	    (changes && session_save_event(s, from, e) < 0))
+		return -1;
+	if (changes)
+		session_save_log(s, from);
+	return 0;
 }
 
 int session_cold_write(struct session *s, const struct template_stack *own, bool blank,
 		       struct err *e)
 {
+	const char *from = session_shown_name(&s->row);
 	uint32_t before = s->row.cold;
 	bool joined;
 
 	s->row.cold = blank ? COLD_BLANK : COLD_YES;
 	if (store_join(s->core->store, &joined, e) == 0 && write_layers(s, own, e) == 0 &&
-	    write_state(s, e) == 0 && store_leave(s->core->store, joined, e) == 0)
+	    write_state(s, from, e) == 0 && store_leave(s->core->store, joined, e) == 0)
 		return 0;
 	store_rollback(s->core->store);
 	s->row.cold = before;

@@ -101,9 +101,8 @@ static int check_pause(const struct session *s, struct err *e)
 			       "pause needs cgroup v2, which this machine does not have");
 	if (s->row.state != SESSION_RUNNING || s->cell->call != NULL || s->capturing != NULL)
 		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
-			       s->capturing != NULL
-				       ? "being captured"
-				       : session_state_name((enum session_state)s->row.state));
+			       s->capturing != NULL ? "being captured"
+						    : session_shown_name(&s->row));
 	return 0;
 }
 

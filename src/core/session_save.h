@@ -13,6 +13,10 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 /* The same for what happens whether or not it can be written, such as the end of a session: what
  * could not be written is tried again every second. */
 void session_save_anyway(struct session *s, enum session_state to, enum session_reason reason);
+/* The event and the log line of a change from what was shown before to what is shown now: for a
+ * session that was paused with its memory and loses that. */
+int session_save_event(struct session *s, const char *from, struct err *e) MUST_USE;
+void session_save_log(const struct session *s, const char *from);
 /* On whose behalf the change of state is made that begins now: for the events of this and of the
  * following states. NULL: the server itself. */
 void session_set_actor(struct session *s, const struct store_actor *who);

@@ -58,3 +58,15 @@ bool session_is_cold(const struct store_session *row)
 {
 	return row->cold == COLD_YES || row->cold == COLD_BLANK;
 }
+
+enum session_state session_shown_state(const struct store_session *row)
+{
+	if (row->state == SESSION_PAUSED && session_is_cold(row))
+		return SESSION_STOPPED;
+	return (enum session_state)row->state;
+}
+
+const char *session_shown_name(const struct store_session *row)
+{
+	return session_state_name(session_shown_state(row));
+}

@@ -18,7 +18,7 @@ struct listing {
 static void write_short(struct json *j, const struct store_session *row)
 {
 	json_text(j, "session_id", row->id);
-	json_text(j, "state", session_state_name((enum session_state)row->state));
+	json_text(j, "state", session_shown_name(row));
 	json_text(j, "template", row->template);
 	json_view_time(j, "created_at", row->created_ms);
 	json_view_time(j, "expires_at",

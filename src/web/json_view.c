@@ -229,8 +229,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 {
 	json_open(j, name, '{');
 	json_text(j, "id", row->id);
-	json_text(j, "state", session_state_name((enum session_state)row->state));
-	json_bool(j, "cold", session_is_cold(row));
+	json_text(j, "state", session_shown_name(row));
 	json_text(j, "reason", or_null(session_reason_name((enum session_reason)row->reason)));
 	json_text(j, "detail", or_null(row->detail));
 	json_text(j, "template", row->template);

@@ -43,7 +43,7 @@ class Kind:
         return answers[-1][1]
 
     def sessions(self):
-        return [s["id"] for s in self.want(200, "GET", "/v1/sessions?state=running,paused,pausing,resuming,creating")["sessions"]]
+        return [s["id"] for s in self.want(200, "GET", "/v1/sessions?ended=false&state=running,paused,stopped,pausing,resuming,creating")["sessions"]]
 
     def answers(self, session, command, want):
         """The session is up, or boots, and has what it should."""

@@ -141,11 +141,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             spec = json.loads(data)
             server.sessions[name] = {
                 "id": name, "state": "running", "reason": None, "template": spec.get("template", "host"),
-                "created_at": "2026-11-15T04:51:51.123Z", "expires_at": None, "executions_running": 0,
+                "created_at": "2026-11-15T04:51:51.123Z", "expires_at": None, "ended_at": None, "executions_running": 0,
                 "metadata": spec.get("metadata", {}), "limits": {"memory_bytes": 1 << 30, "pids": 9}}
             return self.answer(201, server.sessions[name])
         if parts == ["sessions"]:
-            return self.list([s for s in server.sessions.values() if s["state"] in self.query["state"]])
+            ended = {"true": True, "false": False}.get(self.query.get("ended"))
+            return self.list([s for s in server.sessions.values() if s["state"] in self.query.get("state", s["state"]) and
+                              ended in (None, s["ended_at"] is not None)])
         if parts == ["node"]:
             return self.answer(200, {"version": EVIL, "pool": {"size": 3, "ready": 2}})
         if parts == ["keys"]:
@@ -153,10 +155,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         session = server.sessions[parts[1]]
         rest = parts[2:]
         if not rest and self.command == "DELETE":
-            session["state"] = "stopped"
+            session.update(state="stopped", reason="deleted", ended_at="2026-11-15T04:51:59.123Z")
             return self.answer(204)
         if not rest or rest[0] in ("pause", "resume", "timeout"):
-            session["state"] = {"pause": "paused"}.get(rest[0] if rest else "", session["state"])
+            paused = "stopped" if data and not json.loads(data).get("memory", True) else "paused"
+            session["state"] = {"pause": paused}.get(rest[0] if rest else "", session["state"])
             return self.answer(200, session)
         if rest[0] == "metrics":
             return self.answer(200, {"now": {"cpu_ms": int(time.monotonic() * 500), "memory_bytes": 2048,

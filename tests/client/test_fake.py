@@ -331,9 +331,11 @@ def test_life(w):
     equal(json.loads(w.fake.requests[-1][3]), {"timeout": "600000ms"})
     w("pause", w.id)
     assert b"paused" in w("ls").stdout
+    w("pause", "--no-memory", w.id[:-1])
+    equal(w("ls").stdout.decode().splitlines()[1].split()[1], "stopped", "not ended: in the list, without a reason")
     equal(w("rm", "-a").stdout.decode().split(), [w.id])
     equal(w("ls", "-q").stdout, b"")
-    assert b"stopped" in w("ls", "-a").stdout
+    assert b"stopped (deleted)" in w("ls", "-a").stdout
 
 
 def test_top_once(w):

@@ -119,7 +119,7 @@ def at_rest(w):
 
 
 def clear(w):
-    for session in w.server.want(200, "GET", "/v1/sessions?limit=1000&state=creating,running,pausing,paused,resuming")["sessions"]:
+    for session in w.server.want(200, "GET", "/v1/sessions?limit=1000&ended=false&state=creating,running,pausing,paused,resuming,stopped")["sessions"]:
         w.server.request("DELETE", f"/v1/sessions/{session['id']}")
     w.settle(lambda: not any(w.server.want(200, "GET", "/v1/node")["sessions"].values()))
     w.settle(lambda: w.server.want(200, "GET", "/readyz", key=None) is not None)

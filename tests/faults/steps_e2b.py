@@ -180,7 +180,7 @@ def sandbox_snapshots(w):
     for a, want in asked:
         w.good(a, *want)
     drop_snapshots(w, made["sandboxID"])
-    for s in w.server.want(200, "GET", "/v1/sessions?metadata.faults=box&state=running,paused,pausing,resuming,creating")["sessions"]:
+    for s in w.server.want(200, "GET", "/v1/sessions?metadata.faults=box&ended=false&state=running,paused,stopped,pausing,resuming,creating")["sessions"]:
         w.server.request("DELETE", f"/v1/sessions/{s['id']}")
 
 

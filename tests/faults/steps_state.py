@@ -212,5 +212,5 @@ def snapshots(w):
     for a, want in asked:
         w.good(a, *want)
     drop_snapshots(w, source)
-    for s in w.server.want(200, "GET", "/v1/sessions?metadata.faults=source&state=running,paused,pausing,resuming,creating")["sessions"]:
+    for s in w.server.want(200, "GET", "/v1/sessions?metadata.faults=source&ended=false&state=running,paused,stopped,pausing,resuming,creating")["sessions"]:
         w.server.request("DELETE", f"/v1/sessions/{s['id']}")

@@ -251,13 +251,22 @@ class Server:
         return wait_for(lambda: (now := self.execution(x))["ended_at"] and now, seconds, f"end of {x['id']}")
 
     def reaches(self, session_id, state, seconds=15, key=""):
-        """The session when it is in this state."""
+        """The session when it is in this state; stopped: when it has ended."""
 
         def ask():
             now = self.get(session_id, key)
-            return now if now["state"] == state else None
+            return now if now["state"] == state and (state != "stopped" or now["ended_at"]) else None
 
         return wait_for(ask, seconds, f"state {state} of {session_id}")
+
+    def rests(self, session_id, seconds=15):
+        """The session when it is stopped and has not ended: its next use starts it."""
+
+        def ask():
+            now = self.get(session_id)
+            return now if now["state"] == "stopped" and now["ended_at"] is None else None
+
+        return wait_for(ask, seconds, f"rest of {session_id}")
 
     def tenant(self, name, **limits):
         """Another tenant's id, and a key of it for everything about sessions."""
@@ -284,9 +293,7 @@ class Server:
 
     def delete_all(self):
         """Every tenant's sessions; returns when their cells are gone."""
-        for session in self.want(200, "GET", "/v1/sessions?limit=1000&state=creating,running,pausing,paused,resuming")[
-            "sessions"
-        ]:
+        for session in self.want(200, "GET", "/v1/sessions?limit=1000&ended=false")["sessions"]:
             self.want(204, "DELETE", f"/v1/sessions/{session['id']}")
         for tenant in self.want(200, "GET", "/v1/tenants")["tenants"]:
             if not tenant.get("operator"):

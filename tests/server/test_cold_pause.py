@@ -7,6 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import Server, Skip, check, equal, run_tests, wait_for  # noqa: E402
+from mcp_client import Client  # noqa: E402
 
 KILLS = True  # of cordond, in here
 BOOT = "cat /proc/sys/kernel/random/boot_id"
@@ -48,11 +49,11 @@ def test_files_and_boot_id(server):
     server.spawn(s, "sleep 1000")
     look, boot = out(server, s, LOOK), out(server, s, BOOT)
     cold = pause(server, s)
-    equal((cold["state"], cold["cold"], cold["executions_running"]), ("paused", True, 0))
+    equal((cold["state"], cold["reason"], cold["ended_at"], cold["executions_running"]), ("stopped", None, None, 0))
     wait_for(lambda: not server.cell_pids(s), 15, "its cell to be gone, and its memory free")
-    equal(pause(server, s)["cold"], True, "pausing twice")
+    equal(pause(server, s)["state"], "stopped", "pausing twice")
     back = resume(server, s)
-    equal((back["state"], back["cold"], back["id"], back["metadata"]), ("running", False, s, {"a": "b"}))
+    equal((back["state"], back["id"], back["metadata"]), ("running", s, {"a": "b"}))
     equal(out(server, s, LOOK), look, "its files")
     equal(out(server, s, "echo $X"), "y", "its environment")
     check(out(server, s, BOOT) != boot, "another boot")
@@ -69,6 +70,43 @@ def test_files_and_boot_id(server):
     server.delete(s)
     server.reaches(s, "stopped")
     wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "its layers to go")
+
+
+def shown(server, s, **query):
+    words = "&".join(f"{name}={value}" for name, value in query.items())
+    return s in [row["id"] for row in server.want(200, "GET", f"/v1/sessions?limit=1000&{words}")["sessions"]]
+
+
+def moves(server, s):
+    found = server.want(200, "GET", f"/v1/sessions/{s}/events?limit=1000")["events"]
+    return [(e["data"]["from"], e["data"]["to"]) for e in found if e["type"] == "session.state"]
+
+
+def test_without_a_cell_it_is_stopped_and_not_ended(server):
+    """In every interface but E2B's, whose word for it is paused."""
+    need(server)
+    s = server.create(timeout="1h")["id"]
+    pause(server, s, memory=True)
+    equal((shown(server, s, state="paused"), shown(server, s, state="stopped")), (True, False), "with its memory it is paused")
+    before = server.want(200, "GET", "/v1/node")["sessions"]
+    equal(pause(server, s)["state"], "stopped", "its memory is dropped")
+    equal((shown(server, s, state="paused"), shown(server, s, state="stopped")), (False, True))
+    equal((shown(server, s, ended="false"), shown(server, s, ended="true")), (True, False))
+    equal((shown(server, s, ended="false", state="stopped"), shown(server, s, ended="true", state="stopped")), (True, False))
+    now = server.want(200, "GET", "/v1/node")["sessions"]
+    equal((now["paused"], now["stopped"]), (before["paused"] - 1, before["stopped"] + 1))
+    check(f'cordon_sessions{{state="stopped"}} {now["stopped"]}' in server.want(200, "GET", "/metrics", raw=True).decode(), "metrics")
+    told = Client(server).call("session_info", session_id=s)
+    equal((told["state"], "ended_because" in told), ("stopped", False))
+    equal(server.want(200, "GET", f"/sandboxes/{s}")["state"], "paused", "in E2B's words")
+    equal(out(server, s, "echo up"), "up", "its next use starts it")
+    pause(server, s)
+    server.delete(s)
+    equal(server.reaches(s, "stopped")["reason"], "deleted")
+    equal((shown(server, s, ended="false"), shown(server, s, ended="true", state="stopped")), (False, True))
+    kept = [("pausing", "stopped"), ("stopped", "resuming"), ("resuming", "running"), ("running", "pausing"), ("pausing", "stopped")]
+    equal(moves(server, s)[-9:], [("running", "pausing"), ("pausing", "paused"), ("paused", "stopped"), *kept[1:],
+                                  ("stopped", "stopping"), ("stopping", "stopped")])
 
 
 def test_expires_without_use(_):
@@ -154,7 +192,7 @@ def test_it_survives_kills_and_a_reboot(server):
     pause(server, s)
     server.kill("cordond")
     server.wait_ready()
-    equal((server.get(s)["state"], server.get(s)["cold"]), ("paused", True))
+    equal(server.rests(s)["reason"], None)
     server.stop()
     db = sqlite3.connect(os.path.join(server.state, "cordon.db"))
     db.execute("UPDATE session SET boot_id = 'another'")
@@ -169,8 +207,7 @@ def test_time_stands_still(server):
     need(server)
     s = server.create(timeout="2s", on_timeout="pause_files")["id"]
     server.run(s, "echo kept >~/kept")
-    server.reaches(s, "paused")
-    equal(server.get(s)["cold"], True)
+    server.rests(s)
     server.want(200, "POST", f"/v1/sessions/{s}/resume")
     server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "1h"})
     equal(out(server, s, "cat ~/kept"), "kept")
@@ -268,7 +305,7 @@ def test_a_cell_that_cannot_be_captured_does_not_outlive_its_timeout(server):
     s = server.create(timeout="4s", on_timeout="pause_files")["id"]
     server.run(s, DEEP)
     server.reaches(s, "paused", 30)
-    equal((server.get(s)["cold"], len(server.cell_pids(s)) > 0), (False, True), "it is paused with its memory")
+    check(len(server.cell_pids(s)) > 0, "it is paused with its memory")
     equal(out(server, s, "ls /tmp"), "x", "a call resumes it, with its files")
     server.reaches(s, "paused", 30)
     server.delete(s)
@@ -288,8 +325,7 @@ def test_sessions_without_a_cell_are_bounded(server):
         small.reaches(second, "stopped")
         pause(small, first)
         third = small.create(timeout="2s", on_timeout="pause_files")["id"]
-        small.reaches(third, "paused", 30)
-        equal(small.get(third)["cold"], False, "its time is over: paused with its memory")
+        small.reaches(third, "paused", 30)  # its time is over: paused with its memory
         for s in (first, third):
             small.delete(s)
             small.reaches(s, "stopped")

@@ -160,13 +160,13 @@ def test_nothing_that_was_synced_is_lost(server):
         name = choose.choice(["cordon-storage", "cordon-keeper", "cordond", "cell", "cell"])
         if name == "cell":
             os.kill(min(server.cell_pids(session["id"])), signal.SIGKILL)
-            server.reaches(session["id"], "paused")
+            server.rests(session["id"])
         else:
             server.kill(name)
         for t in others:
             t.join()
         server.wait_ready()
-        wait_for(lambda: server.get(session["id"])["state"] in ("running", "paused"), 30, "it is there")
+        wait_for(lambda: server.get(session["id"])["state"] in ("running", "stopped"), 30, "it is there")
         out = server.want(200, "GET", f"/v1/sessions/{session['id']}/executions/{written['id']}/output?stream=stdout", raw=True)
         told = len(out.split())
         kept = server.run(session["id"], "pkill python3; touch log; wc -l <log; rm log")

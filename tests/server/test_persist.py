@@ -18,7 +18,8 @@ SMALL = {"persist": True, "limits": {"disk": "64M"}}
 
 
 def at_rest(server, session_id, seconds=30):
-    now = server.reaches(session_id, "paused", seconds)
+    now = server.rests(session_id, seconds)
+    equal(now["reason"], None)
     wait_for(lambda: not [n for n in loops(server) if n.startswith(session_id)], 20, "no loop device")
     equal(images(server).count(session_id + ".img"), 1)
     return now

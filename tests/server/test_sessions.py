@@ -12,7 +12,7 @@ from harness import Failed, Server, check, comm, equal, has, run_tests, stays, w
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 MEMBERS = (
-    "id state cold reason detail template profile level created_at started_at ended_at expires_at timeout_ms "
+    "id state reason detail template profile level created_at started_at ended_at expires_at timeout_ms "
     "idle_timeout_ms on_timeout on_idle limits storage root persist keep_ms kept_until metadata mounts volumes rules network secrets usage kept_diff executions_running"
 ).split()
 
@@ -181,7 +181,9 @@ def test_lists(server):
     server.reaches(ids[2], "stopped", key=key)
     equal(pages(server, "state=stopped", key), [[ids[2]]])
     equal(pages(server, "state=running,paused&order=asc", key), [ids[:2] + ids[3:]])
-    for query in ("limit=0", "limit=x", "state=dead", "order=up", "after=%00", "colour=red"):
+    equal(pages(server, "ended=false&order=asc", key), [ids[:2] + ids[3:]])
+    equal(pages(server, "ended=true", key), [[ids[2]]])
+    for query in ("limit=0", "limit=x", "state=dead", "ended=maybe", "order=up", "after=%00", "colour=red"):
         server.refused(400, "invalid", "GET", f"/v1/sessions?{query}", key=key)
     # Paging while sessions come: the next page starts where the last ended.
     first = server.want(200, "GET", "/v1/sessions?limit=3", key=key)
