@@ -1,0 +1,89 @@
+/* package_request.h - what a request to a registry asks for. Pure; for untrusted bytes.
+ *
+ * A request is understood in one form only: the method, the path and the query fit a row of the
+ * ecosystem's table, and the names in them are well-formed. Everything else is PACKAGE_OTHER, which
+ * a package policy refuses; so no request passes because it was not understood. */
+#pragma once
+
+#include "package.h"
+
+enum package_kind {
+	PACKAGE_INDEX,	  /* of the whole registry */
+	PACKAGE_META,	  /* versions of one name */
+	PACKAGE_FILE,	  /* what is installed */
+	PACKAGE_FILEMETA, /* metadata, signature or checksum of one file */
+	PACKAGE_PUBLISH,
+	PACKAGE_SEARCH,
+	PACKAGE_AUDIT, /* lists of what a project uses */
+	PACKAGE_AUTH,
+	PACKAGE_KEY, /* keys of signatures, checksum databases */
+	PACKAGE_OTHER,
+	PACKAGE_KINDS
+};
+
+/* Which document or file. Where nothing is said, the kind is enough. */
+enum package_form {
+	FORM_NONE,
+	FORM_ALL_NAMES,	     /* INDEX: every name of the registry, large; no client needs it */
+	FORM_PYPI_SIMPLE,    /* META: HTML or JSON, by Accept */
+	FORM_PYPI_JSON,	     /* META: /pypi/NAME/json */
+	FORM_PYPI_JSON_ONE,  /* META: /pypi/NAME/VERSION/json; version is set */
+	FORM_NPM_PACKUMENT,  /* META: full or short, by Accept */
+	FORM_NPM_ONE,	     /* META: version is a version or a tag */
+	FORM_APT_RELEASE,    /* INDEX: InRelease, Release, Release.gpg; version is the suite */
+	FORM_APT_PACKAGES,   /* META: Packages, compressed or not */
+	FORM_APT_BY_HASH,    /* META: version is "ALG:HEX" */
+	FORM_APT_LIST,	     /* META: translations, contents, diffs, sources */
+	FORM_CARGO_CONFIG,   /* INDEX: config.json */
+	FORM_CARGO_INDEX,    /* META: one JSON object a line */
+	FORM_CARGO_API,	     /* META: /api/v1/crates/NAME */
+	FORM_GO_LIST,	     /* META */
+	FORM_GO_LATEST,	     /* META */
+	FORM_GO_INFO,	     /* FILEMETA: version may be a branch */
+	FORM_GO_MOD,	     /* FILEMETA */
+	FORM_GO_ZIP,	     /* FILE */
+	FORM_GO_SUMDB,	     /* KEY */
+	FORM_GIT_REFS,	     /* META */
+	FORM_GIT_PACK,	     /* FILE: git-upload-pack */
+	FORM_GIT_DUMB,	     /* META or FILE: objects one by one */
+	FORM_GIT_LFS_BATCH,  /* PUBLISH: the body may ask for a download, which only it tells */
+	FORM_GIT_LFS_OBJECT, /* FILE: version is the SHA-256 of the object */
+	FORM_GIT_ARCHIVE,    /* FILE: a tree as an archive; version is what it was asked for */
+	FORM_OCI_CHECK,	     /* INDEX: /v2/ */
+	FORM_OCI_TAGS,	     /* META */
+	FORM_OCI_MANIFEST,   /* META: version is a tag or a digest */
+	FORM_OCI_BLOB,	     /* FILE: version is the digest */
+	FORM_MAVEN_META,     /* META: maven-metadata.xml */
+	FORM_MAVEN_POM,	     /* FILEMETA */
+	FORM_GEM_VERSIONS,   /* INDEX: the compact index's list; clients need it */
+	FORM_GEM_INFO,	     /* META: the compact index */
+	FORM_GEM_JSON,	     /* META: /api/v1/versions/NAME.json and the like */
+	PACKAGE_FORMS
+};
+
+struct package_request {
+	enum ecosystem ecosystem;
+	enum package_kind kind;
+	enum package_form form;
+	/* Each "" if the request does not say it; printable ASCII without spaces. */
+	char name[PACKAGE_NAME_MAX];	   /* normal form: for comparing */
+	char written[PACKAGE_NAME_MAX];	   /* as the registry writes it: for people and records */
+	char version[PACKAGE_VERSION_MAX]; /* as it stands in the request */
+	char file[PACKAGE_FILE_MAX];	   /* the name of the file, without escapes */
+	bool source;			   /* built or run when installed: sdist, source archive */
+};
+
+/* "index", "meta", ... */
+const char *package_kind_name(enum package_kind kind);
+
+/* path: the normal form (policy/path.h) without the registry's prefix, beginning with '/'; query:
+ * what follows '?', or NULL. HEAD is read as GET. host_is_files: the host is one of the entry's
+ * file hosts, which have no pages. */
+void package_request_read(enum ecosystem eco, bool host_is_files, const char *method,
+			  const char *path, const char *query, struct package_request *ret);
+
+/* A package named by a direct URL of any host: a file by its last segment (.whl, .tgz, .crate,
+ * .deb, .gem, .jar, archives), a repository by git's requests. name is "" if the file does not say
+ * it. False: not a package. */
+bool package_request_direct(const char *method, const char *path, const char *query,
+			    struct package_request *ret);
