@@ -1,0 +1,81 @@
+/* gateway_tap.h - what happens to the body of an answer on its way to the cell when it is a package
+ * file: it is hashed, its last bytes are held back until the hash is right, and it is copied into
+ * the package cache. Set by the package gate before the request is sent; called by
+ * gateway_answer.c, gateway_body.c and gateway_end.c.
+ *
+ * A tap applies to an answer with status 200 that is not encoded. Of any other answer nothing is
+ * stored, and it goes on to the cell as it is; the gate, which sees the head first, refuses those
+ * it does not want. An answer with a wrong digest, or that is shorter or longer than its size says,
+ * is cut by a reset before its last GATEWAY_TAP_HELD bytes (a shorter file: before its first) and
+ * is not stored. Without an expected digest the file is stored and passed on when its framing is
+ * complete.
+ *
+ * Storing never delays the answer for long: a cache that takes nothing for a while is given up. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cache_link.h"
+
+struct digest; /* digest.h */
+struct gateway;
+struct gateway_tap;
+struct http1_response;
+
+#define GATEWAY_TAP_HELD ((size_t)16 * 1024)
+#define GATEWAY_TAP_DIGESTS_MAX 4
+
+enum gateway_tap_result {
+	TAP_NONE,     /* no body passed: not status 200, or nothing came */
+	TAP_VERIFIED, /* whole, and every expected digest was right */
+	TAP_WHOLE,    /* whole; no digest was expected */
+	TAP_MISMATCH, /* a digest or the size was wrong: it was cut */
+	TAP_CUT,      /* the connection to the server or to the cell ended before */
+};
+
+struct gateway_tap_end {
+	enum gateway_tap_result result;
+	uint64_t bytes;	    /* of the body, as they came from the server */
+	uint8_t sha256[32]; /* of TAP_VERIFIED, TAP_WHOLE, and of TAP_MISMATCH by digest */
+	bool stored;	    /* handed to the cache completely */
+	const char *reason; /* of TAP_MISMATCH, for the record; valid during the call */
+};
+
+struct gateway_tap_want {
+	/* All must be right; copied. Not DIGEST_H1, which is not a hash of the file. */
+	const struct digest *expected;
+	size_t nexpected;
+	bool has_size;
+	uint64_t size;
+	bool store;
+	struct cache_key key; /* of store; copied */
+	/* Called exactly once for a tap, before the request is recorded, and not from inside
+	 * gateway_tap_set(); must not end the gateway. meta of the view comes from the answer. */
+	void (*on_end)(struct gateway *x, const struct gateway_tap_end *end, void *arg);
+	void *arg;
+	/* The object is in the cache, or is not going to be; may be NULL. Outlives the request: it
+	 * belongs to the owner, who cancels it. */
+	struct cache_call *stored;
+};
+
+/* -1: out of memory. */
+int gateway_tap_set(struct gateway *x, const struct gateway_tap_want *want, struct err *e) MUST_USE;
+
+/* ---- for gateway*.c */
+
+/* The head of the final answer was read. False: the answer was refused. */
+bool gateway_tap_head(struct gateway *x, const struct http1_response *a);
+bool gateway_tap_is_on(const struct gateway *x);
+/* How many bytes the tap takes now, at most `most`: 0 while the cache catches up. */
+size_t gateway_tap_room(struct gateway *x, size_t most);
+/* Takes n bytes, of which room was asked for; writes those that may go on to ret (room for
+ * GATEWAY_TAP_HELD + n). Returns how many; -1: the body is wrong, x->in.bad says why. */
+ssize_t gateway_tap_feed(struct gateway *x, const uint8_t *data, size_t n, uint8_t *ret);
+/* The body is complete: returns how many bytes of ret (GATEWAY_TAP_HELD) go on, or -1. */
+ssize_t gateway_tap_finish(struct gateway *x, uint8_t *ret);
+size_t gateway_tap_memory(const struct gateway *x);
+/* The request ends; calls on_end if nothing has yet. */
+void gateway_tap_end(struct gateway *x);
