@@ -1,0 +1,63 @@
+/* packages_policy.h - the `packages` member of a network policy: which packages a session may
+ * install, and from where. doc/policy.md describes it for its authors. Read with the rest of the
+ * document (policy.h); package_judge.h decides about requests. Pure: no clock, no I/O.
+ *
+ * Each layer keeps its own member: they are never merged into one. A request must be allowed by
+ * each of them, so a lower layer can only make it stricter. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "package.h"
+
+struct policy;
+struct packages_policy;
+
+/* A host that a registry answers at. */
+struct package_host {
+	const char *name; /* in its normal form (host.h) */
+	uint16_t port;	  /* 0: 443, and 80 for apt */
+};
+
+struct package_registry {
+	enum ecosystem ecosystem;
+	const char *name; /* "npm", or of one that the policy describes: its host */
+	struct package_host host;
+	const char *path;		  /* "/", or a prefix that ends with "/" */
+	const struct package_host *files; /* other hosts it names in its documents */
+	size_t nfiles;
+	bool is_private;  /* what it answers is kept apart for each tenant */
+	bool unknown_age; /* packages without a time are old enough */
+	/* In no list of `registries`: recognised, so that its packages are judged, but rules must
+	 * allow its hosts. */
+	bool is_implicit;
+};
+
+/* The packages member of a merged policy; NULL: no layer has one. */
+const struct packages_policy *policy_packages(const struct policy *p);
+
+/* The registry that a request belongs to; NULL: none. path: normal, without its query; NULL: any.
+ * *ret_files: the host is one of its hosts for files. The longest prefix of paths decides. */
+const struct package_registry *packages_registry(const struct packages_policy *p, const char *host,
+						 uint16_t port, const char *path, bool *ret_files);
+/* Is this one of the registry's hosts? For redirects. */
+bool package_registry_holds(const struct package_registry *r, const char *host, uint16_t port);
+/* The same for policies without a packages member: the registries that Cordon knows, for records.
+ */
+const struct package_registry *packages_known_registry(const char *host, uint16_t port,
+						       const char *path, bool *ret_files);
+
+/* Is only what the cache holds to be used (mode "offline-cache")? Mode "offline" is refused by
+ * package_judge(). */
+bool packages_cache_only(const struct packages_policy *p);
+/* The strictest of all layers. 0: no limit. */
+struct packages_limits {
+	uint64_t bytes;	     /* of all files of a session, from the cache, too */
+	uint64_t file_bytes; /* of one file */
+	uint64_t new_names;  /* names that no registry knows: answers of 404 */
+};
+const struct packages_limits *packages_limits(const struct packages_policy *p);
+/* Is the session's tenant kept out of the views that tenants share ("cache": "private")? */
+bool packages_cache_is_private(const struct packages_policy *p);
