@@ -23,7 +23,7 @@ struct cache_link;
 
 #define CACHE_SCOPE_PUBLIC "public"
 
-/* An answer. Strings are valid until the call is begun again or freed. */
+/* An answer. Valid during on_done. */
 struct cache_found {
 	char etag[CACHE_ETAG_MAX], last_modified[CACHE_DATE_MAX], type[CACHE_TYPE_MAX];
 	uint64_t fetched_ms; /* wall clock: fetched or confirmed last */
@@ -75,6 +75,9 @@ struct cache_store *cache_store_begin(struct egress *g, const struct cache_key *
 /* Returns how many bytes were taken; the rest is to be offered again. A store that has failed (the
  * cache is slow, full or gone) takes all and drops it. */
 size_t cache_store_write(struct cache_store *s, const void *data, size_t n);
+/* How many bytes are taken at once now; 0 while the cache catches up. */
+size_t cache_store_room(const struct cache_store *s);
+bool cache_store_has_failed(const struct cache_store *s);
 /* All bytes were written: now the view is there, once the disk has it. s is consumed. done may be
  * NULL; its on_done gets sha256 and size, no descriptor. */
 void cache_store_commit(struct cache_store *s, struct cache_call *done);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "cache_link.h"
 #include "clock.h"
 #include "fd_reserve.h"
 #include "fifo.h"
@@ -169,6 +170,16 @@ static void change(struct control_channel *c, const struct egress_msg *m)
 	answer(c, m->id, changed, &e);
 }
 
+/* A link that could not be received: packages go without a cache until the next one. */
+static void use_cache(struct control_channel *c)
+{
+	int fds[EGRESS_FDS_MAX];
+
+	take_fds(c, egress_msg_fds(EGRESS_CACHE), fds);
+	if (fds[0] >= 0)
+		cache_link_open(c->egress, fds[0]);
+}
+
 static int handle(struct control_channel *c, const struct egress_msg *m, struct err *e)
 {
 	struct egress_session *session;
@@ -195,6 +206,9 @@ static int handle(struct control_channel *c, const struct egress_msg *m, struct 
 	case EGRESS_PING:
 		IGNORED(control_out_put(&c->egress->out, EGRESS_PONG, "", NULL, 0) ? 0 : -1,
 			"out of memory");
+		return 0;
+	case EGRESS_CACHE:
+		use_cache(c);
 		return 0;
 	case EGRESS_REQUESTS_END:
 	case EGRESS_TAKEN:

@@ -37,6 +37,9 @@
  *
  *  requests
  *   gateway*.c           HTTP, request by request: see gateway_base.h
+ *   gateway_tap.c        hashes a package file on its way to the cell, and stores it
+ *   gateway_file.c       answers with a file of the cache, or with what the gate makes
+ *   cache_link.c         the link to cordon-cache; cache_store.c sends files there
  *   upstream.c           a connection to a server; idle_conns.c keeps it for the next request
  *   deny_page.c          the answer to a request that is refused or fails
  *   secrets*.c           placeholders replaced by values, and where: secrets_read.c reads them,
@@ -73,6 +76,7 @@ struct secrets;		/* secrets.h */
 struct dns_state;	/* dns_state.h */
 struct flow;		/* flow.h */
 struct idle_conns;	/* idle_conns.h */
+struct cache_link;	/* cache_link.h */
 
 struct egress {
 	struct loop *loop;
@@ -83,6 +87,7 @@ struct egress {
 	struct tls *server_tls;
 	struct egress_session *sessions;
 	struct resource_shares shares;
+	struct cache_link *cache; /* for cache_link.c */
 };
 
 /* Connections of a session at a time, whatever its policy says: one may cost 350 KiB of buffers. */

@@ -18,10 +18,12 @@
 #include "gateway_answer.h"
 #include "gateway_body.h"
 #include "gateway_end.h"
+#include "gateway_file.h"
 #include "gateway_judge.h"
 #include "gateway_request.h"
 #include "gateway_server.h"
 #include "gateway_splice.h"
+#include "gateway_tap.h"
 #include "llm_call.h"
 
 #define ROUNDS_MAX 32 /* steps per call: then other connections are served */
@@ -177,6 +179,8 @@ static bool step(struct gateway *x)
 	case GATEWAY_EXCHANGE:
 	case GATEWAY_TUNNEL:
 		return step_exchange(x);
+	case GATEWAY_FILE:
+		return gateway_file_step(x);
 	case GATEWAY_LINGER:
 		return step_linger(x);
 	}
@@ -194,6 +198,8 @@ static bool wants_cell(const struct gateway *x)
 	case GATEWAY_TUNNEL:
 		return x->cell.in.len < GATEWAY_STREAM_IN_MAX &&
 		       (!x->out.done || x->cell.in.len == 0);
+	case GATEWAY_FILE:
+		return x->cell.in.len == 0;
 	case GATEWAY_HEAD:
 		return gateway_stream_room(&x->cell) > 0;
 	case GATEWAY_HANDSHAKE:
@@ -220,7 +226,7 @@ static size_t memory_of(const struct gateway *x)
 	return sizeof(*x) + x->cell.in.size + x->cell.out.size +
 	       (up ? sizeof(*x->up) + up->in.size + up->out.size : 0) + x->head.size +
 	       x->text.size + x->ask.size + x->collected.size + mask_stream_memory(&x->masked) +
-	       llm_call_memory(x->model);
+	       llm_call_memory(x->model) + gateway_tap_memory(x);
 }
 
 static bool recount(struct gateway *x)
@@ -294,6 +300,9 @@ static void on_timer(struct loop_timer *t)
 	case GATEWAY_DIAL:
 	case GATEWAY_EXCHANGE:
 		gateway_fail(x, 504, "the server took too long");
+		break;
+	case GATEWAY_FILE:
+		gateway_fail(x, 504, "the program took too long to read the answer");
 		break;
 	case GATEWAY_TUNNEL:
 		gateway_set_reason(x, "the connection was idle for too long");
@@ -375,6 +384,7 @@ static void on_end(struct flow *f, bool reset)
 	if (x->has_request) {
 		if (f->cut)
 			gateway_set_reason(x, f->cut);
+		gateway_tap_end(x);
 		gateway_record(x);
 	}
 	loop_timer_cancel(x->loop, &x->timer);

@@ -13,6 +13,7 @@
 #include "gateway_head.h"
 #include "gateway_server.h"
 #include "gateway_splice.h"
+#include "gateway_tap.h"
 #include "gateway_ws.h"
 #include "llm_call.h"
 
@@ -89,6 +90,8 @@ static void final(struct gateway *x, const struct http1_response *a)
 		llm_call_free(x->model);
 		x->model = NULL;
 	}
+	if (!gateway_tap_head(x, a))
+		return;
 	x->status = a->status;
 	x->answered = true;
 	begin_body(x, a);

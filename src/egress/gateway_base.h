@@ -3,7 +3,8 @@
  * gateway.c has the states and waits; gateway_request.c reads a request and decides;
  * gateway_judge.c asks the policy; gateway_head.c writes heads; gateway_server.c gets connections
  * to servers; gateway_answer.c reads answers; gateway_body.c and gateway_splice.c move bodies;
- * gateway_end.c ends requests.
+ * gateway_end.c ends requests. gateway_tap.c verifies package files; gateway_file.c answers without
+ * a server.
  *
  * The rule that prevents use after free: only advance() in gateway.c ends a gateway, and only the
  * loop calls it. All other code sets a state, or `over`. */
@@ -16,7 +17,9 @@
 #include "secrets.h"
 #include "ws_walk.h"
 
-struct llm_call; /* llm_call.h */
+struct llm_call;     /* llm_call.h */
+struct gateway_file; /* gateway_file.c */
+struct gateway_tap;  /* gateway_tap.c */
 
 #define GATEWAY_HEAD_MS 30000	   /* to receive a whole head, from its first byte */
 #define GATEWAY_IDLE_MS 300000	   /* between requests */
@@ -34,6 +37,7 @@ enum gateway_state {
 	GATEWAY_DIAL,	   /* waiting for a connection to the server */
 	GATEWAY_EXCHANGE,  /* request and answer under way */
 	GATEWAY_TUNNEL,	   /* WebSocket frames, both ways */
+	GATEWAY_FILE,	   /* answered by egress itself: gateway_file.h */
 	/* Answered, and the sending side shut. Input is read and dropped: closing with unread bytes
 	 * sends a reset, which may overtake the answer. */
 	GATEWAY_LINGER
@@ -104,11 +108,13 @@ struct gateway {
 	struct llm_call *model;
 	const struct mask *mask; /* NULL: the answer is not masked */
 	struct mask_stream masked;
-	struct loop_timer tick; /* set while the mask holds bytes back */
-	bool has_pipe, no_pipe; /* no_pipe: none could be opened */
-	int pipe[2];		/* owned, if has_pipe; see gateway_splice.c */
-	size_t piped;		/* bytes in the pipe */
-	size_t memory;		/* counted for it: resource_share.h */
+	struct loop_timer tick;	   /* set while the mask holds bytes back */
+	bool has_pipe, no_pipe;	   /* no_pipe: none could be opened */
+	int pipe[2];		   /* owned, if has_pipe; see gateway_splice.c */
+	size_t piped;		   /* bytes in the pipe */
+	struct gateway_tap *tap;   /* owned; NULL: the answer is not of a package file */
+	struct gateway_file *file; /* owned; of GATEWAY_FILE */
+	size_t memory;		   /* counted for it: resource_share.h */
 };
 
 /* Sets the deadline of the current state. */

@@ -16,12 +16,13 @@
 
 #include "clock.h"
 #include "gateway_end.h"
+#include "gateway_piece.h"
 #include "gateway_splice.h"
+#include "gateway_tap.h"
 #include "llm_call.h"
 #include "rand.h"
 
 #define PIECE_MAX ((size_t)16 * 1024) /* bytes masked at once */
-#define CHUNK_EXTRA (CHUNK_HEAD_MAX + sizeof(CHUNK_TAIL))
 
 void gateway_body_begin(struct gateway_body *b, enum http1_framing framing, uint64_t length,
 			uint64_t max)
@@ -50,123 +51,6 @@ void gateway_body_frames(struct gateway_body *b, bool masked)
 	ws_walk_init(&b->walk, masked, rand_bytes);
 }
 
-/* The part of the input that is valid WebSocket frames. */
-static struct http1_span next_frames(struct gateway_body *b, struct gateway_stream *from)
-{
-	uint8_t *bytes = fifo_bytes(&from->in);
-	ssize_t n = 0;
-
-	if (from->in.len > b->ready)
-		n = ws_walk(&b->walk, bytes + b->ready, from->in.len - b->ready);
-	if (n > 0)
-		b->ready += (size_t)n;
-	/* Valid frames before the malformed one are sent on first. */
-	if (b->ready == 0 && (n < 0 || (from->ended && from->in.len > 0)))
-		b->bad = b->walk.masked ? "the program sent a malformed WebSocket frame"
-					: "the server sent a malformed WebSocket frame";
-	return (struct http1_span){ (char *)bytes, b->ready };
-}
-
-/* The next piece that has arrived; framing before it is consumed. Empty: none, or the end of the
- * body. */
-static struct http1_span next_piece(struct gateway_body *b, struct gateway_stream *from)
-{
-	struct http1_span data = { 0 };
-	size_t used = 0;
-
-	if (b->frames)
-		return next_frames(b, from);
-	if (b->framing != HTTP1_CHUNKED) {
-		data = (struct http1_span){ (char *)fifo_bytes(&from->in), from->in.len };
-		if (b->framing == HTTP1_LENGTH && data.n > b->left)
-			data.n = (size_t)b->left;
-		return data;
-	}
-	if (from->in.len == 0)
-		return data;
-	switch (chunk_read(&b->chunk, fifo_bytes(&from->in), from->in.len, &used, &data)) {
-	case CHUNK_DATA:
-		break;
-	case CHUNK_END:
-		b->done = true;
-		data.n = 0;
-		break;
-	case CHUNK_MORE:
-		data.n = 0;
-		break;
-	case CHUNK_BAD:
-		b->bad = "the chunks of the body are malformed";
-		b->bad_status = 400;
-		return (struct http1_span){ 0 };
-	case CHUNK_TOO_LONG:
-		b->bad = "the body is larger than the policy allows";
-		b->bad_status = 413;
-		return (struct http1_span){ 0 };
-	}
-	fifo_consume(&from->in, used); /* its bytes stay valid */
-	return data;
-}
-
-static void took(struct gateway_body *b, struct gateway_stream *from, size_t n)
-{
-	if (b->frames)
-		b->ready -= n;
-	if (b->framing == HTTP1_CHUNKED)
-		chunk_took(&b->chunk, n);
-	else if (b->framing == HTTP1_LENGTH)
-		b->left -= n;
-	fifo_consume(&from->in, n);
-	if (b->framing == HTTP1_LENGTH && b->left == 0)
-		b->done = true;
-}
-
-/* Adds all of it to the stream, in its framing, whether there is room or not. Returns the bytes
- * added. */
-static size_t emit(const struct gateway_body *b, struct gateway_stream *to, const void *data,
-		   size_t n)
-{
-	char head[CHUNK_HEAD_MAX];
-	size_t nhead;
-
-	if (n == 0)
-		return 0;
-	if (!b->rechunk) {
-		gateway_stream_add(to, data, n);
-		return n;
-	}
-	nhead = chunk_head(head, n);
-	gateway_stream_add(to, head, nhead);
-	gateway_stream_add(to, data, n);
-	gateway_stream_add(to, CHUNK_TAIL, sizeof(CHUNK_TAIL) - 1);
-	return nhead + n + sizeof(CHUNK_TAIL) - 1;
-}
-
-/* Returns how many bytes of data were taken; *ret_went: how many that is in its framing. */
-static size_t put(const struct gateway_body *b, struct gateway_stream *to, const void *data,
-		  size_t n, size_t *ret_went)
-{
-	size_t room;
-
-	*ret_went = 0;
-	if (!b->rechunk)
-		return *ret_went = gateway_stream_put(to, data, n);
-	room = gateway_stream_room(to);
-	if (n + CHUNK_EXTRA > room && room < GATEWAY_STREAM_OUT_MAX / 2)
-		return 0; /* as gateway_stream_put(): no small chunks */
-	if (n > room - CHUNK_EXTRA)
-		n = room - CHUNK_EXTRA;
-	*ret_went = emit(b, to, data, n);
-	return n;
-}
-
-/* How many bytes of a piece may go if `left` bytes may, framing included. */
-static size_t within(struct gateway_body *b, size_t n, uint64_t left, size_t framing)
-{
-	left = left > framing ? left - framing : 0;
-	b->limit_reached = n > 0 && left == 0;
-	return left < n ? (size_t)left : n;
-}
-
 /* ---- to the server */
 
 /* The server gets no byte over the limit, framing included, so room for the last chunk is reserved.
@@ -174,9 +58,10 @@ static size_t within(struct gateway_body *b, size_t n, uint64_t left, size_t fra
 static size_t put_out(struct gateway *x, struct http1_span piece)
 {
 	size_t framing = x->out.rechunk ? CHUNK_EXTRA + sizeof(CHUNK_LAST) - 1 : 0, went = 0, n;
-	size_t most = within(&x->out, piece.n, gateway_bytes_left(x, LIMIT_OUT, 1), framing);
+	size_t most = gateway_piece_within(&x->out, piece.n, gateway_bytes_left(x, LIMIT_OUT, 1),
+					   framing);
 
-	n = most > 0 ? put(&x->out, &x->up->stream, piece.p, most, &went) : 0;
+	n = most > 0 ? gateway_piece_put(&x->out, &x->up->stream, piece.p, most, &went) : 0;
 	if (went > 0)
 		gateway_count_bytes(x, LIMIT_OUT, went);
 	return n;
@@ -190,13 +75,13 @@ bool gateway_body_out(struct gateway *x)
 	uint64_t sent = 0;
 
 	while (!b->done && !b->bad && !to->write_broken && !to->broken) {
-		struct http1_span piece = next_piece(b, from);
+		struct http1_span piece = gateway_piece_next(b, from);
 		size_t n = piece.n > 0 ? put_out(x, piece) : 0;
 
 		if (n > 0) {
 			if (x->model)
 				llm_call_request(x->model, (const uint8_t *)piece.p, n);
-			took(b, from, n);
+			gateway_piece_took(b, from, n);
 			sent += n;
 			continue;
 		}
@@ -258,27 +143,6 @@ static uint8_t *mask_room(const struct gateway *x)
 	return room;
 }
 
-/* Copies the pieces that have arrived into one buffer. */
-static size_t gather(struct gateway *x, uint8_t *ret, size_t cap, uint64_t left)
-{
-	struct gateway_body *b = &x->in;
-	struct gateway_stream *from = &x->up->stream;
-	size_t n = 0;
-
-	while (n < cap && !b->done && !b->bad) {
-		struct http1_span piece = next_piece(b, from);
-		size_t more = piece.n < cap - n ? piece.n : cap - n;
-
-		more = within(b, more, left - n, 0);
-		if (more == 0)
-			break;
-		memcpy(ret + n, piece.p, more);
-		took(b, from, more);
-		n += more;
-	}
-	return n;
-}
-
 static void watch_held(struct gateway *x);
 
 /* Releases whole words only, but everything at the end of a WebSocket message: the answer to one
@@ -291,9 +155,9 @@ static void on_tick(struct loop_timer *t)
 	uint8_t *room = mask_room(x);
 
 	if (room && !waits && x->cell.out.len == 0)
-		emit(&x->in, &x->cell, room,
-		     x->mask ? mask_tick(x->mask, &x->masked, !message_ends, room)
-			     : mask_flush(NULL, &x->masked, room));
+		gateway_piece_emit(&x->in, &x->cell, room,
+				   x->mask ? mask_tick(x->mask, &x->masked, !message_ends, room)
+					   : mask_flush(NULL, &x->masked, room));
 	watch_held(x);
 	gateway_defer(x);
 }
@@ -307,37 +171,74 @@ static void watch_held(struct gateway *x)
 	loop_timer_set(x->loop, &x->tick, loop_now_ns(x->loop) + MASK_TICK_MS * CLOCK_MS);
 }
 
-static uint64_t move_masked(struct gateway *x, uint64_t left)
+/* How many bytes may be moved now: fewer for the mask, and as the tap takes them. */
+static size_t piece_max(struct gateway *x)
 {
-	static uint8_t pieces[PIECE_MAX];
+	uint64_t most = PIECE_MAX;
+
+	if (x->mask) {
+		most = resource_share_turn_left(&x->session->share) / gateway_mask_weight(x);
+		if (most == 0)
+			gateway_defer(x);
+	}
+	if (most > PIECE_MAX)
+		most = PIECE_MAX;
+	return gateway_tap_is_on(x) ? gateway_tap_room(x, (size_t)most) : (size_t)most;
+}
+
+static void send_masked(struct gateway *x, const uint8_t *data, size_t n)
+{
+	uint8_t *room = x->mask ? mask_room(x) : NULL;
+
+	if (!x->mask)
+		gateway_piece_emit(&x->in, &x->cell, data, n);
+	else if (room)
+		gateway_piece_emit(&x->in, &x->cell, room,
+				   mask_feed(x->mask, &x->masked, data, n, room));
+	else
+		x->in.bad = "out of memory";
+}
+
+/* Moves pieces that the tap or the mask reads. */
+static uint64_t move_read(struct gateway *x, uint64_t left)
+{
+	static uint8_t pieces[PIECE_MAX], tapped[PIECE_MAX + GATEWAY_TAP_HELD];
 	size_t n = 1;
-	uint64_t got = 0, most;
+	uint64_t got = 0;
 
 	x->masked.only = &x->known_secrets;
-	while (n > 0 && !x->cell.write_broken && !x->cell.broken &&
+	while (n > 0 && !x->in.bad && !x->cell.write_broken && !x->cell.broken &&
 	       gateway_stream_room(&x->cell) > 0) {
-		uint8_t *room = mask_room(x);
+		size_t most = piece_max(x);
+		const uint8_t *goes = pieces;
+		ssize_t ngoes;
 
-		if (!room) {
-			x->in.bad = "out of memory";
-			break;
-		}
-		most = resource_share_turn_left(&x->session->share) / gateway_mask_weight(x);
-		if (most == 0) {
-			gateway_defer(x);
-			break;
-		}
-		n = gather(x, pieces, most < sizeof(pieces) ? (size_t)most : sizeof(pieces),
-			   left - got);
+		n = most > 0 ? gateway_piece_gather(x, pieces, most, left - got) : 0;
+		ngoes = (ssize_t)n;
 		gateway_count_masked(x, n);
 		if (n > 0 && x->model)
 			llm_call_answer(x->model, pieces, n, clock_now_ns() - x->start_ns);
-		emit(&x->in, &x->cell, room, mask_feed(x->mask, &x->masked, pieces, n, room));
+		if (n > 0 && gateway_tap_is_on(x)) {
+			ngoes = gateway_tap_feed(x, pieces, n, tapped);
+			goes = tapped;
+		}
+		if (ngoes > 0)
+			send_masked(x, goes, (size_t)ngoes);
 		explicit_bzero(pieces, n);
 		got += n;
 	}
 	watch_held(x);
 	return got;
+}
+
+/* The body is complete: the bytes that the tap held back go on, if it was right. */
+static void end_tapped(struct gateway *x)
+{
+	static uint8_t held[GATEWAY_TAP_HELD];
+	ssize_t n = gateway_tap_finish(x, held);
+
+	if (n > 0)
+		send_masked(x, held, (size_t)n);
 }
 
 static void end_masked(struct gateway *x)
@@ -347,9 +248,9 @@ static void end_masked(struct gateway *x)
 	if (!room)
 		x->in.bad = "out of memory";
 	else if (x->mask)
-		emit(&x->in, &x->cell, room, mask_end(x->mask, &x->masked, room));
+		gateway_piece_emit(&x->in, &x->cell, room, mask_end(x->mask, &x->masked, room));
 	else
-		emit(&x->in, &x->cell, room, mask_flush(NULL, &x->masked, room));
+		gateway_piece_emit(&x->in, &x->cell, room, mask_flush(NULL, &x->masked, room));
 }
 
 static bool is_masked(const struct gateway *x)
@@ -365,16 +266,16 @@ static uint64_t move_plain(struct gateway *x, uint64_t left)
 	size_t went;
 
 	while (!b->done && !b->bad && !x->cell.write_broken && !x->cell.broken) {
-		struct http1_span piece = next_piece(b, from);
-		size_t most = within(b, piece.n, left - got, 0);
-		size_t n = most > 0 ? put(b, &x->cell, piece.p, most, &went) : 0;
+		struct http1_span piece = gateway_piece_next(b, from);
+		size_t most = gateway_piece_within(b, piece.n, left - got, 0);
+		size_t n = most > 0 ? gateway_piece_put(b, &x->cell, piece.p, most, &went) : 0;
 
 		if (n == 0)
 			break;
 		if (x->model)
 			llm_call_answer(x->model, (const uint8_t *)piece.p, n,
 					clock_now_ns() - x->start_ns);
-		took(b, from, n);
+		gateway_piece_took(b, from, n);
 		got += n;
 	}
 	return got;
@@ -388,16 +289,17 @@ static uint64_t move_in(struct gateway *x, uint64_t left)
 		return left == 0 ? 0 : gateway_splice(x, left);
 	}
 	if (x->mask)
-		return move_masked(x, left);
+		return move_read(x, left);
 	if (mask_stream_held(&x->masked) > 0) { /* the session had a mask before */
 		uint8_t *room = mask_room(x);
 
 		if (room)
-			emit(&x->in, &x->cell, room, mask_flush(NULL, &x->masked, room));
+			gateway_piece_emit(&x->in, &x->cell, room,
+					   mask_flush(NULL, &x->masked, room));
 		else
 			x->in.bad = "out of memory";
 	}
-	return move_plain(x, left);
+	return gateway_tap_is_on(x) ? move_read(x, left) : move_plain(x, left);
 }
 
 bool gateway_body_in(struct gateway *x)
@@ -411,7 +313,9 @@ bool gateway_body_in(struct gateway *x)
 		gateway_count_bytes(x, LIMIT_IN, got);
 	if (b->framing == HTTP1_UNTIL_CLOSE && !b->done && from->ended && from->in.len == 0)
 		b->done = moved = true;
-	if (b->done) {
+	if (b->done && gateway_tap_is_on(x))
+		end_tapped(x);
+	if (b->done && !b->bad) {
 		if (is_masked(x))
 			end_masked(x);
 		if (b->rechunk)

@@ -6,7 +6,9 @@
 
 #include "access_record.h"
 #include "deny_page.h"
+#include "gateway_file.h"
 #include "gateway_splice.h"
+#include "gateway_tap.h"
 #include "json.h"
 #include "llm_call.h"
 #include "log.h"
@@ -89,6 +91,8 @@ static void empty(struct buf *b)
 void gateway_clear_request(struct gateway *x)
 {
 	gateway_splice_end(x);
+	gateway_tap_end(x);
+	gateway_file_end(x);
 	empty(&x->head);
 	empty(&x->text);
 	empty(&x->ask);
@@ -126,6 +130,7 @@ void gateway_done(struct gateway *x)
 {
 	bool keep = x->cell_keep && x->out.done;
 
+	gateway_tap_end(x);
 	gateway_record(x);
 	if (x->up && x->up_keep && x->out.done && x->up->stream.out.len == 0) {
 		x->up->served++;
@@ -160,6 +165,7 @@ static void give_up(struct gateway *x, int status, bool denied, const char *reas
 	if (denied)
 		x->allowed = false;
 	if (x->answered) { /* the answer has begun: no other can be sent */
+		gateway_tap_end(x);
 		gateway_record(x);
 		x->has_request = false;
 		x->over = x->reset = true;

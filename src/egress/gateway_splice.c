@@ -1,13 +1,16 @@
 /* gateway_splice.c - theory of operation
  *
- * A long body that egress need not read (no mask, no model call, both sides plain, its length
- * known) goes from socket to socket through a pipe, without being copied. A body shorter than WORTH
- * is not worth a pipe. Bytes in the pipe are sent first, whatever has changed meanwhile. */
+ * A long body that egress need not read (no mask, no model call, no tap, both sides plain, its
+ * length known) goes from socket to socket through a pipe, without being copied. A body shorter
+ * than WORTH is not worth a pipe. Bytes in the pipe are sent first, whatever has changed meanwhile.
+ */
 #include "gateway_splice.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
+
+#include "gateway_tap.h"
 
 #define WORTH ((uint64_t)512 * 1024)
 #define PIPE_SIZE ((size_t)256 * 1024)
@@ -19,10 +22,10 @@ bool gateway_splice_allowed(const struct gateway *x)
 
 	if (x->piped > 0)
 		return true;
-	return !x->no_pipe && x->answered && !x->in.done && x->in.framing == HTTP1_LENGTH &&
-	       x->in.left >= (x->has_pipe ? 1 : WORTH) && !x->mask &&
-	       mask_stream_held(&x->masked) == 0 && !x->model && !from->tls && !to->tls &&
-	       from->in.len == 0 && to->out.len == 0 && !from->ended && !from->broken &&
+	return !x->no_pipe && !gateway_tap_is_on(x) && x->answered && !x->in.done &&
+	       x->in.framing == HTTP1_LENGTH && x->in.left >= (x->has_pipe ? 1 : WORTH) &&
+	       !x->mask && mask_stream_held(&x->masked) == 0 && !x->model && !from->tls &&
+	       !to->tls && from->in.len == 0 && to->out.len == 0 && !from->ended && !from->broken &&
 	       !to->write_broken && !to->broken;
 }
 

@@ -38,8 +38,9 @@ enum gateway_tap_result {
 
 struct gateway_tap_end {
 	enum gateway_tap_result result;
-	uint64_t bytes;	    /* of the body, as they came from the server */
-	uint8_t sha256[32]; /* of TAP_VERIFIED, TAP_WHOLE, and of TAP_MISMATCH by digest */
+	uint64_t bytes;	 /* of the body, as they came from the server */
+	bool has_sha256; /* it was computed: expected, or nothing else was */
+	uint8_t sha256[32];
 	bool stored;	    /* handed to the cache completely */
 	const char *reason; /* of TAP_MISMATCH, for the record; valid during the call */
 };

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "ecr_login.h"
 #include "fd.h"
 #include "log.h"
 
@@ -138,14 +137,13 @@ static size_t on_data(struct get *g, const uint8_t *data, size_t n)
 
 /* ---- what is next */
 
-static void send_request(struct fetch *f, const char *authorization, const struct get_post *post)
+static void send_request(struct fetch *f, const char *authorization)
 {
 	const struct get_request r = {
 		.to = &f->at,
 		.private_ok = address_is_listed(&f->at, f->open_hosts),
 		.accept = f->state == FETCH_TOKEN ? "application/json" : f->accept,
 		.authorization = authorization,
-		.post = post,
 		.range_from = f->state == FETCH_TOKEN ? 0 : f->done,
 		.patience_ms = f->patience_ms,
 	};
@@ -160,22 +158,7 @@ static void send_request(struct fetch *f, const char *authorization, const struc
 static void send_object(struct fetch *f)
 {
 	f->state = FETCH_OBJECT;
-	send_request(f, login_header(f->login, &f->at), NULL);
-}
-
-/* The API of AWS is asked for the password. */
-static void ask_aws(struct fetch *f)
-{
-	struct ecr_login ask;
-	struct err e;
-
-	if (ecr_login_ask(f->login, &ask, &e) < 0) {
-		end(f, &e);
-		return;
-	}
-	f->at = ask.to;
-	f->state = FETCH_TOKEN;
-	send_request(f, ask.authorization, &ask.post);
+	send_request(f, login_header(f->login, &f->at));
 }
 
 static void answer_challenge(struct fetch *f)
@@ -184,10 +167,6 @@ static void answer_challenge(struct fetch *f)
 	struct err e;
 
 	f->logged_in = true;
-	if (f->login->aws) {
-		ask_aws(f);
-		return;
-	}
 	if (f->challenge.kind == CHALLENGE_BASIC) {
 		if (login_basic(f->login, &e) < 0) {
 			(void)snprintf(f->code, sizeof(f->code), "DENIED");
@@ -201,7 +180,7 @@ static void answer_challenge(struct fetch *f)
 		return;
 	}
 	f->state = FETCH_TOKEN;
-	send_request(f, header, NULL);
+	send_request(f, header);
 	if (header)
 		explicit_bzero(header, strlen(header));
 	free(header);
@@ -210,9 +189,7 @@ static void answer_challenge(struct fetch *f)
 static void take_token(struct fetch *f)
 {
 	struct err e;
-	int (*take)(struct login * l, const char *text, size_t len, struct err *e) =
-		f->login->aws ? ecr_login_take : login_token;
-	int taken = take(f->login, buf_text(&f->text), f->text.len, &e);
+	int taken = login_token(f->login, buf_text(&f->text), f->text.len, &e);
 
 	buf_release(&f->text); /* wiped */
 	if (taken < 0)

@@ -37,6 +37,7 @@ static size_t text_max(enum egress_type type)
 	case EGRESS_SYNCED:
 	case EGRESS_PING:
 	case EGRESS_PONG:
+	case EGRESS_CACHE:
 	case EGRESS_REQUESTS_END:
 	case EGRESS_EVENTS_END:
 		break;
@@ -54,7 +55,7 @@ static bool is_type(unsigned type)
 static bool has_no_session(enum egress_type type)
 {
 	return type == EGRESS_SYNCED || type == EGRESS_PING || type == EGRESS_PONG ||
-	       type == EGRESS_TURNS;
+	       type == EGRESS_TURNS || type == EGRESS_CACHE;
 }
 
 int egress_msg_read(const struct frame *f, struct egress_msg *ret, struct err *e)
@@ -78,6 +79,8 @@ size_t egress_msg_fds(enum egress_type type)
 {
 	if (type == EGRESS_ATTACH_OWNERS)
 		return 3;
+	if (type == EGRESS_CACHE)
+		return 1;
 	return type == EGRESS_ATTACH ? 2 : 0;
 }
 

@@ -32,6 +32,7 @@ enum egress_type {
 	EGRESS_SYNCED,	      /* id "", no text */
 	EGRESS_PING,	      /* id "", no text; answered by PONG */
 	EGRESS_ATTACH_OWNERS, /* ATTACH with a third descriptor: for questions, owner_msg.h */
+	EGRESS_CACHE, /* id "", no text; a descriptor: the link to cordon-cache, cache_msg.h */
 	EGRESS_REQUESTS_END,
 	/* from egress */
 	EGRESS_TAKEN = 64, /* answer to ATTACH and CHANGE: text "" if it is applied, else the error:

@@ -1,0 +1,360 @@
+/* gateway_file.c - theory of operation
+ *
+ * The head is written at once. Then each step sends a piece while the cell reads: of a file, with
+ * sendfile(2) to a plain socket; everything else through a buffer. A file is an object of the cache
+ * (or a memfd), complete before it was opened, so its size does not change; if fewer bytes come all
+ * the same, the answer is cut. Ranges are parts of such a whole and verified file, never of an
+ * answer of a server. */
+#include "gateway_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/sendfile.h>
+
+#include "byte_range.h"
+#include "gateway_end.h"
+
+#define PIECE_MAX ((size_t)64 * 1024)
+#define PRODUCED_MAX ((size_t)16 * 1024)
+#define TURN_MAX 16 /* pieces per step: then other connections are served */
+#define HEAD_MAX ((size_t)4096)
+
+struct gateway_file {
+	struct gateway_content content; /* its strings are not used after the head */
+	uint64_t at, end;		/* of a file: what is left to be sent */
+	bool bodiless, done, waits;
+};
+
+/* ---- the head */
+
+/* Is the tag in the list of If-None-Match? */
+static bool is_listed(struct http1_span list, const char *etag)
+{
+	size_t n = strlen(etag);
+
+	if (http1_span_is(list, "*"))
+		return true;
+	for (size_t i = 0; i + n <= list.n; i++)
+		if (memcmp(list.p + i, etag, n) == 0 &&
+		    (i + n == list.n || list.p[i + n] == ',' || list.p[i + n] == ' '))
+			return true;
+	return false;
+}
+
+static bool is_known(const struct gateway *x, const char *etag)
+{
+	struct http1_span value;
+
+	if (etag == NULL || etag[0] == '\0' ||
+	    http1_find(x->r.headers, x->r.headers_n, "if-none-match", &value) != 1)
+		return false;
+	return is_listed(value, etag);
+}
+
+/* The part of a file that was asked for. False: all of it. */
+static bool wants_part(const struct gateway *x, const struct gateway_content *c,
+		       struct byte_range *ret)
+{
+	struct http1_span range, only_if;
+
+	if (c->fd < 0 || x->r.method != HTTP1_GET ||
+	    http1_find(x->r.headers, x->r.headers_n, "range", &range) != 1)
+		return false;
+	if (http1_find(x->r.headers, x->r.headers_n, "if-range", &only_if) > 0 &&
+	    (c->etag == NULL || !http1_span_is(only_if, c->etag)))
+		return false;
+	return byte_range_parse(range, ret);
+}
+
+/* 206, or 416 if no byte of it is there. */
+static int take_part(const struct byte_range *r, struct gateway_file *f)
+{
+	uint64_t size = f->end;
+
+	if (r->from_end)
+		f->at = r->first < size ? size - r->first : 0;
+	else
+		f->at = r->first;
+	if (!r->from_end && r->last < size)
+		f->end = r->last + 1;
+	return f->at < f->end ? 206 : 416;
+}
+
+static void put_if(struct buf *b, const char *name, const char *value)
+{
+	if (value != NULL && value[0] != '\0')
+		buf_printf(b, "%s: %s\r\n", name, value);
+}
+
+static void put_framing(struct gateway *x, struct buf *b, const struct gateway_file *f)
+{
+	const struct gateway_content *c = &f->content;
+
+	if (x->status == 206)
+		buf_printf(b, "Content-Range: bytes %llu-%llu/%llu\r\n", (unsigned long long)f->at,
+			   (unsigned long long)f->end - 1, (unsigned long long)c->size);
+	if (x->status == 416)
+		buf_printf(b, "Content-Range: bytes */%llu\r\n", (unsigned long long)c->size);
+	if (x->status == 304)
+		return;
+	if (c->fd >= 0)
+		buf_printf(b, "Content-Length: %llu\r\n", (unsigned long long)(f->end - f->at));
+	else if (x->in.rechunk)
+		buf_put_text(b, "Transfer-Encoding: chunked\r\n");
+}
+
+static int send_head(struct gateway *x, const struct gateway_file *f)
+{
+	const struct gateway_content *c = &f->content;
+	const char *type =
+		c->type != NULL && c->type[0] != '\0' ? c->type : "application/octet-stream";
+	struct buf b = BUF_INIT(HEAD_MAX);
+	struct err e;
+	int fits;
+
+	buf_printf(&b, "HTTP/1.1 %d %s\r\n", x->status,
+		   c->reason != NULL ? c->reason : http1_reason(x->status));
+	if (x->status != 304 && x->status != 416)
+		buf_printf(&b, "Content-Type: %s\r\n", type);
+	put_if(&b, "ETag", c->etag);
+	put_if(&b, "Last-Modified", c->last_modified);
+	put_framing(x, &b, f);
+	if (!x->cell_keep)
+		buf_put_text(&b, "Connection: close\r\n");
+	else if (x->r.minor == 0)
+		buf_put_text(&b, "Connection: keep-alive\r\n");
+	buf_put_text(&b, "\r\n");
+	fits = buf_check(&b, &e);
+	if (fits == 0) {
+		gateway_stream_add(&x->cell, b.data, b.len);
+		gateway_count_bytes(x, LIMIT_IN, b.len);
+	}
+	buf_release(&b);
+	return fits;
+}
+
+/* The headers are text of servers: a line break in one would end the head. */
+static bool is_clean(const char *text)
+{
+	for (; text != NULL && *text != '\0'; text++)
+		if ((*text < 0x20 && *text != '\t') || *text == 0x7f)
+			return false;
+	return true;
+}
+
+static int status_of(const struct gateway *x, struct gateway_file *f)
+{
+	const struct gateway_content *c = &f->content;
+	int status = c->status == 0 ? 200 : c->status;
+	struct byte_range part;
+
+	f->end = c->fd >= 0 ? c->size : 0;
+	if (status != 200)
+		return status;
+	if (is_known(x, c->etag))
+		return 304;
+	return wants_part(x, c, &part) ? take_part(&part, f) : 200;
+}
+
+void gateway_file_serve(struct gateway *x, struct gateway_content *content)
+{
+	struct gateway_file *f = calloc(1, sizeof(*f));
+
+	gateway_file_end(x);
+	if (f == NULL) {
+		if (content->fd >= 0)
+			fd_close(content->fd);
+		if (content->release != NULL)
+			content->release(content->arg);
+		gateway_fail(x, 503, "out of memory");
+		return;
+	}
+	f->content = *content;
+	x->file = f;
+	x->status = status_of(x, f);
+	if (x->status == 416)
+		f->at = f->end = 0;
+	f->bodiless = x->r.method == HTTP1_HEAD || x->status == 304 || x->status == 416;
+	x->in = (struct gateway_body){ .rechunk = content->fd < 0 && x->r.minor > 0 };
+	x->cell_keep = x->r.keep_alive && x->out.done && (content->fd >= 0 || x->r.minor > 0);
+	if (!is_clean(content->type) || !is_clean(content->etag) ||
+	    !is_clean(content->last_modified) || !is_clean(content->reason) ||
+	    send_head(x, f) < 0) {
+		gateway_fail(x, 502, "the headers of the answer are malformed or too long");
+		return;
+	}
+	x->answered = true;
+	f->done = f->bodiless || (content->fd >= 0 && f->at == f->end);
+	x->state = GATEWAY_FILE;
+	gateway_wait(x, GATEWAY_ANSWER_MS);
+	gateway_defer(x);
+}
+
+/* ---- the body */
+
+static void cut(struct gateway *x, const char *why)
+{
+	gateway_fail(x, 502, why);
+}
+
+/* Returns the bytes that went; 0: the cell takes no more now, or it was cut. */
+static size_t send_direct(struct gateway *x, struct gateway_file *f, size_t most)
+{
+	off_t at = (off_t)f->at;
+	ssize_t n = sendfile(x->cell.fd, f->content.fd, &at, most);
+
+	if (n > 0)
+		return (size_t)n;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		x->cell.blocked = true;
+	else if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+		x->cell.write_broken = true;
+	else
+		cut(x, "a file of the package cache could not be read");
+	return 0;
+}
+
+static size_t send_copied(struct gateway *x, struct gateway_file *f, size_t most)
+{
+	static uint8_t piece[PIECE_MAX];
+	size_t room = gateway_stream_room(&x->cell);
+	ssize_t n;
+
+	if (room < GATEWAY_STREAM_OUT_MAX / 2)
+		return 0;
+	n = pread(f->content.fd, piece, most < room ? most : room, (off_t)f->at);
+	if (n <= 0) {
+		cut(x, "a file of the package cache could not be read");
+		return 0;
+	}
+	gateway_stream_add(&x->cell, piece, (size_t)n);
+	return (size_t)n;
+}
+
+static size_t send_file(struct gateway *x, struct gateway_file *f, uint64_t left)
+{
+	uint64_t most = f->end - f->at < left ? f->end - f->at : left;
+	size_t n;
+
+	if (most > PIECE_MAX)
+		most = PIECE_MAX;
+	x->cell.blocked = false;
+	n = x->cell.tls != NULL || x->cell.out.len > 0 ? send_copied(x, f, (size_t)most)
+						       : send_direct(x, f, (size_t)most);
+	f->at += n;
+	f->done = f->at == f->end;
+	return n;
+}
+
+static void put_chunk(struct gateway *x, const uint8_t *data, size_t n)
+{
+	char head[CHUNK_HEAD_MAX];
+
+	if (!x->in.rechunk) {
+		gateway_stream_add(&x->cell, data, n);
+		return;
+	}
+	gateway_stream_add(&x->cell, head, chunk_head(head, n));
+	gateway_stream_add(&x->cell, data, n);
+	gateway_stream_add(&x->cell, CHUNK_TAIL, sizeof(CHUNK_TAIL) - 1);
+}
+
+static size_t send_produced(struct gateway *x, struct gateway_file *f, uint64_t left)
+{
+	static uint8_t piece[PRODUCED_MAX];
+	ssize_t n;
+
+	if (f->waits || gateway_stream_room(&x->cell) < GATEWAY_STREAM_OUT_MAX / 2)
+		return 0;
+	n = f->content.produce(f->content.arg, piece, left < PRODUCED_MAX ? left : PRODUCED_MAX);
+	if (n == GATEWAY_CONTENT_LATER) {
+		f->waits = true;
+		return 0;
+	}
+	if (n < 0) {
+		cut(x, "the answer could not be made completely");
+		return 0;
+	}
+	if (n > 0) {
+		put_chunk(x, piece, (size_t)n);
+		return (size_t)n;
+	}
+	f->done = true;
+	if (x->in.rechunk)
+		gateway_stream_add(&x->cell, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
+	return 0;
+}
+
+static bool send_some(struct gateway *x, struct gateway_file *f)
+{
+	bool moved = false;
+
+	for (unsigned i = 0; i < TURN_MAX && !x->over && !f->done; i++) {
+		uint64_t left = gateway_bytes_left(x, LIMIT_IN, 1);
+		size_t n;
+
+		if (left == 0) {
+			gateway_limit_reached(x, LIMIT_IN);
+			return true;
+		}
+		n = f->content.fd >= 0 ? send_file(x, f, left) : send_produced(x, f, left);
+		if (n > 0)
+			gateway_count_bytes(x, LIMIT_IN, n);
+		moved = moved || n > 0;
+		if (n == 0)
+			break;
+	}
+	return moved || x->over || f->done;
+}
+
+bool gateway_file_step(struct gateway *x)
+{
+	struct gateway_file *f = x->file;
+	bool moved = gateway_stream_flush(&x->cell);
+
+	/* Reads the next request, or the end of the connection, so that epoll does not report it
+	 * again. */
+	if (x->cell.in.len == 0)
+		moved = gateway_stream_fill(&x->cell, FLOW_HEAD_MAX) || moved;
+	if (!x->cell.broken && !x->cell.write_broken && !f->done)
+		moved = send_some(x, f) || moved;
+	if (x->over || x->state != GATEWAY_FILE)
+		return true;
+	if (x->cell.broken || x->cell.write_broken) {
+		gateway_client_gone(x);
+		return true;
+	}
+	if (f->done) {
+		(void)gateway_stream_flush(&x->cell);
+		gateway_done(x);
+		return true;
+	}
+	if (moved)
+		gateway_wait(x, GATEWAY_ANSWER_MS);
+	return moved;
+}
+
+void gateway_file_resume(struct gateway *x)
+{
+	if (x->file == NULL)
+		return;
+	x->file->waits = false;
+	gateway_defer(x);
+}
+
+void gateway_file_end(struct gateway *x)
+{
+	struct gateway_file *f = x->file;
+
+	x->file = NULL;
+	if (f == NULL)
+		return;
+	if (f->content.fd >= 0)
+		fd_close(f->content.fd);
+	if (f->content.release != NULL)
+		f->content.release(f->content.arg);
+	free(f);
+}

@@ -1,0 +1,319 @@
+/* gateway_tap.c - theory of operation
+ *
+ * Bytes of the answer come in as they were taken out of their framing, before the mask. Each is
+ * hashed by every algorithm that is expected, handed to the store, and kept among the last
+ * GATEWAY_TAP_HELD ones until others come behind it. At the end of the body the digests are
+ * compared; only then the held bytes go on, and the store is committed. A cell that gets a wrong
+ * file therefore never gets its end: the connection is reset.
+ *
+ * The store decides how fast bytes are taken (gateway_tap_room()), as long as it is not given up.
+ */
+#include "gateway_tap.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "digest.h"
+#include "gateway_base.h"
+#include "gateway_end.h"
+#include "http1.h"
+
+struct gateway_tap {
+	struct gateway_tap_want want;
+	char *scope, *registry, *path; /* owned, of the key; NULL: nothing is stored */
+	struct digest expected[GATEWAY_TAP_DIGESTS_MAX];
+	struct digest_stream *hashes[GATEWAY_TAP_DIGESTS_MAX]; /* owned */
+	size_t nhashes; /* one more than expected, or as many: SHA-256 is computed if none is */
+	struct cache_store *store; /* owned; NULL: not stored */
+	bool is_on;		   /* the answer is one that it applies to */
+	bool ended;		   /* on_end was called */
+	uint64_t bytes;
+	size_t nheld;
+	uint8_t held[GATEWAY_TAP_HELD];
+	char reason[160];
+};
+
+static void release(struct gateway_tap *t)
+{
+	for (size_t i = 0; i < t->nhashes; i++)
+		digest_stream_free(t->hashes[i]);
+	cache_store_abort(t->store);
+	free(t->scope);
+	free(t->registry);
+	free(t->path);
+	free(t);
+}
+
+static int copy_key(struct gateway_tap *t, const struct cache_key *key, struct err *e)
+{
+	t->scope = strdup(key->scope);
+	t->registry = strdup(key->registry);
+	t->path = strdup(key->path);
+	if (t->scope == NULL || t->registry == NULL || t->path == NULL)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	return 0;
+}
+
+static int add_hash(struct gateway_tap *t, enum digest_alg alg, struct err *e)
+{
+	t->hashes[t->nhashes] = digest_stream_new(alg, e);
+	if (t->hashes[t->nhashes] == NULL)
+		return -1;
+	t->nhashes++;
+	return 0;
+}
+
+static int prepare(struct gateway_tap *t, const struct gateway_tap_want *want, struct err *e)
+{
+	if (want->nexpected > GATEWAY_TAP_DIGESTS_MAX)
+		return err_set(e, ERR_INVALID, "too many digests of one file");
+	for (size_t i = 0; i < want->nexpected; i++) {
+		if (want->expected[i].alg == DIGEST_NONE || want->expected[i].alg == DIGEST_H1)
+			return err_set(e, ERR_INVALID, "a digest that is not one of the file");
+		t->expected[i] = want->expected[i];
+		if (add_hash(t, want->expected[i].alg, e) < 0)
+			return -1;
+	}
+	if (want->nexpected == 0 && add_hash(t, DIGEST_SHA256, e) < 0)
+		return -1;
+	return want->store ? copy_key(t, &want->key, e) : 0;
+}
+
+int gateway_tap_set(struct gateway *x, const struct gateway_tap_want *want, struct err *e)
+{
+	struct gateway_tap *t = calloc(1, sizeof(*t));
+
+	gateway_tap_end(x);
+	if (t == NULL)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	t->want = *want;
+	t->want.expected = NULL;
+	if (prepare(t, want, e) < 0) {
+		release(t);
+		return -1;
+	}
+	x->tap = t;
+	return 0;
+}
+
+/* ---- the end */
+
+static void report(struct gateway *x, enum gateway_tap_result result, const struct digest *sha256)
+{
+	struct gateway_tap *t = x->tap;
+	struct gateway_tap_end end = { .result = result, .bytes = t->bytes, .reason = t->reason };
+
+	if (t->ended)
+		return;
+	t->ended = true;
+	end.has_sha256 = sha256 != NULL && sha256->alg == DIGEST_SHA256;
+	if (end.has_sha256)
+		memcpy(end.sha256, sha256->bytes, sizeof(end.sha256));
+	end.stored = t->store != NULL && !cache_store_has_failed(t->store) &&
+		     (result == TAP_VERIFIED || result == TAP_WHOLE);
+	if (end.stored)
+		cache_store_commit(t->store, t->want.stored);
+	else
+		cache_store_abort(t->store);
+	t->store = NULL;
+	if (t->want.on_end != NULL)
+		t->want.on_end(x, &end, t->want.arg);
+}
+
+static void mismatch(struct gateway *x, const struct digest *sha256)
+{
+	report(x, TAP_MISMATCH, sha256);
+	x->in.bad = x->tap->reason;
+}
+
+/* Returns whether all digests are right; *ret_sha256 is the SHA-256, if it was computed. */
+static bool compare(struct gateway_tap *t, struct digest *ret_sha256)
+{
+	bool right = true;
+
+	for (size_t i = 0; i < t->nhashes; i++) {
+		struct digest d;
+
+		digest_stream_end(t->hashes[i], &d);
+		if (d.alg == DIGEST_SHA256)
+			*ret_sha256 = d;
+		if (i < t->want.nexpected && !digest_equal(&d, &t->expected[i]))
+			right = false;
+	}
+	return right && ret_sha256->alg + t->want.nexpected > 0;
+}
+
+/* The whole body has come. False: it is not what was expected. */
+static bool is_right(struct gateway *x)
+{
+	struct gateway_tap *t = x->tap;
+	struct digest sha256 = { 0 };
+
+	if (t->want.has_size && t->bytes != t->want.size)
+		(void)snprintf(t->reason, sizeof(t->reason),
+			       "the file has %llu bytes, and should have %llu",
+			       (unsigned long long)t->bytes, (unsigned long long)t->want.size);
+	else if (!compare(t, &sha256))
+		(void)snprintf(t->reason, sizeof(t->reason),
+			       "the file does not have the %s that was expected",
+			       t->want.nexpected > 0 ? digest_alg_name(t->expected[0].alg)
+						     : "digest");
+	if (t->reason[0] != '\0') {
+		mismatch(x, &sha256);
+		return false;
+	}
+	report(x, t->want.nexpected > 0 ? TAP_VERIFIED : TAP_WHOLE, &sha256);
+	return true;
+}
+
+/* ---- the head */
+
+static void on_room(void *arg)
+{
+	gateway_defer(arg);
+}
+
+/* "" if it is missing, or longer than the cache takes. */
+static void header(const struct http1_response *a, const char *name, char *ret, size_t cap)
+{
+	struct http1_span v;
+
+	ret[0] = '\0';
+	if (http1_find(a->headers, a->headers_n, name, &v) != 1 || v.n >= cap)
+		return;
+	memcpy(ret, v.p, v.n);
+	ret[v.n] = '\0';
+}
+
+static void begin_store(struct gateway *x, const struct http1_response *a)
+{
+	struct gateway_tap *t = x->tap;
+	char etag[CACHE_ETAG_MAX], date[CACHE_DATE_MAX], type[CACHE_TYPE_MAX];
+	const struct cache_key key = { t->scope, t->registry, t->path };
+	const struct cache_meta meta = { etag, date, type };
+	const uint8_t *sha256 = NULL;
+
+	for (size_t i = 0; i < t->want.nexpected; i++)
+		if (t->expected[i].alg == DIGEST_SHA256)
+			sha256 = t->expected[i].bytes;
+	header(a, "etag", etag, sizeof(etag));
+	header(a, "last-modified", date, sizeof(date));
+	header(a, "content-type", type, sizeof(type));
+	t->store = cache_store_begin(x->session->egress, &key, &meta, sha256, on_room, x);
+}
+
+static bool is_encoded(const struct http1_response *a)
+{
+	struct http1_span coding;
+	size_t n = http1_find(a->headers, a->headers_n, "content-encoding", &coding);
+
+	return n > 1 || (n == 1 && coding.n > 0 && !http1_span_is_nocase(coding, "identity"));
+}
+
+/* Refuses an answer before its first byte. */
+static bool refuse(struct gateway *x, const char *why)
+{
+	(void)snprintf(x->tap->reason, sizeof(x->tap->reason), "%s", why);
+	report(x, TAP_MISMATCH, NULL);
+	gateway_fail(x, 502, why);
+	return false;
+}
+
+bool gateway_tap_head(struct gateway *x, const struct http1_response *a)
+{
+	struct gateway_tap *t = x->tap;
+	bool sized = a->framing == HTTP1_LENGTH;
+
+	if (t == NULL || a->status != 200 || x->r.method == HTTP1_HEAD)
+		return true;
+	if (is_encoded(a))
+		return refuse(x, "the file came with an encoding that was not asked for");
+	if (sized && t->want.has_size && a->content_length != t->want.size)
+		return refuse(x, "the server announces another size than the registry's index");
+	t->is_on = true;
+	if (t->scope != NULL)
+		begin_store(x, a);
+	if (sized && a->content_length == 0 && !is_right(x)) {
+		gateway_fail(x, 502, t->reason);
+		return false;
+	}
+	return true;
+}
+
+/* ---- the body */
+
+bool gateway_tap_is_on(const struct gateway *x)
+{
+	return x->tap != NULL && x->tap->is_on && !x->tap->ended;
+}
+
+size_t gateway_tap_room(struct gateway *x, size_t most)
+{
+	const struct gateway_tap *t = x->tap;
+	size_t room = t->store == NULL ? SIZE_MAX : cache_store_room(t->store);
+
+	return room < most ? room : most;
+}
+
+/* The first bytes of held and data go on, the last ones stay. */
+static size_t exchange(struct gateway_tap *t, const uint8_t *data, size_t n, uint8_t *ret)
+{
+	size_t all = t->nheld + n, goes = all > GATEWAY_TAP_HELD ? all - GATEWAY_TAP_HELD : 0;
+	size_t old = goes < t->nheld ? goes : t->nheld, fresh = goes - old;
+
+	memcpy(ret, t->held, old);
+	memcpy(ret + old, data, fresh);
+	memmove(t->held, t->held + old, t->nheld - old);
+	t->nheld -= old;
+	memcpy(t->held + t->nheld, data + fresh, n - fresh);
+	t->nheld += n - fresh;
+	return goes;
+}
+
+ssize_t gateway_tap_feed(struct gateway *x, const uint8_t *data, size_t n, uint8_t *ret)
+{
+	struct gateway_tap *t = x->tap;
+
+	for (size_t i = 0; i < t->nhashes; i++)
+		digest_stream_add(t->hashes[i], data, n);
+	t->bytes += n;
+	if (t->want.has_size && t->bytes > t->want.size) {
+		(void)snprintf(t->reason, sizeof(t->reason), "the file is longer than %llu bytes",
+			       (unsigned long long)t->want.size);
+		mismatch(x, NULL);
+		return -1;
+	}
+	if (t->store != NULL && cache_store_write(t->store, data, n) < n) {
+		cache_store_abort(t->store); /* more than there was room for */
+		t->store = NULL;
+	}
+	return (ssize_t)exchange(t, data, n, ret);
+}
+
+ssize_t gateway_tap_finish(struct gateway *x, uint8_t *ret)
+{
+	struct gateway_tap *t = x->tap;
+	size_t n = t->nheld;
+
+	if (!is_right(x))
+		return -1;
+	memcpy(ret, t->held, n);
+	t->nheld = 0;
+	return (ssize_t)n;
+}
+
+size_t gateway_tap_memory(const struct gateway *x)
+{
+	return x->tap != NULL ? sizeof(*x->tap) : 0;
+}
+
+void gateway_tap_end(struct gateway *x)
+{
+	if (x->tap == NULL)
+		return;
+	report(x, x->tap->is_on ? TAP_CUT : TAP_NONE, NULL);
+	release(x->tap);
+	x->tap = NULL;
+}
