@@ -31,10 +31,14 @@ static void try_challenge(const char *data, size_t size)
 static void try_json(const char *data, size_t size)
 {
 	char code[REGISTRY_ERROR_MAX];
-	char *token = registry_json_token(data, size);
+	char *token = registry_json_token(data, size), *ecr = registry_json_ecr(data, size);
 
 	if (token != NULL)
 		assert(http1_is_value(token, strlen(token)) && strlen(token) < REGISTRY_TOKEN_MAX);
+	if (ecr != NULL)
+		assert(http1_is_value(ecr, strlen(ecr)) && strlen(ecr) < REGISTRY_TOKEN_MAX);
+	fuzz_accepted += ecr != NULL;
+	free(ecr);
 	registry_json_error(data, size, code);
 	assert(code[0] == '\0' || http1_is_token(code, strlen(code)));
 	fuzz_accepted += token != NULL || code[0] != '\0';

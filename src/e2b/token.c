@@ -5,31 +5,13 @@
 
 #include "base64.h"
 #include "hex.h"
-#include "sha256.h"
+#include "hmac.h"
 
-#define BLOCK 64
 #define DIGITS ((size_t)2 * SHA256_SIZE)
 
-/* HMAC (RFC 2104) with SHA-256; the key is shorter than a block. */
 void token_hmac(const struct token_key *k, const char *text, uint8_t ret[SHA256_SIZE])
 {
-	uint8_t inner[BLOCK], outer[BLOCK];
-	struct sha256 s;
-
-	memset(inner, 0x36, BLOCK);
-	memset(outer, 0x5c, BLOCK);
-	for (size_t i = 0; i < TOKEN_KEY_SIZE; i++) {
-		inner[i] ^= k->bytes[i];
-		outer[i] ^= k->bytes[i];
-	}
-	sha256_init(&s);
-	sha256_add(&s, inner, BLOCK);
-	sha256_add(&s, text, strlen(text));
-	sha256_end(&s, ret);
-	sha256_init(&s);
-	sha256_add(&s, outer, BLOCK);
-	sha256_add(&s, ret, SHA256_SIZE);
-	sha256_end(&s, ret);
+	hmac_sha256(k->bytes, TOKEN_KEY_SIZE, text, strlen(text), ret);
 }
 
 void token_make(const struct token_key *k, enum token_use use, const char *id, char ret[TOKEN_MAX])

@@ -110,7 +110,8 @@ static void pull(struct build *b, const char *image)
 {
 	struct image_pull_spec spec = { .reference = image,
 					.user = b->recipe.registry_user,
-					.password = b->recipe.registry_password };
+					.password = b->recipe.registry_password,
+					.aws = b->recipe.registry_region != NULL };
 	uint8_t hash[SHA256_SIZE];
 	char digits[2 * 8 + 1], name[STORE_NAME_MAX];
 	struct err e;

@@ -336,7 +336,7 @@ static int check_bounds(const struct image_pull *p, const struct image_pulls *al
 }
 
 static int send(struct image_pull *p, struct image_pulls *all, const char *user,
-		const char *password, struct err *e)
+		const char *password, bool aws, struct err *e)
 {
 	const struct config *config = core_config(p->core);
 	char mirror[PULL_URL_MAX], digest[OCI_DIGEST_TEXT], hosts[PULL_HOSTS_MAX];
@@ -345,6 +345,7 @@ static int send(struct image_pull *p, struct image_pulls *all, const char *user,
 				    .reference = p->ref.tag,
 				    .user = user,
 				    .password = password,
+				    .aws = aws,
 				    .mirror = mirror,
 				    .open_hosts = hosts,
 				    .deadline_ms = DEADLINE_MS,
@@ -379,7 +380,7 @@ static int send_with_credentials(struct image_pull *p, struct image_pulls *all,
 		password = value + strlen(value) + 1;
 	}
 	p->make.public_layers = user[0] == '\0';
-	result = send(p, all, user, password, e);
+	result = send(p, all, user, password, spec->aws, e);
 	seal_wipe(value, len);
 	return result;
 }

@@ -21,8 +21,9 @@
 struct image_pull_spec {
 	const char *reference;
 	const char *user, *password; /* "" or NULL: none; or: */
-	const char *secret;	     /* name of a secret, "user:password"; NULL: none */
-	const char *name;	     /* of the template; NULL: made from the reference */
+	bool aws;	    /* they are an access key of AWS; the host is one of oci_ecr.h */
+	const char *secret; /* name of a secret, "user:password"; NULL: none */
+	const char *name;   /* of the template; NULL: made from the reference */
 	const char *tags[IMAGE_TAGS_MAX];
 	size_t ntags; /* 0: "default" */
 };

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "oci_ecr.h"
+#include "oci_ref.h"
+
 static const char *const type_names[RECIPE_TYPES] = { "RUN", "COPY", "ENV", "WORKDIR", "USER" };
 
 const char *recipe_type_name(enum recipe_type type)
@@ -115,11 +118,38 @@ static int check_step(const struct recipe_step *s, unsigned number, struct err *
 	return 0;
 }
 
+/* Credentials of AWS open registries of AWS only, those of their own region. */
+static int check_aws(const struct recipe *r, struct err *e)
+{
+	struct oci_ecr ecr;
+	struct oci_ref ref;
+
+	if (r->registry_user == NULL || r->registry_password == NULL)
+		return err_set(e, ERR_INVALID,
+			       "fromImageRegistry: awsAccessKeyId and awsSecretAccessKey must be "
+			       "given");
+	if (oci_ref_read(r->image, &ref, e) < 0)
+		return err_wrap(e, "fromImage");
+	if (!oci_ecr_read(ref.host, &ecr))
+		return err_set(e, ERR_INVALID,
+			       "fromImageRegistry: credentials of AWS are for registries "
+			       "ACCOUNT.dkr.ecr.REGION.amazonaws.com");
+	if (strcmp(ecr.region, r->registry_region) != 0)
+		return err_set(e, ERR_INVALID,
+			       "fromImageRegistry: awsRegion is '%.40s', the registry is in %s",
+			       r->registry_region, ecr.region);
+	return 0;
+}
+
 int recipe_check(const struct recipe *r, struct err *e)
 {
 	if ((r->image != NULL) == (r->template != NULL))
 		return err_set(e, ERR_INVALID,
 			       "exactly one of fromImage and fromTemplate must be given");
+	if (r->image != NULL && r->registry_region != NULL && check_aws(r, e) < 0) {
+		err_sanitize(e);
+		return -1;
+	}
 	for (unsigned i = 0; i < r->nsteps; i++)
 		if (check_step(&r->steps[i], i + 1, e) < 0) {
 			err_sanitize(e);
@@ -149,5 +179,6 @@ void recipe_release(struct recipe *r)
 	free(r->ready);
 	free_secret(r->registry_user);
 	free_secret(r->registry_password);
+	free(r->registry_region);
 	*r = (struct recipe){ 0 };
 }

@@ -31,6 +31,7 @@ struct recipe {
 	char *start, *ready;	/* owned; NULL: not given */
 	/* Credentials for the registry, wiped at the end; NULL: none. */
 	char *registry_user, *registry_password;
+	char *registry_region; /* owned; of AWS, whose access key the credentials are then */
 	bool force;
 	unsigned nsteps;
 	struct recipe_step *steps; /* owned */

@@ -1,7 +1,7 @@
 /* package.c - names of ecosystems, and names and versions of packages. */
 #include "package.h"
 
-#include <string.h>
+#include "package_chars.h"
 
 static const char *const ecosystem_names[ECOSYSTEMS] = {
 	[ECO_PYPI] = "pypi",   [ECO_NPM] = "npm",     [ECO_APT] = "apt",
@@ -25,60 +25,26 @@ bool ecosystem_read(const char *text, size_t n, enum ecosystem *ret)
 	return false;
 }
 
-static bool is_lower(char c)
-{
-	return c >= 'a' && c <= 'z';
-}
-
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-static bool is_alnum(char c)
-{
-	return is_lower(c) || is_digit(c) || (c >= 'A' && c <= 'Z');
-}
-
-static char lower(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-static bool is_one_of(char c, const char *set)
-{
-	return c != '\0' && strchr(set, c) != NULL;
-}
-
-/* Letters, digits and the signs of `more`; the first one no sign. */
-static bool plain(const char *p, size_t n, const char *more)
-{
-	if (n == 0 || !is_alnum(p[0]))
-		return false;
-	for (size_t i = 1; i < n; i++)
-		if (!is_alnum(p[i]) && !is_one_of(p[i], more))
-			return false;
-	return true;
-}
-
-static bool plain_lower(const char *p, size_t n, const char *more)
+static bool has_upper(const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (lower(p[i]) != p[i])
-			return false;
-	return plain(p, n, more);
+		if (package_is_upper(p[i]))
+			return true;
+	return false;
 }
 
-/* Segments between slashes, each plain. A segment of dots only is none: the first byte is no sign.
- */
-static bool plain_path(const char *p, size_t n, const char *more)
+/* Segments between slashes, each plain; one byte of `first` may stand before each. A segment of
+ * dots only is none: its first byte is a sign. */
+static bool is_plain_path(const char *p, size_t n, const char *first, const char *more)
 {
 	size_t start = 0;
 
 	for (size_t i = 0; i <= n; i++) {
 		if (i < n && p[i] != '/')
 			continue;
-		if (!plain(p + start, i - start, more))
+		if (start < i && package_is_one_of(p[start], first))
+			start++;
+		if (!package_is_plain(p + start, i - start, more))
 			return false;
 		start = i + 1;
 	}
@@ -96,12 +62,12 @@ static bool pypi_name(const char *p, size_t n, char *ret)
 {
 	size_t out = 0;
 
-	if (!plain(p, n, "-_.") || !is_alnum(p[n - 1]))
+	if (!package_is_plain(p, n, "-_.") || !package_is_alnum(p[n - 1]))
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		char c = is_one_of(p[i], "-_.") ? '-' : lower(p[i]);
+		char c = package_is_one_of(p[i], "-_.") ? '-' : package_lower(p[i]);
 
-		if (c != '-' || ret[out - 1] != '-')
+		if (c != '-' || ret[out - 1] != '-') /* the first byte is no sign */
 			ret[out++] = c;
 	}
 	ret[out] = '\0';
@@ -110,68 +76,67 @@ static bool pypi_name(const char *p, size_t n, char *ret)
 
 static bool npm_name(const char *p, size_t n, char *ret)
 {
-	const char *slash = n > 0 && p[0] == '@' ? memchr(p, '/', n) : NULL;
+	const char *slash = p[0] == '@' ? memchr(p, '/', n) : NULL;
 	size_t scope = slash == NULL ? 0 : (size_t)(slash - p) + 1;
 
-	if (n > 214 || (n > 0 && p[0] == '@' && slash == NULL))
+	if (n > 214 || (p[0] == '@' && slash == NULL))
 		return false;
-	if (scope > 0 && !plain(p + 1, scope - 2, "-_.~"))
+	if (scope > 0 && !package_is_plain(p + 1, scope - 2, "-_.~"))
 		return false;
-	return plain(p + scope, n - scope, "-_.~") && as_it_stands(p, n, ret);
+	return package_is_plain(p + scope, n - scope, "-_.~") && as_it_stands(p, n, ret);
 }
 
 static bool apt_name(const char *p, size_t n, char *ret)
 {
-	return n >= 2 && plain_lower(p, n, "+.-") && as_it_stands(p, n, ret);
+	return n >= 2 && !has_upper(p, n) && package_is_plain(p, n, "+.-") &&
+	       as_it_stands(p, n, ret);
 }
 
 static bool cargo_name(const char *p, size_t n, char *ret)
 {
-	if (n > 64 || !plain(p, n, "-_") || is_digit(p[0]))
+	if (n > 64 || !package_is_plain(p, n, "-_") || package_is_digit(p[0]))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		ret[i] = p[i] == '_' ? '-' : lower(p[i]);
+		ret[i] = p[i] == '_' ? '-' : package_lower(p[i]);
 	ret[n] = '\0';
 	return true;
 }
 
 static bool go_name(const char *p, size_t n, char *ret)
 {
-	return plain_path(p, n, "-._~") && as_it_stands(p, n, ret);
+	return is_plain_path(p, n, "", "-._~") && as_it_stands(p, n, ret);
 }
 
+/* Hosts of repositories make no difference between cases, nor between "r" and "r.git". */
 static bool git_name(const char *p, size_t n, char *ret)
 {
-	if (n > 4 && memcmp(p + n - 4, ".git", 4) == 0)
+	while (package_ends_with(p, n, ".git"))
 		n -= 4;
-	if (!plain_path(p, n, "-._~+"))
+	if (!is_plain_path(p, n, "_~", "-._~+"))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		ret[i] = lower(p[i]);
+		ret[i] = package_lower(p[i]);
 	ret[n] = '\0';
 	return true;
 }
 
 static bool oci_name(const char *p, size_t n, char *ret)
 {
-	for (size_t i = 0; i < n; i++)
-		if (lower(p[i]) != p[i])
-			return false;
-	return plain_path(p, n, "-._") && as_it_stands(p, n, ret);
+	return !has_upper(p, n) && is_plain_path(p, n, "", "-._") && as_it_stands(p, n, ret);
 }
 
 static bool maven_name(const char *p, size_t n, char *ret)
 {
-	const char *colon = n == 0 ? NULL : memchr(p, ':', n);
+	const char *colon = memchr(p, ':', n);
 	size_t group = colon == NULL ? 0 : (size_t)(colon - p);
 
-	return colon != NULL && plain(p, group, "-._") && plain(colon + 1, n - group - 1, "-._") &&
-	       as_it_stands(p, n, ret);
+	return colon != NULL && package_is_plain(p, group, "-._") &&
+	       package_is_plain(colon + 1, n - group - 1, "-._") && as_it_stands(p, n, ret);
 }
 
 static bool gem_name(const char *p, size_t n, char *ret)
 {
-	return plain(p, n, "-_.") && as_it_stands(p, n, ret);
+	return package_is_plain(p, n, "-_.") && as_it_stands(p, n, ret);
 }
 
 bool package_name_normal(enum ecosystem eco, const char *p, size_t n, char ret[PACKAGE_NAME_MAX])
@@ -195,9 +160,10 @@ bool package_version_ok(enum ecosystem eco, const char *p, size_t n)
 {
 	static const char *const signs[ECOSYSTEMS] = {
 		[ECO_PYPI] = ".+!-_", [ECO_NPM] = ".+-_",   [ECO_APT] = ".+-~:",
-		[ECO_CARGO] = ".+-",  [ECO_GO] = ".+-_",    [ECO_GIT] = ".+-_~/",
+		[ECO_CARGO] = ".+-",  [ECO_GO] = ".+-_",    [ECO_GIT] = ".+-_~",
 		[ECO_OCI] = ".-_:",   [ECO_MAVEN] = ".+-_", [ECO_GEM] = ".-_",
 	};
 
-	return (unsigned)eco < ECOSYSTEMS && n < PACKAGE_VERSION_MAX && plain(p, n, signs[eco]);
+	return (unsigned)eco < ECOSYSTEMS && n < PACKAGE_VERSION_MAX &&
+	       package_is_plain(p, n, signs[eco]);
 }

@@ -1,7 +1,13 @@
-/* package_request.c - which table a request is looked up in. */
+/* package_request.c - which table a request is looked up in, and the paths of metadata that
+ * cordon-egress asks for itself. */
 #include "package_request.h"
 
-#include <string.h>
+#include <stdio.h>
+
+#include "package_chars.h"
+#include "package_row.h"
+
+#define PATH_MAX_BYTES 1024 /* longer ones have no name that is short enough */
 
 const char *package_kind_name(enum package_kind kind)
 {
@@ -16,21 +22,113 @@ const char *package_kind_name(enum package_kind kind)
 	return (unsigned)kind < PACKAGE_KINDS ? names[kind] : "other";
 }
 
+static const struct package_table *table_of(enum ecosystem eco)
+{
+	static const struct package_table *const tables[ECOSYSTEMS] = {
+		[ECO_PYPI] = &package_table_pypi, [ECO_NPM] = &package_table_npm,
+		[ECO_APT] = &package_table_apt,	  [ECO_CARGO] = &package_table_cargo,
+		[ECO_GO] = &package_table_go,	  [ECO_GIT] = &package_table_git,
+		[ECO_OCI] = &package_table_oci,	  [ECO_MAVEN] = &package_table_maven,
+		[ECO_GEM] = &package_table_gem,
+	};
+
+	return tables[eco];
+}
+
+/* npm escapes the slash of a scope; as the only one, it is written plainly: "/@a%2Fb" is "/@a/b".
+ */
+static void write_scope(char *path)
+{
+	char *at = strstr(path, "/@");
+	char *slash = at == NULL ? NULL : strstr(at, "%2F");
+
+	if (slash == NULL || memchr(at + 1, '/', (size_t)(slash - at - 1)) != NULL)
+		return;
+	*slash = '/';
+	memmove(slash + 1, slash + 3, strlen(slash + 3) + 1);
+}
+
+/* File hosts of these have files only; the others have one host for all, or several kinds of them.
+ */
+static bool fits_host(const struct package_request *r, bool host_is_files)
+{
+	if (!host_is_files || r->ecosystem == ECO_APT || r->ecosystem == ECO_CARGO ||
+	    r->ecosystem == ECO_GO || r->ecosystem == ECO_GIT || r->ecosystem == ECO_OCI)
+		return true;
+	return r->kind == PACKAGE_FILE || r->kind == PACKAGE_FILEMETA || r->kind == PACKAGE_PUBLISH;
+}
+
 void package_request_read(enum ecosystem eco, bool host_is_files, const char *method,
 			  const char *path, const char *query, struct package_request *ret)
 {
-	(void)host_is_files;
-	(void)method;
-	(void)path;
-	(void)query;
-	memset(ret, 0, sizeof(*ret));
-	ret->ecosystem = eco;
-	ret->kind = PACKAGE_OTHER;
+	char copy[PATH_MAX_BYTES];
+	size_t n = strlen(path);
+
+	*ret = (struct package_request){ .ecosystem = eco, .kind = PACKAGE_OTHER };
+	if ((unsigned)eco >= ECOSYSTEMS || n >= sizeof(copy))
+		return;
+	memcpy(copy, path, n + 1);
+	if (eco == ECO_NPM)
+		write_scope(copy);
+	if (package_table_find(eco, table_of(eco), method, copy, query, ret) &&
+	    !fits_host(ret, host_is_files))
+		*ret = (struct package_request){ .ecosystem = eco, .kind = PACKAGE_OTHER };
 }
 
-bool package_request_direct(const char *method, const char *path, const char *query,
-			    struct package_request *ret)
+/* As the index of cargo has it: "/1/a", "/2/ab", "/3/a/abc", "/ab/cd/abcd". */
+static int cargo_index_path(const char *written, char *ret, size_t cap)
 {
-	package_request_read(ECO_PYPI, true, method, path, query, ret);
-	return false;
+	char low[PACKAGE_NAME_MAX];
+	size_t n = strlen(written);
+
+	for (size_t i = 0; i <= n; i++)
+		low[i] = package_lower(written[i]);
+	if (n < 3)
+		return snprintf(ret, cap, "/%zu/%s", n, low);
+	if (n == 3)
+		return snprintf(ret, cap, "/3/%c/%s", low[0], low);
+	return snprintf(ret, cap, "/%.2s/%.2s/%s", low, low + 2, low);
+}
+
+static int go_path(const char *module, const char *end, char *ret, size_t cap)
+{
+	size_t out = 0;
+
+	for (const char *p = module; *p != '\0' && out + 2 < cap; p++) {
+		if (p == module)
+			ret[out++] = '/';
+		if (package_is_upper(*p))
+			ret[out++] = '!';
+		ret[out++] = package_lower(*p);
+	}
+	return (int)out + snprintf(ret + out, cap - out, "%s", end);
+}
+
+static int npm_path(const char *name, char *ret, size_t cap)
+{
+	const char *slash = strchr(name, '/');
+
+	if (slash == NULL)
+		return snprintf(ret, cap, "/%s", name);
+	return snprintf(ret, cap, "/%.*s%%2F%s", (int)(slash - name), name, slash + 1);
+}
+
+bool package_meta_path(enum ecosystem eco, const char *written, char *ret, size_t cap)
+{
+	char name[PACKAGE_NAME_MAX];
+	int n = -1;
+
+	if (!package_name_normal(eco, written, strlen(written), name))
+		return false;
+	if (eco == ECO_PYPI)
+		n = snprintf(ret, cap, "/simple/%s/", name);
+	else if (eco == ECO_NPM)
+		n = npm_path(name, ret, cap);
+	else if (eco == ECO_CARGO)
+		n = cargo_index_path(written, ret, cap);
+	else if (eco == ECO_GO)
+		n = go_path(name, "/@v/list", ret, cap);
+	else if (eco == ECO_GEM)
+		n = snprintf(ret, cap, "/api/v1/versions/%s.json", name);
+	return n > 0 && (size_t)n < cap;
 }

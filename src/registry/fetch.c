@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "ecr_login.h"
 #include "fd.h"
 #include "log.h"
 
@@ -137,13 +138,14 @@ static size_t on_data(struct get *g, const uint8_t *data, size_t n)
 
 /* ---- what is next */
 
-static void send_request(struct fetch *f, const char *authorization)
+static void send_request(struct fetch *f, const char *authorization, const struct get_post *post)
 {
 	const struct get_request r = {
 		.to = &f->at,
 		.private_ok = address_is_listed(&f->at, f->open_hosts),
 		.accept = f->state == FETCH_TOKEN ? "application/json" : f->accept,
 		.authorization = authorization,
+		.post = post,
 		.range_from = f->state == FETCH_TOKEN ? 0 : f->done,
 		.patience_ms = f->patience_ms,
 	};
@@ -158,7 +160,22 @@ static void send_request(struct fetch *f, const char *authorization)
 static void send_object(struct fetch *f)
 {
 	f->state = FETCH_OBJECT;
-	send_request(f, login_header(f->login, &f->at));
+	send_request(f, login_header(f->login, &f->at), NULL);
+}
+
+/* The API of AWS is asked for the password. */
+static void ask_aws(struct fetch *f)
+{
+	struct ecr_login ask;
+	struct err e;
+
+	if (ecr_login_ask(f->login, &ask, &e) < 0) {
+		end(f, &e);
+		return;
+	}
+	f->at = ask.to;
+	f->state = FETCH_TOKEN;
+	send_request(f, ask.authorization, &ask.post);
 }
 
 static void answer_challenge(struct fetch *f)
@@ -167,6 +184,10 @@ static void answer_challenge(struct fetch *f)
 	struct err e;
 
 	f->logged_in = true;
+	if (f->login->aws) {
+		ask_aws(f);
+		return;
+	}
 	if (f->challenge.kind == CHALLENGE_BASIC) {
 		if (login_basic(f->login, &e) < 0) {
 			(void)snprintf(f->code, sizeof(f->code), "DENIED");
@@ -180,7 +201,7 @@ static void answer_challenge(struct fetch *f)
 		return;
 	}
 	f->state = FETCH_TOKEN;
-	send_request(f, header);
+	send_request(f, header, NULL);
 	if (header)
 		explicit_bzero(header, strlen(header));
 	free(header);
@@ -189,7 +210,9 @@ static void answer_challenge(struct fetch *f)
 static void take_token(struct fetch *f)
 {
 	struct err e;
-	int taken = login_token(f->login, buf_text(&f->text), f->text.len, &e);
+	int (*take)(struct login * l, const char *text, size_t len, struct err *e) =
+		f->login->aws ? ecr_login_take : login_token;
+	int taken = take(f->login, buf_text(&f->text), f->text.len, &e);
 
 	buf_release(&f->text); /* wiped */
 	if (taken < 0)

@@ -116,6 +116,8 @@ static void judge_failure(struct fetch *f, const struct http1_response *r)
 	f->next = FETCH_FAIL;
 	if (r->status == 404)
 		(void)err_set(&f->failed, ERR_NOT_FOUND, "the registry does not have it (404)");
+	else if (f->state == FETCH_TOKEN && f->login->aws && r->status == 400)
+		(void)err_set(&f->failed, ERR_DENIED, "AWS refused the credentials (400)");
 	else if (r->status == 403)
 		(void)err_set(&f->failed, ERR_DENIED, "the registry refused the request (403)");
 	else

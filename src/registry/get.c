@@ -392,17 +392,27 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 	loop_defer(g->means->loop, &g->again);
 }
 
+/* The headers of a POST, and its body behind the head. */
+static void write_post_headers(struct http1_write *w, const struct get_post *p)
+{
+	for (size_t i = 0; i < p->nheaders; i++)
+		http1_write_header(w, p->headers[i].name, p->headers[i].value);
+	http1_write_number(w, "Content-Length", strlen(p->body));
+}
+
 static int write_request(struct get *g, const struct get_request *r, struct err *e)
 {
 	char name[ADDRESS_NAME_MAX], range[40];
 	uint8_t *to = fifo_reserve(&g->out, GET_REQUEST_MAX);
 	struct http1_write w;
+	size_t body;
 	int n;
 
 	if (!to)
 		return err_set(e, ERR_SYSTEM, "out of memory");
 	address_name(r->to, name);
-	http1_write_request(&w, (char *)to, GET_REQUEST_MAX, "GET", r->to->target, name);
+	http1_write_request(&w, (char *)to, GET_REQUEST_MAX, r->post ? "POST" : "GET",
+			    r->to->target, name);
 	http1_write_header(&w, "User-Agent", "cordon/" CORDON_VERSION);
 	http1_write_header(&w, "Accept", r->accept);
 	http1_write_header(&w, "Accept-Encoding", "identity");
@@ -414,10 +424,15 @@ static int write_request(struct get *g, const struct get_request *r, struct err 
 			       (unsigned long long)r->range_from);
 		http1_write_header(&w, "Range", range);
 	}
+	if (r->post)
+		write_post_headers(&w, r->post);
 	n = http1_write_end(&w);
-	if (n < 0)
+	body = r->post ? strlen(r->post->body) : 0;
+	if (n < 0 || body > GET_REQUEST_MAX - (size_t)n)
 		return err_set(e, ERR_INVALID, "the request to %.100s cannot be written", name);
-	fifo_commit(&g->out, (size_t)n);
+	if (body > 0)
+		memcpy(to + n, r->post->body, body);
+	fifo_commit(&g->out, (size_t)n + body);
 	return 0;
 }
 

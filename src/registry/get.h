@@ -1,6 +1,7 @@
-/* get.h - one GET request of cordon-pull, on its own connection: connects (outbound.h), speaks TLS,
- * sends the request, reads the head of the answer, and hands over the body as it comes. Called by
- * fetch.c, which knows about tokens, redirects, digests and further attempts; this does not.
+/* get.h - one request of cordon-pull, on its own connection, GET but for one login: connects
+ * (outbound.h), speaks TLS, sends the request, reads the head of the answer, and hands over the
+ * body as it comes. Called by fetch.c, which knows about tokens, redirects, digests and further
+ * attempts; this does not.
  *
  * What the server sends is not trusted: the head is bounded, the body is handed over in pieces of
  * at most GET_PIECE bytes, and a server that is silent or drips is given up.
@@ -67,12 +68,23 @@ struct get {
 	bool paused; /* on_data took less than it was given */
 };
 
+struct get_header {
+	const char *name, *value;
+};
+
+struct get_post {
+	const char *body;
+	const struct get_header *headers;
+	size_t nheaders;
+};
+
 struct get_request {
 	const struct address *to;
-	bool private_ok;	   /* the operator named this host: its address may be private */
-	const char *accept;	   /* value of Accept */
-	const char *authorization; /* NULL: none */
-	uint64_t range_from;	   /* 0: the whole */
+	bool private_ok;	     /* the operator named this host: its address may be private */
+	const char *accept;	     /* value of Accept */
+	const char *authorization;   /* NULL: none */
+	const struct get_post *post; /* NULL: a GET */
+	uint64_t range_from;	     /* 0: the whole */
 	uint64_t patience_ms;
 };
 

@@ -45,6 +45,18 @@ static char *basic_of(const struct login *l)
 	return NULL;
 }
 
+int login_set(struct login *l, const char *scheme, const char *text, struct err *e)
+{
+	size_t cap = strlen(scheme) + 1 + strlen(text) + 1;
+
+	login_release(l);
+	l->header = malloc(cap);
+	if (l->header == NULL)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	(void)snprintf(l->header, cap, "%s %s", scheme, text);
+	return 0;
+}
+
 int login_basic(struct login *l, struct err *e)
 {
 	if (l->user[0] == '\0')
@@ -88,14 +100,13 @@ int login_token_address(const struct login *l, const struct challenge *c, struct
 int login_token(struct login *l, const char *text, size_t len, struct err *e)
 {
 	char *token = registry_json_token(text, len);
-	size_t cap = token == NULL ? 0 : sizeof("Bearer ") + strlen(token);
+	int rc;
 
-	login_release(l);
-	if (token == NULL)
+	if (token == NULL) {
+		login_release(l);
 		return err_set(e, ERR_INVALID, "the answer of the token server has no token");
-	l->header = malloc(cap);
-	if (l->header != NULL)
-		(void)snprintf(l->header, cap, "Bearer %s", token);
+	}
+	rc = login_set(l, "Bearer", token, e);
 	wipe(token);
-	return l->header == NULL ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
+	return rc;
 }

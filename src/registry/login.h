@@ -12,6 +12,7 @@ struct login {
 	struct address home;
 	const char *repository;	     /* borrowed */
 	const char *user, *password; /* borrowed; "": anonymous */
+	bool aws;		     /* they are an access key of AWS: see ecr_login.h */
 	char *header;		     /* owned: value of Authorization; NULL: none yet */
 };
 
@@ -19,6 +20,8 @@ void login_release(struct login *l);
 /* The header for a request there; NULL: none. */
 const char *login_header(const struct login *l, const struct address *to);
 
+/* Sets the header to "SCHEME TEXT". */
+int login_set(struct login *l, const char *scheme, const char *text, struct err *e) MUST_USE;
 /* A Basic challenge. ERR_DENIED without credentials. */
 int login_basic(struct login *l, struct err *e) MUST_USE;
 /* A Bearer challenge: where the token is asked for, and the value of Authorization of that request,

@@ -163,6 +163,7 @@ static void ask_base(struct pull *p)
 	/* credentials are for the registry, not for a mirror of it */
 	p->login.user = p->base + 1 == p->nbases ? p->start.user : "";
 	p->login.password = p->base + 1 == p->nbases ? p->start.password : "";
+	p->login.aws = p->login.user[0] != '\0' && p->start.aws;
 	p->depth = 0;
 	get_document(p, PULL_MANIFEST, p->start.reference, NULL);
 }

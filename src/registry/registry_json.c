@@ -43,12 +43,36 @@ char *registry_json_token(const char *text, size_t len)
 	return copy;
 }
 
-void registry_json_error(const char *text, size_t len, char ret[REGISTRY_ERROR_MAX])
+char *registry_json_ecr(const char *text, size_t len)
 {
-	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 	json_t *root = parse(text, len);
+	const json_t *first = json_array_get(json_object_get(root, "authorizationData"), 0);
+	const char *t = json_string_value(json_object_get(first, "authorizationToken"));
+	char *copy = is_token(t) ? strdup(t) : NULL;
+
+	json_decref(root);
+	return copy;
+}
+
+/* AWS has its word in another place: "com.amazonaws.ecr#AccessDeniedException". */
+static const char *word_of(const json_t *root)
+{
 	const json_t *first = json_array_get(json_object_get(root, "errors"), 0);
 	const char *code = json_string_value(json_object_get(first, "code"));
+	const char *type = json_string_value(json_object_get(root, "__type")), *hash;
+
+	if (code != NULL || type == NULL)
+		return code;
+	hash = strrchr(type, '#');
+	return hash == NULL ? type : hash + 1;
+}
+
+void registry_json_error(const char *text, size_t len, char ret[REGISTRY_ERROR_MAX])
+{
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+				      "abcdefghijklmnopqrstuvwxyz";
+	json_t *root = parse(text, len);
+	const char *code = word_of(root);
 
 	ret[0] = '\0';
 	if (code != NULL && strlen(code) < REGISTRY_ERROR_MAX &&

@@ -13,7 +13,10 @@
  * is none that can be sent in a header. */
 char *registry_json_token(const char *text, size_t len) MUST_USE;
 
+/* The same of {"authorizationData":[{"authorizationToken"}]}, the answer of AWS. */
+char *registry_json_ecr(const char *text, size_t len) MUST_USE;
+
 #define REGISTRY_ERROR_MAX 64
-/* The code of {"errors":[{"code"}]}, upper-case letters, digits and '_' only; "" if there is none.
- */
+/* The code of {"errors":[{"code"}]}, or of AWS's {"__type"}: letters, digits and '_' only; "" if
+ * there is none. */
 void registry_json_error(const char *text, size_t len, char ret[REGISTRY_ERROR_MAX]);

@@ -6,6 +6,7 @@
 #include "json_members.h"
 
 #define REFERENCE_MAX 512
+#define AWS_TEXT_MAX 128 /* an access key has 20 characters, its secret 40 */
 
 static int copy(struct json_members *m, const char *name, const char *text, char **ret)
 {
@@ -29,7 +30,7 @@ static void read_text(struct json_members *m, const char *name, size_t max, char
 static void read_registry(struct json_members *outer, struct recipe *ret)
 {
 	json_t *object = json_members_object(outer, "fromImageRegistry", JSON_MEMBERS_MAX);
-	const char *type = "", *user = NULL, *password = NULL;
+	const char *type = "", *user = NULL, *password = NULL, *region = NULL;
 	struct json_members m;
 
 	if (object == NULL)
@@ -42,12 +43,18 @@ static void read_registry(struct json_members *outer, struct recipe *ret)
 	} else if (strcmp(type, "gcp") == 0) {
 		user = "_json_key";
 		json_members_text(&m, "serviceAccountJson", RECIPE_TEXT_MAX, &password);
+	} else if (strcmp(type, "aws") == 0) {
+		json_members_text(&m, "awsAccessKeyId", AWS_TEXT_MAX, &user);
+		json_members_text(&m, "awsSecretAccessKey", AWS_TEXT_MAX, &password);
+		json_members_text(&m, "awsRegion", AWS_TEXT_MAX, &region);
+		if (!m.failed && (region == NULL || region[0] == '\0'))
+			(void)json_members_fail(&m, "awsRegion", "must be given");
 	} else {
-		(void)json_members_fail(&m, "type",
-					"must be registry or gcp: aws is not supported");
+		(void)json_members_fail(&m, "type", "must be registry, aws or gcp");
 	}
 	if (!m.failed && (copy(&m, "username", user, &ret->registry_user) < 0 ||
-			  copy(&m, "password", password, &ret->registry_password) < 0))
+			  copy(&m, "password", password, &ret->registry_password) < 0 ||
+			  copy(&m, "awsRegion", region, &ret->registry_region) < 0))
 		m.failed = true;
 	if (json_members_end_lenient(&m) < 0)
 		outer->failed = true;

@@ -12,6 +12,8 @@ static bool is_type(unsigned type)
 
 static void get_start(struct codec_reader *r, struct pull_start *s)
 {
+	uint64_t aws;
+
 	s->host = codec_get_string(r, PULL_HOST_MAX);
 	s->path = codec_get_string(r, PULL_PATH_MAX);
 	s->reference = codec_get_string(r, PULL_REFERENCE_MAX);
@@ -21,9 +23,11 @@ static void get_start(struct codec_reader *r, struct pull_start *s)
 	s->open_hosts = codec_get_string(r, PULL_HOSTS_MAX);
 	s->deadline_ms = codec_get(r, 8);
 	s->patience_ms = codec_get(r, 8);
-	r->bad = r->bad || s->host[0] == '\0' || s->path[0] == '\0' || s->reference[0] == '\0' ||
-		 s->deadline_ms == 0 || s->deadline_ms > UINT32_MAX || s->patience_ms == 0 ||
-		 s->patience_ms > UINT32_MAX;
+	aws = codec_get(r, 1);
+	s->aws = aws == 1;
+	r->bad = r->bad || aws > 1 || s->host[0] == '\0' || s->path[0] == '\0' ||
+		 s->reference[0] == '\0' || s->deadline_ms == 0 || s->deadline_ms > UINT32_MAX ||
+		 s->patience_ms == 0 || s->patience_ms > UINT32_MAX;
 }
 
 static void put_start(struct codec_writer *w, const struct pull_start *s)
@@ -37,6 +41,7 @@ static void put_start(struct codec_writer *w, const struct pull_start *s)
 	codec_put_string(w, PULL_HOSTS_MAX, s->open_hosts);
 	codec_put(w, 8, s->deadline_ms);
 	codec_put(w, 8, s->patience_ms);
+	codec_put(w, 1, s->aws ? 1 : 0);
 }
 
 static void get_digest(struct codec_reader *r, uint8_t ret[32])

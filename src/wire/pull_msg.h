@@ -8,6 +8,7 @@
  * at once; with the number of a blob it concerns that blob only. Pulls end with the channel. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -52,6 +53,7 @@ struct pull_start {
 	const char *path;	     /* of the repository: "library/python" */
 	const char *reference;	     /* tag or digest */
 	const char *user, *password; /* "": none */
+	bool aws;		     /* they are an access key of AWS and its secret */
 	const char *mirror;	     /* URL that is asked first, without credentials; "": none */
 	const char *open_hosts;	     /* hosts whose addresses may be private: "a, b:5000" */
 	uint64_t deadline_ms;	     /* of the whole pull */

@@ -83,11 +83,11 @@ class Puller:
             self.buffer += got
 
     def start(self, host, path="a/b", reference="t", user="", password="", mirror="", open_hosts=None,
-              deadline=60000, patience=10000):
+              deadline=60000, patience=10000, aws=False):
         self.number += 1
         body = b"".join(string(x) for x in (host, path, reference, user, password, mirror,
                                             host if open_hosts is None else open_hosts))
-        self.send(START, self.number, body=body + struct.pack("<QQ", deadline, patience))
+        self.send(START, self.number, body=body + struct.pack("<QQB", deadline, patience, aws))
         return self.number
 
     def expect(self, pull, timeout=30):

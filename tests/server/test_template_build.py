@@ -13,8 +13,10 @@ import threading
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "registry"))
 import harness
+import fake_aws as aws
+from fake_aws import Aws
 from fake_registry import Registry, token_wall
-from harness import check, equal, has, run_tests, wait_for
+from harness import Server, check, equal, has, run_tests, wait_for
 from registry_images import Image, layer
 
 BUILDS = "/v1/templates/builds"
@@ -154,6 +156,54 @@ def test_credentials_of_a_registry(server):
     found_in = subprocess.run(["grep", "-rlsa", "--devices=skip", "pass-word-4711", server.state], capture_output=True, text=True, check=False)
     equal(found_in.stdout, "", "files with the password")
     found.close()
+
+
+def build_with(server, name, image_name, credentials):
+    build = server.want(201, "POST", BUILDS, {"name": name})
+    recipe = {"fromImage": image_name, "fromImageRegistry": credentials, "steps": []}
+    server.want(202, "POST", f"{BUILDS}/{build['id']}/start", recipe)
+    return wait_for(lambda: ended(server, build["id"]), 30)
+
+
+def test_credentials_of_google(server):
+    """The whole key file is the password of the user _json_key."""
+    found = Registry(image())
+    key = json.dumps({"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----\n" + "x" * 1700 + "\n"}, indent=2)
+    token_wall(found, {"_json_key": key})
+    row = build_with(server, "google", f"127.0.0.1:{found.port}/a/b:t", {"type": "gcp", "serviceAccountJson": key})
+    equal(row["status"], "ready", str(row))
+    row = build_with(server, "google", f"127.0.0.1:{found.port}/a/b:t", {"type": "gcp", "serviceAccountJson": "{}"})
+    has(str(row), "access denied to", "another key")
+    found.close()
+
+
+def test_credentials_of_aws(_server):
+    """By a server whose names of AWS lead to loopback: it has a mount namespace of its own, with other names in /etc/hosts."""
+    with tempfile.TemporaryDirectory() as folder:
+        cloud = Aws(image(), folder)
+        with open(os.path.join(folder, "hosts"), "w") as f:
+            f.write("127.0.0.1 localhost\n" + aws.HOSTS)
+        wrapper = os.path.join(folder, "cordon")
+        with open(wrapper, "w") as f:
+            f.write(f"#!/bin/sh -e\nexec unshare -m sh -ec 'mount --bind {folder}/hosts /etc/hosts; exec \"$@\"' sh {harness.PROGRAM} \"$@\"\n")
+        os.chmod(wrapper, 0o755)
+        try:
+            with Server(program=wrapper, pool_size=0, registries=f"{aws.HOST},{aws.API}", egress_ca=cloud.ca_file) as server:
+                keys = {"type": "aws", "awsAccessKeyId": aws.KEY, "awsSecretAccessKey": aws.SECRET, "awsRegion": aws.REGION}
+                row = build_with(server, "aws", f"{aws.HOST}/a/b:t", keys)
+                equal(row["status"], "ready", str(row))
+                equal(run_in(server, "aws", "cat /etc/version"), "one")
+                row = build_with(server, "aws", f"{aws.HOST}/a/b:t", {**keys, "awsSecretAccessKey": "wrong"})
+                has(str(row), f"access denied to '{aws.HOST}/a/b:t'", "a wrong secret")
+                build = server.want(201, "POST", BUILDS, {"name": "aws"})["id"]
+                for name, more in (("python", {}), (f"{aws.HOST}/a/b", {"awsRegion": "us-east-1"})):
+                    recipe = {"fromImage": name, "fromImageRegistry": {**keys, **more}, "steps": []}
+                    server.refused(400, "invalid", "POST", f"{BUILDS}/{build}/start", recipe, "fromImageRegistry")
+                found_in = subprocess.run(["grep", "-rlsaF", "--devices=skip", "-e", aws.SECRET, "-e", aws.PASSWORD, server.folder],
+                                          capture_output=True, text=True, check=False)
+                equal(found_in.stdout, "", "files with the secret or the password")
+        finally:
+            cloud.close()
 
 
 def test_what_goes_wrong_is_said(server):

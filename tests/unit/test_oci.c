@@ -2,6 +2,7 @@
  * indexes, configurations, whiteouts. */
 #include "oci_archive.h"
 #include "oci_config.h"
+#include "oci_ecr.h"
 #include "oci_manifest.h"
 #include "oci_ref.h"
 #include "oci_whiteout.h"
@@ -57,6 +58,41 @@ static void references(void)
 		oci_ref_text(&r, text);
 		CHECK_STR(text, refs[i].want);
 		CHECK(oci_ref_read(text, &again, &e) == 0 && memcmp(&r, &again, sizeof(r)) == 0);
+	}
+}
+
+static void registries_of_aws(void)
+{
+	static const struct {
+		const char *host, *region, *api; /* NULL: not one */
+	} cases[] = {
+		{ "123456789012.dkr.ecr.eu-west-1.amazonaws.com", "eu-west-1",
+		  "api.ecr.eu-west-1.amazonaws.com" },
+		{ "123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn", "cn-north-1",
+		  "api.ecr.cn-north-1.amazonaws.com.cn" },
+		{ "123456789012.dkr.ecr-fips.us-gov-west-1.amazonaws.com", "us-gov-west-1",
+		  "ecr-fips.us-gov-west-1.amazonaws.com" },
+		{ "12345678901.dkr.ecr.eu-west-1.amazonaws.com", NULL, NULL },
+		{ "1234567890123.dkr.ecr.eu-west-1.amazonaws.com", NULL, NULL },
+		{ "123456789012.dkr.ecr.eu-west-1.amazonaws.com.evil.test", NULL, NULL },
+		{ "123456789012.dkr.ecr.evil.test.amazonaws.com", NULL, NULL },
+		{ "123456789012.dkr.ecr.eu-west-1.amazonaws.com:5000", NULL, NULL },
+		{ "123456789012.dkr.ecr..amazonaws.com", NULL, NULL },
+		{ "123456789012.dkr.ecr.a-region-with-far-too-many-letters.amazonaws.com", NULL,
+		  NULL },
+		{ "docker.io", NULL, NULL },
+		{ "", NULL, NULL },
+	};
+	struct oci_ecr ecr;
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		char *exact = exact_copy(cases[i].host, strlen(cases[i].host) + 1);
+		bool is = oci_ecr_read(exact, &ecr);
+
+		free(exact);
+		CHECK_CASE(cases[i].host, is == (cases[i].region != NULL));
+		CHECK_CASE(cases[i].host, !is || (strcmp(ecr.region, cases[i].region) == 0 &&
+						  strcmp(ecr.api, cases[i].api) == 0));
 	}
 }
 
@@ -302,7 +338,8 @@ static void many_values_are_refused(void)
 }
 
 TEST_MAIN({ "many values are refused", many_values_are_refused }, { "references", references },
-	  { "whiteouts", whiteouts }, { "manifests are checked", manifests_are_checked },
+	  { "registries of AWS", registries_of_aws }, { "whiteouts", whiteouts },
+	  { "manifests are checked", manifests_are_checked },
 	  { "indexes are chosen from", indexes_are_chosen_from },
 	  { "configurations are read", configurations_are_read },
 	  { "faulty configurations are refused", faulty_configurations_are_refused },

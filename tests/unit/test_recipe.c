@@ -9,6 +9,11 @@
 
 #define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
+#define ECR "123456789012.dkr.ecr.eu-west-1.amazonaws.com/a:1"
+#define KEY "\"awsAccessKeyId\":\"A\",\"awsSecretAccessKey\":\"S\""
+#define AWS(image, rest) \
+	"{\"fromImage\":\"" image "\",\"fromImageRegistry\":{\"type\":\"aws\"," rest "}}"
+
 static int read_text(const char *text, struct recipe *r, struct err *e)
 {
 	return spec_recipe_read(text, strlen(text), r, e);
@@ -33,6 +38,18 @@ static void a_recipe_is_read(void)
 	CHECK(r.steps[1].type == RECIPE_COPY && !r.steps[1].force);
 	CHECK_STR(r.steps[1].hash, HASH);
 	CHECK(r.steps[2].type == RECIPE_ENV);
+	recipe_release(&r);
+}
+
+static void credentials_of_aws_are_read(void)
+{
+	struct recipe r;
+	struct err e;
+
+	CHECK(read_text(AWS(ECR, "\"awsRegion\":\"eu-west-1\"," KEY), &r, &e) == 0);
+	CHECK_STR(r.registry_user, "A");
+	CHECK_STR(r.registry_password, "S");
+	CHECK_STR(r.registry_region, "eu-west-1");
 	recipe_release(&r);
 }
 
@@ -63,7 +80,14 @@ static void bad_recipes_are_refused(void)
 		  "bad mode" },
 		{ "{\"fromImage\":\"a\",\"steps\":[{\"type\":\"USER\",\"args\":[\"a;b\"]}]}",
 		  "bad name" },
-		{ "{\"fromImage\":\"a\",\"fromImageRegistry\":{\"type\":\"aws\"}}", "aws" },
+		{ AWS("a", "\"awsRegion\":\"eu-west-1\"," KEY), "ACCOUNT.dkr.ecr.REGION" },
+		{ AWS(ECR, "\"awsRegion\":\"us-east-1\"," KEY), "the registry is in eu-west-1" },
+		{ AWS(ECR, "\"awsRegion\":\"\"," KEY), "awsRegion" },
+		{ AWS(ECR, KEY), "awsRegion" },
+		{ AWS(ECR, "\"awsRegion\":\"eu-west-1\",\"awsAccessKeyId\":\"A\""),
+		  "awsSecretAccessKey" },
+		{ "{\"fromImage\":\"a\",\"fromImageRegistry\":{\"type\":\"azure\"}}",
+		  "registry, aws" },
 	};
 	struct recipe r;
 	struct err e;
@@ -181,6 +205,7 @@ static void names_of_templates(void)
 
 TEST_MAIN({ "a recipe is read", a_recipe_is_read },
 	  { "bad recipes are refused", bad_recipes_are_refused },
+	  { "credentials of AWS are read", credentials_of_aws_are_read },
 	  { "variables are expanded", variables_are_expanded },
 	  { "paths are resolved as text", paths_are_resolved_as_text },
 	  { "a COPY names its entry", a_copy_names_its_entry },

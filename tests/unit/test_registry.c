@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "address.h"
+#include "aws_sign.h"
 #include "challenge.h"
 #include "pull_msg.h"
 #include "registry_json.h"
@@ -107,6 +108,36 @@ static void a_listed_host_is_named_exactly(void)
 	CHECK(!address_is_listed(&a, "*") && !address_is_listed(&a, "*.test"));
 }
 
+/* The example of AWS's documentation, but for the headers that are signed: made by another
+ * implementation. */
+static void a_request_to_aws_is_signed(void)
+{
+	struct aws_sign a = { .key_id = "AKIDEXAMPLE",
+			      .secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+			      .region = "us-east-1",
+			      .service = "ecr",
+			      .host = "api.ecr.us-east-1.amazonaws.com",
+			      .type = "application/x-amz-json-1.1",
+			      .target = "A.B",
+			      .body = "{}" };
+	char text[AWS_SIGN_MAX], secret[400];
+	struct err e = { 0 };
+
+	aws_sign_date("2015-08-30T12:36:00.123Z", a.date);
+	CHECK(strcmp(a.date, "20150830T123600Z") == 0);
+	CHECK(aws_sign(&a, text, &e) == 0);
+	CHECK(strcmp(text,
+		     "AWS4-HMAC-SHA256 "
+		     "Credential=AKIDEXAMPLE/20150830/us-east-1/ecr/aws4_request, "
+		     "SignedHeaders=content-type;host;x-amz-date;x-amz-target, "
+		     "Signature="
+		     "1348ade6d099a3975012202233e91ff3b224debd03d3e0917100c71ef2b470e7") == 0);
+	memset(secret, 's', sizeof(secret) - 1);
+	secret[sizeof(secret) - 1] = '\0';
+	a.secret = secret;
+	CHECK(aws_sign(&a, text, &e) < 0 && e.code == ERR_INVALID);
+}
+
 static void a_message_comes_back_as_it_was(void)
 {
 	static uint8_t bytes[FRAME_HEAD + PULL_REQUEST_MAX];
@@ -120,7 +151,8 @@ static void a_message_comes_back_as_it_was(void)
 					       .mirror = "",
 					       .open_hosts = "h",
 					       .deadline_ms = 5,
-					       .patience_ms = 6 } };
+					       .patience_ms = 6,
+					       .aws = true } };
 	struct pull_msg got;
 	struct frame f;
 	struct err e;
@@ -129,6 +161,7 @@ static void a_message_comes_back_as_it_was(void)
 	CHECK(n > 0 && frame_read(bytes, (size_t)n, PULL_REQUEST_MAX, &f, &e) == n);
 	CHECK(pull_msg_read(&f, &got, &e) == 0 && got.pull == 7 && got.start.deadline_ms == 5);
 	CHECK(strcmp(got.start.password, "w") == 0 && strcmp(got.start.open_hosts, "h") == 0);
+	CHECK(got.start.aws);
 	for (uint32_t len = 0; len < f.len; len++) {
 		struct frame cut = { .type = f.type, .len = len, .body = f.body };
 
@@ -143,4 +176,5 @@ TEST_MAIN({ "a challenge is read", a_challenge_is_read },
 	  { "a token can be sent", a_token_can_be_sent },
 	  { "addresses are https or loopback", addresses_are_https_or_loopback },
 	  { "a listed host is named exactly", a_listed_host_is_named_exactly },
+	  { "a request to AWS is signed", a_request_to_aws_is_signed },
 	  { "a message comes back as it was", a_message_comes_back_as_it_was })

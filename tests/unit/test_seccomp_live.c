@@ -112,6 +112,8 @@ static void check_live(enum profile profile)
 	int without[COUNT(live_calls)], to_parent[2], status;
 	pid_t pid;
 
+	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
+		SKIP("another filter answers before this one, such as that of a cell");
 	CHECK(pipe(to_parent) == 0);
 	(void)fflush(stdout);
 	pid = fork();

@@ -39,7 +39,8 @@ static void read_row(char *line, bool allowed[SESSION_STATES][SESSION_STATES], u
 	}
 }
 
-/* The same for states as they are shown: a session without a cell is paused, and shown as stopped. */
+/* The same for states as they are shown: a session without a cell is paused, and shown as stopped.
+ */
 static bool is_shown(enum session_state from, enum session_state to)
 {
 	if (from == SESSION_STOPPED)

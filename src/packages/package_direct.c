@@ -1,0 +1,116 @@
+/* package_direct.c - packages that a request names on any host: clients install from URLs, too.
+ * Only the path tells: what a server sends for a path without such an ending is not looked at. */
+#include <strings.h>
+
+#include "package_chars.h"
+#include "package_file_name.h"
+
+struct ending {
+	const char *text;
+	enum ecosystem ecosystem;
+	bool source;
+};
+
+static const struct ending endings[] = {
+	{ ".whl", ECO_PYPI, false },   { ".egg", ECO_PYPI, false },
+	{ ".crate", ECO_CARGO, true }, { ".gem", ECO_GEM, false },
+	{ ".deb", ECO_APT, false },    { ".udeb", ECO_APT, false },
+	{ ".jar", ECO_MAVEN, false },  { ".war", ECO_MAVEN, false },
+	{ ".aar", ECO_MAVEN, false },  { ".tgz", ECO_NPM, true },
+	{ ".tar.gz", ECO_PYPI, true }, { ".tar.bz2", ECO_PYPI, true },
+	{ ".tar.xz", ECO_PYPI, true }, { ".tar.lzma", ECO_PYPI, true },
+	{ ".tbz", ECO_PYPI, true },    { ".txz", ECO_PYPI, true },
+	{ ".tlz", ECO_PYPI, true },    { ".tar", ECO_PYPI, true },
+	{ ".zip", ECO_PYPI, true },
+};
+
+/* Clients compare endings in either case. */
+static const struct ending *ending_of(const char *file)
+{
+	size_t n = strlen(file);
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+		size_t m = strlen(endings[i].text);
+
+		if (n > m && strcasecmp(file + n - m, endings[i].text) == 0)
+			return &endings[i];
+	}
+	return NULL;
+}
+
+/* NAME-VERSION without its ending. */
+static bool read_plain(struct package_request *ret, const struct ending *end)
+{
+	size_t n = strlen(ret->file) - strlen(end->text), at = package_file_cut(ret->file, n);
+
+	return at != 0 && package_take_name((struct package_span){ ret->file, at - 1 }, ret) &&
+	       package_take_version((struct package_span){ ret->file + at, n - at }, ret);
+}
+
+static bool read_maven(struct package_request *ret, const char *path)
+{
+	struct package_request layout;
+
+	package_request_read(ECO_MAVEN, true, "GET", path, NULL, &layout);
+	if (layout.kind != PACKAGE_FILE)
+		return false;
+	*ret = layout;
+	return true;
+}
+
+static bool read_name(struct package_request *ret, const struct ending *end, const char *path)
+{
+	if (end->ecosystem == ECO_PYPI)
+		return package_file_pypi(ret);
+	if (end->ecosystem == ECO_APT)
+		return package_file_apt(ret);
+	if (end->ecosystem == ECO_GEM)
+		return package_file_gem(ret);
+	return end->ecosystem == ECO_MAVEN ? read_maven(ret, path) : read_plain(ret, end);
+}
+
+/* Requests of git and of Go's proxies have a form of their own on any host. */
+static bool by_protocol(const char *method, const char *path, const char *query,
+			struct package_request *ret)
+{
+	package_request_read(ECO_GIT, false, method, path, query, ret);
+	if (ret->kind != PACKAGE_OTHER && ret->form != FORM_GIT_DUMB)
+		return true;
+	if (ret->form == FORM_GIT_DUMB &&
+	    (strstr(path, "/info/refs") != NULL || ret->kind == PACKAGE_FILE))
+		return true;
+	package_request_read(ECO_GO, false, method, path, query, ret);
+	return ret->form == FORM_GO_ZIP;
+}
+
+/* Queries do not change what a file is called. */
+static bool by_ending(const char *method, const char *path, struct package_request *ret)
+{
+	const char *slash = strrchr(path, '/');
+	const struct ending *end = slash == NULL ? NULL : ending_of(slash + 1);
+	struct package_request blank;
+
+	if (end == NULL || (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0))
+		return false;
+	blank = (struct package_request){ .ecosystem = end->ecosystem,
+					  .kind = PACKAGE_FILE,
+					  .source = end->source };
+	*ret = blank;
+	if (!package_take_file((struct package_span){ slash + 1, strlen(slash + 1) }, ret)) {
+		*ret = blank;
+		return true;
+	}
+	memcpy(blank.file, ret->file, sizeof(blank.file));
+	if (!read_name(ret, end, path))
+		*ret = blank;
+	return true;
+}
+
+bool package_request_direct(const char *method, const char *path, const char *query,
+			    struct package_request *ret)
+{
+	if (by_protocol(method, path, query, ret) || by_ending(method, path, ret))
+		return true;
+	*ret = (struct package_request){ .ecosystem = ECO_PYPI, .kind = PACKAGE_OTHER };
+	return false;
+}

@@ -1,0 +1,82 @@
+/* package_go.c - requests of Go's module proxies and of the checksum database, which a proxy passes
+ * on. In paths, "!x" stands for "X"; a capital itself is no valid path. */
+#include "package_chars.h"
+#include "package_file_name.h"
+#include "package_row.h"
+
+static const struct package_row rows[] = {
+	{ "GET", "/{names}/@v/list", PACKAGE_META, FORM_GO_LIST, NULL },
+	{ "GET", "/{names}/@latest", PACKAGE_META, FORM_GO_LATEST, NULL },
+	{ "GET", "/{names}/@v/{version}.info", PACKAGE_FILEMETA, FORM_GO_INFO, NULL },
+	{ "GET", "/{names}/@v/{version}.mod", PACKAGE_FILEMETA, FORM_GO_MOD, NULL },
+	{ "GET", "/{names}/@v/{version}.zip", PACKAGE_FILE, FORM_GO_ZIP, NULL },
+	{ "GET", "/lookup/{rest}", PACKAGE_KEY, FORM_GO_SUMDB, NULL },
+	{ "GET", "/sumdb/{one}/lookup/{rest}", PACKAGE_KEY, FORM_GO_SUMDB, NULL },
+	{ "GET", "/tile/{rest}", PACKAGE_KEY, FORM_NONE, NULL },
+	{ "GET", "/sumdb/{one}/tile/{rest}", PACKAGE_KEY, FORM_NONE, NULL },
+	{ "GET", "/latest", PACKAGE_KEY, FORM_NONE, NULL },
+	{ "GET", "/sumdb/{one}/latest", PACKAGE_KEY, FORM_NONE, NULL },
+	{ "GET", "/sumdb/{one}/supported", PACKAGE_KEY, FORM_NONE, NULL },
+};
+
+static bool unescape(struct package_span s, char *ret, size_t cap)
+{
+	char text[PACKAGE_NAME_MAX];
+	size_t out = 0;
+
+	if (!package_span_text(s, text, sizeof(text)))
+		return false;
+	for (const char *p = text; *p != '\0'; p++) {
+		char c = *p;
+
+		if (package_is_upper(c))
+			return false;
+		if (c == '!') {
+			if (!(p[1] >= 'a' && p[1] <= 'z'))
+				return false;
+			c = (char)(*++p - 'a' + 'A');
+		}
+		if (out + 1 >= cap)
+			return false;
+		ret[out++] = c;
+	}
+	ret[out] = '\0';
+	return true;
+}
+
+static bool take(struct package_span name, struct package_span version, struct package_request *ret)
+{
+	char module[PACKAGE_NAME_MAX], text[PACKAGE_VERSION_MAX];
+
+	if (!unescape(name, module, sizeof(module)) ||
+	    !package_take_name((struct package_span){ module, strlen(module) }, ret))
+		return false;
+	if (version.p == NULL)
+		return true;
+	return unescape(version, text, sizeof(text)) &&
+	       package_take_version((struct package_span){ text, strlen(text) }, ret);
+}
+
+/* MODULE@VERSION: the name leaves the machine, so it is judged. */
+static bool read_lookup(struct package_span rest, struct package_request *ret)
+{
+	const char *at = memchr(rest.p, '@', rest.n);
+	size_t n = at == NULL ? 0 : (size_t)(at - rest.p);
+
+	return at != NULL && take((struct package_span){ rest.p, n },
+				  (struct package_span){ at + 1, rest.n - n - 1 }, ret);
+}
+
+static bool read_row(const struct package_row *row, const struct package_match *m,
+		     struct package_request *ret)
+{
+	if (row->form == FORM_GO_SUMDB)
+		return read_lookup(m->rest, ret);
+	if (row->kind == PACKAGE_KEY)
+		return package_rest_ok(m->rest);
+	if (!take(m->name, m->version, ret))
+		return false;
+	return (row->form != FORM_GO_MOD && row->form != FORM_GO_ZIP) || ret->version[0] == 'v';
+}
+
+const struct package_table package_table_go = { rows, sizeof(rows) / sizeof(rows[0]), read_row };
