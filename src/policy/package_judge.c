@@ -1,17 +1,403 @@
-/* package_judge.c - see package_judge.h. */
+/* package_judge.c - theory of operation
+ *
+ * Decides about a request for a package in two rounds over the layers. The first needs names only
+ * and is cheap: mode, registry, kind of request, lists of names, advisories, pins. The second needs
+ * what the registry's metadata says: install code, size, age. So a name that is refused is never
+ * asked of a registry. Each rule of a layer can only refuse, and a layer that is asked later cannot
+ * take a refusal back; what no rule refuses is allowed.
+ *
+ * Everything unknown counts against the request: a version that is not in it, an age that nobody
+ * tells, install code that only the file would show. */
 #include "package_judge.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "advisories.h"
+#include "digest.h"
+#include "package_facts.h"
+#include "package_reason.h"
+#include "packages_private.h"
+
+struct judge {
+	const struct packages_policy *all;
+	const struct package_question *q;
+	const struct package_request *r;
+	const struct packages_entry *entry; /* NULL: a direct URL */
+	const struct packages_layer *layer; /* the one that is asked */
+	enum policy_layer which;
+	struct package_answer *ret;
+};
+
+#define REFUSE(j, ...) (package_reason_set((j)->ret, (j)->q, (j)->which, __VA_ARGS__), false)
+
+/* Is it a request for a file, or for something of one file? */
+static bool is_of_file(const struct package_request *r)
+{
+	return r->kind == PACKAGE_FILE || r->kind == PACKAGE_FILEMETA;
+}
+
+/* The version, for lists: NULL if the request is about all of them. */
+static const char *version_of(const struct package_request *r)
+{
+	return is_of_file(r) ? r->version : NULL;
+}
+
+static bool fits(const struct judge *j, const struct package_patterns *list, bool unknown,
+		 uint32_t *ret)
+{
+	return package_patterns_fit(list, j->r->ecosystem, j->r->name, version_of(j->r), unknown,
+				    ret);
+}
+
+/* ---- names */
+
+static bool may_registry(const struct judge *j)
+{
+	const char *eco = ecosystem_name(j->r->ecosystem);
+
+	if (j->entry == NULL) {
+		if (j->layer->no_direct)
+			return REFUSE(j, "direct", "is no file of a registry; %s allows no others",
+				      package_reason_who(j->which));
+		if (j->r->ecosystem == ECO_APT)
+			return REFUSE(j, "registries",
+				      "is a system package: apt needs a registry "
+				      "in the policy");
+		return true;
+	}
+	if (!j->entry->registry.is_implicit)
+		return true;
+	if (j->r->ecosystem == ECO_APT)
+		return REFUSE(j, "registries",
+			      "is refused: system packages (apt) are off unless the policy lists "
+			      "a registry for them");
+	if (j->all->registries.given)
+		return REFUSE(j, "registries", "is refused: the %s registry %s is not in the list",
+			      eco, j->entry->registry.name);
+	return true;
+}
+
+static bool may_kind(const struct judge *j)
+{
+	const struct packages_layer *l = j->layer;
+
+	switch (j->r->kind) {
+	case PACKAGE_PUBLISH:
+	case PACKAGE_AUTH:
+		return l->publish ||
+		       REFUSE(j, "publish", "is refused: %s may not publish packages or log in",
+			      package_reason_who(j->which));
+	case PACKAGE_SEARCH:
+		return l->search || REFUSE(j, "search", "is refused: %s may not search registries",
+					   package_reason_who(j->which));
+	case PACKAGE_AUDIT:
+		return l->audit ||
+		       REFUSE(j, "audit", "is refused: %s may not send lists of its packages",
+			      package_reason_who(j->which));
+	case PACKAGE_INDEX:
+		return j->r->form != FORM_ALL_NAMES ||
+		       REFUSE(j, "registries", "is refused: the list of all names is not served");
+	case PACKAGE_OTHER:
+		return REFUSE(j, "registries", "is refused: no known request of a package manager");
+	case PACKAGE_META:
+	case PACKAGE_FILE:
+	case PACKAGE_FILEMETA:
+	case PACKAGE_KEY:
+	case PACKAGE_KINDS:
+		break;
+	}
+	return true;
+}
+
+/* A name of one's own is only in registries that are one's own. */
+static bool may_own(const struct judge *j)
+{
+	uint32_t number;
+
+	if (!fits(j, &j->layer->own, true, &number) ||
+	    (j->entry != NULL && j->entry->is_private[j->which]))
+		return true;
+	j->ret->is_absent = true;
+	return REFUSE(j, "own", "does not exist here: the name belongs to a private registry");
+}
+
+static bool may_name(const struct judge *j)
+{
+	uint32_t number = 0;
+	char rule[32];
+
+	/* A pattern with a version denies no name, but every file that does not tell its version.
+	 */
+	if (package_patterns_fit(&j->layer->deny, j->r->ecosystem, j->r->name,
+				 is_of_file(j->r) ? j->r->version : "", is_of_file(j->r),
+				 &number)) {
+		(void)snprintf(rule, sizeof(rule), "deny[%u]", number);
+		return REFUSE(j, rule, "is denied by the policy of %s",
+			      package_reason_who(j->which));
+	}
+	if (j->layer->allow.given && !fits(j, &j->layer->allow, false, &number))
+		return REFUSE(j, "allow", "is not in the list of packages that %s allows",
+			      package_reason_who(j->which));
+	return may_own(j);
+}
+
+static bool may_advisory(const struct judge *j)
+{
+	char id[ADVISORY_ID_MAX];
+
+	if (j->layer->no_advisories || j->q->advisories == NULL ||
+	    !advisories_find(j->q->advisories, j->r->ecosystem, j->r->name, version_of(j->r), id))
+		return true;
+	return REFUSE(j, "advisories", "is known as malicious: %s", id);
+}
+
+/* ---- pins */
+
+/* The layers whose pins count for a layer: its own, or those below it if it has none. */
+static bool pins_count(const struct judge *j, size_t i)
+{
+	return j->layer->pins.given ? i == (size_t)j->which : i > (size_t)j->which;
+}
+
+static bool is_pinned(const struct judge *j)
+{
+	const struct package_request *r = j->r;
+
+	for (size_t i = 0; i < POLICY_LAYERS; i++) {
+		const struct package_pin_table *t = &j->all->layers[i].pins;
+
+		if (!pins_count(j, i) || !package_pins_name(t, r->ecosystem, r->name))
+			continue;
+		/* git tells the version only to the server, and checks commits itself. */
+		if (!is_of_file(r) || r->form == FORM_GIT_PACK || r->form == FORM_GIT_DUMB ||
+		    package_pins_find(t, r->ecosystem, r->name, r->version) != NULL)
+			return true;
+	}
+	return false;
+}
+
+static bool may_pins(const struct judge *j)
+{
+	const struct package_pin_table *t = &j->layer->pins;
+	const struct package_pin *pin =
+		package_pins_find(t, j->r->ecosystem, j->r->name, j->r->version);
+
+	if (j->layer->mode == PACKAGES_PINNED && (is_of_file(j->r) || j->r->kind == PACKAGE_META) &&
+	    j->r->name[0] != '\0' && !is_pinned(j))
+		return REFUSE(j, "mode", "is not pinned; %s installs pinned packages only",
+			      package_reason_who(j->which));
+	if (j->layer->mode == PACKAGES_PINNED && j->r->kind == PACKAGE_FILE &&
+	    j->r->name[0] == '\0')
+		return REFUSE(j, "mode", "tells no name; %s installs pinned packages only",
+			      package_reason_who(j->which));
+	if (j->r->kind == PACKAGE_FILE && pin != NULL)
+		j->ret->pins[j->which] = (struct package_pins){ &t->digests[pin->first], pin->n };
+	return true;
+}
+
+/* The first round. */
+static bool may_names(const struct judge *j)
+{
+	if (j->layer->mode == PACKAGES_OFFLINE) {
+		package_reason_set(j->ret, j->q, j->which, "mode", "is refused");
+		(void)snprintf(j->ret->reason, sizeof(j->ret->reason),
+			       "packages are off in this session; the template must have them "
+			       "(packages.mode)");
+		return false;
+	}
+	if (!may_registry(j) || !may_kind(j))
+		return false;
+	if (!is_of_file(j->r) && j->r->kind != PACKAGE_META)
+		return true;
+	if (j->r->kind == PACKAGE_META && j->r->name[0] == '\0')
+		return true; /* apt's lists of packages */
+	return may_name(j) && may_advisory(j) && may_pins(j);
+}
+
+/* ---- facts */
+
+static bool may_digest(const struct judge *j)
+{
+	const struct package_pins *pins = &j->ret->pins[j->which];
+	const struct digest *found = &j->q->facts->digest;
+	bool comparable = false;
+
+	for (size_t i = 0; i < pins->n; i++) {
+		if (digest_equal(&pins->list[i], found))
+			return true;
+		comparable |= pins->list[i].alg == found->alg;
+	}
+	return !comparable || REFUSE(j, "pins", "has another digest in the registry than its pin");
+}
+
+static bool runs_nothing(enum ecosystem eco)
+{
+	return eco == ECO_GO || eco == ECO_MAVEN || eco == ECO_OCI || eco == ECO_GIT ||
+	       eco == ECO_APT; /* which runs scripts always: another class, switched as a whole */
+}
+
+static bool may_source(const struct judge *j)
+{
+	if (!j->r->source || j->layer->sources == PACKAGES_PASS)
+		return true;
+	if (j->layer->sources == PACKAGES_ASK)
+		return REFUSE(j, "sources",
+			      "is built from source, which needs an approval; those are not "
+			      "possible yet");
+	return REFUSE(j, "sources", "is built from source, which %s does not allow",
+		      package_reason_who(j->which));
+}
+
+static bool may_scripts(const struct judge *j)
+{
+	enum install_code code = j->r->source ? INSTALL_CODE_YES : j->q->facts->install_code;
+	const char *runs = code == INSTALL_CODE_YES ? "runs code when it is installed"
+						    : "may run code when it is installed";
+	uint32_t number;
+
+	if (j->layer->scripts == PACKAGES_PASS || code == INSTALL_CODE_NO ||
+	    (!j->r->source && runs_nothing(j->r->ecosystem)) ||
+	    fits(j, &j->layer->scripts_except, false, &number))
+		return true;
+	if (j->layer->scripts == PACKAGES_ASK)
+		return REFUSE(j, "scripts", "%s; that needs an approval, not possible yet", runs);
+	return REFUSE(j, "scripts", "%s, which %s does not allow", runs,
+		      package_reason_who(j->which));
+}
+
+static bool may_size(const struct judge *j)
+{
+	uint64_t max = j->layer->limits.file_bytes, size = j->q->facts->size;
+
+	return max == 0 || size <= max ||
+	       REFUSE(j, "file_bytes", "has %llu bytes, %s allows %llu for a file",
+		      (unsigned long long)size, package_reason_who(j->which),
+		      (unsigned long long)max);
+}
+
+/* The time from which the age counts; 0: not known. Authors set the times of Go modules, so there
+ * the node's own first sight counts, too. */
+static uint64_t released(const struct judge *j, bool trusts)
+{
+	const struct package_facts *f = j->q->facts;
+	uint64_t seen = j->q->first_seen_ms;
+
+	if (!f->has_time)
+		return seen;
+	if (j->r->ecosystem != ECO_GO || trusts)
+		return f->time_ms;
+	return seen == 0 ? 0 : seen > f->time_ms ? seen : f->time_ms;
+}
+
+static bool may_age(const struct judge *j)
+{
+	bool trusts =
+		j->layer->unknown_age || (j->entry != NULL && j->entry->unknown_age[j->which]);
+	uint64_t since = released(j, trusts), now = j->q->now_ms,
+		 age = since < now ? now - since : 0;
+	char is[PACKAGE_AGE_TEXT_MAX], wants[PACKAGE_AGE_TEXT_MAX];
+	uint32_t number;
+
+	if (j->layer->min_age_ms == 0 || fits(j, &j->layer->min_age_except, false, &number))
+		return true;
+	package_reason_age(j->layer->min_age_ms, wants);
+	if (since == 0)
+		return trusts || REFUSE(j, "min_age", "has no known age, %s wants %s",
+					package_reason_who(j->which), wants);
+	if (age >= j->layer->min_age_ms || (!j->q->facts->has_time && trusts))
+		return true;
+	package_reason_age(age, is);
+	if (!j->q->facts->has_time || since != j->q->facts->time_ms)
+		return REFUSE(j, "min_age", "was first seen %s ago, %s wants %s", is,
+			      package_reason_who(j->which), wants);
+	return REFUSE(j, "min_age", "is %s old, %s wants %s", is, package_reason_who(j->which),
+		      wants);
+}
+
+/* Digests and sizes are compared again while the file streams, so they alone do not cost a question
+ * to the registry. */
+static bool needs_facts(const struct judge *j)
+{
+	const struct packages_layer *l = j->layer;
+
+	return l->min_age_ms != 0 || (j->r->kind == PACKAGE_FILE && l->scripts != PACKAGES_PASS &&
+				      !j->r->source && !runs_nothing(j->r->ecosystem));
+}
+
+/* The second round. */
+static bool may_facts(const struct judge *j)
+{
+	if (!may_age(j))
+		return false;
+	if (j->r->kind != PACKAGE_FILE)
+		return true;
+	return may_digest(j) && may_source(j) && may_scripts(j) && may_size(j);
+}
+
+/* ---- both */
+
+static bool each_layer(struct judge *j, bool (*may)(const struct judge *j))
+{
+	for (size_t i = 0; i < POLICY_LAYERS; i++) {
+		j->layer = &j->all->layers[i];
+		j->which = (enum policy_layer)i;
+		if (j->layer->given && !may(j))
+			return false;
+	}
+	return true;
+}
+
+static bool lacks_no_facts(const struct judge *j)
+{
+	return !needs_facts(j);
+}
+
+/* A page at the host of a git server or of images: not about packages. */
+static bool is_page(const struct judge *j)
+{
+	return j->r->kind == PACKAGE_OTHER && j->entry != NULL &&
+	       (j->entry->registry.ecosystem == ECO_GIT || j->entry->registry.ecosystem == ECO_OCI);
+}
 
 void package_judge(const struct packages_policy *p, const struct package_question *q,
 		   struct package_answer *ret)
 {
-	(void)p;
-	(void)q;
+	static const struct package_facts unknown = { .version = "", .file = "" };
+	struct package_question asked = *q;
+	struct judge j = { .all = p, .q = &asked, .r = q->request, .ret = ret };
+
 	*ret = (struct package_answer){ .verdict = PACKAGE_ALLOW };
+	if (p == NULL)
+		return;
+	j.entry = q->registry == NULL ? NULL : packages_entry_of(q->registry);
+	if (is_page(&j)) {
+		ret->verdict = PACKAGE_BY_RULES;
+		return;
+	}
+	if (!each_layer(&j, may_names) || !is_of_file(q->request))
+		return;
+	/* Nothing tells the facts of a file at another host. */
+	if (asked.facts == NULL && j.entry == NULL)
+		asked.facts = &unknown;
+	if (asked.facts == NULL && !each_layer(&j, lacks_no_facts)) {
+		ret->verdict = PACKAGE_NEEDS_FACTS;
+		return;
+	}
+	if (asked.facts == NULL)
+		asked.facts = &unknown;
+	(void)each_layer(&j, may_facts);
 }
 
 bool package_answer_accepts(const struct package_answer *a, const struct digest *of_file)
 {
-	(void)a;
-	(void)of_file;
+	for (size_t i = 0; i < COUNT(a->pins); i++) {
+		bool found = a->pins[i].n == 0;
+
+		for (size_t k = 0; k < a->pins[i].n && !found; k++)
+			found = digest_equal(&a->pins[i].list[k], of_file);
+		if (!found)
+			return false;
+	}
 	return true;
 }

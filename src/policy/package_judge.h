@@ -18,8 +18,9 @@ struct digest;	      /* of digest.h */
 struct package_facts; /* of package_facts.h */
 
 #define PACKAGE_RULE_MAX 64
-#define PACKAGE_REASON_MAX 160 /* with its NUL: it is sent as the reason phrase of a status line \
-				*/
+#define PACKAGE_REASON_MAX                                                    \
+	160 /* with its NUL: it is sent as the reason phrase of a status line \
+	     */
 
 enum package_verdict {
 	PACKAGE_REFUSE,

@@ -18,7 +18,7 @@ struct packages_policy;
 /* A host that a registry answers at. */
 struct package_host {
 	const char *name; /* in its normal form (host.h) */
-	uint16_t port;	  /* 0: 443, and 80 for apt */
+	uint16_t port;	  /* 0: 443, and 80 for apt; 80 of others only where a rule allows it */
 };
 
 struct package_registry {
@@ -28,8 +28,7 @@ struct package_registry {
 	const char *path;		  /* "/", or a prefix that ends with "/" */
 	const struct package_host *files; /* other hosts it names in its documents */
 	size_t nfiles;
-	bool is_private;  /* what it answers is kept apart for each tenant */
-	bool unknown_age; /* packages without a time are old enough */
+	bool is_private; /* what it answers is kept apart for each tenant */
 	/* In no list of `registries`: recognised, so that its packages are judged, but rules must
 	 * allow its hosts. */
 	bool is_implicit;

@@ -106,6 +106,9 @@ struct policy_answer {
 	/* Of a request that is permitted: rules for its target inspect requests, so it must mean
 	 * the same to the server as to the rules. */
 	bool inspected;
+	/* Permitted only because the host is one of a registry that a packages member lists: rule
+	 * is NULL, and requests must be judged by package_judge.h. */
+	bool by_registry;
 	char reason[POLICY_REASON_MAX]; /* of a refusal: for the program in the cell and the record
 					 */
 };
@@ -115,7 +118,8 @@ struct policy_answer {
  * rule: "rules[3].host: ...". The caller frees it. */
 int policy_read(const char *text, size_t len, enum policy_layer layer, struct policy **ret,
 		struct err *e) MUST_USE;
-/* As policy_read(), for a parsed document, of which the policy keeps a reference. */
+/* As policy_read(), for a parsed document, of which the policy keeps a reference. Lockfiles in the
+ * document of a layer become pins there; of a merged document, the packages member is removed. */
 int policy_read_json(struct json_t *root, enum policy_layer layer, struct policy **ret,
 		     struct err *e) MUST_USE;
 void policy_free(struct policy *p);

@@ -10,10 +10,14 @@
  * matches all of it.
  *
  * What a lower layer allows must also be allowed by the ceilings of the layers above, which are
- * lists of the same kind. Whatever is not clearly allowed is refused. */
+ * lists of the same kind. Whatever is not clearly allowed is refused.
+ *
+ * Where no rule denies, the registries of packages members allow their hosts (packages_rules.c). */
 #include "policy_private.h"
 
 #include <string.h>
+
+#include "packages_private.h"
 
 static bool needs_requests(const struct policy_rule *r)
 {
@@ -85,6 +89,14 @@ static enum policy_verdict ask_above(struct above *a, enum policy_layer layer)
 	return a->verdict[layer];
 }
 
+/* Does a registry open the target, where no rule denies it? */
+static bool opens(struct above *a, const char *path)
+{
+	const struct packages_entry *entry = packages_rules_open(a->p, a->to, path);
+
+	return entry != NULL && ask_above(a, entry->layer) != POLICY_REFUSE;
+}
+
 void policy_name(const struct policy *p, const char *host, struct policy_answer *ret)
 {
 	const struct policy_target to = { .host = host };
@@ -100,6 +112,10 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 		ret->rule = r;
 		if (!r->allow && !m->inspects && m->nports == 0) {
 			policy_reason_rule(&to, r, ret);
+			/* A rule before it, which a ceiling stops, may leave it to a registry. */
+			if (cut != NULL && opens(&above, NULL))
+				*ret = (struct policy_answer){ .verdict = POLICY_PERMIT,
+							       .by_registry = true };
 			return;
 		}
 		if (!r->allow)
@@ -111,7 +127,9 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 		cut = r;
 	}
 	ret->rule = cut;
-	if (p->allow && ask_above(&above, p->allow_layer) != POLICY_REFUSE)
+	if (opens(&above, NULL))
+		*ret = (struct policy_answer){ .verdict = POLICY_PERMIT, .by_registry = true };
+	else if (p->allow && ask_above(&above, p->allow_layer) != POLICY_REFUSE)
 		*ret = (struct policy_answer){ .verdict = POLICY_PERMIT };
 	else if (cut != NULL || p->allow)
 		policy_reason_ceiling(&to, above.layer, "", ret);
@@ -159,6 +177,22 @@ static bool has_ceiling(const struct policy *p, enum policy_layer layer)
 	return false;
 }
 
+/* The verdict about a connection that rules permit unread, if there are packages members. */
+static enum policy_verdict decide_packages(struct above *above, const struct policy_rule *r,
+					   struct policy_answer *ret)
+{
+	enum policy_layer layer = POLICY_NODE;
+
+	if (packages_rules_read(above->p, above->to, r)) {
+		ret->raw = false;
+		return POLICY_INSPECT;
+	}
+	if (!packages_rules_above(above->p, r, &layer))
+		return POLICY_PERMIT;
+	policy_reason_packages(above->to, layer, ret);
+	return POLICY_REFUSE;
+}
+
 /* The verdict of the rule or default that decides the connection. */
 static enum policy_verdict decide_end(struct above *above, const struct policy_rule *r,
 				      struct policy_answer *ret)
@@ -189,7 +223,7 @@ static enum policy_verdict decide_end(struct above *above, const struct policy_r
 		policy_reason_ceiling(above->to, above->layer, "", ret);
 	if (verdict == POLICY_PERMIT && r != NULL && needs_requests(r))
 		return POLICY_INSPECT;
-	return verdict;
+	return verdict == POLICY_PERMIT ? decide_packages(above, r, ret) : verdict;
 }
 
 void policy_connect(const struct policy *p, const struct policy_target *to,
@@ -202,6 +236,9 @@ void policy_connect(const struct policy *p, const struct policy_target *to,
 	ret->verdict = decide_end(&above, c.decides, ret);
 	if (c.first != NULL && (ret->verdict != POLICY_REFUSE || c.may))
 		*ret = (struct policy_answer){ .verdict = POLICY_INSPECT, .rule = c.first };
+	else if (ret->verdict == POLICY_REFUSE && (c.decides == NULL || c.decides->allow) &&
+		 opens(&above, NULL))
+		*ret = (struct policy_answer){ .verdict = POLICY_INSPECT, .by_registry = true };
 }
 
 static const struct policy_rule *find_fit(const struct policy_list *list,
@@ -279,6 +316,21 @@ static bool may_upgrade(const struct policy *p, const struct policy_rule *rule,
 	return true;
 }
 
+/* A request that no rule decides, or whose rule a ceiling does not allow. */
+static bool ask_registry(const struct policy *p, const struct policy_target *to,
+			 struct policy_seen *seen, struct policy_answer *ret)
+{
+	const struct packages_entry *entry = packages_rules_open(p, to, seen->request->path);
+
+	if (entry == NULL || seen->request->websocket ||
+	    find_ceiling(p, entry->layer, to, seen) != POLICY_LAYERS)
+		return false;
+	*ret = (struct policy_answer){ .verdict = POLICY_PERMIT,
+				       .inspected = true,
+				       .by_registry = true };
+	return true;
+}
+
 static void ask(const struct policy *p, const struct policy_target *to, struct policy_seen *seen,
 		struct policy_answer *ret)
 {
@@ -287,7 +339,8 @@ static void ask(const struct policy *p, const struct policy_target *to, struct p
 
 	*ret = (struct policy_answer){ .verdict = POLICY_REFUSE, .rule = rule };
 	if (rule == NULL && !p->allow) {
-		policy_reason_none(p, to, seen->request, ret);
+		if (!ask_registry(p, to, seen, ret))
+			policy_reason_none(p, to, seen->request, ret);
 		return;
 	}
 	if (rule != NULL && !rule->allow) {
@@ -296,12 +349,13 @@ static void ask(const struct policy *p, const struct policy_target *to, struct p
 	}
 	above = find_ceiling(p, layer, to, seen);
 	if (above != POLICY_LAYERS) {
-		policy_reason_ceiling(to, above, "", ret);
+		if (!ask_registry(p, to, seen, ret))
+			policy_reason_ceiling(to, above, "", ret);
 	} else if (rule != NULL && rule->nsecrets > 0 && !seen->request->tls) {
 		policy_reason_plain(to, rule, ret);
 	} else if (!seen->request->websocket || may_upgrade(p, rule, layer, to, seen, ret)) {
 		ret->verdict = POLICY_PERMIT;
-		ret->inspected = any_inspects(p, layer, to);
+		ret->inspected = p->packages != NULL || any_inspects(p, layer, to);
 	}
 }
 

@@ -5,8 +5,8 @@
  * refer to what its author wrote. Then its own rules are added to the common list, and those of
  * the presets it extends after them, each with the layer it came from. The default is that of the
  * lowest layer that has one; of limits the strictest holds; the proxy is that of the highest layer
- * that names one. The result is read as a whole before it is returned: a document that cannot be
- * read is never passed on. */
+ * that names one; packages members stay apart, one for each layer. The result is read as a whole
+ * before it is returned: a document that cannot be read is never passed on. */
 #include "policy_private.h"
 
 #include <stdio.h>
@@ -130,6 +130,21 @@ static int merge_ceiling(json_t *root, const json_t *from, enum policy_layer lay
 	return add_rules(rules, ceiling, what, NULL, e);
 }
 
+/* Each layer's packages member stays what it is. */
+static int merge_packages(json_t *root, const json_t *from, enum policy_layer layer)
+{
+	json_t *one = json_object_get(from, "packages"), *all = json_object_get(root, "packages");
+
+	if (one == NULL)
+		return 0;
+	if (all == NULL) {
+		all = json_object();
+		if (json_object_set_new(root, "packages", all) < 0)
+			return -1;
+	}
+	return json_object_set(all, policy_layer_names[layer], one);
+}
+
 static int merge_layer(json_t *root, json_t *from, enum policy_layer layer, struct err *e)
 {
 	json_t *rules = json_object_get(root, "rules"), *nets = json_object_get(from, "private");
@@ -143,7 +158,7 @@ static int merge_layer(json_t *root, json_t *from, enum policy_layer layer, stru
 		return -1;
 	/* A layer's own default overrides that of its presets. */
 	if (set_default(root, from, layer) < 0 || merge_limits(root, from) < 0 ||
-	    merge_proxy(root, from, layer) < 0 ||
+	    merge_proxy(root, from, layer) < 0 || merge_packages(root, from, layer) < 0 ||
 	    (nets != NULL && json_object_set(root, "private", nets) < 0))
 		return policy_no_memory(e);
 	return 0;
@@ -161,22 +176,23 @@ static int read_layer(json_t *root, const char *text, enum policy_layer layer, s
 	return result;
 }
 
+/* It is written before it is read: reading takes packages out of it. */
 static int finish(json_t *root, char **ret, struct err *e)
 {
+	OWN_MEM char *text = json_dumps(root, JSON_COMPACT);
 	struct policy *p = NULL;
 
+	if (text == NULL)
+		return policy_no_memory(e);
 	if (policy_read_json(root, POLICY_LAYERS, &p, e) < 0)
 		return err_wrap(e, "all layers together");
 	policy_free(p);
-	*ret = json_dumps(root, JSON_COMPACT);
-	if (*ret == NULL)
-		return policy_no_memory(e);
-	if (strlen(*ret) <= POLICY_TEXT_MAX)
-		return 0;
-	free(*ret);
-	*ret = NULL;
-	return err_set(e, ERR_LIMIT, "all layers together: a policy has at most %u bytes",
-		       POLICY_TEXT_MAX);
+	if (strlen(text) > POLICY_TEXT_MAX)
+		return err_set(e, ERR_LIMIT, "all layers together: a policy has at most %u bytes",
+			       POLICY_TEXT_MAX);
+	*ret = text;
+	text = NULL;
+	return 0;
 }
 
 int policy_merge(const char *const layers[POLICY_LAYERS], char **ret, struct err *e)

@@ -13,6 +13,7 @@
  *                        other questions about a policy
  *   host.c, path.c, glob.c, fold.c
  *                        normal forms and patterns, without policies
+ *   package*.c           packages, see packages_private.h
  *   access_record_text.c reads records that egress sent */
 #pragma once
 
@@ -118,7 +119,8 @@ struct policy {
 	struct policy_proxy proxy;
 	const struct ip_net *private_nets;
 	size_t nprivate;
-	size_t hosts, slow; /* counted against the maxima */
+	size_t hosts, slow;			/* counted against the maxima */
+	const struct packages_policy *packages; /* NULL: no layer has a packages member */
 };
 
 /* Zeroed memory that is freed with the policy. NULL: out of memory. */
@@ -210,6 +212,10 @@ void policy_reason_ceiling(const struct policy_target *to, enum policy_layer lay
 			   struct policy_answer *ret);
 /* The target is allowed, but not with bytes of any kind. */
 void policy_reason_ceiling_raw(const struct policy_target *to, struct policy_answer *ret);
+/* The rule's connections would not be read, but the packages member of a layer above must see them.
+ */
+void policy_reason_packages(const struct policy_target *to, enum policy_layer layer,
+			    struct policy_answer *ret);
 /* WebSockets: the rule denies them, or (rule NULL) the ceiling of a layer does not allow them. */
 void policy_reason_websocket(const struct policy_target *to, const struct policy_rule *r,
 			     enum policy_layer layer, struct policy_answer *ret);

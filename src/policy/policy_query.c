@@ -3,6 +3,8 @@
  * check`). Nothing here decides. */
 #include "policy_private.h"
 
+#include "packages_private.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -132,4 +134,5 @@ void policy_check(const struct policy *p, void (*on_warning)(const char *text, v
 		check_reached(&p->list, i, on_warning, arg);
 		check_nets(p, &p->list.rules[i], on_warning, arg);
 	}
+	packages_rules_warn(p, on_warning, arg);
 }

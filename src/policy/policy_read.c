@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "json_fault.h"
+#include "packages_private.h"
 
 /* Zeroed memory after its head, freed with the policy. */
 struct policy_chunk {
@@ -196,11 +197,11 @@ static int read_private(struct policy *p, enum policy_layer layer, struct err *e
 
 static int check_members(const struct policy *p, struct err *e)
 {
-	static const char *const single[] = { "version", "extends", "default", "private",
-					      "ceiling", "limits",  "proxy",   "rules" };
-	static const char *const merged[] = { "version",       "merged",  "default",
-					      "default_layer", "private", "ceilings",
-					      "limits",	       "proxy",	  "rules" };
+	static const char *const single[] = { "version", "extends", "default", "private", "ceiling",
+					      "limits",	 "proxy",   "rules",   "packages" };
+	static const char *const merged[] = { "version", "merged",   "default", "default_layer",
+					      "private", "ceilings", "limits",	"proxy",
+					      "rules",	 "packages" };
 	const json_t *version = json_object_get(p->root, "version");
 
 	if (policy_value_known(p->root, p->merged ? merged : single,
@@ -223,7 +224,8 @@ static int read_document(struct policy *p, enum policy_layer layer, struct err *
 		    0 ||
 	    read_ceilings(p, layer, e) < 0)
 		return -1;
-	if (policy_set_headers_check(p, e) < 0)
+	if (policy_set_headers_check(p, e) < 0 || packages_read(p, layer, e) < 0 ||
+	    packages_rules_check(p, e) < 0)
 		return -1;
 	return policy_proxy_read(p, json_object_get(p->root, "proxy"), layer, e);
 }
@@ -284,6 +286,9 @@ int policy_read_json(json_t *root, enum policy_layer layer, struct policy **ret,
 		return err_set(e, ERR_INVALID, "document: a string contains a NUL");
 	if (read_document(p, layer, e) < 0)
 		return -1;
+	/* Thousands of pins may be in it, of which nothing is borrowed. */
+	if (p->merged)
+		(void)json_object_del(p->root, "packages");
 	drop_document(p);
 	*ret = p;
 	p = NULL;

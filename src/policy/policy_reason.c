@@ -75,6 +75,16 @@ void policy_reason_ceiling_raw(const struct policy_target *to, struct policy_ans
 	       "not allow protocol tcp");
 }
 
+void policy_reason_packages(const struct policy_target *to, enum policy_layer layer,
+			    struct policy_answer *ret)
+{
+	append_target(ret, to);
+	append(ret,
+	       " cannot be used with tls pass or protocol tcp: the %s's policy judges packages, "
+	       "so requests must be read",
+	       policy_layer_names[layer]);
+}
+
 void policy_reason_websocket(const struct policy_target *to, const struct policy_rule *r,
 			     enum policy_layer layer, struct policy_answer *ret)
 {

@@ -3,6 +3,7 @@
  * known; without this a block of addresses that is denied could be reached by any name. */
 #include <string.h>
 
+#include "packages_private.h"
 #include "policy_private.h"
 
 static bool fits_host(const struct policy_match *m, const char *host)
@@ -44,8 +45,11 @@ bool policy_resolved(const struct policy *p, const struct policy_target *to, con
 {
 	enum policy_layer low = POLICY_NODE, ignored = POLICY_NODE;
 	const struct policy_rule *r = find(&p->list, to, ip, &low);
+	const struct packages_entry *entry = packages_rules_open(p, to, NULL);
 
 	*ret_rule = r;
+	if (entry != NULL && entry->layer > low)
+		low = entry->layer;
 	if (r != NULL && !r->allow)
 		return false;
 	if (r == NULL && p->allow && p->allow_layer > low)

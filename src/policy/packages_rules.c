@@ -1,0 +1,121 @@
+/* packages_rules.c - theory of operation
+ *
+ * What packages members mean for rules; called by policy_decide.c, policy_read.c and
+ * policy_query.c.
+ *
+ * A registry in a list opens its hosts: no rule need allow them, but one that denies still does,
+ * and so does the ceiling of a layer above the one that lists it. And with a packages member
+ * requests are read wherever that is possible, because packages can be fetched from any host that
+ * answers: a rule with `tls: pass` or `protocol: tcp` is an exception that only the layer that has
+ * the packages member, or one above it, can make. */
+#include "packages_private.h"
+
+#include <stdio.h>
+
+const struct packages_entry *packages_rules_open(const struct policy *p,
+						 const struct policy_target *to, const char *path)
+{
+	const struct packages_entry *found;
+	bool files;
+
+	if (p->packages == NULL)
+		return NULL;
+	found = packages_entry_find(p->packages, to->host, to->port, path, &files);
+	return found != NULL && packages_registry_opens(&found->registry, to->host, to->port)
+		       ? found
+		       : NULL;
+}
+
+static bool is_unread(const struct policy_rule *r)
+{
+	return r->allow && (r->raw || r->tls == POLICY_TLS_PASS);
+}
+
+bool packages_rules_read(const struct policy *p, const struct policy_target *to,
+			 const struct policy_rule *rule)
+{
+	bool files;
+
+	if (p->packages == NULL)
+		return false;
+	return rule == NULL || !is_unread(rule) ||
+	       packages_entry_find(p->packages, to->host, to->port, NULL, &files) != NULL;
+}
+
+bool packages_rules_above(const struct policy *p, const struct policy_rule *rule,
+			  enum policy_layer *ret)
+{
+	if (p->packages == NULL || rule == NULL || !is_unread(rule))
+		return false;
+	for (size_t i = 0; i < POLICY_LAYERS && i < (size_t)rule->layer; i++) {
+		if (!p->packages->layers[i].given)
+			continue;
+		*ret = (enum policy_layer)i;
+		return true;
+	}
+	return false;
+}
+
+int packages_rules_check(const struct policy *p, struct err *e)
+{
+	const struct packages_layer *own;
+
+	if (p->packages == NULL)
+		return 0;
+	own = &p->packages->layers[POLICY_SESSION];
+	if (!own->given || own->mode == PACKAGES_OPEN)
+		return 0;
+	for (size_t i = 0; i < p->list.n; i++) {
+		const struct policy_rule *r = &p->list.rules[i];
+
+		if (r->layer == POLICY_SESSION && is_unread(r))
+			return err_set(e, ERR_INVALID,
+				       "%.60s: tls pass and protocol tcp cannot be used with this "
+				       "packages.mode: packages could come unread",
+				       r->name);
+	}
+	return 0;
+}
+
+static bool has_pins(const struct packages_policy *all, size_t from)
+{
+	for (size_t i = from; i < POLICY_LAYERS; i++)
+		if (all->layers[i].pins.npins > 0)
+			return true;
+	return false;
+}
+
+static bool has_private(const struct packages_policy *all, size_t layer)
+{
+	for (size_t i = 0; i < all->registries.n; i++)
+		if (all->registries.list[i].is_private[layer])
+			return true;
+	return false;
+}
+
+void packages_rules_warn(const struct policy *p, void (*on_warning)(const char *text, void *arg),
+			 void *arg)
+{
+	char text[256];
+
+	for (size_t i = 0; p->packages != NULL && i < p->list.n; i++) {
+		if (!is_unread(&p->list.rules[i]))
+			continue;
+		(void)snprintf(text, sizeof(text),
+			       "%s: packages that come this way are not judged: requests are not "
+			       "read",
+			       p->list.rules[i].name);
+		on_warning(text, arg);
+	}
+	for (size_t i = 0; p->packages != NULL && i < POLICY_LAYERS; i++) {
+		const struct packages_layer *l = &p->packages->layers[i];
+
+		if (l->mode == PACKAGES_PINNED && !has_pins(p->packages, l->pins.given ? i : i + 1))
+			on_warning("packages.mode: pinned, but nothing is pinned: every package is "
+				   "refused",
+				   arg);
+		if (l->own.given && !has_private(p->packages, i))
+			on_warning("packages.own: no private registry: these names exist nowhere",
+				   arg);
+	}
+}
