@@ -12,7 +12,7 @@
 #include "buf.h"
 #include "package_meta.h"
 
-#define PACKAGE_REASON_MAX 160
+#define PACKAGE_SHAPE_REASON_MAX 161
 #define PACKAGE_ETAG_MAX 40
 /* _feed() adds at most this much to a buf: pieces of up to 64 KiB fit a buf with this much room. */
 #define PACKAGE_SHAPE_ROOM(n) ((n)*6 + (64U << 10))
@@ -32,7 +32,7 @@ struct package_shape_spec {
 	const char *which; /* SHAPE_NPM_ONE: the version or tag; borrowed */
 	/* May this one be chosen? If not, the reason, printable ASCII. Called once for each fact by
 	 * _judge(), and again for the reason of a yanked file. */
-	bool (*allow)(const struct package_facts *f, char reason[PACKAGE_REASON_MAX], void *arg);
+	bool (*allow)(const struct package_facts *f, char reason[PACKAGE_SHAPE_REASON_MAX], void *arg);
 	void *arg;
 };
 

@@ -1,0 +1,63 @@
+/* facts_table.h - the table that readers of metadata fill (package_meta.c): facts, their texts in
+ * one piece of memory, and two indexes, by version and by file. Bounded by PACKAGE_META_FACTS and
+ * PACKAGE_META_MEMORY. The hash is not secret: a document whose names collide on purpose is refused
+ * when a search takes FACTS_PROBES steps. */
+#pragma once
+
+#include "buf.h"
+#include "package_facts.h"
+
+#define FACTS_PROBES 512U
+#define FACTS_NONE UINT32_MAX
+
+struct fact {
+	uint32_t version, file; /* where their texts are */
+	uint64_t time_ms, size;
+	uint8_t digest[DIGEST_SIZE_MAX];
+	uint8_t alg, code;
+	bool has_time : 1, timed : 1, listed : 1, yanked : 1, foreign : 1, shared : 1;
+};
+
+struct facts_index {
+	uint32_t *slots; /* owned: a fact + 1 */
+	size_t nslots, n;
+};
+
+struct facts_tag {
+	uint32_t name, version;
+};
+
+struct facts_table {
+	struct fact *facts; /* owned */
+	size_t n, room;
+	struct buf text; /* begins with a NUL: offset 0 is "" */
+	struct facts_index by_version, by_file;
+	struct facts_tag *tags; /* owned */
+	size_t ntags, tag_room;
+	/* Owned, of documents that list a file twice: which fact the nth file is. */
+	uint32_t *order;
+	size_t norder, order_room;
+};
+
+int facts_init(struct facts_table *t, struct err *e) MUST_USE;
+void facts_release(struct facts_table *t);
+
+/* A new fact without texts. ERR_LIMIT beyond PACKAGE_META_FACTS. */
+int facts_add(struct facts_table *t, uint32_t *ret, struct err *e) MUST_USE;
+/* Gives a fact its version or file, once, and puts it into the index. A second fact of one version
+ * stays out of the index; one of the same file too, and both are marked as shared. */
+int facts_set_version(struct facts_table *t, uint32_t fact, const char *version,
+		      struct err *e) MUST_USE;
+int facts_set_file(struct facts_table *t, uint32_t fact, const char *file, struct err *e) MUST_USE;
+int facts_add_tag(struct facts_table *t, const char *name, const char *version,
+		  struct err *e) MUST_USE;
+int facts_add_order(struct facts_table *t, uint32_t fact, struct err *e) MUST_USE;
+void facts_set_digest(struct fact *f, const struct digest *d);
+
+/* FACTS_NONE: no such. */
+uint32_t facts_find_version(const struct facts_table *t, const char *version);
+uint32_t facts_find_file(const struct facts_table *t, const char *file);
+const char *facts_text(const struct facts_table *t, uint32_t at);
+/* Removes facts that are not listed; indexes follow. */
+int facts_compact(struct facts_table *t, struct err *e) MUST_USE;
+size_t facts_memory(const struct facts_table *t);

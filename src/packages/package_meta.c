@@ -1,0 +1,179 @@
+/* package_meta.c - the life of a table of facts, and questions to it. Which reader is fed is
+ * decided here; a document of one JSON object a line is cut into lines first. */
+#include "package_meta.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "package_meta_private.h"
+
+typedef void json_reader(struct doc_json *j, enum doc_event ev, const char *bytes, size_t n);
+
+/* NULL: the document is lines of text. */
+static json_reader *const readers[PACKAGE_DOCS] = {
+	[DOC_NPM] = meta_npm_on,	   [DOC_NPM_ONE] = meta_npm_on,
+	[DOC_PYPI_SIMPLE] = meta_pypi_on,  [DOC_PYPI_LEGACY] = meta_pypi_on,
+	[DOC_CARGO_INDEX] = meta_cargo_on, [DOC_CARGO_API] = meta_cargo_on,
+	[DOC_GO_INFO] = meta_go_on,
+};
+
+struct package_meta *package_meta_new(const struct package_meta_spec *spec, struct err *e)
+{
+	struct package_meta *m;
+
+	if (strlen(spec->name) >= PACKAGE_NAME_MAX) {
+		err_set(e, ERR_INVALID, "the name of the package is too long");
+		return NULL;
+	}
+	m = calloc(1, sizeof(*m));
+	if (m == NULL) {
+		err_sys(e, "metadata of packages");
+		return NULL;
+	}
+	m->doc = spec->doc;
+	m->url_allowed = spec->url_allowed;
+	m->arg = spec->arg;
+	(void)snprintf(m->name, sizeof(m->name), "%s", spec->name);
+	if (facts_init(&m->table, e) < 0) {
+		package_meta_free(m);
+		return NULL;
+	}
+	meta_item_begin(&m->item);
+	if (readers[m->doc] != NULL)
+		doc_json_init(&m->json, readers[m->doc], m);
+	return m;
+}
+
+void package_meta_free(struct package_meta *m)
+{
+	if (m == NULL)
+		return;
+	facts_release(&m->table);
+	free(m);
+}
+
+/* A failure of the table is in m->err, one of the document in e. */
+static int result(struct package_meta *m, int rc, struct err *e)
+{
+	if (m->err.code != ERR_NONE) {
+		*e = m->err;
+		return -1;
+	}
+	return rc;
+}
+
+/* One JSON object a line: each is a document of its own; empty lines are skipped. */
+static int feed_object_lines(struct package_meta *m, const char *p, size_t n, struct err *e)
+{
+	while (n > 0) {
+		const char *nl = memchr(p, '\n', n);
+		size_t len = nl == NULL ? n : (size_t)(nl - p);
+
+		m->in_list = m->in_list || len > 0;
+		if (doc_json_feed(&m->json, p, len, e) < 0)
+			return -1;
+		if (nl == NULL)
+			return 0;
+		if (m->in_list && doc_json_end(&m->json, e) < 0)
+			return -1;
+		m->in_list = false;
+		doc_json_init(&m->json, readers[m->doc], m);
+		p += len + 1;
+		n -= len + 1;
+	}
+	return 0;
+}
+
+int package_meta_feed(struct package_meta *m, const void *bytes, size_t n, struct err *e)
+{
+	m->bytes += n;
+	if (m->bytes > PACKAGE_META_BYTES)
+		return err_set(e, ERR_LIMIT, "the metadata is larger than %u MiB",
+			       PACKAGE_META_BYTES >> 20);
+	if (readers[m->doc] == NULL)
+		doc_lines_feed(&m->lines, bytes, n, meta_line_on, m);
+	else if (m->doc == DOC_CARGO_INDEX)
+		return result(m, feed_object_lines(m, bytes, n, e), e);
+	else
+		return result(m, doc_json_feed(&m->json, bytes, n, e), e);
+	return result(m, 0, e);
+}
+
+int package_meta_end(struct package_meta *m, struct err *e)
+{
+	int rc = 0;
+
+	if (readers[m->doc] == NULL) {
+		doc_lines_end(&m->lines, meta_line_on, m);
+		meta_line_end(m);
+	} else if (m->doc != DOC_CARGO_INDEX || m->in_list) {
+		rc = doc_json_end(&m->json, e);
+	}
+	if (result(m, rc, e) < 0)
+		return -1;
+	m->ended = true;
+	return m->doc == DOC_NPM ? facts_compact(&m->table, e) : 0;
+}
+
+/* ---- questions */
+
+size_t package_meta_count(const struct package_meta *m)
+{
+	return m->table.n;
+}
+
+void package_meta_get(const struct package_meta *m, size_t i, struct package_facts *ret)
+{
+	const struct fact *f = &m->table.facts[i];
+
+	*ret = (struct package_facts){ .version = facts_text(&m->table, f->version),
+				       .file = facts_text(&m->table, f->file),
+				       .has_time = f->has_time,
+				       .time_ms = f->time_ms,
+				       .size = f->size,
+				       .digest.alg = f->alg,
+				       .install_code = f->code,
+				       .yanked = f->yanked,
+				       .foreign = f->foreign };
+	memcpy(ret->digest.bytes, f->digest, sizeof(f->digest));
+}
+
+bool package_meta_find_version(const struct package_meta *m, const char *version,
+			       struct package_facts *ret)
+{
+	uint32_t i = facts_find_version(&m->table, version);
+
+	if (i != FACTS_NONE)
+		package_meta_get(m, i, ret);
+	return i != FACTS_NONE;
+}
+
+bool package_meta_find_file(const struct package_meta *m, const char *file,
+			    struct package_facts *ret)
+{
+	uint32_t i = facts_find_file(&m->table, file);
+
+	if (i == FACTS_NONE || m->table.facts[i].shared)
+		return false;
+	package_meta_get(m, i, ret);
+	return true;
+}
+
+const char *package_meta_tag(const struct package_meta *m, const char *tag)
+{
+	for (size_t i = 0; i < m->table.ntags; i++) {
+		if (strcmp(facts_text(&m->table, m->table.tags[i].name), tag) == 0)
+			return facts_text(&m->table, m->table.tags[i].version);
+	}
+	return NULL;
+}
+
+bool package_meta_quarantined(const struct package_meta *m)
+{
+	return m->quarantined;
+}
+
+size_t package_meta_memory(const struct package_meta *m)
+{
+	return sizeof(*m) + facts_memory(&m->table);
+}
