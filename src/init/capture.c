@@ -104,7 +104,7 @@ static int one_entry(const struct layer_place *p, const char *name, size_t at, u
 		return one_file(p->upper, name, e);
 	if (S_ISLNK(st.st_mode))
 		return one_symlink(p->upper, name, &st, e);
-	return S_ISFIFO(st.st_mode) ? capture_out_entry(path, &st, -1, "", e) : 0;
+	return S_ISFIFO(st.st_mode) ? capture_out_entry(path, &st, p->upper, name, e) : 0;
 }
 
 /* Entries of one layer that it shows and that the cell did not see. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include "capture_links.h"
 #include "io.h"
@@ -140,13 +141,16 @@ static int put_head(const struct tar_head *h, struct err *e)
 static bool is_kept(const char *name)
 {
 	return strcmp(name, "security.capability") == 0 ||
+	       strncmp(name, "system.posix_acl_", 17) == 0 ||
 	       (strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0);
 }
 
-static int put_attributes(int fd, const char *path, struct err *e)
+/* Of fd; -1: of what is called file in the current directory, which cannot be opened. */
+static int put_attributes(int fd, const char *file, const char *path, struct err *e)
 {
 	static char names[65536], value[65536];
-	ssize_t n = flistxattr(fd, names, sizeof(names));
+	ssize_t n = fd < 0 ? llistxattr(file, names, sizeof(names))
+			   : flistxattr(fd, names, sizeof(names));
 
 	if (n < 0)
 		return errno == EOPNOTSUPP ? 0 : err_sys(e, "attributes of %.100s", path);
@@ -156,7 +160,8 @@ static int put_attributes(int fd, const char *path, struct err *e)
 
 		if (!is_kept(name))
 			continue;
-		len = fgetxattr(fd, name, value, sizeof(value));
+		len = fd < 0 ? lgetxattr(file, name, value, sizeof(value))
+			     : fgetxattr(fd, name, value, sizeof(value));
 		if (len < 0)
 			return err_sys(e, "attribute %.60s of %.100s", name, path);
 		(void)snprintf(key, sizeof(key), PAX_RECORD_XATTR "%.255s", name);
@@ -289,6 +294,27 @@ static int put_link(struct tar_head *h, const struct stat *st, struct err *e)
 	return put_head(h, e) < 0 ? -1 : 1;
 }
 
+/* Opening a FIFO would wake a program that waits for its other end. */
+static int put_fifo_attributes(int dir, const char *name, const char *path, struct err *e)
+{
+	OWN_FD here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int result;
+
+	if (here < 0 || fchdir(dir) < 0)
+		return err_sys(e, "go to the directory of %.100s", path);
+	result = put_attributes(-1, name, path, e);
+	return fchdir(here) < 0 ? err_sys(e, "go back") : result;
+}
+
+static int put_all_attributes(const struct stat *st, int fd, const char *link, const char *path,
+			      struct err *e)
+{
+	if (fd < 0)
+		return 0;
+	return S_ISFIFO(st->st_mode) ? put_fifo_attributes(fd, link, path, e)
+				     : put_attributes(fd, NULL, path, e);
+}
+
 int capture_out_entry(const char *path, const struct stat *st, int fd, const char *link,
 		      struct err *e)
 {
@@ -304,7 +330,7 @@ int capture_out_entry(const char *path, const struct stat *st, int fd, const cha
 	linked = put_link(&h, st, e);
 	if (linked != 0)
 		return linked < 0 ? -1 : 0;
-	if (put_time(st, path, e) < 0 || (fd >= 0 && put_attributes(fd, path, e) < 0))
+	if (put_time(st, path, e) < 0 || put_all_attributes(st, fd, link, path, e) < 0)
 		return -1;
 	if (S_ISREG(st->st_mode)) {
 		h.type = TAR_HEAD_FILE;
@@ -313,7 +339,8 @@ int capture_out_entry(const char *path, const struct stat *st, int fd, const cha
 	h.type = S_ISDIR(st->st_mode)	? TAR_HEAD_DIR
 		 : S_ISLNK(st->st_mode) ? TAR_HEAD_SYMLINK
 					: TAR_HEAD_FIFO;
-	(void)snprintf(h.link, sizeof(h.link), "%s", link);
+	if (S_ISLNK(st->st_mode))
+		(void)snprintf(h.link, sizeof(h.link), "%s", link);
 	return put_head(&h, e);
 }
 

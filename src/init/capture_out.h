@@ -10,8 +10,9 @@
 
 #define CAPTURE_PATH_MAX 4096 /* of a member, with its NUL */
 
-/* One entry, whose name in the archive is path. fd: of a file or directory, else -1. link: the
- * target of a symbolic link, else "". */
+/* One entry, whose name in the archive is path. fd: of a file or directory; of a FIFO the directory
+ * that it is in; else -1. link: the target of a symbolic link, the
+ * name of a FIFO, else "". */
 int capture_out_entry(const char *path, const struct stat *st, int fd, const char *link,
 		      struct err *e) MUST_USE;
 

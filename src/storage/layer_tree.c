@@ -183,17 +183,17 @@ static int make_whiteout(struct layer_tree *t, const char *name, struct err *e)
 	return mknodat(t->dir, name, S_IFCHR, 0) < 0 ? member_fail(e, "hide", name) : 0;
 }
 
-/* Of a directory that lower layers have. */
-static int copy_metadata(struct layer_tree *t, const char *name, const struct stat *st,
+/* Of a directory that lower layers have: owner, mode, attributes and time. */
+static int copy_metadata(struct layer_tree *t, const char *name, const struct layer_found *f,
 			 struct err *e)
 {
-	const struct timespec times[2] = { { 0, UTIME_OMIT }, st->st_mtim };
+	int opened = layer_tree_open_lower(t, name, f, e);
 
-	if (fchownat(t->dir, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    fchmodat(t->dir, name, st->st_mode & 07777, 0) < 0 ||
-	    utimensat(t->dir, name, times, AT_SYMLINK_NOFOLLOW) < 0)
-		return member_fail(e, "copy the attributes of", name);
-	return 0;
+	if (opened < 0)
+		return -1;
+	OWN_FD from = opened;
+	OWN_FD to = openat(t->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return to < 0 ? member_fail(e, "open", name) : member_copy_dir(from, to, e);
 }
 
 int layer_tree_clear(struct layer_tree *t, const char *name, const struct layer_found *f,
@@ -231,7 +231,7 @@ int layer_tree_mkdir(struct layer_tree *t, const char *name, const struct layer_
 	if (mkdirat(t->dir, name, 0755) < 0 || fchmodat(t->dir, name, 0755, 0) < 0)
 		return member_fail(e, "make directory", name);
 	if (merged)
-		return copy_metadata(t, name, &f->lower, e);
+		return copy_metadata(t, name, f, e);
 	/* What this layer had there hid what lower ones have. */
 	if (f->in_own && f->in_lower && S_ISDIR(f->lower.st_mode))
 		return hide_in(t, name, &f->mask, e);

@@ -7,12 +7,14 @@
 #include <sys/xattr.h>
 
 #include "io.h"
+#include "member_acl.h"
 
 #define BUFFER (256U << 10)
 #define BLOCK 4096U
 #define INLINE_ATTRIBUTES 128U /* bytes that most file systems keep beside the file */
 #define ID_MAX 65535U
-#define TIME_MAX ((int64_t)1 << 33) /* beyond the year 2200: absurd */
+#define TIME_MIN (-((int64_t)1 << 31)) /* 1901: what ext4 keeps */
+#define TIME_MAX ((int64_t)1 << 33)    /* beyond the year 2200: absurd */
 #define CAPABILITY "security.capability"
 #define XATTR_VALUE_MAX 65536U
 #define XATTR_LIST_MAX 65536U
@@ -26,7 +28,7 @@ int member_fail(struct err *e, const char *what, const char *name)
 
 bool member_may_set(const char *attribute)
 {
-	if (strcmp(attribute, CAPABILITY) == 0)
+	if (strcmp(attribute, CAPABILITY) == 0 || member_acl_is(attribute))
 		return true;
 	return strncmp(attribute, "user.", 5) == 0 && attribute[5] != '\0' &&
 	       strncmp(attribute, "user.overlay.", 13) != 0;
@@ -56,7 +58,7 @@ uint64_t member_bytes(const struct tar_member *m)
 
 /* ---- owner, attributes, time */
 
-static uint32_t map_id(uint64_t id, const struct storage_ids *ids)
+uint32_t member_map_id(uint64_t id, const struct storage_ids *ids)
 {
 	return (uint32_t)(id > ID_MAX ? MEMBER_NOBODY : id) + ids->shift;
 }
@@ -66,14 +68,17 @@ static int set_owner(int dir, const char *name, int flags, const struct tar_head
 {
 	if (ids->single)
 		return 0;
-	return fchownat(dir, name, map_id(h->uid, ids), map_id(h->gid, ids), flags) < 0
+	return fchownat(dir, name, member_map_id(h->uid, ids), member_map_id(h->gid, ids), flags) <
+			       0
 		       ? member_fail(e, "set the owner of", h->path)
 		       : 0;
 }
 
 struct timespec member_time(const struct tar_member *m)
 {
-	int64_t at = m->head.mtime < 0 ? 0 : m->head.mtime > TIME_MAX ? TIME_MAX : m->head.mtime;
+	int64_t at = m->head.mtime < TIME_MIN	? TIME_MIN
+		     : m->head.mtime > TIME_MAX ? TIME_MAX
+						: m->head.mtime;
 
 	return (struct timespec){ at, m->mtime_ns };
 }
@@ -99,13 +104,19 @@ static int set_attribute(int fd, const char *name, const void *value, size_t len
 	return member_fail(e, "set attribute", name);
 }
 
-static int set_attributes(int fd, const struct tar_member *m, struct err *e)
+static int set_attributes(int fd, const struct tar_member *m, const struct storage_ids *ids,
+			  struct err *e)
 {
-	for (size_t i = 0; i < m->nxattrs; i++)
-		if (member_may_set(m->xattrs[i].name) &&
-		    set_attribute(fd, m->xattrs[i].name, m->xattrs[i].value, m->xattrs[i].len, e) <
-			    0)
+	for (size_t i = 0; i < m->nxattrs; i++) {
+		const struct tar_xattr *x = &m->xattrs[i];
+
+		if (!member_may_set(x->name))
+			continue;
+		if (member_acl_is(x->name)
+			    ? member_acl_set(fd, x->name, x->value, x->len, ids, e) < 0
+			    : set_attribute(fd, x->name, x->value, x->len, e) < 0)
 			return -1;
+	}
 	return 0;
 }
 
@@ -117,10 +128,12 @@ static int set_all(int fd, const struct tar_member *m, const struct storage_ids 
 	get_times(m, times);
 	if (set_owner(fd, "", AT_EMPTY_PATH, &m->head, ids, e) < 0)
 		return -1;
+	if (member_acl_clear(fd, e) < 0)
+		return -1;
 	if (fchmod(fd, m->head.mode & 07777) < 0)
 		return member_fail(e, "set the mode of", m->head.path);
-	if (set_attributes(fd, m, e) < 0)
-		return -1;
+	if (set_attributes(fd, m, ids, e) < 0)
+		return err_wrap(e, "%.120s", m->head.path);
 	return futimens(fd, times) < 0 ? member_fail(e, "set the time of", m->head.path) : 0;
 }
 
@@ -215,11 +228,10 @@ int member_make_fifo(int dir, const char *name, const struct tar_member *m,
 {
 	if (mknodat(dir, name, S_IFIFO | 0600, 0) < 0)
 		return member_fail(e, "make FIFO", m->head.path);
-	if (set_link(dir, name, m, ids, e) < 0)
-		return -1;
-	return fchmodat(dir, name, m->head.mode & 07777, 0) < 0
-		       ? member_fail(e, "set the mode of", m->head.path)
-		       : 0;
+	/* For both ends, so that it waits for nobody. */
+	OWN_FD fd = openat(dir, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? member_fail(e, "open", m->head.path) : set_all(fd, m, ids, e);
 }
 
 /* ---- a copy */
@@ -246,7 +258,9 @@ static int copy_attributes(int from, int to, struct err *e)
 		if (!member_may_set(names + at))
 			continue;
 		n = fgetxattr(from, names + at, value, sizeof(value));
-		if (n >= 0 && set_attribute(to, names + at, value, (size_t)n, e) < 0)
+		if (n >= 0 && (member_acl_is(names + at)
+				       ? member_acl_copy(to, names + at, value, (size_t)n, e)
+				       : set_attribute(to, names + at, value, (size_t)n, e)) < 0)
 			return -1;
 	}
 	return 0;
@@ -261,6 +275,8 @@ int member_copy(int from, const struct stat *st, int dir, const char *name, stru
 		return member_fail(e, "copy", name);
 	if (copy_content(from, fd, e) < 0)
 		return err_wrap(e, "copy %.100s", name);
+	if (member_acl_clear(fd, e) < 0)
+		return -1;
 	if (fchown(fd, st->st_uid, st->st_gid) < 0 || fchmod(fd, st->st_mode & 07777) < 0)
 		return member_fail(e, "copy", name);
 	if (copy_attributes(from, fd, e) < 0)
@@ -275,6 +291,8 @@ int member_copy_dir(int from, int to, struct err *e)
 	if (fstat(from, &st) < 0)
 		return member_fail(e, "copy", "a directory");
 	const struct timespec times[2] = { { 0, UTIME_OMIT }, st.st_mtim };
+	if (member_acl_clear(to, e) < 0)
+		return -1;
 	if (fchown(to, st.st_uid, st.st_gid) < 0 || fchmod(to, st.st_mode & 07777) < 0)
 		return member_fail(e, "copy", "a directory");
 	if (copy_attributes(from, to, e) < 0)

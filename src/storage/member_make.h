@@ -24,7 +24,10 @@ int member_make_fifo(int dir, const char *name, const struct tar_member *m,
 int member_set_dir(int fd, const struct tar_member *m, const struct storage_ids *ids,
 		   struct err *e) MUST_USE;
 
-/* The time of a member; one before 1970 or beyond the year 2200 becomes the nearest within. */
+/* Id of a cell, as it is stored. */
+uint32_t member_map_id(uint64_t id, const struct storage_ids *ids);
+
+/* The time of a member; one before 1901 or beyond the year 2200 becomes the nearest within. */
 struct timespec member_time(const struct tar_member *m);
 
 /* A copy of a file of another layer, with all that belongs to it. from is open for reading. */
@@ -33,8 +36,8 @@ int member_copy(int from, const struct stat *st, int dir, const char *name, stru
 /* Gives a directory owner, mode, attributes and time of another one. */
 int member_copy_dir(int from, int to, struct err *e) MUST_USE;
 
-/* Is this an attribute that an archive may set: user.* but not what overlay uses, and file
- * capabilities? */
+/* Is this an attribute that an archive may set: user.* but not what overlay uses, file
+ * capabilities, and ACLs? */
 bool member_may_set(const char *attribute);
 
 /* What a file or directory with this content and these attributes takes on disk, in blocks: of a

@@ -5,6 +5,7 @@
 
 #define XATTR_PREFIX "SCHILY.xattr."
 #define SPARSE_PREFIX "GNU.sparse."
+#define ACL_PREFIX "SCHILY.acl." /* as GNU tar --acls writes them, with names of users */
 #define XATTR_NAME_MAX 255
 #define NANO_DIGITS 9
 
@@ -164,13 +165,17 @@ static void take_mtime(struct tar_pax *p, const char *value, size_t len)
 	if (!tar_pax_decimal(value + start, digits - start, TAR_HEAD_SIZE_MAX, &seconds))
 		return; /* a time is no reason to refuse a file */
 	p->has_mtime = true;
-	p->mtime = negative ? 0 : (int64_t)seconds;
+	p->mtime = negative ? -(int64_t)seconds : (int64_t)seconds;
 	p->mtime_ns = 0;
-	if (negative || digits == len || value[digits] != '.')
+	if (digits == len || value[digits] != '.')
 		return;
 	for (size_t i = digits + 1; i < len && i <= digits + NANO_DIGITS; i++, scale /= 10)
 		if (value[i] >= '0' && value[i] <= '9')
 			p->mtime_ns += (uint32_t)((uint64_t)(value[i] - '0') * scale);
+	if (negative && p->mtime_ns > 0) { /* -1.25 s are -2 s and 0.75 of a second */
+		p->mtime--;
+		p->mtime_ns = 1000000000 - p->mtime_ns;
+	}
 }
 
 /* key ends in NUL here. The last of two with one name counts. */
@@ -215,6 +220,10 @@ static int take(struct tar_pax *p, char *key, size_t n, const char *value, size_
 		return take_number(value, len, &p->gid, &p->has_gid, e);
 	if (is(key, n, "mtime"))
 		take_mtime(p, value, len);
+	if (n >= sizeof(ACL_PREFIX) - 1 && memcmp(key, ACL_PREFIX, sizeof(ACL_PREFIX) - 1) == 0)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "tar: an ACL as text (" ACL_PREFIX "...) is not supported; as an "
+			       "attribute (" XATTR_PREFIX "system.posix_acl_...) it is");
 	if (n > sparse && memcmp(key, SPARSE_PREFIX, sparse) == 0)
 		return take_sparse(p, key + sparse, n - sparse, value, len, e);
 	if (n > xattr && memcmp(key, XATTR_PREFIX, xattr) == 0 && memchr(key, '\0', n) == NULL) {

@@ -130,9 +130,29 @@ static char read_type(const uint8_t *block, const char *path)
 	return n > 0 && path[n - 1] == '/' ? TAR_HEAD_DIR : TAR_HEAD_FILE;
 }
 
+/* Binary numbers of times may be negative: then the first bits are set, as in the machine's own. A
+ * time that cannot be read is no reason to refuse a file. */
+static int64_t read_time(const uint8_t *p)
+{
+	uint64_t v = 0;
+
+	if (p[0] == 0xff) {
+		for (size_t i = 1; i < MTIME_LEN - 8; i++)
+			if (p[i] != 0xff)
+				return -(int64_t)TAR_HEAD_SIZE_MAX;
+		for (size_t i = MTIME_LEN - 8; i < MTIME_LEN; i++)
+			v = v << 8 | p[i];
+		return (int64_t)v < -(int64_t)TAR_HEAD_SIZE_MAX ? -(int64_t)TAR_HEAD_SIZE_MAX
+								: (int64_t)v;
+	}
+	if (!tar_head_number(p, MTIME_LEN, &v) || v > TAR_HEAD_SIZE_MAX)
+		return 0;
+	return (int64_t)v;
+}
+
 int tar_head_read(const uint8_t block[TAR_HEAD_BLOCK], struct tar_head *ret, struct err *e)
 {
-	uint64_t mode, size, mtime, major, minor;
+	uint64_t mode, size, major, minor;
 	size_t link;
 
 	if (is_zero(block))
@@ -142,9 +162,6 @@ int tar_head_read(const uint8_t block[TAR_HEAD_BLOCK], struct tar_head *ret, str
 	if (!tar_head_number(block + MODE, MODE_LEN, &mode) ||
 	    !tar_head_number(block + SIZE, SIZE_LEN, &size) || size > TAR_HEAD_SIZE_MAX)
 		return err_set(e, ERR_INVALID, "tar: malformed mode or size");
-	/* A negative time is no reason to refuse a file. */
-	if (!tar_head_number(block + MTIME, MTIME_LEN, &mtime) || mtime > TAR_HEAD_SIZE_MAX)
-		mtime = 0;
 	if (!tar_head_number(block + UID, ID_LEN, &ret->uid) ||
 	    !tar_head_number(block + GID, ID_LEN, &ret->gid))
 		return err_set(e, ERR_INVALID, "tar: malformed owner");
@@ -155,7 +172,7 @@ int tar_head_read(const uint8_t block[TAR_HEAD_BLOCK], struct tar_head *ret, str
 	ret->minor = minor < UINT32_MAX ? (uint32_t)minor : UINT32_MAX;
 	ret->mode = (uint32_t)(mode & 07777);
 	ret->size = size;
-	ret->mtime = (int64_t)mtime;
+	ret->mtime = read_time(block + MTIME);
 	read_path(block, ret->path);
 	link = text_length(block + LINK, LINK_LEN);
 	memcpy(ret->link, block + LINK, link);

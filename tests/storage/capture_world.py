@@ -46,7 +46,7 @@ def one(path, full):
     if kind == stat.S_IFREG and full:
         links.setdefault(st.st_ino, []).append(path)
         row += [st.st_size, content(path, st.st_size), links[st.st_ino]]
-    if kind in (stat.S_IFREG, stat.S_IFDIR) and full:
+    if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFIFO) and full:
         row += sorted((a, os.getxattr(path, a).hex()) for a in os.listxattr(path))
     found[os.fsencode(path).hex()] = row
 for top, full in ((a[1:], a[0] == "+") for a in sys.argv[1:]):

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 import tarfile
@@ -23,6 +24,7 @@ from checks import check, equal, has, note  # noqa: E402
 from images import archive, directory, member, symlink  # noqa: E402
 from storage_tests import refused, run  # noqa: E402
 
+NONE = 0xffffffff
 CHANGE = r"""
 set -e
 mkdir /data && cd /data
@@ -31,11 +33,24 @@ echo suid > suid; chown 0:65534 suid; chmod 4755 suid
 mkdir sticky; chmod 1777 sticky; mkdir none; chmod 0 none; echo x > none/inside
 ln plain hard; ln plain sticky/hard2; ln -s /no/where dangling; ln -s ../data loop; mkfifo -m 600 pipe
 touch -d '2001-02-03 04:05:06.123456789' old; touch -h -d '1999-01-01' dangling
+touch -d '1965-03-04 05:06:07.25' before; touch -d '1969-12-31 23:59:58 UTC' second; mkdir early; touch -d '1912-06-23 00:00:00.000000001' early
 touch -d '2031-01-01 00:00:00.5' later; mkdir -p dir/a; touch -d '2010-10-10 10:10:10.000000001' dir/a dir
 python3 - <<'E'
 import os, socket
 os.setxattr("plain", "user.note", b"a\0b\n"); os.setxattr("sticky", "user.dir", b"")
 os.setxattr("suid", "security.capability", bytes.fromhex("0100000200040000000000000000000000000000"))
+import struct
+def acl(*entries):  # (tag, rights, id)
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in entries)
+NOBODY = 0xffffffff
+mine = acl((1, 6, NOBODY), (2, 4, 1000), (2, 7, 65534), (4, 0, NOBODY), (8, 5, 33), (16, 7, NOBODY), (32, 0, NOBODY))
+os.mkdir("shared"); os.setxattr("shared", "system.posix_acl_access", mine)
+open("shared/without", "w").close(); os.mkdir("shared/dir")
+os.setxattr("shared", "system.posix_acl_default", mine)  # not what is there already, but all that follow
+open("shared/inherits", "w").close(); os.mkdir("shared/below"); open("shared/below/too", "w").close()
+open("shared/cleared", "w").close(); os.removexattr("shared/cleared", "system.posix_acl_access"); os.chmod("shared/cleared", 0o640)
+os.mkfifo("shared/pipe"); os.mkfifo("fifo"); os.setxattr("fifo", "system.posix_acl_access", mine, follow_symlinks=False)
+os.symlink("none", "shared/link")
 with open("sparse", "wb") as f:
     f.truncate(5 << 30)
     for at in (0, 1 << 20, 3 << 30, (5 << 30) - 1):
@@ -226,7 +241,10 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def owners_of_rootless_servers():
-    tree = archive(directory("0"), member("0/a", b"1", uid=5, gid=6, mode=0o4755), directory("0/d", uid=65535, gid=0), symlink("0/l", "x", uid=7), member("whole", b"4"))
+    def acl(user):
+        return struct.pack("<IHHIHHIHHIHHIHHI", 2, 1, 6, NONE, 2, 4, user, 4, 0, NONE, 16, 4, NONE, 32, 0, NONE)
+    rights = {"SCHILY.xattr.system.posix_acl_access": acl(5).decode("utf-8", "surrogateescape")}
+    tree = archive(directory("0"), member("0/a", b"1", uid=5, gid=6, mode=0o4755), directory("0/d", uid=65535, gid=0, pax=rights), symlink("0/l", "x", uid=7), member("whole", b"4"))
     for lines, want in (([(0, 7000, 1)], lambda i: 7000), ([(0, 7000, 1), (1, 200000, 65536)], lambda i: 200000 + i)):
         folder = tempfile.mkdtemp(prefix="cordon-rootless-", dir="/var/tmp")
         os.chown(folder, 7000, 7000)
@@ -238,6 +256,8 @@ def owners_of_rootless_servers():
                 st = os.lstat(w.path("lay_a", name))
                 equal((st.st_uid, st.st_gid), (want(uid), want(gid)), f"{name} with {lines}")
             equal(stat.S_IMODE(os.stat(w.path("lay_a", "a")).st_mode), 0o4755)
+            found = {a: os.getxattr(w.path("lay_a", "d"), a) for a in os.listxattr(w.path("lay_a", "d"))}
+            equal(found, {"system.posix_acl_access": acl(want(5))} if len(lines) > 1 else {}, "an ACL; with one id it means nothing")
             st = os.stat(os.path.join(folder, "layers/lay_a"))
             equal((st.st_uid, stat.S_IMODE(st.st_mode)), (7000, 0o700), "the directory around it is the user's")
             w.fold("lay_b", ["lay_a"])

@@ -8,6 +8,7 @@ import gzip
 import os
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 import tarfile
@@ -190,9 +191,57 @@ def attributes():
         equal((stat.S_IMODE(st.st_mode), st.st_mtime), (0o1777, 777), "the time of a directory is set at the end")
         st = os.stat(os.path.join(top, "big"))
         equal((st.st_uid, st.st_gid), (65534, 65534))
-        check(0 <= os.stat(os.path.join(top, "old")).st_mtime <= 1, "a time before 1970")
+        equal(os.stat(os.path.join(top, "old")).st_mtime, -5, "a time before 1970")
         for name in ("far", "far.d"):
             check(os.stat(os.path.join(top, name)).st_mtime <= 1 << 33, f"an absurd time: {name}")
+
+
+def times_before_1970():
+    with Stack() as s:
+        top = s.add(*(member(name, mtime=0, pax={"mtime": text}) for name, text in
+                      (("a", "-1.25"), ("b", "-1000000000.000000001"), ("c", "-0.5"), ("d", "-99999999999"))),
+                    directory("dir", mtime=0, pax={"mtime": "-3.75"}), member("dir/late", b"1"))
+        got = {name: os.stat(os.path.join(top, name)).st_mtime_ns for name in ("a", "b", "c", "d", "dir")}
+        equal(got, {"a": -1250000000, "b": -1000000000000000001, "c": -500000000, "d": -(1 << 31) * 10**9, "dir": -3750000000})
+        top = s.add(archive(member("g", mtime=-86400), form=tarfile.GNU_FORMAT))  # as a binary number
+        equal(os.stat(os.path.join(top, "g")).st_mtime, -86400)
+
+
+NONE = 0xffffffff
+
+
+def acl(*entries):
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in entries)
+
+
+def pax_acl(**values):
+    return {"SCHILY.xattr.system.posix_acl_" + name: value.decode("utf-8", "surrogateescape") for name, value in values.items()}
+
+
+def lists_of_rights():
+    mine = acl((1, 6, NONE), (2, 4, 1000), (4, 0, NONE), (8, 5, 33), (16, 7, NONE), (32, 0, NONE))
+    far = acl((1, 6, NONE), (2, 4, 1 << 20), (4, 0, NONE), (16, 7, NONE), (32, 0, NONE))
+
+    def read(top, name):
+        return {a: os.getxattr(os.path.join(top, name), a) for a in os.listxattr(os.path.join(top, name))}
+    with Stack() as s:
+        top = s.add(directory("d", mode=0o770, pax=pax_acl(access=mine, default=mine)), member("d/plain", b"1"), directory("d/sub"),
+                    member("d/p", kind=tarfile.FIFOTYPE), member("d/f", b"1", pax=pax_acl(access=mine)), member("far", pax=pax_acl(access=far)),
+                    member("p", kind=tarfile.FIFOTYPE, pax=pax_acl(access=mine)))
+        both = {"system.posix_acl_access": mine, "system.posix_acl_default": mine}
+        equal(read(top, "d"), both)
+        for name in ("d/plain", "d/sub", "d/p"):
+            equal(read(top, name), {}, f"{name} inherits nothing: the archive gives it nothing")
+        equal(stat.S_IMODE(os.stat(os.path.join(top, "d/plain")).st_mode), 0o644)
+        for name in ("d/f", "p"):
+            equal(read(top, name), {"system.posix_acl_access": mine})
+        equal(read(top, "far"), {"system.posix_acl_access": far.replace(struct.pack("<I", 1 << 20), struct.pack("<I", 65534))})
+        top = s.add(member("d/late", b"2"), hard_link("copy", "d/f"))  # d is made again in this layer, as it was
+        equal((read(top, "d"), read(top, "d/late"), read(top, "copy")), (both, {}, {"system.posix_acl_access": mine}))
+        for value, why in ((b"", "malformed"), (mine[:-1], "malformed"), (b"\3\0\0\0" + mine[4:], "malformed"),
+                           (acl((2, 4, 1000)), "kernel refuses"), (acl(*[(1, 6, NONE)] * 2000), "malformed")):
+            s.refuse(archive(member("x", pax=pax_acl(access=value))), why)
+        s.refuse(archive(member("x", pax={"SCHILY.acl.access": "user::rwx,user:bob:r--,group::r--,mask::r--,other::---"})), "ACL as text")
 
 
 def kinds():
@@ -348,7 +397,7 @@ def umoci_makes_the_same():
 
 TESTS = [whiteouts_become_devices, opaque_directories_hide_each_name, whiteout_and_entry_of_one_name,
          files_and_directories_replace_each_other, three_layers, links_of_lower_layers_are_followed_inside,
-         links_lead_out_of_nowhere, hard_links, attributes, kinds, whole_root_file_systems_hide_nothing, sparse_files,
+         links_lead_out_of_nowhere, hard_links, attributes, times_before_1970, lists_of_rights, kinds, whole_root_file_systems_hide_nothing, sparse_files,
          hostile_archives_are_refused, what_follows_the_end_is_hashed, umoci_makes_the_same]
 
 

@@ -114,7 +114,13 @@ static void numbers(void)
 	CHECK(read_with(100, "0107777\0", 8) == 0 && r.mode == 07777);
 	CHECK(read_with(100, "rwxr-xr\0", 8) == -1);
 	CHECK(read_with(136, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 12) == 0 &&
-	      r.mtime == 0); /* before 1970 */
+	      r.mtime == -1); /* before 1970 */
+	CHECK(read_with(136, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xae\x80", 12) == 0 &&
+	      r.mtime == -86400);
+	CHECK(read_with(136, "\xff\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 12) == 0 &&
+	      r.mtime == -(1LL << 60)); /* absurd */
+	CHECK(read_with(136, "\xff\xff\xff\xff\x80\0\0\0\0\0\0\0", 12) == 0 &&
+	      r.mtime == -(1LL << 60));
 }
 
 static void types(void)
