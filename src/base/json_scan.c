@@ -113,7 +113,7 @@ static void end_code(struct json_scan *s)
 	if (c >= 0xd800 && c < 0xdc00)
 		s->high = c;
 	else
-		put_code(s, (c >= 0xdc00 && c < 0xe000) || c == 0 ? 0xfffd : c);
+		put_code(s, (c >= 0xdc00 && c < 0xe000) || (c == 0 && !s->keep_nul) ? 0xfffd : c);
 }
 
 static void begin_string(struct json_scan *s, bool key)
@@ -320,15 +320,28 @@ static void take(struct json_scan *s, uint8_t c)
 	}
 }
 
+/* The fast path: plain text of a string, which is a value. Returns how many bytes it has taken. */
+static size_t take_run(struct json_scan *s, const uint8_t *data, size_t n)
+{
+	size_t run = 0;
+
+	if (s->state != STRING || s->in_key || s->high != 0)
+		return 0;
+	while (run < n && data[run] >= 0x20 && data[run] != '"' && data[run] != '\\')
+		run++;
+	if (run > 0 && s->wanted) {
+		flush(s);
+		if (s->calls->on_text != NULL)
+			s->calls->on_text(s, (const char *)data, run);
+	}
+	s->at += run;
+	return run;
+}
+
 void json_scan_feed(struct json_scan *s, const uint8_t *data, size_t n)
 {
 	for (size_t i = 0; i < n && !s->bad; i++, s->at++) {
-		/* The fast path: text of a string that the caller does not want. */
-		while (s->state == STRING && !s->wanted && !s->in_key && s->high == 0 && i < n &&
-		       data[i] >= 0x20 && data[i] != '"' && data[i] != '\\') {
-			i++;
-			s->at++;
-		}
+		i += take_run(s, data + i, n - i);
 		if (i == n)
 			break;
 		take(s, data[i]);

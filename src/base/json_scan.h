@@ -1,6 +1,6 @@
 /* json_scan.h - reads JSON that arrives in pieces, without keeping it, and reports its values.
- * Used by llm_call.c and secrets_body.c. Pure, bounded; strict, so that other readers see the same
- * structure. */
+ * Used by cordon-egress (llm_call.c, secrets_body.c) and cordond (e2b/code_body.c, code_answer.c).
+ * Pure, bounded; strict, so that other readers see the same structure. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,7 +29,8 @@ struct json_scan_level {
 
 struct json_scan {
 	const struct json_scan_calls *calls;
-	void *arg; /* the caller's */
+	void *arg;     /* the caller's */
+	bool keep_nul; /* set by the caller: \u0000 is a NUL, else U+FFFD */
 	uint64_t at;
 	bool bad, done; /* done: the value is complete; only white space may follow */
 	/* Private. */
