@@ -209,6 +209,10 @@ struct execution {
 	char *texts;   /* owned: what the row points into */
 	char *secrets; /* owned: what row.secrets points to; NULL: none, or the row's own */
 	struct preparation *preparation; /* owned; execution_prepare.c */
+	struct {
+		void (*cut)(void *arg); /* NULL: it is no call, or it has ended */
+		void *arg;
+	} call; /* execution_call.c */
 	struct live_program program;
 	int in;			 /* owned; -1: none or not yet */
 	int out[OUTPUT_STREAMS]; /* owned; -1 at the end of file, or before it runs */

@@ -105,6 +105,13 @@ void execution_free(struct execution *x)
 
 /* ---- starting */
 
+/* A word that a client chose, for the record: without values of secrets, and bounded. */
+static void set_word(const struct session *s, char ret[STORE_NAME_MAX], const char *word)
+{
+	(void)snprintf(ret, STORE_NAME_MAX, "%s", word == NULL ? "" : word);
+	session_redact(s, ret);
+}
+
 int execution_record(struct execution *x, const struct execution_spec *spec, struct err *e)
 {
 	struct core *c = x->session->core;
@@ -132,8 +139,13 @@ int execution_record(struct execution *x, const struct execution_spec *spec, str
 	record_quota_cut(x->texts + cwd_len);
 	record_quota_text(x->session, x->texts + cwd_len);
 	x->row.error = "";
-	sha256_of(spec->text == NULL ? "" : spec->text, spec->text == NULL ? 0 : strlen(spec->text),
-		  x->row.command_hash);
+	if (spec->hash != NULL)
+		memcpy(x->row.command_hash, spec->hash, sizeof(x->row.command_hash));
+	else
+		sha256_of(spec->text == NULL ? "" : spec->text,
+			  spec->text == NULL ? 0 : strlen(spec->text), x->row.command_hash);
+	set_word(x->session, x->row.language, spec->language);
+	set_word(x->session, x->row.context, spec->context);
 	(void)snprintf(x->row.user, sizeof(x->row.user), "%s",
 		       spec->user == NULL ? "" : spec->user);
 	x->row.kind = spec->kind != 0 ? spec->kind : spec->background;

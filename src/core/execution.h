@@ -28,6 +28,7 @@ enum execution_kind {
 	EXECUTION_BACKGROUND,
 	EXECUTION_SERVICE,     /* the start command of a template */
 	EXECUTION_INTERPRETER, /* the same, or one like it, that runs code: session_service.h */
+	EXECUTION_CALL,	       /* code sent to the port of an interpreter: execution_call.h */
 	EXECUTION_KINDS
 };
 
@@ -47,6 +48,9 @@ struct execution_spec {
 	enum execution_kind kind; /* if it is more than background; then without a time limit */
 	bool keep_text;		  /* record the command itself, not only its hash */
 	const char *text;	  /* what was asked for, for the record */
+	const uint8_t *hash;	  /* of that text, if it is not at hand; NULL: it is */
+	const char *language;	  /* of code; NULL: none, or not known */
+	const char *context;	  /* the same */
 	/* What the interface keeps with it, opaque here and deleted at its end. "" or NULL: none.
 	 */
 	const char *client;

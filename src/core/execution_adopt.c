@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "core_private.h"
+#include "execution_call.h"
 #include "execution_calls.h"
 #include "execution_deadline.h"
 #include "execution_io.h"
@@ -49,7 +50,7 @@ int execution_recover(struct session *s, const struct store_execution *row, stru
 struct execution *execution_by_handle(struct session *s, uint32_t handle)
 {
 	for (struct execution *x = s->executions; x != NULL; x = x->next)
-		if (x->row.handle == handle)
+		if (x->row.handle == handle && !execution_is_call(x))
 			return x;
 	return NULL;
 }

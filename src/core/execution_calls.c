@@ -166,11 +166,26 @@ void execution_wait(struct execution *x, struct completion *w)
 		completion_begin(w, x->session->core->loop, &x->when_ended);
 }
 
+/* See execution_call.h. */
+static void cut_call(struct execution *x)
+{
+	void (*cut)(void *arg) = x->call.cut;
+
+	x->call.cut = NULL;
+	if (cut != NULL)
+		cut(x->call.arg);
+}
+
 void execution_kill(struct execution *x, struct completion *w)
 {
 	struct live_cell *c = x->session->cell;
 	struct err e;
 
+	if (x->row.kind == EXECUTION_CALL) {
+		cut_call(x);
+		completion_end_soon(w, x->session->core->loop, NULL);
+		return;
+	}
 	if (execution_is_preparing(x)) {
 		execution_prepare_kill(x);
 		completion_end_soon(w, x->session->core->loop, NULL);
@@ -201,6 +216,9 @@ int execution_signal(struct execution *x, int sig, struct err *e)
 
 	if (x->ended || c == NULL || !c->connected)
 		return err_set(e, ERR_CONFLICT, "execution %s has ended", x->row.id);
+	if (x->row.kind == EXECUTION_CALL)
+		return err_set(e, ERR_CONFLICT, "execution %s is code, and has no process",
+			       x->row.id);
 	if (execution_is_preparing(x))
 		return err_set(e, ERR_CONFLICT, "execution %s has not started yet", x->row.id);
 	if (agent_send_signal(&c->agent, x->program.handle, sig, e) < 0)

@@ -34,22 +34,9 @@
 
 #define BULK 4096
 
-/* Logs a session that prints values of secrets again and again: at 100, 1000, ... of them. */
-static void count_covered(struct session *s, uint64_t places)
-{
-	uint64_t before = s->covered, step = 100;
-
-	s->covered += places;
-	while (step <= before)
-		step *= 10;
-	if (s->covered >= step)
-		log_warn("many values of secrets masked in output", "session_id=%s covered=%llu",
-			 s->row.id, (unsigned long long)s->covered);
-}
-
 static void close_out(struct execution *x, int i)
 {
-	count_covered(x->session, x->mask[i].stream.places);
+	session_mask_covered(x->session, x->mask[i].stream.places);
 	x->mask[i].stream.places = 0;
 	output_mask_release(&x->mask[i]);
 	loop_remove(x->session->core->loop, &x->watch_out[i]);
@@ -115,21 +102,9 @@ static void move_held(struct execution *x, int i, bool all)
 	execution_notify(x);
 }
 
-/* How many bytes of the session may be masked in the rest of this turn. */
-static size_t *turn_left(struct session *s, const struct mask *m)
-{
-	uint64_t now = loop_now_ns(s->core->loop);
-
-	if (s->mask_turn.at_ns != now) {
-		s->mask_turn.at_ns = now;
-		s->mask_turn.left = mask_turn(m);
-	}
-	return &s->mask_turn.left;
-}
-
 static int move_masked(struct execution *x, int i, const struct mask *m, struct err *e)
 {
-	size_t *left = turn_left(x->session, m), fresh = fresh_bytes(x, i), after;
+	size_t *left = session_mask_turn(x->session, m), fresh = fresh_bytes(x, i), after;
 	int got;
 
 	if (fresh > 0 && *left == 0)

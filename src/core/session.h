@@ -212,6 +212,12 @@ size_t session_sample_history(const struct session *s, struct session_sample ret
 /* session_mask.c: the mask for everything that the session writes and that is recorded of it. NULL:
  * nothing is masked. Borrowed until the next session_mask_set(). */
 const struct mask *session_mask(const struct session *s);
+/* How many bytes of the session may be masked in the rest of this turn of the loop; the caller
+ * takes off what it masks. */
+size_t *session_mask_turn(struct session *s, const struct mask *m);
+/* So many values were masked: a session that prints them again and again is logged, at 100, 1000,
+ * ... of them. */
+void session_mask_covered(struct session *s, uint64_t places);
 /* A mask of these values and the operator's patterns, for session_mask_set(). */
 struct mask *session_mask_make(const struct session *s, const char *const *values,
 			       const size_t *lens, size_t n, struct err *e) MUST_USE;

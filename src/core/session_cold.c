@@ -360,12 +360,12 @@ bool session_cold_restore(struct session *s)
 	*s->cooling = (struct cooling){ .session = s, .how = COLD_DISK, .fold.job.fd = -1 };
 	s->cooling->cell = live_cell_end_unknown(&s->core->cells, s->row.id);
 	live_cell_own(s->cooling->cell, &ending_events, s);
+	session_adopted_cold(s); /* executions that end set its timer */
 	session_lose_executions(s);
 	quota_uncount(s);
 	if (s->row.state == SESSION_RESUMING &&
 	    session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &e) < 0)
 		s->row.state = SESSION_PAUSED;
-	session_adopted_cold(s);
 	session_plan_timer(s);
 	return true;
 }

@@ -14,6 +14,7 @@
 #include "event_log.h"
 #include "execution.h"
 #include "execution_adopt.h"
+#include "execution_call.h"
 #include "execution_kill.h"
 #include "file_op.h"
 #include "kept_diff.h"
@@ -328,7 +329,7 @@ static void on_cell_synced(struct live_cell *cell)
 
 	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
 		next = x->next;
-		if (x->program.handle == 0)
+		if (x->program.handle == 0 && !execution_is_call(x))
 			execution_lost(x);
 	}
 	execution_kills_synced(s);
@@ -368,6 +369,7 @@ void session_adopted(struct session *s)
 
 	s->timer.on_expire = on_timer;
 	session_touch(s);
+	execution_call_end_old(s);
 	if (s->row.state < SESSION_STOPPING)
 		session_parts_adopted(s);
 	switch ((enum session_state)s->row.state) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "log.h"
 #include "session.h"
 
 #define PATTERNS_MAX 64
@@ -43,6 +44,29 @@ int session_mask_setup(struct core *c, struct err *e)
 const struct mask *session_mask(const struct session *s)
 {
 	return s->mask != NULL ? s->mask : s->core->mask;
+}
+
+size_t *session_mask_turn(struct session *s, const struct mask *m)
+{
+	uint64_t now = loop_now_ns(s->core->loop);
+
+	if (s->mask_turn.at_ns != now) {
+		s->mask_turn.at_ns = now;
+		s->mask_turn.left = mask_turn(m);
+	}
+	return &s->mask_turn.left;
+}
+
+void session_mask_covered(struct session *s, uint64_t places)
+{
+	uint64_t before = s->covered, step = 100;
+
+	s->covered += places;
+	while (step <= before)
+		step *= 10;
+	if (s->covered >= step)
+		log_warn("many values of secrets masked in output", "session_id=%s covered=%llu",
+			 s->row.id, (unsigned long long)s->covered);
 }
 
 struct mask *session_mask_make(const struct session *s, const char *const *values,

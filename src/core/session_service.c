@@ -297,6 +297,13 @@ int session_service_interpreter(struct session *s, const struct store_actor *who
 	return 0;
 }
 
+bool session_service_has_interpreter(struct session *s)
+{
+	const struct store_template *t = session_template(s);
+
+	return (t != NULL && t->interpreter) || find(s, EXECUTION_INTERPRETER) != NULL;
+}
+
 void session_service_free(struct session *s)
 {
 	struct session_services *all = s->services;

@@ -35,6 +35,7 @@ static inline enum output_stream output_stream_at(unsigned i)
 #define OUTPUT_BY_DISK "disk"	    /* it is full */
 #define OUTPUT_BY_SESSION "session" /* the limit of all its session's logs together */
 #define OUTPUT_BY_END "end"	    /* the session ended before it was read */
+#define OUTPUT_NOT_KEPT "not_kept"  /* it went to the client that sent the code, and to no log */
 
 struct output_chunk {
 	enum output_stream stream;

@@ -48,7 +48,9 @@
 	"id, session, tenant, kind, command_hash, command, cwd, user, tty, created_ms, "     \
 	"timeout_ms, handle, state, started_ms, ended_ms, exit_code, signal, limit_hit, "    \
 	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us, " \
-	"output_open, mark, client, result_bytes, output_limit, size, " ACTOR_COLUMNS ", secrets"
+	"output_open, mark, client, result_bytes, output_limit, size, " ACTOR_COLUMNS        \
+	", secrets, "                                                                        \
+	"language, context"
 
 /* What execution_kept is an index of: logs that no process writes to any more. */
 #define EXECUTION_KEPT                                                                      \
@@ -181,7 +183,7 @@ const char *const sql_text[] = {
 	[SQL_SESSION_DELETE] = "DELETE FROM session WHERE id = ?",
 
 	[SQL_EXECUTION_INSERT] = "INSERT INTO execution (" EXECUTION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?)",
 	[SQL_EXECUTION_UPDATE] = "UPDATE execution SET handle = ?, state = ?, started_ms = ?,"
 		" ended_ms = ?, exit_code = ?, signal = ?, limit_hit = ?, timed_out = ?,"
 		" error_code = ?, error = ?, out_bytes = ?, err_bytes = ?, log_bytes = ?,"

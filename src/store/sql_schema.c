@@ -350,6 +350,11 @@ static const char version_31[] =
 	"CREATE TABLE mcp_pin ("
 	" session TEXT NOT NULL, tool TEXT NOT NULL, hash TEXT NOT NULL,"
 	" PRIMARY KEY (session, tool)) STRICT, WITHOUT ROWID;";
+
+/* In which language code was, and for which context. */
+static const char version_32[] =
+	"ALTER TABLE execution ADD COLUMN language TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE execution ADD COLUMN context TEXT NOT NULL DEFAULT '';";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
@@ -357,6 +362,6 @@ const char *const sql_schema_steps[] = {
 	version_8,  version_9,	version_10, version_11, version_12, version_13, version_14,
 	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
 	version_22, version_23, version_24, version_25, version_26, version_27, version_28,
-	version_29, version_30, version_31,
+	version_29, version_30, version_31, version_32,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

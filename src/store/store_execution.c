@@ -62,6 +62,8 @@ static int insert(struct store *s, const struct store_execution *row, struct err
 	stmt_u64(&q, size_of(row));
 	stmt_actor(&q, &row->actor);
 	stmt_text(&q, row->secrets);
+	stmt_text(&q, row->language);
+	stmt_text(&q, row->context);
 	return stmt_run(&q, true, "execution", row->id, e);
 }
 
@@ -121,6 +123,8 @@ static void read_row(struct stmt *q, struct store_execution *ret)
 	(void)stmt_get_u64(q); /* size */
 	stmt_get_actor(q, &ret->actor);
 	ret->secrets = stmt_get_text(q);
+	stmt_copy_text(q, ret->language, sizeof(ret->language));
+	stmt_copy_text(q, ret->context, sizeof(ret->context));
 	ret->owned = NULL;
 }
 

@@ -21,6 +21,8 @@ struct store_execution {
 	struct store_actor actor; /* the request that started it */
 	uint64_t output_limit;	  /* bytes of output kept; 0: not known (schema 1) */
 	const char *secrets;	  /* lines of secret_spec.h: what only this execution has */
+	/* Of code, where they are known: its language, and the context that the client named. */
+	char language[STORE_NAME_MAX], context[STORE_NAME_MAX];
 
 	/* How it goes: store_execution_update(). */
 	uint32_t handle; /* PID 1's name for it */

@@ -307,10 +307,13 @@ void json_view_execution_open(struct json *j, const char *name, const struct sto
 	json_text(j, "state", execution_state_name((enum execution_state)row->state));
 	json_text(j, "command", or_null(row->command));
 	json_text(j, "command_sha256", hash);
+	json_text(j, "language", or_null(row->language));
+	json_text(j, "context", or_null(row->context));
 	json_text(j, "cwd", or_null(row->cwd));
 	json_text(j, "user", or_null(row->user));
 	json_bool(j, "tty", row->tty);
-	json_bool(j, "background", row->kind != EXECUTION_FOREGROUND);
+	json_bool(j, "background",
+		  row->kind != EXECUTION_FOREGROUND && row->kind != EXECUTION_CALL);
 	if (x != NULL && execution_pid(x) != 0 &&
 	    !execution_ended(x)) /* later the pid may be that of another process */
 		json_uint(j, "pid", execution_pid(x));

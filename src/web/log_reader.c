@@ -32,6 +32,7 @@ int log_reader_open(struct log_reader *rd, struct request *r, struct session *li
 		if (execution_get(r->core, r->session_id, r->id, &row, e) < 0)
 			return -1;
 		rd->lost = execution_log_lost(&row);
+		rd->unlogged = row.kind == EXECUTION_CALL;
 		store_execution_release(&row);
 		return 0;
 	}
@@ -193,7 +194,8 @@ static bool find_lost(struct log_reader *rd, struct execution *x, struct log_rea
 	if (rd->fd >= 0 || rd->cut ||
 	    !(x == NULL ? rd->lost : execution_log_lost(execution_row(x))))
 		return false;
-	why = *why == '\0' ? OUTPUT_BY_SESSION : why;
+	if (*why == '\0')
+		why = rd->unlogged ? OUTPUT_NOT_KEPT : OUTPUT_BY_SESSION;
 	ret->what = LOG_READER_CUT;
 	ret->n = strlen(why);
 	memcpy(ret->bytes, why, ret->n);

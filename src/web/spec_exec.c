@@ -36,8 +36,8 @@ static void read_argv(struct json_members *m, struct spec_exec *s)
 }
 
 /* A word that becomes an argument: of letters, digits and a few signs, and no option. */
-static void put_word(struct json_members *m, struct spec_exec *s, const char *option,
-		     const char *name, const char *usual)
+static const char *put_word(struct json_members *m, struct spec_exec *s, const char *option,
+			    const char *name, const char *usual)
 {
 	static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				   "0123456789_.+-";
@@ -45,12 +45,13 @@ static void put_word(struct json_members *m, struct spec_exec *s, const char *op
 
 	json_members_text(m, name, WORD_MAX - 1, &word);
 	if (word == NULL)
-		return;
+		return NULL;
 	if (word[0] == '\0' || word[0] == '-' || word[strspn(word, good)] != '\0')
 		(void)json_members_fail(m, name, "must be of letters, digits, '_', '.', '+', '-'");
 	buf_put(&s->strings, option, strlen(option) + 1);
 	buf_put(&s->strings, word, strlen(word) + 1);
 	s->spec.argc += 2;
+	return word;
 }
 
 /* Checked here as well as in the cell: a word that no interpreter knows is a mistake of the
@@ -79,9 +80,9 @@ static void read_code(struct json_members *m, struct spec_exec *s, const char *c
 	s->is_code = s->has_input = s->spec.results = s->spec.stdin_open = true;
 	buf_put(&s->strings, program, sizeof(program));
 	s->spec.argc = 2;
-	put_word(m, s, "--language", "language", "python");
+	s->spec.language = put_word(m, s, "--language", "language", "python");
 	check_language(m);
-	put_word(m, s, "--context", "context", NULL); /* else that of the language */
+	s->spec.context = put_word(m, s, "--context", "context", NULL); /* else the language's */
 	buf_put_text(&s->text, code);
 	s->input_len = strlen(code);
 	s->input = malloc(s->input_len + 1);

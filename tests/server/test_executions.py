@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import Failed, Server, check, equal, processes_of, run_tests, wait_for  # noqa: E402
 
 MEMBERS = (
-    "id session_id state command command_sha256 cwd user tty background pid started_at ended_at wall_ms exit_code signal "
+    "id session_id state command command_sha256 language context cwd user tty background pid started_at ended_at wall_ms exit_code signal "
     "limit error stdout_bytes stderr_bytes result_bytes output_truncated output_open cpu_ms secrets"
 ).split()
 SESSION = None
