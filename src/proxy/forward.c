@@ -174,6 +174,19 @@ static void no_memory(struct forward *f)
 	forward_stop(f);
 }
 
+/* Asks the filter. False: it refused, and the request is answered. */
+static bool may_pass(struct forward *f, const uint8_t *data, size_t n)
+{
+	const struct forward_options *o = &f->options;
+
+	if (!o->filter || f->state == FORWARD_TUNNEL ||
+	    o->filter->on_request(o->filter_arg, data, n))
+		return true;
+	forward_stop(f);
+	o->filter->on_refused(o->filter_arg);
+	return false;
+}
+
 size_t forward_on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct forward *f = exchange_carrier(x);
@@ -191,6 +204,8 @@ size_t forward_on_data(struct exchange *x, const uint8_t *data, size_t len)
 			return taken;
 		}
 		n = n < len - taken ? n : len - taken;
+		if (!may_pass(f, data + taken, n))
+			return len;
 		if (!put_up(f, data + taken, n))
 			no_memory(f);
 		taken += n;
@@ -211,6 +226,8 @@ void forward_on_end(struct exchange *x, bool ok)
 		forward_stop(f);
 		return;
 	}
+	if (f->chunked && !may_pass(f, NULL, 0))
+		return;
 	f->up_ended = true;
 	if (f->chunked && !f->up_broken &&
 	    fifo_add(&f->up, CHUNK_LAST, sizeof(CHUNK_LAST) - 1) < 0) {
@@ -260,15 +277,23 @@ static void on_ready(struct loop_fd *w, uint32_t events)
 	await(f);
 }
 
-static void on_writable(struct exchange *x)
+void forward_resume(struct forward *f)
 {
-	struct forward *f = exchange_carrier(x);
+	const struct forward_options *o = &f->options;
 
-	if (!f || f->state == FORWARD_OVER)
+	if (f->state == FORWARD_OVER || (o->filter && !o->filter->flush(o->filter_arg)))
 		return;
 	f->full = false;
 	forward_answer_pump(f);
 	await(f);
+}
+
+static void on_writable(struct exchange *x)
+{
+	struct forward *f = exchange_carrier(x);
+
+	if (f)
+		forward_resume(f);
 }
 
 static int put_head(struct forward *f, struct err *e)

@@ -19,6 +19,26 @@
 
 struct forward;
 
+/* What reads or changes the bytes that pass. Every function gets filter_arg; none may end the
+ * exchange, but all may abort it. */
+struct forward_filter {
+	/* The next bytes of the request's body, which are about to be sent; n 0: the body was sent
+	 * in chunks, and its end is. False: they must not be; on_refused follows, and answers. */
+	bool (*on_request)(void *arg, const uint8_t *data, size_t n);
+	void (*on_refused)(void *arg);
+	void (*on_head)(void *arg, int status);
+	/* Takes up to n bytes of the answer's body, to write them or others to the exchange, and
+	 * returns how many. Fewer: forward_resume() follows, or on_writable of the exchange. */
+	size_t (*write)(void *arg, const uint8_t *data, size_t n);
+	/* There is room: writes what waits. True: nothing waits any more. */
+	bool (*flush)(void *arg);
+	/* The answer is complete. True: all of it is written; else it is called again after
+	 * flush(). */
+	bool (*end)(void *arg);
+	/* The server did not complete its answer; the exchange is aborted. */
+	void (*on_cut)(void *arg);
+};
+
 struct forward_options {
 	const char *host;   /* sent as Host; NULL: that of the request */
 	const char *target; /* sent as path and query; NULL: those of the request */
@@ -27,7 +47,9 @@ struct forward_options {
 	const char *scheme; /* "http" or "https", for X-Forwarded-Proto; NULL: none is sent */
 	/* for the head of the answer, after the last byte of the request was sent; 0: no bound */
 	uint64_t answer_ms;
-	uint64_t idle_ms; /* without a byte either way; 0: no bound */
+	uint64_t idle_ms;		     /* without a byte either way; 0: no bound */
+	const struct forward_filter *filter; /* NULL: bytes pass as they are; not for upgrades */
+	void *filter_arg;
 	/* There was no answer, and the caller must give one, now or later: 502 or 504, and why.
 	 * Never called from inside forward_new(), nor after the client has gone. */
 	void (*on_failure)(struct exchange *x, int status, const char *why);
@@ -40,5 +62,7 @@ struct forward_options {
  * nothing was sent, and the exchange is as before. */
 struct forward *forward_new(struct loop *l, struct exchange *x, int fd,
 			    const struct forward_options *o, struct err *e) MUST_USE;
+/* The filter takes bytes again. */
+void forward_resume(struct forward *f);
 /* In the on_done of the exchange, not before. f may be NULL. */
 void forward_free(struct forward *f);

@@ -26,12 +26,21 @@ enum next {
 
 static void finish(struct forward *f)
 {
+	const struct forward_options *o = &f->options;
+
+	if (o->filter && !o->filter->end(o->filter_arg)) {
+		f->state = FORWARD_ENDING;
+		f->full = true;
+		return;
+	}
 	exchange_end(f->x);
 	forward_stop(f);
 }
 
 static void cut(struct forward *f)
 {
+	if (f->options.filter)
+		f->options.filter->on_cut(f->options.filter_arg);
 	exchange_abort(f->x);
 	forward_stop(f);
 }
@@ -65,10 +74,10 @@ static bool pass_headers(struct forward *f, const struct http1_response *r, bool
 	return true;
 }
 
-static uint64_t length_of(const struct http1_response *r)
+static uint64_t length_of(const struct forward *f, const struct http1_response *r)
 {
 	if (r->framing == HTTP1_LENGTH)
-		return r->content_length;
+		return f->options.filter ? EXCHANGE_CHUNKED : r->content_length;
 	/* HEAD: the length that GET would have; 204 and 304 have none. */
 	return r->framing == HTTP1_NO_BODY ? forward_headers_length(r) : EXCHANGE_CHUNKED;
 }
@@ -87,7 +96,9 @@ static void begin(struct forward *f, const struct http1_response *r)
 	f->left = r->content_length;
 	chunk_init_answer(&f->chunk, UINT64_MAX);
 	f->state = FORWARD_BODY;
-	exchange_begin(f->x, r->status, type[0] ? type : NULL, length_of(r));
+	if (f->options.filter)
+		f->options.filter->on_head(f->options.filter_arg, r->status);
+	exchange_begin(f->x, r->status, type[0] ? type : NULL, length_of(f, r));
 	if (f->framing == HTTP1_NO_BODY || (f->framing == HTTP1_LENGTH && f->left == 0))
 		finish(f);
 }
@@ -153,7 +164,9 @@ static enum next next_head(struct forward *f)
 /* Delivers up to n bytes of `down`. */
 static size_t give(struct forward *f, const void *data, size_t n)
 {
-	size_t taken = exchange_write(f->x, data, n);
+	const struct forward_options *o = &f->options;
+	size_t taken = o->filter ? o->filter->write(o->filter_arg, data, n)
+				 : exchange_write(f->x, data, n);
 
 	f->full = taken < n;
 	if (taken > 0)
@@ -214,6 +227,9 @@ static enum next next(struct forward *f)
 		return next_head(f);
 	case FORWARD_BODY:
 		return f->framing == HTTP1_CHUNKED ? next_chunked(f) : next_plain(f);
+	case FORWARD_ENDING:
+		finish(f);
+		return NEXT_WAIT;
 	case FORWARD_TUNNEL:
 		return f->down_ended ? NEXT_WAIT : next_plain(f);
 	case FORWARD_OVER:

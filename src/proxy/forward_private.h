@@ -9,6 +9,7 @@
 enum forward_state {
 	FORWARD_HEAD, /* no answer yet */
 	FORWARD_BODY,
+	FORWARD_ENDING, /* all of it is read, and the filter has more to write */
 	FORWARD_TUNNEL,
 	FORWARD_OVER /* nothing more is read or written here; the exchange may go on by itself */
 };
