@@ -19,6 +19,8 @@
  *   unsupported.c     what Cordon does not have
  *
  *   sandbox_entry.c   requests into a sandbox: existence, access, envd or another port
+ *   code_call.c       code for the interpreter of a sandbox: code_body.c reads the request,
+ *                     code_answer.c and code_line.c the answer
  *   envd.c            the table of port 49983, and access to it
  *   rpc*.c            Connect: messages, bodies, streams
  *   process*.c        the process service: _start and _connect answer with a _feed of _events,

@@ -1,6 +1,7 @@
 /* sandbox_entry.c - requests into a sandbox. Checks that the sandbox exists (or can be resumed) and
  * that the client may use the port. Requests for envd are answered here (envd.c); those for any
- * other port are passed on to a server in the sandbox by the proxy.
+ * other port are passed on to a server in the sandbox by the proxy; code for its interpreter with a
+ * record, and with its answer masked (code_call.c).
  *
  * A sandbox that does not exist is answered with 502, as by a gateway whose backend is gone:
  * clients read it as "killed or timed out". */
@@ -10,18 +11,19 @@
 
 #include "e2b_private.h"
 #include "session_cold.h"
+#include "code_call.h"
 #include "dial.h"
 #include "forward.h"
 #include "json.h"
 #include "reply.h"
 #include "sandbox.h"
+#include "session_service.h"
 
 #define GONE "The sandbox was not found"
 #define RESUMED_MIN_MS (300ULL * 1000) /* a resumed sandbox lives at least that long */
 #define DIAL_ANSWER_MS (600ULL * 1000)
 #define HOST_MAX (SANDBOX_HOST_MAX + 16)
-#define DROP_MAX 6
-#define INTERPRETER_PORT 49999
+#define DROP_MAX 7
 
 struct entry_request {
 	uint16_t port;
@@ -30,6 +32,7 @@ struct entry_request {
 	struct sandbox sandbox;
 	struct dial dial;
 	struct forward *forward;
+	struct code_call *code; /* owned; NULL: it is none */
 };
 
 /* ---- answers */
@@ -104,7 +107,7 @@ static void release(struct request *r, bool answered)
 {
 	struct entry_request *g = r->state;
 
-	(void)answered;
+	code_call_free(g->code, answered);
 	forward_free(g->forward);
 	dial_cancel(&g->dial);
 }
@@ -112,7 +115,10 @@ static void release(struct request *r, bool answered)
 static void on_forward_failure(struct exchange *x, int status, const char *why)
 {
 	struct request *r = request_of(x);
+	struct entry_request *g = r->state;
 
+	if (g->code != NULL)
+		code_call_unanswered(g->code);
 	if (session_find(r->core, r->session_id) == NULL)
 		sandbox_entry_gone(r);
 	else
@@ -144,8 +150,8 @@ static bool is_key(struct http1_span value)
 
 /* Names of headers that are not for the server in the cell: those that name the sandbox, and a
  * tenant's API key, which clients may send with every request. Keys of other kinds may well be for
- * that server. */
-static void choose_drop(const struct http1_request *q, const char *ret[DROP_MAX])
+ * that server. plain: an answer that is masked must not be compressed. */
+static void choose_drop(const struct http1_request *q, bool plain, const char *ret[DROP_MAX])
 {
 	static const char *const always[] = { "e2b-sandbox-id", "e2b-sandbox-port",
 					      "e2b-traffic-access-token" };
@@ -163,6 +169,8 @@ static void choose_drop(const struct http1_request *q, const char *ret[DROP_MAX]
 		if (found)
 			ret[n++] = keyed[k];
 	}
+	if (plain)
+		ret[n++] = "accept-encoding";
 	ret[n] = NULL;
 }
 
@@ -190,8 +198,12 @@ static void on_connected(struct dial *d, int fd, const struct err *why)
 		mask_host(g, host);
 		o.host = host;
 	}
-	choose_drop(exchange_request(r->x), drop);
+	choose_drop(exchange_request(r->x), g->code != NULL, drop);
+	if (g->code != NULL)
+		code_call_options(g->code, &o);
 	g->forward = forward_new(core_loop(r->core), r->x, fd, &o, &e);
+	if (g->code != NULL)
+		code_call_forwarded(g->code, g->forward);
 	if (g->forward == NULL)
 		reply_error(r, &e);
 }
@@ -219,15 +231,13 @@ static bool traffic_allowed(struct request *r, const struct entry_request *g)
 
 /* E2B's code interpreter refuses a wrong access token; some clients send none, which is allowed.
  * The interpreter in the cell does not know the token. */
-static bool interpreter_admits(struct request *r, const struct entry_request *g,
-			       const struct session *s)
+static bool interpreter_admits(struct request *r, const struct entry_request *g, struct session *s)
 {
 	const struct http1_request *q = exchange_request(r->x);
-	const struct store_template *t = session_template(s);
 	struct http1_span token;
 	size_t n;
 
-	if (g->port != INTERPRETER_PORT || !g->sandbox.secure || t == NULL || !t->interpreter)
+	if (g->port != CODE_CALL_PORT || !g->sandbox.secure || !session_service_has_interpreter(s))
 		return true;
 	n = http1_find(q->headers, q->headers_n, "x-access-token", &token);
 	if (n == 0 || (n == 1 && token_check(&e2b_of(r)->key, TOKEN_ENVD, r->session_id, token)))
@@ -241,6 +251,13 @@ static void open_port(struct request *r, struct session *s)
 	struct entry_request *g = r->state;
 
 	r->release = release;
+	if (code_call_is(r, s, g->port)) {
+		g->code = code_call_new(r);
+		if (g->code == NULL) {
+			reply_failure(r, 503, "out of memory", 0);
+			return;
+		}
+	}
 	request_hold(r, s);
 	g->dial = (struct dial){ .on_done = on_connected, .arg = r };
 	dial_start(s, g->port, &g->dial);

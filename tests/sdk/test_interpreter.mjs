@@ -294,4 +294,38 @@ test('a wrong access token is refused, none is not', async (t) => {
   equal(await status({ 'X-Access-Token': 'wrong' }), 401)
 })
 
+test('values of secrets are masked, and each call has a record', async (t) => {
+  const value = 'v4lue-"of"-\\a-secret'
+  const native = async (method, path, body) => {
+    const headers = { 'X-API-Key': process.env.E2B_API_KEY, 'Content-Type': 'application/json' }
+    const answer = await fetch(process.env.E2B_API_URL + path, { method, headers, body: body && JSON.stringify(body) })
+    check(answer.ok, `${method} ${path}: ${answer.status}`)
+    return answer.status === 204 ? undefined : answer.json()
+  }
+  await native('POST', '/v1/secrets', { name: 'masked', value, ways: ['env'] })
+  const session = await native('POST', '/v1/sessions', { template: 'code-interpreter-v1', timeout: '5m', secrets: [{ name: 'masked', as: 'env', env: 'V' }] })
+  const sandbox = t.keep(await Sandbox.connect(session.id))
+  const seen = { stdout: '', stderr: '', results: [], errors: [] }
+  const callbacks = {
+    onStdout: (m) => (seen.stdout += m.line),
+    onStderr: (m) => (seen.stderr += m.line),
+    onResult: (r) => seen.results.push(r),
+    onError: (e) => seen.errors.push(e),
+  }
+  await sandbox.runCode("import os, sys, time\nv = os.environ['V']\nclass R:\n  def _repr_html_(self): return v\n  def _repr_json_(self): return {'a': [v]}\n  def __repr__(self): return v", callbacks)
+  for (const code of ['print(v, v, sep="|")', 'for c in v: sys.stdout.write(c); sys.stdout.flush(); sys.stderr.write(c); sys.stderr.flush()',
+    'v', '{"k": v}', 'display(R())', 'raise ValueError(v)', 'if v +']) {
+    const { error, logs, results } = await sandbox.runCode(code, callbacks)
+    check(error || logs.stdout.length || results.length, code)
+    check(!/v4lue|a-secret/.test(JSON.stringify([error, logs, results])), `${code}: ${JSON.stringify([error, logs, results])}`)
+  }
+  check(!/v4lue|a-secret/.test(JSON.stringify(seen)), JSON.stringify(seen))
+  const stars = '*'.repeat(value.length)
+  equal([seen.stdout, seen.stderr], [`${stars}|${stars}\n${stars}`, stars])
+  for (const text of [seen.results[0].text, seen.results[2].html, seen.results[2].json.a[0], seen.errors[0].value]) matches(text, /^'?\*+'?$/)
+  const { executions } = await native('GET', `/v1/sessions/${session.id}/executions?order=asc`)
+  equal(executions.filter((x) => !x.background && x.command === null).map((x) => x.exit_code), [0, 0, 0, 0, 0, 0, 1, 1])
+  await native('DELETE', '/v1/secrets/masked')
+})
+
 await run()

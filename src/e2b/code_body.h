@@ -1,0 +1,32 @@
+/* code_body.h - the body of POST /execute as it passes to the interpreter: the hash of the code,
+ * its language and its context, for the record. Pure; keeps no code. Called by code_call.c.
+ *
+ * Strict: a body that is not understood here must not reach the interpreter, which could understand
+ * it in another way. Of members with the same name the first one counts, as there. */
+#pragma once
+
+#include "json_scan.h"
+#include "sha256.h"
+
+#define CODE_BODY_WORD 64
+
+struct code_body {
+	struct json_scan scan;
+	struct sha256 sum;
+	unsigned seen; /* members that count */
+	int member;    /* whose text is being read */
+	char words[2][CODE_BODY_WORD];
+	size_t lengths[2];
+};
+
+void code_body_init(struct code_body *b);
+void code_body_feed(struct code_body *b, const uint8_t *data, size_t n);
+
+/* After the last byte. False: it is no JSON object that can be read. */
+bool code_body_is_whole(const struct code_body *b);
+/* Is there code in it? Without any the interpreter refuses it. */
+bool code_body_has_code(const struct code_body *b);
+void code_body_hash(struct code_body *b, uint8_t ret[SHA256_SIZE]);
+/* "" if it is not there. Bytes that are no letter, digit or one of "_.+-" are shown as '?'. */
+const char *code_body_language(const struct code_body *b);
+const char *code_body_context(const struct code_body *b);

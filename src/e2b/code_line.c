@@ -1,0 +1,194 @@
+/* code_line.c - see code_line.h.
+ *
+ * The mask gets the bytes as they are, since it finds values behind JSON's escapes, and gives back
+ * as many. Which of them it may change is decided here: each byte is given a kind when it comes,
+ * and bytes and kinds wait together until the mask gives the bytes out. */
+#include "code_line.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define WAIT_MAX (1U << 20) /* a piece, and twice the most that a mask holds */
+
+enum kind {
+	FIXED,	     /* structure: stays as it is */
+	TEXT,	     /* of a string, or of what is no JSON */
+	ESCAPE,	     /* of an escape sequence, which is covered as a whole */
+	ESCAPE_LAST, /* and its last byte */
+	NUMBER,
+};
+
+enum state { OUTSIDE, STRING, BACKSLASH, HEX_1, HEX_2, HEX_3, HEX_4 };
+
+void code_line_init(struct code_answer *k)
+{
+	buf_init(&k->raw, WAIT_MAX);
+	buf_init(&k->kinds, WAIT_MAX);
+	k->raw.secret = true;
+}
+
+void code_line_release(struct code_answer *k)
+{
+	mask_stream_release(&k->mask);
+	buf_release(&k->raw);
+	buf_release(&k->kinds);
+}
+
+/* ---- what a byte is */
+
+static bool is_number(const struct code_answer *k, uint8_t c)
+{
+	if (c == '-' || (c >= '0' && c <= '9'))
+		return true;
+	return k->in_number && (c == '+' || c == '.' || c == 'e' || c == 'E');
+}
+
+static enum kind outside(struct code_answer *k, uint8_t c)
+{
+	k->in_number = is_number(k, c);
+	if (c == '"')
+		k->state = STRING;
+	if (k->in_number)
+		return NUMBER;
+	return c != '\0' && strchr("{}[]:,\" \t\r\n", c) != NULL ? FIXED : TEXT;
+}
+
+static enum kind in_string(struct code_answer *k, uint8_t c)
+{
+	if (c == '"')
+		k->state = OUTSIDE;
+	if (c == '\\')
+		k->state = BACKSLASH;
+	return c == '"' ? FIXED : c == '\\' ? ESCAPE : TEXT;
+}
+
+static enum kind kind_of(struct code_answer *k, uint8_t c)
+{
+	switch ((enum state)k->state) {
+	case OUTSIDE:
+		return outside(k, c);
+	case STRING:
+		return in_string(k, c);
+	case BACKSLASH:
+		k->state = c == 'u' ? HEX_1 : STRING;
+		return c == 'u' ? ESCAPE : ESCAPE_LAST;
+	case HEX_1:
+	case HEX_2:
+	case HEX_3:
+		k->state++;
+		return ESCAPE;
+	case HEX_4:
+		break;
+	}
+	k->state = STRING;
+	return ESCAPE_LAST;
+}
+
+/* ---- what comes out of the mask */
+
+static void put(struct buf *out, uint8_t c)
+{
+	buf_put(out, &c, 1);
+}
+
+static void put_escape(struct code_answer *k, uint8_t raw, uint8_t masked, bool last,
+		       struct buf *out)
+{
+	static const char stars[] = "********";
+
+	k->escape[k->nescape++] = raw;
+	k->escape_covered = k->escape_covered || masked != raw;
+	if (!last)
+		return;
+	buf_put(out, k->escape_covered ? (const void *)stars : k->escape, k->nescape);
+	k->nescape = 0;
+	k->escape_covered = false;
+}
+
+static void put_one(struct code_answer *k, enum kind kind, uint8_t raw, uint8_t masked,
+		    struct buf *out)
+{
+	switch (kind) {
+	case FIXED:
+		put(out, raw);
+		break;
+	case TEXT:
+		put(out, masked);
+		break;
+	case ESCAPE:
+	case ESCAPE_LAST:
+		put_escape(k, raw, masked, kind == ESCAPE_LAST, out);
+		break;
+	case NUMBER:
+		put(out, masked == raw ? raw : '1');
+		break;
+	}
+}
+
+static void give(struct code_answer *k, const uint8_t *masked, size_t n, struct buf *out)
+{
+	for (size_t i = 0; i < n; i++)
+		put_one(k, (enum kind)k->kinds.data[i], k->raw.data[i], masked[i], out);
+	if (n == 0)
+		return;
+	buf_consume(&k->raw, n);
+	buf_consume(&k->kinds, n);
+}
+
+static void pass(struct code_answer *k, const struct mask *m, const uint8_t *data, size_t n,
+		 struct buf *out)
+{
+	size_t all = n + mask_stream_held(&k->mask) + 1, got;
+
+	OWN_MEM uint8_t *to = malloc(all);
+	assert(to != NULL && k->raw.len + 1 >= all && k->raw.len == k->kinds.len);
+	if (m != NULL) {
+		got = mask_feed(m, &k->mask, data, n, to);
+	} else { /* the mask is gone: what it has found stays covered */
+		got = mask_flush(NULL, &k->mask, to);
+		memcpy(to + got, data, n);
+		got += n;
+	}
+	give(k, to, got, out);
+	explicit_bzero(to, all);
+}
+
+void code_line_feed(struct code_answer *k, const struct mask *m, const uint8_t *data, size_t n,
+		    bool fixed, struct buf *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		enum kind kind = kind_of(k, data[i]);
+
+		put(&k->raw, data[i]);
+		put(&k->kinds, fixed ? FIXED : (uint8_t)kind);
+	}
+	if (fixed && data[n - 1] == '\n')
+		k->state = OUTSIDE;
+	pass(k, m, data, n, out);
+}
+
+void code_line_text(struct code_answer *k, const struct mask *m, const uint8_t *data, size_t n,
+		    struct buf *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		put(&k->raw, data[i]);
+		put(&k->kinds, TEXT);
+	}
+	pass(k, m, data, n, out);
+}
+
+void code_line_end(struct code_answer *k, const struct mask *m, struct buf *out)
+{
+	size_t held = mask_stream_held(&k->mask), n;
+
+	if (held > 0) {
+		OWN_MEM uint8_t *to = malloc(held);
+
+		assert(to != NULL);
+		n = mask_flush(m, &k->mask, to);
+		give(k, to, n, out);
+		explicit_bzero(to, held);
+	}
+	k->nescape = 0; /* a line that ends inside of one is no JSON: the rest of it is dropped */
+	k->escape_covered = false;
+}

@@ -1,0 +1,313 @@
+#!/usr/bin/python3 -B
+"""Goal: code that E2B's clients send to port 49999 of a session is an execution as far as records and masking go: no code
+runs without a record, the record ends exactly once whatever ends the call, and no value of a secret comes back, in
+whatever kind of line and however lines divide it.
+
+    test_code_calls.py CORDON [name ...]
+"""
+import hashlib
+import http.client
+import json
+import os
+import signal
+
+from harness import check, equal, has, run_tests, wait_for
+
+KILLS = True
+VALUE = 's3cr3t-"quoted"-\\value-\u00e9'
+PLAIN = "pl41n-secret-word"
+NUMBER = "31415926535"
+ENV = [{"name": n, "as": "env", "env": n.upper()} for n in ("odd", "plain", "number")]
+SLEEP = "print('on', flush=True)\nimport time\ntime.sleep(1000)"
+
+
+def link(server, session, body, path="/execute", method="POST"):
+    """A request to the interpreter's port, sent."""
+    c = http.client.HTTPConnection(*server.address, timeout=60)
+    c.request(method, path, body if isinstance(body, bytes) else json.dumps(body),
+              {"E2b-Sandbox-Id": session, "E2b-Sandbox-Port": "49999", "Content-Type": "application/json"})
+    return c
+
+
+def execute(server, session, code, status=200, **more):
+    c = link(server, session, {"code": code, **more})
+    answer = c.getresponse()
+    data = answer.read()
+    c.close()
+    equal(answer.status, status, f"{code}: {data[:500]}")
+    return [json.loads(line) for line in data.splitlines()] if status == 200 else data
+
+
+def of(events, kind):
+    return [e for e in events if e["type"] == kind]
+
+
+def printed(events, stream="stdout"):
+    return "".join(e["text"] for e in of(events, stream))
+
+
+def calls(server, session):
+    """The records of calls, oldest first."""
+    rows = server.want(200, "GET", f"/v1/sessions/{session}/executions?order=asc&limit=1000")["executions"]
+    return [x for x in rows if not x["background"] and x["command"] is None]
+
+
+def last(server, session):
+    return calls(server, session)[-1]
+
+
+def sha(code):
+    return hashlib.sha256(code.encode()).hexdigest()
+
+
+def session_with_secrets(server):
+    for name, value in (("odd", VALUE), ("plain", PLAIN), ("number", NUMBER)):
+        server.want(201, "POST", "/v1/secrets", {"name": name, "value": value, "ways": ["env"]})
+    return server.create(template="code-interpreter-v1", secrets=ENV)["id"]
+
+
+def forget_secrets(server, session):
+    server.delete(session)
+    for name in ("odd", "plain", "number"):
+        server.want(204, "DELETE", f"/v1/secrets/{name}")
+
+
+def test_a_record_for_each_call(server):
+    session = server.create(template="code-interpreter-v1")["id"]
+    code = "print('h\u00e9llo')\n6 * 7"
+    events = execute(server, session, code)
+    equal((printed(events), of(events, "result")[0]["text"]), ("h\u00e9llo\n", "42"))
+    x = last(server, session)
+    equal((x["state"], x["exit_code"], x["command"], x["command_sha256"], x["language"], x["context"]),
+          ("exited", 0, None, sha(code), None, None))
+    equal((x["stdout_bytes"], x["stderr_bytes"], x["background"], x["output_truncated"]), (7, 0, False, True))
+    check(x["result_bytes"] > 0 and x["ended_at"] and x["error"] is None, x)
+    ended = [e for e in server.want(200, "GET", f"/v1/sessions/{session}/events")["events"] if e["execution_id"] == x["id"]]
+    equal([(e["type"], e["data"]["exit_code"]) for e in ended], [("execution.ended", 0)])
+    check(ended[0]["actor"] and ended[0]["actor"]["request_id"], ended)
+    execute(server, session, "1/0", language=" Python ")
+    x = last(server, session)
+    equal((x["state"], x["exit_code"], x["language"]), ("exited", 1, "python"))
+    c = link(server, session, {"language": "bash"}, "/contexts")
+    context = json.loads(c.getresponse().read())["id"]
+    execute(server, session, "exit 3", context_id=context)
+    equal((last(server, session)["context"], last(server, session)["exit_code"]), (context, 1))
+    has(execute(server, session, "1", 500, language="cobol").decode(), "cobol")
+    equal((last(server, session)["exit_code"], last(server, session)["language"]), (2, "cobol"))
+    equal([x["command_sha256"] for x in calls(server, session)], [sha(c) for c in (code, "1/0", "exit 3", "1")], "and no other")
+    output = server.request("GET", f"/v1/sessions/{session}/executions/{x['id']}/output", raw=True)
+    equal((output[0], output[1]["x-cordon-truncated"], output[2]), (200, "true", b""), "none is kept")
+    native = server.want(200, "POST", f"/v1/sessions/{session}/executions?wait=true", {"code": "1", "context": "mine"})
+    equal((native["language"], native["context"]), ("python", "mine"))
+    server.delete(session)
+
+
+def test_long_code_in_chunks(server):
+    session = server.create(template="code-interpreter-v1")["id"]
+    code = "x = '''" + "\u00e9\n\t" * 70_000 + "'''\nlen(x)"
+    c = http.client.HTTPConnection(*server.address, timeout=60)
+    body = json.dumps({"code": code}, ensure_ascii=False).encode()
+    c.request("POST", "/execute", iter([body[i : i + 70_001] for i in range(0, len(body), 70_001)]),
+              {"E2b-Sandbox-Id": session, "E2b-Sandbox-Port": "49999"}, encode_chunked=True)
+    events = [json.loads(line) for line in c.getresponse().read().splitlines()]
+    equal(of(events, "result")[0]["text"], "210000")
+    equal(last(server, session)["command_sha256"], sha(code))
+    server.delete(session)
+
+
+def test_masks_every_kind_of_line(server):
+    session = session_with_secrets(server)
+    odd, plain, number = (f"os.environ['{n}']" for n in ("ODD", "PLAIN", "NUMBER"))
+    execute(server, session, "import os, sys, json")
+    for code, stars in {
+        f"print({plain}, 'after')": 1,
+        f"print({odd})": 1,
+        f"print(repr({odd}), json.dumps({odd}))": 2,
+        f"print({plain}, file=sys.stderr)": 1,
+        "os.system('printenv PLAIN; printenv ODD >&2')": 2,
+        plain: 1,
+        f"[{odd}, {plain}, {{{plain}: {odd}}}]": 1,
+        f"raise KeyError({odd})": 1,
+        f"raise ValueError({plain})": 1,
+        f"class H:\n  def _repr_html_(self): return '<b>' + {odd} + '</b>'\n  def __repr__(self): return {plain}\nH()": 1,
+        f"[int({number}), -float({number}), 1]": 0,
+        f"import base64; print(base64.b64encode({plain}.encode()).decode())": 1,
+    }.items():
+        events = execute(server, session, code)
+        text = json.dumps(events) + json.dumps(events, ensure_ascii=False)
+        for value in (VALUE, PLAIN, NUMBER, "quoted", "secret-word", "1415926535"):
+            check(value not in text, f"{code}: {value} in {text}")
+        check(text.count("***") >= stars, f"{code}: {text}")
+        equal(events[-1]["type"], "end_of_execution", code)
+    forget_secrets(server, session)
+
+
+def test_masks_what_lines_divide(server):
+    """A value in many writes, with output of the other stream and results in between; and what is not one stays."""
+    session = session_with_secrets(server)
+    write = ("import os, sys, time\n"
+             "for c in os.environ['PLAIN'] + '|':\n  sys.stdout.write(c); sys.stdout.flush()\n  sys.stderr.write('e'); sys.stderr.flush()\n")
+    events = execute(server, session, write)
+    equal((printed(events), printed(events, "stderr")), ("*" * len(PLAIN) + "|", "e" * (len(PLAIN) + 1)))
+    events = execute(server, session, write.replace("sys.stderr.write('e')", "display(1)"))
+    equal((printed(events), len(of(events, "result"))), ("*" * len(PLAIN) + "|", len(PLAIN) + 1))
+    # Many lines and characters that pieces divide.
+    text = "".join(f"{i} \u00e9\U0001f600\x00\x1b[1m\n" for i in range(3000))
+    code = f"t = ''.join(f'{{i}} \\u00e9\\U0001f600\\x00\\x1b[1m\\n' for i in range(3000))\nprint(t + {PLAIN[:6]!r} + t, end='')"
+    equal(printed(execute(server, session, code)), text + PLAIN[:6] + text, "what is no value")
+    x = last(server, session)
+    equal(x["stdout_bytes"], len((text + PLAIN[:6] + text).encode()))
+    # A result of some MiB, masked in pieces.
+    events = execute(server, session, "class B:\n  def _repr_html_(self): return ('x' * 99_000 + os.environ['ODD']) * 40\nB()")
+    html = of(events, "result")[0]["html"]
+    check("quoted" not in html and html.startswith("x" * 99_000 + "***") and html.count("x" * 99_000 + "*") == 40, html[98_990:99_040])
+    # Text that waits comes without anything behind it.
+    c = link(server, session, {"code": SLEEP})
+    answer, seen = c.getresponse(), b""
+    while b'"text":"on\\n"' not in seen:
+        seen += answer.readline()
+    c.close()
+    forget_secrets(server, session)
+
+
+def begun(server, session):
+    """A call that sleeps: its connection, and its record."""
+    c = link(server, session, {"code": SLEEP})
+    answer = c.getresponse()
+    while b'"on' not in answer.readline():
+        pass
+    x = last(server, session)
+    equal((x["state"], x["ended_at"]), ("running", None))
+    return c, answer, x
+
+
+def ended_once(server, x, why, limit="killed"):
+    now = server.ended(x)
+    equal((now["state"], now["limit"], now["error"]["message"]), ("killed", limit, why))
+    events = server.want(200, "GET", f"/v1/sessions/{x['session_id']}/events")["events"]
+    equal(len([e for e in events if e["execution_id"] == x["id"]]), 1, "one end")
+
+
+def test_a_client_that_goes_away(server):
+    session = server.create(template="code-interpreter-v1")["id"]
+    execute(server, session, "kept = 5")
+    c, answer, x = begun(server, session)
+    answer.close()
+    c.close()
+    ended_once(server, x, "the client went away")
+    equal(of(execute(server, session, "kept"), "result")[0]["text"], "5", "interrupted")
+    server.delete(session)
+
+
+def test_a_request_that_ends_it(server):
+    session = server.create(template="code-interpreter-v1")["id"]
+    execute(server, session, "kept = 5")
+    c, answer, x = begun(server, session)
+    path = f"/v1/sessions/{session}/executions/{x['id']}"
+    equal(server.request("POST", f"{path}/signals", {"signal": "INT"})[0], 409, "it has no process")
+    server.want(204, "DELETE", path)
+    ended_once(server, x, "ended by a request")
+    try:
+        answer.read()
+        check(False, "the answer looks complete")
+    except http.client.IncompleteRead:
+        pass
+    server.want(204, "DELETE", path)
+    equal(of(execute(server, session, "kept"), "result")[0]["text"], "5", "interrupted")
+    server.delete(session)
+
+
+def test_death_of_kernel_server_and_cell(server):
+    session = server.create(template="code-interpreter-v1")["id"]
+    events = execute(server, session, "import os; os.kill(os.getpid(), 9)")
+    equal(of(events, "error")[0]["name"], "ContextRestarting")
+    equal((last(server, session)["state"], last(server, session)["exit_code"]), ("exited", 1), "a kernel")
+    one, _, x = begun(server, session)
+    server.run(session, "pkill -9 -f 'cordon-interpreter serv[e]'", user="root")
+    ended_once(server, x, "the interpreter ended")
+    wait_for(lambda: link(server, session, None, "/health", "GET").getresponse().status == 200, 30, "another interpreter")
+    one, _, x = begun(server, session)
+    os.kill(server.cell_pids(session)[0], signal.SIGKILL)
+    ended_once(server, x, "the session ended")
+
+
+def test_a_daemon_that_is_killed(server):
+    session = server.create(template="code-interpreter-v1")["id"]
+    paused = server.create(template="code-interpreter-v1")["id"]
+    execute(server, session, "kept = 5")
+    one, _, x = begun(server, session)
+    two, _, y = begun(server, paused)
+    server.want(200, "POST", f"/v1/sessions/{paused}/pause", {})
+    server.restarted("cordond")
+    ended_once(server, x, "the server was restarted")
+    ended_once(server, y, "the server was restarted")
+    one.close(), two.close()
+    equal(server.get(paused)["state"], "paused", "nobody resumed it")
+    equal(of(execute(server, session, "kept"), "result")[0]["text"], "5", "interrupted")
+    server.delete(session)
+    server.delete(paused)
+
+
+def test_no_code_without_a_record(server):
+    session = server.create(template="code-interpreter-v1")["id"]
+    mark = "open('/tmp/ran', 'w')"
+    for body in (f'{{"code":"{mark}"', f'{{"code":"{mark}"}} x', f'[{{"code":"{mark}"}}]x', "[" * 40 + "]" * 40):
+        c = link(server, session, body.encode())
+        equal(c.getresponse().status, 400, body[:60])
+    for body in ("{}", '{"code":5}', '["code"]'):
+        check(link(server, session, body.encode()).getresponse().status in (400, 422), body)
+    equal(calls(server, session), [], "nothing was run")
+    held = [begun(server, session)[0] for _ in range(1)]
+    while True:  # in contexts of their own, so that each of them runs
+        c = link(server, session, {}, "/contexts")
+        context = json.loads(c.getresponse().read())["id"]
+        c = link(server, session, {"code": SLEEP, "context_id": context})
+        answer = c.getresponse()
+        held.append(c)
+        if answer.status != 200:
+            break
+        while b'"on' not in answer.readline():
+            pass
+    equal((answer.status, len(held)), (429, 6), answer.read())
+    c = link(server, session, {"code": mark, "context_id": context})
+    equal(c.getresponse().status, 429)
+    for c in held:
+        c.close()
+    wait_for(lambda: server.get(session)["executions_running"] == 1, 10, "their ends")
+    equal(server.run(session, "test -e /tmp/ran")["exit_code"], 1, "refused code does not run")
+    server.delete(session)
+
+
+SERVER = """
+import http.server
+class H(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        data = b'{"type":"stdout","text":"%s"}\\n' % __import__('os').environb[b'PLAIN']
+        self.send_response(200); self.send_header('Content-Length', str(len(data))); self.end_headers(); self.wfile.write(data)
+http.server.HTTPServer(('127.0.0.1', 49999), H).serve_forever()
+"""
+
+
+def test_other_sessions(server):
+    """A session of another template has an interpreter after its first code; a user's own server at that port is none."""
+    for name, value in (("odd", VALUE), ("plain", PLAIN), ("number", NUMBER)):
+        server.want(201, "POST", "/v1/secrets", {"name": name, "value": value, "ways": ["env"]})
+    session = server.create(secrets=ENV)["id"]
+    server.want(200, "POST", f"/v1/sessions/{session}/executions?wait=true", {"code": "import os"})
+    equal(printed(execute(server, session, "print(os.environ['PLAIN'])")), "*" * len(PLAIN) + "\n")
+    equal(last(server, session)["command_sha256"], sha("print(os.environ['PLAIN'])"))
+    server.delete(session)
+    session = server.create(secrets=ENV)["id"]
+    server.spawn(session, ["python3", "-c", SERVER], background=True)
+
+    def ask():
+        answer = link(server, session, {"code": "1"}).getresponse()
+        return answer.status == 200 and answer.read()
+
+    equal(json.loads(wait_for(ask, 20, "the server"))["text"], PLAIN, "passes as it is")
+    equal(calls(server, session), [])
+    forget_secrets(server, session)
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=1, pool_started_size=1, executions_max=6)
