@@ -379,7 +379,8 @@ int session_spec_plan(const struct core *c, const struct template_version *v,
 {
 	struct template_stack stack;
 
-	if (session_spec_stack(v, row, own, &stack, NULL, e) < 0)
+	if (session_spec_stack(v, row, own, &stack, NULL, e) < 0 ||
+	    session_storage_check_rates(c, row->limits.read_bps, row->limits.write_bps, e) < 0)
 		return -1;
 	memset(ret, 0, sizeof(*ret));
 	ret->op = KEEPER_CREATE;

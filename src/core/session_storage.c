@@ -58,15 +58,22 @@ static int check_machine(const struct core *c, struct err *e)
 	return layers_check_reserve(&c->layers, IMAGE_BYTES_MIN, e);
 }
 
+int session_storage_check_rates(const struct core *c, uint64_t read_bps, uint64_t write_bps,
+				struct err *e)
+{
+	if ((read_bps == 0 && write_bps == 0) ||
+	    (c->cells.keeper.restrictions.limits & CELL_LIMIT_DISK) != 0)
+		return 0;
+	return err_set(e, ERR_UNSUPPORTED,
+		       "disk_read_bps, disk_write_bps: need cgroup v2 with the io controller, "
+		       "which this machine does not have");
+}
+
 static int check_bps(const struct core *c, const struct cell_limits *a, struct store_limits *ret,
 		     struct err *e)
 {
-	if (a->read_bps == 0 && a->write_bps == 0)
-		return 0;
-	if ((c->cells.keeper.restrictions.limits & CELL_LIMIT_DISK) == 0)
-		return err_set(e, ERR_UNSUPPORTED,
-			       "disk_read_bps, disk_write_bps: this machine's cgroups have no io "
-			       "controller that cells can use");
+	if (session_storage_check_rates(c, a->read_bps, a->write_bps, e) < 0)
+		return -1;
 	ret->read_bps = a->read_bps;
 	ret->write_bps = a->write_bps;
 	if (a->read_bps > 0 && between("disk_read_bps", a->read_bps, BPS_MIN, INT64_MAX, e) < 0)

@@ -10,5 +10,10 @@
 int session_storage_check(const struct core *c, const struct session_spec *spec,
 			  struct store_session *row, struct err *e) MUST_USE;
 
+/* ERR_UNSUPPORTED: the machine cannot keep these rates. Before every cell, as the machine may have
+ * been started otherwise since the session was created. 0: no limit. */
+int session_storage_check_rates(const struct core *c, uint64_t read_bps, uint64_t write_bps,
+				struct err *e) MUST_USE;
+
 /* The flags of its cell, CELL_*. */
 uint32_t session_storage_flags(const struct store_session *row);

@@ -8,6 +8,7 @@ import http.client
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
@@ -93,6 +94,39 @@ def test_code_in_the_cell_reaches_no_image(server):
     check("secret-of-the-other" not in server.run(one["id"], "cat /home/user/a 2>&1")["stdout"], "a file of its own")
     gone(server, one["id"])
     gone(server, other["id"])
+
+
+def rates(server):
+    """Does this machine have them?"""
+    env = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
+    told = subprocess.run([server.program, "doctor"], env=env, capture_output=True, timeout=60).stdout.decode()
+    [line] = [line.split() for line in told.splitlines() if line.startswith("limit     disk rate")]
+    return line[3] == "yes", told
+
+
+def test_rates_are_kept_or_refused(server):
+    """Never ignored: also not for a session that has them since the machine had cgroup v2."""
+    has_rates, told = rates(server)
+    body = {"storage": "disk", "limits": {"disk": "64M", "disk_write_bps": "1M"}}
+    if has_rates:  # tests/vm/server measures them
+        session = server.create(**body)
+        equal(session["limits"]["disk_write_bps"], 1 << 20)
+        gone(server, session["id"])
+        return
+    has(told, "no cgroup v2 with the io controller", "doctor")
+    server.refused(422, "unsupported", "POST", "/v1/sessions", body, "need cgroup v2 with the io controller")
+    kept = server.create(persist=True, limits={"disk": "64M"})["id"]
+    server.want(200, "POST", f"/v1/sessions/{kept}/pause", {"memory": False})
+    server.rests(kept)
+    for value, status in ((1 << 20, 422), (0, 200)):
+        server.stop()
+        with sqlite3.connect(os.path.join(server.state, "cordon.db")) as db:
+            db.execute("UPDATE session SET write_bps = ? WHERE id = ?", (value, kept))
+        db.close()
+        server.start()
+        said = server.want(status, "POST", f"/v1/sessions/{kept}/resume")
+        check(status == 200 or "need cgroup v2 with the io controller" in said["error"]["message"], str(said))
+    gone(server, kept)
 
 
 def test_by_the_command_line(server):
