@@ -74,6 +74,8 @@ static const struct route routes[] = {
 	{ HTTP1_PUT, SESSION "/network", USE, api_network_put, "" },
 	{ HTTP1_GET, SESSION "/network/log", READ, api_network_log,
 	  "after limit follow kind allowed name execution " },
+	{ HTTP1_GET, SESSION "/packages", READ, api_packages_list,
+	  "after limit ecosystem name result execution " },
 	{ HTTP1_GET, SESSION "/mcp", READ, api_mcp_get, "" },
 	{ HTTP1_GET, SESSION "/events", READ, api_events_session, "after limit follow " },
 

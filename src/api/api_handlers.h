@@ -80,6 +80,7 @@ void api_network_put(struct request *r);
 void api_network_tenant_get(struct request *r);
 void api_network_tenant_put(struct request *r);
 void api_network_log(struct request *r);
+void api_packages_list(struct request *r);
 
 /* api_limits.c */
 void api_limits_get(struct request *r);

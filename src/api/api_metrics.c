@@ -3,6 +3,7 @@
 #include "reply.h"
 #include "request.h"
 #include "json_view.h"
+#include "store_package.h"
 
 #define METRICS_JSON_MAX (64U << 10)
 
@@ -30,15 +31,28 @@ static void write_past(struct json *j, const struct session_sample *n)
 	json_close(j, '}');
 }
 
+static void write_packages(struct json *j, const struct store_package_sum *sum)
+{
+	json_open(j, "packages", '{');
+	json_uint(j, "downloaded", sum->downloads);
+	json_uint(j, "refused", sum->refusals);
+	json_uint(j, "hash_mismatches", sum->mismatches);
+	json_uint(j, "bytes", sum->bytes);
+	json_uint(j, "cache_hits", sum->hits);
+	json_close(j, '}');
+}
+
 void api_metrics_get(struct request *r)
 {
 	struct session_sample now = { 0 }, past[SESSION_SAMPLES];
+	struct store_package_sum packages;
 	struct err e = { 0 };
 	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
 	struct json j;
 	size_t n;
 
-	if (s == NULL) {
+	if (s == NULL ||
+	    store_package_sum_get(core_store(r->core), session_row(s)->id, &packages, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
@@ -52,6 +66,7 @@ void api_metrics_get(struct request *r)
 	for (size_t i = 0; i < n; i++)
 		write_past(&j, &past[i]);
 	json_close(&j, ']');
+	write_packages(&j, &packages);
 	json_close(&j, '}');
 	reply_json(r, 200, &j);
 }

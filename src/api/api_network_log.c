@@ -78,7 +78,7 @@ static const struct table_follow_kind records = {
 
 static int read_filter(struct request *r, struct records *ret, struct err *e)
 {
-	static const char *const kinds[] = { "", "dns", "connect", "request" };
+	static const char *const kinds[] = { "", "dns", "connect", "request", "package" };
 	unsigned kind = 0;
 	bool allowed = false;
 	char given[8];

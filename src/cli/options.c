@@ -34,6 +34,7 @@ static int set_number(const struct option *o, const char *value, uint64_t *field
 		return units_millis(value, o->min, o->max, field, e);
 	case OPTION_FLAG:
 	case OPTION_TEXT:
+	case OPTION_WORD:
 	case OPTION_LIST:
 		break;
 	}
@@ -48,6 +49,9 @@ static int set(const struct option *o, const char *value, void *fields, struct e
 	switch (o->kind) {
 	case OPTION_FLAG:
 		*(bool *)field = true;
+		return 0;
+	case OPTION_WORD:
+		*(const char **)field = value == NULL ? "" : value;
 		return 0;
 	case OPTION_TEXT:
 		if (*value == '\0')
@@ -82,7 +86,7 @@ static int take(struct parse *p, const struct option *o, const char *value, stru
 {
 	if (o->kind == OPTION_FLAG && value != NULL)
 		return err_set(e, ERR_INVALID, "--%s takes no value", o->name);
-	if (o->kind != OPTION_FLAG && value == NULL) {
+	if (o->kind != OPTION_FLAG && o->kind != OPTION_WORD && value == NULL) {
 		if (p->at == p->argc)
 			return err_set(e, ERR_INVALID, "--%s needs a value: %s", o->name,
 				       o->argument);
@@ -160,12 +164,19 @@ const char *options_find(const struct verb *v, int argc, char **argv, const char
 
 		if (o == NULL || o->kind == OPTION_FLAG)
 			continue;
-		if (value == NULL && ++i < argc)
+		if (value == NULL && o->kind != OPTION_WORD && ++i < argc)
 			value = argv[i];
 		if (value != NULL && *value != '\0' && strcmp(o->name, name) == 0)
 			found = value;
 	}
 	return found;
+}
+
+static const char *before_argument(const struct option *o)
+{
+	if (o->argument == NULL)
+		return "";
+	return o->kind == OPTION_WORD ? "[=" : " ";
 }
 
 void options_help(const struct verb *v, FILE *to)
@@ -179,9 +190,10 @@ void options_help(const struct verb *v, FILE *to)
 
 		if (v->options[i].letter != 0)
 			(void)snprintf(letter, sizeof(letter), "-%c, ", (int)v->options[i].letter);
-		(void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, v->options[i].name,
-			       v->options[i].argument == NULL ? "" : " ",
-			       v->options[i].argument == NULL ? "" : v->options[i].argument);
+		(void)snprintf(left, sizeof(left), "%s--%s%s%s%s", letter, v->options[i].name,
+			       before_argument(&v->options[i]),
+			       v->options[i].argument == NULL ? "" : v->options[i].argument,
+			       v->options[i].kind == OPTION_WORD ? "]" : "");
 		(void)fprintf(to, "  %-30s %s\n", left, v->options[i].help);
 	}
 }
@@ -220,7 +232,8 @@ static void man_option(const struct option *o, FILE *to)
 		(void)fprintf(to, "\\-%c, ", (int)o->letter);
 	(void)fprintf(to, "\\-\\-");
 	man_text(o->name, to);
-	(void)fprintf(to, " %s\n", o->argument == NULL ? "" : o->argument);
+	(void)fprintf(to, "%s%s%s\n", before_argument(o), o->argument == NULL ? "" : o->argument,
+		      o->kind == OPTION_WORD ? "]" : "");
 	man_text(o->help, to);
 	(void)fprintf(to, "\n");
 }

@@ -12,6 +12,7 @@
 enum option_kind {
 	OPTION_FLAG,   /* bool */
 	OPTION_TEXT,   /* const char * */
+	OPTION_WORD,   /* const char *, after a '=' only; "" if none is given */
 	OPTION_LIST,   /* struct option_list: may be given again */
 	OPTION_COUNT,  /* uint64_t */
 	OPTION_BYTES,  /* uint64_t, given as 512M and the like */

@@ -8,12 +8,12 @@
 #include "verbs.h"
 
 static const struct verb *const verbs[] = {
-	&verb_create,	&verb_ls,     &verb_exec,   &verb_run,	   &verb_attach, &verb_cp,
-	&verb_logs,	&verb_watch,  &verb_events, &verb_net,	   &verb_ps,	 &verb_kill,
-	&verb_diff,	&verb_pause,  &verb_resume, &verb_timeout, &verb_rm,	 &verb_top,
-	&verb_key,	&verb_tenant, &verb_node,   &verb_policy,  &verb_secret, &verb_template,
-	&verb_snapshot, &verb_fork,   &verb_reset,  &verb_layers,  &verb_gc,	 &verb_volume,
-	&verb_mcp,
+	&verb_create,	&verb_ls,	&verb_exec,   &verb_run,     &verb_attach, &verb_cp,
+	&verb_logs,	&verb_watch,	&verb_events, &verb_net,     &verb_ps,	   &verb_kill,
+	&verb_diff,	&verb_pause,	&verb_resume, &verb_timeout, &verb_rm,	   &verb_top,
+	&verb_key,	&verb_tenant,	&verb_node,   &verb_policy,  &verb_secret, &verb_template,
+	&verb_snapshot, &verb_fork,	&verb_reset,  &verb_layers,  &verb_gc,	   &verb_volume,
+	&verb_mcp,	&verb_packages,
 };
 
 static int list(FILE *to)

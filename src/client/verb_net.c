@@ -27,7 +27,7 @@ static const struct option options[] = {
 	{ "denied", NULL, OPTION_FLAG, offsetof(struct fields, denied), 0, 0,
 	  "only refused attempts" },
 	{ "kind", "KIND", OPTION_TEXT, offsetof(struct fields, kind), 0, 0,
-	  "only dns, connect or request" },
+	  "only dns, connect, request or package" },
 	{ "name", "HOST", OPTION_TEXT, offsetof(struct fields, name), 0, 0,
 	  "only records of this host" },
 	{ "execution", "ID", OPTION_TEXT, offsetof(struct fields, execution), 0, 0,
@@ -41,6 +41,16 @@ static const struct option options[] = {
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
+
+/* npm:left-pad@1.3.0 */
+static void package_of(const json_t *p, char ret[TARGET_TEXT_MAX])
+{
+	const char *version = member_text(p, "version", "");
+	const char *name = member_text(p, "name", member_text(p, "file", "?"));
+
+	(void)snprintf(ret, TARGET_TEXT_MAX, "%s:%s%s%s", member_text(p, "ecosystem", "?"), name,
+		       version[0] == '\0' ? "" : "@", version);
+}
 
 /* The target as requested, not as resolved. */
 static void target_of(const json_t *r, char ret[TARGET_TEXT_MAX])
@@ -56,7 +66,9 @@ static void target_of(const json_t *r, char ret[TARGET_TEXT_MAX])
 
 	if (port != 0 && !usual)
 		(void)snprintf(where, sizeof(where), ":%llu", (unsigned long long)port);
-	if (strcmp(member_text(r, "kind", ""), "request") == 0)
+	if (strcmp(member_text(r, "kind", ""), "package") == 0)
+		package_of(member_group(r, "package"), ret);
+	else if (strcmp(member_text(r, "kind", ""), "request") == 0)
 		(void)snprintf(ret, TARGET_TEXT_MAX, "%s://%s%s%s%s%s",
 			       scheme == NULL ? "http" : scheme, name, where, path,
 			       query == NULL ? "" : "?", query == NULL ? "" : query);
@@ -90,8 +102,12 @@ static void print_line(const json_t *r)
 	(void)printf(" %-5s %-7s ", outcome(r),
 		     strcmp(kind, "dns") == 0	    ? "dns"
 		     : strcmp(kind, "connect") == 0 ? "connect"
+		     : strcmp(kind, "package") == 0 ? "package"
 						    : "request");
-	show_text(member_text(r, "method", member_text(r, "type", "-")), stdout);
+	show_text(member_text(r, "method",
+			      member_text(r, "type",
+					  member_text(member_group(r, "package"), "kind", "-"))),
+		  stdout);
 	(void)putchar(' ');
 	show_text(place, stdout);
 	(void)printf(" %s %s %.1fms ", code, bytes, (double)member_number(r, "us", 0) / 1000);

@@ -8,4 +8,4 @@ extern const struct verb verb_create, verb_ls, verb_exec, verb_run, verb_attach,
 	verb_watch, verb_events, verb_ps, verb_kill, verb_diff, verb_pause, verb_resume, verb_rm,
 	verb_timeout, verb_net, verb_top, verb_key, verb_tenant, verb_node, verb_policy,
 	verb_secret, verb_template, verb_snapshot, verb_fork, verb_layers, verb_gc, verb_reset,
-	verb_volume, verb_mcp;
+	verb_volume, verb_mcp, verb_packages;

@@ -36,6 +36,9 @@ enum {
 	M_NET_RECORDS,
 	M_NET_BYTES,
 	M_NET_REQUESTS,
+	M_PACKAGES,
+	M_PACKAGE_BYTES,
+	M_PACKAGE_CACHE,
 	M_CONNECTIONS,
 	M_HELD,
 	M_OPEN,
@@ -57,6 +60,9 @@ static const char *const refusals[] = { "quota_sessions", "quota_rate",	       "
 					"capacity_rate",  "queue_timeout" };
 
 static const char *const verdicts[] = { "allow", "deny" };
+static const char *const package_results[] = { "passed", "refused",    "failed",
+					       "cut",	 "downloaded", "hash_mismatch" };
+static const char *const package_caches[] = { "hit", "miss", "revalidated", "stale", "bypass" };
 static const char *const directions[] = { "in", "out" };
 static const char *const keyed[] = { "yes", "no" };
 static const char *const held[] = { "bodies", "unread" };
@@ -87,6 +93,9 @@ static const struct metrics_def defs[] = {
 	[M_NET_RECORDS] = { METRICS_COUNTER, "cordon_network_records_total", "What sessions tried to reach, by verdict.", "verdict", verdicts, COUNT(verdicts) },
 	[M_NET_BYTES] = { METRICS_COUNTER, "cordon_network_bytes_total", "Bytes of sessions, by direction.", "direction", directions, COUNT(directions) },
 	[M_NET_REQUESTS] = { METRICS_COUNTER, "cordon_network_requests_total", "Requests of sessions that were seen.", NULL, NULL, 0 },
+	[M_PACKAGES] = { METRICS_COUNTER, "cordon_packages_total", "Requests of sessions for packages, by result.", "result", package_results, COUNT(package_results) },
+	[M_PACKAGE_BYTES] = { METRICS_COUNTER, "cordon_package_bytes_total", "Bytes of package files that sessions got.", NULL, NULL, 0 },
+	[M_PACKAGE_CACHE] = { METRICS_COUNTER, "cordon_package_cache_total", "Requests for packages, by what the cache did.", "cache", package_caches, COUNT(package_caches) },
 	[M_CONNECTIONS] = { METRICS_GAUGE, "cordon_connections", "Connections of clients, by whether they have shown a key.", "key", keyed, COUNT(keyed) },
 	[M_HELD] = { METRICS_GAUGE, "cordon_request_bytes", "Bytes in memory of request bodies and of answers that wait to be read.", "of", held, COUNT(held) },
 	[M_OPEN] = { METRICS_GAUGE, "cordon_requests_open", "Requests of tenants that are under way, streams included.", NULL, NULL, 0 },
@@ -143,6 +152,18 @@ void core_metrics_executed(uint64_t ns, enum core_metrics_outcome outcome, const
 	metrics_add(M_EXECUTIONS, outcome, 1);
 	if (at >= 0)
 		metrics_add(M_LIMITS, (unsigned)at, 1);
+}
+
+void core_metrics_package(const char *result, const char *cache, uint64_t bytes)
+{
+	int at = place(package_results, COUNT(package_results), result);
+	int from = place(package_caches, COUNT(package_caches), cache);
+
+	if (at >= 0)
+		metrics_add(M_PACKAGES, (unsigned)at, 1);
+	if (from >= 0)
+		metrics_add(M_PACKAGE_CACHE, (unsigned)from, 1);
+	metrics_add(M_PACKAGE_BYTES, 0, bytes);
 }
 
 void core_metrics_refused(enum err_reason why)

@@ -18,6 +18,9 @@ void core_metrics_request(int status, uint64_t ns);
 void core_metrics_created(uint64_t ns, bool from_pool);
 void core_metrics_executed(uint64_t ns, enum core_metrics_outcome outcome, const char *limit);
 void core_metrics_refused(enum err_reason why);
+/* A request for a package: how it ended (package_record_text.h), what the cache did, bytes of a
+ * file. */
+void core_metrics_package(const char *result, const char *cache, uint64_t bytes);
 /* Sets the number of polled watchers of directories, and the bytes of events that wait in them. */
 void core_metrics_watchers(size_t n, size_t bytes);
 /* The connections of clients, and what is in memory for them. */

@@ -4,6 +4,7 @@
 #include "core_private.h"
 #include "store_event.h"
 #include "store_net.h"
+#include "store_package.h"
 #include "tenant.h"
 
 #define START_EVERY RECORD_BOUNDS_PIECE
@@ -22,6 +23,8 @@ static const struct {
 } kinds[RECORD_KINDS] = {
 	[RECORD_EVENT] = { store_event_count, store_event_drop, store_event_prune },
 	[RECORD_NET] = { store_net_count_tenant, store_net_drop_tenant, store_net_prune },
+	[RECORD_PACKAGE] = { store_package_count_tenant, store_package_drop_tenant,
+			     store_package_prune },
 };
 
 static uint64_t node_max(const struct config *g, enum record_kind kind)

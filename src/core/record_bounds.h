@@ -1,16 +1,18 @@
-/* record_bounds.h - how many events and network records are kept, for a tenant and for the node.
+/* record_bounds.h - how many events, network records and packages are kept, for a tenant and for
+ * the node.
  *
  * Each tenant has a bound of its own, and its own oldest records go beyond it. Where all together
  * are beyond the node's bound, the tenant that has most loses its oldest: so what one tenant writes
  * never removes the records of another that has fewer. The rows of each tenant are counted once
- * after a start and kept up to date in memory from then on.
+ * after a start and kept up to date in memory from then on. Packages have the bounds of network
+ * records, each for itself.
  *
  * Called by what appends records (record_bounds_add) and by retention.c, in pieces. */
 #pragma once
 
 #include "core.h"
 
-enum record_kind { RECORD_EVENT, RECORD_NET, RECORD_KINDS };
+enum record_kind { RECORD_EVENT, RECORD_NET, RECORD_PACKAGE, RECORD_KINDS };
 
 /* A member of struct tenant. */
 struct record_count {

@@ -1,10 +1,10 @@
 /* retention.c - theory of operation
  *
  * One job of the node (jobs.h) deletes what is too old or too much: ended sessions with their
- * executions, output and network records; events; network records; old usage; and free pages of the
- * database file. A piece deletes a few dozen rows or files, the steps take turns, and the job goes
- * on until none of them finds anything. So it keeps up with what is written, and no turn of the
- * loop is long, however much there is to delete.
+ * executions, output, network records and packages; events; network records; packages; old usage;
+ * and free pages of the database file. A piece deletes a few dozen rows or files, the steps take
+ * turns, and the job goes on until none of them finds anything. So it keeps up with what is
+ * written, and no turn of the loop is long, however much there is to delete.
  *
  * The space of large logs is freed by jobs of their own (log_removal.c), and the next executions
  * are deleted when the space of the last ones is free.
@@ -28,6 +28,7 @@
 #include "session.h"
 #include "snapshot.h"
 #include "store_net.h"
+#include "store_package.h"
 #include "store_usage.h"
 #include "store_net_claim.h"
 #include "tenant.h"
@@ -113,6 +114,19 @@ static int drop_net(struct core *c, struct err *e)
 	return n;
 }
 
+/* The same for its packages. */
+static int drop_packages(struct core *c, struct err *e)
+{
+	struct store_session row;
+	int n = store_package_drop(c->store, c->retention.id, NET_WEIGHT, e);
+
+	if (n > 0 && store_session_get(c->store, c->retention.id, &row, e) == 0) {
+		record_bounds_add(c, tenant_find(c, row.tenant), RECORD_PACKAGE, -n);
+		store_session_release(&row);
+	}
+	return n;
+}
+
 static bool retire(struct core *c)
 {
 	struct retention *r = &c->retention;
@@ -128,10 +142,14 @@ static bool retire(struct core *c)
 		return true;
 	if (n == 0)
 		n = drop_net(c, &e);
+	if (n == 0)
+		n = drop_packages(c, &e);
 	if (n > 0)
 		return true;
 	if (n == 0)
 		n = store_net_claim_delete(c->store, r->id, &e);
+	if (n == 0)
+		n = store_package_sum_delete(c->store, r->id, &e);
 	if (n == 0)
 		n = store_usage_forget(c->store, r->id, &e);
 	if (n == 0)
@@ -172,6 +190,11 @@ static bool prune_net(struct core *c)
 	return bound_records(c, RECORD_NET, "network records");
 }
 
+static bool prune_packages(struct core *c)
+{
+	return bound_records(c, RECORD_PACKAGE, "packages");
+}
+
 static bool prune_usage(struct core *c)
 {
 	uint64_t now = core_now_ms(), keep = c->o.config->usage_retention_ms;
@@ -196,10 +219,10 @@ static bool shrink(struct core *c)
 /* Runs the first step that finds something to do, beginning with the one after the last. */
 static bool on_piece(struct job *j)
 {
-	static bool (*const steps[])(struct core *
-				     c) = { retire,	 prune_events,	   prune_net,
-					    prune_usage, key_expiry_piece, snapshot_expire_piece,
-					    shrink };
+	static bool (*const steps[])(struct core * c) = {
+		retire,		  prune_events,		 prune_net, prune_packages, prune_usage,
+		key_expiry_piece, snapshot_expire_piece, shrink
+	};
 	struct core *c = j->arg;
 
 	for (unsigned i = 0; i < COUNT(steps); i++) {

@@ -9,6 +9,7 @@
 #include "core.h"
 #include "execution.h"
 #include "list.h"
+#include "net_package.h"
 #include "net_state.h"
 #include "session.h"
 #include "tenant.h"
@@ -103,6 +104,8 @@ int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allo
 		net_session_of(s)->records += STORE_NET_WEIGHT(strlen(clean));
 	record_bounds_add(session_core(s), session_tenant(s), RECORD_NET, 1);
 	notify_later(s);
+	if (r.is_package && net_package_take(s, &r, row.execution, e) < 0)
+		return -1;
 	return bound(s, e);
 }
 

@@ -9,7 +9,7 @@
 
 #define JSON_MEMBERS_MAX 64
 
-static const char *const kinds[] = { "dns", "connect", "request" };
+static const char *const kinds[] = { "dns", "connect", "request", "package" };
 
 static json_t *parse(const char *text, size_t len, struct err *e)
 {
@@ -83,6 +83,43 @@ static int read_members(const json_t *root, struct access_record_text *ret, stru
 	return 0;
 }
 
+/* A text that is cut at the size of ret, without a part of a character of UTF-8. */
+static void copy_cut(const json_t *root, const char *name, char *ret, size_t size)
+{
+	const char *text = json_string_value(json_object_get(root, name));
+	size_t n = text == NULL ? 0 : strlen(text);
+
+	if (n >= size)
+		n = size - 1;
+	while (n > 0 && text[n] != '\0' && ((unsigned char)text[n] & 0xc0) == 0x80)
+		n--;
+	if (n > 0)
+		memcpy(ret, text, n);
+	ret[n] = '\0';
+}
+
+static int read_package(json_t *root, struct access_record_text *ret, struct err *e)
+{
+	json_t *clean;
+
+	ret->is_package = strcmp(ret->kind, "package") == 0;
+	if (!ret->is_package)
+		return 0;
+	if (package_record_text_read(json_object_get(root, "package"), &ret->package, e) < 0)
+		return -1;
+	copy_cut(root, "rule", ret->rule, sizeof(ret->rule));
+	copy_cut(root, "reason", ret->reason, sizeof(ret->reason));
+	if ((json_object_get(root, "status") != NULL &&
+	     read_number(root, "status", &ret->status, e) < 0) ||
+	    (json_object_get(root, "bytes_in") != NULL &&
+	     read_number(root, "bytes_in", &ret->bytes, e) < 0))
+		return -1;
+	clean = package_record_text_write(&ret->package);
+	if (clean == NULL || json_object_set_new(root, "package", clean) < 0)
+		return err_set(e, ERR_SYSTEM, "record: out of memory");
+	return 0;
+}
+
 int access_record_text_read(const char *text, size_t len, struct access_record_text *ret,
 			    char **ret_text, struct err *e)
 {
@@ -92,6 +129,8 @@ int access_record_text_read(const char *text, size_t len, struct access_record_t
 	*ret_text = NULL;
 	if (read == 0)
 		read = read_owner(root, ret, e);
+	if (read == 0)
+		read = read_package(root, ret, e);
 	if (read == 0) {
 		*ret_text = json_dumps(root, JSON_COMPACT);
 		if (*ret_text == NULL)

@@ -9,10 +9,13 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "package_record_text.h"
 
 #define ACCESS_RECORD_TEXT_KIND_MAX 16
 #define ACCESS_RECORD_TEXT_NAME_MAX 256
 #define ACCESS_RECORD_TEXT_WORD_MAX 16
+#define ACCESS_RECORD_TEXT_RULE_MAX 64
+#define ACCESS_RECORD_TEXT_REASON_MAX 256
 
 /* The members that records are searched by; doc/network.md lists all. */
 struct access_record_text {
@@ -22,9 +25,16 @@ struct access_record_text {
 	uint64_t time_ms;			   /* wall clock */
 	uint64_t mark;				   /* of the program that made it; 0: not known */
 	char unknown[ACCESS_RECORD_TEXT_WORD_MAX]; /* why not: a word of [a-z_]; "": not said */
+	/* Only of kind "package". */
+	bool is_package;
+	struct package_record package;
+	char rule[ACCESS_RECORD_TEXT_RULE_MAX];	    /* cut at its size, as is the reason */
+	char reason[ACCESS_RECORD_TEXT_REASON_MAX]; /* of a refusal or failure; "" */
+	uint64_t status, bytes;			    /* of the answer */
 };
 
-/* Reads one record: a JSON object of at most 64 members with kind, verdict and time_ms. *ret_text
+/* Reads one record: a JSON object of at most 64 members with kind, verdict and time_ms, and of kind
+ * "package" with the member package, of which only known members are kept. *ret_text
  * is the same record, written again without the members that cordond writes itself (seq, time,
  * execution_id, execution_unknown) and without the mark; the caller frees it. ERR_INVALID
  * otherwise. */
@@ -46,7 +56,6 @@ int access_record_text_turns(const char *text, size_t len, struct record_turns *
 			     struct err *e) MUST_USE;
 
 #define ACCESS_RECORD_TEXT_RULES_MAX 64
-#define ACCESS_RECORD_TEXT_RULE_MAX 64
 
 /* Bytes claimed of the limits of a rule. */
 struct record_claim {

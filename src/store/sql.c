@@ -63,6 +63,10 @@
 #define NET_WEIGHT "1 + length(CAST(data AS BLOB)) / 1024"
 #define NET_COLUMNS "seq, tenant, session, time_ms, kind, allowed, name, data, execution"
 
+#define PACKAGE_COLUMNS                                                               \
+	"seq, tenant, session, ecosystem, registry, name, version, result, attempts, " \
+	"downloads, refusals, bytes, first_ms, last_ms, execution, data"
+
 #define SECRET_COLUMNS                                                          \
 	"id, tenant, name, version, created_ms, updated_ms, expires_ms, ways, " \
 	"metadata, hosts, methods, paths, places, box"
@@ -258,6 +262,39 @@ const char *const sql_text[] = {
 	[SQL_NET_COUNT_TENANT] = "SELECT count(*) FROM net INDEXED BY net_tenant WHERE tenant = ?",
 	[SQL_NET_DROP_TENANT] = "DELETE FROM net WHERE seq IN (SELECT seq FROM net"
 		" INDEXED BY net_tenant WHERE tenant = ? ORDER BY seq LIMIT ?)",
+
+	/* The right side is the row before; details stay with the result that they belong to. */
+	[SQL_PACKAGE_ADD] = "INSERT INTO package (tenant, session, ecosystem, registry, name, version,"
+		" result, attempts, downloads, refusals, bytes, first_ms, last_ms, execution, data)"
+		" VALUES (" Q5 ", " Q5 ", " Q5 ") ON CONFLICT (session, ecosystem, registry, name, version)"
+		" DO UPDATE SET attempts = attempts + excluded.attempts,"
+		" downloads = downloads + excluded.downloads, refusals = refusals + excluded.refusals,"
+		" bytes = bytes + excluded.bytes, last_ms = max(last_ms, excluded.last_ms),"
+		" execution = CASE WHEN excluded.result >= result THEN excluded.execution ELSE execution END,"
+		" data = CASE WHEN excluded.result >= result THEN excluded.data ELSE data END,"
+		" result = max(result, excluded.result) RETURNING attempts",
+	[SQL_PACKAGE_LOOK] = "SELECT seq, (?4 IS NULL OR ecosystem = ?4) AND (?5 IS NULL OR name = ?5)"
+		" AND (?6 IS NULL OR execution = ?6) AND (?7 < 0 OR result = ?7)"
+		" FROM package INDEXED BY package_session WHERE session = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+	[SQL_PACKAGE_ROW] = "SELECT " PACKAGE_COLUMNS " FROM package WHERE seq = ?",
+	[SQL_PACKAGE_LAST] = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'package'), 0)",
+	[SQL_PACKAGE_COUNT] = "SELECT count(*) FROM package INDEXED BY package_session WHERE session = ?",
+	[SQL_PACKAGE_DROP] = "DELETE FROM package WHERE seq IN (SELECT seq FROM package"
+		" INDEXED BY package_drop WHERE session = ? ORDER BY downloads > 0, seq LIMIT ?)",
+	[SQL_PACKAGE_PRUNE] = "DELETE FROM package WHERE seq IN (SELECT seq FROM"
+		" (SELECT seq, last_ms FROM package ORDER BY seq LIMIT ?2) WHERE last_ms < ?1)"
+		" RETURNING tenant",
+	[SQL_PACKAGE_COUNT_TENANT] = "SELECT count(*) FROM package INDEXED BY package_tenant WHERE tenant = ?",
+	[SQL_PACKAGE_DROP_TENANT] = "DELETE FROM package WHERE seq IN (SELECT seq FROM package"
+		" INDEXED BY package_tenant WHERE tenant = ? ORDER BY seq LIMIT ?)",
+	[SQL_PACKAGE_SUM_ADD] = "INSERT INTO package_sum (session, downloads, refusals, mismatches,"
+		" bytes, hits) VALUES (" Q5 ", ?) ON CONFLICT (session) DO UPDATE SET"
+		" downloads = downloads + excluded.downloads, refusals = refusals + excluded.refusals,"
+		" mismatches = mismatches + excluded.mismatches, bytes = bytes + excluded.bytes,"
+		" hits = hits + excluded.hits",
+	[SQL_PACKAGE_SUM_GET] = "SELECT downloads, refusals, mismatches, bytes, hits FROM package_sum"
+		" WHERE session = ?",
+	[SQL_PACKAGE_SUM_DELETE] = "DELETE FROM package_sum WHERE session = ?",
 
 	[SQL_NET_CLAIM_SET] = "INSERT OR REPLACE INTO used (session, rule, bytes_in, bytes_out)"
 		" VALUES (?, ?, ?, ?)",

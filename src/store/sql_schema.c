@@ -355,6 +355,23 @@ static const char version_31[] =
 static const char version_32[] =
 	"ALTER TABLE execution ADD COLUMN language TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE execution ADD COLUMN context TEXT NOT NULL DEFAULT '';";
+
+/* Packages that sessions asked for, and their sums: see store_package.h. */
+static const char version_33[] =
+	"CREATE TABLE package ("
+	" seq INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, session TEXT NOT NULL,"
+	" ecosystem TEXT NOT NULL, registry TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL,"
+	" result INTEGER NOT NULL, attempts INTEGER NOT NULL, downloads INTEGER NOT NULL,"
+	" refusals INTEGER NOT NULL, bytes INTEGER NOT NULL, first_ms INTEGER NOT NULL,"
+	" last_ms INTEGER NOT NULL, execution TEXT NOT NULL, data TEXT NOT NULL) STRICT;"
+	"CREATE UNIQUE INDEX package_key ON package (session, ecosystem, registry, name, version);"
+	"CREATE INDEX package_session ON package (session, seq);"
+	"CREATE INDEX package_drop ON package (session, downloads > 0, seq);"
+	"CREATE INDEX package_tenant ON package (tenant, seq);"
+	"CREATE TABLE package_sum ("
+	" session TEXT PRIMARY KEY, downloads INTEGER NOT NULL, refusals INTEGER NOT NULL,"
+	" mismatches INTEGER NOT NULL, bytes INTEGER NOT NULL, hits INTEGER NOT NULL)"
+	" STRICT, WITHOUT ROWID;";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
@@ -362,6 +379,6 @@ const char *const sql_schema_steps[] = {
 	version_8,  version_9,	version_10, version_11, version_12, version_13, version_14,
 	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
 	version_22, version_23, version_24, version_25, version_26, version_27, version_28,
-	version_29, version_30, version_31, version_32,
+	version_29, version_30, version_31, version_32, version_33,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

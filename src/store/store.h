@@ -2,7 +2,7 @@
  *
  * One connection, one thread (but see store_checkpoint_in_thread()). The rows and their functions
  * are in store_tenant.h, store_key.h, store_session.h, store_execution.h, store_event.h,
- * store_net.h, store_secret.h, store_template.h, store_layer.h and store_volume.h. For all
+ * store_net.h, store_package.h, store_secret.h, store_template.h, store_layer.h and store_volume.h. For all
  * of them:
  *
  * - Text in a row is borrowed: on the way in from the caller; in a callback from SQLite, until the
@@ -29,7 +29,7 @@
 
 #define STORE_ID_MAX SESSION_ID_MAX /* the longest of all ids */
 #define STORE_NAME_MAX 64
-#define STORE_VERSION 32 /* of the schema */
+#define STORE_VERSION 33 /* of the schema */
 #define STORE_FILE "cordon.db"
 
 struct store;

@@ -15,6 +15,7 @@
 #include "exit_codes.h"
 #include "json_read.h"
 #include "kept_diff.h"
+#include "package_record_text.h"
 #include "reply.h"
 #include "secret_spec.h"
 #include "volume_line.h"
@@ -452,6 +453,41 @@ void json_view_net(struct json *j, const char *name, const struct store_net *row
 	}
 	(void)snprintf(text, h.len + len + 2, "%s,%s", h.text, row->data + 1);
 	json_raw(j, name, text);
+}
+
+void json_view_package(struct json *j, const char *name, const struct store_package *row)
+{
+	size_t len = strlen(row->data);
+	OWN_MEM char *text = NULL;
+	struct json h;
+
+	json_init_heap(&h, 4096);
+	json_open(&h, NULL, '{');
+	json_uint(&h, "seq", row->seq);
+	json_text(&h, "ecosystem", row->ecosystem);
+	json_text(&h, "registry", or_null(row->registry));
+	json_text(&h, "name", row->name);
+	json_text(&h, "version", or_null(row->version));
+	json_text(&h, "result",
+		  package_result_name(row->result < PACKAGE_RESULTS
+					      ? (enum package_result)row->result
+					      : PACKAGE_RESULT_FAILED));
+	json_uint(&h, "attempts", row->attempts);
+	json_uint(&h, "downloads", row->downloads);
+	json_uint(&h, "refusals", row->refusals);
+	json_uint(&h, "bytes", row->bytes);
+	json_view_time(&h, "first_at", row->first_ms);
+	json_view_time(&h, "last_at", row->last_ms);
+	json_text(&h, "execution_id", or_null(row->execution));
+	if (json_ok(&h) && len > 2) /* the details begin with '{' and have a member */
+		text = malloc(h.len + len + 2);
+	if (text != NULL)
+		(void)snprintf(text, h.len + len + 2, "%s,%s", h.text, row->data + 1);
+	if (text != NULL)
+		json_raw(j, name, text);
+	else
+		j->full = true;
+	json_release(&h);
 }
 
 int json_view_reader(struct json *j, const char *name, struct log_reader *rd, struct err *e)

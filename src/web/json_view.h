@@ -8,6 +8,7 @@
 #include "session.h"
 #include "store_event.h"
 #include "store_net.h"
+#include "store_package.h"
 
 /* Milliseconds since 1970 as "2026-11-15T08:00:00.123Z"; 0 is null. */
 void json_view_time(struct json *j, const char *name, uint64_t ms);
@@ -41,4 +42,6 @@ int json_view_reader(struct json *j, const char *name, struct log_reader *rd,
 void json_view_entry(struct json *j, const char *name, const struct file_msg_entry *f);
 void json_view_event(struct json *j, const char *name, const struct store_event *v);
 /* A record of doc/network.md: the text from egress, with seq and time in front. */
+/* A package of a session. */
+void json_view_package(struct json *j, const char *name, const struct store_package *row);
 void json_view_net(struct json *j, const char *name, const struct store_net *row);

@@ -78,7 +78,7 @@ def frame(kind, ident, text, size=None):
 class Taken:
     """A server whose egress was taken over."""
 
-    def __init__(self, **script):
+    def __init__(self, settings=None, **script):
         self.folder = tempfile.mkdtemp(prefix="cordon-taken-", dir="/var/tmp")
         os.chmod(self.folder, 0o755)
         for name in harness.PROGRAMS:
@@ -89,7 +89,7 @@ class Taken:
         with open(path, "w") as f:
             f.write(FAKE)
         os.chmod(path, 0o755)
-        self.server = Server(os.path.join(self.folder, "cordon"), pool_size=0)
+        self.server = Server(os.path.join(self.folder, "cordon"), pool_size=0, **(settings or {}))
 
     def say(self, **script):
         path = os.path.join(self.folder, "script.json")

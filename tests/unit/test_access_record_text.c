@@ -34,6 +34,46 @@ static void good(void)
 	CHECK(r.allowed && r.name[0] == '\0');
 }
 
+#define PACKAGE(inner) \
+	"{\"time_ms\":1,\"kind\":\"package\",\"verdict\":\"allow\",\"package\":{" inner "}}"
+#define LEAST "\"ecosystem\":\"npm\",\"kind\":\"file\",\"result\":\"downloaded\""
+
+static void packages(void)
+{
+	static const char *const wrong[] = {
+		PACKAGE(""),
+		PACKAGE("\"ecosystem\":\"npm\",\"kind\":\"file\""),
+		PACKAGE("\"ecosystem\":\"nuget\",\"kind\":\"file\",\"result\":\"downloaded\""),
+		PACKAGE("\"ecosystem\":\"npm\",\"kind\":\"fil\",\"result\":\"downloaded\""),
+		PACKAGE("\"ecosystem\":\"npm\",\"kind\":\"file meta\",\"result\":\"downloaded\""),
+		PACKAGE("\"ecosystem\":\"npm\",\"kind\":\"file\",\"result\":\"down\""),
+		PACKAGE(LEAST ",\"name\":\"a\\u0000b\""),
+		PACKAGE(LEAST ",\"name\":\"\\u00e4\""),
+		PACKAGE(LEAST ",\"version\":1"),
+		PACKAGE(LEAST ",\"verified\":1"),
+		PACKAGE(LEAST ",\"age_s\":1.5"),
+		PACKAGE(LEAST ",\"shaped\":{\"hidden\":-1}"),
+		"{\"time_ms\":1,\"kind\":\"package\",\"verdict\":\"allow\"}",
+	};
+	const char *text =
+		"{\"time_ms\":1,\"kind\":\"package\",\"verdict\":\"deny\",\"rule\":\"r\","
+		"\"bytes_in\":7,\"status\":403,\"package\":{" LEAST
+		",\"name\":\"@a/b\",\"version\":\"1\",\"shaped\":{\"hidden\":2,"
+		"\"newest_hidden\":\"3\"},\"direct\":true,\"unknown\":[1]}}";
+	struct access_record_text r;
+	OWN_MEM char *clean = NULL;
+
+	CHECK(access_record_text_read(text, strlen(text), &r, &clean, &e) == 0 && r.is_package);
+	CHECK_STR(r.package.name, "@a/b");
+	CHECK_STR(r.package.newest_hidden, "3");
+	CHECK_STR(r.rule, "r");
+	CHECK(r.package.result == PACKAGE_RESULT_DOWNLOADED && r.package.direct &&
+	      !r.package.verified && r.package.hidden == 2 && r.bytes == 7 && r.status == 403);
+	CHECK(strstr(clean, "unknown") == NULL && strstr(clean, "\"hidden\":2") != NULL);
+	for (size_t i = 0; i < COUNT(wrong); i++)
+		CHECK_CASE(wrong[i], take(wrong[i], &r) < 0 && e.code == ERR_INVALID);
+}
+
 #define BEGIN "{\"time_ms\":1,\"kind\":\"connect\",\"verdict\":\"deny\""
 
 /* Members that cordond writes are its own, whatever egress sends. */
@@ -151,6 +191,6 @@ static void turns(void)
 			   access_record_text_turns(texts[i], strlen(texts[i]), &t, &e) < 0);
 }
 
-TEST_MAIN({ "a record", good }, { "which program made it", owner },
-	  { "a long name is cut", long_name }, { "what is none is refused", bad },
-	  { "counts", counts }, { "turns", turns })
+TEST_MAIN({ "a record", good }, { "a record of a package", packages },
+	  { "which program made it", owner }, { "a long name is cut", long_name },
+	  { "what is none is refused", bad }, { "counts", counts }, { "turns", turns })

@@ -1,0 +1,141 @@
+/* verb_packages.c - cordon packages: what a session got from package registries, as a table, as
+ * JSON or as a bill of materials. */
+#include <stdio.h>
+#include <string.h>
+
+#include "columns.h"
+#include "id_match.h"
+#include "member.h"
+#include "sbom.h"
+#include "show_json.h"
+#include "units.h"
+#include "verbs.h"
+
+#define ROWS_MAX 1000000 /* the server keeps fewer */
+
+struct fields {
+	struct args_common common;
+	const char *sbom, *ecosystem, *result, *name, *execution;
+};
+
+/* clang-format off */
+static const struct option options[] = {
+	{ "sbom", "cyclonedx|spdx", OPTION_WORD, offsetof(struct fields, sbom), 0, 0,
+	  "prints a bill of materials of what was downloaded (cyclonedx if no form is named)" },
+	{ "ecosystem", "NAME", OPTION_TEXT, offsetof(struct fields, ecosystem), 0, 0,
+	  "only pypi, npm, apt, cargo, go, git, oci, maven or gem" },
+	{ "result", "RESULT", OPTION_TEXT, offsetof(struct fields, result), 0, 0,
+	  "only downloaded, refused, hash_mismatch, cut or failed" },
+	{ "name", "NAME", OPTION_TEXT, offsetof(struct fields, name), 0, 0,
+	  "only this package" },
+	{ "execution", "ID", OPTION_TEXT, offsetof(struct fields, execution), 0, 0,
+	  "only packages of this execution" },
+	ARGS_COMMON(struct fields),
+};
+/* clang-format on */
+
+static const char *const heads[] = { "ECOSYSTEM", "NAME",  "VERSION", "RESULT",	   "SIZE",  "AGE",
+				     "CODE",	  "CACHE", "RULE",    "EXECUTION", "REASON" };
+
+static void add_row(struct columns *t, const json_t *row)
+{
+	char size[24] = "-", age[24] = "-";
+
+	if (member_number(row, "bytes", 0) > 0)
+		units_format_bytes(member_number(row, "size", 0), size, sizeof(size));
+	if (json_is_integer(json_object_get(row, "age_s")))
+		(void)snprintf(age, sizeof(age), "%llud",
+			       (unsigned long long)member_number(row, "age_s", 0) / 86400);
+	columns_add(t, "%s", member_text(row, "ecosystem", "?"));
+	columns_add(t, "%s", member_text(row, "name", "?"));
+	columns_add(t, "%s", member_text(row, "version", "-"));
+	columns_add(t, "%s%s", member_text(row, "result", "?"),
+		    member_bool(row, "changed") ? " (changed)" : "");
+	columns_add(t, "%s", size);
+	columns_add(t, "%s", age);
+	columns_add(t, "%s", member_text(row, "install_code", "-"));
+	columns_add(t, "%s", member_text(row, "cache", "-"));
+	columns_add(t, "%s", member_text(row, "rule", "-"));
+	columns_add(t, "%s", member_text(row, "execution_id", "-"));
+	columns_add(t, "%s", member_text(row, "reason", ""));
+}
+
+static int print(const struct fields *f, const char *session, const json_t *list, struct err *e)
+{
+	enum sbom_form form = SBOM_CYCLONEDX;
+	OWN_JSON *whole = NULL;
+	OWN_COLUMNS t;
+
+	columns_init(&t, heads, COUNT(heads));
+	if (f->sbom == NULL && !f->common.json) {
+		for (size_t i = 0; i < json_array_size(list); i++)
+			add_row(&t, json_array_get(list, i));
+		columns_print(&t, SIZE_MAX, 0, stdout);
+		return 0;
+	}
+	if (f->sbom != NULL && sbom_form_read(f->sbom, &form))
+		whole = sbom_make(form, session, list);
+	else
+		whole = json_pack("{s:O}", "packages", list);
+	if (whole == NULL)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	show_json(whole, true, stdout);
+	return 0;
+}
+
+static void choose(const struct fields *f, struct target *t)
+{
+	if (f->ecosystem != NULL)
+		target_query(t, "ecosystem", f->ecosystem);
+	if (f->result != NULL)
+		target_query(t, "result", f->result);
+	if (f->name != NULL)
+		target_query(t, "name", f->name);
+	if (f->execution != NULL)
+		target_query(t, "execution", f->execution);
+}
+
+static int run(int argc, char **argv)
+{
+	static struct fields f;
+	static struct args_words words;
+	OWN_JSON *list = NULL;
+	OWN_API_CALL a = { 0 };
+	struct err e = { 0 };
+	char id[ID_MATCH_ID_MAX];
+	enum sbom_form form;
+	struct target t;
+	int code = args_read(&verb_packages, argc, argv, &f, &words, 1, 1);
+
+	if (code != ARGS_GO)
+		return code;
+	if (f.sbom != NULL && !sbom_form_read(f.sbom, &form))
+		return args_wrong(&verb_packages, "--sbom: cyclonedx or spdx, not %.20s", f.sbom);
+	if (api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0 ||
+	    id_match_session(&a, words.at[0], id, &e) < 0)
+		return args_fail(&e);
+	id_match_target(&t, id, "packages");
+	choose(&f, &t);
+	if (api_call_pages(&a, &t, "packages", NULL, ROWS_MAX, &list, &e) < 0 ||
+	    print(&f, id, list, &e) < 0)
+		return args_fail(&e);
+	return ARGS_OK;
+}
+
+const struct verb verb_packages = {
+	.name = "packages",
+	.usage = "[options] SESSION",
+	.summary = "Lists the packages that a session asked registries for.",
+	.text = "One line for each name and version: result (downloaded, refused, hash_mismatch, "
+		"cut, "
+		"failed),\n"
+		"size, age at the time of the request, whether code runs at its installation, what "
+		"the cache did,\n"
+		"the rule and the execution of the record that decided, and the reason of a "
+		"refusal. "
+		"What was\n"
+		"downloaded need not have been installed. Also after the session has ended.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run,
+};
