@@ -1,0 +1,59 @@
+/* lock_json.c - pins as JSON. The same version may stand in a lockfile at several places: a string
+ * is added once. */
+#include "lock_json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define KEY_MAX (PACKAGE_NAME_MAX + 8)
+#define PIN_MAX (PACKAGE_VERSION_MAX + DIGEST_TEXT_MAX + 1)
+
+/* Entries of one version stand close to each other, so the end of the list is looked at. */
+static bool has(const json_t *list, const char *text)
+{
+	size_t n = json_array_size(list), from = n > 64 ? n - 64 : 0;
+
+	for (size_t i = from; i < n; i++)
+		if (strcmp(json_string_value(json_array_get(list, i)), text) == 0)
+			return true;
+	return false;
+}
+
+static int add(json_t *list, const char *version, const struct digest *d, struct err *e)
+{
+	char text[PIN_MAX], digest[DIGEST_TEXT_MAX] = "";
+
+	if (d != NULL)
+		digest_write(d, digest);
+	(void)snprintf(text, sizeof(text), "%s%s%s", version, d == NULL ? "" : " ", digest);
+	if (has(list, text))
+		return 0;
+	if (json_array_append_new(list, json_string(text)) < 0)
+		return err_set(e, ERR_SYSTEM, "no memory for pins");
+	return 0;
+}
+
+static int on_pin(void *arg, const struct lock_pin *pin, struct err *e)
+{
+	char key[KEY_MAX];
+	json_t *list;
+
+	(void)snprintf(key, sizeof(key), "%s:%s", ecosystem_name(pin->ecosystem), pin->name);
+	list = json_object_get(arg, key);
+	if (list == NULL) {
+		list = json_array();
+		if (json_object_set_new(arg, key, list) < 0)
+			return err_set(e, ERR_SYSTEM, "no memory for pins");
+	}
+	if (pin->ndigests == 0)
+		return add(list, pin->version, NULL, e);
+	for (size_t i = 0; i < pin->ndigests; i++)
+		if (add(list, pin->version, &pin->digests[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+int lock_json_add(const char *name, const char *text, size_t len, json_t *pins, struct err *e)
+{
+	return lock_read(name, text, len, on_pin, pins, e);
+}

@@ -1,0 +1,173 @@
+/* lock_python.c - lockfiles of Python in TOML: poetry.lock, uv.lock, pylock.toml (PEP 751). Each
+ * has an array of packages with name, version, hashes of its files and where it comes from. */
+#include <string.h>
+
+#include "lock_toml.h"
+#include "package_file_name.h"
+
+struct python {
+	struct lock_out *o;
+	const char *packages;	     /* the name of the array */
+	char file[PACKAGE_FILE_MAX]; /* of an old poetry.lock: the file that a hash follows */
+};
+
+static bool is(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
+/* The key below the array of packages, whichever way it is written; NULL: of another table. */
+static const char *member_of(const struct python *r, const struct toml_event *v, char *ret)
+{
+	size_t n = strlen(r->packages), len = strlen(v->table);
+
+	if (strncmp(v->table, r->packages, n) != 0 || (len > n && v->table[n] != '.'))
+		return NULL;
+	if (len == n)
+		return v->key;
+	(void)memcpy(ret, v->table + n + 1, len - n - 1);
+	ret[len - n - 1] = '.';
+	memcpy(ret + len - n, v->key, strlen(v->key) + 1);
+	return ret;
+}
+
+/* Another package, or the end of the last one. */
+static int on_table(struct python *r, const struct toml_event *v)
+{
+	size_t n = strlen(r->packages);
+
+	if (v->kind == TOML_ARRAY_TABLE && is(v->table, r->packages))
+		return lock_begin(r->o, ECO_PYPI, v->line);
+	if (strncmp(v->table, r->packages, n) == 0 && v->table[n] == '.')
+		return 0;
+	return lock_end(r->o);
+}
+
+static int take_common(struct python *r, const struct toml_event *v, const char *key)
+{
+	if (is(key, "name"))
+		return lock_name(r->o, v->line, v->p, v->n);
+	return is(key, "version") ? lock_version(r->o, v->line, v->p, v->n) : 0;
+}
+
+static bool is_text(const struct toml_event *v, const char *text)
+{
+	return v->n == strlen(text) && memcmp(v->p, text, v->n) == 0;
+}
+
+/* [metadata.files] of old ones: NAME = [{file = "...", hash = "..."}]. The file has the version. */
+static int take_old_file(struct python *r, const struct toml_event *v)
+{
+	size_t n = strlen(v->key);
+	struct package_request f = { .ecosystem = ECO_PYPI };
+
+	if (n > 5 && is(v->key + n - 5, ".file") && v->n < sizeof(r->file)) {
+		memcpy(r->file, v->p, v->n);
+		r->file[v->n] = '\0';
+	}
+	if (n <= 5 || !is(v->key + n - 5, ".hash"))
+		return 0;
+	if (!package_take_file((struct package_span){ r->file, strlen(r->file) }, &f) ||
+	    !package_file_pypi(&f))
+		return 0; /* of a form that no request for it has either */
+	if (lock_begin(r->o, ECO_PYPI, v->line) < 0 ||
+	    lock_name(r->o, v->line, f.name, strlen(f.name)) < 0 ||
+	    lock_version(r->o, v->line, f.version, strlen(f.version)) < 0 ||
+	    lock_digest(r->o, v->line, v->p, v->n) < 0)
+		return -1;
+	return lock_end(r->o);
+}
+
+static int on_poetry(void *arg, const struct toml_event *v)
+{
+	struct python *r = arg;
+	char path[2 * TOML_PATH_MAX];
+	const char *key;
+
+	if (v->kind != TOML_VALUE)
+		return on_table(r, v);
+	if (is(v->table, "metadata.files"))
+		return take_old_file(r, v);
+	key = member_of(r, v, path);
+	if (key == NULL || !v->text)
+		return 0;
+	if (is(key, "files.hash"))
+		return lock_digest(r->o, v->line, v->p, v->n);
+	if (is(key, "source.type") && !is_text(v, "legacy"))
+		lock_skip(r->o);
+	return take_common(r, v, key);
+}
+
+int lock_read_poetry(struct lock_out *o, const char *text, size_t len)
+{
+	struct python r = { .o = o, .packages = "package" };
+
+	o->need_digest = memmem(text, len, "\n[metadata.files]", 17) != NULL;
+	return toml_read(o, text, len, on_poetry, &r);
+}
+
+static int on_uv(void *arg, const struct toml_event *v)
+{
+	struct python *r = arg;
+	char path[2 * TOML_PATH_MAX];
+	const char *key;
+
+	if (v->kind != TOML_VALUE)
+		return on_table(r, v);
+	key = member_of(r, v, path);
+	if (key == NULL || !v->text)
+		return 0;
+	if (is(key, "sdist.hash") || is(key, "wheels.hash"))
+		return lock_digest(r->o, v->line, v->p, v->n);
+	if (strncmp(key, "source.", 7) == 0 && !is(key, "source.registry"))
+		lock_skip(r->o);
+	return take_common(r, v, key);
+}
+
+int lock_read_uv(struct lock_out *o, const char *text, size_t len)
+{
+	struct python r = { .o = o, .packages = "package" };
+
+	return toml_read(o, text, len, on_uv, &r);
+}
+
+/* "wheels.hashes.sha256" and the like. */
+static int take_hash(struct python *r, const struct toml_event *v, const char *alg)
+{
+	char text[DIGEST_TEXT_MAX];
+	size_t n = strlen(alg);
+
+	if (n + 1 + v->n >= sizeof(text))
+		return lock_fail(r->o, v->line, "this is not a digest");
+	memcpy(text, alg, n);
+	text[n] = ':';
+	memcpy(text + n + 1, v->p, v->n);
+	return lock_digest(r->o, v->line, text, n + 1 + v->n);
+}
+
+static int on_pylock(void *arg, const struct toml_event *v)
+{
+	struct python *r = arg;
+	char path[2 * TOML_PATH_MAX];
+	const char *key, *hashes;
+
+	if (v->kind != TOML_VALUE)
+		return on_table(r, v);
+	key = member_of(r, v, path);
+	if (key == NULL || !v->text)
+		return 0;
+	hashes = strstr(key, ".hashes.");
+	if (hashes != NULL)
+		return take_hash(r, v, hashes + strlen(".hashes."));
+	if (strncmp(key, "vcs.", 4) == 0 || strncmp(key, "directory.", 10) == 0 ||
+	    strncmp(key, "archive.", 8) == 0)
+		lock_skip(r->o);
+	return take_common(r, v, key);
+}
+
+int lock_read_pylock(struct lock_out *o, const char *text, size_t len)
+{
+	struct python r = { .o = o, .packages = "packages" };
+
+	return toml_read(o, text, len, on_pylock, &r);
+}
