@@ -88,6 +88,24 @@ static void put(struct doc_json *j, unsigned c)
 		mark_odd(j);
 }
 
+static void put_bytes(struct doc_json *j, const char *p, size_t n)
+{
+	char *to = j->in_key ? j->key + j->nkey : j->text + j->ntext;
+	size_t room = j->in_key ? sizeof(j->key) - 1 - j->nkey : sizeof(j->text) - 1 - j->ntext;
+
+	if (!j->in_key && !j->want)
+		return;
+	if (n > room) {
+		mark_odd(j);
+		n = room;
+	}
+	memcpy(to, p, n);
+	if (j->in_key)
+		j->nkey += n;
+	else
+		j->ntext += n;
+}
+
 static void put_code(struct doc_json *j, unsigned c)
 {
 	if (c < 0x80) {
@@ -238,10 +256,7 @@ static size_t plain(struct doc_json *j, const char *p, size_t n)
 	if (i == 0)
 		return 0;
 	end_high(j);
-	if (j->in_key || j->want) {
-		for (size_t k = 0; k < i; k++)
-			put(j, (unsigned char)p[k]);
-	}
+	put_bytes(j, p, i);
 	raw(j, p, i);
 	return i;
 }

@@ -237,6 +237,16 @@ static void on_key(struct package_meta *m)
 		m->item.code = true;
 }
 
+/* Most of a version is text for people. */
+static bool is_read(const struct package_meta *m)
+{
+	enum place p = m->json.place[m->json.depth];
+
+	if (p == VERSION)
+		return m->doc == DOC_NPM_ONE;
+	return p != OTHER && p != SCRIPTS && p != VERSIONS;
+}
+
 void meta_npm_on(struct doc_json *j, enum doc_event ev, const char *bytes, size_t n)
 {
 	struct package_meta *m = j->arg;
@@ -254,7 +264,7 @@ void meta_npm_on(struct doc_json *j, enum doc_event ev, const char *bytes, size_
 		on_key(m);
 		break;
 	case DOC_STRING:
-		j->want = j->place[j->depth] != OTHER && !doc_json_in_array(j);
+		j->want = is_read(m);
 		break;
 	case DOC_STRING_END:
 		if (j->want)

@@ -102,7 +102,8 @@ static void note_newest(const struct package_shape *s, uint32_t *best, uint32_t 
 		*best = fact;
 }
 
-static bool judge(const struct package_shape *s, uint32_t fact, char reason[PACKAGE_SHAPE_REASON_MAX])
+static bool judge(const struct package_shape *s, uint32_t fact,
+		  char reason[PACKAGE_SHAPE_REASON_MAX])
 {
 	struct package_facts f;
 
@@ -113,7 +114,8 @@ static bool judge(const struct package_shape *s, uint32_t fact, char reason[PACK
 		return false;
 	}
 	if (s->meta->quarantined) {
-		(void)snprintf(reason, PACKAGE_SHAPE_REASON_MAX, "the registry has it in quarantine");
+		(void)snprintf(reason, PACKAGE_SHAPE_REASON_MAX,
+			       "the registry has it in quarantine");
 		return false;
 	}
 	return s->spec.allow(&f, reason, s->spec.arg);

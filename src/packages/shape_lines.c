@@ -45,10 +45,11 @@ static void decide(struct package_shape *s)
 	fact = facts_find_version(&s->meta->table, s->word);
 	s->decided = true;
 	s->pass = shape_is_shown(s, fact);
-	if (s->meta->doc != DOC_GEM_INFO)
-		return;
-	s->pass = s->pass || (!s->header && fact == FACTS_NONE);
-	s->header = s->header || strcmp(s->word, "---") == 0;
+	/* What stands before the list of gems: "created_at: ...", "---". */
+	if (s->meta->doc == DOC_GEM_INFO && !s->header && fact == FACTS_NONE) {
+		s->header = strcmp(s->word, "---") == 0;
+		s->pass = s->header || (s->nword > 1 && strchr(s->word, ':') != NULL);
+	}
 }
 
 /* Returns how many bytes of the line were taken. */
@@ -57,10 +58,10 @@ static size_t first_word(struct package_shape *s, const char *p, size_t n)
 	size_t i = 0;
 
 	while (i < n && p[i] != '\n' && p[i] != '\r' && p[i] != ' ') {
+		if (p[i] == '\0')
+			s->nword = sizeof(s->word); /* no version has one */
 		if (s->nword < sizeof(s->word))
-			s->word[s->nword] = p[i];
-		if (s->nword <= sizeof(s->word))
-			s->nword++;
+			s->word[s->nword++] = p[i];
 		i++;
 	}
 	if (i == n)

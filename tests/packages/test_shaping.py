@@ -5,6 +5,7 @@ must agree, however the document is cut into pieces. Hostile documents have the 
 
     test_shaping.py SHAPE_TOOL [name ...]
 """
+import base64
 import html.parser
 import json
 import os
@@ -148,6 +149,20 @@ def test_npm_facts():
     equal(facts(NPM, {"versions": {"1.0.0": {}}, "time": {"1.0.0": "2024-02-29T12:00:00.5+01:00"}})[0]["time"], 1709204400500)
     equal(facts(NPM, {"versions": {"1.0.0": {"hasInstallScript": True}}})[0]["code"], "yes")
     equal(facts(NPM_ONE, {"name": "demo", "version": "1.0.0", "dist": {"integrity": SRI}})[0]["version"], "1.0.0")
+
+
+def test_npm_a_real_document():
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "documents/npm-left-pad.json"), encoding="utf-8") as f:
+        text = f.read()
+    doc = json.loads(text)
+    for how in (SAME, SHORT):
+        got = shaped(NPM, how, text, ["1.3.0", "0.0.2"], name="left-pad").json()
+        equal(got["versions"].keys(), doc["versions"].keys() - {"1.3.0", "0.0.2"})
+        equal(got["dist-tags"], {"latest": "0.0.1"}, "the newest by the mirror's times")
+        equal(got["versions"]["1.2.0"]["dist"], doc["versions"]["1.2.0"]["dist"])
+    known = {f["version"]: f for f in facts(NPM, text, name="left-pad")}
+    equal(known["1.3.0"]["digest"], "sha512:" + base64.b64decode(doc["versions"]["1.3.0"]["dist"]["integrity"][7:]).hex())
+    equal((known["1.3.0"]["file"], known["1.3.0"]["code"]), ("left-pad-1.3.0.tgz", "no"))
 
 
 def test_npm_one_version():
