@@ -65,7 +65,9 @@ static void print_row(const char *stage, const char *what, const char *words,
 		show_text(a->rule->name, stdout);
 		(void)putchar(')');
 	} else {
-		(void)fputs(" (the default)", stdout);
+		(void)fputs(a->by_registry ? " (packages.registries; --package explains packages)"
+					   : " (the default)",
+			    stdout);
 	}
 	(void)putchar('\n');
 }

@@ -7,6 +7,7 @@
 #include "args.h"
 #include "buf.h"
 #include "explain.h"
+#include "explain_package.h"
 #include "policy.h"
 #include "show.h"
 #include "verbs.h"
@@ -16,9 +17,9 @@
 struct fields {
 	struct args_common common;
 	const char *policy, *preset, *node, *tenant, *session;
-	const char *host, *method, *path, *layer;
+	const char *host, *method, *path, *layer, *package, *released;
 	uint64_t port;
-	bool plain, strict;
+	bool plain, strict, scripts, source, direct;
 };
 
 #define FIELD(name) offsetof(struct fields, name)
@@ -36,6 +37,16 @@ static const struct option options[] = {
 	{ "method", "NAME", OPTION_TEXT, FIELD(method), 0, 0, "explain: the method (default GET)" },
 	{ "path", "PATH", OPTION_TEXT, FIELD(path), 0, 0, "explain: the path, with a query if any (default /)" },
 	{ "plain", NULL, OPTION_FLAG, FIELD(plain), 0, 0, "explain: HTTP without TLS" },
+	{ "package", "ECOSYSTEM:NAME[@VERSION]", OPTION_TEXT, FIELD(package), 0, 0,
+	  "explain: a package, such as npm:left-pad@1.3.0, instead of a host" },
+	{ "released", "DATE", OPTION_TEXT, FIELD(released), 0, 0,
+	  "explain: when the package was released: 2026-11-16, or an age such as 3h" },
+	{ "scripts", NULL, OPTION_FLAG, FIELD(scripts), 0, 0,
+	  "explain: the package runs code when it is installed" },
+	{ "source", NULL, OPTION_FLAG, FIELD(source), 0, 0,
+	  "explain: the package is built from source" },
+	{ "direct", NULL, OPTION_FLAG, FIELD(direct), 0, 0,
+	  "explain: the package comes from a host that is no registry" },
 	{ "layer", "NAME", OPTION_TEXT, FIELD(layer), 0, 0,
 	  "check: layer of the policy: node, tenant or session (default)" },
 	{ "strict", NULL, OPTION_FLAG, FIELD(strict), 0, 0, "check: a warning is an error" },
@@ -144,30 +155,43 @@ static int check(const struct fields *f, const char *path)
 	return warnings > 0 && f->strict ? EXIT_NEGATIVE : ARGS_OK;
 }
 
+static int ask(const struct fields *f, const struct policy *p, struct err *e)
+{
+	const struct explain_package package = { .package = f->package,
+						 .released = f->released,
+						 .scripts = f->scripts,
+						 .source = f->source,
+						 .direct = f->direct };
+	const struct explain_question q = { .host = f->host,
+					    .method = f->method != NULL ? f->method : "GET",
+					    .path = f->path != NULL ? f->path : "/",
+					    .port = (uint16_t)(f->port != 0 ? f->port
+							       : f->plain   ? 80
+									    : 443),
+					    .plain = f->plain };
+
+	return f->package != NULL ? explain_package_print(p, &package, e) : explain_print(p, &q, e);
+}
+
 static int explain(const struct fields *f)
 {
 	const char *const paths[POLICY_LAYERS] = { f->node, f->tenant, f->policy };
 	const char *preset = f->preset != NULL ? policy_preset(f->preset) : NULL;
-	struct explain_question q = { .host = f->host,
-				      .method = f->method != NULL ? f->method : "GET",
-				      .path = f->path != NULL ? f->path : "/",
-				      .plain = f->plain };
 	struct policy *p = NULL;
 	struct err e = { 0 };
 	int allowed;
 
-	if (f->host == NULL)
-		return args_wrong(&verb_policy, "explain needs --host");
+	if ((f->host == NULL) == (f->package == NULL))
+		return args_wrong(&verb_policy, "explain needs --host or --package");
 	if (f->preset != NULL && (preset == NULL || f->policy != NULL))
 		return args_wrong(&verb_policy,
 				  preset == NULL ? "no preset '%.40s'"
 						 : "--preset '%.40s' or --policy, "
 						   "not both",
 				  f->preset);
-	q.port = (uint16_t)(f->port != 0 ? f->port : f->plain ? 80 : 443);
 	if (read_merged(paths, preset, &p, &e) < 0)
 		return fail_check(&e);
-	allowed = explain_print(p, &q, &e);
+	allowed = ask(f, p, &e);
 	policy_free(p);
 	return allowed < 0 ? fail_check(&e) : allowed > 0 ? ARGS_OK : EXIT_NEGATIVE;
 }

@@ -21,6 +21,7 @@
 /* Bytes of the documents of all sessions of a tenant. A small one is always accepted, so that a
  * session can be restricted whatever the others have. */
 #define DOCUMENTS_MAX (4U << 20)
+#define PACKAGE_DOCUMENTS_MAX (32U << 20) /* of those with packages, which may have many pins */
 #define DOCUMENT_SMALL (4U << 10)
 
 int session_policy_setup(struct net_access *n, struct err *e)
@@ -74,26 +75,39 @@ int session_policy_merge(const struct session *s, char **ret, struct err *e)
 	return merge(session_core(s), session_tenant(s), session_policy_own(s), ret, e);
 }
 
+static bool has_packages(const char *document)
+{
+	return strstr(document, "\"packages\":{") !=
+	       NULL; /* documents are written without spaces */
+}
+
+struct sizes {
+	size_t sum;
+	bool packages; /* of documents with packages, or without */
+};
+
 static void add_size(struct session *s, void *arg)
 {
-	size_t *sum = arg;
+	const char *document = session_row(s)->policy;
+	struct sizes *all = arg;
 
-	*sum += session_row(s)->policy == NULL ? 0 : strlen(session_row(s)->policy);
+	if (document != NULL && has_packages(document) == all->packages)
+		all->sum += strlen(document);
 }
 
 static int check_size(struct core *c, const struct tenant *t, const char *document, struct err *e)
 {
-	size_t sum = strlen(document);
+	struct sizes all = { .sum = strlen(document), .packages = has_packages(document) };
+	size_t max = all.packages ? PACKAGE_DOCUMENTS_MAX : DOCUMENTS_MAX;
 
-	if (sum <= DOCUMENT_SMALL)
+	if (all.sum <= DOCUMENT_SMALL)
 		return 0;
-	session_each(c, t, add_size, &sum);
-	if (sum <= DOCUMENTS_MAX)
+	session_each(c, t, add_size, &all);
+	if (all.sum <= max)
 		return 0;
 	return err_set_reason(
 		e, REASON_QUOTA_POLICIES,
-		"the network policies of all sessions may have at most %u bytes together",
-		DOCUMENTS_MAX);
+		"the network policies of all sessions may have at most %zu bytes together", max);
 }
 
 int session_policy_check(struct core *c, const struct tenant *t, const char *document,

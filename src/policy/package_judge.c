@@ -160,6 +160,17 @@ static bool pins_count(const struct judge *j, size_t i)
 	return j->layer->pins.given ? i == (size_t)j->which : i > (size_t)j->which;
 }
 
+/* Go reads go.mod of modules that it does not install. */
+static bool is_mod_pinned(const struct package_pin_table *t, const struct package_request *r)
+{
+	char version[PACKAGE_VERSION_MAX + sizeof(PACKAGE_GO_MOD)];
+
+	if (r->form != FORM_GO_MOD && r->form != FORM_GO_INFO)
+		return false;
+	(void)snprintf(version, sizeof(version), "%s" PACKAGE_GO_MOD, r->version);
+	return package_pins_find(t, r->ecosystem, r->name, version) != NULL;
+}
+
 static bool is_pinned(const struct judge *j)
 {
 	const struct package_request *r = j->r;
@@ -171,7 +182,8 @@ static bool is_pinned(const struct judge *j)
 			continue;
 		/* git tells the version only to the server, and checks commits itself. */
 		if (!is_of_file(r) || r->form == FORM_GIT_PACK || r->form == FORM_GIT_DUMB ||
-		    package_pins_find(t, r->ecosystem, r->name, r->version) != NULL)
+		    package_pins_find(t, r->ecosystem, r->name, r->version) != NULL ||
+		    is_mod_pinned(t, r))
 			return true;
 	}
 	return false;
@@ -387,6 +399,26 @@ void package_judge(const struct packages_policy *p, const struct package_questio
 	if (asked.facts == NULL)
 		asked.facts = &unknown;
 	(void)each_layer(&j, may_facts);
+}
+
+bool package_judge_has(const struct packages_policy *p, size_t layer)
+{
+	return p != NULL && layer < POLICY_LAYERS && p->layers[layer].given;
+}
+
+void package_judge_layer(const struct packages_policy *p, size_t layer,
+			 const struct package_question *q, struct package_answer *ret)
+{
+	struct packages_policy one;
+
+	if (p == NULL) {
+		package_judge(NULL, q, ret);
+		return;
+	}
+	one = *p;
+	for (size_t i = 0; i < POLICY_LAYERS; i++)
+		one.layers[i].given = i == layer && p->layers[i].given;
+	package_judge(&one, q, ret);
 }
 
 bool package_answer_accepts(const struct package_answer *a, const struct digest *of_file)

@@ -60,6 +60,12 @@ struct package_answer {
 void package_judge(const struct packages_policy *p, const struct package_question *q,
 		   struct package_answer *ret);
 
+/* As package_judge(), by the member of one layer (enum policy_layer) alone, for explanations. */
+void package_judge_layer(const struct packages_policy *p, size_t layer,
+			 const struct package_question *q, struct package_answer *ret);
+/* Has the layer a packages member? */
+bool package_judge_has(const struct packages_policy *p, size_t layer);
+
 /* Does the file with this digest satisfy the pins? Pins with digests of other algorithms only do
  * not accept it. */
 bool package_answer_accepts(const struct package_answer *a, const struct digest *of_file);

@@ -2,7 +2,7 @@
  * found in ten thousand. Private to src/policy; read with a document, asked by package_judge.c. */
 #pragma once
 
-#include "package.h"
+#include "packages_policy.h"
 #include "policy_private.h"
 
 #define PACKAGE_PATTERNS_MAX 16384 /* of one list */
@@ -44,12 +44,3 @@ int package_patterns_read(struct policy *p, struct package_arena *a, const json_
  * known, and `unknown` says whether a pattern with a version matches. */
 bool package_patterns_fit(const struct package_patterns *s, enum ecosystem eco, const char *name,
 			  const char *version, bool unknown, uint32_t *ret_number);
-
-/* Splits ECOSYSTEM:NAME[@VERSION]. name is normal; version is "" if there is none, and may have
- * stars, as may the name if `stars`. False: malformed. */
-struct package_name {
-	enum ecosystem ecosystem;
-	char name[PACKAGE_NAME_MAX];
-	char version[PACKAGE_VERSION_MAX];
-};
-bool package_name_read(const char *text, bool stars, struct package_name *ret);

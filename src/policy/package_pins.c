@@ -34,6 +34,16 @@ static int compare_items(const void *one, const void *other)
 	return compare(one, other);
 }
 
+/* go.sum has lines for a module's go.mod alone: "v1.0.0/go.mod". */
+static bool is_version(enum ecosystem eco, const char *text, size_t n)
+{
+	size_t tail = strlen(PACKAGE_GO_MOD);
+
+	if (eco == ECO_GO && n > tail && memcmp(text + n - tail, PACKAGE_GO_MOD, tail) == 0)
+		n -= tail;
+	return package_version_ok(eco, text, n);
+}
+
 /* "VERSION [DIGEST...]" */
 static int add_text(struct items *to, const struct package_name *name, const char *kept,
 		    const char *text, const char *at, struct err *e)
@@ -44,7 +54,7 @@ static int add_text(struct items *to, const struct package_name *name, const cha
 
 	if (version == NULL)
 		return policy_no_memory(e);
-	if (!package_version_ok(name->ecosystem, text, n))
+	if (!is_version(name->ecosystem, text, n))
 		return policy_value_fail(e, at, "", "'%.60s' does not begin with a version", text);
 	do {
 		text += n + (text[n] == ' ');

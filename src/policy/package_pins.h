@@ -5,7 +5,8 @@
 #include "digest.h"
 #include "package_patterns.h"
 
-#define PACKAGE_PINS_MAX 20000 /* of a layer: versions and digests */
+#define PACKAGE_PINS_MAX 20000	 /* of a layer: versions and digests */
+#define PACKAGE_GO_MOD "/go.mod" /* behind a version: of that file alone */
 
 struct package_pin {
 	enum ecosystem ecosystem;

@@ -48,6 +48,11 @@ bool package_registry_holds(const struct package_registry *r, const char *host, 
 const struct package_registry *packages_known_registry(const char *host, uint16_t port,
 						       const char *path, bool *ret_files);
 
+/* The first registry of an ecosystem that the policy lists, else the first built-in one; NULL:
+ * none. p may be NULL. */
+const struct package_registry *packages_registry_for(const struct packages_policy *p,
+						     enum ecosystem eco);
+
 /* Is only what the cache holds to be used (mode "offline-cache")? Mode "offline" is refused by
  * package_judge(). */
 bool packages_cache_only(const struct packages_policy *p);
@@ -60,3 +65,12 @@ struct packages_limits {
 const struct packages_limits *packages_limits(const struct packages_policy *p);
 /* Is the session's tenant kept out of the views that tenants share ("cache": "private")? */
 bool packages_cache_is_private(const struct packages_policy *p);
+
+/* Splits ECOSYSTEM:NAME[@VERSION]. name is normal; version is "" if there is none, and may have
+ * stars, as may the name if `stars`. False: malformed. */
+struct package_name {
+	enum ecosystem ecosystem;
+	char name[PACKAGE_NAME_MAX];
+	char version[PACKAGE_VERSION_MAX];
+};
+bool package_name_read(const char *text, bool stars, struct package_name *ret);

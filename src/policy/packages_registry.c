@@ -355,3 +355,15 @@ const struct package_registry *packages_known_registry(const char *host, uint16_
 {
 	return packages_registry(NULL, host, port, path, ret_files);
 }
+
+const struct package_registry *packages_registry_for(const struct packages_policy *p,
+						     enum ecosystem eco)
+{
+	for (size_t i = 0; p != NULL && i < p->registries.n; i++)
+		if (p->registries.list[i].registry.ecosystem == eco)
+			return &p->registries.list[i].registry;
+	for (size_t i = 0; i < COUNT(built_in); i++)
+		if (built_in[i].registry.ecosystem == eco)
+			return &built_in[i].registry;
+	return NULL;
+}

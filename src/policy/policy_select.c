@@ -68,16 +68,56 @@ static int check_rules(const json_t *document, enum policy_layer layer, struct e
 	return err_set(e, ERR_INVALID, "policy: more than %u rules", POLICY_SELECT_SESSION_RULES);
 }
 
+/* The bounds of a session's document hold for all of it but its packages member. */
+static int check_rest(json_t *document, struct err *e)
+{
+	OWN_MEM char *text = NULL;
+	json_t *rest = json_copy(document);
+
+	(void)json_object_del(rest, "packages");
+	text = json_dumps(rest, JSON_COMPACT);
+	json_decref(rest);
+	if (text == NULL)
+		return err_set(e, ERR_SYSTEM, "policy: out of memory");
+	if (strlen(text) <= POLICY_SELECT_SESSION_MAX &&
+	    json_size_fits(text, strlen(text), POLICY_SELECT_DEPTH_MAX,
+			   POLICY_SELECT_SESSION_VALUES))
+		return 0;
+	return err_set(e, ERR_INVALID, "policy: more than %u bytes or %u values without packages",
+		       POLICY_SELECT_SESSION_MAX, POLICY_SELECT_SESSION_VALUES);
+}
+
+/* May a session's document have packages? Found out before it is parsed. */
+static bool may_have_packages(const char *json, size_t len)
+{
+	static const char word[] = "\"packages\"";
+
+	return memmem(json, len, word, strlen(word)) != NULL;
+}
+
+static void find_bounds(const char *json, size_t len, enum policy_layer layer, unsigned *ret_max,
+			unsigned *ret_values)
+{
+	bool long_one = layer == POLICY_SESSION && len <= POLICY_SELECT_PACKAGES_MAX &&
+			may_have_packages(json, len);
+
+	*ret_max = layer != POLICY_SESSION ? POLICY_TEXT_MAX
+		   : long_one		   ? POLICY_SELECT_PACKAGES_MAX
+					   : POLICY_SELECT_SESSION_MAX;
+	*ret_values = layer != POLICY_SESSION ? POLICY_SELECT_VALUES_MAX
+		      : long_one	      ? POLICY_SELECT_PACKAGES_VALUES
+					      : POLICY_SELECT_SESSION_VALUES;
+}
+
 int policy_select_read(const char *json, size_t len, enum policy_layer layer, char **ret,
 		       struct err *e)
 {
 	json_error_t why;
 	json_t *value, *document;
-	unsigned max = layer == POLICY_SESSION ? POLICY_SELECT_SESSION_MAX : POLICY_TEXT_MAX;
-	unsigned values =
-		layer == POLICY_SESSION ? POLICY_SELECT_SESSION_VALUES : POLICY_SELECT_VALUES_MAX;
+	unsigned max, values;
 
 	*ret = NULL;
+	find_bounds(json, len, layer, &max, &values);
 	if (len > max)
 		return err_set(e, ERR_INVALID, "policy: longer than %u bytes", max);
 	if (!json_size_fits(json, len, POLICY_SELECT_DEPTH_MAX, values))
@@ -88,7 +128,9 @@ int policy_select_read(const char *json, size_t len, enum policy_layer layer, ch
 			       why.column, json_fault(why.text));
 	document = document_of(value, e);
 	json_decref(value);
-	if (document != NULL && check_rules(document, layer, e) < 0) {
+	if (document != NULL &&
+	    (check_rules(document, layer, e) < 0 ||
+	     (max == POLICY_SELECT_PACKAGES_MAX && check_rest(document, e) < 0))) {
 		json_decref(document);
 		return -1;
 	}
@@ -115,7 +157,8 @@ int policy_select_presets(const char *words, char **ret, struct err *e)
 static bool says_more(const json_t *root)
 {
 	return json_array_size(json_object_get(root, "rules")) > 0 ||
-	       json_object_get(root, "default") != NULL;
+	       json_object_get(root, "default") != NULL ||
+	       json_object_get(root, "packages") != NULL; /* its registries open hosts */
 }
 
 /* May it permit more than its presets do? */

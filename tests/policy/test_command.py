@@ -82,6 +82,27 @@ def explain_goes_through_the_stages():
     assert cordon("explain", "--preset", "pypi")[0] == 2
 
 
+def explain_judges_packages_by_layer():
+    with open("n.json", "w", encoding="utf-8") as f:
+        json.dump({"packages": {"min_age": "7d", "deny": ["pypi:evil"]}}, f)
+    with open("p.json", "w", encoding="utf-8") as f:
+        json.dump({"packages": {"registries": ["npm"], "deny": ["npm:left-pad@1.3.0"], "scripts": "deny"}}, f)
+    both = ["--node", "n.json", "--policy", "p.json", "--package"]
+    explains([*both, "npm:left-pad@1.3.0", "--released", "30d"], 1, "node        allows it",
+             "session     refuses it: left-pad 1.3.0 is denied", "result      refused by session packages.deny[0]")
+    explains([*both, "npm:left-pad@1.3.1", "--released", "3h"], 1, "is 3 h old, this node wants 7 days", "session     allows it",
+             "refused by node packages.min_age")
+    explains([*both, "npm:left-pad@1.3.1", "--released", "2020-01-31"], 0, "from        npm (registry.npmjs.org)", "result      allowed")
+    explains([*both, "npm:left-pad@1.3.1", "--released", "2020-01-31", "--scripts"], 1, "packages.scripts")
+    explains([*both, "npm:left-pad@1.3.1"], 1, "depends on its age or install code", "not decided")
+    explains([*both, "pypi:requests"], 1, "the pypi registry pypi is not in the list")
+    explains([*both, "npm:a@1", "--direct"], 1, "no registry", "has no known age")
+    explains(["--preset", "npm", "--package", "npm:a"], 0, "no layer has packages")
+    explains(["--policy", "p.json", "--host", "registry.npmjs.org", "--path", "/a"], 0, "packages.registries")
+    assert cordon("explain", *both, "left-pad")[0] == 1
+    assert cordon("explain", *both, "npm:a@1", "--released", "soon")[0] == 1
+
+
 def merge_keeps_layers():
     good()
     with open("n.json", "w", encoding="utf-8") as f:
@@ -112,7 +133,8 @@ def is_found_like_other_verbs():
     assert cordon("--help")[0] == 0 and cordon("nonsense")[0] == 2 and cordon()[0] == 2
 
 
-TESTS = [check_tells_what_is_doubtful, check_says_where_an_error_is, explain_goes_through_the_stages, merge_keeps_layers,
+TESTS = [check_tells_what_is_doubtful, check_says_where_an_error_is, explain_goes_through_the_stages, explain_judges_packages_by_layer,
+         merge_keeps_layers,
          presets_are_documents, is_found_like_other_verbs]
 
 

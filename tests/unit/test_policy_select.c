@@ -98,6 +98,28 @@ static void too_long(void)
 	text = NULL;
 }
 
+/* Pins may be many; the rest of a session's document may not be longer for that. */
+static void packages_may_be_long(void)
+{
+	static char words[POLICY_SELECT_PACKAGES_MAX];
+	size_t len = (size_t)snprintf(words, sizeof(words), "{\"packages\":{\"pins\":{");
+
+	for (int i = 0; i < 5000; i++)
+		len += (size_t)snprintf(words + len, sizeof(words) - len,
+					"%s\"npm:p%d\":[\"1.0.0 sha256:%064d\"]", i > 0 ? "," : "",
+					i, i);
+	(void)snprintf(words + len, sizeof(words) - len, "}}}");
+	CHECK(take(words, POLICY_SESSION) == 0 && strstr(text, "npm:p4999") != NULL);
+	CHECK_STR(name_of(words), "custom");
+	len = (size_t)snprintf(words, sizeof(words), "{\"packages\":{},\"rules\":[\"a.test\"");
+	for (int i = 0; i < 13 * 250; i++)
+		len += (size_t)snprintf(
+			words + len, sizeof(words) - len, "%s\"h%d.test\"",
+			i % 250 == 0 ? (i == 0 ? ",{\"host\":[" : "]},{\"host\":[") : ",", i);
+	(void)snprintf(words + len, sizeof(words) - len, "]}]}");
+	CHECK(take(words, POLICY_SESSION) < 0 && strstr(e.msg, "without packages") != NULL);
+}
+
 /* How often the parser asked for memory: the work, whatever the machine. */
 static size_t allocations;
 
@@ -222,6 +244,7 @@ static void shown(void)
 
 TEST_MAIN({ "presets by name", words }, { "names that are too long", long_names },
 	  { "what is wrong is refused", refused }, { "a session's is not long", too_long },
+	  { "packages may be long", packages_may_be_long },
 	  { "a session has so many rules, read once", many },
 	  { "layers are merged once", merged_once }, { "texts are not repeated", not_repeated },
 	  { "none is nothing else", none }, { "passwords and private addresses stay here", shown })
