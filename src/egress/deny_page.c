@@ -6,6 +6,7 @@
 #include "json.h"
 
 #define REASON_MAX 512
+#define PHRASE_MAX 160 /* bytes of a reason in the status line, without NUL */
 
 bool deny_page_wants_json(const struct http1_header *headers, size_t n)
 {
@@ -37,6 +38,11 @@ static void write_json(const struct deny_page *r, const char *reason, char *ret,
 
 	json_init(&j, ret, cap);
 	json_open(&j, NULL, '{');
+	if (r->package) {
+		json_text(&j, "error", reason);
+		json_close(&j, '}');
+		return;
+	}
 	json_text(&j, "error", r->denied ? "denied" : "failed");
 	json_text(&j, "reason", reason);
 	if (r->rule)
@@ -46,7 +52,7 @@ static void write_json(const struct deny_page *r, const char *reason, char *ret,
 
 static void write_text(const struct deny_page *r, const char *reason, char *ret, size_t cap)
 {
-	if (r->denied)
+	if (r->denied && !r->package)
 		(void)snprintf(ret, cap,
 			       "%s%s%s%s\n\nThe network policy of this session does not allow this "
 			       "request. Repeating it, or sending it another way, will not help.\n",
@@ -58,16 +64,17 @@ static void write_text(const struct deny_page *r, const char *reason, char *ret,
 
 void deny_page_write(struct buf *b, const struct deny_page *r)
 {
-	char reason[REASON_MAX], body[2048];
+	char reason[REASON_MAX], phrase[PHRASE_MAX + 1], body[2048];
 
 	make_clean(r->reason, reason);
+	(void)snprintf(phrase, sizeof(phrase), "%.160s",
+		       r->package && reason[0] ? reason : http1_reason(r->status));
 	if (r->json)
 		write_json(r, reason, body, sizeof(body));
 	else
 		write_text(r, reason, body, sizeof(body));
 	buf_printf(b, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n", r->status,
-		   http1_reason(r->status), r->json ? "application/json" : "text/plain",
-		   strlen(body));
+		   phrase, r->json ? "application/json" : "text/plain", strlen(body));
 	if (reason[0])
 		buf_printf(b, "%s: %s\r\n", r->denied ? "X-Cordon-Denied" : "X-Cordon-Failed",
 			   reason);

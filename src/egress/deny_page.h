@@ -13,6 +13,9 @@ struct deny_page {
 	const char *reason; /* any bytes: those that are not printable are replaced */
 	const char *rule;   /* its name; NULL: none */
 	bool json, bodiless, close;
+	/* Of a package: clients of packages print the reason phrase of the status line, so the
+	 * reason is there, too; the body is the reason alone, as text or as {"error": reason}. */
+	bool package;
 };
 
 #define DENY_PAGE_MAX 4096

@@ -51,6 +51,36 @@ static void speaks_json(void)
 	buf_release(&b);
 }
 
+/* Clients of packages print the reason phrase; npm prints "error" of the body, too. */
+static void explains_packages(void)
+{
+	struct buf b = BUF_INIT(DENY_PAGE_MAX);
+	struct http1_response r;
+	struct http1_fault fault;
+	char reason[400];
+	const char *text = written(&b, (struct deny_page){ .status = 403,
+							   .denied = true,
+							   .reason = "demo 2.0 is\r\n too new",
+							   .rule = "r",
+							   .package = true });
+
+	CHECK_HAS("phrase", text, "HTTP/1.1 403 demo 2.0 is?? too new\r\n");
+	CHECK_HAS("text alone", text, "\r\n\r\ndemo 2.0 is?? too new\n");
+	text = written(&b, (struct deny_page){ .status = 403,
+					       .denied = true,
+					       .reason = "no",
+					       .package = true,
+					       .json = true });
+	CHECK_HAS("npm", text, "\r\n\r\n{\"error\":\"no\"}");
+	memset(reason, 'a', sizeof(reason));
+	reason[sizeof(reason) - 1] = '\0';
+	text = written(&b, (struct deny_page){ .status = 403, .reason = reason, .package = true });
+	CHECK(http1_response_read(text, b.len, HTTP1_GET, &r, &fault) > 0 && r.reason.n == 160);
+	text = written(&b, (struct deny_page){ .status = 403, .reason = "", .package = true });
+	CHECK_HAS("no reason", text, "HTTP/1.1 403 Forbidden\r\n");
+	buf_release(&b);
+}
+
 static void holds_one_answer(void)
 {
 	struct buf b = BUF_INIT(DENY_PAGE_MAX);
@@ -74,4 +104,4 @@ static void holds_one_answer(void)
 }
 
 TEST_MAIN({ "says_why", says_why }, { "speaks_json", speaks_json },
-	  { "holds_one_answer", holds_one_answer })
+	  { "explains_packages", explains_packages }, { "holds_one_answer", holds_one_answer })
