@@ -1,0 +1,225 @@
+/* package_source.c - paths of metadata, by ecosystem; see package_source.h. */
+#include "package_source.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define PYPI_JSON "application/vnd.pypi.simple.v1+json"
+
+static bool fits(int n)
+{
+	return n > 0 && n < PACKAGE_TARGET_MAX;
+}
+
+static bool npm(const struct package_registry *r, const struct package_request *q,
+		struct package_source *ret)
+{
+	const char *slash = strchr(q->written, '/');
+
+	ret->doc = DOC_NPM;
+	ret->accept = "application/json";
+	if (slash == NULL)
+		return fits(
+			snprintf(ret->target, sizeof(ret->target), "%s%s", r->path, q->written));
+	return fits(snprintf(ret->target, sizeof(ret->target), "%s%.*s%%2f%s", r->path,
+			     (int)(slash - q->written), q->written, slash + 1));
+}
+
+static bool pypi(const struct package_registry *r, const struct package_request *q,
+		 struct package_source *ret)
+{
+	ret->doc = DOC_PYPI_SIMPLE;
+	ret->accept = PYPI_JSON;
+	return fits(snprintf(ret->target, sizeof(ret->target), "%ssimple/%s/", r->path, q->name));
+}
+
+/* The index is a tree by the first letters of the name, in lower case. */
+static bool cargo(const struct package_registry *r, const struct package_request *q,
+		  struct package_source *ret)
+{
+	char name[PACKAGE_NAME_MAX];
+	size_t n = strlen(q->written);
+
+	for (size_t i = 0; i <= n; i++)
+		name[i] = (char)tolower((unsigned char)q->written[i]);
+	ret->doc = DOC_CARGO_INDEX;
+	if (n <= 2)
+		return fits(
+			snprintf(ret->target, sizeof(ret->target), "%s%zu/%s", r->path, n, name));
+	if (n == 3)
+		return fits(snprintf(ret->target, sizeof(ret->target), "%s3/%c/%s", r->path,
+				     name[0], name));
+	return fits(snprintf(ret->target, sizeof(ret->target), "%s%.2s/%.2s/%s", r->path, name,
+			     name + 2, name));
+}
+
+/* Capital letters of a module are written as '!' and the small one. */
+static bool go_escape(const char *text, char *ret, size_t cap)
+{
+	size_t n = 0;
+
+	for (; *text != '\0'; text++) {
+		if (n + 3 > cap)
+			return false;
+		if (*text >= 'A' && *text <= 'Z')
+			ret[n++] = '!';
+		ret[n++] = (char)tolower((unsigned char)*text);
+	}
+	ret[n] = '\0';
+	return true;
+}
+
+static bool go(const struct package_registry *r, const struct package_request *q,
+	       struct package_source *ret)
+{
+	char name[2 * PACKAGE_NAME_MAX], version[2 * PACKAGE_VERSION_MAX];
+
+	if (!go_escape(q->name, name, sizeof(name)) ||
+	    !go_escape(q->version, version, sizeof(version)))
+		return false;
+	ret->doc = version[0] != '\0' ? DOC_GO_INFO : DOC_GO_LIST;
+	if (version[0] != '\0')
+		return fits(snprintf(ret->target, sizeof(ret->target), "%s%s/@v/%s.info", r->path,
+				     name, version));
+	return fits(snprintf(ret->target, sizeof(ret->target), "%s%s/@v/list", r->path, name));
+}
+
+static bool gem(const struct package_registry *r, const struct package_request *q,
+		struct package_source *ret)
+{
+	ret->doc = DOC_GEM_INFO;
+	return fits(snprintf(ret->target, sizeof(ret->target), "%sinfo/%s", r->path, q->name));
+}
+
+bool package_source_of(const struct package_registry *r, const struct package_request *q,
+		       struct package_source *ret)
+{
+	*ret = (struct package_source){ 0 };
+	if (q->name[0] == '\0')
+		return false;
+	switch (q->ecosystem) {
+	case ECO_NPM:
+		return npm(r, q, ret);
+	case ECO_PYPI:
+		return pypi(r, q, ret);
+	case ECO_CARGO:
+		return cargo(r, q, ret);
+	case ECO_GO:
+		return go(r, q, ret);
+	case ECO_GEM:
+		return gem(r, q, ret);
+	case ECO_APT:
+	case ECO_GIT:
+	case ECO_OCI:
+	case ECO_MAVEN:
+	case ECOSYSTEMS:
+		break;
+	}
+	return false;
+}
+
+/* ---- hosts */
+
+uint16_t package_registry_port(const struct package_host *h, bool tls)
+{
+	if (h->port != 0)
+		return h->port;
+	return tls ? 443 : 80;
+}
+
+void package_registry_text(const struct package_registry *r, bool tls,
+			   char ret[PACKAGE_REGISTRY_TEXT])
+{
+	(void)snprintf(ret, PACKAGE_REGISTRY_TEXT, "%s %s:%u %s", ecosystem_name(r->ecosystem),
+		       r->host.name, package_registry_port(&r->host, tls), r->path);
+}
+
+int package_hosts_copy(struct package_hosts *h, const struct package_registry *r, bool tls)
+{
+	*h = (struct package_hosts){ .tls = tls };
+	h->at = calloc(r->nfiles + 1, sizeof(h->at[0]));
+	if (h->at == NULL)
+		return -1;
+	for (size_t i = 0; i <= r->nfiles; i++) {
+		const struct package_host *from = i == 0 ? &r->host : &r->files[i - 1];
+
+		(void)snprintf(h->at[i].name, sizeof(h->at[i].name), "%s", from->name);
+		h->at[i].port = package_registry_port(from, tls);
+		h->n++;
+	}
+	return 0;
+}
+
+void package_hosts_release(struct package_hosts *h)
+{
+	free(h->at);
+	*h = (struct package_hosts){ 0 };
+}
+
+static bool holds(const struct package_hosts *h, const struct endpoint *to)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (h->at[i].port == to->port && strcmp(h->at[i].name, to->host) == 0)
+			return true;
+	return false;
+}
+
+/* A relative one: it has no scheme and no host. */
+static bool is_relative(const char *url)
+{
+	const char *colon = strchr(url, ':'), *slash = strchr(url, '/');
+
+	if (strncmp(url, "//", 2) == 0 || strchr(url, '\\') != NULL)
+		return false;
+	return colon == NULL || (slash != NULL && slash < colon);
+}
+
+/* "name" or "name:8443"; no address, and nothing before the name. */
+static bool read_host(const char *text, size_t n, uint16_t default_port, struct endpoint *ret)
+{
+	const char *colon = memchr(text, ':', n);
+	size_t name = colon != NULL ? (size_t)(colon - text) : n;
+	unsigned long port = 0;
+
+	*ret = (struct endpoint){ .by_name = true, .port = default_port };
+	if (host_normal(text, name, ret->host) < 0)
+		return false;
+	if (colon == NULL)
+		return true;
+	if (n - name < 2 || n - name > 6)
+		return false;
+	for (const char *c = colon + 1; c < text + n; c++) {
+		if (*c < '0' || *c > '9')
+			return false;
+		port = port * 10 + (unsigned long)(*c - '0');
+	}
+	ret->port = (uint16_t)port;
+	return port > 0 && port <= UINT16_MAX;
+}
+
+bool package_hosts_hold(const struct package_hosts *h, const char *url, struct endpoint *ret_to,
+			const char **ret_rest)
+{
+	const char *scheme = h->tls ? "https://" : "http://", *host;
+	struct endpoint to;
+	size_t n;
+
+	if (ret_rest != NULL)
+		*ret_rest = url;
+	if (is_relative(url))
+		return true;
+	if (strncasecmp(url, scheme, strlen(scheme)) != 0)
+		return false;
+	host = url + strlen(scheme);
+	n = strcspn(host, "/?#");
+	if (!read_host(host, n, h->tls ? 443 : 80, &to) || !holds(h, &to))
+		return false;
+	if (ret_to != NULL)
+		*ret_to = to;
+	if (ret_rest != NULL)
+		*ret_rest = host[n] == '/' ? host + n : "/";
+	return true;
+}

@@ -1,0 +1,49 @@
+/* package_source.h - where a registry keeps the metadata that egress needs of a package, and which
+ * addresses belong to a registry. Pure. Called by package_gate.c and package_view.c. */
+#pragma once
+
+#include <stddef.h>
+
+#include "endpoint.h"
+#include "package_meta.h"
+#include "package_request.h"
+#include "packages_policy.h"
+
+#define PACKAGE_TARGET_MAX 1024
+
+/* A document of a registry. */
+struct package_source {
+	enum package_doc doc;
+	char target[PACKAGE_TARGET_MAX]; /* its path, as it is sent */
+	const char *accept;		 /* NULL: anything */
+};
+
+/* The document that says most of the name (and version) of a request. False: the ecosystem has
+ * none that egress reads, or the request has no name. */
+bool package_source_of(const struct package_registry *r, const struct package_request *q,
+		       struct package_source *ret);
+
+/* The hosts of a registry, copied: those of a policy end with it. */
+struct package_hosts {
+	size_t n;
+	bool tls;
+	struct package_hosts_one {
+		char name[HOST_MAX];
+		uint16_t port;
+	} * at; /* owned; the first is the registry's own */
+};
+/* -1: out of memory. */
+int package_hosts_copy(struct package_hosts *h, const struct package_registry *r,
+		       bool tls) MUST_USE;
+void package_hosts_release(struct package_hosts *h);
+/* Does this address, as a document or a Location header writes it, lead to one of the hosts? The
+ * endpoint and the rest (path and query) of an absolute one; of a relative one (no host in it)
+ * ret_to is not changed. ret_to, ret_rest may be NULL. */
+bool package_hosts_hold(const struct package_hosts *h, const char *url, struct endpoint *ret_to,
+			const char **ret_rest);
+
+/* "npm registry.example:443 /prefix/", for keys of the cache. */
+#define PACKAGE_REGISTRY_TEXT 640
+void package_registry_text(const struct package_registry *r, bool tls,
+			   char ret[PACKAGE_REGISTRY_TEXT]);
+uint16_t package_registry_port(const struct package_host *h, bool tls);

@@ -1,0 +1,106 @@
+/* Goal: egress asks a registry for the right document, and an address that leaves the registry is
+ * never taken for one of its own. */
+#include "package_source.h"
+
+#include "support.h"
+
+static const struct package_host files[] = { { "files.example", 0 }, { "cdn.example", 8443 } };
+static const struct package_registry registry = { .ecosystem = ECO_NPM,
+						  .name = "r",
+						  .host = { "npm.example", 0 },
+						  .path = "/p/",
+						  .files = files,
+						  .nfiles = 2 };
+
+static const char *target(enum ecosystem eco, const char *name, const char *version)
+{
+	static struct package_source source;
+	struct package_request q = { .ecosystem = eco };
+
+	memcpy(q.name, name, strlen(name) + 1);
+	memcpy(q.written, name, strlen(name) + 1);
+	memcpy(q.version, version, strlen(version) + 1);
+	return package_source_of(&registry, &q, &source) ? source.target : "";
+}
+
+static void finds_documents(void)
+{
+	static const struct {
+		enum ecosystem eco;
+		const char *name, *version, *want;
+	} rows[] = {
+		{ ECO_NPM, "left", "1.0", "/p/left" },
+		{ ECO_NPM, "@s/left", "", "/p/@s%2fleft" },
+		{ ECO_PYPI, "demo", "", "/p/simple/demo/" },
+		{ ECO_CARGO, "a", "", "/p/1/a" },
+		{ ECO_CARGO, "ab", "", "/p/2/ab" },
+		{ ECO_CARGO, "Abc", "", "/p/3/a/abc" },
+		{ ECO_CARGO, "Serde_json", "", "/p/se/rd/serde_json" },
+		{ ECO_GO, "example.com/Mod", "v1.0.0", "/p/example.com/!mod/@v/v1.0.0.info" },
+		{ ECO_GO, "example.com/Mod", "", "/p/example.com/!mod/@v/list" },
+		{ ECO_GEM, "rack", "", "/p/info/rack" },
+		{ ECO_APT, "hello", "1", "" },
+		{ ECO_NPM, "", "1", "" },
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		CHECK_STR(target(rows[i].eco, rows[i].name, rows[i].version), rows[i].want);
+}
+
+static void knows_its_hosts(void)
+{
+	static const struct {
+		const char *url;
+		bool held;
+	} rows[] = {
+		{ "https://npm.example/x", true },
+		{ "HTTPS://NPM.EXAMPLE/x", true },
+		{ "https://files.example:443/x", true },
+		{ "https://cdn.example:8443/x?y", true },
+		{ "/x", true },
+		{ "../x/y.whl", true },
+		{ "y.whl#sha256=00", true },
+		{ "https://cdn.example/x", false },
+		{ "https://npm.example:444/x", false },
+		{ "http://npm.example/x", false },
+		{ "//npm.example/x", false },
+		{ "//evil.example/x", false },
+		{ "https://evil.example/x", false },
+		{ "https://npm.example@evil.example/x", false },
+		{ "https://npm.example.evil.example/x", false },
+		{ "https://npm.example:443@evil.example/", false },
+		{ "https:\\\\evil.example/x", false },
+		{ "\\\\evil.example/x", false },
+		{ "https://", false },
+		{ "https://198.18.0.5/x", false },
+		{ "https://npm.example:99999/x", false },
+		{ "data:text/html,x", false },
+		{ "javascript:alert(1)", false },
+	};
+	struct package_hosts h;
+
+	CHECK(package_hosts_copy(&h, &registry, true) == 0);
+	for (size_t i = 0; i < COUNT(rows); i++)
+		CHECK_CASE(rows[i].url,
+			   package_hosts_hold(&h, rows[i].url, NULL, NULL) == rows[i].held);
+	package_hosts_release(&h);
+}
+
+static void splits_addresses(void)
+{
+	struct endpoint to = { .port = 1 };
+	struct package_hosts h;
+	const char *rest;
+
+	CHECK(package_hosts_copy(&h, &registry, true) == 0);
+	CHECK(package_hosts_hold(&h, "https://cdn.example:8443/a/b?c", &to, &rest));
+	CHECK_STR(to.host, "cdn.example");
+	CHECK(to.port == 8443);
+	CHECK_STR(rest, "/a/b?c");
+	CHECK(package_hosts_hold(&h, "https://files.example", &to, &rest));
+	CHECK_STR(rest, "/");
+	package_hosts_release(&h);
+}
+
+TEST_MAIN({ "finds_documents", finds_documents }, { "knows_its_hosts", knows_its_hosts },
+	  { "splits_addresses", splits_addresses })
