@@ -11,7 +11,7 @@
 
 #define SHORT_MAX 1000 /* bytes of the path, in a record that would be too long */
 
-static const char *const kinds[] = { "dns", "connect", "request" };
+static const char *const kinds[] = { "dns", "connect", "request", "package" };
 static_assert(COUNT(kinds) == ACCESS_RECORD_KINDS, "every kind has a name");
 
 static void write_where(struct json *j, const struct mask *m, const struct access_record *r)
@@ -88,6 +88,8 @@ static void write_outcome(struct json *j, const struct egress_session *session,
 		json_uint(j, "masked", r->masked);
 	if (r->model != NULL)
 		json_raw(j, "model", r->model);
+	if (r->package != NULL)
+		json_raw(j, "package", r->package);
 	if (session->records_lost > 0)
 		json_uint(j, "lost_before", session->records_lost);
 }

@@ -1,6 +1,6 @@
 /* access_record.h - the record of one attempt of a cell to use the network: a DNS query, a
- * connection or a request. Called by dns.c, flow.c, flow_accept.c and gateway_end.c when the
- * attempt is decided or over.
+ * connection, a request or a package. Called by dns.c, flow.c, flow_accept.c, gateway_end.c and
+ * package_record.c when the attempt is decided or over.
  *
  * It is written as JSON, with the value of every secret of the session masked, and queued for
  * cordond as EGRESS_RECORD. doc/network.md lists the members; cordond reads them in
@@ -14,6 +14,7 @@ enum access_record_kind {
 	ACCESS_RECORD_CONNECT, /* a connection that was refused, relayed or tunnelled, when it ends
 				*/
 	ACCESS_RECORD_REQUEST, /* one HTTP request, when it ends */
+	ACCESS_RECORD_PACKAGE, /* a request for a package, beside its ACCESS_RECORD_REQUEST */
 	ACCESS_RECORD_KINDS
 };
 
@@ -40,8 +41,9 @@ struct access_record {
 	uint64_t masked;		/* secret values masked in the answer */
 	/* names of the secrets put in, comma separated; NULL: none */
 	const char *secrets;
-	const char *model; /* JSON of llm_call.h, masked, embedded as "model"; NULL: none */
-	bool proxied;	   /* came through the explicit proxy */
+	const char *model;   /* JSON of llm_call.h, masked, embedded as "model"; NULL: none */
+	const char *package; /* JSON of package_record.c, masked; NULL: none */
+	bool proxied;	     /* came through the explicit proxy */
 };
 
 void access_record_send(struct egress_session *session, const struct access_record *r);

@@ -47,6 +47,13 @@
  *                        servers can know a value, _revoked what must end with a secret
  *   llm_call.c           tokens and models of LLM calls, by llm_shape.c and json_scan.c
  *
+ *  packages
+ *   package_gate*.c      the way of a request for a package: see package_gate_base.h
+ *   package_view.c       metadata of registries; package_load.c loads it, by package_fetch.c;
+ *                        package_source.c says where it is
+ *   package_download.c   requests for one file wait for the first
+ *   package_record.c     the record of a request for a package
+ *
  * Shared with cordon-pull, in src/outbound:
  *
  *   outbound.c           connects: outbound_judge.c decides about addresses, outbound_socks.c
@@ -62,21 +69,25 @@
 #include "limit_usage.h"
 #include "loop.h"
 #include "owner_link.h"
+#include "package_used.h"
 #include "policy.h"
 #include "resolver_lookup.h"
 #include "resource_share.h"
 #include "secrets_sent.h"
 
-struct resolver;	/* resolver.h */
-struct handshakes;	/* handshakes.h */
-struct leaf_certs;	/* leaf_certs.h: certificates shown to programs in cells */
-struct tls;		/* tls.h: client side, servers are always verified */
-struct synthetic_names; /* synthetic_names.h */
-struct secrets;		/* secrets.h */
-struct dns_state;	/* dns_state.h */
-struct flow;		/* flow.h */
-struct idle_conns;	/* idle_conns.h */
-struct cache_link;	/* cache_link.h */
+struct resolver;	 /* resolver.h */
+struct handshakes;	 /* handshakes.h */
+struct leaf_certs;	 /* leaf_certs.h: certificates shown to programs in cells */
+struct tls;		 /* tls.h: client side, servers are always verified */
+struct synthetic_names;	 /* synthetic_names.h */
+struct secrets;		 /* secrets.h */
+struct dns_state;	 /* dns_state.h */
+struct flow;		 /* flow.h */
+struct idle_conns;	 /* idle_conns.h */
+struct cache_link;	 /* cache_link.h */
+struct gateway;		 /* gateway_base.h */
+struct package_views;	 /* package_view.h */
+struct package_download; /* package_download.h */
 
 struct egress {
 	struct loop *loop;
@@ -88,6 +99,11 @@ struct egress {
 	struct egress_session *sessions;
 	struct resource_shares shares;
 	struct cache_link *cache; /* for cache_link.c */
+	/* package_gate.h: begins with a request that the rules allow. main.c sets it, since the
+	 * gateway does not know the gate. */
+	bool (*package_begin)(struct gateway *x);
+	struct package_views *package_views;	    /* owned; NULL until the first */
+	struct package_download *package_downloads; /* package_download.h */
 };
 
 /* Connections of a session at a time, whatever its policy says: one may cost 350 KiB of buffers. */
@@ -131,6 +147,8 @@ struct egress_session {
 	struct egress_session_counts counts_sent; /* as in the last EGRESS_COUNTS */
 	struct control_out_share queued;	  /* access_record.c: its records */
 	uint64_t records_lost;			  /* access_record.c: since the last one sent */
+	unsigned package_fetches;		  /* package_load.c: under way */
+	struct package_used packages;		  /* package_used.h */
 	uint64_t masked;			  /* values of secrets masked in its answers */
 };
 

@@ -39,6 +39,7 @@ struct flow {
 	struct endpoint endpoint;
 	bool to_proxy;		     /* to the explicit proxy, and not (yet) a CONNECT tunnel */
 	bool proxied;		     /* came through the explicit proxy */
+	bool internal;		     /* a request of egress itself: package_fetch.h */
 	struct policy_answer answer; /* of policy_connect() */
 	const char *scheme, *tls;    /* for the record */
 	char sni[HOST_MAX];

@@ -23,6 +23,7 @@
 #include "flow_relay.h"
 #include "gateway.h"
 #include "leaf_certs.h"
+#include "packages_policy.h"
 #include "secrets.h"
 #include "tls_hello.h"
 
@@ -174,7 +175,7 @@ static bool must_terminate(const struct flow *f, const struct tls_hello *h)
 
 	if (f->answer.verdict == POLICY_INSPECT || mode != POLICY_TLS_AUTO)
 		return f->answer.verdict == POLICY_INSPECT || mode == POLICY_TLS_TERMINATE;
-	return (f->endpoint.host[0] && h->ech) || can_know(f);
+	return (f->endpoint.host[0] && h->ech) || can_know(f) || policy_packages(f->session->policy) != NULL;
 }
 
 /* Takes them out of the socket, and keeps those that were looked at. */

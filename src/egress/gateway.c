@@ -154,6 +154,16 @@ static bool step_dial(struct gateway *x)
 	return gateway_dial_step(x);
 }
 
+/* The gate goes on by itself; only the program's end is noticed here. */
+static bool step_package(struct gateway *x)
+{
+	if (x->cell.broken || x->cell.write_broken) {
+		gateway_client_gone(x);
+		return true;
+	}
+	return false;
+}
+
 static bool step_linger(struct gateway *x)
 {
 	bool moved = gateway_stream_flush(&x->cell);
@@ -174,6 +184,8 @@ static bool step(struct gateway *x)
 		return step_head(x);
 	case GATEWAY_COLLECT:
 		return step_collect(x);
+	case GATEWAY_PACKAGE:
+		return step_package(x);
 	case GATEWAY_DIAL:
 		return step_dial(x);
 	case GATEWAY_EXCHANGE:
@@ -193,6 +205,7 @@ static bool wants_cell(const struct gateway *x)
 {
 	switch (x->state) {
 	case GATEWAY_DIAL:
+	case GATEWAY_PACKAGE:
 		return false;
 	case GATEWAY_EXCHANGE:
 	case GATEWAY_TUNNEL:
@@ -226,7 +239,8 @@ static size_t memory_of(const struct gateway *x)
 	return sizeof(*x) + x->cell.in.size + x->cell.out.size +
 	       (up ? sizeof(*x->up) + up->in.size + up->out.size : 0) + x->head.size +
 	       x->text.size + x->ask.size + x->collected.size + mask_stream_memory(&x->masked) +
-	       llm_call_memory(x->model) + gateway_tap_memory(x);
+	       llm_call_memory(x->model) + gateway_tap_memory(x) +
+	       (x->gate ? x->gate->memory(x) : 0);
 }
 
 static bool recount(struct gateway *x)
@@ -296,6 +310,9 @@ static void on_timer(struct loop_timer *t)
 		break;
 	case GATEWAY_COLLECT:
 		gateway_fail(x, 408, "the body of the request took too long");
+		break;
+	case GATEWAY_PACKAGE:
+		gateway_fail(x, 504, "the registry or the package cache took too long");
 		break;
 	case GATEWAY_DIAL:
 	case GATEWAY_EXCHANGE:
@@ -367,7 +384,8 @@ static void on_policy_change(struct flow *f, const struct secrets *was)
 		return;
 	gateway_find_known(x);
 	x->mask = x->answered && x->server_knows ? secrets_mask(x->session->secrets) : NULL;
-	if (gateway_judge(x) && has_secrets(x, was) && may_stay(x))
+	if (gateway_judge(x) && has_secrets(x, was) && (!x->gate || x->gate->on_policy_change(x)) &&
+	    may_stay(x))
 		return;
 	(void)snprintf(why, sizeof(why), "the policy changed: %.*s", POLICY_REASON_MAX, x->reason);
 	gateway_set_reason(x, why);
@@ -403,7 +421,7 @@ static void on_end(struct flow *f, bool reset)
 
 static const struct flow_stage stage = { .on_end = on_end, .on_policy_change = on_policy_change };
 
-int gateway_start(struct flow *f, struct tls *tls, struct err *e)
+static int start(struct flow *f, struct tls *tls, bool server_tls, struct err *e)
 {
 	struct gateway *x = calloc(1, sizeof(*x));
 
@@ -412,7 +430,7 @@ int gateway_start(struct flow *f, struct tls *tls, struct err *e)
 	x->flow = f;
 	x->session = f->session;
 	x->loop = f->session->egress->loop;
-	x->tls = tls != NULL;
+	x->tls = server_tls;
 	x->first = true;
 	x->timer = (struct loop_timer){ .on_expire = on_timer, .arg = x };
 	x->task = (struct loop_task){ .on_run = on_task, .arg = x };
@@ -436,4 +454,14 @@ int gateway_start(struct flow *f, struct tls *tls, struct err *e)
 	gateway_wait(x, tls ? GATEWAY_HANDSHAKE_MS : GATEWAY_HEAD_MS);
 	gateway_defer(x); /* the bytes that were looked at are still in the socket */
 	return 0;
+}
+
+int gateway_start(struct flow *f, struct tls *tls, struct err *e)
+{
+	return start(f, tls, tls != NULL, e);
+}
+
+int gateway_start_internal(struct flow *f, bool tls, struct err *e)
+{
+	return start(f, NULL, tls, e);
 }

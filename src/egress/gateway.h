@@ -10,3 +10,6 @@ struct tls;
  * program; NULL: plain HTTP. A flow that was refused (f->answer) gets one answer with the reason.
  */
 int gateway_start(struct flow *f, struct tls *tls, struct err *e) MUST_USE;
+/* As gateway_start(), for a flow of egress itself, which speaks plain HTTP. tls: with the server.
+ */
+int gateway_start_internal(struct flow *f, bool tls, struct err *e) MUST_USE;

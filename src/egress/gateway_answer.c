@@ -79,6 +79,8 @@ static void final(struct gateway *x, const struct http1_response *a)
 		gateway_fail(x, 502, flaw);
 		return;
 	}
+	if (x->gate && !x->gate->on_head(x, a))
+		return;
 	if (x->mask && a->framing != HTTP1_NO_BODY && (!is_plain(a) || is_part(a))) {
 		gateway_fail(x, 502,
 			     is_plain(a)

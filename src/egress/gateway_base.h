@@ -20,6 +20,8 @@
 struct llm_call;     /* llm_call.h */
 struct gateway_file; /* gateway_file.c */
 struct gateway_tap;  /* gateway_tap.c */
+struct package_gate; /* package_gate_base.h */
+struct gateway;
 
 #define GATEWAY_HEAD_MS 30000	   /* to receive a whole head, from its first byte */
 #define GATEWAY_IDLE_MS 300000	   /* between requests */
@@ -34,6 +36,7 @@ enum gateway_state {
 	GATEWAY_HANDSHAKE, /* TLS with the cell */
 	GATEWAY_HEAD,	   /* waiting for a request, or inside its head */
 	GATEWAY_COLLECT,   /* collecting its body, to put secrets in */
+	GATEWAY_PACKAGE,   /* the package gate waits for what it must know */
 	GATEWAY_DIAL,	   /* waiting for a connection to the server */
 	GATEWAY_EXCHANGE,  /* request and answer under way */
 	GATEWAY_TUNNEL,	   /* WebSocket frames, both ways */
@@ -58,6 +61,32 @@ struct gateway_body {
 	size_t ready;
 	const char *bad; /* NULL, or why it cannot be read on */
 	int bad_status;	 /* the status for its sender then, if one can be sent */
+};
+
+/* What the package gate does with a request, at the places where the gateway asks. It knows the
+ * gateway, not the other way round: package_gate.c sets x->gate. */
+struct gateway_gate {
+	/* The head of the server's final answer. False: it is dealt with, and not passed on. */
+	bool (*on_head)(struct gateway *x, const struct http1_response *a);
+	/* The request is recorded; it ends. */
+	void (*on_record)(struct gateway *x);
+	void (*on_end)(struct gateway *x);
+	/* The policy has changed, and its rules still allow the request. False: x->reason says why
+	 * it must be cut. */
+	bool (*on_policy_change)(struct gateway *x);
+	/* Is this header of the program not to be sent on? What is sent instead, as lines. */
+	bool (*drops)(const struct gateway *x, struct http1_span name);
+	const char *(*headers)(const struct gateway *x);
+	/* Is a refusal written as {"error": ...}? */
+	bool (*wants_json)(const struct gateway *x);
+	size_t (*memory)(const struct gateway *x);
+};
+
+/* Limits of a package file, beside those of session and rule. 0: none. */
+struct gateway_budget {
+	bool counts;	    /* against the session's budget of packages */
+	uint64_t all, file; /* bytes of all package files of the session, and of this one */
+	uint64_t sent;	    /* of the answer's body, of any request */
 };
 
 struct gateway {
@@ -106,6 +135,9 @@ struct gateway {
 	int status;
 	uint64_t bytes_out, bytes_in;
 	struct llm_call *model;
+	const struct gateway_gate *gate; /* NULL: the request is for no package */
+	struct package_gate *package;	 /* owned by the gate */
+	struct gateway_budget budget;
 	const struct mask *mask; /* NULL: the answer is not masked */
 	struct mask_stream masked;
 	struct loop_timer tick;	   /* set while the mask holds bytes back */
@@ -129,6 +161,8 @@ void gateway_set_reason(struct gateway *x, const char *reason);
  * after. */
 uint64_t gateway_bytes_left(struct gateway *x, enum limit_way way, uint64_t want);
 void gateway_count_bytes(struct gateway *x, enum limit_way way, uint64_t n);
+/* Bytes of the answer's body that the budget of packages leaves, and why there are no more. */
+uint64_t gateway_budget_left(const struct gateway *x, const char **ret_why);
 /* Counts n bytes that pass the mask in the session's share of this turn. */
 void gateway_count_masked(struct gateway *x, size_t n);
 /* How many moved bytes a masked byte counts as. There is a mask. */

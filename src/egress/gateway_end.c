@@ -74,6 +74,8 @@ void gateway_record(struct gateway *x)
 	else if (!x->endpoint.host[0] && !x->endpoint.by_name)
 		r.ip = &x->endpoint.ip;
 	access_record_send(x->session, &r);
+	if (x->gate)
+		x->gate->on_record(x);
 	count_masked(x);
 	if (x->model)
 		json_release(&j);
@@ -93,6 +95,10 @@ void gateway_clear_request(struct gateway *x)
 	gateway_splice_end(x);
 	gateway_tap_end(x);
 	gateway_file_end(x);
+	if (x->gate)
+		x->gate->on_end(x);
+	x->gate = NULL;
+	x->budget = (struct gateway_budget){ 0 };
 	empty(&x->head);
 	empty(&x->text);
 	empty(&x->ask);
@@ -160,6 +166,10 @@ static void give_up(struct gateway *x, int status, bool denied, const char *reas
 				       deny_page_wants_json(x->r.headers, x->r.headers_n),
 			       .bodiless = x->r.method == HTTP1_HEAD };
 
+	if (x->gate) {
+		r.package = true;
+		r.json = x->gate->wants_json(x);
+	}
 	if (reason != x->reason)
 		gateway_set_reason(x, reason);
 	if (denied)
@@ -195,6 +205,7 @@ void gateway_limit_reached(struct gateway *x, enum limit_way way)
 {
 	const char *why;
 
-	(void)session_limits_left(x->session, x->rule, way, 1, &why);
+	if (way == LIMIT_OUT || gateway_budget_left(x, &why) > 0)
+		(void)session_limits_left(x->session, x->rule, way, 1, &why);
 	gateway_deny(x, 403, why);
 }

@@ -84,7 +84,7 @@ static bool goes_on(const struct gateway *x, const struct hop *h, struct http1_s
 		return false;
 	if (http1_span_is_nocase(name, "expect"))
 		return x->r.expect_continue && !x->collects;
-	if (x->plain_answer && is_unreadable(name))
+	if ((x->plain_answer && is_unreadable(name)) || (x->gate && x->gate->drops(x, name)))
 		return false;
 	if (http1_span_is_nocase(name, "sec-websocket-extensions"))
 		return false; /* extensions change the form of frames */
@@ -212,6 +212,8 @@ static int write_request(struct gateway *x, const char **ret_why)
 		return -1;
 	if (x->plain_answer || x->model)
 		buf_put_text(&x->ask, "Accept-Encoding: identity\r\n");
+	if (x->gate)
+		buf_put_text(&x->ask, x->gate->headers(x));
 	put_request_framing(x);
 	*ret_why = "the head of the request is too long";
 	return buf_check(&x->ask, &e);

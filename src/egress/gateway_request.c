@@ -189,7 +189,7 @@ static void send_on(struct gateway *x)
 	gateway_dial(x, false);
 }
 
-static void proceed(struct gateway *x)
+void gateway_proceed(struct gateway *x)
 {
 	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -259,8 +259,44 @@ void gateway_request(struct gateway *x, size_t n)
 	}
 	if (!gateway_judge(x))
 		gateway_deny(x, 403, x->reason);
-	else if (is_within_limits(x))
-		proceed(x);
+	else if (is_within_limits(x) && !x->session->egress->package_begin(x))
+		gateway_proceed(x);
+}
+
+/* Sets path and query from a target. The method stays. */
+static int retarget(struct gateway *x, const char *target, const char **ret_why)
+{
+	struct http1_span path = { target, strcspn(target, "?#") }, query = { 0 };
+	const char *mark = target[path.n] == '?' ? target + path.n + 1 : NULL;
+
+	*ret_why = "the target of a redirect is malformed";
+	if (!http1_is_target(target, path.n) || path.n == 0)
+		return -1;
+	if (mark != NULL)
+		query = (struct http1_span){ mark, strcspn(mark, "#") };
+	if (query.n > 0 && !http1_is_target(query.p, query.n))
+		return -1;
+	x->r.path = path;
+	x->r.query = query;
+	x->r.form = HTTP1_ORIGIN;
+	buf_clear(&x->text);
+	return take_names(x, ret_why);
+}
+
+void gateway_request_again(struct gateway *x, const struct endpoint *to, const char *target)
+{
+	const char *why;
+
+	gateway_drop_server(x);
+	x->answer_began = false;
+	x->up_scanned = 0;
+	x->endpoint = *to;
+	if (retarget(x, target, &why) < 0)
+		gateway_fail(x, 502, why);
+	else if (!gateway_judge(x))
+		gateway_deny(x, 403, x->reason);
+	else
+		gateway_proceed(x);
 }
 
 /* ---- collected bodies */

@@ -21,6 +21,7 @@
 #include "handshakes.h"
 #include "leaf_certs.h"
 #include "log.h"
+#include "package_gate.h"
 #include "read_file.h"
 #include "resolver.h"
 #include "secrets.h"
@@ -109,6 +110,7 @@ static int start(struct egress *egress, struct err *e)
 		(void)setrlimit(RLIMIT_NOFILE, &files);
 	}
 	secrets_prepare();
+	egress->package_begin = package_gate_begin;
 	egress->loop = loop_new(e);
 	resource_share_init(&egress->shares, egress->loop,
 			    getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0, processes);

@@ -6,7 +6,7 @@
 
 #include "fd_reserve.h"
 
-#define FIXED_FDS 128U	    /* log, channels, resolver files, the loop */
+#define FIXED_FDS 256U	    /* log, channels, resolver files, the loop, metadata of packages */
 #define LOOKUP_FDS 640U	    /* two queries for each of UNDER_WAY_MAX + RESERVE (resolver_queue.c) */
 #define KEPT_FDS (64U * 6U) /* reserve for sessions that hold none */
 #define LEAST_FDS (16U * 6U) /* even if the limit is lower */
@@ -91,6 +91,14 @@ bool resource_share_memory(struct resource_share *s, size_t before, size_t now)
 	s->tenant->memory += now - before;
 	return now <= before || (s->memory <= RESOURCE_SHARE_MEMORY_MAX &&
 				 s->tenant->memory <= s->all->tenant_memory);
+}
+
+bool resource_share_documents(struct resource_share *s, size_t before, size_t now)
+{
+	s->documents += now - before;
+	s->tenant->documents += now - before;
+	return now <= before || (s->documents <= RESOURCE_SHARE_DOCUMENTS_MAX &&
+				 s->tenant->documents <= RESOURCE_SHARE_TENANT_DOCUMENTS);
 }
 
 /* ---- turns */

@@ -30,6 +30,10 @@
 #define RESOURCE_SHARE_TENANT_MEMORY \
 	((size_t)256 << 20) /* buffers of all requests of a tenant, on the node */
 
+/* Metadata of packages that one session, and all of a tenant, use at a time. */
+#define RESOURCE_SHARE_DOCUMENTS_MAX ((size_t)128 << 20)
+#define RESOURCE_SHARE_TENANT_DOCUMENTS ((size_t)256 << 20)
+
 #define RESOURCE_SHARE_FLOW_FDS 6U /* of a connection, at most: both ends, and a pipe each way */
 
 /* Work done in the turn of the loop that began at at_ns. */
@@ -42,8 +46,10 @@ struct resource_share_tenant {
 	struct resource_share_tenant *next;
 	char name[EGRESS_ID_MAX]; /* "": cordond named none */
 	unsigned sessions;
-	unsigned fds;  /* counted for its sessions */
-	size_t memory; /* buffers of its sessions' requests */
+	unsigned fds;		  /* counted for its sessions */
+	size_t memory;		  /* buffers of its sessions' requests */
+	size_t documents;	  /* metadata of packages that its sessions use */
+	unsigned package_fetches; /* package_load.c */
 	struct resolver_owner lookups;
 	struct resource_share_turn turn;
 	struct fair_queue_tenant handshakes; /* handshakes.h */
@@ -63,7 +69,7 @@ struct resource_share {
 	struct resource_shares *all;
 	struct resource_share_tenant *tenant; /* NULL until resource_share_join() */
 	unsigned fds;
-	size_t memory;
+	size_t memory, documents;
 	struct resource_share_turn turn;
 };
 
@@ -86,6 +92,9 @@ void resource_share_give_fds(struct resource_share *s, unsigned n);
 /* The buffers of a request grew or shrank from `before` to `now` bytes. False: the session or its
  * tenant has too many; they are counted all the same. */
 bool resource_share_memory(struct resource_share *s, size_t before, size_t now);
+
+/* The same for documents (metadata of packages), which have bounds of their own. */
+bool resource_share_documents(struct resource_share *s, size_t before, size_t now);
 
 /* Bytes the session may still move in this turn. */
 uint64_t resource_share_turn_left(struct resource_share *s);

@@ -21,6 +21,7 @@
 #include "flow_accept.h"
 #include "idle_conns.h"
 #include "owner_query.h"
+#include "package_view.h"
 #include "resolver.h"
 #include "secrets.h"
 #include "session_config.h"
@@ -224,6 +225,7 @@ void session_detach(struct egress_session *session)
 	dns_tcp_cut_all(session);
 	dns_state_free(session);
 	flow_cut_all(session);
+	package_views_leave(session);
 	idle_conns_free(session->idle_conns);
 	resolver_owner_gone(session->egress->resolver, &session->lookups);
 	session_counts_send(session);

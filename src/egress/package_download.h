@@ -1,0 +1,32 @@
+/* package_download.h - requests for one file that is being downloaded wait until the cache has it.
+ * Called by package_gate_file.c. The first request leads; the others follow, and look into the
+ * cache when it has ended, one of them leads if the file is not there. Those that have waited for
+ * too long go on by themselves: clients give up after some seconds without a byte. */
+#pragma once
+
+#include "cache_link.h"
+#include "completion.h"
+
+#define PACKAGE_DOWNLOAD_WAIT_MS 8000
+#define PACKAGE_DOWNLOAD_FOLLOWERS 64U
+#define PACKAGE_DOWNLOADS_MAX 1024U
+
+struct package_downloads;
+struct package_download;
+
+/* One that leads or follows; embedded in the gate. */
+struct package_follow {
+	struct completion done; /* on_done, arg: the owner's; e: it waited for too long */
+	struct package_download *download; /* of one that leads */
+};
+
+/* True: it leads, and must end with package_download_end(). False: it follows, done comes later;
+ * or (ret_alone) there are too many. */
+bool package_download_join(struct egress *g, struct package_follow *f, const char *key,
+			   bool *ret_alone);
+/* For gateway_tap_want.stored: ends when the cache has the file. */
+struct cache_call *package_download_stored(struct package_follow *f);
+/* The leading request has ended. stored: the file was handed to the cache, which answers later. */
+void package_download_end(struct package_follow *f, bool stored);
+/* One that follows ends. No effect twice. */
+void package_download_leave(struct package_follow *f);

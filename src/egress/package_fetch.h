@@ -1,0 +1,59 @@
+/* package_fetch.h - a request that egress makes itself, for the metadata of a package. Called by
+ * package_view.c.
+ *
+ * It goes through a gateway of its own (an internal flow, flow.h), so that policy, limits, secrets,
+ * masks, checks of addresses and records are those of any request of the session. This is the
+ * client at the other end: it collects the body in a file that has no name (memfd). */
+#pragma once
+
+#include "completion.h"
+#include "egress_session.h"
+#include "endpoint.h"
+#include "gateway_stream.h"
+#include "chunk.h"
+
+#define PACKAGE_FETCH_MAX ((uint64_t)64 << 20) /* bytes of a body */
+#define PACKAGE_FETCH_MS 60000
+#define PACKAGE_FETCH_FDS (RESOURCE_SHARE_FLOW_FDS + 2U)
+#define PACKAGE_FETCH_TAG_MAX 256
+
+struct package_fetch_ask {
+	const struct endpoint *to;
+	bool tls;
+	const char *target;	     /* path, with query if there is one, as it is sent */
+	const char *accept;	     /* NULL: anything */
+	const char *etag, *modified; /* validators of what is there already; "": none */
+	const char *credentials;   /* header lines of the program's request, each with CRLF; NULL */
+	const struct owner *owner; /* of the program's connection */
+};
+
+struct package_fetch {
+	/* Set by the caller. on_done: with an error, there was no answer. */
+	struct completion done;
+	/* The answer: valid from on_done until package_fetch_release(). */
+	int status;
+	int fd; /* of a 200: its body; owned until it is taken with TAKE_FD(); else -1 */
+	uint64_t size;
+	char etag[PACKAGE_FETCH_TAG_MAX], modified[64], type[128];
+	char location[2048];		/* of a redirect */
+	char reason[POLICY_REASON_MAX]; /* why egress itself refused it or failed; "" */
+	/* Called for bytes that are to be collected; false: they would be too many. */
+	bool (*on_bytes)(struct package_fetch *f, size_t n);
+	void *arg;
+
+	/* The rest is for package_fetch.c only. */
+	struct egress_session *session; /* NULL: not under way */
+	struct gateway_stream stream;
+	struct chunk chunk;
+	enum http1_framing framing;
+	uint64_t left;
+	size_t scanned;
+	bool has_head;
+};
+
+/* Begins; done.on_done comes later, once. The structure was zeroed once, but for what the caller
+ * sets, or released. */
+void package_fetch_start(struct package_fetch *f, struct egress_session *session,
+			 const struct package_fetch_ask *ask);
+/* Ends it without a call of on_done, and releases what it holds; no effect twice. */
+void package_fetch_release(struct package_fetch *f);

@@ -1,0 +1,428 @@
+/* package_gate.c - theory of operation
+ *
+ * A request is recognised by its host, path and method alone (package_request.h). What is not
+ * understood at a registry's host is refused. Then the policy is asked about the name, before
+ * anything is asked upstream, so that a refused name is not told to anybody. What is allowed goes
+ * its way by its kind: metadata to package_gate_meta.c, files to package_gate_file.c, all else to
+ * the server as it is.
+ *
+ * Without a packages member in the policy nothing is judged; requests to well-known registries get
+ * a gate that only writes the record. */
+#include "package_gate_base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "gateway_end.h"
+#include "gateway_file.h"
+#include "gateway_judge.h"
+#include "gateway_request.h"
+#include "gateway_tap.h"
+#include "hex.h"
+#include "sha256.h"
+
+#define CREDENTIALS_MAX ((size_t)16 * 1024)
+#define ASKED_MAX 4U /* views, for one request */
+
+/* ---- which package */
+
+static const struct package_registry *registry_of(const struct packages_policy *p,
+						  const struct gateway *x, bool *ret_files)
+{
+	if (x->endpoint.host[0] == '\0')
+		return NULL;
+	if (p == NULL)
+		return packages_known_registry(x->endpoint.host, x->endpoint.port, x->path,
+					       ret_files);
+	return packages_registry(p, x->endpoint.host, x->endpoint.port, x->path, ret_files);
+}
+
+/* False: the request has nothing to do with packages. */
+static bool recognise(struct package_gate *g)
+{
+	struct gateway *x = g->x;
+	size_t prefix;
+
+	g->registry = registry_of(g->policy, x, &g->is_files);
+	if (g->registry == NULL)
+		return g->policy != NULL &&
+		       package_request_direct(x->method, x->path, x->query, &g->request);
+	prefix = g->is_files ? 0 : strlen(g->registry->path) - 1;
+	package_request_read(g->registry->ecosystem, g->is_files, x->method,
+			     x->path[0] == '/' ? x->path + prefix : x->path, x->query, &g->request);
+	return true;
+}
+
+/* ---- whose view */
+
+static bool is_credential(struct http1_span name)
+{
+	return http1_span_is_nocase(name, "authorization") ||
+	       http1_span_is_nocase(name, "cookie") || http1_span_is_nocase(name, "x-api-key") ||
+	       http1_span_is_nocase(name, "npm-otp") ||
+	       http1_span_is_nocase(name, "private-token") ||
+	       http1_span_is_nocase(name, "job-token");
+}
+
+/* What is fetched with credentials belongs to the tenant; with those of the program, which egress
+ * cannot tell apart otherwise, to requests that have the same. */
+static void set_scope(struct package_gate *g)
+{
+	struct gateway *x = g->x;
+	const char *tenant = x->session->share.tenant->name;
+	struct sha256 hasher;
+	uint8_t hash[SHA256_SIZE];
+	char hex[17];
+
+	sha256_init(&hasher);
+	for (size_t i = 0; i < x->r.headers_n; i++) {
+		if (!is_credential(x->r.headers[i].name))
+			continue;
+		g->own_credentials = true;
+		sha256_add(&hasher, x->r.headers[i].value.p, x->r.headers[i].value.n);
+		sha256_add(&hasher, "", 1);
+	}
+	gateway_find_known(x);
+	if (g->own_credentials) {
+		sha256_end(&hasher, hash);
+		hex_encode(hash, 8, hex);
+		(void)snprintf(g->scope, sizeof(g->scope), "%.40s+%s", tenant, hex);
+	} else if ((g->registry != NULL && g->registry->is_private) ||
+		   packages_cache_is_private(g->policy) || x->server_knows ||
+		   (x->rule != NULL && (x->rule->nsecrets > 0 || x->rule->nset > 0))) {
+		(void)snprintf(g->scope, sizeof(g->scope), "%s", tenant[0] != '\0' ? tenant : "-");
+	} else {
+		(void)snprintf(g->scope, sizeof(g->scope), CACHE_SCOPE_PUBLIC);
+	}
+}
+
+/* The program's credentials as header lines. NULL: none, or too many. */
+static char *credentials_of(const struct gateway *x)
+{
+	struct buf b = BUF_INIT(CREDENTIALS_MAX);
+	struct err e;
+	char *lines = NULL;
+
+	for (size_t i = 0; i < x->r.headers_n; i++) {
+		const struct http1_header *h = &x->r.headers[i];
+
+		if (is_credential(h->name))
+			buf_printf(&b, "%.*s: %.*s\r\n", (int)h->name.n, h->name.p, (int)h->value.n,
+				   h->value.n > 0 ? h->value.p : "");
+	}
+	if (b.len > 0 && buf_check(&b, &e) == 0)
+		lines = strdup(buf_text(&b));
+	if (b.data != NULL)
+		explicit_bzero(b.data, b.len);
+	buf_release(&b);
+	return lines;
+}
+
+/* ---- its end */
+
+void package_gate_refuse_as(struct package_gate *g, int status, const char *reason)
+{
+	struct gateway *x = g->x;
+	char why[sizeof(x->reason)];
+
+	(void)snprintf(why, sizeof(why), "%s", reason);
+	(void)snprintf(g->rule, sizeof(g->rule), "%s", g->answer.rule);
+	g->result = PACKAGE_REFUSED;
+	gateway_defer(x);
+	gateway_deny(x, status, why);
+}
+
+void package_gate_refuse(struct package_gate *g, const char *reason)
+{
+	package_gate_refuse_as(g, 403, reason);
+}
+
+void package_gate_fail(struct package_gate *g, int status, const char *reason)
+{
+	struct gateway *x = g->x;
+	char why[sizeof(x->reason)];
+
+	(void)snprintf(why, sizeof(why), "%s", reason);
+	g->result = PACKAGE_FAILED;
+	gateway_defer(x);
+	gateway_fail(x, status, why);
+}
+
+void package_gate_send(struct package_gate *g)
+{
+	struct gateway *x = g->x;
+
+	gateway_defer(x);
+	gateway_proceed(x);
+}
+
+static void end(struct gateway *x)
+{
+	struct package_gate *g = x->package;
+
+	x->gate = NULL;
+	x->package = NULL;
+	package_view_put(&g->wait);
+	cache_call_cancel(&g->seen);
+	cache_call_cancel(&g->find);
+	package_gate_meta_end(g);
+	package_download_leave(&g->follow);
+	package_download_end(&g->follow, g->stored);
+	(void)resource_share_documents(&x->session->share, g->counted, 0);
+	package_document_drop(g->doc);
+	free(g->file_key);
+	free(g);
+}
+
+/* ---- the policy */
+
+void package_gate_judge(struct package_gate *g)
+{
+	const struct package_question q = { .registry = g->registry,
+					    .request = &g->request,
+					    .facts = g->has_facts ? &g->facts : NULL,
+					    .now_ms = clock_wall_ms(),
+					    .first_seen_ms = g->first_seen_ms };
+
+	package_judge(g->policy, &q, &g->answer);
+}
+
+static bool recheck(struct gateway *x)
+{
+	struct package_gate *g = x->package;
+	const struct packages_policy *p = policy_packages(x->session->policy);
+	bool files = false;
+
+	g->policy = p;
+	g->registry = registry_of(p, x, &files);
+	if (p == NULL)
+		return true;
+	gateway_set_reason(x, "the policy of packages changed");
+	if (files != g->is_files || x->state == GATEWAY_PACKAGE || g->shaping != NULL)
+		return false;
+	package_gate_judge(g);
+	if (g->answer.verdict == PACKAGE_REFUSE)
+		gateway_set_reason(x, g->answer.reason);
+	else if (g->request.kind != PACKAGE_FILE || g->expected.alg == DIGEST_NONE ||
+		 package_answer_accepts(&g->answer, &g->expected))
+		return true;
+	return false;
+}
+
+/* ---- metadata */
+
+static void on_view(struct completion *c, const struct err *e);
+
+void package_gate_ask(struct package_gate *g, const struct package_source *source, bool any_age,
+		      bool raw, void (*then)(struct package_gate *g))
+{
+	struct gateway *x = g->x;
+	char *credentials = g->own_credentials ? credentials_of(x) : NULL;
+	const struct package_view_ask ask = {
+		.session = x->session,
+		.scope = g->scope,
+		.registry = g->registry,
+		.source = source,
+		.name = g->request.name,
+		.tls = x->tls,
+		.only_cache = packages_cache_only(g->policy) || !package_gate_may_ask(g),
+		.credentials = credentials,
+		.owner = &x->flow->owner,
+	};
+
+	package_view_put(&g->wait);
+	g->source = *source;
+	g->then = then;
+	g->wait.any_age = any_age;
+	g->wait.raw = raw;
+	g->wait.done.on_done = on_view;
+	g->wait.done.arg = g;
+	if (g->asked++ < ASKED_MAX)
+		package_view_get(&g->wait, &ask);
+	else
+		package_gate_fail(g, 503, "the registry's metadata changes too often");
+	if (credentials != NULL)
+		explicit_bzero(credentials, strlen(credentials));
+	free(credentials);
+}
+
+bool package_gate_hold(struct package_gate *g, struct package_view *v)
+{
+	struct gateway *x = g->x;
+
+	package_document_drop(g->doc);
+	g->doc = NULL;
+	g->cached = v->cached;
+	if (v->doc == NULL)
+		return true;
+	g->doc = package_document_hold(v->doc);
+	(void)resource_share_documents(&x->session->share, g->counted, 0);
+	g->counted = g->wait.raw ? (size_t)g->doc->size : 0;
+	if (resource_share_documents(&x->session->share, 0, g->counted))
+		return true;
+	package_gate_fail(g, 503, "requests of this session or its tenant use too much metadata");
+	return false;
+}
+
+static void on_view(struct completion *c, const struct err *e)
+{
+	struct package_gate *g = c->arg;
+	struct package_view *v = g->wait.view;
+	struct package_source source = g->source;
+
+	gateway_wait(g->x, GATEWAY_ANSWER_MS);
+	if (e != NULL && e->code == ERR_CONFLICT) {
+		package_gate_ask(g, &source, g->wait.any_age, g->wait.raw, g->then);
+		return;
+	}
+	if (e != NULL) {
+		package_gate_fail(g, 503, e->msg);
+		return;
+	}
+	if (v->status == 200 && v->doc != NULL && g->wait.raw && v->doc->fd < 0) {
+		package_gate_ask(g, &source, g->wait.any_age, g->wait.raw, g->then);
+		return;
+	}
+	if (package_gate_hold(g, v))
+		g->then(g);
+}
+
+/* ---- the way of a request */
+
+/* What the judge has allowed, or must know more about. */
+static void go_on(struct package_gate *g)
+{
+	struct package_source source;
+
+	if (g->request.kind == PACKAGE_FILE || g->request.kind == PACKAGE_FILEMETA) {
+		package_gate_file(g);
+		return;
+	}
+	if (g->request.kind == PACKAGE_META && package_gate_shapes(g, &source)) {
+		package_gate_meta(g, &source);
+		return;
+	}
+	if (packages_cache_only(g->policy)) {
+		package_gate_refuse(g,
+				    "this session takes packages from the cache only, which does "
+				    "not keep this");
+		return;
+	}
+	if (!package_gate_may_ask(g) && g->request.name[0] != '\0') {
+		package_gate_refuse(g,
+				    "this session asked for too many packages that do not exist");
+		return;
+	}
+	g->result = PACKAGE_PASSED;
+	package_gate_send(g);
+}
+
+/* The refusal of a name that pip asks for is not shown by it; that of a file is. */
+static bool is_explained_later(const struct package_gate *g)
+{
+	return g->request.form == FORM_PYPI_SIMPLE && !g->answer.is_absent && g->registry != NULL &&
+	       strncmp(g->answer.reason, "packages are off", 16) != 0;
+}
+
+static void decide(struct package_gate *g)
+{
+	struct gateway *x = g->x;
+
+	if (x->r.framing != HTTP1_NO_BODY && !x->out.done &&
+	    (x->r.method == HTTP1_GET || x->r.method == HTTP1_HEAD)) {
+		x->r.keep_alive = false;
+		package_gate_refuse(g, "a request for a package must not have a body");
+		return;
+	}
+	if (x->r.upgrade_websocket) {
+		package_gate_refuse(g, "a registry is not asked for a WebSocket");
+		return;
+	}
+	package_gate_judge(g);
+	if (g->answer.verdict != PACKAGE_REFUSE || is_explained_later(g))
+		go_on(g);
+	else
+		package_gate_refuse_as(g, g->answer.is_absent ? 404 : 403, g->answer.reason);
+}
+
+/* Requests whose packages nobody judges: recorded if they install or publish. */
+static bool is_recorded(const struct package_gate *g)
+{
+	switch (g->request.kind) {
+	case PACKAGE_FILE:
+	case PACKAGE_PUBLISH:
+	case PACKAGE_SEARCH:
+	case PACKAGE_AUDIT:
+		return true;
+	case PACKAGE_INDEX:
+	case PACKAGE_META:
+	case PACKAGE_FILEMETA:
+	case PACKAGE_AUTH:
+	case PACKAGE_KEY:
+	case PACKAGE_OTHER:
+	case PACKAGE_KINDS:
+		break;
+	}
+	return false;
+}
+
+/* A page at a git server, say: it is no package, and the entry of a registry does not allow it. */
+static bool is_page(struct package_gate *g)
+{
+	package_gate_judge(g);
+	return g->answer.verdict == PACKAGE_BY_RULES && g->x->rule != NULL;
+}
+
+static const struct gateway_gate gate = { .on_head = package_gate_head,
+					  .on_record = package_gate_record,
+					  .on_end = end,
+					  .on_policy_change = recheck,
+					  .drops = package_gate_drops,
+					  .headers = package_gate_headers,
+					  .wants_json = package_gate_wants_json,
+					  .memory = package_gate_memory };
+
+/* Files count against the limits of the policy. */
+static void set_budget(struct package_gate *g)
+{
+	const struct packages_limits *l = packages_limits(g->policy);
+
+	g->x->budget = (struct gateway_budget){ .counts = g->request.kind == PACKAGE_FILE,
+						.all = l->bytes,
+						.file = l->file_bytes };
+}
+
+bool package_gate_begin(struct gateway *x)
+{
+	struct package_gate *g;
+
+	if (x->flow->internal)
+		return false;
+	g = calloc(1, sizeof(*g));
+	if (g == NULL) {
+		gateway_fail(x, 503, "out of memory");
+		return true;
+	}
+	g->x = x;
+	g->seen.found.fd = g->find.found.fd = -1;
+	g->policy = policy_packages(x->session->policy);
+	x->package = g;
+	x->gate = &gate;
+	if (!recognise(g) || (g->policy == NULL && !is_recorded(g)) ||
+	    (g->policy != NULL && is_page(g))) {
+		end(x);
+		return false;
+	}
+	if (g->policy == NULL) {
+		g->result = PACKAGE_PASSED;
+		return false;
+	}
+	set_scope(g);
+	set_budget(g);
+	x->state = GATEWAY_PACKAGE;
+	gateway_wait(x, GATEWAY_ANSWER_MS);
+	decide(g);
+	return true;
+}

@@ -1,0 +1,18 @@
+/* package_gate.h - what happens to a request for a package, between the rules of the policy and
+ * the server: it is recognised, judged by its name, judged by what the registry's metadata says of
+ * it, and then refused, answered from the package cache, answered with shaped metadata, or sent on,
+ * with its answer checked. Called by gateway*.c.
+ *
+ * The gate of a request begins when the rules have allowed it, and ends with the request. Between
+ * them the gateway is in GATEWAY_PACKAGE while the gate waits, and in the states of every other
+ * request afterwards. */
+#pragma once
+
+#include <stdbool.h>
+
+struct gateway;
+
+/* struct egress's package_begin. True: the gate has taken the request (answered, refused or
+ * waiting). False: it goes on as any other, perhaps with a gate that records it and checks the
+ * answer. */
+bool package_gate_begin(struct gateway *x);

@@ -1,0 +1,209 @@
+/* package_gate_answer.c - what a registry is sent and what it answers: headers, statuses,
+ * redirects, sizes; see package_gate.h. A registry is not trusted: a redirect is followed by egress
+ * itself, and only to hosts of the same registry; a part is never taken for a whole. */
+#include "package_gate_base.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "flow.h"
+#include "gateway_end.h"
+#include "gateway_judge.h"
+#include "gateway_request.h"
+
+#define REDIRECTS_MAX 3U
+
+/* ---- limits */
+
+static bool is_file(const struct package_gate *g)
+{
+	return g->policy != NULL && g->request.kind == PACKAGE_FILE;
+}
+
+static uint64_t under(uint64_t used, uint64_t max)
+{
+	if (max == 0)
+		return UINT64_MAX;
+	return used < max ? max - used : 0;
+}
+
+bool package_gate_fits(struct package_gate *g, uint64_t size)
+{
+	const struct packages_limits *l = packages_limits(g->policy);
+	char why[POLICY_REASON_MAX];
+	bool one = size <= under(0, l->file_bytes);
+
+	if (one && size <= under(g->x->session->packages.bytes, l->bytes))
+		return true;
+	if (one)
+		(void)snprintf(why, sizeof(why),
+			       "the package budget of %llu bytes is used up: %llu are left, the "
+			       "file has %llu",
+			       (unsigned long long)l->bytes,
+			       (unsigned long long)under(g->x->session->packages.bytes, l->bytes),
+			       (unsigned long long)size);
+	else
+		(void)snprintf(why, sizeof(why),
+			       "the file has %llu bytes, a package file of this session may have "
+			       "%llu",
+			       (unsigned long long)size, (unsigned long long)l->file_bytes);
+	package_gate_refuse(g, why);
+	return false;
+}
+
+bool package_gate_may_ask(const struct package_gate *g)
+{
+	uint64_t max = packages_limits(g->policy)->new_names;
+
+	return max == 0 || g->x->session->packages.new_names < max;
+}
+
+void package_gate_no_view(struct package_gate *g, const struct package_view *v)
+{
+	if (v->status == 404)
+		g->x->session->packages.new_names++;
+	if (v->status == 0)
+		package_gate_refuse(g, package_gate_may_ask(g)
+					       ? v->why
+					       : "this session asked for too many packages that do "
+						 "not exist: nothing new is fetched");
+	else
+		package_gate_fail(g, v->status, v->why);
+}
+
+/* ---- what is sent */
+
+static bool starts(struct http1_span name, const char *with)
+{
+	return name.n >= strlen(with) && strncasecmp(name.p, with, strlen(with)) == 0;
+}
+
+static bool is_read(const struct package_gate *g)
+{
+	return g->request.ecosystem != ECO_GIT &&
+	       (g->request.kind == PACKAGE_FILE || g->request.kind == PACKAGE_FILEMETA);
+}
+
+bool package_gate_drops(const struct gateway *x, struct http1_span name)
+{
+	const struct package_gate *g = x->package;
+
+	if (g->policy == NULL)
+		return false;
+	if (http1_span_is_nocase(name, "user-agent") || http1_span_is_nocase(name, "referer"))
+		return true;
+	if (g->redirects > 0 &&
+	    (http1_span_is_nocase(name, "authorization") || http1_span_is_nocase(name, "cookie")))
+		return true;
+	return is_read(g) && (http1_span_is_nocase(name, "accept-encoding") ||
+			      http1_span_is_nocase(name, "range") || starts(name, "if-"));
+}
+
+const char *package_gate_headers(const struct gateway *x)
+{
+	const struct package_gate *g = x->package;
+
+	if (g->policy == NULL)
+		return "";
+	if (g->request.ecosystem == ECO_GIT) /* servers look for this word */
+		return "User-Agent: git/2 (cordon)\r\n";
+	if (is_read(g) && !x->plain_answer)
+		return "User-Agent: cordon\r\nAccept-Encoding: identity\r\n";
+	return "User-Agent: cordon\r\n";
+}
+
+bool package_gate_wants_json(const struct gateway *x)
+{
+	return x->package->request.ecosystem == ECO_NPM;
+}
+
+/* ---- what is answered */
+
+static bool is_redirect(int status)
+{
+	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+static void refuse(struct package_gate *g, const char *why)
+{
+	gateway_drop_server(g->x);
+	package_gate_refuse(g, why);
+}
+
+/* Asks the host that the answer leads to, if it is one of the registry's. */
+static void follow(struct package_gate *g, const struct http1_response *a)
+{
+	struct gateway *x = g->x;
+	struct http1_span at = { 0 };
+	struct package_hosts hosts;
+	struct endpoint to = x->endpoint;
+	char url[HTTP1_TARGET_MAX], why[POLICY_REASON_MAX];
+	const char *rest = "";
+	bool held;
+
+	(void)http1_find(a->headers, a->headers_n, "location", &at);
+	(void)snprintf(url, sizeof(url), "%.*s", at.n < sizeof(url) ? (int)at.n : 0,
+		       at.n > 0 ? at.p : "");
+	if (package_hosts_copy(&hosts, g->registry, x->tls) < 0) {
+		package_gate_fail(g, 503, "out of memory");
+		return;
+	}
+	held = package_hosts_hold(&hosts, url, &to, &rest) && rest[0] == '/';
+	package_hosts_release(&hosts);
+	(void)snprintf(why, sizeof(why),
+		       "the registry redirects to %.100s, which is none of its hosts", url);
+	if (!held) {
+		refuse(g, why);
+		return;
+	}
+	if (g->redirects++ == REDIRECTS_MAX) {
+		refuse(g, "the registry redirects too often");
+		return;
+	}
+	gateway_request_again(x, &to, rest);
+}
+
+static void count_unknown(struct package_gate *g, int status)
+{
+	if ((status == 404 || status == 410) && g->request.name[0] != '\0')
+		g->x->session->packages.new_names++;
+}
+
+static bool is_plain(const struct http1_response *a)
+{
+	struct http1_span coding;
+	size_t n = http1_find(a->headers, a->headers_n, "content-encoding", &coding);
+
+	return n == 0 || (n == 1 && (coding.n == 0 || http1_span_is_nocase(coding, "identity")));
+}
+
+bool package_gate_head(struct gateway *x, const struct http1_response *a)
+{
+	struct package_gate *g = x->package;
+
+	if (g->policy == NULL) {
+		if (g->request.kind == PACKAGE_FILE && a->status == 200)
+			g->result = PACKAGE_DOWNLOADED;
+		return true;
+	}
+	count_unknown(g, a->status);
+	if (is_redirect(a->status) && g->registry != NULL &&
+	    (x->r.method == HTTP1_GET || x->r.method == HTTP1_HEAD)) {
+		follow(g, a);
+		return false;
+	}
+	if (is_redirect(a->status) && g->expected.alg != DIGEST_NONE) {
+		refuse(g, "a pinned file is not followed to another host");
+		return false;
+	}
+	if (!is_file(g) || g->request.ecosystem == ECO_GIT)
+		return true;
+	if (a->status == 206 || (a->status == 200 && !is_plain(a))) {
+		refuse(g, "the registry sent a part of the file, or a compressed one, which was "
+			  "not asked for");
+		return false;
+	}
+	return a->status != 200 || a->framing != HTTP1_LENGTH ||
+	       package_gate_fits(g, a->content_length);
+}

@@ -1,0 +1,118 @@
+/* package_gate_base.h - the structure of a gate. For package_gate*.c and package_record.c only.
+ *
+ * package_gate.c has the way of a request and its end; package_gate_meta.c answers with shaped
+ * metadata; package_gate_file.c gets files, from the cache or the server; package_gate_answer.c
+ * checks answers of servers; package_download.c makes requests for one file wait for the first.
+ *
+ * Only the loop calls what waits here, so each of these ends with gateway_defer(). A refusal or an
+ * answer frees the gate: nothing is used of it afterwards. */
+#pragma once
+
+#include "gateway_base.h"
+#include "package_download.h"
+#include "package_gate.h"
+#include "package_judge.h"
+#include "package_shape.h"
+#include "package_view.h"
+
+enum package_result {
+	PACKAGE_RESULT_NONE,
+	PACKAGE_REFUSED,
+	PACKAGE_PASSED,
+	PACKAGE_DOWNLOADED,
+	PACKAGE_MISMATCH,
+	PACKAGE_CUT,
+	PACKAGE_FAILED,
+};
+
+struct package_gate {
+	struct gateway *x;
+	const struct packages_policy *policy;	 /* the session's; NULL: only recorded */
+	const struct package_registry *registry; /* of that policy; NULL: a direct URL */
+	bool is_files;
+	struct package_request request;
+	struct package_answer answer; /* of the last question */
+	char scope[CACHE_SCOPE_MAX];
+	bool own_credentials; /* the program's request has some */
+
+	/* Metadata. */
+	struct package_view_wait wait;
+	unsigned asked;		      /* times that a view was asked for */
+	struct package_source source; /* what was asked for */
+	void (*then)(struct package_gate *g);
+	struct package_document *doc; /* held */
+	size_t counted;		      /* bytes of it, counted for the session */
+	bool has_facts;
+	struct package_facts facts; /* its texts belong to doc */
+	uint64_t first_seen_ms, now_ms;
+	struct cache_call seen;
+	struct package_shaping *shaping; /* package_gate_meta.c; NULL: none */
+
+	/* The file. */
+	struct digest expected; /* none: DIGEST_NONE */
+	bool by_pin;		/* expected is from a pin */
+	char *file_key;		/* owned; NULL */
+	struct cache_call find;
+	struct package_follow follow; /* package_download.h */
+	bool stored;		      /* the cache got all of it */
+	unsigned redirects;
+
+	/* For the record. */
+	enum package_result result;
+	enum package_cached cached;
+	bool verified, changed;
+	struct digest checksum;
+	uint64_t bytes; /* of the file, as the cache or the server had it */
+	size_t hidden;
+	char newest_hidden[PACKAGE_VERSION_MAX];
+	char rule[PACKAGE_RULE_MAX];
+};
+
+/* ---- package_gate.c */
+
+/* Refuses the request, by the policy: status 403, or 404. g is freed. */
+void package_gate_refuse(struct package_gate *g, const char *reason);
+void package_gate_refuse_as(struct package_gate *g, int status, const char *reason);
+/* It cannot be answered: not by the policy. g is freed. */
+void package_gate_fail(struct package_gate *g, int status, const char *reason);
+/* It goes on to its server. */
+void package_gate_send(struct package_gate *g);
+/* Asks the policy with what is known by now. */
+void package_gate_judge(struct package_gate *g);
+/* Asks for the view of a document; on_view is called when it is there. any_age: see
+ * package_view_wait. */
+void package_gate_ask(struct package_gate *g, const struct package_source *source, bool any_age,
+		      bool raw, void (*on_view)(struct package_gate *g));
+/* There is no document: answers with what the registry said, or why there is none. g is freed. */
+void package_gate_no_view(struct package_gate *g, const struct package_view *v);
+/* False: the session has asked for too many names that do not exist. */
+bool package_gate_may_ask(const struct package_gate *g);
+/* Do so many bytes of a file fit the limits of the policy? False: it was refused. */
+bool package_gate_fits(struct package_gate *g, uint64_t size);
+/* Takes the document of the view that has just come. False: it was refused. */
+bool package_gate_hold(struct package_gate *g, struct package_view *v);
+
+/* ---- package_gate_answer.c: for struct gateway_gate */
+
+bool package_gate_head(struct gateway *x, const struct http1_response *a);
+bool package_gate_drops(const struct gateway *x, struct http1_span name);
+const char *package_gate_headers(const struct gateway *x);
+bool package_gate_wants_json(const struct gateway *x);
+
+/* ---- package_gate_meta.c */
+
+size_t package_gate_memory(const struct gateway *x);
+
+/* Can the document that it asks for be shaped? Which, and how. */
+bool package_gate_shapes(const struct package_gate *g, struct package_source *ret);
+void package_gate_meta(struct package_gate *g, const struct package_source *source);
+void package_gate_meta_end(struct package_gate *g);
+
+/* ---- package_gate_file.c */
+
+void package_gate_file(struct package_gate *g);
+
+/* ---- package_record.c */
+
+/* For struct gateway_gate: if the request deserves a record. */
+void package_gate_record(struct gateway *x);

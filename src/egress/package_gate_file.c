@@ -1,0 +1,373 @@
+/* package_gate_file.c - theory of operation
+ *
+ * A file is judged on its own, since clients with a lockfile never ask for metadata. What the
+ * registry's metadata says of it decides: its time, whether it runs code, and above all its digest.
+ * Facts of any age will do, as long as the file is among them: they do not change, and if they do,
+ * the file is refused.
+ *
+ * With a digest, the cache may have it: the key of a file in the cache holds the digest that its
+ * bytes were checked against. Else it comes from the server, is hashed on its way, and its last
+ * bytes wait until the hash is right (gateway_tap.h). Files without a digest (of apt, git, Maven,
+ * direct URLs) are passed on and never kept. */
+#include "package_gate_base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "gateway_file.h"
+#include "gateway_tap.h"
+
+#define KEY_MAX CACHE_PATH_MAX
+#define PINS_MAX GATEWAY_TAP_DIGESTS_MAX
+
+static void find_file(struct package_gate *g);
+
+/* ---- from the server */
+
+static void on_tap_end(struct gateway *x, const struct gateway_tap_end *end, void *arg)
+{
+	struct package_gate *g = arg;
+
+	(void)x;
+	g->bytes = end->bytes;
+	switch (end->result) {
+	case TAP_VERIFIED:
+		g->verified = true;
+		g->stored = end->stored;
+		g->result = PACKAGE_DOWNLOADED;
+		break;
+	case TAP_WHOLE:
+		g->stored = end->stored;
+		g->result = PACKAGE_DOWNLOADED;
+		break;
+	case TAP_MISMATCH:
+		g->result = PACKAGE_MISMATCH;
+		break;
+	case TAP_CUT:
+		g->result = PACKAGE_CUT;
+		break;
+	case TAP_NONE:
+		g->result = PACKAGE_FAILED;
+		return;
+	}
+	if (end->result == TAP_CUT)
+		return;
+	g->checksum.alg = DIGEST_SHA256;
+	memcpy(g->checksum.bytes, end->sha256, sizeof(end->sha256));
+}
+
+/* The digests of which the file must have one. 0: any file will do. */
+static size_t digests_of(const struct package_gate *g, struct digest ret[PINS_MAX])
+{
+	size_t n = 0;
+
+	if (g->expected.alg != DIGEST_NONE) {
+		ret[0] = g->expected;
+		return 1;
+	}
+	for (size_t layer = 0; layer < COUNT(g->answer.pins) && n == 0; layer++)
+		for (size_t i = 0; i < g->answer.pins[layer].n && n < PINS_MAX; i++)
+			if (package_answer_accepts(&g->answer, &g->answer.pins[layer].list[i]))
+				ret[n++] = g->answer.pins[layer].list[i];
+	return n;
+}
+
+static bool is_pinned(const struct package_gate *g)
+{
+	for (size_t i = 0; i < COUNT(g->answer.pins); i++)
+		if (g->answer.pins[i].n > 0)
+			return true;
+	return false;
+}
+
+static void download(struct package_gate *g)
+{
+	struct gateway *x = g->x;
+	char registry[PACKAGE_REGISTRY_TEXT] = "";
+	struct digest digests[PINS_MAX];
+	struct gateway_tap_want want = { .expected = digests, .on_end = on_tap_end, .arg = g };
+	struct err e = { 0 };
+
+	if (packages_cache_only(g->policy)) {
+		package_gate_refuse(g, "the package cache does not have this file, and nothing is "
+				       "fetched in this session");
+		return;
+	}
+	want.nexpected = digests_of(g, digests);
+	if (want.nexpected == 0 && is_pinned(g)) {
+		package_gate_refuse(g, "no digest of this file is pinned that can be checked");
+		return;
+	}
+	for (size_t i = 0; i < want.nexpected; i++) {
+		if (digests[i].alg != DIGEST_H1)
+			continue;
+		package_gate_refuse(g, "digests of Go modules cannot be checked so far");
+		return;
+	}
+	if (g->registry != NULL)
+		package_registry_text(g->registry, x->tls, registry);
+	want.has_size = g->has_facts && g->facts.size > 0;
+	want.size = g->facts.size;
+	want.store = g->file_key != NULL && g->follow.download != NULL;
+	want.key = (struct cache_key){ g->scope, registry, g->file_key };
+	want.stored = want.store ? package_download_stored(&g->follow) : NULL;
+	g->cached = cache_link_is_open(x->session->egress) && g->file_key != NULL
+			    ? PACKAGE_CACHE_MISS
+			    : PACKAGE_CACHE_BYPASS;
+	g->result = PACKAGE_FAILED; /* unless the tap says something else */
+	if (x->r.method != HTTP1_HEAD && gateway_tap_set(x, &want, &e) < 0) {
+		package_gate_fail(g, 503, e.msg);
+		return;
+	}
+	package_gate_send(g);
+}
+
+/* ---- from the cache */
+
+static void serve(struct package_gate *g, struct cache_found *found)
+{
+	struct gateway *x = g->x;
+	char etag[2 + 2 * sizeof(found->sha256) + 1 + 8];
+	char text[DIGEST_TEXT_MAX];
+
+	g->cached = PACKAGE_CACHE_HIT;
+	g->result = PACKAGE_DOWNLOADED;
+	g->verified = true;
+	g->bytes = found->size;
+	g->checksum.alg = DIGEST_SHA256;
+	memcpy(g->checksum.bytes, found->sha256, sizeof(found->sha256));
+	digest_write(&g->checksum, text);
+	(void)snprintf(etag, sizeof(etag), "\"%.64s\"", text + strlen("sha256:"));
+	gateway_defer(x);
+	gateway_file_serve(x, &(struct gateway_content){ .type = found->type,
+							 .etag = etag,
+							 .last_modified = found->last_modified,
+							 .fd = TAKE_FD(found->fd),
+							 .size = found->size });
+}
+
+static void on_followed(struct completion *c, const struct err *e)
+{
+	struct package_gate *g = c->arg;
+
+	gateway_wait(g->x, GATEWAY_ANSWER_MS);
+	if (e == NULL)
+		find_file(g);
+	else
+		download(g); /* it waited for too long */
+}
+
+static bool is_expected(const struct package_gate *g, const struct cache_found *found)
+{
+	return g->expected.alg != DIGEST_SHA256 ||
+	       memcmp(g->expected.bytes, found->sha256, sizeof(found->sha256)) == 0;
+}
+
+static void on_found(struct cache_call *c, struct cache_found *found, const struct err *e)
+{
+	struct package_gate *g = c->arg;
+	struct egress *egress = g->x->session->egress;
+	bool alone = false;
+
+	if (found != NULL && found->fd >= 0 && is_expected(g, found)) {
+		if (package_gate_fits(g, found->size))
+			serve(g, found);
+		return;
+	}
+	if (e != NULL || packages_cache_only(g->policy)) {
+		download(g);
+		return;
+	}
+	g->follow.done.on_done = on_followed;
+	g->follow.done.arg = g;
+	if (package_download_join(egress, &g->follow, g->file_key, &alone) || alone)
+		download(g);
+}
+
+/* The key of the file in the cache: where it is, and its digest. False: it has none. */
+static bool make_key(struct package_gate *g)
+{
+	const struct gateway *x = g->x;
+	char text[DIGEST_TEXT_MAX], name[HOST_MAX], key[KEY_MAX];
+	int n;
+
+	if (g->file_key != NULL)
+		return true;
+	if (!digest_is_strong(&g->expected) || g->registry == NULL)
+		return false;
+	digest_write(&g->expected, text);
+	endpoint_name(&x->endpoint, name);
+	n = snprintf(key, sizeof(key), "%s:%u%s%s%s %s", name, x->endpoint.port, x->path,
+		     x->query != NULL ? "?" : "", x->query != NULL ? x->query : "", text);
+	if (n <= 0 || n >= (int)sizeof(key))
+		return false;
+	g->file_key = strdup(key);
+	return g->file_key != NULL;
+}
+
+static void find_file(struct package_gate *g)
+{
+	char registry[PACKAGE_REGISTRY_TEXT];
+	struct egress *egress = g->x->session->egress;
+
+	if (g->request.kind != PACKAGE_FILE || !make_key(g)) {
+		download(g);
+		return;
+	}
+	package_registry_text(g->registry, g->x->tls, registry);
+	g->find.on_done = on_found;
+	g->find.arg = g;
+	cache_find(egress, &g->find, &(struct cache_key){ g->scope, registry, g->file_key });
+}
+
+/* ---- the decision */
+
+/* All is known that can be known. */
+static void decide(struct package_gate *g)
+{
+	package_gate_judge(g);
+	if (g->answer.verdict != PACKAGE_ALLOW) {
+		package_gate_refuse_as(g, g->answer.is_absent ? 404 : 403,
+				       g->answer.reason[0] != '\0'
+					       ? g->answer.reason
+					       : "nothing is known of this file");
+		return;
+	}
+	if (g->changed) {
+		package_gate_refuse(g, "the registry changed what it says of this file: its digest "
+				       "or time is not what it was");
+		return;
+	}
+	if (g->has_facts && digest_is_strong(&g->facts.digest))
+		g->expected = g->facts.digest;
+	if (g->request.kind == PACKAGE_FILEMETA)
+		g->expected.alg = DIGEST_NONE;
+	if (g->expected.alg != DIGEST_NONE && !package_answer_accepts(&g->answer, &g->expected)) {
+		package_gate_refuse(g, "the registry's digest of this file is not the pinned one");
+		return;
+	}
+	g->by_pin = is_pinned(g);
+	if (g->request.kind == PACKAGE_FILE && g->has_facts && g->facts.size > 0 &&
+	    !package_gate_fits(g, g->facts.size))
+		return;
+	find_file(g);
+}
+
+static void on_seen(struct cache_call *c, struct cache_found *found, const struct err *e)
+{
+	struct package_gate *g = c->arg;
+
+	(void)e;
+	g->first_seen_ms = found != NULL ? found->seen_ms : 0;
+	decide(g);
+}
+
+/* Where the registry says no time, or one that the author chose: since when this node knows it. */
+static void ask_first_seen(struct package_gate *g)
+{
+	char name[CACHE_NAME_MAX], registry[PACKAGE_REGISTRY_TEXT];
+
+	if (g->registry == NULL || g->request.version[0] == '\0' ||
+	    (g->facts.has_time && g->request.ecosystem != ECO_GO)) {
+		decide(g);
+		return;
+	}
+	package_registry_text(g->registry, g->x->tls, registry);
+	(void)snprintf(name, sizeof(name), "%s@%s", g->request.name, g->request.version);
+	g->seen.on_done = on_seen;
+	g->seen.arg = g;
+	cache_seen(g->x->session->egress, &g->seen,
+		   &(struct cache_key){ .scope = g->scope, .registry = registry, .path = "" },
+		   name);
+}
+
+static bool look_up(struct package_gate *g)
+{
+	const struct package_meta *m = g->doc->meta;
+	const struct package_request *q = &g->request;
+
+	if (q->file[0] != '\0' && q->kind == PACKAGE_FILE &&
+	    package_meta_find_file(m, q->file, &g->facts))
+		return true;
+	/* pypi has several files of a version, and a file must be the one that is listed */
+	if (q->ecosystem == ECO_PYPI && q->kind == PACKAGE_FILE)
+		return false;
+	return package_meta_find_version(m, q->version, &g->facts);
+}
+
+static void on_view(struct package_gate *g)
+{
+	const struct package_view *v = g->wait.view;
+	struct package_source source = g->source;
+	char why[POLICY_REASON_MAX];
+
+	if (v->status != 200 || g->doc == NULL) {
+		package_gate_no_view(g, v);
+		return;
+	}
+	g->has_facts = look_up(g);
+	if (!g->has_facts && !package_view_is_fresh(v) && g->wait.any_age) {
+		package_gate_ask(g, &source, false, false, on_view);
+		return;
+	}
+	if (!g->has_facts || g->facts.foreign) {
+		(void)snprintf(why, sizeof(why), "%.120s is not in the registry's metadata",
+			       g->request.file[0] != '\0' ? g->request.file : g->request.written);
+		package_gate_refuse(g, why);
+		return;
+	}
+	if (package_meta_quarantined(g->doc->meta)) {
+		package_gate_refuse(g, "the registry has put this package into quarantine");
+		return;
+	}
+	g->changed = package_view_is_changed(v, g->facts.file[0] != '\0' ? g->facts.file
+									 : g->facts.version);
+	ask_first_seen(g);
+}
+
+/* A pin of one digest is enough to believe the file. */
+static bool is_known_by_pin(struct package_gate *g)
+{
+	struct digest digests[PINS_MAX];
+
+	if (g->answer.verdict != PACKAGE_ALLOW || digests_of(g, digests) != 1 ||
+	    !digest_is_strong(&digests[0]) || digests[0].alg == DIGEST_H1)
+		return false;
+	g->expected = digests[0];
+	return true;
+}
+
+/* The digest of a blob is its name. */
+static void take_digest_of_name(struct package_gate *g)
+{
+	const char *v = g->request.version;
+
+	if (g->request.form == FORM_OCI_BLOB || g->request.form == FORM_GIT_LFS_OBJECT)
+		if (!digest_read(v, strlen(v), &g->expected))
+			(void)digest_read_hex(DIGEST_SHA256, v, strlen(v), &g->expected);
+}
+
+void package_gate_file(struct package_gate *g)
+{
+	struct package_source source;
+
+	if (g->answer.verdict == PACKAGE_REFUSE) {
+		package_gate_refuse(g, g->answer.reason);
+		return;
+	}
+	if (is_known_by_pin(g)) {
+		decide(g);
+		return;
+	}
+	if (g->registry != NULL && g->request.form != FORM_GO_INFO &&
+	    package_source_of(g->registry, &g->request, &source)) {
+		package_gate_ask(g, &source, true, false, on_view);
+		return;
+	}
+	take_digest_of_name(g);
+	g->has_facts = true; /* none is all that will be known */
+	g->facts = (struct package_facts){ .version = "", .file = "" };
+	ask_first_seen(g);
+}

@@ -1,0 +1,332 @@
+/* package_gate_meta.c - theory of operation
+ *
+ * The program gets the registry's document with the versions that the policy refuses hidden, so
+ * that its resolver chooses one that is allowed. The document is always fetched in the form that
+ * says most, and written in the form that was asked for. First each version is judged, some in each
+ * turn of the loop; then the document is read a second time, and what comes out goes to the cell as
+ * it reads.
+ *
+ * If nothing is left, the refusal is made where the client shows it: pip shows refusals of files
+ * only, so it sees the page as it is; all others get the reason now. */
+#include "package_gate_base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "gateway_file.h"
+
+#define PIECE ((size_t)16 * 1024)
+#define JUDGED_AT_ONCE 200U
+
+struct package_shaping {
+	struct package_gate *gate;
+	struct package_shape *shape; /* owned */
+	enum package_shape_as as;
+	bool shows_all; /* pip: the files' refusals explain */
+	struct loop_task task;
+	struct buf out; /* made, and not sent */
+	size_t at;	/* of it: sent */
+	uint64_t raw_at;
+	bool ended;
+};
+
+/* ---- which document, in which form */
+
+static bool accepts(const struct gateway *x, const char *type)
+{
+	struct http1_span accept = { 0 };
+
+	return http1_find(x->r.headers, x->r.headers_n, "accept", &accept) > 0 &&
+	       memmem(accept.p, accept.n, type, strlen(type)) != NULL;
+}
+
+static enum package_shape_as form_of(const struct package_gate *g)
+{
+	enum package_form form = g->request.form;
+
+	if (form == FORM_NPM_ONE)
+		return SHAPE_NPM_ONE;
+	if (form == FORM_NPM_PACKUMENT && accepts(g->x, "application/vnd.npm.install-v1+json"))
+		return SHAPE_NPM_SHORT;
+	if (form == FORM_PYPI_SIMPLE && !accepts(g->x, "+json"))
+		return SHAPE_PYPI_HTML;
+	return SHAPE_SAME;
+}
+
+bool package_gate_shapes(const struct package_gate *g, struct package_source *ret)
+{
+	static const enum package_form shaped[] = { FORM_NPM_PACKUMENT, FORM_NPM_ONE,
+						    FORM_PYPI_SIMPLE,	FORM_CARGO_INDEX,
+						    FORM_GO_LIST,	FORM_GEM_INFO };
+	struct package_request name = g->request;
+
+	if (g->registry == NULL)
+		return false;
+	name.version[0] = '\0'; /* all versions */
+	for (size_t i = 0; i < COUNT(shaped); i++)
+		if (g->request.form == shaped[i])
+			return package_source_of(g->registry, &name, ret);
+	if (g->request.form != FORM_PYPI_JSON && g->request.form != FORM_PYPI_JSON_ONE)
+		return false;
+	*ret = (struct package_source){ .doc = DOC_PYPI_LEGACY, .accept = "application/json" };
+	return snprintf(ret->target, sizeof(ret->target), "%s", g->x->path) <
+	       (int)sizeof(ret->target);
+}
+
+/* ---- which versions */
+
+static bool has_no_times(const struct package_gate *g)
+{
+	return g->request.form == FORM_GO_LIST || g->request.form == FORM_GEM_INFO;
+}
+
+static void request_of(const struct package_gate *g, const struct package_facts *f,
+		       struct package_request *ret)
+{
+	size_t n = strlen(f->file);
+
+	*ret = g->request;
+	ret->kind = PACKAGE_FILE;
+	ret->form = FORM_NONE;
+	(void)snprintf(ret->version, sizeof(ret->version), "%s", f->version);
+	(void)snprintf(ret->file, sizeof(ret->file), "%s", f->file);
+	ret->source =
+		g->request.ecosystem == ECO_PYPI && (n < 4 || strcmp(f->file + n - 4, ".whl") != 0);
+}
+
+static bool is_changed(const struct package_gate *g, const struct package_facts *f)
+{
+	return g->wait.view != NULL &&
+	       package_view_is_changed(g->wait.view, f->file[0] != '\0' ? f->file : f->version);
+}
+
+static bool allow(const struct package_facts *f, char *reason, void *arg)
+{
+	struct package_gate *g = arg;
+	struct package_request request;
+	struct package_answer answer;
+	const struct package_question q = { .registry = g->registry,
+					    .request = &request,
+					    .facts = has_no_times(g) ? NULL : f,
+					    .now_ms = g->now_ms };
+
+	if (g->shaping != NULL && g->shaping->shows_all)
+		return true;
+	reason[0] = '\0';
+	if (package_meta_quarantined(g->doc->meta)) {
+		(void)snprintf(reason, PACKAGE_REASON_MAX,
+			       "the registry has put %.100s into quarantine", g->request.written);
+		return false;
+	}
+	if (is_changed(g, f)) {
+		(void)snprintf(reason, PACKAGE_REASON_MAX,
+			       "%.60s %.40s: the registry changed what it says of it",
+			       g->request.written, f->version);
+		return false;
+	}
+	request_of(g, f, &request);
+	package_judge(g->policy, &q, &answer);
+	if (answer.verdict != PACKAGE_REFUSE)
+		return true;
+	(void)snprintf(reason, PACKAGE_REASON_MAX, "%s", answer.reason);
+	(void)snprintf(g->rule, sizeof(g->rule), "%s", answer.rule);
+	return false;
+}
+
+/* ---- sending it */
+
+/* Makes the next bytes. -1: the document cannot be shaped. */
+static int make_more(struct package_shaping *s)
+{
+	static uint8_t piece[PIECE];
+	struct err e = { 0 };
+	ssize_t n = pread(s->gate->doc->fd, piece, sizeof(piece), (off_t)s->raw_at);
+
+	buf_clear(&s->out);
+	s->at = 0;
+	if (n < 0)
+		return -1;
+	if (n == 0) {
+		s->ended = true;
+		return package_shape_end(s->shape, &s->out, &e);
+	}
+	s->raw_at += (uint64_t)n;
+	return package_shape_feed(s->shape, piece, (size_t)n, &s->out, &e);
+}
+
+static ssize_t produce(void *arg, uint8_t *ret, size_t cap)
+{
+	struct package_shaping *s = arg;
+	size_t n;
+
+	for (int i = 0; s->at == s->out.len; i++) {
+		if (s->ended)
+			return 0;
+		if (i == 16) { /* nothing comes out of so many bytes: others first */
+			loop_defer(s->gate->x->loop, &s->task);
+			return GATEWAY_CONTENT_LATER;
+		}
+		if (make_more(s) < 0)
+			return -1;
+	}
+	n = s->out.len - s->at < cap ? s->out.len - s->at : cap;
+	memcpy(ret, s->out.data + s->at, n);
+	s->at += n;
+	return (ssize_t)n;
+}
+
+static void serve(struct package_shaping *s)
+{
+	struct package_gate *g = s->gate;
+	char etag[PACKAGE_ETAG_MAX];
+
+	package_shape_etag(s->shape, &g->doc->raw, etag);
+	g->result = PACKAGE_PASSED;
+	gateway_defer(g->x);
+	gateway_file_serve(g->x, &(struct gateway_content){ .type = package_shape_type(s->shape),
+							    .etag = etag,
+							    .fd = -1,
+							    .produce = produce,
+							    .arg = s });
+}
+
+/* ---- judging it */
+
+static void on_task(struct loop_task *t);
+
+/* False: out of memory. */
+static bool new_shape(struct package_shaping *s)
+{
+	struct package_gate *g = s->gate;
+	const struct package_shape_spec spec = { .meta = g->doc->meta,
+						 .as = s->as,
+						 .which = g->request.version,
+						 .allow = allow,
+						 .arg = g };
+	struct err e;
+
+	package_shape_free(s->shape);
+	s->shape = package_shape_new(&spec, &e);
+	return s->shape != NULL;
+}
+
+/* The refusal of the newest version that is hidden. */
+static void refuse_all(struct package_gate *g, const char *version)
+{
+	char reason[PACKAGE_REASON_MAX] = "", why[POLICY_REASON_MAX];
+	struct package_facts f;
+
+	if (package_meta_find_version(g->doc->meta, version, &f))
+		(void)allow(&f, reason, g);
+	(void)snprintf(g->answer.rule, sizeof(g->answer.rule), "%s", g->rule);
+	(void)snprintf(why, sizeof(why), "%s%.140s",
+		       reason[0] != '\0' ? "" : "no version is allowed of ",
+		       reason[0] != '\0' ? reason : g->request.written);
+	package_gate_refuse(g, why);
+}
+
+/* All versions are judged. */
+static void on_judged(struct package_shaping *s)
+{
+	struct package_gate *g = s->gate;
+	struct package_shape_result r;
+	char version[PACKAGE_VERSION_MAX];
+
+	package_shape_result(s->shape, &r);
+	if (!s->shows_all) {
+		g->hidden = r.hidden;
+		(void)snprintf(g->newest_hidden, sizeof(g->newest_hidden), "%s", r.newest_hidden);
+	}
+	if (s->as == SHAPE_NPM_ONE && r.one == NULL && !r.one_hidden) {
+		package_gate_fail(g, 404, "the registry does not have this version");
+		return;
+	}
+	if ((s->as == SHAPE_NPM_ONE && r.one == NULL) || (r.shown == 0 && r.hidden > 0)) {
+		if (g->request.ecosystem != ECO_PYPI) {
+			(void)snprintf(version, sizeof(version), "%s", r.newest_hidden);
+			refuse_all(g, version);
+			return;
+		}
+		if (!s->shows_all) {
+			s->shows_all = true;
+			if (new_shape(s))
+				loop_defer(g->x->loop, &s->task);
+			else
+				package_gate_fail(g, 503, "out of memory");
+			return;
+		}
+	}
+	serve(s);
+}
+
+static void on_task(struct loop_task *t)
+{
+	struct package_shaping *s = t->arg;
+
+	if (s->gate->result == PACKAGE_PASSED) { /* it is being sent */
+		gateway_file_resume(s->gate->x);
+		return;
+	}
+	if (package_shape_judge(s->shape, JUDGED_AT_ONCE) > 0)
+		loop_defer(s->gate->x->loop, &s->task);
+	else
+		on_judged(s);
+}
+
+static void shape(struct package_gate *g)
+{
+	struct package_shaping *s = calloc(1, sizeof(*s));
+
+	if (s == NULL) {
+		package_gate_fail(g, 503, "out of memory");
+		return;
+	}
+	g->shaping = s;
+	g->now_ms = clock_wall_ms();
+	s->gate = g;
+	s->as = form_of(g);
+	s->task = (struct loop_task){ .on_run = on_task, .arg = s };
+	buf_init(&s->out, PACKAGE_SHAPE_ROOM(PIECE));
+	if (new_shape(s))
+		loop_defer(g->x->loop, &s->task);
+	else
+		package_gate_fail(g, 503, "out of memory");
+}
+
+static void on_view(struct package_gate *g)
+{
+	const struct package_view *v = g->wait.view;
+
+	if (v->status == 200 && g->doc != NULL)
+		shape(g);
+	else
+		package_gate_no_view(g, v);
+}
+
+void package_gate_meta(struct package_gate *g, const struct package_source *source)
+{
+	package_gate_ask(g, source, false, true, on_view);
+}
+
+size_t package_gate_memory(const struct gateway *x)
+{
+	const struct package_gate *g = x->package;
+
+	return sizeof(*g) + (g->shaping == NULL ? 0 : sizeof(*g->shaping) + g->shaping->out.size);
+}
+
+void package_gate_meta_end(struct package_gate *g)
+{
+	struct package_shaping *s = g->shaping;
+
+	if (s == NULL)
+		return;
+	g->shaping = NULL;
+	loop_task_cancel(g->x->loop, &s->task);
+	package_shape_free(s->shape);
+	buf_release(&s->out);
+	free(s);
+}

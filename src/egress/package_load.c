@@ -1,0 +1,424 @@
+/* package_load.c - theory of operation
+ *
+ * Finding: the cache is asked. What is fresh is taken as it is. Fetching: the registry is asked,
+ * with the validators of what the cache has; redirects are followed to hosts of the registry only.
+ * If it does not answer, what the cache has is taken for a day (stale). Reading: the document is
+ * read in pieces, one per turn of the loop, hashed on the way; one that cannot be read is no
+ * document, and is not kept. A fetched document is handed to the cache after that.
+ *
+ * Bounds: fetches of a session and a tenant at a time, bytes of documents of both, time. */
+#include "package_load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "package_fetch.h"
+#include "sha256.h"
+
+#define PIECE ((size_t)64 * 1024)
+#define PIECES 4 /* per turn */
+#define REDIRECTS_MAX 3U
+#define TARGET_MAX 2048
+
+struct package_load {
+	struct package_view *view;
+	struct egress_session *session;
+	enum { LOAD_FINDING, LOAD_QUEUED, LOAD_FETCHING, LOAD_READING } state;
+	bool any_age;
+	struct endpoint to;
+	char target[TARGET_MAX]; /* the document's, or where it redirects to */
+	unsigned redirects;
+	char *credentials; /* owned, wiped; NULL: none */
+	struct owner owner;
+	struct cache_call call;
+	struct package_fetch fetch;
+	size_t counted; /* bytes of the fetch, counted for the session */
+	bool fetching;	/* counted among the fetches of session and tenant */
+	/* What the cache has; fd -1: nothing. */
+	int fd;
+	uint64_t size, fetched_ms;
+	struct digest raw;
+	/* What is read. */
+	bool is_new;		      /* fetched just now: to be stored */
+	struct package_document *doc; /* owned */
+	struct sha256 hasher;
+	uint64_t at;
+	struct loop_task task;
+};
+
+static struct cache_key key_of(const struct package_view *v)
+{
+	return (struct cache_key){ .scope = v->scope, .registry = v->registry, .path = v->target };
+}
+
+static void end_fetching(struct package_load *l)
+{
+	if (!l->fetching)
+		return;
+	l->fetching = false;
+	l->session->package_fetches--;
+	l->session->share.tenant->package_fetches--;
+	(void)resource_share_documents(&l->session->share, l->counted, 0);
+	l->counted = 0;
+}
+
+static void load_free(struct package_load *l)
+{
+	cache_call_cancel(&l->call);
+	package_fetch_release(&l->fetch);
+	end_fetching(l);
+	loop_task_cancel(l->session->egress->loop, &l->task);
+	package_document_drop(l->doc);
+	if (l->fd >= 0)
+		fd_close(l->fd);
+	if (l->credentials != NULL)
+		explicit_bzero(l->credentials, strlen(l->credentials));
+	free(l->credentials);
+	free(l);
+}
+
+static void try_others(struct egress *g)
+{
+	for (struct package_view *v = package_views_first(g); v != NULL; v = v->next)
+		package_load_try(v);
+}
+
+void package_load_cancel(struct package_view *v)
+{
+	struct package_load *l = v->load;
+	struct egress *g;
+
+	if (l == NULL)
+		return;
+	g = l->session->egress;
+	v->load = NULL;
+	load_free(l);
+	try_others(g);
+}
+
+static void end(struct package_load *l, int status, const char *why)
+{
+	struct package_view *v = l->view;
+
+	v->status = status;
+	(void)snprintf(v->why, sizeof(v->why), "%s", why);
+	package_load_cancel(v);
+	package_view_loaded(v, NULL);
+}
+
+/* ---- reading */
+
+static void store(struct package_load *l)
+{
+	struct package_view *v = l->view;
+	const struct cache_key key = key_of(v);
+	const struct cache_meta meta = { .etag = v->etag,
+					 .last_modified = v->modified,
+					 .type = l->fetch.type };
+	int copy = fcntl(l->doc->fd, F_DUPFD_CLOEXEC, 3);
+
+	if (copy >= 0)
+		cache_store_file(l->session->egress, &key, &meta, copy, l->doc->size, NULL);
+}
+
+static void take_document(struct package_load *l)
+{
+	struct package_view *v = l->view;
+
+	if (l->is_new)
+		store(l);
+	package_view_replace(v, l->doc);
+	l->doc = NULL;
+	end(l, 200, "");
+}
+
+/* 1: there is more; 0: all was read; -1: it cannot be read. */
+static int read_piece(struct package_load *l, struct err *e)
+{
+	static uint8_t piece[PIECE];
+	struct package_document *d = l->doc;
+	ssize_t n = pread(d->fd, piece, sizeof(piece), (off_t)l->at);
+
+	if (n < 0 || (n == 0 && l->at < d->size))
+		return err_set(e, ERR_SYSTEM, "it is shorter than it was");
+	if (n == 0) {
+		if (package_meta_end(d->meta, e) < 0)
+			return -1;
+		d->raw.alg = DIGEST_SHA256;
+		sha256_end(&l->hasher, d->raw.bytes);
+		return 0;
+	}
+	l->at += (uint64_t)n;
+	sha256_add(&l->hasher, piece, (size_t)n);
+	return package_meta_feed(d->meta, piece, (size_t)n, e) < 0 ? -1 : 1;
+}
+
+static void on_task(struct loop_task *t)
+{
+	struct package_load *l = t->arg;
+	char why[POLICY_REASON_MAX];
+	struct err e = { 0 };
+	int more = 1;
+
+	for (int i = 0; i < PIECES && more > 0; i++)
+		more = read_piece(l, &e);
+	resource_share_turn_moved(&l->session->share, PIECES * PIECE);
+	if (more > 0) {
+		loop_defer(l->session->egress->loop, &l->task);
+		return;
+	}
+	if (more == 0) {
+		take_document(l);
+		return;
+	}
+	(void)snprintf(why, sizeof(why), "the metadata of %.100s cannot be read: %.120s",
+		       l->view->name, e.msg);
+	end(l, 502, why);
+}
+
+static bool url_allowed(const char *url, void *arg)
+{
+	const struct package_view *v = arg;
+
+	return package_hosts_hold(&v->hosts, url, NULL, NULL);
+}
+
+/* Begins to read; fd is taken over. */
+static void read_document(struct package_load *l, int fd, uint64_t size)
+{
+	struct package_view *v = l->view;
+	const struct package_meta_spec spec = {
+		.doc = v->doc_kind, .name = v->name, .url_allowed = url_allowed, .arg = v
+	};
+	struct err e = { 0 };
+
+	l->doc = calloc(1, sizeof(*l->doc));
+	if (l->doc == NULL) {
+		fd_close(fd);
+		end(l, 503, "out of memory");
+		return;
+	}
+	*l->doc = (struct package_document){ .refs = 1, .fd = fd, .size = size };
+	l->doc->meta = package_meta_new(&spec, &e);
+	if (l->doc->meta == NULL) {
+		end(l, 503, "out of memory");
+		return;
+	}
+	sha256_init(&l->hasher);
+	l->at = 0;
+	l->state = LOAD_READING;
+	l->task = (struct loop_task){ .on_run = on_task, .arg = l };
+	loop_defer(l->session->egress->loop, &l->task);
+}
+
+/* What the cache has is taken. */
+static void use_cached(struct package_load *l, enum package_cached how)
+{
+	struct package_view *v = l->view;
+	int fd = TAKE_FD(l->fd);
+
+	v->cached = how;
+	if (v->doc == NULL || !digest_equal(&v->doc->raw, &l->raw)) {
+		read_document(l, fd, l->size);
+		return;
+	}
+	if (v->doc->fd < 0)
+		v->doc->fd = fd;
+	else
+		fd_close(fd);
+	end(l, 200, "");
+}
+
+/* ---- fetching */
+
+static void fetch(struct package_load *l);
+
+static bool may_fetch(const struct package_load *l)
+{
+	return l->session->package_fetches < PACKAGE_VIEW_FETCHES &&
+	       l->session->share.tenant->package_fetches < PACKAGE_VIEW_TENANT_FETCHES;
+}
+
+static bool on_bytes(struct package_fetch *f, size_t n)
+{
+	struct package_load *l = f->arg;
+
+	l->counted += n;
+	return resource_share_documents(&l->session->share, l->counted - n, l->counted);
+}
+
+/* It did not answer, or not as a registry does. */
+static void no_answer(struct package_load *l, int status, const char *why)
+{
+	uint64_t now = clock_wall_ms();
+
+	if (l->fd >= 0 && l->fetched_ms <= now && now - l->fetched_ms < PACKAGE_VIEW_STALE_MS)
+		use_cached(l, PACKAGE_CACHE_STALE);
+	else
+		end(l, status, why);
+}
+
+/* False: it leads to none of the registry's hosts, or too far. */
+static bool follow(struct package_load *l)
+{
+	const char *rest;
+
+	if (l->redirects++ == REDIRECTS_MAX || l->fetch.location[0] == '\0' ||
+	    !package_hosts_hold(&l->view->hosts, l->fetch.location, &l->to, &rest) ||
+	    rest[0] != '/' || strlen(rest) >= sizeof(l->target) || strpbrk(rest, " #\r\n") != NULL)
+		return false;
+	(void)snprintf(l->target, sizeof(l->target), "%s", rest);
+	return true;
+}
+
+static void on_answer(struct package_load *l)
+{
+	struct package_view *v = l->view;
+	struct package_fetch *f = &l->fetch;
+	const struct cache_key key = key_of(v);
+	char why[POLICY_REASON_MAX];
+
+	if (f->status == 304 && l->fd >= 0) {
+		cache_touch(l->session->egress, &key,
+			    &(struct cache_meta){ f->etag, f->modified, f->type });
+		v->fetched_ms = clock_wall_ms();
+		use_cached(l, PACKAGE_CACHE_REVALIDATED);
+	} else if (f->status == 200) {
+		memcpy(v->etag, f->etag, sizeof(v->etag));
+		memcpy(v->modified, f->modified, sizeof(v->modified));
+		v->fetched_ms = clock_wall_ms();
+		v->cached = cache_link_is_open(l->session->egress) ? PACKAGE_CACHE_MISS
+								   : PACKAGE_CACHE_BYPASS;
+		l->is_new = true;
+		read_document(l, TAKE_FD(f->fd), f->size);
+	} else if (f->status >= 301 && f->status <= 308 && follow(l)) {
+		fetch(l);
+	} else if (f->status == 404 || f->status == 410) {
+		(void)snprintf(why, sizeof(why), "the registry does not have %.100s", v->name);
+		end(l, 404, why);
+	} else {
+		(void)snprintf(why, sizeof(why), "metadata of %.80s: %.120s%s", v->name,
+			       f->reason[0] != '\0' ? f->reason : "the registry answered ",
+			       f->reason[0] != '\0' ? "" : http1_reason(f->status));
+		no_answer(l, f->status >= 500 ? 502 : f->status, why);
+	}
+}
+
+static void on_fetched(struct completion *c, const struct err *e)
+{
+	struct package_load *l = c->arg;
+	char why[POLICY_REASON_MAX];
+
+	end_fetching(l);
+	if (e == NULL) {
+		on_answer(l);
+		return;
+	}
+	package_fetch_release(&l->fetch);
+	(void)snprintf(why, sizeof(why), "metadata of %.80s: %.160s", l->view->name, e->msg);
+	no_answer(l, 502, why);
+}
+
+static void fetch(struct package_load *l)
+{
+	struct package_view *v = l->view;
+	struct package_fetch_ask ask = { .to = &l->to,
+					 .tls = v->hosts.tls,
+					 .target = l->target,
+					 .accept = v->accept,
+					 .etag = l->fd >= 0 ? v->etag : "",
+					 .modified = l->fd >= 0 ? v->modified : "",
+					 .credentials = l->redirects == 0 ? l->credentials : NULL,
+					 .owner = &l->owner };
+
+	if (!may_fetch(l)) {
+		l->state = LOAD_QUEUED;
+		return;
+	}
+	l->state = LOAD_FETCHING;
+	l->fetching = true;
+	l->session->package_fetches++;
+	l->session->share.tenant->package_fetches++;
+	package_fetch_release(&l->fetch);
+	l->fetch.done.on_done = on_fetched;
+	l->fetch.done.arg = l;
+	l->fetch.on_bytes = on_bytes;
+	l->fetch.arg = l;
+	package_fetch_start(&l->fetch, l->session, &ask);
+}
+
+void package_load_try(struct package_view *v)
+{
+	if (v->load != NULL && v->load->state == LOAD_QUEUED && may_fetch(v->load))
+		fetch(v->load);
+}
+
+bool package_load_is_of(const struct package_view *v, const struct egress_session *session)
+{
+	return v->load != NULL && v->load->session == session;
+}
+
+/* ---- finding */
+
+static bool is_fresh(const struct package_load *l)
+{
+	uint64_t now = clock_wall_ms();
+
+	return l->view->only_cache || l->any_age ||
+	       (l->fetched_ms <= now && now - l->fetched_ms < PACKAGE_VIEW_FRESH_MS);
+}
+
+static void on_found(struct cache_call *c, struct cache_found *found, const struct err *e)
+{
+	struct package_load *l = c->arg;
+	struct package_view *v = l->view;
+
+	if (found != NULL && found->fd >= 0) {
+		l->fd = TAKE_FD(found->fd);
+		l->size = found->size;
+		l->fetched_ms = v->fetched_ms = found->fetched_ms;
+		l->raw.alg = DIGEST_SHA256;
+		memcpy(l->raw.bytes, found->sha256, sizeof(found->sha256));
+		memcpy(v->etag, found->etag, sizeof(v->etag));
+		memcpy(v->modified, found->last_modified, sizeof(v->modified));
+	}
+	if (l->fd >= 0 && is_fresh(l))
+		use_cached(l, PACKAGE_CACHE_HIT);
+	else if (!v->only_cache)
+		fetch(l);
+	else if (e != NULL)
+		end(l, 0, "packages come from the package cache only, and it is not running");
+	else
+		end(l, 0,
+		    "the package cache does not have it, and nothing is fetched in this session");
+}
+
+int package_load_start(struct package_view *v, const struct package_view_ask *ask, bool any_age,
+		       struct err *e)
+{
+	struct package_load *l = calloc(1, sizeof(*l));
+	const struct cache_key key = key_of(v);
+
+	if (l == NULL)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	l->view = v;
+	l->session = ask->session;
+	l->any_age = any_age;
+	l->fd = l->fetch.fd = l->fetch.stream.fd = l->fetch.stream.watch.fd = l->call.found.fd = -1;
+	l->to = (struct endpoint){ .by_name = true, .port = v->hosts.at[0].port };
+	memcpy(l->to.host, v->hosts.at[0].name, sizeof(l->to.host));
+	(void)snprintf(l->target, sizeof(l->target), "%s", v->target);
+	if (ask->credentials != NULL)
+		l->credentials = strdup(ask->credentials);
+	if (ask->owner != NULL)
+		l->owner = (struct owner){ .result = ask->owner->result, .mark = ask->owner->mark };
+	l->call.on_done = on_found;
+	l->call.arg = l;
+	v->load = l;
+	cache_find(ask->session->egress, &l->call, &key);
+	return 0;
+}

@@ -1,0 +1,356 @@
+/* package_view.c - the table of views, who waits for them, and which are kept; see package_view.h.
+ *
+ * A view is found by a text: scope, registry, its hosts, document. The hosts are part of it since
+ * they decide which files of a document count, and policies may name different ones. */
+#include "package_view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "clock.h"
+#include "package_load.h"
+
+#define BUCKETS 256U
+#define KEY_MAX ((size_t)64 * 1024)
+
+struct package_views {
+	struct package_view *newest, *oldest;
+	struct package_view *buckets[BUCKETS];
+	unsigned n;
+	size_t memory; /* of facts */
+};
+
+const char *package_cached_name(enum package_cached c)
+{
+	static const char *const names[] = { "bypass", "miss", "hit", "revalidated", "stale" };
+
+	return names[c];
+}
+
+/* ---- the table */
+
+static uint64_t hash_of(const char *text)
+{
+	uint64_t h = UINT64_C(0xCBF29CE484222325);
+
+	for (; *text != '\0'; text++)
+		h = (h ^ (uint8_t)*text) * UINT64_C(0x100000001B3);
+	return h ^ (h >> 29);
+}
+
+static void unlink_used(struct package_view *v)
+{
+	struct package_views *all = v->all;
+
+	*(v->prev != NULL ? &v->prev->next : &all->newest) = v->next;
+	*(v->next != NULL ? &v->next->prev : &all->oldest) = v->prev;
+	v->prev = v->next = NULL;
+}
+
+static void link_newest(struct package_view *v)
+{
+	struct package_views *all = v->all;
+
+	v->next = all->newest;
+	*(v->next != NULL ? &v->next->prev : &all->oldest) = v;
+	all->newest = v;
+}
+
+struct package_document *package_document_hold(struct package_document *d)
+{
+	d->refs++;
+	return d;
+}
+
+void package_document_drop(struct package_document *d)
+{
+	if (d == NULL || --d->refs > 0)
+		return;
+	package_meta_free(d->meta);
+	if (d->fd >= 0)
+		fd_close(d->fd);
+	free(d);
+}
+
+static void close_document(struct package_document *d)
+{
+	if (d->refs > 1)
+		return;
+	fd_close(d->fd);
+	d->fd = -1;
+}
+
+static void view_free(struct package_view *v)
+{
+	struct package_view **at = &v->all->buckets[v->hash % BUCKETS];
+
+	while (*at != v)
+		at = &(*at)->chain;
+	*at = v->chain;
+	unlink_used(v);
+	v->all->n--;
+	if (v->doc != NULL)
+		v->all->memory -= package_meta_memory(v->doc->meta);
+	package_document_drop(v->doc);
+	package_hosts_release(&v->hosts);
+	for (unsigned i = 0; i < v->nchanged; i++)
+		free(v->changed[i]);
+	free(v->key);
+	free(v->scope);
+	free(v->registry);
+	free(v->name);
+	free(v->target);
+	free(v);
+}
+
+static bool is_idle(const struct package_view *v)
+{
+	return v->refs == 0 && v->load == NULL;
+}
+
+/* The least used go, until what is kept is within its bounds. */
+static void trim(struct package_views *all)
+{
+	struct package_view *prev;
+	unsigned open = 0;
+
+	for (struct package_view *v = all->newest; v != NULL; v = v->next)
+		if (v->doc != NULL && v->doc->fd >= 0 && ++open > PACKAGE_VIEW_FDS && is_idle(v))
+			close_document(v->doc);
+	for (struct package_view *v = all->oldest;
+	     v != NULL && (all->n > PACKAGE_VIEWS_MAX || all->memory > PACKAGE_VIEW_MEMORY);
+	     v = prev) {
+		prev = v->prev;
+		if (is_idle(v))
+			view_free(v);
+	}
+}
+
+static char *key_of(const struct package_view_ask *ask, const char *registry)
+{
+	struct buf b = BUF_INIT(KEY_MAX);
+	struct err e;
+	char *key = NULL;
+
+	buf_printf(&b, "%s\n%s\n%s\n%d%d", ask->scope, registry, ask->source->target,
+		   ask->only_cache, ask->tls);
+	for (size_t i = 0; i < ask->registry->nfiles; i++)
+		buf_printf(&b, "\n%s:%u", ask->registry->files[i].name,
+			   ask->registry->files[i].port);
+	if (buf_check(&b, &e) == 0)
+		key = strdup(buf_text(&b));
+	buf_release(&b);
+	return key;
+}
+
+static struct package_view *view_new(struct package_views *all, const struct package_view_ask *ask,
+				     const char *registry)
+{
+	struct package_view *v = calloc(1, sizeof(*v));
+
+	if (v == NULL)
+		return NULL;
+	v->all = all;
+	v->scope = strdup(ask->scope);
+	v->registry = strdup(registry);
+	v->name = strdup(ask->name);
+	v->target = strdup(ask->source->target);
+	v->accept = ask->source->accept;
+	v->doc_kind = ask->source->doc;
+	v->only_cache = ask->only_cache;
+	if (v->scope != NULL && v->registry != NULL && v->name != NULL && v->target != NULL &&
+	    package_hosts_copy(&v->hosts, ask->registry, ask->tls) == 0)
+		return v;
+	free(v->scope);
+	free(v->registry);
+	free(v->name);
+	free(v->target);
+	free(v);
+	return NULL;
+}
+
+static struct package_view *add(struct package_views *all, const struct package_view_ask *ask,
+				const char *registry, char *key)
+{
+	struct package_view *v = view_new(all, ask, registry);
+
+	if (v == NULL) {
+		free(key);
+		return NULL;
+	}
+	v->key = key;
+	v->hash = hash_of(key);
+	v->chain = all->buckets[v->hash % BUCKETS];
+	all->buckets[v->hash % BUCKETS] = v;
+	link_newest(v);
+	all->n++;
+	return v;
+}
+
+/* NULL: out of memory. */
+static struct package_view *find(struct egress *g, const struct package_view_ask *ask)
+{
+	char registry[PACKAGE_REGISTRY_TEXT], *key;
+	struct package_view *v;
+	uint64_t hash;
+
+	if (g->package_views == NULL)
+		g->package_views = calloc(1, sizeof(*g->package_views));
+	package_registry_text(ask->registry, ask->tls, registry);
+	key = key_of(ask, registry);
+	if (g->package_views == NULL || key == NULL) {
+		free(key);
+		return NULL;
+	}
+	hash = hash_of(key);
+	v = g->package_views->buckets[hash % BUCKETS];
+	while (v != NULL && (v->hash != hash || strcmp(v->key, key) != 0))
+		v = v->chain;
+	if (v == NULL)
+		return add(g->package_views, ask, registry, key);
+	free(key);
+	unlink_used(v);
+	link_newest(v);
+	return v;
+}
+
+/* ---- those that wait */
+
+bool package_view_is_fresh(const struct package_view *v)
+{
+	uint64_t now = clock_wall_ms();
+
+	if (v->only_cache)
+		return true;
+	return v->fetched_ms <= now && now - v->fetched_ms < PACKAGE_VIEW_FRESH_MS;
+}
+
+static bool satisfies(const struct package_view *v, const struct package_view_wait *w)
+{
+	return v->doc != NULL && (w->any_age || package_view_is_fresh(v)) &&
+	       (!w->raw || v->doc->fd >= 0);
+}
+
+void package_view_get(struct package_view_wait *w, const struct package_view_ask *ask)
+{
+	struct loop *l = ask->session->egress->loop;
+	struct err e = { 0 };
+
+	w->view = find(ask->session->egress, ask);
+	if (w->view == NULL) {
+		(void)err_set(&e, ERR_SYSTEM, "out of memory");
+		completion_end_soon(&w->done, l, &e);
+		return;
+	}
+	w->view->refs++;
+	if (w->view->load == NULL && satisfies(w->view, w)) {
+		w->view->cached = PACKAGE_CACHE_HIT;
+		completion_end_soon(&w->done, l, NULL);
+		return;
+	}
+	if (w->view->load == NULL && package_load_start(w->view, ask, w->any_age, &e) < 0) {
+		completion_end_soon(&w->done, l, &e);
+		return;
+	}
+	completion_begin(&w->done, l, &w->view->waiting);
+}
+
+void package_view_put(struct package_view_wait *w)
+{
+	struct package_view *v = w->view;
+
+	completion_cancel(&w->done);
+	w->view = NULL;
+	if (v == NULL)
+		return;
+	v->refs--;
+	trim(v->all);
+}
+
+void package_view_loaded(struct package_view *v, const struct err *e)
+{
+	v->refs++;
+	while (v->waiting.first != NULL)
+		completion_end(v->waiting.first, e);
+	v->refs--;
+	trim(v->all);
+}
+
+struct package_view *package_views_first(struct egress *g)
+{
+	return g->package_views == NULL ? NULL : g->package_views->newest;
+}
+
+void package_views_leave(struct egress_session *session)
+{
+	struct err again = { 0 };
+	struct package_view *next;
+
+	(void)err_set(&again, ERR_CONFLICT, "the session that fetched it has ended");
+	for (struct package_view *v = package_views_first(session->egress); v != NULL; v = next) {
+		next = v->next;
+		if (!package_load_is_of(v, session))
+			continue;
+		package_load_cancel(v);
+		while (v->waiting.first != NULL)
+			completion_end(v->waiting.first, &again);
+	}
+}
+
+/* ---- files that changed */
+
+bool package_view_is_changed(const struct package_view *v, const char *file)
+{
+	for (unsigned i = 0; i < v->nchanged; i++)
+		if (strcmp(v->changed[i], file) == 0)
+			return true;
+	return false;
+}
+
+static const char *name_of(const struct package_facts *f)
+{
+	return f->file[0] != '\0' ? f->file : f->version;
+}
+
+static bool is_same(const struct package_facts *was, const struct package_facts *is)
+{
+	if (was->digest.alg == is->digest.alg && was->digest.alg != DIGEST_NONE &&
+	    !digest_equal(&was->digest, &is->digest))
+		return false;
+	return !was->has_time || !is->has_time || was->time_ms == is->time_ms;
+}
+
+static void remember(struct package_view *v, const char *file)
+{
+	if (v->nchanged == PACKAGE_VIEW_CHANGED || package_view_is_changed(v, file))
+		return;
+	v->changed[v->nchanged] = strdup(file);
+	if (v->changed[v->nchanged] != NULL)
+		v->nchanged++;
+}
+
+static void compare(struct package_view *v, const struct package_meta *was,
+		    const struct package_meta *is)
+{
+	struct package_facts old, new;
+
+	for (size_t i = 0; i < package_meta_count(was); i++) {
+		package_meta_get(was, i, &old);
+		if ((old.file[0] != '\0' ? package_meta_find_file(is, old.file, &new)
+					 : package_meta_find_version(is, old.version, &new)) &&
+		    !is_same(&old, &new))
+			remember(v, name_of(&old));
+	}
+}
+
+void package_view_replace(struct package_view *v, struct package_document *d)
+{
+	if (v->doc != NULL) {
+		compare(v, v->doc->meta, d->meta);
+		v->all->memory -= package_meta_memory(v->doc->meta);
+		package_document_drop(v->doc);
+	}
+	v->doc = d;
+	v->all->memory += package_meta_memory(d->meta);
+}

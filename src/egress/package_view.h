@@ -1,0 +1,118 @@
+/* package_view.h - the metadata of packages as registries gave it: fetched, kept in the package
+ * cache, read into facts, and shared by all requests of this process that may see it. Called by
+ * package_gate.c.
+ *
+ * A view belongs to a scope (everybody, or one tenant), a registry with its hosts, and a document.
+ * Requests that ask for one that is being fetched wait for it. Facts are kept while there is room;
+ * the document itself is a descriptor (of the cache, or memory), kept for some views only. If a
+ * registry later names another digest or time for a file that was known, the file is remembered as
+ * changed, and the gate refuses it. */
+#pragma once
+
+#include "cache_link.h"
+#include "completion.h"
+#include "egress_session.h"
+#include "package_source.h"
+
+#define PACKAGE_VIEW_FRESH_MS 300000
+#define PACKAGE_VIEW_STALE_MS (24 * 3600 * 1000ULL)
+#define PACKAGE_VIEW_FETCHES 8U		       /* of a session at a time; more wait */
+#define PACKAGE_VIEW_TENANT_FETCHES 32U	       /* of a tenant in this process */
+#define PACKAGE_VIEW_MEMORY ((size_t)32 << 20) /* of facts that are kept, in this process */
+#define PACKAGE_VIEWS_MAX 2048U
+#define PACKAGE_VIEW_FDS 64U /* documents that are kept open */
+#define PACKAGE_VIEW_CHANGED 32U
+
+enum package_cached {
+	PACKAGE_CACHE_BYPASS, /* no cache took part */
+	PACKAGE_CACHE_MISS,
+	PACKAGE_CACHE_HIT,
+	PACKAGE_CACHE_REVALIDATED,
+	PACKAGE_CACHE_STALE,
+};
+const char *package_cached_name(enum package_cached c);
+
+struct package_load; /* package_load.h */
+struct package_views;
+
+/* A document and its facts, held by the view and by requests that use it. Never changes, but that
+ * fd is closed and opened again while only the view holds it. */
+struct package_document {
+	unsigned refs;
+	struct package_meta *meta;
+	int fd; /* -1: closed */
+	uint64_t size;
+	struct digest raw; /* SHA-256 of the document */
+};
+struct package_document *package_document_hold(struct package_document *d);
+void package_document_drop(struct package_document *d); /* also NULL */
+
+struct package_view {
+	/* For the gate, in on_done. */
+	struct package_document *doc; /* NULL: none, see status */
+	enum package_cached cached;
+	uint64_t fetched_ms; /* wall clock */
+	int status;	     /* 200, 404, another status of the registry; 0: it did not answer */
+	char why[POLICY_REASON_MAX];
+
+	/* For package_view*.c only. */
+	struct package_views *all;
+	struct package_view *prev, *next; /* all of them, the last used first */
+	struct package_view *chain;	  /* of a bucket */
+	uint64_t hash;
+	unsigned refs;
+	char *key; /* owned, as the texts below: what tells it from others */
+	char *scope, *registry, *name, *target;
+	const char *accept;
+	enum package_doc doc_kind;
+	struct package_hosts hosts;
+	bool only_cache;
+	char etag[CACHE_ETAG_MAX], modified[CACHE_DATE_MAX]; /* of the document */
+	struct completions waiting;
+	struct package_load *load;	     /* NULL: none is under way */
+	char *changed[PACKAGE_VIEW_CHANGED]; /* owned */
+	unsigned nchanged;
+};
+
+struct package_view_ask {
+	struct egress_session *session;
+	const char *scope;
+	const struct package_registry *registry;
+	const struct package_source *source;
+	const char *name; /* of the package, in its normal form */
+	bool tls;
+	bool only_cache;	 /* nothing is fetched */
+	const char *credentials; /* header lines for a fetch; NULL: none */
+	const struct owner *owner;
+};
+
+/* One that waits; embedded in the gate. */
+struct package_view_wait {
+	struct completion done;	   /* on_done and arg are the owner's */
+	struct package_view *view; /* held until package_view_put(); NULL: out of memory */
+	bool any_age;		   /* facts of any age are enough */
+	bool raw;		   /* the document is needed, not only facts */
+};
+
+/* Ends with an error only if the load was broken off (ERR_CONFLICT: ask again) or memory is out;
+ * else view->status says what came of it. w was zeroed once, or put. */
+void package_view_get(struct package_view_wait *w, const struct package_view_ask *ask);
+/* Ends the wait, and lets the view go. No effect twice. */
+void package_view_put(struct package_view_wait *w);
+bool package_view_is_fresh(const struct package_view *v);
+/* Did the registry say something else of this file before? */
+bool package_view_is_changed(const struct package_view *v, const char *file);
+
+/* The session is being detached: what it fetches is broken off. */
+void package_views_leave(struct egress_session *session);
+
+/* ---- for package_load.c */
+
+/* The load has ended: those that wait are told, or one of them loads again. e: see
+ * package_view_get(). */
+void package_view_loaded(struct package_view *v, const struct err *e);
+/* A fetch has ended: one that is queued may begin. */
+struct package_view *package_views_first(struct egress *g);
+/* Takes the document over; files of which it says something else than the last one are remembered.
+ */
+void package_view_replace(struct package_view *v, struct package_document *d);
