@@ -6,6 +6,7 @@
 #include "columns.h"
 #include "id_match.h"
 #include "member.h"
+#include "lockfile_print.h"
 #include "sbom.h"
 #include "show_json.h"
 #include "units.h"
@@ -95,6 +96,16 @@ static void choose(const struct fields *f, struct target *t)
 		target_query(t, "execution", f->execution);
 }
 
+/* cordon packages pins FILE */
+static int run_pins(const struct args_words *words)
+{
+	struct err e = { 0 };
+
+	if (strcmp(words->at[0], "pins") != 0)
+		return args_wrong(&verb_packages, "one session, or 'pins' and a lockfile");
+	return lockfile_print(words->at[1], &e) < 0 ? args_fail(&e) : ARGS_OK;
+}
+
 static int run(int argc, char **argv)
 {
 	static struct fields f;
@@ -105,10 +116,12 @@ static int run(int argc, char **argv)
 	char id[ID_MATCH_ID_MAX];
 	enum sbom_form form;
 	struct target t;
-	int code = args_read(&verb_packages, argc, argv, &f, &words, 1, 1);
+	int code = args_read(&verb_packages, argc, argv, &f, &words, 1, 2);
 
 	if (code != ARGS_GO)
 		return code;
+	if (words.n == 2)
+		return run_pins(&words);
 	if (f.sbom != NULL && !sbom_form_read(f.sbom, &form))
 		return args_wrong(&verb_packages, "--sbom: cyclonedx or spdx, not %.20s", f.sbom);
 	if (api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0 ||
@@ -124,7 +137,7 @@ static int run(int argc, char **argv)
 
 const struct verb verb_packages = {
 	.name = "packages",
-	.usage = "[options] SESSION",
+	.usage = "[options] SESSION | pins LOCKFILE",
 	.summary = "Lists the packages that a session asked registries for.",
 	.text = "One line for each name and version: result (downloaded, refused, hash_mismatch, "
 		"cut, "
@@ -134,7 +147,13 @@ const struct verb verb_packages = {
 		"the rule and the execution of the record that decided, and the reason of a "
 		"refusal. "
 		"What was\n"
-		"downloaded need not have been installed. Also after the session has ended.\n",
+		"downloaded need not have been installed. Also after the session has ended.\n"
+		"\n"
+		"pins LOCKFILE prints what a lockfile (package-lock.json, yarn.lock, "
+		"pnpm-lock.yaml,\n"
+		"requirements.txt, poetry.lock, uv.lock, pylock.toml, Cargo.lock, go.sum, "
+		"Gemfile.lock) has\n"
+		"resolved, as the pins of a policy. It asks no server.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,
