@@ -1,9 +1,15 @@
 /* A document (up to the first NUL), read as each layer and merged, then a host and a path that are
  * asked for: what is read merges, what was merged is read, a refusal has a reason, a request is
- * never left open, and what a connection refuses no request is allowed. */
+ * never left open, and what a connection refuses no request is allowed. Packages are allowed
+ * if each layer allows them, and only then. */
 #include "fuzz.h"
 
+#include <stdio.h>
+
+#include "advisories.h"
 #include "host.h"
+#include "package_facts.h"
+#include "package_judge.h"
 #include "path.h"
 #include "policy.h"
 
@@ -46,6 +52,49 @@ static void ask(const struct policy *p, const struct policy_target *to, const ch
 	check_answer(&request);
 }
 
+static void check_package(const struct packages_policy *p, const struct package_question *q)
+{
+	struct package_answer a, one;
+	bool each = true;
+
+	package_judge(p, q, &a);
+	assert((a.verdict == PACKAGE_REFUSE) == (a.reason[0] != '\0'));
+	assert(memchr(a.reason, '\0', sizeof(a.reason)) != NULL);
+	assert(memchr(a.rule, '\0', sizeof(a.rule)) != NULL);
+	for (const char *c = a.reason; *c != '\0'; c++)
+		assert(*c >= ' ' && *c <= '~');
+	assert(q->facts == NULL || a.verdict != PACKAGE_NEEDS_FACTS);
+	for (size_t i = 0; i < POLICY_LAYERS; i++) {
+		package_judge_layer(p, i, q, &one);
+		each = each && one.verdict == PACKAGE_ALLOW;
+	}
+	assert(a.verdict == PACKAGE_BY_RULES || each == (a.verdict == PACKAGE_ALLOW));
+}
+
+/* Requests for packages, of every kind, named by the path. */
+static void ask_packages(const struct policy *p, const char *path)
+{
+	static const char list[] = ADVISORIES_MAGIC "1 1\nnpm a * MAL-1\n";
+	const struct packages_policy *packages = policy_packages(p);
+	struct package_facts facts = { .version = "", .file = "" };
+	struct package_request r = { 0 };
+	struct advisories bad;
+	struct package_question q = { .request = &r, .now_ms = 1000, .advisories = &bad };
+
+	assert(advisories_open(list, strlen(list), &bad));
+	(void)snprintf(r.version, sizeof(r.version), "%.100s", path);
+	for (unsigned i = 0; i < ECOSYSTEMS * 40U; i++) {
+		r.ecosystem = (enum ecosystem)(i % ECOSYSTEMS);
+		r.kind = (enum package_kind)(i / ECOSYSTEMS % PACKAGE_KINDS);
+		if (!package_name_normal(r.ecosystem, path + 1, strlen(path + 1), r.name))
+			(void)snprintf(r.name, sizeof(r.name), "a");
+		q.facts = i % 2 == 0 ? NULL : &facts;
+		facts.has_time = i % 3 == 0;
+		q.registry = i % 5 == 0 ? NULL : packages_registry_for(packages, r.ecosystem);
+		check_package(packages, &q);
+	}
+}
+
 static void ask_all(const struct policy *p, const uint8_t *data, size_t size)
 {
 	static char path[PATH_NORMAL_MAX];
@@ -58,6 +107,7 @@ static void ask_all(const struct policy *p, const uint8_t *data, size_t size)
 	    path_normal((struct http1_span){ bytes, size }, path, sizeof(path), &why) < 0)
 		(void)memcpy(path, "/a/b", 5);
 	ask(p, &to, path);
+	ask_packages(p, path);
 	if (host_normal(bytes, size < 40 ? size : 40, host) == 0) {
 		to.host = host;
 		ask(p, &to, path);

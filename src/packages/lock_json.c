@@ -47,8 +47,10 @@ static int on_pin(void *arg, const struct lock_pin *pin, struct err *e)
 	}
 	if (pin->ndigests == 0)
 		return add(list, pin->version, NULL, e);
+	/* Old lockfiles have SHA-1 only, which is too weak: there only the version is fixed. */
 	for (size_t i = 0; i < pin->ndigests; i++)
-		if (add(list, pin->version, &pin->digests[i], e) < 0)
+		if (add(list, pin->version,
+			digest_is_strong(&pin->digests[i]) ? &pin->digests[i] : NULL, e) < 0)
 			return -1;
 	return 0;
 }
