@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "exit_codes.h"
 #include "json_view.h"
 #include "reply.h"
 #include "store_net.h"
@@ -44,9 +45,15 @@ bool clone_progress(struct clone *k, uint64_t *ret_done, struct buf *message)
 
 /* ---- the request */
 
+/* Prints the commit, if there is one: git clone itself writes nothing to its standard output. What
+ * the client gave are arguments, never text of the shell. */
+#define SCRIPT                                                           \
+	"name=$1; shift; git clone --depth 1 \"$@\" \"$name\" || exit; " \
+	"git -C \"./$name\" rev-parse --quiet --verify HEAD || :"
+
 static void write_body(const struct repository_arg *a, struct json *j)
 {
-	static const char *const words[] = { "git", "clone", "--depth", "1" };
+	const char *const words[] = { "sh", "-c", SCRIPT, "sh", a->name };
 
 	json_open(j, NULL, '{');
 	json_open(j, "argv", '[');
@@ -58,7 +65,6 @@ static void write_body(const struct repository_arg *a, struct json *j)
 	}
 	json_text(j, NULL, "--");
 	json_text(j, NULL, a->url);
-	json_text(j, NULL, a->name);
 	json_close(j, ']');
 	json_open(j, "env", '{');
 	json_text(j, "GIT_TERMINAL_PROMPT", "0");
@@ -98,7 +104,8 @@ static void write_why(struct clone *k, const struct store_execution *row, struct
 	struct buf said = BUF_INIT(EXCERPT_TEXT_MAX);
 	int sys;
 
-	if (execution_fault(k->follower.execution, &sys) == EXECUTION_NO_PROGRAM) {
+	if (execution_fault(k->follower.execution, &sys) == EXECUTION_NO_PROGRAM ||
+	    json_view_exit_code(row) == EXIT_NOT_FOUND) {
 		buf_put_text(why, "repository: the template has no program git.");
 		return;
 	}
@@ -120,6 +127,19 @@ static void write_why(struct clone *k, const struct store_execution *row, struct
 		buf_printf(why, "The argument network must allow %s.\n", k->arg.host);
 }
 
+/* The cell's word for it, so only what looks like one is taken. */
+static void read_commit(struct clone *k)
+{
+	struct buf said = BUF_INIT(EXCERPT_TEXT_MAX);
+	size_t n;
+
+	(void)excerpt_text(&k->end.excerpt, 0, &said);
+	n = strspn(buf_text(&said), "0123456789abcdef");
+	if ((n == 40 || n == 64) && strcmp(buf_text(&said) + n, "\n") == 0)
+		memcpy(k->commit, said.data, n);
+	buf_release(&said);
+}
+
 static void on_written(struct run_end *n)
 {
 	struct clone *k = of(n);
@@ -127,6 +147,7 @@ static void on_written(struct run_end *n)
 	struct buf why = BUF_INIT(WHY_MAX);
 
 	if (is_good(row)) {
+		read_commit(k);
 		k->on_cloned(k, NULL);
 		return;
 	}

@@ -21,6 +21,7 @@ struct clone {
 	struct run_end end;
 	struct run_progress progress;
 	struct loop_timer grace;
+	char commit[65]; /* of HEAD, when the files are there; "": none, or not known */
 	/* why is NULL: the files are there. Else a text for the model. */
 	void (*on_cloned)(struct clone *k, const char *why);
 };

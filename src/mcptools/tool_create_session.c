@@ -114,13 +114,15 @@ static const char *workdir_of(const struct session *s)
 	return t == NULL || t->workdir == NULL || t->workdir[0] == '\0' ? "/home/user" : t->workdir;
 }
 
-static void write_repository(struct tool_call *c, const char *workdir, const char *name)
+static void write_repository(struct tool_call *c, const char *workdir, const struct clone *k)
 {
 	char path[4096];
 
-	(void)snprintf(path, sizeof(path), "%s/%s", strcmp(workdir, "/") == 0 ? "" : workdir, name);
+	(void)snprintf(path, sizeof(path), "%s/%s", strcmp(workdir, "/") == 0 ? "" : workdir,
+		       k->arg.name);
 	json_open(&c->out, "repository", '{');
 	tool_shown(c, NULL, "path", path);
+	json_text(&c->out, "commit", k->commit[0] == '\0' ? NULL : k->commit);
 	json_close(&c->out, '}');
 }
 
@@ -138,7 +140,7 @@ static void answer(struct tool_call *c, struct session *s)
 	json_text(&c->out, "workdir", workdir_of(s));
 	json_text(&c->out, "template", row->template);
 	if (m->clone.c != NULL)
-		write_repository(c, workdir_of(s), m->clone.arg.name);
+		write_repository(c, workdir_of(s), &m->clone);
 	tool_done(c);
 }
 
@@ -280,7 +282,11 @@ const struct tool tool_create_session = {
 				"network": {"type": "string"}, "workdir": {"type": "string"},
 				"template": {"type": "string"},
 				"repository": {
-					"type": "object", "properties": {"path": {"type": "string"}}
+					"type": "object",
+					"properties": {
+						"path": {"type": "string"},
+						"commit": {"type": ["string", "null"]}
+					}
 				}
 			},
 			"required": ["session_id", "workdir"]

@@ -127,13 +127,14 @@ def test_create_session_clones(server):
     c = Client(server)
     url = "https://git.example/git/repo.git"
     got = c.call("create_session", network=["git.example/git/repo.git"], repository={"url": url, "ref": "main"})
-    equal(got["repository"], {"path": "/home/user/repo"}, "where it is")
+    equal(sorted(got["repository"]), ["commit", "path"])
+    equal(got["repository"]["path"], "/home/user/repo", "where it is")
     done = c.call("run", session_id=got["session_id"], command="cd repo && head -n 1 file && stat -c %U file && git remote -v && "
-                  "git rev-list --count HEAD")
+                  "git rev-list --count HEAD && git rev-parse HEAD")
     equal(done["exit_code"], 0, done["stderr"])
     equal(done["stdout"].splitlines()[:2], ["hello", "user"], "its files, of the user")
     has(done["stdout"], url, "the origin")
-    equal(done["stdout"].splitlines()[-1], "1", "one commit")
+    equal(done["stdout"].splitlines()[-2:], ["1", got["repository"]["commit"]], "one commit, which the answer names")
     server.delete(got["session_id"])
     before = {s["id"] for s in server.want(200, "GET", "/v1/sessions?limit=100")["sessions"]}
     c.fails("create_session", "nosuch", "The session was ended", network=["git.example/git/repo.git"],
