@@ -99,7 +99,10 @@ static void add_execution(struct columns *t, const json_t *x, int64_t now)
 	else
 		columns_add(t, "-");
 	columns_add(t, "%s", member_text(x, "user", "-"));
-	columns_add(t, "%s", member_text(x, "command", "-"));
+	if (member_text(x, "command", NULL) == NULL && member_text(x, "language", NULL) != NULL)
+		columns_add(t, "(%s code)", member_text(x, "language", ""));
+	else
+		columns_add(t, "%s", member_text(x, "command", "-"));
 }
 
 static void print_executions(const json_t *list)

@@ -84,7 +84,9 @@ void code_body_hash(struct code_body *b, uint8_t ret[SHA256_SIZE])
 
 const char *code_body_language(const struct code_body *b)
 {
-	return b->words[LANGUAGE];
+	bool usual = b->words[LANGUAGE][0] == '\0' && b->words[CONTEXT][0] == '\0';
+
+	return usual ? "python" : b->words[LANGUAGE];
 }
 
 const char *code_body_context(const struct code_body *b)

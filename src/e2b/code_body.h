@@ -27,6 +27,8 @@ bool code_body_is_whole(const struct code_body *b);
 /* Is there code in it? Without any the interpreter refuses it. */
 bool code_body_has_code(const struct code_body *b);
 void code_body_hash(struct code_body *b, uint8_t ret[SHA256_SIZE]);
-/* "" if it is not there. Bytes that are no letter, digit or one of "_.+-" are shown as '?'. */
+/* Of code for a context the language is that of the context, which is not known here: "". */
 const char *code_body_language(const struct code_body *b);
+/* "" if it is not there. In both, bytes that are no letter, digit or one of "_.+-" are shown as
+ * '?'. */
 const char *code_body_context(const struct code_body *b);

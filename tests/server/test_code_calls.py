@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import signal
+import subprocess
 
 from harness import check, equal, has, run_tests, wait_for
 
@@ -79,12 +80,15 @@ def test_a_record_for_each_call(server):
     equal((printed(events), of(events, "result")[0]["text"]), ("h\u00e9llo\n", "42"))
     x = last(server, session)
     equal((x["state"], x["exit_code"], x["command"], x["command_sha256"], x["language"], x["context"]),
-          ("exited", 0, None, sha(code), None, None))
+          ("exited", 0, None, sha(code), "python", None))
     equal((x["stdout_bytes"], x["stderr_bytes"], x["background"], x["output_truncated"]), (7, 0, False, True))
     check(x["result_bytes"] > 0 and x["ended_at"] and x["error"] is None, x)
     ended = [e for e in server.want(200, "GET", f"/v1/sessions/{session}/events")["events"] if e["execution_id"] == x["id"]]
     equal([(e["type"], e["data"]["exit_code"]) for e in ended], [("execution.ended", 0)])
     check(ended[0]["actor"] and ended[0]["actor"]["request_id"], ended)
+    done = subprocess.run([server.program, "ls", session], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key})
+    check(any(x["id"] in line and "(python code)" in line for line in done.stdout.splitlines()), done)
     execute(server, session, "1/0", language=" Python ")
     x = last(server, session)
     equal((x["state"], x["exit_code"], x["language"]), ("exited", 1, "python"))
