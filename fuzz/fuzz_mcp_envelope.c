@@ -6,7 +6,7 @@
 #include "json_check.h"
 #include "mcp_arguments.h"
 #include "mcp_listen.h"
-#include "mcp_state.h"
+#include "mcp_digest.h"
 
 unsigned long fuzz_accepted;
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "mcp_state.h"
+#include "sealed_state.h"
 
 unsigned long fuzz_accepted;
 

@@ -1,10 +1,11 @@
 /* mcp_digest.c - the digest of a JSON value that does not depend on how it was written: white space
  * and the order of members do not count, escapes are read first. Numbers count as written. */
+#include "mcp_digest.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "hex.h"
-#include "mcp_state.h"
 #include "sha256.h"
 
 static void add_length(struct sha256 *h, char kind, size_t n)

@@ -137,37 +137,6 @@ static void answer_resources(const struct mcp_server *s, const struct mcp_reques
 	mcp_write_result_end(j);
 }
 
-static void write_prompt(struct json *j, const struct mcp_prompt *p)
-{
-	json_open(j, NULL, '{');
-	json_text(j, "name", p->name);
-	write_optional(j, "title", p->title);
-	write_optional(j, "description", p->description);
-	if (p->arguments_n > 0)
-		json_open(j, "arguments", '[');
-	for (size_t i = 0; i < p->arguments_n; i++) {
-		json_open(j, NULL, '{');
-		json_text(j, "name", p->arguments[i].name);
-		write_optional(j, "description", p->arguments[i].description);
-		json_bool(j, "required", p->arguments[i].required);
-		json_close(j, '}');
-	}
-	if (p->arguments_n > 0)
-		json_close(j, ']');
-	json_close(j, '}');
-}
-
-static void answer_prompts(const struct mcp_server *s, const struct mcp_request *r, struct json *j)
-{
-	mcp_write_result(j, s, r);
-	json_open(j, "prompts", '[');
-	for (size_t i = 0; i < s->prompts_n; i++)
-		write_prompt(j, &s->prompts[i]);
-	json_close(j, ']');
-	mcp_write_cache(j, r, s->list_ttl_ms, s->cache_public);
-	mcp_write_result_end(j);
-}
-
 /* Has the server declared what this method belongs to? */
 static bool declared(const struct mcp_server *s, enum mcp_part part)
 {
@@ -220,7 +189,6 @@ static answer_fn *const answers[MCP_METHODS] = {
 	[MCP_TOOLS_LIST] = answer_tools,
 	[MCP_RESOURCES_LIST] = answer_resources,
 	[MCP_TEMPLATES_LIST] = answer_resources,
-	[MCP_PROMPTS_LIST] = answer_prompts,
 };
 
 static bool is_callers(const struct mcp_server *s, enum mcp_method method)

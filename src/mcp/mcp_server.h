@@ -1,12 +1,12 @@
 /* mcp_server.h - what a server offers, and the requests that are answered from that alone:
  * server/discover, initialize, ping, logging/setLevel, tools/list, resources/list,
- * resources/templates/list, prompts/list, notifications. Pure.
+ * resources/templates/list, notifications. Pure.
  *
  *	switch (mcp_server_answer(s, &r, &j, &f)) {
  *	case MCP_ANSWERED: send j with status 200
  *	case MCP_ACCEPTED: 202, no body; on stdio nothing
  *	case MCP_REFUSED:  mcp_write_error(&j, &r, &f), send with mcp_fault_status(&r, &f)
- *	case MCP_FOR_CALLER: the caller does it: tools/call, resources/read, prompts/get, ... */
+ *	case MCP_FOR_CALLER: the caller does it: tools/call, resources/read, prompts/list, ... */
 #pragma once
 
 #include "mcp_request.h"
@@ -26,17 +26,6 @@ struct mcp_resource { /* or a template of resources: uri is then a URI template 
 	const char *uri, *name, *title, *description, *mime_type; /* the last three may be NULL */
 };
 
-struct mcp_prompt_argument {
-	const char *name, *description;
-	bool required;
-};
-
-struct mcp_prompt {
-	const char *name, *title, *description;
-	const struct mcp_prompt_argument *arguments;
-	size_t arguments_n;
-};
-
 struct mcp_server {
 	const char *name, *title, *version, *instructions; /* title, instructions may be NULL */
 	const struct mcp_tool *tools;
@@ -51,9 +40,7 @@ struct mcp_server {
 	size_t resources_n, templates_n;
 	bool resources_by_caller; /* resources/list is answered by the caller (MCP_FOR_CALLER) */
 	bool tools_by_caller;	  /* the same for tools/list; tools is not used then */
-	bool has_prompts, prompts_changed;
-	const struct mcp_prompt *prompts;
-	size_t prompts_n;
+	bool has_prompts, prompts_changed; /* prompts/list and prompts/get are for the caller */
 	bool has_completions, has_logging;
 	/* Caching hints of modern answers: milliseconds. */
 	uint64_t tools_ttl_ms, list_ttl_ms;

@@ -1,4 +1,5 @@
-/* mcp_write_private.h - parts of answers, for src/mcp only. */
+/* mcp_write_private.h - parts of answers, for src/mcp only (and the fixture of its
+ * tests). */
 #pragma once
 
 #include "mcp_write.h"

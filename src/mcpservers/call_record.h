@@ -2,8 +2,8 @@
  * session, whatever came of it. Called by mcp_endpoint.c. */
 #pragma once
 
+#include "mcp_digest.h"
 #include "mcp_request.h"
-#include "mcp_state.h"
 #include "request.h"
 #include "tool_policy.h"
 

@@ -51,7 +51,6 @@ struct mcp_server the_server = {
 	.templates = fixture_templates,
 	.has_prompts = true,
 	.prompts_changed = true,
-	.prompts = fixture_prompts,
 	.has_completions = true,
 	.has_logging = true,
 	.tools_ttl_ms = 1000,
@@ -254,9 +253,9 @@ void announce(enum mcp_change what)
 static void do_yours(struct call *call)
 {
 	static void (*const handlers[MCP_METHODS])(struct call * call) = {
-		[MCP_TOOLS_CALL] = tools_call,	 [MCP_RESOURCES_READ] = resources_read,
-		[MCP_PROMPTS_GET] = prompts_get, [MCP_COMPLETE] = complete,
-		[MCP_LISTEN] = listen_to,
+		[MCP_TOOLS_CALL] = tools_call,	   [MCP_RESOURCES_READ] = resources_read,
+		[MCP_PROMPTS_LIST] = prompts_list, [MCP_PROMPTS_GET] = prompts_get,
+		[MCP_COMPLETE] = complete,	   [MCP_LISTEN] = listen_to,
 	};
 	struct json j;
 
@@ -405,7 +404,6 @@ int main(int argc, char **argv)
 	the_server.tools_n = fixture_tools_n;
 	the_server.resources_n = fixture_resources_n;
 	the_server.templates_n = fixture_templates_n;
-	the_server.prompts_n = fixture_prompts_n;
 	if (argc > 1)
 		own_names = (const char *const *)argv + 2;
 	if (argc < 2 || serve(argv[1], &e) < 0) {

@@ -9,7 +9,7 @@
 #include "list.h"
 #include "loop.h"
 #include "mcp_listen.h"
-#include "mcp_state.h"
+#include "sealed_state.h"
 #include "server.h"
 
 /* A request that is being answered. */
@@ -47,6 +47,7 @@ void announce(enum mcp_change what);
 /* ---- the others */
 void tools_call(struct call *call);
 void resources_read(struct call *call);
+void prompts_list(struct call *call);
 void prompts_get(struct call *call);
 void complete(struct call *call);
 /* A result of one text, and the end. */
@@ -68,8 +69,6 @@ extern const struct mcp_tool fixture_tools[];
 extern const size_t fixture_tools_n;
 extern const struct mcp_resource fixture_resources[], fixture_templates[];
 extern const size_t fixture_resources_n, fixture_templates_n;
-extern const struct mcp_prompt fixture_prompts[];
-extern const size_t fixture_prompts_n;
 extern bool fixture_changed; /* a trigger has changed the list of tools */
 
 #endif

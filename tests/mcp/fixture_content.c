@@ -19,18 +19,27 @@ const struct mcp_resource fixture_templates[] = {
 };
 const size_t fixture_templates_n = COUNT(fixture_templates);
 
-static const struct mcp_prompt_argument two[] = { { "arg1", "First test argument", true },
-						  { "arg2", "Second test argument", true } };
-static const struct mcp_prompt_argument uri[] = { { "resourceUri", "URI of the resource", true } };
-
-const struct mcp_prompt fixture_prompts[] = {
-	{ "test_simple_prompt", NULL, "A simple prompt", NULL, 0 },
-	{ "test_prompt_with_arguments", NULL, "A prompt with arguments", two, 2 },
-	{ "test_prompt_with_embedded_resource", NULL, "A prompt with a resource", uri, 1 },
-	{ "test_prompt_with_image", NULL, "A prompt with an image", NULL, 0 },
-	{ "test_input_required_result_prompt", NULL, "A prompt that asks", NULL, 0 },
+struct prompt_argument {
+	const char *name, *description;
 };
-const size_t fixture_prompts_n = COUNT(fixture_prompts);
+
+struct prompt {
+	const char *name, *description;
+	const struct prompt_argument *arguments; /* all are required */
+	size_t n;
+};
+
+static const struct prompt_argument two[] = { { "arg1", "First test argument" },
+					      { "arg2", "Second test argument" } };
+static const struct prompt_argument uri[] = { { "resourceUri", "URI of the resource" } };
+
+static const struct prompt prompts[] = {
+	{ "test_simple_prompt", "A simple prompt", NULL, 0 },
+	{ "test_prompt_with_arguments", "A prompt with arguments", two, 2 },
+	{ "test_prompt_with_embedded_resource", "A prompt with a resource", uri, 1 },
+	{ "test_prompt_with_image", "A prompt with an image", NULL, 0 },
+	{ "test_input_required_result_prompt", "A prompt that asks", NULL, 0 },
+};
 
 /* ---- resources */
 
@@ -176,6 +185,40 @@ static void with_image(struct call *call)
 	close_message(&j);
 	write_message(&j, "Please analyze the image above.");
 	close_prompt(call, &j);
+}
+
+static void write_arguments(struct json *j, const struct prompt *p)
+{
+	json_open(j, "arguments", '[');
+	for (size_t i = 0; i < p->n; i++) {
+		json_open(j, NULL, '{');
+		json_text(j, "name", p->arguments[i].name);
+		json_text(j, "description", p->arguments[i].description);
+		json_bool(j, "required", true);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
+void prompts_list(struct call *call)
+{
+	struct json j;
+
+	json_init_heap(&j, ANSWER_MAX);
+	mcp_write_result(&j, &the_server, &call->r);
+	json_open(&j, "prompts", '[');
+	for (size_t i = 0; i < COUNT(prompts); i++) {
+		json_open(&j, NULL, '{');
+		json_text(&j, "name", prompts[i].name);
+		json_text(&j, "description", prompts[i].description);
+		if (prompts[i].n > 0)
+			write_arguments(&j, &prompts[i]);
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+	mcp_write_cache(&j, &call->r, the_server.list_ttl_ms, the_server.cache_public);
+	mcp_write_result_end(&j);
+	call_finish(call, &j);
 }
 
 void prompts_get(struct call *call)

@@ -2,7 +2,7 @@
  * and what it should be. Digests do not depend on how a value is written. */
 #include "mcp_arguments.h"
 
-#include "mcp_state.h"
+#include "mcp_digest.h"
 #include "support.h"
 
 static const char schema[] =

@@ -1,6 +1,6 @@
 /* Goal: a state is opened for the same caller, method, tool and arguments only, and not after its
  * time. Encryption is seal's, and tested there; here a box is its text. */
-#include "mcp_state.h"
+#include "sealed_state.h"
 
 #include "support.h"
 

@@ -1,5 +1,6 @@
-/* mcp_state.h - answers of kind input_required, and the sealed state that the client brings back
- * with its next call. Pure; encryption is the caller's (seal/seal.h).
+/* sealed_state.h - answers of kind input_required, and the sealed state that the client brings back
+ * with its next call. For the fixture: no tool of Cordon asks its user. Pure; encryption is the
+ * caller's.
  *
  * requestState is input of an attacker: it is sealed, bound to who called (tenant and key), the
  * method, the tool and the digest of its arguments, and it expires. Any deviation is -32602. */
@@ -26,11 +27,6 @@ char *mcp_state_seal(const struct mcp_sealer *s, const struct mcp_request *r, co
 /* Opens r->request_state. *ret is NULL and 0 is returned if there is none. The caller frees it. */
 int mcp_state_open(const struct mcp_sealer *s, const struct mcp_request *r, const char *who,
 		   int64_t now, char **ret, struct mcp_fault *f) MUST_USE;
-
-/* The hex SHA-256 of the arguments, names in a fixed order and without white space, so that the
- * same arguments have the same digest. Also for records and approvals. */
-#define MCP_DIGEST_MAX 65
-int mcp_digest(const struct json_node *v, char ret[MCP_DIGEST_MAX], struct err *e) MUST_USE;
 
 /* One question of an input_required result. params is JSON. */
 struct mcp_question {

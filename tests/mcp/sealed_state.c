@@ -1,10 +1,11 @@
-#include "mcp_state.h"
+#include "sealed_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base64.h"
+#include "mcp_digest.h"
 #include "mcp_write_private.h"
 
 #define BOX_MAX ((size_t)MCP_STATE_MAX + 256) /* with what sealing adds */
