@@ -319,11 +319,20 @@ static void go_on(struct package_gate *g)
 	package_gate_send(g);
 }
 
-/* The refusal of a name that pip asks for is not shown by it; that of a file is. */
-static bool is_explained_later(const struct package_gate *g)
+/* pip does not show the refusal of a name, but that of a file. */
+static bool is_of_pip(const struct package_gate *g)
 {
-	return g->request.form == FORM_PYPI_SIMPLE && !g->answer.is_absent && g->registry != NULL &&
-	       strncmp(g->answer.reason, "packages are off", 16) != 0;
+	return g->request.form == FORM_PYPI_SIMPLE && !g->answer.is_absent && g->registry != NULL;
+}
+
+static void refuse_name(struct package_gate *g)
+{
+	if (!is_of_pip(g))
+		package_gate_refuse_as(g, g->answer.is_absent ? 404 : 403, g->answer.reason);
+	else if (strncmp(g->answer.reason, "packages are off", 16) == 0)
+		package_gate_pip_page(g, package_gate_accepts(g, "+json"));
+	else
+		go_on(g); /* the page has all files, and each of them is refused */
 }
 
 static void decide(struct package_gate *g)
@@ -341,10 +350,10 @@ static void decide(struct package_gate *g)
 		return;
 	}
 	package_gate_judge(g);
-	if (g->answer.verdict != PACKAGE_REFUSE || is_explained_later(g))
-		go_on(g);
+	if (g->answer.verdict == PACKAGE_REFUSE)
+		refuse_name(g);
 	else
-		package_gate_refuse_as(g, g->answer.is_absent ? 404 : 403, g->answer.reason);
+		go_on(g);
 }
 
 /* Requests whose packages nobody judges: recorded if they install or publish. */

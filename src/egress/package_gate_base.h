@@ -2,7 +2,8 @@
  *
  * package_gate.c has the way of a request and its end; package_gate_meta.c answers with shaped
  * metadata; package_gate_file.c gets files, from the cache or the server; package_gate_answer.c
- * checks answers of servers; package_download.c makes requests for one file wait for the first.
+ * checks answers of servers; package_gate_pip.c writes a page for pip; package_download.c makes
+ * requests for one file wait for the first.
  *
  * Only the loop calls what waits here, so each of these ends with gateway_defer(). A refusal or an
  * answer frees the gate: nothing is used of it afterwards. */
@@ -107,6 +108,14 @@ size_t package_gate_memory(const struct gateway *x);
 bool package_gate_shapes(const struct package_gate *g, struct package_source *ret);
 void package_gate_meta(struct package_gate *g, const struct package_source *source);
 void package_gate_meta_end(struct package_gate *g);
+
+/* Does the program's Accept header name this type? */
+bool package_gate_accepts(const struct package_gate *g, const char *type);
+
+/* ---- package_gate_pip.c */
+
+/* Answers pip's request for a page of a session without packages. */
+void package_gate_pip_page(struct package_gate *g, bool json);
 
 /* ---- package_gate_file.c */
 

@@ -35,8 +35,9 @@ struct package_shaping {
 
 /* ---- which document, in which form */
 
-static bool accepts(const struct gateway *x, const char *type)
+bool package_gate_accepts(const struct package_gate *g, const char *type)
 {
+	const struct gateway *x = g->x;
 	struct http1_span accept = { 0 };
 
 	return http1_find(x->r.headers, x->r.headers_n, "accept", &accept) > 0 &&
@@ -49,9 +50,10 @@ static enum package_shape_as form_of(const struct package_gate *g)
 
 	if (form == FORM_NPM_ONE)
 		return SHAPE_NPM_ONE;
-	if (form == FORM_NPM_PACKUMENT && accepts(g->x, "application/vnd.npm.install-v1+json"))
+	if (form == FORM_NPM_PACKUMENT &&
+	    package_gate_accepts(g, "application/vnd.npm.install-v1+json"))
 		return SHAPE_NPM_SHORT;
-	if (form == FORM_PYPI_SIMPLE && !accepts(g->x, "+json"))
+	if (form == FORM_PYPI_SIMPLE && !package_gate_accepts(g, "+json"))
 		return SHAPE_PYPI_HTML;
 	return SHAPE_SAME;
 }

@@ -304,7 +304,7 @@ static void on_answer(struct package_load *l)
 		(void)snprintf(why, sizeof(why), "metadata of %.80s: %.120s%s", v->name,
 			       f->reason[0] != '\0' ? f->reason : "the registry answered ",
 			       f->reason[0] != '\0' ? "" : http1_reason(f->status));
-		no_answer(l, f->status >= 500 ? 502 : f->status, why);
+		no_answer(l, f->status >= 400 && f->status < 500 ? f->status : 502, why);
 	}
 }
 

@@ -4,6 +4,7 @@
     test_gate.py CORDON [name ...]
 
 A whole server, cells with npm, pip and curl, and fake registries in the small internet of tests/egress."""
+import hashlib
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ sys.path[1:1] = [HERE, os.path.join(HERE, "..", "egress"), os.path.join(HERE, ".
 import internet  # noqa: E402
 import registry_answer  # noqa: E402
 from harness import check, equal  # noqa: E402
-from internet_client import curl, make, policy, recorded, sh  # noqa: E402
+from internet_client import make, policy, sh  # noqa: E402
 from registry import Registry  # noqa: E402
 from checks import has  # noqa: E402
 
@@ -44,6 +45,33 @@ def installed(server, s, manager, name):
     return sh(server, s, line, 0)["stdout"]
 
 
+def file_url(manager, name, version):
+    host = "https://npm.example" if manager == "npm" else "https://files.pypi.example"
+    return host + R.path(manager, name, version)
+
+
+def fetched(server, s, url, *options):
+    """(status, reason phrase, SHA-256 of the body, exit code of curl)"""
+    done = sh(server, s, f"rm -f /tmp/body; curl -sS -m 20 -D /tmp/head -o /tmp/body {' '.join(options)} '{url}'; echo $?; "
+              "head -1 /tmp/head; sha256sum /tmp/body")
+    lines = (done["stdout"] + "\n\n\n").splitlines()
+    words = lines[1].split(" ", 2) if lines[1].startswith("HTTP/") else ["", "0", ""]
+    return int(words[1]), words[2].strip() if len(words) > 2 else "", lines[2][:64], int(lines[0] or -1)
+
+
+def data(manager, name, version):
+    package = R.find(manager, name, version)
+    if manager == "npm":
+        return R.parts["npm"].data(package)
+    return next(iter(R.parts["pypi"].files(package).values()))
+
+
+def sha256(manager, name, version):
+    return hashlib.sha256(data(manager, name, version)).hexdigest()
+
+
+# ---- installs
+
 def test_npm_takes_the_version_that_is_old_enough(server):
     s = session(server, min_age="7d")
     sh(server, s, NPM + "demo", 0)
@@ -54,6 +82,138 @@ def test_pip_takes_the_version_that_is_old_enough(server):
     s = session(server, min_age="7d")
     sh(server, s, PIP + "demo", 0)
     has(installed(server, s, "pip", "demo"), "demo-1.0.0")
+
+
+def test_clients_print_why_a_name_is_refused(server):
+    s = session(server, deny=["npm:other", "pypi:other"], min_age="7d")
+    for line, word in ((NPM + "other", "packages.deny"), (PIP + "other", "packages.deny"), (NPM + "young", "old"), (PIP + "young", "old")):
+        done = sh(server, s, line)
+        check(done["exit_code"] != 0, f"{line} worked")
+        has(done["stdout"] + done["stderr"], word, line)
+
+
+def test_offline_says_so(server):
+    s = session(server, mode="offline")
+    for line in (NPM + "demo", PIP + "demo", PIP + "demo==1.0.0"):
+        done = sh(server, s, line)
+        check(done["exit_code"] != 0, f"{line} worked")
+        has(done["stdout"] + done["stderr"], "packages", line)
+    equal(R.count("*offline*"), 0, "requests")
+
+
+# ---- files
+
+def test_a_file_is_judged_on_its_own(server):
+    s = session(server, min_age="7d")
+    for manager in ("npm", "pypi"):
+        status, phrase, _, _ = fetched(server, s, file_url(manager, "demo", "2.0.0"))
+        equal(status, 403, manager)
+        has(phrase, "demo", manager)
+        has(phrase, "7", manager)
+        status, _, got, _ = fetched(server, s, file_url(manager, "demo", "1.0.0"))
+        equal((status, got), (200, sha256(manager, "demo", "1.0.0")), manager)
+
+
+def test_wrong_bytes_never_arrive_whole(server):
+    s = session(server)
+    for fault in ("last_byte", "first_byte", "short", "cut", "long"):
+        for manager in ("npm", "pypi"):
+            R.fault(R.path(manager, "demo", "1.0.0"), getattr(registry_answer, fault))
+            status, _, got, code = fetched(server, s, file_url(manager, "demo", "1.0.0"))
+            check(code != 0 or status == 502, f"{manager} {fault}: curl saw a whole answer")
+            check(got != sha256(manager, "demo", "1.0.0"), f"{manager} {fault}: the file arrived")
+            R.heal()
+    status, _, got, code = fetched(server, s, file_url("npm", "demo", "1.0.0"))
+    equal((status, got, code), (200, sha256("npm", "demo", "1.0.0"), 0), "without a fault")
+
+
+def test_redirects_stay_in_the_registry(server):
+    s = session(server)
+    path = R.path("pypi", "demo", "1.0.0")
+    R.fault(path, registry_answer.redirect("https://evil.example/x.whl"))
+    status, phrase, _, _ = fetched(server, s, "https://files.pypi.example" + path)
+    equal(status, 403, "to another host")
+    has(phrase, "redirects to https://evil.example/x.whl")
+    R.heal()
+    R.fault(path, registry_answer.redirect("https://files.pypi.example" + R.path("pypi", "other", "1.0.0")), times=1)
+    got = fetched(server, s, "https://files.pypi.example" + path)
+    check(got[3] != 0 or got[0] == 502, f"{got}: another file of the registry was taken for this one")
+    R.heal()
+    R.fault(path, registry_answer.redirect("https://files.pypi.example" + path + "?again"), times=1)
+    status, _, got, _ = fetched(server, s, "https://files.pypi.example" + path)
+    equal((status, got), (200, sha256("pypi", "demo", "1.0.0")), "to itself")
+    R.heal()
+
+
+def test_what_is_not_understood_is_refused(server):
+    s = session(server)
+    before = len(R.requests)
+    for url, options in (("https://npm.example/-/weird", ()), ("https://npm.example/demo", ("-X", "PUT", "-d", "{}")),
+                         ("https://npm.example/-/v1/search?text=x", ()), ("https://pypi.example/simple/", ()),
+                         ("https://npm.example/demo", ("-X", "GET", "-d", "x=1")),
+                         ("https://npm.example/-/npm/v1/security/advisories/bulk", ("-d", "{}")),
+                         ("https://npm.example/demo", ("-X", "DELETE",)), ("https://pypi.example/", ())):
+        status, phrase, _, _ = fetched(server, s, url, *options)
+        equal(status, 403, f"{options} {url}")
+        check(phrase not in ("", "Forbidden"), f"{url}: no reason")
+    equal(len(R.requests), before, "requests that reached the registry")
+
+
+def test_an_own_name_does_not_exist_elsewhere(server):
+    s = session(server, own=["npm:@ours/*"])
+    before = len(R.requests)
+    status, _, _, _ = fetched(server, s, "https://npm.example/@ours%2ftool")
+    equal(status, 404, "status")
+    equal(len(R.requests), before, "requests that reached the registry")
+
+
+def test_a_direct_url_follows_the_same_rules(server):
+    world()
+    s = make(server, policy({"host": "web.example"}, packages={"registries": R.entries("pypi"), "deny": ["pypi:evil"]}))
+    status, phrase, _, _ = fetched(server, s, "https://web.example/dl/evil-1.0-py3-none-any.whl")
+    equal(status, 403, "a denied name")
+    has(phrase, "evil")
+    status, _, _, _ = fetched(server, s, "https://web.example/dl/good-1.0-py3-none-any.whl")
+    check(status != 403, "a name that nobody denies")
+    s = make(server, policy({"host": "web.example"}, packages={"registries": R.entries("pypi"), "mode": "pinned"}))
+    status, _, _, _ = fetched(server, s, "https://web.example/dl/good-1.0-py3-none-any.whl")
+    equal(status, 403, "pinned")
+    status, _, _, _ = fetched(server, s, "https://web.example/")
+    equal(status, 200, "a page")
+
+
+# ---- limits
+
+def test_budgets(server):
+    size = len(data("npm", "demo", "1.0.0"))
+    s = session(server, file_bytes=str(size - 1))
+    status, phrase, _, _ = fetched(server, s, file_url("npm", "demo", "1.0.0"))
+    equal(status, 403, "a file that is too large")
+    has(phrase, f"{size} bytes")
+    s = session(server, bytes=str(size + size // 2))
+    equal(fetched(server, s, file_url("npm", "demo", "1.0.0"))[0], 200, "the first")
+    status, phrase, _, _ = fetched(server, s, file_url("npm", "demo", "1.0.0"))
+    equal(status, 403, "the second")
+    has(phrase, "budget")
+
+
+def test_names_that_do_not_exist_run_out(server):
+    s = session(server, new_names=3)
+    for i in range(3):
+        equal(fetched(server, s, f"https://npm.example/nothing-{i}")[0], 404, "a name")
+    before = len(R.requests)
+    equal(fetched(server, s, "https://npm.example/nothing-9")[0], 403, "one too many")
+    equal(len(R.requests), before, "requests that reached the registry")
+
+
+def test_hostile_metadata(server):
+    s = session(server)
+    for fault, status in ((registry_answer.body(b"{" * 100000), 502), (registry_answer.body(b'{"name":"evil"}'), 502),
+                          (registry_answer.redirect("https://evil.example/demo"), 502), (registry_answer.cut, 502)):
+        R.fault("/other", fault)
+        equal(fetched(server, s, "https://npm.example/other")[0], status, str(fault))
+        R.heal()
+    equal(fetched(server, s, "https://npm.example/other")[0], 200, "without a fault")
 
 
 if __name__ == "__main__":
