@@ -86,6 +86,7 @@ struct daemon {
 	struct seal *seal;
 	char unfit[128]; /* why it cannot serve; "": it can */
 	struct loop_timer unfit_end;
+	struct supervisor_ready ready;
 	int status; /* of the process, when the loop has stopped */
 };
 
@@ -355,8 +356,7 @@ static void on_ready(void *arg)
 
 	mcptools_recover(d->core);
 	open_listeners(d);
-	IGNORED(supervisor_notify(SERVE_READY, 0) ? 0 : -1,
-		"systemd ends the server after its timeout");
+	supervisor_notify_ready(&d->ready, d->core);
 }
 
 /* Without a keeper no session can be made. If the cause does not go away by itself, the supervisor

@@ -76,6 +76,7 @@ struct core {
 	int disk_list_fd;	      /* owned; -1: none */
 	struct disk_removal *disk_removals;
 	bool keeper_hung;	 /* the last keeper to go did not answer */
+	bool storage_cannot;	 /* cordon-storage said at its start that it cannot work */
 	bool keeper_seen;	 /* at least one has been ready */
 	uint32_t keepers_wanted; /* slots whose keeper the supervisor is still to be asked for */
 	int output_fd;		 /* owned: STATE/output */

@@ -134,7 +134,9 @@ static void on_keeper_hung(void *arg, unsigned slot)
 
 static void on_storage_hello(void *arg, const struct err *e)
 {
-	(void)arg;
+	struct core *c = arg;
+
+	c->storage_cannot = e != NULL;
 	if (e != NULL)
 		log_error("cordon-storage reported an error at its start", "error=%s", e->msg);
 	else
@@ -304,7 +306,14 @@ struct storage_link *core_storage(struct core *c)
 
 bool core_fit(const struct core *c, const char **ret_why)
 {
-	return core_ready(c, ret_why) && session_parts_fit(c, ret_why);
+	if (!core_ready(c, ret_why))
+		return false;
+	/* One that says why it cannot work does not keep sessions in memory from being made. */
+	if (c->o.has_storage && !storage_link_is_ready(&c->storage) && !c->storage_cannot) {
+		*ret_why = "cordon-storage is not running";
+		return false;
+	}
+	return session_parts_fit(c, ret_why);
 }
 
 void core_drain(struct core *c)

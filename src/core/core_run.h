@@ -21,7 +21,9 @@ int core_set_keeper(struct core *c, unsigned slot, int channel_fd, struct err *e
 /* Takes over channel D of cordon-storage, a new one or a replacement. */
 int core_set_storage(struct core *c, int channel_fd, struct err *e) MUST_USE;
 
-/* core_ready(), and every part of sessions is fit, too. */
+/* Can sessions of every kind be made at once, without waiting for a program? core_ready(),
+ * cordon-storage is there, and every part of sessions is fit, too. For /readyz; requests that come
+ * meanwhile wait for what they need, or are answered with 503. */
 bool core_fit(const struct core *c, const char **ret_why);
 
 /* Ends the pool, before an upgrade or an end. Sessions go on, and requests that have begun are

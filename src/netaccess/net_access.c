@@ -73,10 +73,12 @@ static void on_second(struct core *c)
 
 static bool is_fit(const struct core *c, const char **ret_why)
 {
-	bool hung = egress_links_any_hung(&net_access_of(c)->egress);
+	const struct egress_links *l = &net_access_of(c)->egress;
 
-	*ret_why = hung ? "cordon-egress does not answer" : NULL;
-	return !hung;
+	*ret_why = egress_links_any_hung(l)		 ? "cordon-egress does not answer"
+		   : l->n > 0 && egress_links_up(l) == 0 ? "cordon-egress is not running"
+							 : NULL;
+	return *ret_why == NULL;
 }
 
 static void count_open(struct session *s, void *arg)

@@ -12,7 +12,7 @@ import socket
 import stat
 
 import harness
-from harness import Server, check, children, equal, has, run_tests, wait_for
+from harness import Server, check, children, equal, has, run_tests, stays, wait_for
 
 KILLS = True  # the keeper, once
 EVIL = 'x"\n time=0 level=error msg=forged\r\x1b[31m\x07 é\u202e\\'
@@ -210,6 +210,26 @@ def test_health_and_readiness(server):
         os.kill(supervisor, signal.SIGCONT)
     server.wait_ready()
     server.run(server.create()["id"], "true")
+
+
+def test_ready_means_that_every_program_is_there(server):
+    """One of each kind that sessions need. cordon-pull is none of them."""
+    supervisor = server.pid("supervisor")
+    for name, ready in (("cordon-storage", False), ("cordon-egress", False), ("cordon-pull", True)):
+        os.kill(supervisor, signal.SIGSTOP)  # so that nobody replaces it
+        try:
+            for pid in server.pids(name):
+                os.kill(pid, signal.SIGKILL)
+            server.want(200, "GET", "/healthz", key=None)
+            if ready:
+                stays(lambda: server.request("GET", "/readyz", key=None)[0] == 200, 0.3, "readiness")
+                continue
+            why = wait_for(lambda: (a := server.request("GET", "/readyz", key=None))[0] == 503 and a[2], 15, "503")
+            has(why["why"], name + " is not running", "why")
+        finally:
+            os.kill(supervisor, signal.SIGCONT)
+        server.wait_ready()
+        server.run(server.create()["id"], "true")
 
 
 # -- how little cordond may
