@@ -150,6 +150,15 @@ void package_gate_fail(struct package_gate *g, int status, const char *reason)
 	gateway_fail(x, status, why);
 }
 
+void package_gate_mismatch(struct package_gate *g, const char *reason)
+{
+	struct gateway *x = g->x;
+
+	g->result = PACKAGE_MISMATCH;
+	gateway_defer(x);
+	gateway_fail(x, 502, reason);
+}
+
 void package_gate_send(struct package_gate *g)
 {
 	struct gateway *x = g->x;
@@ -168,6 +177,7 @@ static void end(struct gateway *x)
 	cache_call_cancel(&g->seen);
 	cache_call_cancel(&g->find);
 	package_gate_meta_end(g);
+	package_gate_zip_end(g);
 	package_download_leave(&g->follow);
 	package_download_end(&g->follow, g->stored);
 	(void)resource_share_documents(&x->session->share, g->counted, 0);

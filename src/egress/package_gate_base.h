@@ -2,8 +2,8 @@
  *
  * package_gate.c has the way of a request and its end; package_gate_meta.c answers with shaped
  * metadata; package_gate_file.c gets files, from the cache or the server; package_gate_answer.c
- * checks answers of servers; package_gate_pip.c writes a page for pip; package_download.c makes
- * requests for one file wait for the first.
+ * checks answers of servers; package_gate_zip.c checks hashes of Go; package_gate_pip.c writes a
+ * page for pip; package_download.c makes requests for one file wait for the first.
  *
  * Only the loop calls what waits here, so each of these ends with gateway_defer(). A refusal or an
  * answer frees the gate: nothing is used of it afterwards. */
@@ -54,6 +54,7 @@ struct package_gate {
 	bool by_pin;		/* expected is from a pin */
 	char *file_key;		/* owned; NULL */
 	struct cache_call find;
+	struct package_zip *zip;      /* package_gate_zip.c; NULL: none */
 	struct package_follow follow; /* package_download.h */
 	bool stored;		      /* the cache got all of it */
 	unsigned redirects;
@@ -76,6 +77,8 @@ void package_gate_refuse(struct package_gate *g, const char *reason);
 void package_gate_refuse_as(struct package_gate *g, int status, const char *reason);
 /* It cannot be answered: not by the policy. g is freed. */
 void package_gate_fail(struct package_gate *g, int status, const char *reason);
+/* Its bytes are not what they must be; before any was sent. reason: a constant. g is freed. */
+void package_gate_mismatch(struct package_gate *g, const char *reason);
 /* It goes on to its server. */
 void package_gate_send(struct package_gate *g);
 /* Asks the policy with what is known by now. */
@@ -120,6 +123,11 @@ void package_gate_pip_page(struct package_gate *g, bool json);
 /* ---- package_gate_file.c */
 
 void package_gate_file(struct package_gate *g);
+
+/* ---- package_gate_zip.c */
+
+void package_gate_zip(struct package_gate *g);
+void package_gate_zip_end(struct package_gate *g);
 
 /* ---- package_record.c */
 

@@ -95,20 +95,23 @@ static void download(struct package_gate *g)
 				       "fetched in this session");
 		return;
 	}
-	want.nexpected = digests_of(g, digests);
-	if (want.nexpected == 0 && is_pinned(g)) {
+	want.nexpected = g->request.kind == PACKAGE_FILE ? digests_of(g, digests) : 0;
+	if (want.nexpected == 0 && g->request.kind == PACKAGE_FILE && is_pinned(g)) {
 		package_gate_refuse(g, "no digest of this file is pinned that can be checked");
 		return;
 	}
 	for (size_t i = 0; i < want.nexpected; i++) {
 		if (digests[i].alg != DIGEST_H1)
 			continue;
-		package_gate_refuse(g, "digests of Go modules cannot be checked so far");
+		if (want.nexpected > 1)
+			package_gate_refuse(g, "more than one hash of this module is pinned");
+		else
+			package_gate_zip(g);
 		return;
 	}
 	if (g->registry != NULL)
 		package_registry_text(g->registry, x->tls, registry);
-	want.has_size = g->has_facts && g->facts.size > 0;
+	want.has_size = g->request.kind == PACKAGE_FILE && g->has_facts && g->facts.size > 0;
 	want.size = g->facts.size;
 	want.store = g->file_key != NULL && g->follow.download != NULL;
 	want.key = (struct cache_key){ g->scope, registry, g->file_key };
@@ -227,6 +230,8 @@ static void find_file(struct package_gate *g)
 /* All is known that can be known. */
 static void decide(struct package_gate *g)
 {
+	struct digest digests[PINS_MAX];
+
 	package_gate_judge(g);
 	if (g->answer.verdict != PACKAGE_ALLOW) {
 		package_gate_refuse_as(g, g->answer.is_absent ? 404 : 403,
@@ -242,6 +247,8 @@ static void decide(struct package_gate *g)
 	}
 	if (g->has_facts && digest_is_strong(&g->facts.digest))
 		g->expected = g->facts.digest;
+	if (g->expected.alg == DIGEST_NONE && digests_of(g, digests) == 1)
+		g->expected = digests[0];
 	if (g->request.kind == PACKAGE_FILEMETA)
 		g->expected.alg = DIGEST_NONE;
 	if (g->expected.alg != DIGEST_NONE && !package_answer_accepts(&g->answer, &g->expected)) {

@@ -12,6 +12,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [HERE, os.path.join(HERE, "..", "egress"), os.path.join(HERE, "..", "shared")]
 import internet  # noqa: E402
+import package_files  # noqa: E402
 import registry_answer  # noqa: E402
 from harness import check, equal  # noqa: E402
 from internet_client import make, policy, sh  # noqa: E402
@@ -180,6 +181,61 @@ def test_a_direct_url_follows_the_same_rules(server):
     equal(status, 403, "pinned")
     status, _, _, _ = fetched(server, s, "https://web.example/")
     equal(status, 200, "a page")
+
+
+# ---- the other ecosystems
+
+def everywhere(server, **packages):
+    world()
+    add_others()
+    names = ("npm", "pypi", "cargo", "go", "gem", "maven", "git", "oci", "apt")
+    return make(server, policy(packages={"registries": R.entries(*names), "unknown_age": "allow", **packages}))
+
+
+def add_others():
+    for eco, name in OTHERS.items():
+        if not [p for p in R.packages if (p.ecosystem, p.name) == (eco, name)]:
+            R.add(eco, name, "v1.0.0" if eco == "go" else "1.0.0", age="400d")
+
+
+OTHERS = {"cargo": "crab", "go": "example.org/mod", "gem": "stone", "maven": "org.example:thing", "git": "team/repo",
+          "oci": "team/image", "apt": "hello"}
+
+
+def test_every_ecosystem_passes_where_it_is_allowed(server):
+    s = everywhere(server, min_age="7d")
+    urls = ["https://index.cargo.example/config.json", "https://index.cargo.example/cr/ab/crab",
+            "https://static.cargo.example" + R.path("cargo", "crab", "1.0.0"),
+            "https://proxy.go.example/example.org/mod/@v/list", "https://proxy.go.example/example.org/mod/@v/v1.0.0.info",
+            "https://proxy.go.example/example.org/mod/@v/v1.0.0.mod", "https://proxy.go.example/example.org/mod/@v/v1.0.0.zip",
+            "https://gem.example/info/stone", "https://gem.example" + R.path("gem", "stone", "1.0.0"),
+            "https://maven.example" + R.path("maven", "org.example:thing", "1.0.0"),
+            "https://code.example/team/repo/info/refs?service=git-upload-pack",
+            "http://deb.example" + R.path("apt", "hello", "1.0.0")]
+    for url in urls:
+        status, phrase, _, code = fetched(server, s, url)
+        equal((status, code), (200, 0), f"{url} ({phrase})")
+
+
+def test_pinned_takes_what_is_pinned(server):
+    add_others()
+    pins = {"npm:demo": [f"1.0.0 sha512:{hashlib.sha512(data('npm', 'demo', '1.0.0')).hexdigest()}"],
+            "pypi:demo": [f"1.0.0 sha256:{sha256('pypi', 'demo', '1.0.0')}", f"1.0.0 sha256:{'0' * 64}"],
+            "npm:other": [f"1.0.0 sha256:{'1' * 64}"], "pypi:other": [f"1.0.0 sha256:{'1' * 64}"],
+            "go:example.org/mod": [f"v1.0.0 {package_files.go_sums(R.find('go', 'example.org/mod', 'v1.0.0'))[0]}"]}
+    s = everywhere(server, mode="pinned", pins=pins)
+    for url in (file_url("npm", "demo", "1.0.0"), file_url("pypi", "demo", "1.0.0"), file_url("pypi", "demo", "1.0.0") + ".metadata",
+                "https://proxy.go.example/example.org/mod/@v/v1.0.0.zip"):
+        status, phrase, _, code = fetched(server, s, url)
+        equal((status, code), (200, 0), f"{url} ({phrase})")
+    for url in (file_url("npm", "demo", "2.0.0"), file_url("npm", "young", "1.0.0")):
+        equal(fetched(server, s, url)[0], 403, url)
+    for manager in ("npm", "pypi"):
+        status, _, got, code = fetched(server, s, file_url(manager, "other", "1.0.0"))
+        check((status, code) != (200, 0) and got != sha256(manager, "other", "1.0.0"), "a file that is not the pinned one")
+    R.fault("*.zip", registry_answer.body(b"not a zip"))
+    equal(fetched(server, s, "https://proxy.go.example/example.org/mod/@v/v1.0.0.zip")[0], 502, "another zip")
+    R.heal()
 
 
 # ---- limits

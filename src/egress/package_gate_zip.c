@@ -1,0 +1,153 @@
+/* package_gate_zip.c - a Go module whose hash is pinned. Go's hash is of the files in the zip, not
+ * of its bytes, so it cannot be checked while they pass: the zip is fetched as metadata is, into
+ * memory, hashed in pieces, and sent to the cell when the hash is right. */
+#include "package_gate_base.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "gateway_file.h"
+#include "go_h1.h"
+#include "package_fetch.h"
+
+#define STEP ((size_t)256 * 1024) /* bytes hashed in a turn */
+
+struct package_zip {
+	struct package_gate *gate;
+	struct package_fetch fetch;
+	struct go_h1 *hash; /* owned */
+	struct loop_task task;
+	size_t counted; /* bytes, for the session */
+};
+
+static bool on_bytes(struct package_fetch *f, size_t n)
+{
+	struct package_zip *z = f->arg;
+
+	z->counted += n;
+	return resource_share_documents(&z->gate->x->session->share, z->counted - n, z->counted);
+}
+
+static int read_at(void *arg, uint64_t at, void *ret, size_t n, struct err *e)
+{
+	const struct package_zip *z = arg;
+
+	if (pread(z->fetch.fd, ret, n, (off_t)at) != (ssize_t)n)
+		return err_sys(e, "zip");
+	return 0;
+}
+
+static void store(struct package_zip *z)
+{
+	struct package_gate *g = z->gate;
+	struct egress *egress = g->x->session->egress;
+	char registry[PACKAGE_REGISTRY_TEXT];
+	int copy = fcntl(z->fetch.fd, F_DUPFD_CLOEXEC, 3);
+
+	package_registry_text(g->registry, g->x->tls, registry);
+	if (copy >= 0)
+		cache_store_file(egress, &(struct cache_key){ g->scope, registry, g->file_key },
+				 &(struct cache_meta){ "", "", z->fetch.type }, copy, z->fetch.size,
+				 NULL);
+}
+
+static void on_hashed(struct package_zip *z)
+{
+	struct package_gate *g = z->gate;
+	struct digest got;
+
+	go_h1_result(z->hash, &got);
+	g->checksum = got;
+	g->bytes = z->fetch.size;
+	if (!digest_equal(&got, &g->expected)) {
+		package_gate_mismatch(g, "the module's hash is not the pinned one");
+		return;
+	}
+	g->verified = true;
+	g->result = PACKAGE_DOWNLOADED;
+	if (g->file_key != NULL)
+		store(z);
+	gateway_defer(g->x);
+	gateway_file_serve(g->x, &(struct gateway_content){ .type = "application/zip",
+							    .fd = TAKE_FD(z->fetch.fd),
+							    .size = z->fetch.size });
+}
+
+static void on_task(struct loop_task *t)
+{
+	struct package_zip *z = t->arg;
+	struct gateway *x = z->gate->x;
+	struct err e = { 0 };
+	int more = go_h1_step(z->hash, STEP, &e);
+
+	resource_share_turn_moved(&x->session->share, STEP);
+	if (more > 0)
+		loop_defer(x->loop, &z->task);
+	else if (more == 0)
+		on_hashed(z);
+	else
+		package_gate_fail(z->gate, 502, e.msg);
+}
+
+static void on_fetched(struct completion *c, const struct err *e)
+{
+	struct package_zip *z = c->arg;
+	struct package_gate *g = z->gate;
+	const struct go_h1_source source = { .size = z->fetch.size, .read_at = read_at, .arg = z };
+	struct err failed = { 0 };
+
+	gateway_wait(g->x, GATEWAY_ANSWER_MS);
+	if (e != NULL || z->fetch.status != 200) {
+		package_gate_fail(g, e != NULL || z->fetch.status < 400 ? 502 : z->fetch.status,
+				  e != NULL		       ? e->msg
+				  : z->fetch.reason[0] != '\0' ? z->fetch.reason
+							       : "the registry does not have it");
+		return;
+	}
+	z->hash = go_h1_new(&source, &failed);
+	if (z->hash == NULL)
+		package_gate_fail(g, 502, failed.msg);
+	else
+		loop_defer(g->x->loop, &z->task);
+}
+
+void package_gate_zip(struct package_gate *g)
+{
+	struct gateway *x = g->x;
+	struct package_zip *z = calloc(1, sizeof(*z));
+	const struct package_fetch_ask ask = { .to = &x->endpoint,
+					       .tls = x->tls,
+					       .target = x->path,
+					       .etag = "",
+					       .modified = "",
+					       .owner = &x->flow->owner };
+
+	if (z == NULL) {
+		package_gate_fail(g, 503, "out of memory");
+		return;
+	}
+	g->zip = z;
+	z->gate = g;
+	z->task = (struct loop_task){ .on_run = on_task, .arg = z };
+	z->fetch.fd = z->fetch.stream.fd = z->fetch.stream.watch.fd = -1;
+	z->fetch.done.on_done = on_fetched;
+	z->fetch.done.arg = z;
+	z->fetch.on_bytes = on_bytes;
+	z->fetch.arg = z;
+	package_fetch_start(&z->fetch, x->session, &ask);
+}
+
+void package_gate_zip_end(struct package_gate *g)
+{
+	struct package_zip *z = g->zip;
+
+	g->zip = NULL;
+	if (z == NULL)
+		return;
+	loop_task_cancel(g->x->loop, &z->task);
+	package_fetch_release(&z->fetch);
+	go_h1_free(z->hash);
+	(void)resource_share_documents(&g->x->session->share, z->counted, 0);
+	free(z);
+}
