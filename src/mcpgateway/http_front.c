@@ -13,6 +13,7 @@
 #include "chunk.h"
 #include "clock.h"
 #include "http1_write.h"
+#include "out_send.h"
 
 #define CONNS_MAX 128
 #define HEAD_MAX 32768
@@ -72,21 +73,10 @@ static void end_conn(struct conn *c)
 
 static void flush(struct conn *c)
 {
-	while (c->out.len > 0 && !c->gone) {
-		ssize_t n = send(c->fd, c->out.data, c->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			break;
-		if (n < 0) {
-			end_conn(c);
-			return;
-		}
-		buf_consume(&c->out, (size_t)n);
+	if (!c->gone && out_send(c->fd, &c->out) < 0) {
+		end_conn(c);
+		return;
 	}
-	if (c->out.len == 0)
-		buf_release(&c->out);
 	if (c->close && c->out.len == 0 && c->state == CONN_READING)
 		end_conn(c);
 	loop_modify(c->owner->loop, &c->ready,

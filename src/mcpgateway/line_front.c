@@ -10,6 +10,7 @@
 
 #include "link_proof.h"
 #include "list.h"
+#include "out_send.h"
 
 #define CONNS_MAX 16
 #define REQUESTS_MAX 256
@@ -81,19 +82,8 @@ static void end_conn(struct conn *c)
 
 static void flush(struct conn *c)
 {
-	while (c->out.len > 0 && !c->gone) {
-		ssize_t n = send(c->fd, c->out.data, c->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno != EAGAIN)
-			end_conn(c);
-		if (n < 0)
-			break;
-		buf_consume(&c->out, (size_t)n);
-	}
-	if (c->out.len == 0)
-		buf_release(&c->out);
+	if (!c->gone && out_send(c->fd, &c->out) < 0)
+		end_conn(c);
 	loop_modify(c->owner->loop, &c->ready, EPOLLIN | (c->out.len > 0 ? EPOLLOUT : 0));
 }
 

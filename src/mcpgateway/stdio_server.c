@@ -10,6 +10,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "out_send.h"
 #include "server_spawn.h"
 
 #define READ_SIZE 65536
@@ -176,23 +177,12 @@ void server_flush(struct server *s)
 {
 	struct buf *out = &s->peer.out;
 
-	while (s->in >= 0 && out->len > 0) {
-		ssize_t n = write(s->in, out->data, out->len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno != EAGAIN) {
-			/* It reads no more; what it writes is still read. */
-			close_one(s, &s->in_ready, &s->in);
-			return;
-		}
-		if (n < 0)
-			break;
-		buf_consume(out, (size_t)n);
+	if (s->in >= 0 && out_send(s->in, out) < 0) {
+		/* It reads no more; what it writes is still read. */
+		close_one(s, &s->in_ready, &s->in);
+		return;
 	}
 	loop_modify(s->loop, &s->in_ready, out->len > 0 ? EPOLLOUT : 0);
-	if (out->len == 0)
-		buf_release(out);
 }
 
 static void on_in_ready(struct loop_fd *f, uint32_t events)
