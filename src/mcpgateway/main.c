@@ -131,13 +131,13 @@ static void on_tools(struct server *s)
 static void on_ended(struct server *s, const char *why)
 {
 	struct gateway *g = s->owner.arg;
-	const char *last = server_last_words(s);
-	char words[800];
+	char last[SERVER_WORDS + 1], words[SERVER_WORDS + 800];
 
 	if (g->report < 0 && (g->token != NULL || g->serves))
 		return;
+	server_words_last(&s->words, last);
 	(void)snprintf(words, sizeof(words), "mcp-gateway: server %s: %s%s%s\n", s->entry->name,
-		       why, last[0] == '\0' ? "" : "; it wrote: ", last);
+		       why, last[0] == '\0' ? "" : "; it wrote:\n", last);
 	give_up(g, words);
 }
 

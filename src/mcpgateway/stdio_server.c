@@ -16,8 +16,8 @@
 #define READ_SIZE 65536
 #define AGAIN_MS 1000 /* before the first new start; doubles */
 #define AGAIN_MAX_MS 30000
+#define LAST_READS 64
 #define LIVED_NS (60000 * CLOCK_MS) /* after that, failures are forgotten */
-#define LOG_BURST 20
 
 static void close_one(struct server *s, struct loop_fd *ready, int *fd)
 {
@@ -57,6 +57,30 @@ static void start_later(struct server *s)
 		       loop_now_ns(s->loop) + (ms < AGAIN_MAX_MS ? ms : AGAIN_MAX_MS) * CLOCK_MS);
 }
 
+/* Reads some of its standard error. False: there is no more. */
+static bool read_words(struct server *s)
+{
+	char bytes[LOG_VALUE_MAX];
+	ssize_t n = s->err < 0 ? 0 : read(s->err, bytes, sizeof(bytes));
+
+	if (n > 0)
+		server_words_add(&s->words, bytes, (size_t)n);
+	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+/* What it wrote before it ended may still be in the pipe, and be of more than one read. */
+static void read_last_words(struct server *s)
+{
+	size_t before = SIZE_MAX;
+
+	for (unsigned i = 0; i < LAST_READS && s->words.total != before && s->err >= 0; i++) {
+		before = s->words.total;
+		if (!read_words(s))
+			break;
+	}
+	server_words_end(&s->words);
+}
+
 /* The program is gone or useless. */
 static void end(struct server *s, const char *why)
 {
@@ -66,6 +90,7 @@ static void end(struct server *s, const char *why)
 	err_sanitize(&e);
 	if (s->began_ns != 0 && clock_now_ns() - s->began_ns > LIVED_NS)
 		s->failures = 0;
+	read_last_words(s);
 	server_stop(s, e.msg);
 	log_warn("server ended", "server=%s why=%s", s->entry->name, e.msg);
 	start_later(s);
@@ -118,57 +143,15 @@ static void on_out_ready(struct loop_fd *f, uint32_t events)
 		server_flush(s);
 }
 
-static void keep_words(struct server *s, const char *bytes, size_t n)
-{
-	size_t keep;
-
-	n = n < sizeof(s->words) ? n : sizeof(s->words);
-	keep = sizeof(s->words) - n < s->nwords ? sizeof(s->words) - n : s->nwords;
-	memmove(s->words, s->words + s->nwords - keep, keep);
-	memcpy(s->words + keep, bytes, n);
-	s->nwords = keep + n;
-}
-
-const char *server_last_words(struct server *s)
-{
-	static char text[240];
-	struct err e = { .code = ERR_SYSTEM };
-	size_t n = s->nwords;
-
-	while (n > 0 && (s->words[n - 1] == '\n' || s->words[n - 1] == '\r'))
-		n--;
-	/* The last lines, as far as they fit. */
-	(void)snprintf(e.msg, sizeof(e.msg), "%.*s", (int)(n < 230 ? n : 230),
-		       s->words + (n < 230 ? 0 : n - 230));
-	for (char *c = e.msg; *c != '\0'; c++) {
-		if (*c == '\n' || *c == '\t' || *c == '\r')
-			*c = ' ';
-	}
-	err_sanitize(&e);
-	(void)snprintf(text, sizeof(text), "%.230s", e.msg);
-	return text;
-}
-
 static void on_err_ready(struct loop_fd *f, uint32_t events)
 {
-	static struct log_limit limit = { .burst = LOG_BURST, .interval_ms = 1000 };
 	struct server *s = f->arg;
-	unsigned long long dropped;
-	char bytes[LOG_VALUE_MAX];
-	ssize_t n = read(s->err, bytes, sizeof(bytes) - 1);
 
 	(void)events;
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0) {
+	if (!read_words(s)) {
+		server_words_end(&s->words);
 		close_one(s, &s->err_ready, &s->err);
-		return;
 	}
-	keep_words(s, bytes, (size_t)n);
-	bytes[n] = '\0';
-	if (log_limit(&limit, &dropped))
-		log_info("standard error of a server", "server=%s text=%s dropped=%llu",
-			 s->entry->name, bytes, dropped);
 }
 
 /* ---- what it reads */
@@ -217,7 +200,7 @@ void server_start(struct server *s)
 	struct err e = { 0 };
 
 	s->began_ns = clock_now_ns();
-	s->nwords = 0;
+	s->words = (struct server_words){ .name = s->entry->name };
 	if (server_spawn(s->entry, !s->was_ready, &pipes, &e) < 0 || watch(s, &pipes, &e) < 0) {
 		end(s, e.msg);
 		return;
@@ -241,6 +224,7 @@ void server_tick(struct server *s)
 	if (s->pid == 0)
 		return;
 	peer_tick(&s->peer);
+	server_words_tick(&s->words);
 	if (s->peer.state == PEER_FAILED)
 		end(s, s->peer.failure);
 	else

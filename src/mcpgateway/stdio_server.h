@@ -11,8 +11,7 @@
 #include "gateway_config.h"
 #include "loop.h"
 #include "peer.h"
-
-#define SERVER_WORDS 2048 /* bytes that are kept of what it wrote last to standard error */
+#include "server_words.h"
 
 struct server;
 
@@ -37,8 +36,7 @@ struct server {
 	struct loop_timer again;
 	unsigned failures; /* in a row */
 	uint64_t began_ns;
-	char words[SERVER_WORDS];
-	size_t nwords;
+	struct server_words words;
 };
 
 void server_init(struct server *s, struct loop *l, const struct gateway_entry *entry,
@@ -51,5 +49,3 @@ void server_tick(struct server *s);
 void server_flush(struct server *s);
 /* Kills the program with its process group, and ends all calls. */
 void server_stop(struct server *s, const char *why);
-/* What it wrote last to standard error, without control characters; "" if nothing. */
-const char *server_last_words(struct server *s);

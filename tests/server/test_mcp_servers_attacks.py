@@ -187,5 +187,24 @@ def test_every_end_of_a_call_is_on_record(server):
     server.delete(s)
 
 
+
+def test_last_words_are_masked(server):
+    """What a server of the gateway wrote before it ended comes back in whole lines: a value is not cut, so it is masked."""
+    value = "s3cr3t-" + "0123456789" * 4
+    server.want(201, "POST", "/v1/secrets", {"name": "words", "value": value, "ways": ["env"]})
+    s = server.create(secrets=[{"name": "words", "as": "env", "env": "WORDS"}])["id"]
+    for before, behind in ((0, 0), (10, 200), (1, 2012), (30, 5000)):
+        script = f"head -c {before} /dev/zero | tr '\\0' a >&2; printf '%s\\n' $WORDS >&2; head -c {behind} /dev/zero | tr '\\0' b >&2; printf '\\nthe end\\n' >&2; exit 3"
+        config = json.dumps({"words": {"command": ["sh", "-c", script]}}).replace("'", "'\\''")
+        got = server.run(s, f"GATEWAY_ACCESS_TOKEN=tok /opt/cordon/bin/mcp-gateway --config '{config}'", user="root")
+        has(got["stderr"], "the end", f"{before} {behind}")
+        for at in range(0, len(value) - 8):
+            check(value[at : at + 8] not in got["stderr"], f"{before} {behind}: {got['stderr']}")
+        if behind < 1000:
+            has(got["stderr"], "*" * len(value))
+    server.delete(s)
+    server.want(204, "DELETE", "/v1/secrets/words")
+
+
 if __name__ == "__main__":
     run_tests(globals(), pool_size=2)
