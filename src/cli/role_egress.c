@@ -64,6 +64,7 @@ int role_egress_start(struct supervisor *v, struct worker *w, int control, struc
 	const struct role_identity who = role_identity(s, w->role);
 
 	(void)renew_stamps(w);
+	role_advisories_forget(w);
 	return egress_start(&(struct egress_start){ .control = control,
 						    .channel = -1,
 						    .authority = s->authority_fd,
@@ -108,4 +109,11 @@ uint64_t role_egress_look(struct supervisor *v, struct worker *w)
 			 w->role->program, e.msg);
 	io_close_all(fds, 2);
 	return w->look_ns;
+}
+
+uint64_t role_egress_look_all(struct supervisor *v, struct worker *w)
+{
+	uint64_t names = role_egress_look(v, w), list = role_advisories_look(v, w);
+
+	return names < list ? names : list;
 }

@@ -64,6 +64,11 @@ int role_pull_start(struct supervisor *v, struct worker *w, int control, struct 
 int role_egress_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
 int role_egress_join(struct supervisor *v, struct worker *w, struct err *e) MUST_USE;
 uint64_t role_egress_look(struct supervisor *v, struct worker *w);
+/* cordon-egress alone: the same, and the list of advisories (role_advisories.c). */
+uint64_t role_egress_look_all(struct supervisor *v, struct worker *w);
+uint64_t role_advisories_look(struct supervisor *v, struct worker *w);
+/* A new process has no list. */
+void role_advisories_forget(struct worker *w);
 
 struct worker {
 	const struct role *role;
@@ -77,6 +82,8 @@ struct worker {
 		uint64_t device, file;
 		int64_t size, s, ns;
 	} stamps[2]; /* cordon-egress, cordon-pull: resolv.conf and hosts when it was given them */
+	struct file_stamp list; /* cordon-egress: the list of advisories that it was given */
+	uint64_t list_ns;
 };
 
 struct supervisor {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisories_import.h"
 #include "columns.h"
 #include "id_match.h"
 #include "member.h"
@@ -16,7 +17,7 @@
 
 struct fields {
 	struct args_common common;
-	const char *sbom, *ecosystem, *result, *name, *execution;
+	const char *sbom, *ecosystem, *result, *name, *execution, *state_dir;
 };
 
 /* clang-format off */
@@ -31,6 +32,8 @@ static const struct option options[] = {
 	  "only this package" },
 	{ "execution", "ID", OPTION_TEXT, offsetof(struct fields, execution), 0, 0,
 	  "only packages of this execution" },
+	{ "state-dir", "DIR", OPTION_TEXT, offsetof(struct fields, state_dir), 0, 0,
+	  "advisories: the server's state directory (default " ADVISORIES_STATE_DIR ")" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
@@ -106,6 +109,20 @@ static int run_pins(const struct args_words *words)
 	return lockfile_print(words->at[1], &e) < 0 ? args_fail(&e) : ARGS_OK;
 }
 
+/* cordon packages advisories [import PATH...] */
+static int run_advisories(const struct fields *f, const struct args_words *words)
+{
+	const char *state = f->state_dir != NULL ? f->state_dir : ADVISORIES_STATE_DIR;
+	struct err e = { 0 };
+
+	if (words->n == 1)
+		return advisories_print(state, &e) < 0 ? args_fail(&e) : ARGS_OK;
+	if (strcmp(words->at[1], "import") != 0 || words->n < 3)
+		return args_wrong(&verb_packages, "advisories, or advisories import PATH...");
+	return advisories_import(state, words->at + 2, words->n - 2, &e) < 0 ? args_fail(&e)
+									     : ARGS_OK;
+}
+
 static int run(int argc, char **argv)
 {
 	static struct fields f;
@@ -116,10 +133,14 @@ static int run(int argc, char **argv)
 	char id[ID_MATCH_ID_MAX];
 	enum sbom_form form;
 	struct target t;
-	int code = args_read(&verb_packages, argc, argv, &f, &words, 1, 2);
+	int code = args_read(&verb_packages, argc, argv, &f, &words, 1, ARGS_WORDS_MAX);
 
 	if (code != ARGS_GO)
 		return code;
+	if (strcmp(words.at[0], "advisories") == 0)
+		return run_advisories(&f, &words);
+	if (words.n > 2)
+		return args_wrong(&verb_packages, "one session, or 'pins' and a lockfile");
 	if (words.n == 2)
 		return run_pins(&words);
 	if (f.sbom != NULL && !sbom_form_read(f.sbom, &form))
@@ -137,7 +158,7 @@ static int run(int argc, char **argv)
 
 const struct verb verb_packages = {
 	.name = "packages",
-	.usage = "[options] SESSION | pins LOCKFILE",
+	.usage = "[options] SESSION | pins LOCKFILE | advisories [import PATH...]",
 	.summary = "Lists the packages that a session asked registries for.",
 	.text = "One line for each name and version: result (downloaded, refused, hash_mismatch, "
 		"cut, "
@@ -153,7 +174,13 @@ const struct verb verb_packages = {
 		"pnpm-lock.yaml,\n"
 		"requirements.txt, poetry.lock, uv.lock, pylock.toml, Cargo.lock, go.sum, "
 		"Gemfile.lock) has\n"
-		"resolved, as the pins of a policy. It asks no server.\n",
+		"resolved, as the pins of a policy. It asks no server.\n"
+		"\n"
+		"advisories import PATH... reads reports of malicious packages (OSV JSON files, or "
+		"folders of\n"
+		"them) and puts the list into the state directory of the server on this machine, "
+		"which has it in\n"
+		"force within seconds. advisories alone prints how old the list is.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

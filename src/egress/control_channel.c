@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 
 #include "cache_link.h"
+#include "advisory_list.h"
 #include "clock.h"
 #include "fd_reserve.h"
 #include "fifo.h"
@@ -346,6 +347,8 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	}
 	if (type == EGRESS_CONTROL_NAMES && nfds == 2)
 		renew_resolver(c, fds);
+	if (type == EGRESS_CONTROL_ADVISORIES && nfds == 1)
+		advisory_list_set(fds[0]);
 	io_close_all(fds, nfds);
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advisory_list.h"
 #include "clock.h"
 #include "gateway_end.h"
 #include "gateway_file.h"
@@ -190,7 +191,8 @@ static void end(struct gateway *x)
 
 void package_gate_judge(struct package_gate *g)
 {
-	const struct package_question q = { .registry = g->registry,
+	const struct package_question q = { .advisories = advisory_list(),
+					    .registry = g->registry,
 					    .request = &g->request,
 					    .facts = g->has_facts ? &g->facts : NULL,
 					    .now_ms = clock_wall_ms(),

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "advisory_list.h"
 #include "clock.h"
 #include "gateway_file.h"
 
@@ -110,7 +111,8 @@ static bool allow(const struct package_facts *f, char *reason, void *arg)
 	struct package_gate *g = arg;
 	struct package_request request;
 	struct package_answer answer;
-	const struct package_question q = { .registry = g->registry,
+	const struct package_question q = { .advisories = advisory_list(),
+					    .registry = g->registry,
 					    .request = &request,
 					    .facts = has_no_times(g) ? NULL : f,
 					    .now_ms = g->now_ms };

@@ -63,8 +63,9 @@ enum {
 
 /* Messages over the control socket of cordon-egress, to it. */
 enum {
-	EGRESS_CONTROL_CHANNEL = 'C', /* one descriptor: a new channel C */
-	EGRESS_CONTROL_NAMES = 'H',   /* two descriptors: resolv.conf and hosts have changed */
+	EGRESS_CONTROL_CHANNEL = 'C',	 /* one descriptor: a new channel C */
+	EGRESS_CONTROL_NAMES = 'H',	 /* two descriptors: resolv.conf and hosts have changed */
+	EGRESS_CONTROL_ADVISORIES = 'A', /* one descriptor: a list of bad packages, sealed memory */
 };
 
 /* The template "host": layers that the supervisor opened. */

@@ -1,0 +1,28 @@
+/* osv.h - reads advisories in OSV's JSON form, as collections of malicious packages publish them.
+ * Pure; for untrusted bytes. Used by `cordon packages advisories import`, which makes the list of
+ * advisories.h of them.
+ *
+ * Only reports of malicious packages count (ids MAL-...): a vulnerability is no reason to refuse
+ * every version. Withdrawn ones and working copies (MAL-0000-...) are dropped. Ranges of versions
+ * are not computed: all versions count as affected, unless the report lists single ones and no
+ * range from the first version without an end. */
+#pragma once
+
+#include "err.h"
+#include "package.h"
+
+#define OSV_TEXT_MAX (8U << 20) /* of one report */
+#define OSV_ID_MAX 64		/* with its NUL */
+
+struct osv_entry {
+	enum ecosystem ecosystem;
+	const char *name;    /* normal form */
+	const char *version; /* "*": all */
+	const char *id;
+};
+
+/* Calls on_entry for each package and version; borrowed until it returns. *ret_skipped counts what
+ * cannot be used: other ecosystems, names that are none. 0: read, also if nothing counts. */
+int osv_read(const char *text, size_t len,
+	     int (*on_entry)(void *arg, const struct osv_entry *entry, struct err *e), void *arg,
+	     size_t *ret_skipped, struct err *e) MUST_USE;
