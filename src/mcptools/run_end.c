@@ -8,7 +8,6 @@
 #include "json_view.h"
 #include "reply.h"
 #include "routes.h"
-#include "run_results.h"
 #include "shown_text.h"
 #include "store_net.h"
 
@@ -23,6 +22,7 @@ void run_end_release(struct run_end *n)
 	if (n->c == NULL)
 		return;
 	core_job_cancel(n->c->r->core, &n->job);
+	run_results_release(&n->results);
 	excerpt_release(&n->excerpt);
 	changes_release(&n->changes);
 	json_release(&n->files);
@@ -127,8 +127,9 @@ static void write_summary(struct run_end *n, struct buf *summary)
 		   row->timed_out || row->limit[0] != '\0' ? ", ended by limit: " : "",
 		   row->timed_out ? "timeout" : row->limit);
 	tool_text(n->c, buf_text(summary), summary->len);
-	if (n->is_code)
-		run_results_images(n->c, &n->excerpt.results);
+	for (unsigned i = 0; i < n->results.nimages; i++)
+		tool_image(n->c, n->results.images[i].type, n->results.images[i].bytes,
+			   n->results.images[i].n);
 }
 
 static void write_outcome(struct run_end *n, const struct store_execution *row)
@@ -159,8 +160,11 @@ static void write_result(struct run_end *n)
 	write_outcome(n, row);
 	write_streams(n, &summary, &cut);
 	json_bool(j, "truncated", cut || row->truncated);
-	if (n->is_code)
-		run_results_write(n->c, &n->excerpt.results, n->excerpt.more_results, &summary);
+	if (n->is_code) {
+		run_results_write(&n->results, j);
+		buf_put_text(&summary, summary.len > 0 && n->results.text.len > 0 ? "\n" : "");
+		buf_put(&summary, n->results.text.data, n->results.text.len);
+	}
 	write_summary(n, &summary);
 	buf_release(&summary);
 	if (n->with_changes) {
@@ -235,6 +239,14 @@ static bool is_lost(struct run_end *n)
 	return true;
 }
 
+/* True: there are more. */
+static bool read_results(struct run_end *n)
+{
+	if (n->results.lines == NULL)
+		run_results_init(&n->results, &n->excerpt.results, n->excerpt.more_results);
+	return run_results_piece(&n->results);
+}
+
 static bool on_piece(struct job *job)
 {
 	struct run_end *n = job->arg;
@@ -246,7 +258,7 @@ static bool on_piece(struct job *job)
 	if (is_lost(n))
 		return false;
 	got = excerpt_piece(&n->excerpt, &e);
-	if (got > 0)
+	if (got > 0 || (got == 0 && n->is_code && read_results(n)))
 		return true;
 	if (got < 0)
 		reply_error(r, &e);

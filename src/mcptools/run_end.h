@@ -6,6 +6,7 @@
 #include "changes.h"
 #include "excerpt.h"
 #include "jobs.h"
+#include "run_results.h"
 #include "tool.h"
 
 #define RUN_END_CHANGES 50
@@ -19,6 +20,7 @@ struct run_end {
 	uint64_t net_seq;    /* the last network record before it started */
 	struct job job;
 	struct excerpt excerpt;
+	struct run_results results; /* of code, when the excerpt is complete */
 	struct changes changes;
 	struct json files; /* files_changed, as it grows */
 	unsigned nfiles;

@@ -5,25 +5,35 @@
 #include "base64.h"
 #include "shown_text.h"
 
-#define SHOWN 50   /* results */
-#define LINES 1000 /* that are looked at, of whatever kind: all are parsed in one turn */
-#define IMAGES 4   /* of them as pictures */
+#define SHOWN 50     /* results */
+#define LINES 1000   /* that are looked at, of whatever kind */
+#define LINE_COST 64 /* of a line, in bytes, beside its own */
 #define IMAGE_MAX (512U << 10)
 #define TEXT_MAX 16384 /* of one text */
+#define LIST_MAX (4U << 20)
+#define ALL_TEXT_MAX (1U << 20)
 
 static const struct json_tree_limits limits = { .bytes = RUN_RESULTS_BYTES,
 						.values = 1U << 16,
 						.depth = 64 };
 
-struct results {
-	struct tool_call *c;
-	unsigned n, images;
-	bool more;
-	bool has_error;
-	struct json error;
-	struct buf *text;
-	bool pictures; /* this walk is for them */
-};
+void run_results_init(struct run_results *r, const struct buf *lines, bool over)
+{
+	*r = (struct run_results){ .lines = lines, .more = over };
+	buf_init(&r->text, ALL_TEXT_MAX);
+	json_init_heap(&r->list, LIST_MAX);
+	json_open(&r->list, NULL, '[');
+}
+
+void run_results_release(struct run_results *r)
+{
+	json_release(&r->list);
+	json_release(&r->error);
+	buf_release(&r->text);
+	for (unsigned i = 0; i < r->nimages; i++)
+		free(r->images[i].bytes);
+	r->nimages = 0;
+}
 
 static void show(struct json *j, const char *name, struct json_span text)
 {
@@ -37,19 +47,20 @@ static void show(struct json *j, const char *name, struct json_span text)
 	buf_release(&shown);
 }
 
-static void show_image(struct results *r, struct json_span coded, const char *type)
+static void take_image(struct run_results *r, struct json_span coded, const char *type)
 {
-	OWN_MEM uint8_t *bytes = NULL;
+	uint8_t *bytes;
 	ssize_t n;
 
-	if (coded.p == NULL || r->images == IMAGES || coded.n > BASE64_LENGTH(IMAGE_MAX))
+	if (coded.p == NULL || r->nimages == RUN_RESULTS_IMAGES ||
+	    coded.n > BASE64_LENGTH(IMAGE_MAX))
 		return;
 	bytes = malloc(BASE64_BYTES(coded.n + 3) + 1);
 	n = bytes == NULL ? -1 : base64_decode_any(coded.p, coded.n, bytes);
-	if (n <= 0)
-		return;
-	r->images++;
-	tool_image(r->c, type, bytes, (size_t)n);
+	if (n > 0)
+		r->images[r->nimages++] = (struct run_results_image){ type, bytes, (size_t)n };
+	else
+		free(bytes);
 }
 
 /* The names of the forms in which a result is there. */
@@ -64,17 +75,13 @@ static void show_forms(struct json *j, const struct json_node *result)
 	json_close(j, ']');
 }
 
-static void take_pictures(struct results *r, const struct json_node *result)
-{
-	show_image(r, json_tree_get_text(result, "png"), "image/png");
-	show_image(r, json_tree_get_text(result, "jpeg"), "image/jpeg");
-}
-
-static void take_result(struct results *r, const struct json_node *result)
+static void take_result(struct run_results *r, const struct json_node *result)
 {
 	struct json_span text = json_tree_get_text(result, "text");
-	struct json *j = &r->c->out;
+	struct json *j = &r->list;
 
+	take_image(r, json_tree_get_text(result, "png"), "image/png");
+	take_image(r, json_tree_get_text(result, "jpeg"), "image/jpeg");
 	if (r->n++ >= SHOWN) {
 		r->more = true;
 		return;
@@ -85,11 +92,11 @@ static void take_result(struct results *r, const struct json_node *result)
 	json_close(j, '}');
 	if (text.p == NULL)
 		return;
-	buf_put_text(r->text, r->text->len > 0 ? "\n[result]\n" : "[result]\n");
-	(void)shown_text_head(r->text, (const uint8_t *)text.p, text.n, TEXT_MAX);
+	buf_put_text(&r->text, r->text.len > 0 ? "\n[result]\n" : "[result]\n");
+	(void)shown_text_head(&r->text, (const uint8_t *)text.p, text.n, TEXT_MAX);
 }
 
-static void take_error(struct results *r, const struct json_node *error)
+static void take_error(struct run_results *r, const struct json_node *error)
 {
 	if (r->has_error)
 		return;
@@ -102,7 +109,7 @@ static void take_error(struct results *r, const struct json_node *error)
 	json_close(&r->error, '}');
 }
 
-static void take_line(struct results *r, const char *line, size_t n)
+static void take_line(struct run_results *r, const char *line, size_t n)
 {
 	struct json_tree t = { 0 };
 	struct json_span type;
@@ -111,47 +118,37 @@ static void take_line(struct results *r, const char *line, size_t n)
 	if (json_tree_read(&t, line, n, &limits, &e) < 0)
 		return;
 	type = json_tree_get_text(json_tree_root(&t), "type");
-	if (json_span_is(type, "result") && r->pictures)
-		take_pictures(r, json_tree_root(&t));
-	else if (json_span_is(type, "result"))
+	if (json_span_is(type, "result"))
 		take_result(r, json_tree_root(&t));
-	else if (json_span_is(type, "error") && !r->pictures)
+	else if (json_span_is(type, "error"))
 		take_error(r, json_tree_root(&t));
 	json_tree_release(&t);
 }
 
-static void each_line(struct results *r, const struct buf *lines)
+bool run_results_piece(struct run_results *r)
 {
-	const char *at = (const char *)lines->data;
-	size_t left = lines->len;
+	size_t spent = 0;
 
-	for (unsigned i = 0; left > 0 && i < LINES; i++) {
-		const char *end = memchr(at, '\n', left);
-		size_t n = end == NULL ? left : (size_t)(end - at);
+	while (r->at < r->lines->len && r->nlines < LINES && spent < RUN_RESULTS_PIECE) {
+		const char *from = (const char *)r->lines->data + r->at;
+		size_t left = r->lines->len - r->at;
+		const char *end = memchr(from, '\n', left);
+		size_t n = end == NULL ? left : (size_t)(end - from);
 
-		take_line(r, at, n);
-		at += n + (end != NULL);
-		left -= n + (end != NULL);
+		take_line(r, from, n);
+		r->at += n + (end != NULL);
+		r->nlines++;
+		spent += n + LINE_COST;
 	}
-	r->more = r->more || left > 0;
+	return r->at < r->lines->len && r->nlines < LINES;
 }
 
-void run_results_write(struct tool_call *c, const struct buf *lines, bool over, struct buf *text)
+void run_results_write(struct run_results *r, struct json *to)
 {
-	struct results r = { .c = c, .more = over, .text = text };
-
-	json_open(&c->out, "results", '[');
-	each_line(&r, lines);
-	json_close(&c->out, ']');
-	json_bool(&c->out, "more_results", r.more);
-	if (r.has_error && json_ok(&r.error))
-		json_raw_bytes(&c->out, "code_error", r.error.text, r.error.len);
-	json_release(&r.error);
-}
-
-void run_results_images(struct tool_call *c, const struct buf *lines)
-{
-	struct results r = { .c = c, .pictures = true };
-
-	each_line(&r, lines);
+	json_close(&r->list, ']');
+	to->full |= !json_ok(&r->list);
+	json_raw_bytes(to, "results", r->list.text, r->list.len);
+	json_bool(to, "more_results", r->more || r->at < r->lines->len);
+	if (r->has_error && json_ok(&r->error))
+		json_raw_bytes(to, "code_error", r->error.text, r->error.len);
 }

@@ -145,7 +145,7 @@ for i in 1 2 3 4 5 6 7 8 9 10; do printf '{{"type":"result","text":"' >&3; {big}
     done = code(server, session, "yes '{\"type\":\"result\"}' | head -c 3000000 >&3; echo end", output_limit="64K")
     equal((done["output_truncated"], done["limit"], done["exit_code"]), (True, "output", 0))
     check(len(done["results"]) == 1000, len(done["results"]))
-    # An MCP client's answer is made in one turn: it has the results among the first lines.
+    # An MCP client has the results among the first lines.
     one = 'echo \'{"type":"result","text":"r"}\' >&3'
     for lines, shown in ((990, ["r", "r"]), (5000, ["r"])):
         got = Client(server).call("run", session_id=session, language="python", code=f"{one}; yes x | head -n {lines} >&3; {one}")

@@ -9,6 +9,7 @@
 #include "output.h"
 #include "output_record.h"
 #include "resource_uri.h"
+#include "run_results.h"
 #include "shown_text.h"
 #include "support.h"
 
@@ -251,10 +252,49 @@ static void kinds_of_files(void)
 	CHECK(!file_kind_is_binary(NULL, 0));
 }
 
+/* Each piece of results has its bound, whatever the lines are, and all of them are looked at. */
+static void results_come_in_pieces(void)
+{
+	struct buf lines = BUF_INIT(RUN_RESULTS_BYTES);
+	struct run_results r;
+	unsigned pieces = 1;
+	struct json j;
+
+	for (unsigned i = 0; i < 900; i++)
+		buf_printf(&lines,
+			   "{\"type\":\"result\",\"text\":\"%u\",\"png\":\"aGVsbG8=\"%1500s}\n", i,
+			   "");
+	buf_put_text(&lines, "nonsense\n{\"type\":\"error\",\"name\":\"E\"}\n");
+	run_results_init(&r, &lines, false);
+	for (size_t before = 0; run_results_piece(&r); before = r.at, pieces++)
+		CHECK(r.at - before <= RUN_RESULTS_PIECE + 2000);
+	CHECK(pieces >= 20 && r.at == lines.len && r.n == 900);
+	CHECK(r.nimages == RUN_RESULTS_IMAGES && r.images[3].n == 5);
+	CHECK(memcmp(r.images[3].bytes, "hello", 5) == 0);
+	json_init_heap(&j, 4U << 20);
+	json_open(&j, NULL, '{');
+	run_results_write(&r, &j);
+	CHECK(json_ok(&j) && strstr(j.text, "{\"text\":\"49\"") != NULL);
+	CHECK(strstr(j.text, "{\"text\":\"50\"") == NULL);
+	CHECK(strstr(j.text, "\"more_results\":true,\"code_error\":{\"name\":\"E\"") != NULL);
+	json_release(&j);
+	run_results_release(&r);
+	buf_clear(&lines);
+	for (unsigned i = 0; i < 5000; i++)
+		buf_put_text(&lines, "x\n");
+	run_results_init(&r, &lines, false);
+	while (run_results_piece(&r))
+		;
+	CHECK(r.nlines == 1000);
+	run_results_release(&r);
+	buf_release(&lines);
+}
+
 TEST_MAIN({ "escapes are visible", escapes_are_visible }, { "bounds hold", bounds_hold },
 	  { "runs are cut between characters", runs_are_cut_between_characters },
 	  { "short output is whole", short_output_is_whole },
 	  { "long output has both ends", long_output_has_both_ends },
 	  { "binary output has its bound", binary_output_has_its_bound },
 	  { "URIs mean one thing", uris_mean_one_thing }, { "paths come back", paths_come_back },
-	  { "kinds of files", kinds_of_files })
+	  { "kinds of files", kinds_of_files },
+	  { "results come in pieces", results_come_in_pieces })
