@@ -39,6 +39,8 @@ enum {
 	M_PACKAGES,
 	M_PACKAGE_BYTES,
 	M_PACKAGE_CACHE,
+	M_ADVISORIES,
+	M_ADVISORIES_AGE,
 	M_CONNECTIONS,
 	M_HELD,
 	M_OPEN,
@@ -96,6 +98,8 @@ static const struct metrics_def defs[] = {
 	[M_PACKAGES] = { METRICS_COUNTER, "cordon_packages_total", "Requests of sessions for packages, by result.", "result", package_results, COUNT(package_results) },
 	[M_PACKAGE_BYTES] = { METRICS_COUNTER, "cordon_package_bytes_total", "Bytes of package files that sessions got.", NULL, NULL, 0 },
 	[M_PACKAGE_CACHE] = { METRICS_COUNTER, "cordon_package_cache_total", "Requests for packages, by what the cache did.", "cache", package_caches, COUNT(package_caches) },
+	[M_ADVISORIES] = { METRICS_GAUGE, "cordon_advisories", "Lines of the list of malicious packages; 0: none was imported.", NULL, NULL, 0 },
+	[M_ADVISORIES_AGE] = { METRICS_GAUGE, "cordon_advisories_age_seconds", "Time since the list of malicious packages was imported.", NULL, NULL, 0 },
 	[M_CONNECTIONS] = { METRICS_GAUGE, "cordon_connections", "Connections of clients, by whether they have shown a key.", "key", keyed, COUNT(keyed) },
 	[M_HELD] = { METRICS_GAUGE, "cordon_request_bytes", "Bytes in memory of request bodies and of answers that wait to be read.", "of", held, COUNT(held) },
 	[M_OPEN] = { METRICS_GAUGE, "cordon_requests_open", "Requests of tenants that are under way, streams included.", NULL, NULL, 0 },
@@ -195,6 +199,8 @@ void core_metrics_network(const struct core_metrics_network *n)
 	catch_up(M_NET_BYTES, 0, n->bytes_in);
 	catch_up(M_NET_BYTES, 1, n->bytes_out);
 	catch_up(M_NET_REQUESTS, 0, n->requests);
+	metrics_set(M_ADVISORIES, 0, (int64_t)n->advisories);
+	metrics_set(M_ADVISORIES_AGE, 0, (int64_t)n->advisories_age_s);
 }
 
 void core_metrics_pool(const struct core *c, struct core_metrics_pool *ret)

@@ -34,6 +34,7 @@ struct core_metrics_network {
 	unsigned processes, up; /* of cordon-egress: how many there should be, and are connected */
 	unsigned sessions;	/* that have a network now */
 	uint64_t broken, invalid, records, refused, bytes_in, bytes_out, requests;
+	uint64_t advisories, advisories_age_s; /* lines of the list; since its import */
 };
 void core_metrics_network(const struct core_metrics_network *n);
 /* Writes all metrics, after reading what is not counted: sessions by state, cell memory, the pool.

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "advisories_info.h"
 #include "allow.h"
 #include "buf.h"
 #include "core_metrics.h"
@@ -102,6 +103,7 @@ static void on_metrics(struct core *c, struct buf *b)
 					    .requests = l->numbers.requests };
 
 	session_each(c, NULL, count_open, &now.sessions);
+	advisories_info(core_config(c)->state_dir, &now.advisories, &now.advisories_age_s);
 	core_metrics_network(&now);
 	egress_links_write_turns(l, b);
 }

@@ -83,6 +83,9 @@ bool packages_rules_read(const struct policy *p, const struct policy_target *to,
 /* Does a layer above the rule's have a packages member, so that it cannot stay unread? */
 bool packages_rules_above(const struct policy *p, const struct policy_rule *rule,
 			  enum policy_layer *ret);
+/* Calls on_host for every host that a listed registry opens. */
+void packages_rules_hosts(const struct policy *p, void (*on_host)(const char *host, void *arg),
+			  void *arg);
 /* Rules that would never be read, of a session that may only have what is pinned. */
 int packages_rules_check(const struct policy *p, struct err *e) MUST_USE;
 void packages_rules_warn(const struct policy *p, void (*on_warning)(const char *text, void *arg),

@@ -56,6 +56,18 @@ bool packages_rules_above(const struct policy *p, const struct policy_rule *rule
 	return false;
 }
 
+void packages_rules_hosts(const struct policy *p, void (*on_host)(const char *host, void *arg),
+			  void *arg)
+{
+	for (size_t i = 0; p->packages != NULL && i < p->packages->registries.n; i++) {
+		const struct package_registry *r = &p->packages->registries.list[i].registry;
+
+		on_host(r->host.name, arg);
+		for (size_t k = 0; k < r->nfiles; k++)
+			on_host(r->files[k].name, arg);
+	}
+}
+
 int packages_rules_check(const struct policy *p, struct err *e)
 {
 	const struct packages_layer *own;

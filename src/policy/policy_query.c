@@ -33,6 +33,7 @@ void policy_each_host(const struct policy *p, void (*on_host)(const char *host, 
 			if (!m->hosts[h].any && !m->hosts[h].below)
 				on_host(m->hosts[h].text, arg);
 	}
+	packages_rules_hosts(p, on_host, arg);
 }
 
 /* Does a match every host that b matches? */

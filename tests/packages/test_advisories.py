@@ -66,6 +66,10 @@ def test_an_imported_list_is_in_force(server):
     has(asked(server, s, "/good/-/good-1.0.0.tgz"), " 200")
     code, out, _ = advisories(server)
     equal((code, out), (0, "2 lines, imported 0 hours ago\n"))
+    metrics = server.want(200, "GET", "/metrics", raw=True).decode()
+    has(metrics, "cordon_advisories 2\n")
+    age = [line for line in metrics.splitlines() if line.startswith("cordon_advisories_age_seconds ")]
+    check(len(age) == 1 and 0 <= int(age[0].split()[1]) < 120, age)
 
 
 def test_an_empty_import_changes_nothing(server):
