@@ -58,7 +58,7 @@ static bool recognise(struct package_gate *g)
 
 /* ---- whose view */
 
-static bool is_credential(struct http1_span name)
+bool package_gate_is_credential(struct http1_span name)
 {
 	return http1_span_is_nocase(name, "authorization") ||
 	       http1_span_is_nocase(name, "cookie") || http1_span_is_nocase(name, "x-api-key") ||
@@ -79,7 +79,7 @@ static void set_scope(struct package_gate *g)
 
 	sha256_init(&hasher);
 	for (size_t i = 0; i < x->r.headers_n; i++) {
-		if (!is_credential(x->r.headers[i].name))
+		if (!package_gate_is_credential(x->r.headers[i].name))
 			continue;
 		g->own_credentials = true;
 		sha256_add(&hasher, x->r.headers[i].value.p, x->r.headers[i].value.n);
@@ -109,7 +109,7 @@ static char *credentials_of(const struct gateway *x)
 	for (size_t i = 0; i < x->r.headers_n; i++) {
 		const struct http1_header *h = &x->r.headers[i];
 
-		if (is_credential(h->name))
+		if (package_gate_is_credential(h->name))
 			buf_printf(&b, "%.*s: %.*s\r\n", (int)h->name.n, h->name.p, (int)h->value.n,
 				   h->value.n > 0 ? h->value.p : "");
 	}
@@ -209,17 +209,23 @@ static bool recheck(struct gateway *x)
 
 	g->policy = p;
 	g->registry = registry_of(p, x, &files);
+	memset(g->answer.pins, 0, sizeof(g->answer.pins)); /* of the old policy */
+	if (x->state == GATEWAY_PACKAGE || g->shaping != NULL ||
+	    (p != NULL && files != g->is_files)) {
+		gateway_set_reason(x, "the policy of packages changed");
+		return false;
+	}
 	if (p == NULL)
 		return true;
-	gateway_set_reason(x, "the policy of packages changed");
-	if (files != g->is_files || x->state == GATEWAY_PACKAGE || g->shaping != NULL)
-		return false;
 	package_gate_judge(g);
+	gateway_set_reason(x, "the policy of packages changed");
 	if (g->answer.verdict == PACKAGE_REFUSE)
 		gateway_set_reason(x, g->answer.reason);
 	else if (g->request.kind != PACKAGE_FILE || g->expected.alg == DIGEST_NONE ||
-		 package_answer_accepts(&g->answer, &g->expected))
+		 package_answer_accepts(&g->answer, &g->expected)) {
+		gateway_set_reason(x, "");
 		return true;
+	}
 	return false;
 }
 
@@ -271,7 +277,7 @@ bool package_gate_hold(struct package_gate *g, struct package_view *v)
 		return true;
 	g->doc = package_document_hold(v->doc);
 	(void)resource_share_documents(&x->session->share, g->counted, 0);
-	g->counted = g->wait.raw ? (size_t)g->doc->size : 0;
+	g->counted = package_meta_memory(g->doc->meta) + (g->wait.raw ? (size_t)g->doc->size : 0);
 	if (resource_share_documents(&x->session->share, 0, g->counted))
 		return true;
 	package_gate_fail(g, 503, "requests of this session or its tenant use too much metadata");
@@ -417,9 +423,11 @@ static void set_budget(struct package_gate *g)
 
 bool package_gate_begin(struct gateway *x)
 {
+	const struct packages_policy *policy = policy_packages(x->session->policy);
 	struct package_gate *g;
+	bool files;
 
-	if (x->flow->internal)
+	if (x->flow->internal || (policy == NULL && registry_of(NULL, x, &files) == NULL))
 		return false;
 	g = calloc(1, sizeof(*g));
 	if (g == NULL) {
@@ -428,7 +436,7 @@ bool package_gate_begin(struct gateway *x)
 	}
 	g->x = x;
 	g->seen.found.fd = g->find.found.fd = -1;
-	g->policy = policy_packages(x->session->policy);
+	g->policy = policy;
 	x->package = g;
 	x->gate = &gate;
 	if (!recognise(g) || (g->policy == NULL && !is_recorded(g)) ||

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "flow.h"
 #include "gateway_end.h"
@@ -74,11 +73,6 @@ void package_gate_no_view(struct package_gate *g, const struct package_view *v)
 
 /* ---- what is sent */
 
-static bool starts(struct http1_span name, const char *with)
-{
-	return name.n >= strlen(with) && strncasecmp(name.p, with, strlen(with)) == 0;
-}
-
 static bool is_read(const struct package_gate *g)
 {
 	return g->request.ecosystem != ECO_GIT &&
@@ -93,11 +87,11 @@ bool package_gate_drops(const struct gateway *x, struct http1_span name)
 		return false;
 	if (http1_span_is_nocase(name, "user-agent") || http1_span_is_nocase(name, "referer"))
 		return true;
-	if (g->redirects > 0 &&
-	    (http1_span_is_nocase(name, "authorization") || http1_span_is_nocase(name, "cookie")))
+	if (g->redirects > 0 && package_gate_is_credential(name))
 		return true;
-	return is_read(g) && (http1_span_is_nocase(name, "accept-encoding") ||
-			      http1_span_is_nocase(name, "range") || starts(name, "if-"));
+	/* of a file nothing else is asked, and nothing else is told */
+	return is_read(g) && !http1_span_is_nocase(name, "accept") &&
+	       !package_gate_is_credential(name);
 }
 
 const char *package_gate_headers(const struct gateway *x)

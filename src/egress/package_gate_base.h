@@ -81,6 +81,8 @@ void package_gate_fail(struct package_gate *g, int status, const char *reason);
 void package_gate_mismatch(struct package_gate *g, const char *reason);
 /* It goes on to its server. */
 void package_gate_send(struct package_gate *g);
+/* Is it one of the headers that a program sends credentials in? */
+bool package_gate_is_credential(struct http1_span name);
 /* Asks the policy with what is known by now. */
 void package_gate_judge(struct package_gate *g);
 /* Asks for the view of a document; on_view is called when it is there. any_age: see

@@ -119,7 +119,8 @@ static void download(struct package_gate *g)
 	g->cached = cache_link_is_open(x->session->egress) && g->file_key != NULL
 			    ? PACKAGE_CACHE_MISS
 			    : PACKAGE_CACHE_BYPASS;
-	g->result = PACKAGE_FAILED; /* unless the tap says something else */
+	/* unless the tap says something else */
+	g->result = x->r.method == HTTP1_HEAD ? PACKAGE_PASSED : PACKAGE_FAILED;
 	if (x->r.method != HTTP1_HEAD && gateway_tap_set(x, &want, &e) < 0) {
 		package_gate_fail(g, 503, e.msg);
 		return;

@@ -36,7 +36,8 @@ struct package_load {
 	struct owner owner;
 	struct cache_call call;
 	struct package_fetch fetch;
-	size_t counted; /* bytes of the fetch, counted for the session */
+	size_t counted; /* bytes of the fetch and facts, counted for the session */
+	size_t facts;	/* of them: facts */
 	bool fetching;	/* counted among the fetches of session and tenant */
 	/* What the cache has; fd -1: nothing. */
 	int fd;
@@ -62,8 +63,6 @@ static void end_fetching(struct package_load *l)
 	l->fetching = false;
 	l->session->package_fetches--;
 	l->session->share.tenant->package_fetches--;
-	(void)resource_share_documents(&l->session->share, l->counted, 0);
-	l->counted = 0;
 }
 
 static void load_free(struct package_load *l)
@@ -71,6 +70,7 @@ static void load_free(struct package_load *l)
 	cache_call_cancel(&l->call);
 	package_fetch_release(&l->fetch);
 	end_fetching(l);
+	(void)resource_share_documents(&l->session->share, l->counted, 0);
 	loop_task_cancel(l->session->egress->loop, &l->task);
 	package_document_drop(l->doc);
 	if (l->fd >= 0)
@@ -157,6 +157,18 @@ static int read_piece(struct package_load *l, struct err *e)
 	return package_meta_feed(d->meta, piece, (size_t)n, e) < 0 ? -1 : 1;
 }
 
+/* Facts grow as the registry likes: they count as documents do. */
+static int count_facts(struct package_load *l, struct err *e)
+{
+	size_t now = package_meta_memory(l->doc->meta), before = l->facts;
+
+	l->facts = now;
+	l->counted += now - before;
+	if (resource_share_documents(&l->session->share, l->counted - (now - before), l->counted))
+		return 1;
+	return err_set(e, ERR_LIMIT, "this session or its tenant uses too much metadata");
+}
+
 static void on_task(struct loop_task *t)
 {
 	struct package_load *l = t->arg;
@@ -166,6 +178,8 @@ static void on_task(struct loop_task *t)
 
 	for (int i = 0; i < PIECES && more > 0; i++)
 		more = read_piece(l, &e);
+	if (more > 0)
+		more = count_facts(l, &e);
 	resource_share_turn_moved(&l->session->share, PIECES * PIECE);
 	if (more > 0) {
 		loop_defer(l->session->egress->loop, &l->task);

@@ -253,7 +253,7 @@ void package_view_get(struct package_view_wait *w, const struct package_view_ask
 		completion_end_soon(&w->done, l, &e);
 		return;
 	}
-	completion_begin(&w->done, l, &w->view->waiting);
+	completion_begin(&w->done, l, &w->view->waiting[w->view->current]);
 }
 
 void package_view_put(struct package_view_wait *w)
@@ -270,9 +270,12 @@ void package_view_put(struct package_view_wait *w)
 
 void package_view_loaded(struct package_view *v, const struct err *e)
 {
+	struct completions *told = &v->waiting[v->current];
+
 	v->refs++;
-	while (v->waiting.first != NULL)
-		completion_end(v->waiting.first, e);
+	v->current = 1 - v->current;
+	while (told->first != NULL)
+		completion_end(told->first, e);
 	v->refs--;
 	trim(v->all);
 }
@@ -285,16 +288,17 @@ struct package_view *package_views_first(struct egress *g)
 void package_views_leave(struct egress_session *session)
 {
 	struct err again = { 0 };
-	struct package_view *next;
+	struct package_view *v = package_views_first(session->egress);
 
 	(void)err_set(&again, ERR_CONFLICT, "the session that fetched it has ended");
-	for (struct package_view *v = package_views_first(session->egress); v != NULL; v = next) {
-		next = v->next;
-		if (!package_load_is_of(v, session))
+	while (v != NULL) {
+		if (!package_load_is_of(v, session)) {
+			v = v->next;
 			continue;
+		}
 		package_load_cancel(v);
-		while (v->waiting.first != NULL)
-			completion_end(v->waiting.first, &again);
+		package_view_loaded(v, &again);
+		v = package_views_first(session->egress); /* the list may have changed */
 	}
 }
 

@@ -68,7 +68,10 @@ struct package_view {
 	struct package_hosts hosts;
 	bool only_cache;
 	char etag[CACHE_ETAG_MAX], modified[CACHE_DATE_MAX]; /* of the document */
-	struct completions waiting;
+	/* Those that wait for the load under way, and those that wait for the next: one that is
+	 * told of the end of a load may ask again. */
+	struct completions waiting[2];
+	unsigned current;		     /* of waiting */
 	struct package_load *load;	     /* NULL: none is under way */
 	char *changed[PACKAGE_VIEW_CHANGED]; /* owned */
 	unsigned nchanged;

@@ -14,8 +14,8 @@ sys.path[1:1] = [HERE, os.path.join(HERE, "..", "egress"), os.path.join(HERE, ".
 import internet  # noqa: E402
 import package_files  # noqa: E402
 import registry_answer  # noqa: E402
-from harness import check, equal  # noqa: E402
-from internet_client import make, policy, sh  # noqa: E402
+from harness import check, equal, wait_for  # noqa: E402
+from internet_client import make, policy, put, sh  # noqa: E402
 from registry import Registry  # noqa: E402
 from checks import has  # noqa: E402
 
@@ -270,6 +270,69 @@ def test_hostile_metadata(server):
         equal(fetched(server, s, "https://npm.example/other")[0], status, str(fault))
         R.heal()
     equal(fetched(server, s, "https://npm.example/other")[0], 200, "without a fault")
+
+
+# ---- what changes meanwhile
+
+def test_a_registry_learns_little(server):
+    s = session(server)
+    R.forget()
+    fetched(server, s, file_url("npm", "other", "1.0.0"), "-H 'X-Leak: secret' -H 'npm-session: 1' -A leak/1")
+    fetched(server, s, "https://npm.example/other", "-H 'X-Leak: secret' -A leak/1")
+    seen = R.seen("/other*")
+    check(len(seen) >= 2, f"{len(seen)} requests")
+    for q in seen:
+        equal((q.get("User-Agent"), q.get("X-Leak"), q.get("npm-session")), ("cordon", None, None), q.line)
+
+
+def start(server, s, url):
+    """In the background: /tmp/code has curl's exit code and the status at the end."""
+    sh(server, s, f"rm -f /tmp/code; (curl -sS -m 20 -o /tmp/late -w '%{{http_code}}' '{url}' > /tmp/status; "
+       "echo $? $(cat /tmp/status) > /tmp/code) >/dev/null 2>&1 &")
+
+
+def ended(server, s):
+    return wait_for(lambda: sh(server, s, "cat /tmp/code")["stdout"].split(), 15, "the end of the request")
+
+
+def test_a_new_policy_cuts_what_it_does_not_allow(server):
+    s = session(server)
+    R.add("npm", "held", "1.0.0", age="400d", pad=100000)
+    path = R.path("npm", "held", "1.0.0")
+    R.fault("/held", registry_answer.delay(3))
+    R.fault(path, registry_answer.slow(20000, 1))
+    for url, at in (("https://npm.example/held", "/held"), ("https://npm.example" + path, path)):
+        start(server, s, url)
+        wait_for(lambda at=at: R.count(at), 10, f"the request for {at}")
+        put(server, s, policy(packages={"registries": R.entries("npm", "pypi"), "deny": ["npm:held"]}))
+        code, _ = ended(server, s)
+        check(code != "0", f"{url} came to its end")
+        put(server, s, policy(packages={"registries": R.entries("npm", "pypi")}))
+    R.heal()
+    equal(fetched(server, s, "https://npm.example" + path)[0], 200, "afterwards")
+
+
+def test_a_session_ends_while_its_packages_come(server):
+    R.fault("/late*", registry_answer.delay(1))
+    for i in range(3):
+        R.add("npm", f"late{i}", "1.0.0", age="400d")
+        s, other = session(server), session(server)
+        for one in (s, other):
+            start(server, one, f"https://npm.example/late{i}")
+        wait_for(lambda at=f"/late{i}": R.count(at), 5, "the request at the registry")
+        server.want(204, "DELETE", f"/v1/sessions/{s['id']}")
+        equal(ended(server, other), ["0", "200"], "the other session's document")
+    R.heal()
+
+
+def test_requests_for_one_document_share_a_fetch(server):
+    s = session(server)
+    R.add("npm", "shared", "1.0.0", age="400d")
+    R.fault("/shared", registry_answer.delay(1))
+    sh(server, s, "for i in 1 2 3 4 5 6; do curl -sS -m 20 -o /tmp/s$i https://npm.example/shared & done; wait", 0)
+    equal(R.count("/shared"), 1, "requests at the registry")
+    equal(sh(server, s, "cat /tmp/s[1-6] | grep -o '\"1.0.0\":{' | wc -l")["stdout"].strip(), "6", "whole documents")
+    R.heal()
 
 
 if __name__ == "__main__":
