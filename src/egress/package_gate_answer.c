@@ -68,7 +68,7 @@ void package_gate_no_view(struct package_gate *g, const struct package_view *v)
 					       : "this session asked for too many packages that do "
 						 "not exist: nothing new is fetched");
 	else
-		package_gate_fail(g, v->status, v->why);
+		package_gate_fail(g, v->status >= 400 ? v->status : 502, v->why);
 }
 
 /* ---- what is sent */

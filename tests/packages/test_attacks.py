@@ -1,0 +1,328 @@
+#!/usr/bin/python3 -B
+"""Goal: what an attacker does with package registries from inside a cell, or as a registry, gets nothing past the
+policy: names that are not what they seem, files that are not what the index says, metadata that changes, is huge or
+lies, redirects, encodings, uploads by odd means, data in names.
+
+    test_attacks.py CORDON [name ...]
+
+Real programs in a small internet (tests/egress/internet.py), fake registries (registry.py)."""
+import json
+
+from attack_tools import R, asks, internet, npm, recorded, refused, session
+import registry_answer as faults
+from internet_client import sh
+from checks import check, equal
+
+
+def healed(function):
+    def test(server):
+        try:
+            function(server)
+        finally:
+            R.heal()
+    test.__name__ = function.__name__
+    return test
+
+
+def add(*args, **more):
+    """Once, however often the test runs."""
+    for p in R.packages:
+        if (p.ecosystem, p.name, p.version) == args[:3]:
+            return p
+    return R.add(*args, **more)
+
+
+# ---- names
+
+
+def test_own_names_do_not_exist_elsewhere(server):
+    """Dependency confusion: a name of ours, published by somebody else at a public registry."""
+    add("npm", "@ours/tool", "99.0.0")
+    add("npm", "ours-lib", "99.0.0")
+    add("npm", "innocent", "1.0.0", depends={"ours-lib": "*"})
+    s = session(server, "npm", own=["npm:@ours/*", "npm:ours-lib"])
+    R.forget()
+    for path in ("/@ours%2ftool", "/@ours/tool", "/ours-lib", R.path("npm", "@ours/tool", "99.0.0"),
+                 R.path("npm", "ours-lib", "99.0.0")):
+        check(npm(server, s, path).status in (403, 404), f"{path} was given")
+    done = sh(server, s, "cd /tmp && npm install --no-audit --no-fund --registry https://npm.example/ innocent")
+    check(done["exit_code"] != 0, "npm took a dependency that is ours from a public registry")
+    equal(R.count("*ours*tool*") + R.count("*ours-lib*"), 0, "requests that the public registry saw for our names")
+    check(recorded(server, s, name="ours-lib")["reason"], "the reason on record")
+
+
+def test_names_that_are_not_what_they_seem(server):
+    add("npm", "requests", "1.0.0")
+    for name in ("reqeusts", "Requests", "requests."):
+        add("npm", name, "1.0.0")
+    add("pypi", "some-pkg", "1.0")
+    s = session(server, "npm", "pypi", allow=["npm:requests", "pypi:some-pkg"])
+    R.forget()
+    bad = ["/reqeusts", "/Requests", "/requests.", "/requests%00", "/requests%2f..%2freqeusts", "/requests/../reqeusts",
+           "/%72eqeusts", "/r\u0435quests".encode().decode("latin-1"), "/" + "a" * 10000, "//reqeusts", "/requests%20",
+           "/@requests%2freqeusts", "/reqeusts/-/reqeusts-1.0.0.tgz", "/requests/-/../../reqeusts/-/reqeusts-1.0.0.tgz",
+           "/Requests/-/Requests-1.0.0.tgz", "/requests%252f"]
+    for path, reply in zip(bad, asks(server, s, *[("npm.example", p) for p in bad])):
+        check(reply.status != 200, f"{path[:60]}: {reply}")
+    for path in ("/reqeusts*", "/Requests*", "/requests.*"):
+        equal(R.count(path), 0, f"{path} reached the registry")
+    good = asks(server, s, ("npm.example", "/requests"), ("npm.example", "/%72equests"),
+                {"host": "pypi.example", "path": "/simple/some-pkg/"})
+    equal([r.status for r in good], [200, 200, 200], "the name that is allowed, also escaped")
+    for name in ("Some_Pkg", "some.pkg", "SOME--PKG"):
+        check(asks(server, s, ("pypi.example", f"/simple/{name}/"))[0].status in (200, 301), f"{name} is the same name")
+
+
+def test_an_allowed_name_in_a_direct_url(server):
+    """The same rules for a file that is named by its URL at a host which a rule allows."""
+    s = session(server, "npm", rules=[{"host": "web.example"}], allow=["npm:requests"])
+    for path in ("/files/evil-1.0.0.tgz", "/x/evil-1.0-py3-none-any.whl", "/evil-1.0.0.crate", "/evil_1.0_all.deb", "/evil-1.0.gem"):
+        reply = asks(server, s, ("web.example", path))[0]
+        refused(reply)
+    equal(asks(server, s, ("web.example", "/echo"))[0].status, 200, "what is no package is as before")
+
+
+# ---- metadata that leads elsewhere
+
+
+@healed
+def test_urls_that_leave_the_registry(server):
+    """An entry whose file is elsewhere is not in the page, and asking for it is refused."""
+    for n, url in enumerate(("https://evil.example/x/away-{}.0.0.tgz", "https://npm.example:8443/away/-/away-{}.0.0.tgz",
+                             "http://npm.example/away/-/away-{}.0.0.tgz", "https://npm.example@evil.example/away-{}.0.0.tgz",
+                             "//evil.example/away/-/away-{}.0.0.tgz", "https://npm.example.evil.example/away-{}.0.0.tgz"), 2):
+        add("npm", "away", f"{n}.0.0", url=url.format(n))
+    add("npm", "away", "1.0.0")
+    add("pypi", "away", "1.0")
+    add("pypi", "away", "2.0", url="https://evil.example/packages/a/b/c/away-2.0-py3-none-any.whl")
+    s = session(server, min_age="1d")
+    page = json.loads(npm(server, s, "/away").body)
+    equal(sorted(page["versions"]), ["1.0.0"], "versions whose files are here")
+    equal(page["dist-tags"].get("latest"), "1.0.0", "the tag")
+    page = asks(server, s, {"host": "pypi.example", "path": "/simple/away/",
+                            "headers": "Accept: application/vnd.pypi.simple.v1+json\r\n"})[0]
+    check("evil.example" not in page.body, f"a file elsewhere is in the page: {page}")
+    sh(server, s, "cd /tmp && npm install --no-audit --no-fund --registry https://npm.example/ away", 0)
+
+
+@healed
+def test_redirects(server):
+    """Followed only within the registry's own hosts, and never into another's."""
+    add("npm", "moved", "1.0.0")
+    path = R.path("npm", "moved", "1.0.0")
+    s = session(server)
+    for to in ("https://evil.example/moved-1.0.0.tgz", "https://web.example/moved-1.0.0.tgz", "http://npm.example" + path,
+               "https://npm.example:8443" + path, "//evil.example" + path, "http://169.254.169.254/x", "file:///etc/passwd",
+               "https://pypi.example/simple/"):
+        for code in (301, 302, 307, 308):
+            R.heal()
+            R.fault(path, faults.redirect(to, code))
+            reply = npm(server, s, path)
+            check(reply.status not in (200, 301, 302, 307, 308), f"{code} to {to}: {reply}")
+    R.heal()
+    R.fault(path, faults.redirect(lambda q: "https://npm.example" + q.path))
+    R.forget()
+    check(npm(server, s, path).status >= 400, "a loop of redirects")
+    check(R.count(path) <= 8, f"{R.count(path)} requests of one loop")
+    R.heal()
+    add("npm", "moved-too", "1.0.0")
+    R.fault("/moved-too", faults.redirect("https://evil.example/moved-too"))
+    reply = npm(server, s, "/moved-too")
+    check(reply.status >= 400, f"metadata that is elsewhere: {reply}")
+
+
+# ---- bytes that are not what the index says
+
+
+@healed
+def test_files_that_differ(server):
+    """Nothing of a wrong file arrives whole; it is on record; the right one still works."""
+    add("npm", "bytes", "1.0.0", pad=100000)
+    add("pypi", "bytes", "1.0", pad=100000)
+    whole = len(R.parts["npm"].data(R.find("npm", "bytes", "1.0.0")))
+    for host, eco, path in (("npm.example", "npm", R.path("npm", "bytes", "1.0.0")),
+                            ("files.pypi.example", "pypi", R.path("pypi", "bytes", "1.0"))):
+        for name in ("last_byte", "first_byte", "short", "long", "cut", "partial", "overrun"):
+            s = session(server)
+            R.heal()
+            R.fault(path, getattr(faults, name))
+            reply = asks(server, s, (host, path))[0]
+            if name == "overrun":  # the bytes are right, and what follows them is nobody's
+                check(reply.status == 200 and "evil" not in reply.body, f"{eco} {name}: {reply}")
+                continue
+            check(not reply.whole, f"{eco} {name}: {reply}")
+            check(len(reply.body) < whole, f"{eco} {name}: {len(reply.body)} of {whole} bytes arrived")
+            row = recorded(server, s, ecosystem=eco)
+            check(row["result"] in ("hash_mismatch", "cut", "failed", "refused") and row["downloads"] == 0, f"{eco} {name}: {row}")
+            if name in ("last_byte", "first_byte"):
+                equal(row["result"], "hash_mismatch", f"{eco} {name}")
+        R.heal()
+        reply = asks(server, s, (host, path))[0]
+        check(reply.whole, f"the right one: {reply}")
+
+
+@healed
+def test_a_pin_is_the_last_word(server):
+    """Index and file agree with each other, and not with the pin."""
+    p = add("npm", "pinned", "1.0.0", pad=1000)
+    add("npm", "pinned", "1.0.1")
+    wrong, right = "sha512-" + "A" * 86 + "==", R.parts["npm"].integrity(p)
+    path = R.path("npm", "pinned", "1.0.0")
+
+    def lock(integrity):
+        return {"name": "package-lock.json", "text": json.dumps({"name": "x", "lockfileVersion": 3, "packages": {
+            "node_modules/pinned": {"version": "1.0.0", "resolved": "https://npm.example" + path, "integrity": integrity}}})}
+    s = session(server, mode="pinned", lockfiles=[lock(wrong)])
+    check(not npm(server, s, path).whole, "a file that differs from its pin")
+    s = session(server, mode="pinned", lockfiles=[lock(right)])
+    check(npm(server, s, path).whole, "a file that is pinned")
+    refused(npm(server, s, R.path("npm", "pinned", "1.0.1")), "pinned")
+    sh(server, s, "cd /tmp && echo '{}' > package-lock.json && echo '{\"packages\": {}}' > package.json")
+    refused(npm(server, s, R.path("npm", "pinned", "1.0.1")))
+
+
+@healed
+def test_a_digest_that_changes(server):
+    """A version that was shown once with one digest keeps it; another one is an alarm."""
+    p = add("npm", "swapped", "1.0.0")
+    s = session(server)
+    first = json.loads(npm(server, s, "/swapped").body)
+    R.fault("/swapped", faults.body(json.dumps({**first, "versions": {"1.0.0": {
+        **first["versions"]["1.0.0"], "dist": {**first["versions"]["1.0.0"]["dist"], "integrity": "sha512-" + "A" * 86 + "=="}}}}
+    ).encode()))
+    R.fault(R.path("npm", "swapped", "1.0.0"), faults.body(b"hostile" * 100))
+    reply = npm(server, s, R.path("npm", "swapped", "1.0.0"))
+    check(not reply.whole and "hostile" not in reply.body[-64:], f"other bytes for a version that was known: {reply}")
+    p.kept.clear()
+
+
+# ---- documents that are too much
+
+
+@healed
+def test_documents_that_are_too_much(server):
+    add("npm", "heavy", "1.0.0")
+    add("npm", "requests", "1.0.0")
+    s = session(server, min_age="1d")
+    deep = b'{"name":"heavy","versions":' + b'{"a":' * 100000
+    for name, fault in (("1 GiB", faults.endless(b'{"name":"heavy","versions":{', b'"x":0,' * 10000)),
+                        ("deep", faults.body(deep)), ("not JSON", faults.body(b"\0\xff" * 1000)),
+                        ("half", faults.short), ("NaN", faults.body(b'{"name":"heavy","versions":{"1.0.0":NaN}}')),
+                        ("twice", faults.body(b'{"versions":{},"versions":{"1.0.0":{}}}')),
+                        ("an array", faults.body(b"[]")), ("empty", faults.body(b"")),
+                        ("bomb", faults.bomb(512)), ("a lie about gzip", faults.gzip_lie),
+                        ("br", faults.encoded("br")), ("gzip, gzip", faults.encoded("gzip, gzip"))):
+        R.heal()
+        R.fault("/heavy", fault)
+        reply = npm(server, s, "/heavy")
+        check(reply.status != 200 or "1.0.0" not in reply.body or name == "twice", f"{name}: {reply}")
+        R.heal()
+        equal(npm(server, s, "/requests").status, 200, f"another name after {name}")
+    equal(npm(server, s, "/heavy").status, 200, "the same name afterwards")
+
+
+@healed
+def test_files_in_encodings(server):
+    add("npm", "encoded", "1.0.0", pad=1000)
+    path = R.path("npm", "encoded", "1.0.0")
+    s = session(server)
+    for name, fault in (("bomb", faults.bomb(64)), ("a lie", faults.gzip_lie), ("br", faults.encoded("br"))):
+        R.heal()
+        R.fault(path, fault)
+        reply = npm(server, s, path)
+        check(not reply.whole, f"{name}: {reply}")
+
+
+# ---- uploads
+
+
+def test_uploads_by_odd_means(server):
+    add("npm", "requests", "1.0.0")
+    s = session(server, "npm", "pypi", "cargo", "git")
+    R.forget()
+    length = "Content-Length: 4\r\n"
+    tries = [{"method": "PUT", "path": "/evil", "headers": length, "body": "data"},
+             {"method": "PUT", "path": "/-/package/requests/dist-tags/latest", "headers": length, "body": "data"},
+             {"method": "POST", "path": "/requests", "headers": "X-HTTP-Method-Override: PUT\r\n" + length, "body": "data"},
+             {"method": "GET", "path": "/requests", "headers": "X-HTTP-Method-Override: PUT\r\n" + length, "body": "data"},
+             {"method": "GET", "path": "/requests", "headers": length, "body": "data"},
+             {"method": "DELETE", "path": "/requests/-rev/1"}, {"method": "PATCH", "path": "/requests"},
+             {"method": "PUT", "path": "/-/user/org.couchdb.user:x", "headers": length, "body": "data"},
+             {"method": "POST", "path": "/-/npm/v1/tokens", "headers": length, "body": "data"},
+             {"method": "POST", "path": "/-/npm/v1/security/advisories/bulk", "headers": length, "body": "data"},
+             {"path": "/-/v1/search?text=secret"}, {"path": "/-/whoami"}, {"path": "/-/all"},
+             {"method": "POST", "path": "/simple/", "host": "pypi.example", "headers": length, "body": "data"},
+             {"method": "POST", "path": "/legacy/", "host": "pypi.example", "headers": length, "body": "data"},
+             {"method": "POST", "path": "/pypi", "host": "pypi.example", "headers": length, "body": "data"},
+             {"path": "/search?q=secret", "host": "pypi.example"},
+             {"method": "PUT", "path": "/api/v1/crates/new", "host": "cargo.example", "headers": length, "body": "data"},
+             {"path": "/api/v1/crates?q=secret", "host": "cargo.example"},
+             {"path": "/ours/demo.git/info/refs?service=git-receive-pack", "host": "code.example"},
+             {"method": "POST", "path": "/ours/demo.git/git-receive-pack", "host": "code.example", "headers": length, "body": "data"},
+             {"method": "POST", "path": "/ours/demo.git/info/lfs/objects/batch", "host": "code.example", "headers": length,
+              "body": "data"}]
+    for q, reply in zip(tries, asks(server, s, *[{"host": "npm.example", **q} for q in tries])):
+        check(reply.status in (400, 403, 405), f"{q}: {reply}")
+    left = [q for q in R.seen() if q.body or q.method not in ("GET", "HEAD") or "search" in q.path or "secret" in q.query]
+    equal([(q.method, q.path) for q in left], [], "what registries saw of it")
+
+
+# ---- data out
+
+
+def test_data_in_names_and_headers(server):
+    """Names nobody has are counted, and the session's own words go to no registry."""
+    add("npm", "requests", "1.0.0")
+    s = session(server, "npm", new_names=20)
+    equal(npm(server, s, "/requests").status, 200, "a name that exists")
+    R.forget()
+    replies = asks(server, s, *[("npm.example", f"/secret-{i}") for i in range(60)])
+    seen = R.count("/secret-*")
+    check(seen <= 25, f"{seen} unknown names reached the registry")
+    refused(replies[-1])
+    R.forget()
+    npm(server, s, "/requests", headers="User-Agent: secret-agent\r\nX-Data: secret\r\nReferer: https://x.example/secret\r\n"
+        "Cookie: a=secret\r\nnpm-session: secret\r\n")
+    npm(server, s, R.path("npm", "requests", "1.0.0"), headers="User-Agent: secret-agent\r\n")
+    for q in R.seen():
+        check("secret-agent" not in (q.get("User-Agent") or ""), f"the session's User-Agent in {q.headers}")
+
+
+# ---- time
+
+
+def test_time_that_lies(server):
+    """Go's times are the author's own: what was never seen here is as young as its first sight."""
+    add("go", "code.example/backdated", "v1.0.0", age="3000d")
+    add("npm", "untimed", "1.0.0", age=None)
+    s = session(server, "go", "npm", min_age="7d")
+    reply = asks(server, s, ("proxy.go.example", "/code.example/backdated/@v/v1.0.0.zip"))[0]
+    refused(reply, "backdated")
+    refused(npm(server, s, R.path("npm", "untimed", "1.0.0")), "untimed")
+
+
+def test_install_code_of_this_version(server):
+    add("npm", "quiet", "1.0.0", script=True)
+    add("npm", "quiet", "2.0.0")
+    s = session(server, "npm", scripts="deny")
+    refused(npm(server, s, R.path("npm", "quiet", "1.0.0")), "quiet")
+    check(npm(server, s, R.path("npm", "quiet", "2.0.0")).whole, "the version without")
+    row = recorded(server, s, name="quiet", version="1.0.0")
+    equal((row["result"], row["install_code"]), ("refused", "yes"), "on record")
+
+
+def test_refusals_again_and_again(server):
+    """Asked a thousand times, the answer is the same, and the registry sees none of it."""
+    add("npm", "requests", "1.0.0")
+    s = session(server, "npm", deny=["npm:requests"])
+    R.forget()
+    replies = asks(server, s, *[("npm.example", R.path("npm", "requests", "1.0.0"))] * 200)
+    equal({(r.status, r.reason) for r in replies}, {(403, replies[0].reason)}, "answers")
+    equal(R.count("*requests*"), 0, "requests that the registry saw")
+    row = recorded(server, s, name="requests")
+    equal(row["downloads"], 0, "downloads")
+
+
+if __name__ == "__main__":
+    internet.enter()
+    internet.run_tests(globals(), pool_size=2)
