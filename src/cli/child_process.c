@@ -47,7 +47,7 @@ int child_process_beside(const char *name, char *ret_path, size_t cap, struct er
  * descriptor comes after the others. */
 static void NORETURN become(const struct child_process_start *how, int program, const char *path)
 {
-	char name[32], word[32];
+	char name[32], word[96];
 	char *argv[] = { name, how->word == NULL ? NULL : word, NULL }, *envp[] = { NULL };
 	int fds[CHILD_PROCESS_FDS_MAX + 1], n = (int)how->nfds + 1;
 	sigset_t none;

@@ -13,6 +13,12 @@ static unsigned keepers(const struct serve *s)
 	return s->setup.nkeepers;
 }
 
+/* None, if there is to be no cache. */
+static unsigned caches(const struct serve *s)
+{
+	return s->cache_fd >= 0 ? 1 : 0;
+}
+
 static unsigned egress_processes(const struct serve *s)
 {
 	return s->setup.negress;
@@ -55,6 +61,12 @@ const struct role supervisor_roles[] = {
 	  .count = one,
 	  .start = role_pull_start,
 	  .look = role_egress_look },
+	{ .program = "cordon-cache",
+	  .user = ROLE_CACHE_USER,
+	  .needs_daemon = true,
+	  .hung = SERVE_CACHE_HUNG,
+	  .count = caches,
+	  .start = role_cache_start },
 };
 const unsigned supervisor_nroles = COUNT(supervisor_roles);
 
@@ -64,5 +76,7 @@ struct role_identity role_identity(const struct serve *s, const struct role *r)
 		return (struct role_identity){ .drop = false };
 	if (r->user == ROLE_EGRESS_USER)
 		return (struct role_identity){ true, s->egress_uid, s->egress_gid };
+	if (r->user == ROLE_CACHE_USER)
+		return (struct role_identity){ true, s->cache_uid, s->cache_gid };
 	return (struct role_identity){ true, s->uid, s->gid };
 }

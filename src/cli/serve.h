@@ -22,10 +22,13 @@ struct serve {
 	gid_t gid;
 	uid_t egress_uid; /* and cordon-egress as these */
 	gid_t egress_gid;
+	uid_t cache_uid; /* and cordon-cache as these */
+	gid_t cache_gid;
 	bool root;
 	int lock_fd;
 	int config_fd, setup_fd, cert_fd, key_fd, secrets_fd;
 	int storage_fd;	    /* owned: storage_dir */
+	int cache_fd;	    /* owned: the folder of cordon-cache; -1: there is none */
 	int authority_fd;   /* the node's, that cells trust: read-only */
 	int certificate_fd; /* of it, for cordon-storage: storage/arrange.h */
 	int listeners[SERVE_LISTENERS_MAX];
@@ -39,6 +42,9 @@ struct serve {
 
 /* serve_prepare.c: opens and makes all of it. On failure the process ends, which closes it. */
 int serve_prepare(struct serve *s, struct err *e) MUST_USE;
+
+/* serve_cache.c: opens the folder of cordon-cache. It may be missing: then the log says why. */
+void serve_cache(struct serve *s);
 
 /* serve_defaults.c: replaces settings of 0 that follow the machine by their numbers. */
 void serve_defaults(struct config *c);

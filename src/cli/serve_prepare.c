@@ -53,14 +53,37 @@ static int find_user(const char *setting, const char *name, uid_t *ret_uid, gid_
 	return 0;
 }
 
-/* Finds the users that cordond and cordon-egress run as. Without root: the caller's. */
+/* The user of cordon-cache. A machine that was set up before there was one has none of the usual
+ * name: then it is the user of cordon-egress, which can open no files. */
+static int find_cache_user(struct serve *s, struct err *e)
+{
+	const char *name = s->config.cache_user;
+	char usual[CONFIG_NAME_MAX] = "cordon-cache";
+
+	if (s->config.user[0] >= '1' && s->config.user[0] <= '9')
+		(void)snprintf(usual, sizeof(usual), "%u", s->uid + 2);
+	if (name[0] == '\0' &&
+	    find_user("cache_user", usual, &s->cache_uid, &s->cache_gid, e) < 0) {
+		s->cache_uid = s->egress_uid;
+		s->cache_gid = s->egress_gid;
+		return 0;
+	}
+	if (name[0] != '\0' && find_user("cache_user", name, &s->cache_uid, &s->cache_gid, e) < 0)
+		return -1;
+	if (s->cache_uid == s->uid)
+		return err_set(e, ERR_INVALID, "cache_user: '%s' is the same as user", name);
+	return 0;
+}
+
+/* Finds the users that cordond, cordon-egress and cordon-cache run as. Without root: the caller's.
+ */
 static int find_users(struct serve *s, struct err *e)
 {
 	char usual[CONFIG_NAME_MAX] = "cordon-net";
 	const char *name = s->config.egress_user[0] == '\0' ? usual : s->config.egress_user;
 
-	s->uid = s->egress_uid = getuid();
-	s->gid = s->egress_gid = getgid();
+	s->uid = s->egress_uid = s->cache_uid = getuid();
+	s->gid = s->egress_gid = s->cache_gid = getgid();
 	if (!s->root)
 		return 0;
 	if (find_user("user", s->config.user, &s->uid, &s->gid, e) < 0)
@@ -73,7 +96,7 @@ static int find_users(struct serve *s, struct err *e)
 		return -1;
 	if (s->egress_uid == s->uid)
 		return err_set(e, ERR_INVALID, "egress_user: '%s' is the same as user", name);
-	return 0;
+	return find_cache_user(s, e);
 }
 
 /* Raises the limit of descriptors: cordond holds a few for each session. Cells may have as many as
@@ -405,6 +428,7 @@ int serve_prepare(struct serve *s, struct err *e)
 	if (open_host(s, e) < 0 || open_template_dir(s, e) < 0 || open_storage_dir(s, e) < 0 ||
 	    open_mount_roots(s, e) < 0)
 		return -1;
+	serve_cache(s);
 	warn_nofile(s);
 	return write_memfds(s, e);
 }

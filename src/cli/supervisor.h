@@ -27,6 +27,7 @@ enum role_user {
 	ROLE_PRIVILEGED,  /* the supervisor's own; the program confines itself */
 	ROLE_SERVER_USER, /* setting user */
 	ROLE_EGRESS_USER, /* setting egress_user */
+	ROLE_CACHE_USER,  /* setting cache_user */
 };
 
 struct role {
@@ -52,7 +53,8 @@ struct role {
 extern const struct role supervisor_roles[];
 extern const unsigned supervisor_nroles;
 
-/* role_cordond.c, role_keeper.c, role_egress.c, role_storage.c, role_pull.c */
+/* role_cordond.c, role_keeper.c, role_egress.c, role_storage.c, role_pull.c,
+ * role_cache.c */
 int role_cordond_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
 bool role_keeper_can_start(const struct supervisor *v, const struct worker *w);
 int role_keeper_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
@@ -60,6 +62,7 @@ uint64_t role_keeper_look(struct supervisor *v, struct worker *w);
 /* Whether programs that need the keepers' user namespace can start. */
 bool role_keeper_has_userns(const struct supervisor *v, const struct worker *w);
 int role_storage_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
+int role_cache_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
 int role_pull_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
 int role_egress_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
 int role_egress_join(struct supervisor *v, struct worker *w, struct err *e) MUST_USE;

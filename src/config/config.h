@@ -69,6 +69,7 @@ struct config {
 	char storage_dir[CONFIG_PATH_MAX];  /* "": storage in state_dir */
 	char registries[1024];		    /* that images may be pulled from, see pull_policy.h */
 	char image_mirror[512];		    /* HOST=URL,...; "": none */
+	uint64_t package_cache_size;	    /* 0: no cache */
 	uint64_t storage_reserve;	    /* percent of its file system that stay free */
 	struct config_root mount_roots[CONFIG_ROOTS_MAX];
 	size_t nmount_roots;
@@ -127,6 +128,7 @@ struct config {
 	uint64_t tenant_max_stored; /* bytes of layers; 0: no limit */
 
 	/* network of sessions */
+	char cache_user[CONFIG_NAME_MAX];    /* cordon-cache runs as this one; "": see the table */
 	char egress_user[CONFIG_NAME_MAX];   /* cordon-egress runs as this one; "": see the table */
 	char egress_ca[CONFIG_PATH_MAX];     /* further authorities of servers; "": none */
 	char egress_policy[CONFIG_PATH_MAX]; /* the node's layer; "": none */

@@ -105,6 +105,8 @@ const struct config_setting config_table[] = {
 	  "private addresses; plain http is used for loopback only; empty: none" },
 	{ "image_mirror", "HOST=URL,...", CONFIG_TEXT, FIELD(image_mirror), "", 0, 511, NULL,
 	  "mirrors of registries, such as docker.io=http://127.0.0.1:5000, which are asked first, without credentials; empty: none" },
+	{ "package_cache_size", "SIZE", CONFIG_BYTES, FIELD(package_cache_size), "10G", 0, 64 * TIB, NULL,
+	  "bytes of package files and metadata that cordon-cache keeps for all sessions; what was used least is removed first; 0: no cache" },
 	{ "storage_reserve", "PERCENT", CONFIG_COUNT, FIELD(storage_reserve), "5", 0, 90, NULL,
 	  "percent of the file systems of state_dir and storage_dir that stay free: below it nothing that is kept on disk is made, "
 	  "and such requests are answered with 507" },
@@ -286,6 +288,9 @@ const struct config_setting config_table[] = {
 	{ "egress_user", "NAME", CONFIG_TEXT, FIELD(egress_user), "", 0, CONFIG_NAME_MAX - 1, NULL,
 	  "user that cordon-egress runs as when root starts it; another one than user",
 	  .shown = "cordon-net; where user is a number, the number after it" },
+	{ "cache_user", "NAME", CONFIG_TEXT, FIELD(cache_user), "", 0, CONFIG_NAME_MAX - 1, NULL,
+	  "user that cordon-cache runs as when root starts it; another one than user",
+	  .shown = "cordon-cache, or egress_user where that does not exist; where user is a number, the second after it" },
 	{ "egress_ca", "FILE", CONFIG_PATH, FIELD(egress_ca), "", 0, PATH_LONGEST, NULL,
 	  "authorities, PEM, that servers are verified by, beside those the machine trusts; empty: none" },
 

@@ -416,7 +416,7 @@ static void on_signal(struct loop_fd *f, uint32_t events)
 static bool is_channel(uint8_t word)
 {
 	return word == SERVE_KEEPER || word == SERVE_EGRESS || word == SERVE_STORAGE ||
-	       word == SERVE_PULL;
+	       word == SERVE_PULL || word == SERVE_CACHE;
 }
 
 static int take_channel(struct daemon *d, const uint8_t *message, int fd, struct err *e)
@@ -427,6 +427,8 @@ static int take_channel(struct daemon *d, const uint8_t *message, int fd, struct
 		return core_set_storage(d->core, fd, e);
 	if (message[0] == SERVE_PULL)
 		return image_pull_set_channel(d->core, fd, e);
+	if (message[0] == SERVE_CACHE)
+		return net_access_set_cache(d->core, fd, e);
 	return core_set_keeper(d->core, message[1], fd, e);
 }
 
@@ -540,6 +542,7 @@ static int start(struct daemon *d, struct err *e)
 	o.replace_keeper = supervisor_replace_keeper;
 	o.replace_egress = supervisor_replace_egress;
 	o.replace_pull = supervisor_replace_pull;
+	o.replace_cache = supervisor_replace_cache;
 	o.replace_storage = supervisor_replace_storage;
 	d->recovery_slow = (struct loop_timer){ .on_expire = on_recovery_slow, .arg = d };
 	loop_timer_set(d->loop, &d->recovery_slow, clock_now_ns() + RECOVERY_WAIT_MS * CLOCK_MS);

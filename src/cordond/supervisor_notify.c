@@ -55,6 +55,12 @@ void supervisor_replace_pull(void *arg)
 	IGNORED(supervisor_notify(SERVE_PULL_HUNG, 0) ? 0 : -1, "it is asked for again");
 }
 
+void supervisor_replace_cache(void *arg)
+{
+	(void)arg;
+	IGNORED(supervisor_notify(SERVE_CACHE_HUNG, 0) ? 0 : -1, "it is asked for again");
+}
+
 void supervisor_replace_storage(void *arg)
 {
 	(void)arg;

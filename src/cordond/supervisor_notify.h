@@ -25,4 +25,5 @@ void supervisor_notify_ready(struct supervisor_ready *r, struct core *c);
 bool supervisor_replace_keeper(void *arg, unsigned slot);
 void supervisor_replace_egress(void *arg, unsigned slot);
 void supervisor_replace_pull(void *arg);
+void supervisor_replace_cache(void *arg);
 void supervisor_replace_storage(void *arg);

@@ -77,6 +77,7 @@ struct core_options {
 	unsigned nkeepers; /* 0: one */
 	void (*replace_egress)(void *arg, unsigned slot);
 	void (*replace_pull)(void *arg);    /* and for cordon-pull */
+	void (*replace_cache)(void *arg);   /* and for cordon-cache */
 	void (*replace_storage)(void *arg); /* likewise for cordon-storage; NULL: none is there */
 	unsigned negress;		    /* processes of cordon-egress; 0: one */
 };

@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 
 #include "cache_private.h"
-#include "clock.h"
 #include "egress_session.h"
 #include "io.h"
 #include "log.h"
@@ -199,8 +198,7 @@ void cache_seen(struct egress *g, struct cache_call *c, const struct cache_key *
 {
 	struct cache_msg m = { .type = CACHE_SEEN,
 			       .key = { key->scope, key->registry, "" },
-			       .name = name,
-			       .time_ms = clock_wall_ms() };
+			       .name = name };
 
 	ask(g, c, &m);
 }
@@ -217,9 +215,7 @@ static void tell(struct egress *g, struct cache_msg *m)
 
 void cache_touch(struct egress *g, const struct cache_key *key, const struct cache_meta *meta)
 {
-	tell(g,
-	     &(struct cache_msg){
-		     .type = CACHE_TOUCH, .key = *key, .meta = *meta, .time_ms = clock_wall_ms() });
+	tell(g, &(struct cache_msg){ .type = CACHE_TOUCH, .key = *key, .meta = *meta });
 }
 
 void cache_drop(struct egress *g, const struct cache_key *key)

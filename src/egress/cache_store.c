@@ -208,8 +208,7 @@ static int open_socket(struct cache_store *s, const struct cache_key *key,
 			       .id = s->id,
 			       .key = *key,
 			       .meta = *meta,
-			       .has_expected = sha256 != NULL,
-			       .time_ms = clock_wall_ms() };
+			       .has_expected = sha256 != NULL };
 	int ends[2];
 
 	if (sha256 != NULL)

@@ -42,6 +42,7 @@ static int setup(struct core *c, struct err *e)
 	*session_parts_of_core(c, &net_access_part) = n;
 	egress_links_init(&n->egress, c,
 			  core_options(c)->negress == 0 ? 1 : core_options(c)->negress);
+	package_cache_init(&n->cache, c, &n->egress);
 	net_usage_init(&n->used, c);
 	n->notify = (struct loop_task){ .on_run = net_log_on_notify, .arg = n };
 	return session_policy_setup(n, e);
@@ -53,6 +54,7 @@ static void release(struct core *c)
 
 	if (n == NULL)
 		return;
+	package_cache_release(&n->cache);
 	egress_links_release(&n->egress);
 	net_usage_release(&n->used);
 	loop_task_cancel(core_loop(c), &n->notify);
@@ -64,7 +66,17 @@ static void release(struct core *c)
 
 int net_access_set_egress(struct core *c, unsigned slot, int channel_fd, struct err *e)
 {
-	return egress_links_attach(&net_access_of(c)->egress, slot, channel_fd, e);
+	struct net_access *n = net_access_of(c);
+
+	if (egress_links_attach(&n->egress, slot, channel_fd, e) < 0)
+		return -1;
+	package_cache_join(&n->cache, slot);
+	return 0;
+}
+
+int net_access_set_cache(struct core *c, int channel_fd, struct err *e)
+{
+	return package_cache_attach(&net_access_of(c)->cache, channel_fd, e);
 }
 
 static void on_second(struct core *c)

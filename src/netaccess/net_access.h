@@ -10,3 +10,5 @@ extern const struct session_part net_access_part;
 /* Takes over channel C of a new process of cordon-egress, the first one in that slot or a
  * replacement. */
 int net_access_set_egress(struct core *c, unsigned slot, int channel_fd, struct err *e) MUST_USE;
+/* Takes over the channel of a new cordon-cache. */
+int net_access_set_cache(struct core *c, int channel_fd, struct err *e) MUST_USE;

@@ -5,6 +5,7 @@
 #include "egress_links.h"
 #include "net_log.h"
 #include "net_usage.h"
+#include "package_cache.h"
 #include "session_egress.h"
 
 struct policy_memo;
@@ -13,6 +14,7 @@ struct policy_memo;
 struct net_access {
 	struct core *core; /* borrowed */
 	struct egress_links egress;
+	struct package_cache cache;
 	char *default_policy;	    /* owned: of sessions that do not have one */
 	struct policy_memo *merged; /* owned: the last merged policies */
 	struct net_usage_due used;

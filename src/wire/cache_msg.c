@@ -28,8 +28,7 @@ static bool has_meta(enum cache_type t)
 
 static bool has_time(enum cache_type t)
 {
-	return t == CACHE_STORE || t == CACHE_TOUCH || t == CACHE_FOUND || t == CACHE_SEEN ||
-	       t == CACHE_SEEN_AT;
+	return t == CACHE_FOUND || t == CACHE_SEEN_AT;
 }
 
 static bool has_size(enum cache_type t)

@@ -42,9 +42,9 @@ enum cache_type {
 	CACHE_STORE,	/* key, meta, expected; one descriptor: the bytes */
 	CACHE_COMMIT,	/* size -> STORED or FAILED; the id is that of the STORE */
 	CACHE_ABORT,	/* the id is that of the STORE; no answer */
-	CACHE_TOUCH,	/* key, meta, time: the view was fetched again and has not changed */
+	CACHE_TOUCH,	/* key, meta: the view was fetched again and has not changed */
 	CACHE_DROP,	/* key: forgets the view */
-	CACHE_SEEN,	/* key (without a path), name, time -> SEEN_AT */
+	CACHE_SEEN,	/* key (without a path), name -> SEEN_AT */
 	CACHE_REQUESTS_END,
 	/* the link, from cordon-cache */
 	CACHE_FOUND = 32, /* meta, time, size, sha256; one descriptor: the object, read-only */

@@ -35,12 +35,14 @@ enum {
 	SERVE_EGRESS = 'E',  /* to cordond, with a descriptor: a cordon-egress's channel C */
 	SERVE_STORAGE = 'S', /* to cordond, with a descriptor: cordon-storage's channel D */
 	SERVE_PULL = 'P',    /* to cordond, with a descriptor: cordon-pull's channel (pull_msg.h) */
-	SERVE_READY = 'R',   /* to the supervisor: requests are answered */
+	SERVE_CACHE = 'A', /* to cordond, with a descriptor: cordon-cache's channel (cache_msg.h) */
+	SERVE_READY = 'R', /* to the supervisor: requests are answered */
 	/* To the supervisor: the process in that slot hangs and is to be killed and replaced. */
 	SERVE_KEEPER_HUNG = 'k',
 	SERVE_EGRESS_HUNG = 'e',
 	SERVE_STORAGE_HUNG = 's',
 	SERVE_PULL_HUNG = 'p',
+	SERVE_CACHE_HUNG = 'a',
 };
 
 /* The exit status of cordond and cordon-egress when they could not start, after an error in the
@@ -59,6 +61,13 @@ enum {
 	EGRESS_FD_CA,	   /* PEM: key and certificate of the authority that cells trust */
 	EGRESS_FD_EXTRA,   /* PEM: further authorities, the operator's; may be missing */
 	EGRESS_FDS_END,
+};
+
+/* Descriptors of cordon-cache. */
+enum {
+	CACHE_FD_CHANNEL = 3, /* SOCK_SEQPACKET to cordond, cache_msg.h */
+	CACHE_FD_DIR,	      /* its folder */
+	CACHE_FDS_END,
 };
 
 /* Messages over the control socket of cordon-egress, to it. */

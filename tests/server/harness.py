@@ -37,7 +37,7 @@ from tap import isolate  # noqa: E402
 
 PROGRAM = ""  # the cordon under test, set by run_tests()
 PROGRAMS = ("cordon", "cordon-keeper", "cordon-init", "cordond", "cordon-client", "cordon-egress", "cordon-storage",
-            "cordon-pull", "cordon-interpreter", "mcp-gateway")
+            "cordon-pull", "cordon-cache", "cordon-interpreter", "mcp-gateway")
 USER = 64983  # cordond's; nobody needs to know it
 LEFT_WAIT = 10.0
 REPORTS = []  # of sanitizers, from the logs of all servers of this program

@@ -273,7 +273,7 @@ def test_the_keeper_is_alone_with_its_rights(server):
         equal(f.read(), b"", "environment")
     owners = {comm: status_of(p)["Uid"].split()[1] for p in children(server.process.pid) for comm in [harness.comm(p)]}
     want = {"cordond": str(harness.USER), "cordon-egress": str(harness.USER + 1), "cordon-keeper": "0", "cordon-storage": "0",
-            "cordon-pull": str(harness.USER + 1)}
+            "cordon-pull": str(harness.USER + 1), "cordon-cache": str(harness.USER + 2)}
     equal(owners, want, "who runs as whom")
 
 
@@ -284,7 +284,8 @@ def test_files_are_its_own(server):
             # The supervisor's: the key that secrets are sealed with, the directory of templates, and all of cordon-storage.
             path = os.path.relpath(os.path.join(folder, name), server.state)
             root = path in ("secrets.key", "templates") or path.split("/")[0] == "storage"
-            equal(st.st_uid, 0 if root else harness.USER, f"owner of {path}")
+            cache = path.split("/")[0] == "packages"  # of cordon-cache
+            equal(st.st_uid, 0 if root else harness.USER + 2 if cache else harness.USER, f"owner of {path}")
             equal(stat.S_IMODE(st.st_mode) & 0o077, 0, f"mode of {name} for others")
     for name in os.listdir(os.path.join(server.run_dir, "cells")):
         equal(os.lstat(os.path.join(server.run_dir, "cells", name)).st_uid, harness.USER, f"owner of {name}")

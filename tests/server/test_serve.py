@@ -88,7 +88,7 @@ def test_network_settings_are_looked_into():
 def test_every_setting_is_checked_and_named():
     texts = {"listen": "nowhere", "unix_socket": "x" * 200, "user": "", "template": "", "state_dir": "relative"}
     texts |= {"run_dir": "a/../b", "tls_cert": "relative", "tls_key": "relative", "mount_roots": "relative"}
-    texts |= {"domain": "Not.A.Name", "network_default": "", "egress_user": "x" * 100, "redact_patterns": "[a-"}
+    texts |= {"domain": "Not.A.Name", "network_default": "", "egress_user": "x" * 100, "cache_user": "x" * 100, "redact_patterns": "[a-"}
     texts |= {"build_network": "x" * 100, "image_alias": "x" * 2000}
     for name in settings():
         wrong = texts.get(name, "no-such-value")
@@ -415,7 +415,7 @@ def test_authorities_that_are_none_are_told():
 
 
 def test_a_missing_program_is_told():
-    for name in ("cordon-keeper", "cordon-egress", "cordon-storage", "cordon-pull"):
+    for name in ("cordon-keeper", "cordon-egress", "cordon-storage", "cordon-pull", "cordon-cache"):
         with place() as d:
             for other in harness.PROGRAMS:
                 if other != name:

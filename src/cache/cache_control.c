@@ -1,0 +1,263 @@
+/* cache_control.c - theory of operation
+ *
+ * Orders are answered in the order in which they come, but for those that take long: GC and REMOVE
+ * go through the index in pieces, VERIFY through the hashing thread; of these three one is under
+ * way at a time, and another one is refused. cordond is trusted, but a packet that is no order
+ * still ends the program: the two were not built together. */
+#include "cache_control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "cache_peer.h"
+#include "io.h"
+#include "log.h"
+
+#define BUCKETS_PER_TURN 64
+#define REMOVED_PER_TURN 64
+
+static struct {
+	struct cache *cache;
+	int sock; /* owned */
+	struct loop_fd watch;
+	/* The long order under way. */
+	uint32_t busy; /* its id; 0: none */
+	enum cache_type order;
+	struct loop_task more;
+	char scope[CACHE_SCOPE_MAX], registry[CACHE_REGISTRY_MAX], path[CACHE_PATH_MAX];
+	uint64_t to_bytes;
+	uint64_t count, bytes;
+	size_t bucket;
+} here;
+
+/* cordond reads what it asked for: a full socket is an error of the channel. */
+static void answer(const struct cache_msg *m)
+{
+	static uint8_t packet[CACHE_PACKET_MAX];
+	int n = cache_msg_write(m, packet, sizeof(packet));
+	struct err e;
+
+	if (n < 0 || io_send(here.sock, packet, (size_t)n, NULL, 0, &e) < 0) {
+		log_error("answer to cordond lost", "type=%u", m->type);
+		loop_stop(here.cache->loop);
+	}
+}
+
+static void refuse(uint32_t id, enum err_code code, const char *why)
+{
+	answer(&(struct cache_msg){ .type = CACHE_REFUSED, .id = id, .code = code, .text = why });
+}
+
+/* ---- orders that take long */
+
+static void done(uint64_t bad)
+{
+	const struct cache_msg m = { .type = CACHE_DONE,
+				     .id = here.busy,
+				     .count = here.count,
+				     .size = here.bytes,
+				     .bad = bad };
+
+	here.busy = 0;
+	answer(&m);
+}
+
+static void collect_some(void)
+{
+	struct cache_index *x = &here.cache->index;
+
+	for (unsigned i = 0; i < REMOVED_PER_TURN; i++) {
+		if (x->bytes <= here.to_bytes || x->oldest == NULL) {
+			done(0);
+			return;
+		}
+		here.bytes += x->oldest->size;
+		here.count++;
+		cache_room_remove(here.cache, x->oldest);
+	}
+	loop_defer(here.cache->loop, &here.more);
+}
+
+static void remove_some(void)
+{
+	const struct cache_key pattern = { here.scope, here.registry, here.path };
+	size_t to = here.bucket + BUCKETS_PER_TURN;
+	uint64_t bytes = 0;
+
+	here.count += cache_room_remove_matching(here.cache, &pattern, here.bucket, to, &bytes);
+	here.bytes += bytes;
+	here.bucket = to;
+	if (to < CACHE_BUCKETS)
+		loop_defer(here.cache->loop, &here.more);
+	else
+		done(0);
+}
+
+static void on_more(struct loop_task *t)
+{
+	(void)t;
+	if (here.order == CACHE_GC)
+		collect_some();
+	else
+		remove_some();
+}
+
+static void on_checked(void *arg, uint64_t checked, uint64_t bad)
+{
+	(void)arg;
+	here.count = checked;
+	done(bad);
+}
+
+static void copy(char *ret, size_t cap, const char *text)
+{
+	size_t n = strnlen(text, cap - 1);
+
+	memcpy(ret, text, n);
+	ret[n] = '\0';
+}
+
+static void begin(const struct cache_msg *m)
+{
+	if (here.busy != 0 || !here.cache->loaded) {
+		refuse(m->id, ERR_CONFLICT, "the package cache is busy: try again in a moment");
+		return;
+	}
+	here.busy = m->id;
+	here.order = m->type;
+	here.count = here.bytes = 0;
+	here.bucket = 0;
+	here.to_bytes = m->size;
+	if (m->type == CACHE_REMOVE) {
+		copy(here.scope, sizeof(here.scope), m->key.scope);
+		copy(here.registry, sizeof(here.registry), m->key.registry);
+		copy(here.path, sizeof(here.path), m->key.path);
+	}
+	if (m->type != CACHE_VERIFY) {
+		loop_defer(here.cache->loop, &here.more);
+	} else if (!cache_check_start(here.cache, SIZE_MAX, on_checked, NULL)) {
+		here.busy = 0;
+		refuse(m->id, ERR_CONFLICT, "objects are being checked: try again in a moment");
+	}
+}
+
+/* ---- others */
+
+static void on_stats(uint32_t id)
+{
+	const struct cache *c = here.cache;
+	struct cache_msg m = { .type = CACHE_STATED, .id = id, .stats = c->counts };
+
+	m.stats.bytes = c->index.bytes;
+	m.stats.max_bytes = c->max_bytes;
+	m.stats.max_files = c->max_files;
+	m.stats.objects = c->index.nobjects;
+	m.stats.views = c->index.nviews;
+	m.stats.seen = c->seen.n;
+	m.stats.loading = !c->loaded;
+	answer(&m);
+}
+
+/* False: it does not fit any more. */
+static bool put_entry(struct codec_writer *w, const struct cache_view *v)
+{
+	uint8_t bytes[VIEW_FILE_MAX];
+	struct codec_writer before = *w;
+	struct cache_entry entry;
+	struct view s;
+
+	if (!cache_disk_get_view(&here.cache->disk, v->name, bytes, &s))
+		return true;
+	entry = (struct cache_entry){ .key = s.key,
+				      .size = s.size,
+				      .fetched_ms = s.fetched_ms,
+				      .used_ms = v->object->used_ms };
+	memcpy(entry.sha256, s.sha256, sizeof(entry.sha256));
+	cache_entry_put(w, &entry);
+	if (!w->bad)
+		return true;
+	*w = before;
+	return false;
+}
+
+/* A place is a bucket and how many of its views were listed; from 1. */
+static void on_list(uint32_t id, uint32_t place)
+{
+	static uint8_t entries[CACHE_PACKET_MAX - 64];
+	struct codec_writer w = { .p = entries, .n = sizeof(entries) };
+	struct cache_msg m = { .type = CACHE_LISTED, .id = id, .entries = entries };
+	uint32_t bucket = place >> 8, skip = place & 255, at = 0, looked = 0;
+
+	for (; bucket < CACHE_BUCKETS && here.cache->loaded && looked < 512; bucket++, skip = 0) {
+		struct cache_view *v = here.cache->index.views[bucket];
+
+		for (at = 0; v != NULL && at < 255; v = v->chain, at++) {
+			if (at < skip)
+				continue;
+			looked++;
+			if (put_entry(&w, v))
+				continue;
+			m.place = bucket << 8 | at;
+			m.entries_len = (size_t)(w.p - entries);
+			answer(&m);
+			return;
+		}
+	}
+	m.place = bucket < CACHE_BUCKETS && here.cache->loaded ? bucket << 8 : 0;
+	m.entries_len = (size_t)(w.p - entries);
+	answer(&m);
+}
+
+static int handle(const struct cache_msg *m, int fd, struct err *e)
+{
+	if ((m->type == CACHE_LINK) != (fd >= 0))
+		return err_set(e, ERR_INVALID, "a descriptor is missing, or one too many came");
+	if (m->type == CACHE_LINK)
+		cache_peer_add(here.cache, m->slot, fd);
+	else if (m->type == CACHE_LIST)
+		on_list(m->id, m->place);
+	else if (m->type == CACHE_STATS)
+		on_stats(m->id);
+	else if (m->type == CACHE_GC || m->type == CACHE_REMOVE || m->type == CACHE_VERIFY)
+		begin(m);
+	else if (m->type == CACHE_PING)
+		answer(&(struct cache_msg){ .type = CACHE_PONG, .id = m->id });
+	else
+		return err_set(e, ERR_INVALID, "a message in the wrong direction");
+	return 0;
+}
+
+static void on_sock(struct loop_fd *f, uint32_t events)
+{
+	static uint8_t packet[CACHE_PACKET_MAX + 1];
+	struct cache_msg m;
+	struct err e = { 0 };
+	size_t nfds = 0;
+	int fd = -1;
+	ssize_t n = io_recv(f->fd, packet, sizeof(packet), &fd, 1, &nfds, &e);
+
+	(void)events;
+	if (n < 0 && e.sys == EAGAIN)
+		return;
+	if (n > 0 && cache_msg_read(packet, (size_t)n, &m, &e) == 0 &&
+	    handle(&m, nfds == 1 ? fd : -1, &e) == 0)
+		return;
+	if (n != 0)
+		log_error("channel to cordond failed", "error=%s", e.msg);
+	loop_stop(here.cache->loop);
+}
+
+int cache_control_open(struct cache *c, int sock, struct err *e)
+{
+	here.cache = c;
+	here.sock = sock;
+	here.watch = (struct loop_fd){ .fd = -1, .on_ready = on_sock };
+	here.more = (struct loop_task){ .on_run = on_more };
+	if (fcntl(sock, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "channel to cordond");
+	return loop_add(c->loop, &here.watch, sock, EPOLLIN, e);
+}

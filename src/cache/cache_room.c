@@ -1,0 +1,126 @@
+/* cache_room.c - theory of operation
+ *
+ * Objects are removed in the order of their last use, with all views that name them. One that was
+ * given out a moment ago stays: its reader has a descriptor and would not notice, but the next
+ * session of the same install would fetch it again. If only such objects are left there is no room,
+ * and the file is not stored.
+ *
+ * Views go from the disk before their object: a crash in between leaves an object without a view,
+ * which the next start removes. */
+#include <string.h>
+
+#include "cache.h"
+#include "clock.h"
+
+#define JUST_HANDED_NS (60 * 1000 * CLOCK_MS)
+#define PER_CALL 4096U /* objects removed at once */
+
+void cache_room_remove_view(struct cache *c, struct cache_view *v)
+{
+	struct cache_object *o = v->object;
+
+	cache_disk_remove(&c->disk, CACHE_VIEWS, v->name);
+	cache_index_drop_view(&c->index, v);
+	if (o->views == NULL)
+		cache_room_remove(c, o);
+}
+
+void cache_room_remove(struct cache *c, struct cache_object *o)
+{
+	while (o->views != NULL) {
+		struct cache_view *v = o->views;
+
+		cache_disk_remove(&c->disk, CACHE_VIEWS, v->name);
+		cache_index_drop_view(&c->index, v);
+	}
+	cache_disk_remove(&c->disk, CACHE_OBJECTS, o->sha256);
+	cache_index_drop_object(&c->index, o);
+}
+
+void cache_room_use(struct cache *c, struct cache_object *o)
+{
+	uint64_t hour = clock_wall_ms() / CACHE_HOUR_MS * CACHE_HOUR_MS;
+
+	cache_index_use(&c->index, o);
+	o->handed_ns = clock_now_ns();
+	if (o->used_ms == hour)
+		return;
+	o->used_ms = hour;
+	cache_disk_use(&c->disk, o->sha256, hour);
+}
+
+static bool fits(const struct cache *c, uint64_t bytes, uint64_t files)
+{
+	const struct cache_index *x = &c->index;
+
+	return x->bytes + c->coming_bytes + bytes <= c->max_bytes &&
+	       x->nobjects + x->nviews + c->coming_files + files <= c->max_files &&
+	       cache_disk_has_room(&c->disk, bytes);
+}
+
+/* The one that was used least, and was not just given out. */
+static struct cache_object *least_used(const struct cache *c)
+{
+	struct cache_object *o = c->index.oldest;
+	uint64_t now = clock_now_ns();
+
+	for (unsigned i = 0; o != NULL && i < PER_CALL; i++, o = o->newer)
+		if (o->handed_ns == 0 || now - o->handed_ns > JUST_HANDED_NS)
+			return o;
+	return NULL;
+}
+
+bool cache_room_make(struct cache *c, uint64_t bytes, uint64_t files)
+{
+	struct cache_object *o;
+
+	if (bytes > c->max_bytes)
+		return false;
+	for (unsigned i = 0; i < PER_CALL; i++) {
+		if (fits(c, bytes, files))
+			return true;
+		o = least_used(c);
+		if (o == NULL)
+			return false;
+		cache_room_remove(c, o);
+		c->counts.evicted++;
+	}
+	return false;
+}
+
+uint64_t cache_room_shrink(struct cache *c, uint64_t bytes)
+{
+	uint64_t before = c->index.nviews;
+
+	while (c->index.bytes > bytes && c->index.oldest != NULL)
+		cache_room_remove(c, c->index.oldest);
+	return before - c->index.nviews;
+}
+
+static bool matches(const struct cache_key *pattern, const struct cache_key *k)
+{
+	return (pattern->scope[0] == '\0' || strcmp(pattern->scope, k->scope) == 0) &&
+	       (pattern->registry[0] == '\0' || strcmp(pattern->registry, k->registry) == 0) &&
+	       (pattern->path[0] == '\0' || strcmp(pattern->path, k->path) == 0);
+}
+
+uint64_t cache_room_remove_matching(struct cache *c, const struct cache_key *pattern, size_t from,
+				    size_t to, uint64_t *ret_bytes)
+{
+	uint64_t before = c->index.bytes, n = 0;
+	uint8_t bytes[VIEW_FILE_MAX];
+	struct cache_view *next;
+	struct view w;
+
+	for (size_t i = from; i < to && i < CACHE_BUCKETS; i++)
+		for (struct cache_view *v = c->index.views[i]; v != NULL; v = next) {
+			next = v->chain;
+			if (cache_disk_get_view(&c->disk, v->name, bytes, &w) &&
+			    !matches(pattern, &w.key))
+				continue;
+			cache_room_remove_view(c, v);
+			n++;
+		}
+	*ret_bytes = before - c->index.bytes;
+	return n;
+}

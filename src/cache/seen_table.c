@@ -1,0 +1,212 @@
+#include "seen_table.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "crc32.h"
+#include "io.h"
+#include "log.h"
+#include "own.h"
+#include "sha256.h"
+
+#define RECORD 28 /* bytes in the file: name, time, checksum */
+#define READ_RECORDS 2048
+
+static void encode(const struct seen_record *r, uint8_t ret[RECORD])
+{
+	uint32_t crc;
+
+	memcpy(ret, r->name, 16);
+	for (unsigned i = 0; i < 8; i++)
+		ret[16 + i] = (uint8_t)(r->time_ms >> (8 * i));
+	crc = crc32_add(0, ret, 24);
+	for (unsigned i = 0; i < 4; i++)
+		ret[24 + i] = (uint8_t)(crc >> (8 * i));
+}
+
+static bool decode(const uint8_t bytes[RECORD], struct seen_record *ret)
+{
+	uint8_t again[RECORD];
+
+	memcpy(ret->name, bytes, 16);
+	ret->time_ms = 0;
+	for (unsigned i = 0; i < 8; i++)
+		ret->time_ms |= (uint64_t)bytes[16 + i] << (8 * i);
+	encode(ret, again);
+	return memcmp(again, bytes, RECORD) == 0;
+}
+
+/* ---- in memory */
+
+/* The slot of the name, or the free one where it belongs. */
+static uint32_t *slot(const struct seen_table *t, const uint8_t name[16])
+{
+	uint64_t at;
+
+	memcpy(&at, name, sizeof(at));
+	for (size_t i = at % t->nslots;; i = (i + 1) % t->nslots)
+		if (t->slots[i] == 0 ||
+		    memcmp(t->all[t->slots[i] - 1].name, name, sizeof(t->all[0].name)) == 0)
+			return &t->slots[i];
+}
+
+static bool rebuild(struct seen_table *t)
+{
+	size_t nslots = t->size * 2 + 16;
+	uint32_t *slots = calloc(nslots, sizeof(slots[0]));
+
+	if (slots == NULL)
+		return false;
+	free(t->slots);
+	t->slots = slots;
+	t->nslots = nslots;
+	for (size_t i = 0; i < t->n; i++)
+		*slot(t, t->all[i].name) = (uint32_t)i + 1;
+	return true;
+}
+
+static bool grow(struct seen_table *t)
+{
+	size_t size = t->size == 0 ? 1024 : t->size * 2;
+	struct seen_record *all;
+
+	if (size > t->max)
+		size = t->max;
+	all = realloc(t->all, size * sizeof(all[0]));
+	if (all == NULL)
+		return false;
+	t->all = all;
+	t->size = size;
+	return rebuild(t);
+}
+
+static bool add(struct seen_table *t, const struct seen_record *r)
+{
+	uint32_t *at;
+
+	if (t->n == t->size && (t->n == t->max || !grow(t)))
+		return false;
+	at = slot(t, r->name);
+	if (*at != 0)
+		return true; /* the first one counts */
+	t->all[t->n++] = *r;
+	*at = (uint32_t)t->n;
+	return true;
+}
+
+/* ---- the file */
+
+static void append(struct seen_table *t, const struct seen_record *r)
+{
+	static struct log_limit limit = { .burst = 1, .interval_ms = 60000 };
+	unsigned long long dropped;
+	uint8_t bytes[RECORD];
+	struct err e;
+
+	encode(r, bytes);
+	if (io_write_all(t->fd, bytes, sizeof(bytes), &e) == 0) {
+		t->length += RECORD;
+		return;
+	}
+	/* A record that was written in part would end the file for all after it. */
+	if (ftruncate(t->fd, t->length) < 0 || log_limit(&limit, &dropped))
+		log_warn("times of first sight are not kept on disk", "error=%s", e.msg);
+}
+
+static int write_all(struct seen_table *t, int fd, struct err *e)
+{
+	uint8_t bytes[RECORD];
+
+	for (size_t i = 0; i < t->n; i++) {
+		encode(&t->all[i], bytes);
+		if (io_write_all(fd, bytes, sizeof(bytes), e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Forgets the oldest quarter, in memory and on disk. */
+static void shrink(struct seen_table *t)
+{
+	size_t gone = t->n / 4 + 1;
+	struct err e;
+
+	t->n -= gone;
+	memmove(t->all, t->all + gone, t->n * sizeof(t->all[0]));
+	if (!rebuild(t)) /* slots of the old order would name wrong records */
+		memset(t->slots, 0, t->nslots * sizeof(t->slots[0]));
+	OWN_FD fd = openat(t->dir, "tmp/seen", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
+			   0600);
+	if (fd < 0 || write_all(t, fd, &e) < 0 ||
+	    renameat(t->dir, "tmp/seen", t->dir, "seen") < 0) {
+		log_warn("the list of first sights could not be shortened on disk", "");
+		return;
+	}
+	fd_close(t->fd);
+	t->fd = TAKE_FD(fd);
+	t->length = (off_t)(t->n * RECORD);
+}
+
+/* Reads until the end, or the first record that is torn. */
+static void read_all(struct seen_table *t, int fd)
+{
+	static uint8_t bytes[(size_t)READ_RECORDS * RECORD];
+	struct seen_record r;
+	ssize_t n;
+	bool good = true;
+
+	while (good && (n = read(fd, bytes, sizeof(bytes))) > 0)
+		for (ssize_t at = 0; good && at < n; at += RECORD)
+			good = at + RECORD <= n && decode(bytes + at, &r) && add(t, &r);
+}
+
+int seen_table_open(struct seen_table *t, int dir, size_t max, struct err *e)
+{
+	*t = (struct seen_table){ .dir = dir, .fd = -1, .max = max };
+	if (!grow(t))
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	t->fd = openat(dir, "seen", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (t->fd < 0)
+		return err_sys(e, "open the list of first sights");
+	read_all(t, t->fd);
+	t->length = (off_t)(t->n * RECORD);
+	if (ftruncate(t->fd, t->length) < 0)
+		return err_sys(e, "shorten the list of first sights");
+	return 0;
+}
+
+void seen_table_close(struct seen_table *t)
+{
+	if (t->fd >= 0)
+		fd_close(t->fd);
+	free(t->all);
+	free(t->slots);
+	*t = (struct seen_table){ .fd = -1 };
+}
+
+uint64_t seen_table_first(struct seen_table *t, const struct cache_key *key, const char *name,
+			  uint64_t now_ms)
+{
+	struct seen_record r = { .time_ms = now_ms };
+	uint8_t hash[SHA256_SIZE];
+	struct sha256 s;
+	uint32_t at;
+
+	sha256_init(&s);
+	sha256_add(&s, key->scope, strlen(key->scope) + 1);
+	sha256_add(&s, key->registry, strlen(key->registry) + 1);
+	sha256_add(&s, name, strlen(name) + 1);
+	sha256_end(&s, hash);
+	memcpy(r.name, hash, sizeof(r.name));
+	at = *slot(t, r.name);
+	if (at != 0)
+		return t->all[at - 1].time_ms;
+	if (t->n == t->max)
+		shrink(t);
+	if (add(t, &r))
+		append(t, &r);
+	return now_ms;
+}

@@ -1,0 +1,34 @@
+/* seen_table.h - when a version of a package was seen first on this node: an append-only file of
+ * fixed records, and the same in memory. Bounded: if it is full, the oldest quarter is forgotten,
+ * which makes those versions look newer, never older. A record that a crash tore ends the file. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cache_msg.h"
+#include "err.h"
+
+#define SEEN_MAX 400000U
+
+struct seen_record {
+	uint8_t name[16];
+	uint64_t time_ms;
+};
+
+struct seen_table {
+	int dir, fd; /* dir borrowed; fd owned: the file, for appending */
+	struct seen_record *all;
+	size_t n, size, max;
+	off_t length;	 /* of the whole records in the file */
+	uint32_t *slots; /* numbers in all plus one, open addressing; 0: free */
+	size_t nslots;
+};
+
+/* max: SEEN_MAX, or less in tests. */
+int seen_table_open(struct seen_table *t, int dir, size_t max, struct err *e) MUST_USE;
+void seen_table_close(struct seen_table *t);
+/* The time of its first call with that name, which may be this one. */
+uint64_t seen_table_first(struct seen_table *t, const struct cache_key *key, const char *name,
+			  uint64_t now_ms);
