@@ -76,12 +76,18 @@ static void write_words(struct json *j, const char *name, const struct json_node
 	json_close(j, ']');
 }
 
-/* Names of presets and hosts as a document of policy.h. */
-static void write_network(struct json *j, const struct json_node *list)
+/* Names of presets and hosts, and what is said of packages, as a document of policy.h; either may
+ * be NULL. */
+static void write_network(struct json *j, const struct json_node *list,
+			  const struct json_node *packages)
 {
 	json_open(j, "network", '{');
-	write_words(j, "extends", list, true);
-	write_words(j, "rules", list, false);
+	if (list != NULL) {
+		write_words(j, "extends", list, true);
+		write_words(j, "rules", list, false);
+	}
+	if (packages != NULL)
+		json_tree_write(j, "packages", packages);
 	json_close(j, '}');
 }
 
@@ -92,6 +98,7 @@ static void write_body(struct tool_call *c, struct json *j)
 					       { "env", "env" },
 					       { "metadata", "metadata" } };
 	const struct json_node *network = json_tree_get(c->q.arguments, "network");
+	const struct json_node *packages = json_tree_get(c->q.arguments, "packages");
 
 	json_open(j, NULL, '{');
 	for (size_t i = 0; i < COUNT(same); i++) {
@@ -100,8 +107,8 @@ static void write_body(struct tool_call *c, struct json *j)
 		if (v != NULL)
 			json_tree_write(j, same[i][1], v);
 	}
-	if (network != NULL)
-		write_network(j, network);
+	if (network != NULL || packages != NULL)
+		write_network(j, network, packages);
 	json_close(j, '}');
 }
 
@@ -228,7 +235,8 @@ const struct tool tool_create_session = {
 			"Makes a sandbox that other tools use by its session_id. Its files and processes "
 			"stay between calls and are gone when it ends: after timeout_s (300 by default, "
 			"counted from now), or by stop. It has no network unless network is given: names of "
-			"presets (pypi, npm, github-read, ...) or hosts (example.com). repository is cloned "
+			"presets (pypi, npm, github-read, ...) or hosts (example.com). packages says which "
+			"packages may be installed, and allows its registries by itself. repository is cloned "
 			"into its workdir, if network allows its host. Use run without session_id for a "
 			"single command.",
 		.input_schema = JSON_TEXT({
@@ -248,6 +256,48 @@ const struct tool tool_create_session = {
 						}
 					],
 					"description": "presets or hosts that may be reached"
+				},
+				"packages": {
+					"type": "object",
+					"properties": {
+						"registries": {
+							"type": "array", "maxItems": 16, "items": {"type": "string"},
+							"description": "pypi, npm, yarn, cargo, go, gem, maven, debian, ubuntu, github, gitlab"
+						},
+						"mode": {
+							"type": "string", "enum": ["open", "pinned", "offline", "offline-cache"],
+							"description": "pinned: only what lockfiles name"
+						},
+						"min_age": {
+							"type": "string",
+							"description": "versions younger than this (7d) are not installed"
+						},
+						"allow": {
+							"type": "array", "maxItems": 1000, "items": {"type": "string"},
+							"description": "only these: ECOSYSTEM:NAME or ECOSYSTEM:NAME@VERSION, * is any text"
+						},
+						"deny": {
+							"type": "array", "maxItems": 1000, "items": {"type": "string"}
+						},
+						"scripts": {
+							"type": "string", "enum": ["allow", "deny"],
+							"description": "packages that run code when they are installed"
+						},
+						"lockfiles": {
+							"type": "array", "maxItems": 8,
+							"items": {
+								"type": "object",
+								"properties": {
+									"name": {"type": "string", "description": "package-lock.json, requirements.txt, ..."},
+									"text": {"type": "string"}
+								},
+								"required": ["name", "text"],
+								"additionalProperties": false
+							}
+						}
+					},
+					"additionalProperties": false,
+					"description": "which packages may be installed"
 				},
 				"env": {
 					"type": "object",

@@ -205,6 +205,17 @@ def test_what_the_policy_refused(server):
 # -- what is shown
 
 
+def test_packages_of_a_session(server):
+    c = Client(server)
+    lock = {"name": "requirements.txt", "text": "demo==1.0\n"}
+    s = c.call("create_session", packages={"registries": ["npm", "pypi"], "mode": "pinned", "min_age": "7d", "lockfiles": [lock]})["session_id"]
+    document = server.want(200, "GET", f"/v1/sessions/{s}/network")["policy"]["packages"]
+    equal((document["min_age"], document["pins"]), ("7d", {"pypi:demo": ["1.0"]}), "packages, with a lockfile as pins")
+    c.fails("create_session", "packages.registries[0]: there is no registry 'cpan'", packages={"registries": ["cpan"]})
+    c.fails("create_session", "mode", packages={"mode": "shut"})
+    server.delete(s)
+
+
 def test_output_has_a_bound_and_no_control_characters(server):
     c = Client(server)
     s = c.call("create_session")["session_id"]
