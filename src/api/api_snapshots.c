@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api_handlers.h"
+#include "capture_answer.h"
 #include "json_members.h"
 #include "json_view.h"
 #include "reply.h"
@@ -46,27 +47,12 @@ static void reply_snapshot(struct request *r, int status, const struct template_
 
 /* ---- making one */
 
-struct making {
-	struct snapshot made;
-	struct request *r;
-};
-
-static void release(struct request *r, bool answered)
+static void on_made(struct request *r, const struct template_version *v, const struct err *e)
 {
-	struct making *m = r->state;
-
-	(void)answered;
-	snapshot_cancel(&m->made);
-}
-
-static void on_made(struct completion *c, const struct err *e)
-{
-	struct making *m = c->arg;
-
 	if (e != NULL)
-		reply_error(m->r, e);
+		reply_error(r, e);
 	else
-		reply_snapshot(m->r, 201, m->made.version);
+		reply_snapshot(r, 201, v);
 }
 
 /* {"name"?: text, "expires_in"?: time}, and for the route without a session {"session": id}. */
@@ -103,7 +89,6 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 	struct request *r = request_of(x);
 	char name[SNAPSHOT_ID_MAX];
 	struct err e = { 0 };
-	struct making *m;
 	uint64_t keep_ms = 0;
 	struct session *s;
 
@@ -112,14 +97,8 @@ static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 		return;
 	}
 	s = request_session(r);
-	if (s == NULL)
-		return;
-	m = request_state(r, sizeof(*m), release);
-	if (m == NULL)
-		return;
-	m->r = r;
-	m->made.done = (struct completion){ .on_done = on_made, .arg = m };
-	snapshot_make(s, name, keep_ms, request_actor(r), &m->made);
+	if (s != NULL)
+		capture_answer_snapshot(r, s, name, keep_ms, on_made);
 }
 
 void api_snapshots_create(struct request *r)

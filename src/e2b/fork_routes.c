@@ -3,30 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capture_answer.h"
 #include "e2b_private.h"
 #include "json_members.h"
 #include "reply.h"
 #include "sandbox.h"
 #include "session_cold.h"
-#include "session_fork.h"
 
 #define FORK_JSON_MAX (1U << 20)
 #define TIMEOUT_V1_S 15
 #define TIMEOUT_V2_S 300
-
-struct forking {
-	struct session_fork fork;
-	struct request *r;
-	bool is_clone, strict;
-};
-
-static void release(struct request *r, bool answered)
-{
-	struct forking *k = r->state;
-
-	(void)answered;
-	session_fork_release(&k->fork);
-}
 
 static void shape_error(struct json *j, const struct err *e)
 {
@@ -37,40 +23,41 @@ static void shape_error(struct json *j, const struct err *e)
 }
 
 /* One entry for each that was asked for: {sandbox} or {error}. */
-static void reply_fork(struct forking *k)
+static void on_forked(struct request *r, const struct session_fork *f, const struct err *e)
 {
-	const struct session_fork *f = &k->fork;
 	struct json j;
 
+	if (e != NULL) {
+		sandbox_fail(r, e);
+		return;
+	}
 	json_init_heap(&j, FORK_JSON_MAX);
 	json_open(&j, NULL, '[');
 	for (unsigned i = 0; i < f->n; i++) {
 		const struct session_fork_one *one = &f->list[i];
-		struct session *s = one->failed ? NULL : session_find(k->r->core, one->id);
+		struct session *s = one->failed ? NULL : session_find(r->core, one->id);
 		struct err gone = { .code = ERR_CONFLICT, .msg = "the sandbox has ended already" };
 
 		json_open(&j, NULL, '{');
 		if (s != NULL)
-			sandbox_shape(&j, "sandbox", e2b_of(k->r), s);
+			sandbox_shape(&j, "sandbox", e2b_of(r), s);
 		else
 			shape_error(&j, one->failed ? &one->err : &gone);
 		json_close(&j, '}');
 	}
 	json_close(&j, ']');
-	reply_json(k->r, 201, &j);
+	reply_json(r, 201, &j);
 }
 
-/* strict: all or nothing. True: it was answered. */
-static bool fails_strictly(struct forking *k)
+/* All or nothing. True: one has failed, and it was answered. */
+static bool fails_strictly(struct request *r, const struct session_fork *f)
 {
-	const struct session_fork *f = &k->fork;
-	struct request *r = k->r;
 	struct err why = { 0 }, e;
 
 	for (unsigned i = 0; i < f->n && why.code == ERR_NONE; i++)
 		if (f->list[i].failed)
 			why = f->list[i].err;
-	if (!k->strict || why.code == ERR_NONE)
+	if (why.code == ERR_NONE)
 		return false;
 	for (unsigned i = 0; i < f->n; i++)
 		if (!f->list[i].failed)
@@ -83,39 +70,33 @@ static bool fails_strictly(struct forking *k)
 	return true;
 }
 
-static void reply_clone(struct forking *k)
+static void on_cloned(struct request *r, const struct session_fork *f, const struct err *e)
 {
-	const struct session_fork *f = &k->fork;
 	struct json j;
 
-	if (fails_strictly(k))
+	if (e != NULL) {
+		sandbox_fail(r, e);
 		return;
+	}
 	json_init_heap(&j, FORK_JSON_MAX);
 	json_open(&j, NULL, '{');
 	json_open(&j, "sandboxes", '[');
 	for (unsigned i = 0; i < f->n; i++) {
-		struct session *s =
-			f->list[i].failed ? NULL : session_find(k->r->core, f->list[i].id);
+		struct session *s = f->list[i].failed ? NULL : session_find(r->core, f->list[i].id);
 
 		if (s != NULL)
-			sandbox_shape(&j, NULL, e2b_of(k->r), s);
+			sandbox_shape(&j, NULL, e2b_of(r), s);
 	}
 	json_close(&j, ']');
 	json_text(&j, "snapshotTemplateId", f->snapshot);
 	json_close(&j, '}');
-	reply_json(k->r, 200, &j);
+	reply_json(r, 200, &j);
 }
 
-static void on_forked(struct completion *c, const struct err *e)
+static void on_cloned_strictly(struct request *r, const struct session_fork *f, const struct err *e)
 {
-	struct forking *k = c->arg;
-
-	if (e != NULL)
-		sandbox_fail(k->r, e);
-	else if (k->is_clone)
-		reply_clone(k);
-	else
-		reply_fork(k);
+	if (e != NULL || !fails_strictly(r, f))
+		on_cloned(r, f, e);
 }
 
 /* ---- the request */
@@ -168,8 +149,8 @@ static void start(struct exchange *x, const uint8_t *body, size_t len, uint64_t 
 {
 	struct request *r = request_of(x);
 	struct asked asked = { .count = 1, .timeout_s = timeout_s };
+	struct capture_answer_fork how;
 	struct err e = { 0 };
-	struct forking *k;
 	struct session *s;
 
 	if (len > 0 && read_body(body, len, &asked, &e) < 0) {
@@ -179,15 +160,14 @@ static void start(struct exchange *x, const uint8_t *body, size_t len, uint64_t 
 	s = find_source(r);
 	if (s == NULL)
 		return;
-	k = request_state(r, sizeof(*k), release);
-	if (k == NULL)
-		return;
-	k->r = r;
-	k->is_clone = is_clone;
-	k->strict = asked.strict;
-	k->fork.done = (struct completion){ .on_done = on_forked, .arg = k };
-	session_fork(s, (unsigned)asked.count, asked.timeout_s > 0, asked.timeout_s * 1000,
-		     is_clone, request_actor(r), &k->fork);
+	how = (struct capture_answer_fork){ .count = (unsigned)asked.count,
+					    .timeout_given = asked.timeout_s > 0,
+					    .timeout_ms = asked.timeout_s * 1000,
+					    .by_snapshot = is_clone };
+	capture_answer_fork(r, s, &how,
+			    !is_clone	   ? on_forked
+			    : asked.strict ? on_cloned_strictly
+					   : on_cloned);
 }
 
 static void on_fork_v1(struct exchange *x, const uint8_t *body, size_t len)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture_answer.h"
 #include "e2b_private.h"
 #include "json_members.h"
 #include "reply.h"
@@ -33,31 +34,17 @@ static void shape(struct json *j, const struct core *c, const struct template_ve
 
 /* ---- create */
 
-struct making {
-	struct snapshot made;
-	struct request *r;
-};
-
-static void release(struct request *r, bool answered)
+static void on_made(struct request *r, const struct template_version *v, const struct err *e)
 {
-	struct making *m = r->state;
-
-	(void)answered;
-	snapshot_cancel(&m->made);
-}
-
-static void on_made(struct completion *c, const struct err *e)
-{
-	struct making *m = c->arg;
 	struct json j;
 
 	if (e != NULL) {
-		sandbox_fail(m->r, e);
+		sandbox_fail(r, e);
 		return;
 	}
 	json_init_heap(&j, SNAPSHOT_JSON_MAX);
-	shape(&j, m->r->core, m->made.version);
-	reply_json(m->r, 201, &j);
+	shape(&j, r->core, v);
+	reply_json(r, 201, &j);
 }
 
 static int read_name(const uint8_t *body, size_t len, char ret[SNAPSHOT_ID_MAX], struct err *e)
@@ -82,7 +69,6 @@ static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 	struct request *r = request_of(x);
 	char name[SNAPSHOT_ID_MAX] = "";
 	struct err e = { 0 };
-	struct making *m;
 	struct session *s;
 
 	if (len > 0 && read_name(body, len, name, &e) < 0) {
@@ -90,14 +76,8 @@ static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 		return;
 	}
 	s = sandbox_find(r);
-	if (s == NULL)
-		return;
-	m = request_state(r, sizeof(*m), release);
-	if (m == NULL)
-		return;
-	m->r = r;
-	m->made.done = (struct completion){ .on_done = on_made, .arg = m };
-	snapshot_make(s, name, 0, request_actor(r), &m->made);
+	if (s != NULL)
+		capture_answer_snapshot(r, s, name, 0, on_made);
 }
 
 void snapshot_routes_create(struct request *r)
