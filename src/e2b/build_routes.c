@@ -182,7 +182,7 @@ static int shape_reason(struct json *j, struct core *c, const struct store_build
 }
 
 static int shape_status(struct json *j, struct request *r, const struct store_build *row,
-			const struct page *p, struct err *e)
+			struct page *p, struct err *e)
 {
 	int rc;
 
@@ -199,52 +199,50 @@ static int shape_status(struct json *j, struct request *r, const struct store_bu
 	return rc;
 }
 
-static void finish(struct request *r, struct json *j, int rc, const struct err *e)
+static int shape_logs(struct json *j, struct request *r, const struct store_build *row,
+		      struct page *p, struct err *e)
 {
+	int rc;
+
+	if (request_number(r, "cursor", 0, INT32_MAX, &p->skip, e) < 0)
+		return -1;
+	json_open(j, NULL, '{');
+	rc = shape_entries(j, r->core, "logs", row, p, "", e);
+	json_close(j, '}');
+	return rc;
+}
+
+static void answer(struct request *r, int (*shape_answer)(struct json *j, struct request *r,
+							  const struct store_build *row,
+							  struct page *p, struct err *e))
+{
+	struct store_build row;
+	struct err e = { 0 };
+	struct page p;
+	struct json j;
+	int rc;
+
+	if (!find(r, &row))
+		return;
+	json_init_heap(&j, STATUS_JSON_MAX);
+	rc = read_page(r, &p, &e);
+	if (rc == 0)
+		rc = shape_answer(&j, r, &row, &p, &e);
+	store_build_release(&row);
 	if (rc < 0) {
-		json_release(j);
-		reply_error(r, e);
+		json_release(&j);
+		reply_error(r, &e);
 	} else {
-		reply_json(r, 200, j);
+		reply_json(r, 200, &j);
 	}
 }
 
 void build_routes_status(struct request *r)
 {
-	struct store_build row;
-	struct err e = { 0 };
-	struct page p;
-	struct json j;
-	int rc;
-
-	if (!find(r, &row))
-		return;
-	json_init_heap(&j, STATUS_JSON_MAX);
-	rc = read_page(r, &p, &e);
-	if (rc == 0)
-		rc = shape_status(&j, r, &row, &p, &e);
-	store_build_release(&row);
-	finish(r, &j, rc, &e);
+	answer(r, shape_status);
 }
 
 void build_routes_logs(struct request *r)
 {
-	struct store_build row;
-	struct err e = { 0 };
-	struct page p;
-	struct json j;
-	int rc;
-
-	if (!find(r, &row))
-		return;
-	json_init_heap(&j, STATUS_JSON_MAX);
-	rc = read_page(r, &p, &e);
-	if (rc == 0 && request_number(r, "cursor", 0, INT32_MAX, &p.skip, &e) < 0)
-		rc = -1;
-	json_open(&j, NULL, '{');
-	if (rc == 0)
-		rc = shape_entries(&j, r->core, "logs", &row, &p, "", &e);
-	json_close(&j, '}');
-	store_build_release(&row);
-	finish(r, &j, rc, &e);
+	answer(r, shape_logs);
 }
