@@ -5,6 +5,7 @@
 #include "json.h"
 #include "json_view.h"
 #include "layers.h"
+#include "operator_list.h"
 #include "reply.h"
 #include "request.h"
 #include "store_layer.h"
@@ -27,26 +28,14 @@ static int on_layer(const struct store_layer *row, void *cookie)
 	return 0;
 }
 
+static int write_all(struct store *s, struct json *j, struct err *e)
+{
+	return store_layer_each(s, false, on_layer, j, e);
+}
+
 void api_layers_list(struct request *r)
 {
-	struct err e = { 0 };
-	struct json j;
-
-	if (!auth_is_operator(r)) {
-		reply_code(r, 403, "forbidden", "only the operator may do this");
-		return;
-	}
-	json_init_heap(&j, REPLY_JSON_MAX);
-	json_open(&j, NULL, '{');
-	json_open(&j, "layers", '[');
-	if (store_layer_each(core_store(r->core), false, on_layer, &j, &e) < 0) {
-		json_release(&j);
-		reply_error(r, &e);
-		return;
-	}
-	json_close(&j, ']');
-	json_close(&j, '}');
-	reply_json(r, 200, &j);
+	operator_list(r, "layers", write_all);
 }
 
 static void on_collected(struct completion *c, const struct err *e)

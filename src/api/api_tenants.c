@@ -6,6 +6,7 @@
 #include "auth.h"
 #include "json.h"
 #include "json_members.h"
+#include "operator_list.h"
 #include "reply.h"
 #include "spec_allow.h"
 #include "request.h"
@@ -84,26 +85,14 @@ static int on_row(const struct store_tenant *row, void *cookie)
 	return 0;
 }
 
+static int write_all(struct store *s, struct json *j, struct err *e)
+{
+	return store_tenant_each(s, on_row, j, e);
+}
+
 void api_tenants_list(struct request *r)
 {
-	struct err e = { 0 };
-	struct json j;
-
-	if (!auth_is_operator(r)) {
-		reply_code(r, 403, "forbidden", "only the operator may do this");
-		return;
-	}
-	json_init_heap(&j, REPLY_JSON_MAX);
-	json_open(&j, NULL, '{');
-	json_open(&j, "tenants", '[');
-	if (store_tenant_each(core_store(r->core), on_row, &j, &e) < 0) {
-		json_release(&j);
-		reply_error(r, &e);
-		return;
-	}
-	json_close(&j, ']');
-	json_close(&j, '}');
-	reply_json(r, 200, &j);
+	operator_list(r, "tenants", write_all);
 }
 
 /* Changes the members of *row that the body has. */
