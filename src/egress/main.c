@@ -5,7 +5,6 @@
  * resolver settings, the CAs that servers are verified by, and the CA that cells trust. It reads
  * them, gives up all files, and serves DNS queries, connections and requests of its sessions, each
  * by its own policy. If it dies, cells have no network until it is restarted. */
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,36 +17,17 @@
 #include "confine_egress.h"
 #include "control_channel.h"
 #include "fd_std.h"
+#include "given_fds.h"
 #include "handshakes.h"
 #include "leaf_certs.h"
 #include "log.h"
 #include "package_gate.h"
-#include "read_file.h"
 #include "resolver.h"
 #include "secrets.h"
 #include "supervisor_msg.h"
 #include "tls.h"
 
-/* Which descriptors egress was started with. Found out before it opens any: a new descriptor gets
- * the lowest free number, which may be that of one that was not given. */
-static bool given[EGRESS_FDS_END];
 static unsigned processes = 1; /* of cordon-egress on this node */
-
-static void find_given(void)
-{
-	for (int fd = EGRESS_FD_CONTROL; fd < EGRESS_FDS_END; fd++)
-		given[fd] = fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
-}
-
-/* "" if it was not given. NULL: unreadable, or too long. */
-static char *read_given(int fd)
-{
-	char *text = given[fd] ? read_file(fd, READ_FILE_MAX) : strdup("");
-
-	if (given[fd])
-		fd_close(fd);
-	return text;
-}
 
 /* Concatenates the CA certificates of the system and those of the operator. */
 static char *join(const char *a, const char *b)
@@ -60,21 +40,9 @@ static char *join(const char *a, const char *b)
 	return both;
 }
 
-static int open_resolver(struct egress *egress, struct err *e)
-{
-	char *conf = read_given(EGRESS_FD_RESOLV), *hosts = read_given(EGRESS_FD_HOSTS);
-
-	(void)err_set(e, ERR_INVALID, "resolv.conf or hosts: unreadable, or longer than 4 MiB");
-	egress->resolver =
-		conf == NULL || hosts == NULL ? NULL : resolver_new(egress->loop, conf, hosts, e);
-	free(conf);
-	free(hosts);
-	return egress->resolver == NULL ? err_wrap(e, "resolver") : 0;
-}
-
 static int open_server_tls(struct egress *egress, struct err *e)
 {
-	char *bundle = read_given(EGRESS_FD_BUNDLE), *extra = read_given(EGRESS_FD_EXTRA);
+	char *bundle = given_fds_read(EGRESS_FD_BUNDLE), *extra = given_fds_read(EGRESS_FD_EXTRA);
 	char *both = bundle == NULL || extra == NULL ? NULL : join(bundle, extra);
 
 	(void)err_set(e, ERR_INVALID, "CA certificates: unreadable, or longer than 4 MiB");
@@ -87,7 +55,7 @@ static int open_server_tls(struct egress *egress, struct err *e)
 
 static int open_leaf_certs(struct egress *egress, struct err *e)
 {
-	char *pem = read_given(EGRESS_FD_CA);
+	char *pem = given_fds_read(EGRESS_FD_CA);
 
 	(void)err_set(e, ERR_INVALID, "egress CA: unreadable");
 	egress->leaf_certs = pem == NULL ? NULL : leaf_certs_new(pem, e);
@@ -99,8 +67,8 @@ static int open_leaf_certs(struct egress *egress, struct err *e)
 
 static int start(struct egress *egress, struct err *e)
 {
-	int control = given[EGRESS_FD_CONTROL] ? EGRESS_FD_CONTROL : -1;
-	int sock = given[EGRESS_FD_CHANNEL] ? EGRESS_FD_CHANNEL : -1;
+	int control = given_fds_has(EGRESS_FD_CONTROL) ? EGRESS_FD_CONTROL : -1;
+	int sock = given_fds_has(EGRESS_FD_CHANNEL) ? EGRESS_FD_CHANNEL : -1;
 	struct rlimit files;
 
 	if (control < 0 && sock < 0)
@@ -114,8 +82,11 @@ static int start(struct egress *egress, struct err *e)
 	egress->loop = loop_new(e);
 	resource_share_init(&egress->shares, egress->loop,
 			    getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0, processes);
-	if (egress->loop == NULL || open_resolver(egress, e) < 0 ||
-	    open_server_tls(egress, e) < 0 || open_leaf_certs(egress, e) < 0)
+	if (egress->loop != NULL)
+		egress->resolver =
+			given_fds_resolver(egress->loop, EGRESS_FD_RESOLV, EGRESS_FD_HOSTS, e);
+	if (egress->resolver == NULL || open_server_tls(egress, e) < 0 ||
+	    open_leaf_certs(egress, e) < 0)
 		return -1;
 	resolver_divide(egress->resolver, processes);
 	egress->handshakes = handshakes_new(egress);
@@ -150,7 +121,7 @@ int main(int argc, char **argv)
 	struct err e = { 0 };
 
 	fd_std_fill();
-	find_given();
+	given_fds_find(EGRESS_FD_CONTROL, EGRESS_FDS_END);
 	if (argc == 2 && strcmp(argv[1], "--create-ca") == 0)
 		return ca_create();
 	if (argc == 2)

@@ -3,7 +3,6 @@
  * It is started with everything it may use (supervisor_msg.h): its channel to cordond, the node's
  * resolver settings and the CAs that servers are verified by. It reads them, gives up all files,
  * and fetches what cordond asks for. It keeps nothing: if it dies, the pulls under way fail. */
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +12,8 @@
 #include "pull_channel.h"
 #include "confine_pull.h"
 #include "fd_std.h"
+#include "given_fds.h"
 #include "log.h"
-#include "read_file.h"
 #include "supervisor_msg.h"
 #include "tls.h"
 
@@ -24,39 +23,9 @@ static const char any_policy[] = "{\"default\":\"allow\",\"private\":[\"10.0.0.0
 				 "\"fc00::/7\",\"127.0.0.0/8\",\"::1\"]}";
 static const char public_policy[] = "{\"default\":\"allow\"}";
 
-static bool given[EGRESS_FDS_END];
-
-/* Before any is opened: a new descriptor gets the lowest free number. */
-static void find_given(void)
-{
-	for (int fd = EGRESS_FD_CONTROL; fd < EGRESS_FDS_END; fd++)
-		given[fd] = fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
-}
-
-/* "" if it was not given. NULL: unreadable, or too long. */
-static char *read_given(int fd)
-{
-	char *text = given[fd] ? read_file(fd, READ_FILE_MAX) : strdup("");
-
-	if (given[fd])
-		fd_close(fd);
-	return text;
-}
-
-static int open_resolver(struct get_means *m, struct err *e)
-{
-	char *conf = read_given(EGRESS_FD_RESOLV), *hosts = read_given(EGRESS_FD_HOSTS);
-
-	(void)err_set(e, ERR_INVALID, "resolv.conf or hosts: unreadable, or longer than 4 MiB");
-	m->resolver = conf == NULL || hosts == NULL ? NULL : resolver_new(m->loop, conf, hosts, e);
-	free(conf);
-	free(hosts);
-	return m->resolver == NULL ? err_wrap(e, "resolver") : 0;
-}
-
 static int open_tls(struct get_means *m, struct err *e)
 {
-	char *bundle = read_given(EGRESS_FD_BUNDLE), *extra = read_given(EGRESS_FD_EXTRA);
+	char *bundle = given_fds_read(EGRESS_FD_BUNDLE), *extra = given_fds_read(EGRESS_FD_EXTRA);
 
 	(void)err_set(e, ERR_INVALID, "CA certificates: unreadable, or longer than 4 MiB");
 	m->tls = bundle == NULL || extra == NULL ? NULL
@@ -73,12 +42,14 @@ static int open_tls(struct get_means *m, struct err *e)
 
 static int start(struct get_means *m, struct err *e)
 {
-	int control = given[EGRESS_FD_CONTROL] ? EGRESS_FD_CONTROL : -1;
+	int control = given_fds_has(EGRESS_FD_CONTROL) ? EGRESS_FD_CONTROL : -1;
 
-	if (!given[EGRESS_FD_CHANNEL])
+	if (!given_fds_has(EGRESS_FD_CHANNEL))
 		return err_set(e, ERR_INVALID, "no channel: cordon-pull is started by cordon");
 	m->loop = loop_new(e);
-	if (m->loop == NULL || open_resolver(m, e) < 0 || open_tls(m, e) < 0)
+	if (m->loop != NULL)
+		m->resolver = given_fds_resolver(m->loop, EGRESS_FD_RESOLV, EGRESS_FD_HOSTS, e);
+	if (m->resolver == NULL || open_tls(m, e) < 0)
 		return -1;
 	if (policy_read(public_policy, strlen(public_policy), POLICY_NODE, &m->public_only, e) <
 		    0 ||
@@ -109,7 +80,7 @@ int main(int argc, char **argv)
 	struct err e = { 0 };
 
 	fd_std_fill();
-	find_given();
+	given_fds_find(EGRESS_FD_CONTROL, EGRESS_FDS_END);
 	if (argc == 2)
 		read_word(argv[1]);
 	(void)prctl(PR_SET_NAME, "cordon-pull", 0, 0, 0); /* executed by descriptor, without name */
