@@ -343,11 +343,23 @@ static bool is_of_pip(const struct package_gate *g)
 	return g->request.form == FORM_PYPI_SIMPLE && !g->answer.is_absent && g->registry != NULL;
 }
 
+/* bundler turns to other documents, without saying why, if one is refused or not as its ETag says.
+ */
+static bool is_of_bundler(const struct package_gate *g)
+{
+	return g->request.ecosystem == ECO_GEM && g->request.kind == PACKAGE_META &&
+	       !g->answer.is_absent && !g->answer.is_offline;
+}
+
 static void refuse_name(struct package_gate *g)
 {
+	if (is_of_bundler(g)) {
+		go_on(g);
+		return;
+	}
 	if (!is_of_pip(g))
 		package_gate_refuse_as(g, g->answer.is_absent ? 404 : 403, g->answer.reason);
-	else if (strncmp(g->answer.reason, "packages are off", 16) == 0)
+	else if (g->answer.is_offline)
 		package_gate_pip_page(g, package_gate_accepts(g, "+json"));
 	else
 		go_on(g); /* the page has all files, and each of them is refused */

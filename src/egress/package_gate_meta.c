@@ -62,8 +62,8 @@ static enum package_shape_as form_of(const struct package_gate *g)
 bool package_gate_shapes(const struct package_gate *g, struct package_source *ret)
 {
 	static const enum package_form shaped[] = { FORM_NPM_PACKUMENT, FORM_NPM_ONE,
-						    FORM_PYPI_SIMPLE,	FORM_CARGO_INDEX,
-						    FORM_GO_LIST,	FORM_GEM_INFO };
+						    FORM_PYPI_SIMPLE, FORM_CARGO_INDEX,
+						    FORM_GO_LIST };
 	struct package_request name = g->request;
 
 	if (g->registry == NULL)
@@ -83,7 +83,7 @@ bool package_gate_shapes(const struct package_gate *g, struct package_source *re
 
 static bool has_no_times(const struct package_gate *g)
 {
-	return g->request.form == FORM_GO_LIST || g->request.form == FORM_GEM_INFO;
+	return g->request.form == FORM_GO_LIST;
 }
 
 static void request_of(const struct package_gate *g, const struct package_facts *f,

@@ -216,6 +216,7 @@ static bool may_names(const struct judge *j)
 		(void)snprintf(j->ret->reason, sizeof(j->ret->reason),
 			       "packages are off in this session; the template must have them "
 			       "(packages.mode)");
+		j->ret->is_offline = true;
 		return false;
 	}
 	if (!may_registry(j) || !may_kind(j))

@@ -49,8 +49,9 @@ struct package_pins {
 
 struct package_answer {
 	enum package_verdict verdict;
-	bool is_absent; /* a name of one's own, asked of another registry: it does not exist there
-			 */
+	bool is_absent;	 /* a name of one's own, asked of another registry: it does not exist there
+			  */
+	bool is_offline; /* refused since nothing is installed in this session */
 	char rule[PACKAGE_RULE_MAX];	 /* "session packages.min_age"; "": no rule decided */
 	char reason[PACKAGE_REASON_MAX]; /* of a refusal: printable ASCII */
 	struct package_pins pins[3];	 /* of each layer: the file must be in each */

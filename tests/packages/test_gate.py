@@ -276,12 +276,10 @@ def test_hostile_metadata(server):
 
 def test_a_registry_learns_little(server):
     s = session(server)
-    R.forget()
-    fetched(server, s, file_url("npm", "other", "1.0.0"), "-H 'X-Leak: secret' -H 'npm-session: 1' -A leak/1")
-    fetched(server, s, "https://npm.example/other", "-H 'X-Leak: secret' -A leak/1")
-    seen = R.seen("/other*")
-    check(len(seen) >= 2, f"{len(seen)} requests")
-    for q in seen:
+    R.add("npm", "quiet", "1.0.0", age="400d")
+    fetched(server, s, file_url("npm", "quiet", "1.0.0"), "-H 'X-Leak: secret' -H 'npm-session: 1' -A leak/1")
+    equal(R.count("/quiet*"), 2, "requests: the metadata and the file")
+    for q in R.seen("/quiet*"):
         equal((q.get("User-Agent"), q.get("X-Leak"), q.get("npm-session")), ("cordon", None, None), q.line)
 
 
