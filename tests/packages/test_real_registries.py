@@ -1,0 +1,146 @@
+#!/usr/bin/python3 -B
+"""Goal: what holds for fake registries holds for real ones: npm and apt install in sessions from the registries that this
+machine is configured with.
+
+    test_real_registries.py CORDON [name ...]
+
+The addresses are those of npm's and apt's configuration. Without such a configuration, or where the registry does not
+answer this machine itself, tests are skipped."""
+import ipaddress
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[1:1] = [HERE, os.path.join(HERE, "..", "server"), os.path.join(HERE, "..", "behaviour"), os.path.join(HERE, "..", "shared")]
+import harness  # noqa: E402
+from checks import Skip, check, equal, has  # noqa: E402
+
+PROJECT = "left-pad"  # small, without dependencies, its last release is of years ago
+
+
+def machine(*words):
+    """What a program of this machine prints, without Cordon."""
+    if shutil.which(words[0]) is None:
+        raise Skip(f"{words[0]} is not on this machine")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, cwd="/")
+    if done.returncode != 0:
+        raise Skip(f"{' '.join(words)} does not work on this machine")
+    return done.stdout.strip()
+
+
+def npm_registry():
+    return machine("npm", "config", "get", "registry")
+
+
+def apt_source():
+    """(URI, suite, component, signed-by) of the first source that apt is configured with."""
+    text = machine("apt-get", "indextargets", "--format", "$(SITE)|$(RELEASE)|$(COMPONENT)|$(SIGNED_BY)|$(REPO_URI)", "Created-By: Packages")
+    for line in text.splitlines():
+        _site, suite, component, key, uri = line.split("|")
+        if key.startswith("/usr/"):
+            return uri, suite, component, key
+    raise Skip("apt is not configured with a signed source whose key is in /usr")
+
+
+def entry(ecosystem, url, **more):
+    parts = urllib.parse.urlsplit(url)
+    return {"ecosystem": ecosystem, "host": parts.netloc, **({"path": parts.path} if parts.path not in ("", "/") else {}), **more}
+
+
+def private_addresses(*urls):
+    """Addresses of the registries that are no public ones: a mirror of the machine's own network."""
+    found = set()
+    for url in urls:
+        try:
+            for *_, address in socket.getaddrinfo(urllib.parse.urlsplit(url).hostname, 443, proto=socket.IPPROTO_TCP):
+                if not ipaddress.ip_address(address[0]).is_global:
+                    found.add(address[0])
+        except OSError:
+            pass
+    return sorted(found)
+
+
+def configured():
+    """Registries that there are; each test says what it lacks."""
+    urls = []
+    for ask in (npm_registry, lambda: apt_source()[0]):
+        try:
+            urls.append(ask())
+        except Skip:
+            pass
+    return urls
+
+
+def session(server, registry, **packages):
+    return server.create(network={"version": 1, "rules": [], "packages": {"registries": [registry], **packages}})
+
+
+def sh(server, s, line, **more):
+    done = server.run(s["id"], line, **more)
+    return done["exit_code"], " ".join((done["stdout"] + done["stderr"]).split())
+
+
+def npm(server, s, words):
+    return sh(server, s, f"mkdir -p /tmp/n && cd /tmp/n && npm {words} --no-audit --no-fund --fetch-retries 0 --registry {npm_registry()}")
+
+
+def release_times():
+    """{version: seconds since 1970}, oldest first, releases only."""
+    times = json.loads(machine("npm", "view", PROJECT, "time", "--json"))
+    found = {v: time.mktime(time.strptime(t[:19], "%Y-%m-%dT%H:%M:%S")) for v, t in times.items() if re.fullmatch(r"[0-9.]+", v)}
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def test_npm(server):
+    times = release_times()
+    before, last = list(times)[-2:]
+    registry = entry("npm", npm_registry())
+    s = session(server, registry)
+    equal(npm(server, s, f"install {PROJECT}")[0], 0, "open")
+    has(sh(server, s, f"cat /tmp/n/node_modules/{PROJECT}/package.json")[1], f'"version": "{last}"')
+    lock = server.run(s["id"], "cat /tmp/n/package-lock.json")["stdout"]
+    days = int((time.time() - (times[before] + times[last]) / 2) / 86400)
+    s = session(server, registry, min_age=f"{days}d")
+    equal(npm(server, s, f"install {PROJECT}")[0], 0, f"at least {days} days old")
+    has(sh(server, s, f"cat /tmp/n/node_modules/{PROJECT}/package.json")[1], f'"version": "{before}"')
+    s = session(server, registry, mode="pinned", lockfiles=[{"name": "package-lock.json", "text": lock}])
+    server.want(201, "PUT", f"/v1/sessions/{s['id']}/files?path=/tmp/n/package-lock.json&parents=true", lock.encode())
+    code, said = npm(server, s, f"install {PROJECT}@{last}")
+    equal(code, 0, said[-400:])
+    code, said = npm(server, s, "install is-number")
+    check(code != 0, "not pinned")
+    has(said, "is-number is not pinned; this session installs pinned packages only")
+
+
+def test_apt(server):
+    uri, suite, component, key = apt_source()
+    registry = entry("apt", uri, unknown_age="allow")
+    words = ("apt-get -o Dir::Etc=/tmp/apt/etc -o Dir::Etc::sourcelist=/tmp/apt/sources.list -o Dir::Etc::sourceparts=/tmp/apt/none "
+             "-o Dir::State::lists=/tmp/apt/lists -o Dir::State::status=/tmp/apt/status -o Dir::Cache=/tmp/apt/cache "
+             "-o APT::Sandbox::User=root -o Acquire::Languages=none -o Acquire::Retries=0 ")
+    s = session(server, registry, deny=["apt:hello-traditional"])
+    sh(server, s, "mkdir -p /tmp/apt/etc/apt.conf.d /tmp/apt/lists/partial /tmp/apt/cache/archives/partial && touch /tmp/apt/status && "
+       f"echo 'deb [signed-by={key}] {uri} {suite} {component}' > /tmp/apt/sources.list", user="root")
+    code, said = sh(server, s, words + "-o APT::Update::Error-Mode=any update", user="root")
+    equal(code, 0, said[-600:])
+    code, said = sh(server, s, f"cd /tmp/apt && {words} download hello", user="root")
+    equal(code, 0, said[-600:])
+    code, said = sh(server, s, f"cd /tmp/apt && {words} download hello-traditional", user="root")
+    check(code != 0, "a denied package came")
+    has(said, "is denied by the policy of this session")
+
+
+if __name__ == "__main__":
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as node:
+        json.dump({"version": 1, "private": private_addresses(*configured())}, node)
+        node.flush()
+        os.chmod(node.name, 0o644)
+        harness.run_tests(globals(), pool_size=2, egress_policy=node.name)
