@@ -1,5 +1,5 @@
 /* verb_packages.c - cordon packages: what a session got from package registries, as a table, as
- * JSON or as a bill of materials. */
+ * JSON or as a bill of materials; and words in place of a session: cache. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +8,7 @@
 #include "id_match.h"
 #include "member.h"
 #include "lockfile_print.h"
+#include "cache_admin.h"
 #include "sbom.h"
 #include "show_json.h"
 #include "units.h"
@@ -18,6 +19,10 @@
 struct fields {
 	struct args_common common;
 	const char *sbom, *ecosystem, *result, *name, *execution, *state_dir;
+	uint64_t to; /* this and what follows: of `packages cache` */
+	const char *template;
+	struct option_list policy, allow, env;
+	uint64_t timeout_ms;
 };
 
 /* clang-format off */
@@ -34,6 +39,18 @@ static const struct option options[] = {
 	  "only packages of this execution" },
 	{ "state-dir", "DIR", OPTION_TEXT, offsetof(struct fields, state_dir), 0, 0,
 	  "advisories: the server's state directory (default " ADVISORIES_STATE_DIR ")" },
+	{ "to", "SIZE", OPTION_BYTES, offsetof(struct fields, to), 0, INT64_MAX,
+	  "cache gc: how much may stay (default: nothing)" },
+	{ "template", "NAME", OPTION_TEXT, offsetof(struct fields, template), 0, 0,
+	  "cache warm: the template that has the package manager" },
+	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(struct fields, policy), 0, 0,
+	  "cache warm: the policy to fetch with (default: the public registry of the lockfile)" },
+	{ "allow", "HOST[/PATH]", OPTION_LIST, offsetof(struct fields, allow), 0, 0,
+	  "cache warm: also allows this host" },
+	{ "env", "K=V", OPTION_LIST, offsetof(struct fields, env), 0, 0,
+	  "cache warm: sets a variable of the package manager" },
+	{ "timeout", "TIME", OPTION_TIME, offsetof(struct fields, timeout_ms), 1, 86400000,
+	  "cache warm: how long it may take (default: 9m)" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
@@ -100,13 +117,11 @@ static void choose(const struct fields *f, struct target *t)
 }
 
 /* cordon packages pins FILE */
-static int run_pins(const struct args_words *words)
+static int run_pins(const char *path)
 {
 	struct err e = { 0 };
 
-	if (strcmp(words->at[0], "pins") != 0)
-		return args_wrong(&verb_packages, "one session, or 'pins' and a lockfile");
-	return lockfile_print(words->at[1], &e) < 0 ? args_fail(&e) : ARGS_OK;
+	return lockfile_print(path, &e) < 0 ? args_fail(&e) : ARGS_OK;
 }
 
 /* cordon packages advisories [import PATH...] */
@@ -123,42 +138,66 @@ static int run_advisories(const struct fields *f, const struct args_words *words
 									     : ARGS_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_cache(const struct fields *f, const struct args_words *words)
 {
-	static struct fields f;
-	static struct args_words words;
+	struct cache_admin_options o = {
+		.common = &f->common,
+		.to_bytes = f->to,
+		.warm = { .template = f->template,
+			  .policy = &f->policy,
+			  .allow = &f->allow,
+			  .env = &f->env,
+			  .timeout_ms = f->timeout_ms },
+	};
+
+	return cache_admin_run(&verb_packages, &o, words->at + 1, words->n - 1);
+}
+
+static int run_session(const struct fields *f, const char *word)
+{
 	OWN_JSON *list = NULL;
 	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
 	char id[ID_MATCH_ID_MAX];
 	enum sbom_form form;
 	struct target t;
-	int code = args_read(&verb_packages, argc, argv, &f, &words, 1, ARGS_WORDS_MAX);
 
-	if (code != ARGS_GO)
-		return code;
-	if (strcmp(words.at[0], "advisories") == 0)
-		return run_advisories(&f, &words);
-	if (words.n > 2)
-		return args_wrong(&verb_packages, "one session, or 'pins' and a lockfile");
-	if (words.n == 2)
-		return run_pins(&words);
-	if (f.sbom != NULL && !sbom_form_read(f.sbom, &form))
-		return args_wrong(&verb_packages, "--sbom: cyclonedx or spdx, not %.20s", f.sbom);
-	if (api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0 ||
-	    id_match_session(&a, words.at[0], id, &e) < 0)
+	if (f->sbom != NULL && !sbom_form_read(f->sbom, &form))
+		return args_wrong(&verb_packages, "--sbom: cyclonedx or spdx, not %.20s", f->sbom);
+	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, &e) < 0 ||
+	    id_match_session(&a, word, id, &e) < 0)
 		return args_fail(&e);
 	id_match_target(&t, id, "packages");
-	choose(&f, &t);
+	choose(f, &t);
 	if (api_call_pages(&a, &t, "packages", NULL, ROWS_MAX, &list, &e) < 0 ||
-	    print(&f, id, list, &e) < 0)
+	    print(f, id, list, &e) < 0)
 		return args_fail(&e);
 	return ARGS_OK;
 }
 
+static int run(int argc, char **argv)
+{
+	static struct fields f = { .timeout_ms = 540000 };
+	static struct args_words words;
+	int code = args_read(&verb_packages, argc, argv, &f, &words, 1, ARGS_WORDS_MAX);
+
+	if (code != ARGS_GO)
+		return code;
+	if (strcmp(words.at[0], "cache") == 0)
+		return run_cache(&f, &words);
+	if (strcmp(words.at[0], "advisories") == 0)
+		return run_advisories(&f, &words);
+	if (words.n == 2 && strcmp(words.at[0], "pins") == 0)
+		return run_pins(words.at[1]);
+	if (words.n != 1)
+		return args_wrong(&verb_packages, "one session, 'pins' and a lockfile, or 'cache'");
+	return run_session(&f, words.at[0]);
+}
+
 const struct verb verb_packages = {
 	.name = "packages",
-	.usage = "[options] SESSION | pins LOCKFILE | advisories [import PATH...]",
+	.usage = "[options] SESSION | pins LOCKFILE | advisories [import PATH...] | cache ls | "
+		 "cache gc [--to SIZE] | cache verify | cache warm FILE",
 	.summary = "Lists the packages that a session asked registries for.",
 	.text = "One line for each name and version: result (downloaded, refused, hash_mismatch, "
 		"cut, "
@@ -180,7 +219,17 @@ const struct verb verb_packages = {
 		"folders of\n"
 		"them) and puts the list into the state directory of the server on this machine, "
 		"which has it in\n"
-		"force within seconds. advisories alone prints how old the list is.\n",
+		"force within seconds. advisories alone prints how old the list is.\n"
+		"\n"
+		"cache, for the operator: ls lists what the package cache holds, gc removes what "
+		"was "
+		"used least,\n"
+		"verify hashes everything again. warm fills it with what a lockfile names "
+		"(package-lock.json,\n"
+		"yarn.lock, pnpm-lock.yaml, requirements.txt, Cargo.lock, go.sum): a session runs "
+		"the "
+		"package manager\n"
+		"of the lockfile, which the template must have, without installing anything.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

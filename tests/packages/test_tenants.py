@@ -5,6 +5,8 @@ and whatever another tenant or a session without credentials asks for; and nothi
     test_tenants.py CORDON [name ...]
 
 Real programs in a small internet; a registry that shows a package only to requests with the right token."""
+import hashlib
+
 import registry_answer as faults
 from attack_tools import R, asks, internet, npm, packages, session
 from checks import check, equal
@@ -102,7 +104,6 @@ def test_what_is_stored_is_whole(server):
 
 
 def test_no_object_by_its_hash(server):
-    import hashlib
     _, path, data = private("by-hash", "aaa")
     check(npm(server, member(server, "aaa"), path).whole, "stored")
     digest = hashlib.sha256(data.encode("latin-1")).hexdigest()

@@ -1,0 +1,83 @@
+#!/usr/bin/python3 -B
+"""Goal: cordon packages cache warm fetches what a lockfile names, by the lockfile's own package manager, under the policy
+that was given, and leaves no session behind.
+
+    test_warm.py CORDON [name ...]
+
+Real programs in a small internet, fake registries."""
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+
+import package_files
+from attack_tools import R, internet, policy, world
+import harness  # of tests/server, which internet.py adds to the path
+from checks import check, equal, has
+
+NPM, PIP = {"npm_config_registry": "https://npm.example/"}, {"PIP_INDEX_URL": "https://pypi.example/simple/"}
+GO = {"GOPROXY": "https://proxy.go.example", "GOSUMDB": "off", "GOFLAGS": "-modcacherw"}
+
+
+def warm(server, files, name, env, code=0, **packages):
+    """Runs it with these files; its output."""
+    world()
+    with tempfile.TemporaryDirectory() as at:
+        for n, text in files.items():
+            with open(os.path.join(at, n), "w", encoding="ascii") as f:
+                f.write(text)
+        with open(os.path.join(at, "policy.json"), "w", encoding="ascii") as f:
+            json.dump(policy(packages={"registries": R.entries("npm", "pypi", "go"), **packages}), f)
+        words = [harness.PROGRAM, "packages", "cache", "warm", os.path.join(at, name), "--policy", os.path.join(at, "policy.json"),
+                 "--server", server.url, "--key-file", server.state + "/first.key"]
+        for k, v in env.items():
+            words += ["--env", f"{k}={v}"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    equal(done.returncode, code, f"exit ({done.stdout} {done.stderr})")
+    equal(server.want(200, "GET", "/v1/sessions?state=running")["sessions"], [], "sessions that are left")
+    return done.stdout + done.stderr
+
+
+def lock(*names):
+    """package.json and its lockfile."""
+    made = {"name": "x", "version": "1.0.0", "lockfileVersion": 3, "packages": {
+        "": {"name": "x", "version": "1.0.0", "dependencies": {n: "1.0.0" for n in names}}}}
+    for n in names:
+        p = next((p for p in R.packages if p.name == n), None) or R.add("npm", n, "1.0.0", script=True, pad=2000)
+        made["packages"]["node_modules/" + n] = {"version": "1.0.0", "resolved": "https://npm.example" + R.path("npm", n, "1.0.0"),
+                                                 "integrity": R.parts["npm"].integrity(p), "hasInstallScript": True}
+    return {"package.json": json.dumps(made["packages"][""]), "package-lock.json": json.dumps(made)}
+
+
+def test_npm(server):
+    files = lock("warm-a", "warm-b")
+    has(warm(server, files, "package-lock.json", NPM), "2 packages of", "what it got")
+    equal(R.count("/warm-?/-/*.tgz"), 2, "requests")
+
+
+def test_pip_and_go(server):
+    p = R.add("pypi", "warm", "1.0", pad=2000)
+    digest = hashlib.sha256(R.parts["pypi"].files(p)[package_files.wheel_name(p)]).hexdigest()
+    has(warm(server, {"requirements-dev.txt": f"warm==1.0 --hash=sha256:{digest}\n"}, "requirements-dev.txt", PIP), "1 packages of")
+    p = R.add("go", "code.example/warm", "v1.0.0")
+    whole, mod = package_files.go_sums(p)
+    files = {"go.mod": "module x\n\ngo 1.18\n\nrequire code.example/warm v1.0.0\n",
+             "go.sum": f"code.example/warm v1.0.0 {whole}\ncode.example/warm v1.0.0/go.mod {mod}\n"}
+    has(warm(server, files, "go.sum", GO), "1 packages of")
+
+
+def test_what_is_refused_is_shown(server):
+    text = warm(server, lock("warm-a", "warm-c"), "package-lock.json", NPM, code=125, deny=["npm:warm-c"])
+    has(text, "refused warm-c 1.0.0", "which one")
+    has(text, "the package manager failed", "the end")
+
+
+def test_no_lockfile(server):
+    has(warm(server, {"x.txt": ""}, "x.txt", {}, code=125), "no lockfile that is known")
+    check("package.json" in warm(server, {"package-lock.json": "{}"}, "package-lock.json", NPM, code=125), "what is missing")
+
+
+if __name__ == "__main__":
+    internet.enter()
+    internet.run_tests(globals(), pool_size=1)
