@@ -117,6 +117,7 @@ struct gateway {
 	bool allowed;
 	char reason[POLICY_REASON_MAX + 64];
 	struct secrets_use use;
+	bool by_registry; /* no rule allows it, but the entry of a registry (packages_policy.h) */
 	bool inspected; /* the policy inspects requests: headers that rewrite one are not sent on */
 	bool plain_answer; /* a secret may be in the answer: neither compressed nor partial */
 	bool server_knows; /* the server can know secret values: those in known_secrets */

@@ -42,6 +42,7 @@ bool gateway_judge(struct gateway *x)
 	policy_ask(x->session->policy, &to, &q, &a);
 	x->rule = a.rule;
 	x->inspected = a.inspected;
+	x->by_registry = a.by_registry;
 	x->allowed = a.verdict == POLICY_PERMIT;
 	if (!x->allowed)
 		gateway_set_reason(x, a.reason);

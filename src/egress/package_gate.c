@@ -411,7 +411,7 @@ static bool is_recorded(const struct package_gate *g)
 static bool is_page(struct package_gate *g)
 {
 	package_gate_judge(g);
-	return g->answer.verdict == PACKAGE_BY_RULES && g->x->rule != NULL;
+	return g->answer.verdict == PACKAGE_BY_RULES && !g->x->by_registry;
 }
 
 static const struct gateway_gate gate = { .on_head = package_gate_head,

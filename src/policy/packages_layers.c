@@ -104,6 +104,7 @@ int packages_layers_join(struct policy *p, struct packages_policy *all, struct e
 		take_least(&all->limits.new_names, l->limits.new_names);
 		all->cache_only |= l->mode == PACKAGES_OFFLINE_CACHE;
 		all->cache_private |= l->cache_private;
+		all->offline |= l->mode == PACKAGES_OFFLINE;
 	}
 	return join_registries(p, all, e);
 }

@@ -53,6 +53,7 @@ struct packages_policy {
 	struct packages_entries registries; /* of the lowest layer that lists any */
 	struct packages_limits limits;
 	bool cache_only, cache_private;
+	bool offline; /* a layer has mode offline */
 };
 
 /* packages_read.c: all members of the document; p->packages stays NULL without any. */

@@ -182,8 +182,8 @@ struct policy_proxy {
 /* "proxy": a SOCKS5 proxy that all connections go through. */
 const struct policy_proxy *policy_proxy(const struct policy *p);
 
-/* The document of a preset: "none", "deny", "internet", "pypi", "npm", "debian", "github-read",
- * "openai", "anthropic"; NULL: no such preset. */
+/* The document of a preset: "none", "deny", "internet", "pypi", "npm", "debian", "packages",
+ * "github-read", "openai", "anthropic"; NULL: no such preset. */
 const char *policy_preset(const char *name);
 /* i counts from 0; NULL at the end. */
 const char *policy_preset_name(size_t i, const char **ret_summary);

@@ -60,12 +60,28 @@ static int set_default(json_t *root, const json_t *from, enum policy_layer layer
 		       : 0;
 }
 
+/* Each layer's packages member stays what it is. A layer's own comes before that of a preset. */
+static int merge_packages(json_t *root, const json_t *from, enum policy_layer layer)
+{
+	json_t *one = json_object_get(from, "packages"), *all = json_object_get(root, "packages");
+
+	if (one == NULL)
+		return 0;
+	if (all == NULL) {
+		all = json_object();
+		if (json_object_set_new(root, "packages", all) < 0)
+			return -1;
+	}
+	return json_object_set(all, policy_layer_names[layer], one);
+}
+
 static int add_preset(json_t *root, json_t *rules, const char *name, enum policy_layer layer,
 		      struct err *e)
 {
 	OWN_POLICY_JSON *preset = json_loads(policy_preset(name), JSON_REJECT_DUPLICATES, NULL);
 
-	if (preset == NULL || set_default(root, preset, layer) < 0)
+	if (preset == NULL || set_default(root, preset, layer) < 0 ||
+	    merge_packages(root, preset, layer) < 0)
 		return policy_no_memory(e);
 	return add_rules(rules, json_object_get(preset, "rules"), name, policy_layer_names[layer],
 			 e);
@@ -128,21 +144,6 @@ static int merge_ceiling(json_t *root, const json_t *from, enum policy_layer lay
 	if (rules == NULL || json_object_set_new(all, name, rules) < 0)
 		return policy_no_memory(e);
 	return add_rules(rules, ceiling, what, NULL, e);
-}
-
-/* Each layer's packages member stays what it is. */
-static int merge_packages(json_t *root, const json_t *from, enum policy_layer layer)
-{
-	json_t *one = json_object_get(from, "packages"), *all = json_object_get(root, "packages");
-
-	if (one == NULL)
-		return 0;
-	if (all == NULL) {
-		all = json_object();
-		if (json_object_set_new(root, "packages", all) < 0)
-			return -1;
-	}
-	return json_object_set(all, policy_layer_names[layer], one);
 }
 
 static int merge_layer(json_t *root, json_t *from, enum policy_layer layer, struct err *e)

@@ -30,6 +30,9 @@ static const struct preset presets[] = {
 	{ "debian", "Debian packages, reading only, also over plain HTTP",
 	  "{\"version\":1,\"rules\":[{\"name\":\"debian\",\"class\":\"packages\","
 	  "\"host\":[\"deb.debian.org\",\"security.debian.org\"]," READ "}]}" },
+	{ "packages", "packages of public registries (not apt) that are a week old",
+	  "{\"version\":1,\"packages\":{\"registries\":[\"pypi\",\"npm\",\"yarn\",\"cargo\","
+	  "{\"use\":\"go\",\"unknown_age\":\"allow\"},\"gem\",\"maven\"],\"min_age\":\"7d\"}}" },
 	{ "github-read", "GitHub: clone, fetch, download, the API's reads; no push",
 	  "{\"version\":1,\"rules\":["
 	  "{\"name\":\"github push\",\"host\":[\"github.com\",\"gist.github.com\"],"

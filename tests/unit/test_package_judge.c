@@ -708,6 +708,38 @@ static void registries_open_their_hosts(void)
 	policy_free(p);
 }
 
+/* A client that cannot resolve the name could not say why. */
+static void offline_hosts_exist(void)
+{
+	struct policy *p = make_documents(NULL, "{\"packages\":{\"mode\":\"offline\"}}");
+	struct policy_answer a;
+
+	policy_name(p, "pypi.org", &a);
+	CHECK(a.verdict == POLICY_PERMIT);
+	CHECK(asked(p, "pypi.org", 443, "/simple/a/", &a) == POLICY_PERMIT && a.by_registry);
+	CHECK(meta_is(p, "pypi:a", "packages are off in this session"));
+	policy_name(p, "other.test", &a);
+	CHECK(a.verdict == POLICY_REFUSE);
+	policy_free(p);
+}
+
+static void the_preset(void)
+{
+	struct policy *p = make_documents(NULL, "{\"extends\":[\"packages\"]}");
+	struct policy_answer a;
+
+	CHECK(asked(p, "pypi.org", 443, "/simple/a/", &a) == POLICY_PERMIT && a.by_registry);
+	CHECK(asked(p, "deb.debian.org", 80, "/debian/", &a) == POLICY_REFUSE);
+	CHECK(file_is(p, "pypi:a@1", NULL) && file_is(p, "cargo:a@1", NULL));
+	CHECK(file_is(p, "go:a.test/b@v1", NULL));
+	policy_free(p);
+	/* One's own member comes before that of the preset. */
+	p = make_documents(NULL,
+			   "{\"extends\":[\"packages\"],\"packages\":{\"mode\":\"offline\"}}");
+	CHECK(meta_is(p, "pypi:a", "packages are off"));
+	policy_free(p);
+}
+
 static void ceilings_stay(void)
 {
 	struct policy *p = make_documents("{\"ceiling\":[\"*.corp.test\"]}",
@@ -787,5 +819,6 @@ TEST_MAIN({ "errors_name_the_place", errors_name_the_place }, { "errors_of_pins"
 	  { "lower_flags_loosen_nothing", lower_flags_loosen_nothing },
 	  { "a_layer_never_allows_more", a_layer_never_allows_more },
 	  { "registries_open_their_hosts", registries_open_their_hosts },
+	  { "offline_hosts_exist", offline_hosts_exist }, { "the_preset", the_preset },
 	  { "ceilings_stay", ceilings_stay }, { "requests_are_read", requests_are_read },
 	  { "unread_rules_are_errors_with_pins", unread_rules_are_errors_with_pins })

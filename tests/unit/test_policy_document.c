@@ -350,7 +350,7 @@ static void presets_do_what_their_names_promise(void)
 		CHECK_STR(fault(POLICY_SESSION, policy_preset(name)), "");
 		CHECK(summary != NULL && *summary != '\0');
 	}
-	CHECK(n == 9 && policy_preset("nope") == NULL);
+	CHECK(n == 10 && policy_preset("nope") == NULL);
 	p = merge(NULL, NULL, policy_preset("none"));
 	CHECK(connect_to(p, "a.test", 443) == POLICY_REFUSE);
 	policy_free(p);
