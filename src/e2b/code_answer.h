@@ -21,7 +21,7 @@
 #include "output.h"
 
 #define CODE_ANSWER_HEAD 40
-#define CODE_ANSWER_OUT_MAX (4U << 20) /* more than a piece and all that is held can become */
+#define CODE_ANSWER_OUT_MAX (8U << 20) /* more than a piece and all that is held can become */
 #define CODE_ANSWER_PIECE ((size_t)16 * 1024)
 
 enum code_answer_line {

@@ -86,49 +86,64 @@ static enum kind kind_of(struct code_answer *k, uint8_t c)
 
 /* ---- what comes out of the mask */
 
-static void put(struct buf *out, uint8_t c)
+/* Room for n bytes: buffers are larger than all that is ever in them. */
+static uint8_t *room_for(struct buf *b, size_t n)
 {
-	buf_put(out, &c, 1);
+	struct err e;
+	uint8_t *to = buf_reserve(b, n, &e);
+
+	assert(to != NULL);
+	return to;
 }
 
-static void put_escape(struct code_answer *k, uint8_t raw, uint8_t masked, bool last,
-		       struct buf *out)
+/* Returns how many bytes it has written. */
+static size_t put_escape(struct code_answer *k, uint8_t raw, uint8_t masked, bool last, uint8_t *to)
 {
-	static const char stars[] = "********";
+	size_t n;
 
 	k->escape[k->nescape++] = raw;
 	k->escape_covered = k->escape_covered || masked != raw;
 	if (!last)
-		return;
-	buf_put(out, k->escape_covered ? (const void *)stars : k->escape, k->nescape);
+		return 0;
+	n = k->nescape;
+	if (k->escape_covered)
+		memset(to, '*', n);
+	else
+		memcpy(to, k->escape, n);
 	k->nescape = 0;
 	k->escape_covered = false;
+	return n;
 }
 
-static void put_one(struct code_answer *k, enum kind kind, uint8_t raw, uint8_t masked,
-		    struct buf *out)
+static size_t put_one(struct code_answer *k, enum kind kind, uint8_t raw, uint8_t masked,
+		      uint8_t *to)
 {
 	switch (kind) {
 	case FIXED:
-		put(out, raw);
+		*to = raw;
 		break;
 	case TEXT:
-		put(out, masked);
+		*to = masked;
+		break;
+	case NUMBER:
+		*to = masked == raw ? raw : '1';
 		break;
 	case ESCAPE:
 	case ESCAPE_LAST:
-		put_escape(k, raw, masked, kind == ESCAPE_LAST, out);
-		break;
-	case NUMBER:
-		put(out, masked == raw ? raw : '1');
-		break;
+		return put_escape(k, raw, masked, kind == ESCAPE_LAST, to);
 	}
+	return 1;
 }
 
 static void give(struct code_answer *k, const uint8_t *masked, size_t n, struct buf *out)
 {
+	uint8_t *to = room_for(out, n + sizeof(k->escape));
+	size_t used = 0;
+
 	for (size_t i = 0; i < n; i++)
-		put_one(k, (enum kind)k->kinds.data[i], k->raw.data[i], masked[i], out);
+		used += put_one(k, (enum kind)k->kinds.data[i], k->raw.data[i], masked[i],
+				to + used);
+	buf_commit(out, used);
 	if (n == 0)
 		return;
 	buf_consume(&k->raw, n);
@@ -156,12 +171,15 @@ static void pass(struct code_answer *k, const struct mask *m, const uint8_t *dat
 void code_line_feed(struct code_answer *k, const struct mask *m, const uint8_t *data, size_t n,
 		    bool fixed, struct buf *out)
 {
+	uint8_t *kinds = room_for(&k->kinds, n);
+
 	for (size_t i = 0; i < n; i++) {
 		enum kind kind = kind_of(k, data[i]);
 
-		put(&k->raw, data[i]);
-		put(&k->kinds, fixed ? FIXED : (uint8_t)kind);
+		kinds[i] = fixed ? FIXED : (uint8_t)kind;
 	}
+	buf_commit(&k->kinds, n);
+	buf_put(&k->raw, data, n);
 	if (fixed && data[n - 1] == '\n')
 		k->state = OUTSIDE;
 	pass(k, m, data, n, out);
@@ -170,10 +188,9 @@ void code_line_feed(struct code_answer *k, const struct mask *m, const uint8_t *
 void code_line_text(struct code_answer *k, const struct mask *m, const uint8_t *data, size_t n,
 		    struct buf *out)
 {
-	for (size_t i = 0; i < n; i++) {
-		put(&k->raw, data[i]);
-		put(&k->kinds, TEXT);
-	}
+	memset(room_for(&k->kinds, n), TEXT, n);
+	buf_commit(&k->kinds, n);
+	buf_put(&k->raw, data, n);
 	pass(k, m, data, n, out);
 }
 

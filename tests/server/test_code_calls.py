@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 
-from harness import check, equal, has, run_tests, wait_for
+from harness import check, equal, has, rss, run_tests, wait_for
 
 KILLS = True
 VALUE = 's3cr3t-"quoted"-\\value-\u00e9'
@@ -310,6 +310,72 @@ def test_other_sessions(server):
 
     equal(json.loads(wait_for(ask, 20, "the server"))["text"], PLAIN, "passes as it is")
     equal(calls(server, session), [])
+    forget_secrets(server, session)
+
+
+
+HOSTILE = r"""
+import os, socket, threading
+V = os.environb[b'PLAIN']
+def chunk(b): return b'%x\r\n%s\r\n' % (len(b), b)
+def answer(c, how):
+    head = b'HTTP/1.1 200 OK\r\n'
+    lines = head + b'Transfer-Encoding: chunked\r\n\r\n'
+    if how == 'long':  # one line of 40 MB, with values in it
+        c.sendall(lines + chunk(b'{"type":"result","html":"'))
+        for _ in range(400): c.sendall(chunk(b'x' * 99_000 + V + b'\\u00e9'))
+        c.sendall(chunk(b'"}\n{"type":"end_of_execution"}\n') + b'0\r\n\r\n')
+    elif how == 'short': c.sendall(lines + b''.join(chunk(b'\n' * 60_000) for _ in range(50)) + b'0\r\n\r\n')
+    elif how == 'bytes':  # each in a chunk of its own
+        text = b'{"type":"stdout","text":"\\u0' + b'\n{"type":"result","text":"' + V + b'\\'
+        c.sendall(lines + b''.join(chunk(bytes([b])) for b in text) + b'0\r\n\r\n')
+    elif how == 'length': c.sendall(head + b'Content-Length: %d\r\n\r\n' % (len(V) + 20) + V + b'\n{"type":"error","x"}')
+    elif how == 'close': c.sendall(head + b'\r\n{"type":"stdout","text":"' + V)
+    elif how == 'cut': c.sendall(lines + chunk(b'{"type":"stdout","text":"' + V + b'"}\n') + b'zz')
+    elif how == 'gzip': c.sendall(head + b'Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08')
+    elif how == 'refused': c.sendall(b'HTTP/1.1 500 no\r\nContent-Length: %d\r\n\r\n' % len(V) + V)
+    elif how == 'upgrade': c.sendall(b'HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n')
+    elif how == 'none': return
+    if how == 'silent': threading.Event().wait()
+def serve(c):
+    got = b''
+    while b'}' not in got: got += c.recv(65536)
+    answer(c, got.rsplit(b'"', 2)[1].decode())
+    c.close()
+l = socket.create_server(('127.0.0.1', 49999), backlog=64)
+while True: threading.Thread(target=serve, args=(l.accept()[0],), daemon=True).start()
+"""
+
+
+def test_a_hostile_interpreter(server):
+    """Whatever answers in its place: no value comes back, memory has its bound, and each call has a record that ends."""
+    session = session_with_secrets(server)
+    # Its service is started again a second later, so this one is faster than it.
+    server.run(session, "pkill -9 -f 'cordon-interpreter serv[e]'; mv /opt/cordon/bin/cordon-interpreter /opt/gone", user="root")
+    server.spawn(session, ["python3", "-c", HOSTILE], user="root", background=True)
+    equal(server.run(session, ["bash", "-c", "until (exec 3<>/dev/tcp/127.0.0.1/49999) 2>/dev/null; do sleep 0.02; done"], timeout="20s")["exit_code"], 0)
+    pid, before = server.pid("cordond"), rss(server.pid("cordond"))
+    for how, code in (("long", 0), ("short", 1), ("bytes", 1), ("length", 1), ("close", 1), ("cut", 137), ("gzip", 1), ("refused", 2), ("upgrade", 137), ("none", 137)):
+        c = link(server, session, {"code": how})
+        answer, data = c.getresponse(), b""
+        try:
+            while piece := answer.read(1 << 20):
+                data += piece
+        except http.client.IncompleteRead as e:
+            data += e.partial
+        c.close()
+        check(PLAIN.encode() not in data, f"{how}: {data[:300]}")
+        check(how != "long" or data.count(b"***") >= 400, f"{how}: {len(data)}")
+        x = server.ended(last(server, session))
+        equal((x["command_sha256"], x["exit_code"]), (sha(how), code), f"{how}: {x}")
+    c = link(server, session, {"code": "silent"})
+    wait_for(lambda: last(server, session)["command_sha256"] == sha("silent"), 10, "its record")
+    x = last(server, session)
+    c.close()
+    ended_once(server, x, "the client went away")
+    equal(server.pid("cordond"), pid)
+    grown = rss(pid) - before
+    check(grown < 64 << 20, f"{grown >> 20} MiB more")
     forget_secrets(server, session)
 
 
