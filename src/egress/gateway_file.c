@@ -1,10 +1,15 @@
 /* gateway_file.c - theory of operation
  *
  * The head is written at once. Then each step sends a piece while the cell reads: of a file, with
- * sendfile(2) to a plain socket; everything else through a buffer. A file is an object of the cache
- * (or a memfd), complete before it was opened, so its size does not change; if fewer bytes come all
- * the same, the answer is cut. Ranges are parts of such a whole and verified file, never of an
- * answer of a server. */
+ * sendfile(2) to a plain socket if it need not be hashed; everything else through a buffer. A file
+ * is an object of the cache (or a memfd), complete before it was opened, so its size does not
+ * change; if fewer bytes come all the same, the answer is cut. Ranges are parts of such a whole
+ * file, never of an answer of a server.
+ *
+ * A file of the cache was hashed when it was stored, but which object a view names was said by a
+ * cordon-egress, perhaps another one that was taken over. So what a pin or an index names by digest
+ * is hashed again (decision 032): f->hashed bytes so far. Bytes go to the cell only as far as they
+ * are hashed, and the last HELD ones when all are, and right. */
 #include "gateway_file.h"
 
 #include <errno.h>
@@ -15,17 +20,22 @@
 #include <sys/sendfile.h>
 
 #include "byte_range.h"
+#include "digest.h"
 #include "gateway_end.h"
 
 #define PIECE_MAX ((size_t)64 * 1024)
 #define PRODUCED_MAX ((size_t)16 * 1024)
 #define TURN_MAX 16 /* pieces per step: then other connections are served */
 #define HEAD_MAX ((size_t)4096)
+#define HELD ((uint64_t)16 * 1024) /* of a file that is hashed */
 
 struct gateway_file {
 	struct gateway_content content; /* its strings are not used after the head */
 	uint64_t at, end;		/* of a file: what is left to be sent */
 	bool bodiless, done, waits;
+	struct digest expected;	    /* DIGEST_NONE: it need not be hashed */
+	struct digest_stream *hash; /* owned; NULL: nothing to hash, or all is hashed and right */
+	uint64_t hashed;
 };
 
 /* ---- the head */
@@ -159,9 +169,28 @@ static int status_of(const struct gateway *x, struct gateway_file *f)
 	return wants_part(x, c, &part) ? take_part(&part, f) : 200;
 }
 
-void gateway_file_serve(struct gateway *x, struct gateway_content *content)
+/* NULL: out of memory, or libcrypto failed. */
+static struct gateway_file *new_file(const struct gateway_content *content)
 {
 	struct gateway_file *f = calloc(1, sizeof(*f));
+	struct err e;
+
+	if (f == NULL)
+		return NULL;
+	f->content = *content;
+	if (content->expected == NULL || content->fd < 0)
+		return f;
+	f->expected = *content->expected;
+	f->hash = digest_stream_new(f->expected.alg, &e);
+	if (f->hash != NULL)
+		return f;
+	free(f);
+	return NULL;
+}
+
+void gateway_file_serve(struct gateway *x, struct gateway_content *content)
+{
+	struct gateway_file *f = new_file(content);
 
 	gateway_file_end(x);
 	if (f == NULL) {
@@ -172,7 +201,6 @@ void gateway_file_serve(struct gateway *x, struct gateway_content *content)
 		gateway_fail(x, 503, "out of memory");
 		return;
 	}
-	f->content = *content;
 	x->file = f;
 	x->status = status_of(x, f);
 	if (x->status == 416)
@@ -187,7 +215,7 @@ void gateway_file_serve(struct gateway *x, struct gateway_content *content)
 		return;
 	}
 	x->answered = true;
-	f->done = f->bodiless || (content->fd >= 0 && f->at == f->end);
+	f->done = f->bodiless || (content->fd >= 0 && f->at == f->end && f->hash == NULL);
 	x->state = GATEWAY_FILE;
 	gateway_wait(x, GATEWAY_ANSWER_MS);
 	gateway_defer(x);
@@ -198,6 +226,54 @@ void gateway_file_serve(struct gateway *x, struct gateway_content *content)
 static void cut(struct gateway *x, const char *why)
 {
 	gateway_fail(x, 502, why);
+}
+
+/* Hashes the next piece. False: the file is not what was expected, or cannot be read. */
+static bool hash_piece(struct gateway *x, struct gateway_file *f)
+{
+	static uint8_t piece[PIECE_MAX];
+	struct digest got = { 0 };
+	uint64_t left = f->content.size - f->hashed;
+	ssize_t n = left == 0 ? 0
+			      : pread(f->content.fd, piece, left < PIECE_MAX ? left : PIECE_MAX,
+				      (off_t)f->hashed);
+
+	if (n > 0) {
+		digest_stream_add(f->hash, piece, (size_t)n);
+		f->hashed += (uint64_t)n;
+		resource_share_turn_moved(&x->session->share, (uint64_t)n);
+	}
+	if (n > 0 && f->hashed < f->content.size)
+		return true;
+	digest_stream_end(f->hash, &got);
+	digest_stream_free(f->hash);
+	f->hash = NULL;
+	if (f->hashed == f->content.size && digest_equal(&got, &f->expected))
+		return true;
+	if (f->content.on_bad != NULL)
+		f->content.on_bad(f->content.arg);
+	cut(x, "a file of the package cache does not have the digest that was expected");
+	return false;
+}
+
+/* How far the file may be sent now; hashes more of it, if that is needed. */
+static uint64_t sendable(struct gateway *x, struct gateway_file *f)
+{
+	bool whole = x->status == 206; /* before a part of it is sent */
+
+	for (unsigned i = 0; i < TURN_MAX && f->hash != NULL; i++) {
+		if (!whole && f->hashed >= f->at + PIECE_MAX + HELD)
+			break;
+		if (!hash_piece(x, f))
+			return 0;
+	}
+	if (f->hash == NULL)
+		return f->end;
+	if (whole || f->hashed <= HELD) {
+		gateway_defer(x);
+		return f->at;
+	}
+	return f->hashed - HELD < f->end ? f->hashed - HELD : f->end;
 }
 
 /* Returns the bytes that went; 0: the cell takes no more now, or it was cut. */
@@ -236,16 +312,24 @@ static size_t send_copied(struct gateway *x, struct gateway_file *f, size_t most
 
 static size_t send_file(struct gateway *x, struct gateway_file *f, uint64_t left)
 {
-	uint64_t most = f->end - f->at < left ? f->end - f->at : left;
+	uint64_t to = sendable(x, f), most = to > f->at ? to - f->at : 0;
 	size_t n;
 
+	if (x->over)
+		return 0;
+	if (most > left)
+		most = left;
 	if (most > PIECE_MAX)
 		most = PIECE_MAX;
+	if (most == 0) {
+		f->done = f->at == f->end && f->hash == NULL;
+		return 0;
+	}
 	x->cell.blocked = false;
 	n = x->cell.tls != NULL || x->cell.out.len > 0 ? send_copied(x, f, (size_t)most)
 						       : send_direct(x, f, (size_t)most);
 	f->at += n;
-	f->done = f->at == f->end;
+	f->done = f->at == f->end && f->hash == NULL;
 	return n;
 }
 
@@ -356,5 +440,6 @@ void gateway_file_end(struct gateway *x)
 		fd_close(f->content.fd);
 	if (f->content.release != NULL)
 		f->content.release(f->content.arg);
+	digest_stream_free(f->hash);
 	free(f);
 }

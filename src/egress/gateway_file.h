@@ -12,6 +12,8 @@
 
 #include "gateway_base.h"
 
+struct digest; /* digest.h */
+
 struct gateway_content {
 	int status;		   /* 0: 200 */
 	const char *type;	   /* NULL or "": application/octet-stream */
@@ -22,6 +24,11 @@ struct gateway_content {
 	 * If-None-Match are answered 304, and single ranges 206. */
 	int fd; /* -1: produced */
 	uint64_t size;
+	/* Of a file: what it must have, or NULL; copied. It is hashed as it is sent, and its last
+	 * bytes wait for the hash; for a range all of it is hashed first. A wrong one is cut, and
+	 * on_bad is called, once. */
+	const struct digest *expected;
+	void (*on_bad)(void *arg);
 	/* Or bytes that are made: returns how many were written to ret, 0 at the end, -1 if it
 	 * failed (the answer is cut), GATEWAY_CONTENT_LATER: none now, gateway_file_resume() says
 	 * when. Of unknown length: sent in chunks. */

@@ -24,11 +24,11 @@ struct gateway_tap {
 	struct gateway_tap_want want;
 	char *scope, *registry, *path; /* owned, of the key; NULL: nothing is stored */
 	struct digest expected[GATEWAY_TAP_DIGESTS_MAX];
-	struct digest_stream *hashes[GATEWAY_TAP_DIGESTS_MAX]; /* owned */
-	size_t nhashes; /* one more than expected, or as many: SHA-256 is computed if none is */
-	struct cache_store *store; /* owned; NULL: not stored */
-	bool is_on;		   /* the answer is one that it applies to */
-	bool ended;		   /* on_end was called */
+	struct digest_stream
+		*hashes[DIGEST_ALGS]; /* owned; of those that are expected, and SHA-256 */
+	struct cache_store *store;    /* owned; NULL: not stored */
+	bool is_on;		      /* the answer is one that it applies to */
+	bool ended;		      /* on_end was called */
 	uint64_t bytes;
 	size_t nheld;
 	uint8_t held[GATEWAY_TAP_HELD];
@@ -37,8 +37,8 @@ struct gateway_tap {
 
 static void release(struct gateway_tap *t)
 {
-	for (size_t i = 0; i < t->nhashes; i++)
-		digest_stream_free(t->hashes[i]);
+	for (size_t alg = 0; alg < DIGEST_ALGS; alg++)
+		digest_stream_free(t->hashes[alg]);
 	cache_store_abort(t->store);
 	free(t->scope);
 	free(t->registry);
@@ -58,11 +58,9 @@ static int copy_key(struct gateway_tap *t, const struct cache_key *key, struct e
 
 static int add_hash(struct gateway_tap *t, enum digest_alg alg, struct err *e)
 {
-	t->hashes[t->nhashes] = digest_stream_new(alg, e);
-	if (t->hashes[t->nhashes] == NULL)
-		return -1;
-	t->nhashes++;
-	return 0;
+	if (t->hashes[alg] == NULL)
+		t->hashes[alg] = digest_stream_new(alg, e);
+	return t->hashes[alg] == NULL ? -1 : 0;
 }
 
 static int prepare(struct gateway_tap *t, const struct gateway_tap_want *want, struct err *e)
@@ -76,7 +74,7 @@ static int prepare(struct gateway_tap *t, const struct gateway_tap_want *want, s
 		if (add_hash(t, want->expected[i].alg, e) < 0)
 			return -1;
 	}
-	if (want->nexpected == 0 && add_hash(t, DIGEST_SHA256, e) < 0)
+	if (add_hash(t, DIGEST_SHA256, e) < 0)
 		return -1;
 	return want->store ? copy_key(t, &want->key, e) : 0;
 }
@@ -108,8 +106,7 @@ static void report(struct gateway *x, enum gateway_tap_result result, const stru
 	if (t->ended)
 		return;
 	t->ended = true;
-	end.has_sha256 = sha256 != NULL && sha256->alg == DIGEST_SHA256;
-	if (end.has_sha256)
+	if (sha256 != NULL && sha256->alg == DIGEST_SHA256)
 		memcpy(end.sha256, sha256->bytes, sizeof(end.sha256));
 	end.stored = t->store != NULL && !cache_store_has_failed(t->store) &&
 		     (result == TAP_VERIFIED || result == TAP_WHOLE);
@@ -128,21 +125,19 @@ static void mismatch(struct gateway *x, const struct digest *sha256)
 	x->in.bad = x->tap->reason;
 }
 
-/* Returns whether all digests are right; *ret_sha256 is the SHA-256, if it was computed. */
+/* Has it one of the digests that are expected? */
 static bool compare(struct gateway_tap *t, struct digest *ret_sha256)
 {
-	bool right = true;
+	struct digest got[DIGEST_ALGS] = { 0 };
+	bool right = t->want.nexpected == 0;
 
-	for (size_t i = 0; i < t->nhashes; i++) {
-		struct digest d;
-
-		digest_stream_end(t->hashes[i], &d);
-		if (d.alg == DIGEST_SHA256)
-			*ret_sha256 = d;
-		if (i < t->want.nexpected && !digest_equal(&d, &t->expected[i]))
-			right = false;
-	}
-	return right && ret_sha256->alg + t->want.nexpected > 0;
+	for (size_t alg = 0; alg < DIGEST_ALGS; alg++)
+		if (t->hashes[alg] != NULL)
+			digest_stream_end(t->hashes[alg], &got[alg]);
+	for (size_t i = 0; i < t->want.nexpected; i++)
+		right = right || digest_equal(&got[t->expected[i].alg], &t->expected[i]);
+	*ret_sha256 = got[DIGEST_SHA256];
+	return right && ret_sha256->alg == DIGEST_SHA256; /* else libcrypto failed */
 }
 
 /* The whole body has come. False: it is not what was expected. */
@@ -193,15 +188,12 @@ static void begin_store(struct gateway *x, const struct http1_response *a)
 	char etag[CACHE_ETAG_MAX], date[CACHE_DATE_MAX], type[CACHE_TYPE_MAX];
 	const struct cache_key key = { t->scope, t->registry, t->path };
 	const struct cache_meta meta = { etag, date, type };
-	const uint8_t *sha256 = NULL;
-
-	for (size_t i = 0; i < t->want.nexpected; i++)
-		if (t->expected[i].alg == DIGEST_SHA256)
-			sha256 = t->expected[i].bytes;
+	bool is_known = t->want.nexpected == 1 && t->expected[0].alg == DIGEST_SHA256;
 	header(a, "etag", etag, sizeof(etag));
 	header(a, "last-modified", date, sizeof(date));
 	header(a, "content-type", type, sizeof(type));
-	t->store = cache_store_begin(x->session->egress, &key, &meta, sha256, on_room, x);
+	t->store = cache_store_begin(x->session->egress, &key, &meta,
+				     is_known ? t->expected[0].bytes : NULL, on_room, x);
 }
 
 static bool is_encoded(const struct http1_response *a)
@@ -276,8 +268,9 @@ ssize_t gateway_tap_feed(struct gateway *x, const uint8_t *data, size_t n, uint8
 {
 	struct gateway_tap *t = x->tap;
 
-	for (size_t i = 0; i < t->nhashes; i++)
-		digest_stream_add(t->hashes[i], data, n);
+	for (size_t alg = 0; alg < DIGEST_ALGS; alg++)
+		if (t->hashes[alg] != NULL)
+			digest_stream_add(t->hashes[alg], data, n);
 	t->bytes += n;
 	if (t->want.has_size && t->bytes > t->want.size) {
 		(void)snprintf(t->reason, sizeof(t->reason), "the file is longer than %llu bytes",

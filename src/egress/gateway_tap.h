@@ -26,11 +26,11 @@ struct gateway_tap;
 struct http1_response;
 
 #define GATEWAY_TAP_HELD ((size_t)16 * 1024)
-#define GATEWAY_TAP_DIGESTS_MAX 4
+#define GATEWAY_TAP_DIGESTS_MAX 32
 
 enum gateway_tap_result {
 	TAP_NONE,     /* no body passed: not status 200, or nothing came */
-	TAP_VERIFIED, /* whole, and every expected digest was right */
+	TAP_VERIFIED, /* whole, with one of the expected digests */
 	TAP_WHOLE,    /* whole; no digest was expected */
 	TAP_MISMATCH, /* a digest or the size was wrong: it was cut */
 	TAP_CUT,      /* the connection to the server or to the cell ended before */
@@ -38,15 +38,15 @@ enum gateway_tap_result {
 
 struct gateway_tap_end {
 	enum gateway_tap_result result;
-	uint64_t bytes;	 /* of the body, as they came from the server */
-	bool has_sha256; /* it was computed: expected, or nothing else was */
-	uint8_t sha256[32];
+	uint64_t bytes;	    /* of the body, as they came from the server */
+	uint8_t sha256[32]; /* of a whole body; else zeros */
 	bool stored;	    /* handed to the cache completely */
 	const char *reason; /* of TAP_MISMATCH, for the record; valid during the call */
 };
 
 struct gateway_tap_want {
-	/* All must be right; copied. Not DIGEST_H1, which is not a hash of the file. */
+	/* It must have one of them, if there are any; copied. Not DIGEST_H1, which is not a hash
+	 * of the file. */
 	const struct digest *expected;
 	size_t nexpected;
 	bool has_size;

@@ -130,6 +130,18 @@ static void download(struct package_gate *g)
 
 /* ---- from the cache */
 
+/* The view names another file than it says: nobody else gets it. */
+static void on_bad(void *arg)
+{
+	struct package_gate *g = arg;
+	char registry[PACKAGE_REGISTRY_TEXT];
+
+	g->result = PACKAGE_MISMATCH;
+	g->verified = false;
+	package_registry_text(g->registry, g->x->tls, registry);
+	cache_drop(g->x->session->egress, &(struct cache_key){ g->scope, registry, g->file_key });
+}
+
 static void serve(struct package_gate *g, struct cache_found *found)
 {
 	struct gateway *x = g->x;
@@ -149,7 +161,12 @@ static void serve(struct package_gate *g, struct cache_found *found)
 							 .etag = etag,
 							 .last_modified = found->last_modified,
 							 .fd = TAKE_FD(found->fd),
-							 .size = found->size });
+							 .size = found->size,
+							 .expected = g->expected.alg == DIGEST_H1
+									     ? NULL
+									     : &g->expected,
+							 .on_bad = on_bad,
+							 .arg = g });
 }
 
 static void on_followed(struct completion *c, const struct err *e)
