@@ -179,6 +179,7 @@ static void end(struct gateway *x)
 	cache_call_cancel(&g->find);
 	package_gate_meta_end(g);
 	package_gate_zip_end(g);
+	package_gate_go_end(g);
 	package_download_leave(&g->follow);
 	package_download_end(&g->follow, g->stored);
 	(void)resource_share_documents(&x->session->share, g->counted, 0);

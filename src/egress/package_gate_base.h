@@ -2,7 +2,8 @@
  *
  * package_gate.c has the way of a request and its end; package_gate_meta.c answers with shaped
  * metadata; package_gate_file.c gets files, from the cache or the server; package_gate_answer.c
- * checks answers of servers; package_gate_zip.c checks hashes of Go; package_gate_pip.c writes a
+ * checks answers of servers; package_gate_go.c knows times of Go's versions, and package_gate_zip.c
+ * hashes of its modules; package_gate_pip.c writes a
  * page for pip; package_download.c makes requests for one file wait for the first.
  *
  * Only the loop calls what waits here, so each of these ends with gateway_defer(). A refusal or an
@@ -47,6 +48,7 @@ struct package_gate {
 	struct package_facts facts; /* its texts belong to doc */
 	uint64_t first_seen_ms, now_ms;
 	struct cache_call seen;
+	struct package_go *go;		 /* package_gate_go.c; NULL: none */
 	struct package_shaping *shaping; /* package_gate_meta.c; NULL: none */
 
 	/* The file. */
@@ -113,6 +115,17 @@ size_t package_gate_memory(const struct gateway *x);
 bool package_gate_shapes(const struct package_gate *g, struct package_source *ret);
 void package_gate_meta(struct package_gate *g, const struct package_source *source);
 void package_gate_meta_end(struct package_gate *g);
+/* g->doc is judged, shaped and sent. */
+void package_gate_shape(struct package_gate *g);
+
+/* ---- package_gate_go.c */
+
+/* g->doc is the list of versions that was asked for, or that says what is the latest. */
+void package_gate_go(struct package_gate *g);
+void package_gate_go_end(struct package_gate *g);
+/* What is known of a version. False: it was not asked for. */
+bool package_gate_go_time(const struct package_gate *g, const char *version,
+			  struct package_facts *ret, uint64_t *ret_first_seen);
 
 /* Does the program's Accept header name this type? */
 bool package_gate_accepts(const struct package_gate *g, const char *type);

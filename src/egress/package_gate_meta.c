@@ -62,8 +62,8 @@ static enum package_shape_as form_of(const struct package_gate *g)
 bool package_gate_shapes(const struct package_gate *g, struct package_source *ret)
 {
 	static const enum package_form shaped[] = { FORM_NPM_PACKUMENT, FORM_NPM_ONE,
-						    FORM_PYPI_SIMPLE, FORM_CARGO_INDEX,
-						    FORM_GO_LIST };
+						    FORM_PYPI_SIMPLE,	FORM_CARGO_INDEX,
+						    FORM_GO_LIST,	FORM_GO_LATEST };
 	struct package_request name = g->request;
 
 	if (g->registry == NULL)
@@ -80,11 +80,6 @@ bool package_gate_shapes(const struct package_gate *g, struct package_source *re
 }
 
 /* ---- which versions */
-
-static bool has_no_times(const struct package_gate *g)
-{
-	return g->request.form == FORM_GO_LIST;
-}
 
 static void request_of(const struct package_gate *g, const struct package_facts *f,
 		       struct package_request *ret)
@@ -111,11 +106,12 @@ static bool allow(const struct package_facts *f, char *reason, void *arg)
 	struct package_gate *g = arg;
 	struct package_request request;
 	struct package_answer answer;
-	const struct package_question q = { .advisories = advisory_list(),
-					    .registry = g->registry,
-					    .request = &request,
-					    .facts = has_no_times(g) ? NULL : f,
-					    .now_ms = g->now_ms };
+	struct package_facts of_go;
+	struct package_question q = { .advisories = advisory_list(),
+				      .registry = g->registry,
+				      .request = &request,
+				      .facts = f,
+				      .now_ms = g->now_ms };
 
 	if (g->shaping != NULL && g->shaping->shows_all)
 		return true;
@@ -131,6 +127,9 @@ static bool allow(const struct package_facts *f, char *reason, void *arg)
 			       g->request.written, f->version);
 		return false;
 	}
+	if (g->request.ecosystem == ECO_GO) /* the list says nothing but the version */
+		q.facts = package_gate_go_time(g, f->version, &of_go, &q.first_seen_ms) ? &of_go
+											: NULL;
 	request_of(g, f, &request);
 	package_judge(g->policy, &q, &answer);
 	if (answer.verdict != PACKAGE_REFUSE)
@@ -280,7 +279,7 @@ static void on_task(struct loop_task *t)
 		on_judged(s);
 }
 
-static void shape(struct package_gate *g)
+void package_gate_shape(struct package_gate *g)
 {
 	struct package_shaping *s = calloc(1, sizeof(*s));
 
@@ -304,10 +303,12 @@ static void on_view(struct package_gate *g)
 {
 	const struct package_view *v = g->wait.view;
 
-	if (v->status == 200 && g->doc != NULL)
-		shape(g);
-	else
+	if (v->status != 200 || g->doc == NULL)
 		package_gate_no_view(g, v);
+	else if (g->request.ecosystem == ECO_GO)
+		package_gate_go(g);
+	else
+		package_gate_shape(g);
 }
 
 void package_gate_meta(struct package_gate *g, const struct package_source *source)

@@ -117,20 +117,23 @@ def test_a_file_is_judged_on_its_own(server):
 
 def test_wrong_bytes_never_arrive_whole(server):
     s = session(server)
+    for manager in ("npm", "pypi"):
+        R.add(manager, "lied", "1.0.0", age="400d")
     for fault in ("last_byte", "first_byte", "short", "cut", "long"):
         for manager in ("npm", "pypi"):
-            R.fault(R.path(manager, "demo", "1.0.0"), getattr(registry_answer, fault))
-            status, _, got, code = fetched(server, s, file_url(manager, "demo", "1.0.0"))
+            R.fault(R.path(manager, "lied", "1.0.0"), getattr(registry_answer, fault))
+            status, _, got, code = fetched(server, s, file_url(manager, "lied", "1.0.0"))
             check(code != 0 or status == 502, f"{manager} {fault}: curl saw a whole answer")
-            check(got != sha256(manager, "demo", "1.0.0"), f"{manager} {fault}: the file arrived")
+            check(got != sha256(manager, "lied", "1.0.0"), f"{manager} {fault}: the file arrived")
             R.heal()
-    status, _, got, code = fetched(server, s, file_url("npm", "demo", "1.0.0"))
-    equal((status, got, code), (200, sha256("npm", "demo", "1.0.0"), 0), "without a fault")
+    status, _, got, code = fetched(server, s, file_url("npm", "lied", "1.0.0"))
+    equal((status, got, code), (200, sha256("npm", "lied", "1.0.0"), 0), "without a fault")
 
 
 def test_redirects_stay_in_the_registry(server):
     s = session(server)
-    path = R.path("pypi", "demo", "1.0.0")
+    R.add("pypi", "moved", "1.0.0", age="400d")
+    path = R.path("pypi", "moved", "1.0.0")
     R.fault(path, registry_answer.redirect("https://evil.example/x.whl"))
     status, phrase, _, _ = fetched(server, s, "https://files.pypi.example" + path)
     equal(status, 403, "to another host")
@@ -142,7 +145,7 @@ def test_redirects_stay_in_the_registry(server):
     R.heal()
     R.fault(path, registry_answer.redirect("https://files.pypi.example" + path + "?again"), times=1)
     status, _, got, _ = fetched(server, s, "https://files.pypi.example" + path)
-    equal((status, got), (200, sha256("pypi", "demo", "1.0.0")), "to itself")
+    equal((status, got), (200, sha256("pypi", "moved", "1.0.0")), "to itself")
     R.heal()
 
 
@@ -217,6 +220,18 @@ def test_every_ecosystem_passes_where_it_is_allowed(server):
         equal((status, code), (200, 0), f"{url} ({phrase})")
 
 
+def test_go_lists_what_is_old_enough(server):
+    R.add("go", "example.org/aged", "v1.2.0", age="400d")
+    R.add("go", "example.org/aged", "v1.10.0", age="300d")
+    R.add("go", "example.org/aged", "v1.11.0", age="2h")
+    s = everywhere(server, min_age="7d")
+    sh(server, s, "curl -sS -m 20 -o /tmp/list https://proxy.go.example/example.org/aged/@v/list", 0)
+    equal(sh(server, s, "sort /tmp/list")["stdout"].split(), ["v1.10.0", "v1.2.0"], "the list")
+    said = sh(server, s, "curl -sS -m 20 https://proxy.go.example/example.org/aged/@latest", 0)["stdout"]
+    equal(json.loads(said)["Version"], "v1.10.0", "the latest")
+    equal(fetched(server, s, "https://proxy.go.example/example.org/aged/@v/v1.11.0.zip")[0], 403, "the young one")
+
+
 def test_pinned_takes_what_is_pinned(server):
     add_others()
     pins = {"npm:demo": [f"1.0.0 sha512:{hashlib.sha512(data('npm', 'demo', '1.0.0')).hexdigest()}"],
@@ -224,6 +239,9 @@ def test_pinned_takes_what_is_pinned(server):
             "npm:other": [f"1.0.0 sha256:{'1' * 64}"], "pypi:other": [f"1.0.0 sha256:{'1' * 64}"],
             "go:example.org/mod": [f"v1.0.0 {package_files.go_sums(R.find('go', 'example.org/mod', 'v1.0.0'))[0]}"]}
     s = everywhere(server, mode="pinned", pins=pins)
+    R.fault("*.zip", registry_answer.body(b"not a zip"))
+    equal(fetched(server, s, "https://proxy.go.example/example.org/mod/@v/v1.0.0.zip")[0], 502, "another zip")
+    R.heal()
     for url in (file_url("npm", "demo", "1.0.0"), file_url("pypi", "demo", "1.0.0"), file_url("pypi", "demo", "1.0.0") + ".metadata",
                 "https://proxy.go.example/example.org/mod/@v/v1.0.0.zip"):
         status, phrase, _, code = fetched(server, s, url)
@@ -233,9 +251,6 @@ def test_pinned_takes_what_is_pinned(server):
     for manager in ("npm", "pypi"):
         status, _, got, code = fetched(server, s, file_url(manager, "other", "1.0.0"))
         check((status, code) != (200, 0) and got != sha256(manager, "other", "1.0.0"), "a file that is not the pinned one")
-    R.fault("*.zip", registry_answer.body(b"not a zip"))
-    equal(fetched(server, s, "https://proxy.go.example/example.org/mod/@v/v1.0.0.zip")[0], 502, "another zip")
-    R.heal()
 
 
 # ---- limits
@@ -270,6 +285,56 @@ def test_hostile_metadata(server):
         equal(fetched(server, s, "https://npm.example/other")[0], status, str(fault))
         R.heal()
     equal(fetched(server, s, "https://npm.example/other")[0], 200, "without a fault")
+
+
+# ---- the cache
+
+def test_a_second_session_is_served_from_the_cache(server):
+    R.add("npm", "kept", "1.0.0", age="400d", pad=200000)
+    R.add("pypi", "kept", "1.0.0", age="400d", pad=200000)
+    for manager, line in (("npm", NPM + "kept"), ("pypi", PIP + "kept")):
+        path = R.path(manager, "kept", "1.0.0")
+        sh(server, session(server), line, 0)
+        equal(R.count(path), 1, f"{manager}: downloads")
+        s = session(server)
+        wait_for(lambda s=s, manager=manager: fetched(server, s, file_url(manager, "kept", "1.0.0"), "-I")[0] == 200, 5, "a head")
+        R.forget()
+        sh(server, s, line, 0)
+        equal(R.count(path, method="GET"), 0, f"{manager}: downloads of the second session")
+
+
+def test_nothing_wrong_is_kept(server):
+    R.add("npm", "wrong", "1.0.0", age="400d", pad=50000)
+    path = R.path("npm", "wrong", "1.0.0")
+    s = session(server)
+    for fault in (registry_answer.last_byte, registry_answer.cut, registry_answer.partial):
+        R.fault(path, fault)
+        status, _, _, code = fetched(server, s, "https://npm.example" + path)
+        check((status, code) != (200, 0), f"{fault} came to its end")
+        R.heal()
+    R.forget()
+    status, _, got, _ = fetched(server, s, "https://npm.example" + path)
+    equal((status, got, R.count(path)), (200, sha256("npm", "wrong", "1.0.0"), 1), "the file, from the registry")
+
+
+def test_offline_cache_installs_what_the_cache_has(server):
+    R.add("npm", "had", "1.0.0", age="400d")
+    sh(server, session(server), NPM + "had", 0)
+    s = session(server, mode="offline-cache")
+    R.forget()
+    sh(server, s, NPM + "had", 0)
+    done = sh(server, s, NPM + "young")
+    check(done["exit_code"] != 0, "a package that is not in the cache was installed")
+    has(done["stdout"] + done["stderr"], "cache")
+    equal(R.count("/had*") + R.count("/young*"), 0, "requests at the registry")
+
+
+def test_ranges_are_parts_of_a_whole_file(server):
+    R.add("pypi", "parts", "1.0.0", age="400d", pad=100000)
+    url, s = file_url("pypi", "parts", "1.0.0"), session(server)
+    equal(fetched(server, s, url, "-r", "0-99")[0], 200, "a range of what is not in the cache")
+    status, _, got, _ = wait_for(lambda: (f := fetched(server, s, url, "-r", "10-99"))[0] == 206 and f, 5, "a range of the cache's file")
+    equal(got, hashlib.sha256(data("pypi", "parts", "1.0.0")[10:100]).hexdigest(), "its bytes")
 
 
 # ---- what changes meanwhile
