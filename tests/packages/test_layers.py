@@ -1,0 +1,92 @@
+#!/usr/bin/python3 -B
+"""Goal: packages of tenant and session hold together in running sessions, from the first request after a change; mistakes and
+documents that are too long are refused when they are set.
+
+    test_layers.py CORDON [name ...]"""
+import json
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[1:1] = [HERE, os.path.join(HERE, "..", "egress"), os.path.join(HERE, "..", "shared")]
+import internet  # noqa: E402
+from checks import has, wait_for  # noqa: E402
+from harness import check, equal  # noqa: E402
+from internet_client import policy  # noqa: E402
+from registry import Registry  # noqa: E402
+
+R = Registry()
+for name in ("left", "right"):
+    R.add("npm", name, "1.0.0", age="400d")
+FILE = "https://npm.example/{0}/-/{0}-1.0.0.tgz"
+
+
+def entries():
+    if "npm.example" not in internet.NET.zone:
+        R.join(internet.NET)
+    return R.entries("npm")
+
+
+def status_line(server, s, url, key):
+    out = server.run(s["id"], f"curl -s -m 20 -D - -o /dev/null {url}", key=key)["stdout"]
+    return out.split("\r\n")[0]
+
+
+def test_layers_of_a_running_session(server):
+    ident, key = server.tenant("layered")
+    s = server.create(key=key, network=policy(packages={"registries": entries()}))
+    layer, own = f"/v1/tenants/{ident}/network", f"/v1/sessions/{s['id']}/network"
+    ask = lambda name: status_line(server, s, FILE.format(name), key)  # noqa: E731
+    has(ask("left"), " 200")
+    server.want(200, "PUT", layer, {"packages": {"deny": ["npm:left"]}})
+    wait_for(lambda: "left 1.0.0 is denied by the policy of this tenant (packages.deny[0])" in ask("left"), 10, "the tenant's layer")
+    has(ask("right"), " 200")
+    shown = server.want(200, "PUT", own, policy(packages={"registries": entries(), "deny": ["npm:right"], "advisories": "ignore"}), key=key)
+    equal(sorted(shown["effective"]["packages"]), ["session", "tenant"], "layers of the effective document")
+    has(ask("right"), "right 1.0.0 is denied by the policy of this session")
+    has(ask("left"), "this tenant")
+    # Below a layer with packages nothing goes unread.
+    server.want(200, "PUT", own, policy({"host": "web.example", "tls": "pass"}, packages={"registries": entries()}), key=key)
+    check(status_line(server, s, "https://web.example/", key) == "", "a connection that is not read")
+    # A registry that the tenant does not list.
+    server.want(200, "PUT", layer, {"packages": {"registries": ["pypi"]}})
+    server.refused(400, "invalid", "PUT", own, policy(packages={"registries": entries()}), "is not among those of the tenant's", key=key)
+    wait_for(lambda: " 200" not in ask("right"), 10, "the end of what the tenant no longer lists")
+    server.want(200, "PUT", layer, {"version": 1})
+    server.delete(s["id"], key=key)
+
+
+def test_a_lockfile_at_create(server):
+    right = R.parts["npm"].integrity(R.find("npm", "left", "1.0.0"))
+    wrong = right[:20] + ("A" if right[20] != "A" else "B") + right[21:]
+    for integrity, result in ((right, "downloaded"), (wrong, "hash_mismatch")):
+        lock = {"lockfileVersion": 3, "packages": {"": {}, "node_modules/left": {"version": "1.0.0", "resolved": FILE.format("left"), "integrity": integrity}}}
+        s = server.create(network=policy(packages={"registries": entries(), "mode": "pinned",
+                                                   "lockfiles": [{"name": "package-lock.json", "text": json.dumps(lock)}]}))
+        line = status_line(server, s, FILE.format("left"), server.key)
+        check((" 200" in line) == (result == "downloaded"), line)
+        has(status_line(server, s, FILE.format("right"), server.key), "right 1.0.0 is not pinned")
+        rows = lambda: {r["name"]: r["result"] for r in server.want(200, "GET", f"/v1/sessions/{s['id']}/packages")["packages"]}  # noqa: B023,E731
+        wait_for(lambda: rows() == {"left": result, "right": "refused"}, 10, f"{result} on record")  # noqa: B023
+
+
+def test_mistakes_are_refused(server):
+    for packages, words in (
+        ({"registries": ["cpan"]}, "packages.registries[0]: there is no registry 'cpan'"),
+        ({"lockfiles": [{"name": "package-lock.json", "text": "{"}]}, "packages.lockfiles[0] (package-lock.json)"),
+        ({"pins": {"npm:a": ["1 sha256:0"]}}, "packages.pins.npm:a"),
+        ({"mode": "pinned", "min_age": "-1"}, "packages.min_age"),
+    ):
+        server.refused(400, "invalid", "POST", "/v1/sessions", {"network": policy(packages=packages)}, words)
+    s = server.create(network="deny")
+    path = f"/v1/sessions/{s['id']}/network"
+    pins = lambda n: policy(packages={"pins": {f"npm:p{i}": [f"1.0.0 sha256:{i:064x}"] for i in range(n)}})  # noqa: E731
+    server.want(200, "PUT", path, pins(7000))
+    wait_for(lambda: server.request("PUT", path, pins(10))[0] != 429, 10, "the rate of changes")
+    server.refused(400, "invalid", "PUT", path, {"rules": [{"host": [f"h{i}.test" for i in range(250)]} for _ in range(13)], "packages": {}},
+                   "without packages")
+
+
+if __name__ == "__main__":
+    internet.enter()
+    internet.run_tests(globals(), pool_size=2)
