@@ -141,7 +141,8 @@ void package_gate_file(struct package_gate *g);
 
 /* ---- package_gate_zip.c */
 
-void package_gate_zip(struct package_gate *g);
+/* fd: the cache's file, taken over; -1: it is fetched. */
+void package_gate_zip(struct package_gate *g, int fd, uint64_t size);
 void package_gate_zip_end(struct package_gate *g);
 
 /* ---- package_record.c */

@@ -106,7 +106,7 @@ static void download(struct package_gate *g)
 		if (want.nexpected > 1)
 			package_gate_refuse(g, "more than one hash of this module is pinned");
 		else
-			package_gate_zip(g);
+			package_gate_zip(g, -1, 0);
 		return;
 	}
 	if (g->registry != NULL)
@@ -193,7 +193,11 @@ static void on_found(struct cache_call *c, struct cache_found *found, const stru
 	bool alone = false;
 
 	if (found != NULL && found->fd >= 0 && is_expected(g, found)) {
-		if (package_gate_fits(g, found->size))
+		if (!package_gate_fits(g, found->size))
+			return;
+		if (g->expected.alg == DIGEST_H1)
+			package_gate_zip(g, TAKE_FD(found->fd), found->size);
+		else
 			serve(g, found);
 		return;
 	}

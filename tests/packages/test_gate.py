@@ -242,8 +242,9 @@ def test_pinned_takes_what_is_pinned(server):
     R.fault("*.zip", registry_answer.body(b"not a zip"))
     equal(fetched(server, s, "https://proxy.go.example/example.org/mod/@v/v1.0.0.zip")[0], 502, "another zip")
     R.heal()
+    zip_url = "https://proxy.go.example/example.org/mod/@v/v1.0.0.zip"
     for url in (file_url("npm", "demo", "1.0.0"), file_url("pypi", "demo", "1.0.0"), file_url("pypi", "demo", "1.0.0") + ".metadata",
-                "https://proxy.go.example/example.org/mod/@v/v1.0.0.zip"):
+                zip_url, zip_url):
         status, phrase, _, code = fetched(server, s, url)
         equal((status, code), (200, 0), f"{url} ({phrase})")
     for url in (file_url("npm", "demo", "2.0.0"), file_url("npm", "young", "1.0.0")):
@@ -335,6 +336,39 @@ def test_ranges_are_parts_of_a_whole_file(server):
     equal(fetched(server, s, url, "-r", "0-99")[0], 200, "a range of what is not in the cache")
     status, _, got, _ = wait_for(lambda: (f := fetched(server, s, url, "-r", "10-99"))[0] == 206 and f, 5, "a range of the cache's file")
     equal(got, hashlib.sha256(data("pypi", "parts", "1.0.0")[10:100]).hexdigest(), "its bytes")
+
+
+def test_requests_for_one_file_share_a_download(server):
+    R.add("npm", "wanted", "1.0.0", age="400d", pad=300000)
+    path, s = R.path("npm", "wanted", "1.0.0"), session(server)
+    R.fault(path, registry_answer.slow(50000, 0.1))
+    sh(server, s, f"for i in 1 2 3 4 5 6; do curl -sS -m 20 -o /tmp/w$i https://npm.example{path} & done; wait", 0)
+    equal(R.count(path), 1, "downloads")
+    equal(set(sh(server, s, "sha256sum /tmp/w[1-6] | cut -c1-64")["stdout"].split()), {sha256("npm", "wanted", "1.0.0")}, "the files")
+    R.heal()
+
+
+def test_tenants_do_not_share_what_needs_credentials(server):
+    """Each tenant has a secret for the registry, which has a package for the first one only."""
+    R.add("npm", "hush", "1.0.0", age="400d", token="Bearer first-tenant-token")
+    world()
+    made = []
+    for name, token in (("first", "first-tenant-token"), ("second", "second-tenant-token")):
+        tenant, key = server.tenant(f"gate-{name}")
+        admin = server.want(201, "POST", f"/v1/tenants/{tenant}/keys", {"name": "all", "scopes": ["sessions", "admin"]})["key"]
+        server.want(201, "POST", "/v1/secrets", {"name": "npm", "value": token, "hosts": ["npm.example"]}, key=admin)
+        network = policy({"host": "npm.example", "secret": "npm", "set_headers": {"Authorization": "Bearer ${secret.npm}"}},
+                         packages={"registries": R.entries("npm")})
+        secret = {"name": "npm", "as": "broker", "env": "NPM_TOKEN"}
+        made.append((server.create(key=key, network=network, secrets=[secret]), key))
+    (first, first_key), (second, second_key) = made
+    url, path = "https://npm.example/hush", R.path("npm", "hush", "1.0.0")
+    get = f"curl -sS -m 20 -o /tmp/o -w '%{{http_code}} ' {url} https://npm.example{path} -o /tmp/f"
+    for _ in range(2):
+        equal(server.run(first["id"], get, key=first_key)["stdout"].split(), ["200", "200"], "the tenant that may")
+        equal(server.run(second["id"], get, key=second_key)["stdout"].split(), ["404", "404"], "the one that may not")
+    own = server.run(second["id"], f"{get} -H 'Authorization: Bearer first-tenant-token'", key=second_key)["stdout"].split()
+    equal(own, ["404", "404"], "with the other's token, which the policy replaces")
 
 
 # ---- what changes meanwhile
