@@ -352,6 +352,14 @@ static bool is_of_bundler(const struct package_gate *g)
 	       !g->answer.is_absent && !g->answer.is_offline;
 }
 
+/* bundler takes a 403 for a question about credentials, and shows the reason of another status. */
+static int refusal_status(const struct package_gate *g)
+{
+	if (g->answer.is_absent)
+		return 404;
+	return g->request.ecosystem == ECO_GEM ? 451 : 403;
+}
+
 static void refuse_name(struct package_gate *g)
 {
 	if (is_of_bundler(g)) {
@@ -359,7 +367,7 @@ static void refuse_name(struct package_gate *g)
 		return;
 	}
 	if (!is_of_pip(g))
-		package_gate_refuse_as(g, g->answer.is_absent ? 404 : 403, g->answer.reason);
+		package_gate_refuse_as(g, refusal_status(g), g->answer.reason);
 	else if (g->answer.is_offline)
 		package_gate_pip_page(g, package_gate_accepts(g, "+json"));
 	else

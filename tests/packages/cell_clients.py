@@ -280,3 +280,30 @@ class Bundler:
     def has(self, name):
         got = sh(self.server, self.s, f"ls -d /tmp/bundle/there/ruby/*/gems/{name}-*")["stdout"]
         return got.strip().rpartition("-")[2]
+
+
+class Maven:
+    eco = "maven"
+
+    def __init__(self, server, s):
+        need("mvn")
+        self.server, self.s = server, s
+        mirror = "<mirror><id>m</id><mirrorOf>*</mirrorOf><url>https://maven.example/</url></mirror>"
+        if not os.path.exists("/etc/maven/m2.conf"):
+            raise Skip("this Maven is not arranged as Debian's")
+        sh(server, s, "mkdir -p /tmp/mvn/.mvn; cp -rL /usr/share/maven /tmp/maven; mkdir -p /tmp/maven/conf/logging")  # links to /etc lead nowhere in a cell
+        with open("/etc/maven/m2.conf", "rb") as f:
+            put(server, s, "/tmp/maven/bin/m2.conf", f.read())
+        put(server, s, "/tmp/mvn/settings.xml", f"<settings><mirrors>{mirror}</mirrors></settings>".encode())
+        put(server, s, "/tmp/mvn/pom.xml", b"<project><modelVersion>4.0.0</modelVersion><groupId>x</groupId><artifactId>x</artifactId>"
+            b"<version>1</version><packaging>pom</packaging></project>")
+
+    def install(self, name, version):
+        group, artifact = name.split(":")
+        put(self.server, self.s, "/tmp/mvn/.mvn/extensions.xml", f"<extensions><extension><groupId>{group}</groupId><artifactId>{artifact}"
+            f"</artifactId><version>{version}</version></extension></extensions>".encode())
+        return sh(self.server, self.s, "cd /tmp/mvn && rm -rf repo && MAVEN_HOME=/tmp/maven sh /tmp/maven/bin/mvn -B -s settings.xml -Dmaven.repo.local=/tmp/mvn/repo validate")
+
+    def has(self, name):
+        got = sh(self.server, self.s, "ls /tmp/mvn/repo/{}/*/*.jar".format(name.replace(".", "/").replace(":", "/")))["stdout"]
+        return got.strip().rpartition("-")[2].replace(".jar", "")

@@ -20,10 +20,11 @@ from checks import check, equal, has  # noqa: E402
 from internet_client import make, policy  # noqa: E402
 from registry import Registry  # noqa: E402
 
-NAMES = {"pypi": "demo", "npm": "demo", "cargo": "demo", "go": "code.example/Demo", "git": "ours/demo", "apt": "demo", "gem": "demo"}
-OTHER = {"go": "code.example/Other", "git": "ours/other"}
+NAMES = {"pypi": "demo", "npm": "demo", "cargo": "demo", "go": "code.example/Demo", "git": "ours/demo", "apt": "demo", "gem": "demo",
+         "maven": "org.example:demo"}
+OTHER = {"go": "code.example/Other", "git": "ours/other", "maven": "org.example:other"}
 VERSIONS = {"pypi": ("1.0", "2.0"), "npm": ("1.0.0", "2.0.0"), "cargo": ("1.0.0", "1.1.0"), "go": ("v1.0.0", "v1.1.0"),
-            "git": ("v1", "v2"), "apt": ("1.0", "2.0"), "gem": ("1.0.0", "2.0.0")}
+            "git": ("v1", "v2"), "apt": ("1.0", "2.0"), "gem": ("1.0.0", "2.0.0"), "maven": ("1.0", "2.0")}
 R = Registry()
 for eco, name_ in NAMES.items():
     R.add(eco, name_, VERSIONS[eco][0], age="400d")
@@ -52,7 +53,7 @@ class Life:
 
     def client(self, **packages):
         s = make(self.server, policy(packages={"registries": R.entries(self.eco, **(
-            {"unknown_age": "allow"} if self.eco in ("go", "apt", "git", "gem") else {})), **packages}))
+            {"unknown_age": "allow"} if self.eco in ("go", "apt", "git", "gem", "maven") else {})), **packages}))
         if self.kind is clients.Go:
             return clients.Go(self.server, s, R.parts["go"].sum_key())
         if self.kind is clients.Apt:
@@ -178,7 +179,22 @@ def test_apt(server):
 
 
 def test_bundler(server):
-    Life(server, clients.Bundler).offline()
+    """Its documents are passed as they are, since it checks their digests: the file is refused."""
+    life = Life(server, clients.Bundler)
+    life.newest()
+    c = life.client(deny=["gem:demo@2.0.0"])
+    life.fails(c.install("demo"), DENIED, "a denied version")
+    life.works(c.install("demo", "1.0.0"), c, "1.0.0", "another version, by name")
+    life.pinned("Gemfile.lock", c.files())
+    life.offline()
+
+
+def test_maven(server):
+    """Likewise; the jar of an extension is what Maven needs without plugins of its own."""
+    life = Life(server, clients.Maven)
+    c = life.client(deny=["maven:org.example:demo@2.0"])
+    life.works(c.install(life.name, life.old), c, life.old, "a version that is not denied")
+    life.fails(c.install(life.name, life.new), DENIED, "a denied version")
 
 
 if __name__ == "__main__":
