@@ -1,0 +1,149 @@
+/* Goal: a file of which the registry says something else than before is remembered as changed, and
+ * all others are not. */
+#include "package_view.h"
+
+#include <stdlib.h>
+
+#include "package_load.h"
+#include "support.h"
+
+/* ---- what package_view.c calls */
+
+int package_load_start(struct package_view *v, const struct package_view_ask *ask, bool any_age,
+		       struct err *e)
+{
+	(void)v;
+	(void)ask;
+	(void)any_age;
+	(void)e;
+	return -1;
+}
+
+void package_load_cancel(struct package_view *v)
+{
+	(void)v;
+}
+
+bool package_load_is_of(const struct package_view *v, const struct egress_session *session)
+{
+	(void)v;
+	(void)session;
+	return false;
+}
+
+/* ---- */
+
+static const char *const first =
+	"{\"meta\":{\"api-version\":\"1.1\"},\"name\":\"demo\",\"versions\":[\"1.0\",\"2.0\"],"
+	"\"files\":["
+	"{\"filename\":\"demo-1.0-py3-none-any.whl\",\"url\":\"a/"
+	"demo-1.0-py3-none-any.whl\",\"hashes\":"
+	"{\"sha256\":\"0000000000000000000000000000000000000000000000000000000000000001\"},"
+	"\"upload-time\":\"2020-01-01T00:00:00Z\"},"
+	"{\"filename\":\"demo-2.0-py3-none-any.whl\",\"url\":\"a/"
+	"demo-2.0-py3-none-any.whl\",\"hashes\":"
+	"{\"sha256\":\"0000000000000000000000000000000000000000000000000000000000000002\"},"
+	"\"upload-time\":\"2021-01-01T00:00:00Z\"}]}";
+
+static struct package_document *document(const char *text)
+{
+	const struct package_meta_spec spec = { .doc = DOC_PYPI_SIMPLE, .name = "demo" };
+	struct package_document *d = calloc(1, sizeof(*d));
+	struct err e = { 0 };
+
+	CHECK(d != NULL);
+	*d = (struct package_document){ .refs = 1, .fd = -1 };
+	d->meta = package_meta_new(&spec, &e);
+	CHECK(d->meta != NULL);
+	CHECK(package_meta_feed(d->meta, text, strlen(text), &e) == 0);
+	CHECK(package_meta_end(d->meta, &e) == 0);
+	return d;
+}
+
+/* A copy of the first document with one text in place of another. */
+static char *with(const char *old, const char *new)
+{
+	char *copy = strdup(first), *at = strstr(copy, old);
+
+	CHECK(at != NULL && strlen(old) == strlen(new));
+	memcpy(at, new, strlen(new));
+	return copy;
+}
+
+static void on_done(struct completion *c, const struct err *e)
+{
+	(void)c;
+	(void)e;
+}
+
+static struct package_view *view_of(struct egress *g)
+{
+	static const struct package_registry registry = {
+		.ecosystem = ECO_PYPI, .name = "r", .host = { "r.example", 0 }, .path = "/"
+	};
+	static struct egress_session session;
+	struct package_source source = { .doc = DOC_PYPI_SIMPLE, .target = "/simple/demo/" };
+	struct package_view_wait w = { .done = { .on_done = on_done } };
+	const struct package_view_ask ask = { .session = &session,
+					      .scope = "public",
+					      .registry = &registry,
+					      .source = &source,
+					      .name = "demo",
+					      .tls = true };
+
+	session.egress = g;
+	package_view_get(&w, &ask);
+	CHECK(w.view != NULL);
+	completion_cancel(&w.done);
+	return w.view; /* stays held */
+}
+
+static void remembers_changes(void)
+{
+	static const struct {
+		const char *old, *new;
+		bool one;
+	} rows[] = {
+		{ "000000000001", "000000000009", true },
+		{ "2021-01-01", "2021-01-02", false },
+		{ "\"api-version\":\"1.1\"", "\"api-version\":\"1.0\"", false },
+	};
+	struct err e;
+	struct egress g = { .loop = loop_new(&e) };
+	struct package_view *v = view_of(&g);
+
+	package_view_replace(v, document(first));
+	package_view_replace(v, document(first));
+	CHECK(!package_view_is_changed(v, "demo-1.0-py3-none-any.whl"));
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char *text = with(rows[i].old, rows[i].new);
+		bool was = package_view_is_changed(v, "demo-1.0-py3-none-any.whl");
+
+		package_view_replace(v, document(text));
+		CHECK_CASE(rows[i].old, package_view_is_changed(v, "demo-1.0-py3-none-any.whl") ==
+						(was || rows[i].one));
+		free(text);
+		package_view_replace(v, document(first));
+	}
+	CHECK(package_view_is_changed(v, "demo-1.0-py3-none-any.whl"));
+	CHECK(package_view_is_changed(v, "demo-2.0-py3-none-any.whl"));
+	CHECK(!package_view_is_changed(v, "demo-3.0-py3-none-any.whl"));
+}
+
+/* Another form of the same: nothing has changed. */
+static void believes_what_stays(void)
+{
+	struct err e;
+	struct egress g = { .loop = loop_new(&e) };
+	struct package_view *v = view_of(&g);
+	char *text = with("\"api-version\":\"1.1\"", "\"api-version\":\"1.0\"");
+
+	package_view_replace(v, document(first));
+	package_view_replace(v, document(text));
+	CHECK(!package_view_is_changed(v, "demo-1.0-py3-none-any.whl"));
+	CHECK(!package_view_is_changed(v, "demo-2.0-py3-none-any.whl"));
+	free(text);
+}
+
+TEST_MAIN({ "remembers_changes", remembers_changes },
+	  { "believes_what_stays", believes_what_stays })
