@@ -86,6 +86,9 @@ int role_egress_join(struct supervisor *v, struct worker *w, struct err *e)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_sys(e, "channel C");
 	OWN_FD daemon_end = ends[0], egress_end = ends[1];
+	/* Before the first session: none may install what the list refuses. */
+	role_advisories_forget(w);
+	(void)role_advisories_look(v, w);
 	if (io_send(w->control, &word, 1, &egress_end, 1, e) < 0)
 		return err_wrap(e, "channel C");
 	return supervisor_give(v, w, SERVE_EGRESS, daemon_end, e) < 0 ? err_wrap(e, "channel C")

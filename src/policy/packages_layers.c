@@ -59,7 +59,7 @@ static int join_entry(struct packages_policy *all, size_t from, struct packages_
 		}
 		one->is_private[i] = nearest != NULL && nearest->says_private;
 		one->unknown_age[i] = nearest != NULL ? nearest->says_unknown_age
-						      : known != NULL && known->says_unknown_age;
+						      : known != NULL && known->unknown_age[i];
 		one->registry.is_private |= nearest != NULL && nearest->says_private;
 	}
 	return 0;

@@ -19,7 +19,8 @@
 #define BUILT_IN(eco, word, server) \
 	.ecosystem = (eco), .name = (word), .host = { (server), 0 }, .is_implicit = true
 
-/* Archives of distributions are signed and have no times: their packages count as old enough. */
+/* Archives of distributions are signed and have no times: their packages count as old enough. A git
+ * server has none, either: a list with one says so for the layer that lists it. */
 static const struct packages_entry built_in[] = {
 	{ .registry = { BUILT_IN(ECO_PYPI, "pypi", "pypi.org"), .path = "/",
 			HOSTS({ "files.pythonhosted.org", 0 }) } },
@@ -44,8 +45,10 @@ static const struct packages_entry built_in[] = {
 	  .unknown_age = { true, true, true } },
 	{ .registry = { BUILT_IN(ECO_GIT, "github", "github.com"), .path = "/",
 			HOSTS({ "codeload.github.com", 0 }, { "objects.githubusercontent.com", 0 },
-			      { "release-assets.githubusercontent.com", 0 }) } },
-	{ .registry = { BUILT_IN(ECO_GIT, "gitlab", "gitlab.com"), .path = "/" } },
+			      { "release-assets.githubusercontent.com", 0 }) },
+	  .says_unknown_age = true },
+	{ .registry = { BUILT_IN(ECO_GIT, "gitlab", "gitlab.com"), .path = "/" },
+	  .says_unknown_age = true },
 };
 
 /* ---- reading */

@@ -15,6 +15,7 @@ from harness import check, equal  # noqa: E402
 from internet_client import make, policy, sh  # noqa: E402
 from registry import Registry  # noqa: E402
 
+KILLS = True  # of cordon-egress
 R = Registry()
 R.add("npm", "good", "1.0.0", age="400d")
 R.add("npm", "evil", "1.0.0", age="400d")
@@ -70,6 +71,16 @@ def test_an_imported_list_is_in_force(server):
     has(metrics, "cordon_advisories 2\n")
     age = [line for line in metrics.splitlines() if line.startswith("cordon_advisories_age_seconds ")]
     check(len(age) == 1 and 0 <= int(age[0].split()[1]) < 120, age)
+
+
+def test_the_list_is_in_force_in_a_new_process(server):
+    """From the first request: the list is there before any session."""
+    s = make(server, policy(packages={"registries": R.entries("npm")}))
+    for pid in server.pids("cordon-egress"):
+        os.kill(pid, 9)
+    seen = set()
+    wait_for(lambda: seen.add(asked(server, s, "/evil/-/evil-1.0.0.tgz")) or any(" 403 " in line for line in seen), 30, "the new process", 0.05)
+    check(not [line for line in seen if " 200" in line], seen)
 
 
 def test_an_empty_import_changes_nothing(server):

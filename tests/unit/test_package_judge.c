@@ -592,6 +592,33 @@ static void lower_flags_loosen_nothing(void)
 	policy_free(p);
 }
 
+/* git has no times. Who lists a git server says that this is well, and nobody else. */
+static void git_servers_have_no_times(void)
+{
+	struct package_facts none = { .version = "", .file = "" };
+	struct policy *p = make(NULL, NULL, "{\"min_age\":\"7d\",\"registries\":[\"github\"]}");
+	struct package_answer a = ask(p, NULL, "git:o/r", PACKAGE_FILE, &none);
+
+	CHECK(has_words(&a, NULL));
+	policy_free(p);
+	p = make(NULL, NULL,
+		 "{\"min_age\":\"7d\",\"registries\":[{\"use\":\"github\",\"unknown_age\":"
+		 "\"deny\"}]}");
+	a = ask(p, NULL, "git:o/r", PACKAGE_FILE, &none);
+	CHECK(has_words(&a, "has no known age"));
+	policy_free(p);
+	p = make(NULL, NULL, "{\"min_age\":\"7d\"}");
+	a = ask(p, NULL, "git:o/r", PACKAGE_FILE, &none);
+	CHECK(has_words(&a, "has no known age, this session wants"));
+	policy_free(p);
+	p = make("{\"min_age\":\"7d\"}", NULL, "{\"registries\":[\"github\",\"debian\"]}");
+	a = ask(p, NULL, "git:o/r", PACKAGE_FILE, &none);
+	CHECK(has_words(&a, "has no known age, this node wants"));
+	a = ask(p, NULL, "apt:bash@5", PACKAGE_FILE, &none);
+	CHECK(has_words(&a, NULL));
+	policy_free(p);
+}
+
 /* Random members, asked about random packages: with one more layer never more is allowed. */
 static void a_layer_never_allows_more(void)
 {
@@ -817,6 +844,7 @@ TEST_MAIN({ "errors_name_the_place", errors_name_the_place }, { "errors_of_pins"
 	  { "layers_are_asked_one_by_one", layers_are_asked_one_by_one },
 	  { "lower_registries_are_among_the_upper", lower_registries_are_among_the_upper },
 	  { "lower_flags_loosen_nothing", lower_flags_loosen_nothing },
+	  { "git_servers_have_no_times", git_servers_have_no_times },
 	  { "a_layer_never_allows_more", a_layer_never_allows_more },
 	  { "registries_open_their_hosts", registries_open_their_hosts },
 	  { "offline_hosts_exist", offline_hosts_exist }, { "the_preset", the_preset },
