@@ -57,6 +57,11 @@ static const struct route routes[] = {
 	{ HTTP1_GET, "/v1/layers", ADMIN, api_layers_list, "" },
 	{ HTTP1_POST, "/v1/gc", ADMIN, api_layers_collect, "" },
 
+	{ HTTP1_GET, "/v1/packages/cache", ADMIN, api_package_cache_get, "" },
+	{ HTTP1_GET, "/v1/packages/cache/entries", ADMIN, api_package_cache_list, "after " },
+	{ HTTP1_POST, "/v1/packages/cache/gc", ADMIN, api_package_cache_collect, "bytes " },
+	{ HTTP1_POST, "/v1/packages/cache/verify", ADMIN, api_package_cache_verify, "" },
+
 	{ HTTP1_POST, "/v1/sessions", USE, api_sessions_create, "" },
 	{ HTTP1_GET, "/v1/sessions", READ, api_sessions_list,
 	  "state ended template limit after order metadata.* " },

@@ -81,6 +81,10 @@ void api_network_tenant_get(struct request *r);
 void api_network_tenant_put(struct request *r);
 void api_network_log(struct request *r);
 void api_packages_list(struct request *r);
+void api_package_cache_get(struct request *r);
+void api_package_cache_list(struct request *r);
+void api_package_cache_collect(struct request *r);
+void api_package_cache_verify(struct request *r);
 
 /* api_limits.c */
 void api_limits_get(struct request *r);

@@ -51,7 +51,7 @@ static int run_list(const struct cache_admin_options *o, struct api_call *a, str
 }
 
 static int run_order(const struct cache_admin_options *o, struct api_call *a, const char *order,
-		     const json_t *body, struct err *e)
+		     struct err *e)
 {
 	OWN_JSON *answer = NULL;
 	struct target t;
@@ -59,7 +59,11 @@ static int run_order(const struct cache_admin_options *o, struct api_call *a, co
 
 	target_init(&t, CACHE_PATH);
 	target_part(&t, order);
-	if (api_call_json(a, "POST", &t, body, &answer, e) < 0)
+	if (strcmp(order, "gc") == 0) {
+		(void)snprintf(bytes, sizeof(bytes), "%" PRIu64, o->to_bytes);
+		target_query(&t, "bytes", bytes);
+	}
+	if (api_call_json(a, "POST", &t, NULL, &answer, e) < 0)
 		return -1;
 	if (o->common->json) {
 		show_json(answer, true, stdout);
@@ -72,23 +76,19 @@ static int run_order(const struct cache_admin_options *o, struct api_call *a, co
 			     member_number(answer, "objects", 0), bytes,
 			     member_number(answer, "damaged", 0));
 	else
-		(void)printf("%" PRIu64 " views removed, %s bytes are left\n",
-			     member_number(answer, "removed", 0), bytes);
+		(void)printf("%" PRIu64 " removed, %s bytes\n", member_number(answer, "removed", 0),
+			     bytes);
 	return 0;
 }
 
 static int run_word(const struct cache_admin_options *o, struct api_call *a, const char *word,
 		    const char *file, struct err *e)
 {
-	OWN_JSON *body = NULL;
-
 	if (strcmp(word, "ls") == 0)
 		return run_list(o, a, e);
 	if (strcmp(word, "warm") == 0)
 		return package_warm(a, &o->warm, file, e);
-	if (strcmp(word, "gc") == 0)
-		body = json_pack("{s:I}", "bytes", (json_int_t)o->to_bytes);
-	return run_order(o, a, word, body, e);
+	return run_order(o, a, word, e);
 }
 
 int cache_admin_run(const struct verb *v, const struct cache_admin_options *o,

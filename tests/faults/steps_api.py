@@ -136,7 +136,8 @@ def create_with_secret(w):
 def show(w):
     yield
     answers = [w.ask("GET", "/v1/sessions?limit=100&state=running"), w.in_session("GET", ""), w.in_session("GET", "/metrics")]
-    answers += [w.in_session("GET", "/events"), w.in_session("GET", "/network"), w.in_session("GET", "/network/log")]
+    answers += [w.in_session("GET", "/events"), w.in_session("GET", "/network"), w.in_session("GET", "/network/log"),
+                w.in_session("GET", "/packages")]
     yield
     for a in answers:
         w.good(a, 200)

@@ -207,6 +207,8 @@ def snapshots(w):
     asked.append((w.ask("POST", one + "/pause", {"memory": False}), (200,)))
     asked.append((w.ask("POST", one + "/reset"), (200,)))
     asked += [(w.ask("GET", "/v1/layers"), (200,)), (w.ask("POST", "/v1/gc"), (200,))]
+    asked += [(w.ask(m, "/v1/packages/cache" + p), (200, 503)) for m, p in (("GET", ""), ("GET", "/entries"), ("POST", "/gc"),
+                                                                           ("POST", "/verify"))]
     yield
     w.good(made, 201)
     for a, want in asked:

@@ -20,9 +20,14 @@ NPM, PIP = {"npm_config_registry": "https://npm.example/"}, {"PIP_INDEX_URL": "h
 GO = {"GOPROXY": "https://proxy.go.example", "GOSUMDB": "off", "GOFLAGS": "-modcacherw"}
 
 
+def running(server):
+    return {s["id"] for s in server.want(200, "GET", "/v1/sessions?state=running")["sessions"]}
+
+
 def warm(server, files, name, env, code=0, **packages):
     """Runs it with these files; its output."""
     world()
+    before = running(server)
     with tempfile.TemporaryDirectory() as at:
         for n, text in files.items():
             with open(os.path.join(at, n), "w", encoding="ascii") as f:
@@ -35,7 +40,7 @@ def warm(server, files, name, env, code=0, **packages):
             words += ["--env", f"{k}={v}"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     equal(done.returncode, code, f"exit ({done.stdout} {done.stderr})")
-    equal(server.want(200, "GET", "/v1/sessions?state=running")["sessions"], [], "sessions that are left")
+    equal(running(server) - before, set(), "sessions that are left")
     return done.stdout + done.stderr
 
 

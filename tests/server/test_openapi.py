@@ -73,6 +73,8 @@ CANNOT = {
         ("429", "needs a small bound: test_snapshots.py, test_cold_pause.py"),
         ("507", "needs a full disk: test_snapshots.py")) if (path, status) not in ((SESSION + "/reset", "422"), (SESSION + "/reset", "507"))},
     ("POST", "/v1/gc", "503"): "only without cordon-storage",
+    **{(method, "/v1/packages/cache" + path, "503"): "only without cordon-cache"
+       for method, path in (("GET", ""), ("GET", "/entries"), ("POST", "/gc"), ("POST", "/verify"))},
     ("POST", "/mcp", "429"): "needs tenant_max_streams open at once: test_mcp_attacks.py",
     ("POST", "/mcp/{session}", "429"): "needs tenant_max_streams open at once: test_mcp_attacks.py",
     ("POST", "/mcp/{session}", "409"): "only while the session is in between two states",
@@ -291,6 +293,10 @@ def snapshots(p):
     p.probe(400, "POST", SESSION + "/fork", body={"count": 0})
     p.probe(200, "GET", "/v1/layers")
     p.probe(200, "POST", "/v1/gc")
+    p.probe(200, "GET", "/v1/packages/cache")
+    p.probe(200, "GET", "/v1/packages/cache/entries")
+    p.probe(200, "POST", "/v1/packages/cache/gc", query="bytes=1000")
+    p.probe(200, "POST", "/v1/packages/cache/verify")
     p.probe(204, "DELETE", "/v1/snapshots/{snapshot}", ids=one)
     fork = p.json(201, "POST", SESSION + "/fork", body={})["sessions"][0]["id"]
     p.probe(200, "POST", SESSION + "/pause", ids={"session": fork}, body={"memory": False})
@@ -341,6 +347,8 @@ def network(p):
     p.probe(200, "GET", SESSION + "/network/log", query="kind=dns&allowed=false&name=b.example&limit=1")
     p.probe(200, "GET", SESSION + "/network/log", query="follow=true", send="HEAD")
     p.probe(400, "GET", SESSION + "/network/log", query="kind=other")
+    p.probe(200, "GET", SESSION + "/packages", query="ecosystem=npm&result=refused&name=x&limit=1")
+    p.probe(400, "GET", SESSION + "/packages", query="result=other")
     p.probe(200, "GET", "/v1/tenants/{tenant}/network")
     p.probe(200, "PUT", "/v1/tenants/{tenant}/network", body={"version": 1, "rules": ["a.example"]})
     p.probe(200, "GET", "/v1/tenants/{tenant}/network")
