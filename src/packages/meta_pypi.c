@@ -33,7 +33,7 @@ static void add_file(struct package_meta *m, struct meta_item *it)
 		pypi_file_version(it->file, m->name, it->version);
 		meta_item_end(m, it);
 		if (m->json.fault == NULL)
-			m->table.facts[it->fact].code = pypi_file_code(it->file);
+			m->table.facts[it->fact].code = (uint8_t)pypi_file_code(it->file);
 		return;
 	}
 	it->fact = known;
