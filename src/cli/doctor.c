@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -197,6 +198,18 @@ static void check_disks(const struct cell_restrictions *w)
 			: "install e2fsprogs");
 }
 
+/* cordon-cache has a user of its own, if there is one. */
+static void check_cache(const struct cell_restrictions *w)
+{
+	bool ok = w->rootless || getpwnam("cordon-cache") != NULL;
+
+	row("storage", "package cache", ok, false,
+	    w->rootless ? "cordon-cache runs as the user that starts the server"
+	    : ok	? "cordon-cache has a user of its own"
+			: "no user cordon-cache: it runs as the user of cordon-egress",
+	    "useradd --system --shell /usr/sbin/nologin cordon-cache, or set cache_user");
+}
+
 static void check_storage(const struct cell_restrictions *w)
 {
 	struct statfs fs;
@@ -212,6 +225,7 @@ static void check_storage(const struct cell_restrictions *w)
 		row("storage", "/usr", true, true, text, "");
 	}
 	check_disks(w);
+	check_cache(w);
 }
 
 static void check_programs(void)

@@ -81,6 +81,7 @@ def test_doctor_as_root():
         ("level", "microvm"),
         ("storage", "/usr"),
         ("storage", "disks"),
+        ("storage", "package cache"),
         ("limit", "disk rate"),
         ("template", "python3"),
         ("template", "sudo"),

@@ -213,9 +213,9 @@ def test_health_and_readiness(server):
 
 
 def test_ready_means_that_every_program_is_there(server):
-    """One of each kind that sessions need. cordon-pull is none of them."""
+    """One of each kind that sessions need. cordon-pull and cordon-cache are none of them."""
     supervisor = server.pid("supervisor")
-    for name, ready in (("cordon-storage", False), ("cordon-egress", False), ("cordon-pull", True)):
+    for name, ready in (("cordon-storage", False), ("cordon-egress", False), ("cordon-pull", True), ("cordon-cache", True)):
         os.kill(supervisor, signal.SIGSTOP)  # so that nobody replaces it
         try:
             for pid in server.pids(name):
@@ -271,10 +271,12 @@ def test_the_keeper_is_alone_with_its_rights(server):
     pid = server.pid("keeper")
     with open(f"/proc/{pid}/environ", "rb") as f:
         equal(f.read(), b"", "environment")
-    owners = {comm: status_of(p)["Uid"].split()[1] for p in children(server.process.pid) for comm in [harness.comm(p)]}
+    def owners():
+        return {comm: status_of(p)["Uid"].split()[1] for p in children(server.process.pid) for comm in [harness.comm(p)]}
     want = {"cordond": str(harness.USER), "cordon-egress": str(harness.USER + 1), "cordon-keeper": "0", "cordon-storage": "0",
             "cordon-pull": str(harness.USER + 1), "cordon-cache": str(harness.USER + 2)}
-    equal(owners, want, "who runs as whom")
+    wait_for(lambda: set(owners()) == set(want), 10, "the programs, which other tests kill")
+    equal(owners(), want, "who runs as whom")
 
 
 def test_files_are_its_own(server):

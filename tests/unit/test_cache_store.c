@@ -1,0 +1,204 @@
+/* The parts of cordon-cache below its channels: files of views, the index, the list of first
+ * sights, in a folder of its own. */
+#include "test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cache_disk.h"
+#include "cache_index.h"
+#include "rmtree.h"
+#include "seen_table.h"
+
+static const struct view some = { .key = { "public", "npm npm.test", "/a/-/a-1.0.0.tgz" },
+				  .meta = { "\"e\"", "Mon, 16 Nov 2026 10:00:00 GMT", "text/x" },
+				  .fetched_ms = 1234567890123,
+				  .size = 42,
+				  .sha256 = { 1, 2, 3 } };
+
+static void a_view_comes_back_whole_or_not_at_all(void)
+{
+	uint8_t bytes[VIEW_FILE_MAX];
+	int n = view_file_write(&some, bytes);
+	struct view v;
+
+	CHECK(n > 0 && view_file_read(bytes, (size_t)n, &v));
+	CHECK(strcmp(v.key.path, some.key.path) == 0 && strcmp(v.meta.etag, "\"e\"") == 0);
+	CHECK(v.fetched_ms == some.fetched_ms && v.size == 42 && v.sha256[2] == 3);
+	for (int i = 0; i < n; i++)
+		CHECK(!view_file_read(bytes, (size_t)i, &v));
+	for (int i = 0; i < n; i++) {
+		bytes[i] ^= 1;
+		CHECK(!view_file_read(bytes, (size_t)n, &v));
+		bytes[i] ^= 1;
+	}
+}
+
+static void names_of_views_do_not_run_into_each_other(void)
+{
+	const struct cache_key keys[] = {
+		{ "a", "b", "c" }, { "ab", "", "c" },  { "a", "bc", "" },
+		{ "", "ab", "c" }, { "a", "b", "c " }, { "A", "b", "c" }
+	};
+	uint8_t names[6][32];
+
+	for (size_t i = 0; i < 6; i++)
+		view_name(&keys[i], names[i]);
+	for (size_t i = 0; i < 6; i++)
+		for (size_t k = 0; k < i; k++)
+			CHECK(memcmp(names[i], names[k], 32) != 0);
+}
+
+static void name_of(unsigned n, uint8_t ret[32])
+{
+	memset(ret, 0, 32); /* all in few buckets, but for the seed */
+	memcpy(ret, &n, sizeof(n));
+}
+
+static void the_index_keeps_objects_while_a_view_names_them(void)
+{
+	struct cache_object *one, *two, *gone;
+	struct cache_index x;
+	uint8_t a[32], b[32], va[32], vb[32];
+	bool ok;
+
+	CHECK(cache_index_init(&x));
+	name_of(1, a);
+	name_of(2, b);
+	name_of(3, va);
+	name_of(4, vb);
+	one = cache_index_add(&x, a, 100);
+	two = cache_index_add(&x, b, 50);
+	CHECK(cache_index_add(&x, a, 100) == one && x.nobjects == 2 && x.bytes == 150);
+	CHECK(cache_index_set(&x, va, one, &ok) == NULL && ok);
+	CHECK(cache_index_set(&x, vb, one, &ok) == NULL && ok && x.nviews == 2);
+	CHECK(cache_index_set(&x, va, two, &ok) == NULL && ok); /* vb still names it */
+	gone = cache_index_set(&x, vb, two, &ok);
+	CHECK(ok && gone == one && cache_index_view(&x, vb)->object == two && x.nviews == 2);
+	cache_index_drop_object(&x, one);
+	CHECK(cache_index_object(&x, a) == NULL && x.bytes == 50 && x.oldest == two);
+	cache_index_release(&x);
+}
+
+static void the_index_orders_by_use(void)
+{
+	struct cache_index x;
+	uint8_t name[32];
+	uint64_t last = 0;
+
+	CHECK(cache_index_init(&x));
+	for (unsigned i = 0; i < 1000; i++) {
+		name_of(i, name);
+		cache_index_add(&x, name, 1)->used_ms = (i * 7919) % 1000;
+	}
+	CHECK(cache_index_sort(&x));
+	for (struct cache_object *o = x.oldest; o != NULL; o = o->newer) {
+		CHECK(o->used_ms >= last);
+		last = o->used_ms;
+	}
+	name_of(0, name);
+	cache_index_use(&x, cache_index_object(&x, name));
+	CHECK(x.newest == cache_index_object(&x, name) && x.nobjects == 1000);
+	cache_index_release(&x);
+}
+
+static char folder[] = "/tmp/cordon-cache-XXXXXX";
+
+static int open_folder(void)
+{
+	int fd;
+
+	CHECK(mkdtemp(folder) != NULL);
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(fd >= 0);
+	return fd;
+}
+
+static void files_get_their_name_when_they_are_complete(void)
+{
+	struct cache_disk d;
+	uint8_t name[32], bytes[VIEW_FILE_MAX];
+	char tmp[CACHE_DISK_NAME_MAX];
+	struct view v;
+	struct err e;
+	int dir = open_folder(), fd;
+
+	CHECK(cache_disk_open(&d, dir, 0, &e) == 0);
+	view_name(&some.key, name);
+	CHECK(!cache_disk_get_view(&d, name, bytes, &v));
+	CHECK(cache_disk_put_view(&d, name, &some, &e) == 0);
+	CHECK(cache_disk_get_view(&d, name, bytes, &v) && v.size == 42);
+	CHECK(cache_disk_put_view(&d, some.sha256, &some, &e) == 0); /* under a wrong name */
+	CHECK(!cache_disk_get_view(&d, some.sha256, bytes, &v));
+	fd = cache_disk_create(&d, tmp, &e);
+	CHECK(fd >= 0 && write(fd, "x", 1) == 1 && cache_disk_object(&d, some.sha256) < 0);
+	CHECK(cache_disk_keep(&d, tmp, CACHE_OBJECTS, some.sha256, &e) == 0);
+	fd_close(fd);
+	fd = cache_disk_object(&d, some.sha256);
+	CHECK(fd >= 0 && write(fd, "y", 1) < 0);
+	fd_close(fd);
+	cache_disk_remove(&d, CACHE_OBJECTS, some.sha256);
+	CHECK(cache_disk_object(&d, some.sha256) < 0);
+	CHECK(cache_disk_has_room(&d, 0) && !cache_disk_has_room(&d, UINT64_MAX));
+	d.reserve = 100;
+	CHECK(!cache_disk_has_room(&d, 0));
+	fd_close(dir);
+	rmtree(AT_FDCWD, folder);
+	memcpy(folder + sizeof(folder) - 7, "XXXXXX", 6);
+}
+
+static uint64_t see(struct seen_table *t, unsigned n, uint64_t now)
+{
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "m@%u", n);
+	return seen_table_first(t, &some.key, name, now);
+}
+
+/* The last record is not whole. */
+static void tear(int dir)
+{
+	int fd = openat(dir, "seen", O_RDWR | O_CLOEXEC);
+
+	CHECK(fd >= 0 && ftruncate(fd, lseek(fd, 0, SEEK_END) - 3) == 0);
+	fd_close(fd);
+}
+
+static void first_sights_are_forgotten_from_the_oldest_on(void)
+{
+	struct seen_table t;
+	struct err e;
+	int dir = open_folder();
+
+	CHECK(mkdirat(dir, "tmp", 0700) == 0 && seen_table_open(&t, dir, 1000, &e) == 0);
+	for (unsigned i = 0; i < 1000; i++)
+		CHECK(see(&t, i, i + 1) == i + 1);
+	CHECK(see(&t, 0, 5000) == 1 && t.n == 1000);
+	CHECK(see(&t, 1000, 5001) == 5001 && t.n < 1000); /* a quarter is gone */
+	CHECK(see(&t, 999, 6000) == 1000 && see(&t, 0, 6001) == 6001);
+	seen_table_close(&t);
+	CHECK(seen_table_open(&t, dir, 1000, &e) == 0);
+	CHECK(see(&t, 999, 7000) == 1000 && see(&t, 0, 7001) == 6001 &&
+	      see(&t, 1000, 7002) == 5001);
+	seen_table_close(&t);
+	tear(dir);
+	CHECK(seen_table_open(&t, dir, 1000, &e) == 0);
+	CHECK(see(&t, 0, 8000) == 8000 && see(&t, 999, 8001) == 1000); /* the torn one only */
+	seen_table_close(&t);
+	fd_close(dir);
+	rmtree(AT_FDCWD, folder);
+}
+
+TEST_MAIN({ "a view comes back whole or not at all", a_view_comes_back_whole_or_not_at_all },
+	  { "names of views do not run into each other",
+	    names_of_views_do_not_run_into_each_other },
+	  { "the index keeps objects while a view names them",
+	    the_index_keeps_objects_while_a_view_names_them },
+	  { "the index orders by use", the_index_orders_by_use },
+	  { "files get their name when they are complete",
+	    files_get_their_name_when_they_are_complete },
+	  { "first sights are forgotten from the oldest on",
+	    first_sights_are_forgotten_from_the_oldest_on })
