@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "compose.h"
+#include "compose_lockfiles.h"
 #include "member.h"
 
 static int add_limits(json_t *body, const struct create_options *o, struct err *e)
@@ -48,7 +49,8 @@ json_t *create_body(const struct create_options *o, struct err *e)
 	    add_storage(body, o, e) < 0 || compose_mounts(body, "mounts", &o->mounts, e) < 0 ||
 	    compose_volumes(body, "volumes", &o->volumes, e) < 0 ||
 	    compose_pairs(body, "metadata", "--metadata", &o->metadata, e) < 0 ||
-	    compose_network(body, "network", &o->policy, &o->allow, e) < 0) {
+	    compose_network(body, "network", &o->policy, &o->allow, e) < 0 ||
+	    compose_lockfiles(body, "network", &o->lockfiles, e) < 0) {
 		json_decref(body);
 		return NULL;
 	}

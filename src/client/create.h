@@ -14,7 +14,7 @@ struct create_options {
 	const char *storage, *keep;
 	bool read_only, persist;
 	struct option_list mounts, volumes, metadata;
-	struct option_list policy, allow;
+	struct option_list policy, allow, lockfiles;
 };
 
 #define CREATE_OPTIONS_NUMBER_MAX ((uint64_t)INT64_MAX)
@@ -60,7 +60,9 @@ struct create_options {
 	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(type, make.policy), 0, 0, \
 	  "hosts it may reach: a policy file, or presets (see cordon policy presets)" }, \
 	{ "allow", "HOST[/PATH]", OPTION_LIST, offsetof(type, make.allow), 0, 0, \
-	  "also allows this host" }
+	  "also allows this host" }, \
+	{ "lockfile", "FILE", OPTION_LIST, offsetof(type, make.lockfiles), 0, 0, \
+	  "installs only what this lockfile names (package-lock.json, requirements.txt, ...); with --policy" }
 /* clang-format on */
 
 /* The body of POST /v1/sessions, owned by the caller; NULL with e set. */

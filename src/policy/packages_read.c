@@ -123,6 +123,20 @@ static int read_patterns(struct reader *r, const char *name, struct package_patt
 				     e);
 }
 
+/* A preset may have the other member: then the merged document is checked. */
+static int check_effects(const struct reader *r, const struct packages_layer *l, struct err *e)
+{
+	if (!r->p->merged && json_object_get(r->p->root, "extends") != NULL)
+		return 0;
+	if (l->min_age_except.given && l->min_age_ms == 0)
+		return policy_value_fail(e, r->at, "min_age_except",
+					 "has no effect without min_age");
+	if (l->scripts_except.given && l->scripts == PACKAGES_PASS)
+		return policy_value_fail(e, r->at, "scripts_except",
+					 "has no effect if scripts are allowed");
+	return 0;
+}
+
 static int read_lists(struct reader *r, struct packages_layer *l, struct err *e)
 {
 	if (read_patterns(r, "allow", &l->allow, e) < 0 ||
@@ -130,12 +144,8 @@ static int read_lists(struct reader *r, struct packages_layer *l, struct err *e)
 	    read_patterns(r, "min_age_except", &l->min_age_except, e) < 0 ||
 	    read_patterns(r, "scripts_except", &l->scripts_except, e) < 0)
 		return -1;
-	if (l->min_age_except.given && l->min_age_ms == 0)
-		return policy_value_fail(e, r->at, "min_age_except",
-					 "has no effect without min_age");
-	if (l->scripts_except.given && l->scripts == PACKAGES_PASS)
-		return policy_value_fail(e, r->at, "scripts_except",
-					 "has no effect if scripts are allowed");
+	if (check_effects(r, l, e) < 0)
+		return -1;
 	if (packages_registry_read(r->p, &r->arena, json_object_get(r->v, "registries"), r->at,
 				   &l->registries, e) < 0)
 		return -1;

@@ -60,10 +60,12 @@ static int set_default(json_t *root, const json_t *from, enum policy_layer layer
 		       : 0;
 }
 
-/* Each layer's packages member stays what it is. A layer's own comes before that of a preset. */
+/* Each layer's packages member stays what it is. Members that a layer has itself replace those of
+ * its presets. */
 static int merge_packages(json_t *root, const json_t *from, enum policy_layer layer)
 {
 	json_t *one = json_object_get(from, "packages"), *all = json_object_get(root, "packages");
+	json_t *of_preset;
 
 	if (one == NULL)
 		return 0;
@@ -72,6 +74,9 @@ static int merge_packages(json_t *root, const json_t *from, enum policy_layer la
 		if (json_object_set_new(root, "packages", all) < 0)
 			return -1;
 	}
+	of_preset = json_object_get(all, policy_layer_names[layer]);
+	if (of_preset != NULL)
+		return json_object_update(of_preset, one);
 	return json_object_set(all, policy_layer_names[layer], one);
 }
 

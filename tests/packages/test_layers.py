@@ -5,7 +5,9 @@ documents that are too long are refused when they are set.
     test_layers.py CORDON [name ...]"""
 import json
 import os
+import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [HERE, os.path.join(HERE, "..", "egress"), os.path.join(HERE, "..", "shared")]
@@ -68,6 +70,22 @@ def test_a_lockfile_at_create(server):
         has(status_line(server, s, FILE.format("right"), server.key), "right 1.0.0 is not pinned")
         rows = lambda: {r["name"]: r["result"] for r in server.want(200, "GET", f"/v1/sessions/{s['id']}/packages")["packages"]}  # noqa: B023,E731
         wait_for(lambda: rows() == {"left": result, "right": "refused"}, 10, f"{result} on record")  # noqa: B023
+
+
+def test_create_takes_a_lockfile(server):
+    """cordon create --lockfile: the pins of the file, and nothing else."""
+    with tempfile.TemporaryDirectory() as place:
+        with open(os.path.join(place, "p.json"), "w", encoding="utf-8") as f:
+            json.dump(policy(packages={"registries": entries()}), f)
+        with open(os.path.join(place, "requirements.txt"), "w", encoding="utf-8") as f:
+            f.write("demo==1.0\n")
+        done = subprocess.run([server.program, "create", "--policy", os.path.join(place, "p.json"), "--lockfile", os.path.join(place, "requirements.txt")],
+                              env={**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}, stdout=subprocess.PIPE, text=True,
+                              timeout=60, check=True)
+    s = done.stdout.split()[0]
+    packages = server.want(200, "GET", f"/v1/sessions/{s}/network")["policy"]["packages"]
+    equal((packages["mode"], packages["pins"]), ("pinned", {"pypi:demo": ["1.0"]}))
+    has(status_line(server, {"id": s}, FILE.format("left"), server.key), "left 1.0.0 is not pinned")
 
 
 def test_mistakes_are_refused(server):

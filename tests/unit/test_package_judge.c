@@ -760,7 +760,12 @@ static void the_preset(void)
 	CHECK(file_is(p, "pypi:a@1", NULL) && file_is(p, "cargo:a@1", NULL));
 	CHECK(file_is(p, "go:a.test/b@v1", NULL));
 	policy_free(p);
-	/* One's own member comes before that of the preset. */
+	/* Members of one's own replace those of the preset, one by one. */
+	p = make_documents(NULL, "{\"extends\":[\"packages\"],\"packages\":{\"min_age_except\":"
+				 "[\"npm:a\"],\"deny\":[\"npm:b\"]}}");
+	CHECK(asked(p, "pypi.org", 443, "/simple/a/", &a) == POLICY_PERMIT);
+	CHECK(file_is(p, "npm:b@1", "packages.deny[0]") && file_is(p, "npm:a@1", NULL));
+	policy_free(p);
 	p = make_documents(NULL,
 			   "{\"extends\":[\"packages\"],\"packages\":{\"mode\":\"offline\"}}");
 	CHECK(meta_is(p, "pypi:a", "packages are off"));
