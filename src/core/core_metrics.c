@@ -39,6 +39,12 @@ enum {
 	M_PACKAGES,
 	M_PACKAGE_BYTES,
 	M_PACKAGE_CACHE,
+	M_CACHE_UP,
+	M_CACHE_BYTES,
+	M_CACHE_OBJECTS,
+	M_CACHE_EVICTED,
+	M_CACHE_REFUSED,
+	M_CACHE_BAD,
 	M_ADVISORIES,
 	M_ADVISORIES_AGE,
 	M_CONNECTIONS,
@@ -98,6 +104,12 @@ static const struct metrics_def defs[] = {
 	[M_PACKAGES] = { METRICS_COUNTER, "cordon_packages_total", "Requests of sessions for packages, by result.", "result", package_results, COUNT(package_results) },
 	[M_PACKAGE_BYTES] = { METRICS_COUNTER, "cordon_package_bytes_total", "Bytes of package files that sessions got.", NULL, NULL, 0 },
 	[M_PACKAGE_CACHE] = { METRICS_COUNTER, "cordon_package_cache_total", "Requests for packages, by what the cache did.", "cache", package_caches, COUNT(package_caches) },
+	[M_CACHE_UP] = { METRICS_GAUGE, "cordon_package_cache_up", "1 while cordon-cache is connected.", NULL, NULL, 0 },
+	[M_CACHE_BYTES] = { METRICS_GAUGE, "cordon_package_cache_bytes", "Bytes that cordon-cache keeps.", NULL, NULL, 0 },
+	[M_CACHE_OBJECTS] = { METRICS_GAUGE, "cordon_package_cache_objects", "Files that cordon-cache keeps.", NULL, NULL, 0 },
+	[M_CACHE_EVICTED] = { METRICS_GAUGE, "cordon_package_cache_evicted", "Files that this cordon-cache removed to make room.", NULL, NULL, 0 },
+	[M_CACHE_REFUSED] = { METRICS_GAUGE, "cordon_package_cache_refused", "Files that this cordon-cache did not take: no room, or wrong bytes.", NULL, NULL, 0 },
+	[M_CACHE_BAD] = { METRICS_GAUGE, "cordon_package_cache_bad", "Files that this cordon-cache found damaged.", NULL, NULL, 0 },
 	[M_ADVISORIES] = { METRICS_GAUGE, "cordon_advisories", "Lines of the list of malicious packages; 0: none was imported.", NULL, NULL, 0 },
 	[M_ADVISORIES_AGE] = { METRICS_GAUGE, "cordon_advisories_age_seconds", "Time since the list of malicious packages was imported.", NULL, NULL, 0 },
 	[M_CONNECTIONS] = { METRICS_GAUGE, "cordon_connections", "Connections of clients, by whether they have shown a key.", "key", keyed, COUNT(keyed) },
@@ -199,6 +211,12 @@ void core_metrics_network(const struct core_metrics_network *n)
 	catch_up(M_NET_BYTES, 0, n->bytes_in);
 	catch_up(M_NET_BYTES, 1, n->bytes_out);
 	catch_up(M_NET_REQUESTS, 0, n->requests);
+	metrics_set(M_CACHE_UP, 0, n->cache_up ? 1 : 0);
+	metrics_set(M_CACHE_BYTES, 0, (int64_t)n->cache_bytes);
+	metrics_set(M_CACHE_OBJECTS, 0, (int64_t)n->cache_objects);
+	metrics_set(M_CACHE_EVICTED, 0, (int64_t)n->cache_evicted);
+	metrics_set(M_CACHE_REFUSED, 0, (int64_t)n->cache_refused);
+	metrics_set(M_CACHE_BAD, 0, (int64_t)n->cache_bad);
 	metrics_set(M_ADVISORIES, 0, (int64_t)n->advisories);
 	metrics_set(M_ADVISORIES_AGE, 0, (int64_t)n->advisories_age_s);
 }

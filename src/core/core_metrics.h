@@ -35,6 +35,8 @@ struct core_metrics_network {
 	unsigned sessions;	/* that have a network now */
 	uint64_t broken, invalid, records, refused, bytes_in, bytes_out, requests;
 	uint64_t advisories, advisories_age_s; /* lines of the list; since its import */
+	bool cache_up;			       /* cordon-cache is connected */
+	uint64_t cache_bytes, cache_objects, cache_evicted, cache_refused, cache_bad;
 };
 void core_metrics_network(const struct core_metrics_network *n);
 /* Writes all metrics, after reading what is not counted: sessions by state, cell memory, the pool.

@@ -104,6 +104,7 @@ static void count_open(struct session *s, void *arg)
 static void on_metrics(struct core *c, struct buf *b)
 {
 	const struct egress_links *l = &net_access_of(c)->egress;
+	const struct cache_stats *cache = &net_access_of(c)->cache.last;
 	struct core_metrics_network now = { .processes = l->n,
 					    .up = egress_links_up(l),
 					    .broken = l->numbers.broken,
@@ -115,6 +116,12 @@ static void on_metrics(struct core *c, struct buf *b)
 					    .requests = l->numbers.requests };
 
 	session_each(c, NULL, count_open, &now.sessions);
+	now.cache_up = package_cache_is_up(c);
+	now.cache_bytes = cache->bytes;
+	now.cache_objects = cache->objects;
+	now.cache_evicted = cache->evicted;
+	now.cache_refused = cache->refused;
+	now.cache_bad = cache->bad;
 	advisories_info(core_config(c)->state_dir, &now.advisories, &now.advisories_age_s);
 	core_metrics_network(&now);
 	egress_links_write_turns(l, b);

@@ -14,6 +14,7 @@
 #include "net_state.h"
 
 #define PING_MS 15000
+#define FIRST_NS (1000 * CLOCK_MS) /* it has read a small folder by then */
 #define CALL_MS 30000
 #define LONG_CALL_MS 3600000 /* GC, REMOVE, VERIFY */
 
@@ -90,7 +91,9 @@ static int handle(struct package_cache *p, const struct cache_msg *m, struct err
 	p->pinged = false;
 	if (m->type < CACHE_LISTED)
 		return err_set(e, ERR_INVALID, "a message in the wrong direction");
-	if (c == NULL) /* a pong, or it was cancelled */
+	if (m->type == CACHE_STATED)
+		p->last = m->stats;
+	if (c == NULL) /* of a ping, or it was cancelled */
 		return 0;
 	if (m->type == CACHE_REFUSED) {
 		(void)err_set(&refused, m->code, "%s", m->text);
@@ -124,10 +127,11 @@ static void on_sock(struct loop_fd *f, uint32_t events)
 		give_up(p, e.msg);
 }
 
+/* The ping is a question for its numbers, which the metrics show. */
 static void on_ping(struct loop_timer *t)
 {
 	struct package_cache *p = t->arg;
-	const struct cache_msg m = { .type = CACHE_PING, .id = next_id(p) };
+	const struct cache_msg m = { .type = CACHE_STATS, .id = next_id(p) };
 	struct err e;
 
 	if (p->pinged) {
@@ -194,8 +198,8 @@ int package_cache_attach(struct package_cache *p, int sock, struct err *e)
 		return -1;
 	p->sock = TAKE_FD(mine);
 	p->pinged = false;
-	loop_timer_set(core_loop(p->core), &p->ping,
-		       loop_now_ns(core_loop(p->core)) + PING_MS * CLOCK_MS);
+	p->last = (struct cache_stats){ 0 };
+	loop_timer_set(core_loop(p->core), &p->ping, loop_now_ns(core_loop(p->core)) + FIRST_NS);
 	for (unsigned i = 0; i < p->egress->n; i++)
 		package_cache_join(p, i);
 	return 0;

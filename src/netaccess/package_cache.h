@@ -53,7 +53,8 @@ struct package_cache {
 	struct loop_timer ping;
 	struct completions calls; /* arg of each is its struct package_cache_call */
 	uint32_t last_id;
-	bool pinged; /* and not answered yet */
+	bool pinged;		 /* and not answered yet */
+	struct cache_stats last; /* of its last answer to a ping */
 };
 
 void package_cache_init(struct package_cache *p, struct core *c, struct egress_links *egress);

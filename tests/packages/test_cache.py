@@ -187,6 +187,19 @@ def test_used_again_after_kills(server):
         wait_for(again, READY_S, f"a hit after {name} was killed", step=0.2)
 
 
+def metric(server, name):
+    text = server.request("GET", "/metrics", raw=True)[2].decode()
+    return int(next(line.rsplit(" ", 1)[1] for line in text.splitlines() if line.startswith(name + " ")))
+
+
+def test_metrics(server):
+    stored(server, session(server))
+    wait_for(lambda: metric(server, "cordon_package_cache_objects") > 0 and metric(server, "cordon_package_cache_bytes") > 100000, 30,
+             "what the cache keeps", step=0.2)
+    equal(metric(server, "cordon_package_cache_up"), 1, "cordon-cache is there")
+    equal(metric(server, "cordon_package_cache_bad"), 0, "damaged files")
+
+
 LOAD = """
 import hashlib, urllib.request, sys, os
 for n in range(1000):
