@@ -4,6 +4,10 @@
  * number of calls and stores; requests without an answer are dropped when it is long. Answers are
  * matched by their number; one that nobody waits for any more is dropped with its descriptor.
  *
+ * A cache that did not answer in time, because it hangs or reads a large folder, is not asked until
+ * its next answer comes, which that of the late request is at the latest: packages must not wait
+ * for it one after the other.
+ *
  * A link that breaks the protocol is closed like one that ended: cordond notices a cordon-cache
  * that hangs, and brings a new link after it was replaced. */
 #include "cache_link.h"
@@ -20,7 +24,7 @@
 #include "io.h"
 #include "log.h"
 
-#define CALL_MS 10000 /* the cache may be reading its folder */
+#define CALL_MS 5000
 #define QUEUED_MAX 1024
 #define PACKETS_PER_TURN 64
 
@@ -110,6 +114,8 @@ static void on_ended(struct completion *w, const struct err *e)
 	struct cache_call *c = w->arg;
 	struct cache_found found = c->found;
 
+	if (e != NULL && e->sys == ETIMEDOUT)
+		c->link->late = true;
 	c->link->ncalls--;
 	c->link = NULL;
 	c->found.fd = -1;
@@ -180,6 +186,8 @@ static void ask(struct egress *g, struct cache_call *c, struct cache_msg *m)
 	cache_call_begin(l, c, m->id, CALL_MS);
 	if (l->sock < 0)
 		(void)cache_link_missing(&e);
+	else if (l->late)
+		(void)err_set(&e, ERR_LIMIT, "the package cache does not answer");
 	else if (l->ncalls > CACHE_REQUESTS_MAX)
 		(void)err_set(&e, ERR_LIMIT, "too many requests wait for the package cache");
 	else
@@ -291,6 +299,7 @@ static int receive(struct cache_link *l, struct err *e)
 		return err_set(e, ERR_NOT_FOUND, "cordon-cache ended");
 	if (n < 0)
 		return -1;
+	l->late = false;
 	if (cache_msg_read(packet, (size_t)n, &m, e) < 0) {
 		io_close_all(&fd, nfds);
 		return -1;
@@ -306,6 +315,7 @@ static void close_link(struct cache_link *l)
 	if (l->sock >= 0)
 		fd_close(l->sock);
 	l->sock = -1;
+	l->late = false;
 	while (l->first != NULL)
 		drop_first(l);
 	(void)cache_link_missing(&e);

@@ -18,6 +18,7 @@ struct cache_link {
 	struct cache_store *stores;
 	unsigned nstores;
 	uint32_t last_id;
+	bool late; /* the last answer that was waited for did not come in time */
 };
 
 /* Never NULL. */

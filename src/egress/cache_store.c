@@ -229,8 +229,9 @@ struct cache_store *cache_store_begin(struct egress *g, const struct cache_key *
 				      void (*on_room)(void *arg), void *arg)
 {
 	struct cache_link *l = cache_link_of(g);
-	struct cache_store *s =
-		l->sock < 0 || l->nstores >= CACHE_STORES_MAX ? NULL : calloc(1, sizeof(*s));
+	struct cache_store *s = l->sock < 0 || l->late || l->nstores >= CACHE_STORES_MAX
+					? NULL
+					: calloc(1, sizeof(*s));
 	struct err e;
 
 	if (s == NULL)

@@ -6,9 +6,11 @@ behind, and the cache is used again by itself.
     test_cache.py CORDON [name ...]
 
 A whole server, cells, and fake registries in the small internet of tests/egress."""
+import contextlib
 import hashlib
 import os
 import random
+import signal
 import time
 
 import registry_answer as faults
@@ -185,6 +187,32 @@ def test_used_again_after_kills(server):
             check(reply.status == 0 or reply.end or reply.body == data, f"{name}: other bytes")
             return reply.whole and R.count(path) == 0
         wait_for(again, READY_S, f"a hit after {name} was killed", step=0.2)
+
+
+def test_a_cache_that_hangs(server):
+    """Files come from the registry; the first one may wait for an answer, the others do not. It is used again later."""
+    s = session(server)
+    path, data = stored(server, s)
+    others = [package() for _ in range(3)]
+    for p, _ in others:
+        npm(server, s, "/" + p.split("/")[1])  # its metadata
+    pid = server.pid("cordon-cache")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for p, d in [(path, data), *others]:
+            began = time.monotonic()
+            reply = npm(server, s, p)
+            check(reply.whole and reply.body == d, f"{p}: {reply}")
+            note(f"{time.monotonic() - began:.1f} s")
+        check(time.monotonic() - began < 4.5, "the last one did not wait for the cache")
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # cordond may have had it replaced
+            os.kill(pid, signal.SIGCONT)
+
+    def hit():
+        R.forget()
+        return npm(server, s, path).whole and R.count(path) == 0
+    wait_for(hit, READY_S, "a hit", step=0.2)
 
 
 def metric(server, name):
