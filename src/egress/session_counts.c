@@ -4,7 +4,7 @@
 
 #include "json.h"
 
-#define RULES_EACH 64 /* in one message */
+#define RULES_EACH 63 /* in one message, beside that of packages */
 
 static void begin(struct json *j, char *text, size_t cap, const struct egress_session *session)
 {
@@ -28,8 +28,21 @@ static void add_rule(struct json *j, const struct limit_usage *u)
 	json_close(j, '}');
 }
 
+/* What a session has used of its limits of packages is kept as that of a rule. */
+static void add_packages(struct json *j, const struct package_used *u)
+{
+	if (u->bytes == 0 && u->new_names == 0)
+		return;
+	json_open(j, NULL, '{');
+	json_text(j, "rule", EGRESS_PACKAGES_RULE);
+	json_uint(j, "claimed_in", u->bytes);
+	json_uint(j, "claimed_out", u->new_names);
+	json_close(j, '}');
+}
+
 static bool end(struct json *j, struct egress_session *session)
 {
+	add_packages(j, &session->packages);
 	json_close(j, ']');
 	json_close(j, '}');
 	if (!json_ok(j) ||
@@ -131,6 +144,11 @@ void session_counts_restore(struct egress_session *session, const json_t *used)
 		struct limit_usage *u =
 			name == NULL ? NULL : limit_usage_find(&session->used, name);
 
+		if (name != NULL && strcmp(name, EGRESS_PACKAGES_RULE) == 0) {
+			raise_to(&session->packages.bytes, number(rule, "claimed_in"));
+			raise_to(&session->packages.new_names, number(rule, "claimed_out"));
+			continue;
+		}
 		if (u != NULL)
 			limit_usage_restore(u, number(rule, "claimed_out"),
 					    number(rule, "claimed_in"));

@@ -67,6 +67,9 @@ enum egress_type {
  *	                                   in place of an object is masked in records only
  */
 
+/* What a session used of its limits of packages is among the rules, under this name: claimed_in are
+ * bytes of package files, claimed_out names that do not exist. */
+#define EGRESS_PACKAGES_RULE "(packages)"
 /* Rules of a session whose counts are remembered: twice as many as a policy may have. */
 #define EGRESS_RULES_KEPT_MAX 8192U
 
