@@ -93,6 +93,16 @@ static int bound(struct session *s, struct err *e)
 	return 0;
 }
 
+/* PyPI's file names write names in other ways than its pages: the row has the one form of both. */
+static void name_row(const struct package_record *p, char ret[PACKAGE_NAME_MAX])
+{
+	char normal[PACKAGE_NAME_MAX];
+	bool other = strcmp(p->ecosystem, ecosystem_name(ECO_PYPI)) == 0 &&
+		     package_name_normal(ECO_PYPI, p->name, strlen(p->name), normal);
+
+	(void)snprintf(ret, PACKAGE_NAME_MAX, "%s", other ? normal : p->name);
+}
+
 static int add_row(struct session *s, const struct access_record_text *r, const char *execution,
 		   struct err *e)
 {
@@ -108,7 +118,7 @@ static int add_row(struct session *s, const struct access_record_text *r, const 
 	memcpy(row.session, session_row(s)->id, sizeof(row.session));
 	memcpy(row.ecosystem, p->ecosystem, sizeof(row.ecosystem));
 	memcpy(row.registry, p->registry, sizeof(row.registry));
-	(void)snprintf(row.name, sizeof(row.name), "%s", p->name);
+	name_row(p, row.name);
 	memcpy(row.version, p->version, sizeof(row.version));
 	(void)snprintf(row.execution, sizeof(row.execution), "%s", execution);
 	row.downloads = p->result == PACKAGE_RESULT_DOWNLOADED;
