@@ -57,11 +57,19 @@ static bool is_object(const char *dir, const char *file)
 	       (strcmp(file + 5 + n, ".pack") == 0 || strcmp(file + 5 + n, ".idx") == 0);
 }
 
+/* People write "org/repo" for "org/repo.git". */
+static struct package_span without_git(struct package_span name)
+{
+	while (name.p != NULL && package_ends_with(name.p, name.n, ".git"))
+		name.n -= strlen(".git");
+	return name;
+}
+
 static bool read_row(const struct package_row *row, const struct package_match *m,
 		     struct package_request *ret)
 {
-	if (!package_take_name(m->name, ret) || !package_take_version(m->version, ret) ||
-	    !package_take_file(m->file, ret))
+	if (!package_take_name(without_git(m->name), ret) ||
+	    !package_take_version(m->version, ret) || !package_take_file(m->file, ret))
 		return false;
 	ret->source = row->form == FORM_GIT_ARCHIVE;
 	if (row->form == FORM_GIT_LFS_OBJECT)

@@ -334,6 +334,8 @@ static void keeps_names_as_written(void)
 	CHECK_STR(r.written, "Serde_Json");
 	package_request_read(ECO_GO, false, "GET", "/a.b/!c/@v/list", NULL, &r);
 	CHECK_STR(r.written, "a.b/C");
+	package_request_read(ECO_GIT, false, "POST", "/Org/Repo.git/git-upload-pack", NULL, &r);
+	CHECK_STR(r.written, "Org/Repo");
 }
 
 /* A name, a version and a path of any length: bounded or not understood. */
