@@ -32,7 +32,7 @@ BIG = 500 << 20
 DELAY = 0.02
 VERDACCIO, SQUID = 4873, 3130  # ports
 PROXY = f"http://127.0.0.1:{SQUID}"
-QUIET = "--no-audit --no-fund --ignore-scripts --loglevel error"
+QUIET = "--no-audit --no-fund --ignore-scripts --no-update-notifier --loglevel error"
 
 SQUID_CONF = """
 http_port 127.0.0.1:{port}

@@ -56,11 +56,13 @@ struct package_shape *package_shape_new(const struct package_shape_spec *spec, s
 		return NULL;
 	}
 	s = calloc(1, sizeof(*s));
-	if (s != NULL)
+	if (s != NULL) {
 		s->shown = calloc(1, spec->meta->table.n / 8 + 1);
-	if (s == NULL || s->shown == NULL) {
+		s->here = calloc(1, spec->meta->table.n / 8 + 1);
+	}
+	if (s == NULL || s->shown == NULL || s->here == NULL) {
 		err_sys(e, "metadata of packages");
-		free(s);
+		package_shape_free(s);
 		return NULL;
 	}
 	s->spec = *spec;
@@ -76,6 +78,7 @@ void package_shape_free(struct package_shape *s)
 	if (s == NULL)
 		return;
 	free(s->shown);
+	free(s->here);
 	free(s);
 }
 
@@ -84,6 +87,11 @@ void package_shape_free(struct package_shape *s)
 bool shape_is_shown(const struct package_shape *s, uint32_t fact)
 {
 	return fact < s->judged && (s->shown[fact / 8] >> (fact % 8) & 1) != 0;
+}
+
+bool shape_is_here(const struct package_shape *s, uint32_t fact)
+{
+	return fact < s->judged && (s->here[fact / 8] >> (fact % 8) & 1) != 0;
 }
 
 bool shape_is_release(const char *version)
@@ -132,6 +140,18 @@ void shape_reason(const struct package_shape *s, uint32_t fact, char ret[PACKAGE
 	}
 }
 
+static void note_here(struct package_shape *s, uint32_t fact)
+{
+	const struct facts_table *t = &s->meta->table;
+	uint32_t first;
+
+	if (t->facts[fact].foreign)
+		return;
+	first = facts_find_version(t, facts_text(t, t->facts[fact].version));
+	if (first != FACTS_NONE)
+		s->here[first / 8] |= (uint8_t)(1U << (first % 8));
+}
+
 size_t package_shape_judge(struct package_shape *s, size_t most)
 {
 	char reason[PACKAGE_SHAPE_REASON_MAX];
@@ -139,6 +159,7 @@ size_t package_shape_judge(struct package_shape *s, size_t most)
 	for (; most > 0 && s->judged < s->meta->table.n; most--) {
 		uint32_t i = (uint32_t)s->judged++;
 
+		note_here(s, i);
 		if (!judge(s, i, reason)) {
 			s->nhidden++;
 			note_newest(s, &s->newest_hidden, i);
@@ -150,6 +171,8 @@ size_t package_shape_judge(struct package_shape *s, size_t most)
 		if (shape_is_release(facts_text(&s->meta->table, s->meta->table.facts[i].version)))
 			note_newest(s, &s->newest_release, i);
 	}
+	if (s->judged == s->meta->table.n && s->one.newest_shown == NULL)
+		package_shape_result(s, &s->one);
 	return s->meta->table.n - s->judged;
 }
 

@@ -32,7 +32,8 @@ struct package_shape_spec {
 	const char *which; /* SHAPE_NPM_ONE: the version or tag; borrowed */
 	/* May this one be chosen? If not, the reason, printable ASCII. Called once for each fact by
 	 * _judge(), and again for the reason of a yanked file. */
-	bool (*allow)(const struct package_facts *f, char reason[PACKAGE_SHAPE_REASON_MAX], void *arg);
+	bool (*allow)(const struct package_facts *f, char reason[PACKAGE_SHAPE_REASON_MAX],
+		      void *arg);
 	void *arg;
 };
 

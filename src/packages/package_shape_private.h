@@ -16,8 +16,12 @@ struct package_shape {
 	struct package_shape_spec spec;
 	const struct package_meta *meta;
 	uint8_t *shown; /* owned: one bit for each fact */
+	/* Owned: of the first fact of a version, whether a file of it has an address in the
+	 * registry. */
+	uint8_t *here;
 	size_t judged, nshown, nhidden;
 	uint32_t newest_hidden, newest_release, newest_any; /* FACTS_NONE: none */
+	struct package_shape_result one; /* SHAPE_NPM_ONE: of the whole, when it is judged */
 	/* While it writes. */
 	struct doc_json json;
 	struct doc_writer writer;
@@ -37,6 +41,8 @@ struct package_shape {
 };
 
 bool shape_is_shown(const struct package_shape *s, uint32_t fact);
+/* Has a version, by its first fact, a file in the registry? */
+bool shape_is_here(const struct package_shape *s, uint32_t fact);
 /* The version that a tag has when its own is hidden; NULL: none. */
 const char *shape_moved(const struct package_shape *s, const char *version);
 bool shape_is_release(const char *version);

@@ -54,14 +54,12 @@ static bool time_is_shown(struct package_shape *s)
 static void begin_version(struct package_shape *s)
 {
 	struct doc_json *j = &s->json;
-	struct package_shape_result r;
 
 	s->fact = j->key_odd ? FACTS_NONE : facts_find_version(&s->meta->table, j->key);
 	s->drop = !shape_is_shown(s, s->fact);
 	if (s->drop || s->spec.as != SHAPE_NPM_ONE)
 		return;
-	package_shape_result(s, &r);
-	s->drop = r.one == NULL || strcmp(r.one, j->key) != 0;
+	s->drop = s->one.one == NULL || strcmp(s->one.one, j->key) != 0;
 	if (!s->drop)
 		s->skip = 0;
 }

@@ -1,8 +1,6 @@
 /* shape_pypi.c - PyPI's documents as JSON: refused files are marked as yanked, with the reason, so
  * that ranges choose another one and an exact pin reaches the file, whose refusal says why. Files
  * whose address leaves the registry are left out, and versions that have no other file. */
-#include <string.h>
-
 #include "package_shape_private.h"
 
 enum place { OTHER, ROOT, FILES, FILE_, RELEASES, NAMES };
@@ -66,21 +64,13 @@ static void end_file(struct package_shape *s)
 static void end_name(struct package_shape *s)
 {
 	struct doc_json *j = &s->json;
-	const struct facts_table *t = &s->meta->table;
-	uint32_t fact = facts_find_version(t, j->text);
+	uint32_t fact = facts_find_version(&s->meta->table, j->text);
 
 	if (j->odd || s->skip > 0 || j->ntext >= PACKAGE_VERSION_MAX ||
 	    !package_version_ok(ECO_PYPI, j->text, j->ntext))
 		return;
-	if (fact != FACTS_NONE && t->facts[fact].foreign) {
-		for (fact = 0; fact < t->n; fact++) {
-			if (!t->facts[fact].foreign &&
-			    strcmp(facts_text(t, t->facts[fact].version), j->text) == 0)
-				break;
-		}
-		if (fact == t->n)
-			return;
-	}
+	if (fact != FACTS_NONE && !shape_is_here(s, fact))
+		return;
 	doc_writer_value(&s->writer, NULL, 0);
 	doc_writer_text(&s->writer, j->text);
 }

@@ -389,6 +389,19 @@ def test_bounds():
     equal(len(Shaped(run(NPM, SHORT, some, ["1.0.7"]).stdout).json()["versions"]), 149999)
 
 
+def test_long_lists_take_linear_time():
+    """Where each name of one list is looked up in another; the tool is stopped after a minute."""
+    n = 190000
+    files = b",".join(b'{"filename":"d-%d.zip","url":"evil/d-%d.zip"}' % (i, i) for i in range(n))
+    names = b",".join(b'"%d"' % i for i in range(n))
+    got = Shaped(run(SIMPLE, SAME, b'{"files":[' + files + b'],"versions":[' + names + b"]}", name="d").stdout)
+    equal((got.shown, got.json()), (0, {"files": [], "versions": []}))
+    n = 150000
+    doc = b'{"versions":{' + b",".join(b'"1.0.%d":{}' % i for i in range(n)) + b'},"dist-tags":{' + b",".join(
+        b'"t%d":"1.0.%d"' % (i, i) for i in range(20000)) + b"}}"
+    equal(Shaped(run(NPM, ONE, doc, which="t19999").stdout).body, b"{}")
+
+
 def main():
     global TOOL
     TOOL = sys.argv[1]
