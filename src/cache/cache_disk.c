@@ -142,14 +142,14 @@ bool cache_disk_get_view(struct cache_disk *d, const uint8_t name[32], uint8_t b
 	return memcmp(its, name, sizeof(its)) == 0;
 }
 
-bool cache_disk_has_room(const struct cache_disk *d, uint64_t n)
+uint64_t cache_disk_missing(const struct cache_disk *d, uint64_t n)
 {
 	struct statvfs fs;
-	uint64_t all, free_bytes;
+	uint64_t reserve, free_bytes;
 
-	if (fstatvfs(d->dir, &fs) < 0)
-		return false;
-	all = (uint64_t)fs.f_blocks * fs.f_frsize;
+	if (fstatvfs(d->dir, &fs) < 0 || n > UINT64_MAX / 2)
+		return UINT64_MAX;
+	reserve = (uint64_t)fs.f_blocks * fs.f_frsize / 100 * d->reserve;
 	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-	return free_bytes > n && free_bytes - n > all / 100 * d->reserve;
+	return reserve + n < free_bytes ? 0 : reserve + n - free_bytes + 1;
 }

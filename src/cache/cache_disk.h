@@ -53,5 +53,5 @@ int cache_disk_put_view(struct cache_disk *d, const uint8_t name[32], const stru
 bool cache_disk_get_view(struct cache_disk *d, const uint8_t name[32], uint8_t bytes[VIEW_FILE_MAX],
 			 struct view *ret);
 
-/* Whether n more bytes leave the reserve free. */
-bool cache_disk_has_room(const struct cache_disk *d, uint64_t n);
+/* How many bytes must be freed so that n more leave the reserve free; 0: none. */
+uint64_t cache_disk_missing(const struct cache_disk *d, uint64_t n);

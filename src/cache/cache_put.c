@@ -17,6 +17,7 @@
 #define PIECE ((size_t)256 * 1024)
 #define TURN_PIECES 4
 #define IDLE_MS 600000
+#define PART_MAX 4 /* one file must not push everything else out: at most this part of all */
 #define ROOM_STEP (1ULL << 20) /* room is made in steps of this */
 
 /* ---- ends */
@@ -76,7 +77,7 @@ void cache_put_abort(struct cache_put *p)
 		release(p);
 }
 
-static void no_room(struct cache_put *p)
+static void warn_full(void)
 {
 	static struct log_limit limit = { .burst = 1, .interval_ms = 60000 };
 	unsigned long long dropped;
@@ -84,6 +85,11 @@ static void no_room(struct cache_put *p)
 	if (log_limit(&limit, &dropped))
 		log_warn("package files are not kept: the cache or its disk is full", "more=%llu",
 			 dropped);
+}
+
+static void no_room(struct cache_put *p)
+{
+	warn_full();
 	fail(p, ERR_LIMIT, "the package cache is full");
 }
 
@@ -176,7 +182,7 @@ static bool make_room(struct cache_put *p, uint64_t more)
 	uint64_t had = (p->bytes + ROOM_STEP - 1) / ROOM_STEP;
 	uint64_t need = (p->bytes + more + ROOM_STEP - 1) / ROOM_STEP;
 
-	if (p->bytes + more > CACHE_OBJECT_MAX)
+	if (p->bytes + more > CACHE_OBJECT_MAX || p->bytes + more > p->cache->max_bytes / PART_MAX)
 		return false;
 	if (need == had)
 		return true;
@@ -294,8 +300,10 @@ static int open_parts(struct cache_put *p, struct err *e)
 
 	if (!is_stream(p->sock))
 		return err_set(e, ERR_INVALID, "the bytes of a file come over a stream socket");
-	if (!cache_room_make(p->cache, 0, 2))
+	if (!cache_room_make(p->cache, 0, 2)) {
+		warn_full();
 		return err_set(e, ERR_LIMIT, "the package cache is full");
+	}
 	p->file = cache_disk_create(&p->cache->disk, p->tmp, e);
 	if (p->file < 0) {
 		p->tmp[0] = '\0';

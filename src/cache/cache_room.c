@@ -55,7 +55,7 @@ static bool fits(const struct cache *c, uint64_t bytes, uint64_t files)
 
 	return x->bytes + c->coming_bytes + bytes <= c->max_bytes &&
 	       x->nobjects + x->nviews + c->coming_files + files <= c->max_files &&
-	       cache_disk_has_room(&c->disk, bytes);
+	       cache_disk_missing(&c->disk, bytes) == 0;
 }
 
 /* The one that was used least, and was not just given out. */
@@ -76,6 +76,8 @@ bool cache_room_make(struct cache *c, uint64_t bytes, uint64_t files)
 
 	if (bytes > c->max_bytes)
 		return false;
+	if (cache_disk_missing(&c->disk, bytes) > c->index.bytes)
+		return false; /* others have filled the disk: removing everything would not help */
 	for (unsigned i = 0; i < PER_CALL; i++) {
 		if (fits(c, bytes, files))
 			return true;

@@ -106,7 +106,7 @@ const struct config_setting config_table[] = {
 	{ "image_mirror", "HOST=URL,...", CONFIG_TEXT, FIELD(image_mirror), "", 0, 511, NULL,
 	  "mirrors of registries, such as docker.io=http://127.0.0.1:5000, which are asked first, without credentials; empty: none" },
 	{ "package_cache_size", "SIZE", CONFIG_BYTES, FIELD(package_cache_size), "10G", 0, 64 * TIB, NULL,
-	  "bytes of package files and metadata that cordon-cache keeps for all sessions; what was used least is removed first; 0: no cache" },
+	  "bytes of package files and metadata that cordon-cache keeps for all sessions; one file at most a quarter of it; what was used least is removed first; 0: no cache" },
 	{ "storage_reserve", "PERCENT", CONFIG_COUNT, FIELD(storage_reserve), "5", 0, 90, NULL,
 	  "percent of the file systems of state_dir and storage_dir that stay free: below it nothing that is kept on disk is made, "
 	  "and such requests are answered with 507" },

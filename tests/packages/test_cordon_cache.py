@@ -162,8 +162,10 @@ def test_no_more_than_its_size():
         check(stats["bytes"] <= 20 * MIB and stats["evicted"] > 0, f"{stats}")
         check(link.find(key(path="/0")) is not None, "what was used stays")
         check(link.find(key(path="/1")) is None, "what was not used went")
-        ok, why = link.store(key(path="/huge"), bytes(21 * MIB))
+        before = bed.cache.stats()["objects"]
+        ok, why = link.store(key(path="/huge"), bytes(6 * MIB))
         check(not ok and "full" in why, why)
+        check(bed.cache.stats()["objects"] >= before - 5, "a large file pushes out at most a quarter")
         equal(bed.left(), [], "files left")
 
 
@@ -192,15 +194,19 @@ def test_disk_full():
         equal(link.find(key(path="/large")), None, "nothing of the large one")
         equal([x for x in files_of(folder) if x.startswith("tmp/")], [], "files left")
         equal(cache.close(), 0, "exit status")
-        # With a reserve that is not there any more nothing is stored, and what is there is found.
-        cache = Cache(PROGRAM, folder, reserve=90)
+        # Others fill the disk into the reserve: nothing is stored, and what is there is found.
+        with open(f"{folder}/other", "wb") as f:
+            f.write(bytes(5 * MIB))
+        cache = Cache(PROGRAM, folder, reserve=50)
         link = cache.link()
         ok, why = link.store(key(path="/more"), bytes(1000))
         check(not ok and "full" in why, why)
+        check(link.find(key(path="/small")) is not None, "what is there was not removed in vain")
         equal(cache.close(), 0, "exit status")
         has("".join(cache.log), "is full")
     finally:
-        subprocess.run(["umount", folder], check=True)
+        cache.control.close()
+        subprocess.run(["umount", "-l", folder], check=True)
         os.rmdir(folder)
 
 

@@ -142,9 +142,9 @@ static void files_get_their_name_when_they_are_complete(void)
 	fd_close(fd);
 	cache_disk_remove(&d, CACHE_OBJECTS, some.sha256);
 	CHECK(cache_disk_object(&d, some.sha256) < 0);
-	CHECK(cache_disk_has_room(&d, 0) && !cache_disk_has_room(&d, UINT64_MAX));
+	CHECK(cache_disk_missing(&d, 0) == 0 && cache_disk_missing(&d, UINT64_MAX) > 0);
 	d.reserve = 100;
-	CHECK(!cache_disk_has_room(&d, 0));
+	CHECK(cache_disk_missing(&d, 0) > 0);
 	fd_close(dir);
 	rmtree(AT_FDCWD, folder);
 	memcpy(folder + sizeof(folder) - 7, "XXXXXX", 6);
