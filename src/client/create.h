@@ -62,7 +62,7 @@ struct create_options {
 	{ "allow", "HOST[/PATH]", OPTION_LIST, offsetof(type, make.allow), 0, 0, \
 	  "also allows this host" }, \
 	{ "lockfile", "FILE", OPTION_LIST, offsetof(type, make.lockfiles), 0, 0, \
-	  "installs only what this lockfile names (package-lock.json, requirements.txt, ...); with --policy" }
+	  "only packages of this lockfile can be installed; needs --policy" }
 /* clang-format on */
 
 /* The body of POST /v1/sessions, owned by the caller; NULL with e set. */
