@@ -114,10 +114,15 @@ static void trim(struct package_views *all)
 {
 	struct package_view *prev;
 	unsigned open = 0;
+	uint64_t bytes = 0;
 
-	for (struct package_view *v = all->newest; v != NULL; v = v->next)
-		if (v->doc != NULL && v->doc->fd >= 0 && ++open > PACKAGE_VIEW_FDS && is_idle(v))
+	for (struct package_view *v = all->newest; v != NULL; v = v->next) {
+		if (v->doc == NULL || v->doc->fd < 0)
+			continue;
+		bytes += v->doc->size;
+		if ((++open > PACKAGE_VIEW_FDS || bytes > PACKAGE_VIEW_BYTES) && is_idle(v))
 			close_document(v->doc);
+	}
 	for (struct package_view *v = all->oldest;
 	     v != NULL && (all->n > PACKAGE_VIEWS_MAX || all->memory > PACKAGE_VIEW_MEMORY);
 	     v = prev) {
@@ -285,6 +290,18 @@ struct package_view *package_views_first(struct egress *g)
 	return g->package_views == NULL ? NULL : g->package_views->newest;
 }
 
+/* No session is left. */
+static void forget_all(struct egress *g)
+{
+	struct package_view *next;
+
+	for (struct package_view *v = package_views_first(g); v != NULL; v = next) {
+		next = v->next;
+		if (is_idle(v))
+			view_free(v);
+	}
+}
+
 void package_views_leave(struct egress_session *session)
 {
 	struct err again = { 0 };
@@ -300,6 +317,8 @@ void package_views_leave(struct egress_session *session)
 		package_view_loaded(v, &again);
 		v = package_views_first(session->egress); /* the list may have changed */
 	}
+	if (session->egress->sessions == session && session->next == NULL)
+		forget_all(session->egress);
 }
 
 /* ---- files that changed */

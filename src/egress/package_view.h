@@ -20,7 +20,8 @@
 #define PACKAGE_VIEW_TENANT_FETCHES 32U	       /* of a tenant in this process */
 #define PACKAGE_VIEW_MEMORY ((size_t)32 << 20) /* of facts that are kept, in this process */
 #define PACKAGE_VIEWS_MAX 2048U
-#define PACKAGE_VIEW_FDS 64U /* documents that are kept open */
+#define PACKAGE_VIEW_FDS 64U /* documents that are kept open, and their bytes: some are memory */
+#define PACKAGE_VIEW_BYTES ((uint64_t)32 << 20)
 #define PACKAGE_VIEW_CHANGED 32U
 
 enum package_cached {

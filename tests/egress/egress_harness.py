@@ -230,7 +230,8 @@ class Cell:
     def configure(self, kind, policy, secrets=(), mask=(), fds=()):
         """Returns why it is not in force; "" if it is."""
         before = len(self.egress.taken.get(self.id, ()))
-        config = {"policy": merged(policy), "secrets": list(secrets), "mask": list(mask), **self.more}
+        written = {"layers": ["", "", json.dumps(policy)]} if "packages" in policy else {"policy": merged(policy)}
+        config = {**written, "secrets": list(secrets), "mask": list(mask), **self.more}
         self.egress.send(kind, self.id, json.dumps(config), fds)
         if not self.egress.wait(lambda: len(self.egress.taken.get(self.id, ())) > before):
             return "no answer"

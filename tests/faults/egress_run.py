@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """egress_run.py - every call of cordon-egress can fail. The fault build of it serves cells in a small network of
 namespaces (tests/egress/egress_harness.py): names by UDP and TCP, plain HTTP, TLS that is looked into and TLS that is
-passed on, the proxy, orders. Each call that a step makes fails once. It does not die or hang, an answer that is whole is
+passed on, the proxy, packages, orders. Each call that a step makes fails once. It does not die or hang, an answer that is whole is
 right, the next request is served, and descriptors and memory return.
 
     egress_run.py CORDON [--seconds N] [--seed N] [--only STEP ...] [--kinds KIND ...]"""
 import argparse
+import json
 import os
 import random
 import shutil
@@ -15,7 +16,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[1:1] = [os.path.join(HERE, "..", "egress"), os.path.join(HERE, "..", "server"), os.path.join(HERE, "..", "behaviour")]
+sys.path[1:1] = [os.path.join(HERE, "..", "packages"), os.path.join(HERE, "..", "egress"), os.path.join(HERE, "..", "server"), os.path.join(HERE, "..", "behaviour")]
 import harness  # noqa: E402
 from client import Finding  # noqa: E402
 from control import ERRORS, KINDS, Control, error_name  # noqa: E402
@@ -23,6 +24,7 @@ from egress_harness import DETACH, Egress, LISTEN_EGRESS, PROXY  # noqa: E402
 from http_client import read_response  # noqa: E402
 from namespaces import Net  # noqa: E402
 from origin_server import Origin, Reader, answer  # noqa: E402
+from registry import Package, Registry  # noqa: E402
 from sanitizer import reports  # noqa: E402
 
 BIG = bytes(range(256)) * 1500
@@ -58,6 +60,7 @@ class World:
         Origin(net, "93.184.216.34", 80, serve)
         Origin(net, "93.184.216.35", 443, serve, tls=net.certificate("api.example"))
         Origin(net, "93.184.216.36", 443, serve, tls=net.certificate("pass.example"))
+        self.registry, self.packages = Registry().join(net, "93.184.216.37"), 0
         self.start()
 
     def start(self):
@@ -152,6 +155,33 @@ def proxy(w):
     text = b"GET http://web.example/x HTTP/1.1\r\nHost: web.example\r\n\r\n"
     judge(ask(lambda: w.cell.connect(*PROXY), text), "the proxy")
     ask(lambda: w.cell.connect(*PROXY), b"CONNECT web.example:80 HTTP/1.1\r\nHost: web.example:80\r\n\r\n")
+
+
+@step
+def package(w):
+    """In a session of its own: metadata that was not asked for before, and its file."""
+    w.packages += 1
+    name = f"p{w.packages}"
+    w.registry.packages[:] = [Package("npm", name, "1.0.0", age="400d", pad=30000)]
+    try:
+        other = w.egress.cell({"version": 1, "rules": [], "packages": {"registries": w.registry.entries("npm"), "min_age": "7d"}})
+    except (ValueError, OSError):
+        w.control.disarm()
+        w.egress.send(DETACH, f"ses_{w.egress.counter}")
+        return
+    path = w.registry.path("npm", name, "1.0.0")
+    data = w.registry.parts["npm"].data(w.registry.packages[0])
+    try:
+        got = ask(to(other, "npm.example", 443), f"GET /{name} HTTP/1.1\r\nHost: npm.example\r\n\r\n".encode())
+        if got is not None and got.whole and got.status == 200 and json.loads(got.body)["dist-tags"] != {"latest": "1.0.0"}:
+            raise Finding(f"metadata: {got.body[:300]}")
+        judge(ask(to(other, "npm.example", 443), f"GET {path} HTTP/1.1\r\nHost: npm.example\r\n\r\n".encode()), "a package", data)
+    finally:
+        w.control.disarm()
+        other.detach()
+        os.close(other.ns)
+        other.tcp.close()
+        other.udp.close()
 
 
 @step
