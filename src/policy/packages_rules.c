@@ -129,6 +129,11 @@ void packages_rules_warn(const struct policy *p, void (*on_warning)(const char *
 			on_warning("packages.mode: pinned, but nothing is pinned: every package is "
 				   "refused",
 				   arg);
+		if (l->given && i < POLICY_SESSION && l->min_age_ms > 0 && !l->registries.given)
+			on_warning(
+				"packages.min_age: without registries a lower layer can name one "
+				"that tells other times",
+				arg);
 		if (l->own.given && !has_private(p->packages, i))
 			on_warning("packages.own: no private registry: these names exist nowhere",
 				   arg);

@@ -43,6 +43,18 @@ def check_tells_what_is_doubtful():
     assert cordon("check", "-", text=json.dumps({"version": 1, "rules": ["a.test"]}))[:2] == (0, "1 rules, 0 warnings\n")
 
 
+def check_warns_of_packages():
+    for layer, document, words in (
+        ("session", {"packages": {}, "rules": [{"name": "mine", "host": "a.test", "tls": "pass"}]}, "mine: packages that come this way are not judged"),
+        ("session", {"packages": {"mode": "pinned"}}, "nothing is pinned"),
+        ("session", {"packages": {"own": ["npm:@a/*"]}}, "no private registry"),
+        ("tenant", {"packages": {"min_age": "7d"}}, "without registries a lower layer"),
+    ):
+        code, out, err = cordon("check", "--layer", layer, "-", text=json.dumps(document))
+        assert code == 0 and words in out and ", 1 warnings" in out, (out, err)
+    assert cordon("check", "--strict", "-", text=json.dumps({"packages": {"registries": ["npm"], "min_age": "7d"}}))[0] == 0
+
+
 def check_says_where_an_error_is():
     for document, words in (
         ({"version": 1, "rules": ["a.test", {"hots": "x"}]}, "rules[1]: unknown member 'hots'"),
@@ -133,7 +145,7 @@ def is_found_like_other_verbs():
     assert cordon("--help")[0] == 0 and cordon("nonsense")[0] == 2 and cordon()[0] == 2
 
 
-TESTS = [check_tells_what_is_doubtful, check_says_where_an_error_is, explain_goes_through_the_stages, explain_judges_packages_by_layer,
+TESTS = [check_tells_what_is_doubtful, check_warns_of_packages, check_says_where_an_error_is, explain_goes_through_the_stages, explain_judges_packages_by_layer,
          merge_keeps_layers,
          presets_are_documents, is_found_like_other_verbs]
 
