@@ -118,6 +118,25 @@ def test_wrong_files_are_not_kept(server):
     equal([n for n in files_of(f"{server.state}/packages") if n.startswith("tmp/")], [], "files left")
 
 
+def test_the_end_of_a_wrong_file_is_held_back(server):
+    """All of it came from the registry but its last bytes, and was read by the cell: 16 KiB of it were not sent on."""
+    s = session(server)
+    path, data = package()
+
+    def late(_, answer):
+        answer = faults.last_byte(_, answer)
+        answer.pace = len(answer.body) - 100, 0.5
+        return answer
+    R.fault(path, late)
+    try:
+        reply = npm(server, s, path)
+    finally:
+        R.heal()
+    equal((reply.status, reply.whole), (200, False), "the answer")
+    check(0 < len(reply.body) <= len(data) - 16384, f"{len(reply.body)} of {len(data)} bytes")
+    check(data.startswith(reply.body), "the bytes before")
+
+
 def name_another(view, data, other):
     """Writes the view as a cordon-egress that was taken over could have it written: it names another object."""
     with open(view, "rb") as f:
