@@ -203,7 +203,7 @@ int facts_add_tag(struct facts_table *t, const char *name, const char *version, 
 int facts_add_order(struct facts_table *t, uint32_t fact, struct err *e)
 {
 	if (grow((void **)&t->order, t->norder, &t->order_room, sizeof(*t->order),
-		 2 * PACKAGE_META_FACTS, "files", e) < 0)
+		 (size_t)2 * PACKAGE_META_FACTS, "files", e) < 0)
 		return -1;
 	t->order[t->norder++] = fact;
 	return 0;

@@ -159,7 +159,7 @@ static int finish(struct go_h1 *h, struct err *e)
 		if (i > 0 && by_name(&z->entries[i - 1], &z->entries[i], z->names.data) == 0)
 			return malformed(e, "a name twice");
 		hex_encode(z->entries[i].hash, SHA256_SIZE, hex);
-		sha256_add(&list, hex, 2 * SHA256_SIZE);
+		sha256_add(&list, hex, sizeof(hex) - 1);
 		sha256_add(&list, "  ", 2);
 		sha256_add(&list, name, strlen(name));
 		sha256_add(&list, "\n", 1);

@@ -33,7 +33,7 @@ static int read_at(const struct go_zip *z, uint64_t at, void *ret, size_t n, str
 
 int go_zip_open(struct go_zip *z, const struct go_h1_source *source, struct err *e)
 {
-	uint8_t end[END_SIZE];
+	uint8_t end[END_SIZE] = { 0 };
 	uint32_t size;
 
 	*z = (struct go_zip){ .source = *source };
@@ -84,7 +84,7 @@ static int read_name(struct go_zip *z, struct go_zip_entry *entry, size_t n, str
 int go_zip_next(struct go_zip *z, struct err *e)
 {
 	struct go_zip_entry *entry = &z->entries[z->n];
-	uint8_t h[HEADER_SIZE];
+	uint8_t h[HEADER_SIZE] = { 0 };
 
 	if (z->n == z->want)
 		return z->next == z->end ? 0 : malformed(e, "a directory of another size");
@@ -112,7 +112,7 @@ int go_zip_next(struct go_zip *z, struct err *e)
 int go_zip_content(const struct go_zip *z, const struct go_zip_entry *entry, uint64_t *ret,
 		   struct err *e)
 {
-	uint8_t h[LOCAL_SIZE];
+	uint8_t h[LOCAL_SIZE] = { 0 };
 
 	if (read_at(z, entry->at, h, LOCAL_SIZE, e) < 0)
 		return -1;

@@ -96,7 +96,7 @@ bool package_time_read(const char *text, uint64_t *ret_ms)
 	    minute > 59 || second > 60 || !read_fraction(&p, &ms) || !read_zone(&p, &zone) ||
 	    *p != '\0')
 		return false;
-	s = day * DAY_S + hour * 3600 + minute * 60 + second - zone;
+	s = day * DAY_S + (int64_t)hour * 3600 + (int64_t)minute * 60 + second - zone;
 	if (s < 0)
 		return false;
 	*ret_ms = (uint64_t)s * 1000 + (uint64_t)ms;
