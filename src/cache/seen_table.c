@@ -116,26 +116,31 @@ static void append(struct seen_table *t, const struct seen_record *r)
 		log_warn("times of first sight are not kept on disk", "error=%s", e.msg);
 }
 
+static uint8_t piece[(size_t)READ_RECORDS * RECORD];
+
 static int write_all(struct seen_table *t, int fd, struct err *e)
 {
-	uint8_t bytes[RECORD];
+	size_t n = 0;
 
 	for (size_t i = 0; i < t->n; i++) {
-		encode(&t->all[i], bytes);
-		if (io_write_all(fd, bytes, sizeof(bytes), e) < 0)
+		encode(&t->all[i], piece + n * RECORD);
+		if (++n < READ_RECORDS && i + 1 < t->n)
+			continue;
+		if (io_write_all(fd, piece, n * RECORD, e) < 0)
 			return -1;
+		n = 0;
 	}
 	return 0;
 }
 
-/* Forgets the oldest quarter, in memory and on disk. */
+/* Forgets the third quarter, in memory and on disk. */
 static void shrink(struct seen_table *t)
 {
-	size_t gone = t->n / 4 + 1;
+	size_t from = t->n / 2, gone = t->n / 4 + 1;
 	struct err e;
 
 	t->n -= gone;
-	memmove(t->all, t->all + gone, t->n * sizeof(t->all[0]));
+	memmove(t->all + from, t->all + from + gone, (t->n - from) * sizeof(t->all[0]));
 	if (!rebuild(t)) /* slots of the old order would name wrong records */
 		memset(t->slots, 0, t->nslots * sizeof(t->slots[0]));
 	OWN_FD fd = openat(t->dir, "tmp/seen", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
@@ -153,14 +158,13 @@ static void shrink(struct seen_table *t)
 /* Reads until the end, or the first record that is torn. */
 static void read_all(struct seen_table *t, int fd)
 {
-	static uint8_t bytes[(size_t)READ_RECORDS * RECORD];
 	struct seen_record r;
 	ssize_t n;
 	bool good = true;
 
-	while (good && (n = read(fd, bytes, sizeof(bytes))) > 0)
+	while (good && (n = read(fd, piece, sizeof(piece))) > 0)
 		for (ssize_t at = 0; good && at < n; at += RECORD)
-			good = at + RECORD <= n && decode(bytes + at, &r) && add(t, &r);
+			good = at + RECORD <= n && decode(piece + at, &r) && add(t, &r);
 }
 
 int seen_table_open(struct seen_table *t, int dir, size_t max, struct err *e)

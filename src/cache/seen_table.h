@@ -1,6 +1,8 @@
 /* seen_table.h - when a version of a package was seen first on this node: an append-only file of
- * fixed records, and the same in memory. Bounded: if it is full, the oldest quarter is forgotten,
- * which makes those versions look newer, never older. A record that a crash tore ends the file. */
+ * fixed records, and the same in memory. Bounded: if it is full, the third quarter is forgotten,
+ * which makes those versions look newer, never older. So the older half is never forgotten, and
+ * sessions that ask for very many versions push out only what was first seen lately. A record that
+ * a crash tore ends the file. */
 #pragma once
 
 #include <stddef.h>
