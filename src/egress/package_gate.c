@@ -40,6 +40,20 @@ static const struct package_registry *registry_of(const struct packages_policy *
 	return packages_registry(p, x->endpoint.host, x->endpoint.port, x->path, ret_files);
 }
 
+/* A server of repositories or images has other files, too. Those are not the entry's, so rules must
+ * allow them. */
+static void look_for_file(struct package_gate *g)
+{
+	struct package_request direct;
+
+	if (g->request.kind != PACKAGE_OTHER || g->x->by_registry ||
+	    (g->registry->ecosystem != ECO_GIT && g->registry->ecosystem != ECO_OCI) ||
+	    !package_request_direct(g->x->method, g->x->path, g->x->query, &direct))
+		return;
+	g->request = direct;
+	g->registry = NULL;
+}
+
 /* False: the request has nothing to do with packages. */
 static bool recognise(struct package_gate *g)
 {
@@ -53,6 +67,8 @@ static bool recognise(struct package_gate *g)
 	prefix = g->is_files ? 0 : strlen(g->registry->path) - 1;
 	package_request_read(g->registry->ecosystem, g->is_files, x->method,
 			     x->path[0] == '/' ? x->path + prefix : x->path, x->query, &g->request);
+	if (g->policy != NULL)
+		look_for_file(g);
 	return true;
 }
 
@@ -389,7 +405,10 @@ static void decide(struct package_gate *g)
 		return;
 	}
 	package_gate_judge(g);
-	if (g->answer.verdict == PACKAGE_REFUSE)
+	if (g->answer.verdict == PACKAGE_BY_RULES)
+		package_gate_refuse(g, "this is no request for a package, and no rule allows it "
+				       "(packages.registries)");
+	else if (g->answer.verdict == PACKAGE_REFUSE)
 		refuse_name(g);
 	else
 		go_on(g);

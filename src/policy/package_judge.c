@@ -383,7 +383,9 @@ void package_judge(const struct packages_policy *p, const struct package_questio
 	*ret = (struct package_answer){ .verdict = PACKAGE_ALLOW };
 	if (p == NULL)
 		return;
-	j.entry = q->registry == NULL ? NULL : packages_entry_of(q->registry);
+	/* A file of another ecosystem is no file of the registry, wherever it lies. */
+	if (q->registry != NULL && q->registry->ecosystem == q->request->ecosystem)
+		j.entry = packages_entry_of(q->registry);
 	if (is_page(&j)) {
 		ret->verdict = PACKAGE_BY_RULES;
 		return;

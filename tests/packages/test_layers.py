@@ -72,6 +72,24 @@ def test_a_lockfile_at_create(server):
         wait_for(lambda: rows() == {"left": result, "right": "refused"}, 10, f"{result} on record")  # noqa: B023
 
 
+def test_a_git_server_is_open_for_git_only(server):
+    """The entry of a git server opens no pages of it; with a rule pages pass, and package files among them are judged."""
+    entries()
+    git = R.entries("git")
+    s = server.create(network=policy(packages={"registries": git}))
+    ask = lambda path: status_line(server, s, "https://code.example" + path, server.key)  # noqa: E731
+    R.add("git", "team/repo", "1.0.0")
+    has(ask("/team/repo/info/refs?service=git-upload-pack"), " 200")
+    for path in ("/", "/team/repo/issues", "/raw/evil-1.0-py3-none-any.whl"):
+        has(ask(path), " 403 this is no request for a package, and no rule allows it")
+    before = R.count("/team/*")
+    has(status_line(server, s, "-X POST -d secret https://code.example/team/gist", server.key), " 403 ")
+    equal(R.count("/team/*"), before, "requests that came to the server")
+    s = server.create(network=policy("code.example", packages={"registries": git, "deny": ["pypi:evil"]}))
+    has(ask("/raw/evil-1.0-py3-none-any.whl"), "evil 1.0 is denied by the policy of this session")
+    check(" 403 " not in ask("/about"), "a page that a rule allows")
+
+
 def test_create_takes_a_lockfile(server):
     """cordon create --lockfile: the pins of the file, and nothing else."""
     with tempfile.TemporaryDirectory() as place:

@@ -472,6 +472,8 @@ static void registries_are_a_list(void)
 	CHECK(a.verdict == PACKAGE_BY_RULES);
 	a = ask(p, "files.example", "npm:a@1", PACKAGE_FILE, NULL);
 	CHECK(has_words(&a, NULL));
+	a = ask(p, "github.com", "apt:bash@5", PACKAGE_FILE, NULL);
+	CHECK(has_words(&a, "is a system package"));
 	a = ask(p, "files.example", "apt:bash@5", PACKAGE_FILE, NULL);
 	CHECK(has_words(&a, "is a system package"));
 	policy_free(p);
