@@ -119,6 +119,15 @@ int lock_digest(struct lock_out *o, unsigned line, const char *p, size_t n)
 	return add(o, line, &d);
 }
 
+int lock_hex(struct lock_out *o, unsigned line, enum digest_alg alg, const char *p, size_t n)
+{
+	struct digest d;
+
+	if (!digest_read_hex(alg, p, n, &d))
+		return lock_fail(o, line, "this is not a digest");
+	return add(o, line, &d);
+}
+
 int lock_sri(struct lock_out *o, unsigned line, const char *p, size_t n)
 {
 	struct digest d;
@@ -126,6 +135,20 @@ int lock_sri(struct lock_out *o, unsigned line, const char *p, size_t n)
 	if (!digest_read_sri(p, n, &d))
 		return lock_fail(o, line, "this is not an integrity value");
 	return add(o, line, &d);
+}
+
+/* ".../-/BASE-VERSION.tgz", before a '#' or '?' */
+bool lock_is_registry_url(const struct lock_out *o, const char *p, size_t n)
+{
+	const char *slash = strchr(o->name, '/');
+	char end[PACKAGE_FILE_MAX + PACKAGE_VERSION_MAX];
+	size_t m = 0;
+
+	while (m < n && p[m] != '#' && p[m] != '?')
+		m++;
+	(void)snprintf(end, sizeof(end), "/-/%s-%s.tgz", slash == NULL ? o->name : slash + 1,
+		       o->version);
+	return package_ends_with(p, m, end);
 }
 
 void lock_skip(struct lock_out *o)

@@ -11,13 +11,7 @@ static bool starts_with(const struct toml_event *v, const char *start)
 
 static int take_checksum(struct lock_out *o, const struct toml_event *v)
 {
-	char text[DIGEST_TEXT_MAX];
-
-	if (v->n != 64)
-		return lock_fail(o, v->line, "this is not a checksum");
-	memcpy(text, "sha256:", 7);
-	memcpy(text + 7, v->p, v->n);
-	return lock_digest(o, v->line, text, 7 + v->n);
+	return lock_hex(o, v->line, DIGEST_SHA256, v->p, v->n);
 }
 
 /* The key is "checksum NAME VERSION (SOURCE)". */
@@ -67,6 +61,6 @@ static int on_event(void *arg, const struct toml_event *v)
 
 int lock_read_cargo(struct lock_out *o, const char *text, size_t len)
 {
-	o->need_digest = memmem(text, len, "\n[metadata]", 11) != NULL;
+	o->need_digest = true; /* all of registries have one, if only at the end */
 	return toml_read(o, text, len, on_event, o);
 }

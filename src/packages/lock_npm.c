@@ -65,7 +65,7 @@ static int take_alias(struct npm *r, unsigned line, struct text t)
 
 static int take_version(struct npm *r, unsigned line, struct json_value v)
 {
-	struct text t;
+	struct text t = { "", 0 };
 
 	if (v.kind == JSON_READ_NONE) {
 		lock_skip(r->o);
@@ -80,11 +80,19 @@ static int take_version(struct npm *r, unsigned line, struct json_value v)
 	return starts_with(t, "npm:") ? take_alias(r, line, t) : lock_version(r->o, line, t.p, t.n);
 }
 
+/* Registries that npm was told to leave out of lockfiles have no URL. */
+static bool is_of_registry(struct npm *r, struct json_value resolved)
+{
+	return resolved.kind == JSON_READ_NONE ||
+	       (resolved.kind == JSON_READ_TEXT &&
+		lock_is_registry_url(r->o, resolved.p + 1, resolved.n - 2));
+}
+
 static int take_rest(struct npm *r, unsigned line, struct json_value entry)
 {
 	struct json_value integrity = json_read_member(entry, "integrity");
 	struct json_value resolved = json_read_member(entry, "resolved");
-	struct text t;
+	struct text t = { "", 0 };
 
 	if (has_flag(entry, "link") || has_flag(entry, "inBundle") || has_flag(entry, "bundled"))
 		lock_skip(r->o);
@@ -93,8 +101,11 @@ static int take_rest(struct npm *r, unsigned line, struct json_value entry)
 		lock_skip(r->o);
 	if (take_version(r, line, json_read_member(entry, "version")) < 0)
 		return -1;
-	if (integrity.kind == JSON_READ_NONE)
+	if (integrity.kind == JSON_READ_NONE) {
+		if (!is_of_registry(r, resolved))
+			lock_skip(r->o);
 		return 0;
+	}
 	return take_text(r, integrity, &t) < 0 ? -1 : lock_sri(r->o, line, t.p, t.n);
 }
 
@@ -116,7 +127,7 @@ static int read_package(struct npm *r, struct json_value key, struct json_value 
 {
 	unsigned line = line_of(r, key.p);
 	struct json_value own = json_read_member(entry, "name");
-	struct text t;
+	struct text t = { "", 0 };
 
 	if (take_text(r, key, &t) < 0)
 		return -1;
@@ -145,7 +156,7 @@ static int read_dependencies(struct npm *r, struct json_value dependencies)
 {
 	struct json_value key, entry;
 	const char *at = NULL;
-	struct text t;
+	struct text t = { "", 0 };
 
 	while (json_read_next(dependencies, &at, &key, &entry)) {
 		unsigned line = line_of(r, key.p);

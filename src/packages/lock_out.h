@@ -12,7 +12,8 @@ struct lock_out {
 	size_t pins;
 	/* The pin being read: begun by lock_begin(), given by lock_end(). */
 	bool open, skip;
-	bool need_digest; /* entries without one are no pins: their digests stand elsewhere */
+	bool need_digest; /* entries without one are no pins: not of a registry, or it stands
+			     elsewhere */
 	unsigned line;
 	enum ecosystem ecosystem;
 	char name[PACKAGE_NAME_MAX];
@@ -29,7 +30,13 @@ int lock_name(struct lock_out *o, unsigned line, const char *p, size_t n) MUST_U
 int lock_version(struct lock_out *o, unsigned line, const char *p, size_t n) MUST_USE;
 /* "sha256:HEX" and the like; SRI may list several. MD5 is skipped. */
 int lock_digest(struct lock_out *o, unsigned line, const char *p, size_t n) MUST_USE;
+int lock_hex(struct lock_out *o, unsigned line, enum digest_alg alg, const char *p,
+	     size_t n) MUST_USE;
 int lock_sri(struct lock_out *o, unsigned line, const char *p, size_t n) MUST_USE;
+/* Of npm's lockfiles: is this URL the registry's file of the pin's name and version? Of an entry
+ * without a digest, only that makes it a pin: an archive or a repository of the same name would
+ * otherwise allow the registry's package. */
+bool lock_is_registry_url(const struct lock_out *o, const char *p, size_t n);
 void lock_skip(struct lock_out *o);	   /* not from a registry */
 int lock_end(struct lock_out *o) MUST_USE; /* gives the pin, if one was begun */
 

@@ -102,7 +102,7 @@ int lock_read_poetry(struct lock_out *o, const char *text, size_t len)
 {
 	struct python r = { .o = o, .packages = "package" };
 
-	o->need_digest = memmem(text, len, "\n[metadata.files]", 17) != NULL;
+	o->need_digest = true;
 	return toml_read(o, text, len, on_poetry, &r);
 }
 
@@ -128,6 +128,7 @@ int lock_read_uv(struct lock_out *o, const char *text, size_t len)
 {
 	struct python r = { .o = o, .packages = "package" };
 
+	o->need_digest = true;
 	return toml_read(o, text, len, on_uv, &r);
 }
 
@@ -169,5 +170,6 @@ int lock_read_pylock(struct lock_out *o, const char *text, size_t len)
 {
 	struct python r = { .o = o, .packages = "packages" };
 
+	o->need_digest = true;
 	return toml_read(o, text, len, on_pylock, &r);
 }

@@ -10,6 +10,7 @@
 struct yarn {
 	struct lock_out *o;
 	bool later;
+	bool of_registry; /* "resolved" is a file of the registry */
 	unsigned line;
 };
 
@@ -56,17 +57,28 @@ static int take_pattern(struct yarn *r, struct text t)
 	return lock_name(r->o, r->line, t.p, (size_t)(at - t.p));
 }
 
+/* Of version 1, an entry without a digest is a pin only if it is of the registry. */
+static int end_entry(struct yarn *r)
+{
+	if (!r->later && r->o->ndigests == 0 && !r->of_registry && r->o->version[0] != '\0')
+		lock_skip(r->o);
+	return lock_end(r->o);
+}
+
 static int begin_entry(struct yarn *r, struct text t)
 {
 	if (t.p[t.n - 1] != ':')
 		return lock_fail(r->o, r->line, "an entry must end with a colon");
 	t.n--;
+	if (end_entry(r) < 0)
+		return -1;
 	if (starts_with(t, "__metadata")) {
 		r->later = true;
-		return lock_end(r->o);
+		return 0;
 	}
 	if (lock_begin(r->o, ECO_NPM, r->line) < 0)
 		return -1;
+	r->of_registry = false;
 	return r->later ? 0 : take_pattern(r, t);
 }
 
@@ -99,6 +111,7 @@ static int take_resolved(struct yarn *r, struct text t)
 		lock_skip(r->o);
 		return 0;
 	}
+	r->of_registry = lock_is_registry_url(r->o, t.p, t.n);
 	if (hash == NULL ||
 	    !digest_read_hex(DIGEST_SHA1, hash + 1, t.n - (size_t)(hash + 1 - t.p), &d))
 		return 0;
@@ -154,5 +167,5 @@ int lock_read_yarn(struct lock_out *o, const char *text, size_t len)
 		if (failed < 0)
 			return -1;
 	}
-	return 0;
+	return end_entry(&r);
 }

@@ -65,8 +65,10 @@ static bool pypi_name(const char *p, size_t n, char *ret)
 	if (!package_is_plain(p, n, "-_.") || !package_is_alnum(p[n - 1]))
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		char c = package_is_one_of(p[i], "-_.") ? '-' : package_lower(p[i]);
+		char c = package_lower(p[i]);
 
+		if (package_is_one_of(c, "-_."))
+			c = '-';
 		if (c != '-' || ret[out - 1] != '-') /* the first byte is no sign */
 			ret[out++] = c;
 	}
@@ -96,8 +98,11 @@ static bool cargo_name(const char *p, size_t n, char *ret)
 {
 	if (n > 64 || !package_is_plain(p, n, "-_") || package_is_digit(p[0]))
 		return false;
-	for (size_t i = 0; i < n; i++)
-		ret[i] = p[i] == '_' ? '-' : package_lower(p[i]);
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = package_lower(p[i]);
+		if (ret[i] == '_')
+			ret[i] = '-';
+	}
 	ret[n] = '\0';
 	return true;
 }

@@ -23,7 +23,9 @@ static inline bool package_is_alnum(char c)
 
 static inline char package_lower(char c)
 {
-	return package_is_upper(c) ? (char)(c - 'A' + 'a') : c;
+	if (package_is_upper(c))
+		c = (char)(c - 'A' + 'a');
+	return c;
 }
 
 static inline bool package_is_one_of(char c, const char *set)

@@ -55,8 +55,11 @@ static void npm(void)
 	      "\"node_modules/c\": {\"name\": \"real\", \"version\": \"3.0.0\"},\n"
 	      "\"node_modules/d\": {\"version\": \"1.0.0\", \"resolved\": "
 	      "\"git+ssh://git@h/d.git#1\"},\n"
+	      "\"node_modules/f\": {\"version\": \"1.0.0\", \"resolved\": \"https://h/f.tgz\"},\n"
+	      "\"node_modules/@s/g\": {\"version\": \"1.0.0\", \"resolved\": "
+	      "\"https://h/x/@s/g/-/g-1.0.0.tgz\"},\n"
 	      "\"node_modules/e\": {\"version\": \"1.0.0\", \"inBundle\": true}}}",
-	      "npm:a@1.0.0 sha1:0000; npm:@s/b@2.0.0; npm:real@3.0.0");
+	      "npm:a@1.0.0 sha1:0000; npm:@s/b@2.0.0; npm:real@3.0.0; npm:@s/g@1.0.0");
 	check("npm-shrinkwrap.json",
 	      "{\"lockfileVersion\": 1, \"dependencies\": {\"a\": {\"version\": \"1.0.0\",\n"
 	      "\"dependencies\": {\"b\": {\"version\": \"npm:@s/x@2.0.0\"}}},\n"
@@ -79,7 +82,10 @@ static void yarn(void)
 	      "# yarn lockfile v1\n\n\"@s/a@^1.0.0\", \"@s/a@~1.1\":\n  version \"1.1.0\"\n"
 	      "  resolved \"https://h/a.tgz#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"\n"
 	      "  dependencies:\n    version \"^9\"\n\n"
-	      "b@npm:real@^2:\n  version \"2.0.0\"\n\nc@file:../c:\n  version \"0.0.0\"\n  "
+	      "b@npm:real@^2:\n  version \"2.0.0\"\n  resolved "
+	      "\"https://h/real/-/real-2.0.0.tgz\"\n\n"
+	      "g@org/g:\n  version \"1.0.0\"\n  resolved "
+	      "\"https://h/org/g/tar.gz/12\"\n\nc@file:../c:\n  version \"0.0.0\"\n  "
 	      "resolved \"file:../c\"\n",
 	      "npm:@s/a@1.1.0 sha1:aaaa; npm:real@2.0.0");
 	check("yarn.lock",
@@ -177,7 +183,7 @@ static void toml_of_python(void)
 	      "uv.lock: line 2: nested too deeply");
 	check("uv.lock", "\n[[package]]\nname = \"a\" b\n",
 	      "uv.lock: line 3: something stands behind a value");
-	check("uv.lock", "[[package]]\nname = \"a\"\n",
+	check("uv.lock", "[[package]]\nname = \"a\"\nsdist = {hash = \"sha256:" A64 "\"}\n",
 	      "uv.lock: line 1: an entry without a version");
 }
 
@@ -198,7 +204,7 @@ static void cargo(void)
 	      "\"\n\"checksum b 1.0.0 (git+x)\" = \"<none>\"\n",
 	      "cargo:a@1.0.0 sha256:bb");
 	check("Cargo.lock", "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nchecksum = \"12\"\n",
-	      "Cargo.lock: line 4: this is not a checksum");
+	      "Cargo.lock: line 4: this is not a digest");
 }
 
 static void go_sum(void)
