@@ -19,6 +19,7 @@ from internet_client import sh
 from test_warm import NPM, lock, warm
 
 CACHE = "/v1/packages/cache"
+KILLS = True  # for harness.py: programs of the server die
 
 
 def cordon(server, *words):
@@ -123,6 +124,28 @@ def test_warm_then_offline(server):
     finally:
         R.heal()
     has(warm(server, files, "package-lock.json", NPM), "2 of them were in the cache before", "again")
+
+
+def unfinished(server):
+    folder = server.state + "/packages"
+    return [n for at, _, names in os.walk(folder) for n in names if os.path.relpath(at, folder).startswith("tmp")]
+
+
+def test_a_kill_leaves_nothing_half(server):
+    """cordon-cache dies while a file is being stored (test_kills.py has what the session gets)."""
+    R.add("npm", "halved", "1.0.0", pad=400000)
+    path = R.path("npm", "halved", "1.0.0")
+    s = session(server, "npm")
+    R.forget()
+    R.fault(path, faults.slow(20000, 0.1))
+    try:
+        server.spawn(s["id"], ["curl", "-s", "-o", "/tmp/x", "https://npm.example" + path])
+        wait_for(lambda: R.count(path) and unfinished(server), 20, "a file that is being stored")
+        server.restarted("cordon-cache")
+    finally:
+        R.heal()
+    wait_for(lambda: server.request("GET", CACHE)[0] == 200 and not unfinished(server), 20, "the end of what was half")
+    equal(server.want(200, "POST", CACHE + "/verify")["damaged"], 0, "damaged objects")
 
 
 def test_only_the_operator(server):
