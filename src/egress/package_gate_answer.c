@@ -73,10 +73,12 @@ void package_gate_no_view(struct package_gate *g, const struct package_view *v)
 
 /* ---- what is sent */
 
+/* Does egress read the answer, or keep a copy of it? Then it must be plain and whole. */
 static bool is_read(const struct package_gate *g)
 {
-	return g->request.ecosystem != ECO_GIT &&
-	       (g->request.kind == PACKAGE_FILE || g->request.kind == PACKAGE_FILEMETA);
+	if (g->request.kind == PACKAGE_FILE || g->request.kind == PACKAGE_FILEMETA)
+		return g->request.ecosystem != ECO_GIT;
+	return package_gate_copies(g);
 }
 
 bool package_gate_drops(const struct gateway *x, struct http1_span name)
@@ -89,9 +91,11 @@ bool package_gate_drops(const struct gateway *x, struct http1_span name)
 		return true;
 	if (g->redirects > 0 && package_gate_is_credential(name))
 		return true;
-	/* of a file nothing else is asked, and nothing else is told */
-	return is_read(g) && !http1_span_is_nocase(name, "accept") &&
-	       !package_gate_is_credential(name);
+	/* nothing else is asked, and nothing else is told */
+	if (!is_read(g) || http1_span_is_nocase(name, "accept") || package_gate_is_credential(name))
+		return false;
+	return is_file(g) || !(http1_span_is_nocase(name, "if-none-match") ||
+			       http1_span_is_nocase(name, "if-modified-since"));
 }
 
 const char *package_gate_headers(const struct gateway *x)

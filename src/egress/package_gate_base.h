@@ -130,6 +130,12 @@ bool package_gate_go_time(const struct package_gate *g, const char *version,
 /* Does the program's Accept header name this type? */
 bool package_gate_accepts(const struct package_gate *g, const char *type);
 
+/* ---- package_gate_copy.c */
+
+/* Sends on a request for a document, with a copy for the cache; or answers with that copy. */
+void package_gate_copy(struct package_gate *g);
+bool package_gate_copies(const struct package_gate *g);
+
 /* ---- package_gate_pip.c */
 
 /* Answers pip's request for a page of a session without packages. */

@@ -237,7 +237,11 @@ static void find_file(struct package_gate *g)
 	char registry[PACKAGE_REGISTRY_TEXT];
 	struct egress *egress = g->x->session->egress;
 
-	if (g->request.kind != PACKAGE_FILE || !make_key(g)) {
+	if (g->request.kind == PACKAGE_FILEMETA && g->registry != NULL) {
+		package_gate_copy(g);
+		return;
+	}
+	if (!make_key(g)) {
 		download(g);
 		return;
 	}

@@ -7,6 +7,7 @@ A whole server, cells with npm, pip and curl, and fake registries in the small i
 import hashlib
 import json
 import os
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -330,6 +331,24 @@ def test_offline_cache_installs_what_the_cache_has(server):
     equal(R.count("/had*") + R.count("/young*"), 0, "requests at the registry")
 
 
+def test_offline_cache_has_every_document_that_an_install_needs(server):
+    add_others()
+    R.add("cargo", "shell", "1.0.0", age="400d")
+    urls = ["https://index.cargo.example/config.json", "https://index.cargo.example/sh/el/shell",
+            "https://static.cargo.example" + R.path("cargo", "shell", "1.0.0"), file_url("pypi", "demo", "1.0.0") + ".metadata",
+            "https://proxy.go.example/example.org/mod/@v/list", "https://proxy.go.example/example.org/mod/@v/v1.0.0.mod",
+            "https://proxy.go.example/example.org/mod/@v/v1.0.0.info", "https://gem.example/info/stone"]
+    s = everywhere(server)
+    got = [fetched(server, s, url)[:3:2] for url in urls]
+    equal({status for status, _ in got}, {200}, "statuses")
+    s = everywhere(server, mode="offline-cache")
+    R.forget()
+    for url, want in zip(urls, got):
+        wait_for(lambda url=url: fetched(server, s, url)[0] == 200, 5, f"{url} from the cache")
+        equal(fetched(server, s, url)[:3:2], want, url)
+    equal(R.requests, [], "requests at the registries")
+
+
 def test_ranges_are_parts_of_a_whole_file(server):
     R.add("pypi", "parts", "1.0.0", age="400d", pad=100000)
     url, s = file_url("pypi", "parts", "1.0.0"), session(server)
@@ -369,6 +388,24 @@ def test_tenants_do_not_share_what_needs_credentials(server):
         equal(server.run(second["id"], get, key=second_key)["stdout"].split(), ["404", "404"], "the one that may not")
     own = server.run(second["id"], f"{get} -H 'Authorization: Bearer first-tenant-token'", key=second_key)["stdout"].split()
     equal(own, ["404", "404"], "with the other's token, which the policy replaces")
+
+
+def test_cordon_run_has_the_gate_without_a_cache(server):
+    world()
+    path = os.path.join(internet.FOLDER, "packages.json")
+    with open(path, "w", encoding="ascii") as f:
+        json.dump(policy(packages={"registries": R.entries("npm"), "min_age": "7d"}), f)
+    words = [sys.argv[1], "run", "--policy", path, "--egress-ca", os.path.join(internet.FOLDER, "world.pem"), "--", "/bin/sh", "-c"]
+
+    def run(line):
+        return subprocess.run([*words, line], capture_output=True, text=True, timeout=60, check=False)
+
+    done = run(f"{NPM} demo >/dev/null && cat /tmp/n/node_modules/demo/package.json")
+    equal(json.loads(done.stdout or "{}").get("version"), "1.0.0", f"the version ({done.stderr[-600:]})")
+    done = run(f"{NPM} young")
+    check(done.returncode != 0, "a young package was installed")
+    has(done.stdout + done.stderr, "old")
+    check(server.pid("cordond") is not None, "the server is gone")
 
 
 # ---- what changes meanwhile

@@ -1,0 +1,111 @@
+/* package_gate_copy.c - documents of a registry that are passed on as they are: indexes, signed or
+ * plain metadata, metadata of one file. A copy of each goes into the cache, for sessions that take
+ * packages from it alone (mode offline-cache); all others get them from the registry. A copy has no
+ * digest to be checked against: it is what the registry answered last, for this scope. */
+#include "package_gate_base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway_file.h"
+#include "gateway_tap.h"
+
+#define KEY_MAX CACHE_PATH_MAX
+
+/* Where it is, and in which form it was asked for. False: too long. */
+static bool make_key(struct package_gate *g)
+{
+	const struct gateway *x = g->x;
+	struct http1_span accept = { 0 };
+	char name[HOST_MAX], key[KEY_MAX];
+	int n;
+
+	(void)http1_find(x->r.headers, x->r.headers_n, "accept", &accept);
+	endpoint_name(&x->endpoint, name);
+	n = snprintf(key, sizeof(key), "%s:%u%s%s%s copy %.*s", name, x->endpoint.port, x->path,
+		     x->query != NULL ? "?" : "", x->query != NULL ? x->query : "",
+		     accept.n < 256 ? (int)accept.n : 0, accept.n > 0 ? accept.p : "");
+	free(g->file_key);
+	g->file_key = n > 0 && n < (int)sizeof(key) ? strdup(key) : NULL;
+	return g->file_key != NULL;
+}
+
+static void on_found(struct cache_call *c, struct cache_found *found, const struct err *e)
+{
+	struct package_gate *g = c->arg;
+
+	if (found == NULL || found->fd < 0) {
+		package_gate_refuse(g, e != NULL ? "packages come from the package cache only, and "
+						   "it is not running"
+						 : "the package cache does not have this, and "
+						   "nothing is fetched in this session");
+		return;
+	}
+	g->cached = PACKAGE_CACHE_HIT;
+	g->result = PACKAGE_PASSED;
+	gateway_defer(g->x);
+	gateway_file_serve(g->x, &(struct gateway_content){ .type = found->type,
+							    .etag = found->etag,
+							    .last_modified = found->last_modified,
+							    .fd = TAKE_FD(found->fd),
+							    .size = found->size });
+}
+
+static void on_tap_end(struct gateway *x, const struct gateway_tap_end *end, void *arg)
+{
+	struct package_gate *g = arg;
+
+	(void)x;
+	if (end->result == TAP_CUT || end->result == TAP_MISMATCH)
+		g->result = PACKAGE_CUT;
+}
+
+static void pass(struct package_gate *g, const struct cache_key *key)
+{
+	struct gateway *x = g->x;
+	const struct gateway_tap_want want = {
+		.store = true, .key = *key, .on_end = on_tap_end, .arg = g
+	};
+	struct err e = { 0 };
+
+	g->cached =
+		cache_link_is_open(x->session->egress) ? PACKAGE_CACHE_MISS : PACKAGE_CACHE_BYPASS;
+	if (gateway_tap_set(x, &want, &e) < 0)
+		package_gate_fail(g, 503, e.msg);
+	else
+		package_gate_send(g);
+}
+
+bool package_gate_copies(const struct package_gate *g)
+{
+	if (g->x->r.method != HTTP1_GET || g->registry == NULL || g->request.ecosystem == ECO_GIT)
+		return false;
+	return g->request.kind == PACKAGE_INDEX || g->request.kind == PACKAGE_META ||
+	       g->request.kind == PACKAGE_FILEMETA || g->request.kind == PACKAGE_KEY;
+}
+
+void package_gate_copy(struct package_gate *g)
+{
+	struct gateway *x = g->x;
+	char registry[PACKAGE_REGISTRY_TEXT];
+	struct cache_key key = { .scope = g->scope, .registry = registry };
+	bool keyed = package_gate_copies(g) && make_key(g);
+
+	package_registry_text(g->registry, x->tls, registry);
+	key.path = g->file_key;
+	g->result = PACKAGE_PASSED;
+	if (packages_cache_only(g->policy) && keyed) {
+		g->find.on_done = on_found;
+		g->find.arg = g;
+		cache_find(x->session->egress, &g->find, &key);
+	} else if (packages_cache_only(g->policy)) {
+		package_gate_refuse(g,
+				    "this session takes packages from the cache only, which does "
+				    "not keep this");
+	} else if (keyed) {
+		pass(g, &key);
+	} else {
+		package_gate_send(g);
+	}
+}
