@@ -132,18 +132,13 @@ int lock_read_uv(struct lock_out *o, const char *text, size_t len)
 	return toml_read(o, text, len, on_uv, &r);
 }
 
-/* "wheels.hashes.sha256" and the like. */
-static int take_hash(struct python *r, const struct toml_event *v, const char *alg)
+/* "wheels.hashes.sha256" and the like; what is not known says nothing. */
+static int take_hash(struct python *r, const struct toml_event *v, const char *name)
 {
-	char text[DIGEST_TEXT_MAX];
-	size_t n = strlen(alg);
-
-	if (n + 1 + v->n >= sizeof(text))
-		return lock_fail(r->o, v->line, "this is not a digest");
-	memcpy(text, alg, n);
-	text[n] = ':';
-	memcpy(text + n + 1, v->p, v->n);
-	return lock_digest(r->o, v->line, text, n + 1 + v->n);
+	for (enum digest_alg alg = DIGEST_SHA1; alg < DIGEST_H1; alg++)
+		if (is(name, digest_alg_name(alg)))
+			return lock_hex(r->o, v->line, alg, v->p, v->n);
+	return 0;
 }
 
 static int on_pylock(void *arg, const struct toml_event *v)
