@@ -121,7 +121,8 @@ class Bench:
     # ---- in a session
 
     def session(self):
-        return make(self.server, policy(packages={"registries": self.registry.entries("npm", "pypi")}))
+        """With all processors, as clients on the node have them."""
+        return make(self.server, policy(packages={"registries": self.registry.entries("npm", "pypi")}), limits={"cpus": os.cpu_count()})
 
     def in_cell(self, line):
         """In a session of its own."""
