@@ -83,8 +83,6 @@ void package_gate_fail(struct package_gate *g, int status, const char *reason);
 void package_gate_mismatch(struct package_gate *g, const char *reason);
 /* It goes on to its server. */
 void package_gate_send(struct package_gate *g);
-/* Is it one of the headers that a program sends credentials in? */
-bool package_gate_is_credential(struct http1_span name);
 /* Asks the policy with what is known by now. */
 void package_gate_judge(struct package_gate *g);
 /* Asks for the view of a document; on_view is called when it is there. any_age: see
@@ -99,6 +97,15 @@ bool package_gate_may_ask(const struct package_gate *g);
 bool package_gate_fits(struct package_gate *g, uint64_t size);
 /* Takes the document of the view that has just come. False: it was refused. */
 bool package_gate_hold(struct package_gate *g, struct package_view *v);
+
+/* ---- package_gate_scope.c */
+
+/* Sets g->scope and g->own_credentials. */
+void package_gate_set_scope(struct package_gate *g);
+/* Is it one of the headers that a program sends credentials in? */
+bool package_gate_is_credential(struct http1_span name);
+/* The program's credentials as header lines, to be wiped and freed. NULL: none, or too many. */
+char *package_gate_credentials(const struct gateway *x);
 
 /* ---- package_gate_answer.c: for struct gateway_gate */
 
