@@ -119,6 +119,10 @@ static int read_limits(const struct reader *r, struct packages_layer *l, struct 
 static int read_patterns(struct reader *r, const char *name, struct package_patterns *ret,
 			 struct err *e)
 {
+	if (r->p->checked) {
+		ret->given = json_object_get(r->v, name) != NULL;
+		return 0;
+	}
 	return package_patterns_read(r->p, &r->arena, json_object_get(r->v, name), r->at, name, ret,
 				     e);
 }
@@ -149,6 +153,8 @@ static int read_lists(struct reader *r, struct packages_layer *l, struct err *e)
 	if (packages_registry_read(r->p, &r->arena, json_object_get(r->v, "registries"), r->at,
 				   &l->registries, e) < 0)
 		return -1;
+	if (r->p->checked)
+		return 0;
 	return package_pins_read(r->p, &r->arena, json_object_get(r->v, "pins"), r->at, &l->pins,
 				 e);
 }

@@ -186,13 +186,11 @@ static int read_layer(json_t *root, const char *text, enum policy_layer layer, s
 static int finish(json_t *root, char **ret, struct err *e)
 {
 	OWN_MEM char *text = json_dumps(root, JSON_COMPACT);
-	struct policy *p = NULL;
 
 	if (text == NULL)
 		return policy_no_memory(e);
-	if (policy_read_json(root, POLICY_LAYERS, &p, e) < 0)
+	if (policy_read_checked(root, e) < 0)
 		return err_wrap(e, "all layers together");
-	policy_free(p);
 	if (strlen(text) > POLICY_TEXT_MAX)
 		return err_set(e, ERR_LIMIT, "all layers together: a policy has at most %u bytes",
 			       POLICY_TEXT_MAX);

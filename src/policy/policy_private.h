@@ -113,7 +113,8 @@ struct policy {
 	struct policy_list list;
 	struct policy_list ceilings[POLICY_LAYERS];
 	bool merged;
-	bool allow; /* "default" */
+	bool checked; /* its layers were read one by one just now: long lists are not read again */
+	bool allow;   /* "default" */
 	enum policy_layer allow_layer;
 	struct policy_limits limits;
 	struct policy_proxy proxy;
@@ -122,6 +123,10 @@ struct policy {
 	size_t hosts, slow;			/* counted against the maxima */
 	const struct packages_policy *packages; /* NULL: no layer has a packages member */
 };
+
+/* policy_read.c: checks a merged document whose layers were read. Nothing can be asked of the
+ * packages of the result, which is for checks only. */
+int policy_read_checked(json_t *root, struct err *e) MUST_USE;
 
 /* Zeroed memory that is freed with the policy. NULL: out of memory. */
 void *policy_alloc(struct policy *p, size_t n, size_t size);

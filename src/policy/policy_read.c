@@ -271,12 +271,14 @@ static void drop_document(struct policy *p)
 	p->root = p->expanded = NULL;
 }
 
-int policy_read_json(json_t *root, enum policy_layer layer, struct policy **ret, struct err *e)
+static int read_root(json_t *root, enum policy_layer layer, bool checked, struct policy **ret,
+		     struct err *e)
 {
 	__attribute__((cleanup(free_policy))) struct policy *p = calloc(1, sizeof(*p));
 
 	if (p == NULL)
 		return policy_no_memory(e);
+	p->checked = checked;
 	p->merged = layer == POLICY_LAYERS;
 	p->root = json_incref(root);
 	p->expanded = json_array();
@@ -292,6 +294,21 @@ int policy_read_json(json_t *root, enum policy_layer layer, struct policy **ret,
 	drop_document(p);
 	*ret = p;
 	p = NULL;
+	return 0;
+}
+
+int policy_read_json(json_t *root, enum policy_layer layer, struct policy **ret, struct err *e)
+{
+	return read_root(root, layer, false, ret, e);
+}
+
+int policy_read_checked(json_t *root, struct err *e)
+{
+	struct policy *p = NULL;
+
+	if (read_root(root, POLICY_LAYERS, true, &p, e) < 0)
+		return -1;
+	policy_free(p);
 	return 0;
 }
 

@@ -15,8 +15,8 @@
 #define POLICY_SELECT_SESSION_RULES 1000U
 #define POLICY_SELECT_SESSION_VALUES 3000U /* values in all of its lists and objects */
 /* Of its packages member, which costs less: pins and names are kept in tables. */
-#define POLICY_SELECT_PACKAGES_MAX (1U << 20)
-#define POLICY_SELECT_PACKAGES_VALUES 60000U
+#define POLICY_SELECT_PACKAGES_MAX (512U << 10)
+#define POLICY_SELECT_PACKAGES_VALUES 30000U
 #define POLICY_SELECT_VALUES_MAX \
 	100000U /* of the documents of node and tenants, which the operator writes */
 #define POLICY_SELECT_DEPTH_MAX 64U

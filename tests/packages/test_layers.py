@@ -117,7 +117,7 @@ def test_mistakes_are_refused(server):
     s = server.create(network="deny")
     path = f"/v1/sessions/{s['id']}/network"
     pins = lambda n: policy(packages={"pins": {f"npm:p{i}": [f"1.0.0 sha256:{i:064x}"] for i in range(n)}})  # noqa: E731
-    server.want(200, "PUT", path, pins(7000))
+    server.want(200, "PUT", path, pins(4500))
     wait_for(lambda: server.request("PUT", path, pins(10))[0] != 429, 10, "the rate of changes")
     server.refused(400, "invalid", "PUT", path, {"rules": [{"host": [f"h{i}.test" for i in range(250)]} for _ in range(13)], "packages": {}},
                    "without packages")
