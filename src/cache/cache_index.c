@@ -9,8 +9,8 @@
 bool cache_index_init(struct cache_index *x)
 {
 	*x = (struct cache_index){ 0 };
-	x->objects = calloc(CACHE_BUCKETS, sizeof(x->objects[0]));
-	x->views = calloc(CACHE_BUCKETS, sizeof(x->views[0]));
+	x->objects = calloc(CACHE_BUCKETS, sizeof(struct cache_object *));
+	x->views = calloc(CACHE_BUCKETS, sizeof(struct cache_view *));
 	rand_bytes(&x->seed, sizeof(x->seed));
 	x->seed |= 1;
 	return x->objects != NULL && x->views != NULL;

@@ -12,7 +12,7 @@
 #include "cache.h"
 #include "clock.h"
 
-#define JUST_HANDED_NS (60 * 1000 * CLOCK_MS)
+#define JUST_HANDED_NS (60000 * CLOCK_MS)
 #define PER_CALL 4096U /* objects removed at once */
 
 void cache_room_remove_view(struct cache *c, struct cache_view *v)

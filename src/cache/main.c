@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -29,16 +31,25 @@
  * bounds of the cache; percent of the disk that stay free. */
 static bool read_word(const char *word, struct cache *c, unsigned *ret_reserve)
 {
-	unsigned format, level;
-	unsigned long long bytes, files;
+	static const char name[] = "--start";
+	unsigned long long n[5];
+	size_t at = sizeof(name) - 1;
+	char *end;
 
-	if (sscanf(word, "--start=%1u:%1u:%llu:%llu:%2u", &format, &level, &bytes, &files,
-		   ret_reserve) != 5 ||
-	    format >= LOG_FORMATS || level >= LOG_LEVELS)
+	if (strncmp(word, name, at) != 0)
 		return false;
-	log_setup((enum log_format)format, (enum log_level)level);
-	c->max_bytes = bytes;
-	c->max_files = files;
+	for (size_t i = 0; i < COUNT(n); i++) {
+		if (word[at] != (i == 0 ? '=' : ':'))
+			return false;
+		n[i] = strtoull(word + at + 1, &end, 10);
+		at = (size_t)(end - word);
+	}
+	if (word[at] != '\0' || n[0] >= LOG_FORMATS || n[1] >= LOG_LEVELS || n[4] > 100)
+		return false;
+	log_setup((enum log_format)n[0], (enum log_level)n[1]);
+	c->max_bytes = n[2];
+	c->max_files = n[3];
+	*ret_reserve = (unsigned)n[4];
 	return true;
 }
 

@@ -246,7 +246,7 @@ static int open_private(const struct serve *s, const char *name, const char *set
 /* The keeper takes any directory in it as a template, whichever cordond names. */
 static int open_template_dir(struct serve *s, struct err *e)
 {
-	int fd;
+	int fd = -1;
 
 	if (open_private(s, "template_dir", s->config.template_dir, "templates",
 			 s->setup.template_dir, &fd, e) < 0)

@@ -124,7 +124,7 @@ size_t gateway_piece_gather(struct gateway *x, uint8_t *ret, size_t cap, uint64_
 		size_t more = piece.n < cap - n ? piece.n : cap - n;
 
 		more = gateway_piece_within(b, more, left - n, 0);
-		if (more == 0)
+		if (more == 0 || piece.p == NULL)
 			break;
 		memcpy(ret + n, piece.p, more);
 		gateway_piece_took(b, from, more);
