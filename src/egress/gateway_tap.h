@@ -4,11 +4,11 @@
  * gateway_answer.c, gateway_body.c and gateway_end.c.
  *
  * A tap applies to an answer with status 200 that is not encoded. Of any other answer nothing is
- * stored, and it goes on to the cell as it is; the gate, which sees the head first, refuses those
- * it does not want. An answer with a wrong digest, or that is shorter or longer than its size says,
- * is cut by a reset before its last GATEWAY_TAP_HELD bytes (a shorter file: before its first) and
- * is not stored. Without an expected digest the file is stored and passed on when its framing is
- * complete.
+ * stored. Where a digest is expected, one with a status below 400 and a body is refused; the rest
+ * goes on to the cell as it is: the gate, which sees the head first, refuses what it does not want.
+ * An answer with a wrong digest, or that is shorter or longer than its size says, is cut by a reset
+ * before its last GATEWAY_TAP_HELD bytes (a shorter file: before its first) and is not stored.
+ * Without an expected digest the file is stored and passed on when its framing is complete.
  *
  * Storing never delays the answer for long: a cache that takes nothing for a while is given up. */
 #pragma once

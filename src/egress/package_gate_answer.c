@@ -12,6 +12,7 @@
 #include "gateway_request.h"
 
 #define REDIRECTS_MAX 3U
+#define SHORT_MAX 65536U /* bytes of a body that is no file */
 
 /* ---- limits */
 
@@ -176,9 +177,34 @@ static bool is_plain(const struct http1_response *a)
 	return n == 0 || (n == 1 && (coding.n == 0 || http1_span_is_nocase(coding, "identity")));
 }
 
+static bool is_short(const struct http1_response *a)
+{
+	return a->framing == HTTP1_NO_BODY ||
+	       (a->framing == HTTP1_LENGTH && a->content_length <= SHORT_MAX);
+}
+
+/* May an answer with this status go to the cell? Clients take every status below 400 for the file,
+ * and only the body of a 200 is hashed. Of a refusal the program needs the head of a 401 alone; a
+ * redirect is here only if the URL is a direct one. */
+static bool is_answer(const struct package_gate *g, const struct http1_response *a)
+{
+	if (a->status == 200)
+		return true;
+	if (a->status == 401 || (is_redirect(a->status) && g->registry == NULL))
+		return is_short(a);
+	return !is_file(g) && (a->status == 304 || a->status >= 400);
+}
+
+static void refuse_answer(struct package_gate *g, int status, const char *why)
+{
+	gateway_drop_server(g->x);
+	package_gate_fail(g, status, why);
+}
+
 bool package_gate_head(struct gateway *x, const struct http1_response *a)
 {
 	struct package_gate *g = x->package;
+	char why[64];
 
 	if (g->policy == NULL) {
 		if (g->request.kind == PACKAGE_FILE && a->status == 200)
@@ -191,17 +217,22 @@ bool package_gate_head(struct gateway *x, const struct http1_response *a)
 		follow(g, a);
 		return false;
 	}
-	if (is_redirect(a->status) && g->expected.alg != DIGEST_NONE) {
+	if (is_redirect(a->status) && (g->expected.alg != DIGEST_NONE || g->by_pin)) {
 		refuse(g, "a pinned file is not followed to another host");
 		return false;
 	}
-	if (!is_file(g) || g->request.ecosystem == ECO_GIT)
+	if (!is_read(g))
 		return true;
-	if (a->status == 206 || (a->status == 200 && !is_plain(a))) {
-		refuse(g, "the registry sent a part of the file, or a compressed one, which was "
-			  "not asked for");
+	if (!is_answer(g, a)) {
+		(void)snprintf(why, sizeof(why), "the registry answered with status %d", a->status);
+		refuse_answer(g, a->status >= 400 ? a->status : 502, why);
 		return false;
 	}
-	return a->status != 200 || a->framing != HTTP1_LENGTH ||
-	       package_gate_fits(g, a->content_length);
+	if (!is_file(g) || a->status != 200)
+		return true;
+	if (!is_plain(a)) {
+		refuse(g, "the registry sent a compressed file, which was not asked for");
+		return false;
+	}
+	return a->framing != HTTP1_LENGTH || package_gate_fits(g, a->content_length);
 }

@@ -22,6 +22,53 @@ bool package_gate_is_credential(struct http1_span name)
 	       http1_span_is_nocase(name, "job-token");
 }
 
+static void on_rule(const struct policy_rule *rule, void *arg)
+{
+	bool *found = arg;
+
+	(void)rule;
+	*found = true;
+}
+
+/* May a secret be put into a request to this host, whatever the path? */
+static bool has_secrets(const struct gateway *x, const struct package_host *h)
+{
+	const struct egress_session *session = x->session;
+	const struct policy_target to = { .host = h->name,
+					  .port = package_registry_port(h, x->tls) };
+	struct mask_pick known;
+	bool found = false;
+
+	policy_secrets(session->policy, &to, on_rule, &found);
+	return found ||
+	       secrets_known_there(session->secrets, session->policy, &session->sent, &to, &known);
+}
+
+/* Does a rule set headers that hold no secret of Cordon? They may be credentials all the same. */
+static bool sets_headers(const struct policy *p)
+{
+	for (size_t i = 0; i < policy_rules(p); i++)
+		if (policy_rule(p, i)->nset > 0 && policy_rule(p, i)->nsecrets == 0)
+			return true;
+	return false;
+}
+
+/* Egress asks any host of the registry for what belongs to one request, and follows redirects
+ * between them: so what rules put into a request to one of them counts for all. */
+static bool is_private(const struct package_gate *g)
+{
+	const struct gateway *x = g->x;
+	const struct package_registry *r = g->registry;
+
+	if (r == NULL || r->is_private || packages_cache_is_private(g->policy) ||
+	    has_secrets(x, &r->host) || sets_headers(x->session->policy))
+		return true;
+	for (size_t i = 0; i < r->nfiles; i++)
+		if (has_secrets(x, &r->files[i]))
+			return true;
+	return false;
+}
+
 /* What is fetched with credentials belongs to the tenant; with those of the program, which egress
  * cannot tell apart otherwise, to requests that have the same. */
 void package_gate_set_scope(struct package_gate *g)
@@ -41,14 +88,11 @@ void package_gate_set_scope(struct package_gate *g)
 			sha256_add(&hasher, x->r.headers[i].value.p, x->r.headers[i].value.n);
 		sha256_add(&hasher, "", 1);
 	}
-	gateway_find_known(x);
 	if (g->own_credentials) {
 		sha256_end(&hasher, hash);
 		hex_encode(hash, CREDENTIALS_HASH, hex);
 		(void)snprintf(g->scope, sizeof(g->scope), "%.40s+%s", tenant, hex);
-	} else if ((g->registry != NULL && g->registry->is_private) ||
-		   packages_cache_is_private(g->policy) || x->server_knows ||
-		   (x->rule != NULL && (x->rule->nsecrets > 0 || x->rule->nset > 0))) {
+	} else if (is_private(g)) {
 		(void)snprintf(g->scope, sizeof(g->scope), "%s", tenant[0] != '\0' ? tenant : "-");
 	} else {
 		(void)snprintf(g->scope, sizeof(g->scope), CACHE_SCOPE_PUBLIC);

@@ -81,32 +81,24 @@ static void load_free(struct package_load *l)
 	free(l);
 }
 
-static void try_others(struct egress *g)
-{
-	for (struct package_view *v = package_views_first(g); v != NULL; v = v->next)
-		package_load_try(v);
-}
-
 void package_load_cancel(struct package_view *v)
 {
 	struct package_load *l = v->load;
-	struct egress *g;
 
-	if (l == NULL)
-		return;
-	g = l->session->egress;
 	v->load = NULL;
-	load_free(l);
-	try_others(g);
+	if (l != NULL)
+		load_free(l);
 }
 
 static void end(struct package_load *l, int status, const char *why)
 {
 	struct package_view *v = l->view;
+	struct egress *g = l->session->egress;
 
 	v->status = status;
 	(void)snprintf(v->why, sizeof(v->why), "%s", why);
 	package_load_cancel(v);
+	package_load_try_all(g);
 	package_view_loaded(v, NULL);
 }
 
@@ -253,7 +245,7 @@ static void fetch(struct package_load *l);
 
 static bool may_fetch(const struct package_load *l)
 {
-	return l->session->package_fetches < PACKAGE_VIEW_FETCHES &&
+	return !l->session->leaving && l->session->package_fetches < PACKAGE_VIEW_FETCHES &&
 	       l->session->share.tenant->package_fetches < PACKAGE_VIEW_TENANT_FETCHES;
 }
 
@@ -365,10 +357,16 @@ static void fetch(struct package_load *l)
 	package_fetch_start(&l->fetch, l->session, &ask);
 }
 
-void package_load_try(struct package_view *v)
+void package_load_try_all(struct egress *g)
 {
-	if (v->load != NULL && v->load->state == LOAD_QUEUED && may_fetch(v->load))
-		fetch(v->load);
+	for (struct package_view *v = package_views_oldest(g); v != NULL; v = v->prev)
+		if (v->load != NULL && v->load->state == LOAD_QUEUED && may_fetch(v->load))
+			fetch(v->load);
+}
+
+bool package_load_is_waiting(const struct package_view *v)
+{
+	return v->load != NULL && (v->load->state == LOAD_FINDING || v->load->state == LOAD_QUEUED);
 }
 
 bool package_load_is_of(const struct package_view *v, const struct egress_session *session)

@@ -8,9 +8,11 @@
  * cache has is enough, whatever its age. -1: out of memory. */
 int package_load_start(struct package_view *v, const struct package_view_ask *ask, bool any_age,
 		       struct err *e) MUST_USE;
-/* Breaks it off, without that call. */
+/* Breaks it off, without that call. package_load_try_all() follows. */
 void package_load_cancel(struct package_view *v);
+/* Has it sent nothing so far, so that nobody misses it? */
+bool package_load_is_waiting(const struct package_view *v);
 /* Is it made for this session? */
 bool package_load_is_of(const struct package_view *v, const struct egress_session *session);
-/* A fetch of some view ended: if this one waits for its turn and may begin, it does. */
-void package_load_try(struct package_view *v);
+/* Fetches have ended: those that wait for their turn and may begin do so, the oldest first. */
+void package_load_try_all(struct egress *g);

@@ -269,7 +269,8 @@ void package_view_put(struct package_view_wait *w)
 	w->view = NULL;
 	if (v == NULL)
 		return;
-	v->refs--;
+	if (--v->refs == 0 && package_load_is_waiting(v))
+		package_load_cancel(v); /* nobody waits for it, and nothing was sent */
 	trim(v->all);
 }
 
@@ -285,9 +286,14 @@ void package_view_loaded(struct package_view *v, const struct err *e)
 	trim(v->all);
 }
 
-struct package_view *package_views_first(struct egress *g)
+static struct package_view *first(struct egress *g)
 {
 	return g->package_views == NULL ? NULL : g->package_views->newest;
+}
+
+struct package_view *package_views_oldest(struct egress *g)
+{
+	return g->package_views == NULL ? NULL : g->package_views->oldest;
 }
 
 /* No session is left. */
@@ -295,7 +301,7 @@ static void forget_all(struct egress *g)
 {
 	struct package_view *next;
 
-	for (struct package_view *v = package_views_first(g); v != NULL; v = next) {
+	for (struct package_view *v = first(g); v != NULL; v = next) {
 		next = v->next;
 		if (is_idle(v))
 			view_free(v);
@@ -305,7 +311,7 @@ static void forget_all(struct egress *g)
 void package_views_leave(struct egress_session *session)
 {
 	struct err again = { 0 };
-	struct package_view *v = package_views_first(session->egress);
+	struct package_view *v = first(session->egress);
 
 	(void)err_set(&again, ERR_CONFLICT, "the session that fetched it has ended");
 	while (v != NULL) {
@@ -315,8 +321,9 @@ void package_views_leave(struct egress_session *session)
 		}
 		package_load_cancel(v);
 		package_view_loaded(v, &again);
-		v = package_views_first(session->egress); /* the list may have changed */
+		v = first(session->egress); /* the list may have changed */
 	}
+	package_load_try_all(session->egress); /* those of others, in the same tenant */
 	if (session->egress->sessions == session && session->next == NULL)
 		forget_all(session->egress);
 }

@@ -115,8 +115,8 @@ void package_views_leave(struct egress_session *session);
 /* The load has ended: those that wait are told, or one of them loads again. e: see
  * package_view_get(). */
 void package_view_loaded(struct package_view *v, const struct err *e);
-/* A fetch has ended: one that is queued may begin. */
-struct package_view *package_views_first(struct egress *g);
+/* All of them, by prev. */
+struct package_view *package_views_oldest(struct egress *g);
 /* Takes the document over; files of which it says something else than the last one are remembered.
  */
 void package_view_replace(struct package_view *v, struct package_document *d);

@@ -8,6 +8,7 @@
  * that they are sockets of the right kind, and makes no call on them that could block. */
 #include "session_control.h"
 
+#include <assert.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -221,11 +222,13 @@ int session_attach(struct egress *egress, const char *id, int fds[EGRESS_FDS_MAX
 
 void session_detach(struct egress_session *session)
 {
+	session->leaving = true;
 	close_listeners(session);
 	dns_tcp_cut_all(session);
 	dns_state_free(session);
 	flow_cut_all(session);
 	package_views_leave(session);
+	assert(session->flows == NULL);
 	idle_conns_free(session->idle_conns);
 	resolver_owner_gone(session->egress->resolver, &session->lookups);
 	session_counts_send(session);
