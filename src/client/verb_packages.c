@@ -58,6 +58,15 @@ static const struct option options[] = {
 static const char *const heads[] = { "ECOSYSTEM", "NAME",  "VERSION", "RESULT",	   "SIZE",  "AGE",
 				     "CODE",	  "CACHE", "RULE",    "EXECUTION", "REASON" };
 
+/* Days, or hours of what is younger than two. */
+static void write_age(uint64_t seconds, char *ret, size_t cap)
+{
+	bool hours = seconds < 2 * 86400;
+
+	(void)snprintf(ret, cap, "%llu%c", (unsigned long long)seconds / (hours ? 3600 : 86400),
+		       hours ? 'h' : 'd');
+}
+
 static void add_row(struct columns *t, const json_t *row)
 {
 	char size[24] = "-", age[24] = "-";
@@ -65,8 +74,7 @@ static void add_row(struct columns *t, const json_t *row)
 	if (member_number(row, "bytes", 0) > 0)
 		units_format_bytes(member_number(row, "size", 0), size, sizeof(size));
 	if (json_is_integer(json_object_get(row, "age_s")))
-		(void)snprintf(age, sizeof(age), "%llud",
-			       (unsigned long long)member_number(row, "age_s", 0) / 86400);
+		write_age(member_number(row, "age_s", 0), age, sizeof(age));
 	columns_add(t, "%s", member_text(row, "ecosystem", "?"));
 	columns_add(t, "%s", member_text(row, "name", "?"));
 	columns_add(t, "%s", member_text(row, "version", "-"));

@@ -144,7 +144,7 @@ int net_package_take(struct session *s, const struct access_record_text *r, cons
 		.downloads = p->result == PACKAGE_RESULT_DOWNLOADED,
 		.refusals = p->result == PACKAGE_RESULT_REFUSED,
 		.mismatches = p->result == PACKAGE_RESULT_HASH_MISMATCH,
-		.hits = strcmp(p->cache, "hit") == 0,
+		.hits = p->result == PACKAGE_RESULT_DOWNLOADED && strcmp(p->cache, "hit") == 0,
 		.bytes = strcmp(p->kind, "file") == 0 ? r->bytes : 0,
 	};
 

@@ -52,8 +52,8 @@ MANY = [[TAKEN, ""],
                install_code="yes", released_at=1700000000000),
         record(bytes_in=700, checksum=DIGEST, expected="index", verified=True, cache="hit", file="left-1.0.0.tgz"),
         record(verdict="deny", reason="no more", cache="bypass"),
-        record("@ours/right", "2.0.0-b+1", verdict="deny", reason="not allowed", rule="names"),
-        record("left", "2.0.0", result="hash_mismatch", cache="miss"),
+        record("@ours/right", "2.0.0-b+1", verdict="deny", reason="not allowed", rule="names", age_s=10800, cache="hit"),
+        record("left", "2.0.0", result="hash_mismatch", cache="miss", age_s=40 * 86400),
         record("left", "", kind="meta", result="passed", shaped={"hidden": 2, "newest_hidden": "3.0.0"}),
         record("gone", "", kind="meta", verdict="deny", reason="not here"),
         record("up", "1", kind="publish", verdict="deny"),
@@ -87,7 +87,7 @@ def test_folded_and_counted():
         equal(sums, {"downloaded": 4, "refused": 5, "hash_mismatches": 1, "bytes": 1418, "cache_hits": 1}, "the session's")
         equal(number(server, 'cordon_packages_total{result="refused"}'), 5, "the node's")
         equal(number(server, "cordon_package_bytes_total"), 1418, "bytes of the node")
-        equal(number(server, 'cordon_package_cache_total{cache="hit"}'), 1, "the cache")
+        equal(number(server, 'cordon_package_cache_total{cache="hit"}'), 2, "the cache, metadata of a refusal included")
         log = [r for r in log_of(server, s) if r["kind"] == "package"]
         equal(len(log), len(MANY) - 1, "every record is in the log of the network, too")
         equal([r["package"]["shaped"]["hidden"] for r in log if "shaped" in r["package"]], [2], "what was hidden")
@@ -101,6 +101,8 @@ def test_shown_by_the_client():
         text = cordon(server, "packages", s["id"])
         has(text, "left", "a name")
         has(text, "hash_mismatch", "a result")
+        has(text, " 40d ", "an age in days")
+        has(text, " 3h ", "an age in hours")
         has(text, "not allowed", "a reason")
         has(cordon(server, "net", s["id"], "--kind", "package"), "npm:left@1.0.0", "in the log")
         equal(len(json.loads(cordon(server, "packages", "--json", s["id"]))["packages"]), 6, "as JSON")
@@ -109,6 +111,7 @@ def test_shown_by_the_client():
         wait_for(lambda: server.get(s["id"])["state"] == "stopped", 10, "its end")
         cyclonedx(json.loads(cordon(server, "packages", s["id"], "--sbom")), s["id"])
         spdx(json.loads(cordon(server, "packages", s["id"], "--sbom=spdx")), s["id"])
+        cyclonedx(json.loads(cordon(server, "packages", "--sbom", s["id"])), s["id"])
 
 
 PURLS = ["pkg:npm/left@1.0.0", "pkg:pypi/req-u-ests@2.0", "pkg:golang/github.com/a/b@v1.0.0"]
