@@ -32,7 +32,8 @@ BIG = 500 << 20
 DELAY = 0.02
 VERDACCIO, SQUID = 4873, 3130  # ports
 PROXY = f"http://127.0.0.1:{SQUID}"
-QUIET = "--no-audit --no-fund --ignore-scripts --no-update-notifier --loglevel error"
+# Without a cafile that the machine's own npmrc may name: in a cell and on the node trust is node's own and NODE_EXTRA_CA_CERTS.
+QUIET = "--globalconfig=/dev/null --no-audit --no-fund --ignore-scripts --no-update-notifier --loglevel error"
 
 SQUID_CONF = """
 http_port 127.0.0.1:{port}
@@ -88,7 +89,7 @@ class Bench:
     def environment(self):
         """Of clients on the node: nothing of the machine's own settings."""
         return {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(self.folder), "NODE_EXTRA_CA_CERTS": self.ca, "PIP_CERT": self.ca,
-                "npm_config_cafile": self.ca, "npm_config_update_notifier": "false", "npm_config_fetch_retries": "0"}
+                "npm_config_update_notifier": "false", "npm_config_fetch_retries": "0"}
 
     # ---- on the node
 
