@@ -218,7 +218,13 @@ bool gateway_tap_head(struct gateway *x, const struct http1_response *a)
 	struct gateway_tap *t = x->tap;
 	bool sized = a->framing == HTTP1_LENGTH;
 
-	if (t == NULL || a->status != 200 || x->r.method == HTTP1_HEAD)
+	if (t == NULL || x->r.method == HTTP1_HEAD)
+		return true;
+	/* Clients take the body of every status below 400 for the file. */
+	if (a->status != 200 && a->status < 400 && a->framing != HTTP1_NO_BODY &&
+	    t->want.nexpected > 0)
+		return refuse(x, "the server answered a file with another status than 200");
+	if (a->status != 200)
 		return true;
 	if (is_encoded(a))
 		return refuse(x, "the file came with an encoding that was not asked for");

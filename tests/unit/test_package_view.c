@@ -24,6 +24,17 @@ void package_load_cancel(struct package_view *v)
 	(void)v;
 }
 
+bool package_load_is_waiting(const struct package_view *v)
+{
+	(void)v;
+	return false;
+}
+
+void package_load_try_all(struct egress *g)
+{
+	(void)g;
+}
+
 bool package_load_is_of(const struct package_view *v, const struct egress_session *session)
 {
 	(void)v;
