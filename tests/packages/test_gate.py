@@ -18,7 +18,7 @@ import registry_answer  # noqa: E402
 from harness import check, equal, wait_for  # noqa: E402
 from internet_client import make, policy, put, sh  # noqa: E402
 from registry import Registry  # noqa: E402
-from checks import has  # noqa: E402
+from checks import has, settled  # noqa: E402
 
 R = Registry()
 for eco in ("npm", "pypi"):
@@ -129,6 +129,21 @@ def test_wrong_bytes_never_arrive_whole(server):
             R.heal()
     status, _, got, code = fetched(server, s, file_url("npm", "lied", "1.0.0"))
     equal((status, got, code), (200, sha256("npm", "lied", "1.0.0"), 0), "without a fault")
+
+
+def test_only_a_200_is_a_file(server):
+    """Clients take every status below 400 for the file they asked for."""
+    s = session(server, pins={"npm:odd": [f"1.0.0 sha256:{'1' * 64}"]})
+    R.add("pypi", "odd", "1.0.0", age="400d")
+    R.add("npm", "odd", "1.0.0", age="400d")
+    evil = b"evil" * 5000
+    for manager in ("npm", "pypi"):
+        for code in (201, 202, 203, 207, 226, 299, 300, 304, 305, 404, 500, 599):
+            R.fault(R.path(manager, "odd", "1.0.0"), registry_answer.status(code, evil))
+            status, _, got, _ = fetched(server, s, file_url(manager, "odd", "1.0.0"))
+            check(status >= 400 or status == 0, f"{manager}: {code} became {status}")
+            check(got != hashlib.sha256(evil).hexdigest(), f"{manager}: the body of a {code} arrived")
+            R.heal()
 
 
 def test_redirects_stay_in_the_registry(server):
@@ -408,6 +423,23 @@ def test_cordon_run_has_the_gate_without_a_cache(server):
     check(server.pid("cordond") is not None, "the server is gone")
 
 
+def test_a_secret_for_one_host_of_a_registry_counts_for_all(server):
+    """Metadata is fetched from the registry's host for a file of its other host."""
+    R.add("pypi", "veiled", "1.0.0", age="400d", token="Bearer token-of-the-owner")
+    world()
+    tenant, key = server.tenant("gate-veiled")
+    admin = server.want(201, "POST", f"/v1/tenants/{tenant}/keys", {"name": "all", "scopes": ["sessions", "admin"]})["key"]
+    server.want(201, "POST", "/v1/secrets", {"name": "pypi", "value": "token-of-the-owner", "hosts": ["pypi.example"]}, key=admin)
+    network = policy({"host": "pypi.example", "secret": "pypi", "set_headers": {"Authorization": "Bearer ${secret.pypi}"}},
+                     packages={"registries": R.entries("pypi")})
+    owner = server.create(key=key, network=network, secrets=[{"name": "pypi", "as": "broker", "env": "TOKEN"}])
+    server.run(owner["id"], "curl -sS -m 20 -o /tmp/o " + file_url("pypi", "veiled", "1.0.0"), key=key)
+    equal([q.get("Authorization") for q in R.seen("/simple/veiled/")], ["Bearer token-of-the-owner"], "the metadata that was fetched")
+    s = session(server)
+    equal(fetched(server, s, "https://pypi.example/simple/veiled/")[0], 404, "the page, for another tenant")
+    equal(fetched(server, s, file_url("pypi", "veiled", "1.0.0"))[0], 404, "the file, for another tenant")
+
+
 # ---- what changes meanwhile
 
 def test_a_registry_learns_little(server):
@@ -456,6 +488,35 @@ def test_a_session_ends_while_its_packages_come(server):
         wait_for(lambda at=f"/late{i}": R.count(at), 5, "the request at the registry")
         server.want(204, "DELETE", f"/v1/sessions/{s['id']}")
         equal(ended(server, other), ["0", "200"], "the other session's document")
+    R.heal()
+
+
+def test_a_session_ends_while_its_packages_wait(server):
+    """More than may be fetched at a time; those that are fetched were used last."""
+    s, other = session(server), session(server)
+    pid = server.pid("cordon-egress")
+    R.fault("/wait*", registry_answer.delay(3))
+    names = " ".join(f"https://npm.example/wait{i}" for i in range(40))
+    again = " ".join(f"https://npm.example/wait{i}" for i in range(8))
+    sh(server, s, f"(for u in {names} {again}; do curl -sS -m 30 -o /dev/null $u & done; wait) >/dev/null 2>&1 &")
+    wait_for(lambda: R.count("/wait*") >= 8, 10, "the first requests at the registry")
+    server.want(204, "DELETE", f"/v1/sessions/{s['id']}")
+    equal(fetched(server, other, "https://npm.example/demo")[0], 200, "another session")
+    equal(server.pid("cordon-egress"), pid, "the process")
+    R.heal()
+
+
+def test_what_nobody_waits_for_is_not_fetched(server):
+    s = session(server)
+    for i in range(40):
+        R.add("npm", f"left{i}", "1.0.0", age="400d")
+    R.fault("/left*", registry_answer.delay(2))
+    names = " ".join(f"https://npm.example/left{i}" for i in range(40))
+    sh(server, s, f"for u in {names}; do curl -sS -m 1 -o /dev/null $u & done; wait")
+    R.fault("/left*", registry_answer.delay(0))
+    equal(fetched(server, s, "https://npm.example/left39")[0], 200, "one that is asked for again")
+    fetches = settled(lambda: R.count("/left*"), quiet=1.0)
+    check(fetches <= 16, f"{fetches} documents were fetched, most of them for nobody")
     R.heal()
 
 
