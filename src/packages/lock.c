@@ -8,24 +8,27 @@
 #include "lock_out.h"
 #include "package_chars.h"
 
+#define NEAR 64 /* digests of a version that are compared for duplicates */
+
 struct format {
 	const char *start, *end; /* of the file's name */
 	int (*read)(struct lock_out *o, const char *text, size_t len);
+	bool lines; /* one thing a line: a long line is none that a tool wrote */
 };
 
 static const struct format formats[] = {
 	{ "package-lock.json", "", lock_read_npm },
 	{ "npm-shrinkwrap.json", "", lock_read_npm },
-	{ "yarn.lock", "", lock_read_yarn },
-	{ "pnpm-lock.yaml", "", lock_read_pnpm },
-	{ "requirements", ".txt", lock_read_requirements },
+	{ "yarn.lock", "", lock_read_yarn, true },
+	{ "pnpm-lock.yaml", "", lock_read_pnpm, true },
+	{ "requirements", ".txt", lock_read_requirements, true },
 	{ "poetry.lock", "", lock_read_poetry },
 	{ "uv.lock", "", lock_read_uv },
 	{ "pylock.toml", "", lock_read_pylock },
 	{ "pylock.", ".toml", lock_read_pylock },
 	{ "Cargo.lock", "", lock_read_cargo },
-	{ "go.sum", "", lock_read_go },
-	{ "Gemfile.lock", "", lock_read_gem },
+	{ "go.sum", "", lock_read_go, true },
+	{ "Gemfile.lock", "", lock_read_gem, true },
 };
 
 static const char *base_of(const char *name)
@@ -97,11 +100,23 @@ int lock_version(struct lock_out *o, unsigned line, const char *p, size_t n)
 	return 0;
 }
 
+/* Of many digests the last ones are compared, so that their number does not make the work grow. One
+ * that comes twice at a distance counts twice, which changes no set. */
+static bool has(const struct lock_out *o, const struct digest *d)
+{
+	for (size_t i = o->ndigests > NEAR ? o->ndigests - NEAR : 0; i < o->ndigests; i++)
+		if (digest_equal(&o->digests[i], d))
+			return true;
+	return false;
+}
+
 static int add(struct lock_out *o, unsigned line, const struct digest *d)
 {
-	for (size_t i = 0; i < o->ndigests; i++)
-		if (digest_equal(&o->digests[i], d))
-			return 0;
+	if (o->all_digests++ == LOCK_ALL_DIGESTS_MAX)
+		return err_set(o->e, ERR_LIMIT, "%.60s: more than %d digests", o->file,
+			       LOCK_ALL_DIGESTS_MAX);
+	if (has(o, d))
+		return 0;
 	if (o->ndigests == LOCK_DIGESTS_MAX)
 		return lock_fail(o, line, "a version has at most %d files", LOCK_DIGESTS_MAX);
 	o->digests[o->ndigests++] = *d;
@@ -137,18 +152,24 @@ int lock_sri(struct lock_out *o, unsigned line, const char *p, size_t n)
 	return add(o, line, &d);
 }
 
+static bool take_end(const char *p, size_t *n, const char *end)
+{
+	if (!package_ends_with(p, *n, end))
+		return false;
+	*n -= strlen(end);
+	return true;
+}
+
 /* ".../-/BASE-VERSION.tgz", before a '#' or '?' */
 bool lock_is_registry_url(const struct lock_out *o, const char *p, size_t n)
 {
 	const char *slash = strchr(o->name, '/');
-	char end[PACKAGE_FILE_MAX + PACKAGE_VERSION_MAX];
 	size_t m = 0;
 
 	while (m < n && p[m] != '#' && p[m] != '?')
 		m++;
-	(void)snprintf(end, sizeof(end), "/-/%s-%s.tgz", slash == NULL ? o->name : slash + 1,
-		       o->version);
-	return package_ends_with(p, m, end);
+	return take_end(p, &m, ".tgz") && take_end(p, &m, o->version) && take_end(p, &m, "-") &&
+	       take_end(p, &m, slash == NULL ? o->name : slash + 1) && take_end(p, &m, "/-/");
 }
 
 void lock_skip(struct lock_out *o)
@@ -191,6 +212,17 @@ bool lock_next_line(struct lock_lines *l)
 	return true;
 }
 
+/* Before anything else is done with the text. */
+static int check_lines(struct lock_out *o, const char *text, size_t len)
+{
+	struct lock_lines l = { .at = text, .end = text + len };
+
+	while (lock_next_line(&l))
+		if (l.n > LOCK_LINE_MAX)
+			return lock_fail(o, l.line, "a line of more than %u bytes", LOCK_LINE_MAX);
+	return 0;
+}
+
 int lock_read(const char *name, const char *text, size_t len,
 	      int (*on_pin)(void *arg, const struct lock_pin *pin, struct err *e), void *arg,
 	      struct err *e)
@@ -214,6 +246,8 @@ int lock_read(const char *name, const char *text, size_t len,
 	o->on_pin = on_pin;
 	o->arg = arg;
 	o->e = e;
+	if (format->lines && check_lines(o, text, len) < 0)
+		return -1;
 	if (format->read(o, text, len) < 0)
 		return -1;
 	return lock_end(o);

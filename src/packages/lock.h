@@ -8,7 +8,10 @@
  *go.sum gem	Gemfile.lock
  *
  * What is not from a registry (directories, git repositories, links) is no pin and is skipped. What
- * cannot be understood is an error that names the line: a lockfile is read whole or not at all. */
+ * cannot be understood is an error that names the line: a lockfile is read whole or not at all.
+ *
+ * The work of every reader is proportional to the size of the text: cordond reads it in a turn of
+ * its loop. tests/unit/test_lock_work.c has hostile texts for each. */
 #pragma once
 
 #include "digest.h"
@@ -16,7 +19,9 @@
 
 #define LOCK_TEXT_MAX (16U << 20)
 #define LOCK_PINS_MAX 20000
-#define LOCK_DIGESTS_MAX 1024 /* files of one version */
+#define LOCK_DIGESTS_MAX 1024	   /* files of one version */
+#define LOCK_ALL_DIGESTS_MAX 65536 /* of a lockfile */
+#define LOCK_LINE_MAX (64U << 10)  /* of formats that have lines: not JSON, not TOML */
 
 struct lock_pin {
 	enum ecosystem ecosystem;
@@ -30,9 +35,9 @@ struct lock_pin {
 /* Is there a reader for files of this name? Directories before it do not count. */
 bool lock_knows(const char *name);
 
-/* Calls on_pin for each pin, in the order of the file; borrowed until it returns. One version may
- * come several times: the digests of all are a set. Fails with on_pin's error, with ERR_INVALID, or
- * with ERR_LIMIT; pins that were given before count for nothing then. */
+/* Calls on_pin for each pin, about in the order of the file; borrowed until it returns. One version
+ * may come several times: the digests of all are a set. Fails with on_pin's error, with
+ * ERR_INVALID, or with ERR_LIMIT; pins that were given before count for nothing then. */
 int lock_read(const char *name, const char *text, size_t len,
 	      int (*on_pin)(void *arg, const struct lock_pin *pin, struct err *e), void *arg,
 	      struct err *e) MUST_USE;

@@ -14,6 +14,22 @@ static bool is(struct text t, const char *text)
 	return t.n == strlen(text) && memcmp(t.p, text, t.n) == 0;
 }
 
+/* "sha256=HEX,sha256=HEX": each byte is looked at once, also of a line of blanks. */
+static int read_digests(struct lock_out *o, unsigned line, struct text t)
+{
+	while (t.n > 0) {
+		size_t n = 0;
+
+		while (n < t.n && t.p[n] != ' ' && t.p[n] != ',')
+			n++;
+		if (n > 0 && lock_digest(o, line, t.p, n) < 0)
+			return -1;
+		n += n < t.n;
+		t = (struct text){ t.p + n, t.n - n };
+	}
+	return 0;
+}
+
 /* "NAME (VERSION)" and what follows. */
 static int read_spec(struct lock_out *o, unsigned line, struct text t)
 {
@@ -28,19 +44,7 @@ static int read_spec(struct lock_out *o, unsigned line, struct text t)
 	if (lock_begin(o, ECO_GEM, line) < 0 || lock_name(o, line, t.p, (size_t)(open - t.p)) < 0 ||
 	    lock_version(o, line, open + 2, (size_t)((dash == NULL ? close : dash) - open - 2)) < 0)
 		return -1;
-	for (close++; close < end;) {
-		const char *comma = memchr(close, ',', (size_t)(end - close));
-		size_t n = (size_t)((comma == NULL ? end : comma) - close);
-
-		if (*close == ' ' || *close == ',') {
-			close++;
-			continue;
-		}
-		if (lock_digest(o, line, close, n) < 0)
-			return -1;
-		close += n;
-	}
-	return 0;
+	return read_digests(o, line, (struct text){ close + 1, (size_t)(end - close - 1) });
 }
 
 int lock_read_gem(struct lock_out *o, const char *text, size_t len)

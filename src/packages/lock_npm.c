@@ -1,5 +1,6 @@
 /* lock_npm.c - package-lock.json and npm-shrinkwrap.json: "packages" of versions 2 and 3, with one
- * entry for each place in node_modules, or "dependencies" of version 1, nested. */
+ * entry for each place in node_modules, or "dependencies" of version 1, nested. The entries are
+ * walked over once, whatever their depth. */
 #include <string.h>
 
 #include "json_read.h"
@@ -10,6 +11,15 @@
 struct npm {
 	struct lock_out *o;
 	const char *at; /* the line of this byte is `line` */
+	unsigned line;
+	const char *p, *end; /* the walk over the entries */
+	bool nested;	     /* "dependencies" of version 1 */
+};
+
+/* One entry; its members are what stands in the text. */
+struct entry {
+	struct json_value key, name, version, resolved, integrity;
+	bool skip; /* a link, or a part of another package */
 	unsigned line;
 };
 
@@ -44,11 +54,6 @@ static bool starts_with(struct text t, const char *start)
 static bool is_place(struct text version)
 {
 	return memchr(version.p, ':', version.n) != NULL && !starts_with(version, "npm:");
-}
-
-static bool has_flag(struct json_value entry, const char *name)
-{
-	return json_read_member(entry, name).kind == JSON_READ_TRUE;
 }
 
 /* "npm:NAME@VERSION": another name than the one of the entry. */
@@ -88,25 +93,23 @@ static bool is_of_registry(struct npm *r, struct json_value resolved)
 		lock_is_registry_url(r->o, resolved.p + 1, resolved.n - 2));
 }
 
-static int take_rest(struct npm *r, unsigned line, struct json_value entry)
+static int take_rest(struct npm *r, const struct entry *x)
 {
-	struct json_value integrity = json_read_member(entry, "integrity");
-	struct json_value resolved = json_read_member(entry, "resolved");
 	struct text t = { "", 0 };
 
-	if (has_flag(entry, "link") || has_flag(entry, "inBundle") || has_flag(entry, "bundled"))
+	if (x->skip)
 		lock_skip(r->o);
-	if (resolved.kind == JSON_READ_TEXT && take_text(r, resolved, &t) == 0 &&
+	if (x->resolved.kind == JSON_READ_TEXT && take_text(r, x->resolved, &t) == 0 &&
 	    (starts_with(t, "git") || starts_with(t, "file:")))
 		lock_skip(r->o);
-	if (take_version(r, line, json_read_member(entry, "version")) < 0)
+	if (take_version(r, x->line, x->version) < 0)
 		return -1;
-	if (integrity.kind == JSON_READ_NONE) {
-		if (!is_of_registry(r, resolved))
+	if (x->integrity.kind == JSON_READ_NONE) {
+		if (!is_of_registry(r, x->resolved))
 			lock_skip(r->o);
 		return 0;
 	}
-	return take_text(r, integrity, &t) < 0 ? -1 : lock_sri(r->o, line, t.p, t.n);
+	return take_text(r, x->integrity, &t) < 0 ? -1 : lock_sri(r->o, x->line, t.p, t.n);
 }
 
 /* The name of "node_modules/a/node_modules/@s/b" is "@s/b"; false: a directory of the project. */
@@ -123,64 +126,126 @@ static bool name_of_place(struct text *t)
 	return false;
 }
 
-static int read_package(struct npm *r, struct json_value key, struct json_value entry)
+/* An entry that was read whole. Those of "dependencies" come behind the ones that stand in them. */
+static int take_entry(struct npm *r, const struct entry *x)
 {
-	unsigned line = line_of(r, key.p);
-	struct json_value own = json_read_member(entry, "name");
 	struct text t = { "", 0 };
 
-	if (take_text(r, key, &t) < 0)
+	if (take_text(r, x->key, &t) < 0)
 		return -1;
-	if (!name_of_place(&t))
-		return 0;
-	if (own.kind != JSON_READ_NONE && take_text(r, own, &t) < 0)
-		return -1;
-	if (lock_begin(r->o, ECO_NPM, line) < 0 || lock_name(r->o, line, t.p, t.n) < 0)
-		return -1;
-	return take_rest(r, line, entry);
-}
-
-static int read_packages(struct npm *r, struct json_value packages)
-{
-	struct json_value key, entry;
-	const char *at = NULL;
-
-	while (json_read_next(packages, &at, &key, &entry))
-		if (read_package(r, key, entry) < 0)
-			return -1;
-	return 0;
-}
-
-/* The depth of the document bounds the recursion. */
-static int read_dependencies(struct npm *r, struct json_value dependencies)
-{
-	struct json_value key, entry;
-	const char *at = NULL;
-	struct text t = { "", 0 };
-
-	while (json_read_next(dependencies, &at, &key, &entry)) {
-		unsigned line = line_of(r, key.p);
-
-		if (take_text(r, key, &t) < 0 || lock_begin(r->o, ECO_NPM, line) < 0 ||
-		    lock_name(r->o, line, t.p, t.n) < 0 || take_rest(r, line, entry) < 0)
-			return -1;
-		if (read_dependencies(r, json_read_member(entry, "dependencies")) < 0)
+	if (!r->nested) {
+		if (!name_of_place(&t))
+			return 0;
+		if (x->name.kind != JSON_READ_NONE && take_text(r, x->name, &t) < 0)
 			return -1;
 	}
-	return 0;
+	if (lock_begin(r->o, ECO_NPM, x->line) < 0 || lock_name(r->o, x->line, t.p, t.n) < 0)
+		return -1;
+	return take_rest(r, x);
+}
+
+static void next(struct npm *r, struct json_value *ret)
+{
+	if (!json_read_step(&r->p, r->end, ret))
+		*ret = (struct json_value){ 0 };
+}
+
+static bool opens(struct json_value v)
+{
+	return v.kind == JSON_READ_OBJECT || v.kind == JSON_READ_ARRAY;
+}
+
+/* Behind the bracket that closes what was opened last. */
+static void skip_rest(struct npm *r)
+{
+	struct json_value v;
+
+	for (unsigned depth = 1; depth > 0;) {
+		next(r, &v);
+		depth += opens(v);
+		depth -= v.kind == JSON_READ_NONE;
+	}
+}
+
+/* Of members with the same name the first one counts. */
+static void take_member(struct entry *x, struct json_value key, struct json_value v)
+{
+	struct {
+		const char *name;
+		struct json_value *to;
+	} const members[] = { { "name", &x->name },
+			      { "version", &x->version },
+			      { "resolved", &x->resolved },
+			      { "integrity", &x->integrity } };
+
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+		if (members[i].to->kind == JSON_READ_NONE && json_read_is(key, members[i].name))
+			*members[i].to = v;
+	x->skip |= v.kind == JSON_READ_TRUE &&
+		   (json_read_is(key, "link") || json_read_is(key, "inBundle") ||
+		    json_read_is(key, "bundled"));
+}
+
+static int read_entries(struct npm *r);
+
+/* The members of an entry, behind its bracket. */
+static int read_members(struct npm *r, struct entry *x)
+{
+	for (;;) {
+		struct json_value key, v;
+
+		next(r, &key);
+		if (key.kind == JSON_READ_NONE)
+			return 0;
+		next(r, &v);
+		take_member(x, key, v);
+		if (r->nested && v.kind == JSON_READ_OBJECT && json_read_is(key, "dependencies")) {
+			if (read_entries(r) < 0)
+				return -1;
+		} else if (opens(v)) {
+			skip_rest(r);
+		}
+	}
+}
+
+/* The entries of an object, behind its bracket. The depth of the document bounds the recursion. */
+static int read_entries(struct npm *r)
+{
+	for (;;) {
+		struct entry x = { 0 };
+		struct json_value v;
+
+		next(r, &x.key);
+		if (x.key.kind == JSON_READ_NONE)
+			return 0;
+		x.line = line_of(r, x.key.p);
+		next(r, &v);
+		if (v.kind == JSON_READ_OBJECT && read_members(r, &x) < 0)
+			return -1;
+		if (v.kind == JSON_READ_ARRAY)
+			skip_rest(r);
+		if (take_entry(r, &x) < 0)
+			return -1;
+	}
 }
 
 int lock_read_npm(struct lock_out *o, const char *text, size_t len)
 {
 	struct npm r = { .o = o, .at = text, .line = 1 };
-	struct json_value all, packages;
+	struct json_value all, entries;
 
 	if (json_read(text, len, DEPTH_MAX, &all, o->e) < 0)
 		return err_wrap(o->e, "%.60s", o->file);
 	if (json_read_member(all, "lockfileVersion").kind != JSON_READ_NUMBER)
 		return lock_fail(o, 1, "there is no lockfileVersion");
-	packages = json_read_member(all, "packages");
-	if (packages.kind == JSON_READ_OBJECT)
-		return read_packages(&r, packages);
-	return read_dependencies(&r, json_read_member(all, "dependencies"));
+	entries = json_read_member(all, "packages");
+	if (entries.kind != JSON_READ_OBJECT) {
+		entries = json_read_member(all, "dependencies");
+		r.nested = true;
+	}
+	if (entries.kind != JSON_READ_OBJECT)
+		return 0;
+	r.p = entries.p + 1;
+	r.end = entries.p + entries.n;
+	return read_entries(&r);
 }

@@ -9,7 +9,7 @@ struct lock_out {
 	int (*on_pin)(void *arg, const struct lock_pin *pin, struct err *e);
 	void *arg;
 	struct err *e;
-	size_t pins;
+	size_t pins, all_digests; /* of the file */
 	/* The pin being read: begun by lock_begin(), given by lock_end(). */
 	bool open, skip;
 	bool need_digest; /* entries without one are no pins: not of a registry, or it stands

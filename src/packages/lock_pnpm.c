@@ -32,6 +32,15 @@ static struct text unquoted(struct text t)
 	return t;
 }
 
+static struct text without_blanks(struct text t)
+{
+	size_t n = 0;
+
+	while (n < t.n && t.p[n] == ' ')
+		n++;
+	return (struct text){ t.p + n, t.n - n };
+}
+
 /* Where the version begins: behind the last '@' that is not the scope's, or of version 5 behind the
  * last slash. 0: there is none, so it is a URL or a directory. */
 static size_t version_at(struct text t, bool slashes)
@@ -103,9 +112,7 @@ static int take_part(struct pnpm *r, struct text t)
 	if (colon == NULL)
 		return 0;
 	value = (struct text){ colon + 1, t.n - key.n - 1 };
-	while (value.n > 0 && value.p[0] == ' ')
-		value = (struct text){ value.p + 1, value.n - 1 };
-	value = unquoted(value);
+	value = unquoted(without_blanks(value));
 	if (is(key, "integrity"))
 		return lock_sri(r->o, r->line, value.p, value.n);
 	if (is(key, "directory") || is(key, "repo") || is(key, "commit"))
@@ -123,11 +130,7 @@ static int take_braces(struct pnpm *r, struct text t)
 		const char *comma = memchr(t.p, ',', t.n);
 		size_t n = comma == NULL ? t.n : (size_t)(comma - t.p);
 
-		if (t.p[0] == ' ') {
-			t = (struct text){ t.p + 1, t.n - 1 };
-			continue;
-		}
-		if (take_part(r, (struct text){ t.p, n }) < 0)
+		if (take_part(r, without_blanks((struct text){ t.p, n })) < 0)
 			return -1;
 		n += comma != NULL;
 		t = (struct text){ t.p + n, t.n - n };

@@ -20,11 +20,19 @@ struct toml {
 
 static int value(struct toml *t);
 
-static bool at(const struct toml *t, const char *text)
+static bool at(const struct toml *t, char c)
 {
-	size_t n = strlen(text);
+	return t->p < t->end && *t->p == c;
+}
 
-	return (size_t)(t->end - t->p) >= n && memcmp(t->p, text, n) == 0;
+static bool at_twice(const struct toml *t, char c)
+{
+	return t->end - t->p >= 2 && t->p[0] == c && t->p[1] == c;
+}
+
+static bool at_thrice(const struct toml *t, char c)
+{
+	return at_twice(t, c) && t->end - t->p >= 3 && t->p[2] == c;
 }
 
 static void skip_blanks(struct toml *t)
@@ -38,10 +46,10 @@ static void skip_lines(struct toml *t)
 {
 	for (;;) {
 		skip_blanks(t);
-		if (at(t, "#"))
+		if (at(t, '#'))
 			while (t->p < t->end && *t->p != '\n')
 				t->p++;
-		if (!at(t, "\n"))
+		if (!at(t, '\n'))
 			return;
 		t->p++;
 		t->line++;
@@ -64,12 +72,12 @@ static int emit(struct toml *t, enum toml_kind kind, const char *p, size_t n, bo
 /* A quoted text; p stands at the quote. */
 static int quoted(struct toml *t, const char **ret, size_t *ret_n)
 {
-	const char q = *t->p, many[4] = { q, q, q, '\0' };
-	bool multi = at(t, many);
+	const char q = *t->p;
+	bool multi = at_thrice(t, q);
 	const char *start = t->p += multi ? 3 : 1;
 
 	for (; t->p < t->end; t->p++) {
-		if (multi ? at(t, many) : *t->p == q) {
+		if (multi ? at_thrice(t, q) : *t->p == q) {
 			*ret = start;
 			*ret_n = (size_t)(t->p - start);
 			t->p += multi ? 3 : 1;
@@ -107,7 +115,7 @@ static int key(struct toml *t, char *path)
 		size_t n = 0;
 
 		skip_blanks(t);
-		if (at(t, "\"") || at(t, "'")) {
+		if (at(t, '"') || at(t, '\'')) {
 			if (quoted(t, &p, &n) < 0)
 				return -1;
 		} else {
@@ -121,7 +129,7 @@ static int key(struct toml *t, char *path)
 		if (add_key(t, path, p, n) < 0)
 			return -1;
 		skip_blanks(t);
-		if (!at(t, "."))
+		if (!at(t, '.'))
 			return 0;
 		t->p++;
 	}
@@ -133,7 +141,7 @@ static int pair(struct toml *t)
 
 	if (key(t, t->key) < 0)
 		return -1;
-	if (!at(t, "="))
+	if (!at(t, '='))
 		return lock_fail(t->o, t->line, "a '=' must stand here");
 	t->p++;
 	skip_blanks(t);
@@ -144,7 +152,7 @@ static int pair(struct toml *t)
 }
 
 /* An array or an inline table, whose members stand between commas. */
-static int list(struct toml *t, const char *close, int (*member)(struct toml *t))
+static int list(struct toml *t, char close, int (*member)(struct toml *t))
 {
 	t->p++;
 	for (;;) {
@@ -154,14 +162,14 @@ static int list(struct toml *t, const char *close, int (*member)(struct toml *t)
 			return 0;
 		}
 		if (t->p == t->end)
-			return lock_fail(t->o, t->line, "a '%s' is missing", close);
+			return lock_fail(t->o, t->line, "a '%c' is missing", close);
 		if (member(t) < 0)
 			return -1;
 		skip_lines(t);
-		if (at(t, ","))
+		if (at(t, ','))
 			t->p++;
 		else if (!at(t, close))
-			return lock_fail(t->o, t->line, "a comma or '%s' must stand here", close);
+			return lock_fail(t->o, t->line, "a comma or '%c' must stand here", close);
 	}
 }
 
@@ -172,7 +180,7 @@ static int nested(struct toml *t)
 	if (t->depth == DEPTH_MAX)
 		return lock_fail(t->o, t->line, "nested too deeply");
 	t->depth++;
-	r = at(t, "[") ? list(t, "]", value) : list(t, "}", pair);
+	r = at(t, '[') ? list(t, ']', value) : list(t, '}', pair);
 	t->depth--;
 	return r;
 }
@@ -182,9 +190,9 @@ static int value(struct toml *t)
 	const char *p = t->p;
 	size_t n = 0;
 
-	if (at(t, "[") || at(t, "{"))
+	if (at(t, '[') || at(t, '{'))
 		return nested(t);
-	if (at(t, "\"") || at(t, "'"))
+	if (at(t, '"') || at(t, '\''))
 		return quoted(t, &p, &n) < 0 ? -1 : emit(t, TOML_VALUE, p, n, true);
 	while (t->p < t->end && !package_is_one_of(*t->p, ",]}\n#"))
 		t->p++;
@@ -198,13 +206,13 @@ static int value(struct toml *t)
 
 static int table(struct toml *t)
 {
-	bool many = at(t, "[[");
+	bool many = at_twice(t, '[');
 
 	t->p += many ? 2 : 1;
 	t->table[0] = '\0';
 	if (key(t, t->table) < 0)
 		return -1;
-	if (!at(t, many ? "]]" : "]"))
+	if (!(many ? at_twice(t, ']') : at(t, ']')))
 		return lock_fail(t->o, t->line, "the name of a table is not closed");
 	t->p += many ? 2 : 1;
 	return emit(t, many ? TOML_ARRAY_TABLE : TOML_TABLE, "", 0, false);
@@ -221,7 +229,7 @@ int toml_read(struct lock_out *o, const char *text, size_t len,
 		skip_lines(&t);
 		if (t.p == t.end)
 			return 0;
-		if ((at(&t, "[") ? table(&t) : pair(&t)) < 0)
+		if ((at(&t, '[') ? table(&t) : pair(&t)) < 0)
 			return -1;
 		skip_blanks(&t);
 		if (t.p < t.end && *t.p != '\n' && *t.p != '#')

@@ -44,8 +44,11 @@ static int take_pattern(struct yarn *r, struct text t)
 
 	if (comma != NULL)
 		t.n = (size_t)(comma - t.p);
+	/* A range may have a comma itself, so the pattern may end before its quote. */
 	if (t.n > 0 && t.p[0] == '"')
-		t = (struct text){ t.p + 1, t.n - 1 - (t.p[t.n - 1] == '"') };
+		t = (struct text){ t.p + 1, t.n - 1 };
+	if (t.n > 0 && t.p[t.n - 1] == '"')
+		t.n--;
 	at = range_of(t);
 	if (at == NULL)
 		return lock_fail(r->o, r->line, "an entry without a range");
@@ -106,14 +109,17 @@ static int take_resolved(struct yarn *r, struct text t)
 {
 	const char *hash = memchr(t.p, '#', t.n);
 	struct digest d;
+	size_t n;
 
 	if (!starts_with(t, "http")) {
 		lock_skip(r->o);
 		return 0;
 	}
 	r->of_registry = lock_is_registry_url(r->o, t.p, t.n);
-	if (hash == NULL ||
-	    !digest_read_hex(DIGEST_SHA1, hash + 1, t.n - (size_t)(hash + 1 - t.p), &d))
+	if (hash == NULL)
+		return 0;
+	n = t.n - (size_t)(hash + 1 - t.p);
+	if (n != 2 * digest_size(DIGEST_SHA1) || !digest_read_hex(DIGEST_SHA1, hash + 1, n, &d))
 		return 0;
 	r->o->digests[0] = d; /* only if no integrity follows */
 	r->o->ndigests = 1;

@@ -65,7 +65,19 @@ static void npm(void)
 	      "\"dependencies\": {\"b\": {\"version\": \"npm:@s/x@2.0.0\"}}},\n"
 	      "\"c\": {\"version\": \"file:../c\"}, \"d\": {\"version\": \"1.0.0\", \"bundled\": "
 	      "true}}}",
-	      "npm:a@1.0.0; npm:@s/x@2.0.0");
+	      "npm:@s/x@2.0.0; npm:a@1.0.0");
+	/* Members in another order, of the wrong kind, and twice: the first one counts. */
+	check("package-lock.json",
+	      "{\"lockfileVersion\": 1, \"dependencies\": {\"a\": {\"dependencies\":\n"
+	      "{\"b\": {\"requires\": {\"version\": \"9\", \"x\": [[{}], 1]}, \"version\": "
+	      "\"2.0.0\"},"
+	      " \"n\": null, \"l\": [{\"version\": \"1\"}]}, \"version\": \"1.0.0\", \"version\": "
+	      "\"3.0.0\"}}}",
+	      "npm:b@2.0.0; npm:a@1.0.0");
+	check("package-lock.json",
+	      "{\"lockfileVersion\": 3, \"packages\": {\"node_modules/a\": {\"dependencies\":\n"
+	      "{\"b\": {\"version\": \"2.0.0\"}}, \"version\": \"1.0.0\"}}}",
+	      "npm:a@1.0.0");
 	check("package-lock.json",
 	      "{\"lockfileVersion\": 3, \"packages\": {\n\n\"node_modules/a b\": {}}}",
 	      "package-lock.json: line 3: this is not the name of a package");
@@ -95,6 +107,16 @@ static void yarn(void)
 	      "npm:a@1.0.0");
 	check("yarn.lock", "a@1:\n  version \"1.0.0\"\n\nb@2\n",
 	      "yarn.lock: line 4: an entry must end with a colon");
+	check("yarn.lock", "\":\n", "yarn.lock: line 1: an entry without a range");
+	check("yarn.lock", "\"\":\n", "yarn.lock: line 1: an entry without a range");
+	check("yarn.lock", "\",:\n", "yarn.lock: line 1: an entry without a range");
+	check("yarn.lock", ":\n", "yarn.lock: line 1: an entry without a range");
+	check("yarn.lock", "\"@:\n", "yarn.lock: line 1: an entry without a range");
+	check("yarn.lock", "\"a@>=1, <2\":\n  version \"1.0.0\"\n  integrity \"\n",
+	      "yarn.lock: line 3: this is not an integrity value");
+	check("yarn.lock",
+	      "\"a@>=1, <2\":\n  version \"1.0.0\"\n  resolved \"https://h/a/-/a-1.0.0.tgz\"\n",
+	      "npm:a@1.0.0");
 	check("yarn.lock", "a@1:\n  resolved \"https://h/a\"\n",
 	      "yarn.lock: line 1: an entry without a version");
 }
@@ -119,6 +141,13 @@ static void pnpm(void)
 	      "  https://h/x.tgz:\n    resolution: {tarball: https://h/x.tgz}\n"
 	      "snapshots:\n  '@s/a@1.0.0':\n    dependencies:\n      b: 1\n",
 	      "npm:@s/a@1.0.0 sha1:0000");
+	check("pnpm-lock.yaml",
+	      "lockfileVersion: 9\npackages:\n  a@1.0.0:\n    resolution: {  , ,  integrity:   "
+	      "sha1-AAAAAAAAAAAAAAAAAAAAAAAAAAA=,  }\n",
+	      "npm:a@1.0.0 sha1:0000");
+	check("pnpm-lock.yaml", "lockfileVersion: 9\npackages:\n  a@1.0.0:\n    resolution: {}\n",
+	      "npm:a@1.0.0");
+	check("pnpm-lock.yaml", "lockfileVersion: 9\npackages:\n  ':\n  :\n  /:\n", "");
 	check("pnpm-lock.yaml", "packages:\n",
 	      "pnpm-lock.yaml: line 1: there is no lockfileVersion");
 	check("pnpm-lock.yaml", "lockfileVersion: 4\n",
@@ -235,6 +264,14 @@ static void gem(void)
 	      "Gemfile.lock: line 3: an entry has a name and a version in brackets");
 }
 
+static int on_none(void *arg, const struct lock_pin *pin, struct err *e)
+{
+	(void)arg;
+	(void)e;
+	CHECK(pin->ndigests == 1);
+	return 0;
+}
+
 static void bounds(void)
 {
 	char *many = malloc(LOCK_PINS_MAX * 64 + 100);
@@ -251,6 +288,20 @@ static void bounds(void)
 				      i == 0 ? "a==1 " : "", i);
 	CHECK(lock_read("requirements.txt", many, n, on_pin, &g, &e) < 0);
 	CHECK_STR(e.msg, "requirements.txt: line 1025: a version has at most 1024 files");
+	/* Lines of formats that have lines, and the digests of a whole file. */
+	n = (size_t)snprintf(many, 20, "h.x/y ") + LOCK_LINE_MAX;
+	memset(many + 6, ' ', LOCK_LINE_MAX);
+	CHECK(lock_read("go.sum", many, n, on_pin, &g, &e) < 0);
+	CHECK_STR(e.msg, "go.sum: line 1: a line of more than 65536 bytes");
+	many = realloc(many, (LOCK_ALL_DIGESTS_MAX + 1) * 100);
+	CHECK(many != NULL);
+	n = 0;
+	for (int i = 0; i <= LOCK_ALL_DIGESTS_MAX; i++)
+		n += (size_t)snprintf(many + n, 100, "%s --hash=sha256:" A64 "%s\n",
+				      i % 1000 == 0 ? "a==1" : "", i % 1000 == 999 ? "" : " \\");
+	CHECK(lock_read("requirements.txt", many, n, on_none, NULL, &e) < 0);
+	CHECK(e.code == ERR_LIMIT);
+	CHECK_STR(e.msg, "requirements.txt: more than 65536 digests");
 	free(many);
 }
 
