@@ -157,11 +157,15 @@ static bool step_dial(struct gateway *x)
 /* The gate goes on by itself; only the program's end is noticed here. */
 static bool step_package(struct gateway *x)
 {
-	if (x->cell.broken || x->cell.write_broken) {
+	bool moved = false;
+
+	if (x->out.done && x->cell.in.len == 0)
+		moved = gateway_stream_fill(&x->cell, FLOW_HEAD_MAX);
+	if (x->cell.broken || x->cell.write_broken || x->cell.ended) {
 		gateway_client_gone(x);
 		return true;
 	}
-	return false;
+	return moved;
 }
 
 static bool step_linger(struct gateway *x)
@@ -205,8 +209,9 @@ static bool wants_cell(const struct gateway *x)
 {
 	switch (x->state) {
 	case GATEWAY_DIAL:
-	case GATEWAY_PACKAGE:
 		return false;
+	case GATEWAY_PACKAGE:
+		return x->out.done && x->cell.in.len == 0;
 	case GATEWAY_EXCHANGE:
 	case GATEWAY_TUNNEL:
 		return x->cell.in.len < GATEWAY_STREAM_IN_MAX &&

@@ -22,7 +22,7 @@
 #include "gateway_request.h"
 #include "gateway_tap.h"
 
-#define ASKED_MAX 4U /* views, for one request */
+#define ASKED_MAX 16U /* views, for one request: another session may have to be waited for */
 
 /* ---- which package */
 
@@ -108,10 +108,22 @@ void package_gate_mismatch(struct package_gate *g, const char *reason)
 	gateway_fail(x, 502, reason);
 }
 
+/* Names that the registry may not have are counted when they are sent. */
+static void count_name(struct package_gate *g)
+{
+	if (g->registry == NULL || g->request.name[0] == '\0' ||
+	    (g->request.kind != PACKAGE_META && g->request.kind != PACKAGE_FILEMETA &&
+	     g->request.kind != PACKAGE_INDEX))
+		return;
+	g->named = true;
+	g->x->session->packages.new_names++;
+}
+
 void package_gate_send(struct package_gate *g)
 {
 	struct gateway *x = g->x;
 
+	count_name(g);
 	gateway_defer(x);
 	gateway_proceed(x);
 }
@@ -120,6 +132,8 @@ static void end(struct gateway *x)
 {
 	struct package_gate *g = x->package;
 
+	if (g->named && x->status >= 500) /* it was not asked for in the end */
+		x->session->packages.new_names--;
 	x->gate = NULL;
 	x->package = NULL;
 	package_view_put(&g->wait);
@@ -309,10 +323,8 @@ static void refuse_name(struct package_gate *g)
 	}
 	if (!is_of_pip(g))
 		package_gate_refuse_as(g, refusal_status(g), g->answer.reason);
-	else if (g->answer.is_offline)
-		package_gate_pip_page(g, package_gate_accepts(g, "+json"));
 	else
-		go_on(g); /* the page has all files, and each of them is refused */
+		package_gate_pip_page(g, package_gate_accepts(g, "+json"));
 }
 
 static void decide(struct package_gate *g)

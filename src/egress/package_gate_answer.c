@@ -61,8 +61,6 @@ bool package_gate_may_ask(const struct package_gate *g)
 
 void package_gate_no_view(struct package_gate *g, const struct package_view *v)
 {
-	if (v->status == 404)
-		g->x->session->packages.new_names++;
 	if (v->status == 0)
 		package_gate_refuse(g, package_gate_may_ask(g)
 					       ? v->why
@@ -165,8 +163,14 @@ static void follow(struct package_gate *g, const struct http1_response *a)
 
 static void count_unknown(struct package_gate *g, int status)
 {
-	if ((status == 404 || status == 410) && g->request.name[0] != '\0')
-		g->x->session->packages.new_names++;
+	struct package_used *used = &g->x->session->packages;
+	bool unknown = status == 404 || status == 410;
+
+	if (g->named && !unknown)
+		used->new_names--;
+	else if (!g->named && unknown && g->request.name[0] != '\0')
+		used->new_names++;
+	g->named = false;
 }
 
 static bool is_plain(const struct http1_response *a)

@@ -60,6 +60,7 @@ struct package_gate {
 	struct package_follow follow; /* package_download.h */
 	bool stored;		      /* the cache got all of it */
 	unsigned redirects;
+	bool named; /* counted among the names that do not exist */
 
 	/* For the record. */
 	enum package_result result;

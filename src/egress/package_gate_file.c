@@ -138,6 +138,8 @@ static void on_bad(void *arg)
 
 	g->result = PACKAGE_MISMATCH;
 	g->verified = false;
+	if (g->registry == NULL) /* the policy has changed since */
+		return;
 	package_registry_text(g->registry, g->x->tls, registry);
 	cache_drop(g->x->session->egress, &(struct cache_key){ g->scope, registry, g->file_key });
 }
@@ -301,6 +303,7 @@ static void on_seen(struct cache_call *c, struct cache_found *found, const struc
 static void ask_first_seen(struct package_gate *g)
 {
 	char name[CACHE_NAME_MAX], registry[PACKAGE_REGISTRY_TEXT];
+	const char *tenant = g->x->session->share.tenant->name, *scope = g->scope;
 
 	if (g->registry == NULL || g->request.version[0] == '\0' ||
 	    (g->facts.has_time && g->request.ecosystem != ECO_GO)) {
@@ -311,9 +314,12 @@ static void ask_first_seen(struct package_gate *g)
 	(void)snprintf(name, sizeof(name), "%s@%s", g->request.name, g->request.version);
 	g->seen.on_done = on_seen;
 	g->seen.arg = g;
+	/* Without metadata nobody knows whether it exists: one tenant must not be able to make a
+	 * version older for others, before it is published. */
+	if (g->doc == NULL)
+		scope = tenant[0] != '\0' ? tenant : "-";
 	cache_seen(g->x->session->egress, &g->seen,
-		   &(struct cache_key){ .scope = g->scope, .registry = registry, .path = "" },
-		   name);
+		   &(struct cache_key){ .scope = scope, .registry = registry, .path = "" }, name);
 }
 
 static bool look_up(struct package_gate *g)

@@ -38,6 +38,7 @@ struct package_load {
 	struct package_fetch fetch;
 	size_t counted; /* bytes of the fetch and facts, counted for the session */
 	size_t facts;	/* of them: facts */
+	bool named;	/* counted among new names */
 	bool fetching;	/* counted among the fetches of session and tenant */
 	/* What the cache has; fd -1: nothing. */
 	int fd;
@@ -90,16 +91,23 @@ void package_load_cancel(struct package_view *v)
 		load_free(l);
 }
 
-static void end(struct package_load *l, int status, const char *why)
+/* only: what came of it is of concern for its own session alone. */
+static void end_for(struct package_load *l, int status, const char *why, bool only)
 {
 	struct package_view *v = l->view;
-	struct egress *g = l->session->egress;
+	struct egress_session *session = l->session;
+	struct egress *g = session->egress;
 
 	v->status = status;
 	(void)snprintf(v->why, sizeof(v->why), "%s", why);
 	package_load_cancel(v);
 	package_load_try_all(g);
-	package_view_loaded(v, NULL);
+	package_view_loaded(v, NULL, only ? session : NULL);
+}
+
+static void end(struct package_load *l, int status, const char *why)
+{
+	end_for(l, status, why, false);
 }
 
 /* ---- reading */
@@ -243,10 +251,34 @@ static void use_cached(struct package_load *l, enum package_cached how)
 
 static void fetch(struct package_load *l);
 
-static bool may_fetch(const struct package_load *l)
+static bool may_fetch(const struct egress_session *session)
 {
-	return !l->session->leaving && l->session->package_fetches < PACKAGE_VIEW_FETCHES &&
-	       l->session->share.tenant->package_fetches < PACKAGE_VIEW_TENANT_FETCHES;
+	return !session->leaving && session->package_fetches < PACKAGE_VIEW_FETCHES &&
+	       session->share.tenant->package_fetches < PACKAGE_VIEW_TENANT_FETCHES;
+}
+
+/* A name that the registry may not have is counted when it is asked for: who asks may be gone
+ * before the answer comes. False: too many. */
+static bool count_name(struct package_load *l)
+{
+	const struct packages_policy *p = policy_packages(l->session->policy);
+	uint64_t max = p == NULL ? 0 : packages_limits(p)->new_names;
+
+	if (l->fd >= 0 || l->view->doc != NULL || l->named)
+		return true; /* it is known */
+	if (max > 0 && l->session->packages.new_names >= max)
+		return false;
+	l->named = true;
+	l->session->packages.new_names++;
+	return true;
+}
+
+/* The registry has it, or has not answered. */
+static void uncount_name(struct package_load *l)
+{
+	if (l->named)
+		l->session->packages.new_names--;
+	l->named = false;
 }
 
 static bool on_bytes(struct package_fetch *f, size_t n)
@@ -258,14 +290,14 @@ static bool on_bytes(struct package_fetch *f, size_t n)
 }
 
 /* It did not answer, or not as a registry does. */
-static void no_answer(struct package_load *l, int status, const char *why)
+static void no_answer(struct package_load *l, int status, const char *why, bool only)
 {
 	uint64_t now = clock_wall_ms();
 
 	if (l->fd >= 0 && l->fetched_ms <= now && now - l->fetched_ms < PACKAGE_VIEW_STALE_MS)
 		use_cached(l, PACKAGE_CACHE_STALE);
 	else
-		end(l, status, why);
+		end_for(l, status, why, only);
 }
 
 /* False: it leads to none of the registry's hosts, or too far. */
@@ -288,6 +320,8 @@ static void on_answer(struct package_load *l)
 	const struct cache_key key = key_of(v);
 	char why[POLICY_REASON_MAX];
 
+	if (f->status < 400 || f->reason[0] != '\0')
+		uncount_name(l);
 	if (f->status == 304 && l->fd >= 0) {
 		cache_touch(l->session->egress, &key,
 			    &(struct cache_meta){ f->etag, f->modified, f->type });
@@ -310,7 +344,8 @@ static void on_answer(struct package_load *l)
 		(void)snprintf(why, sizeof(why), "metadata of %.80s: %.120s%s", v->name,
 			       f->reason[0] != '\0' ? f->reason : "the registry answered ",
 			       f->reason[0] != '\0' ? "" : http1_reason(f->status));
-		no_answer(l, f->status >= 400 && f->status < 500 ? f->status : 502, why);
+		no_answer(l, f->status >= 400 && f->status < 500 ? f->status : 502, why,
+			  f->reason[0] != '\0');
 	}
 }
 
@@ -324,9 +359,10 @@ static void on_fetched(struct completion *c, const struct err *e)
 		on_answer(l);
 		return;
 	}
+	uncount_name(l);
 	package_fetch_release(&l->fetch);
 	(void)snprintf(why, sizeof(why), "metadata of %.80s: %.160s", l->view->name, e->msg);
-	no_answer(l, 502, why);
+	no_answer(l, 502, why, true);
 }
 
 static void fetch(struct package_load *l)
@@ -341,8 +377,13 @@ static void fetch(struct package_load *l)
 					 .credentials = l->redirects == 0 ? l->credentials : NULL,
 					 .owner = &l->owner };
 
-	if (!may_fetch(l)) {
+	if (!may_fetch(l->session)) {
 		l->state = LOAD_QUEUED;
+		package_view_queued(v, l->session); /* l may be gone after that */
+		return;
+	}
+	if (!count_name(l)) {
+		end_for(l, 0, "", true);
 		return;
 	}
 	l->state = LOAD_FETCHING;
@@ -360,8 +401,15 @@ static void fetch(struct package_load *l)
 void package_load_try_all(struct egress *g)
 {
 	for (struct package_view *v = package_views_oldest(g); v != NULL; v = v->prev)
-		if (v->load != NULL && v->load->state == LOAD_QUEUED && may_fetch(v->load))
+		if (v->load != NULL && v->load->state == LOAD_QUEUED && may_fetch(v->load->session))
 			fetch(v->load);
+}
+
+void package_load_take_over(struct package_view *v, const struct package_view_ask *ask)
+{
+	if (v->load != NULL && v->load->state == LOAD_QUEUED && v->load->session != ask->session &&
+	    may_fetch(ask->session))
+		package_load_cancel(v);
 }
 
 bool package_load_is_waiting(const struct package_view *v)

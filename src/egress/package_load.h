@@ -10,6 +10,9 @@ int package_load_start(struct package_view *v, const struct package_view_ask *as
 		       struct err *e) MUST_USE;
 /* Breaks it off, without that call. package_load_try_all() follows. */
 void package_load_cancel(struct package_view *v);
+/* One that waits in the queue of another session is broken off, if this session may fetch now: the
+ * caller begins another. */
+void package_load_take_over(struct package_view *v, const struct package_view_ask *ask);
 /* Has it sent nothing so far, so that nobody misses it? */
 bool package_load_is_waiting(const struct package_view *v);
 /* Is it made for this session? */

@@ -4,6 +4,7 @@
  * they decide which files of a document count, and policies may name different ones. */
 #include "package_view.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -249,6 +250,8 @@ void package_view_get(struct package_view_wait *w, const struct package_view_ask
 		return;
 	}
 	w->view->refs++;
+	w->session = ask->session;
+	package_load_take_over(w->view, ask);
 	if (w->view->load == NULL && satisfies(w->view, w)) {
 		w->view->cached = PACKAGE_CACHE_HIT;
 		completion_end_soon(&w->done, l, NULL);
@@ -274,16 +277,56 @@ void package_view_put(struct package_view_wait *w)
 	trim(v->all);
 }
 
-void package_view_loaded(struct package_view *v, const struct err *e)
+/* Those that wait from now on are in the other list. */
+static struct completions *take_waiting(struct package_view *v)
 {
-	struct completions *told = &v->waiting[v->current];
+	struct completions *waiting = &v->waiting[v->current];
 
-	v->refs++;
 	v->current = 1 - v->current;
+	return waiting;
+}
+
+static struct package_view_wait *wait_of(struct completion *c)
+{
+	return (struct package_view_wait *)((char *)c - offsetof(struct package_view_wait, done));
+}
+
+static void again(struct err *e)
+{
+	(void)err_set(e, ERR_CONFLICT, "another session was about to fetch it");
+}
+
+void package_view_loaded(struct package_view *v, const struct err *e,
+			 const struct egress_session *only)
+{
+	struct completions *told = take_waiting(v);
+	struct err other = { 0 };
+
+	again(&other);
+	v->refs++;
 	while (told->first != NULL)
-		completion_end(told->first, e);
+		completion_end(told->first,
+			       only == NULL || wait_of(told->first)->session == only ? e : &other);
 	v->refs--;
 	trim(v->all);
+}
+
+void package_view_queued(struct package_view *v, const struct egress_session *session)
+{
+	struct completions *waiting = take_waiting(v);
+	struct err other = { 0 };
+
+	again(&other);
+	v->refs++;
+	while (waiting->first != NULL) {
+		struct package_view_wait *w = wait_of(waiting->first);
+
+		if (w->session == session)
+			completion_begin(&w->done, session->egress->loop, &v->waiting[v->current]);
+		else
+			completion_end(&w->done, &other);
+	}
+	v->refs--;
 }
 
 static struct package_view *first(struct egress *g)
@@ -310,17 +353,17 @@ static void forget_all(struct egress *g)
 
 void package_views_leave(struct egress_session *session)
 {
-	struct err again = { 0 };
+	struct err ended = { 0 };
 	struct package_view *v = first(session->egress);
 
-	(void)err_set(&again, ERR_CONFLICT, "the session that fetched it has ended");
+	again(&ended);
 	while (v != NULL) {
 		if (!package_load_is_of(v, session)) {
 			v = v->next;
 			continue;
 		}
 		package_load_cancel(v);
-		package_view_loaded(v, &again);
+		package_view_loaded(v, &ended, NULL);
 		v = first(session->egress); /* the list may have changed */
 	}
 	package_load_try_all(session->egress); /* those of others, in the same tenant */
@@ -335,7 +378,7 @@ bool package_view_is_changed(const struct package_view *v, const char *file)
 	for (unsigned i = 0; i < v->nchanged; i++)
 		if (strcmp(v->changed[i], file) == 0)
 			return true;
-	return false;
+	return v->all_changed;
 }
 
 static const char *name_of(const struct package_facts *f)
@@ -353,10 +396,13 @@ static bool is_same(const struct package_facts *was, const struct package_facts 
 
 static void remember(struct package_view *v, const char *file)
 {
-	if (v->nchanged == PACKAGE_VIEW_CHANGED || package_view_is_changed(v, file))
+	if (package_view_is_changed(v, file))
 		return;
-	v->changed[v->nchanged] = strdup(file);
-	if (v->changed[v->nchanged] != NULL)
+	if (v->nchanged < PACKAGE_VIEW_CHANGED)
+		v->changed[v->nchanged] = strdup(file);
+	if (v->nchanged == PACKAGE_VIEW_CHANGED || v->changed[v->nchanged] == NULL)
+		v->all_changed = true;
+	else
 		v->nchanged++;
 }
 

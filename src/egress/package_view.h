@@ -76,6 +76,7 @@ struct package_view {
 	struct package_load *load;	     /* NULL: none is under way */
 	char *changed[PACKAGE_VIEW_CHANGED]; /* owned */
 	unsigned nchanged;
+	bool all_changed; /* more than fit: all count as changed */
 };
 
 struct package_view_ask {
@@ -94,8 +95,9 @@ struct package_view_ask {
 struct package_view_wait {
 	struct completion done;	   /* on_done and arg are the owner's */
 	struct package_view *view; /* held until package_view_put(); NULL: out of memory */
-	bool any_age;		   /* facts of any age are enough */
-	bool raw;		   /* the document is needed, not only facts */
+	struct egress_session *session;
+	bool any_age; /* facts of any age are enough */
+	bool raw;     /* the document is needed, not only facts */
 };
 
 /* Ends with an error only if the load was broken off (ERR_CONFLICT: ask again) or memory is out;
@@ -112,9 +114,12 @@ void package_views_leave(struct egress_session *session);
 
 /* ---- for package_load.c */
 
-/* The load has ended: those that wait are told, or one of them loads again. e: see
- * package_view_get(). */
-void package_view_loaded(struct package_view *v, const struct err *e);
+/* The load has ended: those that wait are told. e: see package_view_get(). only: if not NULL, it is
+ * of concern for this session alone, and those of others ask again. */
+void package_view_loaded(struct package_view *v, const struct err *e,
+			 const struct egress_session *only);
+/* The load of this session waits for its turn: those of others may be able to begin at once. */
+void package_view_queued(struct package_view *v, const struct egress_session *session);
 /* All of them, by prev. */
 struct package_view *package_views_oldest(struct egress *g);
 /* Takes the document over; files of which it says something else than the last one are remembered.

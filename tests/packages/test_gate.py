@@ -294,6 +294,26 @@ def test_names_that_do_not_exist_run_out(server):
     equal(len(R.requests), before, "requests that reached the registry")
 
 
+def test_names_count_whoever_waits_for_them(server):
+    """Programs that are gone before the answer comes."""
+    s = session(server, new_names=3)
+    R.fault("/left-alone*", registry_answer.delay(0.5))
+    for i in range(12):
+        sh(server, s, f"curl -sS -m 0.2 -o /dev/null https://npm.example/left-alone-{i}")
+    settled(lambda: R.count("/left-alone*"), quiet=1.0)
+    check(R.count("/left-alone*") <= 3, f"the registry saw {R.count('/left-alone*')} names")
+    R.heal()
+
+
+def test_refused_names_are_not_told(server):
+    s = session(server, deny=["pypi:told", "npm:told"], allow=["pypi:d*", "npm:d*"])
+    for line in (PIP + "told", NPM + "told", PIP + "unlisted", NPM + "unlisted"):
+        done = sh(server, s, line)
+        check(done["exit_code"] != 0, f"{line} worked")
+        has(done["stdout"] + done["stderr"], "packages.", line)
+    equal(R.count("*told*") + R.count("*unlisted*"), 0, "requests at the registries")
+
+
 def test_hostile_metadata(server):
     s = session(server)
     for fault, status in ((registry_answer.body(b"{" * 100000), 502), (registry_answer.body(b'{"name":"evil"}'), 502),
@@ -503,6 +523,20 @@ def test_a_session_ends_while_its_packages_wait(server):
     server.want(204, "DELETE", f"/v1/sessions/{s['id']}")
     equal(fetched(server, other, "https://npm.example/demo")[0], 200, "another session")
     equal(server.pid("cordon-egress"), pid, "the process")
+    R.heal()
+
+
+def test_a_tenant_does_not_hold_up_others(server):
+    """Its queue is full; another tenant asks for what waits in it."""
+    _, key = server.tenant("gate-busy")
+    R.add("npm", "victim", "1.0.0", age="400d")
+    R.fault("/busy*", registry_answer.delay(30))  # longer than curl waits below
+    world()
+    busy = server.create(key=key, network=policy(packages={"registries": R.entries("npm")}))
+    names = " ".join(f"https://npm.example/{n}" for n in [*(f"busy{i}" for i in range(8)), "victim"])
+    server.run(busy["id"], f"(for u in {names}; do curl -sS -m 30 -o /dev/null $u & sleep 0.1; done) >/dev/null 2>&1 &", key=key)
+    wait_for(lambda: R.count("/busy*") >= 8, 10, "the full queue")
+    equal(fetched(server, session(server), "https://npm.example/victim")[0], 200, "another tenant")
     R.heal()
 
 

@@ -24,6 +24,12 @@ void package_load_cancel(struct package_view *v)
 	(void)v;
 }
 
+void package_load_take_over(struct package_view *v, const struct package_view_ask *ask)
+{
+	(void)v;
+	(void)ask;
+}
+
 bool package_load_is_waiting(const struct package_view *v)
 {
 	(void)v;
