@@ -5,13 +5,36 @@ lies, redirects, encodings, uploads by odd means, data in names.
 
     test_attacks.py CORDON [name ...]
 
-Real programs in a small internet (tests/egress/internet.py), fake registries (registry.py)."""
+Real programs in a small internet (tests/egress/internet.py), fake registries (registry.py). Which test shows which
+answer; those without a file are below:
+
+  own names at a public registry      own_names_do_not_exist_elsewhere
+  names that seem to be others        names_that_are_not_what_they_seem; package_request in tests/unit and fuzz/
+  files on another host or port       urls_that_leave_the_registry, an_allowed_name_in_a_direct_url
+  redirects                           redirects; redirects_stay_in_the_registry of test_gate.py
+  files that differ from their digest files_that_differ, a_pin_is_the_last_word; only_a_200_is_a_file of test_gate.py,
+                                      the_end_of_a_wrong_file_is_held_back of test_cache.py
+  metadata that changes               a_digest_that_changes; test_changes.py
+  what gets into the cache            what_is_not_whole_is_not_kept; wrong_files_are_not_kept of test_cache.py,
+                                      nothing_wrong_is_kept of test_gate.py; test_tenants.py, test_cordon_cache.py
+  objects of others by their hash     no_object_by_its_hash of test_tenants.py
+  documents that are too much         documents_that_are_too_much; bounds of test_shaping.py
+  encodings                           documents_that_are_too_much, files_in_encodings
+  uploads by odd means                uploads_by_odd_means
+  data in names, searches, headers    data_in_names_and_headers, uploads_by_odd_means; a_registry_learns_little,
+                                      names_that_do_not_exist_run_out of test_gate.py
+  lockfiles rewritten in the cell     a_pin_is_the_last_word
+  times that lie                      time_that_lies; test_changes.py, first_sight of test_cordon_cache.py
+  install code of another version     install_code_of_this_version
+  retries for ever                    refusals_again_and_again
+  registries that do not answer       a_registry_that_does_not_answer; what_nobody_waits_for_is_not_fetched of test_gate.py
+"""
 import json
 
 from attack_tools import R, asks, internet, npm, recorded, refused, session
 import registry_answer as faults
 from internet_client import sh
-from checks import check, equal
+from checks import check, equal, wait_for
 
 
 def healed(function):
@@ -194,6 +217,58 @@ def test_a_digest_that_changes(server):
     reply = npm(server, s, R.path("npm", "swapped", "1.0.0"))
     check(not reply.whole and "hostile" not in reply.body[-64:], f"other bytes for a version that was known: {reply}")
     p.kept.clear()
+
+
+def error_page(_, answer):
+    """A page that looks like what was asked for, with the status of an error."""
+    answer.status, answer.body = 500, answer.body.replace(b"1.0.0", b"6.6.6")
+    return answer
+
+
+def other_for_one(q, answer):
+    """Another document for a request with this header, which the registry asks caches to mind."""
+    answer.headers["Vary"] = "Accept, X-Who"
+    answer.headers["Cache-Control"] = "public, max-age=100000"
+    if q.get("X-Who"):
+        answer.body = answer.body.replace(b"1.0.0", b"6.6.6")
+    return answer
+
+
+@healed
+def test_what_is_not_whole_is_not_kept(server):
+    """Error pages, answers to HEAD, halves, and answers that depend on what one session sends: the next session gets
+    what the registry has."""
+    first, second = session(server), session(server)
+    for n, (fault, more) in enumerate(((error_page, {}), (faults.status(404), {}), (faults.status(401), {}), (faults.partial, {}),
+                                       (faults.cut, {}), (other_for_one, {"headers": "X-Who: me\r\n"}), (None, {"method": "HEAD"}),
+                                       (None, {"headers": "Range: bytes=0-9\r\n"}), (faults.overrun, {}))):
+        name = f"kept-{n}"
+        p = add("npm", name, "1.0.0", pad=30000)
+        path = R.path("npm", name, "1.0.0")
+        if fault:
+            R.fault("*" + name + "*", fault)
+        asks(server, first, *[{"host": "npm.example", "path": at, **more} for at in ("/" + name, path)])
+        R.heal()
+        what = f"after {getattr(fault, '__name__', fault)} {more}"
+        page, file = asks(server, second, ("npm.example", "/" + name), ("npm.example", path))
+        check(page.whole and list(json.loads(page.body)["versions"]) == ["1.0.0"], f"the document {what}: {page}")
+        check(file.whole and file.body.encode("latin-1") == R.parts["npm"].data(p), f"the file {what}: {file.status} {file.end}")
+
+
+@healed
+def test_a_registry_that_does_not_answer(server):
+    """The session waits for that document alone, and nobody else waits. (When it ends: the bound of a fetch, 60 s.)"""
+    for name in ("silent", "requests"):
+        add("npm", name, "1.0.0")
+    s, other = session(server), session(server)
+    R.fault("/silent", faults.delay(15))
+    R.forget()
+    sh(server, s, "(curl -sS -m 14 -o /dev/null https://npm.example/silent; echo $? > /tmp/code) >/dev/null 2>&1 &")
+    wait_for(lambda: R.count("/silent"), 10, "the request at the registry")
+    for one in (s, other):
+        equal(npm(server, one, "/requests").status, 200, "another name")
+        check(npm(server, one, R.path("npm", "requests", "1.0.0")).whole, "another file")
+    equal(sh(server, s, "cat /tmp/code")["stdout"], "", "the first one still waits")
 
 
 # ---- documents that are too much
