@@ -4,6 +4,8 @@
 #include "package_file_name.h"
 #include "package_row.h"
 
+#define TILE_PARTS_MAX 8 /* 2^30 records have 6 */
+
 static const struct package_row rows[] = {
 	{ "GET", "/{names}/@v/list", PACKAGE_META, FORM_GO_LIST, NULL },
 	{ "GET", "/{names}/@latest", PACKAGE_META, FORM_GO_LATEST, NULL },
@@ -67,13 +69,46 @@ static bool read_lookup(struct package_span rest, struct package_request *ret)
 				  (struct package_span){ at + 1, rest.n - n - 1 }, ret);
 }
 
+static bool is_number(const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!package_is_digit(p[i]))
+			return false;
+	return n > 0 && n <= 3;
+}
+
+/* A part of a tile's path between slashes: "8", "data", "x001", "234", "234.p", "17". */
+static bool is_tile_part(const char *p, size_t n)
+{
+	if (n == 4 && memcmp(p, "data", 4) == 0)
+		return true;
+	if (package_ends_with(p, n, ".p"))
+		return is_number(p, n - 2);
+	return p[0] == 'x' ? n == 4 && is_number(p + 1, 3) : is_number(p, n);
+}
+
+/* HEIGHT/LEVEL/NUMBER, which has no room for data of a program but a few digits. */
+static bool is_tile(struct package_span rest)
+{
+	size_t parts = 0, n;
+
+	for (size_t at = 0; at < rest.n; at += n + 1, parts++) {
+		const char *slash = memchr(rest.p + at, '/', rest.n - at);
+
+		n = slash == NULL ? rest.n - at : (size_t)(slash - rest.p) - at;
+		if (n == 0 || !is_tile_part(rest.p + at, n))
+			return false;
+	}
+	return parts >= 3 && parts <= TILE_PARTS_MAX && rest.p[rest.n - 1] != '/';
+}
+
 static bool read_row(const struct package_row *row, const struct package_match *m,
 		     struct package_request *ret)
 {
 	if (row->form == FORM_GO_SUMDB)
 		return read_lookup(m->rest, ret);
 	if (row->kind == PACKAGE_KEY)
-		return package_rest_ok(m->rest);
+		return m->rest.p == NULL || is_tile(m->rest);
 	if (!take(m->name, m->version, ret))
 		return false;
 	return (row->form != FORM_GO_MOD && row->form != FORM_GO_ZIP) || ret->version[0] == 'v';

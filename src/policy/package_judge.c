@@ -37,10 +37,22 @@ static bool is_of_file(const struct package_request *r)
 	return r->kind == PACKAGE_FILE || r->kind == PACKAGE_FILEMETA;
 }
 
+/* Is it about one version? Lookups in Go's checksum database are, without being about a file. */
+static bool is_of_version(const struct package_request *r)
+{
+	return is_of_file(r) || (r->kind == PACKAGE_KEY && r->name[0] != '\0');
+}
+
+/* Does it tell a server which package it is about? Then the lists of names count. */
+static bool tells_name(const struct package_request *r)
+{
+	return is_of_version(r) || (r->kind == PACKAGE_META && r->name[0] != '\0');
+}
+
 /* The version, for lists: NULL if the request is about all of them. */
 static const char *version_of(const struct package_request *r)
 {
-	return is_of_file(r) ? r->version : NULL;
+	return is_of_version(r) ? r->version : NULL;
 }
 
 static bool fits(const struct judge *j, const struct package_patterns *list, bool unknown,
@@ -110,7 +122,7 @@ static bool may_kind(const struct judge *j)
 	return true;
 }
 
-/* A name of one's own is only in registries that are one's own. */
+/* An `own` name is served only by registries marked private. */
 static bool may_own(const struct judge *j)
 {
 	uint32_t number;
@@ -130,7 +142,7 @@ static bool may_name(const struct judge *j)
 	/* A pattern with a version denies no name, but every file that does not tell its version.
 	 */
 	if (package_patterns_fit(&j->layer->deny, j->r->ecosystem, j->r->name,
-				 is_of_file(j->r) ? j->r->version : "", is_of_file(j->r),
+				 is_of_version(j->r) ? j->r->version : "", is_of_version(j->r),
 				 &number)) {
 		(void)snprintf(rule, sizeof(rule), "deny[%u]", number);
 		return REFUSE(j, rule, "is denied by the policy of %s",
@@ -165,7 +177,7 @@ static bool is_mod_pinned(const struct package_pin_table *t, const struct packag
 {
 	char version[PACKAGE_VERSION_MAX + sizeof(PACKAGE_GO_MOD)];
 
-	if (r->form != FORM_GO_MOD && r->form != FORM_GO_INFO)
+	if (r->form != FORM_GO_MOD && r->form != FORM_GO_INFO && r->form != FORM_GO_SUMDB)
 		return false;
 	(void)snprintf(version, sizeof(version), "%s" PACKAGE_GO_MOD, r->version);
 	return package_pins_find(t, r->ecosystem, r->name, version) != NULL;
@@ -181,7 +193,7 @@ static bool is_pinned(const struct judge *j)
 		if (!pins_count(j, i) || !package_pins_name(t, r->ecosystem, r->name))
 			continue;
 		/* git tells the version only to the server, and checks commits itself. */
-		if (!is_of_file(r) || r->form == FORM_GIT_PACK || r->form == FORM_GIT_DUMB ||
+		if (!is_of_version(r) || r->form == FORM_GIT_PACK || r->form == FORM_GIT_DUMB ||
 		    package_pins_find(t, r->ecosystem, r->name, r->version) != NULL ||
 		    is_mod_pinned(t, r))
 			return true;
@@ -195,8 +207,7 @@ static bool may_pins(const struct judge *j)
 	const struct package_pin *pin =
 		package_pins_find(t, j->r->ecosystem, j->r->name, j->r->version);
 
-	if (j->layer->mode == PACKAGES_PINNED && (is_of_file(j->r) || j->r->kind == PACKAGE_META) &&
-	    j->r->name[0] != '\0' && !is_pinned(j))
+	if (j->layer->mode == PACKAGES_PINNED && j->r->name[0] != '\0' && !is_pinned(j))
 		return REFUSE(j, "mode", "is not pinned; %s installs pinned packages only",
 			      package_reason_who(j->which));
 	if (j->layer->mode == PACKAGES_PINNED && j->r->kind == PACKAGE_FILE &&
@@ -221,11 +232,8 @@ static bool may_names(const struct judge *j)
 	}
 	if (!may_registry(j) || !may_kind(j))
 		return false;
-	if (!is_of_file(j->r) && j->r->kind != PACKAGE_META)
-		return true;
-	if (j->r->kind == PACKAGE_META && j->r->name[0] == '\0')
-		return true; /* apt's lists of packages */
-	return may_name(j) && may_advisory(j) && may_pins(j);
+	/* Indexes and apt's lists have no name. */
+	return !tells_name(j->r) || (may_name(j) && may_advisory(j) && may_pins(j));
 }
 
 /* ---- facts */
@@ -361,7 +369,7 @@ static bool each_layer(struct judge *j, bool (*may)(const struct judge *j))
 	return true;
 }
 
-static bool lacks_no_facts(const struct judge *j)
+static bool needs_no_facts(const struct judge *j)
 {
 	return !needs_facts(j);
 }
@@ -395,7 +403,7 @@ void package_judge(const struct packages_policy *p, const struct package_questio
 	/* Nothing tells the facts of a file at another host. */
 	if (asked.facts == NULL && j.entry == NULL)
 		asked.facts = &unknown;
-	if (asked.facts == NULL && !each_layer(&j, lacks_no_facts)) {
+	if (asked.facts == NULL && !each_layer(&j, needs_no_facts)) {
 		ret->verdict = PACKAGE_NEEDS_FACTS;
 		return;
 	}

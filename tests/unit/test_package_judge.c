@@ -459,6 +459,35 @@ static void kinds_have_switches(void)
 	}
 }
 
+/* A lookup in Go's checksum database tells a server the name and the version. */
+static void lookups_of_checksums_are_judged(void)
+{
+	static const struct {
+		const char *member, *what, *words;
+	} rows[] = {
+		{ "{\"deny\":[\"go:a.b/bad\"]}", "go:a.b/bad@v1.0.0", "is denied" },
+		{ "{\"deny\":[\"go:a.b/c@v1.1.0\"]}", "go:a.b/c@v1.1.0", "is denied" },
+		{ "{\"deny\":[\"go:a.b/c@v1.1.0\"]}", "go:a.b/c@v1.0.0", NULL },
+		{ "{\"own\":[\"go:corp.example/*\"]}", "go:corp.example/x@v1.0.0",
+		  "belongs to a private registry" },
+		{ "{\"allow\":[\"go:a.b/c\"]}", "go:a.b/d@v1.0.0", "is not in the list" },
+		{ "{\"mode\":\"pinned\",\"pins\":{\"go:a.b/c\":[\"v1.0.0\"]}}", "go:a.b/d@v1.0.0",
+		  "is not pinned" },
+		{ "{\"mode\":\"pinned\",\"pins\":{\"go:a.b/c\":[\"v1.0.0\"]}}",
+		  "go:a.b/c@v1.0.0-data", "is not pinned" },
+		{ "{\"mode\":\"pinned\",\"pins\":{\"go:a.b/c\":[\"v1.0.0\"]}}", "go:a.b/c@v1.0.0",
+		  NULL },
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct policy *p = make(NULL, NULL, rows[i].member);
+		struct package_answer a = ask(p, NULL, rows[i].what, PACKAGE_KEY, NULL);
+
+		CHECK(has_words(&a, rows[i].words));
+		policy_free(p);
+	}
+}
+
 static void registries_are_a_list(void)
 {
 	struct policy *p = make(NULL, NULL, "{\"registries\":[\"npm\",\"github\"]}");
@@ -846,6 +875,7 @@ TEST_MAIN({ "errors_name_the_place", errors_name_the_place }, { "errors_of_pins"
 	  { "lockfiles_become_pins", lockfiles_become_pins },
 	  { "go_mod_alone_is_pinned", go_mod_alone_is_pinned },
 	  { "code_needs_leave", code_needs_leave }, { "kinds_have_switches", kinds_have_switches },
+	  { "lookups_of_checksums_are_judged", lookups_of_checksums_are_judged },
 	  { "registries_are_a_list", registries_are_a_list },
 	  { "advisories_refuse", advisories_refuse },
 	  { "layers_are_asked_one_by_one", layers_are_asked_one_by_one },
