@@ -25,14 +25,12 @@ static const struct ending endings[] = {
 };
 
 /* Clients compare endings in either case. */
-static const struct ending *ending_of(const char *file)
+static const struct ending *ending_of(const char *file, size_t n)
 {
-	size_t n = strlen(file);
-
 	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
 		size_t m = strlen(endings[i].text);
 
-		if (n > m && strcasecmp(file + n - m, endings[i].text) == 0)
+		if (n > m && strncasecmp(file + n - m, endings[i].text, m) == 0)
 			return &endings[i];
 	}
 	return NULL;
@@ -47,18 +45,24 @@ static bool read_plain(struct package_request *ret, const struct ending *end)
 	       package_take_version((struct package_span){ ret->file + at, n - at }, ret);
 }
 
-static bool read_maven(struct package_request *ret, const char *path)
+static bool read_maven(struct package_request *ret, const char *path, size_t n)
 {
 	struct package_request layout;
+	char copy[PACKAGE_PATH_MAX];
 
-	package_request_read(ECO_MAVEN, true, "GET", path, NULL, &layout);
+	if (n >= sizeof(copy))
+		return false;
+	memcpy(copy, path, n);
+	copy[n] = '\0';
+	package_request_read(ECO_MAVEN, true, "GET", copy, NULL, &layout);
 	if (layout.kind != PACKAGE_FILE)
 		return false;
 	*ret = layout;
 	return true;
 }
 
-static bool read_name(struct package_request *ret, const struct ending *end, const char *path)
+static bool read_name(struct package_request *ret, const struct ending *end, const char *path,
+		      size_t n)
 {
 	if (end->ecosystem == ECO_PYPI)
 		return package_file_pypi(ret);
@@ -66,7 +70,7 @@ static bool read_name(struct package_request *ret, const struct ending *end, con
 		return package_file_apt(ret);
 	if (end->ecosystem == ECO_GEM)
 		return package_file_gem(ret);
-	return end->ecosystem == ECO_MAVEN ? read_maven(ret, path) : read_plain(ret, end);
+	return end->ecosystem == ECO_MAVEN ? read_maven(ret, path, n) : read_plain(ret, end);
 }
 
 /* Requests of git and of Go's proxies have a form of their own on any host. */
@@ -83,11 +87,26 @@ static bool by_protocol(const char *method, const char *path, const char *query,
 	return ret->form == FORM_GO_ZIP;
 }
 
-/* Queries do not change what a file is called. */
-static bool by_ending(const char *method, const char *path, struct package_request *ret)
+/* Without the slashes and blanks at the end, which clients leave out when they name the file. */
+static size_t without_end(const char *path, size_t n)
 {
-	const char *slash = strrchr(path, '/');
-	const struct ending *end = slash == NULL ? NULL : ending_of(slash + 1);
+	for (;;) {
+		if (n > 0 && path[n - 1] == '/')
+			n--;
+		else if (n > 2 && (strncasecmp(path + n - 3, "%2f", 3) == 0 ||
+				   strncmp(path + n - 3, "%20", 3) == 0))
+			n -= 3;
+		else
+			return n;
+	}
+}
+
+/* Queries do not change what a file is called. */
+static bool by_ending(const char *method, const char *path, size_t n, struct package_request *ret)
+{
+	const char *slash = memrchr(path, '/', n);
+	size_t len = slash == NULL ? 0 : n - (size_t)(slash + 1 - path);
+	const struct ending *end = slash == NULL ? NULL : ending_of(slash + 1, len);
 	struct package_request blank;
 
 	if (end == NULL || (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0))
@@ -96,12 +115,12 @@ static bool by_ending(const char *method, const char *path, struct package_reque
 					  .kind = PACKAGE_FILE,
 					  .source = end->source };
 	*ret = blank;
-	if (!package_take_file((struct package_span){ slash + 1, strlen(slash + 1) }, ret)) {
+	if (!package_take_file((struct package_span){ slash + 1, len }, ret)) {
 		*ret = blank;
 		return true;
 	}
 	memcpy(blank.file, ret->file, sizeof(blank.file));
-	if (!read_name(ret, end, path))
+	if (!read_name(ret, end, path, n))
 		*ret = blank;
 	return true;
 }
@@ -109,7 +128,8 @@ static bool by_ending(const char *method, const char *path, struct package_reque
 bool package_request_direct(const char *method, const char *path, const char *query,
 			    struct package_request *ret)
 {
-	if (by_protocol(method, path, query, ret) || by_ending(method, path, ret))
+	if (by_protocol(method, path, query, ret) ||
+	    by_ending(method, path, without_end(path, strlen(path)), ret))
 		return true;
 	*ret = (struct package_request){ .ecosystem = ECO_PYPI, .kind = PACKAGE_OTHER };
 	return false;

@@ -7,8 +7,6 @@
 #include "package_chars.h"
 #include "package_row.h"
 
-#define PATH_MAX_BYTES 1024 /* longer ones have no name that is short enough */
-
 const char *package_kind_name(enum package_kind kind)
 {
 	static const char *const names[PACKAGE_KINDS] = {
@@ -61,7 +59,7 @@ static bool fits_host(const struct package_request *r, bool host_is_files)
 void package_request_read(enum ecosystem eco, bool host_is_files, const char *method,
 			  const char *path, const char *query, struct package_request *ret)
 {
-	char copy[PATH_MAX_BYTES];
+	char copy[PACKAGE_PATH_MAX];
 	size_t n = strlen(path);
 
 	*ret = (struct package_request){ .ecosystem = eco, .kind = PACKAGE_OTHER };

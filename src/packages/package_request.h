@@ -7,6 +7,8 @@
 
 #include "package.h"
 
+#define PACKAGE_PATH_MAX 1024 /* longer paths have no name that is short enough */
+
 enum package_kind {
 	PACKAGE_INDEX,	  /* of the whole registry */
 	PACKAGE_META,	  /* versions of one name */
