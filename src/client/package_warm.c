@@ -21,6 +21,7 @@
 
 #define ROWS_MAX 100000
 #define SHOWN_MAX 2000 /* bytes of a failed command's output */
+#define NOT_FOUND 127  /* exit code of a shell that did not find the program */
 
 /* In the order in which they are looked for. */
 static const struct lockfile {
@@ -117,6 +118,10 @@ static int run_manager(struct api_call *a, const struct package_warm *w, const s
 	    member_number(execution, "exit_code", 1) == 0)
 		return 0;
 	print_failure(execution);
+	if (member_number(execution, "exit_code", 1) == NOT_FOUND)
+		return err_set(e, ERR_SYSTEM,
+			       "the template has no package manager for %.60s (--template): %.100s",
+			       name, l->command);
 	return err_set(e, ERR_SYSTEM, "the package manager failed: %.100s", l->command);
 }
 

@@ -1,5 +1,5 @@
 /* verb_packages.c - cordon packages: what a session got from package registries, as a table, as
- * JSON or as a bill of materials; and words in place of a session: cache. */
+ * JSON or as a bill of materials; and words in place of a session: pins, advisories, cache. */
 #include <stdio.h>
 #include <string.h>
 
@@ -198,14 +198,15 @@ static int run(int argc, char **argv)
 	if (words.n == 2 && strcmp(words.at[0], "pins") == 0)
 		return run_pins(words.at[1]);
 	if (words.n != 1)
-		return args_wrong(&verb_packages, "one session, 'pins' and a lockfile, or 'cache'");
+		return args_wrong(&verb_packages, "one session, 'pins' and a lockfile, "
+						  "'advisories', or 'cache'");
 	return run_session(&f, words.at[0]);
 }
 
 const struct verb verb_packages = {
 	.name = "packages",
-	.usage = "[options] SESSION | pins LOCKFILE | advisories [import PATH...] | cache ls | "
-		 "cache gc [--to SIZE] | cache verify | cache warm FILE",
+	.usage = "[options] SESSION | pins FILE | advisories [import PATH...] | "
+		 "cache ls|gc|verify|warm FILE",
 	.summary = "Lists the packages that a session asked registries for.",
 	.text = "One line for each name and version: result (downloaded, refused, hash_mismatch, "
 		"cut, "
@@ -217,7 +218,7 @@ const struct verb verb_packages = {
 		"What was\n"
 		"downloaded need not have been installed. Also after the session has ended.\n"
 		"\n"
-		"pins LOCKFILE prints what a lockfile (package-lock.json, yarn.lock, "
+		"pins FILE prints what a lockfile (package-lock.json, yarn.lock, "
 		"pnpm-lock.yaml,\n"
 		"requirements.txt, poetry.lock, uv.lock, pylock.toml, Cargo.lock, go.sum, "
 		"Gemfile.lock) has\n"
@@ -231,13 +232,14 @@ const struct verb verb_packages = {
 		"\n"
 		"cache, for the operator: ls lists what the package cache holds, gc removes what "
 		"was "
-		"used least,\n"
-		"verify hashes everything again. warm fills it with what a lockfile names "
-		"(package-lock.json,\n"
-		"yarn.lock, pnpm-lock.yaml, requirements.txt, Cargo.lock, go.sum): a session runs "
-		"the "
-		"package manager\n"
-		"of the lockfile, which the template must have, without installing anything.\n",
+		"used least\n"
+		"(until --to SIZE is left), verify hashes everything again. warm FILE fills it "
+		"with what a\n"
+		"lockfile names (package-lock.json, yarn.lock, pnpm-lock.yaml, requirements.txt, "
+		"Cargo.lock,\n"
+		"go.sum): a session runs the package manager "
+		"of the lockfile, which the template must\n"
+		"have, without installing anything.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

@@ -8,13 +8,14 @@ Real programs in a small internet, fake registries."""
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 
 import package_files
 from attack_tools import R, internet, policy, world
 import harness  # of tests/server, which internet.py adds to the path
-from checks import check, equal, has
+from checks import check, equal, has, note
 
 NPM, PIP = {"npm_config_registry": "https://npm.example/"}, {"PIP_INDEX_URL": "https://pypi.example/simple/"}
 GO = {"GOPROXY": "https://proxy.go.example", "GOSUMDB": "off", "GOFLAGS": "-modcacherw"}
@@ -33,7 +34,7 @@ def warm(server, files, name, env, code=0, **packages):
             with open(os.path.join(at, n), "w", encoding="ascii") as f:
                 f.write(text)
         with open(os.path.join(at, "policy.json"), "w", encoding="ascii") as f:
-            json.dump(policy(packages={"registries": R.entries("npm", "pypi", "go"), **packages}), f)
+            json.dump(policy(packages={"registries": R.entries("npm", "pypi", "go", "cargo"), **packages}), f)
         words = [harness.PROGRAM, "packages", "cache", "warm", os.path.join(at, name), "--policy", os.path.join(at, "policy.json"),
                  "--server", server.url, "--key-file", server.state + "/first.key"]
         for k, v in env.items():
@@ -70,6 +71,51 @@ def test_pip_and_go(server):
     files = {"go.mod": "module x\n\ngo 1.18\n\nrequire code.example/warm v1.0.0\n",
              "go.sum": f"code.example/warm v1.0.0 {whole}\ncode.example/warm v1.0.0/go.mod {mod}\n"}
     has(warm(server, files, "go.sum", GO), "1 packages of")
+
+
+def sri(p):
+    return R.parts["npm"].integrity(p)
+
+
+def others():
+    """Of yarn, pnpm and cargo: (program in a cell, its lockfile, all files, variables)."""
+    p = next((p for p in R.packages if p.name == "warm-d"), None) or R.add("npm", "warm-d", "1.0.0", pad=2000)
+    url = "https://npm.example" + R.path("npm", "warm-d", "1.0.0")
+    package = json.dumps({"name": "x", "version": "1.0.0", "dependencies": {"warm-d": "1.0.0"}})
+    yarn = f'# yarn lockfile v1\n\n\nwarm-d@1.0.0:\n  version "1.0.0"\n  resolved "{url}"\n  integrity {sri(p)}\n'
+    pnpm = ("lockfileVersion: '9.0'\n\nimporters:\n\n  .:\n    dependencies:\n      warm-d:\n        specifier: 1.0.0\n        version: 1.0.0\n\n"
+            f"packages:\n\n  warm-d@1.0.0:\n    resolution: {{integrity: {sri(p)}}}\n\nsnapshots:\n\n  warm-d@1.0.0: {{}}\n")
+    cargo = R.add("cargo", "warm", "1.0.0")
+    digest = hashlib.sha256(R.parts["cargo"].data(cargo)).hexdigest()
+    yield "yarnpkg", "yarn.lock", {"package.json": package, "yarn.lock": yarn}, {"npm_config_registry": "https://npm.example/"}
+    yield "pnpm", "pnpm-lock.yaml", {"pnpm-lock.yaml": pnpm}, NPM
+    yield "cargo", "Cargo.lock", {
+        "Cargo.toml": '[package]\nname = "x"\nversion = "0.1.0"\nedition = "2018"\n[dependencies]\nwarm = "1"\n',
+        "Cargo.lock": 'version = 3\n\n[[package]]\nname = "warm"\nversion = "1.0.0"\n'
+        f'source = "registry+https://github.com/rust-lang/crates.io-index"\nchecksum = "{digest}"\n\n'
+        '[[package]]\nname = "x"\nversion = "0.1.0"\ndependencies = [\n "warm",\n]\n'}, {
+        "CARGO_REGISTRIES_CRATES_IO_PROTOCOL": "sparse", "CARGO_SOURCE_CRATES_IO_REPLACE_WITH": "fake",
+        "CARGO_SOURCE_FAKE_REGISTRY": "sparse+https://index.cargo.example/"}
+
+
+def is_usable(path):
+    """yarnpkg does not start with every node, and cargo before 1.70 asks git for its index."""
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    words = done.stdout.split()
+    return done.returncode == 0 and (words[0] != "cargo" or tuple(int(n) for n in words[1].split(".")[:2]) >= (1, 70))
+
+
+def test_others_or_what_is_missing(server):
+    """A package manager that the cell does not have is named, with what to do."""
+    tried = []
+    for program, name, files, env in others():
+        path = shutil.which(program, path="/usr/bin:/bin")
+        if path is None:
+            has(warm(server, files, name, env, code=125), f"the template has no package manager for {name} (--template)", program)
+        elif is_usable(path):
+            has(warm(server, files, name, env), "1 packages of", program)
+            tried.append(program)
+    note(f"in cells here: {' '.join(tried) or 'none of them'}")
 
 
 def test_what_is_refused_is_shown(server):
