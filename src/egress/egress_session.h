@@ -148,6 +148,7 @@ struct egress_session {
 	struct control_out_share queued;	  /* access_record.c: its records */
 	uint64_t records_lost;			  /* access_record.c: since the last one sent */
 	bool leaving;				  /* is being detached: nothing is begun for it */
+	unsigned package_leads;			  /* package_download.c */
 	unsigned package_fetches;		  /* package_load.c: under way */
 	struct package_used packages;		  /* package_used.h */
 	uint64_t masked;			  /* values of secrets masked in its answers */

@@ -12,6 +12,9 @@ struct package_download {
 	struct completions followers;
 	unsigned n;
 	bool leads; /* a request leads it */
+	struct package_follow *leader;
+	uint64_t moved; /* by it, when it was looked at last */
+	bool stalled;	/* nobody else waits for it */
 	struct cache_call stored;
 };
 
@@ -49,10 +52,14 @@ static void on_stored(struct cache_call *c, struct cache_found *found, const str
 		finish(d);
 }
 
-static bool lead(struct egress *g, struct package_follow *f, const char *key)
+static bool lead(struct egress_session *session, struct package_follow *f, const char *key)
 {
-	struct package_download *d = calloc(1, sizeof(*d));
+	struct egress *g = session->egress;
+	struct package_download *d;
 
+	if (session->package_leads >= PACKAGE_DOWNLOAD_LEADS)
+		return false;
+	d = calloc(1, sizeof(*d));
 	if (d == NULL)
 		return false;
 	d->key = strdup(key);
@@ -67,27 +74,51 @@ static bool lead(struct egress *g, struct package_follow *f, const char *key)
 	d->stored.arg = d;
 	d->next = g->package_downloads;
 	g->package_downloads = d;
+	d->leader = f;
 	f->download = d;
+	f->session = session;
+	session->package_leads++;
 	return true;
 }
 
-bool package_download_join(struct egress *g, struct package_follow *f, const char *key,
-			   bool *ret_alone)
+static void wait_more(struct package_follow *f, struct package_download *d)
+{
+	completion_begin(&f->done, d->egress->loop, &d->followers);
+	completion_set_deadline(&f->done, PACKAGE_DOWNLOAD_WAIT_MS, "the download of a package");
+}
+
+bool package_download_join(struct egress_session *session, struct package_follow *f,
+			   const char *key, bool *ret_alone)
 {
 	unsigned all;
-	struct package_download *d = find(g, key, &all);
+	struct package_download *d = find(session->egress, key, &all);
 
 	*ret_alone = false;
-	if (d == NULL && all < PACKAGE_DOWNLOADS_MAX && lead(g, f, key))
+	if (d == NULL && all < PACKAGE_DOWNLOADS_MAX && lead(session, f, key))
 		return true;
-	if (d == NULL || d->n >= PACKAGE_DOWNLOAD_FOLLOWERS) {
+	if (d == NULL || d->stalled || d->n >= PACKAGE_DOWNLOAD_FOLLOWERS) {
 		*ret_alone = true;
 		return false;
 	}
 	d->n++;
-	completion_begin(&f->done, g->loop, &d->followers);
-	completion_set_deadline(&f->done, PACKAGE_DOWNLOAD_WAIT_MS, "the download of a package");
+	f->followed = d;
+	f->waits = 0;
+	wait_more(f, d);
 	return false;
+}
+
+bool package_download_wait_on(struct package_follow *f)
+{
+	struct package_download *d = f->followed;
+	uint64_t moved = d->leads ? d->leader->moved(d->leader) : UINT64_MAX;
+
+	if (d->leads && moved == d->moved)
+		d->stalled = true;
+	d->moved = moved;
+	if (d->stalled || ++f->waits == PACKAGE_DOWNLOAD_WAITS)
+		return false;
+	wait_more(f, d);
+	return true;
 }
 
 struct cache_call *package_download_stored(struct package_follow *f)
@@ -102,7 +133,9 @@ void package_download_end(struct package_follow *f, bool stored)
 	f->download = NULL;
 	if (d == NULL)
 		return;
+	f->session->package_leads--;
 	d->leads = false;
+	d->leader = NULL;
 	if (!stored || !cache_call_is_waiting(&d->stored))
 		finish(d);
 }

@@ -337,6 +337,11 @@ static void decide(struct package_gate *g)
 		package_gate_refuse(g, "a request for a package must not have a body");
 		return;
 	}
+	if (!x->tls && x->by_registry && g->request.ecosystem != ECO_APT) {
+		package_gate_refuse(g,
+				    "a registry is asked over TLS only, unless a rule allows it");
+		return;
+	}
 	if (x->r.upgrade_websocket) {
 		package_gate_refuse(g, "a registry is not asked for a WebSocket");
 		return;

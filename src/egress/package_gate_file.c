@@ -171,6 +171,13 @@ static void serve(struct package_gate *g, struct cache_found *found)
 							 .arg = g });
 }
 
+static uint64_t moved(const struct package_follow *f)
+{
+	const struct package_gate *g = f->done.arg;
+
+	return g->x->bytes_in;
+}
+
 static void on_followed(struct completion *c, const struct err *e)
 {
 	struct package_gate *g = c->arg;
@@ -178,8 +185,8 @@ static void on_followed(struct completion *c, const struct err *e)
 	gateway_wait(g->x, GATEWAY_ANSWER_MS);
 	if (e == NULL)
 		find_file(g);
-	else
-		download(g); /* it waited for too long */
+	else if (!package_download_wait_on(&g->follow))
+		download(g);
 }
 
 static bool is_expected(const struct package_gate *g, const struct cache_found *found)
@@ -191,8 +198,10 @@ static bool is_expected(const struct package_gate *g, const struct cache_found *
 static void on_found(struct cache_call *c, struct cache_found *found, const struct err *e)
 {
 	struct package_gate *g = c->arg;
-	struct egress *egress = g->x->session->egress;
+	char key[KEY_MAX + PACKAGE_REGISTRY_TEXT + CACHE_SCOPE_MAX];
+	char registry[PACKAGE_REGISTRY_TEXT];
 	bool alone = false;
+	int n;
 
 	if (found != NULL && found->fd >= 0 && is_expected(g, found)) {
 		if (!package_gate_fits(g, found->size))
@@ -207,9 +216,13 @@ static void on_found(struct cache_call *c, struct cache_found *found, const stru
 		download(g);
 		return;
 	}
+	package_registry_text(g->registry, g->x->tls, registry);
+	n = snprintf(key, sizeof(key), "%s %s %s", g->scope, registry, g->file_key);
 	g->follow.done.on_done = on_followed;
 	g->follow.done.arg = g;
-	if (package_download_join(egress, &g->follow, g->file_key, &alone) || alone)
+	g->follow.moved = moved;
+	if (n <= 0 || n >= (int)sizeof(key) ||
+	    package_download_join(g->x->session, &g->follow, key, &alone) || alone)
 		download(g);
 }
 

@@ -133,8 +133,9 @@ uint16_t package_registry_port(const struct package_host *h, bool tls)
 void package_registry_text(const struct package_registry *r, bool tls,
 			   char ret[PACKAGE_REGISTRY_TEXT])
 {
-	(void)snprintf(ret, PACKAGE_REGISTRY_TEXT, "%s %s:%u %s", ecosystem_name(r->ecosystem),
-		       r->host.name, package_registry_port(&r->host, tls), r->path);
+	(void)snprintf(ret, PACKAGE_REGISTRY_TEXT, "%s %s://%s:%u %s", ecosystem_name(r->ecosystem),
+		       tls ? "https" : "http", r->host.name, package_registry_port(&r->host, tls),
+		       r->path);
 }
 
 int package_hosts_copy(struct package_hosts *h, const struct package_registry *r, bool tls)

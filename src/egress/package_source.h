@@ -42,7 +42,8 @@ void package_hosts_release(struct package_hosts *h);
 bool package_hosts_hold(const struct package_hosts *h, const char *url, struct endpoint *ret_to,
 			const char **ret_rest);
 
-/* "npm registry.example:443 /prefix/", for keys of the cache. */
+/* "npm https://registry.example:443 /prefix/", for keys of the cache: what came in the clear is
+ * never taken for what came over TLS. */
 #define PACKAGE_REGISTRY_TEXT 640
 void package_registry_text(const struct package_registry *r, bool tls,
 			   char ret[PACKAGE_REGISTRY_TEXT]);

@@ -540,6 +540,25 @@ def test_a_tenant_does_not_hold_up_others(server):
     R.heal()
 
 
+def test_a_program_that_does_not_read_holds_up_nobody(server):
+    """It leads the download of a file; followers do not wait for it."""
+    R.add("npm", "stuck", "1.0.0", age="400d", pad=8000000)
+    path, s, other = R.path("npm", "stuck", "1.0.0"), session(server), session(server)
+    sh(server, s, f"(curl -sS --limit-rate 1 -m 60 -o /dev/null https://npm.example{path}) >/dev/null 2>&1 &")
+    wait_for(lambda: R.count(path), 10, "the request at the registry")
+    for _ in range(2):
+        equal(fetched(server, other, "https://npm.example" + path, "-m 7")[::3], (200, 0), "another session, soon")
+
+
+def test_a_registry_is_asked_over_tls(server):
+    s = session(server)
+    before = len(R.requests)
+    for url in ("http://npm.example:443/demo", "http://npm.example/demo"):
+        status, _, _, _ = fetched(server, s, url)
+        check(status in (0, 403), f"{url}: {status}")
+    equal(len(R.requests), before, "requests at the registry")
+
+
 def test_what_nobody_waits_for_is_not_fetched(server):
     s = session(server)
     for i in range(40):
