@@ -2,10 +2,18 @@
  * untrusted bytes. Read by cordond and the command line, never by cordon-egress, which gets pins.
  *
  * The name of the file tells its format:
- *   npm	package-lock.json, npm-shrinkwrap.json (1 to 3), yarn.lock (1; of later ones names
- *and versions only: their checksums are of archives that yarn makes), pnpm-lock.yaml (5 to 9) pypi
- *requirements*.txt, poetry.lock, uv.lock, pylock.toml, pylock.*.toml cargo	Cargo.lock go
- *go.sum gem	Gemfile.lock
+ *
+ * - npm: package-lock.json and npm-shrinkwrap.json (versions 1 to 3), pnpm-lock.yaml (5 to 9),
+ *   yarn.lock (1; of later versions only names and versions are read, since their checksums are of
+ *   archives that yarn makes)
+ *
+ * - pypi: requirements*.txt, poetry.lock, uv.lock, pylock.toml, pylock.*.toml
+ *
+ * - cargo: Cargo.lock
+ *
+ * - go: go.sum
+ *
+ * - gem: Gemfile.lock
  *
  * What is not from a registry (directories, git repositories, links) is no pin and is skipped. What
  * cannot be understood is an error that names the line: a lockfile is read whole or not at all.

@@ -1,5 +1,5 @@
-/* package_request.c - which table a request is looked up in, and the paths of metadata that
- * cordon-egress asks for itself. */
+/* package_request.c - which table a request is looked up in. Called by package_direct.c and by
+ * package_gate.c of cordon-egress. */
 #include "package_request.h"
 
 #include <stdio.h>

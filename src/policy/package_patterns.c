@@ -10,13 +10,13 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "glob.h"
 
 #define ARENA_PIECE 65536U
 #define NONE UINT32_MAX
-/* Stands for a star while a name is brought into its normal form: letters, which stay letters. */
-#define STAR "zqstarqz"
+#define STAR_MAX 5 /* with NUL */
 
 const char *package_arena_keep(struct policy *p, struct package_arena *a, const char *text,
 			       size_t n)
@@ -63,16 +63,33 @@ static bool replace(const char *text, size_t n, const char *from, const char *to
 	return true;
 }
 
+/* What stands for a star while a name is brought into its normal form: letters, which stay letters,
+ * and which the name does not have. No end of them is a beginning of them, so that they are found
+ * only where a star was. */
+static bool choose_star(const char *text, size_t n, char ret[STAR_MAX])
+{
+	for (char c = 'a'; c < 'z'; c++) {
+		size_t i = 0;
+
+		(void)snprintf(ret, STAR_MAX, "zqx%c", c);
+		while (i + STAR_MAX - 1 <= n && strncasecmp(text + i, ret, STAR_MAX - 1) != 0)
+			i++;
+		if (i + STAR_MAX - 1 > n)
+			return true;
+	}
+	return false;
+}
+
 static bool normal_with_stars(enum ecosystem eco, const char *text, size_t n,
 			      char ret[PACKAGE_NAME_MAX])
 {
-	char letters[PACKAGE_NAME_MAX], normal[PACKAGE_NAME_MAX];
+	char letters[PACKAGE_NAME_MAX], normal[PACKAGE_NAME_MAX], star[STAR_MAX];
 
-	if (memmem(text, n, STAR, strlen(STAR)) != NULL || memmem(text, n, "**", 2) != NULL)
+	if (!choose_star(text, n, star) || memmem(text, n, "**", 2) != NULL)
 		return false;
-	return replace(text, n, "*", STAR, letters, sizeof(letters)) &&
+	return replace(text, n, "*", star, letters, sizeof(letters)) &&
 	       package_name_normal(eco, letters, strlen(letters), normal) &&
-	       replace(normal, strlen(normal), STAR, "*", ret, PACKAGE_NAME_MAX);
+	       replace(normal, strlen(normal), star, "*", ret, PACKAGE_NAME_MAX);
 }
 
 /* The '@' before a version; npm's names may begin with one. */

@@ -215,6 +215,22 @@ static void names_are_compared_in_normal_form(void)
 	policy_free(p);
 }
 
+/* Whatever letters a name has: those that stand for a star while it is read are others. */
+static void stars_are_where_they_were_written(void)
+{
+	struct policy *p = make(NULL, NULL,
+				"{\"deny\":[\"npm:zqxa*\",\"npm:*zqxazqx\",\"pypi:ZQX_*-b\","
+				"\"npm:zqstarqz-*\"]}");
+
+	CHECK(file_is(p, "npm:zqxa1@1", "packages.deny[0]"));
+	CHECK(file_is(p, "npm:zqx1@1", NULL));
+	CHECK(file_is(p, "npm:1zqxazqx@1", "packages.deny[1]"));
+	CHECK(file_is(p, "npm:1zqx@1", NULL));
+	CHECK(file_is(p, "pypi:zqx-a.b@1", "packages.deny[2]"));
+	CHECK(file_is(p, "npm:zqstarqz-1@1", "packages.deny[3]"));
+	policy_free(p);
+}
+
 static void only_what_is_allowed(void)
 {
 	struct policy *p = make(NULL, NULL, "{\"allow\":[\"pypi:*\",\"npm:a@1.0\"]}");
@@ -876,6 +892,7 @@ TEST_MAIN({ "errors_name_the_place", errors_name_the_place }, { "errors_of_pins"
 	  { "go_mod_alone_is_pinned", go_mod_alone_is_pinned },
 	  { "code_needs_leave", code_needs_leave }, { "kinds_have_switches", kinds_have_switches },
 	  { "lookups_of_checksums_are_judged", lookups_of_checksums_are_judged },
+	  { "stars_are_where_they_were_written", stars_are_where_they_were_written },
 	  { "registries_are_a_list", registries_are_a_list },
 	  { "advisories_refuse", advisories_refuse },
 	  { "layers_are_asked_one_by_one", layers_are_asked_one_by_one },
