@@ -104,6 +104,8 @@ int cache_admin_run(const struct verb *v, const struct cache_admin_options *o,
 	if (!ok || n != (strcmp(words[0], "warm") == 0 ? 2U : 1U))
 		return args_wrong(v,
 				  "expected: cordon packages cache ls | gc | verify | warm FILE");
+	if (strcmp(words[0], "gc") == 0 && o->to_bytes == CACHE_ADMIN_NO_SIZE)
+		return args_wrong(v, "cache gc: --to SIZE says how much may stay");
 	if (api_call_open(&a, o->common, API_CALL_ANSWER_MS, &e) < 0 ||
 	    run_word(o, &a, words[0], words[1], &e) < 0)
 		return args_fail(&e);

@@ -6,9 +6,11 @@
 #include "args.h"
 #include "package_warm.h"
 
+#define CACHE_ADMIN_NO_SIZE UINT64_MAX
+
 struct cache_admin_options {
 	const struct args_common *common;
-	uint64_t to_bytes; /* of gc: what may stay */
+	uint64_t to_bytes; /* of gc, which needs it: what may stay */
 	struct package_warm warm;
 };
 

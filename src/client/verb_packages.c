@@ -40,7 +40,7 @@ static const struct option options[] = {
 	{ "state-dir", "DIR", OPTION_TEXT, offsetof(struct fields, state_dir), 0, 0,
 	  "advisories: the server's state directory (default " ADVISORIES_STATE_DIR ")" },
 	{ "to", "SIZE", OPTION_BYTES, offsetof(struct fields, to), 0, INT64_MAX,
-	  "cache gc: how much may stay (default: nothing)" },
+	  "cache gc: how much may stay (0: nothing)" },
 	{ "template", "NAME", OPTION_TEXT, offsetof(struct fields, template), 0, 0,
 	  "cache warm: the template that has the package manager" },
 	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(struct fields, policy), 0, 0,
@@ -185,7 +185,7 @@ static int run_session(const struct fields *f, const char *word)
 
 static int run(int argc, char **argv)
 {
-	static struct fields f = { .timeout_ms = 540000 };
+	static struct fields f = { .timeout_ms = 540000, .to = CACHE_ADMIN_NO_SIZE };
 	static struct args_words words;
 	int code = args_read(&verb_packages, argc, argv, &f, &words, 1, ARGS_WORDS_MAX);
 

@@ -22,11 +22,11 @@ CACHE = "/v1/packages/cache"
 KILLS = True  # for harness.py: programs of the server die
 
 
-def cordon(server, *words):
+def cordon(server, *words, code=0):
     done = subprocess.run([harness.PROGRAM, "packages", "cache", *words, "--server", server.url, "--key-file",
                            server.state + "/first.key"], capture_output=True, text=True, timeout=60, check=False)
-    equal(done.returncode, 0, f"exit of {words} ({done.stderr})")
-    return done.stdout
+    equal(done.returncode, code, f"exit of {words} ({done.stderr})")
+    return done.stdout or done.stderr
 
 
 def entries(server):
@@ -68,6 +68,8 @@ def test_shown_and_emptied(server):
     has(cordon(server, "ls"), path, "the table")
     stats = server.want(200, "GET", CACHE)
     check(stats["objects"] >= 1 and stats["bytes"] >= len(data) and stats["max_bytes"] > 0, stats)
+    has(cordon(server, "gc", code=2), "--to SIZE", "gc without a size, which removes nothing")
+    has(cordon(server, "ls"), path, "the table")
     has(cordon(server, "gc", "--to", "0"), "removed", "gc")
     equal((entries(server), server.want(200, "GET", CACHE)["objects"]), ([], 0), "what is left")
     R.forget()
