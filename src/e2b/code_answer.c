@@ -125,18 +125,20 @@ static void push(struct code_answer *k, unsigned i, const struct mask *m, enum p
 {
 	struct code_answer_lane *l = &k->lanes[i];
 	size_t all = l->text.len + mask_stream_held(&l->mask) + l->npart, n, part;
+	uint8_t *to;
 
-	if (all == 0)
+	/* A cell can send a line in one byte, while a stream holds hundreds of KiB: what a call
+	 * does depends on what comes and goes, not on what is held. */
+	if (all == 0 || (how == PUSH_TEXT && m != NULL && l->text.len == 0))
 		return;
-	OWN_MEM uint8_t *to = malloc(all);
-	assert(to != NULL);
+	to = code_line_scratch(k, all);
 	memcpy(to, l->part, l->npart);
 	n = l->npart + push_mask(l, m, how, to + l->npart);
 	part = how == PUSH_END ? 0 : part_of_character(to, n);
 	memcpy(l->part, to + n - part, part);
 	l->npart = part;
 	put_line(i == 0 ? "stdout" : "stderr", to, n - part, out);
-	explicit_bzero(to, all);
+	explicit_bzero(to, n);
 }
 
 static void push_both(struct code_answer *k, const struct mask *m, enum push how, struct buf *out)
@@ -185,6 +187,7 @@ static void begin_line(struct code_answer *k, const struct mask *m, int type, st
 
 	k->line = (enum code_answer_line)type;
 	k->in_line = true;
+	k->lines++;
 	k->failed = k->failed || k->line == CODE_ANSWER_ERROR;
 	k->over = k->over || k->line == CODE_ANSWER_END;
 	if (is_output(k)) {

@@ -55,11 +55,14 @@ struct code_answer {
 	struct code_answer_lane lanes[2];
 	struct mask_stream mask; /* of the other lines */
 	struct buf raw, kinds;	 /* bytes that it has, and what they are: code_line.c */
+	struct buf scratch;	 /* of code_line_scratch() */
+	size_t passed;		 /* of raw and kinds: given out already */
 	int state;		 /* where in a line the next byte is */
 	bool in_number;
 	uint8_t escape[8]; /* an escape sequence whose rest is held */
 	size_t nescape;
 	bool escape_covered;
+	uint64_t lines; /* begun so far */
 	/* What the record needs. */
 	bool failed;			/* there was an error */
 	bool over;			/* the end came */

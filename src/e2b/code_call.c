@@ -18,6 +18,8 @@
 #include "reply.h"
 #include "session_service.h"
 
+#define LINE_COST 32 /* bytes that a line counts for among those of a turn, beside its own */
+
 struct code_call {
 	struct request *r;
 	struct forward *forward; /* borrowed; NULL until it is made */
@@ -174,6 +176,7 @@ static size_t write_piece(struct code_call *k, struct session *s, const struct m
 			  const uint8_t *data, size_t n)
 {
 	size_t all = CODE_ANSWER_PIECE, *left = m == NULL ? &all : session_mask_turn(s, m);
+	uint64_t lines = k->answer.lines;
 
 	n = n < CODE_ANSWER_PIECE ? n : CODE_ANSWER_PIECE;
 	n = n < *left ? n : *left;
@@ -183,6 +186,8 @@ static size_t write_piece(struct code_call *k, struct session *s, const struct m
 	}
 	*left -= n;
 	code_answer_feed(&k->answer, m, data, n, &k->out);
+	lines = (k->answer.lines - lines) * LINE_COST;
+	*left -= lines < *left ? (size_t)lines : *left;
 	note(k, s);
 	return n;
 }

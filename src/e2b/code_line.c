@@ -8,7 +8,8 @@
 #include <assert.h>
 #include <string.h>
 
-#define WAIT_MAX (1U << 20) /* a piece, and twice the most that a mask holds */
+#define SCRATCH_MAX (4U << 20) /* a stream's text, and the most that a mask holds */
+#define WAIT_MAX (2U << 20)    /* twice as much as a piece, and twice the most that a mask holds */
 
 enum kind {
 	FIXED,	     /* structure: stays as it is */
@@ -24,7 +25,8 @@ void code_line_init(struct code_answer *k)
 {
 	buf_init(&k->raw, WAIT_MAX);
 	buf_init(&k->kinds, WAIT_MAX);
-	k->raw.secret = true;
+	buf_init(&k->scratch, SCRATCH_MAX);
+	k->raw.secret = k->scratch.secret = true;
 }
 
 void code_line_release(struct code_answer *k)
@@ -32,6 +34,7 @@ void code_line_release(struct code_answer *k)
 	mask_stream_release(&k->mask);
 	buf_release(&k->raw);
 	buf_release(&k->kinds);
+	buf_release(&k->scratch);
 }
 
 /* ---- what a byte is */
@@ -96,6 +99,11 @@ static uint8_t *room_for(struct buf *b, size_t n)
 	return to;
 }
 
+uint8_t *code_line_scratch(struct code_answer *k, size_t n)
+{
+	return room_for(&k->scratch, n);
+}
+
 /* Returns how many bytes it has written. */
 static size_t put_escape(struct code_answer *k, uint8_t raw, uint8_t masked, bool last, uint8_t *to)
 {
@@ -141,22 +149,25 @@ static void give(struct code_answer *k, const uint8_t *masked, size_t n, struct 
 	size_t used = 0;
 
 	for (size_t i = 0; i < n; i++)
-		used += put_one(k, (enum kind)k->kinds.data[i], k->raw.data[i], masked[i],
-				to + used);
+		used += put_one(k, (enum kind)k->kinds.data[k->passed + i],
+				k->raw.data[k->passed + i], masked[i], to + used);
 	buf_commit(out, used);
-	if (n == 0)
-		return;
-	buf_consume(&k->raw, n);
-	buf_consume(&k->kinds, n);
+	k->passed += n;
+	if (k->passed < k->raw.len - k->passed)
+		return; /* what is held is moved once for as many bytes, not for each call */
+	buf_consume(&k->raw, k->passed);
+	buf_consume(&k->kinds, k->passed);
+	k->passed = 0;
 }
 
 static void pass(struct code_answer *k, const struct mask *m, const uint8_t *data, size_t n,
 		 struct buf *out)
 {
 	size_t all = n + mask_stream_held(&k->mask) + 1, got;
+	uint8_t *to;
 
-	OWN_MEM uint8_t *to = malloc(all);
-	assert(to != NULL && k->raw.len + 1 >= all && k->raw.len == k->kinds.len);
+	to = code_line_scratch(k, all);
+	assert(k->raw.len - k->passed + 1 >= all && k->raw.len == k->kinds.len);
 	if (m != NULL) {
 		got = mask_feed(m, &k->mask, data, n, to);
 	} else { /* the mask is gone: what it has found stays covered */
@@ -165,7 +176,7 @@ static void pass(struct code_answer *k, const struct mask *m, const uint8_t *dat
 		got += n;
 	}
 	give(k, to, got, out);
-	explicit_bzero(to, all);
+	explicit_bzero(to, got); /* the rest was not written */
 }
 
 void code_line_feed(struct code_answer *k, const struct mask *m, const uint8_t *data, size_t n,
@@ -199,12 +210,11 @@ void code_line_end(struct code_answer *k, const struct mask *m, struct buf *out)
 	size_t held = mask_stream_held(&k->mask), n;
 
 	if (held > 0) {
-		OWN_MEM uint8_t *to = malloc(held);
+		uint8_t *to = code_line_scratch(k, held);
 
-		assert(to != NULL);
 		n = mask_flush(m, &k->mask, to);
 		give(k, to, n, out);
-		explicit_bzero(to, held);
+		explicit_bzero(to, n);
 	}
 	k->nescape = 0; /* a line that ends inside of one is no JSON: the rest of it is dropped */
 	k->escape_covered = false;
