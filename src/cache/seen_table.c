@@ -1,5 +1,6 @@
 #include "seen_table.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "io.h"
 #include "log.h"
 #include "own.h"
+#include "rand.h"
 #include "sha256.h"
 
 #define RECORD 28 /* bytes in the file: name, time, checksum */
@@ -41,13 +43,23 @@ static bool decode(const uint8_t bytes[RECORD], struct seen_record *ret)
 
 /* ---- in memory */
 
+/* Where the search for the name begins. Names are hashes of what sessions ask for, so anybody can
+ * find many that begin alike: only the seed, which nobody outside knows, keeps them apart. */
+static size_t first_slot(const struct seen_table *t, const uint8_t name[16])
+{
+	uint64_t half[2], mixed;
+
+	memcpy(half, name, sizeof(half));
+	mixed = (half[0] ^ t->seed[0]) * (t->seed[1] | 1);
+	mixed = (mixed ^ (mixed >> 29) ^ half[1]) * (t->seed[2] | 1);
+	mixed = (mixed ^ (mixed >> 32)) * (t->seed[0] | 1);
+	return (size_t)((mixed >> 16) % t->nslots);
+}
+
 /* The slot of the name, or the free one where it belongs. */
 static uint32_t *slot(const struct seen_table *t, const uint8_t name[16])
 {
-	uint64_t at;
-
-	memcpy(&at, name, sizeof(at));
-	for (size_t i = at % t->nslots;; i = (i + 1) % t->nslots)
+	for (size_t i = first_slot(t, name);; i = (i + 1) % t->nslots)
 		if (t->slots[i] == 0 ||
 		    memcmp(t->all[t->slots[i] - 1].name, name, sizeof(t->all[0].name)) == 0)
 			return &t->slots[i];
@@ -147,7 +159,7 @@ static void shrink(struct seen_table *t)
 			   0600);
 	if (fd < 0 || write_all(t, fd, &e) < 0 ||
 	    renameat(t->dir, "tmp/seen", t->dir, "seen") < 0) {
-		log_warn("the list of first sights could not be shortened on disk", "");
+		log_warn("first-seen list not rewritten", "error=%s", strerror(errno));
 		return;
 	}
 	fd_close(t->fd);
@@ -170,6 +182,7 @@ static void read_all(struct seen_table *t, int fd)
 int seen_table_open(struct seen_table *t, int dir, size_t max, struct err *e)
 {
 	*t = (struct seen_table){ .dir = dir, .fd = -1, .max = max };
+	rand_bytes(t->seed, sizeof(t->seed));
 	if (!grow(t))
 		return err_set(e, ERR_SYSTEM, "out of memory");
 	t->fd = openat(dir, "seen", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);

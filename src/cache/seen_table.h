@@ -26,6 +26,7 @@ struct seen_table {
 	off_t length;	 /* of the whole records in the file */
 	uint32_t *slots; /* numbers in all plus one, open addressing; 0: free */
 	size_t nslots;
+	uint64_t seed[3]; /* random: which slot a name has */
 };
 
 /* max: SEEN_MAX, or less in tests. */

@@ -6,10 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cache_disk.h"
 #include "cache_index.h"
+#include "crc32.h"
+#include "own.h"
 #include "rmtree.h"
 #include "seen_table.h"
 
@@ -194,6 +197,42 @@ static void the_older_half_of_first_sights_is_never_forgotten(void)
 	seen_table_close(&t);
 	fd_close(dir);
 	rmtree(AT_FDCWD, folder);
+	memcpy(folder + sizeof(folder) - 7, "XXXXXX", 6);
+}
+
+/* Names that begin alike, as anybody can find them by trying: written to the file, as if they had
+ * been seen. Their search must begin at different places, or each costs as much as there are
+ * others: at the start, and whenever the table grows. */
+static void first_sights_that_begin_alike_are_found_quickly(void)
+{
+	enum { N = 60000, SIZE = 28 };
+	OWN_MEM uint8_t *all = calloc(N, SIZE);
+	struct seen_table t;
+	struct timespec from, to;
+	struct err e;
+	int dir = open_folder(), fd;
+
+	CHECK(all != NULL);
+	for (uint32_t i = 0; i < N; i++) {
+		uint8_t *r = all + (size_t)i * SIZE;
+		uint32_t crc;
+
+		memcpy(r + 8, &i, sizeof(i));
+		r[16] = 1;
+		crc = crc32_add(0, r, 24);
+		for (unsigned k = 0; k < 4; k++)
+			r[24 + k] = (uint8_t)(crc >> (8 * k));
+	}
+	fd = openat(dir, "seen", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	CHECK(fd >= 0 && write(fd, all, (size_t)N * SIZE) == (ssize_t)N * SIZE);
+	fd_close(fd);
+	CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from) == 0);
+	CHECK(seen_table_open(&t, dir, SEEN_MAX, &e) == 0 && t.n == N);
+	CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to) == 0);
+	CHECK(to.tv_sec - from.tv_sec < 3); /* of CPU time: hundreds of times what it takes */
+	seen_table_close(&t);
+	fd_close(dir);
+	rmtree(AT_FDCWD, folder);
 }
 
 TEST_MAIN({ "a view comes back whole or not at all", a_view_comes_back_whole_or_not_at_all },
@@ -205,4 +244,6 @@ TEST_MAIN({ "a view comes back whole or not at all", a_view_comes_back_whole_or_
 	  { "files get their name when they are complete",
 	    files_get_their_name_when_they_are_complete },
 	  { "the older half of first sights is never forgotten",
-	    the_older_half_of_first_sights_is_never_forgotten })
+	    the_older_half_of_first_sights_is_never_forgotten },
+	  { "first sights that begin alike are found quickly",
+	    first_sights_that_begin_alike_are_found_quickly })
