@@ -2,7 +2,8 @@
  *
  * A request is recognised by its host, path and method alone (package_request.h). What is not
  * understood at a registry's host is refused. Then the policy is asked about the name, before
- * anything is asked upstream, so that a refused name is not told to anybody. What is allowed goes
+ * anything is asked upstream, so that a refused name is not told to anybody (but for gems, whose
+ * client shows the refusal of a file only). What is allowed goes
  * its way by its kind: metadata to package_gate_meta.c, files to package_gate_file.c, all else to
  * the server as it is.
  *

@@ -96,11 +96,13 @@ def test_clients_print_why_a_name_is_refused(server):
 
 def test_offline_says_so(server):
     s = session(server, mode="offline")
+    before = len(R.requests)
     for line in (NPM + "demo", PIP + "demo", PIP + "demo==1.0.0"):
         done = sh(server, s, line)
         check(done["exit_code"] != 0, f"{line} worked")
-        has(done["stdout"] + done["stderr"], "packages", line)
-    equal(R.count("*offline*"), 0, "requests")
+        said = (done["stdout"] + done["stderr"]).replace(".", " ")
+        has(said, "packages are off in this session", line)
+    equal(len(R.requests), before, "requests at the registries")
 
 
 # ---- files
@@ -194,7 +196,7 @@ def test_a_direct_url_follows_the_same_rules(server):
     equal(status, 403, "a denied name")
     has(phrase, "evil")
     status, _, _, _ = fetched(server, s, "https://web.example/dl/good-1.0-py3-none-any.whl")
-    check(status != 403, "a name that nobody denies")
+    check(status not in (0, 403), f"a name that nobody denies: {status}")
     s = make(server, policy({"host": "web.example"}, packages={"registries": R.entries("pypi"), "mode": "pinned"}))
     status, _, _, _ = fetched(server, s, "https://web.example/dl/good-1.0-py3-none-any.whl")
     equal(status, 403, "pinned")
