@@ -427,6 +427,8 @@ bool package_gate_begin(struct gateway *x)
 		end(x);
 		return false;
 	}
+	if (g->registry != NULL)
+		package_registry_text(g->registry, x->tls, g->registry_text);
 	if (g->policy == NULL) {
 		g->result = PACKAGE_PASSED;
 		return false;

@@ -29,8 +29,9 @@ enum package_result {
 
 struct package_gate {
 	struct gateway *x;
-	const struct packages_policy *policy;	 /* the session's; NULL: only recorded */
-	const struct package_registry *registry; /* of that policy; NULL: a direct URL */
+	const struct packages_policy *policy;	   /* the session's; NULL: only recorded */
+	const struct package_registry *registry;   /* of that policy; NULL: a direct URL */
+	char registry_text[PACKAGE_REGISTRY_TEXT]; /* of keys of the cache; stays if that ends */
 	bool is_files;
 	struct package_request request;
 	struct package_answer answer; /* of the last question */

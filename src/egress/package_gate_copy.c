@@ -23,9 +23,10 @@ static bool make_key(struct package_gate *g)
 
 	(void)http1_find(x->r.headers, x->r.headers_n, "accept", &accept);
 	endpoint_name(&x->endpoint, name);
-	n = snprintf(key, sizeof(key), "%s:%u%s%s%s copy %.*s", name, x->endpoint.port, x->path,
-		     x->query != NULL ? "?" : "", x->query != NULL ? x->query : "",
-		     accept.n < 256 ? (int)accept.n : 0, accept.n > 0 ? accept.p : "");
+	n = snprintf(key, sizeof(key), "%s://%s:%u%s%s%s copy %.*s", x->tls ? "https" : "http",
+		     name, x->endpoint.port, x->path, x->query != NULL ? "?" : "",
+		     x->query != NULL ? x->query : "", accept.n < 256 ? (int)accept.n : 0,
+		     accept.n > 0 ? accept.p : "");
 	free(g->file_key);
 	g->file_key = n > 0 && n < (int)sizeof(key) ? strdup(key) : NULL;
 	return g->file_key != NULL;
@@ -88,11 +89,9 @@ bool package_gate_copies(const struct package_gate *g)
 void package_gate_copy(struct package_gate *g)
 {
 	struct gateway *x = g->x;
-	char registry[PACKAGE_REGISTRY_TEXT];
-	struct cache_key key = { .scope = g->scope, .registry = registry };
+	struct cache_key key = { .scope = g->scope, .registry = g->registry_text };
 	bool keyed = package_gate_copies(g) && make_key(g);
 
-	package_registry_text(g->registry, x->tls, registry);
 	key.path = g->file_key;
 	g->result = PACKAGE_PASSED;
 	if (packages_cache_only(g->policy) && keyed) {

@@ -85,7 +85,6 @@ static bool is_pinned(const struct package_gate *g)
 static void download(struct package_gate *g)
 {
 	struct gateway *x = g->x;
-	char registry[PACKAGE_REGISTRY_TEXT] = "";
 	struct digest digests[PINS_MAX];
 	struct gateway_tap_want want = { .expected = digests, .on_end = on_tap_end, .arg = g };
 	struct err e = { 0 };
@@ -109,12 +108,10 @@ static void download(struct package_gate *g)
 			package_gate_zip(g, -1, 0);
 		return;
 	}
-	if (g->registry != NULL)
-		package_registry_text(g->registry, x->tls, registry);
 	want.has_size = g->request.kind == PACKAGE_FILE && g->has_facts && g->facts.size > 0;
 	want.size = g->facts.size;
 	want.store = g->file_key != NULL && g->follow.download != NULL;
-	want.key = (struct cache_key){ g->scope, registry, g->file_key };
+	want.key = (struct cache_key){ g->scope, g->registry_text, g->file_key };
 	want.stored = want.store ? package_download_stored(&g->follow) : NULL;
 	g->cached = cache_link_is_open(x->session->egress) && g->file_key != NULL
 			    ? PACKAGE_CACHE_MISS
@@ -134,14 +131,11 @@ static void download(struct package_gate *g)
 static void on_bad(void *arg)
 {
 	struct package_gate *g = arg;
-	char registry[PACKAGE_REGISTRY_TEXT];
 
 	g->result = PACKAGE_MISMATCH;
 	g->verified = false;
-	if (g->registry == NULL) /* the policy has changed since */
-		return;
-	package_registry_text(g->registry, g->x->tls, registry);
-	cache_drop(g->x->session->egress, &(struct cache_key){ g->scope, registry, g->file_key });
+	cache_drop(g->x->session->egress,
+		   &(struct cache_key){ g->scope, g->registry_text, g->file_key });
 }
 
 static void serve(struct package_gate *g, struct cache_found *found)
@@ -239,8 +233,9 @@ static bool make_key(struct package_gate *g)
 		return false;
 	digest_write(&g->expected, text);
 	endpoint_name(&x->endpoint, name);
-	n = snprintf(key, sizeof(key), "%s:%u%s%s%s %s", name, x->endpoint.port, x->path,
-		     x->query != NULL ? "?" : "", x->query != NULL ? x->query : "", text);
+	n = snprintf(key, sizeof(key), "%s://%s:%u%s%s%s %s", x->tls ? "https" : "http", name,
+		     x->endpoint.port, x->path, x->query != NULL ? "?" : "",
+		     x->query != NULL ? x->query : "", text);
 	if (n <= 0 || n >= (int)sizeof(key))
 		return false;
 	g->file_key = strdup(key);
@@ -249,7 +244,6 @@ static bool make_key(struct package_gate *g)
 
 static void find_file(struct package_gate *g)
 {
-	char registry[PACKAGE_REGISTRY_TEXT];
 	struct egress *egress = g->x->session->egress;
 
 	if (g->request.kind == PACKAGE_FILEMETA && g->registry != NULL) {
@@ -260,10 +254,10 @@ static void find_file(struct package_gate *g)
 		download(g);
 		return;
 	}
-	package_registry_text(g->registry, g->x->tls, registry);
 	g->find.on_done = on_found;
 	g->find.arg = g;
-	cache_find(egress, &g->find, &(struct cache_key){ g->scope, registry, g->file_key });
+	cache_find(egress, &g->find,
+		   &(struct cache_key){ g->scope, g->registry_text, g->file_key });
 }
 
 /* ---- the decision */
@@ -315,7 +309,7 @@ static void on_seen(struct cache_call *c, struct cache_found *found, const struc
 /* Where the registry says no time, or one that the author chose: since when this node knows it. */
 static void ask_first_seen(struct package_gate *g)
 {
-	char name[CACHE_NAME_MAX], registry[PACKAGE_REGISTRY_TEXT];
+	char name[CACHE_NAME_MAX];
 	const char *tenant = g->x->session->share.tenant->name, *scope = g->scope;
 
 	if (g->registry == NULL || g->request.version[0] == '\0' ||
@@ -323,7 +317,6 @@ static void ask_first_seen(struct package_gate *g)
 		decide(g);
 		return;
 	}
-	package_registry_text(g->registry, g->x->tls, registry);
 	(void)snprintf(name, sizeof(name), "%s@%s", g->request.name, g->request.version);
 	g->seen.on_done = on_seen;
 	g->seen.arg = g;
@@ -332,7 +325,8 @@ static void ask_first_seen(struct package_gate *g)
 	if (g->doc == NULL)
 		scope = tenant[0] != '\0' ? tenant : "-";
 	cache_seen(g->x->session->egress, &g->seen,
-		   &(struct cache_key){ .scope = scope, .registry = registry, .path = "" }, name);
+		   &(struct cache_key){ .scope = scope, .registry = g->registry_text, .path = "" },
+		   name);
 }
 
 static bool look_up(struct package_gate *g)

@@ -199,16 +199,16 @@ static void on_seen(struct cache_call *c, struct cache_found *found, const struc
 
 static void ask_seen(struct package_gate *g)
 {
-	char name[CACHE_NAME_MAX], registry[PACKAGE_REGISTRY_TEXT];
+	char name[CACHE_NAME_MAX];
 
-	package_registry_text(g->registry, g->x->tls, registry);
 	(void)snprintf(name, sizeof(name), "%s@%s", g->request.name,
 		       g->go->times[g->go->at].version);
 	g->seen.on_done = on_seen;
 	g->seen.arg = g;
-	cache_seen(g->x->session->egress, &g->seen,
-		   &(struct cache_key){ .scope = g->scope, .registry = registry, .path = "" },
-		   name);
+	cache_seen(
+		g->x->session->egress, &g->seen,
+		&(struct cache_key){ .scope = g->scope, .registry = g->registry_text, .path = "" },
+		name);
 }
 
 static void on_info(struct package_gate *g)

@@ -46,24 +46,21 @@ static void store(struct package_zip *z)
 {
 	struct package_gate *g = z->gate;
 	struct egress *egress = g->x->session->egress;
-	char registry[PACKAGE_REGISTRY_TEXT];
 	int copy = fcntl(z->fetch.fd, F_DUPFD_CLOEXEC, 3);
 
-	package_registry_text(g->registry, g->x->tls, registry);
 	if (copy >= 0)
-		cache_store_file(egress, &(struct cache_key){ g->scope, registry, g->file_key },
-				 &(struct cache_meta){ "", "", z->fetch.type }, copy, z->fetch.size,
-				 NULL);
+		cache_store_file(
+			egress, &(struct cache_key){ g->scope, g->registry_text, g->file_key },
+			&(struct cache_meta){ "", "", z->fetch.type }, copy, z->fetch.size, NULL);
 }
 
 /* What the cache has is not the module: whoever stored it named it wrongly. */
 static void drop(struct package_zip *z)
 {
 	struct package_gate *g = z->gate;
-	char registry[PACKAGE_REGISTRY_TEXT];
 
-	package_registry_text(g->registry, g->x->tls, registry);
-	cache_drop(g->x->session->egress, &(struct cache_key){ g->scope, registry, g->file_key });
+	cache_drop(g->x->session->egress,
+		   &(struct cache_key){ g->scope, g->registry_text, g->file_key });
 	z->from_cache = false;
 	package_fetch_release(&z->fetch);
 }

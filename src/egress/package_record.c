@@ -24,7 +24,7 @@ static const char *result_name(enum package_result r)
 
 static void write_registry(struct json *j, const struct package_gate *g)
 {
-	char text[HOST_MAX + 16 + 512] = "";
+	char text[PACKAGE_REGISTRY_MAX] = "";
 	const struct package_registry *r = g->registry;
 
 	if (r != NULL && r->host.port != 0)
@@ -129,8 +129,11 @@ static void settle(struct package_gate *g)
 	if (g->result == PACKAGE_DOWNLOADED && g->cached == PACKAGE_CACHE_HIT && x->status == 200 &&
 	    x->r.method == HTTP1_GET && x->budget.sent < g->bytes)
 		g->result = PACKAGE_CUT;
-	if (g->result == PACKAGE_DOWNLOADED && x->r.method == HTTP1_HEAD)
+	/* a HEAD, a 304, a part of the file */
+	if (g->result == PACKAGE_DOWNLOADED && (x->r.method == HTTP1_HEAD || x->status != 200)) {
 		g->result = PACKAGE_PASSED;
+		g->verified = false;
+	}
 	if (!x->allowed && g->result != PACKAGE_MISMATCH && g->result != PACKAGE_CUT)
 		g->result = PACKAGE_REFUSED;
 	if (g->result == PACKAGE_PASSED && !x->answered && x->status == 0)

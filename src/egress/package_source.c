@@ -133,7 +133,10 @@ uint16_t package_registry_port(const struct package_host *h, bool tls)
 void package_registry_text(const struct package_registry *r, bool tls,
 			   char ret[PACKAGE_REGISTRY_TEXT])
 {
-	(void)snprintf(ret, PACKAGE_REGISTRY_TEXT, "%s %s://%s:%u %s", ecosystem_name(r->ecosystem),
+	_Static_assert(sizeof("maven https://") - 1 + PACKAGE_REGISTRY_MAX <= PACKAGE_REGISTRY_TEXT,
+		       "the cache takes every registry of a policy");
+
+	(void)snprintf(ret, PACKAGE_REGISTRY_TEXT, "%s %s://%s:%u%s", ecosystem_name(r->ecosystem),
 		       tls ? "https" : "http", r->host.name, package_registry_port(&r->host, tls),
 		       r->path);
 }

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "cache_msg.h"
 #include "endpoint.h"
 #include "package_meta.h"
 #include "package_request.h"
@@ -42,9 +43,9 @@ void package_hosts_release(struct package_hosts *h);
 bool package_hosts_hold(const struct package_hosts *h, const char *url, struct endpoint *ret_to,
 			const char **ret_rest);
 
-/* "npm https://registry.example:443 /prefix/", for keys of the cache: what came in the clear is
- * never taken for what came over TLS. */
-#define PACKAGE_REGISTRY_TEXT 640
+/* "npm https://registry.example:443/prefix/", for keys of the cache. The scheme belongs to it: what
+ * came in the clear is never taken for what came over TLS. */
+#define PACKAGE_REGISTRY_TEXT CACHE_REGISTRY_MAX
 void package_registry_text(const struct package_registry *r, bool tls,
 			   char ret[PACKAGE_REGISTRY_TEXT]);
 uint16_t package_registry_port(const struct package_host *h, bool tls);

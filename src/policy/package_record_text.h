@@ -9,6 +9,7 @@
 
 #include "err.h"
 #include "package.h"
+#include "packages_policy.h"
 
 /* In the order in which they count: of several records of one version, a list of packages shows the
  * result that comes last here. */
@@ -23,7 +24,7 @@ enum package_result {
 };
 
 #define PACKAGE_RECORD_WORD_MAX 16
-#define PACKAGE_RECORD_REGISTRY_MAX 320
+#define PACKAGE_RECORD_REGISTRY_MAX PACKAGE_REGISTRY_MAX
 #define PACKAGE_RECORD_CHECKSUM_MAX 160
 
 struct package_record {

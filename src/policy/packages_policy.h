@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host.h"
 #include "package.h"
 
 struct policy;
@@ -18,8 +19,13 @@ struct packages_policy;
 /* A host that a registry answers at. */
 struct package_host {
 	const char *name; /* in its normal form (host.h) */
-	uint16_t port;	  /* 0: 443, and 80 for apt; 80 of others only where a rule allows it */
+	uint16_t port;	  /* 0: 443, and 80 for apt. Plain HTTP of others needs a rule */
 };
+
+/* The longest path of an entry and the longest "HOST:PORT/PATH/", with NUL; cache_msg.h and
+ * package_record_text.h have room for it. */
+#define PACKAGE_REGISTRY_PATH_MAX 241
+#define PACKAGE_REGISTRY_MAX (HOST_MAX + sizeof(":65535") - 1 + PACKAGE_REGISTRY_PATH_MAX - 1)
 
 struct package_registry {
 	enum ecosystem ecosystem;

@@ -64,8 +64,10 @@ int packages_registry_read(struct policy *p, struct package_arena *a, const json
 			   const char *at, struct packages_entries *ret, struct err *e) MUST_USE;
 const struct packages_entry *packages_entry_find(const struct packages_policy *p, const char *host,
 						 uint16_t port, const char *path, bool *ret_files);
-/* Does a layer's list open this host, which no rule allows? port 0: any. */
-bool packages_registry_opens(const struct package_registry *r, const char *host, uint16_t port);
+/* Does a layer's list open this host, which no rule allows? port 0: any. plain: for a request
+ * without TLS, which only apt may do: its archives are signed. */
+bool packages_registry_opens(const struct package_registry *r, const char *host, uint16_t port,
+			     bool plain);
 /* The built-in one of the same ecosystem, host, port and path; NULL: none. */
 const struct packages_entry *packages_built_in(const struct package_registry *like);
 bool packages_registry_same(const struct package_registry *a, const struct package_registry *b);
@@ -74,9 +76,11 @@ bool packages_registry_same(const struct package_registry *a, const struct packa
 int packages_layers_join(struct policy *p, struct packages_policy *all, struct err *e) MUST_USE;
 
 /* packages_rules.c: what packages members mean for rules. */
-/* The entry that opens this target for requests with this path (NULL: some path); NULL: none. */
+/* The entry that opens this target for requests with this path (NULL: some path); NULL: none.
+ * plain: the request came without TLS. */
 const struct packages_entry *packages_rules_open(const struct policy *p,
-						 const struct policy_target *to, const char *path);
+						 const struct policy_target *to, const char *path,
+						 bool plain);
 /* Must requests to the target be read? True of every target with HTTP under a package policy; a
  * rule that is never read keeps its connections unread, unless its target is a registry. */
 bool packages_rules_read(const struct policy *p, const struct policy_target *to,

@@ -51,6 +51,8 @@ static const struct packages_entry built_in[] = {
 	  .says_unknown_age = true },
 };
 
+_Static_assert(PACKAGE_REGISTRY_PATH_MAX == PATH_PATTERN_MAX + 1, "a path, a slash, and NUL");
+
 /* ---- reading */
 
 static const struct packages_entry *find_word(const char *word)
@@ -125,14 +127,14 @@ static int read_path(struct policy *p, struct package_arena *a, const json_t *v,
 	struct err why;
 	size_t n;
 
-	if (policy_value_text(v, PATH_PATTERN_MAX - 1, at, "path", &text, e) < 0)
+	if (policy_value_text(v, PACKAGE_REGISTRY_PATH_MAX - 2, at, "path", &text, e) < 0)
 		return -1;
 	n = strlen(text);
 	if (strchr(text, '*') != NULL || path_pattern_check(text, &why) < 0)
 		return policy_value_fail(e, at, "path", "must be a path such as /simple/");
 	r->path = package_arena_keep(p, a, text, n);
 	if (r->path != NULL && text[n - 1] != '/') {
-		char whole[PATH_PATTERN_MAX + 1];
+		char whole[PACKAGE_REGISTRY_PATH_MAX];
 
 		(void)snprintf(whole, sizeof(whole), "%s/", text);
 		r->path = package_arena_keep(p, a, whole, n + 1);
@@ -282,16 +284,17 @@ bool package_registry_holds(const struct package_registry *r, const char *host, 
 	return fits_host(&r->host, host, port) || is_files(r, host, port);
 }
 
-/* A port that the entry names, else 443; plain HTTP only for apt, whose archives are signed. */
+/* A port that the entry names, else 443. */
 static bool opens_port(const struct package_registry *r, const struct package_host *h,
 		       uint16_t port)
 {
 	return h->port != 0 || port == 0 || port == 443 || r->ecosystem == ECO_APT;
 }
 
-bool packages_registry_opens(const struct package_registry *r, const char *host, uint16_t port)
+bool packages_registry_opens(const struct package_registry *r, const char *host, uint16_t port,
+			     bool plain)
 {
-	if (r->is_implicit)
+	if (r->is_implicit || (plain && r->ecosystem != ECO_APT))
 		return false;
 	if (fits_host(&r->host, host, port) && opens_port(r, &r->host, port))
 		return true;

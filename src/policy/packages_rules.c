@@ -13,7 +13,8 @@
 #include <stdio.h>
 
 const struct packages_entry *packages_rules_open(const struct policy *p,
-						 const struct policy_target *to, const char *path)
+						 const struct policy_target *to, const char *path,
+						 bool plain)
 {
 	const struct packages_entry *found;
 	bool files;
@@ -26,7 +27,7 @@ const struct packages_entry *packages_rules_open(const struct policy *p,
 	/* Nothing passes offline, and a host that does not exist could not tell why. */
 	if (p->packages->offline)
 		return found;
-	return packages_registry_opens(&found->registry, to->host, to->port) ? found : NULL;
+	return packages_registry_opens(&found->registry, to->host, to->port, plain) ? found : NULL;
 }
 
 static bool is_unread(const struct policy_rule *r)

@@ -92,7 +92,7 @@ static enum policy_verdict ask_above(struct above *a, enum policy_layer layer)
 /* Does a registry open the target, where no rule denies it? */
 static bool opens(struct above *a, const char *path)
 {
-	const struct packages_entry *entry = packages_rules_open(a->p, a->to, path);
+	const struct packages_entry *entry = packages_rules_open(a->p, a->to, path, false);
 
 	return entry != NULL && ask_above(a, entry->layer) != POLICY_REFUSE;
 }
@@ -320,7 +320,8 @@ static bool may_upgrade(const struct policy *p, const struct policy_rule *rule,
 static bool ask_registry(const struct policy *p, const struct policy_target *to,
 			 struct policy_seen *seen, struct policy_answer *ret)
 {
-	const struct packages_entry *entry = packages_rules_open(p, to, seen->request->path);
+	const struct packages_entry *entry =
+		packages_rules_open(p, to, seen->request->path, !seen->request->tls);
 
 	if (entry == NULL || seen->request->websocket ||
 	    find_ceiling(p, entry->layer, to, seen) != POLICY_LAYERS)

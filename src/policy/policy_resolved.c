@@ -45,7 +45,7 @@ bool policy_resolved(const struct policy *p, const struct policy_target *to, con
 {
 	enum policy_layer low = POLICY_NODE, ignored = POLICY_NODE;
 	const struct policy_rule *r = find(&p->list, to, ip, &low);
-	const struct packages_entry *entry = packages_rules_open(p, to, NULL);
+	const struct packages_entry *entry = packages_rules_open(p, to, NULL, false);
 
 	*ret_rule = r;
 	if (entry != NULL && entry->layer > low)

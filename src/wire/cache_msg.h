@@ -23,7 +23,7 @@
 #include "err.h"
 
 #define CACHE_SCOPE_MAX 64 /* all with NUL */
-#define CACHE_REGISTRY_MAX 384
+#define CACHE_REGISTRY_MAX 544
 #define CACHE_PATH_MAX 2048
 #define CACHE_ETAG_MAX 256
 #define CACHE_DATE_MAX 64

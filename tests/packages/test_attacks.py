@@ -106,6 +106,15 @@ def test_an_allowed_name_in_a_direct_url(server):
     equal(good.status, 200, "what is no package is as before")
 
 
+def test_registries_are_asked_over_tls(server):
+    add("npm", "in-the-clear", "1.0.0")
+    s = session(server, registries=[{"ecosystem": "npm", "host": "npm.example:443"}])
+    R.forget()
+    reply = npm(server, s, "/in-the-clear", scheme="http")
+    equal((reply.status, R.count("/in-the-clear")), (403, 0), "plain HTTP at the port of an entry")
+    equal(npm(server, s, "/in-the-clear").status, 200, "TLS")
+
+
 # ---- metadata that leads elsewhere
 
 

@@ -96,6 +96,10 @@ def test_parts_and_validators(server):
         {"host": "npm.example", "path": path, "headers": "Range: bytes=0-4\r\nIf-Range: \"x\"\r\n"},
         {"host": "npm.example", "path": path, "method": "HEAD"})
     equal((known.status, known.body), (304, ""), "a known tag")
+    part = session(server)
+    equal(npm(server, part, path, headers="Range: bytes=0-9\r\n").status, 206, "in a session that gets no more")
+    row = recorded(server, part, file=path.rpartition("/")[2])
+    equal((row["result"], row["verified"]), ("passed", False), "a part is no download")
     check(other.whole and other.body == data, "another tag")
     check(ranged.whole and ranged.body == data, "a part of another version")
     equal((head.status, head.body), (200, ""), "HEAD")

@@ -191,6 +191,21 @@ static void turns(void)
 			   access_record_text_turns(texts[i], strlen(texts[i]), &t, &e) < 0);
 }
 
+/* The longest entry that a policy can have. */
+static void registries(void)
+{
+	char registry[PACKAGE_REGISTRY_MAX] = "", text[PACKAGE_REGISTRY_MAX + 256];
+	struct access_record_text r;
+
+	memset(registry, 'r', sizeof(registry) - 1);
+	(void)snprintf(text, sizeof(text), PACKAGE(LEAST ",\"registry\":\"%s\""), registry);
+	CHECK(take(text, &r) == 0);
+	CHECK_STR(r.package.registry, registry);
+	(void)snprintf(text, sizeof(text), PACKAGE(LEAST ",\"registry\":\"%sr\""), registry);
+	CHECK(take(text, &r) < 0);
+}
+
 TEST_MAIN({ "a record", good }, { "a record of a package", packages },
-	  { "which program made it", owner }, { "a long name is cut", long_name },
-	  { "what is none is refused", bad }, { "counts", counts }, { "turns", turns })
+	  { "a registry with a long name", registries }, { "which program made it", owner },
+	  { "a long name is cut", long_name }, { "what is none is refused", bad },
+	  { "counts", counts }, { "turns", turns })

@@ -102,5 +102,30 @@ static void splits_addresses(void)
 	package_hosts_release(&h);
 }
 
+/* Keys of the cache: what came in the clear is not what came over TLS, at any port; and the longest
+ * entry of a policy fits. */
+static void names_a_registry_for_the_cache(void)
+{
+	static char host[HOST_MAX], path[PACKAGE_REGISTRY_PATH_MAX];
+	struct package_registry r = { .ecosystem = ECO_MAVEN,
+				      .host = { host, 65535 },
+				      .path = path };
+	char text[PACKAGE_REGISTRY_TEXT], plain[PACKAGE_REGISTRY_TEXT];
+
+	package_registry_text(&registry, true, text);
+	CHECK_STR(text, "npm https://npm.example:443/p/");
+	package_registry_text(&(struct package_registry){ .ecosystem = ECO_NPM,
+							  .host = { "npm.example", 443 },
+							  .path = "/p/" },
+			      false, plain);
+	CHECK_STR(plain, "npm http://npm.example:443/p/");
+	memset(host, 'h', sizeof(host) - 1);
+	memset(path, '/', sizeof(path) - 1);
+	package_registry_text(&r, true, text);
+	CHECK(strlen(text) == strlen("maven https://:65535") + strlen(host) + strlen(path));
+	CHECK(strlen(text) < CACHE_REGISTRY_MAX);
+}
+
 TEST_MAIN({ "finds_documents", finds_documents }, { "knows_its_hosts", knows_its_hosts },
-	  { "splits_addresses", splits_addresses })
+	  { "splits_addresses", splits_addresses },
+	  { "names_a_registry_for_the_cache", names_a_registry_for_the_cache })
