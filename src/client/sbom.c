@@ -37,14 +37,11 @@ static bool is_downloaded(const json_t *row)
 	return member_number(row, "downloads", 0) > 0;
 }
 
-/* The digest of the file that was downloaded: the place of its algorithm, or -1. */
-static int digest_of(const json_t *row, const char **ret_hex)
+/* "ALGORITHM:HEX": the place of its algorithm, or -1. */
+static int digest_of(const char *text, const char **ret_hex)
 {
-	const char *text = member_text(row, "checksum", "");
 	size_t n = strcspn(text, ":");
 
-	if (strcmp(member_text(row, "result", ""), "downloaded") != 0)
-		return -1;
 	for (size_t i = 0; i < COUNT(algorithms); i++)
 		if (strlen(algorithms[i].ours) == n && strncmp(text, algorithms[i].ours, n) == 0 &&
 		    strspn(text + n + 1, "0123456789abcdef") == algorithms[i].digits &&
@@ -53,6 +50,19 @@ static int digest_of(const json_t *row, const char **ret_hex)
 			return (int)i;
 		}
 	return -1;
+}
+
+/* What was downloaded of the package: names and digests of files. Owned by the caller. */
+static json_t *files_of(const json_t *row)
+{
+	json_t *files = json_object_get(row, "files");
+	const char *checksum = member_text(row, "checksum", "");
+
+	if (json_object_size(files) > 0)
+		return json_incref(files);
+	if (strcmp(member_text(row, "result", ""), "downloaded") != 0)
+		checksum = "";
+	return json_pack("{s:s}", member_text(row, "file", ""), checksum);
 }
 
 static void purl_of(const json_t *row, char ret[PURL_MAX])
@@ -124,11 +134,47 @@ static json_t *properties_of(const json_t *row)
 	return list;
 }
 
+static void add_hash(json_t *component, const char *checksum)
+{
+	const char *hex;
+	int at = digest_of(checksum, &hex);
+
+	if (component != NULL && at >= 0)
+		(void)json_object_set_new(
+			component, "hashes",
+			json_pack("[{s:s,s:s}]", "alg", algorithms[at].cyclonedx, "content", hex));
+}
+
+/* The only file of a package has its digest there; several are components of their own. */
+static void add_files(json_t *component, const json_t *row, const char *ref)
+{
+	OWN_JSON *files = files_of(row);
+	json_t *list, *value;
+	const char *name;
+	char one[PURL_MAX + 64];
+	unsigned n = 0;
+
+	if (json_object_size(files) < 2) {
+		json_object_foreach(files, name, value)
+			add_hash(component, member_text(files, name, ""));
+		return;
+	}
+	list = json_array();
+	json_object_foreach(files, name, value)
+	{
+		json_t *file;
+
+		(void)snprintf(one, sizeof(one), "%s.%u", ref, ++n);
+		file = json_pack("{s:s,s:s,s:s}", "type", "file", "bom-ref", one, "name", name);
+		add_hash(file, member_text(files, name, ""));
+		(void)json_array_append_new(list, file);
+	}
+	(void)json_object_set_new(component, "components", list);
+}
+
 static json_t *component_of(const json_t *row)
 {
 	char purl[PURL_MAX], ref[PURL_MAX + 24];
-	const char *hex;
-	int at = digest_of(row, &hex);
 	json_t *c;
 
 	purl_of(row, purl);
@@ -137,10 +183,8 @@ static json_t *component_of(const json_t *row)
 	c = json_pack("{s:s,s:s,s:s,s:s,s:s,s:o}", "type", "library", "bom-ref", ref, "name",
 		      name_of(row), "version", member_text(row, "version", ""), "purl", purl,
 		      "properties", properties_of(row));
-	if (c != NULL && at >= 0)
-		(void)json_object_set_new(
-			c, "hashes",
-			json_pack("[{s:s,s:s}]", "alg", algorithms[at].cyclonedx, "content", hex));
+	if (c != NULL)
+		add_files(c, row, ref);
 	return c;
 }
 
@@ -166,17 +210,17 @@ static json_t *make_cyclonedx(const char *session, const json_t *packages)
 
 /* ---- SPDX */
 
-static json_t *spdx_package(const json_t *row, const char *id)
+static json_t *spdx_package(const json_t *row, const char *id, const char *file,
+			    const char *checksum)
 {
 	char purl[PURL_MAX], comment[1024];
 	const char *hex, *none = "NOASSERTION";
-	int at = digest_of(row, &hex);
+	int at = digest_of(checksum, &hex);
 	json_t *p;
 
 	purl_of(row, purl);
-	(void)snprintf(comment, sizeof(comment),
-		       "registry %s, file %s, released at %s, install code %s",
-		       member_text(row, "registry", "none"), member_text(row, "file", "unknown"),
+	(void)snprintf(comment, sizeof(comment), "registry %s, released at %s, install code %s",
+		       member_text(row, "registry", "none"),
 		       member_text(row, "released_at", "unknown"),
 		       member_text(row, "install_code", "unknown"));
 	p = json_pack("{s:s,s:s,s:s,s:s,s:b,s:s,s:s,s:s,s:s,s:[{s:s,s:s,s:s}]}", "SPDXID", id,
@@ -185,6 +229,8 @@ static json_t *spdx_package(const json_t *row, const char *id)
 		      "licenseDeclared", none, "copyrightText", none, "comment", comment,
 		      "externalRefs", "referenceCategory", "PACKAGE-MANAGER", "referenceType",
 		      "purl", "referenceLocator", purl);
+	if (p != NULL && file[0] != '\0')
+		(void)json_object_set_new(p, "packageFileName", json_string(file));
 	if (p != NULL && at >= 0)
 		(void)json_object_set_new(p, "checksums",
 					  json_pack("[{s:s,s:s}]", "algorithm", algorithms[at].spdx,
@@ -192,27 +238,39 @@ static json_t *spdx_package(const json_t *row, const char *id)
 	return p;
 }
 
-static json_t *make_spdx(const char *session, const json_t *packages)
+/* SPDX has one file for a package: each file of a version is a package. */
+static void add_spdx(const json_t *row, json_t *list, json_t *relations)
 {
-	json_t *list = json_array(), *relations = json_array();
-	char uuid[UUID_TEXT], now[TIME_TEXT], namespace[UUID_TEXT + 16], id[48];
+	OWN_JSON *files = files_of(row);
+	const char *name;
+	json_t *value;
+	unsigned n = 0;
+	char id[64];
 
-	write_uuid(session, uuid);
-	write_now(now);
-	(void)snprintf(namespace, sizeof(namespace), "urn:uuid:%s", uuid);
-	for (size_t i = 0; i < json_array_size(packages); i++) {
-		const json_t *row = json_array_get(packages, i);
-
-		if (!is_downloaded(row))
-			continue;
-		(void)snprintf(id, sizeof(id), "SPDXRef-Package-%llu",
-			       (unsigned long long)member_number(row, "seq", i));
-		(void)json_array_append_new(list, spdx_package(row, id));
+	json_object_foreach(files, name, value)
+	{
+		(void)snprintf(id, sizeof(id), "SPDXRef-Package-%llu.%u",
+			       (unsigned long long)member_number(row, "seq", 0), ++n);
+		(void)json_array_append_new(
+			list, spdx_package(row, id, name, member_text(files, name, "")));
 		(void)json_array_append_new(relations,
 					    json_pack("{s:s,s:s,s:s}", "spdxElementId",
 						      "SPDXRef-DOCUMENT", "relationshipType",
 						      "DESCRIBES", "relatedSpdxElement", id));
 	}
+}
+
+static json_t *make_spdx(const char *session, const json_t *packages)
+{
+	json_t *list = json_array(), *relations = json_array();
+	char uuid[UUID_TEXT], now[TIME_TEXT], namespace[UUID_TEXT + 16];
+
+	write_uuid(session, uuid);
+	write_now(now);
+	(void)snprintf(namespace, sizeof(namespace), "urn:uuid:%s", uuid);
+	for (size_t i = 0; i < json_array_size(packages); i++)
+		if (is_downloaded(json_array_get(packages, i)))
+			add_spdx(json_array_get(packages, i), list, relations);
 	return json_pack("{s:s,s:s,s:s,s:s,s:s,s:{s:s,s:[s]},s:o,s:o}", "spdxVersion", "SPDX-2.3",
 			 "dataLicense", "CC0-1.0", "SPDXID", "SPDXRef-DOCUMENT", "name", session,
 			 "documentNamespace", namespace, "creationInfo", "created", now, "creators",

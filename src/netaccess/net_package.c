@@ -70,6 +70,12 @@ static void write_details(struct json *j, const struct access_record_text *r)
 	if (r->status != 0)
 		json_uint(j, "status", r->status);
 	json_uint(j, "size", r->bytes);
+	if (p->result == PACKAGE_RESULT_DOWNLOADED && p->file[0] != '\0' &&
+	    p->checksum[0] != '\0') {
+		json_open(j, "files", '{'); /* a version may have several: all are kept */
+		json_text(j, p->file, p->checksum);
+		json_close(j, '}');
+	}
 	json_close(j, '}');
 }
 

@@ -63,6 +63,11 @@
 #define NET_WEIGHT "1 + length(CAST(data AS BLOB)) / 1024"
 #define NET_COLUMNS "seq, tenant, session, time_ms, kind, allowed, name, data, execution"
 
+/* Of a row and a record that is added to it: the details of the one that decides, and the files of
+ * either, an object of names and digests. */
+#define PACKAGE_DATA "CASE WHEN excluded.result >= result THEN excluded.data ELSE data END"
+#define PACKAGE_FILES(of) "coalesce(json_extract(" of ", '$.files'), '{}')"
+
 #define PACKAGE_COLUMNS                                                               \
 	"seq, tenant, session, ecosystem, registry, name, version, result, attempts, " \
 	"downloads, refusals, bytes, first_ms, last_ms, execution, data"
@@ -271,7 +276,11 @@ const char *const sql_text[] = {
 		" downloads = downloads + excluded.downloads, refusals = refusals + excluded.refusals,"
 		" bytes = bytes + excluded.bytes, last_ms = max(last_ms, excluded.last_ms),"
 		" execution = CASE WHEN excluded.result >= result THEN excluded.execution ELSE execution END,"
-		" data = CASE WHEN excluded.result >= result THEN excluded.data ELSE data END,"
+		" data = CASE WHEN " PACKAGE_FILES("data") " = '{}' AND " PACKAGE_FILES("excluded.data") " = '{}'"
+		" THEN " PACKAGE_DATA " WHEN length(data) > 16384" /* so many files that no more are noted */
+		" THEN json_set(" PACKAGE_DATA ", '$.files', json(" PACKAGE_FILES("data") "))"
+		" ELSE json_set(" PACKAGE_DATA ", '$.files', json(json_patch(" PACKAGE_FILES("data") ", "
+		PACKAGE_FILES("excluded.data") "))) END,"
 		" result = max(result, excluded.result) RETURNING attempts",
 	[SQL_PACKAGE_LOOK] = "SELECT seq, (?4 IS NULL OR ecosystem = ?4) AND (?5 IS NULL OR name = ?5)"
 		" AND (?6 IS NULL OR execution = ?6) AND (?7 < 0 OR result = ?7)"

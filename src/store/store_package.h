@@ -17,7 +17,9 @@ struct store_package {
 	uint64_t attempts, downloads, refusals, bytes;
 	uint64_t first_ms, last_ms;
 	char execution[STORE_ID_MAX]; /* of data; "": not known */
-	const char *data;	      /* JSON: the details of the record that decided */
+	/* JSON object: the details of the record that decided. Its member "files", an object, is
+	 * kept of all records that had one, up to 16 KiB. */
+	const char *data;
 };
 
 struct store_package_filter {

@@ -158,6 +158,32 @@ def spdx(b, session_id):
           [("SPDXRef-DOCUMENT", "DESCRIBES", i) for i in ids], "what it describes")
 
 
+def digest(n):
+    return f"sha256:{n:064x}"
+
+
+def test_several_files_of_a_version():
+    """Each one's digest is in the list and in both forms of the bill, also after a refusal and a wrong file."""
+    files = {"a-1.0-py3-none-any.whl": digest(1), "a-1.0'\"\\.tar.gz": digest(2), "a-1.0-cp311.whl": digest(3)}
+    many = [record("a", "1.0", ecosystem="pypi", bytes_in=10, file=f, checksum=c, verified=True) for f, c in files.items()]
+    wrong = record("a", "1.0", ecosystem="pypi", file="a-1.0-cp312.whl", checksum=digest(9), result="hash_mismatch")
+    more = [record("b", "1.0", bytes_in=10, file=f"{i:0300}", checksum=digest(i)) for i in range(100)]
+    with Taken(answer=[[TAKEN, ""], *many, record("a", "1.0", ecosystem="pypi", verdict="deny", reason="no"), wrong, *more]) as server:
+        s = session(server, 2)
+        wait_for(lambda: rows(server, s, "?name=b")[0]["downloads"] == 100, 10, "all records")
+        row, = rows(server, s, "?name=a")
+        equal((row["result"], row["downloads"], row["files"]), ("hash_mismatch", 3, files), "the row")
+        row, = rows(server, s, "?name=b")
+        check(20 < len(row["files"]) < 60 and row["file"] == f"{99:0300}", f"bounded: {len(row['files'])} files")
+        bom = json.loads(cordon(server, "packages", s["id"], "--sbom", "--name", "a"))
+        part, = bom["components"]
+        equal({c["name"]: "sha256:" + c["hashes"][0]["content"] for c in part["components"]}, files, "CycloneDX")
+        equal(len({c["bom-ref"] for c in part["components"]} | {part["bom-ref"]}), 4, "references")
+        bom = json.loads(cordon(server, "packages", s["id"], "--sbom=spdx", "--name", "a"))
+        equal({p["packageFileName"]: "sha256:" + p["checksums"][0]["checksumValue"] for p in bom["packages"]}, files, "SPDX")
+        equal(sorted(r["relatedSpdxElement"] for r in bom["relationships"]), sorted({p["SPDXID"] for p in bom["packages"]}), "ids")
+
+
 WRONG = [record(ecosystem="nuget"), record(ecosystem=None), record(kind="eat"), record(kind=None), record(result="installed"),
          record(result=None), record(name="a" * 256), record(version="a\n"), record(file="\u2028"), record(registry=7),
          record(cache="maybe"), record(verified="yes"), record(age_s=-1), record(released_at="x"), record(shaped=[]),
