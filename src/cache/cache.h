@@ -31,6 +31,7 @@ struct cache {
 	struct cache_worker *syncs, *hashes;
 	uint64_t max_bytes, max_files;
 	uint64_t coming_bytes, coming_files; /* of files that are being stored */
+	unsigned orphans;	   /* files whose link is gone, and which a worker still has */
 	struct cache_stats counts; /* hits and the like; the rest is filled in when asked */
 	struct cache_peer *peers;
 	bool loaded;
@@ -40,8 +41,9 @@ struct cache {
 /* cache_room.c */
 /* Makes room for more bytes and files, by removing what was used least. False: there is none. */
 bool cache_room_make(struct cache *c, uint64_t bytes, uint64_t files);
-/* Removes until at most that many bytes are left; returns how many views went. */
-uint64_t cache_room_shrink(struct cache *c, uint64_t bytes);
+/* Removes what was used least, until at most that many bytes are left, as far as one turn of the
+ * loop allows, and counts objects and bytes that went. True: there is more to remove. */
+bool cache_room_shrink(struct cache *c, uint64_t bytes, uint64_t *count, uint64_t *removed);
 /* Removes an object with its views; a view, and its object if it was its last. */
 void cache_room_remove(struct cache *c, struct cache_object *o);
 void cache_room_remove_view(struct cache *c, struct cache_view *v);

@@ -18,7 +18,6 @@
 #include "log.h"
 
 #define BUCKETS_PER_TURN 64
-#define REMOVED_PER_TURN 64
 
 static struct {
 	struct cache *cache;
@@ -68,18 +67,10 @@ static void done(uint64_t bad)
 
 static void collect_some(void)
 {
-	struct cache_index *x = &here.cache->index;
-
-	for (unsigned i = 0; i < REMOVED_PER_TURN; i++) {
-		if (x->bytes <= here.to_bytes || x->oldest == NULL) {
-			done(0);
-			return;
-		}
-		here.bytes += x->oldest->size;
-		here.count++;
-		cache_room_remove(here.cache, x->oldest);
-	}
-	loop_defer(here.cache->loop, &here.more);
+	if (cache_room_shrink(here.cache, here.to_bytes, &here.count, &here.bytes))
+		loop_defer(here.cache->loop, &here.more);
+	else
+		done(0);
 }
 
 static void remove_some(void)

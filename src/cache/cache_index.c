@@ -57,6 +57,17 @@ struct cache_view *cache_index_view(const struct cache_index *x, const uint8_t n
 	return v;
 }
 
+struct cache_view *cache_index_surplus(const struct cache_object *o)
+{
+	struct cache_view *v = o->views;
+
+	if (o->nviews < CACHE_OBJECT_VIEWS)
+		return NULL;
+	while (v->next != NULL)
+		v = v->next;
+	return v;
+}
+
 /* ---- the order of use */
 
 static void unlink_object(struct cache_index *x, struct cache_object *o)
@@ -151,9 +162,12 @@ struct cache_object *cache_index_set(struct cache_index *x, const uint8_t name[3
 	if (v == NULL || v->object == o)
 		return NULL;
 	before = v->object;
+	if (before != NULL)
+		before->nviews--;
 	LIST_REMOVE(v);
 	v->object = o;
 	LIST_PUSH(&o->views, v);
+	o->nviews++;
 	return before != NULL && before->views == NULL ? before : NULL;
 }
 
@@ -165,6 +179,8 @@ void cache_index_drop_view(struct cache_index *x, struct cache_view *v)
 		at = &(*at)->chain;
 	*at = v->chain;
 	LIST_REMOVE(v);
+	if (v->object != NULL)
+		v->object->nviews--;
 	x->nviews--;
 	free(v);
 }

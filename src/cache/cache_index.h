@@ -7,11 +7,13 @@
 #include <stdint.h>
 
 #define CACHE_BUCKETS 65536U
+#define CACHE_OBJECT_VIEWS 256U /* of one object: it is removed with all of them in one turn */
 
 struct cache_object {
 	struct cache_object *chain;
 	struct cache_object *newer, *older; /* by use */
 	struct cache_view *views;	    /* never NULL, but while the folder is read */
+	unsigned nviews;		    /* at most CACHE_OBJECT_VIEWS */
 	uint8_t sha256[32];
 	uint64_t size;
 	uint64_t used_ms;   /* wall clock, rounded to the hour: as on disk */
@@ -38,6 +40,8 @@ bool cache_index_init(struct cache_index *x);
 void cache_index_release(struct cache_index *x);
 
 struct cache_object *cache_index_object(const struct cache_index *x, const uint8_t sha256[32]);
+/* The view that an object has had for longest, if it has as many as it may; else NULL. */
+struct cache_view *cache_index_surplus(const struct cache_object *o);
 struct cache_view *cache_index_view(const struct cache_index *x, const uint8_t name[32]);
 
 /* The object, made as the newest if it is not there. NULL: out of memory. */

@@ -21,7 +21,7 @@
 struct load {
 	struct cache *cache;
 	struct loop_task task;
-	unsigned folder; /* 0 to 255: objects; 256 to 511: views */
+	unsigned folder; /* 0 to 255: objects; 256 to 511: views; 512, 513: the end */
 	uint64_t removed;
 };
 
@@ -59,7 +59,8 @@ static bool take_view(struct cache *c, const uint8_t name[32])
 	if (!cache_disk_get_view(&c->disk, name, bytes, &v))
 		return false;
 	o = cache_index_object(&c->index, v.sha256);
-	if (o == NULL || o->size != v.size || c->index.nviews >= c->max_files)
+	if (o == NULL || o->size != v.size || c->index.nviews >= c->max_files ||
+	    o->nviews >= CACHE_OBJECT_VIEWS)
 		return false;
 	(void)cache_index_set(&c->index, name, o, &ok);
 	return ok;
@@ -119,14 +120,17 @@ static void remove_unnamed(struct load *l)
 	}
 }
 
+static void order(struct load *l)
+{
+	remove_unnamed(l);
+	if (!cache_index_sort(&l->cache->index))
+		log_warn("no memory to order the package cache by use", "");
+}
+
 static void finish(struct load *l)
 {
 	struct cache *c = l->cache;
 
-	remove_unnamed(l);
-	if (!cache_index_sort(&c->index))
-		log_warn("no memory to order the package cache by use", "");
-	(void)cache_room_shrink(c, c->max_bytes);
 	c->loaded = true;
 	log_info("package cache ready", "objects=%llu views=%llu bytes=%llu removed=%llu",
 		 (unsigned long long)c->index.nobjects, (unsigned long long)c->index.nviews,
@@ -140,9 +144,19 @@ static void on_piece(struct loop_task *t)
 {
 	struct load *l = t->arg;
 	char path[CACHE_DISK_NAME_MAX];
+	uint64_t bytes = 0;
 
+	if (l->folder > 512) { /* its size may be smaller than before */
+		if (cache_room_shrink(l->cache, l->cache->max_bytes, &l->removed, &bytes))
+			loop_defer(l->cache->loop, t);
+		else
+			finish(l);
+		return;
+	}
 	if (l->folder == 512) {
-		finish(l);
+		order(l);
+		l->folder++;
+		loop_defer(l->cache->loop, t);
 		return;
 	}
 	cache_disk_folder(l->folder < 256 ? CACHE_OBJECTS : CACHE_VIEWS, l->folder % 256, path);

@@ -15,6 +15,7 @@
 #include "untrusted_fd.h"
 
 #define PACKETS_PER_TURN 32
+#define ORPHANS_MAX 512 /* files of links that are gone, which the disk still writes */
 
 struct answer {
 	struct answer *next;
@@ -192,6 +193,8 @@ static void on_put_end(struct cache_put *u, const struct err *e)
 
 	p->nputs--;
 	memcpy(m.sha256, u->sha256, sizeof(m.sha256));
+	if (u->aborted)
+		return;
 	if (e == NULL)
 		put_answer(p, &m, -1);
 	else
@@ -202,7 +205,7 @@ static struct cache_put *find_put(const struct cache_peer *p, uint32_t id)
 {
 	struct cache_put *u = p->puts;
 
-	while (u != NULL && u->id != id)
+	while (u != NULL && (u->id != id || u->aborted))
 		u = u->next;
 	return u;
 }
@@ -212,7 +215,7 @@ static void on_store(struct cache_peer *p, const struct cache_msg *m, int fd)
 	struct cache_put *u = NULL;
 	struct err e;
 
-	if (p->nputs >= CACHE_STORES_MAX) {
+	if (p->nputs >= CACHE_STORES_MAX || p->cache->orphans >= ORPHANS_MAX) {
 		untrusted_close(&fd, 1);
 		(void)err_set(&e, ERR_LIMIT, "too many files are stored at the moment");
 	} else {
@@ -252,10 +255,9 @@ static int handle(struct cache_peer *p, const struct cache_msg *m, int fd, struc
 		on_find(p, m);
 	else if (m->type == CACHE_COMMIT && u != NULL && !u->committed)
 		cache_put_commit(u, m->size);
-	else if (m->type == CACHE_ABORT && u != NULL) {
-		p->nputs--;
+	else if (m->type == CACHE_ABORT && u != NULL)
 		cache_put_abort(u);
-	} else if (m->type == CACHE_TOUCH)
+	else if (m->type == CACHE_TOUCH)
 		on_touch(p, m);
 	else if (m->type == CACHE_DROP)
 		on_drop(p, m);
@@ -299,7 +301,7 @@ static void remove_peer(struct cache_peer *p)
 	while (p->first != NULL)
 		drop_first(p);
 	while (p->puts != NULL)
-		cache_put_abort(p->puts);
+		cache_put_leave(p->puts);
 	LIST_REMOVE(p);
 	free(p);
 }

@@ -46,6 +46,8 @@ static void release(struct cache_put *p)
 		cache_disk_discard(&p->cache->disk, p->tmp);
 	uncount(p);
 	LIST_REMOVE(p);
+	if (p->orphan)
+		p->cache->orphans--;
 	free(p->text);
 	free(p);
 }
@@ -69,8 +71,18 @@ static void fail(struct cache_put *p, enum err_code code, const char *why)
 
 void cache_put_abort(struct cache_put *p)
 {
+	p->aborted = true;
+	if (p->syncing)
+		close_parts(p); /* the worker still has its descriptor */
+	else
+		end(p, NULL);
+}
+
+void cache_put_leave(struct cache_put *p)
+{
 	LIST_REMOVE(p);
-	p->orphan = true; /* the worker still has its descriptor */
+	p->orphan = true;
+	p->cache->orphans++;
 	if (p->syncing)
 		close_parts(p);
 	else
@@ -99,6 +111,7 @@ static int keep(struct cache_put *p, struct err *e)
 {
 	struct cache *c = p->cache;
 	struct cache_object *o, *unnamed;
+	struct cache_view *v, *surplus;
 	uint8_t name[32];
 	bool ok;
 
@@ -109,6 +122,10 @@ static int keep(struct cache_put *p, struct err *e)
 	o = cache_index_add(&c->index, p->sha256, p->bytes);
 	if (o == NULL)
 		return err_set(e, ERR_SYSTEM, "out of memory");
+	v = cache_index_view(&c->index, name);
+	surplus = v != NULL && v->object == o ? NULL : cache_index_surplus(o);
+	if (surplus != NULL)
+		cache_room_remove_view(c, surplus);
 	o->used_ms = 0; /* the file is new: its time is not ours yet */
 	cache_room_use(c, o);
 	if (cache_disk_put_view(&c->disk, name, &p->view, e) < 0) {
@@ -132,8 +149,8 @@ static void on_synced(struct cache_job *j)
 	struct err e;
 
 	p->syncing = false;
-	if (p->orphan) {
-		release(p);
+	if (p->orphan || p->aborted) {
+		end(p, NULL);
 		return;
 	}
 	if (j->error != 0) {

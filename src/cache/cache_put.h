@@ -12,8 +12,8 @@
 struct cache_put {
 	struct cache_put *next, **link; /* of its peer */
 	struct cache *cache;
-	/* The peer's: called once, from the loop. e is NULL if it is stored. The put is freed after
-	 * it. */
+	/* The peer's: called once, from the loop, unless the peer leaves first. e is NULL if it is
+	 * stored, or was aborted. The put is freed after it. */
 	void (*on_end)(struct cache_put *p, const struct err *e);
 	void *arg;
 	uint32_t id;
@@ -26,6 +26,7 @@ struct cache_put {
 	char tmp[CACHE_DISK_NAME_MAX];
 	char *text; /* owned: the strings of view, one after the other */
 	struct view view;
+	bool aborted;
 	bool has_expected, committed, ended, syncing, orphan;
 	uint64_t size; /* of COMMIT */
 	struct sha256 hash;
@@ -36,5 +37,8 @@ struct cache_put {
 struct cache_put *cache_put_new(struct cache *c, const struct cache_msg *m, int sock,
 				struct err *e) MUST_USE;
 void cache_put_commit(struct cache_put *p, uint64_t size);
-/* Nothing is kept, on_end is not called, and p is gone for the caller. */
+/* Nothing is kept. on_end is called at once, or when the worker gives its descriptor back: until
+ * then it counts among those of its peer. */
 void cache_put_abort(struct cache_put *p);
+/* Its peer ends: nothing is kept, on_end is not called, and p is gone for the caller. */
+void cache_put_leave(struct cache_put *p);

@@ -13,7 +13,8 @@
 #include "clock.h"
 
 #define JUST_HANDED_NS (60000 * CLOCK_MS)
-#define PER_CALL 4096U /* objects removed at once */
+#define PER_CALL 4096U /* files removed at once, to make room for another */
+#define PER_TURN 256U  /* by a removal that goes on in the next turn */
 
 void cache_room_remove_view(struct cache *c, struct cache_view *v)
 {
@@ -78,25 +79,33 @@ bool cache_room_make(struct cache *c, uint64_t bytes, uint64_t files)
 		return false;
 	if (cache_disk_missing(&c->disk, bytes) > c->index.bytes)
 		return false; /* others have filled the disk: removing everything would not help */
-	for (unsigned i = 0; i < PER_CALL; i++) {
+	for (unsigned gone = 0; gone < PER_CALL;) {
 		if (fits(c, bytes, files))
 			return true;
 		o = least_used(c);
 		if (o == NULL)
 			return false;
+		gone += 1 + o->nviews;
 		cache_room_remove(c, o);
 		c->counts.evicted++;
 	}
 	return false;
 }
 
-uint64_t cache_room_shrink(struct cache *c, uint64_t bytes)
+bool cache_room_shrink(struct cache *c, uint64_t bytes, uint64_t *count, uint64_t *removed)
 {
-	uint64_t before = c->index.nviews;
+	struct cache_object *o;
+	unsigned files = 0;
 
-	while (c->index.bytes > bytes && c->index.oldest != NULL)
-		cache_room_remove(c, c->index.oldest);
-	return before - c->index.nviews;
+	while (c->index.bytes > bytes && (o = c->index.oldest) != NULL) {
+		if (files >= PER_TURN)
+			return true;
+		files += 1 + o->nviews;
+		*count += 1;
+		*removed += o->size;
+		cache_room_remove(c, o);
+	}
+	return false;
 }
 
 static bool matches(const struct cache_key *pattern, const struct cache_key *k)

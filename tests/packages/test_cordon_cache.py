@@ -367,6 +367,53 @@ def test_floods():
         check(len(os.listdir(f"/proc/{bed.cache.pid}/fd")) < 400, "descriptors")
 
 
+def test_aborted_while_the_disk_writes():
+    """A file that is aborted after its COMMIT counts until the disk has it: no more are open than may be stored at once."""
+    with Bed() as bed:
+        link = bed.cache.link()
+        bed.cache.stats()
+        folder = f"/proc/{bed.cache.pid}/fd"
+        before, most = len(os.listdir(folder)), 0
+        for i in range(3000):
+            number, ours = link.begin(key(path=f"/{i}"))
+            with contextlib.suppress(BrokenPipeError):
+                ours.sendall(b"x%d" % i)
+            ours.close()
+            link.commit(number, len(b"x%d" % i))
+            if i >= 60:
+                link.send(wire.ABORT, number=number - 60)
+            if i % 100 == 99:
+                link.sock.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        link.receive()
+                link.sock.settimeout(20)
+                most = max(most, len(os.listdir(folder)) - before, len(os.listdir(f"{bed.folder}/tmp")))
+        check(most <= 300, f"{most} files open at once, where 128 may be stored")
+        for n in range(number - 60, number + 1):
+            link.send(wire.ABORT, number=n)
+        wait_for(lambda: len(os.listdir(folder)) <= before + 1, 20, "all are closed")
+        equal(bed.left(), [], "files left")
+        check(link.store(key(path="/after"), b"after")[0], "stored afterwards")
+
+
+def test_many_views_of_one_object():
+    """The same bytes at many places: an object goes with all its views in one turn, so they are bounded."""
+    with Bed() as bed:
+        link = bed.cache.link()
+        for i in range(300):
+            check(link.store(key(path=f"/{i}"), b"{}")[0], f"view {i}")
+        stats = bed.cache.stats()
+        equal((stats["objects"], stats["views"]), (1, 256), "objects and views")
+        check(link.find(key(path="/0")) is None and link.find(key(path="/43")) is None, "the oldest were dropped")
+        check(link.find(key(path="/44")) is not None and link.find(key(path="/299")) is not None, "the others stay")
+        check(link.store(key(path="/44"), b"{}")[0], "the same again")
+        equal(bed.cache.stats()["views"], 256, "views afterwards")
+        bed.again()
+        check(bed.cache.link().find(key(path="/299")) is not None, "the newest after a restart")
+        equal(bed.cache.stats()["views"], 256, "views after a restart")
+
+
 def test_other_bytes_after_the_commit():
     """The sender keeps its end, and the file: what it writes later changes nothing."""
     with Bed() as bed:
