@@ -36,17 +36,6 @@ static void check(const struct package_request *r)
 	assert(strcmp(again, r->name) == 0);
 }
 
-static void check_meta(const struct package_request *r)
-{
-	char path[1024];
-	struct package_request again;
-
-	if (r->name[0] == '\0' || !package_meta_path(r->ecosystem, r->written, path, sizeof(path)))
-		return;
-	package_request_read(r->ecosystem, false, "GET", path, NULL, &again);
-	assert(again.kind == PACKAGE_META && strcmp(again.name, r->name) == 0);
-}
-
 /* Escaped as clients do: '+' is the only sign of names and versions that is. */
 static void compose(const struct package_request *r, char *path, size_t cap)
 {
@@ -101,7 +90,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int eco = 0; eco < ECOSYSTEMS; eco++) {
 		package_request_read((enum ecosystem)eco, false, m, p, query, &r);
 		check(&r);
-		check_meta(&r);
 		check_file(&r);
 		fuzz_accepted += r.kind != PACKAGE_OTHER;
 		package_request_read((enum ecosystem)eco, true, m, p, query, &r);

@@ -14,6 +14,7 @@
 #include "advisory_list.h"
 #include "clock.h"
 #include "gateway_file.h"
+#include "go_info.h"
 
 #define TIMES_MAX 32U
 #define JUDGED_MAX 1000U /* in one turn; of all others times are asked for */
@@ -163,7 +164,7 @@ static void answer_latest(struct package_gate *g)
 		return;
 	}
 	buf_init(&go->answer, INFO_MAX);
-	if (package_go_info_write(go->times[i].version, go->times[i].time_ms, &go->answer, &e) <
+	if (go_info_write(go->times[i].version, go->times[i].time_ms, &go->answer, &e) <
 	    0) {
 		package_gate_fail(g, 503, e.msg);
 		return;

@@ -19,7 +19,6 @@ enum {
 	SEEN_INTEGRITY = 16,
 	SEEN_SHASUM = 32,
 	SEEN_TARBALL = 64,
-	SEEN_VERSION = 128,
 };
 
 /* ---- one version */
@@ -45,7 +44,7 @@ static void end_version(struct package_meta *m)
 {
 	struct meta_item *it = &m->item;
 
-	if (it->bad || (m->doc == DOC_NPM_ONE && it->version[0] == '\0'))
+	if (it->bad)
 		return;
 	meta_copy(it->file, sizeof(it->file), it->path);
 	meta_item_end(m, it);
@@ -80,7 +79,7 @@ static enum place on_open(struct package_meta *m)
 	if (j->depth == 1) {
 		if (j->array)
 			doc_json_refuse(j, ERR_INVALID, "the metadata is not an object");
-		return m->doc == DOC_NPM_ONE ? VERSION : ROOT;
+		return ROOT;
 	}
 	if (j->array) {
 		/* The second pass would copy it as it is. */
@@ -174,31 +173,12 @@ static void read_name(struct package_meta *m)
 		doc_json_refuse(&m->json, ERR_INVALID, "the metadata is of another name");
 }
 
-static void read_version_text(struct package_meta *m)
-{
-	const char *text;
-
-	if (m->doc != DOC_NPM_ONE)
-		return;
-	if (doc_json_key_is(&m->json, "name")) {
-		read_name(m);
-	} else if (doc_json_key_is(&m->json, "version") &&
-		   meta_once(m, &m->item.seen, SEEN_VERSION)) {
-		text = meta_text(m, PACKAGE_VERSION_MAX);
-		if (text != NULL && package_version_ok(ECO_NPM, text, strlen(text)))
-			meta_copy(m->item.version, sizeof(m->item.version), text);
-	}
-}
-
 static void on_text(struct package_meta *m)
 {
 	switch ((enum place)m->json.place[m->json.depth]) {
 	case ROOT:
 		if (doc_json_key_is(&m->json, "name"))
 			read_name(m);
-		break;
-	case VERSION:
-		read_version_text(m);
 		break;
 	case DIST:
 		read_dist(m);
@@ -210,6 +190,7 @@ static void on_text(struct package_meta *m)
 		read_tag(m);
 		break;
 	case OTHER:
+	case VERSION:
 	case VERSIONS:
 	case SCRIPTS:
 		break;
@@ -242,9 +223,7 @@ static bool is_read(const struct package_meta *m)
 {
 	enum place p = m->json.place[m->json.depth];
 
-	if (p == VERSION)
-		return m->doc == DOC_NPM_ONE;
-	return p != OTHER && p != SCRIPTS && p != VERSIONS;
+	return p != OTHER && p != SCRIPTS && p != VERSIONS && p != VERSION;
 }
 
 void meta_npm_on(struct doc_json *j, enum doc_event ev, const char *bytes, size_t n)

@@ -11,9 +11,8 @@ typedef void json_reader(struct doc_json *j, enum doc_event ev, const char *byte
 
 /* NULL: the document is lines of text. */
 static json_reader *const readers[PACKAGE_DOCS] = {
-	[DOC_NPM] = meta_npm_on,	   [DOC_NPM_ONE] = meta_npm_on,
-	[DOC_PYPI_SIMPLE] = meta_pypi_on,  [DOC_PYPI_LEGACY] = meta_pypi_on,
-	[DOC_CARGO_INDEX] = meta_cargo_on, [DOC_CARGO_API] = meta_cargo_on,
+	[DOC_NPM] = meta_npm_on,	  [DOC_PYPI_SIMPLE] = meta_pypi_on,
+	[DOC_PYPI_LEGACY] = meta_pypi_on, [DOC_CARGO_INDEX] = meta_cargo_on,
 	[DOC_GO_INFO] = meta_go_on,
 };
 

@@ -19,11 +19,9 @@
 /* Which document it is. */
 enum package_doc {
 	DOC_NPM,	  /* all versions of a name, full or short form */
-	DOC_NPM_ONE,	  /* one version */
 	DOC_PYPI_SIMPLE,  /* PEP 691 JSON */
 	DOC_PYPI_LEGACY,  /* /pypi/NAME/json and /pypi/NAME/VERSION/json */
 	DOC_CARGO_INDEX,  /* a JSON object a line */
-	DOC_CARGO_API,	  /* /api/v1/crates/NAME: times */
 	DOC_GO_LIST,	  /* @v/list */
 	DOC_GO_INFO,	  /* @v/VERSION.info and @latest */
 	DOC_APT_RELEASE,  /* InRelease, Release: facts are files of the suite, by path */

@@ -2,8 +2,6 @@
  * package_gate.c of cordon-egress. */
 #include "package_request.h"
 
-#include <stdio.h>
-
 #include "package_chars.h"
 #include "package_row.h"
 
@@ -71,62 +69,4 @@ void package_request_read(enum ecosystem eco, bool host_is_files, const char *me
 	if (package_table_find(eco, table_of(eco), method, copy, query, ret) &&
 	    !fits_host(ret, host_is_files))
 		*ret = (struct package_request){ .ecosystem = eco, .kind = PACKAGE_OTHER };
-}
-
-/* As the index of cargo has it: "/1/a", "/2/ab", "/3/a/abc", "/ab/cd/abcd". */
-static int cargo_index_path(const char *written, char *ret, size_t cap)
-{
-	char low[PACKAGE_NAME_MAX];
-	size_t n = strlen(written);
-
-	for (size_t i = 0; i <= n; i++)
-		low[i] = package_lower(written[i]);
-	if (n < 3)
-		return snprintf(ret, cap, "/%zu/%s", n, low);
-	if (n == 3)
-		return snprintf(ret, cap, "/3/%c/%s", low[0], low);
-	return snprintf(ret, cap, "/%.2s/%.2s/%s", low, low + 2, low);
-}
-
-static int go_path(const char *module, const char *end, char *ret, size_t cap)
-{
-	size_t out = 0;
-
-	for (const char *p = module; *p != '\0' && out + 2 < cap; p++) {
-		if (p == module)
-			ret[out++] = '/';
-		if (package_is_upper(*p))
-			ret[out++] = '!';
-		ret[out++] = package_lower(*p);
-	}
-	return (int)out + snprintf(ret + out, cap - out, "%s", end);
-}
-
-static int npm_path(const char *name, char *ret, size_t cap)
-{
-	const char *slash = strchr(name, '/');
-
-	if (slash == NULL)
-		return snprintf(ret, cap, "/%s", name);
-	return snprintf(ret, cap, "/%.*s%%2F%s", (int)(slash - name), name, slash + 1);
-}
-
-bool package_meta_path(enum ecosystem eco, const char *written, char *ret, size_t cap)
-{
-	char name[PACKAGE_NAME_MAX];
-	int n = -1;
-
-	if (!package_name_normal(eco, written, strlen(written), name))
-		return false;
-	if (eco == ECO_PYPI)
-		n = snprintf(ret, cap, "/simple/%s/", name);
-	else if (eco == ECO_NPM)
-		n = npm_path(name, ret, cap);
-	else if (eco == ECO_CARGO)
-		n = cargo_index_path(written, ret, cap);
-	else if (eco == ECO_GO)
-		n = go_path(name, "/@v/list", ret, cap);
-	else if (eco == ECO_GEM)
-		n = snprintf(ret, cap, "/api/v1/versions/%s.json", name);
-	return n > 0 && (size_t)n < cap;
 }

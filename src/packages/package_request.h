@@ -89,8 +89,3 @@ void package_request_read(enum ecosystem eco, bool host_is_files, const char *me
  * it. False: not a package. */
 bool package_request_direct(const char *method, const char *path, const char *query,
 			    struct package_request *ret);
-
-/* Where the registry has the metadata that tells versions, times and digests, as
- * package_request_read() reads it back; written is the name as the registry writes it. False: not a
- * name, or there is none for this ecosystem (apt, git, oci, maven). */
-bool package_meta_path(enum ecosystem eco, const char *written, char *ret, size_t cap);

@@ -7,7 +7,6 @@
 
 #include "hex.h"
 #include "package_shape_private.h"
-#include "package_time.h"
 #include "sha256.h"
 
 typedef void json_shaper(struct doc_json *j, enum doc_event ev, const char *bytes, size_t n);
@@ -23,8 +22,6 @@ static json_shaper *shaper_of(const struct package_shape *s)
 		return shape_pypi_on;
 	case DOC_CARGO_INDEX:
 		return shape_cargo_on;
-	case DOC_NPM_ONE:
-	case DOC_CARGO_API:
 	case DOC_GO_LIST:
 	case DOC_GO_INFO:
 	case DOC_APT_RELEASE:
@@ -249,9 +246,7 @@ const char *package_shape_type(const struct package_shape *s)
 	case DOC_PYPI_SIMPLE:
 		return s->spec.as == SHAPE_PYPI_HTML ? "text/html; charset=utf-8"
 						     : "application/vnd.pypi.simple.v1+json";
-	case DOC_NPM_ONE:
 	case DOC_PYPI_LEGACY:
-	case DOC_CARGO_API:
 	case DOC_GO_INFO:
 		return "application/json";
 	case DOC_CARGO_INDEX:
@@ -295,7 +290,7 @@ int package_shape_feed(struct package_shape *s, const void *bytes, size_t n, str
 		rc = feed_object_lines(s, bytes, n, e);
 	else if (shaper_of(s) != NULL)
 		rc = doc_json_feed(&s->json, bytes, n, e);
-	else if (s->meta->doc == DOC_GO_LIST || s->meta->doc == DOC_GEM_INFO)
+	else if (s->meta->doc == DOC_GO_LIST)
 		shape_lines_feed(s, bytes, n);
 	else
 		buf_put(out, bytes, n);
@@ -307,26 +302,10 @@ int package_shape_end(struct package_shape *s, struct buf *out, struct err *e)
 	s->writer.out = out;
 	if (shaper_of(s) == shape_html_on)
 		shape_html_end(s);
-	if (s->meta->doc == DOC_GO_LIST || s->meta->doc == DOC_GEM_INFO)
+	if (s->meta->doc == DOC_GO_LIST)
 		shape_lines_end(s);
 	else if (shaper_of(s) != NULL && s->meta->doc != DOC_CARGO_INDEX &&
 		 doc_json_end(&s->json, e) < 0)
 		return -1;
-	return buf_check(out, e);
-}
-
-int package_go_info_write(const char *version, uint64_t time_ms, struct buf *out, struct err *e)
-{
-	struct doc_writer w = { .out = out };
-	char time[PACKAGE_TIME_MAX];
-
-	package_time_write(time_ms, time);
-	doc_writer_value(&w, NULL, 0);
-	doc_writer_open(&w, false);
-	doc_writer_member(&w, "Version");
-	doc_writer_text(&w, version);
-	doc_writer_member(&w, "Time");
-	doc_writer_text(&w, time);
-	doc_writer_close(&w, false);
 	return buf_check(out, e);
 }

@@ -1,12 +1,12 @@
 /* package_shape.h - the second pass: the same bytes of a document again, and out comes what a
- * client may see: refused versions deleted (npm, Go, gem) or marked as yanked (PyPI, cargo), files
+ * client may see: refused versions deleted (npm, Go) or marked as yanked (PyPI, cargo), files
  * whose address leaves the registry dropped, dist-tags moved, and the form that the client asked
  * for. Called by cordon-egress. Pure; constant memory beside one bit for each fact.
  *
  * Use: _new(); _judge() until it returns 0, in turns of the loop; then _result() says what is
- * hidden and _etag() is known; _feed() the raw bytes, _end(). apt's documents are signed, those of
- * the web API of cargo and of one Go version say nothing that a resolver could choose: they are not
- * shaped. */
+ * hidden and _etag() is known; _feed() the raw bytes, _end(). apt's documents are signed, clients
+ * of gems compare hashes of theirs, and those of one Go version say nothing that a resolver could
+ * choose: they are not shaped. */
 #pragma once
 
 #include "buf.h"
@@ -62,7 +62,3 @@ int package_shape_feed(struct package_shape *s, const void *bytes, size_t n, str
 		       struct err *e) MUST_USE;
 int package_shape_end(struct package_shape *s, struct buf *out, struct err *e) MUST_USE;
 void package_shape_free(struct package_shape *s); /* also NULL */
-
-/* The answer to Go's @latest and .info, which has no more than this. */
-int package_go_info_write(const char *version, uint64_t time_ms, struct buf *out,
-			  struct err *e) MUST_USE;

@@ -31,7 +31,7 @@ struct package_shape {
 	size_t nth;    /* objects of files, or lines, so far */
 	uint32_t fact; /* of the version, file or line that is being read */
 	bool added;    /* a member that is added at the end was there */
-	bool header;   /* HTML: begun; gems: "---" has passed */
+	bool header;   /* HTML: begun */
 	struct html_file html;
 	/* Lines of text: the first word, until it is decided. */
 	char word[PACKAGE_VERSION_MAX + 8];

@@ -1,5 +1,5 @@
-/* shape_lines.c - documents of lines. cargo: a refused version is marked as yanked; Go and gems:
- * its line goes. The first word of a line decides; the rest is passed as it comes. */
+/* shape_lines.c - documents of lines. cargo: a refused version is marked as yanked; Go: its line
+ * goes. The first word of a line decides; the rest is passed as it comes. */
 #include <string.h>
 
 #include "package_shape_private.h"
@@ -35,21 +35,13 @@ void shape_cargo_on(struct doc_json *j, enum doc_event ev, const char *bytes, si
 		doc_writer_raw(&s->writer, "\n", 1);
 }
 
-/* ---- Go, gems */
+/* ---- Go */
 
 static void decide(struct package_shape *s)
 {
-	uint32_t fact;
-
 	s->word[s->nword < sizeof(s->word) ? s->nword : 0] = '\0';
-	fact = facts_find_version(&s->meta->table, s->word);
 	s->decided = true;
-	s->pass = shape_is_shown(s, fact);
-	/* What stands before the list of gems: "created_at: ...", "---". */
-	if (s->meta->doc == DOC_GEM_INFO && !s->header && fact == FACTS_NONE) {
-		s->header = strcmp(s->word, "---") == 0;
-		s->pass = s->header || (s->nword > 1 && strchr(s->word, ':') != NULL);
-	}
+	s->pass = shape_is_shown(s, facts_find_version(&s->meta->table, s->word));
 }
 
 /* Returns how many bytes of the line were taken. */

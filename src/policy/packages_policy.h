@@ -47,8 +47,6 @@ const struct packages_policy *policy_packages(const struct policy *p);
  * *ret_files: the host is one of its hosts for files. The longest prefix of paths decides. */
 const struct package_registry *packages_registry(const struct packages_policy *p, const char *host,
 						 uint16_t port, const char *path, bool *ret_files);
-/* Is this one of the registry's hosts? For redirects. */
-bool package_registry_holds(const struct package_registry *r, const char *host, uint16_t port);
 /* The same for policies without a packages member: the registries that Cordon knows, for records.
  */
 const struct package_registry *packages_known_registry(const char *host, uint16_t port,

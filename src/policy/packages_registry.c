@@ -279,11 +279,6 @@ static bool is_files(const struct package_registry *r, const char *host, uint16_
 	return false;
 }
 
-bool package_registry_holds(const struct package_registry *r, const char *host, uint16_t port)
-{
-	return fits_host(&r->host, host, port) || is_files(r, host, port);
-}
-
 /* A port that the entry names, else 443. */
 static bool opens_port(const struct package_registry *r, const struct package_host *h,
 		       uint16_t port)

@@ -380,34 +380,6 @@ static void refuses_long_names(void)
 	}
 }
 
-static void writes_paths_of_metadata(void)
-{
-	static const struct {
-		enum ecosystem eco;
-		const char *written, *path;
-	} names[] = {
-		{ ECO_PYPI, "Demo.Pkg", "/simple/demo-pkg/" },
-		{ ECO_NPM, "@babel/core", "/@babel%2Fcore" },
-		{ ECO_CARGO, "Serde_json", "/se/rd/serde_json" },
-		{ ECO_CARGO, "abc", "/3/a/abc" },
-		{ ECO_CARGO, "ab", "/2/ab" },
-		{ ECO_GO, "github.com/Azure/x", "/github.com/!azure/x/@v/list" },
-		{ ECO_GEM, "rails", "/api/v1/versions/rails.json" },
-	};
-	char path[400];
-	struct package_request r;
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		CHECK(package_meta_path(names[i].eco, names[i].written, path, sizeof(path)));
-		CHECK_STR(path, names[i].path);
-		package_request_read(names[i].eco, false, "GET", path, NULL, &r);
-		CHECK(r.kind == PACKAGE_META);
-	}
-	CHECK(!package_meta_path(ECO_NPM, "a/b", path, sizeof(path)));
-	CHECK(!package_meta_path(ECO_NPM, "abcdef", path, 5));
-	CHECK(!package_meta_path(ECO_APT, "vim", path, sizeof(path)));
-}
-
 static void knows_ecosystems(void)
 {
 	enum ecosystem eco;
@@ -424,5 +396,4 @@ TEST_MAIN({ "reads every row of the tables, and refuses what is odd", reads_ever
 	  { "reads direct URLs", reads_direct_urls },
 	  { "keeps names as registries write them", keeps_names_as_written },
 	  { "refuses names and versions that are too long", refuses_long_names },
-	  { "writes paths of metadata that are read back", writes_paths_of_metadata },
 	  { "knows the names of ecosystems", knows_ecosystems })
