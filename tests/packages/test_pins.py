@@ -6,7 +6,6 @@
 lock/ has the lockfiles that npm, yarn and pnpm of several versions wrote for one project: all have the same pins, which
 are read here with another reader, too. Cargo.lock and go.sum are written by cargo and go themselves, from a registry on
 loopback."""
-import base64
 import hashlib
 import json
 import os
@@ -41,8 +40,7 @@ def by_another_reader():
     for place, entry in packages.items():
         if place:
             name = entry.get("name", place.rpartition("node_modules/")[2])
-            digest = base64.b64decode(entry["integrity"].partition("-")[2]).hex()
-            want.setdefault("npm:" + name, set()).add(f"{entry['version']} sha512:{digest}")
+            want.setdefault("npm:" + name, set()).add(f"{entry['version']} {entry['integrity']}")
     return {name: sorted(versions) for name, versions in want.items()}
 
 
