@@ -6,6 +6,7 @@
 #include "api_handlers.h"
 #include "auth.h"
 #include "change_quota.h"
+#include "lockfiles_fold.h"
 #include "policy_select.h"
 #include "json.h"
 #include "reply.h"
@@ -89,6 +90,20 @@ static void on_applied(struct completion *w, const struct err *e)
 		api_network_get(r);
 }
 
+static int read_policy(const char *body, size_t len, enum policy_layer layer, char **ret,
+		       struct err *e)
+{
+	char *folded = NULL;
+	size_t n = 0;
+	int done = lockfiles_fold(body, len, NULL, &folded, &n, e);
+
+	if (done == 0)
+		done = policy_select_read(folded == NULL ? body : folded, folded == NULL ? len : n,
+					  layer, ret, e);
+	lockfiles_fold_free(&folded);
+	return done;
+}
+
 static void on_session_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
@@ -98,14 +113,14 @@ static void on_session_body(struct exchange *x, const uint8_t *body, size_t len)
 
 	r->wait.on_done = on_applied;
 	if (s == NULL || change_quota_take(r->tenant, len, &e) < 0 ||
-	    policy_select_read((const char *)body, len, POLICY_SESSION, &document, &e) < 0 ||
+	    read_policy((const char *)body, len, POLICY_SESSION, &document, &e) < 0 ||
 	    session_policy_set(s, document, request_actor(r), &r->wait, &e) < 0)
 		reply_error(r, &e);
 }
 
 void api_network_put(struct request *r)
 {
-	request_long_body(r, on_session_body);
+	request_lockfiles_body(r, on_session_body);
 }
 
 /* ---- of a tenant */
@@ -147,7 +162,7 @@ static void on_tenant_body(struct exchange *x, const uint8_t *body, size_t len)
 	if (t == NULL)
 		return;
 	if ((!is_null(body, len) &&
-	     policy_select_read((const char *)body, len, POLICY_TENANT, &document, &e) < 0) ||
+	     read_policy((const char *)body, len, POLICY_TENANT, &document, &e) < 0) ||
 	    tenant_set_policy(r->core, t, document == NULL ? "" : document, request_actor(r), &e) <
 		    0)
 		reply_error(r, &e);
@@ -158,5 +173,5 @@ static void on_tenant_body(struct exchange *x, const uint8_t *body, size_t len)
 void api_network_tenant_put(struct request *r)
 {
 	if (api_tenants_find_to_change(r) != NULL)
-		request_long_body(r, on_tenant_body);
+		request_lockfiles_body(r, on_tenant_body);
 }

@@ -7,11 +7,16 @@
 #include "reply.h"
 #include "request.h"
 #include "json_view.h"
+#include "change_quota.h"
+#include "json_members.h"
 #include "server_spec.h"
 #include "session_cold.h"
 #include "spec_session.h"
 
 #define SESSION_JSON_MAX (256U << 10)
+/* Of the bytes of a body with lockfiles, a part counts as a change of the tenant's documents, so
+ * that the document that is made of it still fits. */
+#define LOCKFILES_SHARE 8
 
 /* fresh: it has used nothing yet, so the kernel need not be asked. */
 static void reply_session(struct request *r, int status, struct session *s, bool fresh)
@@ -37,8 +42,15 @@ static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 	struct err e = { 0 };
 	unsigned retry_s = 0;
 	OWN_MEM char *servers = NULL;
-	int making = spec_session_read(body, len, &spec, &e);
+	int making;
 
+	/* Reading lockfiles costs time, also if the session is refused afterwards. */
+	if (len > JSON_MEMBERS_BODY_MAX &&
+	    change_quota_take(r->tenant, len / LOCKFILES_SHARE, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	making = spec_session_read(body, len, &spec, &e);
 	if (making == 0 && spec.mcp != NULL) {
 		making = server_spec_check(spec.mcp, &servers, &e);
 		spec.spec.client = servers;
@@ -54,7 +66,7 @@ static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_sessions_create(struct request *r)
 {
-	request_long_body(r, on_create_body);
+	request_lockfiles_body(r, on_create_body);
 }
 
 /* ---- show */

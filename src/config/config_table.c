@@ -313,8 +313,8 @@ const struct config_setting config_table[] = {
 	  NULL, "network records of one session that are kept at most" },
 	{ "file_max", "SIZE", CONFIG_BYTES, FIELD(file_max), "1G", 0, 64 * TIB, NULL,
 	  "bytes of one file that is uploaded" },
-	{ "request_body_max", "SIZE", CONFIG_BYTES, FIELD(request_body_max), "1M", 4 * KIB, GIB, NULL,
-	  "bytes of any other request's body" },
+	{ "request_body_max", "SIZE", CONFIG_BYTES, FIELD(request_body_max), "4M", 4 * KIB, GIB, NULL,
+	  "bytes of any other request's body; only those with lockfiles may have more than 1M" },
 	{ "tenant_bodies_max", "SIZE", CONFIG_BYTES, FIELD(tenant_bodies_max), "64M", 2 * MIB, 64 * TIB, NULL,
 	  "bytes of one tenant's request bodies in memory at a time, files aside; all tenants together have four times "
 	  "that" },

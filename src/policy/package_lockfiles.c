@@ -10,8 +10,22 @@
 #include "lock.h"
 #include "lock_json.h"
 
-#define LOCKFILES_MAX 16
-#define LOCKFILES_TEXT_MAX (4U << 20) /* of all */
+int package_lockfile_take(json_t *pins, const char *name, const char *text, size_t n,
+			  const char *at, size_t *left, struct err *e)
+{
+	if (!lock_knows(name))
+		return policy_value_fail(e, at, "name",
+					 "must be the name of a lockfile such as package-lock.json "
+					 "or requirements.txt");
+	if (n > *left)
+		return policy_value_fail(e, at, "text",
+					 "all files together have more than %u bytes",
+					 LOCKFILES_TEXT_MAX);
+	*left -= n;
+	if (lock_json_add(name, text, n, pins, e) < 0)
+		return err_wrap(e, "%.60s (%.80s)", at, name);
+	return 0;
+}
 
 static int read_one(json_t *pins, const json_t *v, const char *at, size_t *left, struct err *e)
 {
@@ -22,32 +36,16 @@ static int read_one(json_t *pins, const json_t *v, const char *at, size_t *left,
 	if (policy_value_known(v, members, COUNT(members), at, e) < 0 ||
 	    policy_value_text(json_object_get(v, "name"), 255, at, "name", &name, e) < 0)
 		return -1;
-	if (name == NULL || !lock_knows(name))
-		return policy_value_fail(e, at, "name",
-					 "must be the name of a lockfile such as package-lock.json "
-					 "or requirements.txt");
-	if (!json_is_string(text) || json_string_length(text) > *left)
-		return policy_value_fail(e, at, "text",
-					 "must be text, of all files at most %u bytes",
-					 LOCKFILES_TEXT_MAX);
-	*left -= json_string_length(text);
-	if (lock_json_add(name, json_string_value(text), json_string_length(text), pins, e) < 0)
-		return err_wrap(e, "%.60s (%.80s)", at, name);
-	return 0;
+	if (!json_is_string(text))
+		return policy_value_fail(e, at, "text", "must be text");
+	return package_lockfile_take(pins, name == NULL ? "" : name, json_string_value(text),
+				     json_string_length(text), at, left, e);
 }
 
-static int read_all(json_t *packages, const json_t *list, const char *at, struct err *e)
+static int read_all(json_t *pins, const json_t *list, const char *at, struct err *e)
 {
-	json_t *pins = json_object_get(packages, "pins");
 	size_t left = LOCKFILES_TEXT_MAX;
 
-	if (pins == NULL) {
-		pins = json_object();
-		if (json_object_set_new(packages, "pins", pins) < 0)
-			return policy_no_memory(e);
-	} else if (!json_is_object(pins)) {
-		return policy_value_fail(e, at, "pins", "must be an object");
-	}
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		char place[64];
 
@@ -58,16 +56,52 @@ static int read_all(json_t *packages, const json_t *list, const char *at, struct
 	return 0;
 }
 
+/* What lockfiles_fold.c made of the files; read as pins are. */
+static int add_folded(json_t *pins, json_t *more, const char *at, struct err *e)
+{
+	const char *key;
+	json_t *versions;
+
+	json_object_foreach(more, key, versions)
+	{
+		json_t *have = json_object_get(pins, key);
+
+		if (have != NULL && (!json_is_array(have) || !json_is_array(versions)))
+			return policy_value_fail(e, at, "pins", "must have lists of versions");
+		if ((have == NULL ? json_object_set(pins, key, versions)
+				  : json_array_extend(have, versions)) < 0)
+			return policy_no_memory(e);
+	}
+	return 0;
+}
+
+/* The pins of the member, which are made if there are none. NULL: with the error set. */
+static json_t *find_pins(json_t *packages, const char *at, struct err *e)
+{
+	json_t *pins = json_object_get(packages, "pins");
+
+	if (pins == NULL && json_object_set_new(packages, "pins", json_object()) < 0)
+		IGNORED(policy_no_memory(e), "reported by NULL");
+	else if (pins != NULL && !json_is_object(pins))
+		IGNORED(policy_value_fail(e, at, "pins", "must be an object"), "reported by NULL");
+	else
+		return json_object_get(packages, "pins");
+	return NULL;
+}
+
 int package_lockfiles_expand(json_t *packages, const char *at, struct err *e)
 {
-	const json_t *list = json_object_get(packages, "lockfiles");
+	json_t *list = json_object_get(packages, "lockfiles"), *pins;
 
 	if (list == NULL)
 		return 0;
-	if (!json_is_array(list) || json_array_size(list) > LOCKFILES_MAX)
+	if (!json_is_object(list) &&
+	    (!json_is_array(list) || json_array_size(list) > LOCKFILES_MAX))
 		return policy_value_fail(e, at, "lockfiles", "must be a list of at most %d files",
 					 LOCKFILES_MAX);
-	if (read_all(packages, list, at, e) < 0)
+	pins = find_pins(packages, at, e);
+	if (pins == NULL || (json_is_object(list) ? add_folded(pins, list, at, e)
+						  : read_all(pins, list, at, e)) < 0)
 		return -1;
 	(void)json_object_del(packages, "lockfiles");
 	return 0;

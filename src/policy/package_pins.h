@@ -32,5 +32,13 @@ bool package_pins_name(const struct package_pin_table *t, enum ecosystem eco, co
 const struct package_pin *package_pins_find(const struct package_pin_table *t, enum ecosystem eco,
 					    const char *name, const char *version);
 
+/* ---- lockfiles */
+
+#define LOCKFILES_MAX 16
+#define LOCKFILES_TEXT_MAX (4U << 20) /* of all */
+
+/* Adds the pins of one file. *left: bytes that are left for texts. */
+int package_lockfile_take(json_t *pins, const char *name, const char *text, size_t n,
+			  const char *at, size_t *left, struct err *e) MUST_USE;
 /* Turns "lockfiles" of a packages member into "pins", and removes it. */
 int package_lockfiles_expand(json_t *packages, const char *at, struct err *e) MUST_USE;

@@ -98,8 +98,7 @@ static bool may_have_packages(const char *json, size_t len)
 static void find_bounds(const char *json, size_t len, enum policy_layer layer, unsigned *ret_max,
 			unsigned *ret_values)
 {
-	bool long_one = layer == POLICY_SESSION && len <= POLICY_SELECT_PACKAGES_MAX &&
-			may_have_packages(json, len);
+	bool long_one = layer == POLICY_SESSION && may_have_packages(json, len);
 
 	*ret_max = layer != POLICY_SESSION ? POLICY_TEXT_MAX
 		   : long_one		   ? POLICY_SELECT_PACKAGES_MAX

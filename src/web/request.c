@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "json_members.h"
+#include "lockfiles_fold.h"
 #include "reply.h"
 #include "units.h"
 #include "url.h"
@@ -298,4 +299,10 @@ void request_long_body(struct request *r,
 		       void (*on_body)(struct exchange *x, const uint8_t *body, size_t len))
 {
 	collect(r, JSON_MEMBERS_BODY_MAX, on_body);
+}
+
+void request_lockfiles_body(struct request *r,
+			    void (*on_body)(struct exchange *x, const uint8_t *body, size_t len))
+{
+	collect(r, LOCKFILES_BODY_MAX, on_body);
 }

@@ -125,5 +125,8 @@ void request_body(struct request *r,
 /* The same within JSON_MEMBERS_BODY_MAX, for the few that need it. */
 void request_long_body(struct request *r,
 		       void (*on_body)(struct exchange *x, const uint8_t *body, size_t len));
+/* The same within LOCKFILES_BODY_MAX, for bodies that are given to lockfiles_fold() first. */
+void request_lockfiles_body(struct request *r,
+			    void (*on_body)(struct exchange *x, const uint8_t *body, size_t len));
 /* The request of an exchange that a route handles. */
 struct request *request_of(const struct exchange *x);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "lockfiles_fold.h"
 #include "policy_select.h"
 #include "json_members.h"
 #include "spec_env.h"
@@ -157,6 +158,20 @@ static void read_storage(struct json_members *m, struct session_spec *spec)
 	json_members_time(m, "keep", &spec->keep_ms, &given);
 }
 
+/* Lockfiles are taken out of the body before it is parsed: they are most of it. */
+static json_t *parse(const void *body, size_t len, struct err *e)
+{
+	char *folded = NULL;
+	size_t n = 0;
+	json_t *root = NULL;
+
+	if (lockfiles_fold(body, len, "network", &folded, &n, e) == 0)
+		root = json_members_parse(folded == NULL ? body : folded, folded == NULL ? len : n,
+					  e);
+	lockfiles_fold_free(&folded);
+	return root;
+}
+
 int spec_session_read(const void *body, size_t len, struct spec_session *ret, struct err *e)
 {
 	static const char *const actions[SESSION_ACTIONS] = { "kill", "pause", "pause_files" };
@@ -169,7 +184,7 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	buf_init(&ret->writable, RULES_BYTES_MAX);
 	buf_init(&ret->exportable, RULES_BYTES_MAX);
 	buf_init(&ret->secrets, SPEC_SECRET_LINES_BYTES);
-	ret->root = json_members_parse(body, len, e);
+	ret->root = parse(body, len, e);
 	if (ret->root == NULL)
 		return -1;
 	json_members_begin(&m, ret->root, "", e);

@@ -3,6 +3,8 @@
 documents that are too long are refused when they are set.
 
     test_layers.py CORDON [name ...]"""
+import base64
+import hashlib
 import json
 import os
 import subprocess
@@ -106,10 +108,55 @@ def test_create_takes_a_lockfile(server):
     has(status_line(server, {"id": s}, FILE.format("left"), server.key), "left 1.0.0 is not pinned")
 
 
+def long_lockfile(size):
+    """A package-lock.json as npm writes it, of at least this size. Returns its text and how many packages it has."""
+    packages, n, have = {"": {"name": "project"}}, 0, 0
+    while have < size:
+        name, digest = f"some-package-{n}", base64.b64encode(hashlib.sha512(str(n).encode()).digest()).decode()
+        entry = {"version": f"{n % 9}.{n % 7}.0", "resolved": f"https://npm.example/{name}/-/{name}-{n % 9}.{n % 7}.0.tgz", "integrity": f"sha512-{digest}",
+                 "license": "MIT", "dependencies": {f"other-{k}": f"^{k}.0.0" for k in range(5)}, "engines": {"node": ">=18.0.0"},
+                 "funding": {"url": "https://example.test/sponsors"}}
+        packages["node_modules/" + name] = entry
+        have += len(json.dumps(entry, indent=2)) + 80
+        n += 1
+    return json.dumps({"name": "project", "lockfileVersion": 3, "packages": packages}, indent=2), n
+
+
+def test_a_long_lockfile(server):
+    """Two megabytes of package-lock.json in a request to create or change a session, and by the command line."""
+    text, n = long_lockfile(2 << 20)
+    key = server.tenant("long")[1]
+    network = policy(packages={"registries": entries(), "mode": "pinned", "pins": {"npm:left": ["1.0.0"]},
+                               "lockfiles": [{"name": "package-lock.json", "text": text}]})
+    s = server.create(key=key, network=network)
+    path = f"/v1/sessions/{s['id']}/network"
+    packages = server.want(200, "GET", path, key=key)["policy"]["packages"]
+    equal((len(packages["pins"]), "lockfiles" in packages), (n + 1, False), "pins")
+    has(status_line(server, s, FILE.format("right"), key), "right 1.0.0 is not pinned")
+    has(status_line(server, s, FILE.format("left"), key), " 200 ")
+    server.want(200, "PUT", path, "deny", key=key)
+    wait_for(lambda: server.request("PUT", path, network, key=key)[0] == 200, 20, "the policy, within the rate of changes")
+    equal(len(server.want(200, "GET", path, key=key)["policy"]["packages"]["pins"]), n + 1, "pins after a change")
+    with tempfile.TemporaryDirectory() as place:
+        for name, content in (("p.json", json.dumps(policy(packages={"registries": entries()}))), ("package-lock.json", text)):
+            with open(os.path.join(place, name), "w", encoding="utf-8") as f:
+                f.write(content)
+        subprocess.run([server.program, "create", "--policy", os.path.join(place, "p.json"), "--lockfile", os.path.join(place, "package-lock.json")],
+                       env={**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.tenant("long-by-cli")[1]}, stdout=subprocess.PIPE,
+                       timeout=60, check=True)
+
+
 def test_mistakes_are_refused(server):
     for packages, words in (
         ({"registries": ["cpan"]}, "packages.registries[0]: there is no registry 'cpan'"),
         ({"lockfiles": [{"name": "package-lock.json", "text": "{"}]}, "packages.lockfiles[0] (package-lock.json)"),
+        ({"lockfiles": [{"name": "package-lock.json", "text": "{}", "more": 1}]}, "packages.lockfiles[0]"),
+        ({"lockfiles": [{"name": "yarn.lock"}]}, "packages.lockfiles[0]"),
+        ({"lockfiles": [{"name": "yarn.lock", "text": "\":\n"}]}, "yarn.lock: line 1: an entry without a range"),
+        ({"lockfiles": [{"name": "Cargo.toml", "text": ""}]}, "the name of a lockfile"),
+        ({"lockfiles": [{"name": "go.sum", "text": ""}] * 17}, "at most 16 files"),
+        ({"lockfiles": {"npm:a": ["1 sha256:0"]}}, "packages.pins.npm:a"),
+        ({"lockfiles": 1}, "must be a list"),
         ({"pins": {"npm:a": ["1 sha256:0"]}}, "packages.pins.npm:a"),
         ({"mode": "pinned", "min_age": "-1"}, "packages.min_age"),
     ):
