@@ -81,32 +81,45 @@ static int name_execution(struct session *s, const struct access_record_text *r,
 	return 0;
 }
 
-int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allowed, struct err *e)
+/* clean may be replaced by a longer one. */
+static int write_record(struct session *s, const struct access_record_text *r, char **clean,
+			struct err *e)
 {
 	struct store_net row = { 0 };
+
+	memcpy(row.tenant, session_row(s)->tenant, sizeof(row.tenant));
+	memcpy(row.session, session_row(s)->id, sizeof(row.session));
+	memcpy(row.kind, r->kind, sizeof(row.kind));
+	memcpy(row.name, r->name, sizeof(row.name));
+	row.time_ms = r->time_ms;
+	row.allowed = r->allowed;
+	if (name_execution(s, r, &row, clean, e) < 0)
+		return -1;
+	row.data = *clean;
+	if (store_net_append(core_store(session_core(s)), &row, NULL, e) < 0)
+		return -1;
+	if (net_session_of(s)->records > 0)
+		net_session_of(s)->records += STORE_NET_WEIGHT(strlen(*clean));
+	record_bounds_add(session_core(s), session_tenant(s), RECORD_NET, 1);
+	notify_later(s);
+	if (r->is_package && net_package_take(s, r, row.execution, e) < 0)
+		return -1;
+	return bound(s, e);
+}
+
+int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allowed, struct err *e)
+{
 	struct access_record_text r;
 	OWN_MEM char *clean = NULL;
 
 	if (access_record_text_read(text, len, &r, &clean, e) < 0)
 		return -1;
-	memcpy(row.tenant, session_row(s)->tenant, sizeof(row.tenant));
-	memcpy(row.session, session_row(s)->id, sizeof(row.session));
-	memcpy(row.kind, r.kind, sizeof(row.kind));
-	memcpy(row.name, r.name, sizeof(row.name));
-	row.time_ms = r.time_ms;
-	row.allowed = *ret_allowed = r.allowed;
-	if (name_execution(s, &r, &row, &clean, e) < 0)
-		return -1;
-	row.data = clean;
-	if (store_net_append(core_store(session_core(s)), &row, NULL, e) < 0)
-		return -1;
-	if (net_session_of(s)->records > 0)
-		net_session_of(s)->records += STORE_NET_WEIGHT(strlen(clean));
-	record_bounds_add(session_core(s), session_tenant(s), RECORD_NET, 1);
-	notify_later(s);
-	if (r.is_package && net_package_take(s, &r, row.execution, e) < 0)
-		return -1;
-	return bound(s, e);
+	*ret_allowed = r.allowed;
+	if (write_record(s, &r, &clean, e) == 0)
+		return 0;
+	if (e->code == ERR_INVALID) /* of the store, which has rolled the transaction back */
+		e->code = ERR_SYSTEM;
+	return -1;
 }
 
 /* Raises a total of the session. Every egress counts on from the totals in the session's first

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clock.h"
 #include "json_fault.h"
 #include "own.h"
 
@@ -30,7 +31,8 @@ static int read_number(const json_t *root, const char *name, uint64_t *ret, stru
 {
 	const json_t *value = json_object_get(root, name);
 
-	if (!json_is_integer(value) || json_integer_value(value) < 0)
+	if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+	    json_integer_value(value) > ACCESS_RECORD_NUMBER_MAX)
 		return err_set(e, ERR_INVALID, "record: %s is not a number", name);
 	*ret = (uint64_t)json_integer_value(value);
 	return 0;
@@ -66,7 +68,22 @@ static int read_owner(json_t *root, struct access_record_text *ret, struct err *
 	return 0;
 }
 
-static int read_members(const json_t *root, struct access_record_text *ret, struct err *e)
+/* What cordon-egress says may be nonsense. A record of the future would be kept for ever. */
+static int read_time(json_t *root, struct access_record_text *ret, struct err *e)
+{
+	uint64_t now = clock_wall_ms();
+
+	if (read_number(root, "time_ms", &ret->time_ms, e) < 0)
+		return -1;
+	if (ret->time_ms <= now)
+		return 0;
+	ret->time_ms = now;
+	if (json_object_set_new(root, "time_ms", json_integer((json_int_t)now)) < 0)
+		return err_set(e, ERR_SYSTEM, "record: out of memory");
+	return 0;
+}
+
+static int read_members(json_t *root, struct access_record_text *ret, struct err *e)
 {
 	const char *verdict = json_string_value(json_object_get(root, "verdict"));
 	const char *name = json_string_value(json_object_get(root, "name"));
@@ -74,7 +91,7 @@ static int read_members(const json_t *root, struct access_record_text *ret, stru
 	memset(ret, 0, sizeof(*ret));
 	if (json_object_size(root) > JSON_MEMBERS_MAX)
 		return err_set(e, ERR_INVALID, "record: more than %d members", JSON_MEMBERS_MAX);
-	if (read_kind(root, ret, e) < 0 || read_number(root, "time_ms", &ret->time_ms, e) < 0)
+	if (read_kind(root, ret, e) < 0 || read_time(root, ret, e) < 0)
 		return -1;
 	if (verdict == NULL || (strcmp(verdict, "allow") != 0 && strcmp(verdict, "deny") != 0))
 		return err_set(e, ERR_INVALID, "record: no verdict");

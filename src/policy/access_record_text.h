@@ -1,7 +1,7 @@
 /* access_record_text.h - reads what cordon-egress sends about a session: records
  * (egress/access_record.c), counts and turns. Called by src/netaccess, which stores it. Egress
- * handles hostile bytes from cells and servers, so nothing in its messages is trusted. Pure,
- * fuzzed. */
+ * handles hostile bytes from cells and servers, so nothing in its messages is trusted. Pure
+ * but for the clock, fuzzed. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,6 +11,7 @@
 #include "err.h"
 #include "package_record_text.h"
 
+#define ACCESS_RECORD_NUMBER_MAX (1LL << 53) /* as exact as readers of JSON can have it */
 #define ACCESS_RECORD_TEXT_KIND_MAX 16
 #define ACCESS_RECORD_TEXT_NAME_MAX 256
 #define ACCESS_RECORD_TEXT_WORD_MAX 16
@@ -33,7 +34,8 @@ struct access_record_text {
 	uint64_t status, bytes;			    /* of the answer */
 };
 
-/* Reads one record: a JSON object of at most 64 members with kind, verdict and time_ms, and of kind
+/* Reads one record: a JSON object of at most 64 members with kind, verdict and time_ms (a
+ * time in the future becomes this moment), and of kind
  * "package" with the member package, of which only known members are kept. *ret_text
  * is the same record, written again without the members that cordond writes itself (seq, time,
  * execution_id, execution_unknown) and without the mark; the caller frees it. ERR_INVALID

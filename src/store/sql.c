@@ -68,6 +68,9 @@
 #define PACKAGE_DATA "CASE WHEN excluded.result >= result THEN excluded.data ELSE data END"
 #define PACKAGE_FILES(of) "coalesce(json_extract(" of ", '$.files'), '{}')"
 
+/* 2^53: sums of what cordon-egress says stay below it, since a sum that overflows is an error. */
+#define NUMBER_MAX "9007199254740992"
+
 #define PACKAGE_COLUMNS                                                               \
 	"seq, tenant, session, ecosystem, registry, name, version, result, attempts, " \
 	"downloads, refusals, bytes, first_ms, last_ms, execution, data"
@@ -274,7 +277,7 @@ const char *const sql_text[] = {
 		" VALUES (" Q5 ", " Q5 ", " Q5 ") ON CONFLICT (session, ecosystem, registry, name, version)"
 		" DO UPDATE SET attempts = attempts + excluded.attempts,"
 		" downloads = downloads + excluded.downloads, refusals = refusals + excluded.refusals,"
-		" bytes = bytes + excluded.bytes, last_ms = max(last_ms, excluded.last_ms),"
+		" bytes = min(bytes + excluded.bytes, " NUMBER_MAX "), last_ms = max(last_ms, excluded.last_ms),"
 		" execution = CASE WHEN excluded.result >= result THEN excluded.execution ELSE execution END,"
 		" data = CASE WHEN " PACKAGE_FILES("data") " = '{}' AND " PACKAGE_FILES("excluded.data") " = '{}'"
 		" THEN " PACKAGE_DATA " WHEN length(data) > 16384" /* so many files that no more are noted */
@@ -290,16 +293,16 @@ const char *const sql_text[] = {
 	[SQL_PACKAGE_COUNT] = "SELECT count(*) FROM package INDEXED BY package_session WHERE session = ?",
 	[SQL_PACKAGE_DROP] = "DELETE FROM package WHERE seq IN (SELECT seq FROM package"
 		" INDEXED BY package_drop WHERE session = ? ORDER BY downloads > 0, seq LIMIT ?)",
-	[SQL_PACKAGE_PRUNE] = "DELETE FROM package WHERE seq IN (SELECT seq FROM"
-		" (SELECT seq, last_ms FROM package ORDER BY seq LIMIT ?2) WHERE last_ms < ?1)"
-		" RETURNING tenant",
+	[SQL_PACKAGE_PRUNE] = "DELETE FROM package WHERE seq IN (SELECT seq FROM package"
+		" INDEXED BY package_last WHERE last_ms < ?1 ORDER BY last_ms LIMIT ?2) RETURNING tenant",
 	[SQL_PACKAGE_COUNT_TENANT] = "SELECT count(*) FROM package INDEXED BY package_tenant WHERE tenant = ?",
 	[SQL_PACKAGE_DROP_TENANT] = "DELETE FROM package WHERE seq IN (SELECT seq FROM package"
 		" INDEXED BY package_tenant WHERE tenant = ? ORDER BY seq LIMIT ?)",
 	[SQL_PACKAGE_SUM_ADD] = "INSERT INTO package_sum (session, downloads, refusals, mismatches,"
 		" bytes, hits) VALUES (" Q5 ", ?) ON CONFLICT (session) DO UPDATE SET"
 		" downloads = downloads + excluded.downloads, refusals = refusals + excluded.refusals,"
-		" mismatches = mismatches + excluded.mismatches, bytes = bytes + excluded.bytes,"
+		" mismatches = mismatches + excluded.mismatches,"
+		" bytes = min(bytes + excluded.bytes, " NUMBER_MAX "),"
 		" hits = hits + excluded.hits",
 	[SQL_PACKAGE_SUM_GET] = "SELECT downloads, refusals, mismatches, bytes, hits FROM package_sum"
 		" WHERE session = ?",

@@ -3,6 +3,7 @@
  */
 #include "access_record_text.h"
 
+#include "clock.h"
 #include "support.h"
 
 static struct err e;
@@ -32,6 +33,25 @@ static void good(void)
 	CHECK_STR(clean, GOOD);
 	CHECK(take("{ \"kind\" : \"dns\", \"time_ms\":0, \"verdict\":\"allow\"}", &r) == 0);
 	CHECK(r.allowed && r.name[0] == '\0');
+}
+
+/* Rows are deleted by their time, and sums are made of the numbers. */
+static void nonsense(void)
+{
+	struct access_record_text r;
+	OWN_MEM char *clean = NULL;
+	const char *future =
+		"{\"kind\":\"dns\",\"time_ms\":9000000000000000,\"verdict\":\"allow\"}";
+
+	CHECK(access_record_text_read(future, strlen(future), &r, &clean, &e) == 0);
+	CHECK(r.time_ms <= clock_wall_ms() && r.time_ms > 1700000000000);
+	CHECK(strstr(clean, "9000000000000000") == NULL);
+	CHECK(take("{\"kind\":\"dns\",\"time_ms\":9100000000000000,\"verdict\":\"allow\"}", &r) <
+	      0);
+	CHECK(take("{\"kind\":\"package\",\"time_ms\":1,\"verdict\":\"allow\",\"bytes_in\":"
+		   "9223372036854775807,\"package\":{\"ecosystem\":\"npm\",\"kind\":\"file\","
+		   "\"result\":\"downloaded\"}}",
+		   &r) < 0);
 }
 
 #define PACKAGE(inner) \
@@ -205,7 +225,7 @@ static void registries(void)
 	CHECK(take(text, &r) < 0);
 }
 
-TEST_MAIN({ "a record", good }, { "a record of a package", packages },
-	  { "a registry with a long name", registries }, { "which program made it", owner },
-	  { "a long name is cut", long_name }, { "what is none is refused", bad },
-	  { "counts", counts }, { "turns", turns })
+TEST_MAIN({ "a record", good }, { "numbers and times that cannot be", nonsense },
+	  { "a record of a package", packages }, { "a registry with a long name", registries },
+	  { "which program made it", owner }, { "a long name is cut", long_name },
+	  { "what is none is refused", bad }, { "counts", counts }, { "turns", turns })

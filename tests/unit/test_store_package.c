@@ -96,6 +96,49 @@ static void bounded(void)
 	end_store(s);
 }
 
+/* A row is as old as its last attempt. Rows that are older than all others, and asked for again,
+ * do not keep others from expiring. */
+static void expires_by_the_last_attempt(void)
+{
+	struct store *s = new_store();
+	struct store_package row = { .tenant = "ten_a",
+				     .session = "ses_a",
+				     .ecosystem = "npm",
+				     .registry = "r",
+				     .name = "first",
+				     .version = "1",
+				     .attempts = 1,
+				     .data = "{}" };
+	struct err e;
+	bool is_new;
+
+	row.first_ms = row.last_ms = 1000;
+	MUST(store_package_add(s, &row, &is_new, &e));
+	(void)snprintf(row.name, sizeof(row.name), "second");
+	MUST(store_package_add(s, &row, &is_new, &e));
+	(void)snprintf(row.name, sizeof(row.name), "first");
+	row.last_ms = 5000;
+	MUST(store_package_add(s, &row, &is_new, &e));
+	CHECK(!is_new && store_package_prune(s, 2000, 1, NULL, NULL, &e) == 1);
+	CHECK_STR(LIST(.result = -1), "first");
+	CHECK(store_package_prune(s, 2000, 1, NULL, NULL, &e) == 0);
+	end_store(s);
+}
+
+/* Numbers that a cordon-egress made up: sums stop, and rows can still be written. */
+static void sums_do_not_overflow(void)
+{
+	struct store *s = new_store();
+	struct store_package_sum big = { .bytes = 1ULL << 53 }, got;
+	struct err e;
+
+	for (unsigned i = 0; i < 2000; i++)
+		MUST(store_package_sum_add(s, "ses_a", &big, &e));
+	MUST(store_package_sum_get(s, "ses_a", &got, &e));
+	CHECK(got.bytes == 1ULL << 53);
+	end_store(s);
+}
+
 static void sums(void)
 {
 	struct store *s = new_store();
@@ -116,4 +159,6 @@ static void sums(void)
 }
 
 TEST_MAIN({ "records of one version are one row", folded },
-	  { "what was downloaded is deleted last", bounded }, { "sums of sessions", sums })
+	  { "what was downloaded is deleted last", bounded },
+	  { "rows expire by their last attempt", expires_by_the_last_attempt },
+	  { "sums do not overflow", sums_do_not_overflow }, { "sums of sessions", sums })
