@@ -1,7 +1,6 @@
 /* view_file.h - the file of a view: what it is of, what the server said, and which object it names.
  * Written and read by cordon-cache only, but read strictly: a file may be torn by a crash. Its name
- * is a hash of scope, registry and path, so the folder tells nothing about packages. Pure, fuzzed.
- */
+ * is a hash of scope, registry and path, which stand in it in clear. Pure, fuzzed. */
 #pragma once
 
 #include "cache_msg.h"
