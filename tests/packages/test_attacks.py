@@ -27,7 +27,8 @@ answer; those without a file are below:
   times that lie                      time_that_lies; test_changes.py, first_sight of test_cordon_cache.py
   install code of another version     install_code_of_this_version
   retries for ever                    refusals_again_and_again
-  registries that do not answer       a_registry_that_does_not_answer; what_nobody_waits_for_is_not_fetched of test_gate.py
+  registries that do not answer       a_registry_that_does_not_answer; silent.py (tools/soak),
+                                      what_nobody_waits_for_is_not_fetched of test_gate.py
 """
 import json
 

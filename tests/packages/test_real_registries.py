@@ -25,6 +25,7 @@ sys.path[1:1] = [HERE, os.path.join(HERE, "..", "server"), os.path.join(HERE, ".
 import harness  # noqa: E402
 from checks import Skip, check, equal, has  # noqa: E402
 
+EXAMPLE = os.path.join(HERE, "..", "..", "examples", "packages")
 PROJECT = "left-pad"  # small, without dependencies, its last release is of years ago
 
 
@@ -128,6 +129,19 @@ def test_npm(server):
     code, said = npm(server, s, "install is-number")
     check(code != 0, "what is not pinned came")
     has(said, "is-number is not pinned; this session installs pinned packages only")
+
+
+def test_example(server):
+    """examples/packages, where npm's own registry is the one that policies know by name."""
+    policy = [harness.PROGRAM, "policy", "explain", "--policy", os.path.join(EXAMPLE, "policy.json"), "--package", "npm:is-number"]
+    known = subprocess.run(policy, capture_output=True, text=True, timeout=60, check=False).stdout
+    if urllib.parse.urlsplit(npm_registry()).hostname not in known:
+        raise Skip("npm is configured with another registry")
+    done = subprocess.run([os.path.join(EXAMPLE, "install.sh"), harness.PROGRAM], capture_output=True, text=True, timeout=120, check=False,
+                          env={**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key})
+    equal(done.returncode, 0, done.stdout + done.stderr)
+    for text in ("refused by session packages.deny[0]", "downloaded", "left-pad is denied by the policy of this session", '"pkg:npm/is-number@'):
+        has(done.stdout, text)
 
 
 def test_apt(server):

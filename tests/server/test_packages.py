@@ -141,6 +141,7 @@ def cyclonedx(b, session_id):
 
 def spdx(b, session_id):
     """The same for SPDX 2.3."""
+    equal(set(b) - {"spdxVersion", "dataLicense", "SPDXID", "name", "documentNamespace", "creationInfo", "packages", "relationships"}, set())
     equal((b["spdxVersion"], b["dataLicense"], b["SPDXID"], b["name"]),
           ("SPDX-2.3", "CC0-1.0", "SPDXRef-DOCUMENT", session_id), "what it is")
     check(b["documentNamespace"].startswith("urn:uuid:") and "#" not in b["documentNamespace"], "its namespace")
@@ -152,6 +153,8 @@ def spdx(b, session_id):
           [[{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": u}] for u in PURLS], "refs")
     for p in b["packages"]:
         check(p["downloadLocation"] == "NOASSERTION" and p["filesAnalyzed"] is False and p["name"], p)
+        equal(set(p) - {"SPDXID", "name", "versionInfo", "downloadLocation", "filesAnalyzed", "licenseConcluded", "licenseDeclared",
+                        "copyrightText", "comment", "externalRefs", "checksums", "packageFileName"}, set(), "members")
         for c in p.get("checksums", ()):
             check(c["algorithm"] in ("SHA1", "SHA256", "SHA384", "SHA512") and re.fullmatch("[0-9a-f]+", c["checksumValue"]), c)
     equal([(r["spdxElementId"], r["relationshipType"], r["relatedSpdxElement"]) for r in b["relationships"]],
