@@ -116,11 +116,11 @@ static int fold(const char *body, size_t len, struct json_value list, char **ret
 /* What is parsed afterwards is bounded as other bodies are. */
 static int check_rest(size_t len, struct err *e)
 {
-	return len <= LOCKFILES_REST_MAX ? 0
-					 : err_set(e, ERR_LIMIT,
-						   "the body has more than %u bytes besides "
-						   "lockfiles or in their pins",
-						   LOCKFILES_REST_MAX);
+	if (len <= LOCKFILES_REST_MAX)
+		return 0;
+	return err_set_reason(e, REASON_TOO_LARGE,
+			      "the body has more than %u bytes besides lockfiles or in their pins",
+			      LOCKFILES_REST_MAX);
 }
 
 int lockfiles_fold(const char *body, size_t len, const char *member, char **ret, size_t *ret_len,

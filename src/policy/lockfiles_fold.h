@@ -13,7 +13,7 @@
  * place of the texts, for which package_lockfiles.c has a form of its own; it may hold secrets as
  * the body may, so lockfiles_fold_free() wipes it. NULL: there are no lockfiles, or they are not
  * where they belong, and the body is parsed as it is. Errors name the file and its line;
- * ERR_LIMIT: what would be parsed is longer than LOCKFILES_REST_MAX. */
+ * REASON_TOO_LARGE: what would be parsed is longer than LOCKFILES_REST_MAX. */
 int lockfiles_fold(const char *body, size_t len, const char *member, char **ret, size_t *ret_len,
 		   struct err *e) MUST_USE;
 void lockfiles_fold_free(char **folded);
