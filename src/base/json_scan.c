@@ -58,6 +58,8 @@ static void put(struct json_scan *s, unsigned char c)
 	struct json_scan_level *l = &s->level[s->depth > 0 ? s->depth - 1 : 0];
 
 	if (s->in_key) {
+		if (c == '\0')
+			s->nword = JSON_SCAN_KEY;
 		if (s->nword < JSON_SCAN_KEY)
 			s->nword++;
 		if (s->nword < JSON_SCAN_KEY)
@@ -122,6 +124,7 @@ static void begin_string(struct json_scan *s, bool key)
 	s->in_key = key;
 	s->nword = 0;
 	s->high = 0;
+	s->escaped = s->escaped && !key;
 	s->wanted = !key && s->calls->on_string != NULL && s->calls->on_string(s);
 }
 
@@ -133,6 +136,7 @@ static void end_string(struct json_scan *s)
 
 		l->key[s->nword < JSON_SCAN_KEY ? s->nword : 0] = '\0';
 		s->state = COLON;
+		s->bad = s->calls->on_name != NULL && !s->calls->on_name(s);
 		return;
 	}
 	flush(s);
@@ -145,6 +149,7 @@ static void in_string(struct json_scan *s, uint8_t c)
 {
 	if (c == '\\') {
 		s->state = ESCAPE;
+		s->escaped = s->escaped || s->in_key;
 	} else if (c == '"') {
 		end_string(s);
 	} else if (c < 0x20) {

@@ -8,13 +8,15 @@
 #include <stdint.h>
 
 #define JSON_SCAN_DEPTH 24
-#define JSON_SCAN_KEY 40 /* with its NUL; a longer name is reported as "" */
+#define JSON_SCAN_KEY 40 /* with its NUL; a longer name, or one with a NUL, is reported as "" */
 #define JSON_SCAN_SCALAR 32
 
 struct json_scan;
 
 /* All may be NULL. The scanner's `at` is the offset of the byte that is being read. */
 struct json_scan_calls {
+	/* The name of a member was read: json_scan_key(), escaped. False: the text is bad. */
+	bool (*on_name)(struct json_scan *s);
 	/* A string value begins (at: its quote). True: its text is wanted. */
 	bool (*on_string)(struct json_scan *s);
 	void (*on_text)(struct json_scan *s, const char *bytes, size_t n); /* decoded, in pieces */
@@ -36,6 +38,7 @@ struct json_scan {
 	/* Private. */
 	unsigned state, depth;
 	struct json_scan_level level[JSON_SCAN_DEPTH];
+	bool escaped; /* the last name was written with an escape sequence */
 	bool in_key, wanted;
 	char word[JSON_SCAN_SCALAR];
 	size_t nword;

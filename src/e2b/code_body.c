@@ -8,12 +8,30 @@ enum member { LANGUAGE, CONTEXT, CODE, MEMBERS };
 
 static const char *const names[MEMBERS] = { "language", "context_id", "code" };
 
+/* Interpreters differ in which of two members with one name they take, and in whether an escape
+ * sequence in a name counts: such bodies are refused, or the record could have other code than what
+ * runs. Clients send neither. */
+static bool on_name(struct json_scan *s)
+{
+	struct code_body *b = s->arg;
+
+	if (s->depth != 1)
+		return true;
+	for (int i = 0; i < MEMBERS; i++)
+		if (strcmp(json_scan_key(s), names[i]) == 0) {
+			if ((b->named & 1U << i) != 0)
+				return false;
+			b->named |= 1U << i;
+		}
+	return !s->escaped;
+}
+
 static bool on_string(struct json_scan *s)
 {
 	struct code_body *b = s->arg;
 
 	for (int i = 0; s->depth == 1 && i < MEMBERS; i++)
-		if (strcmp(json_scan_key(s), names[i]) == 0 && (b->seen & 1U << i) == 0) {
+		if (strcmp(json_scan_key(s), names[i]) == 0) {
 			b->seen |= 1U << i;
 			b->member = i;
 			return true;
@@ -52,7 +70,9 @@ static void on_text(struct json_scan *s, const char *bytes, size_t n)
 
 void code_body_init(struct code_body *b)
 {
-	static const struct json_scan_calls calls = { .on_string = on_string, .on_text = on_text };
+	static const struct json_scan_calls calls = { .on_name = on_name,
+						      .on_string = on_string,
+						      .on_text = on_text };
 
 	*b = (struct code_body){ 0 };
 	json_scan_init(&b->scan, &calls, b);

@@ -2,7 +2,8 @@
  * its language and its context, for the record. Pure; keeps no code. Called by code_call.c.
  *
  * Strict: a body that is not understood here must not reach the interpreter, which could understand
- * it in another way. Of members with the same name the first one counts, as there. */
+ * it in another way. So is one in which a member comes twice, or has an escape sequence in its
+ * name. */
 #pragma once
 
 #include "json_scan.h"
@@ -13,8 +14,8 @@
 struct code_body {
 	struct json_scan scan;
 	struct sha256 sum;
-	unsigned seen; /* members that count */
-	int member;    /* whose text is being read */
+	unsigned named, seen; /* members that came; with a string */
+	int member;	      /* whose text is being read */
 	char words[2][CODE_BODY_WORD];
 	size_t lengths[2];
 };
