@@ -27,15 +27,22 @@ static json_t *parse(const char *text, size_t len, struct err *e)
 	return root;
 }
 
-static int read_number(const json_t *root, const char *name, uint64_t *ret, struct err *e)
+/* Marks use all 63 bits; what is counted is bounded. */
+static int read_up_to(const json_t *root, const char *name, uint64_t max, uint64_t *ret,
+		      struct err *e)
 {
 	const json_t *value = json_object_get(root, name);
 
 	if (!json_is_integer(value) || json_integer_value(value) < 0 ||
-	    json_integer_value(value) > ACCESS_RECORD_NUMBER_MAX)
+	    (uint64_t)json_integer_value(value) > max)
 		return err_set(e, ERR_INVALID, "record: %s is not a number", name);
 	*ret = (uint64_t)json_integer_value(value);
 	return 0;
+}
+
+static int read_number(const json_t *root, const char *name, uint64_t *ret, struct err *e)
+{
+	return read_up_to(root, name, ACCESS_RECORD_NUMBER_MAX, ret, e);
 }
 
 static int read_kind(const json_t *root, struct access_record_text *ret, struct err *e)
@@ -57,7 +64,8 @@ static int read_owner(json_t *root, struct access_record_text *ret, struct err *
 					   "time" };
 	const char *word = json_string_value(json_object_get(root, "execution_unknown"));
 
-	if (json_object_get(root, "mark") != NULL && read_number(root, "mark", &ret->mark, e) < 0)
+	if (json_object_get(root, "mark") != NULL &&
+	    read_up_to(root, "mark", INT64_MAX, &ret->mark, e) < 0)
 		return -1;
 	if (word != NULL && (strlen(word) >= sizeof(ret->unknown) ||
 			     word[strspn(word, "abcdefghijklmnopqrstuvwxyz_")] != '\0'))

@@ -115,6 +115,7 @@ static void owner(void)
 	CHECK(r.mark == 5);
 	CHECK_STR(r.unknown, "gone");
 	CHECK_STR(clean, BEGIN "}");
+	CHECK(take(BEGIN ",\"mark\":9223372036854775807}", &r) == 0 && r.mark == INT64_MAX);
 	CHECK(take(GOOD, &r) == 0 && r.mark == 0 && r.unknown[0] == '\0');
 	for (size_t i = 0; i < COUNT(wrong); i++)
 		CHECK_CASE(wrong[i], take(wrong[i], &r) < 0);
