@@ -108,32 +108,64 @@ static void find_bounds(const char *json, size_t len, enum policy_layer layer, u
 					      : POLICY_SELECT_SESSION_VALUES;
 }
 
-int policy_select_read(const char *json, size_t len, enum policy_layer layer, char **ret,
-		       struct err *e)
+static int check_bounds(const char *json, size_t len, enum policy_layer layer, bool *ret_long,
+			struct err *e)
 {
-	json_error_t why;
-	json_t *value, *document;
 	unsigned max, values;
 
-	*ret = NULL;
 	find_bounds(json, len, layer, &max, &values);
+	*ret_long = max == POLICY_SELECT_PACKAGES_MAX;
 	if (len > max)
 		return err_set(e, ERR_INVALID, "policy: longer than %u bytes", max);
 	if (!json_size_fits(json, len, POLICY_SELECT_DEPTH_MAX, values))
 		return err_set(e, ERR_INVALID, "policy: too deep, or more than %u values", values);
-	value = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
-	if (value == NULL)
-		return err_set(e, ERR_INVALID, "policy: line %d, column %d: %.100s", why.line,
-			       why.column, json_fault(why.text));
-	document = document_of(value, e);
-	json_decref(value);
+	return 0;
+}
+
+static int read_value(json_t *value, bool long_one, enum policy_layer layer, char **ret,
+		      struct err *e)
+{
+	json_t *document = document_of(value, e);
+
 	if (document != NULL &&
-	    (check_rules(document, layer, e) < 0 ||
-	     (max == POLICY_SELECT_PACKAGES_MAX && check_rest(document, e) < 0))) {
+	    (check_rules(document, layer, e) < 0 || (long_one && check_rest(document, e) < 0))) {
 		json_decref(document);
 		return -1;
 	}
 	return document == NULL ? -1 : finish(document, layer, ret, e);
+}
+
+int policy_select_value(json_t *value, enum policy_layer layer, char **ret, struct err *e)
+{
+	OWN_MEM char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+	bool long_one;
+
+	*ret = NULL;
+	if (text == NULL)
+		return err_set(e, ERR_SYSTEM, "policy: out of memory");
+	if (check_bounds(text, strlen(text), layer, &long_one, e) < 0)
+		return -1;
+	return read_value(value, long_one, layer, ret, e);
+}
+
+int policy_select_read(const char *json, size_t len, enum policy_layer layer, char **ret,
+		       struct err *e)
+{
+	json_error_t why;
+	json_t *value;
+	bool long_one;
+	int done;
+
+	*ret = NULL;
+	if (check_bounds(json, len, layer, &long_one, e) < 0)
+		return -1;
+	value = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+	if (value == NULL)
+		return err_set(e, ERR_INVALID, "policy: line %d, column %d: %.100s", why.line,
+			       why.column, json_fault(why.text));
+	done = read_value(value, long_one, layer, ret, e);
+	json_decref(value);
+	return done;
 }
 
 int policy_select_presets(const char *words, char **ret, struct err *e)

@@ -26,6 +26,12 @@
 int policy_select_read(const char *json, size_t len, enum policy_layer layer, char **ret,
 		       struct err *e) MUST_USE;
 
+/* As policy_select_read(), for a value that was parsed with the rest of a request; it is changed.
+ */
+struct json_t;
+int policy_select_value(struct json_t *value, enum policy_layer layer, char **ret,
+			struct err *e) MUST_USE;
+
 /* As policy_select_read(), for the text of a setting: presets, separated by commas. */
 int policy_select_presets(const char *words, char **ret, struct err *e) MUST_USE;
 

@@ -125,16 +125,10 @@ static void read_rules(struct json_members *outer, struct spec_session *s)
 static void read_network(struct json_members *m, struct spec_session *s)
 {
 	json_t *value = json_members_take(m, "network");
-	OWN_MEM char *text = NULL;
 
 	if (value == NULL || m->failed)
 		return;
-	text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-	if (text == NULL) {
-		(void)json_members_fail(m, "network", "out of memory");
-		return;
-	}
-	if (policy_select_read(text, strlen(text), POLICY_SESSION, &s->policy, m->e) < 0) {
+	if (policy_select_value(value, POLICY_SESSION, &s->policy, m->e) < 0) {
 		m->failed = true;
 		IGNORED(err_wrap(m->e, "network"), "it fails anyway");
 	}
