@@ -88,6 +88,7 @@ struct cache_link;	 /* cache_link.h */
 struct gateway;		 /* gateway_base.h */
 struct package_views;	 /* package_view.h */
 struct package_download; /* package_download.h */
+struct package_apt;	 /* package_apt.h */
 
 struct egress {
 	struct loop *loop;
@@ -104,6 +105,7 @@ struct egress {
 	bool (*package_begin)(struct gateway *x);
 	struct package_views *package_views;	    /* owned; NULL until the first */
 	struct package_download *package_downloads; /* package_download.h */
+	struct package_apt *package_apt;	    /* owned; package_apt.h */
 };
 
 /* Connections of a session at a time, whatever its policy says: one may cost 350 KiB of buffers. */

@@ -142,6 +142,7 @@ static void end(struct gateway *x)
 	cache_call_cancel(&g->find);
 	package_gate_meta_end(g);
 	package_gate_zip_end(g);
+	package_gate_apt_end(g);
 	package_gate_go_end(g);
 	package_download_leave(&g->follow);
 	package_download_end(&g->follow, g->stored);
@@ -210,6 +211,7 @@ void package_gate_ask(struct package_gate *g, const struct package_source *sourc
 		.name = g->request.name,
 		.tls = x->tls,
 		.only_cache = packages_cache_only(g->policy) || !package_gate_may_ask(g),
+		.since_ms = g->since_ms,
 		.credentials = credentials,
 		.owner = &x->flow->owner,
 	};

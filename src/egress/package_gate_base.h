@@ -3,8 +3,8 @@
  * package_gate.c has the way of a request and its end; package_gate_meta.c answers with shaped
  * metadata; package_gate_file.c gets files, from the cache or the server; package_gate_answer.c
  * checks answers of servers; package_gate_go.c knows times of Go's versions, and package_gate_zip.c
- * hashes of its modules; package_gate_pip.c writes a
- * page for pip; package_download.c makes requests for one file wait for the first.
+ * hashes of its modules; package_gate_apt.c finds digests of apt's packages; package_gate_pip.c
+ * writes a page for pip; package_download.c makes requests for one file wait for the first.
  *
  * Only the loop calls what waits here, so each of these ends with gateway_defer(). A refusal or an
  * answer frees the gate: nothing is used of it afterwards. */
@@ -41,10 +41,12 @@ struct package_gate {
 	/* Metadata. */
 	struct package_view_wait wait;
 	unsigned asked;		      /* times that a view was asked for */
+	uint64_t since_ms;	      /* for package_view_ask */
 	struct package_source source; /* what was asked for */
 	void (*then)(struct package_gate *g);
-	struct package_document *doc; /* held */
-	size_t counted;		      /* bytes of it, counted for the session */
+	struct package_document *doc;	/* held */
+	size_t counted;			/* bytes of it, counted for the session */
+	struct package_apt_search *apt; /* package_gate_apt.c; NULL: none */
 	bool has_facts;
 	struct package_facts facts; /* its texts belong to doc */
 	uint64_t first_seen_ms, now_ms;
@@ -153,6 +155,15 @@ void package_gate_pip_page(struct package_gate *g, bool json);
 /* ---- package_gate_file.c */
 
 void package_gate_file(struct package_gate *g);
+
+/* All is known of the file that can be known: has_facts, facts. It is judged, and sent. */
+void package_gate_file_known(struct package_gate *g);
+
+/* ---- package_gate_apt.c */
+
+/* Finds the digest of an apt package; package_gate_file_known() follows. */
+void package_gate_apt(struct package_gate *g);
+void package_gate_apt_end(struct package_gate *g);
 
 /* ---- package_gate_zip.c */
 

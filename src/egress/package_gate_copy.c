@@ -1,7 +1,9 @@
 /* package_gate_copy.c - documents of a registry that are passed on as they are: indexes, signed or
  * plain metadata, metadata of one file. A copy of each goes into the cache, for sessions that take
  * packages from it alone (mode offline-cache); all others get them from the registry. A copy has no
- * digest to be checked against: it is what the registry answered last, for this scope. */
+ * digest to be checked against: it is what the registry answered last, for this scope. But apt's
+ * documents that are asked for by their digest are checked, and come from the cache if it has them.
+ */
 #include "package_gate_base.h"
 
 #include <stdio.h>
@@ -10,6 +12,7 @@
 
 #include "gateway_file.h"
 #include "gateway_tap.h"
+#include "package_apt.h"
 
 #define KEY_MAX CACHE_PATH_MAX
 
@@ -32,10 +35,51 @@ static bool make_key(struct package_gate *g)
 	return g->file_key != NULL;
 }
 
+/* The digest that the path itself names. */
+static bool is_by_digest(const struct package_gate *g, struct digest *ret)
+{
+	static const char alg[] = "SHA256:";
+	const char *v = g->request.version;
+
+	return g->request.form == FORM_APT_BY_HASH && strncmp(v, alg, sizeof(alg) - 1) == 0 &&
+	       digest_read_hex(DIGEST_SHA256, v + sizeof(alg) - 1, strlen(v + sizeof(alg) - 1),
+			       ret);
+}
+
+/* The program has got a document of an archive: files of it may come next. */
+static void note_index(struct package_gate *g, const uint8_t *sha256)
+{
+	char registry[PACKAGE_REGISTRY_TEXT];
+
+	if (g->request.ecosystem != ECO_APT || g->is_files)
+		return;
+	package_registry_text(g->registry, g->x->tls, registry);
+	package_apt_note(g->x->session->egress, g->scope, registry, g->x->path, sha256);
+}
+
+/* It is not what its path says. */
+static void on_bad(void *arg)
+{
+	struct package_gate *g = arg;
+	char registry[PACKAGE_REGISTRY_TEXT];
+
+	g->result = PACKAGE_CUT;
+	package_registry_text(g->registry, g->x->tls, registry);
+	cache_drop(g->x->session->egress, &(struct cache_key){ g->scope, registry, g->file_key });
+}
+
+static void pass(struct package_gate *g);
+
 static void on_found(struct cache_call *c, struct cache_found *found, const struct err *e)
 {
 	struct package_gate *g = c->arg;
+	struct digest digest;
+	bool checked = is_by_digest(g, &digest);
 
+	if ((found == NULL || found->fd < 0) && !packages_cache_only(g->policy)) {
+		pass(g);
+		return;
+	}
 	if (found == NULL || found->fd < 0) {
 		package_gate_refuse(g, e != NULL ? "packages come from the package cache only, and "
 						   "it is not running"
@@ -45,12 +89,16 @@ static void on_found(struct cache_call *c, struct cache_found *found, const stru
 	}
 	g->cached = PACKAGE_CACHE_HIT;
 	g->result = PACKAGE_PASSED;
+	note_index(g, NULL);
 	gateway_defer(g->x);
 	gateway_file_serve(g->x, &(struct gateway_content){ .type = found->type,
 							    .etag = found->etag,
 							    .last_modified = found->last_modified,
 							    .fd = TAKE_FD(found->fd),
-							    .size = found->size });
+							    .size = found->size,
+							    .expected = checked ? &digest : NULL,
+							    .on_bad = on_bad,
+							    .arg = g });
 }
 
 static void on_tap_end(struct gateway *x, const struct gateway_tap_end *end, void *arg)
@@ -60,16 +108,24 @@ static void on_tap_end(struct gateway *x, const struct gateway_tap_end *end, voi
 	(void)x;
 	if (end->result == TAP_CUT || end->result == TAP_MISMATCH)
 		g->result = PACKAGE_CUT;
+	else if (end->result != TAP_NONE)
+		note_index(g, end->sha256);
 }
 
-static void pass(struct package_gate *g, const struct cache_key *key)
+static void pass(struct package_gate *g)
 {
 	struct gateway *x = g->x;
-	const struct gateway_tap_want want = {
-		.store = true, .key = *key, .on_end = on_tap_end, .arg = g
-	};
+	char registry[PACKAGE_REGISTRY_TEXT];
+	struct digest digest;
+	const struct gateway_tap_want want = { .expected = &digest,
+					       .nexpected = is_by_digest(g, &digest) ? 1 : 0,
+					       .store = true,
+					       .key = { g->scope, registry, g->file_key },
+					       .on_end = on_tap_end,
+					       .arg = g };
 	struct err e = { 0 };
 
+	package_registry_text(g->registry, x->tls, registry);
 	g->cached =
 		cache_link_is_open(x->session->egress) ? PACKAGE_CACHE_MISS : PACKAGE_CACHE_BYPASS;
 	if (gateway_tap_set(x, &want, &e) < 0)
@@ -91,10 +147,11 @@ void package_gate_copy(struct package_gate *g)
 	struct gateway *x = g->x;
 	struct cache_key key = { .scope = g->scope, .registry = g->registry_text };
 	bool keyed = package_gate_copies(g) && make_key(g);
+	struct digest digest;
 
 	key.path = g->file_key;
 	g->result = PACKAGE_PASSED;
-	if (packages_cache_only(g->policy) && keyed) {
+	if (keyed && (packages_cache_only(g->policy) || is_by_digest(g, &digest))) {
 		g->find.on_done = on_found;
 		g->find.arg = g;
 		cache_find(x->session->egress, &g->find, &key);
@@ -103,7 +160,7 @@ void package_gate_copy(struct package_gate *g)
 				    "this session takes packages from the cache only, which does "
 				    "not keep this");
 	} else if (keyed) {
-		pass(g, &key);
+		pass(g);
 	} else {
 		package_gate_send(g);
 	}

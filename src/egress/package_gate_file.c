@@ -7,8 +7,8 @@
  *
  * With a digest, the cache may have it: the key of a file in the cache holds the digest that its
  * bytes were checked against. Else it comes from the server, is hashed on its way, and its last
- * bytes wait until the hash is right (gateway_tap.h). Files without a digest (of apt, git, Maven,
- * direct URLs) are passed on and never kept. */
+ * bytes wait until the hash is right (gateway_tap.h). Files without a digest (of git, Maven, direct
+ * URLs, and of apt if no index lists them) are passed on and never kept. */
 #include "package_gate_base.h"
 
 #include <stdio.h>
@@ -307,7 +307,7 @@ static void on_seen(struct cache_call *c, struct cache_found *found, const struc
 }
 
 /* Where the registry says no time, or one that the author chose: since when this node knows it. */
-static void ask_first_seen(struct package_gate *g)
+void package_gate_file_known(struct package_gate *g)
 {
 	char name[CACHE_NAME_MAX];
 	const char *tenant = g->x->session->share.tenant->name, *scope = g->scope;
@@ -370,7 +370,7 @@ static void on_view(struct package_gate *g)
 	}
 	g->changed = package_view_is_changed(v, g->facts.file[0] != '\0' ? g->facts.file
 									 : g->facts.version);
-	ask_first_seen(g);
+	package_gate_file_known(g);
 }
 
 /* A pin of one digest is enough to believe the file. */
@@ -412,8 +412,12 @@ void package_gate_file(struct package_gate *g)
 		package_gate_ask(g, &source, true, false, on_view);
 		return;
 	}
+	if (g->registry != NULL && g->request.ecosystem == ECO_APT && !g->is_files) {
+		package_gate_apt(g);
+		return;
+	}
 	take_digest_of_name(g);
 	g->has_facts = true; /* none is all that will be known */
 	g->facts = (struct package_facts){ .version = "", .file = "" };
-	ask_first_seen(g);
+	package_gate_file_known(g);
 }

@@ -20,7 +20,8 @@
 #include "sha256.h"
 
 #define PIECE ((size_t)64 * 1024)
-#define PIECES 4 /* per turn */
+#define PIECES 4		    /* per turn */
+#define PACKED_PIECE ((size_t)4096) /* of gzip: up to a hundred times as much comes out */
 #define REDIRECTS_MAX 3U
 #define TARGET_MAX 2048
 
@@ -29,6 +30,7 @@ struct package_load {
 	struct egress_session *session;
 	enum { LOAD_FINDING, LOAD_QUEUED, LOAD_FETCHING, LOAD_READING } state;
 	bool any_age;
+	uint64_t since_ms;
 	struct endpoint to;
 	char target[TARGET_MAX]; /* the document's, or where it redirects to */
 	unsigned redirects;
@@ -141,7 +143,8 @@ static int read_piece(struct package_load *l, struct err *e)
 {
 	static uint8_t piece[PIECE];
 	struct package_document *d = l->doc;
-	ssize_t n = pread(d->fd, piece, sizeof(piece), (off_t)l->at);
+	size_t most = l->view->doc_kind == DOC_APT_PACKAGES ? PACKED_PIECE : sizeof(piece);
+	ssize_t n = pread(d->fd, piece, most, (off_t)l->at);
 
 	if (n < 0 || (n == 0 && l->at < d->size))
 		return err_set(e, ERR_SYSTEM, "it is shorter than it was");
@@ -428,8 +431,11 @@ static bool is_fresh(const struct package_load *l)
 {
 	uint64_t now = clock_wall_ms();
 
-	return l->view->only_cache || l->any_age ||
-	       (l->fetched_ms <= now && now - l->fetched_ms < PACKAGE_VIEW_FRESH_MS);
+	if (l->view->only_cache)
+		return true;
+	if (l->fetched_ms < l->since_ms)
+		return false;
+	return l->any_age || (l->fetched_ms <= now && now - l->fetched_ms < PACKAGE_VIEW_FRESH_MS);
 }
 
 static void on_found(struct cache_call *c, struct cache_found *found, const struct err *e)
@@ -468,6 +474,7 @@ int package_load_start(struct package_view *v, const struct package_view_ask *as
 	l->view = v;
 	l->session = ask->session;
 	l->any_age = any_age;
+	l->since_ms = ask->since_ms;
 	l->fd = l->fetch.fd = l->fetch.stream.fd = l->fetch.stream.watch.fd = l->call.found.fd = -1;
 	l->to = (struct endpoint){ .by_name = true, .port = v->hosts.at[0].port };
 	memcpy(l->to.host, v->hosts.at[0].name, sizeof(l->to.host));

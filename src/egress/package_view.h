@@ -87,6 +87,7 @@ struct package_view_ask {
 	const char *name; /* of the package, in its normal form */
 	bool tls;
 	bool only_cache;	 /* nothing is fetched */
+	uint64_t since_ms;	 /* what was fetched before is too old, wall clock; 0: none is */
 	const char *credentials; /* header lines for a fetch; NULL: none */
 	const struct owner *owner;
 };

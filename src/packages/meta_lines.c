@@ -114,6 +114,8 @@ static void release_on(struct package_meta *m, const struct doc_lines *l)
 		release_line(m, l);
 	else if (!indented)
 		m->in_list = strncmp(l->line, "SHA256:", 7) == 0;
+	if (m->table.ntags == 0 && strcmp(l->line, "Acquire-By-Hash: yes") == 0)
+		meta_check(m, facts_add_tag(&m->table, "by-hash", "yes", &m->err));
 }
 
 /* The value of a field of a stanza, or NULL. */
@@ -132,10 +134,9 @@ void meta_line_end(struct package_meta *m)
 
 	if (m->doc != DOC_APT_PACKAGES)
 		return;
-	if (it->file[0] != '\0' && facts_find_file(&m->table, it->file) != FACTS_NONE)
-		refuse(m, "the index lists a file twice");
-	else if (it->file[0] != '\0')
-		add_item(m);
+	if (it->file[0] != '\0' && it->digest.alg == DIGEST_SHA256 && m->err.code == ERR_NONE)
+		meta_check(m,
+			   file_digests_add(&m->files, it->file, &it->digest, it->size, &m->err));
 	meta_item_begin(it);
 }
 
@@ -148,8 +149,6 @@ static void packages_on(struct package_meta *m, const struct doc_lines *l)
 		meta_line_end(m);
 	else if ((v = field(l, "Filename")) != NULL)
 		meta_copy(it->file, sizeof(it->file), strncmp(v, "./", 2) == 0 ? v + 2 : v);
-	else if ((v = field(l, "Version")) != NULL)
-		meta_copy(it->version, sizeof(it->version), v);
 	else if ((v = field(l, "Size")) != NULL)
 		it->size = strtoull(v, NULL, 10);
 	else if ((v = field(l, "SHA256")) != NULL)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gunzip.h"
 #include "package_meta_private.h"
 
 typedef void json_reader(struct doc_json *j, enum doc_event ev, const char *bytes, size_t n);
@@ -48,6 +49,8 @@ void package_meta_free(struct package_meta *m)
 	if (m == NULL)
 		return;
 	facts_release(&m->table);
+	file_digests_release(&m->files);
+	gunzip_free(m->gunzip);
 	free(m);
 }
 
@@ -83,12 +86,37 @@ static int feed_object_lines(struct package_meta *m, const char *p, size_t n, st
 	return 0;
 }
 
+static int on_unpacked(void *arg, const void *bytes, size_t n, struct err *e)
+{
+	struct package_meta *m = arg;
+
+	doc_lines_feed(&m->lines, bytes, n, meta_line_on, m);
+	return result(m, 0, e);
+}
+
+/* apt's Packages: gzip if the first byte says so, which no text begins with. */
+static int feed_packages(struct package_meta *m, const uint8_t *bytes, size_t n, bool first,
+			 struct err *e)
+{
+	if (first && n > 0 && bytes[0] == 0x1F) {
+		m->gunzip = gunzip_new(PACKAGE_META_UNPACKED, e);
+		if (m->gunzip == NULL)
+			return -1;
+	}
+	return m->gunzip != NULL ? gunzip_feed(m->gunzip, bytes, n, on_unpacked, m, e)
+				 : on_unpacked(m, bytes, n, e);
+}
+
 int package_meta_feed(struct package_meta *m, const void *bytes, size_t n, struct err *e)
 {
+	bool first = m->bytes == 0;
+
 	m->bytes += n;
 	if (m->bytes > PACKAGE_META_BYTES)
 		return err_set(e, ERR_LIMIT, "the metadata is larger than %u MiB",
 			       PACKAGE_META_BYTES >> 20);
+	if (m->doc == DOC_APT_PACKAGES)
+		return feed_packages(m, bytes, n, first, e);
 	if (readers[m->doc] == NULL)
 		doc_lines_feed(&m->lines, bytes, n, meta_line_on, m);
 	else if (m->doc == DOC_CARGO_INDEX)
@@ -102,6 +130,10 @@ int package_meta_end(struct package_meta *m, struct err *e)
 {
 	int rc = 0;
 
+	if (m->gunzip != NULL && gunzip_end(m->gunzip, e) < 0)
+		return -1;
+	gunzip_free(m->gunzip);
+	m->gunzip = NULL;
 	if (readers[m->doc] == NULL) {
 		doc_lines_end(&m->lines, meta_line_on, m);
 		meta_line_end(m);
@@ -152,6 +184,10 @@ bool package_meta_find_file(const struct package_meta *m, const char *file,
 {
 	uint32_t i = facts_find_file(&m->table, file);
 
+	if (m->doc == DOC_APT_PACKAGES) {
+		*ret = (struct package_facts){ .version = "", .file = "" };
+		return file_digests_find(&m->files, file, &ret->digest, &ret->size);
+	}
 	if (i == FACTS_NONE || m->table.facts[i].shared)
 		return false;
 	package_meta_get(m, i, ret);
@@ -174,5 +210,5 @@ bool package_meta_quarantined(const struct package_meta *m)
 
 size_t package_meta_memory(const struct package_meta *m)
 {
-	return sizeof(*m) + facts_memory(&m->table);
+	return sizeof(*m) + facts_memory(&m->table) + file_digests_memory(&m->files);
 }

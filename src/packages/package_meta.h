@@ -11,7 +11,8 @@
 
 #include "package_facts.h"
 
-#define PACKAGE_META_BYTES (64U << 20) /* of a document */
+#define PACKAGE_META_BYTES (64U << 20)	   /* of a document */
+#define PACKAGE_META_UNPACKED (256U << 20) /* of one that is gzip */
 #define PACKAGE_META_FACTS 200000U
 #define PACKAGE_META_TAGS 20000U
 #define PACKAGE_META_MEMORY (48U << 20) /* of a table */
@@ -24,8 +25,9 @@ enum package_doc {
 	DOC_CARGO_INDEX,  /* a JSON object a line */
 	DOC_GO_LIST,	  /* @v/list */
 	DOC_GO_INFO,	  /* @v/VERSION.info and @latest */
-	DOC_APT_RELEASE,  /* InRelease, Release: facts are files of the suite, by path */
-	DOC_APT_PACKAGES, /* Packages, decompressed (gunzip.h); files by path below the archive */
+	DOC_APT_RELEASE,  /* InRelease, Release: facts are files of the suite, by path; it has the
+			   * tag "by-hash" if they are there by their digests, too */
+	DOC_APT_PACKAGES, /* Packages, plain or gzip; only package_meta_find_file(), by path */
 	DOC_GEM_INFO,	  /* /info/NAME of the compact index */
 	PACKAGE_DOCS
 };
@@ -57,7 +59,7 @@ bool package_meta_find_version(const struct package_meta *m, const char *version
  */
 bool package_meta_find_file(const struct package_meta *m, const char *file,
 			    struct package_facts *ret);
-/* npm: the version that a dist-tag names; NULL: none. */
+/* npm: the version that a dist-tag names; apt: see DOC_APT_RELEASE. NULL: none. */
 const char *package_meta_tag(const struct package_meta *m, const char *tag);
 /* PyPI: the registry has put the project into quarantine (PEP 792): treat as denied. */
 bool package_meta_quarantined(const struct package_meta *m);

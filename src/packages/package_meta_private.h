@@ -6,6 +6,7 @@
 #include "doc_json.h"
 #include "doc_lines.h"
 #include "facts_table.h"
+#include "file_digests.h"
 #include "package.h"
 #include "package_meta.h"
 
@@ -27,6 +28,7 @@ struct package_meta {
 	bool (*url_allowed)(const char *url, void *arg);
 	void *arg;
 	struct facts_table table;
+	struct file_digests files; /* apt's Packages */
 	uint64_t bytes;
 	bool quarantined, ended;
 	char modified[40]; /* npm's time.modified; "": none */
@@ -35,8 +37,9 @@ struct package_meta {
 	struct doc_lines lines;
 	unsigned seen_root;
 	struct meta_item item;
-	bool in_list;	/* apt: in the list of SHA-256 */
-	struct err err; /* of the table */
+	bool in_list;	       /* apt: in the list of SHA-256 */
+	struct gunzip *gunzip; /* owned; NULL: the document is not gzip */
+	struct err err;	       /* of the table */
 };
 
 /* Remembers a failure of the table and ends the reading. */

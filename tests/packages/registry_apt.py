@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import urllib.parse
 
 import package_files as build
 from registry_answer import Answer
@@ -75,6 +76,6 @@ class Apt:
             if q.path in (f"{SUITE}/{name}", f"{SUITE}/{folder}/by-hash/SHA256/{digest}"):
                 return Answer(data)
         for p in self.registry.visible("apt", q):
-            if self.path(p) == q.path:
+            if self.path(p) == urllib.parse.unquote(q.path):
                 return Answer(self.data(p), kind="application/vnd.debian.binary-package")
         return Answer(b"not found", 404, "text/plain")

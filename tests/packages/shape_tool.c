@@ -5,7 +5,8 @@
  * DOC and AS are numbers of their enums, PIECE how many bytes are fed at a time (0: all). Facts
  *whose version or file is HIDDEN, and those that the address check refuses (anything with "evil"),
  *are refused. Prints facts as lines of JSON, then what was hidden, an empty line, and the document.
- * AS -1: facts only. Status 1: the document was refused, with the reason. */
+ * AS -1: facts only. Of apt's Packages the facts of the file WHICH are printed. Status 1: the
+ *document was refused, with the reason. */
 #include <stdio.h>
 #include <string.h>
 
@@ -42,20 +43,29 @@ static int fail(const struct err *e)
 	return 1;
 }
 
-static void print_facts(const struct package_meta *m)
+static void print_fact(const struct package_facts *f)
 {
+	char digest[DIGEST_TEXT_MAX];
+
+	digest_write(&f->digest, digest);
+	printf("{\"version\":\"%s\",\"file\":\"%s\",\"time\":%llu,\"size\":%llu,\"digest\":\"%s\","
+	       "\"code\":\"%s\",\"yanked\":%d,\"foreign\":%d}\n",
+	       f->version, f->file, (unsigned long long)(f->has_time ? f->time_ms : 0),
+	       (unsigned long long)f->size, digest, install_code_name(f->install_code), f->yanked,
+	       f->foreign);
+}
+
+static void print_facts(const struct package_meta *m, enum package_doc doc, const char *which)
+{
+	struct package_facts one;
+
+	if (doc == DOC_APT_PACKAGES && package_meta_find_file(m, which, &one))
+		print_fact(&one);
 	for (size_t i = 0; i < package_meta_count(m); i++) {
 		struct package_facts f;
-		char digest[DIGEST_TEXT_MAX];
 
 		package_meta_get(m, i, &f);
-		digest_write(&f.digest, digest);
-		printf("{\"version\":\"%s\",\"file\":\"%s\",\"time\":%llu,\"size\":%llu,\"digest\":"
-		       "\"%s\","
-		       "\"code\":\"%s\",\"yanked\":%d,\"foreign\":%d}\n",
-		       f.version, f.file, (unsigned long long)(f.has_time ? f.time_ms : 0),
-		       (unsigned long long)f.size, digest, install_code_name(f.install_code),
-		       f.yanked, f.foreign);
+		print_fact(&f);
 	}
 }
 
@@ -131,7 +141,7 @@ int main(int argc, char **argv)
 		buf_release(&text);
 		return fail(&e);
 	}
-	print_facts(m);
+	print_facts(m, spec.doc, how.which);
 	rc = 0;
 	if (strcmp(argv[2], "-1") != 0) {
 		how.meta = m;

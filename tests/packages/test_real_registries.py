@@ -23,7 +23,7 @@ import urllib.parse
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [HERE, os.path.join(HERE, "..", "server"), os.path.join(HERE, "..", "behaviour"), os.path.join(HERE, "..", "shared")]
 import harness  # noqa: E402
-from checks import Skip, check, equal, has  # noqa: E402
+from checks import Skip, check, equal, has, wait_for  # noqa: E402
 
 EXAMPLE = os.path.join(HERE, "..", "..", "examples", "packages")
 PROJECT = "left-pad"  # small, without dependencies, its last release is of years ago
@@ -157,6 +157,9 @@ def test_apt(server):
     equal(code, 0, said[-600:])
     code, said = sh(server, s, f"cd /tmp/apt && {words} download hello", user="root")
     equal(code, 0, said[-600:])
+    row = wait_for(lambda: [r for r in server.want(200, "GET", f"/v1/sessions/{s['id']}/packages")["packages"] if r["name"] == "hello"],
+                   10, "the row of hello")[0]
+    equal(row["verified"], True, "its digest is that of the archive's index")
     code, said = sh(server, s, f"cd /tmp/apt && {words} download hello-traditional", user="root")
     check(code != 0, "a denied package came")
     has(said, "is denied by the policy of this session")

@@ -7,6 +7,7 @@ must agree, however the document is cut into pieces. Hostile documents have the 
 """
 import base64
 import html.parser
+import gzip
 import json
 import os
 import random
@@ -343,11 +344,28 @@ def test_gems():
 def test_apt():
     release = f"Origin: x\nMD5Sum:\n 900150983cd24fb0d6963f7d28e17f72 3 main/a\nSHA256:\n {SHA256}  12 main/binary-amd64/Packages.gz\nDate: x\n {SHA256} 1 no\n"
     equal([(f["file"], f["size"]) for f in facts(APT_RELEASE, release)], [("main/binary-amd64/Packages.gz", 12)])
-    index = "".join(f"Package: p{i}\nVersion: 1:1.{i}-1\nProvides: {'x, ' * 2000}\nFilename: pool/p{i}_1.deb\nSize: {i}\nSHA256: {SHA256}\n\n" for i in range(3))
-    got = facts(APT_PACKAGES, index)
-    equal([(f["version"], f["file"], f["size"]) for f in got], [(f"1:1.{i}-1", f"pool/p{i}_1.deb", i) for i in range(3)])
-    equal(facts(APT_PACKAGES, index.rstrip()), got, "without the last empty line")
-    equal(shaped(APT_PACKAGES, SAME, index, ["1:1.0-1"]).body.decode(), index, "signed documents stay as they are")
+    stanza = "Package: p{0}\nVersion: 1:1.{0}-1\nProvides: " + "x, " * 400 + "\nFilename: {2}pool/p{0}_1.deb\nSize: {0}\nSHA256: {1}\n\n"
+    index = "".join(stanza.format(i, SHA256, "./" if i == 1 else "") for i in range(300))
+    for body in (index, index.rstrip(), gzip.compress(index.encode()), gzip.compress(index[:999].encode()) + gzip.compress(index[999:].encode())):
+        for i in (0, 1, 299):
+            got = listed(body, f"pool/p{i}_1.deb")
+            equal([(f["size"], f["digest"]) for f in got], [(i, "sha256:" + SHA256)], f"p{i}")
+        equal(listed(body, "pool/p300_1.deb"), [], "not listed")
+        equal(listed(body, "./pool/p1_1.deb"), [], "paths have one form")
+    again = stanza.format(7, SHA256, "")
+    equal(len(listed(index + again, "pool/p7_1.deb")), 1, "twice the same")
+    equal(listed(index + again.replace("Size: 7", "Size: 8"), "pool/p7_1.deb"), [], "nobody can tell which")
+    equal(len(listed(index + again.replace("Size: 7", "Size: 8"), "pool/p8_1.deb")), 1, "others are found")
+    refused(APT_PACKAGES, gzip.compress(index.encode())[:-9], "ends too early")
+    refused(APT_PACKAGES, gzip.compress(b"\n" * (200 << 20)), "times as much comes out")
+    equal(shaped(APT_PACKAGES, SAME, index[:20000], ["1:1.0-1"]).body.decode(), index[:20000], "signed documents stay as they are")
+
+
+def listed(body, path):
+    """What apt's index says of a file."""
+    done = run(APT_PACKAGES, -1, body, which=path, piece=random.choice((0, 4096, 65536)))
+    equal(done.returncode, 0, done.stdout)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 # ---- hostile documents
