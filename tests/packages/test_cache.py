@@ -226,6 +226,7 @@ def test_a_cache_that_hangs(server):
     others = [package() for _ in range(3)]
     for p, _ in others:
         npm(server, s, "/" + p.split("/")[1])  # its metadata
+    took = []
     pid = server.pid("cordon-cache")
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -233,8 +234,9 @@ def test_a_cache_that_hangs(server):
             began = time.monotonic()
             reply = npm(server, s, p)
             check(reply.whole and reply.body == d, f"{p}: {reply}")
-            note(f"{time.monotonic() - began:.1f} s")
-        check(time.monotonic() - began < 4.5, "the last one did not wait for the cache")
+            took.append(time.monotonic() - began)
+        # The first one waits for the whole deadline of the cache.
+        check(min(took[1:]) < took[0], f"all wait for the cache: {took}")
     finally:
         with contextlib.suppress(ProcessLookupError):  # cordond may have had it replaced
             os.kill(pid, signal.SIGCONT)

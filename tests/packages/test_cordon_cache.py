@@ -19,7 +19,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [HERE, os.path.join(HERE, "..", "shared")]
-from checks import Skip, check, equal, has, wait_for  # noqa: E402
+from checks import Skip, check, equal, has, named_tests, run_tap, wait_for  # noqa: E402
 import cache_channel as wire  # noqa: E402
 from cache_channel import Cache, files_of, key, sha256  # noqa: E402
 
@@ -430,6 +430,7 @@ def test_other_bytes_after_the_commit():
 def test_killed_at_random():
     """kill -9 while files are stored and replaced: each is whole and right, or not there; nothing else is left."""
     files = {f"/{i}": DICE.randbytes(DICE.choice((10, 5000, 300000, 2 * MIB))) for i in range(12)}
+    whole = 0
     with Bed(size=30 * MIB) as bed:
         for turn in range(12):
             link = bed.cache.link()
@@ -453,11 +454,13 @@ def test_killed_at_random():
             for path, data in files.items():
                 found = link.find(key(path=path))
                 if found is not None:
+                    whole += 1
                     check(found[2][:len(data)] == data and len(found[2]) <= len(data) + 1, f"{path} has other bytes")
                     equal(sha256(found[2]), found[1], "hash")
             equal(bed.left(), [], "files left")
             stats = bed.cache.stats()
             equal(len(files_of(bed.folder)), stats["objects"] + stats["views"] + 1, "files on disk")
+    check(whole > 0, "no file was ever found after a kill")
 
 
 def test_no_network_no_other_files():
@@ -471,26 +474,19 @@ def test_no_network_no_other_files():
                 has(f.read(), "Seccomp:\t2")
 
 
+def test_only_its_user_can_read():
+    with Bed() as bed:
+        bed.cache.link().store(key(), b"x")
+        for folder, _, files in os.walk(bed.folder):
+            for name in files if folder == bed.folder else [".", *files]:
+                mode = os.stat(os.path.join(folder, name)).st_mode & 0o777
+                equal(mode & 0o077, 0, f"{oct(mode)} of {folder}/{name}: bits for others")
+
+
 def main():
     global PROGRAM
     PROGRAM = sys.argv[1]
-    tests = [(name, act) for name, act in globals().items() if name.startswith("test_")]
-    if sys.argv[2:]:
-        tests = [(name, act) for name, act in tests if name[5:] in sys.argv[2:] or name in sys.argv[2:]]
-    print(f"1..{len(tests)}")
-    bad = 0
-    for number, (name, act) in enumerate(tests, 1):
-        try:
-            act()
-            print(f"ok {number} {name[5:]}", flush=True)
-        except Skip as e:
-            print(f"ok {number} {name[5:]} # SKIP {e}", flush=True)
-        except Exception as e:  # noqa: BLE001
-            bad += 1
-            for line in f"{type(e).__name__}: {e}".splitlines():
-                print("#", line)
-            print(f"not ok {number} {name[5:]}", flush=True)
-    return 1 if bad else 0
+    return run_tap(named_tests(globals(), sys.argv[2:]))
 
 
 if __name__ == "__main__":

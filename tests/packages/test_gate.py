@@ -196,7 +196,7 @@ def test_a_direct_url_follows_the_same_rules(server):
     equal(status, 403, "a denied name")
     has(phrase, "evil")
     status, _, _, _ = fetched(server, s, "https://web.example/dl/good-1.0-py3-none-any.whl")
-    check(status not in (0, 403), f"a name that nobody denies: {status}")
+    equal(status, 200, "a name that nobody denies")
     s = make(server, policy({"host": "web.example"}, packages={"registries": R.entries("pypi"), "mode": "pinned"}))
     status, _, _, _ = fetched(server, s, "https://web.example/dl/good-1.0-py3-none-any.whl")
     equal(status, 403, "pinned")

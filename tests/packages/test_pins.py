@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 from registry import Package, Registry
-from checks import Failed, Skip, equal, has
+from checks import Failed, equal, has, named_tests, run_tap
 from test_registry import folder, need, run, write
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -91,24 +91,11 @@ def test_mistakes_name_the_line():
         has(done.stderr, "requirements.txt: line 2: only an exact version")
 
 
-TESTS = [test_one_project_of_seven_tools, test_cargo_writes, test_go_writes, test_mistakes_name_the_line]
-
-
 def main():
-    failed = 0
     R.listen()
-    print(f"1..{len(TESTS)}")
-    for number, test in enumerate(TESTS, 1):
-        try:
-            test()
-            print(f"ok {number} - {test.__name__[5:]}", flush=True)
-        except Skip as e:
-            print(f"ok {number} - {test.__name__[5:]} # SKIP {e}", flush=True)
-        except (AssertionError, OSError, subprocess.SubprocessError) as e:
-            failed += 1
-            print(f"not ok {number} - {test.__name__[5:]}\n# " + str(e).replace("\n", "\n# "), flush=True)
+    code = run_tap(named_tests(globals(), sys.argv[2:]))
     R.close()
-    return 1 if failed else 0
+    return code
 
 
 if __name__ == "__main__":

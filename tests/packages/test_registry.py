@@ -17,7 +17,7 @@ import urllib.request
 
 import registry_answer as faults
 from registry import Package, Registry
-from checks import Failed, Skip, check, equal, has
+from checks import Failed, Skip, check, equal, has, named_tests, run_tap
 
 
 def packages():
@@ -191,21 +191,9 @@ def test_faults():
 
 def main():
     R.listen()
-    wanted = sys.argv[1:]
-    tests = [(n, f) for n, f in globals().items() if n.startswith("test_") and (not wanted or n[5:] in wanted)]
-    print(f"1..{len(tests)}")
-    failed = 0
-    for number, (name, function) in enumerate(tests, 1):
-        try:
-            function()
-            print(f"ok {number} - {name[5:]}", flush=True)
-        except Skip as e:
-            print(f"ok {number} - {name[5:]} # SKIP {e}", flush=True)
-        except (AssertionError, OSError, subprocess.SubprocessError) as e:
-            failed += 1
-            print(f"not ok {number} - {name[5:]}\n# " + str(e).replace("\n", "\n# "), flush=True)
+    code = run_tap(named_tests(globals(), sys.argv[1:]))
     R.close()
-    return 1 if failed else 0
+    return code
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
-from checks import check, equal, has  # noqa: E402
+from checks import check, equal, has, named_tests, run_tap  # noqa: E402
 
 TOOL = ""
 NPM, SIMPLE, LEGACY, CARGO, GO_LIST, GO_INFO, APT_RELEASE, APT_PACKAGES, GEM = range(9)
@@ -420,18 +420,7 @@ def test_long_lists_take_linear_time():
 def main():
     global TOOL
     TOOL = sys.argv[1]
-    wanted = sys.argv[2:]
-    tests = [(n, f) for n, f in globals().items() if n.startswith("test_") and (not wanted or n[5:] in wanted)]
-    print(f"1..{len(tests)}")
-    failed = 0
-    for number, (name, function) in enumerate(tests, 1):
-        try:
-            function()
-            print(f"ok {number} - {name[5:]}", flush=True)
-        except Exception as e:  # any other way to fail is a failure, too
-            failed += 1
-            print(f"not ok {number} - {name[5:]}\n# " + f"{type(e).__name__}: {e}".replace("\n", "\n# "), flush=True)
-    return 1 if failed else 0
+    return run_tap(named_tests(globals(), sys.argv[2:]))
 
 
 if __name__ == "__main__":

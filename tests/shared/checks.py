@@ -34,6 +34,27 @@ def has(text, part, what=""):
         raise Failed(f"{what}: no {part!r} in {short(text)}")
 
 
+def run_tap(tests):
+    """Runs (name, function) pairs as TAP. Returns the exit code."""
+    tests, failed = list(tests), 0
+    print(f"1..{len(tests)}")
+    for number, (name, act) in enumerate(tests, 1):
+        try:
+            act()
+            print(f"ok {number} - {name}", flush=True)
+        except Skip as e:
+            print(f"ok {number} - {name} # SKIP {e}", flush=True)
+        except Exception as e:  # any other way to fail is a failure, too
+            failed += 1
+            print(f"not ok {number} - {name}\n# " + f"{type(e).__name__}: {e}".replace("\n", "\n# "), flush=True)
+    return 1 if failed else 0
+
+
+def named_tests(where, wanted):
+    """The functions test_NAME of a module's globals(), or those that are wanted."""
+    return [(n[5:], f) for n, f in where.items() if n.startswith("test_") and (not wanted or n[5:] in wanted or n in wanted)]
+
+
 def note(text):
     for line in str(text).splitlines():
         print("#", line)
