@@ -4,7 +4,8 @@
  * with the validators of what the cache has; redirects are followed to hosts of the registry only.
  * If it does not answer, what the cache has is taken for a day (stale). Reading: the document is
  * read in pieces, one per turn of the loop, hashed on the way; one that cannot be read is no
- * document, and is not kept. A fetched document is handed to the cache after that.
+ * document, and is not kept. What the cache has and this process has not is read before it is
+ * fetched again, to compare both. A fetched document is handed to the cache after that.
  *
  * Bounds: fetches of a session and a tenant at a time, bytes of documents of both, time. */
 #include "package_load.h"
@@ -48,6 +49,7 @@ struct package_load {
 	struct digest raw;
 	/* What is read. */
 	bool is_new;		      /* fetched just now: to be stored */
+	bool is_old;		      /* of the cache, read before it is fetched again */
 	struct package_document *doc; /* owned */
 	struct sha256 hasher;
 	uint64_t at;
@@ -127,10 +129,38 @@ static void store(struct package_load *l)
 		cache_store_file(l->session->egress, &key, &meta, copy, l->doc->size, NULL);
 }
 
+static void fetch(struct package_load *l);
+
+/* What the registry says now will be compared with it. */
+static void end_old(struct package_load *l)
+{
+	size_t facts = l->facts;
+
+	l->is_old = false;
+	package_document_drop(l->doc);
+	l->doc = NULL;
+	if (l->view->refs == 0) { /* nobody waits for it any more, and nothing was sent */
+		package_load_cancel(l->view);
+		return;
+	}
+	(void)resource_share_documents(&l->session->share, l->counted, l->counted - facts);
+	l->counted -= facts;
+	l->facts = 0;
+	fetch(l);
+}
+
 static void take_document(struct package_load *l)
 {
 	struct package_view *v = l->view;
 
+	if (l->is_old) {
+		if (digest_equal(&l->doc->raw, &l->raw)) { /* else: damaged */
+			package_view_replace(v, l->doc);
+			l->doc = NULL;
+		}
+		end_old(l);
+		return;
+	}
 	if (l->is_new)
 		store(l);
 	package_view_replace(v, l->doc);
@@ -192,6 +222,10 @@ static void on_task(struct loop_task *t)
 		take_document(l);
 		return;
 	}
+	if (l->is_old) {
+		end_old(l);
+		return;
+	}
 	(void)snprintf(why, sizeof(why), "the metadata of %.100s cannot be read: %.120s",
 		       l->view->name, e.msg);
 	end(l, 502, why);
@@ -251,8 +285,6 @@ static void use_cached(struct package_load *l, enum package_cached how)
 }
 
 /* ---- fetching */
-
-static void fetch(struct package_load *l);
 
 static bool may_fetch(const struct egress_session *session)
 {
@@ -438,10 +470,19 @@ static bool is_fresh(const struct package_load *l)
 	return l->any_age || (l->fetched_ms <= now && now - l->fetched_ms < PACKAGE_VIEW_FRESH_MS);
 }
 
+/* This process has not seen the document, the cache has: it is read first, so that a registry that
+ * says something else now is noticed. */
+static void read_old(struct package_load *l, int fd)
+{
+	l->is_old = true;
+	read_document(l, fd, l->size);
+}
+
 static void on_found(struct cache_call *c, struct cache_found *found, const struct err *e)
 {
 	struct package_load *l = c->arg;
 	struct package_view *v = l->view;
+	int fd;
 
 	if (found != NULL && found->fd >= 0) {
 		l->fd = TAKE_FD(found->fd);
@@ -454,6 +495,8 @@ static void on_found(struct cache_call *c, struct cache_found *found, const stru
 	}
 	if (l->fd >= 0 && is_fresh(l))
 		use_cached(l, PACKAGE_CACHE_HIT);
+	else if (l->fd >= 0 && v->doc == NULL && (fd = fcntl(l->fd, F_DUPFD_CLOEXEC, 3)) >= 0)
+		read_old(l, fd);
 	else if (!v->only_cache)
 		fetch(l);
 	else if (e != NULL)

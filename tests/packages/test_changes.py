@@ -49,13 +49,16 @@ def make_older(server, *words):
             server.restarted(name)
 
 
-def known(server, s, name):
-    """A name with two versions that this node has seen an hour ago: what the registry said of it."""
+def known(server, s, name, used=True):
+    """A name with two versions that this node has seen an hour ago: what the registry said of it. used: the new
+    cordon-egress has read it, too."""
     for version in ("1.0.0", "1.1.0"):
         R.add("npm", name, version, age="400d")
     said = json.loads(npm(server, s, "/" + name).body)
     equal(sorted(said["versions"]), ["1.0.0", "1.1.0"], "versions")
     make_older(server, "npm.example", "/" + name)
+    if not used:
+        return said
     wait_for(lambda: npm(server, s, R.path("npm", name, "1.0.0")).whole, 15, "a file of a version that was seen")
     equal(R.count("/" + name), 1, "requests for the metadata: the file's digest was known")
     return said
@@ -95,6 +98,16 @@ def test_a_known_version_changes(server):
         equal(recorded(server, s, name=name, version="1.0.0")["changed"], False, "its record")
         R.heal()
         refused(npm(server, s, R.path("npm", name, "1.1.0")), "changed")
+
+
+def test_a_change_that_only_the_cache_knows(server):
+    """cordon-egress is new: what it fetches is compared with what the cache has."""
+    s = session(server)
+    now_says("other-since", known(server, s, "other-since", used=False), other_digest)
+    page = wait_for(lambda: (r := npm(server, s, "/other-since")).status == 200 and r, 15, "the document")
+    equal(sorted(json.loads(page.body)["versions"]), ["1.0.0"], "versions that are shown")
+    refused(npm(server, s, R.path("npm", "other-since", "1.1.0")), "changed")
+    R.heal()
 
 
 def test_an_address_that_changes(server):
