@@ -39,6 +39,7 @@ struct service {
 
 struct session_services {
 	struct service *each[SERVICES]; /* owned; NULL: not used yet */
+	bool asked; /* the store has no interpreter from before this was in memory */
 };
 
 static void begin_again(struct service *v);
@@ -170,15 +171,20 @@ static void on_timer(struct loop_timer *t)
 		plan(v, PAUSED_MS); /* without a cell: its next boot starts it */
 }
 
+static struct session_services *services_of(struct session *s)
+{
+	if (s->services == NULL)
+		s->services = calloc(1, sizeof(*s->services));
+	assert(s->services != NULL);
+	return s->services;
+}
+
 static struct service *service_of(struct session *s, unsigned which)
 {
 	const struct store_template *t = session_template(s);
 	struct service *v;
 
-	if (s->services == NULL)
-		s->services = calloc(1, sizeof(*s->services));
-	assert(s->services != NULL);
-	v = s->services->each[which];
+	v = services_of(s)->each[which];
 	if (v != NULL)
 		return v;
 	v = calloc(1, sizeof(*v));
@@ -297,11 +303,29 @@ int session_service_interpreter(struct session *s, const struct store_actor *who
 	return 0;
 }
 
+/* Was one started before the session came into memory? If that is not known, calls are recorded
+ * and masked. */
+static bool had_interpreter(struct session *s)
+{
+	bool had = true;
+	struct err e;
+
+	_Static_assert(EXECUTION_INTERPRETER == STORE_EXECUTION_INTERPRETER, "a kind of the store");
+	if (s->services != NULL && s->services->asked)
+		return false;
+	if (store_execution_had_interpreter(s->core->store, s->row.id, &had, &e) < 0 || had)
+		return true;
+	services_of(s)->asked = true;
+	return false;
+}
+
 bool session_service_has_interpreter(struct session *s)
 {
 	const struct store_template *t = session_template(s);
 
-	return (t != NULL && t->interpreter) || find(s, EXECUTION_INTERPRETER) != NULL;
+	return (t != NULL && t->interpreter) ||
+	       (s->services != NULL && s->services->each[ADDED] != NULL) ||
+	       find(s, EXECUTION_INTERPRETER) != NULL || had_interpreter(s);
 }
 
 void session_service_free(struct session *s)

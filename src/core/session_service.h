@@ -29,7 +29,7 @@ int session_service_interpreter(struct session *s, const struct store_actor *who
 				struct err *e) MUST_USE;
 
 /* Does the interpreter's server belong to this session: has its template one, or was one started
- * for code? The cell has no say in it. */
+ * for code? It does not matter whether it still runs: the cell has no say in it. */
 bool session_service_has_interpreter(struct session *s);
 
 /* The session leaves memory. */

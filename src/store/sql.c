@@ -223,6 +223,8 @@ const char *const sql_text[] = {
 		" WHERE mark > 0 AND session = ? AND mark = ? ORDER BY created_ms DESC LIMIT 1",
 	[SQL_EXECUTION_SECRETS] = "SELECT secrets FROM execution INDEXED BY execution_secrets"
 		" WHERE secrets <> '' AND session = ?",
+	[SQL_EXECUTION_INTERPRETER] = "SELECT 1 FROM execution INDEXED BY execution_interpreter"
+		" WHERE kind = 3 AND session = ? LIMIT 1",
 	[SQL_EXECUTION_KEPT] = "SELECT id, log_bytes" EXECUTION_KEPT " ORDER BY ended_ms, id LIMIT ?",
 	[SQL_EXECUTION_KEPT_BYTES] = "SELECT coalesce(sum(log_bytes), 0)" EXECUTION_KEPT,
 	[SQL_EXECUTION_KEPT_BY_TENANT] = "SELECT tenant, sum(log_bytes) FROM execution"

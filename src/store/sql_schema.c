@@ -376,6 +376,10 @@ static const char version_33[] =
 /* Rows of packages expire by their last attempt. */
 static const char version_34[] =
 	"CREATE INDEX package_last ON package (last_ms);";
+
+/* Sessions in which a server of the interpreter was started (kind 3). */
+static const char version_35[] =
+	"CREATE INDEX execution_interpreter ON execution (session) WHERE kind = 3;";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
@@ -383,6 +387,6 @@ const char *const sql_schema_steps[] = {
 	version_8,  version_9,	version_10, version_11, version_12, version_13, version_14,
 	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
 	version_22, version_23, version_24, version_25, version_26, version_27, version_28,
-	version_29, version_30, version_31, version_32, version_33, version_34,
+	version_29, version_30, version_31, version_32, version_33, version_34, version_35,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -356,6 +356,19 @@ int store_execution_by_mark(struct store *s, const char *session, uint64_t mark,
 	return got > 0 ? 0 : -1;
 }
 
+int store_execution_had_interpreter(struct store *s, const char *session, bool *ret, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_EXECUTION_INTERPRETER);
+	stmt_text(&q, session);
+	got = stmt_step(&q, "interpreter of", session, e);
+	stmt_close(&q);
+	*ret = got > 0;
+	return got < 0 ? -1 : 0;
+}
+
 int store_execution_each_secrets(struct store *s, const char *session, store_execution_text_fn *fn,
 				 void *cookie, struct err *e)
 {

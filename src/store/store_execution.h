@@ -92,6 +92,11 @@ typedef void store_execution_text_fn(const char *text, void *cookie);
 int store_execution_each_secrets(struct store *s, const char *session, store_execution_text_fn *fn,
 				 void *cookie, struct err *e) MUST_USE;
 
+/* Is there a row of kind STORE_EXECUTION_INTERPRETER, of a process that runs or has ended? */
+#define STORE_EXECUTION_INTERPRETER 3
+int store_execution_had_interpreter(struct store *s, const char *session, bool *ret,
+				    struct err *e) MUST_USE;
+
 /* Complete logs of one session: those whose execution has ended, has closed its output, and has
  * log_bytes. In the order in which the executions ended; at most limit. */
 struct store_execution_log {

@@ -300,6 +300,15 @@ def test_other_sessions(server):
     server.want(200, "POST", f"/v1/sessions/{session}/executions?wait=true", {"code": "import os"})
     equal(printed(execute(server, session, "print(os.environ['PLAIN'])")), "*" * len(PLAIN) + "\n")
     equal(last(server, session)["command_sha256"], sha("print(os.environ['PLAIN'])"))
+    # Root in the cell ends it, and answers in its place: also for a daemon that never saw it run.
+    server.run(session, "pkill -9 -f 'cordon-interpreter serv[e]'; mv /opt/cordon/bin/cordon-interpreter /opt/gone", user="root")
+    server.spawn(session, ["python3", "-c", SERVER], user="root", background=True)
+    for code in ("killed", "restarted"):
+        wait_for(lambda: server.run(session, ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/49999"])["exit_code"] == 0, 20, "the server")
+        check(PLAIN not in printed(execute(server, session, code)), f"{code}: masked")
+        equal(last(server, session)["command_sha256"], sha(code), "recorded")
+        if code == "killed":
+            server.restarted("cordond")
     server.delete(session)
     session = server.create(secrets=ENV)["id"]
     server.spawn(session, ["python3", "-c", SERVER], background=True)
