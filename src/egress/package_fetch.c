@@ -73,6 +73,16 @@ static void take_headers(struct package_fetch *f, const struct http1_response *a
 		take(v, f->reason, sizeof(f->reason));
 }
 
+/* "the metadata is larger than 64 MiB", and what else it may be */
+static void fail_large(struct package_fetch *f, const char * or)
+{
+	char why[128];
+
+	(void)snprintf(why, sizeof(why), "the %s is larger than %llu MiB%s", f->noun,
+		       (unsigned long long)(f->max >> 20), or);
+	fail(f, why);
+}
+
 static bool is_plain(const struct http1_response *a)
 {
 	struct http1_span coding;
@@ -91,21 +101,21 @@ static bool begin_body(struct package_fetch *f, const struct http1_response *a)
 		return false;
 	}
 	if (!is_plain(a)) {
-		fail(f, "the registry sent compressed metadata, which was not asked for");
+		fail(f, "the registry sent a compressed body, which was not asked for");
 		return false;
 	}
-	if (a->framing == HTTP1_LENGTH && a->content_length > PACKAGE_FETCH_MAX) {
-		fail(f, "the metadata is larger than 64 MiB");
+	if (a->framing == HTTP1_LENGTH && a->content_length > f->max) {
+		fail_large(f, "");
 		return false;
 	}
-	f->fd = memfd_create("package metadata", MFD_CLOEXEC);
+	f->fd = memfd_create("package", MFD_CLOEXEC);
 	if (f->fd < 0) {
-		fail(f, "no memory for metadata");
+		fail(f, "no memory for the answer of a registry");
 		return false;
 	}
 	f->framing = a->framing;
 	f->left = a->content_length;
-	chunk_init(&f->chunk, PACKAGE_FETCH_MAX);
+	chunk_init(&f->chunk, f->max);
 	return true;
 }
 
@@ -168,7 +178,7 @@ static int next_piece(struct package_fetch *f, struct http1_span *ret)
 
 static bool keep(struct package_fetch *f, struct http1_span piece)
 {
-	if (f->size + piece.n > PACKAGE_FETCH_MAX || !f->on_bytes(f, piece.n))
+	if (f->size + piece.n > f->max || !f->on_bytes(f, piece.n))
 		return false;
 	if (write(f->fd, piece.p, piece.n) != (ssize_t)piece.n)
 		return false;
@@ -189,7 +199,7 @@ static bool read_body(struct package_fetch *f)
 
 	while ((got = next_piece(f, &piece)) == 0 && piece.n > 0) {
 		if (!keep(f, piece)) {
-			fail(f, "the metadata is too large, or there is no memory for it");
+			fail_large(f, ", or there is no memory for it");
 			return false;
 		}
 	}
@@ -198,7 +208,7 @@ static bool read_body(struct package_fetch *f)
 	if (got > 0)
 		finish(f, NULL);
 	else
-		fail(f, "the metadata is longer than 64 MiB, or its chunks are malformed");
+		fail_large(f, ", or its chunks are malformed");
 	return false;
 }
 
@@ -298,10 +308,12 @@ void package_fetch_start(struct package_fetch *f, struct egress_session *session
 	f->size = 0;
 	f->etag[0] = f->modified[0] = f->type[0] = f->location[0] = f->reason[0] = '\0';
 	f->has_head = false;
+	f->noun = ask->noun;
+	f->max = ask->max;
 	f->scanned = 0;
 	f->stream = (struct gateway_stream){ .fd = -1 };
 	completion_begin(&f->done, session->egress->loop, NULL);
-	completion_set_deadline(&f->done, PACKAGE_FETCH_MS, "metadata of a package");
+	completion_set_deadline(&f->done, PACKAGE_FETCH_MS, "the answer of a registry");
 	if (session->nflows >= EGRESS_SESSION_FLOWS_MAX ||
 	    !resource_share_take_fds(&session->share, PACKAGE_FETCH_FDS)) {
 		(void)err_set(&e, ERR_LIMIT, "this session has too many connections");

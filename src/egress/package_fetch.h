@@ -1,5 +1,5 @@
-/* package_fetch.h - a request that egress makes itself, for the metadata of a package. Called by
- * package_view.c.
+/* package_fetch.h - a request that egress makes itself: for the metadata of a package
+ * (package_load.c), or for a module that is hashed before it is sent (package_gate_zip.c).
  *
  * It goes through a gateway of its own (an internal flow, flow.h), so that policy, limits, secrets,
  * masks, checks of addresses and records are those of any request of the session. This is the
@@ -12,7 +12,7 @@
 #include "gateway_stream.h"
 #include "chunk.h"
 
-#define PACKAGE_FETCH_MAX ((uint64_t)64 << 20) /* bytes of a body */
+#define PACKAGE_FETCH_MAX ((uint64_t)64 << 20) /* bytes of a document */
 #define PACKAGE_FETCH_MS 60000
 #define PACKAGE_FETCH_FDS (RESOURCE_SHARE_FLOW_FDS + 2U)
 #define PACKAGE_FETCH_TAG_MAX 256
@@ -25,6 +25,8 @@ struct package_fetch_ask {
 	const char *etag, *modified; /* validators of what is there already; "": none */
 	const char *credentials;   /* header lines of the program's request, each with CRLF; NULL */
 	const struct owner *owner; /* of the program's connection */
+	const char *noun;	   /* what it is, for errors: a constant */
+	uint64_t max;		   /* bytes of the body */
 };
 
 struct package_fetch {
@@ -44,6 +46,8 @@ struct package_fetch {
 	/* The rest is for package_fetch.c only. */
 	struct egress_session *session; /* NULL: not under way */
 	struct gateway_stream stream;
+	const char *noun;
+	uint64_t max;
 	struct chunk chunk;
 	enum http1_framing framing;
 	uint64_t left;

@@ -72,21 +72,34 @@ static bool recognise(struct package_gate *g)
 
 /* ---- its end */
 
-void package_gate_refuse_as(struct package_gate *g, int status, const char *reason)
+/* bundler takes a 403 for a question about credentials, and shows the reason of another status. */
+static int refusal_status(const struct package_gate *g)
+{
+	return g->request.ecosystem == ECO_GEM ? 451 : 403;
+}
+
+void package_gate_refuse_judged(struct package_gate *g, const char *reason)
 {
 	struct gateway *x = g->x;
 	char why[sizeof(x->reason)];
 
-	(void)snprintf(why, sizeof(why), "%s", reason);
+	(void)snprintf(why, sizeof(why), "%s", reason != NULL ? reason : g->answer.reason);
 	(void)snprintf(g->rule, sizeof(g->rule), "%s", g->answer.rule);
 	g->result = PACKAGE_REFUSED;
 	gateway_defer(x);
-	gateway_deny(x, status, why);
+	gateway_deny(x, g->answer.is_absent ? 404 : refusal_status(g), why);
 }
 
-void package_gate_refuse(struct package_gate *g, const char *reason)
+void package_gate_refuse(struct package_gate *g, const char *member, const char *reason)
 {
-	package_gate_refuse_as(g, 403, reason);
+	struct gateway *x = g->x;
+	char why[sizeof(x->reason)];
+
+	(void)snprintf(why, sizeof(why), "%.240s (packages.%.32s)", reason, member);
+	(void)snprintf(g->rule, sizeof(g->rule), "packages.%.32s", member);
+	g->result = PACKAGE_REFUSED;
+	gateway_defer(x);
+	gateway_deny(x, refusal_status(g), why);
 }
 
 void package_gate_fail(struct package_gate *g, int status, const char *reason)
@@ -289,7 +302,7 @@ static void go_on(struct package_gate *g)
 		return;
 	}
 	if (!package_gate_may_ask(g) && g->request.name[0] != '\0') {
-		package_gate_refuse(g,
+		package_gate_refuse(g, "new_names",
 				    "this session asked for too many packages that do not exist");
 		return;
 	}
@@ -310,14 +323,6 @@ static bool is_of_bundler(const struct package_gate *g)
 	       !g->answer.is_absent && !g->answer.is_offline;
 }
 
-/* bundler takes a 403 for a question about credentials, and shows the reason of another status. */
-static int refusal_status(const struct package_gate *g)
-{
-	if (g->answer.is_absent)
-		return 404;
-	return g->request.ecosystem == ECO_GEM ? 451 : 403;
-}
-
 static void refuse_name(struct package_gate *g)
 {
 	if (is_of_bundler(g)) {
@@ -325,7 +330,7 @@ static void refuse_name(struct package_gate *g)
 		return;
 	}
 	if (!is_of_pip(g))
-		package_gate_refuse_as(g, refusal_status(g), g->answer.reason);
+		package_gate_refuse_judged(g, NULL);
 	else
 		package_gate_pip_page(g, package_gate_accepts(g, "+json"));
 }
@@ -337,22 +342,23 @@ static void decide(struct package_gate *g)
 	if (x->r.framing != HTTP1_NO_BODY && !x->out.done &&
 	    (x->r.method == HTTP1_GET || x->r.method == HTTP1_HEAD)) {
 		x->r.keep_alive = false;
-		package_gate_refuse(g, "a request for a package must not have a body");
+		package_gate_refuse(g, "registries",
+				    "a request for a package must not have a body");
 		return;
 	}
 	if (!x->tls && x->by_registry && g->request.ecosystem != ECO_APT) {
-		package_gate_refuse(g,
+		package_gate_refuse(g, "registries",
 				    "a registry is asked over TLS only, unless a rule allows it");
 		return;
 	}
 	if (x->r.upgrade_websocket) {
-		package_gate_refuse(g, "a registry is not asked for a WebSocket");
+		package_gate_refuse(g, "registries", "a registry is not asked for a WebSocket");
 		return;
 	}
 	package_gate_judge(g);
 	if (g->answer.verdict == PACKAGE_BY_RULES)
-		package_gate_refuse(g, "this is no request for a package, and no rule allows it "
-				       "(packages.registries)");
+		package_gate_refuse(g, "registries",
+				    "this is no request for a package, and no rule allows it");
 	else if (g->answer.verdict == PACKAGE_REFUSE)
 		refuse_name(g);
 	else

@@ -10,8 +10,8 @@
 #include "gateway_end.h"
 #include "gateway_judge.h"
 #include "gateway_request.h"
+#include "package_redirect.h"
 
-#define REDIRECTS_MAX 3U
 #define SHORT_MAX 65536U /* bytes of a body that is no file */
 
 /* ---- limits */
@@ -48,7 +48,7 @@ bool package_gate_fits(struct package_gate *g, uint64_t size)
 			       "the file has %llu bytes, a package file of this session may have "
 			       "%llu",
 			       (unsigned long long)size, (unsigned long long)l->file_bytes);
-	package_gate_refuse(g, why);
+	package_gate_refuse(g, one ? "bytes" : "file_bytes", why);
 	return false;
 }
 
@@ -61,11 +61,12 @@ bool package_gate_may_ask(const struct package_gate *g)
 
 void package_gate_no_view(struct package_gate *g, const struct package_view *v)
 {
-	if (v->status == 0)
-		package_gate_refuse(g, package_gate_may_ask(g)
-					       ? v->why
-					       : "this session asked for too many packages that do "
-						 "not exist: nothing new is fetched");
+	if (v->status == 0 && package_gate_may_ask(g))
+		package_gate_refuse(g, "mode", v->why);
+	else if (v->status == 0)
+		package_gate_refuse(g, "new_names",
+				    "this session asked for too many packages that do not exist: "
+				    "nothing new is fetched");
 	else
 		package_gate_fail(g, v->status >= 400 ? v->status : 502, v->why);
 }
@@ -117,15 +118,10 @@ bool package_gate_wants_json(const struct gateway *x)
 
 /* ---- what is answered */
 
-static bool is_redirect(int status)
-{
-	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
-}
-
 static void refuse(struct package_gate *g, const char *why)
 {
 	gateway_drop_server(g->x);
-	package_gate_refuse(g, why);
+	package_gate_refuse(g, "registries", why);
 }
 
 /* Asks the host that the answer leads to, if it is one of the registry's. */
@@ -135,9 +131,8 @@ static void follow(struct package_gate *g, const struct http1_response *a)
 	struct http1_span at = { 0 };
 	struct package_hosts hosts;
 	struct endpoint to = x->endpoint;
-	char url[HTTP1_TARGET_MAX], why[POLICY_REASON_MAX];
-	const char *rest = "";
-	bool held;
+	char url[HTTP1_TARGET_MAX], target[PACKAGE_REDIRECT_TARGET_MAX], why[POLICY_REASON_MAX];
+	bool follows;
 
 	(void)http1_find(a->headers, a->headers_n, "location", &at);
 	(void)snprintf(url, sizeof(url), "%.*s", at.n < sizeof(url) ? (int)at.n : 0,
@@ -146,19 +141,12 @@ static void follow(struct package_gate *g, const struct http1_response *a)
 		package_gate_fail(g, 503, "out of memory");
 		return;
 	}
-	held = package_hosts_hold(&hosts, url, &to, &rest) && rest[0] == '/';
+	follows = package_redirect_read(&hosts, url, &g->redirects, &to, target, why);
 	package_hosts_release(&hosts);
-	(void)snprintf(why, sizeof(why),
-		       "the registry redirects to %.100s, which is none of its hosts", url);
-	if (!held) {
+	if (follows)
+		gateway_request_again(x, &to, target);
+	else
 		refuse(g, why);
-		return;
-	}
-	if (g->redirects++ == REDIRECTS_MAX) {
-		refuse(g, "the registry redirects too often");
-		return;
-	}
-	gateway_request_again(x, &to, rest);
 }
 
 static void count_unknown(struct package_gate *g, int status)
@@ -194,7 +182,7 @@ static bool is_answer(const struct package_gate *g, const struct http1_response 
 {
 	if (a->status == 200)
 		return true;
-	if (a->status == 401 || (is_redirect(a->status) && g->registry == NULL))
+	if (a->status == 401 || (package_redirect_is(a->status) && g->registry == NULL))
 		return is_short(a);
 	return !is_file(g) && (a->status == 304 || a->status >= 400);
 }
@@ -216,12 +204,12 @@ bool package_gate_head(struct gateway *x, const struct http1_response *a)
 		return true;
 	}
 	count_unknown(g, a->status);
-	if (is_redirect(a->status) && g->registry != NULL &&
+	if (package_redirect_is(a->status) && g->registry != NULL &&
 	    (x->r.method == HTTP1_GET || x->r.method == HTTP1_HEAD)) {
 		follow(g, a);
 		return false;
 	}
-	if (is_redirect(a->status) && (g->expected.alg != DIGEST_NONE || g->by_pin)) {
+	if (package_redirect_is(a->status) && (g->expected.alg != DIGEST_NONE || g->by_pin)) {
 		refuse(g, "a pinned file is not followed to another host");
 		return false;
 	}

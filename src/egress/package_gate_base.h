@@ -57,6 +57,7 @@ struct package_gate {
 	/* The file. */
 	struct digest expected; /* none: DIGEST_NONE */
 	bool by_pin;		/* expected is from a pin */
+	bool by_name;		/* expected is what the file is called */
 	char *file_key;		/* owned; NULL */
 	struct cache_call find;
 	struct package_zip *zip;      /* package_gate_zip.c; NULL: none */
@@ -78,9 +79,11 @@ struct package_gate {
 
 /* ---- package_gate.c */
 
-/* Refuses the request, by the policy: status 403, or 404. g is freed. */
-void package_gate_refuse(struct package_gate *g, const char *reason);
-void package_gate_refuse_as(struct package_gate *g, int status, const char *reason);
+/* Refuses the request: by package_judge(), whose answer is in g->answer; reason: other words than
+ * the answer's, NULL: those. Or by the gate itself, for a reason that belongs to this member of
+ * `packages`, which is named behind it. g is freed. */
+void package_gate_refuse_judged(struct package_gate *g, const char *reason);
+void package_gate_refuse(struct package_gate *g, const char *member, const char *reason);
 /* It cannot be answered: not by the policy. g is freed. */
 void package_gate_fail(struct package_gate *g, int status, const char *reason);
 /* Its bytes are not what they must be; before any was sent. reason: a constant. g is freed. */

@@ -81,10 +81,11 @@ static void on_found(struct cache_call *c, struct cache_found *found, const stru
 		return;
 	}
 	if (found == NULL || found->fd < 0) {
-		package_gate_refuse(g, e != NULL ? "packages come from the package cache only, and "
-						   "it is not running"
-						 : "the package cache does not have this, and "
-						   "nothing is fetched in this session");
+		package_gate_refuse(g, "mode",
+				    e != NULL ? "packages come from the package cache only, and "
+						"it is not running"
+					      : "the package cache does not have this, and "
+						"nothing is fetched in this session");
 		return;
 	}
 	g->cached = PACKAGE_CACHE_HIT;
@@ -156,7 +157,7 @@ void package_gate_copy(struct package_gate *g)
 		g->find.arg = g;
 		cache_find(x->session->egress, &g->find, &key);
 	} else if (packages_cache_only(g->policy)) {
-		package_gate_refuse(g,
+		package_gate_refuse(g, "mode",
 				    "this session takes packages from the cache only, which does "
 				    "not keep this");
 	} else if (keyed) {

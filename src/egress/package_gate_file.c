@@ -90,20 +90,23 @@ static void download(struct package_gate *g)
 	struct err e = { 0 };
 
 	if (packages_cache_only(g->policy)) {
-		package_gate_refuse(g, "the package cache does not have this file, and nothing is "
-				       "fetched in this session");
+		package_gate_refuse(g, "mode",
+				    "the package cache does not have this file, and nothing is "
+				    "fetched in this session");
 		return;
 	}
 	want.nexpected = g->request.kind == PACKAGE_FILE ? digests_of(g, digests) : 0;
 	if (want.nexpected == 0 && g->request.kind == PACKAGE_FILE && is_pinned(g)) {
-		package_gate_refuse(g, "no digest of this file is pinned that can be checked");
+		package_gate_refuse(g, "pins",
+				    "no digest of this file is pinned that can be checked");
 		return;
 	}
 	for (size_t i = 0; i < want.nexpected; i++) {
 		if (digests[i].alg != DIGEST_H1)
 			continue;
 		if (want.nexpected > 1)
-			package_gate_refuse(g, "more than one hash of this module is pinned");
+			package_gate_refuse(g, "pins",
+					    "more than one hash of this module is pinned");
 		else
 			package_gate_zip(g, -1, 0);
 		return;
@@ -269,15 +272,14 @@ static void decide(struct package_gate *g)
 
 	package_gate_judge(g);
 	if (g->answer.verdict != PACKAGE_ALLOW) {
-		package_gate_refuse_as(g, g->answer.is_absent ? 404 : 403,
-				       g->answer.reason[0] != '\0'
-					       ? g->answer.reason
-					       : "nothing is known of this file");
+		package_gate_refuse_judged(
+			g, g->answer.reason[0] != '\0' ? NULL : "nothing is known of this file");
 		return;
 	}
 	if (g->changed) {
-		package_gate_refuse(g, "the registry changed what it says of this file: its digest "
-				       "or time is not what it was");
+		package_gate_refuse(g, "registries",
+				    "the registry changed what it says of this file: its digest "
+				    "or time is not what it was");
 		return;
 	}
 	if (g->has_facts && digest_is_strong(&g->facts.digest))
@@ -287,7 +289,8 @@ static void decide(struct package_gate *g)
 	if (g->request.kind == PACKAGE_FILEMETA)
 		g->expected.alg = DIGEST_NONE;
 	if (g->expected.alg != DIGEST_NONE && !package_answer_accepts(&g->answer, &g->expected)) {
-		package_gate_refuse(g, "the registry's digest of this file is not the pinned one");
+		package_gate_refuse(g, "pins",
+				    "the registry's digest of this file is not the pinned one");
 		return;
 	}
 	g->by_pin = is_pinned(g);
@@ -361,11 +364,12 @@ static void on_view(struct package_gate *g)
 	if (!g->has_facts || g->facts.foreign) {
 		(void)snprintf(why, sizeof(why), "%.120s is not in the registry's metadata",
 			       g->request.file[0] != '\0' ? g->request.file : g->request.written);
-		package_gate_refuse(g, why);
+		package_gate_refuse(g, "registries", why);
 		return;
 	}
 	if (package_meta_quarantined(g->doc->meta)) {
-		package_gate_refuse(g, "the registry has put this package into quarantine");
+		package_gate_refuse(g, "registries",
+				    "the registry has put this package into quarantine");
 		return;
 	}
 	g->changed = package_view_is_changed(v, g->facts.file[0] != '\0' ? g->facts.file
@@ -393,6 +397,7 @@ static void take_digest_of_name(struct package_gate *g)
 	if (g->request.form == FORM_OCI_BLOB || g->request.form == FORM_GIT_LFS_OBJECT)
 		if (!digest_read(v, strlen(v), &g->expected))
 			(void)digest_read_hex(DIGEST_SHA256, v, strlen(v), &g->expected);
+	g->by_name = g->expected.alg != DIGEST_NONE;
 }
 
 void package_gate_file(struct package_gate *g)
@@ -400,7 +405,7 @@ void package_gate_file(struct package_gate *g)
 	struct package_source source;
 
 	if (g->answer.verdict == PACKAGE_REFUSE) {
-		package_gate_refuse(g, g->answer.reason);
+		package_gate_refuse_judged(g, NULL);
 		return;
 	}
 	if (is_known_by_pin(g)) {

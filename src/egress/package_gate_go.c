@@ -160,7 +160,7 @@ static void answer_latest(struct package_gate *g)
 		i++;
 	}
 	if (i == go->n) {
-		package_gate_refuse(g, g->answer.reason);
+		package_gate_refuse_judged(g, NULL);
 		return;
 	}
 	buf_init(&go->answer, INFO_MAX);

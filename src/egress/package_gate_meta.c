@@ -228,7 +228,7 @@ static void refuse_all(struct package_gate *g, const char *version)
 	(void)snprintf(why, sizeof(why), "%s%.140s",
 		       reason[0] != '\0' ? "" : "no version is allowed of ",
 		       reason[0] != '\0' ? reason : g->request.written);
-	package_gate_refuse(g, why);
+	package_gate_refuse_judged(g, why);
 }
 
 /* All versions are judged. */

@@ -5,18 +5,26 @@
 #include "package_gate_base.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "gateway_file.h"
 #include "go_h1.h"
 #include "package_fetch.h"
+#include "package_redirect.h"
 
+/* Bytes of a module: as much as a session may hold (RESOURCE_SHARE_DOCUMENTS_MAX). */
+#define ZIP_MAX ((uint64_t)RESOURCE_SHARE_DOCUMENTS_MAX)
 #define STEP ((size_t)256 * 1024) /* bytes hashed in a turn */
 
 struct package_zip {
 	struct package_gate *gate;
 	struct package_fetch fetch;
+	struct endpoint to; /* where it is, or where the registry redirects to */
+	char target[PACKAGE_REDIRECT_TARGET_MAX];
+	unsigned redirects;
 	struct go_h1 *hash; /* owned */
 	struct loop_task task;
 	size_t counted;	 /* bytes, for the session */
@@ -127,12 +135,36 @@ static void hash(struct package_zip *z)
 		loop_defer(z->gate->x->loop, &z->task);
 }
 
+static void follow(struct package_zip *z)
+{
+	struct package_gate *g = z->gate;
+	struct package_hosts hosts;
+	char why[POLICY_REASON_MAX];
+	bool follows;
+
+	if (package_hosts_copy(&hosts, g->registry, g->x->tls) < 0) {
+		package_gate_fail(g, 503, "out of memory");
+		return;
+	}
+	follows = package_redirect_read(&hosts, z->fetch.location, &z->redirects, &z->to, z->target,
+					why);
+	package_hosts_release(&hosts);
+	if (follows)
+		fetch(z);
+	else
+		package_gate_refuse(g, "registries", why);
+}
+
 static void on_fetched(struct completion *c, const struct err *e)
 {
 	struct package_zip *z = c->arg;
 	struct package_gate *g = z->gate;
 
 	gateway_wait(g->x, GATEWAY_ANSWER_MS);
+	if (e == NULL && package_redirect_is(z->fetch.status) && g->registry != NULL) {
+		follow(z);
+		return;
+	}
 	if (e != NULL || z->fetch.status != 200) {
 		package_gate_fail(g, e != NULL || z->fetch.status < 400 ? 502 : z->fetch.status,
 				  e != NULL		       ? e->msg
@@ -146,18 +178,27 @@ static void on_fetched(struct completion *c, const struct err *e)
 static void fetch(struct package_zip *z)
 {
 	struct gateway *x = z->gate->x;
-	const struct package_fetch_ask ask = { .to = &x->endpoint,
+	char *credentials =
+		z->gate->own_credentials && z->redirects == 0 ? package_gate_credentials(x) : NULL;
+	const struct package_fetch_ask ask = { .to = &z->to,
 					       .tls = x->tls,
-					       .target = x->path,
+					       .target = z->target,
 					       .etag = "",
 					       .modified = "",
-					       .owner = &x->flow->owner };
+					       .credentials = credentials,
+					       .owner = &x->flow->owner,
+					       .noun = "module",
+					       .max = ZIP_MAX };
 
+	package_fetch_release(&z->fetch);
 	z->fetch.done.on_done = on_fetched;
 	z->fetch.done.arg = z;
 	z->fetch.on_bytes = on_bytes;
 	z->fetch.arg = z;
 	package_fetch_start(&z->fetch, x->session, &ask);
+	if (credentials != NULL)
+		explicit_bzero(credentials, strlen(credentials));
+	free(credentials);
 }
 
 void package_gate_zip(struct package_gate *g, int fd, uint64_t size)
@@ -172,6 +213,11 @@ void package_gate_zip(struct package_gate *g, int fd, uint64_t size)
 	}
 	g->zip = z;
 	z->gate = g;
+	z->to = g->x->endpoint;
+	if (snprintf(z->target, sizeof(z->target), "%s%s%s", g->x->path,
+		     g->x->query != NULL ? "?" : "",
+		     g->x->query != NULL ? g->x->query : "") >= (int)sizeof(z->target))
+		z->target[0] = '\0';
 	z->task = (struct loop_task){ .on_run = on_task, .arg = z };
 	z->fetch.fd = fd;
 	z->fetch.stream.fd = z->fetch.stream.watch.fd = -1;

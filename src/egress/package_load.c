@@ -2,10 +2,11 @@
  *
  * Finding: the cache is asked. What is fresh is taken as it is. Fetching: the registry is asked,
  * with the validators of what the cache has; redirects are followed to hosts of the registry only.
- * If it does not answer, what the cache has is taken for a day (stale). Reading: the document is
- * read in pieces, one per turn of the loop, hashed on the way; one that cannot be read is no
- * document, and is not kept. What the cache has and this process has not is read before it is
- * fetched again, to compare both. A fetched document is handed to the cache after that.
+ * If it does not answer, or with a status of 500 and more, what the cache has is taken for a day
+ * (stale). Reading: the document is read in pieces, one per turn of the loop, hashed on the way;
+ * one that cannot be read is no document, and is not kept. What the cache has and this process has
+ * not is read before it is fetched again, to compare both. A fetched document is handed to the
+ * cache after that.
  *
  * Bounds: fetches of a session and a tenant at a time, bytes of documents of both, time. */
 #include "package_load.h"
@@ -18,13 +19,12 @@
 
 #include "clock.h"
 #include "package_fetch.h"
+#include "package_redirect.h"
 #include "sha256.h"
 
 #define PIECE ((size_t)64 * 1024)
 #define PIECES 4		    /* per turn */
 #define PACKED_PIECE ((size_t)4096) /* of gzip: up to a hundred times as much comes out */
-#define REDIRECTS_MAX 3U
-#define TARGET_MAX 2048
 
 struct package_load {
 	struct package_view *view;
@@ -33,7 +33,7 @@ struct package_load {
 	bool any_age;
 	uint64_t since_ms;
 	struct endpoint to;
-	char target[TARGET_MAX]; /* the document's, or where it redirects to */
+	char target[PACKAGE_REDIRECT_TARGET_MAX]; /* the document's, or where it redirects to */
 	unsigned redirects;
 	char *credentials; /* owned, wiped; NULL: none */
 	struct owner owner;
@@ -335,17 +335,31 @@ static void no_answer(struct package_load *l, int status, const char *why, bool 
 		end_for(l, status, why, only);
 }
 
-/* False: it leads to none of the registry's hosts, or too far. */
-static bool follow(struct package_load *l)
+static void follow(struct package_load *l)
 {
-	const char *rest;
+	char why[POLICY_REASON_MAX];
 
-	if (l->redirects++ == REDIRECTS_MAX || l->fetch.location[0] == '\0' ||
-	    !package_hosts_hold(&l->view->hosts, l->fetch.location, &l->to, &rest) ||
-	    rest[0] != '/' || strlen(rest) >= sizeof(l->target) || strpbrk(rest, " #\r\n") != NULL)
-		return false;
-	(void)snprintf(l->target, sizeof(l->target), "%s", rest);
-	return true;
+	if (package_redirect_read(&l->view->hosts, l->fetch.location, &l->redirects, &l->to,
+				  l->target, why))
+		fetch(l);
+	else
+		end(l, 502, why);
+}
+
+/* A status that says neither that it is there nor that it is not. What the cache has is taken only
+ * if the registry cannot answer: one that refuses may have taken the right to read it away. */
+static void on_other_status(struct package_load *l)
+{
+	const struct package_fetch *f = &l->fetch;
+	char why[POLICY_REASON_MAX];
+
+	(void)snprintf(why, sizeof(why), "metadata of %.80s: %.120s%s", l->view->name,
+		       f->reason[0] != '\0' ? f->reason : "the registry answered ",
+		       f->reason[0] != '\0' ? "" : http1_reason(f->status));
+	if (f->status >= 500)
+		no_answer(l, 502, why, f->reason[0] != '\0');
+	else
+		end_for(l, f->status >= 400 ? f->status : 502, why, f->reason[0] != '\0');
 }
 
 static void on_answer(struct package_load *l)
@@ -370,17 +384,13 @@ static void on_answer(struct package_load *l)
 								   : PACKAGE_CACHE_BYPASS;
 		l->is_new = true;
 		read_document(l, TAKE_FD(f->fd), f->size);
-	} else if (f->status >= 301 && f->status <= 308 && follow(l)) {
-		fetch(l);
+	} else if (package_redirect_is(f->status)) {
+		follow(l);
 	} else if (f->status == 404 || f->status == 410) {
 		(void)snprintf(why, sizeof(why), "the registry does not have %.100s", v->name);
 		end(l, 404, why);
 	} else {
-		(void)snprintf(why, sizeof(why), "metadata of %.80s: %.120s%s", v->name,
-			       f->reason[0] != '\0' ? f->reason : "the registry answered ",
-			       f->reason[0] != '\0' ? "" : http1_reason(f->status));
-		no_answer(l, f->status >= 400 && f->status < 500 ? f->status : 502, why,
-			  f->reason[0] != '\0');
+		on_other_status(l);
 	}
 }
 
@@ -410,7 +420,9 @@ static void fetch(struct package_load *l)
 					 .etag = l->fd >= 0 ? v->etag : "",
 					 .modified = l->fd >= 0 ? v->modified : "",
 					 .credentials = l->redirects == 0 ? l->credentials : NULL,
-					 .owner = &l->owner };
+					 .owner = &l->owner,
+					 .noun = "metadata",
+					 .max = PACKAGE_FETCH_MAX };
 
 	if (!may_fetch(l->session)) {
 		l->state = LOAD_QUEUED;

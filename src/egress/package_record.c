@@ -65,6 +65,7 @@ static void write_facts(struct json *j, const struct package_gate *g)
 	if (g->request.kind == PACKAGE_FILE) {
 		json_text(j, "expected",
 			  g->by_pin			   ? "pin"
+			  : g->by_name			   ? "name"
 			  : g->expected.alg != DIGEST_NONE ? "index"
 							   : "none");
 		json_bool(j, "verified", g->verified);

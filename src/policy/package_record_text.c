@@ -13,7 +13,7 @@ static_assert(COUNT(results) == PACKAGE_RESULTS, "every result has a name");
 
 /* The words of a member, one after the other. */
 static const char kinds[] = "meta file filemeta publish search audit auth index key other";
-static const char sources[] = "index pin none";
+static const char sources[] = "index pin name none";
 static const char codes[] = "yes no unknown";
 static const char caches[] = "hit miss revalidated stale bypass";
 

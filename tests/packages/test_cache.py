@@ -193,6 +193,45 @@ def test_a_changed_object(server):
     wait_for(lambda: (r := npm(server, s, path)).whole and r.body == data, 10, "the right one")
 
 
+def aged(server, word):
+    """Metadata whose key has this word was fetched an hour ago; nobody remembers it."""
+    found = 0
+    for name in files_of(f"{server.state}/packages"):
+        at = f"{server.state}/packages/{name}"
+        if not name.startswith("views/"):
+            continue
+        with open(at, "rb") as f:
+            view = f.read()[:-16]
+        if word not in view:
+            continue
+        size = int.from_bytes(view[-40:-32], "little")
+        check(0 < size < 1 << 24, f"the form of a view: a size of {size}")
+        view = view[:-48] + (int.from_bytes(view[-48:-40], "little") - 3600000).to_bytes(8, "little") + view[-40:]
+        with open(at, "wb") as f:
+            f.write(view + hashlib.sha256(view).digest()[:16])
+        found += 1
+    for name in ("cordon-cache", "cordon-egress"):
+        revived(server, name, server.kill(name))
+    return found
+
+
+def test_old_metadata_is_taken_only_from_a_registry_that_cannot_answer(server):
+    R.add("npm", "old-page", "1.0.0")
+    s = session(server)
+    equal(npm(server, s, "/old-page").status, 200, "the page")
+    wait_for(lambda: aged(server, b"/old-page") == 1, 20, "the view of the page")
+    try:
+        for code, want in ((401, 401), (403, 403), (429, 429), (503, 200)):
+            R.heal()
+            R.fault("/old-page", faults.status(code))
+            reply = wait_for(lambda: (r := npm(server, s, "/old-page")).status and r, 10, "an answer")
+            equal(reply.status, want, f"the registry answers {code}")
+    finally:
+        R.heal()
+    wait_for(lambda: [r for r in server.want(200, "GET", f"/v1/sessions/{s['id']}/network/log?limit=100")["records"]
+                      if r["kind"] == "package" and r["package"]["cache"] == "stale"], 10, "the record of old metadata")
+
+
 def whole_folder(server, why):
     """Every object has the bytes that its name says, and nothing is left of what was not stored."""
     folder = f"{server.state}/packages"

@@ -272,6 +272,48 @@ def test_pinned_takes_what_is_pinned(server):
         check((status, code) != (200, 0) and got != sha256(manager, "other", "1.0.0"), "a file that is not the pinned one")
 
 
+def test_pinned_modules_are_asked_for_as_others_are(server):
+    """With the program's credentials, along redirects of the registry, up to a size that the refusal names."""
+    R.add("go", "example.org/guarded", "v1.0.0", age="400d", token="Basic cells-own")
+    R.add("go", "example.org/moved", "v1.0.0", age="400d")
+    pins = {f"go:example.org/{n}": [f"v1.0.0 {package_files.go_sums(R.find('go', f'example.org/{n}', 'v1.0.0'))[0]}"]
+            for n in ("guarded", "moved")}
+    s = everywhere(server, mode="pinned", pins=pins)
+    url, path = "https://proxy.go.example/example.org/guarded/@v/v1.0.0.zip", "/example.org/moved/@v/v1.0.0.zip"
+    equal(fetched(server, s, url)[0], 404, "without credentials")
+    equal(fetched(server, s, url, "-H 'Authorization: Basic cells-own'")[0], 200, "with credentials")
+    try:
+        R.fault(path, registry_answer.redirect("https://evil.example/x.zip"), times=1)
+        status, phrase, _, _ = fetched(server, s, "https://proxy.go.example" + path)
+        equal(status, 403, "to another host")
+        has(phrase, "none of its hosts (packages.registries)")
+        R.fault(path, lambda q, a: setattr(a, "length", 1 << 30) or a, times=1)
+        status, phrase, _, _ = fetched(server, s, "https://proxy.go.example" + path)
+        equal((status, phrase), (502, "the module is larger than 128 MiB"), "a large one")
+        R.fault(path, registry_answer.redirect("https://sum.go.example" + path), times=1)
+        equal(fetched(server, s, "https://proxy.go.example" + path)[0], 200, "to a host of the registry")
+    finally:
+        R.heal()
+
+
+def test_gems_are_refused_with_a_status_that_bundler_shows(server):
+    R.add("gem", "pebble", "1.0.0", age="1h")
+    s = session(server, registries=R.entries("gem"), min_age="7d")
+    status, phrase, _, _ = fetched(server, s, "https://gem.example" + R.path("gem", "pebble", "1.0.0"))
+    equal(status, 451, "a gem that is too young")
+    has(phrase, "packages.min_age")
+
+
+def test_blobs_are_called_by_their_digest(server):
+    image = R.parts["oci"].image(R.add("oci", "team/blobs", "1.0.0", age="400d"))
+    s = everywhere(server)
+    digest = image.manifest["layers"][0]["digest"]
+    equal(fetched(server, s, f"https://oci.example/v2/team/blobs/blobs/{digest}")[0], 200, "a blob")
+    rows = wait_for(lambda: [p for p in server.want(200, "GET", f"/v1/sessions/{s['id']}/packages")["packages"]
+                             if p["version"] == digest], 10, "the row")
+    equal((rows[0]["expected"], rows[0]["verified"]), ("name", True), "where its digest came from")
+
+
 # ---- limits
 
 def test_budgets(server):
@@ -285,6 +327,9 @@ def test_budgets(server):
     status, phrase, _, _ = fetched(server, s, file_url("npm", "demo", "1.0.0"))
     equal(status, 403, "the second")
     has(phrase, "budget")
+    has(phrase, "(packages.bytes)")
+    wait_for(lambda: [r for r in server.want(200, "GET", f"/v1/sessions/{s['id']}/network/log")["records"]
+                      if r["kind"] == "package" and r.get("rule") == "packages.bytes"], 10, "the rule on record")
 
 
 def test_names_that_do_not_exist_run_out(server):
@@ -292,7 +337,9 @@ def test_names_that_do_not_exist_run_out(server):
     for i in range(3):
         equal(fetched(server, s, f"https://npm.example/nothing-{i}")[0], 404, "a name")
     before = len(R.requests)
-    equal(fetched(server, s, "https://npm.example/nothing-9")[0], 403, "one too many")
+    status, phrase, _, _ = fetched(server, s, "https://npm.example/nothing-9")
+    equal(status, 403, "one too many")
+    has(phrase, "(packages.new_names)")
     equal(len(R.requests), before, "requests that reached the registry")
 
 
