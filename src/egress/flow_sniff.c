@@ -175,7 +175,8 @@ static bool must_terminate(const struct flow *f, const struct tls_hello *h)
 
 	if (f->answer.verdict == POLICY_INSPECT || mode != POLICY_TLS_AUTO)
 		return f->answer.verdict == POLICY_INSPECT || mode == POLICY_TLS_TERMINATE;
-	return (f->endpoint.host[0] && h->ech) || can_know(f) || policy_packages(f->session->policy) != NULL;
+	return (f->endpoint.host[0] && h->ech) || can_know(f) ||
+	       policy_packages(f->session->policy) != NULL;
 }
 
 /* Takes them out of the socket, and keeps those that were looked at. */

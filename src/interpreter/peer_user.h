@@ -8,8 +8,9 @@
 #include "err.h"
 
 /* May this peer run code here: is it root, or the user who runs this program? Kernels run as root,
- * so a user who may use them is root. False also if the user cannot be found: the other end is closed,
- * is not in this network namespace, or /proc cannot be read. fd: a connected Unix or TCP socket. */
+ * so a user who may use them is root. False also if the user cannot be found: the other end is
+ * closed, is not in this network namespace, or /proc cannot be read. fd: a connected Unix or TCP
+ * socket. */
 bool peer_user_is_ours(int fd);
 
 /* The user who made the socket at the other end of a TCP connection. */
