@@ -8,8 +8,12 @@
 #include <sys/socket.h>
 
 #include "chunk.h"
+#include "digest.h"
 #include "gateway.h"
 #include "gateway_base.h"
+#include "gateway_end.h"
+#include "gateway_file.h"
+#include "gateway_tap.h"
 #include "session_limits.h"
 #include "llm_call.h"
 #include "synthetic_names.h"
@@ -49,10 +53,57 @@ void flow_record(struct flow *f, bool allowed, const char *reason)
 	assert(reason != NULL);
 }
 
-/* The package gate has fuzz targets of its own parts. */
-static bool no_package(struct gateway *x)
+/* ---- a package gate: it does with a request what the path says, as the real one could */
+
+static unsigned taps, released;
+
+static ssize_t produce(void *arg, uint8_t *ret, size_t cap)
 {
-	(void)x;
+	size_t *left = arg, n = *left < cap ? *left : cap;
+
+	memset(ret, 'x', n);
+	*left -= n;
+	return (ssize_t)n;
+}
+
+static void on_release(void *arg)
+{
+	(void)arg;
+	assert(released > 0);
+	released--;
+}
+
+static void on_tap_end(struct gateway *x, const struct gateway_tap_end *end, void *arg)
+{
+	assert(x != NULL && arg == &taps && taps > 0 && !end->stored);
+	taps--;
+}
+
+static bool begin_package(struct gateway *x)
+{
+	static const struct digest wrong = { .alg = DIGEST_SHA256 };
+	static size_t left;
+	struct gateway_tap_want want = { .expected = &wrong, .on_end = on_tap_end, .arg = &taps };
+	struct gateway_content made = {
+		.fd = -1, .produce = produce, .release = on_release, .arg = &left
+	};
+	struct err e;
+
+	if (strstr(x->path, "package-no") != NULL) {
+		gateway_deny(x, 403, "refused");
+		return true;
+	}
+	if (strstr(x->path, "package-made") != NULL && x->out.done) {
+		left = 70000;
+		released++;
+		gateway_file_serve(x, &made);
+		return true;
+	}
+	if (strstr(x->path, "package-tap") != NULL) {
+		want.nexpected = strstr(x->path, "wrong") != NULL;
+		taps++;
+		assert(gateway_tap_set(x, &want, &e) == 0);
+	}
 	return false;
 }
 
@@ -467,7 +518,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	answers_n = size - (size_t)(answers - data);
 	egress.loop = loop_new(&e);
 	assert(egress.loop != NULL);
-	egress.package_begin = no_package;
+	egress.package_begin = begin_package;
 	session.egress = &egress;
 	session.names = synthetic_names_new();
 	session.idle_conns = idle_conns_new(egress.loop, &session.share);
@@ -492,6 +543,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(void)close(servers[i]);
 	}
 	nservers = 0;
+	assert(taps == 0 && released == 0); /* each ends once */
 	idle_conns_free(session.idle_conns);
 	synthetic_names_free(session.names);
 	loop_free(egress.loop);
