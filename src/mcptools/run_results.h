@@ -9,9 +9,8 @@
 #include "json_tree.h"
 
 #define RUN_RESULTS_BYTES (2U << 20) /* of all lines */
-#define RUN_RESULTS_PIECE                                                       \
-	(64U << 10) /* bytes of lines in a piece, and the line that goes beyond \
-		     */
+/* Bytes of lines in a piece, and the line that goes beyond. */
+#define RUN_RESULTS_PIECE (64U << 10)
 #define RUN_RESULTS_IMAGES 4
 
 struct run_results_image {
