@@ -31,7 +31,7 @@ static struct {
 	uint64_t to_bytes;
 	uint64_t count, bytes;
 	size_t bucket;
-} here;
+} control;
 
 /* cordond reads what it asked for: a full socket is an error of the channel. */
 static void answer(const struct cache_msg *m)
@@ -40,9 +40,9 @@ static void answer(const struct cache_msg *m)
 	int n = cache_msg_write(m, packet, sizeof(packet));
 	struct err e;
 
-	if (n < 0 || io_send(here.sock, packet, (size_t)n, NULL, 0, &e) < 0) {
+	if (n < 0 || io_send(control.sock, packet, (size_t)n, NULL, 0, &e) < 0) {
 		log_error("answer to cordond lost", "type=%u", m->type);
-		loop_stop(here.cache->loop);
+		loop_stop(control.cache->loop);
 	}
 }
 
@@ -56,34 +56,35 @@ static void refuse(uint32_t id, enum err_code code, const char *why)
 static void done(uint64_t bad)
 {
 	const struct cache_msg m = { .type = CACHE_DONE,
-				     .id = here.busy,
-				     .count = here.count,
-				     .size = here.bytes,
+				     .id = control.busy,
+				     .count = control.count,
+				     .size = control.bytes,
 				     .bad = bad };
 
-	here.busy = 0;
+	control.busy = 0;
 	answer(&m);
 }
 
 static void collect_some(void)
 {
-	if (cache_room_shrink(here.cache, here.to_bytes, &here.count, &here.bytes))
-		loop_defer(here.cache->loop, &here.more);
+	if (cache_room_shrink(control.cache, control.to_bytes, &control.count, &control.bytes))
+		loop_defer(control.cache->loop, &control.more);
 	else
 		done(0);
 }
 
 static void remove_some(void)
 {
-	const struct cache_key pattern = { here.scope, here.registry, here.path };
-	size_t to = here.bucket + BUCKETS_PER_TURN;
+	const struct cache_key pattern = { control.scope, control.registry, control.path };
+	size_t to = control.bucket + BUCKETS_PER_TURN;
 	uint64_t bytes = 0;
 
-	here.count += cache_room_remove_matching(here.cache, &pattern, here.bucket, to, &bytes);
-	here.bytes += bytes;
-	here.bucket = to;
+	control.count +=
+		cache_room_remove_matching(control.cache, &pattern, control.bucket, to, &bytes);
+	control.bytes += bytes;
+	control.bucket = to;
 	if (to < CACHE_BUCKETS)
-		loop_defer(here.cache->loop, &here.more);
+		loop_defer(control.cache->loop, &control.more);
 	else
 		done(0);
 }
@@ -91,7 +92,7 @@ static void remove_some(void)
 static void on_more(struct loop_task *t)
 {
 	(void)t;
-	if (here.order == CACHE_GC)
+	if (control.order == CACHE_GC)
 		collect_some();
 	else
 		remove_some();
@@ -100,7 +101,7 @@ static void on_more(struct loop_task *t)
 static void on_checked(void *arg, uint64_t checked, uint64_t bad)
 {
 	(void)arg;
-	here.count = checked;
+	control.count = checked;
 	done(bad);
 }
 
@@ -114,24 +115,24 @@ static void copy(char *ret, size_t cap, const char *text)
 
 static void begin(const struct cache_msg *m)
 {
-	if (here.busy != 0 || !here.cache->loaded) {
+	if (control.busy != 0 || !control.cache->loaded) {
 		refuse(m->id, ERR_CONFLICT, "the package cache is busy: try again in a moment");
 		return;
 	}
-	here.busy = m->id;
-	here.order = m->type;
-	here.count = here.bytes = 0;
-	here.bucket = 0;
-	here.to_bytes = m->size;
+	control.busy = m->id;
+	control.order = m->type;
+	control.count = control.bytes = 0;
+	control.bucket = 0;
+	control.to_bytes = m->size;
 	if (m->type == CACHE_REMOVE) {
-		copy(here.scope, sizeof(here.scope), m->key.scope);
-		copy(here.registry, sizeof(here.registry), m->key.registry);
-		copy(here.path, sizeof(here.path), m->key.path);
+		copy(control.scope, sizeof(control.scope), m->key.scope);
+		copy(control.registry, sizeof(control.registry), m->key.registry);
+		copy(control.path, sizeof(control.path), m->key.path);
 	}
 	if (m->type != CACHE_VERIFY) {
-		loop_defer(here.cache->loop, &here.more);
-	} else if (!cache_check_start(here.cache, SIZE_MAX, on_checked, NULL)) {
-		here.busy = 0;
+		loop_defer(control.cache->loop, &control.more);
+	} else if (!cache_check_start(control.cache, SIZE_MAX, on_checked, NULL)) {
+		control.busy = 0;
 		refuse(m->id, ERR_CONFLICT, "objects are being checked: try again in a moment");
 	}
 }
@@ -140,7 +141,7 @@ static void begin(const struct cache_msg *m)
 
 static void on_stats(uint32_t id)
 {
-	const struct cache *c = here.cache;
+	const struct cache *c = control.cache;
 	struct cache_msg m = { .type = CACHE_STATED, .id = id, .stats = c->counts };
 
 	m.stats.bytes = c->index.bytes;
@@ -161,7 +162,7 @@ static bool put_entry(struct codec_writer *w, const struct cache_view *v)
 	struct cache_entry entry;
 	struct view s;
 
-	if (!cache_disk_get_view(&here.cache->disk, v->name, bytes, &s))
+	if (!cache_disk_get_view(&control.cache->disk, v->name, bytes, &s))
 		return true;
 	entry = (struct cache_entry){ .key = s.key,
 				      .size = s.size,
@@ -183,8 +184,9 @@ static void on_list(uint32_t id, uint32_t place)
 	struct cache_msg m = { .type = CACHE_LISTED, .id = id, .entries = entries };
 	uint32_t bucket = place >> 8, skip = place & 255, at = 0, looked = 0;
 
-	for (; bucket < CACHE_BUCKETS && here.cache->loaded && looked < 512; bucket++, skip = 0) {
-		struct cache_view *v = here.cache->index.views[bucket];
+	for (; bucket < CACHE_BUCKETS && control.cache->loaded && looked < 512;
+	     bucket++, skip = 0) {
+		struct cache_view *v = control.cache->index.views[bucket];
 
 		for (at = 0; v != NULL && at < 255; v = v->chain, at++) {
 			if (at < skip)
@@ -198,7 +200,7 @@ static void on_list(uint32_t id, uint32_t place)
 			return;
 		}
 	}
-	m.place = bucket < CACHE_BUCKETS && here.cache->loaded ? bucket << 8 : 0;
+	m.place = bucket < CACHE_BUCKETS && control.cache->loaded ? bucket << 8 : 0;
 	m.entries_len = (size_t)(w.p - entries);
 	answer(&m);
 }
@@ -208,7 +210,7 @@ static int handle(const struct cache_msg *m, int fd, struct err *e)
 	if ((m->type == CACHE_LINK) != (fd >= 0))
 		return err_set(e, ERR_INVALID, "a descriptor is missing, or one too many came");
 	if (m->type == CACHE_LINK)
-		cache_peer_add(here.cache, m->slot, fd);
+		cache_peer_add(control.cache, m->slot, fd);
 	else if (m->type == CACHE_LIST)
 		on_list(m->id, m->place);
 	else if (m->type == CACHE_STATS)
@@ -239,16 +241,16 @@ static void on_sock(struct loop_fd *f, uint32_t events)
 		return;
 	if (n != 0)
 		log_error("channel to cordond failed", "error=%s", e.msg);
-	loop_stop(here.cache->loop);
+	loop_stop(control.cache->loop);
 }
 
 int cache_control_open(struct cache *c, int sock, struct err *e)
 {
-	here.cache = c;
-	here.sock = sock;
-	here.watch = (struct loop_fd){ .fd = -1, .on_ready = on_sock };
-	here.more = (struct loop_task){ .on_run = on_more };
+	control.cache = c;
+	control.sock = sock;
+	control.watch = (struct loop_fd){ .fd = -1, .on_ready = on_sock };
+	control.more = (struct loop_task){ .on_run = on_more };
 	if (fcntl(sock, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "channel to cordond");
-	return loop_add(c->loop, &here.watch, sock, EPOLLIN, e);
+	return loop_add(c->loop, &control.watch, sock, EPOLLIN, e);
 }

@@ -1,3 +1,9 @@
+/* cache_peer.c - theory of operation
+ *
+ * A link is read only while all its answers are sent, so what waits for it is bounded by one turn's
+ * packets. Files that it stores are its `puts`: nputs counts them from STORE until on_put_end(),
+ * also those that were aborted while the disk writes. A link that ends leaves such files behind as
+ * orphans, which cache_put.c frees; they are bounded over all links. */
 #include "cache_peer.h"
 
 #include <errno.h>

@@ -1,3 +1,9 @@
+/* cache_put.c - theory of operation
+ *
+ * STORE opens a file in tmp; bytes are written and hashed as they come; after COMMIT and the end of
+ * the bytes a worker syncs the file, and keep() gives it its name. A put ends once: by end(), or by
+ * release() if its link is gone. While `syncing` the worker has its descriptor, and the put must
+ * not be freed. */
 #include "cache_put.h"
 
 #include <errno.h>

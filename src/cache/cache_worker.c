@@ -1,3 +1,8 @@
+/* cache_worker.c - theory of operation
+ *
+ * A job belongs to the loop's thread until cache_worker_add(), to the worker's thread until
+ * give_back(), and then to the loop's thread again, which calls on_done. The lock guards the two
+ * lists only; the worker touches nothing but the job and its descriptor. */
 #include "cache_worker.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* confine_cache.h - what cordon-cache may do from its start on: one folder, no network, few system
+ * calls. Called by main.c. cordon-egress, whose requests it reads, may be taken over. */
 #pragma once
 
 #include "err.h"

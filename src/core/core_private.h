@@ -213,7 +213,7 @@ struct execution {
 	struct {
 		void (*cut)(void *arg); /* NULL: it is no call, or it has ended */
 		void *arg;
-	} call; /* execution_call.c */
+	} call; /* code_execution.c */
 	struct live_program program;
 	int in;			 /* owned; -1: none or not yet */
 	int out[OUTPUT_STREAMS]; /* owned; -1 at the end of file, or before it runs */

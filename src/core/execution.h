@@ -28,7 +28,7 @@ enum execution_kind {
 	EXECUTION_BACKGROUND,
 	EXECUTION_SERVICE,     /* the start command of a template */
 	EXECUTION_INTERPRETER, /* the same, or one like it, that runs code: session_service.h */
-	EXECUTION_CALL,	       /* code sent to the port of an interpreter: execution_call.h */
+	EXECUTION_CALL,	       /* code sent to the port of an interpreter: code_execution.h */
 	EXECUTION_KINDS
 };
 

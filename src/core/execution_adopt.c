@@ -4,7 +4,7 @@
 
 #include "clock.h"
 #include "core_private.h"
-#include "execution_call.h"
+#include "code_execution.h"
 #include "execution_calls.h"
 #include "execution_deadline.h"
 #include "execution_io.h"

@@ -166,7 +166,7 @@ void execution_wait(struct execution *x, struct completion *w)
 		completion_begin(w, x->session->core->loop, &x->when_ended);
 }
 
-/* See execution_call.h. */
+/* See code_execution.h. */
 static void cut_call(struct execution *x)
 {
 	void (*cut)(void *arg) = x->call.cut;

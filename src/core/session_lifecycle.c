@@ -14,7 +14,7 @@
 #include "event_log.h"
 #include "execution.h"
 #include "execution_adopt.h"
-#include "execution_call.h"
+#include "code_execution.h"
 #include "execution_kill.h"
 #include "file_op.h"
 #include "kept_diff.h"

@@ -1,7 +1,7 @@
 /* code_call.c - theory of operation
  *
  * The body of the request passes through code_body.c. When its last byte is about to be sent, the
- * execution is recorded (execution_call.h); if that is refused, the byte is not sent, so the code
+ * execution is recorded (code_execution.h); if that is refused, the byte is not sent, so the code
  * does not run. The answer passes through code_answer.c; what comes out of it and does not fit into
  * the exchange waits in `out`, and then nothing more is taken from the interpreter.
  *
@@ -14,7 +14,7 @@
 #include "clock.h"
 #include "code_answer.h"
 #include "code_body.h"
-#include "execution_call.h"
+#include "code_execution.h"
 #include "reply.h"
 #include "session_service.h"
 

@@ -62,7 +62,8 @@ void advisory_list_set(int fd)
 		return;
 	}
 	if (!advisories_open(map, (size_t)size, &list)) {
-		log_warn("the file of advisories is not one of cordon packages advisories import",
+		log_warn("advisories file is not in the format of `cordon packages advisories "
+			 "import`",
 			 "");
 		(void)munmap(map, (size_t)size);
 		return;

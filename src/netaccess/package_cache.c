@@ -14,18 +14,18 @@
 #include "net_state.h"
 
 #define PING_MS 15000
-#define FIRST_NS (1000 * CLOCK_MS) /* it has read a small folder by then */
+#define FIRST_PING_NS (1000 * CLOCK_MS) /* it has read a small folder by then */
 #define CALL_MS 30000
 #define LONG_CALL_MS 3600000 /* GC, REMOVE, VERIFY */
 
-static struct package_cache *of(const struct core *c)
+static struct package_cache *cache_of(const struct core *c)
 {
 	return &net_access_of(c)->cache;
 }
 
 bool package_cache_is_up(const struct core *c)
 {
-	return of(c)->sock >= 0;
+	return cache_of(c)->sock >= 0;
 }
 
 /* ---- the channel */
@@ -48,7 +48,7 @@ static void give_up(struct package_cache *p, const char *why)
 {
 	const struct core_options *o = core_options(p->core);
 
-	log_error("cordon-cache is to be replaced", "error=%s", why);
+	log_error("replacing cordon-cache", "error=%s", why);
 	if (o->replace_cache != NULL)
 		o->replace_cache(o->arg);
 	close_channel(p);
@@ -155,14 +155,15 @@ void package_cache_join(struct package_cache *p, unsigned slot)
 	if (p->sock < 0 || !egress_link_up(l))
 		return;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
-		log_error("no link between cordon-egress and cordon-cache", "error=%s",
-			  strerror(errno));
+		log_error("no link between cordon-egress and cordon-cache", "slot=%u error=%s",
+			  slot, strerror(errno));
 		return;
 	}
 	OWN_FD for_cache = ends[0];
 	if (send_now(p, &m, for_cache, &e) < 0) {
 		fd_close(ends[1]);
-		log_error("no link between cordon-egress and cordon-cache", "error=%s", e.msg);
+		log_error("no link between cordon-egress and cordon-cache", "slot=%u error=%s",
+			  slot, e.msg);
 		return;
 	}
 	IGNORED(egress_link_send(l, EGRESS_CACHE, "", NULL, 0, &ends[1], &e),
@@ -199,7 +200,8 @@ int package_cache_attach(struct package_cache *p, int sock, struct err *e)
 	p->sock = TAKE_FD(mine);
 	p->pinged = false;
 	p->last = (struct cache_stats){ 0 };
-	loop_timer_set(core_loop(p->core), &p->ping, loop_now_ns(core_loop(p->core)) + FIRST_NS);
+	loop_timer_set(core_loop(p->core), &p->ping,
+		       loop_now_ns(core_loop(p->core)) + FIRST_PING_NS);
 	for (unsigned i = 0; i < p->egress->n; i++)
 		package_cache_join(p, i);
 	return 0;
@@ -217,7 +219,7 @@ static void on_ended(struct completion *w, const struct err *e)
 static void begin(struct core *core, struct package_cache_call *c, struct cache_msg *m,
 		  uint64_t deadline_ms)
 {
-	struct package_cache *p = of(core);
+	struct package_cache *p = cache_of(core);
 	struct err e;
 	int sent = -1;
 

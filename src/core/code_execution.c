@@ -1,6 +1,6 @@
-/* execution_call.c - see execution_call.h. The exit codes are those of `cordon-interpreter run`,
+/* code_execution.c - see code_execution.h. The exit codes are those of `cordon-interpreter run`,
  * which is the same for the native interface. */
-#include "execution_call.h"
+#include "code_execution.h"
 
 #include <signal.h>
 #include <stdio.h>

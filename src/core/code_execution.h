@@ -1,4 +1,4 @@
-/* execution_call.h - code that a client sends to the port of a session's interpreter: an execution
+/* code_execution.h - code that a client sends to the port of a session's interpreter: an execution
  * that is a request of that client, and no program of PID 1. Called by src/e2b/code_call.c; the
  * last part is for the core's own files.
  *
