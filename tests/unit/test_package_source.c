@@ -1,5 +1,6 @@
 /* Goal: egress asks a registry for the right document, and an address that leaves the registry is
  * never taken for one of its own. */
+#include "package_redirect.h"
 #include "package_source.h"
 
 #include "support.h"
@@ -126,6 +127,45 @@ static void names_a_registry_for_the_cache(void)
 	CHECK(strlen(text) < CACHE_REGISTRY_MAX);
 }
 
-TEST_MAIN({ "finds_documents", finds_documents }, { "knows_its_hosts", knows_its_hosts },
-	  { "splits_addresses", splits_addresses },
+static void follows_redirects(void)
+{
+	static const struct {
+		const char *location, *host, *target; /* target NULL: not followed */
+	} rows[] = {
+		{ "/b?c", "npm.example", "/b?c" },
+		{ "https://files.example/b#part", "files.example", "/b" },
+		{ "https://cdn.example:8443", "cdn.example", "/" },
+		{ "", "npm.example", NULL },
+		{ "b", "npm.example", NULL },
+		{ "http://npm.example/b", "npm.example", NULL },
+		{ "https://evil.example/b", "npm.example", NULL },
+		{ "//evil.example/b", "npm.example", NULL },
+		{ "/b c", "npm.example", NULL },
+		{ "/b\r\nX: y", "npm.example", NULL },
+	};
+	struct package_hosts h;
+
+	CHECK(package_hosts_copy(&h, &registry, true) == 0);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct endpoint to = { .by_name = true, .host = "npm.example", .port = 443 };
+		char target[PACKAGE_REDIRECT_TARGET_MAX] = "/a", why[POLICY_REASON_MAX] = "";
+		unsigned count = 0;
+
+		CHECK_CASE(rows[i].location,
+			   package_redirect_read(&h, rows[i].location, &count, &to, target, why) ==
+				   (rows[i].target != NULL));
+		CHECK_STR(target, rows[i].target != NULL ? rows[i].target : "/a");
+		CHECK_STR(to.host, rows[i].host);
+		CHECK((why[0] == '\0') == (rows[i].target != NULL));
+		count = PACKAGE_REDIRECTS_MAX;
+		CHECK(!package_redirect_read(&h, "/b", &count, &to, target, why));
+		CHECK_STR(why, "the registry redirects too often");
+	}
+	package_hosts_release(&h);
+	CHECK(package_redirect_is(302) && package_redirect_is(308));
+	CHECK(!package_redirect_is(300) && !package_redirect_is(304) && !package_redirect_is(305));
+}
+
+TEST_MAIN({ "follows_redirects", follows_redirects }, { "finds_documents", finds_documents },
+	  { "knows_its_hosts", knows_its_hosts }, { "splits_addresses", splits_addresses },
 	  { "names_a_registry_for_the_cache", names_a_registry_for_the_cache })
