@@ -381,7 +381,7 @@ static void lockfiles_become_pins(void)
 	CHECK(file_is(p, "npm:a@1.0.1", "is not pinned"));
 	CHECK(file_is(p, "pypi:requests@2.32.3", NULL));
 	policy_free(p);
-	CHECK(fails_with("{\"lockfiles\":{}}", "packages.lockfiles: must be a list"));
+	CHECK(fails_with("{\"lockfiles\":5}", "packages.lockfiles: must be a list"));
 	CHECK(fails_with("{\"lockfiles\":[{\"name\":\"a.txt\",\"text\":\"\"}]}",
 			 "packages.lockfiles[0].name: must be the name of a lockfile"));
 	CHECK(fails_with("{\"lockfiles\":[{\"name\":\"package-lock.json\",\"text\":\"[\"}]}",
