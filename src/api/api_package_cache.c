@@ -125,7 +125,8 @@ void api_package_cache_list(struct request *r)
 	uint64_t after = 0;
 	struct err e = { 0 };
 
-	if (request_number(r, "after", 0, UINT32_MAX, &after, &e) < 0) {
+	if (auth_check_operator(r, &e) < 0 ||
+	    request_number(r, "after", 0, UINT32_MAX, &after, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
@@ -166,7 +167,8 @@ void api_package_cache_collect(struct request *r)
 	uint64_t bytes = 0;
 	struct err e = { 0 };
 
-	if (request_number(r, "bytes", 0, INT64_MAX, &bytes, &e) < 0) {
+	if (auth_check_operator(r, &e) < 0 ||
+	    request_number(r, "bytes", 0, INT64_MAX, &bytes, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}

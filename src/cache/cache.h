@@ -49,10 +49,6 @@ void cache_room_remove(struct cache *c, struct cache_object *o);
 void cache_room_remove_view(struct cache *c, struct cache_view *v);
 /* It is used now. */
 void cache_room_use(struct cache *c, struct cache_object *o);
-/* Removes the views that match, of the buckets from `from` on, before `to`; empty parts of the
- * pattern match everything. */
-uint64_t cache_room_remove_matching(struct cache *c, const struct cache_key *pattern, size_t from,
-				    size_t to, uint64_t *ret_bytes);
 
 /* cache_load.c: reads the folder in pieces, then calls c->on_loaded. */
 void cache_load_start(struct cache *c);

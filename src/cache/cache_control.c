@@ -1,8 +1,8 @@
 /* cache_control.c - theory of operation
  *
- * Orders are answered in the order in which they come, but for those that take long: GC and REMOVE
- * go through the index in pieces, VERIFY through the hashing thread; of these three one is under
- * way at a time, and another one is refused. cordond is trusted, but a packet that is no order
+ * Orders are answered in the order in which they come, but for those that take long: GC
+ * goes through the index in pieces, VERIFY through the hashing thread; one of them is under way at
+ * a time, and another one is refused. cordond is trusted, but a packet that is no order
  * still ends the program: the two were not built together. */
 #include "cache_control.h"
 
@@ -17,20 +17,15 @@
 #include "io.h"
 #include "log.h"
 
-#define BUCKETS_PER_TURN 64
-
 static struct {
 	struct cache *cache;
 	int sock; /* owned */
 	struct loop_fd watch;
 	/* The long order under way. */
 	uint32_t busy; /* its id; 0: none */
-	enum cache_type order;
 	struct loop_task more;
-	char scope[CACHE_SCOPE_MAX], registry[CACHE_REGISTRY_MAX], path[CACHE_PATH_MAX];
 	uint64_t to_bytes;
 	uint64_t count, bytes;
-	size_t bucket;
 } control;
 
 /* cordond reads what it asked for: a full socket is an error of the channel. */
@@ -73,29 +68,10 @@ static void collect_some(void)
 		done(0);
 }
 
-static void remove_some(void)
-{
-	const struct cache_key pattern = { control.scope, control.registry, control.path };
-	size_t to = control.bucket + BUCKETS_PER_TURN;
-	uint64_t bytes = 0;
-
-	control.count +=
-		cache_room_remove_matching(control.cache, &pattern, control.bucket, to, &bytes);
-	control.bytes += bytes;
-	control.bucket = to;
-	if (to < CACHE_BUCKETS)
-		loop_defer(control.cache->loop, &control.more);
-	else
-		done(0);
-}
-
 static void on_more(struct loop_task *t)
 {
 	(void)t;
-	if (control.order == CACHE_GC)
-		collect_some();
-	else
-		remove_some();
+	collect_some();
 }
 
 static void on_checked(void *arg, uint64_t checked, uint64_t bad)
@@ -105,14 +81,6 @@ static void on_checked(void *arg, uint64_t checked, uint64_t bad)
 	done(bad);
 }
 
-static void copy(char *ret, size_t cap, const char *text)
-{
-	size_t n = strnlen(text, cap - 1);
-
-	memcpy(ret, text, n);
-	ret[n] = '\0';
-}
-
 static void begin(const struct cache_msg *m)
 {
 	if (control.busy != 0 || !control.cache->loaded) {
@@ -120,15 +88,8 @@ static void begin(const struct cache_msg *m)
 		return;
 	}
 	control.busy = m->id;
-	control.order = m->type;
 	control.count = control.bytes = 0;
-	control.bucket = 0;
 	control.to_bytes = m->size;
-	if (m->type == CACHE_REMOVE) {
-		copy(control.scope, sizeof(control.scope), m->key.scope);
-		copy(control.registry, sizeof(control.registry), m->key.registry);
-		copy(control.path, sizeof(control.path), m->key.path);
-	}
 	if (m->type != CACHE_VERIFY) {
 		loop_defer(control.cache->loop, &control.more);
 	} else if (!cache_check_start(control.cache, SIZE_MAX, on_checked, NULL)) {
@@ -215,10 +176,8 @@ static int handle(const struct cache_msg *m, int fd, struct err *e)
 		on_list(m->id, m->place);
 	else if (m->type == CACHE_STATS)
 		on_stats(m->id);
-	else if (m->type == CACHE_GC || m->type == CACHE_REMOVE || m->type == CACHE_VERIFY)
+	else if (m->type == CACHE_GC || m->type == CACHE_VERIFY)
 		begin(m);
-	else if (m->type == CACHE_PING)
-		answer(&(struct cache_msg){ .type = CACHE_PONG, .id = m->id });
 	else
 		return err_set(e, ERR_INVALID, "a message in the wrong direction");
 	return 0;

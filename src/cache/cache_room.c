@@ -107,31 +107,3 @@ bool cache_room_shrink(struct cache *c, uint64_t bytes, uint64_t *count, uint64_
 	}
 	return false;
 }
-
-static bool matches(const struct cache_key *pattern, const struct cache_key *k)
-{
-	return (pattern->scope[0] == '\0' || strcmp(pattern->scope, k->scope) == 0) &&
-	       (pattern->registry[0] == '\0' || strcmp(pattern->registry, k->registry) == 0) &&
-	       (pattern->path[0] == '\0' || strcmp(pattern->path, k->path) == 0);
-}
-
-uint64_t cache_room_remove_matching(struct cache *c, const struct cache_key *pattern, size_t from,
-				    size_t to, uint64_t *ret_bytes)
-{
-	uint64_t before = c->index.bytes, n = 0;
-	uint8_t bytes[VIEW_FILE_MAX];
-	struct cache_view *next;
-	struct view w;
-
-	for (size_t i = from; i < to && i < CACHE_BUCKETS; i++)
-		for (struct cache_view *v = c->index.views[i]; v != NULL; v = next) {
-			next = v->chain;
-			if (cache_disk_get_view(&c->disk, v->name, bytes, &w) &&
-			    !matches(pattern, &w.key))
-				continue;
-			cache_room_remove_view(c, v);
-			n++;
-		}
-	*ret_bytes = before - c->index.bytes;
-	return n;
-}

@@ -82,7 +82,7 @@ static bool rebuild(struct seen_table *t)
 
 static bool grow(struct seen_table *t)
 {
-	size_t size = t->size == 0 ? 1024 : t->size * 2;
+	size_t size = t->size == 0 ? 1024 : t->size * 2, old;
 	struct seen_record *all;
 
 	if (size > t->max)
@@ -91,8 +91,12 @@ static bool grow(struct seen_table *t)
 	if (all == NULL)
 		return false;
 	t->all = all;
+	old = t->size;
 	t->size = size;
-	return rebuild(t);
+	if (rebuild(t))
+		return true;
+	t->size = old; /* the slots are for so many: a search ends at a free one */
+	return false;
 }
 
 static bool add(struct seen_table *t, const struct seen_record *r)

@@ -252,12 +252,6 @@ void package_cache_gc(struct core *c, struct package_cache_call *call, uint64_t 
 	begin(c, call, &(struct cache_msg){ .type = CACHE_GC, .size = bytes }, LONG_CALL_MS);
 }
 
-void package_cache_remove(struct core *c, struct package_cache_call *call,
-			  const struct cache_key *pattern)
-{
-	begin(c, call, &(struct cache_msg){ .type = CACHE_REMOVE, .key = *pattern }, LONG_CALL_MS);
-}
-
 void package_cache_verify(struct core *c, struct package_cache_call *call)
 {
 	begin(c, call, &(struct cache_msg){ .type = CACHE_VERIFY }, LONG_CALL_MS);

@@ -33,9 +33,6 @@ void package_cache_stats(struct core *c, struct package_cache_call *call);
 void package_cache_list(struct core *c, struct package_cache_call *call, uint32_t place);
 /* Removes what was used least until at most that many bytes are left. */
 void package_cache_gc(struct core *c, struct package_cache_call *call, uint64_t bytes);
-/* Removes the views that match: empty parts match everything. */
-void package_cache_remove(struct core *c, struct package_cache_call *call,
-			  const struct cache_key *pattern);
 /* Hashes all objects again and removes those that are damaged: may take minutes. */
 void package_cache_verify(struct core *c, struct package_cache_call *call);
 /* At any time, repeatable. */

@@ -18,7 +18,7 @@ bool cache_msg_has_fd(enum cache_type type)
 static bool has_key(enum cache_type t)
 {
 	return t == CACHE_FIND || t == CACHE_STORE || t == CACHE_TOUCH || t == CACHE_DROP ||
-	       t == CACHE_SEEN || t == CACHE_REMOVE;
+	       t == CACHE_SEEN;
 }
 
 static bool has_meta(enum cache_type t)
@@ -74,10 +74,10 @@ static void put_key(struct codec_writer *w, const struct cache_key *k)
 	codec_put_string(w, CACHE_PATH_MAX, k->path);
 }
 
-/* All parts of a key are there; but REMOVE has a pattern, and SEEN no path. */
+/* All parts of a key are there; but SEEN has no path. */
 static bool is_whole(const struct cache_msg *m)
 {
-	if (!has_key(m->type) || m->type == CACHE_REMOVE)
+	if (!has_key(m->type))
 		return true;
 	return m->key.scope[0] != '\0' && m->key.registry[0] != '\0' &&
 	       (m->key.path[0] != '\0') == (m->type != CACHE_SEEN);

@@ -58,16 +58,13 @@ enum cache_type {
 	CACHE_LIST,	 /* place (0: from the start) -> LISTED */
 	CACHE_STATS,	 /* -> STATED */
 	CACHE_GC,	 /* size: removes the least used until that many bytes are left -> DONE */
-	CACHE_REMOVE,	 /* key: those that match; "" matches everything -> DONE */
 	CACHE_VERIFY,	 /* hashes every object again, removes what is wrong -> DONE */
-	CACHE_PING,	 /* -> PONG */
 	CACHE_ORDERS_END,
 	/* the control channel, from cordon-cache */
 	CACHE_LISTED = 96, /* place of the next page (0: the end), entries */
 	CACHE_STATED,	   /* stats */
 	CACHE_DONE,	   /* count, size; VERIFY: bad */
-	CACHE_PONG,
-	CACHE_REFUSED, /* code, text */
+	CACHE_REFUSED,	   /* code, text */
 	CACHE_REPORTS_END,
 };
 

@@ -153,7 +153,7 @@ def test_a_kill_leaves_nothing_half(server):
 def test_only_the_operator(server):
     tenant = server.want(201, "POST", "/v1/tenants", {"name": "not the operator"})
     key = server.want(201, "POST", f"/v1/tenants/{tenant['id']}/keys", {"name": "k", "scopes": ["admin", "sessions", "read"]})["key"]
-    for method, path in (("GET", ""), ("GET", "/entries"), ("POST", "/gc"), ("POST", "/verify")):
+    for method, path in (("GET", ""), ("GET", "/entries"), ("GET", "/entries?after=x"), ("POST", "/gc"), ("POST", "/gc?bytes=x"), ("POST", "/verify")):
         equal(server.request(method, CACHE + path, key=key)[0], 403, f"{method} {path}")
     server.refused(400, "invalid", "POST", CACHE + "/gc?bytes=x", None)
 
