@@ -4,7 +4,7 @@
  * document (.info) has its time. Where the policy wants to know times, egress asks for those of the
  * newest TIMES_MAX versions, one after the other; they never change, so the cache has them the next
  * time. Older versions stay in the list, and their files are judged when they are asked for.
- * @latest is answered with the newest of these that is allowed. */
+ * @latest is answered with the highest of these that is allowed, a release if there is one. */
 #include "package_gate_base.h"
 
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "gateway_file.h"
 #include "go_info.h"
+#include "semver.h"
 
 #define TIMES_MAX 32U
 #define JUDGED_MAX 1000U /* in one turn; of all others times are asked for */
@@ -36,29 +37,6 @@ static void ask_next(struct package_gate *g);
 
 /* ---- order of versions: "v1.2.3", "v1.2.3-pre" */
 
-static int compare_texts(const char *a, const char *b)
-{
-	while (*a != '\0' && *b != '\0') {
-		char *end_a, *end_b;
-		unsigned long x, y;
-
-		if (*a < '0' || *a > '9' || *b < '0' || *b > '9') {
-			if (*a != *b)
-				return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
-			a++;
-			b++;
-			continue;
-		}
-		x = strtoul(a, &end_a, 10);
-		y = strtoul(b, &end_b, 10);
-		if (x != y)
-			return x < y ? -1 : 1;
-		a = end_a;
-		b = end_b;
-	}
-	return (*a != '\0') - (*b != '\0');
-}
-
 static bool is_release(const char *version)
 {
 	return strchr(version, '-') == NULL;
@@ -67,9 +45,13 @@ static bool is_release(const char *version)
 /* Releases are before all others: Go takes those first. */
 static bool is_newer(const char *a, const char *b)
 {
+	struct semver x, y;
+
 	if (is_release(a) != is_release(b))
 		return is_release(a);
-	return compare_texts(a, b) > 0;
+	if (!semver_read(a, &x) || !semver_read(b, &y))
+		return strcmp(a, b) > 0;
+	return semver_compare(&x, &y) > 0;
 }
 
 /* ---- which versions */
@@ -164,8 +146,7 @@ static void answer_latest(struct package_gate *g)
 		return;
 	}
 	buf_init(&go->answer, INFO_MAX);
-	if (go_info_write(go->times[i].version, go->times[i].time_ms, &go->answer, &e) <
-	    0) {
+	if (go_info_write(go->times[i].version, go->times[i].time_ms, &go->answer, &e) < 0) {
 		package_gate_fail(g, 503, e.msg);
 		return;
 	}

@@ -57,7 +57,8 @@ struct package_shape *package_shape_new(const struct package_shape_spec *spec, s
 		s->shown = calloc(1, spec->meta->table.n / 8 + 1);
 		s->here = calloc(1, spec->meta->table.n / 8 + 1);
 	}
-	if (s == NULL || s->shown == NULL || s->here == NULL) {
+	if (s == NULL || s->shown == NULL || s->here == NULL ||
+	    shape_tags_init(&s->tags, &spec->meta->table) < 0) {
 		err_sys(e, "metadata of packages");
 		package_shape_free(s);
 		return NULL;
@@ -76,6 +77,7 @@ void package_shape_free(struct package_shape *s)
 		return;
 	free(s->shown);
 	free(s->here);
+	shape_tags_release(&s->tags);
 	free(s);
 }
 
@@ -105,6 +107,30 @@ static void note_newest(const struct package_shape *s, uint32_t *best, uint32_t 
 	if (b == NULL || (!b->has_time && !f->has_time) || (f->has_time && !b->has_time) ||
 	    (f->has_time && f->time_ms >= b->time_ms))
 		*best = fact;
+}
+
+static bool have_order(enum package_doc doc)
+{
+	return doc == DOC_NPM || doc == DOC_CARGO_INDEX || doc == DOC_GO_LIST;
+}
+
+static void note_hidden(struct package_shape *s, uint32_t fact)
+{
+	const struct facts_table *t = &s->meta->table;
+	struct semver best, new;
+	int order;
+
+	if (s->newest_hidden == FACTS_NONE || !have_order(s->meta->doc) ||
+	    !semver_read(facts_text(t, t->facts[s->newest_hidden].version), &best) ||
+	    !semver_read(facts_text(t, t->facts[fact].version), &new)) {
+		note_newest(s, &s->newest_hidden, fact);
+		return;
+	}
+	order = semver_compare(&new, &best);
+	if (order > 0)
+		s->newest_hidden = fact;
+	else if (order == 0)
+		note_newest(s, &s->newest_hidden, fact);
 }
 
 static bool judge(const struct package_shape *s, uint32_t fact,
@@ -159,17 +185,20 @@ size_t package_shape_judge(struct package_shape *s, size_t most)
 		note_here(s, i);
 		if (!judge(s, i, reason)) {
 			s->nhidden++;
-			note_newest(s, &s->newest_hidden, i);
+			note_hidden(s, i);
 			continue;
 		}
 		s->shown[i / 8] |= (uint8_t)(1U << (i % 8));
 		s->nshown++;
 		note_newest(s, &s->newest_any, i);
+		shape_tags_note(&s->tags, i);
 		if (shape_is_release(facts_text(&s->meta->table, s->meta->table.facts[i].version)))
 			note_newest(s, &s->newest_release, i);
 	}
-	if (s->judged == s->meta->table.n && s->one.newest_shown == NULL)
+	if (s->judged == s->meta->table.n && s->one.newest_shown == NULL) {
+		shape_tags_end(&s->tags);
 		package_shape_result(s, &s->one);
+	}
 	return s->meta->table.n - s->judged;
 }
 
@@ -181,6 +210,10 @@ static const char *version_of(const struct package_shape *s, uint32_t fact)
 
 const char *shape_moved(const struct package_shape *s, const char *version)
 {
+	uint32_t to;
+
+	if (shape_tags_find(&s->tags, version, &to))
+		return version_of(s, to);
 	if (s->newest_release != FACTS_NONE || shape_is_release(version))
 		return version_of(s, s->newest_release);
 	return version_of(s, s->newest_any);

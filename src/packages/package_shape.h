@@ -39,8 +39,10 @@ struct package_shape_spec {
 
 struct package_shape_result {
 	size_t shown, hidden;
-	const char *newest_hidden; /* by time, else the last; "": none. Borrowed from the table */
-	const char *newest_shown;  /* of releases, if there is one */
+	/* The highest of npm, cargo and Go; of others by time, else the last. "": none. Borrowed
+	 * from the table. */
+	const char *newest_hidden;
+	const char *newest_shown; /* by time; of releases, if there is one */
 	/* SHAPE_NPM_ONE: the version that is answered; NULL: none is allowed or there is no such.
 	 */
 	const char *one;

@@ -5,6 +5,7 @@
 #include "doc_writer.h"
 #include "package_meta_private.h"
 #include "package_shape.h"
+#include "shape_tags.h"
 
 /* PyPI's HTML: the file whose object is being read. */
 struct html_file {
@@ -20,7 +21,10 @@ struct package_shape {
 	 * registry. */
 	uint8_t *here;
 	size_t judged, nshown, nhidden;
-	uint32_t newest_hidden, newest_release, newest_any; /* FACTS_NONE: none */
+	/* FACTS_NONE: none. The first is the highest version where versions have an order (npm,
+	 * cargo, Go), else the newest by time, as the others. */
+	uint32_t newest_hidden, newest_release, newest_any;
+	struct shape_tags tags;
 	struct package_shape_result one; /* SHAPE_NPM_ONE: of the whole, when it is judged */
 	/* While it writes. */
 	struct doc_json json;
@@ -43,7 +47,8 @@ struct package_shape {
 bool shape_is_shown(const struct package_shape *s, uint32_t fact);
 /* Has a version, by its first fact, a file in the registry? */
 bool shape_is_here(const struct package_shape *s, uint32_t fact);
-/* The version that a tag has when its own is hidden; NULL: none. */
+/* The version that a tag has when its own is hidden: shape_tags.h, and the newest release by time
+ * where versions have no order. NULL: none. */
 const char *shape_moved(const struct package_shape *s, const char *version);
 bool shape_is_release(const char *version);
 /* Why a fact is refused: printable ASCII without quotes, '<', '>', '&' and '\\'. */

@@ -99,16 +99,19 @@ def has_code(entry):
     return bool(entry.get("gypfile") or {"preinstall", "install", "postinstall"} & set(entry.get("scripts", {})))
 
 
+def order(version):
+    """The key of semver's order."""
+    release, _, pre = version.split("+")[0].partition("-")
+    return ([int(n) for n in release.split(".")], not pre, [(not p.isdigit(), int(p) if p.isdigit() else 0, p) for p in pre.split(".")])
+
+
 def moved(doc, shown, tag):
-    """Where a tag leads when its version is hidden: PACKAGES by time, releases first."""
+    """Where a tag leads when its version is hidden: the highest shown one that is not above it, releases unless it was none."""
     was = doc["dist-tags"][tag]
     if was in shown:
         return was
-    by_time = sorted(shown, key=lambda v: doc["time"][v])
-    releases = [v for v in by_time if "-" not in v.split("+")[0]]
-    if releases:
-        return releases[-1]
-    return by_time[-1] if by_time and "-" in was.split("+")[0] else None
+    fit = [v for v in shown if order(v) <= order(was) and (order(v)[1] or not order(was)[1])]
+    return max(fit, key=lambda v: (order(v), doc["time"][v])) if fit else None
 
 
 def expected(doc, hidden, short):
@@ -135,7 +138,7 @@ def test_npm_shows_exactly_what_is_allowed():
             equal(got.json(), expected(doc, hidden, how == SHORT), f"seed {seed}")
             equal((got.result["shown"], got.result["hidden"]), (len(doc["versions"]) - len(hidden), len(hidden)))
             if hidden:
-                equal(got.result["newest_hidden"], max(hidden, key=lambda v: doc["time"][v]))
+                equal(got.result["newest_hidden"], max(hidden, key=lambda v: (order(v), doc["time"][v])))
 
 
 def test_npm_facts():
@@ -158,7 +161,7 @@ def test_npm_a_real_document():
     for how in (SAME, SHORT):
         got = shaped(NPM, how, text, ["1.3.0", "0.0.2"], name="left-pad").json()
         equal(got["versions"].keys(), doc["versions"].keys() - {"1.3.0", "0.0.2"})
-        equal(got["dist-tags"], {"latest": "0.0.1"}, "the newest by the mirror's times")
+        equal(got["dist-tags"], {"latest": "1.2.0"}, "the highest, whatever the mirror's times are")
         equal(got["versions"]["1.2.0"]["dist"], doc["versions"]["1.2.0"]["dist"])
     known = {f["version"]: f for f in facts(NPM, text, name="left-pad")}
     equal(known["1.3.0"]["digest"], "sha512:" + base64.b64decode(doc["versions"]["1.3.0"]["dist"]["integrity"][7:]).hex())
@@ -167,7 +170,7 @@ def test_npm_a_real_document():
 
 def test_npm_one_version():
     doc = packument(random.Random(3), 8)
-    doc["dist-tags"]["latest"] = newest = max(doc["versions"], key=lambda v: doc["time"][v])
+    doc["dist-tags"]["latest"] = newest = max(doc["versions"], key=order)
     equal(shaped(NPM, ONE, doc, which=newest).json(), doc["versions"][newest])
     equal(shaped(NPM, ONE, doc, which="latest").json(), doc["versions"][newest])
     other = shaped(NPM, ONE, doc, [newest], which="latest")
@@ -191,8 +194,24 @@ def test_npm_tags_never_become_prereleases():
            ("1.0.0", "2.0.0-rc.1", "2.0.0-rc.2")}, "time": {"1.0.0": "2020-01-01T00:00:00Z", "2.0.0-rc.1": "2020-02-01T00:00:00Z",
                                                             "2.0.0-rc.2": "2020-03-01T00:00:00Z"}}
     equal(shaped(NPM, SAME, doc, ["1.0.0"]).json()["dist-tags"], {"next": "2.0.0-rc.1"})
-    equal(shaped(NPM, SAME, doc, ["1.0.0", "2.0.0-rc.1"]).json()["dist-tags"], {"next": "2.0.0-rc.2"})
+    equal(shaped(NPM, SAME, doc, ["1.0.0", "2.0.0-rc.1"]).json()["dist-tags"], {}, "nothing is below rc.1")
+    doc["dist-tags"]["next"] = "2.0.0-rc.3"
+    equal(shaped(NPM, SAME, doc, ["1.0.0"]).json()["dist-tags"], {"next": "2.0.0-rc.2"})
+    doc["dist-tags"]["next"] = "2.0.0-rc.1"
     equal(shaped(NPM, SAME, doc, ["2.0.0-rc.1"]).json()["dist-tags"], {"latest": "1.0.0", "next": "1.0.0"})
+
+
+def test_npm_tags_move_to_the_highest_version():
+    """A release for an old major comes last in time; a tag that moves does not go there, nor above where its author put it."""
+    doc = {"name": "demo", "dist-tags": {"latest": "5.3.0", "old": "4.23.0"}, "versions": {v: {} for v in
+           ("5.3.0", "4.22.3", "5.2.1", "5.10.0", "6.0.0", "4.9.0", "4.23.0")},
+           "time": {v: f"20{year}-01-01T00:00:00Z" for v, year in (("5.3.0", 25), ("5.2.1", 21), ("4.22.3", 24), ("5.10.0", 22), ("6.0.0", 23), ("4.9.0", 26), ("4.23.0", 20))}}
+    equal(shaped(NPM, SAME, doc, ["5.3.0", "4.23.0"]).json()["dist-tags"], {"latest": "5.2.1", "old": "4.22.3"})
+    equal(shaped(NPM, SAME, doc, ["5.3.0", "5.2.1", "4.23.0", "4.22.3"]).json()["dist-tags"], {"latest": "4.9.0", "old": "4.9.0"})
+    # Time decides where there is no order.
+    doc = {"name": "demo", "dist-tags": {"latest": "3"}, "versions": {v: {} for v in ("3", "2", "10")},
+           "time": {"3": "2023-01-01T00:00:00Z", "2": "2022-01-01T00:00:00Z", "10": "2021-01-01T00:00:00Z"}}
+    equal(shaped(NPM, SAME, doc, ["3"]).json()["dist-tags"], {"latest": "2"})
 
 
 def test_the_etag_follows_the_verdicts():
@@ -415,6 +434,8 @@ def test_long_lists_take_linear_time():
     doc = b'{"versions":{' + b",".join(b'"1.0.%d":{}' % i for i in range(n)) + b'},"dist-tags":{' + b",".join(
         b'"t%d":"1.0.%d"' % (i, i) for i in range(20000)) + b"}}"
     equal(Shaped(run(NPM, ONE, doc, which="t19999").stdout).body, b"{}")
+    hidden = [f"1.0.{i}" for i in range(19000, 20000)]
+    equal(Shaped(run(NPM, SAME, doc, hidden).stdout).json()["dist-tags"]["t19999"], "1.0.18999")
 
 
 def main():
