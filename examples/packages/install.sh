@@ -14,7 +14,7 @@ $cordon policy explain --policy "$here/policy.json" --package npm:left-pad@1.3.0
 
 id=$($cordon create --policy "$here/policy.json")
 trap '$cordon rm "$id" >/dev/null' EXIT
-# The newest version that is at least 7 days old, and has no install scripts.
+# The highest version that is at least 7 days old; if it had install scripts, it would be refused.
 $cordon exec "$id" -- npm install --no-audit --no-fund is-number
 # Refused: npm prints the reason.
 $cordon exec "$id" -- npm install --no-audit --no-fund left-pad || true

@@ -111,7 +111,8 @@ static bool allow(const struct package_facts *f, char *reason, void *arg)
 				      .registry = g->registry,
 				      .request = &request,
 				      .facts = f,
-				      .now_ms = g->now_ms };
+				      .now_ms = g->now_ms,
+				      .is_in_list = true };
 
 	if (g->shaping != NULL && g->shaping->shows_all)
 		return true;

@@ -270,6 +270,9 @@ static bool may_source(const struct judge *j)
 		      package_reason_who(j->which));
 }
 
+/* Versions with install code stay in lists, and their files are refused: of many packages every
+ * useful version has some, and a resolver that does not see them installs one that is years old
+ * without a word. */
 static bool may_scripts(const struct judge *j)
 {
 	enum install_code code = j->r->source ? INSTALL_CODE_YES : j->q->facts->install_code;
@@ -277,7 +280,7 @@ static bool may_scripts(const struct judge *j)
 						    : "may run code when it is installed";
 	uint32_t number;
 
-	if (j->layer->scripts == PACKAGES_PASS || code == INSTALL_CODE_NO ||
+	if (j->q->is_in_list || j->layer->scripts == PACKAGES_PASS || code == INSTALL_CODE_NO ||
 	    (!j->r->source && runs_nothing(j->r->ecosystem)) ||
 	    fits(j, &j->layer->scripts_except, false, &number))
 		return true;

@@ -39,6 +39,9 @@ struct package_question {
 	uint64_t now_ms;	/* since the epoch */
 	uint64_t first_seen_ms; /* when this node first saw the version; 0: not known */
 	const struct advisories *advisories; /* NULL: none imported */
+	/* Is it one version of a document that is shaped? Install code does not count then: see
+	 * may_scripts(). */
+	bool is_in_list;
 };
 
 /* Digests of which a file must have one. */

@@ -86,6 +86,19 @@ def test_pip_takes_the_version_that_is_old_enough(server):
     has(installed(server, s, "pip", "demo"), "demo-1.0.0")
 
 
+def test_install_code_hides_no_version(server):
+    """Nobody gets an old version without a word because the others run code: npm prints why."""
+    R.add("npm", "builder", "0.0.1", age="900d")
+    R.add("npm", "builder", "1.0.0", age="400d", script=True)
+    s = session(server, scripts="deny")
+    done = sh(server, s, NPM + "builder")
+    check(done["exit_code"] != 0, "an old one was installed")
+    has(done["stdout"] + done["stderr"], "builder 1.0.0 runs code when it is installed")
+    s = session(server, scripts="deny", scripts_except=["npm:builder"])
+    sh(server, s, NPM + "--ignore-scripts builder", 0)
+    equal(json.loads(installed(server, s, "npm", "builder"))["version"], "1.0.0", "the version")
+
+
 def test_clients_print_why_a_name_is_refused(server):
     s = session(server, deny=["npm:other", "pypi:other"], min_age="7d")
     for line, word in ((NPM + "other", "packages.deny"), (PIP + "other", "packages.deny"), (NPM + "young", "old"), (PIP + "young", "old")):

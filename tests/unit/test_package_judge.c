@@ -435,6 +435,16 @@ static void code_needs_leave(void)
 	CHECK(has_words(&a, NULL));
 	a = ask(p, NULL, "go:example.com/m@v1", PACKAGE_FILE, NULL);
 	CHECK(has_words(&a, NULL));
+	f.install_code = INSTALL_CODE_YES; /* hides no version */
+	q.facts = &f;
+	q.registry = packages_registry(policy_packages(p), "pypi.org", 443, "/", &files);
+	package_judge(policy_packages(p), &q, &a);
+	CHECK(has_words(&a, "runs code"));
+	q.is_in_list = true;
+	package_judge(policy_packages(p), &q, &a);
+	CHECK(has_words(&a, NULL));
+	q.is_in_list = false;
+	q.facts = NULL;
 	policy_free(p);
 	p = make(NULL, NULL, "{\"sources\":\"ask\"}");
 	r.source = true;
