@@ -27,6 +27,8 @@ struct package_shaping {
 	struct package_shape *shape; /* owned */
 	enum package_shape_as as;
 	bool shows_all; /* pip: the files' refusals explain */
+	/* Of the versions that are refused by something else than being no pin; "": none. */
+	char refused[PACKAGE_VERSION_MAX];
 	struct loop_task task;
 	struct buf out; /* made, and not sent */
 	size_t at;	/* of it: sent */
@@ -101,6 +103,14 @@ static bool is_changed(const struct package_gate *g, const struct package_facts 
 	       package_view_is_changed(g->wait.view, f->file[0] != '\0' ? f->file : f->version);
 }
 
+/* "session packages.mode": the version is not pinned. */
+static bool is_mode(const char *rule)
+{
+	const char *member = strchr(rule, ' ');
+
+	return member != NULL && strcmp(member, " packages.mode") == 0;
+}
+
 static bool allow(const struct package_facts *f, char *reason, void *arg)
 {
 	struct package_gate *g = arg;
@@ -137,6 +147,8 @@ static bool allow(const struct package_facts *f, char *reason, void *arg)
 		return true;
 	(void)snprintf(reason, PACKAGE_REASON_MAX, "%s", answer.reason);
 	(void)snprintf(g->rule, sizeof(g->rule), "%s", answer.rule);
+	if (g->shaping != NULL && !is_mode(g->rule))
+		(void)snprintf(g->shaping->refused, sizeof(g->shaping->refused), "%s", f->version);
 	return false;
 }
 
@@ -217,18 +229,48 @@ static bool new_shape(struct package_shaping *s)
 	return s->shape != NULL;
 }
 
-/* The refusal of the newest version that is hidden. */
-static void refuse_all(struct package_gate *g, const char *version)
+/* Why a version is hidden; "": the document does not have it. */
+static void explain(struct package_gate *g, const char *version,
+		    char reason[PACKAGE_SHAPE_REASON_MAX])
 {
-	char reason[PACKAGE_REASON_MAX] = "", why[POLICY_REASON_MAX];
 	struct package_facts f;
 
+	reason[0] = '\0';
 	if (package_meta_find_version(g->doc->meta, version, &f))
 		(void)allow(&f, reason, g);
+}
+
+/* The version whose refusal explains best that nothing is allowed: the one that was asked for, or
+ * to which the tag leads that is asked for or that clients take by themselves, or the newest. */
+static const char *wanted(const struct package_gate *g, const char *newest)
+{
+	const char *which = g->request.form == FORM_NPM_ONE ? g->request.version : "latest";
+	const char *tagged = package_meta_tag(g->doc->meta, which);
+	struct package_facts f;
+
+	if (package_meta_find_version(g->doc->meta, which, &f))
+		return f.version;
+	return tagged != NULL && package_meta_find_version(g->doc->meta, tagged, &f) ? f.version
+										     : newest;
+}
+
+/* newest: of all, borrowed from the document. */
+static void refuse_all(struct package_gate *g, const char *newest)
+{
+	char refused[PACKAGE_VERSION_MAX], reason[PACKAGE_SHAPE_REASON_MAX], why[POLICY_REASON_MAX];
+	bool one = g->request.form == FORM_NPM_ONE;
+
+	memcpy(refused, g->shaping->refused, sizeof(refused));
+	explain(g, wanted(g, newest), reason);
+	if (!one && refused[0] != '\0' && is_mode(g->rule))
+		explain(g, refused, reason);
 	(void)snprintf(g->answer.rule, sizeof(g->answer.rule), "%s", g->rule);
-	(void)snprintf(why, sizeof(why), "%s%.140s",
-		       reason[0] != '\0' ? "" : "no version is allowed of ",
-		       reason[0] != '\0' ? reason : g->request.written);
+	if (reason[0] == '\0')
+		(void)snprintf(why, sizeof(why), "no version is allowed of %.140s",
+			       g->request.written);
+	else
+		(void)snprintf(why, sizeof(why), "%s%s",
+			       one ? "" : "no version is allowed: ", reason);
 	package_gate_refuse_judged(g, why);
 }
 
@@ -237,7 +279,6 @@ static void on_judged(struct package_shaping *s)
 {
 	struct package_gate *g = s->gate;
 	struct package_shape_result r;
-	char version[PACKAGE_VERSION_MAX];
 
 	package_shape_result(s->shape, &r);
 	if (!s->shows_all) {
@@ -250,8 +291,7 @@ static void on_judged(struct package_shaping *s)
 	}
 	if ((s->as == SHAPE_NPM_ONE && r.one == NULL) || (r.shown == 0 && r.hidden > 0)) {
 		if (g->request.ecosystem != ECO_PYPI) {
-			(void)snprintf(version, sizeof(version), "%s", r.newest_hidden);
-			refuse_all(g, version);
+			refuse_all(g, r.newest_hidden);
 			return;
 		}
 		if (!s->shows_all) {

@@ -107,6 +107,19 @@ def test_clients_print_why_a_name_is_refused(server):
         has(done["stdout"] + done["stderr"], word, line)
 
 
+def test_the_refusal_of_a_name_is_about_the_version_that_counts(server):
+    """Not about the one that was released last: nobody asked for that."""
+    R.add("npm", "back", "3.0.0", age="5d")
+    R.add("npm", "back", "3.0.1", age="20d")
+    pins = {"npm:back": ["3.0.0"]}
+    for path, words, members in (("/back", "no version is allowed: back 3.0.1 is 20 days old, this session wants 30 days", {}),
+                                 ("/back/3.0.0", "back 3.0.0 is 5 days old", {}), ("/back/latest", "back 3.0.1 is 20 days old", {}),
+                                 ("/back", "no version is allowed: back 3.0.0 is 5 days old", {"mode": "pinned", "pins": pins})):
+        status, phrase, _, _ = fetched(server, session(server, min_age="30d", **members), "https://npm.example" + path, "--http1.1")
+        equal(status, 403, path)
+        check(phrase.startswith(words), (path, phrase))
+
+
 def test_offline_says_so(server):
     s = session(server, mode="offline")
     before = len(R.requests)
