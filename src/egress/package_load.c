@@ -1,11 +1,12 @@
 /* package_load.c - theory of operation
  *
- * Finding: the cache is asked. What is fresh is taken as it is. Fetching: the registry is asked,
- * with the validators of what the cache has; redirects are followed to hosts of the registry only.
- * If it does not answer, or with a status of 500 and more, what the cache has is taken for a day
- * (stale). Reading: the document is read in pieces, one per turn of the loop, hashed on the way;
- * one that cannot be read is no document, and is not kept. What the cache has and this process has
- * not is read before it is fetched again, to compare both. A fetched document is handed to the
+ * Finding: the cache is asked, also for what this process holds: what it does not have any more
+ * (gc), or not yet, is stored again. What is fresh is taken as it is. Fetching: the registry is
+ * asked, with the validators of what the cache has; redirects are followed to hosts of the registry
+ * only. If it does not answer, or with a status of 500 and more, what the cache has is taken for a
+ * day (stale). Reading: the document is read in pieces, one per turn of the loop, hashed on the
+ * way; one that cannot be read is no document, and is not kept. What the cache has and this process
+ * has not is read before it is fetched again, to compare both. A fetched document is handed to the
  * cache after that.
  *
  * Bounds: fetches of a session and a tenant at a time, bytes of documents of both, time. */
@@ -24,6 +25,7 @@
 
 #define PIECE ((size_t)64 * 1024)
 #define PIECES 4		    /* per turn */
+#define STORING_NS 1000000000ULL    /* a store may be under way that long */
 #define PACKED_PIECE ((size_t)4096) /* of gzip: up to a hundred times as much comes out */
 
 struct package_load {
@@ -116,17 +118,18 @@ static void end(struct package_load *l, int status, const char *why)
 
 /* ---- reading */
 
-static void store(struct package_load *l)
+static void store(struct package_load *l, const struct package_document *d)
 {
 	struct package_view *v = l->view;
 	const struct cache_key key = key_of(v);
 	const struct cache_meta meta = { .etag = v->etag,
 					 .last_modified = v->modified,
-					 .type = l->fetch.type };
-	int copy = fcntl(l->doc->fd, F_DUPFD_CLOEXEC, 3);
+					 .type = v->type };
+	int copy = fcntl(d->fd, F_DUPFD_CLOEXEC, 3);
 
+	v->stored_ns = clock_now_ns();
 	if (copy >= 0)
-		cache_store_file(l->session->egress, &key, &meta, copy, l->doc->size, NULL);
+		cache_store_file(l->session->egress, &key, &meta, copy, d->size, NULL);
 }
 
 static void fetch(struct package_load *l);
@@ -162,7 +165,7 @@ static void take_document(struct package_load *l)
 		return;
 	}
 	if (l->is_new)
-		store(l);
+		store(l, l->doc);
 	package_view_replace(v, l->doc);
 	l->doc = NULL;
 	end(l, 200, "");
@@ -379,6 +382,7 @@ static void on_answer(struct package_load *l)
 	} else if (f->status == 200) {
 		memcpy(v->etag, f->etag, sizeof(v->etag));
 		memcpy(v->modified, f->modified, sizeof(v->modified));
+		(void)snprintf(v->type, sizeof(v->type), "%s", f->type);
 		v->fetched_ms = clock_wall_ms();
 		v->cached = cache_link_is_open(l->session->egress) ? PACKAGE_CACHE_MISS
 								   : PACKAGE_CACHE_BYPASS;
@@ -490,12 +494,36 @@ static void read_old(struct package_load *l, int fd)
 	read_document(l, fd, l->size);
 }
 
+/* This process holds a document that is fresh, and the cache none or an older one. */
+static bool is_behind(const struct package_load *l, const struct cache_found *found)
+{
+	const struct package_view *v = l->view;
+
+	return !v->only_cache && v->doc != NULL && v->doc->fd >= 0 &&
+	       v->fetched_ms >= l->since_ms && (l->any_age || package_view_is_fresh(v)) &&
+	       (found == NULL || found->fd < 0 || found->fetched_ms < v->fetched_ms);
+}
+
+static void use_held(struct package_load *l, bool has_cache)
+{
+	struct package_view *v = l->view;
+
+	if (has_cache && clock_now_ns() - v->stored_ns >= STORING_NS)
+		store(l, v->doc);
+	v->cached = PACKAGE_CACHE_HIT;
+	end(l, 200, "");
+}
+
 static void on_found(struct cache_call *c, struct cache_found *found, const struct err *e)
 {
 	struct package_load *l = c->arg;
 	struct package_view *v = l->view;
 	int fd;
 
+	if (is_behind(l, found)) {
+		use_held(l, e == NULL);
+		return;
+	}
 	if (found != NULL && found->fd >= 0) {
 		l->fd = TAKE_FD(found->fd);
 		l->size = found->size;
@@ -504,6 +532,7 @@ static void on_found(struct cache_call *c, struct cache_found *found, const stru
 		memcpy(l->raw.bytes, found->sha256, sizeof(found->sha256));
 		memcpy(v->etag, found->etag, sizeof(v->etag));
 		memcpy(v->modified, found->last_modified, sizeof(v->modified));
+		memcpy(v->type, found->type, sizeof(v->type));
 	}
 	if (l->fd >= 0 && is_fresh(l))
 		use_cached(l, PACKAGE_CACHE_HIT);

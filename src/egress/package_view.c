@@ -252,8 +252,9 @@ void package_view_get(struct package_view_wait *w, const struct package_view_ask
 	w->view->refs++;
 	w->session = ask->session;
 	package_load_take_over(w->view, ask);
-	if (w->view->load == NULL && satisfies(w->view, w) &&
-	    (ask->only_cache || w->view->fetched_ms >= ask->since_ms)) {
+	/* With a cache, it is asked even so: it may have been emptied meanwhile. */
+	if (w->view->load == NULL && !cache_link_is_open(ask->session->egress) &&
+	    satisfies(w->view, w) && (ask->only_cache || w->view->fetched_ms >= ask->since_ms)) {
 		w->view->cached = PACKAGE_CACHE_HIT;
 		completion_end_soon(&w->done, l, NULL);
 		return;

@@ -68,7 +68,8 @@ struct package_view {
 	enum package_doc doc_kind;
 	struct package_hosts hosts;
 	bool only_cache;
-	char etag[CACHE_ETAG_MAX], modified[CACHE_DATE_MAX]; /* of the document */
+	char etag[CACHE_ETAG_MAX], modified[CACHE_DATE_MAX], type[CACHE_TYPE_MAX]; /* of doc */
+	uint64_t stored_ns; /* monotonic: handed to the cache last */
 	/* Those that wait for the load under way, and those that wait for the next: one that is
 	 * told of the end of a load may ask again. */
 	struct completions waiting[2];

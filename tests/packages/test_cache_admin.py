@@ -77,6 +77,30 @@ def test_shown_and_emptied(server):
     equal(R.count(path), 1, "requests that the registry saw")
 
 
+def test_metadata_after_gc(server):
+    """What cordon-egress holds in memory is written again after gc, and gc reaches what it holds for offline-cache."""
+    fetched(server, "gone-meta")
+    s, offline = session(server, "npm"), session(server, "npm", mode="offline-cache")
+    document = ("npm.example", "/gone-meta")
+
+    def kept():
+        return [e for e in entries(server) if e["path"] == document[1]]
+    equal(asks(server, s, document)[0].status, 200, "the document")
+    wait_for(kept, 10, "the document in the cache")
+    equal(asks(server, offline, document)[0].status, 200, "the document, from the cache")
+    cordon(server, "gc", "--to", "0")
+    equal(kept(), [], "what is left")
+    equal(asks(server, offline, document)[0].status, 403, "the document after gc")
+    R.forget()
+
+    def asked():
+        equal(asks(server, s, document)[0].status, 200, "the document again")
+        return kept()
+    wait_for(asked, 10, "the document in the cache again")
+    equal(R.count(), 0, "requests that the registry saw")
+    equal(asks(server, offline, document)[0].status, 200, "the document, from the cache again")
+
+
 def test_damage_is_found(server):
     path, data = fetched(server, "damaged")
     digest = hashlib.sha256(data).hexdigest()
