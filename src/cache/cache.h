@@ -53,7 +53,11 @@ void cache_room_use(struct cache *c, struct cache_object *o);
 /* cache_load.c: reads the folder in pieces, then calls c->on_loaded. */
 void cache_load_start(struct cache *c);
 
+struct cache_checked {
+	uint64_t objects, bytes, bad;
+};
+typedef void cache_checked_fn(void *arg, const struct cache_checked *result);
+
 /* cache_check.c: hashes every object (or `sample` of them, at random) again, one after the other,
  * and removes those that are wrong. on_done may be NULL. False: one is under way already. */
-bool cache_check_start(struct cache *c, size_t sample,
-		       void (*on_done)(void *arg, uint64_t checked, uint64_t bad), void *arg);
+bool cache_check_start(struct cache *c, size_t sample, cache_checked_fn *on_done, void *arg);

@@ -16,8 +16,8 @@ struct check {
 	struct loop_task next;
 	uint8_t (*names)[32]; /* owned */
 	size_t n, at;
-	uint64_t checked, bad;
-	void (*on_done)(void *arg, uint64_t checked, uint64_t bad);
+	struct cache_checked result;
+	cache_checked_fn *on_done;
 	void *arg;
 };
 
@@ -29,7 +29,7 @@ static void finish(struct check *k)
 {
 	under_way = NULL;
 	if (k->on_done != NULL)
-		k->on_done(k->arg, k->checked, k->bad);
+		k->on_done(k->arg, &k->result);
 	free(k->names);
 	free(k);
 }
@@ -41,10 +41,11 @@ static void on_hashed(struct cache_job *j)
 	struct cache_object *o = cache_index_object(&k->cache->index, name);
 
 	fd_close(j->fd);
-	k->checked++;
+	k->result.objects++;
+	k->result.bytes += j->size;
 	if (o != NULL &&
 	    (j->error != 0 || j->size != o->size || memcmp(j->sha256, name, 32) != 0)) {
-		k->bad++;
+		k->result.bad++;
 		k->cache->counts.bad++;
 		log_error("an object of the package cache was damaged and is removed",
 			  "bytes=%llu error=%d", (unsigned long long)o->size, j->error);
@@ -74,7 +75,7 @@ static void step(struct check *k)
 		return;
 	}
 	if (o != NULL) { /* its file is gone */
-		k->bad++;
+		k->result.bad++;
 		cache_room_remove(k->cache, o);
 	}
 	loop_defer(k->cache->loop, &k->next);
@@ -95,8 +96,7 @@ static void choose(struct check *k, size_t sample)
 		k->n = sample;
 }
 
-bool cache_check_start(struct cache *c, size_t sample,
-		       void (*on_done)(void *arg, uint64_t checked, uint64_t bad), void *arg)
+bool cache_check_start(struct cache *c, size_t sample, cache_checked_fn *on_done, void *arg)
 {
 	struct check *k = under_way == NULL ? calloc(1, sizeof(*k)) : NULL;
 

@@ -74,11 +74,12 @@ static void on_more(struct loop_task *t)
 	collect_some();
 }
 
-static void on_checked(void *arg, uint64_t checked, uint64_t bad)
+static void on_checked(void *arg, const struct cache_checked *result)
 {
 	(void)arg;
-	control.count = checked;
-	done(bad);
+	control.count = result->objects;
+	control.bytes = result->bytes;
+	done(result->bad);
 }
 
 static void begin(const struct cache_msg *m)

@@ -109,7 +109,9 @@ def test_damage_is_found(server):
     with open(found[0], "r+b") as f:
         f.seek(len(data) - 1)
         f.write(bytes([data[-1] ^ 1]))
-    equal(server.want(200, "POST", CACHE + "/verify")["damaged"], 1, "what verify says")
+    held = server.want(200, "GET", CACHE)["bytes"]
+    said = server.want(200, "POST", CACHE + "/verify")
+    equal((said["damaged"], said["bytes"]), (1, held), "what verify says")
     has(cordon(server, "verify"), "0 were damaged", "and again")
     reply = npm(server, session(server, "npm"), path)
     check(reply.whole and reply.body.encode("latin-1") == data, f"the right bytes: {reply.end}")
