@@ -23,6 +23,9 @@
 #define SHOWN_MAX 2000 /* bytes of a failed command's output */
 #define NOT_FOUND 127  /* exit code of a shell that did not find the program */
 
+#define NPM_OPTIONS \
+	"--ignore-scripts --no-audit --no-fund --no-update-notifier --cache /tmp/cordon-warm"
+
 /* In the order in which they are looked for. */
 static const struct lockfile {
 	const char *pattern;  /* of the file's name */
@@ -31,9 +34,9 @@ static const struct lockfile {
 	const char *command;  /* run in the folder of both, with the name as $1 */
 } lockfiles[] = {
 	{ "package-lock.json", "npm", "package.json",
-	  "npm ci --ignore-scripts --no-audit --no-fund --cache /tmp/cordon-warm" },
+	  "npm ci " NPM_OPTIONS },
 	{ "npm-shrinkwrap.json", "npm", "package.json",
-	  "npm ci --ignore-scripts --no-audit --no-fund --cache /tmp/cordon-warm" },
+	  "npm ci " NPM_OPTIONS },
 	{ "yarn.lock", "npm", "package.json",
 	  "$(command -v yarn || command -v yarnpkg || echo yarn) install --frozen-lockfile "
 	  "--ignore-scripts --non-interactive" },
@@ -94,8 +97,7 @@ static void print_failure(const json_t *execution)
 		text = member_text(execution, "stdout", "");
 		n = strlen(text);
 	}
-	show_text(text + (n > SHOWN_MAX ? n - SHOWN_MAX : 0), stderr);
-	(void)fputc('\n', stderr);
+	show_lines(text + (n > SHOWN_MAX ? n - SHOWN_MAX : 0), stderr);
 }
 
 static int run_manager(struct api_call *a, const struct package_warm *w, const struct lockfile *l,

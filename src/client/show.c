@@ -51,10 +51,8 @@ size_t show_escape(const char *text, char *ret, size_t cap)
 	return columns;
 }
 
-void show_text(const char *text, FILE *to)
+static void print(const char *text, size_t left, FILE *to)
 {
-	size_t left = strlen(text);
-
 	for (const uint8_t *p = (const uint8_t *)text; left > 0;) {
 		size_t n = utf8_length(p, left), step = n == 0 ? 1 : n;
 		char piece[8] = "";
@@ -63,6 +61,22 @@ void show_text(const char *text, FILE *to)
 		(void)fwrite(piece, 1, len, to);
 		p += step;
 		left -= step;
+	}
+}
+
+void show_text(const char *text, FILE *to)
+{
+	print(text, strlen(text), to);
+}
+
+void show_lines(const char *text, FILE *to)
+{
+	while (*text != '\0') {
+		size_t n = strcspn(text, "\n");
+
+		print(text, n, to);
+		(void)fputc('\n', to);
+		text += n + (text[n] == '\n');
 	}
 }
 

@@ -13,6 +13,8 @@
 size_t show_escape(const char *text, char *ret, size_t cap);
 /* The same to a FILE, whole. */
 void show_text(const char *text, FILE *to);
+/* The same, but that ends of lines stay; the last line is ended, too. */
+void show_lines(const char *text, FILE *to);
 
 /* "7s", "12m", "3h", "5d"; "-" if negative. */
 void show_span(int64_t ms, char *ret, size_t cap);

@@ -122,6 +122,7 @@ def test_what_is_refused_is_shown(server):
     text = warm(server, lock("warm-a", "warm-c"), "package-lock.json", NPM, code=125, deny=["npm:warm-c"])
     has(text, "refused warm-c 1.0.0", "which one")
     has(text, "the package manager failed", "the end")
+    check("\\n" not in text and "\nnpm " in text, f"lines of npm: {text}")
 
 
 def test_no_lockfile(server):
