@@ -166,6 +166,8 @@ static void give_up(struct gateway *x, int status, bool denied, const char *reas
 				       deny_page_wants_json(x->r.headers, x->r.headers_n),
 			       .bodiless = x->r.method == HTTP1_HEAD };
 
+	if (x->by_registry) /* clients of packages show the phrase, or the member "error" */
+		r.package = true;
 	if (x->gate) {
 		r.package = true;
 		r.json = x->gate->wants_json(x);

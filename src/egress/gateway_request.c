@@ -249,6 +249,7 @@ void gateway_request(struct gateway *x, size_t n)
 	if (is_refused_flow(x)) {
 		x->r.keep_alive = false;
 		x->rule = x->flow->answer.rule;
+		x->by_registry = x->flow->answer.by_registry;
 		gateway_deny(x, 403, x->flow->answer.reason);
 		return;
 	}

@@ -106,8 +106,8 @@ struct policy_answer {
 	/* Of a request that is permitted: rules for its target inspect requests, so it must mean
 	 * the same to the server as to the rules. */
 	bool inspected;
-	/* Permitted only because the host is one of a registry that a packages member lists: rule
-	 * is NULL, and requests must be judged by package_judge.h. */
+	/* Permitted (or refused without TLS) only because the host is one of a registry that a
+	 * packages member lists: rule is NULL, and requests must be judged by package_judge.h. */
 	bool by_registry;
 	char reason[POLICY_REASON_MAX]; /* of a refusal: for the program in the cell and the record
 					 */

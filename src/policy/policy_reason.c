@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "packages_private.h"
+
 #define HOST_SHOWN 100
 
 static void append(struct policy_answer *a, const char *fmt, ...) PRINTF(2, 3);
@@ -124,12 +126,31 @@ static bool append_hosts(struct policy_answer *a, const struct policy_match *m, 
 	return true;
 }
 
+/* A host of a listed registry, asked without TLS. */
+static bool is_plain_registry(const struct policy *p, const struct policy_target *to,
+			      const struct policy_request *q)
+{
+	struct policy_target over_tls = *to;
+
+	if (to->host == NULL || (q != NULL ? q->tls : to->port != 80))
+		return false;
+	if (to->port == 80)
+		over_tls.port = 443;
+	return packages_rules_open(p, &over_tls, NULL, false) != NULL;
+}
+
 void policy_reason_none(const struct policy *p, const struct policy_target *to,
 			const struct policy_request *q, struct policy_answer *ret)
 {
 	bool first = true;
 
 	append_target(ret, to);
+	if (is_plain_registry(p, to, q)) {
+		append(ret, " is opened for TLS only (packages.registries): plain HTTP needs a "
+			    "rule");
+		ret->by_registry = true;
+		return;
+	}
 	if (q != NULL) {
 		ret->reason[0] = '\0';
 		append(ret, "%.20s %.60s%s at ", q->method, q->path,

@@ -631,6 +631,8 @@ def test_a_registry_is_asked_over_tls(server):
     for url in ("http://npm.example:443/demo", "http://npm.example/demo"):
         status, _, _, _ = fetched(server, s, url)
         check(status in (0, 403), f"{url}: {status}")
+    said = sh(server, s, "cd /tmp && npm view --no-update-notifier --registry http://npm.example/ demo 2>&1; true")
+    has(said["stdout"], "npm.example:80 is opened for TLS only (packages.registries)", "what npm shows")
     equal(len(R.requests), before, "requests at the registry")
 
 
