@@ -70,6 +70,22 @@ static void on_bad(void *arg)
 
 static void pass(struct package_gate *g);
 
+static void refuse_absent(struct package_gate *g, bool is_running)
+{
+	const struct package_request *r = &g->request;
+	char why[POLICY_REASON_MAX];
+
+	(void)snprintf(
+		why, sizeof(why),
+		is_running ? "%.100s is not in the package cache, and this session fetches nothing"
+			   : "%.100s: packages come from the package cache only, and it is not "
+			     "running",
+		r->written[0] != '\0' ? r->written
+		: r->name[0] != '\0'  ? r->name
+				      : g->x->path);
+	package_gate_refuse(g, "mode", why);
+}
+
 static void on_found(struct cache_call *c, struct cache_found *found, const struct err *e)
 {
 	struct package_gate *g = c->arg;
@@ -81,11 +97,7 @@ static void on_found(struct cache_call *c, struct cache_found *found, const stru
 		return;
 	}
 	if (found == NULL || found->fd < 0) {
-		package_gate_refuse(g, "mode",
-				    e != NULL ? "packages come from the package cache only, and "
-						"it is not running"
-					      : "the package cache does not have this, and "
-						"nothing is fetched in this session");
+		refuse_absent(g, e == NULL);
 		return;
 	}
 	g->cached = PACKAGE_CACHE_HIT;

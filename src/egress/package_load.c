@@ -514,6 +514,16 @@ static void use_held(struct package_load *l, bool has_cache)
 	end(l, 200, "");
 }
 
+static void end_absent(struct package_load *l)
+{
+	char why[POLICY_REASON_MAX];
+
+	(void)snprintf(why, sizeof(why),
+		       "%.100s is not in the package cache, and this session fetches nothing",
+		       l->view->name);
+	end(l, 0, why);
+}
+
 static void on_found(struct cache_call *c, struct cache_found *found, const struct err *e)
 {
 	struct package_load *l = c->arg;
@@ -543,8 +553,7 @@ static void on_found(struct cache_call *c, struct cache_found *found, const stru
 	else if (e != NULL)
 		end(l, 0, "packages come from the package cache only, and it is not running");
 	else
-		end(l, 0,
-		    "the package cache does not have it, and nothing is fetched in this session");
+		end_absent(l);
 }
 
 int package_load_start(struct package_view *v, const struct package_view_ask *ask, bool any_age,

@@ -90,7 +90,9 @@ def test_metadata_after_gc(server):
     equal(asks(server, offline, document)[0].status, 200, "the document, from the cache")
     cordon(server, "gc", "--to", "0")
     equal(kept(), [], "what is left")
-    equal(asks(server, offline, document)[0].status, 403, "the document after gc")
+    reply = asks(server, offline, document)[0]
+    equal(reply.status, 403, "the document after gc")
+    has(reply.reason, "gone-meta is not in the package cache, and this session fetches nothing (packages.mode)", "why")
     R.forget()
 
     def asked():
