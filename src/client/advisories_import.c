@@ -184,11 +184,22 @@ static int save(const struct import *m, const char *state_dir, size_t *ret_n, st
 	return result;
 }
 
+static int check_state(const char *state_dir, struct err *e)
+{
+	struct stat st;
+
+	if (stat(state_dir, &st) == 0 && S_ISDIR(st.st_mode))
+		return 0;
+	return err_set(e, ERR_NOT_FOUND, "there is no state directory %.160s: --state-dir names it",
+		       state_dir);
+}
+
 int advisories_import(const char *state_dir, const char *const *paths, size_t n, struct err *e)
 {
 	struct import m = { .text = malloc(OSV_TEXT_MAX + 2) };
 	size_t lines = 0;
-	int result = m.text == NULL ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
+	int result = m.text == NULL ? err_set(e, ERR_SYSTEM, "out of memory")
+				    : check_state(state_dir, e);
 
 	buf_init(&m.lines, ADVISORIES_MAX - 4096);
 	for (size_t i = 0; result == 0 && i < n; i++)
@@ -213,8 +224,11 @@ int advisories_print(const char *state_dir, struct err *e)
 	char path[PLACE_MAX], head[128], *end;
 	struct advisories list;
 	OWN_FD fd = -1;
+	long long hours;
 	ssize_t n;
 
+	if (check_state(state_dir, e) < 0)
+		return -1;
 	(void)snprintf(path, sizeof(path), "%s/advisories", state_dir);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 && errno == ENOENT) {
@@ -227,7 +241,8 @@ int advisories_print(const char *state_dir, struct err *e)
 		return err_sys(e, "%.160s", path);
 	if (end == NULL || !advisories_open(head, (size_t)(end - head) + 1, &list))
 		return err_set(e, ERR_INVALID, "%.160s: not a list of advisories", path);
-	(void)printf("%" PRIu64 " lines, imported %lld hours ago\n", list.lines,
-		     ((long long)time(NULL) - (long long)list.time_s) / 3600);
+	hours = ((long long)time(NULL) - (long long)list.time_s) / 3600;
+	(void)printf("%" PRIu64 " line%s, imported %lld hour%s ago\n", list.lines,
+		     list.lines == 1 ? "" : "s", hours, hours == 1 ? "" : "s");
 	return 0;
 }

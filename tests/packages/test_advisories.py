@@ -33,8 +33,8 @@ def report(folder, number, name, versions=None, **more):
         json.dump({"id": f"MAL-2026-{number}", "modified": "2026-01-01T00:00:00Z", "affected": [affected], **more}, f)
 
 
-def advisories(server, *words):
-    done = subprocess.run([server.program, "packages", "advisories", *words, "--state-dir", server.state], stdout=subprocess.PIPE,
+def advisories(server, *words, state=None):
+    done = subprocess.run([server.program, "packages", "advisories", *words, "--state-dir", state or server.state], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     return done.returncode, done.stdout, done.stderr
 
@@ -89,6 +89,9 @@ def test_an_empty_import_changes_nothing(server):
     code, _, err = advisories(server, "import", folder)
     check(code != 0 and "the list is not changed" in err, err)
     equal(advisories(server)[1], "2 lines, imported 0 hours ago\n")
+    for words in ((), ("import", folder)):
+        code, _, err = advisories(server, *words, state="/nowhere")
+        check(code != 0 and "there is no state directory /nowhere: --state-dir names it" in err, err)
 
 
 if __name__ == "__main__":
