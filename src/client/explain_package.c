@@ -130,6 +130,10 @@ int explain_package_print(const struct policy *p, const struct explain_package *
 	package_judge(packages, &a.q, &answer);
 	if (answer.verdict == PACKAGE_REFUSE)
 		(void)printf("%-11s refused by %s\n", "result", answer.rule);
+	else if (answer.verdict == PACKAGE_ALLOW && a.request.kind == PACKAGE_META)
+		(void)printf("%-11s the name is allowed; each version is judged by itself "
+			     "(%s@VERSION)\n",
+			     "result", from->package);
 	else
 		(void)printf("%-11s %s\n", "result",
 			     answer.verdict == PACKAGE_ALLOW ? "allowed" : "not decided");

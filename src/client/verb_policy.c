@@ -8,6 +8,7 @@
 #include "buf.h"
 #include "explain.h"
 #include "explain_package.h"
+#include "packages_policy.h"
 #include "policy.h"
 #include "show.h"
 #include "verbs.h"
@@ -150,7 +151,8 @@ static int check(const struct fields *f, const char *path)
 	if (read_merged(paths, NULL, &p, &e) < 0)
 		return fail_check(&e);
 	policy_check(p, warn, &warnings);
-	(void)printf("%zu rules, %zu warnings\n", policy_rules(p), warnings);
+	(void)printf("%s%zu rules, %zu warnings\n", policy_packages(p) != NULL ? "packages, " : "",
+		     policy_rules(p), warnings);
 	policy_free(p);
 	return warnings > 0 && f->strict ? EXIT_NEGATIVE : ARGS_OK;
 }
@@ -183,6 +185,9 @@ static int explain(const struct fields *f)
 
 	if ((f->host == NULL) == (f->package == NULL))
 		return args_wrong(&verb_policy, "explain needs --host or --package");
+	if (f->package != NULL && f->policy == NULL && f->preset == NULL && f->node == NULL &&
+	    f->tenant == NULL)
+		return args_wrong(&verb_policy, "explain --package needs a policy: --policy FILE");
 	if (f->preset != NULL && (preset == NULL || f->policy != NULL))
 		return args_wrong(&verb_policy,
 				  preset == NULL ? "no preset '%.40s'"

@@ -64,10 +64,22 @@ static bool fits(const struct judge *j, const struct package_patterns *list, boo
 
 /* ---- names */
 
+static bool refuse_unlisted(const struct judge *j)
+{
+	const struct packages_entries *all = &j->all->registries;
+	char names[160] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < all->n && len < sizeof(names); i++)
+		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%.60s",
+					i > 0 ? ", " : "", all->list[i].registry.name);
+	return REFUSE(j, "registries",
+		      "is refused: %s is not among the registries of this policy%s%s%s",
+		      j->entry->registry.name, len > 0 ? " (" : "", names, len > 0 ? ")" : "");
+}
+
 static bool may_registry(const struct judge *j)
 {
-	const char *eco = ecosystem_name(j->r->ecosystem);
-
 	if (j->entry == NULL) {
 		if (j->layer->no_direct)
 			return REFUSE(j, "direct", "is no file of a registry; %s allows no others",
@@ -85,8 +97,7 @@ static bool may_registry(const struct judge *j)
 			      "is refused: system packages (apt) are off unless the policy lists "
 			      "a registry for them");
 	if (j->all->registries.given)
-		return REFUSE(j, "registries", "is refused: the %s registry %s is not in the list",
-			      eco, j->entry->registry.name);
+		return refuse_unlisted(j);
 	return true;
 }
 

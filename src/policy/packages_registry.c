@@ -82,6 +82,7 @@ static int read_host(struct policy *p, struct package_arena *a, const json_t *v,
 	char host[HOST_MAX];
 	uint64_t port = 0;
 	struct err why;
+	struct ip ip;
 	size_t n;
 
 	if (v == NULL)
@@ -90,6 +91,12 @@ static int read_host(struct policy *p, struct package_arena *a, const json_t *v,
 		return -1;
 	colon = strchr(text, ':');
 	n = colon == NULL ? strlen(text) : (size_t)(colon - text);
+	if (ip_read(text, n, &ip) == 0 || text[0] == '[')
+		return policy_value_fail(
+			e, at, name,
+			"'%.80s' is an address: give it a name, which a registry's "
+			"certificate has",
+			text);
 	if (host_normal(text, n, host) < 0 ||
 	    (colon != NULL && units_count(colon + 1, 1, 65535, &port, &why) < 0))
 		return policy_value_fail(e, at, name, "'%.80s' is not HOST or HOST:PORT", text);

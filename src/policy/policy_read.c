@@ -189,7 +189,9 @@ static int read_private(struct policy *p, enum policy_layer layer, struct err *e
 	const json_t *v = json_object_get(p->root, "private");
 
 	if (v != NULL && !p->merged && layer != POLICY_NODE)
-		return policy_value_fail(e, "", "private", "is allowed in the node's policy only");
+		return policy_value_fail(
+			e, "", "private",
+			"is allowed in the node's policy only (policy check: --layer node)");
 	if (json_is_array(v) && json_array_size(v) == 0)
 		return 0;
 	return policy_value_nets(p, v, "", "private", &p->private_nets, &p->nprivate, e);

@@ -94,6 +94,11 @@ def explain_goes_through_the_stages():
     assert cordon("explain", "--preset", "pypi")[0] == 2
 
 
+def check_names_packages():
+    text = json.dumps({"packages": {"registries": ["npm"]}})
+    assert cordon("check", "-", text=text)[:2] == (0, "packages, 0 rules, 0 warnings\n")
+
+
 def explain_judges_packages_by_layer():
     with open("n.json", "w", encoding="utf-8") as f:
         json.dump({"packages": {"min_age": "7d", "deny": ["pypi:evil"]}}, f)
@@ -107,7 +112,10 @@ def explain_judges_packages_by_layer():
     explains([*both, "npm:left-pad@1.3.1", "--released", "2020-01-31"], 0, "from        npm (registry.npmjs.org)", "result      allowed")
     explains([*both, "npm:left-pad@1.3.1", "--released", "2020-01-31", "--scripts"], 1, "packages.scripts")
     explains([*both, "npm:left-pad@1.3.1"], 1, "depends on its age or install code", "not decided")
-    explains([*both, "pypi:requests"], 1, "the pypi registry pypi is not in the list")
+    explains([*both, "npm:left-pad"], 0, "result      the name is allowed; each version is judged by itself (npm:left-pad@VERSION)")
+    explains([*both, "pypi:requests"], 1, "requests is refused: pypi is not among the registries of this policy (npm)")
+    code, _, err = cordon("explain", "--package", "npm:a")
+    assert code == 2 and "--policy FILE" in err, (code, err)
     explains([*both, "npm:a@1", "--direct"], 1, "no registry", "has no known age")
     explains(["--preset", "npm", "--package", "npm:a"], 0, "no layer has packages")
     explains(["--policy", "p.json", "--host", "registry.npmjs.org", "--path", "/a"], 0, "packages.registries")
@@ -146,6 +154,7 @@ def is_found_like_other_verbs():
 
 
 TESTS = [check_tells_what_is_doubtful, check_warns_of_packages, check_says_where_an_error_is, explain_goes_through_the_stages, explain_judges_packages_by_layer,
+         check_names_packages,
          merge_keeps_layers,
          presets_are_documents, is_found_like_other_verbs]
 

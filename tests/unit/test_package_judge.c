@@ -168,7 +168,7 @@ static void errors_name_the_place(void)
 	CHECK(fails_with("{\"registries\":[{\"ecosystem\":\"rpm\",\"host\":\"a.test\"}]}",
 			 "packages.registries[0].ecosystem: must be one of"));
 	CHECK(fails_with("{\"registries\":[{\"ecosystem\":\"npm\",\"host\":\"1.2.3.4\"}]}",
-			 "packages.registries[0].host: '1.2.3.4' is not"));
+			 "packages.registries[0].host: '1.2.3.4' is an address: give it a name"));
 	CHECK(fails_with("{\"registries\":[{\"ecosystem\":\"npm\",\"host\":\"a.test:0\"}]}",
 			 "is not HOST or HOST:PORT"));
 	CHECK(fails_with("{\"registries\":[{\"ecosystem\":\"npm\",\"host\":\"a.test\","
@@ -520,7 +520,8 @@ static void registries_are_a_list(void)
 	struct package_answer a;
 
 	CHECK(file_is(p, "npm:a@1", NULL));
-	CHECK(file_is(p, "pypi:a@1", "the pypi registry pypi is not in the list"));
+	CHECK(file_is(p, "pypi:a@1",
+		      "pypi is not among the registries of this policy (npm, github)"));
 	CHECK(file_is(p, "apt:bash@5", "system packages (apt) are off"));
 	CHECK(file_is(p, "git:o/r", NULL));
 	a = ask(p, NULL, "git:o/r", PACKAGE_OTHER, NULL); /* a web page */
@@ -619,10 +620,10 @@ static void lower_registries_are_among_the_upper(void)
 	CHECK(p == NULL);
 	p = make("{\"registries\":[\"npm\",\"pypi\"]}", "{}", "{\"registries\":[\"pypi\"]}");
 	CHECK(file_is(p, "pypi:a@1", NULL));
-	CHECK(file_is(p, "npm:a@1", "is not in the list"));
+	CHECK(file_is(p, "npm:a@1", "npm is not among the registries of this policy"));
 	policy_free(p);
 	p = make("{\"registries\":[\"npm\"]}", NULL, "{\"deny\":[\"npm:x\"]}");
-	CHECK(file_is(p, "npm:a@1", NULL) && file_is(p, "pypi:a@1", "is not in the list"));
+	CHECK(file_is(p, "npm:a@1", NULL) && file_is(p, "pypi:a@1", "of this policy (npm)"));
 	policy_free(p);
 }
 
