@@ -74,7 +74,7 @@ static int read_filter(struct request *r, struct filter *ret, struct err *e)
 		return 0;
 	if (!package_result_read(word, &result))
 		return err_set(e, ERR_INVALID,
-			       "result: not one of downloaded, refused, "
+			       "result: not one of downloaded, refused, hidden, "
 			       "hash_mismatch, cut, failed");
 	ret->result = (int)result;
 	return 0;

@@ -32,7 +32,7 @@ static const struct option options[] = {
 	{ "ecosystem", "NAME", OPTION_TEXT, offsetof(struct fields, ecosystem), 0, 0,
 	  "only pypi, npm, apt, cargo, go, git, oci, maven or gem" },
 	{ "result", "RESULT", OPTION_TEXT, offsetof(struct fields, result), 0, 0,
-	  "only downloaded, refused, hash_mismatch, cut or failed" },
+	  "only downloaded, refused, hidden, hash_mismatch, cut or failed" },
 	{ "name", "NAME", OPTION_TEXT, offsetof(struct fields, name), 0, 0,
 	  "only this package" },
 	{ "execution", "ID", OPTION_TEXT, offsetof(struct fields, execution), 0, 0,
@@ -208,7 +208,8 @@ const struct verb verb_packages = {
 	.usage = "[options] SESSION | pins FILE | advisories [import PATH...] | "
 		 "cache ls|gc|verify|warm FILE",
 	.summary = "Lists the packages that a session asked registries for.",
-	.text = "One line for each name and version: result (downloaded, refused, hash_mismatch, "
+	.text = "One line for each name and version: result (downloaded, refused, hidden, "
+		"hash_mismatch, "
 		"cut, "
 		"failed),\n"
 		"size, age at the time of the request, whether code runs at its installation, what "

@@ -68,7 +68,7 @@ static const char *const refusals[] = { "quota_sessions", "quota_rate",	       "
 					"capacity_rate",  "queue_timeout" };
 
 static const char *const verdicts[] = { "allow", "deny" };
-static const char *const package_results[] = { "passed", "refused",    "failed",
+static const char *const package_results[] = { "passed", "hidden",     "refused",      "failed",
 					       "cut",	 "downloaded", "hash_mismatch" };
 static const char *const package_caches[] = { "hit", "miss", "revalidated", "stale", "bypass" };
 static const char *const directions[] = { "in", "out" };

@@ -73,7 +73,7 @@ struct package_gate {
 	struct digest checksum;
 	uint64_t bytes; /* of the file, as the cache or the server had it */
 	size_t hidden;
-	char newest_hidden[PACKAGE_VERSION_MAX];
+	char newest_hidden[PACKAGE_VERSION_MAX], hidden_reason[PACKAGE_SHAPE_REASON_MAX];
 	char rule[PACKAGE_RULE_MAX];
 };
 

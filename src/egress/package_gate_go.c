@@ -138,6 +138,8 @@ static void answer_latest(struct package_gate *g)
 		if (g->hidden++ == 0) {
 			g->answer = answer;
 			memcpy(g->newest_hidden, go->times[i].version, sizeof(g->newest_hidden));
+			memcpy(g->hidden_reason, answer.reason, sizeof(answer.reason));
+			memcpy(g->rule, answer.rule, sizeof(g->rule));
 		}
 		i++;
 	}

@@ -274,6 +274,22 @@ static void refuse_all(struct package_gate *g, const char *newest)
 	package_gate_refuse_judged(g, why);
 }
 
+/* One version was asked for by its number, and is shown: others do not matter. */
+static bool is_exact(const struct package_gate *g, const struct package_shape_result *r)
+{
+	return r->one != NULL && strcmp(r->one, g->request.version) == 0;
+}
+
+/* For the record: clients show no reason for a version that they do not see. */
+static void note_hidden(struct package_gate *g, const struct package_shape_result *r)
+{
+	g->hidden = r->hidden;
+	g->rule[0] = '\0';
+	(void)snprintf(g->newest_hidden, sizeof(g->newest_hidden), "%s", r->newest_hidden);
+	if (r->hidden > 0)
+		package_shape_why(g->shaping->shape, g->hidden_reason);
+}
+
 /* All versions are judged. */
 static void on_judged(struct package_shaping *s)
 {
@@ -281,10 +297,8 @@ static void on_judged(struct package_shaping *s)
 	struct package_shape_result r;
 
 	package_shape_result(s->shape, &r);
-	if (!s->shows_all) {
-		g->hidden = r.hidden;
-		(void)snprintf(g->newest_hidden, sizeof(g->newest_hidden), "%s", r.newest_hidden);
-	}
+	if (!s->shows_all && !is_exact(g, &r))
+		note_hidden(g, &r);
 	if (s->as == SHAPE_NPM_ONE && r.one == NULL && !r.one_hidden) {
 		package_gate_fail(g, 404, "the registry does not have this version");
 		return;
@@ -296,6 +310,7 @@ static void on_judged(struct package_shaping *s)
 		}
 		if (!s->shows_all) {
 			s->shows_all = true;
+			g->hidden = 0;
 			if (new_shape(s))
 				loop_defer(g->x->loop, &s->task);
 			else

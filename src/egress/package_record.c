@@ -22,6 +22,19 @@ static const char *result_name(enum package_result r)
 	return names[r];
 }
 
+/* Was metadata given without some versions? */
+static bool hides(const struct package_gate *g)
+{
+	return g->result == PACKAGE_PASSED && g->request.kind == PACKAGE_META && g->hidden > 0;
+}
+
+static void explain_hidden(const struct package_gate *g, char ret[POLICY_REASON_MAX])
+{
+	(void)snprintf(ret, POLICY_REASON_MAX, "%zu %s%s hidden, newest %.40s: %s", g->hidden,
+		       g->request.ecosystem == ECO_PYPI ? "file" : "version",
+		       g->hidden == 1 ? "" : "s", g->newest_hidden, g->hidden_reason);
+}
+
 static void write_registry(struct json *j, const struct package_gate *g)
 {
 	char text[PACKAGE_REGISTRY_MAX] = "";
@@ -83,7 +96,7 @@ static void write_package(struct json *j, const struct package_gate *g)
 {
 	json_open(j, NULL, '{');
 	write_names(j, g);
-	json_text(j, "result", result_name(g->result));
+	json_text(j, "result", hides(g) ? "hidden" : result_name(g->result));
 	write_facts(j, g);
 	json_text(j, "cache", package_cached_name(g->cached));
 	if (g->changed)
@@ -144,6 +157,7 @@ static void settle(struct package_gate *g)
 void package_gate_record(struct gateway *x)
 {
 	struct package_gate *g = x->package;
+	char why[POLICY_REASON_MAX];
 	struct json j;
 	struct policy_rule rule = { .name = g->rule, .class = POLICY_PACKAGES };
 	struct access_record r = { .kind = ACCESS_RECORD_PACKAGE,
@@ -161,6 +175,10 @@ void package_gate_record(struct gateway *x)
 	settle(g);
 	if (!is_worth_a_record(g))
 		return;
+	if (hides(g) && x->reason[0] == '\0') {
+		explain_hidden(g, why);
+		r.reason = why;
+	}
 	json_init_heap(&j, TEXT_MAX);
 	write_package(&j, g);
 	if (json_ok(&j)) {

@@ -17,8 +17,8 @@
 #define TIME_MAX_MS 253402300800000ULL /* the year 10000: what a registry says may be nonsense */
 #define DROP_AT_ONCE 64 /* rows beyond the bound of a session, so that not every record deletes */
 
-/* What an install attempt is: a file, or metadata that was not given. Uploads, searches and audits
- * are network records only. */
+/* What an install attempt is: a file, or metadata that was not given, or not all of it: a row of
+ * the newest version that was hidden. Uploads, searches and audits are network records only. */
 static bool is_attempt(const struct package_record *p)
 {
 	if (p->name[0] == '\0' && p->file[0] == '\0')
@@ -125,7 +125,8 @@ static int add_row(struct session *s, const struct access_record_text *r, const 
 	memcpy(row.ecosystem, p->ecosystem, sizeof(row.ecosystem));
 	memcpy(row.registry, p->registry, sizeof(row.registry));
 	name_row(p, row.name);
-	memcpy(row.version, p->version, sizeof(row.version));
+	memcpy(row.version, p->result == PACKAGE_RESULT_HIDDEN ? p->newest_hidden : p->version,
+	       sizeof(row.version));
 	(void)snprintf(row.execution, sizeof(row.execution), "%s", execution);
 	row.downloads = p->result == PACKAGE_RESULT_DOWNLOADED;
 	row.refusals = p->result == PACKAGE_RESULT_REFUSED;

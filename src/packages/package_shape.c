@@ -252,6 +252,13 @@ void package_shape_result(const struct package_shape *s, struct package_shape_re
 		find_one(s, ret);
 }
 
+void package_shape_why(const struct package_shape *s, char ret[PACKAGE_SHAPE_REASON_MAX])
+{
+	ret[0] = '\0';
+	if (s->newest_hidden != FACTS_NONE)
+		shape_reason(s, s->newest_hidden, ret);
+}
+
 void package_shape_etag(const struct package_shape *s, const struct digest *raw,
 			char ret[PACKAGE_ETAG_MAX])
 {

@@ -31,7 +31,7 @@ struct package_shape_spec {
 	enum package_shape_as as;
 	const char *which; /* SHAPE_NPM_ONE: the version or tag; borrowed */
 	/* May this one be chosen? If not, the reason, printable ASCII. Called once for each fact by
-	 * _judge(), and again for the reason of a yanked file. */
+	 * _judge(), and again for the reason of a yanked file and for _why(). */
 	bool (*allow)(const struct package_facts *f, char reason[PACKAGE_SHAPE_REASON_MAX],
 		      void *arg);
 	void *arg;
@@ -54,6 +54,8 @@ struct package_shape *package_shape_new(const struct package_shape_spec *spec,
 /* Judges up to `most` facts; returns how many are left. */
 size_t package_shape_judge(struct package_shape *s, size_t most);
 void package_shape_result(const struct package_shape *s, struct package_shape_result *ret);
+/* Why the newest version (or file) that is hidden is: as allow() said. Only if one is hidden. */
+void package_shape_why(const struct package_shape *s, char ret[PACKAGE_SHAPE_REASON_MAX]);
 /* A quoted ETag for what will come out: of the raw body's hash, the form and all verdicts. */
 void package_shape_etag(const struct package_shape *s, const struct digest *raw,
 			char ret[PACKAGE_ETAG_MAX]);

@@ -7,7 +7,7 @@
 
 #include "own.h"
 
-static const char *const results[] = { "passed", "refused",    "failed",
+static const char *const results[] = { "passed", "hidden",     "refused",      "failed",
 				       "cut",	 "downloaded", "hash_mismatch" };
 static_assert(COUNT(results) == PACKAGE_RESULTS, "every result has a name");
 

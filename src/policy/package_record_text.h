@@ -11,10 +11,11 @@
 #include "package.h"
 #include "packages_policy.h"
 
-/* In the order in which they count: of several records of one version, a list of packages shows the
- * result that comes last here. */
+/* Stored as numbers. In the order in which they count: of several records of one version, a list of
+ * packages shows the result that comes last here. */
 enum package_result {
 	PACKAGE_RESULT_PASSED, /* no file: metadata, a search, an upload that was allowed */
+	PACKAGE_RESULT_HIDDEN, /* metadata was given without some versions */
 	PACKAGE_RESULT_REFUSED,
 	PACKAGE_RESULT_FAILED, /* the registry did not give it */
 	PACKAGE_RESULT_CUT,    /* the file did not arrive whole */

@@ -380,6 +380,10 @@ static const char version_34[] =
 /* Sessions in which a server of the interpreter was started (kind 3). */
 static const char version_35[] =
 	"CREATE INDEX execution_interpreter ON execution (session) WHERE kind = 3;";
+
+/* Results of packages have one more, `hidden`, below the others but 0. */
+static const char version_36[] =
+	"UPDATE package SET result = result + 1 WHERE result > 0;";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
@@ -388,5 +392,6 @@ const char *const sql_schema_steps[] = {
 	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
 	version_22, version_23, version_24, version_25, version_26, version_27, version_28,
 	version_29, version_30, version_31, version_32, version_33, version_34, version_35,
+	version_36,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

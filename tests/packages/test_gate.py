@@ -120,6 +120,30 @@ def test_the_refusal_of_a_name_is_about_the_version_that_counts(server):
         check(phrase.startswith(words), (path, phrase))
 
 
+def test_what_was_hidden_is_on_record(server):
+    """npm says of a hidden version only that there is none: the record has the reason."""
+    s = session(server, deny=["npm:demo@2.0.0"])
+    done = sh(server, s, NPM + "demo@2.0.0")
+    check(done["exit_code"] != 0, "a denied version was installed")
+    sh(server, s, NPM + "demo", 0)
+    sh(server, s, "curl -sS -m 20 https://npm.example/demo/1.0.0", 0)
+    found = {}
+
+    def recorded():
+        found.update({r["version"]: r for r in server.want(200, "GET", f"/v1/sessions/{s['id']}/packages")["packages"]})
+        return "1.0.0" in found and "2.0.0" in found
+    wait_for(recorded, 10, "both versions on record")
+    equal(found["1.0.0"]["result"], "downloaded", "the other version")
+    row = found["2.0.0"]
+    equal((row["result"], row["verdict"], row["rule"], row["refusals"]), ("hidden", "allow", "session packages.deny[0]", 0), "the row")
+    check(row["reason"].startswith("1 version hidden, newest 2.0.0: demo 2.0.0 is denied"), row["reason"])
+    records = [r for r in server.want(200, "GET", f"/v1/sessions/{s['id']}/network/log?kind=package")["records"]
+               if (r["package"]["kind"], r["package"]["name"]) == ("meta", "demo")]
+    check(records, "no record of the metadata")
+    for r in records:
+        equal((r["package"]["result"], r["package"]["shaped"], r["reason"]), ("hidden", {"hidden": 1, "newest_hidden": "2.0.0"}, row["reason"]), "the record")
+
+
 def test_offline_says_so(server):
     s = session(server, mode="offline")
     before = len(R.requests)

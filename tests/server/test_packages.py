@@ -95,6 +95,25 @@ def test_folded_and_counted():
         equal(len(kinds), 5, "refusals in the log")
 
 
+def test_hidden_versions_have_a_row():
+    """A row of the newest one that was hidden, which a refusal of its file replaces."""
+    hidden = {"kind": "meta", "result": "hidden", "rule": "session packages.min_age", "reason": "2 versions hidden, newest 3.0.0: it is 3 h old"}
+    with Taken(answer=[[TAKEN, ""], record("left", "", shaped={"hidden": 2, "newest_hidden": "3.0.0"}, **hidden),
+                       record("right", "3.0.0", verdict="deny", reason="it is denied"),
+                       record("right", "", shaped={"hidden": 1, "newest_hidden": "3.0.0"}, **hidden)]) as server:
+        s = session(server, 2)
+        found = {r["name"]: r for r in rows(server, s)}
+        equal([found["left"][k] for k in ("version", "result", "rule", "refusals", "downloads", "verdict")],
+              ["3.0.0", "hidden", hidden["rule"], 0, 0, "allow"], "the row")
+        wait_for(lambda: number(server, 'cordon_packages_total{result="hidden"}') == 2, 10, "both are counted")
+        right = rows(server, s, "?name=right")[0]
+        equal((right["result"], right["reason"], right["attempts"]), ("refused", "it is denied", 2), "a refusal counts more")
+        equal([r["name"] for r in rows(server, s, "?result=hidden")], ["left"], "by result")
+        line = next(x for x in cordon(server, "net", s["id"], "--kind", "package").splitlines() if "newest 3.0.0" in x)
+        equal(line.split()[1], "allow", "the metadata was given")
+        has(cordon(server, "packages", s["id"]), hidden["reason"], "the client's list")
+
+
 def test_shown_by_the_client():
     with Taken(answer=MANY) as server:
         s = session(server, 6)
