@@ -33,7 +33,7 @@ def needed(method, pattern):
         return "sessions"
     if not pattern.startswith("/v1/"):
         return None
-    if pattern.startswith(("/v1/keys", "/v1/tenants", "/v1/secrets", "/v1/layers", "/v1/gc")):
+    if pattern.startswith(("/v1/keys", "/v1/tenants", "/v1/secrets", "/v1/layers", "/v1/gc", "/v1/packages")):
         return "admin"
     if pattern.startswith("/v1/templates/builds") and method != "GET":
         return "sessions"
