@@ -156,7 +156,7 @@ static int print_result(struct api_call *a, const char *session, struct err *e)
 		(void)putchar('\n');
 	}
 	units_format_bytes(bytes, size, sizeof(size));
-	(void)printf("%llu packages of %s bytes, %llu of them were in the cache before\n",
+	(void)printf("%llu packages of %s, %llu of them were in the cache before\n",
 		     (unsigned long long)n, size, (unsigned long long)hits);
 	return 0;
 }
