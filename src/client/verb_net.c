@@ -46,10 +46,10 @@ static const struct option options[] = {
 static void package_of(const json_t *p, char ret[TARGET_TEXT_MAX])
 {
 	const char *version = member_text(p, "version", "");
-	const char *name = member_text(p, "name", member_text(p, "file", "?"));
+	const char *name = member_text(p, "name", member_text(p, "file", ""));
 
-	(void)snprintf(ret, TARGET_TEXT_MAX, "%s:%s%s%s", member_text(p, "ecosystem", "?"), name,
-		       version[0] == '\0' ? "" : "@", version);
+	(void)snprintf(ret, TARGET_TEXT_MAX, "%s%s%s%s%s", member_text(p, "ecosystem", "?"),
+		       name[0] == '\0' ? "" : ":", name, version[0] == '\0' ? "" : "@", version);
 }
 
 /* The target as requested, not as resolved. */
