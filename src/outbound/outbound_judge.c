@@ -81,11 +81,14 @@ bool outbound_judge(const struct outbound_judge *j, const struct ip *ip, struct 
 {
 	enum ip_kind kind = ip_kind(ip);
 	const char *name = ip_kind_name(kind);
-	char what[64];
+	char what[128];
 
 	if (!policy_reachable(j->policy, ip)) {
-		(void)snprintf(what, sizeof(what), "%s %s address",
-			       strchr("aeiou", name[0]) ? "an" : "a", name);
+		(void)snprintf(what, sizeof(what), "%s %s address%s",
+			       strchr("aeiou", name[0]) ? "an" : "a", name,
+			       kind == IP_PRIVATE || kind == IP_RESERVED
+				       ? "; the operator can allow it: \"private\" in egress_policy"
+				       : "");
 		return deny(j, ip, what, ret_why);
 	}
 	if (!fits_rules(j, ip, ret_why))
