@@ -109,6 +109,38 @@ static bool has_private(const struct packages_policy *all, size_t layer)
 	return false;
 }
 
+static bool is_empty(const struct packages_layer *l)
+{
+	return l->given && l->mode == PACKAGES_OPEN && l->scripts == PACKAGES_PASS &&
+	       l->sources == PACKAGES_PASS && l->min_age_ms == 0 && !l->registries.given &&
+	       !l->allow.given && !l->deny.given && !l->own.given && l->pins.npins == 0;
+}
+
+static void warn_of_layer(const struct policy *p, size_t i,
+			  void (*on_warning)(const char *text, void *arg), void *arg)
+{
+	const struct packages_layer *l = &p->packages->layers[i];
+
+	if (l->mode == PACKAGES_PINNED && !has_pins(p->packages, l->pins.given ? i : i + 1))
+		on_warning("packages.mode: pinned, but nothing is pinned: every package is "
+			   "refused",
+			   arg);
+	if (l->scripts == PACKAGES_ASK)
+		on_warning("packages.scripts: ask refuses, as deny does: nobody can be "
+			   "asked yet",
+			   arg);
+	if (is_empty(l))
+		on_warning("packages: lists no registry, and limits neither names nor age "
+			   "nor install code: the defaults alone apply",
+			   arg);
+	if (l->given && i < POLICY_SESSION && l->min_age_ms > 0 && !l->registries.given)
+		on_warning("packages.min_age: without registries a lower layer can name one "
+			   "that tells other times",
+			   arg);
+	if (l->own.given && !has_private(p->packages, i))
+		on_warning("packages.own: no private registry: these names exist nowhere", arg);
+}
+
 void packages_rules_warn(const struct policy *p, void (*on_warning)(const char *text, void *arg),
 			 void *arg)
 {
@@ -123,20 +155,6 @@ void packages_rules_warn(const struct policy *p, void (*on_warning)(const char *
 			       p->list.rules[i].name);
 		on_warning(text, arg);
 	}
-	for (size_t i = 0; p->packages != NULL && i < POLICY_LAYERS; i++) {
-		const struct packages_layer *l = &p->packages->layers[i];
-
-		if (l->mode == PACKAGES_PINNED && !has_pins(p->packages, l->pins.given ? i : i + 1))
-			on_warning("packages.mode: pinned, but nothing is pinned: every package is "
-				   "refused",
-				   arg);
-		if (l->given && i < POLICY_SESSION && l->min_age_ms > 0 && !l->registries.given)
-			on_warning(
-				"packages.min_age: without registries a lower layer can name one "
-				"that tells other times",
-				arg);
-		if (l->own.given && !has_private(p->packages, i))
-			on_warning("packages.own: no private registry: these names exist nowhere",
-				   arg);
-	}
+	for (size_t i = 0; p->packages != NULL && i < POLICY_LAYERS; i++)
+		warn_of_layer(p, i, on_warning, arg);
 }

@@ -45,8 +45,10 @@ def check_tells_what_is_doubtful():
 
 def check_warns_of_packages():
     for layer, document, words in (
-        ("session", {"packages": {}, "rules": [{"name": "mine", "host": "a.test", "tls": "pass"}]}, "mine: packages that come this way are not judged"),
+        ("session", {"packages": {"min_age": "1d"}, "rules": [{"name": "mine", "host": "a.test", "tls": "pass"}]}, "mine: packages that come this way are not judged"),
         ("session", {"packages": {"mode": "pinned"}}, "nothing is pinned"),
+        ("session", {"packages": {"registries": ["npm"], "scripts": "ask"}}, "packages.scripts: ask refuses, as deny does"),
+        ("session", {"packages": {}}, "packages: lists no registry"),
         ("session", {"packages": {"own": ["npm:@a/*"]}}, "no private registry"),
         ("tenant", {"packages": {"min_age": "7d"}}, "without registries a lower layer"),
     ):
