@@ -268,6 +268,31 @@ static void steps_are_taken_once(void)
 	remove_dir();
 }
 
+/* Version 36 puts a result of packages between the first and the second. */
+static void results_of_packages_keep_their_meaning(void)
+{
+	sqlite3 *db;
+	struct err e;
+
+	make_dir();
+	CHECK(sqlite3_open(":memory:", &db) == SQLITE_OK);
+	MUST(migrate_run(db, sql_schema_steps, 35, &e));
+	for (int i = 0; i < 6; i++) {
+		char sql[256];
+
+		(void)snprintf(sql, sizeof(sql),
+			       "INSERT INTO package VALUES (%d, '', '', '', '', '%d', '', %d, 0, 0,"
+			       " 0, 0, 0, 0, '', '{}')",
+			       i + 1, i, i);
+		other_runs(db, sql);
+	}
+	MUST(migrate_run(db, sql_schema_steps, 36, &e));
+	CHECK(number(db, "SELECT result FROM package WHERE name = '0'") == 0);
+	CHECK(number(db, "SELECT count(*) FROM package WHERE result = name + 1") == 5);
+	CHECK(sqlite3_close(db) == SQLITE_OK);
+	remove_dir();
+}
+
 /* What the first version wrote is there in the newest, with what came later at its default. */
 static void first_version_is_opened(void)
 {
@@ -555,6 +580,7 @@ TEST_MAIN({ "opens, remembers, opens again", opens_and_opens_again },
 	  { "the first version still opens", first_version_still_opens },
 	  { "the first step is never changed", first_step_is_never_changed },
 	  { "steps of the schema are taken once", steps_are_taken_once },
+	  { "results of packages keep their meaning", results_of_packages_keep_their_meaning },
 	  { "a database of the first version is opened", first_version_is_opened },
 	  { "records of before count", records_of_before_count },
 	  { "transactions are whole", transactions_are_whole },
