@@ -191,6 +191,15 @@ static enum json_kind kind_of(char c)
 	}
 }
 
+static size_t line_of(const char *text, const char *at)
+{
+	size_t n = 1;
+
+	for (; text < at; text++)
+		n += *text == '\n';
+	return n;
+}
+
 int json_read(const char *text, size_t len, unsigned max_depth, struct json_value *ret,
 	      struct err *e)
 {
@@ -201,13 +210,13 @@ int json_read(const char *text, size_t len, unsigned max_depth, struct json_valu
 	skip_space(&r);
 	from = r.p;
 	if (!check_value(&r))
-		return err_set(e, ERR_INVALID, "not JSON, or nested too deeply, at byte %zu",
-			       (size_t)(r.p - text));
+		return err_set(e, ERR_INVALID, "line %zu, byte %zu: not JSON, or nested too deeply",
+			       line_of(text, r.p), (size_t)(r.p - text));
 	*ret = (struct json_value){ kind_of(*from), from, (size_t)(r.p - from) };
 	skip_space(&r);
 	if (r.p < r.end)
-		return err_set(e, ERR_INVALID, "more than one JSON value, at byte %zu",
-			       (size_t)(r.p - text));
+		return err_set(e, ERR_INVALID, "line %zu, byte %zu: more than one JSON value",
+			       line_of(text, r.p), (size_t)(r.p - text));
 	return 0;
 }
 

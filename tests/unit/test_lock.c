@@ -85,6 +85,8 @@ static void npm(void)
 	      "{\"lockfileVersion\": 3, \"packages\": {\n\"node_modules/a\": {\"version\": \"1\",\n"
 	      "\"integrity\": \"x\"}}}",
 	      "package-lock.json: line 2: this is not an integrity value");
+	check("package-lock.json", "{\"lockfileVersion\": 3,\n\"packages\": x}",
+	      "package-lock.json: line 2, byte 35: not JSON, or nested too deeply");
 	check("package-lock.json", "{}", "package-lock.json: line 1: there is no lockfileVersion");
 }
 
