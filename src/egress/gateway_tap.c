@@ -18,7 +18,10 @@
 #include "digest.h"
 #include "gateway_base.h"
 #include "gateway_end.h"
+#include "hex.h"
 #include "http1.h"
+
+#define SHOWN 8U /* bytes of a digest in a reason */
 
 struct gateway_tap {
 	struct gateway_tap_want want;
@@ -125,8 +128,24 @@ static void mismatch(struct gateway *x, const struct digest *sha256)
 	x->in.bad = x->tap->reason;
 }
 
-/* Has it one of the digests that are expected? */
-static bool compare(struct gateway_tap *t, struct digest *ret_sha256)
+/* got: of the algorithm that was expected first. Both are shown by their first bytes. */
+static void write_difference(struct gateway_tap *t, const struct digest *got)
+{
+	const char *name = digest_alg_name(got->alg);
+	char is[2 * SHOWN + 1], should[2 * SHOWN + 1];
+
+	if (t->want.nexpected == 0 || got->alg != t->expected[0].alg) {
+		(void)snprintf(t->reason, sizeof(t->reason), "the file cannot be hashed");
+		return;
+	}
+	hex_encode(got->bytes, SHOWN, is);
+	hex_encode(t->expected[0].bytes, SHOWN, should);
+	(void)snprintf(t->reason, sizeof(t->reason),
+		       "the file has %s:%s..., and should have %s:%s...", name, is, name, should);
+}
+
+/* Has it one of the digests that are expected? ret_got: that of the first one's algorithm. */
+static bool compare(struct gateway_tap *t, struct digest *ret_sha256, struct digest *ret_got)
 {
 	struct digest got[DIGEST_ALGS] = { 0 };
 	bool right = t->want.nexpected == 0;
@@ -136,7 +155,9 @@ static bool compare(struct gateway_tap *t, struct digest *ret_sha256)
 			digest_stream_end(t->hashes[alg], &got[alg]);
 	for (size_t i = 0; i < t->want.nexpected; i++)
 		right = right || digest_equal(&got[t->expected[i].alg], &t->expected[i]);
-	*ret_sha256 = got[DIGEST_SHA256];
+	*ret_sha256 = *ret_got = got[DIGEST_SHA256];
+	if (t->want.nexpected > 0)
+		*ret_got = got[t->expected[0].alg];
 	return right && ret_sha256->alg == DIGEST_SHA256; /* else libcrypto failed */
 }
 
@@ -144,17 +165,14 @@ static bool compare(struct gateway_tap *t, struct digest *ret_sha256)
 static bool is_right(struct gateway *x)
 {
 	struct gateway_tap *t = x->tap;
-	struct digest sha256 = { 0 };
+	struct digest sha256 = { 0 }, got = { 0 };
 
 	if (t->want.has_size && t->bytes != t->want.size)
 		(void)snprintf(t->reason, sizeof(t->reason),
 			       "the file has %llu bytes, and should have %llu",
 			       (unsigned long long)t->bytes, (unsigned long long)t->want.size);
-	else if (!compare(t, &sha256))
-		(void)snprintf(t->reason, sizeof(t->reason),
-			       "the file does not have the %s that was expected",
-			       t->want.nexpected > 0 ? digest_alg_name(t->expected[0].alg)
-						     : "digest");
+	else if (!compare(t, &sha256, &got))
+		write_difference(t, &got);
 	if (t->reason[0] != '\0') {
 		mismatch(x, &sha256);
 		return false;

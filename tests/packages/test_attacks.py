@@ -189,6 +189,7 @@ def test_files_that_differ(server):
         check(row["downloads"] == 0, f"{what}: {row}")
         if name.endswith("byte"):
             equal(row["result"], "hash_mismatch", what)
+            check("the file has sha" in row["reason"] and "..., and should have sha" in row["reason"], row["reason"])
     R.heal()
     for q, reply in zip(paths, asks(server, session(server), *paths)):
         check(reply.whole and len(reply.body) > 30000, f"the right {q[1]}: {reply.status} {len(reply.body)} {reply.end}")
