@@ -68,8 +68,8 @@ static void take_headers(struct package_fetch *f, const struct http1_response *a
 	take(v, f->type, sizeof(f->type));
 	(void)http1_find(a->headers, a->headers_n, "location", &v);
 	take(v, f->location, sizeof(f->location));
-	if (http1_find(a->headers, a->headers_n, "x-cordon-denied", &v) > 0 ||
-	    http1_find(a->headers, a->headers_n, "x-cordon-failed", &v) > 0)
+	f->is_denied = http1_find(a->headers, a->headers_n, "x-cordon-denied", &v) > 0;
+	if (f->is_denied || http1_find(a->headers, a->headers_n, "x-cordon-failed", &v) > 0)
 		take(v, f->reason, sizeof(f->reason));
 }
 
@@ -307,6 +307,7 @@ void package_fetch_start(struct package_fetch *f, struct egress_session *session
 	f->fd = -1;
 	f->size = 0;
 	f->etag[0] = f->modified[0] = f->type[0] = f->location[0] = f->reason[0] = '\0';
+	f->is_denied = false;
 	f->has_head = false;
 	f->noun = ask->noun;
 	f->max = ask->max;

@@ -39,6 +39,7 @@ struct package_fetch {
 	char etag[PACKAGE_FETCH_TAG_MAX], modified[64], type[128];
 	char location[2048];		/* of a redirect */
 	char reason[POLICY_REASON_MAX]; /* why egress itself refused it or failed; "" */
+	bool is_denied;			/* it refused it */
 	/* Called for bytes that are to be collected; false: they would be too many. */
 	bool (*on_bytes)(struct package_fetch *f, size_t n);
 	void *arg;

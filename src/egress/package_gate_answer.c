@@ -59,6 +59,17 @@ bool package_gate_may_ask(const struct package_gate *g)
 	return max == 0 || g->x->session->packages.new_names < max;
 }
 
+/* The network policy does not allow what the gate had to fetch. */
+static void refuse_fetch(struct package_gate *g, const char *reason)
+{
+	char why[POLICY_REASON_MAX];
+
+	(void)snprintf(why, sizeof(why), "%s", reason);
+	g->result = PACKAGE_REFUSED;
+	gateway_defer(g->x);
+	gateway_deny(g->x, 403, why);
+}
+
 void package_gate_no_view(struct package_gate *g, const struct package_view *v)
 {
 	if (v->status == 0 && package_gate_may_ask(g))
@@ -67,6 +78,8 @@ void package_gate_no_view(struct package_gate *g, const struct package_view *v)
 		package_gate_refuse(g, "new_names",
 				    "this session asked for too many packages that do not exist: "
 				    "nothing new is fetched");
+	else if (v->is_denied)
+		refuse_fetch(g, v->why);
 	else
 		package_gate_fail(g, v->status >= 400 ? v->status : 502, v->why);
 }

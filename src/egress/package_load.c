@@ -105,6 +105,7 @@ static void end_for(struct package_load *l, int status, const char *why, bool on
 	struct egress *g = session->egress;
 
 	v->status = status;
+	v->is_denied = status != 200 && l->fetch.is_denied;
 	(void)snprintf(v->why, sizeof(v->why), "%s", why);
 	package_load_cancel(v);
 	package_load_try_all(g);

@@ -54,6 +54,7 @@ struct package_view {
 	enum package_cached cached;
 	uint64_t fetched_ms; /* wall clock */
 	int status;	     /* 200, 404, another status of the registry; 0: it did not answer */
+	bool is_denied;	     /* the network policy does not allow the fetch */
 	char why[POLICY_REASON_MAX];
 
 	/* For package_view*.c only. */

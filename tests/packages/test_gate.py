@@ -660,6 +660,16 @@ def test_a_registry_is_asked_over_tls(server):
     equal(len(R.requests), before, "requests at the registry")
 
 
+def test_a_registry_at_a_private_address(server):
+    s = make(server, policy(packages={"registries": [{"ecosystem": "npm", "host": "internal.corp.example"}], "min_age": "1d"}))
+    status, _, _, _ = fetched(server, s, "https://internal.corp.example/demo")
+    equal(status, 403, "its document")
+    rows = lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/packages")["packages"]  # noqa: E731
+    wait_for(rows, 10, "it on record")
+    has(rows()[0]["reason"], 'resolves to 10.0.0.5, a private address; the operator can allow it: "private" in egress_policy', "why")
+    equal(rows()[0]["result"], "refused", "the result")
+
+
 def test_what_nobody_waits_for_is_not_fetched(server):
     s = session(server)
     for i in range(40):
