@@ -33,10 +33,8 @@ static const struct lockfile {
 	const char *beside;   /* a file of the same folder that the command needs; NULL: none */
 	const char *command;  /* run in the folder of both, with the name as $1 */
 } lockfiles[] = {
-	{ "package-lock.json", "npm", "package.json",
-	  "npm ci " NPM_OPTIONS },
-	{ "npm-shrinkwrap.json", "npm", "package.json",
-	  "npm ci " NPM_OPTIONS },
+	{ "package-lock.json", "npm", "package.json", "npm ci " NPM_OPTIONS },
+	{ "npm-shrinkwrap.json", "npm", "package.json", "npm ci " NPM_OPTIONS },
 	{ "yarn.lock", "npm", "package.json",
 	  "$(command -v yarn || command -v yarnpkg || echo yarn) install --frozen-lockfile "
 	  "--ignore-scripts --non-interactive" },
