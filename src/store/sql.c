@@ -71,7 +71,7 @@
 /* 2^53: sums of what cordon-egress says stay below it, since a sum that overflows is an error. */
 #define NUMBER_MAX "9007199254740992"
 
-#define PACKAGE_COLUMNS                                                               \
+#define PACKAGE_COLUMNS                                                                \
 	"seq, tenant, session, ecosystem, registry, name, version, result, attempts, " \
 	"downloads, refusals, bytes, first_ms, last_ms, execution, data"
 

@@ -2,8 +2,8 @@
  *
  * One connection, one thread (but see store_checkpoint_in_thread()). The rows and their functions
  * are in store_tenant.h, store_key.h, store_session.h, store_execution.h, store_event.h,
- * store_net.h, store_package.h, store_secret.h, store_template.h, store_layer.h and store_volume.h. For all
- * of them:
+ * store_net.h, store_package.h, store_secret.h, store_template.h, store_layer.h and store_volume.h.
+ * For all of them:
  *
  * - Text in a row is borrowed: on the way in from the caller; in a callback from SQLite, until the
  *   callback returns; after a *_get() from the row's own block, which *_release() frees. It is
