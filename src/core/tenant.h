@@ -19,16 +19,17 @@ enum {
 
 #define TENANT_KEY_LEN 44 /* "e2b_" and 40 hex digits */
 
-/* The tenant that a key belongs to, in constant time in the key's bytes. NULL: there is no such
- * key, it has expired or was revoked, or its tenant is disabled. Fills in tenant, key_id and
- * expires_ms of the grant. */
+/* The tenant that a key belongs to, in constant time in the key's bytes. NULL: ERR_NOT_FOUND if
+ * there is no such key, it has expired or was revoked, or its tenant is disabled; any other error
+ * is one of the store, and says nothing about the key. Fills in tenant, key_id and expires_ms of
+ * the grant. */
 struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
-				   unsigned *ret_scopes, struct grant *ret);
+				   unsigned *ret_scopes, struct grant *ret, struct err *e);
 
 /* The same for a key that something was given for which is good without it (a token, a URL): by its
  * id. */
 struct tenant *tenant_of_key(struct core *c, const char *key_id, unsigned *ret_scopes,
-			     struct grant *ret);
+			     struct grant *ret, struct err *e);
 
 /* The limits of a key that was used lately; false: they are not at hand. */
 bool tenant_key_at_hand(const char *key_id, struct store_allow *ret);

@@ -41,6 +41,11 @@ bool tenant_key_at_hand(const char *key_id, struct store_allow *ret)
 	return true;
 }
 
+static int no_key(struct err *e)
+{
+	return err_set(e, ERR_NOT_FOUND, "the key is not valid, or has ended");
+}
+
 /* Takes the same time wherever the bytes differ. */
 static bool same(const uint8_t *a, const uint8_t *b, size_t n)
 {
@@ -51,27 +56,30 @@ static bool same(const uint8_t *a, const uint8_t *b, size_t n)
 	return diff == 0;
 }
 
-static struct cached *look_up(struct core *c, const uint8_t hash[STORE_KEY_HASH])
+static struct cached *look_up(struct core *c, const uint8_t hash[STORE_KEY_HASH], struct err *e)
 {
 	struct cached *slot = &cache[hash[0] % CACHE];
 	struct store_key row;
-	struct err e;
 
 	if (slot->used && same(slot->key.hash, hash, STORE_KEY_HASH))
 		return slot;
-	if (store_key_get_by_hash(c->store, hash, &row, &e) < 0 ||
-	    !same(row.hash, hash, STORE_KEY_HASH))
+	if (store_key_get_by_hash(c->store, hash, &row, e) < 0)
 		return NULL;
+	if (!same(row.hash, hash, STORE_KEY_HASH)) {
+		(void)no_key(e);
+		return NULL;
+	}
 	*slot = (struct cached){ .used = true, .key = row, .touched_ms = row.last_used_ms };
 	return slot;
 }
 
 /* The tenant of a key, if it can be used. */
 static struct tenant *take(struct core *c, const struct store_key *k, unsigned *ret_scopes,
-			   struct grant *ret)
+			   struct grant *ret, struct err *e)
 {
 	struct tenant *t;
 
+	(void)no_key(e);
 	if (k->revoked_ms > 0)
 		return NULL;
 	if (k->expires_ms > 0 && k->expires_ms <= core_now_ms()) {
@@ -89,38 +97,38 @@ static struct tenant *take(struct core *c, const struct store_key *k, unsigned *
 }
 
 struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
-				   unsigned *ret_scopes, struct grant *ret)
+				   unsigned *ret_scopes, struct grant *ret, struct err *e)
 {
 	uint8_t hash[STORE_KEY_HASH];
 	struct cached *k;
 	struct tenant *t;
 	uint64_t now = core_now_ms();
-	struct err e;
+	struct err ignored;
 
+	(void)no_key(e);
 	if (len != TENANT_KEY_LEN || memcmp(key, KEY_PREFIX, strlen(KEY_PREFIX)) != 0)
 		return NULL;
 	sha256_of(key, len, hash);
-	k = look_up(c, hash);
-	t = k == NULL ? NULL : take(c, &k->key, ret_scopes, ret);
+	k = look_up(c, hash, e);
+	t = k == NULL ? NULL : take(c, &k->key, ret_scopes, ret, e);
 	if (t == NULL)
 		return NULL;
 	if (now - k->touched_ms > TOUCH_MS) {
 		k->touched_ms = now;
-		IGNORED(store_key_touch(c->store, k->key.id, now, &e), "a hint for people");
+		IGNORED(store_key_touch(c->store, k->key.id, now, &ignored), "a hint for people");
 	}
 	last = k;
 	return t;
 }
 
 struct tenant *tenant_of_key(struct core *c, const char *key_id, unsigned *ret_scopes,
-			     struct grant *ret)
+			     struct grant *ret, struct err *e)
 {
 	struct store_key row;
-	struct err e;
 
-	if (store_key_get(c->store, key_id, &row, &e) < 0)
+	if (store_key_get(c->store, key_id, &row, e) < 0)
 		return NULL;
-	return take(c, &row, ret_scopes, ret);
+	return take(c, &row, ret_scopes, ret, e);
 }
 
 static int insert_key(struct core *c, const struct store_key *row, const struct store_actor *who,

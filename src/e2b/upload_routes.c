@@ -83,7 +83,11 @@ static struct tenant *check(struct request *r)
 	    request_number(r, "expires", 1, INT64_MAX / 1000, &until, &e) == 0) {
 		token_upload(&e2b_of(r)->key, key, r->id, r->part, until, token);
 		if (token_same(given, token))
-			t = tenant_of_key(r->core, key, &r->scopes, &r->grant);
+			t = tenant_of_key(r->core, key, &r->scopes, &r->grant, &e);
+		if (t == NULL && e.code == ERR_SYSTEM) {
+			reply_error(r, &e);
+			return NULL;
+		}
 	}
 	if (t == NULL || tenant_check(t, &e) < 0)
 		reply_code(r, 403, "denied", "this is not the URL of an upload");

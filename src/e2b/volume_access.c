@@ -67,7 +67,11 @@ bool volume_access(struct request *r, struct store_volume *ret)
 		reply_code(r, 401, "unauthorized", "the token of the volume is not valid");
 		return false;
 	}
-	r->tenant = tenant_of_key(r->core, key, &r->scopes, &r->grant);
+	r->tenant = tenant_of_key(r->core, key, &r->scopes, &r->grant, &e);
+	if (r->tenant == NULL && e.code != ERR_NOT_FOUND) {
+		reply_error(r, &e);
+		return false;
+	}
 	if (r->tenant == NULL) {
 		reply_code(r, 401, "unauthorized", "the key that the token was made for has ended");
 		return false;

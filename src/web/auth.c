@@ -37,7 +37,9 @@ int auth_check(struct request *r, unsigned scope, struct err *e)
 		return err_set_reason(
 			e, REASON_UNAUTHORIZED,
 			"send one valid key: X-API-Key: e2b_..., or Authorization: Bearer e2b_...");
-	r->tenant = tenant_authenticate(r->core, key.p, key.n, &have, &r->grant);
+	r->tenant = tenant_authenticate(r->core, key.p, key.n, &have, &r->grant, e);
+	if (r->tenant == NULL && e->code != ERR_NOT_FOUND)
+		return -1;
 	if (r->tenant == NULL)
 		return err_set_reason(e, REASON_UNAUTHORIZED,
 				      r->grant.expires_ms > 0
