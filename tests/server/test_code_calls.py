@@ -217,7 +217,9 @@ def test_a_request_that_ends_it(server):
     except http.client.IncompleteRead:
         pass
     server.want(204, "DELETE", path)
-    equal(of(execute(server, session, "kept"), "result")[0]["text"], "5", "interrupted")
+    got = execute(server, session, "kept")
+    check(of(got, "result"), f"after the interrupt: {got}")
+    equal(of(got, "result")[0]["text"], "5", "interrupted")
     server.delete(session)
 
 
