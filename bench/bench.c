@@ -14,7 +14,7 @@
  *
  * A single figure from a shared machine says little, so contestants are compared only within one
  * run and interleaved: each round runs every contestant once, in an order shuffled anew from a
- * fixed seed. A mere rotation would keep everybody behind the same neighbour, and neighbours
+ * fixed seed. A mere rotation would keep each one behind the same neighbour, and neighbours
  * matter: a namespace just left is torn down by a kernel thread in the next one's time, and a
  * process attached to a cgroup makes the next attach cheap.
  *

@@ -69,14 +69,14 @@ static int make_cell(struct cell *c, unsigned number, struct err *e)
 		return err_sys(e, "socketpair");
 	agent_init(&c->agent, pair[0]);
 	OWN_FD inside = pair[1];
-	(void)inside; /* clang: nobody reads it */
+	(void)inside; /* clang: it is not read */
 	if (keeper_client_call(&keeper, &r, sizeof(r), &pair[1], 1, &reply, &c->pidfd, e) < 0 ||
 	    agent_next(&c->agent, 10000, &type, &v, e) <= 0)
 		return -1;
 	return type == AGENT_READY ? 0 : err_set(e, ERR_SYSTEM, "PID 1 is not ready");
 }
 
-/* As the server does: PID 1 ends when nobody holds its channel, then the keeper clears up. */
+/* As the server does: PID 1 ends when its channel is closed, then the keeper clears up. */
 static int destroy_cell(struct cell *c, unsigned number, struct err *e)
 {
 	struct keeper_named r = { .op = KEEPER_DESTROY };
@@ -109,7 +109,7 @@ static int bench_create(unsigned n, struct err *e)
 	return 0;
 }
 
-/* A keeper as for the server, but that its cells end with us: nobody tells them to stay. */
+/* A keeper as for the server, but that its cells end with us: they are not told to stay. */
 static int start_keeper(struct err *e)
 {
 	struct keeper_root roots[CELL_LAYERS_MAX];

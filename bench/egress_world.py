@@ -2,9 +2,9 @@
 and the proxies Cordon is compared with.
 
   world   nginx, the origin, at one address: plain on 80, TLS (ECDSA) on 443
-  node    everybody else: squid, mitmproxy, the load without a proxy, and `cordon run` with its egress
+  node    all others: squid, mitmproxy, the load without a proxy, and `cordon run` with its egress
 
-So everybody is one cable away from the origin, and nobody meets a service of this machine. The
+So all are one cable away from the origin, and none meets a service of this machine. The
 origin's name is in an /etc/hosts that covers the machine's in our mount namespace.
 """
 import contextlib

@@ -1,5 +1,5 @@
 /* Any bytes as the head of a request: what is read lies inside the head and holds nothing that ends
- * a line or a head for anybody; there is one host and never two framings; and the end is the same
+ * a line or a head for any reader; there is one host and never two framings; and the end is the same
  * whether the bytes come at once or one by one. */
 #include "fuzz.h"
 

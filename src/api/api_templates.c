@@ -1,6 +1,6 @@
 /* api_templates.c - templates: listed, shown, added and removed. Directories of the machine can
  * only be added by the operator; archives (api_template_import.c), and templates that have the
- * layers of others, by everybody. */
+ * layers of others, by all tenants. */
 #include <stdio.h>
 #include <string.h>
 

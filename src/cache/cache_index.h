@@ -31,7 +31,7 @@ struct cache_index {
 	struct cache_object **objects; /* CACHE_BUCKETS */
 	struct cache_view **views;
 	struct cache_object *newest, *oldest;
-	uint64_t seed; /* of the buckets, so that nobody can choose one */
+	uint64_t seed; /* of the buckets, so that names cannot be chosen for one */
 	uint64_t bytes, nobjects, nviews;
 };
 

@@ -1,6 +1,6 @@
 /* cache_load.c - theory of operation
  *
- * First what is in tmp is removed: nobody writes there any more. Then the 256 folders of objects
+ * First what is in tmp is removed: no process writes there any more. Then the 256 folders of objects
  * are read, one a piece, then those of views. A view whose object is missing or has another size,
  * or that is torn, is removed; so are objects that no view names, at the end. Files with other
  * names than ours are removed, too. Links to cordon-egress are answered when all is read. */

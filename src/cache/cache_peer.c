@@ -324,7 +324,7 @@ static void on_ready(struct loop_fd *w, uint32_t events)
 	     i < PACKETS_PER_TURN && got > 0 && p->first == NULL && p->cache->loaded; i++)
 		got = receive(p, &e);
 	if (got > 0 && (events & EPOLLHUP) != 0 && (p->first != NULL || !p->cache->loaded))
-		got = err_set(&e, ERR_NOT_FOUND, "closed"); /* nobody reads the answers */
+		got = err_set(&e, ERR_NOT_FOUND, "closed"); /* the answers are not read */
 	if (got >= 0)
 		return;
 	if (e.code != ERR_NOT_FOUND)

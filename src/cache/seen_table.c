@@ -43,8 +43,8 @@ static bool decode(const uint8_t bytes[RECORD], struct seen_record *ret)
 
 /* ---- in memory */
 
-/* Where the search for the name begins. Names are hashes of what sessions ask for, so anybody can
- * find many that begin alike: only the seed, which nobody outside knows, keeps them apart. */
+/* Where the search for the name begins. Names are hashes of what sessions ask for, so a session
+ * can find many that begin alike: only the seed, which no other process knows, keeps them apart. */
 static size_t first_slot(const struct seen_table *t, const uint8_t name[16])
 {
 	uint64_t half[2], mixed;

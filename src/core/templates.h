@@ -5,7 +5,7 @@
  * version in memory counts the sessions that use it, and has a pool of finished cells. A version
  * that is not current, has no tag and that no session uses is deleted.
  *
- * A template belongs to the operator (its versions have no tenant) or to a tenant. Everybody may
+ * A template belongs to the operator (its versions have no tenant) or to a tenant. All tenants may
  * use the operator's; of a tenant's, others may use those that are public, by its id or by
  * "owner/name".
  *

@@ -15,6 +15,6 @@ void code_line_text(struct code_answer *k, const struct mask *m, const uint8_t *
 		    struct buf *out);
 /* Gives out all that is held. */
 void code_line_end(struct code_answer *k, const struct mask *m, struct buf *out);
-/* Room for n bytes until the next call; whoever writes there wipes what it has written. It is kept,
+/* Room for n bytes until the next call; the caller wipes what it has written there. It is kept,
  * because a cell decides how often it is needed. */
 uint8_t *code_line_scratch(struct code_answer *k, size_t n);

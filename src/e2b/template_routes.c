@@ -1,5 +1,5 @@
 /* template_routes.c - the templates that a tenant may use, as E2B shows templates: each with its
- * builds. The operator's belong to everybody; a template that is only being built has no version
+ * builds. The operator's belong to all tenants; a template that is only being built has no version
  * yet. */
 #include <inttypes.h>
 #include <stdio.h>

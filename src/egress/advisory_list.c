@@ -1,5 +1,5 @@
-/* advisory_list.c - see advisory_list.h. Only memory that nobody can change or cut short any more
- * is mapped: a page that went away would end this process, and all sessions with it. */
+/* advisory_list.c - see advisory_list.h. Only memory that no process can change or cut short any
+ * more is mapped: a page that went away would end this process, and all sessions with it. */
 #include "advisory_list.h"
 
 #include <fcntl.h>

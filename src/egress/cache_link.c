@@ -2,7 +2,7 @@
  *
  * Requests are packets. One that the socket does not take waits in a queue, which is bounded by the
  * number of calls and stores; requests without an answer are dropped when it is long. Answers are
- * matched by their number; one that nobody waits for any more is dropped with its descriptor.
+ * matched by their number; one that no call waits for any more is dropped with its descriptor.
  *
  * A cache that did not answer in time, because it hangs or reads a large folder, is not asked until
  * its next answer comes, which that of the late request is at the latest: packages must not wait
@@ -276,7 +276,7 @@ static int on_answer(struct cache_link *l, const struct cache_msg *m, int fd, st
 		return 0;
 	}
 	if (c == NULL)
-		return 0; /* nobody waits for it any more */
+		return 0; /* no call waits for it any more */
 	fill(c, m, TAKE_FD(mine));
 	completion_end(&c->wait, NULL);
 	return 0;

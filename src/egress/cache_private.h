@@ -30,7 +30,7 @@ int cache_link_send(struct cache_link *l, const struct cache_msg *m, int fd,
 		    struct err *e) MUST_USE;
 void cache_call_begin(struct cache_link *l, struct cache_call *c, uint32_t id,
 		      uint64_t deadline_ms);
-/* NULL: nobody waits for that number. */
+/* NULL: no call waits for that number. */
 struct cache_call *cache_call_find(const struct cache_link *l, uint32_t id);
 void cache_call_fail(struct cache_link *l, uint32_t id, const struct err *e);
 

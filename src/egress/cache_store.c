@@ -65,7 +65,7 @@ static void tell_abort(struct cache_store *s)
 		IGNORED(cache_link_send(s->owner, &m, -1, &e), "its socket has ended, too");
 }
 
-/* Nothing of it will be kept. If nobody holds it any more, it is freed. */
+/* Nothing of it will be kept. If it is not held any more, it is freed. */
 static void fail(struct cache_store *s, const struct err *e)
 {
 	if (s->failed)

@@ -270,7 +270,7 @@ static size_t base_of(const char *release)
 	return (size_t)((dists != NULL ? dists : strrchr(release, '/')) - release) + 1;
 }
 
-/* The release of an index: the nearest above it. NULL: nobody asked for one. */
+/* The release of an index: the nearest above it. NULL: no program asked for one. */
 static const struct path *release_of(const struct package_apt *t, const char *index)
 {
 	const struct path *best = NULL;

@@ -14,7 +14,7 @@ struct package_download {
 	bool leads; /* a request leads it */
 	struct package_follow *leader;
 	uint64_t moved; /* by it, when it was looked at last */
-	bool stalled;	/* nobody else waits for it */
+	bool stalled;	/* no other request waits for it */
 	struct cache_call stored;
 };
 

@@ -2,7 +2,7 @@
  *
  * A request is recognised by its host, path and method alone (package_request.h). What is not
  * understood at a registry's host is refused. Then the policy is asked about the name, before
- * anything is asked upstream, so that a refused name is not told to anybody (but for gems, whose
+ * anything is asked upstream, so that a refused name is sent to no server (but for gems, whose
  * client shows the refusal of a file only). What is allowed goes
  * its way by its kind: metadata to package_gate_meta.c, files to package_gate_file.c, all else to
  * the server as it is.
@@ -365,7 +365,7 @@ static void decide(struct package_gate *g)
 		go_on(g);
 }
 
-/* Requests whose packages nobody judges: recorded if they install or publish. */
+/* Requests whose packages are not judged: recorded if they install or publish. */
 static bool is_recorded(const struct package_gate *g)
 {
 	switch (g->request.kind) {

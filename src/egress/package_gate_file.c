@@ -130,7 +130,7 @@ static void download(struct package_gate *g)
 
 /* ---- from the cache */
 
-/* The view names another file than it says: nobody else gets it. */
+/* The object does not have the digest in its key: drops the view. */
 static void on_bad(void *arg)
 {
 	struct package_gate *g = arg;
@@ -323,7 +323,7 @@ void package_gate_file_known(struct package_gate *g)
 	(void)snprintf(name, sizeof(name), "%s@%s", g->request.name, g->request.version);
 	g->seen.on_done = on_seen;
 	g->seen.arg = g;
-	/* Without metadata nobody knows whether it exists: one tenant must not be able to make a
+	/* Without metadata it is not known whether it exists: one tenant must not be able to make a
 	 * version older for others, before it is published. */
 	if (g->doc == NULL)
 		scope = tenant[0] != '\0' ? tenant : "-";

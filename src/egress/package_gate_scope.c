@@ -1,4 +1,4 @@
-/* package_gate_scope.c - who shares what a request fetches: everybody, or the tenant, or those who
+/* package_gate_scope.c - who shares what a request fetches: all tenants, or one, or those who
  * send the same credentials. See package_gate_base.h. A scope that is too narrow costs a fetch; one
  * that is too wide gives a private package to others. */
 #include "package_gate_base.h"

@@ -62,7 +62,7 @@ static void store(struct package_zip *z)
 			&(struct cache_meta){ "", "", z->fetch.type }, copy, z->fetch.size, NULL);
 }
 
-/* What the cache has is not the module: whoever stored it named it wrongly. */
+/* What the cache has is not the module: it was stored under a wrong name. */
 static void drop(struct package_zip *z)
 {
 	struct package_gate *g = z->gate;

@@ -143,7 +143,7 @@ static void end_old(struct package_load *l)
 	l->is_old = false;
 	package_document_drop(l->doc);
 	l->doc = NULL;
-	if (l->view->refs == 0) { /* nobody waits for it any more, and nothing was sent */
+	if (l->view->refs == 0) { /* no request waits for it any more, and nothing was sent */
 		package_load_cancel(l->view);
 		return;
 	}

@@ -13,7 +13,7 @@ void package_load_cancel(struct package_view *v);
 /* One that waits in the queue of another session is broken off, if this session may fetch now: the
  * caller begins another. */
 void package_load_take_over(struct package_view *v, const struct package_view_ask *ask);
-/* Has it sent nothing so far, so that nobody misses it? */
+/* True while no request was sent: it can be cancelled. */
 bool package_load_is_waiting(const struct package_view *v);
 /* Is it made for this session? */
 bool package_load_is_of(const struct package_view *v, const struct egress_session *session);

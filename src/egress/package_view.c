@@ -275,7 +275,7 @@ void package_view_put(struct package_view_wait *w)
 	if (v == NULL)
 		return;
 	if (--v->refs == 0 && package_load_is_waiting(v))
-		package_load_cancel(v); /* nobody waits for it, and nothing was sent */
+		package_load_cancel(v); /* no request waits for it, and nothing was sent */
 	trim(v->all);
 }
 

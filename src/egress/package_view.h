@@ -2,7 +2,7 @@
  * cache, read into facts, and shared by all requests of this process that may see it. Called by
  * package_gate.c.
  *
- * A view belongs to a scope (everybody, or one tenant), a registry with its hosts, and a document.
+ * A view belongs to a scope (all tenants, or one), a registry with its hosts, and a document.
  * Requests that ask for one that is being fetched wait for it. Facts are kept while there is room;
  * the document itself is a descriptor (of the cache, or memory), kept for some views only. If a
  * registry later names another digest or time for a file that was known, the file is remembered as

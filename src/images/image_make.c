@@ -111,7 +111,7 @@ static uint64_t guess(const struct image_make *m)
 }
 
 /* Layers that are shared belong to no tenant. They count for each whose templates use them, when it
- * pulls another: everybody can have a registry, and would fill the disk. The operator may. */
+ * pulls another: each of them can have a registry, and would fill the disk. The operator may. */
 static int check_shared(const struct image_make *m, uint64_t max, uint64_t *left, struct err *e)
 {
 	const char *tenant = tenant_row(m->tenant)->id;

@@ -4,7 +4,7 @@
  *
  * Names of members are always decoded. A text is decoded if the caller sets `want` at DOC_STRING;
  * one that is too long, not UTF-8, has a NUL or half a surrogate pair is `odd`, and only its
- * beginning is there: the caller decides whether that matters. Texts that nobody wants are passed
+ * beginning is there: the caller decides whether that matters. Texts that are not wanted are passed
  * on as raw bytes, whatever is in them. */
 #pragma once
 

@@ -2,8 +2,8 @@
  * apt's Packages, which list 60,000 files in 50 MB of text. Called by package_meta.c. Pure.
  *
  * Of a path only a hash of 64 bits is kept, so that a file takes 56 bytes. Two paths with one hash,
- * and a path that is listed with two digests, are not found: nobody can tell which one is meant.
- * Whoever writes the list can choose its digests anyway, so the hash need not be a secret. */
+ * and a path that is listed with two digests, are not found: which one is meant is not known.
+ * An archive can choose the digests of its list anyway, so the hash need not be a secret. */
 #pragma once
 
 #include "digest.h"

@@ -4,7 +4,7 @@
  * nanoseconds for each byte of it, each time the document is parsed or written. So the body is
  * walked over once without a tree (json_read.h), the texts are decoded and read one by one, and
  * their pins are put in the place of the list: {"lockfiles": {"npm:a": ["1.0.0 sha512-..."]}}. What
- * is wrong with the rest of the body is left to whoever parses it. */
+ * is wrong with the rest of the body is left to the parser. */
 #include "lockfiles_fold.h"
 
 #include <stdio.h>

@@ -6,8 +6,8 @@
  * asked of a registry. Each rule of a layer can only refuse, and a layer that is asked later cannot
  * take a refusal back; what no rule refuses is allowed.
  *
- * Everything unknown counts against the request: a version that is not in it, an age that nobody
- * tells, install code that only the file would show. */
+ * Everything unknown counts against the request: a version that is not in it, an age that no
+ * registry tells, install code that only the file would show. */
 #include "package_judge.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* package_lockfiles.c - lockfiles of a packages member become pins, when a document is read that
  * its author wrote: by cordond, or for `cordon run`. A merged document has none, so cordon-egress
- * of a server never reads one. Called by packages_read.c. The texts come from whoever writes the
+ * of a server never reads one. Called by packages_read.c. The texts come from the author of the
  * policy, never from the cell, whose programs could write themselves what they may install. */
 #include "package_pins.h"
 

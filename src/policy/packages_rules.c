@@ -126,7 +126,7 @@ static void warn_of_layer(const struct policy *p, size_t i,
 			   "refused",
 			   arg);
 	if (l->scripts == PACKAGES_ASK)
-		on_warning("packages.scripts: ask refuses, as deny does: nobody can be "
+		on_warning("packages.scripts: ask refuses, as deny does: no person can be "
 			   "asked yet",
 			   arg);
 	if (is_empty(l))

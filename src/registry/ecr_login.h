@@ -2,7 +2,7 @@
  * Called by fetch.c when such a registry sends a challenge; makes no request itself.
  *
  * The API's host follows from the registry's name, so the signed request goes to AWS whatever the
- * registry answers. What the API gives is shown to the registry and to nobody else (login.h). */
+ * registry answers. What the API gives is shown to the registry alone (login.h). */
 #pragma once
 
 #include "aws_sign.h"

@@ -228,7 +228,7 @@ int member_make_fifo(int dir, const char *name, const struct tar_member *m,
 {
 	if (mknodat(dir, name, S_IFIFO | 0600, 0) < 0)
 		return member_fail(e, "make FIFO", m->head.path);
-	/* For both ends, so that it waits for nobody. */
+	/* For both ends, so that it does not wait for another process. */
 	OWN_FD fd = openat(dir, name, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd < 0 ? member_fail(e, "open", m->head.path) : set_all(fd, m, ids, e);

@@ -40,7 +40,7 @@ static int open_folder(void)
 /* ---- whose files are taken */
 
 /* Of root, of the user who runs this program, or of the owner of this program; and no other may
- * write to it. The folder may be one where anybody can make files. */
+ * write to it. The folder may be one where every user can make files. */
 static bool is_trusted(const struct stat *st)
 {
 	struct stat self;

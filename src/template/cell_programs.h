@@ -5,7 +5,7 @@
  * like any other: a cell may read and run them, or replace them for itself. One that is missing is
  * left out: cells work without; so is, with a warning, one that another user could have put there:
  * files and folders must belong to root, to the user who runs the program or to its owner, and
- * nobody else may write to them. Links below `kernels` are left out, too. */
+ * no other user may write to them. Links below `kernels` are left out, too. */
 #pragma once
 
 #include <stdint.h>
