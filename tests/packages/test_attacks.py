@@ -11,24 +11,24 @@ answer; those without a file are below:
   own names at a public registry      own_names_do_not_exist_elsewhere
   names that seem to be others        names_that_are_not_what_they_seem; package_request in tests/unit and fuzz/
   files on another host or port       urls_that_leave_the_registry, an_allowed_name_in_a_direct_url
-  redirects                           redirects; redirects_stay_in_the_registry of test_gate.py
-  files that differ from their digest files_that_differ, a_pin_is_the_last_word; only_a_200_is_a_file of test_gate.py,
+  redirects                           redirects; redirects_stay_in_the_registry of test_files.py
+  files that differ from their digest files_that_differ, a_pin_is_the_last_word; only_a_200_is_a_file of test_files.py,
                                       the_end_of_a_wrong_file_is_held_back of test_cache.py
   metadata that changes               a_digest_that_changes; test_changes.py
   what gets into the cache            what_is_not_whole_is_not_kept; wrong_files_are_not_kept of test_cache.py,
-                                      nothing_wrong_is_kept of test_gate.py; test_tenants.py, test_cordon_cache.py
+                                      nothing_wrong_is_kept of test_from_cache.py; test_tenants.py, test_cordon_cache.py
   objects of others by their hash     no_object_by_its_hash of test_tenants.py
   documents that are too much         documents_that_are_too_much; bounds of test_shaping.py
   encodings                           documents_that_are_too_much, files_in_encodings
   uploads by odd means                uploads_by_odd_means
-  data in names, searches, headers    data_in_names_and_headers, uploads_by_odd_means; a_registry_learns_little,
-                                      names_that_do_not_exist_run_out of test_gate.py
+  data in names, searches, headers    data_in_names_and_headers, uploads_by_odd_means; a_registry_learns_little of
+                                      test_refusals.py, names_that_do_not_exist_run_out of test_budgets.py
   lockfiles rewritten in the cell     a_pin_is_the_last_word
   times that lie                      time_that_lies; test_changes.py, first_sight of test_cordon_cache.py
   install code of another version     install_code_of_this_version
   retries for ever                    refusals_again_and_again
   registries that do not answer       a_registry_that_does_not_answer; silent.py (tools/soak),
-                                      what_nobody_waits_for_is_not_fetched of test_gate.py
+                                      what_nobody_waits_for_is_not_fetched of test_waiting.py
 """
 import json
 

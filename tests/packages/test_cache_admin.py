@@ -7,7 +7,6 @@ it, with the registry gone; nobody else may ask.
 Real programs in a small internet, fake registries."""
 import glob
 import hashlib
-import json
 import os
 import subprocess
 
