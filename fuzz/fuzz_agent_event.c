@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "agent_msg.h"
+#include "boot_msg.h"
 
 unsigned long fuzz_accepted;
 
@@ -21,10 +22,11 @@ static void check_event(const struct frame *f)
 	fuzz_accepted++;
 	assert(f->len == sizeof(v) && f->type >= AGENT_READY && f->type < AGENT_EVENTS_END);
 	assert(memcmp(&v, body, sizeof(v)) == 0);
-	assert(v.stage < AGENT_STAGES && v.exit_code <= 255 && v.signal <= 64 && v.timed_out <= 1);
+	assert(v.stage < (f->type >= AGENT_BOOTED ? (uint32_t)BOOT_STAGES : AGENT_STAGES));
+	assert(v.exit_code <= 255 && v.signal <= 64 && v.timed_out <= 1);
 	assert(v.exit_code == 0 || v.signal == 0);
 	assert(v.sys >= 0 && v.sys <= 4095 && (v.flags & ~(uint32_t)AGENT_EVENT_FLAGS) == 0);
-	assert(agent_event_fds((enum agent_type)f->type, &v) <= 3);
+	assert(agent_event_fds((enum agent_type)f->type, &v) <= 4);
 	free(body);
 }
 

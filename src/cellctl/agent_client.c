@@ -6,16 +6,13 @@
 #include "agent_client.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 
+#include "agent_fds.h"
 #include "clock.h"
 #include "untrusted_fd.h"
 #include "io.h"
@@ -24,7 +21,6 @@ void agent_init(struct agent *a, int sock)
 {
 	memset(a, 0, sizeof(*a));
 	a->sock = sock;
-	a->out_fd = -1;
 }
 
 /* Wipes the buffer: the environment of a program may hold secrets. */
@@ -35,7 +31,8 @@ static void drop_out(struct agent *a)
 	free(a->out);
 	a->out = NULL;
 	a->out_len = a->out_at = 0;
-	io_close_all(&a->out_fd, 1);
+	io_close_all(a->out_fds, a->out_nfds);
+	a->out_nfds = 0;
 }
 
 void agent_take_stdio(struct agent *a, const struct agent_event *v, int *in, int *outs, size_t n)
@@ -72,7 +69,7 @@ static uint8_t *reserve(struct agent *a, size_t n, struct err *e)
 	}
 	if (a->out_at > 0) {
 		memmove(a->out, a->out + a->out_at, waiting);
-		a->out_fd_at -= a->out_fd >= 0 ? a->out_at : 0;
+		a->out_fds_at -= a->out_nfds > 0 ? a->out_at : 0;
 		a->out_len = waiting;
 		a->out_at = 0;
 	}
@@ -91,26 +88,27 @@ static uint8_t *reserve(struct agent *a, size_t n, struct err *e)
 	return grown + waiting;
 }
 
-/* One sendmsg(2): the bytes before the one that a descriptor is sent with, or those from it on. */
+/* One sendmsg(2): the bytes before the one that descriptors are sent with, or those from it on. */
 static ssize_t send_some(struct agent *a)
 {
 	union {
 		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(sizeof(a->out_fds))];
 	} control;
-	bool with_fd = a->out_fd >= 0 && a->out_at == a->out_fd_at;
-	size_t end = a->out_fd >= 0 && !with_fd ? a->out_fd_at : a->out_len;
+	bool with_fds = a->out_nfds > 0 && a->out_at == a->out_fds_at;
+	size_t end = a->out_nfds > 0 && !with_fds ? a->out_fds_at : a->out_len;
+	size_t size = a->out_nfds * sizeof(int);
 	struct iovec iov = { .iov_base = a->out + a->out_at, .iov_len = end - a->out_at };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
 
-	if (with_fd) {
+	if (with_fds) {
 		memset(&control, 0, sizeof(control));
 		control.head.cmsg_level = SOL_SOCKET;
 		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.head), &a->out_fd, sizeof(int));
+		control.head.cmsg_len = (__typeof__(control.head.cmsg_len))CMSG_LEN(size);
+		memcpy(CMSG_DATA(&control.head), a->out_fds, size);
 		m.msg_control = &control;
-		m.msg_controllen = sizeof(control.bytes);
+		m.msg_controllen = (__typeof__(m.msg_controllen))CMSG_SPACE(size);
 	}
 	return sendmsg(a->sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -126,8 +124,10 @@ int agent_flush(struct agent *a, struct err *e)
 			return 1;
 		if (n < 0)
 			return err_sys(e, "PID 1: send");
-		if (a->out_fd >= 0 && a->out_at == a->out_fd_at)
-			io_close_all(&a->out_fd, 1);
+		if (a->out_nfds > 0 && a->out_at == a->out_fds_at) {
+			io_close_all(a->out_fds, a->out_nfds);
+			a->out_nfds = 0;
+		}
 		a->out_at += (size_t)n;
 	}
 	drop_out(a);
@@ -252,15 +252,16 @@ static int send_order_fd(struct agent *a, enum agent_type type, const struct age
 
 	if (queue_order(a, type, o, e) < 0)
 		return -1;
-	a->out_fd = TAKE_FD(mine);
-	a->out_fd_at = a->out_len - FRAME_HEAD - sizeof(*o);
+	a->out_fds[0] = TAKE_FD(mine);
+	a->out_nfds = 1;
+	a->out_fds_at = a->out_len - FRAME_HEAD - sizeof(*o);
 	return flush_queue(a, e);
 }
 
 int agent_send_listen_egress(struct agent *a, int owners, struct err *e)
 {
-	/* One descriptor can wait to be sent: this one is not needed as much. */
-	if (owners >= 0 && a->out_fd >= 0)
+	/* Descriptors of one request can wait to be sent: this one is not needed as much. */
+	if (owners >= 0 && a->out_nfds > 0)
 		io_close_all(&owners, 1);
 	if (owners < 0)
 		return send_order(a, AGENT_LISTEN_EGRESS, &(struct agent_order){ 0 }, e);
@@ -271,81 +272,65 @@ int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
 {
 	const struct agent_order o = { .ms = bounded(lease_ms) };
 
-	if (a->out_fd < 0)
+	if (a->out_nfds == 0)
 		return send_order_fd(a, AGENT_LINGER, &o, fd, e);
 	io_close_all(&fd, 1);
 	return err_set(e, ERR_CONFLICT, "PID 1 has not received the previous socket yet");
 }
 
-/* A descriptor from a cell could be anything: a terminal of another user, a file that blocks. Only
- * pipes and the master side of a PTY are accepted. */
-static int check_fd(int fd, bool master, int direction, struct err *e)
+/* BOOT or RESUME. */
+static int queue_boot(struct agent *a, enum agent_type type, const struct boot_request *r,
+		      struct err *e)
 {
-	struct stat st;
-	int flags = fcntl(fd, F_GETFL);
+	uint8_t body[BOOT_REQUEST_MAX], *at;
+	size_t len = boot_request_write(r, (uint16_t)type, body);
 
-	if (fstat(fd, &st) < 0 || flags < 0)
-		return err_sys(e, "descriptor from PID 1");
-	if (master ? !S_ISCHR(st.st_mode) || st.st_rdev != makedev(5, 2) : !S_ISFIFO(st.st_mode))
-		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is not a %s",
-			       master ? "PTY" : "pipe");
-	/* With O_PATH the flags are not equal to a direction alone. */
-	if ((flags & (O_ACCMODE | O_PATH)) != direction)
-		return err_set(e, ERR_INVALID, "PID 1 sent a pipe of the wrong direction");
-	if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
-		return err_sys(e, "descriptor from PID 1");
-	return 0;
+	if (len == 0)
+		return err_set(e, ERR_INVALID, "the request for a guest has values out of range");
+	at = reserve(a, FRAME_HEAD + len, e);
+	if (at == NULL)
+		return -1;
+	frame_head(at, (uint16_t)type, (uint32_t)len);
+	memcpy(at + FRAME_HEAD, body, len);
+	return (int)len;
 }
 
-static bool option_is(int fd, int name, int a, int b)
+int agent_send_boot(struct agent *a, const struct boot_request *r, int *fds, struct err *e)
 {
-	int value = -1;
-	socklen_t len = sizeof(value);
+	size_t n = boot_fds_count(r->fds);
+	int len = -1;
 
-	return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 && (value == a || value == b);
-}
-
-/* Accepts only TCP or UDP over IP. F_SETFL with O_NONBLOCK alone also clears O_ASYNC. SO_LINGER
- * would make close(2) block. */
-static int check_socket(int fd, bool tcp, bool listens, struct err *e)
-{
-	const struct linger no = { 0 };
-	int type = tcp ? SOCK_STREAM : SOCK_DGRAM, protocol = tcp ? IPPROTO_TCP : IPPROTO_UDP;
-
-	if (!option_is(fd, SO_DOMAIN, AF_INET, AF_INET6) || !option_is(fd, SO_TYPE, type, type) ||
-	    !option_is(fd, SO_PROTOCOL, protocol, protocol) ||
-	    !option_is(fd, SO_ACCEPTCONN, listens, listens))
-		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is not a %s",
-			       !tcp	 ? "UDP socket"
-			       : listens ? "listening TCP socket"
-					 : "TCP connection");
-	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof(no)) < 0)
-		return err_sys(e, "socket from PID 1");
-	return 0;
-}
-
-static int check_fds(const struct agent *a, enum agent_type type, const struct agent_event *v,
-		     struct err *e)
-{
-	bool master = (v->flags & (AGENT_IS_TTY | AGENT_IS_HELD)) == AGENT_IS_TTY;
-	bool input = (v->flags & AGENT_HAS_STDIN) != 0;
-
-	if (a->nfds != agent_event_fds(type, v))
-		return err_set(e, ERR_INVALID, "PID 1 sent %u descriptors", a->nfds);
-	if (type == AGENT_DIALED)
-		return a->nfds == 0 ? 0 : check_socket(a->fds[0], true, false, e);
-	if (type == AGENT_EGRESS_LISTENS && a->nfds == 2)
-		return check_socket(a->fds[0], true, true, e) < 0
-			       ? -1
-			       : check_socket(a->fds[1], false, false, e);
-	for (uint32_t i = 0; i < a->nfds; i++) {
-		int direction = master ? O_RDWR : i == 0 && input ? O_WRONLY : O_RDONLY;
-
-		if (check_fd(a->fds[i], master, direction, e) < 0)
-			return -1;
+	if (a->out_nfds > 0)
+		(void)err_set(e, ERR_CONFLICT, "PID 1 has not received the previous socket yet");
+	else
+		len = queue_boot(a, AGENT_BOOT, r, e);
+	if (len < 0) {
+		io_close_all(fds, n);
+		return -1;
 	}
-	return 0;
+	for (size_t i = 0; i < n; i++)
+		a->out_fds[i] = TAKE_FD(fds[i]);
+	a->out_nfds = (uint32_t)n;
+	a->out_fds_at = a->out_len - FRAME_HEAD - (size_t)len;
+	return flush_queue(a, e);
+}
+
+int agent_send_resume(struct agent *a, const struct boot_request *r, struct err *e)
+{
+	return queue_boot(a, AGENT_RESUME, r, e) < 0 ? -1 : flush_queue(a, e);
+}
+
+int agent_send_snapshot(struct agent *a, bool stay, struct err *e)
+{
+	return send_order(a, AGENT_SNAPSHOT, &(struct agent_order){ .ms = stay }, e);
+}
+
+void agent_read_text(const struct agent *a, const struct agent_event *v, char *ret, size_t cap)
+{
+	bool some = (v->flags & AGENT_HAS_TEXT) != 0 && a->nfds == 1;
+	ssize_t n = some ? pread(a->fds[0], ret, cap - 1, 0) : 0;
+
+	ret[n < 0 ? 0 : n] = '\0';
 }
 
 /* Reads the message in the buffer, if it is complete. An error in its head is found as soon as the
@@ -357,7 +342,8 @@ static int take(struct agent *a, enum agent_type *ret_type, struct agent_event *
 
 	if (n <= 0)
 		return n;
-	if (agent_event_read(&f, ret, e) < 0 || check_fds(a, (enum agent_type)f.type, ret, e) < 0)
+	if (agent_event_read(&f, ret, e) < 0 ||
+	    agent_fds_check(a, (enum agent_type)f.type, ret, e) < 0)
 		return -1;
 	*ret_type = (enum agent_type)f.type;
 	a->have = 0;

@@ -8,7 +8,10 @@
  * After a -1 that is not ERR_LIMIT or ERR_CONFLICT the connection cannot be used any more. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "agent_msg.h"
+#include "boot_msg.h"
 
 #define AGENT_FDS 4
 #define AGENT_OUT_MAX (8U << 20) /* bytes that may wait to be sent */
@@ -19,10 +22,11 @@ struct agent {
 	uint32_t nfds;
 	uint32_t have; /* bytes of that message */
 	uint8_t bytes[FRAME_HEAD + sizeof(struct agent_event)];
-	uint8_t *out;		/* owned: what could not be sent yet; NULL if nothing */
-	size_t out_len, out_at; /* out[out_at .. out_len) waits */
-	size_t out_fd_at;	/* the byte that out_fd is sent with */
-	int out_fd; /* owned: the descriptor of a queued LINGER or LISTEN_EGRESS, or -1 */
+	uint8_t *out;		   /* owned: what could not be sent yet; NULL if nothing */
+	size_t out_len, out_at;	   /* out[out_at .. out_len) waits */
+	size_t out_fds_at;	   /* the byte that out_fds are sent with */
+	int out_fds[BOOT_FDS_MAX]; /* owned: of a queued LINGER, LISTEN_EGRESS or BOOT */
+	uint32_t out_nfds;
 };
 
 /* Takes the socket, blocking or not. */
@@ -60,6 +64,19 @@ int agent_send_listen_egress(struct agent *a, int owners, struct err *e) MUST_US
  * ever. */
 int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e) MUST_USE;
 
+/* The next three only to cordon-shim. BOOT with boot_fds_count(r->fds) descriptors, in the order of
+ * boot_msg.h; they are taken in any case. ERR_INVALID: the request makes no sense; ERR_CONFLICT as
+ * above. */
+int agent_send_boot(struct agent *a, const struct boot_request *r, int *fds,
+		    struct err *e) MUST_USE;
+int agent_send_resume(struct agent *a, const struct boot_request *r, struct err *e) MUST_USE;
+/* stay: the guest is not let run again. */
+int agent_send_snapshot(struct agent *a, bool stay, struct err *e) MUST_USE;
+
+/* Reads what came with a BOOTED or GUEST that has HAS_TEXT: untrusted bytes, at most cap - 1, and a
+ * NUL. "" if nothing came. */
+void agent_read_text(const struct agent *a, const struct agent_event *v, char *ret, size_t cap);
+
 /* Sends queued requests. Returns 0 if all are sent, 1 if the socket is full, -1 if PID 1 has
  * exited.
  */
@@ -72,14 +89,15 @@ void agent_take_stdio(struct agent *a, const struct agent_event *v, int *in, int
 /* Receives the next message: returns 1, or 0 if none is complete within wait_ms (0: do not wait),
  * or -1 if PID 1 has exited or breaks the protocol. Sends queued requests meanwhile.
  *
- * With STARTED, HELD, DIALED and EGRESS_LISTENS the caller takes a->fds by setting a->nfds to 0;
- * the next call closes those that were not taken. They are checked to be what agent_msg.h says:
- * pipes open in the right direction, or one PTY master; of DIALED a TCP socket that does not
- * listen; of EGRESS_LISTENS one that does (at any port), and a UDP socket; non-blocking. But
- * PID 1 has the same open files and can make them block again at any time: a caller that must not
- * block uses calls that do not depend on it (splice(2) with SPLICE_F_NONBLOCK, send(2) and
- * recvmsg(2) with MSG_DONTWAIT, untrusted_accept(); poll(2) before a write is not enough; sockets
- * are closed with untrusted_close()). The caller checks whether a handle exists, and whether an
- * event comes twice. */
+ * With STARTED, HELD, DIALED, EGRESS_LISTENS and SNAPSHOT_DONE the caller takes a->fds by setting
+ * a->nfds to 0; the next call closes those that were not taken. They are checked to be what
+ * agent_msg.h says: pipes open in the right direction, or one PTY master; of DIALED a TCP socket
+ * that does not listen; of EGRESS_LISTENS one that does (at any port), and a UDP socket;
+ * non-blocking. Those of SNAPSHOT_DONE, BOOTED and GUEST are sealed memory files, which no process
+ * can change. But of the others PID 1 has the same open files and can make them block again at any
+ * time: a caller that must not block uses calls that do not depend on it (splice(2) with
+ * SPLICE_F_NONBLOCK, send(2) and recvmsg(2) with MSG_DONTWAIT, untrusted_accept(); poll(2) before a
+ * write is not enough; sockets are closed with untrusted_close()). The caller checks whether a
+ * handle exists, and whether an event comes twice. */
 int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct agent_event *ret,
 	       struct err *e) MUST_USE;

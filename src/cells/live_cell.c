@@ -418,7 +418,7 @@ static struct live_cell *new_cell(struct cells *cs, const char *id,
 	c->cells = cs;
 	(void)snprintf(c->id, sizeof(c->id), "%s", id);
 	c->slot = -1;
-	c->pidfd = c->listener = c->agent.sock = c->agent.out_fd = -1;
+	c->pidfd = c->listener = c->agent.sock = -1;
 	c->channel.fd = c->death.fd = -1;
 	c->timer = (struct loop_timer){ .on_expire = on_timer, .arg = c };
 	/* Handles of an earlier daemon's built-ins may still be in use: PID 1 does not hold those,

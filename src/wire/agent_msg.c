@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "boot_msg.h"
+
 /* SPAWN on the wire: this head, then user, cwd, arguments, environment, each with its NUL. */
 struct spawn_head {
 	uint32_t handle, flags;
@@ -125,7 +127,7 @@ static bool order_fits(uint16_t type, const struct agent_order *o)
 	if (type == AGENT_PAUSED || type == AGENT_LINGER || type == AGENT_LEASE ||
 			    type == AGENT_DEADLINE
 		    ? o->ms > AGENT_TIME_MAX_MS
-		    : o->ms != 0 && type != AGENT_KILL_TREE)
+		    : o->ms > (type == AGENT_SNAPSHOT) && type != AGENT_KILL_TREE)
 		return false;
 	return o->zero == 0;
 }
@@ -134,7 +136,8 @@ int agent_order_read(const struct frame *f, struct agent_order *ret, struct err 
 {
 	struct agent_order o;
 
-	if (f->type <= AGENT_SPAWN || f->type >= AGENT_REQUESTS_END)
+	if (f->type <= AGENT_SPAWN || f->type >= AGENT_REQUESTS_END || f->type == AGENT_BOOT ||
+	    f->type == AGENT_RESUME)
 		return err_set(e, ERR_INVALID, "request of unknown type %u", f->type);
 	if (f->len != sizeof(o))
 		return err_set(e, ERR_INVALID, "request %u: %u bytes, want %zu", f->type, f->len,
@@ -161,9 +164,19 @@ static bool flags_fit(uint16_t type, uint32_t flags)
 	if (type == AGENT_HELD)
 		return (flags & ~(shape | state)) == 0 && (flags & AGENT_IS_HELD) != 0 &&
 		       (flags & state) != state;
+	if (type == AGENT_BOOTED || type == AGENT_GUEST)
+		return (flags & ~(uint32_t)AGENT_HAS_TEXT) == 0;
 	if (type == AGENT_TREE_DEAD)
 		return flags == 0 || flags == AGENT_SOME_REMAIN || flags == AGENT_NOT_KNOWN;
 	return flags == 0;
+}
+
+/* How many values `stage` has with each type. */
+static uint32_t stages_of(uint16_t type)
+{
+	if (type == AGENT_BOOTED || type == AGENT_SNAPSHOT_DONE)
+		return BOOT_STAGES;
+	return type == AGENT_GUEST ? BOOT_GUEST_STATES : AGENT_STAGES;
 }
 
 int agent_event_read(const struct frame *f, struct agent_event *ret, struct err *e)
@@ -175,7 +188,7 @@ int agent_event_read(const struct frame *f, struct agent_event *ret, struct err 
 	if (f->len != sizeof(v))
 		return err_set(e, ERR_INVALID, "PID 1 sent %u bytes, want %zu", f->len, sizeof(v));
 	memcpy(&v, f->body, sizeof(v));
-	if (v.stage >= AGENT_STAGES || v.exit_code > 255 || v.signal > 64 ||
+	if (v.stage >= stages_of(f->type) || v.exit_code > 255 || v.signal > 64 ||
 	    (v.exit_code != 0 && v.signal != 0) || v.timed_out > 1 || v.sys < 0 || v.sys > 4095 ||
 	    !flags_fit(f->type, v.flags))
 		return err_set(e, ERR_INVALID, "PID 1 sent values out of range");
@@ -189,8 +202,10 @@ size_t agent_event_fds(enum agent_type type, const struct agent_event *v)
 
 	if (type == AGENT_DIALED)
 		return v->sys == 0;
-	if (type == AGENT_EGRESS_LISTENS)
+	if (type == AGENT_EGRESS_LISTENS || type == AGENT_SNAPSHOT_DONE)
 		return v->sys == 0 ? 2 : 0;
+	if (type == AGENT_BOOTED || type == AGENT_GUEST)
+		return (v->flags & AGENT_HAS_TEXT) != 0;
 	if ((type != AGENT_STARTED && type != AGENT_HELD) || (v->flags & AGENT_IS_STARTING) != 0)
 		return 0;
 	if ((v->flags & AGENT_IS_TTY) != 0)

@@ -12,13 +12,14 @@
 #include "err.h"
 #include "frame.h"
 
-#define AGENT_VERSION 8
+#define AGENT_VERSION 9
 #define AGENT_VERSION_MARKS 3	/* the first that supports KILL_TREE with a mark */
 #define AGENT_VERSION_DIAL 4	/* the first that supports DIAL */
 #define AGENT_VERSION_EGRESS 5	/* the first that supports LISTEN_EGRESS */
 #define AGENT_VERSION_LEASE 6	/* the first that supports LEASE and DEADLINE */
 #define AGENT_VERSION_OWNERS 7	/* the first that answers questions about connections */
 #define AGENT_VERSION_RESULTS 8 /* the first that supports AGENT_RESULTS */
+#define AGENT_VERSION_BOOT 9	/* the first that supports BOOT, RESUME and SNAPSHOT */
 
 /* Where the egress listener is inside the cell (tools/gen-egress-rules). No connection is made to
  * it from outside: cordon-egress accepts on it, for the cell only. */
@@ -49,6 +50,10 @@ enum agent_type {
 				socket for questions about connections (owner_msg.h) */
 	AGENT_LEASE,	     /* how long the cell may be without a connection; 0: no limit */
 	AGENT_DEADLINE,	     /* when its session ends; counts while there is no connection */
+	/* Only to cordon-shim (boot_msg.h, doc/levels.md). */
+	AGENT_BOOT,	/* with descriptors: starts an engine and its guest; answered by BOOTED */
+	AGENT_RESUME,	/* makes the guest a new machine and lets it run; answered by BOOTED */
+	AGENT_SNAPSHOT, /* writes the guest's memory; answered by SNAPSHOT_DONE */
 	AGENT_REQUESTS_END,
 	/* from PID 1 */
 	AGENT_READY = 64, /* first message of every connection; the cell is usable */
@@ -64,6 +69,10 @@ enum agent_type {
 	AGENT_DIALED,	  /* answer to DIAL: sys is 0 and a socket comes along, or why not */
 	AGENT_EGRESS_LISTENS, /* answer to LISTEN_EGRESS: sys is 0 and two sockets come along, or
 				 why not */
+	AGENT_BOOTED,	      /* answer to BOOT and RESUME: sys is 0, or which step failed */
+	AGENT_SNAPSHOT_DONE,  /* answer to SNAPSHOT: sys is 0 and a memory image comes along, or why
+				 not */
+	AGENT_GUEST,	      /* something happened to the guest */
 	AGENT_EVENTS_END,
 };
 
@@ -88,7 +97,10 @@ enum {
  *	IS_STARTING		none: STARTED or FAILED is still to come
  *
  * With DIALED: a TCP socket, connected or about to be, if sys is 0.
- * With EGRESS_LISTENS: a TCP socket that listens and a UDP socket, if sys is 0. */
+ * With EGRESS_LISTENS: a TCP socket that listens and a UDP socket, if sys is 0.
+ * With SNAPSHOT_DONE: the guest's memory and the state of its devices, if sys is 0.
+ * With BOOTED and GUEST: if HAS_TEXT, the end of what the engine and the guest's console printed.
+ * The last three are memory files that are sealed: they never change again. */
 enum {
 	AGENT_IS_TTY = 1 << 0,
 	AGENT_IS_HELD = 1 << 1,
@@ -98,7 +110,8 @@ enum {
 	AGENT_SOME_REMAIN = 1 << 5, /* TREE_DEAD only: they could not be killed in time */
 	AGENT_NOT_KNOWN = 1 << 6,   /* TREE_DEAD only: no program of that handle or mark */
 	AGENT_HAS_RESULTS = 1 << 7, /* STARTED, HELD: not with IS_TTY */
-	AGENT_EVENT_FLAGS = (1 << 8) - 1,
+	AGENT_HAS_TEXT = 1 << 8,    /* BOOTED, GUEST */
+	AGENT_EVENT_FLAGS = (1 << 9) - 1,
 };
 
 /* Which step of the start failed. */
@@ -123,7 +136,8 @@ struct agent_spawn {
 	size_t strings_len;
 };
 
-/* The body of every other request. Members that a type does not use are zero. */
+/* The body of every other request but BOOT and RESUME (boot_msg.h). Members that a type does not
+ * use are zero. */
 struct agent_order {
 	uint32_t handle;     /* SIGNAL, KILL_TREE, CLOSE_STDIN, RESIZE, FORGET, DIAL */
 	int32_t sig;	     /* SIGNAL */
@@ -131,17 +145,19 @@ struct agent_order {
 	uint16_t port;	     /* DIAL */
 	uint16_t zero;
 	/* PAUSED: how long. LINGER, LEASE: the lease; DEADLINE: from now on; 0 is none. KILL_TREE:
-	 * a mark, if there is no program of that handle, or 0. */
+	 * a mark, if there is no program of that handle, or 0. SNAPSHOT: 1 if the guest is to stay
+	 * stopped. */
 	uint64_t ms;
 };
 
 /* The body of every message of PID 1. Members that a type does not use are zero.
- * FAILED: stage and errno. EXITED, and HELD with HAS_EXITED: how the program ended, what it used
+ * FAILED: stage and errno. BOOTED, SNAPSHOT_DONE: enum boot_stage and errno. GUEST: the state, enum
+ * boot_guest, in stage. EXITED, and HELD with HAS_EXITED: how the program ended, what it used
  * (of a program that is not held: what all ended programs of the cell used), and in how many
  * samples the disk was full. */
 struct agent_event {
 	uint32_t handle;
-	uint32_t pid; /* inside the cell. READY: AGENT_VERSION */
+	uint32_t pid; /* inside the cell. READY: AGENT_VERSION. BOOTED: enum boot_accel in use */
 	uint32_t stage;
 	int32_t sys;
 	uint32_t exit_code, signal; /* one of them is 0 */
@@ -162,7 +178,7 @@ int agent_spawn_read(const uint8_t *body, size_t len, struct agent_spawn *ret,
 size_t agent_spawn_size(const struct agent_spawn *s);
 void agent_spawn_write(const struct agent_spawn *s, uint8_t *ret_body);
 
-/* Reads any request but SPAWN. */
+/* Reads any request but SPAWN, BOOT and RESUME. */
 int agent_order_read(const struct frame *f, struct agent_order *ret, struct err *e) MUST_USE;
 
 /* Reads any message of PID 1. */

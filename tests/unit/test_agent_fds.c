@@ -37,6 +37,69 @@ static void descriptors_come_ready_for_use(void)
 	end();
 }
 
+#define ALL_SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int memory_file(size_t len, int seals)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	CHECK(fd >= 0 && ftruncate(fd, (off_t)len) == 0 && pwrite(fd, "text", 4, 0) == 4);
+	if (len == 4 || seals != 0)
+		CHECK(fcntl(fd, F_ADD_SEALS, seals) == 0);
+	return fd;
+}
+
+/* What came, with these two: whether it was accepted. */
+static bool takes_image(int a, int b)
+{
+	int fds[2] = { a, b };
+	bool taken;
+
+	begin();
+	fds_before -= 2;
+	say_event(AGENT_SNAPSHOT_DONE, &(struct agent_event){ 0 }, fds, 2);
+	io_close_all(fds, 2);
+	taken = next(true, NULL) == 1;
+	CHECK(!taken || agent.nfds == 2);
+	end();
+	return taken;
+}
+
+static void a_memory_image_is_two_sealed_files(void)
+{
+	int pipes[2];
+
+	CHECK(takes_image(memory_file(1 << 20, ALL_SEALS), memory_file(9, ALL_SEALS)));
+	CHECK(!takes_image(memory_file(9, ALL_SEALS), memory_file(9, F_SEAL_WRITE)));
+	CHECK(!takes_image(memory_file(9, ALL_SEALS & ~F_SEAL_WRITE), memory_file(9, ALL_SEALS)));
+	CHECK(pipe2(pipes, O_CLOEXEC) == 0);
+	CHECK(!takes_image(pipes[0], pipes[1]));
+}
+
+static void what_a_guest_printed_is_a_small_sealed_file(void)
+{
+	const struct agent_event v = { .sys = 5, .flags = AGENT_HAS_TEXT };
+	char text[8];
+	int fd;
+
+	begin();
+	fd = memory_file(4, ALL_SEALS);
+	say_event(AGENT_BOOTED, &v, &fd, 1);
+	CHECK(next(true, NULL) == 1 && agent.nfds == 1);
+	agent_read_text(&agent, &v, text, sizeof(text));
+	CHECK_STR(text, "text");
+	agent_read_text(&agent, &v, text, 3);
+	CHECK_STR(text, "te");
+	agent_read_text(&agent, &(struct agent_event){ 0 }, text, sizeof(text));
+	CHECK_STR(text, "");
+	(void)close(fd);
+	fd = memory_file(BOOT_TEXT_MAX + 1, ALL_SEALS);
+	say_event(AGENT_GUEST, &v, &fd, 1);
+	CHECK(next(true, NULL) == -1);
+	(void)close(fd);
+	end();
+}
+
 static void two_pipes_are_enough(void)
 {
 	int fds[2];
@@ -514,6 +577,9 @@ static void malformed_input_ends_and_leaks_nothing(void)
 
 TEST_MAIN({ "descriptors come ready for use", descriptors_come_ready_for_use },
 	  { "two pipes are enough", two_pipes_are_enough },
+	  { "a memory image is two sealed files", a_memory_image_is_two_sealed_files },
+	  { "what a guest printed is a small sealed file",
+	    what_a_guest_printed_is_a_small_sealed_file },
 	  { "a PTY master comes alone", a_pty_master_comes_alone },
 	  { "other kinds of files are refused", other_kinds_of_files_are_refused },
 	  { "descriptors are counted", descriptors_are_counted },

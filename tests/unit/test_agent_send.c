@@ -146,7 +146,7 @@ static void requests_wait_for_room(void)
 	CHECK(next(false, NULL) == 0);
 	CHECK(listen_to(&fd) == (sent + 1) * (FRAME_HEAD + agent_spawn_size(&s)) +
 					2 * (FRAME_HEAD + sizeof(struct agent_order)));
-	CHECK(fd >= 0 && agent.out == NULL && agent.out_fd == -1);
+	CHECK(fd >= 0 && agent.out == NULL && agent.out_nfds == 0);
 	(void)close(fd);
 	CHECK(agent_send_linger(&agent, copy_of(sock), 0, &e) == 0);
 	CHECK(listen_to(&fd) == FRAME_HEAD + sizeof(struct agent_order));
@@ -155,6 +155,42 @@ static void requests_wait_for_room(void)
 	begin(); /* let go of with all of it still waiting */
 	CHECK(agent_send_spawn(&agent, &s, &e) == 0 &&
 	      agent_send_linger(&agent, copy_of(sock), 0, &e) == 0);
+	end();
+	(void)close(sock);
+}
+
+/* BOOT brings its descriptors, with its first byte; RESUME has none. */
+static void a_boot_brings_its_descriptors(void)
+{
+	struct boot_request r = { .engine = BOOT_GVISOR,
+				  .fds = BOOT_FD_ENGINE | BOOT_FD_INIT,
+				  .hostname = "h",
+				  .machine_id = "0123456789abcdef0123456789abcdef" },
+			    got;
+	int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), fds[2], came[2];
+	uint8_t bytes[1024];
+	struct err e = { 0 };
+	struct frame f;
+	size_t n = 0;
+	ssize_t len;
+
+	begin();
+	fds[0] = copy_of(sock);
+	fds[1] = copy_of(sock);
+	CHECK(agent_send_boot(&agent, &r, fds, &e) == 0 && fds[0] == -1 && fds[1] == -1);
+	len = io_recv(pid1, bytes, sizeof(bytes), came, 2, &n, &e);
+	CHECK(len > 0 && n == 2);
+	io_close_all(came, 2);
+	CHECK(frame_read(bytes, (size_t)len, BOOT_REQUEST_MAX, &f, &e) == len &&
+	      f.type == AGENT_BOOT);
+	CHECK(boot_request_read(&f, &got, &e) == 0 && memcmp(&got, &r, sizeof(r)) == 0);
+	fds[0] = copy_of(sock);
+	fds[1] = copy_of(sock);
+	r.vcpus = 3;
+	CHECK(agent_send_boot(&agent, &r, fds, &e) == -1 && e.code == ERR_INVALID && fds[0] == -1);
+	r.vcpus = r.fds = 0;
+	CHECK(agent_send_resume(&agent, &r, &e) == 0);
+	CHECK(agent_send_snapshot(&agent, true, &e) == 0);
 	end();
 	(void)close(sock);
 }
@@ -189,5 +225,6 @@ static void a_closed_channel_is_an_error(void)
 
 TEST_MAIN({ "sends what it is asked", sends_what_it_is_asked },
 	  { "requests wait for room", requests_wait_for_room },
+	  { "a BOOT brings its descriptors", a_boot_brings_its_descriptors },
 	  { "too much to say is refused", too_much_to_say_is_refused },
 	  { "a closed channel is an error", a_closed_channel_is_an_error })
