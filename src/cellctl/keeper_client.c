@@ -19,6 +19,7 @@
 #include "rootless.h"
 #include "cell_level.h"
 
+#define SHIM "cordon-shim"
 #define PLACES (KEEPER_FD_ROOTS - KEEPER_FD_CHANNEL + CELL_ROOTS_MAX)
 
 /* The path of a program in the directory of the running program. */
@@ -39,11 +40,10 @@ static int find_beside(const char *name, char *ret_path, size_t cap, struct err 
 	return 0;
 }
 
-/* Cells are started from a sealed copy of cordon-init in memory: a cell that writes to /proc/1/exe
- * or the like cannot change the program of the next cell (CVE-2019-5736). */
-static int copy_init(int *ret_fd, struct err *e)
+/* Cells are started from a sealed copy of their PID 1's program in memory: a cell that writes to
+ * /proc/1/exe or the like cannot change the program of the next cell (CVE-2019-5736). */
+static int copy_program(const char *name, int *ret_fd, struct err *e)
 {
-	const char *name = cell_level_find(NULL)->program;
 	char path[PATH_MAX];
 	ssize_t n;
 
@@ -79,13 +79,22 @@ struct start {
 	struct err err;	 /* written by the child before it executes the keeper */
 };
 
-static void list_fds(struct start *s, int init)
+bool keeper_client_has_shim(void)
+{
+	char path[PATH_MAX];
+	struct err e;
+
+	return find_beside(SHIM, path, sizeof(path), &e) == 0;
+}
+
+static void list_fds(struct start *s, int init, int shim)
 {
 	const struct keeper_start *how = s->how;
 
 	memset(s->fds, 0xff, sizeof(s->fds)); /* every descriptor -1 */
 	s->fds[0] = how->keeper_end;
 	s->fds[KEEPER_FD_INIT - KEEPER_FD_CHANNEL] = init;
+	s->fds[KEEPER_FD_SHIM - KEEPER_FD_CHANNEL] = shim;
 	for (unsigned i = 0; i < CELL_CGROUP_DIRS; i++)
 		s->fds[KEEPER_FD_CGROUP - KEEPER_FD_CHANNEL + i] = how->cgroups->dirs[i];
 	for (unsigned i = 0; i < how->nroots; i++)
@@ -183,14 +192,18 @@ int keeper_client_spawn(const struct keeper_start *how, pid_t *ret_pid, struct e
 	struct start s = { .how = how };
 	struct rootless_ranges ranges;
 	bool mapped;
-	int copy = -1;
+	int copy = -1, shim_copy = -1;
 
 	if (how->nroots > CELL_ROOTS_MAX)
 		return err_set(e, ERR_LIMIT, "at most %d roots", CELL_ROOTS_MAX);
-	if (find_beside("cordon-keeper", s.path, sizeof(s.path), e) < 0 || copy_init(&copy, e) < 0)
+	if (find_beside("cordon-keeper", s.path, sizeof(s.path), e) < 0 ||
+	    copy_program(cell_level_find(NULL)->program, &copy, e) < 0)
 		return -1;
 	OWN_FD init = copy;
-	list_fds(&s, init);
+	if (how->engines && keeper_client_has_shim() && copy_program(SHIM, &shim_copy, e) < 0)
+		return -1;
+	OWN_FD shim = shim_copy;
+	list_fds(&s, init, shim);
 	fill_setup(how, &s.setup);
 	mapped = s.setup.rootless != 0 && rootless_find_ranges(&ranges);
 	s.setup.subordinate = mapped ? CELL_IDS : 0;
@@ -205,7 +218,7 @@ int keeper_client_spawn(const struct keeper_start *how, pid_t *ret_pid, struct e
 	return s.err.code == ERR_NONE ? 0 : -1;
 }
 
-int keeper_client_start(struct keeper_client *ret, struct err *e)
+int keeper_client_start(struct keeper_client *ret, bool engines, struct err *e)
 {
 	int pair[2], started;
 
@@ -215,9 +228,11 @@ int keeper_client_start(struct keeper_client *ret, struct err *e)
 	OWN_FD theirs = pair[1];
 	ret->sock = pair[0];
 	cgroups_find(&ret->cgroups);
-	const struct keeper_start how = {
-		.client_end = pair[0], .keeper_end = theirs, .userns = -1, .cgroups = &ret->cgroups
-	};
+	const struct keeper_start how = { .client_end = pair[0],
+					  .keeper_end = theirs,
+					  .userns = -1,
+					  .cgroups = &ret->cgroups,
+					  .engines = engines };
 	started = keeper_client_spawn(&how, &ret->pid, e);
 	fd_close(TAKE_FD(theirs));
 	if (started < 0)

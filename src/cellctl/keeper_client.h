@@ -25,6 +25,7 @@ struct keeper_start {
 	int userns;	/* borrowed: of rootless_open(), to work on its cells; -1: a new one */
 	const struct cgroups *cgroups;
 	bool serve;
+	bool engines;	 /* cells with an engine may be asked for: pass cordon-shim, too */
 	unsigned nroots; /* at most CELL_ROOTS_MAX */
 	const struct keeper_root *roots;
 };
@@ -40,9 +41,14 @@ struct keeper_client {
 	struct cell_restrictions restrictions; /* of HELLO: what the machine can enforce */
 };
 
-/* For a program with cells of its own: finds cgroups, makes the channel, starts a keeper. Does not
- * wait until the keeper is ready: the caller can do other work before keeper_client_hello(). */
-int keeper_client_start(struct keeper_client *ret, struct err *e) MUST_USE;
+/* Whether cordon-shim is installed. Without it there are no cells with an engine: the keeper
+ * answers ERR_UNSUPPORTED. */
+bool keeper_client_has_shim(void);
+
+/* For a program with cells of its own: finds cgroups, makes the channel, starts a keeper. engines:
+ * as in keeper_start. Does not wait until the keeper is ready: the caller can do other work before
+ * keeper_client_hello(). */
+int keeper_client_start(struct keeper_client *ret, bool engines, struct err *e) MUST_USE;
 
 /* Receives HELLO: the machine's restrictions, or why the keeper cannot work here. */
 int keeper_client_hello(struct keeper_client *k, struct err *e) MUST_USE;

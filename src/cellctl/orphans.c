@@ -61,14 +61,19 @@ static void read_comm(pid_t pid, char *ret, size_t cap)
 	read_text(AT_FDCWD, path, ret, cap);
 }
 
-/* Is it PID 1 of a cell: is its name cordon-init, and its number in its pid namespace 1? */
+bool orphans_is_pid1_name(const char *comm)
+{
+	return strcmp(comm, "cordon-init\n") == 0 || strcmp(comm, "cordon-shim\n") == 0;
+}
+
+/* Is it PID 1 of a cell: by its name, and is its number in its pid namespace 1? */
 static bool is_pid1(pid_t pid)
 {
 	char path[64], text[4096];
 	const char *numbers;
 
 	read_comm(pid, text, sizeof(text));
-	if (strcmp(text, "cordon-init\n") != 0)
+	if (!orphans_is_pid1_name(text))
 		return false;
 	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	read_text(AT_FDCWD, path, text, sizeof(text));

@@ -41,3 +41,6 @@ struct orphans {
 /* Fails only if out of memory. */
 int orphans_find(struct orphans *ret, struct err *e) MUST_USE;
 void orphans_release(struct orphans *o);
+
+/* Is this the name (comm, with its newline) of a program that is PID 1 of cells? */
+bool orphans_is_pid1_name(const char *comm);

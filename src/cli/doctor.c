@@ -260,7 +260,7 @@ static int doctor_main(int argc, char **argv)
 	(void)uname(&machine);
 	(void)printf("cordon %s on Linux %s %s, %s\n\n", CORDON_VERSION, machine.release,
 		     machine.machine, geteuid() == 0 ? "as root" : "as an ordinary user");
-	ok = keeper_client_start(&keeper, &e) == 0 && keeper_client_hello(&keeper, &e) == 0;
+	ok = keeper_client_start(&keeper, false, &e) == 0 && keeper_client_hello(&keeper, &e) == 0;
 	row("isolation", "keeper", ok, true, ok ? "started" : e.msg,
 	    "an ordinary user needs user namespaces: sysctl kernel.unprivileged_userns_clone=1, or "
 	    "run as root");

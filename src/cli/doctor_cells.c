@@ -69,8 +69,7 @@ static int kill_pid1(pid_t pid, struct err *e)
 	if (fd < 0)
 		return errno == ESRCH ? 0 : err_sys(e, "PID 1 is %d", (int)pid);
 	(void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	if (io_read_file(AT_FDCWD, path, name, sizeof(name), e) < 0 ||
-	    strcmp(name, "cordon-init\n") != 0)
+	if (io_read_file(AT_FDCWD, path, name, sizeof(name), e) < 0 || !orphans_is_pid1_name(name))
 		return 0;
 	if (syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
 		return err_sys(e, "kill %d", (int)pid);

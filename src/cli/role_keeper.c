@@ -35,6 +35,7 @@ int role_keeper_start(struct supervisor *v, struct worker *w, int control, struc
 	struct keeper_start k = { .userns = v->s->userns,
 				  .cgroups = &v->s->cgroups,
 				  .serve = true,
+				  .engines = true,
 				  .nroots = v->s->nroots,
 				  .roots = v->s->roots };
 	int ends[2];

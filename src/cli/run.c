@@ -75,7 +75,7 @@ static int run(struct run *r, struct err *e)
 	if (run_options_uid(&r->o, &uid, e) < 0 || run_cell_sources(r, e) < 0 ||
 	    run_net_check(&r->net, &r->o, &r->outcome.network, e) < 0)
 		return run_failed(r, true);
-	if (run_wait_signals(r, e) < 0 || keeper_client_start(&r->keeper, e) < 0)
+	if (run_wait_signals(r, e) < 0 || keeper_client_start(&r->keeper, false, e) < 0)
 		return -1;
 	if (run_net_open(&r->net, &authority, e) < 0)
 		(void)run_failed(r, false);

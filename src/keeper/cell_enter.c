@@ -1,4 +1,4 @@
-/* cell_enter.c - what the new PID 1 does before it executes cordon-init.
+/* cell_enter.c - what the new PID 1 does before it executes cordon-init or cordon-shim.
  *
  * The process is PID 1 of the new cell's pid and user namespaces. At first it has every capability
  * over these, and sees the old root. While the builder assembles the file system, it does what
@@ -28,9 +28,9 @@
 #include "kernel.h"
 #include "restrict.h"
 
-/* The first descriptors of cordon-init; behind them INIT_FD_ID_SLOT, INIT_FD_DISK,
- * INIT_FD_EGRESS and INIT_FD_DIAG. */
-enum { CHANNEL_FD = 3, INIT_FD, SYNC_FD };
+/* The first descriptors of PID 1's program; behind them INIT_FD_ID_SLOT, INIT_FD_DISK,
+ * INIT_FD_EGRESS, INIT_FD_DIAG and INIT_FD_GUEST. */
+enum { CHANNEL_FD = 3, PROGRAM_FD, SYNC_FD };
 
 /* Namespaces that are not made by clone3(2): a network namespace takes half a millisecond, which
  * passes here while the builder assembles the root. */
@@ -94,7 +94,9 @@ static int die_with_keeper(const struct enter_plan *p, struct err *e)
 
 /* Files that a cell writes to a directory of the machine belong to a user of the machine, maybe to
  * root. The cell must not make programs there that run with the rights of that user: no set-id bits
- * and no file capabilities. Volumes are in a folder that no user of the machine can enter. */
+ * and no file capabilities. (The engine gVisor needs CAP_SETFCAP, to map root into a user namespace
+ * of its own; its filter refuses to set any extended attribute.) Volumes are in a folder that no
+ * user of the machine can enter. */
 static bool writes_outside(const struct keeper *k, const struct keeper_create *r)
 {
 	for (unsigned i = 0; i < r->nmounts; i++)
@@ -106,9 +108,11 @@ static bool writes_outside(const struct keeper *k, const struct keeper_create *r
 
 static int filters(const struct enter_plan *p, struct err *e)
 {
+	bool gvisor = p->request->engine == CELL_ENGINE_GVISOR;
+
 	if (writes_outside(p->keeper, p->request) && filter_setid(e) < 0)
 		return -1;
-	return filter_calls((enum cell_profile)p->request->profile, e);
+	return filter_calls((enum cell_profile)p->request->profile, gvisor, e);
 }
 
 /* Closes all other descriptors, before the limit on open files: the keeper may have more than the
@@ -118,9 +122,11 @@ static int only_our_fds(struct enter_plan *p, struct err *e)
 	bool lingers = (p->request->flags & CELL_LINGER) != 0;
 	int egress = netns_egress_socket(), diag = egress < 0 ? -1 : netns_diag_socket();
 	int slot = lingers ? p->cell->ids.slot_fd : -1;
-	int fds[] = { p->channel_fd, KEEPER_FD_INIT, p->sync_fd, slot, -1, egress, diag };
+	int program = p->request->engine == CELL_ENGINE_NONE ? KEEPER_FD_INIT : p->keeper->shim_fd;
+	int guest = p->request->engine == CELL_ENGINE_GVISOR ? KEEPER_FD_INIT : -1;
+	int fds[] = { p->channel_fd, program, p->sync_fd, slot, -1, egress, diag, guest };
 
-	if (restrict_only_fds(fds, COUNT(fds), CHANNEL_FD, 1U << INIT_FD | 1U << SYNC_FD, e) < 0)
+	if (restrict_only_fds(fds, COUNT(fds), CHANNEL_FD, 1U << PROGRAM_FD | 1U << SYNC_FD, e) < 0)
 		return -1;
 	p->sync_fd = SYNC_FD;
 	return egress < 0 ? 0 : io_send(SYNC_FD, "d", 1, NULL, 0, e);
@@ -141,6 +147,7 @@ static int enter(struct enter_plan *p, struct err *e)
 {
 	const struct keeper_create *r = p->request;
 	enum cell_profile profile = (enum cell_profile)r->profile;
+	bool gvisor = r->engine == CELL_ENGINE_GVISOR;
 
 	/* clang-format off */
 	if (cgroup_enter(&p->cell->cgroup, e) < 0
@@ -149,13 +156,13 @@ static int enter(struct enter_plan *p, struct err *e)
 	    || only_our_fds(p, e) < 0
 	    || wait_for_go(p->sync_fd, e) < 0
 	    || no_stdio(e) < 0
-	    || restrict_drop_caps(profile, !writes_outside(p->keeper, r), e) < 0
+	    || restrict_drop_caps(profile, gvisor || !writes_outside(p->keeper, r), e) < 0
 	    || become(p, e) < 0
 	    || restrict_keyring(e) < 0
 	    || restrict_rlimits(r->limits.nofile, e) < 0
 	    || die_with_keeper(p, e) < 0
 	    || (profile == CELL_LOCKED && restrict_no_new_privs(e) < 0)
-	    || restrict_landlock(e) < 0
+	    || (!gvisor && restrict_landlock(e) < 0)
 	    || filters(p, e) < 0)
 		return -1;
 	/* clang-format on */
@@ -164,8 +171,8 @@ static int enter(struct enter_plan *p, struct err *e)
 
 void cell_enter(const struct enter_plan *plan)
 {
-	char name[] = "cordon-init";
-	char *argv[] = { name, NULL };
+	char init[] = "cordon-init", shim[] = "cordon-shim";
+	char *argv[] = { plan->request->engine == CELL_ENGINE_NONE ? init : shim, NULL };
 	char *envp[] = { NULL };
 	struct enter_plan p = *plan;
 	struct err e = { 0 };
@@ -173,7 +180,7 @@ void cell_enter(const struct enter_plan *plan)
 	if (enter(&p, &e) == 0) {
 		/* By the link in /proc: the filter of the locked profile refuses execveat(2). */
 		(void)execve("/proc/self/fd/4", argv, envp);
-		(void)err_sys(&e, "start cordon-init");
+		(void)err_sys(&e, "start %s", argv[0]);
 	}
 	IGNORED(io_send(p.sync_fd, &e, sizeof(e), NULL, 0, &(struct err){ 0 }),
 		"the builder has exited, too");

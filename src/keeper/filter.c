@@ -33,8 +33,10 @@ static int install(const struct sock_filter *filter, size_t n, struct err *e)
 	return 0;
 }
 
-int filter_calls(enum cell_profile profile, struct err *e)
+int filter_calls(enum cell_profile profile, bool gvisor, struct err *e)
 {
+	if (gvisor)
+		return install(seccomp_engine, COUNT(seccomp_engine), e);
 	if (profile == CELL_LOCKED)
 		return install(seccomp_locked, COUNT(seccomp_locked), e);
 	return install(seccomp_standard, COUNT(seccomp_standard), e);

@@ -8,6 +8,7 @@ struct keeper {
 	struct keeper_setup setup;
 	struct cgroup_parents cgroups;
 	int landlock_abi;
+	int shim_fd;	 /* borrowed: KEEPER_FD_SHIM; -1: cordon-shim is not installed */
 	int proc_sys_fd; /* owned: /proc/sys */
 };
 

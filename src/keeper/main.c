@@ -13,13 +13,14 @@
  *   adopt.c         finds a lingering cell again
  *   diff_reader.c   lists what a cell changed, in a child with the cell's rights
  *
- * The keeper is started with one end of channel A, cordon-init, and directories (keeper_msg.h). It
+ * The keeper is started with one end of channel A, cordon-init, maybe cordon-shim, and directories
+ * (keeper_msg.h). It
  * sends HELLO, answers requests one at a time, and exits when the other end of the channel closes.
  *
  * What it may assume: the program that starts it is trusted (it is the operator, or the user of
  * cordon run). The sender of requests is not trusted once setup.serve is set: a server may have
  * been taken over. What must not change: it reads only fixed-size requests and files of the kernel,
- * and executes only cordon-init, from a sealed descriptor. */
+ * and executes only cordon-init and cordon-shim, from sealed descriptors. */
 #include <fcntl.h>
 #include <linux/securebits.h>
 #include <signal.h>
@@ -42,6 +43,7 @@ static int start(struct keeper *k, struct err *e)
 	 * capabilities. */
 	if (k->setup.rootless == 0 && prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
 		return err_sys(e, "set securebits, which needs CAP_SETPCAP");
+	k->shim_fd = fcntl(KEEPER_FD_SHIM, F_GETFD) < 0 ? -1 : KEEPER_FD_SHIM;
 	root_find_covers();
 	k->landlock_abi = restrict_landlock_abi();
 	k->proc_sys_fd = open("/proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -63,7 +65,7 @@ static bool read_setup(struct keeper_setup *ret)
 
 int main(void)
 {
-	struct keeper k = { .proc_sys_fd = -1 };
+	struct keeper k = { .shim_fd = -1, .proc_sys_fd = -1 };
 	struct err e = { 0 };
 
 	fd_std_fill();

@@ -80,6 +80,8 @@ static int op_create(const struct keeper *k, struct call *c, struct err *e)
 
 	if (own.id[0] != '\0')
 		return err_set(e, ERR_CONFLICT, "this keeper has a cell already");
+	if (r->engine != CELL_ENGINE_NONE && k->shim_fd < 0)
+		return err_set(e, ERR_UNSUPPORTED, "cordon-shim is not installed");
 	memset(sources, 0xff, sizeof(sources)); /* every descriptor -1 */
 	if (!k->setup.serve || open_sources(k, r, sources, e) == 0)
 		result = cell_create(&made, k, r, c->fds[0], k->setup.serve ? sources : c->fds + 1,

@@ -36,8 +36,9 @@ int restrict_rlimits(uint64_t nofile, struct err *e) MUST_USE;
 
 int restrict_no_new_privs(struct err *e) MUST_USE;
 
-/* Installs the profile's system-call filter, which is compiled at build time from syscalls.def. */
-int filter_calls(enum cell_profile profile, struct err *e) MUST_USE;
+/* Installs the profile's system-call filter, which is compiled at build time from syscalls.def.
+ * gvisor: the column "engine" of that table. */
+int filter_calls(enum cell_profile profile, bool gvisor, struct err *e) MUST_USE;
 
 /* Installs a filter that refuses to set the set-user-id and set-group-id bits of files. */
 int filter_setid(struct err *e) MUST_USE;

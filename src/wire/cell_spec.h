@@ -31,6 +31,11 @@
  * capabilities, no_new_privs. */
 enum cell_profile { CELL_STANDARD, CELL_LOCKED, CELL_PROFILES };
 
+/* What runs the programs of a cell beside the machine's kernel (cell_level.h). With an engine PID 1
+ * is cordon-shim, which starts it. gVisor: standard profile, with the system calls that runsc needs
+ * and without Landlock. microVM: locked profile. */
+enum cell_engine { CELL_ENGINE_NONE, CELL_ENGINE_GVISOR, CELL_ENGINE_MICROVM, CELL_ENGINES };
+
 /* Limits that need a cgroup, as a set: which a machine can enforce, or which are in force. */
 enum {
 	CELL_LIMIT_MEMORY = 1 << 0,

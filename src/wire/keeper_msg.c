@@ -80,8 +80,11 @@ static int check_layers(uint32_t n, const char at[][CELL_PLACE_MAX], const struc
 static int check_create(const struct keeper_create *c, size_t nfds, bool serve, struct err *e)
 {
 	if (c->profile >= CELL_PROFILES || (c->flags & ~(uint32_t)CELL_FLAGS_ALL) != 0 ||
-	    c->zero != 0)
-		return err_set(e, ERR_INVALID, "create: unknown profile or flag");
+	    c->engine >= CELL_ENGINES)
+		return err_set(e, ERR_INVALID, "create: unknown profile, flag or engine");
+	if (c->engine != CELL_ENGINE_NONE &&
+	    (c->profile == CELL_LOCKED) != (c->engine == CELL_ENGINE_MICROVM))
+		return err_set(e, ERR_INVALID, "create: the engine needs another profile");
 	if (c->uid >= CELL_IDS || c->gid >= CELL_IDS)
 		return err_set(e, ERR_INVALID, "create: uid and gid must be below %u", CELL_IDS);
 	if (!is_cell_of(serve, c->id, sizeof(c->id)) ||

@@ -15,7 +15,7 @@
 #include "cell_spec.h"
 #include "err.h"
 
-#define KEEPER_VERSION 5
+#define KEEPER_VERSION 6
 
 /* Descriptors that a keeper is started with. */
 enum {
@@ -23,7 +23,9 @@ enum {
 	KEEPER_FD_INIT = 4, /* cordon-init, sealed */
 	KEEPER_FD_CGROUP =
 		5, /* v1: below cpu, cpuacct, memory, pids, unified; v2: one. May be missing */
-	KEEPER_FD_ROOTS = KEEPER_FD_CGROUP + CELL_CGROUP_DIRS,
+	KEEPER_FD_SHIM =
+		KEEPER_FD_CGROUP + CELL_CGROUP_DIRS, /* cordon-shim, sealed; may be missing */
+	KEEPER_FD_ROOTS,
 };
 
 /* Descriptors that PID 1 is started with, beside channel B. It keeps those of a lingering cell open
@@ -33,7 +35,8 @@ enum {
 	INIT_FD_DISK = 7,    /* lingering: the disk's root directory, for a later keeper's DIFF */
 	INIT_FD_EGRESS =
 		8, /* a transparent TCP socket, not bound yet; not without restrictions.redirect */
-	INIT_FD_DIAG = 9, /* a netlink socket, which PID 1 cannot make itself; see netns.c */
+	INIT_FD_DIAG = 9,   /* a netlink socket, which PID 1 cannot make itself; see netns.c */
+	INIT_FD_GUEST = 10, /* gVisor: cordon-init, sealed, which runs in the guest */
 };
 
 /* What a root of a server may be used for. */
@@ -91,7 +94,7 @@ struct keeper_create {
 	uint32_t uid,
 		gid; /* locked: the one user of the cell. Also the owner of --mount trees inside */
 	uint32_t nlayers, nmounts;
-	uint32_t zero;
+	uint32_t engine; /* enum cell_engine */
 	struct cell_limits limits;
 	char id[CELL_ID_MAX];
 	char hostname[64];

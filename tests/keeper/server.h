@@ -63,6 +63,7 @@ static inline void spawn_keeper(struct server *s)
 	struct keeper_start how = { .userns = s->userns,
 				    .cgroups = &s->k.cgroups,
 				    .serve = true,
+				    .engines = true,
 				    .nroots = ROOTS,
 				    .roots = s->roots };
 	int pair[2];

@@ -1,4 +1,4 @@
-/* seccomp_profiles.h - the generated filters of both profiles, for test_seccomp*.c. */
+/* seccomp_profiles.h - the generated filters of all profiles, for test_seccomp*.c. */
 #pragma once
 
 #include "seccomp_program.h"
@@ -8,7 +8,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum profile { STANDARD, LOCKED };
+enum profile { STANDARD, LOCKED, ENGINE };
 
 static const struct program {
 	const char *name;
@@ -17,4 +17,5 @@ static const struct program {
 } programs[] = {
 	[STANDARD] = { "standard", seccomp_standard, COUNT(seccomp_standard) },
 	[LOCKED] = { "locked", seccomp_locked, COUNT(seccomp_locked) },
+	[ENGINE] = { "engine", seccomp_engine, COUNT(seccomp_engine) },
 };

@@ -81,7 +81,8 @@ static void takes_a_good_create(void)
 }
 
 #define FIELD(f) offsetof(struct keeper_create, f), sizeof(((struct keeper_create *)NULL)->f)
-#define REASON_KIND "unknown profile or flag"
+#define REASON_KIND "unknown profile, flag or engine"
+#define REASON_ENGINE "the engine needs another profile"
 #define REASON_IDS "uid and gid"
 #define REASON_RANGE "out of range"
 #define REASON_NEEDED "must be limited"
@@ -99,7 +100,10 @@ static const struct {
 	{ "all flags", FIELD(flags), CELL_FLAGS_ALL, NULL },
 	{ "next flag", FIELD(flags), CELL_FLAGS_ALL + 1, REASON_KIND },
 	{ "last flag", FIELD(flags), 1U << 31, REASON_KIND },
-	{ "zero is not", FIELD(zero), 1, REASON_KIND },
+	{ "engine gvisor", FIELD(engine), CELL_ENGINE_GVISOR, NULL },
+	{ "engine microvm, profile standard", FIELD(engine), CELL_ENGINE_MICROVM, REASON_ENGINE },
+	{ "engine beyond", FIELD(engine), CELL_ENGINES, REASON_KIND },
+	{ "engine far beyond", FIELD(engine), UINT32_MAX, REASON_KIND },
 	{ "uid root", FIELD(uid), 0, NULL },
 	{ "uid last", FIELD(uid), CELL_IDS - 1, NULL },
 	{ "uid beyond", FIELD(uid), CELL_IDS, REASON_IDS },

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -221,15 +222,18 @@ static int word_errno(const char *word)
 		return 0;
 	if (strcmp(word, "eperm") == 0)
 		return EPERM;
+	if (strcmp(word, "eopnotsupp") == 0)
+		return EOPNOTSUPP;
 	return strcmp(word, "enosys") == 0 ? ENOSYS : -1;
 }
 
 static int is_tested_rule(const char *word)
 {
-	static const char *const rules[] = { "new_namespace", "socket",	     "socketpair",
-					     "setsockopt",    "ioctl",	     "mknod",
-					     "mknodat",	      "personality", "personality_query",
-					     "madvise",	      "prctl" };
+	static const char *const rules[] = { "new_namespace",  "socket",       "socketpair",
+					     "setsockopt",     "ioctl",	       "mknod",
+					     "mknodat",	       "personality",  "personality_query",
+					     "madvise",	       "prctl",	       "engine_clone",
+					     "engine_unshare", "engine_mount", "engine_umount" };
 
 	for (size_t i = 0; i < COUNT(rules); i++)
 		if (strcmp(word, rules[i]) == 0)
@@ -254,13 +258,15 @@ static void test_name_table(void)
 	int bad = 0;
 
 	for (int nr = 0; nr <= 600; nr++) {
-		struct seccomp_name name = { "(no name)", nr, "enosys", "enosys" };
+		struct seccomp_name name = { "(no name)", nr, "enosys", "enosys", "enosys" };
 
 		if (next < COUNT(seccomp_names) && seccomp_names[next].nr == nr)
 			name = seccomp_names[next++];
-		if (agrees(STANDARD, nr, name.standard) && agrees(LOCKED, nr, name.locked))
+		if (agrees(STANDARD, nr, name.standard) && agrees(LOCKED, nr, name.locked) &&
+		    agrees(ENGINE, nr, name.engine))
 			continue;
-		printf("# %d %s: is not %s, %s\n", nr, name.name, name.standard, name.locked);
+		printf("# %d %s: is not %s, %s, %s\n", nr, name.name, name.standard, name.locked,
+		       name.engine);
 		bad++;
 	}
 	CHECK(next == COUNT(seccomp_names)); /* sorted, without doubles, all below 600 */
@@ -282,6 +288,7 @@ static void test_foreign_abi(void)
 		for (size_t i = 0; i < COUNT(arches); i++) {
 			CHECK(answer_arch(STANDARD, arches[i], nr, args) == ENOSYS);
 			CHECK(answer_arch(LOCKED, arches[i], nr, args) == ENOSYS);
+			CHECK(answer_arch(ENGINE, arches[i], nr, args) == ENOSYS);
 		}
 		CHECK(answer(STANDARD, nr | X32_BIT, 0, 0, 0) == ENOSYS);
 		CHECK(answer(LOCKED, nr | X32_BIT, 0, 0, 0) == ENOSYS);
@@ -318,6 +325,72 @@ static void test_namespaces(void)
 		CHECK(answer(profile, __NR_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0) == 0);
 		CHECK(answer(profile, __NR_clone, every_old_flag, 0, 0) == 0);
 		CHECK(answer(profile, __NR_unshare, CLONE_FS | CLONE_FILES, 0, 0) == 0);
+	}
+}
+
+static int mount_answer(enum profile profile, uint64_t flags)
+{
+	const uint64_t args[6] = { 0, 0, 0, flags, 0, 0 };
+
+	return answer_arch(profile, NATIVE, __NR_mount, args);
+}
+
+/* The engine's filter: only what runsc does before it starts a program. */
+static void test_engine_mounts(void)
+{
+	static const uint64_t good[] = {
+		MS_SLAVE | MS_REC,
+		MS_UNBINDABLE,
+		MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		MS_BIND | MS_REC,
+		MS_BIND | MS_REC | MS_RDONLY,
+		MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		MS_BIND | MS_REC | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		MS_BIND | MS_REMOUNT | MS_RDONLY,
+	};
+	static const uint64_t bad[] = { 0,
+					MS_NOSUID,
+					MS_NODEV,
+					MS_MOVE,
+					MS_BIND,
+					MS_REMOUNT,
+					MS_SHARED,
+					MS_REMOUNT | MS_BIND,
+					MS_SHARED | MS_REC };
+
+	for (size_t i = 0; i < COUNT(good); i++) {
+		CHECK(mount_answer(ENGINE, good[i]) == 0);
+		CHECK(mount_answer(STANDARD, good[i]) == EPERM);
+		CHECK(mount_answer(LOCKED, good[i]) == EPERM);
+	}
+	for (size_t i = 0; i < COUNT(bad); i++)
+		CHECK(mount_answer(ENGINE, bad[i]) == EPERM);
+	CHECK(answer(ENGINE, __NR_umount2, 0, MNT_DETACH, 0) == 0);
+	CHECK(answer(ENGINE, __NR_umount2, 0, 0, 0) == EPERM);
+	CHECK(answer(ENGINE, __NR_umount2, 0, MNT_FORCE, 0) == EPERM);
+	CHECK(answer(ENGINE, __NR_pivot_root, 0, 0, 0) == 0);
+	CHECK(answer(ENGINE, __NR_setns, 0, 0, 0) == EPERM);
+	CHECK(answer(ENGINE, __NR_fsopen, 0, 0, 0) == EPERM);
+	CHECK(answer(ENGINE, __NR_fsetxattr, 0, 0, 0) == EOPNOTSUPP);
+}
+
+static void test_engine_namespaces(void)
+{
+	static const uint64_t of_runsc =
+		CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET | SIGCHLD;
+	static const uint64_t never[] = { CLONE_NEWUSER, CLONE_NEWCGROUP, CLONE_NEWTIME };
+
+	CHECK(answer(ENGINE, __NR_clone, of_runsc, 0, 0) == 0);
+	CHECK(answer(ENGINE, __NR_unshare, CLONE_NEWUSER, 0, 0) == 0);
+	CHECK(answer(ENGINE, __NR_unshare, CLONE_NEWNS, 0, 0) == 0);
+	CHECK(answer(ENGINE, __NR_unshare, CLONE_NEWUSER | CLONE_NEWNS, 0, 0) == EPERM);
+	CHECK(answer(ENGINE, __NR_unshare, CLONE_NEWNET, 0, 0) == EPERM);
+	CHECK(answer(ENGINE, __NR_unshare, CLONE_NEWPID, 0, 0) == EPERM);
+	CHECK(answer(ENGINE, __NR_unshare, CLONE_FILES, 0, 0) == 0);
+	CHECK(answer(ENGINE, __NR_clone3, 0, 0, 0) == ENOSYS);
+	for (size_t i = 0; i < COUNT(never); i++) {
+		CHECK(answer(ENGINE, __NR_clone, never[i], 0, 0) == EPERM);
+		CHECK(answer(ENGINE, __NR_clone, never[i] | of_runsc, 0, 0) == EPERM);
 	}
 }
 
@@ -392,6 +465,7 @@ static void check_sockets(enum profile profile)
 static void test_sockets(void)
 {
 	check_sockets(STANDARD);
+	check_sockets(ENGINE);
 	check_sockets(LOCKED);
 }
 
@@ -453,4 +527,5 @@ TEST_MAIN({ "the programs are valid, short and a tree", test_shape },
 	  { "no new namespaces by clone and unshare", test_namespaces },
 	  { "sockets: families, types, protocols, options", test_sockets },
 	  { "no typing into terminals, no devices", test_terminals_and_devices },
-	  { "personalities", test_personalities })
+	  { "personalities", test_personalities }, { "engine: mounts", test_engine_mounts },
+	  { "engine: namespaces", test_engine_namespaces })
