@@ -6,13 +6,15 @@
 
 #include "doctor.h"
 #include "fd_std.h"
+#include "guest.h"
 #include "options.h"
 #include "profile.h"
 #include "exec_client.h"
 #include "run_options.h"
 #include "serve.h"
 
-static const struct verb *const verbs[] = { &run_verb, &serve_verb, &doctor_verb, &profile_verb };
+static const struct verb *const verbs[] = { &run_verb, &serve_verb, &doctor_verb, &guest_verb,
+					    &profile_verb };
 
 static void usage(FILE *to)
 {
