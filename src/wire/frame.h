@@ -1,6 +1,8 @@
-/* frame.h - the framing of channels B and C: a stream of { length, type, body }. Pure.
+/* frame.h - the framing of channels B and C, and of the stream between a shim and its guest
+ * (mux.h): a sequence of { length, type, stream, body }. Pure.
  *
- * The head is 8 bytes, little-endian: u32 body length, u16 type, u16 zero. */
+ * The head is 8 bytes, little-endian: u32 body length, u16 type, u16 stream number. Only mux.h has
+ * streams; on channels B and C the number is 0, and any other is refused. */
 #pragma once
 
 #include <stddef.h>
@@ -12,6 +14,7 @@
 
 struct frame {
 	uint16_t type;
+	uint16_t stream;
 	uint32_t len;
 	const uint8_t *body; /* borrowed from the buffer it was read from */
 };
@@ -21,4 +24,9 @@ struct frame {
 int frame_read(const uint8_t *bytes, size_t len, size_t max, struct frame *ret,
 	       struct err *e) MUST_USE;
 
+/* The same, with any stream number. */
+int frame_read_stream(const uint8_t *bytes, size_t len, size_t max, struct frame *ret,
+		      struct err *e) MUST_USE;
+
 void frame_head(uint8_t head[FRAME_HEAD], uint16_t type, uint32_t len);
+void frame_head_stream(uint8_t head[FRAME_HEAD], uint16_t type, uint16_t stream, uint32_t len);

@@ -1,0 +1,117 @@
+/* guest_msg.h - the messages on stream 0 between a shim and its guest's agent (mux.h);
+ *doc/levels.md describes their use. Encoded and decoded by shim/ and init/guest_*.c. What the guest
+ *sends is untrusted. Pure.
+ *
+ * Beside the messages here, stream 0 has requests of channel B with their bodies unchanged (SPAWN,
+ * SIGNAL, KILL_ALL, KILL_TREE, CLOSE_STDIN, RESIZE, FORGET, PAUSED, STAT, END), and events:
+ *STARTED, FAILED, EXITED, ALL_DEAD, HELD, SYNCED, TREE_DEAD, STATED. Where an event of channel B
+ *has descriptors, the event here is followed by one u16 for each: the number of the stream that
+ *stands for it, announced by the guest.
+ *
+ *	HELLO	the first message of the shim. If its generation is not that of the HELLO before,
+ *		the shim is another one: the guest drops every stream, kills programs that are not
+ *		held, and answers READY, HELD for each held program, SYNCED. Bytes that the guest
+ *had not sent, and input that it had not delivered, stay with the program. If the generation is the
+ *same, streams stay, and the answer is READY alone. QUIESCE	answered by QUIESCED, the last frame
+ *of the guest until GO_ON or HELLO. The shim sends nothing between QUIESCE and these two. So
+ *nothing is on the way, and the guest can be saved: what was sent before belongs to this shim, the
+ *rest to the saved guest. PING	answered by PONG. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent_msg.h"
+#include "mux.h"
+
+#define GUEST_VERSION 1
+#define GUEST_ENTROPY 64
+#define GUEST_MACHINE_ID 32 /* lower-case hexadecimal digits */
+#define GUEST_HOSTNAME_MAX 64
+#define GUEST_EVENT_FDS 4
+/* The longest body that may arrive on stream 0. */
+#define GUEST_TO_SHIM_MAX (sizeof(struct agent_event) + 2 * GUEST_EVENT_FDS)
+#define GUEST_TO_GUEST_MAX AGENT_REQUEST_MAX
+
+enum guest_type {
+	/* to the guest */
+	GUEST_HELLO = 128,
+	GUEST_QUIESCE,
+	GUEST_GO_ON,
+	GUEST_PING,
+	/* from the guest */
+	GUEST_READY = 160,
+	GUEST_QUIESCED,
+	GUEST_PONG,
+	GUEST_TYPES_END
+};
+
+/* Flags of HELLO. */
+enum {
+	GUEST_EGRESS =
+		1 << 0, /* the guest accepts connections of its programs itself, and sends OPEN
+			 */
+	GUEST_HELLO_FLAGS = (1 << 1) - 1,
+};
+
+/* Which parts of HELLO the guest's kernel did not allow; of READY. */
+enum {
+	GUEST_NO_TIME = 1 << 0,
+	GUEST_NO_ENTROPY = 1 << 1,
+	GUEST_NO_HOSTNAME = 1 << 2,
+	GUEST_NO_MACHINE_ID = 1 << 3,
+	GUEST_NO_EGRESS = 1 << 4,
+	GUEST_NO_LIMITS = 1 << 5,
+	GUEST_NO_DISK = 1 << 6,
+	GUEST_REFUSED_ALL = (1 << 7) - 1,
+};
+
+struct guest_hello {
+	uint64_t generation; /* not 0 */
+	uint64_t wall_ns;    /* of CLOCK_REALTIME, 0: leave it */
+	uint32_t flags;
+	uint64_t pids, memory_bytes, nofile; /* limits of all programs together; 0: none */
+	uint64_t disk_bytes, inodes;	     /* size of the writable file system; 0: leave it */
+	uint8_t entropy[GUEST_ENTROPY];
+	char machine_id[GUEST_MACHINE_ID + 1]; /* "": leave it */
+	char hostname[GUEST_HOSTNAME_MAX + 1]; /* "": leave it */
+};
+
+#define GUEST_HELLO_SIZE \
+	(8U * 7 + 4 + GUEST_ENTROPY + GUEST_MACHINE_ID + 3 + GUEST_HOSTNAME_MAX + 3)
+
+struct guest_ready {
+	uint64_t generation; /* of HELLO */
+	uint32_t version;    /* GUEST_VERSION */
+	uint32_t refused;    /* set of GUEST_NO_* */
+	int32_t sys;	     /* why the first of them */
+};
+
+#define GUEST_READY_SIZE 20U
+
+/* Writes the body of HELLO; returns its length, 0 if a value is out of range. */
+size_t guest_hello_write(const struct guest_hello *h, uint8_t ret_body[GUEST_HELLO_SIZE]);
+int guest_hello_read(const struct frame *f, struct guest_hello *ret, struct err *e) MUST_USE;
+
+void guest_ready_write(const struct guest_ready *r, uint8_t ret_body[GUEST_READY_SIZE]);
+int guest_ready_read(const struct frame *f, struct guest_ready *ret, struct err *e) MUST_USE;
+
+/* Checks a message without a body: QUIESCE, GO_ON, PING, QUIESCED, PONG. */
+int guest_empty_read(const struct frame *f, struct err *e) MUST_USE;
+
+/* An event, with the streams that stand for its descriptors. */
+struct guest_event {
+	struct agent_event event;
+	size_t nstreams;
+	uint16_t streams[GUEST_EVENT_FDS];
+};
+
+/* Returns the length of the body: at most GUEST_TO_SHIM_MAX. */
+size_t guest_event_write(const struct guest_event *v, uint8_t ret_body[GUEST_TO_SHIM_MAX]);
+
+/* Reads any event that a guest may send. The numbers are different, odd and in range; whether they
+ * are free, mux_accept() tells. */
+int guest_event_read(const struct frame *f, struct guest_event *ret, struct err *e) MUST_USE;
+
+/* In which direction the i-th stream of a STARTED or HELD carries bytes, as the guest sees it. */
+enum mux_way guest_event_way(const struct agent_event *v, size_t i);
