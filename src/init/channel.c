@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "boot_msg.h"
 #include "io.h"
 
 #define CHANNEL_FD 3
@@ -28,11 +29,12 @@
 
 static int channel = -1;
 static int listener = -1;
-static int next_channel = -1; /* the connection that will replace the one on the channel */
-static bool broken;	      /* nothing can be written, but there may be requests to read */
-static int passed_fd = -1;    /* came with a request that is still in the buffer */
-static bool full;	      /* the kernel did not accept the last event */
-static bool out_of_memory;    /* for another reason than a full socket */
+static int next_channel = -1;	 /* the connection that will replace the one on the channel */
+static bool broken;		 /* nothing can be written, but there may be requests to read */
+static int passed[BOOT_FDS_MAX]; /* came with a request that is still in the buffer */
+static size_t npassed;
+static bool full;	   /* the kernel did not accept the last event */
+static bool out_of_memory; /* for another reason than a full socket */
 
 static uint8_t *buffer;
 static size_t have, at; /* buffer[at .. have) was not parsed yet */
@@ -69,10 +71,16 @@ bool channel_needs_retry(void)
 	return out_of_memory;
 }
 
+static void drop_passed(void)
+{
+	io_close_all(passed, npassed);
+	npassed = 0;
+}
+
 static void drop(void)
 {
 	io_close_all(&channel, 1);
-	io_close_all(&passed_fd, 1);
+	drop_passed();
 	full = out_of_memory = broken = false;
 	have = at = 0;
 	if (listener < 0)
@@ -103,10 +111,10 @@ bool channel_send(enum agent_type type, const struct agent_event *v, const int *
 bool channel_receive(void)
 {
 	size_t nfds = 0;
-	bool lost; /* at the limit of descriptors: the request is handled without it */
+	bool lost; /* at the limit of descriptors: the request is handled without them */
 	struct err e;
 	ssize_t n;
-	int fd = -1;
+	int fds[BOOT_FDS_MAX];
 
 	if (channel < 0)
 		return false;
@@ -118,7 +126,8 @@ bool channel_receive(void)
 	}
 	if (have == BUFFER_CAP)
 		return false; /* it holds whole requests */
-	n = io_recv_lossy(channel, buffer + have, BUFFER_CAP - have, &fd, 1, &nfds, &lost, &e);
+	n = io_recv_lossy(channel, buffer + have, BUFFER_CAP - have, fds, BOOT_FDS_MAX, &nfds,
+			  &lost, &e);
 	if (n < 0 && e.code == ERR_SYSTEM && e.sys == EAGAIN)
 		return false;
 	if (n <= 0) {
@@ -126,8 +135,9 @@ bool channel_receive(void)
 		return false;
 	}
 	if (nfds > 0) {
-		io_close_all(&passed_fd, 1);
-		passed_fd = fd;
+		drop_passed();
+		memcpy(passed, fds, nfds * sizeof(int));
+		npassed = nfds;
 	}
 	have += (size_t)n;
 	if (have > touched)
@@ -167,18 +177,35 @@ bool channel_next(struct frame *ret)
 
 int channel_linger(void)
 {
-	if (passed_fd < 0)
+	OWN_FD fd = channel_take_fd();
+
+	if (fd < 0)
 		return EBADF;
-	if (listen(passed_fd, BACKLOG) < 0 || fcntl(passed_fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
+	if (listen(fd, BACKLOG) < 0 || fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
 		return errno;
 	io_close_all(&listener, 1);
-	listener = TAKE_FD(passed_fd);
+	listener = TAKE_FD(fd);
 	return 0;
+}
+
+size_t channel_take_fds(int ret_fds[BOOT_FDS_MAX])
+{
+	size_t n = npassed;
+
+	memcpy(ret_fds, passed, n * sizeof(int));
+	npassed = 0;
+	return n;
 }
 
 int channel_take_fd(void)
 {
-	return TAKE_FD(passed_fd);
+	int fds[BOOT_FDS_MAX];
+	size_t n = channel_take_fds(fds);
+
+	if (n == 0)
+		return -1;
+	io_close_all(fds + 1, n - 1);
+	return fds[0];
 }
 
 /* The id of a process that is not in this pid namespace shows as 0. */

@@ -1,5 +1,5 @@
 /* channel.h - PID 1's end of channel B: receives whole requests, sends events, accepts the next
- * connection. Called by main.c and event_out.c.
+ * connection. Called by main.c and event_out.c, and by cordon-shim (src/shim).
  *
  * Nothing here blocks. The kernel accepts an event as a whole or not at all; event_out.c keeps
  * those that it does not accept. When the other end closes, PID 1 exits, unless the cell lingers:
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "agent_msg.h"
+#include "boot_msg.h"
 
 #define CHANNEL_FDS 2 /* entries of channel_poll_fds() */
 
@@ -43,6 +44,8 @@ int channel_linger(void);
 
 /* The descriptor that came with the request, if it was not taken; the caller owns it. -1: none. */
 int channel_take_fd(void);
+/* All that came with it; returns how many. */
+size_t channel_take_fds(int ret_fds[BOOT_FDS_MAX]);
 
 /* Accepts a waiting connection; false if there is none. channel_replace() puts it in place of the
  * current one, which is broken from now on; its requests can be received until then. */

@@ -5,6 +5,7 @@
  *   main.c              PID 1's loop, and the dispatch of requests
  *   channel.c           channel B: connections, whole requests in, single events out
  *   event_out.c         events that are still to be sent, and their order
+ *   pid1.c              what every PID 1 of a cell sets up first
  *   lease.c             when a cell without a server ends itself
  *   programs.c          the table of programs: running, ended, held
  *   spawn.c             starts one program: user, directory, environment, pipes or PTY
@@ -46,9 +47,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "capture.h"
@@ -60,10 +59,10 @@
 #include "egress_listener.h"
 #include "fd_std.h"
 #include "io.h"
-#include "keeper_msg.h"
 #include "kill_tree.h"
 #include "lease.h"
 #include "owner_finder.h"
+#include "pid1.h"
 #include "tree_mark.h"
 #include "proc_stat.h"
 #include "programs.h"
@@ -476,24 +475,6 @@ static void turn(void)
 	exchange_messages();
 }
 
-static int setup_signals(void)
-{
-	static const unsigned long default_action[4]; /* the kernel's struct sigaction, all zero */
-	sigset_t set;
-
-	/* Programs of the cell must not inherit signals that a caller of the keeper ignored. By
-	 * system call: libc refuses some numbers. */
-	for (int sig = 1; sig <= 64; sig++)
-		(void)syscall(SYS_rt_sigaction, sig, default_action, NULL, 8);
-	(void)sigfillset(&set);
-	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
-		return -1;
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGCHLD);
-	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return signal_fd < 0 ? -1 : 0;
-}
-
 int main(int argc, char **argv)
 {
 	fd_std_fill();
@@ -501,12 +482,9 @@ int main(int argc, char **argv)
 		return diff_main(argc - 2, argv + 2);
 	if (argc > 1 && strcmp(argv[1], "capture") == 0)
 		return capture_main(argc - 2, argv + 2);
-	(void)prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || channel_init() < 0 || setup_signals() < 0)
+	signal_fd = pid1_setup("cordon-init");
+	if (signal_fd < 0 || channel_init() < 0)
 		return 1;
-	/* Fails for those that are not open; see keeper_msg.h. */
-	for (int fd = INIT_FD_ID_SLOT; fd <= INIT_FD_DIAG; fd++)
-		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	event_out_begin(false);
 	exchange_messages();
 	for (;;)

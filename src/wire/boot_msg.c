@@ -52,8 +52,10 @@ static bool fds_fit(const struct boot_request *r)
 	if (r->engine == BOOT_MICROVM) {
 		must = BOOT_FD_KERNEL | BOOT_FD_INITRD | BOOT_FD_ROOT;
 		may = BOOT_FD_ENGINE;
-		if ((r->flags & BOOT_RESTORE) != 0)
-			must |= image;
+	}
+	if (r->engine == BOOT_MICROVM && (r->flags & BOOT_RESTORE) != 0) {
+		may |= BOOT_FD_KERNEL | BOOT_FD_INITRD;
+		must = image | BOOT_FD_ROOT;
 	}
 	return (r->fds & must) == must && (r->fds & ~(must | may)) == 0;
 }

@@ -35,8 +35,9 @@ enum {
 };
 
 /* Descriptors that come with BOOT, lowest bit first. gVisor: ENGINE, and INIT if there is one.
- * microVM: KERNEL, INITRD, ROOT; with RESTORE also RAM and DEVICES; ENGINE if it is not the one in
- * the cell's own root. All are open for reading; RAM and DEVICES are sealed. */
+ * microVM: KERNEL, INITRD, ROOT; with RESTORE: ROOT, RAM, DEVICES (KERNEL and INITRD may come);
+ * ENGINE if it is not the one in the cell's own root. All are open for reading; RAM and DEVICES are
+ * sealed. */
 enum boot_fd {
 	BOOT_FD_ENGINE = 1 << 0, /* runsc, QEMU */
 	BOOT_FD_INIT = 1 << 1,	 /* cordon-init, which runs in the guest */
