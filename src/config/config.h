@@ -67,6 +67,7 @@ struct config {
 	char template[CONFIG_NAME_MAX];
 	char template_dir[CONFIG_PATH_MAX]; /* "": templates in state_dir */
 	char storage_dir[CONFIG_PATH_MAX];  /* "": storage in state_dir */
+	char runsc[CONFIG_PATH_MAX];	    /* "": the machine's, see cellctl/runsc.h */
 	char registries[1024];		    /* that images may be pulled from, see pull_policy.h */
 	char image_mirror[512];		    /* HOST=URL,...; "": none */
 	uint64_t package_cache_size;	    /* 0: no cache */

@@ -96,6 +96,10 @@ const struct config_setting config_table[] = {
 	  "directory for what outlives cells: layers of snapshots and images, disks, volumes; it must belong to the user that starts the "
 	  "server and have mode 0700",
 	  .shown = "storage in state_dir" },
+	{ "runsc", "FILE", CONFIG_PATH, FIELD(runsc), "", 0, PATH_LONGEST, NULL,
+	  "program of gVisor, for sessions of level gvisor: runsc of 20240729 or later, which only root or the user that starts "
+	  "the server may change",
+	  .shown = "runsc in /usr/local/sbin, /usr/local/bin, /usr/sbin or /usr/bin" },
 	{ "volume_size_default", "SIZE", CONFIG_BYTES, FIELD(volume_size_default), "8G", 8 * MIB, 64 * TIB, NULL,
 	  "size of a volume that does not set it" },
 	{ "volume_size_max", "SIZE", CONFIG_BYTES, FIELD(volume_size_max), "1T", 8 * MIB, 64 * TIB, NULL,
