@@ -15,9 +15,9 @@ const char *run_result_limit(const struct run_result *o)
 		const char *name;
 	} limits[] = {
 		{ o->timed_out, "timeout" },
-		{ o->usage.oom_kills > 0, "memory" },
+		{ o->usage.oom_kills > 0 || (o->event.flags & AGENT_HIT_MEMORY) != 0, "memory" },
 		{ o->output_truncated, "output" },
-		{ o->usage.pids_refused > 0, "pids" },
+		{ o->usage.pids_refused > 0 || (o->event.flags & AGENT_HIT_PIDS) != 0, "pids" },
 		{ o->disk.bytes_full || o->event.disk_full > 0, "disk" },
 		{ o->disk.inodes_full || o->event.inodes_full > 0, "inodes" },
 		{ o->ended && o->event.signal == SIGXCPU, "cpu" },

@@ -236,9 +236,9 @@ static const char *find_limit(struct execution *x, const struct agent_event *v)
 		return "timeout";
 	if (v->exit_code != 0 || v->signal != 0) {
 		cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_ALL, &now);
-		if (now.oom_kills > s->oom_seen)
+		if (now.oom_kills > s->oom_seen || (v->flags & AGENT_HIT_MEMORY) != 0)
 			limit = "memory";
-		else if (now.pids_refused > s->pids_seen)
+		else if (now.pids_refused > s->pids_seen || (v->flags & AGENT_HIT_PIDS) != 0)
 			limit = "pids";
 		else if (v->disk_full > 0)
 			limit = "disk";

@@ -75,7 +75,7 @@ static bool send_held(const struct program *p)
 
 	if (p->exited) {
 		v = p->end;
-		v.flags = AGENT_HAS_EXITED;
+		v.flags = AGENT_HAS_EXITED | p->end.flags;
 	} else if (p->error_fd >= 0) {
 		v.flags = AGENT_IS_STARTING;
 	}

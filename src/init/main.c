@@ -31,6 +31,9 @@
  *   processes.c         lists processes and sends signals
  *   secret_*.c          secrets as files, or at a socket (_socket); _table parses them
  *
+ *   guest_*.c           as the first program of a virtual machine: makes of its kernel what a keeper
+ *                       makes of a cell
+ *
  *   diff.c              not PID 1: lists what a cell changed, started by the keeper
  *
  * PID 1 does not trust the processes of its cell: it is not dumpable (so none of them may trace it
@@ -58,6 +61,7 @@
 #include "disk_usage.h"
 #include "egress_listener.h"
 #include "fd_std.h"
+#include "guest_boot.h"
 #include "io.h"
 #include "kill_tree.h"
 #include "lease.h"
@@ -475,9 +479,22 @@ static void turn(void)
 	exchange_messages();
 }
 
+/* The first program of a virtual machine. */
+static void NORETURN boot_guest(void)
+{
+	struct err e;
+	int port;
+
+	if (guest_boot(&port, &e) == 0)
+		(void)err_set(&e, ERR_UNSUPPORTED, "this version has no agent for guests");
+	guest_boot_fail(&e);
+}
+
 int main(int argc, char **argv)
 {
 	fd_std_fill();
+	if (guest_boot_is_ours(argv[0]))
+		boot_guest();
 	if (argc > 1 && strcmp(argv[1], "diff") == 0)
 		return diff_main(argc - 2, argv + 2);
 	if (argc > 1 && strcmp(argv[1], "capture") == 0)

@@ -114,6 +114,8 @@ void programs_on_started(struct program *p)
 	p->to_send = PROGRAM_SEND_FAILED;
 }
 
+uint32_t (*programs_limits_hit)(void);
+
 void programs_usage(struct agent_event *v)
 {
 	struct rusage u;
@@ -163,6 +165,8 @@ void programs_on_exit(pid_t pid, int status, const struct rusage *u)
 		own_usage(p, &p->end, u);
 	else
 		programs_usage(&p->end);
+	if (programs_limits_hit != NULL)
+		p->end.flags = programs_limits_hit();
 	add_to_send(p, PROGRAM_SEND_EXITED);
 }
 

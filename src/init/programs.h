@@ -80,3 +80,7 @@ void programs_delay_deadlines(uint64_t ms);
 
 /* Fills in what all ended programs of the cell used, and in how many samples the disk was full. */
 void programs_usage(struct agent_event *v);
+
+/* Set once, by the boot code of a guest with a kernel of its own (guest_limits.c); NULL in a cell.
+ * Returns AGENT_HIT_*: limits that were hit since the last call. */
+extern uint32_t (*programs_limits_hit)(void);

@@ -31,6 +31,9 @@
 #define EXTRA_ENV 13
 #define SHORT_LIST 256
 
+int spawn_cgroup = -1;
+int (*spawn_on_child)(void);
+
 struct child_process {
 	const struct agent_spawn *request;
 	struct users_entry user;
@@ -352,7 +355,7 @@ static void NORETURN run_child(const struct child_process *c, int error_fd)
 	if (error_fd < 0)
 		_exit(126);
 	if (setsid() < 0 || take_stdio(c) < 0 || (c->tty && ioctl(0, TIOCSCTTY, 0) < 0) ||
-	    take_limits(c) < 0)
+	    (spawn_on_child != NULL && spawn_on_child() < 0) || take_limits(c) < 0)
 		report(error_fd, AGENT_AT_SYSTEM);
 	if (become_user(c) < 0)
 		report(error_fd, AGENT_AT_USER);
@@ -362,6 +365,16 @@ static void NORETURN run_child(const struct child_process *c, int error_fd)
 		run_builtin(c, error_fd);
 	search_and_exec(c);
 	report(error_fd, AGENT_AT_EXEC);
+}
+
+/* Its limit of processes then holds for this one, too. */
+static pid_t fork_into(int cgroup)
+{
+	const struct clone_args how = { .flags = CLONE_INTO_CGROUP,
+					.exit_signal = SIGCHLD,
+					.cgroup = (__u64)cgroup };
+
+	return (pid_t)syscall(SYS_clone3, &how, sizeof(how));
 }
 
 int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *ret,
@@ -381,7 +394,7 @@ int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *
 		return -1;
 	if (make_stdio(&c, &s) == 0 && make_lists(&c) == 0 &&
 	    pipe2(error, O_CLOEXEC | O_NONBLOCK) == 0)
-		s.pid = fork();
+		s.pid = spawn_cgroup < 0 ? fork() : fork_into(spawn_cgroup);
 	if (s.pid == 0)
 		run_child(&c, error[1]);
 	(void)fail_at(fail, AGENT_AT_SYSTEM);

@@ -28,3 +28,9 @@ struct spawn {
  * succeeds is known when error_fd is readable. */
 int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *ret,
 		struct spawn_failure *fail) MUST_USE;
+
+/* Set once, by the boot code of a guest with a kernel of its own (guest_limits.c): the cgroup in
+ * which programs start (-1: that of PID 1), and what a new process does first, as root (NULL:
+ * nothing); -1 with errno is a failure. */
+extern int spawn_cgroup;
+extern int (*spawn_on_child)(void);

@@ -8,18 +8,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-static const struct {
-	const char *name;
-	unsigned major, minor;
-} nodes[] = { { "null", 1, 3 },	  { "zero", 1, 5 },    { "full", 1, 7 },
-	      { "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 } };
-
-/* clang-format off */
-static const char *const dev_links[][2] = {
-	{ "fd", "/proc/self/fd" }, { "ptmx", "pts/ptmx" }, { "stdin", "/proc/self/fd/0" },
-	{ "stdout", "/proc/self/fd/1" }, { "stderr", "/proc/self/fd/2" },
-};
-/* clang-format on */
+#include "cell_layout.h"
 
 static int make_node(int dev, const char *name, dev_t number, struct err *e)
 {
@@ -70,9 +59,10 @@ static int fill_dev(const struct cell *c, const struct keeper *k, const char *ma
 {
 	OWN_FD id = openat(dev, "machine-id", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
 
-	for (size_t i = 0; i < COUNT(nodes); i++)
+	for (size_t i = 0; i < COUNT(dev_nodes); i++)
 		if ((k->setup.rootless ? borrow_node : make_node)(
-			    dev, nodes[i].name, makedev(nodes[i].major, nodes[i].minor), e) < 0)
+			    dev, dev_nodes[i].name, makedev(dev_nodes[i].major, dev_nodes[i].minor),
+			    e) < 0)
 			return -1;
 	for (size_t i = 0; i < COUNT(dev_links); i++)
 		if (symlinkat(dev_links[i][1], dev, dev_links[i][0]) < 0)

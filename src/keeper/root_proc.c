@@ -11,24 +11,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Entries that show data of the machine, its kernel or its devices. iomem and ioports are not among
- * them: the kernel shows zeros there to all but the machine's root. */
-static const char *const hidden[] = {
-	"acpi",	      "asound",	    "bootconfig",    "bus",	   "cmdline",
-	"config.gz",  "driver",	    "dynamic_debug", "interrupts", "kallsyms",
-	"kcore",      "key-users",  "keys",	     "kmsg",	   "kpagecgroup",
-	"kpagecount", "kpageflags", "latency_stats", "modules",	   "sched_debug",
-	"scsi",	      "slabinfo",   "sysrq-trigger", "timer_list", "vmallocinfo",
-};
-static bool covered[COUNT(hidden)], covered_dir[COUNT(hidden)];
+#include "cell_layout.h"
+
+static bool covered[COUNT(proc_hidden)], covered_dir[COUNT(proc_hidden)];
 
 void root_find_covers(void)
 {
 	struct stat st;
 
 	OWN_FD proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	for (size_t i = 0; i < COUNT(hidden); i++) {
-		if (fstatat(proc, hidden[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+	for (size_t i = 0; i < COUNT(proc_hidden); i++) {
+		if (fstatat(proc, proc_hidden[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		covered[i] = (st.st_mode & 0006) != 0;
 		covered_dir[i] = S_ISDIR(st.st_mode);
@@ -65,9 +58,9 @@ int root_place_proc(struct root_trees *p, struct err *e)
 {
 	if (mounts_place(p->proc, p->root, "/proc", e) < 0)
 		return -1;
-	for (size_t i = 0; i < COUNT(hidden); i++)
+	for (size_t i = 0; i < COUNT(proc_hidden); i++)
 		if (covered[i] &&
-		    cover(p, hidden[i], p->base, covered_dir[i] ? "empty" : "none", e) < 0)
+		    cover(p, proc_hidden[i], p->base, covered_dir[i] ? "empty" : "none", e) < 0)
 			return -1;
 	/* The kernel lets root of a namespace write the namespace's settings; a cell may not. */
 	if (cover(p, "sys", p->proc, "sys", e) < 0 || make_boot_id(p->base, e) < 0)

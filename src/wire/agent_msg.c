@@ -156,6 +156,10 @@ static bool flags_fit(uint16_t type, uint32_t flags)
 	const uint32_t shape = AGENT_IS_TTY | AGENT_IS_HELD | AGENT_HAS_STDIN | AGENT_HAS_RESULTS;
 	const uint32_t state = AGENT_IS_STARTING | AGENT_HAS_EXITED;
 	const uint32_t never = AGENT_IS_TTY | AGENT_HAS_RESULTS;
+	const uint32_t hit = AGENT_HIT_MEMORY | AGENT_HIT_PIDS;
+
+	if ((flags & hit) != 0 && (type == AGENT_EXITED || (flags & AGENT_HAS_EXITED) != 0))
+		flags &= ~hit;
 
 	if ((flags & never) == never)
 		return false;

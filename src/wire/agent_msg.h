@@ -111,7 +111,11 @@ enum {
 	AGENT_NOT_KNOWN = 1 << 6,   /* TREE_DEAD only: no program of that handle or mark */
 	AGENT_HAS_RESULTS = 1 << 7, /* STARTED, HELD: not with IS_TTY */
 	AGENT_HAS_TEXT = 1 << 8,    /* BOOTED, GUEST */
-	AGENT_EVENT_FLAGS = (1 << 9) - 1,
+	/* EXITED, HELD with HAS_EXITED, of a guest with limits of its own kernel: these were hit
+	 * since the last program ended. In a cell, its cgroups have the counters. */
+	AGENT_HIT_MEMORY = 1 << 9,
+	AGENT_HIT_PIDS = 1 << 10,
+	AGENT_EVENT_FLAGS = (1 << 11) - 1,
 };
 
 /* Which step of the start failed. */

@@ -1,0 +1,12 @@
+/* guest_limits.h - limits of programs in a virtual machine: a cgroup of its kernel, whose counters
+ * say which limits they have hit. See guest_boot.h. */
+#pragma once
+
+#include "guest_msg.h"
+
+/* Called once, by guest_boot(): makes the cgroup, and the rights of programs. */
+int guest_limits_init(struct err *e) MUST_USE;
+
+/* For each HELLO: pids, memory_bytes and nofile of it. Returns 0 or an errno; ENOTSUP without
+ * guest_limits_init(). */
+int guest_limits_set(const struct guest_hello *h);
