@@ -95,6 +95,7 @@ struct config {
 	uint64_t pids_default, pids_max;
 	uint64_t disk_default, disk_max;
 	uint64_t storage_disk_default, storage_disk_max;
+	uint64_t guest_root_max;
 	uint64_t persist_idle_ms, persist_keep_default_ms, persist_keep_max_ms;
 	uint64_t cold_keep_ms, pause_keep_ms, snapshot_keep_ms; /* 0: until it is removed */
 	uint64_t tenant_max_persistent;				/* 0: no limit */

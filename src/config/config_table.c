@@ -170,6 +170,8 @@ const struct config_setting config_table[] = {
 	  "size of the disk of a session with storage disk that does not set it" },
 	{ "storage_disk_max", "SIZE", CONFIG_BYTES, FIELD(storage_disk_max), "100G", 32 * MIB, 64 * TIB, NULL,
 	  "size of the disk that a session with storage disk may set" },
+	{ "guest_root_max", "SIZE", CONFIG_BYTES, FIELD(guest_root_max), "8G", 16 * MIB, 8 * TIB, NULL,
+	  "size of the root image that a template becomes for sessions at level microvm; a larger one is refused" },
 	{ "inodes_default", "COUNT", CONFIG_COUNT, FIELD(inodes_default), "131072", 64, 4294967000ULL, NULL,
 	  "files of a session that does not set it" },
 	{ "inodes_max", "COUNT", CONFIG_COUNT, FIELD(inodes_max), "4194304", 64, 4294967000ULL, NULL,

@@ -227,7 +227,8 @@ static bool is_long(const struct storage_call *c)
 	uint32_t op = c->r.head.op;
 
 	return (op == STORAGE_UNPACK && c->r.unpack.format != STORAGE_CAPTURE) ||
-	       op == STORAGE_SURVEY || op == STORAGE_FOLD || op == STORAGE_ARRANGE;
+	       op == STORAGE_SURVEY || op == STORAGE_FOLD || op == STORAGE_ARRANGE ||
+	       op == STORAGE_ROOT_MAKE;
 }
 
 static bool is_room_for(const struct storage_link *s, const struct storage_call *c)
@@ -335,6 +336,10 @@ static const char *made_by(const struct storage_call *c)
 		return c->r.fold.layer;
 	case STORAGE_ARRANGE:
 		return c->r.arrange.layer;
+	case STORAGE_ROOT_MAKE:
+		return c->r.root.layer;
+	case STORAGE_MEMORY_SAVE:
+		return c->r.memory.layer;
 	default:
 		return NULL;
 	}

@@ -94,6 +94,18 @@ void storage_link_fold(struct storage_link *s, struct storage_job *j, const char
 		       const char (*from)[STORAGE_ID_MAX], unsigned n, uint32_t below);
 void storage_link_fold_dir(struct storage_link *s, struct storage_job *j, const char *layer,
 			   const char (*from)[STORAGE_ID_MAX], unsigned n, const char *dir);
+/* The root image of a stack; r: all but the head. The answer has its size, and its descriptor. The
+ * second: the descriptor of one that is there. */
+void storage_link_root_make(struct storage_link *s, struct storage_job *j,
+			    const struct storage_root *r);
+void storage_link_root_open(struct storage_link *s, struct storage_job *j, const char *layer);
+/* The memory of a stopped guest to disk, as a layer of at most so many bytes: two sealed memfds,
+ * which are taken over. The answer has the bytes. The second fills and seals two empty memfds;
+ * copies of the descriptors stay with the caller. */
+void storage_link_memory_save(struct storage_link *s, struct storage_job *j, const char *layer,
+			      uint64_t bytes_max, unsigned reserve_percent, const int fds[2]);
+void storage_link_memory_load(struct storage_link *s, struct storage_job *j, const char *layer,
+			      const int fds[2]);
 /* The same from those of n that are above the lowest `stay`. dir: of STORAGE_FOLD_DIR; else "". */
 void storage_link_fold_above(struct storage_link *s, struct storage_job *j, const char *layer,
 			     const char (*from)[STORAGE_ID_MAX], unsigned n, unsigned stay,

@@ -102,3 +102,41 @@ void storage_link_fold_dir(struct storage_link *s, struct storage_job *j, const 
 {
 	storage_link_fold_above(s, j, layer, from, n, 0, STORAGE_FOLD_DIR, dir);
 }
+
+void storage_link_root_make(struct storage_link *s, struct storage_job *j,
+			    const struct storage_root *r)
+{
+	struct storage_root o = *r;
+
+	o.head = (struct storage_head){ .op = STORAGE_ROOT_MAKE, .deadline_ms = UNPACK_MS };
+	storage_link_ask(s, j, &o, sizeof(o), NULL, 0);
+}
+
+void storage_link_root_open(struct storage_link *s, struct storage_job *j, const char *layer)
+{
+	struct storage_remove r = { .head = { .op = STORAGE_ROOT_OPEN, .deadline_ms = QUICK_MS } };
+
+	(void)snprintf(r.layer, sizeof(r.layer), "%s", layer);
+	storage_link_ask(s, j, &r, sizeof(r), NULL, 0);
+}
+
+void storage_link_memory_save(struct storage_link *s, struct storage_job *j, const char *layer,
+			      uint64_t bytes_max, unsigned reserve_percent, const int fds[2])
+{
+	struct storage_memory r = { .head = { .op = STORAGE_MEMORY_SAVE, .deadline_ms = QUICK_MS },
+				    .reserve_percent = reserve_percent,
+				    .bytes_max = bytes_max };
+
+	(void)snprintf(r.layer, sizeof(r.layer), "%s", layer);
+	storage_link_ask(s, j, &r, sizeof(r), fds, 2);
+}
+
+void storage_link_memory_load(struct storage_link *s, struct storage_job *j, const char *layer,
+			      const int fds[2])
+{
+	struct storage_memory r = { .head = { .op = STORAGE_MEMORY_LOAD,
+					      .deadline_ms = QUICK_MS } };
+
+	(void)snprintf(r.layer, sizeof(r.layer), "%s", layer);
+	storage_link_ask(s, j, &r, sizeof(r), fds, 2);
+}

@@ -130,7 +130,7 @@ static int work(const struct making *k, struct storage_reply *reply, struct err 
 
 static int finish(const struct making *k, struct err *e)
 {
-	if (syncfs(k->top) < 0)
+	if ((k->m->synced ? fsync(k->top) : syncfs(k->top)) < 0)
 		return storage_ops_fail(e, "write the layer to disk");
 	if (renameat2(k->layers, k->temporary, k->layers, k->m->id, RENAME_NOREPLACE) < 0)
 		return errno == EEXIST

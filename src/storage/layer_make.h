@@ -10,6 +10,7 @@ struct layer_make {
 	const char (*lower)[STORAGE_ID_MAX]; /* layers that the worker may read, the lowest first */
 	unsigned nlower;
 	bool links;	 /* files of these layers are linked into the new one */
+	bool synced;	 /* what the worker has made is on disk when it is done */
 	const int *read; /* borrowed: further directories that the worker may read; -1: none */
 	unsigned nread;
 	/* In the worker: fills the directory `top`. lower: directories of the layers. Sets bytes,

@@ -73,6 +73,16 @@ int member_acl_set(int fd, const char *attribute, const uint8_t *value, size_t l
 	return set(fd, attribute, text, len, e);
 }
 
+void member_acl_unmap(uint8_t *value, size_t len, const struct storage_ids *ids)
+{
+	for (size_t at = HEAD; at + ENTRY <= len && ids->shift > 0; at += ENTRY) {
+		uint32_t tag = get(value + at, 2), id = get(value + at + 4, 4);
+
+		if ((tag == TAG_USER || tag == TAG_GROUP) && id >= ids->shift)
+			put32(value + at + 4, id - ids->shift);
+	}
+}
+
 int member_acl_copy(int fd, const char *attribute, const void *value, size_t len, struct err *e)
 {
 	return set(fd, attribute, value, len, e);

@@ -12,6 +12,8 @@ bool member_acl_is(const char *attribute);
 /* Sets what an archive has. */
 int member_acl_set(int fd, const char *attribute, const uint8_t *value, size_t len,
 		   const struct storage_ids *ids, struct err *e) MUST_USE;
+/* Changes the ids of one that was read from a stored file to those of cells. */
+void member_acl_unmap(uint8_t *value, size_t len, const struct storage_ids *ids);
 /* Sets what another file on the same disk has. */
 int member_acl_copy(int fd, const char *attribute, const void *value, size_t len,
 		    struct err *e) MUST_USE;

@@ -20,6 +20,7 @@
 #include "layer_make.h"
 #include "layer_tree.h"
 #include "member_make.h"
+#include "storage_base.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define PLACES_MAX 40
@@ -273,20 +274,8 @@ static int work(void *arg, int top, const int *layers, struct storage_reply *rep
 
 static int open_base(const struct storage_fold *r, struct folded *f, struct err *e)
 {
-	char path[sizeof(STORAGE_JAIL_TEMPLATES) + STORAGE_BASE_MAX + 1];
-
 	memset(f->base, 0xff, sizeof(f->base)); /* every descriptor -1 */
-	for (unsigned i = 0; r->flags == STORAGE_FOLD_HOST && i < STORAGE_HOST_MAX; i++) {
-		(void)snprintf(path, sizeof(path), STORAGE_JAIL_HOST "%u", i);
-		f->base[i] = open(path, DIR_FLAGS);
-	}
-	if (r->flags == STORAGE_FOLD_DIR) {
-		(void)snprintf(path, sizeof(path), STORAGE_JAIL_TEMPLATES "/%s", r->base);
-		f->base[0] = open(path, DIR_FLAGS);
-	}
-	if (r->flags != STORAGE_FOLD_BOTTOM && f->base[0] < 0)
-		return err_sys(e, "open what is below the layers");
-	return 0;
+	return storage_base_open(r->flags, r->base, f->base, e);
 }
 
 int op_fold(struct storage_run *run, struct err *e)

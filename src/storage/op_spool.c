@@ -7,16 +7,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "chunk_in.h"
 #include "io.h"
 #include "sha256.h"
 #include "storage_ops.h"
+#include "storage_room.h"
 
 #define BUFFER 262144
-#define ROOM_STEP (64U << 20) /* the room on the disk is looked at once in so many bytes */
 
 static int open_file(uint64_t serial, struct err *e)
 {
@@ -30,22 +29,6 @@ static int open_file(uint64_t serial, struct err *e)
 	if (fd < 0 || unlinkat(folder, name, 0) < 0)
 		return storage_ops_fail(e, "make a file for an upload");
 	return TAKE_FD(fd);
-}
-
-static int check_room(int fd, uint32_t percent, struct err *e)
-{
-	struct statvfs fs;
-	uint64_t size, left;
-
-	if (fstatvfs(fd, &fs) < 0)
-		return err_sys(e, "upload");
-	size = (uint64_t)fs.f_blocks * fs.f_frsize;
-	left = (uint64_t)fs.f_bavail * fs.f_frsize;
-	if (left < ROOM_STEP || left - ROOM_STEP < size / 100 * percent)
-		return err_set_reason(e, REASON_STORAGE_FULL,
-				      "the disk of the storage folder is full up to its reserve "
-				      "(storage_reserve)");
-	return 0;
 }
 
 static int put(int fd, const void *bytes, size_t len, struct err *e)
@@ -70,9 +53,9 @@ static int take(struct sink *k, const char *bytes, size_t n, struct err *e)
 		return err_set_reason(e, REASON_TOO_LARGE, "more than %llu bytes",
 				      (unsigned long long)k->r->bytes_max);
 	if (k->total > k->checked) {
-		if (check_room(k->fd, k->r->reserve_percent, e) < 0)
+		if (storage_room_check(k->fd, k->r->reserve_percent, e) < 0)
 			return -1;
-		k->checked = k->total + ROOM_STEP;
+		k->checked = k->total + STORAGE_ROOM_STEP;
 	}
 	if ((k->r->flags & STORAGE_SPOOL_SHA256) != 0)
 		sha256_add(&k->hash, bytes, n);

@@ -36,6 +36,10 @@ static storage_op_fn *const ops[STORAGE_OPS] = {
 	[STORAGE_CONTENT] = op_content,
 	[STORAGE_SPOOL] = op_spool,
 	[STORAGE_LOOK] = op_look,
+	[STORAGE_ROOT_MAKE] = op_root_make,
+	[STORAGE_ROOT_OPEN] = op_root_open,
+	[STORAGE_MEMORY_SAVE] = op_memory_save,
+	[STORAGE_MEMORY_LOAD] = op_memory_load,
 };
 
 storage_op_fn *storage_ops_find(uint32_t op)

@@ -51,20 +51,59 @@ static int check_remove(const union storage_request *r, struct err *e)
 	return check_id(r->remove.layer, e);
 }
 
+static int check_base(uint32_t flags, const char *base, struct err *e)
+{
+	if (flags != STORAGE_FOLD_BOTTOM && flags != STORAGE_FOLD_HOST && flags != STORAGE_FOLD_DIR)
+		return err_set(e, ERR_INVALID, "an unknown flag");
+	if (strnlen(base, STORAGE_BASE_MAX) == STORAGE_BASE_MAX ||
+	    (flags == STORAGE_FOLD_DIR) != (base[0] != '\0') || base[0] == '.' ||
+	    strchr(base, '/') != NULL)
+		return err_set(e, ERR_INVALID, "malformed base");
+	return 0;
+}
+
 static int check_fold(const union storage_request *r, struct err *e)
 {
 	const struct storage_fold *f = &r->fold;
 
-	if (f->nfrom == 0 || (f->flags != STORAGE_FOLD_BOTTOM && f->flags != STORAGE_FOLD_HOST &&
-			      f->flags != STORAGE_FOLD_DIR))
-		return err_set(e, ERR_INVALID, "no layers, or an unknown flag");
+	if (check_base(f->flags, f->base, e) < 0)
+		return -1;
 	if (f->nbelow >= f->nfrom || f->zero != 0)
 		return err_set(e, ERR_INVALID, "no layers above those that stay");
-	if (strnlen(f->base, STORAGE_BASE_MAX) == STORAGE_BASE_MAX ||
-	    (f->flags == STORAGE_FOLD_DIR) != (f->base[0] != '\0') || f->base[0] == '.' ||
-	    strchr(f->base, '/') != NULL)
-		return err_set(e, ERR_INVALID, "malformed base");
 	return check_id(f->layer, e) < 0 ? -1 : check_stack(f->nfrom, f->from, e);
+}
+
+/* One component of a path, or nothing. */
+static bool is_place(const char *s)
+{
+	size_t n = strnlen(s, STORAGE_PLACE_MAX);
+
+	return n < STORAGE_PLACE_MAX && s[0] != '.' && memchr(s, '/', n) == NULL;
+}
+
+static int check_root(const union storage_request *r, struct err *e)
+{
+	const struct storage_root *o = &r->root;
+
+	if (check_base(o->flags, o->base, e) < 0)
+		return -1;
+	if ((o->nfrom == 0 && o->flags == STORAGE_FOLD_BOTTOM) || o->zero != 0 ||
+	    o->reserve_percent > 100 || o->bytes_max == 0 || o->bytes_max > UINT64_MAX / 4)
+		return err_set(e, ERR_INVALID, "no layers, or a limit is out of range");
+	for (unsigned i = 0; i < STORAGE_HOST_MAX; i++)
+		if (!is_place(o->at[i]) || (i == 0 && o->at[i][0] != '\0'))
+			return err_set(e, ERR_INVALID, "malformed place");
+	return check_id(o->layer, e) < 0 ? -1 : check_stack(o->nfrom, o->from, e);
+}
+
+static int check_memory(const union storage_request *r, struct err *e)
+{
+	const struct storage_memory *m = &r->memory;
+
+	if ((m->bytes_max > 0) != (r->head.op == STORAGE_MEMORY_SAVE) || m->zero != 0 ||
+	    m->reserve_percent > 100 || m->bytes_max > UINT64_MAX / 4)
+		return err_set(e, ERR_INVALID, "a limit is out of range");
+	return check_id(m->layer, e);
 }
 
 static int check_disk(const union storage_request *r, struct err *e)
@@ -205,6 +244,10 @@ static const struct {
 	[STORAGE_VOLUME_USAGE] = { sizeof(struct storage_volume), 0, check_volume },
 	[STORAGE_CONTENT] = { sizeof(struct storage_content), 1, check_content, true },
 	[STORAGE_SPOOL] = { sizeof(struct storage_spool), 1, check_spool, true },
+	[STORAGE_ROOT_MAKE] = { sizeof(struct storage_root), 0, check_root },
+	[STORAGE_ROOT_OPEN] = { sizeof(struct storage_remove), 0, check_remove },
+	[STORAGE_MEMORY_SAVE] = { sizeof(struct storage_memory), 2, check_memory },
+	[STORAGE_MEMORY_LOAD] = { sizeof(struct storage_memory), 2, check_memory },
 	[STORAGE_LOOK] = { sizeof(struct storage_list), 0, NULL },
 };
 static_assert(COUNT(shapes) == STORAGE_OPS, "a shape for every operation");

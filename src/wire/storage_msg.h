@@ -14,7 +14,7 @@
 
 #include "err.h"
 
-#define STORAGE_VERSION 2
+#define STORAGE_VERSION 3
 #define STORAGE_ID_MAX 72      /* of a layer, with its NUL */
 #define STORAGE_STACK_MAX 128  /* layers in one request */
 #define STORAGE_BASE_MAX 256   /* of a name in template_dir, with its NUL */
@@ -55,6 +55,10 @@ enum storage_op {
 	STORAGE_CONTENT,
 	STORAGE_SPOOL,
 	STORAGE_LOOK,
+	STORAGE_ROOT_MAKE,
+	STORAGE_ROOT_OPEN,
+	STORAGE_MEMORY_SAVE,
+	STORAGE_MEMORY_LOAD,
 	STORAGE_OPS
 };
 
@@ -132,6 +136,38 @@ struct storage_fold {
 	char layer[STORAGE_ID_MAX];
 	char base[STORAGE_BASE_MAX]; /* STORAGE_FOLD_DIR: one component of a path, no leading dot */
 	char from[STORAGE_STACK_MAX][STORAGE_ID_MAX];
+};
+
+#define STORAGE_PLACE_MAX 16
+
+/* Makes the root image of a stack, the lowest first: an erofs file with all that a cell of it would
+ * see. It is a layer of its own; the answer has its size, and a descriptor for reading it. flags
+ * and base: what is below the layers, as for FOLD. ROOT_OPEN, a struct storage_remove, gives the
+ * descriptor again. REASON_TOO_LARGE: the image would have more than bytes_max. */
+struct storage_root {
+	struct storage_head head;
+	uint32_t flags;
+	uint32_t nfrom;		  /* 0 and up; without a base 1 */
+	uint32_t reserve_percent; /* of the file system that stay free */
+	uint32_t zero;
+	uint64_t bytes_max;
+	char layer[STORAGE_ID_MAX];
+	char base[STORAGE_BASE_MAX];
+	/* Where the places of the host template are: "" for the first, then names in "/"; "": there
+	 * are no more. */
+	char at[STORAGE_HOST_MAX][STORAGE_PLACE_MAX];
+	char from[STORAGE_STACK_MAX][STORAGE_ID_MAX];
+};
+
+/* A memory image, which is a layer of its own: what a stopped virtual machine has in its memory and
+ * its devices. MEMORY_SAVE: two descriptors of sealed memfds, memory and devices; the answer has
+ * the bytes that are not zero. MEMORY_LOAD: two of empty memfds, which are filled and sealed.
+ * ERR_NOT_FOUND: there is none. */
+struct storage_memory {
+	struct storage_head head;
+	uint32_t reserve_percent, zero;
+	uint64_t bytes_max; /* SAVE: of what the answer counts; LOAD: 0 */
+	char layer[STORAGE_ID_MAX];
 };
 
 enum {
@@ -281,6 +317,8 @@ union storage_request {
 	struct storage_remove remove;
 	struct storage_list list;
 	struct storage_fold fold;
+	struct storage_root root;
+	struct storage_memory memory;
 	struct storage_arrange arrange;
 	struct storage_survey survey;
 	struct storage_files files;

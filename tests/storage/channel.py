@@ -12,6 +12,7 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/wi
     OPS = re.findall(r"^\tSTORAGE_(\w+),", re.search(r"enum storage_op \{(.*?)\n\};", header.read(), re.S).group(1), re.M)
 UNPACK, REMOVE, LIST, FOLD, ARRANGE = (OPS.index(name) for name in ("UNPACK", "REMOVE", "LIST", "FOLD", "ARRANGE"))
 SURVEY, VOLUME_REMOVE = OPS.index("SURVEY"), OPS.index("VOLUME_REMOVE")
+ROOT_MAKE, ROOT_OPEN, MEMORY_SAVE, MEMORY_LOAD = (OPS.index(name) for name in ("ROOT_MAKE", "ROOT_OPEN", "MEMORY_SAVE", "MEMORY_LOAD"))
 SURVEY_RESULT = struct.Struct("<IIII32s256s")
 CAPTURE, OCI_LAYER, ROOTFS = 0, 1, 2
 CHECK_SHA256 = 2
@@ -61,12 +62,12 @@ class Storage:
         self.hello = self.receive()
 
     def receive(self):
-        data = self.sock.recv(65536)
+        data, fds, _, _ = socket.recv_fds(self.sock, 65536, 1)
         if not data:
             raise EOFError
         op, version, job, code, sys_, msg, reason, size, entries, sha, *disk = REPLY.unpack(data)
         return {"op": op, "job": job, "code": code, "msg": msg.split(b"\0")[0].decode(errors="replace"), "bytes": size,
-                "entries": entries, "sha256": sha.hex()}
+                "entries": entries, "sha256": sha.hex(), "fd": fds[0] if fds else None}
 
     def ask(self, op, body, fds=()):
         self.send(op, body, fds)
@@ -119,6 +120,23 @@ class Storage:
     def fold(self, layer, stack, below=BOTTOM, base="", stay=0):
         """stay: so many of the lowest are only looked at."""
         return self.ask(FOLD, struct.pack("<IIII72s256s", below, len(stack), stay, 0, layer.encode(), base.encode()) + ids(stack))
+
+    def root_request(self, layer, stack=(), below=BOTTOM, base="", places=(), size=1 << 36, reserve=0):
+        at = b"".join(p.encode().ljust(16, b"\0") for p in ("", *places)).ljust(64, b"\0")
+        return struct.pack("<IIIIQ72s256s", below, len(stack), reserve, 0, size, layer.encode(), base.encode()) + at + ids(stack)
+
+    def root_make(self, layer, stack=(), **more):
+        """The answer, with a descriptor of the image."""
+        return self.ask(ROOT_MAKE, self.root_request(layer, stack, **more))
+
+    def root_open(self, layer):
+        return self.ask(ROOT_OPEN, layer.encode().ljust(ID_MAX, b"\0"))
+
+    def memory_save(self, layer, ram, devices, size=1 << 36, reserve=0):
+        return self.ask(MEMORY_SAVE, struct.pack("<IIQ72s", reserve, 0, size, layer.encode()), [ram, devices])
+
+    def memory_load(self, layer, ram, devices):
+        return self.ask(MEMORY_LOAD, struct.pack("<IIQ72s", 0, 0, 0, layer.encode()), [ram, devices])
 
     def listed(self):
         with tempfile.TemporaryFile() as f:

@@ -176,6 +176,56 @@ static void test_fold(void)
 	check("a path", &r, sizeof(r.fold), 0, "malformed id");
 }
 
+static void test_root(void)
+{
+	union storage_request r = { .root = { .head = { STORAGE_ROOT_MAKE, 1000, 1 },
+					      .flags = STORAGE_FOLD_HOST,
+					      .bytes_max = 1,
+					      .layer = "lay_r",
+					      .at = { "", "usr" } } };
+	size_t n = sizeof(r.root);
+
+	check("a root image of the host template", &r, n, 0, NULL);
+	memcpy(r.root.at[1], "a/b", 4);
+	check("a path as a place", &r, n, 0, "place");
+	memcpy(r.root.at[1], "..", 3);
+	check("above as a place", &r, n, 0, "place");
+	memset(r.root.at[1], 'x', sizeof(r.root.at[1]));
+	check("a place without an end", &r, n, 0, "place");
+	memset(r.root.at[1], 0, sizeof(r.root.at[1]));
+	r.root.at[0][0] = 'u';
+	check("no root directory", &r, n, 0, "place");
+	r.root.at[0][0] = '\0';
+	r.root.bytes_max = 0;
+	check("a root image of no bytes", &r, n, 0, "limit");
+	r.root.bytes_max = 1;
+	r.root.flags = STORAGE_FOLD_BOTTOM;
+	check("a root image of nothing", &r, n, 0, "no layers");
+	r.root.nfrom = 1;
+	check("without an id", &r, n, 0, "malformed id");
+	memcpy(r.root.from[0], "lay_a", 6);
+	check("a root image of a layer", &r, n, 0, NULL);
+	r.root.reserve_percent = 101;
+	check("a reserve beyond the disk", &r, n, 0, "limit");
+}
+
+static void test_memory(void)
+{
+	union storage_request r = { .memory = { .head = { STORAGE_MEMORY_SAVE, 1000, 1 },
+						.bytes_max = 1,
+						.layer = "lay_m" } };
+	size_t n = sizeof(r.memory);
+
+	check("memory", &r, n, 2, NULL);
+	check("memory without devices", &r, n, 1, "descriptors");
+	r.memory.bytes_max = 0;
+	check("memory of no bytes", &r, n, 2, "limit");
+	r.head.op = STORAGE_MEMORY_LOAD;
+	check("load", &r, n, 2, NULL);
+	memcpy(r.memory.layer, "../x", 5);
+	check("load a path", &r, n, 2, "malformed id");
+}
+
 static void test_ids(void)
 {
 	static const struct {
@@ -220,4 +270,5 @@ static void test_replies(void)
 TEST_MAIN({ "each request has its size and descriptors", test_shapes },
 	  { "knows no other operation", test_operations }, { "an unpack has bounds", test_unpack },
 	  { "an upload has bounds", test_spool }, { "a fold has layers", test_fold },
+	  { "a root image has bounds", test_root }, { "a memory image has two parts", test_memory },
 	  { "an id is never a path", test_ids }, { "answers are made safe", test_replies })

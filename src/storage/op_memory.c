@@ -1,0 +1,114 @@
+/* op_memory.c - memory images: what a stopped virtual machine has in its memory and its devices. An
+ * image is a layer like others, whose directory has the files `ram` and `devices`; pages of zeros
+ * are holes. Its bytes are not looked at, but they can have everything that a program in the
+ * machine had, so no other user of this machine may read them: the storage folder is closed to
+ * them, and the files are, too.
+ *
+ * What comes in was sealed by its sender, so it does not change while it is read; what goes out is
+ * sealed here, so that no virtual machine can change what others are started from. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io.h"
+#include "layer_make.h"
+#include "sparse_copy.h"
+
+#define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
+
+static const char *const parts[] = { "ram", "devices" };
+
+/* ---- to disk */
+
+static int save_part(struct sparse_copy *c, int top, const char *name, int from, struct err *e)
+{
+	OWN_FD fd = openat(top, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
+	struct stat st;
+
+	if (fd < 0)
+		return storage_ops_fail(e, "make a memory image");
+	if (fstat(from, &st) < 0)
+		return err_sys(e, "memory");
+	c->to = fd;
+	if (sparse_copy(c, from, (uint64_t)st.st_size, 0, e) < 0)
+		return -1;
+	if (ftruncate(fd, st.st_size) < 0 || fsync(fd) < 0)
+		return storage_ops_fail(e, "write a memory image to disk");
+	return 0;
+}
+
+static int save(void *arg, int top, const int *lower, struct storage_reply *reply, struct err *e)
+{
+	const struct storage_run *run = arg;
+	const struct storage_memory *r = &run->r->memory;
+	struct sparse_copy c = { .reserve_percent = r->reserve_percent,
+				 .skip_zeros = true,
+				 .bytes_max = r->bytes_max };
+
+	(void)lower;
+	for (unsigned i = 0; i < COUNT(parts); i++)
+		if (save_part(&c, top, parts[i], run->fds[i], e) < 0)
+			return -1;
+	reply->bytes = c.written;
+	reply->entries = COUNT(parts);
+	return 0;
+}
+
+static int check_sealed(int fd, struct err *e)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || (seals & SEALS) != SEALS)
+		return err_set(e, ERR_INVALID, "memory that is not sealed");
+	return 0;
+}
+
+int op_memory_save(struct storage_run *run, struct err *e)
+{
+	const struct layer_make make = {
+		.id = run->r->memory.layer, .synced = true, .work = save, .arg = run
+	};
+
+	for (unsigned i = 0; i < COUNT(parts); i++)
+		if (check_sealed(run->fds[i], e) < 0)
+			return -1;
+	return layer_make(run, &make, e);
+}
+
+/* ---- from disk */
+
+static int load_part(int layers, const char *layer, const char *name, int to, uint64_t *ret_bytes,
+		     struct err *e)
+{
+	struct sparse_copy c = { .to = to, .reserve_percent = 100, .bytes_max = UINT64_MAX };
+	char path[STORAGE_ID_MAX + 16];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", layer, name);
+	OWN_FD fd = openat(layers, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(e, ERR_NOT_FOUND, "there is no memory image %.60s", layer);
+	if (fstat(fd, &st) < 0 || ftruncate(to, st.st_size) < 0)
+		return err_sys(e, "memory");
+	if (sparse_copy(&c, fd, (uint64_t)st.st_size, 0, e) < 0)
+		return -1;
+	*ret_bytes += c.written;
+	if (fcntl(to, F_ADD_SEALS, SEALS | F_SEAL_SEAL) < 0)
+		return err_sys(e, "seal memory");
+	return 0;
+}
+
+int op_memory_load(struct storage_run *run, struct err *e)
+{
+	OWN_FD layers = storage_ops_open_layers(e);
+
+	for (unsigned i = 0; i < COUNT(parts); i++)
+		if (layers < 0 || load_part(layers, run->r->memory.layer, parts[i], run->fds[i],
+					    &run->reply->bytes, e) < 0)
+			return -1;
+	run->reply->entries = COUNT(parts);
+	return 0;
+}

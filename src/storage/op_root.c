@@ -1,0 +1,129 @@
+/* op_root.c - root images: a whole template as one erofs file, which a virtual machine has as its
+ * read-only disk. It is a layer like others, with one file in its directory, so it is whole or not
+ * there, and found and removed as layers are. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "erofs_image.h"
+#include "io.h"
+#include "layer_make.h"
+#include "root_walk.h"
+#include "storage_base.h"
+
+#define IMAGE "root.erofs"
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+/* In the worker, and before. */
+struct root_making {
+	const struct storage_root *r;
+	int base[STORAGE_HOST_MAX]; /* owned; -1: none */
+};
+
+/* Layers that have the place, the highest first, and the base. The worker keeps all open. */
+static int open_place(const struct root_making *m, const int *layers, unsigned place,
+		      struct root_place *ret, struct err *e)
+{
+	char number[8];
+
+	*ret = (struct root_place){ .name = place == 0 ? NULL : m->r->at[place] };
+	(void)snprintf(number, sizeof(number), "%u", place);
+	for (unsigned i = m->r->nfrom; i-- > 0;) {
+		int fd = openat(layers[i], number, DIR_FLAGS);
+
+		if (fd >= 0)
+			ret->dirs[ret->n++] = fd;
+		else if (errno != ENOENT)
+			return err_sys(e, "open a layer");
+	}
+	ret->has_base = m->base[place] >= 0;
+	if (ret->has_base)
+		ret->dirs[ret->n++] = m->base[place];
+	return 0;
+}
+
+static int open_places(const struct root_making *m, const int *layers, struct root_place *ret,
+		       unsigned *ret_n, struct err *e)
+{
+	unsigned n = 0;
+
+	for (unsigned place = 0; place < STORAGE_HOST_MAX; place++) {
+		if (place > 0 && m->r->at[place][0] == '\0')
+			break;
+		if (open_place(m, layers, place, &ret[n], e) < 0)
+			return -1;
+		n += ret[n].n > 0;
+	}
+	*ret_n = n;
+	return n == 0 ? err_set(e, ERR_INVALID, "the layers have no root directory") : 0;
+}
+
+static int work(void *arg, int top, const int *layers, struct storage_reply *reply, struct err *e)
+{
+	const struct root_making *m = arg;
+	static struct root_place places[STORAGE_HOST_MAX]; /* large */
+	OWN_FD fd = openat(top, IMAGE, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
+	struct root_walk w = { .copy = { .to = fd,
+					 .reserve_percent = m->r->reserve_percent,
+					 .bytes_max = UINT64_MAX },
+			       .ids = storage_jail_ids(),
+			       .bytes_max = m->r->bytes_max,
+			       .next_block = 1,
+			       .places = places };
+	int result;
+
+	if (fd < 0)
+		return storage_ops_fail(e, "make the root image");
+	if (open_places(m, layers, places, &w.nplaces, e) < 0)
+		return -1;
+	erofs_tree_init(&w.tree);
+	result = root_walk(&w, e);
+	if (result == 0)
+		result = erofs_image_write(&w.tree, fd, w.next_block, m->r->bytes_max,
+					   &reply->bytes, e);
+	reply->entries = 1;
+	erofs_tree_release(&w.tree);
+	if (result == 0 && fsync(fd) < 0)
+		return storage_ops_fail(e, "write the root image to disk");
+	return result;
+}
+
+static int open_image(const char *layer, struct storage_run *run, struct err *e)
+{
+	OWN_FD layers = storage_ops_open_layers(e);
+	char path[STORAGE_ID_MAX + sizeof(IMAGE)];
+
+	if (layers < 0)
+		return -1;
+	(void)snprintf(path, sizeof(path), "%s/" IMAGE, layer);
+	run->fd = openat(layers, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (run->fd < 0 && errno == ENOENT)
+		return err_set(e, ERR_NOT_FOUND, "there is no root image %.60s", layer);
+	return run->fd < 0 ? err_sys(e, "open the root image") : 0;
+}
+
+int op_root_make(struct storage_run *run, struct err *e)
+{
+	const struct storage_root *r = &run->r->root;
+	struct root_making m = { .r = r };
+	const struct layer_make make = { .id = r->layer,
+					 .lower = r->from,
+					 .nlower = r->nfrom,
+					 .read = m.base,
+					 .nread = COUNT(m.base),
+					 .synced = true,
+					 .work = work,
+					 .arg = &m };
+	int result = storage_base_open(r->flags, r->base, m.base, e);
+
+	if (result == 0)
+		result = layer_make(run, &make, e);
+	io_close_all(m.base, COUNT(m.base));
+	return result < 0 ? -1 : open_image(r->layer, run, e);
+}
+
+int op_root_open(struct storage_run *run, struct err *e)
+{
+	return open_image(run->r->remove.layer, run, e);
+}
