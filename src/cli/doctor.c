@@ -37,6 +37,11 @@ static void row(const char *group, const char *name, bool ok, bool needed, const
 		missing_needed++;
 }
 
+void doctor_row(const char *group, const char *name, bool ok, const char *detail, const char *help)
+{
+	row(group, name, ok, false, detail, help);
+}
+
 /* Runs true in a cell of this profile; *ret_text gets what went wrong, *ret_redirect whether the
  * cell's connections can be redirected. */
 static bool try_cell(const char *profile, char *ret_text, size_t cap, bool *ret_redirect)
@@ -163,18 +168,14 @@ static void check_limits(const struct cell_restrictions *w)
 	check_descriptors();
 }
 
-static void check_levels(void)
+static void check_levels(const char *state_dir)
 {
 	const struct cell_level *l;
 
 	for (size_t i = 0; (l = cell_level_at(i)) != NULL; i++)
 		row("level", l->name, missing_needed == 0, true, l->separated, "");
 	row("level", "gvisor", false, false, "not in this version of Cordon", "");
-	row("level", "microvm", false, false,
-	    access("/dev/kvm", R_OK | W_OK) == 0
-		    ? "not in this version of Cordon (/dev/kvm is there)"
-		    : "not in this version of Cordon (and no /dev/kvm)",
-	    "");
+	doctor_microvm(state_dir);
 }
 
 /* What disks of sessions need: each is tried or looked at, none is changed. */
@@ -245,12 +246,17 @@ static int doctor_main(int argc, char **argv)
 {
 	struct keeper_client keeper;
 	struct cell_restrictions found = { 0 };
+	const char *state_dir = NULL;
 	struct utsname machine;
 	struct err e;
 	bool ok;
 
 	if (argc >= 1 && strcmp(argv[0], "--clean") == 0)
 		return doctor_clean(argc - 1, argv + 1);
+	if (argc == 2 && strcmp(argv[0], "--state-dir") == 0) {
+		state_dir = argv[1];
+		argc = 0;
+	}
 	if (argc > 0) {
 		bool help = strcmp(argv[0], "--help") == 0;
 
@@ -271,7 +277,7 @@ static int doctor_main(int argc, char **argv)
 		check_limits(&found);
 		check_storage(&found);
 	}
-	check_levels();
+	check_levels(state_dir);
 	check_programs();
 	doctor_cells();
 	(void)printf("\nthe standard profile is %s here\n",
@@ -281,10 +287,13 @@ static int doctor_main(int argc, char **argv)
 
 const struct verb doctor_verb = {
 	.name = "doctor",
-	.usage = "[--clean [CELL ...]]",
+	.usage = "[--state-dir DIR] | --clean [CELL ...]",
 	.summary = "Tries every restriction, limit, level and storage feature on this machine and "
 		   "prints what is missing.",
-	.text = "Lists cells that belong to no running server. --clean removes them (or only "
+	.text = "--state-dir: where the guest kernel of level microvm is looked for (default: as "
+		"for cordon "
+		"serve).\n"
+		"Lists cells that belong to no running server. --clean removes them (or only "
 		"those that are\n"
 		"named), and tries nothing else: the sessions of a server that is stopped are lost "
 		"by that.\n"
