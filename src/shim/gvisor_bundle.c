@@ -1,0 +1,129 @@
+/* gvisor_bundle.c - see gvisor_bundle.h. Called by gvisor_child.c. */
+#include "gvisor_bundle.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cell_spec.h"
+#include "json.h"
+
+/* What root of the guest may do: the same as root of a container (keeper/restrict.c). */
+static const char *const standard_caps[] = {
+	"CAP_CHOWN",   "CAP_DAC_OVERRIDE",     "CAP_FOWNER",	 "CAP_FSETID",
+	"CAP_KILL",    "CAP_SETGID",	       "CAP_SETUID",	 "CAP_SETPCAP",
+	"CAP_SETFCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_AUDIT_WRITE",
+};
+
+static void write_caps(struct json *j, bool locked)
+{
+	static const char *const sets[] = { "bounding", "effective", "permitted" };
+
+	json_open(j, "capabilities", '{');
+	for (size_t i = 0; i < COUNT(sets); i++) {
+		json_open(j, sets[i], '[');
+		for (size_t c = 0; !locked && c < COUNT(standard_caps); c++)
+			json_text(j, NULL, standard_caps[c]);
+		json_close(j, ']');
+	}
+	json_close(j, '}');
+}
+
+static void write_rlimit(struct json *j, const char *type, uint64_t value)
+{
+	json_open(j, NULL, '{');
+	json_text(j, "type", type);
+	json_uint(j, "soft", value);
+	json_uint(j, "hard", value);
+	json_close(j, '}');
+}
+
+static void write_process(struct json *j, const struct boot_request *r)
+{
+	bool locked = r->profile == CELL_LOCKED;
+
+	json_open(j, "process", '{');
+	json_open(j, "user", '{');
+	json_uint(j, "uid", locked ? r->uid : 0);
+	json_uint(j, "gid", locked ? r->gid : 0);
+	json_close(j, '}');
+	json_open(j, "args", '[');
+	json_text(j, NULL, "cordon-init");
+	json_text(j, NULL, "guest");
+	json_text(j, NULL, "3"); /* GVISOR_STREAM_FD */
+	json_close(j, ']');
+	json_text(j, "cwd", "/");
+	json_bool(j, "noNewPrivileges", locked);
+	write_caps(j, locked);
+	json_open(j, "rlimits", '[');
+	write_rlimit(j, "RLIMIT_CORE", 0);
+	if (r->nofile != 0)
+		write_rlimit(j, "RLIMIT_NOFILE", r->nofile);
+	json_close(j, ']');
+	json_close(j, '}');
+}
+
+static void write_mount(struct json *j, const char *at, const char *type, const char *source,
+			const char *option1, const char *option2)
+{
+	json_open(j, NULL, '{');
+	json_text(j, "destination", at);
+	json_text(j, "type", type);
+	json_text(j, "source", source);
+	json_open(j, "options", '[');
+	if (option1 != NULL)
+		json_text(j, NULL, option1);
+	if (option2 != NULL)
+		json_text(j, NULL, option2);
+	json_close(j, ']');
+	json_close(j, '}');
+}
+
+/* /tmp by name: else runsc puts a file system in the guest's memory over an empty one. The cgroup
+ * file system is where cordon-init sets how many processes there may be. */
+static void write_mounts(struct json *j, const struct boot_request *r)
+{
+	char size[32];
+
+	(void)snprintf(size, sizeof(size), "size=%" PRIu64, r->disk_bytes);
+	json_open(j, "mounts", '[');
+	write_mount(j, "/proc", "proc", "proc", NULL, NULL);
+	write_mount(j, "/dev", "tmpfs", "tmpfs", NULL, NULL);
+	write_mount(j, "/dev/shm", "tmpfs", "tmpfs", "mode=1777", r->disk_bytes != 0 ? size : NULL);
+	write_mount(j, "/sys/fs/cgroup", "cgroup", "cgroup", NULL, NULL);
+	write_mount(j, "/tmp", "bind", "/tmp", "rbind", NULL);
+	json_close(j, ']');
+}
+
+/* No network namespace: the guest's sockets are sockets of the cell. */
+static void write_linux(struct json *j)
+{
+	static const char *const kinds[] = { "pid", "ipc", "uts", "mount" };
+
+	json_open(j, "linux", '{');
+	json_open(j, "namespaces", '[');
+	for (size_t i = 0; i < COUNT(kinds); i++) {
+		json_open(j, NULL, '{');
+		json_text(j, "type", kinds[i]);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	json_close(j, '}');
+}
+
+size_t gvisor_bundle_write(const struct boot_request *r, char *ret, size_t cap)
+{
+	struct json j;
+
+	json_init(&j, ret, cap);
+	json_open(&j, NULL, '{');
+	json_text(&j, "ociVersion", "1.0.0");
+	json_text(&j, "hostname", r->hostname);
+	json_open(&j, "root", '{');
+	json_text(&j, "path", "/");
+	json_close(&j, '}');
+	write_process(&j, r);
+	write_mounts(&j, r);
+	write_linux(&j);
+	json_close(&j, '}');
+	return json_ok(&j) ? j.len : 0;
+}
