@@ -1,0 +1,478 @@
+/* engine_qemu.c - the engine of microVMs: QEMU with the machine `microvm`. See engine.h.
+ *
+ * QEMU is commanded over its control channel (qmp.h), one command at a time: `step` says which one
+ * is under way, and on_answer() what follows. A snapshot is: the state of the devices, written by
+ * QEMU into a memory file of ours; then the memory, read from QEMU's process in pieces
+ * (guest_memory.h). The command that writes the devices' state without the memory is named after
+ * Xen, its first user; it works without Xen, and `-incoming` reads what it writes.
+ *
+ * QEMU is not trusted: an answer that does not fit ends the engine, a file that it has written is
+ * bounded and sealed before anyone reads it. The guest's kernel ends by a reset or a power-off,
+ * which QEMU reports as SHUTDOWN before it exits. */
+#include "engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/memfd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "clock.h"
+#include "guest_memory.h"
+#include "qemu_start.h"
+#include "qmp.h"
+
+#define LOAD_POLL_MS 1		  /* while a clone's state is loaded: 20 ms in all */
+#define COPY_PIECE (8ULL << 20)	  /* about 3 ms */
+#define DEVICES_MAX (16ULL << 20) /* of the state of devices: 12 KiB */
+
+/* What is under way. */
+enum step {
+	STEP_NONE,
+	STEP_GREETING,	   /* QEMU has been started */
+	STEP_CAPABILITIES, /* the handshake */
+	STEP_LOADING,	   /* asked whether a clone's state is loaded, or waiting to ask again */
+	STEP_ORDER,	   /* stop, cont: nothing follows */
+	STEP_ADD,	   /* the file for the devices' state was passed */
+	STEP_SAVE,	   /* it is written */
+	STEP_REMOVE,	   /* QEMU closes it */
+	STEP_COPY,	   /* the memory is copied; no command is under way */
+};
+
+struct engine {
+	const struct engine_host *host;
+	struct engine_call *call; /* under way, or NULL */
+	enum step step;
+	bool waits; /* LOADING: no question is under way */
+	pid_t pid;  /* of QEMU; 0: not started, or reaped */
+	bool gone;  /* reported */
+	struct qmp qmp;
+	struct loop_fd control;
+	struct loop_timer timer; /* the next question, the next piece */
+	int stream_fd;		 /* until start ends */
+	int base_fd;		 /* what the guest's memory maps; -1 after a cold start */
+	int devices_fd;		 /* of the snapshot under way */
+	uint64_t memory_bytes, fdset;
+	enum boot_accel accel;
+	struct guest_memory memory;
+};
+
+static void on_control(struct loop_fd *f, uint32_t events);
+static void on_timer(struct loop_timer *t);
+
+static struct engine *qemu_new(const struct engine_host *host)
+{
+	struct engine *g = calloc(1, sizeof(*g));
+
+	if (g == NULL)
+		return NULL;
+	g->host = host;
+	g->stream_fd = g->base_fd = g->devices_fd = -1;
+	qmp_init(&g->qmp, -1);
+	guest_memory_init(&g->memory);
+	g->control = (struct loop_fd){ .fd = -1, .on_ready = on_control, .arg = g };
+	g->timer = (struct loop_timer){ .on_expire = on_timer, .arg = g };
+	return g;
+}
+
+/* Gives back what the operation that ends had open. */
+static void end_step(struct engine *g)
+{
+	loop_timer_cancel(g->host->loop, &g->timer);
+	guest_memory_end(&g->memory);
+	fd_close(TAKE_FD(g->devices_fd));
+	g->step = STEP_NONE;
+}
+
+static void end_call(struct engine *g, const struct err *e)
+{
+	struct engine_call *c = g->call;
+
+	end_step(g);
+	g->call = NULL;
+	if (c != NULL)
+		completion_end(&c->done, e);
+}
+
+static enum boot_stage stage_of(const struct engine *g)
+{
+	if (g->step >= STEP_ADD)
+		return BOOT_AT_SNAPSHOT;
+	return g->step != STEP_ORDER && g->base_fd >= 0 ? BOOT_AT_RESTORE : BOOT_AT_ENGINE;
+}
+
+static void fail_call(struct engine *g, const struct err *e)
+{
+	if (g->call != NULL)
+		g->call->stage = stage_of(g);
+	end_call(g, e);
+}
+
+/* The engine is of no more use. */
+static void report_gone(struct engine *g, enum boot_guest state, const char *why)
+{
+	struct err e = { 0 };
+
+	loop_remove(g->host->loop, &g->control);
+	if (g->gone)
+		return;
+	g->gone = true;
+	(void)err_set(&e, ERR_SYSTEM, "%s", why);
+	e.sys = ECONNRESET;
+	bool starting = g->step >= STEP_GREETING && g->step <= STEP_LOADING;
+	fail_call(g, &e);
+	if (!starting)
+		g->host->on_gone(g->host, state, why);
+}
+
+/* QEMU broke its own protocol, or cannot be commanded: it is ended. */
+static void report_broken(struct engine *g, const struct err *e)
+{
+	if (g->pid > 0)
+		(void)kill(g->pid, SIGKILL);
+	report_gone(g, BOOT_GUEST_EXITED, e->msg);
+}
+
+static void command(struct engine *g, enum step step, const char *text, int fd)
+{
+	struct err e = { 0 };
+
+	g->step = step;
+	if (qmp_send(&g->qmp, text, fd, &e) < 0)
+		report_broken(g, &e);
+}
+
+static void qemu_start_guest(struct engine *g, const struct boot_request *r, const int *fds,
+			     struct engine_call *c)
+{
+	int ram = boot_fds_index(r->fds, BOOT_FD_RAM);
+	struct qemu_process p = { .control_fd = -1, .stream_fd = -1 };
+	struct err e = { 0 };
+
+	g->call = c;
+	g->step = STEP_GREETING;
+	g->memory_bytes = r->memory_bytes;
+	if (ram >= 0 && (g->base_fd = fcntl(fds[ram], F_DUPFD_CLOEXEC, 3)) < 0) {
+		(void)err_sys(&e, "the guest's memory");
+		fail_call(g, &e);
+		return;
+	}
+	if (qemu_start(r, fds, g->host->console, &p, &e) < 0) {
+		fail_call(g, &e);
+		return;
+	}
+	g->pid = p.pid;
+	g->accel = p.accel;
+	g->stream_fd = p.stream_fd;
+	qmp_init(&g->qmp, p.control_fd);
+	if (loop_add(g->host->loop, &g->control, p.control_fd, EPOLLIN, &e) < 0)
+		report_broken(g, &e);
+}
+
+static void started(struct engine *g)
+{
+	g->call->fds[0] = TAKE_FD(g->stream_fd);
+	g->call->accel = g->accel;
+	end_call(g, NULL);
+}
+
+static void qemu_stop(struct engine *g, struct engine_call *c)
+{
+	g->call = c;
+	command(g, STEP_ORDER, "{\"execute\":\"stop\"}", -1);
+}
+
+static void qemu_go_on(struct engine *g, struct engine_call *c)
+{
+	g->call = c;
+	command(g, STEP_ORDER, "{\"execute\":\"cont\"}", -1);
+}
+
+/* QEMU takes a file of a set by its access mode: it asks for one that is open for writing only. */
+static int open_devices(struct engine *g, int *ret, struct err *e)
+{
+	char path[32];
+
+	g->devices_fd = memfd_create("guest-devices", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (g->devices_fd < 0)
+		return err_sys(e, "make a memory file");
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", g->devices_fd);
+	*ret = open(path, O_WRONLY | O_CLOEXEC);
+	return *ret < 0 ? err_sys(e, "open a memory file") : 0;
+}
+
+static void qemu_snapshot(struct engine *g, struct engine_call *c)
+{
+	struct err e = { 0 };
+	int fd = -1;
+
+	g->call = c;
+	g->step = STEP_ADD;
+	int status = open_devices(g, &fd, &e);
+	OWN_FD own = fd;
+	if (status < 0) {
+		fail_call(g, &e);
+		return;
+	}
+	command(g, STEP_ADD, "{\"execute\":\"add-fd\"}", own);
+}
+
+static void save_devices(struct engine *g, struct json_value set)
+{
+	char text[128];
+	struct err e = { 0 };
+
+	if (!json_read_uint(json_read_member(set, "fdset-id"), &g->fdset)) {
+		(void)err_set(&e, ERR_INVALID, "QEMU's answer to add-fd has no number");
+		report_broken(g, &e);
+		return;
+	}
+	(void)snprintf(text, sizeof(text),
+		       "{\"execute\":\"xen-save-devices-state\",\"arguments\":"
+		       "{\"filename\":\"/dev/fdset/%" PRIu64 "\"}}",
+		       g->fdset);
+	command(g, STEP_SAVE, text, -1);
+}
+
+static void remove_devices(struct engine *g)
+{
+	char text[96];
+
+	(void)snprintf(text, sizeof(text),
+		       "{\"execute\":\"remove-fd\",\"arguments\":{\"fdset-id\":%" PRIu64 "}}",
+		       g->fdset);
+	command(g, STEP_REMOVE, text, -1);
+}
+
+static void begin_copy(struct engine *g)
+{
+	struct err e = { 0 };
+
+	g->step = STEP_COPY;
+	if (guest_memory_begin(&g->memory, g->pid, g->base_fd, g->memory_bytes, &e) < 0) {
+		fail_call(g, &e);
+		return;
+	}
+	loop_timer_set(g->host->loop, &g->timer, loop_now_ns(g->host->loop));
+}
+
+static int seal_devices(struct engine *g, struct err *e)
+{
+	struct stat st;
+
+	if (guest_memory_seal(g->devices_fd, e) < 0)
+		return -1;
+	if (fstat(g->devices_fd, &st) < 0 || st.st_size == 0 || (uint64_t)st.st_size > DEVICES_MAX)
+		return err_set(e, ERR_INVALID, "QEMU wrote no proper state of its devices");
+	return 0;
+}
+
+static void copy_piece(struct engine *g)
+{
+	struct engine_call *c = g->call;
+	struct err e = { 0 };
+	int more = guest_memory_step(&g->memory, COPY_PIECE, &e);
+
+	if (more > 0) {
+		loop_timer_set(g->host->loop, &g->timer, loop_now_ns(g->host->loop));
+		return;
+	}
+	if (more < 0 || seal_devices(g, &e) < 0 ||
+	    guest_memory_take(&g->memory, &c->fds[0], &e) < 0) {
+		fail_call(g, &e);
+		return;
+	}
+	c->fds[1] = TAKE_FD(g->devices_fd);
+	end_call(g, NULL);
+}
+
+static void ask_loaded(struct engine *g)
+{
+	g->waits = false;
+	command(g, STEP_LOADING, "{\"execute\":\"query-status\"}", -1);
+}
+
+/* A clone is loaded when it is paused; QEMU exits if it cannot load it. */
+static void on_status(struct engine *g, struct json_value status)
+{
+	struct json_value word = json_read_member(status, "status");
+	struct loop *l = g->host->loop;
+	struct err e = { 0 };
+
+	if (json_read_is(word, "paused")) {
+		started(g);
+		return;
+	}
+	if (json_read_is(word, "inmigrate")) {
+		g->waits = true;
+		loop_timer_set(l, &g->timer, loop_now_ns(l) + LOAD_POLL_MS * CLOCK_MS);
+		return;
+	}
+	(void)err_set(&e, ERR_INVALID, "the guest is in no state that was expected");
+	report_broken(g, &e);
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	struct engine *g = t->arg;
+
+	if (g->step == STEP_COPY)
+		copy_piece(g);
+	else if (g->step == STEP_LOADING)
+		ask_loaded(g);
+}
+
+static void on_return(struct engine *g, struct json_value value)
+{
+	struct err e = { 0 };
+
+	if (g->step == STEP_CAPABILITIES && g->base_fd < 0)
+		started(g);
+	else if (g->step == STEP_CAPABILITIES)
+		ask_loaded(g);
+	else if (g->step == STEP_LOADING && !g->waits)
+		on_status(g, value);
+	else if (g->step == STEP_ORDER)
+		end_call(g, NULL);
+	else if (g->step == STEP_ADD)
+		save_devices(g, value);
+	else if (g->step == STEP_SAVE)
+		remove_devices(g);
+	else if (g->step == STEP_REMOVE)
+		begin_copy(g);
+	else {
+		(void)err_set(&e, ERR_INVALID, "QEMU answered a command that it was not given");
+		report_broken(g, &e);
+	}
+}
+
+/* The text is QEMU's: err_sanitize() makes it safe to print. */
+static void on_refusal(struct engine *g, struct json_value value)
+{
+	struct buf text = BUF_INIT(200);
+	struct err e = { 0 };
+
+	if (json_read_text(json_read_member(value, "desc"), &text, &e) < 0)
+		buf_clear(&text);
+	(void)err_set(&e, ERR_SYSTEM, "QEMU refused a command: %s", buf_text(&text));
+	buf_release(&text);
+	err_sanitize(&e);
+	e.sys = EIO;
+	if (g->step == STEP_NONE || g->step <= STEP_LOADING) {
+		report_broken(g, &e);
+		return;
+	}
+	fail_call(g, &e);
+}
+
+static void on_event(struct engine *g, const struct qmp_message *m)
+{
+	if (strcmp(m->name, "SHUTDOWN") != 0)
+		return;
+	if (json_read_is(json_read_member(m->value, "reason"), "guest-shutdown"))
+		report_gone(g, BOOT_GUEST_PANICKED, "the guest has shut down");
+	else
+		report_gone(g, BOOT_GUEST_PANICKED, "the guest's kernel has ended");
+}
+
+static void on_message(struct engine *g, const struct qmp_message *m)
+{
+	struct err e = { 0 };
+
+	if (m->kind == QMP_EVENT) {
+		on_event(g, m);
+		return;
+	}
+	if (m->kind == QMP_ERROR) {
+		on_refusal(g, m->value);
+		return;
+	}
+	if (m->kind == QMP_RETURN) {
+		on_return(g, m->value);
+		return;
+	}
+	if (g->step == STEP_GREETING) {
+		command(g, STEP_CAPABILITIES, "{\"execute\":\"qmp_capabilities\"}", -1);
+		return;
+	}
+	(void)err_set(&e, ERR_INVALID, "QEMU has greeted twice");
+	report_broken(g, &e);
+}
+
+/* Handles what has come; stops when the engine is gone. */
+static void read_control(struct engine *g)
+{
+	struct qmp_message m;
+	struct err e = { 0 };
+	int n = qmp_receive(&g->qmp, &e);
+
+	while (n > 0 && !g->gone) {
+		if (qmp_next(&g->qmp, &m, &e) < 0)
+			n = -1;
+		else if (m.kind == QMP_NONE)
+			break;
+		else
+			on_message(g, &m);
+	}
+	if (n < 0)
+		report_broken(g, &e);
+	else if (n == 0) /* its exit is reported by on_exit() */
+		loop_remove(g->host->loop, &g->control);
+}
+
+static void on_control(struct loop_fd *f, uint32_t events)
+{
+	(void)events;
+	read_control(f->arg);
+}
+
+static bool qemu_on_exit(struct engine *g, pid_t pid, int status)
+{
+	char why[96];
+
+	if (pid <= 0 || pid != g->pid)
+		return false;
+	g->pid = 0;
+	/* Its last words may be unread. */
+	if (!g->gone && g->control.fd >= 0)
+		read_control(g);
+	if (WIFSIGNALED(status))
+		(void)snprintf(why, sizeof(why), "QEMU was ended by signal %d", WTERMSIG(status));
+	else
+		(void)snprintf(why, sizeof(why), "QEMU has exited with status %d",
+			       WEXITSTATUS(status));
+	report_gone(g, BOOT_GUEST_EXITED, why);
+	return true;
+}
+
+static void qemu_free(struct engine *g)
+{
+	if (g == NULL)
+		return;
+	if (g->pid > 0)
+		(void)kill(g->pid, SIGKILL);
+	end_step(g);
+	loop_remove(g->host->loop, &g->control);
+	qmp_close(&g->qmp);
+	fd_close(TAKE_FD(g->stream_fd));
+	fd_close(TAKE_FD(g->base_fd));
+	free(g);
+}
+
+const struct engine_ops engine_qemu = {
+	.name = "QEMU",
+	.can_snapshot = true,
+	.new = qemu_new,
+	.start = qemu_start_guest,
+	.stop = qemu_stop,
+	.go_on = qemu_go_on,
+	.snapshot = qemu_snapshot,
+	.on_exit = qemu_on_exit,
+	.free = qemu_free,
+};
