@@ -14,12 +14,14 @@
 #include "cell_socket.h"
 #include "clock.h"
 #include "io.h"
+#include "live_guest.h"
 #include "log.h"
 #include "rand.h"
 
 #define MAKE_TRIES 4
 #define CLEAR_TRIES 100
 #define GREET_MS 20000	 /* long, for busy machines: the cell is given up after it */
+#define BOOT_MS 180000	 /* for a guest: cordon-shim gives up before */
 #define END_GRACE_MS 500 /* for PID 1 to end by itself before it is killed */
 #define RETRY_MS 50
 #define RETRY_MAX_MS 5000
@@ -51,6 +53,7 @@ static void release(struct live_cell *c)
 		c->cells->ending--;
 	if (c->call != NULL)
 		keeper_link_cancel(c->call);
+	live_guest_free(c);
 	disconnect(c);
 	loop_remove(l, &c->death);
 	loop_timer_cancel(l, &c->timer);
@@ -80,9 +83,11 @@ static void on_pid1_lost(struct live_cell *c)
 	if (c->dead)
 		return;
 	c->dead = true;
+	live_guest_lost(c);
 	if (c->state == LIVE_UP) {
 		c->events->on_dead(c);
-	} else if (c->state == LIVE_GREETING || c->state == LIVE_LINGER_SENT) {
+	} else if (c->state == LIVE_GREETING || c->state == LIVE_LINGER_SENT ||
+		   c->state == LIVE_BOOTING) {
 		(void)err_set(&e, ERR_SYSTEM, "PID 1 of the cell exited at its start");
 		fail(c, &e);
 	}
@@ -132,9 +137,18 @@ static void on_ready(struct live_cell *c, const struct agent_event *v)
 		fail(c, &e);
 }
 
+static void is_up(struct live_cell *c)
+{
+	loop_timer_cancel(c->cells->loop, &c->timer);
+	c->state = LIVE_UP;
+	c->synced = true;
+	c->events->on_up(c, NULL);
+}
+
 static void on_lingering(struct live_cell *c, const struct agent_event *v)
 {
 	struct err e;
+	int result;
 
 	if (c->state != LIVE_LINGER_SENT)
 		return;
@@ -144,12 +158,28 @@ static void on_lingering(struct live_cell *c, const struct agent_event *v)
 		fail(c, &e);
 		return;
 	}
-	loop_timer_cancel(c->cells->loop, &c->timer);
 	free(c->plan);
 	c->plan = NULL;
-	c->state = LIVE_UP;
-	c->synced = true;
-	c->events->on_up(c, NULL);
+	if (live_guest_boot(c, &result, &e)) {
+		c->state = LIVE_BOOTING;
+		set_timer(c, BOOT_MS);
+		if (result < 0)
+			fail(c, &e);
+		return;
+	}
+	is_up(c);
+}
+
+/* An answer of the guest, or something that happened to it. */
+static void on_guest_event(struct live_cell *c, enum agent_type type, const struct agent_event *v)
+{
+	struct err e;
+	bool up;
+
+	if (live_guest_event(c, type, v, &up, &e) < 0 && c->state == LIVE_BOOTING)
+		fail(c, &e);
+	else if (up && c->state == LIVE_BOOTING)
+		is_up(c);
 }
 
 /* PID 1 is untrusted: refuses messages that would harm the daemon. A program without a process id
@@ -188,7 +218,7 @@ static void on_event(struct live_cell *c, enum agent_type type, const struct age
 	} else if (type == AGENT_LINGERING) {
 		on_lingering(c, v);
 	} else if (type == AGENT_HELD) {
-		if (c->state == LIVE_UP && !c->synced)
+		if (c->state == LIVE_BOOTING || (c->state == LIVE_UP && !c->synced))
 			c->events->on_held(c, v);
 	} else if (type == AGENT_FAILED && c->state == LIVE_UP && !c->synced) {
 		on_early_failure(c, v);
@@ -204,6 +234,8 @@ static void on_event(struct live_cell *c, enum agent_type type, const struct age
 	} else if (type == AGENT_EGRESS_LISTENS) {
 		if (c->events->on_egress_listens != NULL)
 			c->events->on_egress_listens(c, v);
+	} else if (type == AGENT_BOOTED || type == AGENT_SNAPSHOT_DONE || type == AGENT_GUEST) {
+		on_guest_event(c, type, v);
 	} else {
 		(void)live_program_event(c, type, v);
 	}
@@ -335,8 +367,9 @@ static void on_timer(struct loop_timer *t)
 		break;
 	case LIVE_GREETING:
 	case LIVE_LINGER_SENT:
+	case LIVE_BOOTING:
 		(void)err_set(&e, ERR_SYSTEM, "the cell was not ready within %u s",
-			      GREET_MS / 1000);
+			      (c->state == LIVE_BOOTING ? BOOT_MS : GREET_MS) / 1000);
 		fail(c, &e);
 		break;
 	case LIVE_ENDING:
@@ -528,6 +561,7 @@ void live_cell_end(struct live_cell *c)
 	if (c->state == LIVE_ENDING)
 		return;
 	c->state = LIVE_ENDING;
+	live_guest_lost(c);
 	c->cells->ending++;
 	c->tries = 0;
 	/* A call to the keeper that is under way ends first; its callback goes on from there. */

@@ -15,9 +15,17 @@
 #include "agent_client.h"
 #include "cells.h"
 
-enum live_state { LIVE_MAKING, LIVE_GREETING, LIVE_LINGER_SENT, LIVE_UP, LIVE_ENDING };
+enum live_state {
+	LIVE_MAKING,
+	LIVE_GREETING,
+	LIVE_LINGER_SENT,
+	LIVE_BOOTING, /* only with a guest: live_guest.h */
+	LIVE_UP,
+	LIVE_ENDING
+};
 
 struct live_cell;
+struct live_guest;
 struct live_program;
 
 struct live_cell_events {
@@ -38,6 +46,8 @@ struct live_cell_events {
 	/* The answer to agent_send_listen_egress(), if not NULL; its descriptors are in
 	 * c->agent.fds. */
 	void (*on_egress_listens)(struct live_cell *c, const struct agent_event *v);
+	/* Something happened to its guest: v->stage is an enum boot_guest. May be NULL. */
+	void (*on_guest)(struct live_cell *c, const struct agent_event *v);
 };
 
 /* A program in the cell, as one of its users sees it. */
@@ -71,6 +81,8 @@ struct live_cell {
 	uint32_t version;     /* of its PID 1 */
 	uint64_t deadline_ms; /* of its session, as PID 1 knows it; wall clock, 0: none */
 	unsigned tries, clears;
+	struct live_guest *guest;   /* owned: live_guest.c; NULL: no request was made */
+	uint32_t guest_state;	    /* enum boot_guest, as it was told last */
 	unsigned nheld;		    /* programs that it reported as held */
 	struct keeper_create *plan; /* owned, while making */
 	struct keeper_call *call;   /* under way */

@@ -1,0 +1,221 @@
+/* live_guest.c - see live_guest.h. What a guest or its engine printed is untrusted: it is logged
+ * escaped, and its last line is part of an error. */
+#include "live_guest.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "io.h"
+#include "log.h"
+
+struct live_guest {
+	struct boot_request request;
+	int fds[BOOT_FDS_MAX]; /* owned until they are sent */
+	size_t nfds;
+	bool booting;
+	enum agent_type answer;	      /* that is expected of the call */
+	struct live_guest_call *call; /* borrowed: under way; NULL: none, or cancelled */
+	bool waits;		      /* the answer has not come yet */
+};
+
+static struct live_guest *guest_of(struct live_cell *c)
+{
+	if (c->guest == NULL) {
+		c->guest = calloc(1, sizeof(*c->guest));
+		assert(c->guest != NULL);
+	}
+	return c->guest;
+}
+
+void live_guest_set(struct live_cell *c, const struct boot_request *r, const int *fds)
+{
+	struct live_guest *g = guest_of(c);
+
+	g->request = *r;
+	g->nfds = boot_fds_count(r->fds);
+	memcpy(g->fds, fds, g->nfds * sizeof(fds[0]));
+	g->booting = true;
+}
+
+bool live_guest_boot(struct live_cell *c, int *ret_result, struct err *e)
+{
+	struct live_guest *g = c->guest;
+
+	if (g == NULL || !g->booting)
+		return false;
+	g->nfds = 0; /* taken in any case */
+	*ret_result = agent_send_boot(&c->agent, &g->request, g->fds, e);
+	return true;
+}
+
+/* ---- answers */
+
+/* The last line of a text. */
+static const char *last_line(char *text)
+{
+	size_t n = strlen(text);
+	char *at;
+
+	while (n > 0 && strchr("\r\n \t", text[n - 1]) != NULL)
+		text[--n] = '\0';
+	at = strrchr(text, '\n');
+	return at == NULL ? text : at + 1;
+}
+
+static int failure(struct live_cell *c, const char *what, const struct agent_event *v,
+		   struct err *e)
+{
+	char text[BOOT_TEXT_MAX + 1];
+	const char *line;
+
+	agent_read_text(&c->agent, v, text, sizeof(text));
+	line = last_line(text);
+	if (line[0] != '\0')
+		log_warn("a guest failed", "session_id=%s step=%s text=%s", c->id,
+			 boot_stage_word(v->stage), line);
+	(void)err_set(e, ERR_SYSTEM, "the guest could not be %s (%s): %s%s%.100s", what,
+		      boot_stage_word(v->stage), strerror((int)v->sys), line[0] == '\0' ? "" : ": ",
+		      line);
+	err_sanitize(e);
+	return -1;
+}
+
+/* The answer to a request has come, or will not come. */
+static void finish(struct live_cell *c, int *image, const struct err *e)
+{
+	struct live_guest *g = c->guest;
+	struct live_guest_call *k = g->call;
+
+	g->waits = false;
+	g->call = NULL;
+	if (k == NULL) {
+		if (image != NULL)
+			io_close_all(image, LIVE_GUEST_IMAGE);
+		return;
+	}
+	k->cell = NULL;
+	k->on_done(k, image, e);
+}
+
+static void on_answer(struct live_cell *c, enum agent_type type, const struct agent_event *v)
+{
+	int image[LIVE_GUEST_IMAGE] = { -1, -1 };
+	struct err e;
+
+	if (v->sys != 0) {
+		(void)failure(c, type == AGENT_BOOTED ? "resumed" : "saved", v, &e);
+		finish(c, NULL, &e);
+		return;
+	}
+	if (type == AGENT_SNAPSHOT_DONE) {
+		assert(c->agent.nfds == LIVE_GUEST_IMAGE); /* agent_client.c has checked it */
+		memcpy(image, c->agent.fds, sizeof(image));
+		c->agent.nfds = 0;
+	}
+	finish(c, type == AGENT_SNAPSHOT_DONE ? image : NULL, NULL);
+}
+
+static void on_guest(struct live_cell *c, const struct agent_event *v)
+{
+	log_info("guest", "session_id=%s state=%s", c->id, boot_guest_word(v->stage));
+	c->guest_state = v->stage;
+	if (c->events->on_guest != NULL)
+		c->events->on_guest(c, v);
+}
+
+int live_guest_event(struct live_cell *c, enum agent_type type, const struct agent_event *v,
+		     bool *ret_up, struct err *e)
+{
+	struct live_guest *g = c->guest;
+
+	*ret_up = false;
+	if (type == AGENT_GUEST) {
+		on_guest(c, v);
+		return 0;
+	}
+	if (g != NULL && g->booting && type == AGENT_BOOTED) {
+		g->booting = false;
+		if (v->sys != 0)
+			return failure(c, "started", v, e);
+		*ret_up = true;
+		return 0;
+	}
+	if (g != NULL && g->waits && type == g->answer)
+		on_answer(c, type, v);
+	return 0; /* an answer to an earlier daemon */
+}
+
+void live_guest_lost(struct live_cell *c)
+{
+	struct err e;
+
+	if (c->guest == NULL || !c->guest->waits)
+		return;
+	(void)err_set_reason(&e, REASON_GONE, "the guest has ended");
+	finish(c, NULL, &e);
+}
+
+void live_guest_free(struct live_cell *c)
+{
+	if (c->guest == NULL)
+		return;
+	if (c->guest->call != NULL)
+		c->guest->call->cell = NULL;
+	io_close_all(c->guest->fds, c->guest->nfds);
+	free(c->guest);
+	c->guest = NULL;
+}
+
+/* ---- requests */
+
+static int check(const struct live_cell *c, struct err *e)
+{
+	if (c->state != LIVE_UP || !c->connected || c->frozen)
+		return err_set(e, ERR_CONFLICT, "the guest cannot be reached now");
+	if (c->guest != NULL && c->guest->waits)
+		return err_set(e, ERR_CONFLICT, "another request to the guest is under way");
+	return 0;
+}
+
+static void begin(struct live_cell *c, enum agent_type answer, struct live_guest_call *k)
+{
+	struct live_guest *g = guest_of(c);
+
+	g->answer = answer;
+	g->waits = true;
+	g->call = k;
+	k->cell = c;
+	live_cell_flush(c);
+}
+
+void live_guest_snapshot(struct live_cell *c, bool stay, struct live_guest_call *k)
+{
+	struct err e;
+
+	k->cell = NULL;
+	if (check(c, &e) < 0 || agent_send_snapshot(&c->agent, stay, &e) < 0)
+		k->on_done(k, NULL, &e);
+	else
+		begin(c, AGENT_SNAPSHOT_DONE, k);
+}
+
+void live_guest_resume(struct live_cell *c, const struct boot_request *r, struct live_guest_call *k)
+{
+	struct boot_request again = *r;
+	struct err e;
+
+	k->cell = NULL;
+	again.flags = again.fds = 0;
+	if (check(c, &e) < 0 || agent_send_resume(&c->agent, &again, &e) < 0)
+		k->on_done(k, NULL, &e);
+	else
+		begin(c, AGENT_BOOTED, k);
+}
+
+void live_guest_cancel(struct live_guest_call *k)
+{
+	if (k->cell != NULL && k->cell->guest != NULL && k->cell->guest->call == k)
+		k->cell->guest->call = NULL;
+	k->cell = NULL;
+}

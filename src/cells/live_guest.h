@@ -1,0 +1,50 @@
+/* live_guest.h - the guest of a cell whose PID 1 is cordon-shim (boot_msg.h): started when the cell
+ * is made, stopped for a snapshot of its memory, let run again. Part of live_cell.h; the answers
+ * come over channel B.
+ *
+ *   making -> greeting -> linger sent -> booting -> up
+ *
+ * A cell with a guest is up when the guest answers. Programs that go on in a guest that was
+ * restored are reported by on_held() before that. One request is under way at a time. */
+#pragma once
+
+#include "live_cell.h"
+
+#define LIVE_GUEST_IMAGE 2 /* descriptors of a memory image: memory, devices */
+
+/* fds: as many as r->fds names, in its order; taken over. For a cell that is being made. */
+void live_guest_set(struct live_cell *c, const struct boot_request *r, const int *fds);
+
+/* A request to a guest. The owner has it, sets on_done and arg, and is called exactly once unless
+ * it cancels. */
+struct live_guest_call {
+	/* e NULL: it is done. image: of SNAPSHOT, descriptors that the callee owns then; else NULL.
+	 */
+	void (*on_done)(struct live_guest_call *k, int *image, const struct err *e);
+	void *arg;
+	struct live_cell *cell; /* NULL: not under way */
+};
+
+/* Stops the guest, and writes its memory; stay: it is not let run again but by
+ * live_guest_resume(). After an error it runs, unless the cell is dead. ERR_CONFLICT: a request is
+ * under way, or there is no guest. */
+void live_guest_snapshot(struct live_cell *c, bool stay, struct live_guest_call *k);
+/* Lets it run, with this identity and these limits. */
+void live_guest_resume(struct live_cell *c, const struct boot_request *r,
+		       struct live_guest_call *k);
+/* on_done is not called any more. An image that comes is closed. Repeatable. */
+void live_guest_cancel(struct live_guest_call *k);
+
+/* ---- for live_cell.c */
+
+struct live_guest;
+
+/* The cell lingers: sends BOOT. False: there is no guest to be started, and the cell is up. */
+bool live_guest_boot(struct live_cell *c, int *ret_result, struct err *e);
+/* BOOTED, SNAPSHOT_DONE or GUEST. *ret_up: the answer to BOOT was that the guest runs; -1: that it
+ * does not, and why. */
+int live_guest_event(struct live_cell *c, enum agent_type type, const struct agent_event *v,
+		     bool *ret_up, struct err *e) MUST_USE;
+/* The cell is dead, or ends. */
+void live_guest_lost(struct live_cell *c);
+void live_guest_free(struct live_cell *c);
