@@ -6,12 +6,13 @@
 #include <stdio.h>
 
 /* reboot=t panic=-1: a kernel that panics makes a triple fault at once, which QEMU (-no-reboot)
- * reports and ends by. init_on_free: what a program had in memory is not in later images. The
- * crypto self-tests, the timer check and the watch over the clock cost a third of the boot and find
+ * reports and ends by. init_on_free: what a program had in memory is not in later images, and
+ * free memory takes no room in them; init_on_alloc would clear the same memory again. The crypto
+ * self-tests, the timer check and the watch over the clock cost a third of the boot and find
  * nothing in a virtual machine. */
 #define KERNEL_LINE                                                          \
 	"console=ttyS0 quiet reboot=t panic=-1 tsc=reliable no_timer_check " \
-	"cryptomgr.notests random.trust_cpu=on audit=0 init_on_free=1"
+	"cryptomgr.notests random.trust_cpu=on audit=0 init_on_free=1 init_on_alloc=0"
 
 #define SANDBOX "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 
