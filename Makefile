@@ -3,7 +3,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all programs sanitized up down demo check check-quick check-debian13 lint asan soak fuzz bench install clean packages
+.PHONY: all programs sanitized up down demo check check-quick check-kvm bench-kvm check-debian13 lint asan soak fuzz bench install clean packages
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -83,6 +83,14 @@ soak: packages all sanitized
 # Cordon built and unit-tested in a session of a Debian 13, which mmdebstrap makes from the mirror (MIRROR: another one).
 check-debian13: programs
 	@tests/debian/test_debian13.py $(BUILD)/cordon
+
+# Guests under KVM, in an emulated machine whose processor has it: for machines without a good KVM. One to three minutes.
+check-kvm: all
+	@tests/levels/kvm_lane.py $(BUILD)/cordon $(BUILD)/tests/levels/kvm_check $(BUILD)/tests/levels/guest_probe
+
+# The same guests under this machine's own KVM, with the times that they take.
+bench-kvm: all
+	@tests/levels/kvm_lane.py $(BUILD)/cordon $(BUILD)/tests/levels/kvm_check $(BUILD)/tests/levels/guest_probe --here
 
 # Each fuzz target for FUZZ_SECONDS.
 FUZZ_SECONDS ?= 60

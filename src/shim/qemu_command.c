@@ -44,7 +44,9 @@ static void option(struct qemu_command *c, const char *name, const char *value)
  * waits seconds for one that is missing. */
 static void add_machine(struct qemu_command *c, const struct qemu_plan *p)
 {
-	option(c, "-M", "microvm,acpi=on,rtc=on,pit=off,pic=off,memory-backend=ram");
+	option(c, "-M",
+	       "microvm,acpi=on,rtc=on,pit=off,pic=off,suppress-vmdesc=on,"
+	       "memory-backend=ram");
 	option(c, "-accel", p->accel == BOOT_ACCEL_KVM ? "kvm" : "tcg,thread=multi,tb-size=64");
 	option(c, "-cpu", p->accel == BOOT_ACCEL_KVM ? "host" : "max");
 	word(c, "-smp");

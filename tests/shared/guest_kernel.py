@@ -10,6 +10,8 @@ import subprocess
 def state(cordon):
     """A state directory with a guest kernel, beside the program `cordon`. Downloads the package if it has none."""
     folder = pathlib.Path(cordon).resolve().parent / "guest-kernel"
+    if (folder / "guest" / "manifest").exists():  # it appears with all the rest; the folder may be read-only here
+        return folder
     folder.mkdir(exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
