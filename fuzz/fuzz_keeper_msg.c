@@ -51,7 +51,7 @@ static void check_create(const uint8_t *bytes, size_t nfds, bool serve)
 
 	memcpy(&c, bytes, sizeof(c));
 	check_layers(p->nlayers, p->layer_at, p->layer_from);
-	assert(c.profile < CELL_PROFILES && c.flags <= CELL_FLAGS_ALL && c.zero == 0);
+	assert(c.profile < CELL_PROFILES && c.flags <= CELL_FLAGS_ALL && c.engine < CELL_ENGINES);
 	assert(c.uid < CELL_IDS && c.gid < CELL_IDS);
 	assert(c.nmounts <= CELL_MOUNTS_MAX);
 	assert(nfds == (serve ? 1 : 1 + c.nlayers + c.nmounts));

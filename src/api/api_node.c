@@ -90,6 +90,24 @@ static void write_restrictions(struct json *j, const struct cell_restrictions *w
 	json_close(j, '}');
 }
 
+static void write_levels(struct json *j, const struct core_options *o)
+{
+	const struct cell_level *l;
+
+	json_open(j, "levels", '[');
+	for (size_t i = 0; (l = cell_level_at(i)) != NULL; i++) {
+		const struct cell_level_state *s = &o->levels[i];
+
+		json_open(j, NULL, '{');
+		json_text(j, "name", l->name);
+		json_bool(j, "possible", s->is_possible != 0);
+		json_text(j, "why", s->is_possible ? NULL : s->why);
+		json_text(j, "note", s->note[0] == '\0' ? NULL : s->note);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
 static void count_one(struct session *s, void *arg)
 {
 	unsigned *states = arg;
@@ -146,6 +164,7 @@ void api_node_get(struct request *r)
 	json_uint(&j, "cgroup_version", w == NULL ? 0 : w->cgroup_version);
 	json_bool(&j, "rootless", w != NULL && w->rootless != 0);
 	write_restrictions(&j, w);
+	write_levels(&j, core_options(r->core));
 	write_load(&j, r);
 	if (auth_is_operator(r))
 		json_text(&j, "template_dir", core_options(r->core)->template_dir);

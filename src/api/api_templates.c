@@ -78,14 +78,16 @@ static void on_added(struct completion *c, const struct err *e)
 }
 
 /* The layers of another template, with commands of its own. */
-static void derive(struct request *r, const struct spec_template *spec)
+static void derive(struct request *r, struct spec_template *spec)
 {
 	const struct template_version *v = templates_find(r->core, r->tenant, spec->from);
 	struct err e = { 0 };
 
 	if (v == NULL)
 		IGNORED(templates_missing(r->core, r->tenant, spec->from, &e), "answered");
-	else
+	else if (!spec->level_given)
+		spec->row.level = template_row(v)->level;
+	if (v != NULL)
 		v = templates_derive(r->core, r->tenant, v, &spec->row, request_actor(r), &e);
 	if (v == NULL)
 		reply_error(r, &e);

@@ -78,7 +78,7 @@ static void read_mounts(struct json_members *m, struct buf *to)
 			   spec.mounts[i].writable ? "rw" : "ro");
 }
 
-static void read_level(struct json_members *m, uint32_t *ret)
+static void read_level(struct json_members *m, struct spec_template *ret)
 {
 	const char *name = NULL;
 	const struct cell_level *level;
@@ -86,9 +86,10 @@ static void read_level(struct json_members *m, uint32_t *ret)
 	json_members_text(m, "level", WORD_MAX - 1, &name);
 	level = cell_level_find(name);
 	if (level == NULL)
-		(void)json_members_fail(m, "level", "is not available here");
+		(void)json_members_fail(m, "level", "must be " CELL_LEVEL_NAMES);
 	else
-		*ret = level->id;
+		ret->row.level = level->id;
+	ret->level_given = name != NULL && name[0] != '\0';
 }
 
 static void read_commands(struct json_members *m, struct store_template *row)
@@ -118,7 +119,7 @@ int spec_template_read(const void *body, size_t len, const char *template_dir,
 	json_members_begin(&m, ret->root, "", e);
 	json_members_text(&m, "name", STORE_NAME_MAX - 1, &name);
 	(void)snprintf(ret->row.name, sizeof(ret->row.name), "%s", name);
-	read_level(&m, &ret->row.level);
+	read_level(&m, ret);
 	read_commands(&m, &ret->row);
 	json_members_text(&m, "from", TEMPLATE_NAME_TEXT - 1, &ret->from);
 	if (ret->from != NULL && ret->from[0] != '\0')

@@ -8,6 +8,7 @@
 struct spec_template {
 	struct store_template row; /* its texts are borrowed from the rest */
 	json_t *root;
+	bool level_given;
 	const char *from; /* the template whose layers it has; "": none */
 	struct buf layers, mounts, env;
 };

@@ -14,6 +14,9 @@ static void usage_none(const struct cgroups *c, const char *id, enum usage_detai
 
 static const struct cell_ops table[CELL_LEVELS + 1] = {
 	[CELL_CONTAINER] = { .usage = usage_read },
+	/* The engine is in the cgroup of the cell, with all that the guest uses. */
+	[CELL_GVISOR] = { .usage = usage_read },
+	[CELL_MICROVM] = { .usage = usage_read },
 	[CELL_LEVELS] = { .usage = usage_none },
 };
 

@@ -23,7 +23,8 @@
 #include "keeper_client.h"
 #include "nofile.h"
 #include "run.h"
-#include "cell_level.h"
+#include "guest_files.h"
+#include "level_machine.h"
 
 static unsigned missing_needed;
 
@@ -170,11 +171,21 @@ static void check_limits(const struct cell_restrictions *w)
 
 static void check_levels(const char *state_dir)
 {
+	struct level_machine machine;
 	const struct cell_level *l;
 
-	for (size_t i = 0; (l = cell_level_at(i)) != NULL; i++)
-		row("level", l->name, missing_needed == 0, true, l->separated, "");
-	row("level", "gvisor", false, false, "not in this version of Cordon", "");
+	level_machine_find(NULL, state_dir == NULL ? GUEST_STATE_DIR : state_dir, &machine);
+	for (size_t i = 0; (l = cell_level_at(i)) != NULL && l->id != CELL_MICROVM; i++) {
+		const struct cell_level_state *s = &machine.states[i];
+
+		row("level", l->name, missing_needed == 0 && s->is_possible,
+		    l->engine == CELL_ENGINE_NONE,
+		    !s->is_possible	 ? s->why
+		    : s->note[0] != '\0' ? s->note
+					 : l->separated,
+		    "");
+	}
+	level_machine_release(&machine);
 	doctor_microvm(state_dir);
 }
 

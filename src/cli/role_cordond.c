@@ -19,6 +19,8 @@ int role_cordond_start(struct supervisor *v, struct worker *w, int control, stru
 	fds[SERVE_FD_CERT - SERVE_FD_CONTROL] = s->cert_fd;
 	fds[SERVE_FD_KEY - SERVE_FD_CONTROL] = s->key_fd;
 	fds[SERVE_FD_SECRETS - SERVE_FD_CONTROL] = s->secrets_fd;
+	for (int i = 0; i < SERVE_LEVEL_FILES; i++)
+		fds[SERVE_FD_LEVELS - SERVE_FD_CONTROL + i] = s->levels.files[i];
 	for (uint32_t i = 0; i < s->setup.nlisteners; i++)
 		fds[n++] = s->listeners[i];
 	return child_process_start(&(struct child_process_start){ .name = w->role->program,

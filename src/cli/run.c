@@ -15,6 +15,8 @@
 
 #include "cell_ops.h"
 #include "clock.h"
+#include "guest_files.h"
+#include "level_machine.h"
 #include "run_private.h"
 
 int run_failed(struct run *r, bool user_fault)
@@ -66,14 +68,32 @@ static int with_keeper(struct run *r, uint32_t uid, struct err *e)
 	return result;
 }
 
+/* A level that this machine cannot do is refused, and never replaced by another. */
+static int check_level(const struct run *r, struct err *e)
+{
+	const struct cell_level *level = cell_level_find(r->o.level);
+	struct level_machine machine;
+	int checked = 0;
+
+	if (level->engine == CELL_ENGINE_NONE)
+		return 0;
+	level_machine_init(&machine);
+	level_machine_find_one(level->id, NULL, GUEST_STATE_DIR, &machine);
+	if (!machine.states[level->id].is_possible)
+		checked = err_set(e, ERR_UNSUPPORTED, "--level %s: not possible here: %s",
+				  level->name, machine.states[level->id].why);
+	level_machine_release(&machine);
+	return checked;
+}
+
 static int run(struct run *r, struct err *e)
 {
 	const struct node_ca *authority = NULL;
 	uint32_t uid;
 	int result = -1;
 
-	if (run_options_uid(&r->o, &uid, e) < 0 || run_cell_sources(r, e) < 0 ||
-	    run_net_check(&r->net, &r->o, &r->outcome.network, e) < 0)
+	if (check_level(r, e) < 0 || run_options_uid(&r->o, &uid, e) < 0 ||
+	    run_cell_sources(r, e) < 0 || run_net_check(&r->net, &r->o, &r->outcome.network, e) < 0)
 		return run_failed(r, true);
 	if (run_wait_signals(r, e) < 0 || keeper_client_start(&r->keeper, false, e) < 0)
 		return -1;

@@ -24,7 +24,7 @@ static const struct option options[] = {
 	{ "profile", "NAME", OPTION_TEXT, FIELD(profile_name), 0, 0,
 	  "standard: sudo works inside (default); locked: one user only" },
 	{ "level", "NAME", OPTION_TEXT, FIELD(level), 0, 0,
-	  "kind of isolation; container is the only one so far" },
+	  "kind of isolation: container (default), gvisor or microvm" },
 	{ "memory", "SIZE", OPTION_BYTES, FIELD(memory), 4 * MIB, 64 * TIB,
 	  "memory, files written included (default 1G)" },
 	{ "cpus", "NUMBER", OPTION_MILLIS, FIELD(cpus), 10, 1000000,
@@ -157,9 +157,8 @@ static int check_words(const struct run_options *o, struct err *e)
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
 
 	if (cell_level_find(o->level) == NULL)
-		return err_set(e, ERR_UNSUPPORTED,
-			       "--level: '%.40s' is not available; available: %s", o->level,
-			       cell_level_find(NULL)->name);
+		return err_set(e, ERR_UNSUPPORTED, "--level: '%.40s' is none of " CELL_LEVEL_NAMES,
+			       o->level);
 	if (strlen(o->hostname) > 63 || o->hostname[0] == '-' ||
 	    o->hostname[strspn(o->hostname, allowed)] != '\0')
 		return err_set(

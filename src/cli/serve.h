@@ -8,6 +8,7 @@
 #include "cgroups.h"
 #include "config.h"
 #include "keeper_client.h"
+#include "level_machine.h"
 #include "options.h"
 #include "supervisor_msg.h"
 #include "template.h"
@@ -33,6 +34,7 @@ struct serve {
 	int certificate_fd; /* of it, for cordon-storage: storage/arrange.h */
 	int listeners[SERVE_LISTENERS_MAX];
 	struct cgroups cgroups;
+	struct level_machine levels;
 	struct template template;
 	struct keeper_root roots[CELL_ROOTS_MAX];
 	unsigned nroots;
@@ -42,6 +44,9 @@ struct serve {
 
 /* serve_prepare.c: opens and makes all of it. On failure the process ends, which closes it. */
 int serve_prepare(struct serve *s, struct err *e) MUST_USE;
+
+/* serve_levels.c: which levels sessions can have, and the files that their engines need. */
+int serve_levels(struct serve *s, struct err *e) MUST_USE;
 
 /* serve_cache.c: opens the folder of cordon-cache. It may be missing: then the log says why. */
 void serve_cache(struct serve *s);

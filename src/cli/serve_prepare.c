@@ -428,6 +428,8 @@ int serve_prepare(struct serve *s, struct err *e)
 	if (open_host(s, e) < 0 || open_template_dir(s, e) < 0 || open_storage_dir(s, e) < 0 ||
 	    open_mount_roots(s, e) < 0)
 		return -1;
+	if (serve_levels(s, e) < 0)
+		return -1;
 	serve_cache(s);
 	warn_nofile(s);
 	return write_memfds(s, e);

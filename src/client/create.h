@@ -26,7 +26,7 @@ struct create_options {
 	{ "profile", "NAME", OPTION_TEXT, offsetof(type, make.profile), 0, 0, \
 	  "standard: sudo works inside (default); locked: one user only" }, \
 	{ "level", "NAME", OPTION_TEXT, offsetof(type, make.level), 0, 0, \
-	  "kind of isolation (default: container)" }, \
+	  "kind of isolation: container, gvisor or microvm (default: as the template has it)" }, \
 	{ "memory", "SIZE", OPTION_BYTES, offsetof(type, make.memory), 1, CREATE_OPTIONS_NUMBER_MAX, \
 	  "memory, files written included" }, \
 	{ "cpus", "NUMBER", OPTION_MILLIS, offsetof(type, make.cpus), 1, 1000000, \

@@ -48,6 +48,7 @@ struct config {
 	char listen[128]; /* HOST:PORT, [IPv6]:PORT; "": no TCP */
 	bool allow_remote_plain;
 	char domain[CONFIG_DOMAIN_MAX];	     /* NAME or NAME:PORT; "": cordon serve sets it */
+	char levels[128];		     /* names, with commas */
 	char node_name[SESSION_ID_NODE_MAX]; /* in the ids of its sessions */
 	char secrets_key_file[CONFIG_PATH_MAX];
 	char tls_cert[CONFIG_PATH_MAX], tls_key[CONFIG_PATH_MAX]; /* both or none */

@@ -100,6 +100,8 @@ const struct config_setting config_table[] = {
 	  "program of gVisor, for sessions of level gvisor: runsc of 20240729 or later, which only root or the user that starts "
 	  "the server may change",
 	  .shown = "runsc in /usr/local/sbin, /usr/local/bin, /usr/sbin or /usr/bin" },
+	{ "levels", "NAME,...", CONFIG_TEXT, FIELD(levels), "container,gvisor,microvm", 1, 127, NULL,
+	  "isolation levels that sessions may have, of container, gvisor and microvm; one that this machine cannot do is refused with the reason" },
 	{ "volume_size_default", "SIZE", CONFIG_BYTES, FIELD(volume_size_default), "8G", 8 * MIB, 64 * TIB, NULL,
 	  "size of a volume that does not set it" },
 	{ "volume_size_max", "SIZE", CONFIG_BYTES, FIELD(volume_size_max), "1T", 8 * MIB, 64 * TIB, NULL,

@@ -6,12 +6,10 @@
  * closes. Cells continue without it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -42,6 +40,7 @@
 #include "request.h"
 #include "request_log.h"
 #include "start_error.h"
+#include "state_lock.h"
 #include "net_access.h"
 #include "seal.h"
 #include "secret_part.h"
@@ -56,10 +55,8 @@
 #include "large_blocks.h"
 
 #define HEAD_MAX 32768
-#define LOCK_WAIT_MS 15000 /* for an earlier cordond to end */
-#define LOCK_WARN_MS 1000  /* after which the wait is logged */
-#define HURRY_MS 300	   /* at the end: for requests under way to be answered as usual */
-#define CLOSE_MS 1000	   /* then for answers that are being sent, and for connections to end */
+#define HURRY_MS 300  /* at the end: for requests under way to be answered as usual */
+#define CLOSE_MS 1000 /* then for answers that are being sent, and for connections to end */
 #define DRAIN_LOOK_MS 5
 #define RECOVERY_WAIT_MS 2000 /* clients wait this long for recovery */
 
@@ -74,7 +71,8 @@ struct daemon {
 	struct server *servers[2];   /* with TLS (if there is any) and plain */
 	struct byte_account account; /* of both */
 	int state_fd, run_fd, lock_fd;
-	int cgroup_fds[CELL_CGROUP_DIRS]; /* -1: not given */
+	int cgroup_fds[CELL_CGROUP_DIRS];   /* -1: not given */
+	int level_files[SERVE_LEVEL_FILES]; /* the same */
 	struct loop_fd control, signals;
 	struct loop_timer drain;
 	uint64_t drain_began_ns;
@@ -90,13 +88,19 @@ struct daemon {
 	int status; /* of the process, when the loop has stopped */
 };
 
+static int given(int fd)
+{
+	return fcntl(fd, F_GETFD) < 0 ? -1 : fd;
+}
+
 /* Called before anything is opened, which would get the numbers of descriptors that were not given.
  */
-static void find_cgroups(struct daemon *d)
+static void find_given(struct daemon *d)
 {
 	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
-		d->cgroup_fds[i] =
-			fcntl(SERVE_FD_CGROUP + i, F_GETFD) < 0 ? -1 : SERVE_FD_CGROUP + i;
+		d->cgroup_fds[i] = given(SERVE_FD_CGROUP + i);
+	for (int i = 0; i < SERVE_LEVEL_FILES; i++)
+		d->level_files[i] = given(SERVE_FD_LEVELS + i);
 }
 
 static int read_setup(struct daemon *d, struct err *e)
@@ -112,29 +116,6 @@ static int read_setup(struct daemon *d, struct err *e)
 	return config_read_fd(&d->config, SERVE_FD_CONFIG, e);
 }
 
-/* One daemon per state folder: a second one waits for the first to end. */
-static int lock_state(struct daemon *d, struct err *e)
-{
-	uint64_t began = clock_now_ns(), now;
-	bool warned = false;
-
-	d->lock_fd = openat(d->state_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (d->lock_fd < 0)
-		return err_sys(e, "open lock in %s", d->config.state_dir);
-	while (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-		now = clock_now_ns();
-		if (errno != EWOULDBLOCK || now > began + LOCK_WAIT_MS * CLOCK_MS)
-			return err_sys(e, "%s is used by another cordond", d->config.state_dir);
-		if (!warned && now > began + LOCK_WARN_MS * CLOCK_MS) {
-			warned = true;
-			log_warn("waiting for another cordond that uses the state folder to end",
-				 "folder=%s for_ms=%d", d->config.state_dir, LOCK_WAIT_MS);
-		}
-		(void)poll(NULL, 0, 20);
-	}
-	return 0;
-}
-
 static int open_folders(struct daemon *d, struct err *e)
 {
 	d->state_fd = open(d->config.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -143,7 +124,7 @@ static int open_folders(struct daemon *d, struct err *e)
 	d->run_fd = open(d->config.run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (d->run_fd < 0)
 		return err_sys(e, "open %s", d->config.run_dir);
-	return lock_state(d, e);
+	return state_lock(d->state_fd, d->config.state_dir, &d->lock_fd, e);
 }
 
 /* The node's layer of every session's policy. */
@@ -194,6 +175,10 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	memcpy(o->cgroups.why, s->no_limits_why, sizeof(o->cgroups.why));
 	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
 		o->cgroups.dirs[i] = d->cgroup_fds[i];
+	memcpy(o->levels, s->levels, sizeof(o->levels));
+	o->use_kvm = s->use_kvm != 0;
+	memcpy(o->guest_key, s->guest_key, sizeof(o->guest_key));
+	memcpy(o->level_files, d->level_files, sizeof(o->level_files));
 	o->host.nlayers = s->host.nlayers;
 	for (uint32_t i = 0; i < s->host.nlayers && i < CELL_LAYERS_MAX; i++) {
 		o->host.layers[i].root = s->host.roots[i];
@@ -320,9 +305,7 @@ static int start_servers(struct daemon *d, struct err *e)
 	if (d->unfit[0] == '\0')
 		o.on_request = on_unix_request;
 	d->servers[1] = d->servers[0] == NULL ? NULL : server_new(d->loop, &o, e);
-	if (d->servers[1] == NULL)
-		return -1;
-	return 0;
+	return d->servers[1] == NULL ? -1 : 0;
 }
 
 /* Until the server can answer, clients wait in the queues of the listeners: an upgrade or a crash
@@ -396,8 +379,8 @@ static void begin_drain(struct daemon *d)
 	log_info("cordond ending", "connections=%zu", connections(d));
 	if (d->core != NULL)
 		core_drain(d->core);
-	server_drain(d->servers[0]);
-	server_drain(d->servers[1]);
+	for (int i = 0; i < 2; i++)
+		server_drain(d->servers[i]);
 	d->drain = (struct loop_timer){ .on_expire = on_drain, .arg = d };
 	d->drain_began_ns = clock_now_ns();
 	d->cells_wait = (struct cells_wait){ d->drain_began_ns, d->drain_began_ns, 0 };
@@ -580,7 +563,7 @@ int main(int argc, char **argv)
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);     /* keys and secrets pass through here */
 	(void)signal(SIGPIPE, SIG_IGN);
 	large_blocks_set_up();
-	find_cgroups(&d);
+	find_given(&d);
 	if (read_setup(&d, &e) < 0) {
 		(void)fprintf(stderr, "cordond: %s\n", e.msg);
 		return 2;

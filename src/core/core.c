@@ -33,6 +33,19 @@ bool core_ready(const struct core *c, const char **ret_why)
 	return *ret_why == NULL;
 }
 
+int core_level_check(const struct core *c, const struct cell_level *level, struct err *e)
+{
+	const struct cell_level_state *s;
+
+	if (level->id >= CELL_LEVELS)
+		return err_set(e, ERR_UNSUPPORTED, "level: this version does not know it");
+	s = &c->o.levels[level->id];
+	if (s->is_possible)
+		return 0;
+	return err_set(e, ERR_UNSUPPORTED, "level %s: not possible on this server: %.190s",
+		       level->name, s->why);
+}
+
 bool core_recovered(const struct core *c)
 {
 	return c->recovered;

@@ -13,6 +13,7 @@
 #include "completion.h"
 #include "config.h"
 #include "keeper_msg.h"
+#include "supervisor_msg.h"
 #include "loop.h"
 #include "jobs.h"
 #include "store.h"
@@ -45,8 +46,12 @@ struct core_mount_root {
 };
 
 struct core_options {
-	const struct config *config;	  /* borrowed */
-	struct cgroups cgroups;		  /* borrowed descriptors */
+	const struct config *config;		     /* borrowed */
+	struct cgroups cgroups;			     /* borrowed descriptors */
+	struct cell_level_state levels[CELL_LEVELS]; /* what this machine can do */
+	int level_files[SERVE_LEVEL_FILES]; /* borrowed: what engines need; -1: not there */
+	bool use_kvm;			    /* for guests of level microvm */
+	char guest_key[SERVE_GUEST_KEY_MAX];
 	struct core_host host;		  /* layers of the template "host" */
 	uint32_t template_root;		  /* index of the keeper's root that is template_dir */
 	char template_dir[CELL_PATH_MAX]; /* "": templates cannot be added */
@@ -81,6 +86,9 @@ struct core_options {
 	void (*replace_storage)(void *arg); /* likewise for cordon-storage; NULL: none is there */
 	unsigned negress;		    /* processes of cordon-egress; 0: one */
 };
+
+/* ERR_UNSUPPORTED, with the reason: this server cannot make cells of that level. */
+int core_level_check(const struct core *c, const struct cell_level *level, struct err *e) MUST_USE;
 
 /* Is a keeper ready, and has recovery ended? *ret_why says what is missing. */
 bool core_ready(const struct core *c, const char **ret_why);

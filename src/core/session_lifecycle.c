@@ -73,8 +73,8 @@ static int insert(struct session *s, enum session_state state, struct execution 
 					    own->layers, own->nlayers, e) == 0) &&
 	    volume_mount_add_uses(c, &s->row, e) == 0 &&
 	    event_log_append(c, &s->actor, s->row.tenant, s->row.id, "", "session.created", e,
-			     "template\t%s\nto\t%s\n", s->row.template,
-			     session_state_name(state)) == 0 &&
+			     "template\t%s\nlevel\t%s\nto\t%s\n", s->row.template,
+			     session_level(s)->name, session_state_name(state)) == 0 &&
 	    store_commit(c->store, e) == 0)
 		return 0;
 	store_rollback(c->store);

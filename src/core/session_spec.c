@@ -194,23 +194,29 @@ static int copy_texts(const struct core *c, const struct template_version *v,
 }
 
 /* The level, and what is asked of it that not every level can do. */
-static int check_level(const struct template_version *v, const struct session_spec *spec,
-		       struct store_session *row, struct err *e)
+static int check_level(const struct core *c, const struct template_version *v,
+		       const struct session_spec *spec, struct store_session *row, struct err *e)
 {
 	const struct cell_level *level = spec->level == NULL || *spec->level == '\0'
 						 ? cell_level_of(v->row.level)
 						 : cell_level_find(spec->level);
 
 	if (level == NULL)
-		return err_set(e, ERR_UNSUPPORTED, "level %.60s: only %s is available here",
-			       spec->level, cell_level_find(NULL)->name);
+		return err_set(e, ERR_UNSUPPORTED, "level %.60s: must be " CELL_LEVEL_NAMES,
+			       spec->level);
 	row->level = level->id;
+	if (core_level_check(c, level, e) < 0)
+		return -1;
 	if ((spec->nmounts > 0 || v->row.mounts[0] != '\0') &&
 	    !cell_level_can(level, CELL_CAN_MOUNT))
 		return err_set(e, ERR_UNSUPPORTED, "mounts: not possible at level %s", level->name);
 	if ((spec->on_timeout != SESSION_KILL || spec->on_idle != SESSION_KILL) &&
 	    !cell_level_can(level, CELL_CAN_PAUSE))
 		return err_set(e, ERR_UNSUPPORTED, "pause: not possible at level %s", level->name);
+	if (spec->storage_given && spec->storage == SESSION_DISK &&
+	    !cell_level_can(level, CELL_CAN_USE_DISK))
+		return err_set(e, ERR_UNSUPPORTED, "storage disk: not possible at level %s",
+			       level->name);
 	return 0;
 }
 
@@ -261,7 +267,7 @@ int session_spec_check(const struct core *c, const struct template_version *v,
 
 	memset(row, 0, sizeof(*row));
 	*ret_texts = NULL;
-	if (check_level(v, spec, row, e) < 0)
+	if (check_level(c, v, spec, row, e) < 0)
 		return -1;
 	memcpy(row->template, v->row.name, sizeof(row->template));
 	memcpy(row->template_id, v->row.id, sizeof(row->template_id));

@@ -87,8 +87,8 @@ static int check(const struct core *c, const struct store_template *row, struct 
 {
 	if (templates_check_name(c, row->name, e) < 0)
 		return -1;
-	if (cell_level_of(row->level)->abilities == 0)
-		return err_set(e, ERR_UNSUPPORTED, "level: not available here");
+	if (core_level_check(c, cell_level_of(row->level), e) < 0)
+		return -1;
 	if (check_root(c, row, e) < 0 || session_spec_check_mounts(c, row->mounts, e) < 0)
 		return -1;
 	return check_room(c, e);

@@ -23,6 +23,7 @@ struct template_version *templates_derive(struct core *c, const struct tenant *t
 
 	if (template_name_read(ask->name, &name, e) < 0 ||
 	    templates_check_name(c, name.name, e) < 0 ||
+	    core_level_check(c, cell_level_of(ask->level), e) < 0 ||
 	    template_stack_read(&from->row, &stack, e) < 0)
 		return NULL;
 	if (name.space[0] != '\0') {
@@ -45,6 +46,7 @@ struct template_version *templates_derive(struct core *c, const struct tenant *t
 	row.ready_command = ask->ready_command;
 	row.start_restart = ask->start_restart;
 	row.interpreter = ask->interpreter;
+	row.level = ask->level;
 	tags[0] = name.tag[0] == '\0' ? STORE_TAG_DEFAULT : name.tag;
 	return templates_insert(c, &row, tags, 1, NULL, who, e);
 }

@@ -115,7 +115,7 @@ struct template_version *templates_insert(struct core *c, const struct store_tem
 					  const struct store_actor *who, struct err *e) MUST_USE;
 
 /* Adds a version of the tenant's (of the operator's own: for all) that has the layers and settings
- * of another template, and the name (perhaps with a tag) and the commands of `ask`. */
+ * of another template, and the name (perhaps with a tag), the level and the commands of `ask`. */
 struct template_version *templates_derive(struct core *c, const struct tenant *t,
 					  const struct template_version *from,
 					  const struct store_template *ask,

@@ -34,6 +34,7 @@ int sandbox_storage_read(const json_t *metadata, struct session_spec *ret, struc
 		    0 ||
 	    choice(metadata, "cordon.persist", "false", "true", &ret->persist, &given, e) < 0)
 		return -1;
+	ret->level = json_string_value(json_object_get(metadata, "cordon.level"));
 	ret->storage = on_disk ? SESSION_DISK : SESSION_MEMORY;
 	if (disk != NULL && units_bytes(disk, 1, BYTES_MAX, &ret->limits.disk_bytes, e) < 0)
 		return err_wrap(e, "metadata cordon.disk");

@@ -96,7 +96,8 @@ static void write_body(struct tool_call *c, struct json *j)
 	static const char *const same[][2] = { { "template", "template" },
 					       { "timeout_s", "timeout" },
 					       { "env", "env" },
-					       { "metadata", "metadata" } };
+					       { "metadata", "metadata" },
+					       { "level", "level" } };
 	const struct json_node *network = json_tree_get(c->q.arguments, "network");
 	const struct json_node *packages = json_tree_get(c->q.arguments, "packages");
 
@@ -146,6 +147,7 @@ static void answer(struct tool_call *c, struct session *s)
 	json_text(&c->out, "network", name);
 	json_text(&c->out, "workdir", workdir_of(s));
 	json_text(&c->out, "template", row->template);
+	json_text(&c->out, "level", cell_level_of(row->level)->name);
 	if (m->clone.c != NULL)
 		write_repository(c, workdir_of(s), &m->clone);
 	tool_done(c);
@@ -246,6 +248,10 @@ const struct tool tool_create_session = {
 					"type": "string",
 					"description": "what its file system is made from; left out: the server's default"
 				},
+				"level": {
+					"type": "string", "enum": ["container", "gvisor", "microvm"],
+					"description": "what separates it from the machine; left out: as the template has it"
+				},
 				"timeout_s": {"type": "integer", "minimum": 1, "maximum": 2592000},
 				"network": {
 					"anyOf": [
@@ -330,7 +336,7 @@ const struct tool tool_create_session = {
 				"session_id": {"type": "string"},
 				"expires_at": {"type": ["string", "null"]},
 				"network": {"type": "string"}, "workdir": {"type": "string"},
-				"template": {"type": "string"},
+				"template": {"type": "string"}, "level": {"type": "string"},
 				"repository": {
 					"type": "object",
 					"properties": {

@@ -2,13 +2,43 @@
 
 #include <string.h>
 
+#define MIB ((uint64_t)1 << 20)
+
+/* What engines need was measured with an idle guest: doc/levels.md. */
 static const struct cell_level levels[CELL_LEVELS] = {
-	[CELL_CONTAINER] = { CELL_CONTAINER, "container", "cordon-init",
-			     "namespaces, seccomp, capabilities, Landlock",
-			     CELL_CAN_PAUSE | CELL_CAN_DIFF | CELL_CAN_MOUNT },
+	[CELL_CONTAINER] = { .id = CELL_CONTAINER,
+			     .name = "container",
+			     .program = "cordon-init",
+			     .separated = "namespaces, seccomp, capabilities, Landlock",
+			     .abilities = CELL_CAN_PAUSE | CELL_CAN_DIFF | CELL_CAN_MOUNT |
+					  CELL_CAN_USE_DISK,
+			     .pids_each = 1 },
+	[CELL_GVISOR] = { .id = CELL_GVISOR,
+			  .name = "gvisor",
+			  .program = "cordon-shim",
+			  .separated = "gVisor, a kernel in user space, inside a container cell",
+			  .abilities = CELL_CAN_PAUSE | CELL_CAN_DIFF | CELL_CAN_MOUNT |
+				       CELL_CAN_USE_DISK,
+			  .engine = CELL_ENGINE_GVISOR,
+			  .memory_bytes = 48 * MIB,
+			  .pids = 64,
+			  .pids_each = 2,
+			  .nofile = 65536 },
+	[CELL_MICROVM] = { .id = CELL_MICROVM,
+			   .name = "microvm",
+			   .program = "cordon-shim",
+			   .separated = "a virtual machine with its own kernel, inside a locked "
+					"container cell",
+			   .abilities = CELL_CAN_PAUSE | CELL_CAN_KEEP_MEMORY,
+			   .engine = CELL_ENGINE_MICROVM,
+			   .memory_bytes = 96 * MIB,
+			   .pids = 64,
+			   .nofile = 8192 },
 };
 
-static const struct cell_level unknown = { CELL_LEVELS, "unknown", "", "", 0 };
+static const struct cell_level unknown = {
+	.id = CELL_LEVELS, .name = "unknown", .program = "", .separated = ""
+};
 
 const struct cell_level *cell_level_of(uint32_t id)
 {

@@ -1,24 +1,30 @@
 /* cell_level.h - the isolation levels: what separates a cell from the machine.
  *
  * A level is a cell whose PID 1 is a certain program. The keeper makes every cell alike: the same
- * namespaces, ids, cgroup, file system and network. What differs is the program at KEEPER_FD_INIT,
- * which speaks channel B (agent_msg.h), and what can be done with a cell of that level. A further
- * level is a row in cell_level.c, one in cellctl/cell_ops.c, and that program, beside cordon-init.
- * Callers check abilities, never names. The first row is the default. A level that a client
- * requests by name is never replaced by another one. */
+ * namespaces, ids, cgroup, file system and network. What differs is PID 1, which speaks channel B
+ * (agent_msg.h), and what can be done with a cell of that level. PID 1 of the level container is
+ * cordon-init. At the other levels it is cordon-shim, which runs an engine, and cordon-init runs in
+ * the guest behind that engine (doc/levels.md).
+ *
+ * Callers check abilities and engines, never names. The first row is the default. A level that a
+ * client requests by name is never replaced by another one. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cell_spec.h"
+
 /* The numbers are in rows of the store: new ones come at the end. */
-enum cell_level_id { CELL_CONTAINER, CELL_LEVELS };
+enum cell_level_id { CELL_CONTAINER, CELL_GVISOR, CELL_MICROVM, CELL_LEVELS };
 
 enum cell_ability {
-	CELL_CAN_PAUSE = 1 << 0, /* freeze and thaw, where the machine has a freezer */
-	CELL_CAN_DIFF = 1 << 1,	 /* the keeper can list what changed in its file system */
-	CELL_CAN_MOUNT = 1 << 2, /* directories of the machine can be shown in it */
+	CELL_CAN_PAUSE = 1 << 0,       /* freeze and thaw, where the machine has a freezer */
+	CELL_CAN_DIFF = 1 << 1,	       /* the keeper can read what changed in its file system */
+	CELL_CAN_MOUNT = 1 << 2,       /* directories of the machine can be shown in it */
+	CELL_CAN_KEEP_MEMORY = 1 << 3, /* its memory can be saved, and a cell started from that */
+	CELL_CAN_USE_DISK = 1 << 4,    /* its files can be on a disk of their own */
 };
 
 struct cell_level {
@@ -27,6 +33,21 @@ struct cell_level {
 	const char *program;   /* PID 1; installed beside the keeper */
 	const char *separated; /* by what, as text for users */
 	unsigned abilities;    /* set of enum cell_ability */
+	enum cell_engine engine;
+	/* What the engine itself needs beside the session's own: added to the limits of the cell's
+	 * cgroup, and not shown as the session's. */
+	uint64_t memory_bytes;
+	uint32_t pids;
+	uint32_t pids_each; /* host threads of each process of the session; 0: they are in the guest
+			     */
+	uint32_t nofile;    /* the cell's own; 0: the session's */
+};
+
+/* Whether this machine can make cells of a level. */
+struct cell_level_state {
+	uint32_t is_possible;
+	char why[256];	/* why not; "" if it is possible */
+	char note[160]; /* what a user should know of it here, such as what runs it; may be "" */
 };
 
 /* The level of that name, NULL if there is none; NULL or "" as name is the default. */
@@ -38,6 +59,9 @@ const struct cell_level *cell_level_of(uint32_t id);
 
 /* The level at an index; NULL behind the last. */
 const struct cell_level *cell_level_at(size_t i);
+
+/* All names, for messages: "container, gvisor or microvm". */
+#define CELL_LEVEL_NAMES "container, gvisor or microvm"
 
 static inline bool cell_level_can(const struct cell_level *l, enum cell_ability ability)
 {

@@ -9,11 +9,21 @@
 
 #include <stdint.h>
 
+#include "cell_level.h"
 #include "keeper_msg.h"
 
-#define SERVE_VERSION 4
+#define SERVE_VERSION 5
 #define SERVE_LISTENERS_MAX 8
 #define SERVE_ROOTS_MAX 8
+#define SERVE_GUEST_KEY_MAX 72
+
+/* Files that engines need: descriptors that are sent with BOOT (boot_msg.h). */
+enum serve_level_file {
+	SERVE_LEVEL_RUNSC,  /* the program */
+	SERVE_LEVEL_KERNEL, /* of guests, in sealed memory */
+	SERVE_LEVEL_INITRD, /* the same */
+	SERVE_LEVEL_FILES
+};
 
 enum {
 	SERVE_FD_CONTROL = 3, /* SOCK_SEQPACKET */
@@ -23,7 +33,8 @@ enum {
 	SERVE_FD_CERT = SERVE_FD_CGROUP + CELL_CGROUP_DIRS, /* PEM; may be missing */
 	SERVE_FD_KEY,
 	SERVE_FD_SECRETS, /* keys of secrets, see seal.h */
-	SERVE_FD_LISTEN,  /* and up */
+	SERVE_FD_LEVELS,  /* files of engines, by enum serve_level_file; each may be missing */
+	SERVE_FD_LISTEN = SERVE_FD_LEVELS + SERVE_LEVEL_FILES, /* and up */
 };
 
 /* Messages over the control socket: one of these, then the slot (0 where there is only one). */
@@ -93,6 +104,9 @@ struct serve_setup {
 	uint32_t nroots;
 	uint32_t nkeepers; /* 1 to SERVE_KEEPERS_MAX */
 	uint32_t negress;  /* processes of cordon-egress, 1 to SERVE_EGRESS_MAX */
+	struct cell_level_state levels[CELL_LEVELS];
+	uint32_t use_kvm;		     /* guests of level microvm run on the processor */
+	char guest_key[SERVE_GUEST_KEY_MAX]; /* changes with the guest's kernel and agent */
 	struct serve_host host;
 	uint32_t template_root; /* the keeper's root that is template_dir, by number */
 	char template_dir[CELL_PATH_MAX];

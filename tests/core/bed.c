@@ -462,6 +462,9 @@ static void fill(struct core_options *o, unsigned keeper_timeout_ms)
 				    .negress = BED_EGRESS };
 	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
 		o->cgroups.dirs[i] = -1;
+	o->levels[CELL_CONTAINER].is_possible = 1;
+	for (int i = 0; i < SERVE_LEVEL_FILES; i++)
+		o->level_files[i] = -1;
 	o->host.nlayers = 1;
 	(void)snprintf(o->host.layers[0].at, CELL_PLACE_MAX, "/");
 	o->template_root = 1;

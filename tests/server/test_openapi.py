@@ -218,7 +218,7 @@ def sessions(p):
     p.probe(400, "GET", "/v1/sessions", query="after=zz")
     p.probe(400, "GET", "/v1/sessions", query="limit=0")
     p.probe(404, "POST", "/v1/sessions", body={"template": "nosuch"})
-    p.probe(422, "POST", "/v1/sessions", body={"level": "microvm"})
+    p.probe(422, "POST", "/v1/sessions", body={"level": "nosuch"})
     p.probe(403, "POST", "/v1/sessions", body={"mounts": [{"source": "/etc", "target": "/mnt"}]})
     key = p.json(201, "POST", "/v1/tenants/{tenant}/keys", body={"scopes": ["sessions"]})["key"]
     one = p.json(201, "POST", "/v1/sessions", key=key)

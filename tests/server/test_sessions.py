@@ -139,7 +139,7 @@ def test_bad_bodies(server):
     equal((status, data["error"]["code"]), (413, "too_large"))
     has(headers, "x-request-id", "headers")
     server.refused(404, "not_found", "POST", "/v1/sessions", {"template": "nonesuch"}, "nonesuch")
-    server.refused(422, "unsupported", "POST", "/v1/sessions", {"level": "microvm"}, "level")
+    server.refused(422, "unsupported", "POST", "/v1/sessions", {"level": "nosuch"}, "level")
     server.refused(403, "forbidden", "POST", "/v1/sessions", {"mounts": [{"source": "/etc", "target": "/mnt"}]}, "mount", "/etc")
     server.refused(400, "invalid", "POST", "/v1/sessions", {"env": {"A": "x\0y"}})
 
