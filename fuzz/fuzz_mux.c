@@ -298,6 +298,7 @@ static void run_model(const uint8_t *data, size_t size)
 	settle(&m);
 	for (unsigned n = 0; n < MUX_NUMBERS; n++)
 		assert(mux[0].streams[n].state == 0 && mux[1].streams[n].state == 0);
+	assert(mux[0].used == 0 && mux[1].used == 0);
 }
 
 static ssize_t fill_ones(void *arg, uint16_t number, void *stream_arg, uint8_t *to, size_t max)

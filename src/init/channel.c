@@ -40,6 +40,13 @@ static uint8_t *buffer;
 static size_t have, at; /* buffer[at .. have) was not parsed yet */
 static size_t touched;	/* largest have since memory was given back */
 
+static const struct channel_carrier *carrier; /* NULL: the channel */
+
+void channel_use_carrier(const struct channel_carrier *c)
+{
+	carrier = c;
+}
+
 int channel_init(void)
 {
 	channel = CHANNEL_FD;
@@ -50,12 +57,12 @@ int channel_init(void)
 
 bool channel_is_open(void)
 {
-	return channel >= 0;
+	return channel >= 0 || carrier != NULL;
 }
 
 bool channel_is_broken(void)
 {
-	return channel < 0 || broken;
+	return carrier != NULL ? carrier->is_broken() : channel < 0 || broken;
 }
 
 void channel_poll_fds(struct pollfd *ret_fds)
@@ -94,6 +101,8 @@ bool channel_send(enum agent_type type, const struct agent_event *v, const int *
 
 	if (channel_is_broken())
 		return false;
+	if (carrier != NULL)
+		return carrier->send(type, v, fds, nfds);
 	frame_head(bytes, (uint16_t)type, sizeof(*v));
 	memcpy(bytes + FRAME_HEAD, v, sizeof(*v));
 	full = out_of_memory = false;
@@ -108,6 +117,11 @@ bool channel_send(enum agent_type type, const struct agent_event *v, const int *
 	return false;
 }
 
+bool channel_is_drained(uint32_t program)
+{
+	return carrier == NULL || carrier->is_drained(program);
+}
+
 bool channel_receive(void)
 {
 	size_t nfds = 0;
@@ -116,6 +130,8 @@ bool channel_receive(void)
 	ssize_t n;
 	int fds[BOOT_FDS_MAX];
 
+	if (carrier != NULL)
+		return carrier->receive();
 	if (channel < 0)
 		return false;
 	if (buffer == NULL) {
@@ -162,6 +178,8 @@ bool channel_next(struct frame *ret)
 	struct err e;
 	int took;
 
+	if (carrier != NULL)
+		return carrier->next(ret);
 	if (have == 0)
 		return false;
 	took = frame_read(buffer + at, have - at, AGENT_REQUEST_MAX, ret, &e);

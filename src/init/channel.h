@@ -14,6 +14,18 @@
 
 #define CHANNEL_FDS 2 /* entries of channel_poll_fds() */
 
+/* In a guest the connection is another one (guest_link.h), which does the same. */
+struct channel_carrier {
+	bool (*is_broken)(void);
+	bool (*send)(enum agent_type type, const struct agent_event *v, const int *fds,
+		     size_t nfds);
+	bool (*receive)(void);
+	bool (*next)(struct frame *ret);
+	bool (*is_drained)(uint32_t program);
+};
+
+void channel_use_carrier(const struct channel_carrier *carrier);
+
 /* Takes descriptor 3. */
 int channel_init(void) MUST_USE;
 
@@ -31,6 +43,10 @@ bool channel_needs_retry(void);
 
 /* Sends one event. False: there is no connection, or the kernel does not accept it now. */
 bool channel_send(enum agent_type type, const struct agent_event *v, const int *fds, size_t nfds);
+
+/* May EXITED of a program be sent? Descriptors that were passed are read by the server itself, but
+ * streams of a guest bring the output over the same connection: it goes first. */
+bool channel_is_drained(uint32_t program);
 
 /* Receives once. False if there was nothing. At the end of the connection PID 1 exits, if the cell
  * does not linger. */

@@ -1,10 +1,14 @@
 #include "event_out.h"
 
 #include "channel.h"
+#include "clock.h"
 #include "io.h"
 #include "programs.h"
 
+#define DRAIN_MS 1000
+
 static bool ready, synced, all_dead;
+static bool exit_waits;	       /* EXITED of a program waits for its output */
 static enum agent_type answer; /* 0: none */
 static int answer_fd = -1;     /* sent with it */
 static const int *kept_fds;    /* borrowed: sent with it */
@@ -119,12 +123,27 @@ static bool send_event(struct program *p, unsigned what)
 	}
 }
 
+/* The output of a program is sent first, if it goes over the same connection. If it was killed, and
+ * the server does not read, the wait has an end. */
+static bool must_wait(const struct program *p)
+{
+	bool killed = all_dead || (p->to_send & PROGRAM_SEND_TREE_DEAD) != 0;
+
+	if (channel_is_drained(p->handle))
+		return false;
+	return !killed || clock_now_ns() < p->ended_ns + DRAIN_MS * CLOCK_MS;
+}
+
 /* In the order of the flags' values: STARTED comes before EXITED, and TREE_DEAD is the last. */
 static bool send_program(struct program *p)
 {
 	for (unsigned what = 1; p->to_send != 0; what <<= 1) {
 		if ((p->to_send & what) == 0)
 			continue;
+		if (what == PROGRAM_SEND_EXITED && must_wait(p)) {
+			exit_waits = true;
+			return true;
+		}
 		if (!send_event(p, what))
 			return false;
 		p->to_send &= ~what;
@@ -158,12 +177,13 @@ static bool send_pending(void)
 {
 	if (!send_once(&ready, AGENT_READY, &(struct agent_event){ .pid = AGENT_VERSION }))
 		return false;
+	exit_waits = false;
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;)
 		if (p->to_send != 0 && !send_program(p))
 			return false;
 	if (!send_once(&synced, AGENT_SYNCED, &(struct agent_event){ 0 }) || !send_answer())
 		return false;
-	return send_once(&all_dead, AGENT_ALL_DEAD, &all_dead_event);
+	return exit_waits || send_once(&all_dead, AGENT_ALL_DEAD, &all_dead_event);
 }
 
 bool event_out_all(void)

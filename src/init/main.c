@@ -13,6 +13,10 @@
  *   pty_pump.c          moves the bytes of a held PTY
  *   kill_tree.c         kills all processes that a program started
  *   tree_mark.c         the mark by which these are known; proc_stat.c reads /proc
+ *   guest_link.c        in a guest: the connection to its shim, in place of channel B;
+ *                       guest_pump.c moves bytes between its streams and descriptors,
+ *                       guest_egress.c and guest_dns.c have what programs want to reach,
+ *                       guest_identity.c sets what HELLO has
  *   dialer.c            connections to ports of the cell
  *   egress_listener.c   the two sockets for cordon-egress
  *   owner_finder.c      which program made a connection: owner_diag.c asks the kernel for the
@@ -31,8 +35,8 @@
  *   processes.c         lists processes and sends signals
  *   secret_*.c          secrets as files, or at a socket (_socket); _table parses them
  *
- *   guest_*.c           as the first program of a virtual machine: makes of its kernel what a keeper
- *                       makes of a cell
+ *   guest_boot.c        as the first program of a virtual machine: makes of its kernel what a
+ *                       keeper makes of a cell (guest_root.c, guest_limits.c)
  *
  *   diff.c              not PID 1: lists what a cell changed, started by the keeper
  *
@@ -62,6 +66,8 @@
 #include "egress_listener.h"
 #include "fd_std.h"
 #include "guest_boot.h"
+#include "guest_identity.h"
+#include "guest_link.h"
 #include "io.h"
 #include "kill_tree.h"
 #include "lease.h"
@@ -209,11 +215,25 @@ static void on_program_order(uint16_t type, const struct agent_order *o)
 		programs_forget(p);
 }
 
+/* In a guest: as on_connect(), for the next shim. */
+static void on_hello(const struct frame *f)
+{
+	if (!guest_link_on_hello(f))
+		return;
+	programs_on_disconnect();
+	killing_all = false;
+	event_out_begin(true);
+}
+
 static void on_frame(const struct frame *f)
 {
 	struct agent_order o;
 	struct err e;
 
+	if (f->type == GUEST_HELLO && guest_link_is_used()) {
+		on_hello(f);
+		return;
+	}
 	if (f->type == AGENT_SPAWN) {
 		on_spawn(f);
 		return;
@@ -386,6 +406,8 @@ static int sleep_ms(uint64_t now_ns)
 {
 	uint64_t end = sooner(next_sample_ns, sooner(nearest_deadline(), lease_end_ns())), ms;
 
+	if (guest_link_is_used())
+		end = sooner(end, guest_link_wake_ns(now_ns));
 	if (channel_needs_retry())
 		end = sooner(end, now_ns + RETRY_MS * CLOCK_MS);
 	end = sooner(end, owner_finder_wake_ns(now_ns));
@@ -402,7 +424,8 @@ static int sleep_ms(uint64_t now_ns)
 #define OWNERS (1 + CHANNEL_FDS) /* behind signals and channel */
 #define FIXED_FDS (OWNERS + 1)
 
-static struct pollfd fds[FIXED_FDS + AGENT_PROGRAMS_MAX * PTY_PUMP_FDS];
+static struct pollfd fds[FIXED_FDS + AGENT_PROGRAMS_MAX * PTY_PUMP_FDS + GUEST_LINK_FDS];
+static nfds_t guest_fds; /* where those of guest_link.h begin */
 
 /* Fills fds: the fixed ones, then those of programs. */
 static nfds_t collect_poll_fds(uint64_t now_ns)
@@ -420,7 +443,8 @@ static nfds_t collect_poll_fds(uint64_t now_ns)
 		else if (p->pump != NULL)
 			n += pty_pump_poll_fds(p->pump, fds + n);
 	}
-	return n;
+	guest_fds = n;
+	return guest_link_is_used() ? n + guest_link_poll_fds(fds + n) : n;
 }
 
 /* In the order of collect_poll_fds(): the table has not changed since. */
@@ -460,6 +484,8 @@ static void turn(void)
 	if (poll(fds, collect_poll_fds(now), sleep_ms(now)) < 0)
 		return;
 	now = clock_now_ns(); /* before the channel is read: see check_deadlines() */
+	if (guest_link_is_used() && guest_link_on_ready(fds + guest_fds))
+		fds[1].revents = POLLIN;
 	serve_programs();
 	if (fds[0].revents != 0 && read(signal_fd, &info, sizeof(info)) > 0) {
 		if (killing_all)
@@ -477,30 +503,53 @@ static void turn(void)
 	if (tree_wait_ms >= 0)
 		kill_trees(now);
 	exchange_messages();
+	if (guest_link_is_used())
+		guest_link_flush();
 }
 
-/* The first program of a virtual machine. */
-static void NORETURN boot_guest(void)
+/* gVisor shares time and random numbers with the machine, and the rest was set before it started.
+ */
+static uint32_t apply_nothing(const struct guest_hello *h, int *ret_sys)
+{
+	(void)h, (void)ret_sys;
+	return 0;
+}
+
+/* The first program of a virtual machine. Returns the port to the shim. */
+static int boot_guest(void)
 {
 	struct err e;
 	int port;
 
-	if (guest_boot(&port, &e) == 0)
-		(void)err_set(&e, ERR_UNSUPPORTED, "this version has no agent for guests");
-	guest_boot_fail(&e);
+	if (guest_boot(&port, &e) < 0)
+		guest_boot_fail(&e);
+	return port;
+}
+
+/* port: of a virtual machine. "guest": PID 1 in gVisor, where descriptor 3 is the connection to the
+ * shim. Never elsewhere: on a machine with other processes, KILL_ALL and KILL_TREE would end them.
+ */
+static int begin(int argc, char **argv, int port)
+{
+	if (port >= 0)
+		return guest_link_begin(port, guest_identity_apply);
+	if (argc <= 1 || strcmp(argv[1], "guest") != 0)
+		return channel_init();
+	return getpid() == 1 ? guest_link_begin(3, apply_nothing) : -1;
 }
 
 int main(int argc, char **argv)
 {
+	int port;
+
 	fd_std_fill();
-	if (guest_boot_is_ours(argv[0]))
-		boot_guest();
 	if (argc > 1 && strcmp(argv[1], "diff") == 0)
 		return diff_main(argc - 2, argv + 2);
 	if (argc > 1 && strcmp(argv[1], "capture") == 0)
 		return capture_main(argc - 2, argv + 2);
+	port = guest_boot_is_ours(argv[0]) ? boot_guest() : -1;
 	signal_fd = pid1_setup("cordon-init");
-	if (signal_fd < 0 || channel_init() < 0)
+	if (signal_fd < 0 || begin(argc, argv, port) < 0)
 		return 1;
 	event_out_begin(false);
 	exchange_messages();

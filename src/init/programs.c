@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "clock.h"
@@ -154,6 +155,7 @@ void programs_on_exit(pid_t pid, int status, const struct rusage *u)
 	if (p->exited)
 		return;
 	p->exited = true;
+	p->ended_ns = clock_now_ns();
 	p->end = (struct agent_event){ .handle = p->handle,
 				       .pid = (uint32_t)pid,
 				       .timed_out = p->timed_out };
@@ -195,6 +197,15 @@ void programs_close_stdin(struct program *p)
 {
 	if (p->held)
 		io_close_all(&p->stdio[0], 1);
+}
+
+void programs_on_input_end(uint64_t pipe)
+{
+	struct stat st;
+
+	for (struct program *p = NULL; (p = programs_next(p)) != NULL;)
+		if (p->stdio[0] >= 0 && fstat(p->stdio[0], &st) == 0 && st.st_ino == pipe)
+			programs_close_stdin(p);
 }
 
 void programs_on_disconnect(void)

@@ -34,6 +34,7 @@ struct program {
 	uint64_t mark;
 	uint64_t deadline_ns; /* 0: none */
 	uint64_t kill_end_ns; /* when to stop killing its tree; 0: it is not being killed */
+	uint64_t ended_ns;    /* when its end was seen */
 	uint32_t tree_flags;  /* of TREE_DEAD */
 	pid_t pid;
 	int error_fd;		/* >= 0 until exec succeeded or failed */
@@ -70,6 +71,9 @@ unsigned programs_running(bool *ret_any_unheld);
 void programs_forget(struct program *p);
 
 void programs_close_stdin(struct program *p);
+
+/* In a guest: the shim has sent all input for this pipe (its inode). PID 1 drops its copy. */
+void programs_on_input_end(uint64_t pipe);
 
 /* The connection is lost: kills and forgets programs that are not held; sets HELD to be sent for
  * the others, over the next connection. */

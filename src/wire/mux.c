@@ -123,7 +123,10 @@ static void release(struct mux *m, uint16_t number)
 
 	/* It may still be in the second queue, which finds it without anything to send. */
 	*s = (struct mux_stream){ .state = queued, .next = { 0, next } };
-	if (is_own(m, number) && number < m->lowest)
+	if (!is_own(m, number))
+		return;
+	m->used--;
+	if (number < m->lowest)
 		m->lowest = number;
 }
 
@@ -169,10 +172,16 @@ static uint16_t free_number(struct mux *m)
 	for (unsigned n = m->lowest; n < MUX_NUMBERS; n += 2)
 		if ((m->streams[n].state & USED) == 0) {
 			m->lowest = (uint16_t)(n + 2);
+			m->used++;
 			return (uint16_t)n;
 		}
 	m->lowest = MUX_NUMBERS - 2 + (uint16_t)m->side;
 	return 0;
+}
+
+unsigned mux_numbers_left(const struct mux *m)
+{
+	return MUX_NUMBERS / 2 - (m->side == MUX_SHIM) - m->used;
 }
 
 uint16_t mux_announce(struct mux *m, enum mux_way way, void *arg)

@@ -85,8 +85,9 @@ struct mux {
 	enum mux_side side;
 	size_t message_max; /* the longest body on stream 0 that may arrive */
 	mux_fill fill;
-	void *arg; /* of fill */
-	uint16_t lowest;
+	void *arg;	 /* of fill */
+	uint16_t lowest; /* no number below is free for this end */
+	uint16_t used;	 /* how many of its numbers are not free */
 	struct {
 		uint16_t head, tail;
 	} queue[2]; /* numbers of streams with control frames to send, and with DATA or EOF */
@@ -133,6 +134,9 @@ size_t mux_write(struct mux *m, uint8_t *to, size_t cap);
 
 /* Would mux_write() have something to try? */
 bool mux_has_output(const struct mux *m);
+
+/* How many streams this end may begin now. */
+unsigned mux_numbers_left(const struct mux *m);
 
 /* A new stream of this end, which the caller announces in a message, written before the next
  * mux_write(). Returns its number, 0 if none is free. */

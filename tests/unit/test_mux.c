@@ -242,13 +242,14 @@ static void numbers_run_out(void)
 	unsigned n = 0;
 
 	begin();
+	CHECK(mux_numbers_left(&guest) == MUX_NUMBERS / 2);
 	while (mux_announce(&guest, MUX_OUT, NULL) != 0)
 		n++;
-	CHECK(n == MUX_NUMBERS / 2);
+	CHECK(n == MUX_NUMBERS / 2 && mux_numbers_left(&guest) == 0);
 	begin();
 	for (n = 0; mux_open(&shim, &to_port, NULL) != 0; n++)
 		;
-	CHECK(n == MUX_NUMBERS / 2 - 1);
+	CHECK(n == MUX_NUMBERS / 2 - 1 && mux_numbers_left(&shim) == 0);
 	CHECK(mux_open(&shim, &to_port, NULL) == 0);
 }
 

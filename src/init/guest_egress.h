@@ -1,0 +1,18 @@
+/* guest_egress.h - connections and DNS queries of a virtual machine's programs. The machine has no
+ * network device: its rules lead every connection to the listener of egress_listener.h, PID 1
+ * accepts it and asks the shim for a stream to the address that the program wanted. The shim
+ * connects from the cell, where the same rules lead to cordon-egress. Called by guest_link.c. */
+#pragma once
+
+#include <poll.h>
+#include <stdbool.h>
+
+#include "mux.h"
+
+#define GUEST_EGRESS_FDS 2 /* entries of guest_egress_poll_fds(), always */
+
+/* Begins to accept; repeatable. Returns 0 or an errno. */
+int guest_egress_open(void) MUST_USE;
+
+nfds_t guest_egress_poll_fds(struct pollfd *ret_fds, bool accepting);
+void guest_egress_on_ready(struct mux *m, const struct pollfd *fds);

@@ -1,0 +1,369 @@
+/* guest_link.c - theory of operation
+ *
+ * Output is collected in one buffer: messages as they come, and frames of the mux while less than
+ * OUT_DATA bytes wait, so that a message never waits behind more than that. A message that does not
+ * fit is refused, and event_out.c keeps it. RESERVED bytes are left for answers of this file.
+ *
+ * Input is read into one large mapping, as in channel.c; a request may be 4 MiB. Frames of streams
+ * are handled where they are found, messages are returned one by one.
+ *
+ * QUIESCED is put behind everything else, and nothing comes behind it: so when the shim has it, the
+ * shim has all, and the connection is between two frames in both directions. */
+#include "guest_link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "guest_dns.h"
+#include "guest_egress.h"
+#include "guest_stream.h"
+#include "io.h"
+
+#define IN_CAP ((size_t)FRAME_HEAD + GUEST_TO_GUEST_MAX)
+#define IN_KEPT 65536
+#define OUT_CAP (160U << 10)
+#define OUT_DATA (64U << 10)
+#define RESERVED 256U
+#define RETRY_NS (10 * CLOCK_MS)
+
+static int link_fd = -1;
+static bool is_port;	/* of a virtual machine */
+static bool away;	/* the host's end of the port is not connected */
+static bool silent;	/* nothing may be sent */
+static bool stalled;	/* there was no room for a message */
+static bool exit_waits; /* EXITED of a program waits for its output */
+static guest_apply apply_hello;
+static uint64_t generation;
+static struct guest_ready ready;
+
+static struct mux *mux; /* mapped */
+static uint8_t *in, *out;
+static size_t in_at, in_len, in_touched; /* in[in_at .. in_len) was not handled */
+static size_t out_at, out_len;		 /* out[out_at .. out_len) was not written */
+
+static void *map(size_t n)
+{
+	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		       -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+bool guest_link_is_used(void)
+{
+	return link_fd >= 0;
+}
+
+static bool can_put(size_t n, size_t reserved)
+{
+	if (out_at > 0 && out_len + n + reserved > OUT_CAP) {
+		memmove(out, out + out_at, out_len - out_at);
+		out_len -= out_at;
+		out_at = 0;
+	}
+	return out_len + n + reserved <= OUT_CAP;
+}
+
+static void put_message(uint16_t type, const uint8_t *body, size_t len)
+{
+	frame_head(out + out_len, type, (uint32_t)len);
+	if (len > 0)
+		memcpy(out + out_len + FRAME_HEAD, body, len);
+	out_len += FRAME_HEAD + len;
+}
+
+/* The transport. */
+
+/* What a failed read or write means. A socket that ends ends the guest. */
+static void on_lost(ssize_t n)
+{
+	if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS))
+		return;
+	if (!is_port)
+		_exit(0);
+	away = true;
+}
+
+static void write_out(void)
+{
+	while (out_at < out_len) {
+		ssize_t n = write(link_fd, out + out_at, out_len - out_at);
+
+		if (n <= 0) {
+			on_lost(n);
+			return;
+		}
+		out_at += (size_t)n;
+	}
+	out_at = out_len = 0;
+}
+
+/* Adds frames of streams while there is room for a long one. */
+static void collect_frames(void)
+{
+	size_t n;
+
+	while (!silent && out_len - out_at < OUT_DATA && can_put(MUX_FRAME_MAX, RESERVED) &&
+	       (n = mux_write(mux, out + out_len, MUX_FRAME_MAX)) > 0)
+		out_len += n;
+}
+
+void guest_link_flush(void)
+{
+	for (unsigned i = 0; i < 8; i++) { /* then the loop has other work, too */
+		collect_frames();
+		if (out_at == out_len)
+			return;
+		write_out();
+		if (out_at < out_len)
+			return;
+	}
+}
+
+/* The carrier of channel.h. */
+
+static bool is_broken(void)
+{
+	return silent;
+}
+
+static bool send_ready(void)
+{
+	uint8_t body[GUEST_READY_SIZE];
+
+	if (!can_put(FRAME_HEAD + sizeof(body), 0))
+		return false;
+	guest_ready_write(&ready, body);
+	put_message(GUEST_READY, body, sizeof(body));
+	return true;
+}
+
+/* If the descriptor cannot be kept, the stream ends at once. */
+static uint16_t begin_stream(int fd, enum mux_way way, uint32_t program)
+{
+	uint16_t number = guest_pump_announce(mux, fd, way, program);
+
+	if (number == 0) {
+		number = mux_announce(mux, way, NULL);
+		mux_reset(mux, number, EMFILE);
+	}
+	return number;
+}
+
+/* Every descriptor becomes a stream. */
+static bool send_event(enum agent_type type, const struct agent_event *v, const int *fds, size_t n)
+{
+	struct guest_event g = { .event = *v, .nstreams = n };
+	uint8_t body[GUEST_TO_SHIM_MAX];
+	size_t len;
+
+	if (silent || n > GUEST_EVENT_FDS)
+		return false;
+	if (type == AGENT_READY)
+		return send_ready();
+	stalled = !can_put(FRAME_HEAD + sizeof(body), RESERVED);
+	if (stalled || mux_numbers_left(mux) < n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		g.streams[i] = begin_stream(fds[i], guest_event_way(v, i), v->handle);
+	len = guest_event_write(&g, body);
+	put_message((uint16_t)type, body, len);
+	return true;
+}
+
+static bool receive(void)
+{
+	ssize_t n;
+
+	if (in_len == IN_CAP)
+		return false;
+	n = read(link_fd, in + in_len, IN_CAP - in_len);
+	if (n <= 0) {
+		on_lost(n);
+		return false;
+	}
+	in_len += (size_t)n;
+	if (in_len > in_touched)
+		in_touched = in_len;
+	return true;
+}
+
+static void compact(void)
+{
+	memmove(in, in + in_at, in_len - in_at);
+	in_len -= in_at;
+	in_at = 0;
+	if (in_len > 0 || in_touched <= IN_KEPT)
+		return;
+	(void)madvise(in, IN_CAP, MADV_DONTNEED);
+	in_touched = 0;
+}
+
+static void on_quiesce(void)
+{
+	put_message(GUEST_QUIESCED, NULL, 0);
+	silent = true;
+}
+
+/* Messages that concern the connection alone. False: it is for the caller. */
+static bool on_own_message(const struct frame *f)
+{
+	struct err e;
+
+	if (f->type < GUEST_HELLO || f->type > GUEST_PING)
+		return false;
+	if (f->type == GUEST_HELLO)
+		return false;
+	if (guest_empty_read(f, &e) < 0)
+		_exit(1);
+	if (f->type == GUEST_QUIESCE)
+		on_quiesce();
+	else if (f->type == GUEST_GO_ON)
+		silent = generation == 0;
+	else if (!silent)
+		put_message(GUEST_PONG, NULL, 0);
+	return true;
+}
+
+static ssize_t fill(void *arg, uint16_t number, void *stream_arg, uint8_t *to, size_t max)
+{
+	struct guest_stream *s = stream_arg;
+
+	(void)arg, (void)number;
+	return s->fill(s, to, max);
+}
+
+static void on_stream_event(const struct mux_event *v)
+{
+	struct guest_stream *s = v->arg;
+
+	if (v->kind == MUX_ON_OPEN)
+		guest_pump_dial(mux, v->number, v->open.port);
+	else if (s != NULL)
+		s->on_event(s, mux, v);
+}
+
+static bool next(struct frame *ret)
+{
+	struct mux_event v;
+	struct err e;
+
+	for (;;) {
+		int took;
+
+		/* Each message may need an answer. */
+		stalled = !can_put(RESERVED / 2, 0);
+		if (stalled)
+			return false;
+		took = mux_read(mux, in + in_at, in_len - in_at, &v, &e);
+		if (took < 0)
+			_exit(1);
+		if (took == 0) {
+			compact();
+			return false;
+		}
+		in_at += (size_t)took;
+		if (v.kind == MUX_ON_MESSAGE && !on_own_message(&v.message)) {
+			*ret = v.message;
+			return true;
+		}
+		if (v.kind != MUX_ON_MESSAGE)
+			on_stream_event(&v);
+	}
+}
+
+static bool is_drained(uint32_t program)
+{
+	bool drained = guest_pump_is_drained(program);
+
+	exit_waits = exit_waits || !drained;
+	return drained;
+}
+
+static const struct channel_carrier carrier = { is_broken, send_event, receive, next, is_drained };
+
+int guest_link_begin(int fd, guest_apply apply)
+{
+	struct stat st;
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fstat(fd, &st) < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	    fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+		return -1;
+	mux = map(sizeof(*mux));
+	in = map(IN_CAP);
+	out = map(OUT_CAP);
+	if (mux == NULL || in == NULL || out == NULL)
+		return -1;
+	mux_init(mux, MUX_GUEST, GUEST_TO_GUEST_MAX, fill, NULL);
+	link_fd = fd;
+	is_port = S_ISCHR(st.st_mode);
+	silent = true;
+	apply_hello = apply;
+	channel_use_carrier(&carrier);
+	return 0;
+}
+
+bool guest_link_on_hello(const struct frame *f)
+{
+	struct guest_hello h;
+	struct err e;
+	int sys = 0;
+	bool is_new;
+
+	if (guest_hello_read(f, &h, &e) < 0)
+		_exit(1);
+	is_new = h.generation != generation;
+	if (is_new) {
+		guest_dns_drop();
+		guest_pump_detach_all();
+		mux_init(mux, MUX_GUEST, GUEST_TO_GUEST_MAX, fill, NULL);
+		out_at = out_len = 0; /* of another connection, to which it was not written */
+	}
+	generation = h.generation;
+	ready = (struct guest_ready){ .generation = generation, .version = GUEST_VERSION };
+	ready.refused = apply_hello(&h, &sys);
+	if ((h.flags & GUEST_EGRESS) != 0 && guest_egress_open() != 0)
+		ready.refused |= GUEST_NO_EGRESS;
+	ready.sys = ready.refused == 0 ? 0 : sys;
+	silent = false;
+	if (!is_new)
+		(void)send_ready(); /* there is room: see next() */
+	return is_new;
+}
+
+/* Called by main.c. */
+
+nfds_t guest_link_poll_fds(struct pollfd *ret_fds)
+{
+	nfds_t n = 1;
+	/* While output waits, nothing is read from programs: it would wait, too. */
+	bool reading = !silent && out_at == out_len;
+
+	bool writing = out_at < out_len || (!silent && mux_has_output(mux));
+
+	exit_waits = false;
+	ret_fds[0] = (struct pollfd){ away ? -1 : link_fd,
+				      (short)(POLLIN | (writing ? POLLOUT : 0)), 0 };
+	n += guest_egress_poll_fds(ret_fds + n, reading);
+	return n + guest_pump_poll_fds(ret_fds + n, reading);
+}
+
+bool guest_link_on_ready(const struct pollfd *fds)
+{
+	guest_pump_on_ready(mux, fds + 1 + GUEST_EGRESS_FDS);
+	guest_egress_on_ready(mux, fds + 1);
+	away = false;
+	return fds[0].revents != 0 || fds[0].fd < 0 || in_at < in_len;
+}
+
+uint64_t guest_link_wake_ns(uint64_t now_ns)
+{
+	if (stalled && out_at == out_len)
+		return now_ns;
+	return away || exit_waits ? now_ns + RETRY_NS : 0;
+}
