@@ -10,7 +10,7 @@ all: $(BUILD)/build.ninja
 
 # Without tests and benches.
 programs: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) --quiet cordon cordon-keeper cordon-init cordond cordon-egress cordon-storage cordon-pull cordon-cache cordon-client cordon-interpreter mcp-gateway
+	@ninja -C $(BUILD) --quiet cordon cordon-keeper cordon-init cordon-shim cordond cordon-egress cordon-storage cordon-pull cordon-cache cordon-client cordon-interpreter mcp-gateway
 
 $(BUILD)/build.ninja:
 	@tools/install-packages tools/packages-build

@@ -31,7 +31,7 @@ int pid1_setup(const char *name)
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return -1;
 	/* Fails for those that are not open. */
-	for (int fd = INIT_FD_ID_SLOT; fd <= INIT_FD_DIAG; fd++)
+	for (int fd = INIT_FD_ID_SLOT; fd <= INIT_FD_GUEST; fd++)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	return setup_signals();
 }

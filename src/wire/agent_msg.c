@@ -1,5 +1,6 @@
 #include "agent_msg.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -108,6 +109,16 @@ void agent_spawn_write(const struct agent_spawn *s, uint8_t *ret_body)
 	ret_body = put(ret_body, s->cwd, strlen(s->cwd) + 1);
 	if (s->strings_len > 0)
 		(void)put(ret_body, s->strings, s->strings_len);
+}
+
+void agent_spawn_untimed(const uint8_t *body, uint8_t ret_head[AGENT_SPAWN_HEAD])
+{
+	struct spawn_head h;
+
+	static_assert(sizeof(h) == AGENT_SPAWN_HEAD, "as sent");
+	memcpy(&h, body, sizeof(h));
+	h.timeout_ms = 0;
+	memcpy(ret_head, &h, sizeof(h));
 }
 
 /* Which fields an order of this type may use. */

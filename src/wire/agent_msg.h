@@ -29,6 +29,7 @@
 #define AGENT_REPLY_MAX 1024U
 #define AGENT_STRINGS_MAX 65536U
 #define AGENT_USER_MAX 64
+#define AGENT_SPAWN_HEAD 40U	       /* bytes of a SPAWN before its strings */
 #define AGENT_PROGRAMS_MAX 256U	       /* running or held, at any time */
 #define AGENT_TIME_MAX_MS (1ULL << 40) /* 35 years: far from any overflow */
 
@@ -181,6 +182,8 @@ int agent_spawn_read(const uint8_t *body, size_t len, struct agent_spawn *ret,
 /* Size of the body that agent_spawn_write() will make, or 0 if it would be over the maximum. */
 size_t agent_spawn_size(const struct agent_spawn *s);
 void agent_spawn_write(const struct agent_spawn *s, uint8_t *ret_body);
+/* The first bytes of a SPAWN, but without a timeout. */
+void agent_spawn_untimed(const uint8_t *body, uint8_t ret_head[AGENT_SPAWN_HEAD]);
 
 /* Reads any request but SPAWN, BOOT and RESUME. */
 int agent_order_read(const struct frame *f, struct agent_order *ret, struct err *e) MUST_USE;

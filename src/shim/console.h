@@ -1,0 +1,13 @@
+/* console.h - the end of what the engine and the guest's console print, for errors. The shim always
+ * empties the pipe, so that no writer waits. Called by guest_life.c. */
+#pragma once
+
+#include "loop.h"
+
+/* Makes the pipe. Returns its write end, which stays open for as long as the process runs, or -1.
+ */
+int console_open(struct loop *l, struct err *e) MUST_USE;
+
+/* A sealed memory file with the last bytes, at most BOOT_TEXT_MAX; -1 if there is nothing, or no
+ * file can be made. Reads what is still in the pipe first. */
+int console_file(void);

@@ -1,0 +1,162 @@
+#include "egress_open.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "carrier.h"
+#include "dns_ask.h"
+#include "io.h"
+#include "shim.h"
+#include "streams.h"
+
+/* A connection: until it is established, and then for the mark. */
+struct connection {
+	bool used;
+	uint16_t number;
+	uint16_t local_port;
+	uint64_t mark;
+	int fd; /* until it is established; then the stream's */
+	struct loop_fd ready;
+	struct stream *stream;
+};
+
+static struct connection connections[EGRESS_OPEN_MAX];
+
+static struct connection *find_free(void)
+{
+	for (size_t i = 0; i < EGRESS_OPEN_MAX; i++)
+		if (!connections[i].used)
+			return &connections[i];
+	return NULL;
+}
+
+static socklen_t fill_address(const struct mux_open *o, struct sockaddr_storage *ret)
+{
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(o->port) };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(o->port) };
+
+	if (o->family == 4) {
+		memcpy(&v4.sin_addr, o->address, 4);
+		memcpy(ret, &v4, sizeof(v4));
+		return sizeof(v4);
+	}
+	memcpy(&v6.sin6_addr, o->address, 16);
+	memcpy(ret, &v6, sizeof(v6));
+	return sizeof(v6);
+}
+
+/* Loopback, "any address", and IPv4 addresses written as IPv6 ones. */
+static bool is_own(const struct mux_open *o)
+{
+	struct in6_addr v6;
+
+	if (o->family == 4)
+		return o->address[0] == 127 || o->address[0] == 0;
+	memcpy(&v6, o->address, sizeof(v6));
+	return IN6_IS_ADDR_LOOPBACK(&v6) || IN6_IS_ADDR_UNSPECIFIED(&v6) ||
+	       IN6_IS_ADDR_V4MAPPED(&v6) || IN6_IS_ADDR_V4COMPAT(&v6);
+}
+
+static void release(struct connection *c)
+{
+	loop_remove(shim_loop, &c->ready);
+	io_close_all(&c->fd, 1);
+	c->used = false;
+}
+
+static void refuse(struct connection *c, int sys)
+{
+	mux_reset(&carrier_mux, c->number, sys);
+	release(c);
+	shim_wake();
+}
+
+static void on_end(struct stream *s)
+{
+	release(s->arg);
+}
+
+static void on_connected(struct connection *c)
+{
+	struct sockaddr_in6 at = { 0 };
+	socklen_t len = sizeof(at);
+	int fd = TAKE_FD(c->fd);
+
+	loop_remove(shim_loop, &c->ready);
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+	if (getsockname(fd, (struct sockaddr *)&at, &len) == 0)
+		c->local_port = ntohs(at.sin6_port); /* at the same place in both families */
+	c->stream = stream_new(fd, MUX_BOTH, true);
+	if (c->stream == NULL) {
+		refuse(c, ENOMEM);
+		return;
+	}
+	c->stream->on_end = on_end;
+	c->stream->arg = c;
+	mux_answer(&carrier_mux, c->number, MUX_WINDOW);
+	stream_join(c->stream, c->number);
+}
+
+static void on_ready(struct loop_fd *f, uint32_t events)
+{
+	struct connection *c = f->arg;
+	int sys = 0;
+	socklen_t len = sizeof(sys);
+
+	(void)events;
+	if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &sys, &len) < 0)
+		sys = errno;
+	if (sys != 0)
+		refuse(c, sys);
+	else
+		on_connected(c);
+}
+
+static void begin(struct connection *c, const struct mux_open *o)
+{
+	struct sockaddr_storage to;
+	socklen_t len = fill_address(o, &to);
+	struct err e;
+
+	c->fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (c->fd < 0) {
+		refuse(c, errno);
+		return;
+	}
+	if (connect(c->fd, (struct sockaddr *)&to, len) < 0 && errno != EINPROGRESS) {
+		refuse(c, errno);
+		return;
+	}
+	if (loop_add(shim_loop, &c->ready, c->fd, EPOLLOUT, &e) < 0)
+		refuse(c, ENOMEM);
+}
+
+void egress_open_begin(uint16_t number, const struct mux_open *o)
+{
+	struct connection *c = find_free();
+
+	shim_wake();
+	if (o->kind == MUX_DNS) {
+		dns_ask_begin(number, o, is_own(o));
+		return;
+	}
+	if (c == NULL || is_own(o)) {
+		mux_reset(&carrier_mux, number, c == NULL ? EAGAIN : ECONNREFUSED);
+		return;
+	}
+	*c = (struct connection){ .used = true, .number = number, .mark = o->mark, .fd = -1 };
+	c->ready = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = c };
+	begin(c, o);
+}
+
+uint64_t egress_open_mark(uint16_t local_port)
+{
+	for (size_t i = 0; i < EGRESS_OPEN_MAX; i++)
+		if (connections[i].used && connections[i].local_port == local_port)
+			return connections[i].mark;
+	return 0;
+}

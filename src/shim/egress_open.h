@@ -1,0 +1,20 @@
+/* egress_open.h - connections of programs in the guest to the outside: OPEN from the guest's agent.
+ * Called by streams.c.
+ *
+ * The shim connects in the cell's network, where the keeper's rules lead every connection to
+ * cordon-egress, which decides about it: nothing else can be reached from here. The cell's own
+ * loopback is refused: on it are the egress listener and ends of DIAL, and a guest has a loopback
+ * of its own. Names are asked at the resolver's address: one query for each stream, with a length
+ * before query and answer as in DNS over TCP. */
+#pragma once
+
+#include "mux.h"
+
+#define EGRESS_OPEN_MAX 1024U /* connections and queries at a time */
+
+/* The guest asks for a connection; answered with CREDIT or RESET. */
+void egress_open_begin(uint16_t number, const struct mux_open *open);
+
+/* The mark of the program that has asked for the connection whose local port this is; 0: unknown.
+ */
+uint64_t egress_open_mark(uint16_t local_port);

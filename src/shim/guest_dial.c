@@ -1,0 +1,175 @@
+#include "guest_dial.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "carrier.h"
+#include "dialer.h"
+#include "io.h"
+#include "shim.h"
+#include "streams.h"
+
+struct dial {
+	bool used, done;
+	uint32_t handle;
+	int fd;		       /* for the server; owned */
+	int sys;	       /* once done */
+	struct stream *stream; /* until the guest has answered */
+};
+
+static struct dial dials[GUEST_DIALS_MAX];
+static struct dial refused; /* one more: too many */
+
+static struct dial *find_free(void)
+{
+	for (size_t i = 0; i < GUEST_DIALS_MAX; i++)
+		if (!dials[i].used)
+			return &dials[i];
+	return NULL;
+}
+
+static void end(struct dial *d, int sys)
+{
+	d->done = true;
+	d->sys = sys;
+	d->stream = NULL;
+	if (sys != 0)
+		io_close_all(&d->fd, 1);
+	shim_wake();
+}
+
+static void on_opened(struct stream *s)
+{
+	struct dial *d = s->arg;
+
+	s->on_opened = s->on_end = NULL;
+	end(d, 0);
+}
+
+static void on_end(struct stream *s)
+{
+	end(s->arg, s->sys == 0 ? ECONNREFUSED : s->sys);
+}
+
+/* Two ends of one TCP connection on loopback. No process of the cell can come in between: the
+ * accepted one must be that of the first socket's address. */
+static int make_pair(int ret[2])
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in peer, mine;
+	socklen_t len = sizeof(at), peer_len = sizeof(peer), mine_len = sizeof(mine);
+	OWN_FD listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	OWN_FD a = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const struct timeval second = { .tv_sec = 1 }; /* it is there at once */
+	OWN_FD b = -1;
+
+	if (listener < 0 ||
+	    setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second)) < 0 || a < 0 ||
+	    bind(listener, (struct sockaddr *)&at, len) < 0 || listen(listener, 1) < 0 ||
+	    getsockname(listener, (struct sockaddr *)&at, &len) < 0 ||
+	    (connect(a, (struct sockaddr *)&at, len) < 0 && errno != EINPROGRESS))
+		return errno;
+	b = accept4(listener, (struct sockaddr *)&peer, &peer_len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (b < 0 || getsockname(a, (struct sockaddr *)&mine, &mine_len) < 0)
+		return errno;
+	if (peer.sin_port != mine.sin_port)
+		return ECONNABORTED;
+	(void)setsockopt(a, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+	(void)setsockopt(b, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+	ret[0] = TAKE_FD(a);
+	ret[1] = TAKE_FD(b);
+	return 0;
+}
+
+/* Returns 0, or why it cannot be tried. */
+static int open_stream(struct dial *d, uint16_t port)
+{
+	const struct mux_open open = { .kind = MUX_DIAL, .port = port, .credit = MUX_WINDOW };
+	int pair[2] = { -1, -1 }, sys = make_pair(pair);
+	struct stream *s;
+	uint16_t number;
+
+	if (sys != 0)
+		return sys;
+	d->fd = pair[0];
+	s = stream_new(pair[1], MUX_BOTH, true);
+	if (s == NULL)
+		return ENOMEM;
+	number = mux_open(&carrier_mux, &open, s);
+	if (number == 0) {
+		stream_free(s, 0);
+		return EAGAIN;
+	}
+	s->on_opened = on_opened;
+	s->on_end = on_end;
+	s->arg = d;
+	d->stream = s;
+	stream_join(s, number);
+	return 0;
+}
+
+void guest_dial_begin(uint32_t handle, uint16_t port, bool shares_network)
+{
+	struct dial *d = find_free();
+	int sys;
+
+	if (d == NULL) {
+		refused = (struct dial){
+			.used = true, .done = true, .handle = handle, .fd = -1, .sys = EAGAIN
+		};
+		return;
+	}
+	*d = (struct dial){ .used = true, .handle = handle, .fd = -1 };
+	sys = shares_network ? dialer_connect(port, &d->fd) : open_stream(d, port);
+	if (sys != 0 || shares_network)
+		end(d, sys);
+}
+
+bool guest_dial_next_done(struct agent_event *ret, int *ret_fd)
+{
+	const struct dial *d = refused.used ? &refused : NULL;
+
+	for (size_t i = 0; d == NULL && i < GUEST_DIALS_MAX; i++)
+		if (dials[i].used && dials[i].done)
+			d = &dials[i];
+	if (d == NULL)
+		return false;
+	*ret = (struct agent_event){ .handle = d->handle, .sys = d->sys };
+	*ret_fd = d->fd;
+	return true;
+}
+
+static void drop(struct dial *d)
+{
+	struct stream *s = d->stream;
+
+	d->stream = NULL;
+	if (s != NULL)
+		stream_free(s, ECONNABORTED);
+	io_close_all(&d->fd, 1);
+	d->used = false;
+}
+
+void guest_dial_on_sent(const struct agent_event *v)
+{
+	if (refused.used && refused.handle == v->handle) {
+		refused.used = false;
+		return;
+	}
+	for (size_t i = 0; i < GUEST_DIALS_MAX; i++)
+		if (dials[i].used && dials[i].done && dials[i].handle == v->handle) {
+			drop(&dials[i]);
+			return;
+		}
+}
+
+void guest_dial_drop_all(void)
+{
+	refused.used = false;
+	for (size_t i = 0; i < GUEST_DIALS_MAX; i++)
+		if (dials[i].used)
+			drop(&dials[i]);
+}

@@ -1,0 +1,23 @@
+/* guest_dial.h - connections to ports of the guest: DIAL. Called by requests.c and report.c.
+ *
+ * If the guest shares the cell's network, the shim connects itself (init/dialer.h). Else it makes a
+ * pair of TCP sockets on the cell's loopback, passes one end to the server and joins the other to a
+ * stream that the guest's agent connects. The server gets TCP in both cases, as it expects. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "agent_msg.h"
+
+#define GUEST_DIALS_MAX 256U /* that wait for the guest */
+
+/* Begins; the answer comes by guest_dial_next_done(). */
+void guest_dial_begin(uint32_t handle, uint16_t port, bool shares_network);
+
+/* A dial that has ended: its event, and the socket if sys is 0 (borrowed). The same until
+ * guest_dial_on_sent(). */
+bool guest_dial_next_done(struct agent_event *ret, int *ret_fd);
+void guest_dial_on_sent(const struct agent_event *v);
+
+/* The server has gone, and with it the requests. */
+void guest_dial_drop_all(void);

@@ -1,0 +1,478 @@
+/* guest_life.c - theory of operation
+ *
+ * One operation of the engine runs at a time (call); its end leads to the next state. What BOOT,
+ * RESUME and SNAPSHOT are answered with is decided here, once for each: `answering` says which
+ * answer is owed.
+ *
+ * The guest is watched while it runs: a PING every PING_S seconds, and after MISSES without an
+ * answer it counts as unresponsive, which is reported and nothing more. The stream's end without a
+ * word of the engine is given a moment, as the engine's exit says more about the reason. */
+#include "guest_life.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "carrier.h"
+#include "clock.h"
+#include "console.h"
+#include "engine.h"
+#include "guest_messages.h"
+#include "guest_programs.h"
+#include "io.h"
+#include "rand.h"
+#include "report.h"
+#include "shim.h"
+
+#define TICK_S 1
+#define PING_S 10
+#define MISSES 3
+#define BOOT_S 120 /* a loaded machine without KVM; less than cells/live_cell.c waits */
+#define ENGINE_S 120
+#define ANSWER_S 60
+#define LOST_S 2
+
+enum state {
+	NONE,
+	STARTING,
+	PAUSED,
+	GREETING,
+	RUNNING,
+	QUIESCING,
+	STOPPING,
+	SAVING,
+	STOPPED,
+	GOING_ON,
+	LOST,
+	GONE,
+};
+
+enum answer { ANSWER_NONE, ANSWER_BOOTED, ANSWER_SNAPSHOT };
+
+static enum state state;
+static enum answer answering;
+static struct boot_request request;
+static const struct engine_ops *ops;
+static struct engine *engine;
+static struct engine_host host;
+static struct engine_call call;
+static enum boot_accel accel;
+static uint64_t generation; /* 0: not greeted yet */
+static bool stay;
+static int image[2] = { -1, -1 }; /* until SNAPSHOT_DONE is sent */
+static struct loop_timer timer;
+static unsigned ticks; /* left, in states that wait */
+static uint64_t pings, pongs;
+static unsigned misses;
+
+static void engine_done(struct completion *c, const struct err *e);
+
+/* Time. */
+
+static void on_tick(struct loop_timer *t);
+
+static void tick_in(unsigned seconds)
+{
+	timer.on_expire = on_tick;
+	loop_timer_set(shim_loop, &timer, clock_now_ns() + seconds * 1000 * CLOCK_MS);
+}
+
+static void enter(enum state next, unsigned seconds)
+{
+	state = next;
+	ticks = seconds;
+	misses = 0;
+	if (seconds > 0)
+		tick_in(TICK_S);
+	else if (next == RUNNING)
+		tick_in(PING_S);
+	else
+		loop_timer_cancel(shim_loop, &timer);
+	shim_wake();
+}
+
+/* Answers. */
+
+static void answer_booted(int sys, enum boot_stage stage)
+{
+	const struct agent_event v = { .pid = sys == 0 ? accel : 0,
+				       .stage = sys == 0 ? 0 : stage,
+				       .sys = sys };
+
+	answering = ANSWER_NONE;
+	report_booted(&v, sys == 0 ? -1 : console_file());
+	shim_wake();
+}
+
+static void answer_snapshot(int sys, enum boot_stage stage)
+{
+	const struct agent_event v = { .stage = sys == 0 ? 0 : stage, .sys = sys };
+
+	answering = ANSWER_NONE;
+	if (sys != 0)
+		io_close_all(image, 2);
+	report_snapshot(&v, TAKE_FD(image[0]), TAKE_FD(image[1]));
+	shim_wake();
+}
+
+/* Its code may be on the stack: guest_life_settle() frees it. */
+static void leave_engine(void)
+{
+	completion_cancel(&call.done);
+	carrier_close();
+	io_close_all(image, 2);
+}
+
+void guest_life_settle(void)
+{
+	if (state != GONE || engine == NULL)
+		return;
+	ops->free(engine);
+	engine = NULL;
+}
+
+/* The guest is over. What is owed is answered with the failure; else the server is told. */
+static void end_guest(enum boot_guest what, int sys, enum boot_stage stage)
+{
+	enum answer owed = answering;
+
+	if (state == GONE)
+		return;
+	enter(GONE, 0);
+	leave_engine();
+	if (owed == ANSWER_BOOTED) {
+		answer_booted(sys, stage);
+		return;
+	}
+	if (owed == ANSWER_SNAPSHOT)
+		answer_snapshot(sys, BOOT_AT_SNAPSHOT);
+	report_gone(what, console_file());
+}
+
+static int sys_of(const struct err *e)
+{
+	return e->code == ERR_SYSTEM && e->sys > 0 && e->sys < 4096 ? e->sys : EIO;
+}
+
+static void note(const char *why)
+{
+	/* Into the text that goes with the report. */
+	struct err e;
+
+	if (io_write_all(host.console, "\ncordon-shim: ", 14, &e) < 0 ||
+	    io_write_all(host.console, why, strlen(why), &e) < 0)
+		return;
+}
+
+void guest_life_breach(const struct err *e)
+{
+	note(e->msg);
+	end_guest(BOOT_GUEST_BROKE, EPROTO, BOOT_AT_AGENT);
+}
+
+static void on_broken(const struct err *e)
+{
+	if (state == GONE)
+		return;
+	if (e->code != ERR_SYSTEM)
+		guest_life_breach(e);
+	else
+		enter(LOST, LOST_S);
+}
+
+static void on_gone(const struct engine_host *h, enum boot_guest what, const char *why)
+{
+	(void)h;
+	note(why);
+	end_guest(what, EIO, what == BOOT_GUEST_PANICKED ? BOOT_AT_KERNEL : BOOT_AT_ENGINE);
+}
+
+/* The engine. */
+
+static void begin_call(enum state next, unsigned seconds)
+{
+	enter(next, seconds);
+	call = (struct engine_call){ .fds = { -1, -1 } };
+	call.done.on_done = engine_done;
+	completion_begin(&call.done, shim_loop, NULL);
+}
+
+static void begin_going_on(void)
+{
+	begin_call(GOING_ON, ENGINE_S);
+	ops->go_on(engine, &call);
+}
+
+static void greet(void)
+{
+	struct guest_hello h = { .flags = ops->shares_network ? 0 : GUEST_EGRESS,
+				 .pids = request.pids,
+				 .memory_bytes = request.memory_bytes,
+				 .nofile = request.nofile,
+				 .disk_bytes = request.disk_bytes,
+				 .inodes = request.inodes };
+	bool first = generation == 0;
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	h.wall_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+	while (generation == 0)
+		rand_bytes(&generation, sizeof(generation));
+	h.generation = generation;
+	rand_bytes(h.entropy, sizeof(h.entropy));
+	memcpy(h.machine_id, request.machine_id, sizeof(h.machine_id));
+	memcpy(h.hostname, request.hostname, sizeof(h.hostname));
+	carrier_hold(true);
+	if (!guest_messages_hello(&h, first))
+		end_guest(BOOT_GUEST_BROKE, EPROTO, BOOT_AT_AGENT);
+	else
+		enter(GREETING, (request.flags & BOOT_RESTORE) != 0 || !first ? ANSWER_S : BOOT_S);
+}
+
+static void on_engine_started(void)
+{
+	struct err e;
+
+	accel = call.accel;
+	if (carrier_open(TAKE_FD(call.fds[0]), guest_messages_on_frame, on_broken, &e) < 0)
+		end_guest(BOOT_GUEST_EXITED, ENOMEM, BOOT_AT_ENGINE);
+	else if ((request.flags & BOOT_RESTORE) == 0)
+		greet();
+	else if ((request.flags & BOOT_PAUSED) == 0)
+		begin_going_on();
+	else {
+		enter(PAUSED, 0);
+		answer_booted(0, 0);
+	}
+}
+
+static void on_saved(void)
+{
+	image[0] = TAKE_FD(call.fds[0]);
+	image[1] = TAKE_FD(call.fds[1]);
+	if (!stay) {
+		begin_going_on();
+		return;
+	}
+	enter(STOPPED, 0);
+	answer_snapshot(0, 0);
+}
+
+/* The guest runs again, after a snapshot or with an identity to come. */
+static void on_going(void)
+{
+	if (answering == ANSWER_BOOTED) {
+		greet();
+		return;
+	}
+	guest_messages_go_on();
+	carrier_hold(false);
+	enter(RUNNING, 0);
+	if (answering == ANSWER_SNAPSHOT)
+		answer_snapshot(0, 0);
+}
+
+/* A snapshot that failed: the guest goes on, if the engine can let it. */
+static void on_save_failed(const struct err *e)
+{
+	note(e->msg);
+	answer_snapshot(sys_of(e), call.stage);
+	begin_going_on();
+}
+
+static void engine_done(struct completion *c, const struct err *e)
+{
+	enum state was = state;
+
+	(void)c;
+	if (e != NULL && (was == STOPPING || was == SAVING)) {
+		on_save_failed(e);
+		return;
+	}
+	if (e != NULL) {
+		note(e->msg);
+		end_guest(BOOT_GUEST_EXITED, sys_of(e), call.stage);
+		return;
+	}
+	if (was == STARTING) {
+		on_engine_started();
+	} else if (was == GOING_ON) {
+		on_going();
+	} else if (was == STOPPING) {
+		begin_call(SAVING, ENGINE_S);
+		ops->snapshot(engine, &call);
+	} else if (was == SAVING) {
+		on_saved();
+	}
+}
+
+/* Requests. */
+
+void guest_life_boot(const struct boot_request *r, int *fds, size_t nfds)
+{
+	struct err e;
+
+	if (state != NONE || nfds != boot_fds_count(r->fds)) {
+		io_close_all(fds, nfds);
+		answer_booted(state != NONE ? EALREADY : EBADF, BOOT_AT_STATE);
+		return;
+	}
+	answering = ANSWER_BOOTED;
+	request = *r;
+	host = (struct engine_host){ .loop = shim_loop, .on_gone = on_gone };
+	host.console = console_open(shim_loop, &e);
+	ops = engine_find((enum boot_engine)r->engine);
+	engine = ops == NULL || host.console < 0 ? NULL : ops->new (&host);
+	if (engine == NULL) {
+		io_close_all(fds, nfds);
+		end_guest(BOOT_GUEST_EXITED, ops == NULL ? EOPNOTSUPP : ENOMEM, BOOT_AT_ENGINE);
+		return;
+	}
+	begin_call(STARTING, ENGINE_S);
+	ops->start(engine, r, fds, &call);
+	io_close_all(fds, nfds);
+}
+
+void guest_life_resume(const struct boot_request *r)
+{
+	if (state != PAUSED && state != STOPPED && state != RUNNING) {
+		answer_booted(EAGAIN, BOOT_AT_STATE);
+		return;
+	}
+	answering = ANSWER_BOOTED;
+	request.pids = r->pids;
+	request.nofile = r->nofile;
+	request.disk_bytes = r->disk_bytes;
+	request.inodes = r->inodes;
+	memcpy(request.hostname, r->hostname, sizeof(request.hostname));
+	memcpy(request.machine_id, r->machine_id, sizeof(request.machine_id));
+	if (state == RUNNING)
+		greet();
+	else
+		begin_going_on();
+}
+
+void guest_life_snapshot(bool stay_stopped)
+{
+	if (state != RUNNING || !ops->can_snapshot) {
+		answer_snapshot(state != RUNNING ? EAGAIN : EOPNOTSUPP, BOOT_AT_STATE);
+		return;
+	}
+	answering = ANSWER_SNAPSHOT;
+	stay = stay_stopped;
+	guest_messages_quiesce();
+	carrier_hold(true);
+	enter(QUIESCING, ANSWER_S);
+}
+
+/* The guest's answers. */
+
+void guest_life_on_ready(void)
+{
+	carrier_hold(false);
+	enter(RUNNING, 0);
+	if (answering == ANSWER_BOOTED)
+		answer_booted(0, 0);
+}
+
+void guest_life_on_refused(int sys)
+{
+	end_guest(BOOT_GUEST_BROKE, sys == 0 ? EPROTO : sys, BOOT_AT_AGENT);
+}
+
+void guest_life_on_quiesced(void)
+{
+	if (state != QUIESCING)
+		return; /* it was too late */
+	begin_call(STOPPING, ENGINE_S);
+	ops->stop(engine, &call);
+}
+
+int guest_life_on_pong(struct err *e)
+{
+	if (pongs == pings)
+		return err_set(e, ERR_INVALID, "the guest's agent answered a PING too many");
+	pongs++;
+	misses = 0;
+	report_responsive(true);
+	guest_programs_on_pong(pongs);
+	shim_wake();
+	return 0;
+}
+
+bool guest_life_is_greeting(void)
+{
+	return state == GREETING;
+}
+
+/* Whether the first part of READY has to be perfect. */
+bool guest_life_must_obey(void)
+{
+	return !ops->shares_network;
+}
+
+bool guest_life_takes_requests(void)
+{
+	return state == RUNNING && carrier_can_send();
+}
+
+bool guest_life_is_changing(void)
+{
+	return state != NONE && state != PAUSED && state != STOPPED && state != LOST &&
+	       state != GONE;
+}
+
+bool guest_life_shares_network(void)
+{
+	return ops != NULL && ops->shares_network;
+}
+
+uint64_t guest_life_ping(void)
+{
+	if (carrier_send(GUEST_PING, NULL, 0))
+		pings++;
+	return pings;
+}
+
+/* Time. */
+
+static void watch_guest(void)
+{
+	if (pings == pongs)
+		(void)guest_life_ping();
+	else if (++misses == MISSES)
+		report_responsive(false);
+	tick_in(PING_S);
+	shim_wake();
+}
+
+static void on_timeout(void)
+{
+	if (state == QUIESCING) {
+		answer_snapshot(ETIMEDOUT, BOOT_AT_TIME);
+		guest_messages_go_on();
+		carrier_hold(false);
+		enter(RUNNING, 0);
+		return;
+	}
+	note(state == LOST ? "the guest's stream has ended" : "no answer in time");
+	end_guest(state == LOST ? BOOT_GUEST_BROKE : BOOT_GUEST_EXITED, ETIMEDOUT, BOOT_AT_TIME);
+}
+
+static void on_tick(struct loop_timer *t)
+{
+	(void)t;
+	if (state == RUNNING) {
+		watch_guest();
+	} else if (ticks > 0 && --ticks == 0) {
+		on_timeout();
+	} else if (ticks > 0) {
+		tick_in(TICK_S);
+	}
+}
+
+void guest_life_on_exit(pid_t pid, int status)
+{
+	if (engine != NULL)
+		(void)ops->on_exit(engine, pid, status);
+}

@@ -1,0 +1,43 @@
+/* guest_life.h - the guest as a whole: starts it, greets it, stops and saves it, notices its end.
+ * Called by requests.c for BOOT, RESUME and SNAPSHOT, and by main.c for exits of children.
+ *
+ *	NONE --BOOT--> STARTING --+--> GREETING --> RUNNING --SNAPSHOT--> QUIESCING
+ *	                          |       ^          ^   |                    |
+ *	              (PAUSED) PAUSED     |          |   +--RESUME (greets    v
+ *	                  |RESUME         |          |       again)        STOPPING
+ *	                  v               |          |                        |
+ *	              GOING_ON -----------+----------+                        v
+ *	                  ^                                    STOPPED <--- SAVING
+ *	                  +------- RESUME, or at once ------------+
+ *
+ * From every state to GONE: the engine or the guest's kernel ended, or the guest broke the
+ *protocol. Each state that waits for the guest or the engine has a bound, counted in ticks of the
+ *loop's timer and not by the clock: a cell may be frozen for hours at any instruction. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "agent_msg.h"
+#include "boot_msg.h"
+
+/* BOOT with its descriptors, which are taken over; RESUME. Answered by BOOTED. */
+void guest_life_boot(const struct boot_request *r, int *fds, size_t nfds);
+void guest_life_resume(const struct boot_request *r);
+/* Answered by SNAPSHOT_DONE. */
+void guest_life_snapshot(bool stay);
+
+/* Requests for the guest can be sent on now. */
+bool guest_life_takes_requests(void);
+/* They must wait: the guest is about to take requests again. Else they are refused. */
+bool guest_life_is_changing(void);
+bool guest_life_shares_network(void);
+
+/* Sends a PING; returns its number. The guest answers them in order (guest_programs.h). */
+uint64_t guest_life_ping(void);
+
+/* A child was reaped. */
+void guest_life_on_exit(pid_t pid, int status);
+
+/* Frees an engine that is over; called when no code of it runs. */
+void guest_life_settle(void);

@@ -1,0 +1,163 @@
+#include "guest_messages.h"
+
+#include "agent_msg.h"
+#include "carrier.h"
+#include "guest_programs.h"
+#include "report.h"
+#include "shim.h"
+
+/* What is to come from the guest. */
+static uint64_t generation;
+static bool ready_wanted, synced_wanted;
+static unsigned quiesced_wanted;
+/* Requests that the guest has not answered, and how many of these the connected server made. */
+static unsigned stats, own_stats, kill_alls, own_kill_alls;
+
+bool guest_messages_hello(const struct guest_hello *h, bool first)
+{
+	uint8_t body[GUEST_HELLO_SIZE];
+	size_t len = guest_hello_write(h, body);
+
+	generation = h->generation;
+	ready_wanted = true;
+	synced_wanted = first;
+	return len > 0 && carrier_send(GUEST_HELLO, body, len);
+}
+
+void guest_messages_quiesce(void)
+{
+	if (carrier_send(GUEST_QUIESCE, NULL, 0))
+		quiesced_wanted++;
+}
+
+void guest_messages_go_on(void)
+{
+	(void)carrier_send(GUEST_GO_ON, NULL, 0);
+}
+
+static bool ask(enum agent_type type, unsigned *all, unsigned *own)
+{
+	const struct agent_order none = { 0 };
+
+	if (!carrier_send((uint16_t)type, &none, sizeof(none)))
+		return false;
+	(*all)++;
+	(*own)++;
+	return true;
+}
+
+void guest_messages_stat(void)
+{
+	(void)ask(AGENT_STAT, &stats, &own_stats);
+}
+
+void guest_messages_kill_all(void)
+{
+	(void)ask(AGENT_KILL_ALL, &kill_alls, &own_kill_alls);
+}
+
+void guest_messages_on_disconnect(void)
+{
+	own_stats = own_kill_alls = 0;
+}
+
+static int on_ready(const struct frame *f, struct err *e)
+{
+	struct guest_ready r;
+
+	if (guest_ready_read(f, &r, e) < 0)
+		return -1;
+	if (!ready_wanted || r.generation != generation || r.version != GUEST_VERSION)
+		return err_set(e, ERR_INVALID,
+			       "the guest's agent: READY of version %u, unasked or "
+			       "of another greeting",
+			       r.version);
+	ready_wanted = false;
+	if (r.refused != 0 && guest_life_must_obey()) {
+		(void)err_set(e, ERR_INVALID, "the guest's kernel refused its settings %#x",
+			      r.refused);
+		guest_life_on_refused(r.sys);
+		return 0;
+	}
+	if (!synced_wanted)
+		guest_life_on_ready();
+	return 0;
+}
+
+/* One answer of those that are waited for; true if the connected server asked for it. The oldest
+ * come first, so those of an earlier server. */
+static int take(unsigned *all, unsigned *own, bool *ret_own, struct err *e)
+{
+	if (*all == 0)
+		return err_set(e, ERR_INVALID, "the guest's agent sent an answer, unasked");
+	*ret_own = *own == *all;
+	(*all)--;
+	if (*ret_own)
+		(*own)--;
+	return 0;
+}
+
+static int on_event(const struct frame *f, struct err *e)
+{
+	struct guest_event v;
+	bool own = false;
+
+	if (guest_event_read(f, &v, e) < 0)
+		return -1;
+	if (ready_wanted && synced_wanted)
+		return err_set(e, ERR_INVALID, "the guest's agent sent message %u before READY",
+			       f->type);
+	if (f->type == AGENT_SYNCED) {
+		if (!synced_wanted)
+			return err_set(e, ERR_INVALID, "the guest's agent sent SYNCED, unasked");
+		synced_wanted = false;
+		guest_life_on_ready();
+		return 0;
+	}
+	if (f->type == AGENT_STATED) {
+		if (take(&stats, &own_stats, &own, e) < 0)
+			return -1;
+		if (own)
+			report_stated(&v.event);
+		return 0;
+	}
+	if (f->type == AGENT_ALL_DEAD) {
+		if (take(&kill_alls, &own_kill_alls, &own, e) < 0)
+			return -1;
+		if (own)
+			report_all_dead(&v.event);
+		return 0;
+	}
+	return guest_programs_on_event(f->type, &v, synced_wanted, e);
+}
+
+static int on_quiesced(const struct frame *f, struct err *e)
+{
+	if (guest_empty_read(f, e) < 0)
+		return -1;
+	if (quiesced_wanted == 0)
+		return err_set(e, ERR_INVALID, "the guest's agent sent QUIESCED, unasked");
+	if (--quiesced_wanted == 0)
+		guest_life_on_quiesced();
+	return 0;
+}
+
+static int on_message(const struct frame *f, struct err *e)
+{
+	if (f->type == GUEST_READY)
+		return on_ready(f, e);
+	if (f->type == GUEST_QUIESCED)
+		return on_quiesced(f, e);
+	if (f->type == GUEST_PONG)
+		return guest_empty_read(f, e) < 0 ? -1 : guest_life_on_pong(e);
+	return on_event(f, e);
+}
+
+void guest_messages_on_frame(const struct frame *f)
+{
+	struct err e;
+
+	if (on_message(f, &e) < 0)
+		guest_life_breach(&e);
+	shim_wake();
+}

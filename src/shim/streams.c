@@ -1,0 +1,279 @@
+#include "streams.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "carrier.h"
+#include "egress_open.h"
+#include "io.h"
+#include "shim.h"
+
+static unsigned nstreams;
+
+/* Those that the mux knows, by number. */
+static struct stream *joined[MUX_NUMBERS];
+
+static void watch(struct stream *s, uint32_t events)
+{
+	if (events == s->watching)
+		return;
+	s->watching = events;
+	/* Not registered while nothing is waited for: EPOLLHUP would be reported all the same. */
+	loop_remove(shim_loop, &s->ready);
+	if (events != 0)
+		IGNORED(loop_add(shim_loop, &s->ready, s->fd, events, &(struct err){ 0 }),
+			"without memory the stream stands still");
+}
+
+static void leave_mux(struct stream *s)
+{
+	if (s->number == 0)
+		return;
+	mux_set_arg(&carrier_mux, s->number, NULL);
+	joined[s->number] = NULL;
+	s->number = 0;
+}
+
+static void destroy(struct stream *s)
+{
+	watch(s, 0);
+	leave_mux(s);
+	io_close_all(&s->fd, 1);
+	free(s->kept);
+	free(s);
+	nstreams--;
+	shim_wake();
+}
+
+/* It is over, by itself. */
+static void finish(struct stream *s)
+{
+	if (s->on_end != NULL)
+		s->on_end(s);
+	destroy(s);
+}
+
+void stream_free(struct stream *s, int sys)
+{
+	if (s->number != 0)
+		mux_reset(&carrier_mux, s->number, sys);
+	destroy(s);
+}
+
+/* The other end of the descriptor is gone. */
+static void abandon(struct stream *s, int sys)
+{
+	if (s->number != 0)
+		mux_reset(&carrier_mux, s->number, sys);
+	finish(s);
+}
+
+/* All bytes of the guest are written. */
+static void on_written(struct stream *s)
+{
+	bool was_last = s->got_eof || s->number == 0;
+
+	free(s->kept);
+	s->kept = NULL;
+	s->at = s->have = s->size = 0;
+	watch(s, s->watching & ~(uint32_t)EPOLLOUT);
+	if (!was_last)
+		return;
+	if (s->is_socket && s->number != 0)
+		(void)shutdown(s->fd, SHUT_WR);
+	else
+		finish(s);
+}
+
+/* Returns how many bytes were taken, -1 if none ever will. */
+static ssize_t try_write(const struct stream *s, const uint8_t *bytes, size_t n)
+{
+	ssize_t wrote = s->is_socket ? send(s->fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL)
+				     : write(s->fd, bytes, n);
+
+	if (wrote < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	return wrote;
+}
+
+static void count_written(struct stream *s, size_t n)
+{
+	s->written += n;
+	if (s->number != 0)
+		mux_consumed(&carrier_mux, s->number, n);
+	shim_wake();
+}
+
+static void write_kept(struct stream *s)
+{
+	ssize_t n = try_write(s, s->kept + s->at, s->have - s->at);
+
+	if (n < 0) {
+		abandon(s, EPIPE);
+		return;
+	}
+	s->at += (size_t)n;
+	count_written(s, (size_t)n);
+	if (s->at == s->have)
+		on_written(s);
+}
+
+/* Keeps bytes behind those that are kept already. */
+static bool keep(struct stream *s, const uint8_t *bytes, size_t n)
+{
+	size_t old = s->have - s->at;
+	uint8_t *grown;
+
+	if (old > 0 && s->at > 0)
+		memmove(s->kept, s->kept + s->at, old);
+	s->at = 0;
+	s->have = old;
+	if (old + n > s->size) {
+		grown = realloc(s->kept, old + n < MUX_WINDOW ? (old + n) * 2 : old + n);
+		if (grown == NULL)
+			return false;
+		s->kept = grown;
+		s->size = old + n < MUX_WINDOW ? (old + n) * 2 : old + n;
+	}
+	memcpy(s->kept + old, bytes, n);
+	s->have = old + n;
+	return true;
+}
+
+static void on_data(struct stream *s, const uint8_t *bytes, size_t n)
+{
+	ssize_t wrote = 0;
+
+	s->received += n;
+	if (s->kept == NULL) {
+		wrote = try_write(s, bytes, n);
+		if (wrote < 0) {
+			abandon(s, EPIPE);
+			return;
+		}
+		if (wrote > 0)
+			count_written(s, (size_t)wrote);
+	}
+	if ((size_t)wrote == n)
+		return;
+	if (!keep(s, bytes + wrote, n - (size_t)wrote)) {
+		abandon(s, ENOMEM);
+		return;
+	}
+	watch(s, s->watching | EPOLLOUT);
+}
+
+static void on_eof(struct stream *s)
+{
+	s->got_eof = true;
+	if (s->kept == NULL)
+		on_written(s);
+}
+
+static void on_reset(struct stream *s, bool clean, int sys)
+{
+	const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
+
+	joined[s->number] = NULL;
+	s->number = 0;
+	s->sys = sys;
+	watch(s, s->watching & ~(uint32_t)EPOLLIN);
+	if (s->is_socket && !clean && !s->got_eof) {
+		(void)setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+		finish(s);
+	} else if (s->kept == NULL) {
+		finish(s);
+	}
+}
+
+void streams_on_event(const struct mux_event *v)
+{
+	struct stream *s = v->arg;
+
+	if (v->kind == MUX_ON_OPEN) {
+		egress_open_begin(v->number, &v->open);
+		return;
+	}
+	if (s == NULL)
+		return; /* it was given up */
+	if (v->kind == MUX_ON_OPENED && s->on_opened != NULL)
+		s->on_opened(s);
+	else if (v->kind == MUX_ON_DATA)
+		on_data(s, v->bytes, v->len);
+	else if (v->kind == MUX_ON_EOF)
+		on_eof(s);
+	else if (v->kind == MUX_ON_RESET)
+		on_reset(s, v->was_clean, v->sys);
+}
+
+ssize_t streams_fill(uint16_t number, void *stream, uint8_t *to, size_t max)
+{
+	struct stream *s = stream;
+	ssize_t n;
+
+	if (s == NULL || s->sent_eof)
+		return s == NULL ? 0 : -1;
+	n = read(s->fd, to, max);
+	if (n > 0)
+		return n;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		watch(s, s->watching | EPOLLIN);
+		return 0;
+	}
+	if (n < 0 && s->is_socket) {
+		mux_reset(&carrier_mux, number, errno);
+		finish(s);
+		return 0;
+	}
+	s->sent_eof = true;
+	return -1;
+}
+
+static void on_ready(struct loop_fd *f, uint32_t events)
+{
+	struct stream *s = f->arg;
+
+	if ((events & ~(uint32_t)EPOLLOUT) != 0 && (s->watching & EPOLLIN) != 0) {
+		watch(s, s->watching & ~(uint32_t)EPOLLIN);
+		mux_want(&carrier_mux, s->number);
+		shim_wake();
+	}
+	if (s->kept != NULL && (events & ~(uint32_t)EPOLLIN) != 0)
+		write_kept(s);
+}
+
+struct stream *stream_new(int fd, enum mux_way way, bool is_socket)
+{
+	OWN_FD mine = fd;
+	struct stream *s = nstreams < STREAMS_MAX ? calloc(1, sizeof(*s)) : NULL;
+
+	if (s == NULL)
+		return NULL;
+	nstreams++;
+	s->fd = TAKE_FD(mine);
+	s->way = way;
+	s->is_socket = is_socket;
+	s->ready = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = s };
+	return s;
+}
+
+void stream_join(struct stream *s, uint16_t number)
+{
+	s->number = number;
+	joined[number] = s;
+	mux_set_arg(&carrier_mux, number, s);
+	if ((s->way & MUX_OUT) != 0)
+		mux_want(&carrier_mux, number);
+	shim_wake();
+}
+
+void streams_drop_all(void)
+{
+	for (unsigned i = 0; i < MUX_NUMBERS; i++)
+		if (joined[i] != NULL)
+			on_reset(joined[i], false, ECONNRESET);
+}

@@ -1,0 +1,113 @@
+/* fake_engine.c - an engine for tests: the test itself is the guest, at the other end of the
+ * descriptor that comes in the place of the kernel. Stopping and going on do nothing; a snapshot is
+ * two small files. In the place of the root image is a text, which is printed on the console; with F
+ * as its first letter the start fails, with S the first snapshot. Linked into the test's shim in
+ * place of the real engines. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine.h"
+#include "io.h"
+
+struct engine {
+	const struct engine_host *host;
+	bool fails; /* the next snapshot */
+};
+
+static struct engine *fake_new(const struct engine_host *host)
+{
+	struct engine *g = calloc(1, sizeof(*g));
+
+	if (g != NULL)
+		g->host = host;
+	return g;
+}
+
+static void fake_start(struct engine *g, const struct boot_request *r, const int *fds,
+		       struct engine_call *c)
+{
+	char text[64] = "";
+	struct err e = { 0 };
+	ssize_t n = pread(fds[boot_fds_index(r->fds, BOOT_FD_ROOT)], text, sizeof(text) - 1, 0);
+
+	if (n > 0 && write(g->host->console, text, (size_t)n) != n)
+		abort();
+	if (text[0] == 'F') {
+		c->stage = BOOT_AT_ENGINE;
+		errno = ENOEXEC;
+		(void)err_sys(&e, "the fake engine does not start");
+		completion_end(&c->done, &e);
+		return;
+	}
+	g->fails = text[0] == 'S';
+	c->fds[0] = fcntl(fds[boot_fds_index(r->fds, BOOT_FD_KERNEL)], F_DUPFD_CLOEXEC, 3);
+	c->accel = BOOT_ACCEL_TCG;
+	(void)fcntl(c->fds[0], F_SETFL, O_RDWR | O_NONBLOCK);
+	completion_end(&c->done, NULL);
+}
+
+static void fake_switch(struct engine *g, struct engine_call *c)
+{
+	(void)g;
+	completion_end(&c->done, NULL);
+}
+
+static int sealed(const char *text, size_t n)
+{
+	int fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || write(fd, text, n) != (ssize_t)n ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		abort();
+	return fd;
+}
+
+static void fake_snapshot(struct engine *g, struct engine_call *c)
+{
+	struct err e = { 0 };
+
+	if (g->fails) {
+		g->fails = false;
+		c->stage = BOOT_AT_SNAPSHOT;
+		errno = ENOSPC;
+		(void)err_sys(&e, "the fake engine does not save");
+		completion_end(&c->done, &e);
+		return;
+	}
+	c->fds[0] = sealed("memory", 6);
+	c->fds[1] = sealed("devices", 7);
+	completion_end(&c->done, NULL);
+}
+
+static bool fake_on_exit(struct engine *g, pid_t pid, int status)
+{
+	(void)g;
+	(void)pid;
+	(void)status;
+	return false;
+}
+
+static void fake_free(struct engine *g)
+{
+	free(g);
+}
+
+static const struct engine_ops fake = {
+	.name = "fake",
+	.can_snapshot = true,
+	.new = fake_new,
+	.start = fake_start,
+	.stop = fake_switch,
+	.go_on = fake_switch,
+	.snapshot = fake_snapshot,
+	.on_exit = fake_on_exit,
+	.free = fake_free,
+};
+
+const struct engine_ops *engine_find(enum boot_engine engine)
+{
+	return engine == BOOT_MICROVM ? &fake : NULL;
+}
