@@ -11,12 +11,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "guest_changes.h"
 #include "guest_limits.h"
 #include "guest_root.h"
 #include "io.h"
 #include "kernel.h"
 #include "keeper_msg.h"
 #include "restrict.h"
+#include "spawn.h"
 
 #define PORTS "/sys/class/virtio-ports"
 #define PORT_WAIT_MS 5000
@@ -188,6 +190,7 @@ int guest_boot(int *ret_port, struct err *e)
 	    || guest_root_enter(e) < 0)
 		return -1;
 	/* clang-format on */
+	spawn_guest_builtin = guest_changes_run;
 	fd_close(INIT_FD_ID_SLOT); /* no id range in a machine of its own */
 	return 0;
 }

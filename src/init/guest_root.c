@@ -31,7 +31,8 @@
 /* Before the first HELLO, which says how large it is. */
 #define DISK_START "size=16m,nr_inodes=4096,mode=0755"
 
-static int base = -1; /* /base */
+static int base = -1;  /* /base */
+static int image = -1; /* /image */
 
 static int place(const char *from, const char *at, const char *type, unsigned long flags,
 		 const char *options, struct err *e)
@@ -171,7 +172,8 @@ static int change_root(struct err *e)
 {
 	OWN_FD disk = open("/disk", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (disk < 0 || dup3(disk, INIT_FD_DISK, O_CLOEXEC) < 0)
+	image = open("/image", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (image < 0 || disk < 0 || dup3(disk, INIT_FD_DISK, O_CLOEXEC) < 0)
 		return err_sys(e, "open the disk");
 	if (chdir("/new") < 0 || mount(".", "/", NULL, MS_MOVE, NULL) < 0 || chroot(".") < 0 ||
 	    chdir("/") < 0)
@@ -184,6 +186,11 @@ int guest_root_enter(struct err *e)
 	if (make_overlay(e) < 0 || make_base(e) < 0 || place_proc(e) < 0 || place_dev(e) < 0)
 		return -1;
 	return change_root(e);
+}
+
+int guest_root_image(void)
+{
+	return image;
 }
 
 /* ---- for each HELLO */

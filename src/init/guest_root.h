@@ -13,6 +13,9 @@ int guest_root_prepare(struct err *e) MUST_USE;
 /* Makes the root of the image on /dev/vda and all that is mounted in it, and moves there. */
 int guest_root_enter(struct err *e) MUST_USE;
 
+/* Borrowed: the directory of the image; -1 before guest_root_enter(). */
+int guest_root_image(void);
+
 /* For each HELLO. Return 0 or an errno; ENOTSUP where guest_root_enter() was not called. */
 int guest_root_resize(uint64_t disk_bytes, uint64_t inodes);
 /* /etc/machine-id, and a new boot id: a clone is not the machine that it was made from. */

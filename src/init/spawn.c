@@ -33,6 +33,7 @@
 
 int spawn_cgroup = -1;
 int (*spawn_on_child)(void);
+bool (*spawn_guest_builtin)(const char *name);
 
 struct child_process {
 	const struct agent_spawn *request;
@@ -342,6 +343,8 @@ static int take_limits(const struct child_process *c)
 static void NORETURN run_builtin(const struct child_process *c, int error_fd)
 {
 	(void)prctl(PR_SET_NAME, "cordon-builtin", 0, 0, 0);
+	if (spawn_guest_builtin != NULL && getuid() == 0 && c->request->argc == 1)
+		(void)spawn_guest_builtin(c->argv[0]);
 	if (kernel_close_range(3, ~0U) < 0)
 		report(error_fd, AGENT_AT_SYSTEM);
 	_exit(builtin_main((int)c->request->argc, c->argv));

@@ -1,6 +1,7 @@
 /* spawn.h - starts one program in the cell: user, directory, environment, pipes or a PTY. */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "agent_msg.h"
@@ -34,3 +35,6 @@ int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *
  * nothing); -1 with errno is a failure. */
 extern int spawn_cgroup;
 extern int (*spawn_on_child)(void);
+/* Likewise: built-ins that exist in such a guest only, and need descriptors of PID 1. False: it is
+ * none of these. */
+extern bool (*spawn_guest_builtin)(const char *name);
