@@ -241,7 +241,9 @@ static void on_seen(struct cache_peer *p, const struct cache_msg *m)
 {
 	struct cache_msg at = { .type = CACHE_SEEN_AT, .id = m->id };
 
-	at.time_ms = seen_table_first(&p->cache->seen, &m->key, m->name, clock_wall_ms());
+	at.time_ms = m->type == CACHE_SEEN
+			     ? seen_table_first(&p->cache->seen, &m->key, m->name, clock_wall_ms())
+			     : seen_table_find(&p->cache->seen, &m->key, m->name);
 	put_answer(p, &at, -1);
 }
 
@@ -267,7 +269,7 @@ static int handle(struct cache_peer *p, const struct cache_msg *m, int fd, struc
 		on_touch(p, m);
 	else if (m->type == CACHE_DROP)
 		on_drop(p, m);
-	else if (m->type == CACHE_SEEN)
+	else if (m->type == CACHE_SEEN || m->type == CACHE_KNOWN)
 		on_seen(p, m);
 	else if (m->type >= CACHE_REQUESTS_END)
 		return err_set(e, ERR_INVALID, "a message in the wrong direction");

@@ -208,20 +208,36 @@ void seen_table_close(struct seen_table *t)
 	*t = (struct seen_table){ .fd = -1 };
 }
 
-uint64_t seen_table_first(struct seen_table *t, const struct cache_key *key, const char *name,
-			  uint64_t now_ms)
+static void name_of(const struct cache_key *key, const char *name, uint8_t ret[16])
 {
-	struct seen_record r = { .time_ms = now_ms };
 	uint8_t hash[SHA256_SIZE];
 	struct sha256 s;
-	uint32_t at;
 
 	sha256_init(&s);
 	sha256_add(&s, key->scope, strlen(key->scope) + 1);
 	sha256_add(&s, key->registry, strlen(key->registry) + 1);
 	sha256_add(&s, name, strlen(name) + 1);
 	sha256_end(&s, hash);
-	memcpy(r.name, hash, sizeof(r.name));
+	memcpy(ret, hash, 16);
+}
+
+uint64_t seen_table_find(const struct seen_table *t, const struct cache_key *key, const char *name)
+{
+	uint8_t hash[16];
+	uint32_t at;
+
+	name_of(key, name, hash);
+	at = *slot(t, hash);
+	return at == 0 ? 0 : t->all[at - 1].time_ms;
+}
+
+uint64_t seen_table_first(struct seen_table *t, const struct cache_key *key, const char *name,
+			  uint64_t now_ms)
+{
+	struct seen_record r = { .time_ms = now_ms };
+	uint32_t at;
+
+	name_of(key, name, r.name);
 	at = *slot(t, r.name);
 	if (at != 0)
 		return t->all[at - 1].time_ms;

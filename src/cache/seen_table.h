@@ -32,6 +32,8 @@ struct seen_table {
 /* max: SEEN_MAX, or less in tests. */
 int seen_table_open(struct seen_table *t, int dir, size_t max, struct err *e) MUST_USE;
 void seen_table_close(struct seen_table *t);
+/* The time that seen_table_first() gave the name; 0: never. */
+uint64_t seen_table_find(const struct seen_table *t, const struct cache_key *key, const char *name);
 /* The time of its first call with that name, which may be this one. */
 uint64_t seen_table_first(struct seen_table *t, const struct cache_key *key, const char *name,
 			  uint64_t now_ms);

@@ -211,6 +211,16 @@ void cache_seen(struct egress *g, struct cache_call *c, const struct cache_key *
 	ask(g, c, &m);
 }
 
+void cache_known(struct egress *g, struct cache_call *c, const struct cache_key *key,
+		 const char *name)
+{
+	struct cache_msg m = { .type = CACHE_KNOWN,
+			       .key = { key->scope, key->registry, "" },
+			       .name = name };
+
+	ask(g, c, &m);
+}
+
 static void tell(struct egress *g, struct cache_msg *m)
 {
 	struct cache_link *l = cache_link_of(g);

@@ -51,6 +51,9 @@ void cache_find(struct egress *g, struct cache_call *c, const struct cache_key *
  * now on. key has no path. name: "left-pad@1.3.0". */
 void cache_seen(struct egress *g, struct cache_call *c, const struct cache_key *key,
 		const char *name);
+/* The same, but it is not remembered; 0: it was not seen so far. */
+void cache_known(struct egress *g, struct cache_call *c, const struct cache_key *key,
+		 const char *name);
 /* At any time, repeatable; also on all zeros. */
 void cache_call_cancel(struct cache_call *c);
 bool cache_call_is_waiting(const struct cache_call *c);

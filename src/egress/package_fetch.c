@@ -96,7 +96,7 @@ static bool begin_body(struct package_fetch *f, const struct http1_response *a)
 {
 	f->status = a->status;
 	take_headers(f, a);
-	if (a->status != 200) {
+	if (a->status != 200 || f->head) {
 		finish(f, NULL);
 		return false;
 	}
@@ -128,7 +128,8 @@ static bool read_head(struct package_fetch *f)
 	int n = in->len == 0 ? 0 : http1_head_end((char *)fifo_bytes(in), in->len, &f->scanned);
 
 	if (n > 0)
-		n = http1_response_read((char *)fifo_bytes(in), (size_t)n, HTTP1_GET, &a, &fault);
+		n = http1_response_read((char *)fifo_bytes(in), (size_t)n,
+					f->head ? HTTP1_HEAD : HTTP1_GET, &a, &fault);
 	if (n < 0 || (n == 0 && in->len >= FLOW_HEAD_MAX)) {
 		fail(f, "the head of the registry's answer is malformed");
 		return false;
@@ -239,7 +240,8 @@ static int write_request(struct package_fetch *f, const struct package_fetch_ask
 	int fits;
 
 	endpoint_host(ask->to, ask->tls, host);
-	buf_printf(&b, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: cordon\r\n", ask->target, host);
+	buf_printf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: cordon\r\n",
+		   ask->head ? "HEAD" : "GET", ask->target, host);
 	buf_printf(&b, "Accept: %s\r\nAccept-Encoding: identity\r\n",
 		   ask->accept == NULL ? "*/*" : ask->accept);
 	if (ask->etag[0] != '\0')
@@ -309,6 +311,7 @@ void package_fetch_start(struct package_fetch *f, struct egress_session *session
 	f->etag[0] = f->modified[0] = f->type[0] = f->location[0] = f->reason[0] = '\0';
 	f->is_denied = false;
 	f->has_head = false;
+	f->head = ask->head;
 	f->noun = ask->noun;
 	f->max = ask->max;
 	f->scanned = 0;

@@ -20,6 +20,7 @@
 struct package_fetch_ask {
 	const struct endpoint *to;
 	bool tls;
+	bool head;		     /* only whether it is there: no body */
 	const char *target;	     /* path, with query if there is one, as it is sent */
 	const char *accept;	     /* NULL: anything */
 	const char *etag, *modified; /* validators of what is there already; "": none */
@@ -53,7 +54,7 @@ struct package_fetch {
 	enum http1_framing framing;
 	uint64_t left;
 	size_t scanned;
-	bool has_head;
+	bool has_head, head;
 };
 
 /* Begins; done.on_done comes later, once. The structure was zeroed once, but for what the caller

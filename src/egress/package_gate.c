@@ -119,7 +119,22 @@ void package_gate_mismatch(struct package_gate *g, const char *reason)
 
 	g->result = PACKAGE_MISMATCH;
 	gateway_defer(x);
-	gateway_fail(x, 502, reason);
+	gateway_fail(x, 403, reason);
+}
+
+void package_gate_count_name(struct package_gate *g)
+{
+	if (g->named)
+		return;
+	g->named = true;
+	g->x->session->packages.new_names++;
+}
+
+void package_gate_uncount_name(struct package_gate *g)
+{
+	if (g->named)
+		g->x->session->packages.new_names--;
+	g->named = false;
 }
 
 /* Names that the registry may not have are counted when they are sent. */
@@ -129,8 +144,7 @@ static void count_name(struct package_gate *g)
 	    (g->request.kind != PACKAGE_META && g->request.kind != PACKAGE_FILEMETA &&
 	     g->request.kind != PACKAGE_INDEX))
 		return;
-	g->named = true;
-	g->x->session->packages.new_names++;
+	package_gate_count_name(g);
 }
 
 void package_gate_send(struct package_gate *g)
@@ -146,8 +160,8 @@ static void end(struct gateway *x)
 {
 	struct package_gate *g = x->package;
 
-	if (g->named && x->status >= 500) /* it was not asked for in the end */
-		x->session->packages.new_names--;
+	if (x->status >= 500) /* it was not asked for in the end */
+		package_gate_uncount_name(g);
 	x->gate = NULL;
 	x->package = NULL;
 	package_view_put(&g->wait);
@@ -156,6 +170,7 @@ static void end(struct gateway *x)
 	package_gate_meta_end(g);
 	package_gate_zip_end(g);
 	package_gate_apt_end(g);
+	package_gate_probe_end(g);
 	package_gate_go_end(g);
 	package_download_leave(&g->follow);
 	package_download_end(&g->follow, g->stored);
@@ -215,7 +230,8 @@ void package_gate_ask(struct package_gate *g, const struct package_source *sourc
 		      bool raw, void (*then)(struct package_gate *g))
 {
 	struct gateway *x = g->x;
-	char *credentials = g->own_credentials ? package_gate_credentials(x) : NULL;
+	bool is_others = source->doc == DOC_GO_SUMDB; /* another server than the registry */
+	char *credentials = g->own_credentials && !is_others ? package_gate_credentials(x) : NULL;
 	const struct package_view_ask ask = {
 		.session = x->session,
 		.scope = g->scope,

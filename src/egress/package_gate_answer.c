@@ -56,7 +56,7 @@ bool package_gate_may_ask(const struct package_gate *g)
 {
 	uint64_t max = packages_limits(g->policy)->new_names;
 
-	return max == 0 || g->x->session->packages.new_names < max;
+	return max == 0 || g->x->session->packages.new_names - (g->named ? 1 : 0) < max;
 }
 
 /* The network policy does not allow what the gate had to fetch. */
@@ -70,14 +70,19 @@ static void refuse_fetch(struct package_gate *g, const char *reason)
 	gateway_deny(g->x, 403, why);
 }
 
+void package_gate_refuse_new(struct package_gate *g)
+{
+	package_gate_refuse(g, "new_names",
+			    "this session asked for too many packages that do not exist: nothing "
+			    "new is fetched");
+}
+
 void package_gate_no_view(struct package_gate *g, const struct package_view *v)
 {
 	if (v->status == 0 && package_gate_may_ask(g))
 		package_gate_refuse(g, "mode", v->why);
 	else if (v->status == 0)
-		package_gate_refuse(g, "new_names",
-				    "this session asked for too many packages that do not exist: "
-				    "nothing new is fetched");
+		package_gate_refuse_new(g);
 	else if (v->is_denied)
 		refuse_fetch(g, v->why);
 	else
@@ -217,12 +222,15 @@ bool package_gate_head(struct gateway *x, const struct http1_response *a)
 		return true;
 	}
 	count_unknown(g, a->status);
+	if (a->status == 200 && (is_file(g) || g->request.kind == PACKAGE_FILEMETA))
+		package_gate_seen_now(g);
 	if (package_redirect_is(a->status) && g->registry != NULL &&
 	    (x->r.method == HTTP1_GET || x->r.method == HTTP1_HEAD)) {
 		follow(g, a);
 		return false;
 	}
-	if (package_redirect_is(a->status) && (g->expected.alg != DIGEST_NONE || g->by_pin)) {
+	if (package_redirect_is(a->status) &&
+	    (g->expected.alg != DIGEST_NONE || g->origin == PACKAGE_BY_PIN)) {
 		refuse(g, "a pinned file is not followed to another host");
 		return false;
 	}

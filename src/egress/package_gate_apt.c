@@ -36,12 +36,9 @@ static void finish(struct package_gate *g, const struct package_facts *found)
 	if (found != NULL) {
 		g->facts.digest = found->digest;
 		g->facts.size = found->size;
+		g->exists = true;
 	}
-	package_view_put(&g->wait);
-	package_document_drop(g->doc);
-	g->doc = NULL;
-	(void)resource_share_documents(&g->x->session->share, g->counted, 0);
-	g->counted = 0;
+	package_gate_let_go(g);
 	package_gate_apt_end(g);
 	package_gate_file_known(g);
 }

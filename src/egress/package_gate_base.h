@@ -3,8 +3,10 @@
  * package_gate.c has the way of a request and its end; package_gate_meta.c answers with shaped
  * metadata; package_gate_file.c gets files, from the cache or the server; package_gate_answer.c
  * checks answers of servers; package_gate_go.c knows times of Go's versions, and package_gate_zip.c
- * hashes of its modules; package_gate_apt.c finds digests of apt's packages; package_gate_pip.c
- * writes a page for pip; package_download.c makes requests for one file wait for the first.
+ * hashes of its modules; package_gate_apt.c finds digests of apt's packages, package_gate_sums.c
+ * those of Maven's files and Go's modules; package_gate_seen.c knows since when this node knows a
+ * version; package_gate_pip.c writes a page for pip; package_download.c makes requests for one file
+ * wait for the first.
  *
  * Only the loop calls what waits here, so each of these ends with gateway_defer(). A refusal or an
  * answer frees the gate: nothing is used of it afterwards. */
@@ -25,6 +27,16 @@ enum package_result {
 	PACKAGE_MISMATCH,
 	PACKAGE_CUT,
 	PACKAGE_FAILED,
+};
+
+/* Where the expected digest came from. */
+enum package_origin {
+	PACKAGE_BY_NONE,
+	PACKAGE_BY_INDEX,
+	PACKAGE_BY_PIN,
+	PACKAGE_BY_NAME, /* the file is called by it */
+	PACKAGE_BY_CHECKSUM_FILE,
+	PACKAGE_BY_SUMDB,
 };
 
 struct package_gate {
@@ -48,7 +60,10 @@ struct package_gate {
 	size_t counted;			/* bytes of it, counted for the session */
 	struct package_apt_search *apt; /* package_gate_apt.c; NULL: none */
 	bool has_facts;
-	struct package_facts facts; /* its texts belong to doc */
+	struct package_facts facts;  /* its texts belong to doc */
+	bool exists;		     /* the registry has said that it has the version */
+	struct package_probe *probe; /* package_gate_seen.c; NULL: none */
+	unsigned sums_asked;	     /* package_gate_sums.c: of Maven's algorithms */
 	uint64_t first_seen_ms, now_ms;
 	struct cache_call seen;
 	struct package_go *go;		 /* package_gate_go.c; NULL: none */
@@ -56,9 +71,8 @@ struct package_gate {
 
 	/* The file. */
 	struct digest expected; /* none: DIGEST_NONE */
-	bool by_pin;		/* expected is from a pin */
-	bool by_name;		/* expected is what the file is called */
-	char *file_key;		/* owned; NULL */
+	enum package_origin origin;
+	char *file_key; /* owned; NULL */
 	struct cache_call find;
 	struct package_zip *zip;      /* package_gate_zip.c; NULL: none */
 	struct package_follow follow; /* package_download.h */
@@ -90,6 +104,9 @@ void package_gate_fail(struct package_gate *g, int status, const char *reason);
 void package_gate_mismatch(struct package_gate *g, const char *reason);
 /* It goes on to its server. */
 void package_gate_send(struct package_gate *g);
+/* Counts its name among those that registries may not have, once; the registry has it. */
+void package_gate_count_name(struct package_gate *g);
+void package_gate_uncount_name(struct package_gate *g);
 /* Asks the policy with what is known by now. */
 void package_gate_judge(struct package_gate *g);
 /* Asks for the view of a document; on_view is called when it is there. any_age: see
@@ -100,6 +117,7 @@ void package_gate_ask(struct package_gate *g, const struct package_source *sourc
 void package_gate_no_view(struct package_gate *g, const struct package_view *v);
 /* False: the session has asked for too many names that do not exist. */
 bool package_gate_may_ask(const struct package_gate *g);
+void package_gate_refuse_new(struct package_gate *g);
 /* Do so many bytes of a file fit the limits of the policy? False: it was refused. */
 bool package_gate_fits(struct package_gate *g, uint64_t size);
 /* Takes the document of the view that has just come. False: it was refused. */
@@ -161,6 +179,32 @@ void package_gate_file(struct package_gate *g);
 
 /* All is known of the file that can be known: has_facts, facts. It is judged, and sent. */
 void package_gate_file_known(struct package_gate *g);
+/* The same, with the time of its first sight. */
+void package_gate_file_decide(struct package_gate *g);
+/* Must the answer have a digest: a file, or what Maven builds with? Not git's packs: git checks
+ * them. */
+bool package_gate_is_checked(const struct package_gate *g);
+
+/* ---- package_gate_sums.c */
+
+bool package_gate_has_sums(const struct package_gate *g);
+/* Finds the digest; package_gate_file_known() follows. */
+void package_gate_sums(struct package_gate *g);
+/* Lets documents go that are held. */
+void package_gate_let_go(struct package_gate *g);
+
+/* ---- package_gate_seen.c */
+
+/* Does the age of the version count from the first sight? */
+bool package_gate_counts_sight(const struct package_gate *g);
+/* Finds g->first_seen_ms, if it counts; package_gate_file_decide() follows. */
+void package_gate_seen(struct package_gate *g);
+/* The registry has answered the program's request with a 200. */
+void package_gate_seen_now(struct package_gate *g);
+/* g->answer refuses it. True: that may be since it was never seen; the registry is asked whether it
+ * has it, and package_gate_seen() follows. */
+bool package_gate_probe(struct package_gate *g);
+void package_gate_probe_end(struct package_gate *g);
 
 /* ---- package_gate_apt.c */
 

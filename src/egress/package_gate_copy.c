@@ -35,12 +35,16 @@ static bool make_key(struct package_gate *g)
 	return g->file_key != NULL;
 }
 
-/* The digest that the path itself names. */
+/* The digest that the path itself names, or that a checksum file names. */
 static bool is_by_digest(const struct package_gate *g, struct digest *ret)
 {
 	static const char alg[] = "SHA256:";
 	const char *v = g->request.version;
 
+	if (g->expected.alg != DIGEST_NONE) {
+		*ret = g->expected;
+		return true;
+	}
 	return g->request.form == FORM_APT_BY_HASH && strncmp(v, alg, sizeof(alg) - 1) == 0 &&
 	       digest_read_hex(DIGEST_SHA256, v + sizeof(alg) - 1, strlen(v + sizeof(alg) - 1),
 			       ret);
@@ -119,7 +123,9 @@ static void on_tap_end(struct gateway *x, const struct gateway_tap_end *end, voi
 	struct package_gate *g = arg;
 
 	(void)x;
-	if (end->result == TAP_CUT || end->result == TAP_MISMATCH)
+	if (end->result == TAP_MISMATCH && package_gate_is_checked(g))
+		g->result = PACKAGE_MISMATCH;
+	else if (end->result == TAP_CUT || end->result == TAP_MISMATCH)
 		g->result = PACKAGE_CUT;
 	else if (end->result != TAP_NONE)
 		note_index(g, end->sha256);

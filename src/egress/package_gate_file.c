@@ -7,8 +7,9 @@
  *
  * With a digest, the cache may have it: the key of a file in the cache holds the digest that its
  * bytes were checked against. Else it comes from the server, is hashed on its way, and its last
- * bytes wait until the hash is right (gateway_tap.h). Files without a digest (of git, Maven, direct
- * URLs, and of apt if no index lists them) are passed on and never kept. */
+ * bytes wait until the hash is right (gateway_tap.h). Files of Maven and modules of Go have their
+ * digests beside them (package_gate_sums.c). A file without any is refused or passed on by the
+ * policy, and never kept. */
 #include "package_gate_base.h"
 
 #include <stdio.h>
@@ -72,6 +73,14 @@ static size_t digests_of(const struct package_gate *g, struct digest ret[PINS_MA
 			if (package_answer_accepts(&g->answer, &g->answer.pins[layer].list[i]))
 				ret[n++] = g->answer.pins[layer].list[i];
 	return n;
+}
+
+bool package_gate_is_checked(const struct package_gate *g)
+{
+	if (g->request.kind == PACKAGE_FILEMETA)
+		return g->request.form == FORM_MAVEN_POM && g->registry != NULL;
+	return g->request.kind == PACKAGE_FILE && g->request.form != FORM_GIT_PACK &&
+	       g->request.form != FORM_GIT_DUMB;
 }
 
 static bool is_pinned(const struct package_gate *g)
@@ -265,15 +274,45 @@ static void find_file(struct package_gate *g)
 
 /* ---- the decision */
 
-/* All is known that can be known. */
-static void decide(struct package_gate *g)
+/* The digest that the bytes must have: of the registry if it is strong, else of a pin. SHA-1 of a
+ * registry is better than nothing: no other file of the same digest can be made by somebody else
+ * than its author. */
+static void expect(struct package_gate *g)
 {
 	struct digest digests[PINS_MAX];
 
+	if (g->has_facts && digest_is_strong(&g->facts.digest))
+		g->expected = g->facts.digest;
+	if (g->expected.alg == DIGEST_NONE && digests_of(g, digests) == 1)
+		g->expected = digests[0];
+	if (g->expected.alg == DIGEST_NONE && g->has_facts && !is_pinned(g))
+		g->expected = g->facts.digest;
+	if (!package_gate_is_checked(g))
+		g->expected.alg = DIGEST_NONE;
+	if (is_pinned(g))
+		g->origin = PACKAGE_BY_PIN;
+	else if (g->origin == PACKAGE_BY_NONE && g->expected.alg != DIGEST_NONE)
+		g->origin = PACKAGE_BY_INDEX;
+}
+
+/* No digest of it is known: may it pass? */
+static bool is_refused_unverified(struct package_gate *g)
+{
+	const struct package_question q = { .registry = g->registry, .request = &g->request };
+	struct digest digests[PINS_MAX];
+
+	return package_gate_is_checked(g) && !packages_cache_only(g->policy) && !is_pinned(g) &&
+	       digests_of(g, digests) == 0 && !package_judge_unverified(g->policy, &q, &g->answer);
+}
+
+void package_gate_file_decide(struct package_gate *g)
+{
 	package_gate_judge(g);
 	if (g->answer.verdict != PACKAGE_ALLOW) {
-		package_gate_refuse_judged(
-			g, g->answer.reason[0] != '\0' ? NULL : "nothing is known of this file");
+		if (!package_gate_probe(g))
+			package_gate_refuse_judged(g, g->answer.reason[0] != '\0'
+							      ? NULL
+							      : "nothing is known of this file");
 		return;
 	}
 	if (g->changed) {
@@ -282,54 +321,25 @@ static void decide(struct package_gate *g)
 				    "or time is not what it was");
 		return;
 	}
-	if (g->has_facts && digest_is_strong(&g->facts.digest))
-		g->expected = g->facts.digest;
-	if (g->expected.alg == DIGEST_NONE && digests_of(g, digests) == 1)
-		g->expected = digests[0];
-	if (g->request.kind == PACKAGE_FILEMETA)
-		g->expected.alg = DIGEST_NONE;
+	expect(g);
 	if (g->expected.alg != DIGEST_NONE && !package_answer_accepts(&g->answer, &g->expected)) {
 		package_gate_refuse(g, "pins",
 				    "the registry's digest of this file is not the pinned one");
 		return;
 	}
-	g->by_pin = is_pinned(g);
+	if (is_refused_unverified(g)) {
+		package_gate_refuse_judged(g, NULL);
+		return;
+	}
 	if (g->request.kind == PACKAGE_FILE && g->has_facts && g->facts.size > 0 &&
 	    !package_gate_fits(g, g->facts.size))
 		return;
 	find_file(g);
 }
 
-static void on_seen(struct cache_call *c, struct cache_found *found, const struct err *e)
-{
-	struct package_gate *g = c->arg;
-
-	(void)e;
-	g->first_seen_ms = found != NULL ? found->seen_ms : 0;
-	decide(g);
-}
-
-/* Where the registry says no time, or one that the author chose: since when this node knows it. */
 void package_gate_file_known(struct package_gate *g)
 {
-	char name[CACHE_NAME_MAX];
-	const char *tenant = g->x->session->share.tenant->name, *scope = g->scope;
-
-	if (g->registry == NULL || g->request.version[0] == '\0' ||
-	    (g->facts.has_time && g->request.ecosystem != ECO_GO)) {
-		decide(g);
-		return;
-	}
-	(void)snprintf(name, sizeof(name), "%s@%s", g->request.name, g->request.version);
-	g->seen.on_done = on_seen;
-	g->seen.arg = g;
-	/* Without metadata it is not known whether it exists: one tenant must not be able to make a
-	 * version older for others, before it is published. */
-	if (g->doc == NULL)
-		scope = tenant[0] != '\0' ? tenant : "-";
-	cache_seen(g->x->session->egress, &g->seen,
-		   &(struct cache_key){ .scope = scope, .registry = g->registry_text, .path = "" },
-		   name);
+	package_gate_seen(g);
 }
 
 static bool look_up(struct package_gate *g)
@@ -374,7 +384,11 @@ static void on_view(struct package_gate *g)
 	}
 	g->changed = package_view_is_changed(v, g->facts.file[0] != '\0' ? g->facts.file
 									 : g->facts.version);
-	package_gate_file_known(g);
+	g->exists = true;
+	if (!is_pinned(g) && package_gate_has_sums(g))
+		package_gate_sums(g);
+	else
+		package_gate_file_known(g);
 }
 
 /* A pin of one digest is enough to believe the file. */
@@ -397,7 +411,8 @@ static void take_digest_of_name(struct package_gate *g)
 	if (g->request.form == FORM_OCI_BLOB || g->request.form == FORM_GIT_LFS_OBJECT)
 		if (!digest_read(v, strlen(v), &g->expected))
 			(void)digest_read_hex(DIGEST_SHA256, v, strlen(v), &g->expected);
-	g->by_name = g->expected.alg != DIGEST_NONE;
+	if (g->expected.alg != DIGEST_NONE)
+		g->origin = PACKAGE_BY_NAME;
 }
 
 void package_gate_file(struct package_gate *g)
@@ -409,7 +424,7 @@ void package_gate_file(struct package_gate *g)
 		return;
 	}
 	if (is_known_by_pin(g)) {
-		decide(g);
+		package_gate_file_decide(g);
 		return;
 	}
 	if (g->registry != NULL && g->request.form != FORM_GO_INFO &&
@@ -424,5 +439,8 @@ void package_gate_file(struct package_gate *g)
 	take_digest_of_name(g);
 	g->has_facts = true; /* none is all that will be known */
 	g->facts = (struct package_facts){ .version = "", .file = "" };
-	package_gate_file_known(g);
+	if (!is_pinned(g) && package_gate_has_sums(g))
+		package_gate_sums(g);
+	else
+		package_gate_file_known(g);
 }

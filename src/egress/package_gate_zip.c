@@ -1,7 +1,8 @@
-/* package_gate_zip.c - a Go module whose hash is pinned. Go's hash is of the files in the zip, not
- * of its bytes, so it cannot be checked while they pass: the zip is fetched as metadata is, into
- * memory, hashed in pieces, and sent to the cell when the hash is right. One of the cache is hashed
- * again, since cordon-egress alone says which hash of Go a stored file has. */
+/* package_gate_zip.c - a Go module whose hash is known, by a pin or the checksum database. Go's
+ * hash is of the files in the zip, not of its bytes, so it cannot be checked while they pass: the
+ * zip is fetched as metadata is, into memory, hashed in pieces, and sent to the cell when the hash
+ * is right. One of the cache is hashed again, since cordon-egress alone says which hash of Go a
+ * stored file has. */
 #include "package_gate_base.h"
 
 #include <fcntl.h>
@@ -87,7 +88,10 @@ static void on_hashed(struct package_zip *z)
 		return;
 	}
 	if (!digest_equal(&got, &g->expected)) {
-		package_gate_mismatch(g, "the module's hash is not the pinned one");
+		package_gate_mismatch(g, g->origin == PACKAGE_BY_PIN
+						 ? "the module's hash is not the pinned one"
+						 : "the module's hash is not the one of the "
+						   "checksum database");
 		return;
 	}
 	g->verified = true;

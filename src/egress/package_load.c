@@ -60,7 +60,7 @@ struct package_load {
 
 static struct cache_key key_of(const struct package_view *v)
 {
-	return (struct cache_key){ .scope = v->scope, .registry = v->registry, .path = v->target };
+	return (struct cache_key){ .scope = v->scope, .registry = v->registry, .path = v->path };
 }
 
 static void end_fetching(struct package_load *l)
@@ -296,6 +296,11 @@ static bool may_fetch(const struct egress_session *session)
 	       session->share.tenant->package_fetches < PACKAGE_VIEW_TENANT_FETCHES;
 }
 
+static bool is_checksum(enum package_doc doc)
+{
+	return doc == DOC_CHECKSUM || doc == DOC_GO_SUMDB;
+}
+
 /* A name that the registry may not have is counted when it is asked for: who asks may be gone
  * before the answer comes. False: too many. */
 static bool count_name(struct package_load *l)
@@ -303,8 +308,8 @@ static bool count_name(struct package_load *l)
 	const struct packages_policy *p = policy_packages(l->session->policy);
 	uint64_t max = p == NULL ? 0 : packages_limits(p)->new_names;
 
-	if (l->fd >= 0 || l->view->doc != NULL || l->named)
-		return true; /* it is known */
+	if (l->fd >= 0 || l->view->doc != NULL || l->named || is_checksum(l->view->doc_kind))
+		return true; /* it is known, or the gate counts the name of the file itself */
 	if (max > 0 && l->session->packages.new_names >= max)
 		return false;
 	l->named = true;
@@ -570,8 +575,8 @@ int package_load_start(struct package_view *v, const struct package_view_ask *as
 	l->any_age = any_age;
 	l->since_ms = ask->since_ms;
 	l->fd = l->fetch.fd = l->fetch.stream.fd = l->fetch.stream.watch.fd = l->call.found.fd = -1;
-	l->to = (struct endpoint){ .by_name = true, .port = v->hosts.at[0].port };
-	memcpy(l->to.host, v->hosts.at[0].name, sizeof(l->to.host));
+	l->to = (struct endpoint){ .by_name = true, .port = v->hosts.at[v->host].port };
+	memcpy(l->to.host, v->hosts.at[v->host].name, sizeof(l->to.host));
 	(void)snprintf(l->target, sizeof(l->target), "%s", v->target);
 	if (ask->credentials != NULL)
 		l->credentials = strdup(ask->credentials);

@@ -66,6 +66,14 @@ static void write_names(struct json *j, const struct package_gate *g)
 	json_text(j, "kind", package_kind_name(q->kind));
 }
 
+static const char *origin_name(const struct package_gate *g)
+{
+	static const char *const names[] = { "none", "index",	      "pin",
+					     "name", "checksum_file", "sumdb" };
+
+	return names[g->expected.alg == DIGEST_NONE && g->origin != PACKAGE_BY_PIN ? 0 : g->origin];
+}
+
 static void write_facts(struct json *j, const struct package_gate *g)
 {
 	uint64_t now = clock_wall_ms();
@@ -75,12 +83,10 @@ static void write_facts(struct json *j, const struct package_gate *g)
 		digest_write(&g->checksum, text);
 		json_text(j, "checksum", text);
 	}
-	if (g->request.kind == PACKAGE_FILE) {
-		json_text(j, "expected",
-			  g->by_pin			   ? "pin"
-			  : g->by_name			   ? "name"
-			  : g->expected.alg != DIGEST_NONE ? "index"
-							   : "none");
+	if (g->request.kind == PACKAGE_FILE || package_gate_is_checked(g)) {
+		json_text(j, "expected", origin_name(g));
+		if (g->expected.alg != DIGEST_NONE)
+			json_text(j, "algorithm", digest_alg_name(g->expected.alg));
 		json_bool(j, "verified", g->verified);
 		json_text(j, "install_code",
 			  install_code_name(g->has_facts ? g->facts.install_code

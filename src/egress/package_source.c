@@ -121,6 +121,39 @@ bool package_source_of(const struct package_registry *r, const struct package_re
 	return false;
 }
 
+bool package_source_checksum(const char *path, const char *ending, size_t host,
+			     struct package_source *ret)
+{
+	*ret = (struct package_source){ .doc = DOC_CHECKSUM, .host = host };
+	return fits(snprintf(ret->target, sizeof(ret->target), "%s%s", path, ending));
+}
+
+size_t package_source_host(const struct package_registry *r, const char *name)
+{
+	for (size_t i = 0; i < r->nfiles; i++)
+		if (strcmp(r->files[i].name, name) == 0)
+			return i + 1;
+	return 0;
+}
+
+bool package_source_sumdb(const struct package_registry *r, const struct package_request *q,
+			  struct package_source *ret)
+{
+	char name[2 * PACKAGE_NAME_MAX], version[2 * PACKAGE_VERSION_MAX];
+
+	*ret = (struct package_source){ .doc = DOC_GO_SUMDB };
+	if (r->ecosystem != ECO_GO || r->sumdb == NULL || q->name[0] == '\0' ||
+	    !go_escape(q->name, name, sizeof(name)) ||
+	    !go_escape(q->version, version, sizeof(version)))
+		return false;
+	ret->host = package_source_host(r, r->sumdb);
+	if (ret->host > 0)
+		return fits(
+			snprintf(ret->target, sizeof(ret->target), "/lookup/%s@%s", name, version));
+	return fits(snprintf(ret->target, sizeof(ret->target), "%ssumdb/%s/lookup/%s@%s", r->path,
+			     r->sumdb, name, version));
+}
+
 /* ---- hosts */
 
 uint16_t package_registry_port(const struct package_host *h, bool tls)

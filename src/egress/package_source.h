@@ -17,12 +17,23 @@ struct package_source {
 	enum package_doc doc;
 	char target[PACKAGE_TARGET_MAX]; /* its path, as it is sent */
 	const char *accept;		 /* NULL: anything */
+	size_t host; /* 0: the registry's own; n: the nth of its hosts for files */
 };
 
 /* The document that says most of the name (and version) of a request. False: the ecosystem has
  * none that egress reads, or the request has no name. */
 bool package_source_of(const struct package_registry *r, const struct package_request *q,
 		       struct package_source *ret);
+
+/* The checksum file with this ending (".sha512") beside the file of a Maven repository that has
+ * this path and host (0: the registry's own). False: too long. */
+bool package_source_checksum(const char *path, const char *ending, size_t host,
+			     struct package_source *ret);
+/* The record of a Go module in the registry's checksum database. False: it has none. */
+bool package_source_sumdb(const struct package_registry *r, const struct package_request *q,
+			  struct package_source *ret);
+/* Which of the registry's hosts it is, as in package_source. */
+size_t package_source_host(const struct package_registry *r, const char *name);
 
 /* The hosts of a registry, copied: those of a policy end with it. */
 struct package_hosts {

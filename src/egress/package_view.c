@@ -5,6 +5,7 @@
 #include "package_view.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,6 +103,7 @@ static void view_free(struct package_view *v)
 	free(v->registry);
 	free(v->name);
 	free(v->target);
+	free(v->path);
 	free(v);
 }
 
@@ -139,8 +141,8 @@ static char *key_of(const struct package_view_ask *ask, const char *registry)
 	struct err e;
 	char *key = NULL;
 
-	buf_printf(&b, "%s\n%s\n%s\n%d%d", ask->scope, registry, ask->source->target,
-		   ask->only_cache, ask->tls);
+	buf_printf(&b, "%s\n%s\n%s\n%zu\n%d%d", ask->scope, registry, ask->source->target,
+		   ask->source->host, ask->only_cache, ask->tls);
 	for (size_t i = 0; i < ask->registry->nfiles; i++)
 		buf_printf(&b, "\n%s:%u", ask->registry->files[i].name,
 			   ask->registry->files[i].port);
@@ -148,6 +150,19 @@ static char *key_of(const struct package_view_ask *ask, const char *registry)
 		key = strdup(buf_text(&b));
 	buf_release(&b);
 	return key;
+}
+
+static char *path_of(const struct package_view_ask *ask)
+{
+	const struct package_source *s = ask->source;
+	char text[CACHE_PATH_MAX];
+
+	if (s->host == 0)
+		return strdup(s->target);
+	(void)snprintf(text, sizeof(text), "%s:%u %s", ask->registry->files[s->host - 1].name,
+		       package_registry_port(&ask->registry->files[s->host - 1], ask->tls),
+		       s->target);
+	return strdup(text);
 }
 
 static struct package_view *view_new(struct package_views *all, const struct package_view_ask *ask,
@@ -162,16 +177,19 @@ static struct package_view *view_new(struct package_views *all, const struct pac
 	v->registry = strdup(registry);
 	v->name = strdup(ask->name);
 	v->target = strdup(ask->source->target);
+	v->path = path_of(ask);
+	v->host = ask->source->host;
 	v->accept = ask->source->accept;
 	v->doc_kind = ask->source->doc;
 	v->only_cache = ask->only_cache;
 	if (v->scope != NULL && v->registry != NULL && v->name != NULL && v->target != NULL &&
-	    package_hosts_copy(&v->hosts, ask->registry, ask->tls) == 0)
+	    v->path != NULL && package_hosts_copy(&v->hosts, ask->registry, ask->tls) == 0)
 		return v;
 	free(v->scope);
 	free(v->registry);
 	free(v->name);
 	free(v->target);
+	free(v->path);
 	free(v);
 	return NULL;
 }

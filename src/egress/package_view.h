@@ -65,6 +65,8 @@ struct package_view {
 	unsigned refs;
 	char *key; /* owned, as the texts below: what tells it from others */
 	char *scope, *registry, *name, *target;
+	char *path;  /* of the cache's key: the target, and the host if it is not the registry's */
+	size_t host; /* of package_source */
 	const char *accept;
 	enum package_doc doc_kind;
 	struct package_hosts hosts;

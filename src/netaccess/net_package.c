@@ -58,6 +58,7 @@ static void write_details(struct json *j, const struct access_record_text *r)
 	write_text(j, "reason", r->reason);
 	write_text(j, "checksum", p->checksum);
 	write_text(j, "expected", p->expected);
+	write_text(j, "algorithm", p->algorithm);
 	json_bool(j, "verified", p->verified);
 	if (p->has_time)
 		write_time(j, "released_at", p->released_ms);

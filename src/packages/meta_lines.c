@@ -132,8 +132,10 @@ void meta_line_end(struct package_meta *m)
 {
 	struct meta_item *it = &m->item;
 
-	if (m->doc != DOC_APT_PACKAGES)
+	if (m->doc != DOC_APT_PACKAGES) {
+		meta_sums_end(m);
 		return;
+	}
 	if (it->file[0] != '\0' && it->digest.alg == DIGEST_SHA256 && m->err.code == ERR_NONE)
 		meta_check(m,
 			   file_digests_add(&m->files, it->file, &it->digest, it->size, &m->err));
@@ -167,6 +169,10 @@ void meta_line_on(struct doc_lines *l, void *arg)
 		gem_line(m, l);
 	else if (m->doc == DOC_APT_RELEASE)
 		release_on(m, l);
+	else if (m->doc == DOC_CHECKSUM)
+		meta_sums_checksum(m, l);
+	else if (m->doc == DOC_GO_SUMDB)
+		meta_sums_database(m, l);
 	else
 		packages_on(m, l);
 }

@@ -29,6 +29,8 @@ enum package_doc {
 			   * tag "by-hash" if they are there by their digests, too */
 	DOC_APT_PACKAGES, /* Packages, plain or gzip; only package_meta_find_file(), by path */
 	DOC_GEM_INFO,	  /* /info/NAME of the compact index */
+	DOC_CHECKSUM,	  /* Maven's FILE.sha1 and the like: one fact, with the digest alone */
+	DOC_GO_SUMDB,	  /* /lookup/MODULE@VERSION: VERSION and VERSION/go.mod with their hashes */
 	PACKAGE_DOCS
 };
 

@@ -38,6 +38,7 @@ struct package_meta {
 	unsigned seen_root;
 	struct meta_item item;
 	bool in_list;	       /* apt: in the list of SHA-256 */
+	unsigned nlines;       /* of an answer of Go's checksum database; counted up to 6 */
 	struct gunzip *gunzip; /* owned; NULL: the document is not gzip */
 	struct err err;	       /* of the table */
 };
@@ -66,5 +67,9 @@ void meta_pypi_on(struct doc_json *j, enum doc_event ev, const char *bytes, size
 void meta_cargo_on(struct doc_json *j, enum doc_event ev, const char *bytes, size_t n);
 void meta_go_on(struct doc_json *j, enum doc_event ev, const char *bytes, size_t n);
 void meta_line_on(struct doc_lines *l, void *arg);
-/* At the end of a document: apt's last stanza. */
+/* At the end of a document: apt's last stanza, checksums that are missing. */
 void meta_line_end(struct package_meta *m);
+/* meta_sums.c: lines of DOC_CHECKSUM and DOC_GO_SUMDB, and their end. */
+void meta_sums_checksum(struct package_meta *m, const struct doc_lines *l);
+void meta_sums_database(struct package_meta *m, const struct doc_lines *l);
+void meta_sums_end(struct package_meta *m);

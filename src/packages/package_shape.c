@@ -27,6 +27,8 @@ static json_shaper *shaper_of(const struct package_shape *s)
 	case DOC_APT_RELEASE:
 	case DOC_APT_PACKAGES:
 	case DOC_GEM_INFO:
+	case DOC_CHECKSUM:
+	case DOC_GO_SUMDB:
 	case PACKAGE_DOCS:
 		break;
 	}
@@ -294,6 +296,8 @@ const char *package_shape_type(const struct package_shape *s)
 	case DOC_APT_RELEASE:
 	case DOC_APT_PACKAGES:
 	case DOC_GEM_INFO:
+	case DOC_CHECKSUM:
+	case DOC_GO_SUMDB:
 	case PACKAGE_DOCS:
 		break;
 	}

@@ -70,6 +70,10 @@ void package_judge_layer(const struct packages_policy *p, size_t layer,
 /* Has the layer a packages member? */
 bool package_judge_has(const struct packages_policy *p, size_t layer);
 
+/* May a file of which no digest is known pass? False: ret has the refusal. */
+bool package_judge_unverified(const struct packages_policy *p, const struct package_question *q,
+			      struct package_answer *ret);
+
 /* Does the file with this digest satisfy the pins? Pins with digests of other algorithms only do
  * not accept it. */
 bool package_answer_accepts(const struct package_answer *a, const struct digest *of_file);

@@ -13,7 +13,8 @@ static_assert(COUNT(results) == PACKAGE_RESULTS, "every result has a name");
 
 /* The words of a member, one after the other. */
 static const char kinds[] = "meta file filemeta publish search audit auth index key other";
-static const char sources[] = "index pin name none";
+static const char sources[] = "index pin name checksum_file sumdb none";
+static const char algorithms[] = "sha1 sha256 sha384 sha512 h1";
 static const char codes[] = "yes no unknown";
 static const char caches[] = "hit miss revalidated stale bypass";
 
@@ -28,11 +29,12 @@ static const struct text_member {
 #member, offsetof(struct package_record, member),                      \
 			sizeof(((struct package_record *)NULL)->member), words, needed \
 	}
-	TEXT(ecosystem, NULL, true),	  TEXT(kind, kinds, true),
-	TEXT(registry, NULL, false),	  TEXT(name, NULL, false),
-	TEXT(version, NULL, false),	  TEXT(file, NULL, false),
-	TEXT(checksum, NULL, false),	  TEXT(expected, sources, false),
-	TEXT(install_code, codes, false), TEXT(cache, caches, false),
+	TEXT(ecosystem, NULL, true),	    TEXT(kind, kinds, true),
+	TEXT(registry, NULL, false),	    TEXT(name, NULL, false),
+	TEXT(version, NULL, false),	    TEXT(file, NULL, false),
+	TEXT(checksum, NULL, false),	    TEXT(expected, sources, false),
+	TEXT(install_code, codes, false),   TEXT(cache, caches, false),
+	TEXT(algorithm, algorithms, false),
 };
 
 static const struct flag_member {
@@ -183,6 +185,8 @@ json_t *package_record_text_write(const struct package_record *r)
 	for (size_t i = 0; i < COUNT(flags); i++)
 		if (*(const bool *)((const char *)r + flags[i].at))
 			bad |= json_object_set_new(to, flags[i].name, json_true());
+	if (r->expected[0] != '\0' && !r->verified) /* a file: that is worth saying */
+		bad |= json_object_set_new(to, "verified", json_false());
 	bad |= json_object_set_new(to, "result", json_string(results[r->result]));
 	if (r->has_time)
 		bad |= json_object_set_new(to, "released_at",

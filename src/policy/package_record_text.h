@@ -36,6 +36,7 @@ struct package_record {
 	enum package_result result;
 	char checksum[PACKAGE_RECORD_CHECKSUM_MAX]; /* "ALG:HEX", "" */
 	char expected[PACKAGE_RECORD_WORD_MAX];	    /* where the digest came from; "" */
+	char algorithm[PACKAGE_RECORD_WORD_MAX];    /* of that digest; "": none was expected */
 	char install_code[PACKAGE_RECORD_WORD_MAX], cache[PACKAGE_RECORD_WORD_MAX];
 	bool verified, direct, changed;
 	bool has_time, has_age, is_shaped;

@@ -3,8 +3,9 @@
  *
  * The registries of a session are those of the lowest layer that lists any, and each of them must
  * be in the list of every layer above that has one. Whether a registry may hold names of one's own
- * (`private`), or packages without a time (`unknown_age`), is for each layer what it says itself,
- * or else the nearest layer above it: a session cannot loosen what its tenant demands. */
+ * (`private`), packages without a time (`unknown_age`), or files without a digest (`unverified`),
+ * is for each layer what it says itself, or else the nearest layer above it: a session cannot
+ * loosen what its tenant demands. */
 #include "packages_private.h"
 
 #include <string.h>
@@ -39,6 +40,7 @@ static int join_entry(struct packages_policy *all, size_t from, struct packages_
 		      struct err *e)
 {
 	const struct packages_entry *known = packages_built_in(&one->registry), *nearest = NULL;
+	const char *sumdb = NULL;
 
 	one->layer = (enum policy_layer)from;
 	for (size_t i = POLICY_LAYERS; i > 0; i--)
@@ -60,8 +62,14 @@ static int join_entry(struct packages_policy *all, size_t from, struct packages_
 		one->is_private[i] = nearest != NULL && nearest->says_private;
 		one->unknown_age[i] = nearest != NULL ? nearest->says_unknown_age
 						      : known != NULL && known->unknown_age[i];
+		one->unverified[i] = nearest != NULL ? nearest->says_unverified : UNVERIFIED_USUAL;
 		one->registry.is_private |= nearest != NULL && nearest->says_private;
+		/* the highest layer that names one: those below it cannot name another */
+		if (nearest != NULL && nearest->registry.sumdb != NULL && sumdb == NULL)
+			sumdb = nearest->registry.sumdb;
 	}
+	if (sumdb != NULL)
+		one->registry.sumdb = sumdb;
 	return 0;
 }
 

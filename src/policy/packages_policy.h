@@ -35,6 +35,9 @@ struct package_registry {
 	const struct package_host *files; /* other hosts it names in its documents */
 	size_t nfiles;
 	bool is_private; /* what it answers is kept apart for each tenant */
+	/* Go: the checksum database, asked at its host if that is one of files, else through the
+	 * registry, at sumdb/NAME/. NULL: none. */
+	const char *sumdb;
 	/* In no list of `registries`: recognised, so that its packages are judged, but rules must
 	 * allow its hosts. */
 	bool is_implicit;

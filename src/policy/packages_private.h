@@ -5,7 +5,8 @@
  *   packages_layers.c    what follows from all layers together
  *   package_patterns.c, package_pins.c, package_lockfiles.c
  *                        lists of names; pins; lockfiles become pins
- *   package_judge.c      decides; package_reason.c writes reasons */
+ *   package_judge.c      decides; package_unverified.c about files without a known digest;
+ *                        package_reason.c writes reasons */
 #pragma once
 
 #include "package_patterns.h"
@@ -18,6 +19,8 @@
 
 enum packages_mode { PACKAGES_OPEN, PACKAGES_PINNED, PACKAGES_OFFLINE, PACKAGES_OFFLINE_CACHE };
 enum packages_choice { PACKAGES_PASS, PACKAGES_ASK, PACKAGES_DENY };
+/* Files of which no digest is known. */
+enum packages_unverified { UNVERIFIED_USUAL, UNVERIFIED_ALLOW, UNVERIFIED_DENY };
 
 /* A registry, and what each layer says of it: a lower layer must not loosen what a higher one says
  * of age and of names of its own. */
@@ -28,6 +31,7 @@ struct packages_entry {
 	bool says_unknown_age;
 	bool is_private[POLICY_LAYERS];	 /* as each layer sees it */
 	bool unknown_age[POLICY_LAYERS]; /* packages without a time are old enough */
+	enum packages_unverified says_unverified, unverified[POLICY_LAYERS];
 };
 
 struct packages_entries {
@@ -40,6 +44,7 @@ struct packages_layer {
 	bool given;
 	enum packages_mode mode;
 	enum packages_choice scripts, sources;
+	enum packages_unverified unverified;
 	uint64_t min_age_ms; /* 0: none */
 	bool unknown_age, search, audit, publish, no_direct, no_advisories, cache_private;
 	struct package_patterns allow, deny, own, min_age_except, scripts_except;
@@ -68,6 +73,9 @@ const struct packages_entry *packages_entry_find(const struct packages_policy *p
  * without TLS, which only apt may do: its archives are signed. */
 bool packages_registry_opens(const struct package_registry *r, const char *host, uint16_t port,
 			     bool plain);
+/* "allow", "deny"; nothing: as it is usual for the ecosystem. */
+int packages_unverified_read(const json_t *v, const char *at, enum packages_unverified *ret,
+			     struct err *e) MUST_USE;
 /* The built-in one of the same ecosystem, host, port and path; NULL: none. */
 const struct packages_entry *packages_built_in(const struct package_registry *like);
 bool packages_registry_same(const struct package_registry *a, const struct package_registry *b);

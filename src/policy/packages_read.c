@@ -63,7 +63,8 @@ static int read_words(const struct reader *r, struct packages_layer *l, struct e
 	    read_switch(r, "publish", "deny", "allow", &l->publish, e) < 0 ||
 	    read_switch(r, "direct", "judge", "deny", &l->no_direct, e) < 0 ||
 	    read_switch(r, "advisories", "deny", "ignore", &l->no_advisories, e) < 0 ||
-	    read_switch(r, "cache", "shared", "private", &l->cache_private, e) < 0)
+	    read_switch(r, "cache", "shared", "private", &l->cache_private, e) < 0 ||
+	    packages_unverified_read(r->v, r->at, &l->unverified, e) < 0)
 		return -1;
 	l->mode = (enum packages_mode)mode;
 	return 0;
@@ -166,7 +167,7 @@ static int read_layer(struct policy *p, const json_t *v, const char *at, struct 
 		"registries", "mode",	   "min_age",	 "min_age_except", "unknown_age", "allow",
 		"deny",	      "own",	   "scripts",	 "scripts_except", "sources",	  "pins",
 		"bytes",      "search",	   "file_bytes", "advisories",	   "audit",	  "publish",
-		"direct",     "new_names", "cache"
+		"direct",     "new_names", "cache",	 "unverified"
 	};
 	struct reader r = { .p = p, .v = v, .at = at };
 

@@ -30,7 +30,7 @@ static const struct packages_entry built_in[] = {
 	{ .registry = { BUILT_IN(ECO_CARGO, "cargo", "index.crates.io"), .path = "/",
 			HOSTS({ "static.crates.io", 0 }, { "crates.io", 0 }) } },
 	{ .registry = { BUILT_IN(ECO_GO, "go", "proxy.golang.org"), .path = "/",
-			HOSTS({ "sum.golang.org", 0 }) } },
+			.sumdb = "sum.golang.org", HOSTS({ "sum.golang.org", 0 }) } },
 	{ .registry = { BUILT_IN(ECO_GEM, "gem", "rubygems.org"), .path = "/",
 			HOSTS({ "index.rubygems.org", 0 }) } },
 	{ .registry = { BUILT_IN(ECO_MAVEN, "maven", "repo.maven.apache.org"), .path = "/maven2/",
@@ -160,6 +160,39 @@ static int read_ecosystem(const json_t *v, const char *at, enum ecosystem *ret, 
 	return 0;
 }
 
+int packages_unverified_read(const json_t *v, const char *at, enum packages_unverified *ret,
+			     struct err *e)
+{
+	static const char *const words[] = { "allow", "deny" };
+	const json_t *given = json_object_get(v, "unverified");
+	size_t word = 0;
+
+	if (given == NULL)
+		return 0;
+	if (policy_value_word(given, words, COUNT(words), at, "unverified", &word, e) < 0)
+		return -1;
+	*ret = word == 0 ? UNVERIFIED_ALLOW : UNVERIFIED_DENY;
+	return 0;
+}
+
+/* The name of Go's checksum database, a host. */
+static int read_sumdb(struct policy *p, struct package_arena *a, const json_t *v, const char *at,
+		      struct package_registry *r, struct err *e)
+{
+	struct package_host host = { 0 };
+
+	if (v == NULL)
+		return 0;
+	if (r->ecosystem != ECO_GO)
+		return policy_value_fail(e, at, "sumdb", "has no effect: only go has one");
+	if (read_host(p, a, v, at, "sumdb", &host, e) < 0)
+		return -1;
+	if (host.port != 0)
+		return policy_value_fail(e, at, "sumdb", "must be a host without a port");
+	r->sumdb = host.name;
+	return 0;
+}
+
 static int read_flags(const json_t *v, const char *at, struct packages_entry *ret, struct err *e)
 {
 	static const char *const words[] = { "deny", "allow" };
@@ -168,7 +201,8 @@ static int read_flags(const json_t *v, const char *at, struct packages_entry *re
 	if (policy_value_bool(json_object_get(v, "private"), at, "private", &ret->says_private, e) <
 		    0 ||
 	    policy_value_word(json_object_get(v, "unknown_age"), words, COUNT(words), at,
-			      "unknown_age", &age, e) < 0)
+			      "unknown_age", &age, e) < 0 ||
+	    packages_unverified_read(v, at, &ret->says_unverified, e) < 0)
 		return -1;
 	ret->says_unknown_age = age == 1;
 	return 0;
@@ -177,7 +211,7 @@ static int read_flags(const json_t *v, const char *at, struct packages_entry *re
 /* {"use": "github", ...}: a built-in one with other flags. */
 static int read_use(const json_t *v, const char *at, struct packages_entry *ret, struct err *e)
 {
-	static const char *const members[] = { "use", "private", "unknown_age" };
+	static const char *const members[] = { "use", "private", "unknown_age", "unverified" };
 	const char *word = json_string_value(json_object_get(v, "use"));
 	const struct packages_entry *known = word == NULL ? NULL : find_word(word);
 
@@ -192,8 +226,8 @@ static int read_use(const json_t *v, const char *at, struct packages_entry *ret,
 static int read_object(struct policy *p, struct package_arena *a, const json_t *v, const char *at,
 		       struct packages_entry *ret, struct err *e)
 {
-	static const char *const members[] = { "ecosystem", "host",    "path",
-					       "files",	    "private", "unknown_age" };
+	static const char *const members[] = { "ecosystem", "host",	   "path",	 "files",
+					       "private",   "unknown_age", "unverified", "sumdb" };
 	struct package_registry *r = &ret->registry;
 
 	if (json_object_get(v, "use") != NULL)
@@ -202,7 +236,8 @@ static int read_object(struct policy *p, struct package_arena *a, const json_t *
 	    read_ecosystem(json_object_get(v, "ecosystem"), at, &r->ecosystem, e) < 0 ||
 	    read_host(p, a, json_object_get(v, "host"), at, "host", &r->host, e) < 0 ||
 	    read_path(p, a, json_object_get(v, "path"), at, r, e) < 0 ||
-	    read_files(p, a, json_object_get(v, "files"), at, r, e) < 0)
+	    read_files(p, a, json_object_get(v, "files"), at, r, e) < 0 ||
+	    read_sumdb(p, a, json_object_get(v, "sumdb"), at, r, e) < 0)
 		return -1;
 	r->name = r->host.name;
 	return read_flags(v, at, ret, e);

@@ -15,10 +15,15 @@ bool cache_msg_has_fd(enum cache_type type)
 	return type == CACHE_STORE || type == CACHE_FOUND || type == CACHE_LINK;
 }
 
+static bool is_seen(enum cache_type t)
+{
+	return t == CACHE_SEEN || t == CACHE_KNOWN;
+}
+
 static bool has_key(enum cache_type t)
 {
 	return t == CACHE_FIND || t == CACHE_STORE || t == CACHE_TOUCH || t == CACHE_DROP ||
-	       t == CACHE_SEEN;
+	       is_seen(t);
 }
 
 static bool has_meta(enum cache_type t)
@@ -80,7 +85,7 @@ static bool is_whole(const struct cache_msg *m)
 	if (!has_key(m->type))
 		return true;
 	return m->key.scope[0] != '\0' && m->key.registry[0] != '\0' &&
-	       (m->key.path[0] != '\0') == (m->type != CACHE_SEEN);
+	       (m->key.path[0] != '\0') == !is_seen(m->type);
 }
 
 static void get_meta(struct codec_reader *r, struct cache_meta *m)
@@ -160,7 +165,7 @@ static void get_fields(struct codec_reader *r, struct cache_msg *m)
 	m->has_expected = flag == 1;
 	if (has_digest(t))
 		get_bytes(r, m->sha256, sizeof(m->sha256));
-	m->name = t == CACHE_SEEN ? codec_get_string(r, CACHE_NAME_MAX) : "";
+	m->name = is_seen(t) ? codec_get_string(r, CACHE_NAME_MAX) : "";
 	if (t == CACHE_LINK)
 		m->slot = (uint32_t)codec_get(r, 4);
 	if (t == CACHE_LIST || t == CACHE_LISTED)
@@ -197,7 +202,7 @@ static void put_fields(struct codec_writer *w, const struct cache_msg *m)
 		codec_put(w, 1, m->has_expected ? 1 : 0);
 	if (has_digest(t))
 		put_bytes(w, m->sha256, sizeof(m->sha256));
-	if (t == CACHE_SEEN)
+	if (is_seen(t))
 		codec_put_string(w, CACHE_NAME_MAX, m->name);
 	if (t == CACHE_LINK)
 		codec_put(w, 4, m->slot);

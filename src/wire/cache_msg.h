@@ -45,6 +45,7 @@ enum cache_type {
 	CACHE_TOUCH,	/* key, meta: the view was fetched again and has not changed */
 	CACHE_DROP,	/* key: forgets the view */
 	CACHE_SEEN,	/* key (without a path), name -> SEEN_AT */
+	CACHE_KNOWN,	/* the same, but it is not remembered -> SEEN_AT, 0: never seen */
 	CACHE_REQUESTS_END,
 	/* the link, from cordon-cache */
 	CACHE_FOUND = 32, /* meta, time, size, sha256; one descriptor: the object, read-only */
@@ -95,7 +96,7 @@ struct cache_msg {
 	bool has_expected; /* STORE: sha256 is what the bytes must have */
 	uint8_t sha256[32];
 	uint64_t size, time_ms;
-	const char *name;     /* SEEN */
+	const char *name;     /* SEEN, KNOWN */
 	uint32_t slot, place; /* LINK; LIST, LISTED */
 	uint64_t count, bad;  /* DONE: views, or objects of VERIFY */
 	struct cache_stats stats;

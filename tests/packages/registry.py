@@ -137,7 +137,8 @@ class Registry:
         made = []
         for name in ecosystems:
             hosts = list(self.parts[name].hosts.values())
-            made.append({"ecosystem": name, "host": hosts[0], **({"files": hosts[1:]} if hosts[1:] else {}), **more})
+            made.append({"ecosystem": name, "host": hosts[0], **({"files": hosts[1:]} if hosts[1:] else {}),
+                         **({"sumdb": hosts[1]} if name == "go" else {}), **more})
         return made
 
     # ---- requests
