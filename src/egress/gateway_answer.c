@@ -74,6 +74,7 @@ static void final(struct gateway *x, const struct http1_response *a)
 {
 	struct http1_span type = { 0 };
 	const char *flaw = a->status == 101 ? gateway_ws_flaw(x, a) : NULL;
+	size_t before;
 
 	if (flaw) {
 		gateway_fail(x, 502, flaw);
@@ -103,8 +104,11 @@ static void final(struct gateway *x, const struct http1_response *a)
 	}
 	if (a->status == 101)
 		begin_tunnel(x);
+	before = x->cell.out.len;
 	if (gateway_head_answer(x, a, false) < 0)
 		x->over = true;
+	else
+		gateway_tap_hold_head(x, before);
 }
 
 static bool read_head(struct gateway *x)

@@ -327,6 +327,6 @@ bool gateway_body_in(struct gateway *x)
 		return true;
 	}
 	if (b->bad)
-		gateway_fail(x, 502, b->bad);
+		gateway_fail(x, gateway_tap_status(x), b->bad);
 	return moved || b->bad;
 }

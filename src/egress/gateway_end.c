@@ -176,6 +176,8 @@ static void give_up(struct gateway *x, int status, bool denied, const char *reas
 		gateway_set_reason(x, reason);
 	if (denied)
 		x->allowed = false;
+	if (x->answered && gateway_tap_take_back(x))
+		x->answered = false;
 	if (x->answered) { /* the answer has begun: no other can be sent */
 		gateway_tap_end(x);
 		gateway_record(x);

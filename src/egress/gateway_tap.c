@@ -4,7 +4,8 @@
  * hashed by every algorithm that is expected, handed to the store, and kept among the last
  * GATEWAY_TAP_HELD ones until others come behind it. At the end of the body the digests are
  * compared; only then the held bytes go on, and the store is committed. A cell that gets a wrong
- * file therefore never gets its end: the connection is reset.
+ * file therefore never gets its end: the connection is reset. Of a file that is held back whole the
+ * head waits, too, so that a wrong one is answered with the reason.
  *
  * The store decides how fast bytes are taken (gateway_tap_room()), as long as it is not given up.
  */
@@ -15,13 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buf.h"
 #include "digest.h"
+#include "flow.h"
 #include "gateway_base.h"
 #include "gateway_end.h"
 #include "hex.h"
 #include "http1.h"
 
 #define SHOWN 8U /* bytes of a digest in a reason */
+#define HEAD_MAX ((size_t)2 * FLOW_HEAD_MAX)
 
 struct gateway_tap {
 	struct gateway_tap_want want;
@@ -32,6 +36,9 @@ struct gateway_tap {
 	struct cache_store *store;    /* owned; NULL: not stored */
 	bool is_on;		      /* the answer is one that it applies to */
 	bool ended;		      /* on_end was called */
+	bool is_wrong;		      /* it was not what was expected */
+	bool holds_head;	      /* all of it is held back, and so is its head */
+	struct buf head;	      /* of the answer to the cell */
 	uint64_t bytes;
 	size_t nheld;
 	uint8_t held[GATEWAY_TAP_HELD];
@@ -43,6 +50,7 @@ static void release(struct gateway_tap *t)
 	for (size_t alg = 0; alg < DIGEST_ALGS; alg++)
 		digest_stream_free(t->hashes[alg]);
 	cache_store_abort(t->store);
+	buf_release(&t->head);
 	free(t->scope);
 	free(t->registry);
 	free(t->path);
@@ -91,6 +99,7 @@ int gateway_tap_set(struct gateway *x, const struct gateway_tap_want *want, stru
 		return err_set(e, ERR_SYSTEM, "out of memory");
 	t->want = *want;
 	t->want.expected = NULL;
+	t->head = (struct buf)BUF_INIT(HEAD_MAX);
 	if (prepare(t, want, e) < 0) {
 		release(t);
 		return -1;
@@ -124,6 +133,7 @@ static void report(struct gateway *x, enum gateway_tap_result result, const stru
 
 static void mismatch(struct gateway *x, const struct digest *sha256)
 {
+	x->tap->is_wrong = true;
 	report(x, TAP_MISMATCH, sha256);
 	x->in.bad = x->tap->reason;
 }
@@ -227,7 +237,7 @@ static bool refuse(struct gateway *x, const char *why)
 {
 	(void)snprintf(x->tap->reason, sizeof(x->tap->reason), "%s", why);
 	report(x, TAP_MISMATCH, NULL);
-	gateway_fail(x, 502, why);
+	gateway_fail(x, 403, why);
 	return false;
 }
 
@@ -249,12 +259,53 @@ bool gateway_tap_head(struct gateway *x, const struct http1_response *a)
 	if (sized && t->want.has_size && a->content_length != t->want.size)
 		return refuse(x, "the server announces another size than the registry's index");
 	t->is_on = true;
+	t->holds_head = sized && t->want.nexpected > 0 && a->content_length <= GATEWAY_TAP_HELD;
 	if (t->scope != NULL)
 		begin_store(x, a);
 	if (sized && a->content_length == 0 && !is_right(x)) {
-		gateway_fail(x, 502, t->reason);
+		gateway_fail(x, 403, t->reason);
 		return false;
 	}
+	return true;
+}
+
+/* ---- a head that waits */
+
+void gateway_tap_hold_head(struct gateway *x, size_t before)
+{
+	struct fifo *out = &x->cell.out;
+	struct gateway_tap *t = x->tap;
+
+	if (t == NULL || !t->holds_head || t->ended || out->len <= before)
+		return;
+	buf_put(&t->head, fifo_bytes(out) + before, out->len - before);
+	out->len = before;
+}
+
+bool gateway_tap_take_back(struct gateway *x)
+{
+	struct gateway_tap *t = x->tap;
+	bool held = t != NULL && t->head.len > 0;
+
+	if (held)
+		buf_clear(&t->head);
+	return held;
+}
+
+int gateway_tap_status(const struct gateway *x)
+{
+	return x->tap != NULL && x->tap->is_wrong ? 403 : 502;
+}
+
+static bool send_head(struct gateway *x)
+{
+	struct gateway_tap *t = x->tap;
+	struct err e;
+
+	if (buf_check(&t->head, &e) < 0)
+		return false;
+	gateway_stream_add(&x->cell, t->head.data, t->head.len);
+	buf_clear(&t->head);
 	return true;
 }
 
@@ -316,6 +367,10 @@ ssize_t gateway_tap_finish(struct gateway *x, uint8_t *ret)
 
 	if (!is_right(x))
 		return -1;
+	if (t->holds_head && !send_head(x)) {
+		x->in.bad = "out of memory";
+		return -1;
+	}
 	memcpy(ret, t->held, n);
 	t->nheld = 0;
 	return (ssize_t)n;

@@ -7,8 +7,9 @@
  * stored. Where a digest is expected, one with a status below 400 and a body is refused; the rest
  * goes on to the cell as it is: the gate, which sees the head first, refuses what it does not want.
  * An answer with a wrong digest, or that is shorter or longer than its size says, is cut by a reset
- * before its last GATEWAY_TAP_HELD bytes (a shorter file: before its first) and is not stored.
- * Without an expected digest the file is stored and passed on when its framing is complete.
+ * before its last GATEWAY_TAP_HELD bytes, and is not stored; one that is not longer than that in
+ * all is answered with 403 and the reason. Without an expected digest the file is stored and passed
+ * on when its framing is complete.
  *
  * Storing never delays the answer for long: a cache that takes nothing for a while is given up. */
 #pragma once
@@ -69,6 +70,13 @@ int gateway_tap_set(struct gateway *x, const struct gateway_tap_want *want, stru
 
 /* The head of the final answer was read. False: the answer was refused. */
 bool gateway_tap_head(struct gateway *x, const struct http1_response *a);
+/* The head of the answer was queued for the cell, behind so many other bytes: it waits, if all of
+ * the body will be held back. */
+void gateway_tap_hold_head(struct gateway *x, size_t before);
+/* True: the cell has got nothing of the answer, and will not; another one may be sent. */
+bool gateway_tap_take_back(struct gateway *x);
+/* Of a body that is bad: 403 if it is not what was expected, else 502. */
+int gateway_tap_status(const struct gateway *x);
 bool gateway_tap_is_on(const struct gateway *x);
 /* How many bytes the tap takes now, at most `most`: 0 while the cache catches up. */
 size_t gateway_tap_room(struct gateway *x, size_t most);
