@@ -39,6 +39,7 @@ enum {
 	M_PACKAGES,
 	M_PACKAGE_BYTES,
 	M_PACKAGE_CACHE,
+	M_PACKAGE_ALARMS,
 	M_CACHE_UP,
 	M_CACHE_BYTES,
 	M_CACHE_OBJECTS,
@@ -70,6 +71,7 @@ static const char *const refusals[] = { "quota_sessions", "quota_rate",	       "
 static const char *const verdicts[] = { "allow", "deny" };
 static const char *const package_results[] = { "passed", "hidden",     "refused",      "failed",
 					       "cut",	 "downloaded", "hash_mismatch" };
+static const char *const package_alarms[] = { "changed", "backdated" };
 static const char *const package_caches[] = { "hit", "miss", "revalidated", "stale", "bypass" };
 static const char *const directions[] = { "in", "out" };
 static const char *const keyed[] = { "yes", "no" };
@@ -104,6 +106,7 @@ static const struct metrics_def defs[] = {
 	[M_PACKAGES] = { METRICS_COUNTER, "cordon_packages_total", "Requests of sessions for packages, by result.", "result", package_results, COUNT(package_results) },
 	[M_PACKAGE_BYTES] = { METRICS_COUNTER, "cordon_package_bytes_total", "Bytes of package files that sessions got.", NULL, NULL, 0 },
 	[M_PACKAGE_CACHE] = { METRICS_COUNTER, "cordon_package_cache_total", "Requests for packages, by what the cache did.", "cache", package_caches, COUNT(package_caches) },
+	[M_PACKAGE_ALARMS] = { METRICS_COUNTER, "cordon_package_alarms_total", "Requests for packages of which a registry said something else than before, by what.", "kind", package_alarms, COUNT(package_alarms) },
 	[M_CACHE_UP] = { METRICS_GAUGE, "cordon_package_cache_up", "1 while cordon-cache is connected.", NULL, NULL, 0 },
 	[M_CACHE_BYTES] = { METRICS_GAUGE, "cordon_package_cache_bytes", "Bytes that cordon-cache keeps.", NULL, NULL, 0 },
 	[M_CACHE_OBJECTS] = { METRICS_GAUGE, "cordon_package_cache_objects", "Files that cordon-cache keeps.", NULL, NULL, 0 },
@@ -180,6 +183,14 @@ void core_metrics_package(const char *result, const char *cache, uint64_t bytes)
 	if (from >= 0)
 		metrics_add(M_PACKAGE_CACHE, (unsigned)from, 1);
 	metrics_add(M_PACKAGE_BYTES, 0, bytes);
+}
+
+void core_metrics_package_alarm(const char *kind)
+{
+	int at = place(package_alarms, COUNT(package_alarms), kind);
+
+	if (at >= 0)
+		metrics_add(M_PACKAGE_ALARMS, (unsigned)at, 1);
 }
 
 void core_metrics_refused(enum err_reason why)

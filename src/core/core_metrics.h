@@ -21,6 +21,8 @@ void core_metrics_refused(enum err_reason why);
 /* A request for a package: how it ended (package_record_text.h), what the cache did, bytes of a
  * file. */
 void core_metrics_package(const char *result, const char *cache, uint64_t bytes);
+/* A registry said something else of a package than before. kind: "changed", "backdated". */
+void core_metrics_package_alarm(const char *kind);
 /* Sets the number of polled watchers of directories, and the bytes of events that wait in them. */
 void core_metrics_watchers(size_t n, size_t bytes);
 /* The connections of clients, and what is in memory for them. */

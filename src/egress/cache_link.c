@@ -231,6 +231,13 @@ static void tell(struct egress *g, struct cache_msg *m)
 		IGNORED(cache_link_send(l, m, -1, &e), "it costs a request to the registry");
 }
 
+void cache_note(struct egress *g, const struct cache_key *key, const char *name)
+{
+	tell(g, &(struct cache_msg){ .type = CACHE_SEEN,
+				     .key = { key->scope, key->registry, "" },
+				     .name = name });
+}
+
 void cache_touch(struct egress *g, const struct cache_key *key, const struct cache_meta *meta)
 {
 	tell(g, &(struct cache_msg){ .type = CACHE_TOUCH, .key = *key, .meta = *meta });

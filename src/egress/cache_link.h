@@ -54,6 +54,8 @@ void cache_seen(struct egress *g, struct cache_call *c, const struct cache_key *
 /* The same, but it is not remembered; 0: it was not seen so far. */
 void cache_known(struct egress *g, struct cache_call *c, const struct cache_key *key,
 		 const char *name);
+/* It is remembered from now on; there is no answer. */
+void cache_note(struct egress *g, const struct cache_key *key, const char *name);
 /* At any time, repeatable; also on all zeros. */
 void cache_call_cancel(struct cache_call *c);
 bool cache_call_is_waiting(const struct cache_call *c);

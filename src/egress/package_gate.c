@@ -189,7 +189,8 @@ void package_gate_judge(struct package_gate *g)
 					    .request = &g->request,
 					    .facts = g->has_facts ? &g->facts : NULL,
 					    .now_ms = clock_wall_ms(),
-					    .first_seen_ms = g->first_seen_ms };
+					    .first_seen_ms = g->first_seen_ms,
+					    .is_backdated = g->backdated };
 
 	package_judge(g->policy, &q, &g->answer);
 }

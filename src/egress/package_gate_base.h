@@ -60,8 +60,10 @@ struct package_gate {
 	size_t counted;			/* bytes of it, counted for the session */
 	struct package_apt_search *apt; /* package_gate_apt.c; NULL: none */
 	bool has_facts;
-	struct package_facts facts;  /* its texts belong to doc */
-	bool exists;		     /* the registry has said that it has the version */
+	struct package_facts facts; /* its texts belong to doc */
+	bool backdated; /* it claims to be older than metadata that did not have it; of metadata:
+			 * a version does */
+	bool exists;	/* the registry has said that it has the version */
 	struct package_probe *probe; /* package_gate_seen.c; NULL: none */
 	unsigned sums_asked;	     /* package_gate_sums.c: of Maven's algorithms */
 	uint64_t first_seen_ms, now_ms;

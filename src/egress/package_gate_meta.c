@@ -138,6 +138,12 @@ static bool allow(const struct package_facts *f, char *reason, void *arg)
 			       g->request.written, f->version);
 		return false;
 	}
+	if (g->wait.view != NULL) {
+		q.first_seen_ms =
+			package_changes_backdated(&g->wait.view->changes, package_changes_name(f));
+		q.is_backdated = q.first_seen_ms != 0;
+		g->backdated = g->backdated || q.is_backdated;
+	}
 	if (g->request.ecosystem == ECO_GO) /* the list says nothing but the version */
 		q.facts = package_gate_go_time(g, f->version, &of_go, &q.first_seen_ms) ? &of_go
 											: NULL;

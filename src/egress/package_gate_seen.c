@@ -58,10 +58,49 @@ static void on_seen(struct cache_call *c, struct cache_found *found, const struc
 	package_gate_file_decide(g);
 }
 
+/* ---- versions that claim to be older than they are */
+
+static void on_backdated(struct cache_call *c, struct cache_found *found, const struct err *e)
+{
+	struct package_gate *g = c->arg;
+
+	(void)e;
+	g->first_seen_ms = found != NULL ? found->seen_ms : 0;
+	g->backdated = g->first_seen_ms != 0;
+	package_gate_file_decide(g);
+}
+
+/* This process may have noticed it, or another one. */
+static void ask_backdated(struct package_gate *g)
+{
+	const struct cache_key key = { .scope = g->scope,
+				       .registry = g->registry_text,
+				       .path = "" };
+	const char *file = package_changes_name(&g->facts);
+	char name[CACHE_NAME_MAX];
+
+	if (g->wait.view != NULL)
+		g->first_seen_ms = package_changes_backdated(&g->wait.view->changes, file);
+	g->backdated = g->first_seen_ms != 0;
+	if (g->backdated || !packages_wants_age(g->policy)) {
+		package_gate_file_decide(g);
+		return;
+	}
+	package_view_backdated_name(g->request.name, file, name);
+	cache_call_cancel(&g->seen);
+	g->seen.on_done = on_backdated;
+	g->seen.arg = g;
+	cache_known(g->x->session->egress, &g->seen, &key, name);
+}
+
+/* ---- both */
+
 void package_gate_seen(struct package_gate *g)
 {
 	if (package_gate_counts_sight(g))
 		ask(g, g->exists, on_seen);
+	else if (g->registry != NULL && g->facts.has_time)
+		ask_backdated(g);
 	else
 		package_gate_file_decide(g);
 }

@@ -285,6 +285,7 @@ static void use_cached(struct package_load *l, enum package_cached how)
 		v->doc->fd = fd;
 	else
 		fd_close(fd);
+	package_view_confirm(v);
 	end(l, 200, "");
 }
 

@@ -107,6 +107,8 @@ static void write_package(struct json *j, const struct package_gate *g)
 	json_text(j, "cache", package_cached_name(g->cached));
 	if (g->changed)
 		json_bool(j, "changed", true);
+	if (g->backdated)
+		json_bool(j, "backdated", true);
 	if (g->request.kind == PACKAGE_META) {
 		json_open(j, "shaped", '{');
 		json_uint(j, "hidden", g->hidden);
@@ -129,7 +131,7 @@ static bool is_worth_a_record(const struct package_gate *g)
 	case PACKAGE_AUDIT:
 		return true;
 	case PACKAGE_META:
-		return g->hidden > 0 || g->cached == PACKAGE_CACHE_STALE;
+		return g->hidden > 0 || g->cached == PACKAGE_CACHE_STALE || g->backdated;
 	case PACKAGE_INDEX:
 	case PACKAGE_FILEMETA:
 	case PACKAGE_AUTH:

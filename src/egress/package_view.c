@@ -11,6 +11,7 @@
 
 #include "buf.h"
 #include "clock.h"
+#include "log.h"
 #include "package_load.h"
 
 #define BUCKETS 256U
@@ -96,8 +97,7 @@ static void view_free(struct package_view *v)
 		v->all->memory -= package_meta_memory(v->doc->meta);
 	package_document_drop(v->doc);
 	package_hosts_release(&v->hosts);
-	for (unsigned i = 0; i < v->nchanged; i++)
-		free(v->changed[i]);
+	package_changes_release(&v->changes);
 	free(v->key);
 	free(v->scope);
 	free(v->registry);
@@ -173,6 +173,7 @@ static struct package_view *view_new(struct package_views *all, const struct pac
 	if (v == NULL)
 		return NULL;
 	v->all = all;
+	v->egress = ask->session->egress;
 	v->scope = strdup(ask->scope);
 	v->registry = strdup(registry);
 	v->name = strdup(ask->name);
@@ -391,62 +392,55 @@ void package_views_leave(struct egress_session *session)
 		forget_all(session->egress);
 }
 
-/* ---- files that changed */
+/* ---- what changed */
 
 bool package_view_is_changed(const struct package_view *v, const char *file)
 {
-	for (unsigned i = 0; i < v->nchanged; i++)
-		if (strcmp(v->changed[i], file) == 0)
-			return true;
-	return v->all_changed;
+	return package_changes_is_changed(&v->changes, file);
 }
 
-static const char *name_of(const struct package_facts *f)
+void package_view_confirm(struct package_view *v)
 {
-	return f->file[0] != '\0' ? f->file : f->version;
+	v->confirmed_ms = v->fetched_ms;
 }
 
-static bool is_same(const struct package_facts *was, const struct package_facts *is)
+/* An alarm: in the log, and in records of requests that have to do with the file. The cache keeps
+ * it, for processes that never saw the older document. */
+static void on_backdated(const struct package_facts *f, void *arg)
 {
-	if (was->digest.alg == is->digest.alg && was->digest.alg != DIGEST_NONE &&
-	    !digest_equal(&was->digest, &is->digest))
-		return false;
-	return !was->has_time || !is->has_time || was->time_ms == is->time_ms;
+	static struct log_limit limit = { .burst = 10, .interval_ms = 60000 };
+	const struct package_view *v = arg;
+	const struct cache_key key = { .scope = v->scope, .registry = v->registry, .path = "" };
+	unsigned long long dropped;
+	char name[CACHE_NAME_MAX];
+
+	package_view_backdated_name(v->name, package_changes_name(f), name);
+	cache_note(v->egress, &key, name);
+	if (log_limit(&limit, &dropped))
+		log_warn("new version claims to be older than the last metadata without it",
+			 "registry=%s name=%s version=%s file=%s", v->registry, v->name, f->version,
+			 f->file);
 }
 
-static void remember(struct package_view *v, const char *file)
+void package_view_backdated_name(const char *name, const char *file, char ret[CACHE_NAME_MAX])
 {
-	if (package_view_is_changed(v, file))
-		return;
-	if (v->nchanged < PACKAGE_VIEW_CHANGED)
-		v->changed[v->nchanged] = strdup(file);
-	if (v->nchanged == PACKAGE_VIEW_CHANGED || v->changed[v->nchanged] == NULL)
-		v->all_changed = true;
-	else
-		v->nchanged++;
-}
-
-static void compare(struct package_view *v, const struct package_meta *was,
-		    const struct package_meta *is)
-{
-	struct package_facts old, new;
-
-	for (size_t i = 0; i < package_meta_count(was); i++) {
-		package_meta_get(was, i, &old);
-		if ((old.file[0] != '\0' ? package_meta_find_file(is, old.file, &new)
-					 : package_meta_find_version(is, old.version, &new)) &&
-		    !is_same(&old, &new))
-			remember(v, name_of(&old));
-	}
+	(void)snprintf(ret, CACHE_NAME_MAX, "backdated %s@%s", name, file);
 }
 
 void package_view_replace(struct package_view *v, struct package_document *d)
 {
 	if (v->doc != NULL) {
-		compare(v, v->doc->meta, d->meta);
+		const struct package_changes_pair pair = { .was = v->doc->meta,
+							   .was_ms = v->confirmed_ms,
+							   .is = d->meta,
+							   .now_ms = clock_wall_ms(),
+							   .by_version = v->doc_kind == DOC_NPM };
+
+		package_changes_compare(&v->changes, &pair, on_backdated, v);
 		v->all->memory -= package_meta_memory(v->doc->meta);
 		package_document_drop(v->doc);
 	}
 	v->doc = d;
+	package_view_confirm(v);
 	v->all->memory += package_meta_memory(d->meta);
 }

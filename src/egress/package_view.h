@@ -6,12 +6,14 @@
  * Requests that ask for one that is being fetched wait for it. Facts are kept while there is room;
  * the document itself is a descriptor (of the cache, or memory), kept for some views only. If a
  * registry later names another digest or time for a file that was known, the file is remembered as
- * changed, and the gate refuses it. */
+ * changed, and the gate refuses it; one that is new and claims to be old is judged by its first
+ * sight (package_changes.h). */
 #pragma once
 
 #include "cache_link.h"
 #include "completion.h"
 #include "egress_session.h"
+#include "package_changes.h"
 #include "package_source.h"
 
 #define PACKAGE_VIEW_FRESH_MS 300000
@@ -22,7 +24,6 @@
 #define PACKAGE_VIEWS_MAX 2048U
 #define PACKAGE_VIEW_FDS 64U /* documents that are kept open, and their bytes: some are memory */
 #define PACKAGE_VIEW_BYTES ((uint64_t)32 << 20)
-#define PACKAGE_VIEW_CHANGED 32U
 
 enum package_cached {
 	PACKAGE_CACHE_BYPASS, /* no cache took part */
@@ -59,6 +60,7 @@ struct package_view {
 
 	/* For package_view*.c only. */
 	struct package_views *all;
+	struct egress *egress;
 	struct package_view *prev, *next; /* all of them, the last used first */
 	struct package_view *chain;	  /* of a bucket */
 	uint64_t hash;
@@ -76,11 +78,10 @@ struct package_view {
 	/* Those that wait for the load under way, and those that wait for the next: one that is
 	 * told of the end of a load may ask again. */
 	struct completions waiting[2];
-	unsigned current;		     /* of waiting */
-	struct package_load *load;	     /* NULL: none is under way */
-	char *changed[PACKAGE_VIEW_CHANGED]; /* owned */
-	unsigned nchanged;
-	bool all_changed; /* more than fit: all count as changed */
+	unsigned current;	   /* of waiting */
+	struct package_load *load; /* NULL: none is under way */
+	uint64_t confirmed_ms;	   /* wall clock: when the registry last said doc */
+	struct package_changes changes;
 };
 
 struct package_view_ask {
@@ -114,6 +115,9 @@ bool package_view_is_fresh(const struct package_view *v);
 /* Did the registry say something else of this file before? */
 bool package_view_is_changed(const struct package_view *v, const char *file);
 
+/* What the cache calls the first sight of a file that claims to be older. */
+void package_view_backdated_name(const char *name, const char *file, char ret[CACHE_NAME_MAX]);
+
 /* The session is being detached: what it fetches is broken off. */
 void package_views_leave(struct egress_session *session);
 
@@ -125,6 +129,8 @@ void package_view_loaded(struct package_view *v, const struct err *e,
 			 const struct egress_session *only);
 /* The load of this session waits for its turn: those of others may be able to begin at once. */
 void package_view_queued(struct package_view *v, const struct egress_session *session);
+/* The registry says the same document again. */
+void package_view_confirm(struct package_view *v);
 /* All of them, by prev. */
 struct package_view *package_views_oldest(struct egress *g);
 /* Takes the document over; files of which it says something else than the last one are remembered.

@@ -7,6 +7,7 @@
 
 #include "access_record_text.h"
 #include "core_metrics.h"
+#include "event_log.h"
 #include "json.h"
 #include "net_state.h"
 #include "record_bounds.h"
@@ -14,6 +15,7 @@
 #include "store_package.h"
 
 #define DETAILS_MAX 4096
+#define ALARMS_MAX 64U		       /* events of a session */
 #define TIME_MAX_MS 253402300800000ULL /* the year 10000: what a registry says may be nonsense */
 #define DROP_AT_ONCE 64 /* rows beyond the bound of a session, so that not every record deletes */
 
@@ -68,6 +70,7 @@ static void write_details(struct json *j, const struct access_record_text *r)
 	write_text(j, "cache", p->cache);
 	json_bool(j, "direct", p->direct);
 	json_bool(j, "changed", p->changed);
+	json_bool(j, "backdated", p->backdated);
 	if (r->status != 0)
 		json_uint(j, "status", r->status);
 	json_uint(j, "size", r->bytes);
@@ -144,6 +147,25 @@ static int add_row(struct session *s, const struct access_record_text *r, const 
 	return bound(s, e);
 }
 
+/* A registry that says something else than before: an event, beside the record. A session has few
+ * of them, however often it asks. */
+static int raise_alarm(struct session *s, const struct package_record *p, struct err *e)
+{
+	struct net_session *n = net_session_of(s);
+	const char *type = p->changed ? "package.changed" : "package.backdated";
+
+	if (!p->changed && !p->backdated)
+		return 0;
+	core_metrics_package_alarm(type + strlen("package."));
+	if (n->package_alarms == ALARMS_MAX)
+		return 0;
+	n->package_alarms++;
+	return event_log_append(session_core(s), NULL, session_row(s)->tenant, session_row(s)->id,
+				"", type, e,
+				"ecosystem\t%s\nregistry\t%s\nname\t%s\nversion\t%s\nfile\t%s\n",
+				p->ecosystem, p->registry, p->name, p->version, p->file);
+}
+
 int net_package_take(struct session *s, const struct access_record_text *r, const char *execution,
 		     struct err *e)
 {
@@ -157,6 +179,8 @@ int net_package_take(struct session *s, const struct access_record_text *r, cons
 	};
 
 	core_metrics_package(package_result_name(p->result), p->cache, sum.bytes);
+	if (raise_alarm(s, p, e) < 0)
+		return -1;
 	if (store_package_sum_add(core_store(session_core(s)), session_row(s)->id, &sum, e) < 0)
 		return -1;
 	return is_attempt(p) ? add_row(s, r, execution, e) : 0;

@@ -26,8 +26,9 @@ struct net_access {
 /* And for a session. */
 struct net_session {
 	struct session_egress egress;
-	uint64_t records;  /* weight of its records; 0: not counted yet */
-	uint64_t packages; /* rows of its packages; 0: not counted yet */
+	uint64_t records;	 /* weight of its records; 0: not counted yet */
+	uint64_t packages;	 /* rows of its packages; 0: not counted yet */
+	unsigned package_alarms; /* events of them, since cordond started */
 	struct net_usage used;
 };
 

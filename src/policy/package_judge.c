@@ -320,7 +320,7 @@ static uint64_t released(const struct judge *j, bool trusts)
 
 	if (!f->has_time)
 		return seen;
-	if (j->r->ecosystem != ECO_GO || trusts)
+	if (!j->q->is_backdated && (j->r->ecosystem != ECO_GO || trusts))
 		return f->time_ms;
 	return seen == 0 ? 0 : seen > f->time_ms ? seen : f->time_ms;
 }

@@ -38,6 +38,8 @@ struct package_question {
 	const struct package_facts *facts;
 	uint64_t now_ms;	/* since the epoch */
 	uint64_t first_seen_ms; /* when this node first saw the version; 0: not known */
+	/* It claims to be older than metadata that did not have it: the first sight counts. */
+	bool is_backdated;
 	const struct advisories *advisories; /* NULL: none imported */
 	/* Is it one version of a document that is shaped? Install code does not count then: see
 	 * may_scripts(). */

@@ -44,6 +44,7 @@ static const struct flag_member {
 	{ "verified", offsetof(struct package_record, verified) },
 	{ "direct", offsetof(struct package_record, direct) },
 	{ "changed", offsetof(struct package_record, changed) },
+	{ "backdated", offsetof(struct package_record, backdated) },
 };
 
 const char *package_result_name(enum package_result r)

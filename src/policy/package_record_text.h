@@ -38,7 +38,7 @@ struct package_record {
 	char expected[PACKAGE_RECORD_WORD_MAX];	    /* where the digest came from; "" */
 	char algorithm[PACKAGE_RECORD_WORD_MAX];    /* of that digest; "": none was expected */
 	char install_code[PACKAGE_RECORD_WORD_MAX], cache[PACKAGE_RECORD_WORD_MAX];
-	bool verified, direct, changed;
+	bool verified, direct, changed, backdated;
 	bool has_time, has_age, is_shaped;
 	uint64_t released_ms, age_s;
 	uint64_t hidden; /* versions that were left out of metadata */

@@ -138,3 +138,11 @@ bool packages_cache_is_private(const struct packages_policy *p)
 {
 	return p != NULL && p->cache_private;
 }
+
+bool packages_wants_age(const struct packages_policy *p)
+{
+	for (size_t i = 0; p != NULL && i < POLICY_LAYERS; i++)
+		if (p->layers[i].given && p->layers[i].min_age_ms > 0)
+			return true;
+	return false;
+}

@@ -73,6 +73,9 @@ const struct packages_limits *packages_limits(const struct packages_policy *p);
 /* Is the session's tenant kept out of the views that tenants share ("cache": "private")? */
 bool packages_cache_is_private(const struct packages_policy *p);
 
+/* Does any layer want an age (min_age)? */
+bool packages_wants_age(const struct packages_policy *p);
+
 /* Splits ECOSYSTEM:NAME[@VERSION]. name is normal; version is "" if there is none, and may have
  * stars, as may the name if `stars`. False: malformed. */
 struct package_name {

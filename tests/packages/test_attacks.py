@@ -24,7 +24,7 @@ answer; those without a file are below:
   data in names, searches, headers    data_in_names_and_headers, uploads_by_odd_means; a_registry_learns_little of
                                       test_refusals.py, names_that_do_not_exist_run_out of test_budgets.py
   lockfiles rewritten in the cell     a_pin_is_the_last_word
-  times that lie                      time_that_lies; test_changes.py, first_sight of test_cordon_cache.py
+  times that lie                      time_that_lies; a_version_that_claims_to_be_old of test_changes.py, first_sight of test_cordon_cache.py
   install code of another version     install_code_of_this_version
   retries for ever                    refusals_again_and_again
   registries that do not answer       a_registry_that_does_not_answer; silent.py (tools/soak),

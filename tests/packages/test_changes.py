@@ -126,6 +126,33 @@ def test_an_address_that_changes(server):
     R.heal()
 
 
+def events(server, s, kind):
+    found = server.want(200, "GET", f"/v1/sessions/{s['id']}/events")["events"]
+    return [e["data"] for e in found if e["type"] == kind]
+
+
+def test_a_version_that_claims_to_be_old(server):
+    """It was not in the metadata of an hour ago, and says that it was released a year ago."""
+    s = session(server, min_age="7d")
+    known(server, s, "backdated")
+    R.add("npm", "backdated", "1.2.0", age="300d")
+    page = json.loads(npm(server, s, "/backdated").body)
+    equal(sorted(page["versions"]), ["1.0.0", "1.1.0"], "versions that are shown")
+    path = R.path("npm", "backdated", "1.2.0")
+    refused(npm(server, s, path), "was first seen 0 s ago, this session wants 7 days")
+    row = recorded(server, s, name="backdated", version="1.2.0")
+    equal((row["result"], row["backdated"]), ("refused", True), "on record")
+    data = wait_for(lambda: [e for e in events(server, s, "package.backdated") if e["version"] == "1.2.0"], 10, "an event")[0]
+    equal((data["name"], data["ecosystem"]), ("backdated", "npm"), "the event")
+    check(npm(server, s, R.path("npm", "backdated", "1.1.0")).whole, "a version that was known")
+    for _ in server.pids("cordon-egress"):
+        server.restarted("cordon-egress")
+    reply = wait_for(lambda: (r := npm(server, s, path)).status == 403 and r, 15, "an answer of the new cordon-egress")
+    refused(reply, "was first seen")
+    equal(R.count(path), 0, "requests for the file")
+    check(npm(server, session(server, min_age_except=["npm:backdated"], min_age="7d"), path).whole, "where the age does not count")
+
+
 if __name__ == "__main__":
     internet.enter()
     internet.run_tests(globals(), pool_size=1)

@@ -54,6 +54,17 @@ bool cache_link_is_open(const struct egress *g)
 	return false;
 }
 
+static unsigned noted;
+static char last_noted[CACHE_NAME_MAX];
+
+void cache_note(struct egress *g, const struct cache_key *key, const char *name)
+{
+	(void)g;
+	CHECK_STR(key->scope, "public");
+	noted++;
+	(void)snprintf(last_noted, sizeof(last_noted), "%s", name);
+}
+
 /* ---- */
 
 static const char *const first =
@@ -168,5 +179,74 @@ static void believes_what_stays(void)
 	free(text);
 }
 
-TEST_MAIN({ "remembers_changes", remembers_changes },
+#define DAY_MS (86400ULL * 1000)
+#define T2020 1577836800000ULL /* 2020-01-01 */
+
+/* The first document with another file for the second: new, and of this time. */
+static char *with_new(const char *time)
+{
+	char *text = with("2021-01-01T00:00:00Z", time);
+
+	for (char *at = text; (at = strstr(at, "demo-2.0")) != NULL; at++)
+		at[5] = '3';
+	return text;
+}
+
+static uint64_t backdated(const struct package_view *v)
+{
+	return package_changes_backdated(&v->changes, "demo-3.0-py3-none-any.whl");
+}
+
+/* A file that the document of 2020-06 did not have. */
+static void notices_files_that_claim_to_be_old(void)
+{
+	static const struct {
+		const char *time;
+		bool is_alarm;
+	} rows[] = {
+		{ "2019-01-01T00:00:00Z", true },
+		{ "2020-01-01T23:59:59Z", false }, /* less than an hour before */
+		{ "2020-01-01T22:59:59Z", true },
+		{ "2020-06-01T00:00:00Z", false },
+	};
+	struct err e;
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct egress g = { .loop = loop_new(&e) };
+		struct package_view *v = view_of(&g);
+		char *text = with_new(rows[i].time);
+
+		noted = 0;
+		v->fetched_ms = T2020;
+		package_view_replace(v, document(first));
+		v->fetched_ms = T2020 + DAY_MS; /* the registry says the same a day later */
+		package_view_confirm(v);
+		v->fetched_ms = T2020 + 400 * DAY_MS;
+		package_view_replace(v, document(text));
+		CHECK_CASE(rows[i].time, (backdated(v) != 0) == rows[i].is_alarm);
+		CHECK_CASE(rows[i].time, noted == (rows[i].is_alarm ? 1 : 0));
+		package_view_replace(v, document(text)); /* once */
+		CHECK_CASE(rows[i].time, noted == (rows[i].is_alarm ? 1 : 0));
+		CHECK(package_changes_backdated(&v->changes, "demo-1.0-py3-none-any.whl") == 0);
+		free(text);
+	}
+	CHECK_STR(last_noted, "backdated demo@demo-3.0-py3-none-any.whl");
+}
+
+/* Nothing was known before: any time is believed. */
+static void believes_the_first_document(void)
+{
+	struct err e;
+	struct egress g = { .loop = loop_new(&e) };
+	struct package_view *v = view_of(&g);
+
+	noted = 0;
+	v->fetched_ms = T2020 + 400 * DAY_MS;
+	package_view_replace(v, document(first));
+	CHECK(noted == 0);
+}
+
+TEST_MAIN({ "notices_files_that_claim_to_be_old", notices_files_that_claim_to_be_old },
+	  { "believes_the_first_document", believes_the_first_document },
+	  { "remembers_changes", remembers_changes },
 	  { "believes_what_stays", believes_what_stays })
