@@ -1,22 +1,12 @@
 /* Goal: the first rule that matches decides a name, a connection and a request; what is not clearly
  * allowed is refused, with words an agent understands. */
-#include "test.h"
-
-#include "policy.h"
+#include "policy_text.h"
 
 static struct policy *make(const char *text)
 {
-	const char *const layers[POLICY_LAYERS] = { NULL, NULL, text };
-	struct policy *p = NULL;
-	struct err e = { 0 };
-	char *merged = NULL;
+	struct policy *p = policy_make(NULL, NULL, text);
 
-	if (policy_merge(layers, &merged, &e) < 0) {
-		printf("# %s\n", e.msg);
-		FAIL("no policy");
-	}
-	CHECK(policy_read(merged, strlen(merged), POLICY_LAYERS, &p, &e) == 0);
-	free(merged);
+	CHECK(p != NULL);
 	return p;
 }
 
@@ -276,38 +266,23 @@ static void many_rules(void)
 	policy_free(p);
 }
 
-/* Three layers, or why not: NULL, and the words are printed. */
-static struct policy *make_all(const char *node, const char *session)
-{
-	const char *const layers[POLICY_LAYERS] = { node, NULL, session };
-	struct policy *p = NULL;
-	struct err e = { 0 };
-	char *merged = NULL;
-
-	if (policy_merge(layers, &merged, &e) < 0 ||
-	    policy_read(merged, strlen(merged), POLICY_LAYERS, &p, &e) < 0)
-		printf("# %s\n", e.msg);
-	free(merged);
-	return p;
-}
-
 static void ceilings_are_for_what_can_be_named(void)
 {
 	static const char node[] = "{\"ceiling\":[{\"host\":\"a.test\",\"ports\":\"any\"}]}";
 	static const char raw[] =
 		RULES("{\"host\":\"a.test\",\"ports\":[22],\"protocol\":\"tcp\"}");
-	struct policy *p = make_all(node, "{\"default\":\"allow\"}");
+	struct policy *p = policy_make(node, NULL, "{\"default\":\"allow\"}");
 
 	CHECK(at(p, "a.test", 443).verdict == POLICY_PERMIT && !at(p, "a.test", 443).raw);
 	CHECK(at(p, "b.test", 443).verdict == POLICY_REFUSE);
 	policy_free(p);
-	p = make_all(node, raw);
+	p = policy_make(node, NULL, raw);
 	CHECK(at(p, "a.test", 22).verdict == POLICY_REFUSE);
 	policy_free(p);
-	p = make_all(NULL, raw);
+	p = policy_make(NULL, NULL, raw);
 	CHECK(at(p, "a.test", 22).verdict == POLICY_PERMIT && at(p, "a.test", 22).raw);
 	policy_free(p);
-	p = make_all(NULL, "{\"default\":\"allow\"}");
+	p = policy_make(NULL, NULL, "{\"default\":\"allow\"}");
 	CHECK(at(p, "b.test", 22).verdict == POLICY_PERMIT && at(p, "b.test", 22).raw);
 	policy_free(p);
 }
@@ -321,10 +296,10 @@ static void what_is_compared_above_is_not_set_below(void)
 	};
 
 	for (size_t i = 0; i < COUNT(nodes); i++)
-		CHECK(make_all(nodes[i], set) == NULL);
-	struct policy *p = make_all(RULES("{\"host\":\"a.test\",\"headers\":{\"X-Other\":\"w\"},"
-					  "\"action\":\"deny\"}"),
-				    set);
+		CHECK(policy_make(nodes[i], NULL, set) == NULL);
+	struct policy *p = policy_make(RULES("{\"host\":\"a.test\",\"headers\":{\"X-Other\":\"w\"},"
+					     "\"action\":\"deny\"}"),
+				       NULL, set);
 
 	CHECK(p != NULL);
 	policy_free(p);

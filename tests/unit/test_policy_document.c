@@ -1,8 +1,6 @@
 /* Goal: a document means what its author wrote, or the error names the place; layers keep each
  * other within their ceilings; what was merged can be read again. */
-#include "test.h"
-
-#include "policy.h"
+#include "policy_text.h"
 
 static const char *fault(enum policy_layer layer, const char *text)
 {
@@ -20,12 +18,7 @@ static const char *fault(enum policy_layer layer, const char *text)
 
 static bool fails_with(const char *text, const char *words)
 {
-	const char *msg = fault(POLICY_SESSION, text);
-
-	if (strstr(msg, words) != NULL)
-		return true;
-	printf("# '%s' for %s\n", msg, text);
-	return false;
+	return policy_error_has(fault(POLICY_SESSION, text), words, text);
 }
 
 #define RULE(text) "{\"version\":1,\"rules\":[\"a.test\"," text "]}"
@@ -139,22 +132,6 @@ static void too_much_is_refused(void)
 	free(text);
 }
 
-static struct policy *merge(const char *node, const char *tenant, const char *session)
-{
-	const char *const layers[POLICY_LAYERS] = { node, tenant, session };
-	struct policy *p = NULL;
-	struct err e = { 0 };
-	char *text = NULL;
-
-	if (policy_merge(layers, &text, &e) < 0) {
-		printf("# %s\n", e.msg);
-		return NULL;
-	}
-	CHECK(policy_read(text, strlen(text), POLICY_LAYERS, &p, &e) == 0);
-	free(text);
-	return p;
-}
-
 static enum policy_verdict connect_to(const struct policy *p, const char *host, uint16_t port)
 {
 	const struct policy_target to = { .host = host, .port = port };
@@ -177,12 +154,12 @@ static enum policy_verdict ask(const struct policy *p, const char *host, const c
 
 static void layers_are_tried_in_order(void)
 {
-	struct policy *p =
-		merge("{\"version\":1,\"rules\":[{\"host\":\"evil.test\",\"action\":\"deny\"}]}",
-		      "{\"version\":1,\"rules\":[\"corp.test\"],"
-		      "\"limits\":{\"connections\":5,\"bytes_in\":9}}",
-		      "{\"version\":1,\"default\":\"allow\",\"rules\":[\"evil.test\"],"
-		      "\"limits\":{\"connections\":10,\"bytes_out\":7}}");
+	struct policy *p = policy_make(
+		"{\"version\":1,\"rules\":[{\"host\":\"evil.test\",\"action\":\"deny\"}]}",
+		"{\"version\":1,\"rules\":[\"corp.test\"],"
+		"\"limits\":{\"connections\":5,\"bytes_in\":9}}",
+		"{\"version\":1,\"default\":\"allow\",\"rules\":[\"evil.test\"],"
+		"\"limits\":{\"connections\":10,\"bytes_out\":7}}");
 
 	CHECK(p != NULL && policy_rules(p) == 3);
 	CHECK(policy_rule(p, 0)->layer == POLICY_NODE &&
@@ -205,7 +182,7 @@ static void ceilings_hold(void)
 		"{\"version\":1,\"default\":\"allow\",\"rules\":[\"a.corp.test\","
 		"\"evil.test\",{\"host\":\"look.test\",\"tls\":\"pass\"},"
 		"{\"host\":\"evil2.test\",\"paths\":[\"/x\"]}]}";
-	struct policy *p = merge(node, NULL, session);
+	struct policy *p = policy_make(node, NULL, session);
 	struct policy_answer a;
 
 	CHECK(p != NULL);
@@ -223,13 +200,14 @@ static void ceilings_hold(void)
 	policy_name(p, "a.corp.test", &a);
 	CHECK(a.verdict == POLICY_PERMIT);
 	policy_free(p);
-	p = merge(node, NULL, "{\"version\":1,\"rules\":[\"look.test\"]}");
+	p = policy_make(node, NULL, "{\"version\":1,\"rules\":[\"look.test\"]}");
 	CHECK(connect_to(p, "look.test", 443) == POLICY_INSPECT);
 	CHECK(ask(p, "look.test", "GET", "/") == POLICY_PERMIT);
 	CHECK(ask(p, "look.test", "POST", "/") == POLICY_REFUSE);
 	policy_free(p);
 	/* An empty ceiling: nothing of those below. */
-	p = merge("{\"version\":1,\"ceiling\":[]}", NULL, "{\"version\":1,\"default\":\"allow\"}");
+	p = policy_make("{\"version\":1,\"ceiling\":[]}", NULL,
+			"{\"version\":1,\"default\":\"allow\"}");
 	CHECK(connect_to(p, "x.test", 443) == POLICY_REFUSE &&
 	      ask(p, "x.test", "GET", "/") == POLICY_REFUSE);
 	policy_free(p);
@@ -240,35 +218,35 @@ static void proxies(void)
 	static const char session[] =
 		"{\"version\":1,\"proxy\":{\"address\":\"[2001:db8::1]:1080\","
 		"\"username\":\"u\",\"password\":\"p\"}}";
-	struct policy *p = merge(NULL, NULL, session);
+	struct policy *p = policy_make(NULL, NULL, session);
 
 	CHECK(p != NULL);
 	CHECK_STR(policy_proxy(p)->host, "2001:db8::1");
 	CHECK(policy_proxy(p)->port == 1080);
 	CHECK_STR(policy_proxy(p)->password, "p");
 	policy_free(p);
-	CHECK(merge("{\"version\":1,\"ceiling\":[\"a.test\"]}", NULL, session) == NULL);
+	CHECK(policy_make("{\"version\":1,\"ceiling\":[\"a.test\"]}", NULL, session) == NULL);
 	/* What is denied above stays denied, by address and by name. */
-	CHECK(merge("{\"rules\":[{\"cidr\":\"2001:db8::/32\",\"action\":\"deny\"}]}", NULL,
-		    session) == NULL);
-	CHECK(merge("{}", "{\"rules\":[{\"host\":\"*.test\",\"action\":\"deny\"}]}",
-		    "{\"proxy\":{\"address\":\"a.test:1080\"}}") == NULL);
-	p = merge("{\"rules\":[{\"host\":\"a.test\",\"ports\":[1080]},"
-		  "{\"host\":\"*.test\",\"action\":\"deny\"}]}",
-		  NULL, "{\"proxy\":{\"address\":\"a.test:1080\"}}");
+	CHECK(policy_make("{\"rules\":[{\"cidr\":\"2001:db8::/32\",\"action\":\"deny\"}]}", NULL,
+			  session) == NULL);
+	CHECK(policy_make("{}", "{\"rules\":[{\"host\":\"*.test\",\"action\":\"deny\"}]}",
+			  "{\"proxy\":{\"address\":\"a.test:1080\"}}") == NULL);
+	p = policy_make("{\"rules\":[{\"host\":\"a.test\",\"ports\":[1080]},"
+			"{\"host\":\"*.test\",\"action\":\"deny\"}]}",
+			NULL, "{\"proxy\":{\"address\":\"a.test:1080\"}}");
 	CHECK(p != NULL);
 	policy_free(p);
-	p = merge(NULL, NULL,
-		  "{\"rules\":[{\"host\":\"*\",\"action\":\"deny\"}],"
-		  "\"proxy\":{\"address\":\"a.test:1080\"}}");
+	p = policy_make(NULL, NULL,
+			"{\"rules\":[{\"host\":\"*\",\"action\":\"deny\"}],"
+			"\"proxy\":{\"address\":\"a.test:1080\"}}");
 	CHECK(p != NULL); /* its own rules are about what goes through it */
 	policy_free(p);
-	p = merge("{\"version\":1,\"proxy\":{\"address\":\"Proxy.Corp.test:3128\"}}", NULL,
-		  session);
+	p = policy_make("{\"version\":1,\"proxy\":{\"address\":\"Proxy.Corp.test:3128\"}}", NULL,
+			session);
 	CHECK(p != NULL);
 	CHECK_STR(policy_proxy(p)->host, "proxy.corp.test");
 	policy_free(p);
-	p = merge(NULL, NULL, NULL);
+	p = policy_make(NULL, NULL, NULL);
 	CHECK(p != NULL && policy_proxy(p)->host == NULL);
 	CHECK(connect_to(p, "a.test", 443) == POLICY_REFUSE);
 	policy_free(p);
@@ -284,7 +262,8 @@ static bool reaches(const struct policy *p, const char *text)
 
 static void version_may_be_left_out(void)
 {
-	struct policy *p = merge("{\"ceiling\":[\"*.test\"]}", "{}", "{\"rules\":[\"a.test\"]}");
+	struct policy *p =
+		policy_make("{\"ceiling\":[\"*.test\"]}", "{}", "{\"rules\":[\"a.test\"]}");
 
 	CHECK_STR(fault(POLICY_SESSION, "{}"), "");
 	CHECK(p != NULL && policy_rules(p) == 1);
@@ -294,8 +273,9 @@ static void version_may_be_left_out(void)
 
 static void private_addresses_are_the_operators(void)
 {
-	struct policy *p = merge("{\"version\":1,\"private\":[\"10.1.0.0/16\",\"169.254.0.0/16\"]}",
-				 NULL, "{\"version\":1,\"rules\":[{\"cidr\":\"192.168.0.0/16\"}]}");
+	struct policy *p =
+		policy_make("{\"version\":1,\"private\":[\"10.1.0.0/16\",\"169.254.0.0/16\"]}",
+			    NULL, "{\"version\":1,\"rules\":[{\"cidr\":\"192.168.0.0/16\"}]}");
 
 	CHECK(reaches(p, "93.184.216.34") && reaches(p, "10.1.2.3"));
 	CHECK(!reaches(p, "10.2.0.1") && !reaches(p, "192.168.1.1") && !reaches(p, "127.0.0.1"));
@@ -304,7 +284,7 @@ static void private_addresses_are_the_operators(void)
 	CHECK(!reaches(p, "::ffff:127.0.0.1") && !reaches(p, "0.0.0.0") &&
 	      !reaches(p, "224.0.0.1"));
 	policy_free(p);
-	p = merge("{\"version\":1,\"private\":[\"169.254.169.254\"]}", NULL, NULL);
+	p = policy_make("{\"version\":1,\"private\":[\"169.254.169.254\"]}", NULL, NULL);
 	CHECK(reaches(p, "169.254.169.254"));
 	policy_free(p);
 }
@@ -317,7 +297,7 @@ static void count(const char *text, void *arg)
 
 static size_t warnings(const char *session)
 {
-	struct policy *p = merge(NULL, NULL, session);
+	struct policy *p = policy_make(NULL, NULL, session);
 	size_t n = 0;
 
 	CHECK(p != NULL);
@@ -351,15 +331,15 @@ static void presets_do_what_their_names_promise(void)
 		CHECK(summary != NULL && *summary != '\0');
 	}
 	CHECK(n == 10 && policy_preset("nope") == NULL);
-	p = merge(NULL, NULL, policy_preset("none"));
+	p = policy_make(NULL, NULL, policy_preset("none"));
 	CHECK(connect_to(p, "a.test", 443) == POLICY_REFUSE);
 	policy_free(p);
-	p = merge(NULL, NULL, policy_preset("deny"));
+	p = policy_make(NULL, NULL, policy_preset("deny"));
 	CHECK(connect_to(p, "a.test", 443) == POLICY_REFUSE);
 	policy_free(p);
-	p = merge(NULL, NULL,
-		  "{\"version\":1,\"extends\":[\"pypi\",\"github-read\",\"openai\"],"
-		  "\"rules\":[{\"host\":\"files.pythonhosted.org\",\"action\":\"deny\"}]}");
+	p = policy_make(NULL, NULL,
+			"{\"version\":1,\"extends\":[\"pypi\",\"github-read\",\"openai\"],"
+			"\"rules\":[{\"host\":\"files.pythonhosted.org\",\"action\":\"deny\"}]}");
 	CHECK(connect_to(p, "files.pythonhosted.org", 443) == POLICY_REFUSE); /* own rules first */
 	CHECK(ask(p, "pypi.org", "GET", "/simple/x/") == POLICY_PERMIT);
 	CHECK(ask(p, "pypi.org", "POST", "/legacy/") == POLICY_REFUSE);
@@ -373,9 +353,10 @@ static void presets_do_what_their_names_promise(void)
 
 static void shorthand(void)
 {
-	struct policy *p = merge(NULL, NULL,
-				 "{\"version\":1,\"rules\":[\"A.test/simple\",\"b.test:8080/x/\","
-				 "\"c.test/*/y\",\"93.184.216.34:22\",\"[2001:4860::1]:443\"]}");
+	struct policy *p =
+		policy_make(NULL, NULL,
+			    "{\"version\":1,\"rules\":[\"A.test/simple\",\"b.test:8080/x/\","
+			    "\"c.test/*/y\",\"93.184.216.34:22\",\"[2001:4860::1]:443\"]}");
 
 	CHECK(p != NULL);
 	CHECK(ask(p, "a.test", "PUT", "/simple") == POLICY_PERMIT);
@@ -404,10 +385,10 @@ static void set_headers_rename_nothing(void)
 		(void)snprintf(session, sizeof(session),
 			       "{\"rules\":[{\"host\":\"a.test\",\"set_headers\":{\"%s\":\"x\"}}]}",
 			       headers[i]);
-		p = merge(names, NULL, session);
+		p = policy_make(names, NULL, session);
 		CHECK(p != NULL);
 		policy_free(p);
-		CHECK(merge(looks, NULL, session) == NULL);
+		CHECK(policy_make(looks, NULL, session) == NULL);
 	}
 }
 
