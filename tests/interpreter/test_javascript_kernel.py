@@ -165,6 +165,18 @@ def test_interrupts():
         equal(k.run("kept").text, "'state'")
 
 
+def test_an_interrupt_ends_with_its_cell():
+    """The cell ends by itself while the kernel tries to interrupt it (two waits of 100 ms): the next one goes on."""
+    busy = "{ const end = Date.now() + %d; while (Date.now() < end); }"
+    with Kernel("javascript") as k:
+        for after in (busy % 400 + " 5", "await new Promise((done) => setTimeout(done, 400)); 5"):
+            k.begin("console.log('begun'); " + busy % 150)
+            k.finish(until=lambda m: m["type"] == "stdout")
+            k.interrupt()
+            k.finish()
+            equal(k.run(after).text, "5", f"the next cell: {after}")
+
+
 def test_exit_ends_the_kernel_with_an_error():
     with Kernel("javascript") as k:
         k.begin("process.exit(3)")

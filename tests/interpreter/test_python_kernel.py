@@ -268,6 +268,20 @@ def interrupts():
     equal(k.run("2").text, "2")
 
 
+def an_interrupt_ends_with_its_cell():
+    """A destructor swallows it, and the cell ends at once: what is sent again must not reach the next cell."""
+    k = kernel()
+    k.run("import time\nclass D:\n    def __del__(self):\n        print('on', flush=True)\n        time.sleep(60)")
+    for _ in range(5):
+        k.start("d = D()\ndel d")
+        while k.receive().get("text") != "on\n":
+            pass
+        k.interrupt()
+        k.finish()
+        answer = k.run("end = time.monotonic() + 0.1\nwhile time.monotonic() < end: pass\n5")
+        equal((answer.error, answer.text), (None, "5"), "the next cell")
+
+
 def handlers_of_signals():
     k = kernel()
     k.run("import signal, time\nclass Late(Exception): pass\ndef late(*args): raise Late('now')")
@@ -399,7 +413,8 @@ def nothing_is_written_to_the_home():
 
 TESTS = [values_and_counts, json_of_lists_and_dicts, output_is_one_message_for_each_flush, much_output_comes_in_pieces,
          large_values_are_cut, output_of_programs_and_native_code, errors_have_name_value_and_traceback, ends_of_cells,
-         magics_that_are_not_there, missing_modules_have_a_hint, environment_of_the_session_and_of_a_call, await_at_the_top, interrupts, handlers_of_signals, destructors_that_print,
+         magics_that_are_not_there, missing_modules_have_a_hint, environment_of_the_session_and_of_a_call, await_at_the_top, interrupts,
+         an_interrupt_ends_with_its_cell, handlers_of_signals, destructors_that_print,
          the_channel_survives_the_code, processes_that_the_code_forks, threads_that_outlive_the_cell,
          contexts_share_nothing, kernels_end, rich_display, nothing_is_written_to_the_home]
 

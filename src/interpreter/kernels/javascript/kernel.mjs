@@ -168,15 +168,15 @@ function end(cell) {
 
 const interrupted = () => errorOf('Interrupted', 'the execution was interrupted')
 
-function abandon() {
-  if (running === null) return
+function abandon(id) {
+  if (running === null || running.id !== id) return
   fail(running, interrupted())
   end(running)
 }
 
 function take(request) {
   if (request === 'ping') control.postMessage('pong')
-  else if (request === 'abandon') abandon()
+  else if (request.op === 'abandon') abandon(request.id)
   else if (request.op === 'env') setEnv(request.env)
   else void execute(request)
 }
@@ -273,13 +273,18 @@ function waits() {
 
 // A main thread that waits gives the cell up when it is told. If not, a program that the cell waits for may have begun
 // after the server's signal; else code runs, which is terminated, as often as it takes. (`for (;;) await null` is not
-// terminated by node 22 and newer: the server kills such a kernel.)
+// terminated by node 22 and newer: the server kills such a kernel.) The cell may end by itself at any time, and the
+// next one may begin: whatever is done after a wait is done only while the same cell is the first request.
 async function interrupt() {
   const interrupted = requests[0]
-  while (interrupted && requests[0] === interrupted) {
-    if (await waits()) return parentPort.postMessage('abandon')
+  const runs = () => interrupted && requests[0] === interrupted
+  const abandon = () => parentPort.postMessage({ op: 'abandon', id: interrupted.id })
+  while (runs()) {
+    if (await waits()) return runs() && abandon()
+    if (!runs()) return
     process.kill(0, 'SIGINT')
-    if (await waits()) return parentPort.postMessage('abandon')
+    if (await waits()) return runs() && abandon()
+    if (!runs()) return
     await new Promise((done) => watcher.post('Runtime.terminateExecution', done))
   }
 }

@@ -19,6 +19,7 @@ class Interrupts:
         self.runner = runner
         self.main = _thread.get_ident()
         self.user = False  # the user's code runs
+        self.number = 0    # of the execution
         self.depth = 0     # how many sections hold signals back
         self.forking = False
         self.waiting = []  # (handler, number, frame) that came meanwhile
@@ -58,6 +59,7 @@ class Interrupts:
         """From here on, in the function that `runner` is the code of."""
         self.waiting.clear()
         self.seen = False
+        self.number += 1
         self.user = True
 
     def leave_user_code(self):
@@ -72,7 +74,11 @@ class Interrupts:
         if self.waiting and not self.depth:
             numbers = {number for _handler, number, _frame in self.waiting}
             self.waiting.clear()
-            _thread.start_new_thread(send_again, (numbers,))
+            self.send_later(numbers)
+
+    def send_later(self, numbers):
+        """Signals that were lost are sent again, if the execution that they were for still runs then."""
+        _thread.start_new_thread(send_again, (self, self.number, numbers))
 
     def after_fork_in_child(self):
         self.depth, self.forking = 0, False
@@ -92,10 +98,13 @@ class Interrupts:
                 self.call(handler, number, frame)
 
 
-def send_again(numbers):
+def send_again(interrupts, execution, numbers):
     time.sleep(AGAIN_SECONDS)
+    pid, kill = os.getpid(), os.kill
     for number in numbers:
-        os.kill(os.getpid(), number)
+        # No other thread runs between these two: an interrupt of one execution must not hit the next.
+        if interrupts.user and interrupts.number == execution:
+            kill(pid, number)
 
 
 def raise_interrupt(_number, _frame):
@@ -109,7 +118,7 @@ def watch_lost(interrupts):
 
     def on_unraisable(what, /):
         if interrupts.user and what.exc_type is KeyboardInterrupt:
-            _thread.start_new_thread(send_again, ({signal.SIGINT},))
+            interrupts.send_later({signal.SIGINT})
         else:
             report(what)
 
