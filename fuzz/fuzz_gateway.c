@@ -79,6 +79,11 @@ static void on_tap_end(struct gateway *x, const struct gateway_tap_end *end, voi
 	taps--;
 }
 
+static void refuse_package(struct gateway *x)
+{
+	(void)x;
+}
+
 static bool begin_package(struct gateway *x)
 {
 	static const struct digest wrong = { .alg = DIGEST_SHA256 };
@@ -519,6 +524,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	egress.loop = loop_new(&e);
 	assert(egress.loop != NULL);
 	egress.package_begin = begin_package;
+	egress.package_refused = refuse_package;
 	session.egress = &egress;
 	session.names = synthetic_names_new();
 	session.idle_conns = idle_conns_new(egress.loop, &session.share);

@@ -246,3 +246,19 @@ int advisories_print(const char *state_dir, struct err *e)
 		     list.lines == 1 ? "" : "s", hours, hours == 1 ? "" : "s");
 	return 0;
 }
+
+int advisories_clear(const char *state_dir, struct err *e)
+{
+	char path[PLACE_MAX];
+
+	if (check_state(state_dir, e) < 0)
+		return -1;
+	(void)snprintf(path, sizeof(path), "%s/advisories", state_dir);
+	if (unlink(path) == 0)
+		(void)puts("the list of advisories is gone: no package is refused by it any more");
+	else if (errno == ENOENT)
+		(void)puts("no advisories");
+	else
+		return err_sys(e, "%.160s", path);
+	return 0;
+}

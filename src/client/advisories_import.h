@@ -12,3 +12,5 @@ int advisories_import(const char *state_dir, const char *const *paths, size_t n,
 		      struct err *e) MUST_USE;
 /* Prints how many lines the list has, and how old it is. */
 int advisories_print(const char *state_dir, struct err *e) MUST_USE;
+/* Removes the list. */
+int advisories_clear(const char *state_dir, struct err *e) MUST_USE;

@@ -87,6 +87,18 @@ static const char *outcome(const json_t *r)
 	return member_text(r, "reason", "")[0] == '\0' ? "allow" : "fail";
 }
 
+/* A member of `packages` as the document writes it, behind its layer: "session:packages.deny[0]".
+ * Names of rules may hold spaces. */
+static void print_rule(const char *rule)
+{
+	const char *member = strstr(rule, " packages.");
+
+	for (; *rule != '\0'; rule++)
+		(void)putchar(rule == member				     ? ':'
+			      : (unsigned char)*rule <= ' ' || *rule == 0x7f ? '_'
+									     : *rule);
+}
+
 /* Time, outcome, kind, method, place, status, bytes, milliseconds, rule, execution, reason: one
  * line, and the same number of words before the reason, so that other programs can cut it. */
 static void print_line(const json_t *r)
@@ -114,13 +126,15 @@ static void print_line(const json_t *r)
 	(void)putchar(' ');
 	show_text(place, stdout);
 	(void)printf(" %s %s %.1fms ", code, bytes, (double)member_number(r, "us", 0) / 1000);
-	/* Names of rules may hold spaces. */
-	for (; *rule != '\0'; rule++)
-		(void)putchar((unsigned char)*rule <= ' ' || *rule == 0x7f ? '_' : *rule);
+	print_rule(rule);
 	(void)putchar(' ');
 	show_text(member_text(r, "execution_id", "-"), stdout);
 	(void)putchar(' ');
-	show_text(member_text(r, "reason", ""), stdout);
+	show_text(member_text(r, "reason",
+			      json_is_true(json_object_get(r, "internal"))
+				      ? "asked by Cordon, for a package"
+				      : ""),
+		  stdout);
 	(void)putchar('\n');
 }
 

@@ -132,7 +132,7 @@ static int run_pins(const char *path)
 	return lockfile_print(path, &e) < 0 ? args_fail(&e) : ARGS_OK;
 }
 
-/* cordon packages advisories [import PATH...] */
+/* cordon packages advisories [clear | import PATH...] */
 static int run_advisories(const struct fields *f, const struct args_words *words)
 {
 	const char *state = f->state_dir != NULL ? f->state_dir : ADVISORIES_STATE_DIR;
@@ -140,8 +140,11 @@ static int run_advisories(const struct fields *f, const struct args_words *words
 
 	if (words->n == 1)
 		return advisories_print(state, &e) < 0 ? args_fail(&e) : ARGS_OK;
+	if (strcmp(words->at[1], "clear") == 0 && words->n == 2)
+		return advisories_clear(state, &e) < 0 ? args_fail(&e) : ARGS_OK;
 	if (strcmp(words->at[1], "import") != 0 || words->n < 3)
-		return args_wrong(&verb_packages, "advisories, or advisories import PATH...");
+		return args_wrong(&verb_packages,
+				  "advisories, advisories clear, or advisories import PATH...");
 	return advisories_import(state, words->at + 2, words->n - 2, &e) < 0 ? args_fail(&e)
 									     : ARGS_OK;
 }
@@ -205,7 +208,7 @@ static int run(int argc, char **argv)
 
 const struct verb verb_packages = {
 	.name = "packages",
-	.usage = "[options] SESSION | pins FILE | advisories [import PATH...] | "
+	.usage = "[options] SESSION | pins FILE | advisories [clear | import PATH...] | "
 		 "cache ls|gc|verify|warm FILE",
 	.summary = "Lists the packages that a session asked registries for.",
 	.text = "One line for each name and version: result (downloaded, refused, hidden, "
@@ -229,7 +232,8 @@ const struct verb verb_packages = {
 		"folders of\n"
 		"them) and puts the list into the state directory of the server on this machine, "
 		"which has it in\n"
-		"force within seconds. advisories alone prints how old the list is.\n"
+		"force within seconds. advisories clear drops the list, advisories alone prints "
+		"how old it is.\n"
 		"\n"
 		"cache, for the operator: ls lists what the package cache holds, gc removes what "
 		"was "

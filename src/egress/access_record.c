@@ -90,6 +90,8 @@ static void write_outcome(struct json *j, const struct egress_session *session,
 		json_raw(j, "model", r->model);
 	if (r->package != NULL)
 		json_raw(j, "package", r->package);
+	if (r->internal)
+		json_bool(j, "internal", true);
 	if (session->records_lost > 0)
 		json_uint(j, "lost_before", session->records_lost);
 }

@@ -44,6 +44,7 @@ struct access_record {
 	const char *model;   /* JSON of llm_call.h, masked, embedded as "model"; NULL: none */
 	const char *package; /* JSON of package_record.c, masked; NULL: none */
 	bool proxied;	     /* came through the explicit proxy */
+	bool internal;	     /* made by egress itself, for a package */
 };
 
 void access_record_send(struct egress_session *session, const struct access_record *r);

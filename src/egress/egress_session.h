@@ -103,6 +103,7 @@ struct egress {
 	/* package_gate.h: begins with a request that the rules allow. main.c sets it, since the
 	 * gateway does not know the gate. */
 	bool (*package_begin)(struct gateway *x);
+	void (*package_refused)(struct gateway *x);
 	struct package_views *package_views;	    /* owned; NULL until the first */
 	struct package_download *package_downloads; /* package_download.h */
 	struct package_apt *package_apt;	    /* owned; package_apt.h */

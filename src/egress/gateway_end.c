@@ -65,6 +65,7 @@ void gateway_record(struct gateway *x)
 				   .masked = x->masked.places,
 				   .secrets = x->use.names,
 				   .model = model_text(x, &j),
+				   .internal = x->flow->internal,
 				   .proxied = x->flow->proxied };
 
 	if (x->use.misused && !x->reason[0])

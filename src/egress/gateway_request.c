@@ -250,6 +250,7 @@ void gateway_request(struct gateway *x, size_t n)
 		x->r.keep_alive = false;
 		x->rule = x->flow->answer.rule;
 		x->by_registry = x->flow->answer.by_registry;
+		x->session->egress->package_refused(x);
 		gateway_deny(x, 403, x->flow->answer.reason);
 		return;
 	}
@@ -258,10 +259,12 @@ void gateway_request(struct gateway *x, size_t n)
 		gateway_deny(x, x->r.form == HTTP1_AUTHORITY ? 400 : 403, why);
 		return;
 	}
-	if (!gateway_judge(x))
+	if (!gateway_judge(x)) {
+		x->session->egress->package_refused(x);
 		gateway_deny(x, 403, x->reason);
-	else if (is_within_limits(x) && !x->session->egress->package_begin(x))
+	} else if (is_within_limits(x) && !x->session->egress->package_begin(x)) {
 		gateway_proceed(x);
+	}
 }
 
 /* Sets path and query from a target. The method stays. */

@@ -122,36 +122,11 @@ void package_gate_mismatch(struct package_gate *g, const char *reason)
 	gateway_fail(x, 403, reason);
 }
 
-void package_gate_count_name(struct package_gate *g)
-{
-	if (g->named)
-		return;
-	g->named = true;
-	g->x->session->packages.new_names++;
-}
-
-void package_gate_uncount_name(struct package_gate *g)
-{
-	if (g->named)
-		g->x->session->packages.new_names--;
-	g->named = false;
-}
-
-/* Names that the registry may not have are counted when they are sent. */
-static void count_name(struct package_gate *g)
-{
-	if (g->registry == NULL || g->request.name[0] == '\0' ||
-	    (g->request.kind != PACKAGE_META && g->request.kind != PACKAGE_FILEMETA &&
-	     g->request.kind != PACKAGE_INDEX))
-		return;
-	package_gate_count_name(g);
-}
-
 void package_gate_send(struct package_gate *g)
 {
 	struct gateway *x = g->x;
 
-	count_name(g);
+	package_gate_count_sent(g);
 	gateway_defer(x);
 	gateway_proceed(x);
 }
@@ -419,14 +394,37 @@ static const struct gateway_gate gate = { .on_head = package_gate_head,
 					  .wants_json = package_gate_wants_json,
 					  .memory = package_gate_memory };
 
-/* Files count against the limits of the policy. */
-static void set_budget(struct package_gate *g)
+/* NULL: out of memory. */
+static struct package_gate *gate_new(struct gateway *x, const struct packages_policy *policy)
 {
-	const struct packages_limits *l = packages_limits(g->policy);
+	struct package_gate *g = calloc(1, sizeof(*g));
 
-	g->x->budget = (struct gateway_budget){ .counts = g->request.kind == PACKAGE_FILE,
-						.all = l->bytes,
-						.file = l->file_bytes };
+	if (g == NULL)
+		return NULL;
+	g->x = x;
+	g->seen.found.fd = g->find.found.fd = -1;
+	g->policy = policy;
+	x->package = g;
+	x->gate = &gate;
+	return g;
+}
+
+/* The rules refuse it. At a registry that the policy lists, in plain HTTP for one, the record says
+ * which package it was. */
+void package_gate_refused(struct gateway *x)
+{
+	const struct packages_policy *policy = policy_packages(x->session->policy);
+	struct package_gate *g = NULL;
+	bool files;
+
+	if (x->flow->internal || policy == NULL || registry_of(policy, x, &files) == NULL)
+		return;
+	g = gate_new(x, policy);
+	if (g == NULL)
+		return;
+	g->result = PACKAGE_REFUSED;
+	if (!recognise(g) || g->registry == NULL || g->registry->is_implicit || !is_recorded(g))
+		end(x);
 }
 
 bool package_gate_begin(struct gateway *x)
@@ -437,16 +435,11 @@ bool package_gate_begin(struct gateway *x)
 
 	if (x->flow->internal || (policy == NULL && registry_of(NULL, x, &files) == NULL))
 		return false;
-	g = calloc(1, sizeof(*g));
+	g = gate_new(x, policy);
 	if (g == NULL) {
 		gateway_fail(x, 503, "out of memory");
 		return true;
 	}
-	g->x = x;
-	g->seen.found.fd = g->find.found.fd = -1;
-	g->policy = policy;
-	x->package = g;
-	x->gate = &gate;
 	if (!recognise(g) || (g->policy == NULL && !is_recorded(g)) ||
 	    (g->policy != NULL && is_page(g))) {
 		end(x);
@@ -459,7 +452,7 @@ bool package_gate_begin(struct gateway *x)
 		return false;
 	}
 	package_gate_set_scope(g);
-	set_budget(g);
+	package_gate_set_budget(g);
 	x->state = GATEWAY_PACKAGE;
 	gateway_wait(x, GATEWAY_ANSWER_MS);
 	decide(g);

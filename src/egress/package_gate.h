@@ -16,3 +16,6 @@ struct gateway;
  * waiting). False: it goes on as any other, perhaps with a gate that records it and checks the
  * answer. */
 bool package_gate_begin(struct gateway *x);
+/* struct egress's package_refused: the rules refuse the request, and the caller answers it. If it
+ * is for a package of a registry that the policy lists, the gate writes the record. */
+void package_gate_refused(struct gateway *x);

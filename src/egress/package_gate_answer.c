@@ -21,44 +21,6 @@ static bool is_file(const struct package_gate *g)
 	return g->policy != NULL && g->request.kind == PACKAGE_FILE;
 }
 
-static uint64_t under(uint64_t used, uint64_t max)
-{
-	if (max == 0)
-		return UINT64_MAX;
-	return used < max ? max - used : 0;
-}
-
-bool package_gate_fits(struct package_gate *g, uint64_t size)
-{
-	const struct packages_limits *l = packages_limits(g->policy);
-	char why[POLICY_REASON_MAX];
-	bool one = size <= under(0, l->file_bytes);
-
-	if (one && size <= under(g->x->session->packages.bytes, l->bytes))
-		return true;
-	if (one)
-		(void)snprintf(why, sizeof(why),
-			       "the package budget of %llu bytes is used up: %llu are left, the "
-			       "file has %llu",
-			       (unsigned long long)l->bytes,
-			       (unsigned long long)under(g->x->session->packages.bytes, l->bytes),
-			       (unsigned long long)size);
-	else
-		(void)snprintf(why, sizeof(why),
-			       "the file has %llu bytes, a package file of this session may have "
-			       "%llu",
-			       (unsigned long long)size, (unsigned long long)l->file_bytes);
-	package_gate_refuse(g, one ? "bytes" : "file_bytes", why);
-	return false;
-}
-
-bool package_gate_may_ask(const struct package_gate *g)
-{
-	uint64_t max = packages_limits(g->policy)->new_names;
-
-	return max == 0 || g->x->session->packages.new_names - (g->named ? 1 : 0) < max;
-}
-
 /* The network policy does not allow what the gate had to fetch. */
 static void refuse_fetch(struct package_gate *g, const char *reason)
 {
@@ -68,13 +30,6 @@ static void refuse_fetch(struct package_gate *g, const char *reason)
 	g->result = PACKAGE_REFUSED;
 	gateway_defer(g->x);
 	gateway_deny(g->x, 403, why);
-}
-
-void package_gate_refuse_new(struct package_gate *g)
-{
-	package_gate_refuse(g, "new_names",
-			    "this session asked for too many packages that do not exist: nothing "
-			    "new is fetched");
 }
 
 void package_gate_no_view(struct package_gate *g, const struct package_view *v)

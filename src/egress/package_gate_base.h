@@ -5,8 +5,8 @@
  * checks answers of servers; package_gate_go.c knows times of Go's versions, and package_gate_zip.c
  * hashes of its modules; package_gate_apt.c finds digests of apt's packages, package_gate_sums.c
  * those of Maven's files and Go's modules; package_gate_seen.c knows since when this node knows a
- * version; package_gate_pip.c writes a page for pip; package_download.c makes requests for one file
- * wait for the first.
+ * version; package_gate_limits.c counts; package_gate_pip.c writes a page for pip;
+ * package_download.c makes requests for one file wait for the first.
  *
  * Only the loop calls what waits here, so each of these ends with gateway_defer(). A refusal or an
  * answer frees the gate: nothing is used of it afterwards. */
@@ -106,9 +106,6 @@ void package_gate_fail(struct package_gate *g, int status, const char *reason);
 void package_gate_mismatch(struct package_gate *g, const char *reason);
 /* It goes on to its server. */
 void package_gate_send(struct package_gate *g);
-/* Counts its name among those that registries may not have, once; the registry has it. */
-void package_gate_count_name(struct package_gate *g);
-void package_gate_uncount_name(struct package_gate *g);
 /* Asks the policy with what is known by now. */
 void package_gate_judge(struct package_gate *g);
 /* Asks for the view of a document; on_view is called when it is there. any_age: see
@@ -117,13 +114,22 @@ void package_gate_ask(struct package_gate *g, const struct package_source *sourc
 		      bool raw, void (*on_view)(struct package_gate *g));
 /* There is no document: answers with what the registry said, or why there is none. g is freed. */
 void package_gate_no_view(struct package_gate *g, const struct package_view *v);
+/* Takes the document of the view that has just come. False: it was refused. */
+bool package_gate_hold(struct package_gate *g, struct package_view *v);
+
+/* ---- package_gate_limits.c */
+
 /* False: the session has asked for too many names that do not exist. */
 bool package_gate_may_ask(const struct package_gate *g);
 void package_gate_refuse_new(struct package_gate *g);
 /* Do so many bytes of a file fit the limits of the policy? False: it was refused. */
 bool package_gate_fits(struct package_gate *g, uint64_t size);
-/* Takes the document of the view that has just come. False: it was refused. */
-bool package_gate_hold(struct package_gate *g, struct package_view *v);
+void package_gate_set_budget(struct package_gate *g);
+/* Counts its name among those that registries may not have, once; the registry has it. */
+void package_gate_count_name(struct package_gate *g);
+void package_gate_uncount_name(struct package_gate *g);
+/* The request is about to be sent. */
+void package_gate_count_sent(struct package_gate *g);
 
 /* ---- package_gate_scope.c */
 

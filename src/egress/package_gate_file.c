@@ -275,8 +275,7 @@ static void find_file(struct package_gate *g)
 /* ---- the decision */
 
 /* The digest that the bytes must have: of the registry if it is strong, else of a pin. SHA-1 of a
- * registry is better than nothing: no other file of the same digest can be made by somebody else
- * than its author. */
+ * registry is better than nothing: only the author of a file can make another one with the same. */
 static void expect(struct package_gate *g)
 {
 	struct digest digests[PINS_MAX];

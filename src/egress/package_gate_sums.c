@@ -130,6 +130,7 @@ static bool may_tell(const struct package_gate *g)
 
 	key.kind = PACKAGE_KEY;
 	key.form = FORM_GO_SUMDB;
+	key.file[0] = '\0';
 	package_judge(g->policy, &q, &answer);
 	return answer.verdict == PACKAGE_ALLOW;
 }

@@ -1,5 +1,6 @@
 /* package_go.c - requests of Go's module proxies and of the checksum database, which a proxy passes
- * on. In paths, "!x" stands for "X"; a capital itself is no valid path. */
+ * on. In paths, "!x" stands for "X"; a capital itself is no valid path. The file of a request to a
+ * database behind a proxy is the name of that database. */
 #include "package_chars.h"
 #include "package_file_name.h"
 #include "package_row.h"
@@ -102,9 +103,21 @@ static bool is_tile(struct package_span rest)
 	return parts >= 3 && parts <= TILE_PARTS_MAX && rest.p[rest.n - 1] != '/';
 }
 
+/* The name of the database that a proxy is asked for: a host, which the policy compares. */
+static bool take_database(struct package_span one, struct package_request *ret)
+{
+	for (size_t i = 0; i < one.n; i++)
+		if (!package_is_digit(one.p[i]) && !(one.p[i] >= 'a' && one.p[i] <= 'z') &&
+		    !package_is_one_of(one.p[i], ".-"))
+			return false;
+	return one.p == NULL || package_take_file(one, ret);
+}
+
 static bool read_row(const struct package_row *row, const struct package_match *m,
 		     struct package_request *ret)
 {
+	if (!take_database(m->one, ret))
+		return false;
 	if (row->form == FORM_GO_SUMDB)
 		return read_lookup(m->rest, ret);
 	if (row->kind == PACKAGE_KEY)

@@ -44,7 +44,7 @@ enum package_form {
 	FORM_GO_INFO,	     /* FILEMETA: version may be a branch */
 	FORM_GO_MOD,	     /* FILEMETA */
 	FORM_GO_ZIP,	     /* FILE */
-	FORM_GO_SUMDB,	     /* KEY */
+	FORM_GO_SUMDB,	     /* KEY; file is the database, if a proxy is asked for it */
 	FORM_GIT_REFS,	     /* META */
 	FORM_GIT_PACK,	     /* FILE: git-upload-pack */
 	FORM_GIT_DUMB,	     /* META or FILE: objects one by one */

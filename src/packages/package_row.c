@@ -46,6 +46,8 @@ static void keep(const char *token, struct package_span s, struct package_match 
 		ret->file = s;
 	else if (token[1] == 'r')
 		ret->rest = s;
+	else if (token[1] == 'o')
+		ret->one = s;
 }
 
 static bool is_many(struct package_span pattern)

@@ -24,7 +24,7 @@ struct package_row {
 };
 
 struct package_match {
-	struct package_span name, version, file, rest; /* of the path */
+	struct package_span name, version, file, rest, one; /* of the path */
 };
 
 struct package_table {

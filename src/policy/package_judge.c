@@ -101,6 +101,19 @@ static bool may_registry(const struct judge *j)
 	return true;
 }
 
+/* A proxy passes requests on to any database: its name must carry nothing out. */
+static bool may_database(const struct judge *j)
+{
+	const char *name = j->r->file;
+	const char *listed = j->entry == NULL ? NULL : j->entry->registry.sumdb;
+
+	if (j->r->ecosystem != ECO_GO || name[0] == '\0' || strcmp(name, "sum.golang.org") == 0 ||
+	    (listed != NULL && strcmp(name, listed) == 0))
+		return true;
+	return REFUSE(j, "registries",
+		      "is refused: %.60s is not the checksum database of this registry", name);
+}
+
 static bool may_kind(const struct judge *j)
 {
 	const struct packages_layer *l = j->layer;
@@ -123,10 +136,11 @@ static bool may_kind(const struct judge *j)
 		       REFUSE(j, "registries", "is refused: the list of all names is not served");
 	case PACKAGE_OTHER:
 		return REFUSE(j, "registries", "is refused: no known request of a package manager");
+	case PACKAGE_KEY:
+		return may_database(j);
 	case PACKAGE_META:
 	case PACKAGE_FILE:
 	case PACKAGE_FILEMETA:
-	case PACKAGE_KEY:
 	case PACKAGE_KINDS:
 		break;
 	}

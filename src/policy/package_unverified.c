@@ -3,10 +3,10 @@
  * all of them. Pure.
  *
  * A layer that does not say decides by what the ecosystem promises. Where every file has a digest
- * that can be had, one without is refused: whoever can make the digest go away would else choose
- * the bytes. apt checks files by its signed index, which may be older than what the archive lists
- * now; a direct URL leads to a host that a rule names. These pass, and the record says that they
- * are not verified. git checks commits by their ids: its packs are never asked about. */
+ * that can be had, one without is refused: an attacker who can hide the digest would choose the
+ * bytes. apt checks files by its signed index, which may be older than what the archive lists now;
+ * a direct URL leads to a host that a rule names. These pass, and the record says that they are not
+ * verified. git checks commits by their ids: its packs are never asked about. */
 #include <string.h>
 
 #include "package_reason.h"

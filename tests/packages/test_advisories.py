@@ -94,6 +94,20 @@ def test_an_empty_import_changes_nothing(server):
         check(code != 0 and "there is no state directory /nowhere: --state-dir names it" in err, err)
 
 
+def test_the_list_is_dropped(server):
+    """The last test: what was refused by the list is allowed again, also in sessions that run."""
+    s = make(server, policy(packages={"registries": R.entries("npm")}))
+    has(asked(server, s, "/evil/-/evil-1.0.0.tgz"), "MAL-2026-1")
+    code, out, err = advisories(server, "clear")
+    equal((code, err), (0, ""), out)
+    wait_for(lambda: " 200" in asked(server, s, "/evil/-/evil-1.0.0.tgz"), 30, "the list is gone", 0.5)
+    for words in ((), ("clear",)):
+        code, out, _ = advisories(server, *words)
+        check(code == 0 and "no advisories" in out, out)
+    code, _, err = advisories(server, "clear", "now")
+    check(code != 0 and "advisories clear" in err, err)
+
+
 if __name__ == "__main__":
     internet.enter()
     internet.run_tests(globals(), pool_size=2)

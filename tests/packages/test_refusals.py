@@ -4,11 +4,15 @@
     test_refusals.py CORDON [name ...]
 
 A whole server, fake registries in the small internet of tests/egress, and npm, pip and curl in cells."""
+import os
+import subprocess
+
 from gate_tools import NPM, PIP, R, fetched, file_url, session
 import internet
 import registry_answer
 from checks import check, equal, has, wait_for
-from internet_client import make, policy, sh
+from attack_tools import recorded
+from internet_client import make, policy, records, sh
 
 
 def test_the_refusal_of_a_name_is_about_the_version_that_counts(server):
@@ -93,6 +97,32 @@ def test_hostile_metadata(server):
         equal(fetched(server, s, "https://npm.example/other")[0], status, str(fault))
         R.heal()
     equal(fetched(server, s, "https://npm.example/other")[0], 200, "without a fault")
+
+
+def test_plain_http_is_on_record(server):
+    """The entry of a registry opens its host for TLS alone: the record says which package was refused."""
+    s = session(server)
+    status, phrase, _, _ = fetched(server, s, "http://npm.example" + R.path("npm", "demo", "1.0.0"))
+    equal(status, 403, phrase)
+    row = recorded(server, s, name="demo", version="1.0.0")
+    equal((row["result"], row["verdict"]), ("refused", "deny"), "on record")
+    equal(row["reason"], phrase, "the reason")
+
+
+def lines_of_net(server, s):
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+    return subprocess.run([server.program, "net", s["id"]], env=env, capture_output=True, text=True, timeout=30, check=True).stdout.splitlines()
+
+
+def test_what_cordon_asks_itself_is_marked(server):
+    s = session(server, deny=["npm:denied"])
+    R.add("npm", "marked", "1.0.0", age="400d")
+    equal(fetched(server, s, file_url("npm", "marked", "1.0.0"))[0], 200, "a file")
+    found = wait_for(lambda: (r := records(server, s, kind="request")) and len(r) > 1 and r, 10, "two requests")
+    equal({r["path"]: r.get("internal", False) for r in found}, {"/marked": True, R.path("npm", "marked", "1.0.0"): False}, "internal")
+    fetched(server, s, "https://npm.example/denied")
+    line = wait_for(lambda: [v for v in lines_of_net(server, s) if " deny " in v and " package " in v], 10, "a line")[0]
+    has(line, " session:packages.deny[0] ", "the rule in the words of the document")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ static void ecosystems_differ(void)
 	CHECK(is(p, "repo.maven.apache.org", "maven:a:b@1", "has no checksum"));
 	CHECK(is(p, "proxy.golang.org", "go:a.b/c@v1", "has no checksum"));
 	CHECK(is(p, "registry.npmjs.org", "npm:a@1", "has no checksum"));
-	CHECK(is(p, "deb.debian.org", "apt:a@1", NULL));
+	CHECK(is(p, "deb.debian.org", "apt:ab@1", NULL));
 	CHECK(is(p, "github.com", "git:a/b@1", NULL));
 	CHECK(is(p, NULL, "pypi:a@1", NULL));
 	policy_free(p);
@@ -40,14 +40,14 @@ static void a_layer_says_otherwise(void)
 	CHECK(is(p, "repo.maven.apache.org", "maven:a:b@1", NULL));
 	policy_free(p);
 	p = make(NULL, NULL, "{\"unverified\":\"deny\"}");
-	CHECK(is(p, "deb.debian.org", "apt:a@1", "packages.unverified"));
+	CHECK(is(p, "deb.debian.org", "apt:ab@1", "packages.unverified"));
 	CHECK(is(p, NULL, "pypi:a@1", "this session wants one"));
 	policy_free(p);
 	p = make(NULL, NULL,
 		 "{\"unverified\":\"deny\",\"registries\":[{\"use\":\"debian\",\"unverified\":"
 		 "\"allow\"},\"ubuntu\"]}");
-	CHECK(is(p, "deb.debian.org", "apt:a@1", NULL));
-	CHECK(is(p, "archive.ubuntu.com", "apt:a@1", "has no checksum"));
+	CHECK(is(p, "deb.debian.org", "apt:ab@1", NULL));
+	CHECK(is(p, "archive.ubuntu.com", "apt:ab@1", "has no checksum"));
 	policy_free(p);
 }
 
@@ -100,7 +100,33 @@ static void the_highest_layer_names_the_database(void)
 	CHECK(fails_with("{\"unverified\":\"ask\"}", "unverified"));
 }
 
-TEST_MAIN({ "ecosystems_differ", ecosystems_differ },
+static bool database_is(const struct policy *p, const char *name, const char *words)
+{
+	struct package_request r = { .ecosystem = ECO_GO, .kind = PACKAGE_KEY };
+	struct package_question q = { .request = &r, .now_ms = NOW };
+	struct package_answer a;
+	bool files;
+
+	(void)snprintf(r.file, sizeof(r.file), "%s", name);
+	q.registry = packages_registry(policy_packages(p), "go.example", 443, NULL, &files);
+	package_judge(policy_packages(p), &q, &a);
+	return has_words(&a, words);
+}
+
+/* A proxy is asked for databases by name, which could be any text. */
+static void other_databases_are_refused(void)
+{
+	struct policy *p = make(NULL, NULL, LIST(GO_OF(",\"sumdb\":\"sum.example\"")));
+
+	CHECK(database_is(p, "sum.example", NULL));
+	CHECK(database_is(p, "sum.golang.org", NULL));
+	CHECK(database_is(p, "", NULL));
+	CHECK(database_is(p, "secret.example", "is not the checksum database of this registry"));
+	policy_free(p);
+}
+
+TEST_MAIN({ "other_databases_are_refused", other_databases_are_refused },
+	  { "ecosystems_differ", ecosystems_differ },
 	  { "a_layer_says_otherwise", a_layer_says_otherwise },
 	  { "a_lower_layer_loosens_nothing", a_lower_layer_loosens_nothing },
 	  { "the_highest_layer_names_the_database", the_highest_layer_names_the_database })
