@@ -219,6 +219,11 @@ void carrier_hold(bool held)
 	hold = held;
 }
 
+bool carrier_is_drained(void)
+{
+	return out_have == 0 && large_left == 0 && !mux_has_output(&carrier_mux);
+}
+
 /* Returns false if there is nothing to write, or the socket is full. */
 static bool write_out(void)
 {

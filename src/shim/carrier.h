@@ -41,6 +41,9 @@ void carrier_keep_large(void);
 /* While held, no frame of a stream is written; messages are. */
 void carrier_hold(bool held);
 
+/* All that could be sent was written to the socket. */
+bool carrier_is_drained(void);
+
 /* The guest begins anew with the streams: those of before are gone. */
 void carrier_restart(void);
 

@@ -23,6 +23,7 @@
 #include "rand.h"
 #include "report.h"
 #include "shim.h"
+#include "streams.h"
 
 #define TICK_S 1
 #define PING_S 10
@@ -31,6 +32,7 @@
 #define ENGINE_S 120
 #define ANSWER_S 60
 #define LOST_S 2
+#define DRAIN_S 5
 
 enum state {
 	NONE,
@@ -38,6 +40,7 @@ enum state {
 	PAUSED,
 	GREETING,
 	RUNNING,
+	DRAINING, /* input that was written before SNAPSHOT goes to the guest first */
 	QUIESCING,
 	STOPPING,
 	SAVING,
@@ -123,8 +126,17 @@ static void leave_engine(void)
 	io_close_all(image, 2);
 }
 
+static void quiesce(void)
+{
+	guest_messages_quiesce();
+	carrier_hold(true);
+	enter(QUIESCING, ANSWER_S);
+}
+
 void guest_life_settle(void)
 {
+	if (state == DRAINING && carrier_is_drained())
+		quiesce();
 	if (state != GONE || engine == NULL)
 		return;
 	ops->free(engine);
@@ -360,9 +372,8 @@ void guest_life_snapshot(bool stay_stopped)
 	}
 	answering = ANSWER_SNAPSHOT;
 	stay = stay_stopped;
-	guest_messages_quiesce();
-	carrier_hold(true);
-	enter(QUIESCING, ANSWER_S);
+	streams_want_all();
+	enter(DRAINING, DRAIN_S);
 }
 
 /* The guest's answers. */
@@ -375,8 +386,9 @@ void guest_life_on_ready(void)
 		answer_booted(0, 0);
 }
 
-void guest_life_on_refused(int sys)
+void guest_life_on_refused(const struct err *e, int sys)
 {
+	note(e->msg);
 	end_guest(BOOT_GUEST_BROKE, sys == 0 ? EPROTO : sys, BOOT_AT_AGENT);
 }
 
@@ -448,9 +460,10 @@ static void watch_guest(void)
 
 static void on_timeout(void)
 {
-	if (state == QUIESCING) {
+	if (state == DRAINING || state == QUIESCING) {
 		answer_snapshot(ETIMEDOUT, BOOT_AT_TIME);
-		guest_messages_go_on();
+		if (state == QUIESCING)
+			guest_messages_go_on();
 		carrier_hold(false);
 		enter(RUNNING, 0);
 		return;

@@ -1,7 +1,7 @@
 /* guest_life.h - the guest as a whole: starts it, greets it, stops and saves it, notices its end.
  * Called by requests.c for BOOT, RESUME and SNAPSHOT, and by main.c for exits of children.
  *
- *	NONE --BOOT--> STARTING --+--> GREETING --> RUNNING --SNAPSHOT--> QUIESCING
+ *	NONE --BOOT--> STARTING --+--> GREETING --> RUNNING --SNAPSHOT--> DRAINING, QUIESCING
  *	                          |       ^          ^   |                    |
  *	              (PAUSED) PAUSED     |          |   +--RESUME (greets    v
  *	                  |RESUME         |          |       again)        STOPPING
@@ -39,5 +39,6 @@ uint64_t guest_life_ping(void);
 /* A child was reaped. */
 void guest_life_on_exit(pid_t pid, int status);
 
-/* Frees an engine that is over; called when no code of it runs. */
+/* At the end of each turn, when no code of the engine runs: goes on with what waits for the
+ * carrier, and frees an engine that is over. */
 void guest_life_settle(void);

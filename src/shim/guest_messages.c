@@ -76,7 +76,7 @@ static int on_ready(const struct frame *f, struct err *e)
 	if (r.refused != 0 && guest_life_must_obey()) {
 		(void)err_set(e, ERR_INVALID, "the guest's kernel refused its settings %#x",
 			      r.refused);
-		guest_life_on_refused(r.sys);
+		guest_life_on_refused(e, r.sys);
 		return 0;
 	}
 	if (!synced_wanted)

@@ -24,7 +24,8 @@ void guest_messages_on_disconnect(void);
 
 /* What guest_life.c does about them. */
 void guest_life_on_ready(void);
-void guest_life_on_refused(int sys);
+/* e: what the guest's kernel did not allow. */
+void guest_life_on_refused(const struct err *e, int sys);
 void guest_life_on_quiesced(void);
 int guest_life_on_pong(struct err *e) MUST_USE;
 bool guest_life_is_greeting(void);

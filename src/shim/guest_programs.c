@@ -39,6 +39,13 @@ struct guest_program *guest_programs_find(uint32_t handle)
 	return p != NULL && !p->forgotten ? p : NULL;
 }
 
+bool guest_programs_is_leaving(uint32_t handle)
+{
+	const struct guest_program *p = find_any(handle);
+
+	return p != NULL && p->barrier != 0;
+}
+
 static bool is_full(void)
 {
 	unsigned n = 0;

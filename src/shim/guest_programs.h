@@ -54,6 +54,10 @@ struct guest_program {
 struct guest_program *guest_programs_next(const struct guest_program *p);
 struct guest_program *guest_programs_find(uint32_t handle);
 
+/* The handle is of a program that was forgotten, and events about it may still come: a SPAWN with
+ * it has to wait. */
+bool guest_programs_is_leaving(uint32_t handle);
+
 /* Requests. The caller sends them on to the guest if the result is true. SPAWN: false, and
  * *ret_failed has the answer. */
 bool guest_programs_on_spawn(const struct agent_spawn *s, struct agent_event *ret_failed);

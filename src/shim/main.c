@@ -214,11 +214,12 @@ static void on_settle(struct loop_task *t)
 
 	(void)t;
 	unwatch();
-	guest_life_settle();
 	guest_programs_check_exits();
 	requests_handle();
 	check_connection();
 	requests_kill_abandoned();
+	carrier_pump();
+	guest_life_settle();
 	carrier_pump();
 	guest_programs_check_exits();
 	requests_handle(); /* there may be room now */

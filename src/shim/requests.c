@@ -31,7 +31,8 @@ static void send_order(enum agent_type type, const struct agent_order *o)
 
 /* Requests for the guest, while it takes them. */
 
-static void on_spawn(const struct frame *f)
+/* False: it has to wait. */
+static bool on_spawn(const struct frame *f)
 {
 	uint8_t head[AGENT_SPAWN_HEAD];
 	struct agent_spawn s;
@@ -40,13 +41,16 @@ static void on_spawn(const struct frame *f)
 
 	if (agent_spawn_read(f->body, f->len, &s, &e) < 0)
 		_exit(1); /* both ends are built together */
+	if (guest_programs_is_leaving(s.handle))
+		return false;
 	if (!guest_programs_on_spawn(&s, &failed)) {
 		report_answer(AGENT_FAILED, &failed);
-		return;
+		return true;
 	}
 	agent_spawn_untimed(f->body, head); /* the shim enforces timeouts */
 	carrier_send_large(AGENT_SPAWN, head, sizeof(head), f->body + sizeof(head),
 			   f->len - sizeof(head));
+	return true;
 }
 
 static void on_kill_tree(const struct agent_order *o)
@@ -222,7 +226,7 @@ static bool handle(const struct frame *f)
 	else if (!guest_life_takes_requests())
 		refuse(f);
 	else if (f->type == AGENT_SPAWN)
-		on_spawn(f);
+		return on_spawn(f);
 	else if (agent_order_read(f, &o, &e) < 0)
 		_exit(1);
 	else

@@ -271,6 +271,13 @@ void stream_join(struct stream *s, uint16_t number)
 	shim_wake();
 }
 
+void streams_want_all(void)
+{
+	for (uint16_t i = 0; i < MUX_NUMBERS; i++)
+		if (joined[i] != NULL && (joined[i]->way & MUX_OUT) != 0)
+			mux_want(&carrier_mux, i);
+}
+
 void streams_drop_all(void)
 {
 	for (unsigned i = 0; i < MUX_NUMBERS; i++)

@@ -45,5 +45,7 @@ void stream_free(struct stream *s, int sys);
 /* For carrier.c. */
 ssize_t streams_fill(uint16_t number, void *stream, uint8_t *to, size_t max);
 void streams_on_event(const struct mux_event *v);
+/* Looks at all descriptors for bytes to the guest, without waiting to be told of them. */
+void streams_want_all(void);
 /* No frame will come any more: what was received is still written. */
 void streams_drop_all(void);

@@ -1,7 +1,7 @@
 /* fake_engine.c - an engine for tests: the test itself is the guest, at the other end of the
  * descriptor that comes in the place of the kernel. Stopping and going on do nothing; a snapshot is
- * two small files. In the place of the root image is a text, which is printed on the console; with F
- * as its first letter the start fails, with S the first snapshot. Linked into the test's shim in
+ * two small files. In the place of the root image is a text, which is printed on the console; with
+ * F as its first letter the start fails, with S the first snapshot. Linked into the test's shim in
  * place of the real engines. */
 #include <errno.h>
 #include <fcntl.h>

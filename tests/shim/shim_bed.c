@@ -152,7 +152,8 @@ struct agent_event bed_hear(enum agent_type type)
 	int n = agent_next(&agent, WAIT_MS, &got, &v, &e);
 
 	if (n != 1 || got != type)
-		printf("# %d: wanted event %d, got %d: %s\n", n, type, got, n < 0 ? e.msg : "");
+		printf("# %d: wanted event %d, got %d (stage %u, errno %d): %s\n", n, type, got,
+		       v.stage, v.sys, n < 0 ? e.msg : "");
 	CHECK(n == 1 && got == type);
 	return v;
 }
@@ -179,7 +180,7 @@ void bed_spawn(uint32_t handle, const char *script, uint32_t flags, uint64_t tim
 				 .flags = flags,
 				 .timeout_ms = timeout_ms,
 				 .argc = 3,
-				 .user = "",
+				 .user = "root",
 				 .cwd = "/",
 				 .strings = strings };
 

@@ -300,6 +300,24 @@ static void snapshots_are_taken(void)
 	bed_end();
 }
 
+/* What the server wrote before SNAPSHOT is with the guest when it is saved. */
+static void input_goes_with_a_snapshot(void)
+{
+	static char bytes[40000];
+	size_t came = 0;
+	int fds[3];
+
+	bed_start();
+	bed_boot_ready();
+	start(1, 1, fds);
+	bed_write(fds[0], bytes, sizeof(bytes));
+	CHECK(agent_send_snapshot(&agent, true, &e) == 0);
+	while (came < sizeof(bytes))
+		came += guest_hear(MUX_DATA).len;
+	(void)guest_hear(GUEST_QUIESCE);
+	bed_end();
+}
+
 static void a_snapshot_that_fails_lets_the_guest_go_on(void)
 {
 	struct agent_event v;
@@ -424,6 +442,7 @@ TEST_MAIN({ "a guest boots", a_guest_boots },
 	  { "paused time does not count", paused_time_does_not_count },
 	  { "a large request arrives whole", a_large_request_arrives_whole },
 	  { "snapshots are taken", snapshots_are_taken },
+	  { "input goes with a snapshot", input_goes_with_a_snapshot },
 	  { "a snapshot that fails lets the guest go on",
 	    a_snapshot_that_fails_lets_the_guest_go_on },
 	  { "a paused clone is resumed", a_paused_clone_is_resumed },
