@@ -70,7 +70,9 @@ struct core {
 	struct cells cells;
 	struct storage_link storage;
 	struct layers layers;
-	struct capturing *captures; /* borrowed; session_capture.c, as the next */
+	struct root_image *root_images;	     /* owned; root_images.c */
+	struct memory_image *memory_images; /* owned; memory_images.c */
+	struct capturing *captures;	     /* borrowed; session_capture.c, as the next */
 	bool starting_captures;
 	struct storage_job disk_list; /* session_disk.c */
 	int disk_list_fd;	      /* owned; -1: none */
@@ -161,13 +163,15 @@ struct session {
 	struct capturing *capturing;	   /* owned; session_capture.c */
 	struct cooling *cooling;	   /* owned; session_cold.c */
 	struct session_services *services; /* owned; session_service.c */
-	bool prepared;		     /* the commands of its template ran before it had the cell */
-	bool plain_shell;	     /* there is no bash */
-	uint64_t cpu_before_us;	     /* of the cells that it had before */
-	struct disk_boot *disk_boot; /* owned; session_disk.c */
-	struct reboot *reboot;	     /* owned; session_reboot.c */
-	bool disk_counted;	     /* in the sums of its tenant */
-	bool cold_counted;	     /* the same, as one without a cell */
+	bool prepared;		       /* the commands of its template ran before it had the cell */
+	bool plain_shell;	       /* there is no bash */
+	uint64_t cpu_before_us;	       /* of the cells that it had before */
+	struct disk_boot *disk_boot;   /* owned; session_disk.c */
+	struct guest_boot *guest_boot; /* owned; session_guest.c, as the next */
+	struct guest_image *image;     /* what its guest begins with; NULL: see there */
+	struct reboot *reboot;	       /* owned; session_reboot.c */
+	bool disk_counted;	       /* in the sums of its tenant */
+	bool cold_counted;	       /* the same, as one without a cell */
 	struct file_op *file_ops;
 	struct tree_kill *kills; /* of ended executions, under way */
 	struct dial_call *dials; /* under way, or held by the callers */

@@ -15,6 +15,7 @@
 #include "key_sessions.h"
 #include "list.h"
 #include "session_disk.h"
+#include "session_guest.h"
 #include "session_reboot.h"
 #include "session_parts.h"
 #include "session_service.h"
@@ -67,6 +68,8 @@ void session_free_for(struct session *s, const struct err *why)
 	kept_diff_cancel(s);
 	session_reboot_free(s);
 	session_disk_free(s);
+	(void)session_guest_stopping(s);
+	guest_image_unuse(s->image);
 	key_sessions_release(s);
 	if (s->listed)
 		LIST_REMOVE(s);

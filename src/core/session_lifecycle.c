@@ -25,6 +25,7 @@
 #include "session_capture.h"
 #include "session_cold.h"
 #include "session_disk.h"
+#include "session_guest.h"
 #include "session_id.h"
 #include "session_parts.h"
 #include "session_pause.h"
@@ -163,10 +164,23 @@ static void boot_failed(struct session *s, const struct err *e)
 		session_free(s);
 }
 
+static void on_guest_ready(struct session *s, const struct keeper_create *plan,
+			   const struct boot_request *r, int *fds, const struct err *e)
+{
+	if (e != NULL) {
+		boot_failed(s, e);
+		return;
+	}
+	s->cell = live_cell_make(&s->core->cells, plan, true, &session_cell_events, s);
+	live_guest_set(s->cell, r, fds);
+}
+
 static void on_disk_ready(struct session *s, const struct keeper_create *plan, const struct err *e)
 {
 	if (e != NULL)
 		boot_failed(s, e);
+	else if (session_guest_is_needed(s))
+		session_guest_prepare(s, plan, on_guest_ready);
 	else
 		s->cell = live_cell_make(&s->core->cells, plan, true, &session_cell_events, s);
 }

@@ -5,6 +5,7 @@
 #include "event_log.h"
 #include "log.h"
 #include "store_layer.h"
+#include "session_guest.h"
 #include "session_states.h"
 
 int session_save_event(struct session *s, const char *from, struct err *e)
@@ -45,9 +46,11 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 	    session_save_event(s, from, e) == 0 &&
 	    (to != SESSION_STOPPED || s->own == NULL ||
 	     store_layer_unuse(c->store, STORE_LAYER_OF_SESSION, s->row.id, e) == 0) &&
+	    (to != SESSION_STOPPED || !session_guest_is_needed(s) ||
+	     store_layer_unuse(c->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id, e) == 0) &&
 	    store_leave(c->store, own, e) == 0) {
 		s->unsaved = false;
-		if (to == SESSION_STOPPED && s->own != NULL)
+		if (to == SESSION_STOPPED && (s->own != NULL || session_guest_is_needed(s)))
 			layers_collect(&c->layers, false, NULL);
 		session_save_log(s, from);
 		return 0;

@@ -12,6 +12,7 @@
 #include "meter.h"
 #include "session_cold.h"
 #include "session_disk.h"
+#include "session_guest.h"
 #include "session_parts.h"
 #include "session_save.h"
 #include "session_stopped.h"
@@ -82,7 +83,7 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 	completions_end_all(&s->when_running, &e);
 	completions_end_all(&s->when_paused, &e);
 	completions_end_all(&s->when_over, &e);
-	bool waits = session_disk_stopping(s);
+	bool waits = session_disk_stopping(s) || session_guest_stopping(s);
 
 	if (session_cold_stopping(s, &e))
 		return;

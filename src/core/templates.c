@@ -342,7 +342,9 @@ static int delete_row(struct core *c, struct template_version *v, struct err *e)
 
 	if (store_join(c->store, &own, e) < 0 ||
 	    store_template_delete(c->store, v->row.id, e) < 0 ||
-	    store_layer_unuse(c->store, STORE_LAYER_OF_TEMPLATE, v->row.id, e) < 0)
+	    store_layer_unuse(c->store, STORE_LAYER_OF_TEMPLATE, v->row.id, e) < 0 ||
+	    store_layer_unuse(c->store, STORE_LAYER_GUEST_OF_TEMPLATE, v->row.id, e) < 0 ||
+	    store_layer_unuse(c->store, STORE_LAYER_GUEST_OF_SNAPSHOT, v->row.id, e) < 0)
 		return -1;
 	return store_leave(c->store, own, e);
 }

@@ -392,7 +392,7 @@ const char *const sql_text[] = {
 		" SELECT ?, ?, ?, id FROM layer WHERE id = ? AND state = 0",
 	[SQL_LAYER_UNUSE] = "DELETE FROM layer_use WHERE owner_kind = ? AND owner = ?",
 	[SQL_LAYER_USED] = "SELECT layer FROM layer_use WHERE owner_kind = ? AND owner = ? ORDER BY position",
-	[SQL_LAYER_DROP_STALE] = "DELETE FROM layer_use WHERE owner_kind = ? OR (owner_kind = ?"
+	[SQL_LAYER_DROP_STALE] = "DELETE FROM layer_use WHERE owner_kind = ? OR (owner_kind IN (?, ?)"
 		" AND NOT EXISTS (SELECT 1 FROM session WHERE session.id = owner AND ended_ms = 0))",
 	[SQL_LAYER_SWEEP] = "UPDATE layer SET state = 1 WHERE state = 0"
 		" AND NOT EXISTS (SELECT 1 FROM layer_use WHERE layer = layer.id) RETURNING id",

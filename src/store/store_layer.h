@@ -18,6 +18,9 @@ enum store_layer_owner {
 	STORE_LAYER_OF_CACHE,
 	STORE_LAYER_OF_BUILD,
 	STORE_LAYER_HELD, /* a request of this run of the server; the owner is the layer itself */
+	STORE_LAYER_GUEST_OF_TEMPLATE, /* a version: root image and memory images of its sessions */
+	STORE_LAYER_GUEST_OF_SESSION,  /* its root image, then the memory that it was paused with */
+	STORE_LAYER_GUEST_OF_SNAPSHOT, /* a version: the same of the session that it was made of */
 	STORE_LAYER_OWNERS
 };
 
@@ -69,7 +72,7 @@ int store_layer_used(struct store *s, enum store_layer_owner kind, const char *o
 		     char (*ret)[STORE_ID_MAX], size_t max, struct err *e) MUST_USE;
 
 /* Drops uses that an earlier run of the server left: those of kind STORE_LAYER_HELD, and those of
- * sessions that have ended. */
+ * sessions that have ended (both kinds). */
 int store_layer_drop_stale(struct store *s, struct err *e) MUST_USE;
 
 /* Layers that nothing uses, although no transaction should leave any: they become dying, too.

@@ -1,0 +1,393 @@
+/* memory_images.c - see memory_images.h. Steps: find the layer by its digest and load it; or start
+ * a cell, write its guest's memory, end the cell, and save the image on disk. Those that wait do
+ * not wait for the disk. The cell has no session: if this daemon ends meanwhile, the next one ends
+ * it.
+ */
+#include "memory_images.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "core_private.h"
+#include "hex.h"
+#include "io.h"
+#include "list.h"
+#include "log.h"
+#include "quota.h"
+#include "sha256.h"
+#include "templates_private.h"
+
+#define FORMAT "memory image 1\n"
+#define KEPT_BYTES (2ULL << 30) /* of images in memory that no session asks for */
+#define AGAIN_NS (60ULL * 1000 * CLOCK_MS)
+
+/* ---- ends */
+
+static void release(struct memory_image *g)
+{
+	LIST_REMOVE(g);
+	live_guest_cancel(&g->call);
+	if (g->cell != NULL)
+		live_cell_abandon(g->cell);
+	storage_link_cancel(&g->core->storage, &g->job);
+	layers_settle(&g->core->layers, &g->writing, false);
+	io_close_all(g->image, LIVE_GUEST_IMAGE);
+	free(g);
+}
+
+void memory_image_free_all(struct core *c)
+{
+	while (c->memory_images != NULL) {
+		struct memory_image *g = c->memory_images;
+
+		if (g->cell != NULL)
+			live_cell_detach(g->cell); /* the next daemon ends it */
+		g->cell = NULL;
+		release(g);
+	}
+}
+
+static bool is_ready(const struct memory_image *g)
+{
+	return g->image[0] >= 0 && !g->loading;
+}
+
+static bool is_idle(const struct memory_image *g)
+{
+	return g->cell == NULL && g->job.call == NULL && g->waiters.first == NULL;
+}
+
+void memory_image_forget(struct memory_image *g)
+{
+	struct core *c = g->core;
+	struct err e;
+
+	log_warn("a memory image is not used any more", "layer=%s", g->layer);
+	if (g->layer[0] != '\0')
+		IGNORED(store_layer_unuse(c->store, STORE_LAYER_GUEST_OF_TEMPLATE, g->version, &e),
+			"it is removed with its template");
+	layers_collect(&c->layers, false, NULL);
+	if (is_idle(g))
+		release(g);
+}
+
+/* Closes what was used least recently, above the bound. */
+static void keep_few(struct core *c)
+{
+	for (;;) {
+		struct memory_image *oldest = NULL;
+		uint64_t sum = 0;
+
+		for (struct memory_image *g = c->memory_images; g != NULL; g = g->next) {
+			sum += g->bytes;
+			if (is_idle(g) && (oldest == NULL || g->used_ns < oldest->used_ns))
+				oldest = g;
+		}
+		if (sum <= KEPT_BYTES || oldest == NULL)
+			return;
+		release(oldest);
+	}
+}
+
+static void end(struct memory_image *g, const struct err *e)
+{
+	struct err why = { 0 };
+
+	if (e != NULL) {
+		why = *e;
+		g->failed = true;
+		log_warn("a memory image could not be made", "template=%s error=%s", g->version,
+			 why.msg);
+	}
+	g->used_ns = clock_now_ns();
+	completions_end_all(&g->waiters, e == NULL ? NULL : &why);
+}
+
+/* ---- to disk */
+
+static int write_row(struct memory_image *g, struct err *e)
+{
+	struct core *c = g->core;
+	struct store_layer row = { .kind = "memory",
+				   .bytes = g->job.reply.bytes,
+				   .entries = g->job.reply.entries,
+				   .created_ms = core_now_ms() };
+
+	memcpy(row.id, g->writing.id, sizeof(row.id));
+	memcpy(row.tenant, g->writing.tenant, sizeof(row.tenant));
+	memcpy(row.digest, g->digest, sizeof(row.digest));
+	if (store_begin(c->store, e) == 0 && store_layer_insert(c->store, &row, e) == 0 &&
+	    guest_layers_add(c, g->version, row.id, e) == 0 && store_commit(c->store, e) == 0)
+		return 0;
+	store_rollback(c->store);
+	return -1;
+}
+
+/* If it fails the image is used from memory, and made again after the next start. */
+static void on_saved(struct completion *done, const struct err *e)
+{
+	struct memory_image *g = done->arg;
+	struct err why;
+	bool good = e == NULL && write_row(g, &why) == 0;
+
+	if (good)
+		memcpy(g->layer, g->writing.id, sizeof(g->layer));
+	else
+		log_warn("a memory image could not be saved", "template=%s error=%s", g->version,
+			 e != NULL ? e->msg : why.msg);
+	layers_settle(&g->core->layers, &g->writing, good);
+}
+
+static void save(struct memory_image *g)
+{
+	struct core *c = g->core;
+	const struct tenant *t = tenant_find(c, g->tenant);
+	struct quota_limits limits = { 0 };
+	int copy[LIVE_GUEST_IMAGE];
+	struct err e;
+
+	if (t != NULL)
+		quota_limits(c, t, &limits);
+	if (layers_admit(&c->layers, &g->writing, g->tenant, limits.stored, g->bytes, g->bytes,
+			 &e) < 0) {
+		log_warn("a memory image could not be saved", "template=%s error=%s", g->version,
+			 e.msg);
+		return;
+	}
+	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++)
+		copy[i] = fcntl(g->image[i], F_DUPFD_CLOEXEC, 0);
+	g->job.done = (struct completion){ .on_done = on_saved, .arg = g };
+	storage_link_memory_save(&c->storage, &g->job, g->writing.id, g->writing.bytes,
+				 (unsigned)c->layers.reserve_percent, copy);
+}
+
+/* ---- from a guest */
+
+static void on_cell_gone(struct live_cell *cell)
+{
+	struct memory_image *g = cell->owner;
+
+	g->cell = NULL;
+}
+
+static uint64_t size_of(const int *image)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++) {
+		struct stat st;
+
+		if (fstat(image[i], &st) == 0)
+			sum += (uint64_t)st.st_blocks * 512;
+	}
+	return sum;
+}
+
+static void on_snapshot(struct live_guest_call *k, int *image, const struct err *e)
+{
+	struct memory_image *g = k->arg;
+	struct err why;
+
+	if (e == NULL) {
+		memcpy(g->image, image, sizeof(g->image));
+		g->bytes = size_of(image);
+		save(g);
+		log_info("memory image made", "template=%s bytes=%llu", g->version,
+			 (unsigned long long)g->bytes);
+	} else {
+		why = *e;
+	}
+	if (g->cell != NULL)
+		live_cell_end(g->cell);
+	end(g, e == NULL ? NULL : &why);
+}
+
+static void on_cell_up(struct live_cell *cell, const struct err *e)
+{
+	struct memory_image *g = cell->owner;
+
+	if (e != NULL) {
+		g->cell = NULL; /* ends by itself */
+		end(g, e);
+		return;
+	}
+	g->call = (struct live_guest_call){ .on_done = on_snapshot, .arg = g };
+	live_guest_snapshot(cell, true, &g->call);
+}
+
+/* on_snapshot() has come before, with the error. */
+static void on_cell_dead(struct live_cell *cell)
+{
+	live_cell_end(cell);
+}
+
+static void on_cell_event(struct live_cell *cell, const struct agent_event *v)
+{
+	(void)cell;
+	(void)v;
+}
+
+static void on_cell_synced(struct live_cell *cell)
+{
+	(void)cell;
+}
+
+static const struct live_cell_events cell_events = { .on_up = on_cell_up,
+						     .on_dead = on_cell_dead,
+						     .on_gone = on_cell_gone,
+						     .on_held = on_cell_event,
+						     .on_failed = on_cell_event,
+						     .on_synced = on_cell_synced };
+
+static void boot(struct memory_image *g, const struct guest_cold *cold)
+{
+	g->cell = live_cell_make(&g->core->cells, cold->plan, true, &cell_events, g);
+	live_guest_set(g->cell, cold->request, cold->fds);
+}
+
+/* ---- from disk */
+
+static void on_loaded(struct completion *done, const struct err *e)
+{
+	struct memory_image *g = done->arg;
+
+	g->loading = false;
+	if (e != NULL) {
+		io_close_all(g->image, LIVE_GUEST_IMAGE);
+		if (e->code == ERR_NOT_FOUND) { /* a row without files */
+			struct err ignored;
+
+			IGNORED(store_layer_unuse(g->core->store, STORE_LAYER_GUEST_OF_TEMPLATE,
+						  g->version, &ignored),
+				"tried again by the next request");
+		}
+	} else {
+		g->bytes = size_of(g->image);
+	}
+	end(g, e);
+}
+
+static int load(struct memory_image *g, struct err *e)
+{
+	int copy[LIVE_GUEST_IMAGE] = { -1, -1 };
+
+	if (memory_image_make_empty(g->image, copy, e) < 0)
+		return -1;
+	g->loading = true;
+	g->job.done = (struct completion){ .on_done = on_loaded, .arg = g };
+	storage_link_memory_load(&g->core->storage, &g->job, g->layer, copy);
+	return 0;
+}
+
+int memory_image_make_empty(int ret[LIVE_GUEST_IMAGE], int ret_copy[LIVE_GUEST_IMAGE],
+			    struct err *e)
+{
+	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++)
+		ret[i] = ret_copy[i] = -1;
+	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++) {
+		ret[i] = memfd_create("guest", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		ret_copy[i] = ret[i] < 0 ? -1 : fcntl(ret[i], F_DUPFD_CLOEXEC, 0);
+		if (ret_copy[i] >= 0)
+			continue;
+		(void)err_sys(e, "memory of a guest");
+		io_close_all(ret, LIVE_GUEST_IMAGE);
+		io_close_all(ret_copy, LIVE_GUEST_IMAGE);
+		return -1;
+	}
+	return 0;
+}
+
+/* ---- requests */
+
+static void name_image(const struct root_image *root, uint64_t memory_bytes, uint32_t vcpus,
+		       const char *guest, char ret[STORE_LAYER_DIGEST_MAX])
+{
+	char text[STORE_LAYER_DIGEST_MAX + 256], hex[2 * SHA256_SIZE + 1];
+	uint8_t sum[SHA256_SIZE];
+
+	(void)snprintf(text, sizeof(text), FORMAT "%s\n%llu\n%u\n%.100s\n", root->layer,
+		       (unsigned long long)memory_bytes, vcpus, guest);
+	sha256_of(text, strlen(text), sum);
+	hex_encode(sum, sizeof(sum), hex);
+	(void)snprintf(ret, STORE_LAYER_DIGEST_MAX, "memory:%s", hex);
+}
+
+static struct memory_image *find(struct core *c, const char *digest)
+{
+	struct memory_image *g = c->memory_images;
+
+	while (g != NULL && strcmp(g->digest, digest) != 0)
+		g = g->next;
+	if (g != NULL && g->failed && is_idle(g) && clock_now_ns() > g->used_ns + AGAIN_NS) {
+		release(g);
+		return NULL;
+	}
+	return g;
+}
+
+static int start(struct memory_image *g, const struct memory_image_ask *ask, struct err *e)
+{
+	struct guest_cold cold;
+	struct store_layer row;
+
+	if (store_layer_find(g->core->store, g->tenant, g->digest, &row, e) == 0) {
+		memcpy(g->layer, row.id, sizeof(g->layer));
+		return load(g, e);
+	}
+	if (e->code != ERR_NOT_FOUND || ask->cold(ask->arg, &cold, e) < 0)
+		return -1;
+	boot(g, &cold);
+	return 0;
+}
+
+static struct memory_image *add(struct core *c, const struct memory_image_ask *ask,
+				const char *digest, struct err *e)
+{
+	struct memory_image *g;
+
+	keep_few(c);
+	g = calloc(1, sizeof(*g));
+	assert(g != NULL);
+	*g = (struct memory_image){ .core = c, .image = { -1, -1 }, .job.fd = -1 };
+	memcpy(g->digest, digest, sizeof(g->digest));
+	memcpy(g->version, ask->version->row.id, sizeof(g->version));
+	memcpy(g->tenant, ask->version->row.tenant, sizeof(g->tenant));
+	LIST_PUSH(&c->memory_images, g);
+	if (start(g, ask, e) == 0)
+		return g;
+	release(g);
+	return NULL;
+}
+
+void memory_image_get(struct core *c, const struct memory_image_ask *ask, struct completion *w,
+		      struct memory_image **ret)
+{
+	char digest[STORE_LAYER_DIGEST_MAX];
+	struct memory_image *g;
+	struct err e;
+
+	name_image(ask->root, ask->memory_bytes, ask->vcpus, ask->guest, digest);
+	g = find(c, digest);
+	if (g == NULL)
+		g = add(c, ask, digest, &e);
+	*ret = g;
+	if (g == NULL) {
+		completion_end_soon(w, c->loop, &e);
+		return;
+	}
+	g->used_ns = clock_now_ns();
+	if (is_ready(g)) {
+		completion_end_soon(w, c->loop, NULL);
+	} else if (g->failed) {
+		(void)err_set(&e, ERR_CONFLICT, "the template's memory image could not be made");
+		completion_end_soon(w, c->loop, &e);
+	} else {
+		completion_begin(w, c->loop, &g->waiters);
+	}
+}

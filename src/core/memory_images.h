@@ -1,0 +1,63 @@
+/* memory_images.h - memory images of templates, for sessions at level microvm: a guest of the
+ * template is started once in a cell of its own, its memory is written when its agent is ready, and
+ * all sessions are clones of that. The image is a layer with a use of its template's version, and
+ * is held in sealed memory while it is used. Used by session_guest.c.
+ *
+ * It is named by its root image, the size of its memory, and the guest's kernel and agent. If it
+ * cannot be made, sessions start their guests from the beginning. */
+#pragma once
+
+#include "root_images.h"
+#include "live_guest.h"
+
+struct memory_image {
+	struct memory_image *next, **link; /* list.h: of the core */
+	struct core *core;
+	char digest[STORE_LAYER_DIGEST_MAX];
+	char version[STORE_ID_MAX]; /* of the template */
+	char tenant[STORE_ID_MAX];
+	char layer[STORE_ID_MAX];    /* "": not on disk yet */
+	int image[LIVE_GUEST_IMAGE]; /* owned: memory, devices, sealed; -1: not there yet */
+	uint64_t bytes;		     /* of memory that it takes */
+	uint64_t used_ns;
+	struct completions waiters;
+	/* The rest is memory_images.c's. */
+	struct live_cell *cell; /* owned: that is started for it */
+	struct live_guest_call call;
+	struct storage_job job;
+	struct layer_writing writing;
+	bool loading;
+	bool failed; /* it cannot be made: not tried again for a while */
+};
+
+/* How a guest of the template is started from the beginning. */
+struct guest_cold {
+	const struct keeper_create *plan; /* with an id that no session has */
+	const struct boot_request *request;
+	int fds[BOOT_FDS_MAX]; /* owned by who asked for it */
+};
+
+/* What is wanted. */
+struct memory_image_ask {
+	const struct template_version *version;
+	const struct root_image *root;
+	uint64_t memory_bytes;
+	uint32_t vcpus;
+	const char *guest; /* what else the memory depends on: kernel, agent, engine */
+	/* Fills in how it is made, if it is not there; called before memory_image_get() returns. */
+	int (*cold)(void *arg, struct guest_cold *ret, struct err *e);
+	void *arg;
+};
+
+/* The image for sessions with this memory; w ends when it is there, or with the reason why not. */
+void memory_image_get(struct core *c, const struct memory_image_ask *ask, struct completion *w,
+		      struct memory_image **ret);
+
+/* Two empty memory files for an image, and copies of their descriptors. */
+int memory_image_make_empty(int ret[LIVE_GUEST_IMAGE], int ret_copy[LIVE_GUEST_IMAGE],
+			    struct err *e) MUST_USE;
+
+/* A guest could not be started from it: the next request makes it again. */
+void memory_image_forget(struct memory_image *g);
+
+void memory_image_free_all(struct core *c);

@@ -1,0 +1,303 @@
+/* root_images.c - see root_images.h. Steps: find the layer by its digest; open it, or make it and
+ * write its row with a use of the template's version; end all that wait. An image whose row is
+ * there but not its file is made again. */
+#include "root_images.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "core_private.h"
+#include "hex.h"
+#include "io.h"
+#include "list.h"
+#include "log.h"
+#include "quota.h"
+#include "sha256.h"
+#include "template_stack.h"
+#include "templates_private.h"
+
+#define FORMAT "root image 1\n"
+#define OPEN_MAX 32 /* images that are kept open */
+#define USED_MAX 12 /* layers of one version: a root image, and memory images of sizes */
+
+static void on_made(struct completion *done, const struct err *e);
+static void on_opened(struct completion *done, const struct err *e);
+
+/* ---- names */
+
+/* When packages of the machine were changed last, as far as directories show it. */
+static void add_machine(struct sha256 *h)
+{
+	static const char *const places[] = { "/usr",	    "/usr/bin",	  "/usr/lib",
+					      "/usr/share", "/usr/local", "/var/lib/dpkg/status",
+					      "/etc" };
+
+	for (size_t i = 0; i < COUNT(places); i++) {
+		struct stat st = { 0 };
+
+		if (stat(places[i], &st) == 0)
+			sha256_add(h, &st.st_mtim, sizeof(st.st_mtim));
+	}
+}
+
+static void name_image(const struct template_stack *stack, char ret[STORE_LAYER_DIGEST_MAX])
+{
+	char text[TEMPLATE_STACK_TEXT], hex[2 * SHA256_SIZE + 1];
+	uint8_t sum[SHA256_SIZE];
+	struct sha256 h;
+
+	template_stack_write(stack, text);
+	sha256_init(&h);
+	sha256_add(&h, FORMAT, strlen(FORMAT));
+	sha256_add(&h, text, strlen(text));
+	if (stack->base == TEMPLATE_BASE_HOST)
+		add_machine(&h);
+	sha256_end(&h, sum);
+	hex_encode(sum, sizeof(sum), hex);
+	(void)snprintf(ret, STORE_LAYER_DIGEST_MAX, "root:%s", hex);
+}
+
+/* ---- uses */
+
+/* The layers of a version that stay when one is added: those that are there, the newest first. */
+int guest_layers_add(struct core *c, const char *version, const char *layer, struct err *e)
+{
+	char old[USED_MAX][STORE_ID_MAX], all[USED_MAX][STORE_ID_MAX];
+	int n = store_layer_used(c->store, STORE_LAYER_GUEST_OF_TEMPLATE, version, old, USED_MAX,
+				 e);
+	size_t at = 1;
+
+	if (n < 0)
+		return -1;
+	(void)snprintf(all[0], sizeof(all[0]), "%s", layer);
+	for (int i = 0; i < n && i < USED_MAX && at < USED_MAX; i++)
+		if (strcmp(old[i], layer) != 0)
+			memcpy(all[at++], old[i], sizeof(old[i]));
+	return store_layer_use(c->store, STORE_LAYER_GUEST_OF_TEMPLATE, version,
+			       (const char(*)[STORE_ID_MAX])all, at, e);
+}
+
+static int write_row(struct root_image *g, struct err *e)
+{
+	struct core *c = g->core;
+	struct store_layer row = { .kind = "root",
+				   .bytes = g->job.reply.bytes,
+				   .entries = g->job.reply.entries,
+				   .created_ms = core_now_ms() };
+
+	memcpy(row.id, g->writing.id, sizeof(row.id));
+	memcpy(row.tenant, g->writing.tenant, sizeof(row.tenant));
+	memcpy(row.digest, g->digest, sizeof(row.digest));
+	if (store_begin(c->store, e) == 0 && store_layer_insert(c->store, &row, e) == 0 &&
+	    guest_layers_add(c, g->version, row.id, e) == 0 && store_commit(c->store, e) == 0)
+		return 0;
+	store_rollback(c->store);
+	return -1;
+}
+
+/* ---- ends */
+
+static void release(struct root_image *g)
+{
+	LIST_REMOVE(g);
+	storage_link_cancel(&g->core->storage, &g->job);
+	layers_settle(&g->core->layers, &g->writing, false);
+	if (g->of != NULL)
+		template_unuse(g->of);
+	io_close_all(&g->fd, 1);
+	free(g);
+}
+
+void root_image_forget(struct root_image *g)
+{
+	if (g->fd >= 0 && g->waiters.first == NULL)
+		release(g);
+}
+
+void root_image_free_all(struct core *c)
+{
+	while (c->root_images != NULL)
+		release(c->root_images);
+}
+
+static void end(struct root_image *g, const struct err *e)
+{
+	struct err why = { 0 };
+
+	if (e != NULL)
+		why = *e;
+	if (g->of != NULL)
+		template_unuse(g->of);
+	g->of = NULL;
+	completions_end_all(&g->waiters, e == NULL ? NULL : &why);
+	if (e != NULL && g->waiters.first == NULL)
+		release(g);
+}
+
+/* Closes images that were not used for long. */
+static void keep_few_open(struct core *c)
+{
+	struct root_image *oldest = NULL;
+	unsigned n = 0;
+
+	for (struct root_image *g = c->root_images; g != NULL; g = g->next) {
+		n++;
+		if (g->fd >= 0 && g->waiters.first == NULL &&
+		    (oldest == NULL || g->used_ns < oldest->used_ns))
+			oldest = g;
+	}
+	if (n > OPEN_MAX && oldest != NULL)
+		release(oldest);
+}
+
+/* ---- making */
+
+static void fill_request(const struct root_image *g, const struct template_stack *stack,
+			 struct storage_root *r)
+{
+	static const uint32_t below[] = { [TEMPLATE_BASE_HOST] = STORAGE_FOLD_HOST,
+					  [TEMPLATE_BASE_DIR] = STORAGE_FOLD_DIR,
+					  [TEMPLATE_BASE_NONE] = STORAGE_FOLD_BOTTOM };
+	const struct core *c = g->core;
+
+	r->flags = below[stack->base];
+	r->nfrom = (uint32_t)stack->nlayers;
+	r->reserve_percent = (uint32_t)c->layers.reserve_percent;
+	r->bytes_max = g->writing.bytes;
+	memcpy(r->layer, g->writing.id, sizeof(g->writing.id));
+	if (stack->base == TEMPLATE_BASE_DIR)
+		(void)snprintf(r->base, sizeof(r->base), "%s", stack->dir);
+	for (uint32_t i = 1;
+	     stack->base == TEMPLATE_BASE_HOST && i < c->o.host.nlayers && i < STORAGE_HOST_MAX;
+	     i++) /* "/usr" without the slash */
+		(void)snprintf(r->at[i], sizeof(r->at[i]), "%.15s", c->o.host.layers[i].at + 1);
+	for (size_t i = 0; i < stack->nlayers; i++)
+		(void)snprintf(r->from[i], sizeof(r->from[i]), "%s", stack->layers[i]);
+}
+
+static int make(struct root_image *g, const struct template_stack *stack, struct err *e)
+{
+	struct core *c = g->core;
+	const struct tenant *t = tenant_find(c, g->of->row.tenant);
+	struct quota_limits limits = { 0 };
+	struct storage_root r = { 0 };
+
+	if (t != NULL)
+		quota_limits(c, t, &limits);
+	if (layers_admit(&c->layers, &g->writing, g->of->row.tenant, limits.stored, 1,
+			 c->o.config->guest_root_max, e) < 0)
+		return -1;
+	fill_request(g, stack, &r);
+	g->job.done = (struct completion){ .on_done = on_made, .arg = g };
+	storage_link_root_make(&c->storage, &g->job, &r);
+	return 0;
+}
+
+static void on_made(struct completion *done, const struct err *e)
+{
+	struct root_image *g = done->arg;
+	struct err why;
+	bool good = e == NULL && write_row(g, &why) == 0;
+
+	if (good) {
+		memcpy(g->layer, g->writing.id, sizeof(g->layer));
+		g->fd = g->job.fd;
+		log_info("root image made", "layer=%s template=%s bytes=%llu", g->layer,
+			 g->of->row.name, (unsigned long long)g->job.reply.bytes);
+	} else if (e == NULL) {
+		fd_close(g->job.fd);
+	}
+	g->job.fd = -1;
+	layers_settle(&g->core->layers, &g->writing, good);
+	if (!good && e != NULL && e->reason == REASON_TOO_LARGE)
+		why = *e;
+	else if (!good && e != NULL)
+		why = *e;
+	if (!good)
+		(void)err_wrap(&why, "the root image of template %.60s",
+			       g->of == NULL ? "" : g->of->row.name);
+	end(g, good ? NULL : &why);
+}
+
+static void on_opened(struct completion *done, const struct err *e)
+{
+	struct root_image *g = done->arg;
+	struct err why;
+
+	if (e == NULL) {
+		g->fd = g->job.fd;
+		g->job.fd = -1;
+		end(g, NULL);
+		return;
+	}
+	why = *e;
+	if (e->code == ERR_NOT_FOUND) { /* a row without a file */
+		struct err ignored;
+
+		IGNORED(store_layer_unuse(g->core->store, STORE_LAYER_GUEST_OF_TEMPLATE, g->version,
+					  &ignored),
+			"it is made again by the next request either way");
+	}
+	end(g, &why);
+}
+
+static struct root_image *find(const struct core *c, const char *digest)
+{
+	for (struct root_image *g = c->root_images; g != NULL; g = g->next)
+		if (strcmp(g->digest, digest) == 0)
+			return g;
+	return NULL;
+}
+
+static int start(struct root_image *g, const struct template_stack *stack, struct err *e)
+{
+	struct core *c = g->core;
+	struct store_layer row;
+
+	if (store_layer_find(c->store, g->of->row.tenant, g->digest, &row, e) < 0)
+		return e->code == ERR_NOT_FOUND ? make(g, stack, e) : -1;
+	memcpy(g->layer, row.id, sizeof(g->layer));
+	if (guest_layers_add(c, g->version, g->layer, e) < 0)
+		return -1;
+	g->job.done = (struct completion){ .on_done = on_opened, .arg = g };
+	storage_link_root_open(&c->storage, &g->job, g->layer);
+	return 0;
+}
+
+void root_image_get(struct core *c, struct template_version *v, const struct template_stack *stack,
+		    struct completion *w, struct root_image **ret)
+{
+	char digest[STORE_LAYER_DIGEST_MAX];
+	struct root_image *g;
+	struct err e;
+
+	name_image(stack, digest);
+	g = find(c, digest);
+	if (g == NULL) {
+		keep_few_open(c);
+		g = calloc(1, sizeof(*g));
+		assert(g != NULL);
+		*g = (struct root_image){ .core = c, .fd = -1, .job.fd = -1 };
+		memcpy(g->digest, digest, sizeof(g->digest));
+		memcpy(g->version, v->row.id, sizeof(g->version));
+		g->of = template_use(v);
+		LIST_PUSH(&c->root_images, g);
+		if (start(g, stack, &e) < 0) {
+			completion_end_soon(w, c->loop, &e);
+			release(g);
+			*ret = NULL;
+			return;
+		}
+	}
+	*ret = g;
+	g->used_ns = clock_now_ns();
+	if (g->fd >= 0)
+		completion_end_soon(w, c->loop, NULL);
+	else
+		completion_begin(w, c->loop, &g->waiters);
+}

@@ -1,0 +1,48 @@
+/* root_images.h - root images of templates, for sessions at level microvm: each is made once, by
+ * cordon-storage, when the first session needs it, and is a layer with a use of its template's
+ * version (store_layer.h). Sessions that come meanwhile wait for the same request. Used by
+ * session_guest.c and memory_images.c.
+ *
+ * The image is named by what it is made of: base and layers; of the host template also when the
+ * machine's programs were changed last. */
+#pragma once
+
+#include "completion.h"
+#include "storage_link.h"
+#include "layers.h"
+#include "store_layer.h"
+
+struct core;
+struct template_stack;
+struct template_version;
+
+/* One image that was asked for. */
+struct root_image {
+	struct root_image *next, **link; /* list.h: of the core */
+	struct core *core;
+	char digest[STORE_LAYER_DIGEST_MAX];
+	char version[STORE_ID_MAX]; /* of the template that it belongs to */
+	char layer[STORE_ID_MAX];   /* "": not known yet */
+	int fd;			    /* owned: for reading; -1: not there yet */
+	uint64_t used_ns;
+	struct completions waiters;
+	/* The rest is root_images.c's. */
+	struct template_version *of; /* used, while it is made */
+	struct storage_job job;
+	struct layer_writing writing;
+};
+
+/* The image of a template and layers above it; w ends when it is there, or with the reason why not.
+ * *ret stays valid until w has ended, and for the call of its on_done. */
+void root_image_get(struct core *c, struct template_version *v, const struct template_stack *stack,
+		    struct completion *w, struct root_image **ret);
+
+/* It cannot be used any more: its layer is gone. The next request makes it again. */
+void root_image_forget(struct root_image *g);
+
+/* At the end of the daemon. */
+void root_image_free_all(struct core *c);
+
+/* The layers that guests of a template's version use: its root image, and memory images. */
+int guest_layers_add(struct core *c, const char *version, const char *layer,
+		     struct err *e) MUST_USE;

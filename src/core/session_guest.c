@@ -1,0 +1,400 @@
+/* session_guest.c - see session_guest.h. */
+#include "session_guest.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_private.h"
+#include "memory_images.h"
+#include "root_images.h"
+#include "hex.h"
+#include "io.h"
+#include "log.h"
+#include "session_id.h"
+#include "session_spec.h"
+#include "sha256.h"
+#include "store_layer.h"
+#include "template_stack.h"
+#include "templates_private.h"
+
+#define MIB (1ULL << 20)
+#define USER_ID 1000
+#define GUEST_CPUS 1 /* clones with more were not tried */
+
+enum { ROOT, MEMORY, LAYERS }; /* positions of the uses */
+
+/* A session that waits for its images. */
+struct guest_boot {
+	struct session *session;
+	session_guest_fn *on_ready;
+	struct completion wait;
+	struct storage_job job;
+	struct root_image *root;     /* of the template; valid while it is waited for */
+	struct memory_image *memory; /* the same */
+	char layers[LAYERS][STORE_ID_MAX];
+	int root_fd;		     /* owned; -1 */
+	int image[LIVE_GUEST_IMAGE]; /* owned; -1 */
+	struct boot_request request;
+	struct keeper_create plan;
+};
+
+/* ---- memory that is shared */
+
+struct guest_image *guest_image_use(struct guest_image *g)
+{
+	g->users++;
+	return g;
+}
+
+void guest_image_unuse(struct guest_image *g)
+{
+	if (g == NULL || --g->users > 0)
+		return;
+	io_close_all(g->image, LIVE_GUEST_IMAGE);
+	free(g);
+}
+
+/* ---- the request */
+
+bool session_guest_is_needed(const struct session *s)
+{
+	return session_level(s)->engine != CELL_ENGINE_NONE;
+}
+
+/* The same for all cells of a session: a guest that goes on after a pause is the same machine. */
+static void name_machine(const char *id, char ret[BOOT_MACHINE_ID_MAX])
+{
+	char text[STORE_ID_MAX + 16];
+	uint8_t sum[SHA256_SIZE];
+
+	(void)snprintf(text, sizeof(text), "machine %s", id);
+	sha256_of(text, strlen(text), sum);
+	hex_encode(sum, 16, ret);
+}
+
+static void fill_request(const struct session *s, const char *id, struct boot_request *ret)
+{
+	const struct store_limits *l = &s->row.limits;
+	bool vm = session_level(s)->engine == CELL_ENGINE_MICROVM;
+
+	*ret = (struct boot_request){ .engine = vm ? BOOT_MICROVM : BOOT_GVISOR,
+				      .accel = !vm		    ? BOOT_ACCEL_AUTO
+					       : s->core->o.use_kvm ? BOOT_ACCEL_KVM
+								    : BOOT_ACCEL_TCG,
+				      .vcpus = vm ? GUEST_CPUS : 0,
+				      .profile = s->row.profile,
+				      .uid = USER_ID,
+				      .gid = USER_ID,
+				      .memory_bytes =
+					      vm ? l->memory_bytes / MIB * MIB : l->memory_bytes,
+				      .disk_bytes = l->disk_bytes,
+				      .inodes = l->inodes,
+				      .pids = l->pids,
+				      .nofile = l->nofile };
+	(void)snprintf(ret->hostname, sizeof(ret->hostname), "%.63s", id);
+	name_machine(id, ret->machine_id);
+}
+
+void session_guest_request(const struct session *s, struct boot_request *ret)
+{
+	fill_request(s, s->row.id, ret);
+}
+
+/* ---- ends */
+
+static void release(struct guest_boot *b)
+{
+	completion_cancel(&b->wait);
+	storage_link_cancel(&b->session->core->storage, &b->job);
+	io_close_all(&b->root_fd, 1);
+	io_close_all(b->image, LIVE_GUEST_IMAGE);
+	b->session->guest_boot = NULL;
+	free(b);
+}
+
+bool session_guest_stopping(struct session *s)
+{
+	if (s->guest_boot == NULL)
+		return false;
+	release(s->guest_boot);
+	return true;
+}
+
+static void fail(struct guest_boot *b, const struct err *e)
+{
+	struct session *s = b->session;
+	session_guest_fn *on_ready = b->on_ready;
+	struct keeper_create plan = b->plan;
+	struct err why = *e;
+
+	release(b);
+	on_ready(s, &plan, NULL, NULL, &why);
+}
+
+static int copy_fd(int fd, const char *what, struct err *e)
+{
+	int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0)
+		return err_set(e, ERR_UNSUPPORTED, "the server has no %s", what);
+	return copy < 0 ? err_sys(e, "%s", what) : copy;
+}
+
+/* Adds a descriptor to the request; in the order of enum boot_fd. */
+static int add_fd(struct boot_request *r, int *fds, enum boot_fd which, int fd, const char *what,
+		  struct err *e)
+{
+	int copy = copy_fd(fd, what, e);
+
+	if (copy < 0) {
+		io_close_all(fds, boot_fds_count(r->fds));
+		return -1;
+	}
+	fds[boot_fds_count(r->fds)] = copy;
+	r->fds |= which;
+	return 0;
+}
+
+/* What a guest needs that is started from the beginning. */
+static int fill_cold(const struct core *c, int root, struct boot_request *r, int *fds,
+		     struct err *e)
+{
+	const int *files = c->o.level_files;
+
+	if (add_fd(r, fds, BOOT_FD_KERNEL, files[SERVE_LEVEL_KERNEL], "guest kernel", e) < 0 ||
+	    add_fd(r, fds, BOOT_FD_INITRD, files[SERVE_LEVEL_INITRD], "guest kernel", e) < 0)
+		return -1;
+	return add_fd(r, fds, BOOT_FD_ROOT, root, "root image", e);
+}
+
+static int fill_fds(struct guest_boot *b, int *fds, struct err *e)
+{
+	const struct core *c = b->session->core;
+	struct boot_request *r = &b->request;
+
+	if (r->engine == BOOT_GVISOR)
+		return add_fd(r, fds, BOOT_FD_ENGINE, c->o.level_files[SERVE_LEVEL_RUNSC], "runsc",
+			      e);
+	if (b->image[0] < 0)
+		return fill_cold(c, b->root_fd, r, fds, e);
+	r->flags = BOOT_RESTORE;
+	if (add_fd(r, fds, BOOT_FD_ROOT, b->root_fd, "root image", e) < 0 ||
+	    add_fd(r, fds, BOOT_FD_RAM, b->image[0], "memory image", e) < 0)
+		return -1;
+	return add_fd(r, fds, BOOT_FD_DEVICES, b->image[1], "memory image", e);
+}
+
+/* The session uses its layers from here on. */
+static int write_uses(struct guest_boot *b, struct err *e)
+{
+	const struct session *s = b->session;
+	size_t n = b->layers[MEMORY][0] == '\0' ? 1 : LAYERS;
+
+	if (b->layers[ROOT][0] == '\0')
+		return 0;
+	return store_layer_use(s->core->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id,
+			       (const char(*)[STORE_ID_MAX])b->layers, n, e);
+}
+
+static void ready(struct guest_boot *b)
+{
+	struct session *s = b->session;
+	session_guest_fn *on_ready = b->on_ready;
+	struct keeper_create plan = b->plan;
+	struct boot_request request;
+	int fds[BOOT_FDS_MAX];
+	struct err e;
+
+	if (write_uses(b, &e) < 0 || fill_fds(b, fds, &e) < 0) {
+		fail(b, &e);
+		return;
+	}
+	request = b->request;
+	release(b);
+	on_ready(s, &plan, &request, fds, NULL);
+}
+
+static void on_ready_soon(struct completion *done, const struct err *e)
+{
+	(void)e;
+	ready(done->arg);
+}
+
+/* ---- an image of the session's own */
+
+static void on_loaded(struct completion *done, const struct err *e)
+{
+	struct guest_boot *b = done->arg;
+
+	if (e != NULL)
+		fail(b, e);
+	else
+		ready(b);
+}
+
+static void on_root_opened(struct completion *done, const struct err *e)
+{
+	struct guest_boot *b = done->arg;
+	int copy[LIVE_GUEST_IMAGE];
+	struct err why;
+
+	if (e != NULL) {
+		fail(b, e);
+		return;
+	}
+	b->root_fd = b->job.fd;
+	b->job.fd = -1;
+	if (b->session->image != NULL) {
+		for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++)
+			b->image[i] = fcntl(b->session->image->image[i], F_DUPFD_CLOEXEC, 0);
+		ready(b);
+	} else if (memory_image_make_empty(b->image, copy, &why) < 0) {
+		fail(b, &why);
+	} else {
+		b->job.done.on_done = on_loaded;
+		storage_link_memory_load(&b->session->core->storage, &b->job, b->layers[MEMORY],
+					 copy);
+	}
+}
+
+static void open_root(struct guest_boot *b)
+{
+	b->job.done = (struct completion){ .on_done = on_root_opened, .arg = b };
+	storage_link_root_open(&b->session->core->storage, &b->job, b->layers[ROOT]);
+}
+
+/* ---- images of the template */
+
+/* Without a memory image the guest starts from the beginning. */
+static void on_memory(struct completion *done, const struct err *e)
+{
+	struct guest_boot *b = done->arg;
+
+	for (unsigned i = 0; e == NULL && i < LIVE_GUEST_IMAGE; i++)
+		b->image[i] = fcntl(b->memory->image[i], F_DUPFD_CLOEXEC, 0);
+	if (e != NULL)
+		log_warn("a guest starts without a memory image", "session_id=%s error=%s",
+			 b->session->row.id, e->msg);
+	ready(b);
+}
+
+static int plan_cold(void *arg, struct guest_cold *ret, struct err *e)
+{
+	static struct keeper_create plan; /* used at once */
+	static struct boot_request request;
+	const struct guest_boot *b = arg;
+	const struct core *c = b->session->core;
+
+	plan = b->plan;
+	session_id_make(c->o.config->node_name, plan.id);
+	(void)snprintf(plan.hostname, sizeof(plan.hostname), "%.63s", plan.id);
+	fill_request(b->session, plan.id, &request);
+	ret->plan = &plan;
+	ret->request = &request;
+	return fill_cold(c, b->root_fd, &request, ret->fds, e);
+}
+
+static void on_root(struct completion *done, const struct err *e)
+{
+	struct guest_boot *b = done->arg;
+	const struct session *s = b->session;
+	struct memory_image_ask ask = { .version = s->template,
+					.root = b->root,
+					.memory_bytes = b->request.memory_bytes,
+					.vcpus = b->request.vcpus,
+					.guest = s->core->o.guest_key,
+					.cold = plan_cold,
+					.arg = b };
+	struct err why;
+
+	if (e != NULL) {
+		fail(b, e);
+		return;
+	}
+	b->root_fd = copy_fd(b->root->fd, "root image", &why);
+	if (b->root_fd < 0) {
+		fail(b, &why);
+		return;
+	}
+	memcpy(b->layers[ROOT], b->root->layer, sizeof(b->layers[ROOT]));
+	b->wait = (struct completion){ .on_done = on_memory, .arg = b };
+	memory_image_get(s->core, &ask, &b->wait, &b->memory);
+}
+
+/* ---- the beginning */
+
+/* The images that belong to it already: [root, memory]. Returns how many. */
+static int find_own(const struct session *s, char ret[LAYERS][STORE_ID_MAX], struct err *e)
+{
+	int n;
+
+	if (s->image != NULL) {
+		memcpy(ret[ROOT], s->image->root, sizeof(ret[ROOT]));
+		ret[MEMORY][0] = '\0';
+		return LAYERS;
+	}
+	n = store_layer_used(s->core->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id, ret, LAYERS,
+			     e);
+	if (n != 0)
+		return n;
+	return store_layer_used(s->core->store, STORE_LAYER_GUEST_OF_SNAPSHOT, s->row.template_id,
+				ret, LAYERS, e);
+}
+
+static void prepare_vm(struct guest_boot *b)
+{
+	struct session *s = b->session;
+	struct template_stack stack;
+	struct err e;
+	int n = find_own(s, b->layers, &e);
+
+	if (n == LAYERS) {
+		open_root(b);
+		return;
+	}
+	memset(b->layers, 0, sizeof(b->layers));
+	b->wait = (struct completion){ .on_done = on_root, .arg = b };
+	if (n < 0 || session_spec_stack(s->template, &s->row, s->own, &stack, NULL, &e) < 0)
+		completion_end_soon(&b->wait, s->core->loop, &e);
+	else
+		root_image_get(s->core, s->template, &stack, &b->wait, &b->root);
+}
+
+void session_guest_prepare(struct session *s, const struct keeper_create *plan,
+			   session_guest_fn *on_ready)
+{
+	struct guest_boot *b = calloc(1, sizeof(*b));
+
+	assert(b != NULL);
+	*b = (struct guest_boot){ .session = s,
+				  .on_ready = on_ready,
+				  .root_fd = -1,
+				  .image = { -1, -1 },
+				  .job.fd = -1,
+				  .plan = *plan };
+	s->guest_boot = b;
+	session_guest_request(s, &b->request);
+	if (b->request.engine == BOOT_MICROVM) {
+		prepare_vm(b);
+		return;
+	}
+	b->wait = (struct completion){ .on_done = on_ready_soon, .arg = b };
+	completion_end_soon(&b->wait, s->core->loop, NULL);
+}
+
+int session_guest_root(const struct session *s, char ret[STORE_ID_MAX], struct err *e)
+{
+	char layers[LAYERS][STORE_ID_MAX];
+	int n = store_layer_used(s->core->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id, layers,
+				 LAYERS, e);
+
+	if (n < 0)
+		return -1;
+	if (n == 0)
+		return err_set(e, ERR_NOT_FOUND, "session %s has no root image", s->row.id);
+	memcpy(ret, layers[ROOT], STORE_ID_MAX);
+	return 0;
+}
