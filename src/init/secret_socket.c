@@ -4,7 +4,8 @@
  * can only be read by its own user (/proc/PID/exe), so this child changes to that user; a process
  * that changed its user is not readable by the new user. The program is compared by device and
  * inode. Last, a pidfd shows that the client still runs, so its process id was not reused
- * meanwhile.
+ * meanwhile. Where there are no pidfds (gVisor), the client's directory in /proc does the same: it
+ * belongs to the process, not to the number, and is empty when the process is gone.
  *
  * It is not known whether other processes hold the client's end of the connection, too, or what was
  * loaded into the program (doc/secrets.md). */
@@ -24,6 +25,8 @@
 #include <unistd.h>
 
 #include "file_names.h"
+#include "io.h"
+#include "proc_stat.h"
 #include "users.h"
 
 #define REQUEST_MS 5000
@@ -33,14 +36,23 @@
 
 struct peer {
 	struct ucred who;
-	int pidfd; /* owned */
+	int pidfd; /* owned; -1: there is no such thing */
+	int proc;  /* owned: its directory in /proc */
 };
+
+static int open_proc(pid_t pid)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d", pid);
+	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
 
 static bool find_peer(int sock, struct peer *ret)
 {
 	socklen_t len = sizeof(ret->who), fd_len = sizeof(ret->pidfd);
 
-	ret->pidfd = -1;
+	ret->pidfd = ret->proc = -1;
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &ret->who, &len) < 0 || ret->who.pid <= 0)
 		return false;
 	/* Before Linux 6.5 there is no SO_PEERPIDFD; the process could have exited before this
@@ -48,7 +60,24 @@ static bool find_peer(int sock, struct peer *ret)
 	 */
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &ret->pidfd, &fd_len) < 0)
 		ret->pidfd = (int)syscall(SYS_pidfd_open, ret->who.pid, 0U);
-	return ret->pidfd >= 0;
+	if (ret->pidfd < 0 && errno != ENOSYS)
+		return false;
+	ret->proc = open_proc(ret->who.pid);
+	return ret->proc >= 0;
+}
+
+/* Not over, and no zombie. */
+static bool still_runs(const struct peer *p)
+{
+	struct pollfd gone = { .fd = p->pidfd, .events = POLLIN };
+	struct proc_stat stat;
+	char text[4096];
+	struct err e;
+
+	if (p->pidfd >= 0)
+		return poll(&gone, 1, 0) == 0;
+	return io_read_file(p->proc, "stat", text, sizeof(text), &e) > 0 &&
+	       proc_stat_parse(text, &stat) && stat.pid == p->who.pid && stat.alive;
 }
 
 static bool is_owner(const char *owner, uid_t uid)
@@ -103,13 +132,10 @@ static bool become(const struct ucred *who)
 /* Is the program the file that the process runs? */
 static bool runs(const struct peer *p, const struct stat *program)
 {
-	struct pollfd gone = { .fd = p->pidfd, .events = POLLIN };
-	char path[32];
 	struct stat st;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/exe", p->who.pid);
-	return become(&p->who) && stat(path, &st) == 0 && st.st_dev == program->st_dev &&
-	       st.st_ino == program->st_ino && poll(&gone, 1, 0) == 0;
+	return become(&p->who) && fstatat(p->proc, "exe", &st, 0) == 0 &&
+	       st.st_dev == program->st_dev && st.st_ino == program->st_ino && still_runs(p);
 }
 
 static void answer(int sock, const struct secret_table_entry *s)
