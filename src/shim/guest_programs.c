@@ -204,8 +204,10 @@ static int join(struct guest_program *p, size_t at, uint16_t number, struct err 
 static int join_all(struct guest_program *p, const struct guest_event *v, struct err *e)
 {
 	for (size_t i = 0; i < v->nstreams; i++)
-		if (join(p, place_of(v->event.flags, i), v->streams[i], e) < 0)
+		if (join(p, place_of(v->event.flags, i), v->streams[i], e) < 0) {
+			io_close_all(p->stdio, GUEST_EVENT_FDS);
 			return -1;
+		}
 	return 0;
 }
 
@@ -234,13 +236,13 @@ static int on_started(struct guest_program *p, const struct guest_event *v, stru
 {
 	if (!p->starting || !shape_fits(p, v->event.flags))
 		return refuse(e, v->event.handle, "was started, but not as asked");
-	p->starting = false;
 	p->pid = v->event.pid;
 	p->mark = v->event.mark;
-	if (p->forgotten)
-		return drop_streams(v, e);
-	p->to_send |= GUEST_SEND_STARTED;
-	return join_all(p, v, e);
+	if ((p->forgotten ? drop_streams(v, e) : join_all(p, v, e)) < 0)
+		return -1;
+	p->starting = false;
+	p->to_send |= p->forgotten ? 0 : GUEST_SEND_STARTED;
+	return 0;
 }
 
 static int on_failed(struct guest_program *p, const struct agent_event *v, struct err *e)
@@ -310,8 +312,12 @@ static int on_held(const struct guest_event *v, struct err *e)
 		p->end = v->event;
 		p->end.flags = flags & (AGENT_HIT_MEMORY | AGENT_HIT_PIDS);
 	}
+	if (join_all(p, v, e) < 0) {
+		forget(p);
+		return -1;
+	}
 	p->to_send = GUEST_SEND_HELD;
-	return join_all(p, v, e);
+	return 0;
 }
 
 int guest_programs_on_event(uint16_t type, const struct guest_event *v, bool greeting,

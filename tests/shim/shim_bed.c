@@ -332,7 +332,7 @@ uint64_t guest_greet(void)
 
 uint32_t guest_start_program(uint16_t first, uint32_t flags)
 {
-	struct frame f = guest_hear(AGENT_SPAWN);
+	struct frame f = guest_find(AGENT_SPAWN);
 	struct agent_event v = { .pid = 77, .mark = 1234, .flags = flags };
 	uint16_t streams[GUEST_EVENT_FDS];
 	struct agent_spawn s;

@@ -122,6 +122,21 @@ static void output_is_complete_at_the_exit(void)
 	bed_end();
 }
 
+static void wait_processes(uint64_t n)
+{
+	uint64_t got;
+
+	for (int i = 0;; i++) {
+		CHECK(i < 2000 && agent_send_stat(&agent, &e) == 0);
+		got = bed_hear(AGENT_STATED).processes;
+		if (got == n)
+			return;
+		if (i == 1999)
+			printf("# %llu processes\n", (unsigned long long)got);
+		(void)usleep(5000);
+	}
+}
+
 static void programs_outlive_the_server(void)
 {
 	char bytes[16];
@@ -129,10 +144,9 @@ static void programs_outlive_the_server(void)
 	int fds[3];
 
 	start_guest();
-	run(1, "read x; echo $x; sleep 1000", AGENT_HOLD, 0, fds, 3);
-	run(2, "sleep 1000", 0, 0, fds, 3); /* not held */
-	CHECK(agent_send_stat(&agent, &e) == 0);
-	CHECK(bed_hear(AGENT_STATED).processes == 3);
+	run(1, "read x; echo $x; exec sleep 1000", AGENT_HOLD, 0, fds, 3);
+	run(2, "exec sleep 1000", 0, 0, fds, 3); /* not held */
+	wait_processes(3);		    /* init, sh, sleep */
 	io_close_all(fds, 3);
 	bed_reconnect();
 	v = bed_hear(AGENT_HELD);
@@ -141,12 +155,7 @@ static void programs_outlive_the_server(void)
 	(void)bed_hear(AGENT_SYNCED);
 	bed_write(fds[0], "still\n", 6);
 	CHECK(bed_read(fds[1], bytes, 6) == 6 && memcmp(bytes, "still\n", 6) == 0);
-	for (int i = 0;; i++) { /* the second one is killed */
-		CHECK(i < 2000 && agent_send_stat(&agent, &e) == 0);
-		if (bed_hear(AGENT_STATED).processes == 3) /* init, sh, sleep */
-			break;
-		(void)usleep(5000);
-	}
+	wait_processes(2); /* the second one was killed */
 	CHECK(agent_send_kill_tree(&agent, 1, 0, &e) == 0);
 	CHECK(bed_hear(AGENT_EXITED).signal == SIGKILL);
 	CHECK(bed_hear(AGENT_TREE_DEAD).flags == 0);
