@@ -31,7 +31,8 @@ static const struct cell_level levels[CELL_LEVELS] = {
 					"container cell",
 			   .abilities = CELL_CAN_PAUSE | CELL_CAN_KEEP_MEMORY,
 			   .engine = CELL_ENGINE_MICROVM,
-			   .memory_bytes = 96 * MIB,
+			   .memory_bytes = 128 * MIB,
+			   .memory_each = 3,
 			   .pids = 64,
 			   .nofile = 8192 },
 };

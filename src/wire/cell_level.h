@@ -37,6 +37,10 @@ struct cell_level {
 	/* What the engine itself needs beside the session's own: added to the limits of the cell's
 	 * cgroup, and not shown as the session's. */
 	uint64_t memory_bytes;
+	/* How often the session's memory may be charged to the cell; 0 is once. A virtual machine
+	 * has its own pages, adds pages of zeros to the memory image that it shares, and is copied
+	 * by a process of the same cell. */
+	uint32_t memory_each;
 	uint32_t pids;
 	uint32_t pids_each; /* host threads of each process of the session; 0: they are in the guest
 			     */
