@@ -7,7 +7,7 @@
  *   requests.c         the server's requests
  *   report.c           what is still to be sent to the server
  *   guest_life.c       the guest: boot, greeting, snapshot, end
- *   guest_messages.c   stream 0: messages of the guest's agent
+ *   guest_messages.c   stream 0: messages of the guest's agent; guest_ping.c: does it answer?
  *   guest_programs.c   programs in the guest
  *   guest_dial.c       connections to ports of the guest
  *   egress_open.c      connections of the guest to the outside; dns_ask.c its DNS queries;
