@@ -16,6 +16,7 @@
  *   guest_link.c        in a guest: the connection to its shim, in place of channel B;
  *                       guest_pump.c moves bytes between its streams and descriptors,
  *                       guest_egress.c and guest_dns.c have what programs want to reach,
+ *                       guest_owner.c asks which program it is,
  *                       guest_identity.c sets what HELLO has
  *   dialer.c            connections to ports of the cell
  *   egress_listener.c   the two sockets for cordon-egress
@@ -408,7 +409,7 @@ static int sleep_ms(uint64_t now_ns)
 
 	if (guest_link_is_used())
 		end = sooner(end, guest_link_wake_ns(now_ns));
-	if (channel_needs_retry())
+	if (channel_needs_retry() || event_out_waits())
 		end = sooner(end, now_ns + RETRY_MS * CLOCK_MS);
 	end = sooner(end, owner_finder_wake_ns(now_ns));
 	if (tree_wait_ms >= 0)

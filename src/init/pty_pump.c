@@ -127,3 +127,10 @@ void pty_pump_move(struct pty_pump *p, const struct pollfd *fds, unsigned n)
 			move_input(p);
 	}
 }
+
+bool pty_pump_has_output(const struct pty_pump *p)
+{
+	int n = 0;
+
+	return p->output >= 0 && ioctl(p->master, FIONREAD, &n) == 0 && n > 0;
+}
