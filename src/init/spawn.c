@@ -25,6 +25,7 @@
 #include "io.h"
 #include "kernel.h"
 #include "users.h"
+#include "tree_mark.h"
 
 /* The last directory has programs that the template adds to those of /usr. */
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/cordon/bin"
@@ -335,7 +336,7 @@ static int take_limits(const struct child_process *c)
 
 	if (c->request->nofile > 0 && setrlimit(RLIMIT_NOFILE, &files) < 0)
 		return -1;
-	return c->mark > 0 ? setrlimit(RLIMIT_LOCKS, &mark) : 0;
+	return c->mark > 0 ? prlimit(0, tree_mark_resource(), &mark, NULL) : 0;
 }
 
 /* No descriptor of PID 1 may stay open in a built-in. The error pipe is closed, too, which reports
