@@ -19,7 +19,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "guest_gvisor.h"
 #include "io.h"
 #include "programs.h"
 #include "restrict.h"
@@ -144,7 +143,7 @@ int guest_limits_set(const struct guest_hello *h)
 	int sys;
 
 	if (cell < 0)
-		return guest_gvisor_limits(h);
+		return ENOTSUP;
 	most = most_memory();
 	nofile_limit = h->nofile == 0 ? OWN_FILES : h->nofile;
 	sys = set_limit("memory.max", memory == 0 || memory > most ? most : memory);

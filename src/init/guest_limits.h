@@ -7,6 +7,6 @@
 /* Called once, by guest_boot(): makes the cgroup, and the rights of programs. */
 int guest_limits_init(struct err *e) MUST_USE;
 
-/* For each HELLO: pids, memory_bytes and nofile of it. Returns 0 or an errno. Without
- * guest_limits_init() the guest is gVisor (guest_gvisor.h). */
+/* For each HELLO: pids, memory_bytes and nofile of it. Returns 0 or an errno; ENOTSUP without
+ * guest_limits_init(). */
 int guest_limits_set(const struct guest_hello *h);

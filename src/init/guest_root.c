@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "cell_layout.h"
-#include "guest_gvisor.h"
 #include "io.h"
 #include "keeper_msg.h"
 
@@ -243,7 +242,7 @@ int guest_root_set_machine_id(const char *id)
 	int sys;
 
 	if (base < 0)
-		return guest_gvisor_machine_id(id);
+		return ENOTSUP;
 	(void)snprintf(line, sizeof(line), "%.32s\n", id);
 	sys = write_base("dev/machine-id", line);
 	return sys != 0 ? sys : renew_boot_id();

@@ -67,6 +67,7 @@
 #include "egress_listener.h"
 #include "fd_std.h"
 #include "guest_boot.h"
+#include "guest_gvisor.h"
 #include "guest_identity.h"
 #include "guest_link.h"
 #include "io.h"
@@ -508,14 +509,6 @@ static void turn(void)
 		guest_link_flush();
 }
 
-/* gVisor shares time and random numbers with the machine, and the rest was set before it started.
- */
-static uint32_t apply_nothing(const struct guest_hello *h, int *ret_sys)
-{
-	(void)h, (void)ret_sys;
-	return 0;
-}
-
 /* The first program of a virtual machine. Returns the port to the shim. */
 static int boot_guest(void)
 {
@@ -536,7 +529,8 @@ static int begin(int argc, char **argv, int port)
 		return guest_link_begin(port, guest_identity_apply);
 	if (argc <= 1 || strcmp(argv[1], "guest") != 0)
 		return channel_init();
-	return getpid() == 1 ? guest_link_begin(3, apply_nothing) : -1;
+	guest_gvisor_init(argc - 2, argv + 2);
+	return getpid() == 1 ? guest_link_begin(3, guest_gvisor_apply) : -1;
 }
 
 int main(int argc, char **argv)

@@ -183,6 +183,21 @@ static int make_pipes(struct child_process *c, struct spawn *s)
 	return 0;
 }
 
+/* The program's end of a PTY, whatever is at its name; in gVisor, which cannot do that, by its
+ * name. */
+static int open_peer(int master)
+{
+	int flags = O_RDWR | O_NOCTTY | O_CLOEXEC;
+	int fd = ioctl(master, TIOCGPTPEER, flags);
+	unsigned number;
+	char path[32];
+
+	if (fd >= 0 || errno != ENOTTY || syscall(SYS_ioctl, master, TIOCGPTN, &number) < 0)
+		return fd;
+	(void)snprintf(path, sizeof(path), "/dev/pts/%u", number);
+	return open(path, flags | O_NOFOLLOW);
+}
+
 static int make_tty(struct child_process *c, struct spawn *s)
 {
 	struct winsize size = { .ws_row = c->request->rows, .ws_col = c->request->cols };
@@ -193,7 +208,7 @@ static int make_tty(struct child_process *c, struct spawn *s)
 		return -1;
 	if (ioctl(s->stdio[0], TIOCSPTLCK, &unlock) < 0)
 		return -1;
-	c->stdio[0] = ioctl(s->stdio[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	c->stdio[0] = open_peer(s->stdio[0]);
 	if (c->stdio[0] < 0)
 		return -1;
 	/* Its group is tty, by a mount option. */

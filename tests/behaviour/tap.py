@@ -121,10 +121,7 @@ def level_options(options):
 
 def engine():
     """A copy of runsc that other users can reach."""
-    path = os.path.join(os.path.dirname(PROGRAM), "runsc")
-    if not os.path.exists(path):
-        shutil.copy(runsc.find(BUILT), path)
-    return path
+    return os.path.join(os.path.dirname(PROGRAM), "runsc")
 
 
 def start(*options, cmd, **popen):
@@ -446,6 +443,8 @@ def parse_args():
     args = parser.parse_args()
     BUILT = os.path.abspath(args.cordon)
     PROGRAM, SEED = reachable(BUILT), args.seed
+    if LEVEL == "gvisor":
+        shutil.copy(runsc.find(BUILT), engine())
     if not os.access(PROGRAM, os.X_OK):
         sys.exit(f"Bail out! {PROGRAM} cannot be executed")
     return args.names
