@@ -25,6 +25,8 @@ enum cell_ability {
 	CELL_CAN_MOUNT = 1 << 2,       /* directories of the machine can be shown in it */
 	CELL_CAN_KEEP_MEMORY = 1 << 3, /* its memory can be saved, and a cell started from that */
 	CELL_CAN_USE_DISK = 1 << 4,    /* its files can be on a disk of their own */
+	CELL_CAN_LOCK = 1 << 5,	       /* the profile locked */
+	CELL_CAN_READ_ONLY = 1 << 6,   /* a root that cannot be written to */
 };
 
 struct cell_level {
