@@ -80,8 +80,9 @@ static int run(struct run *r, struct err *e)
 		return -1;
 	if (run_net_open(&r->net, &authority, e) < 0)
 		(void)run_failed(r, false);
-	else if (template_open(r->o.template, authority, &r->template, e) < 0)
-		(void)run_failed(r, e->code == ERR_NOT_FOUND);
+	else if (template_open(run_guest_cell_template(r), authority, &r->template, e) < 0 ||
+		 run_guest_root(r, e) < 0)
+		(void)run_failed(r, e->code == ERR_NOT_FOUND || e->code == ERR_INVALID);
 	else if (keeper_client_hello(&r->keeper, e) == 0)
 		result = with_keeper(r, e);
 	/* First: PID 1 ends when this channel is closed, even if its keeper died before it could
@@ -97,7 +98,7 @@ static void init(struct run *r)
 {
 	uint64_t random = 0;
 
-	r->pidfd = r->signal_fd = -1;
+	r->pidfd = r->signal_fd = r->root_fd = -1;
 	r->terminal = TERMINAL_NONE;
 	agent_init(&r->agent, -1);
 	run_net_init(&r->net);

@@ -7,10 +7,13 @@
 #include <sys/resource.h>
 
 #include "clock.h"
-#include "guest_files.h"
+#include "root_image.h"
 
 #define BOOT_WAIT_MS 60000 /* a machine without KVM takes seconds */
-#define REASON_MAX 160	   /* of what the engine printed */
+#define VM_USER 1000	   /* of the cell around a virtual machine; its programs are in the guest */
+#define VM_MEMORY_MIN (128ULL << 20)
+#define MIB (1ULL << 20)
+#define REASON_MAX 160 /* of what the engine printed */
 
 static const struct cell_level *level_of(const struct run *r)
 {
@@ -22,6 +25,26 @@ bool run_guest_wanted(const struct run *r)
 	return level_of(r)->engine != CELL_ENGINE_NONE;
 }
 
+static bool is_vm(const struct run *r)
+{
+	return level_of(r)->engine == CELL_ENGINE_MICROVM;
+}
+
+/* What a virtual machine cannot do, or not yet. */
+static int check_vm(const struct run *r, struct err *e)
+{
+	if (!is_vm(r))
+		return 0;
+	if (r->o.read_only)
+		return err_set(e, ERR_UNSUPPORTED, "--read-only: not at level microvm");
+	if (r->o.profile == CELL_LOCKED)
+		return err_set(e, ERR_UNSUPPORTED, "--profile locked: not at level microvm");
+	if (r->o.memory < VM_MEMORY_MIN)
+		return err_set(e, ERR_UNSUPPORTED, "--memory: level microvm needs at least %lluM",
+			       VM_MEMORY_MIN / MIB);
+	return 0;
+}
+
 int run_guest_check(struct run *r, struct err *e)
 {
 	const struct cell_level *level = level_of(r);
@@ -29,7 +52,7 @@ int run_guest_check(struct run *r, struct err *e)
 
 	if (!run_guest_wanted(r))
 		return 0;
-	level_machine_find_one(level->id, r->o.runsc, GUEST_STATE_DIR, &r->machine);
+	level_machine_find_one(level->id, r->o.runsc, r->o.state_dir, &r->machine);
 	state = &r->machine.states[level->id];
 	if (!state->is_possible)
 		return err_set(e, ERR_UNSUPPORTED, "--level %s: not possible here: %s", level->name,
@@ -40,7 +63,17 @@ int run_guest_check(struct run *r, struct err *e)
 	if (r->o.diff && !cell_level_can(level, CELL_CAN_DIFF))
 		return err_set(e, ERR_UNSUPPORTED, "--diff: level %s cannot list changes",
 			       level->name);
-	return 0;
+	return check_vm(r, e);
+}
+
+const char *run_guest_cell_template(const struct run *r)
+{
+	return is_vm(r) ? "host" : r->o.template;
+}
+
+int run_guest_root(struct run *r, struct err *e)
+{
+	return is_vm(r) ? root_image_open(r->o.template, &r->template, &r->root_fd, e) : 0;
 }
 
 /* The engine holds the open files of all programs of the guest. */
@@ -61,7 +94,13 @@ void run_guest_plan(const struct run *r, struct keeper_create *c)
 	if (!run_guest_wanted(r))
 		return;
 	c->engine = level->engine;
-	c->profile = level->engine == CELL_ENGINE_MICROVM ? CELL_LOCKED : CELL_STANDARD;
+	c->profile = is_vm(r) ? CELL_LOCKED : CELL_STANDARD;
+	if (is_vm(r)) {
+		c->flags = CELL_READ_ONLY | (r->machine.use_kvm ? CELL_KVM : 0);
+		c->uid = c->gid = VM_USER;
+	}
+	if (c->limits.memory_bytes != 0 && level->memory_each > 1)
+		c->limits.memory_bytes *= level->memory_each;
 	if (c->limits.memory_bytes != 0)
 		c->limits.memory_bytes += level->memory_bytes;
 	if (c->limits.pids != 0)
@@ -72,14 +111,37 @@ void run_guest_plan(const struct run *r, struct keeper_create *c)
 /* The descriptors of BOOT, in the order of its bits. They are taken by agent_send_boot(). */
 static uint32_t boot_files(struct run *r, int *ret_fds)
 {
-	size_t n = 0;
+	int *files = r->machine.files;
 
-	if (level_of(r)->engine == CELL_ENGINE_GVISOR) {
-		ret_fds[n++] = r->machine.files[SERVE_LEVEL_RUNSC];
-		r->machine.files[SERVE_LEVEL_RUNSC] = -1;
+	if (!is_vm(r)) {
+		ret_fds[0] = TAKE_FD(files[SERVE_LEVEL_RUNSC]);
 		return BOOT_FD_ENGINE;
 	}
-	return 0;
+	ret_fds[0] = TAKE_FD(files[SERVE_LEVEL_KERNEL]);
+	ret_fds[1] = TAKE_FD(files[SERVE_LEVEL_INITRD]);
+	ret_fds[2] = TAKE_FD(r->root_fd);
+	return BOOT_FD_KERNEL | BOOT_FD_INITRD | BOOT_FD_ROOT;
+}
+
+/* As many as the command may use; one without a limit. */
+static uint32_t processors(uint64_t millis)
+{
+	uint64_t n = (millis + 999) / 1000;
+	long here = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (here > 0 && n > (uint64_t)here)
+		n = (uint64_t)here;
+	if (n > BOOT_CPUS_MAX)
+		n = BOOT_CPUS_MAX;
+	return n == 0 ? 1 : (uint32_t)n;
+}
+
+static void fill_vm(struct run *r, struct boot_request *b)
+{
+	b->engine = BOOT_MICROVM;
+	b->memory_bytes = (r->o.memory + MIB - 1) / MIB * MIB;
+	b->vcpus = processors(r->o.cpus);
+	b->accel = r->machine.use_kvm ? BOOT_ACCEL_KVM : BOOT_ACCEL_TCG;
 }
 
 static void fill_boot(struct run *r, struct boot_request *b, int *ret_fds)
@@ -87,7 +149,7 @@ static void fill_boot(struct run *r, struct boot_request *b, int *ret_fds)
 	const struct run_options *o = &r->o;
 
 	*b = (struct boot_request){
-		.engine = level_of(r)->engine == CELL_ENGINE_GVISOR ? BOOT_GVISOR : BOOT_MICROVM,
+		.engine = BOOT_GVISOR,
 		.profile = o->profile,
 		.uid = r->uid,
 		.gid = r->uid,
@@ -97,6 +159,8 @@ static void fill_boot(struct run *r, struct boot_request *b, int *ret_fds)
 		.pids = o->pids,
 		.nofile = o->nofile,
 	};
+	if (is_vm(r))
+		fill_vm(r, b);
 	b->fds = boot_files(r, ret_fds);
 	(void)snprintf(b->hostname, sizeof(b->hostname), "%s", o->hostname);
 	(void)snprintf(b->machine_id, sizeof(b->machine_id), "%.32s", r->machine_id);
@@ -170,4 +234,5 @@ int run_guest_event(struct run *r, const struct agent_event *v, struct err *e)
 void run_guest_release(struct run *r)
 {
 	level_machine_release(&r->machine);
+	fd_close(TAKE_FD(r->root_fd));
 }

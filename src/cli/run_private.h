@@ -24,6 +24,7 @@
 struct run {
 	struct run_options o;
 	struct template template;
+	int root_fd;		      /* owned: the root image of a virtual machine */
 	struct level_machine machine; /* what the engine of the level needs; levels with a guest */
 	uint32_t uid;		      /* of the command, unless it names a user */
 	char machine_id[CELL_MACHINE_ID + 8];
@@ -83,6 +84,12 @@ bool run_guest_wanted(const struct run *r);
 /* Finds out what this machine has for the level. A level that it cannot do is refused, and never
  * replaced by another one. */
 int run_guest_check(struct run *r, struct err *e) MUST_USE;
+
+/* The template of the cell; that of a guest with a root image is the machine's. */
+const char *run_guest_cell_template(const struct run *r);
+
+/* Opens or makes that image; the template is open. */
+int run_guest_root(struct run *r, struct err *e) MUST_USE;
 
 /* Changes the request for the cell: its engine, and limits that leave the engine what it needs
  * beside the command. */
