@@ -66,8 +66,7 @@ static const char *next_fact(const char *at, char *ret_key, size_t cap, char *re
 
 static enum level level_of(const char *key, const char *value)
 {
-	static const char *const bad[] = { "oom",	   "killed",	     "crashed",
-					   "host_restart", "guest_panicked", "engine_exited" };
+	static const char *const bad[] = { "oom", "killed", "crashed", "host_restart" };
 
 	if (strcmp(key, "limit") == 0 && value[0] != '\0')
 		return WARN;

@@ -20,7 +20,6 @@
 #include "clock.h"
 #include "guest_dns.h"
 #include "guest_egress.h"
-#include "guest_owner.h"
 #include "guest_stream.h"
 #include "io.h"
 
@@ -32,10 +31,11 @@
 #define RETRY_NS (10 * CLOCK_MS)
 
 static int link_fd = -1;
-static bool is_port; /* of a virtual machine */
-static bool away;    /* the host's end of the port is not connected */
-static bool silent;  /* nothing may be sent */
-static bool stalled; /* there was no room for a message */
+static bool is_port;	/* of a virtual machine */
+static bool away;	/* the host's end of the port is not connected */
+static bool silent;	/* nothing may be sent */
+static bool stalled;	/* there was no room for a message */
+static bool exit_waits; /* EXITED of a program waits for its output */
 static guest_apply apply_hello;
 static uint64_t generation;
 static struct guest_ready ready;
@@ -100,6 +100,8 @@ static void write_out(void)
 		out_at += (size_t)n;
 	}
 	out_at = out_len = 0;
+	if (silent)
+		(void)madvise(out, OUT_CAP, MADV_DONTNEED); /* likewise */
 }
 
 /* Adds frames of streams while there is room for a long one. */
@@ -192,12 +194,14 @@ static bool receive(void)
 	return true;
 }
 
+/* What was handled is given back, so that it is not in an image of a quiet guest: the kernel clears
+ * memory that is free. */
 static void compact(void)
 {
 	memmove(in, in + in_at, in_len - in_at);
 	in_len -= in_at;
 	in_at = 0;
-	if (in_len > 0 || in_touched <= IN_KEPT)
+	if (in_len > 0 || (in_touched <= IN_KEPT && !silent))
 		return;
 	(void)madvise(in, IN_CAP, MADV_DONTNEED);
 	in_touched = 0;
@@ -218,7 +222,7 @@ static bool on_own_message(const struct frame *f)
 		return false;
 	if (f->type == GUEST_HELLO)
 		return false;
-	if (guest_empty_read(f, &e) < 0)
+	if (f->type != GUEST_QUIESCE && guest_empty_read(f, &e) < 0)
 		_exit(1);
 	if (f->type == GUEST_QUIESCE)
 		on_quiesce();
@@ -276,8 +280,15 @@ static bool next(struct frame *ret)
 	}
 }
 
-static const struct channel_carrier carrier = { is_broken, send_event, receive, next,
-						guest_pump_is_drained };
+static bool is_drained(uint32_t program)
+{
+	bool drained = guest_pump_is_drained(program);
+
+	exit_waits = exit_waits || !drained;
+	return drained;
+}
+
+static const struct channel_carrier carrier = { is_broken, send_event, receive, next, is_drained };
 
 int guest_link_begin(int fd, guest_apply apply)
 {
@@ -339,6 +350,7 @@ nfds_t guest_link_poll_fds(struct pollfd *ret_fds)
 
 	bool writing = out_at < out_len || (!silent && mux_has_output(mux));
 
+	exit_waits = false;
 	ret_fds[0] = (struct pollfd){ away ? -1 : link_fd,
 				      (short)(POLLIN | (writing ? POLLOUT : 0)), 0 };
 	n += guest_egress_poll_fds(ret_fds + n, reading);
@@ -357,5 +369,5 @@ uint64_t guest_link_wake_ns(uint64_t now_ns)
 {
 	if (stalled && out_at == out_len)
 		return now_ns;
-	return away ? now_ns + RETRY_NS : guest_owner_wake_ns();
+	return away || exit_waits ? now_ns + RETRY_NS : 0;
 }

@@ -64,6 +64,14 @@ static void end_pump(struct guest_pump *p)
 	io_close_all(&p->fd, 1);
 }
 
+/* Input of programs may be secret, and memory that free(3) gets may be in a memory image. */
+static void free_queue(struct guest_pump *p)
+{
+	if (p->queue != NULL)
+		explicit_bzero(p->queue, p->size);
+	free(p->queue);
+}
+
 static void sweep(void)
 {
 	for (struct guest_pump *p = pumps, *next; p != NULL; p = next) {
@@ -73,7 +81,7 @@ static void sweep(void)
 		LIST_REMOVE(p);
 		if (p->on_end != NULL)
 			p->on_end();
-		free(p->queue);
+		free_queue(p);
 		free(p);
 	}
 }
@@ -231,7 +239,7 @@ static void deliver(struct mux *m, struct guest_pump *p)
 	}
 	if (p->len > 0)
 		return;
-	free(p->queue);
+	free_queue(p);
 	p->queue = NULL;
 	p->at = p->size = 0;
 	if (p->ends || p->number == 0)
@@ -248,7 +256,7 @@ static bool enqueue(struct guest_pump *p, const uint8_t *bytes, size_t n)
 			return false;
 		if (p->len > 0)
 			memcpy(more, p->queue + p->at, p->len);
-		free(p->queue);
+		free_queue(p);
 		p->queue = more;
 		p->size = size;
 		p->at = 0;

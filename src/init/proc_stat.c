@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "io.h"
-#include "tree_mark.h"
 
 /* Reads the next number, behind which a space or the end must follow, and moves *at behind it. */
 static bool number(const char **at, long long min, long long max, long long *ret)
@@ -66,13 +65,14 @@ bool proc_stat_parse(const char *text, struct proc_stat *ret)
 
 bool proc_stat_parse_limits(const char *text, uint64_t *ret)
 {
-	const char *word = tree_mark_line(), *at = strstr(text, word);
+	static const char word[] = "\nMax file locks ";
+	const char *at = strstr(text, word);
 	char *end;
 	unsigned long long n;
 
 	if (at == NULL)
 		return false;
-	at += strlen(word);
+	at += sizeof(word) - 1;
 	at += strspn(at, " ");
 	at += strcspn(at, " \n"); /* behind the soft limit, which the process itself may change */
 	at += strspn(at, " ");

@@ -23,6 +23,9 @@
 
 #define IN_CAP (256U << 10)
 #define OUT_CAP (256U << 10)
+/* The padding of QUIESCE goes in pieces that the socket takes whole and QEMU reads as whole pages.
+ */
+#define PIECE (16U << 10)
 #define OUT_STREAMS (128U << 10) /* frames of streams are written below this */
 #define READS 4			 /* in a turn */
 #define WRITES 8
@@ -227,14 +230,17 @@ bool carrier_is_drained(void)
 /* Returns false if there is nothing to write, or the socket is full. */
 static bool write_out(void)
 {
-	ssize_t n;
-
 	if (out_at == out_have)
 		return false;
-	n = send(sock, out + out_at, out_have - out_at, MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (n < 0)
-		return false; /* an error shows when reading */
-	out_at += (size_t)n;
+	while (out_at < out_have) {
+		size_t len = out_have - out_at;
+		ssize_t n = send(sock, out + out_at, hold && len > PIECE ? PIECE : len,
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0)
+			break; /* an error shows when reading */
+		out_at += (size_t)n;
+	}
 	memmove(out, out + out_at, out_have - out_at);
 	out_have -= out_at;
 	out_at = 0;
@@ -261,7 +267,7 @@ void carrier_pump(void)
 		if (!write_out())
 			break;
 	}
-	loop_modify(shim_loop, &ready, EPOLLIN | (out_have > 0 ? EPOLLOUT : 0));
+	loop_modify(shim_loop, &ready, EPOLLIN | (out_have > 0 || large_left > 0 ? EPOLLOUT : 0));
 	if (out_have == 0 && !hold && mux_has_output(&carrier_mux))
 		shim_wake(); /* the next turn goes on */
 }

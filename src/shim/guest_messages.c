@@ -2,7 +2,6 @@
 
 #include "agent_msg.h"
 #include "carrier.h"
-#include "guest_ping.h"
 #include "guest_programs.h"
 #include "report.h"
 #include "shim.h"
@@ -27,8 +26,10 @@ bool guest_messages_hello(const struct guest_hello *h, bool first)
 
 void guest_messages_quiesce(void)
 {
-	if (carrier_send(GUEST_QUIESCE, NULL, 0))
-		quiesced_wanted++;
+	static uint8_t zeros[GUEST_PAD];
+
+	carrier_send_large(GUEST_QUIESCE, NULL, 0, zeros, sizeof(zeros));
+	quiesced_wanted++;
 }
 
 void guest_messages_go_on(void)
@@ -150,7 +151,7 @@ static int on_message(const struct frame *f, struct err *e)
 	if (f->type == GUEST_QUIESCED)
 		return on_quiesced(f, e);
 	if (f->type == GUEST_PONG)
-		return guest_empty_read(f, e) < 0 ? -1 : guest_ping_on_pong(e);
+		return guest_empty_read(f, e) < 0 ? -1 : guest_life_on_pong(e);
 	return on_event(f, e);
 }
 

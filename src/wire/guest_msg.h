@@ -15,7 +15,9 @@
  *same, streams stay, and the answer is READY alone. QUIESCE	answered by QUIESCED, the last frame
  *of the guest until GO_ON or HELLO. The shim sends nothing between QUIESCE and these two. So
  *nothing is on the way, and the guest can be saved: what was sent before belongs to this shim, the
- *rest to the saved guest. PING	answered by PONG. */
+ *rest to the saved guest. Its body is GUEST_PAD zeros: they fill the buffers of the guest's port,
+ *which its kernel uses in turn and does not clear, so that nothing which was sent to the guest is
+ *in its image because of them. PING	answered by PONG. */
 #pragma once
 
 #include <stddef.h>
@@ -31,7 +33,9 @@
 #define GUEST_EVENT_FDS 4
 /* The longest body that may arrive on stream 0. */
 #define GUEST_TO_SHIM_MAX (sizeof(struct agent_event) + 2 * GUEST_EVENT_FDS)
-#define GUEST_TO_GUEST_MAX AGENT_REQUEST_MAX
+/* More than a port has: 1,024 buffers of a page, of which each part of the bytes fills one. */
+#define GUEST_PAD (AGENT_REQUEST_MAX + (128U << 10))
+#define GUEST_TO_GUEST_MAX GUEST_PAD
 
 enum guest_type {
 	/* to the guest */

@@ -10,9 +10,10 @@ from checks import Failed, check, equal
 
 SPAWN, FORGET, STAT = 1, 7, 10
 STARTED, FAILED, EXITED, HELD, SYNCED, STATED = 65, 66, 67, 69, 70, 73
-HELLO, READY = 128, 160
+PAD = (4 << 20) + (128 << 10)
+HELLO, QUIESCE, GO_ON, READY, QUIESCED = 128, 129, 130, 160, 161
 DATA, EOF, CREDIT, RESET, OPEN = range(192, 197)
-NO_STDIN, BUILTIN = 2, 8
+NO_STDIN, HOLD, BUILTIN = 2, 4, 8
 IS_HELD, HAS_STDIN, HIT_MEMORY, HIT_PIDS = 2, 4, 1 << 9, 1 << 10
 EGRESS = 1
 EVENT = struct.Struct("<IIIiIIII9Q")
@@ -73,6 +74,25 @@ class Guest:
         equal(again, generation, "the generation of READY")
         return refused, os.strerror(sys) if sys else ""
 
+    def quiesce(self):
+        """From here on the guest sends nothing until go_on(), or HELLO of another shim."""
+        rest = struct.pack("<IHH", PAD, QUIESCE, 0) + bytes(PAD)
+        for at in range(0, len(rest), 16384):  # as the shim does: in whole pages
+            self.sock.sendall(rest[at:at + 16384])
+        self.message(QUIESCED)
+
+    def go_on(self):
+        self.send(GO_ON, 0)
+
+    def synced(self):
+        """The programs that the guest had before this shim, as events."""
+        held = []
+        while True:
+            kind, body = self.message(HELD, SYNCED)
+            if kind == SYNCED:
+                return held
+            held.append(Event(*EVENT.unpack_from(body)))
+
     def spawn(self, *argv, user="root", cwd="/", flags=NO_STDIN, env=(), nofile=0):
         self.handle += 1
         strings = b"".join(word.encode() + b"\0" for word in (user, cwd, *argv, *env))
@@ -83,9 +103,13 @@ class Guest:
             raise Failed(f"{argv}: step {event.stage}: {os.strerror(event.sys)}")
         return struct.unpack(f"<{(len(body) - EVENT.size) // 2}H", body[EVENT.size:])
 
-    def run(self, *argv, **how):
-        """Runs a program without input to its end."""
-        numbers = self.spawn(*argv, **how)
+    def run(self, *argv, given=None, flags=NO_STDIN, **how):
+        """Runs a program to its end, with this input or none."""
+        numbers = self.spawn(*argv, flags=flags if given is None else flags & ~NO_STDIN, **how)
+        if given is not None:
+            self.send(DATA, numbers[0], given)
+            self.send(EOF, numbers[0])
+            numbers = numbers[1:]
         self.streams = {number: b"" for number in numbers}
         event = Event(*EVENT.unpack_from(self.message(EXITED)[1]))
         out, err = (self.streams[number].decode(errors="replace") for number in numbers[:2])

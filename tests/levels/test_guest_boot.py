@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
 """test_guest_boot.py - cordon-init as the first program of a virtual machine: what programs see there is what they see in a
 cell. One guest boots, under QEMU's engine and without a shim; all tests use it, in their order."""
+import mmap
 import os
 import pathlib
 import re
@@ -12,7 +13,7 @@ import time
 
 import engine
 from checks import Skip, check, equal, has, named_tests, run_tap
-from guest_stream import BUILTIN, HIT_MEMORY, HIT_PIDS, NO_STDIN, Guest
+from guest_stream import BUILTIN, HIT_MEMORY, HIT_PIDS, HOLD, IS_HELD, NO_STDIN, Guest
 
 CORDON, DRIVER = sys.argv[1:3]
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="guest-boot-"))
@@ -50,10 +51,12 @@ def guest():
             raise
         initramfs = FOLDER / "initramfs"
         subprocess.run([CORDON, "guest", "--state-dir", engine.guest_kernel.state(CORDON), "--initramfs", initramfs], check=True)
-        STATE["engine"] = engine.Engine(DRIVER, mib=256, kernel=kernel, initrd=os.open(initramfs, os.O_RDONLY), root=root_image()).started()
+        STATE["root"] = root_image()
+        STATE["engine"] = engine.Engine(DRIVER, mib=256, kernel=kernel, initrd=os.open(initramfs, os.O_RDONLY),
+                                        root=STATE["root"]).started()
         STATE["guest"] = Guest(STATE["engine"].stream)
         equal(STATE["guest"].hello(machine_id=IDS[0]), (0, ""), "the guest takes all that HELLO has")
-        STATE["guest"].message(70)  # SYNCED
+        equal(STATE["guest"].synced(), [], "programs of a new guest")
     return STATE["guest"]
 
 
@@ -162,6 +165,61 @@ def test_each_hello_gives_an_identity():
 def test_stat_counts_programs():
     stat = guest().stat()
     equal((stat.processes, stat.disk_limit), (1, 96 << 20), "processes and disk")
+
+
+def clone(image, number):
+    """A guest that goes on from the image, greeted as another machine."""
+    of = engine.Engine(DRIVER, mib=256, ram=image[0], devices=image[1], root=STATE["root"]).started()
+    of.order("go_on")
+    copy = Guest(of.stream)
+    equal(copy.hello(generation=10 + number, machine_id=f"{number}" * 32, hostname=f"clone{number}"), (0, ""), "HELLO of a clone")
+    return of, copy, copy.synced()
+
+
+def test_clones_are_machines_of_their_own():
+    guest().spawn("/bin/sh", "-c", "while :; do sleep 0.1; done", flags=NO_STDIN | HOLD)
+    image = snapshot()
+    script = ("head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \\n'; echo; cat /proc/sys/kernel/random/uuid /proc/sys/kernel/random/boot_id "
+              "/etc/machine-id; hostname")
+    answers, clones = [guest().shell(script).split()], []
+    try:
+        for number in (1, 2):
+            of, copy, held = clone(image, number)
+            clones.append(of)
+            equal([event.flags & IS_HELD for event in held], [IS_HELD], "the program goes on in the clone")
+            answers.append(copy.shell(script).split())
+            check(abs(int(copy.shell("date +%s")) - time.time()) < 60, "the clock is that of HELLO, not of the image")
+            copy.shell(f"echo {number} >/tmp/own")
+            equal(copy.shell("cat /tmp/own"), f"{number}\n", "files of one clone")
+    finally:
+        for of in clones:
+            of.__exit__()
+    for column in zip(*answers):
+        equal(len(set(column)), 3, f"random bytes, UUIDs, boot ids, machine ids and names of three machines: {column}")
+    equal(guest().run("/bin/sh", "-c", "cat /tmp/own").event.exit_code, 1, "the first guest has no file of a clone")
+
+
+def in_image(fd, what):
+    with open(fd, "rb", closefd=False) as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as memory:
+        return memory.find(what) >= 0
+
+
+def snapshot():
+    guest().quiesce()
+    STATE["engine"].order("stop")
+    image = STATE["engine"].order("snapshot")
+    STATE["engine"].order("go_on")
+    guest().go_on()
+    return image
+
+
+def test_what_is_removed_is_not_in_memory():
+    guest().shell("echo kept-$((111111111 * 7)) >/dev/shm/kept; echo gone-$((111111111 * 8)) >/dev/shm/gone; rm /dev/shm/gone")
+    equal(guest().run("/bin/sh", "-c", "cat >/dev/shm/input; rm /dev/shm/input", given=b"value-of-a-secret-5551212").event.exit_code, 0, "cat")
+    ram = snapshot()[0]
+    check(in_image(ram, b"kept-777777777"), "a file that is there is found")
+    check(not in_image(ram, b"gone-888888888"), "what a program wrote and removed is cleared")
+    check(not in_image(ram, b"value-of-a-secret-5551212"), "what the agent passed on is cleared")
 
 
 if __name__ == "__main__":

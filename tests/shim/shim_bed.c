@@ -32,7 +32,7 @@ struct boot_request bed_request = {
 
 static struct sockaddr_un address = { .sun_family = AF_UNIX };
 static struct err e;
-static uint8_t in[8U << 20];
+static uint8_t in[16U << 20];
 static size_t in_at, in_have;
 
 /* In the child: the shim, as PID 1 of a new pid namespace, with its channel at descriptor 3. */
