@@ -29,9 +29,9 @@ static int read_rows(struct request *r, const void *own, uint64_t after, unsigne
 	const struct store_net_filter filter = {
 		.session = r->session_id,
 		.after_seq = after,
-		.kind = v->kind[0] == '\0' ? NULL : v->kind,
-		.name = v->name[0] == '\0' ? NULL : v->name,
-		.execution = v->execution[0] == '\0' ? NULL : v->execution,
+		.kind = table_follow_given(v->kind),
+		.name = table_follow_given(v->name),
+		.execution = table_follow_given(v->execution),
 		.verdict = v->verdict,
 		.limit = limit,
 	};

@@ -28,9 +28,9 @@ static int read_rows(struct request *r, const void *own, uint64_t after, unsigne
 	const struct store_package_filter filter = {
 		.session = r->session_id,
 		.after_seq = after,
-		.ecosystem = f->ecosystem[0] == '\0' ? NULL : f->ecosystem,
-		.name = f->name[0] == '\0' ? NULL : f->name,
-		.execution = f->execution[0] == '\0' ? NULL : f->execution,
+		.ecosystem = table_follow_given(f->ecosystem),
+		.name = table_follow_given(f->name),
+		.execution = table_follow_given(f->execution),
 		.result = f->result,
 		.limit = limit,
 	};

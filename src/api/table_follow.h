@@ -46,3 +46,9 @@ void table_follow_wake(struct request *r);
 /* From inside read_rows(): one record. Returns what the store's callback is to return. */
 int table_follow_add(struct table_follow_sink *to, uint64_t seq, const char *event,
 		     const void *row);
+
+/* A member of a filter as the store takes it: NULL if it was not given. */
+static inline const char *table_follow_given(const char *text)
+{
+	return text[0] == '\0' ? NULL : text;
+}

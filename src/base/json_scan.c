@@ -1,6 +1,7 @@
 /* json_scan.c - one state machine, byte by byte. Open objects and arrays are a short stack. Of
  * names the beginning is kept, of values only one word or a piece of text until the callback. */
 #include "json_scan.h"
+#include "json_word.h"
 
 #include <string.h>
 
@@ -219,12 +220,6 @@ static void close_level(struct json_scan *s, bool array)
 	s->state = AFTER;
 }
 
-static bool is_word(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '+' ||
-	       c == '.' || c == 'E';
-}
-
 static void end_scalar(struct json_scan *s)
 {
 	const char *w = s->word;
@@ -247,7 +242,7 @@ static void begin_value(struct json_scan *s, uint8_t c)
 		begin_string(s, false);
 	} else if (c == '{' || c == '[') {
 		open_level(s, c == '[');
-	} else if (is_word((char)c)) {
+	} else if (json_word_has((char)c)) {
 		s->state = SCALAR;
 		s->nword = 0;
 		s->word[s->nword++] = (char)c;
@@ -312,7 +307,7 @@ static void take(struct json_scan *s, uint8_t c)
 		in_escape(s, c);
 	} else if (s->state == HEX) {
 		in_hex(s, c);
-	} else if (s->state == SCALAR && is_word((char)c)) {
+	} else if (s->state == SCALAR && json_word_has((char)c)) {
 		if (s->nword == sizeof(s->word) - 1)
 			s->bad = true;
 		else

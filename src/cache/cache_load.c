@@ -1,9 +1,9 @@
 /* cache_load.c - theory of operation
  *
- * First what is in tmp is removed: no process writes there any more. Then the 256 folders of objects
- * are read, one a piece, then those of views. A view whose object is missing or has another size,
- * or that is torn, is removed; so are objects that no view names, at the end. Files with other
- * names than ours are removed, too. Links to cordon-egress are answered when all is read. */
+ * First what is in tmp is removed: no process writes there any more. Then the 256 folders of
+ * objects are read, one a piece, then those of views. A view whose object is missing or has another
+ * size, or that is torn, is removed; so are objects that no view names, at the end. Files with
+ * other names than ours are removed, too. Links to cordon-egress are answered when all is read. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +17,17 @@
 #include "log.h"
 
 #define SAMPLE 16 /* objects hashed again after the start */
+/* Objects in a turn when those without a view are removed. */
+#define LOOKED_MAX 8192U
+#define REMOVED_MAX 128U
 
 struct load {
 	struct cache *cache;
 	struct loop_task task;
 	unsigned folder; /* 0 to 255: objects; 256 to 511: views; 512, 513: the end */
 	uint64_t removed;
+	bool looks;		   /* for objects that no view names */
+	struct cache_object *next; /* of them */
 };
 
 /* The other 31 bytes of a name, which its folder begins. */
@@ -106,23 +111,30 @@ static void remove_entry(struct load *l, int dir, const char *text)
 	(void)unlinkat(dir, text, 0);
 }
 
-static void remove_unnamed(struct load *l)
+/* Removes some of the objects that no view names. True: there are more to look at. No request is
+ * answered before all is loaded, so the object that is next stays. */
+static bool remove_unnamed(struct load *l)
 {
-	struct cache *c = l->cache;
-	struct cache_object *next;
+	unsigned looked = 0, removed = 0;
 
-	for (struct cache_object *o = c->index.newest; o != NULL; o = next) {
-		next = o->older;
+	if (!l->looks)
+		l->next = l->cache->index.newest;
+	l->looks = true;
+	while (l->next != NULL && looked++ < LOOKED_MAX && removed < REMOVED_MAX) {
+		struct cache_object *o = l->next;
+
+		l->next = o->older;
 		if (o->views != NULL)
 			continue;
-		cache_room_remove(c, o);
+		cache_room_remove(l->cache, o);
 		l->removed++;
+		removed++;
 	}
+	return l->next != NULL;
 }
 
 static void order(struct load *l)
 {
-	remove_unnamed(l);
 	if (!cache_index_sort(&l->cache->index))
 		log_warn("no memory to order the package cache by use", "");
 }
@@ -154,8 +166,10 @@ static void on_piece(struct loop_task *t)
 		return;
 	}
 	if (l->folder == 512) {
-		order(l);
-		l->folder++;
+		if (!remove_unnamed(l)) {
+			order(l);
+			l->folder++;
+		}
 		loop_defer(l->cache->loop, t);
 		return;
 	}

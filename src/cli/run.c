@@ -15,8 +15,7 @@
 
 #include "cell_ops.h"
 #include "clock.h"
-#include "guest_files.h"
-#include "level_machine.h"
+#include "rand.h"
 #include "run_private.h"
 
 int run_failed(struct run *r, bool user_fault)
@@ -41,14 +40,14 @@ static int use_cell(struct run *r, struct err *e)
 	return 0;
 }
 
-static int with_keeper(struct run *r, uint32_t uid, struct err *e)
+static int with_keeper(struct run *r, struct err *e)
 {
 	struct err later = { 0 };
 	int result = -1;
 
 	if (run_cell_limits(r, e) < 0)
 		return run_failed(r, true);
-	if (run_cell_create(r, uid, e) < 0)
+	if (run_cell_create(r, e) < 0)
 		return run_failed(r, e->code == ERR_INVALID);
 	result = use_cell(r, e);
 	cell_ops(cell_level_find(r->o.level))
@@ -68,46 +67,30 @@ static int with_keeper(struct run *r, uint32_t uid, struct err *e)
 	return result;
 }
 
-/* A level that this machine cannot do is refused, and never replaced by another. */
-static int check_level(const struct run *r, struct err *e)
-{
-	const struct cell_level *level = cell_level_find(r->o.level);
-	struct level_machine machine;
-	int checked = 0;
-
-	if (level->engine == CELL_ENGINE_NONE)
-		return 0;
-	level_machine_init(&machine);
-	level_machine_find_one(level->id, NULL, GUEST_STATE_DIR, &machine);
-	if (!machine.states[level->id].is_possible)
-		checked = err_set(e, ERR_UNSUPPORTED, "--level %s: not possible here: %s",
-				  level->name, machine.states[level->id].why);
-	level_machine_release(&machine);
-	return checked;
-}
-
 static int run(struct run *r, struct err *e)
 {
 	const struct node_ca *authority = NULL;
-	uint32_t uid;
 	int result = -1;
 
-	if (check_level(r, e) < 0 || run_options_uid(&r->o, &uid, e) < 0 ||
+	if (run_guest_check(r, e) < 0 || run_options_uid(&r->o, &r->uid, e) < 0 ||
 	    run_cell_sources(r, e) < 0 || run_net_check(&r->net, &r->o, &r->outcome.network, e) < 0)
 		return run_failed(r, true);
-	if (run_wait_signals(r, e) < 0 || keeper_client_start(&r->keeper, false, e) < 0)
+	if (run_wait_signals(r, e) < 0 ||
+	    keeper_client_start(&r->keeper, run_guest_wanted(r), e) < 0)
 		return -1;
 	if (run_net_open(&r->net, &authority, e) < 0)
 		(void)run_failed(r, false);
-	else if (template_open(r->o.template, authority, &r->template, e) < 0)
-		(void)run_failed(r, e->code == ERR_NOT_FOUND);
+	else if (template_open(run_guest_cell_template(r), authority, &r->template, e) < 0 ||
+		 run_guest_root(r, e) < 0)
+		(void)run_failed(r, e->code == ERR_NOT_FOUND || e->code == ERR_INVALID);
 	else if (keeper_client_hello(&r->keeper, e) == 0)
-		result = with_keeper(r, uid, e);
+		result = with_keeper(r, e);
 	/* First: PID 1 ends when this channel is closed, even if its keeper died before it could
 	 * ask the kernel for PID 1's end. */
 	agent_release(&r->agent);
 	keeper_client_stop(&r->keeper, r->outcome.id);
 	run_net_close(&r->net);
+	run_guest_release(r);
 	return result;
 }
 
@@ -115,16 +98,18 @@ static void init(struct run *r)
 {
 	uint64_t random = 0;
 
-	r->pidfd = r->signal_fd = -1;
+	r->pidfd = r->signal_fd = r->root_fd = -1;
 	r->terminal = TERMINAL_NONE;
 	agent_init(&r->agent, -1);
 	run_net_init(&r->net);
 	relay_init(&r->relay, -1, -1, -1, 0);
 	for (size_t i = 0; i < COUNT(r->sources); i++)
 		r->sources[i] = -1;
+	level_machine_init(&r->machine);
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		random = clock_now_ns();
 	(void)snprintf(r->outcome.id, sizeof(r->outcome.id), "%016llx", (unsigned long long)random);
+	rand_machine_id(r->machine_id);
 	clock_stamp(r->outcome.started_at, sizeof(r->outcome.started_at));
 }
 
@@ -152,6 +137,7 @@ int run_main(int argc, char **argv)
 	init(&r);
 	parsed = run_options_parse(&r.o, argc, argv, &e);
 	r.outcome.profile = r.o.profile;
+	r.outcome.level = cell_level_find(r.o.level);
 	if (parsed == 0 && r.o.help) {
 		options_help(&run_verb, stdout);
 		return 0;

@@ -7,7 +7,6 @@
 
 #include "diff_print.h"
 #include "io.h"
-#include "rand.h"
 #include "run_private.h"
 
 #define EARLY_MAX 16384 /* bytes of command line and environment */
@@ -44,7 +43,7 @@ int run_cell_limits(struct run *r, struct err *e)
 	return 0;
 }
 
-static void fill_create(struct run *r, struct keeper_create *c, uint32_t uid)
+static void fill_create(struct run *r, struct keeper_create *c)
 {
 	const struct run_options *o = &r->o;
 	unsigned can = r->keeper.restrictions.limits;
@@ -53,7 +52,7 @@ static void fill_create(struct run *r, struct keeper_create *c, uint32_t uid)
 	c->op = KEEPER_CREATE;
 	c->profile = o->profile;
 	c->flags = o->read_only ? CELL_READ_ONLY : 0;
-	c->uid = c->gid = uid;
+	c->uid = c->gid = r->uid;
 	c->limits = (struct cell_limits){
 		.memory_bytes = (can & CELL_LIMIT_MEMORY) ? o->memory : 0,
 		.cpu_millis = (can & CELL_LIMIT_CPU) ? o->cpus : 0,
@@ -64,7 +63,7 @@ static void fill_create(struct run *r, struct keeper_create *c, uint32_t uid)
 	};
 	(void)snprintf(c->id, sizeof(c->id), "%s", r->outcome.id);
 	(void)snprintf(c->hostname, sizeof(c->hostname), "%s", o->hostname);
-	rand_machine_id(c->machine_id);
+	memcpy(c->machine_id, r->machine_id, sizeof(c->machine_id));
 	c->nlayers = r->template.nlayers;
 	memcpy(c->layer_at, r->template.at, sizeof(c->layer_at));
 	c->nmounts = (uint32_t)o->mounts.n;
@@ -72,9 +71,10 @@ static void fill_create(struct run *r, struct keeper_create *c, uint32_t uid)
 		memcpy(c->mounts[i].at, o->mount[i].at, sizeof(c->mounts[i].at));
 		c->mounts[i].flags = o->mount[i].writable ? CELL_MOUNT_WRITABLE : 0;
 	}
+	run_guest_plan(r, c);
 }
 
-int run_cell_create(struct run *r, uint32_t uid, struct err *e)
+int run_cell_create(struct run *r, struct err *e)
 {
 	struct keeper_create request;
 	struct keeper_reply reply;
@@ -90,11 +90,11 @@ int run_cell_create(struct run *r, uint32_t uid, struct err *e)
 		fds[n++] = r->template.fds[i];
 	for (size_t i = 0; i < r->o.mounts.n; i++)
 		fds[n++] = r->sources[i];
-	fill_create(r, &request, uid);
+	fill_create(r, &request);
 	/* A short request waits in the socket until PID 1 reads it; a long one would block cordon.
 	 */
-	if (!r->outcome.network.wanted && run_command_size(&r->o) <= EARLY_MAX &&
-	    run_command_send(r, e) < 0)
+	if (!r->outcome.network.wanted && !run_guest_wanted(r) &&
+	    run_command_size(&r->o) <= EARLY_MAX && run_command_send(r, e) < 0)
 		return -1;
 	if (keeper_client_call(&r->keeper, &request, sizeof(request), fds, n, &reply, &r->pidfd,
 			       e) < 0)

@@ -44,10 +44,18 @@ static char *join_strings(const struct run_options *o, struct agent_spawn *s)
 	return text;
 }
 
+/* The PTY of a guest's program is in the guest: it is held there, and pipes lead to it. */
+static uint32_t spawn_flags(const struct run *r)
+{
+	if (!r->o.tty)
+		return 0;
+	return run_guest_wanted(r) ? (uint32_t)(AGENT_TTY | AGENT_HOLD) : (uint32_t)AGENT_TTY;
+}
+
 int run_command_send(struct run *r, struct err *e)
 {
 	struct agent_spawn s = { .handle = RUN_HANDLE,
-				 .flags = r->o.tty ? (uint32_t)AGENT_TTY : 0,
+				 .flags = spawn_flags(r),
 				 .rows = 24,
 				 .cols = 80,
 				 .timeout_ms = r->o.timeout_ms,
@@ -100,13 +108,17 @@ static int take_stdio(struct run *r, struct err *e)
 	int *fds = r->agent.fds;
 	size_t n = r->agent.nfds;
 
-	if (n != (r->o.tty ? 1 : 3))
+	if (n != (!r->o.tty ? 3 : run_guest_wanted(r) ? 2 : 1))
 		return err_set(e, ERR_INVALID,
 			       "internal protocol error: PID 1 sent %zu descriptors", n);
 	r->agent.nfds = 0;
 	if (!r->o.tty) {
 		relay_init(&r->relay, fds[0], fds[1], fds[2], r->o.output_limit);
 		return 0;
+	}
+	if (run_guest_wanted(r)) {
+		relay_init(&r->relay, fds[0], fds[1], -1, r->o.output_limit);
+		return terminal_start(&r->terminal, -1, e);
 	}
 	/* One PTY master serves both ways; each side of the relay owns its own. */
 	int in = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
@@ -155,13 +167,17 @@ int run_command_start(struct run *r, struct err *e)
 	enum agent_type type;
 	struct agent_event v;
 
-	if (!r->outcome.network.wanted && !r->spawn_sent && run_command_send(r, e) < 0)
+	bool early = !r->outcome.network.wanted && !run_guest_wanted(r);
+
+	if (early && !r->spawn_sent && run_command_send(r, e) < 0)
 		return -1;
 	if (run_command_receive(r, &type, &v, e) < 0)
 		return -1;
 	if (type != AGENT_READY || v.pid != AGENT_VERSION)
 		return err_set(e, ERR_SYSTEM, "PID 1 of the cell is of another version");
-	if (r->outcome.network.wanted && (open_network(r, e) < 0 || run_command_send(r, e) < 0))
+	if ((r->outcome.network.wanted && open_network(r, e) < 0) ||
+	    (run_guest_wanted(r) && run_guest_boot(r, e) < 0) ||
+	    (!early && run_command_send(r, e) < 0))
 		return -1;
 	if (run_command_receive(r, &type, &v, e) < 0)
 		return -1;

@@ -8,6 +8,7 @@
 
 #include "run.h"
 #include "cell_level.h"
+#include "guest_files.h"
 
 #define DEFAULT_UID 1000
 #define KIB (1ULL << 10)
@@ -20,11 +21,15 @@
 /* clang-format off */
 static const struct option options[] = {
 	{ "template", "NAME", OPTION_TEXT, FIELD(template), 0, 0,
-	  "template of the cell's files; host: this machine's /usr (default)" },
+	  "template of the cell's files; host: this machine's /usr (default); --level microvm: also the path of a root directory or an erofs image" },
 	{ "profile", "NAME", OPTION_TEXT, FIELD(profile_name), 0, 0,
 	  "standard: sudo works inside (default); locked: one user only" },
 	{ "level", "NAME", OPTION_TEXT, FIELD(level), 0, 0,
 	  "kind of isolation: container (default), gvisor or microvm" },
+	{ "runsc", "FILE", OPTION_TEXT, FIELD(runsc), 0, 0,
+	  "program of gVisor, for --level gvisor (default: the machine's)" },
+	{ "state-dir", "DIR", OPTION_TEXT, FIELD(state_dir), 0, 0,
+	  "where `cordon guest install` put the kernel, for --level microvm (default " GUEST_STATE_DIR ")" },
 	{ "memory", "SIZE", OPTION_BYTES, FIELD(memory), 4 * MIB, 64 * TIB,
 	  "memory, files written included (default 1G)" },
 	{ "cpus", "NUMBER", OPTION_MILLIS, FIELD(cpus), 10, 1000000,
@@ -226,6 +231,8 @@ int run_options_parse(struct run_options *o, int argc, char **argv, struct err *
 	*o = (struct run_options){ .template = "host",
 				   .profile_name = cell_profile_name(CELL_STANDARD),
 				   .level = cell_level_find(NULL)->name,
+				   .runsc = "",
+				   .state_dir = GUEST_STATE_DIR,
 				   .user = "",
 				   .cwd = "",
 				   .hostname = "cordon",

@@ -5,7 +5,8 @@
 #include "options.h"
 
 struct run_options {
-	const char *template, *profile_name, *level, *user, *cwd, *hostname, *result;
+	const char *template, *profile_name, *level, *runsc, *state_dir, *user, *cwd, *hostname,
+		*result;
 	const char *policy, *net_log, *egress_ca;
 	uint64_t memory, cpus, pids, disk, inodes, nofile, timeout_ms, output_limit;
 	struct option_list env, mounts, allow, deny, allow_private;

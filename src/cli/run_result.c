@@ -63,6 +63,27 @@ static void write_error(struct json *j, const struct run_result *o)
 	json_close(j, '}');
 }
 
+/* A command line with an unknown level made nothing. */
+static const struct cell_level *level_of(const struct run_result *o)
+{
+	return o->level == NULL ? cell_level_find(NULL) : o->level;
+}
+
+/* Of the cell. What programs of a guest are restricted to is in doc/levels.md. */
+static const char *filter_of(const struct run_result *o)
+{
+	switch (level_of(o)->engine) {
+	case CELL_ENGINE_GVISOR:
+		return "engine";
+	case CELL_ENGINE_MICROVM:
+		return cell_profile_name(CELL_LOCKED);
+	case CELL_ENGINE_NONE:
+	case CELL_ENGINES:
+		break;
+	}
+	return cell_profile_name(o->profile);
+}
+
 static void write_restrictions(struct json *j, const struct run_result *o)
 {
 	const struct cell_restrictions *w = &o->restrictions;
@@ -74,10 +95,11 @@ static void write_restrictions(struct json *j, const struct run_result *o)
 		json_uint(j, "ids", w->ids);
 		json_bool(j, "rootless", w->rootless != 0);
 		json_bool(j, "idmapped_layers", w->idmapped != 0);
-		json_text(j, "seccomp", cell_profile_name(o->profile));
+		json_text(j, "seccomp", filter_of(o));
 		json_bool(j, "no_new_privs", o->profile == CELL_LOCKED);
 		json_text(j, "capabilities", o->profile == CELL_LOCKED ? "none" : "cut");
-		json_uint(j, "landlock", w->landlock_abi);
+		json_uint(j, "landlock",
+			  level_of(o)->engine == CELL_ENGINE_GVISOR ? 0 : w->landlock_abi);
 		json_text(j, "network", o->network.wanted ? "by policy" : "loopback only");
 		json_bool(j, "egress_redirect", w->redirect != 0);
 		json_text(j, "disk", "tmpfs with bytes and inodes limited");
@@ -138,7 +160,7 @@ int run_result_write(const struct run_result *o, int fd, struct err *e)
 	json_uint(&j, "disk_bytes", o->disk.bytes);
 	json_uint(&j, "output_bytes", o->output_bytes);
 	json_bool(&j, "output_truncated", o->output_truncated);
-	json_text(&j, "level", cell_level_find(NULL)->name);
+	json_text(&j, "level", level_of(o)->name);
 	json_text(&j, "profile", cell_profile_name(o->profile));
 	write_restrictions(&j, o);
 	write_network(&j, &o->network);

@@ -28,6 +28,7 @@ struct run_result {
 	uint64_t output_bytes;
 	bool output_truncated;
 	enum cell_profile profile;
+	const struct cell_level *level; /* NULL: not known */
 	bool cell_made;
 	struct run_result_network network;
 	struct err err; /* ERR_NONE: cordon itself did not fail */

@@ -27,6 +27,22 @@ int run_wait_signals(struct run *r, struct err *e)
 	return 0;
 }
 
+/* The terminal of a guest's program is not this machine's. */
+static void resize(struct run *r)
+{
+	uint16_t rows = 0, cols = 0;
+	struct err e;
+
+	if (!run_guest_wanted(r)) {
+		terminal_resize(&r->terminal);
+		return;
+	}
+	terminal_size(&rows, &cols);
+	if (r->o.tty && rows > 0)
+		IGNORED(agent_send_resize(&r->agent, RUN_HANDLE, rows, cols, &e),
+			"a dead cell shows by itself");
+}
+
 static void forward_signal(struct run *r)
 {
 	struct signalfd_siginfo info;
@@ -35,7 +51,7 @@ static void forward_signal(struct run *r)
 	if (read(r->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
 	if (info.ssi_signo == SIGWINCH)
-		terminal_resize(&r->terminal);
+		resize(r);
 	else
 		IGNORED(agent_send_signal(&r->agent, RUN_HANDLE, (int)info.ssi_signo, &e),
 			"a dead cell shows by itself");
@@ -107,6 +123,8 @@ int run_wait(struct run *r, struct err *e)
 		got = agent_next(&r->agent, 0, &type, &v, e);
 		if (got < 0)
 			return err_wrap(e, "the cell was lost");
+		if (got > 0 && type == AGENT_GUEST && run_guest_event(r, &v, e) < 0)
+			return -1;
 		if (got == 0 || type != AGENT_EXITED)
 			continue;
 		r->outcome.ended = true;

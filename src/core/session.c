@@ -149,6 +149,14 @@ const struct cell_level *session_level(const struct session *s)
 	return cell_level_of(s->row.level);
 }
 
+const char *session_guest_word(const struct session *s)
+{
+	if (session_level(s)->engine == CELL_ENGINE_NONE || s->cell == NULL ||
+	    s->row.state != SESSION_RUNNING)
+		return NULL;
+	return s->cell->guest_state == BOOT_GUEST_UNRESPONSIVE ? "unresponsive" : "running";
+}
+
 int session_level_check(const struct session *s, enum cell_ability ability, const char *what,
 			struct err *e)
 {

@@ -33,6 +33,8 @@ enum session_reason {
 	SESSION_EXPIRED,
 	SESSION_DELETED,
 	SESSION_HOST_RESTART,
+	SESSION_GUEST_PANICKED,
+	SESSION_ENGINE_EXITED,
 	SESSION_REASONS
 };
 
@@ -139,6 +141,8 @@ struct core *session_core(const struct session *s);
 const struct store_template *session_template(const struct session *s);
 /* Its isolation level. */
 const struct cell_level *session_level(const struct session *s);
+/* Of a running session whose level has a guest: "running" or "unresponsive"; else NULL. */
+const char *session_guest_word(const struct session *s);
 /* Is this ability one of its level's? ERR_UNSUPPORTED: no; what: the action, for the message. */
 int session_level_check(const struct session *s, enum cell_ability ability, const char *what,
 			struct err *e) MUST_USE;

@@ -19,6 +19,7 @@
 #include "file_op.h"
 #include "kept_diff.h"
 #include "live_cell.h"
+#include "log.h"
 #include "pool_boot.h"
 #include "quota.h"
 #include "session_alloc.h"
@@ -286,6 +287,12 @@ static void on_cell_dead(struct live_cell *cell)
 	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_ALL, &now);
 	if (now.oom_kills > s->oom_seen)
 		cell_ended(s, SESSION_OOM, "the cell ran out of memory");
+	else if (cell->guest_state == BOOT_GUEST_PANICKED)
+		cell_ended(s, SESSION_GUEST_PANICKED, "the kernel of the guest has ended");
+	else if (cell->guest_state == BOOT_GUEST_EXITED)
+		cell_ended(s, SESSION_ENGINE_EXITED, "the engine of the guest has ended");
+	else if (cell->guest_state == BOOT_GUEST_BROKE)
+		cell_ended(s, SESSION_CRASHED, "the guest broke the protocol and was ended");
 	else if (cell->broken)
 		cell_ended(s, SESSION_CRASHED, "internal protocol error");
 	else
@@ -361,6 +368,19 @@ static void on_cell_egress_listens(struct live_cell *cell, const struct agent_ev
 	session_parts_egress_listens(cell->owner, cell, v);
 }
 
+/* Its end, if it has one, follows: on_cell_dead(). */
+static void on_cell_guest(struct live_cell *cell, const struct agent_event *v)
+{
+	struct session *s = cell->owner;
+	struct err e;
+
+	if (s->row.state >= SESSION_STOPPING)
+		return;
+	if (event_log_append(s->core, NULL, s->row.tenant, s->row.id, "", "session.guest", &e,
+			     "state\t%s\n", boot_guest_word(v->stage)) < 0)
+		log_warn("event could not be written", "session_id=%s error=%s", s->row.id, e.msg);
+}
+
 const struct live_cell_events session_cell_events = {
 	.on_up = on_cell_up,
 	.on_dead = on_cell_dead,
@@ -370,6 +390,7 @@ const struct live_cell_events session_cell_events = {
 	.on_failed = on_cell_failed,
 	.on_synced = on_cell_synced,
 	.on_egress_listens = on_cell_egress_listens,
+	.on_guest = on_cell_guest,
 };
 
 void session_adopted_cold(struct session *s)

@@ -12,7 +12,7 @@
 #include "limit_text.h"
 #include "rand.h"
 #include "session_storage.h"
-#include "cell_level.h"
+#include "session_level.h"
 #include "template_stack.h"
 #include "templates_private.h"
 #include "volume_mount.h"
@@ -67,9 +67,10 @@ static uint64_t usual_memory(const struct core *c, const struct template_version
 }
 
 static int check_limits(const struct core *c, const struct template_version *v,
-			const struct cell_limits *a, struct store_limits *ret, struct err *e)
+			const struct cell_limits *a, struct store_session *row, struct err *e)
 {
 	const struct config *g = c->o.config;
+	struct store_limits *ret = &row->limits;
 
 	if (bound("memory", a->memory_bytes, usual_memory(c, v), MEMORY_MIN, g->memory_max,
 		  &ret->memory_bytes, e) < 0 ||
@@ -80,6 +81,10 @@ static int check_limits(const struct core *c, const struct template_version *v,
 		  e) < 0)
 		return -1;
 	ret->output_bytes = g->output_limit_default;
+	if (session_level_limits(row, e) < 0)
+		return -1;
+	if (session_level_has_own_memory(row->level))
+		return enforceable(c, "cpus", CELL_LIMIT_CPU, a->cpu_millis, &ret->cpu_millis, e);
 	if (enforceable(c, "memory", CELL_LIMIT_MEMORY, a->memory_bytes, &ret->memory_bytes, e) <
 		    0 ||
 	    enforceable(c, "cpus", CELL_LIMIT_CPU, a->cpu_millis, &ret->cpu_millis, e) < 0)
@@ -193,33 +198,6 @@ static int copy_texts(const struct core *c, const struct template_version *v,
 	return 0;
 }
 
-/* The level, and what is asked of it that not every level can do. */
-static int check_level(const struct core *c, const struct template_version *v,
-		       const struct session_spec *spec, struct store_session *row, struct err *e)
-{
-	const struct cell_level *level = spec->level == NULL || *spec->level == '\0'
-						 ? cell_level_of(v->row.level)
-						 : cell_level_find(spec->level);
-
-	if (level == NULL)
-		return err_set(e, ERR_UNSUPPORTED, "level %.60s: must be " CELL_LEVEL_NAMES,
-			       spec->level);
-	row->level = level->id;
-	if (core_level_check(c, level, e) < 0)
-		return -1;
-	if ((spec->nmounts > 0 || v->row.mounts[0] != '\0') &&
-	    !cell_level_can(level, CELL_CAN_MOUNT))
-		return err_set(e, ERR_UNSUPPORTED, "mounts: not possible at level %s", level->name);
-	if ((spec->on_timeout != SESSION_KILL || spec->on_idle != SESSION_KILL) &&
-	    !cell_level_can(level, CELL_CAN_PAUSE))
-		return err_set(e, ERR_UNSUPPORTED, "pause: not possible at level %s", level->name);
-	if (spec->storage_given && spec->storage == SESSION_DISK &&
-	    !cell_level_can(level, CELL_CAN_USE_DISK))
-		return err_set(e, ERR_UNSUPPORTED, "storage disk: not possible at level %s",
-			       level->name);
-	return 0;
-}
-
 static int check_times(const struct core *c, const struct session_spec *spec,
 		       struct store_session *row, struct err *e)
 {
@@ -267,12 +245,12 @@ int session_spec_check(const struct core *c, const struct template_version *v,
 
 	memset(row, 0, sizeof(*row));
 	*ret_texts = NULL;
-	if (check_level(c, v, spec, row, e) < 0)
+	if (session_level_choose(c, v, spec, row, e) < 0)
 		return -1;
 	memcpy(row->template, v->row.name, sizeof(row->template));
 	memcpy(row->template_id, v->row.id, sizeof(row->template_id));
 	row->profile = spec->profile < 0 ? CELL_STANDARD : (uint32_t)spec->profile;
-	if (check_limits(c, v, &asked, &row->limits, e) < 0 || check_times(c, spec, row, e) < 0 ||
+	if (check_limits(c, v, &asked, row, e) < 0 || check_times(c, spec, row, e) < 0 ||
 	    session_storage_check(c, spec, row, e) < 0)
 		return -1;
 	if (copy_texts(c, v, spec, row, ret_texts, e) < 0) {
@@ -404,7 +382,8 @@ int session_spec_plan(const struct core *c, const struct template_version *v,
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", row->id);
 	(void)snprintf(ret->hostname, sizeof(ret->hostname), "%s", row->id);
 	rand_machine_id(ret->machine_id);
-	if (template_stack_plan(c, &stack, ret, e) < 0)
+	if (template_stack_plan(c, &stack, ret, e) < 0 || each_mount(c, row->mounts, ret, e) < 0)
 		return -1;
-	return each_mount(c, row->mounts, ret, e);
+	session_level_plan(c, row, ret);
+	return 0;
 }

@@ -23,6 +23,8 @@ static const char *const reasons[] = {
 	[SESSION_EXPIRED] = "expired",
 	[SESSION_DELETED] = "deleted",
 	[SESSION_HOST_RESTART] = "host_restart",
+	[SESSION_GUEST_PANICKED] = "guest_panicked",
+	[SESSION_ENGINE_EXITED] = "engine_exited",
 };
 _Static_assert(COUNT(reasons) == SESSION_REASONS, "one name for each reason");
 

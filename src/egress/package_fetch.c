@@ -300,6 +300,12 @@ static int open_both(struct package_fetch *f, const struct package_fetch_ask *as
 	return write_request(f, ask, e);
 }
 
+void package_fetch_init(struct package_fetch *f)
+{
+	*f = (struct package_fetch){ .fd = -1 };
+	f->stream.fd = f->stream.watch.fd = -1;
+}
+
 void package_fetch_start(struct package_fetch *f, struct egress_session *session,
 			 const struct package_fetch_ask *ask)
 {
@@ -337,7 +343,7 @@ void package_fetch_release(struct package_fetch *f)
 {
 	completion_cancel(&f->done);
 	close_all(f);
-	if (f->fd > 0)
+	if (f->fd >= 0)
 		fd_close(f->fd);
 	f->fd = -1;
 }

@@ -57,8 +57,9 @@ struct package_fetch {
 	bool has_head, head;
 };
 
-/* Begins; done.on_done comes later, once. The structure was zeroed once, but for what the caller
- * sets, or released. */
+/* Before anything else: nothing is held. */
+void package_fetch_init(struct package_fetch *f);
+/* Begins; done.on_done comes later, once. */
 void package_fetch_start(struct package_fetch *f, struct egress_session *session,
 			 const struct package_fetch_ask *ask);
 /* Ends it without a call of on_done, and releases what it holds; no effect twice. */

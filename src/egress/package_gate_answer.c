@@ -97,29 +97,37 @@ static void refuse(struct package_gate *g, const char *why)
 	package_gate_refuse(g, "registries", why);
 }
 
+bool package_gate_leads(struct package_gate *g, const char *location, unsigned *count,
+			struct endpoint *to, char target[PACKAGE_REDIRECT_TARGET_MAX])
+{
+	struct package_hosts hosts;
+	char why[POLICY_REASON_MAX];
+	bool follows;
+
+	if (package_hosts_copy(&hosts, g->registry, g->x->tls) < 0) {
+		gateway_drop_server(g->x);
+		package_gate_fail(g, 503, "out of memory");
+		return false;
+	}
+	follows = package_redirect_read(&hosts, location, count, to, target, why);
+	package_hosts_release(&hosts);
+	if (!follows)
+		refuse(g, why);
+	return follows;
+}
+
 /* Asks the host that the answer leads to, if it is one of the registry's. */
 static void follow(struct package_gate *g, const struct http1_response *a)
 {
-	struct gateway *x = g->x;
 	struct http1_span at = { 0 };
-	struct package_hosts hosts;
-	struct endpoint to = x->endpoint;
-	char url[HTTP1_TARGET_MAX], target[PACKAGE_REDIRECT_TARGET_MAX], why[POLICY_REASON_MAX];
-	bool follows;
+	struct endpoint to = g->x->endpoint;
+	char url[HTTP1_TARGET_MAX], target[PACKAGE_REDIRECT_TARGET_MAX];
 
 	(void)http1_find(a->headers, a->headers_n, "location", &at);
 	(void)snprintf(url, sizeof(url), "%.*s", at.n < sizeof(url) ? (int)at.n : 0,
 		       at.n > 0 ? at.p : "");
-	if (package_hosts_copy(&hosts, g->registry, x->tls) < 0) {
-		package_gate_fail(g, 503, "out of memory");
-		return;
-	}
-	follows = package_redirect_read(&hosts, url, &g->redirects, &to, target, why);
-	package_hosts_release(&hosts);
-	if (follows)
-		gateway_request_again(x, &to, target);
-	else
-		refuse(g, why);
+	if (package_gate_leads(g, url, &g->redirects, &to, target))
+		gateway_request_again(g->x, &to, target);
 }
 
 static void count_unknown(struct package_gate *g, int status)

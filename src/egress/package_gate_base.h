@@ -16,6 +16,7 @@
 #include "package_download.h"
 #include "package_gate.h"
 #include "package_judge.h"
+#include "package_redirect.h"
 #include "package_shape.h"
 #include "package_view.h"
 
@@ -143,6 +144,10 @@ char *package_gate_credentials(const struct gateway *x);
 /* ---- package_gate_answer.c: for struct gateway_gate */
 
 bool package_gate_head(struct gateway *x, const struct http1_response *a);
+/* Where a redirect of the registry leads. False: the request was refused, since that is none of its
+ * hosts. */
+bool package_gate_leads(struct package_gate *g, const char *location, unsigned *count,
+			struct endpoint *to, char target[PACKAGE_REDIRECT_TARGET_MAX]);
 bool package_gate_drops(const struct gateway *x, struct http1_span name);
 const char *package_gate_headers(const struct gateway *x);
 bool package_gate_wants_json(const struct gateway *x);

@@ -134,22 +134,8 @@ static void fetch(struct package_probe *p);
 
 static void follow(struct package_probe *p)
 {
-	struct package_gate *g = p->gate;
-	struct package_hosts hosts;
-	char why[POLICY_REASON_MAX];
-	bool follows;
-
-	if (package_hosts_copy(&hosts, g->registry, g->x->tls) < 0) {
-		package_gate_fail(g, 503, "out of memory");
-		return;
-	}
-	follows = package_redirect_read(&hosts, p->fetch.location, &p->redirects, &p->to, p->target,
-					why);
-	package_hosts_release(&hosts);
-	if (follows)
+	if (package_gate_leads(p->gate, p->fetch.location, &p->redirects, &p->to, p->target))
 		fetch(p);
-	else
-		package_gate_refuse(g, "registries", why);
 }
 
 static void on_answer(struct completion *c, const struct err *e)
@@ -230,7 +216,7 @@ bool package_gate_probe(struct package_gate *g)
 	g->probe = p;
 	package_gate_count_name(g);
 	p->gate = g;
-	p->fetch.fd = p->fetch.stream.fd = p->fetch.stream.watch.fd = -1;
+	package_fetch_init(&p->fetch);
 	p->to = g->x->endpoint;
 	(void)snprintf(p->target, sizeof(p->target), "%s%s%s", g->x->path,
 		       g->x->query != NULL ? "?" : "", g->x->query != NULL ? g->x->query : "");

@@ -141,22 +141,8 @@ static void hash(struct package_zip *z)
 
 static void follow(struct package_zip *z)
 {
-	struct package_gate *g = z->gate;
-	struct package_hosts hosts;
-	char why[POLICY_REASON_MAX];
-	bool follows;
-
-	if (package_hosts_copy(&hosts, g->registry, g->x->tls) < 0) {
-		package_gate_fail(g, 503, "out of memory");
-		return;
-	}
-	follows = package_redirect_read(&hosts, z->fetch.location, &z->redirects, &z->to, z->target,
-					why);
-	package_hosts_release(&hosts);
-	if (follows)
+	if (package_gate_leads(z->gate, z->fetch.location, &z->redirects, &z->to, z->target))
 		fetch(z);
-	else
-		package_gate_refuse(g, "registries", why);
 }
 
 static void on_fetched(struct completion *c, const struct err *e)
@@ -223,8 +209,8 @@ void package_gate_zip(struct package_gate *g, int fd, uint64_t size)
 		     g->x->query != NULL ? g->x->query : "") >= (int)sizeof(z->target))
 		z->target[0] = '\0';
 	z->task = (struct loop_task){ .on_run = on_task, .arg = z };
+	package_fetch_init(&z->fetch);
 	z->fetch.fd = fd;
-	z->fetch.stream.fd = z->fetch.stream.watch.fd = -1;
 	z->fetch.size = size;
 	z->from_cache = fd >= 0;
 	if (z->from_cache)

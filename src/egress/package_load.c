@@ -575,7 +575,8 @@ int package_load_start(struct package_view *v, const struct package_view_ask *as
 	l->session = ask->session;
 	l->any_age = any_age;
 	l->since_ms = ask->since_ms;
-	l->fd = l->fetch.fd = l->fetch.stream.fd = l->fetch.stream.watch.fd = l->call.found.fd = -1;
+	package_fetch_init(&l->fetch);
+	l->fd = l->call.found.fd = -1;
 	l->to = (struct endpoint){ .by_name = true, .port = v->hosts.at[v->host].port };
 	memcpy(l->to.host, v->hosts.at[v->host].name, sizeof(l->to.host));
 	(void)snprintf(l->target, sizeof(l->target), "%s", v->target);

@@ -47,6 +47,11 @@ void channel_use_carrier(const struct channel_carrier *c)
 	carrier = c;
 }
 
+bool channel_has_carrier(void)
+{
+	return carrier != NULL;
+}
+
 int channel_init(void)
 {
 	channel = CHANNEL_FD;

@@ -25,6 +25,7 @@ struct channel_carrier {
 };
 
 void channel_use_carrier(const struct channel_carrier *carrier);
+bool channel_has_carrier(void);
 
 /* Takes descriptor 3. */
 int channel_init(void) MUST_USE;
@@ -44,8 +45,9 @@ bool channel_needs_retry(void);
 /* Sends one event. False: there is no connection, or the kernel does not accept it now. */
 bool channel_send(enum agent_type type, const struct agent_event *v, const int *fds, size_t nfds);
 
-/* May EXITED of a program be sent? Descriptors that were passed are read by the server itself, but
- * streams of a guest bring the output over the same connection: it goes first. */
+/* With a carrier: were all bytes sent that were in the program's output pipes when this was called
+ * first? Descriptors that were passed are read by the server itself, but streams of a guest bring
+ * the output over the same connection, and it goes before EXITED. */
 bool channel_is_drained(uint32_t program);
 
 /* Receives once. False if there was nothing. At the end of the connection PID 1 exits, if the cell

@@ -124,14 +124,23 @@ static bool send_event(struct program *p, unsigned what)
 }
 
 /* The output of a program is sent first, if it goes over the same connection. If it was killed, and
- * the server does not read, the wait has an end. */
+ * the server does not read, the wait has an end; so has that for a terminal, which other processes
+ * may still write to. */
 static bool must_wait(const struct program *p)
 {
-	bool killed = all_dead || (p->to_send & PROGRAM_SEND_TREE_DEAD) != 0;
+	bool killed = all_dead || (p->to_send & PROGRAM_SEND_TREE_DEAD) != 0, in_time;
 
-	if (channel_is_drained(p->handle))
+	if (!channel_has_carrier())
 		return false;
-	return !killed || clock_now_ns() < p->ended_ns + DRAIN_MS * CLOCK_MS;
+	in_time = clock_now_ns() < p->ended_ns + DRAIN_MS * CLOCK_MS;
+	if (p->pump != NULL && in_time && pty_pump_has_output(p->pump))
+		return true;
+	return !channel_is_drained(p->handle) && (!killed || in_time);
+}
+
+bool event_out_waits(void)
+{
+	return exit_waits;
 }
 
 /* In the order of the flags' values: STARTED comes before EXITED, and TREE_DEAD is the last. */

@@ -29,3 +29,6 @@ void event_out_all_dead(const struct agent_event *v);
 /* Sends pending events until the channel accepts no more. True if none is left, or the channel is
  * broken: then they are sent over the next connection. */
 bool event_out_all(void);
+
+/* Does EXITED of a program wait for its output? Then event_out_all() is to be called again soon. */
+bool event_out_waits(void);

@@ -5,8 +5,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "clock.h"
 #include "egress_listener.h"
 #include "guest_dns.h"
+#include "guest_owner.h"
 #include "guest_pump.h"
 
 #define CONNECTIONS_MAX 768 /* the rest of the numbers is for programs */
@@ -28,6 +30,7 @@ nfds_t guest_egress_poll_fds(struct pollfd *ret_fds, bool accepting)
 	ret_fds[0] = (struct pollfd){ any && connections < CONNECTIONS_MAX ? listeners[0] : -1,
 				      POLLIN, 0 };
 	ret_fds[1] = (struct pollfd){ any ? listeners[1] : -1, POLLIN, 0 };
+	ret_fds[2] = guest_owner_poll_fd();
 	return GUEST_EGRESS_FDS;
 }
 
@@ -48,7 +51,12 @@ static void accept_one(struct mux *m, int fd)
 		return;
 	}
 	connections++;
-	if (!guest_pump_open(m, &open, fd, on_end))
+	guest_owner_find(m, fd, &open);
+}
+
+void guest_egress_begin(struct mux *m, int fd, const struct mux_open *open)
+{
+	if (!guest_pump_open(m, open, fd, on_end))
 		connections--;
 }
 
@@ -65,4 +73,5 @@ void guest_egress_on_ready(struct mux *m, const struct pollfd *fds)
 	}
 	if (fds[1].revents != 0)
 		guest_dns_on_queries(m, fds[1].fd);
+	guest_owner_on_ready(m, fds[2].revents, clock_now_ns());
 }

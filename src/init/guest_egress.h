@@ -9,10 +9,13 @@
 
 #include "mux.h"
 
-#define GUEST_EGRESS_FDS 2 /* entries of guest_egress_poll_fds(), always */
+#define GUEST_EGRESS_FDS 3 /* entries of guest_egress_poll_fds(), always */
 
 /* Begins to accept; repeatable. Returns 0 or an errno. */
 int guest_egress_open(void) MUST_USE;
 
 nfds_t guest_egress_poll_fds(struct pollfd *ret_fds, bool accepting);
 void guest_egress_on_ready(struct mux *m, const struct pollfd *fds);
+
+/* Takes fd over: an accepted connection, for which a stream is opened. */
+void guest_egress_begin(struct mux *m, int fd, const struct mux_open *open);

@@ -20,6 +20,7 @@
 #include "clock.h"
 #include "guest_dns.h"
 #include "guest_egress.h"
+#include "guest_owner.h"
 #include "guest_stream.h"
 #include "io.h"
 
@@ -31,11 +32,10 @@
 #define RETRY_NS (10 * CLOCK_MS)
 
 static int link_fd = -1;
-static bool is_port;	/* of a virtual machine */
-static bool away;	/* the host's end of the port is not connected */
-static bool silent;	/* nothing may be sent */
-static bool stalled;	/* there was no room for a message */
-static bool exit_waits; /* EXITED of a program waits for its output */
+static bool is_port; /* of a virtual machine */
+static bool away;    /* the host's end of the port is not connected */
+static bool silent;  /* nothing may be sent */
+static bool stalled; /* there was no room for a message */
 static guest_apply apply_hello;
 static uint64_t generation;
 static struct guest_ready ready;
@@ -280,15 +280,8 @@ static bool next(struct frame *ret)
 	}
 }
 
-static bool is_drained(uint32_t program)
-{
-	bool drained = guest_pump_is_drained(program);
-
-	exit_waits = exit_waits || !drained;
-	return drained;
-}
-
-static const struct channel_carrier carrier = { is_broken, send_event, receive, next, is_drained };
+static const struct channel_carrier carrier = { is_broken, send_event, receive, next,
+						guest_pump_is_drained };
 
 int guest_link_begin(int fd, guest_apply apply)
 {
@@ -350,7 +343,6 @@ nfds_t guest_link_poll_fds(struct pollfd *ret_fds)
 
 	bool writing = out_at < out_len || (!silent && mux_has_output(mux));
 
-	exit_waits = false;
 	ret_fds[0] = (struct pollfd){ away ? -1 : link_fd,
 				      (short)(POLLIN | (writing ? POLLOUT : 0)), 0 };
 	n += guest_egress_poll_fds(ret_fds + n, reading);
@@ -369,5 +361,5 @@ uint64_t guest_link_wake_ns(uint64_t now_ns)
 {
 	if (stalled && out_at == out_len)
 		return now_ns;
-	return away || exit_waits ? now_ns + RETRY_NS : 0;
+	return away ? now_ns + RETRY_NS : guest_owner_wake_ns();
 }

@@ -16,6 +16,7 @@
  *   guest_link.c        in a guest: the connection to its shim, in place of channel B;
  *                       guest_pump.c moves bytes between its streams and descriptors,
  *                       guest_egress.c and guest_dns.c have what programs want to reach,
+ *                       guest_owner.c asks which program it is,
  *                       guest_identity.c sets what HELLO has
  *   dialer.c            connections to ports of the cell
  *   egress_listener.c   the two sockets for cordon-egress
@@ -66,6 +67,7 @@
 #include "egress_listener.h"
 #include "fd_std.h"
 #include "guest_boot.h"
+#include "guest_gvisor.h"
 #include "guest_identity.h"
 #include "guest_link.h"
 #include "io.h"
@@ -408,7 +410,7 @@ static int sleep_ms(uint64_t now_ns)
 
 	if (guest_link_is_used())
 		end = sooner(end, guest_link_wake_ns(now_ns));
-	if (channel_needs_retry())
+	if (channel_needs_retry() || event_out_waits())
 		end = sooner(end, now_ns + RETRY_MS * CLOCK_MS);
 	end = sooner(end, owner_finder_wake_ns(now_ns));
 	if (tree_wait_ms >= 0)
@@ -507,14 +509,6 @@ static void turn(void)
 		guest_link_flush();
 }
 
-/* gVisor shares time and random numbers with the machine, and the rest was set before it started.
- */
-static uint32_t apply_nothing(const struct guest_hello *h, int *ret_sys)
-{
-	(void)h, (void)ret_sys;
-	return 0;
-}
-
 /* The first program of a virtual machine. Returns the port to the shim. */
 static int boot_guest(void)
 {
@@ -535,7 +529,8 @@ static int begin(int argc, char **argv, int port)
 		return guest_link_begin(port, guest_identity_apply);
 	if (argc <= 1 || strcmp(argv[1], "guest") != 0)
 		return channel_init();
-	return getpid() == 1 ? guest_link_begin(3, apply_nothing) : -1;
+	guest_gvisor_init(argc - 2, argv + 2);
+	return getpid() == 1 ? guest_link_begin(3, guest_gvisor_apply) : -1;
 }
 
 int main(int argc, char **argv)

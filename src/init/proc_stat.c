@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "io.h"
+#include "tree_mark.h"
 
 /* Reads the next number, behind which a space or the end must follow, and moves *at behind it. */
 static bool number(const char **at, long long min, long long max, long long *ret)
@@ -65,14 +66,13 @@ bool proc_stat_parse(const char *text, struct proc_stat *ret)
 
 bool proc_stat_parse_limits(const char *text, uint64_t *ret)
 {
-	static const char word[] = "\nMax file locks ";
-	const char *at = strstr(text, word);
+	const char *word = tree_mark_line(), *at = strstr(text, word);
 	char *end;
 	unsigned long long n;
 
 	if (at == NULL)
 		return false;
-	at += sizeof(word) - 1;
+	at += strlen(word);
 	at += strspn(at, " ");
 	at += strcspn(at, " \n"); /* behind the soft limit, which the process itself may change */
 	at += strspn(at, " ");

@@ -11,7 +11,7 @@
 struct proc_stat {
 	pid_t pid, parent, group, session;
 	bool alive;	/* at least one thread runs */
-	uint64_t locks; /* hard limit of file locks: its mark (tree_mark.h); UINT64_MAX: none */
+	uint64_t locks; /* hard limit that is its mark (tree_mark.h); UINT64_MAX: none */
 };
 
 /* Parses the text of /proc/<pid>/stat: all members but locks. The process chooses the name in it,

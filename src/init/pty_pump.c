@@ -127,3 +127,12 @@ void pty_pump_move(struct pty_pump *p, const struct pollfd *fds, unsigned n)
 			move_input(p);
 	}
 }
+
+bool pty_pump_has_output(const struct pty_pump *p)
+{
+	/* poll(2) sees bytes that the kernel has still to move to the master's side; FIONREAD does
+	 * not. */
+	struct pollfd readable = { .fd = p->master, .events = POLLIN };
+
+	return p->output >= 0 && poll(&readable, 1, 0) > 0;
+}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <poll.h>
+#include <stdbool.h>
 
 #include "own.h"
 
@@ -24,3 +25,6 @@ unsigned pty_pump_poll_fds(const struct pty_pump *p, struct pollfd *ret_fds);
 
 /* Moves bytes after poll(2), a few KiB at most, so that no program can occupy PID 1. */
 void pty_pump_move(struct pty_pump *p, const struct pollfd *fds, unsigned n);
+
+/* Is there output of the PTY that was not moved yet? */
+bool pty_pump_has_output(const struct pty_pump *p);

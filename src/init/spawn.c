@@ -25,6 +25,7 @@
 #include "io.h"
 #include "kernel.h"
 #include "users.h"
+#include "tree_mark.h"
 
 /* The last directory has programs that the template adds to those of /usr. */
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/cordon/bin"
@@ -182,6 +183,21 @@ static int make_pipes(struct child_process *c, struct spawn *s)
 	return 0;
 }
 
+/* The program's end of a PTY, whatever is at its name; in gVisor, which cannot do that, by its
+ * name. */
+static int open_peer(int master)
+{
+	int flags = O_RDWR | O_NOCTTY | O_CLOEXEC;
+	int fd = ioctl(master, TIOCGPTPEER, flags);
+	unsigned number;
+	char path[32];
+
+	if (fd >= 0 || errno != ENOTTY || syscall(SYS_ioctl, master, TIOCGPTN, &number) < 0)
+		return fd;
+	(void)snprintf(path, sizeof(path), "/dev/pts/%u", number);
+	return open(path, flags | O_NOFOLLOW);
+}
+
 static int make_tty(struct child_process *c, struct spawn *s)
 {
 	struct winsize size = { .ws_row = c->request->rows, .ws_col = c->request->cols };
@@ -192,7 +208,7 @@ static int make_tty(struct child_process *c, struct spawn *s)
 		return -1;
 	if (ioctl(s->stdio[0], TIOCSPTLCK, &unlock) < 0)
 		return -1;
-	c->stdio[0] = ioctl(s->stdio[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	c->stdio[0] = open_peer(s->stdio[0]);
 	if (c->stdio[0] < 0)
 		return -1;
 	/* Its group is tty, by a mount option. */
@@ -335,7 +351,7 @@ static int take_limits(const struct child_process *c)
 
 	if (c->request->nofile > 0 && setrlimit(RLIMIT_NOFILE, &files) < 0)
 		return -1;
-	return c->mark > 0 ? setrlimit(RLIMIT_LOCKS, &mark) : 0;
+	return c->mark > 0 ? prlimit(0, tree_mark_resource(), &mark, NULL) : 0;
 }
 
 /* No descriptor of PID 1 may stay open in a built-in. The error pipe is closed, too, which reports

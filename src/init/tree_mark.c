@@ -1,5 +1,6 @@
 #include "tree_mark.h"
 
+#include <stddef.h>
 #include <sys/resource.h>
 
 #define FIRST (1ULL << 62)
@@ -7,12 +8,30 @@
 static uint64_t first, last; /* 0: none assigned yet */
 static bool any_left = true;
 
+int tree_mark_resource(void)
+{
+	static int resource = -1;
+	struct rlimit own;
+
+	if (resource < 0)
+		resource = getrlimit(RLIMIT_LOCKS, &own) == 0 && setrlimit(RLIMIT_LOCKS, &own) == 0
+				   ? (int)RLIMIT_LOCKS
+				   : (int)RLIMIT_RSS;
+	return resource;
+}
+
+const char *tree_mark_line(void)
+{
+	return tree_mark_resource() == (int)RLIMIT_LOCKS ? "\nMax file locks "
+							 : "\nMax resident set ";
+}
+
 /* In a cell inside of a cell, PID 1's own limit is a mark of the outer one. */
 static uint64_t before_first(void)
 {
 	struct rlimit own;
 
-	if (getrlimit(RLIMIT_LOCKS, &own) < 0)
+	if (prlimit(0, tree_mark_resource(), NULL, &own) < 0)
 		return 0;
 	return own.rlim_max < FIRST ? own.rlim_max : FIRST;
 }

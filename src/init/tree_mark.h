@@ -11,6 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The limit that marks are in: RLIMIT_LOCKS or, in gVisor, which refuses to set that one,
+ * RLIMIT_RSS. The latter has no effect either, but programs may lower it for themselves (ulimit
+ * -m). */
+int tree_mark_resource(void);
+
+/* Its line in /proc/PID/limits begins with this. */
+const char *tree_mark_line(void);
+
 /* Assigns a new mark; 0 if there is none left. */
 uint64_t tree_mark_next(void);
 

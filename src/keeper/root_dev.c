@@ -1,6 +1,6 @@
 /* root_dev.c - /dev of a cell: six device nodes, links, pseudo-terminals of its own, /dev/shm, and
- * the machine id. What must not change: /dev is read-only, and no other file system of a cell
- * allows devices, so a cell has these six and no others. */
+ * the machine id; /dev/kvm for a virtual machine. What must not change: /dev is read-only, and no
+ * other file system of a cell allows devices, so a cell has these and no others. */
 #include "root.h"
 
 #include <fcntl.h>
@@ -54,21 +54,24 @@ static int place_pts(const struct cell *c, int dev, struct err *e)
 	return mounts_place(pts, dev, "pts", e);
 }
 
-static int fill_dev(const struct cell *c, const struct keeper *k, const char *machine_id, int dev,
-		    struct err *e)
+static int fill_dev(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
+		    int dev, struct err *e)
 {
+	int (*node)(int, const char *, dev_t, struct err *) =
+		k->setup.rootless ? borrow_node : make_node;
 	OWN_FD id = openat(dev, "machine-id", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
 
 	for (size_t i = 0; i < COUNT(dev_nodes); i++)
-		if ((k->setup.rootless ? borrow_node : make_node)(
-			    dev, dev_nodes[i].name, makedev(dev_nodes[i].major, dev_nodes[i].minor),
-			    e) < 0)
+		if (node(dev, dev_nodes[i].name, makedev(dev_nodes[i].major, dev_nodes[i].minor),
+			 e) < 0)
 			return -1;
+	if ((r->flags & CELL_KVM) != 0 && node(dev, "kvm", makedev(10, 232), e) < 0)
+		return -1;
 	for (size_t i = 0; i < COUNT(dev_links); i++)
 		if (symlinkat(dev_links[i][1], dev, dev_links[i][0]) < 0)
 			return err_sys(e, "/dev/%s", dev_links[i][0]);
 	if (mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 0755) < 0 || id < 0 ||
-	    dprintf(id, "%s\n", machine_id) < 0)
+	    dprintf(id, "%s\n", r->machine_id) < 0)
 		return err_sys(e, "fill /dev");
 	return place_pts(c, dev, e);
 }
@@ -84,8 +87,7 @@ int root_place_dev(const struct cell *c, const struct keeper *k, const struct ke
 	if (mounts_copy(p->base, "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &copy, e) < 0)
 		return -1;
 	OWN_FD dev = copy;
-	if (mounts_place(dev, p->root, "/dev", e) < 0 ||
-	    fill_dev(c, k, r->machine_id, dev, e) < 0 ||
+	if (mounts_place(dev, p->root, "/dev", e) < 0 || fill_dev(c, k, r, dev, e) < 0 ||
 	    root_place_dir(c, p, p->base, "shm", "/dev/shm", 01777, 0, e) < 0)
 		return -1;
 	/* Only the directory itself, not what is mounted in it. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "doc_json_number.h"
+#include "json_word.h"
 #include "utf8.h"
 
 enum state {
@@ -314,12 +315,6 @@ static void close_level(struct doc_json *j, bool array)
 	j->state = AFTER;
 }
 
-static bool is_word(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '+' ||
-	       c == '.' || c == 'E';
-}
-
 static void end_word(struct doc_json *j)
 {
 	j->word[j->nword] = '\0';
@@ -344,7 +339,7 @@ static void begin_value(struct doc_json *j, char c)
 		begin_string(j, false);
 	} else if (c == '{' || c == '[') {
 		open_level(j, c == '[');
-	} else if (is_word(c)) {
+	} else if (json_word_has(c)) {
 		j->state = WORD;
 		j->nword = 0;
 		in_word(j, c);
@@ -396,7 +391,7 @@ static size_t step(struct doc_json *j, const char *p, size_t n)
 {
 	if (j->state == STRING || j->state == ESCAPE || j->state == HEX)
 		return in_string(j, p, n);
-	if (j->state == WORD && is_word(*p)) {
+	if (j->state == WORD && json_word_has(*p)) {
 		in_word(j, *p);
 		return 1;
 	}

@@ -4,30 +4,27 @@
  * RESUME and SNAPSHOT are answered with is decided here, once for each: `answering` says which
  * answer is owed.
  *
- * The guest is watched while it runs: a PING every PING_S seconds, and after MISSES without an
- * answer it counts as unresponsive, which is reported and nothing more. The stream's end without a
- * word of the engine is given a moment, as the engine's exit says more about the reason. */
+ * The stream's end without a word of the engine is given a moment, as the engine's exit says more
+ * about the reason. */
 #include "guest_life.h"
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "carrier.h"
 #include "clock.h"
 #include "console.h"
 #include "engine.h"
+#include "guest_greeting.h"
 #include "guest_messages.h"
-#include "guest_programs.h"
+#include "guest_ping.h"
 #include "io.h"
 #include "rand.h"
 #include "report.h"
 #include "shim.h"
 #include "streams.h"
 
-#define TICK_S 1
-#define PING_S 10
-#define MISSES 3
+#define TICK_MS 1000
 #define BOOT_S 120 /* a loaded machine without KVM; less than cells/live_cell.c waits */
 #define ENGINE_S 120
 #define ANSWER_S 60
@@ -65,8 +62,6 @@ static bool stay;
 static int image[2] = { -1, -1 }; /* until SNAPSHOT_DONE is sent */
 static struct loop_timer timer;
 static unsigned ticks; /* left, in states that wait */
-static uint64_t pings, pongs;
-static unsigned misses;
 
 static void engine_done(struct completion *c, const struct err *e);
 
@@ -74,21 +69,21 @@ static void engine_done(struct completion *c, const struct err *e);
 
 static void on_tick(struct loop_timer *t);
 
-static void tick_in(unsigned seconds)
+static void tick_in(uint64_t ms)
 {
 	timer.on_expire = on_tick;
-	loop_timer_set(shim_loop, &timer, clock_now_ns() + seconds * 1000 * CLOCK_MS);
+	loop_timer_set(shim_loop, &timer, clock_now_ns() + ms * CLOCK_MS);
 }
 
 static void enter(enum state next, unsigned seconds)
 {
 	state = next;
 	ticks = seconds;
-	misses = 0;
+	guest_ping_forgive();
 	if (seconds > 0)
-		tick_in(TICK_S);
+		tick_in(TICK_MS);
 	else if (next == RUNNING)
-		tick_in(PING_S);
+		tick_in(guest_ping_ms);
 	else
 		loop_timer_cancel(shim_loop, &timer);
 	shim_wake();
@@ -217,23 +212,12 @@ static void begin_going_on(void)
 
 static void greet(void)
 {
-	struct guest_hello h = { .flags = ops->shares_network ? 0 : GUEST_EGRESS,
-				 .pids = request.pids,
-				 .memory_bytes = request.memory_bytes,
-				 .nofile = request.nofile,
-				 .disk_bytes = request.disk_bytes,
-				 .inodes = request.inodes };
 	bool first = generation == 0;
-	struct timespec now;
+	struct guest_hello h;
 
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	h.wall_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 	while (generation == 0)
 		rand_bytes(&generation, sizeof(generation));
-	h.generation = generation;
-	rand_bytes(h.entropy, sizeof(h.entropy));
-	memcpy(h.machine_id, request.machine_id, sizeof(h.machine_id));
-	memcpy(h.hostname, request.hostname, sizeof(h.hostname));
+	h = guest_greeting(&request, generation, !ops->shares_network);
 	carrier_hold(true);
 	if (!guest_messages_hello(&h, first))
 		end_guest(BOOT_GUEST_BROKE, EPROTO, BOOT_AT_AGENT);
@@ -400,18 +384,6 @@ void guest_life_on_quiesced(void)
 	ops->stop(engine, &call);
 }
 
-int guest_life_on_pong(struct err *e)
-{
-	if (pongs == pings)
-		return err_set(e, ERR_INVALID, "the guest's agent answered a PING too many");
-	pongs++;
-	misses = 0;
-	report_responsive(true);
-	guest_programs_on_pong(pongs);
-	shim_wake();
-	return 0;
-}
-
 bool guest_life_is_greeting(void)
 {
 	return state == GREETING;
@@ -439,24 +411,7 @@ bool guest_life_shares_network(void)
 	return ops != NULL && ops->shares_network;
 }
 
-uint64_t guest_life_ping(void)
-{
-	if (carrier_send(GUEST_PING, NULL, 0))
-		pings++;
-	return pings;
-}
-
 /* Time. */
-
-static void watch_guest(void)
-{
-	if (pings == pongs)
-		(void)guest_life_ping();
-	else if (++misses == MISSES)
-		report_responsive(false);
-	tick_in(PING_S);
-	shim_wake();
-}
 
 static void on_timeout(void)
 {
@@ -476,11 +431,12 @@ static void on_tick(struct loop_timer *t)
 {
 	(void)t;
 	if (state == RUNNING) {
-		watch_guest();
+		guest_ping_watch();
+		tick_in(guest_ping_ms);
 	} else if (ticks > 0 && --ticks == 0) {
 		on_timeout();
 	} else if (ticks > 0) {
-		tick_in(TICK_S);
+		tick_in(TICK_MS);
 	}
 }
 

@@ -33,9 +33,6 @@ bool guest_life_takes_requests(void);
 bool guest_life_is_changing(void);
 bool guest_life_shares_network(void);
 
-/* Sends a PING; returns its number. The guest answers them in order (guest_programs.h). */
-uint64_t guest_life_ping(void);
-
 /* A child was reaped. */
 void guest_life_on_exit(pid_t pid, int status);
 

@@ -2,6 +2,7 @@
 
 #include "agent_msg.h"
 #include "carrier.h"
+#include "guest_ping.h"
 #include "guest_programs.h"
 #include "report.h"
 #include "shim.h"
@@ -151,7 +152,7 @@ static int on_message(const struct frame *f, struct err *e)
 	if (f->type == GUEST_QUIESCED)
 		return on_quiesced(f, e);
 	if (f->type == GUEST_PONG)
-		return guest_empty_read(f, e) < 0 ? -1 : guest_life_on_pong(e);
+		return guest_empty_read(f, e) < 0 ? -1 : guest_ping_on_pong(e);
 	return on_event(f, e);
 }
 

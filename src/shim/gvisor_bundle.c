@@ -14,14 +14,14 @@ static const char *const standard_caps[] = {
 	"CAP_SETFCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_AUDIT_WRITE",
 };
 
-static void write_caps(struct json *j, bool locked)
+static void write_caps(struct json *j)
 {
 	static const char *const sets[] = { "bounding", "effective", "permitted" };
 
 	json_open(j, "capabilities", '{');
 	for (size_t i = 0; i < COUNT(sets); i++) {
 		json_open(j, sets[i], '[');
-		for (size_t c = 0; !locked && c < COUNT(standard_caps); c++)
+		for (size_t c = 0; c < COUNT(standard_caps); c++)
 			json_text(j, NULL, standard_caps[c]);
 		json_close(j, ']');
 	}
@@ -40,20 +40,25 @@ static void write_rlimit(struct json *j, const char *type, uint64_t value)
 static void write_process(struct json *j, const struct boot_request *r)
 {
 	bool locked = r->profile == CELL_LOCKED;
+	char uid[12], gid[12];
 
 	json_open(j, "process", '{');
 	json_open(j, "user", '{');
-	json_uint(j, "uid", locked ? r->uid : 0);
-	json_uint(j, "gid", locked ? r->gid : 0);
+	json_uint(j, "uid", 0);
+	json_uint(j, "gid", 0);
 	json_close(j, '}');
 	json_open(j, "args", '[');
 	json_text(j, NULL, "cordon-init");
 	json_text(j, NULL, "guest");
-	json_text(j, NULL, "3"); /* GVISOR_STREAM_FD */
+	if (locked) { /* it gives up its rights itself, when its limits are set */
+		(void)snprintf(uid, sizeof(uid), "%" PRIu32, r->uid);
+		(void)snprintf(gid, sizeof(gid), "%" PRIu32, r->gid);
+		json_text(j, NULL, uid);
+		json_text(j, NULL, gid);
+	}
 	json_close(j, ']');
 	json_text(j, "cwd", "/");
-	json_bool(j, "noNewPrivileges", locked);
-	write_caps(j, locked);
+	write_caps(j);
 	json_open(j, "rlimits", '[');
 	write_rlimit(j, "RLIMIT_CORE", 0);
 	if (r->nofile != 0)

@@ -7,7 +7,7 @@
  *   requests.c         the server's requests
  *   report.c           what is still to be sent to the server
  *   guest_life.c       the guest: boot, greeting, snapshot, end
- *   guest_messages.c   stream 0: messages of the guest's agent
+ *   guest_messages.c   stream 0: messages of the guest's agent; guest_ping.c: does it answer?
  *   guest_programs.c   programs in the guest
  *   guest_dial.c       connections to ports of the guest
  *   egress_open.c      connections of the guest to the outside; dns_ask.c its DNS queries;
@@ -36,6 +36,7 @@
 #include "guest_messages.h"
 #include "guest_programs.h"
 #include "lease.h"
+#include "log.h"
 #include "pid1.h"
 #include "report.h"
 #include "requests.h"
@@ -257,6 +258,7 @@ int main(void)
 	struct err e;
 
 	fd_std_fill();
+	log_setup(LOG_FORMAT_LOGFMT, LOG_LEVEL_ERROR); /* slow turns are the guest's affair */
 	signal_fd = pid1_setup("cordon-shim");
 	if (signal_fd < 0 || channel_init() < 0 || setup(&e) < 0)
 		return 1;

@@ -14,6 +14,7 @@
 #include "guest_dial.h"
 #include "guest_life.h"
 #include "guest_messages.h"
+#include "guest_ping.h"
 #include "guest_programs.h"
 #include "io.h"
 #include "lease.h"
@@ -77,7 +78,7 @@ static void on_guest_order(uint16_t type, const struct agent_order *o)
 		guest_dial_begin(o->handle, o->port, guest_life_shares_network());
 	else if (type == AGENT_FORGET && p != NULL) {
 		send_order(AGENT_FORGET, o);
-		(void)guest_programs_on_forget(o->handle, guest_life_ping());
+		(void)guest_programs_on_forget(o->handle, guest_ping_send());
 	} else if (p != NULL && !p->exited)
 		send_order((enum agent_type)type, o); /* SIGNAL, RESIZE */
 }

@@ -11,16 +11,21 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "fd_std.h"
+#include "image_tool.h"
 #include "kernel.h"
 #include "log.h"
 #include "storage_jail.h"
 #include "storage_jobs.h"
 #include "storage_ops.h"
 #include "supervisor_msg.h"
+
+/* Of cordon run: the program makes one root image, and ends. */
+#define IMAGE_WORD "--image="
 
 /* "--start=F:L": format and level of the log, as the numbers of log.h. */
 static void read_word(const char *word)
@@ -48,6 +53,8 @@ int main(int argc, char **argv)
 	struct err e = { 0 };
 
 	fd_std_fill();
+	if (argc == 2 && strncmp(argv[1], IMAGE_WORD, strlen(IMAGE_WORD)) == 0)
+		return image_tool_main(argv[1] + strlen(IMAGE_WORD));
 	if (fcntl(STORAGE_FD_CHANNEL, F_SETFD, FD_CLOEXEC) < 0 ||
 	    fcntl(STORAGE_FD_DIR, F_SETFD, FD_CLOEXEC) < 0) {
 		(void)fprintf(stderr, "cordon-storage: must be started by cordon serve\n");

@@ -213,6 +213,16 @@ int stmt_deleted(struct stmt *q, store_gone_fn *fn, void *cookie, const char *wh
 	return got < 0 ? -1 : n;
 }
 
+int stmt_take_number(struct stmt *q, const char *what, uint64_t *ret, struct err *e)
+{
+	int got = stmt_step(q, what, "", e);
+
+	if (got > 0)
+		*ret = stmt_get_u64(q);
+	stmt_close(q);
+	return got > 0 ? 0 : -1;
+}
+
 void stmt_allow(struct stmt *q, const struct store_allow *value)
 {
 	stmt_text(q, value->templates);

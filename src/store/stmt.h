@@ -47,6 +47,8 @@ void stmt_limit(struct stmt *q, unsigned rows);			  /* for LIMIT; 0: none */
 /* 1: a row is there, and its columns are read from the first on; 0: there are no more rows; -1:
  * failed, and an open transaction is rolled back. Messages begin with "store: what id". */
 int stmt_step(struct stmt *q, const char *what, const char *id, struct err *e) MUST_USE;
+/* The number in the one row of a statement that always has one. Closes it. */
+int stmt_take_number(struct stmt *q, const char *what, uint64_t *ret, struct err *e) MUST_USE;
 
 /* For writes: steps once and closes. -1 and ERR_NOT_FOUND if must_change and no row was changed. */
 int stmt_run(struct stmt *q, bool must_change, const char *what, const char *id,

@@ -70,3 +70,32 @@
 		stmt_close(&q);                                                            \
 		return got < 0 ? -1 : enough;                                              \
 	}
+
+/* look_rows(): the rows that an index shows (a number, and whether the filter takes it), after a
+ * number and not more than a limit (0: none), by a statement whose values are in. Closes it. */
+#define STMT_ROWS_LOOK(type, many)                                                                 \
+	STMT_ROWS_SHOW(type, many)                                                                 \
+	static int look_rows(struct stmt *q, enum sql row, const struct type##_filter *filter,     \
+			     type##_fn *fn, void *cookie, struct store_looked *ret, struct err *e) \
+	{                                                                                          \
+		struct store_looked done = { .seq = filter->after_seq };                           \
+		struct store *s = q->s;                                                            \
+		int got = 0, stop = 0;                                                             \
+                                                                                                   \
+		while (stop == 0 && (got = stmt_step(q, many, filter->session, e)) > 0) {          \
+			uint64_t seq = stmt_get_u64(q);                                            \
+                                                                                                   \
+			if (stmt_get_bool(q))                                                      \
+				stop = show_row(s, row, seq, fn, cookie, e);                       \
+			if (stop == 0) {                                                           \
+				done.seq = seq;                                                    \
+				done.rows++;                                                       \
+			}                                                                          \
+		}                                                                                  \
+		stmt_close(q);                                                                     \
+		done.end = stop == 0 && got == 0 &&                                                \
+			   (filter->limit == 0 || done.rows < filter->limit);                      \
+		if (ret != NULL)                                                                   \
+			*ret = done;                                                               \
+		return stop < 0 || (stop == 0 && got < 0) ? -1 : 0;                                \
+	}

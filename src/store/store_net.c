@@ -36,14 +36,12 @@ static void read_row(struct stmt *q, struct store_net *ret)
 	stmt_copy_text(q, ret->execution, sizeof(ret->execution));
 }
 
-STMT_ROWS_SHOW(store_net, "net")
+STMT_ROWS_LOOK(store_net, "net")
 
 int store_net_list(struct store *s, const struct store_net_filter *filter, store_net_fn *fn,
 		   void *cookie, struct store_looked *ret, struct err *e)
 {
-	struct store_looked done = { .seq = filter->after_seq };
 	struct stmt q;
-	int got, stop = 0;
 
 	stmt_open(&q, s, SQL_NET_LOOK);
 	stmt_text(&q, filter->session);
@@ -53,31 +51,7 @@ int store_net_list(struct store *s, const struct store_net_filter *filter, store
 	stmt_i32(&q, filter->verdict == STORE_NET_ANY ? -1 : (int32_t)filter->verdict);
 	stmt_text_or_null(&q, filter->name);
 	stmt_text_or_null(&q, filter->execution);
-	while (stop == 0 && (got = stmt_step(&q, "net", filter->session, e)) > 0) {
-		uint64_t seq = stmt_get_u64(&q);
-
-		if (stmt_get_bool(&q))
-			stop = show_row(s, SQL_NET_ROW, seq, fn, cookie, e);
-		if (stop == 0) {
-			done.seq = seq;
-			done.rows++;
-		}
-	}
-	stmt_close(&q);
-	done.end = stop == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
-	if (ret != NULL)
-		*ret = done;
-	return stop < 0 || (stop == 0 && got < 0) ? -1 : 0;
-}
-
-static int read_number(struct stmt *q, uint64_t *ret, struct err *e)
-{
-	int got = stmt_step(q, "net", "", e);
-
-	if (got > 0)
-		*ret = stmt_get_u64(q);
-	stmt_close(q);
-	return got > 0 ? 0 : -1;
+	return look_rows(&q, SQL_NET_ROW, filter, fn, cookie, ret, e);
 }
 
 int store_net_last(struct store *s, uint64_t *ret_seq, struct err *e)
@@ -85,7 +59,7 @@ int store_net_last(struct store *s, uint64_t *ret_seq, struct err *e)
 	struct stmt q;
 
 	stmt_open(&q, s, SQL_NET_LAST);
-	return read_number(&q, ret_seq, e);
+	return stmt_take_number(&q, "net", ret_seq, e);
 }
 
 int store_net_count(struct store *s, const char *session, uint64_t *ret, struct err *e)
@@ -94,7 +68,7 @@ int store_net_count(struct store *s, const char *session, uint64_t *ret, struct 
 
 	stmt_open(&q, s, SQL_NET_COUNT);
 	stmt_text(&q, session);
-	return read_number(&q, ret, e);
+	return stmt_take_number(&q, "net", ret, e);
 }
 
 int store_net_drop(struct store *s, const char *session, uint64_t weight, uint64_t *ret,

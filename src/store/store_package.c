@@ -88,14 +88,12 @@ static void read_row(struct stmt *q, struct store_package *ret)
 	ret->data = stmt_get_text(q);
 }
 
-STMT_ROWS_SHOW(store_package, "packages")
+STMT_ROWS_LOOK(store_package, "packages")
 
 int store_package_list(struct store *s, const struct store_package_filter *filter,
 		       store_package_fn *fn, void *cookie, struct store_looked *ret, struct err *e)
 {
-	struct store_looked done = { .seq = filter->after_seq };
 	struct stmt q;
-	int got, stop = 0;
 
 	stmt_open(&q, s, SQL_PACKAGE_LOOK);
 	stmt_text(&q, filter->session);
@@ -105,31 +103,7 @@ int store_package_list(struct store *s, const struct store_package_filter *filte
 	stmt_text_or_null(&q, filter->name);
 	stmt_text_or_null(&q, filter->execution);
 	stmt_i32(&q, filter->result);
-	while (stop == 0 && (got = stmt_step(&q, "packages", filter->session, e)) > 0) {
-		uint64_t seq = stmt_get_u64(&q);
-
-		if (stmt_get_bool(&q))
-			stop = show_row(s, SQL_PACKAGE_ROW, seq, fn, cookie, e);
-		if (stop == 0) {
-			done.seq = seq;
-			done.rows++;
-		}
-	}
-	stmt_close(&q);
-	done.end = stop == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
-	if (ret != NULL)
-		*ret = done;
-	return stop < 0 || (stop == 0 && got < 0) ? -1 : 0;
-}
-
-static int read_number(struct stmt *q, uint64_t *ret, struct err *e)
-{
-	int got = stmt_step(q, "packages", "", e);
-
-	if (got > 0)
-		*ret = stmt_get_u64(q);
-	stmt_close(q);
-	return got > 0 ? 0 : -1;
+	return look_rows(&q, SQL_PACKAGE_ROW, filter, fn, cookie, ret, e);
 }
 
 int store_package_last(struct store *s, uint64_t *ret_seq, struct err *e)
@@ -137,7 +111,7 @@ int store_package_last(struct store *s, uint64_t *ret_seq, struct err *e)
 	struct stmt q;
 
 	stmt_open(&q, s, SQL_PACKAGE_LAST);
-	return read_number(&q, ret_seq, e);
+	return stmt_take_number(&q, "packages", ret_seq, e);
 }
 
 int store_package_count(struct store *s, const char *session, uint64_t *ret, struct err *e)
@@ -146,7 +120,7 @@ int store_package_count(struct store *s, const char *session, uint64_t *ret, str
 
 	stmt_open(&q, s, SQL_PACKAGE_COUNT);
 	stmt_text(&q, session);
-	return read_number(&q, ret, e);
+	return stmt_take_number(&q, "packages", ret, e);
 }
 
 static int drop(struct store *s, enum sql sql, const char *of, unsigned limit, struct err *e)
@@ -192,7 +166,7 @@ int store_package_count_tenant(struct store *s, const char *tenant, uint64_t *re
 
 	stmt_open(&q, s, SQL_PACKAGE_COUNT_TENANT);
 	stmt_text(&q, tenant);
-	return read_number(&q, ret, e);
+	return stmt_take_number(&q, "packages", ret, e);
 }
 
 int store_package_drop_tenant(struct store *s, const char *tenant, unsigned limit, struct err *e)

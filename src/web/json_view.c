@@ -236,6 +236,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_text(j, "template", row->template);
 	json_text(j, "profile", cell_profile_name((enum cell_profile)row->profile));
 	json_text(j, "level", cell_level_of(row->level)->name);
+	json_text(j, "guest", live == NULL ? NULL : session_guest_word(live));
 	json_view_time(j, "created_at", row->created_ms);
 	json_view_time(j, "started_at", row->started_ms);
 	json_view_time(j, "ended_at", row->ended_ms);

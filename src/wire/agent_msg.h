@@ -170,7 +170,7 @@ struct agent_event {
 	uint32_t flags;
 	uint64_t cpu_us, maxrss_bytes;
 	uint64_t disk_full, inodes_full; /* samples in which the cell's file system was full */
-	uint64_t mark;			 /* STARTED, HELD: the hard limit "Max file locks" in
+	uint64_t mark;			 /* STARTED, HELD: its mark: a hard limit in
 					    /proc/<pid>/limits of all that it starts */
 	uint64_t disk_bytes, disk_limit_bytes, inodes, processes; /* STATED */
 };

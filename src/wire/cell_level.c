@@ -4,22 +4,26 @@
 
 #define MIB ((uint64_t)1 << 20)
 
+/* Its programs use the file system that the keeper has made. */
+#define ALL_OF_CELLS                                                                           \
+	(CELL_CAN_PAUSE | CELL_CAN_DIFF | CELL_CAN_MOUNT | CELL_CAN_USE_DISK | CELL_CAN_LOCK | \
+	 CELL_CAN_READ_ONLY)
+
 /* What engines need was measured with an idle guest: doc/levels.md. */
 static const struct cell_level levels[CELL_LEVELS] = {
 	[CELL_CONTAINER] = { .id = CELL_CONTAINER,
 			     .name = "container",
 			     .program = "cordon-init",
 			     .separated = "namespaces, seccomp, capabilities, Landlock",
-			     .abilities = CELL_CAN_PAUSE | CELL_CAN_DIFF | CELL_CAN_MOUNT |
-					  CELL_CAN_USE_DISK,
+			     .abilities = ALL_OF_CELLS,
 			     .pids_each = 1 },
 	[CELL_GVISOR] = { .id = CELL_GVISOR,
 			  .name = "gvisor",
 			  .program = "cordon-shim",
 			  .separated = "gVisor, a kernel in user space, inside a container cell",
-			  .abilities = CELL_CAN_PAUSE | CELL_CAN_DIFF | CELL_CAN_MOUNT |
-				       CELL_CAN_USE_DISK,
+			  .abilities = ALL_OF_CELLS,
 			  .engine = CELL_ENGINE_GVISOR,
+			  .memory_each = 1,
 			  .memory_bytes = 48 * MIB,
 			  .pids = 64,
 			  .pids_each = 2,
@@ -31,7 +35,8 @@ static const struct cell_level levels[CELL_LEVELS] = {
 					"container cell",
 			   .abilities = CELL_CAN_PAUSE | CELL_CAN_KEEP_MEMORY,
 			   .engine = CELL_ENGINE_MICROVM,
-			   .memory_bytes = 96 * MIB,
+			   .memory_each = 3,
+			   .memory_bytes = 128 * MIB,
 			   .pids = 64,
 			   .nofile = 8192 },
 };

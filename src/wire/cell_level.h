@@ -25,6 +25,8 @@ enum cell_ability {
 	CELL_CAN_MOUNT = 1 << 2,       /* directories of the machine can be shown in it */
 	CELL_CAN_KEEP_MEMORY = 1 << 3, /* its memory can be saved, and a cell started from that */
 	CELL_CAN_USE_DISK = 1 << 4,    /* its files can be on a disk of their own */
+	CELL_CAN_LOCK = 1 << 5,	       /* the profile locked */
+	CELL_CAN_READ_ONLY = 1 << 6,   /* a root that cannot be written to */
 };
 
 struct cell_level {
@@ -37,6 +39,10 @@ struct cell_level {
 	/* What the engine itself needs beside the session's own: added to the limits of the cell's
 	 * cgroup, and not shown as the session's. */
 	uint64_t memory_bytes;
+	/* How often the session's memory may be charged to the cell; 0 is once. A virtual machine
+	 * has its own pages, adds pages of zeros to the memory image that it shares, and is copied
+	 * by a process of the same cell. */
+	uint32_t memory_each;
 	uint32_t pids;
 	uint32_t pids_each; /* host threads of each process of the session; 0: they are in the guest
 			     */

@@ -51,7 +51,8 @@ enum {
 		1 << 0,	      /* no writable layer; /tmp, /run, /dev/shm and the home still are */
 	CELL_LINGER = 1 << 1, /* the cell outlives its keeper (the server's cells) */
 	CELL_DISK_IMAGE = 1 << 2, /* its disk is the image of its name: storage "disk" */
-	CELL_FLAGS_ALL = (1 << 3) - 1,
+	CELL_KVM = 1 << 3,	  /* with CELL_ENGINE_MICROVM: it has /dev/kvm */
+	CELL_FLAGS_ALL = (1 << 4) - 1,
 };
 
 enum { CELL_MOUNT_WRITABLE = 1 << 0 };

@@ -115,8 +115,9 @@ struct file_msg_process {
 	uint8_t state;	  /* the letter of proc(5) */
 	int64_t start_ms; /* since 1970 */
 	uint64_t rss_bytes, cpu_us;
-	uint64_t mark;	     /* hard RLIMIT_LOCKS: which execution it belongs to; UINT64_MAX none */
-	const char *name;    /* comm */
+	uint64_t mark;	  /* its mark (init/tree_mark.h): which execution it belongs to; UINT64_MAX
+			     none */
+	const char *name; /* comm */
 	const char *command; /* arguments, joined by spaces, cut off at FILE_MSG_PATH_MAX - 1 */
 };
 

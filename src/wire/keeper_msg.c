@@ -85,6 +85,8 @@ static int check_create(const struct keeper_create *c, size_t nfds, bool serve, 
 	if (c->engine != CELL_ENGINE_NONE &&
 	    (c->profile == CELL_LOCKED) != (c->engine == CELL_ENGINE_MICROVM))
 		return err_set(e, ERR_INVALID, "create: the engine needs another profile");
+	if ((c->flags & CELL_KVM) != 0 && c->engine != CELL_ENGINE_MICROVM)
+		return err_set(e, ERR_INVALID, "create: KVM is for virtual machines");
 	if (c->uid >= CELL_IDS || c->gid >= CELL_IDS)
 		return err_set(e, ERR_INVALID, "create: uid and gid must be below %u", CELL_IDS);
 	if (!is_cell_of(serve, c->id, sizeof(c->id)) ||

@@ -7,31 +7,12 @@
  *
  * A stream leaves the table when both ends have sent RESET. One that was reset by this end stays
  * until the other's RESET arrives; its frames are still checked. */
-#include "mux.h"
+#include "mux_private.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "codec.h"
-
-enum {
-	USED = 1 << 0,
-	CAN_IN = 1 << 1, /* the directions that it has */
-	CAN_OUT = 1 << 2,
-	EOF_SENT = 1 << 3, /* or there is no such direction */
-	EOF_RECEIVED = 1 << 4,
-	RESET_WANTED = 1 << 5, /* to be sent */
-	RESET_SENT = 1 << 6,
-	RESET_RECEIVED = 1 << 7,
-	OPEN_WANTED = 1 << 8, /* to be sent */
-	UNANSWERED = 1 << 9,  /* the other end has not answered OPEN */
-	UNDECIDED = 1 << 10,  /* this end has not answered OPEN */
-	WANTS = 1 << 11,      /* mux_want() */
-	QUEUED_CONTROL = 1 << 12,
-	QUEUED_DATA = 1 << 13,
-	GIVEN_UP = 1 << 14,	 /* by the caller: no more events */
-	ANSWER_WANTED = 1 << 15, /* the next CREDIT is the answer to OPEN, whatever it has */
-};
 
 enum { CONTROL, BYTES };
 
@@ -45,19 +26,19 @@ void mux_init(struct mux *m, enum mux_side side, size_t message_max, mux_fill fi
 	m->lowest = side == MUX_GUEST ? 1 : 2;
 }
 
-static struct mux_stream *find(struct mux *m, uint16_t number)
+struct mux_stream *mux_find_(struct mux *m, uint16_t number)
 {
 	struct mux_stream *s = number == 0 || number >= MUX_NUMBERS ? NULL : &m->streams[number];
 
 	return s != NULL && (s->state & USED) != 0 ? s : NULL;
 }
 
-static bool is_own(const struct mux *m, uint16_t number)
+bool mux_is_own_(const struct mux *m, uint16_t number)
 {
 	return (number & 1) == (uint16_t)m->side;
 }
 
-/* Queues. */
+/* ---- queues */
 
 static void push(struct mux *m, uint16_t number, int which)
 {
@@ -103,7 +84,7 @@ static bool may_fill(const struct mux_stream *s)
 		(EOF_SENT | RESET_WANTED | RESET_SENT | OPEN_WANTED | UNANSWERED | UNDECIDED)) == 0;
 }
 
-static void requeue(struct mux *m, uint16_t number)
+void mux_requeue_(struct mux *m, uint16_t number)
 {
 	const struct mux_stream *s = &m->streams[number];
 
@@ -113,9 +94,9 @@ static void requeue(struct mux *m, uint16_t number)
 		push(m, number, BYTES);
 }
 
-/* Beginnings and ends. */
+/* ---- beginnings and ends */
 
-static void release(struct mux *m, uint16_t number)
+void mux_release_(struct mux *m, uint16_t number)
 {
 	struct mux_stream *s = &m->streams[number];
 	uint16_t queued = s->state & QUEUED_DATA;
@@ -123,14 +104,14 @@ static void release(struct mux *m, uint16_t number)
 
 	/* It may still be in the second queue, which finds it without anything to send. */
 	*s = (struct mux_stream){ .state = queued, .next = { 0, next } };
-	if (!is_own(m, number))
+	if (!mux_is_own_(m, number))
 		return;
 	m->used--;
 	if (number < m->lowest)
 		m->lowest = number;
 }
 
-static void start(struct mux_stream *s, enum mux_way way, void *arg)
+void mux_start_(struct mux_stream *s, enum mux_way way, void *arg)
 {
 	uint16_t queued = s->state & QUEUED_DATA;
 	uint16_t next = s->next[BYTES];
@@ -147,7 +128,7 @@ static void set_window(struct mux_stream *s, uint32_t window)
 	s->rx_credit = window;
 }
 
-static void ask_reset(struct mux *m, uint16_t number, int sys)
+void mux_ask_reset_(struct mux *m, uint16_t number, int sys)
 {
 	struct mux_stream *s = &m->streams[number];
 
@@ -159,12 +140,12 @@ static void ask_reset(struct mux *m, uint16_t number, int sys)
 	push(m, number, CONTROL);
 }
 
-static void end_if_complete(struct mux *m, uint16_t number)
+void mux_end_if_complete_(struct mux *m, uint16_t number)
 {
 	const uint16_t both = EOF_SENT | EOF_RECEIVED;
 
 	if ((m->streams[number].state & both) == both)
-		ask_reset(m, number, 0);
+		mux_ask_reset_(m, number, 0);
 }
 
 static uint16_t free_number(struct mux *m)
@@ -190,7 +171,7 @@ uint16_t mux_announce(struct mux *m, enum mux_way way, void *arg)
 
 	if (number == 0)
 		return 0;
-	start(&m->streams[number], way, arg);
+	mux_start_(&m->streams[number], way, arg);
 	m->streams[number].tx_credit = (way & MUX_OUT) != 0 ? MUX_WINDOW : 0;
 	set_window(&m->streams[number], (way & MUX_IN) != 0 ? MUX_WINDOW : 0);
 	return number;
@@ -198,11 +179,11 @@ uint16_t mux_announce(struct mux *m, enum mux_way way, void *arg)
 
 int mux_accept(struct mux *m, uint16_t number, enum mux_way way, void *arg, struct err *e)
 {
-	if (number == 0 || number >= MUX_NUMBERS || is_own(m, number))
+	if (number == 0 || number >= MUX_NUMBERS || mux_is_own_(m, number))
 		return err_set(e, ERR_INVALID, "stream %u: not a number of the other end", number);
-	if (find(m, number) != NULL)
+	if (mux_find_(m, number) != NULL)
 		return err_set(e, ERR_INVALID, "stream %u: is in use", number);
-	start(&m->streams[number], way, arg);
+	mux_start_(&m->streams[number], way, arg);
 	m->streams[number].tx_credit = (way & MUX_OUT) != 0 ? MUX_WINDOW : 0;
 	set_window(&m->streams[number], (way & MUX_IN) != 0 ? MUX_WINDOW : 0);
 	return 0;
@@ -215,7 +196,7 @@ uint16_t mux_open(struct mux *m, const struct mux_open *open, void *arg)
 	if (number == 0)
 		return 0;
 	assert(open->credit > 0 && open->credit <= MUX_CREDIT_MAX);
-	start(&m->streams[number], MUX_BOTH, arg);
+	mux_start_(&m->streams[number], MUX_BOTH, arg);
 	m->streams[number].open = *open;
 	set_window(&m->streams[number], open->credit);
 	m->streams[number].state |= OPEN_WANTED | UNANSWERED;
@@ -225,7 +206,7 @@ uint16_t mux_open(struct mux *m, const struct mux_open *open, void *arg)
 
 void mux_set_arg(struct mux *m, uint16_t number, void *arg)
 {
-	struct mux_stream *s = find(m, number);
+	struct mux_stream *s = mux_find_(m, number);
 
 	if (s != NULL)
 		s->arg = arg;
@@ -233,7 +214,7 @@ void mux_set_arg(struct mux *m, uint16_t number, void *arg)
 
 void mux_answer(struct mux *m, uint16_t number, uint32_t credit)
 {
-	struct mux_stream *s = find(m, number);
+	struct mux_stream *s = mux_find_(m, number);
 
 	assert(s != NULL && (s->state & UNDECIDED) != 0);
 	assert(credit > 0 && credit <= MUX_CREDIT_MAX);
@@ -241,227 +222,42 @@ void mux_answer(struct mux *m, uint16_t number, uint32_t credit)
 	set_window(s, credit);
 	s->rx_credit = 0; /* until CREDIT is sent */
 	s->owed = credit;
-	requeue(m, number);
+	mux_requeue_(m, number);
 }
 
 void mux_want(struct mux *m, uint16_t number)
 {
-	struct mux_stream *s = find(m, number);
+	struct mux_stream *s = mux_find_(m, number);
 
 	if (s == NULL)
 		return;
 	s->state |= WANTS;
-	requeue(m, number);
+	mux_requeue_(m, number);
 }
 
 void mux_consumed(struct mux *m, uint16_t number, size_t n)
 {
-	struct mux_stream *s = find(m, number);
+	struct mux_stream *s = mux_find_(m, number);
 
 	if (s == NULL || (s->state & (EOF_RECEIVED | RESET_RECEIVED)) != 0)
 		return;
 	assert(n <= MUX_CREDIT_MAX - s->owed);
 	s->owed += (uint32_t)n;
-	requeue(m, number);
+	mux_requeue_(m, number);
 }
 
 void mux_reset(struct mux *m, uint16_t number, int sys)
 {
-	struct mux_stream *s = find(m, number);
+	struct mux_stream *s = mux_find_(m, number);
 
 	if (s == NULL)
 		return;
 	s->state |= GIVEN_UP;
 	s->arg = NULL;
-	ask_reset(m, number, sys);
+	mux_ask_reset_(m, number, sys);
 }
 
-/* Reading. */
-
-static int refuse(struct err *e, const struct frame *f, const char *why)
-{
-	return err_set(e, ERR_INVALID, "stream %u, frame %u: %s", f->stream, f->type, why);
-}
-
-static bool open_fits(const struct mux *m, const struct mux_open *o)
-{
-	static const uint8_t zero[16];
-	size_t used = o->family == 6 ? 16 : o->family == 4 ? 4 : 0;
-	bool by_guest = o->kind == MUX_TCP || o->kind == MUX_DNS;
-
-	if (by_guest != (m->side == MUX_SHIM) || o->port == 0)
-		return false;
-	if (by_guest ? used == 0 : o->kind != MUX_DIAL || o->family != 0 || o->mark != 0)
-		return false;
-	return memcmp(o->address + used, zero, 16 - used) == 0 && o->credit > 0 &&
-	       o->credit <= MUX_CREDIT_MAX;
-}
-
-static int on_open(struct mux *m, const struct frame *f, struct mux_event *ret, struct err *e)
-{
-	struct codec_reader r = { f->body, f->len, false };
-	struct mux_open o = { 0 };
-	struct mux_stream *s;
-	uint64_t zero;
-
-	o.kind = (uint8_t)codec_get(&r, 1);
-	o.family = (uint8_t)codec_get(&r, 1);
-	o.port = (uint16_t)codec_get(&r, 2);
-	o.credit = (uint32_t)codec_get(&r, 4);
-	o.mark = codec_get(&r, 8);
-	for (size_t i = 0; i < sizeof(o.address); i++)
-		o.address[i] = (uint8_t)codec_get(&r, 1);
-	zero = codec_get(&r, 8);
-	if (r.bad || r.n != 0 || zero != 0 || !open_fits(m, &o))
-		return refuse(e, f, "malformed");
-	if (f->stream >= MUX_NUMBERS || is_own(m, f->stream))
-		return refuse(e, f, "not a number of the sender");
-	if (find(m, f->stream) != NULL)
-		return refuse(e, f, "the number is in use");
-	s = &m->streams[f->stream];
-	start(s, MUX_BOTH, NULL);
-	s->state |= UNDECIDED;
-	s->tx_credit = o.credit;
-	ret->kind = MUX_ON_OPEN;
-	ret->open = o;
-	return 0;
-}
-
-static int on_data(struct mux_stream *s, const struct frame *f, struct mux_event *ret,
-		   struct err *e)
-{
-	if (f->len == 0)
-		return refuse(e, f, "no bytes");
-	if ((s->state & EOF_RECEIVED) != 0)
-		return refuse(e, f, "bytes after the end");
-	if (f->len > s->rx_credit)
-		return refuse(e, f, "more bytes than there was credit for");
-	s->rx_credit -= f->len;
-	ret->kind = MUX_ON_DATA;
-	ret->bytes = f->body;
-	ret->len = f->len;
-	return 0;
-}
-
-static int on_eof(struct mux *m, struct mux_stream *s, const struct frame *f, struct mux_event *ret,
-		  struct err *e)
-{
-	if (f->len != 0 || (s->state & EOF_RECEIVED) != 0)
-		return refuse(e, f, "a second end");
-	s->state |= EOF_RECEIVED;
-	s->owed = (s->state & ANSWER_WANTED) != 0 ? s->owed : 0;
-	end_if_complete(m, f->stream);
-	ret->kind = MUX_ON_EOF;
-	return 0;
-}
-
-static int read_number(const struct frame *f, uint32_t max, uint32_t *ret, struct err *e)
-{
-	struct codec_reader r = { f->body, f->len, false };
-
-	*ret = (uint32_t)codec_get(&r, 4);
-	return r.bad || r.n != 0 || *ret > max ? refuse(e, f, "malformed") : 0;
-}
-
-static int on_credit(struct mux *m, struct mux_stream *s, const struct frame *f,
-		     struct mux_event *ret, struct err *e)
-{
-	uint32_t n;
-
-	if (read_number(f, MUX_CREDIT_MAX, &n, e) < 0)
-		return -1;
-	if (n == 0 || (s->state & CAN_OUT) == 0 || n > MUX_CREDIT_MAX - s->tx_credit)
-		return refuse(e, f, "credit out of range");
-	s->tx_credit += n;
-	if ((s->state & UNANSWERED) != 0)
-		ret->kind = MUX_ON_OPENED;
-	s->state &= (uint16_t)~UNANSWERED;
-	requeue(m, f->stream);
-	return 0;
-}
-
-static int on_reset(struct mux *m, struct mux_stream *s, const struct frame *f,
-		    struct mux_event *ret, struct err *e)
-{
-	const uint16_t both = EOF_SENT | EOF_RECEIVED;
-	uint32_t sys;
-
-	if (read_number(f, 4095, &sys, e) < 0)
-		return -1;
-	ret->kind = MUX_ON_RESET;
-	ret->was_clean = (s->state & both) == both;
-	ret->sys = (int)sys;
-	s->state |= RESET_RECEIVED;
-	if ((s->state & RESET_SENT) != 0)
-		release(m, f->stream);
-	else
-		ask_reset(m, f->stream, 0);
-	return 0;
-}
-
-static int on_stream(struct mux *m, struct mux_stream *s, const struct frame *f,
-		     struct mux_event *ret, struct err *e)
-{
-	if ((s->state & RESET_RECEIVED) != 0)
-		return refuse(e, f, "after RESET");
-	if ((s->state & OPEN_WANTED) != 0)
-		return refuse(e, f, "not open yet");
-	if ((s->state & UNANSWERED) != 0 && f->type != MUX_CREDIT && f->type != MUX_RESET)
-		return refuse(e, f, "before the answer to OPEN");
-	/* The opener has no credit yet, but may end its direction or give up. */
-	switch (f->type) {
-	case MUX_DATA:
-		return on_data(s, f, ret, e);
-	case MUX_EOF:
-		return on_eof(m, s, f, ret, e);
-	case MUX_CREDIT:
-		return on_credit(m, s, f, ret, e);
-	case MUX_RESET:
-		return on_reset(m, s, f, ret, e);
-	default:
-		return refuse(e, f, "of unknown type");
-	}
-}
-
-static int dispatch(struct mux *m, const struct frame *f, struct mux_event *ret, struct err *e)
-{
-	struct mux_stream *s = find(m, f->stream);
-	bool given_up;
-
-	ret->number = f->stream;
-	if (f->stream == 0) {
-		if (f->type >= MUX_DATA && f->type < MUX_TYPES_END)
-			return refuse(e, f, "bytes among messages");
-		ret->kind = MUX_ON_MESSAGE;
-		ret->message = *f;
-		return 0;
-	}
-	if (f->type == MUX_OPEN)
-		return on_open(m, f, ret, e);
-	if (s == NULL)
-		return refuse(e, f, "no such stream");
-	ret->arg = s->arg;
-	given_up = (s->state & GIVEN_UP) != 0;
-	if (on_stream(m, s, f, ret, e) < 0)
-		return -1;
-	if (given_up)
-		ret->kind = MUX_ON_NOTHING;
-	return 0;
-}
-
-int mux_read(struct mux *m, const uint8_t *bytes, size_t len, struct mux_event *ret, struct err *e)
-{
-	bool message = len >= FRAME_HEAD && bytes[6] == 0 && bytes[7] == 0;
-	struct frame f;
-	int took = frame_read_stream(bytes, len, message ? m->message_max : MUX_DATA_MAX, &f, e);
-
-	*ret = (struct mux_event){ 0 };
-	if (took > 0 && dispatch(m, &f, ret, e) < 0)
-		return -1;
-	return took;
-}
-
-/* Writing. */
+/* ---- writing */
 
 static size_t put_number(uint8_t *to, enum mux_type type, uint16_t number, uint32_t value)
 {
@@ -496,7 +292,7 @@ static size_t put_reset(struct mux *m, uint16_t number, uint8_t *to)
 
 	s->state = (uint16_t)((s->state & ~(RESET_WANTED | ANSWER_WANTED)) | RESET_SENT);
 	if ((s->state & RESET_RECEIVED) != 0)
-		release(m, number);
+		mux_release_(m, number);
 	return n;
 }
 
@@ -508,7 +304,7 @@ static size_t put_credit(struct mux *m, uint16_t number, uint8_t *to)
 	s->rx_credit += n;
 	s->owed = 0;
 	s->state &= (uint16_t)~ANSWER_WANTED;
-	requeue(m, number);
+	mux_requeue_(m, number);
 	return put_number(to, MUX_CREDIT, number, n);
 }
 
@@ -521,7 +317,7 @@ static size_t write_control(struct mux *m, uint8_t *to)
 
 		if ((s->state & OPEN_WANTED) != 0) {
 			s->state &= (uint16_t)~OPEN_WANTED;
-			requeue(m, number);
+			mux_requeue_(m, number);
 			return put_open(to, number, &s->open);
 		}
 		if ((s->state & ANSWER_WANTED) != 0 && (s->state & GIVEN_UP) == 0)
@@ -538,7 +334,7 @@ static size_t put_eof(struct mux *m, uint16_t number, uint8_t *to)
 {
 	m->streams[number].state |= EOF_SENT;
 	frame_head_stream(to, MUX_EOF, number, 0);
-	end_if_complete(m, number);
+	mux_end_if_complete_(m, number);
 	return FRAME_HEAD;
 }
 
@@ -565,7 +361,7 @@ static size_t write_bytes(struct mux *m, uint8_t *to)
 		assert((size_t)n <= max);
 		s->tx_credit -= (uint32_t)n;
 		frame_head_stream(to, MUX_DATA, number, (uint32_t)n);
-		requeue(m, number);
+		mux_requeue_(m, number);
 		return FRAME_HEAD + (size_t)n;
 	}
 	return 0;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -16,6 +17,7 @@
 #include "test.h"
 
 #define EGRESS_FD 8 /* keeper_msg.h */
+#define DIAG_FD 9
 
 struct seen_stream streams[MUX_NUMBERS];
 const struct seen_stream *inherited;
@@ -79,12 +81,13 @@ static void bring_lo_up(void)
 static void become_guest(int end)
 {
 	int listener = socket(AF_INET6, SOCK_STREAM, 0), high = fcntl(end, F_DUPFD, 20);
+	int diag = socket(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG);
 
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount("proc", "/proc", "proc", 0, NULL) < 0)
 		_exit(121);
 	bring_lo_up();
-	if (dup2(listener, EGRESS_FD) < 0 || dup2(high, 3) < 0)
+	if (dup2(listener, EGRESS_FD) < 0 || dup2(diag, DIAG_FD) < 0 || dup2(high, 3) < 0)
 		_exit(122);
 	(void)close(high);
 	(void)execl(init_path, "cordon-init", "guest", (char *)NULL);

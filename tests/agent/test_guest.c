@@ -113,6 +113,11 @@ static void has_terminals(void)
 	CHECK(shim_hear(AGENT_EXITED).event.exit_code == 0);
 	CHECK(strstr(streams[v.streams[1]].text, "30 99") != NULL);
 	CHECK(strstr(streams[v.streams[1]].text, "got abc") != NULL);
+	/* EXITED comes behind what is still in the terminal. */
+	shim_spawn(2, "seq 20000", AGENT_TTY | AGENT_HOLD);
+	v = shim_hear(AGENT_STARTED);
+	(void)shim_hear(AGENT_EXITED);
+	CHECK(streams[v.streams[1]].total == 108894 + 20000);
 }
 
 static void kills_trees(void)
@@ -313,6 +318,18 @@ static void opens_for_programs(void)
 	shim_until(streams[n].eof);
 }
 
+/* OPEN goes on without a mark if it was not found in time, so there are several. */
+static void opens_with_marks(void)
+{
+	struct guest_event v;
+
+	begin();
+	shim_spawn(1, "while sleep 0.05; do exec 5<>/dev/tcp/127.0.0.1/1; done",
+		   AGENT_NO_STDIN | AGENT_HOLD);
+	v = shim_hear(AGENT_STARTED);
+	shim_until(last_opened != 0 && streams[last_opened].open.mark == v.event.mark);
+}
+
 static void asks_for_names(void)
 {
 	uint16_t n;
@@ -368,6 +385,7 @@ TEST_MAIN({ "programs run, and EXITED comes behind their output", runs_programs 
 	  { "nothing is lost or repeated when the guest is stopped", loses_nothing_when_stopped },
 	  { "ports are dialed", dials },
 	  { "connections of programs become streams", opens_for_programs },
+	  { "a stream has the mark of the program that connected", opens_with_marks },
 	  { "DNS queries become streams", asks_for_names },
 	  { "nothing is sent before HELLO", says_nothing_first },
 	  { "a malformed request ends PID 1", ends_on_nonsense })

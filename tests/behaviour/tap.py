@@ -10,7 +10,8 @@ in /proc then is ours. Everything dies with the namespace, however the test ends
 
     test_x.py CORDON_BINARY [--seed N] [name ...]
 
-With CORDON_MUST_WORK=1 a skip is a failure.
+With CORDON_MUST_WORK=1 a skip is a failure. With CORDON_TEST_LEVEL=gvisor every command runs at that level; where a
+level differs (doc/levels.md), the test says what is expected there: at_level().
 """
 import argparse
 import atexit
@@ -30,12 +31,15 @@ import time
 import traceback
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+import runsc  # noqa: E402
 import sanitizer  # noqa: E402
 from checks import Failed, Skip, check, equal, has, note, short, wait_for  # noqa: E402,F401
 
-PROGRAM = ""  # the binary under test
+PROGRAM = ""  # the binary under test: a copy
+BUILT = ""  # where it was built
 SEED = None  # to replay a random test
 STAGE = "CORDON_TEST_STAGE"
+LEVEL = os.environ.get("CORDON_TEST_LEVEL", "container")
 TIMEOUT = 60  # of any one command; a test that hits it has found a hang
 LEFT_WAIT = 5.0
 HELPERS = set()  # processes of the test itself
@@ -104,12 +108,28 @@ def as_list(command):
     return ["sh", "-c", command] if isinstance(command, str) else list(command)
 
 
+def at_level(*names):
+    """Whether the commands run at one of these levels."""
+    return LEVEL in names
+
+
+def level_options(options):
+    if LEVEL == "container" or "--level" in options:
+        return []
+    return ["--level", LEVEL, *(["--runsc", engine()] if LEVEL == "gvisor" else [])]
+
+
+def engine():
+    """A copy of runsc that other users can reach."""
+    return os.path.join(os.path.dirname(PROGRAM), "runsc")
+
+
 def start(*options, cmd, **popen):
     """Starts `cordon run`; a command that is one string goes to sh."""
     popen.setdefault("stdin", subprocess.DEVNULL)
     popen.setdefault("stdout", subprocess.PIPE)
     popen.setdefault("stderr", subprocess.PIPE)
-    return subprocess.Popen([PROGRAM, "run", *options, "--", *as_list(cmd)], **popen)
+    return subprocess.Popen([PROGRAM, "run", *level_options(options), *options, "--", *as_list(cmd)], **popen)
 
 
 def finish(process, data=None, timeout=TIMEOUT):
@@ -332,8 +352,10 @@ def reachable(program):
     folder = tempfile.mkdtemp(prefix="cordon-test-", dir="/var/tmp")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.chmod(folder, 0o755)
-    for name in ("cordon", "cordon-keeper", "cordon-init", "cordon-egress"):
-        shutil.copy(os.path.join(os.path.dirname(program), name), folder)
+    for name in ("cordon", "cordon-keeper", "cordon-init", "cordon-shim", "cordon-egress"):
+        path = os.path.join(os.path.dirname(program), name)
+        if name != "cordon-shim" or os.path.exists(path):
+            shutil.copy(path, folder)
     return os.path.join(folder, "cordon")
 
 
@@ -413,13 +435,16 @@ def run_one(function):
 
 
 def parse_args():
-    global PROGRAM, SEED
+    global BUILT, PROGRAM, SEED
     parser = argparse.ArgumentParser()
     parser.add_argument("cordon")
     parser.add_argument("--seed", type=int)
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
-    PROGRAM, SEED = reachable(os.path.abspath(args.cordon)), args.seed
+    BUILT = os.path.abspath(args.cordon)
+    PROGRAM, SEED = reachable(BUILT), args.seed
+    if LEVEL == "gvisor":
+        shutil.copy(runsc.find(BUILT), engine())
     if not os.access(PROGRAM, os.X_OK):
         sys.exit(f"Bail out! {PROGRAM} cannot be executed")
     return args.names

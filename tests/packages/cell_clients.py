@@ -16,7 +16,7 @@ from checks import Skip, check  # noqa: E402
 from internet_client import sh  # noqa: E402
 
 FETCHED = "CORDON_TEST_CLIENTS"  # the folder of what was fetched
-PACKED = {"yarn": "yarn@1.22.22", "pnpm": "pnpm@10.12.1"}
+PACKED = {"yarn": "yarn@1.22.22", "pnpm": "pnpm@10.12.1", "berry": "@yarnpkg/cli-dist@4.9.2", "bun": "@oven/bun-linux-x64@1.4.4"}
 # what cargo asks a compiler before it fetches; nothing is compiled
 RUSTC = """#!/bin/sh
 case "$*" in
@@ -34,9 +34,10 @@ def fetch():
         return
     os.environ[FETCHED] = tempfile.mkdtemp(prefix="cordon-clients-")
     for name, package in PACKED.items():
-        subprocess.run(["npm", "pack", "--silent", package], cwd=os.environ[FETCHED], capture_output=True, timeout=60, check=False)
-        for made in glob.glob(os.path.join(os.environ[FETCHED], f"{name}-*.tgz")):
-            os.rename(made, os.path.join(os.environ[FETCHED], name + ".tgz"))
+        made = subprocess.run(["npm", "pack", "--silent", package], cwd=os.environ[FETCHED], capture_output=True, text=True, timeout=120,
+                              check=False).stdout.split()
+        if made:
+            os.rename(os.path.join(os.environ[FETCHED], made[-1]), os.path.join(os.environ[FETCHED], name + ".tgz"))
 
 
 def forget():
@@ -97,6 +98,37 @@ class Pip:
         return got.replace(".dist-info", "").rpartition("-")[2]
 
 
+class Poetry:
+    eco, where = "pypi", "/tmp/poetry-project"
+    PROJECT = ('[tool.poetry]\nname = "x"\nversion = "1.0"\ndescription = ""\nauthors = []\n[tool.poetry.dependencies]\npython = "^3.9"\n'
+               '[[tool.poetry.source]]\nname = "fake"\nurl = "https://pypi.example/simple/"\ndefault = true\n')
+
+    def __init__(self, server, s):
+        need("poetry")
+        self.server, self.s = server, s
+        sh(server, s, f"mkdir -p {self.where}", 0)
+        put(server, s, f"{self.where}/pyproject.toml", self.PROJECT.encode())
+
+    def run(self, words):
+        return sh(self.server, self.s, f"cd {self.where} && HOME=/tmp POETRY_VIRTUALENVS_IN_PROJECT=true PYTHON_KEYRING_BACKEND=keyring.backends.null.Keyring "
+                  f"/usr/bin/poetry {words} --no-interaction --no-ansi")
+
+    def install(self, name, version=None):
+        return self.run(f"add {name}" + (f"=={version}" if version else ""))
+
+    def files(self):
+        return {name: sh(self.server, self.s, f"cat {self.where}/{name}", 0)["stdout"] for name in ("pyproject.toml", "poetry.lock")}
+
+    def locked(self, files):
+        for name, text in files.items():
+            put(self.server, self.s, f"{self.where}/{name}", text.encode())
+        return self.run("install --no-root")
+
+    def has(self, name):
+        got = sh(self.server, self.s, f"ls -d {self.where}/.venv/lib/python3*/site-packages/{name}-*.dist-info")["stdout"].strip()
+        return got.replace(".dist-info", "").rpartition("-")[2]
+
+
 class Npm:
     """npm, yarn and pnpm differ in one line."""
     eco, where = "npm", "/tmp/npm"
@@ -148,6 +180,33 @@ class Pnpm(Npm):
     def line(self, what):
         return (f"node {self.at}/bin/pnpm.cjs {'add ' + what if what else 'install --frozen-lockfile'} --registry https://npm.example/ "
                 "--fetch-retries 0 --store-dir /tmp/pnpm-store --config.manage-package-manager-versions=false")
+
+
+class Berry(Npm):
+    """Yarn 4."""
+    where, lockfile = "/tmp/berry-project", "yarn.lock"
+
+    def __init__(self, server, s):
+        super().__init__(server, s)
+        self.at = packed(server, s, "berry")
+        put(server, s, f"{self.where}/.yarnrc.yml", b'npmRegistryServer: "https://npm.example"\nnodeLinker: node-modules\nenableTelemetry: false\n'
+            b'enableGlobalCache: false\nhttpRetry: 0\n')
+        sh(server, s, f"touch {self.where}/yarn.lock", 0)
+
+    def line(self, what):
+        return f"HOME=/tmp node {self.at}/bin/yarn.js {'add ' + what if what else 'install --immutable'}"
+
+
+class Bun(Npm):
+    where, lockfile = "/tmp/bun-project", "bun.lock"
+
+    def __init__(self, server, s):
+        super().__init__(server, s)
+        self.at = packed(server, s, "bun")
+
+    def line(self, what):
+        return (f"HOME=/tmp BUN_CONFIG_REGISTRY=https://npm.example/ BUN_CONFIG_MAX_HTTP_REQUESTS=4 {self.at}/bin/bun "
+                f"{'add ' + what if what else 'install --frozen-lockfile'} --no-progress")
 
 
 class Cargo:

@@ -28,7 +28,7 @@ answer; those without a file are below:
   install code of another version     install_code_of_this_version
   retries for ever                    refusals_again_and_again
   registries that do not answer       a_registry_that_does_not_answer; silent.py (tools/soak),
-                                      what_nobody_waits_for_is_not_fetched of test_waiting.py
+                                      what_no_request_waits_for_is_not_fetched of test_waiting.py
 """
 import json
 

@@ -16,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [HERE, os.path.join(HERE, "..", "egress"), os.path.join(HERE, "..", "shared")]
 import cell_clients as clients  # noqa: E402
 import internet  # noqa: E402
+import package_files  # noqa: E402
 from checks import check, equal, has  # noqa: E402
 from internet_client import make, policy  # noqa: E402
 from registry import Registry  # noqa: E402
@@ -35,6 +36,11 @@ YOUNG = "is 3 h old, this session wants 7 days"
 DENIED = "is denied by the policy of this session"
 UNPINNED = "is not pinned; this session installs pinned packages only"
 OFF = "packages are off in this session; the template must have them"
+
+
+SEEN = "was first seen 0 s ago, this session wants 7 days"
+BERRY_EXACT = "No candidates found"
+BUN_EXACT = 'No version matching "2.0.0" found'
 
 
 def said(done):
@@ -59,6 +65,13 @@ class Life:
         if self.kind is clients.Apt:
             return clients.Apt(self.server, s, R.parts["apt"].keyring())
         return self.kind(self.server, s)
+
+    def never_seen(self):
+        """Of registries without times the node's first sight counts: a registry of its own name has none."""
+        entries = R.entries(self.eco, unknown_age="deny")
+        for e in entries:
+            e["private"] = True  # kept for the tenant, apart from what other sessions have seen
+        return self.client(registries=entries, min_age="7d")
 
     def works(self, done, c, version, what):
         equal(done["exit_code"], 0, f"{what}: {said(done)[-800:]}")
@@ -112,6 +125,13 @@ def test_pip(server):
     life.offline()
 
 
+def test_poetry(server):
+    life = Life(server, clients.Poetry)
+    life.too_young(YOUNG, YOUNG, life.newest())
+    life.pinned("poetry.lock", life.denied())
+    life.offline()
+
+
 def test_npm(server):
     life = Life(server, clients.Npm)
     life.too_young("No matching version found for demo@2.0.0", "403 demo 2.0.0 " + YOUNG, life.newest())
@@ -132,6 +152,23 @@ def test_pnpm(server):
     life.too_young("No matching version found for demo@2.0.0", "demo 2.0.0 " + YOUNG, life.newest())
     life.pinned("pnpm-lock.yaml", life.denied())
     life.offline()
+
+
+def test_yarn_berry(server):
+    life = Life(server, clients.Berry)
+    life.too_young(BERRY_EXACT, YOUNG, life.newest())
+    life.pinned("yarn.lock", life.denied())
+    life.offline()
+
+
+def test_bun(server):
+    life = Life(server, clients.Bun)
+    life.too_young(BUN_EXACT, "403", life.newest())
+    life.denied()
+    c = life.client(mode="pinned", pins={"npm:demo": ["1.0.0"]})
+    life.works(c.install(life.name, life.old), c, life.old, "what is pinned is installed")
+    life.fails(c.install(life.other), "403", "what is not pinned is refused")
+    life.offline("403")
 
 
 def test_cargo(server):
@@ -172,6 +209,9 @@ def test_apt(server):
     c.update()
     life.fails(c.install("demo"), UNPINNED, "nothing is pinned")
     life.fails(life.client(mode="offline").update(), OFF, "offline")
+    c = life.never_seen()
+    c.update()
+    life.fails(c.install("demo"), "403 demo 2.0 " + SEEN, "a version that was not seen before")
 
 
 def test_bundler(server):
@@ -182,6 +222,7 @@ def test_bundler(server):
     life.fails(c.install("demo"), DENIED, "a denied version")
     life.works(c.install("demo", "1.0.0"), c, "1.0.0", "another version, by name")
     life.pinned("Gemfile.lock", c.files())
+    life.fails(life.never_seen().install("demo"), SEEN, "a version that was not seen before")
     life.offline()
 
 
@@ -191,6 +232,12 @@ def test_maven(server):
     c = life.client(deny=["maven:org.example:demo@2.0"])
     life.works(c.install(life.name, life.old), c, life.old, "a version that is not denied")
     life.fails(c.install(life.name, life.new), DENIED, "a denied version")
+    life.fails(life.never_seen().install(life.name, life.old), SEEN, "a version that was not seen before")
+    jar = package_files.jar(R.find("maven", life.name, life.old))
+    c = life.client(mode="pinned", pins={f"maven:{life.name}": [f"{life.old} sha256:{hashlib.sha256(jar).hexdigest()}"]})
+    life.works(c.install(life.name, life.old), c, life.old, "what is pinned is installed")
+    life.fails(c.install(life.other, life.old), UNPINNED, "what is not pinned is refused")
+    life.fails(life.client(mode="offline").install(life.name, life.old), OFF, "offline")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,13 @@
     test_waiting.py CORDON [name ...]
 
 A whole server, fake registries in the small internet of tests/egress, and curl in cells."""
+import threading
+
 from gate_tools import R, ended, fetched, session, sha256, start, world
 import internet
 import registry_answer
 from checks import check, equal, settled, wait_for
-from internet_client import policy, put, sh
+from internet_client import PYTHON, TOOLS, policy, put, sh
 
 
 def test_requests_for_one_document_share_a_fetch(server):
@@ -100,18 +102,47 @@ def test_a_program_that_does_not_read_holds_up_nobody(server):
         equal(fetched(server, other, "https://npm.example" + path, "-m 7")[::3], (200, 0), "another session, soon")
 
 
-def test_what_nobody_waits_for_is_not_fetched(server):
-    s = session(server)
+# Inside a cell: asks for all names at once; leaves, or waits for the answers.
+MANY = """
+made = []
+for i in range(40):
+    s = ssl.create_default_context().wrap_socket(connect("npm.example", 443, 20), server_hostname="npm.example")
+    s.sendall(f"GET /{prefix}{i} HTTP/1.1\\r\\nHost: npm.example\\r\\n\\r\\n".encode())
+    made.append(s)
+time.sleep(1)  # cordon-egress reads them
+if not leave:
+    for s in made:
+        s.recv(1)
+"""
+
+
+def ask_for_many(server, s, prefix, leave):
+    """40 names; how many of them the registry is asked for, if it answers only when all were asked for."""
+    answers = threading.Event()
     for i in range(40):
-        R.add("npm", f"left{i}", "1.0.0", age="400d")
-    R.fault("/left*", registry_answer.delay(2))
-    names = " ".join(f"https://npm.example/left{i}" for i in range(40))
-    sh(server, s, f"for u in {names}; do curl -sS -m 1 -o /dev/null $u & done; wait")
-    R.fault("/left*", registry_answer.delay(0))
-    equal(fetched(server, s, "https://npm.example/left39")[0], 200, "one that is asked for again")
-    fetches = settled(lambda: R.count("/left*"), quiet=1.0)
-    check(fetches <= 16, f"{fetches} documents were fetched, most of them for nobody")
+        R.add("npm", f"{prefix}{i}", "1.0.0", age="400d")
+
+    def held(_, a):
+        answers.wait(30)
+        return a
+    R.fault(f"/{prefix}*", held)
+    program = f"{TOOLS}\nimport time\nprefix, leave = {prefix!r}, {leave}\n{MANY}"
+    asking = threading.Thread(target=lambda: server.run(s["id"], [PYTHON, "-c", program], user="root"))
+    asking.start()
+    wait_for(lambda: R.count(f"/{prefix}*") >= 8, 30, "as many requests as a session may have under way")
+    if leave:
+        asking.join()
+    answers.set()
+    asking.join()
+    fetches = settled(lambda: R.count(f"/{prefix}*"), quiet=1.0)
     R.heal()
+    return fetches
+
+
+def test_what_no_request_waits_for_is_not_fetched(server):
+    s = session(server)
+    equal(ask_for_many(server, s, "stayed", False), 40, "fetches, if the program waits")
+    equal(ask_for_many(server, s, "left", True), 8, "fetches, if it does not: those that had begun")
 
 
 if __name__ == "__main__":

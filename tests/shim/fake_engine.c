@@ -1,8 +1,8 @@
 /* fake_engine.c - an engine for tests: the test itself is the guest, at the other end of the
  * descriptor that comes in the place of the kernel. Stopping and going on do nothing; a snapshot is
  * two small files. In the place of the root image is a text, which is printed on the console; with
- * F as its first letter the start fails, with S the first snapshot. Linked into the test's shim in
- * place of the real engines. */
+ * F as its first letter the start fails, with S the first snapshot, with P the guest is pinged
+ * often. Linked into the test's shim in place of the real engines. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "engine.h"
-#include "io.h"
+#include "guest_ping.h"
 
 struct engine {
 	const struct engine_host *host;
@@ -43,6 +43,8 @@ static void fake_start(struct engine *g, const struct boot_request *r, const int
 		return;
 	}
 	g->fails = text[0] == 'S';
+	if (text[0] == 'P')
+		guest_ping_ms = 50;
 	c->fds[0] = fcntl(fds[boot_fds_index(r->fds, BOOT_FD_KERNEL)], F_DUPFD_CLOEXEC, 3);
 	c->accel = BOOT_ACCEL_TCG;
 	(void)fcntl(c->fds[0], F_SETFL, O_RDWR | O_NONBLOCK);

@@ -398,6 +398,30 @@ static void a_port_of_the_guest_is_dialed(void)
 	bed_end();
 }
 
+/* Told when it does not answer, and when it does again; a server that comes in between is told,
+ * too. */
+static void a_guest_that_does_not_answer_is_told(void)
+{
+	bed_start();
+	bed_boot("P");
+	(void)guest_greet();
+	guest_say_event(AGENT_SYNCED, &none, NULL, 0);
+	(void)bed_hear(AGENT_BOOTED);
+	for (int i = 0; i < 3; i++) {
+		(void)guest_hear(GUEST_PING);
+		guest_say(GUEST_PONG, 0, NULL, 0);
+	}
+	(void)guest_hear(GUEST_PING);
+	CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_UNRESPONSIVE);
+	bed_reconnect();
+	(void)bed_hear(AGENT_SYNCED);
+	CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_UNRESPONSIVE);
+	guest_say(GUEST_PONG, 0, NULL, 0);
+	CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_ALIVE);
+	(void)guest_hear(GUEST_PING);
+	bed_end();
+}
+
 static void the_end_of_a_guest_is_told(void)
 {
 	struct agent_event v;
@@ -447,5 +471,6 @@ TEST_MAIN({ "a guest boots", a_guest_boots },
 	    a_snapshot_that_fails_lets_the_guest_go_on },
 	  { "a paused clone is resumed", a_paused_clone_is_resumed },
 	  { "a port of the guest is dialed", a_port_of_the_guest_is_dialed },
+	  { "a guest that does not answer is told", a_guest_that_does_not_answer_is_told },
 	  { "the end of a guest is told", the_end_of_a_guest_is_told },
 	  { "the end of a guest is told later", the_end_of_a_guest_is_told_later })

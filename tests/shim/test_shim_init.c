@@ -146,7 +146,7 @@ static void programs_outlive_the_server(void)
 	start_guest();
 	run(1, "read x; echo $x; exec sleep 1000", AGENT_HOLD, 0, fds, 3);
 	run(2, "exec sleep 1000", 0, 0, fds, 3); /* not held */
-	wait_processes(3);		    /* init, sh, sleep */
+	wait_processes(3);			 /* init, sh, sleep */
 	io_close_all(fds, 3);
 	bed_reconnect();
 	v = bed_hear(AGENT_HELD);

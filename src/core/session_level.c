@@ -1,0 +1,110 @@
+/* session_level.c - see session_level.h. */
+#include "session_level.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core_private.h"
+#include "limit_text.h"
+#include "templates_private.h"
+
+#define MIB ((uint64_t)1 << 20)
+#define MICROVM_MEMORY_MIN (128 * MIB) /* below it the guest's kernel has no room for programs */
+#define MICROVM_DISK (16 * MIB) /* of the cell around the guest: QEMU writes next to nothing */
+#define MICROVM_INODES 1024
+
+static int refuse(const char *what, const struct cell_level *level, struct err *e)
+{
+	return err_set(e, ERR_UNSUPPORTED, "%s: not possible at level %s", what, level->name);
+}
+
+static int check_abilities(const struct cell_level *l, const struct template_version *v,
+			   const struct session_spec *spec, struct err *e)
+{
+	if ((spec->nmounts > 0 || v->row.mounts[0] != '\0') && !cell_level_can(l, CELL_CAN_MOUNT))
+		return refuse("mounts", l, e);
+	if ((spec->on_timeout != SESSION_KILL || spec->on_idle != SESSION_KILL) &&
+	    !cell_level_can(l, CELL_CAN_PAUSE))
+		return refuse("pause", l, e);
+	if (spec->storage_given && spec->storage == SESSION_DISK &&
+	    !cell_level_can(l, CELL_CAN_USE_DISK))
+		return refuse("storage disk", l, e);
+	if (spec->persist && !cell_level_can(l, CELL_CAN_USE_DISK))
+		return refuse("persist", l, e);
+	if (spec->profile == CELL_LOCKED && !cell_level_can(l, CELL_CAN_LOCK))
+		return refuse("profile locked", l, e);
+	if (spec->read_only && !cell_level_can(l, CELL_CAN_READ_ONLY))
+		return refuse("root read-only", l, e);
+	return 0;
+}
+
+int session_level_choose(const struct core *c, const struct template_version *v,
+			 const struct session_spec *spec, struct store_session *row, struct err *e)
+{
+	const struct cell_level *level = spec->level == NULL || *spec->level == '\0'
+						 ? cell_level_of(v->row.level)
+						 : cell_level_find(spec->level);
+
+	if (level == NULL)
+		return err_set(e, ERR_UNSUPPORTED, "level %.60s: must be " CELL_LEVEL_NAMES,
+			       spec->level);
+	row->level = level->id;
+	if (core_level_check(c, level, e) < 0)
+		return -1;
+	return check_abilities(level, v, spec, e);
+}
+
+bool session_level_has_own_memory(uint32_t level)
+{
+	return cell_level_of(level)->engine == CELL_ENGINE_MICROVM;
+}
+
+int session_level_limits(struct store_session *row, struct err *e)
+{
+	if (!session_level_has_own_memory(row->level))
+		return 0;
+	row->limits.memory_bytes = (row->limits.memory_bytes + MIB - 1) / MIB * MIB;
+	if (row->limits.memory_bytes < MICROVM_MEMORY_MIN)
+		return err_set(e, ERR_INVALID, "memory: %s is below the minimum of %s at level %s",
+			       limit_text("memory", row->limits.memory_bytes).s,
+			       limit_text("memory", MICROVM_MEMORY_MIN).s,
+			       cell_level_of(row->level)->name);
+	return 0;
+}
+
+/* The guest has the session's files: the cell around it is made of the machine's own programs, of
+ * which QEMU is one, and nothing can be written in it. */
+static void plan_microvm(const struct core *c, struct keeper_create *plan)
+{
+	plan->profile = CELL_LOCKED;
+	plan->flags |= CELL_READ_ONLY;
+	plan->limits.disk_bytes = MICROVM_DISK;
+	plan->limits.inodes = MICROVM_INODES;
+	plan->nmounts = 0;
+	plan->nlayers = c->o.host.nlayers;
+	memset(plan->layer_at, 0, sizeof(plan->layer_at));
+	memset(plan->layer_from, 0, sizeof(plan->layer_from));
+	for (uint32_t i = 0; i < plan->nlayers; i++) {
+		plan->layer_from[i].root = c->o.host.layers[i].root;
+		memcpy(plan->layer_at[i], c->o.host.layers[i].at, sizeof(plan->layer_at[i]));
+	}
+}
+
+void session_level_plan(const struct core *c, const struct store_session *row,
+			struct keeper_create *plan)
+{
+	const struct cell_level *l = cell_level_of(row->level);
+
+	if (l->engine == CELL_ENGINE_NONE)
+		return;
+	plan->engine = l->engine;
+	plan->profile = CELL_STANDARD; /* the session's own is that of its programs in the guest */
+	if (plan->limits.memory_bytes > 0)
+		plan->limits.memory_bytes =
+			l->memory_each * plan->limits.memory_bytes + l->memory_bytes;
+	if (plan->limits.pids > 0)
+		plan->limits.pids = l->pids_each * plan->limits.pids + l->pids;
+	plan->limits.nofile = l->nofile;
+	if (l->engine == CELL_ENGINE_MICROVM)
+		plan_microvm(c, plan);
+}

@@ -1,0 +1,93 @@
+/* guest_gvisor.c - see guest_gvisor.h.
+ *
+ * gVisor has cgroups of its own, of version 1, of which the one for processes is enforced. It is
+ * needed: each process of the guest has host threads, and where the machine refuses one, gVisor's
+ * kernel ends with all its programs. Memory is limited by the cell alone. */
+#include "guest_gvisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "io.h"
+
+#define PIDS_MAX "/sys/fs/cgroup/pids/pids.max"
+
+static struct {
+	bool wanted, done;
+	uid_t uid;
+	gid_t gid;
+} locked;
+
+void guest_gvisor_init(int argc, char **argv)
+{
+	if (argc < 2)
+		return;
+	locked.wanted = true;
+	locked.uid = (uid_t)strtoul(argv[0], NULL, 10);
+	locked.gid = (gid_t)strtoul(argv[1], NULL, 10);
+}
+
+static int set_pids(uint64_t pids)
+{
+	char text[24];
+	struct err e;
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, pids);
+	return io_write_file(AT_FDCWD, PIDS_MAX, pids == 0 ? "max" : text, &e) < 0 ? e.sys : 0;
+}
+
+/* /etc/machine-id leads there, as in the cell. */
+static int set_machine_id(const char *id)
+{
+	OWN_FD file = open("/dev/machine-id", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
+	char line[40];
+	struct err e;
+
+	if (file < 0)
+		return errno;
+	(void)snprintf(line, sizeof(line), "%.32s\n", id);
+	return io_write_all(file, line, strlen(line), &e) < 0 ? e.sys : 0;
+}
+
+/* runsc gave no ambient capabilities, and gVisor knows no call about them. */
+static int drop_caps(void)
+{
+	for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
+		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1 &&
+		    prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			return -1;
+	return 0;
+}
+
+/* As the keeper does it with PID 1 of a container. What fails ends PID 1, and the guest with it: no
+ * program may run with more rights than the profile has. */
+static void lock(void)
+{
+	locked.done = true;
+	if (drop_caps() < 0 || setgroups(0, NULL) < 0 ||
+	    setresgid(locked.gid, locked.gid, locked.gid) < 0 ||
+	    setresuid(locked.uid, locked.uid, locked.uid) < 0 ||
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		_exit(1);
+}
+
+uint32_t guest_gvisor_apply(const struct guest_hello *h, int *ret_sys)
+{
+	int limits, id;
+
+	if (locked.done)
+		return 0; /* set by the first HELLO; this process may not change them any more */
+	limits = set_pids(h->pids);
+	id = h->machine_id[0] != '\0' ? set_machine_id(h->machine_id) : 0;
+	if (locked.wanted)
+		lock();
+	*ret_sys = limits != 0 ? limits : id;
+	return (limits != 0 ? GUEST_NO_LIMITS : 0U) | (id != 0 ? GUEST_NO_MACHINE_ID : 0U);
+}
