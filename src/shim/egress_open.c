@@ -82,14 +82,10 @@ static void on_end(struct stream *s)
 
 static void on_connected(struct connection *c)
 {
-	struct sockaddr_in6 at = { 0 };
-	socklen_t len = sizeof(at);
 	int fd = TAKE_FD(c->fd);
 
 	loop_remove(shim_loop, &c->ready);
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
-	if (getsockname(fd, (struct sockaddr *)&at, &len) == 0)
-		c->local_port = ntohs(at.sin6_port); /* at the same place in both families */
 	c->stream = stream_new(fd, MUX_BOTH, true);
 	if (c->stream == NULL) {
 		refuse(c, ENOMEM);
@@ -116,6 +112,15 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 		on_connected(c);
 }
 
+static void note_port(struct connection *c)
+{
+	struct sockaddr_in6 at = { 0 };
+	socklen_t len = sizeof(at);
+
+	if (getsockname(c->fd, (struct sockaddr *)&at, &len) == 0)
+		c->local_port = ntohs(at.sin6_port); /* at the same place in both families */
+}
+
 static void begin(struct connection *c, const struct mux_open *o)
 {
 	struct sockaddr_storage to;
@@ -131,6 +136,7 @@ static void begin(struct connection *c, const struct mux_open *o)
 		refuse(c, errno);
 		return;
 	}
+	note_port(c); /* cordon-egress may ask about it before this end knows that it is there */
 	if (loop_add(shim_loop, &c->ready, c->fd, EPOLLOUT, &e) < 0)
 		refuse(c, ENOMEM);
 }

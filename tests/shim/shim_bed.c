@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -41,17 +42,19 @@ static void run_shim(int channel)
 	const char *path = secure_getenv("CORDON_TEST_SHIM");
 	pid_t pid;
 
-	if (unshare(CLONE_NEWPID) < 0)
+	/* Neither outlives a test that fails. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || unshare(CLONE_NEWPID) < 0)
 		_exit(77);
 	pid = fork();
 	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (dup2(channel, CHANNEL_FD) < 0)
 			_exit(1);
 		(void)fcntl(CHANNEL_FD, F_SETFD, 0);
 		(void)execl(path == NULL ? "build/shim_fake" : path, "cordon-shim", NULL);
 		_exit(1);
 	}
-	/* Its number is passed on by the status of a child of the test; here it just waits. */
+	(void)close(channel);
 	for (;;) {
 		int status;
 
@@ -69,8 +72,10 @@ void bed_start(void)
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
 	bed_shim = fork();
 	CHECK(bed_shim >= 0);
-	if (bed_shim == 0)
+	if (bed_shim == 0) {
+		(void)close(pair[0]); /* or the channel would never end */
 		run_shim(pair[1]);
+	}
 	(void)close(pair[1]);
 	agent_init(&agent, pair[0]);
 	CHECK(bed_hear(AGENT_READY).pid == AGENT_VERSION);

@@ -11,6 +11,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "clock.h"
@@ -32,15 +33,44 @@ static void bring_lo_up(void)
 	(void)close(fd);
 }
 
+static void must(int result)
+{
+	if (result < 0)
+		_exit(121);
+}
+
+/* What the agent sets belongs to this guest, not to the machine: a /dev and cgroups of its own. */
+static void make_places(void)
+{
+	static const char *const nodes[] = { "null", "zero", "urandom", "tty" };
+
+	must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	must(mount("proc", "/proc", "proc", 0, NULL));
+	must(mount("tmpfs", "/mnt", "tmpfs", 0, NULL));
+	for (size_t i = 0; i < COUNT(nodes); i++) {
+		char from[32], to[32];
+
+		(void)snprintf(from, sizeof(from), "/dev/%s", nodes[i]);
+		(void)snprintf(to, sizeof(to), "/mnt/%s", nodes[i]);
+		must(close(open(to, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)));
+		must(mount(from, to, NULL, MS_BIND, NULL));
+	}
+	must(mkdir("/mnt/pts", 0755));
+	must(mount("devpts", "/mnt/pts", "devpts", 0, "newinstance,ptmxmode=0666"));
+	must(symlink("pts/ptmx", "/mnt/ptmx"));
+	must(mount("/mnt", "/dev", NULL, MS_MOVE, NULL));
+	must(mount("tmpfs", "/sys/fs/cgroup", "tmpfs", 0, NULL));
+	must(mkdir("/sys/fs/cgroup/pids", 0755));
+	must(close(open("/sys/fs/cgroup/pids/pids.max", O_CREAT | O_WRONLY | O_CLOEXEC, 0600)));
+}
+
 /* In the child: PID 1 of the guest, with the stream at descriptor 3. */
 static void become_guest(int end)
 {
 	const char *path = secure_getenv("CORDON_TEST_INIT");
 	int listener = socket(AF_INET6, SOCK_STREAM, 0), high = fcntl(end, F_DUPFD, 20);
 
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-	    mount("proc", "/proc", "proc", 0, NULL) < 0)
-		_exit(121);
+	make_places();
 	bring_lo_up();
 	if (dup2(listener, EGRESS_FD) < 0 || dup2(high, 3) < 0)
 		_exit(122);
@@ -52,6 +82,9 @@ static void become_guest(int end)
 
 static void start_guest(void)
 {
+	struct agent_event v;
+	char text[256];
+
 	bed_start();
 	bed_boot("");
 	CHECK(unshare(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET) == 0);
@@ -63,7 +96,12 @@ static void start_guest(void)
 	}
 	(void)close(bed_guest);
 	bed_guest = -1;
-	CHECK(bed_hear(AGENT_BOOTED).sys == 0);
+	v = bed_hear(AGENT_BOOTED);
+	if (v.sys != 0) {
+		agent_read_text(&agent, &v, text, sizeof(text));
+		printf("# %s\n", text);
+	}
+	CHECK(v.sys == 0);
 }
 
 static void run(uint32_t handle, const char *script, uint32_t flags, uint64_t timeout_ms, int *fds,
