@@ -28,8 +28,8 @@ struct half {
 
 struct end {
 	struct mux *mux;
-	uint8_t *out; /* bytes on the way to the other end */
-	size_t out_len;
+	uint8_t *out; /* bytes on the way to the other end: out[out_at .. out_len) */
+	size_t out_at, out_len;
 	struct half halves[SLOTS];	 /* by number */
 	uint64_t total[SLOTS][USES_MAX]; /* bytes before EOF, by number and use */
 };
@@ -136,8 +136,8 @@ static void on_event(struct model *m, int side, const struct mux_event *v)
 static void deliver(struct model *m, int from, size_t max)
 {
 	struct end *end = &m->ends[from];
-	size_t len = end->out_len < max ? end->out_len : max, at = 0;
-	uint8_t *exact = fuzz_copy(end->out, len);
+	size_t have = end->out_len - end->out_at, len = have < max ? have : max, at = 0;
+	uint8_t *exact = fuzz_copy(end->out + end->out_at, len);
 	struct mux_event v;
 	struct err e;
 	int took;
@@ -148,8 +148,12 @@ static void deliver(struct model *m, int from, size_t max)
 	}
 	assert(took == 0);
 	free(exact);
-	memmove(end->out, end->out + at, end->out_len - at);
-	end->out_len -= at;
+	end->out_at += at;
+	if (end->out_at < end->out_len && end->out_at < PIPE_MAX / 2)
+		return;
+	memmove(end->out, end->out + end->out_at, end->out_len - end->out_at);
+	end->out_len -= end->out_at;
+	end->out_at = 0;
 }
 
 static void write_some(struct model *m, int side, unsigned frames)

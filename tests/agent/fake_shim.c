@@ -11,6 +11,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "clock.h"
 #include "io.h"
@@ -78,13 +79,22 @@ static void bring_lo_up(void)
 	(void)close(fd);
 }
 
+/* In place of gVisor's own cgroup, and of the machine's. */
+static int make_cgroup(void)
+{
+	if (mount("cgroup", "/sys/fs/cgroup", "tmpfs", 0, NULL) < 0 ||
+	    mkdir("/sys/fs/cgroup/pids", 0755) < 0)
+		return -1;
+	return creat("/sys/fs/cgroup/pids/pids.max", 0644);
+}
+
 static void become_guest(int end)
 {
 	int listener = socket(AF_INET6, SOCK_STREAM, 0), high = fcntl(end, F_DUPFD, 20);
 	int diag = socket(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG);
 
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-	    mount("proc", "/proc", "proc", 0, NULL) < 0)
+	    mount("proc", "/proc", "proc", 0, NULL) < 0 || make_cgroup() < 0)
 		_exit(121);
 	bring_lo_up();
 	if (dup2(listener, EGRESS_FD) < 0 || dup2(diag, DIAG_FD) < 0 || dup2(high, 3) < 0)
@@ -139,7 +149,7 @@ void shim_order(enum agent_type type, struct agent_order o)
 
 void shim_hello(uint64_t generation)
 {
-	struct guest_hello h = { .generation = generation, .flags = GUEST_EGRESS };
+	struct guest_hello h = { .generation = generation, .flags = GUEST_EGRESS, .pids = 77 };
 	uint8_t body[GUEST_HELLO_SIZE];
 	size_t len;
 

@@ -53,6 +53,17 @@ static void runs_programs(void)
 	wait_alone();
 }
 
+static void sets_limits(void)
+{
+	struct guest_event v;
+
+	begin();
+	shim_spawn(1, "cat /sys/fs/cgroup/pids/pids.max", AGENT_NO_STDIN);
+	v = shim_hear(AGENT_STARTED);
+	(void)shim_hear(AGENT_EXITED);
+	CHECK_STR(streams[v.streams[0]].text, "77");
+}
+
 static void delivers_input(void)
 {
 	static char text[1 << 20];
@@ -377,6 +388,7 @@ static void says_nothing_first(void)
 }
 
 TEST_MAIN({ "programs run, and EXITED comes behind their output", runs_programs },
+	  { "HELLO sets the limit of processes", sets_limits },
 	  { "input is delivered, and ends", delivers_input },
 	  { "a stream that is not read does not stop others", keeps_slow_readers_apart },
 	  { "terminals", has_terminals }, { "trees are killed", kills_trees },
