@@ -36,7 +36,7 @@ from checks import Failed, Skip, check, equal, has, note, short, stays, wait_for
 from tap import isolate  # noqa: E402
 
 PROGRAM = ""  # the cordon under test, set by run_tests()
-PROGRAMS = ("cordon", "cordon-keeper", "cordon-init", "cordond", "cordon-client", "cordon-egress", "cordon-storage",
+PROGRAMS = ("cordon", "cordon-keeper", "cordon-init", "cordon-shim", "cordond", "cordon-client", "cordon-egress", "cordon-storage",
             "cordon-pull", "cordon-cache", "cordon-interpreter", "mcp-gateway")
 USER = 64983  # cordond's; nobody needs to know it
 LEFT_WAIT = 10.0

@@ -1,0 +1,130 @@
+#!/usr/bin/python3 -B
+"""Goal: sessions at level microvm are clones of one booted guest, each a machine of its own: files, randomness, machine
+id, host name and clock. A guest that hangs is told apart from one whose engine has ended.
+
+    test_microvm.py CORDON [name ...]
+"""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import check, equal, has, run_tests, wait_for  # noqa: E402
+import guest_kernel  # noqa: E402
+import slim_root  # noqa: E402
+
+MIB = 1 << 20
+LIMITS = {"memory": 256 * MIB, "disk": 32 * MIB}
+KILLS = True  # programs of the server die in these tests
+CLONES = 10
+BOOT = 240  # seconds: the first session of a template boots a guest, under emulation and load
+FACTS = "cat /home/user/own; date +%s; cat /etc/machine-id /proc/sys/kernel/random/boot_id; head -c 16 /dev/urandom | base64"
+
+
+def create(server, **more):
+    return server.want(201, "POST", "/v1/sessions", {"level": "microvm", "template": "slim", "limits": LIMITS, **more}, timeout=BOOT)
+
+
+def output(server, session, text):
+    done = server.run(session["id"], ["bash", "-c", text])
+    equal(done["exit_code"], 0, str(done))
+    return done["stdout"]
+
+
+def engine(server, session):
+    """The process of QEMU."""
+    return next(pid for pid in server.cell_pids(session["id"]) if pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("qemu-system"))
+
+
+def setup(server):
+    if not (pathlib.Path(server.state) / "templates" / "slim").exists():
+        subprocess.run(["cp", "-a", slim_root.state(sys.argv[1]), f"{server.state}/templates/slim"], check=True)
+        server.want(201, "POST", "/v1/templates", {"name": "slim", "root": {"layers": ["slim"]}})
+
+
+def test_a_session_is_a_machine(server):
+    setup(server)
+    began = time.monotonic()
+    s = create(server)
+    print(f"# first: {time.monotonic() - began:.1f} s")
+    equal(s["level"], "microvm")
+    kernel = output(server, s, "uname -r").strip()
+    check(kernel != os.uname().release and "cloud" in kernel, f"its kernel is {kernel}")
+    server.delete(s["id"])
+
+
+def test_clones_are_machines_of_their_own(server):
+    setup(server)
+    made, facts = [], []
+    began = time.monotonic()
+    threads = [threading.Thread(target=lambda: made.append(create(server))) for _ in range(CLONES)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    print(f"# {CLONES} clones: {time.monotonic() - began:.1f} s")
+    equal(len(made), CLONES, "clones")
+    for number, s in enumerate(made):
+        output(server, s, f"echo {number} > /home/user/own")
+    for number, s in enumerate(made):
+        own, clock, *rest = output(server, s, FACTS).splitlines()
+        equal(own, str(number), "its file")
+        check(abs(int(clock) - time.time()) < 20, f"its clock says {clock}")
+        facts.append(rest)
+    for what, values in zip(("machine id", "boot id", "random bytes"), zip(*facts)):
+        equal(len(set(values)), CLONES, f"{what}: {values}")
+    for s in made:
+        server.delete(s["id"])
+
+
+def test_a_guest_outlives_cordond(server):
+    setup(server)
+    s = create(server)
+    x = server.spawn(s["id"], ["sleep", "1000"])
+    wait_for(lambda: server.execution(x)["state"] == "running", 60, "the program")
+    server.restarted("cordond")
+    equal(server.get(s["id"])["state"], "running", "the session")
+    wait_for(lambda: server.execution(x)["state"] == "running", 60, "the program, again")
+    equal(output(server, s, "echo again"), "again\n", "another program")
+    server.want(204, "POST", f"/v1/sessions/{s['id']}/executions/{x['id']}/signals", {"signal": "KILL"})
+    equal(server.ended(x, 60)["signal"], 9, "how it ended")
+    server.delete(s["id"])
+
+
+def test_a_guest_that_hangs_is_not_a_dead_one(server):
+    setup(server)
+    s = create(server)
+    pid = engine(server, s)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_for(lambda: server.get(s["id"]).get("guest") == "unresponsive", 120, "unresponsive")
+        equal(server.get(s["id"])["state"], "running", "a session whose guest hangs")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_for(lambda: server.get(s["id"]).get("guest") != "unresponsive", 120, "responsive again")
+    equal(output(server, s, "echo back"), "back\n")
+    server.delete(s["id"])
+
+
+def test_an_engine_that_ended_ends_the_session(server):
+    setup(server)
+    s = create(server)
+    os.kill(engine(server, s), signal.SIGKILL)
+    ended = wait_for(lambda: (lambda v: v if v["state"] in ("ended", "failed", "stopped") else None)(server.get(s["id"])), 60, "its end")
+    has(str(ended), "engine_exited")
+
+
+if __name__ == "__main__":
+    if not shutil.which("qemu-system-x86_64"):
+        print("1..0 # SKIP there is no qemu-system-x86_64")
+        sys.exit(1 if os.environ.get("CORDON_MUST_WORK") == "1" else 0)
+    with tempfile.TemporaryDirectory(prefix="cordon-microvm-", dir="/var/tmp") as place:
+        os.mkdir(f"{place}/state", 0o755)
+        guest_kernel.give(sys.argv[1], f"{place}/state")
+        run_tests(globals(), folder=place, pool_size=0)
