@@ -39,6 +39,7 @@ struct run {
 	int signal_fd; /* owned */
 	uint64_t requested_ns, started_ns;
 	bool spawn_sent;
+	bool hung_up; /* its terminal, when the output was cut */
 };
 
 /* ---- run.c */

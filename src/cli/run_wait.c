@@ -92,6 +92,19 @@ void run_wait_backstop(const struct run *r)
 	(void)setitimer(ITIMER_REAL, &timer, NULL);
 }
 
+/* The terminal of a guest's program stays open in the guest when its output is not read any more;
+ * one of this machine ends its programs by itself. */
+static void hang_up(struct run *r)
+{
+	struct err e;
+
+	if (!r->relay.truncated || !r->o.tty || !run_guest_wanted(r) || r->hung_up)
+		return;
+	r->hung_up = true;
+	IGNORED(agent_send_signal(&r->agent, RUN_HANDLE, SIGHUP, &e),
+		"a dead cell shows by itself");
+}
+
 int run_wait(struct run *r, struct err *e)
 {
 	for (;;) {
@@ -118,6 +131,7 @@ int run_wait(struct run *r, struct err *e)
 		if (fds[n + 3].revents != 0)
 			run_net_receive(&r->net);
 		relay_turn(&r->relay, fds, n);
+		hang_up(r);
 		if (fds[n].revents == 0)
 			continue;
 		got = agent_next(&r->agent, 0, &type, &v, e);

@@ -2,7 +2,12 @@
  * numbers are the machine's, the host name and the limit of open files were set by runsc. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "guest_msg.h"
+
+/* Set by guest_gvisor_init(). */
+extern bool guest_gvisor_is_used;
 
 /* The words behind "guest" of cordon-init's command line: none, or the user id and the group id of
  * the locked profile. */

@@ -200,6 +200,14 @@ static void signal_program(const struct program *p, int sig)
 		(void)kill(p->pid, sig);
 }
 
+/* gVisor does not tell programs that their terminal has another size. */
+static void resize(struct program *p, const struct agent_order *o)
+{
+	pty_pump_resize(p->pump, o->rows, o->cols);
+	if (guest_gvisor_is_used && !p->exited)
+		signal_program(p, SIGWINCH);
+}
+
 /* Requests about one program. They do nothing if it has ended or was forgotten. */
 static void on_program_order(uint16_t type, const struct agent_order *o)
 {
@@ -212,7 +220,7 @@ static void on_program_order(uint16_t type, const struct agent_order *o)
 	else if (type == AGENT_CLOSE_STDIN)
 		programs_close_stdin(p);
 	else if (type == AGENT_RESIZE && p->pump != NULL)
-		pty_pump_resize(p->pump, o->rows, o->cols);
+		resize(p, o);
 	else if (type == AGENT_FORGET)
 		programs_forget(p);
 }

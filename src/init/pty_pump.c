@@ -1,9 +1,10 @@
 /* pty_pump.c - theory of operation
  *
- * Output goes from the PTY to a pipe in pieces of a page. A pipe that polls writable has room for a
- * page, and PID 1 is its only writer, so what was read can always be written. (splice(2) would fill
- * the sixteen buffers of the pipe with small pieces.) Input goes the other way; a PTY may accept
- * less than it was offered, so the rest of a small piece is kept here.
+ * Output goes from the PTY to a pipe in pieces of a page. A pipe of Linux that polls writable has
+ * room for a page, and PID 1 is its only writer, so what was read can be written. One of gVisor may
+ * have room for less; then the rest waits here. (splice(2) would fill the sixteen buffers of the
+ * pipe with small pieces.) Input goes the other way; a PTY may accept less than it was offered, so
+ * the rest of a small piece is kept here.
  *
  * When the last process that has the slave side closes it, reading fails, and the output pipe is
  * closed. */
@@ -18,11 +19,13 @@
 
 #include "io.h"
 
-#define OUT_PIECE 4096 /* a page, PIPE_BUF: taken whole */
+#define OUT_PIECE 4096 /* a page, PIPE_BUF */
 
 struct pty_pump {
 	int master, output, input; /* owned; -1: closed */
 	bool output_full;
+	uint8_t *rest; /* owned: rest[rest_at .. rest_have) waits to be written to the pipe */
+	uint16_t rest_at, rest_have;
 	uint16_t at, have; /* bytes[at .. have) wait to be written to the PTY */
 	uint8_t bytes[256];
 };
@@ -46,6 +49,7 @@ void pty_pump_free(struct pty_pump *p)
 	if (p == NULL)
 		return;
 	io_close_all((int[]){ p->master, p->output, p->input }, 3);
+	free(p->rest);
 	free(p);
 }
 
@@ -75,19 +79,54 @@ static bool later(ssize_t n)
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
+/* What of a piece the pipe did not take. Returns false if there is no memory for it. */
+static bool keep_rest(struct pty_pump *p, const uint8_t *piece, size_t n, size_t written)
+{
+	p->rest = malloc(n - written);
+	if (p->rest == NULL)
+		return false;
+	memcpy(p->rest, piece + written, n - written);
+	p->rest_at = 0;
+	p->rest_have = (uint16_t)(n - written);
+	p->output_full = true;
+	return true;
+}
+
+static void write_rest(struct pty_pump *p)
+{
+	ssize_t n = write(p->output, p->rest + p->rest_at, (size_t)(p->rest_have - p->rest_at));
+
+	if (n > 0)
+		p->rest_at = (uint16_t)(p->rest_at + n);
+	else if (!later(n))
+		io_close_all(&p->output, 1);
+	if (p->output >= 0 && p->rest_at < p->rest_have)
+		return;
+	free(p->rest);
+	p->rest = NULL;
+	p->output_full = false;
+}
+
 static void move_output(struct pty_pump *p)
 {
 	uint8_t piece[OUT_PIECE];
 	struct pollfd room = { .fd = p->output, .events = POLLOUT };
-	ssize_t n;
+	ssize_t n, written;
 
+	if (p->rest != NULL) {
+		write_rest(p);
+		return;
+	}
 	p->output_full = poll(&room, 1, 0) <= 0;
 	if (p->output_full)
 		return;
 	n = read(p->master, piece, sizeof(piece));
 	if (later(n))
 		return;
-	if (n <= 0 || write(p->output, piece, (size_t)n) != n)
+	written = n <= 0 ? -1 : write(p->output, piece, (size_t)n);
+	if (n > 0 && later(written))
+		written = 0;
+	if (written < 0 || (written < n && !keep_rest(p, piece, (size_t)n, (size_t)written)))
 		io_close_all(&p->output, 1);
 }
 
@@ -134,5 +173,5 @@ bool pty_pump_has_output(const struct pty_pump *p)
 	 * not. */
 	struct pollfd readable = { .fd = p->master, .events = POLLIN };
 
-	return p->output >= 0 && poll(&readable, 1, 0) > 0;
+	return p->output >= 0 && (p->rest != NULL || poll(&readable, 1, 0) > 0);
 }
