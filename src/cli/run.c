@@ -72,7 +72,7 @@ static int run(struct run *r, struct err *e)
 	const struct node_ca *authority = NULL;
 	int result = -1;
 
-	if (run_guest_check(r, e) < 0 || run_options_uid(&r->o, &r->uid, e) < 0 ||
+	if (run_options_uid(&r->o, &r->uid, e) < 0 || run_guest_check(r, e) < 0 ||
 	    run_cell_sources(r, e) < 0 || run_net_check(&r->net, &r->o, &r->outcome.network, e) < 0)
 		return run_failed(r, true);
 	if (run_wait_signals(r, e) < 0 ||

@@ -45,6 +45,19 @@ static int check_vm(const struct run *r, struct err *e)
 	return 0;
 }
 
+/* gVisor makes every file as root and then gives it to its owner. In a directory of the machine,
+ * only one user of the cell stands for the owner outside. */
+static int check_writable(const struct run *r, struct err *e)
+{
+	for (size_t i = 0; r->uid != 0 && i < r->o.mounts.n; i++)
+		if (r->o.mount[i].writable)
+			return err_set(e, ERR_UNSUPPORTED,
+				       "--mount %.100s: at level gvisor only root can write to "
+				       "directories of the machine (--user root)",
+				       r->o.mount[i].at);
+	return 0;
+}
+
 int run_guest_check(struct run *r, struct err *e)
 {
 	const struct cell_level *level = level_of(r);
@@ -60,6 +73,8 @@ int run_guest_check(struct run *r, struct err *e)
 	if (r->o.mounts.n > 0 && !cell_level_can(level, CELL_CAN_MOUNT))
 		return err_set(e, ERR_UNSUPPORTED,
 			       "--mount: level %s has no directories of the machine", level->name);
+	if (level->engine == CELL_ENGINE_GVISOR && check_writable(r, e) < 0)
+		return -1;
 	if (r->o.diff && !cell_level_can(level, CELL_CAN_DIFF))
 		return err_set(e, ERR_UNSUPPORTED, "--diff: level %s cannot list changes",
 			       level->name);

@@ -16,7 +16,6 @@
 #include <sys/prctl.h>
 
 #include "io.h"
-#include "keeper_msg.h"
 
 #define PIDS_MAX "/sys/fs/cgroup/pids/pids.max"
 
@@ -28,20 +27,9 @@ static struct {
 	gid_t gid;
 } locked;
 
-/* All writable places of the cell are on one file system, whose use PID 1 watches (disk_usage.h).
- */
-static void open_disk(void)
-{
-	OWN_FD root = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	if (root >= 0)
-		(void)dup3(root, INIT_FD_DISK, O_CLOEXEC);
-}
-
 void guest_gvisor_init(int argc, char **argv)
 {
 	guest_gvisor_is_used = true;
-	open_disk();
 	if (argc < 2)
 		return;
 	locked.wanted = true;

@@ -89,6 +89,19 @@ def test_without_the_shim_there_are_containers():
         os.rename(f"{folder}/away", f"{folder}/cordon-shim")
 
 
+def test_only_root_writes_to_the_machine():
+    with tap.folder() as source:
+        run("--mount", f"{source}:/data:rw", cmd="true").refused("--mount /data", "--user root")
+        run("--mount", f"{source}:/data:rw", "--user", "root", cmd="echo new > /data/made").exits(0)
+        with open(os.path.join(source, "made")) as f:
+            equal(f.read(), "new\n")
+        equal(run("--mount", f"{source}:/data", cmd="cat /data/file").exits(0).text, "content\n")
+
+
+def test_a_user_cannot_end_the_guest():
+    run(cmd="kill -9 1; kill -TERM 1; sleep 0.1; exit 6").exits(6)
+
+
 def engine_processes():
     """{pid: command line} of the processes of runsc."""
     found = {}
