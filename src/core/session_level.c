@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "core_private.h"
 #include "limit_text.h"
@@ -90,6 +91,16 @@ static void plan_microvm(const struct core *c, struct keeper_create *plan)
 	}
 }
 
+/* No more than this process may have: the keeper, which has the same limit, cannot give more. */
+static uint64_t nofile_of(const struct cell_level *l)
+{
+	struct rlimit most;
+
+	if (getrlimit(RLIMIT_NOFILE, &most) < 0 || most.rlim_max >= l->nofile)
+		return l->nofile;
+	return most.rlim_max;
+}
+
 void session_level_plan(const struct core *c, const struct store_session *row,
 			struct keeper_create *plan)
 {
@@ -104,7 +115,7 @@ void session_level_plan(const struct core *c, const struct store_session *row,
 			l->memory_each * plan->limits.memory_bytes + l->memory_bytes;
 	if (plan->limits.pids > 0)
 		plan->limits.pids = l->pids_each * plan->limits.pids + l->pids;
-	plan->limits.nofile = l->nofile;
+	plan->limits.nofile = nofile_of(l);
 	if (l->engine == CELL_ENGINE_MICROVM)
 		plan_microvm(c, plan);
 }
