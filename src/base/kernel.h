@@ -74,9 +74,10 @@ static inline int kernel_pidfd_send_signal(int pidfd, int sig)
 	return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);
 }
 
+/* ~0U as last: all of them. gVisor takes numbers of descriptors only, and refuses larger ones. */
 static inline int kernel_close_range(unsigned first, unsigned last)
 {
-	return (int)syscall(SYS_close_range, first, last, 0);
+	return (int)syscall(SYS_close_range, first, last > INT32_MAX ? INT32_MAX : last, 0);
 }
 
 static inline int kernel_execveat(int fd, char *const argv[], char *const envp[])
