@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "live_cell.h"
+#include "live_guest.h"
 #include "log.h"
 
 #define REFILL_REST_MS 5
@@ -205,22 +205,35 @@ static unsigned making_max(const struct pool *p)
 	return MAKING_MAX * keeper_link_greeted(&p->cells->keeper);
 }
 
-void pool_fill(struct pool *p)
+static int make_one(struct pool *p, struct err *e)
 {
 	struct keeper_create plan;
+	struct boot_request boot;
+	int fds[BOOT_FDS_MAX];
+	struct live_cell *c;
+
+	if (p->src.plan(p->src.arg, &plan, e) < 0 ||
+	    (p->src.guest != NULL && p->src.guest(p->src.arg, &plan, &boot, fds, e) < 0))
+		return -1;
+	p->making++;
+	c = live_cell_make(p->cells, &plan, false, &pool_events, p);
+	if (p->src.guest != NULL)
+		live_guest_set(c, &boot, fds);
+	return 0;
+}
+
+void pool_fill(struct pool *p)
+{
 	struct err e;
 
 	if (p->closed || p->failures > 3 || clock_now_ns() < p->again_ns ||
 	    !p->src.is_ready(p->src.arg) || fd_budget_check(&p->cells->fds, &e) < 0)
 		return;
-	while (p->nready + p->making < p->size && p->making < making_max(p) && may_make(p)) {
-		if (p->src.plan(p->src.arg, &plan, &e) < 0) {
+	while (p->nready + p->making < p->size && p->making < making_max(p) && may_make(p))
+		if (make_one(p, &e) < 0) {
 			log_warn("pool cannot be filled", "error=%s", e.msg);
 			return;
 		}
-		p->making++;
-		(void)live_cell_make(p->cells, &plan, false, &pool_events, p);
-	}
 }
 
 void pool_adapt(struct pool *p, unsigned max)

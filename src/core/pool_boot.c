@@ -38,6 +38,7 @@ struct boot_program {
 
 struct pool_boot {
 	struct template_version *version;
+	const struct store_session *like;
 	struct pool *pool;
 	struct live_cell *cell;
 	struct boot_program start, ready;
@@ -126,10 +127,10 @@ static int spawn(struct boot_program *p, const char *command, uint32_t flags, st
 	struct buf strings = BUF_INIT(STRINGS_MAX);
 	struct agent_spawn r = { .flags = flags,
 				 .timeout_ms = (flags & AGENT_HOLD) != 0 ? 0 : READY_MS,
-				 .nofile = b->version->like.limits.nofile,
+				 .nofile = b->like->limits.nofile,
 				 .argc = 4,
 				 .envc = count_strings(t->env, t->env_len),
-				 .user = session_boot_user(t, b->version->like.profile),
+				 .user = session_boot_user(t, b->like->profile),
 				 .cwd = t->interpreter ? "/" : t->workdir };
 	int sent;
 
@@ -306,11 +307,12 @@ static void init_program(struct pool_boot *b, struct boot_program *p)
 
 void pool_boot_prepare(void *arg, struct pool *p, struct live_cell *c)
 {
-	struct template_version *v = arg;
+	const struct level_pool *of = arg;
 	struct pool_boot *b = calloc(1, sizeof(*b));
 
 	assert(b != NULL);
-	b->version = v;
+	b->version = of->version;
+	b->like = &of->like;
 	b->pool = p;
 	b->cell = c;
 	b->until_ns = clock_now_ns() + READY_MS * CLOCK_MS;
@@ -319,7 +321,7 @@ void pool_boot_prepare(void *arg, struct pool *p, struct live_cell *c)
 	init_program(b, &b->start);
 	init_program(b, &b->ready);
 	c->prepared = b;
-	if (v->row.start_command[0] != '\0')
+	if (b->version->row.start_command[0] != '\0')
 		run_start(b);
 	else
 		look(b);

@@ -16,7 +16,7 @@ struct session;
 /* Does the template have commands that its cells run in advance? */
 bool pool_boot_is_needed(const struct store_template *t);
 
-/* For struct pool_source; arg is a struct template_version. */
+/* For struct pool_source; arg is a struct level_pool. */
 void pool_boot_prepare(void *arg, struct pool *p, struct live_cell *c);
 void pool_boot_unprepare(void *arg, struct live_cell *c);
 

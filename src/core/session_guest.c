@@ -75,17 +75,18 @@ static void name_machine(const char *id, char ret[BOOT_MACHINE_ID_MAX])
 	hex_encode(sum, 16, ret);
 }
 
-static void fill_request(const struct session *s, const char *id, struct boot_request *ret)
+static void fill_request(const struct core *c, const struct store_session *row, const char *id,
+			 struct boot_request *ret)
 {
-	const struct store_limits *l = &s->row.limits;
-	bool vm = session_level(s)->engine == CELL_ENGINE_MICROVM;
+	const struct store_limits *l = &row->limits;
+	bool vm = cell_level_of(row->level)->engine == CELL_ENGINE_MICROVM;
 
 	*ret = (struct boot_request){ .engine = vm ? BOOT_MICROVM : BOOT_GVISOR,
-				      .accel = !vm		    ? BOOT_ACCEL_AUTO
-					       : s->core->o.use_kvm ? BOOT_ACCEL_KVM
-								    : BOOT_ACCEL_TCG,
+				      .accel = !vm	      ? BOOT_ACCEL_AUTO
+					       : c->o.use_kvm ? BOOT_ACCEL_KVM
+							      : BOOT_ACCEL_TCG,
 				      .vcpus = vm ? GUEST_CPUS : 0,
-				      .profile = s->row.profile,
+				      .profile = row->profile,
 				      .uid = USER_ID,
 				      .gid = USER_ID,
 				      .memory_bytes =
@@ -100,7 +101,7 @@ static void fill_request(const struct session *s, const char *id, struct boot_re
 
 void session_guest_request(const struct session *s, struct boot_request *ret)
 {
-	fill_request(s, s->row.id, ret);
+	fill_request(s->core, &s->row, s->row.id, ret);
 }
 
 /* ---- ends */
@@ -223,6 +224,16 @@ static void on_ready_soon(struct completion *done, const struct err *e)
 	ready(done->arg);
 }
 
+int session_guest_at_hand(const struct core *c, const struct store_session *row, const char *id,
+			  struct boot_request *ret, int *fds, struct err *e)
+{
+	fill_request(c, row, id, ret);
+	if (ret->engine == BOOT_GVISOR)
+		return add_fd(ret, fds, BOOT_FD_ENGINE, c->o.level_files[SERVE_LEVEL_RUNSC],
+			      "runsc", e);
+	return err_set(e, ERR_UNSUPPORTED, "cells of level microvm are not made in advance");
+}
+
 /* ---- an image of the session's own */
 
 static void on_loaded(struct completion *done, const struct err *e)
@@ -291,7 +302,7 @@ static int plan_cold(void *arg, struct guest_cold *ret, struct err *e)
 	plan = b->plan;
 	session_id_make(c->o.config->node_name, plan.id);
 	(void)snprintf(plan.hostname, sizeof(plan.hostname), "%.63s", plan.id);
-	fill_request(b->session, plan.id, &request);
+	fill_request(c, &b->session->row, plan.id, &request);
 	ret->plan = &plan;
 	ret->request = &request;
 	return fill_cold(c, b->root_fd, &request, ret->fds, e);

@@ -41,5 +41,10 @@ bool session_guest_stopping(struct session *s);
 /* Identity and limits of its guest. */
 void session_guest_request(const struct session *s, struct boot_request *ret);
 
+/* The same for a cell that no session has yet: row says what it is made for. The descriptors are
+ * the caller's. */
+int session_guest_at_hand(const struct core *c, const struct store_session *row, const char *id,
+			  struct boot_request *ret, int *fds, struct err *e) MUST_USE;
+
 /* Its root image; "" if it has none. */
 int session_guest_root(const struct session *s, char ret[STORE_ID_MAX], struct err *e) MUST_USE;

@@ -7,7 +7,12 @@
  * command it runs in advance (pool_boot.h): there are pool_started_size of them, for
  * pool_started_keep after the last use. Cells in which a tenant's commands run have room only where
  * its quotas have room for as many sessions: they end when sessions need it. The row of a default
- * session is made at the first use, when the keepers have said what the machine can do. */
+ * session is made at the first use, when the keepers have said what the machine can do.
+ *
+ * There is a pool for each level that sessions of the template have had: that of the template's own
+ * level, and others from their first session on. Cells with a guest take memory while they wait:
+ * their number is that of cells with a start command. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +21,7 @@
 #include "pool.h"
 #include "pool_boot.h"
 #include "session_id.h"
+#include "session_guest.h"
 #include "session_spec.h"
 #include "quota.h"
 #include "templates_private.h"
@@ -26,38 +32,69 @@
 
 static bool is_ready(void *arg)
 {
-	const struct template_version *v = arg;
+	const struct level_pool *l = arg;
 	const char *why;
 
-	return core_ready(v->core, &why);
+	return core_ready(l->version->core, &why);
 }
 
-static int settle(struct template_version *v, struct err *e)
+static int settle(struct level_pool *l, uint32_t level, struct err *e)
 {
-	struct session_spec spec = { .profile = -1 };
+	struct session_spec spec = { .profile = -1, .level = cell_level_of(level)->name };
+	struct template_version *v = l->version;
 	char *texts;
 
-	if (v->like_set)
+	if (l->like_set)
 		return 0;
-	if (session_spec_check(v->core, v, &spec, &v->like, &texts, e) < 0)
+	if (session_spec_check(v->core, v, &spec, &l->like, &texts, e) < 0)
 		return -1;
 	free(texts);
-	v->like.mounts = v->row.mounts; /* the others are not read any more */
-	v->like_set = true;
+	l->like.mounts = v->row.mounts; /* the others are not read any more */
+	l->like_set = true;
 	return 0;
+}
+
+static struct level_pool *own_pool(const struct template_version *v)
+{
+	return v->pools[v->row.level];
 }
 
 int template_plan(struct template_version *v, struct keeper_create *ret, struct err *e)
 {
-	if (settle(v, e) < 0)
+	struct level_pool *own = own_pool(v);
+	struct store_session row;
+
+	if (settle(own, v->row.level, e) < 0)
 		return -1;
-	session_id_make(v->core->o.config->node_name, v->like.id);
-	return session_spec_plan(v->core, v, &v->like, NULL, ret, e);
+	row = own->like;
+	row.level = CELL_CONTAINER;
+	session_id_make(v->core->o.config->node_name, row.id);
+	return session_spec_plan(v->core, v, &row, NULL, ret, e);
 }
 
 static int plan(void *arg, struct keeper_create *ret, struct err *e)
 {
-	return template_plan(arg, ret, e);
+	struct level_pool *l = arg;
+
+	if (!l->like_set)
+		return err_set(e, ERR_CONFLICT, "no session of this level was made yet");
+	session_id_make(l->version->core->o.config->node_name, l->like.id);
+	return session_spec_plan(l->version->core, l->version, &l->like, NULL, ret, e);
+}
+
+static int plan_own(void *arg, struct keeper_create *ret, struct err *e)
+{
+	struct level_pool *l = arg;
+
+	return settle(l, l->version->row.level, e) < 0 ? -1 : plan(arg, ret, e);
+}
+
+static int guest(void *arg, const struct keeper_create *cell, struct boot_request *ret,
+		 int *ret_fds, struct err *e)
+{
+	const struct level_pool *l = arg;
+
+	return session_guest_at_hand(l->version->core, &l->like, cell->id, ret, ret_fds, e);
 }
 
 static unsigned lesser(uint64_t a, uint64_t b)
@@ -66,42 +103,98 @@ static unsigned lesser(uint64_t a, uint64_t b)
 }
 
 /* Programs run in these cells, so there are few, and only while the template is in use. */
-static void set_started(struct pool_source *src, const struct config *g, bool is_default)
+static void set_few(struct pool_source *src, const struct config *g, bool is_default)
 {
 	src->used_size = lesser(g->pool_started_size, g->pool_max);
 	src->keep_ns = g->pool_started_keep_ms * CLOCK_MS;
 	src->size = is_default && g->pool_size > 0 ? src->used_size : 0;
 	src->max = lesser(STARTED_GROWTH * g->pool_started_size, g->pool_max);
-	src->prepare = pool_boot_prepare;
-	src->unprepare = pool_boot_unprepare;
 }
 
-void template_make_pool(struct template_version *v)
+/* Cells of level microvm are not made in advance: each is a clone of a memory image already. */
+static bool has_pool(uint32_t level)
+{
+	return cell_level_of(level)->engine != CELL_ENGINE_MICROVM;
+}
+
+static void set_level(struct pool_source *src, const struct config *g, uint32_t level,
+		      bool is_default)
+{
+	if (cell_level_of(level)->engine == CELL_ENGINE_NONE)
+		return;
+	set_few(src, g, is_default);
+	src->guest = guest;
+	if (!has_pool(level))
+		src->size = src->used_size = src->max = 0;
+}
+
+static struct level_pool *make_pool(struct template_version *v, uint32_t level)
 {
 	const struct config *g = v->core->o.config;
-	bool is_default = v->row.tenant[0] == '\0' && strcmp(v->row.name, g->template) == 0;
+	bool is_own = level == v->row.level;
+	bool is_default =
+		is_own && v->row.tenant[0] == '\0' && strcmp(v->row.name, g->template) == 0;
+	struct level_pool *l = calloc(1, sizeof(*l));
 	struct pool_source src = { .size = is_default ? (unsigned)g->pool_size : 0,
 				   .max = (unsigned)g->pool_max,
 				   .refill_milli = g->pool_refill_milli,
 				   .is_ready = is_ready,
-				   .plan = plan,
-				   .arg = v };
+				   .plan = is_own ? plan_own : plan,
+				   .arg = l };
 
-	if (pool_boot_is_needed(&v->row))
-		set_started(&src, g, is_default);
-	v->pool = pool_new(&v->core->cells, &src);
+	assert(l != NULL);
+	l->version = v;
+	set_level(&src, g, level, is_default);
+	if (pool_boot_is_needed(&v->row)) {
+		set_few(&src, g, is_default);
+		src.prepare = pool_boot_prepare;
+		src.unprepare = pool_boot_unprepare;
+	}
+	l->pool = pool_new(&v->core->cells, &src);
+	v->pools[level] = l;
+	return l;
+}
+
+void template_make_pool(struct template_version *v)
+{
+	(void)make_pool(v, v->row.level);
+}
+
+void template_close_pools(struct template_version *v)
+{
+	for (unsigned i = 0; i < CELL_LEVELS; i++)
+		if (v->pools[i] != NULL)
+			pool_close(v->pools[i]->pool);
+}
+
+bool template_pools_are_idle(const struct template_version *v)
+{
+	for (unsigned i = 0; i < CELL_LEVELS; i++)
+		if (v->pools[i] != NULL && !pool_is_idle(v->pools[i]->pool))
+			return false;
+	return true;
+}
+
+void template_free_pools(struct template_version *v)
+{
+	for (unsigned i = 0; i < CELL_LEVELS; i++)
+		if (v->pools[i] != NULL) {
+			pool_free(v->pools[i]->pool);
+			free(v->pools[i]);
+		}
 }
 
 /* Can a session with that row use a cell of the pool? */
-static bool fits(const struct template_version *v, const struct store_session *row)
+static bool fits(const struct level_pool *l, const struct store_session *row)
 {
-	const struct store_session *like = &v->like;
+	const struct store_template *t = &l->version->row;
+	const struct store_session *like = &l->like;
 
 	/* What runs already cannot get them; an interpreter gets them when it is claimed. */
-	if (pool_boot_is_needed(&v->row) && !v->row.interpreter &&
+	if (pool_boot_is_needed(t) && !t->interpreter &&
 	    (row->env_len > 0 || row->secrets[0] != '\0'))
 		return false;
-	return v->like_set && row->profile == like->profile && row->level == like->level &&
+	return l->like_set && row->profile == like->profile && row->level == like->level &&
 	       row->storage == SESSION_MEMORY && !row->read_only &&
 	       strcmp(row->mounts, like->mounts) == 0 &&
 	       memcmp(&row->limits, &like->limits, sizeof(row->limits)) == 0;
@@ -115,32 +208,52 @@ struct share {
 };
 
 /* Do commands of a tenant run in its cells, and has it been used? */
-static bool is_charged(const struct template_version *v)
+static bool is_charged(const struct level_pool *l)
 {
-	return v->row.tenant[0] != '\0' && v->like_set && pool_boot_is_needed(&v->row);
+	const struct store_template *t = &l->version->row;
+
+	return t->tenant[0] != '\0' && l->like_set && pool_boot_is_needed(t);
 }
 
 /* How many cells it may have. */
-static unsigned room_of(const struct share *share, const struct template_version *v)
+static unsigned room_of(const struct share *share, const struct level_pool *l)
 {
-	uint64_t most = STARTED_GROWTH * v->core->o.config->pool_started_size;
+	const struct core *c = l->version->core;
+	uint64_t most = STARTED_GROWTH * c->o.config->pool_started_size;
 
 	if (share->tenant == NULL || share->taken.sessions >= most)
 		return 0;
 	return lesser(most - share->taken.sessions,
-		      quota_room(v->core, share->tenant, &v->like.limits, &share->taken));
+		      quota_room(c, share->tenant, &l->like.limits, &share->taken));
 }
 
-static void charge(struct share *share, const struct template_version *v)
+static void charge(struct share *share, const struct level_pool *l)
 {
-	uint64_t n = pool_size(v->pool);
+	uint64_t n = pool_size(l->pool);
 
 	share->taken.sessions += n;
-	share->taken.memory += n * v->like.limits.memory_bytes;
-	share->taken.pids += n * v->like.limits.pids;
+	share->taken.memory += n * l->like.limits.memory_bytes;
+	share->taken.pids += n * l->like.limits.pids;
 	if (share->tenant != NULL)
 		share->tenant->started_cells = share->taken.sessions;
 }
+
+/* The pools of all versions, in the order of the list; l NULL: the first. */
+static struct level_pool *next_pool(const struct core *c, const struct level_pool *l)
+{
+	const struct template_version *v = l == NULL ? c->templates : l->version;
+
+	for (bool passed = l == NULL; v != NULL; v = v->next)
+		for (unsigned k = 0; k < CELL_LEVELS; k++) {
+			if (passed && v->pools[k] != NULL)
+				return v->pools[k];
+			passed |= v->pools[k] == l;
+		}
+	return NULL;
+}
+
+#define EACH_POOL(c, l) \
+	for (struct level_pool *l = next_pool(c, NULL); l != NULL; l = next_pool(c, l))
 
 /* A session of the tenant has got its room: ends the cells for which none is left. */
 static void yield(struct core *c, struct tenant *t)
@@ -149,57 +262,64 @@ static void yield(struct core *c, struct tenant *t)
 
 	if (t->started_cells == 0)
 		return;
-	for (struct template_version *v = c->templates; v != NULL; v = v->next)
-		if (is_charged(v) && strcmp(v->row.tenant, t->row.id) == 0) {
-			pool_limit(v->pool, lesser(pool_size(v->pool), room_of(&share, v)));
-			charge(&share, v);
-		}
+	EACH_POOL(c, l)
+	if (is_charged(l) && strcmp(l->version->row.tenant, t->row.id) == 0) {
+		pool_limit(l->pool, lesser(pool_size(l->pool), room_of(&share, l)));
+		charge(&share, l);
+	}
 }
 
 /* ---- for sessions */
 
 struct live_cell *templates_claim(struct session *s)
 {
+	struct template_version *v = s->template;
+	struct level_pool *l = v->pools[s->row.level];
 	struct live_cell *cell;
 	struct err ignored;
 
-	IGNORED(settle(s->template, &ignored), "then no cell of the pool fits");
-	cell = pool_claim(s->template->pool, fits(s->template, &s->row));
+	if (!has_pool(s->row.level))
+		return NULL;
+	if (l == NULL)
+		l = make_pool(v, s->row.level);
+	IGNORED(settle(l, s->row.level, &ignored), "then no cell of the pool fits");
+	cell = pool_claim(l->pool, fits(l, &s->row));
 	yield(s->core, s->tenant);
 	return cell;
 }
 
 void templates_fill(struct core *c)
 {
-	for (struct template_version *v = c->templates; v != NULL; v = v->next)
-		pool_fill(v->pool);
+	EACH_POOL(c, l)
+	pool_fill(l->pool);
 }
 
 static unsigned size_of_all(const struct core *c, bool tenants)
 {
 	unsigned sum = 0;
 
-	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
-		if (tenants || v->row.tenant[0] == '\0')
-			sum += pool_size(v->pool);
+	EACH_POOL(c, l)
+	if (tenants || l->version->row.tenant[0] == '\0')
+		sum += pool_size(l->pool);
 	return sum;
 }
 
 /* Up to pool_max without the others; of a tenant's, without what its quotas have no room for. */
-static void adapt(struct template_version *v, struct share *share)
+static void adapt(struct level_pool *l, struct share *share)
 {
+	const struct template_version *v = l->version;
 	bool of_tenant = v->row.tenant[0] != '\0';
 	unsigned max = (unsigned)v->core->o.config->pool_max;
-	unsigned others = size_of_all(v->core, of_tenant) - pool_size(v->pool);
+	unsigned others = size_of_all(v->core, of_tenant) - pool_size(l->pool);
 	unsigned most = max > others ? max - others : 0;
 
-	if (is_charged(v))
-		most = lesser(most, room_of(share, v));
+	if (is_charged(l))
+		most = lesser(most, room_of(share, l));
 	if (of_tenant)
-		pool_limit(v->pool, most);
-	pool_adapt(v->pool, most);
-	if (is_charged(v))
-		charge(share, v);
+		pool_limit(l->pool, most);
+	pool_adapt(l->pool, most);
+	if (is_charged(l))
+		charge(share, l);
 }
 
 void templates_adapt(struct core *c)
@@ -207,26 +327,37 @@ void templates_adapt(struct core *c)
 	struct share share = { 0 };
 
 	/* The list is by tenant: the operator's are first. */
-	for (struct template_version *v = c->templates; v != NULL; v = v->next) {
-		if (is_charged(v) &&
-		    (share.tenant == NULL || strcmp(share.tenant->row.id, v->row.tenant) != 0))
-			share = (struct share){ .tenant = tenant_find(c, v->row.tenant) };
-		adapt(v, &share);
+	EACH_POOL(c, l)
+	{
+		const char *tenant = l->version->row.tenant;
+
+		if (is_charged(l) &&
+		    (share.tenant == NULL || strcmp(share.tenant->row.id, tenant) != 0))
+			share = (struct share){ .tenant = tenant_find(c, tenant) };
+		adapt(l, &share);
 	}
 }
 
 void templates_close(struct core *c)
 {
 	for (struct template_version *v = c->templates; v != NULL; v = v->next)
-		pool_close(v->pool);
+		template_close_pools(v);
 }
 
 bool templates_are_idle(const struct core *c)
 {
 	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
-		if (!pool_is_idle(v->pool))
+		if (!template_pools_are_idle(v))
 			return false;
 	return c->templates_adding == 0;
+}
+
+static void add_numbers(struct core_metrics_pool *sum, const struct core_metrics_pool *one)
+{
+	sum->size += one->size;
+	sum->ready += one->ready;
+	sum->hits += one->hits;
+	sum->misses += one->misses;
 }
 
 void templates_pools(const struct core *c, struct core_metrics_pool *ret)
@@ -236,10 +367,7 @@ void templates_pools(const struct core *c, struct core_metrics_pool *ret)
 		struct core_metrics_pool one;
 
 		template_pool(v, &one);
-		ret->size += one.size;
-		ret->ready += one.ready;
-		ret->hits += one.hits;
-		ret->misses += one.misses;
+		add_numbers(ret, &one);
 	}
 	ret->hits += c->pool_hits;
 	ret->misses += c->pool_misses;
@@ -247,5 +375,13 @@ void templates_pools(const struct core *c, struct core_metrics_pool *ret)
 
 void template_pool(const struct template_version *v, struct core_metrics_pool *ret)
 {
-	pool_numbers(v->pool, &ret->size, &ret->ready, &ret->hits, &ret->misses);
+	*ret = (struct core_metrics_pool){ 0 };
+	for (unsigned i = 0; i < CELL_LEVELS; i++) {
+		struct core_metrics_pool one;
+
+		if (v->pools[i] == NULL)
+			continue;
+		pool_numbers(v->pools[i]->pool, &one.size, &one.ready, &one.hits, &one.misses);
+		add_numbers(ret, &one);
+	}
 }

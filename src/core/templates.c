@@ -256,7 +256,7 @@ void template_free(struct template_version *v)
 	v->core->pool_hits += had.hits;
 	v->core->pool_misses += had.misses;
 	LIST_REMOVE(v);
-	pool_free(v->pool);
+	template_free_pools(v);
 	free(v->tags);
 	store_template_release(&v->row);
 	free(v);
@@ -266,7 +266,7 @@ void template_retire(struct template_version *v)
 {
 	v->row.current = false;
 	if (v->ntags == 0)
-		pool_close(v->pool);
+		template_close_pools(v);
 }
 
 static int compare(const struct store_template *a, const struct store_template *b)
@@ -360,7 +360,7 @@ void templates_collect(struct core *c)
 		next = v->next;
 		if ((v->row.current || v->ntags > 0) && v->row.tenant[0] != '\0')
 			retire_of_removed(c, v);
-		if (v->row.current || v->ntags > 0 || v->sessions > 0 || !pool_is_idle(v->pool))
+		if (v->row.current || v->ntags > 0 || v->sessions > 0 || !template_pools_are_idle(v))
 			continue;
 		if (delete_row(c, v, &e) < 0 && e.code != ERR_NOT_FOUND) {
 			log_warn("template version could not be deleted", "name=%s error=%s",

@@ -11,9 +11,15 @@ struct template_version {
 	struct store_template row;	 /* its texts are its own */
 	struct store_template_tag *tags; /* owned; without "default" */
 	size_t ntags;
-	unsigned sessions; /* that use it */
+	unsigned sessions;		       /* that use it */
+	struct level_pool *pools[CELL_LEVELS]; /* owned; template_pools.c. NULL: not used yet */
+};
+
+/* Finished cells of one level. */
+struct level_pool {
+	struct template_version *version;
 	struct pool *pool;
-	struct store_session like; /* what its pool's cells are made for */
+	struct store_session like; /* what its cells are made for */
 	bool like_set;
 };
 
@@ -38,7 +44,11 @@ int templates_check_room(const struct core *c, const char *tenant, struct err *e
 /* template_built_in.c: adds those that every server has and this one does not. */
 int template_built_in_add(struct core *c, struct err *e) MUST_USE;
 
-/* template_pools.c: gives it an empty pool. */
+/* template_pools.c: gives it an empty pool for cells of its own level. */
 void template_make_pool(struct template_version *v);
-/* The request for a cell of the pool, with a new id. */
+void template_close_pools(struct template_version *v);
+bool template_pools_are_idle(const struct template_version *v);
+void template_free_pools(struct template_version *v);
+/* The request for a cell that tries whether the template works, with a new id: of the level
+ * container, which has the same files as the others. */
 int template_plan(struct template_version *v, struct keeper_create *ret, struct err *e) MUST_USE;
