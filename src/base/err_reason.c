@@ -17,6 +17,7 @@ static const struct {
 	[REASON_STORAGE_FULL] = { "storage_full", ERR_LIMIT },
 	[REASON_TOO_LARGE] = { "too_large", ERR_LIMIT },
 	[REASON_DAMAGED] = { "damaged", ERR_INVALID },
+	[REASON_SECRETS_IN_MEMORY] = { "secrets_in_memory", ERR_CONFLICT },
 	[REASON_QUOTA_SESSIONS] = { "quota_sessions", ERR_LIMIT },
 	[REASON_QUOTA_RATE] = { "quota_rate", ERR_LIMIT },
 	[REASON_QUOTA_MEMORY] = { "quota_memory", ERR_LIMIT },

@@ -17,6 +17,7 @@ enum err_reason {
 	REASON_STORAGE_FULL, /* of the server's disk */
 	REASON_TOO_LARGE,    /* a value, for the store */
 	REASON_DAMAGED,	     /* the database */
+	REASON_SECRETS_IN_MEMORY, /* it would give values of secrets to other sessions */
 
 	/* bounds of one tenant or session */
 	REASON_QUOTA_SESSIONS,

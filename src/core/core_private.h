@@ -8,7 +8,7 @@
 #include "execution.h"
 #include "file_op.h"
 #include "grant.h"
-#include "live_cell.h"
+#include "live_guest.h"
 #include "log_removal.h"
 #include "meter.h"
 #include "output_log.h"
@@ -70,9 +70,9 @@ struct core {
 	struct cells cells;
 	struct storage_link storage;
 	struct layers layers;
-	struct root_image *root_images;	     /* owned; root_images.c */
+	struct root_image *root_images;	    /* owned; root_images.c */
 	struct memory_image *memory_images; /* owned; memory_images.c */
-	struct capturing *captures;	     /* borrowed; session_capture.c, as the next */
+	struct capturing *captures;	    /* borrowed; session_capture.c, as the next */
 	bool starting_captures;
 	struct storage_job disk_list; /* session_disk.c */
 	int disk_list_fd;	      /* owned; -1: none */
@@ -168,10 +168,13 @@ struct session {
 	uint64_t cpu_before_us;	       /* of the cells that it had before */
 	struct disk_boot *disk_boot;   /* owned; session_disk.c */
 	struct guest_boot *guest_boot; /* owned; session_guest.c, as the next */
-	struct guest_image *image;     /* what its guest begins with; NULL: see there */
-	struct reboot *reboot;	       /* owned; session_reboot.c */
-	bool disk_counted;	       /* in the sums of its tenant */
-	bool cold_counted;	       /* the same, as one without a cell */
+	struct session_memory *remembering; /* borrowed: under way; session_memory.c, as the next */
+	struct live_guest_call go_on;
+	bool cannot_save;	   /* its memory could not be saved: it is frozen instead */
+	struct guest_image *image; /* what its guest begins with; NULL: see there */
+	struct reboot *reboot;	   /* owned; session_reboot.c */
+	bool disk_counted;	   /* in the sums of its tenant */
+	bool cold_counted;	   /* the same, as one without a cell */
 	struct file_op *file_ops;
 	struct tree_kill *kills; /* of ended executions, under way */
 	struct dial_call *dials; /* under way, or held by the callers */

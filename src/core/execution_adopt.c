@@ -102,6 +102,40 @@ void execution_adopt_failed(struct execution *x, struct live_cell *c, const stru
 	execution_on_event(x, c, AGENT_FAILED, v);
 }
 
+/* ---- of a guest whose memory was saved */
+
+/* What it wrote before is in its pipes here; what it has not written is in its own memory. */
+static void detach(struct execution *x)
+{
+	execution_drain_last(x);
+	execution_close_fds(x);
+	loop_timer_cancel(x->session->core->loop, &x->late);
+	if (x->session->cell != NULL && x->program.handle != 0)
+		live_cell_remove(x->session->cell, &x->program);
+	x->program.handle = 0;
+	x->started = false;
+}
+
+void execution_detach_all(struct session *s)
+{
+	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
+		next = x->next;
+		if (x->ended || x->exiting || x->killing || execution_is_call(x))
+			execution_lost(x);
+		else
+			detach(x);
+	}
+}
+
+void execution_lose_detached(struct session *s)
+{
+	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
+		next = x->next;
+		if (!x->ended && x->program.handle == 0 && !execution_is_call(x))
+			execution_lost(x);
+	}
+}
+
 /* ---- of a cell of the pool */
 
 struct execution *execution_claim(struct session *s, const struct execution_spec *spec,

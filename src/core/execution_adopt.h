@@ -13,6 +13,10 @@ int execution_recover(struct session *s, const struct store_execution *row, stru
 /* PID 1 holds it; or it failed to start, which the earlier daemon may not have seen. */
 void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v);
 void execution_adopt_failed(struct execution *x, struct live_cell *c, const struct agent_event *v);
+/* The cell is gone, but its programs will go on in another one, whose PID 1 reports them. Those
+ * that it does not report, when it is up, are lost: the second. */
+void execution_detach_all(struct session *s);
+void execution_lose_detached(struct session *s);
 struct execution *execution_by_handle(struct session *s, uint32_t handle);
 /* A program that was started in the cell before there was a session becomes an execution: writes
  * its record (pool_boot.h), and after the transaction takes the program and its descriptors. */

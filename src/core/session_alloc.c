@@ -16,6 +16,7 @@
 #include "list.h"
 #include "session_disk.h"
 #include "session_guest.h"
+#include "session_memory.h"
 #include "session_reboot.h"
 #include "session_parts.h"
 #include "session_service.h"
@@ -70,6 +71,8 @@ void session_free_for(struct session *s, const struct err *why)
 	session_disk_free(s);
 	(void)session_guest_stopping(s);
 	guest_image_unuse(s->image);
+	session_memory_lost(s, &e);
+	live_guest_cancel(&s->go_on);
 	key_sessions_release(s);
 	if (s->listed)
 		LIST_REMOVE(s);

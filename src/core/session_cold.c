@@ -9,6 +9,7 @@
 
 #include "core_private.h"
 #include "dial.h"
+#include "execution_adopt.h"
 #include "execution_kill.h"
 #include "layer_fold.h"
 #include "layers.h"
@@ -16,6 +17,7 @@
 #include "session_capture.h"
 #include "session_cold_row.h"
 #include "session_lifecycle.h"
+#include "session_memory.h"
 #include "session_parts.h"
 #include "session_pause.h"
 #include "session_save.h"
@@ -32,6 +34,7 @@ struct cooling {
 	struct session *session;
 	enum cold_how how;
 	struct session_capture capture;
+	struct session_memory memory;
 	struct template_stack own;   /* the layers that it will have */
 	struct template_stack whole; /* those of its template below them, while they are folded */
 	struct layer_fold fold;
@@ -46,6 +49,7 @@ bool session_is_kept(const struct store_session *row)
 static void release(struct cooling *k)
 {
 	session_capture_cancel(&k->capture);
+	session_memory_release(&k->memory);
 	layer_fold_release(&k->fold);
 	k->session->cooling = NULL;
 	free(k);
@@ -89,14 +93,18 @@ static const struct live_cell_events ending_events = { .on_dead = on_end_event,
 						       .on_failed = on_late_event,
 						       .on_synced = on_end_event };
 
-/* What needs a process of the cell is over. */
+/* What needs a process of the cell is over; programs go on later if its memory was saved. */
 static void lose_cell_users(struct session *s)
 {
+	bool goes_on = s->row.cold == COLD_MEMORY;
 	struct err e;
 
-	(void)err_set_reason(&e, REASON_GONE, "session %s was paused without its memory",
-			     s->row.id);
-	session_lose_executions(s);
+	(void)err_set_reason(&e, REASON_GONE, "session %s was paused%s", s->row.id,
+			     goes_on ? "" : " without its memory");
+	if (goes_on)
+		execution_detach_all(s);
+	else
+		session_lose_executions(s);
 	while (s->file_ops != NULL)
 		file_op_lost(s->file_ops);
 	execution_kills_lost(s);
@@ -142,6 +150,12 @@ static int settle(struct cooling *k, struct err *e)
 {
 	struct session *s = k->session;
 
+	if (k->how == COLD_KEEP) {
+		if (session_cold_write_memory(s, k->memory.root, k->memory.layer, e) < 0)
+			return -1;
+		session_memory_release(&k->memory);
+		return 0;
+	}
 	if (session_cold_write(s, &k->own, k->how == COLD_RESET, e) < 0)
 		return -1;
 	set_own(s, &k->own);
@@ -172,6 +186,7 @@ static void give_up(struct cooling *k, const struct err *e)
 	struct session *s = k->session;
 	struct err why = *e, ignored;
 
+	s->cannot_save = k->how == COLD_KEEP;
 	session_capture_release(s->core, &k->capture);
 	release(k);
 	s->row.cold = COLD_NO;
@@ -230,10 +245,23 @@ static void on_captured(struct completion *c, const struct err *e)
 	}
 }
 
+static void on_remembered(struct completion *c, const struct err *e)
+{
+	struct cooling *k = c->arg;
+
+	if (e != NULL)
+		give_up(k, e);
+	else
+		go_on(k);
+}
+
 /* ---- the beginning */
 
 static const uint32_t going[] = {
-	[COLD_CAPTURE] = COLD_TO_CAPTURE, [COLD_DISK] = COLD_TO_DISK, [COLD_RESET] = COLD_TO_RESET
+	[COLD_CAPTURE] = COLD_TO_CAPTURE,
+	[COLD_DISK] = COLD_TO_DISK,
+	[COLD_RESET] = COLD_TO_RESET,
+	[COLD_KEEP] = COLD_TO_MEMORY,
 };
 
 static void start(struct session *s, enum cold_how how)
@@ -248,8 +276,11 @@ static void start(struct session *s, enum cold_how how)
 	if (how != COLD_RESET && s->own != NULL)
 		k->own = *s->own;
 	k->capture.done = (struct completion){ .on_done = on_captured, .arg = k };
+	k->memory.done = (struct completion){ .on_done = on_remembered, .arg = k };
 	if (how == COLD_CAPTURE)
 		session_capture(s, "pause", true, &k->capture);
+	else if (how == COLD_KEEP)
+		session_memory(s, "pause", SESSION_MEMORY_STAY | SESSION_MEMORY_SAVE, &k->memory);
 	else
 		go_on(k);
 }
@@ -263,7 +294,9 @@ static int check(const struct session *s, enum cold_how how, struct err *e)
 		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
 			       s->capturing != NULL ? "being captured"
 						    : session_shown_name(&s->row));
-	if (how == COLD_CAPTURE && session_level_check(s, CELL_CAN_PAUSE, "pause", e) < 0)
+	if (how == COLD_CAPTURE &&
+	    (session_level_check(s, CELL_CAN_PAUSE, "pause", e) < 0 ||
+	     session_level_check(s, CELL_CAN_DIFF, "pause without memory", e) < 0))
 		return -1;
 	return how == COLD_RESET ? 0 : quota_cold_fits(s, e);
 }
@@ -361,7 +394,10 @@ bool session_cold_restore(struct session *s)
 	s->cooling->cell = live_cell_end_unknown(&s->core->cells, s->row.id);
 	live_cell_own(s->cooling->cell, &ending_events, s);
 	session_adopted_cold(s); /* executions that end set its timer */
-	session_lose_executions(s);
+	if (s->row.cold == COLD_MEMORY)
+		execution_detach_all(s);
+	else
+		session_lose_executions(s);
 	quota_uncount(s);
 	if (s->row.state == SESSION_RESUMING &&
 	    session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &e) < 0)
@@ -380,6 +416,7 @@ void session_cold_lost(struct session *s, const char *why)
 	if (s->cooling != NULL)
 		release(s->cooling);
 	session_capture_lost(s, &e);
+	session_memory_lost(s, &e);
 	session_cold_write_lost(s, why);
 	if (s->cell != NULL) {
 		s->cooling = calloc(1, sizeof(*s->cooling));
@@ -397,11 +434,26 @@ void session_cold_lost(struct session *s, const char *why)
 
 void session_cold_again(struct session *s)
 {
-	enum cold_how how = s->row.cold == COLD_TO_CAPTURE ? COLD_CAPTURE
-			    : s->row.cold == COLD_TO_DISK  ? COLD_DISK
-							   : COLD_RESET;
+	enum cold_how how = s->row.cold == COLD_TO_CAPTURE  ? COLD_CAPTURE
+			    : s->row.cold == COLD_TO_DISK   ? COLD_DISK
+			    : s->row.cold == COLD_TO_MEMORY ? COLD_KEEP
+							    : COLD_RESET;
 
 	start(s, how);
+}
+
+void session_cold_undo(struct session *s)
+{
+	struct err e;
+
+	s->row.cold = COLD_NO;
+	s->row.paused_since_ms = 0;
+	if (s->row.deadline_ms == 0 && s->row.timeout_ms > 0)
+		s->row.deadline_ms = core_now_ms(); /* its time was over */
+	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &e) < 0)
+		s->unsaved = true;
+	s->row.state = SESSION_RUNNING;
+	session_touch(s);
 }
 
 bool session_cold_stopping(struct session *s, const struct err *why)
@@ -411,6 +463,7 @@ bool session_cold_stopping(struct session *s, const struct err *why)
 	if (s->cooling != NULL)
 		release(s->cooling);
 	session_capture_lost(s, why);
+	session_memory_lost(s, why);
 	if (s->cell != NULL)
 		return false;
 	if (session_is_cold(&s->row)) {

@@ -19,6 +19,7 @@ enum cold_how {
 	COLD_CAPTURE, /* they become a layer of the session */
 	COLD_DISK,    /* they are on its disk, which stays */
 	COLD_RESET,   /* they are dropped: the session begins again */
+	COLD_KEEP,    /* they are in its memory, which is saved with its processes */
 };
 
 /* Pauses the session and ends its cell; w ends when the cell is gone and its memory is free. A
@@ -48,6 +49,8 @@ bool session_cold_restore(struct session *s);
 void session_cold_lost(struct session *s, const char *why);
 /* After a start: an earlier daemon was about to make it cold. */
 void session_cold_again(struct session *s);
+/* After a start: an earlier daemon was saving its memory; it runs. */
+void session_cold_undo(struct session *s);
 /* The session ends. True: its cell is being ended already, and session_stopped_soon() follows. */
 bool session_cold_stopping(struct session *s, const struct err *why);
 /* It leaves memory. */

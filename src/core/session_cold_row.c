@@ -1,6 +1,7 @@
 /* session_cold_row.c - see session_cold_row.h. */
 #include "session_cold_row.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core_private.h"
@@ -60,6 +61,27 @@ int session_cold_write(struct session *s, const struct template_stack *own, bool
 
 	s->row.cold = blank ? COLD_BLANK : COLD_YES;
 	if (store_join(s->core->store, &joined, e) == 0 && write_layers(s, own, e) == 0 &&
+	    write_state(s, from, e) == 0 && store_leave(s->core->store, joined, e) == 0)
+		return 0;
+	store_rollback(s->core->store);
+	s->row.cold = before;
+	return -1;
+}
+
+int session_cold_write_memory(struct session *s, const char *root, const char *memory,
+			      struct err *e)
+{
+	const char *from = session_shown_name(&s->row);
+	char layers[2][STORE_ID_MAX];
+	uint32_t before = s->row.cold;
+	bool joined;
+
+	(void)snprintf(layers[0], sizeof(layers[0]), "%s", root);
+	(void)snprintf(layers[1], sizeof(layers[1]), "%s", memory);
+	s->row.cold = COLD_MEMORY;
+	if (store_join(s->core->store, &joined, e) == 0 &&
+	    store_layer_use(s->core->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id,
+			    (const char(*)[STORE_ID_MAX])layers, 2, e) == 0 &&
 	    write_state(s, from, e) == 0 && store_leave(s->core->store, joined, e) == 0)
 		return 0;
 	store_rollback(s->core->store);

@@ -14,6 +14,10 @@ int session_cold_write_going(struct session *s, uint32_t cold, const struct stor
 
 /* The session is cold, and these are its own layers: one transaction. blank: its next cell gets a
  * new disk. */
+/* The same for one whose memory was saved: its layers of kind STORE_LAYER_GUEST_OF_SESSION are
+ * these from here on. */
+int session_cold_write_memory(struct session *s, const char *root, const char *memory,
+			      struct err *e) MUST_USE;
 int session_cold_write(struct session *s, const struct template_stack *own, bool blank,
 		       struct err *e) MUST_USE;
 

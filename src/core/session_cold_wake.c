@@ -5,12 +5,16 @@
 
 #include "clock.h"
 #include "core_private.h"
+#include "execution_adopt.h"
+#include "log.h"
 #include "quota.h"
 #include "session_cold.h"
+#include "session_guest.h"
 #include "session_lifecycle.h"
 #include "session_pause.h"
 #include "session_reboot.h"
 #include "session_save.h"
+#include "session_service.h"
 #include "session_spec.h"
 #include "session_stop.h"
 #include "session_timer.h"
@@ -50,8 +54,26 @@ static void not_up(struct session *s, const struct err *e)
 	completions_end_all(&s->when_running, &why);
 }
 
+/* Its guest runs with the programs that it had; the saved memory is not needed any more. */
+static void went_on(struct session *s)
+{
+	char root[STORE_ID_MAX];
+	struct err e;
+
+	s->cannot_save = false;
+	execution_lose_detached(s);
+	session_service_recover(s);
+	if (session_guest_root(s, root, &e) < 0 ||
+	    store_layer_use(s->core->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id,
+			    (const char(*)[STORE_ID_MAX])root, 1, &e) < 0)
+		log_warn("a memory image stays until the session ends", "session_id=%s error=%s",
+			 s->row.id, e.msg);
+	layers_collect(&s->core->layers, false, NULL);
+}
+
 void session_cold_up(struct session *s, const struct err *e)
 {
+	bool goes_on = s->row.cold == COLD_MEMORY;
 	struct err why;
 
 	if (e != NULL) {
@@ -70,6 +92,9 @@ void session_cold_up(struct session *s, const struct err *e)
 		session_stop(s, SESSION_CRASHED, "the start of the session could not be recorded");
 		return;
 	}
-	session_reboot_begin(s);
+	if (goes_on)
+		went_on(s);
+	else
+		session_reboot_begin(s);
 	session_start_parts(s);
 }

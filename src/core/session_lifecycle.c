@@ -28,6 +28,7 @@
 #include "session_disk.h"
 #include "session_guest.h"
 #include "session_id.h"
+#include "session_memory.h"
 #include "session_parts.h"
 #include "session_pause.h"
 #include "session_save.h"
@@ -415,7 +416,11 @@ void session_adopted(struct session *s)
 		on_cell_up(s->cell, NULL);
 		break;
 	case SESSION_PAUSING: /* maybe frozen, maybe not: freezing is repeatable */
-		if (s->row.cold >= COLD_TO_CAPTURE)
+		if (s->row.cold == COLD_TO_MEMORY)
+			session_memory_go_on(s); /* it may be stopped; the pause did not come */
+		if (s->row.cold == COLD_TO_MEMORY)
+			session_cold_undo(s);
+		else if (s->row.cold >= COLD_TO_CAPTURE)
 			session_cold_again(s);
 		else
 			session_freeze_again(s);

@@ -120,6 +120,10 @@ void session_pause(struct session *s, const struct store_actor *who, struct comp
 			wait_for(s, w, &s->when_paused);
 		return;
 	}
+	if (cell_level_can(session_level(s), CELL_CAN_KEEP_MEMORY) && !s->cannot_save) {
+		session_cold_pause(s, COLD_KEEP, who, w);
+		return;
+	}
 	if (check_pause(s, &e) == 0) {
 		session_timer_check_clock(s->core);
 		s->row.paused_since_ms = core_now_ms();

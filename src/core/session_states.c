@@ -58,12 +58,12 @@ const char *session_reason_name(enum session_reason r)
 
 bool session_is_cold(const struct store_session *row)
 {
-	return row->cold == COLD_YES || row->cold == COLD_BLANK;
+	return row->cold == COLD_YES || row->cold == COLD_BLANK || row->cold == COLD_MEMORY;
 }
 
 enum session_state session_shown_state(const struct store_session *row)
 {
-	if (row->state == SESSION_PAUSED && session_is_cold(row))
+	if (row->state == SESSION_PAUSED && session_is_cold(row) && row->cold != COLD_MEMORY)
 		return SESSION_STOPPED;
 	return (enum session_state)row->state;
 }

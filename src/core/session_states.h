@@ -12,7 +12,9 @@ enum session_cold {
 	COLD_TO_CAPTURE, /* pausing: the three ways of session_cold.h */
 	COLD_TO_DISK,
 	COLD_TO_RESET,
-	COLD_BLANK, /* it has none, and its next one gets a new disk */
+	COLD_BLANK,	/* it has none, and its next one gets a new disk */
+	COLD_TO_MEMORY, /* pausing: its memory is being saved */
+	COLD_MEMORY,	/* it has none, and its memory is on disk: it goes on where it was */
 	COLD_STATES
 };
 

@@ -35,9 +35,9 @@ uint64_t session_kept_until(const struct session *s)
 {
 	const struct config *g = s->core->o.config;
 	const struct store_session *row = &s->row;
-	uint64_t keep = row->keep_ms > 0       ? row->keep_ms
-			: session_is_cold(row) ? g->cold_keep_ms
-					       : g->pause_keep_ms;
+	uint64_t keep = row->keep_ms > 0				   ? row->keep_ms
+			: session_is_cold(row) && row->cold != COLD_MEMORY ? g->cold_keep_ms
+									   : g->pause_keep_ms;
 
 	return row->state != SESSION_PAUSED || keep == 0 ? 0 : row->paused_since_ms + keep;
 }

@@ -294,7 +294,8 @@ static void on_session(struct request *r, struct session *s)
  * session, which stops when it is idle. */
 static bool wakes(const struct entry_request *g, const struct store_session *row)
 {
-	return row->cold == COLD_NO ? g->sandbox.auto_resume : row->keep_ms > 0;
+	return row->cold == COLD_NO || row->cold == COLD_MEMORY ? g->sandbox.auto_resume
+								: row->keep_ms > 0;
 }
 
 /* Is it up, or may this request resume it? Answers if not. */

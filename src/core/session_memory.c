@@ -1,0 +1,223 @@
+/* session_memory.c - see session_memory.h. */
+#include "session_memory.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "core_private.h"
+#include "io.h"
+#include "log.h"
+#include "quota.h"
+#include "session_guest.h"
+#include "store_layer.h"
+
+#define WAIT_MS 660000
+
+/* ---- ends */
+
+static void detach(struct session_memory *m)
+{
+	live_guest_cancel(&m->call);
+	storage_link_cancel(&m->core->storage, &m->job);
+	layers_settle(&m->core->layers, &m->writing, m->layer[0] != '\0');
+	if (m->session != NULL && m->session->remembering == m)
+		m->session->remembering = NULL;
+	m->session = NULL;
+}
+
+static void fail(struct session_memory *m, const struct err *e)
+{
+	struct session *s = m->session;
+	bool stopped = m->stopped;
+	struct err why = *e;
+
+	detach(m);
+	io_close_all(m->image, LIVE_GUEST_IMAGE);
+	if (stopped && s != NULL)
+		session_memory_go_on(s);
+	completion_end(&m->done, &why);
+}
+
+void session_memory_release(struct session_memory *m)
+{
+	struct session *s = m->session;
+	bool stopped = m->stopped && completion_is_waiting(&m->done);
+	struct err e;
+
+	if (m->core == NULL)
+		return;
+	completion_cancel(&m->done);
+	detach(m);
+	if (stopped && s != NULL)
+		session_memory_go_on(s);
+	io_close_all(m->image, LIVE_GUEST_IMAGE);
+	if (m->layer[0] != '\0' &&
+	    store_layer_unuse(m->core->store, STORE_LAYER_HELD, m->layer, &e) < 0)
+		log_warn("a layer stays held until the next start", "layer=%s error=%s", m->layer,
+			 e.msg);
+	m->layer[0] = '\0';
+	m->core = NULL;
+}
+
+void session_memory_lost(struct session *s, const struct err *why)
+{
+	if (s->remembering == NULL)
+		return;
+	s->remembering->stopped = false;
+	fail(s->remembering, why);
+}
+
+/* ---- steps */
+
+static int write_row(struct session_memory *m, struct err *e)
+{
+	struct store_layer row = { .bytes = m->job.reply.bytes,
+				   .entries = m->job.reply.entries,
+				   .created_ms = core_now_ms() };
+
+	memcpy(row.id, m->writing.id, sizeof(row.id));
+	memcpy(row.kind, m->kind, sizeof(row.kind));
+	memcpy(row.tenant, m->writing.tenant, sizeof(row.tenant));
+	return store_layer_insert_held(m->core->store, &row, e);
+}
+
+static void succeed(struct session_memory *m)
+{
+	detach(m);
+	completion_end(&m->done, NULL);
+}
+
+static void on_saved(struct completion *done, const struct err *e)
+{
+	struct session_memory *m = done->arg;
+	struct err why;
+
+	if (e != NULL || write_row(m, &why) < 0) {
+		fail(m, e != NULL ? e : &why);
+		return;
+	}
+	memcpy(m->layer, m->writing.id, sizeof(m->layer));
+	m->bytes = m->job.reply.bytes;
+	succeed(m);
+}
+
+static uint64_t size_of(const int *image)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++) {
+		struct stat st;
+
+		if (fstat(image[i], &st) == 0)
+			sum += (uint64_t)st.st_blocks * 512;
+	}
+	return sum;
+}
+
+static int save(struct session_memory *m, struct err *e)
+{
+	struct session *s = m->session;
+	struct quota_limits limits;
+	int copy[LIVE_GUEST_IMAGE];
+
+	quota_limits(m->core, s->tenant, &limits);
+	m->bytes = size_of(m->image);
+	if (layers_admit(&m->core->layers, &m->writing, s->row.tenant, limits.stored, m->bytes,
+			 m->bytes, e) < 0)
+		return -1;
+	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++)
+		copy[i] = fcntl(m->image[i], F_DUPFD_CLOEXEC, 0);
+	m->job.done = (struct completion){ .on_done = on_saved, .arg = m };
+	storage_link_memory_save(&m->core->storage, &m->job, m->writing.id, m->writing.bytes,
+				 (unsigned)m->core->layers.reserve_percent, copy);
+	return 0;
+}
+
+static void on_snapshot(struct live_guest_call *k, int *image, const struct err *e)
+{
+	struct session_memory *m = k->arg;
+	struct err why;
+
+	if (e != NULL) {
+		fail(m, e);
+		return;
+	}
+	m->stopped = (m->how & SESSION_MEMORY_STAY) != 0;
+	memcpy(m->image, image, sizeof(m->image));
+	if ((m->how & SESSION_MEMORY_SAVE) == 0)
+		succeed(m);
+	else if (save(m, &why) < 0)
+		fail(m, &why);
+}
+
+static int check(const struct session *s, struct err *e)
+{
+	if (session_level_check(s, CELL_CAN_KEEP_MEMORY, "memory", e) < 0)
+		return -1;
+	if (s->cell == NULL || s->cell->state != LIVE_UP || s->cell->call != NULL ||
+	    s->remembering != NULL || s->capturing != NULL)
+		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
+			       s->remembering != NULL ? "being saved"
+						      : session_shown_name(&s->row));
+	return 0;
+}
+
+void session_memory(struct session *s, const char *kind, unsigned how, struct session_memory *m)
+{
+	struct completion done = m->done;
+	struct err e;
+
+	*m = (struct session_memory){
+		.done = done, .core = s->core, .how = how, .image = { -1, -1 }, .job.fd = -1
+	};
+	(void)snprintf(m->kind, sizeof(m->kind), "%s", kind);
+	completion_begin(&m->done, s->core->loop, NULL);
+	completion_set_deadline(&m->done, WAIT_MS, "memory of a guest");
+	if (check(s, &e) < 0 || session_guest_root(s, m->root, &e) < 0) {
+		completion_end(&m->done, &e);
+		return;
+	}
+	m->session = s;
+	s->remembering = m;
+	m->call = (struct live_guest_call){ .on_done = on_snapshot, .arg = m };
+	live_guest_snapshot(s->cell, (how & SESSION_MEMORY_STAY) != 0, &m->call);
+}
+
+/* ---- a guest that is stopped */
+
+static void on_resumed(struct live_guest_call *k, int *image, const struct err *e)
+{
+	struct session *s = k->arg;
+
+	(void)image;
+	if (e != NULL && e->code != ERR_CONFLICT)
+		log_warn("a guest could not be let run", "session_id=%s error=%s", s->row.id,
+			 e->msg);
+}
+
+void session_memory_go_on(struct session *s)
+{
+	struct boot_request r;
+
+	if (s->cell == NULL)
+		return;
+	session_guest_request(s, &r);
+	live_guest_cancel(&s->go_on);
+	s->go_on = (struct live_guest_call){ .on_done = on_resumed, .arg = s };
+	live_guest_resume(s->cell, &r, &s->go_on);
+}
+
+/* ---- secrets */
+
+int session_memory_check_secrets(const struct session *s, struct err *e)
+{
+	if (s->row.secrets == NULL || s->row.secrets[0] == '\0')
+		return 0;
+	return err_set_reason(
+		e, REASON_SECRETS_IN_MEMORY,
+		"session %s has secrets, whose values its memory may have: a snapshot "
+		"with memory would give them to other sessions",
+		s->row.id);
+}

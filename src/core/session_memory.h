@@ -1,0 +1,54 @@
+/* session_memory.h - takes the memory of a session's guest, at a level that can keep it
+ * (CELL_CAN_KEEP_MEMORY): for a pause to disk, a snapshot or a fork. Used by session_cold.c,
+ * snapshot.c and session_fork.c.
+ *
+ * The guest is stopped while its memory is copied by cordon-shim; for a pause it stays stopped.
+ * Then the image is saved as a layer, unless it is wanted in memory only. If a step fails the guest
+ * runs on. One at a time for a session. */
+#pragma once
+
+#include "layers.h"
+#include "live_guest.h"
+#include "session.h"
+
+struct guest_image;
+
+enum session_memory_how {
+	SESSION_MEMORY_STAY = 1 << 0, /* the guest stays stopped if all works */
+	SESSION_MEMORY_SAVE = 1 << 1, /* a layer; else only in memory */
+};
+
+struct session_memory {
+	struct completion done; /* on_done and arg are the caller's */
+	/* When done ends without error: the root image that belongs to it; with SAVE the layer,
+	 * which has a use of kind STORE_LAYER_HELD until session_memory_release(); and the image.
+	 */
+	char root[STORE_ID_MAX], layer[STORE_ID_MAX];
+	uint64_t bytes;
+	int image[LIVE_GUEST_IMAGE]; /* owned; -1 */
+	/* The rest is session_memory.c's. */
+	struct session *session; /* NULL: it has ended, or is not under way */
+	struct core *core;	 /* NULL: never begun */
+	unsigned how;
+	char kind[STORE_LAYER_KIND_MAX];
+	bool stopped; /* the guest is, by us */
+	struct live_guest_call call;
+	struct storage_job job;
+	struct layer_writing writing;
+};
+
+/* kind: for store_layer. ERR_CONFLICT: another one is under way, or the session does not run. */
+void session_memory(struct session *s, const char *kind, unsigned how, struct session_memory *m);
+/* done does not end; a guest that was stopped for it runs on. The caller has uses of its own of the
+ * layer now, or does not need it. Repeatable. */
+void session_memory_release(struct session_memory *m);
+
+/* Lets a guest run that an earlier daemon, or a pause that failed, may have left stopped. */
+void session_memory_go_on(struct session *s);
+
+/* ---- for the core's own files: the session ends, or leaves memory, or has lost its cell. */
+void session_memory_lost(struct session *s, const struct err *why);
+
+/* May its memory be given to sessions that do not have the same secrets? REASON_SECRETS_IN_MEMORY:
+ * no. */
+int session_memory_check_secrets(const struct session *s, struct err *e) MUST_USE;

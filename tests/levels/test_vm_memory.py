@@ -1,0 +1,154 @@
+#!/usr/bin/python3
+"""Goal: a session at level microvm is a clone of its template's guest, and its memory can leave the machine's memory and come back.
+
+    test_vm_memory.py CORDON [name ...]"""
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+import guest_kernel  # noqa: E402
+import harness  # noqa: E402
+from checks import check, equal, has, named_tests, run_tap, wait_for  # noqa: E402
+from tree import make_tree  # noqa: E402
+
+PROGRAM = os.path.abspath(sys.argv[1])
+COUNTER = "i=0; while true; do i=$((i+1)); echo $i > /tmp/n; echo line $i; sleep 0.1; done"
+server = None
+
+
+def start():
+    """A server with a guest kernel and a small template."""
+    folder = tempfile.mkdtemp(prefix="cordon-vm-", dir="/var/tmp")
+    os.mkdir(os.path.join(folder, "state"))
+    guest_kernel.give(PROGRAM, pathlib.Path(folder) / "state")
+    s = harness.Server(PROGRAM, folder=folder)
+    make_tree(os.path.join(s.state, "templates", "vm"), "a vm")
+    s.want(201, "POST", "/v1/templates", {"name": "vm", "root": {"kind": "layers", "layers": ["vm"]}})
+    return s
+
+
+def create(**more):
+    return server.create(template="vm", level="microvm", limits={"memory": "256M"}, **more)["id"]
+
+
+def out(session, command, **more):
+    done = server.run(session, command, **more)
+    equal(done["exit_code"], 0, f"{command}: {done['stderr']}")
+    return done["stdout"]
+
+
+def number(session):
+    return int(out(session, "cat /tmp/n 2>/dev/null; true").strip() or 0)
+
+
+def layers(kind):
+    return [x for x in server.want(200, "GET", "/v1/layers")["layers"] if x["kind"] == kind]
+
+
+def pause(session):
+    server.want(200, "POST", f"/v1/sessions/{session}/pause")
+    equal(server.get(session)["state"], "paused")
+    wait_for(lambda: not server.cell_pids(session), name="the end of its processes")
+
+
+def test_sessions_are_clones_of_one_guest():
+    made = [create() for _ in range(2)]
+    equal((len(layers("root")), len(layers("memory"))), (1, 1), "made once")
+    has(out(made[0], "cat /etc/mark"), "a vm")
+    out(made[0], "echo mine > /tmp/own")
+    equal(server.run(made[1], "cat /tmp/own")["exit_code"], 1, "they share no file")
+    ids = {out(s, "cat /proc/sys/kernel/random/boot_id /dev/machine-id; hostname 2>/dev/null; true") for s in made}
+    equal(len(ids), 2, "each is another machine")
+    check(out(made[0], "head -c 16 /dev/urandom | od -An -x 2>/dev/null || cat /proc/sys/kernel/random/uuid") !=
+          out(made[1], "head -c 16 /dev/urandom | od -An -x 2>/dev/null || cat /proc/sys/kernel/random/uuid"), "random numbers")
+    for session in made:
+        server.delete(session)
+
+
+def test_pause_frees_all_memory_and_programs_go_on():
+    session = create()
+    counting = server.spawn(session, COUNTER)
+    wait_for(lambda: number(session) > 3, name="the counter")
+    pause(session)
+    check(len(layers("pause")) == 1, "its memory is a layer")
+    at = int(server.execution(counting)["stdout_bytes"])
+    again = number(session)  # resumes it
+    check(again > 3, again)
+    wait_for(lambda: number(session) > again, name="the counter after the pause")
+    equal(server.execution(counting)["state"], "running", "the same execution")
+    wait_for(lambda: int(server.execution(counting)["stdout_bytes"]) > at, name="output after the pause")
+    text = server.want(200, "GET", f"/v1/sessions/{session}/executions/{counting['id']}/output?stream=stdout", raw=True).decode()
+    numbers = [int(line.split()[1]) for line in text.splitlines()]
+    equal(numbers, list(range(1, len(numbers) + 1)), "no line is lost or comes twice")
+    wait_for(lambda: not layers("pause"), name="the end of the image")
+    server.delete(session)
+
+
+def test_a_paused_session_outlives_the_server():
+    session = create()
+    counting = server.spawn(session, COUNTER)
+    wait_for(lambda: number(session) > 3, name="the counter")
+    pause(session)
+    server.restart()
+    equal(server.get(session)["state"], "paused")
+    equal(len(layers("pause")), 1, "the image stays")
+    before = number(session)
+    wait_for(lambda: number(session) > before, name="the counter after the restart")
+    equal(server.execution(counting)["state"], "running")
+    server.delete(session)
+    wait_for(lambda: not layers("pause"), name="the end of the image")
+
+
+def test_a_pause_that_fails_leaves_it_running():
+    session = create()
+    server.spawn(session, COUNTER)
+    wait_for(lambda: number(session) > 3, name="the counter")
+    server.kill("cordon-storage", 19)  # SIGSTOP: the image is not written
+    try:
+        answers = []
+        asked = threading.Thread(target=lambda: answers.append(server.request("POST", f"/v1/sessions/{session}/pause")))
+        asked.start()
+        wait_for(lambda: server.get(session)["state"] == "pausing", name="the pause")
+    finally:
+        for pid in server.pids("cordon-storage"):
+            os.kill(pid, 9)
+    asked.join(60)
+    if answers[0][0] == 200:  # it had the image before the signal came
+        number(session)
+    else:
+        check(answers[0][0] >= 409, answers)
+    server.reaches(session, "running")
+    before = number(session)
+    wait_for(lambda: number(session) > before, name="the counter goes on")
+    server.delete(session)
+    wait_for(lambda: not layers("pause"), name="nothing left on disk")
+
+
+def test_files_without_memory_are_refused():
+    session = create()
+    server.refused(422, "unsupported", "POST", f"/v1/sessions/{session}/pause", {"memory": False}, "microvm")
+    server.delete(session)
+
+
+if __name__ == "__main__":
+    if os.getuid() != 0:
+        print("1..0 # SKIP needs root")
+        sys.exit(0)
+    harness.PROGRAM = PROGRAM
+    server = start()
+    status = 1
+    try:
+        status = run_tap(named_tests(globals(), sys.argv[2:]))
+        server.close()
+    except BaseException:
+        print(server.log()[-4000:], file=sys.stderr)
+        raise
+    finally:
+        server.destroy()
+        shutil.rmtree(server.folder, ignore_errors=True)
+    sys.exit(status)
