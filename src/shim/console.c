@@ -56,6 +56,17 @@ int console_open(struct loop *l, struct err *e)
 	return loop_add(l, &ready, from, EPOLLIN, e) < 0 ? -1 : to;
 }
 
+/* Not by the pipe: it may be full, and this process is its reader. */
+void console_note(const char *why)
+{
+	static const char before[] = "\ncordon-shim: ";
+
+	if (from >= 0)
+		read_some();
+	keep(before, sizeof(before) - 1);
+	keep(why, strnlen(why, sizeof(last) / 2));
+}
+
 int console_file(void)
 {
 	OWN_FD fd = -1;

@@ -8,6 +8,9 @@
  */
 int console_open(struct loop *l, struct err *e) MUST_USE;
 
+/* Adds a line of the shim's own, behind what was printed so far. */
+void console_note(const char *why);
+
 /* A sealed memory file with the last bytes, at most BOOT_TEXT_MAX; -1 if there is nothing, or no
  * file can be made. Reads what is still in the pipe first. */
 int console_file(void);

@@ -39,6 +39,7 @@ enum state {
 	RUNNING,
 	DRAINING, /* input that was written before SNAPSHOT goes to the guest first */
 	QUIESCING,
+	GIVING_UP, /* QUIESCE took too long: GO_ON is sent when the guest reads again */
 	STOPPING,
 	SAVING,
 	STOPPED,
@@ -121,6 +122,14 @@ static void leave_engine(void)
 	io_close_all(image, 2);
 }
 
+/* After a snapshot. */
+static void run_on(void)
+{
+	guest_messages_go_on();
+	carrier_hold(false);
+	enter(RUNNING, 0);
+}
+
 static void quiesce(void)
 {
 	guest_messages_quiesce();
@@ -132,6 +141,8 @@ void guest_life_settle(void)
 {
 	if (state == DRAINING && carrier_is_drained())
 		quiesce();
+	if (state == GIVING_UP && carrier_can_send())
+		run_on();
 	if (state != GONE || engine == NULL)
 		return;
 	ops->free(engine);
@@ -161,19 +172,9 @@ static int sys_of(const struct err *e)
 	return e->code == ERR_SYSTEM && e->sys > 0 && e->sys < 4096 ? e->sys : EIO;
 }
 
-static void note(const char *why)
-{
-	/* Into the text that goes with the report. */
-	struct err e;
-
-	if (io_write_all(host.console, "\ncordon-shim: ", 14, &e) < 0 ||
-	    io_write_all(host.console, why, strlen(why), &e) < 0)
-		return;
-}
-
 void guest_life_breach(const struct err *e)
 {
-	note(e->msg);
+	console_note(e->msg);
 	end_guest(BOOT_GUEST_BROKE, EPROTO, BOOT_AT_AGENT);
 }
 
@@ -190,7 +191,7 @@ static void on_broken(const struct err *e)
 static void on_gone(const struct engine_host *h, enum boot_guest what, const char *why)
 {
 	(void)h;
-	note(why);
+	console_note(why);
 	end_guest(what, EIO, what == BOOT_GUEST_PANICKED ? BOOT_AT_KERNEL : BOOT_AT_ENGINE);
 }
 
@@ -261,9 +262,7 @@ static void on_going(void)
 		greet();
 		return;
 	}
-	guest_messages_go_on();
-	carrier_hold(false);
-	enter(RUNNING, 0);
+	run_on();
 	if (answering == ANSWER_SNAPSHOT)
 		answer_snapshot(0, 0);
 }
@@ -271,7 +270,7 @@ static void on_going(void)
 /* A snapshot that failed: the guest goes on, if the engine can let it. */
 static void on_save_failed(const struct err *e)
 {
-	note(e->msg);
+	console_note(e->msg);
 	answer_snapshot(sys_of(e), call.stage);
 	begin_going_on();
 }
@@ -286,7 +285,7 @@ static void engine_done(struct completion *c, const struct err *e)
 		return;
 	}
 	if (e != NULL) {
-		note(e->msg);
+		console_note(e->msg);
 		end_guest(BOOT_GUEST_EXITED, sys_of(e), call.stage);
 		return;
 	}
@@ -372,7 +371,7 @@ void guest_life_on_ready(void)
 
 void guest_life_on_refused(const struct err *e, int sys)
 {
-	note(e->msg);
+	console_note(e->msg);
 	end_guest(BOOT_GUEST_BROKE, sys == 0 ? EPROTO : sys, BOOT_AT_AGENT);
 }
 
@@ -417,13 +416,11 @@ static void on_timeout(void)
 {
 	if (state == DRAINING || state == QUIESCING) {
 		answer_snapshot(ETIMEDOUT, BOOT_AT_TIME);
-		if (state == QUIESCING)
-			guest_messages_go_on();
-		carrier_hold(false);
-		enter(RUNNING, 0);
+		report_responsive(false);
+		enter(state == DRAINING ? RUNNING : GIVING_UP, 0);
 		return;
 	}
-	note(state == LOST ? "the guest's stream has ended" : "no answer in time");
+	console_note(state == LOST ? "the guest's stream has ended" : "no answer in time");
 	end_guest(state == LOST ? BOOT_GUEST_BROKE : BOOT_GUEST_EXITED, ETIMEDOUT, BOOT_AT_TIME);
 }
 
