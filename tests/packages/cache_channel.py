@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 
-FIND, STORE, COMMIT, ABORT, TOUCH, DROP, SEEN = range(1, 8)
+FIND, STORE, COMMIT, ABORT, TOUCH, DROP, SEEN, KNOWN = range(1, 9)
 FOUND, NONE, STORED, FAILED, SEEN_AT = range(32, 37)
 LINK, LIST, STATS, GC, VERIFY = range(64, 69)
 LISTED, STATED, DONE, REFUSED = range(96, 100)
@@ -141,8 +141,8 @@ class Link(Channel):
         fields.number(1)
         return False, fields.text()
 
-    def seen(self, name, scope="public", registry="go proxy.test"):
-        fields, _ = self.expect(self.send(SEEN, string(scope) + string(registry) + string("") + string(name)), SEEN_AT)
+    def seen(self, name, scope="public", registry="go proxy.test", ask=SEEN):
+        fields, _ = self.expect(self.send(ask, string(scope) + string(registry) + string("") + string(name)), SEEN_AT)
         return fields.number(8)
 
 
