@@ -153,6 +153,7 @@ struct egress_session {
 	bool leaving;				  /* is being detached: nothing is begun for it */
 	unsigned package_leads;			  /* package_download.c */
 	unsigned package_fetches;		  /* package_load.c: under way */
+	struct package_zip *package_zips;	  /* package_gate_zip.c: those of its requests */
 	struct package_used packages;		  /* package_used.h */
 	uint64_t masked;			  /* values of secrets masked in its answers */
 };

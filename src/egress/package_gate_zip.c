@@ -2,7 +2,10 @@
  * hash is of the files in the zip, not of its bytes, so it cannot be checked while they pass: the
  * zip is fetched as metadata is, into memory, hashed in pieces, and sent to the cell when the hash
  * is right. One of the cache is hashed again, since cordon-egress alone says which hash of Go a
- * stored file has. */
+ * stored file has.
+ *
+ * What a session may hold is bounded, and go asks for many modules at once: a few are fetched at a
+ * time, and the others wait for their turn. */
 #include "package_gate_base.h"
 
 #include <fcntl.h>
@@ -19,6 +22,7 @@
 /* Bytes of a module: as much as a session may hold (RESOURCE_SHARE_DOCUMENTS_MAX). */
 #define ZIP_MAX ((uint64_t)RESOURCE_SHARE_DOCUMENTS_MAX)
 #define STEP ((size_t)256 * 1024) /* bytes hashed in a turn */
+#define AT_ONCE 3U		  /* modules of a session, until the program has them */
 
 struct package_zip {
 	struct package_gate *gate;
@@ -28,8 +32,10 @@ struct package_zip {
 	unsigned redirects;
 	struct go_h1 *hash; /* owned */
 	struct loop_task task;
-	size_t counted;	 /* bytes, for the session */
-	bool from_cache; /* fetch.fd is the cache's file */
+	struct package_zip *next; /* of the session, in the order in which they came */
+	bool waits;		  /* for its turn */
+	size_t counted;		  /* bytes, for the session */
+	bool from_cache;	  /* fetch.fd is the cache's file */
 };
 
 static void fetch(struct package_zip *z);
@@ -111,8 +117,13 @@ static void on_task(struct loop_task *t)
 	struct package_zip *z = t->arg;
 	struct gateway *x = z->gate->x;
 	struct err e = { 0 };
-	int more = go_h1_step(z->hash, STEP, &e);
+	int more;
 
+	if (z->hash == NULL) { /* its turn has come */
+		fetch(z);
+		return;
+	}
+	more = go_h1_step(z->hash, STEP, &e);
 	resource_share_turn_moved(&x->session->share, STEP);
 	if (more > 0)
 		loop_defer(x->loop, &z->task);
@@ -191,6 +202,42 @@ static void fetch(struct package_zip *z)
 	free(credentials);
 }
 
+/* ---- turns */
+
+/* Begins with those that are among the first of their session. */
+static void begin_first(struct egress_session *session)
+{
+	unsigned n = 0;
+
+	for (struct package_zip *z = session->package_zips; z != NULL && n < AT_ONCE;
+	     z = z->next, n++) {
+		if (!z->waits || session->leaving)
+			continue;
+		z->waits = false;
+		loop_defer(session->egress->loop, &z->task);
+	}
+}
+
+static void join(struct package_zip *z)
+{
+	struct package_zip **at = &z->gate->x->session->package_zips;
+
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = z;
+	begin_first(z->gate->x->session);
+}
+
+static void leave(struct package_zip *z)
+{
+	struct package_zip **at = &z->gate->x->session->package_zips;
+
+	while (*at != z)
+		at = &(*at)->next;
+	*at = z->next;
+	begin_first(z->gate->x->session);
+}
+
 void package_gate_zip(struct package_gate *g, int fd, uint64_t size)
 {
 	struct package_zip *z = calloc(1, sizeof(*z));
@@ -213,10 +260,10 @@ void package_gate_zip(struct package_gate *g, int fd, uint64_t size)
 	z->fetch.fd = fd;
 	z->fetch.size = size;
 	z->from_cache = fd >= 0;
+	z->waits = !z->from_cache;
+	join(z);
 	if (z->from_cache)
 		hash(z);
-	else
-		fetch(z);
 }
 
 void package_gate_zip_end(struct package_gate *g)
@@ -226,6 +273,7 @@ void package_gate_zip_end(struct package_gate *g)
 	g->zip = NULL;
 	if (z == NULL)
 		return;
+	leave(z);
 	loop_task_cancel(g->x->loop, &z->task);
 	package_fetch_release(&z->fetch);
 	go_h1_free(z->hash);

@@ -9,12 +9,14 @@ A whole server, fake registries in the small internet of tests/egress, requests 
 import hashlib
 import itertools
 import json
+import threading
 import time
 
 import package_files
 import registry_answer as faults
 from attack_tools import R, asks, internet, recorded, refused, session, world
-from checks import check, equal, has, wait_for
+from checks import check, equal, has, settled, wait_for
+from internet_client import sh
 
 NUMBERS = itertools.count(1)
 
@@ -186,6 +188,28 @@ def test_own_modules_are_not_told_to_the_database(server):
     equal(get(server, go_session(server, own=[f"go:{p.name}"]), "proxy.go.example", path).status, 404, "a name of another registry")
     refused(get(server, go_session(server, deny=[f"go:{p.name}"]), "proxy.go.example", path), "denied")
     equal(R.count("*/lookup/*"), 0, "lookups")
+
+
+def test_modules_take_turns(server):
+    """They are held in memory until they are hashed: a few of a session at a time."""
+    s, answers = go_session(server), threading.Event()
+    made = [module() for _ in range(8)]
+
+    def held(_, a):
+        answers.wait(30)
+        return a
+    R.fault("*.zip", held)
+    R.forget()
+    lines = " & ".join(f"curl -sS -m 30 -o /dev/null -w '%{{http_code}} ' 'https://proxy.go.example{path}'" for _, path in made)
+    got = {}
+    asking = threading.Thread(target=lambda: got.update(sh(server, s, lines + " & wait")))
+    asking.start()
+    wait_for(lambda: R.count("*.info") == 8 and R.count("*.zip") >= 3, 30, "all modules were asked for")
+    equal(settled(lambda: R.count("*.zip"), quiet=1.0), 3, "modules that are fetched at once")
+    answers.set()
+    asking.join()
+    R.heal()
+    equal(got["stdout"].split(), ["200"] * 8, "all of them")
 
 
 # ---- others
