@@ -230,7 +230,7 @@ static void operate(struct model *m, const uint8_t op[3])
 	else if (what == 1 && has_room(m, side))
 		announce_one(m, side, op[2]);
 	else if ((what == 2 || what == 3) && live && !h->ends) {
-		h->to_send += op[2] * 700U;
+		h->to_send += op[2] * ((op[0] & 0x40) != 0 ? 2000U : 20U);
 		h->ends = (op[0] & 0x80) != 0;
 		mux_want(m->ends[side].mux, number);
 	} else if (what == 4 && live)
