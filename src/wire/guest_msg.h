@@ -1,23 +1,26 @@
 /* guest_msg.h - the messages on stream 0 between a shim and its guest's agent (mux.h);
- *doc/levels.md describes their use. Encoded and decoded by shim/ and init/guest_*.c. What the guest
- *sends is untrusted. Pure.
+ * doc/levels.md describes their use. Encoded and decoded by shim/ and init/guest_*.c. What the
+ * guest sends is untrusted. Pure.
  *
- * Beside the messages here, stream 0 has requests of channel B with their bodies unchanged (SPAWN,
- * SIGNAL, KILL_ALL, KILL_TREE, CLOSE_STDIN, RESIZE, FORGET, PAUSED, STAT, END), and events:
- *STARTED, FAILED, EXITED, ALL_DEAD, HELD, SYNCED, TREE_DEAD, STATED. Where an event of channel B
- *has descriptors, the event here is followed by one u16 for each: the number of the stream that
- *stands for it, announced by the guest.
+ * Beside the messages here, stream 0 has requests of channel B with their bodies unchanged: SPAWN,
+ * SIGNAL, KILL_ALL, KILL_TREE, CLOSE_STDIN, RESIZE, FORGET, PAUSED, STAT, END. And events:
+ * STARTED, FAILED, EXITED, ALL_DEAD, HELD, SYNCED, TREE_DEAD, STATED. Where an event of channel B
+ * has descriptors, the event here is followed by one u16 for each: the number of the stream that
+ * stands for it, announced by the guest.
  *
- *	HELLO	the first message of the shim. If its generation is not that of the HELLO before,
- *		the shim is another one: the guest drops every stream, kills programs that are not
- *		held, and answers READY, HELD for each held program, SYNCED. Bytes that the guest
- *had not sent, and input that it had not delivered, stay with the program. If the generation is the
- *same, streams stay, and the answer is READY alone. QUIESCE	answered by QUIESCED, the last frame
- *of the guest until GO_ON or HELLO. The shim sends nothing between QUIESCE and these two. So
- *nothing is on the way, and the guest can be saved: what was sent before belongs to this shim, the
- *rest to the saved guest. Its body is GUEST_PAD zeros: they fill the buffers of the guest's port,
- *which its kernel uses in turn and does not clear, so that nothing which was sent to the guest is
- *in its image because of them. PING	answered by PONG. */
+ * HELLO is the first message of the shim. If its generation is not that of the HELLO before, the
+ * shim is another one: the guest drops every stream, kills programs that are not held, and answers
+ * READY, HELD for each held program, SYNCED. Bytes that the guest had not sent, and input that it
+ * had not delivered, stay with the program. If the generation is the same, streams stay, and the
+ * answer is READY alone.
+ *
+ * QUIESCE is answered by QUIESCED, the last frame of the guest until GO_ON or HELLO. The shim sends
+ * nothing between QUIESCE and these two. So nothing is on the way, and the guest can be saved: what
+ * was sent before belongs to this shim, the rest to the saved guest. Its body is GUEST_PAD zeros:
+ * they fill the buffers of the guest's port, which its kernel uses in turn and does not clear, so
+ * that nothing which was sent to the guest is in its image because of them.
+ *
+ * PING is answered by PONG. */
 #pragma once
 
 #include <stddef.h>
