@@ -38,10 +38,12 @@ TARGETS = {"median": 4.0, "p99": 20.0, "crun": 0.25, "exec": (1.4, 0.3), "rate":
 class Server:
     """cordon serve of the build under test, in a folder of ours, until the block ends."""
 
-    def __init__(self, build, folder, outside, settings=None):
+    def __init__(self, build, folder, outside, settings=None, before=None):
         self.folder = folder / "server"
         self.folder.mkdir()
         self.folder.chmod(0o755)
+        if before:  # what must be there when it starts
+            before()
         self.log = self.folder / "log"
         # As in service, where /run is in memory; some containers have it on disk.
         self.run_dir = pathlib.Path(tempfile.mkdtemp(prefix="cordon-bench-", dir="/dev/shm"))

@@ -78,7 +78,7 @@ int session_level_limits(struct store_session *row, struct err *e)
 static void plan_microvm(const struct core *c, struct keeper_create *plan)
 {
 	plan->profile = CELL_LOCKED;
-	plan->flags |= CELL_READ_ONLY;
+	plan->flags |= CELL_READ_ONLY | (c->o.use_kvm ? (uint32_t)CELL_KVM : 0);
 	plan->limits.disk_bytes = MICROVM_DISK;
 	plan->limits.inodes = MICROVM_INODES;
 	plan->nmounts = 0;
