@@ -269,6 +269,48 @@ static void a_large_request_arrives_whole(void)
 	bed_end();
 }
 
+/* The shim has the whole request, the guest a part of it, when the server dies: the guest gets the
+ * rest, unchanged by what the next server sends. */
+static void a_request_outlives_its_server(void)
+{
+	static char strings[3U << 20];
+	struct agent_spawn s = { .handle = 5,
+				 .flags = AGENT_HOLD,
+				 .argc = 1,
+				 .user = "u",
+				 .cwd = "",
+				 .strings = strings,
+				 .strings_len = sizeof(strings) };
+	struct agent_spawn got;
+	struct agent_event v;
+	struct frame f;
+
+	memset(strings, 'y', sizeof(strings) - 1);
+	bed_start();
+	bed_boot_ready();
+	CHECK(agent_send_spawn(&agent, &s, &e) == 0);
+	while (agent_flush(&agent, &e) == 1)
+		CHECK(bed_is_silent(5));
+	bed_reconnect();
+	v = bed_hear(AGENT_HELD);
+	CHECK(v.handle == 5 && (v.flags & AGENT_IS_STARTING) != 0);
+	(void)bed_hear(AGENT_SYNCED);
+	memset(strings, 'z', sizeof(strings) - 1);
+	s.handle = 6;
+	CHECK(agent_send_spawn(&agent, &s, &e) == 0);
+	for (int i = 0; i < 1000 && agent_flush(&agent, &e) == 1; i++) {
+		CHECK(bed_is_silent(5));
+		(void)guest_is_silent(5);
+	}
+	for (uint32_t handle = 5; handle <= 6; handle++) {
+		f = guest_hear(AGENT_SPAWN);
+		CHECK(agent_spawn_read(f.body, f.len, &got, &e) == 0 && got.handle == handle);
+		for (size_t i = 0; i < sizeof(strings) - 1; i++)
+			CHECK(got.strings[i] == (handle == 5 ? 'y' : 'z'));
+	}
+	bed_end();
+}
+
 static void snapshots_are_taken(void)
 {
 	struct agent_event v;
@@ -465,6 +507,7 @@ TEST_MAIN({ "a guest boots", a_guest_boots },
 	  { "the shim enforces timeouts", the_shim_enforces_timeouts },
 	  { "paused time does not count", paused_time_does_not_count },
 	  { "a large request arrives whole", a_large_request_arrives_whole },
+	  { "a request outlives its server", a_request_outlives_its_server },
 	  { "snapshots are taken", snapshots_are_taken },
 	  { "input goes with a snapshot", input_goes_with_a_snapshot },
 	  { "a snapshot that fails lets the guest go on",
