@@ -171,10 +171,10 @@ static void a_wrong_size_is_known_at_once(void)
 static void values_out_of_range_are_refused(void)
 {
 	const struct agent_event bad[] = {
-		{ .stage = AGENT_STAGES }, { .sys = -1 },
-		{ .sys = 4096 },	   { .exit_code = 256 },
-		{ .signal = 65 },	   { .timed_out = 2 },
-		{ .flags = 1U << 7 },	   { .flags = AGENT_SOME_REMAIN | AGENT_NOT_KNOWN },
+		{ .stage = BOOT_STAGES }, { .sys = -1 },
+		{ .sys = 4096 },	  { .exit_code = 256 },
+		{ .signal = 65 },	  { .timed_out = 2 },
+		{ .flags = 1U << 7 },	  { .flags = AGENT_SOME_REMAIN | AGENT_NOT_KNOWN },
 	};
 
 	for (size_t i = 0; i < COUNT(bad); i++)

@@ -458,8 +458,11 @@ static void descriptors_are_as_the_flags_say(void)
 	for (uint32_t flags = 0; flags <= AGENT_EVENT_FLAGS; flags++)
 		for (size_t n = 0; n <= AGENT_FDS; n++) {
 			const uint32_t never = AGENT_IS_TTY | AGENT_HAS_RESULTS;
+			const uint32_t hit =
+				AGENT_HIT_MEMORY | AGENT_HIT_PIDS; /* once it has ended */
 			const uint32_t known = never | AGENT_IS_HELD | AGENT_HAS_STDIN |
-					       AGENT_IS_STARTING | AGENT_HAS_EXITED;
+					       AGENT_IS_STARTING | AGENT_HAS_EXITED |
+					       ((flags & AGENT_HAS_EXITED) != 0 ? hit : 0);
 			struct agent_event v = event;
 			size_t want = (flags & AGENT_IS_TTY) ? 1 : 2;
 			int fds[AGENT_FDS], ends[2];

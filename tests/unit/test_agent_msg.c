@@ -321,7 +321,7 @@ static const struct {
 	{ "signal far beyond", EVENT(signal), UINT32_MAX, -1 },
 	{ "timed out", EVENT(timed_out), 1, 0 },
 	{ "timed out twice", EVENT(timed_out), 2, -1 },
-	{ "flags beyond", EVENT(flags), 1U << 9, -1 },
+	{ "flags beyond", EVENT(flags), 1U << 11, -1 },
 	{ "flags far beyond", EVENT(flags), 1U << 31, -1 },
 };
 
@@ -354,17 +354,21 @@ static void nothing_exits_and_is_killed(void)
 static void flags_fit_their_events(void)
 {
 	for (unsigned type = AGENT_READY; type < AGENT_EVENTS_END; type++)
-		for (uint32_t flags = 0; flags < 1U << 10; flags++) {
+		for (uint32_t flags = 0; flags < 1U << 12; flags++) {
 			struct agent_event v = good_event, r;
 			bool fits = flags == 0;
 
-			uint32_t rest = flags & ~(uint32_t)AGENT_HAS_RESULTS;
-			bool both = rest != flags && (flags & AGENT_IS_TTY) != 0;
+			/* Limits that were hit: of a program that has ended, 1 << 9 and 1 << 10. */
+			uint32_t hit = type == AGENT_HELD && (flags & 16) != 0 ? 1536 : 0;
+			uint32_t rest = flags & ~(AGENT_HAS_RESULTS | hit);
+			bool both = (flags & AGENT_HAS_RESULTS) != 0 && (flags & AGENT_IS_TTY) != 0;
 
 			if (type == AGENT_STARTED)
 				fits = rest < 8 && !both;
 			if (type == AGENT_HELD)
 				fits = rest < 32 && (flags & 2) != 0 && (flags & 24) != 24 && !both;
+			if (type == AGENT_EXITED)
+				fits = (flags & ~1536U) == 0;
 			if (type == AGENT_TREE_DEAD)
 				fits = flags == 0 || flags == 32 || flags == 64;
 			if (type == AGENT_BOOTED || type == AGENT_GUEST)
