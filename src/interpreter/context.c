@@ -15,6 +15,7 @@
 #define RETRIES_MAX 3
 #define RETRY_MS 50ULL	  /* then twice as long, and again */
 #define INTERRUPT_MS 5000 /* then the kernel is killed */
+#define NUDGE_MS 200	  /* until then it is woken so often: see kernel_nudge() */
 #define SCRATCH_KEEP (1U << 20)
 #define EXECUTE_MAX (60U << 20) /* 17 MiB of which each byte may become six, rarely */
 
@@ -379,15 +380,23 @@ void execution_abandon(struct execution *x)
 		return;
 	kernel_pause(&c->kernel, false);
 	kernel_interrupt(&c->kernel);
-	loop_timer_set(c->all->loop, &c->interrupt_timer, clock_now_ns() + INTERRUPT_MS * CLOCK_MS);
+	c->interrupted_ns = clock_now_ns();
+	loop_timer_set(c->all->loop, &c->interrupt_timer, c->interrupted_ns + NUDGE_MS * CLOCK_MS);
 }
 
 static void on_interrupt_late(struct loop_timer *t)
 {
 	struct context *c = t->arg;
+	uint64_t now = clock_now_ns();
 
-	if (c->running_id != 0 && c->running == NULL)
+	if (c->running_id == 0 || c->running != NULL)
+		return;
+	if (now - c->interrupted_ns >= INTERRUPT_MS * CLOCK_MS) {
 		kernel_kill(&c->kernel);
+		return;
+	}
+	kernel_nudge(&c->kernel);
+	loop_timer_set(c->all->loop, &c->interrupt_timer, now + NUDGE_MS * CLOCK_MS);
 }
 
 static void on_retry(struct loop_timer *t)

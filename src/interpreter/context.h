@@ -58,6 +58,7 @@ struct context {
 	bool has_error;		   /* of the one that runs */
 	bool began;		   /* its code runs: the kernel has sent its count */
 	struct loop_timer interrupt_timer;
+	uint64_t interrupted_ns; /* when the cell that runs was abandoned */
 };
 
 struct contexts {

@@ -219,6 +219,12 @@ void kernel_interrupt(struct kernel *k)
 	(void)kill(-k->pid, SIGINT);
 }
 
+void kernel_nudge(struct kernel *k)
+{
+	if (k->pid > 0)
+		(void)kill(k->pid, SIGURG);
+}
+
 void kernel_kill(struct kernel *k)
 {
 	if (k->pid <= 0)

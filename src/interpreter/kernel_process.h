@@ -74,6 +74,9 @@ void kernel_fail(struct kernel *k, const char *why);
 /* Sends a line (with its newline), or keeps it until the kernel reads. */
 void kernel_send(struct kernel *k, const void *line, size_t n);
 void kernel_interrupt(struct kernel *k);
+/* Breaks off a system call of the kernel, of which an interrupt that came before it is not noticed:
+ * by SIGURG, which does nothing else, also where a kernel has no handler for it. */
+void kernel_nudge(struct kernel *k);
 /* SIGKILL to its process group. Its end is reported later. */
 void kernel_kill(struct kernel *k);
 /* While paused it is not read. */

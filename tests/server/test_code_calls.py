@@ -174,9 +174,9 @@ def test_masks_what_lines_divide(server):
     forget_secrets(server, session)
 
 
-def begun(server, session):
+def begun(server, session, code=SLEEP):
     """A call that sleeps: its connection, and its record."""
-    c = link(server, session, {"code": SLEEP})
+    c = link(server, session, {"code": code})
     answer = c.getresponse()
     while b'"on' not in answer.readline():
         pass
@@ -220,6 +220,33 @@ def test_a_request_that_ends_it(server):
     got = execute(server, session, "kept")
     check(of(got, "result"), f"after the interrupt: {got}")
     equal(of(got, "result")[0]["text"], "5", "interrupted")
+    server.delete(session)
+
+
+UNNOTICED = """import signal, threading, time
+stop = threading.Event()
+threading.Thread(target=stop.wait, daemon=True).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+try:
+    print('on', flush=True)
+    time.sleep(1000)  # until it is interrupted
+finally:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    stop.set()
+"""
+
+
+def test_an_interrupt_that_breaks_no_call_off(server):
+    """Another thread takes the signal, as if it had come just before the main thread went to sleep: the kernel is
+    woken, and not killed."""
+    session = server.create(template="code-interpreter-v1")["id"]
+    execute(server, session, "kept = 5")
+    c, answer, x = begun(server, session, UNNOTICED)
+    answer.close()
+    c.close()
+    ended_once(server, x, "the client went away")
+    got = execute(server, session, "kept")
+    check(of(got, "result"), f"after the interrupt: {got}")
     server.delete(session)
 
 

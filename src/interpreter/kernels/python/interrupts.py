@@ -28,6 +28,9 @@ class Interrupts:
     def install(self):
         """Also after each execution, which may have set a handler of its own."""
         set_handler(signal.SIGINT, self.on_interrupt)
+        # The server sends it while an interrupt has no effect: a SIGINT that came just before a system call waits
+        # for the end of that call, unless another signal breaks it off.
+        set_handler(signal.SIGURG, on_nudge)
 
     def on_interrupt(self, number, frame):
         if self.is_user_code(frame):
@@ -105,6 +108,10 @@ def send_again(interrupts, execution, numbers):
         # No other thread runs between these two: an interrupt of one execution must not hit the next.
         if interrupts.user and interrupts.number == execution:
             kill(pid, number)
+
+
+def on_nudge(_number, _frame):
+    pass
 
 
 def raise_interrupt(_number, _frame):
