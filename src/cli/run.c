@@ -45,7 +45,7 @@ static int with_keeper(struct run *r, struct err *e)
 	struct err later = { 0 };
 	int result = -1;
 
-	if (run_cell_limits(r, e) < 0)
+	if (run_cell_limits(r, e) < 0 || run_guest_ids(r, e) < 0)
 		return run_failed(r, true);
 	if (run_cell_create(r, e) < 0)
 		return run_failed(r, e->code == ERR_INVALID);

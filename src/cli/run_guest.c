@@ -102,6 +102,16 @@ static uint64_t open_files(const struct cell_level *level, uint64_t asked)
 	return want;
 }
 
+int run_guest_ids(const struct run *r, struct err *e)
+{
+	if (level_of(r)->engine != CELL_ENGINE_GVISOR || r->keeper.restrictions.ids > 1)
+		return 0;
+	return err_set(
+		e, ERR_UNSUPPORTED,
+		"--level gvisor: not possible here: it needs a range of ids for this user in "
+		"/etc/subuid and /etc/subgid, and newuidmap");
+}
+
 void run_guest_plan(const struct run *r, struct keeper_create *c)
 {
 	const struct cell_level *level = level_of(r);

@@ -92,6 +92,9 @@ const char *run_guest_cell_template(const struct run *r);
 /* Opens or makes that image; the template is open. */
 int run_guest_root(struct run *r, struct err *e) MUST_USE;
 
+/* After the keeper's HELLO: gVisor does not work with a single id. */
+int run_guest_ids(const struct run *r, struct err *e) MUST_USE;
+
 /* Changes the request for the cell: its engine, and limits that leave the engine what it needs
  * beside the command. */
 void run_guest_plan(const struct run *r, struct keeper_create *c);

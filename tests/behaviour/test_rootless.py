@@ -126,6 +126,20 @@ def a_plain_run(who):
 
 
 @both
+def gvisor(who):
+    """Needs a range of ids: with one id it is refused, with the reason."""
+    if not os.path.exists(tap.engine()):
+        shutil.copy(tap.runsc.find(tap.BUILT), tap.engine())
+    options = ["--best-effort", "--level", "gvisor", "--runsc", tap.engine()]
+    d = who.run(*options, cmd="dmesg | head -1; id -u; touch ~/x; stat -c %u ~/x")
+    if who.mapped:
+        equal(d.exits(0).text.splitlines()[1:], ["1000", "1000"])
+        check("Starting gVisor" in d.text, d.text)
+    else:
+        d.refused("--level gvisor", "/etc/subuid")
+
+
+@both
 def root_inside(who):
     d = who.run(
         "--user", "root", cmd="id -u; touch /etc/x /opt/x /root/x && echo wrote; stat -c %u /etc/x; echo > /dev/stdout"
