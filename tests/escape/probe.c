@@ -201,6 +201,18 @@ static int finish(const struct totals *t)
 	return t->failed ? 1 : 0;
 }
 
+/* Rows after which PID 1 of a guest is gone, which is no escape: key skip=ID,ID. */
+static int is_skipped(const char *id)
+{
+	const char *list = world("skip");
+	size_t n = strlen(id);
+
+	for (const char *at = list; at != NULL && (at = strstr(at, id)) != NULL; at += n)
+		if ((at == list || at[-1] == ',') && (at[n] == ',' || at[n] == '\0'))
+			return 1;
+	return 0;
+}
+
 static int run_tables(const char *only)
 {
 	struct totals t = { 0 };
@@ -209,7 +221,8 @@ static int run_tables(const char *only)
 		for (size_t j = 0; j < tables[i]->n; j++) {
 			const struct attack *a = &tables[i]->rows[j];
 
-			if (only ? strcmp(only, a->id) == 0 : !(a->flags & ROW_SOLO))
+			if (only ? strcmp(only, a->id) == 0
+				 : !(a->flags & ROW_SOLO) && !is_skipped(a->id))
 				report(a, a->expect, &t);
 		}
 	return finish(&t);

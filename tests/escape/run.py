@@ -38,6 +38,8 @@ OUTPUT_LIMIT = 1 << 20
 # What a kernel says when it lacks a thing, or a machine when it denies it to its own root.
 LACKING = {"ENOSYS", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT", "EOPNOTSUPP", "ENODEV",
            "ENOPROTOOPT", "hidden", "EPERM", "EACCES", "SIGSEGV", "ENXIO", "ENOKEY"}
+# Root of a guest may end its own PID 1: only the first of these is run, in a guest of its own.
+ENDS_GUEST = ["pid1-kill", "pid1-stop", "pid1-term", "pid1-segv", "pid1-attach", "pid1-seize"]
 MUST_HOLD = ["abstract", "tcp4", "tcp6", "udp4", "tmp", "shm-file"]
 
 
@@ -160,14 +162,18 @@ class Combination:
             "sibling-mqueue": f"sibling-{tag}", "sibling-port": 20000 + secrets.randbelow(9000),
             "sibling-sysv-key": secrets.randbelow(1 << 30) + 1,
         })
+        self.keys["skip"] = ",".join(ENDS_GUEST) if args.level else ""
         self.canaries.arm(cold)
 
     def command(self, *command, options=()):
         limits = [x for k, v in LIMITS.items() for x in (f"--{k}", str(v))]
         best = [] if self.mode == "rootful" else ["--best-effort"]
+        # only root of a gVisor guest can write to directories of the machine
+        volume = "ro" if self.args.level and self.user != "root" else "rw"
         mounts = ["--mount", f"{self.canaries.probe_dir}:/probe:ro",
-                  "--mount", f"{self.canaries.volume}:/vol:rw"]
-        return [self.args.cordon, "run", "--profile", self.profile, "--user", self.user,
+                  "--mount", f"{self.canaries.volume}:/vol:{volume}"]
+        level = [] if not self.args.level else ["--level", self.args.level, "--runsc", self.args.runsc]
+        return [self.args.cordon, "run", *level, "--profile", self.profile, "--user", self.user,
                 "--timeout", "170s", *limits, *best, *mounts, *options, "--", *command]
 
     def start(self, command, **kw):
@@ -259,7 +265,7 @@ def check_result(tap, combo, path):
         with open(path) as f:
             result = json.load(f)
         wrong = [f"{k} is {result.get(k)!r}" for k, v in
-                 {"profile": combo.profile, "level": "container", "error": None}.items()
+                 {"profile": combo.profile, "level": combo.args.level or "container", "error": None}.items()
                  if result.get(k) != v]
     except (OSError, ValueError) as e:
         wrong = [str(e)]
@@ -278,6 +284,8 @@ def run_combination(tap, combo, controls, matrix, only):
         code, out, err = combo.probe("--run", options=["--result", result])
     found, total = parse_rows(out)
     together = [r for r in rows if not r.solo]
+    if combo.args.level:
+        return run_in_guest(tap, combo, rows, found, sibling, (code, out, err))
     all_ran = tap.ok(total == len(together) == len(found) and code in (0, 1),
                      f"{combo.name} all {len(together)} rows ran",
                      f"exit code {code}, {len(found)} reported, total says {total}\n{err[-2000:]}")
@@ -295,6 +303,26 @@ def run_combination(tap, combo, controls, matrix, only):
         matrix.setdefault(row.id, (row, {}))[1][combo.name] = got[0] if got else "-"
     touched, err = sibling.finish()
     tap.ok(touched == [], f"{combo.name} sibling cell untouched", f"{touched}\n{err[-1000:]}")
+    check_flood(tap, combo)
+    check_command_line(tap, combo)
+    for what, wrong in combo.canaries.check():
+        tap.ok(wrong is None, f"{combo.name} canary: {what}", wrong)
+
+
+def run_in_guest(tap, combo, rows, found, sibling, ended):
+    """The rest at a level with a guest. The guest's kernel answers the probe, so an attack may well succeed in it;
+    what counts is that nothing outside was reached: canaries, the sibling, Cordon's own programs."""
+    code, _, err = ended
+    want = [row.id for row in rows if not row.solo and row.id not in ENDS_GUEST]
+    missing = [row for row in want if row not in found]
+    tap.ok(not missing, f"{combo.name} all {len(want)} rows ran", f"exit code {code}, missing {missing[:5]}\n{err[-2000:]}")
+    combo.probe("--only", "pid1-kill")
+    for row in rows:
+        answer = found.get(row.id, ("-",))[0]
+        if answer not in row.expect:
+            tap.note(f"{row.id}: {answer} (container: {'|'.join(row.expect)})")
+    touched, err = sibling.finish()
+    tap.ok(touched == [], f"{combo.name} sibling guest untouched", f"{touched}\n{err[-1000:]}")
     check_flood(tap, combo)
     check_command_line(tap, combo)
     for what, wrong in combo.canaries.check():
@@ -341,7 +369,7 @@ def check_command_line(tap, combo):
 
 def cordon_programs(cordon):
     folder = os.path.dirname(os.path.abspath(cordon))
-    return [f"{folder}/{n}" for n in ("cordon", "cordon-keeper", "cordon-init")
+    return [f"{folder}/{n}" for n in ("cordon", "cordon-keeper", "cordon-init", "cordon-shim")
             if os.path.exists(f"{folder}/{n}")]
 
 
@@ -392,11 +420,18 @@ def options():
     p.add_argument("--user", action="append", choices=["root", "user"])
     p.add_argument("--row", action="append", help="judge only this row (all of them run)")
     p.add_argument("--no-control", action="store_true")
+    p.add_argument("--level", help="a level with a guest: the answers of its kernel are not judged, only what is outside")
+    p.add_argument("--runsc")
     args = p.parse_args()
     # Copies that other users can reach: a clone may well be in /root.
     folder = tempfile.mkdtemp(prefix="cordon-escape-", dir="/var/tmp")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.chmod(folder, 0o755)
+    if args.level:
+        sys.path.insert(1, f"{ROOT}/tests/shared")
+        import runsc
+        shutil.copy(args.runsc or runsc.find(args.cordon), f"{folder}/runsc")
+        args.runsc = f"{folder}/runsc"
     for path in (*cordon_programs(args.cordon), args.probe):
         shutil.copy(path, folder)
     args.cordon, args.probe = f"{folder}/cordon", f"{folder}/{os.path.basename(args.probe)}"
