@@ -198,9 +198,11 @@ static bool receive(void)
  * memory that is free. */
 static void compact(void)
 {
-	memmove(in, in + in_at, in_len - in_at);
-	in_len -= in_at;
-	in_at = 0;
+	if (in_at > 0) { /* else each part of a long message would move all of it */
+		memmove(in, in + in_at, in_len - in_at);
+		in_len -= in_at;
+		in_at = 0;
+	}
 	if (in_len > 0 || (in_touched <= IN_KEPT && !silent))
 		return;
 	(void)madvise(in, IN_CAP, MADV_DONTNEED);
