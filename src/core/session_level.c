@@ -8,6 +8,7 @@
 #include "core_private.h"
 #include "limit_text.h"
 #include "templates_private.h"
+#include "volume_line.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define MICROVM_MEMORY_MIN (128 * MIB) /* below it the guest's kernel has no room for programs */
@@ -19,11 +20,24 @@ static int refuse(const char *what, const struct cell_level *level, struct err *
 	return err_set(e, ERR_UNSUPPORTED, "%s: not possible at level %s", what, level->name);
 }
 
+/* A directory of the machine has one owner in the cell, who is not root: gVisor, which makes files
+ * as root, cannot write to it. In a cell with a volume no user namespace can be made, which gVisor
+ * needs. */
+static bool writes_mounts(const struct template_version *v, const struct session_spec *spec)
+{
+	for (unsigned i = 0; i < spec->nmounts; i++)
+		if (spec->mounts[i].writable || volume_line_is(spec->mounts[i].source))
+			return true;
+	return strstr(v->row.mounts, "\trw\n") != NULL;
+}
+
 static int check_abilities(const struct cell_level *l, const struct template_version *v,
 			   const struct session_spec *spec, struct err *e)
 {
 	if ((spec->nmounts > 0 || v->row.mounts[0] != '\0') && !cell_level_can(l, CELL_CAN_MOUNT))
 		return refuse("mounts", l, e);
+	if (writes_mounts(v, spec) && !cell_level_can(l, CELL_CAN_MOUNT_WRITABLE))
+		return refuse("volumes and writable mounts", l, e);
 	if ((spec->on_timeout != SESSION_KILL || spec->on_idle != SESSION_KILL) &&
 	    !cell_level_can(l, CELL_CAN_PAUSE))
 		return refuse("pause", l, e);

@@ -15,7 +15,7 @@ static const struct cell_level levels[CELL_LEVELS] = {
 			     .name = "container",
 			     .program = "cordon-init",
 			     .separated = "namespaces, seccomp, capabilities, Landlock",
-			     .abilities = ALL_OF_CELLS,
+			     .abilities = ALL_OF_CELLS | CELL_CAN_MOUNT_WRITABLE,
 			     .pids_each = 1 },
 	[CELL_GVISOR] = { .id = CELL_GVISOR,
 			  .name = "gvisor",

@@ -27,6 +27,7 @@ enum cell_ability {
 	CELL_CAN_USE_DISK = 1 << 4,    /* its files can be on a disk of their own */
 	CELL_CAN_LOCK = 1 << 5,	       /* the profile locked */
 	CELL_CAN_READ_ONLY = 1 << 6,   /* a root that cannot be written to */
+	CELL_CAN_MOUNT_WRITABLE = 1 << 7, /* volumes, and directories to write to */
 };
 
 struct cell_level {

@@ -1,0 +1,119 @@
+#!/usr/bin/python3 -B
+"""Goal: a session at level gvisor, made by a whole server: its programs see gVisor's kernel and not the machine's, its
+guest is started in advance from its second session on, its limits are the session's own, and what happens to its
+engine or its PID 1 is told, also after a restart of cordond.
+
+    test_levels_gvisor.py CORDON [name ...]
+"""
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+os.environ["CORDON_TEST_LEVEL"] = "gvisor"
+from harness import check, comm, equal, has, run_tests, wait_for  # noqa: E402
+
+KILLS = True  # of cordond
+MIB = 1 << 20
+
+
+def out(server, session, command, **more):
+    done = server.run(session, command, **more)
+    equal(done["exit_code"], 0, f"{command}: {done['stderr']}")
+    return done["stdout"]
+
+
+def pool(server):
+    return server.want(200, "GET", "/v1/node")["pool"]
+
+
+def engine(server, session):
+    """The process of the sentry, which runs the guest."""
+    found = [p for p in server.cell_pids(session) if comm(p).startswith("runsc-sandbox") or comm(p) == "exe"]
+    check(found, f"no engine among {[comm(p) for p in server.cell_pids(session)]}")
+    return found[0]
+
+
+def test_it_has_another_kernel(server):
+    s = server.create()
+    equal((s["level"], s["guest"], s["state"]), ("gvisor", "running", "running"))
+    version = out(server, s["id"], "cat /proc/version")
+    with open("/proc/version") as f:
+        check(version != f.read(), f"the machine's kernel: {version}")
+    has(out(server, s["id"], "dmesg"), "gVisor")
+    equal(out(server, s["id"], "hostname").strip(), s["id"])
+    server.delete(s["id"])
+
+
+def test_the_next_one_is_there_already(server):
+    server.delete(server.create()["id"])
+    wait_for(lambda: pool(server)["ready"] > 0, 30, "a cell of the pool")
+    before = pool(server)["hits"]
+    a, b = server.create(), None
+    equal(pool(server)["hits"], before + 1, "hits")
+    wait_for(lambda: pool(server)["ready"] > 0, 30, "another cell of the pool")
+    b = server.create()
+    look = "cat /etc/machine-id; hostname; head -c 16 /dev/urandom | od -An -tx1"
+    one, two = (out(server, s["id"], look).split("\n") for s in (a, b))
+    check(not set(one[:3]) & set(two[:3]), f"the same in two sessions: {one} {two}")
+    equal(one[1], a["id"])
+    for s in (a, b):
+        server.delete(s["id"])
+
+
+def test_limits_are_the_sessions_own(server):
+    s = server.create(limits={"memory": "256M", "pids": 64})
+    equal((s["limits"]["memory_bytes"], s["limits"]["pids"]), (256 * MIB, 64))
+    x = server.run(s["id"], "for i in $(seq 100); do sleep 60 & done; echo end")
+    has(x["stderr"], "fork", "more processes than the limit")
+    equal(server.get(s["id"])["state"], "running", "after too many processes")
+    server.delete(s["id"])
+
+
+def test_what_it_cannot_have_is_refused(server):
+    volume = server.want(201, "POST", "/v1/volumes", {"name": "v"})
+    server.refused(422, "unsupported", "POST", "/v1/sessions", {"volumes": [{"name": "v", "path": "/v"}]}, "volumes", "gvisor")
+    server.want(204, "DELETE", f"/v1/volumes/{volume['name']}")
+
+
+def test_too_much_memory_ends_it(server):
+    s = server.create(limits={"memory": "64M"})
+    server.spawn(s["id"], ["/usr/bin/python3", "-c", "x = b'x' * (300 << 20)"])
+    equal(server.reaches(s["id"], "stopped", 30)["reason"], "oom")
+
+
+def test_the_end_of_its_engine_is_told(server):
+    s = server.create()
+    x = server.spawn(s["id"], "echo before; sleep 1000")
+    wait_for(lambda: server.execution(x)["stdout_bytes"] == 7, 15, "output")
+    os.kill(engine(server, s["id"]), signal.SIGKILL)
+    equal(server.reaches(s["id"], "stopped")["reason"], "engine_exited")
+    equal(server.execution(x)["state"], "killed")
+    events = server.want(200, "GET", f"/v1/sessions/{s['id']}/events")["events"]
+    equal([e["data"]["state"] for e in events if e["type"] == "session.guest"], ["engine exited"])
+
+
+def test_the_end_of_its_shim_is_told(server):
+    s = server.create()["id"]
+    pid = server.cell_pids(s)[0]
+    equal(comm(pid), "cordon-shim")
+    os.kill(pid, signal.SIGKILL)
+    equal(server.reaches(s, "stopped")["reason"], "killed")
+
+
+def test_it_outlives_cordond_and_keepers(server):
+    s = server.create()["id"]
+    x = server.spawn(s, "echo before; sleep 1000")
+    wait_for(lambda: server.execution(x)["stdout_bytes"] == 7, 15, "output")
+    server.restarted("cordond")
+    wait_for(lambda: server.get(s)["state"] == "running", 15, "adoption")
+    equal(server.get(s)["guest"], "running")
+    equal(out(server, s, "echo again").strip(), "again")
+    equal(server.execution(x)["state"], "running")
+    server.restarted("keeper")
+    equal(out(server, s, "echo more").strip(), "more")
+    server.delete(s)
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=0)  # of level container: what is ready is of this level
