@@ -230,6 +230,7 @@ static void tells_what_is_not_there(void)
 	struct run_result o = ended(0, 15);
 
 	o.profile = CELL_LOCKED;
+	o.level = NULL;
 	o.output_truncated = true;
 	o.event.cpu_us = 2000;
 	o.event.maxrss_bytes = 8192;
@@ -309,6 +310,7 @@ static void the_largest_values_fit(void)
 	o.start_failed = 0;
 	o.event.exit_code = o.event.signal = 0;
 	o.profile = CELL_LOCKED;
+	o.level = NULL;
 	o.id[CELL_ID_MAX - 1] = o.started_at[31] = o.err.msg[255] = '\0';
 	write_json(&o);
 	check_field("wall_ms", "18446744073709551615");
