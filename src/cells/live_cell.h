@@ -81,11 +81,12 @@ struct live_cell {
 	uint32_t version;     /* of its PID 1 */
 	uint64_t deadline_ms; /* of its session, as PID 1 knows it; wall clock, 0: none */
 	unsigned tries, clears;
-	struct live_guest *guest;   /* owned: live_guest.c; NULL: no request was made */
-	uint32_t guest_state;	    /* enum boot_guest, as it was told last */
-	unsigned nheld;		    /* programs that it reported as held */
-	struct keeper_create *plan; /* owned, while making */
-	struct keeper_call *call;   /* under way */
+	struct live_guest *guest;     /* owned: live_guest.c; NULL: no request was made */
+	char root_image[CELL_ID_MAX]; /* of a guest that the pool made: a layer; "": none */
+	uint32_t guest_state;	      /* enum boot_guest, as it was told last */
+	unsigned nheld;		      /* programs that it reported as held */
+	struct keeper_create *plan;   /* owned, while making */
+	struct keeper_call *call;     /* under way */
 	const struct live_cell_events *events;
 	void *owner;
 	void *prepared; /* what the owner of its pool has started in it, until it is claimed */

@@ -172,9 +172,27 @@ static void on_cell_gone(struct live_cell *c)
 	(void)c;
 }
 
+/* A guest that does not answer is of no use to a session. */
+static void on_guest(struct live_cell *c, const struct agent_event *v)
+{
+	if (v->stage == BOOT_GUEST_UNRESPONSIVE && c->state == LIVE_UP)
+		on_cell_dead(c);
+}
+
+/* What a guest brings along or claims to have: nothing of that was asked for. */
+static void on_program(struct live_cell *c, const struct agent_event *v)
+{
+	(void)c;
+	(void)v;
+}
+
 static const struct live_cell_events pool_events = { .on_up = on_cell_up,
 						     .on_dead = on_cell_dead,
-						     .on_gone = on_cell_gone };
+						     .on_gone = on_cell_gone,
+						     .on_held = on_program,
+						     .on_failed = on_program,
+						     .on_synced = on_cell_gone,
+						     .on_guest = on_guest };
 
 static bool may_make(struct pool *p)
 {
@@ -209,16 +227,18 @@ static int make_one(struct pool *p, struct err *e)
 {
 	struct keeper_create plan;
 	struct boot_request boot;
+	char root[CELL_ID_MAX] = "";
 	int fds[BOOT_FDS_MAX];
 	struct live_cell *c;
 
 	if (p->src.plan(p->src.arg, &plan, e) < 0 ||
-	    (p->src.guest != NULL && p->src.guest(p->src.arg, &plan, &boot, fds, e) < 0))
+	    (p->src.guest != NULL && p->src.guest(p->src.arg, &plan, &boot, fds, root, e) < 0))
 		return -1;
 	p->making++;
 	c = live_cell_make(p->cells, &plan, false, &pool_events, p);
 	if (p->src.guest != NULL)
 		live_guest_set(c, &boot, fds);
+	memcpy(c->root_image, root, sizeof(root));
 	return 0;
 }
 
@@ -295,7 +315,8 @@ struct live_cell *pool_claim(struct pool *p, bool fits)
 {
 	struct live_cell *c;
 
-	p->claimed++;
+	if (fits || p->src.guest == NULL) /* a guest that no session can use only takes memory */
+		p->claimed++;
 	if (fits)
 		p->used_ns = clock_now_ns();
 	if (!fits || p->nready == 0) {

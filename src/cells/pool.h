@@ -19,10 +19,10 @@ struct pool_source {
 	bool (*is_ready)(void *arg);
 	/* The request for the next cell, with a new id. */
 	int (*plan)(void *arg, struct keeper_create *ret, struct err *e);
-	/* What a guest is started from in that cell (live_guest.h): the request and its
-	 * descriptors, which the pool takes over. NULL: cells without a guest. */
+	/* What a guest is started from in that cell (live_guest.h): the request, its descriptors,
+	 * which the pool takes over, and for live_cell.root_image. NULL: cells without a guest. */
 	int (*guest)(void *arg, const struct keeper_create *plan, struct boot_request *ret,
-		     int *ret_fds, struct err *e);
+		     int *ret_fds, char ret_root[CELL_ID_MAX], struct err *e);
 	/* Starts in a finished cell what runs before a session has it: pool_prepared() follows, and
 	 * the cell is not ready before. NULL: nothing is started. */
 	void (*prepare)(void *arg, struct pool *p, struct live_cell *c);

@@ -125,8 +125,8 @@ const struct config_setting config_table[] = {
 	{ "pool_refill_per_second", "RATE", CONFIG_MILLIS, FIELD(pool_refill_milli), "100", 100,
 	  10000000, NULL, "cells per second that are made in advance" },
 	{ "pool_started_size", "COUNT", CONFIG_COUNT, FIELD(pool_started_size), "2", 0, 1024, NULL,
-	  "cells in which the start command of their template runs in advance, for each template that has one and is in use; up to "
-	  "four times as many when demand is high; 0: none" },
+	  "cells in which the start command of their template, or a guest (level gvisor or microvm), runs in advance, for each template that "
+	  "has one and is in use; up to four times as many when demand is high, but at microvm for all templates together; 0: none" },
 	{ "pool_started_keep", "TIME", CONFIG_TIME, FIELD(pool_started_keep_ms), "10m", 0, 30 * DAY, NULL,
 	  "how long after the last session of such a template its cells are kept" },
 

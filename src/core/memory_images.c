@@ -365,6 +365,16 @@ static struct memory_image *add(struct core *c, const struct memory_image_ask *a
 	return NULL;
 }
 
+struct memory_image *memory_image_at_hand(struct core *c, const struct memory_image_ask *ask)
+{
+	char digest[STORE_LAYER_DIGEST_MAX];
+	struct memory_image *g;
+
+	name_image(ask->root, ask->memory_bytes, ask->vcpus, ask->guest, digest);
+	g = find(c, digest);
+	return g == NULL || !is_ready(g) ? NULL : g;
+}
+
 void memory_image_get(struct core *c, const struct memory_image_ask *ask, struct completion *w,
 		      struct memory_image **ret)
 {

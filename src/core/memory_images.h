@@ -53,6 +53,9 @@ struct memory_image_ask {
 void memory_image_get(struct core *c, const struct memory_image_ask *ask, struct completion *w,
 		      struct memory_image **ret);
 
+/* The same if it is in memory already; else NULL. Valid until this turn of the loop ends. */
+struct memory_image *memory_image_at_hand(struct core *c, const struct memory_image_ask *ask);
+
 /* Two empty memory files for an image, and copies of their descriptors. */
 int memory_image_make_empty(int ret[LIVE_GUEST_IMAGE], int ret_copy[LIVE_GUEST_IMAGE],
 			    struct err *e) MUST_USE;

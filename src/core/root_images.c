@@ -269,6 +269,16 @@ static int start(struct root_image *g, const struct template_stack *stack, struc
 	return 0;
 }
 
+struct root_image *root_image_at_hand(const struct core *c, const struct template_stack *stack)
+{
+	char digest[STORE_LAYER_DIGEST_MAX];
+	struct root_image *g;
+
+	name_image(stack, digest);
+	g = find(c, digest);
+	return g == NULL || g->fd < 0 ? NULL : g;
+}
+
 void root_image_get(struct core *c, struct template_version *v, const struct template_stack *stack,
 		    struct completion *w, struct root_image **ret)
 {

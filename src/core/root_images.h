@@ -37,6 +37,9 @@ struct root_image {
 void root_image_get(struct core *c, struct template_version *v, const struct template_stack *stack,
 		    struct completion *w, struct root_image **ret);
 
+/* The same if it is open already; else NULL. Valid until this turn of the loop ends. */
+struct root_image *root_image_at_hand(const struct core *c, const struct template_stack *stack);
+
 /* It cannot be used any more: its layer is gone. The next request makes it again. */
 void root_image_forget(struct root_image *g);
 

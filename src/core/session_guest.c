@@ -75,8 +75,8 @@ static void name_machine(const char *id, char ret[BOOT_MACHINE_ID_MAX])
 	hex_encode(sum, 16, ret);
 }
 
-static void fill_request(const struct core *c, const struct store_session *row, const char *id,
-			 struct boot_request *ret)
+void guest_fill_request(const struct core *c, const struct store_session *row, const char *id,
+			struct boot_request *ret)
 {
 	const struct store_limits *l = &row->limits;
 	bool vm = cell_level_of(row->level)->engine == CELL_ENGINE_MICROVM;
@@ -101,7 +101,7 @@ static void fill_request(const struct core *c, const struct store_session *row, 
 
 void session_guest_request(const struct session *s, struct boot_request *ret)
 {
-	fill_request(s->core, &s->row, s->row.id, ret);
+	guest_fill_request(s->core, &s->row, s->row.id, ret);
 }
 
 /* ---- ends */
@@ -171,21 +171,19 @@ static int fill_cold(const struct core *c, int root, struct boot_request *r, int
 	return add_fd(r, fds, BOOT_FD_ROOT, root, "root image", e);
 }
 
-static int fill_fds(struct guest_boot *b, int *fds, struct err *e)
+int guest_fill_fds(const struct core *c, int root, const int *image, struct boot_request *r,
+		   int *fds, struct err *e)
 {
-	const struct core *c = b->session->core;
-	struct boot_request *r = &b->request;
-
 	if (r->engine == BOOT_GVISOR)
 		return add_fd(r, fds, BOOT_FD_ENGINE, c->o.level_files[SERVE_LEVEL_RUNSC], "runsc",
 			      e);
-	if (b->image[0] < 0)
-		return fill_cold(c, b->root_fd, r, fds, e);
+	if (image[0] < 0)
+		return fill_cold(c, root, r, fds, e);
 	r->flags = BOOT_RESTORE;
-	if (add_fd(r, fds, BOOT_FD_ROOT, b->root_fd, "root image", e) < 0 ||
-	    add_fd(r, fds, BOOT_FD_RAM, b->image[0], "memory image", e) < 0)
+	if (add_fd(r, fds, BOOT_FD_ROOT, root, "root image", e) < 0 ||
+	    add_fd(r, fds, BOOT_FD_RAM, image[0], "memory image", e) < 0)
 		return -1;
-	return add_fd(r, fds, BOOT_FD_DEVICES, b->image[1], "memory image", e);
+	return add_fd(r, fds, BOOT_FD_DEVICES, image[1], "memory image", e);
 }
 
 /* The session uses its layers from here on. */
@@ -209,7 +207,8 @@ static void ready(struct guest_boot *b)
 	int fds[BOOT_FDS_MAX];
 	struct err e;
 
-	if (write_uses(b, &e) < 0 || fill_fds(b, fds, &e) < 0) {
+	if (write_uses(b, &e) < 0 ||
+	    guest_fill_fds(s->core, b->root_fd, b->image, &b->request, fds, &e) < 0) {
 		fail(b, &e);
 		return;
 	}
@@ -222,16 +221,6 @@ static void on_ready_soon(struct completion *done, const struct err *e)
 {
 	(void)e;
 	ready(done->arg);
-}
-
-int session_guest_at_hand(const struct core *c, const struct store_session *row, const char *id,
-			  struct boot_request *ret, int *fds, struct err *e)
-{
-	fill_request(c, row, id, ret);
-	if (ret->engine == BOOT_GVISOR)
-		return add_fd(ret, fds, BOOT_FD_ENGINE, c->o.level_files[SERVE_LEVEL_RUNSC],
-			      "runsc", e);
-	return err_set(e, ERR_UNSUPPORTED, "cells of level microvm are not made in advance");
 }
 
 /* ---- an image of the session's own */
@@ -302,7 +291,7 @@ static int plan_cold(void *arg, struct guest_cold *ret, struct err *e)
 	plan = b->plan;
 	session_id_make(c->o.config->node_name, plan.id);
 	(void)snprintf(plan.hostname, sizeof(plan.hostname), "%.63s", plan.id);
-	fill_request(c, &b->session->row, plan.id, &request);
+	guest_fill_request(c, &b->session->row, plan.id, &request);
 	ret->plan = &plan;
 	ret->request = &request;
 	return fill_cold(c, b->root_fd, &request, ret->fds, e);
@@ -394,6 +383,27 @@ void session_guest_prepare(struct session *s, const struct keeper_create *plan,
 	}
 	b->wait = (struct completion){ .on_done = on_ready_soon, .arg = b };
 	completion_end_soon(&b->wait, s->core->loop, NULL);
+}
+
+/* ---- for cells that are made in advance */
+
+bool session_guest_has_own(const struct session *s)
+{
+	char layers[LAYERS][STORE_ID_MAX];
+	struct err ignored;
+
+	return find_own(s, layers, &ignored) != 0;
+}
+
+int session_guest_claim(const struct session *s, struct err *e)
+{
+	char root[1][STORE_ID_MAX];
+
+	memcpy(root[0], s->cell->root_image, sizeof(root[0]));
+	if (root[0][0] == '\0')
+		return 0;
+	return store_layer_use(s->core->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id,
+			       (const char(*)[STORE_ID_MAX])root, 1, e);
 }
 
 int session_guest_root(const struct session *s, char ret[STORE_ID_MAX], struct err *e)

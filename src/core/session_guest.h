@@ -41,10 +41,23 @@ bool session_guest_stopping(struct session *s);
 /* Identity and limits of its guest. */
 void session_guest_request(const struct session *s, struct boot_request *ret);
 
-/* The same for a cell that no session has yet: row says what it is made for. The descriptors are
- * the caller's. */
-int session_guest_at_hand(const struct core *c, const struct store_session *row, const char *id,
-			  struct boot_request *ret, int *fds, struct err *e) MUST_USE;
+/* Does it begin with memory of its own (a snapshot's, another session's)? Then no cell that was
+ * made in advance is for it. */
+bool session_guest_has_own(const struct session *s);
+
+/* The session has got such a cell (guest_at_hand.h): writes that it uses the root image. */
+int session_guest_claim(const struct session *s, struct err *e) MUST_USE;
 
 /* Its root image; "" if it has none. */
 int session_guest_root(const struct session *s, char ret[STORE_ID_MAX], struct err *e) MUST_USE;
+
+/* ---- for guest_at_hand.c, too */
+
+struct core;
+
+/* Identity and limits of a guest with that id. */
+void guest_fill_request(const struct core *c, const struct store_session *row, const char *id,
+			struct boot_request *ret);
+/* Adds copies of what it is started from; image[0] -1: from the beginning. */
+int guest_fill_fds(const struct core *c, int root, const int *image, struct boot_request *r,
+		   int *fds, struct err *e) MUST_USE;

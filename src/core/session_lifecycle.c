@@ -71,7 +71,8 @@ static int insert(struct session *s, enum session_state state, struct execution 
 	}
 	*ret_claimed = NULL;
 	if (store_begin(c->store, e) == 0 && store_session_insert(c->store, &s->row, e) == 0 &&
-	    (s->cell == NULL || pool_boot_record(s, ret_claimed, e) == 0) &&
+	    (s->cell == NULL ||
+	     (pool_boot_record(s, ret_claimed, e) == 0 && session_guest_claim(s, e) == 0)) &&
 	    (own == NULL || store_layer_use(c->store, STORE_LAYER_OF_SESSION, s->row.id,
 					    own->layers, own->nlayers, e) == 0) &&
 	    volume_mount_add_uses(c, &s->row, e) == 0 &&

@@ -11,15 +11,22 @@
  *
  * There is a pool for each level that sessions of the template have had: that of the template's own
  * level, and others from their first session on. Cells with a guest take memory while they wait:
- * their number is that of cells with a start command. */
+ * their number is that of cells with a start command; at microvm it does not grow with demand, and
+ * all templates together have STARTED_GROWTH times as many. Those at microvm are clones of the
+ * template's memory image: none is made before a session has used the level, and the image is in
+ * memory. A clone that waits has run one program (pool_warm.h), with the names and random numbers
+ * of its own id, which is that of the session that gets it. */
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
 #include "core_metrics.h"
+#include "guest_at_hand.h"
 #include "pool.h"
 #include "pool_boot.h"
+#include "pool_warm.h"
 #include "session_id.h"
 #include "session_guest.h"
 #include "session_spec.h"
@@ -36,6 +43,19 @@ static bool is_ready(void *arg)
 	const char *why;
 
 	return core_ready(l->version->core, &why);
+}
+
+static bool is_vm(const struct level_pool *l)
+{
+	return l->like_set && cell_level_of(l->like.level)->engine == CELL_ENGINE_MICROVM;
+}
+
+/* Nothing is loaded or started from the beginning for a pool. */
+static bool is_vm_ready(void *arg)
+{
+	const struct level_pool *l = arg;
+
+	return is_vm(l) && is_ready(arg) && guest_is_at_hand(l->version, &l->like);
 }
 
 static int settle(struct level_pool *l, uint32_t level, struct err *e)
@@ -90,11 +110,11 @@ static int plan_own(void *arg, struct keeper_create *ret, struct err *e)
 }
 
 static int guest(void *arg, const struct keeper_create *cell, struct boot_request *ret,
-		 int *ret_fds, struct err *e)
+		 int *ret_fds, char ret_root[CELL_ID_MAX], struct err *e)
 {
 	const struct level_pool *l = arg;
 
-	return session_guest_at_hand(l->version->core, &l->like, cell->id, ret, ret_fds, e);
+	return guest_at_hand(l->version, &l->like, cell->id, ret, ret_fds, ret_root, e);
 }
 
 static unsigned lesser(uint64_t a, uint64_t b)
@@ -111,12 +131,6 @@ static void set_few(struct pool_source *src, const struct config *g, bool is_def
 	src->max = lesser(STARTED_GROWTH * g->pool_started_size, g->pool_max);
 }
 
-/* Cells of level microvm are not made in advance: each is a clone of a memory image already. */
-static bool has_pool(uint32_t level)
-{
-	return cell_level_of(level)->engine != CELL_ENGINE_MICROVM;
-}
-
 static void set_level(struct pool_source *src, const struct config *g, uint32_t level,
 		      bool is_default)
 {
@@ -124,8 +138,13 @@ static void set_level(struct pool_source *src, const struct config *g, uint32_t 
 		return;
 	set_few(src, g, is_default);
 	src->guest = guest;
-	if (!has_pool(level))
-		src->size = src->used_size = src->max = 0;
+	if (cell_level_of(level)->engine != CELL_ENGINE_MICROVM)
+		return;
+	src->size = 0;
+	src->max = src->used_size;
+	src->is_ready = is_vm_ready;
+	src->prepare = pool_warm_prepare;
+	src->unprepare = pool_warm_unprepare;
 }
 
 static struct level_pool *make_pool(struct template_version *v, uint32_t level)
@@ -144,9 +163,10 @@ static struct level_pool *make_pool(struct template_version *v, uint32_t level)
 
 	assert(l != NULL);
 	l->version = v;
+	if (pool_boot_is_needed(&v->row))
+		set_few(&src, g, is_default);
 	set_level(&src, g, level, is_default);
 	if (pool_boot_is_needed(&v->row)) {
-		set_few(&src, g, is_default);
 		src.prepare = pool_boot_prepare;
 		src.unprepare = pool_boot_unprepare;
 	}
@@ -278,7 +298,7 @@ struct live_cell *templates_claim(struct session *s)
 	struct live_cell *cell;
 	struct err ignored;
 
-	if (!has_pool(s->row.level))
+	if (session_level(s)->engine == CELL_ENGINE_MICROVM && session_guest_has_own(s))
 		return NULL;
 	if (l == NULL)
 		l = make_pool(v, s->row.level);
@@ -304,6 +324,17 @@ static unsigned size_of_all(const struct core *c, bool tenants)
 	return sum;
 }
 
+/* How many guests of other pools may wait at microvm. */
+static unsigned vm_room(const struct level_pool *l)
+{
+	uint64_t most = STARTED_GROWTH * l->version->core->o.config->pool_started_size;
+
+	EACH_POOL(l->version->core, other)
+	if (other != l && is_vm(other))
+		most -= lesser(most, pool_size(other->pool));
+	return lesser(most, UINT_MAX);
+}
+
 /* Up to pool_max without the others; of a tenant's, without what its quotas have no room for. */
 static void adapt(struct level_pool *l, struct share *share)
 {
@@ -313,6 +344,8 @@ static void adapt(struct level_pool *l, struct share *share)
 	unsigned others = size_of_all(v->core, of_tenant) - pool_size(l->pool);
 	unsigned most = max > others ? max - others : 0;
 
+	if (is_vm(l))
+		most = lesser(most, vm_room(l));
 	if (is_charged(l))
 		most = lesser(most, room_of(share, l));
 	if (of_tenant)

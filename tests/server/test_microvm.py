@@ -20,7 +20,7 @@ import guest_kernel  # noqa: E402
 import slim_root  # noqa: E402
 
 MIB = 1 << 20
-LIMITS = {"memory": 256 * MIB, "disk": 32 * MIB}
+LIMITS = {"memory": 256 * MIB, "disk": 32 * MIB}  # not the server's defaults: no cell of a pool fits
 KILLS = True  # programs of the server die in these tests
 CLONES = 10
 BOOT = 240  # seconds: the first session of a template boots a guest, under emulation and load
@@ -120,6 +120,90 @@ def test_an_engine_that_ended_ends_the_session(server):
     has(str(ended), "engine_exited")
 
 
+# ---- clones that are made in advance: for sessions with the default limits
+
+WAITING = 2
+
+
+def pooled(server, **more):
+    return create(server, limits={}, **more)
+
+
+def pool(server):
+    return server.want(200, "GET", "/v1/templates/slim")["pool"]
+
+
+def idle_engines(server):
+    """{cell: process of QEMU} of the cells of no session."""
+    owned = {s["id"] for s in server.want(200, "GET", "/v1/sessions?limit=1000&ended=false")["sessions"]}
+    ids = {n[:-5] for n in os.listdir(f"{server.run_dir}/cells") if n.endswith(".sock")} - owned
+    return {i: pid for i in ids for pid in server.cell_pids(i) if pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("qemu-system")}
+
+
+def wait_full(server):
+    wait_for(lambda: pool(server)["ready"] == WAITING, 120, "clones that wait")
+    server.note_cells()
+
+
+def test_no_clone_waits_before_the_level_was_used(server):
+    setup(server)
+    s = create(server)  # with other limits
+    time.sleep(2)  # demand is looked at every second
+    equal((idle_engines(server), pool(server)["size"]), ({}, 0), "clones that fit no session")
+    server.delete(s["id"])
+
+
+def test_sessions_get_clones_that_wait(server):
+    setup(server)
+    first = pooled(server)
+    wait_full(server)
+    before, waiting = pool(server), idle_engines(server)
+    equal(len(waiting), WAITING, "engines that wait")
+    made = [first] + [pooled(server) for _ in range(WAITING)]
+    equal(pool(server)["hits"] - before["hits"], WAITING, "sessions that got one")
+    equal({s["id"] for s in made[1:]}, set(waiting), "sessions that got one")
+    equal({engine(server, s) for s in made[1:]}, set(waiting.values()), "their engines")
+    facts = []
+    for number, s in enumerate(made):
+        host, left, clock, *rest = output(server, s, "hostname; ls -A /home/user | wc -l;" + FACTS.replace("cat /home/user/own; ", "")).splitlines()
+        equal((host, left), (s["id"], "0"), "its name, and files in its home")
+        check(abs(int(clock) - time.time()) < 20, f"its clock says {clock}")
+        facts.append(rest)
+    for what, values in zip(("machine id", "boot id", "random bytes"), zip(*facts)):
+        equal(len(set(values)), len(made), f"{what}: {values}")
+    for s in made:
+        server.delete(s["id"])
+
+
+def test_a_session_with_a_clone_that_waited_outlives_cordond(server):
+    setup(server)
+    pooled(server)
+    wait_full(server)
+    old = idle_engines(server)
+    s = pooled(server)
+    has(str(old), s["id"], "it waited")
+    output(server, s, "echo kept > /home/user/own")
+    server.restarted("cordond")
+    equal(output(server, s, "cat /home/user/own"), "kept\n")
+    wait_for(lambda: not set(idle_engines(server)) & set(old), 60, "the end of those that waited")
+    equal(idle_engines(server), {}, "clones before the level was used again")
+    server.delete_all()
+
+
+def test_a_dead_engine_of_the_pool_is_replaced(server):
+    setup(server)
+    pooled(server)
+    wait_full(server)
+    cell, pid = idle_engines(server).popitem()
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: cell not in idle_engines(server) and len(idle_engines(server)) == WAITING, 120, "another one")
+    wait_full(server)
+    s = pooled(server)
+    check(s["id"] != cell, "the session got the dead one")
+    equal(output(server, s, "echo well"), "well\n")
+    server.delete_all()
+
+
 if __name__ == "__main__":
     if not shutil.which("qemu-system-x86_64"):
         print("1..0 # SKIP there is no qemu-system-x86_64")
@@ -127,4 +211,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="cordon-microvm-", dir="/var/tmp") as place:
         os.mkdir(f"{place}/state", 0o755)
         guest_kernel.give(sys.argv[1], f"{place}/state")
-        run_tests(globals(), folder=place, pool_size=0)
+        run_tests(globals(), folder=place, pool_size=0, memory_default="256M", disk_default="64M", pool_started_size=WAITING)
