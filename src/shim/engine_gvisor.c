@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "engine.h"
@@ -89,6 +90,14 @@ static struct engine *gvisor_new(const struct engine_host *host)
 	return g;
 }
 
+/* Nothing of the guest runs yet that could change it. */
+static bool has_tmp(void)
+{
+	struct stat st;
+
+	return lstat("/tmp", &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 static int begin(struct engine *g, const struct boot_request *r, const int *fds, struct err *e)
 {
 	char bundle[GVISOR_BUNDLE_MAX];
@@ -101,7 +110,7 @@ static int begin(struct engine *g, const struct boot_request *r, const int *fds,
 		return err_set(e, ERR_INVALID, "gVisor needs runsc");
 	child.runsc_fd = fds[runsc];
 	child.init_fd = init < 0 ? INIT_FD_GUEST : fds[init];
-	child.bundle_len = gvisor_bundle_write(r, bundle, sizeof(bundle));
+	child.bundle_len = gvisor_bundle_write(r, has_tmp(), bundle, sizeof(bundle));
 	if (child.bundle_len == 0)
 		return err_set(e, ERR_LIMIT, "the description of the guest is too long");
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, stream) < 0)

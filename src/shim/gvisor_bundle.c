@@ -85,7 +85,7 @@ static void write_mount(struct json *j, const char *at, const char *type, const 
 
 /* /tmp by name: else runsc puts a file system in the guest's memory over an empty one. The cgroup
  * file system is where cordon-init sets how many processes there may be. */
-static void write_mounts(struct json *j, const struct boot_request *r)
+static void write_mounts(struct json *j, const struct boot_request *r, bool has_tmp)
 {
 	char size[32];
 
@@ -95,7 +95,8 @@ static void write_mounts(struct json *j, const struct boot_request *r)
 	write_mount(j, "/dev", "tmpfs", "tmpfs", NULL, NULL);
 	write_mount(j, "/dev/shm", "tmpfs", "tmpfs", "mode=1777", r->disk_bytes != 0 ? size : NULL);
 	write_mount(j, "/sys/fs/cgroup", "cgroup", "cgroup", NULL, NULL);
-	write_mount(j, "/tmp", "bind", "/tmp", "rbind", NULL);
+	if (has_tmp)
+		write_mount(j, "/tmp", "bind", "/tmp", "rbind", NULL);
 	json_close(j, ']');
 }
 
@@ -115,7 +116,7 @@ static void write_linux(struct json *j)
 	json_close(j, '}');
 }
 
-size_t gvisor_bundle_write(const struct boot_request *r, char *ret, size_t cap)
+size_t gvisor_bundle_write(const struct boot_request *r, bool has_tmp, char *ret, size_t cap)
 {
 	struct json j;
 
@@ -124,10 +125,10 @@ size_t gvisor_bundle_write(const struct boot_request *r, char *ret, size_t cap)
 	json_text(&j, "ociVersion", "1.0.0");
 	json_text(&j, "hostname", r->hostname);
 	json_open(&j, "root", '{');
-	json_text(&j, "path", "/");
+	json_text(&j, "path", GVISOR_ROOT);
 	json_close(&j, '}');
 	write_process(&j, r);
-	write_mounts(&j, r);
+	write_mounts(&j, r, has_tmp);
 	write_linux(&j);
 	json_close(&j, '}');
 	return json_ok(&j) ? j.len : 0;

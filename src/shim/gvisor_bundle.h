@@ -2,16 +2,21 @@
  * Pure.
  *
  * The guest's root is the cell's own root directory, so its files are the cell's: what the keeper
- * lists, captures and limits. Only /proc, /dev, /dev/shm and /sys are the guest kernel's. PID 1 of
- * the guest is cordon-init with GVISOR_STREAM_FD as its stream. */
+ * lists, captures and limits. Only /proc, /dev, /dev/shm and /sys are the guest kernel's: they are
+ * empty in GVISOR_ROOT (gvisor_child.h). PID 1 of the guest is cordon-init with GVISOR_STREAM_FD as
+ * its stream. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "boot_msg.h"
 
 #define GVISOR_BUNDLE_MAX 8192
-#define GVISOR_STREAM_FD 3 /* in the guest */
+#define GVISOR_STREAM_FD 3	    /* in the guest */
+#define GVISOR_ROOT "/dev/shm/root" /* in runsc's mount namespace */
 
-/* Writes the text and its NUL. Returns its length; 0 if it does not fit. */
-size_t gvisor_bundle_write(const struct boot_request *r, char *ret, size_t cap);
+/* has_tmp: /tmp of the cell is a directory; runsc refuses to mount at a link.
+ *
+ * Writes the text and its NUL. Returns its length; 0 if it does not fit. */
+size_t gvisor_bundle_write(const struct boot_request *r, bool has_tmp, char *ret, size_t cap);

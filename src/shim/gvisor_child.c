@@ -17,6 +17,7 @@
 #define HIDDEN "/dev/shm"
 #define STATE_DIR HIDDEN "/state"
 #define BUNDLE_DIR HIDDEN "/bundle"
+#define COVER_FLAGS (MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 /* Descriptors of runsc, beside the standard ones; the last two are close-on-exec. */
 enum { STREAM_FD = 3, INIT_FD, RUNSC_FD, SYNC_FD, FDS_END };
@@ -55,17 +56,34 @@ static int enter_userns(struct err *e)
 	return 0;
 }
 
-/* The mount is seen by runsc only: the shim is in another mount namespace, and in the guest another
- * file system is at /dev. */
+/* The directory that the guest gets as its root: the cell's, with nothing in /proc and /dev. The
+ * guest's own /proc and /dev are no cover, as a program can mount the guest's root once more,
+ * without them. Recursive, since the kernel binds mounts of another user namespace only as a whole.
+ */
+static int make_root(struct err *e)
+{
+	static const char *const covered[] = { GVISOR_ROOT "/proc", GVISOR_ROOT "/dev" };
+
+	if (mkdir(GVISOR_ROOT, 0700) < 0 ||
+	    mount("/", GVISOR_ROOT, NULL, MS_BIND | MS_REC, NULL) < 0)
+		return err_sys(e, "root of the guest");
+	for (size_t i = 0; i < COUNT(covered); i++)
+		if (mount("cover", covered[i], "tmpfs", COVER_FLAGS, "mode=0555,nr_inodes=1") < 0)
+			return err_sys(e, "cover %s", covered[i]);
+	return 0;
+}
+
+/* The mounts are seen by runsc only: the shim is in another mount namespace. */
 static int hide_files(const struct gvisor_child *c, struct err *e)
 {
 	if (unshare(CLONE_NEWNS) < 0)
 		return err_sys(e, "mount namespace");
-	if (mount("engine", HIDDEN, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
-		  "mode=0700,size=4m") < 0)
+	if (mount("engine", HIDDEN, "tmpfs", COVER_FLAGS, "mode=0700,size=4m") < 0)
 		return err_sys(e, "mount " HIDDEN);
 	if (mkdir(STATE_DIR, 0700) < 0 || mkdir(BUNDLE_DIR, 0700) < 0)
 		return err_sys(e, "directories of runsc");
+	if (make_root(e) < 0)
+		return -1;
 	OWN_FD file =
 		open(BUNDLE_DIR "/config.json", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (file < 0)

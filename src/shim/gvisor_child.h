@@ -1,8 +1,10 @@
 /* gvisor_child.h - the process that becomes runsc. Called by engine_gvisor.c.
  *
  * It is root of the cell at first. It makes a user namespace, in which the shim maps all ids of the
- * cell, and a mount namespace, in which it hides runsc's own files from the guest: in a file system
- * over /dev/shm, which the guest's own /dev covers.
+ * cell, and a mount namespace with a file system over /dev/shm. In that are runsc's own files and
+ * GVISOR_ROOT, the cell's root directory with empty directories over /proc and /dev. What must not
+ * change: the machine's procfs, the cell's devices and runsc's files are nowhere below GVISOR_ROOT,
+ * so they do not appear however the guest mounts its root.
  *
  * Over sync_fd (SOCK_SEQPACKET, close-on-exec): the child sends one byte when the user namespace is
  * there; the shim answers with one byte when the ids are mapped; then comes the end of file, when

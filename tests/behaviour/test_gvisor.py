@@ -47,6 +47,20 @@ def test_runsc_does_not_show_itself():
     equal(d.text, "0\n")
 
 
+UNCOVER = """
+mkdir -p /tmp/at && mount -t tmpfs t /tmp/at && mkdir /tmp/at/o /tmp/at/l &&
+mount -t overlay -o lowerdir=/:/tmp/at/l o /tmp/at/o && ls -d /tmp/at/o/etc/passwd && ls -A /tmp/at/o/proc /tmp/at/o/dev
+"""
+
+
+def test_nothing_is_below_proc_and_dev():
+    """gVisor lets every user mount the guest's root once more, without what covers /proc and /dev: they are empty, with
+    no procfs of the machine, no device and no file of runsc."""
+    for user in "root", "user":
+        d = run("--user", user, cmd=["unshare", "-Urm", "sh", "-c", UNCOVER]).exits(0)
+        equal(d.text, "/tmp/at/o/etc/passwd\n/tmp/at/o/dev:\n\n/tmp/at/o/proc:\n", user)
+
+
 def test_all_of_100_megabytes_come():
     d = run(cmd="head -c 100000000 /dev/zero", timeout=120).exits(0)
     equal(len(d.out), 100000000)
