@@ -413,8 +413,12 @@ void session_adopted(struct session *s)
 	case SESSION_RUNNING:
 		session_capture_recover(s);
 		break;
-	case SESSION_CREATING: /* lingering, so it was finished */
-		on_cell_up(s->cell, NULL);
+	case SESSION_CREATING: /* lingering, so it was finished, unless it has a guest */
+		if (session_guest_is_needed(s))
+			cell_ended(s, SESSION_CRASHED,
+				   "the server ended while the guest was started");
+		else
+			on_cell_up(s->cell, NULL);
 		break;
 	case SESSION_PAUSING: /* maybe frozen, maybe not: freezing is repeatable */
 		if (s->row.cold == COLD_TO_MEMORY)
