@@ -24,7 +24,7 @@ static bool find_images(struct template_version *v, const struct store_session *
 
 	if (session_spec_stack(v, row, NULL, &stack, NULL, &ignored) < 0)
 		return false;
-	*ret_root = root_image_at_hand(v->core, &stack);
+	*ret_root = root_image_at_hand(v, &stack);
 	if (*ret_root == NULL)
 		return false;
 	ask.root = *ret_root;

@@ -15,6 +15,7 @@
 
 #include "clock.h"
 #include "core_private.h"
+#include "guest_layers.h"
 #include "hex.h"
 #include "io.h"
 #include "list.h"
@@ -63,20 +64,6 @@ static bool is_idle(const struct memory_image *g)
 	return g->cell == NULL && g->job.call == NULL && g->waiters.first == NULL;
 }
 
-void memory_image_forget(struct memory_image *g)
-{
-	struct core *c = g->core;
-	struct err e;
-
-	log_warn("a memory image is not used any more", "layer=%s", g->layer);
-	if (g->layer[0] != '\0')
-		IGNORED(store_layer_unuse(c->store, STORE_LAYER_GUEST_OF_TEMPLATE, g->version, &e),
-			"it is removed with its template");
-	layers_collect(&c->layers, false, NULL);
-	if (is_idle(g))
-		release(g);
-}
-
 /* Closes what was used least recently, above the bound. */
 static void keep_few(struct core *c)
 {
@@ -123,7 +110,7 @@ static int write_row(struct memory_image *g, struct err *e)
 	memcpy(row.tenant, g->writing.tenant, sizeof(row.tenant));
 	memcpy(row.digest, g->digest, sizeof(row.digest));
 	if (store_begin(c->store, e) == 0 && store_layer_insert(c->store, &row, e) == 0 &&
-	    guest_layers_add(c, g->version, row.id, e) == 0 && store_commit(c->store, e) == 0)
+	    guest_layers_add(c, g->version, &row, e) == 0 && store_commit(c->store, e) == 0)
 		return 0;
 	store_rollback(c->store);
 	return -1;
@@ -260,13 +247,8 @@ static void on_loaded(struct completion *done, const struct err *e)
 	g->loading = false;
 	if (e != NULL) {
 		io_close_all(g->image, LIVE_GUEST_IMAGE);
-		if (e->code == ERR_NOT_FOUND) { /* a row without files */
-			struct err ignored;
-
-			IGNORED(store_layer_unuse(g->core->store, STORE_LAYER_GUEST_OF_TEMPLATE,
-						  g->version, &ignored),
-				"tried again by the next request");
-		}
+		if (e->code == ERR_NOT_FOUND) /* a row without files: made again later */
+			guest_layers_drop(g->core, g->version, g->layer);
 	} else {
 		g->bytes = size_of(g->image);
 	}

@@ -60,7 +60,4 @@ struct memory_image *memory_image_at_hand(struct core *c, const struct memory_im
 int memory_image_make_empty(int ret[LIVE_GUEST_IMAGE], int ret_copy[LIVE_GUEST_IMAGE],
 			    struct err *e) MUST_USE;
 
-/* A guest could not be started from it: the next request makes it again. */
-void memory_image_forget(struct memory_image *g);
-
 void memory_image_free_all(struct core *c);

@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "core_private.h"
+#include "guest_layers.h"
 #include "hex.h"
 #include "io.h"
 #include "list.h"
@@ -23,7 +24,6 @@
 
 #define FORMAT "root image 1\n"
 #define OPEN_MAX 32 /* images that are kept open */
-#define USED_MAX 12 /* layers of one version: a root image, and memory images of sizes */
 
 static void on_made(struct completion *done, const struct err *e);
 static void on_opened(struct completion *done, const struct err *e);
@@ -62,30 +62,12 @@ static void name_image(const struct template_stack *stack, char ret[STORE_LAYER_
 	(void)snprintf(ret, STORE_LAYER_DIGEST_MAX, "root:%s", hex);
 }
 
-/* ---- uses */
-
-/* The layers of a version that stay when one is added: those that are there, the newest first. */
-int guest_layers_add(struct core *c, const char *version, const char *layer, struct err *e)
-{
-	char old[USED_MAX][STORE_ID_MAX], all[USED_MAX][STORE_ID_MAX];
-	int n = store_layer_used(c->store, STORE_LAYER_GUEST_OF_TEMPLATE, version, old, USED_MAX,
-				 e);
-	size_t at = 1;
-
-	if (n < 0)
-		return -1;
-	(void)snprintf(all[0], sizeof(all[0]), "%s", layer);
-	for (int i = 0; i < n && i < USED_MAX && at < USED_MAX; i++)
-		if (strcmp(old[i], layer) != 0)
-			memcpy(all[at++], old[i], sizeof(old[i]));
-	return store_layer_use(c->store, STORE_LAYER_GUEST_OF_TEMPLATE, version,
-			       (const char(*)[STORE_ID_MAX])all, at, e);
-}
+/* ---- the row */
 
 static int write_row(struct root_image *g, struct err *e)
 {
 	struct core *c = g->core;
-	struct store_layer row = { .kind = "root",
+	struct store_layer row = { .kind = ROOT_IMAGE_KIND,
 				   .bytes = g->job.reply.bytes,
 				   .entries = g->job.reply.entries,
 				   .created_ms = core_now_ms() };
@@ -94,7 +76,7 @@ static int write_row(struct root_image *g, struct err *e)
 	memcpy(row.tenant, g->writing.tenant, sizeof(row.tenant));
 	memcpy(row.digest, g->digest, sizeof(row.digest));
 	if (store_begin(c->store, e) == 0 && store_layer_insert(c->store, &row, e) == 0 &&
-	    guest_layers_add(c, g->version, row.id, e) == 0 && store_commit(c->store, e) == 0)
+	    guest_layers_add(c, g->version, &row, e) == 0 && store_commit(c->store, e) == 0)
 		return 0;
 	store_rollback(c->store);
 	return -1;
@@ -113,12 +95,6 @@ static void release(struct root_image *g)
 	free(g);
 }
 
-void root_image_forget(struct root_image *g)
-{
-	if (g->fd >= 0 && g->waiters.first == NULL)
-		release(g);
-}
-
 void root_image_free_all(struct core *c)
 {
 	while (c->root_images != NULL)
@@ -134,21 +110,29 @@ static void end(struct root_image *g, const struct err *e)
 	if (g->of != NULL)
 		template_unuse(g->of);
 	g->of = NULL;
+	g->used_step = loop_step(g->core->loop);
 	completions_end_all(&g->waiters, e == NULL ? NULL : &why);
 	if (e != NULL && g->waiters.first == NULL)
 		release(g);
 }
 
-/* Closes images that were not used for long. */
+static bool is_idle(const struct root_image *g)
+{
+	return g->fd >= 0 && g->waiters.first == NULL && g->used_step != loop_step(g->core->loop);
+}
+
+/* Closes images that are stale, and one that was not used for long if there are many. */
 static void keep_few_open(struct core *c)
 {
-	struct root_image *oldest = NULL;
+	struct root_image *oldest = NULL, *next;
 	unsigned n = 0;
 
-	for (struct root_image *g = c->root_images; g != NULL; g = g->next) {
+	for (struct root_image *g = c->root_images; g != NULL; g = next) {
+		next = g->next;
 		n++;
-		if (g->fd >= 0 && g->waiters.first == NULL &&
-		    (oldest == NULL || g->used_ns < oldest->used_ns))
+		if (is_idle(g) && g->stale)
+			release(g);
+		else if (is_idle(g) && (oldest == NULL || g->used_ns < oldest->used_ns))
 			oldest = g;
 	}
 	if (n > OPEN_MAX && oldest != NULL)
@@ -236,21 +220,41 @@ static void on_opened(struct completion *done, const struct err *e)
 		return;
 	}
 	why = *e;
-	if (e->code == ERR_NOT_FOUND) { /* a row without a file */
-		struct err ignored;
-
-		IGNORED(store_layer_unuse(g->core->store, STORE_LAYER_GUEST_OF_TEMPLATE, g->version,
-					  &ignored),
-			"it is made again by the next request either way");
-	}
+	if (e->code == ERR_NOT_FOUND) /* a row without a file: made again by the next request */
+		guest_layers_drop(g->core, g->version, g->layer);
 	end(g, &why);
 }
 
-static struct root_image *find(const struct core *c, const char *digest)
+static struct root_image *find(const struct core *c, const char *tenant, const char *digest)
 {
 	for (struct root_image *g = c->root_images; g != NULL; g = g->next)
-		if (strcmp(g->digest, digest) == 0)
+		if (!g->stale && strcmp(g->digest, digest) == 0 && strcmp(g->tenant, tenant) == 0)
 			return g;
+	return NULL;
+}
+
+int root_image_use(struct root_image *g, const struct template_version *v, struct err *e)
+{
+	struct store_layer row = { .kind = ROOT_IMAGE_KIND };
+
+	memcpy(row.id, g->layer, sizeof(row.id));
+	if (guest_layers_add(g->core, v->row.id, &row, e) == 0)
+		return 0;
+	g->stale = e->code == ERR_CONFLICT;
+	return -1;
+}
+
+/* One that is open, with a use of this version: its layer may have gone with all others. */
+static struct root_image *find_open(struct core *c, const struct template_version *v,
+				    const char *digest)
+{
+	struct root_image *g = find(c, v->row.tenant, digest);
+	struct err e;
+
+	if (g == NULL || g->fd < 0 || root_image_use(g, v, &e) == 0)
+		return g;
+	log_info("a root image is made again", "layer=%s reason=%s", g->layer, e.msg);
+	g->stale = true;
 	return NULL;
 }
 
@@ -262,21 +266,36 @@ static int start(struct root_image *g, const struct template_stack *stack, struc
 	if (store_layer_find(c->store, g->of->row.tenant, g->digest, &row, e) < 0)
 		return e->code == ERR_NOT_FOUND ? make(g, stack, e) : -1;
 	memcpy(g->layer, row.id, sizeof(g->layer));
-	if (guest_layers_add(c, g->version, g->layer, e) < 0)
+	if (guest_layers_add(c, g->version, &row, e) < 0)
 		return -1;
 	g->job.done = (struct completion){ .on_done = on_opened, .arg = g };
 	storage_link_root_open(&c->storage, &g->job, g->layer);
 	return 0;
 }
 
-struct root_image *root_image_at_hand(const struct core *c, const struct template_stack *stack)
+struct root_image *root_image_at_hand(const struct template_version *v,
+				      const struct template_stack *stack)
 {
 	char digest[STORE_LAYER_DIGEST_MAX];
 	struct root_image *g;
 
 	name_image(stack, digest);
-	g = find(c, digest);
+	g = find_open(v->core, v, digest);
 	return g == NULL || g->fd < 0 ? NULL : g;
+}
+
+static struct root_image *add(struct core *c, struct template_version *v, const char *digest)
+{
+	struct root_image *g = calloc(1, sizeof(*g));
+
+	assert(g != NULL);
+	*g = (struct root_image){ .core = c, .fd = -1, .job.fd = -1 };
+	memcpy(g->digest, digest, sizeof(g->digest));
+	memcpy(g->version, v->row.id, sizeof(g->version));
+	memcpy(g->tenant, v->row.tenant, sizeof(g->tenant));
+	g->of = template_use(v);
+	LIST_PUSH(&c->root_images, g);
+	return g;
 }
 
 void root_image_get(struct core *c, struct template_version *v, const struct template_stack *stack,
@@ -287,16 +306,10 @@ void root_image_get(struct core *c, struct template_version *v, const struct tem
 	struct err e;
 
 	name_image(stack, digest);
-	g = find(c, digest);
+	g = find_open(c, v, digest);
 	if (g == NULL) {
 		keep_few_open(c);
-		g = calloc(1, sizeof(*g));
-		assert(g != NULL);
-		*g = (struct root_image){ .core = c, .fd = -1, .job.fd = -1 };
-		memcpy(g->digest, digest, sizeof(g->digest));
-		memcpy(g->version, v->row.id, sizeof(g->version));
-		g->of = template_use(v);
-		LIST_PUSH(&c->root_images, g);
+		g = add(c, v, digest);
 		if (start(g, stack, &e) < 0) {
 			completion_end_soon(w, c->loop, &e);
 			release(g);
@@ -306,6 +319,7 @@ void root_image_get(struct core *c, struct template_version *v, const struct tem
 	}
 	*ret = g;
 	g->used_ns = clock_now_ns();
+	g->used_step = loop_step(c->loop);
 	if (g->fd >= 0)
 		completion_end_soon(w, c->loop, NULL);
 	else

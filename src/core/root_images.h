@@ -4,7 +4,8 @@
  * session_guest.c and memory_images.c.
  *
  * The image is named by what it is made of: base and layers; of the host template also when the
- * machine's programs were changed last. */
+ * machine's programs were changed last. Images are shared by the versions of one tenant, and each
+ * version has a use of its own: so an image stays as long as any of them. */
 #pragma once
 
 #include "completion.h"
@@ -21,12 +22,15 @@ struct root_image {
 	struct root_image *next, **link; /* list.h: of the core */
 	struct core *core;
 	char digest[STORE_LAYER_DIGEST_MAX];
-	char version[STORE_ID_MAX]; /* of the template that it belongs to */
+	char version[STORE_ID_MAX]; /* of the template that it is made for */
+	char tenant[STORE_ID_MAX];  /* of its templates */
 	char layer[STORE_ID_MAX];   /* "": not known yet */
 	int fd;			    /* owned: for reading; -1: not there yet */
 	uint64_t used_ns;
 	struct completions waiters;
 	/* The rest is root_images.c's. */
+	bool stale;		     /* its layer is gone: it is not handed out again */
+	uint64_t used_step;	     /* of the loop: a completion may be due until the end of it */
 	struct template_version *of; /* used, while it is made */
 	struct storage_job job;
 	struct layer_writing writing;
@@ -37,15 +41,14 @@ struct root_image {
 void root_image_get(struct core *c, struct template_version *v, const struct template_stack *stack,
 		    struct completion *w, struct root_image **ret);
 
-/* The same if it is open already; else NULL. Valid until this turn of the loop ends. */
-struct root_image *root_image_at_hand(const struct core *c, const struct template_stack *stack);
+/* The same if it is open already, with a use of that version; else NULL. Valid until this turn of
+ * the loop ends. */
+struct root_image *root_image_at_hand(const struct template_version *v,
+				      const struct template_stack *stack);
 
-/* It cannot be used any more: its layer is gone. The next request makes it again. */
-void root_image_forget(struct root_image *g);
+/* An image that is open gets a use of that version, which writes nothing if it has one.
+ * ERR_CONFLICT: its layer is gone, and the next root_image_get() makes it again. */
+int root_image_use(struct root_image *g, const struct template_version *v, struct err *e) MUST_USE;
 
 /* At the end of the daemon. */
 void root_image_free_all(struct core *c);
-
-/* The layers that guests of a template's version use: its root image, and memory images. */
-int guest_layers_add(struct core *c, const char *version, const char *layer,
-		     struct err *e) MUST_USE;

@@ -315,7 +315,7 @@ static void on_root(struct completion *done, const struct err *e)
 		return;
 	}
 	b->root_fd = copy_fd(b->root->fd, "root image", &why);
-	if (b->root_fd < 0) {
+	if (b->root_fd < 0 || root_image_use(b->root, s->template, &why) < 0) {
 		fail(b, &why);
 		return;
 	}

@@ -34,8 +34,6 @@ OPTIONS = [
     "mount",
     "tty",
     "read-only",
-    "runsc",
-    "state-dir",
     "diff",
     "result",
     "best-effort",

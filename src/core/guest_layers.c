@@ -1,0 +1,96 @@
+/* guest_layers.c - see guest_layers.h. The uses of a version are in the order: root images, then
+ * memory images, the newest of each first. */
+#include "guest_layers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core_private.h"
+#include "log.h"
+#include "templates.h"
+
+#define ROOTS_MAX 4    /* of one version: the host template has another after each upgrade */
+#define MEMORIES_MAX 8 /* one for each size */
+#define USED_MAX (ROOTS_MAX + MEMORIES_MAX)
+
+/* What a version uses, while it is changed. */
+struct uses {
+	char old[USED_MAX][STORE_ID_MAX];
+	size_t nold;
+	char roots[ROOTS_MAX][STORE_ID_MAX], memories[MEMORIES_MAX][STORE_ID_MAX];
+	size_t nroots, nmemories;
+};
+
+static int read_old(struct core *c, const char *version, struct uses *u, struct err *e)
+{
+	int n = store_layer_used(c->store, STORE_LAYER_GUEST_OF_TEMPLATE, version, u->old, USED_MAX,
+				 e);
+
+	if (n < 0)
+		return -1;
+	u->nold = (size_t)n < USED_MAX ? (size_t)n : USED_MAX;
+	return 0;
+}
+
+static void put(struct uses *u, const struct store_layer *row)
+{
+	bool is_root = strcmp(row->kind, ROOT_IMAGE_KIND) == 0;
+
+	if (is_root && u->nroots < ROOTS_MAX)
+		memcpy(u->roots[u->nroots++], row->id, sizeof(row->id));
+	else if (!is_root && u->nmemories < MEMORIES_MAX)
+		memcpy(u->memories[u->nmemories++], row->id, sizeof(row->id));
+}
+
+/* Those that are used now, without one. */
+static int put_old(struct core *c, struct uses *u, const char *without, struct err *e)
+{
+	for (size_t i = 0; i < u->nold; i++) {
+		struct store_layer row;
+
+		if (strcmp(u->old[i], without) == 0)
+			continue;
+		if (store_layer_get(c->store, u->old[i], &row, e) < 0)
+			return -1;
+		put(u, &row);
+	}
+	return 0;
+}
+
+static int write_uses(struct core *c, const char *version, const struct uses *u, struct err *e)
+{
+	char all[USED_MAX][STORE_ID_MAX];
+
+	memcpy(all, u->roots, u->nroots * sizeof(all[0]));
+	memcpy(all + u->nroots, u->memories, u->nmemories * sizeof(all[0]));
+	return store_layer_use(c->store, STORE_LAYER_GUEST_OF_TEMPLATE, version,
+			       (const char(*)[STORE_ID_MAX])all, u->nroots + u->nmemories, e);
+}
+
+int guest_layers_add(struct core *c, const char *version, const struct store_layer *row,
+		     struct err *e)
+{
+	struct uses u = { 0 };
+
+	if (templates_by_id(c, version) == NULL)
+		return err_set(e, ERR_NOT_FOUND, "the template was removed");
+	if (read_old(c, version, &u, e) < 0)
+		return -1;
+	for (size_t i = 0; i < u.nold; i++)
+		if (strcmp(u.old[i], row->id) == 0)
+			return 0;
+	put(&u, row);
+	if (put_old(c, &u, row->id, e) < 0)
+		return -1;
+	return write_uses(c, version, &u, e);
+}
+
+void guest_layers_drop(struct core *c, const char *version, const char *layer)
+{
+	struct uses u = { 0 };
+	struct err e;
+
+	if (read_old(c, version, &u, &e) < 0 || put_old(c, &u, layer, &e) < 0 ||
+	    write_uses(c, version, &u, &e) < 0)
+		log_warn("an image stays in use", "layer=%s error=%s", layer, e.msg);
+}

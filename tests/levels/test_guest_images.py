@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+"""Goal: the images that guests of level microvm start from are made by the server's own rules, and no client and no
+restart can spoil them for others.
+
+    test_guest_images.py CORDON [name ...]"""
+import os
+import pathlib
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+import guest_kernel  # noqa: E402
+import harness  # noqa: E402
+from checks import check, equal, has, named_tests, run_tap, wait_for  # noqa: E402
+from tree import make_tree  # noqa: E402
+
+PROGRAM = os.path.abspath(sys.argv[1])
+BOOT = 240  # seconds, under emulation and load
+GUEST_OF_TEMPLATE = 5  # store_layer.h
+server = None
+
+
+def start():
+    folder = tempfile.mkdtemp(prefix="cordon-images-", dir="/var/tmp")
+    os.mkdir(os.path.join(folder, "state"))
+    guest_kernel.give(PROGRAM, pathlib.Path(folder) / "state")
+    s = harness.Server(PROGRAM, folder=folder, pool_size=0, pool_started_size=0)
+    make_tree(os.path.join(s.state, "templates", "vm"), "a vm")
+    return s
+
+
+def template(name):
+    server.want(201, "POST", "/v1/templates", {"name": name, "root": {"kind": "layers", "layers": ["vm"]}})
+
+
+def ask(name, memory=128, key="", **limits):
+    return server.request("POST", "/v1/sessions", {"template": name, "level": "microvm", "limits": {"memory": f"{memory}M", **limits}},
+                          timeout=BOOT, key=key)
+
+
+def create(name, memory=128, **limits):
+    status, _, body = ask(name, memory, **limits)
+    equal(status, 201, str(body))
+    return body["id"]
+
+
+def remove(name, *sessions):
+    for session in sessions:
+        server.delete(session)
+        server.reaches(session, "stopped", 60)
+    server.want(204, "DELETE", f"/v1/templates/{name}")
+
+
+def layers(kind):
+    return [x["id"] for x in server.want(200, "GET", "/v1/layers")["layers"] if x["kind"] == kind]
+
+
+def used(version):
+    with sqlite3.connect(f"file:{server.state}/cordon.db?mode=ro", uri=True) as db:
+        return [x for x, in db.execute("SELECT layer FROM layer_use WHERE owner_kind = ? AND owner = ? ORDER BY position",
+                                       (GUEST_OF_TEMPLATE, version))]
+
+
+def sessions(state):
+    return [x["id"] for x in server.want(200, "GET", "/v1/sessions")["sessions"] if x["state"] == state]
+
+
+def engines():
+    """QEMU processes of this server's cells."""
+    server.note_cells()
+    return [pid for cell in server.ids for pid in server.cell_pids(cell) if harness.comm(pid).startswith("qemu-system")]
+
+
+def later(function, *args, **more):
+    answers = []
+
+    def run():
+        try:
+            answers.append(function(*args, **more))
+        except OSError as e:  # the server went away
+            answers.append(e)
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, answers
+
+
+def test_a_template_that_was_removed_and_registered_again():
+    template("again")
+    session = create("again")
+    old = layers("root")
+    remove("again", session)
+    wait_for(lambda: not layers("root"), 60, name="the end of the image")
+    template("again")
+    session = create("again")
+    check(layers("root") != old, "a new image")
+    remove("again", session)
+    wait_for(lambda: not layers("root"), 60, name="the end of the image")
+
+
+def test_an_image_outlives_the_template_that_it_was_made_for():
+    template("one")
+    template("two")
+    made = [create("one"), create("two")]
+    equal(len(layers("root")), 1, "both have the same files")
+    remove("one", made[0])
+    wait_for(lambda: "template version deleted" in server.log().split("name=one")[-2][-80:], 60, name="the end of its version")
+    server.delete(made[1])
+    server.reaches(made[1], "stopped", 60)
+    equal(len(layers("root")), 1, "the other template uses it")
+    remove("two", create("two"))
+
+
+def test_memory_images_of_many_sizes_leave_the_root_image():
+    template("sizes")
+    session = create("sizes")
+    server.delete(session)
+    server.reaches(session, "stopped", 60)
+    wait_for(lambda: layers("memory"), 60, name="the memory image on disk")
+    root = layers("root")
+    server.stop()
+    with sqlite3.connect(os.path.join(server.state, "cordon.db")) as db:  # as if eleven sizes had been used since
+        owner, = db.execute("SELECT owner FROM layer_use WHERE layer = ?", (root[0],)).fetchone()
+        row = db.execute("SELECT * FROM layer WHERE kind = 'memory'").fetchone()
+        names = [c[1] for c in db.execute("PRAGMA table_info(layer)")]
+        db.execute("DELETE FROM layer_use WHERE owner_kind = ? AND owner = ?", (GUEST_OF_TEMPLATE, owner))
+        for i in range(11):
+            new = dict(zip(names, row), id=f"lay_0000000000000000000{i:02}", digest=f"memory:{i}")
+            db.execute(f"INSERT INTO layer ({','.join(new)}) VALUES ({','.join('?' * len(new))})", tuple(new.values()))
+            db.execute("INSERT INTO layer_use (owner_kind, owner, position, layer) VALUES (?,?,?,?)", (GUEST_OF_TEMPLATE, owner, i, new["id"]))
+        db.execute("INSERT INTO layer_use (owner_kind, owner, position, layer) VALUES (?,?,?,?)", (GUEST_OF_TEMPLATE, owner, 11, root[0]))
+    db.close()
+    server.start()
+    session = create("sizes", 129)
+    wait_for(lambda: used(owner)[-1] == "lay_000000000000000000006", 60, name="the end of the oldest")
+    server.delete(session)
+    server.reaches(session, "stopped", 60)
+    equal(layers("root"), root, "the root image stays")
+    remove("sizes")
+
+
+def test_a_session_whose_guest_did_not_start_ends_with_the_server():
+    template("half")
+    server.delete(create("half"))
+    wait_for(lambda: not engines(), 60, name="no engine")
+    thread, _ = later(ask, "half")
+
+    def stop_it():
+        for pid in engines():
+            os.kill(pid, signal.SIGSTOP)
+            return pid
+        return None
+    engine = wait_for(stop_it, BOOT, name="the engine", step=0.001)
+    session = sessions("creating")
+    if session:  # else it had started before the signal came
+        server.restarted("cordond")
+        thread.join(60)
+        ended = server.reaches(session[0], "stopped", 60)
+        equal(ended["reason"], "crashed")
+        has(str(ended), "guest was started")
+        wait_for(lambda: not engines(), 60, name="the end of its engine")
+    else:
+        os.kill(engine, signal.SIGCONT)
+        thread.join(60)
+        server.delete_all()
+    remove("half")
+
+
+if __name__ == "__main__":
+    if os.getuid() != 0:
+        print("1..0 # SKIP needs root")
+        sys.exit(0)
+    harness.PROGRAM = PROGRAM
+    server = start()
+    status = 1
+    try:
+        status = run_tap(named_tests(globals(), sys.argv[2:]))
+        server.close()
+    except BaseException:
+        print(server.log()[-4000:], file=sys.stderr)
+        raise
+    finally:
+        server.destroy()
+        shutil.rmtree(server.folder, ignore_errors=True)
+    sys.exit(status)
