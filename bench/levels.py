@@ -22,7 +22,7 @@ import runsc  # noqa: E402
 import slim_root  # noqa: E402
 
 MIB = 1 << 20
-LIMITS = {"memory": 256 * MIB, "disk": 64 * MIB}
+LIMITS = {"memory_default": "256M", "disk_default": "64M"}  # of the server: pools have cells with its defaults only
 IDLE = 20
 BULK_MIB = 64
 ROUNDS = 10
@@ -37,9 +37,9 @@ class Level:
     """Measurements of one level with one server."""
 
     def __init__(self, client, name):
-        self.c, self.name, self.body = client, name, {"level": name, "template": "slim", "limits": LIMITS}
+        self.c, self.name, self.body = client, name, {"level": name, "template": "slim"}
 
-    def starts(self, rounds):
+    def starts(self, rounds, rest=0.2):
         times = []
         for _ in range(rounds):
             begin = time.perf_counter()
@@ -47,7 +47,7 @@ class Level:
             self.c.run(session, "/bin/echo", "ready")
             times.append((time.perf_counter() - begin) * 1e3)
             self.c.remove(session)
-            time.sleep(0.2)
+            time.sleep(rest)
         return times
 
     def execs(self, session, *argv):
@@ -96,7 +96,7 @@ class Guests(server.Server):
 
     def __init__(self, setup, settings):
         place = setup.folder / "server" / "state"
-        super().__init__(setup.build, setup.folder, setup.outside, {**settings, "runsc": runsc.find(setup.build / "cordon")},
+        super().__init__(setup.build, setup.folder, setup.outside, {**LIMITS, **settings, "runsc": runsc.find(setup.build / "cordon")},
                          before=lambda: (place.mkdir(), guest_kernel.give(setup.build / "cordon", place)))
 
 
@@ -135,7 +135,7 @@ def measure_pooled(setup, judge, table):
             level = Level(c, name)
             level.starts(2)  # its images are made, its pool fills
             time.sleep(5)
-            pooled = level.starts(ROUNDS)
+            pooled = level.starts(ROUNDS, rest=1.5)  # the pool is full again
             session = c.create(**level.body)
             speed = max(level.stream(session) for _ in range(3))
             rest.append((name, *figures(level.execs(session, "/bin/true")), *figures(level.execs(session, "python3", "-c", "0")), f"{speed:.0f}"))

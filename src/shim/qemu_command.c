@@ -40,6 +40,10 @@ static void option(struct qemu_command *c, const char *name, const char *value)
 	word(c, "%s", value);
 }
 
+/* Emulation executes the string instructions by bytes that a kernel takes if the processor says
+ * that they are fast; without the two flags it copies by words. */
+#define TCG_CPU "max,-erms,-fsrm"
+
 /* A machine without firmware devices that a guest could use. The real-time clock stays: the kernel
  * waits seconds for one that is missing. */
 static void add_machine(struct qemu_command *c, const struct qemu_plan *p)
@@ -48,7 +52,7 @@ static void add_machine(struct qemu_command *c, const struct qemu_plan *p)
 	       "microvm,acpi=on,rtc=on,pit=off,pic=off,suppress-vmdesc=on,"
 	       "memory-backend=ram");
 	option(c, "-accel", p->accel == BOOT_ACCEL_KVM ? "kvm" : "tcg,thread=multi,tb-size=64");
-	option(c, "-cpu", p->accel == BOOT_ACCEL_KVM ? "host" : "max");
+	option(c, "-cpu", p->accel == BOOT_ACCEL_KVM ? "host" : TCG_CPU);
 	word(c, "-smp");
 	word(c, "%" PRIu32, p->request->vcpus);
 	word(c, "-m");

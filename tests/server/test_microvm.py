@@ -56,6 +56,8 @@ def test_a_session_is_a_machine(server):
     equal(s["level"], "microvm")
     kernel = output(server, s, "uname -r").strip()
     check(kernel != os.uname().release and "cloud" in kernel, f"its kernel is {kernel}")
+    cpu = output(server, s, "grep -m 2 -E '^(model name|flags)' /proc/cpuinfo")
+    check("QEMU TCG" not in cpu or not {"erms", "fsrm"} & set(cpu.split()), f"copies by bytes, which are slow in emulation: {cpu}")
     server.delete(s["id"])
 
 
