@@ -37,6 +37,7 @@ static struct loop_fd ready = { .fd = -1 };
 static carrier_message_fn *on_message_;
 static carrier_broken_fn *on_broken_;
 static bool hold;
+static bool is_shut; /* the other end reads no more */
 
 static uint8_t in[IN_CAP], out[OUT_CAP];
 static size_t in_have;
@@ -140,7 +141,7 @@ void carrier_close(void)
 	in_have = out_at = out_have = large_left = 0;
 	free(large_own);
 	large_own = NULL;
-	hold = false;
+	hold = is_shut = false;
 	streams_drop_all();
 	carrier_restart();
 }
@@ -237,8 +238,11 @@ static bool write_out(void)
 		ssize_t n = send(sock, out + out_at, hold && len > PIECE ? PIECE : len,
 				 MSG_DONTWAIT | MSG_NOSIGNAL);
 
-		if (n < 0)
-			break; /* an error shows when reading */
+		if (n < 0) {
+			is_shut = errno != EAGAIN && errno != EINTR && errno != ENOMEM &&
+				  errno != ENOBUFS;
+			break;
+		}
 		out_at += (size_t)n;
 	}
 	memmove(out, out + out_at, out_have - out_at);
@@ -258,6 +262,18 @@ static void fill_out(void)
 		out_have += n;
 }
 
+/* What the other end sent before is read first, and its end if it has closed, too. */
+static void on_shut(void)
+{
+	struct err e;
+
+	on_readable();
+	if (sock < 0)
+		return;
+	(void)err_set(&e, ERR_SYSTEM, "the guest's stream has ended");
+	break_off(&e);
+}
+
 void carrier_pump(void)
 {
 	if (sock < 0)
@@ -266,6 +282,10 @@ void carrier_pump(void)
 		fill_out();
 		if (!write_out())
 			break;
+	}
+	if (is_shut) {
+		on_shut();
+		return;
 	}
 	loop_modify(shim_loop, &ready, EPOLLIN | (out_have > 0 || large_left > 0 ? EPOLLOUT : 0));
 	if (out_have == 0 && !hold && mux_has_output(&carrier_mux))

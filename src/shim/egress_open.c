@@ -19,7 +19,8 @@ struct connection {
 	uint16_t number;
 	uint16_t local_port;
 	uint64_t mark;
-	int fd; /* until it is established; then the stream's */
+	bool got_eof; /* before it was established */
+	int fd;	      /* until it is established; then the stream's */
 	struct loop_fd ready;
 	struct stream *stream;
 };
@@ -95,6 +96,8 @@ static void on_connected(struct connection *c)
 	c->stream->arg = c;
 	mux_answer(&carrier_mux, c->number, MUX_WINDOW);
 	stream_join(c->stream, c->number);
+	if (c->got_eof)
+		stream_on_eof(c->stream);
 }
 
 static void on_ready(struct loop_fd *f, uint32_t events)
@@ -157,6 +160,35 @@ void egress_open_begin(uint16_t number, const struct mux_open *o)
 	*c = (struct connection){ .used = true, .number = number, .mark = o->mark, .fd = -1 };
 	c->ready = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = c };
 	begin(c, o);
+}
+
+/* The one with this number that is not established yet; NULL: none. */
+static struct connection *find_pending(uint16_t number)
+{
+	for (size_t i = 0; i < EGRESS_OPEN_MAX; i++)
+		if (connections[i].used && connections[i].fd >= 0 &&
+		    connections[i].number == number)
+			return &connections[i];
+	return NULL;
+}
+
+void egress_open_on_early(uint16_t number, bool is_reset)
+{
+	struct connection *c = find_pending(number);
+
+	if (c == NULL)
+		return;
+	if (is_reset)
+		release(c);
+	else
+		c->got_eof = true;
+}
+
+void egress_open_drop_all(void)
+{
+	for (size_t i = 0; i < EGRESS_OPEN_MAX; i++)
+		if (connections[i].used && connections[i].fd >= 0)
+			release(&connections[i]);
 }
 
 uint64_t egress_open_mark(uint16_t local_port)

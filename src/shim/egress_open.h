@@ -8,12 +8,21 @@
  * before query and answer as in DNS over TCP. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "mux.h"
 
 #define EGRESS_OPEN_MAX 1024U /* connections and queries at a time */
 
 /* The guest asks for a connection; answered with CREDIT or RESET. */
 void egress_open_begin(uint16_t number, const struct mux_open *open);
+
+/* EOF or RESET of the guest for a stream that has no `struct stream` yet: its connection may not be
+ * established. */
+void egress_open_on_early(uint16_t number, bool is_reset);
+
+/* The guest's stream has ended: gives up what is not established. */
+void egress_open_drop_all(void);
 
 /* The mark of the program that has asked for the connection whose local port this is; 0: unknown.
  */

@@ -59,6 +59,7 @@ static struct engine_host host;
 static struct engine_call call;
 static enum boot_accel accel;
 static uint64_t generation; /* 0: not greeted yet */
+static bool has_run;
 static bool stay;
 static int image[2] = { -1, -1 }; /* until SNAPSHOT_DONE is sent */
 static struct loop_timer timer;
@@ -149,7 +150,8 @@ void guest_life_settle(void)
 	engine = NULL;
 }
 
-/* The guest is over. What is owed is answered with the failure; else the server is told. */
+/* The guest is over. What is owed is answered with the failure. The server is told of the end of
+ * every guest that has run: to it, a RESUME that failed is no end. */
 static void end_guest(enum boot_guest what, int sys, enum boot_stage stage)
 {
 	enum answer owed = answering;
@@ -158,10 +160,10 @@ static void end_guest(enum boot_guest what, int sys, enum boot_stage stage)
 		return;
 	enter(GONE, 0);
 	leave_engine();
-	if (owed == ANSWER_BOOTED) {
+	if (owed == ANSWER_BOOTED)
 		answer_booted(sys, stage);
-		return;
-	}
+	if (owed == ANSWER_BOOTED && !has_run)
+		return; /* the answer says it */
 	if (owed == ANSWER_SNAPSHOT)
 		answer_snapshot(sys, BOOT_AT_SNAPSHOT);
 	report_gone(what, console_file());
@@ -364,6 +366,7 @@ void guest_life_snapshot(bool stay_stopped)
 void guest_life_on_ready(void)
 {
 	carrier_hold(false);
+	has_run = true;
 	enter(RUNNING, 0);
 	if (answering == ANSWER_BOOTED)
 		answer_booted(0, 0);
@@ -383,9 +386,9 @@ void guest_life_on_quiesced(void)
 	ops->stop(engine, &call);
 }
 
-bool guest_life_is_greeting(void)
+bool guest_life_is_restored(void)
 {
-	return state == GREETING;
+	return (request.flags & BOOT_RESTORE) != 0;
 }
 
 /* Whether the first part of READY has to be perfect. */

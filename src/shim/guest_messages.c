@@ -131,7 +131,7 @@ static int on_event(const struct frame *f, struct err *e)
 			report_all_dead(&v.event);
 		return 0;
 	}
-	return guest_programs_on_event(f->type, &v, synced_wanted, e);
+	return guest_programs_on_event(f->type, &v, synced_wanted && guest_life_is_restored(), e);
 }
 
 static int on_quiesced(const struct frame *f, struct err *e)

@@ -27,6 +27,6 @@ void guest_life_on_ready(void);
 /* e: what the guest's kernel did not allow. */
 void guest_life_on_refused(const struct err *e, int sys);
 void guest_life_on_quiesced(void);
-bool guest_life_is_greeting(void);
+bool guest_life_is_restored(void); /* from a memory image, which may have programs */
 bool guest_life_must_obey(void);
 void guest_life_breach(const struct err *e);

@@ -117,7 +117,8 @@ bool guest_programs_on_spawn(const struct agent_spawn *s, struct agent_event *re
 	return true;
 }
 
-bool guest_programs_on_kill_tree(const struct agent_order *o, struct agent_event *ret_answer)
+struct guest_program *guest_programs_on_kill_tree(const struct agent_order *o,
+						  struct agent_event *ret_answer)
 {
 	struct guest_program *p = guest_programs_find(o->handle);
 
@@ -128,11 +129,9 @@ bool guest_programs_on_kill_tree(const struct agent_order *o, struct agent_event
 		if (p != NULL)
 			p->leftover = p->exited = true;
 	}
-	if (p == NULL)
-		return false;
-	p->kills++;
-	p->report_tree = true;
-	return true;
+	if (p != NULL)
+		p->report_tree = true;
+	return p;
 }
 
 bool guest_programs_on_forget(uint32_t handle, uint64_t barrier)
@@ -241,7 +240,8 @@ static int on_started(struct guest_program *p, const struct guest_event *v, stru
 	if ((p->forgotten ? drop_streams(v, e) : join_all(p, v, e)) < 0)
 		return -1;
 	p->starting = false;
-	p->to_send |= p->forgotten ? 0 : GUEST_SEND_STARTED;
+	if (!p->forgotten && (p->to_send & GUEST_SEND_HELD) == 0) /* which has it, too */
+		p->to_send |= GUEST_SEND_STARTED;
 	return 0;
 }
 
@@ -252,8 +252,8 @@ static int on_failed(struct guest_program *p, const struct agent_event *v, struc
 	p->starting = false;
 	p->exited = p->failed = true;
 	p->end = *v;
-	if (!p->forgotten)
-		p->to_send |= GUEST_SEND_FAILED;
+	if (!p->forgotten) /* in place of HELD: it has no process and no pipes */
+		p->to_send = (p->to_send & ~(unsigned)GUEST_SEND_HELD) | GUEST_SEND_FAILED;
 	else if (p->barrier == 0)
 		forget(p);
 	return 0;
@@ -267,7 +267,7 @@ static int on_exited(struct guest_program *p, const struct agent_event *v, struc
 	p->end = *v;
 	p->end.timed_out = p->timed_out;
 	if (p->forgotten) {
-		if (p->kills == 0 && p->barrier == 0)
+		if (!p->kill_waits && p->barrier == 0)
 			forget(p);
 		return 0;
 	}
@@ -279,10 +279,9 @@ static int on_exited(struct guest_program *p, const struct agent_event *v, struc
 
 static int on_tree_dead(struct guest_program *p, const struct agent_event *v, struct err *e)
 {
-	if (p->kills == 0)
+	if (!p->kill_waits)
 		return refuse(e, v->handle, "was killed, but not by a request");
-	if (--p->kills > 0)
-		return 0;
+	p->kill_waits = false;
 	p->tree_flags = v->flags;
 	if (p->report_tree && !p->forgotten)
 		p->to_send |= GUEST_SEND_TREE_DEAD;
@@ -364,7 +363,7 @@ void guest_programs_on_sent(struct guest_program *p, unsigned what)
 		io_close_all(p->stdio, GUEST_EVENT_FDS);
 	if (what == GUEST_SEND_TREE_DEAD)
 		p->report_tree = false;
-	if (p->to_send != 0 || p->kills > 0 || p->starting || p->exit_waits)
+	if (p->to_send != 0 || p->kill_waits || p->starting || p->exit_waits)
 		return;
 	if (p->leftover || (p->exited && !p->held))
 		forget(p);
@@ -385,7 +384,7 @@ void guest_programs_on_disconnect(void)
 		p->exit_waits = false;
 		p->forgotten = true;
 		io_close_all(p->stdio, GUEST_EVENT_FDS);
-		if (p->exited && p->kills == 0)
+		if (p->exited && !p->kill_waits)
 			forget(p);
 	}
 }
@@ -420,8 +419,6 @@ struct guest_program *guest_programs_next_late(uint64_t now_ns)
 		if (!has_deadline(p) || p->deadline_ns > now_ns)
 			continue;
 		p->timed_out = true;
-		if (p->held)
-			p->kills++;
 		return p;
 	}
 	return NULL;

@@ -38,7 +38,7 @@ struct guest_program {
 	bool kill_wanted;	       /* its connection has ended, and it was not held */
 	bool exit_waits;  /* the guest reported its end; its output is not all written yet */
 	unsigned to_send; /* set of GUEST_SEND_* */
-	unsigned kills;	  /* KILL_TREE that the guest has not answered */
+	bool kill_waits;  /* KILL_TREE was sent, and the guest has not answered */
 	bool report_tree; /* the server waits for TREE_DEAD */
 	uint32_t tree_flags;
 	uint32_t handle, pid;
@@ -61,7 +61,9 @@ bool guest_programs_is_leaving(uint32_t handle);
 /* Requests. The caller sends them on to the guest if the result is true. SPAWN: false, and
  * *ret_failed has the answer. */
 bool guest_programs_on_spawn(const struct agent_spawn *s, struct agent_event *ret_failed);
-bool guest_programs_on_kill_tree(const struct agent_order *o, struct agent_event *ret_answer);
+/* The program whose tree is to be killed; NULL: none, and *ret_answer has the answer. */
+struct guest_program *guest_programs_on_kill_tree(const struct agent_order *o,
+						  struct agent_event *ret_answer);
 /* barrier: the number of the PING that follows FORGET. */
 bool guest_programs_on_forget(uint32_t handle, uint64_t barrier);
 /* The guest has answered so many PINGs. */

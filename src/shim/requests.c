@@ -54,12 +54,21 @@ static bool on_spawn(const struct frame *f)
 	return true;
 }
 
+/* The guest gives one answer to all that come while it kills, so one at a time is sent. */
+static void kill_tree(struct guest_program *p, const struct agent_order *o)
+{
+	if (!p->kill_waits)
+		send_order(AGENT_KILL_TREE, o);
+	p->kill_waits = true;
+}
+
 static void on_kill_tree(const struct agent_order *o)
 {
 	struct agent_event v;
+	struct guest_program *p = guest_programs_on_kill_tree(o, &v);
 
-	if (guest_programs_on_kill_tree(o, &v))
-		send_order(AGENT_KILL_TREE, o);
+	if (p != NULL)
+		kill_tree(p, o);
 	else
 		report_answer(AGENT_TREE_DEAD, &v);
 }
@@ -238,8 +247,8 @@ static bool handle(const struct frame *f)
 void requests_handle(void)
 {
 	/* A large request that is being sent is in the channel's buffer, too: parsing on would
-	 * move it. */
-	while (!carrier_is_sending_large() && report_all()) {
+	 * move it. Reports do not wait for it. */
+	while (report_all() && !carrier_is_sending_large()) {
 		if (!blocked && !channel_next(&waiting))
 			return;
 		blocked = !handle(&waiting);
@@ -277,8 +286,11 @@ void requests_end_late(uint64_t now_ns)
 	while (guest_life_takes_requests() && (p = guest_programs_next_late(now_ns)) != NULL) {
 		struct agent_order o = { .handle = p->handle };
 
-		if (!p->held)
-			o.sig = SIGKILL;
-		send_order(p->held ? AGENT_KILL_TREE : AGENT_SIGNAL, &o);
+		if (p->held) {
+			kill_tree(p, &o);
+			continue;
+		}
+		o.sig = SIGKILL;
+		send_order(AGENT_SIGNAL, &o);
 	}
 }

@@ -167,7 +167,7 @@ static void on_data(struct stream *s, const uint8_t *bytes, size_t n)
 	watch(s, s->watching | EPOLLOUT);
 }
 
-static void on_eof(struct stream *s)
+void stream_on_eof(struct stream *s)
 {
 	s->got_eof = true;
 	if (s->kept == NULL)
@@ -198,14 +198,17 @@ void streams_on_event(const struct mux_event *v)
 		egress_open_begin(v->number, &v->open);
 		return;
 	}
-	if (s == NULL)
-		return; /* it was given up */
+	if (s == NULL) { /* it was given up, or is not answered yet */
+		if (v->kind == MUX_ON_RESET || v->kind == MUX_ON_EOF)
+			egress_open_on_early(v->number, v->kind == MUX_ON_RESET);
+		return;
+	}
 	if (v->kind == MUX_ON_OPENED && s->on_opened != NULL)
 		s->on_opened(s);
 	else if (v->kind == MUX_ON_DATA)
 		on_data(s, v->bytes, v->len);
 	else if (v->kind == MUX_ON_EOF)
-		on_eof(s);
+		stream_on_eof(s);
 	else if (v->kind == MUX_ON_RESET)
 		on_reset(s, v->was_clean, v->sys);
 }
@@ -283,4 +286,5 @@ void streams_drop_all(void)
 	for (unsigned i = 0; i < MUX_NUMBERS; i++)
 		if (joined[i] != NULL)
 			on_reset(joined[i], false, ECONNRESET);
+	egress_open_drop_all();
 }

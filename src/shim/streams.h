@@ -39,6 +39,9 @@ struct stream *stream_new(int fd, enum mux_way way, bool is_socket);
 /* The stream of that number has this stream as its argument now. Begins to move bytes. */
 void stream_join(struct stream *s, uint16_t number);
 
+/* The guest sends no more bytes. */
+void stream_on_eof(struct stream *s);
+
 /* Gives it up: the guest gets a RESET. on_end is not called. */
 void stream_free(struct stream *s, int sys);
 

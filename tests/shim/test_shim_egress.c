@@ -125,6 +125,70 @@ static void a_refusal_is_passed_on(void)
 	bed_end();
 }
 
+/* OPEN, and in the same bytes another frame: the connection is not established yet when it is read.
+ */
+static void say_open_with(uint16_t type, uint16_t stream)
+{
+	uint8_t bytes[2 * FRAME_HEAD + MUX_OPEN_SIZE + 4] = { 0 };
+	uint8_t *o = bytes + FRAME_HEAD, *next = o + MUX_OPEN_SIZE;
+
+	frame_head_stream(bytes, MUX_OPEN, 1, MUX_OPEN_SIZE);
+	memcpy(o, (uint8_t[]){ MUX_TCP, 4, PORT & 0xff, PORT >> 8, 0, 0, 4 }, 7);
+	CHECK(inet_pton(AF_INET, ADDRESS, o + 16) == 1);
+	frame_head_stream(next, type, stream, type == MUX_EOF ? 0 : 4);
+	bed_write(bed_guest, bytes, sizeof(bytes) - (type == MUX_EOF ? 4 : 0));
+}
+
+static void a_connection_given_up_at_once(void)
+{
+	begin();
+	(void)listen_at(SOCK_STREAM, PORT);
+	say_open_with(MUX_RESET, 1);
+	CHECK(guest_hear(MUX_RESET).stream == 1);
+	say_open(1, MUX_TCP, PORT);
+	CHECK(guest_hear(MUX_CREDIT).stream == 1); /* one answer, to the second */
+	CHECK(guest_is_silent(50));
+	bed_end();
+}
+
+static void an_end_at_once_is_passed_on(void)
+{
+	int listener, fd;
+	char byte;
+
+	begin();
+	listener = listen_at(SOCK_STREAM, PORT);
+	say_open_with(MUX_EOF, 1);
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	CHECK(fd >= 0 && guest_hear(MUX_CREDIT).stream == 1);
+	CHECK(bed_read(fd, &byte, 1) == 0);
+	bed_end();
+}
+
+/* The guest is ended for the second frame, while the connection is not established. */
+static void a_breach_with_a_connection_on_its_way(void)
+{
+	begin();
+	(void)listen_at(SOCK_STREAM, PORT);
+	say_open_with(MUX_RESET, 33);
+	CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_BROKE);
+	CHECK(bed_is_over(WAIT_MS));
+	bed_end();
+}
+
+/* The stream is gone, and the shim lives for two more seconds. */
+static void an_end_with_a_connection_on_its_way(void)
+{
+	begin();
+	(void)listen_at(SOCK_STREAM, PORT);
+	say_open(1, MUX_TCP, PORT);
+	(void)close(bed_guest);
+	bed_guest = -1;
+	CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_BROKE);
+	CHECK(bed_is_over(WAIT_MS));
+	bed_end();
+}
+
 /* A guest that gives a connection up: the server sees a reset, not an end. */
 static void an_abort_is_passed_on(void)
 {
@@ -223,6 +287,10 @@ static void the_program_of_a_connection_is_known(void)
 
 TEST_MAIN({ "a connection goes both ways", a_connection_goes_both_ways },
 	  { "a refusal is passed on", a_refusal_is_passed_on },
+	  { "a connection given up at once", a_connection_given_up_at_once },
+	  { "an end at once is passed on", an_end_at_once_is_passed_on },
+	  { "a breach with a connection on its way", a_breach_with_a_connection_on_its_way },
+	  { "an end with a connection on its way", an_end_with_a_connection_on_its_way },
 	  { "an abort is passed on", an_abort_is_passed_on },
 	  { "a server that does not read", a_server_that_does_not_read },
 	  { "a name is asked for", a_name_is_asked_for },

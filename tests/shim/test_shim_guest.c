@@ -2,6 +2,7 @@
  * by this test: pipes, exits after all output, back pressure, adoption, timeouts, snapshots. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -201,6 +202,69 @@ static void a_second_server_finds_held_programs(void)
 	exited.handle = 3;
 	guest_say_event(AGENT_EXITED, &exited, NULL, 0);
 	CHECK(bed_is_silent(50)); /* the second server knows nothing of it */
+	bed_end();
+}
+
+/* Answered only when the shim has read all that the guest said before: 127.0.0.1 is refused. */
+static void guest_sync(uint16_t stream)
+{
+	const uint8_t o[MUX_OPEN_SIZE] = { MUX_TCP, 4, 80, [6] = 4, [16] = 127, [19] = 1 };
+
+	guest_say(MUX_OPEN, stream, o, sizeof(o));
+	CHECK(guest_find(MUX_RESET).stream == stream);
+	guest_say(MUX_RESET, stream, &(uint32_t){ 0 }, 4);
+}
+
+/* While there is no server one held program fails to start and another one starts: the next server
+ * gets FAILED for the one, and one event for the other. */
+static void starts_end_without_a_server(void)
+{
+	const uint16_t streams[] = { 1, 3, 5 };
+	struct agent_event v = { .handle = 1, .stage = AGENT_AT_EXEC, .sys = ENOENT };
+
+	bed_start();
+	bed_boot_ready();
+	bed_spawn(1, "x", AGENT_HOLD, 0);
+	bed_spawn(2, "x", AGENT_HOLD, 0);
+	bed_spawn(3, "x", 0, 0); /* not held: killed when the shim has seen the end of the server */
+	(void)guest_hear(AGENT_SPAWN);
+	(void)guest_hear(AGENT_SPAWN);
+	CHECK(guest_start_program(13, AGENT_HAS_STDIN) == 3);
+	(void)bed_hear(AGENT_STARTED);
+	CHECK(shutdown(agent.sock, SHUT_RDWR) == 0);
+	(void)guest_find(AGENT_SIGNAL);
+	guest_say_event(AGENT_FAILED, &v, NULL, 0);
+	v = (struct agent_event){ .handle = 2, .pid = 9, .flags = PIPES };
+	guest_say_event(AGENT_STARTED, &v, streams, 3);
+	guest_sync(21);
+	bed_reconnect();
+	v = bed_hear(AGENT_FAILED);
+	CHECK(v.handle == 1 && v.sys == ENOENT);
+	v = bed_hear(AGENT_HELD);
+	CHECK(v.handle == 2 && v.pid == 9 && agent.nfds == 3);
+	(void)bed_hear(AGENT_SYNCED);
+	bed_end();
+}
+
+/* A guest gives one answer to all requests that come while it kills. */
+static void a_kill_while_one_is_under_way(void)
+{
+	struct agent_event v = { .handle = 4, .signal = 9 };
+
+	bed_start();
+	bed_boot_ready();
+	bed_spawn(4, "x", AGENT_HOLD, 100);
+	CHECK(guest_start_program(1, PIPES) == 4);
+	(void)bed_hear(AGENT_STARTED);
+	(void)guest_hear(AGENT_KILL_TREE); /* its time is over */
+	CHECK(agent_send_kill_tree(&agent, 4, 0, &e) == 0 && agent_send_stat(&agent, &e) == 0);
+	(void)guest_hear(AGENT_STAT); /* and no second KILL_TREE before it */
+	guest_say_event(AGENT_EXITED, &v, NULL, 0);
+	guest_say_event(AGENT_TREE_DEAD, &(struct agent_event){ .handle = 4 }, NULL, 0);
+	CHECK(bed_hear(AGENT_EXITED).handle == 4);
+	CHECK(bed_hear(AGENT_TREE_DEAD).handle == 4);
+	CHECK(agent_send_kill_tree(&agent, 4, 0, &e) == 0);
+	(void)guest_hear(AGENT_KILL_TREE); /* a new one is sent */
 	bed_end();
 }
 
@@ -464,6 +528,39 @@ static void a_guest_that_does_not_answer_is_told(void)
 	bed_end();
 }
 
+/* The same if it stops reading in the middle of a request, so that no PING can be sent. */
+static void a_guest_that_stops_reading_is_told(void)
+{
+	static char strings[1U << 20];
+	struct pollfd begun = { .events = POLLIN };
+	const struct agent_spawn s = { .handle = 50,
+				       .flags = AGENT_HOLD,
+				       .argc = 1,
+				       .user = "u",
+				       .cwd = "",
+				       .strings = strings,
+				       .strings_len = sizeof(strings) };
+
+	memset(strings, 'x', sizeof(strings) - 1);
+	bed_start();
+	bed_boot("P");
+	begun.fd = bed_guest;
+	(void)guest_greet();
+	guest_say_event(AGENT_SYNCED, &none, NULL, 0);
+	(void)bed_hear(AGENT_BOOTED);
+	(void)guest_hear(GUEST_PING);
+	CHECK(agent_send_spawn(&agent, &s, &e) == 0);
+	while (poll(&begun, 1, 0) == 0)
+		CHECK(bed_is_silent(10)); /* sends the rest of it */
+	guest_say(GUEST_PONG, 0, NULL, 0);
+	CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_UNRESPONSIVE);
+	(void)close(bed_guest);
+	bed_guest = -1;
+	CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_BROKE);
+	CHECK(bed_is_over(WAIT_MS));
+	bed_end();
+}
+
 static void the_end_of_a_guest_is_told(void)
 {
 	struct agent_event v;
@@ -474,6 +571,36 @@ static void the_end_of_a_guest_is_told(void)
 	bed_guest = -1;
 	v = bed_hear(AGENT_GUEST);
 	CHECK(v.stage == BOOT_GUEST_BROKE);
+	CHECK(bed_is_over(WAIT_MS));
+	bed_end();
+}
+
+/* One that has run and ends while RESUME waits for it: the answer does not say that it is over. */
+static void the_end_of_a_guest_that_is_resumed_is_told(void)
+{
+	struct boot_request r = bed_request;
+
+	r.flags = r.fds = 0;
+	bed_start();
+	bed_boot_ready();
+	CHECK(agent_send_resume(&agent, &r, &e) == 0);
+	(void)guest_hear(GUEST_HELLO);
+	(void)close(bed_guest);
+	bed_guest = -1;
+	CHECK(bed_hear(AGENT_BOOTED).sys != 0);
+	CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_BROKE);
+	CHECK(bed_is_over(WAIT_MS));
+	bed_end();
+}
+
+/* An engine whose end takes no more bytes: nothing is tried again and again. */
+static void an_end_that_does_not_read_is_over(void)
+{
+	bed_start();
+	bed_boot_ready();
+	CHECK(shutdown(bed_guest, SHUT_RD) == 0);
+	CHECK(agent_send_stat(&agent, &e) == 0);
+	CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_BROKE);
 	CHECK(bed_is_over(WAIT_MS));
 	bed_end();
 }
@@ -515,5 +642,11 @@ TEST_MAIN({ "a guest boots", a_guest_boots },
 	  { "a paused clone is resumed", a_paused_clone_is_resumed },
 	  { "a port of the guest is dialed", a_port_of_the_guest_is_dialed },
 	  { "a guest that does not answer is told", a_guest_that_does_not_answer_is_told },
+	  { "starts end without a server", starts_end_without_a_server },
+	  { "a kill while one is under way", a_kill_while_one_is_under_way },
+	  { "a guest that stops reading is told", a_guest_that_stops_reading_is_told },
+	  { "the end of a guest that is resumed is told",
+	    the_end_of_a_guest_that_is_resumed_is_told },
+	  { "an end that does not read is over", an_end_that_does_not_read_is_over },
 	  { "the end of a guest is told", the_end_of_a_guest_is_told },
 	  { "the end of a guest is told later", the_end_of_a_guest_is_told_later })

@@ -264,6 +264,20 @@ static void every_lie_ends_the_guest(void)
 	}
 }
 
+/* A guest that was booted, not restored, has no programs when it is greeted. */
+static void a_new_guest_holds_nothing(void)
+{
+	struct agent_event v;
+
+	bed_start();
+	bed_boot("");
+	(void)guest_greet();
+	say_event(AGENT_HELD, 7, PIPES, 21);
+	v = bed_hear(AGENT_BOOTED);
+	CHECK(v.sys == EPROTO && v.stage == BOOT_AT_AGENT);
+	bed_end();
+}
+
 static void an_exit_is_told_once(void)
 {
 	begin();
@@ -456,6 +470,7 @@ static void random_frames_do_no_harm(void)
 }
 
 TEST_MAIN({ "every lie ends the guest", every_lie_ends_the_guest },
+	  { "a new guest holds nothing", a_new_guest_holds_nothing },
 	  { "an exit is told once", an_exit_is_told_once },
 	  { "bytes after a reset are a breach", bytes_after_a_reset_are_a_breach },
 	  { "a truncated frame holds up its guest only",
