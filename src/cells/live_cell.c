@@ -204,29 +204,25 @@ static int check_event(struct live_cell *c, enum agent_type type, const struct a
 	return 0;
 }
 
-/* The failure of a program that this daemon has asked for, or of one of an earlier daemon. */
-static void on_early_failure(struct live_cell *c, const struct agent_event *v)
-{
-	if (!live_program_event(c, AGENT_FAILED, v))
-		c->events->on_failed(c, v);
-}
-
 static void on_event(struct live_cell *c, enum agent_type type, const struct agent_event *v)
 {
+	const bool early = c->state == LIVE_UP && !c->synced;
+
 	if (type == AGENT_READY) {
 		on_ready(c, v);
 	} else if (type == AGENT_LINGERING) {
 		on_lingering(c, v);
 	} else if (type == AGENT_HELD) {
-		if (c->state == LIVE_BOOTING || (c->state == LIVE_UP && !c->synced))
+		if (c->events->on_held != NULL && (early || c->state == LIVE_BOOTING))
 			c->events->on_held(c, v);
-	} else if (type == AGENT_FAILED && c->state == LIVE_UP && !c->synced) {
-		on_early_failure(c, v);
+	} else if (type == AGENT_FAILED && early) {
+		/* Of a program of this daemon, or of an earlier one. */
+		if (!live_program_event(c, type, v) && c->events->on_failed != NULL)
+			c->events->on_failed(c, v);
 	} else if (type == AGENT_SYNCED) {
-		if (c->state == LIVE_UP && !c->synced) {
-			c->synced = true;
+		c->synced = c->synced || early;
+		if (early && c->events->on_synced != NULL)
 			c->events->on_synced(c);
-		}
 	} else if (type == AGENT_STATED) {
 		c->disk_bytes = v->disk_bytes;
 		c->inodes = v->inodes;

@@ -38,7 +38,8 @@ struct live_cell_events {
 	 * socket are still there. May be NULL, and may not come at all before on_gone(). */
 	void (*on_exited)(struct live_cell *c);
 	void (*on_gone)(struct live_cell *c); /* nothing of it is left; it is freed */
-	/* Adopted ones: a program it holds, with its descriptors in c->agent.fds; then the end. */
+	/* Adopted ones: a program it holds, with its descriptors in c->agent.fds; then the end.
+	 * These three may be NULL: the cell is not trusted to send them only where they fit. */
 	void (*on_held)(struct live_cell *c, const struct agent_event *v);
 	/* A program that could not be started; an earlier daemon may not have received that. */
 	void (*on_failed)(struct live_cell *c, const struct agent_event *v);
