@@ -88,7 +88,7 @@ ENGINES = ("cordon-init", "cordon-shim", "qemu-system-x86", "exe", "runsc", "run
 def prepare(to, build, c):
     subprocess.run(["cp", "-a", slim_root.state(build / "cordon"), to.folder / "state" / "templates" / "slim"], check=True)
     c.ask("POST", "/v1/templates", {"name": "slim", "root": {"layers": ["slim"]}})
-    return [level["name"] for level in c.ask("GET", "/v1/node")["levels"] if level["possible"]]
+    return [name for name, level in c.ask("GET", "/v1/node")["levels"].items() if level["possible"]]
 
 
 class Guests(server.Server):

@@ -94,18 +94,17 @@ static void write_levels(struct json *j, const struct core_options *o)
 {
 	const struct cell_level *l;
 
-	json_open(j, "levels", '[');
+	json_open(j, "levels", '{');
 	for (size_t i = 0; (l = cell_level_at(i)) != NULL; i++) {
 		const struct cell_level_state *s = &o->levels[i];
 
-		json_open(j, NULL, '{');
-		json_text(j, "name", l->name);
+		json_open(j, l->name, '{');
 		json_bool(j, "possible", s->is_possible != 0);
 		json_text(j, "why", s->is_possible ? NULL : s->why);
 		json_text(j, "note", s->note[0] == '\0' ? NULL : s->note);
 		json_close(j, '}');
 	}
-	json_close(j, ']');
+	json_close(j, '}');
 }
 
 static void count_one(struct session *s, void *arg)

@@ -21,7 +21,7 @@
 /* clang-format off */
 static const struct option options[] = {
 	{ "template", "NAME", OPTION_TEXT, FIELD(template), 0, 0,
-	  "template of the cell's files; host: this machine's /usr (default); --level microvm: also the path of a root directory or an erofs image" },
+	  "files of the cell; host: this machine's /usr (default); microvm: also DIR or an image" },
 	{ "profile", "NAME", OPTION_TEXT, FIELD(profile_name), 0, 0,
 	  "standard: sudo works inside (default); locked: one user only" },
 	{ "level", "NAME", OPTION_TEXT, FIELD(level), 0, 0,
@@ -29,7 +29,7 @@ static const struct option options[] = {
 	{ "runsc", "FILE", OPTION_TEXT, FIELD(runsc), 0, 0,
 	  "program of gVisor, for --level gvisor (default: the machine's)" },
 	{ "state-dir", "DIR", OPTION_TEXT, FIELD(state_dir), 0, 0,
-	  "where `cordon guest install` put the kernel, for --level microvm (default " GUEST_STATE_DIR ")" },
+	  "where `cordon guest install` put the kernel, for microvm (default " GUEST_STATE_DIR ")" },
 	{ "memory", "SIZE", OPTION_BYTES, FIELD(memory), 4 * MIB, 64 * TIB,
 	  "memory, files written included (default 1G)" },
 	{ "cpus", "NUMBER", OPTION_MILLIS, FIELD(cpus), 10, 1000000,

@@ -34,6 +34,8 @@ OPTIONS = [
     "mount",
     "tty",
     "read-only",
+    "runsc",
+    "state-dir",
     "diff",
     "result",
     "best-effort",

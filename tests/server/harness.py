@@ -284,6 +284,12 @@ class Server:
         pids = sorted(processes_of({session_id}))
         return sorted(pids, key=lambda pid: comm(pid) != ("cordon-init" if level.LEVEL == "container" else "cordon-shim"))
 
+    def programs(self, session_id):
+        """Processes of the session, PID 1 included: with a guest as its PID 1 lists them, else as the machine does."""
+        if level.LEVEL == "container":
+            return self.cell_pids(session_id)
+        return [p["pid"] for p in self.want(200, "GET", f"/v1/sessions/{session_id}/processes")["processes"]]
+
     def note_cells(self):
         """Remembers which cells are ours, to look for them when all should be gone."""
         try:

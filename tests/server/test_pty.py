@@ -7,6 +7,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import check, equal, has, run_tests, stays, wait_for  # noqa: E402
 from streams import Attached, Events  # noqa: E402
+from level import differs  # noqa: E402
 
 SESSION = None
 
@@ -29,6 +30,7 @@ def call(server, x, what, body):
     return server.request("POST", f"/v1/sessions/{x['session_id']}/executions/{x['id']}/{what}", body)
 
 
+@differs(gvisor="ps does not name the controlling terminal, which there is")
 def test_it_is_a_terminal(server):
     x = server.run(session(server), "tty; test -t 0 && test -t 1 && test -t 2 && echo all; stty size; echo $TERM", tty={"rows": 33, "cols": 101})
     equal((x["tty"], x["stderr_bytes"], x["exit_code"]), (True, 0, 0))
@@ -101,6 +103,7 @@ def test_control_characters(server):
         equal(ws.until_end()["execution"]["signal"], 3, "Ctrl-\\ quits")
 
 
+@differs(gvisor="^C, ^Z and ^\\ are signals also on a raw terminal")
 def test_raw_bytes(server):
     code = (
         "import os, tty\n"
@@ -125,6 +128,7 @@ def test_input_by_post(server):
     equal(output, b"posted\r\n<posted>\r\n")
 
 
+@differs(gvisor="^C, ^Z and ^\\ are signals also on a raw terminal")
 def test_much_input(server):
     """More than a terminal takes at once, by one who does not wait: nothing is lost, nothing hangs."""
     code = (
@@ -196,7 +200,7 @@ def test_hangup_and_job_control(server):
     stays(lambda: server.execution(x)["state"] == "running", 0.2, "the shell")
     server.want(204, "DELETE", f"/v1/sessions/{x['session_id']}/executions/{x['id']}")
     equal(server.execution(x)["state"], "killed")
-    wait_for(lambda: len(server.cell_pids(session(server))) == 1, 15, "end of all programs")
+    wait_for(lambda: len(server.programs(session(server))) == 1, 15, "end of all programs")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import time
 import harness
 import memory
 from harness import Server, check, children, comm, equal, has, run_tests, wait_for
+from level import differs  # noqa: E402
 
 KILLS = True  # one test kills cordond
 PYTHON = os.path.realpath("/usr/bin/python3")
@@ -236,6 +237,7 @@ def test_guesses_in_output(server):
     drop(server, "token")
 
 
+@differs(gvisor="/dev/shm is in the guest's memory: in no diff")
 def test_a_file(server):
     first, second = value(), value()
     put(server, "pass", first)
@@ -261,6 +263,7 @@ def test_a_file(server):
     server.delete(session["id"])
 
 
+@differs(gvisor="secrets as a socket are not answered")
 def test_a_socket(server):
     text, other = value(), value()
     put(server, "one", text)
@@ -308,6 +311,7 @@ def test_a_placeholder(server):
     server.delete(again["id"])
 
 
+@differs(gvisor="secrets as a socket are not answered")
 def test_a_locked_session(server):
     text = value()
     put(server, "l", text)
@@ -361,6 +365,7 @@ def test_its_time(server):
     server.delete(session["id"])
 
 
+@differs(gvisor="secrets as a socket are not answered")
 def test_after_a_pause_it_is_what_it_should_be(server):
     if not server.want(200, "GET", "/v1/node")["restrictions"].get("freezer", True):
         raise harness.Skip("no freezer")
@@ -379,6 +384,7 @@ def test_after_a_pause_it_is_what_it_should_be(server):
     server.delete(session["id"])
 
 
+@differs(gvisor="secrets as a socket are not answered")
 def test_a_daemon_that_dies(server):
     text = value()
     put(server, "d", text)

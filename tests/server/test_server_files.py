@@ -15,6 +15,7 @@ from urllib.parse import quote
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import Server, check, equal, has, run_tests, wait_for  # noqa: E402
 from streams import Events  # noqa: E402
+from level import differs  # noqa: E402
 
 MIB = 1 << 20
 SESSION = None
@@ -83,6 +84,7 @@ def test_chunked_upload(server):
     equal(server.want(200, "GET", at(server, path="/tmp/chunked")), b"".join(pieces))
 
 
+@differs(gvisor="set-user-id: the test uses sudo")
 def test_modes_owners_users(server):
     server.want(201, "PUT", at(server, path="/tmp/m", mode="0751"), b"x")
     equal(sh(server, "stat -c '%a %U:%G' /tmp/m"), "751 user:user\n")
@@ -101,6 +103,7 @@ def test_modes_owners_users(server):
     server.refused(400, "invalid", "GET", at(server, path="/etc/passwd", user="nobodyhere"), None, "user")
 
 
+@differs(gvisor="removing a file that is not there: EACCES where the directory may not be written to")
 def test_errors(server):
     server.refused(404, "file_not_found", "GET", at(server, path="/none"))
     server.refused(404, "file_not_found", "GET", at(server, "/stat", path="/none"))
@@ -140,6 +143,7 @@ def test_atomic_replace(server):
     equal(out, b"[(1048576, '1', True), (1048576, '2', True)]\n", "what a reader saw")
 
 
+@differs(gvisor="an upload that broke off leaves its file .cordon-new-*: gVisor has no unnamed files")
 def test_aborted_upload(server):
     server.want(201, "PUT", at(server, path="/tmp/abort/old"), b"old")
     used = sh(server, "find / -xdev -newer /tmp/abort/old -type f 2>/dev/null | grep -v ^/proc | sort; ls -A /tmp/abort")
@@ -147,8 +151,8 @@ def test_aborted_upload(server):
         with socket.create_connection(server.address) as link:
             head = f"PUT {at(server, path='/tmp/abort/' + name)} HTTP/1.1\r\nHost: x\r\nX-API-Key: {server.key}\r\nContent-Length: 9000000\r\n\r\n"
             link.sendall(head.encode() + b"x" * 3000000)
-            wait_for(lambda: len(server.cell_pids(session(server))) > 1, 15, "the writer")
-    wait_for(lambda: len(server.cell_pids(session(server))) == 1, 15, "end of the writers")
+            wait_for(lambda: len(server.programs(session(server))) > 1, 15, "the writer")
+    wait_for(lambda: len(server.programs(session(server))) == 1, 15, "end of the writers")
     equal(sh(server, "cat /tmp/abort/old"), "old")
     now = sh(server, "find / -xdev -newer /tmp/abort/old -type f 2>/dev/null | grep -v ^/proc | sort; ls -A /tmp/abort")
     equal(now, used, "what an upload that broke off leaves")
@@ -284,6 +288,7 @@ def test_hostile_tar(server):
         equal(status, 400, "what is no archive")
 
 
+@differs(gvisor="a watcher ends at the next change after its client has left")
 def test_watch(server):
     sh(server, "mkdir -p /tmp/watched/sub")
     seen, ready = [], threading.Event()
@@ -308,7 +313,7 @@ def test_watch(server):
     for want in (("create", "f"), ("write", "f"), ("chmod", "f"), ("create", "sub/new"), ("create", "sub/new/deep"), ("remove", "g")):
         has(kinds, want, "events")
     has(kinds, ("rename", "f", "g"), "events")
-    wait_for(lambda: len(server.cell_pids(session(server))) == 1, 15, "end of the watcher")
+    wait_for(lambda: len(server.programs(session(server))) == 1, 15, "end of the watcher")
     server.refused(404, "file_not_found", "GET", at(server, "/watch", path="/none"))
 
 
@@ -335,6 +340,7 @@ def test_stopped_session(server):
     server.refused(410, "gone", "GET", f"/v1/sessions/{s}/diff")
 
 
+@differs(gvisor="writable directories of the machine are refused")
 def test_with_a_writable_mount():
     """Such a cell has a filter that refuses openat2, by which paths are opened elsewhere."""
     with tempfile.TemporaryDirectory() as top:
