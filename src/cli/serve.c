@@ -125,7 +125,8 @@ static int run(int argc, char **argv)
 			      (int)strcspn(odd, "="), odd);
 	if (o.check) {
 		if (serve_tls(&s, &e) < 0 || role_egress_check(&s, &e) < 0 ||
-		    serve_network(&s, &e) < 0 || serve_secrets_check(&s, &e) < 0) {
+		    serve_network(&s, &e) < 0 || serve_secrets_check(&s, &e) < 0 ||
+		    serve_levels_check(&s, &e) < 0) {
 			(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
 			return 2;
 		}

@@ -47,6 +47,8 @@ int serve_prepare(struct serve *s, struct err *e) MUST_USE;
 
 /* serve_levels.c: which levels sessions can have, and the files that their engines need. */
 int serve_levels(struct serve *s, struct err *e) MUST_USE;
+/* Checks the names of the setting `levels`. */
+int serve_levels_check(const struct serve *s, struct err *e) MUST_USE;
 
 /* serve_cache.c: opens the folder of cordon-cache. It may be missing: then the log says why. */
 void serve_cache(struct serve *s);

@@ -22,9 +22,9 @@ static bool is_wanted(const char *list, const char *name)
 	return false;
 }
 
-static int check_names(const char *list, struct err *e)
+int serve_levels_check(const struct serve *s, struct err *e)
 {
-	for (const char *at = list; *at != '\0';) {
+	for (const char *at = s->config.levels; *at != '\0';) {
 		size_t len = strcspn(at, ",");
 		char name[32];
 
@@ -41,7 +41,7 @@ int serve_levels(struct serve *s, struct err *e)
 {
 	const struct cell_level *l;
 
-	if (check_names(s->config.levels, e) < 0)
+	if (serve_levels_check(s, e) < 0)
 		return -1;
 	level_machine_init(&s->levels);
 	for (size_t i = 0; (l = cell_level_at(i)) != NULL; i++) {
