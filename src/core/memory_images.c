@@ -25,6 +25,7 @@
 #include "templates_private.h"
 
 #define FORMAT "memory image 1\n"
+#define BOOTS_MAX 2		/* guests that are started for images at a time */
 #define KEPT_BYTES (2ULL << 30) /* of images in memory that no session asks for */
 #define AGAIN_NS (60ULL * 1000 * CLOCK_MS)
 
@@ -33,6 +34,10 @@
 static void release(struct memory_image *g)
 {
 	LIST_REMOVE(g);
+	loop_task_cancel(g->core->loop, &g->later);
+	if (g->cold != NULL)
+		io_close_all(g->cold->fds, boot_fds_count(g->cold->request.fds));
+	free(g->cold);
 	live_guest_cancel(&g->call);
 	if (g->cell != NULL)
 		live_cell_abandon(g->cell);
@@ -61,12 +66,25 @@ static bool is_ready(const struct memory_image *g)
 
 static bool is_idle(const struct memory_image *g)
 {
-	return g->cell == NULL && g->job.call == NULL && g->waiters.first == NULL;
+	return g->cell == NULL && g->cold == NULL && g->job.call == NULL &&
+	       g->waiters.first == NULL;
+}
+
+static void release_stale(struct core *c)
+{
+	struct memory_image *next;
+
+	for (struct memory_image *g = c->memory_images; g != NULL; g = next) {
+		next = g->next;
+		if (g->stale && is_idle(g))
+			release(g);
+	}
 }
 
 /* Closes what was used least recently, above the bound. */
 static void keep_few(struct core *c)
 {
+	release_stale(c);
 	for (;;) {
 		struct memory_image *oldest = NULL;
 		uint64_t sum = 0;
@@ -147,8 +165,12 @@ static void save(struct memory_image *g)
 			 e.msg);
 		return;
 	}
-	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++)
-		copy[i] = fcntl(g->image[i], F_DUPFD_CLOEXEC, 0);
+	if (memory_image_copy(g->image, copy, &e) < 0) {
+		log_warn("a memory image could not be saved", "template=%s error=%s", g->version,
+			 e.msg);
+		layers_settle(&c->layers, &g->writing, false);
+		return;
+	}
 	g->job.done = (struct completion){ .on_done = on_saved, .arg = g };
 	storage_link_memory_save(&c->storage, &g->job, g->writing.id, g->writing.bytes,
 				 (unsigned)c->layers.reserve_percent, copy);
@@ -156,11 +178,16 @@ static void save(struct memory_image *g)
 
 /* ---- from a guest */
 
+static void boot_next(struct core *c);
+
 static void on_cell_gone(struct live_cell *cell)
 {
 	struct memory_image *g = cell->owner;
+	struct core *c = g->core;
 
 	g->cell = NULL;
+	release_stale(c);
+	boot_next(c);
 }
 
 static uint64_t size_of(const int *image)
@@ -200,8 +227,12 @@ static void on_cell_up(struct live_cell *cell, const struct err *e)
 	struct memory_image *g = cell->owner;
 
 	if (e != NULL) {
+		struct core *c = g->core;
+
 		g->cell = NULL; /* ends by itself */
 		end(g, e);
+		release_stale(c);
+		boot_next(c);
 		return;
 	}
 	g->call = (struct live_guest_call){ .on_done = on_snapshot, .arg = g };
@@ -232,10 +263,60 @@ static const struct live_cell_events cell_events = { .on_up = on_cell_up,
 						     .on_failed = on_cell_event,
 						     .on_synced = on_cell_synced };
 
-static void boot(struct memory_image *g, const struct guest_cold *cold)
+static void boot(struct memory_image *g)
 {
-	g->cell = live_cell_make(&g->core->cells, cold->plan, true, &cell_events, g);
-	live_guest_set(g->cell, cold->request, cold->fds);
+	g->cell = live_cell_make(&g->core->cells, &g->cold->plan, true, &cell_events, g);
+	live_guest_set(g->cell, &g->cold->request, g->cold->fds);
+	free(g->cold);
+	g->cold = NULL;
+}
+
+/* ---- turns */
+
+static unsigned count_boots(const struct core *c, const char *asker)
+{
+	unsigned n = 0;
+
+	for (const struct memory_image *g = c->memory_images; g != NULL; g = g->next)
+		n += g->cell != NULL && (asker == NULL || strcmp(g->asker, asker) == 0);
+	return n;
+}
+
+/* The oldest of a tenant that has none under way, else the oldest. */
+static struct memory_image *next_to_boot(const struct core *c)
+{
+	struct memory_image *first = NULL, *any = NULL;
+
+	for (struct memory_image *g = c->memory_images; g != NULL; g = g->next) {
+		if (g->cold == NULL)
+			continue;
+		any = g;
+		if (count_boots(c, g->asker) == 0)
+			first = g;
+	}
+	return first != NULL ? first : any;
+}
+
+static void boot_next(struct core *c)
+{
+	struct memory_image *g;
+
+	while (count_boots(c, NULL) < BOOTS_MAX && (g = next_to_boot(c)) != NULL)
+		boot(g);
+}
+
+void memory_image_leave(struct memory_image *g)
+{
+	if (g->waiters.first != NULL || is_ready(g) || (g->cell == NULL && g->cold == NULL))
+		return;
+	log_info("a memory image is given up", "template=%s", g->version);
+	g->stale = true;
+	if (g->cell == NULL) {
+		release(g);
+		return;
+	}
+	live_guest_cancel(&g->call);
+	live_cell_end(g->cell); /* on_cell_gone() releases it */
 }
 
 /* ---- from disk */
@@ -285,6 +366,21 @@ int memory_image_make_empty(int ret[LIVE_GUEST_IMAGE], int ret_copy[LIVE_GUEST_I
 	return 0;
 }
 
+int memory_image_copy(const int image[LIVE_GUEST_IMAGE], int ret[LIVE_GUEST_IMAGE], struct err *e)
+{
+	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++)
+		ret[i] = -1;
+	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++) {
+		ret[i] = fcntl(image[i], F_DUPFD_CLOEXEC, 0);
+		if (ret[i] >= 0)
+			continue;
+		(void)err_sys(e, "memory image");
+		io_close_all(ret, LIVE_GUEST_IMAGE);
+		return -1;
+	}
+	return 0;
+}
+
 /* ---- requests */
 
 static void name_image(const struct root_image *root, uint64_t memory_bytes, uint32_t vcpus,
@@ -304,7 +400,7 @@ static struct memory_image *find(struct core *c, const char *digest)
 {
 	struct memory_image *g = c->memory_images;
 
-	while (g != NULL && strcmp(g->digest, digest) != 0)
+	while (g != NULL && (g->stale || strcmp(g->digest, digest) != 0))
 		g = g->next;
 	if (g != NULL && g->failed && is_idle(g) && clock_now_ns() > g->used_ns + AGAIN_NS) {
 		release(g);
@@ -315,17 +411,32 @@ static struct memory_image *find(struct core *c, const char *digest)
 
 static int start(struct memory_image *g, const struct memory_image_ask *ask, struct err *e)
 {
-	struct guest_cold cold;
 	struct store_layer row;
 
 	if (store_layer_find(g->core->store, g->tenant, g->digest, &row, e) == 0) {
 		memcpy(g->layer, row.id, sizeof(g->layer));
 		return load(g, e);
 	}
-	if (e->code != ERR_NOT_FOUND || ask->cold(ask->arg, &cold, e) < 0)
+	if (e->code != ERR_NOT_FOUND)
 		return -1;
-	boot(g, &cold);
+	g->cold = calloc(1, sizeof(*g->cold));
+	assert(g->cold != NULL);
+	if (ask->cold(ask->arg, g->cold, e) < 0) {
+		free(g->cold);
+		g->cold = NULL;
+		return -1;
+	}
+	boot_next(g->core);
+	if (g->cold != NULL)
+		log_info("a memory image waits for its turn", "template=%s", g->version);
 	return 0;
+}
+
+static void on_later(struct loop_task *t)
+{
+	struct memory_image *g = t->arg;
+
+	end(g, NULL);
 }
 
 static struct memory_image *add(struct core *c, const struct memory_image_ask *ask,
@@ -340,6 +451,8 @@ static struct memory_image *add(struct core *c, const struct memory_image_ask *a
 	memcpy(g->digest, digest, sizeof(g->digest));
 	memcpy(g->version, ask->version->row.id, sizeof(g->version));
 	memcpy(g->tenant, ask->version->row.tenant, sizeof(g->tenant));
+	(void)snprintf(g->asker, sizeof(g->asker), "%s", ask->tenant);
+	g->later = (struct loop_task){ .on_run = on_later, .arg = g };
 	LIST_PUSH(&c->memory_images, g);
 	if (start(g, ask, e) == 0)
 		return g;
@@ -375,7 +488,8 @@ void memory_image_get(struct core *c, const struct memory_image_ask *ask, struct
 	}
 	g->used_ns = clock_now_ns();
 	if (is_ready(g)) {
-		completion_end_soon(w, c->loop, NULL);
+		completion_begin(w, c->loop, &g->waiters); /* which keeps it in memory */
+		loop_defer(c->loop, &g->later);
 	} else if (g->failed) {
 		(void)err_set(&e, ERR_CONFLICT, "the template's memory image could not be made");
 		completion_end_soon(w, c->loop, &e);

@@ -4,9 +4,14 @@
  * is held in sealed memory while it is used. Used by session_guest.c.
  *
  * It is named by its root image, the size of its memory, and the guest's kernel and agent. If it
- * cannot be made, sessions start their guests from the beginning. */
+ * cannot be made, sessions start their guests from the beginning.
+ *
+ * Two are made at a time on a node, and others wait; a tenant that has none under way comes first.
+ * One that no session waits for any more is given up, so each guest that boots stands for a session
+ * that is being created and counts in the quotas of its tenant. */
 #pragma once
 
+#include "keeper_msg.h"
 #include "root_images.h"
 #include "live_guest.h"
 
@@ -27,20 +32,26 @@ struct memory_image {
 	struct storage_job job;
 	struct layer_writing writing;
 	bool loading;
-	bool failed; /* it cannot be made: not tried again for a while */
+	bool failed;		  /* it cannot be made: not tried again for a while */
+	bool stale;		  /* it is not handed out again, and released when it is idle */
+	struct guest_cold *cold;  /* owned: how it is made, until its turn has come */
+	char asker[STORE_ID_MAX]; /* the tenant that asked for it first */
+	struct loop_task later;	  /* ends those that asked for it when it was there */
 };
 
-/* How a guest of the template is started from the beginning. */
+/* How a guest of the template is started from the beginning: by limits of the server's own, as all
+ * tenants wait for it and get it. */
 struct guest_cold {
-	const struct keeper_create *plan; /* with an id that no session has */
-	const struct boot_request *request;
-	int fds[BOOT_FDS_MAX]; /* owned by who asked for it */
+	struct keeper_create plan; /* with an id that no session has */
+	struct boot_request request;
+	int fds[BOOT_FDS_MAX]; /* owned */
 };
 
 /* What is wanted. */
 struct memory_image_ask {
 	const struct template_version *version;
 	const struct root_image *root;
+	const char *tenant; /* of the session */
 	uint64_t memory_bytes;
 	uint32_t vcpus;
 	const char *guest; /* what else the memory depends on: kernel, agent, engine */
@@ -56,8 +67,15 @@ void memory_image_get(struct core *c, const struct memory_image_ask *ask, struct
 /* The same if it is in memory already; else NULL. Valid until this turn of the loop ends. */
 struct memory_image *memory_image_at_hand(struct core *c, const struct memory_image_ask *ask);
 
+/* A session that has waited for it, and cancelled its completion, does not need it any more. */
+void memory_image_leave(struct memory_image *g);
+
 /* Two empty memory files for an image, and copies of their descriptors. */
 int memory_image_make_empty(int ret[LIVE_GUEST_IMAGE], int ret_copy[LIVE_GUEST_IMAGE],
 			    struct err *e) MUST_USE;
+
+/* Copies of an image's descriptors: all or none. */
+int memory_image_copy(const int image[LIVE_GUEST_IMAGE], int ret[LIVE_GUEST_IMAGE],
+		      struct err *e) MUST_USE;
 
 void memory_image_free_all(struct core *c);

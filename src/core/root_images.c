@@ -87,6 +87,7 @@ static int write_row(struct root_image *g, struct err *e)
 static void release(struct root_image *g)
 {
 	LIST_REMOVE(g);
+	loop_task_cancel(g->core->loop, &g->later);
 	storage_link_cancel(&g->core->storage, &g->job);
 	layers_settle(&g->core->layers, &g->writing, false);
 	if (g->of != NULL)
@@ -110,7 +111,6 @@ static void end(struct root_image *g, const struct err *e)
 	if (g->of != NULL)
 		template_unuse(g->of);
 	g->of = NULL;
-	g->used_step = loop_step(g->core->loop);
 	completions_end_all(&g->waiters, e == NULL ? NULL : &why);
 	if (e != NULL && g->waiters.first == NULL)
 		release(g);
@@ -118,7 +118,7 @@ static void end(struct root_image *g, const struct err *e)
 
 static bool is_idle(const struct root_image *g)
 {
-	return g->fd >= 0 && g->waiters.first == NULL && g->used_step != loop_step(g->core->loop);
+	return g->fd >= 0 && g->waiters.first == NULL;
 }
 
 /* Closes images that are stale, and one that was not used for long if there are many. */
@@ -284,12 +284,20 @@ struct root_image *root_image_at_hand(const struct template_version *v,
 	return g == NULL || g->fd < 0 ? NULL : g;
 }
 
+static void on_later(struct loop_task *t)
+{
+	struct root_image *g = t->arg;
+
+	end(g, NULL);
+}
+
 static struct root_image *add(struct core *c, struct template_version *v, const char *digest)
 {
 	struct root_image *g = calloc(1, sizeof(*g));
 
 	assert(g != NULL);
 	*g = (struct root_image){ .core = c, .fd = -1, .job.fd = -1 };
+	g->later = (struct loop_task){ .on_run = on_later, .arg = g };
 	memcpy(g->digest, digest, sizeof(g->digest));
 	memcpy(g->version, v->row.id, sizeof(g->version));
 	memcpy(g->tenant, v->row.tenant, sizeof(g->tenant));
@@ -319,9 +327,7 @@ void root_image_get(struct core *c, struct template_version *v, const struct tem
 	}
 	*ret = g;
 	g->used_ns = clock_now_ns();
-	g->used_step = loop_step(c->loop);
+	completion_begin(w, c->loop, &g->waiters); /* which keeps it open */
 	if (g->fd >= 0)
-		completion_end_soon(w, c->loop, NULL);
-	else
-		completion_begin(w, c->loop, &g->waiters);
+		loop_defer(c->loop, &g->later);
 }

@@ -30,7 +30,7 @@ struct root_image {
 	struct completions waiters;
 	/* The rest is root_images.c's. */
 	bool stale;		     /* its layer is gone: it is not handed out again */
-	uint64_t used_step;	     /* of the loop: a completion may be due until the end of it */
+	struct loop_task later;	     /* ends those that asked for it when it was open */
 	struct template_version *of; /* used, while it is made */
 	struct storage_job job;
 	struct layer_writing writing;

@@ -14,6 +14,7 @@
 #include "io.h"
 #include "log.h"
 #include "session_id.h"
+#include "session_level.h"
 #include "session_spec.h"
 #include "sha256.h"
 #include "store_layer.h"
@@ -22,7 +23,8 @@
 
 #define MIB (1ULL << 20)
 #define USER_ID 1000
-#define GUEST_CPUS 1 /* clones with more were not tried */
+#define IMAGE_CPU_MILLIS 1000 /* of a guest that becomes an image */
+#define GUEST_CPUS 1	      /* clones with more were not tried */
 
 enum { ROOT, MEMORY, LAYERS }; /* positions of the uses */
 
@@ -108,7 +110,11 @@ void session_guest_request(const struct session *s, struct boot_request *ret)
 
 static void release(struct guest_boot *b)
 {
+	struct memory_image *waited = completion_is_waiting(&b->wait) ? b->memory : NULL;
+
 	completion_cancel(&b->wait);
+	if (waited != NULL)
+		memory_image_leave(waited);
 	storage_link_cancel(&b->session->core->storage, &b->job);
 	io_close_all(&b->root_fd, 1);
 	io_close_all(b->image, LIVE_GUEST_IMAGE);
@@ -248,9 +254,10 @@ static void on_root_opened(struct completion *done, const struct err *e)
 	b->root_fd = b->job.fd;
 	b->job.fd = -1;
 	if (b->session->image != NULL) {
-		for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++)
-			b->image[i] = fcntl(b->session->image->image[i], F_DUPFD_CLOEXEC, 0);
-		ready(b);
+		if (memory_image_copy(b->session->image->image, b->image, &why) < 0)
+			fail(b, &why);
+		else
+			ready(b);
 	} else if (memory_image_make_empty(b->image, copy, &why) < 0) {
 		fail(b, &why);
 	} else {
@@ -273,28 +280,45 @@ static void on_memory(struct completion *done, const struct err *e)
 {
 	struct guest_boot *b = done->arg;
 
-	for (unsigned i = 0; e == NULL && i < LIVE_GUEST_IMAGE; i++)
-		b->image[i] = fcntl(b->memory->image[i], F_DUPFD_CLOEXEC, 0);
+	struct err why;
+
+	if (e == NULL && memory_image_copy(b->memory->image, b->image, &why) < 0) {
+		fail(b, &why);
+		return;
+	}
 	if (e != NULL)
 		log_warn("a guest starts without a memory image", "session_id=%s error=%s",
 			 b->session->row.id, e->msg);
 	ready(b);
 }
 
+/* Limits of the server's own: the session that asks first must not set those of an image that all
+ * others wait for. Only the size of the memory is the session's. */
 static int plan_cold(void *arg, struct guest_cold *ret, struct err *e)
 {
-	static struct keeper_create plan; /* used at once */
-	static struct boot_request request;
 	const struct guest_boot *b = arg;
 	const struct core *c = b->session->core;
+	const struct config *g = c->o.config;
+	struct store_session row = { .level = b->session->row.level,
+				     .profile = CELL_STANDARD,
+				     .limits = { .memory_bytes =
+							 b->session->row.limits.memory_bytes,
+						 .disk_bytes = g->disk_default,
+						 .inodes = g->inodes_default,
+						 .pids = g->pids_default,
+						 .nofile = g->nofile_default } };
 
-	plan = b->plan;
-	session_id_make(c->o.config->node_name, plan.id);
-	(void)snprintf(plan.hostname, sizeof(plan.hostname), "%.63s", plan.id);
-	guest_fill_request(c, &b->session->row, plan.id, &request);
-	ret->plan = &plan;
-	ret->request = &request;
-	return fill_cold(c, b->root_fd, &request, ret->fds, e);
+	ret->plan = b->plan;
+	ret->plan.limits = (struct cell_limits){ .memory_bytes = row.limits.memory_bytes,
+						 .cpu_millis = b->plan.limits.cpu_millis == 0
+								       ? 0 /* the machine cannot */
+								       : IMAGE_CPU_MILLIS,
+						 .pids = row.limits.pids };
+	session_level_plan(c, &row, &ret->plan);
+	session_id_make(c->o.config->node_name, ret->plan.id);
+	(void)snprintf(ret->plan.hostname, sizeof(ret->plan.hostname), "%.63s", ret->plan.id);
+	guest_fill_request(c, &row, ret->plan.id, &ret->request);
+	return fill_cold(c, b->root_fd, &ret->request, ret->fds, e);
 }
 
 static void on_root(struct completion *done, const struct err *e)
@@ -303,6 +327,7 @@ static void on_root(struct completion *done, const struct err *e)
 	const struct session *s = b->session;
 	struct memory_image_ask ask = { .version = s->template,
 					.root = b->root,
+					.tenant = s->row.tenant,
 					.memory_bytes = b->request.memory_bytes,
 					.vcpus = b->request.vcpus,
 					.guest = s->core->o.guest_key,

@@ -170,6 +170,35 @@ def test_a_session_whose_guest_did_not_start_ends_with_the_server():
     remove("half")
 
 
+def test_the_first_session_does_not_set_the_limits_of_the_image():
+    template("slow")
+    made = server.log().count("memory image made")
+    thread, _ = later(ask, "slow", 150, cpus=0.01, pids=8, nofile=16)
+    wait_for(lambda: server.log().count("memory image made") > made, 90, name="the image, with the processor of the server's own")
+    server.delete_all()
+    thread.join(BOOT)
+    remove("slow")
+
+
+def test_few_guests_boot_for_images_and_none_without_a_session():
+    template("many")
+    before = server.log().count("waits for its turn")
+    asked = [later(ask, "many", 140 + i)[0] for i in range(4)]
+
+    def stop_all():
+        for pid in engines():
+            os.kill(pid, signal.SIGSTOP)
+        return len(engines()) >= 2 and server.log().count("waits for its turn") == before + 2
+    wait_for(stop_all, 60, name="two that boot and two that wait")
+    equal(len(engines()), 2, "guests that boot at a time")
+    for session in sessions("creating"):
+        server.delete(session)
+    for thread in asked:
+        thread.join(60)
+    wait_for(lambda: not engines(), 60, name="the end of the guests that no session waits for")
+    remove("many", create("many", 140))
+
+
 if __name__ == "__main__":
     if os.getuid() != 0:
         print("1..0 # SKIP needs root")
