@@ -5,11 +5,13 @@
  * large message are copied from where they are as room appears; nothing else is appended before its
  * last one.
  *
- * In: what was read is parsed frame by frame; the rest of an incomplete frame moves to the front.
- * Only so many reads are made in a turn. */
+ * In: the other end is the engine's, which may send descriptors along: they are closed in a way
+ * that cannot block (untrusted_fd.h). What was read is parsed frame by frame; the rest of an
+ * incomplete frame moves to the front. Only so many reads are made in a turn. */
 #include "carrier.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -20,6 +22,7 @@
 #include "io.h"
 #include "shim.h"
 #include "streams.h"
+#include "untrusted_fd.h"
 
 #define IN_CAP (256U << 10)
 #define OUT_CAP (256U << 10)
@@ -97,7 +100,7 @@ static void on_readable(void)
 	struct err e;
 
 	for (int i = 0; i < READS; i++) {
-		ssize_t n = recv(sock, in + in_have, sizeof(in) - in_have, MSG_DONTWAIT);
+		ssize_t n = untrusted_recv(sock, in + in_have, sizeof(in) - in_have);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
@@ -125,6 +128,7 @@ int carrier_open(int fd, carrier_message_fn *on_message, carrier_broken_fn *on_b
 {
 	carrier_close();
 	sock = fd;
+	(void)fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
 	on_message_ = on_message;
 	on_broken_ = on_broken;
 	ready.on_ready = on_ready;
@@ -137,6 +141,7 @@ void carrier_close(void)
 	if (sock < 0)
 		return;
 	loop_remove(shim_loop, &ready);
+	untrusted_drain(sock);
 	io_close_all(&sock, 1);
 	in_have = out_at = out_have = large_left = 0;
 	free(large_own);

@@ -3,8 +3,12 @@
  * answers that never come. */
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "clock.h"
@@ -408,6 +412,47 @@ static void a_guest_that_does_not_read(void)
 	bed_end();
 }
 
+/* A TCP socket with bytes that nobody reads; closing it takes an hour. */
+static int slow_socket(void)
+{
+	struct ifreq up = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct linger hour = { .l_onoff = 1, .l_linger = 3600 };
+	static char bytes[8U << 20];
+	socklen_t len = sizeof(a);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(ioctl(fd, SIOCSIFFLAGS, &up) == 0);
+	CHECK(bind(listener, (struct sockaddr *)&a, len) == 0 && listen(listener, 1) == 0);
+	CHECK(getsockname(listener, (struct sockaddr *)&a, &len) == 0);
+	CHECK(connect(fd, (struct sockaddr *)&a, len) == 0);
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &hour, sizeof(hour)) == 0);
+	CHECK(send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0);
+	return fd;
+}
+
+/* An engine that sends descriptors with its bytes: to close them must not hold up the shim. */
+static void a_descriptor_does_not_block(void)
+{
+	uint8_t head[FRAME_HEAD];
+	int fd;
+
+	if (getuid() != 0)
+		SKIP("needs root");
+	CHECK(unshare(CLONE_NEWNET) == 0);
+	begin();
+	fd = slow_socket();
+	CHECK(kill(shim_of(bed_shim), SIGSTOP) == 0);
+	frame_head_stream(head, MUX_OPEN, 1, MUX_OPEN_SIZE);
+	CHECK(io_send(bed_guest, head, sizeof(head), &fd, 1, &e) == 0);
+	(void)close(fd);
+	CHECK(agent_send_stat(&agent, &e) == 0);
+	CHECK(kill(shim_of(bed_shim), SIGCONT) == 0);
+	(void)guest_find(AGENT_STAT);
+	bed_end();
+}
+
 /* Output that no server reads: at most the window for each stream. */
 static void output_without_a_reader_is_bounded(void)
 {
@@ -478,5 +523,6 @@ TEST_MAIN({ "every lie ends the guest", every_lie_ends_the_guest },
 	  { "a flood of OPEN is answered", a_flood_of_opens_is_answered },
 	  { "the cell's own addresses are refused", the_cells_own_addresses_are_refused },
 	  { "a guest that does not read", a_guest_that_does_not_read },
+	  { "a descriptor does not block", a_descriptor_does_not_block },
 	  { "output without a reader is bounded", output_without_a_reader_is_bounded },
 	  { "random frames do no harm", random_frames_do_no_harm })
