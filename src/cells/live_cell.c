@@ -53,6 +53,8 @@ static void release(struct live_cell *c)
 		c->cells->ending--;
 	if (c->call != NULL)
 		keeper_link_cancel(c->call);
+	while (c->programs != NULL)
+		live_cell_remove(c, c->programs); /* none may point into c any more */
 	live_guest_free(c);
 	disconnect(c);
 	loop_remove(l, &c->death);

@@ -45,6 +45,9 @@ static void not_up(struct session *s, const struct err *e)
 {
 	struct err why = *e, ignored;
 
+	/* The guest may have reported its programs before it failed: they wait for the next one. */
+	if (s->row.cold == COLD_MEMORY && s->cell != NULL)
+		execution_detach_all(s);
 	s->cell = NULL; /* ends by itself */
 	quota_uncount(s);
 	IGNORED(session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &ignored),
