@@ -11,6 +11,24 @@
 #include "template_stack.h"
 #include "templates_private.h"
 
+static struct root_image *find_root(struct template_version *v, const struct store_session *row)
+{
+	struct template_stack stack;
+	struct err ignored;
+
+	if (session_spec_stack(v, row, NULL, &stack, NULL, &ignored) < 0)
+		return NULL;
+	return root_image_at_hand(v, &stack);
+}
+
+bool guest_root_is_current(struct template_version *v, const struct store_session *row,
+			   const char *root)
+{
+	const struct root_image *now = find_root(v, row);
+
+	return now != NULL && strcmp(now->layer, root) == 0;
+}
+
 /* The images of such a session, if none has to be made or loaded. */
 static bool find_images(struct template_version *v, const struct store_session *row,
 			const struct boot_request *r, struct root_image **ret_root,
@@ -19,12 +37,8 @@ static bool find_images(struct template_version *v, const struct store_session *
 	struct memory_image_ask ask = { .memory_bytes = r->memory_bytes,
 					.vcpus = r->vcpus,
 					.guest = v->core->o.guest_key };
-	struct template_stack stack;
-	struct err ignored;
 
-	if (session_spec_stack(v, row, NULL, &stack, NULL, &ignored) < 0)
-		return false;
-	*ret_root = root_image_at_hand(v, &stack);
+	*ret_root = find_root(v, row);
 	if (*ret_root == NULL)
 		return false;
 	ask.root = *ret_root;

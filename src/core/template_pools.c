@@ -24,6 +24,7 @@
 #include "clock.h"
 #include "core_metrics.h"
 #include "guest_at_hand.h"
+#include "live_cell.h"
 #include "pool.h"
 #include "pool_boot.h"
 #include "pool_warm.h"
@@ -291,6 +292,17 @@ static void yield(struct core *c, struct tenant *t)
 
 /* ---- for sessions */
 
+/* A clone of an image that is not the template's any more is not given out; nor are the others. */
+static struct live_cell *check_clone(struct level_pool *l, struct live_cell *cell)
+{
+	if (cell == NULL || !is_vm(l) ||
+	    guest_root_is_current(l->version, &l->like, cell->root_image))
+		return cell;
+	live_cell_abandon(cell);
+	pool_limit(l->pool, 0);
+	return NULL;
+}
+
 struct live_cell *templates_claim(struct session *s)
 {
 	struct template_version *v = s->template;
@@ -303,7 +315,7 @@ struct live_cell *templates_claim(struct session *s)
 	if (l == NULL)
 		l = make_pool(v, s->row.level);
 	IGNORED(settle(l, s->row.level, &ignored), "then no cell of the pool fits");
-	cell = pool_claim(l->pool, fits(l, &s->row));
+	cell = check_clone(l, pool_claim(l->pool, fits(l, &s->row)));
 	yield(s->core, s->tenant);
 	return cell;
 }

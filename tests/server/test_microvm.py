@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -189,6 +190,23 @@ def test_a_session_with_a_clone_that_waited_outlives_cordond(server):
     equal(output(server, s, "cat /home/user/own"), "kept\n")
     wait_for(lambda: not set(idle_engines(server)) & set(old), 60, "the end of those that waited")
     equal(idle_engines(server), {}, "clones before the level was used again")
+    server.delete_all()
+
+
+def test_clones_of_a_root_image_that_is_gone_are_not_given_out(server):
+    setup(server)
+    pooled(server)
+    wait_full(server)
+    old = idle_engines(server)
+    server.delete_all()
+    with sqlite3.connect(f"{server.state}/cordon.db") as db:
+        db.execute("DELETE FROM layer_use WHERE layer IN (SELECT id FROM layer WHERE kind = 'root')")
+        db.execute("UPDATE layer SET state = 1 WHERE kind = 'root'")
+    db.close()
+    s = pooled(server)
+    check(s["id"] not in old, "the session got a clone of the image that is gone")
+    equal(output(server, s, "echo new"), "new\n")
+    wait_for(lambda: not set(idle_engines(server)) & set(old), 60, "the end of the others")
     server.delete_all()
 
 
