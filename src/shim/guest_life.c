@@ -38,6 +38,7 @@ enum state {
 	GREETING,
 	RUNNING,
 	DRAINING, /* input that was written before SNAPSHOT goes to the guest first */
+	HOLDING,  /* there is no end of it: nothing more is taken, QUIESCE follows what is */
 	QUIESCING,
 	GIVING_UP, /* QUIESCE took too long: GO_ON is sent when the guest reads again */
 	STOPPING,
@@ -140,7 +141,7 @@ static void quiesce(void)
 
 void guest_life_settle(void)
 {
-	if (state == DRAINING && carrier_is_drained())
+	if ((state == DRAINING && carrier_is_drained()) || (state == HOLDING && carrier_can_send()))
 		quiesce();
 	if (state == GIVING_UP && carrier_can_send())
 		run_on();
@@ -417,10 +418,16 @@ bool guest_life_shares_network(void)
 
 static void on_timeout(void)
 {
-	if (state == DRAINING || state == QUIESCING) {
+	if (state == DRAINING) {
+		carrier_hold(true);
+		enter(HOLDING, ANSWER_S);
+		return;
+	}
+	if (state == HOLDING || state == QUIESCING) {
 		answer_snapshot(ETIMEDOUT, BOOT_AT_TIME);
 		report_responsive(false);
-		enter(state == DRAINING ? RUNNING : GIVING_UP, 0);
+		carrier_hold(state == QUIESCING);
+		enter(state == HOLDING ? RUNNING : GIVING_UP, 0);
 		return;
 	}
 	console_note(state == LOST ? "the guest's stream has ended" : "no answer in time");

@@ -424,6 +424,26 @@ static void input_goes_with_a_snapshot(void)
 	bed_end();
 }
 
+/* There are always bytes on their way to a busy guest, and a slow one: it is saved all the same. */
+static void a_busy_guest_is_saved(void)
+{
+	static char bytes[MUX_WINDOW];
+	int a[3], b[3];
+
+	bed_start();
+	bed_boot_ready();
+	start(1, 1, a);
+	start(2, 7, b);
+	bed_write(a[0], bytes, sizeof(bytes)); /* both together are more than the socket takes */
+	bed_write(b[0], bytes, sizeof(bytes));
+	CHECK(agent_send_snapshot(&agent, true, &e) == 0);
+	CHECK(bed_is_silent(6000)); /* the shim waits for five seconds */
+	(void)guest_find(GUEST_QUIESCE);
+	guest_say(GUEST_QUIESCED, 0, NULL, 0);
+	CHECK(bed_hear(AGENT_SNAPSHOT_DONE).sys == 0);
+	bed_end();
+}
+
 static void a_snapshot_that_fails_lets_the_guest_go_on(void)
 {
 	struct agent_event v;
@@ -637,6 +657,7 @@ TEST_MAIN({ "a guest boots", a_guest_boots },
 	  { "a request outlives its server", a_request_outlives_its_server },
 	  { "snapshots are taken", snapshots_are_taken },
 	  { "input goes with a snapshot", input_goes_with_a_snapshot },
+	  { "a busy guest is saved", a_busy_guest_is_saved },
 	  { "a snapshot that fails lets the guest go on",
 	    a_snapshot_that_fails_lets_the_guest_go_on },
 	  { "a paused clone is resumed", a_paused_clone_is_resumed },
