@@ -43,6 +43,23 @@ static int own_namespaces(const char *name, struct err *e)
 	return 0;
 }
 
+/* gVisor's engine may make namespaces, most of which are memory of the kernel that no limit counts:
+ * so many of each kind, the cell's own included. It cannot change them, as /proc/sys is read-only.
+ */
+static int limit_namespaces(int proc_sys_fd, struct err *e)
+{
+	static const char *const files[] = {
+		"user/max_user_namespaces",   "user/max_mnt_namespaces", "user/max_net_namespaces",
+		"user/max_pid_namespaces",    "user/max_ipc_namespaces", "user/max_uts_namespaces",
+		"user/max_cgroup_namespaces", "user/max_time_namespaces"
+	};
+
+	for (size_t i = 0; i < COUNT(files); i++)
+		if (io_write_file(proc_sys_fd, files[i], "16", e) < 0)
+			return -1;
+	return 0;
+}
+
 /* If the cell lingers, the disk's root directory comes with the byte. */
 static int wait_for_go(int sync_fd, struct err *e)
 {
@@ -153,6 +170,7 @@ static int enter(struct enter_plan *p, struct err *e)
 	if (cgroup_enter(&p->cell->cgroup, e) < 0
 	    || own_namespaces(r->hostname, e) < 0
 	    || netns_setup(p->keeper->proc_sys_fd, e) < 0
+	    || (gvisor && limit_namespaces(p->keeper->proc_sys_fd, e) < 0)
 	    || only_our_fds(p, e) < 0
 	    || wait_for_go(p->sync_fd, e) < 0
 	    || no_stdio(e) < 0

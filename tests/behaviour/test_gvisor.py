@@ -116,6 +116,14 @@ def test_a_user_cannot_end_the_guest():
     run(cmd="kill -9 1; kill -TERM 1; sleep 0.1; exit 6").exits(6)
 
 
+def comm(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
 def engine_processes():
     """{pid: command line} of the processes of runsc."""
     found = {}
@@ -128,6 +136,19 @@ def engine_processes():
         if words[0].startswith(b"runsc"):
             found[pid] = b" ".join(words).decode()
     return found
+
+
+def test_namespaces_of_the_engine_are_limited():
+    """They are memory that no limit of the cell counts."""
+    p = tap.start(cmd="echo up; sleep 1000", stdout=subprocess.PIPE)
+    equal(p.stdout.readline(), b"up\n")
+    (shim,) = [pid for pid in processes() if comm(pid) == "cordon-shim"]
+    for kind in "user", "mnt", "net", "pid", "ipc", "uts", "cgroup", "time":
+        limit = subprocess.run(["nsenter", "--user", "--target", str(shim), "cat", f"/proc/sys/user/max_{kind}_namespaces"],
+                               stdout=subprocess.PIPE, text=True, check=True).stdout
+        equal(limit, "16\n", kind)
+    p.kill()
+    p.wait()
 
 
 def kill_part(part):
