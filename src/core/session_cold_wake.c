@@ -30,7 +30,8 @@ void session_cold_wake(struct session *s, const struct store_actor *who)
 		return; /* the cell is not gone yet: on_gone() calls again */
 	session_timer_check_clock(c);
 	session_set_actor(s, who);
-	if (session_spec_plan(c, s->template, &s->row, s->own, &plan, &e) < 0 ||
+	if (core_level_check(c, session_level(s), &e) < 0 ||
+	    session_spec_plan(c, s->template, &s->row, s->own, &plan, &e) < 0 ||
 	    (!s->counted && quota_fits(s, &retry_s, &e) < 0) ||
 	    session_save(s, SESSION_RESUMING, SESSION_NO_REASON, &e) < 0) {
 		completions_end_all(&s->when_running, &e);
