@@ -192,7 +192,7 @@ static int check_event(struct live_cell *c, enum agent_type type, const struct a
 {
 	bool starting = (v->flags & AGENT_IS_STARTING) != 0;
 
-	if (live_program_check(c, type, v, e) < 0)
+	if (live_program_check(c, type, v, e) < 0 || live_guest_check(c, type, e) < 0)
 		return -1;
 	if (type != AGENT_STARTED && type != AGENT_HELD)
 		return 0;

@@ -86,6 +86,7 @@ struct live_cell {
 	char root_image[CELL_ID_MAX]; /* of a guest that the pool made: a layer; "": none */
 	uint32_t guest_state;	      /* enum boot_guest, as it was told last */
 	unsigned nheld;		      /* programs that it reported as held */
+	unsigned nguest;	      /* states of its guest that it reported */
 	struct keeper_create *plan;   /* owned, while making */
 	struct keeper_call *call;     /* under way */
 	const struct live_cell_events *events;

@@ -9,6 +9,8 @@
 #include "io.h"
 #include "log.h"
 
+#define EVENTS_MAX 10000U /* each writes a row; a guest that hangs takes 30 seconds for two */
+
 struct live_guest {
 	struct boot_request request;
 	int fds[BOOT_FDS_MAX]; /* owned until they are sent */
@@ -118,10 +120,19 @@ static void on_answer(struct live_cell *c, enum agent_type type, const struct ag
 
 static void on_guest(struct live_cell *c, const struct agent_event *v)
 {
+	if (c->guest_state == v->stage)
+		return;
 	log_info("guest", "session_id=%s state=%s", c->id, boot_guest_word(v->stage));
 	c->guest_state = v->stage;
 	if (c->events->on_guest != NULL)
 		c->events->on_guest(c, v);
+}
+
+int live_guest_check(struct live_cell *c, enum agent_type type, struct err *e)
+{
+	if (type != AGENT_GUEST || ++c->nguest <= EVENTS_MAX)
+		return 0;
+	return err_set(e, ERR_INVALID, "PID 1 sent more than %u states of its guest", EVENTS_MAX);
 }
 
 int live_guest_event(struct live_cell *c, enum agent_type type, const struct agent_event *v,

@@ -45,6 +45,8 @@ bool live_guest_boot(struct live_cell *c, int *ret_result, struct err *e);
  * does not, and why. */
 int live_guest_event(struct live_cell *c, enum agent_type type, const struct agent_event *v,
 		     bool *ret_up, struct err *e) MUST_USE;
+/* May PID 1 say that once more? */
+int live_guest_check(struct live_cell *c, enum agent_type type, struct err *e) MUST_USE;
 /* The cell is dead, or ends. */
 void live_guest_lost(struct live_cell *c);
 void live_guest_free(struct live_cell *c);
