@@ -163,11 +163,13 @@ struct session {
 	struct capturing *capturing;	   /* owned; session_capture.c */
 	struct cooling *cooling;	   /* owned; session_cold.c */
 	struct session_services *services; /* owned; session_service.c */
-	bool prepared;		       /* the commands of its template ran before it had the cell */
-	bool plain_shell;	       /* there is no bash */
-	uint64_t cpu_before_us;	       /* of the cells that it had before */
-	struct disk_boot *disk_boot;   /* owned; session_disk.c */
-	struct guest_boot *guest_boot; /* owned; session_guest.c, as the next */
+	bool prepared;		     /* the commands of its template ran before it had the cell */
+	bool plain_shell;	     /* there is no bash */
+	uint64_t cpu_before_us;	     /* of the cells that it had before */
+	struct disk_boot *disk_boot; /* owned; session_disk.c */
+	/* memory_images.h: what its guest was started from; "": its own, or none */
+	char clone_of[STORE_LAYER_DIGEST_MAX];
+	struct guest_boot *guest_boot;	    /* owned; session_guest.c, as the next */
 	struct session_memory *remembering; /* borrowed: under way; session_memory.c, as the next */
 	struct live_guest_call go_on;
 	bool cannot_save;	   /* its memory could not be saved: it is frozen instead */

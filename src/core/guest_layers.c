@@ -7,7 +7,7 @@
 
 #include "core_private.h"
 #include "log.h"
-#include "templates.h"
+#include "templates_private.h"
 
 #define ROOTS_MAX 4    /* of one version: the host template has another after each upgrade */
 #define MEMORIES_MAX 8 /* one for each size */
@@ -67,6 +67,14 @@ static int write_uses(struct core *c, const char *version, const struct uses *u,
 			       (const char(*)[STORE_ID_MAX])all, u->nroots + u->nmemories, e);
 }
 
+static bool has(const struct uses *u, const char *layer)
+{
+	for (size_t i = 0; i < u->nold; i++)
+		if (strcmp(u->old[i], layer) == 0)
+			return true;
+	return false;
+}
+
 int guest_layers_add(struct core *c, const char *version, const struct store_layer *row,
 		     struct err *e)
 {
@@ -76,21 +84,31 @@ int guest_layers_add(struct core *c, const char *version, const struct store_lay
 		return err_set(e, ERR_NOT_FOUND, "the template was removed");
 	if (read_old(c, version, &u, e) < 0)
 		return -1;
-	for (size_t i = 0; i < u.nold; i++)
-		if (strcmp(u.old[i], row->id) == 0)
-			return 0;
+	if (has(&u, row->id))
+		return 0;
 	put(&u, row);
 	if (put_old(c, &u, row->id, e) < 0)
 		return -1;
 	return write_uses(c, version, &u, e);
 }
 
-void guest_layers_drop(struct core *c, const char *version, const char *layer)
+static int drop(struct core *c, const char *version, const char *layer, struct err *e)
 {
 	struct uses u = { 0 };
+
+	if (read_old(c, version, &u, e) < 0)
+		return -1;
+	if (!has(&u, layer))
+		return 0;
+	return put_old(c, &u, layer, e) < 0 ? -1 : write_uses(c, version, &u, e);
+}
+
+void guest_layers_drop(struct core *c, const char *layer)
+{
 	struct err e;
 
-	if (read_old(c, version, &u, &e) < 0 || put_old(c, &u, layer, &e) < 0 ||
-	    write_uses(c, version, &u, &e) < 0)
-		log_warn("an image stays in use", "layer=%s error=%s", layer, e.msg);
+	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
+		if (drop(c, v->row.id, layer, &e) < 0)
+			log_warn("an image stays in use", "layer=%s error=%s", layer, e.msg);
+	layers_collect(&c->layers, false, NULL);
 }

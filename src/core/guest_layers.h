@@ -17,5 +17,5 @@ struct core;
 int guest_layers_add(struct core *c, const char *version, const struct store_layer *row,
 		     struct err *e) MUST_USE;
 
-/* The version does not use it any more: it is damaged. */
-void guest_layers_drop(struct core *c, const char *version, const char *layer);
+/* No version uses it any more: it is damaged. */
+void guest_layers_drop(struct core *c, const char *layer);

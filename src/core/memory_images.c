@@ -24,9 +24,9 @@
 #include "sha256.h"
 #include "templates_private.h"
 
-#define FORMAT "memory image 1\n"
-#define BOOTS_MAX 2		/* guests that are started for images at a time */
-#define KEPT_BYTES (2ULL << 30) /* of images in memory that no session asks for */
+#define FORMAT "memory image 2\n" /* raised when shim/qemu_command.c makes another machine */
+#define BOOTS_MAX 2		  /* guests that are started for images at a time */
+#define KEPT_BYTES (2ULL << 30)	  /* of images in memory that no session asks for */
 #define AGAIN_NS (60ULL * 1000 * CLOCK_MS)
 
 /* ---- ends */
@@ -139,13 +139,15 @@ static void on_saved(struct completion *done, const struct err *e)
 {
 	struct memory_image *g = done->arg;
 	struct err why;
-	bool good = e == NULL && write_row(g, &why) == 0;
+	bool good = e == NULL && !g->stale && write_row(g, &why) == 0;
 
 	if (good)
 		memcpy(g->layer, g->writing.id, sizeof(g->layer));
 	else
 		log_warn("a memory image could not be saved", "template=%s error=%s", g->version,
-			 e != NULL ? e->msg : why.msg);
+			 e != NULL  ? e->msg
+			 : g->stale ? "it is not good"
+				    : why.msg);
 	layers_settle(&g->core->layers, &g->writing, good);
 }
 
@@ -329,7 +331,7 @@ static void on_loaded(struct completion *done, const struct err *e)
 	if (e != NULL) {
 		io_close_all(g->image, LIVE_GUEST_IMAGE);
 		if (e->code == ERR_NOT_FOUND) /* a row without files: made again later */
-			guest_layers_drop(g->core, g->version, g->layer);
+			guest_layers_drop(g->core, g->layer);
 	} else {
 		g->bytes = size_of(g->image);
 	}
@@ -407,6 +409,24 @@ static struct memory_image *find(struct core *c, const char *digest)
 		return NULL;
 	}
 	return g;
+}
+
+void memory_image_tried(struct core *c, const char *digest, bool good)
+{
+	struct memory_image *g = digest[0] == '\0' ? NULL : find(c, digest);
+
+	if (g == NULL || !is_ready(g))
+		return;
+	if (good || g->is_good) { /* another failure is the session's own */
+		g->is_good = true;
+		return;
+	}
+	log_warn("a memory image cannot be used and is made again", "template=%s layer=%s",
+		 g->version, g->layer);
+	g->stale = true;
+	if (g->layer[0] != '\0')
+		guest_layers_drop(c, g->layer);
+	release_stale(c);
 }
 
 static int start(struct memory_image *g, const struct memory_image_ask *ask, struct err *e)

@@ -33,6 +33,7 @@ struct memory_image {
 	struct layer_writing writing;
 	bool loading;
 	bool failed;		  /* it cannot be made: not tried again for a while */
+	bool is_good;		  /* a guest has started from it */
 	bool stale;		  /* it is not handed out again, and released when it is idle */
 	struct guest_cold *cold;  /* owned: how it is made, until its turn has come */
 	char asker[STORE_ID_MAX]; /* the tenant that asked for it first */
@@ -69,6 +70,10 @@ struct memory_image *memory_image_at_hand(struct core *c, const struct memory_im
 
 /* A session that has waited for it, and cancelled its completion, does not need it any more. */
 void memory_image_leave(struct memory_image *g);
+
+/* A guest was started from the image of that digest, or could not be: one from which no guest ever
+ * started is dropped, and the next request makes it again. "": none. */
+void memory_image_tried(struct core *c, const char *digest, bool good);
 
 /* Two empty memory files for an image, and copies of their descriptors. */
 int memory_image_make_empty(int ret[LIVE_GUEST_IMAGE], int ret_copy[LIVE_GUEST_IMAGE],

@@ -221,7 +221,7 @@ static void on_opened(struct completion *done, const struct err *e)
 	}
 	why = *e;
 	if (e->code == ERR_NOT_FOUND) /* a row without a file: made again by the next request */
-		guest_layers_drop(g->core, g->version, g->layer);
+		guest_layers_drop(g->core, g->layer);
 	end(g, &why);
 }
 

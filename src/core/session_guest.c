@@ -286,7 +286,9 @@ static void on_memory(struct completion *done, const struct err *e)
 		fail(b, &why);
 		return;
 	}
-	if (e != NULL)
+	if (e == NULL)
+		memcpy(b->session->clone_of, b->memory->digest, sizeof(b->memory->digest));
+	else
 		log_warn("a guest starts without a memory image", "session_id=%s error=%s",
 			 b->session->row.id, e->msg);
 	ready(b);

@@ -18,6 +18,7 @@
 #include "execution_kill.h"
 #include "file_op.h"
 #include "kept_diff.h"
+#include "memory_images.h"
 #include "live_cell.h"
 #include "log.h"
 #include "pool_boot.h"
@@ -151,6 +152,7 @@ static void boot_failed(struct session *s, const struct err *e)
 {
 	struct err why = *e;
 
+	memory_image_tried(s->core, s->clone_of, false);
 	if (s->row.state == SESSION_RESUMING && session_is_cold(&s->row)) {
 		session_cold_up(s, e);
 		return;
@@ -206,6 +208,7 @@ static void on_cell_up(struct live_cell *cell, const struct err *e)
 		boot_failed(s, e);
 		return;
 	}
+	memory_image_tried(s->core, s->clone_of, true);
 	s->row.pid = cell->pid;
 	s->row.started_ms = core_now_ms();
 	s->row.deadline_ms = s->row.timeout_ms == 0 ? 0 : s->row.started_ms + s->row.timeout_ms;

@@ -199,6 +199,25 @@ def test_few_guests_boot_for_images_and_none_without_a_session():
     remove("many", create("many", 140))
 
 
+def test_an_image_that_is_damaged_is_made_again():
+    template("bad")
+    session = create("bad", 160)
+    server.delete(session)
+    server.reaches(session, "stopped", 60)
+    wait_for(lambda: layers("memory"), 60, name="the image on disk")
+    server.stop()
+    damaged = 0
+    for name in pathlib.Path(server.state).rglob("devices"):
+        if (name.parent / "ram").exists():
+            content = name.read_bytes()
+            name.write_bytes(content[:200] + bytes(x ^ 255 for x in content[200:6000]) + content[6000:])
+            damaged += 1
+    check(damaged > 0, "an image was found")
+    server.start()
+    equal(ask("bad", 160)[0], 500, "a guest cannot be started from it")
+    remove("bad", create("bad", 160))
+
+
 if __name__ == "__main__":
     if os.getuid() != 0:
         print("1..0 # SKIP needs root")
