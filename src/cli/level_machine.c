@@ -8,9 +8,11 @@
 
 #include "child_process.h"
 #include "guest_machine.h"
+#include "hex.h"
 #include "io.h"
 #include "keeper_client.h"
 #include "runsc.h"
+#include "sha256.h"
 
 static void set_possible(struct cell_level_state *s, const char *note)
 {
@@ -53,6 +55,18 @@ static int load_guest(const char *state_dir, struct level_machine *m, struct err
 	return 0;
 }
 
+/* Memory images are of one engine: another version may not read what this one has written. */
+static void add_engine(const struct guest_machine *machine, char key[static SERVE_GUEST_KEY_MAX])
+{
+	char text[SERVE_GUEST_KEY_MAX + 64];
+	uint8_t sum[SHA256_SIZE];
+
+	(void)snprintf(text, sizeof(text), "%s\nqemu %u.%u\n%s\n", key, machine->qemu[0],
+		       machine->qemu[1], machine->use_kvm ? "kvm" : "tcg");
+	sha256_of(text, strlen(text), sum);
+	hex_encode(sum, sizeof(sum), key);
+}
+
 static int find_microvm(const char *state_dir, struct level_machine *m, char note[static 160],
 			struct err *e)
 {
@@ -61,6 +75,7 @@ static int find_microvm(const char *state_dir, struct level_machine *m, char not
 	if (guest_machine_find(state_dir, &machine, e) < 0 || load_guest(state_dir, m, e) < 0)
 		return -1;
 	m->use_kvm = machine.use_kvm;
+	add_engine(&machine, m->guest_key);
 	guest_machine_accel_text(&machine, note, 160);
 	return 0;
 }

@@ -106,7 +106,8 @@ struct serve_setup {
 	uint32_t negress;  /* processes of cordon-egress, 1 to SERVE_EGRESS_MAX */
 	struct cell_level_state levels[CELL_LEVELS];
 	uint32_t use_kvm;		     /* guests of level microvm run on the processor */
-	char guest_key[SERVE_GUEST_KEY_MAX]; /* changes with the guest's kernel and agent */
+	char guest_key[SERVE_GUEST_KEY_MAX]; /* changes with the guest's kernel and agent, and QEMU
+					      */
 	struct serve_host host;
 	uint32_t template_root; /* the keeper's root that is template_dir, by number */
 	char template_dir[CELL_PATH_MAX];
