@@ -207,12 +207,23 @@ static void give_up(struct cooling *k, const struct err *e)
 	completions_end_all(&s->when_paused, &why);
 }
 
+/* Its image was written, but not its row: the guest is still stopped for that image. */
+static void give_up_settled(struct cooling *k, const struct err *e)
+{
+	struct session *s = k->session;
+	bool stopped = k->how == COLD_KEEP;
+
+	give_up(k, e);
+	if (stopped)
+		session_memory_go_on(s);
+}
+
 static void go_on(struct cooling *k)
 {
 	struct err e;
 
 	if (settle(k, &e) < 0)
-		give_up(k, &e);
+		give_up_settled(k, &e);
 	else
 		end_cell(k);
 }
