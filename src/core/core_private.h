@@ -173,7 +173,9 @@ struct session {
 	struct session_memory *remembering; /* borrowed: under way; session_memory.c, as the next */
 	struct live_guest_call go_on;
 	bool cannot_save;	   /* its memory could not be saved: it is frozen instead */
-	struct guest_image *image; /* what its guest begins with; NULL: see there */
+	struct guest_image *image; /* what its guest begins with, until it runs; NULL: see there */
+	bool goes_on;		   /* its guest began with the memory of another session */
+	char source[STORE_ID_MAX]; /* which that is */
 	struct reboot *reboot;	   /* owned; session_reboot.c */
 	bool disk_counted;	   /* in the sums of its tenant */
 	bool cold_counted;	   /* the same, as one without a cell */

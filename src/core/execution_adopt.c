@@ -165,7 +165,64 @@ void execution_claimed(struct execution *x, const struct agent_event *v, const i
 	s->records++;
 	s->running++;
 	live_cell_add_held(s->cell, &x->program, v->handle);
+	if ((v->flags & AGENT_IS_STARTING) != 0)
+		return; /* STARTED follows */
 	(void)execution_on_started(x, v, fds, n);
 	if ((v->flags & AGENT_HAS_EXITED) != 0)
 		execution_on_event(x, s->cell, AGENT_EXITED, v);
+}
+
+/* ---- of a session that began with the memory of another */
+
+/* What is known of the program, where its record is: of a live session by its handle, else by its
+ * mark. *ret_row is read from the store then, and released by the caller. */
+static const struct store_execution *find_source(const struct session *s,
+						 const struct agent_event *v,
+						 struct store_execution *ret_row)
+{
+	struct session *source = session_by_id(s->core, s->source);
+	const struct execution *was =
+		source == NULL ? NULL : execution_by_handle(source, v->handle);
+	char found[STORE_ID_MAX];
+	struct err e;
+
+	if (was != NULL)
+		return &was->row;
+	if (v->mark == 0 ||
+	    store_execution_by_mark(s->core->store, s->source, v->mark, found, &e) < 0 ||
+	    store_execution_get(s->core->store, found, ret_row, &e) < 0)
+		return NULL;
+	return ret_row;
+}
+
+void execution_continue(struct session *s, struct live_cell *c, const struct agent_event *v)
+{
+	struct store_execution row = { 0 };
+	const struct store_execution *was = find_source(s, v, &row);
+	struct execution_spec spec = { .background = true,
+				       .tty = (v->flags & AGENT_IS_TTY) != 0,
+				       .actor = &s->actor };
+	struct execution *x;
+	unsigned n = c->agent.nfds;
+	struct err e;
+
+	if (was != NULL) {
+		spec.kind = was->kind;
+		spec.text = was->command;
+		spec.keep_text = was->command[0] != '\0';
+		spec.hash = was->command_hash;
+		spec.user = was->user;
+		spec.client = was->client;
+		spec.language = was->language;
+		spec.context = was->context;
+	}
+	x = execution_claim(s, &spec, v->handle, v->mark, &e);
+	store_execution_release(&row);
+	if (x == NULL) {
+		log_warn("a program that goes on has no record", "session_id=%s error=%s",
+			 s->row.id, e.msg);
+		return;
+	}
+	c->agent.nfds = 0;
+	execution_claimed(x, v, c->agent.fds, n);
 }

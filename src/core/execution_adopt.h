@@ -17,6 +17,9 @@ void execution_adopt_failed(struct execution *x, struct live_cell *c, const stru
  * that it does not report, when it is up, are lost: the second. */
 void execution_detach_all(struct session *s);
 void execution_lose_detached(struct session *s);
+/* A program of another session that goes on in this one, which began with its memory, becomes an
+ * execution of its own. */
+void execution_continue(struct session *s, struct live_cell *c, const struct agent_event *v);
 struct execution *execution_by_handle(struct session *s, uint32_t handle);
 /* A program that was started in the cell before there was a session becomes an execution: writes
  * its record (pool_boot.h), and after the transaction takes the program and its descriptors. */

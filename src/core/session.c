@@ -144,6 +144,11 @@ struct core *session_core(const struct session *s)
 	return s->core;
 }
 
+bool session_goes_on(const struct session *s)
+{
+	return s->goes_on;
+}
+
 const struct cell_level *session_level(const struct session *s)
 {
 	return cell_level_of(s->row.level);

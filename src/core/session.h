@@ -65,6 +65,8 @@ const char *session_shown_name(const struct store_session *row);
  * ':' as in the spec. No path in them has a control character (the interfaces refuse those). */
 
 /* What a client asks for. 0, NULL or "" mean the default; core checks every maximum. */
+struct guest_image;
+
 struct session_spec {
 	const char *template, *level;
 	/* For callers inside of the server: the id of a version, instead of template; and layers
@@ -72,7 +74,9 @@ struct session_spec {
 	const char *version;
 	const char (*layers)[STORE_ID_MAX];
 	size_t nlayers;
-	int profile; /* enum cell_profile, -1: default */
+	struct guest_image
+		*image; /* the memory that its guest begins with; NULL: see session_guest.h */
+	int profile;	/* enum cell_profile, -1: default */
 	struct cell_limits limits;
 	uint64_t timeout_ms, idle_ms;
 	bool timeout_given, idle_given; /* so that 0 can mean "none" */
@@ -137,6 +141,8 @@ const struct store_session *session_row(const struct session *s);
 const struct store_actor *session_actor(const struct session *s);
 unsigned session_executions_running(const struct session *s);
 struct core *session_core(const struct session *s);
+/* Did its guest begin with the memory of another session? */
+bool session_goes_on(const struct session *s);
 /* templates.c: the version of the template that the session was made from; NULL: not known. */
 const struct store_template *session_template(const struct session *s);
 /* Its isolation level. */

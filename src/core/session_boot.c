@@ -71,7 +71,7 @@ uint64_t session_boot_rest_ms(unsigned tries)
 
 bool session_boot_is_needed(const struct session *s)
 {
-	return start_command(s)[0] != '\0' || ready_command(s)[0] != '\0';
+	return !s->goes_on && (start_command(s)[0] != '\0' || ready_command(s)[0] != '\0');
 }
 
 static void finish(struct boot *b, const struct err *e)

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "core_metrics.h"
 #include "core_private.h"
+#include "session_guest.h"
 #include "fd_budget.h"
 #include "quota.h"
 #include "session.h"
@@ -101,6 +102,11 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	(void)snprintf(s->row.creator_key, sizeof(s->row.creator_key), "%s", s->actor.key_id);
 	s->key_max = key.sessions;
 	s->key_per_minute = key.creates_per_minute;
+	s->image = spec->image == NULL ? NULL : guest_image_use(spec->image);
+	s->goes_on = spec->image != NULL || template_has_memory(s->template);
+	memcpy(s->source,
+	       spec->image != NULL ? spec->image->source : template_row(s->template)->source,
+	       sizeof(s->source));
 	if (session_parts_check(s, e) < 0) {
 		session_free(s);
 		return -1;

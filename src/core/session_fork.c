@@ -9,6 +9,9 @@
 
 #include "core_private.h"
 #include "session_boot.h"
+#include "session_guest.h"
+#include "session_memory.h"
+#include "session_parts.h"
 #include "session_spec.h"
 #include "templates_private.h"
 
@@ -98,6 +101,9 @@ static void check_end(struct session_fork *f)
 	if (f->waiting > 0)
 		return;
 	layer_fold_release(&f->fold);
+	session_memory_free(&f->memory);
+	guest_image_unuse(f->image);
+	f->image = NULL;
 	if (f->core != NULL)
 		session_capture_release(f->core, &f->capture);
 	completion_end(&f->done, NULL);
@@ -157,6 +163,7 @@ static void make_all(struct session_fork *f, const char *version, const struct t
 		spec.version = version;
 	spec.layers = own == NULL ? NULL : own->layers;
 	spec.nlayers = own == NULL ? 0 : own->nlayers;
+	spec.image = f->image;
 	f->waiting = 1; /* so that it does not end inside */
 	for (unsigned i = 0; i < f->n; i++)
 		make_one(f, &f->list[i], &spec);
@@ -175,11 +182,21 @@ static void fail(struct session_fork *f, const struct err *e)
 
 	f->source = NULL;
 	layer_fold_release(&f->fold);
+	session_memory_free(&f->memory);
 	session_capture_release(f->core, &f->capture);
 	completion_end(&f->done, &why);
 }
 
 /* The source may have ended meanwhile. */
+static bool find_again(struct session_fork *f, struct err *why)
+{
+	f->source = session_by_id(f->core, f->id);
+	if (f->source != NULL && f->source->template != NULL)
+		return true;
+	(void)err_set_reason(why, REASON_GONE, "session %s has ended", f->id);
+	return false;
+}
+
 static void on_folded(struct completion *c, const struct err *e)
 {
 	struct session_fork *f = c->arg;
@@ -187,9 +204,7 @@ static void on_folded(struct completion *c, const struct err *e)
 	struct err why;
 
 	(void)e;
-	f->source = session_by_id(f->core, f->id);
-	if (f->source == NULL || f->source->template == NULL) {
-		(void)err_set_reason(&why, REASON_GONE, "session %s has ended", f->id);
+	if (!find_again(f, &why)) {
 		fail(f, &why);
 		return;
 	}
@@ -211,23 +226,65 @@ static void on_captured(struct completion *c, const struct err *e)
 				       &why) < 0) {
 		fail(f, &why);
 	} else {
-		memcpy(f->id, s->row.id, sizeof(f->id));
 		f->source = NULL;
 		f->fold.done = (struct completion){ .on_done = on_folded, .arg = f };
 		layer_fold(f->core, f->tenant->row.id, &f->stack, stay, &f->fold);
 	}
 }
 
+/* The image of a session's memory, for others. */
+static struct guest_image *take_image(struct session_memory *m, const char *source)
+{
+	struct guest_image *g = calloc(1, sizeof(*g));
+
+	assert(g != NULL);
+	g->users = 1;
+	memcpy(g->root, m->root, sizeof(g->root));
+	(void)snprintf(g->source, sizeof(g->source), "%s", source);
+	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++) {
+		g->image[i] = m->image[i];
+		m->image[i] = -1;
+	}
+	return g;
+}
+
+/* The source goes on already. */
+static void on_remembered(struct completion *c, const struct err *e)
+{
+	struct session_fork *f = c->arg;
+	struct err why;
+
+	if (e != NULL || !find_again(f, &why)) {
+		fail(f, e != NULL ? e : &why);
+		return;
+	}
+	f->image = take_image(f->memory, f->id);
+	make_all(f, NULL, NULL);
+}
+
 static void on_snapshot(struct completion *c, const struct err *e)
 {
 	struct session_fork *f = c->arg;
+	struct err why;
 
-	if (e != NULL) {
-		fail(f, e);
+	if (e != NULL || !find_again(f, &why)) {
+		fail(f, e != NULL ? e : &why);
 		return;
 	}
 	snapshot_id(f->core, f->made.version, f->snapshot);
 	make_all(f, template_row(f->made.version)->id, NULL);
+}
+
+static void remember(struct session_fork *f)
+{
+	struct err e;
+
+	if (session_parts_check_memory(f->source, true, &e) < 0) {
+		fail(f, &e);
+		return;
+	}
+	f->memory = session_memory_new(on_remembered, f);
+	session_memory(f->source, "fork", 0, f->memory);
 }
 
 void session_fork(struct session *s, unsigned n, bool timeout_given, uint64_t timeout_ms,
@@ -248,7 +305,10 @@ void session_fork(struct session *s, unsigned n, bool timeout_given, uint64_t ti
 	completion_begin(&f->done, s->core->loop, NULL);
 	f->capture.done = (struct completion){ .on_done = on_captured, .arg = f };
 	f->made.done = (struct completion){ .on_done = on_snapshot, .arg = f };
-	if (keep_snapshot)
+	memcpy(f->id, s->row.id, sizeof(f->id));
+	if (!keep_snapshot && cell_level_can(session_level(s), CELL_CAN_KEEP_MEMORY))
+		remember(f);
+	else if (keep_snapshot)
 		snapshot_make(s, NULL, 0, who, &f->made);
 	else
 		session_capture(s, "fork", false, &f->capture);
@@ -264,6 +324,9 @@ void session_fork_release(struct session_fork *f)
 	completion_cancel(&f->done);
 	session_capture_cancel(&f->capture);
 	layer_fold_release(&f->fold);
+	session_memory_free(&f->memory);
+	guest_image_unuse(f->image);
+	f->image = NULL;
 	snapshot_cancel(&f->made);
 	for (unsigned i = 0; i < f->n; i++) {
 		struct session_fork_one *one = &f->list[i];

@@ -10,6 +10,9 @@
 
 #define SESSION_FORK_MAX 100
 
+struct guest_image;
+struct session_memory;
+
 struct session_fork_one {
 	struct session_fork *fork;
 	struct completion wait;
@@ -34,6 +37,8 @@ struct session_fork {
 	bool by_snapshot;
 	unsigned waiting;
 	struct session_capture capture;
+	struct session_memory *memory; /* owned: at a level that keeps it: instead of a capture */
+	struct guest_image *image;
 	struct template_stack stack; /* of the new sessions */
 	struct layer_fold fold;
 	char id[STORE_ID_MAX]; /* of the source */

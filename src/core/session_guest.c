@@ -37,6 +37,7 @@ struct guest_boot {
 	struct root_image *root;     /* of the template; valid while it is waited for */
 	struct memory_image *memory; /* the same */
 	char layers[LAYERS][STORE_ID_MAX];
+	bool own_memory;	     /* the memory is the session's: it was paused */
 	int root_fd;		     /* owned; -1 */
 	int image[LIVE_GUEST_IMAGE]; /* owned; -1 */
 	struct boot_request request;
@@ -196,7 +197,7 @@ int guest_fill_fds(const struct core *c, int root, const int *image, struct boot
 static int write_uses(struct guest_boot *b, struct err *e)
 {
 	const struct session *s = b->session;
-	size_t n = b->layers[MEMORY][0] == '\0' ? 1 : LAYERS;
+	size_t n = b->own_memory ? LAYERS : 1;
 
 	if (b->layers[ROOT][0] == '\0')
 		return 0;
@@ -353,22 +354,27 @@ static void on_root(struct completion *done, const struct err *e)
 
 /* ---- the beginning */
 
-/* The images that belong to it already: [root, memory]. Returns how many. */
-static int find_own(const struct session *s, char ret[LAYERS][STORE_ID_MAX], struct err *e)
+/* The images that it goes on with: [root, memory]. Returns how many there are; the files of a
+ * snapshot with memory are nowhere else. */
+static int find_own(struct guest_boot *b, struct err *e)
 {
+	const struct session *s = b->session;
 	int n;
 
 	if (s->image != NULL) {
-		memcpy(ret[ROOT], s->image->root, sizeof(ret[ROOT]));
-		ret[MEMORY][0] = '\0';
+		memcpy(b->layers[ROOT], s->image->root, sizeof(b->layers[ROOT]));
 		return LAYERS;
 	}
-	n = store_layer_used(s->core->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id, ret, LAYERS,
-			     e);
-	if (n != 0)
+	n = store_layer_used(s->core->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id, b->layers,
+			     LAYERS, e);
+	b->own_memory = n == LAYERS;
+	if (n < 0 || n == LAYERS || !template_has_memory(s->template))
 		return n;
-	return store_layer_used(s->core->store, STORE_LAYER_GUEST_OF_SNAPSHOT, s->row.template_id,
-				ret, LAYERS, e);
+	n = store_layer_used(s->core->store, STORE_LAYER_GUEST_OF_SNAPSHOT, s->template->row.id,
+			     b->layers, LAYERS, e);
+	if (n >= 0 && n < LAYERS)
+		return err_set(e, ERR_NOT_FOUND, "the memory of the snapshot is missing");
+	return n;
 }
 
 static void prepare_vm(struct guest_boot *b)
@@ -376,7 +382,7 @@ static void prepare_vm(struct guest_boot *b)
 	struct session *s = b->session;
 	struct template_stack stack;
 	struct err e;
-	int n = find_own(s, b->layers, &e);
+	int n = find_own(b, &e);
 
 	if (n == LAYERS) {
 		open_root(b);
@@ -414,14 +420,6 @@ void session_guest_prepare(struct session *s, const struct keeper_create *plan,
 
 /* ---- for cells that are made in advance */
 
-bool session_guest_has_own(const struct session *s)
-{
-	char layers[LAYERS][STORE_ID_MAX];
-	struct err ignored;
-
-	return find_own(s, layers, &ignored) != 0;
-}
-
 int session_guest_claim(const struct session *s, struct err *e)
 {
 	char root[1][STORE_ID_MAX];
@@ -431,6 +429,12 @@ int session_guest_claim(const struct session *s, struct err *e)
 		return 0;
 	return store_layer_use(s->core->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id,
 			       (const char(*)[STORE_ID_MAX])root, 1, e);
+}
+
+void session_guest_went_on(struct session *s)
+{
+	guest_image_unuse(s->image);
+	s->image = NULL; /* later cells have the memory of its own pauses */
 }
 
 int session_guest_root(const struct session *s, char ret[STORE_ID_MAX], struct err *e)

@@ -19,6 +19,7 @@ struct keeper_create;
 struct guest_image {
 	unsigned users;
 	char root[STORE_ID_MAX];     /* its root image: a layer */
+	char source[STORE_ID_MAX];   /* the session that it was taken of */
 	int image[LIVE_GUEST_IMAGE]; /* owned: sealed */
 };
 struct guest_image *guest_image_use(struct guest_image *g);
@@ -41,12 +42,12 @@ bool session_guest_stopping(struct session *s);
 /* Identity and limits of its guest. */
 void session_guest_request(const struct session *s, struct boot_request *ret);
 
-/* Does it begin with memory of its own (a snapshot's, another session's)? Then no cell that was
- * made in advance is for it. */
-bool session_guest_has_own(const struct session *s);
-
-/* The session has got such a cell (guest_at_hand.h): writes that it uses the root image. */
+/* The session has got a cell that was made in advance (guest_at_hand.h): writes that it uses the
+ * root image. */
 int session_guest_claim(const struct session *s, struct err *e) MUST_USE;
+
+/* The guest of a session that goes on with the memory of another runs. */
+void session_guest_went_on(struct session *s);
 
 /* Its root image; "" if it has none. */
 int session_guest_root(const struct session *s, char ret[STORE_ID_MAX], struct err *e) MUST_USE;

@@ -53,6 +53,25 @@ static int check_abilities(const struct cell_level *l, const struct template_ver
 	return 0;
 }
 
+/* A snapshot with memory fits only a session like the one it was made of. */
+static int check_snapshot(const struct cell_level *l, const struct template_version *v,
+			  const struct session_spec *spec, struct err *e)
+{
+	const struct cell_level *was = cell_level_of(v->row.level);
+
+	if (!template_has_memory(v))
+		return 0;
+	if (l != was)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "level: the snapshot has the memory of a session at level %s",
+			       was->name);
+	if (spec->limits.memory_bytes != 0 && spec->limits.memory_bytes != v->row.memory_bytes)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "memory: the snapshot has the memory of a session with %llu MiB",
+			       (unsigned long long)(v->row.memory_bytes / MIB));
+	return 0;
+}
+
 int session_level_choose(const struct core *c, const struct template_version *v,
 			 const struct session_spec *spec, struct store_session *row, struct err *e)
 {
@@ -64,7 +83,7 @@ int session_level_choose(const struct core *c, const struct template_version *v,
 		return err_set(e, ERR_UNSUPPORTED, "level %.60s: must be " CELL_LEVEL_NAMES,
 			       spec->level);
 	row->level = level->id;
-	if (core_level_check(c, level, e) < 0)
+	if (core_level_check(c, level, e) < 0 || check_snapshot(level, v, spec, e) < 0)
 		return -1;
 	return check_abilities(level, v, spec, e);
 }

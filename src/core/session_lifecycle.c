@@ -121,7 +121,7 @@ void session_begin(struct session *s)
 		drop_unrecorded(s, &e); /* while the session was queued */
 		return;
 	}
-	s->cell = s->own == NULL ? templates_claim(s) : NULL;
+	s->cell = s->own == NULL && !s->goes_on ? templates_claim(s) : NULL;
 	if (s->cell != NULL) {
 		s->from_pool = true;
 		memcpy(s->row.id, s->cell->id, sizeof(s->row.id));
@@ -216,6 +216,10 @@ static void on_cell_up(struct live_cell *cell, const struct err *e)
 		completions_end_all(&s->when_running, &why);
 		session_stop(s, SESSION_CRASHED, "the start of the session could not be recorded");
 		return;
+	}
+	if (s->goes_on) {
+		session_guest_went_on(s);
+		session_service_recover(s);
 	}
 	s->starting = true;
 	session_start_parts(s);
@@ -332,6 +336,8 @@ static void on_cell_held(struct live_cell *cell, const struct agent_event *v)
 
 	if (x != NULL)
 		execution_adopt(x, cell, v);
+	else if (s->goes_on && cell->state == LIVE_BOOTING && s->row.state == SESSION_CREATING)
+		execution_continue(s, cell, v);
 	else if (agent_send_forget(&cell->agent, v->handle, &e) == 0)
 		live_cell_flush(cell);
 }

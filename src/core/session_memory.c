@@ -1,9 +1,11 @@
 /* session_memory.c - see session_memory.h. */
 #include "session_memory.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <string.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "core_private.h"
@@ -59,6 +61,26 @@ void session_memory_release(struct session_memory *m)
 			 e.msg);
 	m->layer[0] = '\0';
 	m->core = NULL;
+}
+
+struct session_memory *session_memory_new(completion_fn *on_done, void *arg)
+{
+	struct session_memory *m = calloc(1, sizeof(*m));
+
+	assert(m != NULL);
+	*m = (struct session_memory){ .done = { .on_done = on_done, .arg = arg },
+				      .image = { -1, -1 },
+				      .job.fd = -1 };
+	return m;
+}
+
+void session_memory_free(struct session_memory **m)
+{
+	if (*m == NULL)
+		return;
+	session_memory_release(*m);
+	free(*m);
+	*m = NULL;
 }
 
 void session_memory_lost(struct session *s, const struct err *why)
@@ -207,17 +229,4 @@ void session_memory_go_on(struct session *s)
 	live_guest_cancel(&s->go_on);
 	s->go_on = (struct live_guest_call){ .on_done = on_resumed, .arg = s };
 	live_guest_resume(s->cell, &r, &s->go_on);
-}
-
-/* ---- secrets */
-
-int session_memory_check_secrets(const struct session *s, struct err *e)
-{
-	if (s->row.secrets == NULL || s->row.secrets[0] == '\0')
-		return 0;
-	return err_set_reason(
-		e, REASON_SECRETS_IN_MEMORY,
-		"session %s has secrets, whose values its memory may have: a snapshot "
-		"with memory would give them to other sessions",
-		s->row.id);
 }

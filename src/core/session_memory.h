@@ -43,12 +43,12 @@ void session_memory(struct session *s, const char *kind, unsigned how, struct se
  * layer now, or does not need it. Repeatable. */
 void session_memory_release(struct session_memory *m);
 
+/* One that is allocated, with its callback; and its release. *m may be NULL. */
+struct session_memory *session_memory_new(completion_fn *on_done, void *arg);
+void session_memory_free(struct session_memory **m);
+
 /* Lets a guest run that an earlier daemon, or a pause that failed, may have left stopped. */
 void session_memory_go_on(struct session *s);
 
 /* ---- for the core's own files: the session ends, or leaves memory, or has lost its cell. */
 void session_memory_lost(struct session *s, const struct err *why);
-
-/* May its memory be given to sessions that do not have the same secrets? REASON_SECRETS_IN_MEMORY:
- * no. */
-int session_memory_check_secrets(const struct session *s, struct err *e) MUST_USE;

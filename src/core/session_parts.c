@@ -181,6 +181,15 @@ int session_parts_check_execution(struct session *s, struct execution *x, const 
 	return 0;
 }
 
+int session_parts_check_memory(struct session *s, bool same, struct err *e)
+{
+	EACH_PART(s->core, i)
+	if (s->core->o.parts[i]->check_memory != NULL &&
+	    s->core->o.parts[i]->check_memory(s, same, e) < 0)
+		return -1;
+	return 0;
+}
+
 unsigned session_parts_prepare(struct session *s, struct execution *x, struct completion *w)
 {
 	unsigned begun = 0;

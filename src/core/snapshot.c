@@ -9,7 +9,10 @@
 #include "core_private.h"
 #include "log.h"
 #include "rand.h"
+#include "session_memory.h"
+#include "session_parts.h"
 #include "session_spec.h"
+#include "store_layer.h"
 #include "templates_private.h"
 
 #define CODE 20 /* characters of a template_id */
@@ -204,6 +207,7 @@ bool snapshot_expire_piece(struct core *c)
 static void release(struct snapshot *p)
 {
 	session_capture_cancel(&p->capture);
+	session_memory_free(&p->memory);
 	layer_fold_release(&p->fold);
 	if (p->core == NULL)
 		return;
@@ -213,9 +217,22 @@ static void release(struct snapshot *p)
 	p->core = NULL;
 }
 
+/* Before the version is there: a version that has no memory would begin with other files. Uses of a
+ * version that did not come are dropped at the next start. */
+static int write_memory(struct snapshot *p, const char *version, struct err *e)
+{
+	char layers[2][STORE_ID_MAX];
+
+	memcpy(layers[0], p->memory->root, sizeof(layers[0]));
+	memcpy(layers[1], p->memory->layer, sizeof(layers[1]));
+	return store_layer_use(p->core->store, STORE_LAYER_GUEST_OF_SNAPSHOT, version,
+			       (const char(*)[STORE_ID_MAX])layers, 2, e);
+}
+
 static int insert(struct snapshot *p, struct err *e)
 {
 	struct store_template row = p->base->row;
+	struct err ignored;
 	char text[TEMPLATE_STACK_TEXT];
 	const char *tags[] = { p->name.tag[0] == '\0' ? STORE_TAG_DEFAULT : p->name.tag };
 
@@ -232,7 +249,19 @@ static int insert(struct snapshot *p, struct err *e)
 	row.bytes = p->capture.bytes;
 	row.provenance = "";
 	row.expires_ms = p->keep_ms == 0 ? 0 : core_now_ms() + p->keep_ms;
+	if (p->with_memory) {
+		row.level = p->level;
+		row.memory_bytes = p->memory_bytes;
+		row.bytes = p->memory->bytes;
+		rand_id("tpl_", row.id, sizeof(row.id));
+		if (write_memory(p, row.id, e) < 0)
+			return -1;
+	}
 	p->version = templates_insert(p->core, &row, tags, 1, NULL, &p->actor, e);
+	if (p->version == NULL && p->with_memory)
+		IGNORED(store_layer_unuse(p->core->store, STORE_LAYER_GUEST_OF_SNAPSHOT, row.id,
+					  &ignored),
+			"dropped at the next start");
 	return p->version == NULL ? -1 : 0;
 }
 
@@ -304,6 +333,11 @@ static int check_name_is_free(const struct snapshot *p, const struct session *s,
 
 static int prepare(struct session *s, const char *name, struct snapshot *p, struct err *e)
 {
+	p->with_memory = cell_level_can(session_level(s), CELL_CAN_KEEP_MEMORY);
+	p->level = s->row.level;
+	p->memory_bytes = s->row.limits.memory_bytes;
+	if (p->with_memory && session_parts_check_memory(s, false, e) < 0)
+		return -1;
 	if (set_name(p, s->tenant, name, e) < 0 || check_name_is_free(p, s, e) < 0 ||
 	    templates_check_room(s->core, s->row.tenant, e) < 0)
 		return -1;
@@ -318,6 +352,7 @@ void snapshot_make(struct session *s, const char *name, uint64_t keep_ms,
 	p->core = NULL;
 	p->fold = (struct layer_fold){ .job.fd = -1 };
 	p->capture = (struct session_capture){ .done = { .on_done = on_captured, .arg = p } };
+	p->memory = NULL;
 	completion_begin(&p->done, s->core->loop, NULL);
 	if (prepare(s, name, p, &e) < 0) {
 		completion_end(&p->done, &e);
@@ -329,7 +364,11 @@ void snapshot_make(struct session *s, const char *name, uint64_t keep_ms,
 	p->base = template_use(s->template);
 	memcpy(p->tenant, s->row.tenant, sizeof(p->tenant));
 	memcpy(p->source, s->row.id, sizeof(p->source));
-	session_capture(s, "snapshot", false, &p->capture);
+	if (p->with_memory) {
+		p->memory = session_memory_new(on_folded, p);
+		session_memory(s, "snapshot", SESSION_MEMORY_SAVE, p->memory);
+	} else
+		session_capture(s, "snapshot", false, &p->capture);
 }
 
 void snapshot_cancel(struct snapshot *p)

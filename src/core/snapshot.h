@@ -15,6 +15,9 @@
 
 #define SNAPSHOT_ID_MAX TEMPLATE_NAME_TEXT
 
+struct guest_image;
+struct session_memory;
+
 struct snapshot {
 	struct completion done; /* on_done and arg are the caller's */
 	/* Set when done ends without error; valid during the call. */
@@ -22,12 +25,15 @@ struct snapshot {
 	/* The rest is snapshot.c's. */
 	struct core *core;
 	struct session_capture capture;
+	struct session_memory *memory; /* owned: at a level that keeps it: instead of a capture */
 	struct layer_fold fold;
 	struct store_actor actor;
 	struct template_version *base; /* used, until the end */
 	struct template_stack stack;
 	struct template_name name;
-	bool unnamed;
+	bool unnamed, with_memory;
+	uint32_t level;
+	uint64_t memory_bytes; /* of its guest */
 	uint64_t keep_ms;
 	char tenant[STORE_ID_MAX], source[STORE_ID_MAX];
 };

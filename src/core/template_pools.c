@@ -310,8 +310,6 @@ struct live_cell *templates_claim(struct session *s)
 	struct live_cell *cell;
 	struct err ignored;
 
-	if (session_level(s)->engine == CELL_ENGINE_MICROVM && session_guest_has_own(s))
-		return NULL;
 	if (l == NULL)
 		l = make_pool(v, s->row.level);
 	IGNORED(settle(l, s->row.level, &ignored), "then no cell of the pool fits");

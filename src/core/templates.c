@@ -26,6 +26,12 @@ const struct store_template *template_row(const struct template_version *v)
 	return &v->row;
 }
 
+bool template_has_memory(const struct template_version *v)
+{
+	return v->row.kind == TEMPLATE_SNAPSHOT &&
+	       cell_level_can(cell_level_of(v->row.level), CELL_CAN_KEEP_MEMORY);
+}
+
 unsigned template_sessions(const struct template_version *v)
 {
 	return v->sessions;
@@ -360,7 +366,8 @@ void templates_collect(struct core *c)
 		next = v->next;
 		if ((v->row.current || v->ntags > 0) && v->row.tenant[0] != '\0')
 			retire_of_removed(c, v);
-		if (v->row.current || v->ntags > 0 || v->sessions > 0 || !template_pools_are_idle(v))
+		if (v->row.current || v->ntags > 0 || v->sessions > 0 ||
+		    !template_pools_are_idle(v))
 			continue;
 		if (delete_row(c, v, &e) < 0 && e.code != ERR_NOT_FOUND) {
 			log_warn("template version could not be deleted", "name=%s error=%s",

@@ -42,6 +42,9 @@ struct live_cell;
 struct template_version;
 
 const struct store_template *template_row(const struct template_version *v);
+/* A snapshot at a level that keeps memory: sessions begin with a guest's memory and nothing else,
+ * so its layers alone do not have its files. */
+bool template_has_memory(const struct template_version *v);
 /* How many live sessions use it. */
 unsigned template_sessions(const struct template_version *v);
 /* "host", "layers", "stack" or "snapshot"; "unknown" for a kind of a newer version. */

@@ -142,6 +142,11 @@ void build_base_run(struct build *b)
 		v = find_template(b, from);
 		if (v == NULL)
 			build_fail(b, "template '%.200s' not found", from);
+		else if (template_has_memory(v))
+			build_fail(b,
+				   "snapshot '%.200s' has the memory of a session, and its files "
+				   "are in that: a build cannot begin with it",
+				   from);
 		else
 			begin_with(b, v, from, false);
 		return;

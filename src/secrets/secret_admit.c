@@ -45,7 +45,7 @@ int secret_admit_one(struct session *s, struct secret_spec *l, size_t *bytes, st
 			      "secret %s: is bound to no host, so its placeholder would never be "
 			      "replaced",
 			      l->name);
-	if (l->way == SECRET_BROKER)
+	if (l->way == SECRET_BROKER && !(session_goes_on(s) && l->placeholder[0] != '\0'))
 		make_placeholder(l->placeholder);
 	*bytes += row.box_len;
 	store_secret_release(&row);

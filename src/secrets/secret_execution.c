@@ -233,3 +233,34 @@ void secret_execution_ended(struct session *s, struct execution *x)
 	secret_state(s)->changed = true;
 	session_parts_changed(s);
 }
+
+/* ---- memory that others would begin with */
+
+/* A placeholder is no value: only cordon-egress has that. */
+static bool has_values(const char *lines)
+{
+	return lines != NULL && secret_has_way(lines, SECRET_WAYS & ~(unsigned)SECRET_BROKER);
+}
+
+static void on_secrets(const char *text, void *cookie)
+{
+	bool *found = cookie;
+
+	*found |= has_values(text);
+}
+
+int secret_check_memory(struct session *s, bool same, struct err *e)
+{
+	const struct store_session *row = session_row(s);
+	bool session_has = !same && has_values(row->secrets), execution_has = false;
+
+	if (store_execution_each_secrets(core_store(session_core(s)), row->id, on_secrets,
+					 &execution_has, e) < 0)
+		return -1;
+	if (!session_has && !execution_has)
+		return 0;
+	return err_set_reason(e, REASON_SECRETS_IN_MEMORY,
+			      "%s session %s got values of secrets, which may be in its memory: "
+			      "other sessions would get them with it",
+			      session_has ? "programs of" : "an execution of", row->id);
+}

@@ -28,3 +28,7 @@ void secret_adopted(struct session *s);
 bool secret_walk_has_file(struct session *s);
 /* Does a line of these have one of these ways? */
 bool secret_has_way(const char *lines, unsigned ways);
+/* May other sessions begin with the memory of its guest? Not if programs in it got values: those of
+ * the session, unless the others have the same, or those of an execution, live or ended.
+ * REASON_SECRETS_IN_MEMORY: no. */
+int secret_check_memory(struct session *s, bool same, struct err *e) MUST_USE;

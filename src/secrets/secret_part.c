@@ -117,6 +117,7 @@ const struct session_part secret_part = {
 	.on_changed = secret_change_apply,
 	.on_session_second = secret_delivery_retry,
 	.check_execution = secret_check_execution,
+	.check_memory = secret_check_memory,
 	.prepare = secret_prepare,
 	.on_execution_ended = secret_execution_ended,
 	.add_env = secret_delivery_add_env,

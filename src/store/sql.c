@@ -393,7 +393,8 @@ const char *const sql_text[] = {
 	[SQL_LAYER_UNUSE] = "DELETE FROM layer_use WHERE owner_kind = ? AND owner = ?",
 	[SQL_LAYER_USED] = "SELECT layer FROM layer_use WHERE owner_kind = ? AND owner = ? ORDER BY position",
 	[SQL_LAYER_DROP_STALE] = "DELETE FROM layer_use WHERE owner_kind = ? OR (owner_kind IN (?, ?)"
-		" AND NOT EXISTS (SELECT 1 FROM session WHERE session.id = owner AND ended_ms = 0))",
+		" AND NOT EXISTS (SELECT 1 FROM session WHERE session.id = owner AND ended_ms = 0))"
+		" OR (owner_kind = ? AND NOT EXISTS (SELECT 1 FROM template WHERE template.id = owner))",
 	[SQL_LAYER_SWEEP] = "UPDATE layer SET state = 1 WHERE state = 0"
 		" AND NOT EXISTS (SELECT 1 FROM layer_use WHERE layer = layer.id) RETURNING id",
 	[SQL_LAYER_DELETE] = "DELETE FROM layer WHERE id = ? AND state = 1",

@@ -135,6 +135,7 @@ int store_layer_drop_stale(struct store *s, struct err *e)
 	stmt_u64(&q, STORE_LAYER_HELD);
 	stmt_u64(&q, STORE_LAYER_OF_SESSION);
 	stmt_u64(&q, STORE_LAYER_GUEST_OF_SESSION);
+	stmt_u64(&q, STORE_LAYER_GUEST_OF_SNAPSHOT);
 	return stmt_run(&q, false, "layers", "uses", e);
 }
 

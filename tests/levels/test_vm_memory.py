@@ -32,6 +32,11 @@ def start():
     return s
 
 
+def until(what, name):
+    """As wait_for(), for a slow guest: each question costs it a program."""
+    return wait_for(what, seconds=60, step=0.2, name=name)
+
+
 def create(**more):
     return server.create(template="vm", level="microvm", limits={"memory": "256M"}, **more)["id"]
 
@@ -53,7 +58,7 @@ def layers(kind):
 def pause(session):
     server.want(200, "POST", f"/v1/sessions/{session}/pause")
     equal(server.get(session)["state"], "paused")
-    wait_for(lambda: not server.cell_pids(session), name="the end of its processes")
+    until(lambda: not server.cell_pids(session), name="the end of its processes")
 
 
 def test_sessions_are_clones_of_one_guest():
@@ -73,41 +78,41 @@ def test_sessions_are_clones_of_one_guest():
 def test_pause_frees_all_memory_and_programs_go_on():
     session = create()
     counting = server.spawn(session, COUNTER)
-    wait_for(lambda: number(session) > 3, name="the counter")
+    until(lambda: number(session) > 3, name="the counter")
     pause(session)
     check(len(layers("pause")) == 1, "its memory is a layer")
     at = int(server.execution(counting)["stdout_bytes"])
     again = number(session)  # resumes it
     check(again > 3, again)
-    wait_for(lambda: number(session) > again, name="the counter after the pause")
+    until(lambda: number(session) > again, name="the counter after the pause")
     equal(server.execution(counting)["state"], "running", "the same execution")
-    wait_for(lambda: int(server.execution(counting)["stdout_bytes"]) > at, name="output after the pause")
+    until(lambda: int(server.execution(counting)["stdout_bytes"]) > at, name="output after the pause")
     text = server.want(200, "GET", f"/v1/sessions/{session}/executions/{counting['id']}/output?stream=stdout", raw=True).decode()
     numbers = [int(line.split()[1]) for line in text.splitlines()]
     equal(numbers, list(range(1, len(numbers) + 1)), "no line is lost or comes twice")
-    wait_for(lambda: not layers("pause"), name="the end of the image")
+    until(lambda: not layers("pause"), name="the end of the image")
     server.delete(session)
 
 
 def test_a_paused_session_outlives_the_server():
     session = create()
     counting = server.spawn(session, COUNTER)
-    wait_for(lambda: number(session) > 3, name="the counter")
+    until(lambda: number(session) > 3, name="the counter")
     pause(session)
     server.restart()
     equal(server.get(session)["state"], "paused")
     equal(len(layers("pause")), 1, "the image stays")
     before = number(session)
-    wait_for(lambda: number(session) > before, name="the counter after the restart")
+    until(lambda: number(session) > before, name="the counter after the restart")
     equal(server.execution(counting)["state"], "running")
     server.delete(session)
-    wait_for(lambda: not layers("pause"), name="the end of the image")
+    until(lambda: not layers("pause"), name="the end of the image")
 
 
 def test_a_pause_that_fails_leaves_it_running():
     session = create()
     server.spawn(session, COUNTER)
-    wait_for(lambda: number(session) > 3, name="the counter")
+    until(lambda: number(session) > 3, name="the counter")
     server.kill("cordon-storage", 19)  # SIGSTOP: the image is not written
     try:
         answers = []
@@ -124,9 +129,122 @@ def test_a_pause_that_fails_leaves_it_running():
         check(answers[0][0] >= 409, answers)
     server.reaches(session, "running")
     before = number(session)
-    wait_for(lambda: number(session) > before, name="the counter goes on")
+    until(lambda: number(session) > before, name="the counter goes on")
     server.delete(session)
-    wait_for(lambda: not layers("pause"), name="nothing left on disk")
+    until(lambda: not layers("pause"), name="nothing left on disk")
+
+
+def running(session):
+    found = server.want(200, "GET", f"/v1/sessions/{session}/executions")["executions"]
+    return [x for x in found if x["state"] == "running"]
+
+
+def fork(session, count=1):
+    made = server.want(201, "POST", f"/v1/sessions/{session}/fork", {"count": count}, timeout=120)["sessions"]
+    children = [one["id"] for one in made]
+    for child in children:
+        server.ids.add(child)
+    return children
+
+
+def counts_on(session):
+    """Returns the first number that was seen."""
+    before = number(session)
+    until(lambda: number(session) > before, name="the counter goes on")
+    return before
+
+
+def test_a_fork_goes_on_where_its_source_stands():
+    session = create()
+    counting = server.spawn(session, COUNTER)
+    until(lambda: number(session) > 3, name="the counter")
+    children = fork(session, 2)
+    for child in children:
+        check(counts_on(child) > 3, "it begins again")
+        found = running(child)
+        equal([x["command_sha256"] for x in found], [counting["command_sha256"]], "the program is an execution of the child")
+        check(found[0]["id"] != counting["id"], "with a record of its own")
+        until(lambda: int(server.execution(found[0])["stdout_bytes"]) > 0, name="its output")
+    ids = {out(s, "cat /proc/sys/kernel/random/boot_id /dev/machine-id") for s in (session, *children)}
+    equal(len(ids), 3, "each is another machine")
+    out(children[0], "echo mine > /tmp/own")
+    for other in (children[1], session):
+        equal(server.run(other, "cat /tmp/own")["exit_code"], 1, "they share no file")
+    equal(server.execution(counting)["state"], "running", "the source goes on")
+    server.delete(session)
+    # A pause of a child is its own memory, not that of its source.
+    at = number(children[0])
+    pause(children[0])
+    check(counts_on(children[0]) >= at, "it goes back")
+    equal(out(children[0], "cat /tmp/own"), "mine\n")
+    server.want(204, "POST", f"/v1/sessions/{children[1]}/executions/{running(children[1])[0]['id']}/signals", {"signal": "KILL"})
+    until(lambda: not running(children[1]), name="the end of the program")
+    for one in children:
+        server.delete(one)
+
+
+def test_sessions_of_a_snapshot_go_on_with_its_memory():
+    session = create()
+    counting = server.spawn(session, COUNTER)
+    until(lambda: number(session) > 3, name="the counter")
+    out(session, "echo kept > /tmp/kept")
+    made = server.want(201, "POST", f"/v1/sessions/{session}/snapshots", {"name": "warm"})
+    counts_on(session)
+    server.delete(session)
+    child = server.create(template="warm")["id"]
+    equal(server.get(child)["level"], "microvm")
+    equal(out(child, "cat /tmp/kept"), "kept\n")
+    counts_on(child)
+    equal([x["command_sha256"] for x in running(child)], [counting["command_sha256"]])
+    server.refused(422, "unsupported", "POST", "/v1/sessions", {"template": "warm", "level": "container"}, "memory of a session")
+    server.refused(422, "unsupported", "POST", "/v1/sessions", {"template": "warm", "limits": {"memory": "512M"}}, "256 MiB")
+    server.want(204, "DELETE", f"/v1/snapshots/{made['id'].replace('/', '%2F').replace(':', '%3A')}")
+    pause(child)
+    counts_on(child)
+    equal(out(child, "cat /tmp/kept"), "kept\n")
+    server.delete(child)
+    until(lambda: not layers("snapshot"), name="the end of the image")
+
+
+def image_has(layer, text):
+    """Is this text in the memory of that image?"""
+    ram = next(pathlib.Path(server.folder).glob(f"**/layers/{layer}/ram"))
+    with open(ram, "rb") as f:
+        rest = b""
+        while piece := f.read(1 << 20):
+            if text.encode() in rest + piece:
+                return True
+            rest = piece[-len(text):]
+    return False
+
+
+def test_memory_with_values_of_secrets_stays_in_its_session():
+    name, value = "deep", "value-" + os.urandom(12).hex()
+    server.want(201, "POST", "/v1/secrets", {"name": name, "value": value})
+    ways = [{"name": name, "as": "file"}, {"name": name, "as": "env", "env": "DEEP"}]
+    session, other = create(secrets=ways), create()
+    reads = "cat /dev/shm/secrets/deep > /tmp/copy; wc -c < /tmp/copy"
+    equal(out(session, reads).strip(), str(len(value)))
+    server.refused(409, "secrets_in_memory", "POST", f"/v1/sessions/{session}/snapshots", {"name": "leak"}, "secrets")
+    child = fork(session)[0]  # has the same secrets
+    equal(out(child, reads).strip(), str(len(value)))
+    until(lambda: out(other, "echo up") == "up\n", name="the other session")
+    equal(server.run(other, "true", secrets=[{"name": name, "as": "env", "env": "DEEP"}])["exit_code"], 0)
+    server.refused(409, "secrets_in_memory", "POST", f"/v1/sessions/{other}/fork", {"count": 1}, "secrets")
+    plain = create()
+    out(plain, "echo up")
+    for one, expected in ((session, True), (plain, False)):
+        pause(one)
+        found = [x["id"] for x in layers("pause")]
+        equal(len(found), 1)
+        equal(image_has(found[0], value), expected, "the value in the image")
+        server.delete(one)
+        until(lambda: not layers("pause"), name="the end of the image")
+    for template in layers("memory"):
+        check(not image_has(template["id"], value), "in the image of the template")
+    for one in (child, other):
+        server.delete(one)
+    server.want(204, "DELETE", f"/v1/secrets/{name}")
 
 
 def test_files_without_memory_are_refused():
