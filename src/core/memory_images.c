@@ -284,19 +284,15 @@ static unsigned count_boots(const struct core *c, const char *asker)
 	return n;
 }
 
-/* The oldest of a tenant that has none under way, else the oldest. */
+/* The oldest of a tenant that has none under way. */
 static struct memory_image *next_to_boot(const struct core *c)
 {
-	struct memory_image *first = NULL, *any = NULL;
+	struct memory_image *oldest = NULL;
 
-	for (struct memory_image *g = c->memory_images; g != NULL; g = g->next) {
-		if (g->cold == NULL)
-			continue;
-		any = g;
-		if (count_boots(c, g->asker) == 0)
-			first = g;
-	}
-	return first != NULL ? first : any;
+	for (struct memory_image *g = c->memory_images; g != NULL; g = g->next)
+		if (g->cold != NULL && count_boots(c, g->asker) == 0)
+			oldest = g;
+	return oldest;
 }
 
 static void boot_next(struct core *c)

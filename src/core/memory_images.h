@@ -6,7 +6,7 @@
  * It is named by its root image, the size of its memory, and the guest's kernel and agent. If it
  * cannot be made, sessions start their guests from the beginning.
  *
- * Two are made at a time on a node, and others wait; a tenant that has none under way comes first.
+ * Two are made at a time on a node, one of each tenant, and others wait.
  * One that no session waits for any more is given up, so each guest that boots stands for a session
  * that is being created and counts in the quotas of its tenant. */
 #pragma once

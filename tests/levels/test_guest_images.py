@@ -66,8 +66,8 @@ def used(version):
                                        (GUEST_OF_TEMPLATE, version))]
 
 
-def sessions(state):
-    return [x["id"] for x in server.want(200, "GET", "/v1/sessions")["sessions"] if x["state"] == state]
+def sessions(state, key=""):
+    return [x["id"] for x in server.want(200, "GET", "/v1/sessions", key=key)["sessions"] if x["state"] == state]
 
 
 def engines():
@@ -183,7 +183,8 @@ def test_the_first_session_does_not_set_the_limits_of_the_image():
 def test_few_guests_boot_for_images_and_none_without_a_session():
     template("many")
     before = server.log().count("waits for its turn")
-    asked = [later(ask, "many", 140 + i)[0] for i in range(4)]
+    keys = [server.tenant(name)[1] for name in ("one", "two", "three")]
+    asked = [later(ask, "many", 140 + i, key=key)[0] for i, key in enumerate([keys[0], *keys])]
 
     def stop_all():
         for pid in engines():
@@ -191,8 +192,9 @@ def test_few_guests_boot_for_images_and_none_without_a_session():
         return len(engines()) >= 2 and server.log().count("waits for its turn") == before + 2
     wait_for(stop_all, 60, name="two that boot and two that wait")
     equal(len(engines()), 2, "guests that boot at a time")
-    for session in sessions("creating"):
-        server.delete(session)
+    for key in keys:
+        for session in sessions("creating", key):
+            server.delete(session, key)
     for thread in asked:
         thread.join(60)
     wait_for(lambda: not engines(), 60, name="the end of the guests that no session waits for")
