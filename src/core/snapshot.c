@@ -245,12 +245,12 @@ static int insert(struct snapshot *p, struct err *e)
 		memcpy(row.template_id, row.name, CODE + 1);
 	row.kind = TEMPLATE_SNAPSHOT;
 	row.public = false;
+	row.level = p->level;
 	row.layers = text;
 	row.bytes = p->capture.bytes;
 	row.provenance = "";
 	row.expires_ms = p->keep_ms == 0 ? 0 : core_now_ms() + p->keep_ms;
 	if (p->with_memory) {
-		row.level = p->level;
 		row.memory_bytes = p->memory_bytes;
 		row.bytes = p->memory->bytes;
 		rand_id("tpl_", row.id, sizeof(row.id));
@@ -334,7 +334,6 @@ static int check_name_is_free(const struct snapshot *p, const struct session *s,
 static int prepare(struct session *s, const char *name, struct snapshot *p, struct err *e)
 {
 	p->with_memory = cell_level_can(session_level(s), CELL_CAN_KEEP_MEMORY);
-	p->level = s->row.level;
 	p->memory_bytes = s->row.limits.memory_bytes;
 	if (p->with_memory && session_parts_check_memory(s, false, e) < 0)
 		return -1;
@@ -362,6 +361,7 @@ void snapshot_make(struct session *s, const char *name, uint64_t keep_ms,
 	p->keep_ms = keep_ms > 0 ? keep_ms : s->core->o.config->snapshot_keep_ms;
 	p->actor = who == NULL ? (struct store_actor){ 0 } : *who;
 	p->base = template_use(s->template);
+	p->level = s->row.level;
 	memcpy(p->tenant, s->row.tenant, sizeof(p->tenant));
 	memcpy(p->source, s->row.id, sizeof(p->source));
 	if (p->with_memory) {

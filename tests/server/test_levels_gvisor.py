@@ -70,6 +70,16 @@ def test_limits_are_the_sessions_own(server):
     server.delete(s["id"])
 
 
+def test_its_snapshot_is_not_weaker(server):
+    """The template is of level container; the level of a session made from the snapshot is not said."""
+    s = server.create()
+    snapshot = server.want(201, "POST", f"/v1/sessions/{s['id']}/snapshots", {})
+    made = server.want(201, "POST", "/v1/sessions", {"template": snapshot["id"], "level": None})
+    equal(made["level"], "gvisor")
+    for one in (made, s):
+        server.delete(one["id"])
+
+
 def test_what_it_cannot_have_is_refused(server):
     volume = server.want(201, "POST", "/v1/volumes", {"name": "v"})
     server.refused(422, "unsupported", "POST", "/v1/sessions", {"volumes": [{"name": "v", "path": "/v"}]}, "volumes", "gvisor")
