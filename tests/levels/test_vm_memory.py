@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
@@ -245,6 +246,28 @@ def test_memory_with_values_of_secrets_stays_in_its_session():
     for one in (child, other):
         server.delete(one)
     server.want(204, "DELETE", f"/v1/secrets/{name}")
+
+
+def test_a_source_goes_on_when_the_server_dies():
+    session = create()
+    counting = server.spawn(session, COUNTER)
+    until(lambda: number(session) > 3, name="the counter")
+    for what, body in (("fork", {"count": 2}), ("pause", None)):
+        asked = threading.Thread(target=lambda: harness.attempt(server.request, "POST", f"/v1/sessions/{session}/{what}", body))
+        asked.start()
+        time.sleep(0.05)  # so that the request is under way; any moment of it must do
+        server.kill("cordond")
+        asked.join(60)
+        server.wait_ready(60)
+        at = counts_on(session)
+        check(at > 3, "it begins again")
+        equal(server.execution(counting)["state"], "running")
+    until(lambda: not [x for x in server.want(200, "GET", "/v1/sessions")["sessions"]
+                       if x["id"] != session and x["state"] not in ("stopped", "running")], name="the end of what was begun")
+    for one in server.want(200, "GET", "/v1/sessions")["sessions"]:
+        if one["state"] == "running":
+            server.delete(one["id"])
+    until(lambda: not layers("pause") and not layers("fork"), name="nothing left on disk")
 
 
 def test_files_without_memory_are_refused():
