@@ -90,12 +90,15 @@ static struct engine *gvisor_new(const struct engine_host *host)
 	return g;
 }
 
-/* Nothing of the guest runs yet that could change it. */
-static bool has_tmp(void)
+/* runsc mounts at /tmp, and ends without a word if that is a link or missing. Nothing of the guest
+ * runs yet that could change it. */
+static int check_tmp(struct err *e)
 {
 	struct stat st;
 
-	return lstat("/tmp", &st) == 0 && S_ISDIR(st.st_mode);
+	if (lstat("/tmp", &st) < 0 || !S_ISDIR(st.st_mode))
+		return err_set(e, ERR_INVALID, "gVisor needs a directory at /tmp of the template");
+	return 0;
 }
 
 static int begin(struct engine *g, const struct boot_request *r, const int *fds, struct err *e)
@@ -108,9 +111,11 @@ static int begin(struct engine *g, const struct boot_request *r, const int *fds,
 
 	if (runsc < 0)
 		return err_set(e, ERR_INVALID, "gVisor needs runsc");
+	if (check_tmp(e) < 0)
+		return -1;
 	child.runsc_fd = fds[runsc];
 	child.init_fd = init < 0 ? INIT_FD_GUEST : fds[init];
-	child.bundle_len = gvisor_bundle_write(r, has_tmp(), bundle, sizeof(bundle));
+	child.bundle_len = gvisor_bundle_write(r, bundle, sizeof(bundle));
 	if (child.bundle_len == 0)
 		return err_set(e, ERR_LIMIT, "the description of the guest is too long");
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, stream) < 0)

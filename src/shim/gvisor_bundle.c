@@ -85,7 +85,7 @@ static void write_mount(struct json *j, const char *at, const char *type, const 
 
 /* /tmp by name: else runsc puts a file system in the guest's memory over an empty one. The cgroup
  * file system is where cordon-init sets how many processes there may be. */
-static void write_mounts(struct json *j, const struct boot_request *r, bool has_tmp)
+static void write_mounts(struct json *j, const struct boot_request *r)
 {
 	char size[32];
 
@@ -95,8 +95,7 @@ static void write_mounts(struct json *j, const struct boot_request *r, bool has_
 	write_mount(j, "/dev", "tmpfs", "tmpfs", NULL, NULL);
 	write_mount(j, "/dev/shm", "tmpfs", "tmpfs", "mode=1777", r->disk_bytes != 0 ? size : NULL);
 	write_mount(j, "/sys/fs/cgroup", "cgroup", "cgroup", NULL, NULL);
-	if (has_tmp)
-		write_mount(j, "/tmp", "bind", "/tmp", "rbind", NULL);
+	write_mount(j, "/tmp", "bind", "/tmp", "rbind", NULL);
 	json_close(j, ']');
 }
 
@@ -116,7 +115,7 @@ static void write_linux(struct json *j)
 	json_close(j, '}');
 }
 
-size_t gvisor_bundle_write(const struct boot_request *r, bool has_tmp, char *ret, size_t cap)
+size_t gvisor_bundle_write(const struct boot_request *r, char *ret, size_t cap)
 {
 	struct json j;
 
@@ -128,7 +127,7 @@ size_t gvisor_bundle_write(const struct boot_request *r, bool has_tmp, char *ret
 	json_text(&j, "path", GVISOR_ROOT);
 	json_close(&j, '}');
 	write_process(&j, r);
-	write_mounts(&j, r, has_tmp);
+	write_mounts(&j, r);
 	write_linux(&j);
 	json_close(&j, '}');
 	return json_ok(&j) ? j.len : 0;

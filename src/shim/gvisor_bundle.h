@@ -7,7 +7,6 @@
  * its stream. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "boot_msg.h"
@@ -16,7 +15,5 @@
 #define GVISOR_STREAM_FD 3	    /* in the guest */
 #define GVISOR_ROOT "/dev/shm/root" /* in runsc's mount namespace */
 
-/* has_tmp: /tmp of the cell is a directory; runsc refuses to mount at a link.
- *
- * Writes the text and its NUL. Returns its length; 0 if it does not fit. */
-size_t gvisor_bundle_write(const struct boot_request *r, bool has_tmp, char *ret, size_t cap);
+/* Writes the text and its NUL. Returns its length; 0 if it does not fit. */
+size_t gvisor_bundle_write(const struct boot_request *r, char *ret, size_t cap);

@@ -12,6 +12,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 os.environ["CORDON_TEST_LEVEL"] = "gvisor"
 from harness import check, comm, equal, has, run_tests, wait_for  # noqa: E402
+from tree import make_tree  # noqa: E402
 
 KILLS = True  # of cordond
 MIB = 1 << 20
@@ -84,6 +85,18 @@ def test_what_it_cannot_have_is_refused(server):
     volume = server.want(201, "POST", "/v1/volumes", {"name": "v"})
     server.refused(422, "unsupported", "POST", "/v1/sessions", {"volumes": [{"name": "v", "path": "/v"}]}, "volumes", "gvisor")
     server.want(204, "DELETE", f"/v1/volumes/{volume['name']}")
+
+
+def test_a_link_at_tmp_is_told(server):
+    """runsc ends without a word if /tmp of its root is a link."""
+    root = os.path.join(server.state, "templates", "linked")
+    make_tree(root)
+    os.rmdir(f"{root}/tmp")
+    os.symlink("/var/tmp", f"{root}/tmp")
+    server.want(201, "POST", "/v1/templates", {"name": "linked", "root": {"kind": "layers", "layers": ["linked"]}})
+    _, _, answer = server.request("POST", "/v1/sessions", {"template": "linked"})
+    has(str(answer), "gVisor needs a directory at /tmp")
+    server.want(204, "DELETE", "/v1/templates/linked")
 
 
 def test_too_much_memory_ends_it(server):

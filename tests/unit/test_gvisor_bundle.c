@@ -20,7 +20,7 @@ static const struct boot_request request = {
 static const char *text_of(const struct boot_request *r)
 {
 	static char text[GVISOR_BUNDLE_MAX];
-	size_t n = gvisor_bundle_write(r, true, text, sizeof(text));
+	size_t n = gvisor_bundle_write(r, text, sizeof(text));
 
 	CHECK(n > 0 && n == strlen(text));
 	CHECK(json_check_valid(text, n));
@@ -55,7 +55,7 @@ static void what_does_not_fit_is_nothing(void)
 {
 	char text[256];
 
-	CHECK(gvisor_bundle_write(&request, true, text, sizeof(text)) == 0);
+	CHECK(gvisor_bundle_write(&request, text, sizeof(text)) == 0);
 }
 
 TEST_MAIN({ "root of a standard guest", root_of_a_standard_guest },
