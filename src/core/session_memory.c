@@ -2,7 +2,6 @@
 #include "session_memory.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <string.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "core_private.h"
 #include "io.h"
 #include "log.h"
+#include "memory_images.h"
 #include "quota.h"
 #include "session_guest.h"
 #include "store_layer.h"
@@ -149,8 +149,10 @@ static int save(struct session_memory *m, struct err *e)
 	if (layers_admit(&m->core->layers, &m->writing, s->row.tenant, limits.stored, m->bytes,
 			 m->bytes, e) < 0)
 		return -1;
-	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++)
-		copy[i] = fcntl(m->image[i], F_DUPFD_CLOEXEC, 0);
+	if (memory_image_copy(m->image, copy, e) < 0) {
+		layers_settle(&m->core->layers, &m->writing, false);
+		return -1;
+	}
 	m->job.done = (struct completion){ .on_done = on_saved, .arg = m };
 	storage_link_memory_save(&m->core->storage, &m->job, m->writing.id, m->writing.bytes,
 				 (unsigned)m->core->layers.reserve_percent, copy);
