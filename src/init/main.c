@@ -485,13 +485,31 @@ static void kill_trees(uint64_t now_ns)
 	(void)reap(); /* so that EXITED of a program is sent before its TREE_DEAD */
 }
 
+/* poll(2) refuses more entries than the limit of open files, which root of a guest can lower for
+ * this process: then they are looked at one by one. */
+static int poll_all(size_t n, int ms)
+{
+	int ready = poll(fds, n, ms);
+
+	if (ready >= 0 || errno != EINVAL)
+		return ready;
+	ready = 0;
+	for (size_t i = 0; i < n; i++) {
+		fds[i].revents = 0;
+		ready += poll(&fds[i], 1, 0) > 0;
+	}
+	if (ready == 0)
+		(void)poll(NULL, 0, ms < 0 || ms > 10 ? 10 : ms);
+	return ready;
+}
+
 static void turn(void)
 {
 	struct signalfd_siginfo info;
 	uint64_t now = clock_now_ns();
 
 	sample_disk(now);
-	if (poll(fds, collect_poll_fds(now), sleep_ms(now)) < 0)
+	if (poll_all(collect_poll_fds(now), sleep_ms(now)) < 0)
 		return;
 	now = clock_now_ns(); /* before the channel is read: see check_deadlines() */
 	if (guest_link_is_used() && guest_link_on_ready(fds + guest_fds))

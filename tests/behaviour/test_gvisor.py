@@ -116,6 +116,12 @@ def test_a_user_cannot_end_the_guest():
     run(cmd="kill -9 1; kill -TERM 1; sleep 0.1; exit 6").exits(6)
 
 
+def test_a_lowered_limit_of_the_agent():
+    """Root of the guest takes its PID 1 the right to open files: the end of the program is told all the same."""
+    code = "import resource; resource.prlimit(1, resource.RLIMIT_NOFILE, (4, 4)); print('done')"
+    equal(run("--user", "root", cmd=["python3", "-c", code]).exits(0).text, "done\n")
+
+
 def comm(pid):
     try:
         with open(f"/proc/{pid}/comm") as f:
