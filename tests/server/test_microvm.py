@@ -25,7 +25,7 @@ LIMITS = {"memory": 256 * MIB, "disk": 32 * MIB}  # not the server's defaults: n
 KILLS = True  # programs of the server die in these tests
 CLONES = 10
 BOOT = 240  # seconds: the first session of a template boots a guest, under emulation and load
-FACTS = "cat /home/user/own; date +%s; cat /etc/machine-id /proc/sys/kernel/random/boot_id; head -c 16 /dev/urandom | base64"
+FACTS = "cat /home/user/own; date +%s; cat /dev/machine-id /proc/sys/kernel/random/boot_id; head -c 16 /dev/urandom | base64"
 
 
 def create(server, **more):
@@ -79,6 +79,7 @@ def test_clones_are_machines_of_their_own(server):
         own, clock, *rest = output(server, s, FACTS).splitlines()
         equal(own, str(number), "its file")
         check(abs(int(clock) - time.time()) < 20, f"its clock says {clock}")
+        equal(len(rest), 3, f"machine id, boot id, random bytes: {rest}")
         facts.append(rest)
     for what, values in zip(("machine id", "boot id", "random bytes"), zip(*facts)):
         equal(len(set(values)), CLONES, f"{what}: {values}")
@@ -171,6 +172,7 @@ def test_sessions_get_clones_that_wait(server):
         host, left, clock, *rest = output(server, s, "hostname; ls -A /home/user | wc -l;" + FACTS.replace("cat /home/user/own; ", "")).splitlines()
         equal((host, left), (s["id"], "0"), "its name, and files in its home")
         check(abs(int(clock) - time.time()) < 20, f"its clock says {clock}")
+        equal(len(rest), 3, f"machine id, boot id, random bytes: {rest}")
         facts.append(rest)
     for what, values in zip(("machine id", "boot id", "random bytes"), zip(*facts)):
         equal(len(set(values)), len(made), f"{what}: {values}")
