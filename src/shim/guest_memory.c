@@ -12,6 +12,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "memfd_seal.h"
+
 #define PAGE 4096U
 #define BATCH 64U		      /* pages that are looked at together */
 #define MAPS_MAX (4U << 20)	      /* bytes of /proc/PID/maps; QEMU has 40 KiB */
@@ -212,7 +214,7 @@ int guest_memory_step(struct guest_memory *m, uint64_t most, struct err *e)
 
 int guest_memory_seal(int fd, struct err *e)
 {
-	return fcntl(fd, F_ADD_SEALS, SEALS) < 0 ? err_sys(e, "seal a memory file") : 0;
+	return memfd_seal(fd, SEALS) < 0 ? err_sys(e, "seal a memory file") : 0;
 }
 
 int guest_memory_take(struct guest_memory *m, int *ret_fd, struct err *e)

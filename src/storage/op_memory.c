@@ -15,6 +15,7 @@
 
 #include "io.h"
 #include "layer_make.h"
+#include "memfd_seal.h"
 #include "sparse_copy.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
@@ -96,7 +97,7 @@ static int load_part(int layers, const char *layer, const char *name, int to, ui
 	if (sparse_copy(&c, fd, (uint64_t)st.st_size, 0, e) < 0)
 		return -1;
 	*ret_bytes += c.written;
-	if (fcntl(to, F_ADD_SEALS, SEALS | F_SEAL_SEAL) < 0)
+	if (memfd_seal(to, SEALS | F_SEAL_SEAL) < 0)
 		return err_sys(e, "seal memory");
 	return 0;
 }

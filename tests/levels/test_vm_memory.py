@@ -184,6 +184,24 @@ def test_a_fork_goes_on_where_its_source_stands():
         server.delete(one)
 
 
+def test_forks_do_not_end_their_source():
+    """The copies of its memory count for the source while their sessions live: one that does not fit is refused."""
+    session, children = create(), []
+    out(session, "head -c 60000000 /dev/urandom > /tmp/large")
+    for _ in range(8):
+        status, _, answer = server.request("POST", f"/v1/sessions/{session}/fork", {"count": 1}, timeout=120)
+        if status != 201:
+            break
+        children += [one["id"] for one in answer["sessions"]]
+    equal((status, answer["error"]["code"]), (429, "quota_memory"))
+    has(answer["error"]["message"], "still live leave no room")
+    check(len(children) > 1, f"only {len(children)}")
+    pause(session)
+    equal(out(session, "wc -c < /tmp/large"), "60000000\n")
+    for one in (session, *children):
+        server.delete(one)
+
+
 def test_sessions_of_a_snapshot_go_on_with_its_memory():
     session = create()
     counting = server.spawn(session, COUNTER)
