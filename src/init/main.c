@@ -569,8 +569,11 @@ int main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "capture") == 0)
 		return capture_main(argc - 2, argv + 2);
 	port = guest_boot_is_ours(argv[0]) ? boot_guest() : -1;
+	/* First: descriptor 3 must be the connection, and not one that is opened here. */
+	if (begin(argc, argv, port) < 0)
+		return 1;
 	signal_fd = pid1_setup("cordon-init");
-	if (signal_fd < 0 || begin(argc, argv, port) < 0)
+	if (signal_fd < 0)
 		return 1;
 	event_out_begin(false);
 	exchange_messages();
