@@ -24,10 +24,14 @@ static int find_gvisor(const char *runsc, struct level_machine *m, char note[sta
 		       struct err *e)
 {
 	uint32_t release;
+	int opened = -1;
 
-	if (runsc_open(runsc == NULL ? "" : runsc, &m->files[SERVE_LEVEL_RUNSC], e) < 0 ||
-	    runsc_check(m->files[SERVE_LEVEL_RUNSC], &release, e) < 0)
+	if (runsc_open(runsc == NULL ? "" : runsc, &opened, e) < 0)
 		return -1;
+	OWN_FD fd = opened;
+	if (runsc_check(fd, &release, e) < 0)
+		return -1;
+	m->files[SERVE_LEVEL_RUNSC] = TAKE_FD(fd);
 	(void)snprintf(note, 160, "runsc of %u", release);
 	return 0;
 }

@@ -257,7 +257,7 @@ def test_cordond_is_confined(server):
         equal(f.read(), b"cordond\0", "command line")
     equal(os.stat(f"/proc/{pid}/environ").st_uid, 0, "it is not dumpable")
     good = re.compile(
-        r"socket:|pipe:|anon_inode:|/memfd:|/dev/null|/proc/meminfo|/sys/fs/cgroup|/$" + f"|{server.folder}/(state|run|log)($|/)"
+        r"socket:|pipe:|anon_inode:|/memfd:|/dev/null|/proc/meminfo|/sys/fs/cgroup|/$|/.*/runsc$" + f"|{server.folder}/(state|run|log)($|/)"
     )
     for fd in os.listdir(f"/proc/{pid}/fd"):
         try:
