@@ -1,6 +1,6 @@
 /* Any bytes as the head of a request: what is read lies inside the head and holds nothing that ends
- * a line or a head for any reader; there is one host and never two framings; and the end is the same
- * whether the bytes come at once or one by one. */
+ * a line or a head for any reader; there is one host and never two framings; and the end is the
+ * same whether the bytes come at once or one by one. */
 #include "fuzz.h"
 
 #include <strings.h>

@@ -3,8 +3,8 @@
  *
  * The program has no files, so it gets a descriptor, as of resolv.conf. The list is long, and is
  * looked up in a mapping: it is copied once into sealed memory that all processes share, so that
- * no process can cut it short below them. Called by the supervisor's loop; the file is an operator's,
- * but the directory may be the server's user's, so the path may lead to anything. */
+ * no process can cut it short below them. Called by the supervisor's loop; the file is an
+ * operator's, but the directory may be the server's user's, so the path may lead to anything. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -259,7 +259,7 @@ int main(void)
 
 	fd_std_fill();
 	log_setup(LOG_FORMAT_LOGFMT, LOG_LEVEL_ERROR); /* slow turns are the guest's affair */
-	if (channel_init() < 0) /* first: see init/main.c */
+	if (channel_init() < 0)			       /* first: see init/main.c */
 		return 1;
 	signal_fd = pid1_setup("cordon-shim");
 	if (signal_fd < 0 || setup(&e) < 0)

@@ -48,7 +48,8 @@ void held_make_cell(unsigned pids)
 	if (getuid() != 0)
 		SKIP("needs root");
 	CHECK(template_open("host", NULL, &template, &e) == 0);
-	CHECK(keeper_client_start(&keeper, false, &e) == 0 && keeper_client_hello(&keeper, &e) == 0);
+	CHECK(keeper_client_start(&keeper, false, &e) == 0 &&
+	      keeper_client_hello(&keeper, &e) == 0);
 	memset(&r, 0, sizeof(r));
 	r.op = KEEPER_CREATE;
 	r.uid = r.gid = 1000;
