@@ -37,6 +37,7 @@ from checks import Failed, Skip, check, equal, has, note, short, stays, wait_for
 from tap import isolate  # noqa: E402
 
 PROGRAM = ""  # the cordon under test, set by run_tests()
+ORIGINAL = ""  # where it was built: what tests download is kept beside it
 PROGRAMS = ("cordon", "cordon-keeper", "cordon-init", "cordon-shim", "cordond", "cordon-client", "cordon-egress", "cordon-storage",
             "cordon-pull", "cordon-cache", "cordon-interpreter", "mcp-gateway")
 USER = 64983  # cordond's; nobody needs to know it
@@ -70,7 +71,7 @@ class Server:
         self.settings.setdefault("egress_processes", 1)  # for tests that kill it; others ask for more
         self.settings.setdefault("listen", f"127.0.0.1:{free_port()}")
         self.state, self.run_dir = os.path.join(self.folder, "state"), os.path.join(self.folder, "run")
-        for name, value in level.settings(self.program, self.state).items() if uid is None else ():
+        for name, value in level.settings(ORIGINAL or self.program, self.state).items() if uid is None else ():
             self.settings.setdefault(name, value)
         self.process, self.ids, self.key = None, set(), ""
         self.searched = 0  # bytes of the log in which reports were looked for
@@ -407,7 +408,7 @@ def attempt(function, *args):
 def run_tests(names, **settings):
     """The test functions of a program, by black box, and last: is anything left? Those that take no
     server get none. With CORDON_MUST_WORK=1 a skip is a failure."""
-    global PROGRAM
+    global PROGRAM, ORIGINAL
     parser = argparse.ArgumentParser()
     parser.add_argument("cordon")
     parser.add_argument("names", nargs="*", help="run only these")
@@ -416,7 +417,8 @@ def run_tests(names, **settings):
         print("1..0 # SKIP needs root")
         sys.exit(1 if os.environ.get("CORDON_MUST_WORK") == "1" else 0)
     isolate()
-    PROGRAM = reachable(os.path.abspath(args.cordon))
+    ORIGINAL = os.path.abspath(args.cordon)
+    PROGRAM = reachable(ORIGINAL)
     tests = [(n, f) for n, f in names.items() if n.startswith("test_") and inspect.isfunction(f)]
     unknown = set(args.names) - {n for n, _ in tests} - {n[5:] for n, _ in tests}
     if unknown:

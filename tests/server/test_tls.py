@@ -180,7 +180,7 @@ def test_who_can_read_what():
 def test_the_domain_if_none_is_given():
     with Local(domain="") as server:
         port = server.address[1]
-        has(server.log(), f"url=https://api.cordon.localhost:{port}", "the default")
+        wait_for(lambda: f"url=https://api.cordon.localhost:{port}" in server.log(), 10, "the default in the log")
         equal(curl(server, "3000-x.cordon.localhost", ca=server.ca), (0, "1.1"), "curl")
 
 
