@@ -153,10 +153,14 @@ static int set_up_network(struct err *e)
 	return take_fd(netns_diag_socket(), INIT_FD_DIAG, e);
 }
 
-/* An oops leaves a kernel that cannot be relied on: it ends the machine, and the shim tells. */
+/* An oops leaves a kernel that cannot be relied on: it ends the machine, and the shim tells. In a
+ * user namespace root of the guest could mount the cgroups, and raise the limits of its programs;
+ * the filter of a cell refuses them, too. */
 static int set_kernel(struct err *e)
 {
-	return io_write_file(AT_FDCWD, "/proc/sys/kernel/panic_on_oops", "1", e);
+	if (io_write_file(AT_FDCWD, "/proc/sys/kernel/panic_on_oops", "1", e) < 0)
+		return -1;
+	return io_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0", e);
 }
 
 /* The machine's first process only waits: the agent is PID 1 of a pid namespace of its own, as in a

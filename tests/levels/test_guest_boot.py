@@ -88,7 +88,7 @@ def test_rights_are_those_of_a_cell():
     ours = subprocess.run([CORDON, "run", "--user", "root", "--", "grep", "Cap", "/proc/self/status"], capture_output=True, text=True).stdout
     equal(caps, re.findall(r"Cap(?:Prm|Eff|Bnd):\s+(\w+)", ours), "capabilities of root here and in a cell")
     for what in ("mount -t tmpfs x /tmp", "mknod /tmp/vda b 254 0", "cat /proc/1/environ", "readlink /proc/1/fd/3", "insmod /bin/busybox", "reboot -f",
-                 "kill -9 1 && kill -0 1 && false", "date -s 2001-01-01; test $(date +%Y) = 2001", "hostname other"):
+                 "kill -9 1 && kill -0 1 && false", "date -s 2001-01-01; test $(date +%Y) = 2001", "hostname other", "unshare -U true"):
         check(guest().run("/bin/sh", "-c", what).event.exit_code != 0, f"root may not: {what}")
     equal(guest().shell("cat /proc/self/oom_score_adj"), "0\n", "programs may be killed, unlike PID 1")
 
