@@ -10,11 +10,12 @@
 #include "clock.h"
 #include "core_metrics.h"
 #include "core_private.h"
-#include "session_guest.h"
 #include "fd_budget.h"
 #include "quota.h"
 #include "session.h"
 #include "session_alloc.h"
+#include "session_guest.h"
+#include "session_level.h"
 #include "session_lifecycle.h"
 #include "session_parts.h"
 #include "session_queue.h"
@@ -94,6 +95,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	if (find_template(s, spec, e) < 0 || set_layers(s, spec, e) < 0 ||
 	    session_spec_check(c, s->template, spec, &s->row, &s->texts, e) < 0 ||
 	    allow_session(c, t, spec, &s->row, &key, e) < 0 ||
+	    session_level_check_memory(s->template, &s->row, e) < 0 ||
 	    change_quota_take(t, strlen(s->row.policy), e) < 0) {
 		session_free(s);
 		return -1;

@@ -55,7 +55,7 @@ static int check_abilities(const struct cell_level *l, const struct template_ver
 
 /* A snapshot with memory fits only a session like the one it was made of. */
 static int check_snapshot(const struct cell_level *l, const struct template_version *v,
-			  const struct session_spec *spec, struct err *e)
+			  struct err *e)
 {
 	const struct cell_level *was = cell_level_of(v->row.level);
 
@@ -65,10 +65,6 @@ static int check_snapshot(const struct cell_level *l, const struct template_vers
 		return err_set(e, ERR_UNSUPPORTED,
 			       "level: the snapshot has the memory of a session at level %s",
 			       was->name);
-	if (spec->limits.memory_bytes != 0 && spec->limits.memory_bytes != v->row.memory_bytes)
-		return err_set(e, ERR_UNSUPPORTED,
-			       "memory: the snapshot has the memory of a session with %llu MiB",
-			       (unsigned long long)(v->row.memory_bytes / MIB));
 	return 0;
 }
 
@@ -83,7 +79,7 @@ int session_level_choose(const struct core *c, const struct template_version *v,
 		return err_set(e, ERR_UNSUPPORTED, "level %.60s: must be " CELL_LEVEL_NAMES,
 			       spec->level);
 	row->level = level->id;
-	if (core_level_check(c, level, e) < 0 || check_snapshot(level, v, spec, e) < 0)
+	if (core_level_check(c, level, e) < 0 || check_snapshot(level, v, e) < 0)
 		return -1;
 	return check_abilities(level, v, spec, e);
 }
@@ -104,6 +100,17 @@ int session_level_limits(struct store_session *row, struct err *e)
 			       limit_text("memory", MICROVM_MEMORY_MIN).s,
 			       cell_level_of(row->level)->name);
 	return 0;
+}
+
+int session_level_check_memory(const struct template_version *v, const struct store_session *row,
+			       struct err *e)
+{
+	if (!template_has_memory(v) || row->limits.memory_bytes == v->row.memory_bytes)
+		return 0;
+	return err_set(e, ERR_UNSUPPORTED,
+		       "memory: the snapshot has the memory of a session with %llu MiB, not %llu",
+		       (unsigned long long)(v->row.memory_bytes / MIB),
+		       (unsigned long long)(row->limits.memory_bytes / MIB));
 }
 
 /* The guest has the session's files: the cell around it is made of the machine's own programs, of

@@ -1,5 +1,5 @@
 /* session_level.h - what the isolation level of a session (cell_level.h) changes of its row and of
- * the request to the keeper. Called by session_spec.c.
+ * the request to the keeper. Called by session_spec.c and session_create.c.
  *
  * A level is never replaced by another: what it cannot do is refused, with the member that asked
  * for it. The limits of a session are those of its programs; what an engine needs beside them is
@@ -16,6 +16,11 @@ int session_level_choose(const struct core *c, const struct template_version *v,
 /* After the limits were set: are they possible at the level? Rounds up what a guest has in units.
  */
 int session_level_limits(struct store_session *row, struct err *e) MUST_USE;
+
+/* After what the tenant and the key may have has narrowed them: a snapshot with memory fits only a
+ * session of the same size. */
+int session_level_check_memory(const struct template_version *v, const struct store_session *row,
+			       struct err *e) MUST_USE;
 
 /* The memory of a guest is limited by its engine, also where cells cannot be. */
 bool session_level_has_own_memory(uint32_t level);

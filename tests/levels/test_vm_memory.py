@@ -217,6 +217,8 @@ def test_sessions_of_a_snapshot_go_on_with_its_memory():
     equal([x["command_sha256"] for x in running(child)], [counting["command_sha256"]])
     server.refused(422, "unsupported", "POST", "/v1/sessions", {"template": "warm", "level": "container"}, "memory of a session")
     server.refused(422, "unsupported", "POST", "/v1/sessions", {"template": "warm", "limits": {"memory": "512M"}}, "256 MiB")
+    small = server.want(201, "POST", "/v1/keys", {"name": "small", "scopes": ["sessions"], "allow": {"memory": "128M"}})["key"]
+    server.refused(422, "unsupported", "POST", "/v1/sessions", {"template": "warm"}, "256 MiB, not 128", key=small)
     server.want(204, "DELETE", f"/v1/snapshots/{made['id'].replace('/', '%2F').replace(':', '%3A')}")
     pause(child)
     counts_on(child)
