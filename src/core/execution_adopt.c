@@ -75,8 +75,10 @@ void execution_adopt(struct execution *x, struct live_cell *c, const struct agen
 		execution_on_event(x, c, AGENT_TREE_DEAD,
 				   v); /* the channel is gone, and the cell follows */
 	x->stdin_open = (v->flags & AGENT_HAS_STDIN) != 0;
-	if ((v->flags & AGENT_IS_STARTING) != 0)
+	if ((v->flags & AGENT_IS_STARTING) != 0) {
+		execution_expect(x); /* out of a memory image nothing else ends it */
 		return;
+	}
 	if (x->ended) {
 		x->started = true;
 		x->pid = v->pid;
