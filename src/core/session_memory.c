@@ -5,7 +5,6 @@
 #include <string.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "core_private.h"
 #include "io.h"
@@ -44,8 +43,8 @@ static void fail(struct session_memory *m, const struct err *e)
 
 void session_memory_release(struct session_memory *m)
 {
-	struct session *s = m->session;
-	bool stopped = m->stopped && completion_is_waiting(&m->done);
+	struct session *s = m->session; /* not NULL: under way, or its time was over */
+	bool stopped = m->stopped;
 	struct err e;
 
 	if (m->core == NULL)
@@ -125,19 +124,6 @@ static void on_saved(struct completion *done, const struct err *e)
 	succeed(m);
 }
 
-static uint64_t size_of(const int *image)
-{
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++) {
-		struct stat st;
-
-		if (fstat(image[i], &st) == 0)
-			sum += (uint64_t)st.st_blocks * 512;
-	}
-	return sum;
-}
-
 static int save(struct session_memory *m, struct err *e)
 {
 	struct session *s = m->session;
@@ -145,7 +131,7 @@ static int save(struct session_memory *m, struct err *e)
 	int copy[LIVE_GUEST_IMAGE];
 
 	quota_limits(m->core, s->tenant, &limits);
-	m->bytes = size_of(m->image);
+	m->bytes = memory_image_bytes(m->image);
 	if (layers_admit(&m->core->layers, &m->writing, s->row.tenant, limits.stored, m->bytes,
 			 m->bytes, e) < 0)
 		return -1;
