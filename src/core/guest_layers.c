@@ -92,6 +92,25 @@ int guest_layers_add(struct core *c, const char *version, const struct store_lay
 	return write_uses(c, version, &u, e);
 }
 
+int guest_layers_insert(struct core *c, const char *version, const struct layer_writing *w,
+			const struct storage_reply *made, const char *kind, const char *digest,
+			struct err *e)
+{
+	struct store_layer row = { .bytes = made->bytes,
+				   .entries = made->entries,
+				   .created_ms = core_now_ms() };
+
+	(void)snprintf(row.kind, sizeof(row.kind), "%s", kind);
+	(void)snprintf(row.digest, sizeof(row.digest), "%s", digest);
+	memcpy(row.id, w->id, sizeof(row.id));
+	memcpy(row.tenant, w->tenant, sizeof(row.tenant));
+	if (store_begin(c->store, e) == 0 && store_layer_insert(c->store, &row, e) == 0 &&
+	    guest_layers_add(c, version, &row, e) == 0 && store_commit(c->store, e) == 0)
+		return 0;
+	store_rollback(c->store);
+	return -1;
+}
+
 static int drop(struct core *c, const char *version, const char *layer, struct err *e)
 {
 	struct uses u = { 0 };

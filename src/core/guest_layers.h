@@ -9,6 +9,8 @@
 #include "store_layer.h"
 
 struct core;
+struct layer_writing;
+struct storage_reply;
 
 #define ROOT_IMAGE_KIND "root" /* of a layer */
 
@@ -16,6 +18,11 @@ struct core;
  * layer is dying or gone; ERR_NOT_FOUND: the version is gone. */
 int guest_layers_add(struct core *c, const char *version, const struct store_layer *row,
 		     struct err *e) MUST_USE;
+
+/* The same for one that was just written: its row and the use, or neither. */
+int guest_layers_insert(struct core *c, const char *version, const struct layer_writing *w,
+			const struct storage_reply *made, const char *kind, const char *digest,
+			struct err *e) MUST_USE;
 
 /* No version uses it any more: it is damaged. */
 void guest_layers_drop(struct core *c, const char *layer);

@@ -70,13 +70,19 @@ static bool is_idle(const struct memory_image *g)
 	       g->waiters.first == NULL;
 }
 
+/* It may be tried again. */
+static bool has_failed_long_ago(const struct memory_image *g)
+{
+	return g->failed && clock_now_ns() > g->used_ns + AGAIN_NS;
+}
+
 static void release_stale(struct core *c)
 {
 	struct memory_image *next;
 
 	for (struct memory_image *g = c->memory_images; g != NULL; g = next) {
 		next = g->next;
-		if (g->stale && is_idle(g))
+		if (is_idle(g) && (g->stale || has_failed_long_ago(g)))
 			release(g);
 	}
 }
@@ -116,30 +122,14 @@ static void end(struct memory_image *g, const struct err *e)
 
 /* ---- to disk */
 
-static int write_row(struct memory_image *g, struct err *e)
-{
-	struct core *c = g->core;
-	struct store_layer row = { .kind = "memory",
-				   .bytes = g->job.reply.bytes,
-				   .entries = g->job.reply.entries,
-				   .created_ms = core_now_ms() };
-
-	memcpy(row.id, g->writing.id, sizeof(row.id));
-	memcpy(row.tenant, g->writing.tenant, sizeof(row.tenant));
-	memcpy(row.digest, g->digest, sizeof(row.digest));
-	if (store_begin(c->store, e) == 0 && store_layer_insert(c->store, &row, e) == 0 &&
-	    guest_layers_add(c, g->version, &row, e) == 0 && store_commit(c->store, e) == 0)
-		return 0;
-	store_rollback(c->store);
-	return -1;
-}
-
 /* If it fails the image is used from memory, and made again after the next start. */
 static void on_saved(struct completion *done, const struct err *e)
 {
 	struct memory_image *g = done->arg;
 	struct err why;
-	bool good = e == NULL && !g->stale && write_row(g, &why) == 0;
+	bool good = e == NULL && !g->stale &&
+		    guest_layers_insert(g->core, g->version, &g->writing, &g->job.reply, "memory",
+					g->digest, &why) == 0;
 
 	if (good)
 		memcpy(g->layer, g->writing.id, sizeof(g->layer));
@@ -192,7 +182,7 @@ static void on_cell_gone(struct live_cell *cell)
 	boot_next(c);
 }
 
-static uint64_t size_of(const int *image)
+uint64_t memory_image_bytes(const int image[LIVE_GUEST_IMAGE])
 {
 	uint64_t sum = 0;
 
@@ -212,7 +202,7 @@ static void on_snapshot(struct live_guest_call *k, int *image, const struct err 
 
 	if (e == NULL) {
 		memcpy(g->image, image, sizeof(g->image));
-		g->bytes = size_of(image);
+		g->bytes = memory_image_bytes(image);
 		save(g);
 		log_info("memory image made", "template=%s bytes=%llu", g->version,
 			 (unsigned long long)g->bytes);
@@ -329,7 +319,7 @@ static void on_loaded(struct completion *done, const struct err *e)
 		if (e->code == ERR_NOT_FOUND) /* a row without files: made again later */
 			guest_layers_drop(g->core, g->layer);
 	} else {
-		g->bytes = size_of(g->image);
+		g->bytes = memory_image_bytes(g->image);
 	}
 	end(g, e);
 }
@@ -400,7 +390,7 @@ static struct memory_image *find(struct core *c, const char *digest)
 
 	while (g != NULL && (g->stale || strcmp(g->digest, digest) != 0))
 		g = g->next;
-	if (g != NULL && g->failed && is_idle(g) && clock_now_ns() > g->used_ns + AGAIN_NS) {
+	if (g != NULL && is_idle(g) && has_failed_long_ago(g)) {
 		release(g);
 		return NULL;
 	}

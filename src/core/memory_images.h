@@ -75,6 +75,9 @@ void memory_image_leave(struct memory_image *g);
  * started is dropped, and the next request makes it again. "": none. */
 void memory_image_tried(struct core *c, const char *digest, bool good);
 
+/* The memory that an image takes. */
+uint64_t memory_image_bytes(const int image[LIVE_GUEST_IMAGE]);
+
 /* Two empty memory files for an image, and copies of their descriptors. */
 int memory_image_make_empty(int ret[LIVE_GUEST_IMAGE], int ret_copy[LIVE_GUEST_IMAGE],
 			    struct err *e) MUST_USE;

@@ -62,26 +62,6 @@ static void name_image(const struct template_stack *stack, char ret[STORE_LAYER_
 	(void)snprintf(ret, STORE_LAYER_DIGEST_MAX, "root:%s", hex);
 }
 
-/* ---- the row */
-
-static int write_row(struct root_image *g, struct err *e)
-{
-	struct core *c = g->core;
-	struct store_layer row = { .kind = ROOT_IMAGE_KIND,
-				   .bytes = g->job.reply.bytes,
-				   .entries = g->job.reply.entries,
-				   .created_ms = core_now_ms() };
-
-	memcpy(row.id, g->writing.id, sizeof(row.id));
-	memcpy(row.tenant, g->writing.tenant, sizeof(row.tenant));
-	memcpy(row.digest, g->digest, sizeof(row.digest));
-	if (store_begin(c->store, e) == 0 && store_layer_insert(c->store, &row, e) == 0 &&
-	    guest_layers_add(c, g->version, &row, e) == 0 && store_commit(c->store, e) == 0)
-		return 0;
-	store_rollback(c->store);
-	return -1;
-}
-
 /* ---- ends */
 
 static void release(struct root_image *g)
@@ -186,7 +166,9 @@ static void on_made(struct completion *done, const struct err *e)
 {
 	struct root_image *g = done->arg;
 	struct err why;
-	bool good = e == NULL && write_row(g, &why) == 0;
+	bool good =
+		e == NULL && guest_layers_insert(g->core, g->version, &g->writing, &g->job.reply,
+						 ROOT_IMAGE_KIND, g->digest, &why) == 0;
 
 	if (good) {
 		memcpy(g->layer, g->writing.id, sizeof(g->layer));
@@ -198,9 +180,7 @@ static void on_made(struct completion *done, const struct err *e)
 	}
 	g->job.fd = -1;
 	layers_settle(&g->core->layers, &g->writing, good);
-	if (!good && e != NULL && e->reason == REASON_TOO_LARGE)
-		why = *e;
-	else if (!good && e != NULL)
+	if (!good && e != NULL)
 		why = *e;
 	if (!good)
 		(void)err_wrap(&why, "the root image of template %.60s",
@@ -240,7 +220,8 @@ int root_image_use(struct root_image *g, const struct template_version *v, struc
 	memcpy(row.id, g->layer, sizeof(row.id));
 	if (guest_layers_add(g->core, v->row.id, &row, e) == 0)
 		return 0;
-	g->stale = e->code == ERR_CONFLICT;
+	if (e->code == ERR_CONFLICT) /* its layer goes */
+		g->stale = true;
 	return -1;
 }
 
