@@ -92,9 +92,25 @@ int guest_layers_add(struct core *c, const char *version, const struct store_lay
 	return write_uses(c, version, &u, e);
 }
 
-int guest_layers_insert(struct core *c, const char *version, const struct layer_writing *w,
-			const struct storage_reply *made, const char *kind, const char *digest,
-			struct err *e)
+int guest_layers_add_session(struct core *c, const char *session, const char *layer, struct err *e)
+{
+	char one[1][STORE_ID_MAX];
+
+	(void)snprintf(one[0], sizeof(one[0]), "%s", layer);
+	return store_layer_use(c->store, STORE_LAYER_GUEST_OF_SESSION, session,
+			       (const char(*)[STORE_ID_MAX])one, 1, e);
+}
+
+static int add(struct core *c, const char *version, const char *session,
+	       const struct store_layer *row, struct err *e)
+{
+	return session[0] != '\0' ? guest_layers_add_session(c, session, row->id, e)
+				  : guest_layers_add(c, version, row, e);
+}
+
+int guest_layers_insert(struct core *c, const char *version, const char *session,
+			const struct layer_writing *w, const struct storage_reply *made,
+			const char *kind, const char *digest, struct err *e)
 {
 	struct store_layer row = { .bytes = made->bytes,
 				   .entries = made->entries,
@@ -105,7 +121,7 @@ int guest_layers_insert(struct core *c, const char *version, const struct layer_
 	memcpy(row.id, w->id, sizeof(row.id));
 	memcpy(row.tenant, w->tenant, sizeof(row.tenant));
 	if (store_begin(c->store, e) == 0 && store_layer_insert(c->store, &row, e) == 0 &&
-	    guest_layers_add(c, version, &row, e) == 0 && store_commit(c->store, e) == 0)
+	    add(c, version, session, &row, e) == 0 && store_commit(c->store, e) == 0)
 		return 0;
 	store_rollback(c->store);
 	return -1;

@@ -19,10 +19,15 @@ struct storage_reply;
 int guest_layers_add(struct core *c, const char *version, const struct store_layer *row,
 		     struct err *e) MUST_USE;
 
-/* The same for one that was just written: its row and the use, or neither. */
-int guest_layers_insert(struct core *c, const char *version, const struct layer_writing *w,
-			const struct storage_reply *made, const char *kind, const char *digest,
-			struct err *e) MUST_USE;
+/* The same for the root image of a session. */
+int guest_layers_add_session(struct core *c, const char *session, const char *layer,
+			     struct err *e) MUST_USE;
+
+/* For one that was just written: its row and the use, or neither. session "": the version uses it.
+ */
+int guest_layers_insert(struct core *c, const char *version, const char *session,
+			const struct layer_writing *w, const struct storage_reply *made,
+			const char *kind, const char *digest, struct err *e) MUST_USE;
 
 /* No version uses it any more: it is damaged. */
 void guest_layers_drop(struct core *c, const char *layer);

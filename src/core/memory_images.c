@@ -128,8 +128,8 @@ static void on_saved(struct completion *done, const struct err *e)
 	struct memory_image *g = done->arg;
 	struct err why;
 	bool good = e == NULL && !g->stale &&
-		    guest_layers_insert(g->core, g->version, &g->writing, &g->job.reply, "memory",
-					g->digest, &why) == 0;
+		    guest_layers_insert(g->core, g->version, "", &g->writing, &g->job.reply,
+					"memory", g->digest, &why) == 0;
 
 	if (good)
 		memcpy(g->layer, g->writing.id, sizeof(g->layer));

@@ -147,13 +147,13 @@ static void fill_request(const struct root_image *g, const struct template_stack
 static int make(struct root_image *g, const struct template_stack *stack, struct err *e)
 {
 	struct core *c = g->core;
-	const struct tenant *t = tenant_find(c, g->of->row.tenant);
+	const struct tenant *t = tenant_find(c, g->tenant);
 	struct quota_limits limits = { 0 };
 	struct storage_root r = { 0 };
 
 	if (t != NULL)
 		quota_limits(c, t, &limits);
-	if (layers_admit(&c->layers, &g->writing, g->of->row.tenant, limits.stored, 1,
+	if (layers_admit(&c->layers, &g->writing, g->tenant, limits.stored, 1,
 			 c->o.config->guest_root_max, e) < 0)
 		return -1;
 	fill_request(g, stack, &r);
@@ -166,9 +166,9 @@ static void on_made(struct completion *done, const struct err *e)
 {
 	struct root_image *g = done->arg;
 	struct err why;
-	bool good =
-		e == NULL && guest_layers_insert(g->core, g->version, &g->writing, &g->job.reply,
-						 ROOT_IMAGE_KIND, g->digest, &why) == 0;
+	bool good = e == NULL &&
+		    guest_layers_insert(g->core, g->version, g->session, &g->writing, &g->job.reply,
+					ROOT_IMAGE_KIND, g->digest, &why) == 0;
 
 	if (good) {
 		memcpy(g->layer, g->writing.id, sizeof(g->layer));
@@ -213,55 +213,63 @@ static struct root_image *find(const struct core *c, const char *tenant, const c
 	return NULL;
 }
 
-int root_image_use(struct root_image *g, const struct template_version *v, struct err *e)
+static int add_use(struct root_image *g, const struct root_image_user *u, struct err *e)
 {
 	struct store_layer row = { .kind = ROOT_IMAGE_KIND };
 
 	memcpy(row.id, g->layer, sizeof(row.id));
-	if (guest_layers_add(g->core, v->row.id, &row, e) == 0)
+	return u->session[0] != '\0' ? guest_layers_add_session(g->core, u->session, row.id, e)
+				     : guest_layers_add(g->core, u->version->row.id, &row, e);
+}
+
+int root_image_use(struct root_image *g, const struct root_image_user *u, struct err *e)
+{
+	if (add_use(g, u, e) == 0)
 		return 0;
 	if (e->code == ERR_CONFLICT) /* its layer goes */
 		g->stale = true;
 	return -1;
 }
 
-/* One that is open, with a use of this version: its layer may have gone with all others. */
-static struct root_image *find_open(struct core *c, const struct template_version *v,
+/* One that is open, with a use of this user: its layer may have gone with all others. */
+static struct root_image *find_open(struct core *c, const struct root_image_user *u,
 				    const char *digest)
 {
-	struct root_image *g = find(c, v->row.tenant, digest);
+	struct root_image *g = find(c, u->tenant, digest);
 	struct err e;
 
-	if (g == NULL || g->fd < 0 || root_image_use(g, v, &e) == 0)
+	if (g == NULL || g->fd < 0 || root_image_use(g, u, &e) == 0)
 		return g;
 	log_info("a root image is made again", "layer=%s reason=%s", g->layer, e.msg);
 	g->stale = true;
 	return NULL;
 }
 
-static int start(struct root_image *g, const struct template_stack *stack, struct err *e)
+static int start(struct root_image *g, const struct root_image_user *u,
+		 const struct template_stack *stack, struct err *e)
 {
 	struct core *c = g->core;
 	struct store_layer row;
 
-	if (store_layer_find(c->store, g->of->row.tenant, g->digest, &row, e) < 0)
+	if (store_layer_find(c->store, g->tenant, g->digest, &row, e) < 0)
 		return e->code == ERR_NOT_FOUND ? make(g, stack, e) : -1;
 	memcpy(g->layer, row.id, sizeof(g->layer));
-	if (guest_layers_add(c, g->version, &row, e) < 0)
+	if (add_use(g, u, e) < 0)
 		return -1;
 	g->job.done = (struct completion){ .on_done = on_opened, .arg = g };
 	storage_link_root_open(&c->storage, &g->job, g->layer);
 	return 0;
 }
 
-struct root_image *root_image_at_hand(const struct template_version *v,
+struct root_image *root_image_at_hand(struct template_version *v,
 				      const struct template_stack *stack)
 {
+	struct root_image_user u = { .version = v, .tenant = v->row.tenant, .session = "" };
 	char digest[STORE_LAYER_DIGEST_MAX];
 	struct root_image *g;
 
 	name_image(stack, digest);
-	g = find_open(v->core, v, digest);
+	g = find_open(v->core, &u, digest);
 	return g == NULL || g->fd < 0 ? NULL : g;
 }
 
@@ -272,7 +280,7 @@ static void on_later(struct loop_task *t)
 	end(g, NULL);
 }
 
-static struct root_image *add(struct core *c, struct template_version *v, const char *digest)
+static struct root_image *add(struct core *c, const struct root_image_user *u, const char *digest)
 {
 	struct root_image *g = calloc(1, sizeof(*g));
 
@@ -280,26 +288,28 @@ static struct root_image *add(struct core *c, struct template_version *v, const 
 	*g = (struct root_image){ .core = c, .fd = -1, .job.fd = -1 };
 	g->later = (struct loop_task){ .on_run = on_later, .arg = g };
 	memcpy(g->digest, digest, sizeof(g->digest));
-	memcpy(g->version, v->row.id, sizeof(g->version));
-	memcpy(g->tenant, v->row.tenant, sizeof(g->tenant));
-	g->of = template_use(v);
+	memcpy(g->version, u->version->row.id, sizeof(g->version));
+	(void)snprintf(g->session, sizeof(g->session), "%s", u->session);
+	(void)snprintf(g->tenant, sizeof(g->tenant), "%s", u->tenant);
+	g->of = template_use(u->version);
 	LIST_PUSH(&c->root_images, g);
 	return g;
 }
 
-void root_image_get(struct core *c, struct template_version *v, const struct template_stack *stack,
-		    struct completion *w, struct root_image **ret)
+void root_image_get(struct core *c, const struct root_image_user *u,
+		    const struct template_stack *stack, struct completion *w,
+		    struct root_image **ret)
 {
 	char digest[STORE_LAYER_DIGEST_MAX];
 	struct root_image *g;
 	struct err e;
 
 	name_image(stack, digest);
-	g = find_open(c, v, digest);
+	g = find_open(c, u, digest);
 	if (g == NULL) {
 		keep_few_open(c);
-		g = add(c, v, digest);
-		if (start(g, stack, &e) < 0) {
+		g = add(c, u, digest);
+		if (start(g, u, stack, &e) < 0) {
 			completion_end_soon(w, c->loop, &e);
 			release(g);
 			*ret = NULL;

@@ -324,10 +324,18 @@ static int plan_cold(void *arg, struct guest_cold *ret, struct err *e)
 	return fill_cold(c, b->root_fd, &ret->request, ret->fds, e);
 }
 
+/* Layers of its own make an image for this session, in the quota of its tenant. */
+static struct root_image_user root_user(const struct session *s)
+{
+	return s->own == NULL ? (struct root_image_user){ s->template, s->template->row.tenant, "" }
+			      : (struct root_image_user){ s->template, s->row.tenant, s->row.id };
+}
+
 static void on_root(struct completion *done, const struct err *e)
 {
 	struct guest_boot *b = done->arg;
 	const struct session *s = b->session;
+	const struct root_image_user user = root_user(s);
 	struct memory_image_ask ask = { .version = s->template,
 					.root = b->root,
 					.tenant = s->row.tenant,
@@ -343,11 +351,15 @@ static void on_root(struct completion *done, const struct err *e)
 		return;
 	}
 	b->root_fd = copy_fd(b->root->fd, "root image", &why);
-	if (b->root_fd < 0 || root_image_use(b->root, s->template, &why) < 0) {
+	if (b->root_fd < 0 || root_image_use(b->root, &user, &why) < 0) {
 		fail(b, &why);
 		return;
 	}
 	memcpy(b->layers[ROOT], b->root->layer, sizeof(b->layers[ROOT]));
+	if (s->own != NULL) { /* no other session would go on with a memory image of it */
+		ready(b);
+		return;
+	}
 	b->wait = (struct completion){ .on_done = on_memory, .arg = b };
 	memory_image_get(s->core, &ask, &b->wait, &b->memory);
 }
@@ -380,6 +392,7 @@ static int find_own(struct guest_boot *b, struct err *e)
 static void prepare_vm(struct guest_boot *b)
 {
 	struct session *s = b->session;
+	const struct root_image_user user = root_user(s);
 	struct template_stack stack;
 	struct err e;
 	int n = find_own(b, &e);
@@ -393,7 +406,7 @@ static void prepare_vm(struct guest_boot *b)
 	if (n < 0 || session_spec_stack(s->template, &s->row, s->own, &stack, NULL, &e) < 0)
 		completion_end_soon(&b->wait, s->core->loop, &e);
 	else
-		root_image_get(s->core, s->template, &stack, &b->wait, &b->root);
+		root_image_get(s->core, &user, &stack, &b->wait, &b->root);
 }
 
 void session_guest_prepare(struct session *s, const struct keeper_create *plan,
