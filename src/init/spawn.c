@@ -254,8 +254,7 @@ static void NORETURN report(int fd, enum agent_stage stage)
 	_exit(127);
 }
 
-/* As execvpe(3), with the PATH of the new environment. An error other than "no such file" is kept.
- */
+/* As execvpe(3) with the PATH of the new environment. Errors other than "no such file" are kept. */
 static void search_and_exec(const struct child_process *c)
 {
 	char path[4096];
@@ -354,12 +353,30 @@ static int take_limits(const struct child_process *c)
 	return c->mark > 0 ? prlimit(0, tree_mark_resource(), &mark, NULL) : 0;
 }
 
+/* Built-ins of a guest, which use descriptors of PID 1 and whose request is the server's own. */
+static bool is_guest_builtin(const struct child_process *c)
+{
+	return (c->request->flags & AGENT_BUILTIN) != 0 && spawn_guest_builtin != NULL &&
+	       c->user.uid == 0 && c->request->argc == 1;
+}
+
+/* A client's path may lead through /proc/self/fd: PID 1 has a directory outside of the root. */
+static int close_others(const struct child_process *c, int *error_fd)
+{
+	int first = c->stdio[3] >= 0 ? SPAWN_STDIO : 3;
+
+	if (*error_fd != first && dup3(*error_fd, first, O_CLOEXEC) < 0)
+		return -1;
+	*error_fd = first;
+	return is_guest_builtin(c) ? 0 : kernel_close_range((unsigned)first + 1, ~0U);
+}
+
 /* No descriptor of PID 1 may stay open in a built-in. The error pipe is closed, too, which reports
  * that the program runs. */
 static void NORETURN run_builtin(const struct child_process *c, int error_fd)
 {
 	(void)prctl(PR_SET_NAME, "cordon-builtin", 0, 0, 0);
-	if (spawn_guest_builtin != NULL && getuid() == 0 && c->request->argc == 1)
+	if (is_guest_builtin(c))
 		(void)spawn_guest_builtin(c->argv[0]);
 	if (kernel_close_range(3, ~0U) < 0)
 		report(error_fd, AGENT_AT_SYSTEM);
@@ -375,6 +392,8 @@ static void NORETURN run_child(const struct child_process *c, int error_fd)
 		_exit(126);
 	if (setsid() < 0 || take_stdio(c) < 0 || (c->tty && ioctl(0, TIOCSCTTY, 0) < 0) ||
 	    (spawn_on_child != NULL && spawn_on_child() < 0) || take_limits(c) < 0)
+		report(error_fd, AGENT_AT_SYSTEM);
+	if (close_others(c, &error_fd) < 0)
 		report(error_fd, AGENT_AT_SYSTEM);
 	if (become_user(c) < 0)
 		report(error_fd, AGENT_AT_USER);

@@ -121,6 +121,14 @@ def test_cwd_env_user(server):
     equal(server.run(s, "sudo id -u")["stdout"], "0\n")
 
 
+def test_no_path_leads_through_a_descriptor_of_pid1(server):
+    """One of them is the directory of the cell's disk, which is outside of its root."""
+    s = server.create()["id"]
+    for number in range(3, 16):
+        done = server.run(s, ["pwd"], cwd=f"/proc/self/fd/{number}", user="root")
+        check(done["error"] is not None and "working directory" in done["error"]["message"], f"cwd by descriptor {number}: {done}")
+
+
 def test_exit_codes(server):
     s = session(server)
     for code in (0, 1, 2, 42, 100, 125, 126, 127, 128, 200, 254, 255):
