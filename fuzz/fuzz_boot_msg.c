@@ -12,6 +12,7 @@ static void check_request(const struct boot_request *r, uint16_t type)
 {
 	assert(r->engine == BOOT_GVISOR || r->engine == BOOT_MICROVM);
 	assert((r->flags & ~(uint32_t)BOOT_FLAGS_ALL) == 0 && r->accel < BOOT_ACCELS_END);
+	assert(r->wait_s <= BOOT_WAIT_MAX && (r->options & ~(uint32_t)BOOT_OPTIONS_ALL) == 0);
 	assert(r->vcpus <= BOOT_CPUS_MAX && r->profile < CELL_PROFILES);
 	assert(r->uid < CELL_IDS && r->gid < CELL_IDS && r->memory_bytes <= BOOT_MEMORY_MAX);
 	assert(memchr(r->hostname, '\0', sizeof(r->hostname)) != NULL && r->hostname[0] != '\0');

@@ -6,14 +6,19 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "buf.h"
 #include "clock.h"
 #include "root_image.h"
+#include "shown_text.h"
 
-#define BOOT_WAIT_MS 60000 /* a machine without KVM takes seconds */
-#define VM_USER 1000	   /* of the cell around a virtual machine; its programs are in the guest */
+#define BOOT_GRACE_MS                                                                       \
+	5000	     /* the shim knows why a guest did not start in time: it is asked first \
+		      */
+#define VM_USER 1000 /* of the cell around a virtual machine; its programs are in the guest */
 #define VM_MEMORY_MIN (128ULL << 20)
 #define MIB (1ULL << 20)
 #define REASON_MAX 160 /* of what the engine printed */
+#define LINES_MAX 8    /* of it, before that */
 
 static const struct cell_level *level_of(const struct run *r)
 {
@@ -183,6 +188,7 @@ static void fill_boot(struct run *r, struct boot_request *b, int *ret_fds)
 		.inodes = o->inodes,
 		.pids = o->pids,
 		.nofile = o->nofile,
+		.wait_s = (uint32_t)((o->boot_ms + 999) / 1000),
 	};
 	if (is_vm(r))
 		fill_vm(r, b);
@@ -205,11 +211,47 @@ static const char *last_line(const struct agent *a, const struct agent_event *v,
 	return end == NULL ? text : end + 1;
 }
 
+static bool names_reason(const char *line, size_t n)
+{
+	return memmem(line, n, "cordon-init: ", 13) != NULL || memmem(line, n, "panic", 5) != NULL;
+}
+
+/* The beginning of the n lines before this one. */
+static const char *lines_before(const char *text, const char *line, unsigned n)
+{
+	while (n-- > 0 && line > text) {
+		line--;
+		while (line > text && line[-1] != '\n')
+			line--;
+	}
+	return line;
+}
+
+/* What the engine or the guest's console printed before the last line: the lines that say why the
+ * guest ended, and some that came last. A kernel that panics prints much between them. */
+static void print_console(const char *text, const char *last)
+{
+	struct buf shown = BUF_INIT(BOOT_TEXT_MAX * SHOWN_TEXT_GROWTH);
+	const char *recent = lines_before(text, last, LINES_MAX);
+
+	for (const char *at = text; at < last; at += strcspn(at, "\n") + 1) {
+		size_t n = strcspn(at, "\r\n");
+
+		if (n == 0 || (at < recent && !names_reason(at, n)))
+			continue;
+		shown_text(&shown, (const uint8_t *)at, n);
+		buf_put(&shown, "\n", 1);
+	}
+	(void)fputs(buf_text(&shown), stderr);
+	buf_release(&shown);
+}
+
 static int boot_failure(struct run *r, const struct agent_event *v, struct err *e)
 {
 	char text[BOOT_TEXT_MAX + 1];
 	const char *line = last_line(&r->agent, v, text, sizeof(text));
 
+	print_console(text, line);
 	return err_set(e, ERR_SYSTEM, "--level %s: the guest did not start (%s): %s%s%.*s",
 		       level_of(r)->name, boot_stage_word(v->stage), strerror(v->sys),
 		       line[0] == '\0' ? "" : ": ", REASON_MAX, line);
@@ -217,7 +259,7 @@ static int boot_failure(struct run *r, const struct agent_event *v, struct err *
 
 int run_guest_boot(struct run *r, struct err *e)
 {
-	uint64_t end_ns = clock_now_ns() + BOOT_WAIT_MS * CLOCK_MS;
+	uint64_t end_ns = clock_now_ns() + (r->o.boot_ms + BOOT_GRACE_MS) * CLOCK_MS;
 	enum agent_type type = AGENT_READY;
 	struct boot_request b;
 	struct agent_event v;

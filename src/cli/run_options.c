@@ -44,6 +44,8 @@ static const struct option options[] = {
 	  "open files of one process (default 16384, or the limit of the caller)" },
 	{ "timeout", "TIME", OPTION_TIME, FIELD(timeout_ms), 1, 366ULL * 86400000,
 	  "how long the command may run, such as 30s (default: no limit)" },
+	{ "boot-timeout", "TIME", OPTION_TIME, FIELD(boot_ms), 1000, 3600000,
+	  "how long the guest of --level gvisor or microvm may take to start (default 60s)" },
 	{ "output-limit", "SIZE", OPTION_BYTES, FIELD(output_limit), 1, 64 * TIB,
 	  "bytes of output passed on; then the pipe closes (default: no limit)" },
 	{ "user", "NAME", OPTION_TEXT, FIELD(user), 0, 0,
@@ -236,6 +238,7 @@ int run_options_parse(struct run_options *o, int argc, char **argv, struct err *
 				   .user = "",
 				   .cwd = "",
 				   .hostname = "cordon",
+				   .boot_ms = 60000, /* without KVM it takes seconds */
 				   .pids = 1024,
 				   .inodes = 131072 };
 	n = options_parse(&run_verb, argc, argv, o, &given, e);

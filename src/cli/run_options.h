@@ -8,7 +8,7 @@ struct run_options {
 	const char *template, *profile_name, *level, *runsc, *state_dir, *user, *cwd, *hostname,
 		*result;
 	const char *policy, *net_log, *egress_ca;
-	uint64_t memory, cpus, pids, disk, inodes, nofile, timeout_ms, output_limit;
+	uint64_t memory, cpus, pids, disk, inodes, nofile, timeout_ms, boot_ms, output_limit;
 	struct option_list env, mounts, allow, deny, allow_private;
 	bool tty, read_only, diff, best_effort, help;
 	/* from here on: derived */

@@ -84,6 +84,7 @@
 #define SAMPLE_MS 100
 #define SAMPLE_HELD_MS 1000
 #define RETRY_MS 50
+#define VERSION_LINE "cordon-init " CORDON_VERSION "\n"
 #define LAST_READS_MAX 16 /* reads from a connection that is being replaced */
 
 static bool connected = true;
@@ -559,11 +560,21 @@ static int begin(int argc, char **argv, int port)
 	return getpid() == 1 ? guest_link_begin(3, guest_gvisor_apply) : -1;
 }
 
+/* What cordon doctor runs in a guest: the one program that needs nothing in its root. */
+static int print_version(void)
+{
+	struct err e;
+
+	return io_write_all(STDOUT_FILENO, VERSION_LINE, strlen(VERSION_LINE), &e) < 0;
+}
+
 int main(int argc, char **argv)
 {
 	int port;
 
 	fd_std_fill();
+	if (argc > 1 && strcmp(argv[1], "version") == 0)
+		return print_version();
 	if (argc > 1 && strcmp(argv[1], "diff") == 0)
 		return diff_main(argc - 2, argv + 2);
 	if (argc > 1 && strcmp(argv[1], "capture") == 0)

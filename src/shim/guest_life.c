@@ -214,6 +214,11 @@ static void begin_going_on(void)
 	ops->go_on(engine, &call);
 }
 
+static unsigned at_most(unsigned usual_s)
+{
+	return request.wait_s != 0 && request.wait_s < usual_s ? request.wait_s : usual_s;
+}
+
 static void greet(void)
 {
 	bool first = generation == 0;
@@ -226,7 +231,8 @@ static void greet(void)
 	if (!guest_messages_hello(&h, first))
 		end_guest(BOOT_GUEST_BROKE, EPROTO, BOOT_AT_AGENT);
 	else
-		enter(GREETING, (request.flags & BOOT_RESTORE) != 0 || !first ? ANSWER_S : BOOT_S);
+		enter(GREETING,
+		      (request.flags & BOOT_RESTORE) != 0 || !first ? ANSWER_S : at_most(BOOT_S));
 }
 
 static void on_engine_started(void)
@@ -326,7 +332,7 @@ void guest_life_boot(const struct boot_request *r, int *fds, size_t nfds)
 		end_guest(BOOT_GUEST_EXITED, ops == NULL ? EOPNOTSUPP : ENOMEM, BOOT_AT_ENGINE);
 		return;
 	}
-	begin_call(STARTING, ENGINE_S);
+	begin_call(STARTING, at_most(ENGINE_S));
 	ops->start(engine, r, fds, &call);
 	io_close_all(fds, nfds);
 }

@@ -76,11 +76,12 @@ static bool sizes_fit(const struct boot_request *r)
 {
 	if (r->memory_bytes > BOOT_MEMORY_MAX || r->disk_bytes > BOOT_MEMORY_MAX ||
 	    r->inodes > BOOT_COUNT_MAX || r->pids > BOOT_COUNT_MAX || r->nofile > BOOT_COUNT_MAX ||
-	    r->vcpus > BOOT_CPUS_MAX || r->uid >= CELL_IDS || r->gid >= CELL_IDS ||
-	    r->profile >= CELL_PROFILES || r->accel >= BOOT_ACCELS_END)
+	    r->vcpus > BOOT_CPUS_MAX || r->wait_s > BOOT_WAIT_MAX || r->uid >= CELL_IDS ||
+	    r->gid >= CELL_IDS || r->profile >= CELL_PROFILES ||
+	    (r->options & ~(uint32_t)BOOT_OPTIONS_ALL) != 0 || r->accel >= BOOT_ACCELS_END)
 		return false;
 	if (r->engine == BOOT_GVISOR)
-		return r->vcpus == 0 && r->accel == BOOT_ACCEL_AUTO;
+		return r->vcpus == 0 && r->accel == BOOT_ACCEL_AUTO && r->options == 0;
 	return r->engine == BOOT_MICROVM && r->vcpus > 0 && r->memory_bytes > 0 &&
 	       r->memory_bytes % (1U << 20) == 0;
 }
@@ -120,8 +121,8 @@ static void copy_string(char *to, size_t cap, struct codec_reader *r)
 
 static void read_fields(struct codec_reader *r, struct boot_request *q)
 {
-	uint32_t *const words[] = { &q->engine, &q->flags,   &q->fds, &q->accel,
-				    &q->vcpus,	&q->profile, &q->uid, &q->gid };
+	uint32_t *const words[] = { &q->engine,	 &q->flags, &q->fds, &q->accel,	 &q->vcpus,
+				    &q->profile, &q->uid,   &q->gid, &q->wait_s, &q->options };
 	uint64_t *const sizes[] = { &q->memory_bytes, &q->disk_bytes, &q->inodes, &q->pids,
 				    &q->nofile };
 
@@ -150,8 +151,8 @@ int boot_request_read(const struct frame *f, struct boot_request *ret, struct er
 size_t boot_request_write(const struct boot_request *q, uint16_t type,
 			  uint8_t ret_body[BOOT_REQUEST_MAX])
 {
-	const uint32_t words[] = { q->engine, q->flags,	  q->fds, q->accel,
-				   q->vcpus,  q->profile, q->uid, q->gid };
+	const uint32_t words[] = { q->engine,  q->flags, q->fds, q->accel,  q->vcpus,
+				   q->profile, q->uid,	 q->gid, q->wait_s, q->options };
 	const uint64_t sizes[] = { q->memory_bytes, q->disk_bytes, q->inodes, q->pids, q->nofile };
 	struct codec_writer w = { .p = ret_body, .n = BOOT_REQUEST_MAX };
 

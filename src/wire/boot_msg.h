@@ -19,6 +19,7 @@
 #define BOOT_MEMORY_MAX (1ULL << 46)
 #define BOOT_COUNT_MAX (1ULL << 40) /* of inodes, processes, open files */
 #define BOOT_CPUS_MAX 64U
+#define BOOT_WAIT_MAX 3600U /* seconds */
 #define BOOT_TEXT_MAX 4096U /* of what the engine printed, with BOOTED */
 
 enum boot_engine { BOOT_GVISOR = 1, BOOT_MICROVM, BOOT_ENGINES_END };
@@ -32,6 +33,14 @@ enum {
 	/* The guest does not run until RESUME. Only with RESTORE. */
 	BOOT_PAUSED = 1 << 1,
 	BOOT_FLAGS_ALL = (1 << 2) - 1,
+};
+
+/* What else programs of the guest get, or do not. */
+enum {
+	/* Only /tmp, /dev/shm, /home/user and (for root) /run are writable. microVM only: the root
+	 * of gVisor is the cell's. */
+	BOOT_READ_ONLY = 1 << 0,
+	BOOT_OPTIONS_ALL = (1 << 1) - 1,
 };
 
 /* Descriptors that come with BOOT, lowest bit first. gVisor: ENGINE, and INIT if there is one.
@@ -75,13 +84,17 @@ enum boot_guest {
 /* What a guest is made of. Times and random numbers are not in it: the shim takes them from the
  * machine's kernel at the moment when it greets the guest. */
 struct boot_request {
-	uint32_t engine;       /* enum boot_engine */
-	uint32_t flags;	       /* set of BOOT_RESTORE, BOOT_PAUSED; RESUME: 0 */
-	uint32_t fds;	       /* set of enum boot_fd; RESUME: 0 */
-	uint32_t accel;	       /* enum boot_accel */
-	uint32_t vcpus;	       /* microVM: at least 1 */
-	uint32_t profile;      /* enum cell_profile: that of the session's programs in the guest */
-	uint32_t uid, gid;     /* of programs that name no user */
+	uint32_t engine;   /* enum boot_engine */
+	uint32_t flags;	   /* set of BOOT_RESTORE, BOOT_PAUSED; RESUME: 0 */
+	uint32_t fds;	   /* set of enum boot_fd; RESUME: 0 */
+	uint32_t accel;	   /* enum boot_accel */
+	uint32_t vcpus;	   /* microVM: at least 1 */
+	uint32_t profile;  /* enum cell_profile: that of the session's programs in the guest */
+	uint32_t uid, gid; /* of programs that name no user */
+	/* Until the engine has started, and then until the guest answers: at most so many seconds
+	 * each. 0: as long as the shim waits by itself. */
+	uint32_t wait_s;
+	uint32_t options;      /* set of BOOT_READ_ONLY */
 	uint64_t memory_bytes; /* microVM: the guest's memory, whole MiB. gVisor: the limit, or 0 */
 	/* Of the file system that holds the guest's writes; 0: no limit. */
 	uint64_t disk_bytes, inodes;

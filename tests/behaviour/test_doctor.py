@@ -26,6 +26,7 @@ OPTIONS = [
     "inodes",
     "nofile",
     "timeout",
+    "boot-timeout",
     "output-limit",
     "user",
     "cwd",
