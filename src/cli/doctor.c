@@ -10,21 +10,19 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 
 #include "io.h"
 #include "keeper_client.h"
 #include "nofile.h"
-#include "run.h"
-#include "guest_files.h"
-#include "level_machine.h"
+
+#define SAID "a program ran in a cell" /* by the program of a trial */
 
 static unsigned missing_needed;
 
@@ -43,72 +41,44 @@ void doctor_row(const char *group, const char *name, bool ok, const char *detail
 	row(group, name, ok, false, detail, help);
 }
 
-/* Runs true in a cell of this profile; *ret_text gets what went wrong, *ret_redirect whether the
- * cell's connections can be redirected. */
-static bool try_cell(const char *profile, char *ret_text, size_t cap, bool *ret_redirect)
+/* Runs a program in a cell of this profile. */
+static void try_cell(const char *profile, struct trial_result *ret)
 {
-	char p[16], path[32],
-		*argv[] = { (char *)(uintptr_t) "--profile",
-			    p,
-			    (char *)(uintptr_t) "--result",
-			    path,
-			    (char *)(uintptr_t) "--",
-			    (char *)(uintptr_t) "true",
-			    NULL };
-	OWN_FD result = memfd_create("result", MFD_CLOEXEC);
-	char json[8192] = "";
-	int ends[2], status = -1;
-	ssize_t n;
-	pid_t pid;
+	const struct trial t = {
+		.words = { "--profile", profile, "--timeout", "30s", "--", "echo", SAID },
+		.expected = SAID "\n",
+		.bound_ms = 30000 + TRIAL_GRACE_MS,
+	};
 
-	(void)snprintf(p, sizeof(p), "%s", profile);
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", (int)result);
-	ret_text[0] = '\0';
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return false;
-	OWN_FD from = ends[0];
-	OWN_FD to = ends[1];
-	(void)fflush(stdout);
-	pid = fork();
-	if (pid == 0) {
-		(void)dup2(to, STDERR_FILENO);
-		_exit(run_main(6, argv));
-	}
-	fd_close(TAKE_FD(to));
-	n = read(from, ret_text, cap - 1);
-	ret_text[n < 0 ? 0 : n] = '\0';
-	ret_text[strcspn(ret_text, "\n")] = '\0';
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		return false;
-	if (pread(result, json, sizeof(json) - 1, 0) > 0)
-		*ret_redirect = strstr(json, "\"egress_redirect\":true") != NULL;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	trial_run(&t, ret);
 }
 
-static void check_restrictions(const struct cell_restrictions *w)
+static void check_restrictions(const struct cell_restrictions *w, struct trial_result *standard)
 {
+	struct trial_result locked;
+	const char *why = standard->why;
 	char text[256];
-	bool redirect = false, ignored;
-	bool ok = try_cell(cell_profile_name(CELL_STANDARD), text, sizeof(text), &redirect);
 
-	row("isolation", "standard profile", ok, true,
-	    ok ? "a cell was made and ran a command" : text,
-	    strstr(text, "private mounts: Invalid") != NULL ||
-			    strstr(text, "namespaces: Operation not permitted") != NULL
+	try_cell(cell_profile_name(CELL_STANDARD), standard);
+	row("isolation", "standard profile", standard->ok, true,
+	    standard->ok ? "a cell was made and ran a command" : why,
+	    strstr(why, "private mounts: Invalid") != NULL ||
+			    strstr(why, "namespaces: Operation not permitted") != NULL
 		    ? "this may be a chroot, in which Linux makes no user namespaces: use "
 		      "pivot_root (systemd-nspawn does), or the machine itself"
 		    : "the message names the step; see doc/limits.md");
-	if (ok)
-		row("isolation", "egress", redirect, false,
-		    redirect ? "connections of a cell can be redirected to cordon-egress"
-			     : "this kernel has no nftables with tproxy: cells have no network but "
-			       "loopback",
+	if (standard->ok)
+		row("isolation", "egress", standard->can_redirect, false,
+		    standard->can_redirect
+			    ? "connections of a cell can be redirected to cordon-egress"
+			    : "this kernel has no nftables with tproxy: cells have no network but "
+			      "loopback",
 		    "a kernel with nf_tables and nft_tproxy (CONFIG_NFT_TPROXY)");
 	else
 		row("isolation", "egress", false, false, "not tried: it needs a cell", "");
-	ok = try_cell(cell_profile_name(CELL_LOCKED), text, sizeof(text), &ignored);
-	row("isolation", "locked profile", ok, false,
-	    ok ? "a cell was made and ran a command" : text, "");
+	try_cell(cell_profile_name(CELL_LOCKED), &locked);
+	row("isolation", "locked profile", locked.ok, false,
+	    locked.ok ? "a cell was made and ran a command" : locked.why, "");
 	(void)snprintf(text, sizeof(text), "%u ids for each cell%s", w->ids,
 		       w->rootless ? ", from /etc/subuid where given" : ", of its own");
 	row("isolation", "user ids", w->ids > 1, false, text,
@@ -167,26 +137,6 @@ static void check_limits(const struct cell_restrictions *w)
 	    "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1)");
 	row("limit", "nofile, output, time", true, true, "", "");
 	check_descriptors();
-}
-
-static void check_levels(const char *state_dir)
-{
-	struct level_machine machine;
-	const struct cell_level *l;
-
-	level_machine_find(NULL, state_dir == NULL ? GUEST_STATE_DIR : state_dir, &machine);
-	for (size_t i = 0; (l = cell_level_at(i)) != NULL && l->id != CELL_MICROVM; i++) {
-		const struct cell_level_state *s = &machine.states[i];
-
-		row("level", l->name, missing_needed == 0 && s->is_possible,
-		    l->engine == CELL_ENGINE_NONE,
-		    !s->is_possible	 ? s->why
-		    : s->note[0] != '\0' ? s->note
-					 : l->separated,
-		    "");
-	}
-	level_machine_release(&machine);
-	doctor_microvm(state_dir);
 }
 
 /* What disks of sessions need: each is tried or looked at, none is changed. */
@@ -253,30 +203,14 @@ static void check_programs(void)
 	}
 }
 
-static int doctor_main(int argc, char **argv)
+static void check_all(const struct doctor_options *o)
 {
+	struct trial_result standard = { .why = "no keeper could be started" };
+	struct cell_restrictions found;
 	struct keeper_client keeper;
-	struct cell_restrictions found = { 0 };
-	const char *state_dir = NULL;
-	struct utsname machine;
 	struct err e;
 	bool ok;
 
-	if (argc >= 1 && strcmp(argv[0], "--clean") == 0)
-		return doctor_clean(argc - 1, argv + 1);
-	if (argc == 2 && strcmp(argv[0], "--state-dir") == 0) {
-		state_dir = argv[1];
-		argc = 0;
-	}
-	if (argc > 0) {
-		bool help = strcmp(argv[0], "--help") == 0;
-
-		options_help(&doctor_verb, help ? stdout : stderr);
-		return help ? 0 : 125;
-	}
-	(void)uname(&machine);
-	(void)printf("cordon %s on Linux %s %s, %s\n\n", CORDON_VERSION, machine.release,
-		     machine.machine, geteuid() == 0 ? "as root" : "as an ordinary user");
 	ok = keeper_client_start(&keeper, false, &e) == 0 && keeper_client_hello(&keeper, &e) == 0;
 	row("isolation", "keeper", ok, true, ok ? "started" : e.msg,
 	    "an ordinary user needs user namespaces: sysctl kernel.unprivileged_userns_clone=1, or "
@@ -284,33 +218,80 @@ static int doctor_main(int argc, char **argv)
 	if (ok) {
 		found = keeper.restrictions;
 		keeper_client_stop(&keeper, NULL);
-		check_restrictions(&found);
+		check_restrictions(&found, &standard);
 		check_limits(&found);
 		check_storage(&found);
 	}
-	check_levels(state_dir);
+	doctor_levels(o, &standard);
 	check_programs();
 	doctor_cells();
+}
+
+static int doctor_main(int argc, char **argv)
+{
+	struct doctor_options o = { .trial_ms = 60000 };
+	struct utsname machine;
+	struct err e = { 0 };
+	int n = options_parse(&doctor_verb, argc, argv, &o, NULL, &e);
+
+	if (n >= 0 && n < argc && !o.clean)
+		n = err_set(&e, ERR_INVALID, "takes no arguments but options");
+	if (n < 0) {
+		(void)fprintf(stderr, "cordon doctor: %s\n", e.msg);
+		return 125;
+	}
+	if (o.help) {
+		options_help(&doctor_verb, stdout);
+		return 0;
+	}
+	if (o.clean)
+		return doctor_clean(argc - n, argv + n);
+	(void)uname(&machine);
+	(void)printf("cordon %s on Linux %s %s, %s\n\n", CORDON_VERSION, machine.release,
+		     machine.machine, geteuid() == 0 ? "as root" : "as an ordinary user");
+	check_all(&o);
 	(void)printf("\nthe standard profile is %s here\n",
 		     missing_needed == 0 ? "possible" : "NOT possible");
 	return missing_needed == 0 ? 0 : 1;
 }
 
+#define FIELD(name) offsetof(struct doctor_options, name)
+
+/* clang-format off */
+static const struct option options[] = {
+	{ "quick", NULL, OPTION_FLAG, FIELD(quick), 0, 0,
+	  "starts no guest: looks only for what the levels gvisor and microvm need" },
+	{ "state-dir", "DIR", OPTION_TEXT, FIELD(state_dir), 0, 0,
+	  "where `cordon guest install` put the kernel of microvm (default: as for cordon serve)" },
+	{ "runsc", "FILE", OPTION_TEXT, FIELD(runsc), 0, 0,
+	  "program of gVisor (default: the machine's)" },
+	{ "boot-timeout", "TIME", OPTION_TIME, FIELD(trial_ms), 1000, 3600000,
+	  "how long each guest may take to start, and a program in it (default 60s)" },
+	{ "clean", NULL, OPTION_FLAG, FIELD(clean), 0, 0,
+	  "removes cells that belong to no running server, or only those that are named" },
+	{ "help", NULL, OPTION_FLAG, FIELD(help), 0, 0,
+	  "shows this help" },
+};
+/* clang-format on */
+
 const struct verb doctor_verb = {
 	.name = "doctor",
-	.usage = "[--state-dir DIR] | --clean [CELL ...]",
+	.usage = "[options] | --clean [CELL ...]",
 	.summary = "Tries every restriction, limit, level and storage feature on this machine and "
 		   "prints what is missing.",
-	.text = "--state-dir: where the guest kernel of level microvm is looked for (default: as "
-		"for cordon "
-		"serve).\n"
+	.text = "A program is run at each level: in a cell, in gVisor, in a virtual machine. What "
+		"is missing, and\n"
+		"what the guest printed if it did not start, is told.\n"
 		"Lists cells that belong to no running server. --clean removes them (or only "
 		"those that are\n"
 		"named), and tries nothing else: the sessions of a server that is stopped are lost "
 		"by that.\n"
 		"\n"
-		"exit code: 0 if cells of the standard profile can be made here, 1 if not; with "
-		"--clean 0 if\n"
-		"no such cell is left.\n",
+		"exit code: 0 if cells of the standard profile can be made here, whatever is with "
+		"the levels\n"
+		"gvisor and microvm; 1 if not; with --clean 0 if no such cell is left; 125 for "
+		"wrong options.\n",
+	.options = options,
+	.noptions = COUNT(options),
 	.run = doctor_main,
 };

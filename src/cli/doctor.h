@@ -2,14 +2,24 @@
  * missing for the others. */
 #pragma once
 
+#include "doctor_trial.h"
 #include "options.h"
 
 extern const struct verb doctor_verb;
 
+struct doctor_options {
+	const char *state_dir; /* of the server; NULL: the usual one */
+	const char *runsc;     /* NULL: the machine's */
+	uint64_t trial_ms;     /* how long a guest may take to start */
+	bool quick;	       /* no guest is started */
+	bool clean, help;
+};
+
 /* Prints one line: does it work, and what, or what would help. */
 void doctor_row(const char *group, const char *name, bool ok, const char *detail, const char *help);
-/* Level microvm (doctor_levels.c). state_dir: of the server; NULL: the usual one. */
-void doctor_microvm(const char *state_dir);
+/* The same for a level, and the lines that its engine or guest printed (doctor_levels.c).
+ * container: how the trial of the standard profile ended. */
+void doctor_levels(const struct doctor_options *o, const struct trial_result *container);
 /* Lists cells of servers that are gone (doctor_cells.c). */
 void doctor_cells(void);
 /* Removes them, or only those that are named. Returns an exit code. */
