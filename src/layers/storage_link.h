@@ -106,6 +106,10 @@ void storage_link_memory_save(struct storage_link *s, struct storage_job *j, con
 			      uint64_t bytes_max, unsigned reserve_percent, const int fds[2]);
 void storage_link_memory_load(struct storage_link *s, struct storage_job *j, const char *layer,
 			      const int fds[2]);
+/* A copy in memory of two sealed memfds, from[], in two empty ones, to[]: it is charged to
+ * cordon-storage, not to the cell that wrote them. All four are taken over. */
+void storage_link_memory_copy(struct storage_link *s, struct storage_job *j, uint64_t bytes_max,
+			      const int from[2], const int to[2]);
 /* The same from those of n that are above the lowest `stay`. dir: of STORAGE_FOLD_DIR; else "". */
 void storage_link_fold_above(struct storage_link *s, struct storage_job *j, const char *layer,
 			     const char (*from)[STORAGE_ID_MAX], unsigned n, unsigned stay,

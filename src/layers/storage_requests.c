@@ -140,3 +140,14 @@ void storage_link_memory_load(struct storage_link *s, struct storage_job *j, con
 	(void)snprintf(r.layer, sizeof(r.layer), "%s", layer);
 	storage_link_ask(s, j, &r, sizeof(r), fds, 2);
 }
+
+void storage_link_memory_copy(struct storage_link *s, struct storage_job *j, uint64_t bytes_max,
+			      const int from[2], const int to[2])
+{
+	const struct storage_memory r = { .head = { .op = STORAGE_MEMORY_COPY,
+						    .deadline_ms = QUICK_MS },
+					  .bytes_max = bytes_max };
+	const int fds[] = { from[0], from[1], to[0], to[1] };
+
+	storage_link_ask(s, j, &r, sizeof(r), fds, COUNT(fds));
+}

@@ -4,6 +4,9 @@
  * machine had, so no other user of this machine may read them: the storage folder is closed to
  * them, and the files are, too.
  *
+ * A copy is made for sessions that are forked: what a cell has written is charged to that cell as
+ * long as anyone maps it, and what is written here is not.
+ *
  * What comes in was sealed by its sender, so it does not change while it is read; what goes out is
  * sealed here, so that no virtual machine can change what others are started from. */
 #include <errno.h>
@@ -79,26 +82,50 @@ int op_memory_save(struct storage_run *run, struct err *e)
 	return layer_make(run, &make, e);
 }
 
+/* ---- in memory */
+
+static int fill_part(struct sparse_copy *c, int from, int to, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
+		return err_sys(e, "memory");
+	c->to = to;
+	if (sparse_copy(c, from, (uint64_t)st.st_size, 0, e) < 0)
+		return -1;
+	return memfd_seal(to, SEALS | F_SEAL_SEAL) < 0 ? err_sys(e, "seal memory") : 0;
+}
+
+int op_memory_copy(struct storage_run *run, struct err *e)
+{
+	struct sparse_copy c = { .reserve_percent = 100,
+				 .skip_zeros = true,
+				 .bytes_max = run->r->memory.bytes_max };
+
+	for (unsigned i = 0; i < COUNT(parts); i++)
+		if (check_sealed(run->fds[i], e) < 0 ||
+		    fill_part(&c, run->fds[i], run->fds[COUNT(parts) + i], e) < 0)
+			return -1;
+	run->reply->bytes = c.written;
+	run->reply->entries = COUNT(parts);
+	return 0;
+}
+
 /* ---- from disk */
 
 static int load_part(int layers, const char *layer, const char *name, int to, uint64_t *ret_bytes,
 		     struct err *e)
 {
-	struct sparse_copy c = { .to = to, .reserve_percent = 100, .bytes_max = UINT64_MAX };
+	struct sparse_copy c = { .reserve_percent = 100, .bytes_max = UINT64_MAX };
 	char path[STORAGE_ID_MAX + 16];
-	struct stat st;
 
 	(void)snprintf(path, sizeof(path), "%s/%s", layer, name);
 	OWN_FD fd = openat(layers, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_set(e, ERR_NOT_FOUND, "there is no memory image %.60s", layer);
-	if (fstat(fd, &st) < 0 || ftruncate(to, st.st_size) < 0)
-		return err_sys(e, "memory");
-	if (sparse_copy(&c, fd, (uint64_t)st.st_size, 0, e) < 0)
+	if (fill_part(&c, fd, to, e) < 0)
 		return -1;
 	*ret_bytes += c.written;
-	if (memfd_seal(to, SEALS | F_SEAL_SEAL) < 0)
-		return err_sys(e, "seal memory");
 	return 0;
 }
 

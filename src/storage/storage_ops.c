@@ -40,6 +40,7 @@ static storage_op_fn *const ops[STORAGE_OPS] = {
 	[STORAGE_ROOT_OPEN] = op_root_open,
 	[STORAGE_MEMORY_SAVE] = op_memory_save,
 	[STORAGE_MEMORY_LOAD] = op_memory_load,
+	[STORAGE_MEMORY_COPY] = op_memory_copy,
 };
 
 storage_op_fn *storage_ops_find(uint32_t op)

@@ -31,7 +31,7 @@ typedef int storage_op_fn(struct storage_run *run, struct err *e);
 storage_op_fn *storage_ops_find(uint32_t op);
 
 storage_op_fn op_unpack, op_remove, op_list, op_fold, op_arrange, op_survey, op_files;
-storage_op_fn op_root_make, op_root_open, op_memory_save, op_memory_load;
+storage_op_fn op_root_make, op_root_open, op_memory_save, op_memory_load, op_memory_copy;
 storage_op_fn op_disk_make, op_disk_check, op_disk_remove, op_disk_list;
 storage_op_fn op_volume_make, op_volume_remove, op_volume_usage, op_content, op_spool;
 

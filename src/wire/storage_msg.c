@@ -100,9 +100,11 @@ static int check_memory(const union storage_request *r, struct err *e)
 {
 	const struct storage_memory *m = &r->memory;
 
-	if ((m->bytes_max > 0) != (r->head.op == STORAGE_MEMORY_SAVE) || m->zero != 0 ||
+	if ((m->bytes_max > 0) != (r->head.op != STORAGE_MEMORY_LOAD) || m->zero != 0 ||
 	    m->reserve_percent > 100 || m->bytes_max > UINT64_MAX / 4)
 		return err_set(e, ERR_INVALID, "a limit is out of range");
+	if (r->head.op == STORAGE_MEMORY_COPY)
+		return m->layer[0] == '\0' ? 0 : err_set(e, ERR_INVALID, "a copy is no layer");
 	return check_id(m->layer, e);
 }
 
@@ -248,6 +250,7 @@ static const struct {
 	[STORAGE_ROOT_OPEN] = { sizeof(struct storage_remove), 0, check_remove },
 	[STORAGE_MEMORY_SAVE] = { sizeof(struct storage_memory), 2, check_memory },
 	[STORAGE_MEMORY_LOAD] = { sizeof(struct storage_memory), 2, check_memory },
+	[STORAGE_MEMORY_COPY] = { sizeof(struct storage_memory), 4, check_memory },
 	[STORAGE_LOOK] = { sizeof(struct storage_list), 0, NULL },
 };
 static_assert(COUNT(shapes) == STORAGE_OPS, "a shape for every operation");

@@ -59,6 +59,7 @@ enum storage_op {
 	STORAGE_ROOT_OPEN,
 	STORAGE_MEMORY_SAVE,
 	STORAGE_MEMORY_LOAD,
+	STORAGE_MEMORY_COPY,
 	STORAGE_OPS
 };
 
@@ -162,12 +163,13 @@ struct storage_root {
 /* A memory image, which is a layer of its own: what a stopped virtual machine has in its memory and
  * its devices. MEMORY_SAVE: two descriptors of sealed memfds, memory and devices; the answer has
  * the bytes that are not zero. MEMORY_LOAD: two of empty memfds, which are filled and sealed.
- * ERR_NOT_FOUND: there is none. */
+ * ERR_NOT_FOUND: there is none. MEMORY_COPY: two sealed ones, then two empty ones, which become
+ * their copies and are sealed; there is no layer. */
 struct storage_memory {
 	struct storage_head head;
 	uint32_t reserve_percent, zero;
-	uint64_t bytes_max; /* SAVE: of what the answer counts; LOAD: 0 */
-	char layer[STORAGE_ID_MAX];
+	uint64_t bytes_max;	    /* SAVE, COPY: of what the answer counts; LOAD: 0 */
+	char layer[STORAGE_ID_MAX]; /* COPY: "" */
 };
 
 enum {

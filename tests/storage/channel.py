@@ -12,7 +12,7 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/wi
     OPS = re.findall(r"^\tSTORAGE_(\w+),", re.search(r"enum storage_op \{(.*?)\n\};", header.read(), re.S).group(1), re.M)
 UNPACK, REMOVE, LIST, FOLD, ARRANGE = (OPS.index(name) for name in ("UNPACK", "REMOVE", "LIST", "FOLD", "ARRANGE"))
 SURVEY, VOLUME_REMOVE = OPS.index("SURVEY"), OPS.index("VOLUME_REMOVE")
-ROOT_MAKE, ROOT_OPEN, MEMORY_SAVE, MEMORY_LOAD = (OPS.index(name) for name in ("ROOT_MAKE", "ROOT_OPEN", "MEMORY_SAVE", "MEMORY_LOAD"))
+ROOT_MAKE, ROOT_OPEN, MEMORY_SAVE, MEMORY_LOAD, MEMORY_COPY = (OPS.index(name) for name in ("ROOT_MAKE", "ROOT_OPEN", "MEMORY_SAVE", "MEMORY_LOAD", "MEMORY_COPY"))
 SURVEY_RESULT = struct.Struct("<IIII32s256s")
 CAPTURE, OCI_LAYER, ROOTFS = 0, 1, 2
 CHECK_SHA256 = 2
@@ -137,6 +137,9 @@ class Storage:
 
     def memory_load(self, layer, ram, devices):
         return self.ask(MEMORY_LOAD, struct.pack("<IIQ72s", 0, 0, 0, layer.encode()), [ram, devices])
+
+    def memory_copy(self, image, copy, size=1 << 36):
+        return self.ask(MEMORY_COPY, struct.pack("<IIQ72s", 0, 0, size, b""), [*image, *copy])
 
     def listed(self):
         with tempfile.TemporaryFile() as f:

@@ -72,10 +72,7 @@ def memory_comes_back_as_it_was():
         got = w.memory_load("lay_m", back, more)
         equal(got["entries"], 2)
         for fd, was in ((back, ram), (more, devices)):
-            size = os.fstat(was).st_size
-            equal(os.fstat(fd).st_size, size)
-            for at in range(0, size, MIB):
-                check(os.pread(fd, MIB, at) == os.pread(was, MIB, at), f"the bytes at {at}")
+            same(was, fd)
             equal(fcntl.fcntl(fd, fcntl.F_GET_SEALS), WRITE_SEALS | fcntl.F_SEAL_SEAL)
             try:
                 os.pwrite(fd, b"x", 0)
@@ -88,6 +85,30 @@ def memory_comes_back_as_it_was():
         w.remove("lay_m")
         refused(lambda: w.memory_load("lay_m", empty(), empty()), "no memory image")
         equal(w.names(), [])
+
+
+def same(a, b):
+    size = os.fstat(a).st_size
+    equal(os.fstat(b).st_size, size)
+    for at in range(0, size, MIB):
+        check(os.pread(a, MIB, at) == os.pread(b, MIB, at), f"the bytes at {at}")
+
+
+def a_copy_is_in_memory_only():
+    page = os.urandom(4096)
+    image = memory(256 * MIB, {0: page, 100 * MIB: bytes(MIB) + page + bytes(MIB)}), memory(50_001, {0: os.urandom(50_001)})
+    with World() as w:
+        copy = empty(), empty()
+        equal(w.memory_copy(image, copy)["bytes"], 2 * 4096 + 50_001, "zeros are not counted")
+        for was, fd in zip(image, copy):
+            same(was, fd)
+            equal(fcntl.fcntl(fd, fcntl.F_GET_SEALS), WRITE_SEALS | fcntl.F_SEAL_SEAL)
+            check(os.fstat(fd).st_ino != os.fstat(was).st_ino, "it is the same file")
+        equal(os.fstat(copy[0]).st_blocks * 512, 2 * 4096, "zeros take no memory")
+        equal(w.names(), [], "nothing is on disk")
+        refused(lambda: w.memory_copy(image, (empty(), empty()), size=MIB // 32), "more than")
+        refused(lambda: w.memory_copy((memory(4096, {}, seals=0), image[1]), (empty(), empty())), "not sealed")
+        refused(lambda: w.memory_copy(image, copy), "permitted")
 
 
 def what_is_not_sealed_is_refused():
@@ -140,4 +161,4 @@ def a_kill_leaves_all_or_nothing():
 if __name__ == "__main__":
     if os.getuid() == 0 and (libc.unshare(CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0):
         raise OSError(ctypes.get_errno(), "a mount namespace")
-    sys.exit(run([memory_comes_back_as_it_was, what_is_not_sealed_is_refused, bounds_are_kept, a_kill_leaves_all_or_nothing], sys.argv[2:]))
+    sys.exit(run([memory_comes_back_as_it_was, a_copy_is_in_memory_only, what_is_not_sealed_is_refused, bounds_are_kept, a_kill_leaves_all_or_nothing], sys.argv[2:]))

@@ -224,6 +224,14 @@ static void test_memory(void)
 	check("load", &r, n, 2, NULL);
 	memcpy(r.memory.layer, "../x", 5);
 	check("load a path", &r, n, 2, "malformed id");
+	r.head.op = STORAGE_MEMORY_COPY;
+	r.memory.bytes_max = 1;
+	check("copy as a layer", &r, n, 4, "no layer");
+	memset(r.memory.layer, 0, sizeof(r.memory.layer));
+	check("copy", &r, n, 4, NULL);
+	check("copy into nothing", &r, n, 2, "descriptors");
+	r.memory.bytes_max = 0;
+	check("copy of no bytes", &r, n, 4, "limit");
 }
 
 static void test_ids(void)
