@@ -72,6 +72,7 @@ struct core {
 	struct layers layers;
 	struct root_image *root_images;	    /* owned; root_images.c */
 	struct memory_image *memory_images; /* owned; memory_images.c */
+	struct held_memory *held_memory;    /* owned; held_memory.c */
 	struct capturing *captures;	    /* borrowed; session_capture.c, as the next */
 	bool starting_captures;
 	struct storage_job disk_list; /* session_disk.c */

@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "core_metrics.h"
 #include "core_private.h"
+#include "held_memory.h"
 #include "memory_images.h"
 #include "core_recover.h"
 #include "event_log.h"
@@ -259,6 +260,7 @@ void core_free(struct core *c)
 	loop_task_cancel(c->loop, &c->revoke);
 	mask_free(c->mask);
 	memory_image_free_all(c);
+	held_memory_free_all(c);
 	root_image_free_all(c);
 	cells_release(&c->cells);
 	layers_release(&c->layers);

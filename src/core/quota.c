@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "core_private.h"
+#include "held_memory.h"
 #include "key_sessions.h"
 #include "record_quota.h"
 
@@ -133,7 +134,8 @@ int quota_fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	struct tenant *t = s->tenant;
 	const struct config *g = c->o.config;
 	struct bounds b = bounds_of(t, g);
-	uint64_t memory = s->row.limits.memory_bytes;
+	uint64_t memory =
+		s->row.limits.memory_bytes + held_memory_adds(c, s->row.image, s->row.image_bytes);
 	uint64_t disk = s->disk_counted ? 0 : s->row.limits.disk_bytes;
 	uint64_t now = clock_now_ns(), records;
 
@@ -185,6 +187,28 @@ int quota_fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	return 0;
 }
 
+int quota_memory_fits(const struct core *c, const struct tenant *t, uint64_t bytes, struct err *e)
+{
+	const struct config *g = c->o.config;
+	uint64_t max = bounds_of(t, g).memory;
+	unsigned retry_s;
+
+	if (max > 0 && t->memory_bytes + bytes > max)
+		return refuse(REASON_QUOTA_MEMORY, 1, &retry_s, e,
+			      "a copy of the session's memory does not fit: the tenant's bytes of "
+			      "memory are",
+			      max);
+	if (g->node_max_memory > 0 && c->memory_bytes + bytes > g->node_max_memory)
+		return refuse(REASON_CAPACITY_MEMORY, 1, &retry_s, e,
+			      "a copy of the session's memory does not fit: the node's bytes of "
+			      "memory are",
+			      g->node_max_memory);
+	return !c->memory_short ? 0
+				: refuse(REASON_CAPACITY_MEMORY, 5, &retry_s, e,
+					 "the machine is short of memory; promised bytes are",
+					 c->memory_bytes);
+}
+
 /* One without a cell that is not persistent counts as those do: the daemon has it in memory. */
 static void count_cold(struct session *s, bool cold)
 {
@@ -218,6 +242,7 @@ void quota_count(struct session *s)
 	s->tenant->sessions++;
 	s->tenant->memory_bytes += s->row.limits.memory_bytes;
 	s->tenant->pids += s->row.limits.pids;
+	held_memory_use(s->core, s->tenant, s->row.image, s->row.image_bytes);
 	if (s->disk_counted)
 		return;
 	s->disk_counted = true;
@@ -264,6 +289,8 @@ void quota_uncount(struct session *s)
 	s->tenant->sessions--;
 	s->tenant->memory_bytes -= s->row.limits.memory_bytes;
 	s->tenant->pids -= s->row.limits.pids;
+	held_memory_unuse(s->core, s->row.image);
+	s->row.image[0] = '\0';		    /* its next cell maps another one */
 	if (s->row.storage != SESSION_DISK) /* its disk stays without its cell */
 		release_disk(s);
 	if (s->core->queued > 0) /* served from the loop, not from inside the caller */

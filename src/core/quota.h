@@ -8,6 +8,9 @@
 
 /* Is there room for the session now? -1: no, and *ret_retry_s says when to ask again. */
 int quota_fits(struct session *s, unsigned *ret_retry_s, struct err *e) MUST_USE;
+/* The same for so many bytes of memory alone. */
+int quota_memory_fits(const struct core *c, const struct tenant *t, uint64_t bytes,
+		      struct err *e) MUST_USE;
 /* Counts the session, for which quota_fits() has found room, and takes its tokens. */
 void quota_take(struct session *s);
 /* Counts a session that an earlier daemon admitted. */

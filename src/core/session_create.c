@@ -105,6 +105,10 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	s->key_max = key.sessions;
 	s->key_per_minute = key.creates_per_minute;
 	s->image = spec->image == NULL ? NULL : guest_image_use(spec->image);
+	if (s->image != NULL) {
+		memcpy(s->row.image, s->image->held, sizeof(s->row.image));
+		s->row.image_bytes = s->image->bytes;
+	}
 	s->goes_on = spec->image != NULL || template_has_memory(s->template);
 	memcpy(s->source,
 	       spec->image != NULL ? spec->image->source : template_row(s->template)->source,

@@ -239,6 +239,10 @@ static struct guest_image *take_image(struct session_memory *m, const char *sour
 
 	assert(g != NULL);
 	g->users = 1;
+	g->core = m->core;
+	g->bytes = m->bytes;
+	memcpy(g->held, m->held, sizeof(g->held));
+	m->held[0] = '\0';
 	memcpy(g->root, m->root, sizeof(g->root));
 	(void)snprintf(g->source, sizeof(g->source), "%s", source);
 	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++) {
@@ -275,31 +279,11 @@ static void on_snapshot(struct completion *c, const struct err *e)
 	make_all(f, template_row(f->made.version)->id, NULL);
 }
 
-/* The copy of a guest's memory counts as memory of its source's cell as long as a session made from
- * it lives. There must be room for one more, and for that of a later pause: otherwise the kernel
- * would end the source. */
-static int check_room(const struct session *s, struct err *e)
-{
-	const struct cell_level *l = session_level(s);
-	uint64_t memory = s->row.limits.memory_bytes;
-	uint64_t limit = l->memory_each * memory + l->memory_bytes, copy;
-	struct usage now;
-
-	cells_usage(&s->core->cells, l, s->row.id, USAGE_SHOWN, &now);
-	copy = now.memory_bytes < memory ? now.memory_bytes : memory;
-	if (memory == 0 || now.memory_bytes + 2 * copy <= limit)
-		return 0;
-	return err_set_reason(e, REASON_QUOTA_MEMORY,
-			      "session %s: copies of its memory for sessions that were forked from "
-			      "it and still live leave no room for another one",
-			      s->row.id);
-}
-
 static void remember(struct session_fork *f)
 {
 	struct err e;
 
-	if (session_parts_check_memory(f->source, true, &e) < 0 || check_room(f->source, &e) < 0) {
+	if (session_parts_check_memory(f->source, true, &e) < 0) {
 		fail(f, &e);
 		return;
 	}

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "held_memory.h"
 #include "memory_images.h"
 #include "root_images.h"
 #include "hex.h"
@@ -57,6 +58,7 @@ void guest_image_unuse(struct guest_image *g)
 	if (g == NULL || --g->users > 0)
 		return;
 	io_close_all(g->image, LIVE_GUEST_IMAGE);
+	held_memory_unuse(g->core, g->held);
 	free(g);
 }
 
@@ -236,10 +238,12 @@ static void on_loaded(struct completion *done, const struct err *e)
 {
 	struct guest_boot *b = done->arg;
 
-	if (e != NULL)
+	if (e != NULL) {
 		fail(b, e);
-	else
-		ready(b);
+		return;
+	}
+	held_memory_of_session(b->session, b->job.reply.bytes);
+	ready(b);
 }
 
 static void on_root_opened(struct completion *done, const struct err *e)

@@ -18,8 +18,11 @@ struct keeper_create;
 /* A guest's memory that new sessions begin with: of a session that was forked. Shared by them. */
 struct guest_image {
 	unsigned users;
-	char root[STORE_ID_MAX];     /* its root image: a layer */
-	char source[STORE_ID_MAX];   /* the session that it was taken of */
+	char root[STORE_ID_MAX];   /* its root image: a layer */
+	char source[STORE_ID_MAX]; /* the session that it was taken of */
+	struct core *core;
+	char held[STORE_ID_MAX]; /* by this name it counts: held_memory.h */
+	uint64_t bytes;
 	int image[LIVE_GUEST_IMAGE]; /* owned: sealed */
 };
 struct guest_image *guest_image_use(struct guest_image *g);

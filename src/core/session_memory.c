@@ -5,8 +5,10 @@
 #include <string.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "core_private.h"
+#include "held_memory.h"
 #include "io.h"
 #include "log.h"
 #include "memory_images.h"
@@ -15,6 +17,8 @@
 #include "store_layer.h"
 
 #define WAIT_MS 660000
+#define DEVICES_MAX (16ULL << 20) /* bytes of the state of devices: 12 KiB */
+#define MIB (1ULL << 20)
 
 /* ---- ends */
 
@@ -28,6 +32,13 @@ static void detach(struct session_memory *m)
 	m->session = NULL;
 }
 
+static void drop_image(struct session_memory *m)
+{
+	io_close_all(m->image, LIVE_GUEST_IMAGE);
+	held_memory_unuse(m->core, m->held);
+	m->held[0] = '\0';
+}
+
 static void fail(struct session_memory *m, const struct err *e)
 {
 	struct session *s = m->session;
@@ -35,7 +46,7 @@ static void fail(struct session_memory *m, const struct err *e)
 	struct err why = *e;
 
 	detach(m);
-	io_close_all(m->image, LIVE_GUEST_IMAGE);
+	drop_image(m);
 	if (stopped && s != NULL)
 		session_memory_go_on(s);
 	completion_end(&m->done, &why);
@@ -53,7 +64,7 @@ void session_memory_release(struct session_memory *m)
 	detach(m);
 	if (stopped && s != NULL)
 		session_memory_go_on(s);
-	io_close_all(m->image, LIVE_GUEST_IMAGE);
+	drop_image(m);
 	if (m->layer[0] != '\0' &&
 	    store_layer_unuse(m->core->store, STORE_LAYER_HELD, m->layer, &e) < 0)
 		log_warn("a layer stays held until the next start", "layer=%s error=%s", m->layer,
@@ -145,6 +156,51 @@ static int save(struct session_memory *m, struct err *e)
 	return 0;
 }
 
+static void on_copied(struct completion *done, const struct err *e)
+{
+	struct session_memory *m = done->arg;
+
+	if (e != NULL)
+		fail(m, e);
+	else
+		succeed(m);
+}
+
+/* The image counts from here on, and what the cell has written is closed when it is copied. */
+static int copy(struct session_memory *m, struct err *e)
+{
+	struct session *s = m->session;
+	int from[LIVE_GUEST_IMAGE], to[LIVE_GUEST_IMAGE];
+
+	m->bytes = memory_image_bytes(m->image);
+	if (quota_memory_fits(m->core, s->tenant, m->bytes, e) < 0)
+		return -1;
+	memcpy(from, m->image, sizeof(from));
+	if (memory_image_make_empty(m->image, to, e) < 0) {
+		io_close_all(from, LIVE_GUEST_IMAGE);
+		return -1;
+	}
+	held_memory_name(m->held);
+	held_memory_use(m->core, s->tenant, m->held, m->bytes);
+	m->job.done = (struct completion){ .on_done = on_copied, .arg = m };
+	storage_link_memory_copy(&m->core->storage, &m->job, m->bytes, from, to);
+	return 0;
+}
+
+/* PID 1 of the cell is not trusted: what it sends must be as large as the guest's memory is. */
+static int check_image(const struct session_memory *m, struct err *e)
+{
+	uint64_t memory = m->session->row.limits.memory_bytes / MIB * MIB;
+	struct stat ram, devices;
+
+	if (fstat(m->image[0], &ram) < 0 || fstat(m->image[1], &devices) < 0)
+		return err_sys(e, "memory of a guest");
+	if ((uint64_t)ram.st_size == memory && (uint64_t)devices.st_size <= DEVICES_MAX)
+		return 0;
+	return err_set(e, ERR_INVALID, "the memory of the guest has %lld bytes, not %llu",
+		       (long long)ram.st_size, (unsigned long long)memory);
+}
+
 static void on_snapshot(struct live_guest_call *k, int *image, const struct err *e)
 {
 	struct session_memory *m = k->arg;
@@ -156,9 +212,8 @@ static void on_snapshot(struct live_guest_call *k, int *image, const struct err 
 	}
 	m->stopped = (m->how & SESSION_MEMORY_STAY) != 0;
 	memcpy(m->image, image, sizeof(m->image));
-	if ((m->how & SESSION_MEMORY_SAVE) == 0)
-		succeed(m);
-	else if (save(m, &why) < 0)
+	if (check_image(m, &why) < 0 ||
+	    ((m->how & SESSION_MEMORY_SAVE) != 0 ? save(m, &why) : copy(m, &why)) < 0)
 		fail(m, &why);
 }
 

@@ -3,8 +3,9 @@
  * snapshot.c and session_fork.c.
  *
  * The guest is stopped while its memory is copied by cordon-shim; for a pause it stays stopped.
- * Then the image is saved as a layer, unless it is wanted in memory only. If a step fails the guest
- * runs on. One at a time for a session. */
+ * Then cordon-storage saves the image as a layer, or copies it if it is wanted in memory only: the
+ * memory file of cordon-shim is charged to the session's cell, and is closed in any case. If a step
+ * fails the guest runs on. One at a time for a session. */
 #pragma once
 
 #include "layers.h"
@@ -15,7 +16,7 @@ struct guest_image;
 
 enum session_memory_how {
 	SESSION_MEMORY_STAY = 1 << 0, /* the guest stays stopped if all works */
-	SESSION_MEMORY_SAVE = 1 << 1, /* a layer; else only in memory */
+	SESSION_MEMORY_SAVE = 1 << 1, /* a layer; else only in memory, and the guest runs on */
 };
 
 struct session_memory {
@@ -24,6 +25,7 @@ struct session_memory {
 	 * which has a use of kind STORE_LAYER_HELD until session_memory_release(); and the image.
 	 */
 	char root[STORE_ID_MAX], layer[STORE_ID_MAX];
+	char held[STORE_ID_MAX]; /* without SAVE: the image counts by this name (held_memory.h) */
 	uint64_t bytes;
 	int image[LIVE_GUEST_IMAGE]; /* owned; -1 */
 	/* The rest is session_memory.c's. */

@@ -27,7 +27,7 @@
 	"cpu_millis, pids, "                                                                 \
 	"disk_bytes, inodes, nofile, output_bytes, env, mounts, state, reason, started_ms, " \
 	"ended_ms, deadline_ms, paused_since_ms, paused_total_ms, boot_id, pid, detail, "    \
-	"cold, "                                                                             \
+	"cold, image, image_bytes, "                                                         \
 	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
 	"policy, secrets, used_cpu_us, used_memory_peak, used_disk, used_bytes_out, "        \
 	"net_bytes_in, net_bytes_out, net_requests, size, keep_diff, diff_bytes, diff_why, " \
@@ -167,10 +167,10 @@ const char *const sql_text[] = {
 
 	[SQL_SESSION_INSERT] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
 		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5
-		", ?, ?, ?, ?)",
+		", ?, ?, ?, ?, ?, ?)",
 	[SQL_SESSION_STATE] = "UPDATE session SET state = ?, reason = ?, started_ms = ?, ended_ms = ?,"
 		" deadline_ms = ?, paused_since_ms = ?, paused_total_ms = ?, boot_id = ?, pid = ?,"
-		" detail = ?, cold = ? WHERE id = ?",
+		" detail = ?, cold = ?, image = ?, image_bytes = ? WHERE id = ?",
 	[SQL_SESSION_SETTINGS] = "UPDATE session SET timeout_ms = ?, idle_ms = ?, on_timeout = ?,"
 		" on_idle = ?, metadata = ?, rules = ?, network = ?, client = ?, policy = ?,"
 		" secrets = ?, size = ? WHERE id = ?",

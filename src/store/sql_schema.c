@@ -384,14 +384,19 @@ static const char version_35[] =
 /* Results of packages have one more, `hidden`, below the others but 0. */
 static const char version_36[] =
 	"UPDATE package SET result = result + 1 WHERE result > 0;";
+
+/* Memory images that guests of sessions map. */
+static const char version_37[] =
+	"ALTER TABLE session ADD COLUMN image TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE session ADD COLUMN image_bytes INTEGER NOT NULL DEFAULT 0;";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
-	version_1,  version_2,	version_3,  version_4,	version_5,  version_6,
-	version_7,  version_8,	version_9,  version_10, version_11, version_12,
-	version_13, version_14, version_15, version_16, version_17, version_18,
-	version_19, version_20, version_21, version_22, version_23, version_24,
-	version_25, version_26, version_27, version_28, version_29, version_30,
-	version_31, version_32, version_33, version_34, version_35, version_36,
+	version_1,  version_2,	version_3,  version_4,	version_5,  version_6,	version_7,
+	version_8,  version_9,	version_10, version_11, version_12, version_13, version_14,
+	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
+	version_22, version_23, version_24, version_25, version_26, version_27, version_28,
+	version_29, version_30, version_31, version_32, version_33, version_34, version_35,
+	version_36, version_37,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -43,6 +43,8 @@ static void put_state(struct stmt *q, const struct store_session *row)
 	stmt_i32(q, row->pid);
 	stmt_text(q, row->detail);
 	stmt_u64(q, row->cold);
+	stmt_text(q, row->image);
+	stmt_u64(q, row->image_bytes);
 }
 
 static void put_settings(struct stmt *q, const struct store_session *row)
@@ -106,6 +108,8 @@ static void read_row(struct stmt *q, struct store_session *ret)
 	ret->pid = stmt_get_i32(q);
 	ret->detail = stmt_get_text(q);
 	ret->cold = stmt_get_u32(q);
+	stmt_copy_text(q, ret->image, sizeof(ret->image));
+	ret->image_bytes = stmt_get_u64(q);
 	ret->timeout_ms = stmt_get_u64(q);
 	ret->idle_ms = stmt_get_u64(q);
 	ret->on_timeout = stmt_get_u32(q);

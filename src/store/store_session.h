@@ -45,6 +45,10 @@ struct store_session {
 	int32_t pid;
 	const char *detail; /* a text about why it ended */
 	uint32_t cold;	    /* the core's: whether it has a cell */
+	/* A memory image that its guest maps, and bytes of it; "": that of its template, or none.
+	 */
+	char image[STORE_ID_MAX];
+	uint64_t image_bytes;
 
 	/* Its settings: store_session_update_settings(). */
 	uint64_t timeout_ms, idle_ms;

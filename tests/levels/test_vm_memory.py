@@ -184,22 +184,54 @@ def test_a_fork_goes_on_where_its_source_stands():
         server.delete(one)
 
 
-def test_forks_do_not_end_their_source():
-    """The copies of its memory count for the source while their sessions live: one that does not fit is refused."""
-    session, children = create(), []
-    out(session, "head -c 60000000 /dev/urandom > /tmp/large")
-    for _ in range(8):
-        status, _, answer = server.request("POST", f"/v1/sessions/{session}/fork", {"count": 1}, timeout=120)
-        if status != 201:
-            break
-        children += [one["id"] for one in answer["sessions"]]
-    equal((status, answer["error"]["code"]), (429, "quota_memory"))
-    has(answer["error"]["message"], "still live leave no room")
-    check(len(children) > 1, f"only {len(children)}")
+def promised():
+    """Bytes of memory that the operator's sessions count for."""
+    return server.want(200, "GET", "/v1/limits")["used"]["memory_bytes"]
+
+
+def cell_memory(session):
+    return server.want(200, "GET", f"/v1/sessions/{session}/metrics")["now"]["memory_bytes"]
+
+
+def test_copies_of_memory_count_for_their_users_and_not_for_the_source():
+    """A source can be forked again and again, and what its children hold counts until the last of them has gone."""
+    none, size = promised(), 40_000_000
+    session = create()
+    out(session, f"head -c {size} /dev/urandom > /tmp/large")
+    one, before = promised() - none, cell_memory(session)
+    children = [fork(session)[0] for _ in range(8)]
+    check(cell_memory(session) < before + size // 2, f"the copies are charged to the source: {before} bytes before, {cell_memory(session)} now")
+    held = promised() - none - 9 * one
+    check(held >= 8 * size, f"only {held} bytes count for 8 copies")
+    each = held // 8
+    second = fork(children[0], 2)  # of a fork, and two that share a copy
+    check(size <= promised() - none - 11 * one - held < 2 * each, "a copy that is shared counts once")
+    for one_more in (second[0], children[7], session):
+        equal(out(one_more, "wc -c < /tmp/large"), f"{size}\n")
+    all_held = promised() - none - 11 * one
+    server.restart()
+    equal(promised() - none - 11 * one, all_held, "what the next daemon counts")
+    server.delete(second[0])
+    until(lambda: promised() - none == 10 * one + all_held, name="the first of two users to go")
+    server.delete(second[1])
+    until(lambda: promised() - none == 9 * one + held, name="the last user's copy to be given back")
     pause(session)
-    equal(out(session, "wc -c < /tmp/large"), "60000000\n")
-    for one in (session, *children):
-        server.delete(one)
+    until(lambda: promised() - none == 8 * one + held, name="the end of the cell")
+    equal(out(session, "wc -c < /tmp/large"), f"{size}\n")
+    check(promised() - none >= 9 * one + held + size, "what was loaded for it counts")
+    for gone in (session, *children):
+        server.delete(gone)
+    until(lambda: promised() == none, name="all of it to be given back")
+
+
+def test_a_copy_that_does_not_fit_is_refused():
+    tenant, key = server.tenant("small", max_memory="280M")
+    session = server.create(key=key, template="vm", level="microvm", limits={"memory": "256M"})["id"]
+    server.refused(429, "quota_memory", "POST", f"/v1/sessions/{session}/fork", {"count": 1}, "copy of the session's memory", key=key)
+    equal(server.run(session, "echo up", key=key)["stdout"], "up\n", "the source goes on")
+    equal(server.want(200, "GET", "/v1/limits", key=key)["used"]["memory_bytes"], 256 << 20)
+    server.delete(session, key=key)
+    server.want(204, "DELETE", f"/v1/tenants/{tenant}")
 
 
 def test_sessions_of_a_snapshot_go_on_with_its_memory():
