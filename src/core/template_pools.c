@@ -139,13 +139,13 @@ static void set_level(struct pool_source *src, const struct config *g, uint32_t 
 		return;
 	set_few(src, g, is_default);
 	src->guest = guest;
+	src->prepare = pool_warm_prepare;
+	src->unprepare = pool_warm_unprepare;
 	if (cell_level_of(level)->engine != CELL_ENGINE_MICROVM)
 		return;
 	src->size = 0;
 	src->max = src->used_size;
 	src->is_ready = is_vm_ready;
-	src->prepare = pool_warm_prepare;
-	src->unprepare = pool_warm_unprepare;
 }
 
 static struct level_pool *make_pool(struct template_version *v, uint32_t level)

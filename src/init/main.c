@@ -8,7 +8,9 @@
  *   pid1.c              what every PID 1 of a cell sets up first
  *   lease.c             when a cell without a server ends itself
  *   programs.c          the table of programs: running, ended, held
- *   spawn.c             starts one program: user, directory, environment, pipes or PTY
+ *   spawn.c             starts one program: user, directory, environment, pipes or PTY;
+ *                       spawn_child.c is what its process does first, spawn_shared.c how it
+ *                       begins in gVisor
  *   users.c             the cell's /etc/passwd and /etc/group
  *   pty_pump.c          moves the bytes of a held PTY
  *   kill_tree.c         kills all processes that a program started

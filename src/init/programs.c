@@ -10,6 +10,7 @@
 #include "io.h"
 #include "tree_mark.h"
 #include "spawn.h"
+#include "spawn_shared.h"
 
 static struct program programs[AGENT_PROGRAMS_MAX];
 static unsigned nprograms; /* slots at or above this were never used */
@@ -106,6 +107,7 @@ void programs_on_started(struct program *p)
 		return;
 	io_close_all(&p->error_fd, 1);
 	if (n != (ssize_t)sizeof(f)) {
+		spawn_shared_end(p->pid);
 		add_to_send(p, PROGRAM_SEND_STARTED);
 		return;
 	}
@@ -145,6 +147,7 @@ void programs_on_exit(pid_t pid, int status, const struct rusage *u)
 {
 	struct program *p = NULL;
 
+	spawn_shared_end(pid);
 	do
 		p = programs_next(p);
 	while (p != NULL && (p->pid != pid || p->exited));

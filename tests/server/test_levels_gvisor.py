@@ -62,6 +62,25 @@ def test_the_next_one_is_there_already(server):
         server.delete(s["id"])
 
 
+def test_what_starts_at_once_is_not_mixed_up(server):
+    """Programs that are being started share the memory of the guest's PID 1 until they run."""
+    s = server.create()["id"]
+    places, users, word = ("/tmp", "/etc", "/usr"), {"root": "0", "user": "1000"}, "x" * 3000
+    started = []
+    for i in range(24):
+        line = f'echo "{i} $0 $OWN $PWD $(id -u)"'
+        more = {"env": {"OWN": f"own-{i}"}, "cwd": places[i % 3], "user": list(users)[i % 2]}
+        started.append(server.spawn(s, [f"missing-{i}", word] if i % 4 == 3 else ["sh", "-c", line, word], **more))
+    for i, x in enumerate(started):
+        done = server.ended(x)
+        if i % 4 == 3:
+            equal(done["exit_code"], 127, f"program {i}, which does not exist")
+            continue
+        text = server.request("GET", f"/v1/sessions/{s}/executions/{x['id']}/output?stream=stdout", raw=True)[2].decode()
+        equal(text.split(), [str(i), word, f"own-{i}", places[i % 3], list(users.values())[i % 2]], f"program {i}")
+    server.delete(s)
+
+
 def test_limits_are_the_sessions_own(server):
     s = server.create(limits={"memory": "256M", "pids": 64})
     equal((s["limits"]["memory_bytes"], s["limits"]["pids"]), (256 * MIB, 64))
