@@ -13,6 +13,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 KERNEL = os.path.join(HERE, "..", "..", "src", "interpreter", "kernels", "python", "kernel.py")
 SECONDS = 60
+NUDGE_SECONDS = 0.2  # as NUDGE_MS in src/interpreter/context.c
 
 
 class Ended(Exception):
@@ -78,6 +79,7 @@ class Kernel:
         self.pid = answer["pid"]
         self.unread = b""
         self.next_id = 1
+        self.is_interrupted = False
         assert self.receive() == {"type": "ready"}
 
     def send(self, **message):
@@ -93,10 +95,19 @@ class Kernel:
             if data:
                 yield {"type": name, "text": data.decode("utf-8", "replace"), "raw": True}
 
+    def wait(self, seconds):
+        """Until the kernel sends something. Like the server, wakes an interrupted kernel: a SIGINT that came just
+        before a system call would else be noticed at the end of that call."""
+        end = time.monotonic() + seconds
+        while not select.select([self.socket], [], [], NUDGE_SECONDS)[0]:
+            assert time.monotonic() < end, "the kernel says nothing"
+            if self.is_interrupted:
+                os.kill(self.pid, signal.SIGURG)
+
     def receive(self, seconds=SECONDS):
         parts = [self.unread]
         while b"\n" not in parts[-1]:
-            assert select.select([self.socket], [], [], seconds)[0], "the kernel says nothing"
+            self.wait(seconds)
             data = self.socket.recv(1 << 20)
             if not data:
                 raise Ended
@@ -117,6 +128,7 @@ class Kernel:
             got += self.drain()
             if message["type"] == "done":
                 assert message["id"] == self.next_id - 1, message
+                self.is_interrupted = False
                 return Answer(got)
             got.append(message)
 
@@ -125,6 +137,7 @@ class Kernel:
         return self.finish()
 
     def interrupt(self):
+        self.is_interrupted = True
         os.killpg(self.pid, signal.SIGINT)
 
     def kill(self):

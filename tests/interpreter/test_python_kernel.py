@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tap  # noqa: E402
 from checks import check, equal, has, wait_for  # noqa: E402
 from driver import Ended, Parent  # noqa: E402
 
+KILLED_SECONDS = 5  # INTERRUPT_MS in src/interpreter/context.c
 parent = None
 kernels = []
 
@@ -242,7 +244,9 @@ def interrupts():
     while "on" not in k.receive().get("text", ""):
         pass
     k.interrupt()
+    began = time.monotonic()
     equal(k.finish().error["name"], "KeyboardInterrupt", "in a destructor")
+    check(time.monotonic() - began < KILLED_SECONDS, "before the server would have killed it")
     for _ in range(10):
         k.start("import os\nprint('on', flush=True)\n"
                 "while True:\n    pid = os.fork()\n    if pid == 0: os._exit(0)\n    os.waitpid(pid, 0)")

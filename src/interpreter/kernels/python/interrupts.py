@@ -24,6 +24,7 @@ class Interrupts:
         self.forking = False
         self.waiting = []  # (handler, number, frame) that came meanwhile
         self.seen = False  # SIGINT came in this execution
+        self.traced = False  # an interrupt waits for the next line of the user's code
 
     def install(self):
         """Also after each execution, which may have set a handler of its own."""
@@ -67,6 +68,26 @@ class Interrupts:
 
     def leave_user_code(self):
         self.user = False
+        if self.traced:
+            self.end_trace()
+
+    def raise_at_next_line(self, frame):
+        """In whichever function of the user's code goes on first: this one, or one that has called it."""
+        def on_line(_frame, event, _value):
+            if event == "line":
+                self.end_trace()
+                raise KeyboardInterrupt
+            return on_line
+
+        while frame is not None and frame.f_code is not self.runner:
+            frame.f_trace = on_line
+            frame = frame.f_back
+        self.traced = True
+        sys.settrace(lambda *_call: None)
+
+    def end_trace(self):
+        self.traced = False
+        sys.settrace(None)
 
     def before_fork(self):
         """No handler runs until the fork is done: not in the functions that Python calls around it."""
@@ -120,11 +141,13 @@ def raise_interrupt(_number, _frame):
 
 def watch_lost(interrupts):
     """What is raised in destructors, callbacks of weak references and functions around a fork is printed by
-    Python, and lost. An interrupt is sent again instead."""
+    Python, and lost. An interrupt is raised at the next line around it instead, and sent again: code that calls
+    destructors all the time would hardly ever be hit outside of them by signals alone."""
     report = sys.unraisablehook
 
     def on_unraisable(what, /):
         if interrupts.user and what.exc_type is KeyboardInterrupt:
+            interrupts.raise_at_next_line(sys._getframe(1))
             interrupts.send_later({signal.SIGINT})
         else:
             report(what)
