@@ -20,6 +20,7 @@
 struct agent agent;
 pid_t bed_shim;
 int bed_guest = -1;
+const struct agent_event bed_nothing;
 struct boot_request bed_request = {
 	.engine = BOOT_MICROVM,
 	.fds = BOOT_FD_KERNEL | BOOT_FD_INITRD | BOOT_FD_ROOT,
@@ -352,4 +353,23 @@ uint32_t guest_start_program(uint16_t first, uint32_t flags)
 		streams[i] = (uint16_t)(first + 2 * i);
 	guest_say_event(AGENT_STARTED, &v, streams, agent_event_fds(AGENT_STARTED, &v));
 	return v.handle;
+}
+
+void bed_begin(void)
+{
+	bed_start();
+	bed_boot_ready();
+}
+
+void bed_start_program(uint32_t handle, uint16_t first, int fds[3])
+{
+	bed_spawn(handle, "x", AGENT_HOLD, 0);
+	CHECK(guest_start_program(first, BED_PIPES) == handle);
+	CHECK(bed_hear(AGENT_STARTED).pid == 77);
+	bed_take_fds(fds, 3);
+}
+
+void guest_say_data(uint16_t stream, const void *bytes, size_t n)
+{
+	guest_say(MUX_DATA, stream, bytes, n);
 }

@@ -11,11 +11,14 @@
 #include "test.h"
 
 #define WAIT_MS 20000
+/* Of a held program with input. */
+#define BED_PIPES (AGENT_IS_HELD | AGENT_HAS_STDIN)
 
 extern struct agent agent; /* the server's end */
 extern pid_t bed_shim;	   /* outside */
 extern int bed_guest;	   /* the guest's end of the stream */
 extern struct boot_request bed_request;
+extern const struct agent_event bed_nothing;
 
 /* Starts the shim, hears READY, lets it linger. Skips without root. program: of argv. */
 void bed_start(void);
@@ -23,6 +26,8 @@ void bed_start(void);
 void bed_boot(const char *text);
 /* BOOT, and a guest that answers HELLO with READY and SYNCED; then BOOTED. */
 void bed_boot_ready(void);
+/* Both: a shim whose guest runs. */
+void bed_begin(void);
 
 /* Ends the shim and checks that it did so in time. */
 void bed_end(void);
@@ -33,6 +38,8 @@ struct agent_event bed_hear(enum agent_type type);
 bool bed_is_silent(int ms);
 void bed_take_fds(int *fds, size_t n);
 void bed_spawn(uint32_t handle, const char *script, uint32_t flags, uint64_t timeout_ms);
+/* A held program that has started; first: its stdin's stream, the next odd two are its outputs'. */
+void bed_start_program(uint32_t handle, uint16_t first, int fds[3]);
 /* Another connection, as another server makes it; READY has been heard. */
 void bed_reconnect(void);
 /* Reads until that many bytes came or the end; returns how many. */
@@ -41,6 +48,7 @@ void bed_write(int fd, const void *from, size_t n);
 
 /* The guest: raw frames. */
 void guest_say(uint16_t type, uint16_t stream, const void *body, size_t len);
+void guest_say_data(uint16_t stream, const void *bytes, size_t n);
 void guest_say_event(uint16_t type, const struct agent_event *v, const uint16_t *streams, size_t n);
 /* The next frame, which must be of that type; its body is valid until the next call. */
 struct frame guest_hear(uint16_t type);

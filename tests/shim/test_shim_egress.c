@@ -70,8 +70,7 @@ static void say_open(uint16_t stream, enum mux_kind kind, uint16_t port)
 static void begin(void)
 {
 	make_network();
-	bed_start();
-	bed_boot_ready();
+	bed_begin();
 }
 
 /* An established connection: stream 1, and the server's end. */
@@ -95,7 +94,7 @@ static void a_connection_goes_both_ways(void)
 	begin();
 	listener = listen_at(SOCK_STREAM, PORT);
 	fd = connect_one(listener);
-	guest_say(MUX_DATA, 1, "request", 7);
+	guest_say_data(1, "request", 7);
 	CHECK(bed_read(fd, bytes, 7) == 7 && memcmp(bytes, "request", 7) == 0);
 	guest_say(MUX_EOF, 1, NULL, 0);
 	CHECK(bed_read(fd, bytes, 1) == 0); /* half closed: the answer can still be sent */
@@ -225,7 +224,7 @@ static void a_server_that_does_not_read(void)
 			credit += more;
 			continue;
 		}
-		guest_say(MUX_DATA, 1, bytes, sizeof(bytes));
+		guest_say_data(1, bytes, sizeof(bytes));
 		credit -= sizeof(bytes);
 		sent += sizeof(bytes);
 		CHECK(sent < 64U << 20);
@@ -246,8 +245,8 @@ static void a_name_is_asked_for(void)
 	udp = listen_at(SOCK_DGRAM, 53);
 	say_open(1, MUX_DNS, 53);
 	CHECK(guest_hear(MUX_CREDIT).stream == 1);
-	guest_say(MUX_DATA, 1, query, 3);
-	guest_say(MUX_DATA, 1, query + 3, sizeof(query) - 3);
+	guest_say_data(1, query, 3);
+	guest_say_data(1, query + 3, sizeof(query) - 3);
 	CHECK(recvfrom(udp, bytes, sizeof(bytes), 0, (struct sockaddr *)&from, &len) == 5);
 	CHECK(memcmp(bytes, "query", 5) == 0);
 	CHECK(sendto(udp, "the answer", 10, 0, (struct sockaddr *)&from, len) == 10);

@@ -17,9 +17,6 @@
 #include "shim_bed.h"
 
 static struct err e;
-static const struct agent_event none;
-
-#define PIPES (AGENT_IS_HELD | AGENT_HAS_STDIN)
 
 /* The shim has ended its guest for a breach: the server is told, with this in the text. */
 static void expect_breach(const char *name, const char *why)
@@ -43,10 +40,9 @@ static void expect_breach(const char *name, const char *why)
 /* A guest with one held program, handle 1, at streams 1, 3, 5. */
 static void begin(void)
 {
-	bed_start();
-	bed_boot_ready();
+	bed_begin();
 	bed_spawn(1, "x", AGENT_HOLD, 0);
-	CHECK(guest_start_program(1, PIPES) == 1);
+	CHECK(guest_start_program(1, BED_PIPES) == 1);
 	(void)bed_hear(AGENT_STARTED);
 }
 
@@ -62,12 +58,12 @@ static void say_event(enum agent_type type, uint32_t handle, uint32_t flags, uin
 
 static void lie_started_unasked(void)
 {
-	say_event(AGENT_STARTED, 99, PIPES, 21);
+	say_event(AGENT_STARTED, 99, BED_PIPES, 21);
 }
 
 static void lie_started_twice(void)
 {
-	say_event(AGENT_STARTED, 1, PIPES, 21);
+	say_event(AGENT_STARTED, 1, BED_PIPES, 21);
 }
 
 static void lie_exited_twice(void)
@@ -93,7 +89,7 @@ static void lie_tree_dead(void)
 
 static void lie_held(void)
 {
-	say_event(AGENT_HELD, 7, PIPES, 21);
+	say_event(AGENT_HELD, 7, BED_PIPES, 21);
 }
 
 static void lie_synced(void)
@@ -139,28 +135,28 @@ static void lie_request(void)
 
 static void lie_channel_event(void)
 {
-	guest_say(AGENT_EGRESS_LISTENS, 0, &none, sizeof(none));
+	guest_say(AGENT_EGRESS_LISTENS, 0, &bed_nothing, sizeof(bed_nothing));
 }
 
 static void lie_unknown_stream(void)
 {
-	guest_say(MUX_DATA, 33, "x", 1);
+	guest_say_data(33, "x", 1);
 }
 
 static void lie_shims_stream(void)
 {
-	guest_say(MUX_DATA, 2, "x", 1);
+	guest_say_data(2, "x", 1);
 }
 
 static void lie_data_on_input(void)
 {
-	guest_say(MUX_DATA, 1, "x", 1);
+	guest_say_data(1, "x", 1);
 }
 
 static void lie_data_after_eof(void)
 {
 	guest_say(MUX_EOF, 3, NULL, 0);
-	guest_say(MUX_DATA, 3, "x", 1);
+	guest_say_data(3, "x", 1);
 }
 
 static void lie_beyond_credit(void)
@@ -168,9 +164,9 @@ static void lie_beyond_credit(void)
 	static char bytes[MUX_DATA_MAX];
 
 	for (size_t at = 0; at <= MUX_WINDOW; at += sizeof(bytes))
-		guest_say(MUX_DATA, 3, bytes, sizeof(bytes));
+		guest_say_data(3, bytes, sizeof(bytes));
 	for (size_t at = 0; at <= MUX_WINDOW; at += sizeof(bytes))
-		guest_say(MUX_DATA, 3, bytes, sizeof(bytes));
+		guest_say_data(3, bytes, sizeof(bytes));
 }
 
 static void lie_credit(void)
@@ -205,7 +201,7 @@ static void lie_streams_in_use(void)
 {
 	bed_spawn(2, "x", AGENT_HOLD, 0);
 	(void)guest_hear(AGENT_SPAWN);
-	say_event(AGENT_STARTED, 2, PIPES, 1);
+	say_event(AGENT_STARTED, 2, BED_PIPES, 1);
 }
 
 static void lie_shape(void)
@@ -223,7 +219,7 @@ static void lie_dial(void)
 	(void)guest_hear(MUX_OPEN);
 	guest_say(MUX_CREDIT, 2, &window, sizeof(window));
 	guest_say(MUX_RESET, 2, &(uint32_t){ 0 }, 4);
-	guest_say(MUX_DATA, 2, "x", 1);
+	guest_say_data(2, "x", 1);
 	(void)bed_hear(AGENT_DIALED);
 }
 
@@ -276,7 +272,7 @@ static void a_new_guest_holds_nothing(void)
 	bed_start();
 	bed_boot("");
 	(void)guest_greet();
-	say_event(AGENT_HELD, 7, PIPES, 21);
+	say_event(AGENT_HELD, 7, BED_PIPES, 21);
 	v = bed_hear(AGENT_BOOTED);
 	CHECK(v.sys == EPROTO && v.stage == BOOT_AT_AGENT);
 	bed_end();
@@ -345,8 +341,7 @@ static void a_flood_of_opens_is_answered(void)
 	const uint8_t open[MUX_OPEN_SIZE] = { MUX_TCP, 4, 80, [6] = 1, [16] = 192, 0, 2, 1 };
 	unsigned answered = 0;
 
-	bed_start();
-	bed_boot_ready();
+	bed_begin();
 	for (unsigned n = 1; n < MUX_NUMBERS; n += 2)
 		guest_say(MUX_OPEN, (uint16_t)n, open, sizeof(open));
 	while (answered < MUX_NUMBERS / 2) {
@@ -373,8 +368,7 @@ static void the_cells_own_addresses_are_refused(void)
 	};
 	uint32_t sys;
 
-	bed_start();
-	bed_boot_ready();
+	bed_begin();
 	for (uint16_t i = 0; i < COUNT(own); i++) {
 		struct frame f;
 
@@ -459,13 +453,12 @@ static void output_without_a_reader_is_bounded(void)
 	static char bytes[MUX_DATA_MAX];
 	int fds[3];
 
-	bed_start();
-	bed_boot_ready();
+	bed_begin();
 	for (uint32_t i = 0; i < 60; i++) {
 		uint16_t first = (uint16_t)(6 * i + 1);
 
 		bed_spawn(i, "x", AGENT_HOLD, 0);
-		CHECK(guest_start_program(first, PIPES) == i);
+		CHECK(guest_start_program(first, BED_PIPES) == i);
 		(void)bed_hear(AGENT_STARTED);
 		bed_take_fds(fds, 3);
 		io_close_all(fds, 3); /* the shim has copies */
