@@ -46,7 +46,9 @@ def run_tap(tests):
             print(f"ok {number} - {name} # SKIP {e}", flush=True)
         except Exception as e:  # any other way to fail is a failure, too
             failed += 1
-            print(f"not ok {number} - {name}\n# " + f"{type(e).__name__}: {e}".replace("\n", "\n# "), flush=True)
+            print(f"not ok {number} - {name}", flush=True)
+            # Meson prints what a failed TAP program writes to stderr at once, and its stdout only at the end of all.
+            print(f"# {name}: " + f"{type(e).__name__}: {e}".replace("\n", "\n# "), file=sys.stderr, flush=True)
     return 1 if failed else 0
 
 
