@@ -116,9 +116,9 @@ static void a_request_outlives_its_server(void)
 	memset(strings, 'z', sizeof(strings) - 1);
 	s.handle = 6;
 	CHECK(agent_send_spawn(&agent, &s, &e) == 0);
-	for (int i = 0; i < 1000 && agent_flush(&agent, &e) == 1; i++) {
-		CHECK(bed_is_silent(5));
-		(void)guest_is_silent(5);
+	for (int i = 0; i < WAIT_MS && agent_flush(&agent, &e) == 1; i++) {
+		CHECK(bed_is_silent(0));
+		(void)guest_is_silent(1);
 	}
 	for (uint32_t handle = 5; handle <= 6; handle++) {
 		f = guest_hear(AGENT_SPAWN);
