@@ -11,7 +11,8 @@ static int status_of(int code)
 	return code == MCP_INTERNAL_ERROR ? 500 : 400;
 }
 
-static void fill(struct mcp_fault *f, int status, int code, const char *fmt, va_list args)
+static void PRINTF(4, 0)
+	fill(struct mcp_fault *f, int status, int code, const char *fmt, va_list args)
 {
 	*f = (struct mcp_fault){ .status = status, .code = code };
 	(void)vsnprintf(f->message, sizeof(f->message), fmt, args);
