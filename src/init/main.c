@@ -10,7 +10,7 @@
  *   programs.c          the table of programs: running, ended, held
  *   spawn.c             starts one program: user, directory, environment, pipes or PTY;
  *                       spawn_child.c is what its process does first, spawn_shared.c how it
- *                       begins in gVisor
+ *                       begins without a copy of PID 1's memory
  *   users.c             the cell's /etc/passwd and /etc/group
  *   pty_pump.c          moves the bytes of a held PTY
  *   kill_tree.c         kills all processes that a program started

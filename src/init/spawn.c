@@ -4,7 +4,8 @@
  * /dev/stdout again. The server gets the other ends. The child reports a failure over a pipe that
  * is close-on-exec. PID 1 does not wait for it: another process of the cell could stop the child at
  * any point. A built-in is a child that calls builtin_main() instead of exec. What the child does
- * is in spawn_child.c; in gVisor it shares the memory of PID 1 (spawn_shared.h). */
+ * is in spawn_child.c; it shares the memory of PID 1 until it executes the program, where that is
+ * safe (spawn_shared.h). */
 #include "spawn.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* spawn_child.h - a program that is being started, and what its process does between fork and exec.
  * Filled in by spawn.c.
  *
- * In gVisor the process shares the memory of PID 1 until it executes the program (spawn_shared.h),
- * and PID 1 goes on beside it. So nothing here may write to memory other than its own stack: no
- * errno, no static variable, no allocation. Its memory cannot be read or written by programs of the
- * same user: PID 1 is not dumpable. */
+ * The process shares the memory of PID 1 until it executes the program (spawn_shared.h), and PID 1
+ * goes on beside it. So nothing here may write to memory other than its own stack: no errno, no
+ * static variable, no allocation. Its memory cannot be read or written by programs of the same
+ * user: PID 1 is not dumpable. */
 #pragma once
 
 #include <stdbool.h>
