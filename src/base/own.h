@@ -30,8 +30,8 @@ static inline int own_take_fd_(int *fd)
 	return taken;
 }
 
-#define OWN_FD __attribute__((cleanup(own_close_))) int
-#define OWN_MEM __attribute__((cleanup(own_free_)))
+#define OWN_FD __attribute__((cleanup(own_close_), unused)) int
+#define OWN_MEM __attribute__((cleanup(own_free_), unused))
 #define TAKE_FD(fd) own_take_fd_(&(fd))
 
 /* Ignores the result of a call; the second argument is the reason, for the reader. */

@@ -13,7 +13,7 @@
 
 /* Room for either kind of pktinfo. */
 union control {
-	struct cmsghdr align;
+	uint64_t align; /* as struct cmsghdr */
 	uint8_t bytes[256];
 };
 

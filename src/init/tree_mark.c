@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define FIRST (1ULL << 62)
 
@@ -31,7 +33,8 @@ static uint64_t before_first(void)
 {
 	struct rlimit own;
 
-	if (prlimit(0, tree_mark_resource(), NULL, &own) < 0)
+	/* glibc has a type of its own for the resource. */
+	if (syscall(SYS_prlimit64, 0, tree_mark_resource(), NULL, &own) < 0)
 		return 0;
 	return own.rlim_max < FIRST ? own.rlim_max : FIRST;
 }

@@ -50,7 +50,7 @@ void server_stop(struct server *s, const char *why)
 
 static void start_later(struct server *s)
 {
-	uint64_t ms = AGAIN_MS << (s->failures < 5 ? s->failures : 5);
+	uint64_t ms = (uint64_t)AGAIN_MS << (s->failures < 5 ? s->failures : 5);
 
 	s->failures++;
 	loop_timer_set(s->loop, &s->again,

@@ -45,7 +45,7 @@ static int add(struct attrs *a, const char *name, const void *value, size_t len,
 	if (a->len + used > sizeof(a->bytes))
 		return err_set(e, ERR_LIMIT, "over 256 KiB of attributes");
 	const struct erofs_attr head = { .name_len = (uint8_t)strlen(name + skip),
-					 .prefix = prefixes[i].prefix,
+					 .prefix = (uint8_t)prefixes[i].prefix,
 					 .value_len = htole16((uint16_t)len) };
 	memcpy(a->bytes + a->len, &head, sizeof(head));
 	memcpy(a->bytes + a->len + sizeof(head), name + skip, head.name_len);
