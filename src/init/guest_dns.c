@@ -172,7 +172,7 @@ static struct query *new_query(int fd, const uint8_t *bytes, size_t n)
 
 	if (q == NULL)
 		return NULL;
-	q->stream = (struct guest_stream){ fill, on_event };
+	q->stream = (struct guest_stream){ fill, NULL, on_event };
 	q->fd = fd;
 	q->bytes = malloc(n + 2);
 	if (q->bytes == NULL) {

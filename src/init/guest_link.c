@@ -4,6 +4,12 @@
  * OUT_DATA bytes wait, so that a message never waits behind more than that. A message that does not
  * fit is refused, and event_out.c keeps it. RESERVED bytes are left for answers of this file.
  *
+ * Much output of a program does not go through that buffer: its pages are moved to a pipe of this
+ * file and from there to the port (splice(2)), behind the head of their frame, which is in the
+ * buffer. One frame at a time is sent in this way. The pipe has the bytes of that frame and no
+ * others, and all of them are asked for: the port's driver counts the buffers of the whole pipe,
+ * and sends the guest's device empty ones for those that it was not asked for.
+ *
  * Input is read into one large mapping, as in channel.c; a request may be 4 MiB. Frames of streams
  * are handled where they are found, messages are returned one by one.
  *
@@ -25,7 +31,7 @@
 #include "io.h"
 
 #define IN_CAP ((size_t)FRAME_HEAD + GUEST_TO_GUEST_MAX)
-#define IN_KEPT 65536
+#define IN_KEPT (256U << 10)
 #define OUT_CAP (160U << 10)
 #define OUT_DATA (64U << 10)
 #define RESERVED 256U
@@ -44,6 +50,8 @@ static struct mux *mux; /* mapped */
 static uint8_t *in, *out;
 static size_t in_at, in_len, in_touched; /* in[in_at .. in_len) was not handled */
 static size_t out_at, out_len;		 /* out[out_at .. out_len) was not written */
+static int claimed_fd[2] = { -1, -1 };	 /* a pipe; -1: the port takes no pages */
+static size_t claimed_at, claimed;	 /* so many bytes of it belong before out[claimed_at] */
 
 static void *map(size_t n)
 {
@@ -62,6 +70,7 @@ static bool can_put(size_t n, size_t reserved)
 {
 	if (out_at > 0 && out_len + n + reserved > OUT_CAP) {
 		memmove(out, out + out_at, out_len - out_at);
+		claimed_at -= claimed > 0 ? out_at : claimed_at;
 		out_len -= out_at;
 		out_at = 0;
 	}
@@ -88,16 +97,44 @@ static void on_lost(ssize_t n)
 	away = true;
 }
 
+static bool has_output(void)
+{
+	return out_at < out_len || claimed > 0;
+}
+
+/* The pages that come next. */
+static ssize_t write_claimed(void)
+{
+	ssize_t n = splice(claimed_fd[0], NULL, link_fd, NULL, claimed, SPLICE_F_NONBLOCK);
+
+	/* The driver has taken them off the pipe, and had no memory to send them. */
+	if (n == 0)
+		_exit(1);
+	if (n > 0)
+		claimed -= (size_t)n;
+	return n;
+}
+
+static ssize_t write_buffered(void)
+{
+	size_t end = claimed > 0 ? claimed_at : out_len;
+	ssize_t n = write(link_fd, out + out_at, end - out_at);
+
+	if (n > 0)
+		out_at += (size_t)n;
+	return n;
+}
+
 static void write_out(void)
 {
-	while (out_at < out_len) {
-		ssize_t n = write(link_fd, out + out_at, out_len - out_at);
+	while (has_output()) {
+		bool pages = claimed > 0 && out_at == claimed_at;
+		ssize_t n = pages ? write_claimed() : write_buffered();
 
 		if (n <= 0) {
 			on_lost(n);
 			return;
 		}
-		out_at += (size_t)n;
 	}
 	out_at = out_len = 0;
 	if (silent)
@@ -109,19 +146,23 @@ static void collect_frames(void)
 {
 	size_t n;
 
-	while (!silent && out_len - out_at < OUT_DATA && can_put(MUX_FRAME_MAX, RESERVED) &&
-	       (n = mux_write(mux, out + out_len, MUX_FRAME_MAX)) > 0)
+	while (!silent && claimed == 0 && out_len - out_at < OUT_DATA &&
+	       can_put(MUX_FRAME_MAX, RESERVED) &&
+	       (n = mux_write(mux, out + out_len, MUX_FRAME_MAX)) > 0) {
 		out_len += n;
+		claimed = mux->claimed;
+		claimed_at = out_len;
+	}
 }
 
 void guest_link_flush(void)
 {
 	for (unsigned i = 0; i < 8; i++) { /* then the loop has other work, too */
 		collect_frames();
-		if (out_at == out_len)
+		if (!has_output())
 			return;
 		write_out();
-		if (out_at < out_len)
+		if (has_output())
 			return;
 	}
 }
@@ -243,6 +284,30 @@ static ssize_t fill(void *arg, uint16_t number, void *stream_arg, uint8_t *to, s
 	return s->fill(s, to, max);
 }
 
+static size_t claim(void *arg, uint16_t number, void *stream_arg, size_t max)
+{
+	struct guest_stream *s = stream_arg;
+
+	(void)arg, (void)number;
+	return s->claim != NULL ? s->claim(s, claimed_fd[1], max) : 0;
+}
+
+/* Does the port take pages? An empty pipe tells without sending anything. */
+static void open_claimed(void)
+{
+	if (!is_port || pipe2(claimed_fd, O_CLOEXEC | O_NONBLOCK) < 0)
+		return;
+	if (fcntl(claimed_fd[0], F_SETPIPE_SZ, MUX_DATA_MAX) < 0 ||
+	    splice(claimed_fd[0], NULL, link_fd, NULL, 1, SPLICE_F_NONBLOCK) < 0)
+		io_close_all(claimed_fd, 2);
+}
+
+static void begin_mux(void)
+{
+	mux_init(mux, MUX_GUEST, GUEST_TO_GUEST_MAX, fill, NULL);
+	mux_set_claim(mux, claimed_fd[0] >= 0 ? claim : NULL);
+}
+
 static void on_stream_event(const struct mux_event *v)
 {
 	struct guest_stream *s = v->arg;
@@ -298,9 +363,10 @@ int guest_link_begin(int fd, guest_apply apply)
 	out = map(OUT_CAP);
 	if (mux == NULL || in == NULL || out == NULL)
 		return -1;
-	mux_init(mux, MUX_GUEST, GUEST_TO_GUEST_MAX, fill, NULL);
 	link_fd = fd;
 	is_port = S_ISCHR(st.st_mode);
+	open_claimed();
+	begin_mux();
 	silent = true;
 	apply_hello = apply;
 	channel_use_carrier(&carrier);
@@ -320,8 +386,11 @@ bool guest_link_on_hello(const struct frame *f)
 	if (is_new) {
 		guest_dns_drop();
 		guest_pump_detach_all();
-		mux_init(mux, MUX_GUEST, GUEST_TO_GUEST_MAX, fill, NULL);
-		out_at = out_len = 0; /* of another connection, to which it was not written */
+		/* What is left is of another connection, to which it was not written. */
+		out_at = out_len = claimed = 0;
+		io_close_all(claimed_fd, 2);
+		open_claimed();
+		begin_mux();
 	}
 	generation = h.generation;
 	ready = (struct guest_ready){ .generation = generation, .version = GUEST_VERSION };
@@ -341,9 +410,9 @@ nfds_t guest_link_poll_fds(struct pollfd *ret_fds)
 {
 	nfds_t n = 1;
 	/* While output waits, nothing is read from programs: it would wait, too. */
-	bool reading = !silent && out_at == out_len;
+	bool reading = !silent && !has_output();
 
-	bool writing = out_at < out_len || (!silent && mux_has_output(mux));
+	bool writing = has_output() || (!silent && mux_has_output(mux));
 
 	ret_fds[0] = (struct pollfd){ away ? -1 : link_fd,
 				      (short)(POLLIN | (writing ? POLLOUT : 0)), 0 };
@@ -361,7 +430,7 @@ bool guest_link_on_ready(const struct pollfd *fds)
 
 uint64_t guest_link_wake_ns(uint64_t now_ns)
 {
-	if (stalled && out_at == out_len)
+	if (stalled && !has_output())
 		return now_ns;
 	return away ? now_ns + RETRY_NS : guest_owner_wake_ns();
 }

@@ -24,14 +24,16 @@
 #include "streams.h"
 #include "untrusted_fd.h"
 
-#define IN_CAP (256U << 10)
-#define OUT_CAP (256U << 10)
+#define IN_CAP (512U << 10) /* more than one frame */
+#define OUT_CAP (320U << 10)
 /* The padding of QUIESCE goes in pieces that the socket takes whole and QEMU reads as whole pages.
  */
 #define PIECE (16U << 10)
 #define OUT_STREAMS (128U << 10) /* frames of streams are written below this */
 #define READS 4			 /* in a turn */
 #define WRITES 8
+
+_Static_assert(IN_CAP > FRAME_HEAD + MUX_DATA_MAX, "a frame fits");
 
 struct mux carrier_mux;
 

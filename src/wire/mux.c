@@ -26,6 +26,11 @@ void mux_init(struct mux *m, enum mux_side side, size_t message_max, mux_fill fi
 	m->lowest = side == MUX_GUEST ? 1 : 2;
 }
 
+void mux_set_claim(struct mux *m, mux_claim claim)
+{
+	m->claim = claim;
+}
+
 struct mux_stream *mux_find_(struct mux *m, uint16_t number)
 {
 	struct mux_stream *s = number == 0 || number >= MUX_NUMBERS ? NULL : &m->streams[number];
@@ -338,18 +343,36 @@ static size_t put_eof(struct mux *m, uint16_t number, uint8_t *to)
 	return FRAME_HEAD;
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The bytes of a DATA frame: beside the buffer, or behind its head. */
+static ssize_t take_bytes(struct mux *m, uint16_t number, uint8_t *to)
+{
+	const struct mux_stream *s = &m->streams[number];
+	size_t max = smaller(s->tx_credit, MUX_DATA_MAX);
+
+	if (m->claim != NULL)
+		m->claimed = m->claim(m->arg, number, s->arg, max);
+	assert(m->claimed <= max);
+	if (m->claimed > 0)
+		return (ssize_t)m->claimed;
+	return m->fill(m->arg, number, s->arg, to, smaller(max, MUX_FILL_MAX));
+}
+
 static size_t write_bytes(struct mux *m, uint8_t *to)
 {
 	uint16_t number;
 
 	while ((number = pop(m, BYTES)) != 0) {
 		struct mux_stream *s = &m->streams[number];
-		size_t max = s->tx_credit < MUX_DATA_MAX ? s->tx_credit : MUX_DATA_MAX;
 		ssize_t n;
 
 		if ((s->state & USED) == 0 || !may_fill(s))
 			continue;
-		n = m->fill(m->arg, number, s->arg, to + FRAME_HEAD, max);
+		n = take_bytes(m, number, to + FRAME_HEAD);
 		if ((s->state & RESET_WANTED) != 0)
 			continue;
 		if (n < 0)
@@ -358,11 +381,11 @@ static size_t write_bytes(struct mux *m, uint8_t *to)
 			s->state &= (uint16_t)~WANTS;
 			continue;
 		}
-		assert((size_t)n <= max);
+		assert((size_t)n <= s->tx_credit);
 		s->tx_credit -= (uint32_t)n;
 		frame_head_stream(to, MUX_DATA, number, (uint32_t)n);
 		mux_requeue_(m, number);
-		return FRAME_HEAD + (size_t)n;
+		return FRAME_HEAD + (size_t)n - m->claimed;
 	}
 	return 0;
 }
@@ -371,6 +394,7 @@ size_t mux_write(struct mux *m, uint8_t *to, size_t cap)
 {
 	size_t n = cap < MUX_CONTROL_MAX ? 0 : write_control(m, to);
 
+	m->claimed = 0;
 	return n > 0 || cap < MUX_FRAME_MAX ? n : write_bytes(m, to);
 }
 

@@ -33,13 +33,14 @@
 #include "frame.h"
 
 #define MUX_NUMBERS 4096U
-#define MUX_DATA_MAX 16384U
-#define MUX_WINDOW (256U << 10)
-#define MUX_CREDIT_STEP (64U << 10) /* CREDIT is sent for so many bytes, or half of a window */
-#define MUX_CREDIT_MAX (16U << 20)  /* no end may have more */
+#define MUX_DATA_MAX (256U << 10)
+#define MUX_FILL_MAX (64U << 10) /* of DATA that mux_write() writes as a whole */
+#define MUX_WINDOW (512U << 10)
+#define MUX_CREDIT_STEP (128U << 10) /* CREDIT is sent for so many bytes, or half of a window */
+#define MUX_CREDIT_MAX (16U << 20)   /* no end may have more */
 #define MUX_OPEN_SIZE 40U
 #define MUX_CONTROL_MAX (FRAME_HEAD + MUX_OPEN_SIZE) /* the longest frame but DATA */
-#define MUX_FRAME_MAX (FRAME_HEAD + MUX_DATA_MAX)    /* the longest frame of a stream */
+#define MUX_FRAME_MAX (FRAME_HEAD + MUX_FILL_MAX)    /* the longest that mux_write() writes */
 
 enum mux_type { MUX_DATA = 192, MUX_EOF, MUX_CREDIT, MUX_RESET, MUX_OPEN, MUX_TYPES_END };
 
@@ -81,11 +82,18 @@ struct mux_stream {
  * direction. It may call mux_reset() for this stream, and then returns 0. */
 typedef ssize_t (*mux_fill)(void *arg, uint16_t number, void *stream_arg, uint8_t *to, size_t max);
 
+/* Called before mux_fill, if there is one: sets up to max bytes aside, which the caller of
+ * mux_write() sends behind the head of the frame without copying them into its buffer. Returns how
+ * many, 0 if the stream is to be filled as usual. */
+typedef size_t (*mux_claim)(void *arg, uint16_t number, void *stream_arg, size_t max);
+
 struct mux {
 	enum mux_side side;
 	size_t message_max; /* the longest body on stream 0 that may arrive */
 	mux_fill fill;
-	void *arg;	 /* of fill */
+	mux_claim claim; /* may be NULL */
+	void *arg;	 /* of fill and claim */
+	size_t claimed;	 /* by the last mux_write(): so many bytes belong behind what it wrote */
 	uint16_t lowest; /* no number below is free for this end */
 	uint16_t used;	 /* how many of its numbers are not free */
 	struct {
@@ -120,6 +128,7 @@ struct mux_event {
 
 /* Begins anew, with no stream. */
 void mux_init(struct mux *m, enum mux_side side, size_t message_max, mux_fill fill, void *arg);
+void mux_set_claim(struct mux *m, mux_claim claim);
 
 /* Reads the frame at the start of the bytes. Returns how many it takes, 0 if it is not all there
  * yet, -1 if the other end broke the protocol: then nothing more may be read. A whole frame has at
@@ -128,8 +137,9 @@ int mux_read(struct mux *m, const uint8_t *bytes, size_t len, struct mux_event *
 	     struct err *e) MUST_USE;
 
 /* Writes one frame of one stream, if there is one to write: control frames first, then DATA and EOF
- * of the streams in turn. Returns its length, or 0. DATA and EOF are written only if there is room
- * for MUX_FRAME_MAX bytes, other frames only if there is room for MUX_CONTROL_MAX. */
+ * of the streams in turn. Returns its length without claimed bytes, or 0. DATA and EOF are written
+ * only if there is room for MUX_FRAME_MAX bytes, other frames only if there is room for
+ * MUX_CONTROL_MAX. */
 size_t mux_write(struct mux *m, uint8_t *to, size_t cap);
 
 /* Would mux_write() have something to try? */

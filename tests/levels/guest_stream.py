@@ -30,7 +30,7 @@ class Guest:
     """The agent behind a connected socket. One program at a time."""
 
     def __init__(self, sock):
-        self.sock, self.got, self.streams, self.opened, self.refused, self.handle = sock, b"", {}, [], set(), 0
+        self.sock, self.got, self.streams, self.opened, self.refused, self.handle, self.longest = sock, b"", {}, [], set(), 0, 0
 
     def send(self, kind, stream, body=b""):
         self.sock.sendall(struct.pack("<IHH", len(body), kind, stream) + body)
@@ -52,6 +52,7 @@ class Guest:
                 return kind, body
             if kind == DATA and stream in self.streams:
                 self.streams[stream] += body
+                self.longest = max(self.longest, len(body))
                 self.send(CREDIT, stream, struct.pack("<I", len(body)))
             elif kind == RESET and stream in self.refused:
                 self.refused.remove(stream)  # both ends have said it: the number is free

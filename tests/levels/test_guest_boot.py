@@ -66,6 +66,19 @@ def test_boots_and_runs_a_program():
     equal(guest().shell("id -u; pwd", user="user", cwd=""), "1000\n/home/user\n", "the user")
 
 
+def test_much_output_arrives_as_it_was_written():
+    """By pages of the program's pipe, which go to the port without being copied, and by what is left of them."""
+    wanted = "".join(f"{n}\n" for n in range(1, 60001)) * 8
+    guest().longest = 0
+    guest().shell("seq 1 60000 > /tmp/numbers")
+    equal(guest().shell("cd /tmp; cat " + "numbers " * 8) == wanted, True, "3 MB")
+    check(guest().longest > 65536, f"pages are sent: the longest frame has {guest().longest} bytes")
+    script = "cd /tmp; cat " + "numbers " * 8 + ">&2 & i=0; while [ $i -lt 20 ]; do i=$((i+1)); echo $i; head -c 50001 /dev/zero; done; wait; rm /tmp/numbers"
+    ended = guest().run("/bin/sh", "-c", script)
+    equal(ended.err == wanted, True, "the same beside another stream")
+    equal(ended.out == "".join(f"{n}\n" + "\0" * 50001 for n in range(1, 21)), True, "the other stream")
+
+
 def test_dev_is_that_of_a_cell():
     names = guest().shell("ls /dev").split()
     equal(names, "fd full machine-id null ptmx pts random shm stderr stdin stdout tty urandom zero".split(), "/dev")

@@ -57,7 +57,7 @@ static void input_goes_with_a_snapshot(void)
 /* There are always bytes on their way to a busy guest, and a slow one: it is saved all the same. */
 static void a_busy_guest_is_saved(void)
 {
-	static char bytes[MUX_WINDOW];
+	static char bytes[MUX_WINDOW / 2];
 	int a[3], b[3];
 
 	bed_begin();

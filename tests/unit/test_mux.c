@@ -70,11 +70,11 @@ static void sends_with_credit_only(void)
 	CHECK(n == 1 && mux_accept(&shim, n, MUX_IN, NULL, &e) == 0);
 	left[1][n] = 3 * MUX_WINDOW;
 	mux_want(&guest, n);
-	CHECK(write_all(&guest, 1) == MUX_WINDOW / MUX_DATA_MAX);
+	CHECK(write_all(&guest, 1) == MUX_WINDOW / MUX_FILL_MAX);
 	while (pipe_len[1] > 0) {
 		struct mux_event v = next(&shim, 1);
 
-		CHECK(v.kind == MUX_ON_DATA && v.number == n && v.len == MUX_DATA_MAX);
+		CHECK(v.kind == MUX_ON_DATA && v.number == n && v.len == MUX_FILL_MAX);
 		got += v.len;
 	}
 	CHECK(got == MUX_WINDOW);
@@ -83,7 +83,52 @@ static void sends_with_credit_only(void)
 	mux_consumed(&shim, n, 1);
 	CHECK(write_all(&shim, 0) == 1);
 	CHECK(next(&guest, 0).kind == MUX_ON_NOTHING);
-	CHECK(write_all(&guest, 1) == MUX_CREDIT_STEP / MUX_DATA_MAX);
+	CHECK(write_all(&guest, 1) == MUX_CREDIT_STEP / MUX_FILL_MAX);
+}
+
+static size_t aside; /* what claim() may take */
+
+static size_t claim(void *arg, uint16_t number, void *stream_arg, size_t max)
+{
+	size_t n = aside < max ? aside : max;
+
+	(void)arg, (void)number, (void)stream_arg;
+	aside -= n;
+	return n;
+}
+
+/* Claimed bytes are behind the head that was written, use credit, and go before others. */
+static void leaves_claimed_bytes_to_the_caller(void)
+{
+	uint8_t *to = pipe_bytes[1];
+	struct mux_event v;
+	struct err e;
+	uint16_t n;
+
+	begin();
+	mux_set_claim(&guest, claim);
+	n = mux_announce(&guest, MUX_OUT, NULL);
+	CHECK(mux_accept(&shim, n, MUX_IN, NULL, &e) == 0);
+	aside = MUX_DATA_MAX + 5;
+	left[1][n] = 7;
+	mux_want(&guest, n);
+	for (size_t i = 0; i < 2; i++) {
+		pipe_len[1] = mux_write(&guest, to, MUX_FRAME_MAX);
+		CHECK(pipe_len[1] == FRAME_HEAD && guest.claimed == (i == 0 ? MUX_DATA_MAX : 5));
+		memset(to + FRAME_HEAD, 'c', guest.claimed);
+		CHECK(mux_read(&shim, to, FRAME_HEAD + guest.claimed - 1, &v, &e) == 0);
+		pipe_len[1] += guest.claimed;
+		v = next(&shim, 1);
+		CHECK(v.kind == MUX_ON_DATA && v.len == guest.claimed && v.bytes[0] == 'c');
+	}
+	CHECK(write_all(&guest, 1) == 1 && guest.claimed == 0);
+	CHECK(next(&shim, 1).len == 7);
+	aside = left[1][n] = MUX_WINDOW;
+	mux_want(&guest, n);
+	for (size_t sent = MUX_DATA_MAX + 5 + 7; sent < MUX_WINDOW; sent += guest.claimed)
+		CHECK(mux_write(&guest, to, MUX_FRAME_MAX) == FRAME_HEAD && guest.claimed > 0);
+	CHECK(mux_write(&guest, to, MUX_FRAME_MAX) == 0); /* no credit */
+	left[1][n] = aside = 0;
 }
 
 static void ends_by_itself(void)
@@ -156,7 +201,7 @@ static void control_goes_first(void)
 	for (int i = 0; i < 5; i++) {
 		uint16_t n = mux_announce(&guest, MUX_OUT, NULL);
 
-		left[1][n] = 100000;
+		left[1][n] = 2 * MUX_FILL_MAX;
 		mux_want(&guest, n);
 	}
 	mux_reset(&guest, 9, 0);
@@ -180,7 +225,7 @@ static const struct {
 	}
 	CASE("no such stream", "\1\0\0\0\xc0\0\5\0x"),
 	CASE("empty DATA", "\0\0\0\0\xc0\0\1\0"),
-	CASE("too long", "\1\x40\0\0\xc0\0\1\0"),
+	CASE("too long", "\1\0\4\0\xc0\0\1\0"),
 	CASE("message too long", "\1\4\0\0\1\0\0\0"),
 	CASE("DATA on stream 0", "\1\0\0\0\xc0\0\0\0x"),
 	CASE("DATA in the other direction", "\1\0\0\0\xc0\0\3\0x"),
@@ -254,6 +299,7 @@ static void numbers_run_out(void)
 }
 
 TEST_MAIN({ "nothing is sent without credit", sends_with_credit_only },
+	  { "claimed bytes are left to the caller", leaves_claimed_bytes_to_the_caller },
 	  { "a stream whose bytes were all sent ends by itself", ends_by_itself },
 	  { "OPEN is answered by credit", open_is_answered },
 	  { "OPEN is answered by RESET", open_is_refused },
