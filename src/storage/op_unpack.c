@@ -52,6 +52,7 @@ static int unpack_changes(const struct unpacked *u, int top, struct stream_in *i
 			  struct storage_reply *reply, struct err *e)
 {
 	struct unpack_capture job = { .top = top,
+				      .at = u->r->at,
 				      .ids = storage_jail_ids(),
 				      .count = { .bytes_max = u->r->bytes_max,
 						 .entries_max = u->r->entries_max } };
@@ -80,6 +81,7 @@ static int work(void *arg, int top, const int *lower, struct storage_reply *repl
 
 	if (in == NULL)
 		return -1;
+	stream_in_set_silence(in, u->r->silence_ms);
 	if (u->r->format == STORAGE_CAPTURE)
 		result = unpack_changes(u, top, in, reply, e);
 	else

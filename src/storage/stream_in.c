@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -21,6 +22,7 @@ struct stream_in {
 	int fd; /* borrowed; of stream_in_fd() and stream_in_part() */
 	bool is_part;
 	uint64_t part_at, part_left;
+	uint32_t silence_ms; /* 0: none */
 	uint64_t bytes_max, in_total, out_total;
 	enum kind kind;
 	bool begun, in_ended, between; /* between: no member is open */
@@ -45,6 +47,24 @@ static ssize_t read_part(struct stream_in *s, void *ret, size_t cap, struct err 
 	return n;
 }
 
+/* The other end may be a guest, which can stop in the middle. */
+static int wait_for_input(const struct stream_in *s, struct err *e)
+{
+	struct pollfd p = { .fd = s->fd, .events = POLLIN };
+	int n;
+
+	if (s->silence_ms == 0)
+		return 0;
+	do
+		n = poll(&p, 1, (int)s->silence_ms);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return err_sys(e, "wait for the archive");
+	return n > 0 ? 0
+		     : err_set_reason(e, REASON_TIMEOUT, "nothing of the archive came for %u ms",
+				      s->silence_ms);
+}
+
 static ssize_t read_fd(void *arg, void *ret, size_t cap, struct err *e)
 {
 	struct stream_in *s = arg;
@@ -52,6 +72,8 @@ static ssize_t read_fd(void *arg, void *ret, size_t cap, struct err *e)
 
 	if (s->is_part)
 		return read_part(s, ret, cap, e);
+	if (wait_for_input(s, e) < 0)
+		return -1;
 	do
 		n = read(s->fd, ret, cap);
 	while (n < 0 && errno == EINTR);
@@ -102,6 +124,11 @@ struct stream_in *stream_in_part(int fd, uint64_t from, uint64_t len, uint64_t b
 		s->part_left = len;
 	}
 	return s;
+}
+
+void stream_in_set_silence(struct stream_in *s, uint32_t ms)
+{
+	s->silence_ms = ms;
 }
 
 bool stream_in_is_compressed(const struct stream_in *s)
@@ -253,6 +280,8 @@ ssize_t stream_in_splice(struct stream_in *s, int to, uint64_t n, struct err *e)
 	if (!s->begun || s->kind != KIND_PLAIN || s->hash || s->fd < 0 || s->is_part ||
 	    s->no_splice || s->in_at < s->in_len)
 		return 0;
+	if (wait_for_input(s, e) < 0)
+		return -1;
 	do
 		moved = splice(s->fd, NULL, to, NULL, n < SPLICE_MAX ? (size_t)n : SPLICE_MAX,
 			       SPLICE_F_MOVE);

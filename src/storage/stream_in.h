@@ -41,6 +41,9 @@ ssize_t stream_in_read(struct stream_in *s, void *ret, size_t cap, struct err *e
  * can be moved, and they are to be read. */
 ssize_t stream_in_splice(struct stream_in *s, int to, uint64_t n, struct err *e) MUST_USE;
 
+/* For a descriptor whose other end is a guest's: an error if nothing comes for so long. */
+void stream_in_set_silence(struct stream_in *s, uint32_t ms);
+
 /* Known after the first read. */
 bool stream_in_is_compressed(const struct stream_in *s);
 

@@ -66,6 +66,27 @@ static int check_path(const struct capture *c, const char *path, struct err *e)
 	return 0;
 }
 
+/* ---- places of a guest, which has one file system */
+
+static const char *place_at(const struct capture *c, unsigned place)
+{
+	return c->u->at == NULL || place >= STORAGE_HOST_MAX ? "" : c->u->at[place];
+}
+
+/* "0/usr/bin" becomes "1/bin" if place 1 is /usr. Numbers have one digit: it is shorter then. */
+static void move_to_place(const struct capture *c, char *path)
+{
+	for (unsigned i = 1; i < STORAGE_HOST_MAX && strncmp(path, "0/", 2) == 0; i++) {
+		size_t n = strlen(place_at(c, i));
+
+		if (n == 0 || strncmp(path + 2, place_at(c, i), n) != 0 ||
+		    (path[2 + n] != '/' && path[2 + n] != '\0'))
+			continue;
+		path[0] = (char)('0' + i);
+		memmove(path + 1, path + 2 + n, strlen(path + 2 + n) + 1);
+	}
+}
+
 /* ---- members */
 
 static int count(struct capture *c, uint64_t bytes, struct err *e)
@@ -139,14 +160,44 @@ static int make_link(struct capture *c, const struct tar_member *m, struct err *
 							    : 0;
 }
 
+/* The other places of a guest have the owner and mode of the first until their own come. */
+static int begin_others(struct capture *c, const struct tar_member *m, struct err *e)
+{
+	static struct tar_member other; /* large */
+
+	for (; place_at(c, c->places)[0] != '\0'; c->places++) {
+		other = *m;
+		(void)snprintf(other.head.path, sizeof(other.head.path), "%u", c->places);
+		if (make_directory(c, &other, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int set_place(struct capture *c, const struct tar_member *m, struct err *e)
+{
+	if (member_dir_leave(&c->dir, e) < 0)
+		return -1;
+	OWN_FD fd =
+		openat(c->u->top, m->head.path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return member_fail(e, "open", m->head.path);
+	return member_set_dir(fd, m, &c->u->ids, e);
+}
+
 static int begin_place(struct capture *c, const struct tar_member *m, struct err *e)
 {
 	const char *rest;
+	int place = place_of(m->head.path, &rest);
 
-	if (place_of(m->head.path, &rest) != (int)c->places)
+	if (place > 0 && (unsigned)place < c->places && place_at(c, (unsigned)place)[0] != '\0')
+		return set_place(c, m, e);
+	if (place != (int)c->places)
 		return err_set(e, ERR_INVALID, "places are out of order");
 	c->places++;
-	return make_directory(c, m, e);
+	if (make_directory(c, m, e) < 0)
+		return -1;
+	return place == 0 ? begin_others(c, m, e) : 0;
 }
 
 static int take_entry(struct capture *c, const struct tar_member *m, struct err *e)
@@ -217,6 +268,9 @@ static int take_member(struct capture *c, struct tar_member *m, struct err *e)
 	if (strcmp(m->head.path, "whole") == 0 || strcmp(m->head.path, "failed") == 0)
 		return take_end(c, m, e);
 	c->members++;
+	move_to_place(c, m->head.path);
+	if (m->head.type == TAR_HEAD_HARDLINK)
+		move_to_place(c, m->head.link);
 	return take_entry(c, m, e) < 0 ? err_wrap(e, "%.120s", m->head.path) : 0;
 }
 

@@ -5,12 +5,15 @@
 
 #include "layer_tree.h"
 #include "storage_jail.h"
+#include "storage_msg.h"
 #include "stream_in.h"
 
 struct unpack_capture {
 	int top; /* borrowed: an empty directory, for the directories of places */
 	struct storage_ids ids;
 	struct layer_count count; /* bounds; the result */
+	/* Borrowed: directories of place 0 that are other places (storage_msg.h). May be NULL. */
+	const char (*at)[STORAGE_PLACE_MAX];
 };
 
 /* Reads the archive to its end marker. After an error the directory is to be removed. */

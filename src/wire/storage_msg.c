@@ -33,16 +33,34 @@ static int check_stack(uint32_t n, const char ids[][STORAGE_ID_MAX], struct err 
 	return 0;
 }
 
+/* One component of a path, or nothing. */
+static bool is_place(const char *s)
+{
+	size_t n = strnlen(s, STORAGE_PLACE_MAX);
+
+	return n < STORAGE_PLACE_MAX && s[0] != '.' && memchr(s, '/', n) == NULL;
+}
+
+static int check_places(const char at[][STORAGE_PLACE_MAX], struct err *e)
+{
+	for (unsigned i = 0; i < STORAGE_HOST_MAX; i++)
+		if (!is_place(at[i]) || (i == 0 && at[i][0] != '\0'))
+			return err_set(e, ERR_INVALID, "malformed place");
+	return 0;
+}
+
 static int check_unpack(const union storage_request *r, struct err *e)
 {
 	const struct storage_unpack *u = &r->unpack;
 
-	if (u->format >= STORAGE_FORMATS || (u->flags & ~(uint32_t)STORAGE_UNPACK_FLAGS) != 0 ||
-	    u->zero != 0)
+	if (u->format >= STORAGE_FORMATS || (u->flags & ~(uint32_t)STORAGE_UNPACK_FLAGS) != 0)
 		return err_set(e, ERR_INVALID, "unknown format or flag");
 	if (u->bytes_max == 0 || u->bytes_max > UINT64_MAX / 4 || u->entries_max == 0 ||
-	    u->entries_max > UINT32_MAX || u->from > UINT64_MAX / 4 || u->length > UINT64_MAX / 4)
+	    u->entries_max > UINT32_MAX || u->silence_ms > INT32_MAX || u->from > UINT64_MAX / 4 ||
+	    u->length > UINT64_MAX / 4)
 		return err_set(e, ERR_INVALID, "a limit is out of range");
+	if (check_places(u->at, e) < 0)
+		return -1;
 	return check_id(u->layer, e) < 0 ? -1 : check_stack(u->nlower, u->lower, e);
 }
 
@@ -73,14 +91,6 @@ static int check_fold(const union storage_request *r, struct err *e)
 	return check_id(f->layer, e) < 0 ? -1 : check_stack(f->nfrom, f->from, e);
 }
 
-/* One component of a path, or nothing. */
-static bool is_place(const char *s)
-{
-	size_t n = strnlen(s, STORAGE_PLACE_MAX);
-
-	return n < STORAGE_PLACE_MAX && s[0] != '.' && memchr(s, '/', n) == NULL;
-}
-
 static int check_root(const union storage_request *r, struct err *e)
 {
 	const struct storage_root *o = &r->root;
@@ -90,9 +100,8 @@ static int check_root(const union storage_request *r, struct err *e)
 	if ((o->nfrom == 0 && o->flags == STORAGE_FOLD_BOTTOM) || o->zero != 0 ||
 	    o->reserve_percent > 100 || o->bytes_max == 0 || o->bytes_max > UINT64_MAX / 4)
 		return err_set(e, ERR_INVALID, "no layers, or a limit is out of range");
-	for (unsigned i = 0; i < STORAGE_HOST_MAX; i++)
-		if (!is_place(o->at[i]) || (i == 0 && o->at[i][0] != '\0'))
-			return err_set(e, ERR_INVALID, "malformed place");
+	if (check_places(o->at, e) < 0)
+		return -1;
 	return check_id(o->layer, e) < 0 ? -1 : check_stack(o->nfrom, o->from, e);
 }
 

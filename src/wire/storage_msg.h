@@ -14,11 +14,12 @@
 
 #include "err.h"
 
-#define STORAGE_VERSION 3
-#define STORAGE_ID_MAX 72      /* of a layer, with its NUL */
-#define STORAGE_STACK_MAX 128  /* layers in one request */
-#define STORAGE_BASE_MAX 256   /* of a name in template_dir, with its NUL */
-#define STORAGE_HOST_MAX 4     /* places of the host template */
+#define STORAGE_VERSION 4
+#define STORAGE_ID_MAX 72     /* of a layer, with its NUL */
+#define STORAGE_STACK_MAX 128 /* layers in one request */
+#define STORAGE_BASE_MAX 256  /* of a name in template_dir, with its NUL */
+#define STORAGE_HOST_MAX 4    /* places of the host template */
+#define STORAGE_PLACE_MAX 16
 #define STORAGE_FDS_MAX 4      /* of one request */
 #define STORAGE_JOBS_MAX 16    /* requests at a time; more are refused */
 #define STORAGE_LONG_MAX 6     /* of these, such as unpack images (storage_link.c) */
@@ -100,8 +101,13 @@ struct storage_unpack {
 	char layer[STORAGE_ID_MAX];
 	/* OCI layers: the layers below, the lowest first, for what the layer hides of them. */
 	uint32_t nlower;
-	uint32_t zero;
+	/* How long the descriptor may have nothing to read, for one that is a guest's; 0: as long
+	 * as the job may take. */
+	uint32_t silence_ms;
 	char lower[STORAGE_STACK_MAX][STORAGE_ID_MAX];
+	/* CAPTURE, of a guest: all of its changes are in place 0. Those below these directories
+	 * belong to the other places of the base ("" for each that it does not have). */
+	char at[STORAGE_HOST_MAX][STORAGE_PLACE_MAX];
 };
 
 /* Removes a layer. One that does not exist is no error. */
@@ -138,8 +144,6 @@ struct storage_fold {
 	char base[STORAGE_BASE_MAX]; /* STORAGE_FOLD_DIR: one component of a path, no leading dot */
 	char from[STORAGE_STACK_MAX][STORAGE_ID_MAX];
 };
-
-#define STORAGE_PLACE_MAX 16
 
 /* Makes the root image of a stack, the lowest first: an erofs file with all that a cell of it would
  * see. It is a layer of its own; the answer has its size, and a descriptor for reading it. flags

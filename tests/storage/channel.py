@@ -29,6 +29,11 @@ class Refused(Exception):
     pass
 
 
+def places_at(names):
+    """Those behind the first."""
+    return b"".join(p.encode().ljust(16, b"\0") for p in ("", *names)).ljust(64, b"\0")
+
+
 class Storage:
     """A cordon-storage with a folder of its own."""
     prefix = ()  # a program that starts it
@@ -84,9 +89,10 @@ class Storage:
         control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         self.sock.sendmsg([struct.pack("<IIQ", op, deadline_ms, self.job) + body], control)
 
-    def unpack_request(self, layer, form=OCI_LAYER, lower=(), digest=None, size=1 << 30, entries=100000, part=(0, 0)):
+    def unpack_request(self, layer, form=OCI_LAYER, lower=(), digest=None, size=1 << 30, entries=100000, part=(0, 0), silence_ms=0,
+                       places=()):
         return struct.pack("<IIQQQQ32s72sII", form, CHECK_SHA256 if digest else 0, size, entries, *part,
-                           bytes.fromhex(digest[7:]) if digest else b"", layer.encode(), len(lower), 0) + ids(lower)
+                           bytes.fromhex(digest[7:]) if digest else b"", layer.encode(), len(lower), silence_ms) + ids(lower) + places_at(places)
 
     def unpack(self, layer, data, **more):
         with tempfile.TemporaryFile() as f:
@@ -122,8 +128,7 @@ class Storage:
         return self.ask(FOLD, struct.pack("<IIII72s256s", below, len(stack), stay, 0, layer.encode(), base.encode()) + ids(stack))
 
     def root_request(self, layer, stack=(), below=BOTTOM, base="", places=(), size=1 << 36, reserve=0):
-        at = b"".join(p.encode().ljust(16, b"\0") for p in ("", *places)).ljust(64, b"\0")
-        return struct.pack("<IIIIQ72s256s", below, len(stack), reserve, 0, size, layer.encode(), base.encode()) + at + ids(stack)
+        return struct.pack("<IIIIQ72s256s", below, len(stack), reserve, 0, size, layer.encode(), base.encode()) + places_at(places) + ids(stack)
 
     def root_make(self, layer, stack=(), **more):
         """The answer, with a descriptor of the image."""

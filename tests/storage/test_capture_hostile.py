@@ -115,6 +115,54 @@ def hostile_streams_leave_nothing():
         check(w.process.poll() is None, "the program goes on")
 
 
+def a_guest_has_one_file_system():
+    """What it changed below the places of its template belongs to those; they stay directories."""
+    with World() as w:
+        guest = {"form": CAPTURE, "places": ["usr"]}
+        members = [TOP, directory("0/usr", mode=0o711), member("0/usr/x", b"1"), member("0/usrx", b"2"), directory("0/usr/d"),
+                   hard_link("0/usr/d/l", "0/usr/x"), member("0/usr/d/gone", kind=tarfile.CHRTYPE), directory("0/a"), hard_link("0/a/l", "0/usr/x")]
+        w.unpack("lay_x", archive(*members, member("whole", b"%d" % len(members))), **guest)
+        top = os.path.join(w.folder, "layers", "lay_x")
+        found = sorted(os.path.relpath(os.path.join(d, n), top) for d, dirs, files in os.walk(top) for n in dirs + files)
+        equal(found, ["0", "0/a", "0/a/l", "0/usrx", "1", "1/d", "1/d/gone", "1/d/l", "1/x"])
+        equal((os.stat(f"{top}/1").st_mode & 0o777, os.stat(f"{top}/1/x").st_nlink), (0o711, 3))
+        w.unpack("lay_y", archive(TOP, member("whole", b"1")), **guest)
+        equal(sorted(os.listdir(os.path.join(w.folder, "layers", "lay_y"))), ["0", "1"], "each place is there")
+        for name, why, *members in (
+            ("a place is removed", "not a path", member("0/usr", kind=tarfile.CHRTYPE)),
+            ("a place is a link", "not a path", symlink("0/usr", "etc")),
+            ("a place is a file", "not a path", member("0/usr", b"1")),
+            ("up", "not a path", directory("0/usr"), member("0/usr/../x", b"1")),
+            ("twice a slash", "not a path", directory("0/usr"), member("0/usr//x", b"1")),
+            ("a link to the place", "not a path", hard_link("0/l", "0/usr")),
+            ("the place by its number, twice", "File exists", member("0/usr/x", b"1"), member("1/x", b"2")),
+        ):
+            try:
+                refused(lambda: w.unpack("lay_z", archive(TOP, *members, member("whole", b"%d" % (1 + len(members)))), **guest), why)
+            except AssertionError as e:
+                raise AssertionError(f"{name}: {e}") from None
+        equal(w.listed(), ["lay_x", "lay_y"])
+
+
+def a_silent_guest_is_given_up():
+    with World() as w:
+        r, out = os.pipe()
+        for sent in (b"", archive(TOP)[:512], archive(TOP, member("0/f", b"1" * 300000))[:100000]):
+            began = time.monotonic()
+            w.send(UNPACK, w.unpack_request("lay_a", CAPTURE, silence_ms=300), [r])
+            writer = threading.Thread(target=os.write, args=(out, sent))
+            writer.start()
+            has(w.receive()["msg"], "nothing of the archive came for 300 ms")
+            writer.join(20)
+            check(time.monotonic() - began < 30, "it waits for the deadline")
+            wait_for(lambda: w.names() == [], 10, "nothing left")
+            os.close(r)
+            os.close(out)
+            r, out = os.pipe()
+        os.close(r)
+        os.close(out)
+
+
 def big_stream(megabytes):
     return archive(TOP, *[member(f"0/f{i}", os.urandom(1 << 20)) for i in range(megabytes)], member("whole", b"%d" % (megabytes + 1)))
 
@@ -212,7 +260,7 @@ def one_program_for_a_folder():
         w.start()
 
 
-TESTS = [hostile_streams_leave_nothing, killed_at_any_time_it_is_whole_or_absent, a_full_disk_is_told, late_ones_are_ended,
+TESTS = [hostile_streams_leave_nothing, a_guest_has_one_file_system, a_silent_guest_is_given_up, killed_at_any_time_it_is_whole_or_absent, a_full_disk_is_told, late_ones_are_ended,
          one_program_for_a_folder]
 
 

@@ -131,6 +131,15 @@ static void test_unpack(void)
 	r.unpack.entries_max = 0;
 	check("no entries", &r, n, 1, "limit");
 	r = good(STORAGE_UNPACK);
+	r.unpack.silence_ms = UINT32_MAX;
+	check("a long silence", &r, n, 1, "limit");
+	r = good(STORAGE_UNPACK);
+	memcpy(r.unpack.at[1], "usr/x", 6);
+	check("a place with a slash", &r, n, 1, "place");
+	r = good(STORAGE_UNPACK);
+	memcpy(r.unpack.at[0], "usr", 4);
+	check("a name of the first place", &r, n, 1, "place");
+	r = good(STORAGE_UNPACK);
 	r.unpack.nlower = STORAGE_STACK_MAX + 1;
 	check("too many below", &r, n, 1, "layers");
 	r = good(STORAGE_UNPACK);
