@@ -160,9 +160,11 @@ struct session {
 	struct session *next_stopped; /* in core's list */
 	bool unsaved;		      /* the row could not be written; tried again every second */
 	struct execution *executions;
-	struct keeping *keeping;	   /* owned; kept_diff.c */
-	struct capturing *capturing;	   /* owned; session_capture.c */
-	struct cooling *cooling;	   /* owned; session_cold.c */
+	struct keeping *keeping;     /* owned; kept_diff.c */
+	struct capturing *capturing; /* owned; session_capture.c */
+	struct cooling *cooling;     /* owned; session_cold.c, as the next */
+	/* NULL, or called once when it is usable, instead of ending when_running */
+	void (*on_usable)(struct session *s);
 	struct session_services *services; /* owned; session_service.c */
 	bool prepared;		     /* the commands of its template ran before it had the cell */
 	bool plain_shell;	     /* there is no bash */
@@ -181,8 +183,10 @@ struct session {
 	bool disk_counted;	   /* in the sums of its tenant */
 	bool cold_counted;	   /* the same, as one without a cell */
 	struct file_op *file_ops;
-	struct tree_kill *kills; /* of ended executions, under way */
-	struct dial_call *dials; /* under way, or held by the callers */
+	struct guest_reader *readers; /* guest_reader.c, as the next */
+	struct guest_reader *still;   /* owned: its programs stand still by it; NULL: none */
+	struct tree_kill *kills;      /* of ended executions, under way */
+	struct dial_call *dials;      /* under way, or held by the callers */
 	unsigned ndials;
 	unsigned running;    /* executions not ended */
 	uint64_t records;    /* of executions; 0: not counted yet, if it was restored */

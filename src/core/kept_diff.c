@@ -13,6 +13,7 @@
 #include "core_private.h"
 #include "diff_record.h"
 #include "event_log.h"
+#include "guest_reader.h"
 #include "io.h"
 #include "keeper_link.h"
 #include "log.h"
@@ -263,7 +264,9 @@ static void read_list(struct keeping *k)
 
 	buf_init(&k->list, 2 * LIST_MAX);
 	buf_init(&k->record, RECORD_MAX);
-	k->diff = (struct session_diff){ .on_data = on_data, .on_done = on_done, .arg = k };
+	k->diff = (struct session_diff){
+		.on_data = on_data, .on_done = on_done, .arg = k, .still = true
+	};
 	loop_timer_set(s->core->loop, &k->timer, k->until_ns);
 	session_diff(s, &k->diff);
 }
@@ -312,7 +315,8 @@ bool kept_diff_start(struct session *s)
 		not_kept(s, "the session was being paused or resumed");
 		return false;
 	}
-	if (!c->frozen && s->core->cells.keeper.restrictions.freezer == 0) {
+	if (!c->frozen && !guest_reader_is_needed(s) &&
+	    s->core->cells.keeper.restrictions.freezer == 0) {
 		not_kept(s, "this machine has no freezer for cells");
 		return false;
 	}
@@ -323,7 +327,7 @@ bool kept_diff_start(struct session *s)
 	k->until_ns = clock_now_ns() + TIME_MS * CLOCK_MS;
 	s->keeping = k;
 	loop_timer_set(s->core->loop, &k->timer, k->until_ns);
-	if (c->frozen)
+	if (c->frozen || guest_reader_is_needed(s)) /* the latter: its agent stops the programs */
 		read_list(k);
 	else
 		freeze(s);

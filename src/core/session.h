@@ -204,7 +204,10 @@ struct session_diff {
 	struct core *core; /* NULL: not under way */
 	struct tenant *tenant;
 	struct keeper_call *call;
-	int pipe; /* owned */
+	struct guest_reader *reader; /* owned; NULL: a keeper reads */
+	struct completion ready;
+	bool still; /* the programs of a guest stand still meanwhile: set by the caller */
+	int pipe;   /* owned */
 };
 void session_diff(struct session *s, struct session_diff *d);
 void session_diff_cancel(struct session_diff *d);

@@ -11,6 +11,7 @@
 #include "execution.h"
 #include "execution_kill.h"
 #include "execution_prepare.h"
+#include "guest_reader.h"
 #include "kept_diff.h"
 #include "key_sessions.h"
 #include "list.h"
@@ -31,7 +32,10 @@ static void on_notify_running(struct loop_task *t)
 	if (s->starting)
 		core_metrics_created(clock_now_ns() - s->created_ns, s->from_pool);
 	s->starting = false;
-	completions_end_all(&s->when_running, NULL);
+	if (s->on_usable != NULL)
+		s->on_usable(s);
+	else
+		completions_end_all(&s->when_running, NULL);
 }
 
 struct session *session_new(struct core *c, struct tenant *t)
@@ -83,6 +87,8 @@ void session_free_for(struct session *s, const struct err *why)
 		execution_free(s->executions);
 	execution_kills_lost(s);
 	dial_all_lost(s, &e);
+	guest_readers_lost(s, &e);
+	guest_reader_free(s->still);
 	free(s->own);
 	free(s->samples);
 	free(s->past);

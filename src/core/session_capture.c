@@ -7,6 +7,10 @@
  * never reads. What decides is the answer of cordon-storage: a keeper or a writer that fails closes
  * its end of the pipe, and then the archive has no last record.
  *
+ * The files of a virtual machine are read by a built-in of its agent (guest_reader.h), which stops
+ * the guest's programs instead of a keeper. It is read by cordon-storage as it comes, with a bound
+ * for the time without a byte, because the guest is not trusted to go on.
+ *
  * A capture has a process of the keeper and one of cordon-storage for as long as it takes. So few
  * run at a time, and fewer of one tenant; the others wait, neither frozen nor counted. */
 #include "session_capture.h"
@@ -20,6 +24,7 @@
 #include <unistd.h>
 
 #include "core_private.h"
+#include "guest_reader.h"
 #include "io.h"
 #include "keeper_link.h"
 #include "layers.h"
@@ -40,6 +45,9 @@
 #define PIPE_BYTES (1 << 20)
 #define RUNNING_MAX 6 /* at a time; diff_reader.c and STORAGE_JOBS_MAX have room for these */
 #define RUNNING_TENANT_MAX 3
+#define GUESTS_MAX 4	       /* of these: a guest decides how long its capture takes */
+#define GUEST_MS 300000	       /* for all of it */
+#define GUEST_SILENCE_MS 60000 /* without a byte; emulated guests are slow */
 
 struct capturing {
 	struct capturing *next, **link; /* list.h: of the core, the newest first */
@@ -47,7 +55,9 @@ struct capturing {
 	struct session_capture *to; /* NULL: cancelled */
 	struct layer_writing layer;
 	struct storage_job job;
-	struct keeper_call *call; /* CAPTURE */
+	struct keeper_call *call;    /* CAPTURE */
+	struct guest_reader *reader; /* owned; NULL: a keeper reads */
+	struct completion ready;     /* of the reader */
 	char kind[STORE_LAYER_KIND_MAX];
 	bool waiting; /* for others to end */
 	bool froze;   /* the cell was running before */
@@ -63,6 +73,18 @@ static void start_next(struct core *c);
 
 /* ---- the end */
 
+/* The programs of a guest go on, unless they are to stand still. */
+static void free_reader(struct capturing *k)
+{
+	struct session *s = k->session;
+
+	if (k->keep_frozen && k->why.code == ERR_NONE && k->to != NULL && s->still == NULL)
+		s->still = k->reader;
+	else
+		guest_reader_free(k->reader);
+	k->reader = NULL;
+}
+
 static void finish(struct capturing *k)
 {
 	struct session *s = k->session;
@@ -75,6 +97,7 @@ static void finish(struct capturing *k)
 	s->capturing = NULL;
 	LIST_REMOVE(k);
 	layers_settle(&s->core->layers, &k->layer, why.code == ERR_NONE);
+	free_reader(k);
 	if (to != NULL)
 		to->under_way = NULL;
 	free(k);
@@ -246,19 +269,71 @@ static void watch(struct capturing *k, int pipe)
 		io_close_all(&k->pipe, 1);
 }
 
+static void unpack(struct capturing *k, struct storage_unpack *r, int from)
+{
+	struct session *s = k->session;
+
+	r->format = STORAGE_CAPTURE;
+	r->head.deadline_ms = k->reader != NULL ? GUEST_MS : CAPTURE_MS;
+	r->bytes_max = k->layer.bytes;
+	r->entries_max = s->row.limits.inodes + ENTRIES_SPARE;
+	if (r->entries_max > k->layer.entries)
+		r->entries_max = k->layer.entries;
+	(void)snprintf(r->layer, sizeof(r->layer), "%s", k->layer.id);
+	k->unpacking = true;
+	k->job.done = (struct completion){ .on_done = on_unpacked, .arg = k };
+	storage_link_unpack(&s->core->storage, &k->job, r, from);
+}
+
+/* Of a guest: it has one file system, and layers of the host template have several places. */
+static int unpack_guest(struct capturing *k, struct err *e)
+{
+	struct session *s = k->session;
+	struct core *c = s->core;
+	struct storage_unpack r = { .silence_ms = GUEST_SILENCE_MS };
+	struct template_stack stack;
+	int from;
+
+	if (session_spec_stack(s->template, &s->row, s->own, &stack, NULL, e) < 0)
+		return -1;
+	for (uint32_t i = 1;
+	     stack.base == TEMPLATE_BASE_HOST && i < c->o.host.nlayers && i < STORAGE_HOST_MAX; i++)
+		(void)snprintf(r.at[i], sizeof(r.at[i]), "%.15s", c->o.host.layers[i].at + 1);
+	from = guest_reader_take(k->reader);
+	if (fcntl(from, F_SETFL, 0) < 0) { /* cordon-storage waits for each byte */
+		io_close_all(&from, 1);
+		return err_sys(e, "pipe");
+	}
+	unpack(k, &r, from);
+	return 0;
+}
+
+static void on_reader_ready(struct completion *done, const struct err *e)
+{
+	struct capturing *k = done->arg;
+	struct err why;
+
+	k->unpacking = false;
+	if (e == NULL && unpack_guest(k, &why) == 0)
+		return;
+	fail(k, e != NULL ? e : &why);
+	finish(k);
+}
+
 static int start_stream(struct capturing *k, struct err *e)
 {
 	struct session *s = k->session;
 	struct keeper_create plan;
-	struct storage_unpack r = { .format = STORAGE_CAPTURE,
-				    .head.deadline_ms = CAPTURE_MS,
-				    .bytes_max = k->layer.bytes,
-				    .entries_max = s->row.limits.inodes + ENTRIES_SPARE };
+	struct storage_unpack r = { 0 };
 	struct keeper_diff ask;
 	int ends[2];
 
-	if (r.entries_max > k->layer.entries)
-		r.entries_max = k->layer.entries;
+	if (guest_reader_is_needed(s)) {
+		k->unpacking = true; /* its end is to come */
+		k->ready = (struct completion){ .on_done = on_reader_ready, .arg = k };
+		k->reader = guest_reader_new(s, "capture", &k->ready);
+		return 0;
+	}
 	if (session_spec_plan(s->core, s->template, &s->row, s->own, &plan, e) < 0)
 		return -1;
 	if (pipe2(ends, O_CLOEXEC) < 0)
@@ -266,12 +341,9 @@ static int start_stream(struct capturing *k, struct err *e)
 	(void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* faster; a smaller one works as well */
 	watch(k, ends[0]);
 	session_diff_request(s, KEEPER_CAPTURE, &plan, &ask);
-	(void)snprintf(r.layer, sizeof(r.layer), "%s", k->layer.id);
 	k->call = keeper_link_ask(&s->core->cells.keeper, &ask, sizeof(ask), ends[1], KEEPER_URGENT,
 				  on_captured, k);
-	k->unpacking = true;
-	k->job.done = (struct completion){ .on_done = on_unpacked, .arg = k };
-	storage_link_unpack(&s->core->storage, &k->job, &r, ends[0]);
+	unpack(k, &r, ends[0]);
 	return 0;
 }
 
@@ -325,7 +397,7 @@ static int check(const struct session *s, struct err *e)
 {
 	if (session_level_check(s, CELL_CAN_DIFF, "snapshot", e) < 0)
 		return -1;
-	if (s->core->cells.keeper.restrictions.freezer == 0)
+	if (!guest_reader_is_needed(s) && s->core->cells.keeper.restrictions.freezer == 0)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "snapshots need cgroup v2, which this machine does not have");
 	if (s->capturing != NULL)
@@ -356,7 +428,7 @@ static int start(struct capturing *k, struct err *e)
 
 	if (check_state(s, e) < 0 || admit(k, e) < 0)
 		return -1;
-	k->froze = !s->cell->frozen;
+	k->froze = !s->cell->frozen && !guest_reader_is_needed(s);
 	if (!k->froze) {
 		begin_stream(k);
 		return 0;
@@ -369,13 +441,15 @@ static int start(struct capturing *k, struct err *e)
 
 static bool has_room(const struct capturing *k)
 {
-	unsigned all = 0, own = 0;
+	bool guest = guest_reader_is_needed(k->session);
+	unsigned all = 0, own = 0, guests = 0;
 
 	for (const struct capturing *o = k->session->core->captures; o != NULL; o = o->next) {
 		all += !o->waiting;
 		own += !o->waiting && o->session->tenant == k->session->tenant;
+		guests += !o->waiting && guest_reader_is_needed(o->session);
 	}
-	return all < RUNNING_MAX && own < RUNNING_TENANT_MAX;
+	return all < RUNNING_MAX && own < RUNNING_TENANT_MAX && (!guest || guests < GUESTS_MAX);
 }
 
 /* The one that waits longest, of those whose tenant may have one more. */
@@ -486,6 +560,7 @@ void session_capture_lost(struct session *s, const struct err *why)
 	LIST_REMOVE(k);
 	if (k->call != NULL)
 		keeper_link_cancel(k->call);
+	guest_reader_free(k->reader);
 	storage_link_cancel(&s->core->storage, &k->job);
 	layers_settle(&s->core->layers, &k->layer, false);
 	free(k);

@@ -11,6 +11,7 @@
 #include "dial.h"
 #include "execution_adopt.h"
 #include "execution_kill.h"
+#include "guest_reader.h"
 #include "layer_fold.h"
 #include "layers.h"
 #include "quota.h"
@@ -107,6 +108,9 @@ static void lose_cell_users(struct session *s)
 		session_lose_executions(s);
 	while (s->file_ops != NULL)
 		file_op_lost(s->file_ops);
+	guest_readers_lost(s, &e);
+	guest_reader_free(s->still); /* it ends with the cell */
+	s->still = NULL;
 	execution_kills_lost(s);
 	dial_all_lost(s, &e);
 	session_parts_cell_gone(s, &e);
@@ -334,6 +338,25 @@ static int again(struct session *s, enum cold_how how, struct err *e)
 	return 0;
 }
 
+/* The files of a virtual machine are in its memory, and read by its agent. One that is paused with
+ * its memory has to run for that. */
+static bool must_wake(const struct session *s, enum cold_how how)
+{
+	return how == COLD_CAPTURE && guest_reader_is_needed(s) && s->cooling == NULL &&
+	       s->row.state == SESSION_PAUSED &&
+	       (s->row.cold == COLD_MEMORY || !session_is_cold(&s->row));
+}
+
+static void on_woken(struct session *s);
+
+/* on_woken() or session_cold_not_woken() follows. */
+static void wake_to_cool(struct session *s, const struct store_actor *who)
+{
+	s->on_usable = on_woken;
+	s->waker = who == NULL ? (struct store_actor){ 0 } : *who;
+	session_resume(s, who, NULL);
+}
+
 /* 0: under way or done. */
 static int make_cold(struct session *s, enum cold_how how, const struct store_actor *who,
 		     struct err *e)
@@ -353,6 +376,11 @@ void session_cold_pause(struct session *s, enum cold_how how, const struct store
 {
 	struct err e;
 
+	if (must_wake(s, how)) {
+		wait_for(s, w, &s->when_paused);
+		wake_to_cool(s, who);
+		return;
+	}
 	if (make_cold(s, how, who, &e) < 0) {
 		if (w != NULL)
 			completion_end_soon(w, s->core->loop, &e);
@@ -369,6 +397,11 @@ static void boot_again(struct session *s, enum cold_how how, const struct store_
 {
 	struct err e;
 
+	if (must_wake(s, how)) {
+		wait_for(s, w, &s->when_running);
+		wake_to_cool(s, who);
+		return;
+	}
 	if (make_cold(s, how, who, &e) < 0) {
 		completion_end_soon(w, s->core->loop, &e);
 		return;
@@ -388,6 +421,26 @@ void session_cold_reset(struct session *s, const struct store_actor *who, struct
 void session_cold_reboot(struct session *s, const struct store_actor *who, struct completion *w)
 {
 	boot_again(s, COLD_CAPTURE, who, w);
+}
+
+/* Those that wait for it to run wait for the next cell then: on_gone() resumes it. */
+static void on_woken(struct session *s)
+{
+	struct store_actor who = s->waker;
+	struct err e;
+
+	s->on_usable = NULL;
+	if (make_cold(s, COLD_CAPTURE, &who, &e) == 0)
+		return;
+	completions_end_all(&s->when_paused, &e);
+	completions_end_all(&s->when_running, NULL);
+}
+
+void session_cold_not_woken(struct session *s, const struct err *e)
+{
+	if (s->on_usable != NULL)
+		completions_end_all(&s->when_paused, e);
+	s->on_usable = NULL;
 }
 
 /* ---- restarts and the end */

@@ -23,7 +23,8 @@ enum cold_how {
 };
 
 /* Pauses the session and ends its cell; w ends when the cell is gone and its memory is free. A
- * session that is paused with its memory becomes cold, too. w may be NULL. */
+ * session that is paused with its memory becomes cold, too; a virtual machine goes on for that,
+ * until its files are read. w may be NULL. */
 void session_cold_pause(struct session *s, enum cold_how how, const struct store_actor *who,
 			struct completion *w);
 
@@ -42,6 +43,8 @@ bool session_is_kept(const struct store_session *row);
 void session_cold_wake(struct session *s, const struct store_actor *who);
 /* Its new cell is up, or could not be made. */
 void session_cold_up(struct session *s, const struct err *e);
+/* It could not be woken, perhaps in order to read its files. */
+void session_cold_not_woken(struct session *s, const struct err *e);
 /* After a start: true if it is cold, and nothing else is to be done for it. */
 bool session_cold_restore(struct session *s);
 /* The cell of a session that is kept has died (s->cell), or is not there after a start (NULL): the

@@ -32,6 +32,9 @@ int session_cold_write_going(struct session *s, uint32_t cold, const struct stor
 
 static int write_layers(struct session *s, const struct template_stack *own, struct err *e)
 {
+	/* Not the images of its guest: they have other files. */
+	if (store_layer_unuse(s->core->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id, e) < 0)
+		return -1;
 	return store_layer_use(s->core->store, STORE_LAYER_OF_SESSION, s->row.id, own->layers,
 			       own->nlayers, e);
 }

@@ -18,6 +18,18 @@
 #include "session_spec.h"
 #include "session_stop.h"
 #include "session_timer.h"
+#include "templates_private.h"
+
+/* One that was reset, or never had files of its own, begins as its template does: a snapshot with
+ * memory goes on. */
+static void set_beginning(struct session *s)
+{
+	if (s->row.cold == COLD_MEMORY)
+		return;
+	s->goes_on = s->own == NULL && s->template != NULL && template_has_memory(s->template);
+	if (s->goes_on)
+		memcpy(s->source, s->template->row.source, sizeof(s->source));
+}
 
 void session_cold_wake(struct session *s, const struct store_actor *who)
 {
@@ -34,11 +46,13 @@ void session_cold_wake(struct session *s, const struct store_actor *who)
 	    session_spec_plan(c, s->template, &s->row, s->own, &plan, &e) < 0 ||
 	    (!s->counted && quota_fits(s, &retry_s, &e) < 0) ||
 	    session_save(s, SESSION_RESUMING, SESSION_NO_REASON, &e) < 0) {
+		session_cold_not_woken(s, &e);
 		completions_end_all(&s->when_running, &e);
 		return;
 	}
 	if (!s->counted)
 		quota_take(s);
+	set_beginning(s);
 	session_make_cell(s, &plan);
 }
 
@@ -55,6 +69,7 @@ static void not_up(struct session *s, const struct err *e)
 		"the next start makes paused of resuming, too");
 	s->row.state = SESSION_PAUSED;
 	session_plan_timer(s);
+	session_cold_not_woken(s, &why);
 	completions_end_all(&s->when_running, &why);
 }
 
@@ -98,6 +113,8 @@ void session_cold_up(struct session *s, const struct err *e)
 	}
 	if (goes_on)
 		went_on(s);
+	else if (s->goes_on)
+		session_service_recover(s);
 	else
 		session_reboot_begin(s);
 	session_start_parts(s);

@@ -1,5 +1,5 @@
 /* session_diff.c - the list of what a cell changed (session.h), which a reader process of the
- * keeper writes to a pipe.
+ * keeper writes to a pipe; in a virtual machine, a built-in of its agent (guest_reader.h).
  *
  * The request is over when two events have come, in either order: the pipe has ended, and the
  * keeper has answered. A keeper that refuses closes its end of the pipe first, and a short list is
@@ -10,13 +10,16 @@
 #include <sys/epoll.h>
 
 #include "core_private.h"
+#include "guest_reader.h"
 #include "io.h"
 #include "keeper_link.h"
+#include "pipe_io.h"
 #include "session.h"
 #include "session_spec.h"
 
 #define BUFFER 65536
 #define SILENCE_MS 60000 /* without a byte */
+#define GUEST_MS 120000	 /* for all of a list that a guest writes: it may never end */
 #define TENANT_MAX 4
 #define NODE_MAX 8 /* as many readers as the keeper has */
 
@@ -30,6 +33,8 @@ static void release(struct session_diff *d)
 	d->call = NULL;
 	loop_remove(d->core->loop, &d->fd);
 	io_close_all(&d->pipe, 1);
+	guest_reader_free(d->reader);
+	d->reader = NULL;
 	d->core->diffs--;
 	d->tenant->diffs--;
 	d->core = NULL;
@@ -54,14 +59,15 @@ static void on_readable(struct loop_fd *f, uint32_t events)
 {
 	struct session_diff *d = f->arg;
 	uint8_t bytes[BUFFER];
-	ssize_t n = read(d->pipe, bytes, sizeof(bytes));
+	ssize_t n = pipe_io_read(d->pipe, bytes, sizeof(bytes)); /* it may be a guest's */
 	struct err e;
 
 	(void)events;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0) {
-		completion_set_deadline(&d->end, SILENCE_MS, "changes of the session");
+		if (d->reader == NULL)
+			completion_set_deadline(&d->end, SILENCE_MS, "changes of the session");
 		d->on_data(d, bytes, (size_t)n);
 		return;
 	}
@@ -132,10 +138,31 @@ static void ask(struct session *s, struct session_diff *d, const struct keeper_c
 				  on_reply, d);
 }
 
+static void on_reader_ready(struct completion *c, const struct err *e)
+{
+	struct session_diff *d = c->arg;
+	struct err why;
+
+	if (e == NULL) {
+		d->pipe = guest_reader_take(d->reader);
+		if (loop_add(d->core->loop, &d->fd, d->pipe, EPOLLIN, &why) == 0)
+			return;
+		e = &why;
+	}
+	finish(d, e);
+}
+
 static int begin(struct session *s, struct session_diff *d, struct err *e)
 {
 	struct keeper_create plan;
 	int ends[2];
+
+	if (guest_reader_is_needed(s)) {
+		d->ready = (struct completion){ .on_done = on_reader_ready, .arg = d };
+		completion_set_deadline(&d->end, GUEST_MS, "changes of the session");
+		d->reader = guest_reader_new(s, d->still ? "frozen-diff" : "diff", &d->ready);
+		return 0;
+	}
 
 	if (session_spec_plan(s->core, s->template, &s->row, s->own, &plan, e) < 0)
 		return -1;
@@ -169,6 +196,7 @@ void session_diff(struct session *s, struct session_diff *d)
 	d->tenant->diffs++;
 	d->pipe = -1;
 	d->call = NULL;
+	d->reader = NULL;
 	d->fd = (struct loop_fd){ .fd = -1, .on_ready = on_readable, .arg = d };
 	if (begin(s, d, &e) < 0)
 		finish(d, &e);

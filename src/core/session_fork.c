@@ -263,7 +263,7 @@ static void on_remembered(struct completion *c, const struct err *e)
 		return;
 	}
 	f->image = take_image(f->memory, f->id);
-	make_all(f, NULL, NULL);
+	make_all(f, NULL, f->source->own); /* below what is in the memory, as in the source */
 }
 
 static void on_snapshot(struct completion *c, const struct err *e)

@@ -384,7 +384,8 @@ static int find_own(struct guest_boot *b, struct err *e)
 	n = store_layer_used(s->core->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id, b->layers,
 			     LAYERS, e);
 	b->own_memory = n == LAYERS;
-	if (n < 0 || n == LAYERS || !template_has_memory(s->template))
+	/* Files of its own: it was paused without its memory since. */
+	if (n < 0 || n == LAYERS || !template_has_memory(s->template) || s->own != NULL)
 		return n;
 	n = store_layer_used(s->core->store, STORE_LAYER_GUEST_OF_SNAPSHOT, s->template->row.id,
 			     b->layers, LAYERS, e);

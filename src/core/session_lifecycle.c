@@ -336,7 +336,8 @@ static void on_cell_held(struct live_cell *cell, const struct agent_event *v)
 
 	if (x != NULL)
 		execution_adopt(x, cell, v);
-	else if (s->goes_on && cell->state == LIVE_BOOTING && s->row.state == SESSION_CREATING)
+	else if (s->goes_on && cell->state == LIVE_BOOTING &&
+		 (s->row.state == SESSION_CREATING || s->row.cold == COLD_BLANK))
 		execution_continue(s, cell, v);
 	else if (agent_send_forget(&cell->agent, v->handle, &e) == 0)
 		live_cell_flush(cell);

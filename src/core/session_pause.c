@@ -9,6 +9,7 @@
 #include "clock.h"
 #include "core.h"
 #include "core_private.h"
+#include "guest_reader.h"
 #include "keeper_link.h"
 #include "live_cell.h"
 #include "log.h"
@@ -179,6 +180,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 		IGNORED(session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &(struct err){ 0 }),
 			"it is paused; recovery makes paused of resuming, too");
 		s->row.state = SESSION_PAUSED;
+		session_cold_not_woken(s, &why);
 		completions_end_all(&s->when_running, &why);
 		return;
 	}
@@ -191,8 +193,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 	}
 	session_touch(s);
 	session_parts_resumed(s);
-	if (session_is_usable(s))
-		completions_end_all(&s->when_running, NULL);
+	loop_defer(s->core->loop, &s->notify_running);
 }
 
 void session_resume(struct session *s, const struct store_actor *who, struct completion *w)
@@ -219,6 +220,7 @@ void session_resume(struct session *s, const struct store_actor *who, struct com
 	session_timer_check_clock(s->core);
 	session_set_actor(s, who);
 	if (session_save(s, SESSION_RESUMING, SESSION_NO_REASON, &e) < 0) {
+		session_cold_not_woken(s, &e);
 		completions_end_all(&s->when_running, &e);
 		return;
 	}
@@ -257,6 +259,8 @@ void session_pause_by_itself(struct session *s, bool without_memory)
 
 void session_pause_thaw(struct session *s)
 {
+	guest_reader_free(s->still);
+	s->still = NULL;
 	if (s->cell->frozen && s->cell->call == NULL)
 		session_ask_freeze(s, false, on_thawed);
 }

@@ -6,6 +6,7 @@
 #include "execution.h"
 #include "execution_kill.h"
 #include "file_op.h"
+#include "guest_reader.h"
 #include "kept_diff.h"
 #include "live_cell.h"
 #include "log.h"
@@ -87,6 +88,7 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 
 	if (session_cold_stopping(s, &e))
 		return;
+	guest_readers_lost(s, &e);
 	if (waits)
 		session_stopped_soon(s);
 	else if (s->cell != NULL && !kept_diff_start(s))

@@ -194,7 +194,7 @@ int guest_boot(int *ret_port, struct err *e)
 	    || guest_root_enter(e) < 0)
 		return -1;
 	/* clang-format on */
-	spawn_guest_builtin = guest_changes_run;
+	spawn_guest = &guest_changes;
 	fd_close(INIT_FD_ID_SLOT); /* no id range in a machine of its own */
 	return 0;
 }

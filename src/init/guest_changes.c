@@ -1,17 +1,37 @@
 #include "guest_changes.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include "capture.h"
+#include "capture_out.h"
 #include "diff.h"
+#include "guest_limits.h"
 #include "guest_root.h"
 #include "kernel.h"
 #include "keeper_msg.h"
 
+#define READERS_MAX 16 /* at a time; cordond asks for one capture of a session, and few diffs */
+
 enum { ROOT_FD = 3, IMAGE_FD };
+
+static pid_t readers[READERS_MAX]; /* PID 1's: those that stop the programs; 0: free */
+
+static bool stops_programs(const char *name)
+{
+	return strcmp(name, "frozen-diff") == 0 || strcmp(name, "capture") == 0;
+}
+
+static bool is_one(const char *name)
+{
+	return strcmp(name, "diff") == 0 || stops_programs(name);
+}
+
+/* ---- in the child */
 
 /* As keeper/diff_reader.c leaves them: the disk is the root directory, 3 the root that programs
  * see, 4 the only layer. */
@@ -26,14 +46,65 @@ static bool arrange(void)
 	       kernel_close_range(IMAGE_FD + 1, ~0U) == 0;
 }
 
-bool guest_changes_run(const char *name)
+/* Until the server does not need it any more that nothing changes. */
+static void wait_for_end_of_input(void)
+{
+	char ignored[256];
+	ssize_t n;
+
+	(void)kernel_close_range(STDOUT_FILENO, STDOUT_FILENO);
+	do
+		n = read(STDIN_FILENO, ignored, sizeof(ignored));
+	while (n > 0 || (n < 0 && errno == EINTR));
+}
+
+static void NORETURN run(const char *name)
 {
 	char top[] = "/", *places[] = { top };
-	bool diff = strcmp(name, "diff") == 0;
+	bool capture = strcmp(name, "capture") == 0, frozen = stops_programs(name);
+	struct err e, ignored;
+	int code;
 
-	if (!diff && strcmp(name, "capture") != 0)
-		return false;
+	if (frozen && guest_limits_freeze(true, &e) < 0)
+		_exit(capture && capture_out_end(&e, &ignored) < 0 ? 2 : 1);
 	if (!arrange())
 		_exit(1);
-	_exit(diff ? diff_main(1, places) : capture_main(1, places));
+	code = capture ? capture_main(1, places) : diff_main(1, places);
+	if (frozen)
+		wait_for_end_of_input();
+	_exit(code);
 }
+
+/* ---- in PID 1 */
+
+static void on_start(const char *name, pid_t pid)
+{
+	unsigned i = 0;
+
+	if (!stops_programs(name))
+		return;
+	while (i < READERS_MAX && readers[i] != 0)
+		i++;
+	if (i < READERS_MAX)
+		readers[i] = pid;
+	else
+		(void)kill(pid, SIGKILL);
+}
+
+static void on_exit_of(pid_t pid)
+{
+	bool found = false, left = false;
+	struct err e;
+
+	for (unsigned i = 0; i < READERS_MAX; i++) {
+		found = found || readers[i] == pid;
+		readers[i] = readers[i] == pid ? 0 : readers[i];
+		left = left || readers[i] != 0;
+	}
+	if (found && !left)
+		IGNORED(guest_limits_freeze(false, &e), "the file is there, and takes a number");
+}
+
+const struct spawn_guest guest_changes = {
+	.is_one = is_one, .run = run, .on_start = on_start, .on_exit = on_exit_of
+};

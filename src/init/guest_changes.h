@@ -1,10 +1,13 @@
-/* guest_changes.h - what was changed in a virtual machine: the built-ins "diff" and "capture",
- * which exist there only. In a cell the keeper starts the readers (diff.h, capture.h); no keeper
- * sees the file systems of a guest. See guest_boot.h. */
+/* guest_changes.h - what was changed in a virtual machine: the built-ins "diff", "frozen-diff" and
+ * "capture", which exist there only. In a cell the keeper starts the readers (diff.h, capture.h);
+ * no keeper sees the file systems of a guest. See guest_boot.h.
+ *
+ * The programs of the guest stand still from the start of "frozen-diff" and "capture" until the
+ * built-in has ended, which waits for the end of its standard input. PID 1 lets them go on, however
+ * it ended. */
 #pragma once
 
-#include <stdbool.h>
+#include "spawn.h"
 
-/* In the child of a built-in, as root, with the descriptors of PID 1 still open. False: it is
- * another built-in. Else it does not return. */
-bool guest_changes_run(const char *name);
+/* Run as root, with the descriptors of PID 1 still open. */
+extern const struct spawn_guest guest_changes;

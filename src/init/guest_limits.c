@@ -17,14 +17,17 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "io.h"
+#include "keeper_msg.h"
 #include "programs.h"
 #include "restrict.h"
 #include "spawn.h"
 
 #define RESERVE (16ULL << 20)
+#define FREEZE_MS 10000
 #define OWN_FILES 65536 /* descriptors of PID 1: pipes, streams and connections of all programs */
 
 static int cell = -1;	      /* /cgroup/cell */
@@ -58,7 +61,9 @@ static int make_cgroup(struct err *e)
 		return err_sys(e, "mount cgroups");
 	if (io_write_file(AT_FDCWD, "/cgroup/cgroup.subtree_control", "+memory +pids", e) < 0)
 		return -1;
-	cell = open("/cgroup/cell", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* Above the numbers that a new process gives to its own: built-ins of the guest use it. */
+	OWN_FD fd = open("/cgroup/cell", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cell = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, INIT_FD_DIAG + 1);
 	return cell < 0 ? err_sys(e, "open the cgroup") : 0;
 }
 
@@ -148,4 +153,20 @@ int guest_limits_set(const struct guest_hello *h)
 	nofile_limit = h->nofile == 0 ? OWN_FILES : h->nofile;
 	sys = set_limit("memory.max", memory == 0 || memory > most ? most : memory);
 	return sys != 0 ? sys : set_limit("pids.max", h->pids);
+}
+
+/* ---- programs that stand still */
+
+int guest_limits_freeze(bool on, struct err *e)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
+	if (io_write_file(cell, "cgroup.freeze", on ? "1" : "0", e) < 0)
+		return -1;
+	for (unsigned ms = 0; on && read_counter(cell, "cgroup.events", "frozen ") == 0; ms++) {
+		if (ms == FREEZE_MS)
+			return err_set(e, ERR_SYSTEM, "a program could not be stopped");
+		(void)nanosleep(&pause, NULL);
+	}
+	return 0;
 }

@@ -2,6 +2,8 @@
  * say which limits they have hit. See guest_boot.h. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "guest_msg.h"
 
 /* Called once, by guest_boot(): makes the cgroup, and the rights of programs. */
@@ -10,3 +12,7 @@ int guest_limits_init(struct err *e) MUST_USE;
 /* For each HELLO: pids, memory_bytes and nofile of it. Returns 0 or an errno; ENOTSUP without
  * guest_limits_init(). */
 int guest_limits_set(const struct guest_hello *h);
+
+/* Stops all programs, and returns when they stand still; or lets them go on. PID 1 and built-ins of
+ * the guest are not stopped. */
+int guest_limits_freeze(bool on, struct err *e) MUST_USE;

@@ -148,6 +148,8 @@ void programs_on_exit(pid_t pid, int status, const struct rusage *u)
 	struct program *p = NULL;
 
 	spawn_shared_end(pid);
+	if (spawn_guest != NULL)
+		spawn_guest->on_exit(pid);
 	do
 		p = programs_next(p);
 	while (p != NULL && (p->pid != pid || p->exited));

@@ -29,7 +29,7 @@
 
 int spawn_cgroup = -1;
 int (*spawn_on_child)(void);
-bool (*spawn_guest_builtin)(const char *name);
+const struct spawn_guest *spawn_guest;
 
 static int fail_at(struct spawn_failure *f, enum agent_stage stage)
 {
@@ -241,9 +241,11 @@ static pid_t start(struct child_process *c, bool shared)
 
 	if (shared)
 		return spawn_shared_start(c);
-	pid = spawn_cgroup < 0 ? fork() : fork_into(spawn_cgroup);
+	pid = spawn_cgroup < 0 || spawn_child_is_guest(c) ? fork() : fork_into(spawn_cgroup);
 	if (pid == 0)
 		spawn_child_run(c);
+	if (pid > 0 && spawn_child_is_guest(c))
+		spawn_guest->on_start(c->argv[0], pid);
 	return pid;
 }
 

@@ -35,6 +35,12 @@ int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *
  * nothing); -1 with errno is a failure. */
 extern int spawn_cgroup;
 extern int (*spawn_on_child)(void);
-/* Likewise: built-ins that exist in such a guest only, and need descriptors of PID 1. False: it is
- * none of these. */
-extern bool (*spawn_guest_builtin)(const char *name);
+/* Likewise: built-ins that exist in such a guest only (guest_changes.c), and need descriptors of
+ * PID 1. Their processes are in the cgroup of PID 1. NULL: there are none. */
+struct spawn_guest {
+	bool (*is_one)(const char *name);
+	void (*run)(const char *name); /* in the child; does not return */
+	void (*on_start)(const char *name, pid_t pid);
+	void (*on_exit)(pid_t pid); /* for each process that has ended */
+};
+extern const struct spawn_guest *spawn_guest;

@@ -157,11 +157,10 @@ static long take_limits(const struct child_process *c)
 	return ret < 0 || c->mark == 0 ? ret : set_limit((int)tree_mark_resource(), c->mark);
 }
 
-/* Built-ins of a guest, which use descriptors of PID 1 and whose request is the server's own. */
-static bool is_guest_builtin(const struct child_process *c)
+bool spawn_child_is_guest(const struct child_process *c)
 {
-	return (c->request->flags & AGENT_BUILTIN) != 0 && spawn_guest_builtin != NULL &&
-	       c->user.uid == 0 && c->request->argc == 1;
+	return (c->request->flags & AGENT_BUILTIN) != 0 && spawn_guest != NULL &&
+	       c->user.uid == 0 && c->request->argc == 1 && spawn_guest->is_one(c->argv[0]);
 }
 
 /* A client's path may lead through /proc/self/fd: PID 1 has a directory outside of the root. */
@@ -173,7 +172,7 @@ static long close_others(const struct child_process *c, int *error_fd)
 	if (ret < 0)
 		return ret;
 	*error_fd = first;
-	if (is_guest_builtin(c))
+	if (spawn_child_is_guest(c))
 		return 0;
 	return raw_call(SYS_close_range, first + 1, INT32_MAX, 0, 0); /* as kernel_close_range() */
 }
@@ -183,8 +182,8 @@ static long close_others(const struct child_process *c, int *error_fd)
 static void NORETURN run_builtin(const struct child_process *c, int error_fd)
 {
 	(void)prctl(PR_SET_NAME, "cordon-builtin", 0, 0, 0);
-	if (is_guest_builtin(c))
-		(void)spawn_guest_builtin(c->argv[0]);
+	if (spawn_child_is_guest(c))
+		spawn_guest->run(c->argv[0]);
 	if (kernel_close_range(3, ~0U) < 0)
 		report(error_fd, AGENT_AT_SYSTEM, -errno);
 	_exit(builtin_main((int)c->request->argc, c->argv));

@@ -39,5 +39,8 @@ struct child_process {
 					       nothing */
 };
 
+/* Is it a built-in of a guest (spawn.h)? The request is the server's own then. */
+bool spawn_child_is_guest(const struct child_process *c);
+
 /* Executes the program, or writes a struct spawn_failure to error_fd and exits. */
 void spawn_child_run(const struct child_process *c) NORETURN;

@@ -21,7 +21,7 @@ enum cell_level_id { CELL_CONTAINER, CELL_GVISOR, CELL_MICROVM, CELL_LEVELS };
 
 enum cell_ability {
 	CELL_CAN_PAUSE = 1 << 0,       /* freeze and thaw, where the machine has a freezer */
-	CELL_CAN_DIFF = 1 << 1,	       /* the keeper can read what changed in its file system */
+	CELL_CAN_DIFF = 1 << 1,	       /* what changed in its file system can be read */
 	CELL_CAN_MOUNT = 1 << 2,       /* directories of the machine can be shown in it */
 	CELL_CAN_KEEP_MEMORY = 1 << 3, /* its memory can be saved, and a cell started from that */
 	CELL_CAN_USE_DISK = 1 << 4,    /* its files can be on a disk of their own */

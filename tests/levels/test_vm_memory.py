@@ -322,10 +322,110 @@ def test_a_source_goes_on_when_the_server_dies():
     until(lambda: not layers("pause") and not layers("fork"), name="nothing left on disk")
 
 
-def test_files_without_memory_are_refused():
+def boot_of(session):
+    return out(session, "cat /proc/sys/kernel/random/boot_id")
+
+
+def pause_files(session):
+    server.want(200, "POST", f"/v1/sessions/{session}/pause", {"memory": False}, timeout=120)
+    equal(server.rests(session)["state"], "stopped")
+    until(lambda: not server.cell_pids(session), name="the end of its processes")
+
+
+def test_a_pause_without_memory_keeps_the_files():
     session = create()
-    server.refused(422, "unsupported", "POST", f"/v1/sessions/{session}/pause", {"memory": False}, "microvm")
+    counting = server.spawn(session, COUNTER)
+    until(lambda: number(session) > 3, name="the counter")
+    out(session, "mkdir -p d/e; echo kept > d/e/f; ln d/e/f g; ln -s d/e h; echo shm > /dev/shm/gone; rm -r /etc/mark; chmod 750 d", user="root", cwd="/home/user")
+    boot = boot_of(session)
+    pause_files(session)
+    equal((len(layers("pause")), len(layers("fork"))), (1, 0), "its files are a layer")
+    check(server.ended(counting)["state"] != "running", "the program goes on")
+    look = "cat d/e/f g h/f; stat -c '%a %u %h' d g; ls /dev/shm /etc/mark 2>&1; true"
+    text = out(session, look, user="root", cwd="/home/user")  # boots it
+    equal(text.splitlines()[:5], ["kept"] * 3 + ["750 0 3", "644 0 2"], text)
+    has(text, "/etc/mark: No such file")
+    check("gone" not in text, f"/dev/shm is kept: {text}")
+    check(boot_of(session) != boot, "the same boot id")
+    equal(running(session), [], "no program goes on")
+    out(session, "echo more > /tmp/more")
+    pause_files(session)  # a second layer of its own
+    server.restart()
+    equal(out(session, "cat /tmp/more; cat /home/user/g"), "more\nkept\n")
+    server.spawn(session, COUNTER)
+    counts_on(session)
+    child = fork(session)[0]  # has the layers of its source below its memory
+    pause(session)
+    counts_on(session)
+    for one in (child, session):
+        pause_files(one)
+        equal(out(one, "cat /tmp/more; cat /home/user/g"), "more\nkept\n")
+        server.delete(one)
+    until(lambda: not layers("pause"), name="the end of the layers")
+
+
+def test_memory_that_was_saved_can_be_dropped():
+    """A session that is paused with its memory is paused without it: it is woken, its files are read, and its memory is gone."""
+    session = create()
+    server.spawn(session, COUNTER)
+    out(session, "echo kept > /tmp/kept")
+    until(lambda: number(session) > 3, name="the counter")
+    pause(session)
+    pause_files(session)
+    equal(out(session, "cat /tmp/kept"), "kept\n")
+    equal(running(session), [])
+    server.want(201, "POST", f"/v1/sessions/{session}/snapshots", {"name": "cooled"}, timeout=120)
+    child = server.create(template="cooled")["id"]
+    out(child, "echo own > /tmp/own")
+    pause_files(child)  # not the memory of its snapshot
+    equal(out(child, "cat /tmp/kept /tmp/own"), "kept\nown\n")
+    server.want(200, "POST", f"/v1/sessions/{child}/reset", timeout=120)
+    equal(out(child, "cat /tmp/kept; cat /tmp/own 2>/dev/null; true"), "kept\n", "back to the snapshot")
+    for one in (child, session):
+        server.delete(one)
+    server.want(204, "DELETE", "/v1/snapshots/cooled")
+    until(lambda: not layers("pause") and not layers("snapshot"), name="the end of the layers")
+
+
+def test_a_reset_drops_saved_memory():
+    session = create()
+    out(session, "echo mine > /tmp/own")
+    pause(session)
+    server.want(200, "POST", f"/v1/sessions/{session}/reset", timeout=120)
+    equal(server.run(session, "cat /tmp/own")["exit_code"], 1, "its files are dropped")
     server.delete(session)
+    until(lambda: not layers("pause"), name="the end of the image")
+
+
+def test_files_are_read_while_programs_stand_still():
+    session = create()
+    for i in range(3):
+        server.spawn(session, f"while true; do echo x >> /tmp/{i}a; echo x >> /tmp/{i}b; done")
+    until(lambda: server.run(session, "cat /tmp/0b")["exit_code"] == 0, name="the first files")
+    changed = server.want(200, "GET", f"/v1/sessions/{session}/diff", raw=True).decode()
+    has(changed, "/tmp/0a", "the list of changes")
+    pause_files(session)
+    for i in range(3):
+        a, b = out(session, f"wc -l < /tmp/{i}a; wc -l < /tmp/{i}b").split()
+        check(int(b) <= int(a) <= int(b) + 1, f"files of different moments: {a} and {b} lines")
+    server.delete(session)
+
+
+def test_a_server_that_dies_while_files_are_read_leaves_them_whole():
+    session = create()
+    out(session, "i=0; while [ $i -lt 50 ]; do head -c 500000 /dev/zero > /tmp/f$i; i=$((i+1)); done")
+    server.spawn(session, COUNTER)
+    for _ in range(2):
+        asked = threading.Thread(target=lambda: harness.attempt(server.request, "POST", f"/v1/sessions/{session}/pause", {"memory": False}))
+        asked.start()
+        wait_for(lambda: server.get(session)["state"] in ("pausing", "stopped"), name="the pause")
+        server.kill("cordond")
+        asked.join(60)
+        server.wait_ready(60)
+        wait_for(lambda: server.get(session)["state"] in ("running", "stopped"), seconds=60, name="the end of the pause")
+        equal(out(session, "ls /tmp | grep -c ^f"), "50\n")
+    server.delete(session)
+    until(lambda: not layers("pause"), name="nothing left on disk")
 
 
 if __name__ == "__main__":
