@@ -23,6 +23,10 @@ void cgroups_release(struct cgroups *c);
  * at once. Makes a directory to try it, so it is for servers and not for every cordon run. */
 void cgroups_find_unified(struct cgroups *c);
 
+/* If a v2 hierarchy was found, cells need no directories in a hierarchy cpuacct: v2 counts the time
+ * of processors without a controller. A directory less is 3 to 6 % of what a session costs. */
+void cgroups_leave_out_cpuacct(struct cgroups *c);
+
 /* The cells of a server are below the cgroup in which it was first started. The next server may be
  * started in another cgroup and must find them: cgroups_remember() writes the paths of the
  * directories to the file dir_fd/name, and cgroups_recall() replaces c's directories by those of

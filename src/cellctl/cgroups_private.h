@@ -40,6 +40,7 @@ struct cgroups_source {
 	bool rare;     /* read for USAGE_ALL only */
 	bool or_first; /* if that directory is -1, the first one has the file: v1, cpu with cpuacct
 			*/
+	bool if_none;  /* read only if no source before it had this number */
 };
 
 /* A file that limits all cells of a group together. */

@@ -12,6 +12,7 @@
 
 #include "cgroups_private.h"
 #include "clock.h"
+#include "io.h"
 #include "usage.h"
 
 enum { DIR_CPU, DIR_CPUACCT, DIR_MEMORY, DIR_PIDS }; /* as CELL_CGROUP_DIRS says */
@@ -49,6 +50,8 @@ static bool passes_on(int dir, unsigned limits)
 static const struct cgroups_source sources[] = {
 	{ offsetof(struct usage, cpu_us), DIR_CPUACCT, "cpuacct.usage", "", 1000,
 	  .or_first = true },
+	{ offsetof(struct usage, cpu_us), CELL_CGROUP_UNIFIED, "cpu.stat", "usage_usec", 1,
+	  .if_none = true },
 	{ offsetof(struct usage, memory_bytes), DIR_MEMORY, "memory.usage_in_bytes", "", 1 },
 	{ offsetof(struct usage, memory_peak_bytes), DIR_MEMORY, "memory.max_usage_in_bytes", "",
 	  1 },
@@ -97,4 +100,10 @@ void cgroups_find_unified(struct cgroups *c)
 	OWN_FD dir = cgroups_open_dir(base, own);
 	if (dir >= 0 && try_unified(dir))
 		c->dirs[CELL_CGROUP_UNIFIED] = TAKE_FD(dir);
+}
+
+void cgroups_leave_out_cpuacct(struct cgroups *c)
+{
+	if (c->version == 1 && c->dirs[CELL_CGROUP_UNIFIED] >= 0)
+		io_close_all(&c->dirs[DIR_CPUACCT], 1);
 }

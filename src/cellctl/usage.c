@@ -44,7 +44,8 @@ void usage_read(const struct cgroups *c, const char *id, enum usage_detail detai
 		int dir = c->dirs[s->dir] < 0 && s->or_first ? c->dirs[0] : c->dirs[s->dir];
 		uint64_t value;
 
-		if (dir < 0 || (s->rare && detail != USAGE_ALL) ||
+		memcpy(&value, (char *)ret + s->offset, sizeof(value));
+		if (dir < 0 || (s->if_none && value != 0) || (s->rare && detail != USAGE_ALL) ||
 		    (detail == USAGE_KEPT && s->offset == offsetof(struct usage, pids)))
 			continue;
 		(void)snprintf(path, sizeof(path), CELL_CGROUP_PREFIX "%s/%s", id, s->file);

@@ -334,6 +334,15 @@ static int check_limits(const struct serve *s, struct err *e)
 	return 0;
 }
 
+/* Cells that a server of an earlier version made have directories in cpuacct, too. */
+static int recall_cgroups(struct serve *s, int run)
+{
+	if (cgroups_recall(&s->cgroups, run, "cgroups"))
+		return 0;
+	cgroups_leave_out_cpuacct(&s->cgroups);
+	return cgroups_recall(&s->cgroups, run, "cgroups") ? 0 : -1;
+}
+
 static int find_cgroups(struct serve *s, struct err *e)
 {
 	const struct cgroups_sums sums = { .memory_bytes = s->config.node_memory_limit,
@@ -347,7 +356,7 @@ static int find_cgroups(struct serve *s, struct err *e)
 	cgroups_find_unified(&s->cgroups);
 	if (check_limits(s, e) < 0)
 		return -1;
-	if (!cgroups_recall(&s->cgroups, run, "cgroups") &&
+	if (recall_cgroups(s, run) < 0 &&
 	    (make_group(s, run, e) < 0 || cgroups_remember(&s->cgroups, run, "cgroups", e) < 0))
 		return -1;
 	if (cgroups_group_bound(&s->cgroups, &sums, &bounded, e) < 0)

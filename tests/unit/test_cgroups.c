@@ -87,6 +87,32 @@ static void another_set_of_controllers_begins_anew(void)
 	end();
 }
 
+/* Where v2 counts the time of processors, cells have no directory in cpuacct. */
+static void cpuacct_is_left_out_beside_v2(void)
+{
+	struct cgroups c, without_v2;
+	struct err e = { 0 };
+	int before;
+
+	begin();
+	c = (struct cgroups){ .version = 1,
+			      .dirs = { folder("a"), folder("b"), folder("c"), folder("d"),
+					folder("e") } };
+	without_v2 =
+		(struct cgroups){ .version = 1, .dirs = { folder("f"), folder("g"), -1, -1, -1 } };
+	before = count_fds();
+	cgroups_leave_out_cpuacct(&without_v2);
+	CHECK(same(without_v2.dirs[1], "g") && count_fds() == before);
+	CHECK(settle(&c, "earlier", &e) == 0 && same(c.dirs[1], "b"));
+	cgroups_leave_out_cpuacct(&c);
+	CHECK(c.dirs[1] == -1 && same(c.dirs[0], "a") && same(c.dirs[4], "e"));
+	CHECK(count_fds() == before - 1);
+	CHECK(!cgroups_recall(&c, top_fd, "earlier"));
+	CHECK(settle(&c, "file", &e) == 0 && cgroups_recall(&c, top_fd, "file"));
+	CHECK(c.dirs[1] == -1 && same(c.dirs[0], "a") && same(c.dirs[4], "e"));
+	end();
+}
+
 static void a_broken_file_is_written_again(void)
 {
 	static const char *const texts[] = { "", "\n", "x\n\n\n\n\n", "/nowhere\n\n\n\n\n",
@@ -180,5 +206,6 @@ TEST_MAIN({ "a group is around cells only", a_group_is_around_cells_only },
 	  { "remembers where it began", remembers_where_it_began },
 	  { "another set of controllers begins anew", another_set_of_controllers_begins_anew },
 	  { "a broken file is written again", a_broken_file_is_written_again },
+	  { "cpuacct is left out beside v2", cpuacct_is_left_out_beside_v2 },
 	  { "what others could write is not believed", what_others_could_write_is_not_believed },
 	  { "says when it cannot", says_when_it_cannot })

@@ -101,6 +101,15 @@ static void reads_v1(void)
 	c.dirs[1] = -1;
 	usage_read(&c, "x", USAGE_ALL, &u);
 	CHECK(u.cpu_us == 7 && u.pids_peak == 5);
+	/* A v2 hierarchy beside them counts the time, if no other does. */
+	(void)snprintf(path, sizeof(path), "%s/4", top);
+	c.dirs[CELL_CGROUP_UNIFIED] = folder(path);
+	put(c.dirs[CELL_CGROUP_UNIFIED], "cpu.stat", "usage_usec 12\nuser_usec 1\n");
+	usage_read(&c, "x", USAGE_ALL, &u);
+	CHECK(u.cpu_us == 7);
+	CHECK(unlinkat(c.dirs[0], "cordon-x/cpuacct.usage", 0) == 0);
+	usage_read(&c, "x", USAGE_ALL, &u);
+	CHECK(u.cpu_us == 12);
 	usage_read(&c, "y", USAGE_ALL, &u);
 	CHECK(u.cpu_us == 0 && u.memory_bytes == 0 && u.oom_kills == 0 && u.pids == 0);
 	clean();
