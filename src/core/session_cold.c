@@ -190,7 +190,8 @@ static void give_up(struct cooling *k, const struct err *e)
 	struct session *s = k->session;
 	struct err why = *e, ignored;
 
-	s->cannot_save = k->how == COLD_KEEP;
+	/* A client is told, and may try again; a pause by its timeout freezes it instead. */
+	s->cannot_save = k->how == COLD_KEEP && s->when_paused.first == NULL;
 	session_capture_release(s->core, &k->capture);
 	release(k);
 	s->row.cold = COLD_NO;

@@ -121,7 +121,8 @@ void session_pause(struct session *s, const struct store_actor *who, struct comp
 			wait_for(s, w, &s->when_paused);
 		return;
 	}
-	if (cell_level_can(session_level(s), CELL_CAN_KEEP_MEMORY) && !s->cannot_save) {
+	if (cell_level_can(session_level(s), CELL_CAN_KEEP_MEMORY) &&
+	    (!s->cannot_save || w != NULL)) {
 		session_cold_pause(s, COLD_KEEP, who, w);
 		return;
 	}
@@ -184,6 +185,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 		completions_end_all(&s->when_running, &why);
 		return;
 	}
+	s->cannot_save = false; /* the next pause tries again */
 	session_pause_over(s);
 	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
 		log_warn("session state could not be written", "session_id=%s error=%s", s->row.id,

@@ -131,6 +131,8 @@ def test_a_pause_that_fails_leaves_it_running():
     server.reaches(session, "running")
     before = number(session)
     until(lambda: number(session) > before, name="the counter goes on")
+    pause(session)  # the next one is saved: nothing of the failure stays
+    equal(len(layers("pause")), 1, "its memory is a layer")
     server.delete(session)
     until(lambda: not layers("pause"), name="nothing left on disk")
 
