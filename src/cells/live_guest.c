@@ -53,6 +53,9 @@ bool live_guest_boot(struct live_cell *c, int *ret_result, struct err *e)
 
 /* ---- answers */
 
+/* What is logged of the console of a guest that has ended: bytes at its end. */
+#define LOGGED 900
+
 /* The last line of a text. */
 static const char *last_line(char *text)
 {
@@ -120,9 +123,15 @@ static void on_answer(struct live_cell *c, enum agent_type type, const struct ag
 
 static void on_guest(struct live_cell *c, const struct agent_event *v)
 {
+	char text[BOOT_TEXT_MAX + 1];
+	size_t n;
+
 	if (c->guest_state == v->stage)
 		return;
-	log_info("guest", "session_id=%s state=%s", c->id, boot_guest_word(v->stage));
+	agent_read_text(&c->agent, v, text, sizeof(text));
+	n = strlen(text);
+	log_info("guest", "session_id=%s state=%s text=%s", c->id, boot_guest_word(v->stage),
+		 n > LOGGED ? text + n - LOGGED : text);
 	c->guest_state = v->stage;
 	if (c->events->on_guest != NULL)
 		c->events->on_guest(c, v);
