@@ -155,10 +155,12 @@ static int set_up_network(struct err *e)
 
 /* An oops leaves a kernel that cannot be relied on: it ends the machine, and the shim tells. In a
  * user namespace root of the guest could mount the cgroups, and raise the limits of its programs;
- * the filter of a cell refuses them, too. */
+ * the filter of a cell refuses them, too. A request for more memory than the machine has is not
+ * refused: the limit acts on what is used, as in a cell, and its end is told as that limit. */
 static int set_kernel(struct err *e)
 {
-	if (io_write_file(AT_FDCWD, "/proc/sys/kernel/panic_on_oops", "1", e) < 0)
+	if (io_write_file(AT_FDCWD, "/proc/sys/kernel/panic_on_oops", "1", e) < 0 ||
+	    io_write_file(AT_FDCWD, "/proc/sys/vm/overcommit_memory", "1", e) < 0)
 		return -1;
 	return io_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0", e);
 }
