@@ -225,16 +225,15 @@ static void set_error(struct execution *x, enum err_code code, const char *text)
 }
 
 /* The name of the limit that ended the execution, or "". The counters are the cell's: if several
- * executions run, the first to end after a limit was hit gets its name. */
+ * executions run, the first to end after a limit was hit gets its name. That of a timeout has its
+ * own, and the counters are read all the same: what it has hit is not told of the next one. */
 static const char *find_limit(struct execution *x, const struct agent_event *v)
 {
 	struct session *s = x->session;
 	struct usage now;
 	const char *limit = "";
 
-	if (v->timed_out != 0)
-		return "timeout";
-	if (v->exit_code != 0 || v->signal != 0) {
+	if (v->exit_code != 0 || v->signal != 0 || v->timed_out != 0) {
 		cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_ALL, &now);
 		if (now.oom_kills > s->oom_seen || (v->flags & AGENT_HIT_MEMORY) != 0)
 			limit = "memory";
@@ -249,6 +248,8 @@ static const char *find_limit(struct execution *x, const struct agent_event *v)
 		s->oom_seen = now.oom_kills;
 		s->pids_seen = now.pids_refused;
 	}
+	if (v->timed_out != 0)
+		return "timeout";
 	if (*limit == '\0' && x->killed)
 		return "killed";
 	return *limit == '\0' && x->log.cut ? "output" : limit;
