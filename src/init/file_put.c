@@ -12,7 +12,8 @@
  * inotify reports only the creation of a staged file, as it appears with owner and content. Clients
  * expect the events of a program that creates a file, sets its owner and writes it, as E2B's envd
  * does: create, chmod, write. So the other two events are caused when the file is in place, by
- * calls that change nothing (announce()). */
+ * calls that change nothing (announce()). Where a staged file has a name from the start, watch.c
+ * adds them: gVisor reports no such calls. */
 #include "file_put.h"
 
 #include <errno.h>
@@ -174,10 +175,14 @@ static int stage_and_commit(const struct file_put *r,
 	FILE_STAGE stage = FILE_STAGE_NONE;
 	struct old old;
 
-	if (check_old(r, p, &old, e) < 0 || open_stage(r, p, &old, &stage, e) < 0 ||
-	    fill(&stage, arg, e) < 0 || commit(r, p, &stage, &old, e) < 0)
+	bool named;
+
+	if (check_old(r, p, &old, e) < 0 || open_stage(r, p, &old, &stage, e) < 0)
 		return -1;
-	if (!old.exists)
+	named = stage.name[0] != '\0';
+	if (fill(&stage, arg, e) < 0 || commit(r, p, &stage, &old, e) < 0)
+		return -1;
+	if (!old.exists && !named)
 		announce(p);
 	return old.exists;
 }

@@ -3,7 +3,7 @@
  * O_TMPFILE makes a file without a name: if the process is killed, nothing is left. link(2) gives
  * the file its name, but does not replace another file; so to replace one, the file gets a random
  * name first, which is then renamed. On file systems without O_TMPFILE it has a random name from
- * the start. */
+ * the start, which a kill leaves behind. */
 #include "file_stage.h"
 
 #include <errno.h>
@@ -115,6 +115,19 @@ static int link_nameless(const struct file_stage *s, int dir, const char *name)
 	return linkat(AT_FDCWD, path, dir, name, AT_SYMLINK_FOLLOW);
 }
 
+/* A file with a random name from the start. A link shows watchers that the file is new, as that of
+ * a file without a name does, and never replaces another file; gVisor has no RENAME_NOREPLACE. */
+static int move_named(const struct file_stage *s, int dir, const char *name, bool replace)
+{
+	if (linkat(s->dir, s->name, dir, name, 0) == 0) {
+		(void)unlinkat(s->dir, s->name, 0);
+		return 0;
+	}
+	if (errno == EEXIST && !replace)
+		return -1;
+	return (int)syscall(SYS_renameat2, s->dir, s->name, dir, name, replace ? 0 : NOREPLACE);
+}
+
 int file_stage_link(struct file_stage *s, int dir, const char *name, bool replace)
 {
 	if (s->name[0] == '\0') {
@@ -130,7 +143,7 @@ int file_stage_link(struct file_stage *s, int dir, const char *name, bool replac
 			return -1;
 		}
 	}
-	if ((int)syscall(SYS_renameat2, s->dir, s->name, dir, name, replace ? 0 : NOREPLACE) < 0)
+	if (move_named(s, dir, name, replace) < 0)
 		return -1;
 	s->name[0] = '\0';
 	return 0;

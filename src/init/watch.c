@@ -36,7 +36,8 @@ static struct {
 	bool moving, moving_dir, moving_staged;
 	uint32_t cookie;
 	char from[FILE_MSG_PATH_MAX];
-} w; /* numbers of watches begin at 1 */
+	char created[FILE_MSG_PATH_MAX]; /* by the last event; "": it was another one */
+} w;					 /* numbers of watches begin at 1 */
 
 static unsigned depth_of(const char *path)
 {
@@ -206,6 +207,22 @@ static bool is_nameless(const struct inotify_event *v, const char *path)
 	return fd < 0 || fstatat(fd, v->name, &st, AT_SYMLINK_NOFOLLOW) < 0;
 }
 
+/* A new file was linked to its name and then lost its temporary one: the events that file_put.c
+ * causes for other new files follow. Also reported, without need, if both were of different files.
+ */
+static int on_staged_gone(struct err *e)
+{
+	char path[sizeof(w.created)];
+
+	if (w.created[0] == '\0')
+		return 0;
+	(void)snprintf(path, sizeof(path), "%s", w.created);
+	w.created[0] = '\0';
+	if (watch_event_out(FILE_MSG_CHMOD, false, path, "", e) < 0)
+		return -1;
+	return watch_event_out(FILE_MSG_WRITE, false, path, "", e);
+}
+
 /* An event of an entry in a watched directory. */
 static int on_entry_event(const struct inotify_event *v, const char *path, struct err *e)
 {
@@ -219,7 +236,9 @@ static int on_entry_event(const struct inotify_event *v, const char *path, struc
 	if (settle_move(e) < 0)
 		return -1;
 	if (staged)
-		return 0;
+		return (v->mask & IN_DELETE) != 0 ? on_staged_gone(e) : 0;
+	(void)snprintf(w.created, sizeof(w.created), "%s",
+		       (v->mask & IN_CREATE) != 0 && !is_dir ? path : "");
 	if ((v->mask & IN_CREATE) != 0)
 		return on_create(path, is_dir, e);
 	if ((v->mask & IN_DELETE) != 0)
