@@ -3,7 +3,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all programs sanitized up down demo check check-quick check-kvm bench-kvm check-debian13 lint asan soak fuzz bench install clean packages
+.PHONY: all programs sanitized up down demo check check-quick check-kvm check-levels bench-kvm check-debian13 lint asan soak fuzz bench install clean packages
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -54,6 +54,11 @@ check-quick: packages all
 	@tools/check-docs
 	@tools/check-programs
 	@tools/run-tests $(BUILD) --quick
+
+# All tests that run at every level, at levels gvisor and microvm, as a whole: about half an hour on two cores.
+check-levels: packages all
+	@tools/install-packages tools/packages-test tests/vm/packages
+	@tools/run-tests $(BUILD) levels levels-long
 
 lint:
 	@tools/install-packages tools/packages-build tools/packages-lint

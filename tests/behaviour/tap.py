@@ -10,8 +10,8 @@ in /proc then is ours. Everything dies with the namespace, however the test ends
 
     test_x.py CORDON_BINARY [--seed N] [name ...]
 
-With CORDON_MUST_WORK=1 a skip is a failure. With CORDON_TEST_LEVEL=gvisor every command runs at that level; where a
-level differs (doc/levels.md), the test says what is expected there: at_level().
+With CORDON_MUST_WORK=1 a skip is a failure. With CORDON_TEST_LEVEL=gvisor or microvm every command runs at that level; where a
+level differs (doc/levels.md), the test says what is expected there: level.differs().
 """
 import argparse
 import atexit
@@ -31,16 +31,19 @@ import time
 import traceback
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+import guest_kernel  # noqa: E402
+import level  # noqa: E402
 import runsc  # noqa: E402
 import sanitizer  # noqa: E402
+import slim_root  # noqa: E402
 from checks import Failed, Skip, check, equal, has, note, short, wait_for  # noqa: E402,F401
+from level import LEVEL  # noqa: E402
 
 PROGRAM = ""  # the binary under test: a copy
 BUILT = ""  # where it was built
 SEED = None  # to replay a random test
 STAGE = "CORDON_TEST_STAGE"
-LEVEL = os.environ.get("CORDON_TEST_LEVEL", "container")
-TIMEOUT = 60  # of any one command; a test that hits it has found a hang
+TIMEOUT = 60 * level.PATIENCE  # of any one command; a test that hits it has found a hang
 LEFT_WAIT = 5.0
 HELPERS = set()  # processes of the test itself
 RANGE = (0x70000000, 0xB0000000)  # ids that cells of a privileged keeper get
@@ -108,15 +111,13 @@ def as_list(command):
     return ["sh", "-c", command] if isinstance(command, str) else list(command)
 
 
-def at_level(*names):
-    """Whether the commands run at one of these levels."""
-    return LEVEL in names
-
-
 def level_options(options):
     if LEVEL == "container" or "--level" in options:
         return []
-    return ["--level", LEVEL, *(["--runsc", engine()] if LEVEL == "gvisor" else [])]
+    if LEVEL == "gvisor":
+        return ["--level", LEVEL, "--runsc", engine()]
+    more = [] if "--template" in options else ["--template", str(slim_root.state(BUILT))]
+    return ["--level", LEVEL, "--state-dir", str(guest_kernel.state(BUILT)), *more]
 
 
 def engine():
@@ -470,6 +471,7 @@ def main(module, begin=None):
     for number, function in enumerate(tests, 1):
         since = time.monotonic()
         verdict, why = run_one(function)
+        why = "\n".join(line for line in (level.met(), why) if line)
         took = time.monotonic() - since
         name = function.__name__[5:].replace("_", " ")
         skip = verdict not in ("ok", "not ok")

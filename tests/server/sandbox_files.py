@@ -3,6 +3,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import socket
 import struct
 import sys
@@ -11,6 +12,7 @@ from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import check, equal, has  # noqa: E402
+from level import differs  # noqa: E402
 
 MIB = 1 << 20
 HOME = "/home/user"
@@ -51,6 +53,21 @@ class Sandbox:
         )
         equal(got, status, f"status of an upload to {path}: {answer[:300]}")
         return json.loads(answer)
+
+    def put_with_metadata(self, path, data, **metadata):
+        """An upload with metadata, which are given back; None where the session's kernel keeps none, and refuses it."""
+        headers = {f"X-Metadata-{name}": value for name, value in metadata.items()}
+        if differs("extended attributes") and not self.keeps_attributes():
+            refused = self.put(path, data, 400, headers)
+            has(refused["message"], "this kernel cannot keep file metadata")
+            self.put(path, data)
+            return None
+        self.put(path, data, headers=headers)
+        return metadata
+
+    def keeps_attributes(self):
+        """tmpfs has those of users since Linux 6.6; gVisor says that it is 4.4."""
+        return tuple(int(n) for n in re.match(r"(\d+)\.(\d+)", self.sh("uname -r")).groups()) >= (6, 6)
 
     def get(self, path, status=200, headers=None, method="GET", **query):
         got, heads, data = self.ask(method, files(path=path, **query), None, headers)

@@ -16,6 +16,7 @@ import sys
 import time
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+from checks import PATIENCE  # noqa: E402
 from reader import Reader  # noqa: E402
 
 
@@ -32,7 +33,7 @@ class Wire(Reader):
         super().__init__(socket.socket())
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(timeout)
+        self.socket.settimeout(timeout * PATIENCE)
         self.socket.connect(server.address)
         lines = [f"{method} {path} HTTP/1.1", f"Host: {server.address[0]}:{server.address[1]}"]
         lines += [f"X-API-Key: {key or server.key}", *(f"{n}: {v}" for n, v in headers.items()), "", ""]

@@ -23,7 +23,6 @@ from harness import Skip, check, equal, has, run_tests, wait_for
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "behaviour"))
 from tap import bind  # noqa: E402
 import level  # noqa: E402
-import runsc  # noqa: E402
 
 KILLS = True  # tests here kill programs of the server
 STAGE = "CORDON_TEST_OWN_NETWORK"
@@ -466,8 +465,7 @@ def own_network():
     """Comes back in network and mount namespaces of our own."""
     if os.environ.get(STAGE) is None:
         os.environ[STAGE] = "1"
-        if level.LEVEL == "gvisor":
-            runsc.find(sys.argv[1])  # while there is a network
+        level.fetch(os.path.abspath(sys.argv[1]))  # while there is a network
         os.execvp("unshare", ["unshare", "--net", "--mount", "--", sys.executable, "-B", *sys.argv])
     if os.environ[STAGE] == "1":
         os.environ[STAGE] = "2"

@@ -7,6 +7,7 @@ from datetime import datetime
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import Skip, check, equal, run_tests, stays, wait_for  # noqa: E402
+from checks import PATIENCE  # noqa: E402
 from streams import Attached, Events  # noqa: E402
 
 KILLS = True  # of cordond, in here
@@ -144,7 +145,7 @@ def test_viewer_is_no_idleness(server):
 
 def test_pause_at_timeout(server):
     need(server)
-    s = server.create(timeout="700ms", on_timeout="pause")["id"]
+    s = server.create(timeout=0.7 * PATIENCE ** 2, on_timeout="pause")["id"]  # longer than a program takes
     server.run(s, "echo kept > /tmp/file")
     server.reaches(s, "paused")
     equal(server.run(s, "cat /tmp/file")["stdout"], "kept\n")

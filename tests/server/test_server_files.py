@@ -15,7 +15,7 @@ from urllib.parse import quote
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import Server, check, equal, has, run_tests, wait_for  # noqa: E402
 from streams import Events  # noqa: E402
-from level import differs  # noqa: E402
+from level import LEVEL, differs  # noqa: E402
 
 MIB = 1 << 20
 SESSION = None
@@ -84,12 +84,11 @@ def test_chunked_upload(server):
     equal(server.want(200, "GET", at(server, path="/tmp/chunked")), b"".join(pieces))
 
 
-@differs(gvisor="set-user-id: the test uses sudo")
 def test_modes_owners_users(server):
     server.want(201, "PUT", at(server, path="/tmp/m", mode="0751"), b"x")
     equal(sh(server, "stat -c '%a %U:%G' /tmp/m"), "751 user:user\n")
     server.want(201, "PUT", at(server, path="/root/r", user="root", mode="0600", owner="root"), b"secret")
-    equal(sh(server, "sudo stat -c '%a %U:%G' /root/r"), "600 root:root\n")
+    equal(server.run(session(server), "stat -c '%a %U:%G' /root/r", user="root")["stdout"], "600 root:root\n")
     server.want(201, "PUT", at(server, path="/srv/o", user="root", owner="user:nogroup"), b"x")
     equal(sh(server, "stat -c '%U:%G' /srv/o"), "user:nogroup\n")
     server.refused(403, "denied", "GET", at(server, path="/root/r"))
@@ -103,12 +102,13 @@ def test_modes_owners_users(server):
     server.refused(400, "invalid", "GET", at(server, path="/etc/passwd", user="nobodyhere"), None, "user")
 
 
-@differs(gvisor="removing a file that is not there: EACCES where the directory may not be written to")
 def test_errors(server):
     server.refused(404, "file_not_found", "GET", at(server, path="/none"))
     server.refused(404, "file_not_found", "GET", at(server, "/stat", path="/none"))
     server.refused(404, "file_not_found", "GET", at(server, "/list", path="/none"))
-    server.refused(404, "file_not_found", "DELETE", at(server, path="/none"))
+    missing = (403, "denied") if differs("removing a file that is not there") else (404, "file_not_found")
+    server.refused(*missing, "DELETE", at(server, path="/none"))
+    server.refused(404, "file_not_found", "DELETE", at(server, path="/tmp/none"))
     server.refused(409, "conflict", "GET", at(server, path="/etc"))
     server.refused(409, "conflict", "PUT", at(server, path="/tmp"), b"x")
     server.refused(409, "conflict", "PUT", at(server, path="/etc/passwd/x"), b"x")
@@ -122,8 +122,9 @@ def test_errors(server):
     server.refused(400, "invalid", "GET", at(server, path="/etc/passwd", colour="red"), None, "colour")
     for special in ("/dev/zero", "/dev/random", "/proc/kmsg", "/tmp/fifo"):
         sh(server, "[ -p /tmp/fifo ] || mkfifo /tmp/fifo")
-        status = server.request("GET", at(server, path=special), timeout=10)[0]
-        check(status in (400, 403, 409), f"{special} is no file to read: {status}")
+        status, _, data = server.request("GET", at(server, path=special), timeout=10)
+        hidden = special.startswith("/proc/") and (status == 404 or (status, data) == (200, b""))  # or covered
+        check(status in (400, 403, 409) or hidden, f"{special} is no file to read: {status}")
 
 
 def test_atomic_replace(server):
@@ -132,10 +133,11 @@ def test_atomic_replace(server):
     server.want(201, "PUT", at(server, path="/tmp/atomic"), one)
     watcher = server.spawn(session(server), ["/usr/bin/python3", "-c",
         "import time\nend = time.monotonic() + 1.5\nn = set()\n"
-        "while time.monotonic() < end: d = open('/tmp/atomic').read(); n.add((len(d), d[:1], d == d[:1] * len(d)))\n"
+        "while time.monotonic() < end or (len(n) < 2 and time.monotonic() < end + 30):\n"
+        "    d = open('/tmp/atomic').read(); n.add((len(d), d[:1], d == d[:1] * len(d)))\n"
         "print(sorted(n))"])  # fmt: skip
-    end = time.monotonic() + 1.6
-    while time.monotonic() < end:
+    end = time.monotonic() + 60
+    while server.execution(watcher)["ended_at"] is None and time.monotonic() < end:
         server.want(200, "PUT", at(server, path="/tmp/atomic"), two)
         server.want(200, "PUT", at(server, path="/tmp/atomic"), one)
     x = server.ended(watcher)
@@ -143,7 +145,6 @@ def test_atomic_replace(server):
     equal(out, b"[(1048576, '1', True), (1048576, '2', True)]\n", "what a reader saw")
 
 
-@differs(gvisor="an upload that broke off leaves its file .cordon-new-*: gVisor has no unnamed files")
 def test_aborted_upload(server):
     server.want(201, "PUT", at(server, path="/tmp/abort/old"), b"old")
     used = sh(server, "find / -xdev -newer /tmp/abort/old -type f 2>/dev/null | grep -v ^/proc | sort; ls -A /tmp/abort")
@@ -155,6 +156,8 @@ def test_aborted_upload(server):
     wait_for(lambda: len(server.programs(session(server))) == 1, 15, "end of the writers")
     equal(sh(server, "cat /tmp/abort/old"), "old")
     now = sh(server, "find / -xdev -newer /tmp/abort/old -type f 2>/dev/null | grep -v ^/proc | sort; ls -A /tmp/abort")
+    if differs("uploads that break off"):
+        now = re.sub(r"(/tmp/abort/)?\.cordon-new-\w+\n", "", now)
     equal(now, used, "what an upload that broke off leaves")
 
 
@@ -288,7 +291,6 @@ def test_hostile_tar(server):
         equal(status, 400, "what is no archive")
 
 
-@differs(gvisor="a watcher ends at the next change after its client has left")
 def test_watch(server):
     sh(server, "mkdir -p /tmp/watched/sub")
     seen, ready = [], threading.Event()
@@ -313,15 +315,17 @@ def test_watch(server):
     for want in (("create", "f"), ("write", "f"), ("chmod", "f"), ("create", "sub/new"), ("create", "sub/new/deep"), ("remove", "g")):
         has(kinds, want, "events")
     has(kinds, ("rename", "f", "g"), "events")
+    if differs("watchers of files"):
+        sh(server, "touch /tmp/watched/again")
     wait_for(lambda: len(server.programs(session(server))) == 1, 15, "end of the watcher")
     server.refused(404, "file_not_found", "GET", at(server, "/watch", path="/none"))
 
 
 def test_diff(server):
     s = server.create()["id"]
-    equal(server.want(200, "GET", f"/v1/sessions/{s}/diff"), {"changes": [], "truncated": False}, "at the start")
+    equal(server.diff(s), {"changes": [], "truncated": False}, "at the start")
     server.run(s, "echo new > /home/user/new; echo 127.0.0.1 x >> /etc/hosts; rm /etc/magic /etc/networks; chmod 700 /opt; mkdir /srv/d", user="root")
-    got = server.want(200, "GET", f"/v1/sessions/{s}/diff")
+    got = server.diff(s)
     kinds = {c["path"]: c["kind"] for c in got["changes"]}
     for path, kind in (("/home/user/new", "added"), ("/etc/hosts", "changed"), ("/etc/networks", "deleted"), ("/srv/d", "added")):
         equal(kinds.get(path), kind, f"{path} in {kinds}")
@@ -340,7 +344,6 @@ def test_stopped_session(server):
     server.refused(410, "gone", "GET", f"/v1/sessions/{s}/diff")
 
 
-@differs(gvisor="writable directories of the machine are refused")
 def test_with_a_writable_mount():
     """Such a cell has a filter that refuses openat2, by which paths are opened elsewhere."""
     with tempfile.TemporaryDirectory() as top:
@@ -349,6 +352,10 @@ def test_with_a_writable_mount():
         os.mkdir(source)
         os.chown(source, 1000, 1000)
         with Server(pool_size=0, mount_roots=f"{source}:rw") as server:
+            if differs("writable directories of the machine, volumes") or differs("mounts"):
+                body = {"mounts": [{"source": source, "target": "/mnt", "mode": "rw"}]}
+                server.refused(422, "unsupported", "POST", "/v1/sessions", body, "mounts", LEVEL)
+                return
             s = server.create(mounts=[{"source": source, "target": "/mnt", "mode": "rw"}])["id"]
             for path in ("/tmp/a/b", "/mnt/a/b"):
                 server.want(201, "PUT", at(server, s=s, path=path), b"hello\n")

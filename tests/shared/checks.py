@@ -2,8 +2,12 @@
 
 Imports nothing of the other helpers. A test program passes a test that returns, skips one that raises Skip, and fails
 any other."""
+import os
 import sys
 import time
+
+# A factor for what is waited for: programs of a virtual machine may be emulated.
+PATIENCE = 4 if os.environ.get("CORDON_TEST_LEVEL") == "microvm" else 1
 
 
 class Skip(Exception):
@@ -65,6 +69,7 @@ def note(text):
 
 def wait_for(what, seconds=10.0, name="it", step=0.01):
     """Calls until the result is true, and returns it."""
+    seconds *= PATIENCE
     end = time.monotonic() + seconds
     while True:
         answer = what()

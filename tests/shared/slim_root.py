@@ -9,17 +9,30 @@ import re
 import shutil
 import subprocess
 
-FORMAT = 1  # raise it with every change of what is made here
-PROGRAMS = """awk base64 bash busybox cat chmod chown cp curl date dd df du echo env false find getent grep head hostname id kill ls mkdir
-    mount mv nproc od ps pwd rm sed seq sh sha256sum sleep sort stat stty tail tee touch tr true tty uname wc xargs yes""".split()
-LIBRARIES = "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2"
-FOLDERS = "dev etc home/user mnt opt proc root run srv sys tmp usr/bin usr/lib usr/lib64 usr/sbin usr/share var/lib var/tmp".split()
-FILES = {
+FORMAT = 3  # raise it with every change of what is made here
+PROGRAMS = """awk base64 basename bash busybox cat chmod chown cmp cp curl cut date dd df diff dirname du echo env expr false find getent getfattr
+    grep gzip head hostname id ip kill ln ls md5sum mkdir mkfifo mknod mktemp mount mv nice nohup nproc od openssl paste pgrep pkill printenv printf
+    ps pwd readlink realpath rm rmdir script sed seq setfattr setsid sh sha256sum sleep sort split stat stdbuf stty su sudo sync tail tar
+    tee test timeout touch tr true truncate tty uname uniq unshare wc which whoami xargs yes""".split()
+LIBRARIES = "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2", "security/pam_permit.so"
+SUDO = "/usr/libexec/sudo"  # its plugins
+PERMIT = "".join(f"{kind} required pam_permit.so\n" for kind in ("auth", "account", "password", "session"))
+FOLDERS = "dev etc/pam.d home/user mnt opt proc root run srv sys tmp usr/bin usr/lib usr/lib64 usr/sbin usr/share var/lib var/tmp".split()
+FILES = {  # the same as in the host template where tests look at them
     "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\n"
                   "nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n",
-    "etc/group": "root:x:0:\ntty:x:5:\nuser:x:1000:\nnogroup:x:65534:\n",
+    "etc/group": "root:x:0:\ntty:x:5:\nsudo:x:27:user\nuser:x:1000:\nnogroup:x:65534:\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    "etc/hosts": "127.0.0.1 localhost cordon\n::1 localhost ip6-localhost ip6-loopback cordon\n",
+    "etc/hostname": "cordon\n",
+    "etc/resolv.conf": "nameserver 198.18.0.1\noptions timeout:2 attempts:3\n",
+    "etc/networks": "loopback 127.0.0.0\n",
+    "etc/magic": "# no rules\n",
+    "etc/sudoers": "Defaults env_reset, !fqdn\nroot ALL=(ALL:ALL) NOPASSWD: ALL\n%sudo ALL=(ALL:ALL) NOPASSWD: ALL\n",
+    "etc/pam.d/other": PERMIT,
+    "etc/pam.d/sudo": PERMIT,
 }
+LINKS = {"run/secrets": "/dev/shm/secrets", "etc/machine-id": "/dev/machine-id", "etc/mtab": "/proc/self/mounts", "var/run": "/run"}
 
 
 def add(root, path):
@@ -44,6 +57,9 @@ def fill(root):
         (root / name).symlink_to(f"usr/{name}")
     for name, text in FILES.items():
         (root / name).write_text(text)
+    (root / "etc/sudoers").chmod(0o440)
+    for name, target in LINKS.items():
+        (root / name).symlink_to(target)
     for folder in ("tmp", "var/tmp"):
         (root / folder).chmod(0o1777)
     (root / "root").chmod(0o700)
@@ -54,6 +70,8 @@ def fill(root):
             add_program(root, path)
     for found in (path for name in LIBRARIES for path in pathlib.Path("/usr/lib").glob(f"*/{name}")):
         add(root, found)
+    if os.path.exists(SUDO):
+        shutil.copytree(SUDO, root / SUDO.lstrip("/"), dirs_exist_ok=True)
     python = pathlib.Path("/usr/bin/python3").resolve()
     add_program(root, python)
     (root / "usr/bin/python3").symlink_to(python.name)
