@@ -16,8 +16,12 @@ import sys
 import time
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
-from harness import Failed, Server, check, equal, has, run_tests, short, wait_for  # noqa: E402,F401
+import harness  # noqa: E402
+from harness import Failed, check, equal, has, run_tests, short, wait_for  # noqa: E402,F401
+from leveled import Leveled as Server  # noqa: E402
 from reader import Reader  # noqa: E402
+
+harness.Server = Server  # of run_tests()
 
 UNKNOWN = "i0000000000000000"
 INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sdk", "inside.py")

@@ -25,7 +25,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(1, os.path.join(HERE, "..", "server"))
 import harness  # noqa: E402
-from harness import Failed, Server, isolate, note  # noqa: E402
+from harness import Failed, isolate, note  # noqa: E402
+from leveled import Leveled as Server  # noqa: E402
 
 WHOLE = 280  # seconds that a file may take; each test has a bound of its own
 
@@ -158,7 +159,8 @@ def main():
         print("Bail out! no npm packages")
         sys.exit(1)
     isolate()
-    harness.PROGRAM = harness.reachable(os.path.abspath(args.cordon))
+    harness.ORIGINAL = os.path.abspath(args.cordon)
+    harness.PROGRAM = harness.reachable(harness.ORIGINAL)
     settings, kills = settings_of(args.file)
     server = (Secure if settings.get("tls_local") == "yes" else Server)(**settings)
     planned, code = run_node(os.path.abspath(args.file), args.names, server, packages)
