@@ -1,8 +1,9 @@
 """The levels beside each other: sessions in containers, in gVisor and in virtual machines; a section of bench/run.
 
-A server of its own with a small root as template (tests/shared/slim_root.py), so that all levels run the same programs; one
+Two servers of its own with a small root as template (tests/shared/slim_root.py), so that all levels run the same programs: one
 with pools, and one without. QEMU by itself (tests/levels/engine.py) is what virtual machines are measured against: its boot,
-and a clone up to its first answer. Levels that this machine cannot do are left out, with the reason.
+and a clone up to its first answer; `runsc run` by itself is what gVisor is measured against. Levels that this machine cannot do are
+left out. What all rows have in common: "first output" is the answer of an execution of `/bin/echo`, and every time is that of a client.
 """
 import os
 import pathlib
@@ -25,12 +26,28 @@ MIB = 1 << 20
 LIMITS = {"memory_default": "256M", "disk_default": "64M"}  # of the server: pools have cells with its defaults only
 IDLE = 20
 BULK_MIB = 64
+FILE_MIB = 24  # twice that has room on the disk while a file is replaced
 ROUNDS = 10
-TARGETS = {"gvisor cold": 250, "gvisor pooled": 40, "microvm pooled": 80, "clone": 70, "private": 30, "stream": 200}
+SPEED_ROUNDS = 5
+# Milliseconds, MiB, MB/s.
+TARGETS = {"gvisor cold": 250, "gvisor pooled": 40, "microvm pooled": 80, "clone": 70, "fork": 150, "private": 30, "stream": 200}
+WRITER = f"import os\nb = b'x' * (1 << 20)\nfor _ in range({BULK_MIB}): os.write(1, b)"
 
 
 def figures(times):
     return f"{min(times):.1f}", f"{statistics.median(times):.1f}"
+
+
+def timed(work, *arguments):
+    """Milliseconds, and what it gave."""
+    begin = time.perf_counter()
+    given = work(*arguments)
+    return (time.perf_counter() - begin) * 1e3, given
+
+
+def judge_times(judge, text, limit, times):
+    judge(f"levels: {text}, minimum, ms", limit, min(times))
+    judge(f"levels: {text}, median, ms", limit, statistics.median(times))
 
 
 class Level:
@@ -39,50 +56,126 @@ class Level:
     def __init__(self, client, name):
         self.c, self.name, self.body = client, name, {"level": name, "template": "slim"}
 
-    def starts(self, rounds, rest=0.2):
+    def first_output(self, **body):
+        session = self.c.create(**(body or self.body))
+        self.c.run(session, "/bin/echo", "ready")
+        return session
+
+    def starts(self, rounds, rest=0.2, **body):
         times = []
         for _ in range(rounds):
-            begin = time.perf_counter()
-            session = self.c.create(**self.body)
-            self.c.run(session, "/bin/echo", "ready")
-            times.append((time.perf_counter() - begin) * 1e3)
+            ms, session = timed(lambda: self.first_output(**body))
+            times.append(ms)
             self.c.remove(session)
             time.sleep(rest)
         return times
 
     def execs(self, session, *argv):
         self.c.run(session, *argv)
-        times = []
+        return [timed(self.c.run, session, *argv)[0] for _ in range(ROUNDS)]
+
+    def live(self):
+        """A session with a program that goes on."""
+        session = self.c.create(**self.body)
+        self.c.ask("POST", f"/v1/sessions/{session}/executions", {"argv": ["/bin/sleep", "1000"]})
+        self.c.run(session, "/bin/true")
+        return session
+
+    def forks(self):
+        """Until the fork is answered, and until its first output."""
+        session, made, told = self.live(), [], []
         for _ in range(ROUNDS):
             begin = time.perf_counter()
-            self.c.run(session, *argv)
-            times.append((time.perf_counter() - begin) * 1e3)
-        return times
+            child = self.c.ask("POST", f"/v1/sessions/{session}/fork", {"count": 1})["sessions"][0]["id"]
+            made.append((time.perf_counter() - begin) * 1e3)
+            self.c.run(child, "/bin/echo", "ready")
+            told.append((time.perf_counter() - begin) * 1e3)
+            self.c.remove(child)
+            time.sleep(0.2)
+        self.c.remove(session)
+        return made, told
 
-    def stream(self, session):
-        """MB/s of output, as the client gets it."""
-        begin = time.perf_counter()
-        self.c.run(session, "/bin/sh", "-c", f"head -c {BULK_MIB * MIB} /dev/zero")
-        return BULK_MIB * MIB / 1e6 / (time.perf_counter() - begin)
+    def pauses(self):
+        """Until it is paused, and from the request to go on until the next output."""
+        session, paused, resumed = self.live(), [], []
+        for _ in range(ROUNDS):
+            paused.append(timed(self.c.ask, "POST", f"/v1/sessions/{session}/pause", {})[0])
+            time.sleep(0.5)
+            begin = time.perf_counter()
+            self.c.ask("POST", f"/v1/sessions/{session}/resume", {})
+            self.c.run(session, "/bin/echo", "ready")
+            resumed.append((time.perf_counter() - begin) * 1e3)
+        self.c.remove(session)
+        return paused, resumed
+
+    def from_snapshot(self):
+        """Sessions of a snapshot of a live one; at level microvm with its memory."""
+        session = self.live()
+        snapshot = self.c.ask("POST", f"/v1/sessions/{session}/snapshots", {})["id"]
+        self.c.remove(session)
+        self.starts(2, template=snapshot, level=self.name)
+        return self.starts(ROUNDS, rest=1, template=snapshot, level=self.name)
+
+    def speeds(self, work, mib):
+        """MB/s: the best, and the median."""
+        taken = [mib * MIB / 1e3 / timed(work)[0] for _ in range(SPEED_ROUNDS)]
+        return f"{max(taken):.0f}", f"{statistics.median(taken):.0f}"
+
+    def output(self, session):
+        return self.speeds(lambda: self.c.run(session, "python3", "-c", WRITER), BULK_MIB)
+
+    def files(self, session):
+        path, data = f"/v1/sessions/{session}/files?path=/tmp/bulk", os.urandom(FILE_MIB * MIB)
+
+        def down():
+            if self.c.bytes("GET", path) != data:
+                raise RuntimeError(f"{self.name}: a file came back changed")
+
+        return (*self.speeds(lambda: self.c.bytes("PUT", path, data), FILE_MIB), *self.speeds(down, FILE_MIB))
 
 
-def memory_of_idle(level):
+class Bytes(state.Client):
+    """A client that also moves files."""
+
+    def bytes(self, method, path, body=None):
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/octet-stream"}
+        self.http.request(method, path, body, headers)
+        answer = self.http.getresponse()
+        data = answer.read()
+        if answer.status >= 300:
+            raise RuntimeError(f"{method} {path}: {answer.status} {data[:300]!r}")
+        return data
+
+
+def processes_of(to):
+    """All processes below a server's own: other servers may be at work."""
+    children = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            children.setdefault(int(path.read_text().rpartition(")")[2].split()[1]), []).append(int(path.parent.name))
+        except OSError:
+            continue  # it has ended
+    found, left = set(), [to.process.pid]
+    while left:
+        more = children.get(left.pop(), [])
+        found.update(more)
+        left += more
+    return found
+
+
+def memory_of_idle(level, to):
     """MiB for each idle session: private memory of all processes of its cell."""
-    before = {name: set(server.processes(name)) for name in ENGINES}
+    before = processes_of(to)
     sessions = [level.c.create(**level.body) for _ in range(IDLE)]
     for session in sessions:
         level.c.run(session, "/bin/true")
     time.sleep(3)
     total = 0
-    for name in ENGINES:
-        for pid in set(server.processes(name)) - before[name]:
-            total += sum(server.field(pid, "smaps_rollup", word) for word in ("Private_Dirty", "Private_Clean"))
+    for pid in processes_of(to) - before:
+        total += sum(server.field(pid, "smaps_rollup", word) for word in ("Private_Dirty", "Private_Clean"))
     for session in sessions:
         level.c.remove(session)
     return total / 1024 / IDLE
-
-
-ENGINES = ("cordon-init", "cordon-shim", "qemu-system-x86", "exe", "runsc", "runsc-sandbox", "runsc-gofer")
 
 
 def prepare(to, build, c):
@@ -109,11 +202,9 @@ def plain_qemu(setup, judge, table):
         guest.started().line()
         boot = (time.perf_counter() - begin) * 1e3
         guest.order("stop")
-        begin = time.perf_counter()
-        ram, devices = guest.order("snapshot")
-        copy = (time.perf_counter() - begin) * 1e3
+        copy, (ram, devices) = timed(guest.order, "snapshot")
     restored, answered = [], []
-    for _ in range(ROUNDS):
+    for _ in range(2 * ROUNDS):
         begin = time.perf_counter()
         with engine.Engine(driver, mib=256, ram=ram, devices=devices) as guest:
             guest.started()
@@ -124,44 +215,67 @@ def plain_qemu(setup, judge, table):
     table(("QEMU by itself, 256 MiB", "min ms", "median ms"),
           [("boot to the first answer", f"{boot:.0f}", "-"), ("snapshot", f"{copy:.0f}", "-"), ("clone restored", *figures(restored)),
            ("clone to the first answer", *figures(answered))])
-    judge("levels: clone to first answer, ms", TARGETS["clone"], min(answered))
+    judge_times(judge, "clone to first answer", TARGETS["clone"], answered)
+
+
+def plain_runsc(setup, table):
+    """The bundle of bench/run, with the platform that Cordon uses."""
+    path, bundle = runsc.find(setup.build / "cordon"), setup.folder / "full"
+    if not path or not (bundle / "config.json").exists():
+        print("runsc by itself is left out: there is none, or no bundle")
+        return
+
+    def run(number):
+        subprocess.run([path, "--root", setup.folder / "state" / "runsc-levels", "--platform=systrap", "--network=none", "run", "--bundle", bundle,
+                        f"cordon-bench-{os.getpid()}-level-{number}"], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    table(("runsc run by itself", "min ms", "median ms"), [("/bin/true", *figures([timed(run, number)[0] for number in range(ROUNDS)]))])
 
 
 def measure_pooled(setup, judge, table):
-    starts, rest = [], []
+    starts, execs, states, moved = [], [], [], []
     with Guests(setup, {}) as to:
-        c = state.Client(to)
+        c = Bytes(to)
         for name in prepare(to, setup.build, c):
             level = Level(c, name)
             level.starts(2)  # its images are made, its pool fills
             time.sleep(5)
             pooled = level.starts(ROUNDS, rest=1.5)  # the pool is full again
             session = c.create(**level.body)
-            speed = max(level.stream(session) for _ in range(3))
-            rest.append((name, *figures(level.execs(session, "/bin/true")), *figures(level.execs(session, "python3", "-c", "0")), f"{speed:.0f}"))
+            execs.append((name, *figures(level.execs(session, "/bin/true")), *figures(level.execs(session, "python3", "-c", "0"))))
+            output = level.output(session)
+            moved.append((name, *output, *level.files(session)))
             c.remove(session)
-            private = memory_of_idle(level)
+            forked, told = level.forks()
+            paused, resumed = level.pauses()
+            states.append((name, *figures(level.from_snapshot()), *figures(forked), *figures(told), *figures(paused), *figures(resumed)))
+            private = memory_of_idle(level, to)
             starts.append((name, *figures(pooled), f"{private:.1f}"))
             if f"{name} pooled" in TARGETS:
-                judge(f"levels: create and run, {name} pooled, ms", TARGETS[f"{name} pooled"], min(pooled))
+                judge_times(judge, f"create and run, {name} pooled", TARGETS[f"{name} pooled"], pooled)
             if name == "microvm":
+                judge_times(judge, "fork of a live session, microvm", TARGETS["fork"], forked)
                 judge("levels: private memory of an idle clone, MiB", TARGETS["private"], private)
-                judge("levels: output of a guest, MB/s", TARGETS["stream"], speed, least=True)
+                judge("levels: output of a guest, best, MB/s", TARGETS["stream"], float(output[0]), least=True)
+                judge("levels: output of a guest, median, MB/s", TARGETS["stream"], float(output[1]), least=True)
     table(("create to first output, pooled", "min ms", "median ms", f"private MiB each, {IDLE} idle"), starts)
-    table(("exec in a session", "true: min ms", "median ms", "python3: min ms", "median ms", "output MB/s"), rest)
+    table(("exec in a session", "true: min ms", "median ms", "python3: min ms", "median ms"), execs)
+    table(("of a live session", "from a snapshot: min ms", "median", "fork: min ms", "median", "fork to output: min", "median", "pause: min ms", "median",
+           "resume to output: min", "median"), states)
+    table((f"MB/s, {BULK_MIB} MiB of output, files of {FILE_MIB} MiB", "output: best", "median", "file up: best", "median", "file down: best", "median"), moved)
 
 
 def measure_cold(setup, judge, table):
     rows = []
     with Guests(setup, {"pool_size": 0, "pool_max": 0}) as to:
-        c = state.Client(to)
+        c = Bytes(to)
         for name in prepare(to, setup.build, c):
             level = Level(c, name)
             first, = level.starts(1)
             cold = level.starts(ROUNDS)
             rows.append((name, f"{first:.0f}", *figures(cold)))
             if f"{name} cold" in TARGETS:
-                judge(f"levels: create and run, {name} cold, ms", TARGETS[f"{name} cold"], min(cold))
+                judge_times(judge, f"create and run, {name} cold", TARGETS[f"{name} cold"], cold)
     table(("create to first output, no pool", "first of its template, ms", "min ms", "median ms"), rows)
 
 
@@ -171,5 +285,6 @@ def section(setup, judge, table, heading):
         print("QEMU by itself is left out: no qemu-system-x86_64, or tests/levels is not built")
     else:
         plain_qemu(setup, judge, table)
+    plain_runsc(setup, table)
     measure_cold(setup, judge, table)
     measure_pooled(setup, judge, table)
