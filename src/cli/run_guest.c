@@ -40,10 +40,9 @@ static int check_vm(const struct run *r, struct err *e)
 {
 	if (!is_vm(r))
 		return 0;
-	if (r->o.read_only)
-		return err_set(e, ERR_UNSUPPORTED, "--read-only: not at level microvm");
-	if (r->o.profile == CELL_LOCKED)
-		return err_set(e, ERR_UNSUPPORTED, "--profile locked: not at level microvm");
+	if (r->o.profile == CELL_LOCKED && r->uid == 0)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "--user root: not in the profile locked at level microvm");
 	if (r->o.memory < VM_MEMORY_MIN)
 		return err_set(e, ERR_UNSUPPORTED, "--memory: level microvm needs at least %lluM",
 			       VM_MEMORY_MIN / MIB);
@@ -169,6 +168,7 @@ static uint32_t processors(uint64_t millis)
 static void fill_vm(struct run *r, struct boot_request *b)
 {
 	b->engine = BOOT_MICROVM;
+	b->options = r->o.read_only ? BOOT_READ_ONLY : 0;
 	b->memory_bytes = (r->o.memory + MIB - 1) / MIB * MIB;
 	b->vcpus = processors(r->o.cpus);
 	b->accel = r->machine.use_kvm ? BOOT_ACCEL_KVM : BOOT_ACCEL_TCG;

@@ -69,6 +69,7 @@ struct guest_image;
 
 struct session_spec {
 	const char *template, *level;
+	const char *usual_level; /* if neither `level` nor the template names one; or NULL */
 	/* For callers inside of the server: the id of a version, instead of template; and layers
 	 * above those of the template, which the session uses from its record on. */
 	const char *version;

@@ -92,6 +92,7 @@ void guest_fill_request(const struct core *c, const struct store_session *row, c
 							      : BOOT_ACCEL_TCG,
 				      .vcpus = vm ? GUEST_CPUS : 0,
 				      .profile = row->profile,
+				      .options = vm && row->read_only ? BOOT_READ_ONLY : 0,
 				      .uid = USER_ID,
 				      .gid = USER_ID,
 				      .memory_bytes =

@@ -55,7 +55,7 @@ static int check_abilities(const struct cell_level *l, const struct template_ver
 
 /* A snapshot with memory fits only a session like the one it was made of. */
 static int check_snapshot(const struct cell_level *l, const struct template_version *v,
-			  struct err *e)
+			  const struct session_spec *spec, struct err *e)
 {
 	const struct cell_level *was = cell_level_of(v->row.level);
 
@@ -65,23 +65,41 @@ static int check_snapshot(const struct cell_level *l, const struct template_vers
 		return err_set(e, ERR_UNSUPPORTED,
 			       "level: the snapshot has the memory of a session at level %s",
 			       was->name);
+	if (spec->profile >= 0 && (uint32_t)spec->profile != v->row.memory_profile)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "profile: the snapshot has the memory of a session of profile %s",
+			       cell_profile_name(v->row.memory_profile));
+	if (spec->read_only && !v->row.memory_read_only)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "root: the snapshot has the memory of a session whose root is "
+			       "writable");
 	return 0;
 }
 
 int session_level_choose(const struct core *c, const struct template_version *v,
 			 const struct session_spec *spec, struct store_session *row, struct err *e)
 {
-	const struct cell_level *level = spec->level == NULL || *spec->level == '\0'
-						 ? cell_level_of(v->row.level)
-						 : cell_level_find(spec->level);
+	const struct cell_level *level = cell_level_find(spec->level);
 
+	if (spec->level == NULL || *spec->level == '\0')
+		level = v->row.level != CELL_CONTAINER ? cell_level_of(v->row.level)
+						       : cell_level_find(spec->usual_level);
 	if (level == NULL)
 		return err_set(e, ERR_UNSUPPORTED, "level %.60s: must be " CELL_LEVEL_NAMES,
 			       spec->level);
 	row->level = level->id;
-	if (core_level_check(c, level, e) < 0 || check_snapshot(level, v, e) < 0)
+	if (core_level_check(c, level, e) < 0 || check_snapshot(level, v, spec, e) < 0)
 		return -1;
 	return check_abilities(level, v, spec, e);
+}
+
+/* Programs in the memory of a snapshot go on with what they have. */
+void session_level_inherit(const struct template_version *v, struct store_session *row)
+{
+	if (!template_has_memory(v))
+		return;
+	row->profile = v->row.memory_profile;
+	row->read_only = v->row.memory_read_only;
 }
 
 bool session_level_has_own_memory(uint32_t level)

@@ -13,6 +13,9 @@ int session_level_choose(const struct core *c, const struct template_version *v,
 			 const struct session_spec *spec, struct store_session *row,
 			 struct err *e) MUST_USE;
 
+/* After profile and root were set: of a snapshot with memory they are the snapshot's. */
+void session_level_inherit(const struct template_version *v, struct store_session *row);
+
 /* After the limits were set: are they possible at the level? Rounds up what a guest has in units.
  */
 int session_level_limits(struct store_session *row, struct err *e) MUST_USE;

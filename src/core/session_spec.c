@@ -253,6 +253,7 @@ int session_spec_check(const struct core *c, const struct template_version *v,
 	if (check_limits(c, v, &asked, row, e) < 0 || check_times(c, spec, row, e) < 0 ||
 	    session_storage_check(c, spec, row, e) < 0)
 		return -1;
+	session_level_inherit(v, row);
 	if (copy_texts(c, v, spec, row, ret_texts, e) < 0) {
 		free(*ret_texts);
 		*ret_texts = NULL;

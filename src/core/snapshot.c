@@ -252,6 +252,8 @@ static int insert(struct snapshot *p, struct err *e)
 	row.expires_ms = p->keep_ms == 0 ? 0 : core_now_ms() + p->keep_ms;
 	if (p->with_memory) {
 		row.memory_bytes = p->memory_bytes;
+		row.memory_profile = p->memory_profile;
+		row.memory_read_only = p->memory_read_only;
 		row.bytes = p->memory->bytes;
 		rand_id("tpl_", row.id, sizeof(row.id));
 		if (write_memory(p, row.id, e) < 0)
@@ -335,6 +337,8 @@ static int prepare(struct session *s, const char *name, struct snapshot *p, stru
 {
 	p->with_memory = cell_level_can(session_level(s), CELL_CAN_KEEP_MEMORY);
 	p->memory_bytes = s->row.limits.memory_bytes;
+	p->memory_profile = s->row.profile;
+	p->memory_read_only = s->row.read_only;
 	if (p->with_memory && session_parts_check_memory(s, false, e) < 0)
 		return -1;
 	if (set_name(p, s->tenant, name, e) < 0 || check_name_is_free(p, s, e) < 0 ||

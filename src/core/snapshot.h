@@ -34,6 +34,8 @@ struct snapshot {
 	bool unnamed, with_memory;
 	uint32_t level;
 	uint64_t memory_bytes; /* of its guest */
+	uint32_t memory_profile;
+	bool memory_read_only;
 	uint64_t keep_ms;
 	char tenant[STORE_ID_MAX], source[STORE_ID_MAX];
 };

@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 
 #include "io.h"
+#include "restrict.h"
 
 #define PIDS_MAX "/sys/fs/cgroup/pids/pids.max"
 
@@ -73,11 +74,13 @@ static int drop_caps(void)
  * program may run with more rights than the profile has. */
 static void lock(void)
 {
+	struct err e;
+
 	locked.done = true;
 	if (drop_caps() < 0 || setgroups(0, NULL) < 0 ||
 	    setresgid(locked.gid, locked.gid, locked.gid) < 0 ||
-	    setresuid(locked.uid, locked.uid, locked.uid) < 0 ||
-	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+	    setresuid(locked.uid, locked.uid, locked.uid) < 0 || restrict_no_new_privs(&e) < 0 ||
+	    filter_calls(CELL_LOCKED, false, &e) < 0)
 		_exit(1);
 }
 

@@ -10,6 +10,7 @@
 
 #include "clock.h"
 #include "guest_limits.h"
+#include "guest_lock.h"
 #include "guest_root.h"
 #include "own.h"
 
@@ -59,6 +60,8 @@ uint32_t guest_identity_apply(const struct guest_hello *h, int *ret_sys)
 		{ GUEST_NO_DISK,
 		  h->disk_bytes != 0 ? guest_root_resize(h->disk_bytes, h->inodes) : 0 },
 		{ GUEST_NO_LIMITS, guest_limits_set(h) },
+		{ GUEST_NO_PROFILE, guest_lock_set(h) },
+		{ GUEST_NO_READ_ONLY, guest_root_set_read_only((h->flags & GUEST_READ_ONLY) != 0) },
 	};
 	uint32_t refused = 0;
 

@@ -170,3 +170,12 @@ int guest_limits_freeze(bool on, struct err *e)
 	}
 	return 0;
 }
+
+bool guest_limits_are_unused(void)
+{
+	char text[128];
+	struct err e;
+
+	return cell >= 0 && io_read_file(cell, "cgroup.events", text, sizeof(text), &e) >= 0 &&
+	       strstr(text, "populated 0") != NULL;
+}

@@ -16,3 +16,6 @@ int guest_limits_set(const struct guest_hello *h);
 /* Stops all programs, and returns when they stand still; or lets them go on. PID 1 and built-ins of
  * the guest are not stopped. */
 int guest_limits_freeze(bool on, struct err *e) MUST_USE;
+
+/* No program is there, nor any process that one has left. */
+bool guest_limits_are_unused(void);

@@ -247,3 +247,41 @@ int guest_root_set_machine_id(const char *id)
 	sys = write_base("dev/machine-id", line);
 	return sys != 0 ? sys : renew_boot_id();
 }
+
+/* ---- a root that is read-only */
+
+/* A directory of the disk, over one of the root. */
+static int place_writable(const char *name, const char *at, mode_t mode, uid_t owner)
+{
+	char from[48];
+
+	if ((mkdirat(INIT_FD_DISK, name, 0700) < 0 && errno != EEXIST) ||
+	    fchownat(INIT_FD_DISK, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchmodat(INIT_FD_DISK, name, mode, 0) < 0 || (mkdir(at, 0755) < 0 && errno != EEXIST))
+		return -1;
+	(void)snprintf(from, sizeof(from), "/proc/self/fd/%d/%s", INIT_FD_DISK, name);
+	if (mount(from, at, NULL, MS_BIND, NULL) < 0)
+		return -1;
+	return mount(NULL, at, NULL, MS_BIND | MS_REMOUNT | MS_NODEV | MS_NOSUID, NULL);
+}
+
+int guest_root_set_read_only(bool read_only)
+{
+	static bool is_read_only;
+
+	if (read_only == is_read_only)
+		return 0;
+	if (is_read_only)
+		return EPERM;
+	if (base < 0)
+		return ENOTSUP;
+	/* as keeper/root.c does it */
+	if ((mkdir("/home", 0755) < 0 && errno != EEXIST) ||
+	    place_writable("tmp", "/tmp", 01777, 0) < 0 ||
+	    place_writable("run", "/run", 0755, 0) < 0 ||
+	    place_writable("home", "/home/user", 0755, 1000) < 0 ||
+	    mount(NULL, "/", NULL, MS_BIND | MS_REMOUNT | MS_NODEV | MS_RDONLY, NULL) < 0)
+		return errno;
+	is_read_only = true;
+	return 0;
+}

@@ -3,6 +3,7 @@
  * and inodes. See guest_boot.h. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "err.h"
@@ -20,3 +21,6 @@ int guest_root_image(void);
 int guest_root_resize(uint64_t disk_bytes, uint64_t inodes);
 /* /etc/machine-id, and a new boot id: a clone is not the machine that it was made from. */
 int guest_root_set_machine_id(const char *id);
+/* Only /tmp, /run, /dev/shm and /home/user can be written to, as in a cell with a read-only root.
+ * EPERM: it is so already, and cannot be undone. EBUSY: a file is open for writing. */
+int guest_root_set_read_only(bool read_only);

@@ -39,7 +39,8 @@
  *   secret_*.c          secrets as files, or at a socket (_socket); _table parses them
  *
  *   guest_boot.c        as the first program of a virtual machine: makes of its kernel what a
- *                       keeper makes of a cell (guest_root.c, guest_limits.c)
+ *                       keeper makes of a cell (guest_root.c, guest_limits.c,
+ *                       guest_lock.c)
  *
  *   diff.c              not PID 1: lists what a cell changed, started by the keeper
  *

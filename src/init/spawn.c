@@ -30,6 +30,7 @@
 int spawn_cgroup = -1;
 int (*spawn_on_child)(void);
 const struct spawn_guest *spawn_guest;
+struct spawn_lock spawn_lock;
 
 static int fail_at(struct spawn_failure *f, enum agent_stage stage)
 {
@@ -64,6 +65,12 @@ static void refresh(struct snapshot *s, const char *path)
 		s->len += (size_t)n;
 }
 
+/* The only id that programs can have; 0: any. */
+static uid_t only_uid(const struct child_process *c)
+{
+	return spawn_lock.uid != 0 ? spawn_lock.uid : c->own_uid;
+}
+
 static int find_user(struct child_process *c, struct spawn_failure *fail)
 {
 	static struct snapshot passwd, group;
@@ -74,16 +81,22 @@ static int find_user(struct child_process *c, struct spawn_failure *fail)
 	refresh(&group, "/etc/group");
 	/* The default is "user"; a PID 1 that is not root can only use its own id. */
 	c->own_uid = getuid();
-	(void)snprintf(own, sizeof(own), "%u", c->own_uid);
+	(void)snprintf(own, sizeof(own), "%u", only_uid(c));
 	if (*who == '\0')
-		who = c->own_uid == 0 ? "user" : own;
+		who = only_uid(c) == 0 ? "user" : own;
 	if (!users_find(passwd.text, passwd.len, who, &c->user) && !users_bare(who, &c->user)) {
 		errno = ENOENT;
 		return fail_at(fail, AGENT_AT_USER);
 	}
-	if (c->own_uid != 0 && c->user.uid != c->own_uid) {
+	if (spawn_child_is_guest(c))
+		return 0;
+	if (only_uid(c) != 0 && c->user.uid != only_uid(c)) {
 		errno = EPERM;
 		return fail_at(fail, AGENT_AT_USER);
+	}
+	if (spawn_lock.uid != 0) {
+		c->user.gid = spawn_lock.gid;
+		return 0;
 	}
 	c->ngroups = users_groups(group.text, group.len, c->user.name, c->groups, USERS_GROUPS_MAX);
 	return 0;

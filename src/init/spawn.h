@@ -44,3 +44,14 @@ struct spawn_guest {
 	void (*on_exit)(pid_t pid); /* for each process that has ended */
 };
 extern const struct spawn_guest *spawn_guest;
+
+/* Likewise, by guest_lock.c: all programs, and built-ins for clients, are of this user (0: of any)
+ * and go through both functions: drop_rights() as root, filter() as the last step. -1 with errno is
+ * a failure. In a cell that is locked by its keeper PID 1 has all of this already. */
+struct spawn_lock {
+	uid_t uid;
+	gid_t gid;
+	int (*drop_rights)(void);
+	int (*filter)(void);
+};
+extern struct spawn_lock spawn_lock;

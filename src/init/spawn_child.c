@@ -102,6 +102,12 @@ static long call_on_child(void)
 	return spawn_on_child == NULL || spawn_on_child() == 0 ? 0 : -errno;
 }
 
+/* Only in a guest with a kernel of its own, where this process has memory of its own. */
+static long lock(const struct child_process *c, int (*step)(void))
+{
+	return step == NULL || spawn_child_is_guest(c) || step() == 0 ? 0 : -errno;
+}
+
 static long become_user(const struct child_process *c)
 {
 	gid_t gid = c->user.gid;
@@ -160,7 +166,8 @@ static long take_limits(const struct child_process *c)
 bool spawn_child_is_guest(const struct child_process *c)
 {
 	return (c->request->flags & AGENT_BUILTIN) != 0 && spawn_guest != NULL &&
-	       c->user.uid == 0 && c->request->argc == 1 && spawn_guest->is_one(c->argv[0]);
+	       c->user.uid == 0 && c->request->argc == 1 &&
+	       spawn_guest->is_one(c->request->strings);
 }
 
 /* A client's path may lead through /proc/self/fd: PID 1 has a directory outside of the root. */
@@ -202,12 +209,14 @@ void spawn_child_run(const struct child_process *c)
 	if ((ret = raw_call(SYS_setsid, 0, 0, 0, 0)) < 0 || (ret = take_stdio(c)) < 0 ||
 	    (ret = call_on_child()) < 0 || (ret = take_limits(c)) < 0)
 		report(error_fd, AGENT_AT_SYSTEM, ret);
-	if ((ret = close_others(c, &error_fd)) < 0)
+	if ((ret = close_others(c, &error_fd)) < 0 || (ret = lock(c, spawn_lock.drop_rights)) < 0)
 		report(error_fd, AGENT_AT_SYSTEM, ret);
 	if ((ret = become_user(c)) < 0)
 		report(error_fd, AGENT_AT_USER, ret);
 	if ((ret = enter_directory(c)) < 0)
 		report(error_fd, AGENT_AT_CWD, ret);
+	if ((ret = lock(c, spawn_lock.filter)) < 0)
+		report(error_fd, AGENT_AT_SYSTEM, ret);
 	if ((c->request->flags & AGENT_BUILTIN) != 0)
 		run_builtin(c, error_fd);
 	report(error_fd, AGENT_AT_EXEC, search_and_exec(c));

@@ -83,7 +83,7 @@
 	"id, tenant, name, version, current, kind, level, created_ms, layers, mounts, env, " \
 	"user, workdir, start_command, ready_command, source, template_id, public, bytes, "  \
 	"provenance, offered_command, cpu_millis, memory_bytes, expires_ms, start_restart, " \
-	"interpreter"
+	"interpreter, memory_profile, memory_read_only"
 
 #define LAYER_COLUMNS "id, tenant, kind, bytes, entries, created_ms, state, digest"
 #define LAYER_ROW LAYER_COLUMNS ", (SELECT count(*) FROM layer_use WHERE layer = id)"
@@ -363,7 +363,7 @@ const char *const sql_text[] = {
 	[SQL_SECRET_COUNT] = "SELECT count(*) FROM secret WHERE tenant = ?",
 
 	[SQL_TEMPLATE_INSERT] = "INSERT INTO template (" TEMPLATE_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?)",
 	[SQL_TEMPLATE_NEXT] = "SELECT coalesce(max(version), 0) + 1, coalesce(max(template_id), '') FROM template"
 		" WHERE tenant = ? AND name = ?",
 	[SQL_TEMPLATE_RETIRE_NAME] = "UPDATE template SET current = 0"

@@ -83,6 +83,8 @@ static int insert(struct store *s, const struct store_template *row, struct err 
 	stmt_u64(&q, row->expires_ms);
 	stmt_u64(&q, row->start_restart);
 	stmt_u64(&q, row->interpreter);
+	stmt_u64(&q, row->memory_profile);
+	stmt_u64(&q, row->memory_read_only);
 	return stmt_run(&q, true, "template", row->name, e);
 }
 
@@ -190,6 +192,8 @@ static void read_row(struct stmt *q, struct store_template *ret)
 	ret->expires_ms = stmt_get_u64(q);
 	ret->start_restart = stmt_get_bool(q);
 	ret->interpreter = stmt_get_bool(q);
+	ret->memory_profile = stmt_get_u32(q);
+	ret->memory_read_only = stmt_get_bool(q);
 	ret->owned = NULL;
 }
 

@@ -36,6 +36,8 @@ struct store_template {
 	const char *offered_command; /* what its image would start: a JSON array; "": nothing */
 	uint64_t cpu_millis, memory_bytes; /* of sessions that ask for none; 0: the usual */
 	uint64_t expires_ms;		   /* of a snapshot: it is removed then; 0: it is not */
+	uint32_t memory_profile; /* of a snapshot with memory: what its programs run with */
+	bool memory_read_only;
 
 	void *owned; /* the texts of a row from store_template_own() */
 };

@@ -33,7 +33,8 @@ static const struct cell_level levels[CELL_LEVELS] = {
 			   .program = "cordon-shim",
 			   .separated = "a virtual machine with its own kernel, inside a locked "
 					"container cell",
-			   .abilities = CELL_CAN_PAUSE | CELL_CAN_DIFF | CELL_CAN_KEEP_MEMORY,
+			   .abilities = CELL_CAN_PAUSE | CELL_CAN_DIFF | CELL_CAN_KEEP_MEMORY |
+					CELL_CAN_LOCK | CELL_CAN_READ_ONLY,
 			   .engine = CELL_ENGINE_MICROVM,
 			   .memory_each = 3,
 			   .memory_bytes = 128 * MIB,

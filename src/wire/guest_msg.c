@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "cell_spec.h"
 #include "codec.h"
 
 static bool is_machine_id(const char *s)
@@ -22,11 +23,19 @@ static bool is_hostname(const char *s)
 	return s[strspn(s, ok)] == '\0';
 }
 
+/* One user, who is not root; or no such member. */
+static bool is_profile(const struct guest_hello *h)
+{
+	if ((h->flags & GUEST_LOCKED) == 0)
+		return h->uid == 0 && h->gid == 0;
+	return h->uid != 0 && h->uid < CELL_IDS && h->gid != 0 && h->gid < CELL_IDS;
+}
+
 static bool hello_fits(const struct guest_hello *h)
 {
 	return h->generation != 0 && h->wall_ns <= INT64_MAX &&
 	       (h->flags & ~(uint32_t)GUEST_HELLO_FLAGS) == 0 && is_machine_id(h->machine_id) &&
-	       is_hostname(h->hostname);
+	       is_hostname(h->hostname) && is_profile(h);
 }
 
 size_t guest_hello_write(const struct guest_hello *h, uint8_t ret_body[GUEST_HELLO_SIZE])
@@ -47,6 +56,10 @@ size_t guest_hello_write(const struct guest_hello *h, uint8_t ret_body[GUEST_HEL
 		codec_put(&w, 1, h->entropy[i]);
 	codec_put_string(&w, sizeof(h->machine_id), h->machine_id);
 	codec_put_string(&w, sizeof(h->hostname), h->hostname);
+	if ((h->flags & GUEST_LOCKED) != 0) {
+		codec_put(&w, 4, h->uid);
+		codec_put(&w, 4, h->gid);
+	}
 	return w.bad ? 0 : (size_t)(w.p - ret_body);
 }
 
@@ -74,6 +87,10 @@ int guest_hello_read(const struct frame *f, struct guest_hello *ret, struct err 
 		h.entropy[i] = (uint8_t)codec_get(&r, 1);
 	get_text(&r, h.machine_id, sizeof(h.machine_id));
 	get_text(&r, h.hostname, sizeof(h.hostname));
+	if ((h.flags & GUEST_LOCKED) != 0) {
+		h.uid = (uint32_t)codec_get(&r, 4);
+		h.gid = (uint32_t)codec_get(&r, 4);
+	}
 	if (r.bad || r.n != 0 || !hello_fits(&h))
 		return err_set(e, ERR_INVALID, "HELLO is malformed");
 	*ret = h;

@@ -58,7 +58,9 @@ enum {
 	GUEST_EGRESS =
 		1 << 0, /* the guest accepts connections of its programs itself, and sends OPEN
 			 */
-	GUEST_HELLO_FLAGS = (1 << 1) - 1,
+	GUEST_READ_ONLY = 1 << 1, /* only /tmp, /run, /dev/shm and the home are writable */
+	GUEST_LOCKED = 1 << 2,	  /* the profile locked: uid and gid follow */
+	GUEST_HELLO_FLAGS = (1 << 3) - 1,
 };
 
 /* Which parts of HELLO the guest's kernel did not allow; of READY. */
@@ -70,7 +72,9 @@ enum {
 	GUEST_NO_EGRESS = 1 << 4,
 	GUEST_NO_LIMITS = 1 << 5,
 	GUEST_NO_DISK = 1 << 6,
-	GUEST_REFUSED_ALL = (1 << 7) - 1,
+	GUEST_NO_PROFILE = 1 << 7,
+	GUEST_NO_READ_ONLY = 1 << 8,
+	GUEST_REFUSED_ALL = (1 << 9) - 1,
 };
 
 struct guest_hello {
@@ -82,10 +86,14 @@ struct guest_hello {
 	uint8_t entropy[GUEST_ENTROPY];
 	char machine_id[GUEST_MACHINE_ID + 1]; /* "": leave it */
 	char hostname[GUEST_HOSTNAME_MAX + 1]; /* "": leave it */
+	/* Of all programs, with GUEST_LOCKED; not 0. Without it they are not sent, so that agents
+	 * in memory images of earlier versions understand the message. */
+	uint32_t uid, gid;
 };
 
+/* The longest. */
 #define GUEST_HELLO_SIZE \
-	(8U * 7 + 4 + GUEST_ENTROPY + GUEST_MACHINE_ID + 3 + GUEST_HOSTNAME_MAX + 3)
+	(8U * 7 + 4 + GUEST_ENTROPY + GUEST_MACHINE_ID + 3 + GUEST_HOSTNAME_MAX + 3 + 4 * 2)
 
 struct guest_ready {
 	uint64_t generation; /* of HELLO */

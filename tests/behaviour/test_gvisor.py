@@ -35,9 +35,11 @@ def test_files_are_the_cells():
 
 
 def test_locked_has_one_user():
-    d = run("--profile", "locked", cmd="id -u; grep -E 'CapBnd|CapPrm' /proc/self/status; sudo -n true").exits(1)
-    has(d.text, "1000\n")
-    has(d.text, "CapPrm:\t0000000000000000")
+    """And the system calls of the profile: a standard program may make a namespace of the guest's kernel."""
+    d = run("--profile", "locked", cmd="id -u; grep -E 'Cap(Bnd|Prm)|Seccomp' /proc/self/status; unshare -U true 2>&1; sudo -n true").exits(1)
+    has(d.text, "1000\nCapPrm:\t0000000000000000\nCapBnd:\t0000000000000000\nSeccomp:\t2\n")
+    has(d.text, "unshare failed: Operation not permitted")
+    run(cmd="unshare -U true").exits(0)
 
 
 def test_runsc_does_not_show_itself():

@@ -12,8 +12,9 @@ import tempfile
 import time
 
 import engine
-from checks import Skip, check, equal, has, named_tests, run_tap
-from guest_stream import BUILTIN, HIT_MEMORY, HIT_PIDS, HOLD, IS_HELD, NO_STDIN, Guest
+from checks import Failed, Skip, check, equal, has, named_tests, run_tap, wait_for
+from guest_stream import (BUILTIN, EGRESS, EXITED, HIT_MEMORY, HIT_PIDS, HOLD, IS_HELD, LOCKED, NO_PROFILE, NO_READ_ONLY, NO_STDIN, READ_ONLY,
+                          Guest)
 
 CORDON, DRIVER = sys.argv[1:3]
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="guest-boot-"))
@@ -233,6 +234,49 @@ def test_what_is_removed_is_not_in_memory():
     check(in_image(ram, b"kept-777777777"), "a file that is there is found")
     check(not in_image(ram, b"gone-888888888"), "what a program wrote and removed is cleared")
     check(not in_image(ram, b"value-of-a-secret-5551212"), "what the agent passed on is cleared")
+
+
+# The last ones: a guest that is read-only or locked stays so.
+
+
+def test_a_read_only_root():
+    equal(guest().hello(machine_id=IDS[0], flags=EGRESS | READ_ONLY), (0, ""), "HELLO")
+    equal(guest().shell("for d in / /etc /bin /root; do touch $d/x 2>/dev/null && echo $d; done; "
+                        "for d in /tmp /run /dev/shm /home/user; do touch $d/written || exit 1; done"), "", "what root can write to")
+    equal(guest().shell("stat -c '%a %u' /tmp /run /home/user; touch ~/own && echo own", user="user", cwd=""),
+          "1777 0\n755 0\n755 1000\nown\n", "modes and owners")
+    found = [record.rsplit("\t", 1)[1] for record in guest().run("diff", flags=NO_STDIN | BUILTIN).out.split("\0") if record]
+    equal([path for path in found if path.endswith("written")], ["/tmp/written", "/run/written", "/home/user/written", "/dev/shm/written"], "diff")
+    refused, why = guest().hello(machine_id=IDS[0])
+    equal((refused, why), (NO_READ_ONLY, os.strerror(1)), "it does not become writable again")
+
+
+PROFILE = "grep -E '^(Uid|Gid|Groups|Cap...|NoNewPrivs|Seccomp):' /proc/self/status"
+
+
+def test_locked_programs():
+    flags = EGRESS | READ_ONLY | LOCKED
+    guest().spawn("/bin/sleep", "1000", flags=NO_STDIN | HOLD)
+    equal(guest().hello(machine_id=IDS[0], flags=flags), (NO_PROFILE, os.strerror(16)), "while a program runs")
+    guest().run("/bin/sh", "-c", "kill -9 -1")
+    guest().ignored = (EXITED,)  # of the shell, or of what it killed
+    wait_for(lambda: guest().hello(machine_id=IDS[0], flags=flags) == (0, ""), 30, "HELLO after the last program")
+    guest().ignored = ()
+    ours = subprocess.run([CORDON, "run", "--profile", "locked", "--", "sh", "-c", PROFILE], capture_output=True, text=True).stdout
+    equal(guest().shell(PROFILE, user="").split(), ours.split(), "users, capabilities and filter, here and in a cell")
+    for what in ("chroot / true", "unshare -U true", "su -c true"):
+        check(guest().run("/bin/sh", "-c", what, user="user").event.exit_code != 0, f"it may not: {what}")
+    equal(guest().shell("umask 0; echo $((6 * 7)) | cat", user="user"), "42\n", "an ordinary program")
+    for user, why in (("root", 1), ("77", 1)):
+        try:
+            guest().spawn("/bin/true", user=user)
+        except Failed as e:
+            has(str(e), os.strerror(why), f"as {user}")
+        else:
+            raise Failed(f"a program runs as {user}")
+    equal(guest().run("diff", flags=NO_STDIN | BUILTIN).event.exit_code, 0, "the list of changes is made by the agent's own rights")
+    for more in ({"flags": EGRESS | READ_ONLY}, {"flags": flags, "uid": 1001}):
+        equal(guest().hello(machine_id=IDS[0], **more), (NO_PROFILE, os.strerror(1)), "it does not get other rights")
 
 
 if __name__ == "__main__":

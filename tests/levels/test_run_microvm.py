@@ -78,6 +78,14 @@ def test_a_command_has_a_machine_of_its_own():
     equal((result["level"], result["exit_code"], result["state"]), ("microvm", 7, "exited"), "the result")
 
 
+def test_locked_and_read_only():
+    script = "id -u; grep -E '^(CapBnd|NoNewPrivs|Seccomp):' /proc/self/status; touch /tmp/a ~/b /etc/c"
+    done, _ = run("sh", "-c", script, options=["--profile", "locked", "--read-only"])
+    equal(done.stdout.split(), ["1000", "CapBnd:", "0" * 16, "NoNewPrivs:", "1", "Seccomp:", "2"], done.stderr)
+    has(done.stderr, "/etc/c': Read-only file system")
+    check("/tmp" not in done.stderr and "/home" not in done.stderr, done.stderr)
+
+
 def test_a_command_that_takes_too_much_memory():
     done, result = run("python3", "-c", "x = []\nwhile True: x.append(bytearray(b'x' * (4 << 20)))")
     equal((done.returncode, result["limit"]), (137, "memory"), f"its end; stderr: {done.stderr}")
@@ -181,7 +189,7 @@ def test_an_engine_that_is_killed_is_told():
 
 
 def test_what_cannot_be_done_is_refused():
-    for option, why in ((["--read-only"], "--read-only"), (["--profile", "locked"], "locked"), (["--memory", "64M"], "at least 128M"),
+    for option, why in ((["--profile", "locked", "--user", "root"], "--user root"), (["--memory", "64M"], "at least 128M"),
                         (["--mount", "/tmp:/mnt"], "--mount"), (["--template", "/etc/passwd"], "erofs"), (["--template", "/nowhere"], "/nowhere"),
                         (["--state-dir", "/nowhere"], "cordon guest install")):
         done, result = run("true", options=option)

@@ -57,6 +57,9 @@ static void hello_is_checked(void)
 	CHECK(guest_hello_write(&bad, body) == 0);
 	bad = hello;
 	memset(bad.hostname, 'a', GUEST_HOSTNAME_MAX);
+	CHECK(guest_hello_write(&bad, body) == GUEST_HELLO_SIZE - 8);
+	bad.flags |= GUEST_LOCKED;
+	bad.uid = bad.gid = 1000;
 	CHECK(guest_hello_write(&bad, body) == GUEST_HELLO_SIZE);
 }
 
