@@ -148,9 +148,25 @@ static int set_nonblocking(int fd)
 	return fcntl(fd, F_SETFL, O_NONBLOCK);
 }
 
+/* gVisor has no such call. A pipe takes its place, which the program has open until it ends; so
+ * have programs that it starts, if it does not close it for them. */
+static int make_end_pipe(int ret[2])
+{
+	OWN_FD self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	return self >= 0 || errno != ENOSYS ? 0 : pipe2(ret, O_CLOEXEC);
+}
+
+static void keep_open(int fd)
+{
+	if (fd >= 0 && fcntl(fd, F_SETFD, 0) < 0)
+		_exit(126);
+}
+
 int server_spawn(const struct gateway_entry *entry, bool install, struct server_pipes *ret,
 		 struct err *e)
 {
+	int gone[2] = { -1, -1 }; /* make_end_pipe() */
 	int in[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 };
 	struct account account;
 
@@ -159,14 +175,17 @@ int server_spawn(const struct gateway_entry *entry, bool install, struct server_
 		return -1;
 	if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 ||
 	    set_nonblocking(in[1]) < 0 || set_nonblocking(out[0]) < 0 ||
-	    set_nonblocking(err[0]) < 0)
+	    set_nonblocking(err[0]) < 0 || make_end_pipe(gone) < 0)
 		goto fail;
 	ret->pid = fork();
 	if (ret->pid < 0)
 		goto fail;
-	if (ret->pid == 0)
+	if (ret->pid == 0) {
+		keep_open(gone[1]);
 		run_child(entry, install, &account, (int[3]){ in[0], out[1], err[1] });
-	ret->pidfd = (int)syscall(SYS_pidfd_open, ret->pid, 0);
+	}
+	ret->pidfd = gone[0] >= 0 ? gone[0] : (int)syscall(SYS_pidfd_open, ret->pid, 0);
+	fd_close(gone[1]);
 	fd_close(in[0]);
 	fd_close(out[1]);
 	fd_close(err[1]);
@@ -180,6 +199,7 @@ fail:
 		fd_close(in[i]);
 		fd_close(out[i]);
 		fd_close(err[i]);
+		fd_close(gone[i]);
 	}
 	return -1;
 }

@@ -185,6 +185,7 @@ static int start_session(struct session *owner, struct server_link *k, struct sp
 	if (!spec->spec.idle_given)
 		spec->spec.idle_given = true; /* none */
 	spec->spec.actor = session_actor(owner);
+	spec->spec.usual_level = session_level(owner)->name; /* not weaker than its owner */
 	node_of(c)->making = true;
 	created =
 		session_create(c, session_tenant(owner), &spec->spec, &k->made, &made, &retry_s, e);
