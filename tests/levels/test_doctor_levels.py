@@ -37,7 +37,7 @@ def doctor(*options, **more):
     """{level: (yes or no, the text of its row and of the lines that belong to it)}. Nothing is left; the exit code does not
     depend on gvisor and microvm."""
     p = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", WATCHED, "sh", *more.pop("before", ()),
-                        CORDON, "doctor", "--boot-timeout", "3m", *options], capture_output=True, text=True, timeout=500, **more)
+                        more.pop("program", CORDON), "doctor", "--boot-timeout", "3m", *options], capture_output=True, text=True, timeout=500, **more)
     equal((p.returncode, p.stderr), (0, ""), p.stdout)
     equal(glob.glob("/tmp/cordon-doctor-*"), [], "files of the trial")
     found = re.findall(r"^level +(\w+) +(yes|no) +(.*\n(?: .*\n)*)", p.stdout, re.M)
@@ -133,9 +133,14 @@ def test_an_ordinary_user():
     """Without subordinate ids: a virtual machine needs none, gVisor does."""
     if re.search(r"^(54323|#54323):", pathlib.Path("/etc/subuid").read_text(), re.M):
         raise Skip("the user of the test has subordinate ids")
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory(dir="/var/tmp") as place:
         os.chown(home, 54323, 54323)
-        got = doctor("--runsc", runsc.find(CORDON), "--state-dir", guest_kernel.state(CORDON), env={**os.environ, "HOME": home},
+        os.chmod(place, 0o755)  # what a clone in /root has is out of reach
+        for name in ("cordon", "cordon-keeper", "cordon-init", "cordon-shim", "cordon-storage"):
+            shutil.copy(pathlib.Path(CORDON).parent / name, place)
+        engine = shutil.copy(runsc.find(CORDON), place)
+        shutil.copytree(guest_kernel.state(CORDON) / "guest", f"{place}/state/guest")
+        got = doctor("--runsc", engine, "--state-dir", f"{place}/state", env={**os.environ, "HOME": home}, program=f"{place}/cordon",
                      before=("setpriv", "--reuid=54323", "--regid=54323", "--clear-groups"))
         equal((got["gvisor"][0], got["microvm"][0]), ("no", "yes"), str(got))
         has(got["gvisor"][1], "/etc/subuid")

@@ -105,10 +105,10 @@ def test_a_terminal():
                 said += os.read(master, 4096)
             except OSError:
                 said += b"(end)"
-            return b"33 99" in said or b"(end)" in said
+            return b"33 99\r\n" in said or b"(end)" in said
         wait_for(read, PATIENCE, "the size")
         os.write(master, b"typed\n")
-        wait_for(lambda: read() and b"got typed" in said or b"(end)" in said, PATIENCE, "the answer")
+        wait_for(lambda: read() and b"got typed\r\n" in said or b"(end)" in said, PATIENCE, "the answer")
         equal(process.wait(PATIENCE), 0, "its exit code")
     text = said.decode().replace("\r", "")
     for part in ("/dev/pts/0\n", "33 99\n", "got typed\n"):
