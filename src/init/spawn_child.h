@@ -28,7 +28,6 @@ struct child_process {
 	struct users_entry user;
 	uint32_t groups[USERS_GROUPS_MAX];
 	size_t ngroups;
-	bool is_guest_builtin;	/* one of spawn_guest_builtin() */
 	int stdio[SPAWN_STDIO]; /* the program's ends */
 	int error_fd;
 	bool tty;

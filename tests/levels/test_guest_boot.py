@@ -261,9 +261,9 @@ def test_locked_programs():
     guest().run("/bin/sh", "-c", "kill -9 -1")
     guest().ignored = (EXITED,)  # of the shell, or of what it killed
     wait_for(lambda: guest().hello(machine_id=IDS[0], flags=flags) == (0, ""), 30, "HELLO after the last program")
-    guest().ignored = ()
     ours = subprocess.run([CORDON, "run", "--profile", "locked", "--", "sh", "-c", PROFILE], capture_output=True, text=True).stdout
     equal(guest().shell(PROFILE, user="").split(), ours.split(), "users, capabilities and filter, here and in a cell")
+    guest().ignored = ()
     for what in ("chroot / true", "unshare -U true", "su -c true"):
         check(guest().run("/bin/sh", "-c", what, user="user").event.exit_code != 0, f"it may not: {what}")
     equal(guest().shell("umask 0; echo $((6 * 7)) | cat", user="user"), "42\n", "an ordinary program")

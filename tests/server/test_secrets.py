@@ -319,10 +319,6 @@ def test_a_placeholder(server):
 def test_a_locked_session(server):
     text = value()
     put(server, "l", text)
-    if differs("profile locked"):
-        server.refused(422, "unsupported", "POST", "/v1/sessions", {"profile": "locked"}, "profile locked", LEVEL)
-        drop(server, "l")
-        return
     session = server.create(profile="locked", secrets=[{"name": "l", "as": "file"}, {"name": "l", "as": "env", "env": "L"},
                                                        {"name": "l", "as": "socket", "program": PYTHON}])
     equal(sh(server, session, "stat -c '%U %a %s' /dev/shm/secrets/l; echo ${#L}"), f"user 400 {len(text)}\n{len(text)}\n")

@@ -31,6 +31,5 @@ DIFFERENCES = {
     "watchers of files": {"gvisor": "end at the next change"},
     "secrets as a socket": {"gvisor": "are not answered"},
     "removing a file that is not there": {"gvisor": "EACCES"},
-    "profile locked": {"microvm": "refused, and so is a read-only root"},
     "memory images": {"microvm": "programs of a snapshot run in its sessions"},
 }
