@@ -21,6 +21,13 @@ struct template_version *templates_derive(struct core *c, const struct tenant *t
 	struct template_name name;
 	struct template_stack stack;
 
+	if (template_has_memory(from)) {
+		IGNORED(err_set(e, ERR_UNSUPPORTED,
+				"from: the snapshot has the memory of a session, and its files are "
+				"in that: no template can be made of it"),
+			"returned");
+		return NULL;
+	}
 	if (template_name_read(ask->name, &name, e) < 0 ||
 	    templates_check_name(c, name.name, e) < 0 ||
 	    core_level_check(c, cell_level_of(ask->level), e) < 0 ||

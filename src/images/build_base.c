@@ -31,7 +31,9 @@ static const char *content_of(const struct build *b, const struct store_template
 
 static void set_key(struct build *b, const struct store_template *row)
 {
-	const char *parts[] = { FORMAT, content_of(b, row), b->state.user, b->state.workdir };
+	/* A step may see the level: its kernel has another name. */
+	const char *parts[] = { FORMAT, cell_level_of(row->level)->name, content_of(b, row),
+				b->state.user, b->state.workdir };
 
 	build_cache_key(b, parts, COUNT(parts));
 	if (row->env_len > 0) {
