@@ -5,7 +5,8 @@
  * message is there by then, so it comes before it.
  *
  * The end is seen by the pidfd, not by the ends of the descriptors, which child programs may keep
- * open. What is still in them is read first. */
+ * open. What is still in them is read first. gVisor has no pidfds: there it is the end of the
+ * socket, which programs that the kernel executes do not get. */
 #include "kernel_process.h"
 
 #include <errno.h>
@@ -74,7 +75,7 @@ static void give_back(struct kernel *k)
 	buf_release(&k->in);
 	buf_release(&k->to);
 	k->scanned = k->ncut[0] = k->ncut[1] = 0;
-	k->paused = k->exited = false;
+	k->paused = k->exited = k->ends_by_channel = false;
 	if (k->asked_by != NULL)
 		*k->asked_by = NULL;
 	k->asked_by = NULL;
@@ -95,11 +96,16 @@ static void reap(void)
 	nending = left;
 }
 
+static void reap_later(pid_t pid)
+{
+	if (pid > 0 && nending < COUNT(ending))
+		ending[nending++] = pid;
+}
+
 static void end_process(struct kernel *k)
 {
 	kernel_kill(k);
-	if (k->pid > 0 && nending < COUNT(ending))
-		ending[nending++] = k->pid;
+	reap_later(k->pid);
 	k->pid = 0;
 	reap();
 }
@@ -171,7 +177,9 @@ void kernel_take(struct kernel *k, pid_t pid)
 
 	k->pid = pid;
 	k->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (k->pidfd < 0 || watch(k, &k->pid_io, k->pidfd, &e) < 0)
+	k->ends_by_channel = k->pidfd < 0 && errno == ENOSYS;
+	if (k->ends_by_channel ? k->channel_io.fd < 0
+			       : k->pidfd < 0 || watch(k, &k->pid_io, k->pidfd, &e) < 0)
 		kernel_fail(k, "it has ended");
 }
 
@@ -232,6 +240,8 @@ void kernel_kill(struct kernel *k)
 	(void)kill(-k->pid, SIGKILL);
 	if (k->pidfd >= 0)
 		(void)syscall(SYS_pidfd_send_signal, k->pidfd, SIGKILL, NULL, 0);
+	else if (k->ends_by_channel)
+		(void)kill(k->pid, SIGKILL);
 }
 
 /* ---- from the kernel */
@@ -303,9 +313,14 @@ static bool read_channel(struct kernel *k)
 	n = recv(k->channel, room, READ_SIZE, MSG_DONTWAIT);
 	if (n > 0)
 		buf_commit(&k->in, (size_t)n);
-	else if (n == 0)
-		loop_remove(k->loop, &k->channel_io); /* its end is seen by the pidfd */
-	return n > 0;
+	if (n != 0)
+		return n > 0;
+	loop_remove(k->loop, &k->channel_io); /* its end is seen by the pidfd */
+	if (k->ends_by_channel && !k->exited) {
+		k->exited = true;
+		loop_defer(k->loop, &k->resume);
+	}
+	return false;
 }
 
 static void read_messages(struct kernel *k)
@@ -373,6 +388,8 @@ static void finish(struct kernel *k)
 			       info.si_status);
 	else
 		(void)snprintf(why, sizeof(why), "it has ended");
+	if (info.si_pid == 0)
+		reap_later(k->pid);
 	(void)kill(-k->pid, SIGKILL); /* what is left of its process group */
 	k->pid = 0;
 	give_back(k);

@@ -28,10 +28,11 @@ struct kernel {
 	const struct kernel_calls *calls;
 	struct loop *loop;
 	enum kernel_state state;
-	pid_t pid;   /* 0: not known yet */
-	int pidfd;   /* owned; -1 */
-	int channel; /* owned; -1: descriptor 3 of the process */
-	int out[2];  /* owned; -1: pipes 1 and 2 */
+	pid_t pid;	      /* 0: not known yet */
+	int pidfd;	      /* owned; -1 */
+	bool ends_by_channel; /* there is no pidfd: the end of the channel is its end */
+	int channel;	      /* owned; -1: descriptor 3 of the process */
+	int out[2];	      /* owned; -1: pipes 1 and 2 */
 	struct loop_fd pid_io, channel_io, out_io[2];
 	struct loop_task resume;
 	struct loop_timer start_timer;

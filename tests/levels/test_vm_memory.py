@@ -197,7 +197,8 @@ def cell_memory(session):
 
 def test_copies_of_memory_count_for_their_users_and_not_for_the_source():
     """A source can be forked again and again, and what its children hold counts until the last of them has gone."""
-    none, size = promised(), 40_000_000
+    until(lambda: promised() == 0, name="the end of earlier sessions")
+    none, size = 0, 40_000_000
     session = create()
     out(session, f"head -c {size} /dev/urandom > /tmp/large")
     one, before = promised() - none, cell_memory(session)

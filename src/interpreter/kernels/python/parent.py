@@ -9,6 +9,7 @@ CORDON_INTERPRETER_WARM="numpy,pandas,matplotlib.pyplot" names modules that are 
 costs their memory once in every session. Libraries that start threads when they are imported are told to
 use one, because a fork copies only the thread that calls it."""
 import array
+import errno
 import gc
 import importlib
 import json
@@ -63,6 +64,17 @@ def reseed():
         numpy.random.seed()
 
 
+def ends():
+    """Where there are no pidfds (gVisor): a pipe that a child keeps open until it ends. Else nothing."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+        return ()
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        return os.pipe()
+
+
 class Parent:
     def __init__(self, fd, shell):
         self.control = socket.socket(fileno=fd)
@@ -70,7 +82,7 @@ class Parent:
         os.set_inheritable(fd, False)
         self.shell = shell
         self.pid = os.getpid()
-        self.kernels = {}  # pidfd -> pid
+        self.kernels = {}  # a descriptor that is ready when the process has ended -> pid
         self.fonts = 0     # the process that makes the list of fonts
         self.fonts_due = True
         self.poll = select.poll()
@@ -105,6 +117,7 @@ class Parent:
                 self.spawn(fds, request.get("cwd"))
 
     def spawn(self, fds, cwd):
+        ended = ends()
         try:
             pid = os.fork()
         except OSError as error:
@@ -114,8 +127,8 @@ class Parent:
             self.become_kernel(fds, cwd)
         for fd in fds:
             os.close(fd)
+        self.watch(pid, ended)
         if pid > 0:
-            self.watch(pid)
             self.send(type="spawned", pid=pid)
 
     def become_kernel(self, fds, cwd):
@@ -124,8 +137,8 @@ class Parent:
             os.setsid()
             die_with_parent(self.pid)
             self.control.close()
-            for pidfd in self.kernels:
-                os.close(pidfd)
+            for fd in self.kernels:
+                os.close(fd)
             # The given ones have numbers above 3, because 0 to 3 were taken.
             for given, number in zip(fds, (3, 1, 2)):
                 os.dup2(given, number)
@@ -148,10 +161,11 @@ class Parent:
         self.fonts_due = False
         if not fonts.are_wanted():
             return
+        ended = ends()
         try:
             pid = os.fork()
         except OSError:
-            return
+            pid = -1
         if pid == 0:
             try:
                 die_with_parent(self.pid)
@@ -160,18 +174,25 @@ class Parent:
                 fonts.make_list()
             finally:
                 os._exit(0)
-        self.watch(pid)
-        self.fonts = pid
+        self.watch(pid, ended)
+        self.fonts = max(pid, 0)
 
-    def watch(self, pid):
-        pidfd = os.pidfd_open(pid)
-        self.kernels[pidfd] = pid
-        self.poll.register(pidfd, select.POLLIN)
+    def watch(self, pid, ended):
+        """ended: of ends(), before the fork. pid -1: there is no process."""
+        for fd in ended[1:]:
+            os.close(fd)
+        if pid < 0:
+            for fd in ended[:1]:
+                os.close(fd)
+            return
+        fd = ended[0] if ended else os.pidfd_open(pid)
+        self.kernels[fd] = pid
+        self.poll.register(fd, select.POLLIN)
 
-    def reap(self, pidfd):
-        pid = self.kernels.pop(pidfd)
-        self.poll.unregister(pidfd)
-        os.close(pidfd)
+    def reap(self, fd):
+        pid = self.kernels.pop(fd)
+        self.poll.unregister(fd)
+        os.close(fd)
         _pid, status = os.waitpid(pid, 0)
         if pid != self.fonts:
             self.send(type="exited", pid=pid, status=status)
