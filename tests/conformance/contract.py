@@ -18,6 +18,7 @@ import time
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
 import harness  # noqa: E402
 from harness import Failed, check, equal, has, run_tests, short, wait_for  # noqa: E402,F401
+from level import PATIENCE  # noqa: E402
 from leveled import Leveled as Server  # noqa: E402
 from reader import Reader  # noqa: E402
 
@@ -89,7 +90,7 @@ class Raw(Reader):
     END = Broken
 
     def __init__(self, server, method, path, headers, body=b"", timeout=8):
-        super().__init__(socket.create_connection(server.address, timeout))
+        super().__init__(socket.create_connection(server.address, timeout * PATIENCE))
         sent = {"Host": "%s:%d" % server.address, **headers}
         if "Transfer-Encoding" not in sent and (body or method in ("POST", "PUT")):
             sent["Content-Length"] = len(body)

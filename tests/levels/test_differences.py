@@ -12,8 +12,8 @@ sys.path.insert(1, str(ROOT / "tests/shared"))
 from checks import check, equal, has, named_tests, run_tap  # noqa: E402
 from level_differences import DIFFERENCES, LEVELS  # noqa: E402
 
-ASKED = re.compile(r'\b(?:differs|instead)\("([^"]*)"')
-CALLED = re.compile(r"\b(?:differs|instead)\((?!name\b)([^\s\")][^)]*)")
+ASKED = re.compile(r'''\b(?:differs|instead)\((["'])([^"']*)\1''')
+CALLED = re.compile(r"\b(?:differs|instead)\((?!name\b)([^\s\"')][^)]*)")
 OWN = {"test_differences.py", "level.py", "level_differences.py"}
 
 
@@ -34,14 +34,14 @@ def documented(level):
 
 
 def sources():
-    return [path for path in (ROOT / "tests").rglob("*.py") if path.name not in OWN]
+    return [path for kind in ("py", "mjs") for path in (ROOT / "tests").rglob(f"*.{kind}") if path.name not in OWN]
 
 
 def asked():
     """{name: files of tests that ask for it}"""
     found = {}
     for path in sources():
-        for name in ASKED.findall(path.read_text()):
+        for _, name in ASKED.findall(path.read_text()):
             found.setdefault(name, set()).add(path.name)
     return found
 
@@ -67,8 +67,9 @@ def test_each_is_shown_by_a_test():
 def test_names_are_written_out():
     """So that this program sees them all."""
     for path in sources():
-        if "from level import" in path.read_text() or "import level" in path.read_text():
-            equal([word for word in CALLED.findall(path.read_text())], [], path.name)
+        text = path.read_text()
+        if path.suffix == ".mjs" or "from level import" in text or "import level" in text:
+            equal([word for word in CALLED.findall(text)], [], path.name)
 
 
 def test_the_check_can_fail():

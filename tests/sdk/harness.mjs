@@ -20,6 +20,20 @@ export const url = new URL(process.env.E2B_API_URL ?? 'https://127.0.0.1') // ov
 export const address = url.host
 export { sleep }
 
+// --- the level of the suite, as in tests/shared/level.py
+
+const { name: level, differences, patience } = JSON.parse(process.env.SDK_LEVEL)
+const met = new Set() // differences that tests have met since the last line about them
+export { level, patience }
+
+// Whether this level differs from a container in what has this name (tests/shared/level_differences.py).
+export function differs(name) {
+  check(name in differences, `no difference has the name ${name}`)
+  const here = level in differences[name]
+  if (here) met.add(name)
+  return here
+}
+
 // --- saying no
 
 export function check(good, what) {
@@ -58,7 +72,7 @@ export async function fails(promise, kind, pattern, seconds = 8) {
       throw new assert.AssertionError({ message: `rejected by ${e.constructor.name}, want ${kind.name}: ${e.stack}` })
     }
     if (pattern) matches(e.message, pattern, `message of ${kind.name}`)
-    check(Date.now() - began < seconds * 1000, `the refusal took ${Date.now() - began} ms`)
+    check(Date.now() - began < seconds * patience * 1000, `the refusal took ${Date.now() - began} ms`)
     return e
   }
   throw new assert.AssertionError({ message: `not rejected, but ${JSON.stringify(got)?.slice(0, 300)}` })
@@ -66,7 +80,9 @@ export async function fails(promise, kind, pattern, seconds = 8) {
 
 export class Late extends Error {}
 
-export async function within(promise, seconds, what = 'it') {
+// Bounds of time are those of level container: all are longer where programs are emulated.
+export async function within(promise, time, what = 'it') {
+  const seconds = time * patience
   const stop = new AbortController()
   const late = sleep(seconds * 1000, undefined, { signal: stop.signal }).then(() => {
     throw new Late(`${what} does not come within ${seconds} s`)
@@ -80,7 +96,8 @@ export async function within(promise, seconds, what = 'it') {
 }
 
 // Asks until the answer is true, and gives it.
-export async function until(ask, what = 'it', seconds = 10, step = 20) {
+export async function until(ask, what = 'it', time = 10, step = 20) {
+  const seconds = time * patience
   const end = Date.now() + seconds * 1000
   for (;;) {
     const answer = await ask()
@@ -214,6 +231,7 @@ export async function run() {
     const group = [chosen[i++]]
     while (group[0].together && i < chosen.length && chosen[i].together) group.push(chosen[i++])
     strays = []
+    met.clear()
     const results = await Promise.all(group.map(attempt))
     if (strays.length > 0) results.at(-1).why ??= `a rejection that nobody handled: ${strays.join('\n')}`
     group.forEach(({ name }, k) => {
@@ -223,6 +241,7 @@ export async function run() {
       console.log(`${why === undefined ? 'ok' : 'not ok'} ${i - group.length + k + 1} - ${name}${end}`)
       for (const line of `${why ? why + '\n' : ''}${(took / 1000).toFixed(2)} s`.split('\n')) console.log(`# ${line}`)
     })
+    if (met.size > 0) console.log(`# differs at ${level}: ${[...met].join(', ')}`)
   }
   process.exit(bad > 0 || chosen.length === 0 ? 1 : 0)
 }

@@ -1,7 +1,7 @@
 // Commands: what they say, how they end, where and as whom they run.
 // server: pool_size=4
 import { createHash } from 'node:crypto'
-import { check, e2b, equal, fails, matches, run, sleep, test, until } from './harness.mjs'
+import { check, differs, e2b, equal, fails, matches, run, sleep, test, until } from './harness.mjs'
 
 const { AuthenticationError, CommandExitError, InvalidArgumentError, NotFoundError, TimeoutError } = e2b
 
@@ -60,6 +60,13 @@ test('who: user, root, and nobody known', async (t) => {
 
 test('sudo needs no password', async (t) => {
   const sandbox = await t.create()
+  if (differs('set-user-id')) {
+    const refused = await fails(sandbox.commands.run('sudo whoami'), CommandExitError)
+    equal([refused.exitCode, refused.stdout], [1, ''])
+    matches(refused.stderr, /no new privileges/)
+    equal((await sandbox.commands.run('echo secret > f && cat f', { user: 'root', cwd: '/root' })).stdout, 'secret\n')
+    return
+  }
   equal((await sandbox.commands.run('sudo whoami')).stdout, 'root\n')
   equal(
     (await sandbox.commands.run('sudo -u root sh -c "echo secret > /root/f" && sudo cat /root/f')).stdout,

@@ -9,8 +9,8 @@ import re
 import shutil
 import subprocess
 
-FORMAT = 3  # raise it with every change of what is made here
-PROGRAMS = """awk base64 basename bash busybox cat chmod chown cmp cp curl cut date dd df diff dirname du echo env expr false find getent getfattr
+FORMAT = 4  # raise it with every change of what is made here
+PROGRAMS = """awk base64 basename bash busybox cat chmod chown cmp cp curl cut date dd df diff dirname du echo env expr false find getent getfattr git
     grep gzip head hostname id ip kill ln ls md5sum mkdir mkfifo mknod mktemp mount mv nice nohup nproc od openssl paste pgrep pkill printenv printf
     ps pwd readlink realpath rm rmdir script sed seq setfattr setsid sh sha256sum sleep sort split stat stdbuf stty su sudo sync tail tar
     tee test timeout touch tr true truncate tty uname uniq unshare wc which whoami xargs yes""".split()
