@@ -393,12 +393,12 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 		try_create(c);
 		return;
 	}
-	if (e == NULL)
-		c->pid = (pid_t)reply->pid;
+	c->pid = e == NULL ? (pid_t)reply->pid : 0;
 	if (e == NULL) /* shown only when there is a cell */
 		c->cells->keeper.restrictions.idmapped = reply->restrictions.idmapped;
 	if (c->state == LIVE_ENDING) { /* its owner has ended it meanwhile */
 		disconnect(c);
+		IGNORED(watch_death(c, &why), "it is reaped later then");
 		ask_destroy(c);
 		return;
 	}
@@ -521,9 +521,8 @@ void live_cell_own(struct live_cell *c, const struct live_cell_events *events, v
 static void on_destroyed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
 	struct live_cell *c = arg;
-	OWN_FD unused = fd;
 
-	(void)unused;
+	(void)fd;
 	(void)reply;
 	c->call = NULL;
 	if (e != NULL) {
@@ -533,11 +532,13 @@ static void on_destroyed(void *arg, const struct keeper_reply *reply, int fd, co
 			log_warn("cell cannot be removed yet", "session_id=%s error=%s", c->id,
 				 e->msg);
 		set_timer(c, ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS);
-		return;
-	}
-	cell_socket_remove(c->cells->dir_fd, c->id);
-	c->events->on_gone(c);
-	release(c);
+	} else if (!c->early) {
+		cell_socket_remove(c->cells->dir_fd, c->id);
+		c->events->on_gone(c);
+		release(c);
+	} else if (c->death.fd < 0) {
+		ask_destroy(c);
+	} /* else on_death() does */
 }
 
 static void ask_destroy(struct live_cell *c)
@@ -550,6 +551,7 @@ static void ask_destroy(struct live_cell *c)
 	/* After the death of PID 1 its process id may belong to another process. After a protocol
 	 * error PID 1 still lives. */
 	r.pid = c->pidfd < 0 ? 0 : (uint32_t)c->pid;
+	c->early = c->death.fd >= 0;
 	memcpy(r.id, c->id, sizeof(r.id));
 	c->call = keeper_link_ask_end(&c->cells->keeper, &r, c->slot, on_destroyed, c);
 }

@@ -75,6 +75,10 @@ struct live_cell {
 	struct agent agent;
 	bool connected, greeted, synced, dead, frozen, urgent, broken;
 	bool unclean; /* something of a failed try may be there */
+	/* The keeper was asked to remove it before PID 1 was dead. The cgroup can go a moment
+	 * before that, when the keeper cannot reap PID 1 yet: it is asked once more after the
+	 * death. */
+	bool early;
 	struct loop_fd channel, death;
 	struct loop_timer timer;
 	struct live_program *programs;

@@ -4,16 +4,18 @@ the others go on serving, and nothing left of the cells that they made.
 
     test_keepers.py CORDON [name ...]
 """
+import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
-from harness import Server, check, children, comm, equal, has, run_tests, wait_for  # noqa: E402
+from harness import Server, cgroups_of, check, children, comm, equal, has, run_tests, wait_for  # noqa: E402
 
 KILLS = True  # of keepers, in here
 KEEPERS = 3
@@ -163,6 +165,49 @@ def test_none_is_left(server):
         cycle(server)
     check(server.get(s)["state"] == "running", "its session")
     server.delete(s)
+
+
+TRACER = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.ptrace(0x4206, int(sys.argv[1]), 0, 0) < 0:  # PTRACE_SEIZE
+    sys.exit(os.strerror(ctypes.get_errno()))
+print("traced", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def late_end(server, s):
+    """PID 1 of the cell leaves its cgroup when it is killed, but is not dead before this ends: a process of its namespace is traced
+    from outside, and so is not reaped."""
+    traced = server.cell_pids(s)[-1]
+    tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(traced)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        equal(tracer.stdout.readline(), b"traced\n", "a tracer")
+        yield
+    finally:
+        tracer.communicate()
+
+
+def test_no_zombie_of_a_frozen_cell(server):
+    """Whether PID 1 runs, stands still or is stopped when it is killed, its keeper reaps it, also if that needs no other request."""
+    for stopped, frozen in ((False, True), (True, True), (True, False)):
+        s = server.create(timeout="5m")["id"]
+        server.spawn(s, "sleep 1000")
+        wait_for(lambda s=s: "sleep" in map(comm, server.cell_pids(s)), 15, "a program")
+        pids = server.cell_pids(s)
+        for pid in pids if stopped else ():
+            os.kill(pid, signal.SIGSTOP)
+        if frozen:
+            server.want(200, "POST", f"/v1/sessions/{s}/pause", {"memory": True})
+        with late_end(server, s):
+            server.delete(s)
+            wait_for(lambda: not cgroups_of({s}), 15, "the end of its cgroups")
+            check(state(pids[0]) not in "Zgone", f"PID 1 has ended too early: {state(pids[0])}")
+        equal(server.reaches(s, "stopped")["reason"], "deleted")
+        left = [(comm(pid), state(pid)) for pid in server.cell_pids(s)]
+        equal(left, [], f"processes of a cell that is gone (stopped: {stopped}, frozen: {frozen})")
 
 
 if __name__ == "__main__":
