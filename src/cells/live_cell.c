@@ -13,6 +13,7 @@
 
 #include "cell_socket.h"
 #include "clock.h"
+#include "fd.h"
 #include "io.h"
 #include "live_guest.h"
 #include "log.h"
@@ -522,7 +523,7 @@ static void on_destroyed(void *arg, const struct keeper_reply *reply, int fd, co
 {
 	struct live_cell *c = arg;
 
-	(void)fd;
+	fd_close(fd);
 	(void)reply;
 	c->call = NULL;
 	if (e != NULL) {
