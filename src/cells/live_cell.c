@@ -549,8 +549,7 @@ static void ask_destroy(struct live_cell *c)
 	if (c->call != NULL)
 		return;
 	loop_timer_cancel(c->cells->loop, &c->timer);
-	/* After the death of PID 1 its process id may belong to another process. After a protocol
-	 * error PID 1 still lives. */
+	/* A dead PID 1's id may be another process's. After a protocol error PID 1 still lives. */
 	r.pid = c->pidfd < 0 ? 0 : (uint32_t)c->pid;
 	c->early = c->death.fd >= 0;
 	memcpy(r.id, c->id, sizeof(r.id));
