@@ -306,9 +306,7 @@ static bool may_enter(struct request *r, struct entry_request *g, const struct s
 	if (state != SESSION_PAUSING && state != SESSION_PAUSED)
 		return true;
 	g->resumed = wakes(g, row);
-	if (!g->resumed && state == SESSION_PAUSING)
-		reply_failure(r, 409, "The sandbox is being paused", 0);
-	else if (!g->resumed)
+	if (!g->resumed)
 		sandbox_entry_gone(r);
 	return g->resumed;
 }

@@ -1,8 +1,9 @@
 // Time: how long sandboxes live, and what happens when it is over. Most tests wait, so they run together.
 // server: pool_size=8
-import { check, e2b, equal, fails, matches, near, run, sleep, test, until } from './harness.mjs'
+import { check, e2b, equal, fails, level, matches, near, run, sleep, test, until } from './harness.mjs'
 
 const { Sandbox, SandboxError, SandboxNotFoundError, TimeoutError } = e2b
+const second = level === 'container' ? 1000 : 4000 // ms, of lives that are short, but long enough for what is done in them
 const together = { together: true, seconds: 30 }
 
 const left = async (sandbox) => (await sandbox.getInfo()).endAt - Date.now()
@@ -46,7 +47,7 @@ test('times that cannot be', async (t) => {
 test(
   'a sandbox whose time is over is gone',
   async (t) => {
-    const sandbox = await t.create({ timeoutMs: 1000 })
+    const sandbox = await t.create({ timeoutMs: second })
     equal(await sandbox.isRunning(), true)
     const began = Date.now()
     await until(async () => !(await sandbox.isRunning()), 'the end', 6)
@@ -70,7 +71,7 @@ test(
 test(
   'a command that runs when the time is over is told so',
   async (t) => {
-    const sandbox = await t.create({ timeoutMs: 1500 })
+    const sandbox = await t.create({ timeoutMs: 1.5 * second })
     const e = await fails(
       sandbox.commands.run('echo began; sleep 60'),
       TimeoutError,
@@ -85,7 +86,7 @@ test(
 test(
   'with onTimeout pause it is paused, keeps everything, and can be connected to',
   async (t) => {
-    const sandbox = await t.create({ timeoutMs: 1000, lifecycle: { onTimeout: 'pause' } })
+    const sandbox = await t.create({ timeoutMs: second, lifecycle: { onTimeout: 'pause' } })
     await sandbox.files.write('kept', 'yes')
     equal((await sandbox.getInfo()).lifecycle, { onTimeout: 'pause', autoResume: false })
     await until(async () => (await sandbox.getInfo()).state === 'paused', 'the pause', 6)
@@ -102,9 +103,9 @@ test(
 test(
   'paused time does not count',
   async (t) => {
-    const sandbox = await t.create({ timeoutMs: 3000 })
+    const sandbox = await t.create({ timeoutMs: 3 * second })
     await sandbox.pause()
-    await sleep(3500) // longer than its time
+    await sleep(3.5 * second) // longer than its time
     equal((await sandbox.getInfo()).state, 'paused')
     await sandbox.connect({ timeoutMs: 20_000 })
     near(await left(sandbox), 20_000, 2500)
