@@ -1,6 +1,6 @@
 // Volumes by the SDK's Volume: made, listed, connected to, destroyed; their content; mounted into sandboxes.
 // server: pool_size=1
-import { check, e2b, equal, fails, matches, run, test } from './harness.mjs'
+import { check, differs, e2b, equal, fails, level, matches, run, test } from './harness.mjs'
 
 const { Sandbox, Volume, VolumeError, VolumeFileType, VolumeNotFoundError, VolumePathNotFoundError } = e2b
 
@@ -76,6 +76,12 @@ test('files in every format', async () => {
 test('in sandboxes, live', async (t) => {
   const volume = await Volume.create('shared')
   await volume.writeFile('/seed', 'from outside')
+  if (differs('writable directories of the machine, volumes') || differs('mounts')) {
+    await fails(t.create({ volumeMounts: { '/mnt/v': volume } }), e2b.SandboxError, new RegExp(`level ${level}`))
+    equal(await volume.readFile('/seed'), 'from outside')
+    equal(await Volume.destroy(volume.volumeId), true)
+    return
+  }
   const a = await t.create({ volumeMounts: { '/mnt/v': volume } })
   const b = await t.create({ volumeMounts: { '/data': 'shared' } })
   equal((await a.getInfo()).volumeMounts, [{ name: 'shared', path: '/mnt/v' }])
