@@ -52,7 +52,7 @@ def test_events_live(server):
     equal([e.data.get("text") for e in got[1:4]], ["one\n", "two\n", "three ☃"])
     equal([e.data["offset"] for e in got[1:4]], [0, 0, 4])
     equal((got[4].data["execution"]["exit_code"], got[4].data["execution"]["id"]), (5, x["id"]))
-    check(when["exit"] - when["start"] > 0.5 and when["stderr"] < when["stdout"], f"not live: {when}")
+    check(when["exit"] - when["stderr"] > 0.15 and when["stderr"] < when["stdout"], f"not live: {when}")
     with Events(server, path(x)) as events:
         again = list(events)
     equal([(e.name, e.id) for e in again if e.name != "start"], [(e.name, e.id) for e in got if e.name != "start"], "afterwards")
