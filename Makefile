@@ -55,7 +55,7 @@ check-quick: packages all
 	@tools/check-programs
 	@tools/run-tests $(BUILD) --quick
 
-# All tests that run at every level, at levels gvisor and microvm, as a whole: about half an hour on two cores.
+# All tests that run at every level, at levels gvisor and microvm, as a whole: about an hour on two cores (by the sum of its programs).
 check-levels: packages all
 	@tools/install-packages tools/packages-test tests/vm/packages
 	@tools/run-tests $(BUILD) levels levels-long
