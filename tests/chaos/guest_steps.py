@@ -333,13 +333,13 @@ def main():
         print("1..0 # SKIP needs root")
         return 1 if os.environ.get("CORDON_MUST_WORK") == "1" else 0
     harness.isolate()
-    todo = chosen(args, random.Random(args.seed))
-    print(f"1..{len(todo) + 2}\n# seed {args.seed}", flush=True)
+    wanted = chosen(args, random.Random(args.seed))
+    print(f"1..{len(wanted) + 2}\n# seed {args.seed}", flush=True)
     folder, bad, server = tempfile.mkdtemp(prefix="cordon-steps-", dir="/var/tmp"), 0, None
     try:
         server = start(os.path.abspath(args.cordon), os.path.abspath(args.shim), folder)
         steps, number = Steps(server, Symbols(os.path.abspath(args.shim))), 0
-        for number, one in enumerate([*todo, ("finish",)], 1):
+        for number, one in enumerate([*wanted, ("finish",)], 1):
             began, at, answers = time.monotonic(), len(server.log()), []
             work = (lambda: steps.finish()) if one == ("finish",) else (lambda one=one: answers.append(steps.step(*one)))
             verdict, why = harness.attempt(work)

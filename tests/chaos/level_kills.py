@@ -36,7 +36,7 @@ CLEAR = {"gone", "unavailable", "internal", "conflict", "not_found"}  # codes of
 
 
 def named(pid):
-    """What a process of a cell is: the name it was started by; a stub of gVisor has none."""
+    """What a process of a cell is: the name it was started by; a process that gVisor runs programs in has none."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as f:
             first = f.read().split(b"\0")[0].decode(errors="replace")
