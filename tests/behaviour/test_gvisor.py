@@ -87,7 +87,8 @@ def test_memory_beyond_the_limit_is_told():
     d = run("--memory", "64M", cmd=["python3", "-c", "x = []\nwhile True: x.append(bytearray(1 << 20))"], result=True)
     check(d.rc in (1, 137), f"exit code {d.rc}")
     d.limit("memory")
-    check(d.result["memory_peak_bytes"] <= 112 * MIB, d.result["memory_peak_bytes"])
+    # 48 MiB more for the engine; the kernel lets a few pages of its own pass beyond the limit.
+    check(d.result["memory_peak_bytes"] <= 113 * MIB, d.result["memory_peak_bytes"])
 
 
 def test_too_old_or_missing_is_refused():
