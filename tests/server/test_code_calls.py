@@ -330,7 +330,8 @@ def test_other_sessions(server):
     equal(printed(execute(server, session, "print(os.environ['PLAIN'])")), "*" * len(PLAIN) + "\n")
     equal(last(server, session)["command_sha256"], sha("print(os.environ['PLAIN'])"))
     # Root in the cell ends it, and answers in its place: also for a daemon that never saw it run.
-    server.run(session, "mv /opt/cordon/bin/cordon-interpreter /opt/gone; pkill -9 -f 'cordon-interpreter serv[e]'", user="root")
+    server.run(session, "mv /opt/cordon/bin/cordon-interpreter /opt/gone; pkill -9 -f 'cordon-interpreter serv[e]'; "
+               "while pgrep -f 'cordon-interpreter serv[e]'; do sleep 0.05; done", user="root")
     server.spawn(session, ["python3", "-c", SERVER], user="root", background=True)
     for code in ("killed", "restarted"):
         wait_for(lambda: server.run(session, ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/49999"])["exit_code"] == 0, 20, "the server")
@@ -389,7 +390,8 @@ def test_a_hostile_interpreter(server):
     """Whatever answers in its place: no value comes back, memory has its bound, and each call has a record that ends."""
     session = session_with_secrets(server)
     # Its service is started again a second later, so this one is faster than it.
-    server.run(session, "mv /opt/cordon/bin/cordon-interpreter /opt/gone; pkill -9 -f 'cordon-interpreter serv[e]'", user="root")
+    server.run(session, "mv /opt/cordon/bin/cordon-interpreter /opt/gone; pkill -9 -f 'cordon-interpreter serv[e]'; "
+               "while pgrep -f 'cordon-interpreter serv[e]'; do sleep 0.05; done", user="root")
     server.spawn(session, ["python3", "-c", HOSTILE], user="root", background=True)
     equal(server.run(session, ["bash", "-c", "until (exec 3<>/dev/tcp/127.0.0.1/49999) 2>/dev/null; do sleep 0.02; done"], timeout="20s")["exit_code"], 0)
     pid, before = server.pid("cordond"), rss(server.pid("cordond"))
