@@ -238,7 +238,7 @@ static int check(struct session *s, uint16_t port, struct err *e)
 			       s->row.id, port);
 	if (s->ndials >= DIAL_MAX)
 		return err_set_reason(e, REASON_QUOTA_CONNECTIONS,
-				      "session %s has %d connections already", s->row.id, DIAL_MAX);
+				      "session %s has %u connections already", s->row.id, DIAL_MAX);
 	return fd_budget_check(&s->core->cells.fds, e);
 }
 

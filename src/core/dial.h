@@ -7,9 +7,10 @@
  * block. */
 #pragma once
 
+#include "agent_msg.h"
 #include "session.h"
 
-#define DIAL_MAX 512 /* of a session at a time: under way and held */
+#define DIAL_MAX AGENT_DIALS_MAX /* of a session at a time: under way and held */
 
 struct dial_call;
 

@@ -20,7 +20,8 @@ struct dial {
 };
 
 static struct dial dials[GUEST_DIALS_MAX];
-static struct dial refused; /* one more: too many */
+static struct dial refused; /* one more: too many. The next request waits until it is sent. */
+static size_t ndone;	    /* of the table */
 
 static struct dial *find_free(void)
 {
@@ -33,6 +34,7 @@ static struct dial *find_free(void)
 static void end(struct dial *d, int sys)
 {
 	d->done = true;
+	ndone++;
 	d->sys = sys;
 	d->stream = NULL;
 	if (sys != 0)
@@ -132,7 +134,7 @@ bool guest_dial_next_done(struct agent_event *ret, int *ret_fd)
 {
 	const struct dial *d = refused.used ? &refused : NULL;
 
-	for (size_t i = 0; d == NULL && i < GUEST_DIALS_MAX; i++)
+	for (size_t i = 0; d == NULL && ndone > 0 && i < GUEST_DIALS_MAX; i++)
 		if (dials[i].used && dials[i].done)
 			d = &dials[i];
 	if (d == NULL)
@@ -150,6 +152,7 @@ static void drop(struct dial *d)
 	if (s != NULL)
 		stream_free(s, ECONNABORTED);
 	io_close_all(&d->fd, 1);
+	ndone -= d->done;
 	d->used = false;
 }
 

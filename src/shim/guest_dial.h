@@ -9,7 +9,9 @@
 
 #include "agent_msg.h"
 
-#define GUEST_DIALS_MAX 256U /* that wait for the guest */
+/* That wait for the guest: as many as the server has at a time, and as many again that it has given
+ * up before the guest answered. */
+#define GUEST_DIALS_MAX (2 * AGENT_DIALS_MAX)
 
 /* Begins; the answer comes by guest_dial_next_done(). */
 void guest_dial_begin(uint32_t handle, uint16_t port, bool shares_network);

@@ -7,10 +7,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent_msg.h"
 #include "carrier.h"
+#include "dns_ask.h"
 #include "egress_open.h"
+#include "guest_dial.h"
+#include "guest_msg.h"
 #include "io.h"
 #include "shim.h"
+
+/* None of these takes the place of another. */
+_Static_assert(STREAMS_MAX == AGENT_PROGRAMS_MAX * GUEST_EVENT_FDS + EGRESS_OPEN_MAX + DNS_ASK_MAX +
+				      GUEST_DIALS_MAX,
+	       "pipes of programs, connections of the guest, its queries, connections to it");
 
 static unsigned nstreams;
 

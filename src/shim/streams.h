@@ -12,7 +12,9 @@
 #include "loop.h"
 #include "mux.h"
 
-#define STREAMS_MAX 2048U
+/* All that may be there at a time (streams.c has the sum). One that ends is counted until its last
+ * bytes are written. */
+#define STREAMS_MAX 3136U
 
 struct stream {
 	uint16_t number;  /* 0: over for the mux, but bytes are still to be written */

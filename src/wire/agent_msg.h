@@ -31,6 +31,7 @@
 #define AGENT_USER_MAX 64
 #define AGENT_SPAWN_HEAD 40U	       /* bytes of a SPAWN before its strings */
 #define AGENT_PROGRAMS_MAX 256U	       /* running or held, at any time */
+#define AGENT_DIALS_MAX 512U	       /* connections to ports: under way or held, at any time */
 #define AGENT_TIME_MAX_MS (1ULL << 40) /* 35 years: far from any overflow */
 
 enum agent_type {

@@ -2,8 +2,11 @@
  * by this test: pipes, exits after all output, back pressure, large requests, ports. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #include "shim_bed.h"
+
+#define DIALS (2 * AGENT_DIALS_MAX)
 
 static struct err e;
 
@@ -194,6 +197,57 @@ static void a_port_of_the_guest_is_dialed(void)
 	bed_end();
 }
 
+/* DIAL for so many ports at a time; none is answered before all are asked for. */
+static void dial_many(uint32_t first, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		CHECK(agent_send_dial(&agent, first + i, (uint16_t)(1 + i), &e) == 0);
+		CHECK(guest_hear(MUX_OPEN).stream == 2 * (i + 1));
+	}
+}
+
+/* What the server gets of a dial: one byte of the guest, to know whose end it is. */
+static void expect_own_end(uint32_t first, const struct agent_event *v)
+{
+	char byte = 0;
+	int fd;
+
+	CHECK(v->sys == 0);
+	bed_take_fds(&fd, 1);
+	CHECK(bed_read(fd, &byte, 1) == 1 && byte == (char)(v->handle - first));
+	(void)close(fd);
+}
+
+/* As many as a server has at a time, and as many again that it has given up. */
+static void many_ports_are_dialed_at_a_time(void)
+{
+	const struct rlimit files = { 4 * DIALS, 4 * DIALS };
+	const uint32_t window = MUX_WINDOW, first = 100, last = first + DIALS;
+	struct agent_event v;
+
+	CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0);
+	bed_begin();
+	dial_many(first, DIALS);
+	for (uint32_t i = 0; i < 2; i++) { /* too many: each is refused, and none is forgotten */
+		CHECK(agent_send_dial(&agent, last + i, 80, &e) == 0);
+		v = bed_hear(AGENT_DIALED);
+		CHECK(v.handle == last + i && v.sys == EAGAIN);
+	}
+	for (uint32_t i = 0; i < DIALS; i++) {
+		const char byte = (char)i;
+
+		guest_say(MUX_CREDIT, (uint16_t)(2 * (i + 1)), &window, sizeof(window));
+		guest_say_data((uint16_t)(2 * (i + 1)), &byte, 1);
+	}
+	for (uint32_t i = 0; i < DIALS; i++) {
+		v = bed_hear(AGENT_DIALED);
+		expect_own_end(first, &v);
+	}
+	CHECK(agent_send_dial(&agent, last + 2, 80, &e) == 0);
+	(void)guest_find(MUX_OPEN); /* there is room again */
+	bed_end();
+}
+
 TEST_MAIN({ "a guest boots", a_guest_boots },
 	  { "a failed start says what was printed", a_failed_start_says_what_was_printed },
 	  { "bytes go both ways", bytes_go_both_ways },
@@ -201,4 +255,5 @@ TEST_MAIN({ "a guest boots", a_guest_boots },
 	  { "a stalled reader stops its stream only", a_stalled_reader_stops_its_stream_only },
 	  { "input waits for credit", input_waits_for_credit },
 	  { "a large request arrives whole", a_large_request_arrives_whole },
-	  { "a port of the guest is dialed", a_port_of_the_guest_is_dialed })
+	  { "a port of the guest is dialed", a_port_of_the_guest_is_dialed },
+	  { "many ports are dialed at a time", many_ports_are_dialed_at_a_time })
