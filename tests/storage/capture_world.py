@@ -1,6 +1,7 @@
 """capture_world.py - a real cordon-storage, and real cells that are made of its layers (tool.c).
 
 Of programs with the arguments STORAGE_TOOL CORDON_STORAGE."""
+import atexit
 import json
 import os
 import shutil
@@ -13,7 +14,18 @@ from channel import CAPTURE, UNPACK, Storage  # noqa: E402
 from checks import equal  # noqa: E402
 from images import directory  # noqa: E402
 
-TOOL, PROGRAM = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+
+
+def reachable(*programs):
+    """Copies that other users can execute, in one folder: a clone may well be in /root."""
+    folder = tempfile.mkdtemp(prefix="cordon-programs-", dir="/var/tmp")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.chmod(folder, 0o755)
+    return [shutil.copy(program, folder) for program in programs]
+
+
+BUILT = os.path.dirname(os.path.abspath(sys.argv[1]))
+TOOL, PROGRAM, *_ = reachable(sys.argv[1], sys.argv[2], *(os.path.join(BUILT, name) for name in ("cordon-keeper", "cordon-init")))
 TOP = directory("0")  # the place of a cell's root directory in a capture
 
 # In a cell: what it sees, as JSON. Directories of other file systems and of the kernel are left out.

@@ -272,16 +272,13 @@ def owners_of_rootless_servers():
 def cells_of_rootless_servers():
     """With one id. Where a user has subordinate ids, cells are as above, and owners as in the test before."""
     tree = archive(directory("0"), directory("0/t"), member("0/t/a", b"hello\n", uid=5), member("0/t/b", b"b\n"), directory("1"), member("whole", b"5"))
-    folder, programs = tempfile.mkdtemp(prefix="cordon-rootless-", dir="/var/tmp"), tempfile.mkdtemp(prefix="cordon-programs-", dir="/var/tmp")
+    folder = tempfile.mkdtemp(prefix="cordon-rootless-", dir="/var/tmp")
     os.chown(folder, 7000, 7000)
-    os.chmod(programs, 0o755)
-    for name in ("storage_tool", "cordon-keeper", "cordon-init"):  # where the user can execute them
-        shutil.copy(os.path.join(os.path.dirname(TOOL), name), programs)
     w = Rootless([(0, 7000, 1)], folder)
     stream = os.path.join(folder, "stream")
 
     def cell(stack, script):
-        args = [os.path.join(programs, "storage_tool"), folder + "/layers", ",".join(stack), script, stream]
+        args = [TOOL, folder + "/layers", ",".join(stack), script, stream]
         done = subprocess.run(args, user=7000, group=7000, extra_groups=[], capture_output=True, text=True, cwd="/", timeout=60,
                               env={"HOME": folder, "PATH": os.environ["PATH"]})
         equal(done.returncode, 0, done.stdout + done.stderr)
@@ -297,7 +294,6 @@ def cells_of_rootless_servers():
     finally:
         w.stop()
         shutil.rmtree(folder)
-        shutil.rmtree(programs)
 
 
 def how_fast():
