@@ -225,8 +225,9 @@ static void set_error(struct execution *x, enum err_code code, const char *text)
 }
 
 /* The name of the limit that ended the execution, or "". The counters are the cell's: if several
- * executions run, the first to end after a limit was hit gets its name. That of a timeout has its
- * own, and the counters are read all the same: what it has hit is not told of the next one. */
+ * executions run, each process that was killed for memory is told of one that ends after it, and
+ * any other limit of the first. That of a timeout has its own, and the counters are read all the
+ * same: what it has hit is not told of the next one. */
 static const char *find_limit(struct execution *x, const struct agent_event *v)
 {
 	struct session *s = x->session;
@@ -245,7 +246,10 @@ static const char *find_limit(struct execution *x, const struct agent_event *v)
 			limit = "inodes";
 		else if (v->signal == SIGXCPU)
 			limit = "cpu";
-		s->oom_seen = now.oom_kills;
+		if (s->running <= 1)
+			s->oom_seen = now.oom_kills;
+		else if (now.oom_kills > s->oom_seen)
+			s->oom_seen++;
 		s->pids_seen = now.pids_refused;
 	}
 	if (v->timed_out != 0)

@@ -94,14 +94,17 @@ static uint64_t read_counter(int dir, const char *file, const char *key)
 	return at == NULL ? 0 : strtoull(at + strlen(key), NULL, 10);
 }
 
-static uint32_t limits_hit(void)
+static uint32_t limits_hit(bool more)
 {
 	uint64_t killed = read_counter(cell, "memory.events", "oom_kill ");
 	uint64_t refused = read_counter(cell, "pids.events", "max ");
 	uint32_t hit = (killed > seen.killed ? AGENT_HIT_MEMORY : 0U) |
 		       (refused > seen.refused ? AGENT_HIT_PIDS : 0U);
 
-	seen.killed = killed;
+	if (!more)
+		seen.killed = killed;
+	else if (killed > seen.killed)
+		seen.killed++;
 	seen.refused = refused;
 	return hit;
 }

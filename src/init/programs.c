@@ -117,7 +117,7 @@ void programs_on_started(struct program *p)
 	p->to_send = PROGRAM_SEND_FAILED;
 }
 
-uint32_t (*programs_limits_hit)(void);
+uint32_t (*programs_limits_hit)(bool more);
 
 void programs_usage(struct agent_event *v)
 {
@@ -146,6 +146,7 @@ static void own_usage(const struct program *p, struct agent_event *v, const stru
 void programs_on_exit(pid_t pid, int status, const struct rusage *u)
 {
 	struct program *p = NULL;
+	bool any_unheld;
 
 	spawn_shared_end(pid);
 	if (spawn_guest != NULL)
@@ -172,8 +173,8 @@ void programs_on_exit(pid_t pid, int status, const struct rusage *u)
 		own_usage(p, &p->end, u);
 	else
 		programs_usage(&p->end);
-	if (programs_limits_hit != NULL)
-		p->end.flags = programs_limits_hit();
+	if (programs_limits_hit != NULL && status != 0)
+		p->end.flags = programs_limits_hit(programs_running(&any_unheld) > 0);
 	add_to_send(p, PROGRAM_SEND_EXITED);
 }
 

@@ -86,5 +86,6 @@ void programs_delay_deadlines(uint64_t ms);
 void programs_usage(struct agent_event *v);
 
 /* Set once, by the boot code of a guest with a kernel of its own (guest_limits.c); NULL in a cell.
- * Returns AGENT_HIT_*: limits that were hit since the last call. */
-extern uint32_t (*programs_limits_hit)(void);
+ * Returns AGENT_HIT_*: limits that were hit and not told of a program yet. `more`: other programs
+ * run, and one kill is told of each that fails. */
+extern uint32_t (*programs_limits_hit)(bool more);

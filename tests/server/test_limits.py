@@ -100,6 +100,19 @@ def test_memory(server):
     server.delete(s)
 
 
+def test_memory_of_several(server):
+    """Programs that are killed at the same moment: each is told."""
+    s = server.create(limits=LIMITS)["id"]
+    many = [server.spawn(s, ["/usr/bin/python3", "-c", HOG]) for _ in range(3)]
+    if LEVEL == "gvisor" and differs("memory"):
+        for x in many:
+            server.ended(x, 30)  # the guest may end as a whole
+    else:
+        equal([(done["limit"], done["signal"]) for done in (server.ended(x, 60) for x in many)], [("memory", 9)] * 3)
+        equal(server.run(s, "exit 3")["limit"], None, "is told once")
+    server.delete(s)
+
+
 def test_memory_of_a_child(server):
     s = server.create(limits=LIMITS)["id"]
     x = server.spawn(s, ["/bin/sh", "-c", f"/usr/bin/python3 -c '{HOG}'; echo child $?; exit 3"])
