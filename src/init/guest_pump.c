@@ -42,7 +42,9 @@ struct guest_pump {
 	size_t at, len, size;
 };
 
-static struct guest_pump *pumps;
+/* In the order in which they were made: of a program standard output, standard error, results. What
+ * it wrote first is sent first then. */
+static struct guest_pump *pumps, **pumps_end = &pumps;
 
 static ssize_t fill(struct guest_stream *s, uint8_t *to, size_t max);
 static size_t claim(struct guest_stream *s, int pipe, size_t max);
@@ -58,7 +60,7 @@ static struct guest_pump *new_pump(int fd)
 	}
 	p->stream = (struct guest_stream){ fill, claim, on_event };
 	p->fd = fd;
-	LIST_PUSH(&pumps, p);
+	LIST_APPEND(&pumps_end, p);
 	return p;
 }
 
@@ -84,7 +86,7 @@ static void sweep(void)
 		next = p->next;
 		if (!p->dead)
 			continue;
-		LIST_REMOVE(p);
+		LIST_REMOVE_FROM(&pumps_end, p);
 		if (p->on_end != NULL)
 			p->on_end();
 		free_queue(p);

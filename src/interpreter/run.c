@@ -1,7 +1,9 @@
 /* run.c - `cordon-interpreter run`: code from standard input, run in a context of the server.
  *
  * Output comes out as the code writes it. Results, errors and the count are written to descriptor 3
- * as lines of JSON, if it is open; else the text of results goes to standard output. When the
+ * as lines of JSON, if it is open; else the text of results goes to standard output. The count,
+ * which comes first, is written with the first of them or at the end: a reader that found it would
+ * read results before output that was written earlier. When the
  * program is killed its connection closes, and the server interrupts the code. --env NAME sends a
  * variable of its own environment along, which the code has for this call. */
 #include <errno.h>
@@ -21,6 +23,7 @@
 #define CODE_MAX CODE_REQUEST_CODE_MAX
 #define LINE_MAX_BYTES (100U << 20)
 #define KEEP_SIZE (1U << 20)
+#define COUNT_MAX 4096
 
 enum { EXIT_ERROR = 1, EXIT_USAGE = 2 };
 
@@ -29,7 +32,7 @@ struct running {
 	bool failed;  /* the code ended with an error */
 	bool over;    /* the last line came */
 	int status;   /* of the answer */
-	struct buf line, text;
+	struct buf line, text, count;
 };
 
 static int write_text(int fd, struct running *r, struct json_value v, struct err *e)
@@ -57,8 +60,10 @@ static int pass_on(struct running *r, const char *line, size_t n, struct err *e)
 {
 	if (!r->results)
 		return 0;
-	if (io_write_all(RESULTS_FD, line, n, e) < 0)
+	if ((r->count.len > 0 && io_write_all(RESULTS_FD, r->count.data, r->count.len, e) < 0) ||
+	    io_write_all(RESULTS_FD, line, n, e) < 0)
 		r->results = false; /* the reader has closed them */
+	buf_clear(&r->count);
 	return 0;
 }
 
@@ -88,9 +93,11 @@ static int show(struct running *r, const char *line, size_t n, struct err *e)
 	if (json_read_is(type, "stderr"))
 		return write_text(STDERR_FILENO, r, json_read_member(v, "text"), e);
 	if (json_read_is(type, "number_of_executions"))
-		return pass_on(r, line, n, e);
-	if (json_read_is(type, "end_of_execution"))
+		return buf_add(&r->count, line, n, e);
+	if (json_read_is(type, "end_of_execution")) {
 		r->over = true;
+		return pass_on(r, "", 0, e);
+	}
 	if (json_read_is(type, "error"))
 		return pass_on(r, line, n, e) < 0 ? -1 : show_error(r, v, e);
 	if (!json_read_is(type, "result"))
@@ -226,7 +233,9 @@ static void refused(struct running *r)
 
 int interpreter_run(const struct interpreter_options *o)
 {
-	struct running r = { .line = BUF_INIT(LINE_MAX_BYTES), .text = BUF_INIT(LINE_MAX_BYTES) };
+	struct running r = { .line = BUF_INIT(LINE_MAX_BYTES),
+			     .text = BUF_INIT(LINE_MAX_BYTES),
+			     .count = BUF_INIT(COUNT_MAX) };
 	struct err e = { 0 };
 	int result;
 
@@ -234,6 +243,8 @@ int interpreter_run(const struct interpreter_options *o)
 	/* Before anything is opened, which would get its number. */
 	r.results = fcntl(RESULTS_FD, F_SETFD, FD_CLOEXEC) == 0;
 	result = run(o, &r, &e);
+	if (r.count.len > 0) /* there was no last line */
+		IGNORED(pass_on(&r, "", 0, &(struct err){ 0 }), "it is only the count");
 	if (r.status != 200 && r.status != 0) {
 		refused(&r);
 		return EXIT_USAGE;
