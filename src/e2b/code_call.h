@@ -7,10 +7,11 @@
  * client goes away, by a request that ends the execution, or with its session. */
 #pragma once
 
+#include "agent_msg.h"
 #include "forward.h"
 #include "request.h"
 
-#define CODE_CALL_PORT 49999
+#define CODE_CALL_PORT AGENT_CODE_PORT
 
 struct code_call;
 

@@ -113,7 +113,7 @@ static int open_stream(struct dial *d, uint16_t port)
 	return 0;
 }
 
-void guest_dial_begin(uint32_t handle, uint16_t port, bool shares_network)
+void guest_dial_begin(uint32_t handle, uint16_t port, bool directly)
 {
 	struct dial *d = find_free();
 	int sys;
@@ -125,8 +125,8 @@ void guest_dial_begin(uint32_t handle, uint16_t port, bool shares_network)
 		return;
 	}
 	*d = (struct dial){ .used = true, .handle = handle, .fd = -1 };
-	sys = shares_network ? dialer_connect(port, &d->fd) : open_stream(d, port);
-	if (sys != 0 || shares_network)
+	sys = directly ? dialer_connect(port, &d->fd) : open_stream(d, port);
+	if (sys != 0 || directly)
 		end(d, sys);
 }
 

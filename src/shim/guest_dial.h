@@ -1,6 +1,7 @@
 /* guest_dial.h - connections to ports of the guest: DIAL. Called by requests.c and report.c.
  *
- * If the guest shares the cell's network, the shim connects itself (init/dialer.h). Else it makes a
+ * If the guest shares the cell's network, the shim connects itself (init/dialer.h), but not to the
+ * code interpreter (AGENT_CODE_PORT). Else it makes a
  * pair of TCP sockets on the cell's loopback, passes one end to the server and joins the other to a
  * stream that the guest's agent connects. The server gets TCP in both cases, as it expects. */
 #pragma once
@@ -13,8 +14,9 @@
  * up before the guest answered. */
 #define GUEST_DIALS_MAX (2 * AGENT_DIALS_MAX)
 
-/* Begins; the answer comes by guest_dial_next_done(). */
-void guest_dial_begin(uint32_t handle, uint16_t port, bool shares_network);
+/* Begins; the answer comes by guest_dial_next_done(). directly: the shim connects, in the cell's
+ * network. */
+void guest_dial_begin(uint32_t handle, uint16_t port, bool directly);
 
 /* A dial that has ended: its event, and the socket if sys is 0 (borrowed). The same until
  * guest_dial_on_sent(). */

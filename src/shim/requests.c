@@ -84,7 +84,8 @@ static void on_guest_order(uint16_t type, const struct agent_order *o)
 	else if (type == AGENT_KILL_TREE)
 		on_kill_tree(o);
 	else if (type == AGENT_DIAL)
-		guest_dial_begin(o->handle, o->port, guest_life_shares_network());
+		guest_dial_begin(o->handle, o->port,
+				 guest_life_shares_network() && o->port != AGENT_CODE_PORT);
 	else if (type == AGENT_FORGET && p != NULL) {
 		send_order(AGENT_FORGET, o);
 		(void)guest_programs_on_forget(o->handle, guest_ping_send());

@@ -24,6 +24,10 @@
 /* Where the egress listener is inside the cell (tools/gen-egress-rules). No connection is made to
  * it from outside: cordon-egress accepts on it, for the cell only. */
 #define AGENT_EGRESS_PORT 1
+/* Where the code interpreter of a cell listens. It serves root only, and finds the user by the
+ * socket at the other end: a connection to it is made where the interpreter is, by the guest's
+ * agent if there is a guest. */
+#define AGENT_CODE_PORT 49999
 /* Arguments and environment together; execve(2) takes less. */
 #define AGENT_REQUEST_MAX (4U << 20)
 #define AGENT_REPLY_MAX 1024U

@@ -1,8 +1,9 @@
 /* fake_engine.c - an engine for tests: the test itself is the guest, at the other end of the
- * descriptor that comes in the place of the kernel. Stopping and going on do nothing; a snapshot is
- * two small files. In the place of the root image is a text, which is printed on the console; with
- * F as its first letter the start fails, with S the first snapshot, with P the guest is pinged
- * often. Linked into the test's shim in place of the real engines. */
+ * descriptor that comes in the place of the kernel, or of the engine at level gvisor. Stopping and
+ * going on do nothing; a snapshot is two small files. In the place of the root image is a text,
+ * which is printed on the console; with F as its first letter the start fails, with S the first
+ * snapshot, with P the guest is pinged often. Linked into the test's shim in place of the real
+ * engines. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -31,7 +32,11 @@ static void fake_start(struct engine *g, const struct boot_request *r, const int
 {
 	char text[64] = "";
 	struct err e = { 0 };
-	ssize_t n = pread(fds[boot_fds_index(r->fds, BOOT_FD_ROOT)], text, sizeof(text) - 1, 0);
+	bool shares = r->engine == BOOT_GVISOR; /* and has no root image */
+	uint32_t guest = shares ? BOOT_FD_ENGINE : BOOT_FD_KERNEL;
+	ssize_t n = shares ? 0
+			   : pread(fds[boot_fds_index(r->fds, BOOT_FD_ROOT)], text,
+				   sizeof(text) - 1, 0);
 
 	if (n > 0 && write(g->host->console, text, (size_t)n) != n)
 		abort();
@@ -45,7 +50,7 @@ static void fake_start(struct engine *g, const struct boot_request *r, const int
 	g->fails = text[0] == 'S';
 	if (text[0] == 'P')
 		guest_ping_ms = 50;
-	c->fds[0] = fcntl(fds[boot_fds_index(r->fds, BOOT_FD_KERNEL)], F_DUPFD_CLOEXEC, 3);
+	c->fds[0] = fcntl(fds[boot_fds_index(r->fds, guest)], F_DUPFD_CLOEXEC, 3);
 	c->accel = BOOT_ACCEL_TCG;
 	(void)fcntl(c->fds[0], F_SETFL, O_RDWR | O_NONBLOCK);
 	completion_end(&c->done, NULL);
@@ -109,7 +114,18 @@ static const struct engine_ops fake = {
 	.free = fake_free,
 };
 
+static const struct engine_ops sharing = {
+	.name = "fake, with the cell's network",
+	.shares_network = true,
+	.new = fake_new,
+	.start = fake_start,
+	.stop = fake_switch,
+	.go_on = fake_switch,
+	.on_exit = fake_on_exit,
+	.free = fake_free,
+};
+
 const struct engine_ops *engine_find(enum boot_engine engine)
 {
-	return engine == BOOT_MICROVM ? &fake : NULL;
+	return engine == BOOT_MICROVM ? &fake : &sharing;
 }

@@ -107,8 +107,9 @@ void bed_boot(const char *text)
 	for (uint32_t bit = 1; bit < BOOT_FDS_ALL; bit <<= 1) {
 		if ((bed_request.fds & bit) == 0)
 			continue;
-		fds[n++] =
-			bit == BOOT_FD_KERNEL ? pair[1] : file_of(bit == BOOT_FD_ROOT ? text : "");
+		fds[n++] = bit == BOOT_FD_KERNEL || bit == BOOT_FD_ENGINE
+				   ? pair[1]
+				   : file_of(bit == BOOT_FD_ROOT ? text : "");
 	}
 	in_at = in_have = 0;
 	CHECK(agent_send_boot(&agent, &bed_request, fds, &e) == 0);

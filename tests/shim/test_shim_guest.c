@@ -2,7 +2,9 @@
  * by this test: pipes, exits after all output, back pressure, large requests, ports. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "shim_bed.h"
 
@@ -197,6 +199,30 @@ static void a_port_of_the_guest_is_dialed(void)
 	bed_end();
 }
 
+/* The guest shares the cell's network, as gVisor does: the shim connects, but to the interpreter.
+ */
+static void the_interpreter_is_dialed_inside(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(listener >= 0 && bind(listener, (struct sockaddr *)&at, sizeof(at)) == 0);
+	CHECK(listen(listener, 1) == 0);
+	CHECK(getsockname(listener, (struct sockaddr *)&at, &len) == 0);
+	bed_request.engine = BOOT_GVISOR;
+	bed_request.fds = BOOT_FD_ENGINE;
+	bed_request.vcpus = 0;
+	bed_begin();
+	CHECK(agent_send_dial(&agent, 21, ntohs(at.sin_port), &e) == 0);
+	CHECK(bed_hear(AGENT_DIALED).sys == 0);
+	CHECK(guest_is_silent(50));
+	CHECK(agent_send_dial(&agent, 22, AGENT_CODE_PORT, &e) == 0);
+	CHECK(guest_hear(MUX_OPEN).stream == 2);
+	bed_end();
+}
+
 /* DIAL for so many ports at a time; none is answered before all are asked for. */
 static void dial_many(uint32_t first, uint32_t n)
 {
@@ -256,4 +282,5 @@ TEST_MAIN({ "a guest boots", a_guest_boots },
 	  { "input waits for credit", input_waits_for_credit },
 	  { "a large request arrives whole", a_large_request_arrives_whole },
 	  { "a port of the guest is dialed", a_port_of_the_guest_is_dialed },
+	  { "the interpreter is dialed inside", the_interpreter_is_dialed_inside },
 	  { "many ports are dialed at a time", many_ports_are_dialed_at_a_time })
