@@ -11,7 +11,9 @@
  * and sends the guest's device empty ones for those that it was not asked for.
  *
  * Input is read into one large mapping, as in channel.c; a request may be 4 MiB. Frames of streams
- * are handled where they are found, messages are returned one by one.
+ * are handled where they are found, messages are returned one by one. The body of QUIESCE is
+ * dropped as it comes: it has no content, and an emulated processor takes long to map memory for
+ * it.
  *
  * QUIESCED is put behind everything else, and nothing comes behind it: so when the shim has it, the
  * shim has all, and the connection is between two frames in both directions. */
@@ -32,6 +34,7 @@
 
 #define IN_CAP ((size_t)FRAME_HEAD + GUEST_TO_GUEST_MAX)
 #define IN_KEPT (256U << 10)
+#define PAD_READS 256 /* of a page each, in a turn */
 #define OUT_CAP (160U << 10)
 #define OUT_DATA (64U << 10)
 #define RESERVED 256U
@@ -49,6 +52,8 @@ static struct guest_ready ready;
 static struct mux *mux; /* mapped */
 static uint8_t *in, *out;
 static size_t in_at, in_len, in_touched; /* in[in_at .. in_len) was not handled */
+static bool in_pad;			 /* inside of the body of QUIESCE, */
+static size_t pad_left;			 /* of which so much is to come */
 static size_t out_at, out_len;		 /* out[out_at .. out_len) was not written */
 static int claimed_fd[2] = { -1, -1 };	 /* a pipe; -1: the port takes no pages */
 static size_t claimed_at, claimed;	 /* so many bytes of it belong before out[claimed_at] */
@@ -218,10 +223,31 @@ static bool send_event(enum agent_type type, const struct agent_event *v, const 
 	return true;
 }
 
+/* in[] is empty: next() has handled it. */
+static bool receive_pad(void)
+{
+	for (int i = 0; i < PAD_READS && pad_left > 0; i++) {
+		ssize_t n = read(link_fd, in, pad_left < IN_KEPT ? pad_left : IN_KEPT);
+
+		if (n < 0 && i > 0 && errno == EAGAIN)
+			return true;
+		if (n <= 0) {
+			on_lost(n);
+			return false;
+		}
+		pad_left -= (size_t)n;
+		if ((size_t)n > in_touched)
+			in_touched = (size_t)n;
+	}
+	return true;
+}
+
 static bool receive(void)
 {
 	ssize_t n;
 
+	if (in_pad)
+		return receive_pad();
 	if (in_len == IN_CAP)
 		return false;
 	n = read(link_fd, in + in_len, IN_CAP - in_len);
@@ -318,6 +344,30 @@ static void on_stream_event(const struct mux_event *v)
 		s->on_event(s, mux, v);
 }
 
+/* The head of QUIESCE, and as much of its body as is there. True: more of that is to come. */
+static bool drop_pad(void)
+{
+	uint8_t head[FRAME_HEAD];
+	size_t n;
+
+	frame_head(head, GUEST_QUIESCE, GUEST_PAD);
+	if (!in_pad && (in_len - in_at < FRAME_HEAD || memcmp(in + in_at, head, FRAME_HEAD) != 0))
+		return false;
+	if (!in_pad) {
+		in_at += FRAME_HEAD;
+		in_pad = true;
+		pad_left = GUEST_PAD;
+	}
+	n = in_len - in_at < pad_left ? in_len - in_at : pad_left;
+	in_at += n;
+	pad_left -= n;
+	if (pad_left > 0)
+		return true;
+	in_pad = false;
+	on_quiesce();
+	return false;
+}
+
 static bool next(struct frame *ret)
 {
 	struct mux_event v;
@@ -330,6 +380,10 @@ static bool next(struct frame *ret)
 		stalled = !can_put(RESERVED / 2, 0);
 		if (stalled)
 			return false;
+		if (drop_pad()) {
+			compact();
+			return false;
+		}
 		took = mux_read(mux, in + in_at, in_len - in_at, &v, &e);
 		if (took < 0)
 			_exit(1);
