@@ -273,6 +273,14 @@ struct root_image *root_image_at_hand(struct template_version *v,
 	return g == NULL || g->fd < 0 ? NULL : g;
 }
 
+int root_image_fd(const struct core *c, const char *layer)
+{
+	for (const struct root_image *g = c->root_images; g != NULL; g = g->next)
+		if (!g->stale && strcmp(g->layer, layer) == 0)
+			return g->fd;
+	return -1;
+}
+
 static void on_later(struct loop_task *t)
 {
 	struct root_image *g = t->arg;

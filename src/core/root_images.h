@@ -56,6 +56,9 @@ void root_image_get(struct core *c, const struct root_image_user *u,
 struct root_image *root_image_at_hand(struct template_version *v,
 				      const struct template_stack *stack);
 
+/* The image that is that layer, if it is open; else -1. Borrowed. */
+int root_image_fd(const struct core *c, const char *layer);
+
 /* An image that is open gets a use of that user. A version that has one writes nothing.
  * ERR_CONFLICT: its layer is gone, and the next root_image_get() makes it again. */
 int root_image_use(struct root_image *g, const struct root_image_user *u, struct err *e) MUST_USE;

@@ -247,7 +247,7 @@ static void on_loaded(struct completion *done, const struct err *e)
 	ready(b);
 }
 
-static void on_root_opened(struct completion *done, const struct err *e)
+static void on_root_ready(struct completion *done, const struct err *e)
 {
 	struct guest_boot *b = done->arg;
 	int copy[LIVE_GUEST_IMAGE];
@@ -257,8 +257,6 @@ static void on_root_opened(struct completion *done, const struct err *e)
 		fail(b, e);
 		return;
 	}
-	b->root_fd = b->job.fd;
-	b->job.fd = -1;
 	if (b->session->image != NULL) {
 		if (memory_image_copy(b->session->image->image, b->image, &why) < 0)
 			fail(b, &why);
@@ -267,14 +265,33 @@ static void on_root_opened(struct completion *done, const struct err *e)
 	} else if (memory_image_make_empty(b->image, copy, &why) < 0) {
 		fail(b, &why);
 	} else {
-		b->job.done.on_done = on_loaded;
+		b->job.done = (struct completion){ .on_done = on_loaded, .arg = b };
 		storage_link_memory_load(&b->session->core->storage, &b->job, b->layers[MEMORY],
 					 copy);
 	}
 }
 
+static void on_root_opened(struct completion *done, const struct err *e)
+{
+	struct guest_boot *b = done->arg;
+
+	if (e == NULL)
+		b->root_fd = TAKE_FD(b->job.fd);
+	on_root_ready(done, e);
+}
+
 static void open_root(struct guest_boot *b)
 {
+	struct core *c = b->session->core;
+	int open = root_image_fd(c, b->layers[ROOT]);
+	struct err e;
+
+	if (open >= 0) {
+		b->root_fd = copy_fd(open, "root image", &e);
+		b->wait = (struct completion){ .on_done = on_root_ready, .arg = b };
+		completion_end_soon(&b->wait, c->loop, b->root_fd < 0 ? &e : NULL);
+		return;
+	}
 	b->job.done = (struct completion){ .on_done = on_root_opened, .arg = b };
 	storage_link_root_open(&b->session->core->storage, &b->job, b->layers[ROOT]);
 }
