@@ -320,9 +320,12 @@ int agent_send_resume(struct agent *a, const struct boot_request *r, struct err 
 	return queue_boot(a, AGENT_RESUME, r, e) < 0 ? -1 : flush_queue(a, e);
 }
 
-int agent_send_snapshot(struct agent *a, bool stay, struct err *e)
+int agent_send_snapshot(struct agent *a, bool stay, uint64_t changes_max, struct err *e)
 {
-	return send_order(a, AGENT_SNAPSHOT, &(struct agent_order){ .ms = stay }, e);
+	const struct agent_order o = { .ms = changes_max / AGENT_PAGE * AGENT_PAGE |
+					     (stay ? AGENT_STAY : 0) };
+
+	return send_order(a, AGENT_SNAPSHOT, &o, e);
 }
 
 void agent_read_text(const struct agent *a, const struct agent_event *v, char *ret, size_t cap)

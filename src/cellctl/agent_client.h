@@ -70,8 +70,9 @@ int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
 int agent_send_boot(struct agent *a, const struct boot_request *r, int *fds,
 		    struct err *e) MUST_USE;
 int agent_send_resume(struct agent *a, const struct boot_request *r, struct err *e) MUST_USE;
-/* stay: the guest is not let run again. */
-int agent_send_snapshot(struct agent *a, bool stay, struct err *e) MUST_USE;
+/* stay: the guest is not let run again. changes_max: so many bytes of changed pages will do instead
+ * of its whole memory. */
+int agent_send_snapshot(struct agent *a, bool stay, uint64_t changes_max, struct err *e) MUST_USE;
 
 /* Reads what came with a BOOTED or GUEST that has HAS_TEXT: untrusted bytes, at most cap - 1, and a
  * NUL. "" if nothing came. */

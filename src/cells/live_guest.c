@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "io.h"
@@ -15,6 +16,7 @@ struct live_guest {
 	struct boot_request request;
 	int fds[BOOT_FDS_MAX]; /* owned until they are sent */
 	size_t nfds;
+	int base_fd; /* owned: what its memory maps; -1: nothing, or it is not known */
 	bool booting;
 	enum agent_type answer;	      /* that is expected of the call */
 	struct live_guest_call *call; /* borrowed: under way; NULL: none, or cancelled */
@@ -26,6 +28,7 @@ static struct live_guest *guest_of(struct live_cell *c)
 	if (c->guest == NULL) {
 		c->guest = calloc(1, sizeof(*c->guest));
 		assert(c->guest != NULL);
+		c->guest->base_fd = -1;
 	}
 	return c->guest;
 }
@@ -33,11 +36,19 @@ static struct live_guest *guest_of(struct live_cell *c)
 void live_guest_set(struct live_cell *c, const struct boot_request *r, const int *fds)
 {
 	struct live_guest *g = guest_of(c);
+	int ram = boot_fds_index(r->fds, BOOT_FD_RAM);
 
 	g->request = *r;
+	if (ram >= 0) /* without it, snapshots have the whole memory */
+		g->base_fd = fcntl(fds[ram], F_DUPFD_CLOEXEC, 0);
 	g->nfds = boot_fds_count(r->fds);
 	memcpy(g->fds, fds, g->nfds * sizeof(fds[0]));
 	g->booting = true;
+}
+
+int live_guest_base(const struct live_cell *c)
+{
+	return c->guest == NULL ? -1 : c->guest->base_fd;
 }
 
 bool live_guest_boot(struct live_cell *c, int *ret_result, struct err *e)
@@ -106,6 +117,7 @@ static void finish(struct live_cell *c, int *image, const struct err *e)
 static void on_answer(struct live_cell *c, enum agent_type type, const struct agent_event *v)
 {
 	int image[LIVE_GUEST_IMAGE] = { -1, -1 };
+	struct live_guest_call *k = c->guest->call;
 	struct err e;
 
 	if (v->sys != 0) {
@@ -113,7 +125,14 @@ static void on_answer(struct live_cell *c, enum agent_type type, const struct ag
 		finish(c, NULL, &e);
 		return;
 	}
+	if (k != NULL && v->pid != 0 && type == AGENT_SNAPSHOT_DONE && k->changes_max == 0) {
+		(void)err_set(&e, ERR_INVALID, "PID 1 sent changes instead of a guest's memory");
+		finish(c, NULL, &e);
+		return;
+	}
 	if (type == AGENT_SNAPSHOT_DONE) {
+		if (k != NULL)
+			k->only_changes = v->pid != 0;
 		assert(c->agent.nfds == LIVE_GUEST_IMAGE); /* agent_client.c has checked it */
 		memcpy(image, c->agent.fds, sizeof(image));
 		c->agent.nfds = 0;
@@ -183,6 +202,7 @@ void live_guest_free(struct live_cell *c)
 	if (c->guest->call != NULL)
 		c->guest->call->cell = NULL;
 	io_close_all(c->guest->fds, c->guest->nfds);
+	io_close_all(&c->guest->base_fd, 1);
 	free(c->guest);
 	c->guest = NULL;
 }
@@ -214,7 +234,7 @@ void live_guest_snapshot(struct live_cell *c, bool stay, struct live_guest_call 
 	struct err e;
 
 	k->cell = NULL;
-	if (check(c, &e) < 0 || agent_send_snapshot(&c->agent, stay, &e) < 0)
+	if (check(c, &e) < 0 || agent_send_snapshot(&c->agent, stay, k->changes_max, &e) < 0)
 		k->on_done(k, NULL, &e);
 	else
 		begin(c, AGENT_SNAPSHOT_DONE, k);

@@ -23,6 +23,10 @@ struct live_guest_call {
 	void (*on_done)(struct live_guest_call *k, int *image, const struct err *e);
 	void *arg;
 	struct live_cell *cell; /* NULL: not under way */
+	/* Of SNAPSHOT. Asked for: so many bytes of changes to live_guest_base() will do. Came: the
+	 * memory of the image is such changes. */
+	uint64_t changes_max;
+	bool only_changes;
 };
 
 /* Stops the guest, and writes its memory; stay: it is not let run again but by
@@ -32,6 +36,9 @@ void live_guest_snapshot(struct live_cell *c, bool stay, struct live_guest_call 
 /* Lets it run, with this identity and these limits. */
 void live_guest_resume(struct live_cell *c, const struct boot_request *r,
 		       struct live_guest_call *k);
+/* The memory image that a guest of this daemon was started from, and that it maps; borrowed. -1: it
+ * has none, or an earlier daemon has started it. */
+int live_guest_base(const struct live_cell *c);
 /* on_done is not called any more. An image that comes is closed. Repeatable. */
 void live_guest_cancel(struct live_guest_call *k);
 

@@ -175,6 +175,7 @@ struct session {
 	struct guest_boot *guest_boot;	    /* owned; session_guest.c, as the next */
 	struct session_memory *remembering; /* borrowed: under way; session_memory.c, as the next */
 	struct live_guest_call go_on;
+	bool lends;		   /* changes of its memory, to children that start */
 	bool cannot_save;	   /* its memory could not be saved: it is frozen instead */
 	struct guest_image *image; /* what its guest begins with, until it runs; NULL: see there */
 	bool goes_on;		   /* its guest began with the memory of another session */

@@ -296,7 +296,8 @@ static void start(struct session *s, enum cold_how how)
 	if (how == COLD_CAPTURE)
 		session_capture(s, "pause", true, &k->capture);
 	else if (how == COLD_KEEP)
-		session_memory(s, "pause", SESSION_MEMORY_STAY | SESSION_MEMORY_SAVE, &k->memory);
+		session_memory(s, "pause", SESSION_MEMORY_STAY | SESSION_MEMORY_SAVE, 0,
+			       &k->memory);
 	else
 		go_on(k);
 }

@@ -232,6 +232,12 @@ static void on_captured(struct completion *c, const struct err *e)
 	}
 }
 
+static void take_text(char to[STORE_ID_MAX], char from[STORE_ID_MAX])
+{
+	memcpy(to, from, STORE_ID_MAX);
+	from[0] = '\0';
+}
+
 /* The image of a session's memory, for others. */
 static struct guest_image *take_image(struct session_memory *m, const char *source)
 {
@@ -240,15 +246,22 @@ static struct guest_image *take_image(struct session_memory *m, const char *sour
 	assert(g != NULL);
 	g->users = 1;
 	g->core = m->core;
-	g->bytes = m->bytes;
-	memcpy(g->held, m->held, sizeof(g->held));
-	m->held[0] = '\0';
 	memcpy(g->root, m->root, sizeof(g->root));
 	(void)snprintf(g->source, sizeof(g->source), "%s", source);
-	for (unsigned i = 0; i < LIVE_GUEST_IMAGE; i++) {
-		g->image[i] = m->image[i];
-		m->image[i] = -1;
+	g->changes = -1;
+	g->image[1] = TAKE_FD(m->image[1]);
+	if (m->base < 0) {
+		g->image[0] = TAKE_FD(m->image[0]);
+		g->bytes = m->bytes;
+		take_text(g->held, m->held);
+		return g;
 	}
+	g->image[0] = TAKE_FD(m->base);
+	g->bytes = m->base_bytes;
+	take_text(g->held, m->base_held);
+	g->changes = TAKE_FD(m->image[0]);
+	take_text(g->changes_held, m->held);
+	take_text(g->lender, m->lender);
 	return g;
 }
 
@@ -288,7 +301,7 @@ static void remember(struct session_fork *f)
 		return;
 	}
 	f->memory = session_memory_new(on_remembered, f);
-	session_memory(f->source, "fork", 0, f->memory);
+	session_memory(f->source, "fork", 0, f->n, f->memory);
 }
 
 void session_fork(struct session *s, unsigned n, bool timeout_given, uint64_t timeout_ms,

@@ -16,6 +16,7 @@
 #include "log.h"
 #include "session_id.h"
 #include "session_level.h"
+#include "session_memory.h"
 #include "session_spec.h"
 #include "sha256.h"
 #include "store_layer.h"
@@ -41,6 +42,7 @@ struct guest_boot {
 	bool own_memory;	     /* the memory is the session's: it was paused */
 	int root_fd;		     /* owned; -1 */
 	int image[LIVE_GUEST_IMAGE]; /* owned; -1 */
+	int changes;		     /* the same */
 	struct boot_request request;
 	struct keeper_create plan;
 };
@@ -58,7 +60,10 @@ void guest_image_unuse(struct guest_image *g)
 	if (g == NULL || --g->users > 0)
 		return;
 	io_close_all(g->image, LIVE_GUEST_IMAGE);
+	io_close_all(&g->changes, 1);
 	held_memory_unuse(g->core, g->held);
+	held_memory_unuse(g->core, g->changes_held);
+	session_memory_give_back(g->core, g->lender);
 	free(g);
 }
 
@@ -122,6 +127,7 @@ static void release(struct guest_boot *b)
 	storage_link_cancel(&b->session->core->storage, &b->job);
 	io_close_all(&b->root_fd, 1);
 	io_close_all(b->image, LIVE_GUEST_IMAGE);
+	io_close_all(&b->changes, 1);
 	b->session->guest_boot = NULL;
 	free(b);
 }
@@ -218,7 +224,9 @@ static void ready(struct guest_boot *b)
 	struct err e;
 
 	if (write_uses(b, &e) < 0 ||
-	    guest_fill_fds(s->core, b->root_fd, b->image, &b->request, fds, &e) < 0) {
+	    guest_fill_fds(s->core, b->root_fd, b->image, &b->request, fds, &e) < 0 ||
+	    (b->changes >= 0 &&
+	     add_fd(&b->request, fds, BOOT_FD_CHANGES, b->changes, "memory image", &e) < 0)) {
 		fail(b, &e);
 		return;
 	}
@@ -247,6 +255,16 @@ static void on_loaded(struct completion *done, const struct err *e)
 	ready(b);
 }
 
+static int copy_image(struct guest_boot *b, const struct guest_image *g, struct err *e)
+{
+	if (memory_image_copy(g->image, b->image, e) < 0)
+		return -1;
+	if (g->changes < 0)
+		return 0;
+	b->changes = copy_fd(g->changes, "memory image", e);
+	return b->changes < 0 ? -1 : 0;
+}
+
 static void on_root_ready(struct completion *done, const struct err *e)
 {
 	struct guest_boot *b = done->arg;
@@ -258,7 +276,7 @@ static void on_root_ready(struct completion *done, const struct err *e)
 		return;
 	}
 	if (b->session->image != NULL) {
-		if (memory_image_copy(b->session->image->image, b->image, &why) < 0)
+		if (copy_image(b, b->session->image, &why) < 0)
 			fail(b, &why);
 		else
 			ready(b);
@@ -442,6 +460,7 @@ void session_guest_prepare(struct session *s, const struct keeper_create *plan,
 				  .on_ready = on_ready,
 				  .root_fd = -1,
 				  .image = { -1, -1 },
+				  .changes = -1,
 				  .job.fd = -1,
 				  .plan = *plan };
 	s->guest_boot = b;

@@ -21,9 +21,13 @@ struct guest_image {
 	char root[STORE_ID_MAX];   /* its root image: a layer */
 	char source[STORE_ID_MAX]; /* the session that it was taken of */
 	struct core *core;
-	char held[STORE_ID_MAX]; /* by this name it counts: held_memory.h */
+	char held[STORE_ID_MAX]; /* by this name it counts: held_memory.h; "": it is a template's */
 	uint64_t bytes;
 	int image[LIVE_GUEST_IMAGE]; /* owned: sealed */
+	/* Pages that are not as in the image, which each session copies when it starts. */
+	int changes; /* owned: sealed; -1: none */
+	char changes_held[STORE_ID_MAX];
+	char lender[STORE_ID_MAX]; /* whose cell is charged for them: session_memory.h */
 };
 struct guest_image *guest_image_use(struct guest_image *g);
 /* NULL is allowed. The last user frees it. */

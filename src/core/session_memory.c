@@ -2,6 +2,7 @@
 #include "session_memory.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <string.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,11 +33,23 @@ static void detach(struct session_memory *m)
 	m->session = NULL;
 }
 
+void session_memory_give_back(struct core *c, char lender[STORE_ID_MAX])
+{
+	struct session *s = lender[0] == '\0' ? NULL : session_by_id(c, lender);
+
+	if (s != NULL)
+		s->lends = false;
+	lender[0] = '\0';
+}
+
 static void drop_image(struct session_memory *m)
 {
 	io_close_all(m->image, LIVE_GUEST_IMAGE);
+	io_close_all(&m->base, 1);
 	held_memory_unuse(m->core, m->held);
-	m->held[0] = '\0';
+	held_memory_unuse(m->core, m->base_held);
+	m->held[0] = m->base_held[0] = '\0';
+	session_memory_give_back(m->core, m->lender);
 }
 
 static void fail(struct session_memory *m, const struct err *e)
@@ -80,6 +93,7 @@ struct session_memory *session_memory_new(completion_fn *on_done, void *arg)
 	assert(m != NULL);
 	*m = (struct session_memory){ .done = { .on_done = on_done, .arg = arg },
 				      .image = { -1, -1 },
+				      .base = -1,
 				      .job.fd = -1 };
 	return m;
 }
@@ -187,6 +201,40 @@ static int copy(struct session_memory *m, struct err *e)
 	return 0;
 }
 
+/* For each child a copy of the changes, if these are less than one image for all. */
+static uint64_t changes_max(const struct session *s, unsigned children)
+{
+	int base = live_guest_base(s->cell);
+	struct stat st;
+
+	if (children == 0 || s->lends || base < 0 || fstat(base, &st) < 0)
+		return 0;
+	return children == 1 ? s->row.limits.memory_bytes
+			     : (uint64_t)st.st_blocks * 512 / (children - 1);
+}
+
+/* The changes count from here on, and the image below them for one more. */
+static int keep_changes(struct session_memory *m, struct err *e)
+{
+	struct session *s = m->session;
+
+	m->bytes = memory_image_bytes(m->image);
+	if (quota_memory_fits(m->core, s->tenant, m->bytes, e) < 0)
+		return -1;
+	m->base = fcntl(live_guest_base(s->cell), F_DUPFD_CLOEXEC, 0);
+	if (m->base < 0)
+		return err_sys(e, "memory of a guest");
+	held_memory_name(m->held);
+	held_memory_use(m->core, s->tenant, m->held, m->bytes);
+	memcpy(m->base_held, s->row.image, sizeof(m->base_held));
+	m->base_bytes = s->row.image_bytes;
+	held_memory_use(m->core, s->tenant, m->base_held, m->base_bytes);
+	memcpy(m->lender, s->row.id, sizeof(m->lender));
+	s->lends = true;
+	succeed(m);
+	return 0;
+}
+
 /* PID 1 of the cell is not trusted: what it sends must be as large as the guest's memory is. */
 static int check_image(const struct session_memory *m, struct err *e)
 {
@@ -195,10 +243,20 @@ static int check_image(const struct session_memory *m, struct err *e)
 
 	if (fstat(m->image[0], &ram) < 0 || fstat(m->image[1], &devices) < 0)
 		return err_sys(e, "memory of a guest");
+	if (m->call.only_changes && (uint64_t)ram.st_blocks * 512 > m->call.changes_max)
+		return err_set(e, ERR_INVALID, "the changes of a guest are more than %llu bytes",
+			       (unsigned long long)m->call.changes_max);
 	if ((uint64_t)ram.st_size == memory && (uint64_t)devices.st_size <= DEVICES_MAX)
 		return 0;
 	return err_set(e, ERR_INVALID, "the memory of the guest has %lld bytes, not %llu",
 		       (long long)ram.st_size, (unsigned long long)memory);
+}
+
+static int use_image(struct session_memory *m, struct err *e)
+{
+	if (m->call.only_changes)
+		return keep_changes(m, e);
+	return (m->how & SESSION_MEMORY_SAVE) != 0 ? save(m, e) : copy(m, e);
 }
 
 static void on_snapshot(struct live_guest_call *k, int *image, const struct err *e)
@@ -212,8 +270,7 @@ static void on_snapshot(struct live_guest_call *k, int *image, const struct err 
 	}
 	m->stopped = (m->how & SESSION_MEMORY_STAY) != 0;
 	memcpy(m->image, image, sizeof(m->image));
-	if (check_image(m, &why) < 0 ||
-	    ((m->how & SESSION_MEMORY_SAVE) != 0 ? save(m, &why) : copy(m, &why)) < 0)
+	if (check_image(m, &why) < 0 || use_image(m, &why) < 0)
 		fail(m, &why);
 }
 
@@ -229,14 +286,18 @@ static int check(const struct session *s, struct err *e)
 	return 0;
 }
 
-void session_memory(struct session *s, const char *kind, unsigned how, struct session_memory *m)
+void session_memory(struct session *s, const char *kind, unsigned how, unsigned children,
+		    struct session_memory *m)
 {
 	struct completion done = m->done;
 	struct err e;
 
-	*m = (struct session_memory){
-		.done = done, .core = s->core, .how = how, .image = { -1, -1 }, .job.fd = -1
-	};
+	*m = (struct session_memory){ .done = done,
+				      .core = s->core,
+				      .how = how,
+				      .image = { -1, -1 },
+				      .base = -1,
+				      .job.fd = -1 };
 	(void)snprintf(m->kind, sizeof(m->kind), "%s", kind);
 	completion_begin(&m->done, s->core->loop, NULL);
 	completion_set_deadline(&m->done, WAIT_MS, "memory of a guest");
@@ -246,7 +307,9 @@ void session_memory(struct session *s, const char *kind, unsigned how, struct se
 	}
 	m->session = s;
 	s->remembering = m;
-	m->call = (struct live_guest_call){ .on_done = on_snapshot, .arg = m };
+	m->call = (struct live_guest_call){ .on_done = on_snapshot,
+					    .arg = m,
+					    .changes_max = changes_max(s, children) };
 	live_guest_snapshot(s->cell, (how & SESSION_MEMORY_STAY) != 0, &m->call);
 }
 

@@ -5,7 +5,13 @@
  * The guest is stopped while its memory is copied by cordon-shim; for a pause it stays stopped.
  * Then cordon-storage saves the image as a layer, or copies it if it is wanted in memory only: the
  * memory file of cordon-shim is charged to the session's cell, and is closed in any case. If a step
- * fails the guest runs on. One at a time for a session. */
+ * fails the guest runs on. One at a time for a session.
+ *
+ * Children of a fork map the image that their source maps, if that is known, and get copies of the
+ * pages that the source has changed, as long as these take less memory than a new image would. The
+ * memory file with the changes is needed until they have started, so it is not copied: it is
+ * charged to the cell of the source, which has room for one (session.lends), and counts as memory
+ * of the tenant. */
 #pragma once
 
 #include "layers.h"
@@ -28,6 +34,11 @@ struct session_memory {
 	char held[STORE_ID_MAX]; /* without SAVE: the image counts by this name (held_memory.h) */
 	uint64_t bytes;
 	int image[LIVE_GUEST_IMAGE]; /* owned; -1 */
+	/* Of a fork: the image that image[0] has changes of, and how that counts. */
+	int base; /* owned; -1: image[0] is the whole memory */
+	char base_held[STORE_ID_MAX];
+	uint64_t base_bytes;
+	char lender[STORE_ID_MAX]; /* the session that lends; "" */
 	/* The rest is session_memory.c's. */
 	struct session *session; /* NULL: it has ended, or is not under way */
 	struct core *core;	 /* NULL: never begun */
@@ -39,8 +50,10 @@ struct session_memory {
 	struct layer_writing writing;
 };
 
-/* kind: for store_layer. ERR_CONFLICT: another one is under way, or the session does not run. */
-void session_memory(struct session *s, const char *kind, unsigned how, struct session_memory *m);
+/* kind: for store_layer. children: sessions that a fork makes of it; else 0. ERR_CONFLICT: another
+ * one is under way, or the session does not run. */
+void session_memory(struct session *s, const char *kind, unsigned how, unsigned children,
+		    struct session_memory *m);
 /* done does not end; a guest that was stopped for it runs on. The caller has uses of its own of the
  * layer now, or does not need it. Repeatable. */
 void session_memory_release(struct session_memory *m);
@@ -48,6 +61,9 @@ void session_memory_release(struct session_memory *m);
 /* One that is allocated, with its callback; and its release. *m may be NULL. */
 struct session_memory *session_memory_new(completion_fn *on_done, void *arg);
 void session_memory_free(struct session_memory **m);
+
+/* A session does not lend its changes any more. "": nothing. */
+void session_memory_give_back(struct core *c, char lender[STORE_ID_MAX]);
 
 /* Lets a guest run that an earlier daemon, or a pause that failed, may have left stopped. */
 void session_memory_go_on(struct session *s);

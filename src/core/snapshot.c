@@ -370,7 +370,7 @@ void snapshot_make(struct session *s, const char *name, uint64_t keep_ms,
 	memcpy(p->source, s->row.id, sizeof(p->source));
 	if (p->with_memory) {
 		p->memory = session_memory_new(on_folded, p);
-		session_memory(s, "snapshot", SESSION_MEMORY_SAVE, p->memory);
+		session_memory(s, "snapshot", SESSION_MEMORY_SAVE, 0, p->memory);
 	} else
 		session_capture(s, "snapshot", false, &p->capture);
 }

@@ -32,11 +32,13 @@ struct engine;
 struct engine_call {
 	struct completion done; /* err: as text for logs; the errno in it is sent as sys */
 	enum boot_stage stage;	/* set by the engine before it ends the call with an error */
+	uint64_t changes_max;	/* snapshot: so many bytes of changed pages will do */
 	/* Results, of a call that worked; the shim owns them then.
 	 * start: fds[0] is the shim's end of the stream: a stream socket, non-blocking,
 	 * close-on-exec. snapshot: fds[0] the memory, fds[1] the devices: memory files with all of
 	 * F_SEAL_WRITE, _SHRINK, _GROW and _SEAL. */
 	int fds[2];
+	bool only_changes;     /* snapshot: the memory has the changed pages only */
 	enum boot_accel accel; /* start */
 };
 

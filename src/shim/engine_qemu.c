@@ -4,7 +4,8 @@
  * is under way, and on_answer() what follows. A snapshot is: the state of the devices, written by
  * QEMU into a memory file of ours; then the memory, read from QEMU's process in pieces
  * (guest_memory.h). The command that writes the devices' state without the memory is named after
- * Xen, its first user; it works without Xen, and `-incoming` reads what it writes.
+ * Xen, its first user; it works without Xen, and `migrate-incoming` reads what it writes. Before
+ * that, pages that are not as in the image are written into QEMU's process (changed_pages.h).
  *
  * QEMU is not trusted: an answer that does not fit ends the engine, a file that it has written is
  * bounded and sealed before anyone reads it. The guest's kernel ends by a reset or a power-off,
@@ -14,29 +15,29 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/memfd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "clock.h"
+#include "changed_pages.h"
 #include "guest_memory.h"
+#include "qemu_devices.h"
 #include "qemu_start.h"
 #include "qmp.h"
 
-#define LOAD_POLL_MS 1		  /* while a clone's state is loaded: 20 ms in all */
-#define COPY_PIECE (8ULL << 20)	  /* about 3 ms */
-#define DEVICES_MAX (16ULL << 20) /* of the state of devices: 12 KiB */
+#define LOAD_POLL_MS 1		/* while a clone's state is loaded: 20 ms in all */
+#define COPY_PIECE (8ULL << 20) /* about 3 ms */
 
 /* What is under way. */
 enum step {
 	STEP_NONE,
 	STEP_GREETING,	   /* QEMU has been started */
 	STEP_CAPABILITIES, /* the handshake */
+	STEP_CHANGES,	   /* pages are written; no command is under way */
+	STEP_INCOMING,	   /* told to load a clone's state */
 	STEP_LOADING,	   /* asked whether a clone's state is loaded, or waiting to ask again */
 	STEP_ORDER,	   /* stop, cont: nothing follows */
 	STEP_ADD,	   /* the file for the devices' state was passed */
@@ -58,9 +59,12 @@ struct engine {
 	int stream_fd;		 /* until start ends */
 	int base_fd;		 /* what the guest's memory maps; -1 after a cold start */
 	int devices_fd;		 /* of the snapshot under way */
+	int devices;		 /* of a clone, in QEMU's process */
+	int changes_fd;		 /* of a clone, until they are written; -1: there are none */
 	uint64_t memory_bytes, fdset;
 	enum boot_accel accel;
 	struct guest_memory memory;
+	struct changed_pages changes;
 };
 
 static void on_control(struct loop_fd *f, uint32_t events);
@@ -73,9 +77,10 @@ static struct engine *qemu_new(const struct engine_host *host)
 	if (g == NULL)
 		return NULL;
 	g->host = host;
-	g->stream_fd = g->base_fd = g->devices_fd = -1;
+	g->stream_fd = g->base_fd = g->devices_fd = g->changes_fd = -1;
 	qmp_init(&g->qmp, -1);
 	guest_memory_init(&g->memory);
+	changed_pages_init(&g->changes);
 	g->control = (struct loop_fd){ .fd = -1, .on_ready = on_control, .arg = g };
 	g->timer = (struct loop_timer){ .on_expire = on_timer, .arg = g };
 	return g;
@@ -86,6 +91,7 @@ static void end_step(struct engine *g)
 {
 	loop_timer_cancel(g->host->loop, &g->timer);
 	guest_memory_end(&g->memory);
+	changed_pages_end(&g->changes);
 	fd_close(TAKE_FD(g->devices_fd));
 	g->step = STEP_NONE;
 }
@@ -148,28 +154,35 @@ static void command(struct engine *g, enum step step, const char *text, int fd)
 		report_broken(g, &e);
 }
 
+/* A copy of a descriptor of the request; -1 if there is none. */
+static int keep(const struct boot_request *r, const int *fds, enum boot_fd which, int *ret,
+		struct err *e)
+{
+	int at = boot_fds_index(r->fds, which);
+
+	*ret = at < 0 ? -1 : fcntl(fds[at], F_DUPFD_CLOEXEC, 3);
+	return at >= 0 && *ret < 0 ? err_sys(e, "the guest's memory") : 0;
+}
+
 static void qemu_start_guest(struct engine *g, const struct boot_request *r, const int *fds,
 			     struct engine_call *c)
 {
-	int ram = boot_fds_index(r->fds, BOOT_FD_RAM);
-	struct qemu_process p = { .control_fd = -1, .stream_fd = -1 };
+	struct qemu_process p = { .control_fd = -1, .stream_fd = -1, .devices = -1 };
 	struct err e = { 0 };
 
 	g->call = c;
 	g->step = STEP_GREETING;
 	g->memory_bytes = r->memory_bytes;
-	if (ram >= 0 && (g->base_fd = fcntl(fds[ram], F_DUPFD_CLOEXEC, 3)) < 0) {
-		(void)err_sys(&e, "the guest's memory");
-		fail_call(g, &e);
-		return;
-	}
-	if (qemu_start(r, fds, g->host->console, &p, &e) < 0) {
+	if (keep(r, fds, BOOT_FD_RAM, &g->base_fd, &e) < 0 ||
+	    keep(r, fds, BOOT_FD_CHANGES, &g->changes_fd, &e) < 0 ||
+	    qemu_start(r, fds, g->host->console, &p, &e) < 0) {
 		fail_call(g, &e);
 		return;
 	}
 	g->pid = p.pid;
 	g->accel = p.accel;
 	g->stream_fd = p.stream_fd;
+	g->devices = p.devices;
 	qmp_init(&g->qmp, p.control_fd);
 	if (loop_add(g->host->loop, &g->control, p.control_fd, EPOLLIN, &e) < 0)
 		report_broken(g, &e);
@@ -194,19 +207,6 @@ static void qemu_go_on(struct engine *g, struct engine_call *c)
 	command(g, STEP_ORDER, "{\"execute\":\"cont\"}", -1);
 }
 
-/* QEMU takes a file of a set by its access mode: it asks for one that is open for writing only. */
-static int open_devices(struct engine *g, int *ret, struct err *e)
-{
-	char path[32];
-
-	g->devices_fd = memfd_create("guest-devices", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (g->devices_fd < 0)
-		return err_sys(e, "make a memory file");
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", g->devices_fd);
-	*ret = open(path, O_WRONLY | O_CLOEXEC);
-	return *ret < 0 ? err_sys(e, "open a memory file") : 0;
-}
-
 static void qemu_snapshot(struct engine *g, struct engine_call *c)
 {
 	struct err e = { 0 };
@@ -214,7 +214,7 @@ static void qemu_snapshot(struct engine *g, struct engine_call *c)
 
 	g->call = c;
 	g->step = STEP_ADD;
-	int status = open_devices(g, &fd, &e);
+	int status = qemu_devices_make(&g->devices_fd, &fd, &e);
 	OWN_FD own = fd;
 	if (status < 0) {
 		fail_call(g, &e);
@@ -255,22 +255,12 @@ static void begin_copy(struct engine *g)
 	struct err e = { 0 };
 
 	g->step = STEP_COPY;
-	if (guest_memory_begin(&g->memory, g->pid, g->base_fd, g->memory_bytes, &e) < 0) {
+	if (guest_memory_begin(&g->memory, g->pid, g->base_fd, g->memory_bytes,
+			       g->call->changes_max, &e) < 0) {
 		fail_call(g, &e);
 		return;
 	}
 	loop_timer_set(g->host->loop, &g->timer, loop_now_ns(g->host->loop));
-}
-
-static int seal_devices(struct engine *g, struct err *e)
-{
-	struct stat st;
-
-	if (guest_memory_seal(g->devices_fd, e) < 0)
-		return -1;
-	if (fstat(g->devices_fd, &st) < 0 || st.st_size == 0 || (uint64_t)st.st_size > DEVICES_MAX)
-		return err_set(e, ERR_INVALID, "QEMU wrote no proper state of its devices");
-	return 0;
 }
 
 static void copy_piece(struct engine *g)
@@ -278,18 +268,64 @@ static void copy_piece(struct engine *g)
 	struct engine_call *c = g->call;
 	struct err e = { 0 };
 	int more = guest_memory_step(&g->memory, COPY_PIECE, &e);
+	bool only_changes = g->memory.only_changes;
 
 	if (more > 0) {
 		loop_timer_set(g->host->loop, &g->timer, loop_now_ns(g->host->loop));
 		return;
 	}
-	if (more < 0 || seal_devices(g, &e) < 0 ||
+	if (more < 0 || qemu_devices_seal(g->devices_fd, &e) < 0 ||
 	    guest_memory_take(&g->memory, &c->fds[0], &e) < 0) {
 		fail_call(g, &e);
 		return;
 	}
 	c->fds[1] = TAKE_FD(g->devices_fd);
+	c->only_changes = only_changes;
 	end_call(g, NULL);
+}
+
+static void load(struct engine *g)
+{
+	char text[96];
+
+	(void)snprintf(text, sizeof(text),
+		       "{\"execute\":\"migrate-incoming\",\"arguments\":{\"uri\":\"fd:%d\"}}",
+		       g->devices);
+	command(g, STEP_INCOMING, text, -1);
+}
+
+static void write_piece(struct engine *g)
+{
+	struct err e = { 0 };
+	int more = changed_pages_step(&g->changes, COPY_PIECE, &e);
+
+	if (more > 0) {
+		loop_timer_set(g->host->loop, &g->timer, loop_now_ns(g->host->loop));
+		return;
+	}
+	if (more < 0) {
+		report_broken(g, &e);
+		return;
+	}
+	changed_pages_end(&g->changes);
+	load(g);
+}
+
+/* QEMU has made its machine, and with it the mapping of the image. */
+static void restore(struct engine *g)
+{
+	struct err e = { 0 };
+
+	if (g->changes_fd < 0) {
+		load(g);
+		return;
+	}
+	g->step = STEP_CHANGES;
+	if (changed_pages_begin(&g->changes, g->pid, g->base_fd, g->memory_bytes,
+				TAKE_FD(g->changes_fd), &e) < 0)
+		report_broken(g, &e);
+	else
+		write_piece(g);
 }
 
 static void ask_loaded(struct engine *g)
@@ -324,6 +360,8 @@ static void on_timer(struct loop_timer *t)
 
 	if (g->step == STEP_COPY)
 		copy_piece(g);
+	else if (g->step == STEP_CHANGES)
+		write_piece(g);
 	else if (g->step == STEP_LOADING)
 		ask_loaded(g);
 }
@@ -335,6 +373,8 @@ static void on_return(struct engine *g, struct json_value value)
 	if (g->step == STEP_CAPABILITIES && g->base_fd < 0)
 		started(g);
 	else if (g->step == STEP_CAPABILITIES)
+		restore(g);
+	else if (g->step == STEP_INCOMING)
 		ask_loaded(g);
 	else if (g->step == STEP_LOADING && !g->waits)
 		on_status(g, value);
@@ -462,6 +502,7 @@ static void qemu_free(struct engine *g)
 	qmp_close(&g->qmp);
 	fd_close(TAKE_FD(g->stream_fd));
 	fd_close(TAKE_FD(g->base_fd));
+	fd_close(TAKE_FD(g->changes_fd));
 	free(g);
 }
 

@@ -62,6 +62,8 @@ static enum boot_accel accel;
 static uint64_t generation; /* 0: not greeted yet */
 static bool has_run;
 static bool stay;
+static uint64_t changes_max;	  /* of the snapshot that is asked for */
+static bool only_changes;	  /* its result */
 static int image[2] = { -1, -1 }; /* until SNAPSHOT_DONE is sent */
 static struct loop_timer timer;
 static unsigned ticks; /* left, in states that wait */
@@ -107,7 +109,9 @@ static void answer_booted(int sys, enum boot_stage stage)
 
 static void answer_snapshot(int sys, enum boot_stage stage)
 {
-	const struct agent_event v = { .stage = sys == 0 ? 0 : stage, .sys = sys };
+	const struct agent_event v = { .pid = sys == 0 && only_changes,
+				       .stage = sys == 0 ? 0 : stage,
+				       .sys = sys };
 
 	answering = ANSWER_NONE;
 	if (sys != 0)
@@ -256,6 +260,7 @@ static void on_saved(void)
 {
 	image[0] = TAKE_FD(call.fds[0]);
 	image[1] = TAKE_FD(call.fds[1]);
+	only_changes = call.only_changes;
 	if (!stay) {
 		begin_going_on();
 		return;
@@ -304,6 +309,7 @@ static void engine_done(struct completion *c, const struct err *e)
 		on_going();
 	} else if (was == STOPPING) {
 		begin_call(SAVING, ENGINE_S);
+		call.changes_max = changes_max;
 		ops->snapshot(engine, &call);
 	} else if (was == SAVING) {
 		on_saved();
@@ -356,7 +362,7 @@ void guest_life_resume(const struct boot_request *r)
 		begin_going_on();
 }
 
-void guest_life_snapshot(bool stay_stopped)
+void guest_life_snapshot(bool stay_stopped, uint64_t bytes)
 {
 	if (state != RUNNING || !ops->can_snapshot) {
 		answer_snapshot(state != RUNNING ? EAGAIN : EOPNOTSUPP, BOOT_AT_STATE);
@@ -364,6 +370,7 @@ void guest_life_snapshot(bool stay_stopped)
 	}
 	answering = ANSWER_SNAPSHOT;
 	stay = stay_stopped;
+	changes_max = bytes;
 	streams_want_all();
 	enter(DRAINING, DRAIN_S);
 }

@@ -24,8 +24,8 @@
 /* BOOT with its descriptors, which are taken over; RESUME. Answered by BOOTED. */
 void guest_life_boot(const struct boot_request *r, int *fds, size_t nfds);
 void guest_life_resume(const struct boot_request *r);
-/* Answered by SNAPSHOT_DONE. */
-void guest_life_snapshot(bool stay);
+/* Answered by SNAPSHOT_DONE. changes_max: see agent_msg.h. */
+void guest_life_snapshot(bool stay, uint64_t changes_max);
 
 /* Requests for the guest can be sent on now. */
 bool guest_life_takes_requests(void);

@@ -3,22 +3,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/memfd.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "guest_mapping.h"
 #include "memfd_seal.h"
 
 #define PAGE 4096U
-#define BATCH 64U		      /* pages that are looked at together */
-#define MAPS_MAX (4U << 20)	      /* bytes of /proc/PID/maps; QEMU has 40 KiB */
+#define BATCH 512U		      /* pages that are looked at together */
+#define RUN (256U << 10)	      /* bytes that are copied together */
 #define IN_MEMORY (UINT64_C(3) << 62) /* of a pagemap entry: present, or swapped out */
+#define OF_FILE (UINT64_C(1) << 61)   /* and not private */
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+/* Where the content of a page is. */
+enum source { NOWHERE, IN_PROCESS, IN_BASE };
 
 void guest_memory_init(struct guest_memory *m)
 {
@@ -32,75 +33,59 @@ void guest_memory_end(struct guest_memory *m)
 	fd_close(TAKE_FD(m->copy_fd));
 }
 
-static int open_of(pid_t pid, const char *file, struct err *e)
+/* The next entries of the pagemap; returns how many. */
+static ssize_t read_pages(const struct guest_memory *m, uint64_t at, uint64_t entries[BATCH],
+			  struct err *e)
 {
-	char path[64];
-	int fd;
+	uint64_t left = (m->size - at) / PAGE;
+	size_t n = left < BATCH ? (size_t)left : BATCH;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? err_sys(e, "open %s", path) : fd;
+	if (pread(m->pages_fd, entries, n * sizeof(*entries),
+		  (off_t)((m->start + at) / PAGE * sizeof(*entries))) !=
+	    (ssize_t)(n * sizeof(*entries)))
+		return err_sys(e, "read the engine's pages");
+	return (ssize_t)n;
 }
 
-/* Is this line of /proc/PID/maps the guest's memory? */
-static bool is_guest(const char *line, const struct guest_memory *m, const struct stat *base,
-		     uint64_t *ret_start)
+static bool is_private(uint64_t entry)
 {
-	uint64_t start, end, offset, inode;
-	unsigned major, minor;
-	char rights[8];
-	int name = 0;
-
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %x:%x %" SCNu64 " %n", &start,
-		   &end, rights, &offset, &major, &minor, &inode, &name) < 7)
-		return false;
-	if (end < start || end - start != m->size || offset != 0 || strcmp(rights, "rw-p") != 0)
-		return false;
-	*ret_start = start;
-	if (m->base_fd >= 0)
-		return inode == base->st_ino && makedev(major, minor) == base->st_dev;
-	return strcmp(line + name, "/dev/zero") == 0;
+	return (entry & IN_MEMORY) != 0 && (entry & OF_FILE) == 0;
 }
 
-static int find_mapping(struct guest_memory *m, pid_t pid, struct err *e)
+/* Are the pages that the process has of its own at most so many bytes? */
+static int choose_changes(struct guest_memory *m, uint64_t max, struct err *e)
 {
-	struct stat base = { 0 };
-	char line[512];
-	size_t seen = 0;
-	bool found = false;
+	uint64_t entries[BATCH], found = 0;
 
-	if (m->base_fd >= 0 && fstat(m->base_fd, &base) < 0)
-		return err_sys(e, "the guest's memory");
-	int fd = open_of(pid, "maps", e);
-	if (fd < 0)
-		return -1;
-	FILE *maps = fdopen(fd, "re");
-	if (maps == NULL) {
-		fd_close(fd);
-		return err_sys(e, "the guest's memory");
+	if (m->base_fd < 0 || max == 0)
+		return 0;
+	for (uint64_t at = 0; at < m->size && found * PAGE <= max;) {
+		ssize_t n = read_pages(m, at, entries, e);
+
+		if (n < 0)
+			return -1;
+		for (ssize_t i = 0; i < n; i++)
+			found += is_private(entries[i]);
+		at += (uint64_t)n * PAGE;
 	}
-	while (!found && seen < MAPS_MAX && fgets(line, sizeof(line), maps) != NULL) {
-		seen += strlen(line);
-		line[strcspn(line, "\n")] = '\0';
-		found = is_guest(line, m, &base, &m->start);
-	}
-	(void)fclose(maps);
-	return found ? 0 : err_set(e, ERR_NOT_FOUND, "the engine has no memory of a guest");
+	m->only_changes = found * PAGE <= max;
+	return 0;
 }
 
-int guest_memory_begin(struct guest_memory *m, pid_t engine, int base, uint64_t size, struct err *e)
+int guest_memory_begin(struct guest_memory *m, pid_t engine, int base, uint64_t size,
+		       uint64_t changes_max, struct err *e)
 {
 	guest_memory_end(m);
 	guest_memory_init(m);
 	m->base_fd = base;
 	m->size = size;
-	if (find_mapping(m, engine, e) < 0)
+	if (guest_mapping_find(engine, base, size, &m->start, e) < 0)
 		return -1;
-	m->mem_fd = open_of(engine, "mem", e);
+	m->mem_fd = guest_mapping_open(engine, "mem", O_RDONLY, e);
 	if (m->mem_fd < 0)
 		return -1;
-	m->pages_fd = open_of(engine, "pagemap", e);
-	if (m->pages_fd < 0)
+	m->pages_fd = guest_mapping_open(engine, "pagemap", O_RDONLY, e);
+	if (m->pages_fd < 0 || choose_changes(m, changes_max, e) < 0)
 		return -1;
 	m->copy_fd = memfd_create("guest-ram", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (m->copy_fd < 0 || ftruncate(m->copy_fd, (off_t)size) < 0)
@@ -126,9 +111,11 @@ static bool in_base(struct guest_memory *m, uint64_t at)
 	return at >= m->data && at < m->hole;
 }
 
-static bool has_content(struct guest_memory *m, uint64_t at, uint64_t entry)
+static enum source source_of(struct guest_memory *m, uint64_t at, uint64_t entry)
 {
-	return (entry & IN_MEMORY) != 0 || in_base(m, at);
+	if (is_private(entry))
+		return IN_PROCESS;
+	return !m->only_changes && in_base(m, at) ? IN_BASE : NOWHERE;
 }
 
 static bool is_zero(const uint8_t *page)
@@ -150,20 +137,29 @@ static int write_run(int fd, const uint8_t *bytes, size_t n, uint64_t at, struct
 	return 0;
 }
 
-/* Copies n bytes from `at` on; neighbours that are not zero are written together. */
-static int copy_run(struct guest_memory *m, uint64_t at, size_t n, struct err *e)
+/* A hole in the copy says the same: zeros or, if it has changes only, what the base has. */
+static bool may_skip(struct guest_memory *m, const uint8_t *page, uint64_t at)
 {
-	static uint8_t bytes[BATCH * PAGE];
+	return is_zero(page) && !(m->only_changes && in_base(m, at));
+}
+
+/* Copies n bytes from `at` on; neighbours that are not skipped are written together. */
+static int copy_run(struct guest_memory *m, enum source source, uint64_t at, size_t n,
+		    struct err *e)
+{
+	static uint8_t bytes[RUN];
+	int fd = source == IN_BASE ? m->base_fd : m->mem_fd;
+	uint64_t from_at = source == IN_BASE ? at : m->start + at;
 	size_t from = 0, to;
 
-	if (pread(m->mem_fd, bytes, n, (off_t)(m->start + at)) != (ssize_t)n)
+	if (pread(fd, bytes, n, (off_t)from_at) != (ssize_t)n)
 		return err_sys(e, "read the guest's memory");
 	while (from < n) {
-		if (is_zero(bytes + from)) {
+		if (may_skip(m, bytes + from, at + from)) {
 			from += PAGE;
 			continue;
 		}
-		for (to = from + PAGE; to < n && !is_zero(bytes + to);)
+		for (to = from + PAGE; to < n && !may_skip(m, bytes + to, at + to);)
 			to += PAGE;
 		if (write_run(m->copy_fd, bytes + from, to - from, at + from, e) < 0)
 			return -1;
@@ -175,28 +171,20 @@ static int copy_run(struct guest_memory *m, uint64_t at, size_t n, struct err *e
 /* One batch of pages; returns how many bytes were copied or left out. */
 static ssize_t copy_batch(struct guest_memory *m, struct err *e)
 {
-	uint64_t entries[BATCH], left = (m->size - m->at) / PAGE;
-	size_t n = left < BATCH ? (size_t)left : BATCH, from = 0, to;
+	uint64_t entries[BATCH];
+	ssize_t n = read_pages(m, m->at, entries, e), from = 0, to;
 
-	if (pread(m->pages_fd, entries, n * sizeof(*entries),
-		  (off_t)((m->start + m->at) / PAGE * sizeof(*entries))) !=
-	    (ssize_t)(n * sizeof(*entries)))
-		return err_sys(e, "read the engine's pages");
-	while (from < n) {
-		uint64_t at = m->at + from * PAGE;
+	for (; from < n; from = to) {
+		uint64_t at = m->at + (uint64_t)from * PAGE;
+		enum source source = source_of(m, at, entries[from]);
 
-		to = from + 1;
-		if (!has_content(m, at, entries[from])) {
-			from = to;
-			continue;
-		}
-		while (to < n && has_content(m, m->at + to * PAGE, entries[to]))
-			to++;
-		if (copy_run(m, at, (to - from) * PAGE, e) < 0)
+		for (to = from + 1; to < n && to - from < (ssize_t)(RUN / PAGE); to++)
+			if (source_of(m, m->at + (uint64_t)to * PAGE, entries[to]) != source)
+				break;
+		if (source != NOWHERE && copy_run(m, source, at, (size_t)(to - from) * PAGE, e) < 0)
 			return -1;
-		from = to;
 	}
-	return (ssize_t)(n * PAGE);
+	return n < 0 ? -1 : n * (ssize_t)PAGE;
 }
 
 int guest_memory_step(struct guest_memory *m, uint64_t most, struct err *e)

@@ -106,8 +106,7 @@ static void add_start(struct qemu_command *c, const struct qemu_plan *p)
 		/* What snapshots write has no head with the machine's name. */
 		option(c, "-global", "migration.send-configuration=off");
 		word(c, "-S");
-		word(c, "-incoming");
-		word(c, "fd:%d", p->devices_fd);
+		option(c, "-incoming", "defer"); /* engine_qemu.c says when */
 		return;
 	}
 	word(c, "-kernel");

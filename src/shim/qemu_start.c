@@ -184,6 +184,7 @@ int qemu_start(const struct boot_request *r, const int *fds, int console, struct
 		return -1;
 	(void)their_control, (void)their_stream;
 	ret->accel = p.accel;
+	ret->devices = p.devices_fd;
 	ret->control_fd = TAKE_FD(our_control);
 	ret->stream_fd = TAKE_FD(our_stream);
 	return 0;

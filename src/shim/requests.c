@@ -211,7 +211,7 @@ static void on_own(const struct frame *f)
 		lease_set_deadline(o.ms, clock_now_ns());
 		break;
 	case AGENT_SNAPSHOT:
-		guest_life_snapshot(o.ms == 1);
+		guest_life_snapshot((o.ms & AGENT_STAY) != 0, o.ms & ~(uint64_t)AGENT_STAY);
 		break;
 	case AGENT_END:
 		_exit(0);

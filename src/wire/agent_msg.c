@@ -121,6 +121,18 @@ void agent_spawn_untimed(const uint8_t *body, uint8_t ret_head[AGENT_SPAWN_HEAD]
 	memcpy(ret_head, &h, sizeof(h));
 }
 
+static bool ms_fits(uint16_t type, uint64_t ms)
+{
+	uint64_t bytes = ms & ~(uint64_t)AGENT_STAY;
+
+	if (type == AGENT_PAUSED || type == AGENT_LINGER || type == AGENT_LEASE ||
+	    type == AGENT_DEADLINE)
+		return ms <= AGENT_TIME_MAX_MS;
+	if (type == AGENT_SNAPSHOT)
+		return bytes % AGENT_PAGE == 0 && bytes <= BOOT_MEMORY_MAX;
+	return ms == 0 || type == AGENT_KILL_TREE;
+}
+
 /* Which fields an order of this type may use. */
 static bool order_fits(uint16_t type, const struct agent_order *o)
 {
@@ -135,12 +147,7 @@ static bool order_fits(uint16_t type, const struct agent_order *o)
 		return false;
 	if ((type == AGENT_DIAL) != (o->port != 0))
 		return false;
-	if (type == AGENT_PAUSED || type == AGENT_LINGER || type == AGENT_LEASE ||
-			    type == AGENT_DEADLINE
-		    ? o->ms > AGENT_TIME_MAX_MS
-		    : o->ms > (type == AGENT_SNAPSHOT) && type != AGENT_KILL_TREE)
-		return false;
-	return o->zero == 0;
+	return o->zero == 0 && ms_fits(type, o->ms);
 }
 
 int agent_order_read(const struct frame *f, struct agent_order *ret, struct err *e)

@@ -37,6 +37,8 @@
 #define AGENT_PROGRAMS_MAX 256U	       /* running or held, at any time */
 #define AGENT_DIALS_MAX 512U	       /* connections to ports: under way or held, at any time */
 #define AGENT_TIME_MAX_MS (1ULL << 40) /* 35 years: far from any overflow */
+#define AGENT_STAY 1U
+#define AGENT_PAGE 4096U
 
 enum agent_type {
 	/* to PID 1 */
@@ -155,8 +157,9 @@ struct agent_order {
 	uint16_t port;	     /* DIAL */
 	uint16_t zero;
 	/* PAUSED: how long. LINGER, LEASE: the lease; DEADLINE: from now on; 0 is none. KILL_TREE:
-	 * a mark, if there is no program of that handle, or 0. SNAPSHOT: 1 if the guest is to stay
-	 * stopped. */
+	 * a mark, if there is no program of that handle, or 0. SNAPSHOT: AGENT_STAY if the guest is
+	 * to stay stopped; and bytes, in whole pages: if the pages that were changed since the
+	 * guest was started from a memory image are at most so many, these are enough. */
 	uint64_t ms;
 };
 
@@ -167,7 +170,8 @@ struct agent_order {
  * samples the disk was full. */
 struct agent_event {
 	uint32_t handle;
-	uint32_t pid; /* inside the cell. READY: AGENT_VERSION. BOOTED: enum boot_accel in use */
+	uint32_t pid; /* inside the cell. READY: AGENT_VERSION. BOOTED: enum boot_accel in use.
+		       SNAPSHOT_DONE: 1 if the memory has changed pages only */
 	uint32_t stage;
 	int32_t sys;
 	uint32_t exit_code, signal; /* one of them is 0 */

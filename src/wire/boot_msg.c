@@ -54,7 +54,7 @@ static bool fds_fit(const struct boot_request *r)
 		may = BOOT_FD_ENGINE;
 	}
 	if (r->engine == BOOT_MICROVM && (r->flags & BOOT_RESTORE) != 0) {
-		may |= BOOT_FD_KERNEL | BOOT_FD_INITRD;
+		may |= BOOT_FD_KERNEL | BOOT_FD_INITRD | BOOT_FD_CHANGES;
 		must = image | BOOT_FD_ROOT;
 	}
 	return (r->fds & must) == must && (r->fds & ~(must | may)) == 0;

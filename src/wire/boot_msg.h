@@ -45,8 +45,8 @@ enum {
 
 /* Descriptors that come with BOOT, lowest bit first. gVisor: ENGINE, and INIT if there is one.
  * microVM: KERNEL, INITRD, ROOT; with RESTORE: ROOT, RAM, DEVICES (KERNEL and INITRD may come);
- * ENGINE if it is not the one in the cell's own root. All are open for reading; RAM and DEVICES are
- * sealed. */
+ * CHANGES if the guest is not as RAM is; ENGINE if it is not the one in the cell's own root. All
+ * are open for reading; RAM, DEVICES and CHANGES are sealed. */
 enum boot_fd {
 	BOOT_FD_ENGINE = 1 << 0, /* runsc, QEMU */
 	BOOT_FD_INIT = 1 << 1,	 /* cordon-init, which runs in the guest */
@@ -55,9 +55,11 @@ enum boot_fd {
 	BOOT_FD_ROOT = 1 << 4,	  /* the root image */
 	BOOT_FD_RAM = 1 << 5,	  /* the memory image: the guest's memory */
 	BOOT_FD_DEVICES = 1 << 6, /* and the state of its devices */
-	BOOT_FDS_ALL = (1 << 7) - 1,
+	/* Pages that are not as in RAM: data of a file as large as RAM, whose holes say nothing. */
+	BOOT_FD_CHANGES = 1 << 7,
+	BOOT_FDS_ALL = (1 << 8) - 1,
 };
-#define BOOT_FDS_MAX 7
+#define BOOT_FDS_MAX 8
 
 /* Which step failed. In BOOTED and SNAPSHOT_DONE. */
 enum boot_stage {

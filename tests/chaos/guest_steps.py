@@ -141,12 +141,12 @@ class Steps:
 
     # -- one step
 
-    def begin(self, work):
+    def begin(self, work, children=2):
         """Sends the request."""
         path = f"/v1/sessions/{self.session}/"
         if work == "create":
             return Request(self.server, "/v1/sessions", {"template": "vm", "level": "microvm", "limits": LIMITS})
-        return Request(self.server, path + {"snapshot": "snapshots"}.get(work, work), {"fork": {"count": 2}, "snapshot": {}}.get(work))
+        return Request(self.server, path + {"snapshot": "snapshots"}.get(work, work), {"fork": {"count": children}, "snapshot": {}}.get(work))
 
     def new_cell(self, before):
         """The id of a cell that was not there."""
@@ -164,9 +164,11 @@ class Steps:
         """(the request, the guest that is held)"""
         cells = {n[:-5] for n in os.listdir(os.path.join(self.server.run_dir, "cells"))}
         if state == "STORAGE":
+            if work == "fork":  # so much that children share a copy
+                equal(self.server.run(self.session, "head -c 110000000 /dev/urandom > /tmp/large")["exit_code"], 0)
             guest = Held(self.session, self.symbols)
             self.hold_storage()
-            asked = self.begin(work)
+            asked = self.begin(work, 4)
             guest.step_to("SAVING")
             guest.step_to("STOPPED" if work == "pause" else "RUNNING")
             return asked, guest

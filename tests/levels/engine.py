@@ -14,7 +14,7 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import guest_kernel  # noqa: E402
 from checks import Failed, Skip, check, wait_for  # noqa: E402
 
-ENGINE, INIT, KERNEL, INITRD, ROOT, RAM, DEVICES = (1 << n for n in range(7))
+NAMES = ("engine", "init", "kernel", "initrd", "root", "ram", "devices", "changes")  # of enum boot_fd
 MIB = 128
 PATIENCE = 90  # seconds: a boot takes two on an idle machine
 
@@ -50,7 +50,7 @@ class Engine(contextlib.AbstractContextManager):
     """One engine and its guest."""
 
     def __init__(self, driver, mib=MIB, kvm=False, **fds):
-        """fds: kernel, initrd, root, ram, devices, engine."""
+        """fds: by their names."""
         self.ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.text, console = os.pipe()
         self.stream, self.left, self.said = None, b"", ""
@@ -58,9 +58,8 @@ class Engine(contextlib.AbstractContextManager):
         self.process = subprocess.Popen(["/bin/bash", "-c", shell, driver], pass_fds=(theirs.fileno(), console))
         theirs.close()
         os.close(console)
-        order = [n for n in ("engine", "init", "kernel", "initrd", "root", "ram", "devices") if n in fds]
-        names = dict(engine=ENGINE, init=INIT, kernel=KERNEL, initrd=INITRD, root=ROOT, ram=RAM, devices=DEVICES)
-        which = sum(names[name] for name in order)
+        order = [name for name in NAMES if name in fds]
+        which = sum(1 << NAMES.index(name) for name in order)
         socket.send_fds(self.ours, [f"start {mib} {which} {int(kvm)}".encode()], [fds[name] for name in order])
 
     def __exit__(self, *unused):
@@ -85,10 +84,10 @@ class Engine(contextlib.AbstractContextManager):
         self.stream.settimeout(PATIENCE)
         return self
 
-    def order(self, word):
+    def order(self, word, answer="ok"):
         self.ours.send(word.encode())
         text, fds = self.message()
-        if text != "ok":
+        if text != answer:
             raise Failed(f"{word}: {text}")
         return fds
 

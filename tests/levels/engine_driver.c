@@ -2,9 +2,11 @@
  * test_engine_qemu.py and benches.
  *
  * Descriptor 3 is a sequenced-packet socket of the test. A request is one word; with "start" comes
- * " MIB SET" and the descriptors of that set of enum boot_fd. Each is answered by one message: "ok"
- * and the descriptors of the result, or "error STAGE TEXT". "gone STATE TEXT" comes at any time.
- * The end of input frees the engine and ends the program. The console goes to descriptor 4. */
+ * " MIB SET" and the descriptors of that set of enum boot_fd, and with "changes" how many MiB of
+ * changes are enough as a snapshot. Each is answered by one message: "ok", for a snapshot that has
+ * changes only "changes", and the descriptors of the result, or "error STAGE TEXT". "gone STATE
+ * TEXT" comes at any time. The end of input frees the engine and ends the program. The console goes
+ * to descriptor 4. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -55,7 +57,7 @@ static void on_done(struct completion *c, const struct err *e)
 		say(text, NULL, 0);
 		return;
 	}
-	say("ok", call.fds, n);
+	say(call.only_changes ? "changes" : "ok", call.fds, n);
 	io_close_all(call.fds, COUNT(call.fds));
 }
 
@@ -101,6 +103,10 @@ static void on_request(struct loop_fd *f, uint32_t events)
 		engine_qemu.go_on(engine, &call);
 	else if (strcmp(text, "snapshot") == 0)
 		engine_qemu.snapshot(engine, &call);
+	else if (strncmp(text, "changes ", 8) == 0) {
+		call.changes_max = strtoull(text + 8, NULL, 10) << 20;
+		engine_qemu.snapshot(engine, &call);
+	}
 	io_close_all(fds, n);
 }
 

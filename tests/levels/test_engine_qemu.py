@@ -133,6 +133,37 @@ def test_a_copy_of_a_stopped_clone_that_never_ran():
         equal(counted(guest)[1], IMAGE["sum"], "its memory")
 
 
+def test_a_clone_of_a_clone_by_its_changes():
+    """It maps the first image, and has what the clone has changed as pages of its own; so have those that follow."""
+    of, text, count = image(), "template,", IMAGE["count"]
+    changes = {}
+    for generation in range(3):
+        with Engine(DRIVER, ram=of["ram"], devices=of["devices"], **changes) as guest:
+            guest.started()
+            guest.order("go_on")
+            found = counted(guest)
+            check(count <= found[0] < count + 400, f"its counter: {count}, then {found[0]}")
+            check(generation == 0 or found[1] == total, "its memory")
+            text += str(generation)
+            equal(guest.ask(f"add {generation}"), text, "its file")
+            guest.ask(f"fill {3 + generation}")
+            count, total = counted(guest)
+            guest.order("stop")
+            ram, devices = guest.order(f"changes {engine.MIB}", answer="changes")
+            whole, _ = guest.order("changes 1")  # it has more
+            guest.order("go_on")
+            equal(counted(guest)[1], total, "it goes on")
+        used = os.fstat(ram).st_blocks * 512
+        check((3 + generation) << 20 <= used < 40 << 20, f"{used} bytes have changed")
+        equal(os.fstat(whole).st_size, engine.MIB << 20, "the whole memory")
+        of, changes = {"ram": of["ram"], "devices": devices}, {"changes": ram}
+    with running({"ram": whole, "devices": devices}) as guest:
+        equal(counted(guest)[1], total, "a clone of the whole memory at the same moment")
+    with Engine(DRIVER, ram=of["ram"], devices=devices, changes=engine.memory_file(b"x" * 8192)) as guest:
+        has(guest.message()[0], "error restore changes of a memory of another size", "bad changes")
+    equal(of_file(IMAGE["ram"]), IMAGE["hash"], "the first image")
+
+
 def test_a_panic_is_told():
     with running(image()) as guest:
         guest.stream.sendall(b"panic\n")

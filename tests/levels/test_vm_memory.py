@@ -195,41 +195,75 @@ def cell_memory(session):
     return server.want(200, "GET", f"/v1/sessions/{session}/metrics")["now"]["memory_bytes"]
 
 
-def test_copies_of_memory_count_for_their_users_and_not_for_the_source():
-    """A source can be forked again and again, and what its children hold counts until the last of them has gone."""
-    until(lambda: promised() == 0, name="the end of earlier sessions")
-    none, size = 0, 40_000_000
-    session = create()
+def large(session, size):
+    """Gives it that much memory of its own."""
     out(session, f"head -c {size} /dev/urandom > /tmp/large")
-    one, before = promised() - none, cell_memory(session)
-    children = [fork(session)[0] for _ in range(8)]
-    check(cell_memory(session) < before + size // 2, f"the copies are charged to the source: {before} bytes before, {cell_memory(session)} now")
-    held = promised() - none - 9 * one
-    check(held >= 8 * size, f"only {held} bytes count for 8 copies")
-    each = held // 8
-    second = fork(children[0], 2)  # of a fork, and two that share a copy
-    check(size <= promised() - none - 11 * one - held < 2 * each, "a copy that is shared counts once")
-    for one_more in (second[0], children[7], session):
-        equal(out(one_more, "wc -c < /tmp/large"), f"{size}\n")
-    all_held = promised() - none - 11 * one
-    server.restart()
-    equal(promised() - none - 11 * one, all_held, "what the next daemon counts")
-    server.delete(second[0])
-    until(lambda: promised() - none == 10 * one + all_held, name="the first of two users to go")
-    server.delete(second[1])
-    until(lambda: promised() - none == 9 * one + held, name="the last user's copy to be given back")
-    pause(session)
-    until(lambda: promised() - none == 8 * one + held, name="the end of the cell")
+
+
+def keeps(session, size):
     equal(out(session, "wc -c < /tmp/large"), f"{size}\n")
-    check(promised() - none >= 9 * one + held + size, "what was loaded for it counts")
-    for gone in (session, *children):
+
+
+def test_a_child_has_the_changes_of_its_source_as_its_own():
+    """A source can be forked again and again, of any generation: its children map its image and have copies of what it has changed."""
+    until(lambda: promised() == 0, name="the end of earlier sessions")
+    size = 40_000_000
+    session = create()
+    large(session, size)
+    one, before = promised(), cell_memory(session)
+    children = [fork(session)[0] for _ in range(6)]
+    children.append(fork(children[5])[0])
+    check(cell_memory(session) < before + size // 2, f"changes are charged to the source: {before} bytes before, {cell_memory(session)} now")
+    check(cell_memory(children[6]) > size, "they are not charged to the child")
+    until(lambda: promised() == 8 * one, name="nothing to count but the sessions")
+    server.delete(session)
+    for child in (children[0], children[6]):
+        keeps(child, size)
+    pause(children[6])
+    keeps(children[6], size)
+    for gone in children:
         server.delete(gone)
-    until(lambda: promised() == none, name="all of it to be given back")
+    until(lambda: promised() == 0, name="all of it to be given back")
+
+
+def test_copies_of_memory_count_for_their_users_and_not_for_the_source():
+    """What children share counts once, until the last of them has gone."""
+    until(lambda: promised() == 0, name="the end of earlier sessions")
+    size = 110_000_000
+    session = create()
+    large(session, size)
+    one, before = promised(), cell_memory(session)
+    children = fork(session, 4)  # four copies of the changes would be more than one of the whole memory
+    check(cell_memory(session) < before + size // 2, f"the copy is charged to the source: {before} bytes before, {cell_memory(session)} now")
+    held = promised() - 5 * one
+    check(size <= held < 2 * size, f"{held} bytes count for the copy")
+    children.append(fork(children[0])[0])  # maps the same copy
+    until(lambda: promised() == 6 * one + held, name="nothing more to count")
+    server.restart()
+    equal(promised(), 6 * one + held, "what the next daemon counts")
+    for gone in children[:4]:
+        server.delete(gone)
+    until(lambda: promised() == 2 * one + held, name="the first users to go")
+    keeps(children[4], size)
+    server.delete(children[4])
+    until(lambda: promised() == one, name="the last user's copy to be given back")
+    children = fork(session)  # by a daemon that has not started its guest, and does not have its image
+    check(promised() >= 2 * one + size, "a copy that one child uses")
+    keeps(children[0], size)
+    server.delete(children[0])
+    until(lambda: promised() == one, name="that copy to be given back")
+    pause(session)
+    until(lambda: promised() == 0, name="the end of the cell")
+    keeps(session, size)
+    check(promised() >= one + size, "what was loaded for it counts")
+    server.delete(session)
+    until(lambda: promised() == 0, name="all of it to be given back")
 
 
 def test_a_copy_that_does_not_fit_is_refused():
     tenant, key = server.tenant("small", max_memory="280M")
     session = server.create(key=key, template="vm", level="microvm", limits={"memory": "256M"})["id"]
+    equal(server.run(session, "head -c 30000000 /dev/urandom > /tmp/large", key=key)["exit_code"], 0)
     server.refused(429, "quota_memory", "POST", f"/v1/sessions/{session}/fork", {"count": 1}, "copy of the session's memory", key=key)
     equal(server.run(session, "echo up", key=key)["stdout"], "up\n", "the source goes on")
     equal(server.want(200, "GET", "/v1/limits", key=key)["used"]["memory_bytes"], 256 << 20)

@@ -302,7 +302,7 @@ static void a_truncated_frame_holds_up_its_guest_only(void)
 	frame_head_stream(head, MUX_DATA, 3, 100);
 	bed_write(bed_guest, head, 5);
 	CHECK(agent_send_lease(&agent, 1000, &e) == 0);
-	CHECK(agent_send_snapshot(&agent, false, &e) == 0);
+	CHECK(agent_send_snapshot(&agent, false, 0, &e) == 0);
 	(void)guest_hear(GUEST_QUIESCE);
 	(void)close(bed_guest);
 	bed_guest = -1;

@@ -248,7 +248,7 @@ static void programs_go_on_after_a_snapshot(void)
 	start_guest();
 	run(1, "while read x; do echo $x; done", AGENT_HOLD, 0, fds, 3);
 	for (int i = 0; i < 3; i++) {
-		CHECK(agent_send_snapshot(&agent, false, &e) == 0);
+		CHECK(agent_send_snapshot(&agent, false, 0, &e) == 0);
 		bed_write(fds[0], "line\n", 5);
 		CHECK(bed_hear(AGENT_SNAPSHOT_DONE).sys == 0);
 		CHECK(bed_read(fds[1], bytes, 5) == 5 && memcmp(bytes, "line\n", 5) == 0);
@@ -265,7 +265,7 @@ static void a_stopped_guest_is_resumed(void)
 
 	start_guest();
 	run(1, "while read x; do echo $x; done", AGENT_HOLD, 0, fds, 3);
-	CHECK(agent_send_snapshot(&agent, true, &e) == 0);
+	CHECK(agent_send_snapshot(&agent, true, 0, &e) == 0);
 	CHECK(bed_hear(AGENT_SNAPSHOT_DONE).sys == 0);
 	bed_write(fds[0], "line\n", 5);
 	r.fds = 0;

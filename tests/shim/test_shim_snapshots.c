@@ -13,7 +13,7 @@ static void snapshots_are_taken(void)
 	struct stat st;
 
 	bed_begin();
-	CHECK(agent_send_snapshot(&agent, false, &e) == 0);
+	CHECK(agent_send_snapshot(&agent, false, 0, &e) == 0);
 	(void)guest_hear(GUEST_QUIESCE);
 	CHECK(agent_send_stat(&agent, &e) == 0); /* waits until it is over */
 	CHECK(guest_is_silent(50));
@@ -27,7 +27,7 @@ static void snapshots_are_taken(void)
 	guest_say_event(AGENT_STATED, &bed_nothing, NULL, 0);
 	(void)bed_hear(AGENT_STATED);
 	/* And one after which it stays stopped, until RESUME. */
-	CHECK(agent_send_snapshot(&agent, true, &e) == 0);
+	CHECK(agent_send_snapshot(&agent, true, 0, &e) == 0);
 	(void)guest_hear(GUEST_QUIESCE);
 	guest_say(GUEST_QUIESCED, 0, NULL, 0);
 	CHECK(bed_hear(AGENT_SNAPSHOT_DONE).sys == 0);
@@ -47,7 +47,7 @@ static void input_goes_with_a_snapshot(void)
 	bed_begin();
 	bed_start_program(1, 1, fds);
 	bed_write(fds[0], bytes, sizeof(bytes));
-	CHECK(agent_send_snapshot(&agent, true, &e) == 0);
+	CHECK(agent_send_snapshot(&agent, true, 0, &e) == 0);
 	while (came < sizeof(bytes))
 		came += guest_hear(MUX_DATA).len;
 	(void)guest_hear(GUEST_QUIESCE);
@@ -65,7 +65,7 @@ static void a_busy_guest_is_saved(void)
 	bed_start_program(2, 7, b);
 	bed_write(a[0], bytes, sizeof(bytes)); /* both together are more than the socket takes */
 	bed_write(b[0], bytes, sizeof(bytes));
-	CHECK(agent_send_snapshot(&agent, true, &e) == 0);
+	CHECK(agent_send_snapshot(&agent, true, 0, &e) == 0);
 	CHECK(bed_is_silent(6000)); /* the shim waits for five seconds */
 	(void)guest_find(GUEST_QUIESCE);
 	guest_say(GUEST_QUIESCED, 0, NULL, 0);
@@ -82,7 +82,7 @@ static void a_snapshot_that_fails_lets_the_guest_go_on(void)
 	(void)guest_greet();
 	guest_say_event(AGENT_SYNCED, &bed_nothing, NULL, 0);
 	(void)bed_hear(AGENT_BOOTED);
-	CHECK(agent_send_snapshot(&agent, true, &e) == 0);
+	CHECK(agent_send_snapshot(&agent, true, 0, &e) == 0);
 	(void)guest_hear(GUEST_QUIESCE);
 	guest_say(GUEST_QUIESCED, 0, NULL, 0);
 	v = bed_hear(AGENT_SNAPSHOT_DONE);

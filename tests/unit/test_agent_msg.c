@@ -1,6 +1,7 @@
 /* Goal: what is asked of PID 1 arrives as it was sent, and of what PID 1 says only what has the
  * exact layout and sane values gets through. */
 #include "agent_msg.h"
+#include "boot_msg.h"
 
 #include "support.h"
 
@@ -482,6 +483,12 @@ static void orders_have_one_size_and_values_in_range(void)
 		      { { .ms = UINT64_MAX }, AGENT_PAUSED, -1 },
 		      { { .ms = UINT64_MAX }, AGENT_KILL_TREE, 0 },
 		      { { .ms = 1 }, AGENT_FORGET, -1 },
+		      { { .ms = AGENT_STAY }, AGENT_SNAPSHOT, 0 },
+		      { { .ms = AGENT_STAY | 3 * AGENT_PAGE }, AGENT_SNAPSHOT, 0 },
+		      { { .ms = 2 }, AGENT_SNAPSHOT, -1 },
+		      { { .ms = AGENT_PAGE + 8 }, AGENT_SNAPSHOT, -1 },
+		      { { .ms = BOOT_MEMORY_MAX }, AGENT_SNAPSHOT, 0 },
+		      { { .ms = BOOT_MEMORY_MAX + AGENT_PAGE }, AGENT_SNAPSHOT, -1 },
 		      { { .zero = 1 }, AGENT_KILL_TREE, -1 },
 		      { { .zero = 1 }, AGENT_STAT, -1 },
 		      { { .port = 1 }, AGENT_DIAL, 0 },

@@ -190,7 +190,7 @@ static void a_boot_brings_its_descriptors(void)
 	CHECK(agent_send_boot(&agent, &r, fds, &e) == -1 && e.code == ERR_INVALID && fds[0] == -1);
 	r.vcpus = r.fds = 0;
 	CHECK(agent_send_resume(&agent, &r, &e) == 0);
-	CHECK(agent_send_snapshot(&agent, true, &e) == 0);
+	CHECK(agent_send_snapshot(&agent, true, 0, &e) == 0);
 	end();
 	(void)close(sock);
 }

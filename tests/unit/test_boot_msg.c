@@ -68,6 +68,8 @@ static void a_request_arrives_as_sent(void)
 
 	round_trip(&vm, AGENT_BOOT);
 	round_trip(&gvisor, AGENT_BOOT);
+	r.fds |= BOOT_FD_CHANGES;
+	round_trip(&r, AGENT_BOOT);
 	r.flags = r.fds = 0;
 	round_trip(&r, AGENT_RESUME);
 }
@@ -91,6 +93,12 @@ static void what_makes_no_sense_is_not_sent(void)
 	REFUSED(vm, fds, vm.fds & ~(uint32_t)BOOT_FD_RAM);
 	REFUSED(vm, fds, vm.fds | BOOT_FD_INIT);
 	REFUSED(vm, fds, vm.fds | 1U << 20);
+	r = vm;
+	r.flags = 0;
+	r.fds = BOOT_FD_KERNEL | BOOT_FD_INITRD | BOOT_FD_ROOT;
+	CHECK(is_sent(&r, AGENT_BOOT));
+	r.fds |= BOOT_FD_CHANGES; /* of no image */
+	CHECK(!is_sent(&r, AGENT_BOOT));
 	REFUSED(vm, accel, BOOT_ACCELS_END);
 	REFUSED(vm, vcpus, 0);
 	REFUSED(vm, vcpus, BOOT_CPUS_MAX + 1);
