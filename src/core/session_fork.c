@@ -3,11 +3,13 @@
 #include "session_fork.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core_private.h"
+#include "held_memory.h"
 #include "session_boot.h"
 #include "session_guest.h"
 #include "session_memory.h"
@@ -164,7 +166,7 @@ static void make_all(struct session_fork *f, const char *version, const struct t
 	spec.layers = own == NULL ? NULL : own->layers;
 	spec.nlayers = own == NULL ? 0 : own->nlayers;
 	spec.image = f->image;
-	f->waiting = 1; /* so that it does not end inside */
+	f->waiting = 1 + f->early; /* so that it does not end inside; and the memory */
 	for (unsigned i = 0; i < f->n; i++)
 		make_one(f, &f->list[i], &spec);
 	f->waiting--;
@@ -176,11 +178,31 @@ static void make_all(struct session_fork *f, const char *version, const struct t
 
 /* ---- the capture */
 
+/* Ends what was begun. */
+static void drop_children(struct session_fork *f)
+{
+	struct err e;
+
+	for (unsigned i = 0; i < f->n; i++) {
+		struct session_fork_one *one = &f->list[i];
+
+		if (one->session != NULL) /* a queued one has no id, and goes with its waiter */
+			memcpy(one->id, one->session->row.id, sizeof(one->id));
+		completion_cancel(&one->wait);
+		one->session = NULL;
+		if (one->id[0] != '\0')
+			IGNORED(session_delete(f->core, f->tenant, one->id, &f->actor, &e),
+				"then it ends by its timeout");
+		one->id[0] = '\0';
+	}
+}
+
 static void fail(struct session_fork *f, const struct err *e)
 {
 	struct err why = *e;
 
 	f->source = NULL;
+	drop_children(f);
 	layer_fold_release(&f->fold);
 	session_memory_free(&f->memory);
 	session_capture_release(f->core, &f->capture);
@@ -238,20 +260,22 @@ static void take_text(char to[STORE_ID_MAX], char from[STORE_ID_MAX])
 	from[0] = '\0';
 }
 
+/* Moves what the source had to give. */
+static void take_changes(struct session_memory *m, struct guest_image *g)
+{
+	take_text(g->changes_held, m->held);
+	take_text(g->lender, m->lender);
+	guest_image_settle(g, TAKE_FD(m->image[1]), TAKE_FD(m->image[0]));
+}
+
 /* The image of a session's memory, for others. */
 static struct guest_image *take_image(struct session_memory *m, const char *source)
 {
-	struct guest_image *g = calloc(1, sizeof(*g));
+	struct guest_image *g = guest_image_new(m->core, m->root, source);
 
-	assert(g != NULL);
-	g->users = 1;
-	g->core = m->core;
-	memcpy(g->root, m->root, sizeof(g->root));
-	(void)snprintf(g->source, sizeof(g->source), "%s", source);
-	g->changes = -1;
-	g->image[1] = TAKE_FD(m->image[1]);
 	if (m->base < 0) {
 		g->image[0] = TAKE_FD(m->image[0]);
+		g->image[1] = TAKE_FD(m->image[1]);
 		g->bytes = m->bytes;
 		take_text(g->held, m->held);
 		return g;
@@ -259,9 +283,7 @@ static struct guest_image *take_image(struct session_memory *m, const char *sour
 	g->image[0] = TAKE_FD(m->base);
 	g->bytes = m->base_bytes;
 	take_text(g->held, m->base_held);
-	g->changes = TAKE_FD(m->image[0]);
-	take_text(g->changes_held, m->held);
-	take_text(g->lender, m->lender);
+	take_changes(m, g);
 	return g;
 }
 
@@ -271,8 +293,18 @@ static void on_remembered(struct completion *c, const struct err *e)
 	struct session_fork *f = c->arg;
 	struct err why;
 
-	if (e != NULL || !find_again(f, &why)) {
+	if (e == NULL && f->early && f->memory->base < 0) {
+		(void)err_set(&why, ERR_INVALID, "the memory of a guest came as a whole");
+		e = &why;
+	}
+	if (e != NULL || (!f->early && !find_again(f, &why))) {
 		fail(f, e != NULL ? e : &why);
+		return;
+	}
+	if (f->early) {
+		take_changes(f->memory, f->image);
+		f->waiting--;
+		check_end(f);
 		return;
 	}
 	f->image = take_image(f->memory, f->id);
@@ -292,6 +324,33 @@ static void on_snapshot(struct completion *c, const struct err *e)
 	make_all(f, template_row(f->made.version)->id, NULL);
 }
 
+/* What is known of it already. */
+static int begin_image(struct session_fork *f, struct err *e)
+{
+	struct session *s = f->source;
+	struct guest_image *g;
+	int base = fcntl(live_guest_base(s->cell), F_DUPFD_CLOEXEC, 0);
+
+	if (base < 0)
+		return err_sys(e, "memory of a guest");
+	g = guest_image_new(f->core, f->memory->root, f->id);
+	g->image[0] = base;
+	g->pending = true;
+	memcpy(g->held, s->row.image, sizeof(g->held));
+	g->bytes = s->row.image_bytes;
+	held_memory_use(f->core, s->tenant, g->held, g->bytes);
+	f->image = g;
+	return 0;
+}
+
+/* The cell of the only child is made, and its engine started, while the source is stopped and its
+ * changes are written. */
+static void begin_early(struct session_fork *f)
+{
+	f->early = true;
+	make_all(f, NULL, f->source->own);
+}
+
 static void remember(struct session_fork *f)
 {
 	struct err e;
@@ -302,6 +361,8 @@ static void remember(struct session_fork *f)
 	}
 	f->memory = session_memory_new(on_remembered, f);
 	session_memory(f->source, "fork", 0, f->n, f->memory);
+	if (f->n == 1 && session_memory_gives_changes(f->memory) && begin_image(f, &e) == 0)
+		begin_early(f);
 }
 
 void session_fork(struct session *s, unsigned n, bool timeout_given, uint64_t timeout_ms,
@@ -334,7 +395,6 @@ void session_fork(struct session *s, unsigned n, bool timeout_given, uint64_t ti
 void session_fork_release(struct session_fork *f)
 {
 	bool unanswered = completion_is_waiting(&f->done);
-	struct err e;
 
 	if (f->core == NULL)
 		return;
@@ -345,16 +405,8 @@ void session_fork_release(struct session_fork *f)
 	guest_image_unuse(f->image);
 	f->image = NULL;
 	snapshot_cancel(&f->made);
-	for (unsigned i = 0; i < f->n; i++) {
-		struct session_fork_one *one = &f->list[i];
-
-		if (one->session != NULL) /* a queued one has no id, and goes with its waiter */
-			memcpy(one->id, one->session->row.id, sizeof(one->id));
-		completion_cancel(&one->wait);
-		if (unanswered && one->id[0] != '\0')
-			IGNORED(session_delete(f->core, f->tenant, one->id, &f->actor, &e),
-				"then it ends by its timeout");
-	}
+	if (unanswered)
+		drop_children(f);
 	session_capture_release(f->core, &f->capture);
 	free(f->list);
 	f->list = NULL;

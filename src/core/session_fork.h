@@ -39,6 +39,7 @@ struct session_fork {
 	struct session_capture capture;
 	struct session_memory *memory; /* owned: at a level that keeps it: instead of a capture */
 	struct guest_image *image;
+	bool early;		     /* its only child is started while the memory is taken */
 	struct template_stack stack; /* of the new sessions */
 	struct layer_fold fold;
 	char id[STORE_ID_MAX]; /* of the source */

@@ -16,7 +16,6 @@
 #include "log.h"
 #include "session_id.h"
 #include "session_level.h"
-#include "session_memory.h"
 #include "session_spec.h"
 #include "sha256.h"
 #include "store_layer.h"
@@ -42,30 +41,10 @@ struct guest_boot {
 	bool own_memory;	     /* the memory is the session's: it was paused */
 	int root_fd;		     /* owned; -1 */
 	int image[LIVE_GUEST_IMAGE]; /* owned; -1 */
-	int changes;		     /* the same */
+	int changes, later;	     /* the same, of an image of another session */
 	struct boot_request request;
 	struct keeper_create plan;
 };
-
-/* ---- memory that is shared */
-
-struct guest_image *guest_image_use(struct guest_image *g)
-{
-	g->users++;
-	return g;
-}
-
-void guest_image_unuse(struct guest_image *g)
-{
-	if (g == NULL || --g->users > 0)
-		return;
-	io_close_all(g->image, LIVE_GUEST_IMAGE);
-	io_close_all(&g->changes, 1);
-	held_memory_unuse(g->core, g->held);
-	held_memory_unuse(g->core, g->changes_held);
-	session_memory_give_back(g->core, g->lender);
-	free(g);
-}
 
 /* ---- the request */
 
@@ -128,6 +107,7 @@ static void release(struct guest_boot *b)
 	io_close_all(&b->root_fd, 1);
 	io_close_all(b->image, LIVE_GUEST_IMAGE);
 	io_close_all(&b->changes, 1);
+	io_close_all(&b->later, 1);
 	b->session->guest_boot = NULL;
 	free(b);
 }
@@ -199,7 +179,8 @@ int guest_fill_fds(const struct core *c, int root, const int *image, struct boot
 	if (add_fd(r, fds, BOOT_FD_ROOT, root, "root image", e) < 0 ||
 	    add_fd(r, fds, BOOT_FD_RAM, image[0], "memory image", e) < 0)
 		return -1;
-	return add_fd(r, fds, BOOT_FD_DEVICES, image[1], "memory image", e);
+	/* Else the devices come later. */
+	return image[1] < 0 ? 0 : add_fd(r, fds, BOOT_FD_DEVICES, image[1], "memory image", e);
 }
 
 /* The session uses its layers from here on. */
@@ -226,7 +207,9 @@ static void ready(struct guest_boot *b)
 	if (write_uses(b, &e) < 0 ||
 	    guest_fill_fds(s->core, b->root_fd, b->image, &b->request, fds, &e) < 0 ||
 	    (b->changes >= 0 &&
-	     add_fd(&b->request, fds, BOOT_FD_CHANGES, b->changes, "memory image", &e) < 0)) {
+	     add_fd(&b->request, fds, BOOT_FD_CHANGES, b->changes, "memory image", &e) < 0) ||
+	    (b->later >= 0 &&
+	     add_fd(&b->request, fds, BOOT_FD_LATER, b->later, "memory image", &e) < 0)) {
 		fail(b, &e);
 		return;
 	}
@@ -255,8 +238,12 @@ static void on_loaded(struct completion *done, const struct err *e)
 	ready(b);
 }
 
-static int copy_image(struct guest_boot *b, const struct guest_image *g, struct err *e)
+static int copy_image(struct guest_boot *b, struct guest_image *g, struct err *e)
 {
+	if (g->pending) {
+		b->image[0] = copy_fd(g->image[0], "memory image", e);
+		return b->image[0] < 0 ? -1 : guest_image_wait(g, &b->later, e);
+	}
 	if (memory_image_copy(g->image, b->image, e) < 0)
 		return -1;
 	if (g->changes < 0)
@@ -461,6 +448,7 @@ void session_guest_prepare(struct session *s, const struct keeper_create *plan,
 				  .root_fd = -1,
 				  .image = { -1, -1 },
 				  .changes = -1,
+				  .later = -1,
 				  .job.fd = -1,
 				  .plan = *plan };
 	s->guest_boot = b;

@@ -10,28 +10,11 @@
  * STORE_LAYER_GUEST_OF_SESSION, in this order. */
 #pragma once
 
+#include "guest_image.h"
 #include "live_guest.h"
 #include "session.h"
 
 struct keeper_create;
-
-/* A guest's memory that new sessions begin with: of a session that was forked. Shared by them. */
-struct guest_image {
-	unsigned users;
-	char root[STORE_ID_MAX];   /* its root image: a layer */
-	char source[STORE_ID_MAX]; /* the session that it was taken of */
-	struct core *core;
-	char held[STORE_ID_MAX]; /* by this name it counts: held_memory.h; "": it is a template's */
-	uint64_t bytes;
-	int image[LIVE_GUEST_IMAGE]; /* owned: sealed */
-	/* Pages that are not as in the image, which each session copies when it starts. */
-	int changes; /* owned: sealed; -1: none */
-	char changes_held[STORE_ID_MAX];
-	char lender[STORE_ID_MAX]; /* whose cell is charged for them: session_memory.h */
-};
-struct guest_image *guest_image_use(struct guest_image *g);
-/* NULL is allowed. The last user frees it. */
-void guest_image_unuse(struct guest_image *g);
 
 /* e NULL: the request and descriptors for BOOT, which the callee owns. */
 typedef void session_guest_fn(struct session *s, const struct keeper_create *plan,

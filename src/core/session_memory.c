@@ -313,6 +313,12 @@ void session_memory(struct session *s, const char *kind, unsigned how, unsigned 
 	live_guest_snapshot(s->cell, (how & SESSION_MEMORY_STAY) != 0, &m->call);
 }
 
+bool session_memory_gives_changes(const struct session_memory *m)
+{
+	return m->session != NULL && m->call.cell != NULL &&
+	       m->call.changes_max >= m->session->row.limits.memory_bytes;
+}
+
 /* ---- a guest that is stopped */
 
 static void on_resumed(struct live_guest_call *k, int *image, const struct err *e)

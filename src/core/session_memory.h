@@ -62,6 +62,9 @@ void session_memory_release(struct session_memory *m);
 struct session_memory *session_memory_new(completion_fn *on_done, void *arg);
 void session_memory_free(struct session_memory **m);
 
+/* It was begun, and will end with changes or an error. */
+bool session_memory_gives_changes(const struct session_memory *m);
+
 /* A session does not lend its changes any more. "": nothing. */
 void session_memory_give_back(struct core *c, char lender[STORE_ID_MAX]);
 

@@ -24,6 +24,7 @@
 #include "clock.h"
 #include "changed_pages.h"
 #include "guest_memory.h"
+#include "io.h"
 #include "qemu_devices.h"
 #include "qemu_start.h"
 #include "qmp.h"
@@ -36,7 +37,9 @@ enum step {
 	STEP_NONE,
 	STEP_GREETING,	   /* QEMU has been started */
 	STEP_CAPABILITIES, /* the handshake */
+	STEP_LATER,	   /* a clone's state is to come; no command is under way */
 	STEP_CHANGES,	   /* pages are written; no command is under way */
+	STEP_PASS,	   /* a clone's state was passed */
 	STEP_INCOMING,	   /* told to load a clone's state */
 	STEP_LOADING,	   /* asked whether a clone's state is loaded, or waiting to ask again */
 	STEP_ORDER,	   /* stop, cont: nothing follows */
@@ -58,9 +61,10 @@ struct engine {
 	struct loop_timer timer; /* the next question, the next piece */
 	int stream_fd;		 /* until start ends */
 	int base_fd;		 /* what the guest's memory maps; -1 after a cold start */
-	int devices_fd;		 /* of the snapshot under way */
-	int devices;		 /* of a clone, in QEMU's process */
+	int devices_fd;		 /* of the snapshot under way; of a clone until it is loaded */
 	int changes_fd;		 /* of a clone, until they are written; -1: there are none */
+	int later_fd;		 /* where the last two of a clone come from; -1: they are here */
+	struct loop_fd later;
 	uint64_t memory_bytes, fdset;
 	enum boot_accel accel;
 	struct guest_memory memory;
@@ -69,6 +73,7 @@ struct engine {
 
 static void on_control(struct loop_fd *f, uint32_t events);
 static void on_timer(struct loop_timer *t);
+static void on_later(struct loop_fd *f, uint32_t events);
 
 static struct engine *qemu_new(const struct engine_host *host)
 {
@@ -77,10 +82,11 @@ static struct engine *qemu_new(const struct engine_host *host)
 	if (g == NULL)
 		return NULL;
 	g->host = host;
-	g->stream_fd = g->base_fd = g->devices_fd = g->changes_fd = -1;
+	g->stream_fd = g->base_fd = g->devices_fd = g->changes_fd = g->later_fd = -1;
 	qmp_init(&g->qmp, -1);
 	guest_memory_init(&g->memory);
 	changed_pages_init(&g->changes);
+	g->later = (struct loop_fd){ .fd = -1, .on_ready = on_later, .arg = g };
 	g->control = (struct loop_fd){ .fd = -1, .on_ready = on_control, .arg = g };
 	g->timer = (struct loop_timer){ .on_expire = on_timer, .arg = g };
 	return g;
@@ -92,6 +98,9 @@ static void end_step(struct engine *g)
 	loop_timer_cancel(g->host->loop, &g->timer);
 	guest_memory_end(&g->memory);
 	changed_pages_end(&g->changes);
+	loop_remove(g->host->loop, &g->later);
+	fd_close(TAKE_FD(g->later_fd));
+	fd_close(TAKE_FD(g->changes_fd));
 	fd_close(TAKE_FD(g->devices_fd));
 	g->step = STEP_NONE;
 }
@@ -167,14 +176,16 @@ static int keep(const struct boot_request *r, const int *fds, enum boot_fd which
 static void qemu_start_guest(struct engine *g, const struct boot_request *r, const int *fds,
 			     struct engine_call *c)
 {
-	struct qemu_process p = { .control_fd = -1, .stream_fd = -1, .devices = -1 };
+	struct qemu_process p = { .control_fd = -1, .stream_fd = -1 };
 	struct err e = { 0 };
 
 	g->call = c;
 	g->step = STEP_GREETING;
 	g->memory_bytes = r->memory_bytes;
 	if (keep(r, fds, BOOT_FD_RAM, &g->base_fd, &e) < 0 ||
+	    keep(r, fds, BOOT_FD_DEVICES, &g->devices_fd, &e) < 0 ||
 	    keep(r, fds, BOOT_FD_CHANGES, &g->changes_fd, &e) < 0 ||
+	    keep(r, fds, BOOT_FD_LATER, &g->later_fd, &e) < 0 ||
 	    qemu_start(r, fds, g->host->console, &p, &e) < 0) {
 		fail_call(g, &e);
 		return;
@@ -182,7 +193,6 @@ static void qemu_start_guest(struct engine *g, const struct boot_request *r, con
 	g->pid = p.pid;
 	g->accel = p.accel;
 	g->stream_fd = p.stream_fd;
-	g->devices = p.devices;
 	qmp_init(&g->qmp, p.control_fd);
 	if (loop_add(g->host->loop, &g->control, p.control_fd, EPOLLIN, &e) < 0)
 		report_broken(g, &e);
@@ -284,14 +294,23 @@ static void copy_piece(struct engine *g)
 	end_call(g, NULL);
 }
 
+static void pass_devices(struct engine *g)
+{
+	struct err e = { 0 };
+	int fd = -1, status = qemu_devices_reopen(g->devices_fd, &fd, &e);
+	OWN_FD own = fd;
+
+	if (status < 0)
+		report_broken(g, &e);
+	else
+		command(g, STEP_PASS,
+			"{\"execute\":\"getfd\",\"arguments\":{\"fdname\":\"devices\"}}", own);
+}
+
 static void load(struct engine *g)
 {
-	char text[96];
-
-	(void)snprintf(text, sizeof(text),
-		       "{\"execute\":\"migrate-incoming\",\"arguments\":{\"uri\":\"fd:%d\"}}",
-		       g->devices);
-	command(g, STEP_INCOMING, text, -1);
+	command(g, STEP_INCOMING,
+		"{\"execute\":\"migrate-incoming\",\"arguments\":{\"uri\":\"fd:devices\"}}", -1);
 }
 
 static void write_piece(struct engine *g)
@@ -308,16 +327,15 @@ static void write_piece(struct engine *g)
 		return;
 	}
 	changed_pages_end(&g->changes);
-	load(g);
+	pass_devices(g);
 }
 
-/* QEMU has made its machine, and with it the mapping of the image. */
 static void restore(struct engine *g)
 {
 	struct err e = { 0 };
 
 	if (g->changes_fd < 0) {
-		load(g);
+		pass_devices(g);
 		return;
 	}
 	g->step = STEP_CHANGES;
@@ -326,6 +344,43 @@ static void restore(struct engine *g)
 		report_broken(g, &e);
 	else
 		write_piece(g);
+}
+
+/* A clone's state, or the end of its sender. */
+static void on_later(struct loop_fd *f, uint32_t events)
+{
+	struct engine *g = f->arg;
+	int fds[2] = { -1, -1 };
+	size_t n = 0;
+	char byte;
+	struct err e = { 0 };
+	ssize_t len = io_recv(g->later_fd, &byte, 1, fds, COUNT(fds), &n, &e);
+
+	(void)events;
+	loop_remove(g->host->loop, &g->later);
+	if (len == 1 && n > 0) {
+		g->devices_fd = fds[0];
+		g->changes_fd = fds[1];
+		restore(g);
+		return;
+	}
+	if (len >= 0)
+		(void)err_set(&e, ERR_INVALID, "the state of the guest has not come");
+	report_broken(g, &e);
+}
+
+/* QEMU has made its machine, and with it the mapping of the image. */
+static void on_machine(struct engine *g)
+{
+	struct err e = { 0 };
+
+	if (g->later_fd < 0) {
+		restore(g);
+		return;
+	}
+	g->step = STEP_LATER;
+	if (loop_add(g->host->loop, &g->later, g->later_fd, EPOLLIN, &e) < 0)
+		report_broken(g, &e);
 }
 
 static void ask_loaded(struct engine *g)
@@ -373,7 +428,9 @@ static void on_return(struct engine *g, struct json_value value)
 	if (g->step == STEP_CAPABILITIES && g->base_fd < 0)
 		started(g);
 	else if (g->step == STEP_CAPABILITIES)
-		restore(g);
+		on_machine(g);
+	else if (g->step == STEP_PASS)
+		load(g);
 	else if (g->step == STEP_INCOMING)
 		ask_loaded(g);
 	else if (g->step == STEP_LOADING && !g->waits)
@@ -502,7 +559,6 @@ static void qemu_free(struct engine *g)
 	qmp_close(&g->qmp);
 	fd_close(TAKE_FD(g->stream_fd));
 	fd_close(TAKE_FD(g->base_fd));
-	fd_close(TAKE_FD(g->changes_fd));
 	free(g);
 }
 

@@ -102,7 +102,7 @@ static void add_devices(struct qemu_command *c, const struct qemu_plan *p)
 
 static void add_start(struct qemu_command *c, const struct qemu_plan *p)
 {
-	if (p->devices_fd >= 0) {
+	if (p->ram_fd >= 0) {
 		/* What snapshots write has no head with the machine's name. */
 		option(c, "-global", "migration.send-configuration=off");
 		word(c, "-S");

@@ -23,7 +23,7 @@ struct qemu_plan {
 	int control_fd, stream_fd;
 	int kernel_fd, initrd_fd; /* memory files; a cold start */
 	int root_fd;		  /* open for reading only */
-	int ram_fd, devices_fd;	  /* a clone */
+	int ram_fd;		  /* a clone */
 };
 
 struct qemu_command {

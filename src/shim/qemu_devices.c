@@ -38,3 +38,12 @@ int qemu_devices_seal(int fd, struct err *e)
 		return err_set(e, ERR_INVALID, "QEMU wrote no proper state of its devices");
 	return 0;
 }
+
+int qemu_devices_reopen(int fd, int *ret, struct err *e)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	*ret = open(path, O_RDONLY | O_CLOEXEC);
+	return *ret < 0 ? err_sys(e, "open the state of the guest's devices") : 0;
+}

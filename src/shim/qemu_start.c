@@ -81,22 +81,12 @@ static int of_request(const struct boot_request *r, const int *fds, enum boot_fd
 	return at < 0 ? -1 : fds[at];
 }
 
-/* A description of its own: other clones that read the same file have another offset. */
-static int reopen(int fd, int *ret, struct err *e)
-{
-	char path[32];
-
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	*ret = open(path, O_RDONLY | O_CLOEXEC);
-	return *ret < 0 ? err_sys(e, "open the state of the guest's devices") : 0;
-}
-
 /* In the child, which has one thread and never returns. All descriptors are close-on-exec. */
 static void NORETURN execute(const struct qemu_command *c, const struct qemu_plan *p, int engine,
 			     int console)
 {
-	const int kept[] = { p->control_fd, p->stream_fd, p->kernel_fd, p->initrd_fd,
-			     p->root_fd,    p->ram_fd,	  p->devices_fd };
+	const int kept[] = { p->control_fd, p->stream_fd, p->kernel_fd,
+			     p->initrd_fd,  p->root_fd,	  p->ram_fd };
 	char none[] = "LC_ALL=C", *envp[] = { none, NULL }, path[32] = QEMU_PATH;
 	sigset_t all;
 
@@ -140,24 +130,20 @@ static int pair(int *ret_ours, int *ret_theirs, struct err *e)
 	return fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "sockets for QEMU") : 0;
 }
 
-/* With the sockets made; kernel, initrd and devices are set here. */
+/* With the sockets made; kernel and initrd are set here. */
 static int start_with(struct qemu_plan *p, const int *fds, int console, pid_t *ret, struct err *e)
 {
 	const struct boot_request *r = p->request;
-	int kernel = -1, initrd = -1, devices = -1;
-	int status;
+	int kernel = -1, initrd = -1, status = 0;
 
-	if ((r->flags & BOOT_RESTORE) != 0)
-		status = reopen(of_request(r, fds, BOOT_FD_DEVICES), &devices, e);
-	else
+	if ((r->flags & BOOT_RESTORE) == 0)
 		status = as_memory_file(of_request(r, fds, BOOT_FD_KERNEL), &kernel, e) < 0 ||
 			 as_memory_file(of_request(r, fds, BOOT_FD_INITRD), &initrd, e) < 0;
-	OWN_FD own_kernel = kernel, own_initrd = initrd, own_devices = devices;
+	OWN_FD own_kernel = kernel, own_initrd = initrd;
 	if (status != 0)
 		return -1;
 	p->kernel_fd = own_kernel;
 	p->initrd_fd = own_initrd;
-	p->devices_fd = own_devices;
 	if (p->accel == BOOT_ACCEL_TCG && own_kernel >= 0)
 		p->tsc_khz = tsc_khz();
 	return run(p, of_request(r, fds, BOOT_FD_ENGINE), console, ret, e);
@@ -172,8 +158,7 @@ int qemu_start(const struct boot_request *r, const int *fds, int console, struct
 			       .root_fd = of_request(r, fds, BOOT_FD_ROOT),
 			       .ram_fd = of_request(r, fds, BOOT_FD_RAM),
 			       .kernel_fd = -1,
-			       .initrd_fd = -1,
-			       .devices_fd = -1 };
+			       .initrd_fd = -1 };
 	int control = -1, stream = -1, status;
 
 	status = choose_accel(r->accel, &p.accel, e) < 0 || pair(&control, &p.control_fd, e) < 0 ||
@@ -184,7 +169,6 @@ int qemu_start(const struct boot_request *r, const int *fds, int console, struct
 		return -1;
 	(void)their_control, (void)their_stream;
 	ret->accel = p.accel;
-	ret->devices = p.devices_fd;
 	ret->control_fd = TAKE_FD(our_control);
 	ret->stream_fd = TAKE_FD(our_stream);
 	return 0;

@@ -10,7 +10,6 @@
 struct qemu_process {
 	pid_t pid;
 	int control_fd, stream_fd; /* non-blocking, close-on-exec */
-	int devices;		   /* QEMU's number of the state of its devices; -1 */
 	enum boot_accel accel;
 };
 

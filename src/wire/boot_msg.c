@@ -46,7 +46,6 @@ int boot_fds_index(uint32_t fds, enum boot_fd which)
 
 static bool fds_fit(const struct boot_request *r)
 {
-	const uint32_t image = BOOT_FD_RAM | BOOT_FD_DEVICES;
 	uint32_t must = BOOT_FD_ENGINE, may = BOOT_FD_INIT;
 
 	if (r->engine == BOOT_MICROVM) {
@@ -54,8 +53,10 @@ static bool fds_fit(const struct boot_request *r)
 		may = BOOT_FD_ENGINE;
 	}
 	if (r->engine == BOOT_MICROVM && (r->flags & BOOT_RESTORE) != 0) {
-		may |= BOOT_FD_KERNEL | BOOT_FD_INITRD | BOOT_FD_CHANGES;
-		must = image | BOOT_FD_ROOT;
+		bool later = (r->fds & BOOT_FD_LATER) != 0;
+
+		may |= BOOT_FD_KERNEL | BOOT_FD_INITRD | (later ? 0 : BOOT_FD_CHANGES);
+		must = BOOT_FD_ROOT | BOOT_FD_RAM | (later ? BOOT_FD_LATER : BOOT_FD_DEVICES);
 	}
 	return (r->fds & must) == must && (r->fds & ~(must | may)) == 0;
 }

@@ -45,8 +45,9 @@ enum {
 
 /* Descriptors that come with BOOT, lowest bit first. gVisor: ENGINE, and INIT if there is one.
  * microVM: KERNEL, INITRD, ROOT; with RESTORE: ROOT, RAM, DEVICES (KERNEL and INITRD may come);
- * CHANGES if the guest is not as RAM is; ENGINE if it is not the one in the cell's own root. All
- * are open for reading; RAM, DEVICES and CHANGES are sealed. */
+ * CHANGES if the guest is not as RAM is, and instead of DEVICES and CHANGES may come LATER; ENGINE
+ * if it is not the one in the cell's own root. All are open for reading; RAM, DEVICES and CHANGES
+ * are sealed. */
 enum boot_fd {
 	BOOT_FD_ENGINE = 1 << 0, /* runsc, QEMU */
 	BOOT_FD_INIT = 1 << 1,	 /* cordon-init, which runs in the guest */
@@ -57,9 +58,12 @@ enum boot_fd {
 	BOOT_FD_DEVICES = 1 << 6, /* and the state of its devices */
 	/* Pages that are not as in RAM: data of a file as large as RAM, whose holes say nothing. */
 	BOOT_FD_CHANGES = 1 << 7,
-	BOOT_FDS_ALL = (1 << 8) - 1,
+	/* A sequenced-packet socket: one message of one byte with DEVICES, and CHANGES if there are
+	 * any, comes when they are there. The engine is started meanwhile. */
+	BOOT_FD_LATER = 1 << 8,
+	BOOT_FDS_ALL = (1 << 9) - 1,
 };
-#define BOOT_FDS_MAX 8
+#define BOOT_FDS_MAX 9
 
 /* Which step failed. In BOOTED and SNAPSHOT_DONE. */
 enum boot_stage {

@@ -37,7 +37,8 @@ STARTS = ("STARTING", "GOING_ON", "GREETING")
 WORK = {  # the states of the guest that is worked on; those of a new one have a small letter in front
     "pause": (*RUNS, "STORAGE"),
     "snapshot": (*RUNS, "GOING_ON", "STORAGE"),
-    "fork": (*RUNS, "GOING_ON", "STORAGE", *("n" + s for s in STARTS)),
+    "fork": (*RUNS, "GOING_ON", *("n" + s for s in STARTS)),  # of one child, whose engine is started at once
+    "forks": ("SAVING", "STORAGE", "nSTARTING"),
     "resume": STARTS,
     "create": tuple("n" + s for s in STARTS),
 }
@@ -141,12 +142,14 @@ class Steps:
 
     # -- one step
 
-    def begin(self, work, children=2):
+    def begin(self, work, children=1):
         """Sends the request."""
         path = f"/v1/sessions/{self.session}/"
         if work == "create":
             return Request(self.server, "/v1/sessions", {"template": "vm", "level": "microvm", "limits": LIMITS})
-        return Request(self.server, path + {"snapshot": "snapshots"}.get(work, work), {"fork": {"count": children}, "snapshot": {}}.get(work))
+        if work.startswith("fork"):
+            return Request(self.server, path + "fork", {"count": children if work == "fork" else 2 * children})
+        return Request(self.server, path + {"snapshot": "snapshots"}.get(work, work), {"snapshot": {}}.get(work))
 
     def new_cell(self, before):
         """The id of a cell that was not there."""
@@ -164,11 +167,11 @@ class Steps:
         """(the request, the guest that is held)"""
         cells = {n[:-5] for n in os.listdir(os.path.join(self.server.run_dir, "cells"))}
         if state == "STORAGE":
-            if work == "fork":  # so much that children share a copy
+            if work == "forks":  # so much that children share a copy
                 equal(self.server.run(self.session, "head -c 110000000 /dev/urandom > /tmp/large")["exit_code"], 0)
             guest = Held(self.session, self.symbols)
             self.hold_storage()
-            asked = self.begin(work, 4)
+            asked = self.begin(work, 2)
             guest.step_to("SAVING")
             guest.step_to("STOPPED" if work == "pause" else "RUNNING")
             return asked, guest
@@ -241,7 +244,7 @@ class Steps:
             self.counts_on(made[1]["id"], 1)
             self.delete(made[1]["id"])
             self.server.want(204, "DELETE", "/v1/snapshots/" + quoted(shot["id"]))
-        if work in ("fork", "snapshot") and ended and state in RUNS:
+        if work in ("fork", "forks", "snapshot") and ended and state in RUNS:
             check(answer[0] >= 400, f"a {work} of a guest that had ended: {answer}")
         if ended:
             self.session = None
@@ -254,7 +257,7 @@ class Steps:
 
         now = wait_for(settled, PATIENCE, f"{other} to be anything")
         if now["ended_at"] is None:
-            if work == "fork":
+            if work.startswith("fork"):
                 self.counts_on(other, 1)
             else:
                 wait_for(lambda: self.ask("POST", f"/v1/sessions/{other}/executions?wait=true", {"command": "echo up"})[0] == 200, PATIENCE, "use of it")

@@ -14,7 +14,7 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import guest_kernel  # noqa: E402
 from checks import Failed, Skip, check, wait_for  # noqa: E402
 
-NAMES = ("engine", "init", "kernel", "initrd", "root", "ram", "devices", "changes")  # of enum boot_fd
+NAMES = ("engine", "init", "kernel", "initrd", "root", "ram", "devices", "changes", "later")  # of enum boot_fd
 MIB = 128
 PATIENCE = 90  # seconds: a boot takes two on an idle machine
 

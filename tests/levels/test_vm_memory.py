@@ -261,7 +261,7 @@ def test_copies_of_memory_count_for_their_users_and_not_for_the_source():
 
 
 def test_a_copy_that_does_not_fit_is_refused():
-    tenant, key = server.tenant("small", max_memory="280M")
+    tenant, key = server.tenant("small", max_memory="530M")
     session = server.create(key=key, template="vm", level="microvm", limits={"memory": "256M"})["id"]
     equal(server.run(session, "head -c 30000000 /dev/urandom > /tmp/large", key=key)["exit_code"], 0)
     server.refused(429, "quota_memory", "POST", f"/v1/sessions/{session}/fork", {"count": 1}, "copy of the session's memory", key=key)

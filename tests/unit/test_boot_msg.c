@@ -70,6 +70,8 @@ static void a_request_arrives_as_sent(void)
 	round_trip(&gvisor, AGENT_BOOT);
 	r.fds |= BOOT_FD_CHANGES;
 	round_trip(&r, AGENT_BOOT);
+	r.fds = BOOT_FD_ROOT | BOOT_FD_RAM | BOOT_FD_LATER;
+	round_trip(&r, AGENT_BOOT);
 	r.flags = r.fds = 0;
 	round_trip(&r, AGENT_RESUME);
 }
@@ -93,6 +95,9 @@ static void what_makes_no_sense_is_not_sent(void)
 	REFUSED(vm, fds, vm.fds & ~(uint32_t)BOOT_FD_RAM);
 	REFUSED(vm, fds, vm.fds | BOOT_FD_INIT);
 	REFUSED(vm, fds, vm.fds | 1U << 20);
+	REFUSED(vm, fds, vm.fds | BOOT_FD_LATER); /* they are here */
+	REFUSED(vm, fds, BOOT_FD_ROOT | BOOT_FD_RAM | BOOT_FD_CHANGES | BOOT_FD_LATER);
+	REFUSED(vm, fds, BOOT_FD_ROOT | BOOT_FD_LATER);
 	r = vm;
 	r.flags = 0;
 	r.fds = BOOT_FD_KERNEL | BOOT_FD_INITRD | BOOT_FD_ROOT;

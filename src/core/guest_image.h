@@ -1,0 +1,38 @@
+/* guest_image.h - a guest's memory that new sessions begin with: of a session that was forked.
+ * Shared by them. Made by session_fork.c; session_guest.c starts guests with it.
+ *
+ * It is an image of its own, or that of the source with the pages that the source has changed
+ * (session_memory.h), which each session copies when it starts. One session may be started before
+ * the changes are known: its engine waits for them at a socket, whose other end is here. */
+#pragma once
+
+#include "live_guest.h"
+#include "store.h"
+
+struct core;
+
+struct guest_image {
+	unsigned users;
+	char root[STORE_ID_MAX];   /* its root image: a layer */
+	char source[STORE_ID_MAX]; /* the session that it was taken of */
+	struct core *core;
+	char held[STORE_ID_MAX]; /* by this name it counts: held_memory.h; "": it is a template's */
+	uint64_t bytes;
+	int image[LIVE_GUEST_IMAGE]; /* owned: sealed */
+	int changes;		     /* owned: sealed; -1: none, or to come */
+	char changes_held[STORE_ID_MAX];
+	char lender[STORE_ID_MAX]; /* whose cell is charged for them: session_memory.h */
+	bool pending;		   /* the devices and changes are to come */
+	int later;		   /* owned: to the engine that waits for them; -1 */
+};
+
+struct guest_image *guest_image_new(struct core *c, const char *root, const char *source);
+struct guest_image *guest_image_use(struct guest_image *g);
+/* NULL is allowed. The last user frees it; an engine that waits fails then. */
+void guest_image_unuse(struct guest_image *g);
+
+/* A socket for an engine that is started now (BOOT_FD_LATER). One at most. */
+int guest_image_wait(struct guest_image *g, int *ret, struct err *e) MUST_USE;
+
+/* The devices and changes, which are taken over, have come. */
+void guest_image_settle(struct guest_image *g, int devices, int changes);
