@@ -66,6 +66,15 @@ class Request(threading.Thread):
             pass
 
 
+def is_clone(qemu):
+    """Does this QEMU go on from a memory image?"""
+    try:
+        with open(f"/proc/{qemu}/cmdline", "rb") as f:
+            return b"-incoming" in f.read().split(b"\0")
+    except OSError:
+        return False  # there is none, or it has ended
+
+
 class Steps:
     def __init__(self, server, symbols):
         self.server, self.symbols = server, symbols
@@ -152,9 +161,9 @@ class Steps:
         return Request(self.server, path + {"snapshot": "snapshots"}.get(work, work), {"snapshot": {}}.get(work))
 
     def new_cell(self, before):
-        """The id of a cell that was not there."""
+        """The id of a cell that was not there, of a session: not of the boot that its memory image is made by."""
         folder = os.path.join(self.server.run_dir, "cells")
-        return wait_for(lambda: next((n[:-5] for n in os.listdir(folder) if n[:-5] not in before and pid_in(n[:-5], "qemu")), None), 60,
+        return wait_for(lambda: next((n[:-5] for n in os.listdir(folder) if n[:-5] not in before and is_clone(pid_in(n[:-5], "qemu"))), None), 60,
                         "a new cell", step=0.001)
 
     def hold_storage(self):
