@@ -22,9 +22,9 @@ export { sleep }
 
 // --- the level of the suite, as in tests/shared/level.py
 
-const { name: level, differences, patience } = JSON.parse(process.env.SDK_LEVEL)
+const { name: level, differences, patience, interpreter } = JSON.parse(process.env.SDK_LEVEL)
 const met = new Set() // differences that tests have met since the last line about them
-export { level, patience }
+export { interpreter, level, patience } // interpreter: the template that has one at this level
 
 // Whether this level differs from a container in what has this name (tests/shared/level_differences.py).
 export function differs(name) {

@@ -6,8 +6,9 @@
 The server is that of tests/server/harness.py: its own folders and port, searched at the end for anything
 that it left behind. PACKAGES is where tools/sdk-packages puts the npm packages; it is called here, and
 does nothing if they are there. A line "// server: name=value ..." of the file gives settings; a line
-"// kills" says that programs of the server die in it. The tests ask for what only the operator can do
-(restarts, tenants) through a socket, one line of JSON there, one back.
+"// kills" says that programs of the server die in it, "// interpreter" that it needs a template with the code
+interpreter. The tests ask for what only the operator can do (restarts, tenants) through a socket, one line of JSON
+there, one back.
 """
 import argparse
 import http.client
@@ -27,7 +28,7 @@ sys.path.insert(1, os.path.join(HERE, "..", "server"))
 import harness  # noqa: E402
 import level  # noqa: E402
 from harness import Failed, isolate, note  # noqa: E402
-from leveled import Leveled as Server  # noqa: E402
+from leveled import INTERPRETER, Leveled as Server  # noqa: E402
 
 WHOLE = 280 * level.PATIENCE  # seconds that a file may take; each test has a bound of its own
 
@@ -90,13 +91,13 @@ class Operator(threading.Thread):
 
 
 def settings_of(path):
-    """(settings, whether programs of the server are killed)"""
+    """(settings, words that stand for themselves: kills, interpreter)"""
     with open(path) as f:
         text = f.read()
     port = harness.free_port()
     words = re.search(r"^// server: (.*)$", text, re.M)[1].format(port=port).split()
     settings = dict(word.split("=", 1) for word in words)
-    return {**settings, "listen": f"127.0.0.1:{port}"}, bool(re.search("^// kills$", text, re.M))
+    return {**settings, "listen": f"127.0.0.1:{port}"}, re.findall("^// (kills|interpreter)$", text, re.M)
 
 
 def environment(server, packages, link):
@@ -109,7 +110,8 @@ def environment(server, packages, link):
         env.update(E2B_DOMAIN=server.settings["domain"], NODE_EXTRA_CA_CERTS=server.authority)
     else:
         env.update(E2B_API_URL=server.url, E2B_SANDBOX_URL=server.url, E2B_VOLUME_API_URL=server.url)
-    env["SDK_LEVEL"] = json.dumps({"name": level.LEVEL, "differences": level.DIFFERENCES, "patience": level.PATIENCE})
+    env["SDK_LEVEL"] = json.dumps({"name": level.LEVEL, "differences": level.DIFFERENCES, "patience": level.PATIENCE,
+                                   "interpreter": INTERPRETER})
     env.update(SDK_PACKAGES=packages, SDK_OPERATOR=str(link.fileno()), SDK_FOLDER=server.folder)
     return env
 
@@ -163,8 +165,10 @@ def main():
     isolate()
     harness.ORIGINAL = os.path.abspath(args.cordon)
     harness.PROGRAM = harness.reachable(harness.ORIGINAL)
-    settings, kills = settings_of(args.file)
+    settings, words = settings_of(args.file)
     server = (Secure if settings.get("tls_local") == "yes" else Server)(**settings)
+    if "interpreter" in words:
+        server.add_interpreter()
     planned, code = run_node(os.path.abspath(args.file), args.names, server, packages)
     began, verdict, why = time.monotonic(), "ok", ""
     died = re.findall(r'.*level=(?:warn|error) msg="?(?:died|program ended).*', server.log())
@@ -172,7 +176,7 @@ def main():
         lines = [line for line in server.log().splitlines() if "msg=request " not in line]
         note("log of the server:\n" + "\n".join(lines[-30:]))
     verdict, why = harness.attempt(server.close)
-    if verdict == "ok" and died and not kills:
+    if verdict == "ok" and died and "kills" not in words:
         verdict, why = "not ok", "a program of the server died:\n" + "\n".join(died)
     print(f"{verdict} {planned + 1} - nothing is left")
     note(f"{why}\n{time.monotonic() - began:.2f} s" if why else f"{time.monotonic() - began:.2f} s")

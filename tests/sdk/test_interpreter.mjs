@@ -1,6 +1,7 @@
 // @e2b/code-interpreter unchanged: runCode in every language, contexts, streams, rich results, variables, directories.
 // server: pool_size=2
-import { check, e2b, equal, fails, matches, run, test } from './harness.mjs'
+// interpreter
+import { check, e2b, equal, fails, interpreter, matches, run, test } from './harness.mjs'
 import { Sandbox, need, needModule, printed, start, value } from './interpreter.mjs'
 
 test('lifecycle, commands and files of its base class', async (t) => {
@@ -303,7 +304,7 @@ test('values of secrets are masked, and each call has a record', async (t) => {
     return answer.status === 204 ? undefined : answer.json()
   }
   await native('POST', '/v1/secrets', { name: 'masked', value, ways: ['env'] })
-  const session = await native('POST', '/v1/sessions', { template: 'code-interpreter-v1', timeout: '5m', secrets: [{ name: 'masked', as: 'env', env: 'V' }] })
+  const session = await native('POST', '/v1/sessions', { template: interpreter, timeout: '5m', secrets: [{ name: 'masked', as: 'env', env: 'V' }] })
   const sandbox = t.keep(await Sandbox.connect(session.id))
   const seen = { stdout: '', stderr: '', results: [], errors: [] }
   const callbacks = {

@@ -1,6 +1,7 @@
 // What goes wrong with cells: clients that leave, kernels and servers that die, sandboxes that end, many contexts, much
 // output. After each the next cell works.
 // server: pool_size=2 memory_default=1G
+// interpreter
 import { check, e2b, equal, fails, matches, run, test, until, within } from './harness.mjs'
 import { need, printed, start, value } from './interpreter.mjs'
 

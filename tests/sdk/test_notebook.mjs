@@ -1,6 +1,7 @@
 // A session of a data analyst, 200 cells in one context: notebook/cells.py, with what a Jupyter kernel answered to them in
 // notebook/expected.json (see notebook/expect.py). Cells that need a package which this machine does not have are skipped.
 // server: pool_size=2 memory_default=1G
+// interpreter
 import { readFileSync } from 'node:fs'
 import { check, equal, run, test } from './harness.mjs'
 import { start } from './interpreter.mjs'

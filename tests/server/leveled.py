@@ -3,15 +3,20 @@ operator's setting `template` that gives their sandboxes one, as doc/e2b.md has 
 
 At level microvm the template is the small root of tests/shared/slim_root.py, since the machine's own files may be too large for an image."""
 import os
-import subprocess
 
 import harness
+import languages_root
 import level
 import slim_root
 
 TEMPLATE = f"at-{level.LEVEL}"
+INTERPRETER = f"interpreter-{TEMPLATE}" if level.LEVEL != "container" else "code-interpreter-v1"
 for path in ("/sandboxes", "/v2/sandboxes"):
     level.CREATES.pop(path, None)  # the template has the level: nothing is added to what clients send
+SERVES_CODE = {
+    "interpreter": True, "start_restart": True,
+    "start_command": "/opt/cordon/bin/cordon-interpreter serve", "ready_command": "/opt/cordon/bin/cordon-interpreter ready",
+}  # fmt: skip
 LONG = 240  # seconds of the first request, which boots a guest
 
 
@@ -25,16 +30,31 @@ class Leveled(harness.Server):
         if level.LEVEL != "container" and self.uid is None and "template" not in self.settings:
             self.add_template()
 
-    def add_template(self):
-        root = {"from": "host"}
-        if level.LEVEL == "microvm":
-            subprocess.run(["cp", "-a", slim_root.state(harness.ORIGINAL or self.program), os.path.join(self.state, "templates", TEMPLATE)], check=True)
-            root = {"root": {"kind": "layers", "layers": [TEMPLATE]}}
-        self.want(201, "POST", "/v1/templates", {"name": TEMPLATE, "level": level.LEVEL, **root})
-        self.settings["template"] = TEMPLATE
-        self.restart()
-        first = self.want(201, "POST", "/v1/sessions", {}, timeout=LONG)["id"]  # so that no test waits for the template's guest
+    def root(self, name, made):
+        """Of a template: the machine's files, or a directory where these may be too large."""
+        if level.LEVEL != "microvm":
+            return {"from": "host"}
+        level.copy_root(harness.ORIGINAL or self.program, made, os.path.join(self.state, "templates", name))
+        return {"root": {"kind": "layers", "layers": [name]}}
+
+    def add_interpreter(self):
+        """The template INTERPRETER: code-interpreter-v1 with the level."""
+        if level.LEVEL == "container":
+            return
+        root = self.root(INTERPRETER, languages_root)
+        self.want(201, "POST", "/v1/templates", {"name": INTERPRETER, "level": level.LEVEL, **SERVES_CODE, **root})
+        self.end_of_first(template=INTERPRETER)
+
+    def end_of_first(self, **spec):
+        """Makes a session and ends it, so that no test waits for the guest of the template."""
+        first = self.want(201, "POST", "/v1/sessions", spec, timeout=LONG)["id"]
         self.ids.add(first)
         harness.equal(self.get(first)["level"], level.LEVEL)
         self.delete(first)
         harness.wait_for(lambda: not any(self.want(200, "GET", "/v1/node")["sessions"].values()), 30, "the end of the first session")
+
+    def add_template(self):
+        self.want(201, "POST", "/v1/templates", {"name": TEMPLATE, "level": level.LEVEL, **self.root(TEMPLATE, slim_root)})
+        self.settings["template"] = TEMPLATE
+        self.restart()
+        self.end_of_first(template=TEMPLATE)

@@ -21,6 +21,7 @@ from level_differences import DIFFERENCES
 
 LEVEL = os.environ.get("CORDON_TEST_LEVEL", "container")
 TEMPLATE = "slim" if LEVEL == "microvm" else "host"  # of sessions that name none
+ROOT = slim_root  # what it is made of; a test that needs more programs sets languages_root before its server starts
 MET = []  # differences that the test which runs has met
 
 
@@ -69,12 +70,21 @@ def settings(program, state_dir):
     return {"pool_size": 0}
 
 
+def copy_root(program, root, folder):
+    """A root directory as a template of a server. Such directories are used as they are: Cordon's programs of cells are added here."""
+    subprocess.run(["cp", "-a", root.state(program), folder], check=True)
+    built, own = pathlib.Path(program).parent, pathlib.Path(folder) / "opt/cordon"
+    (own / "bin").mkdir(parents=True)
+    subprocess.run(["cp", built / "cordon-interpreter", built / "mcp-gateway", own / "bin"], check=True)
+    subprocess.run(["cp", "-rL", built / "kernels", own], check=True)
+
+
 def prepare(program, server):
     """Called when a server answers for the first time: adds the template of sessions that name none."""
     folder = pathlib.Path(server.state) / "templates" / TEMPLATE
     if LEVEL != "microvm" or folder.exists():
         return
-    subprocess.run(["cp", "-a", slim_root.state(program), folder], check=True)
+    copy_root(program, ROOT, folder)
     server.want(201, "POST", "/v1/templates", {"name": TEMPLATE, "root": {"layers": [TEMPLATE]}})
 
 
@@ -84,6 +94,15 @@ def fetch(program):
         runsc.find(program)
     elif LEVEL == "microvm":
         guest_kernel.state(program)
+
+
+def run_options(program):
+    """The options of `cordon run` for a command at this level."""
+    if LEVEL == "gvisor":
+        return ["--level", LEVEL, "--runsc", runsc.find(program)]
+    if LEVEL == "microvm":
+        return ["--level", LEVEL, "--state-dir", str(guest_kernel.state(program)), "--template", str(slim_root.state(program))]
+    return []
 
 
 def with_level(method, path, body):

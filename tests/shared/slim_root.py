@@ -9,11 +9,11 @@ import re
 import shutil
 import subprocess
 
-FORMAT = 4  # raise it with every change of what is made here
+FORMAT = 5  # raise it with every change of what is made here
 PROGRAMS = """awk base64 basename bash busybox cat chmod chown cmp cp curl cut date dd df diff dirname du echo env expr false find getent getfattr git
     grep gzip head hostname id ip kill ln ls md5sum mkdir mkfifo mknod mktemp mount mv nice nohup nproc od openssl paste pgrep pkill printenv printf
     ps pwd readlink realpath rm rmdir script sed seq setfattr setsid sh sha256sum sleep sort split stat stdbuf stty su sudo sync tail tar
-    tee test timeout touch tr true truncate tty uname uniq unshare wc which whoami xargs yes""".split()
+    tee test timeout touch tr true truncate tty uname uniq unshare wc wget which whoami xargs yes""".split()
 LIBRARIES = "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2", "security/pam_permit.so"
 SUDO = "/usr/libexec/sudo"  # its plugins
 PERMIT = "".join(f"{kind} required pam_permit.so\n" for kind in ("auth", "account", "password", "session"))
@@ -79,8 +79,9 @@ def fill(root):
     shutil.copytree(f"/usr/lib/{python.name}", root / f"usr/lib/{python.name}", symlinks=True, ignore=unwanted)
 
 
-def state(cordon):
-    folder = pathlib.Path(cordon).resolve().parent / f"slim-root-{FORMAT}"
+def made(cordon, name, fill):
+    """The directory of that name in the build directory; filled once."""
+    folder = pathlib.Path(cordon).resolve().parent / name
     with open(f"{folder}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
@@ -89,3 +90,7 @@ def state(cordon):
             fill(being_made)
             being_made.rename(folder)
     return folder
+
+
+def state(cordon):
+    return made(cordon, f"slim-root-{FORMAT}", fill)
