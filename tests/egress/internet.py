@@ -26,6 +26,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [HERE, os.path.join(HERE, "..", "server"), os.path.join(HERE, "..", "behaviour")]
 import harness  # noqa: E402
+import level  # noqa: E402
 from namespaces import Net, own_namespace, run  # noqa: E402
 from origin_server import STRAYS  # noqa: E402
 from harness import Failed, check  # noqa: E402,F401
@@ -262,6 +263,7 @@ def enter():
         return
     if os.environ.get(STAGE) is None:
         os.environ[STAGE] = "1"
+        level.fetch(os.path.abspath(sys.argv[1]))  # while there is a network
         os.execvp("unshare", ["unshare", "--net", "--mount", "--", sys.executable, "-B", *sys.argv])
     os.environ[STAGE] = "2"
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -313,5 +315,6 @@ class Late(dict):
 
 
 def run_tests(names, **settings):
+    level.IMPORTED = True
     settings.setdefault("egress_ca", os.path.join(FOLDER, "world.pem"))
     harness.run_tests(Late(names), **settings)

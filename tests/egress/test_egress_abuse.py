@@ -12,6 +12,8 @@ import secrets as random
 import urllib.parse
 
 import internet
+import languages_root
+import level
 from harness import Skip, check, equal, has, wait_for
 from internet import EVIL, INTERNAL, METADATA
 from internet_client import both, curl, make, policy, probe, recorded, records, sh
@@ -361,5 +363,6 @@ def test_dependency_confusion_fails_closed(server):
 
 
 if __name__ == "__main__":
+    level.ROOT = languages_root
     internet.enter()
     internet.run_tests(globals(), pool_size=2)

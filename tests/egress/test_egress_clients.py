@@ -10,6 +10,9 @@ import subprocess
 import sys
 
 import internet
+import languages_root
+import level
+import harness
 from harness import Skip, check, equal, has, wait_for
 from mcp_client import Client
 from internet_client import TRUST, both, curl, make, policy, probe, put, records, recorded, sh, shared
@@ -297,19 +300,20 @@ def test_broken_servers(server):
 
 def test_cordon_run(server):
     """The same without a server."""
+    options = level.run_options(harness.ORIGINAL)
     for words, code, status in ((["--allow", "web.example"], 0, "200"), (["--allow", "look.example"], 6, "000"),
                                 ([], 6, "000"),
                                 (["--allow", "web.example/open", "--egress-ca",
                                 os.path.join(internet.FOLDER, "world.pem")], 0, "403")):
-        done = subprocess.run([server.program, "run", *words, "--", "curl", "-sS", "-m", "9", "-o", "/dev/null", "-w",
+        done = subprocess.run([server.program, "run", *options, *words, "--", "curl", "-sS", "-m", "9", "-o", "/dev/null", "-w",
                                "%{http_code}",
-                               "http://web.example/echo"], capture_output=True, text=True, timeout=30, check=False)
+                               "http://web.example/echo"], capture_output=True, text=True, timeout=30 * level.PATIENCE, check=False)
         equal((done.returncode, done.stdout), (code, status), f"cordon run {words}: {done.stderr}")
-    done = subprocess.run([server.program, "run", "--allow", "git.example/git/repo.git", "--egress-ca",
+    done = subprocess.run([server.program, "run", *options, "--allow", "git.example/git/repo.git", "--egress-ca",
                            os.path.join(internet.FOLDER, "world.pem"), "--",
                            "sh", "-c", "cd /tmp && git clone -q https://git.example/git/repo.git c && cat c/file"],
                            capture_output=True, text=True,
-                          timeout=30, check=False)
+                          timeout=30 * level.PATIENCE, check=False)
     equal((done.returncode, done.stdout[:6]), (0, "hello\n"), f"git clone: {done.stderr}")
 
 
@@ -317,5 +321,6 @@ if __name__ == "__main__":
     if "PLAIN_PROGRAM" not in os.environ:
         os.environ["PLAIN_PROGRAM"] = os.path.abspath(sys.argv.pop(2))
     PLAIN = os.environ["PLAIN_PROGRAM"]
+    level.ROOT = languages_root
     internet.enter()
     internet.run_tests(globals(), pool_size=2)
