@@ -19,7 +19,7 @@ test('lifecycle, commands and files of its base class', async (t) => {
   equal(value(await sandbox.runCode('kept + 1')), '42', 'kernels outlive a pause')
   equal(await sandbox.kill(), true)
   equal(await sandbox.isRunning(), false)
-})
+}, { seconds: 60 })
 
 test('python: one cell', async (t) => {
   const sandbox = await start(t)
