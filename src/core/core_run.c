@@ -96,6 +96,7 @@ static void on_chores(struct loop_timer *t)
 	session_queue_serve(c);
 	templates_collect(c);
 	templates_adapt(c);
+	memory_images_shrink(c);
 	session_parts_second(c);
 	if (c->chores_done % SAMPLE_S == 0)
 		session_sample_all(c);

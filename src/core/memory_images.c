@@ -26,8 +26,9 @@
 
 #define FORMAT "memory image 2\n" /* raised when shim/qemu_command.c makes another machine */
 #define BOOTS_MAX 2		  /* guests that are started for images at a time */
-#define KEPT_BYTES (2ULL << 30)	  /* of images in memory that no session asks for */
 #define AGAIN_NS (60ULL * 1000 * CLOCK_MS)
+
+uint64_t memory_images_kept = 2ULL << 30;
 
 /* ---- ends */
 
@@ -87,22 +88,53 @@ static void release_stale(struct core *c)
 	}
 }
 
-/* Closes what was used least recently, above the bound. */
+/* So much more than when it was made, if that is more than as much again; else 0. */
+static uint64_t growth(const struct memory_image *g)
+{
+	return g->bytes / 2 > g->made_bytes ? g->bytes - g->made_bytes : 0;
+}
+
+/* Rather than another: it has grown more, or was used less recently. */
+static bool goes_before(const struct memory_image *g, const struct memory_image *other)
+{
+	if (other == NULL || growth(g) != growth(other))
+		return other == NULL || growth(g) > growth(other);
+	return g->used_ns < other->used_ns;
+}
+
+/* What all of them take now, and which of them is to be closed first; NULL: none can be. */
+static uint64_t measure(struct core *c, struct memory_image **ret_first)
+{
+	uint64_t sum = 0;
+
+	*ret_first = NULL;
+	for (struct memory_image *g = c->memory_images; g != NULL; g = g->next) {
+		if (is_ready(g))
+			g->bytes = memory_image_bytes(g->image);
+		sum += g->bytes;
+		if (is_idle(g) && goes_before(g, *ret_first))
+			*ret_first = g;
+	}
+	return sum;
+}
+
 static void keep_few(struct core *c)
 {
-	release_stale(c);
-	for (;;) {
-		struct memory_image *oldest = NULL;
-		uint64_t sum = 0;
+	struct memory_image *first;
 
-		for (struct memory_image *g = c->memory_images; g != NULL; g = g->next) {
-			sum += g->bytes;
-			if (is_idle(g) && (oldest == NULL || g->used_ns < oldest->used_ns))
-				oldest = g;
-		}
-		if (sum <= KEPT_BYTES || oldest == NULL)
-			return;
-		release(oldest);
+	release_stale(c);
+	while (measure(c, &first) > memory_images_kept && first != NULL)
+		release(first);
+}
+
+void memory_images_shrink(struct core *c)
+{
+	struct memory_image *first;
+
+	while (measure(c, &first) > memory_images_kept && first != NULL && growth(first) > 0) {
+		log_info("a memory image has grown and is closed", "template=%s bytes=%llu",
+			 first->version, (unsigned long long)first->bytes);
+		release(first);
 	}
 }
 
@@ -202,7 +234,7 @@ static void on_snapshot(struct live_guest_call *k, int *image, const struct err 
 
 	if (e == NULL) {
 		memcpy(g->image, image, sizeof(g->image));
-		g->bytes = memory_image_bytes(image);
+		g->bytes = g->made_bytes = memory_image_bytes(image);
 		save(g);
 		log_info("memory image made", "template=%s bytes=%llu", g->version,
 			 (unsigned long long)g->bytes);
@@ -319,7 +351,7 @@ static void on_loaded(struct completion *done, const struct err *e)
 		if (e->code == ERR_NOT_FOUND) /* a row without files: made again later */
 			guest_layers_drop(g->core, g->layer);
 	} else {
-		g->bytes = memory_image_bytes(g->image);
+		g->bytes = g->made_bytes = memory_image_bytes(g->image);
 	}
 	end(g, e);
 }

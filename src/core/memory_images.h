@@ -23,7 +23,8 @@ struct memory_image {
 	char tenant[STORE_ID_MAX];
 	char layer[STORE_ID_MAX];    /* "": not on disk yet */
 	int image[LIVE_GUEST_IMAGE]; /* owned: memory, devices, sealed; -1: not there yet */
-	uint64_t bytes;		     /* of memory that it takes */
+	uint64_t bytes;		     /* of memory that it takes: grows with what guests touch */
+	uint64_t made_bytes;	     /* the same when it was made or loaded */
 	uint64_t used_ns;
 	struct completions waiters;
 	/* The rest is memory_images.c's. */
@@ -85,5 +86,13 @@ int memory_image_make_empty(int ret[LIVE_GUEST_IMAGE], int ret_copy[LIVE_GUEST_I
 /* Copies of an image's descriptors: all or none. */
 int memory_image_copy(const int image[LIVE_GUEST_IMAGE], int ret[LIVE_GUEST_IMAGE],
 		      struct err *e) MUST_USE;
+
+/* Bytes of images that are kept in memory for sessions to come; changed by tests. */
+extern uint64_t memory_images_kept;
+
+/* A guest that touches a page for the first time makes it a page of the image, which counts for the
+ * cell of that guest only as long as there is one. So an image can take as much memory as its
+ * guests have. Closes those that have grown, above memory_images_kept. Called each second. */
+void memory_images_shrink(struct core *c);
 
 void memory_image_free_all(struct core *c);
