@@ -11,6 +11,7 @@
 #include "core_metrics.h"
 #include "core_private.h"
 #include "fd_budget.h"
+#include "held_memory.h"
 #include "quota.h"
 #include "session.h"
 #include "session_alloc.h"
@@ -76,6 +77,20 @@ static int set_layers(struct session *s, const struct session_spec *spec, struct
 	return 0;
 }
 
+/* The memory image that its guest will map, by the name under which it counts: it must fit as the
+ * session itself does. That of a snapshot is loaded for each session. */
+static void set_image(struct session *s, const struct session_spec *spec)
+{
+	s->image = spec->image == NULL ? NULL : guest_image_use(spec->image);
+	if (s->image != NULL) {
+		memcpy(s->row.image, s->image->held, sizeof(s->row.image));
+		s->row.image_bytes = s->image->bytes;
+	} else if (template_has_memory(s->template) && s->own == NULL) {
+		held_memory_name(s->row.image);
+		s->row.image_bytes = template_row(s->template)->bytes;
+	}
+}
+
 int session_create(struct core *c, struct tenant *t, const struct session_spec *spec,
 		   struct completion *w, struct session **ret, unsigned *ret_retry_s, struct err *e)
 {
@@ -104,11 +119,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	(void)snprintf(s->row.creator_key, sizeof(s->row.creator_key), "%s", s->actor.key_id);
 	s->key_max = key.sessions;
 	s->key_per_minute = key.creates_per_minute;
-	s->image = spec->image == NULL ? NULL : guest_image_use(spec->image);
-	if (s->image != NULL) {
-		memcpy(s->row.image, s->image->held, sizeof(s->row.image));
-		s->row.image_bytes = s->image->bytes;
-	}
+	set_image(s, spec);
 	s->goes_on = spec->image != NULL || template_has_memory(s->template);
 	memcpy(s->source,
 	       spec->image != NULL ? spec->image->source : template_row(s->template)->source,

@@ -271,6 +271,19 @@ def test_a_copy_that_does_not_fit_is_refused():
     server.want(204, "DELETE", f"/v1/tenants/{tenant}")
 
 
+def test_the_memory_of_a_snapshot_has_to_fit_before_it_is_loaded():
+    tenant, key = server.tenant("loads", max_memory="300M")
+    session = server.create(key=key, template="vm", level="microvm", limits={"memory": "256M"})["id"]
+    equal(server.run(session, "head -c 60000000 /dev/urandom > /tmp/large", key=key)["exit_code"], 0)
+    server.want(201, "POST", f"/v1/sessions/{session}/snapshots", {"name": "heavy"}, key=key, timeout=120)
+    server.delete(session, key=key)
+    until(lambda: server.want(200, "GET", "/v1/limits", key=key)["used"]["memory_bytes"] == 0, name="the end of the source")
+    server.refused(429, "quota_memory", "POST", "/v1/sessions", {"template": "heavy"}, "bytes of memory", key=key)
+    equal(server.want(200, "GET", "/v1/limits", key=key)["used"]["memory_bytes"], 0, "after a session that was refused")
+    server.want(204, "DELETE", "/v1/snapshots/heavy", key=key)
+    server.want(204, "DELETE", f"/v1/tenants/{tenant}")
+
+
 def test_sessions_of_a_snapshot_go_on_with_its_memory():
     session = create()
     counting = server.spawn(session, COUNTER)
