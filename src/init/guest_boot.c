@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "guest_changes.h"
 #include "guest_limits.h"
 #include "guest_root.h"
@@ -24,6 +26,8 @@
 #define PORT_WAIT_MS 5000
 #define MODULES_MAX 64
 #define NAME_LEN 96
+#define TIMER_WAIT_NS (2000 * CLOCK_MS)
+#define TIMER_LOOKS 1000
 
 bool guest_boot_is_ours(const char *argv0)
 {
@@ -153,6 +157,25 @@ static int set_up_network(struct err *e)
 	return take_fd(netns_diag_socket(), INIT_FD_DIAG, e);
 }
 
+/* A kernel that stood still while it verified its timer, as an emulated one does on a loaded
+ * machine, takes the timer for broken and has no other: nothing that waits would ever go on, here
+ * and in every clone. So such a boot fails. Nothing may wait in here, either. */
+static int check_timer(struct err *e)
+{
+	const struct itimerspec soon = { .it_value.tv_nsec = CLOCK_MS };
+	OWN_FD fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	uint64_t end = clock_now_ns() + TIMER_WAIT_NS, times;
+
+	if (fd < 0 || timerfd_settime(fd, 0, &soon, NULL) < 0)
+		return err_sys(e, "timer");
+	for (unsigned looks = 0; looks < TIMER_LOOKS || clock_now_ns() < end; looks++) {
+		if (read(fd, &times, sizeof(times)) == sizeof(times))
+			return 0;
+		(void)sched_yield();
+	}
+	return err_set(e, ERR_SYSTEM, "the kernel has no timer that works");
+}
+
 /* An oops leaves a kernel that cannot be relied on: it ends the machine, and the shim tells. In a
  * user namespace root of the guest could mount the cgroups, and raise the limits of its programs;
  * the filter of a cell refuses them, too. A request for more memory than the machine has is not
@@ -185,7 +208,8 @@ static int enter_pid_namespace(struct err *e)
 int guest_boot(int *ret_port, struct err *e)
 {
 	/* clang-format off */
-	if (guest_root_prepare(e) < 0
+	if (check_timer(e) < 0
+	    || guest_root_prepare(e) < 0
 	    || reserve_fds(e) < 0
 	    || load_modules(e) < 0
 	    || set_kernel(e) < 0

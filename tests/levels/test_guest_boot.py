@@ -61,6 +61,17 @@ def guest():
     return STATE["guest"]
 
 
+def test_a_kernel_without_a_timer_does_not_boot():
+    """As one that could not verify its timer, which happens on a loaded machine: in all clones of it no program that waits would go on."""
+    guest()
+    command = ["qemu-system-x86_64", "-M", "microvm,acpi=on,rtc=on,pit=off,pic=off", "-cpu", "max", "-m", "256M", "-nodefaults", "-no-user-config",
+               "-no-reboot", "-display", "none", "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
+               "-kernel", engine.guest_kernel.state(CORDON) / "guest" / "vmlinux", "-initrd", FOLDER / "initramfs",
+               "-append", "console=ttyS0 quiet reboot=t panic=-1 tsc=reliable no_timer_check cryptomgr.notests tsc_early_khz=2000000 nolapic_timer"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=engine.PATIENCE)
+    has(done.stdout, "cordon-init: boot: the kernel has no timer that works", "its console")
+
+
 def test_boots_and_runs_a_program():
     equal(guest().shell("echo $((6 * 7))"), "42\n", "output")
     equal(guest().run("/bin/sh", "-c", "exit 3").event.exit_code, 3, "exit code")
