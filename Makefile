@@ -93,8 +93,9 @@ check-debian13: programs
 check-kvm: all
 	@tests/levels/kvm_lane.py $(BUILD)/cordon $(BUILD)/tests/levels/kvm_check $(BUILD)/tests/levels/guest_probe
 
-# The same guests under this machine's own KVM, with the times that they take.
+# Programs, forks and output of sessions in virtual machines, by this machine's KVM or emulated, whichever a server would use; and guests of check-kvm under KVM, with the times that they take.
 bench-kvm: all
+	@bench/run $(BUILD) --sections guests
 	@tests/levels/kvm_lane.py $(BUILD)/cordon $(BUILD)/tests/levels/kvm_check $(BUILD)/tests/levels/guest_probe --here
 
 # Each fuzz target for FUZZ_SECONDS.

@@ -279,6 +279,28 @@ def measure_cold(setup, judge, table):
     table(("create to first output, no pool", "first of its template, ms", "min ms", "median ms"), rows)
 
 
+def guests(setup, judge, table, heading):
+    """Virtual machines alone: what programs, forks and output cost in them, by KVM where the machine's is good, else emulated."""
+    heading("guests: virtual machines")
+    with Guests(setup, {}) as to:
+        c = Bytes(to)
+        if "microvm" not in prepare(to, setup.build, c):
+            raise RuntimeError(f"this machine has no virtual machines: {c.ask('GET', '/v1/node')['levels']['microvm']}")
+        level = Level(c, "microvm")
+        level.starts(2)
+        session = c.create(**level.body)
+        execs = level.execs(session, "/bin/true")
+        output = level.output(session)
+        c.remove(session)
+        forked, told = level.forks()
+        note = c.ask("GET", "/v1/node")["levels"]["microvm"]["note"]
+    table((note or "microvm", "min ms", "median ms"),
+          [("exec of /bin/true", *figures(execs)), ("fork of a live session", *figures(forked)), ("fork to the child's first output", *figures(told))])
+    table((f"MB/s, {BULK_MIB} MiB", "best", "median"), [("output", *output)])
+    judge_times(judge, "fork of a live session, microvm", TARGETS["fork"], forked)
+    judge("levels: output of a guest, best, MB/s", TARGETS["stream"], float(output[0]), least=True)
+
+
 def section(setup, judge, table, heading):
     heading("levels: container, gVisor, virtual machine")
     if not shutil.which("qemu-system-x86_64") or not os.path.exists(setup.build / "tests" / "levels" / "engine_driver"):
