@@ -15,7 +15,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import Failed, check, equal, has, rss, run_tests, stays, wait_for, wait_read  # noqa: E402
-from level import PATIENCE, TEMPLATE  # noqa: E402
+from level import PATIENCE, TEMPLATE, differs  # noqa: E402
 from process_stream import KILLED, LIMIT, MIB, TERMINATED, Box, Dropped, Stream, b64, collect, ended, of  # noqa: E402
 
 KILLS = True  # one test kills cordond
@@ -58,7 +58,8 @@ def test_not_started(server):
     equal(code, "invalid_argument")
     has(message, "No such file or directory")
     code, message = box.start("x" * 200000).error()  # more than one argument may have
-    equal((code, "Argument list too long" in message), ("invalid_argument", True), message)
+    long = "File name too long" if differs("long arguments") else "Argument list too long"
+    equal((code, long in message), ("invalid_argument", True), message)
     equal(box.start("", cmd="", args=[]).error()[0], "invalid_argument")
     equal(box.start("true", envs={"A=B": "c"}).error()[0], "invalid_argument")
     equal(box.pids(), [])
@@ -305,7 +306,7 @@ def test_keepalive(server):
     events = list(stream)
     kinds = [next(iter(e)) for e in events]
     equal(kinds[-2:], ["data", "end"])
-    check(kinds[:2] == ["keepalive", "keepalive"] and set(kinds[:-2]) == {"keepalive"} and len(kinds) <= 4 * PATIENCE ** 2, f"{kinds}")
+    check(kinds[:2] == ["keepalive", "keepalive"] and set(kinds[:-2]) == {"keepalive"} and len(kinds) <= 8 * PATIENCE ** 2, f"{kinds}")
     equal(events[0], {"keepalive": {}})
 
 

@@ -26,6 +26,7 @@ DIFFERENCES = {
     "size of a terminal": {"gvisor": "no SIGWINCH for another process group than the program's own"},
     "records of the network": {"gvisor": "execution_id is null"},
     "system calls": {"gvisor": "no pidfd_open, kernel 4.4.0"},
+    "long arguments": {"gvisor": "ENAMETOOLONG"},
     "kernel": {"microvm": "Debian's kernel for virtual machines"},
     "uploads that break off": {"gvisor": "a file .cordon-new-* stays", "microvm": "a file .cordon-new-* stays, before Linux 6.10"},
     "watchers of files": {"gvisor": "end at the next change"},
