@@ -4,15 +4,36 @@
 #include "auth.h"
 #include "json.h"
 #include "json_view.h"
+#include "layer_origin.h"
 #include "layers.h"
 #include "operator_list.h"
 #include "reply.h"
 #include "request.h"
 #include "store_layer.h"
 
+/* A list that is being written. */
+struct list {
+	struct json *json;
+	struct layer_origin_now now;
+};
+
+/* In words, what of its origin has changed. */
+static void show_stale(struct json *j, const struct layer_origin_now *now,
+		       const struct store_layer *row)
+{
+	unsigned set = layer_origin_stale(now, row);
+
+	json_open(j, "stale", '[');
+	for (unsigned i = 0; i < LAYER_STALE_WORDS; i++)
+		if ((set & 1U << i) != 0)
+			json_text(j, NULL, layer_stale_name((enum layer_stale)i));
+	json_close(j, ']');
+}
+
 static int on_layer(const struct store_layer *row, void *cookie)
 {
-	struct json *j = cookie;
+	const struct list *l = cookie;
+	struct json *j = l->json;
 
 	json_open(j, NULL, '{');
 	json_text(j, "id", row->id);
@@ -23,14 +44,19 @@ static int on_layer(const struct store_layer *row, void *cookie)
 	json_uint(j, "uses", row->uses);
 	json_text(j, "state", row->state == STORE_LAYER_READY ? "ready" : "dying");
 	json_text(j, "digest", row->digest[0] == '\0' ? NULL : row->digest);
+	json_view_lines(j, "origin", row->origin);
+	show_stale(j, &l->now, row);
 	json_view_time(j, "created_at", row->created_ms);
 	json_close(j, '}');
 	return 0;
 }
 
-static int write_all(struct store *s, struct json *j, struct err *e)
+static int write_all(struct core *c, struct json *j, struct err *e)
 {
-	return store_layer_each(s, false, on_layer, j, e);
+	struct list l = { .json = j };
+
+	layer_origin_now(core_guest_origin(c), &l.now);
+	return store_layer_each(core_store(c), false, on_layer, &l, e);
 }
 
 void api_layers_list(struct request *r)

@@ -85,9 +85,9 @@ static int on_row(const struct store_tenant *row, void *cookie)
 	return 0;
 }
 
-static int write_all(struct store *s, struct json *j, struct err *e)
+static int write_all(struct core *c, struct json *j, struct err *e)
 {
-	return store_tenant_each(s, on_row, j, e);
+	return store_tenant_each(core_store(c), on_row, j, e);
 }
 
 void api_tenants_list(struct request *r)

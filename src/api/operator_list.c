@@ -15,7 +15,7 @@ void operator_list(struct request *r, const char *name, operator_list_fn *write_
 	json_init_heap(&j, REPLY_JSON_MAX);
 	json_open(&j, NULL, '{');
 	json_open(&j, name, '[');
-	if (write_all(core_store(r->core), &j, &e) < 0) {
+	if (write_all(r->core, &j, &e) < 0) {
 		json_release(&j);
 		reply_error(r, &e);
 		return;

@@ -6,5 +6,5 @@
 #include "store.h"
 
 /* Writes one value for each row. */
-typedef int operator_list_fn(struct store *s, struct json *j, struct err *e);
+typedef int operator_list_fn(struct core *c, struct json *j, struct err *e);
 void operator_list(struct request *r, const char *name, operator_list_fn *write_all);

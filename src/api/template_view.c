@@ -84,25 +84,6 @@ static void show_tags(struct json *j, const struct template_version *v)
 	json_close(j, ']');
 }
 
-/* Lines "word\ttext". */
-static void show_provenance(struct json *j, const char *lines)
-{
-	char word[64];
-
-	json_open(j, "provenance", '{');
-	for (const char *line = lines; *line != '\0';) {
-		size_t n = strcspn(line, "\n"), tab = strcspn(line, "\t");
-
-		if (tab < n && tab < sizeof(word)) {
-			memcpy(word, line, tab);
-			word[tab] = '\0';
-			json_bytes(j, word, line + tab + 1, n - tab - 1);
-		}
-		line += n + (line[n] == '\n');
-	}
-	json_close(j, '}');
-}
-
 /* How much it is used is for the operator: tenants do not see each other's sessions. */
 void template_view(struct json *j, const struct core *c, const struct template_version *v,
 		   bool is_operator)
@@ -130,7 +111,7 @@ void template_view(struct json *j, const struct core *c, const struct template_v
 	json_bool(j, "start_restart", t->start_restart);
 	json_bool(j, "interpreter", t->interpreter);
 	json_raw(j, "offered_command", t->offered_command[0] == '\0' ? "null" : t->offered_command);
-	show_provenance(j, t->provenance);
+	json_view_lines(j, "provenance", t->provenance);
 	json_view_time(j, "created_at", t->created_ms);
 	if (is_operator) {
 		show_use(j, v);

@@ -56,19 +56,31 @@ static int load_guest(const char *state_dir, struct level_machine *m, struct err
 	m->files[SERVE_LEVEL_KERNEL] = f.kernel;
 	m->files[SERVE_LEVEL_INITRD] = f.initramfs;
 	(void)snprintf(m->guest_key, sizeof(m->guest_key), "%s", f.key);
+	(void)snprintf(m->guest_origin, sizeof(m->guest_origin),
+		       "kernel\t%s\npackage\t%s\nkernel_digest\tsha256:%s\n"
+		       "modules_digest\tsha256:%s\nagent_digest\tsha256:%s\n"
+		       "cordon\t" CORDON_VERSION "\n",
+		       f.manifest.release, f.manifest.package, f.manifest.vmlinux,
+		       f.manifest.modules, f.agent);
 	return 0;
 }
 
 /* Memory images are of one engine: another version may not read what this one has written. */
-static void add_engine(const struct guest_machine *machine, char key[static SERVE_GUEST_KEY_MAX])
+static void add_engine(const struct guest_machine *machine, struct level_machine *m)
 {
+	const char *accel = machine->use_kvm ? "kvm" : "tcg";
+	size_t n = strlen(m->guest_origin);
+	char *key = m->guest_key;
 	char text[SERVE_GUEST_KEY_MAX + 64];
 	uint8_t sum[SHA256_SIZE];
 
 	(void)snprintf(text, sizeof(text), "%s\nqemu %u.%u\n%s\n", key, machine->qemu[0],
-		       machine->qemu[1], machine->use_kvm ? "kvm" : "tcg");
+		       machine->qemu[1], accel);
 	sha256_of(text, strlen(text), sum);
 	hex_encode(sum, sizeof(sum), key);
+	(void)snprintf(m->guest_origin + n, sizeof(m->guest_origin) - n,
+		       "engine\tqemu %u.%u\naccelerator\t%s\n", machine->qemu[0], machine->qemu[1],
+		       accel);
 }
 
 static int find_microvm(const char *state_dir, struct level_machine *m, char note[static 160],
@@ -79,7 +91,7 @@ static int find_microvm(const char *state_dir, struct level_machine *m, char not
 	if (guest_machine_find(state_dir, &machine, e) < 0 || load_guest(state_dir, m, e) < 0)
 		return -1;
 	m->use_kvm = machine.use_kvm;
-	add_engine(&machine, m->guest_key);
+	add_engine(&machine, m);
 	guest_machine_accel_text(&machine, note, 160);
 	return 0;
 }

@@ -12,7 +12,8 @@ struct level_machine {
 	struct cell_level_state states[CELL_LEVELS];
 	int files[SERVE_LEVEL_FILES];	     /* owned: by enum serve_level_file; -1 if missing */
 	char guest_key[SERVE_GUEST_KEY_MAX]; /* of the guest's kernel and agent; "" if missing */
-	bool use_kvm;			     /* for guests; else they are emulated */
+	char guest_origin[SERVE_GUEST_ORIGIN_MAX]; /* of layer_origin.h; "" if missing */
+	bool use_kvm;				   /* for guests; else they are emulated */
 };
 
 /* runsc: its path; NULL or "": where it usually is. state_dir: of the server; the guest kernel is

@@ -58,6 +58,7 @@ int serve_levels(struct serve *s, struct err *e)
 	}
 	s->setup.use_kvm = s->levels.use_kvm;
 	memcpy(s->setup.guest_key, s->levels.guest_key, sizeof(s->setup.guest_key));
+	memcpy(s->setup.guest_origin, s->levels.guest_origin, sizeof(s->setup.guest_origin));
 	memcpy(s->setup.levels, s->levels.states, sizeof(s->setup.levels));
 	return 0;
 }

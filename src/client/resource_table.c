@@ -12,9 +12,19 @@
 #define ROWS_MAX 10000
 #define CELL_MAX 1024
 
+/* "a.b" is the member b of the object a. */
+static const json_t *find_member(const json_t *item, const char *name)
+{
+	const char *dot = strchr(name, '.');
+
+	if (dot == NULL)
+		return json_object_get(item, name);
+	return json_object_get(json_object_getn(item, name, (size_t)(dot - name)), dot + 1);
+}
+
 static void add_member(struct columns *t, const json_t *item, const char *name)
 {
-	const json_t *value = json_object_get(item, name);
+	const json_t *value = find_member(item, name);
 	char text[CELL_MAX];
 
 	if (json_is_integer(value) && (strcmp(name, "bytes") == 0 || strcmp(name, "size") == 0))

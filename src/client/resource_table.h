@@ -9,7 +9,7 @@ struct resource_table {
 	const char *path;	  /* such as /v1/keys */
 	const char *member;	  /* of the answer: the list */
 	const char *const *heads; /* of the table */
-	const char *const *names; /* of the members in its columns */
+	const char *const *names; /* of the members in its columns; "a.b": b of the object a */
 	size_t n;		  /* of both; at most COLUMNS_MAX */
 };
 

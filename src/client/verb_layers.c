@@ -19,10 +19,12 @@ static const struct option options[] = {
 	ARGS_COMMON(struct fields),
 };
 
-static const char *const heads[] = { "ID",    "TENANT", "KIND",	 "SIZE",
-				     "FILES", "USES",	"STATE", "CREATED" };
-static const char *const names[] = { "id",	"tenant", "kind",  "bytes",
-				     "entries", "uses",	  "state", "created_at" };
+static const char *const heads[] = { "ID",    "TENANT",	 "KIND",     "SIZE",   "FILES", "USES",
+				     "STATE", "CREATED", "TEMPLATE", "KERNEL", "STALE" };
+static const char *const names[] = {
+	"id",	      "tenant",		 "kind",	  "bytes", "entries", "uses", "state",
+	"created_at", "origin.template", "origin.kernel", "stale"
+};
 static const struct resource_table layers = { "/v1/layers", "layers", heads, names, COUNT(heads) };
 
 static int run(int argc, char **argv)
@@ -45,7 +47,16 @@ const struct verb verb_layers = {
 	.name = "layers",
 	.usage = "[options]",
 	.summary = "Lists what snapshots, templates and stopped sessions have on disk.",
-	.text = "For the operator.\n",
+	.text = "Images that guests of level microvm start from have the template that they were "
+		"made "
+		"for, and\n"
+		"the guest's kernel; with --json all of what they were made of (origin). STALE "
+		"says "
+		"what has\n"
+		"changed since: kernel (cordon guest install), agent (an upgrade of Cordon), "
+		"engine "
+		"(QEMU),\n"
+		"machine (its programs) or template. For the operator.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

@@ -178,6 +178,7 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	memcpy(o->levels, s->levels, sizeof(o->levels));
 	o->use_kvm = s->use_kvm != 0;
 	memcpy(o->guest_key, s->guest_key, sizeof(o->guest_key));
+	memcpy(o->guest_origin, s->guest_origin, sizeof(o->guest_origin));
 	memcpy(o->level_files, d->level_files, sizeof(o->level_files));
 	o->host.nlayers = s->host.nlayers;
 	for (uint32_t i = 0; i < s->host.nlayers && i < CELL_LAYERS_MAX; i++) {

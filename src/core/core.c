@@ -66,6 +66,11 @@ const struct core_options *core_options(const struct core *c)
 	return &c->o;
 }
 
+const char *core_guest_origin(const struct core *c)
+{
+	return c->o.guest_origin;
+}
+
 struct store *core_store(struct core *c)
 {
 	return c->store;

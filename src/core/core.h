@@ -52,7 +52,8 @@ struct core_options {
 	int level_files[SERVE_LEVEL_FILES]; /* borrowed: what engines need; -1: not there */
 	bool use_kvm;			    /* for guests of level microvm */
 	char guest_key[SERVE_GUEST_KEY_MAX];
-	struct core_host host;		  /* layers of the template "host" */
+	char guest_origin[SERVE_GUEST_ORIGIN_MAX]; /* see layer_origin.h */
+	struct core_host host;			   /* layers of the template "host" */
 	uint32_t template_root;		  /* index of the keeper's root that is template_dir */
 	char template_dir[CELL_PATH_MAX]; /* "": templates cannot be added */
 	bool has_volumes;		  /* there is a root of volumes, */
@@ -102,6 +103,8 @@ const struct cell_restrictions *core_restrictions(const struct core *c);
 const struct config *core_config(const struct core *c);
 const struct core_options *core_options(const struct core *c);
 struct store *core_store(struct core *c);
+/* What new guests are made of: layer_origin.h. */
+const char *core_guest_origin(const struct core *c);
 struct loop *core_loop(struct core *c);
 uint64_t core_started_ns(const struct core *c);
 

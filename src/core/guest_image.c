@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "core_private.h"
@@ -12,16 +13,17 @@
 #include "log.h"
 #include "session_memory.h"
 
-struct guest_image *guest_image_new(struct core *c, const char *root, const char *source)
+struct guest_image *guest_image_new(const struct session *source, const char *root)
 {
 	struct guest_image *g = calloc(1, sizeof(*g));
 
 	assert(g != NULL);
 	*g = (struct guest_image){
-		.users = 1, .core = c, .image = { -1, -1 }, .changes = -1, .later = -1
+		.users = 1, .core = source->core, .image = { -1, -1 }, .changes = -1, .later = -1
 	};
 	(void)snprintf(g->root, sizeof(g->root), "%s", root);
-	(void)snprintf(g->source, sizeof(g->source), "%s", source);
+	memcpy(g->source, source->row.id, sizeof(g->source));
+	memcpy(g->guest, source->row.guest_origin, sizeof(g->guest));
 	return g;
 }
 

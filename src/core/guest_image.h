@@ -7,14 +7,16 @@
 #pragma once
 
 #include "live_guest.h"
-#include "store.h"
+#include "store_session.h"
 
 struct core;
+struct session;
 
 struct guest_image {
 	unsigned users;
-	char root[STORE_ID_MAX];   /* its root image: a layer */
-	char source[STORE_ID_MAX]; /* the session that it was taken of */
+	char root[STORE_ID_MAX];     /* its root image: a layer */
+	char source[STORE_ID_MAX];   /* the session that it was taken of, */
+	char guest[STORE_GUEST_MAX]; /* and what its guest was made of: layer_origin.h */
 	struct core *core;
 	char held[STORE_ID_MAX]; /* by this name it counts: held_memory.h; "": it is a template's */
 	uint64_t bytes;
@@ -26,7 +28,8 @@ struct guest_image {
 	int later;		   /* owned: to the engine that waits for them; -1 */
 };
 
-struct guest_image *guest_image_new(struct core *c, const char *root, const char *source);
+/* root: the source's root image, a layer. */
+struct guest_image *guest_image_new(const struct session *source, const char *root);
 struct guest_image *guest_image_use(struct guest_image *g);
 /* NULL is allowed. The last user frees it; an engine that waits fails then. */
 void guest_image_unuse(struct guest_image *g);

@@ -110,11 +110,12 @@ static int add(struct core *c, const char *version, const char *session,
 
 int guest_layers_insert(struct core *c, const char *version, const char *session,
 			const struct layer_writing *w, const struct storage_reply *made,
-			const char *kind, const char *digest, struct err *e)
+			const char *kind, const char *digest, const char *origin, struct err *e)
 {
 	struct store_layer row = { .bytes = made->bytes,
 				   .entries = made->entries,
-				   .created_ms = core_now_ms() };
+				   .created_ms = core_now_ms(),
+				   .origin = origin };
 
 	(void)snprintf(row.kind, sizeof(row.kind), "%s", kind);
 	(void)snprintf(row.digest, sizeof(row.digest), "%s", digest);

@@ -27,7 +27,8 @@ int guest_layers_add_session(struct core *c, const char *session, const char *la
  */
 int guest_layers_insert(struct core *c, const char *version, const char *session,
 			const struct layer_writing *w, const struct storage_reply *made,
-			const char *kind, const char *digest, struct err *e) MUST_USE;
+			const char *kind, const char *digest, const char *origin,
+			struct err *e) MUST_USE;
 
 /* No version uses it any more: it is damaged. */
 void guest_layers_drop(struct core *c, const char *layer);

@@ -45,6 +45,7 @@ static void release(struct memory_image *g)
 	storage_link_cancel(&g->core->storage, &g->job);
 	layers_settle(&g->core->layers, &g->writing, false);
 	io_close_all(g->image, LIVE_GUEST_IMAGE);
+	free(g->origin);
 	free(g);
 }
 
@@ -161,7 +162,7 @@ static void on_saved(struct completion *done, const struct err *e)
 	struct err why;
 	bool good = e == NULL && !g->stale &&
 		    guest_layers_insert(g->core, g->version, "", &g->writing, &g->job.reply,
-					"memory", g->digest, &why) == 0;
+					"memory", g->digest, g->origin, &why) == 0;
 
 	if (good)
 		memcpy(g->layer, g->writing.id, sizeof(g->layer));
@@ -486,6 +487,10 @@ static struct memory_image *add(struct core *c, const struct memory_image_ask *a
 	g = calloc(1, sizeof(*g));
 	assert(g != NULL);
 	*g = (struct memory_image){ .core = c, .image = { -1, -1 }, .job.fd = -1 };
+	g->origin = calloc(1, LAYER_ORIGIN_MAX);
+	assert(g->origin != NULL);
+	layer_origin_of_memory(ask->root, ask->memory_bytes, ask->vcpus, c->o.guest_origin,
+			       g->origin);
 	memcpy(g->digest, digest, sizeof(g->digest));
 	memcpy(g->version, ask->version->row.id, sizeof(g->version));
 	memcpy(g->tenant, ask->version->row.tenant, sizeof(g->tenant));

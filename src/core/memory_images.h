@@ -25,6 +25,7 @@ struct memory_image {
 	int image[LIVE_GUEST_IMAGE]; /* owned: memory, devices, sealed; -1: not there yet */
 	uint64_t bytes;		     /* of memory that it takes: grows with what guests touch */
 	uint64_t made_bytes;	     /* the same when it was made or loaded */
+	char *origin;		     /* owned: see layer_origin.h */
 	uint64_t used_ns;
 	struct completions waiters;
 	/* The rest is memory_images.c's. */

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "clock.h"
 #include "core_private.h"
@@ -30,21 +29,6 @@ static void on_opened(struct completion *done, const struct err *e);
 
 /* ---- names */
 
-/* When packages of the machine were changed last, as far as directories show it. */
-static void add_machine(struct sha256 *h)
-{
-	static const char *const places[] = { "/usr",	    "/usr/bin",	  "/usr/lib",
-					      "/usr/share", "/usr/local", "/var/lib/dpkg/status",
-					      "/etc" };
-
-	for (size_t i = 0; i < COUNT(places); i++) {
-		struct stat st = { 0 };
-
-		if (stat(places[i], &st) == 0)
-			sha256_add(h, &st.st_mtim, sizeof(st.st_mtim));
-	}
-}
-
 static void name_image(const struct template_stack *stack, char ret[STORE_LAYER_DIGEST_MAX])
 {
 	char text[TEMPLATE_STACK_TEXT], hex[2 * SHA256_SIZE + 1];
@@ -56,7 +40,7 @@ static void name_image(const struct template_stack *stack, char ret[STORE_LAYER_
 	sha256_add(&h, FORMAT, strlen(FORMAT));
 	sha256_add(&h, text, strlen(text));
 	if (stack->base == TEMPLATE_BASE_HOST)
-		add_machine(&h);
+		layer_origin_add_machine(&h);
 	sha256_end(&h, sum);
 	hex_encode(sum, sizeof(sum), hex);
 	(void)snprintf(ret, STORE_LAYER_DIGEST_MAX, "root:%s", hex);
@@ -168,7 +152,7 @@ static void on_made(struct completion *done, const struct err *e)
 	struct err why;
 	bool good = e == NULL &&
 		    guest_layers_insert(g->core, g->version, g->session, &g->writing, &g->job.reply,
-					ROOT_IMAGE_KIND, g->digest, &why) == 0;
+					ROOT_IMAGE_KIND, g->digest, g->origin, &why) == 0;
 
 	if (good) {
 		memcpy(g->layer, g->writing.id, sizeof(g->layer));
@@ -288,7 +272,8 @@ static void on_later(struct loop_task *t)
 	end(g, NULL);
 }
 
-static struct root_image *add(struct core *c, const struct root_image_user *u, const char *digest)
+static struct root_image *add(struct core *c, const struct root_image_user *u,
+			      const struct template_stack *stack, const char *digest)
 {
 	struct root_image *g = calloc(1, sizeof(*g));
 
@@ -299,6 +284,7 @@ static struct root_image *add(struct core *c, const struct root_image_user *u, c
 	memcpy(g->version, u->version->row.id, sizeof(g->version));
 	(void)snprintf(g->session, sizeof(g->session), "%s", u->session);
 	(void)snprintf(g->tenant, sizeof(g->tenant), "%s", u->tenant);
+	layer_origin_of_root(u->version, stack, g->origin);
 	g->of = template_use(u->version);
 	LIST_PUSH(&c->root_images, g);
 	return g;
@@ -316,7 +302,7 @@ void root_image_get(struct core *c, const struct root_image_user *u,
 	g = find_open(c, u, digest);
 	if (g == NULL) {
 		keep_few_open(c);
-		g = add(c, u, digest);
+		g = add(c, u, stack, digest);
 		if (start(g, u, stack, &e) < 0) {
 			completion_end_soon(w, c->loop, &e);
 			release(g);

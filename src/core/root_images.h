@@ -11,6 +11,7 @@
 
 #include "completion.h"
 #include "storage_link.h"
+#include "layer_origin.h"
 #include "layers.h"
 #include "store_layer.h"
 
@@ -33,8 +34,9 @@ struct root_image {
 	char version[STORE_ID_MAX]; /* of the template that it is made for */
 	char session[STORE_ID_MAX]; /* the same; "": for all sessions of the version */
 	char tenant[STORE_ID_MAX];
-	char layer[STORE_ID_MAX]; /* "": not known yet */
-	int fd;			  /* owned: for reading; -1: not there yet */
+	char layer[STORE_ID_MAX];      /* "": not known yet */
+	int fd;			       /* owned: for reading; -1: not there yet */
+	char origin[LAYER_ORIGIN_MAX]; /* see layer_origin.h */
 	uint64_t used_ns;
 	struct completions waiters;
 	/* The rest is root_images.c's. */

@@ -269,9 +269,9 @@ static void take_changes(struct session_memory *m, struct guest_image *g)
 }
 
 /* The image of a session's memory, for others. */
-static struct guest_image *take_image(struct session_memory *m, const char *source)
+static struct guest_image *take_image(struct session_memory *m, const struct session *source)
 {
-	struct guest_image *g = guest_image_new(m->core, m->root, source);
+	struct guest_image *g = guest_image_new(source, m->root);
 
 	if (m->base < 0) {
 		g->image[0] = TAKE_FD(m->image[0]);
@@ -307,7 +307,7 @@ static void on_remembered(struct completion *c, const struct err *e)
 		check_end(f);
 		return;
 	}
-	f->image = take_image(f->memory, f->id);
+	f->image = take_image(f->memory, f->source);
 	make_all(f, NULL, f->source->own); /* below what is in the memory, as in the source */
 }
 
@@ -333,7 +333,7 @@ static int begin_image(struct session_fork *f, struct err *e)
 
 	if (base < 0)
 		return err_sys(e, "memory of a guest");
-	g = guest_image_new(f->core, f->memory->root, f->id);
+	g = guest_image_new(f->source, f->memory->root);
 	g->image[0] = base;
 	g->pending = true;
 	memcpy(g->held, s->row.image, sizeof(g->held));

@@ -393,6 +393,22 @@ static void on_root(struct completion *done, const struct err *e)
 
 /* ---- the beginning */
 
+static_assert(STORE_GUEST_MAX >= SERVE_GUEST_ORIGIN_MAX, "the text fits into rows");
+
+void session_guest_set_origin(struct session *s)
+{
+	const char *text = "";
+
+	if (s->image != NULL)
+		text = s->image->guest;
+	else if (template_has_memory(s->template))
+		text = s->template->row.provenance;
+	else if (session_level(s)->engine == CELL_ENGINE_MICROVM)
+		text = s->core->o.guest_origin;
+	(void)snprintf(s->row.guest_origin, sizeof(s->row.guest_origin), "%.*s",
+		       STORE_GUEST_MAX - 1, text);
+}
+
 /* The images that it goes on with: [root, memory]. Returns how many there are; the files of a
  * snapshot with memory are nowhere else. */
 static int find_own(struct guest_boot *b, struct err *e)
@@ -430,6 +446,7 @@ static void prepare_vm(struct guest_boot *b)
 		return;
 	}
 	memset(b->layers, 0, sizeof(b->layers));
+	memcpy(s->row.guest_origin, s->core->o.guest_origin, sizeof(s->core->o.guest_origin));
 	b->wait = (struct completion){ .on_done = on_root, .arg = b };
 	if (n < 0 || session_spec_stack(s->template, &s->row, s->own, &stack, NULL, &e) < 0)
 		completion_end_soon(&b->wait, s->core->loop, &e);

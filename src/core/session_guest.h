@@ -32,6 +32,10 @@ bool session_guest_stopping(struct session *s);
 /* Identity and limits of its guest. */
 void session_guest_request(const struct session *s, struct boot_request *ret);
 
+/* A new session: notes what its guest is made of (layer_origin.h), which is that of the memory that
+ * it goes on with, or what new guests are made of. */
+void session_guest_set_origin(struct session *s);
+
 /* The session has got a cell that was made in advance (guest_at_hand.h): writes that it uses the
  * root image. */
 int session_guest_claim(const struct session *s, struct err *e) MUST_USE;

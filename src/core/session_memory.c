@@ -11,6 +11,7 @@
 #include "core_private.h"
 #include "held_memory.h"
 #include "io.h"
+#include "layer_origin.h"
 #include "log.h"
 #include "memory_images.h"
 #include "quota.h"
@@ -122,7 +123,10 @@ static int write_row(struct session_memory *m, struct err *e)
 	struct store_layer row = { .bytes = m->job.reply.bytes,
 				   .entries = m->job.reply.entries,
 				   .created_ms = core_now_ms() };
+	char origin[LAYER_ORIGIN_MAX];
 
+	layer_origin_of_session(m->session, m->root, origin);
+	row.origin = origin;
 	memcpy(row.id, m->writing.id, sizeof(row.id));
 	memcpy(row.kind, m->kind, sizeof(row.kind));
 	memcpy(row.tenant, m->writing.tenant, sizeof(row.tenant));

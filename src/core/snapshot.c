@@ -254,6 +254,7 @@ static int insert(struct snapshot *p, struct err *e)
 		row.memory_bytes = p->memory_bytes;
 		row.memory_profile = p->memory_profile;
 		row.memory_read_only = p->memory_read_only;
+		row.provenance = p->guest;
 		row.bytes = p->memory->bytes;
 		rand_id("tpl_", row.id, sizeof(row.id));
 		if (write_memory(p, row.id, e) < 0)
@@ -339,6 +340,7 @@ static int prepare(struct session *s, const char *name, struct snapshot *p, stru
 	p->memory_bytes = s->row.limits.memory_bytes;
 	p->memory_profile = s->row.profile;
 	p->memory_read_only = s->row.read_only;
+	memcpy(p->guest, s->row.guest_origin, sizeof(p->guest));
 	if (p->with_memory && session_parts_check_memory(s, false, e) < 0)
 		return -1;
 	if (set_name(p, s->tenant, name, e) < 0 || check_name_is_free(p, s, e) < 0 ||

@@ -35,6 +35,7 @@ struct snapshot {
 	uint32_t level;
 	uint64_t memory_bytes; /* of its guest */
 	uint32_t memory_profile;
+	char guest[STORE_GUEST_MAX]; /* what the guest was made of: layer_origin.h */
 	bool memory_read_only;
 	uint64_t keep_ms;
 	char tenant[STORE_ID_MAX], source[STORE_ID_MAX];

@@ -188,10 +188,8 @@ static void make_key(const struct guest_manifest *m, const char *init_hash, char
 int guest_files_load(int dir, int init, struct guest_files *ret, struct err *e)
 {
 	struct guest_files f = { .kernel = -1 };
-	char init_hash[GUEST_HEX];
 
-	if (guest_manifest_read(dir, &f.manifest, e) < 0 ||
-	    guest_files_hash(init, init_hash, e) < 0)
+	if (guest_manifest_read(dir, &f.manifest, e) < 0 || guest_files_hash(init, f.agent, e) < 0)
 		return -1;
 	OWN_FD kernel = memfd_create("vmlinux", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	OWN_FD initramfs = memfd_create("initramfs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -202,7 +200,7 @@ int guest_files_load(int dir, int init, struct guest_files *ret, struct err *e)
 	    append_checked(dir, "modules", f.manifest.modules, initramfs, e) < 0 ||
 	    seal(kernel, e) < 0 || seal(initramfs, e) < 0)
 		return -1;
-	make_key(&f.manifest, init_hash, f.key);
+	make_key(&f.manifest, f.agent, f.key);
 	f.kernel = TAKE_FD(kernel);
 	f.initramfs = TAKE_FD(initramfs);
 	*ret = f;

@@ -43,6 +43,7 @@ int guest_files_hash(int fd, char ret_hex[GUEST_HEX], struct err *e) MUST_USE;
 struct guest_files {
 	struct guest_manifest manifest;
 	int kernel, initramfs; /* owned: sealed memfds */
+	char agent[GUEST_HEX]; /* SHA-256 of cordon-init */
 	/* Changes with the kernel, a module or cordon-init: part of the key of a memory image. */
 	char key[GUEST_HEX];
 };

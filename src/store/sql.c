@@ -27,7 +27,7 @@
 	"cpu_millis, pids, "                                                                 \
 	"disk_bytes, inodes, nofile, output_bytes, env, mounts, state, reason, started_ms, " \
 	"ended_ms, deadline_ms, paused_since_ms, paused_total_ms, boot_id, pid, detail, "    \
-	"cold, image, image_bytes, "                                                         \
+	"cold, image, image_bytes, guest_origin, "                                           \
 	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
 	"policy, secrets, used_cpu_us, used_memory_peak, used_disk, used_bytes_out, "        \
 	"net_bytes_in, net_bytes_out, net_requests, size, keep_diff, diff_bytes, diff_why, " \
@@ -85,8 +85,16 @@
 	"provenance, offered_command, cpu_millis, memory_bytes, expires_ms, start_restart, " \
 	"interpreter, memory_profile, memory_read_only"
 
-#define LAYER_COLUMNS "id, tenant, kind, bytes, entries, created_ms, state, digest"
-#define LAYER_ROW LAYER_COLUMNS ", (SELECT count(*) FROM layer_use WHERE layer = id)"
+#define LAYER_COLUMNS "id, tenant, kind, bytes, entries, created_ms, state, digest, origin"
+/* Versions of templates that use a layer as an image of guests (STORE_LAYER_GUEST_OF_TEMPLATE);
+ * with an end: those of which sessions can be made. */
+#define LAYER_VERSIONS                                                         \
+	"EXISTS (SELECT 1 FROM layer_use JOIN template ON template.id = owner" \
+	" WHERE layer = layer.id AND owner_kind = 5"
+#define LAYER_ROW                                                                                  \
+	LAYER_COLUMNS ", (SELECT count(*) FROM layer_use WHERE layer = layer.id), " LAYER_VERSIONS \
+		      ") AND NOT " LAYER_VERSIONS " AND (current OR template.id IN"                \
+		      " (SELECT version FROM template_tag)))"
 
 #define VOLUME_COLUMNS "id, tenant, name, kind, state, bytes, created_ms, expires_ms, generation"
 
@@ -167,10 +175,10 @@ const char *const sql_text[] = {
 
 	[SQL_SESSION_INSERT] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
 		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5
-		", ?, ?, ?, ?, ?, ?)",
+		", ?, ?, ?, ?, ?, ?, ?)",
 	[SQL_SESSION_STATE] = "UPDATE session SET state = ?, reason = ?, started_ms = ?, ended_ms = ?,"
 		" deadline_ms = ?, paused_since_ms = ?, paused_total_ms = ?, boot_id = ?, pid = ?,"
-		" detail = ?, cold = ?, image = ?, image_bytes = ? WHERE id = ?",
+		" detail = ?, cold = ?, image = ?, image_bytes = ?, guest_origin = ? WHERE id = ?",
 	[SQL_SESSION_SETTINGS] = "UPDATE session SET timeout_ms = ?, idle_ms = ?, on_timeout = ?,"
 		" on_idle = ?, metadata = ?, rules = ?, network = ?, client = ?, policy = ?,"
 		" secrets = ?, size = ? WHERE id = ?",
@@ -382,7 +390,7 @@ const char *const sql_text[] = {
 	[SQL_TEMPLATE_TAG_EACH] = "SELECT template_id, tag, version, created_ms FROM template_tag"
 		" ORDER BY template_id, tag",
 
-	[SQL_LAYER_INSERT] = "INSERT INTO layer (" LAYER_COLUMNS ") VALUES (" Q5 ", ?, ?, ?)",
+	[SQL_LAYER_INSERT] = "INSERT INTO layer (" LAYER_COLUMNS ") VALUES (" Q5 ", ?, ?, ?, ?)",
 	[SQL_LAYER_GET] = "SELECT " LAYER_ROW " FROM layer WHERE id = ?",
 	[SQL_LAYER_FIND] = "SELECT " LAYER_ROW " FROM layer"
 		" WHERE tenant = ? AND digest = ? AND digest <> '' AND state = 0 LIMIT 1",

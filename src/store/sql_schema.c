@@ -394,6 +394,11 @@ static const char version_37[] =
 static const char version_38[] =
 	"ALTER TABLE template ADD COLUMN memory_profile INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE template ADD COLUMN memory_read_only INTEGER NOT NULL DEFAULT 0;";
+
+/* What images of guests, and the guests of sessions, were made of. */
+static const char version_39[] =
+	"ALTER TABLE layer ADD COLUMN origin TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE session ADD COLUMN guest_origin TEXT NOT NULL DEFAULT '';";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
@@ -402,6 +407,6 @@ const char *const sql_schema_steps[] = {
 	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
 	version_22, version_23, version_24, version_25, version_26, version_27, version_28,
 	version_29, version_30, version_31, version_32, version_33, version_34, version_35,
-	version_36, version_37, version_38,
+	version_36, version_37, version_38, version_39,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -18,6 +18,7 @@ int store_layer_insert(struct store *s, const struct store_layer *row, struct er
 	stmt_u64(&q, row->created_ms);
 	stmt_u64(&q, STORE_LAYER_READY);
 	stmt_text(&q, row->digest);
+	stmt_text(&q, row->origin == NULL ? "" : row->origin);
 	return stmt_run(&q, true, "layer", row->id, e);
 }
 
@@ -31,7 +32,9 @@ static void read_row(struct stmt *q, struct store_layer *ret)
 	ret->created_ms = stmt_get_u64(q);
 	ret->state = stmt_get_u32(q);
 	stmt_copy_text(q, ret->digest, sizeof(ret->digest));
+	ret->origin = stmt_get_text(q);
 	ret->uses = stmt_get_u64(q);
+	ret->is_of_old_versions = stmt_get_u64(q) != 0;
 }
 
 static int get(struct stmt *q, const char *id, struct store_layer *ret, struct err *e)
@@ -43,6 +46,7 @@ static int get(struct stmt *q, const char *id, struct store_layer *ret, struct e
 	else if (got == 0)
 		got = err_set(e, ERR_NOT_FOUND, "store: layer %.80s: not found", id);
 	stmt_close(q);
+	ret->origin = NULL; /* gone with the statement */
 	return got > 0 ? 0 : -1;
 }
 

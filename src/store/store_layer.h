@@ -35,7 +35,11 @@ struct store_layer {
 	uint64_t created_ms;
 	uint32_t state;			     /* enum store_layer_state */
 	char digest[STORE_LAYER_DIGEST_MAX]; /* of its content; "": not known */
-	uint64_t uses;			     /* read only */
+	const char *origin; /* of images of guests: layer_origin.h; NULL: none. Read by
+			     * store_layer_each() only */
+	/* Read only: */
+	uint64_t uses;
+	bool is_of_old_versions; /* templates use it, none of which sessions can be made of */
 };
 
 typedef int store_layer_fn(const struct store_layer *row, void *cookie);

@@ -45,6 +45,7 @@ static void put_state(struct stmt *q, const struct store_session *row)
 	stmt_u64(q, row->cold);
 	stmt_text(q, row->image);
 	stmt_u64(q, row->image_bytes);
+	stmt_text(q, row->guest_origin);
 }
 
 static void put_settings(struct stmt *q, const struct store_session *row)
@@ -110,6 +111,7 @@ static void read_row(struct stmt *q, struct store_session *ret)
 	ret->cold = stmt_get_u32(q);
 	stmt_copy_text(q, ret->image, sizeof(ret->image));
 	ret->image_bytes = stmt_get_u64(q);
+	stmt_copy_text(q, ret->guest_origin, sizeof(ret->guest_origin));
 	ret->timeout_ms = stmt_get_u64(q);
 	ret->idle_ms = stmt_get_u64(q);
 	ret->on_timeout = stmt_get_u32(q);

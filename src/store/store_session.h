@@ -19,6 +19,8 @@ struct store_usage {
 	uint64_t net_bytes_in, net_bytes_out, net_requests;
 };
 
+#define STORE_GUEST_MAX 640
+
 struct store_session {
 	/* What it is: written once. */
 	char id[STORE_ID_MAX]; /* session_id.h */
@@ -49,6 +51,8 @@ struct store_session {
 	 */
 	char image[STORE_ID_MAX];
 	uint64_t image_bytes;
+	/* What its guest was made of when it was started, lines "word\ttext"; "": no guest. */
+	char guest_origin[STORE_GUEST_MAX];
 
 	/* Its settings: store_session_update_settings(). */
 	uint64_t timeout_ms, idle_ms;

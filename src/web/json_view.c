@@ -35,6 +35,24 @@ void json_view_time(struct json *j, const char *name, uint64_t ms)
 	json_text(j, name, text);
 }
 
+void json_view_lines(struct json *j, const char *name, const char *lines)
+{
+	char word[64];
+
+	json_open(j, name, '{');
+	for (const char *line = lines; *line != '\0';) {
+		size_t n = strcspn(line, "\n"), tab = strcspn(line, "\t");
+
+		if (tab < n && tab < sizeof(word)) {
+			memcpy(word, line, tab);
+			word[tab] = '\0';
+			json_bytes(j, word, line + tab + 1, n - tab - 1);
+		}
+		line += n + (line[n] == '\n');
+	}
+	json_close(j, '}');
+}
+
 void json_view_limits(struct json *j, const char *name, const struct store_limits *l)
 {
 	json_open(j, name, '{');

@@ -12,10 +12,11 @@
 #include "cell_level.h"
 #include "keeper_msg.h"
 
-#define SERVE_VERSION 5
+#define SERVE_VERSION 6
 #define SERVE_LISTENERS_MAX 8
 #define SERVE_ROOTS_MAX 8
 #define SERVE_GUEST_KEY_MAX 72
+#define SERVE_GUEST_ORIGIN_MAX 640
 
 /* Files that engines need: descriptors that are sent with BOOT (boot_msg.h). */
 enum serve_level_file {
@@ -108,6 +109,7 @@ struct serve_setup {
 	uint32_t use_kvm;		     /* guests of level microvm run on the processor */
 	char guest_key[SERVE_GUEST_KEY_MAX]; /* changes with the guest's kernel and agent, and QEMU
 					      */
+	char guest_origin[SERVE_GUEST_ORIGIN_MAX]; /* the same in words: lines "word\ttext" */
 	struct serve_host host;
 	uint32_t template_root; /* the keeper's root that is template_dir, by number */
 	char template_dir[CELL_PATH_MAX];

@@ -5,9 +5,11 @@ restart can spoil them for others.
     test_guest_images.py CORDON [name ...]"""
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import threading
@@ -113,6 +115,39 @@ def test_an_image_outlives_the_template_that_it_was_made_for():
     server.reaches(made[1], "stopped", 60)
     equal(len(layers("root")), 1, "the other template uses it")
     remove("two", create("two"))
+
+
+def command(*words):
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+    done = subprocess.run([server.program, *words], env=env, capture_output=True, text=True, timeout=60, check=False)
+    equal((done.returncode, done.stderr), (0, ""), f"cordon {words}")
+    return done.stdout
+
+
+def origins(kind):
+    return [(x["origin"], x["stale"]) for x in server.want(200, "GET", "/v1/layers")["layers"] if x["kind"] == kind]
+
+
+def test_images_say_what_they_were_made_of():
+    """And what has changed since: here the template, of which a session of the old version lives on."""
+    template("made")
+    session = create("made")
+    wait_for(lambda: layers("memory"), 60, name="the memory image on disk")
+    (root, stale), = origins("root")
+    equal((root["template"], root["base"], stale), ("made", "vm", []), str(root))
+    (memory, stale), = origins("memory")
+    equal((memory["template"], memory["root"], memory["memory"], stale), ("made", layers("root")[0], "128M", []), str(memory))
+    manifest = dict(line.split(" ", 1) for line in pathlib.Path(server.state, "guest", "manifest").read_text().splitlines())
+    equal((memory["kernel"], memory["package"], memory["kernel_digest"]), (manifest["kernel"], manifest["package"], "sha256:" + manifest["vmlinux"]))
+    check(memory["accelerator"] in ("kvm", "tcg") and memory["engine"].startswith("qemu ") and memory["cordon"], str(memory))
+    shown = command("layers")
+    check(re.search(rf"^{layers('memory')[0]} .* made +{re.escape(manifest['kernel'])} +-$", shown, re.M), shown)
+    make_tree(os.path.join(server.state, "templates", "vm2"), "another vm")
+    server.want(201, "POST", "/v1/templates", {"name": "made", "root": {"kind": "layers", "layers": ["vm2"]}})
+    equal(([x for _, x in origins("root")], [x for _, x in origins("memory")]), ([["template"]], [["template"]]))
+    check(re.search(r" template$", command("layers"), re.M), "shown")
+    remove("made", session)
+    wait_for(lambda: not layers("root"), 60, name="the end of the image")
 
 
 def test_memory_images_of_many_sizes_leave_the_root_image():

@@ -94,12 +94,19 @@ def test_a_paused_session_outlives_an_upgrade(server):
     goes_on(server, session, counting)
     fresh = create(server)  # the template's guest is booted again, with the new agent
     equal(ask(server, fresh, "echo up")["stdout"], "up\n")
-    memory = [x for x in server.want(200, "GET", "/v1/layers")["layers"] if x["kind"] == "memory"]
-    equal(len(memory), 2, "memory images of the template: one for each version")
+    stale, new = images(server, "memory")  # of the template: one for each version
+    equal((stale["stale"], new["stale"]), (["agent"], []))
+    check(stale["origin"]["agent_digest"] != new["origin"]["agent_digest"], str(new["origin"]))
     pause(server, session)  # again, by the new version
+    own, = [x for x in server.want(200, "GET", "/v1/layers")["layers"] if x["origin"].get("session") == session]
+    equal((own["stale"], own["origin"]["agent_digest"]), (["agent"], stale["origin"]["agent_digest"]), "the agent is the one in its memory")
     goes_on(server, session, counting)
     for one in (session, fresh):
         server.delete(one)
+
+
+def images(server, kind):
+    return [x for x in server.want(200, "GET", "/v1/layers")["layers"] if x["kind"] == kind]
 
 
 def reboot(server):

@@ -1,6 +1,7 @@
 /* Layers in the store: one without a use becomes dying in the transaction that took the last use
  * away, and never gets a use again. */
 #include "store_layer.h"
+#include "store_template.h"
 
 #include "store_support.h"
 
@@ -133,5 +134,59 @@ static void swept(void)
 	end_store(s);
 }
 
-TEST_MAIN({ "uses", uses }, { "whole or not at all", whole }, { "replaced", replaced },
-	  { "sums and digests", sums_and_digests }, { "swept", swept })
+/* Of one layer: its origin, and whether only old versions use it. */
+static int note(const struct store_layer *row, void *cookie)
+{
+	char *text = cookie;
+
+	(void)snprintf(text, 64, "%s%s", row->origin, row->is_of_old_versions ? "old" : "new");
+	return 0;
+}
+
+static void check_note(struct store *s, const char *want)
+{
+	char text[64] = "";
+	struct err e;
+
+	MUST(store_layer_each(s, false, note, text, &e));
+	CHECK_STR(text, want);
+}
+
+static void add_version(struct store *s, const char *id)
+{
+	struct store_template row = { .name = "x", .layers = "", .mounts = "", .env = "" };
+	struct err e;
+
+	row.user = row.workdir = row.start_command = row.ready_command = "";
+	row.provenance = row.offered_command = "";
+	(void)snprintf(row.id, sizeof(row.id), "%s", id);
+	MUST(store_template_insert(s, &row, &e));
+}
+
+/* An image of guests is old when no version that uses it is the current one. */
+static void origins(void)
+{
+	static const layer_id one[] = { "lay_1" };
+	struct store_layer row = { .id = "lay_1", .kind = "root", .origin = "a\tb\n" };
+	struct store *s = new_store();
+	struct err e;
+
+	add_version(s, "tpl_1");
+	MUST(store_begin(s, &e));
+	MUST(store_layer_insert(s, &row, &e));
+	MUST(store_layer_use(s, STORE_LAYER_GUEST_OF_SESSION, "ses_1", one, 1, &e));
+	MUST(store_commit(s, &e));
+	check_note(s, "a\tb\nnew"); /* a session's own */
+	MUST(store_layer_use(s, STORE_LAYER_GUEST_OF_TEMPLATE, "tpl_1", one, 1, &e));
+	check_note(s, "a\tb\nnew");
+	add_version(s, "tpl_2");
+	check_note(s, "a\tb\nold");
+	MUST(store_layer_use(s, STORE_LAYER_GUEST_OF_TEMPLATE, "tpl_2", one, 1, &e));
+	check_note(s, "a\tb\nnew");
+	MUST(store_layer_get(s, "lay_1", &row, &e));
+	CHECK(row.origin == NULL);
+	end_store(s);
+}
+
+TEST_MAIN({ "uses", uses }, { "origins", origins }, { "whole or not at all", whole },
+	  { "replaced", replaced }, { "sums and digests", sums_and_digests }, { "swept", swept })
