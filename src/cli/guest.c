@@ -13,6 +13,7 @@
 #include "exit_codes.h"
 #include "guest_files.h"
 #include "guest_install.h"
+#include "guest_package.h"
 
 struct guest_options {
 	const char *state_dir, *deb, *initramfs;
@@ -40,6 +41,20 @@ static int install(const struct guest_options *o, struct err *e)
 	return 0;
 }
 
+/* What apt has now, if there is an apt that knows. */
+static void show_newest(const struct guest_manifest *m)
+{
+	char newest[GUEST_PACKAGE_MAX];
+	bool is_newer;
+	struct err e;
+
+	if (guest_package_newest(m->package, newest, &is_newer, &e) < 0)
+		(void)printf("newest   not known: %s\n", e.msg);
+	else
+		(void)printf("newest   %s%s\n", newest,
+			     is_newer ? ", newer: `cordon guest install` gets it" : "");
+}
+
 static int show(int dir, struct err *e)
 {
 	struct guest_manifest m;
@@ -48,6 +63,7 @@ static int show(int dir, struct err *e)
 		return -1;
 	(void)printf("kernel   %s\npackage  %s\nvmlinux  sha256:%s\nmodules  sha256:%s\n",
 		     m.release, m.package, m.vmlinux, m.modules);
+	show_newest(&m);
 	return 0;
 }
 
@@ -150,7 +166,10 @@ const struct verb guest_verb = {
 		"state directory. The package is not installed on this machine. Needs dpkg-deb, "
 		"lz4 or zstd, and\n"
 		"xz for modules of Debian 13. A running server uses the new kernel after its next "
-		"start.\n",
+		"start.\n"
+		"\n"
+		"Without install it shows what is installed, and the newest package that apt knows "
+		"by its lists.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = guest_main,

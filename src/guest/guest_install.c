@@ -13,37 +13,17 @@
 #include <sys/syscall.h>
 
 #include "cpio.h"
+#include "guest_package.h"
 #include "guest_tool.h"
 #include "kernel_image.h"
 #include "kernel_modules.h"
 #include "own.h"
 #include "rmtree.h"
 
-#define META_PACKAGE "linux-image-cloud-amd64"
 #define WORK ".guest-new" /* beside the folder; has: deb, tree, out */
 #define EXCHANGE 2	  /* RENAME_EXCHANGE, which musl does not have */
 
 /* ---- the package */
-
-/* The kernel package that the meta package stands for today. */
-static int find_package(char *ret_name, size_t cap, struct err *e)
-{
-	static const char *const argv[] = { "apt-cache", "depends", META_PACKAGE, NULL };
-	static const char key[] = "Depends: linux-image-";
-	char text[4096];
-	const char *at;
-
-	if (guest_tool_read(argv, text, sizeof(text), e) < 0)
-		return err_wrap(e, "find " META_PACKAGE);
-	at = strstr(text, key);
-	if (at == NULL)
-		return err_set(e, ERR_NOT_FOUND,
-			       "apt knows no " META_PACKAGE ": run apt-get update, or give the "
-			       "package with --deb");
-	at += sizeof("Depends: ") - 1;
-	(void)snprintf(ret_name, cap, "%.*s", (int)strcspn(at, " \n"), at);
-	return 0;
-}
 
 static int download(int folder, struct err *e)
 {
@@ -53,7 +33,7 @@ static int download(int folder, struct err *e)
 			       "download", package, NULL };
 	const struct guest_tool t = { .argv = argv, .dir = folder, .in = -1, .out = -1 };
 
-	if (find_package(package, sizeof(package), e) < 0)
+	if (guest_package_find(package, e) < 0)
 		return -1;
 	return guest_tool_run(&t, e) < 0 ? err_wrap(e, "download %s", package) : 0;
 }

@@ -113,6 +113,21 @@ def test_a_guest_that_cannot_boot():
     has(text, "cordon-init: boot: ", "the guest's console")
 
 
+def test_guest_shows_a_newer_kernel():
+    """By apt's lists, or why there is none to compare with."""
+    with tempfile.TemporaryDirectory() as name:
+        manifest = pathlib.Path(name) / "guest" / "manifest"
+        manifest.parent.mkdir()
+        text = (guest_kernel.state(CORDON) / "guest" / "manifest").read_text()
+        for version, is_newer in ("0.1-1", True), ("999.1-1", False), (None, False):
+            package = f"linux-image-x_{version}_amd64.deb" if version else "given.deb"
+            manifest.write_text(re.sub(r"^package .*$", f"package {package}", text, flags=re.M))
+            shown = subprocess.run([CORDON, "guest", "--state-dir", name], capture_output=True, text=True, timeout=120, check=True).stdout
+            check(re.search(r"^newest   (linux-image-\S+_\S+|not known: .+)", shown, re.M), shown)
+            if "not known" not in shown:
+                equal(", newer: `cordon guest install` gets it\n" in shown, is_newer, shown)
+
+
 def test_missing_parts_say_how_to_get_them():
     with tempfile.TemporaryDirectory() as name:
         got = doctor("--runsc", "/bin/true", "--state-dir", name)
