@@ -236,6 +236,25 @@ def test_few_guests_boot_for_images_and_none_without_a_session():
     remove("many", create("many", 140))
 
 
+def test_the_image_of_a_build_counts_for_its_tenant():
+    """The template is everyone's; what is built above it is in no quota but the builder's."""
+    server.want(201, "POST", "/v1/templates", {"name": "shared", "level": "microvm", "root": {"kind": "layers", "layers": ["vm"]}})
+    builder, key = server.tenant("builder")
+    build = server.want(201, "POST", "/v1/templates/builds", {"name": "built"}, key=key)
+    steps = [{"type": "RUN", "args": [command, "root"]} for command in ("touch /made", "sleep 1000")]
+    where = f"/v1/templates/builds/{build['id']}"
+    server.want(202, "POST", where + "/start", {"fromTemplate": "shared", "steps": steps}, key=key)
+
+    def owners():
+        return sorted(x["tenant"] or "" for x in server.want(200, "GET", "/v1/layers")["layers"] if x["kind"] == "root")
+    wait_for(lambda: len(owners()) == 2, BOOT, name="the image for the second step")
+    equal(owners(), ["", builder], "the template's, and that of the layers of the build")
+    server.want(204, "DELETE", where, key=key)
+    wait_for(lambda: owners() == [""], 60, name="the end of the build's image")
+    remove("shared")
+    wait_for(lambda: not layers("root"), 60, name="the end of the template's")
+
+
 def test_an_image_that_is_damaged_is_made_again():
     template("bad")
     session = create("bad", 160)
