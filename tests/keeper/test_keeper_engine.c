@@ -101,6 +101,28 @@ static void says(const char *script, const char *want)
 	"cd /tmp && touch f && python3 -c 'import os; os.setxattr(\"f\", \"user.a\", b\"1\")' " \
 	"2> /dev/null && echo yes || echo no"
 
+/* As an engine that was taken over: a file system of terminals of its own, in a mount namespace of
+ * its own. The flags of the second mount take `nodev` from it. 64 terminals are the cell's. */
+#define MANY_TERMINALS                                                                          \
+	"unshare -Ur unshare -m --propagation unchanged python3 -c '\n"                         \
+	"import ctypes, os\n"                                                                   \
+	"c = ctypes.CDLL(None, use_errno=True)\n"                                               \
+	"print(c.mount(b\"x\", b\"/mnt\", b\"devpts\", 0xe, b\"newinstance,ptmxmode=0666\"))\n" \
+	"print(c.mount(b\"none\", b\"/mnt\", None, 0x1021, None))\n"                            \
+	"try:\n"                                                                                \
+	"    held = [os.open(\"/mnt/ptmx\", os.O_RDWR | os.O_NOCTTY) for i in range(100)]\n"    \
+	"    print(len(held))\n"                                                                \
+	"except OSError as e:\n"                                                                \
+	"    print(e.strerror)\n' 2>&1"
+
+static void gvisor_gets_no_more_terminals(void)
+{
+	begin();
+	make("terminals", CELL_ENGINE_GVISOR);
+	says(MANY_TERMINALS, "0\n0\nPermission denied\n");
+	end();
+}
+
 static void gvisor_has_what_runsc_needs(void)
 {
 	begin();
@@ -175,6 +197,7 @@ static void refused_without_shim(void)
 }
 
 TEST_MAIN({ "gvisor has what runsc needs", gvisor_has_what_runsc_needs },
+	  { "gvisor gets no more terminals", gvisor_gets_no_more_terminals },
 	  { "microvm is locked", microvm_is_locked },
 	  { "containers are as before", containers_are_as_before },
 	  { "no capabilities outside", no_capabilities_outside },
