@@ -49,6 +49,9 @@ struct live_cell_events {
 	void (*on_egress_listens)(struct live_cell *c, const struct agent_event *v);
 	/* Something happened to its guest: v->stage is an enum boot_guest. May be NULL. */
 	void (*on_guest)(struct live_cell *c, const struct agent_event *v);
+	/* Its guest was stopped for a request that nothing waits for any more: it is to be let run.
+	 * May be NULL. */
+	void (*on_stopped)(struct live_cell *c);
 };
 
 /* A program in the cell, as one of its users sees it. */

@@ -7,9 +7,12 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "clock.h"
 #include "io.h"
 #include "log.h"
 
+/* A little more than the shim takes for all of its steps: doc/levels.md, States. */
+#define WAIT_MS 200000U
 #define EVENTS_MAX 10000U /* each writes a row; a guest that hangs takes 30 seconds for two */
 
 struct live_guest {
@@ -19,9 +22,15 @@ struct live_guest {
 	int base_fd; /* owned: what its memory maps; -1: nothing, or it is not known */
 	bool booting;
 	enum agent_type answer;	      /* that is expected of the call */
-	struct live_guest_call *call; /* borrowed: under way; NULL: none, or cancelled */
+	struct live_guest_call *call; /* borrowed: under way; NULL: none, cancelled, or late */
 	bool waits;		      /* the answer has not come yet */
+	bool stay;		      /* it was asked to stop */
+	bool late;		      /* the time of the call is over */
+	struct live_cell *cell;	      /* that has it */
+	struct loop_timer timer;
 };
+
+unsigned live_guest_wait_ms = WAIT_MS;
 
 static struct live_guest *guest_of(struct live_cell *c)
 {
@@ -29,6 +38,7 @@ static struct live_guest *guest_of(struct live_cell *c)
 		c->guest = calloc(1, sizeof(*c->guest));
 		assert(c->guest != NULL);
 		c->guest->base_fd = -1;
+		c->guest->cell = c;
 	}
 	return c->guest;
 }
@@ -97,21 +107,63 @@ static int failure(struct live_cell *c, const char *what, const struct agent_eve
 	return -1;
 }
 
-/* The answer to a request has come, or will not come. */
-static void finish(struct live_cell *c, int *image, const struct err *e)
+static void set_state(struct live_cell *c, const struct agent_event *v, const char *text)
 {
-	struct live_guest *g = c->guest;
+	log_info("guest", "session_id=%s state=%s text=%s", c->id, boot_guest_word(v->stage), text);
+	c->guest_state = v->stage;
+	if (c->events->on_guest != NULL)
+		c->events->on_guest(c, v);
+}
+
+/* Tells the caller, if there still is one. */
+static void tell(struct live_guest *g, int *image, const struct err *e)
+{
 	struct live_guest_call *k = g->call;
 
-	g->waits = false;
 	g->call = NULL;
-	if (k == NULL) {
-		if (image != NULL)
-			io_close_all(image, LIVE_GUEST_IMAGE);
-		return;
-	}
 	k->cell = NULL;
 	k->on_done(k, image, e);
+}
+
+/* The answer to a request has come, or will not come. A guest that was stopped for a caller that is
+ * gone is let run. */
+static void finish(struct live_cell *c, int *image, const struct err *e)
+{
+	const struct agent_event alive = { .stage = BOOT_GUEST_ALIVE };
+	struct live_guest *g = c->guest;
+	bool stopped = image != NULL && g->stay, late = g->late;
+
+	loop_timer_cancel(c->cells->loop, &g->timer);
+	g->waits = g->late = false;
+	if (g->call != NULL) {
+		tell(g, image, e);
+		return;
+	}
+	if (image != NULL)
+		io_close_all(image, LIVE_GUEST_IMAGE);
+	if (late && c->guest_state == BOOT_GUEST_UNRESPONSIVE &&
+	    (e == NULL || e->reason != REASON_GONE))
+		set_state(c, &alive, "PID 1 of the cell has answered");
+	if (stopped && c->events->on_stopped != NULL)
+		c->events->on_stopped(c);
+}
+
+/* PID 1 bounds each of its steps itself: it does not run, or was taken over. What it does not
+ * answer is under way until it does, or ends: no other request is sent. */
+static void on_late(struct loop_timer *t)
+{
+	const struct agent_event silent = { .stage = BOOT_GUEST_UNRESPONSIVE };
+	struct live_guest *g = t->arg;
+	struct live_cell *c = g->cell;
+	struct err e;
+
+	g->late = true;
+	if (c->guest_state == BOOT_GUEST_ALIVE)
+		set_state(c, &silent, "PID 1 of the cell does not answer");
+	(void)err_set_reason(&e, REASON_TIMEOUT, "the guest has not answered for %u s",
+			     live_guest_wait_ms / 1000);
+	if (g->call != NULL)
+		tell(g, NULL, &e);
 }
 
 static void on_answer(struct live_cell *c, enum agent_type type, const struct agent_event *v)
@@ -120,6 +172,10 @@ static void on_answer(struct live_cell *c, enum agent_type type, const struct ag
 	struct live_guest_call *k = c->guest->call;
 	struct err e;
 
+	if (type == AGENT_SNAPSHOT_DONE && v->sys == BOOT_SYS_ENDED) {
+		live_guest_lost(c);
+		return;
+	}
 	if (v->sys != 0) {
 		(void)failure(c, type == AGENT_BOOTED ? "resumed" : "saved", v, &e);
 		finish(c, NULL, &e);
@@ -149,11 +205,7 @@ static void on_guest(struct live_cell *c, const struct agent_event *v)
 		return;
 	agent_read_text(&c->agent, v, text, sizeof(text));
 	n = strlen(text);
-	log_info("guest", "session_id=%s state=%s text=%s", c->id, boot_guest_word(v->stage),
-		 n > LOGGED ? text + n - LOGGED : text);
-	c->guest_state = v->stage;
-	if (c->events->on_guest != NULL)
-		c->events->on_guest(c, v);
+	set_state(c, v, n > LOGGED ? text + n - LOGGED : text);
 }
 
 int live_guest_check(struct live_cell *c, enum agent_type type, struct err *e)
@@ -201,6 +253,7 @@ void live_guest_free(struct live_cell *c)
 		return;
 	if (c->guest->call != NULL)
 		c->guest->call->cell = NULL;
+	loop_timer_cancel(c->cells->loop, &c->guest->timer);
 	io_close_all(c->guest->fds, c->guest->nfds);
 	io_close_all(&c->guest->base_fd, 1);
 	free(c->guest);
@@ -218,12 +271,15 @@ static int check(const struct live_cell *c, struct err *e)
 	return 0;
 }
 
-static void begin(struct live_cell *c, enum agent_type answer, struct live_guest_call *k)
+static void begin(struct live_cell *c, enum agent_type answer, bool stay, struct live_guest_call *k)
 {
 	struct live_guest *g = guest_of(c);
 
 	g->answer = answer;
 	g->waits = true;
+	g->stay = stay;
+	g->timer = (struct loop_timer){ .on_expire = on_late, .arg = g };
+	loop_timer_set(c->cells->loop, &g->timer, clock_now_ns() + live_guest_wait_ms * CLOCK_MS);
 	g->call = k;
 	k->cell = c;
 	live_cell_flush(c);
@@ -237,7 +293,7 @@ void live_guest_snapshot(struct live_cell *c, bool stay, struct live_guest_call 
 	if (check(c, &e) < 0 || agent_send_snapshot(&c->agent, stay, k->changes_max, &e) < 0)
 		k->on_done(k, NULL, &e);
 	else
-		begin(c, AGENT_SNAPSHOT_DONE, k);
+		begin(c, AGENT_SNAPSHOT_DONE, stay, k);
 }
 
 void live_guest_resume(struct live_cell *c, const struct boot_request *r, struct live_guest_call *k)
@@ -250,7 +306,7 @@ void live_guest_resume(struct live_cell *c, const struct boot_request *r, struct
 	if (check(c, &e) < 0 || agent_send_resume(&c->agent, &again, &e) < 0)
 		k->on_done(k, NULL, &e);
 	else
-		begin(c, AGENT_BOOTED, k);
+		begin(c, AGENT_BOOTED, false, k);
 }
 
 void live_guest_cancel(struct live_guest_call *k)

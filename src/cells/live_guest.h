@@ -29,9 +29,14 @@ struct live_guest_call {
 	bool only_changes;
 };
 
+/* How long an answer is waited for: then on_done is called with REASON_TIMEOUT, and the guest
+ * counts as unresponsive until the answer comes. Tests set it. */
+extern unsigned live_guest_wait_ms;
+
 /* Stops the guest, and writes its memory; stay: it is not let run again but by
  * live_guest_resume(). After an error it runs, unless the cell is dead. ERR_CONFLICT: a request is
- * under way, or there is no guest. */
+ * under way, or there is no guest. If it stops for a caller that has cancelled, or whose time was
+ * over, on_stopped() of the cell follows. */
 void live_guest_snapshot(struct live_cell *c, bool stay, struct live_guest_call *k);
 /* Lets it run, with this identity and these limits. */
 void live_guest_resume(struct live_cell *c, const struct boot_request *r,

@@ -393,6 +393,14 @@ static void on_cell_guest(struct live_cell *cell, const struct agent_event *v)
 		log_warn("event could not be written", "session_id=%s error=%s", s->row.id, e.msg);
 }
 
+static void on_cell_stopped(struct live_cell *cell)
+{
+	struct session *s = cell->owner;
+
+	if (s->row.state < SESSION_STOPPING && s->cell == cell)
+		session_memory_go_on(s);
+}
+
 const struct live_cell_events session_cell_events = {
 	.on_up = on_cell_up,
 	.on_dead = on_cell_dead,
@@ -403,6 +411,7 @@ const struct live_cell_events session_cell_events = {
 	.on_synced = on_cell_synced,
 	.on_egress_listens = on_cell_egress_listens,
 	.on_guest = on_cell_guest,
+	.on_stopped = on_cell_stopped,
 };
 
 void session_adopted_cold(struct session *s)

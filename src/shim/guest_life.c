@@ -67,6 +67,10 @@ static bool only_changes;	  /* its result */
 static int image[2] = { -1, -1 }; /* until SNAPSHOT_DONE is sent */
 static struct loop_timer timer;
 static unsigned ticks; /* left, in states that wait */
+static struct {
+	int sys; /* 0: it has not */
+	enum boot_stage stage;
+} save_failed; /* the guest goes on; the answer follows */
 
 static void engine_done(struct completion *c, const struct err *e);
 
@@ -140,7 +144,7 @@ static void quiesce(void)
 {
 	guest_messages_quiesce();
 	carrier_hold(true);
-	enter(QUIESCING, ANSWER_S);
+	enter(QUIESCING, state == HOLDING ? ticks : ANSWER_S); /* one bound for both */
 }
 
 void guest_life_settle(void)
@@ -170,7 +174,7 @@ static void end_guest(enum boot_guest what, int sys, enum boot_stage stage)
 	if (owed == ANSWER_BOOTED && !has_run)
 		return; /* the answer says it */
 	if (owed == ANSWER_SNAPSHOT)
-		answer_snapshot(sys, BOOT_AT_SNAPSHOT);
+		answer_snapshot(BOOT_SYS_ENDED, stage);
 	report_gone(what, console_file());
 }
 
@@ -278,14 +282,17 @@ static void on_going(void)
 	}
 	run_on();
 	if (answering == ANSWER_SNAPSHOT)
-		answer_snapshot(0, 0);
+		answer_snapshot(save_failed.sys, save_failed.stage);
+	save_failed.sys = 0;
 }
 
-/* A snapshot that failed: the guest goes on, if the engine can let it. */
+/* A snapshot that failed: the guest goes on, if the engine can let it. If that has ended, which is
+ * often why the snapshot failed, the answer says so. */
 static void on_save_failed(const struct err *e)
 {
 	console_note(e->msg);
-	answer_snapshot(sys_of(e), call.stage);
+	save_failed.sys = sys_of(e);
+	save_failed.stage = call.stage;
 	begin_going_on();
 }
 
@@ -308,7 +315,7 @@ static void engine_done(struct completion *c, const struct err *e)
 	} else if (was == GOING_ON) {
 		on_going();
 	} else if (was == STOPPING) {
-		begin_call(SAVING, ENGINE_S);
+		begin_call(SAVING, ticks); /* one bound for both */
 		call.changes_max = changes_max;
 		ops->snapshot(engine, &call);
 	} else if (was == SAVING) {

@@ -7,6 +7,7 @@
  * returns a whole request with all values in range, or an error. Pure. */
 #pragma once
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -76,6 +77,9 @@ enum boot_stage {
 	BOOT_AT_STATE,	  /* a request that makes no sense now: a second BOOT, no guest yet */
 	BOOT_STAGES
 };
+
+/* The errno of a SNAPSHOT_DONE that says that there is no guest any more; GUEST follows. */
+#define BOOT_SYS_ENDED ESRCH
 
 /* In GUEST. After PANICKED, BROKE and EXITED the shim exits, and the cell ends. */
 enum boot_guest {

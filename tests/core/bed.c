@@ -128,6 +128,11 @@ void bed_says(enum agent_type type, const struct agent_event *v)
 	say(type, &with_handle, NULL, 0);
 }
 
+void bed_says_with(enum agent_type type, const struct agent_event *v, const int *fds, size_t n)
+{
+	say(type, v, fds, n);
+}
+
 static void start_it(bool results)
 {
 	const struct agent_event v = { .handle = bed.handle,

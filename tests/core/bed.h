@@ -81,5 +81,7 @@ void bed_started(void);
 /* The same with a pipe for results, which nobody has asked for. */
 void bed_started_with_results(void);
 void bed_says(enum agent_type type, const struct agent_event *v);
+/* Something else, with descriptors, which stay the caller's. */
+void bed_says_with(enum agent_type type, const struct agent_event *v, const int *fds, size_t n);
 void bed_close_output(void);
 void bed_pid1_dies(void);

@@ -2,8 +2,8 @@
  * descriptor that comes in the place of the kernel, or of the engine at level gvisor. Stopping and
  * going on do nothing; a snapshot is two small files. In the place of the root image is a text,
  * which is printed on the console; with F as its first letter the start fails, with S the first
- * snapshot, with P the guest is pinged often. Linked into the test's shim in place of the real
- * engines. */
+ * snapshot, with D the engine ends during that, with P the guest is pinged often. Linked into the
+ * test's shim in place of the real engines. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 
 struct engine {
 	const struct engine_host *host;
-	bool fails; /* the next snapshot */
+	bool fails; /* the next snapshot, */
+	bool dies;  /* and then it cannot let the guest go on */
 };
 
 static struct engine *fake_new(const struct engine_host *host)
@@ -47,7 +48,8 @@ static void fake_start(struct engine *g, const struct boot_request *r, const int
 		completion_end(&c->done, &e);
 		return;
 	}
-	g->fails = text[0] == 'S';
+	g->dies = text[0] == 'D';
+	g->fails = text[0] == 'S' || g->dies;
 	if (text[0] == 'P')
 		guest_ping_ms = 50;
 	c->fds[0] = fcntl(fds[boot_fds_index(r->fds, guest)], F_DUPFD_CLOEXEC, 3);
@@ -60,6 +62,19 @@ static void fake_switch(struct engine *g, struct engine_call *c)
 {
 	(void)g;
 	completion_end(&c->done, NULL);
+}
+
+static void fake_go_on(struct engine *g, struct engine_call *c)
+{
+	struct err e = { 0 };
+
+	if (!g->dies) {
+		fake_switch(g, c);
+		return;
+	}
+	errno = EPIPE;
+	(void)err_sys(&e, "the fake engine has ended");
+	completion_end(&c->done, &e);
 }
 
 static int sealed(const char *text, size_t n)
@@ -108,7 +123,7 @@ static const struct engine_ops fake = {
 	.new = fake_new,
 	.start = fake_start,
 	.stop = fake_switch,
-	.go_on = fake_switch,
+	.go_on = fake_go_on,
 	.snapshot = fake_snapshot,
 	.on_exit = fake_on_exit,
 	.free = fake_free,

@@ -91,6 +91,26 @@ static void a_snapshot_that_fails_lets_the_guest_go_on(void)
 	bed_end();
 }
 
+/* The failure is that of its engine, which has ended: that is told, not what failed by it. */
+static void an_engine_that_ends_while_it_saves(void)
+{
+	struct agent_event v;
+
+	bed_start();
+	bed_boot("D");
+	(void)guest_greet();
+	guest_say_event(AGENT_SYNCED, &bed_nothing, NULL, 0);
+	(void)bed_hear(AGENT_BOOTED);
+	CHECK(agent_send_snapshot(&agent, true, 0, &e) == 0);
+	(void)guest_hear(GUEST_QUIESCE);
+	guest_say(GUEST_QUIESCED, 0, NULL, 0);
+	v = bed_hear(AGENT_SNAPSHOT_DONE);
+	CHECK(v.sys == BOOT_SYS_ENDED && agent.nfds == 0);
+	CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_EXITED);
+	CHECK(bed_is_over(WAIT_MS));
+	bed_end();
+}
+
 /* A clone waits until RESUME, with which it gets its identity; its programs are reported before. */
 static void a_paused_clone_is_resumed(void)
 {
@@ -131,4 +151,5 @@ TEST_MAIN({ "snapshots are taken", snapshots_are_taken },
 	  { "a busy guest is saved", a_busy_guest_is_saved },
 	  { "a snapshot that fails lets the guest go on",
 	    a_snapshot_that_fails_lets_the_guest_go_on },
+	  { "an engine that ends while it saves", an_engine_that_ends_while_it_saves },
 	  { "a paused clone is resumed", a_paused_clone_is_resumed })
