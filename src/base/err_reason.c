@@ -10,6 +10,7 @@ static const struct {
 } reasons[] = {
 	[REASON_NONE] = { "", ERR_NONE },
 	[REASON_GONE] = { "gone", ERR_CONFLICT },
+	[REASON_LOST] = { "lost", ERR_CONFLICT },
 	[REASON_UNAUTHORIZED] = { "unauthorized", ERR_DENIED },
 	[REASON_UNAVAILABLE] = { "unavailable", ERR_SYSTEM },
 	[REASON_TIMEOUT] = { "timeout", ERR_SYSTEM },

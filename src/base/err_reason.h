@@ -7,9 +7,12 @@
  * API (doc/openapi.yaml): add rows, do not rename them. */
 #pragma once
 
+#include <stdbool.h>
+
 enum err_reason {
 	REASON_NONE,
 	REASON_GONE,	     /* the session has ended or is paused; waiting does not help */
+	REASON_LOST,	     /* the same, by a failure of the server, the machine or an engine */
 	REASON_UNAUTHORIZED, /* no valid key was given */
 	REASON_UNAVAILABLE,  /* a part of the server is missing or busy: try again */
 	REASON_TIMEOUT,	     /* a part of the server did not answer in time */
@@ -49,3 +52,9 @@ enum err_reason {
 	REASON_QUEUE_TIMEOUT, /* a queued session was not started in time */
 	REASONS
 };
+
+/* Has the session ended, for whatever reason? */
+static inline bool err_reason_is_gone(enum err_reason r)
+{
+	return r == REASON_GONE || r == REASON_LOST;
+}

@@ -142,7 +142,7 @@ static void finish(struct live_cell *c, int *image, const struct err *e)
 	if (image != NULL)
 		io_close_all(image, LIVE_GUEST_IMAGE);
 	if (late && c->guest_state == BOOT_GUEST_UNRESPONSIVE &&
-	    (e == NULL || e->reason != REASON_GONE))
+	    (e == NULL || !err_reason_is_gone(e->reason)))
 		set_state(c, &alive, "PID 1 of the cell has answered");
 	if (stopped && c->events->on_stopped != NULL)
 		c->events->on_stopped(c);
@@ -243,7 +243,7 @@ void live_guest_lost(struct live_cell *c)
 
 	if (c->guest == NULL || !c->guest->waits)
 		return;
-	(void)err_set_reason(&e, REASON_GONE, "the guest has ended");
+	(void)err_set_reason(&e, REASON_LOST, "the guest has ended");
 	finish(c, NULL, &e);
 }
 

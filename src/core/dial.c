@@ -229,7 +229,7 @@ static int check(struct session *s, uint16_t port, struct err *e)
 		(void)err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
 			      session_shown_name(&s->row));
 		if (s->row.state >= SESSION_STOPPING)
-			e->reason = REASON_GONE;
+			e->reason = session_gone_reason(&s->row);
 		return -1;
 	}
 	/* An older PID 1 would connect to the listener of cordon-egress. */

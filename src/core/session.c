@@ -58,7 +58,7 @@ void session_when_over(struct session *s, struct completion *c)
 		completion_begin(c, s->core->loop, &s->when_over);
 		return;
 	}
-	(void)err_set_reason(&e, REASON_GONE, "session %s was stopped", s->row.id);
+	(void)err_set_reason(&e, session_gone_reason(&s->row), "session %s was stopped", s->row.id);
 	completion_end_soon(c, s->core->loop, &e);
 }
 
@@ -81,7 +81,7 @@ struct session *session_live(struct core *c, const struct tenant *t, const char 
 	}
 	if (session_get(c, t, id, &row, e) < 0)
 		return NULL;
-	(void)err_set_reason(e, REASON_GONE, "session %s is %s (%s)", id,
+	(void)err_set_reason(e, session_gone_reason(&row), "session %s is %s (%s)", id,
 			     session_state_name((enum session_state)row.state),
 			     session_reason_name((enum session_reason)row.reason));
 	store_session_release(&row);

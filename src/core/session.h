@@ -51,6 +51,9 @@ enum session_action {
 
 const char *session_state_name(enum session_state s);
 const char *session_reason_name(enum session_reason r); /* "" for none */
+/* Why a request for a session that has ended fails: REASON_LOST if neither a client nor a program
+ * in it has ended it, else REASON_GONE. */
+enum err_reason session_gone_reason(const struct store_session *row);
 /* The state that interfaces, events and messages show: that of the row, but SESSION_STOPPED for a
  * session that is paused without a cell and starts at its next use. One that has ended is told
  * from it by ended_ms. */
@@ -124,7 +127,7 @@ bool session_drop_queued(struct session *s, const struct err *why);
 int session_get(struct core *c, const struct tenant *t, const char *id, struct store_session *ret,
 		struct err *e) MUST_USE;
 
-/* A live session of that tenant. ERR_NOT_FOUND; REASON_GONE if it is stopped. */
+/* A live session of that tenant. ERR_NOT_FOUND; REASON_GONE or REASON_LOST if it is stopped. */
 struct session *session_live(struct core *c, const struct tenant *t, const char *id, struct err *e);
 
 /* A live session of any tenant, or NULL: for callers that check a token instead of a key. */

@@ -56,6 +56,18 @@ const char *session_reason_name(enum session_reason r)
 	return r < SESSION_REASONS ? reasons[r] : "unknown";
 }
 
+enum err_reason session_gone_reason(const struct store_session *row)
+{
+	static const bool is_failure[SESSION_REASONS] = {
+		[SESSION_KILLED] = true,
+		[SESSION_CRASHED] = true,
+		[SESSION_HOST_RESTART] = true,
+		[SESSION_ENGINE_EXITED] = true,
+	};
+
+	return row->reason < SESSION_REASONS && is_failure[row->reason] ? REASON_LOST : REASON_GONE;
+}
+
 bool session_is_cold(const struct store_session *row)
 {
 	return row->cold == COLD_YES || row->cold == COLD_BLANK || row->cold == COLD_MEMORY;

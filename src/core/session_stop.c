@@ -72,8 +72,8 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 	s->row.detail = detail; /* a constant */
 	session_note_usage(s);
 	save_stopping(s, reason);
-	(void)err_set_reason(&e, REASON_GONE, "session %s was stopped (%s)", s->row.id,
-			     session_reason_name((enum session_reason)s->row.reason));
+	(void)err_set_reason(&e, session_gone_reason(&s->row), "session %s was stopped (%s)",
+			     s->row.id, session_reason_name((enum session_reason)s->row.reason));
 	loop_timer_cancel(s->core->loop, &s->timer);
 	session_lose_executions(s);
 	while (s->file_ops != NULL)

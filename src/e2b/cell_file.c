@@ -44,7 +44,7 @@ int cell_file_start(const struct cell_file *f, struct file_call *c, struct reque
 
 bool cell_file_is_gone(const struct err *e)
 {
-	return e->reason == REASON_GONE;
+	return err_reason_is_gone(e->reason);
 }
 
 struct meaning {

@@ -128,7 +128,7 @@ void sandbox_missing(struct request *r)
 
 void sandbox_fail(struct request *r, const struct err *e)
 {
-	if (e->code == ERR_NOT_FOUND || e->reason == REASON_GONE)
+	if (e->code == ERR_NOT_FOUND || err_reason_is_gone(e->reason))
 		sandbox_missing(r);
 	else
 		reply_error(r, e);

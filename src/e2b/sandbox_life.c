@@ -218,7 +218,7 @@ static void on_paused(struct completion *w, const struct err *e)
 
 	if (e == NULL)
 		reply_empty(r, 204);
-	else if (e->code == ERR_CONFLICT && e->reason != REASON_GONE)
+	else if (e->code == ERR_CONFLICT && !err_reason_is_gone(e->reason))
 		/* Clients take 409 for "paused already", and it is not. */
 		reply_code(r, 503, "unavailable", e->msg);
 	else

@@ -38,6 +38,7 @@ struct meaning {
 
 static const struct meaning by_reason[REASONS] = {
 	[REASON_GONE] = { 410, NULL, false },
+	[REASON_LOST] = { 410, "gone", true },
 	[REASON_UNAUTHORIZED] = { 401, NULL, false },
 	[REASON_UNAVAILABLE] = UNAVAILABLE,
 	[REASON_TIMEOUT] = UNAVAILABLE,
@@ -185,6 +186,12 @@ static void log_failure(const struct request *r, int status, const char *message
 			  exchange_id(r->x), r->session_id, status, message, dropped);
 }
 
+/* 501 is not: the client asks for what this server, or the level of a session, cannot do. */
+static bool is_servers(int status)
+{
+	return status >= 500 && status != 501;
+}
+
 /* 429 and 503 carry a Retry-After header, unless the dialect has begun a stream, in which it writes
  * the failure. */
 static void send_error(struct request *r, const struct meaning *m, const char *message,
@@ -197,14 +204,14 @@ static void send_error(struct request *r, const struct meaning *m, const char *m
 		(void)snprintf(seconds, sizeof(seconds), "%u", retry_s == 0 ? 1 : retry_s);
 		exchange_header(r->x, "Retry-After", seconds);
 	}
-	if (m->status >= 500)
+	if (is_servers(m->status))
 		log_failure(r, m->status, message);
 	r->dialect->fail(r, &f);
 }
 
 void reply_code(struct request *r, int status, const char *code, const char *message)
 {
-	const struct meaning m = { .status = status, .word = code, .platform = status >= 500 };
+	const struct meaning m = { .status = status, .word = code, .platform = is_servers(status) };
 
 	send_error(r, &m, message, 1);
 }

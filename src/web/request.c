@@ -204,7 +204,7 @@ struct session *request_session(struct request *r)
 int request_owns(struct request *r, struct session **ret_live, struct err *e)
 {
 	*ret_live = session_live(r->core, r->tenant, r->session_id, e);
-	if (*ret_live != NULL || e->reason == REASON_GONE)
+	if (*ret_live != NULL || err_reason_is_gone(e->reason))
 		return 0;
 	return -1;
 }

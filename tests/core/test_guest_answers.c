@@ -147,17 +147,23 @@ static void an_end_is_told_as_gone(void)
 	bed_until(is_asked);
 	bed_says_with(AGENT_SNAPSHOT_DONE, &v, NULL, 0);
 	bed_until(has_ended);
-	CHECK(last.reason == REASON_GONE);
+	CHECK(last.reason == REASON_LOST);
 	end();
 }
 
+/* As any request for the session after it. */
 static void a_death_is_told_as_gone(void)
 {
+	char id[STORE_ID_MAX];
+	struct err e;
+
 	make();
 	bed_until(is_asked);
+	memcpy(id, bed.session->row.id, sizeof(id));
 	bed_pid1_dies();
 	bed_until(has_ended);
-	CHECK(last.reason == REASON_GONE);
+	CHECK(last.reason == REASON_LOST);
+	CHECK(session_live(bed.core, bed.tenant, id, &e) == NULL && e.reason == REASON_LOST);
 	check_once(1);
 }
 

@@ -6,6 +6,8 @@ asked, and never replaced by another.
     test_levels.py CORDON [name ...]
 """
 import os
+import re
+import signal
 import subprocess
 import sys
 
@@ -55,6 +57,17 @@ def test_e2b_is_refused(server):
     status, _, body = server.request("POST", "/v2/sandboxes", {"templateID": "base", "metadata": {"cordon.level": "gvisor"}})
     equal((status, body["code"]), (501, 501), body)
     has(body["message"], "level gvisor")
+    check(not re.search("level=error .*status=501", server.log()), "a request that this server cannot do is no error of it")
+
+
+def test_who_has_ended_a_session(server):
+    killed, deleted = server.create()["id"], server.create()["id"]
+    os.kill(server.cell_pids(killed)[0], signal.SIGKILL)
+    server.delete(deleted)
+    for session, fault in (killed, "platform"), (deleted, "user"):
+        server.reaches(session, "stopped", 30)
+        status, _, body = server.request("POST", f"/v1/sessions/{session}/pause")
+        equal((status, body["error"]["code"], body["error"]["fault"]), (410, "gone", fault), body)
 
 
 def test_an_agent_is_refused(server):
