@@ -98,7 +98,8 @@ struct core {
 
 	struct tenant *tenants;
 	unsigned requests;	 /* of all of them */
-	unsigned diffs;		 /* being read */
+	unsigned diffs;		 /* being read, those of guests not counted */
+	unsigned guest_diffs;	 /* the same, of guests */
 	struct grant *grants;	 /* what is open because of a key */
 	struct loop_task revoke; /* calls the owners of revoked grants */
 	/* session_queue.c */

@@ -209,6 +209,7 @@ struct session_diff {
 	struct tenant *tenant;
 	struct keeper_call *call;
 	struct guest_reader *reader; /* owned; NULL: a keeper reads */
+	bool reads_guest;
 	struct completion ready;
 	bool still; /* the programs of a guest stand still meanwhile: set by the caller */
 	int pipe;   /* owned */

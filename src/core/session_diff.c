@@ -22,6 +22,8 @@
 #define GUEST_MS 120000	 /* for all of a list that a guest writes: it may never end */
 #define TENANT_MAX 4
 #define NODE_MAX 8 /* as many readers as the keeper has */
+/* Of guests, beside those: a hostile one keeps its place for GUEST_MS. */
+#define GUESTS_MAX 4
 
 /* Ends everything that could call back. Repeatable. */
 static void release(struct session_diff *d)
@@ -35,7 +37,7 @@ static void release(struct session_diff *d)
 	io_close_all(&d->pipe, 1);
 	guest_reader_free(d->reader);
 	d->reader = NULL;
-	d->core->diffs--;
+	--*(d->reads_guest ? &d->core->guest_diffs : &d->core->diffs);
 	d->tenant->diffs--;
 	d->core = NULL;
 }
@@ -109,10 +111,11 @@ static int admit(const struct session *s, struct err *e)
 		return err_set_reason(e, REASON_QUOTA_DIFFS,
 				      "the changes of %d sessions are being read already",
 				      TENANT_MAX);
-	if (s->core->diffs >= NODE_MAX)
+	bool guest = guest_reader_is_needed(s);
+	unsigned max = guest ? GUESTS_MAX : NODE_MAX;
+	if ((guest ? s->core->guest_diffs : s->core->diffs) >= max)
 		return err_set_reason(e, REASON_CAPACITY_DIFFS,
-				      "the changes of %d sessions are being read already",
-				      NODE_MAX);
+				      "the changes of %u sessions are being read already", max);
 	if (s->cell == NULL)
 		return err_set(e, ERR_CONFLICT, "session %s has no cell", s->row.id);
 	return session_level_check(s, CELL_CAN_DIFF, "diff", e);
@@ -192,7 +195,8 @@ void session_diff(struct session *s, struct session_diff *d)
 	completion_set_deadline(&d->end, SILENCE_MS, "changes of the session");
 	d->core = s->core;
 	d->tenant = s->tenant;
-	d->core->diffs++;
+	d->reads_guest = guest_reader_is_needed(s);
+	++*(d->reads_guest ? &d->core->guest_diffs : &d->core->diffs);
 	d->tenant->diffs++;
 	d->pipe = -1;
 	d->call = NULL;

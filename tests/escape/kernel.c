@@ -143,7 +143,8 @@ static const char *set_zone(const struct attack *a)
 	return answer(syscall(SYS_settimeofday, NULL, &zone));
 }
 
-/* In the machine's initial user namespace it could succeed. A virtual machine has one of its own. */
+/* In the machine's initial user namespace it could succeed. A virtual machine has one of its own.
+ */
 static int is_outside(void)
 {
 	unsigned long long ns;
