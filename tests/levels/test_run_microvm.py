@@ -199,6 +199,7 @@ def test_what_cannot_be_done_is_refused():
 
 def enter():
     """Runs this program again where the origin has its address."""
+    guest_kernel.state(CORDON)  # downloaded now: there is no network there
     hosts = tempfile.NamedTemporaryFile("w")
     hosts.write(f"{ORIGIN} origin.example\n{ORIGIN} other.example\n127.0.0.1 localhost\n")
     hosts.flush()
