@@ -4,6 +4,7 @@
 #include "fuzz.h"
 
 #include "agent_msg.h"
+#include "boot_msg.h"
 
 unsigned long fuzz_accepted;
 
@@ -49,8 +50,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (agent_order_read(&f, &o, &e) < 0)
 			continue;
 		assert(size == sizeof(o) && type > AGENT_SPAWN && type < AGENT_REQUESTS_END);
-		/* KILL_TREE has a mark there, which may be any number. */
-		assert(o.zero == 0 && (o.ms <= AGENT_TIME_MAX_MS || type == AGENT_KILL_TREE));
+		/* KILL_TREE has a mark there, which may be any number; SNAPSHOT a size and a bit.
+		 */
+		if (type == AGENT_SNAPSHOT)
+			assert((o.ms & ~(uint64_t)AGENT_STAY) % AGENT_PAGE == 0 &&
+			       o.ms <= BOOT_MEMORY_MAX + AGENT_STAY);
+		assert(o.zero == 0 && (o.ms <= AGENT_TIME_MAX_MS || type == AGENT_KILL_TREE ||
+				       type == AGENT_SNAPSHOT));
 		assert((type == AGENT_DIAL) == (o.port != 0));
 		assert(type == AGENT_SIGNAL ? o.sig >= 1 && o.sig <= 64 : o.sig == 0);
 		fuzz_accepted++;
