@@ -83,7 +83,7 @@ def test_pause_frees_all_memory_and_programs_go_on():
     pause(session)
     check(len(layers("pause")) == 1, "its memory is a layer")
     at = int(server.execution(counting)["stdout_bytes"])
-    again = number(session)  # resumes it
+    again = until(lambda: number(session), name="a number")  # resumes it; the file is empty while it is written
     check(again > 3, again)
     until(lambda: number(session) > again, name="the counter after the pause")
     equal(server.execution(counting)["state"], "running", "the same execution")
