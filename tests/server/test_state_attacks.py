@@ -139,7 +139,8 @@ def test_uploads_under_way_are_bounded(server):
     for link in links:
         link.sendall(b"x")
     answers = sorted(link.recv(4096).split(b"\r\n")[0].split(b" ")[1] for link in links)
-    check(answers.count(b"204") <= 2 and b"429" in answers, f"{answers}")
+    # A third one may come when the first is complete, and take its place.
+    check(answers.count(b"204") <= 3 and b"429" in answers, f"{answers}")
     check(written(folder) <= 9 << 20, f"{written(folder)} bytes are kept")
     for link in links:
         link.close()
