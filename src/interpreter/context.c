@@ -21,6 +21,11 @@
 
 /* ---- lines of answers */
 
+static struct context *context_of(struct kernel *k)
+{
+	return (struct context *)((char *)k - offsetof(struct context, kernel));
+}
+
 /* Empties the scratch buffer, and gives back a large one. */
 static struct buf *scratch(struct contexts *all)
 {
@@ -96,6 +101,14 @@ static void start_next(struct context *c)
 	kernel_send(&c->kernel, x->line.data, x->line.len);
 }
 
+static void accept_one(struct execution *x)
+{
+	if (!x->accepted) {
+		x->accepted = true;
+		x->calls->on_accepted(x);
+	}
+}
+
 /* The kernel is ready: accepts all executions that wait, then runs the first one. */
 static void accept_all(struct context *c)
 {
@@ -107,14 +120,27 @@ static void accept_all(struct context *c)
 		if (x->only_start) {
 			take_out(x);
 			x->calls->on_end(x);
-		} else if (!x->accepted) {
-			x->accepted = true;
-			x->calls->on_accepted(x);
+		} else {
+			accept_one(x);
 		}
 		x = next;
 	}
 	if (c->kernel.state == KERNEL_READY)
 		start_next(c);
+}
+
+/* The kernel takes longer than clients wait for the beginning of an answer. What waits for nothing
+ * but its start has an answer without a beginning, and goes on waiting. */
+static void on_slow(struct kernel *k)
+{
+	struct context *c = context_of(k);
+	struct execution *next;
+
+	for (struct execution *x = c->first; x != NULL && kernel_start_is_slow(k); x = next) {
+		next = x->next;
+		if (!x->only_start)
+			accept_one(x);
+	}
 }
 
 /* Nothing of the queue can run: each gets an error line, or a failure if it was not accepted. */
@@ -191,6 +217,8 @@ static void pump(struct context *c)
 		end_all(c, e.msg);
 	else if (c->kernel.state == KERNEL_READY)
 		accept_all(c);
+	else
+		on_slow(&c->kernel); /* for one that has just come */
 }
 
 static void on_done(struct context *c)
@@ -244,11 +272,6 @@ static void end_warming(struct context *c)
 {
 	if (c->is_default && c->language->forked)
 		c->all->warming = false;
-}
-
-static struct context *context_of(struct kernel *k)
-{
-	return (struct context *)((char *)k - offsetof(struct context, kernel));
 }
 
 static void on_message(struct kernel *k, const struct kernel_message *m)
@@ -324,7 +347,7 @@ static void on_end(struct kernel *k, const char *why)
 	end_all(c, text);
 }
 
-static const struct kernel_calls calls = { on_message, on_output, on_end };
+static const struct kernel_calls calls = { on_message, on_output, on_end, on_slow };
 
 /* ---- executions */
 
@@ -413,7 +436,7 @@ void context_setup(struct context *c)
 	c->last = &c->first;
 	c->retry_timer = (struct loop_timer){ .on_expire = on_retry, .arg = c };
 	c->interrupt_timer = (struct loop_timer){ .on_expire = on_interrupt_late, .arg = c };
-	kernel_init(&c->kernel, c->all->loop, &calls);
+	kernel_init(&c->kernel, c->all->loop, c->all->slow_ms, &calls);
 }
 
 void context_stop(struct context *c, const char *why)

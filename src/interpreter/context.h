@@ -17,7 +17,7 @@
 struct execution;
 
 struct execution_calls {
-	/* The kernel is ready: the answer begins. */
+	/* The kernel is ready, or its start takes long: the answer begins. */
 	void (*on_accepted)(struct execution *x);
 	/* Lines of the answer, each with its newline. Returns true if no more shall come now. */
 	bool (*on_lines)(struct execution *x, const void *lines, size_t n);
@@ -65,6 +65,7 @@ struct contexts {
 	struct loop *loop;
 	const char *kernels; /* borrowed */
 	const char *cwd;     /* borrowed: of contexts that ask for none */
+	unsigned slow_ms;    /* of kernels: kernel_init() */
 	struct python_parent python;
 	struct context *first, **last;
 	unsigned n;
@@ -76,7 +77,7 @@ struct contexts {
 
 /* Makes the contexts that exist from the start, and starts Python. */
 int contexts_init(struct contexts *all, struct loop *loop, const char *kernels, const char *cwd,
-		  struct err *e) MUST_USE;
+		  unsigned slow_ms, struct err *e) MUST_USE;
 /* The session's environment, for kernels that run and those to come. */
 void contexts_env(struct contexts *all, struct json_value env);
 /* Can Python run code at once, or not at all? */

@@ -171,13 +171,15 @@ static void on_parent_change(void *arg)
 }
 
 int contexts_init(struct contexts *all, struct loop *loop, const char *kernels, const char *cwd,
-		  struct err *e)
+		  unsigned slow_ms, struct err *e)
 {
-	*all = (struct contexts){ .loop = loop, .kernels = kernels, .cwd = cwd };
+	*all = (struct contexts){
+		.loop = loop, .kernels = kernels, .cwd = cwd, .slow_ms = slow_ms
+	};
 	all->last = &all->first;
 	buf_init(&all->env, ENV_MAX);
 	buf_init(&all->line, LINE_MAX_BYTES);
-	python_parent_init(&all->python, loop, kernels, on_parent_change, all);
+	python_parent_init(&all->python, loop, kernels, slow_ms, on_parent_change, all);
 	for (size_t i = 0; language_at(i) != NULL; i++)
 		if (language_at(i)->at_start && context_get(all, language_at(i), "", "", e) == NULL)
 			return -1;

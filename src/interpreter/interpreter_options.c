@@ -40,6 +40,8 @@ static int read_option(const char *name, const char *value, struct interpreter_o
 		return read_number(value, 65535, &o->port, e);
 	if (strcmp(name, "--wait-ms") == 0)
 		return read_number(value, 600000, &o->wait_ms, e);
+	if (strcmp(name, "--slow-ms") == 0)
+		return read_number(value, 600000, &o->slow_ms, e);
 	return err_set(e, ERR_INVALID, "there is no option %.40s", name);
 }
 
@@ -51,7 +53,8 @@ int interpreter_options_read(int argc, char **argv, struct interpreter_options *
 					     .cwd = "",
 					     .language = "python",
 					     .context = "",
-					     .wait_ms = 10000 };
+					     .wait_ms = 10000,
+					     .slow_ms = INTERPRETER_SLOW_MS };
 	if (argc < 2)
 		return err_set(e, ERR_INVALID, "a verb is missing: serve, run or ready");
 	ret->verb = argv[1];

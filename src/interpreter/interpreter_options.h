@@ -8,6 +8,8 @@
 #define INTERPRETER_SOCKET "@cordon-interpreter"
 #define INTERPRETER_KERNELS "/opt/cordon/kernels"
 
+#define INTERPRETER_SLOW_MS 50000 /* clients wait 60 s for the beginning of an answer */
+
 #define INTERPRETER_ENV_MAX 256
 
 struct interpreter_options {
@@ -21,6 +23,7 @@ struct interpreter_options {
 	const char *env[INTERPRETER_ENV_MAX];
 	unsigned nenv;
 	unsigned wait_ms; /* run, ready: for the server */
+	unsigned slow_ms; /* serve: kernel_init() */
 };
 
 /* ERR_INVALID: what is wrong with it. */

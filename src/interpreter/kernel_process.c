@@ -27,13 +27,11 @@
 #define READ_SIZE 65536U
 #define KEEP_SIZE (1U << 20) /* a larger buffer is given back when it is empty */
 #define SEND_MAX (80U << 20)
-#define START_MS 50000 /* clients wait 60 s for an answer */
 
 static void on_channel(struct loop_fd *f, uint32_t events);
 static void on_out(struct loop_fd *f, uint32_t events);
 static void on_exited(struct loop_fd *f, uint32_t events);
 static void on_resume(struct loop_task *t);
-static void on_start_late(struct loop_timer *t);
 
 static void close_fd(int *fd)
 {
@@ -41,17 +39,20 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-void kernel_init(struct kernel *k, struct loop *loop, const struct kernel_calls *calls)
+void kernel_init(struct kernel *k, struct loop *loop, unsigned slow_ms,
+		 const struct kernel_calls *calls)
 {
-	*k = (struct kernel){
-		.calls = calls, .loop = loop, .pidfd = -1, .channel = -1, .out = { -1, -1 }
-	};
+	*k = (struct kernel){ .calls = calls,
+			      .loop = loop,
+			      .slow_ms = slow_ms,
+			      .pidfd = -1,
+			      .channel = -1,
+			      .out = { -1, -1 } };
 	k->pid_io = (struct loop_fd){ .fd = -1, .on_ready = on_exited, .arg = k };
 	k->channel_io = (struct loop_fd){ .fd = -1, .on_ready = on_channel, .arg = k };
 	for (int i = 0; i < 2; i++)
 		k->out_io[i] = (struct loop_fd){ .fd = -1, .on_ready = on_out, .arg = k };
 	k->resume = (struct loop_task){ .on_run = on_resume, .arg = k };
-	k->start_timer = (struct loop_timer){ .on_expire = on_start_late, .arg = k };
 	buf_init(&k->in, KERNEL_LINE_MAX + READ_SIZE);
 	buf_init(&k->to, SEND_MAX);
 }
@@ -125,11 +126,6 @@ void kernel_fail(struct kernel *k, const char *why)
 	k->calls->on_end(k, why);
 }
 
-static void on_start_late(struct loop_timer *t)
-{
-	kernel_fail(t->arg, "it was not ready within 50 s");
-}
-
 static int watch(struct kernel *k, struct loop_fd *f, int fd, struct err *e)
 {
 	return loop_add(k->loop, f, fd, EPOLLIN, e);
@@ -167,7 +163,7 @@ int kernel_open(struct kernel *k, struct kernel_ends *ret, struct err *e)
 	if (watch_all(k, e) < 0)
 		return -1;
 	k->state = KERNEL_STARTING;
-	loop_timer_set(k->loop, &k->start_timer, clock_now_ns() + START_MS * CLOCK_MS);
+	kernel_start_begin(k);
 	return 0;
 }
 

@@ -20,6 +20,8 @@ struct kernel_calls {
 	void (*on_output)(struct kernel *k, int stream, uint8_t *bytes, size_t n);
 	/* It has ended, or could not start; why says more. The kernel is KERNEL_NONE again. */
 	void (*on_end)(struct kernel *k, const char *why);
+	/* It is not ready after slow_ms, and works. May be NULL. */
+	void (*on_slow)(struct kernel *k);
 };
 
 enum kernel_state { KERNEL_NONE, KERNEL_STARTING, KERNEL_READY };
@@ -35,10 +37,14 @@ struct kernel {
 	int out[2];	      /* owned; -1: pipes 1 and 2 */
 	struct loop_fd pid_io, channel_io, out_io[2];
 	struct loop_task resume;
+	/* kernel_start.c */
 	struct loop_timer start_timer;
-	struct buf in, to; /* lines from it and to it */
-	size_t scanned;	   /* bytes of in without a newline */
-	uint8_t cut[2][4]; /* the beginning of a character, of each pipe */
+	unsigned slow_ms;
+	unsigned start_ticks, idle_ticks; /* since the start, and those without work */
+	uint64_t worked_ns;		  /* its processor time at the last one */
+	struct buf in, to;		  /* lines from it and to it */
+	size_t scanned;			  /* bytes of in without a newline */
+	uint8_t cut[2][4];		  /* the beginning of a character, of each pipe */
 	size_t ncut[2];
 	bool paused, exited;
 	bool drained;		  /* pipes were emptied since the socket was read */
@@ -59,7 +65,9 @@ struct kernel_start {
 	char **env; /* NULL-terminated; NULL: that of the server */
 };
 
-void kernel_init(struct kernel *k, struct loop *loop, const struct kernel_calls *calls);
+/* slow_ms: a kernel that is not ready then, and does nothing, has failed. */
+void kernel_init(struct kernel *k, struct loop *loop, unsigned slow_ms,
+		 const struct kernel_calls *calls);
 /* Ends it without a report, and gives back what it has. */
 void kernel_release(struct kernel *k);
 
@@ -71,6 +79,11 @@ int kernel_exec(struct kernel *k, const struct kernel_start *start, struct err *
 void kernel_take(struct kernel *k, pid_t pid);
 /* It could not start: reported as its end. */
 void kernel_fail(struct kernel *k, const char *why);
+
+/* Called when it is KERNEL_STARTING: bounds that. */
+void kernel_start_begin(struct kernel *k);
+/* Was on_slow() called for this start? */
+bool kernel_start_is_slow(const struct kernel *k);
 
 /* Sends a line (with its newline), or keeps it until the kernel reads. */
 void kernel_send(struct kernel *k, const void *line, size_t n);

@@ -4,8 +4,8 @@
  *   http_conn.c connections: HTTP
  *   api.c       routes
  *   context.c   contexts, their queues; contexts.c the table of them
- *   kernel_process.c  the process of a context; kernel_exec.c its start, kernel_output.c its pipes,
- *               kernel_protocol.h its messages
+ *   kernel_process.c  the process of a context; kernel_exec.c its start, kernel_start.c the time
+ *               that this may take, kernel_output.c its pipes, kernel_protocol.h its messages
  *   run.c       `run`: code from standard input, in a context of the server
  *   ready.c     `ready`: succeeds when the server can run Python at once */
 #include <stdio.h>

@@ -194,12 +194,12 @@ static void on_end(struct kernel *k, const char *why)
 	p->on_change(p->arg);
 }
 
-static const struct kernel_calls calls = { on_message, on_output, on_end };
+static const struct kernel_calls calls = { on_message, on_output, on_end, NULL };
 
 /* ---- its process */
 
 void python_parent_init(struct python_parent *p, struct loop *loop, const char *kernels,
-			void (*on_change)(void *arg), void *arg)
+			unsigned slow_ms, void (*on_change)(void *arg), void *arg)
 {
 	*p = (struct python_parent){ .loop = loop,
 				     .language = language_find("python"),
@@ -207,7 +207,7 @@ void python_parent_init(struct python_parent *p, struct loop *loop, const char *
 				     .on_change = on_change,
 				     .arg = arg };
 	p->last = &p->first;
-	kernel_init(&p->process, loop, &calls);
+	kernel_init(&p->process, loop, slow_ms, &calls);
 }
 
 int python_parent_start(struct python_parent *p, struct err *e)

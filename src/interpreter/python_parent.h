@@ -29,7 +29,7 @@ struct python_parent {
 };
 
 void python_parent_init(struct python_parent *p, struct loop *loop, const char *kernels,
-			void (*on_change)(void *arg), void *arg);
+			unsigned slow_ms, void (*on_change)(void *arg), void *arg);
 /* Starts it, unless it runs. */
 int python_parent_start(struct python_parent *p, struct err *e) MUST_USE;
 /* Lets it fork a kernel. Failures are reported by kernel_fail(). */

@@ -180,7 +180,7 @@ static int start(struct server *s, const struct interpreter_options *o, struct e
 	if (realpath(o->kernels, kernels) == NULL)
 		return err_sys(e, "--kernels %s", o->kernels);
 	if (contexts_init(&s->contexts, s->loop, kernels,
-			  o->cwd[0] == '\0' ? default_cwd() : o->cwd, e) < 0)
+			  o->cwd[0] == '\0' ? default_cwd() : o->cwd, o->slow_ms, e) < 0)
 		return -1;
 	/* A file, such as /dev/null, cannot be waited for: it is read once. */
 	if (loop_add(s->loop, &s->env, STDIN_FILENO, EPOLLIN, e) < 0)

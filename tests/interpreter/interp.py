@@ -55,18 +55,19 @@ class Stream:
 
 
 class Interpreter:
-    def __init__(self, kernels=SCRIPTED, stdin=None, path=PATH, env=None, ready=True):
+    def __init__(self, kernels=SCRIPTED, stdin=None, path=PATH, env=None, ready=True, options=()):
         self.folder = tempfile.mkdtemp(prefix="cordon-interp-")
         self.socket = self.folder + "/socket"
         self.log = open(self.folder + "/log", "w+")  # noqa: SIM115
-        self.kernels, self.stdin, self.path, self.env = kernels, stdin, path, env or {}
+        self.kernels, self.stdin, self.path, self.env, self.options = kernels, stdin, path, env or {}, options
         self.start()
         if ready:
             self.verb("ready", check=True)
 
     def start(self, port=0):
         self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--port", str(port), "--socket", self.socket, "--kernels", str(self.kernels), "--cwd", self.folder],
+            [PROGRAM, "serve", "--port", str(port), "--socket", self.socket, "--kernels", str(self.kernels), "--cwd", self.folder,
+             *self.options],
             stdin=self.stdin if self.stdin is not None else subprocess.DEVNULL, stdout=self.log, stderr=self.log,
             env={"PATH": self.path, "HOME": self.folder, **self.env})
 

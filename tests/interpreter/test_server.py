@@ -7,9 +7,10 @@ import os
 import re
 import socket
 import subprocess
+import tempfile
 import threading
 
-from interp import PROGRAM, Interpreter, gone, main, the, types, wait_for
+from interp import PATH, PROGRAM, Interpreter, gone, main, the, types, wait_for
 from checks import check, equal, has, stays  # noqa: I001
 
 
@@ -231,6 +232,40 @@ def bounds_are_kept():
         check(len(i.value("send(type='stdout', text='x' * 10); '''" + "a" * (15 << 20) + "'''", context_id=ids[1])) == 10, "15 MiB of code")
 
 
+def a_kernel_that_starts_slowly_gets_time_while_it_works():
+    """Its answers begin; one that does nothing is given up, and so is one that works for too long."""
+    with tempfile.TemporaryDirectory() as bin, Interpreter(path=bin, ready=False, options=("--slow-ms", "800")) as i:
+        go = f"{bin}/go"
+        for name, text in (("bash", f"while [ ! -e {go} ]; do :; done\nPATH={PATH}; exec /bin/sh $1"), ("node", "while :; do :; done"), ("Rscript", "exec /bin/sleep 60")):
+            with open(f"{bin}/{name}", "w", encoding="ascii") as f:
+                f.write(f"#!/bin/sh\n{text}\n")
+            os.chmod(f.name, 0o755)
+        begin = threading.Barrier(4)
+        answers = {}
+
+        def ask(language):
+            begin.wait()
+            answers[language] = i.stream("out(b'1')", language=language)
+
+        threads = [threading.Thread(target=ask, args=(language,)) for language in ("bash", "js", "r")]
+        for thread in threads:
+            thread.start()
+        begin.wait()
+        for thread in threads:
+            thread.join()
+        equal([answers[name].status for name in ("bash", "js", "r")], [200, 200, 500])
+        has(answers["r"].response.read().decode(), "does not go on")
+        second = i.stream("out(b'2')", language="bash")  # comes when the kernel is slow already
+        equal(second.status, 200)
+        check(not os.path.exists(go), "the kernel cannot be ready")
+        open(go, "w", encoding="ascii").close()
+        for want, s in (("1", answers["bash"]), ("2", second)):
+            equal([line["text"] for line in s.rest() if line["type"] == "stdout"], [want])
+        lines = answers["js"].rest()
+        equal(types(lines), ["error", "end_of_execution"])
+        has(the(lines, "error")["traceback"], "takes too long")
+
+
 def silence_is_broken_by_keepalives():
     with Interpreter() as i:
         s = i.stream("import time; time.sleep(6); out(b'x')", language="bash")
@@ -306,5 +341,6 @@ def killing_run_interrupts_its_code():
 main([the_interface_answers_as_clients_expect, the_names_of_languages_are_the_same_everywhere, requests_come_in_any_form,
       answers_are_lines_of_ascii_in_order, one_pair_of_outer_quotes_is_removed, output_of_programs_keeps_its_place,
       executions_of_a_context_wait_for_each_other, contexts_are_made_restarted_and_removed, a_language_that_is_missing_is_named,
-      environments_reach_kernels, bounds_are_kept, silence_is_broken_by_keepalives, it_listens_on_a_port_of_all_addresses, run_runs_code,
+      environments_reach_kernels, bounds_are_kept, a_kernel_that_starts_slowly_gets_time_while_it_works,
+      silence_is_broken_by_keepalives, it_listens_on_a_port_of_all_addresses, run_runs_code,
       killing_run_interrupts_its_code])
