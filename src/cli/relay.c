@@ -41,6 +41,7 @@ void relay_init(struct relay *r, int in, int out, int err, uint64_t limit)
 	init_stream(&r->in, in < 0 ? -1 : STDIN_FILENO, in, false);
 	init_stream(&r->out, out, STDOUT_FILENO, true);
 	init_stream(&r->err, err, STDERR_FILENO, true);
+	r->held = r->unread = false;
 	r->limit = limit;
 	r->output_bytes = 0;
 	r->truncated = false;
@@ -51,6 +52,12 @@ void relay_init_tty(struct relay *r, int in, int out, uint64_t limit)
 {
 	relay_init(r, in, out, -1, limit);
 	r->in.tty = true;
+}
+
+void relay_init_held(struct relay *r, int in, int out, uint64_t limit)
+{
+	relay_init_tty(r, in, out, limit);
+	r->held = true;
 }
 
 static void end_input(struct relay_stream *in)
@@ -67,11 +74,15 @@ void relay_release(struct relay *r)
 	close_fd(&r->err.from);
 }
 
-/* The limit: the rest of the output is cut off as by `| head -c`. */
+/* The rest of the output is cut off as by `| head -c`, and a terminal hangs up. */
 static void cut(struct relay *r)
 {
-	r->truncated = true;
-	relay_release(r);
+	if (!r->held) {
+		relay_release(r);
+		return;
+	}
+	end_input(&r->in);
+	r->unread = true;
 }
 
 /* Sends ^D, and once more if that only ends an unfinished line. To a terminal in raw mode it would
@@ -109,8 +120,13 @@ static void read_some(struct relay *r, struct relay_stream *s)
 		s->last = s->buffer[n - 1];
 		return;
 	}
+	if (r->unread) {
+		s->have = 0;
+		return;
+	}
 	if (r->limit > 0 && s->have > r->limit - r->output_bytes) {
 		s->have = (size_t)(r->limit - r->output_bytes);
+		r->truncated = true;
 		cut(r);
 	}
 	r->output_bytes += s->have;
@@ -128,10 +144,12 @@ static void write_some(struct relay *r, struct relay_stream *s)
 		if (s->counted && errno != EPIPE)
 			r->write_error = errno;
 		s->have = 0;
-		if (s->counted)
-			close_fd(&s->from);
-		else
+		if (!s->counted)
 			end_input(s);
+		else if (r->in.tty)
+			cut(r);
+		else
+			close_fd(&s->from);
 		return;
 	}
 	s->at += (size_t)n;

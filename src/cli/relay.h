@@ -23,6 +23,8 @@ struct relay_stream {
 
 struct relay {
 	struct relay_stream in, out, err;
+	bool held;	/* PID 1 keeps these pipes open: that they are closed here is not noticed */
+	bool unread;	/* held, and the output is dropped: beyond the limit, or without a reader */
 	uint64_t limit; /* of output bytes; 0: none */
 	uint64_t output_bytes;
 	bool truncated;
@@ -34,6 +36,9 @@ struct relay {
  * master is both stdin and stdout: give it twice. */
 void relay_init(struct relay *r, int in, int out, int err, uint64_t limit);
 void relay_init_tty(struct relay *r, int in, int out, uint64_t limit);
+/* The same with a PTY in a guest, by pipes. The caller ends the program when its output is unread.
+ * It is read on until then: PID 1 reports the end only when all of it is in its pipe. */
+void relay_init_held(struct relay *r, int in, int out, uint64_t limit);
 void relay_release(struct relay *r);
 
 /* Fills in what to wait for; returns how many. */

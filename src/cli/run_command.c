@@ -117,7 +117,7 @@ static int take_stdio(struct run *r, struct err *e)
 		return 0;
 	}
 	if (run_guest_wanted(r)) {
-		relay_init_tty(&r->relay, fds[0], fds[1], r->o.output_limit);
+		relay_init_held(&r->relay, fds[0], fds[1], r->o.output_limit);
 		return terminal_start(&r->terminal, -1, e);
 	}
 	/* One PTY master serves both ways; each side of the relay owns its own. */

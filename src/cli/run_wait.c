@@ -98,7 +98,7 @@ static void hang_up(struct run *r)
 {
 	struct err e;
 
-	if (!r->relay.truncated || !r->o.tty || !run_guest_wanted(r) || r->hung_up)
+	if (!r->relay.unread || r->hung_up)
 		return;
 	r->hung_up = true;
 	IGNORED(agent_send_signal(&r->agent, RUN_HANDLE, SIGHUP, &e),

@@ -12,7 +12,7 @@ import time
 
 import tap
 from level import differs
-from tap import Failed, check, equal, has, run, start
+from tap import Failed, check, equal, finish, has, run, start
 
 
 class Terminal:
@@ -165,6 +165,18 @@ def test_tty_without_a_terminal_outside():
 def test_tty_large_output():
     d = run("--tty", cmd="stty raw -echo; head -c 3000000 /dev/zero").exits(0)
     equal(len(d.out), 3000000)
+
+
+def test_tty_output_that_is_not_read():
+    """The terminal hangs up: a program that has filled every buffer ends, too, as SIGHUP lets it."""
+    for command, code in ((["yes"], 129), ("trap 'exit 5' HUP; yes & while :; do sleep 0.1; done", 5)):
+        p = start("--tty", cmd=command)
+        check(os.read(p.stdout.fileno(), 100), "no output")
+        p.stdout.close()
+        p.stdout = None
+        finish(p).exits(code)
+    d = run("--tty", "--output-limit", "1000", cmd=["yes"], result=True).exits(129).limit("output")
+    equal(len(d.out), 1000)
 
 
 def test_without_tty_there_is_no_terminal():

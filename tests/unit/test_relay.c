@@ -230,7 +230,53 @@ static void lost_output_is_remembered(void)
 	finish(in);
 }
 
+/* The terminal hangs up when its output has no reader: both ways are closed. */
+static void a_terminal_hangs_up_without_a_reader(void)
+{
+	begin(0);
+	int in = r.in.from;
+
+	r.in.tty = true;
+	close_end(&user_out);
+	give(program_out, "unread");
+	settle();
+	CHECK(r.in.to == -1 && r.out.from == -1 && !r.truncated && r.write_error == 0);
+	finish(in);
+}
+
+/* Output of a terminal in a guest is read to its end: PID 1 waits for that. */
+static void held_output_is_read_on(void)
+{
+	for (int limited = 0; limited < 2; limited++) {
+		begin(limited ? 3 : 0);
+		int in = r.in.from;
+
+		r.in.tty = r.held = true;
+		if (!limited)
+			close_end(&user_out);
+		give(program_out, "12345");
+		settle();
+		if (limited)
+			expect(user_out, "123", false);
+		CHECK(r.unread && r.in.to == -1 && r.out.from >= 0);
+		CHECK(r.truncated == limited && r.output_bytes == (limited ? 3 : 5));
+		for (int i = 0; i < 3; i++) {
+			CHECK(fill_pipe(program_out) >= 65536);
+			settle();
+		}
+		CHECK(r.output_bytes == (limited ? 3 : 5));
+		if (limited)
+			expect(user_out, "", false);
+		close_end(&program_out);
+		settle();
+		CHECK(r.out.from == -1);
+		finish(in);
+	}
+}
+
 TEST_MAIN(
+	{ "a terminal hangs up without a reader", a_terminal_hangs_up_without_a_reader },
+	{ "held output is read on", held_output_is_read_on },
 	{ "passes all three", passes_all_three },
 	{ "the end of input reaches the program", the_end_of_input_reaches_the_program },
 	{ "the end of output ends its stream only", the_end_of_output_ends_its_stream_only },
