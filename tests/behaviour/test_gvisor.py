@@ -101,7 +101,7 @@ def test_without_the_shim_there_are_containers():
     os.rename(f"{folder}/cordon-shim", f"{folder}/away")
     try:
         run(cmd="true").refused("--level gvisor", "cordon-shim is not installed")
-        equal(plain("run", "--", "echo", "works").exits(0).text, "works\n")
+        equal(plain("run", "--level", "container", "--", "echo", "works").exits(0).text, "works\n")
     finally:
         os.rename(f"{folder}/away", f"{folder}/cordon-shim")
 

@@ -7,21 +7,26 @@ import subprocess
 import tempfile
 
 import tap
+from level import LEVEL, TEMPLATE, differs
 from tap import Failed, check, environment, equal, finish, has, plain, python, run
 
 
 # --- exit codes --------------------------------------------------------------------------------------
 
 
+BOOTS = LEVEL == "microvm"  # a machine for each command: there are fewer of them
+
+
 def test_every_exit_code_is_passed_on():
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        ends = list(pool.map(lambda n: run(cmd=f"exit {n}"), range(256)))
-    equal([d.rc for d in ends], list(range(256)), "exit codes")
+    codes = [0, 1, 2, 64, 124, 125, 126, 127, 128, 137, 255] if BOOTS else list(range(256))
+    with concurrent.futures.ThreadPoolExecutor(2 if BOOTS else 4) as pool:
+        ends = list(pool.map(lambda n: run(cmd=f"exit {n}"), codes))
+    equal([d.rc for d in ends], codes, "exit codes")
     equal([d.err for d in ends if d.err], [], "messages")
 
 
 def test_a_signal_becomes_128_plus_its_number():
-    for sig in (1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 31, 34, 64):
+    for sig in (1, 9, 11, 15, 64) if BOOTS else (1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 31, 34, 64):
         d = run(cmd=f"kill -{sig} $$; sleep 5", result=True).exits(128 + sig)
         equal(d.result["signal"], sig, "signal")
         equal(d.result["state"], "killed", "state")
@@ -55,11 +60,11 @@ def test_what_cannot_be_executed_is_126():
         with open(path, "wb") as f:
             f.write(b"\0\1\2 no program\n")
         os.chmod(path, 0o755)
-        has(
-            run("--mount", f"{folder}:/mnt/it", cmd=["/mnt/it/garbage"]).exits(126).errors,
-            "xec format error",
-            "the message",
-        )
+        d = run("--mount", f"{folder}:/mnt/it", cmd=["/mnt/it/garbage"])
+        if differs("mounts"):
+            d.refused("--mount")
+        else:
+            has(d.exits(126).errors, "xec format error", "the message")
 
 
 def test_path_of_the_command_is_searched():
@@ -76,6 +81,9 @@ def test_path_of_the_command_is_searched():
                 f.write("#!/bin/sh\necho found\n")
             os.chmod(f.name, mode)
         d = run("--mount", f"{folder}:/mnt", "--env", "PATH=/mnt/a:/mnt/b:/mnt/c", cmd=["prog"])
+        if differs("mounts"):
+            d.refused("--mount")
+            return
         equal(d.exits(0).text, "found\n")
         run("--mount", f"{folder}:/mnt", "--env", "PATH=/mnt/a:/mnt/b", cmd=["prog"]).exits(126)
 
@@ -209,7 +217,7 @@ def test_users():
         ("0", "0:0:/root"),
         ("1000", "1000:1000:/home/user"),
         ("user", "1000:1000:/home/user"),
-        ("www-data", "33:33:/var/www"),
+        *([("www-data", "33:33:/var/www")] if TEMPLATE == "host" else []),  # there is none in the small root
         ("4242", "4242:4242:/"),
         ("65534", "65534:65534:/nonexistent"),
         ("65535", "65535:65535:/"),
@@ -227,7 +235,8 @@ def test_locked_users():
             cmd="id -u; grep -E 'Cap(Eff|Prm|Bnd)|NoNew' /proc/self/status",
             result=True,
         ).exits(0)
-        equal(d.text.split(), [want, "CapPrm:", "0" * 16, "CapEff:", "0" * 16, "CapBnd:", "0" * 16, "NoNewPrivs:", "1"])
+        told = [] if differs("/dev, /proc, /sys") else ["NoNewPrivs:", "1"]
+        equal(d.text.split(), [want, "CapPrm:", "0" * 16, "CapEff:", "0" * 16, "CapBnd:", "0" * 16, *told])
         equal((d.result["profile"], d.result["restrictions"]["no_new_privs"]), ("locked", True))
 
 
@@ -255,7 +264,7 @@ def test_the_callers_directory_does_not_matter():
     try:
         equal(run(cmd=["pwd"], cwd=folder).exits(0).text, "/home/user\n")
         p = subprocess.Popen(
-            ["sh", "-c", 'cd "$1" && rmdir "$1" && exec "$2" run -- pwd', "sh", folder, tap.PROGRAM],
+            ["sh", "-c", 'cd "$1" && shift && rmdir "$0" && exec "$@"', folder, folder, tap.PROGRAM, "run", *tap.level_options(()), "--", "pwd"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
@@ -362,15 +371,22 @@ def test_what_the_command_inherits():
         "import os\n"
         "print(sorted(int(f) for f in os.listdir('/proc/self/fd'))[:-1])\n"
         "s = dict(l.split(':\\t') for l in open('/proc/self/status').read().splitlines() if ':\\t' in l)\n"
-        "print(s['SigBlk'], s['Umask'], s['SigQ'].split('/')[0] is not None)\n"
+        "import signal; print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), oct(os.umask(0)))\n"
+        "print(s.get('SigBlk'))\n"
         "print(os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid(), os.getppid())\n"
     )
     d = python(code, preexec_fn=spoil, pass_fds=extra).exits(0)
-    equal(d.text.splitlines(), ["[0, 1, 2]", "0000000000000000 0022 True", "True True 1"])
-    ignored = run(cmd=["grep", "SigIgn", "/proc/self/status"], preexec_fn=spoil).exits(0)
+    blocked = None if differs("/dev, /proc, /sys") else "0" * 16
+    equal(d.text.splitlines(), ["[0, 1, 2]", "[] 0o22", str(blocked), "True True 1"])
     for fd in extra:
         os.close(fd)
-    equal(ignored.text.split()[1], "0" * 16, "ignored signals")
+    ignored = run(cmd=["grep", "SigIgn", "/proc/self/status"], preexec_fn=spoil)
+    if differs("/dev, /proc, /sys"):
+        equal(ignored.exits(1).text, "")
+    else:
+        equal(ignored.exits(0).text.split()[1], "0" * 16, "ignored signals")
+    for sig in (signal.SIGINT, signal.SIGHUP):
+        run(cmd=f"kill -{sig.value} $$; exit 3", preexec_fn=spoil).exits(128 + sig)
 
 
 if __name__ == "__main__":

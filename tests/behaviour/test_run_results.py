@@ -8,6 +8,7 @@ import resource
 import tempfile
 
 import tap
+from level import LEVEL, differs
 from tap import check, environment, equal, has, plain, python, run
 
 MIB = 1 << 20
@@ -19,12 +20,13 @@ MIB = 1 << 20
 def test_result_of_a_plain_run():
     r = run(cmd="echo hello; head -c 100000 /dev/zero > f", result=True).exits(0).result
     equal((r["state"], r["exit_code"], r["signal"], r["limit"], r["error"]), ("exited", 0, None, None, None))
-    equal((r["output_bytes"], r["output_truncated"], r["level"], r["profile"]), (6, False, "container", "standard"))
+    equal((r["output_bytes"], r["output_truncated"], r["level"], r["profile"]), (6, False, LEVEL, "standard"))
     check(re.fullmatch(r"[0-9a-f]{16}", r["id"]), r["id"])
     check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", r["started_at"]), r["started_at"])
     check(100000 <= r["disk_bytes"] < 300000, f"disk_bytes {r['disk_bytes']}")
     check(r["memory_peak_bytes"] > 100000, f"memory_peak_bytes {r['memory_peak_bytes']}")
-    check(r["pids_peak"] is None or 2 <= r["pids_peak"] <= 6, f"pids_peak {r['pids_peak']}")
+    most = 6 if LEVEL == "container" else 100  # with threads of the engine
+    check(r["pids_peak"] is None or 2 <= r["pids_peak"] <= most, f"pids_peak {r['pids_peak']}")
     restrictions = r["restrictions"]
     for key in (
         "namespaces",
@@ -110,8 +112,8 @@ def test_result_with_odd_names_is_still_json():
 
 
 def test_result_ids_differ():
-    ids = {run(cmd=["true"], result=True).result["id"] for _ in range(10)}
-    equal(len(ids), 10)
+    ids = {run(cmd=["true"], result=True).result["id"] for _ in range(tap.rounds(10))}
+    equal(len(ids), tap.rounds(10))
 
 
 # --- size --------------------------------------------------------------------------------------------
@@ -150,7 +152,8 @@ def test_too_much_is_told_clearly():
     run(cmd=["true", *["y" * 100000] * 45], preexec_fn=big_stack).refused("larger than 4 MiB")
     # What fits the wire but not execve(2) in the cell is the command's failure to start.
     d = run(cmd=["true", *["z" * 100000] * 35], preexec_fn=big_stack)
-    check(d.rc == 0 or (d.rc == 126 and "rgument list too long" in d.errors), f"{d.rc}: {d.errors}")
+    why = "ilename too long" if differs("long arguments") else "rgument list too long"
+    check(d.rc == 0 or (d.rc == 126 and why in d.errors), f"{d.rc}: {d.errors}")
 
 
 # --- children ----------------------------------------------------------------------------------------
@@ -158,9 +161,9 @@ def test_too_much_is_told_clearly():
 
 def test_background_children_die():
     """That nothing is left is looked at after every test; here, that nobody waits for them either."""
-    d = run(cmd="sleep 1000 & sleep 1001 & echo done", timeout=20).exits(0)
+    d = run(cmd="sleep 1000 & sleep 1001 & echo done").exits(0)
     equal(d.text, "done\n")
-    run(cmd="nohup sleep 1000 >/dev/null 2>&1 & exit 3", timeout=20).exits(3)
+    run(cmd="nohup sleep 1000 >/dev/null 2>&1 & exit 3").exits(3)
 
 
 def test_daemons_die():
@@ -178,12 +181,12 @@ def test_daemons_die():
         "os.wait(); os.read(r, 1); os._exit(5)\n"
     )
     for options in ([], ["--user", "root"], ["--profile", "locked"], ["--diff"]):
-        d = python(code, *options, timeout=20).exits(5)
+        d = python(code, *options).exits(5)
         has(d.text, "daemon\n", options)
 
 
 def test_output_of_children_before_the_end():
-    for i in range(20):
+    for i in range(tap.rounds(20)):
         d = run(cmd="echo a; (echo b; echo e >&2) & wait; echo c").exits(0)
         equal((d.text, d.errors), ("a\nb\nc\n", "e\n"), f"round {i}")
     d = run(cmd="(sleep 0.1; echo early) & sleep 0.5; echo end").exits(0)
@@ -196,7 +199,7 @@ def test_output_of_children_before_the_end():
 def test_orphans_are_reaped():
     code = (
         "import os\n"
-        "for i in range(1500):\n"
+        f"for i in range({200 if LEVEL != 'container' else 1500}):\n"  # more than processes are allowed; slow in guests
         "    pid = os.fork()\n"
         "    if pid == 0:\n"
         "        if os.fork() == 0: os._exit(0)\n"
@@ -209,14 +212,18 @@ def test_orphans_are_reaped():
 
 def test_killing_everything_inside():
     for options in ([], ["--user", "root"], ["--profile", "locked"]):
-        d = run(*options, cmd="(sleep 1000 &); sleep 1000 & kill -9 -1; wait", result=True, timeout=20)
+        d = run(*options, cmd="(sleep 1000 &); sleep 1000 & kill -9 -1; wait", result=True)
         check(d.rc in (0, 137), f"exit code {d.rc}")
         equal(d.result["limit"], None)
-        run(*options, cmd="kill -9 1; kill -TERM 1; kill -SEGV 1; sleep 0.1; exit 6", timeout=20).exits(6)
+        d = run(*options, cmd="kill -9 1; kill -TERM 1; kill -SEGV 1; sleep 0.1; exit 6")
+        if differs("PID 1") and options:  # root's and a locked session's own
+            has(d.exits(125).errors, "engine exited")
+        else:
+            d.exits(6)
 
 
 def test_many_runs_one_after_another():
-    for i in range(100):
+    for i in range(tap.rounds(100)):
         equal(run(cmd=["echo", str(i)]).exits(0).text, f"{i}\n")
 
 

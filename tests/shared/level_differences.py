@@ -24,6 +24,7 @@ DIFFERENCES = {
     "raw terminals": {"gvisor": "^C, ^Z and ^\\ send their signals"},
     "controlling terminal": {"gvisor": "/dev/tty: EIO; ps names no terminal"},
     "size of a terminal": {"gvisor": "no SIGWINCH for another process group than the program's own"},
+    "open files of the machine": {"gvisor": "EMFILE for programs, if those of cordon's caller are few"},
     "records of the network": {"gvisor": "execution_id is null"},
     "system calls": {"gvisor": "no pidfd_open, kernel 4.4.0"},
     "long arguments": {"gvisor": "ENAMETOOLONG"},
