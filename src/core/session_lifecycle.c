@@ -17,6 +17,7 @@
 #include "code_execution.h"
 #include "execution_kill.h"
 #include "file_op.h"
+#include "guest_reader.h"
 #include "kept_diff.h"
 #include "memory_images.h"
 #include "live_cell.h"
@@ -459,7 +460,10 @@ void session_adopted(struct session *s)
 		s->row.cold = COLD_NO; /* it was to be booted again, and is not */
 		break;
 	case SESSION_STOPPING:
-		s->cell->frozen = true; /* maybe; then it reads no request */
+		/* Maybe; then it reads no request. A diff of a guest is read by its agent: no cell
+		 * was frozen for that. */
+		s->cell->frozen =
+			s->row.keep_diff != KEPT_DIFF_WANTED || !guest_reader_is_needed(s);
 		if (!kept_diff_start(s))
 			live_cell_end(s->cell);
 		break;

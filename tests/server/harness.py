@@ -411,9 +411,9 @@ def attempt(function, *args):
         return "not ok", traceback.format_exc()
 
 
-def run_tests(names, **settings):
+def run_tests(names, kind=Server, **settings):
     """The test functions of a program, by black box, and last: is anything left? Those that take no
-    server get none. With CORDON_MUST_WORK=1 a skip is a failure."""
+    server get none. With CORDON_MUST_WORK=1 a skip is a failure. kind: the class of the server."""
     global PROGRAM, ORIGINAL
     parser = argparse.ArgumentParser()
     parser.add_argument("cordon")
@@ -431,7 +431,7 @@ def run_tests(names, **settings):
         sys.exit(f"Bail out! no test {' '.join(sorted(unknown))}")
     tests = [(n, f) for n, f in tests if not args.names or n[5:] in args.names or n in args.names]
     print(f"1..{len(tests) + 1}", flush=True)
-    server, bad, number = Server(**settings), 0, 0
+    server, bad, number = kind(**settings), 0, 0
 
     def report(name, verdict, why, began):
         nonlocal bad, number
@@ -459,7 +459,7 @@ def run_tests(names, **settings):
         if server.process.poll() is not None:
             note("the server is gone")
             server.destroy()
-            server = Server(**settings)
+            server = kind(**settings)
     began = time.monotonic()
     restarts = re.findall(r'.*level=(?:warn|error) msg="?(?:died|program ended).*', server.log())
     verdict, why = attempt(server.close)

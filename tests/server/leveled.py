@@ -1,5 +1,5 @@
-"""leveled.py - a server whose default template has the level of the suite (CORDON_TEST_LEVEL): E2B's clients name no level, so it is the
-operator's setting `template` that gives their sandboxes one, as doc/e2b.md has it.
+"""leveled.py - a server whose default template has the level of the suite (CORDON_TEST_LEVEL): E2B's and MCP's clients and `cordon create`
+name no level in tests, so it is the operator's setting `template` that gives their sessions one, as doc/e2b.md has it.
 
 At level microvm the template is the small root of tests/shared/slim_root.py, since the machine's own files may be too large for an image."""
 import os
@@ -7,10 +7,9 @@ import os
 import harness
 import languages_root
 import level
-import slim_root
 
-TEMPLATE = f"at-{level.LEVEL}"
-INTERPRETER = f"interpreter-{TEMPLATE}" if level.LEVEL != "container" else "code-interpreter-v1"
+TEMPLATE = {"container": "host", "gvisor": "at-gvisor", "microvm": level.TEMPLATE}[level.LEVEL]
+INTERPRETER = f"interpreter-at-{level.LEVEL}" if level.LEVEL != "container" else "code-interpreter-v1"
 for path in ("/sandboxes", "/v2/sandboxes"):
     level.CREATES.pop(path, None)  # the template has the level: nothing is added to what clients send
 SERVES_CODE = {
@@ -37,11 +36,11 @@ class Leveled(harness.Server):
         level.copy_root(harness.ORIGINAL or self.program, made, os.path.join(self.state, "templates", name))
         return {"root": {"kind": "layers", "layers": [name]}}
 
-    def add_interpreter(self):
-        """The template INTERPRETER: code-interpreter-v1 with the level."""
+    def add_interpreter(self, root=None):
+        """The template INTERPRETER: code-interpreter-v1 with the level. root: of what, all languages if not given."""
         if level.LEVEL == "container":
             return
-        root = self.root(INTERPRETER, languages_root)
+        root = root or self.root(INTERPRETER, languages_root)
         self.want(201, "POST", "/v1/templates", {"name": INTERPRETER, "level": level.LEVEL, **SERVES_CODE, **root})
         self.end_of_first(template=INTERPRETER)
 
@@ -54,7 +53,16 @@ class Leveled(harness.Server):
         harness.wait_for(lambda: not any(self.want(200, "GET", "/v1/node")["sessions"].values()), 30, "the end of the first session")
 
     def add_template(self):
-        self.want(201, "POST", "/v1/templates", {"name": TEMPLATE, "level": level.LEVEL, **self.root(TEMPLATE, slim_root)})
+        if level.LEVEL == "gvisor":  # else level.prepare() has made it
+            self.want(201, "POST", "/v1/templates", {"name": TEMPLATE, "level": level.LEVEL, "from": "host"})
         self.settings["template"] = TEMPLATE
         self.restart()
         self.end_of_first(template=TEMPLATE)
+
+
+class Interpreted(Leveled):
+    """With the template INTERPRETER, which has the files of the default one."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.add_interpreter({"from": level.TEMPLATE})

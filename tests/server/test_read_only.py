@@ -7,6 +7,8 @@ home stay writable, and a cell of the pool is never used for it.
 import subprocess
 
 from harness import equal, has, run_tests
+from leveled import Leveled
+from level import LEVEL, differs  # after harness, which knows where it is
 
 PLACES = "for d in /etc /usr /opt /var/lib; do touch $d/x 2>/dev/null && echo $d; done; " \
     "for d in /tmp /run /dev/shm /home/user; do touch $d/x || exit 1; done; echo done"
@@ -29,24 +31,30 @@ def test_by_rest(server):
 def test_by_the_command_line(server):
     env = {"CORDON_SERVER": server.url, "CORDON_API_KEY": server.key, "HOME": "/nowhere"}
     done = subprocess.run([server.program, "create", "--read-only"], env=env, capture_output=True, timeout=40)
-    equal(places(server, done.stdout.decode().strip()), ["done"], done.stderr.decode())
+    session = done.stdout.decode().strip()
+    equal(places(server, session), ["done"], done.stderr.decode())
+    equal(server.get(session)["level"], LEVEL)
 
 
 def test_by_metadata_of_e2b(server):
     body = {"templateID": "base", "metadata": {"cordon.root": "read-only"}}
     made = server.want(201, "POST", "/v2/sandboxes", body)
     equal(places(server, made["sandboxID"]), ["done"])
+    equal(server.get(made["sandboxID"])["level"], LEVEL)
     for key, value in (("root", "none"), ("storage", "tape"), ("disk", "big"), ("persist", "maybe")):
         answer = server.want(400, "POST", "/v2/sandboxes", {"templateID": "base", "metadata": {f"cordon.{key}": value}})
         has(answer["message"], f"cordon.{key}")
 
 
 def test_what_does_not_go_together(server):
-    for body, part in (({"storage": "memory", "persist": True}, "needs storage disk"),
-                       ({"keep": "1d"}, "only with persist"),
+    if differs("storage on disk"):
+        server.refused(422, "unsupported", "POST", "/v1/sessions", {"storage": "memory", "persist": True}, "persist", LEVEL)
+    else:
+        server.refused(400, "invalid", "POST", "/v1/sessions", {"storage": "memory", "persist": True}, "needs storage disk")
+    for body, part in (({"keep": "1d"}, "only with persist"),
                        ({"limits": {"disk_read_bps": "1M"}}, "only with storage disk")):
         server.refused(400, "invalid", "POST", "/v1/sessions", body, part)
 
 
 if __name__ == "__main__":
-    run_tests(globals(), pool_size=2)
+    run_tests(globals(), Leveled, pool_size=2)

@@ -91,7 +91,7 @@ def prepare(program, server):
             server.want(201, "POST", f"/v1/templates?name={TEMPLATE}", tar.stdout, headers={"Content-Type": "application/x-tar"}, timeout=200)
         return
     copy_root(program, ROOT, folder)
-    server.want(201, "POST", "/v1/templates", {"name": TEMPLATE, "root": {"layers": [TEMPLATE]}})
+    server.want(201, "POST", "/v1/templates", {"name": TEMPLATE, "level": LEVEL, "root": {"layers": [TEMPLATE]}})
 
 
 def fetch(program):
