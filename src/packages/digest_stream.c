@@ -35,20 +35,20 @@ struct digest_stream *digest_stream_new(enum digest_alg alg, struct err *e)
 	struct digest_stream *s;
 
 	if (md == NULL) {
-		err_set(e, ERR_INVALID, "digest: %s cannot be computed from bytes alone",
+		(void)err_set(e, ERR_INVALID, "digest: %s cannot be computed from bytes alone",
 			digest_alg_name(alg));
 		return NULL;
 	}
 	s = calloc(1, sizeof(*s));
 	if (s == NULL) {
-		err_sys(e, "digest");
+		(void)err_sys(e, "digest");
 		return NULL;
 	}
 	s->alg = alg;
 	s->ctx = EVP_MD_CTX_new();
 	if (s->ctx == NULL || EVP_DigestInit_ex(s->ctx, md, NULL) != 1) {
 		digest_stream_free(s);
-		err_set(e, ERR_SYSTEM, "digest: libcrypto has no %s", digest_alg_name(alg));
+		(void)err_set(e, ERR_SYSTEM, "digest: libcrypto has no %s", digest_alg_name(alg));
 		return NULL;
 	}
 	return s;

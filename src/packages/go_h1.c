@@ -33,12 +33,12 @@ struct go_h1 *go_h1_new(const struct go_h1_source *source, struct err *e)
 	struct go_h1 *h = calloc(1, sizeof(*h));
 
 	if (h == NULL) {
-		err_sys(e, "the module's zip");
+		(void)err_sys(e, "the module's zip");
 		return NULL;
 	}
 	if (inflateInit2(&h->z, -MAX_WBITS) != Z_OK) {
 		free(h);
-		err_set(e, ERR_SYSTEM, "the module's zip: zlib does not start");
+		(void)err_set(e, ERR_SYSTEM, "the module's zip: zlib does not start");
 		return NULL;
 	}
 	if (go_zip_open(&h->zip, source, e) < 0) {

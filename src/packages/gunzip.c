@@ -21,13 +21,13 @@ struct gunzip *gunzip_new(size_t limit, struct err *e)
 	struct gunzip *g = calloc(1, sizeof(*g));
 
 	if (g == NULL) {
-		err_sys(e, "gzip");
+		(void)err_sys(e, "gzip");
 		return NULL;
 	}
 	g->limit = limit;
 	if (inflateInit2(&g->z, 16 + MAX_WBITS) != Z_OK) {
 		free(g);
-		err_set(e, ERR_SYSTEM, "gzip: zlib does not start");
+		(void)err_set(e, ERR_SYSTEM, "gzip: zlib does not start");
 		return NULL;
 	}
 	return g;

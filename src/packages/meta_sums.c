@@ -15,7 +15,7 @@
 static void refuse(struct package_meta *m, const char *why)
 {
 	if (m->err.code == ERR_NONE)
-		err_set(&m->err, ERR_INVALID, "%s", why);
+		(void)err_set(&m->err, ERR_INVALID, "%s", why);
 }
 
 static void add_item(struct package_meta *m)

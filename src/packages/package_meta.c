@@ -22,12 +22,12 @@ struct package_meta *package_meta_new(const struct package_meta_spec *spec, stru
 	struct package_meta *m;
 
 	if (strlen(spec->name) >= PACKAGE_NAME_MAX) {
-		err_set(e, ERR_INVALID, "the name of the package is too long");
+		(void)err_set(e, ERR_INVALID, "the name of the package is too long");
 		return NULL;
 	}
 	m = calloc(1, sizeof(*m));
 	if (m == NULL) {
-		err_sys(e, "metadata of packages");
+		(void)err_sys(e, "metadata of packages");
 		return NULL;
 	}
 	m->doc = spec->doc;

@@ -51,7 +51,7 @@ struct package_shape *package_shape_new(const struct package_shape_spec *spec, s
 	struct package_shape *s;
 
 	if (!fits(spec)) {
-		err_set(e, ERR_INVALID, "this document cannot be answered in that form");
+		(void)err_set(e, ERR_INVALID, "this document cannot be answered in that form");
 		return NULL;
 	}
 	s = calloc(1, sizeof(*s));
@@ -61,7 +61,7 @@ struct package_shape *package_shape_new(const struct package_shape_spec *spec, s
 	}
 	if (s == NULL || s->shown == NULL || s->here == NULL ||
 	    shape_tags_init(&s->tags, &spec->meta->table) < 0) {
-		err_sys(e, "metadata of packages");
+		(void)err_sys(e, "metadata of packages");
 		package_shape_free(s);
 		return NULL;
 	}
