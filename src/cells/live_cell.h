@@ -87,7 +87,7 @@ struct live_cell {
 	struct live_program *programs;
 	uint32_t next_handle;
 	uint32_t version;     /* of its PID 1 */
-	uint64_t deadline_ms; /* of its session, as PID 1 knows it; wall clock, 0: none */
+	uint64_t deadline_ms; /* of its session; wall clock, 0: none */
 	unsigned tries, clears;
 	struct live_guest *guest;     /* owned: live_guest.c; NULL: no request was made */
 	char root_image[CELL_ID_MAX]; /* of a guest that the pool made: a layer; "": none */
@@ -128,11 +128,12 @@ int live_program_check(const struct live_cell *c, enum agent_type type, const st
 /* After agent_send_*(): sends what is queued, now or when the socket accepts it. */
 void live_cell_flush(struct live_cell *c);
 
-/* Sends the lease to PID 1 of an adopted cell: an earlier server may have set another one. */
+/* Sends lease and deadline to PID 1 of an adopted cell: an earlier server may have set others. */
 void live_cell_lease_send(struct live_cell *c);
 
 /* Queues for PID 1 when its session ends (wall clock; 0: not by itself), in case no server is there
- * then. It is sent with the next live_cell_flush(); nothing is queued if PID 1 has it already. */
+ * then. It is sent with the next live_cell_flush(), to an adopted cell when PID 1 has answered,
+ * which has no deadline until then; nothing is queued if it is the same as before. */
 void live_cell_lease_set_deadline(struct live_cell *c, uint64_t deadline_ms);
 
 /* Ends it, in any state. on_gone() follows. Idempotent. If a call to the keeper is under way

@@ -4,12 +4,24 @@
 #include "clock.h"
 #include "live_cell.h"
 
+static void queue_deadline(struct live_cell *c)
+{
+	uint64_t now = clock_wall_ms();
+	uint64_t left = c->deadline_ms > now ? c->deadline_ms - now : 1;
+	struct err e;
+
+	if (c->connected && c->version >= AGENT_VERSION_LEASE)
+		IGNORED(agent_queue_deadline(&c->agent, c->deadline_ms == 0 ? 0 : left, &e),
+			"the loop reports the end of PID 1");
+}
+
 void live_cell_lease_send(struct live_cell *c)
 {
 	struct err e;
 
 	if (c->version < AGENT_VERSION_LEASE)
 		return;
+	queue_deadline(c);
 	IGNORED(agent_send_lease(&c->agent, c->cells->unattended_ms, &e),
 		"the loop reports the end of PID 1");
 	live_cell_flush(c);
@@ -17,13 +29,8 @@ void live_cell_lease_send(struct live_cell *c)
 
 void live_cell_lease_set_deadline(struct live_cell *c, uint64_t deadline_ms)
 {
-	uint64_t now = clock_wall_ms();
-	uint64_t left = deadline_ms > now ? deadline_ms - now : 1;
-	struct err e;
-
-	if (c->deadline_ms == deadline_ms || !c->connected || c->version < AGENT_VERSION_LEASE)
+	if (c->deadline_ms == deadline_ms)
 		return;
 	c->deadline_ms = deadline_ms;
-	IGNORED(agent_queue_deadline(&c->agent, deadline_ms == 0 ? 0 : left, &e),
-		"the loop reports the end of PID 1");
+	queue_deadline(c);
 }

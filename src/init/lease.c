@@ -27,6 +27,7 @@ void lease_on_disconnect(uint64_t now_ns)
 void lease_on_connect(void)
 {
 	lost = false;
+	deadline_ns = 0;
 }
 
 void lease_delay_deadline(uint64_t ms)

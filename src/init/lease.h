@@ -6,6 +6,9 @@
  * connection, and the deadline, when its session ends. While a server is connected they have no
  * effect. Without one the cell ends at the sooner of the two.
  *
+ * A new connection drops the deadline: its server may have promised another one to a client before
+ * PID 1 ran, and ended before it could send it. A server sends the deadline after READY.
+ *
  * Times are of CLOCK_MONOTONIC. It runs on while a cell is frozen, but a frozen PID 1 cannot end
  * anything: such a cell stays until its cgroup is thawed or killed. The server that thaws it
  * connects first, so main.c looks for a connection before it acts on an expired lease.

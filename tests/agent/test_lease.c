@@ -77,6 +77,19 @@ static void a_deadline_that_is_taken_back_does_not(void)
 	held_end_cell();
 }
 
+static void a_connection_drops_the_deadline(void)
+{
+	make();
+	CHECK(agent_queue_deadline(&agent, SHORT_MS, &e) == 0);
+	CHECK(agent_flush(&agent, &e) == 0);
+	held_reconnect();
+	held_disconnect();
+	CHECK(!held_is_over(4 * SHORT_MS));
+	held_connect(NULL);
+	(void)held_hear(AGENT_READY);
+	held_end_cell();
+}
+
 /* Stopped instead of frozen: the same to PID 1, and needs no freezer. */
 static void one_that_connects_to_a_stopped_cell_is_in_time(void)
 {
@@ -112,6 +125,7 @@ TEST_MAIN({ "without a connection the lease ends the cell",
 	  { "a connection ends the count", a_connection_ends_the_count },
 	  { "the deadline ends it sooner", the_deadline_ends_it_sooner },
 	  { "a deadline that is taken back does not", a_deadline_that_is_taken_back_does_not },
+	  { "a connection drops the deadline", a_connection_drops_the_deadline },
 	  { "one that connects to a stopped cell is in time",
 	    one_that_connects_to_a_stopped_cell_is_in_time },
 	  { "a stopped cell ends when it goes on", a_stopped_cell_ends_when_it_goes_on })

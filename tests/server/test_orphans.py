@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 
 import harness
 from harness import Server, check, children, equal, has, run_tests, wait_for
@@ -93,6 +94,24 @@ def test_a_deadline_counts_without_a_server():
     server.start()
     was = server.reaches(session, "stopped")
     equal(was["reason"], "expired", "why the session ended")
+    server.close()
+
+
+def test_a_deadline_that_was_extended_does_not_end_it():
+    """By a server that PID 1 had not answered yet, as it did not run; then that server is gone, too."""
+    server = Server(unattended_timeout="1h", pool_size=0)
+    session, began = server.create(timeout=4)["id"], time.monotonic()
+    pid1 = server.cell_pids(session)[0]
+    os.kill(pid1, signal.SIGSTOP)
+    server.restarted("cordond")
+    server.want(200, "POST", f"/v1/sessions/{session}/timeout", {"timeout": 600})
+    check(time.monotonic() < began + 4, "the machine is too slow: the session's time was over")
+    kill_all(server)
+    os.kill(pid1, signal.SIGCONT)
+    time.sleep(max(0, began + 5 - time.monotonic()))
+    check(server.cell_pids(session), "PID 1 has ended the cell at the deadline that was changed")
+    server.start()
+    equal(server.run(session, "echo on")["stdout"], "on\n", "the session")
     server.close()
 
 
