@@ -56,20 +56,6 @@ static int find_extent(struct changed_pages *c, struct err *e)
 	return 1;
 }
 
-static int write_all(int fd, const uint8_t *bytes, size_t n, uint64_t at, struct err *e)
-{
-	while (n > 0) {
-		ssize_t done = pwrite(fd, bytes, n, (off_t)at);
-
-		if (done <= 0)
-			return err_sys(e, "write to the guest's memory");
-		bytes += done;
-		n -= (size_t)done;
-		at += (uint64_t)done;
-	}
-	return 0;
-}
-
 int changed_pages_step(struct changed_pages *c, uint64_t most, struct err *e)
 {
 	static uint8_t bytes[BUFFER];
@@ -84,7 +70,7 @@ int changed_pages_step(struct changed_pages *c, uint64_t most, struct err *e)
 		n = c->hole - c->at < BUFFER ? (size_t)(c->hole - c->at) : BUFFER;
 		if (pread(c->from_fd, bytes, n, (off_t)c->at) != (ssize_t)n)
 			return err_sys(e, "read changes of the guest's memory");
-		if (write_all(c->mem_fd, bytes, n, c->start + c->at, e) < 0)
+		if (guest_mapping_write(c->mem_fd, bytes, n, c->start + c->at, e) < 0)
 			return -1;
 		c->at += n;
 		done += n;

@@ -2,12 +2,13 @@
 #include "guest_mapping.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #define MAPS_MAX (4U << 20) /* bytes of /proc/PID/maps; QEMU has 40 KiB */
 
@@ -28,23 +29,37 @@ struct wanted {
 	struct stat base;
 };
 
+/* A number and the character that ends it. */
+static bool take_number(const char **at, int radix, char end, uint64_t *ret)
+{
+	char *stop;
+
+	*ret = strtoull(*at, &stop, radix);
+	if (stop == *at || *stop != end)
+		return false;
+	*at = stop + 1;
+	return true;
+}
+
 /* Is this line of /proc/PID/maps the guest's memory? */
 static bool is_guest(const char *line, const struct wanted *w, uint64_t *ret_start)
 {
-	uint64_t start, end, offset, inode;
-	unsigned major, minor;
-	char rights[8];
-	int name = 0;
+	static const char rights[] = "rw-p ";
+	uint64_t end, offset, major, minor, inode;
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %x:%x %" SCNu64 " %n", &start,
-		   &end, rights, &offset, &major, &minor, &inode, &name) < 7)
+	if (!take_number(&line, 16, '-', ret_start) || !take_number(&line, 16, ' ', &end) ||
+	    strncmp(line, rights, sizeof(rights) - 1) != 0)
 		return false;
-	if (end < start || end - start != w->size || offset != 0 || strcmp(rights, "rw-p") != 0)
+	line += sizeof(rights) - 1;
+	if (!take_number(&line, 16, ' ', &offset) || !take_number(&line, 16, ':', &major) ||
+	    !take_number(&line, 16, ' ', &minor) || !take_number(&line, 10, ' ', &inode))
 		return false;
-	*ret_start = start;
+	if (end < *ret_start || end - *ret_start != w->size || offset != 0)
+		return false;
 	if (w->base_fd >= 0)
-		return inode == w->base.st_ino && makedev(major, minor) == w->base.st_dev;
-	return strcmp(line + name, "/dev/zero") == 0;
+		return inode == w->base.st_ino &&
+		       makedev((unsigned)major, (unsigned)minor) == w->base.st_dev;
+	return strcmp(line + strspn(line, " "), "/dev/zero") == 0;
 }
 
 int guest_mapping_find(pid_t engine, int base, uint64_t size, uint64_t *ret_start, struct err *e)
@@ -71,4 +86,18 @@ int guest_mapping_find(pid_t engine, int base, uint64_t size, uint64_t *ret_star
 	}
 	(void)fclose(maps);
 	return found ? 0 : err_set(e, ERR_NOT_FOUND, "the engine has no memory of a guest");
+}
+
+int guest_mapping_write(int fd, const uint8_t *bytes, size_t n, uint64_t at, struct err *e)
+{
+	while (n > 0) {
+		ssize_t done = pwrite(fd, bytes, n, (off_t)at);
+
+		if (done <= 0)
+			return err_sys(e, "write the guest's memory");
+		bytes += done;
+		n -= (size_t)done;
+		at += (uint64_t)done;
+	}
+	return 0;
 }

@@ -18,3 +18,7 @@ int guest_mapping_find(pid_t engine, int base, uint64_t size, uint64_t *ret_star
 
 /* Opens a file of /proc/PID: "mem", "pagemap". mode: O_RDONLY, O_RDWR. */
 int guest_mapping_open(pid_t engine, const char *file, int mode, struct err *e) MUST_USE;
+
+/* Writes n bytes to `at` of a memory file or of /proc/PID/mem, or fails. */
+int guest_mapping_write(int fd, const uint8_t *bytes, size_t n, uint64_t at,
+			struct err *e) MUST_USE;

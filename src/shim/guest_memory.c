@@ -123,20 +123,6 @@ static bool is_zero(const uint8_t *page)
 	return page[0] == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
 }
 
-static int write_run(int fd, const uint8_t *bytes, size_t n, uint64_t at, struct err *e)
-{
-	while (n > 0) {
-		ssize_t done = pwrite(fd, bytes, n, (off_t)at);
-
-		if (done <= 0)
-			return err_sys(e, "write the guest's memory");
-		bytes += done;
-		n -= (size_t)done;
-		at += (uint64_t)done;
-	}
-	return 0;
-}
-
 /* A hole in the copy says the same: zeros or, if it has changes only, what the base has. */
 static bool may_skip(struct guest_memory *m, const uint8_t *page, uint64_t at)
 {
@@ -161,7 +147,7 @@ static int copy_run(struct guest_memory *m, enum source source, uint64_t at, siz
 		}
 		for (to = from + PAGE; to < n && !may_skip(m, bytes + to, at + to);)
 			to += PAGE;
-		if (write_run(m->copy_fd, bytes + from, to - from, at + from, e) < 0)
+		if (guest_mapping_write(m->copy_fd, bytes + from, to - from, at + from, e) < 0)
 			return -1;
 		from = to;
 	}
