@@ -18,7 +18,7 @@ int(err_set)(struct err *e, enum err_code code, const char *fmt, ...)
 	return -1;
 }
 
-int(err_sys)(struct err *e, const char *fmt, ...)
+int err_sys(struct err *e, const char *fmt, ...)
 {
 	int saved = errno;
 	va_list ap;
@@ -36,7 +36,7 @@ int(err_sys)(struct err *e, const char *fmt, ...)
 	return -1;
 }
 
-int(err_wrap)(struct err *e, const char *fmt, ...)
+int err_wrap(struct err *e, const char *fmt, ...)
 {
 	char context[sizeof(e->msg) - 2];
 	size_t at, n = strlen(e->msg);

@@ -30,11 +30,8 @@ int err_set_reason(struct err *e, enum err_reason reason, const char *fmt, ...) 
 int err_sys(struct err *e, const char *fmt, ...) PRINTF(2, 3);	/* appends strerror(errno) */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF(2, 3); /* puts "context: " in front */
 
-/* Compilers and analyzers see that it is -1: what is set only on success is not read after it. */
+/* Analyzers see that it is -1: what is set only on success is not read after it. */
 #define err_set(...) (err_set(__VA_ARGS__), -1)
-#define err_set_reason(...) (err_set_reason(__VA_ARGS__), -1)
-#define err_sys(...) (err_sys(__VA_ARGS__), -1)
-#define err_wrap(...) (err_wrap(__VA_ARGS__), -1)
 
 /* "invalid", "denied", ...: the stable word for programs. */
 const char *err_code_name(enum err_code code);

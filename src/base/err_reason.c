@@ -57,7 +57,7 @@ enum err_code err_reason_code(enum err_reason reason)
 	return (unsigned)reason < REASONS ? reasons[reason].code : ERR_SYSTEM;
 }
 
-int(err_set_reason)(struct err *e, enum err_reason reason, const char *fmt, ...)
+int err_set_reason(struct err *e, enum err_reason reason, const char *fmt, ...)
 {
 	va_list ap;
 
