@@ -108,7 +108,7 @@ def test_a_deadline_that_was_extended_does_not_end_it():
     check(time.monotonic() < began + 4, "the machine is too slow: the session's time was over")
     kill_all(server)
     os.kill(pid1, signal.SIGCONT)
-    time.sleep(max(0, began + 5 - time.monotonic()))
+    time.sleep(max(0, began + 5 - time.monotonic()))  # the old deadline has to pass
     check(server.cell_pids(session), "PID 1 has ended the cell at the deadline that was changed")
     server.start()
     equal(server.run(session, "echo on")["stdout"], "on\n", "the session")
