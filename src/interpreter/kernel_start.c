@@ -1,8 +1,8 @@
 /* kernel_start.c - how long a kernel may take until it is ready (kernel_process.h).
  *
- * A kernel that does nothing is given up after slow_ms. One that works gets six times as long: with
- * an emulated processor Java needs more than a minute. Clients of E2B wait 60 s for the beginning
- * of an answer, and then for its end, so the owner is told after slow_ms and begins its answers.
+ * A kernel that does nothing is given up after slow_ms. One that works gets twelve times as long:
+ * on an emulated processor Java needs two minutes. Clients of E2B wait 60 s for the beginning of an
+ * answer, and then for its end, so the owner is told after slow_ms and begins its answers.
  *
  * Ticks are counted, not time: a session may be paused meanwhile. */
 #include <time.h>
@@ -11,7 +11,7 @@
 #include "kernel_process.h"
 
 #define SLOW_TICKS 5
-#define TICKS_MAX 30
+#define TICKS_MAX 60
 #define IDLE_TICKS 2 /* a pause of the session makes one */
 
 static void set_timer(struct kernel *k)

@@ -234,7 +234,7 @@ def bounds_are_kept():
 
 def a_kernel_that_starts_slowly_gets_time_while_it_works():
     """Its answers begin; one that does nothing is given up, and so is one that works for too long."""
-    with tempfile.TemporaryDirectory() as bin, Interpreter(path=bin, ready=False, options=("--slow-ms", "800")) as i:
+    with tempfile.TemporaryDirectory() as bin, Interpreter(path=bin, ready=False, options=("--slow-ms", "500")) as i:
         go = f"{bin}/go"
         for name, text in (("bash", f"while [ ! -e {go} ]; do :; done\nPATH={PATH}; exec /bin/sh $1"), ("node", "while :; do :; done"), ("Rscript", "exec /bin/sleep 60")):
             with open(f"{bin}/{name}", "w", encoding="ascii") as f:
