@@ -15,6 +15,7 @@
 #define RETRIES_MAX 3
 #define RETRY_MS 50ULL	  /* then twice as long, and again */
 #define INTERRUPT_MS 5000 /* then the kernel is killed */
+#define AGAIN_MS 2000	  /* then it is interrupted once more: see on_interrupt_late() */
 #define NUDGE_MS 200	  /* until then it is woken so often: see kernel_nudge() */
 #define SCRATCH_KEEP (1U << 20)
 #define EXECUTE_MAX (60U << 20) /* 17 MiB of which each byte may become six, rarely */
@@ -403,10 +404,13 @@ void execution_abandon(struct execution *x)
 		return;
 	kernel_pause(&c->kernel, false);
 	kernel_interrupt(&c->kernel);
+	c->interrupted_again = false;
 	c->interrupted_ns = clock_now_ns();
 	loop_timer_set(c->all->loop, &c->interrupt_timer, c->interrupted_ns + NUDGE_MS * CLOCK_MS);
 }
 
+/* A signal that comes when the kernel has its code but has not begun it is taken for a late one of
+ * the code before, and dropped: shells and R cannot tell them apart. */
 static void on_interrupt_late(struct loop_timer *t)
 {
 	struct context *c = t->arg;
@@ -417,6 +421,10 @@ static void on_interrupt_late(struct loop_timer *t)
 	if (now - c->interrupted_ns >= INTERRUPT_MS * CLOCK_MS) {
 		kernel_kill(&c->kernel);
 		return;
+	}
+	if (!c->interrupted_again && now - c->interrupted_ns >= AGAIN_MS * CLOCK_MS) {
+		c->interrupted_again = true;
+		kernel_interrupt(&c->kernel);
 	}
 	kernel_nudge(&c->kernel);
 	loop_timer_set(c->all->loop, &c->interrupt_timer, now + NUDGE_MS * CLOCK_MS);

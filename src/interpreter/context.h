@@ -59,6 +59,7 @@ struct context {
 	bool began;		   /* its code runs: the kernel has sent its count */
 	struct loop_timer interrupt_timer;
 	uint64_t interrupted_ns; /* when the cell that runs was abandoned */
+	bool interrupted_again;
 };
 
 struct contexts {

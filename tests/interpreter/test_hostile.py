@@ -51,6 +51,17 @@ def what_a_kernel_wrote_before_it_died_arrives():
         equal("".join(sorted(line.get("text", "") for line in lines)), "messagepipe ")
 
 
+def an_interrupt_that_is_lost_is_sent_again():
+    """As when it comes before the kernel has begun the code: nothing but the code ends by it."""
+    with Interpreter() as i:
+        i.run("x = 1", language="bash")
+        s = i.stream("import time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nout(b'a')\ntime.sleep(1)\n"
+                     "signal.signal(signal.SIGINT, signal.default_int_handler)\ntime.sleep(60)", language="bash")
+        equal([s.next()["type"], s.next()["text"]], ["number_of_executions", "a"])
+        s.close()
+        equal(i.value("out(str(x).encode())", language="bash"), "1", "the same kernel")
+
+
 def code_of_a_client_that_is_gone_is_interrupted():
     with Interpreter() as i:
         i.run("x = 1", language="bash")
@@ -217,7 +228,8 @@ def clients_that_stay_connected_make_room():
         equal(i.value("out(b'fine')"), "fine")
 
 
-main([a_killed_kernel_is_replaced, code_that_had_not_begun_runs_in_the_next_kernel, what_a_kernel_wrote_before_it_died_arrives, code_of_a_client_that_is_gone_is_interrupted,
+main([a_killed_kernel_is_replaced, code_that_had_not_begun_runs_in_the_next_kernel, what_a_kernel_wrote_before_it_died_arrives, an_interrupt_that_is_lost_is_sent_again,
+      code_of_a_client_that_is_gone_is_interrupted,
       a_kernel_that_ignores_interrupts_is_killed, garbage_on_the_channel_is_dropped, messages_have_a_bound, bytes_that_are_not_text_become_marks,
       much_output_takes_little_memory, a_client_that_reads_nothing_can_leave, a_kernel_that_reads_nothing_is_bounded, output_that_comes_late_is_dropped,
       kernels_end_with_the_server, a_parent_that_dies_is_started_again, connections_that_stay_open_are_bounded, clients_that_stay_connected_make_room])
