@@ -5,10 +5,10 @@
 
 The server is that of tests/server/harness.py: its own folders and port, searched at the end for anything
 that it left behind. PACKAGES is where tools/sdk-packages puts the npm packages; it is called here, and
-does nothing if they are there. A line "// server: name=value ..." of the file gives settings; a line
-"// kills" says that programs of the server die in it, "// interpreter" that it needs a template with the code
-interpreter. The tests ask for what only the operator can do (restarts, tenants) through a socket, one line of JSON
-there, one back.
+does nothing if they are there. A line "// server: name=value ..." of the file gives settings, "// server at LEVEL: ..."
+those that are others there; a line "// kills" says that programs of the server die in it, "// languages" that sandboxes
+need node, "// interpreter" that it needs a template with the code interpreter. The tests ask for what only the operator
+can do (restarts, tenants) through a socket, one line of JSON there, one back.
 """
 import argparse
 import http.client
@@ -26,6 +26,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(1, os.path.join(HERE, "..", "server"))
 import harness  # noqa: E402
+import languages_root  # noqa: E402
 import level  # noqa: E402
 from harness import Failed, isolate, note  # noqa: E402
 from leveled import INTERPRETER, Leveled as Server  # noqa: E402
@@ -91,13 +92,15 @@ class Operator(threading.Thread):
 
 
 def settings_of(path):
-    """(settings, words that stand for themselves: kills, interpreter)"""
+    """(settings, words that stand for themselves: kills, languages, interpreter)"""
     with open(path) as f:
         text = f.read()
     port = harness.free_port()
     words = re.search(r"^// server: (.*)$", text, re.M)[1].format(port=port).split()
+    there = re.search(rf"^// server at {level.LEVEL}: (.*)$", text, re.M)
+    words += there[1].split() if there else []
     settings = dict(word.split("=", 1) for word in words)
-    return {**settings, "listen": f"127.0.0.1:{port}"}, re.findall("^// (kills|interpreter)$", text, re.M)
+    return {**settings, "listen": f"127.0.0.1:{port}"}, re.findall("^// (kills|languages|interpreter)$", text, re.M)
 
 
 def environment(server, packages, link):
@@ -148,6 +151,16 @@ def run_node(path, names, server, packages):
     return planned, code
 
 
+def check_levels(server):
+    """Each session that the tests have made, as far as the first tenant knows it, had the level of the suite."""
+    if server.process.poll() is not None:
+        return
+    for name in set(re.findall(r"session_id=(\w+) tenant=\S+ from=creating to=running", server.log())):
+        status, _, session = server.request("GET", f"/v1/sessions/{name}")
+        if status == 200:
+            harness.equal(session["level"], level.LEVEL, name)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("cordon")
@@ -166,6 +179,8 @@ def main():
     harness.ORIGINAL = os.path.abspath(args.cordon)
     harness.PROGRAM = harness.reachable(harness.ORIGINAL)
     settings, words = settings_of(args.file)
+    if "languages" in words:
+        level.ROOT = languages_root
     server = (Secure if settings.get("tls_local") == "yes" else Server)(**settings)
     if "interpreter" in words:
         server.add_interpreter()
@@ -175,7 +190,10 @@ def main():
     if code != 0:
         lines = [line for line in server.log().splitlines() if "msg=request " not in line]
         note("log of the server:\n" + "\n".join(lines[-30:]))
+    levels = harness.attempt(lambda: check_levels(server))
     verdict, why = harness.attempt(server.close)
+    if levels[0] != "ok":
+        verdict, why = levels
     if verdict == "ok" and died and "kills" not in words:
         verdict, why = "not ok", "a program of the server died:\n" + "\n".join(died)
     print(f"{verdict} {planned + 1} - nothing is left")

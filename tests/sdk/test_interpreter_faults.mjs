@@ -1,6 +1,7 @@
 // What goes wrong with cells: clients that leave, kernels and servers that die, sandboxes that end, many contexts, much
 // output. After each the next cell works.
 // server: pool_size=2 memory_default=1G
+// server at gvisor: memory_default=2G
 // interpreter
 import { check, e2b, equal, fails, matches, run, test, until, within } from './harness.mjs'
 import { need, printed, start, value } from './interpreter.mjs'
@@ -77,7 +78,7 @@ test('a sandbox that is killed while it runs code', async (t) => {
 })
 
 test('fifty contexts', async (t) => {
-  const sandbox = await start(t)
+  const sandbox = await start(t) // gVisor needs 25 MB for each: doc/interpreter.md
   const contexts = []
   for (let i = 0; i < 50; i++) contexts.push(await sandbox.createCodeContext({ cwd: '/tmp' }))
   equal((await sandbox.listCodeContexts()).length, 52)

@@ -1,7 +1,9 @@
 // Sandbox.create({ mcp }): E2B's SDK starts mcp-gateway in the sandbox; the official client of MCP speaks with it through
 // the port that getMcpUrl() names. The servers are tests/gateway/stdio_server.py, and official ones from npm.
 // server: pool_size=2
+// server at microvm: memory_default=1G
 // kills
+// languages
 import { execFileSync } from 'node:child_process'
 import events from 'node:events'
 import fs from 'node:fs'
