@@ -21,6 +21,10 @@
 #define QUERY_MAX 4096U
 #define ANSWER_MAX 16384U
 #define TIMEOUT_MS 10000U
+#define DNS_HEAD 12U
+#define DNS_IS_ANSWER 0x80U /* in byte 2 */
+#define DNS_CODE 0x0fU	    /* in byte 3 */
+#define DNS_REFUSED 5U	    /* a code */
 
 struct ask {
 	bool used;
@@ -82,6 +86,18 @@ static void on_query(struct loop_fd *f, uint32_t events)
 		send_query(a);
 }
 
+/* The cell has no network, so no resolver listens in it: the guest's programs are told at once, by
+ * their query with another head, and do not wait for an answer that cannot come. */
+static void answer_refused(struct ask *a)
+{
+	if (a->have < 2 + DNS_HEAD)
+		return;
+	a->query[2 + 2] |= DNS_IS_ANSWER;
+	a->query[2 + 3] = (uint8_t)((a->query[2 + 3] & ~DNS_CODE) | DNS_REFUSED);
+	IGNORED(send(a->pair, a->query, a->have, MSG_DONTWAIT | MSG_NOSIGNAL),
+		"the guest has gone");
+}
+
 static void on_answer(struct loop_fd *f, uint32_t events)
 {
 	struct ask *a = f->arg;
@@ -91,6 +107,8 @@ static void on_answer(struct loop_fd *f, uint32_t events)
 	(void)events;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
+	if (n < 0 && errno == ECONNREFUSED)
+		answer_refused(a);
 	if (n > 0 && n <= (ssize_t)ANSWER_MAX) {
 		answer[0] = (uint8_t)(n >> 8);
 		answer[1] = (uint8_t)n;

@@ -257,6 +257,28 @@ static void a_name_is_asked_for(void)
 	bed_end();
 }
 
+/* There is no resolver: the program is told so, unless its query has no head. */
+static void a_name_without_a_network_is_refused(void)
+{
+	static const uint8_t query[] = { 0, 14, 'i', 'd', 1, 3, 0, 1, 0, 0, 0, 0, 0, 0, 'q', 'q' };
+	struct frame f;
+
+	begin();
+	say_open(1, MUX_DNS, 53);
+	CHECK(guest_hear(MUX_CREDIT).stream == 1);
+	guest_say_data(1, query, sizeof(query));
+	f = guest_hear(MUX_DATA);
+	CHECK(f.len == sizeof(query) && memcmp(f.body, query, 4) == 0);
+	CHECK(f.body[4] == 0x81 && f.body[5] == 5);
+	CHECK(memcmp(f.body + 6, query + 6, sizeof(query) - 6) == 0);
+	(void)guest_hear(MUX_EOF);
+	say_open(3, MUX_DNS, 53);
+	CHECK(guest_hear(MUX_CREDIT).stream == 3);
+	guest_say_data(3, (const uint8_t[]){ 0, 1, 'x' }, 3);
+	CHECK(guest_hear(MUX_EOF).stream == 3);
+	bed_end();
+}
+
 static void the_program_of_a_connection_is_known(void)
 {
 	struct owner_question q = { .id = 5, .to_port = PORT };
@@ -293,4 +315,5 @@ TEST_MAIN({ "a connection goes both ways", a_connection_goes_both_ways },
 	  { "an abort is passed on", an_abort_is_passed_on },
 	  { "a server that does not read", a_server_that_does_not_read },
 	  { "a name is asked for", a_name_is_asked_for },
+	  { "a name without a network is refused", a_name_without_a_network_is_refused },
 	  { "the program of a connection is known", the_program_of_a_connection_is_known })
