@@ -124,6 +124,8 @@ int run_cell_changes(struct run *r, struct err *e)
 		if (run_command_receive(r, &type, &v, e) < 0)
 			return -1;
 	relay_drain(&r->relay);
+	if (run_guest_has_files(r))
+		return run_guest_changes(r, e);
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");
 	OWN_FD from = ends[0];

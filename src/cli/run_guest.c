@@ -35,6 +35,11 @@ static bool is_vm(const struct run *r)
 	return level_of(r)->engine == CELL_ENGINE_MICROVM;
 }
 
+bool run_guest_has_files(const struct run *r)
+{
+	return is_vm(r);
+}
+
 /* What a virtual machine cannot do, or not yet. */
 static int check_vm(const struct run *r, struct err *e)
 {

@@ -105,4 +105,10 @@ int run_guest_boot(struct run *r, struct err *e) MUST_USE;
 /* Something happened to the guest (AGENT_GUEST). Returns -1 with the reason if it has ended. */
 int run_guest_event(struct run *r, const struct agent_event *v, struct err *e) MUST_USE;
 
+/* Whether the guest has the files of the command, and not the cell. */
+bool run_guest_has_files(const struct run *r);
 void run_guest_release(struct run *r);
+
+/* ---- run_guest_changes.c */
+/* Prints what the command changed in the guest, in which no program runs any more. */
+int run_guest_changes(struct run *r, struct err *e) MUST_USE;

@@ -86,6 +86,13 @@ def test_locked_and_read_only():
     check("/tmp" not in done.stderr and "/home" not in done.stderr, done.stderr)
 
 
+def test_what_changed_is_listed():
+    """By the guest, also what a program leaves behind that the command started; in the profile locked as in the other."""
+    for options, path in ((["--user", "root"], "/opt/new"), (["--profile", "locked"], "/home/user/new")):
+        done, _ = run("sh", "-c", f"(sleep 1000 &); echo text > {path}; echo own output; exit 3", options=["--diff", *options])
+        equal((done.returncode, done.stdout, done.stderr), (3, f"own output\nadded    -rw-r--r--          5 {path}\n", ""), str(options))
+
+
 def test_a_command_that_takes_too_much_memory():
     done, result = run("python3", "-c", "x = []\nwhile True: x.append(bytearray(b'x' * (4 << 20)))")
     equal((done.returncode, result["limit"]), (137, "memory"), f"its end; stderr: {done.stderr}")
