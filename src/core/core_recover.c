@@ -31,6 +31,7 @@
 #include "session_lifecycle.h"
 #include "session_stop.h"
 #include "session_stopped.h"
+#include "session_timer.h"
 #include "templates.h"
 #include "tenant.h"
 
@@ -132,9 +133,8 @@ static int adopt(struct core *c, struct session *s, struct err *e)
 		return -1;
 	} else if (session_is_kept(&s->row)) {
 		keep_without_cell(s, "the cell was gone when the daemon restarted");
-	} else if (s->row.deadline_ms > 0 && s->row.deadline_ms <= core_now_ms()) {
-		end_without_cell(s, SESSION_EXPIRED,
-				 "timeout reached"); /* PID 1 ended the cell: init/lease.h */
+	} else if (session_timer_ends_cell(s)) {
+		end_without_cell(s, SESSION_EXPIRED, "timeout reached");
 	} else {
 		end_without_cell(s, SESSION_CRASHED, "the cell was gone when the daemon restarted");
 	}

@@ -305,6 +305,8 @@ static void on_cell_dead(struct live_cell *cell)
 		cell_ended(s, SESSION_CRASHED, "the guest broke the protocol and was ended");
 	else if (cell->broken)
 		cell_ended(s, SESSION_CRASHED, "internal protocol error");
+	else if (session_timer_ends_cell(s)) /* in the moment in which this server connected */
+		cell_ended(s, SESSION_EXPIRED, "timeout reached");
 	else
 		cell_ended(s, SESSION_KILLED, "PID 1 of the cell was killed");
 }

@@ -49,6 +49,12 @@ bool session_timer_is_unused(const struct session *s)
 	return until > 0 && until <= core_now_ms();
 }
 
+bool session_timer_ends_cell(const struct session *s)
+{
+	return s->row.on_timeout == SESSION_KILL && s->row.deadline_ms > 0 &&
+	       s->row.deadline_ms <= core_now_ms();
+}
+
 /* The timer fires at the session's deadline or at the end of its idle time, whichever is first. The
  * wall clock may be set, so the time that is left is computed again at least every minute. */
 void session_plan_timer(struct session *s)

@@ -18,3 +18,6 @@ bool session_timer_is_unused(const struct session *s);
 /* If the wall clock was set since the last call, the deadlines of all sessions move with it: no
  * time has passed. Called once a second, and before anything is decided by the wall clock. */
 void session_timer_check_clock(struct core *c);
+
+/* Is its deadline over, at which PID 1 ends the cell if no server is connected (init/lease.h)? */
+bool session_timer_ends_cell(const struct session *s);

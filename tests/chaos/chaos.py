@@ -227,7 +227,8 @@ class Chaos:
         row = wait_for(there, STUCK_S, f"end of {s.id} (killed {s.killed}, deleted {s.deleted!r})", step=0.05)
         reasons = ({"killed", "oom", "crashed"} if s.killed else set()) | (s.reasons if s.lost_allowed else set())
         if row["state"] == "stopped" and row["reason"] not in reasons:
-            raise Failed(f"session {s.id} ended as {row['reason']}, killed {s.killed}, deleted {s.deleted!r}")
+            raise Failed(f"session {s.id} ended as {row['reason']}, killed {s.killed}, deleted {s.deleted!r}, "
+                         f"might end by itself {getattr(s, 'expiring', False)}: {row}")
         return row
 
     def check_execution(self, s, x, session_row):
