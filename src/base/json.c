@@ -115,7 +115,7 @@ static void put_pairs(struct json *j, const char *s, size_t n)
 	to = j->text + j->len;
 	for (size_t i = 0; i < n; i++) {
 		*to++ = '\\';
-		*to++ = s[i] == '\n' ? 'n' : s[i] == '\t' ? 't' : s[i];
+		*to++ = (char)(s[i] == '\n' ? 'n' : s[i] == '\t' ? 't' : s[i]);
 	}
 	*to = '\0';
 	j->len += 2 * n;

@@ -131,7 +131,7 @@ static int add_base64(struct mask *m, const uint8_t *bytes, size_t len, size_t j
 	char *text = malloc(BASE64_LENGTH(len + 2) + 1);
 	int got = -1;
 
-	while (end - 4 * groups > 2 * MASK_UNITS_MAX)
+	while (end - 4 * groups > (size_t)2 * MASK_UNITS_MAX)
 		groups += MASK_UNITS_MAX / 4;
 	skip = 3 * groups;
 	if (plain != NULL && text != NULL) {

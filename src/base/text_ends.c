@@ -30,7 +30,7 @@ void text_ends_add(struct text_ends *t, const uint8_t *bytes, size_t n)
 static uint64_t both_ends(const struct text_ends *t, struct buf *begin, struct buf *end)
 {
 	size_t shown = shown_text_head(begin, t->head.data, t->head.len, TEXT_ENDS_HALF);
-	struct buf rest = BUF_INIT(2 * TEXT_ENDS_MAX);
+	struct buf rest = BUF_INIT((size_t)2 * TEXT_ENDS_MAX);
 
 	buf_put(&rest, t->head.data + shown, t->head.len - shown);
 	if (t->tail.len == TEXT_ENDS_HALF)

@@ -236,7 +236,7 @@ static const char *lines_before(const char *text, const char *line, unsigned n)
  * guest ended, and some that came last. A kernel that panics prints much between them. */
 static void print_console(const char *text, const char *last)
 {
-	struct buf shown = BUF_INIT(BOOT_TEXT_MAX * SHOWN_TEXT_GROWTH);
+	struct buf shown = BUF_INIT((size_t)BOOT_TEXT_MAX * SHOWN_TEXT_GROWTH);
 	const char *recent = lines_before(text, last, LINES_MAX);
 
 	for (const char *at = text; at < last; at += strcspn(at, "\n") + 1) {

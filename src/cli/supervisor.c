@@ -313,7 +313,8 @@ static void on_control(struct supervisor *v)
 	for (unsigned i = 0; i < v->nworkers; i++) {
 		struct worker *w = &v->workers[i];
 
-		if (w->role->hung != 0 && message[0] == w->role->hung && message[1] == w->slot)
+		if (w->role->hung != 0 && message[0] == (uint8_t)w->role->hung &&
+		    message[1] == w->slot)
 			replace(v, w);
 	}
 }

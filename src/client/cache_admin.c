@@ -110,7 +110,7 @@ static int print_entries(const json_t *list, struct err *e)
 		return err_set(e, ERR_SYSTEM, "out of memory");
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = json_array_get(list, i);
-	qsort(sorted, n, sizeof(*sorted), compare);
+	qsort(sorted, n, sizeof(json_t *), compare);
 	for (size_t i = 0; i < n; i++)
 		add_entry(&t, sorted[i]);
 	columns_print(&t, SIZE_MAX, 0, stdout);

@@ -14,5 +14,5 @@ struct explain_package {
 
 /* Prints it. 1: allowed, 0: refused, or it depends on what was not told; -1: the question is
  * malformed. */
-int explain_package_print(const struct policy *p, const struct explain_package *q,
+int explain_package_print(const struct policy *p, const struct explain_package *from,
 			  struct err *e) MUST_USE;

@@ -121,8 +121,8 @@ static int make_words(struct words *w, const struct json_node *arguments, struct
 	int64_t seconds = TIMEOUT_S;
 	char number[24];
 
-	buf_init(&w->texts, 2 * MESSAGE_MAX);
-	if (buf_reserve(&w->texts, 2 * MESSAGE_MAX, e) == NULL)
+	buf_init(&w->texts, (size_t)2 * MESSAGE_MAX);
+	if (buf_reserve(&w->texts, (size_t)2 * MESSAGE_MAX, e) == NULL)
 		return -1;
 	IGNORED(json_tree_int(json_tree_get(arguments, "timeout_s"), &seconds) ? 0 : -1,
 		"the default stays");
@@ -260,7 +260,7 @@ static int serve(struct child *c)
 static void write_result(struct json *j, const struct mcp_request *q, struct child *c, int code)
 {
 	static const char *const names[2] = { "stdout", "stderr" };
-	struct buf summary = BUF_INIT(3 * TEXT_ENDS_TEXT);
+	struct buf summary = BUF_INIT((size_t)3 * TEXT_ENDS_TEXT);
 	struct json s;
 	bool cut = false;
 
@@ -338,7 +338,7 @@ int mcp_local(const struct mcp_request *q, int lock_fd, struct err *e)
 	struct json j;
 	int done = 0;
 
-	json_init_heap(&j, 2 * MESSAGE_MAX);
+	json_init_heap(&j, (size_t)2 * MESSAGE_MAX);
 	answer(&j, q);
 	if (!json_ok(&j))
 		done = err_set(e, ERR_SYSTEM, "the answer is too long");

@@ -18,8 +18,8 @@
 /* Where the archive comes from: a file, or a program that writes it. */
 struct source {
 	int fd;
-	pid_t child;	     /* 0: none */
-	const char *program; /* its name */
+	pid_t child;	  /* 0: none */
+	char program[16]; /* its name */
 	struct progress progress;
 };
 
@@ -63,7 +63,8 @@ static ssize_t feed(void *arg, void *buf, size_t cap, struct err *e)
 /* Starts a program whose output is `to`. */
 static int start(struct source *s, char *const argv[], int to, struct err *e)
 {
-	s->program = argv[0];
+	(void)snprintf(s->program, sizeof(s->program), "%s",
+		       argv[0]); /* argv ends with the caller */
 	(void)fflush(stdout);
 	s->child = fork();
 	if (s->child < 0)

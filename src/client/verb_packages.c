@@ -61,7 +61,7 @@ static const char *const heads[] = { "ECOSYSTEM", "NAME",  "VERSION", "RESULT",	
 /* Days, or hours of what is younger than two. */
 static void write_age(uint64_t seconds, char *ret, size_t cap)
 {
-	bool hours = seconds < 2 * 86400;
+	bool hours = seconds < 172800; /* two days */
 
 	(void)snprintf(ret, cap, "%llu%c", (unsigned long long)seconds / (hours ? 3600 : 86400),
 		       hours ? 'h' : 'd');
