@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cell_level.h"
 #include "execution.h"
 #include "json_view.h"
 #include "reply.h"
@@ -12,7 +13,8 @@
 #include "store_net.h"
 
 #define FILES_JSON_MAX (256U << 10)
-#define CLOCK_SLACK_MS 20 /* times of files are those of the last tick of the kernel's clock */
+#define CLOCK_SLACK_MS 20   /* times of files are those of the last tick of the kernel's clock */
+#define GUEST_SLACK_MS 2000 /* the clock of a guest is behind by a part of a second */
 #define NET_LOOKED 256
 #define SUMMARY_MAX (1U << 20)
 #define DENIED_MAX (64U << 10)
@@ -187,7 +189,7 @@ static void on_change(struct changes *l, const struct diff_record *r)
 {
 	struct run_end *n = of(l);
 
-	if (!n->is_there(n) || r->changed_ms + CLOCK_SLACK_MS < execution_row(n->x)->created_ms)
+	if (!n->is_there(n) || r->changed_ms + n->slack_ms < execution_row(n->x)->created_ms)
 		return;
 	if (n->nfiles == RUN_END_CHANGES || r->kind == 'T') {
 		n->more_files = true;
@@ -215,6 +217,9 @@ static void on_changes(struct changes *l, const struct err *e)
 
 static void list_changes(struct run_end *n, struct session *s)
 {
+	n->slack_ms = cell_level_of(session_row(s)->level)->engine == CELL_ENGINE_MICROVM
+			      ? GUEST_SLACK_MS
+			      : CLOCK_SLACK_MS;
 	n->changes.on_change = on_change;
 	n->changes.on_end = on_changes;
 	json_init_heap(&n->files, FILES_JSON_MAX);

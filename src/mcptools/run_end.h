@@ -22,6 +22,7 @@ struct run_end {
 	struct excerpt excerpt;
 	struct run_results results; /* of code, when the excerpt is complete */
 	struct changes changes;
+	uint64_t slack_ms; /* that times of files may be before those of cordond */
 	struct json files; /* files_changed, as it grows */
 	unsigned nfiles;
 	bool more_files;

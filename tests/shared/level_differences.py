@@ -33,5 +33,6 @@ DIFFERENCES = {
     "watchers of files": {"gvisor": "end at the next change"},
     "secrets as a socket": {"gvisor": "are not answered"},
     "removing a file that is not there": {"gvisor": "EACCES"},
+    "times of files": {"microvm": "by the guest's clock: report_changes lists what changed up to 2 s before, too"},
     "memory images": {"microvm": "programs of a snapshot run in its sessions"},
 }
