@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 
 from harness import check, equal, has, rss, run_tests, wait_for
+from leveled import INTERPRETER, TEMPLATE, Interpreted
 from mcp_client import Client
 
 KILLS = True
@@ -72,7 +73,7 @@ def test_python_in_a_session_of_the_host(server):
 
 
 def test_the_template(server):
-    session = session_of(server, template="code-interpreter-v1")
+    session = session_of(server, template=INTERPRETER)
     equal(code(server, session, "6*7")["results"][0]["text"], "42")
     equal(len(services(server, session)), 1, "no second one")
     check(server.get(session)["limits"]["memory_bytes"] >= 512 << 20, "its memory")
@@ -308,17 +309,18 @@ def test_saved_results(server):
 
 
 def test_an_interpreter_for_a_template(server):
-    has(cli(server, "template", "interpreter", "--name", "mine")[0], "mine")
+    base = [] if TEMPLATE == "host" else ["--from", TEMPLATE]
+    has(cli(server, "template", "interpreter", *base, "--name", "mine")[0], "mine")
     has(cli(server, "template", "interpreter", "--from", "nosuch", code=125)[1], "nosuch")
     row = server.want(200, "GET", "/v1/templates/mine")
-    equal((row["interpreter"], row["start_restart"], row["provenance"]["template"]), (True, True, "host"))
+    equal((row["interpreter"], row["start_restart"], row["provenance"]["template"]), (True, True, TEMPLATE))
     session = session_of(server, template="mine")
     equal(code(server, session, "6*7")["results"][0]["text"], "42")
     equal(len(services(server, session)), 1, "its start command")
     server.delete(session)
     server.want(204, "DELETE", "/v1/templates/mine")
     program = "/opt/cordon/bin/cordon-interpreter"  # modules that are imported early, as in doc/interpreter.md
-    server.want(201, "POST", "/v1/templates", {"name": "warm", "from": "host", "interpreter": True, "start_restart": True,
+    server.want(201, "POST", "/v1/templates", {"name": "warm", "from": TEMPLATE, "interpreter": True, "start_restart": True,
                                                "start_command": f"env CORDON_INTERPRETER_WARM=wave {program} serve", "ready_command": f"{program} ready"})
     session = session_of(server, template="warm", env={"A": "b"})
     equal(code(server, session, "import sys, os; ('wave' in sys.modules, os.environ['A'])")["results"][0]["text"], "(True, 'b')")
@@ -328,4 +330,4 @@ def test_an_interpreter_for_a_template(server):
 
 
 if __name__ == "__main__":
-    run_tests(globals(), pool_size=2, pool_started_size=1)
+    run_tests(globals(), Interpreted, pool_size=2, pool_started_size=1)

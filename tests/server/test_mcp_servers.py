@@ -17,6 +17,8 @@ import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import check, equal, has, run_tests, wait_for  # noqa: E402
+import level  # noqa: E402  (after harness, which knows where it is)
+from leveled import Leveled  # noqa: E402
 import mcp_client  # noqa: E402
 
 KILLS = True
@@ -121,7 +123,8 @@ def test_each_has_a_session_that_ends_with_it(server):
     children = {v["session_id"] for v in servers.values()}
     equal(live(server) - before, {s, *children})
     for name, v in servers.items():
-        equal(server.get(v["session_id"])["mcp_server"], {"session": s, "name": name})
+        child = server.get(v["session_id"])
+        equal((child["mcp_server"], child["level"]), ({"session": s, "name": name}, level.LEVEL))
     check("mcp_server" not in server.get(s), "the session itself")
     server.delete(s)
     gone(server, s, *children)
@@ -446,6 +449,7 @@ def test_the_client_passes_servers_on(server):
     equal(done.returncode, 0, done.stderr)
     s = done.stdout.split()[0]
     equal(Client(server, s).text("a__echo", text=1)[0], "cli: 1")
+    equal({server.get(i)["level"] for i in (s, shown(server, s)["a"]["session_id"])}, {level.LEVEL})
     done = subprocess.run([server.program, "ls"], env=env, capture_output=True, text=True, check=True)
     has(done.stdout, f"(MCP server a of {s})")
     server.delete(s)
@@ -455,6 +459,7 @@ def own_network():
     """In a network namespace of its own, with an address that only a rule opens."""
     if os.geteuid() == 0 and os.environ.get(STAGE) is None:
         os.environ[STAGE] = "1"
+        level.fetch(os.path.abspath(sys.argv[1]))  # while there is a network
         os.execvp("unshare", ["unshare", "--net", "--", sys.executable, "-B", *sys.argv])
     if os.environ.get(STAGE) == "1":
         os.environ[STAGE] = "2"
@@ -489,4 +494,4 @@ if __name__ == "__main__":
         json.dump(NODE, node)
         node.flush()
         os.chmod(node.name, 0o644)
-        run_tests(Late(globals()), pool_size=2, egress_policy=node.name)
+        run_tests(Late(globals()), Leveled, pool_size=2, egress_policy=node.name)
