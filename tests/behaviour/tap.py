@@ -361,7 +361,8 @@ def reachable(program):
     folder = tempfile.mkdtemp(prefix="cordon-test-", dir="/var/tmp")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.chmod(folder, 0o755)
-    for name in ("cordon", "cordon-keeper", "cordon-init", "cordon-shim", "cordon-egress"):
+    images = ["cordon-storage"] if LEVEL == "microvm" else []  # makes a root image of the template
+    for name in ("cordon", "cordon-keeper", "cordon-init", "cordon-shim", "cordon-egress", *images):
         path = os.path.join(os.path.dirname(program), name)
         if name != "cordon-shim" or os.path.exists(path):
             shutil.copy(path, folder)

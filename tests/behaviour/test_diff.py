@@ -3,7 +3,7 @@
 import resource
 
 import tap
-from level import differs
+from level import LEVEL, differs
 from tap import check, equal, folder, has, python, run
 
 def read(path):
@@ -130,7 +130,7 @@ def test_diff_odd_names():
         "b'x' * 255, b'added    -rw', b'\\x7f'):\n"
         "    open(n, 'w').close()\n"
     )
-    d = python(code, "--diff", "--user", "root").exits(0)
+    d = python(code, "--diff", "--user", "root", "--env", "PYTHONDONTWRITEBYTECODE=1").exits(0)
     check(all(b >= 0x20 or b == 10 for b in d.out) and b"\x7f" not in d.out, "a control byte was printed")
     check(b"\xc2\x9b" not in d.out and b"\xff" not in d.out, "a C1 control or a broken character was printed")
     names = sorted(
@@ -184,7 +184,7 @@ def test_diff_comes_after_all_output():
 def test_diff_after_every_end():
     for options, script, code in (
         ([], "echo > f; kill -9 $$", 137),
-        (["--timeout", "200ms"], "echo > f; sleep 1000", 124),
+        (["--timeout", "8s" if LEVEL == "microvm" else "200ms"], "echo > f; sleep 1000", 124),
         (["--profile", "locked"], "echo > f", 0),
     ):
         d = run("--diff", *options, cmd=script).exits(code)

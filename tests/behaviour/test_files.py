@@ -164,7 +164,7 @@ def test_sudo():
             "--hostname", name, cmd="sudo id -u; sudo -u www-data id -un; sudo sh -c 'echo hi > /etc/x; cat /etc/x'"
         ).exits(0)
         equal((d.text, d.errors), ("0\nwww-data\nhi\n", ""), f"host name {name}")
-    if os.path.exists("/usr/sbin/useradd"):
+    if TEMPLATE == "host" and os.path.exists("/usr/sbin/useradd"):
         d = run(cmd="sudo useradd -m bob && sudo -u bob sh -c 'cd; pwd; touch x; stat -c %U x'").exits(0)
         equal(d.text, "/home/bob\nbob\n")
 
@@ -172,6 +172,14 @@ def test_sudo():
 def need(program):
     if not os.path.exists(f"/usr/bin/{program}"):
         raise Skip(f"no {program} on this machine")
+
+
+def has_it(program):
+    """Whether the root has this program of the machine; the small root of virtual machines has few."""
+    need(program)
+    if TEMPLATE != "host":
+        has(run(cmd=[program]).exits(127).errors, "not found")
+    return TEMPLATE == "host"
 
 
 def test_python_works():
@@ -207,12 +215,13 @@ def test_curl_works():
 
 
 def test_node_works():
-    need("node")
-    equal(run(cmd=["node", "-e", "console.log([1,2,3].map(x => x * 2).join())"]).exits(0).text, "2,4,6\n")
+    if has_it("node"):
+        equal(run(cmd=["node", "-e", "console.log([1,2,3].map(x => x * 2).join())"]).exits(0).text, "2,4,6\n")
 
 
 def test_compiler_works():
-    need("gcc")
+    if not has_it("gcc"):
+        return
     d = run(
         cmd="echo 'int puts(const char *); int main(void) { puts(\"built\"); return 3; }' > a.c && gcc a.c && ./a.out"
     ).exits(3)

@@ -23,7 +23,10 @@ def test_result_of_a_plain_run():
     equal((r["output_bytes"], r["output_truncated"], r["level"], r["profile"]), (6, False, LEVEL, "standard"))
     check(re.fullmatch(r"[0-9a-f]{16}", r["id"]), r["id"])
     check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", r["started_at"]), r["started_at"])
-    check(100000 <= r["disk_bytes"] < 300000, f"disk_bytes {r['disk_bytes']}")
+    if differs("size of files"):
+        check(r["disk_bytes"] < 100000, f"disk_bytes {r['disk_bytes']}")
+    else:
+        check(100000 <= r["disk_bytes"] < 300000, f"disk_bytes {r['disk_bytes']}")
     check(r["memory_peak_bytes"] > 100000, f"memory_peak_bytes {r['memory_peak_bytes']}")
     most = 6 if LEVEL == "container" else 100  # with threads of the engine
     check(r["pids_peak"] is None or 2 <= r["pids_peak"] <= most, f"pids_peak {r['pids_peak']}")

@@ -3,6 +3,7 @@ import json
 import os
 
 import internet
+import level
 from harness import Failed, equal, wait_for
 
 TRUST = "/tmp/world.pem"  # in a cell: the world's authority, for TLS that is passed on
@@ -25,6 +26,7 @@ def policy(*rules, **more):
 
 def make(server, network=None, **more):
     """A session that trusts the world's CA where it is configured to."""
+    more.setdefault("timeout", f"{300 * level.PATIENCE}s")  # a session that many tests share
     s = server.create(network=POLICY if network is None else network, **more)
     with open(os.path.join(internet.FOLDER, "world.pem"), encoding="ascii") as f:
         sh(server, s, f"cat > {TRUST} <<'E'\n{f.read()}\nE\nchmod 644 {TRUST}", user="root")

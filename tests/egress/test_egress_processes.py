@@ -13,6 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import internet
+import level
 from harness import Server, check, equal, has, note, wait_for
 from internet_client import POLICY, curl, make, policy, put, records
 
@@ -58,7 +59,7 @@ def stopped(pid):
 def sessions_of(server, pid, sessions):
     """(those of this process, the others)"""
     with stopped(pid):
-        reached = reach_all(server, sessions, seconds=2)
+        reached = reach_all(server, sessions, seconds=1 + level.PATIENCE)
     own = [s for s, r in zip(sessions, reached) if not r]
     return own, [s for s in sessions if s not in own]
 
@@ -244,4 +245,4 @@ def test_upgrade(server):
 
 if __name__ == "__main__":
     internet.enter()
-    internet.run_tests(globals(), pool_size=2, egress_processes=PROCESSES, egress_timeout="5s")
+    internet.run_tests(globals(), pool_size=2, egress_processes=PROCESSES, egress_timeout=f"{5 * level.PATIENCE}s")

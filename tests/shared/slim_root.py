@@ -9,20 +9,22 @@ import re
 import shutil
 import subprocess
 
-FORMAT = 6  # raise it with every change of what is made here
-PROGRAMS = """awk base64 basename bash busybox cat chmod chown cmp cp curl cut date dd df diff dirname du echo env expr false find getent getfattr git
-    grep gzip head hostname id ip kill ln ls md5sum mkdir mkfifo mknod mktemp mount mv nice nohup nproc od openssl paste pgrep pkill printenv printf
+FORMAT = 11  # raise it with every change of what is made here
+PROGRAMS = """awk base64 basename bash busybox cat chgrp chmod chown cmp cp curl cut date dd df diff dirname du echo env expr false find getent getfattr
+    git git-upload-pack grep gzip head hostname id ip kill ln ls md5sum mkdir mkfifo mknod mktemp mount mv nice nohup nproc od openssl paste pgrep pkill printenv printf
     ps pwd readlink realpath rm rmdir script sed seq setfattr setsid sh sha256sum sleep sort split stat stdbuf stty su sudo sync tail tar
     tee test timeout touch tr true truncate tty uname uniq unshare wc wget which whoami xargs yes""".split()
-LIBRARIES = "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2", "security/pam_permit.so"
+LIBRARIES = "libsqlite3.so.0", "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2", "security/pam_permit.so"
 SUDO = "/usr/libexec/sudo"  # its plugins
 GIT = "/usr/lib/git-core"  # its transports
 PERMIT = "".join(f"{kind} required pam_permit.so\n" for kind in ("auth", "account", "password", "session"))
-FOLDERS = "dev etc/pam.d home/user mnt opt proc root run srv sys tmp usr/bin usr/lib usr/lib64 usr/sbin usr/share var/lib var/tmp".split()
+FOLDERS = "dev etc/pam.d etc/ssl home/user mnt opt proc root run srv sys tmp usr/bin usr/lib/ssl usr/lib64 usr/sbin usr/share var/lib var/tmp".split()
 FILES = {  # the same as in the host template where tests look at them
-    "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\n"
+    "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\n"
+                  "www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n"
                   "nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n",
-    "etc/group": "root:x:0:\ntty:x:5:\nsudo:x:27:user\nuser:x:1000:\nnogroup:x:65534:\n",
+    "etc/group": "root:x:0:\ntty:x:5:\nsudo:x:27:user\nwww-data:x:33:\nuser:x:1000:\nnogroup:x:65534:\n",
+    "etc/shadow": "",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
     "etc/hosts": "127.0.0.1 localhost cordon\n::1 localhost ip6-localhost ip6-loopback cordon\n",
     "etc/hostname": "cordon\n",
@@ -30,10 +32,12 @@ FILES = {  # the same as in the host template where tests look at them
     "etc/networks": "loopback 127.0.0.0\n",
     "etc/magic": "# no rules\n",
     "etc/sudoers": "Defaults env_reset, !fqdn\nroot ALL=(ALL:ALL) NOPASSWD: ALL\n%sudo ALL=(ALL:ALL) NOPASSWD: ALL\n",
-    "etc/pam.d/other": PERMIT,
-    "etc/pam.d/sudo": PERMIT,
+    "etc/ssl/openssl.cnf": "[req]\ndistinguished_name = names\n[names]\n",
+    "etc/shells": "/bin/sh\n/bin/bash\n",
+    **{f"etc/pam.d/{name}": PERMIT for name in ("chfn", "chsh", "login", "other", "passwd", "su", "sudo")},
 }
-LINKS = {"run/secrets": "/dev/shm/secrets", "etc/machine-id": "/dev/machine-id", "etc/mtab": "/proc/self/mounts", "var/run": "/run"}
+LINKS = {"usr/lib/ssl/openssl.cnf": "/etc/ssl/openssl.cnf", "etc/localtime": "/usr/share/zoneinfo/Etc/UTC",
+         "run/secrets": "/dev/shm/secrets", "etc/machine-id": "/dev/machine-id", "etc/mtab": "/proc/self/mounts", "var/run": "/run"}
 
 
 def add(root, path):
@@ -71,6 +75,7 @@ def fill(root):
     for name, text in FILES.items():
         (root / name).write_text(text)
     (root / "etc/sudoers").chmod(0o440)
+    (root / "etc/shadow").chmod(0o600)
     for name, target in LINKS.items():
         (root / name).symlink_to(target)
     for folder in ("tmp", "var/tmp"):
