@@ -1,5 +1,5 @@
 // interpreter.mjs - what the tests of runCode share: @e2b/code-interpreter as it comes, and which languages there are.
-import { equal, interpreter, level, load, request } from './harness.mjs'
+import { equal, interpreter, level, load, patience, request } from './harness.mjs'
 
 export const { Sandbox } = load('@e2b/code-interpreter')
 
@@ -7,7 +7,7 @@ const PROGRAMS = { python: 'python3', javascript: 'node', typescript: 'esbuild',
 
 // A sandbox with the interpreter: of the default template, which is code-interpreter-v1, or of one that has the level of the suite.
 export async function start(t, options = {}) {
-  const all = { timeoutMs: 240_000, ...options }
+  const all = { timeoutMs: 240_000 * patience, requestTimeoutMs: 60_000 * patience, ...options }
   const sandbox = t.keep(await (level === 'container' ? Sandbox.create(all) : Sandbox.create(interpreter, all)))
   const { json } = await request('GET', `/v1/sessions/${sandbox.sandboxId}`, { headers: { 'X-API-Key': process.env.E2B_API_KEY } })
   equal(json.level, level, 'its level')

@@ -38,5 +38,6 @@ DIFFERENCES = {
     "secrets as a socket": {"gvisor": "are not answered"},
     "removing a file that is not there": {"gvisor": "EACCES"},
     "times of files": {"microvm": "by the guest's clock: report_changes lists what changed up to 2 s before, too"},
+    "values printed byte by byte": {"microvm": "the beginning is shown, if that takes longer than 25 ms"},
     "memory images": {"microvm": "programs of a snapshot run in its sessions"},
 }
