@@ -101,28 +101,27 @@ int guest_layers_add_session(struct core *c, const char *session, const char *la
 			       (const char(*)[STORE_ID_MAX])one, 1, e);
 }
 
-static int add(struct core *c, const char *version, const char *session,
-	       const struct store_layer *row, struct err *e)
+static int add(struct core *c, const struct guest_layer *l, const struct store_layer *row,
+	       struct err *e)
 {
-	return session[0] != '\0' ? guest_layers_add_session(c, session, row->id, e)
-				  : guest_layers_add(c, version, row, e);
+	return l->session[0] != '\0' ? guest_layers_add_session(c, l->session, row->id, e)
+				     : guest_layers_add(c, l->version, row, e);
 }
 
-int guest_layers_insert(struct core *c, const char *version, const char *session,
-			const struct layer_writing *w, const struct storage_reply *made,
-			const char *kind, const char *digest, const char *origin, struct err *e)
+int guest_layers_insert(struct core *c, const struct guest_layer *l, const struct layer_writing *w,
+			const struct storage_reply *made, struct err *e)
 {
 	struct store_layer row = { .bytes = made->bytes,
 				   .entries = made->entries,
 				   .created_ms = core_now_ms(),
-				   .origin = origin };
+				   .origin = l->origin };
 
-	(void)snprintf(row.kind, sizeof(row.kind), "%s", kind);
-	(void)snprintf(row.digest, sizeof(row.digest), "%s", digest);
+	(void)snprintf(row.kind, sizeof(row.kind), "%s", l->kind);
+	(void)snprintf(row.digest, sizeof(row.digest), "%s", l->digest);
 	memcpy(row.id, w->id, sizeof(row.id));
 	memcpy(row.tenant, w->tenant, sizeof(row.tenant));
 	if (store_begin(c->store, e) == 0 && store_layer_insert(c->store, &row, e) == 0 &&
-	    add(c, version, session, &row, e) == 0 && store_commit(c->store, e) == 0)
+	    add(c, l, &row, e) == 0 && store_commit(c->store, e) == 0)
 		return 0;
 	store_rollback(c->store);
 	return -1;

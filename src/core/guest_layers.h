@@ -23,12 +23,15 @@ int guest_layers_add(struct core *c, const char *version, const struct store_lay
 int guest_layers_add_session(struct core *c, const char *session, const char *layer,
 			     struct err *e) MUST_USE;
 
-/* For one that was just written: its row and the use, or neither. session "": the version uses it.
- */
-int guest_layers_insert(struct core *c, const char *version, const char *session,
-			const struct layer_writing *w, const struct storage_reply *made,
-			const char *kind, const char *digest, const char *origin,
-			struct err *e) MUST_USE;
+/* What an image is, and whose. */
+struct guest_layer {
+	const char *version, *session; /* session "": the version uses it */
+	const char *kind, *digest, *origin;
+};
+
+/* For one that was just written: its row and the use, or neither. */
+int guest_layers_insert(struct core *c, const struct guest_layer *l, const struct layer_writing *w,
+			const struct storage_reply *made, struct err *e) MUST_USE;
 
 /* No version uses it any more: it is damaged. */
 void guest_layers_drop(struct core *c, const char *layer);

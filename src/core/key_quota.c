@@ -14,7 +14,7 @@
 static bool take_token(struct tenant *t)
 {
 	uint64_t now = clock_now_ns(), ms = (now - t->keys_at_ns) / CLOCK_MS;
-	uint64_t full = BURST * 1000;
+	uint64_t full = (uint64_t)BURST * 1000;
 
 	if (t->keys_at_ns == 0 || ms > full)
 		t->keys_milli = full;

@@ -160,9 +160,9 @@ static void on_saved(struct completion *done, const struct err *e)
 {
 	struct memory_image *g = done->arg;
 	struct err why;
+	const struct guest_layer l = { g->version, "", "memory", g->digest, g->origin };
 	bool good = e == NULL && !g->stale &&
-		    guest_layers_insert(g->core, g->version, "", &g->writing, &g->job.reply,
-					"memory", g->digest, g->origin, &why) == 0;
+		    guest_layers_insert(g->core, &l, &g->writing, &g->job.reply, &why) == 0;
 
 	if (good)
 		memcpy(g->layer, g->writing.id, sizeof(g->layer));

@@ -150,9 +150,10 @@ static void on_made(struct completion *done, const struct err *e)
 {
 	struct root_image *g = done->arg;
 	struct err why;
+	const struct guest_layer l = { g->version, g->session, ROOT_IMAGE_KIND, g->digest,
+				       g->origin };
 	bool good = e == NULL &&
-		    guest_layers_insert(g->core, g->version, g->session, &g->writing, &g->job.reply,
-					ROOT_IMAGE_KIND, g->digest, g->origin, &why) == 0;
+		    guest_layers_insert(g->core, &l, &g->writing, &g->job.reply, &why) == 0;
 
 	if (good) {
 		memcpy(g->layer, g->writing.id, sizeof(g->layer));

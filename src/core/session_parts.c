@@ -12,6 +12,7 @@
 
 #define CHANGES_MS 5 /* of one turn */
 
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): i is declared by it */
 #define EACH_PART(c, i) for (unsigned i = 0; i < CORE_PARTS_MAX && (c)->o.parts[i] != NULL; i++)
 #define CALL(c, i, hook, ...) \
 	((c)->o.parts[i]->hook == NULL ? (void)0 : (c)->o.parts[i]->hook(__VA_ARGS__))

@@ -119,7 +119,7 @@ static void list_add(struct snapshot_list *l, const struct template_version *v)
 {
 	if (l->n == l->cap) {
 		size_t cap = l->cap == 0 ? 64 : 2 * l->cap;
-		void *more = realloc(l->found, cap * sizeof(*l->found));
+		void *more = realloc(l->found, cap * sizeof(const struct template_version *));
 
 		assert(more != NULL);
 		l->found = more;
@@ -155,7 +155,7 @@ void snapshot_list_read(const struct core *c, const struct tenant *t, const char
 		     (strcmp(v->row.name, n.name) == 0 && (any_tag || template_has_tag(v, n.tag)))))
 			list_add(ret, v);
 	if (ret->n > 0)
-		qsort(ret->found, ret->n, sizeof(*ret->found), compare);
+		qsort(ret->found, ret->n, sizeof(const struct template_version *), compare);
 }
 
 void snapshot_list_release(struct snapshot_list *l)

@@ -273,8 +273,10 @@ static struct level_pool *next_pool(const struct core *c, const struct level_poo
 	return NULL;
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): l is declared by it */
 #define EACH_POOL(c, l) \
 	for (struct level_pool *l = next_pool(c, NULL); l != NULL; l = next_pool(c, l))
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* A session of the tenant has got its room: ends the cells for which none is left. */
 static void yield(struct core *c, struct tenant *t)

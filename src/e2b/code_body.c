@@ -43,8 +43,9 @@ static char shown(char c)
 {
 	if (c >= 'A' && c <= 'Z')
 		return (char)(c | 0x20);
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c && strchr("_.+-", c)) ? c
-											    : '?';
+	if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c && strchr("_.+-", c)))
+		return c;
+	return '?';
 }
 
 /* White space around a word does not count. */

@@ -94,7 +94,7 @@ static size_t least(size_t a, size_t b)
 /* Sorts runs of DIR_LISTING_RUN. True: there are more. */
 static bool sort_runs(struct dir_listing *l)
 {
-	size_t end = least(l->n, l->at + 4 * DIR_LISTING_RUN);
+	size_t end = least(l->n, l->at + (size_t)4 * DIR_LISTING_RUN);
 
 	for (; l->at < end; l->at += DIR_LISTING_RUN)
 		qsort_r(l->entries + l->at, least(DIR_LISTING_RUN, l->n - l->at),
