@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 
-FORMAT = 12  # raise it with every change of what is made here
+FORMAT = 13  # raise it with every change of what is made here
 PROGRAMS = """awk base64 basename bash busybox cat chgrp chmod chown cmp cp curl cut date dd df diff dirname du echo env expr false find getent getfattr
     git git-upload-pack grep gzip head hostname id ip kill ln ls md5sum mkdir mkfifo mknod mktemp mount mv nice nohup nproc od openssl paste pgrep pkill printenv printf
     ps pwd readlink realpath rm rmdir script sed seq setfattr setsid sh sha256sum sleep sort split stat stdbuf stty su sudo sync tail tar
@@ -24,7 +24,7 @@ FILES = {  # the same as in the host template where tests look at them
                   "www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n"
                   "nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n",
     "etc/group": "root:x:0:\ntty:x:5:\nsudo:x:27:user\nwww-data:x:33:\nuser:x:1000:\nnogroup:x:65534:\n",
-    "etc/shadow": "",
+    "etc/shadow": "root:*:19000:0:99999:7:::\nuser:*:19000:0:99999:7:::\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
     "etc/hosts": "127.0.0.1 localhost cordon\n::1 localhost ip6-localhost ip6-loopback cordon\n",
     "etc/hostname": "cordon\n",
