@@ -8,16 +8,16 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "guest_changes.h"
 #include "guest_limits.h"
+#include "guest_msg.h"
+#include "guest_pressure.h"
 #include "guest_root.h"
 #include "io.h"
-#include "kernel.h"
 #include "keeper_msg.h"
 #include "restrict.h"
 #include "spawn.h"
@@ -159,7 +159,8 @@ static int set_up_network(struct err *e)
 
 /* A kernel that stood still while it verified its timer, as an emulated one does on a loaded
  * machine, takes the timer for broken and has no other: nothing that waits would ever go on, here
- * and in every clone. So such a boot fails. Nothing may wait in here, either. */
+ * and in every clone. So such a boot fails, and the shim begins another one. Nothing may wait in
+ * here, either. */
 static int check_timer(struct err *e)
 {
 	const struct itimerspec soon = { .it_value.tv_nsec = CLOCK_MS };
@@ -173,7 +174,7 @@ static int check_timer(struct err *e)
 			return 0;
 		(void)sched_yield();
 	}
-	return err_set(e, ERR_SYSTEM, "the kernel has no timer that works");
+	return err_set(e, ERR_SYSTEM, GUEST_NO_TIMER);
 }
 
 /* An oops leaves a kernel that cannot be relied on: it ends the machine, and the shim tells. In a
@@ -188,20 +189,19 @@ static int set_kernel(struct err *e)
 	return io_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0", e);
 }
 
-/* The machine's first process only waits: the agent is PID 1 of a pid namespace of its own, as in a
- * cell, where the kernel's threads are not seen, counted or signalled. */
+/* The machine's first process only watches the memory: the agent is PID 1 of a pid namespace of its
+ * own, as in a cell, where the kernel's threads are not seen, counted or signalled. */
 static int enter_pid_namespace(struct err *e)
 {
 	pid_t pid = unshare(CLONE_NEWPID) < 0 ? -1 : fork();
 
 	if (pid < 0)
 		return err_sys(e, "pid namespace");
-	if (pid == 0)
+	if (pid == 0) {
+		guest_pressure_leave();
 		return 0;
-	if (kernel_close_range(3, ~0U) < 0)
-		_exit(1);
-	while (waitpid(pid, NULL, 0) != pid)
-		;
+	}
+	guest_pressure_watch(pid);
 	_exit(1); /* the kernel panics, which the shim tells */
 }
 

@@ -4,6 +4,7 @@
  *   guest_boot.c     the order, modules, devices, network
  *   guest_root.c     the file systems
  *   guest_limits.c   limits of programs, and what they have hit
+ *   guest_pressure.c kills a program before the kernel gets stuck for want of memory
  *   guest_changes.c  the built-ins "diff" and "capture"
  *
  * The kernel starts /init of the initramfs (src/guest/guest_files.h) with the modules in /modules.

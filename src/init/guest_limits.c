@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "guest_pressure.h"
 #include "io.h"
 #include "keeper_msg.h"
 #include "programs.h"
@@ -114,7 +115,7 @@ int guest_limits_init(struct err *e)
 	const struct rlimit files = { OWN_FILES, OWN_FILES };
 
 	nofile_limit = OWN_FILES;
-	if (make_cgroup(e) < 0 || reduce_rights(e) < 0 ||
+	if (make_cgroup(e) < 0 || guest_pressure_init(cell, e) < 0 || reduce_rights(e) < 0 ||
 	    io_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "-1000", e) < 0)
 		return -1;
 	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
@@ -145,17 +146,27 @@ static uint64_t most_memory(void)
 	return free_bytes + used > 2 * RESERVE ? free_bytes + used - RESERVE : RESERVE;
 }
 
+/* Those of the last HELLO, if they are the same, are not set again: see guest_root.c. */
 int guest_limits_set(const struct guest_hello *h)
 {
+	static uint64_t set_memory, set_pids;
+	static bool is_set;
 	uint64_t memory = h->memory_bytes, most;
 	int sys;
 
 	if (cell < 0)
 		return ENOTSUP;
-	most = most_memory();
 	nofile_limit = h->nofile == 0 ? OWN_FILES : h->nofile;
+	if (is_set && memory == set_memory && h->pids == set_pids)
+		return 0;
+	most = most_memory();
 	sys = set_limit("memory.max", memory == 0 || memory > most ? most : memory);
-	return sys != 0 ? sys : set_limit("pids.max", h->pids);
+	if (sys == 0)
+		sys = set_limit("pids.max", h->pids);
+	is_set = sys == 0;
+	set_memory = memory;
+	set_pids = h->pids;
+	return sys;
 }
 
 /* ---- programs that stand still */

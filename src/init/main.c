@@ -40,7 +40,7 @@
  *
  *   guest_boot.c        as the first program of a virtual machine: makes of its kernel what a
  *                       keeper makes of a cell (guest_root.c, guest_limits.c,
- *                       guest_lock.c)
+ *                       guest_pressure.c, guest_lock.c)
  *
  *   diff.c              not PID 1: lists what a cell changed, started by the keeper
  *

@@ -67,6 +67,13 @@ void console_note(const char *why)
 	keep(why, strnlen(why, sizeof(last) / 2));
 }
 
+bool console_has(const char *text)
+{
+	if (from >= 0)
+		read_some();
+	return memmem(last, have, text, strlen(text)) != NULL;
+}
+
 int console_file(void)
 {
 	OWN_FD fd = -1;

@@ -10,6 +10,7 @@
  *	                  ^                                    STOPPED <--- SAVING
  *	                  +------- RESUME, or at once ------------+
  *
+ * A cold boot that failed for the kernel's timer: GREETING, AGAIN, STARTING.
  * From every state to GONE: the engine or the guest's kernel ended, or the guest broke the
  *protocol. Each state that waits for the guest or the engine has a bound, counted in ticks of the
  *loop's timer and not by the clock: a cell may be frozen for hours at any instruction. */
@@ -24,8 +25,8 @@
 /* BOOT with its descriptors, which are taken over; RESUME. Answered by BOOTED. */
 void guest_life_boot(const struct boot_request *r, int *fds, size_t nfds);
 void guest_life_resume(const struct boot_request *r);
-/* Answered by SNAPSHOT_DONE. changes_max: see agent_msg.h. */
-void guest_life_snapshot(bool stay, uint64_t changes_max);
+/* Answered by SNAPSHOT_DONE. bytes: of changes, see agent_msg.h. */
+void guest_life_snapshot(bool stay_stopped, uint64_t bytes);
 
 /* Requests for the guest can be sent on now. */
 bool guest_life_takes_requests(void);

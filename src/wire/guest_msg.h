@@ -30,12 +30,14 @@
 #include "mux.h"
 
 #define GUEST_VERSION 1
+/* On the console, of a kernel that has taken its timer for broken: another boot may well work. */
+#define GUEST_NO_TIMER "the kernel has no timer that works"
 #define GUEST_ENTROPY 64
 #define GUEST_MACHINE_ID 32 /* lower-case hexadecimal digits */
 #define GUEST_HOSTNAME_MAX 64
 #define GUEST_EVENT_FDS 4
 /* The longest body that may arrive on stream 0. */
-#define GUEST_TO_SHIM_MAX (sizeof(struct agent_event) + 2 * GUEST_EVENT_FDS)
+#define GUEST_TO_SHIM_MAX (sizeof(struct agent_event) + sizeof(uint16_t) * GUEST_EVENT_FDS)
 /* More than a port has: 1,024 buffers of a page, of which each part of the bytes fills one. */
 #define GUEST_PAD (AGENT_REQUEST_MAX + (128U << 10))
 #define GUEST_TO_GUEST_MAX GUEST_PAD

@@ -16,6 +16,24 @@ MIB = 1 << 20
 # A process in gVisor takes several MiB, and the guest ends where they do not fit.
 LIMITS = {"memory": "256M" if LEVEL == "gvisor" else "128M", "pids": 32, "disk": "8M", "inodes": 600, "nofile": 64}
 HOG = "x = []\nwhile True: x.append(bytearray(1 << 20))"
+# Uses 20 MiB of files again and again, as large programs do with their code: the kernel can always give those up instead of killing.
+HOG_OF_FILES = """
+import mmap, os
+files = []
+for folder, _, names in os.walk('/usr/lib'):
+    for path in (os.path.join(folder, name) for name in names):
+        if not os.path.islink(path) and os.path.getsize(path) > 1 << 19 and sum(map(len, files)) < 20 << 20:
+            with open(path, 'rb') as f:
+                files.append(mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ))
+    if sum(map(len, files)) > 20 << 20:
+        break
+x = []
+while True:
+    x.append(bytearray(1 << 20))
+    for f in files:
+        for at in range(0, len(f), 4096):
+            f[at]
+"""
 FORK = """
 import os, signal
 n = 0
@@ -95,7 +113,7 @@ def memory_ends(server, s, x):
 
 def test_memory(server):
     s = server.create(limits=LIMITS)["id"]
-    if memory_ends(server, s, server.spawn(s, ["/usr/bin/python3", "-c", HOG])):
+    if memory_ends(server, s, server.spawn(s, ["/usr/bin/python3", "-c", HOG_OF_FILES])):
         equal(server.run(s, "echo well")["stdout"], "well\n", "the session goes on")
     server.delete(s)
 

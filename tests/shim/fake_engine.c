@@ -2,29 +2,60 @@
  * descriptor that comes in the place of the kernel, or of the engine at level gvisor. Stopping and
  * going on do nothing; a snapshot is two small files. In the place of the root image is a text,
  * which is printed on the console; with F as its first letter the start fails, with S the first
- * snapshot, with D the engine ends during that, with P the guest is pinged often. Linked into the
- * test's shim in place of the real engines. */
+ * snapshot, with D the engine ends during that, with P the guest is pinged often, with a digit the
+ * kernel of the guest ends in that many starts. Linked into the test's shim in place of the real
+ * engines. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "engine.h"
 #include "guest_ping.h"
+#include "io.h"
 
 struct engine {
 	const struct engine_host *host;
 	bool fails; /* the next snapshot, */
 	bool dies;  /* and then it cannot let the guest go on */
+	struct loop_timer panic;
+	int other_end; /* of a guest that is to panic; else -1 */
 };
+
+static int starts;
+
+static void on_panic(struct loop_timer *t)
+{
+	struct engine *g = t->arg;
+
+	g->host->on_gone(g->host, BOOT_GUEST_PANICKED, "the fake guest's kernel has ended");
+}
+
+/* The test is not this guest. */
+static void panic_soon(struct engine *g, struct engine_call *c)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		abort();
+	(void)close(c->fds[0]);
+	c->fds[0] = pair[0];
+	g->other_end = pair[1];
+	loop_timer_set(g->host->loop, &g->panic, loop_now_ns(g->host->loop) + 50 * CLOCK_MS);
+}
 
 static struct engine *fake_new(const struct engine_host *host)
 {
 	struct engine *g = calloc(1, sizeof(*g));
 
-	if (g != NULL)
-		g->host = host;
+	if (g == NULL)
+		return NULL;
+	g->host = host;
+	g->other_end = -1;
+	g->panic = (struct loop_timer){ .on_expire = on_panic, .arg = g };
 	return g;
 }
 
@@ -54,6 +85,8 @@ static void fake_start(struct engine *g, const struct boot_request *r, const int
 		guest_ping_ms = 50;
 	c->fds[0] = fcntl(fds[boot_fds_index(r->fds, guest)], F_DUPFD_CLOEXEC, 3);
 	c->accel = BOOT_ACCEL_TCG;
+	if (text[0] > '0' && text[0] <= '9' && starts++ < text[0] - '0')
+		panic_soon(g, c);
 	(void)fcntl(c->fds[0], F_SETFL, O_RDWR | O_NONBLOCK);
 	completion_end(&c->done, NULL);
 }
@@ -114,6 +147,8 @@ static bool fake_on_exit(struct engine *g, pid_t pid, int status)
 
 static void fake_free(struct engine *g)
 {
+	loop_timer_cancel(g->host->loop, &g->panic);
+	io_close_all(&g->other_end, 1);
 	free(g);
 }
 

@@ -105,6 +105,62 @@ static void an_end_that_does_not_read_is_over(void)
 	bed_end();
 }
 
+/* How often this is in the text of the event. */
+static int count_in_text(const struct agent_event *v, const char *wanted)
+{
+	char text[BOOT_TEXT_MAX + 1];
+	int n = 0;
+
+	agent_read_text(&agent, v, text, sizeof(text));
+	for (const char *at = text; (at = strstr(at, wanted)) != NULL; at++)
+		n++;
+	return n;
+}
+
+/* A kernel that took its timer for broken: the next boot may well work. The request is answered
+ * once, for the boot that did. */
+static void a_kernel_without_a_timer_is_booted_again(void)
+{
+	int fds[3];
+
+	bed_start();
+	bed_boot("2 cordon-init: boot: " GUEST_NO_TIMER "\n");
+	(void)guest_greet();
+	guest_say_event(AGENT_SYNCED, &bed_nothing, NULL, 0);
+	CHECK(bed_hear(AGENT_BOOTED).sys == 0);
+	CHECK(bed_is_silent(200));
+	bed_start_program(7, 1, fds);
+	bed_end();
+}
+
+/* Three times, not for ever. */
+static void a_kernel_that_never_has_a_timer_is_told(void)
+{
+	struct agent_event v;
+
+	bed_start();
+	bed_boot("9 cordon-init: boot: " GUEST_NO_TIMER "\n");
+	v = bed_hear(AGENT_BOOTED);
+	CHECK(v.sys != 0 && v.stage == BOOT_AT_KERNEL);
+	CHECK(count_in_text(&v, GUEST_NO_TIMER) == 3);
+	CHECK(guest_is_silent(200));
+	bed_end();
+}
+
+static void another_end_of_a_boot_is_told_at_once(void)
+{
+	static const char why[] = "mount /dev/vda: No such device";
+	struct agent_event v;
+
+	bed_start();
+	bed_boot("1 cordon-init: boot: mount /dev/vda: No such device\n");
+	v = bed_hear(AGENT_BOOTED);
+	CHECK(v.sys != 0 && v.stage == BOOT_AT_KERNEL);
+	CHECK(count_in_text(&v, why) == 1);
+	CHECK(guest_is_silent(200));
+	bed_end();
+}
+
 /* Without a server: the shim keeps it until there is one. */
 static void the_end_of_a_guest_is_told_later(void)
 {
@@ -129,4 +185,7 @@ TEST_MAIN({ "a guest that does not answer is told", a_guest_that_does_not_answer
 	  { "the end of a guest that is resumed is told",
 	    the_end_of_a_guest_that_is_resumed_is_told },
 	  { "an end that does not read is over", an_end_that_does_not_read_is_over },
+	  { "a kernel without a timer is booted again", a_kernel_without_a_timer_is_booted_again },
+	  { "a kernel that never has a timer is told", a_kernel_that_never_has_a_timer_is_told },
+	  { "another end of a boot is told at once", another_end_of_a_boot_is_told_at_once },
 	  { "the end of a guest is told later", the_end_of_a_guest_is_told_later })
