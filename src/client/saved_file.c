@@ -9,6 +9,7 @@
 
 #include "io.h"
 #include "rand.h"
+#include "zeros.h"
 
 #define BLOCK 4096
 
@@ -45,11 +46,6 @@ int saved_file_open(struct saved_file *f, const char *target, struct err *e)
 	return 0;
 }
 
-static bool is_zero(const uint8_t *bytes, size_t n)
-{
-	return n == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0);
-}
-
 int saved_file_put(int fd, const void *bytes, size_t n, struct err *e)
 {
 	const uint8_t *at = bytes;
@@ -57,7 +53,7 @@ int saved_file_put(int fd, const void *bytes, size_t n, struct err *e)
 	while (n > 0) {
 		size_t piece = n < BLOCK ? n : BLOCK;
 
-		if (!is_zero(at, piece)) {
+		if (!zeros_only(at, piece)) {
 			if (io_write_all(fd, at, piece, e) < 0)
 				return -1;
 		} else if (lseek(fd, (off_t)piece, SEEK_CUR) < 0) {

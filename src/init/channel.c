@@ -169,7 +169,8 @@ bool channel_receive(void)
 /* No whole request is left: the bytes of the next one move to the front. */
 static void compact(void)
 {
-	memmove(buffer, buffer + at, have - at);
+	if (at > 0) /* memmove(3) of musl would copy it all to where it is */
+		memmove(buffer, buffer + at, have - at);
 	have -= at;
 	at = 0;
 	if (have > 0 || touched <= KEPT)

@@ -29,8 +29,10 @@ static int mix_entropy(const uint8_t *bytes)
 	_Alignas(struct rand_pool_info) uint8_t pool[sizeof(struct rand_pool_info) + GUEST_ENTROPY];
 	const struct rand_pool_info head = { .entropy_count = 8 * GUEST_ENTROPY,
 					     .buf_size = GUEST_ENTROPY };
-	OWN_FD fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
+	static int fd = -1; /* stays open, for clones: see guest_root.c */
 
+	if (fd < 0)
+		fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
 	memcpy(pool, &head, sizeof(head));

@@ -31,8 +31,9 @@
 /* Before the first HELLO, which says how large it is. */
 #define DISK_START "size=16m,nr_inodes=4096,mode=0755"
 
-static int base = -1;  /* /base */
-static int image = -1; /* /image */
+static int base = -1;			  /* /base */
+static int boot_id = -1, machine_id = -1; /* files of it */
+static int image = -1;			  /* /image */
 
 static int place(const char *from, const char *at, const char *type, unsigned long flags,
 		 const char *options, struct err *e)
@@ -105,6 +106,8 @@ static int make_base(struct err *e)
 	base = open("/base", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (base < 0 || mknodat(base, "none", S_IFREG | 0444, 0) < 0)
 		return err_sys(e, "fill /base");
+	boot_id = openat(base, "boot_id", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+	machine_id = openat(base, "dev/machine-id", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
 	return guest_root_set_machine_id("00000000000000000000000000000000") != 0
 		       ? err_set(e, ERR_SYSTEM, "make the machine id")
 		       : 0;
@@ -193,27 +196,36 @@ int guest_root_image(void)
 	return image;
 }
 
-/* ---- for each HELLO */
+/* ---- for each HELLO. A clone starts with an engine that has translated no code. So files stay
+ * open, and what has not changed is not set again: each call that is not made is one that need not
+ * be translated before the first answer. */
 
 int guest_root_resize(uint64_t disk_bytes, uint64_t inodes)
 {
+	static uint64_t set_bytes, set_inodes;
 	char options[96], path[32];
 
 	if (base < 0)
 		return ENOTSUP;
+	if (disk_bytes == set_bytes && inodes == set_inodes)
+		return 0;
 	/* the directories that are there before any program count, as in a cell */
 	(void)snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu",
 		       (unsigned long long)disk_bytes, (unsigned long long)inodes);
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", INIT_FD_DISK);
-	return mount(NULL, path, NULL, MS_REMOUNT, options) < 0 ? errno : 0;
+	if (mount(NULL, path, NULL, MS_REMOUNT, options) < 0)
+		return errno;
+	set_bytes = disk_bytes;
+	set_inodes = inodes;
+	return 0;
 }
 
-/* Writes a file of /base in place: programs see it by a mount of that file. */
-static int write_base(const char *name, const char *text)
+/* In place: programs see the file by a mount of it. */
+static int write_file(int fd, const char *text)
 {
-	OWN_FD fd = openat(base, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
 	size_t n = strlen(text);
 
+	errno = 0;
 	if (fd < 0 || pwrite(fd, text, n, 0) != (ssize_t)n)
 		return errno == 0 ? EIO : errno;
 	return 0;
@@ -233,7 +245,7 @@ static int renew_boot_id(void)
 		       "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x\n",
 		       r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11],
 		       r[12], r[13], r[14], r[15]);
-	return write_base("boot_id", text);
+	return write_file(boot_id, text);
 }
 
 int guest_root_set_machine_id(const char *id)
@@ -244,7 +256,7 @@ int guest_root_set_machine_id(const char *id)
 	if (base < 0)
 		return ENOTSUP;
 	(void)snprintf(line, sizeof(line), "%.32s\n", id);
-	sys = write_base("dev/machine-id", line);
+	sys = write_file(machine_id, line);
 	return sys != 0 ? sys : renew_boot_id();
 }
 

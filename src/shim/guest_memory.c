@@ -10,6 +10,7 @@
 
 #include "guest_mapping.h"
 #include "memfd_seal.h"
+#include "zeros.h"
 
 #define PAGE 4096U
 #define BATCH 512U		      /* pages that are looked at together */
@@ -118,15 +119,10 @@ static enum source source_of(struct guest_memory *m, uint64_t at, uint64_t entry
 	return !m->only_changes && in_base(m, at) ? IN_BASE : NOWHERE;
 }
 
-static bool is_zero(const uint8_t *page)
-{
-	return page[0] == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
-}
-
 /* A hole in the copy says the same: zeros or, if it has changes only, what the base has. */
 static bool may_skip(struct guest_memory *m, const uint8_t *page, uint64_t at)
 {
-	return is_zero(page) && !(m->only_changes && in_base(m, at));
+	return zeros_only(page, PAGE) && !(m->only_changes && in_base(m, at));
 }
 
 /* Copies n bytes from `at` on; neighbours that are not skipped are written together. */

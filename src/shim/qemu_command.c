@@ -14,6 +14,12 @@
 	"console=ttyS0 quiet reboot=t panic=-1 tsc=reliable no_timer_check " \
 	"cryptomgr.notests random.trust_cpu=on audit=0 init_on_free=1 init_on_alloc=0"
 
+/* norandmaps: QEMU 7.2 translates code again for each address that it is at, so a program at random
+ * addresses is translated whenever it is started; that is more than half of the time of a short
+ * one, and memory of QEMU each time. Without tsc_early_khz (below) the kernel waits for a timer
+ * that this machine has not. */
+#define TCG_LINE "norandmaps"
+
 #define SANDBOX "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 
 static void PRINTF(2, 3) word(struct qemu_command *c, const char *fmt, ...)
@@ -116,8 +122,8 @@ static void add_start(struct qemu_command *c, const struct qemu_plan *p)
 	word(c, "-append");
 	if (p->accel == BOOT_ACCEL_KVM)
 		word(c, "%s", KERNEL_LINE);
-	else /* without it, the kernel waits for a timer that this machine has not */
-		word(c, "%s tsc_early_khz=%" PRIu64, KERNEL_LINE, p->tsc_khz);
+	else
+		word(c, "%s " TCG_LINE " tsc_early_khz=%" PRIu64, KERNEL_LINE, p->tsc_khz);
 }
 
 int qemu_command_make(const struct qemu_plan *p, struct qemu_command *ret, struct err *e)

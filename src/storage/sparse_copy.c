@@ -7,6 +7,7 @@
 
 #include "storage_ops.h"
 #include "storage_room.h"
+#include "zeros.h"
 
 #define BUFFER (1U << 20)
 #define PAGE 4096U
@@ -28,11 +29,6 @@ static int write_at(struct sparse_copy *c, const uint8_t *bytes, size_t len, uin
 	return 0;
 }
 
-static bool is_zero(const uint8_t *page, size_t len)
-{
-	return page[0] == 0 && memcmp(page, page + 1, len - 1) == 0;
-}
-
 static size_t page_at(size_t at, size_t len)
 {
 	return len - at < PAGE ? len - at : PAGE;
@@ -43,9 +39,9 @@ static int write_pages(struct sparse_copy *c, const uint8_t *bytes, size_t len, 
 		       struct err *e)
 {
 	for (size_t from = 0, end; from < len; from = end) {
-		bool zero = is_zero(bytes + from, page_at(from, len));
+		bool zero = zeros_only(bytes + from, page_at(from, len));
 
-		for (end = from; end < len && is_zero(bytes + end, page_at(end, len)) == zero;)
+		for (end = from; end < len && zeros_only(bytes + end, page_at(end, len)) == zero;)
 			end += page_at(end, len);
 		if (!zero && write_at(c, bytes + from, end - from, at + from, e) < 0)
 			return -1;

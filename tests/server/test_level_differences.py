@@ -47,6 +47,14 @@ def test_system_calls(server):
     equal(python(server, code).strip(), "Function not implemented" if differs("system calls") else "done")
 
 
+def test_random_addresses(server):
+    """Of a program, its libraries and its stack."""
+    maps = [sh(server, ["/bin/cat", "/proc/self/maps"]).splitlines() for _ in range(2)]
+    for name in ("/bin/cat", "libc", "[stack]"):
+        first, second = (next(line.split()[0] for line in lines if name in line) for lines in maps)
+        equal(first == second, differs("random addresses"), f"{name} is at the same address again")
+
+
 def test_proc_of_others(server):
     """A program of root, and what a user sees of it."""
     x = server.spawn(session(server), "exec sleep 2001", env={"OWN": "its-own-value"}, user="root")

@@ -10,6 +10,7 @@ DIFFERENCES = {
         "gvisor": "the program or the whole guest ends, told as the limit memory or the reason oom",
         "microvm": "programs are killed by the guest's kernel, which never ends by it",
     },
+    "random addresses": {"microvm": "programs of an emulated guest are at the same addresses each time"},
     "least memory": {"microvm": "below 128 MiB: refused"},
     "pids": {"gvisor": "fork fails with EAGAIN near the limit, and no limit is told"},
     "/proc/PID": {"gvisor": "environment and map of root's programs can be read"},
