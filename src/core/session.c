@@ -149,6 +149,13 @@ bool session_goes_on(const struct session *s)
 	return s->goes_on;
 }
 
+struct session *session_source(const struct session *s)
+{
+	struct session *source = s->goes_on ? session_by_id(s->core, s->source) : NULL;
+
+	return source != NULL && source->tenant == s->tenant ? source : NULL;
+}
+
 const struct cell_level *session_level(const struct session *s)
 {
 	return cell_level_of(s->row.level);
@@ -190,6 +197,15 @@ void session_each(struct core *c, const struct tenant *t, void (*see)(struct ses
 			if (t == NULL || s->tenant == t)
 				see(s, arg);
 		}
+}
+
+void session_each_queued(const struct tenant *t, void (*see)(struct session *s, void *arg),
+			 void *arg)
+{
+	for (struct session *s = t->queue, *next; s != NULL; s = next) {
+		next = s->next;
+		see(s, arg);
+	}
 }
 
 bool session_is_usable(const struct session *s)

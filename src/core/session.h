@@ -147,6 +147,8 @@ unsigned session_executions_running(const struct session *s);
 struct core *session_core(const struct session *s);
 /* Did its guest begin with the memory of another session? */
 bool session_goes_on(const struct session *s);
+/* If so: that session, if it is live and its tenant is the same; else NULL. */
+struct session *session_source(const struct session *s);
 /* templates.c: the version of the template that the session was made from; NULL: not known. */
 const struct store_template *session_template(const struct session *s);
 /* Its isolation level. */
@@ -193,6 +195,9 @@ int session_set_network(struct session *s, const char *network, struct err *e) M
 void session_count(const struct core *c, unsigned ret[SESSION_STATES]);
 void session_each(struct core *c, const struct tenant *t, void (*see)(struct session *s, void *arg),
 		  void *arg); /* t NULL: all */
+/* Those of the tenant that wait for room, which the former leaves out. */
+void session_each_queued(const struct tenant *t, void (*see)(struct session *s, void *arg),
+			 void *arg);
 
 /* Lists what changed in the session's file system: on_data gets records as in src/init/diff.h, then
  * on_done is called once. The last record says whether the list is complete. Before the call the

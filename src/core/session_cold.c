@@ -355,7 +355,7 @@ static void on_woken(struct session *s);
 static void wake_to_cool(struct session *s, const struct store_actor *who)
 {
 	s->on_usable = on_woken;
-	s->waker = who == NULL ? (struct store_actor){ 0 } : *who;
+	s->waker = store_actor_copy(who);
 	session_resume(s, who, NULL);
 }
 
@@ -408,7 +408,7 @@ static void boot_again(struct session *s, enum cold_how how, const struct store_
 		completion_end_soon(w, s->core->loop, &e);
 		return;
 	}
-	s->waker = who == NULL ? (struct store_actor){ 0 } : *who;
+	s->waker = store_actor_copy(who);
 	if (s->cooling == NULL)
 		session_resume(s, who, w);
 	else

@@ -184,6 +184,7 @@ struct session *session_restore(struct core *c, struct tenant *t, const char *id
 	session_list_in(s);
 	quota_count(s);
 	s->key_counted = true;
+	session_parts_restored(s);
 	return s;
 }
 

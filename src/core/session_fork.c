@@ -376,7 +376,7 @@ void session_fork(struct session *s, unsigned n, bool timeout_given, uint64_t ti
 	f->timeout_given = timeout_given;
 	f->timeout_ms = timeout_ms;
 	f->by_snapshot = keep_snapshot;
-	f->actor = who == NULL ? (struct store_actor){ 0 } : *who;
+	f->actor = store_actor_copy(who);
 	f->fold = (struct layer_fold){ .job.fd = -1 };
 	f->list = calloc(n, sizeof(*f->list));
 	assert(f->list != NULL);

@@ -193,6 +193,9 @@ static void on_disk_ready(struct session *s, const struct keeper_create *plan, c
 
 void session_make_cell(struct session *s, const struct keeper_create *plan)
 {
+	/* Programs that go on are reported, and write, before the cell is up. */
+	if (s->goes_on || s->row.state == SESSION_RESUMING)
+		session_parts_making(s);
 	session_disk_prepare(s, plan, on_disk_ready);
 }
 

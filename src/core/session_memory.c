@@ -16,6 +16,7 @@
 #include "memory_images.h"
 #include "quota.h"
 #include "session_guest.h"
+#include "session_parts.h"
 #include "store_layer.h"
 
 #define WAIT_MS 660000
@@ -32,15 +33,6 @@ static void detach(struct session_memory *m)
 	if (m->session != NULL && m->session->remembering == m)
 		m->session->remembering = NULL;
 	m->session = NULL;
-}
-
-void session_memory_give_back(struct core *c, char lender[STORE_ID_MAX])
-{
-	struct session *s = lender[0] == '\0' ? NULL : session_by_id(c, lender);
-
-	if (s != NULL)
-		s->lends = false;
-	lender[0] = '\0';
 }
 
 static void drop_image(struct session_memory *m)
@@ -211,7 +203,7 @@ static uint64_t changes_max(const struct session *s, unsigned children)
 	int base = live_guest_base(s->cell);
 	struct stat st;
 
-	if (children == 0 || s->lends || base < 0 || fstat(base, &st) < 0)
+	if (children == 0 || base < 0 || fstat(base, &st) < 0)
 		return 0;
 	return children == 1 ? s->row.limits.memory_bytes
 			     : (uint64_t)st.st_blocks * 512 / (children - 1);
@@ -256,6 +248,15 @@ static int check_image(const struct session_memory *m, struct err *e)
 		       (long long)ram.st_size, (unsigned long long)memory);
 }
 
+/* Its callers have asked before the guest was told to stop. What went to it until then, such as the
+ * secret of an execution that has begun meanwhile, is in the memory, too. */
+static int check_others(const struct session_memory *m, struct err *e)
+{
+	if ((m->how & SESSION_MEMORY_STAY) != 0) /* the session itself goes on with it */
+		return 0;
+	return session_parts_check_memory(m->session, m->children > 0, e);
+}
+
 static int use_image(struct session_memory *m, struct err *e)
 {
 	if (m->call.only_changes)
@@ -274,20 +275,55 @@ static void on_snapshot(struct live_guest_call *k, int *image, const struct err 
 	}
 	m->stopped = (m->how & SESSION_MEMORY_STAY) != 0;
 	memcpy(m->image, image, sizeof(m->image));
-	if (check_image(m, &why) < 0 || use_image(m, &why) < 0)
+	if (check_image(m, &why) < 0 || check_others(m, &why) < 0 || use_image(m, &why) < 0)
 		fail(m, &why);
+}
+
+static int check_runs(const struct session *s, struct err *e)
+{
+	if (s->cell == NULL || s->cell->state != LIVE_UP || s->cell->call != NULL ||
+	    s->capturing != NULL)
+		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
+			       session_shown_name(&s->row));
+	return 0;
 }
 
 static int check(const struct session *s, struct err *e)
 {
 	if (session_level_check(s, CELL_CAN_KEEP_MEMORY, "memory", e) < 0)
 		return -1;
-	if (s->cell == NULL || s->cell->state != LIVE_UP || s->cell->call != NULL ||
-	    s->remembering != NULL || s->capturing != NULL)
-		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
-			       s->remembering != NULL ? "being saved"
-						      : session_shown_name(&s->row));
-	return 0;
+	if (s->remembering != NULL)
+		return err_set(e, ERR_CONFLICT, "session %s is being saved", s->row.id);
+	return check_runs(s, e);
+}
+
+static void begin(struct session_memory *m)
+{
+	struct session *s = m->session;
+
+	m->call = (struct live_guest_call){ .on_done = on_snapshot,
+					    .arg = m,
+					    .changes_max = changes_max(s, m->children) };
+	live_guest_snapshot(s->cell, (m->how & SESSION_MEMORY_STAY) != 0, &m->call);
+}
+
+/* What waits for it may begin. */
+void session_memory_give_back(struct core *c, char lender[STORE_ID_MAX])
+{
+	struct session *s = lender[0] == '\0' ? NULL : session_by_id(c, lender);
+	struct session_memory *next = s == NULL ? NULL : s->remembering;
+	struct err e;
+
+	lender[0] = '\0';
+	if (s != NULL)
+		s->lends = false;
+	if (next == NULL || !next->waits)
+		return;
+	next->waits = false;
+	if (check_runs(s, &e) < 0)
+		fail(next, &e);
+	else
+		begin(next);
 }
 
 void session_memory(struct session *s, const char *kind, unsigned how, unsigned children,
@@ -299,6 +335,8 @@ void session_memory(struct session *s, const char *kind, unsigned how, unsigned 
 	*m = (struct session_memory){ .done = done,
 				      .core = s->core,
 				      .how = how,
+				      .children = children,
+				      .waits = s->lends,
 				      .image = { -1, -1 },
 				      .base = -1,
 				      .job.fd = -1 };
@@ -311,10 +349,8 @@ void session_memory(struct session *s, const char *kind, unsigned how, unsigned 
 	}
 	m->session = s;
 	s->remembering = m;
-	m->call = (struct live_guest_call){ .on_done = on_snapshot,
-					    .arg = m,
-					    .changes_max = changes_max(s, children) };
-	live_guest_snapshot(s->cell, (how & SESSION_MEMORY_STAY) != 0, &m->call);
+	if (!m->waits)
+		begin(m);
 }
 
 bool session_memory_gives_changes(const struct session_memory *m)

@@ -10,8 +10,8 @@
  * Children of a fork map the image that their source maps, if that is known, and get copies of the
  * pages that the source has changed, as long as these take less memory than a new image would. The
  * memory file with the changes is needed until they have started, so it is not copied: it is
- * charged to the cell of the source, which has room for one (session.lends), and counts as memory
- * of the tenant. */
+ * charged to the cell of the source, and counts as memory of the tenant. The cell has room for one
+ * such file (session.lends): whatever would write another one waits until it is given back. */
 #pragma once
 
 #include "layers.h"
@@ -44,7 +44,9 @@ struct session_memory {
 	struct core *core;	 /* NULL: never begun */
 	unsigned how;
 	char kind[STORE_LAYER_KIND_MAX];
-	bool stopped; /* the guest is, by us */
+	unsigned children; /* that the image is for; they have what the session has */
+	bool waits;	   /* the session lends its changes */
+	bool stopped;	   /* the guest is, by us */
 	struct live_guest_call call;
 	struct storage_job job;
 	struct layer_writing writing;

@@ -154,6 +154,18 @@ bool session_parts_ready(const struct session *s)
 	return true;
 }
 
+void session_parts_restored(struct session *s)
+{
+	EACH_PART(s->core, i)
+	CALL(s->core, i, on_restored, s);
+}
+
+void session_parts_making(struct session *s)
+{
+	EACH_PART(s->core, i)
+	CALL(s->core, i, on_making, s);
+}
+
 void session_parts_adopted(struct session *s)
 {
 	EACH_PART(s->core, i)

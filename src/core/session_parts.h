@@ -41,6 +41,11 @@ struct session_part {
 	 * usable until session_parts_settled(). */
 	void (*on_started)(struct session *s);
 	bool (*is_ready)(const struct session *s);
+	/* An earlier daemon left it: it is in memory again, with a cell or without one. */
+	void (*on_restored)(struct session *s);
+	/* Before a cell is made in which programs or files of an earlier one go on, of the session
+	 * itself or of the one whose memory it begins with. */
+	void (*on_making)(struct session *s);
 	/* An earlier daemon left it; its PID 1 has not answered yet. */
 	void (*on_adopted)(struct session *s);
 	/* It was resumed, or it was adopted and PID 1 has answered. */
@@ -98,6 +103,8 @@ bool session_parts_delete_one(struct core *c, struct tenant *t);
 int session_parts_check(struct session *s, struct err *e) MUST_USE;
 void session_parts_started(struct session *s);
 bool session_parts_ready(const struct session *s);
+void session_parts_restored(struct session *s);
+void session_parts_making(struct session *s);
 void session_parts_adopted(struct session *s);
 void session_parts_resumed(struct session *s);
 void session_parts_session_second(struct session *s);

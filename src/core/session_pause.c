@@ -212,7 +212,7 @@ void session_resume(struct session *s, const struct store_actor *who, struct com
 		wait_for(s, w, &s->when_running);
 	/* creating, pausing, resuming, just adopted: w ends when the session is running */
 	if (s->row.state != SESSION_PAUSED || s->cooling != NULL || s->capturing != NULL) {
-		s->waker = who == NULL ? (struct store_actor){ 0 } : *who;
+		s->waker = store_actor_copy(who);
 		return;
 	}
 	if (session_is_cold(&s->row)) {

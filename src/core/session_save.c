@@ -77,5 +77,5 @@ void session_save_anyway(struct session *s, enum session_state to, enum session_
 
 void session_set_actor(struct session *s, const struct store_actor *who)
 {
-	s->actor = who == NULL ? (struct store_actor){ 0 } : *who;
+	s->actor = store_actor_copy(who);
 }

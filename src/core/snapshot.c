@@ -365,7 +365,7 @@ void snapshot_make(struct session *s, const char *name, uint64_t keep_ms,
 	}
 	p->core = s->core;
 	p->keep_ms = keep_ms > 0 ? keep_ms : s->core->o.config->snapshot_keep_ms;
-	p->actor = who == NULL ? (struct store_actor){ 0 } : *who;
+	p->actor = store_actor_copy(who);
 	p->base = template_use(s->template);
 	p->level = s->row.level;
 	memcpy(p->tenant, s->row.tenant, sizeof(p->tenant));

@@ -214,8 +214,21 @@ int templates_expire(struct core *c, struct template_version *v, struct err *e)
 	return 0;
 }
 
+/* Not with memory: the engine of a session reads the state of devices that another engine wrote,
+ * which a guest may have taken over. */
+static int check_public(const struct core *c, const struct template_version *v, struct err *e)
+{
+	for (const struct template_version *x = c->templates; x != NULL; x = x->next)
+		if (strcmp(x->row.template_id, v->row.template_id) == 0 && template_has_memory(x))
+			return err_set(e, ERR_UNSUPPORTED,
+				       "public: a snapshot with memory is for its own tenant only");
+	return 0;
+}
+
 int templates_set_public(struct core *c, struct template_version *v, bool public, struct err *e)
 {
+	if (public && check_public(c, v, e) < 0)
+		return -1;
 	if (store_template_set_public(c->store, v->row.template_id, public, e) < 0)
 		return -1;
 	for (struct template_version *x = c->templates; x != NULL; x = x->next)

@@ -102,7 +102,7 @@ bool template_is_own(const struct core *c, const struct template_version *v, con
 
 bool template_is_usable(const struct template_version *v, const struct tenant *t)
 {
-	return v->row.tenant[0] == '\0' || v->row.public ||
+	return v->row.tenant[0] == '\0' || (v->row.public && !template_has_memory(v)) ||
 	       (t != NULL && strcmp(v->row.tenant, t->row.id) == 0);
 }
 

@@ -6,6 +6,7 @@
 
 #include "core.h"
 #include "rand.h"
+#include "secret_change.h"
 #include "secret_delivery.h"
 #include "secret_quota.h"
 #include "secret_state.h"
@@ -69,12 +70,13 @@ int secret_admit(struct session *s, struct err *e)
 	const char *at = session_row(s)->secrets;
 	struct buf lines = BUF_INIT(SECRET_LINES_MAX * (SECRET_WHERE_MAX + (size_t)256));
 	struct secret_spec l;
-	size_t bytes = 0;
+	size_t bytes = secret_change_inherit(s);
 	unsigned n = 0;
 	int settled = 0;
 
 	if (at == NULL || *at == '\0')
-		return 0;
+		return bytes == 0 ? 0
+				  : secret_quota_more(session_core(s), session_tenant(s), bytes, e);
 	while (settled == 0 && secret_spec_next(&at, &l)) {
 		if (++n > SECRET_LINES_MAX)
 			settled = err_set(e, ERR_LIMIT, "secrets: at most %d", SECRET_LINES_MAX);

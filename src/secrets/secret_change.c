@@ -43,11 +43,53 @@ static void keep_one(struct session *s, void *arg)
 		}
 }
 
+/* Programs of one that waits for room, and begins with the memory of another, have the old value.
+ */
+static void keep_queued(struct session *s, void *arg)
+{
+	if (session_goes_on(s))
+		keep_one(s, arg);
+}
+
 void secret_change_keep_old(struct core *c, const struct tenant *t, const struct store_secret *row)
 {
 	struct store_secret copy = *row;
 
 	session_each(c, t, keep_one, &copy);
+	session_each_queued(t, keep_queued, &copy);
+}
+
+static struct secret_past *copy_past(const struct secret_past *from)
+{
+	size_t size = sizeof(*from) + from->len + strlen(from->hosts) + 1;
+	struct secret_past *p = malloc(size);
+
+	assert(p != NULL);
+	memcpy(p, from, size);
+	p->hosts = (const char *)p->box + p->len;
+	p->next = NULL;
+	return p;
+}
+
+size_t secret_change_inherit(struct session *s)
+{
+	const struct session *source = session_source(s);
+	const struct secret_state *from = source == NULL ? NULL : secret_state_of(source);
+	struct secret_state *st;
+	struct secret_past **end;
+	size_t bytes = 0;
+
+	if (from == NULL || from->past == NULL)
+		return 0;
+	st = secret_state(s);
+	end = &st->past;
+	for (const struct secret_past *p = from->past; p != NULL; p = p->next) {
+		*end = copy_past(p);
+		end = &(*end)->next;
+		bytes += p->len;
+	}
+	st->bytes += bytes; /* until the mask is made */
+	return bytes;
 }
 
 static void mark_one(struct session *s, void *arg)

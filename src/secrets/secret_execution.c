@@ -101,7 +101,7 @@ static void add_stored(const char *lines, void *arg)
 	secret_state(s)->files = true; /* perhaps one ended while there was no daemon */
 }
 
-void secret_adopted(struct session *s)
+void secret_restored(struct session *s)
 {
 	struct err e;
 
@@ -109,7 +109,6 @@ void secret_adopted(struct session *s)
 					 add_stored, s, &e) < 0)
 		log_error("secrets of executions could not be read", "session_id=%s error=%s",
 			  session_row(s)->id, e.msg);
-	secret_mask(s);
 }
 
 /* ---- at the start */

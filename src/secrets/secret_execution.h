@@ -22,7 +22,7 @@ int secret_check_execution(struct session *s, struct execution *x, const char *l
 bool secret_prepare(struct session *s, struct execution *x, struct completion *w);
 void secret_execution_ended(struct session *s, struct execution *x);
 /* An earlier daemon left the session: which secrets its executions had is in the store. */
-void secret_adopted(struct session *s);
+void secret_restored(struct session *s);
 
 /* Has an execution that has not ended a secret as a file? */
 bool secret_walk_has_file(struct session *s);

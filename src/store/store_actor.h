@@ -13,3 +13,11 @@ struct store_actor {
 	char key_id[STORE_ID_MAX]; /* "": there was no key, but a token of the session */
 	char request_id[STORE_ACTOR_REQUEST_MAX];
 };
+
+/* A copy, which is all zeros for NULL. */
+static inline struct store_actor store_actor_copy(const struct store_actor *who)
+{
+	const struct store_actor none = { 0 };
+
+	return who == NULL ? none : *who;
+}

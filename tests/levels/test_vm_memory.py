@@ -294,6 +294,7 @@ def test_sessions_of_a_snapshot_go_on_with_its_memory():
     server.delete(session)
     child = server.create(template="warm")["id"]
     equal(server.get(child)["level"], "microvm")
+    server.refused(422, "unsupported", "PATCH", "/v1/templates/warm", {"public": True}, "for its own tenant only")
     equal(out(child, "cat /tmp/kept"), "kept\n")
     counts_on(child)
     equal([x["command_sha256"] for x in running(child)], [counting["command_sha256"]])

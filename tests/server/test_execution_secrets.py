@@ -234,6 +234,20 @@ def test_a_restart(server):
     drop(server, "kept", "file")
 
 
+def test_a_restart_while_the_session_has_no_cell(server):
+    """What an execution wrote is in the files of a session that is paused without memory: the next daemon masks it, too."""
+    text = value()
+    put(server, "cold", text)
+    session = server.create(timeout="1h")
+    sh(server, session, "echo $T > ~/kept", secrets=env("cold"))
+    server.want(200, "POST", f"/v1/sessions/{session['id']}/pause", {"memory": False})
+    server.kill("cordond")
+    server.wait_ready()
+    equal(sh(server, session, "cat ~/kept"), "*" * len(text) + "\n", "masked by the next daemon")
+    server.delete(session["id"])
+    drop(server, "cold")
+
+
 def test_a_rotation_and_a_kill_before_the_start(server):
     old, new = value(), value()
     put(server, "r", old)
