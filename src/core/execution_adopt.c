@@ -118,10 +118,21 @@ static void detach(struct execution *x)
 	x->started = false;
 }
 
+/* A call ends with its connection, which the cell had. */
+static void name_pause(struct execution *x)
+{
+	if (x->ended || x->row.error_code != ERR_NONE)
+		return;
+	x->row.error_code = ERR_CONFLICT;
+	x->row.error = "the session was paused";
+}
+
 void execution_detach_all(struct session *s)
 {
 	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
 		next = x->next;
+		if (execution_is_call(x))
+			name_pause(x);
 		if (x->ended || x->exiting || x->killing || execution_is_call(x))
 			execution_lost(x);
 		else

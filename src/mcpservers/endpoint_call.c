@@ -7,6 +7,8 @@
 
 #define CALL_MS 600000
 #define STREAM_NS (3000 * CLOCK_MS) /* an answer that takes longer becomes a stream */
+#define LOOK_NS (50 * CLOCK_MS)	    /* between looks at a server that is starting */
+#define LOOKS_MAX 1200		    /* 60 s, as when the session is made */
 
 static void on_done(struct peer_call *p, const struct peer_answer *a)
 {
@@ -91,17 +93,39 @@ static void send_call(struct call *c, struct server_link *k, const char *tool)
 	server_link_flush(k);
 }
 
-static void on_usable(struct completion *w, const struct err *e)
+static void send_when_ready(struct call *c);
+
+static void on_look(struct loop_timer *t)
 {
-	struct call *c = w->arg;
+	send_when_ready(t->arg);
+}
+
+/* The session runs. After a pause without memory, or if its programs were killed, its server is
+ * only being started. */
+static void send_when_ready(struct call *c)
+{
+	struct loop *l = core_loop(c->r->core);
 	const char *tool;
 	struct server_link *k = endpoint_server(c, &tool);
 
-	if (e != NULL || k == NULL)
-		endpoint_error(c, "server %s: %s", c->server,
-			       e != NULL ? e->msg : "its session has ended");
-	else
+	if (k == NULL) {
+		endpoint_error(c, "server %s: its session has ended", c->server);
+	} else if (server_link_is_starting(k) && c->looks++ < LOOKS_MAX) {
+		c->look = (struct loop_timer){ .on_expire = on_look, .arg = c };
+		loop_timer_set(l, &c->look, loop_now_ns(l) + LOOK_NS);
+	} else {
 		send_call(c, k, tool);
+	}
+}
+
+static void on_usable(struct completion *w, const struct err *e)
+{
+	struct call *c = w->arg;
+
+	if (e != NULL)
+		endpoint_error(c, "server %s: %s", c->server, e->msg);
+	else
+		send_when_ready(c);
 }
 
 void endpoint_cancel(struct call *c)
@@ -109,6 +133,7 @@ void endpoint_cancel(struct call *c)
 	struct server_link *k = c->peer.peer == NULL ? NULL : c->peer.peer->arg;
 
 	loop_timer_cancel(core_loop(c->r->core), &c->timer);
+	loop_timer_cancel(core_loop(c->r->core), &c->look);
 	completion_cancel(&c->use);
 	endpoint_result_release(c);
 	if (k != NULL) {
@@ -129,7 +154,7 @@ static void on_drain(struct exchange *x)
 }
 
 /* The session of the server is resumed if it was paused. */
-static void begin_call(struct call *c, struct server_link *k, const char *tool)
+static void begin_call(struct call *c, struct server_link *k)
 {
 	struct loop *l = core_loop(c->r->core);
 
@@ -138,7 +163,7 @@ static void begin_call(struct call *c, struct server_link *k, const char *tool)
 	c->use = (struct completion){ .on_done = on_usable, .arg = c };
 	exchange_on_drain(c->r->x, on_drain);
 	if (session_use(k->session, request_actor(c->r), &c->use))
-		send_call(c, k, tool);
+		send_when_ready(c);
 }
 
 /* Headers that repeat arguments. */
@@ -182,6 +207,6 @@ void endpoint_call_tool(struct call *c)
 	} else if (check_headers(c, found, &f) < 0) {
 		endpoint_fault(c, &f);
 	} else {
-		begin_call(c, k, tool);
+		begin_call(c, k);
 	}
 }

@@ -21,10 +21,11 @@ struct call {
 	struct completion use; /* until the session of the server runs: it may be paused */
 	char server[JOIN_SERVER_MAX + 1]; /* whose call it is: the link may be gone */
 	struct loop_timer timer;
+	struct loop_timer look; /* until the server of a session that runs is ready */
 	struct json answer;
 	bool streams, done, counts; /* counts: there is a record to write */
 	int status;
-	unsigned waits;
+	unsigned waits, looks;
 	/* endpoint_result.c's: the result as it came, and as far as it is masked. */
 	struct job job;
 	struct mask_stream mask;

@@ -261,6 +261,15 @@ static bool keep_program(struct server_link *k)
 
 /* ---- time */
 
+/* A pause has ended the connection. A call of one of its tools, which are known, resumes the
+ * session; until then it stays paused. */
+static bool stays_paused(const struct server_link *k)
+{
+	enum session_state state = session_row(k->session)->state;
+
+	return k->peer.listed_at_ns != 0 && (state == SESSION_PAUSED || state == SESSION_PAUSING);
+}
+
 static void step(struct server_link *k)
 {
 	if (k->ended || k->failure[0] != '\0')
@@ -281,6 +290,10 @@ static void step(struct server_link *k)
 	}
 	if (completion_is_waiting(&k->use) || k->dial.call != NULL)
 		return;
+	if (stays_paused(k)) {
+		wait_ms(k, SECOND_MS);
+		return;
+	}
 	if (!session_use(k->session, NULL, &k->use))
 		return; /* on_usable() */
 	if (keep_program(k))
@@ -418,7 +431,7 @@ bool server_link_is_starting(const struct server_link *k)
 {
 	bool usable = k->peer.state == PEER_READY || k->peer.state == PEER_LISTING;
 
-	return k->failure[0] == '\0' && (!usable || k->peer.listed_at_ns == 0);
+	return k->failure[0] == '\0' && !stays_paused(k) && (!usable || k->peer.listed_at_ns == 0);
 }
 
 const char *server_link_state(const struct server_link *k)

@@ -15,7 +15,7 @@
 #include "tenant.h"
 
 #define SETUP_NS (60000 * CLOCK_MS) /* until all servers of a session listed their tools */
-#define EXTEND_MS 60000		    /* before its deadline a server's session is extended */
+#define EXTEND_MS 60000ULL	    /* before its deadline a server's session is extended */
 
 struct node {
 	struct server_link *links;

@@ -16,8 +16,9 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import check, equal, has, run_tests, wait_for  # noqa: E402
-import level  # noqa: E402  (after harness, which knows where it is)
+from harness import check, equal, has, run_tests, stays, wait_for  # noqa: E402
+import languages_root  # noqa: E402  (after harness, which knows where it is)
+import level  # noqa: E402
 from leveled import Leveled  # noqa: E402
 import mcp_client  # noqa: E402
 
@@ -194,10 +195,26 @@ def test_sessions_of_servers_are_not_forked_and_live_long_enough(server):
 def test_a_call_resumes_a_paused_server(server):
     s = create(server, a=mcp_server("--name", "a"))
     c, child = Client(server, s), shown(server, s)["a"]["session_id"]
-    for body in ({}, {"memory": False}):
+    for body, state in (({}, "paused"), ({"memory": False}, "stopped")):
         server.want(200, "POST", f"/v1/sessions/{child}/pause", body)
+        wait_for(lambda state=state: server.get(child)["state"] == state, 30, f"a server that is {state}")
+        stays(lambda state=state: server.get(child)["state"] == state, 1.5, f"a server that is {state}")
+        has(c.tools(), "a__echo")
+        equal(server.get(child)["state"], state, "its tools are known")
         equal(c.text("a__echo", text=1), ("a: 1", False), str(body))
         equal(server.get(child)["state"], "running")
+    server.delete(s)
+    gone(server, s, child)
+
+
+def test_a_call_waits_for_a_server_that_starts_again(server):
+    """Its session runs again long before the server does."""
+    slow = 'test ! -e ~/once || sleep 8; touch ~/once; exec "$@"'
+    s = create(server, a={"command": ["sh", "-c", slow, "sh", *mcp_server("--name", "a")["command"]]})
+    c, child = Client(server, s), shown(server, s)["a"]["session_id"]
+    server.want(200, "POST", f"/v1/sessions/{child}/pause", {"memory": False})
+    equal(c.text("a__echo", text=1), ("a: 1", False))
+    equal(server.run(child, "test -e ~/once")["exit_code"], 0, "it was started before")
     server.delete(s)
     gone(server, s, child)
 
@@ -427,7 +444,7 @@ def test_every_call_ends_once_under_kills(server):
             server.wait_ready()
         else:
             name = "mcp-gateway" if kill == "gateway" else "python3"
-            server.run(child, f"kill -9 $(pidof {name})", user="root")
+            server.run(child, f"pkill -9 -x {name}", user="root")
     wait_for(lambda: c.text("a__echo", text="x") == ("a: x", False), 30, "the server again")
     stop.set()
     for t in threads:
@@ -489,6 +506,7 @@ class Late(dict):
 
 
 if __name__ == "__main__":
+    level.ROOT = languages_root  # with compiled modules of Python: many servers start at once
     own_network()
     with tempfile.NamedTemporaryFile("w", suffix=".json", dir="/var/tmp") as node:
         json.dump(NODE, node)
