@@ -77,6 +77,9 @@ static bool find(struct request *r, struct store_build *ret)
 		if (strcmp(ret->tenant, tenant_row(r->tenant)->id) == 0)
 			return true;
 		store_build_release(ret);
+	} else if (e.code != ERR_NOT_FOUND) {
+		reply_error(r, &e);
+		return false;
 	}
 	reply_code(r, 404, "not_found", "there is no such build");
 	return false;
