@@ -28,14 +28,16 @@ static int use_cell(struct run *r, struct err *e)
 {
 	r->started_ns = clock_now_ns();
 	clock_stamp(r->outcome.started_at, sizeof(r->outcome.started_at));
-	run_wait_backstop(r);
+	run_wait_begin(r);
 	if (run_command_start(r, e) < 0 || run_wait(r, e) < 0)
 		return -1;
 	r->outcome.wall_ms = (clock_now_ns() - r->started_ns) / CLOCK_MS;
 	/* PID 1's clock began a moment before this one, with the request. */
 	if (r->outcome.timed_out && r->outcome.wall_ms < r->o.timeout_ms)
 		r->outcome.wall_ms = r->o.timeout_ms;
-	if (r->o.diff && r->outcome.ended && run_cell_changes(r, e) < 0)
+	if (r->o.diff && !r->outcome.ended)
+		return err_set(e, ERR_SYSTEM, "--diff: PID 1 of the cell did not end the command");
+	if (r->o.diff && run_cell_changes(r, e) < 0)
 		return err_wrap(e, "--diff");
 	return 0;
 }

@@ -134,7 +134,7 @@ static int take_stdio(struct run *r, struct err *e)
 int run_command_receive(struct run *r, enum agent_type *ret_type, struct agent_event *ret,
 			struct err *e)
 {
-	uint64_t ms = r->o.timeout_ms + RUN_TIMEOUT_GRACE_MS;
+	uint64_t ms = run_wait_limit_ms(r);
 	int got = agent_next(&r->agent,
 			     r->o.timeout_ms == 0 || ms > ANSWER_MAX_MS ? ANSWER_MAX_MS : (int)ms,
 			     ret_type, ret, e);
@@ -176,8 +176,11 @@ int run_command_start(struct run *r, struct err *e)
 	if (type != AGENT_READY || v.pid != AGENT_VERSION)
 		return err_set(e, ERR_SYSTEM, "PID 1 of the cell is of another version");
 	if ((r->outcome.network.wanted && open_network(r, e) < 0) ||
-	    (run_guest_wanted(r) && run_guest_boot(r, e) < 0) ||
-	    (!early && run_command_send(r, e) < 0))
+	    (run_guest_wanted(r) && run_guest_boot(r, e) < 0))
+		return -1;
+	if (run_guest_wanted(r))
+		run_wait_begin(r);
+	if (!early && run_command_send(r, e) < 0)
 		return -1;
 	if (run_command_receive(r, &type, &v, e) < 0)
 		return -1;

@@ -18,8 +18,6 @@
 #include "terminal.h"
 
 #define RUN_HANDLE 1 /* of the one command, towards PID 1 */
-#define RUN_TIMEOUT_GRACE_MS \
-	2000 /* PID 1 enforces the timeout; cordon itself does so this much later */
 
 struct run {
 	struct run_options o;
@@ -38,6 +36,7 @@ struct run {
 	int pidfd;     /* owned */
 	int signal_fd; /* owned */
 	uint64_t requested_ns, started_ns;
+	uint64_t timed_ns; /* when the command's time began */
 	bool spawn_sent;
 	bool hung_up; /* its terminal, when the output was cut */
 };
@@ -72,8 +71,12 @@ int run_command_receive(struct run *r, enum agent_type *ret_type, struct agent_e
 /* ---- run_wait.c */
 /* From here on signals are passed on to the command. */
 int run_wait_signals(struct run *r, struct err *e) MUST_USE;
-/* From here on a timer wakes cordon when the time of the command is long over. */
-void run_wait_backstop(const struct run *r);
+/* PID 1 enforces the timeout; this many milliseconds after the beginning of the command's time
+ * cordon itself does so. */
+uint64_t run_wait_limit_ms(const struct run *r);
+/* The command's time begins: from here on a timer wakes cordon when it is long over. Called again
+ * when a guest has booted, which is not the command's time. */
+void run_wait_begin(struct run *r);
 /* Relays until the command has ended or the cell is lost. */
 int run_wait(struct run *r, struct err *e) MUST_USE;
 

@@ -9,6 +9,11 @@
 #include "clock.h"
 #include "run_private.h"
 
+/* How much later than PID 1 cordon ends the command. A guest may be slow, and lists changes only of
+ * a command that it has ended itself. */
+#define GRACE_MS 2000U
+#define GUEST_GRACE_MS 10000U
+
 int run_wait_signals(struct run *r, struct err *e)
 {
 	static const int caught[] = {
@@ -57,11 +62,16 @@ static void forward_signal(struct run *r)
 			"a dead cell shows by itself");
 }
 
+uint64_t run_wait_limit_ms(const struct run *r)
+{
+	return r->o.timeout_ms + (run_guest_wanted(r) ? GUEST_GRACE_MS : GRACE_MS);
+}
+
 /* Milliseconds until cordon ends the cell because PID 1 did not end the command; -1: never. */
 static int backstop_ms(const struct run *r)
 {
-	uint64_t limit = r->o.timeout_ms + RUN_TIMEOUT_GRACE_MS;
-	uint64_t spent = (clock_now_ns() - r->started_ns) / CLOCK_MS;
+	uint64_t limit = run_wait_limit_ms(r);
+	uint64_t spent = (clock_now_ns() - r->timed_ns) / CLOCK_MS;
 
 	if (r->o.timeout_ms == 0)
 		return -1;
@@ -77,15 +87,16 @@ static void wake_up(int sig)
 
 /* A PID 1 that was taken over shares the flags of its pipes with cordon and can make them block. So
  * from then on a signal interrupts every blocking call, once a second. */
-void run_wait_backstop(const struct run *r)
+void run_wait_begin(struct run *r)
 {
 	const struct sigaction act = { .sa_handler = wake_up };
-	uint64_t ms = r->o.timeout_ms + RUN_TIMEOUT_GRACE_MS;
+	uint64_t ms = run_wait_limit_ms(r);
 	const struct itimerval timer = { .it_interval = { .tv_sec = 1 },
 					 .it_value = { .tv_sec = (time_t)(ms / 1000),
 						       .tv_usec = (suseconds_t)(ms % 1000) * 1000 +
 								  1 } };
 
+	r->timed_ns = clock_now_ns();
 	if (r->o.timeout_ms == 0)
 		return;
 	(void)sigaction(SIGALRM, &act, NULL);

@@ -1,14 +1,14 @@
 #!/usr/bin/python3 -B
 """test_diff.py - cordon run --diff: what a cell changed, deep trees included."""
+import os
 import resource
+import signal
 
 import tap
 from level import LEVEL, differs
-from tap import check, equal, folder, has, python, run
+from tap import check, equal, finish, folder, has, python, run, start
 
-def read(path):
-    with open(path) as f:
-        return f.read()
+SOON = "8s" if LEVEL == "microvm" else "1s"  # a timeout that ends the command after it has begun
 
 
 # --- changes -----------------------------------------------------------------------------------------
@@ -184,11 +184,22 @@ def test_diff_comes_after_all_output():
 def test_diff_after_every_end():
     for options, script, code in (
         ([], "echo > f; kill -9 $$", 137),
-        (["--timeout", "8s" if LEVEL == "microvm" else "200ms"], "echo > f; sleep 1000", 124),
+        (["--timeout", SOON], "echo > f; sleep 1000", 124),
         (["--profile", "locked"], "echo > f", 0),
     ):
         d = run("--diff", *options, cmd=script).exits(code)
         check(d.text.endswith(" /home/user/f\n"), f"{script}: {d.text!r}")
+
+
+def test_changes_that_are_not_listed_are_told():
+    """PID 1 of the cell stands still: cordon ends the command, and there is no list."""
+    p = start("--diff", "--timeout", SOON, cmd="echo > f; echo ready; sleep 1000")
+    equal(p.stdout.readline(), b"ready\n")
+    (keeper,) = tap.children(p.pid)
+    (first,) = tap.children(keeper)
+    os.kill(first, signal.SIGSTOP)
+    d = finish(p).exits(124)
+    equal((d.text, d.errors), ("", "cordon: --diff: PID 1 of the cell did not end the command\n"))
 
 
 def test_diff_of_many_files():

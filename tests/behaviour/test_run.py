@@ -18,7 +18,7 @@ BOOTS = LEVEL == "microvm"  # a machine for each command: there are fewer of the
 
 
 def test_every_exit_code_is_passed_on():
-    codes = [0, 1, 2, 64, 124, 125, 126, 127, 128, 137, 255] if BOOTS else list(range(256))
+    codes = [0, 1, 64, 128] if BOOTS else list(range(256))  # the next but one has others
     with concurrent.futures.ThreadPoolExecutor(2 if BOOTS else 4) as pool:
         ends = list(pool.map(lambda n: run(cmd=f"exit {n}"), codes))
     equal([d.rc for d in ends], codes, "exit codes")
@@ -150,12 +150,7 @@ BAD = [
     (["--mount", "/tmp://"], "--mount", "over /"),
     (["--mount", "/tmp:/dst:rx"], "--mount", "rx"),
     (["--mount", "/tmp:/dst:rwx"], "--mount", "rwx"),
-    (["--mount", "/no/such/dir:/dst"], "--mount", "/no/such/dir"),
-    (["--mount", "/dev/null:/dst"], "/dst", "neither a directory nor a file"),
     (["--mount", "/tmp:/" + "x" * 300], "--mount", "too long"),
-    (["--mount", "/etc/passwd:/tmp"], "/tmp", "is a directory"),
-    (["--mount", "/tmp:/etc/passwd"], "/etc/passwd", "not a directory"),
-    (["--mount", "/tmp:/etc/passwd/x"], "/etc/passwd", "ot a directory"),
     (["--mount", "/tmp:/a"] * 9, "--mount", "at most 8"),
     (["--template", "nosuch"], "nosuch"),
     (["--profile", "lax"], "--profile", "lax"),
@@ -170,10 +165,20 @@ BAD = [
     (["--profile", "locked", "--user", "www-data"], "--user"),
 ]
 
+# In the right form, but not possible; where there are no mounts at all, that is the message.
+BAD_MOUNTS = [
+    (["--mount", "/no/such/dir:/dst"], "--mount", "/no/such/dir"),
+    (["--mount", "/dev/null:/dst"], "/dst", "neither a directory nor a file"),
+    (["--mount", "/etc/passwd:/tmp"], "/tmp", "is a directory"),
+    (["--mount", "/tmp:/etc/passwd"], "/etc/passwd", "not a directory"),
+    (["--mount", "/tmp:/etc/passwd/x"], "/etc/passwd", "ot a directory"),
+]
+
 
 def test_bad_values_are_named():
     wrong = []
-    for options, *parts in BAD:
+    no_mounts = differs("mounts")
+    for options, *parts in BAD + [(o, "--mount", LEVEL) if no_mounts else (o, *parts) for o, *parts in BAD_MOUNTS]:
         try:
             run(*options, cmd=["true"]).refused(*parts)
         except Failed as e:
