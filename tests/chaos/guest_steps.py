@@ -177,7 +177,8 @@ class Steps:
         cells = {n[:-5] for n in os.listdir(os.path.join(self.server.run_dir, "cells"))}
         if state == "STORAGE":
             if work == "forks":  # so much that children share a copy
-                equal(self.server.run(self.session, "head -c 110000000 /dev/urandom > /tmp/large")["exit_code"], 0)
+                large = f"cd /tmp && head -c 1000000 /dev/urandom > a && cat {'a ' * 10} > b && cat {'b ' * 11} > large && rm a b"
+                equal(self.server.run(self.session, large)["exit_code"], 0)
             guest = Held(self.session, self.symbols)
             self.hold_storage()
             asked = self.begin(work, 2)

@@ -26,7 +26,7 @@ def policy(*rules, **more):
 
 def make(server, network=None, **more):
     """A session that trusts the world's CA where it is configured to."""
-    more.setdefault("timeout", f"{300 * level.PATIENCE}s")  # a session that many tests share
+    more.setdefault("timeout", f"{600 * level.PATIENCE}s")  # a session that many tests share: longer than their program may take
     s = server.create(network=POLICY if network is None else network, **more)
     with open(os.path.join(internet.FOLDER, "world.pem"), encoding="ascii") as f:
         sh(server, s, f"cat > {TRUST} <<'E'\n{f.read()}\nE\nchmod 644 {TRUST}", user="root")
@@ -65,7 +65,7 @@ def both(server, s, expression, **more):
     return [probe(server, s, expression, user=user, **more) for user in ("root", "user")]
 
 
-def curl(server, s, url, *options, seconds=10, **more):
+def curl(server, s, url, *options, seconds=10 * level.PATIENCE, **more):
     """(exit code, status, output and errors)"""
     words = ["curl", "-sS", "-m", str(seconds), "-w", "\n%{http_code}", *options, url]
     done = server.run(s["id"], words, **more)

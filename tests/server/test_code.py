@@ -13,6 +13,8 @@ import subprocess
 import tempfile
 
 from harness import check, equal, has, rss, run_tests, wait_for
+import languages_root  # after harness, which knows where it is
+import level
 from leveled import INTERPRETER, TEMPLATE, Interpreted
 from mcp_client import Client
 
@@ -165,7 +167,7 @@ def test_slow_readers(server):
     before = rss(server.pid("cordond"))
     readers = []
     for _ in range(40):
-        reader = socket.create_connection(server.address, timeout=60)
+        reader = socket.create_connection(server.address, timeout=60 * level.PATIENCE)
         readers.append(reader)
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         reader.sendall(f"GET /v1/sessions/{session}/executions/{done['id']} HTTP/1.1\r\nHost: x\r\n"
@@ -260,7 +262,7 @@ def test_variables_of_a_call(server):
 
 
 def cli(server, *words, code=0, text=None):
-    done = subprocess.run([server.program, *words], capture_output=True, timeout=60, input=text or b"",
+    done = subprocess.run([server.program, *words], capture_output=True, timeout=60 * level.PATIENCE, input=text or b"",
                           env={**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key})
     equal(done.returncode, code, f"{words}: {done.stderr.decode()}")
     return done.stdout.decode(), done.stderr.decode()
@@ -330,4 +332,5 @@ def test_an_interpreter_for_a_template(server):
 
 
 if __name__ == "__main__":
+    level.ROOT = languages_root
     run_tests(globals(), Interpreted, pool_size=2, pool_started_size=1)

@@ -103,9 +103,9 @@ class Storage:
     def arrange(self, layer, lower):
         return self.ask(ARRANGE, struct.pack("<II72s", len(lower), 0, layer.encode()) + ids(lower))
 
-    def survey(self, data, size=1 << 30):
-        """Kind, bytes of layers, configuration, digest, tag."""
-        with tempfile.TemporaryFile() as f, tempfile.TemporaryFile() as spare, tempfile.TemporaryFile() as result:
+    def survey(self, data, size=1 << 30, spare=None):
+        """Kind, bytes of layers, configuration, digest, tag. spare: the file for what was unpacked, closed in the end."""
+        with tempfile.TemporaryFile() as f, spare or tempfile.TemporaryFile() as spare, tempfile.TemporaryFile() as result:
             f.write(data)
             f.flush()
             self.ask(SURVEY, struct.pack("<Q", size), [f.fileno(), spare.fileno(), result.fileno()])

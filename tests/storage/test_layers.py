@@ -2,6 +2,7 @@
 """Goal: cordon-storage makes whole layers of images or none, in its jail, and arranges any image for sessions.
 
     test_layers.py CORDON_STORAGE [name ...]"""
+import fcntl
 import gzip
 import os
 import pathlib
@@ -197,6 +198,13 @@ def images_are_found_in_archives():
         equal(w.read("lay_p", "b"), "2" * 5000, "a layer in the middle of an archive")
 
 
+def full_file():
+    """One that nothing can be written to."""
+    fd = os.memfd_create("full", os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
+    return os.fdopen(fd, "rb+")
+
+
 def faulty_images_are_refused():
     layer = archive(member("a", b"1"))
     image = Image([layer])
@@ -222,6 +230,7 @@ def faulty_images_are_refused():
         for why, data in rows:
             refused(lambda data=data: w.survey(data), why)
         refused(lambda: w.survey(gzip.compress(archive(member("x", b"1" * 10000))), size=5000), "more than 5000 bytes")
+        refused(lambda: w.survey(gzip.compress(image.layout_tar()), spare=full_file()), "Operation not permitted")
 
 
 TESTS = [images_are_found_in_archives, faulty_images_are_refused, layers_are_whole_or_not_there, a_kill_leaves_nothing,
