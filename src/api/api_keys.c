@@ -61,9 +61,12 @@ static int on_row(const struct store_key *row, void *cookie)
 static int read_rows(struct page_walk *p, struct store_looked *ret, struct err *e)
 {
 	const struct request *r = p->walk.r;
+	const struct store_key_filter filter = { .tenant = tenant_row(r->tenant)->id,
+						 .after_ms = p->page.after_ms,
+						 .after_id = p->page.after_id,
+						 .limit = WALK_PIECE };
 
-	return store_key_list(core_store(r->core), tenant_row(r->tenant)->id, p->page.after_ms,
-			      p->page.after_id, WALK_PIECE, on_row, p, ret, e);
+	return store_key_list(core_store(r->core), &filter, on_row, p, ret, e);
 }
 
 void api_keys_list(struct request *r)

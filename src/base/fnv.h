@@ -13,6 +13,7 @@ static inline uint64_t fnv_add(uint64_t hash, const void *bytes, size_t n)
 	const uint8_t *p = bytes;
 
 	for (size_t i = 0; i < n; i++)
+		/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): of numbers */
 		hash = (hash ^ p[i]) * 0x100000001b3ULL;
 	return hash;
 }

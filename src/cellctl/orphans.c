@@ -292,7 +292,7 @@ void orphans_release(struct orphans *o)
 	for (size_t i = 0; i < o->n; i++)
 		for (unsigned j = 0; j < o->list[i].ndirs; j++)
 			free(o->list[i].dirs[j]);
-	for (size_t i = 0; i < o->ngroups; i++)
+	for (size_t i = 0; o->groups != NULL && i < o->ngroups; i++)
 		free(o->groups[i]);
 	free(o->list);
 	free(o->groups);

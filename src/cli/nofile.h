@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-#define NOFILE_EACH 64	     /* of a session: in cordond, or its connections in cordon-egress */
-#define NOFILE_BASE 4096     /* clients, lookups, reserves */
-#define NOFILE_SESSIONS 1000 /* what node_max_sessions is at least, if it is not set */
+#define NOFILE_EACH 64	      /* of a session: in cordond, or its connections in cordon-egress */
+#define NOFILE_BASE 4096      /* clients, lookups, reserves */
+#define NOFILE_SESSIONS 1000U /* what node_max_sessions is at least, if it is not set */
 
 /* Each program has this limit of its own. */
 static inline uint64_t nofile_wanted(uint64_t sessions)

@@ -23,7 +23,7 @@
 #define DEPTH_MAX 64
 #define EROFS_MAGIC 0xe0f5e1e2U
 #define EROFS_MAGIC_AT 1024
-#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 
 /* ---- fingerprint */
 
@@ -38,7 +38,7 @@ static void add_stat(uint64_t *hash, const struct stat *st)
 /* A file that is replaced, changed or removed changes its own times or those of its directory. */
 static int add_tree(uint64_t *hash, int parent, const char *name, unsigned depth, struct err *e)
 {
-	int fd = openat(parent, name, DIR_FLAGS), result = 0;
+	int fd = openat(parent, name, DIR_FLAGS | O_CLOEXEC), result = 0;
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
 	struct stat st;
 
@@ -129,7 +129,7 @@ static int make_in(int cache, const struct template *t, int *ret, struct err *e)
 
 static void remove_others(int folder, const char *name)
 {
-	int fd = openat(folder, ".", DIR_FLAGS);
+	int fd = openat(folder, ".", DIR_FLAGS | O_CLOEXEC);
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
 
 	if (list == NULL) {

@@ -156,7 +156,9 @@ static void add_files(json_t *component, const json_t *row, const char *ref)
 
 	if (json_object_size(files) < 2) {
 		json_object_foreach(files, name, value)
+		{
 			add_hash(component, member_text(files, name, ""));
+		}
 		return;
 	}
 	list = json_array();

@@ -9,7 +9,7 @@
 struct limit_text limit_text(const char *name, uint64_t value)
 {
 	static const char *const bytes[] = { "memory", "disk", "disk_read_bps", "disk_write_bps" };
-	struct limit_text ret;
+	struct limit_text ret = { "" };
 
 	for (size_t i = 0; i < COUNT(bytes); i++)
 		if (strcmp(name, bytes[i]) == 0) {

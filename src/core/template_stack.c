@@ -36,13 +36,13 @@ static int read_base(const char *line, size_t n, struct template_stack *ret)
 
 static int read_layer(const char *line, size_t n, struct template_stack *ret)
 {
-	char *id = ret->layers[ret->nlayers];
+	char *id;
 
-	if (ret->nlayers == TEMPLATE_STACK_MAX || n >= STORE_ID_MAX)
+	if (ret->nlayers >= TEMPLATE_STACK_MAX || n >= STORE_ID_MAX)
 		return -1;
+	id = ret->layers[ret->nlayers++];
 	memcpy(id, line, n);
 	id[n] = '\0';
-	ret->nlayers++;
 	return template_stack_is_layer(id) ? 0 : -1;
 }
 

@@ -74,11 +74,11 @@ struct rpc_stream {
 
 /* Starts the answer. keepalive: the message to send when nothing else was sent for the time in the
  * header Keepalive-Ping-Interval (seconds; 90 without). on_room: there is room, make messages; also
- * called with each keepalive, so that a missed notification does no harm. on_deadline: the time in
+ * called with each keepalive, so that a missed notification does no harm. on_late: the time in
  * Connect-Timeout-Ms has passed; it must end the stream. NULL: that time does not limit the
  * stream. */
 void rpc_stream_begin(struct rpc_stream *s, struct request *r, const char *keepalive,
-		      void (*on_room)(struct request *r), void (*on_deadline)(struct request *r));
+		      void (*on_room)(struct request *r), void (*on_late)(struct request *r));
 /* Can it take a message now? If not, on_room is called when it can. */
 bool rpc_stream_ready(struct rpc_stream *s);
 /* Sends one message (JSON); rpc_stream_ready() was true. */

@@ -28,8 +28,8 @@ int endpoint_read(struct synthetic_names *names, struct http1_span host_port, ui
 /* As the policy functions take it; borrows host. */
 struct policy_target endpoint_target(const struct endpoint *p);
 /* "example.com" or "192.0.2.1" or "2001:db8::1". */
-void endpoint_name(const struct endpoint *a, char ret[HOST_MAX]);
+void endpoint_name(const struct endpoint *p, char ret[HOST_MAX]);
 /* The value of a Host header: with the port unless it is the default of the scheme. */
 #define ENDPOINT_HOST_MAX (HOST_MAX + 8)
-void endpoint_host(const struct endpoint *a, bool tls, char ret[ENDPOINT_HOST_MAX]);
+void endpoint_host(const struct endpoint *p, bool tls, char ret[ENDPOINT_HOST_MAX]);
 bool endpoint_same(const struct endpoint *a, const struct endpoint *b);

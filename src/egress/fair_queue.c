@@ -10,17 +10,17 @@
 		(list)->last = (x);                                           \
 	} while (0)
 
-#define UNLINK(list, type, x)                                           \
-	do {                                                            \
-		type *before = NULL, *at = (list)->first;               \
-		while (at != (x)) {                                     \
-			before = at;                                    \
-			at = at->next;                                  \
-		}                                                       \
-		*(before ? &before->next : &(list)->first) = (x)->next; \
-		if ((list)->last == (x))                                \
-			(list)->last = before;                          \
-		(x)->next = NULL;                                       \
+#define UNLINK(list, x)                                                      \
+	do {                                                                 \
+		__typeof__((list)->first) before = NULL, at = (list)->first; \
+		while (at != NULL && at != (x)) {                            \
+			before = at;                                         \
+			at = at->next;                                       \
+		}                                                            \
+		*(before ? &before->next : &(list)->first) = (x)->next;      \
+		if ((list)->last == (x))                                     \
+			(list)->last = before;                               \
+		(x)->next = NULL;                                            \
 	} while (0)
 
 void fair_queue_add(struct fair_queue *f, struct fair_queue_tenant *t, struct fair_queue_session *s,
@@ -43,14 +43,14 @@ static void unlink_item(struct fair_queue *f, struct fair_queue_item *i)
 	struct fair_queue_session *s = i->session;
 	struct fair_queue_tenant *t = s->tenant;
 
-	UNLINK(s, struct fair_queue_item, i);
+	UNLINK(s, i);
 	i->session = NULL;
 	if (s->first != NULL)
 		return;
-	UNLINK(t, struct fair_queue_session, s);
+	UNLINK(t, s);
 	s->tenant = NULL;
 	if (t->first == NULL)
-		UNLINK(f, struct fair_queue_tenant, t);
+		UNLINK(f, t);
 }
 
 void fair_queue_drop(struct fair_queue *f, struct fair_queue_item *i)
@@ -82,9 +82,9 @@ struct fair_queue_item *fair_queue_take(struct fair_queue *f, uint64_t turn, uns
 		s->taken = s->turn == turn ? s->taken + 1 : 1;
 		s->turn = turn;
 		/* Session and tenant go to the end of their lists. */
-		UNLINK(t, struct fair_queue_session, s);
+		UNLINK(t, s);
 		APPEND(t, s);
-		UNLINK(f, struct fair_queue_tenant, t);
+		UNLINK(f, t);
 		APPEND(f, t);
 		unlink_item(f, i);
 		return i;

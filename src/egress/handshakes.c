@@ -8,7 +8,7 @@
 #define TURN_MAX 4    /* handshakes in a turn of the loop: about 2 ms */
 #define SESSION_MAX 2 /* of one session */
 /* Certificates for new names, of one session: a burst, and a rate. */
-#define NAMES_BURST 64
+#define NAMES_BURST 64ULL
 #define NAMES_PER_S 20
 #define RETRY_MS 25
 

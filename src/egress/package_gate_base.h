@@ -109,10 +109,10 @@ void package_gate_mismatch(struct package_gate *g, const char *reason);
 void package_gate_send(struct package_gate *g);
 /* Asks the policy with what is known by now. */
 void package_gate_judge(struct package_gate *g);
-/* Asks for the view of a document; on_view is called when it is there. any_age: see
+/* Asks for the view of a document; `then` is called when it is there. any_age: see
  * package_view_wait. */
 void package_gate_ask(struct package_gate *g, const struct package_source *source, bool any_age,
-		      bool raw, void (*on_view)(struct package_gate *g));
+		      bool raw, void (*then)(struct package_gate *g));
 /* There is no document: answers with what the registry said, or why there is none. g is freed. */
 void package_gate_no_view(struct package_gate *g, const struct package_view *v);
 /* Takes the document of the view that has just come. False: it was refused. */

@@ -62,11 +62,13 @@ static bool go_escape(const char *text, char *ret, size_t cap)
 	size_t n = 0;
 
 	for (; *text != '\0'; text++) {
+		bool capital = *text >= 'A' && *text <= 'Z';
+
 		if (n + 3 > cap)
 			return false;
-		if (*text >= 'A' && *text <= 'Z')
+		if (capital)
 			ret[n++] = '!';
-		ret[n++] = (char)tolower((unsigned char)*text);
+		ret[n++] = (char)(capital ? *text - 'A' + 'a' : *text);
 	}
 	ret[n] = '\0';
 	return true;

@@ -17,7 +17,7 @@
 #include "package_source.h"
 
 #define PACKAGE_VIEW_FRESH_MS 300000
-#define PACKAGE_VIEW_STALE_MS (24 * 3600 * 1000ULL)
+#define PACKAGE_VIEW_STALE_MS (24ULL * 3600 * 1000)
 #define PACKAGE_VIEW_FETCHES 8U		       /* of a session at a time; more wait */
 #define PACKAGE_VIEW_TENANT_FETCHES 32U	       /* of a tenant in this process */
 #define PACKAGE_VIEW_MEMORY ((size_t)32 << 20) /* of facts that are kept, in this process */

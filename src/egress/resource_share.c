@@ -6,10 +6,10 @@
 
 #include "fd_reserve.h"
 
-#define FIXED_FDS 256U	    /* log, channels, resolver files, the loop, metadata of packages */
-#define LOOKUP_FDS 640U	    /* two queries for each of UNDER_WAY_MAX + RESERVE (resolver_queue.c) */
-#define KEPT_FDS (64U * 6U) /* reserve for sessions that hold none */
-#define LEAST_FDS (16U * 6U) /* even if the limit is lower */
+#define FIXED_FDS 256U	/* log, channels, resolver files, the loop, metadata of packages */
+#define LOOKUP_FDS 640U /* two queries for each of UNDER_WAY_MAX + RESERVE (resolver_queue.c) */
+#define KEPT_FDS 384U	/* reserve for sessions that hold none */
+#define LEAST_FDS 96U	/* even if the limit is lower */
 
 void resource_share_init(struct resource_shares *all, struct loop *l, uint64_t fds_limit,
 			 unsigned processes)

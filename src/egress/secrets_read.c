@@ -142,7 +142,7 @@ static int read_in(struct secret *s, const json_t *list, struct err *e)
 	s->fields = calloc(n + 1, sizeof(char *));
 	if (s->headers == NULL || s->fields == NULL)
 		got = err_sys(e, "allocate");
-	for (size_t i = 0; got == 0 && texts != NULL && i < n; i++)
+	for (size_t i = 0; got == 0 && texts != NULL && texts[i] != NULL; i++)
 		got = read_place(s, texts[i], e);
 	list_free(texts);
 	return got;

@@ -20,7 +20,8 @@ static int find_qemu(unsigned ret_version[2], struct err *e)
 			       "QEMU is not installed: apt-get install qemu-system-x86");
 	if (guest_tool_read(argv, text, sizeof(text), e) < 0)
 		return err_wrap(e, "QEMU");
-	if (sscanf(text, "QEMU emulator version %u.%u", &ret_version[0], &ret_version[1]) != 2)
+	/* NOLINTNEXTLINE(cert-err34-c): four digits fit */
+	if (sscanf(text, "QEMU emulator version %4u.%4u", &ret_version[0], &ret_version[1]) != 2)
 		return err_set(e, ERR_UNSUPPORTED, GUEST_QEMU " does not tell its version");
 	if (ret_version[0] < QEMU_MIN_MAJOR ||
 	    (ret_version[0] == QEMU_MIN_MAJOR && ret_version[1] < QEMU_MIN_MINOR))

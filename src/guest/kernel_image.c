@@ -61,6 +61,7 @@ static int find_payload(const struct bytes *image, struct bytes *ret, struct err
 {
 	uint64_t sectors, from, len;
 
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): map() has worked */
 	if (memcmp(image->data + HEADER_MAGIC, "HdrS", 4) != 0 ||
 	    (image->data[HEADER_VERSION] | image->data[HEADER_VERSION + 1] << 8) < VERSION_MIN)
 		return err_set(e, ERR_INVALID, "the kernel is neither a bzImage nor an ELF file");

@@ -358,7 +358,7 @@ int capture_out_end(const struct err *failure, struct err *e)
 {
 	static const char zeros[2 * TAR_HEAD_BLOCK];
 	static struct tar_head h;
-	char text[sizeof(failure->msg)];
+	char text[sizeof(e->msg)];
 	int n = failure != NULL ? snprintf(text, sizeof(text), "%s", failure->msg)
 				: snprintf(text, sizeof(text), "%llu", (unsigned long long)members);
 

@@ -234,7 +234,7 @@ int diff_main(int nplaces, char **places)
 
 	layer_place_raise_limit();
 	for (int i = 0, n; i < nplaces; i += n, number++) {
-		struct layer_place p;
+		struct layer_place p = { .merged = -1, .upper = -1 };
 
 		n = layer_place_stack(nplaces - i, places + i);
 		walk_top(&p, layer_place_open(&p, number, places[i], 4 + i, (unsigned)n) == 0,

@@ -9,11 +9,11 @@
 
 #include "io.h"
 
-#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 
 static int enter(int dir, const char *name)
 {
-	return dir < 0 ? -1 : openat(dir, name, DIR_FLAGS);
+	return dir < 0 ? -1 : openat(dir, name, DIR_FLAGS | O_CLOEXEC);
 }
 
 int layer_place_open(struct layer_place *ret, unsigned number, const char *mount, int first_fd,
@@ -26,7 +26,7 @@ int layer_place_open(struct layer_place *ret, unsigned number, const char *mount
 	ret->merged = enter(3, mount[1] == '\0' ? "." : mount + 1);
 	for (unsigned i = n; i > 0; i--)
 		ret->lower[ret->nlower++] = fcntl(first_fd + (int)i - 1, F_DUPFD_CLOEXEC, first_fd);
-	ret->upper = open(name, DIR_FLAGS);
+	ret->upper = open(name, DIR_FLAGS | O_CLOEXEC);
 	return ret->upper < 0 ? -1 : 0;
 }
 
@@ -73,7 +73,7 @@ int layer_place_find(const struct layer_place *p, const char *name, struct stat 
 
 DIR *layer_place_list(int dir)
 {
-	int again = openat(dir, ".", DIR_FLAGS);
+	int again = openat(dir, ".", DIR_FLAGS | O_CLOEXEC);
 	DIR *d = again < 0 ? NULL : fdopendir(again);
 
 	if (d == NULL && again >= 0)

@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Takes the socket, in place of an earlier one. */
-void owner_finder_listen(int sock);
+/* Takes the socket fd, in place of an earlier one. */
+void owner_finder_listen(int fd);
 /* What to wait for now; none while the child runs. */
 struct pollfd owner_finder_poll_fd(uint64_t now_ns);
 /* When to call again without an event: a child may not be started yet. 0: never. */

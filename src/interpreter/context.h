@@ -98,7 +98,7 @@ struct context *context_add(struct contexts *all, const struct language *l, cons
 void context_remove(struct context *c);
 void context_restart(struct context *c);
 
-void execution_init(struct execution *x, const struct execution_calls *calls);
+void execution_init(struct execution *x, const struct execution_calls *from);
 /* Composes what the kernel is sent: the code, and the environment of this call (or NONE). */
 int execution_set(struct execution *x, struct json_value code, struct json_value env,
 		  struct err *e) MUST_USE;

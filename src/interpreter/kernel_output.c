@@ -4,7 +4,7 @@
 
 #include "io.h"
 
-#define READ_SIZE 65536U
+#define READ_SIZE ((size_t)65536)
 #define PIPE_TURN (2 * READ_SIZE) /* what one pipe gives at a time; a pipe holds 64 KiB */
 
 /* Gives on what is whole of the bytes; the beginning of a character waits for its rest. */

@@ -55,9 +55,9 @@ static int get_end(int fd, int (*get)(int, struct sockaddr *, socklen_t *),
 	} a;
 	socklen_t n = sizeof(a);
 
+	memset(ret, 0, sizeof(*ret));
 	if (get(fd, &a.any, &n) < 0)
 		return err_sys(e, "the address of a connection");
-	memset(ret, 0, sizeof(*ret));
 	if (a.any.sa_family == AF_INET6) {
 		*ret = a.six;
 		return 0;
@@ -99,6 +99,7 @@ static bool read_line(const char *line, const char *ends, struct found *ret)
 
 	if (at == NULL || strncmp(at + 1, " ", 1) != 0 || strncmp(at + 2, ends, strlen(ends)) != 0)
 		return false;
+	/* NOLINTNEXTLINE(cert-err34-c): the kernel writes what fits */
 	return sscanf(at + 2 + strlen(ends), "%*x %*x:%*x %*x:%*x %*x %u %*d %lu", &ret->uid,
 		      &ret->inode) == 2;
 }

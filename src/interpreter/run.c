@@ -204,7 +204,7 @@ static int make_body(const struct interpreter_options *o, struct buf *ret, struc
 
 static int run(const struct interpreter_options *o, struct running *r, struct err *e)
 {
-	struct buf body = BUF_INIT(8U * CODE_MAX);
+	struct buf body = BUF_INIT((size_t)8 * CODE_MAX);
 	int found = -1, result = make_body(o, &body, e);
 
 	if (result == 0)

@@ -29,8 +29,8 @@ int cgroup_v2_limit_disk(const struct cgroup *g, dev_t device, const struct cell
 		n += snprintf(text + n, sizeof(text) - (size_t)n, " rbps=%llu",
 			      (unsigned long long)l->read_bps);
 	if (l->write_bps > 0)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, " wbps=%llu",
-			      (unsigned long long)l->write_bps);
+		(void)snprintf(text + n, sizeof(text) - (size_t)n, " wbps=%llu",
+			       (unsigned long long)l->write_bps);
 	if (l->read_bps == 0 && l->write_bps == 0)
 		return 0;
 	return io_write_file(g->dirs[0], "io.max", text, e);

@@ -76,8 +76,10 @@ static void name_layers(const struct root_trees *p, unsigned first, unsigned end
  * overlayfs before Linux 6.15 accepts attached layers only, named by paths. */
 static int make_overlay(struct cell *c, const struct keeper *k, const struct keeper_create *r,
 			struct root_trees *p, unsigned first, unsigned end, unsigned place,
-			int *ret_fd, struct err *e)
+			struct err *e)
 {
+	uint64_t attrs = root_attrs(r);
+	int fd = -1;
 	char name[16], lower[256], upper[32], work[32];
 	const struct mounts_option options[] = {
 		{ "lowerdir", lower },
@@ -108,10 +110,9 @@ static int make_overlay(struct cell *c, const struct keeper *k, const struct kee
 	(void)snprintf(upper, sizeof(upper), "%d/u%u", p->disk, place);
 	(void)snprintf(work, sizeof(work), "%d/w%u", p->disk, place);
 	/* Read-only cells have overlays, too, so that they do not see inodes of the machine. */
-	return mounts_new("overlay", options,
-			  root_attrs(r) |
-				  ((r->flags & CELL_READ_ONLY) != 0 ? MOUNT_ATTR_RDONLY : 0),
-			  ret_fd, e);
+	if ((r->flags & CELL_READ_ONLY) != 0)
+		attrs |= MOUNT_ATTR_RDONLY;
+	return mounts_new("overlay", options, attrs, &fd, e) < 0 ? -1 : fd;
 }
 
 int root_place_layers(struct cell *c, const struct keeper *k, const struct keeper_create *r,
@@ -124,14 +125,12 @@ int root_place_layers(struct cell *c, const struct keeper *k, const struct keepe
 	if (chdir("/proc/self/fd") < 0)
 		return err_sys(e, "chdir to /proc/self/fd");
 	for (unsigned i = 0, end, place = 0; i < r->nlayers; i = end, place++) {
-		int made = -1;
-
 		for (end = i + 1; end < r->nlayers; end++)
 			if (strcmp(r->layer_at[end], r->layer_at[i]) != 0)
 				break;
-		if (make_overlay(c, k, r, p, i, end, place, &made, e) < 0)
+		OWN_FD fd = make_overlay(c, k, r, p, i, end, place, e);
+		if (fd < 0)
 			return err_wrap(e, "layer at %s", r->layer_at[i]);
-		OWN_FD fd = made;
 		if (i > 0 && mounts_place(fd, p->root, r->layer_at[i], e) < 0)
 			return -1;
 		if (i == 0) {

@@ -34,6 +34,15 @@ static void on_done(struct completion *done, const struct err *e)
 	s->on_end(s, e);
 }
 
+/* A copy of the file, if there is one. */
+static int copy_file(const struct spool_spec *spec, int *ret, struct err *e)
+{
+	if (spec->file < 0)
+		return 0;
+	*ret = fcntl(spec->file, F_DUPFD_CLOEXEC, 3);
+	return *ret < 0 ? err_sys(e, "the file of an upload") : 0;
+}
+
 int spool_start(struct spool *s, struct storage_link *storage, const struct spool_spec *spec,
 		struct err *e)
 {
@@ -46,16 +55,13 @@ int spool_start(struct spool *s, struct storage_link *storage, const struct spoo
 	s->given = spec->file >= 0;
 	if (storage_feed_open(&s->feed, storage->loop, on_room, s, &fds[0], e) < 0)
 		return -1;
-	if (s->given) {
-		r.flags = STORAGE_SPOOL_FILE | STORAGE_SPOOL_SHA256;
-		fds[1] = fcntl(spec->file, F_DUPFD_CLOEXEC, 3);
-		if (fds[1] < 0) {
-			IGNORED(err_sys(e, "the file of an upload"), "reported by -1");
-			storage_feed_close(&s->feed);
-			io_close_all(fds, 1);
-			return -1;
-		}
+	if (copy_file(spec, &fds[1], e) < 0) {
+		storage_feed_close(&s->feed);
+		io_close_all(fds, 1);
+		return -1;
 	}
+	if (s->given)
+		r.flags = STORAGE_SPOOL_FILE | STORAGE_SPOOL_SHA256;
 	s->storage = storage;
 	s->job.done = (struct completion){ .on_done = on_done, .arg = s };
 	storage_link_ask(storage, &s->job, &r, sizeof(r), fds, s->given ? 2 : 1);

@@ -250,7 +250,8 @@ static int check_headers(const struct front_call *c, const struct tool *t,
 			 const struct mcp_http *http, struct mcp_fault *fault)
 {
 	struct buf text = BUF_INIT(TOOL_DEFINITION_MAX + 2);
-	struct json_value schema = http == NULL ? (struct json_value){ 0 } : tool_schema(t, &text);
+	const struct json_value none = { 0 };
+	struct json_value schema = http == NULL ? none : tool_schema(t, &text);
 	int checked = 0;
 
 	if (schema.kind == JSON_READ_OBJECT)

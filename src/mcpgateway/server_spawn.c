@@ -28,7 +28,7 @@ static const char script[] = "set -e\n"
 			     "if [ -n \"$3\" ]; then /bin/sh -c \"$3\" >&2 </dev/null; fi\n"
 			     "exec /bin/sh -c \"$4\"\n";
 
-static const char *const own[] = { "GATEWAY_ACCESS_TOKEN=", LINK_TOKEN_VAR "=",
+static const char *const own[] = { "GATEWAY_ACCESS_TOKEN=", (LINK_TOKEN_VAR "="),
 				   "HOME=", "USER=", "LOGNAME=" };
 
 static bool is_own(const char *var)

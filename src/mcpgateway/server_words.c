@@ -1,5 +1,6 @@
 #include "server_words.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define LOG_BURST 20
@@ -27,11 +28,10 @@ static void log_some(struct server_words *w, size_t n)
 {
 	static struct log_limit limit = { .burst = LOG_BURST, .interval_ms = 1000 };
 	unsigned long long dropped;
-	char text[LOG_VALUE_MAX];
+	char text[sizeof(w->line)];
 
 	if (n > 0 && log_limit(&limit, &dropped)) {
-		memcpy(text, w->line, n);
-		text[n] = '\0';
+		(void)snprintf(text, sizeof(text), "%.*s", (int)n, w->line);
 		log_info("standard error of a server", "server=%s text=%s dropped=%llu", w->name,
 			 text, dropped);
 	}

@@ -47,9 +47,9 @@ bool clone_progress(struct clone *k, uint64_t *ret_done, struct buf *message)
 
 /* Prints the commit, if there is one: git clone itself writes nothing to its standard output. What
  * the client gave are arguments, never text of the shell. */
-#define SCRIPT                                                           \
-	"name=$1; shift; git clone --depth 1 \"$@\" \"$name\" || exit; " \
-	"git -C \"./$name\" rev-parse --quiet --verify HEAD || :"
+#define SCRIPT                                                            \
+	("name=$1; shift; git clone --depth 1 \"$@\" \"$name\" || exit; " \
+	 "git -C \"./$name\" rev-parse --quiet --verify HEAD || :")
 
 static void write_body(const struct repository_arg *a, struct json *j)
 {

@@ -6,7 +6,7 @@
 #include "auth.h"
 #include "session.h"
 
-#define AROUND 8192 /* read on both sides, to find what lies across an end */
+#define AROUND ((size_t)8192) /* read on both sides, to find what lies across an end */
 
 void file_bytes_release(struct file_bytes *f)
 {
@@ -73,17 +73,18 @@ int file_bytes_start(struct file_bytes *f, struct request *r, struct session *s,
 							.on_end = on_end };
 	const char *argv[] = { "read", f->path, f->offset_text, f->length_text };
 	uint64_t around = session_mask(s) == NULL || f->plain ? 0 : AROUND;
+	uint64_t length;
 
 	if (f->offset > 0 && around > 0 && auth_only_reads(r))
 		return err_set(e, ERR_DENIED,
 			       "a key of scope read can only read files from their beginning in a "
 			       "session that has secrets");
 	f->begin = f->offset > around ? f->offset - around : 0;
+	length = f->offset - f->begin + f->max + around;
 	buf_init(&f->bytes, FILE_BYTES_MAX + 3 * AROUND);
 	(void)snprintf(f->offset_text, sizeof(f->offset_text), "%llu",
 		       (unsigned long long)f->begin);
-	(void)snprintf(f->length_text, sizeof(f->length_text), "%llu",
-		       (unsigned long long)(f->offset - f->begin + f->max + around));
+	(void)snprintf(f->length_text, sizeof(f->length_text), "%llu", (unsigned long long)length);
 	f->call.user = FILE_CALL_USER;
 	return file_call_start(&f->call, r, s, argv, COUNT(argv), false, &events, e);
 }

@@ -25,7 +25,7 @@ struct file_bytes {
 	char offset_text[24], length_text[24];
 };
 
-#define FILE_BYTES_MAX (1U << 20)
+#define FILE_BYTES_MAX ((size_t)1 << 20)
 
 /* path, offset, max (at most FILE_BYTES_MAX) and on_read are set, the rest is zero. The session
  * runs. on_read is called once, later; on failure of the start nothing is called. */

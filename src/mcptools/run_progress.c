@@ -50,7 +50,7 @@ void run_progress_show(struct run_progress *p, struct tool_call *c, struct execu
 	size_t n;
 
 	if (p->last.cap == 0)
-		buf_init(&p->last, 2 * 4096);
+		buf_init(&p->last, 8192);
 	*ret_done = row->out_bytes + row->err_bytes;
 	read_log(c, p, row);
 	n = p->last.len;

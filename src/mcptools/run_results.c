@@ -8,8 +8,8 @@
 #define SHOWN 50     /* results */
 #define LINES 1000   /* that are looked at, of whatever kind */
 #define LINE_COST 64 /* of a line, in bytes, beside its own */
-#define IMAGE_MAX (512U << 10)
-#define TEXT_MAX 16384 /* of one text */
+#define IMAGE_MAX ((size_t)512 << 10)
+#define TEXT_MAX ((size_t)16384) /* of one text */
 #define LIST_MAX (4U << 20)
 #define ALL_TEXT_MAX (1U << 20)
 

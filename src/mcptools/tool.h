@@ -67,7 +67,7 @@ struct tool_call {
 };
 
 #define TOOL_RESULT_MAX (4U << 20)
-#define TOOL_PROGRESS_TEXT 256
+#define TOOL_PROGRESS_TEXT ((size_t)256)
 
 /* The call of a request. */
 struct tool_call *tool_of(const struct request *r);

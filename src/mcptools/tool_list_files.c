@@ -10,8 +10,8 @@
 #include "json_view.h"
 #include "reply.h"
 
-#define LISTED 500
-#define LOOKED 10000 /* entries that a pattern chooses from */
+#define LISTED 500U
+#define LOOKED 10000U /* entries that a pattern chooses from */
 
 struct listing {
 	struct file_call call;

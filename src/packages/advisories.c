@@ -24,7 +24,8 @@ bool advisories_open(const void *bytes, size_t n, struct advisories *ret)
 	len = (size_t)(end - text);
 	memcpy(head, text, len);
 	head[len] = '\0';
-	if (sscanf(head + magic, "%" SCNu64 " %" SCNu64, &ret->time_s, &ret->lines) != 2)
+	/* NOLINTNEXTLINE(cert-err34-c): 19 digits fit */
+	if (sscanf(head + magic, "%19" SCNu64 " %19" SCNu64, &ret->time_s, &ret->lines) != 2)
 		return false;
 	ret->text = end + 1;
 	ret->n = n - len - 1;
@@ -87,7 +88,7 @@ static void copy_id(const struct advisories *a, size_t at, char ret[ADVISORY_ID_
 	for (; from < n && len + 1 < ADVISORY_ID_MAX; from++) {
 		char c = a->text[at + from];
 
-		ret[len++] = c > ' ' && c <= '~' ? c : '?';
+		ret[len++] = (char)(c > ' ' && c <= '~' ? c : '?');
 	}
 	ret[len] = '\0';
 }

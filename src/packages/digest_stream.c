@@ -36,7 +36,7 @@ struct digest_stream *digest_stream_new(enum digest_alg alg, struct err *e)
 
 	if (md == NULL) {
 		(void)err_set(e, ERR_INVALID, "digest: %s cannot be computed from bytes alone",
-			digest_alg_name(alg));
+			      digest_alg_name(alg));
 		return NULL;
 	}
 	s = calloc(1, sizeof(*s));

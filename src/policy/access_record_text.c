@@ -111,15 +111,13 @@ static int read_members(json_t *root, struct access_record_text *ret, struct err
 /* A text that is cut at the size of ret, without a part of a character of UTF-8. */
 static void copy_cut(const json_t *root, const char *name, char *ret, size_t size)
 {
-	const char *text = json_string_value(json_object_get(root, name));
-	size_t n = text == NULL ? 0 : strlen(text);
+	const char *value = json_string_value(json_object_get(root, name));
+	const char *text = value == NULL ? "" : value;
+	size_t n = strnlen(text, size - 1);
 
-	if (n >= size)
-		n = size - 1;
 	while (n > 0 && text[n] != '\0' && ((unsigned char)text[n] & 0xc0) == 0x80)
 		n--;
-	if (n > 0)
-		memcpy(ret, text, n);
+	memcpy(ret, text, n);
 	ret[n] = '\0';
 }
 

@@ -4,7 +4,7 @@
 
 static char lower(char c)
 {
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+	return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
 void fold_parameter(char *name)
@@ -16,7 +16,7 @@ void fold_parameter(char *name)
 		n--;
 	name[n] = '\0';
 	for (; *name != '\0'; name++)
-		*name = *name == '.' || *name == ' ' ? '_' : lower(*name);
+		*name = (char)(*name == '.' || *name == ' ' ? '_' : lower(*name));
 }
 
 bool fold_same_header(struct http1_span name, const char *wanted)

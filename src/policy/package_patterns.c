@@ -68,7 +68,7 @@ static bool replace(const char *text, size_t n, const char *from, const char *to
  * only where a star was. */
 static bool choose_star(const char *text, size_t n, char ret[STAR_MAX])
 {
-	for (char c = 'a'; c < 'z'; c++) {
+	for (int c = 'a'; c < 'z'; c++) {
 		size_t i = 0;
 
 		(void)snprintf(ret, STAR_MAX, "zqx%c", c);

@@ -92,7 +92,8 @@ static bool parse(void)
 		break_off(&e);
 		return false;
 	}
-	memmove(in, in + at, in_have - at);
+	if (at > 0) /* memmove(3) of musl would copy it all to where it is */
+		memmove(in, in + at, in_have - at);
 	in_have -= at;
 	return true;
 }
@@ -252,7 +253,8 @@ static bool write_out(void)
 		}
 		out_at += (size_t)n;
 	}
-	memmove(out, out + out_at, out_have - out_at);
+	if (out_at > 0)
+		memmove(out, out + out_at, out_have - out_at);
 	out_have -= out_at;
 	out_at = 0;
 	return out_have == 0;

@@ -61,7 +61,7 @@ static int make_pair(int ret[2])
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct sockaddr_in peer, mine;
+	struct sockaddr_in peer = { 0 }, mine = { 0 };
 	socklen_t len = sizeof(at), peer_len = sizeof(peer), mine_len = sizeof(mine);
 	OWN_FD listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	OWN_FD a = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -12,7 +12,7 @@
 
 /* That wait for the guest: as many as the server has at a time, and as many again that it has given
  * up before the guest answered. */
-#define GUEST_DIALS_MAX (2 * AGENT_DIALS_MAX)
+#define GUEST_DIALS_MAX ((size_t)2 * AGENT_DIALS_MAX)
 
 /* Begins; the answer comes by guest_dial_next_done(). directly: the shim connects, in the cell's
  * network. */

@@ -12,7 +12,7 @@
 
 #define PIPE_SIZE (256 << 10) /* if the kernel allows it */
 
-#define TABLE (2 * AGENT_PROGRAMS_MAX)
+#define TABLE ((size_t)2 * AGENT_PROGRAMS_MAX)
 
 static struct guest_program programs[TABLE];
 

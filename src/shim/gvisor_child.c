@@ -95,13 +95,13 @@ static int become_runsc(struct err *e)
 {
 	static const char *const words[] = {
 		"runsc",
-		"--root=" STATE_DIR,
+		("--root=" STATE_DIR),
 		"--ignore-cgroups", /* the cell has one already */
 		"--network=host",   /* sockets of the cell's own network */
 		"--overlay2=none",  /* files are written to the cell */
 		"--platform=systrap",
 		"run",
-		"--bundle=" BUNDLE_DIR,
+		("--bundle=" BUNDLE_DIR),
 		"--pass-fd=3:3", /* STREAM_FD, GVISOR_STREAM_FD */
 		"--exec-fd=4",	 /* INIT_FD */
 		"guest",

@@ -5,5 +5,5 @@
  */
 #pragma once
 
-/* Takes the socket, in place of an earlier one; -1: none came. */
-void owner_answer_listen(int sock);
+/* Takes the socket fd, in place of an earlier one; -1: none came. */
+void owner_answer_listen(int fd);

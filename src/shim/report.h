@@ -28,7 +28,7 @@ void report_booted(const struct agent_event *v, int text);
 void report_snapshot(const struct agent_event *v, int memory, int devices);
 
 /* Whether the guest answers; told once for each change, and to each new server. */
-void report_responsive(bool responsive);
+void report_responsive(bool now);
 
 /* The last report: when it is sent, the process exits. state: enum boot_guest. */
 void report_gone(uint32_t state, int text);

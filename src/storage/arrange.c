@@ -225,7 +225,7 @@ static int make_sudo(struct arranging *a, struct err *e)
 static int add_to_bundle(struct arranging *a, const char *path, const char *cert, bool must,
 			 struct err *e)
 {
-	struct buf made = BUF_INIT(2U * ARRANGE_FILE_MAX);
+	struct buf made = BUF_INIT((size_t)2 * ARRANGE_FILE_MAX);
 	struct arranged f;
 	int result = arrange_read(a, path, 0644, &f, e);
 

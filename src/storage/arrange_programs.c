@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 #define TOP "opt/cordon"
 #define DEPTH_MAX 5U
 #define PATH_CAP 512
@@ -52,13 +52,13 @@ static int add_entry(struct arranging *a, int dir, const char *name, const char 
 		return add_file(a, dir, name, path, &st, e);
 	if (!S_ISDIR(st.st_mode) || depth == 0)
 		return 0; /* a link to a program of the machine */
-	OWN_FD below = openat(dir, name, DIR_FLAGS);
+	OWN_FD below = openat(dir, name, DIR_FLAGS | O_CLOEXEC);
 	return below < 0 ? err_sys(e, "open %s", path) : add_dir(a, below, path, depth - 1, e);
 }
 
 static int add_dir(struct arranging *a, int from, const char *path, unsigned depth, struct err *e)
 {
-	OWN_FD again = openat(from, ".", DIR_FLAGS);
+	OWN_FD again = openat(from, ".", DIR_FLAGS | O_CLOEXEC);
 	DIR *d = again < 0 ? NULL : fdopendir(again);
 	int result = 0;
 

@@ -14,7 +14,7 @@
 #define LIST_MAX 65536U
 #define VALUE_MAX 65535U
 #define NAMES_MAX 512U
-#define ALL_MAX (sizeof(struct erofs_attr_head) + 65534U * 4)
+#define ALL_MAX (sizeof(struct erofs_attr_head) + (size_t)65534 * 4)
 
 static const struct {
 	const char *name; /* ends with a dot: all that begin with it */

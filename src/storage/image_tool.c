@@ -18,7 +18,8 @@ static int read_word(const char *word, uint64_t *ret_max, char at[][STORAGE_PLAC
 	unsigned n = 1; /* "/" */
 
 	(void)snprintf(text, sizeof(text), "%s", word);
-	if (sscanf(strsep(&left, ":"), "%" SCNu64, ret_max) != 1)
+	/* NOLINTNEXTLINE(cert-err34-c): 19 digits fit */
+	if (sscanf(strsep(&left, ":"), "%19" SCNu64, ret_max) != 1)
 		return err_set(e, ERR_INVALID, "no size of an image");
 	for (; (name = strsep(&left, ":")) != NULL; n++) {
 		if (n >= STORAGE_HOST_MAX)

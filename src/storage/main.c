@@ -32,6 +32,7 @@ static void read_word(const char *word)
 {
 	unsigned format, level;
 
+	/* NOLINTNEXTLINE(cert-err34-c): one digit fits */
 	if (sscanf(word, "--start=%1u:%1u", &format, &level) == 2 && format < LOG_FORMATS &&
 	    level < LOG_LEVELS)
 		log_setup((enum log_format)format, (enum log_level)level);

@@ -22,7 +22,7 @@
 #include "member_make.h"
 #include "storage_base.h"
 
-#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 #define PLACES_MAX 40
 #define DEPTH_MAX 1100 /* more than a capture can have */
 #define BLOCK 4096U
@@ -61,7 +61,7 @@ static int open_base_dirs(const struct fold_dir *d, const char *name, struct fol
 			continue;
 		if (!S_ISDIR(st.st_mode))
 			break;
-		ret->base[ret->nbase] = openat(d->base[i], name, DIR_FLAGS);
+		ret->base[ret->nbase] = openat(d->base[i], name, DIR_FLAGS | O_CLOEXEC);
 		if (ret->base[ret->nbase] < 0)
 			return member_fail(e, "open", name);
 		ret->nbase++;
@@ -85,7 +85,7 @@ static int open_merged(const struct fold_dir *d, unsigned i, const char *name, s
 			ret->hides_base = true;
 			break;
 		}
-		ret->from[ret->n] = openat(d->from[i], name, DIR_FLAGS);
+		ret->from[ret->n] = openat(d->from[i], name, DIR_FLAGS | O_CLOEXEC);
 		if (ret->from[ret->n] < 0)
 			return member_fail(e, "open", name);
 		ret->n++;
@@ -102,8 +102,8 @@ static int fold_directory(const struct fold_dir *d, unsigned i, const char *name
 	if (depth == DEPTH_MAX)
 		return err_set(e, ERR_LIMIT, "over %d levels deep", DEPTH_MAX);
 	result = open_merged(d, i, name, &sub, e);
-	if (result == 0 &&
-	    (mkdirat(d->to, name, 0700) < 0 || (sub.to = openat(d->to, name, DIR_FLAGS)) < 0))
+	if (result == 0 && (mkdirat(d->to, name, 0700) < 0 ||
+			    (sub.to = openat(d->to, name, DIR_FLAGS | O_CLOEXEC)) < 0))
 		result = member_fail(e, "make", name);
 	if (result == 0)
 		result = fold(&sub, depth + 1, e);
@@ -156,7 +156,7 @@ static bool shows(const struct fold_dir *d, unsigned i, const char *name)
 
 static int hide_names(const struct fold_dir *d, unsigned i, struct err *e)
 {
-	int fd = openat(d->base[i], ".", DIR_FLAGS), result = 0;
+	int fd = openat(d->base[i], ".", DIR_FLAGS | O_CLOEXEC), result = 0;
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
 	struct stat st;
 
@@ -187,7 +187,7 @@ static int hide_base(const struct fold_dir *d, struct err *e)
 /* The names of one layer that no higher one has. */
 static int fold_names(const struct fold_dir *d, unsigned i, unsigned depth, struct err *e)
 {
-	int fd = openat(d->from[i], ".", DIR_FLAGS), result = 0;
+	int fd = openat(d->from[i], ".", DIR_FLAGS | O_CLOEXEC), result = 0;
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
 	struct stat st;
 
@@ -227,7 +227,7 @@ struct folded {
 
 static void open_place(int layer, const char *name, int *list, unsigned *n)
 {
-	int fd = openat(layer, name, DIR_FLAGS);
+	int fd = openat(layer, name, DIR_FLAGS | O_CLOEXEC);
 
 	if (fd >= 0)
 		list[(*n)++] = fd;
@@ -249,8 +249,8 @@ static int fold_place(int top, const int *layers, unsigned place, const struct f
 	if (f->base[place] >= 0)
 		open_place(f->base[place], ".", all.base, &all.nbase);
 	*ret_any = all.n > 0;
-	if (*ret_any &&
-	    (mkdirat(top, name, 0700) < 0 || (all.to = openat(top, name, DIR_FLAGS)) < 0))
+	if (*ret_any && (mkdirat(top, name, 0700) < 0 ||
+			 (all.to = openat(top, name, DIR_FLAGS | O_CLOEXEC)) < 0))
 		result = member_fail(e, "make", name);
 	if (*ret_any && result == 0)
 		result = fold(&all, 0, e);

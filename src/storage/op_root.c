@@ -13,7 +13,7 @@
 #include "storage_base.h"
 
 #define IMAGE "root.erofs"
-#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 
 /* In the worker, and before. */
 struct root_making {
@@ -30,7 +30,7 @@ static int open_place(const struct root_making *m, const int *layers, unsigned p
 	*ret = (struct root_place){ .name = place == 0 ? NULL : m->r->at[place] };
 	(void)snprintf(number, sizeof(number), "%u", place);
 	for (unsigned i = m->r->nfrom; i-- > 0;) {
-		int fd = openat(layers[i], number, DIR_FLAGS);
+		int fd = openat(layers[i], number, DIR_FLAGS | O_CLOEXEC);
 
 		if (fd >= 0)
 			ret->dirs[ret->n++] = fd;

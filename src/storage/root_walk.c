@@ -15,8 +15,8 @@
 #include "layer_tree.h"
 #include "member_make.h"
 
-#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-#define FILE_FLAGS (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+#define FILE_FLAGS (O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
 #define DEPTH_MAX 1100 /* more than a capture can have */
 
 /* One directory, and those that it is merged of. */
@@ -95,7 +95,7 @@ static int add_name(struct walk_names *names, const char *name, unsigned layer, 
 static int list_layer(const struct walk_dir *d, unsigned layer, struct walk_names *ret,
 		      struct err *e)
 {
-	int fd = openat(d->dirs[layer], ".", DIR_FLAGS), result = 0;
+	int fd = openat(d->dirs[layer], ".", DIR_FLAGS | O_CLOEXEC), result = 0;
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
 
 	if (list == NULL) {
@@ -128,7 +128,8 @@ static int list_all(const struct root_walk *w, const struct walk_dir *d, struct 
 	for (unsigned i = 1; d->at == w->places && i < w->nplaces; i++)
 		if (add_name(ret, w->places[i].name, d->n, e) < 0)
 			return -1;
-	qsort(ret->list, ret->n, sizeof(ret->list[0]), by_name_and_layer);
+	if (ret->n > 0)
+		qsort(ret->list, ret->n, sizeof(ret->list[0]), by_name_and_layer);
 	return 0;
 }
 
@@ -145,7 +146,7 @@ static const struct root_place *find_place(const struct root_walk *w, const stru
 
 static int open_at(struct walk_dir *d, int dir, const char *name, struct err *e)
 {
-	d->dirs[d->n] = openat(dir, name, DIR_FLAGS);
+	d->dirs[d->n] = openat(dir, name, DIR_FLAGS | O_CLOEXEC);
 	if (d->dirs[d->n] < 0)
 		return member_fail(e, "open", name);
 	d->n++;
@@ -194,9 +195,9 @@ static int add_dir(struct root_walk *w, const struct walk_dir *d, struct erofs_n
 	n = add(w, &st, d->has_base && d->n == 1, e);
 	if (n == NULL || erofs_attrs_read(d->dirs[0], &w->ids, n, e) < 0)
 		return -1;
-	if (name != NULL && erofs_tree_name(parent, name, n, e) < 0)
+	if (parent != NULL && erofs_tree_name(parent, name, n, e) < 0)
 		return -1;
-	return visit(w, d, n, name == NULL ? n : parent, depth, e);
+	return visit(w, d, n, parent == NULL ? n : parent, depth, e);
 }
 
 static int add_merged(struct root_walk *w, const struct walk_dir *d, const struct walk_name *name,
@@ -248,7 +249,7 @@ static int add_target(int dir, const char *name, struct erofs_node *n, struct er
 static int open_same(int dir, const char *name, const struct stat *want, struct stat *ret,
 		     struct err *e)
 {
-	OWN_FD fd = openat(dir, name, FILE_FLAGS);
+	OWN_FD fd = openat(dir, name, FILE_FLAGS | O_CLOEXEC);
 
 	if (fd < 0 || fstat(fd, ret) < 0)
 		return member_fail(e, "open", name);
@@ -261,7 +262,7 @@ static int open_same(int dir, const char *name, const struct stat *want, struct 
 static int add_opened(struct root_walk *w, int dir, const char *name, const struct stat *found,
 		      bool of_base, struct erofs_node **ret, struct err *e)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	int opened = open_same(dir, name, found, &st, e);
 
 	if (opened < 0)

@@ -86,7 +86,7 @@ static int check_layer(const struct surveying *v, const struct survey_file *f,
 		       const struct oci_digest *want, struct err *e)
 {
 	static uint8_t bytes[BUFFER];
-	struct oci_digest got;
+	struct oci_digest got = { 0 };
 	struct sha256 sum;
 
 	sha256_init(&sum);
@@ -243,8 +243,10 @@ static int expand(struct surveying *v, struct err *e)
 	if (in == NULL)
 		return -1;
 	while ((n = stream_in_read(in, bytes, sizeof(bytes), e)) > 0)
-		if (io_write_all(v->s->spare, bytes, (size_t)n, e) < 0)
+		if (io_write_all(v->s->spare, bytes, (size_t)n, e) < 0) {
 			n = -1;
+			break;
+		}
 	stream_in_free(in);
 	if (n < 0)
 		return -1;

@@ -261,7 +261,7 @@ static int read_map_number(struct tar_reader *r, uint8_t *block, size_t *at, uin
 /* Version 1.0: the body begins with the map, filled up to whole blocks. */
 static int read_map(struct tar_reader *r, struct err *e)
 {
-	uint8_t block[TAR_HEAD_BLOCK];
+	uint8_t block[TAR_HEAD_BLOCK] = { 0 };
 	size_t at = TAR_HEAD_BLOCK;
 	uint64_t n, offset, len;
 

@@ -49,10 +49,11 @@ bool tar_pax_decimal(const char *p, size_t n, uint64_t max, uint64_t *ret)
 
 int tar_pax_piece(struct tar_pax *p, uint64_t offset, uint64_t len, struct err *e)
 {
-	const struct tar_piece *last = p->npieces == 0 ? NULL : &p->pieces[p->npieces - 1];
+	uint64_t end = 0; /* of the last one */
 
-	if (offset > TAR_HEAD_SIZE_MAX || len > TAR_HEAD_SIZE_MAX ||
-	    (last != NULL && offset < last->offset + last->len))
+	if (p->npieces > 0)
+		end = p->pieces[p->npieces - 1].offset + p->pieces[p->npieces - 1].len;
+	if (offset > TAR_HEAD_SIZE_MAX || len > TAR_HEAD_SIZE_MAX || offset < end)
 		return err_set(e, ERR_INVALID, "tar: pieces of a sparse file are not in order");
 	if (p->npieces >= TAR_MEMBER_SPARSE_MAX)
 		return err_set(e, ERR_LIMIT, "tar: a sparse file of more than %u pieces",

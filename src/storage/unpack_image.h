@@ -18,4 +18,4 @@ struct unpack_image {
 
 /* Reads the archive to the end marker of tar; what follows is the caller's. After an error the
  * directory is to be removed. */
-int unpack_image(struct stream_in *in, struct unpack_image *u, struct err *e) MUST_USE;
+int unpack_image(struct stream_in *in, struct unpack_image *job, struct err *e) MUST_USE;

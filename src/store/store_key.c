@@ -100,9 +100,8 @@ int store_key_revoke_all(struct store *s, const char *tenant, uint64_t revoked_m
 	return stmt_run(&q, false, "keys of", tenant, e);
 }
 
-int store_key_list(struct store *s, const char *tenant, uint64_t after_ms, const char *after_id,
-		   unsigned limit, store_key_fn *fn, void *cookie, struct store_looked *ret,
-		   struct err *e)
+int store_key_list(struct store *s, const struct store_key_filter *f, store_key_fn *fn,
+		   void *cookie, struct store_looked *ret, struct err *e)
 {
 	struct store_looked done = { 0 };
 	struct store_key row;
@@ -110,11 +109,11 @@ int store_key_list(struct store *s, const char *tenant, uint64_t after_ms, const
 	int got, stop = 0;
 
 	stmt_open(&q, s, SQL_KEY_LIST);
-	stmt_text(&q, tenant);
-	stmt_u64(&q, after_id == NULL || after_id[0] == '\0' ? 0 : after_ms);
-	stmt_text(&q, after_id);
-	stmt_limit(&q, limit);
-	while (stop == 0 && (got = stmt_step(&q, "keys of", tenant, e)) > 0) {
+	stmt_text(&q, f->tenant);
+	stmt_u64(&q, f->after_id == NULL || f->after_id[0] == '\0' ? 0 : f->after_ms);
+	stmt_text(&q, f->after_id);
+	stmt_limit(&q, f->limit);
+	while (stop == 0 && (got = stmt_step(&q, "keys of", f->tenant, e)) > 0) {
 		read_row(&q, &row);
 		stop = fn(&row, cookie) != 0;
 		if (stop == 0) {
@@ -124,7 +123,7 @@ int store_key_list(struct store *s, const char *tenant, uint64_t after_ms, const
 		}
 	}
 	stmt_close(&q);
-	done.end = stop == 0 && got == 0 && (limit == 0 || done.rows < limit);
+	done.end = stop == 0 && got == 0 && (f->limit == 0 || done.rows < f->limit);
 	if (ret != NULL)
 		*ret = done;
 	return stop == 0 && got < 0 ? -1 : 0;

@@ -34,11 +34,15 @@ int store_key_touch(struct store *s, const char *id, uint64_t used_ms, struct er
 /* A key that is revoked again keeps the time of its first revocation. */
 int store_key_revoke(struct store *s, const char *id, uint64_t revoked_ms, struct err *e) MUST_USE;
 
-/* Keys of one tenant after (after_ms, after_id), oldest first; looks at `limit` rows at most (0: no
- * limit). after_id "" or NULL: from the start. ret may be NULL. */
-int store_key_list(struct store *s, const char *tenant, uint64_t after_ms, const char *after_id,
-		   unsigned limit, store_key_fn *fn, void *cookie, struct store_looked *ret,
-		   struct err *e) MUST_USE;
+struct store_key_filter {
+	const char *tenant;
+	uint64_t after_ms;    /* of the last row looked at */
+	const char *after_id; /* "" or NULL: from the start */
+	unsigned limit;	      /* looks at so many rows at most; 0: no limit */
+};
+/* Keys of one tenant, oldest first. ret may be NULL. */
+int store_key_list(struct store *s, const struct store_key_filter *f, store_key_fn *fn,
+		   void *cookie, struct store_looked *ret, struct err *e) MUST_USE;
 
 /* Keys of all tenants that expire and were not revoked, in the order of their expiry, after
  * (after_ms, after_id). fn returns 1 to stop. */

@@ -13,7 +13,7 @@
 #include "io.h"
 #include "log.h"
 
-#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY)
 #define FILE_MAX (16U << 20)
 #define DEPTH_MAX 4U
 #define ENTRIES_MAX 512U
@@ -34,7 +34,7 @@ static int open_folder(void)
 	if (slash == NULL)
 		return -1;
 	*slash = '\0';
-	return open(path, DIR_FLAGS);
+	return open(path, DIR_FLAGS | O_CLOEXEC);
 }
 
 /* ---- whose files are taken */
@@ -131,7 +131,7 @@ static int visit_below(struct visit *v, int source, int to, const char *name, un
 		return visit_dir(v, source, -1, depth, e);
 	if (mkdirat(to, name, 0755) < 0 || fchmodat(to, name, 0755, 0) < 0)
 		return err_sys(e, "mkdir %s", name);
-	OWN_FD dest = openat(to, name, DIR_FLAGS | O_NOFOLLOW);
+	OWN_FD dest = openat(to, name, DIR_FLAGS | O_CLOEXEC | O_NOFOLLOW);
 	return dest < 0 ? err_sys(e, "open %s", name) : visit_dir(v, source, dest, depth, e);
 }
 
@@ -162,7 +162,7 @@ static int visit_entry(struct visit *v, int from, int to, const char *name, unsi
 
 static int visit_dir(struct visit *v, int from, int to, unsigned depth, struct err *e)
 {
-	OWN_FD again = openat(from, ".", DIR_FLAGS);
+	OWN_FD again = openat(from, ".", DIR_FLAGS | O_CLOEXEC);
 	DIR *d = again < 0 ? NULL : fdopendir(again);
 	int result = 0;
 
@@ -197,7 +197,7 @@ uint64_t cell_programs_stamp(void)
 	for (size_t i = 0; i < COUNT(programs); i++)
 		if (fstatat(folder, programs[i], &st, 0) == 0)
 			mix_file(&v.hash, programs[i], &st);
-	OWN_FD kernels = open_top(folder, "kernels", DIR_FLAGS, &st);
+	OWN_FD kernels = open_top(folder, "kernels", DIR_FLAGS | O_CLOEXEC, &st);
 	if (kernels >= 0)
 		IGNORED(visit_dir(&v, kernels, -1, DEPTH_MAX, &e), "copying reports it");
 	return v.hash;
@@ -218,7 +218,7 @@ int cell_programs_copy(int root, struct err *e)
 	struct visit v = { .copy = true };
 	struct stat st;
 	OWN_FD folder = open_folder();
-	OWN_FD bin = openat(root, HOST_PROGRAMS, DIR_FLAGS | O_NOFOLLOW);
+	OWN_FD bin = openat(root, HOST_PROGRAMS, DIR_FLAGS | O_CLOEXEC | O_NOFOLLOW);
 
 	if (folder < 0)
 		return 0;
@@ -227,13 +227,13 @@ int cell_programs_copy(int root, struct err *e)
 	for (size_t i = 0; i < COUNT(programs); i++)
 		if (copy_program(folder, bin, programs[i], e) < 0)
 			return -1;
-	OWN_FD kernels = open_top(folder, "kernels", DIR_FLAGS, &st);
+	OWN_FD kernels = open_top(folder, "kernels", DIR_FLAGS | O_CLOEXEC, &st);
 	if (kernels < 0 && errno == 0)
 		warn_left_out("kernels");
 	if (kernels < 0)
 		return 0;
 	if (mkdirat(root, CELL_KERNELS, 0755) < 0 || fchmodat(root, CELL_KERNELS, 0755, 0) < 0)
 		return err_sys(e, "mkdir " CELL_KERNELS);
-	OWN_FD to = openat(root, CELL_KERNELS, DIR_FLAGS | O_NOFOLLOW);
+	OWN_FD to = openat(root, CELL_KERNELS, DIR_FLAGS | O_CLOEXEC | O_NOFOLLOW);
 	return to < 0 ? err_sys(e, "open " CELL_KERNELS) : visit_dir(&v, kernels, to, DEPTH_MAX, e);
 }

@@ -29,7 +29,7 @@ struct volume_making {
 /* -1: refused, and done is not used. ERR_CONFLICT: the name is taken. REASON_QUOTA_VOLUMES,
  * REASON_QUOTA_STORAGE, REASON_STORAGE_FULL. */
 int volume_create(struct core *c, struct tenant *t, const struct volume_spec *spec,
-		  const struct store_actor *who, struct volume_making *m, struct err *e) MUST_USE;
+		  const struct store_actor *who, struct volume_making *ret, struct err *e) MUST_USE;
 
 /* A volume that is ready, by its name or its id. ERR_NOT_FOUND. */
 int volume_find(struct core *c, const struct tenant *t, const char *which, struct store_volume *ret,

@@ -22,8 +22,8 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 		       struct session *live, bool look);
 /* Does an MCP server of another session run in it? */
 bool json_view_is_mcp_server(const struct store_session *row);
-/* Lines of a row's mounts, as the member `mounts`. */
-void json_view_mounts(struct json *j, const char *lines);
+/* The text of a row's mounts, as the member `mounts`. */
+void json_view_mounts(struct json *j, const char *text);
 /* Lines "word\ttext", as an object. */
 void json_view_lines(struct json *j, const char *name, const char *lines);
 void json_view_limits(struct json *j, const char *name, const struct store_limits *l);

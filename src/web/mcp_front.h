@@ -14,7 +14,7 @@ void mcp_front_refuse_origin(struct exchange *x);
 /* Answers with a fault; q may be all zero: then the error has no id. */
 void mcp_front_refuse(struct request *r, const struct mcp_request *q, const struct mcp_fault *f);
 /* A failure of the server or the core outside of a method, as a dialect's fail(). */
-void mcp_front_fail(struct request *r, const struct mcp_request *q, const struct failure *f);
+void mcp_front_fail(struct request *r, const struct mcp_request *q, const struct failure *why);
 /* WWW-Authenticate for a missing key, and for one without this scope. */
 void mcp_front_challenge(struct request *r, const struct err *e);
 void mcp_front_need_scope(struct request *r, const char *scope);

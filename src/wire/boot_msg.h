@@ -118,7 +118,7 @@ int boot_request_read(const struct frame *f, struct boot_request *ret, struct er
 
 /* Writes the body of a request of that type (AGENT_BOOT, AGENT_RESUME). Returns its length, or 0 if
  * the request has values that a reader refuses. */
-size_t boot_request_write(const struct boot_request *r, uint16_t type,
+size_t boot_request_write(const struct boot_request *q, uint16_t type,
 			  uint8_t ret_body[BOOT_REQUEST_MAX]);
 
 /* How many descriptors come with a request that has this set. */

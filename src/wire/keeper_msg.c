@@ -67,7 +67,7 @@ static int check_layers(uint32_t n, const char at[][CELL_PLACE_MAX], const struc
 	if (n < 1 || n > CELL_LAYERS_MAX)
 		return err_set(e, ERR_INVALID, "%u layers, must be 1 to %d", n, CELL_LAYERS_MAX);
 	for (uint32_t i = 0; i < n; i++) {
-		bool is_root = strncmp(at[i], "/", CELL_PLACE_MAX) == 0;
+		bool is_root = at[i][0] == '/' && at[i][1] == '\0';
 
 		if (!cell_is_place(at[i], CELL_PLACE_MAX) || (is_root && !in_root) ||
 		    (!is_root && i == 0) || !has_end(from[i].path, sizeof(from[i].path)))

@@ -130,16 +130,19 @@ static void keys(void)
 	memcpy(row.tenant, "ten_b", 6);
 	row.hash[31] ^= 2;
 	MUST(store_key_insert(s, &row, &e));
-	MUST(store_key_list(s, "ten_a", 0, NULL, 0, add_key, &ids, &looked, &e));
+	MUST(store_key_list(s, &(struct store_key_filter){ "ten_a", 0, NULL, 0 }, add_key, &ids,
+			    &looked, &e));
 	CHECK_STR(ids.text, "key_2 key_1");
 	CHECK(looked.end && looked.rows == 2);
 	ids = (struct ids){ 0 };
-	MUST(store_key_list(s, "ten_a", 0, "", 1, add_key, &ids, &looked, &e));
+	MUST(store_key_list(s, &(struct store_key_filter){ "ten_a", 0, "", 1 }, add_key, &ids,
+			    &looked, &e));
 	CHECK_STR(ids.text, "key_2");
 	CHECK(!looked.end && looked.rows == 1 && looked.ms == 10);
 	CHECK_STR(looked.id, "key_2");
 	ids = (struct ids){ 0 };
-	MUST(store_key_list(s, "ten_a", 10, "key_2", 5, add_key, &ids, NULL, &e));
+	MUST(store_key_list(s, &(struct store_key_filter){ "ten_a", 10, "key_2", 5 }, add_key, &ids,
+			    NULL, &e));
 	CHECK_STR(ids.text, "key_1");
 	memcpy(row.tenant, "ten_x", 6);
 	memcpy(row.id, "key_4", 6);
@@ -172,7 +175,8 @@ static void keys_are_counted_and_pruned(void)
 	MUST(store_key_count(s, "ten_a", 50, &n, &e));
 	CHECK(n == 3);
 	MUST(store_key_prune(s, "ten_a", 50, 1, &e)); /* 1 and 2 go, 3 is the youngest dead one */
-	MUST(store_key_list(s, "ten_a", 0, NULL, 0, add_key, &ids, NULL, &e));
+	MUST(store_key_list(s, &(struct store_key_filter){ "ten_a", 0, NULL, 0 }, add_key, &ids,
+			    NULL, &e));
 	CHECK_STR(ids.text, "key_0 key_3 key_4 key_5");
 	MUST(store_key_revoke_all(s, "ten_a", 60, &e));
 	MUST(store_key_count(s, "ten_a", 50, &n, &e));
