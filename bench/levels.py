@@ -163,12 +163,12 @@ def processes_of(to):
     return found
 
 
-def memory_of_idle(level, to):
-    """MiB for each idle session: private memory of all processes of its cell."""
+def memory_of_idle(level, to, *program):
+    """MiB for each idle session, which has run that program, if any: private memory of all processes of its cell."""
     before = processes_of(to)
     sessions = [level.c.create(**level.body) for _ in range(IDLE)]
-    for session in sessions:
-        level.c.run(session, "/bin/true")
+    for session in sessions if program else []:
+        level.c.run(session, *program)
     time.sleep(3)
     total = 0
     for pid in processes_of(to) - before:
@@ -249,16 +249,16 @@ def measure_pooled(setup, judge, table):
             forked, told = level.forks()
             paused, resumed = level.pauses()
             states.append((name, *figures(level.from_snapshot()), *figures(forked), *figures(told), *figures(paused), *figures(resumed)))
-            private = memory_of_idle(level, to)
+            private = memory_of_idle(level, to, "/bin/true")
             starts.append((name, *figures(pooled), f"{private:.1f}"))
             if f"{name} pooled" in TARGETS:
                 judge_times(judge, f"create and run, {name} pooled", TARGETS[f"{name} pooled"], pooled)
             if name == "microvm":
                 judge_times(judge, "fork of a live session, microvm", TARGETS["fork"], forked)
-                judge("levels: private memory of an idle clone, MiB", TARGETS["private"], private)
+                judge("levels: private memory of a clone after a program, MiB", TARGETS["private"], private)
                 judge("levels: output of a guest, best, MB/s", TARGETS["stream"], float(output[0]), least=True)
                 judge("levels: output of a guest, median, MB/s", TARGETS["stream"], float(output[1]), least=True)
-    table(("create to first output, pooled", "min ms", "median ms", f"private MiB each, {IDLE} idle"), starts)
+    table(("create to first output, pooled", "min ms", "median ms", f"private MiB each, {IDLE} after a program"), starts)
     table(("exec in a session", "true: min ms", "median ms", "python3: min ms", "median ms"), execs)
     table(("of a live session", "from a snapshot: min ms", "median", "fork: min ms", "median", "fork to output: min", "median", "pause: min ms", "median",
            "resume to output: min", "median"), states)
@@ -273,10 +273,13 @@ def measure_cold(setup, judge, table):
             level = Level(c, name)
             first, = level.starts(1)
             cold = level.starts(ROUNDS)
-            rows.append((name, f"{first:.0f}", *figures(cold)))
+            private = memory_of_idle(level, to)
+            rows.append((name, f"{first:.0f}", *figures(cold), f"{private:.1f}"))
             if f"{name} cold" in TARGETS:
                 judge_times(judge, f"create and run, {name} cold", TARGETS[f"{name} cold"], cold)
-    table(("create to first output, no pool", "first of its template, ms", "min ms", "median ms"), rows)
+            if name == "microvm":
+                judge("levels: private memory of an idle clone, MiB", TARGETS["private"], private)
+    table(("create to first output, no pool", "first of its template, ms", "min ms", "median ms", f"private MiB each, {IDLE} that ran nothing"), rows)
 
 
 def guests(setup, judge, table, heading):

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -101,6 +102,10 @@ static void NORETURN execute(const struct qemu_command *c, const struct qemu_pla
 			_exit(126);
 	if (dup2(console, 1) < 0 || dup2(console, 2) < 0)
 		_exit(126);
+	/* An emulator asks for huge pages for translated code, and for tables of which it uses a
+	 * page: two MiB of each session. */
+	if (p->accel == BOOT_ACCEL_TCG)
+		(void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	(void)sigemptyset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)signal(SIGPIPE, SIG_DFL);
