@@ -24,8 +24,8 @@ static void show(struct json *j, struct core *c, const struct store_volume *v,
 {
 	uint64_t uses = 0;
 	struct err e;
+	bool counted = store_volume_uses(core_store(c), v->id, &uses, &e) == 0;
 
-	IGNORED(store_volume_uses(core_store(c), v->id, &uses, &e), "0 is shown");
 	json_open(j, NULL, '{');
 	json_text(j, "id", v->id);
 	json_text(j, "name", v->name);
@@ -33,7 +33,10 @@ static void show(struct json *j, struct core *c, const struct store_volume *v,
 	/* In a directory nothing enforces it. */
 	json_bool(j, "size_enforced", v->kind == VOLUME_IMAGE);
 	json_text(j, "kind", v->kind == VOLUME_IMAGE ? "image" : "directory");
-	json_uint(j, "sessions", uses);
+	if (counted)
+		json_uint(j, "sessions", uses);
+	else
+		json_none(j, "sessions");
 	if (usage != NULL) {
 		json_open(j, "usage", '{');
 		json_uint(j, "bytes", usage->bytes);

@@ -69,9 +69,13 @@ static int read_tags(const uint8_t *body, size_t len, const char *member, struct
 static void reply_assigned(struct request *r, struct template_version *v, const struct tags *t)
 {
 	char build[TEMPLATE_FIND_BUILD_MAX];
+	struct err e = { 0 };
 	struct json j;
 
-	template_find_build(r->core, template_row(v), build);
+	if (template_find_build(r->core, template_row(v), build, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
 	json_init_heap(&j, JSON_MAX);
 	json_open(&j, NULL, '{');
 	json_text(&j, "buildID", build);
@@ -224,6 +228,7 @@ void tag_routes_list(struct request *r)
 {
 	char id[STORE_ID_MAX], build[TEMPLATE_FIND_BUILD_MAX];
 	struct listed l = { .id = id };
+	struct err e = { 0 };
 	struct json j;
 
 	if (!template_find_own(r, r->id, id))
@@ -232,7 +237,11 @@ void tag_routes_list(struct request *r)
 	json_init_heap(&j, JSON_MAX);
 	json_open(&j, NULL, '[');
 	for (size_t i = 0; i < l.n; i++) {
-		template_find_build(r->core, l.tags[i].row, build);
+		if (template_find_build(r->core, l.tags[i].row, build, &e) < 0) {
+			json_release(&j);
+			reply_error(r, &e);
+			return;
+		}
 		json_open(&j, NULL, '{');
 		json_text(&j, "tag", l.tags[i].tag);
 		json_text(&j, "buildID", build);

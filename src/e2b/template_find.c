@@ -150,25 +150,27 @@ const char *template_find_id(const struct core *c, const struct store_template *
 }
 
 /* A version that no build made has an id that follows from its own. */
-void template_find_build(struct core *c, const struct store_template *row,
-			 char ret[TEMPLATE_FIND_BUILD_MAX])
+int template_find_build(struct core *c, const struct store_template *row,
+			char ret[TEMPLATE_FIND_BUILD_MAX], struct err *e)
 {
 	uint8_t hash[SHA256_SIZE];
 	char digits[2 * 16 + 1];
 	struct store_build build;
-	struct err e;
 
-	if (store_build_by_version(core_store(c), row->id, &build, &e) == 0) {
+	if (store_build_by_version(core_store(c), row->id, &build, e) == 0) {
 		memcpy(ret, build.id, TEMPLATE_FIND_BUILD_MAX);
 		store_build_release(&build);
-		return;
+		return 0;
 	}
+	if (e->code != ERR_NOT_FOUND)
+		return -1;
 	sha256_of(row->id, strlen(row->id), hash);
 	hash[6] = (uint8_t)((hash[6] & 0x0f) | 0x80); /* version 8: made by a rule of one's own */
 	hash[8] = (uint8_t)((hash[8] & 0x3f) | 0x80);
 	hex_encode(hash, 16, digits);
 	(void)snprintf(ret, TEMPLATE_FIND_BUILD_MAX, "%.8s-%.4s-%.4s-%.4s-%.12s", digits,
 		       digits + 8, digits + 12, digits + 16, digits + 20);
+	return 0;
 }
 
 static void on_public(const struct template_version *v, void *arg)

@@ -23,8 +23,8 @@ struct template_version *template_find_any(const struct core *c, const char *tem
 
 /* E2B's id of a template, and of its build. */
 const char *template_find_id(const struct core *c, const struct store_template *row);
-void template_find_build(struct core *c, const struct store_template *row,
-			 char ret[TEMPLATE_FIND_BUILD_MAX]);
+int template_find_build(struct core *c, const struct store_template *row,
+			char ret[TEMPLATE_FIND_BUILD_MAX], struct err *e) MUST_USE;
 bool template_find_is_public(struct core *c, const char *template_id);
 /* The members `names` and `aliases`. */
 void template_find_shape_names(struct json *j, struct core *c, const char *tenant,

@@ -48,16 +48,15 @@ struct shown {
 	struct core *core;
 	const struct store_template *row; /* NULL: it has no version */
 	struct store_build build;	  /* the newest; id "": none */
+	bool built;			  /* there is one, which is owned */
 };
 
-static bool newest_build(struct shown *s, const char *template_id)
+static int find_newest_build(struct shown *s, const char *template_id, struct err *e)
 {
-	struct err e;
-
-	if (store_build_by_template(core_store(s->core), template_id, &s->build, &e) == 0)
-		return true;
-	s->build = (struct store_build){ .status = BUILD_READY };
-	return false;
+	s->built = store_build_by_template(core_store(s->core), template_id, &s->build, e) == 0;
+	if (!s->built)
+		s->build = (struct store_build){ .status = BUILD_READY };
+	return s->built || e->code == ERR_NOT_FOUND ? 0 : -1;
 }
 
 /* What Template and TemplateWithBuilds have in common. */
@@ -77,20 +76,20 @@ static void shape_facts(struct json *j, const struct shown *s)
 	json_uint(j, "spawnCount", 0);
 }
 
-static void shape_template(struct json *j, struct shown *s, const char *template_id)
+/* The id of its newest build, and how many builds there are. */
+static int count_builds(struct shown *s, const char *template_id,
+			char ret_build[TEMPLATE_FIND_BUILD_MAX], uint64_t *ret_n, struct err *e)
 {
-	bool built = newest_build(s, template_id);
-	char build[TEMPLATE_FIND_BUILD_MAX];
-	uint64_t n = 1;
-	struct err e;
+	if (find_newest_build(s, template_id, e) < 0)
+		return -1;
+	if (!s->built)
+		return s->row == NULL ? 0 : template_find_build(s->core, s->row, ret_build, e);
+	memcpy(ret_build, s->build.id, TEMPLATE_FIND_BUILD_MAX);
+	return store_build_count_of(core_store(s->core), template_id, ret_n, e);
+}
 
-	if (built)
-		memcpy(build, s->build.id, sizeof(build));
-	else if (s->row != NULL)
-		template_find_build(s->core, s->row, build);
-	if (built)
-		IGNORED(store_build_count_of(core_store(s->core), template_id, &n, &e),
-			"one is shown");
+static void shape_counted(struct json *j, const struct shown *s, const char *build, uint64_t n)
+{
 	json_open(j, NULL, '{');
 	shape_facts(j, s);
 	json_text(j, "buildID", build);
@@ -102,8 +101,19 @@ static void shape_template(struct json *j, struct shown *s, const char *template
 	json_uint(j, "buildCount", n);
 	json_text(j, "buildStatus", build_status_name(s->build.status));
 	json_close(j, '}');
-	if (built)
+}
+
+static int shape_template(struct json *j, struct shown *s, const char *template_id, struct err *e)
+{
+	char build[TEMPLATE_FIND_BUILD_MAX] = "";
+	uint64_t n = 1;
+	int result = count_builds(s, template_id, build, &n, e);
+
+	if (result == 0)
+		shape_counted(j, s, build, n);
+	if (s->built)
 		store_build_release(&s->build);
+	return result;
 }
 
 /* ---- the list */
@@ -114,6 +124,7 @@ struct page {
 	struct core *core;
 	const struct tenant *tenant;
 	uint64_t at, from, to;
+	struct err failure; /* of the store; code ERR_NONE: none */
 	size_t n;
 	char seen[LISTED_MAX][STORE_ID_MAX]; /* templates that were listed */
 };
@@ -137,6 +148,17 @@ static const struct store_template *shown_row(const struct page *p,
 	return v == NULL ? row : template_row(v);
 }
 
+static void list_template(struct page *p, const struct store_template *row, const char *template_id)
+{
+	struct shown s = { .core = p->core, .row = row };
+	struct err e;
+
+	if (p->at >= p->from && p->at < p->to && p->failure.code == ERR_NONE &&
+	    shape_template(&p->j, &s, template_id, &e) < 0)
+		p->failure = e;
+	p->at++;
+}
+
 static bool is_image(const struct store_template *row)
 {
 	return strncmp(row->name, BUILD_IMAGE_PREFIX, strlen(BUILD_IMAGE_PREFIX)) == 0;
@@ -149,10 +171,7 @@ static void on_version(const struct template_version *v, void *arg)
 
 	if (row->kind == TEMPLATE_SNAPSHOT || is_image(row) || !is_new(p, row->template_id))
 		return;
-	if (p->at >= p->from && p->at < p->to)
-		shape_template(&p->j, &(struct shown){ .core = p->core, .row = row },
-			       row->template_id);
-	p->at++;
+	list_template(p, row, row->template_id);
 }
 
 struct waiting {
@@ -171,21 +190,18 @@ static int on_build(const struct store_build *row, void *cookie)
 
 static void add_unbuilt(struct page *p)
 {
-	struct waiting *w = calloc(1, sizeof(*w));
-	struct err e;
+	struct waiting *w = p->failure.code != ERR_NONE ? NULL : calloc(1, sizeof(*w));
 
-	if (w == NULL || store_build_templates(core_store(p->core), tenant_row(p->tenant)->id,
-					       on_build, w, &e) < 0) {
-		free(w);
+	if (w == NULL) {
+		if (p->failure.code == ERR_NONE)
+			IGNORED(err_set(&p->failure, ERR_SYSTEM, "out of memory"), "answered");
 		return;
 	}
-	for (size_t i = 0; i < w->n; i++) {
-		if (!is_new(p, w->ids[i]))
-			continue;
-		if (p->at >= p->from && p->at < p->to)
-			shape_template(&p->j, &(struct shown){ .core = p->core }, w->ids[i]);
-		p->at++;
-	}
+	if (store_build_templates(core_store(p->core), tenant_row(p->tenant)->id, on_build, w,
+				  &p->failure) == 0)
+		for (size_t i = 0; i < w->n; i++)
+			if (is_new(p, w->ids[i]))
+				list_template(p, NULL, w->ids[i]);
 	free(w);
 }
 
@@ -205,7 +221,11 @@ static struct page *shape_list(struct request *r, uint64_t from, uint64_t to)
 	templates_each(r->core, r->tenant, on_version, p);
 	add_unbuilt(p);
 	json_close(&p->j, ']');
-	return p;
+	if (p->failure.code == ERR_NONE)
+		return p;
+	json_release(&p->j);
+	reply_error(r, &p->failure);
+	return NULL;
 }
 
 void template_routes_list_v1(struct request *r)
@@ -276,24 +296,41 @@ static int on_one_build(const struct store_build *row, void *cookie)
 }
 
 /* A template that no build made shows its current version as one. */
-static void shape_builds(struct json *j, struct core *c, const struct store_template *row,
-			 const char *template_id, unsigned limit, unsigned skip)
+static int shape_builds(struct json *j, struct core *c, const struct store_template *row,
+			const char *template_id, unsigned limit, unsigned skip, struct err *e)
 {
 	struct builds_page p = { .j = j, .core = c };
 	struct store_build build = { .status = BUILD_READY };
-	struct err e;
 
 	json_open(j, "builds", '[');
-	IGNORED(store_build_list(core_store(c), template_id, limit, skip, on_one_build, &p, &e),
-		"those before the error are shown");
+	if (store_build_list(core_store(c), template_id, limit, skip, on_one_build, &p, e) < 0)
+		return -1;
 	if (p.n == 0 && skip == 0 && row != NULL) {
-		template_find_build(c, row, build.id);
+		if (template_find_build(c, row, build.id, e) < 0)
+			return -1;
 		build.created_ms = build.updated_ms = build.finished_ms = row->created_ms;
 		build.cpu_millis = row->cpu_millis;
 		build.memory_bytes = row->memory_bytes;
 		shape_build(&p, &build);
 	}
 	json_close(j, ']');
+	return 0;
+}
+
+static int shape_one(struct json *j, struct shown *s, const char *id, unsigned limit, unsigned from,
+		     struct err *e)
+{
+	int result;
+
+	if (find_newest_build(s, id, e) < 0)
+		return -1;
+	json_open(j, NULL, '{');
+	shape_facts(j, s);
+	result = shape_builds(j, s->core, s->row, id, limit, from, e);
+	json_close(j, '}');
+	if (s->built)
+		store_build_release(&s->build);
+	return result;
 }
 
 void template_routes_get(struct request *r)
@@ -304,7 +341,6 @@ void template_routes_get(struct request *r)
 	char id[STORE_ID_MAX];
 	struct err e = { 0 };
 	struct json j;
-	bool built;
 
 	if (v != NULL)
 		(void)snprintf(id, sizeof(id), "%s", s.row->template_id);
@@ -315,15 +351,13 @@ void template_routes_get(struct request *r)
 		reply_error(r, &e);
 		return;
 	}
-	built = newest_build(&s, id);
 	json_init_heap(&j, TEMPLATES_JSON_MAX);
-	json_open(&j, NULL, '{');
-	shape_facts(&j, &s);
-	shape_builds(&j, r->core, s.row, id, (unsigned)limit, (unsigned)from);
-	json_close(&j, '}');
-	if (built)
-		store_build_release(&s.build);
-	reply_json(r, 200, &j);
+	if (shape_one(&j, &s, id, (unsigned)limit, (unsigned)from, &e) == 0) {
+		reply_json(r, 200, &j);
+		return;
+	}
+	json_release(&j);
+	reply_error(r, &e);
 }
 
 void template_routes_alias(struct request *r)

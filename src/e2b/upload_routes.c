@@ -84,7 +84,8 @@ static struct tenant *check(struct request *r)
 		token_upload(&e2b_of(r)->key, key, r->id, r->part, until, token);
 		if (token_same(given, token))
 			t = tenant_of_key(r->core, key, &r->scopes, &r->grant, &e);
-		if (t == NULL && e.code == ERR_SYSTEM) {
+		if (t == NULL && e.code != ERR_NONE && e.code != ERR_NOT_FOUND &&
+		    e.code != ERR_DENIED) { /* of the store */
 			reply_error(r, &e);
 			return NULL;
 		}

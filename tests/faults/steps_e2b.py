@@ -123,6 +123,22 @@ def template_builds(w):
 
 
 @step
+def template_list(w):
+    """A build that has not begun is never shown as one that is ready, and never left out."""
+    made = w.server.want(202, "POST", "/v3/templates", {"name": w.fresh("e2b-listed")})["templateID"]
+    yield
+    lists = [w.ask("GET", path) for path in ("/templates", "/v2/templates")]
+    one = w.ask("GET", f"/templates/{made}")
+    yield
+    for a in lists:
+        if w.good(a, 200):
+            same([t["buildStatus"] for t in a.json if t["templateID"] == made], ["waiting"], "the build in the list")
+    if w.good(one, 200):
+        same([b["status"] for b in one.json["builds"]], ["waiting"], "the builds of a template")
+    w.server.want(204, "DELETE", f"/templates/{made}")
+
+
+@step
 def volumes_of_e2b(w):
     """The volume and its content; the token is asked for without faults, as every content request needs one."""
     name = w.fresh("e2b-vol")
