@@ -188,6 +188,7 @@ def secret(server, name):
 def test_no_image_has_a_value_that_it_was_not_meant_for(server):
     """Every way by which a value comes near a sandbox, and every image: which has it, and which is refused."""
     prepare(server)
+    wait_for(lambda: not layers(server, "snapshot") + layers(server, "pause"), 60, "the end of the layers of other tests")
     values = {name: secret(server, name) for name in ("asenv", "asfile", "asbroker", "asexecution", "bye2b")}
     environment = "own-" + os.urandom(12).hex()
     box = Box(server, envVars={"OWN": environment}, network={"rules": {"api.example.org": [{"transform": {"headers": {"X-Key": "${e2b.secrets.bye2b}"}}}]}})
