@@ -93,6 +93,12 @@ static void send_call(struct call *c, struct server_link *k, const char *tool)
 	server_link_flush(k);
 }
 
+static void refuse(struct call *c)
+{
+	endpoint_error(c, "The tool is refused by the policy of this session (%s).",
+		       c->record.rule);
+}
+
 static void send_when_ready(struct call *c);
 
 static void on_look(struct loop_timer *t)
@@ -101,18 +107,24 @@ static void on_look(struct loop_timer *t)
 }
 
 /* The session runs. After a pause without memory, or if its programs were killed, its server is
- * only being started. */
+ * only being started. Its tools may then be others than those that were judged: so the call is
+ * judged again, and with `pin: strict` not before they are listed. */
 static void send_when_ready(struct call *c)
 {
 	struct loop *l = core_loop(c->r->core);
 	const char *tool;
 	struct server_link *k = endpoint_server(c, &tool);
+	bool unlisted = k != NULL && k->spec.strict && k->peer.state == PEER_LISTING;
 
 	if (k == NULL) {
 		endpoint_error(c, "server %s: its session has ended", c->server);
-	} else if (server_link_is_starting(k) && c->looks++ < LOOKS_MAX) {
+	} else if ((unlisted || server_link_is_starting(k)) && c->looks++ < LOOKS_MAX) {
 		c->look = (struct loop_timer){ .on_expire = on_look, .arg = c };
 		loop_timer_set(l, &c->look, loop_now_ns(l) + LOOK_NS);
+	} else if (unlisted) {
+		endpoint_error(c, "server %s: it does not list its tools", c->server);
+	} else if (!may_call(c, k, tool)) {
+		refuse(c);
 	} else {
 		send_call(c, k, tool);
 	}
@@ -198,8 +210,7 @@ void endpoint_call_tool(struct call *c)
 		found = tool_list_find(&k->peer.tools, tool, strlen(tool));
 	}
 	if (k != NULL && !may_call(c, k, tool)) {
-		endpoint_error(c, "The tool is refused by the policy of this session (%s).",
-			       c->record.rule);
+		refuse(c);
 	} else if (found == NULL) {
 		(void)snprintf(c->record.rule, sizeof(c->record.rule), "no such tool");
 		IGNORED(mcp_fault_set(&f, MCP_INVALID_PARAMS, "unknown tool"), "sent");

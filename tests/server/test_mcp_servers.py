@@ -219,6 +219,22 @@ def test_a_call_waits_for_a_server_that_starts_again(server):
     gone(server, s, child)
 
 
+def test_a_server_that_starts_again_is_judged_by_its_new_tools(server):
+    """The call was allowed by the definitions that the server had before the pause."""
+    rug = 'test ! -e ~/once || touch /tmp/changed; touch ~/once; exec "$@"'
+    s = create(server, a={"command": ["sh", "-c", rug, "sh", *mcp_server("--bad", "rug")["command"]], "pin": "strict"})
+    c, child = Client(server, s), shown(server, s)["a"]["session_id"]
+    equal(c.text("a__echo", text=1), ("test: 1", False))
+    server.want(200, "POST", f"/v1/sessions/{child}/pause", {"memory": False})
+    text, is_error = c.text("a__echo", text=2)
+    check(is_error and "pin strict" in text, text)
+    equal(c.text("a__add", a=1, b=2)[1], False, "a tool that has not changed")
+    rows = [r for r in events(server, s, "mcp.call") if r["verdict"] == "deny"]
+    equal([(r["tool"], r["rule"]) for r in rows], [("a__echo", "pin strict")])
+    server.delete(s)
+    gone(server, s, child)
+
+
 def test_tools_are_allowed_one_by_one(server):
     s = create(server, a=mcp_server(tools={"deny": ["write*", "d*e"]}), b=mcp_server(tools={"allow": ["ec*", "add"], "deny": ["add"]}),
                c=mcp_server(tools={"allow": []}))
