@@ -108,6 +108,7 @@ static void lose_cell_users(struct session *s)
 		session_lose_executions(s);
 	while (s->file_ops != NULL)
 		file_op_lost(s->file_ops);
+	session_memory_lost(s, &e); /* a copy that waits is one of this cell */
 	guest_readers_lost(s, &e);
 	guest_reader_free(s->still); /* it ends with the cell */
 	s->still = NULL;

@@ -5,6 +5,7 @@
 #include "core_private.h"
 #include "guest_image.h"
 #include "secret.h"
+#include "session_cold.h"
 #include "session_fork.h"
 #include "session_memory.h"
 #include "session_queue.h"
@@ -270,6 +271,22 @@ static void a_copy_that_waits_ends_with_its_session(void)
 	bed_end();
 }
 
+/* It is of the cell that ends, not of the next one, which may have other files. */
+static void a_copy_that_waits_ends_with_a_reset(void)
+{
+	struct completion w = { .on_done = on_made };
+	struct session_fork f;
+
+	begin_fork(&f, true);
+	bed_turn(20);
+	session_cold_reset(bed.session, NULL, &w);
+	bed_until(is_forked);
+	CHECK(last.reason == REASON_GONE && bed.session->remembering == NULL);
+	session_fork_release(&f);
+	completion_cancel(&w);
+	bed_end();
+}
+
 static void a_copy_that_waits_can_be_given_up(void)
 {
 	char lender[STORE_ID_MAX];
@@ -294,4 +311,5 @@ TEST_MAIN(T(output_is_masked_before_the_cell_is_up), T(values_of_the_source_stay
 	  T(values_stay_masked_while_it_waits_for_room),
 	  T(a_secret_that_comes_meanwhile_is_no_childs),
 	  T(a_copy_waits_until_the_one_before_is_given_back),
-	  T(a_copy_that_waits_ends_with_its_session), T(a_copy_that_waits_can_be_given_up))
+	  T(a_copy_that_waits_ends_with_its_session), T(a_copy_that_waits_ends_with_a_reset),
+	  T(a_copy_that_waits_can_be_given_up))
