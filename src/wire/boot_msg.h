@@ -101,8 +101,8 @@ struct boot_request {
 	uint32_t vcpus;	   /* microVM: at least 1 */
 	uint32_t profile;  /* enum cell_profile: that of the session's programs in the guest */
 	uint32_t uid, gid; /* of programs that name no user */
-	/* Until the engine has started, and then until the guest answers: at most so many seconds
-	 * each. 0: as long as the shim waits by itself. */
+	/* Until the engine has started and the guest has booted: at most so many seconds in all, of
+	 * a clone each. 0: as long as the shim waits by itself. */
 	uint32_t wait_s;
 	uint32_t options;      /* set of BOOT_READ_ONLY */
 	uint64_t memory_bytes; /* microVM: the guest's memory, whole MiB. gVisor: the limit, or 0 */
