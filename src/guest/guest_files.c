@@ -14,6 +14,7 @@
 
 #define MANIFEST_MAX 1024
 #define FILE_BYTES_MAX (256U << 20)
+#define PAGE 4096
 
 /* ---- the manifest */
 
@@ -143,6 +144,17 @@ static int append_checked(int dir, const char *name, const char *hash, int to, s
 	return 0;
 }
 
+/* Zeros up to a whole page. QEMU puts the initramfs at the end of the memory, when the firmware has
+ * placed the ACPI tables in the last page: it must not reach into that one. */
+static int fill_page(int fd, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || ftruncate(fd, (st.st_size + PAGE - 1) / PAGE * PAGE) < 0)
+		return err_sys(e, "guest kernel: fill a page");
+	return 0;
+}
+
 static int seal(int fd, struct err *e)
 {
 	int all = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -198,7 +210,7 @@ int guest_files_load(int dir, int init, struct guest_files *ret, struct err *e)
 	if (append_checked(dir, "vmlinux", f.manifest.vmlinux, kernel, e) < 0 ||
 	    put_init(init, initramfs, e) < 0 ||
 	    append_checked(dir, "modules", f.manifest.modules, initramfs, e) < 0 ||
-	    seal(kernel, e) < 0 || seal(initramfs, e) < 0)
+	    fill_page(initramfs, e) < 0 || seal(kernel, e) < 0 || seal(initramfs, e) < 0)
 		return -1;
 	make_key(&f.manifest, f.agent, f.key);
 	f.kernel = TAKE_FD(kernel);

@@ -2,8 +2,8 @@
  *
  * QEMU opens kernel and initramfs by their paths, and the cell's Landlock rules refuse to open a
  * file again that is not below the cell's root; memory files are not concerned. So these two are
- * copied into memory files. QEMU comes from the cell's root, which is made of the machine's
- * programs, or as a descriptor. */
+ * copied into memory files unless they are such already. QEMU comes from the cell's root, which is
+ * made of the machine's programs, or as a descriptor. */
 #include "qemu_start.h"
 
 #include <errno.h>
@@ -25,7 +25,6 @@
 #define KVM_PATH "/dev/kvm"
 #define BOOT_FILE_MAX (512ULL << 20) /* of a kernel or initramfs; Debian's are below 60 MiB */
 #define CALIBRATE_MS 20
-#define PAGE 4096
 
 /* How fast this machine's time stamp counter is; 0 where there is none. */
 static uint64_t tsc_khz(void)
@@ -53,32 +52,27 @@ static int choose_accel(uint32_t wanted, enum boot_accel *ret, struct err *e)
 	return 0;
 }
 
-/* A memory file with the content of that file, and zeros up to a whole page. */
-static int copy_file(int from, int *ret, struct err *e)
+/* A memory file with the content of that file, or the file itself if it is one. */
+static int as_memory_file(int from, int *ret, struct err *e)
 {
-	OWN_FD copy = memfd_create("boot-file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	off_t at = 0;
 	ssize_t n = 1;
 
+	if (fcntl(from, F_GET_SEALS) >= 0) {
+		*ret = fcntl(from, F_DUPFD_CLOEXEC, 3);
+		return *ret < 0 ? err_sys(e, "descriptors for QEMU") : 0;
+	}
+	OWN_FD copy = memfd_create("boot-file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (copy < 0)
 		return err_sys(e, "make a memory file");
 	while (n > 0 && (uint64_t)at < BOOT_FILE_MAX)
 		n = sendfile(copy, from, &at, 1U << 20);
-	if (n < 0 || ftruncate(copy, (at + PAGE - 1) / PAGE * PAGE) < 0)
+	if (n < 0)
 		return err_sys(e, "copy a file for the guest");
 	if (n > 0)
 		return err_set(e, ERR_LIMIT, "a kernel or initramfs is too large");
 	*ret = TAKE_FD(copy);
 	return 0;
-}
-
-/* The file itself if it is a memory file. */
-static int as_memory_file(int from, int *ret, struct err *e)
-{
-	if (fcntl(from, F_GET_SEALS) < 0)
-		return copy_file(from, ret, e);
-	*ret = fcntl(from, F_DUPFD_CLOEXEC, 3);
-	return *ret < 0 ? err_sys(e, "descriptors for QEMU") : 0;
 }
 
 static int of_request(const struct boot_request *r, const int *fds, enum boot_fd which)
@@ -141,8 +135,7 @@ static int pair(int *ret_ours, int *ret_theirs, struct err *e)
 	return fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "sockets for QEMU") : 0;
 }
 
-/* With the sockets made; kernel and initrd are set here. The initramfs has whole pages: QEMU puts
- * it at the end of the memory, whose last page has the ACPI tables of the machine by then. */
+/* With the sockets made; kernel and initrd are set here. */
 static int start_with(struct qemu_plan *p, const int *fds, int console, pid_t *ret, struct err *e)
 {
 	const struct boot_request *r = p->request;
@@ -150,7 +143,7 @@ static int start_with(struct qemu_plan *p, const int *fds, int console, pid_t *r
 
 	if ((r->flags & BOOT_RESTORE) == 0)
 		status = as_memory_file(of_request(r, fds, BOOT_FD_KERNEL), &kernel, e) < 0 ||
-			 copy_file(of_request(r, fds, BOOT_FD_INITRD), &initrd, e) < 0;
+			 as_memory_file(of_request(r, fds, BOOT_FD_INITRD), &initrd, e) < 0;
 	OWN_FD own_kernel = kernel, own_initrd = initrd;
 	if (status != 0)
 		return -1;

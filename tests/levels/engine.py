@@ -42,8 +42,8 @@ def boot_files(cordon, probe):
     if not shutil.which("qemu-system-x86_64"):
         raise Skip("there is no qemu-system-x86_64")
     guest = guest_kernel.state(cordon) / "guest"
-    init = archive({"init": (0o100755, pathlib.Path(probe).read_bytes())})
-    return os.open(guest / "vmlinux", os.O_RDONLY), memory_file(init + (guest / "modules").read_bytes())
+    files = archive({"init": (0o100755, pathlib.Path(probe).read_bytes())}) + (guest / "modules").read_bytes()
+    return os.open(guest / "vmlinux", os.O_RDONLY), memory_file(files + bytes(-len(files) % 4096))  # as guest_files.c
 
 
 class Engine(contextlib.AbstractContextManager):

@@ -216,15 +216,6 @@ def test_a_damaged_image_is_refused():
             has(guest.message()[0], "error restore", what)
 
 
-def test_an_initramfs_that_ends_with_a_page():
-    """QEMU would write its end over the ACPI tables, and the kernel would read these for ever."""
-    kernel, initrd = engine.boot_files(CORDON, PROBE)
-    os.ftruncate(initrd, -(-os.fstat(initrd).st_size // 4096) * 4096 - 1)
-    with Engine(DRIVER, kernel=kernel, initrd=initrd) as guest:
-        guest.started()
-        equal(guest.line(), "ready", "a guest that boots")
-
-
 def test_a_kernel_that_is_none():
     _, initrd = engine.boot_files(CORDON, PROBE)
     with Engine(DRIVER, kernel=engine.memory_file(b"x" * 100000), initrd=initrd) as guest:
