@@ -29,8 +29,8 @@ def manifest(state):
 
 
 def entries(archive):
-    """Name, mode and content of each entry of one or more archives, in their order."""
-    data, at, found = archive.read_bytes(), 0, []
+    """Name, mode and content of each entry of one or more archives, in their order. Zeros may follow."""
+    data, at, found = archive.read_bytes().rstrip(b"\0"), 0, []
     while at < len(data):
         fields = [int(data[at + 6 + 8 * i:at + 14 + 8 * i], 16) for i in range(13)]
         equal(data[at:at + 6], b"070701", f"magic at {at}")
