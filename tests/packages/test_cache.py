@@ -126,7 +126,7 @@ def test_wrong_files_are_not_kept(server):
             R.heal()
         reply = npm(server, s, path)
         check(reply.whole and reply.body == data, f"after {fault.__name__}: {reply.status} {reply.end}")
-    equal([n for n in files_of(f"{server.state}/packages") if n.startswith("tmp/")], [], "files left")
+    wait_for(lambda: not [n for n in files_of(f"{server.state}/packages") if n.startswith("tmp/")], 20, "the end of files that were not whole")
 
 
 def test_the_end_of_a_wrong_file_is_held_back(server):
