@@ -31,7 +31,8 @@ static void escape(const uint8_t *p, size_t n, size_t *ret_len, char ret[ONE_MAX
 		put_hex(ret, p[0]);
 	} else if (len > 1 && utf8_is_control(p, len)) {
 		code = utf8_code(p, len);
-		memcpy(ret, "\\u", 2);
+		ret[0] = '\\';
+		ret[1] = 'u';
 		for (unsigned i = 0; i < 4; i++)
 			ret[2 + i] = digits[code >> (12 - 4 * i) & 15];
 	}
