@@ -40,6 +40,8 @@ check: packages all sanitized
 	@tools/check-layers
 	@tools/check-size
 	@tools/check-fds
+	@tools/check-loops
+	@tools/check-bounds
 	@tools/check-docs
 	@tools/check-programs
 	@tools/run-tests $(BUILD)
@@ -51,6 +53,8 @@ check-quick: packages all
 	@tools/check-layers
 	@tools/check-size
 	@tools/check-fds
+	@tools/check-loops
+	@tools/check-bounds
 	@tools/check-docs
 	@tools/check-programs
 	@tools/run-tests $(BUILD) --quick
@@ -66,7 +70,7 @@ lint:
 
 # cordond and cordon-egress with sanitizers, and with calls that fail on demand, for the tests that look for memory errors.
 sanitized: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) --quiet cordond.sanitized cordon-egress.sanitized cordon-pull.sanitized cordon-interpreter.sanitized mcp-gateway.sanitized faults
+	@ninja -C $(BUILD) --quiet cordond.sanitized cordon-egress.sanitized cordon-pull.sanitized cordon-interpreter.sanitized mcp-gateway.sanitized shim_fake.sanitized faults
 
 # Every suite that can run under AddressSanitizer and UndefinedBehaviorSanitizer (HACKING.md lists the others).
 ASAN_SUITES ?= unit fuzz behaviour server conformance egress chaos sdk
@@ -110,10 +114,18 @@ fuzz:
 bench: packages all
 	@bench/run $(BUILD) --write doc/measurements.md
 
-install: all
-	@meson configure $(BUILD) -Dprefix=$(PREFIX)
-	@ninja -C $(BUILD) --quiet
-	@meson install -C $(BUILD) --quiet
+# The programs, the manual page, completion, systemd units and the server's users; doc/operate.md goes on from there.
+# DESTDIR=DIR installs below DIR, for packages, and makes no users.
+install: packages
+	@test ! -f $(BUILD)/build.ninja || meson configure $(BUILD) -Dprefix=$(PREFIX)
+	@echo "building (a minute or two)"
+	@$(MAKE) --no-print-directory programs
+	@ninja -C $(BUILD) --quiet cordon.1
+	@meson install -C $(BUILD) --quiet --no-rebuild
+	@test -n "$(DESTDIR)" || test "$$(id -u)" != 0 || tools/make-users /var/lib/cordon.made-by-make-up /var/lib/cordon
+	@echo "installed below $(DESTDIR)$(PREFIX). Next:"
+	@echo "  systemctl daemon-reload && systemctl enable --now cordon     # the server; its first key: /var/lib/cordon/first.key"
+	@echo "  cordon doctor                                                # what this machine can do; doc/operate.md"
 
 clean:
 	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz

@@ -18,6 +18,7 @@ busy with its clients, too. Loads are bounded in number and time. Nothing passes
 import argparse
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import pathlib
@@ -32,12 +33,15 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 for part in ("behaviour", "server", "egress"):
     sys.path.insert(1, str(HERE.parent / "tests" / part))
+sys.path.insert(0, str(HERE.parent / "tests" / "shared"))  # before this folder, which has another images.py
 import harness  # noqa: E402
 import internet  # noqa: E402
 import rows  # noqa: E402
+from images import archive, member  # noqa: E402
 
 GOAL_MS = 50
 FLOOD_PORT = 8091
+REGISTRY_PORT = 8092
 
 
 # ---- what runs in processes of its own: functions of (address, key, session, seconds, ...)
@@ -153,6 +157,25 @@ def load_execute(a):
                                 {"argv": ["/bin/true"]}))
 
 
+def load_lockfiles(a):
+    """Lockfiles that are wrong in their last line."""
+    text = "\n".join(f"a{i}==1.0" for i in range(19000)) + "\n-r wrong"
+    body = {"network": {"version": 1, "packages": {"registries": ["pypi"], "lockfiles": [{"name": "requirements.txt", "text": text}]}}}
+    repeat(a, lambda link: send(link, "POST", "/v1/sessions", a.key, body))
+
+
+def load_broker(a):
+    """Executions with a brokered secret, in sessions (a.path names them) with large policies."""
+    turn, sessions = itertools.count(), a.path.split(",")
+    repeat(a, lambda link: send(link, "POST", f"/v1/sessions/{sessions[next(turn) % len(sessions)]}/executions?wait=true", a.key,
+                                {"argv": ["/bin/true"], "secrets": [{"name": "brokered", "as": "broker", "env": "B"}]}))
+
+
+def load_updates(a):
+    turn = itertools.count()
+    repeat(a, lambda link: send(link, "PUT", "/v1/secrets/brokered", a.key, {"value": f"value-{next(turn):020d}"}))
+
+
 def hold(a, request, small=False):
     """a.clients connections that send something and read nothing."""
     held, host, port = [], *a.address.rsplit(":", 1)
@@ -199,8 +222,89 @@ def load_bodies(a):
          + b" " * (64 << 10))
 
 
+def build_of(a, link, name, steps):
+    """Asks for a build and starts it; its status when it has ended."""
+    made = json.loads(send(link, "POST", "/v1/templates/builds", a.key, {"name": name})[1])
+    where = f"/v1/templates/builds/{made['id']}"
+    send(link, "POST", where + "/start", a.key, {"fromTemplate": "base", "steps": steps})
+    while True:
+        row = json.loads(send(link, "GET", where + "?after=1000000", a.key)[1])
+        if row.get("status") not in ("waiting", "building"):
+            return made["template_id"]
+        time.sleep(0.05)
+
+
+def load_env(a):
+    """As many variables as there may be, and values with as many references to the last of them."""
+    many = [{"type": "ENV", "args": [x for i in range(k, k + 120) for x in (f"V{i}", "x")]} for k in range(0, 1920, 120)]
+    values = [{"type": "ENV", "args": [x for i in range(120) for x in (f"V{i}", "$V1919" * 256)]}] * 20
+    steps = [*many, *values, {"type": "RUN", "args": ["exit 1"]}]
+    repeat(a, lambda link: build_of(a, link, f"env{threading.get_ident()}", steps))
+
+
+def load_build_logs(a):
+    """Templates with full logs are made and deleted."""
+    def ask(link):
+        made = build_of(a, link, f"log{threading.get_ident()}", [{"type": "RUN", "args": ["seq 1 12000; exit 1"]}])
+        send(link, "DELETE", f"/templates/{made}", a.key)
+
+    repeat(a, ask)
+
+
+def load_uploads(a):
+    link = connection(a.address)
+    made = json.loads(send(link, "POST", "/v1/templates/builds", a.key, {"name": "uploads"})[1])
+    hold(a, f"PUT /v1/templates/builds/{made['id']}/files/{'ab' * 32} HTTP/1.1\r\nHost: x\r\nX-API-Key: {a.key}\r\nContent-Length: 100\r\n\r\n".encode())
+
+
 def load_follow(a):
     hold(a, f"GET {a.path} HTTP/1.1\r\nHost: x\r\nX-API-Key: {a.key}\r\n\r\n".encode())
+
+
+def load_orders(a):
+    """Large requests to a PID 1 that does not get to read them, and small ones behind them whose clients leave."""
+    link = connection(a.address)
+    for _ in range(7):
+        send(link, "POST", f"/v1/sessions/{a.session}/executions", a.key, {"command": "true", "env": {"A": "x" * 900000}})
+
+    def ask(_):
+        short = connection(a.address, 0.02)
+        with contextlib.suppress(OSError), contextlib.closing(short):
+            send(short, "GET", f"/v1/sessions/{a.session}/files/stat?path=/tmp", a.key)
+
+    repeat(a, ask)
+
+
+def mcp(a, method, params, session=""):
+    """A request of MCP, in its older form."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+    def ask(link):
+        link.request("POST", "/mcp" + ("/" + session if session else ""), json.dumps(body),
+                     {"X-API-Key": a.key, "MCP-Protocol-Version": "2025-11-25", "Accept": "application/json, text/event-stream"})
+        link.getresponse().read()
+
+    repeat(a, ask)
+
+
+def load_mcp_files(a):
+    mcp(a, "resources/read", {"uri": f"cordon://sessions/{a.session}/files/tmp/f"})
+
+
+def load_mcp_results(a):
+    mcp(a, "tools/call", {"name": "a0__go", "arguments": {}}, a.session)
+
+
+def load_code_lines(a):
+    """Clients of an interpreter's port that read all that comes."""
+    def ask(link):
+        link.request("POST", "/execute", '{"code":"1"}', {"E2b-Sandbox-Id": a.session, "E2b-Sandbox-Port": "49999"})
+        answer, end = link.getresponse(), time.monotonic() + a.seconds
+        while time.monotonic() < end and answer.read(65536):
+            pass
+        link.close()
+
+    repeat(a, ask)
 
 
 def load_flood_origin(a):
@@ -213,6 +317,27 @@ def load_flood_origin(a):
             conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\nContent-Type: text/plain\r\n\r\n")
             while True:
                 conn.sendall(b"a" * 65536)
+
+    print("ready", flush=True)
+    while True:
+        threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+
+def load_registry(a):
+    """A registry whose documents are as long as it likes: a list of Go, and tags of npm with long names."""
+    versions = "".join(f"v1.0.{i}\n" for i in range(200000)).encode()
+    tags = {f"t{i}": f"1.0.0-{'a.' * 50}{i}" for i in range(19000)}
+    document = json.dumps({"name": "tags", "dist-tags": tags, "versions": {v: {"name": "tags", "version": v, "dist": {
+        "tarball": f"http://long.example:{REGISTRY_PORT}/tags/-/tags-{v}.tgz"}} for v in [*list(tags.values())[:100], "1.0.0"]}}).encode()
+    listener = socket.create_server((internet.SPARE, REGISTRY_PORT), backlog=512)
+
+    def serve(conn):
+        with contextlib.suppress(OSError, IndexError), conn:
+            path = conn.recv(65536).split(b" ")[1].decode()
+            version = path.rsplit("/", 1)[1].removesuffix(".info")
+            body = (versions if path.endswith("/@v/list") else document if path == "/tags" else
+                    json.dumps({"Version": version, "Time": "2020-01-01T00:00:00Z"}).encode())
+            conn.sendall(f"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
 
     print("ready", flush=True)
     while True:
@@ -237,6 +362,23 @@ def ask(k):
         except OSError:
             pass
 for k in range(36):
+    threading.Thread(target=ask, args=(k,)).start()
+"""
+NAMES = """
+import socket, ssl, threading
+def ask(k):
+    n, context = 0, ssl._create_unverified_context()
+    while True:
+        try:
+            s = context.wrap_socket(socket.create_connection(("registry.npmjs.org", 443), 20), server_hostname="registry.npmjs.org")
+            while True:
+                n += 1
+                s.sendall(f"GET /n{k}-{n} HTTP/1.1\\r\\nHost: registry.npmjs.org\\r\\n\\r\\n".encode())
+                if not s.recv(65536):
+                    break
+        except OSError:
+            pass
+for k in range(90):
     threading.Thread(target=ask, args=(k,)).start()
 """
 HELLOS = """
@@ -368,6 +510,14 @@ def silent_names(w):
     return [], w.in_cells(8, ["python3", "-c", LOOKUPS], {"version": 1, "rules": ["*.silent.example"]})
 
 
+def orders(w):
+    starved = w.create(w.busy, limits={"cpus": "0.01"})
+    w.server.want(202, "POST", f"/v1/sessions/{starved}/executions",
+                  {"command": "for i in $(seq 400); do (while :; do :; done) & done; sleep 1000"}, key=w.busy)
+    time.sleep(5)
+    return [w.load("orders", 16, session=starved)], [starved]
+
+
 def flood(w):
     with internet.NET.inside(internet.NET.world):
         origin = process("--role", "load_flood_origin")
@@ -376,6 +526,134 @@ def flood(w):
     rule = {"version": 1, "rules": [{"host": "flood.example", "ports": [FLOOD_PORT]}]}
     return [origin], w.in_cells(1, ["curl", "-s", "-o", "/dev/null", f"http://flood.example:{FLOOD_PORT}/"], rule,
                                 w.secrets(32, 2000))
+
+
+LINES = r"""
+import socket, threading
+def serve(c):
+    c.recv(65536); c.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True: c.sendall(b"x\n" * 30000)
+l = socket.create_server(("127.0.0.1", 49999), backlog=64)
+while True: threading.Thread(target=serve, args=(l.accept()[0],), daemon=True).start()
+"""
+
+
+def code_lines(w):
+    """Root of a cell answers in the place of its interpreter, with lines of one byte."""
+    s = w.create(w.busy)
+    w.server.want(200, "POST", f"/v1/sessions/{s}/executions?wait=true", {"code": "1"}, key=w.busy)
+    w.server.run(s, "mv /opt/cordon/bin/cordon-interpreter /opt/gone; pkill -9 -f 'cordon-interpreter serv[e]'; sleep 1", key=w.busy, user="root")
+    w.server.spawn(s, ["python3", "-c", LINES], key=w.busy, user="root", background=True)
+    time.sleep(2)
+    return [w.load("code_lines", 40, session=s)], [s]
+
+
+def mcp_servers(w, n, secrets):
+    import test_request_memory
+    one = {"command": ["python3", "-c", test_request_memory.LARGE], "secrets": secrets}
+    return w.create(w.busy, mcp={"servers": {f"a{i}": one for i in range(n)}})
+
+
+def mcp_flood(w):
+    """Programs in the place of gateways, which send what was not asked for."""
+    import test_mcp_servers_attacks
+    s = mcp_servers(w, 8, [])
+    for v in w.server.want(200, "GET", f"/v1/sessions/{s}/mcp", key=w.busy)["servers"]:
+        child = v["session_id"]
+        w.server.run(child, ["tee", "/root/flood"], key=w.busy, user="root", stdin=test_mcp_servers_attacks.FLOOD)
+        line = "'{\"jsonrpc\":\"2.0\",\"result\":[0' + ',0' * 500000 + '],\"id\":999999}\\n'"
+        w.server.run(child, ["python3", "-c", f"open('/tmp/line', 'w').write({line})"], key=w.busy, user="root")
+        w.server.run(child, "chmod 755 /root/flood && mv /root/flood /opt/cordon/bin/mcp-gateway; pkill -9 -f '[m]cp-gateway'", key=w.busy, user="root")
+    return [], [s]
+
+
+def mcp_results(w):
+    s = mcp_servers(w, 1, w.secrets(8, 64))
+    return [w.load("mcp_results", 60, session=s)], [s]
+
+
+def mcp_files(w):
+    s = w.create(w.busy, secrets=w.secrets(32, 2000))
+    w.server.run(s, "head -c 1000000 /dev/zero | tr '\\0' a > /tmp/f", key=w.busy)
+    return [w.load("mcp_files", 6, session=s)], [s]
+
+
+def upload(w, name, members):
+    """A root file system of many members, as a template of the busy tenant."""
+    status = w.server.request("POST", "/v1/templates?name=" + name, archive(*members), key=w.busy,
+                              headers={"Content-Type": "application/x-tar"}, raw=True)[0]
+    harness.check(status == 201, f"import: {status}")
+
+
+def files(w):
+    """A directory with many names, listed all the time."""
+    upload(w, "many", [member(f"d/{i:050d}", b"") for i in range(20000)])
+    return [w.load("get", 16, "/v1/templates/many/files?path=/d&limit=4096")], []
+
+
+def load_imports(a):
+    data = archive(*[member("/".join([f"{i % 2}"] * 40) + f"/{i}", b"") for i in range(60000)])
+
+    def ask(link):
+        link.request("POST", "/v1/templates?name=deep", data, {"X-API-Key": a.key, "Content-Type": "application/x-tar"})
+        link.getresponse().read()
+
+    repeat(a, ask)
+
+
+def versions(w):
+    """As many versions as a tenant may have."""
+    for i in range(1000):
+        w.server.request("POST", "/v1/templates", {"name": f"v{i}", "from": "host"}, key=w.busy)
+    return [w.load("get", 4, "/v1/templates")], []
+
+
+def documents(eco, path):
+    """Eight connections that ask for one long document again and again."""
+    def start(w):
+        with internet.NET.inside(internet.NET.world):
+            registry = process("--role", "load_registry")
+        registry.stdout.readline()
+        internet.NET.zone["long.example"] = (internet.SPARE,)
+        host = f"long.example:{REGISTRY_PORT}"
+        policy = {"version": 1, "rules": [{"host": "long.example", "ports": [REGISTRY_PORT]}],
+                  "packages": {"registries": [{"ecosystem": eco, "host": host}], "min_age": "7d", "unknown_age": "allow"}}
+        line = f"for i in 1 2 3 4 5 6 7 8; do while :; do curl -s -m 60 -o /dev/null http://{host}{path}; done & done; wait"
+        return [registry], w.in_cells(1, ["sh", "-c", line], policy)
+    return start
+
+
+def cache_calls(w):
+    """Names that no package cache has, asked for by more connections than requests may be under way."""
+    policy = {"version": 1, "packages": {"registries": ["npm"], "mode": "offline-cache"}}
+    return [], w.in_cells(4, ["python3", "-c", NAMES], policy)
+
+
+def large_policies(w, n):
+    """Sessions with policies of 340 KB, made at the rate that a tenant may change them, and a secret that they have."""
+    w.server.request("POST", "/v1/secrets", {"name": "brokered", "value": "first-value", "hosts": ["web.example"]}, key=w.busy)
+    pins = {f"npm:p{i:05d}{'x' * 40}": ["1.0.0"] for i in range(4800)}
+    made = [w.create(w.busy, secrets=[{"name": "brokered", "as": "broker", "env": "A"}],
+                     network={"version": 1, "rules": ["web.example"]}) for _ in range(n)]
+    for s in made:
+        harness.wait_for(lambda s=s: w.server.request("PUT", f"/v1/sessions/{s}/network", {
+            "version": 1, "rules": ["web.example"], "packages": {"registries": ["npm"], "mode": "pinned", "pins": pins}},
+            key=w.busy)[0] == 200, 60, "a large policy")
+    return made
+
+
+def merged(w):
+    made = large_policies(w, 10)
+    return [w.load("get", 2, f"/v1/sessions/{s}/network?effective=true") for s in made[:8]], made
+
+
+def brokered(w):
+    made = large_policies(w, 10)
+    return [w.load("broker", 16, ",".join(made))], made
+
+
+def updates(w):
+    return [w.load("updates", 4)], large_policies(w, 6)
 
 
 LOADS = {
@@ -396,8 +674,26 @@ LOADS = {
     "members": ("1 MB of JSON with 80,000 unknown members, 32 clients", lambda w: ([w.load("members", 32)], [])),
     "followers": ("3,000 followers of events, and executions by 4 clients",
                   lambda w: ([w.load("follow", 3000, "/v1/events?follow=true"), w.load("execute", 4)], [])),
+    "env": ("builds with 1,920 variables and 2,400 values of 256 references, 2 clients", lambda w: ([w.load("env", 2)], [])),
+    "build_logs": ("templates with a log of 10,000 entries that are deleted, 2 clients", lambda w: ([w.load("build_logs", 2)], [])),
+    "uploads": ("2,500 uploads for a build that send nothing", lambda w: ([w.load("uploads", 2500)], [])),
     "flood": ("an endless answer to a session with 32 secrets", flood),
+    "code_lines": ("40 clients of an interpreter that sends lines of one byte", code_lines),
+    "mcp_flood": ("8 MCP servers in the place of their gateways, which send 1 MiB again and again", mcp_flood),
+    "mcp_results": ("60 callers of a tool that returns 1 MB, with 8 secrets", mcp_results),
+    "mcp_files": ("6 readers of a file of 1 MB over MCP, with 32 secrets", mcp_files),
+    "orders": ("requests by 16 clients to a PID 1 that does not read them", orders),
+    "imports": ("imports of 60,000 files in deep directories, 2 clients", lambda w: ([w.load("imports", 2)], [])),
+    "files": ("lists of a directory of 20,000 files of a template, 16 clients", files),
+    "versions": ("1,000 versions of templates, and their list by 4 clients", versions),
+    "merged": ("merged policies of 340 KB, 16 clients", merged),
+    "lockfiles": ("lockfiles of 19,000 lines, 8 clients", lambda w: ([w.load("lockfiles", 8)], [])),
+    "brokered": ("executions with brokered secrets in 10 sessions with large policies, 16 clients", brokered),
+    "updates": ("changes of a secret of 6 sessions with large policies, 4 clients", updates),
     "names": ("8 sessions whose names are not answered", silent_names),
+    "go_list": ("a list of 200,000 versions of a registry's own, 8 connections", documents("go", "/example.org/m/@latest")),
+    "npm_tags": ("19,000 tags of a registry's own, 8 connections", documents("npm", "/tags")),
+    "cache_calls": ("4 sessions with 90 connections each that ask the package cache for names", cache_calls),
     "hellos": ("4 sessions with handshakes that never end",
                lambda w: ([], w.in_cells(4, ["python3", "-c", HELLOS], {"version": 1, "rules": [
                    {"host": "*.t.example", "tls": "terminate"}]}))),
@@ -426,6 +722,28 @@ def row(name, got, turns, log=""):
           f" | {turns:.0f} | {longest_turn(log)} | {'no' if slow else 'yes'} |", flush=True)
 
 
+def said(what, status, began):
+    """What a new thing took; "": it is there, and came at once."""
+    took = (time.monotonic() - began) * 1000
+    return f"{what} {status}, {took:.0f} ms" if took > 100 or status != 201 else ""
+
+
+def new_session(world, what, **spec):
+    began = time.monotonic()
+    status, _, made = world.server.request("POST", "/v1/sessions", spec, key=world.quiet)
+    text = said(what, status, began)
+    if status == 201:
+        world.server.delete(made["id"], key=world.quiet)
+    return text
+
+
+def new_template(world):
+    began = time.monotonic()
+    status = world.server.request("POST", "/v1/templates?name=small", archive(member("etc/x", b"1")), key=world.quiet,
+                                  headers={"Content-Type": "application/x-tar"})[0]
+    return said("import", status, began)
+
+
 def run_load(world, name):
     words, start = LOADS[name]
     at = len(world.server.log())
@@ -433,14 +751,10 @@ def run_load(world, name):
     try:
         time.sleep(1)
         before = world.turns()
-        began = time.monotonic()
-        status, _, made = world.server.request("POST", "/v1/sessions", {}, key=world.quiet)  # can be had, too
-        took = (time.monotonic() - began) * 1000
-        if status == 201:
-            world.server.delete(made["id"], key=world.quiet)
+        also = [text for text in (new_session(world, "session"), new_session(world, "session with a disk", storage="disk"),
+                                  new_template(world)) if text]
         got = world.probes()
-        row(f"{words}" + (f" (a new session: {status}, {took:.0f} ms)" if took > 100 or status != 201 else ""), got, world.turns()[1] - before[1],
-            world.server.log()[at:])
+        row(words + (f" (new: {'; '.join(also)})" if also else ""), got, world.turns()[1] - before[1], world.server.log()[at:])
         return all(p["waits"] for p in got.values())
     finally:
         for p in ended:

@@ -76,9 +76,11 @@ static void on_tap_end(struct gateway *x, const struct gateway_tap_end *end, voi
 	taps--;
 }
 
-static void refuse_package(struct gateway *x)
+static bool refuse_package(struct gateway *x, const char *reason)
 {
 	(void)x;
+	assert(reason != NULL);
+	return false;
 }
 
 static bool begin_package(struct gateway *x)

@@ -8,6 +8,7 @@
 #include "gateway_base.h"
 #include "llm_call.h"
 #include "session_limits.h"
+#include "packages_policy.h"
 
 #define BYTES_MAX 16384U /* of a connection, each way */
 
@@ -309,4 +310,15 @@ bool tls_wants_write(const struct tls_conn *c)
 {
 	(void)c;
 	abort();
+}
+
+const struct package_registry *packages_registry(const struct packages_policy *p, const char *host,
+						 uint16_t port, const char *path, bool *ret_files)
+{
+	(void)p;
+	(void)host;
+	(void)port;
+	(void)path;
+	*ret_files = false;
+	return NULL;
 }

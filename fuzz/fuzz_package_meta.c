@@ -42,7 +42,11 @@ static struct package_meta *read_doc(enum package_doc doc, const uint8_t *p, siz
 		rc = package_meta_feed(m, copy, len, &e);
 		free(copy);
 	}
-	if (rc == 0 && package_meta_end(m, &e) == 0)
+	if (rc == 0)
+		do
+			rc = package_meta_end(m, &e);
+		while (rc > 0);
+	if (rc == 0)
 		return m;
 	package_meta_free(m);
 	return NULL;

@@ -27,6 +27,7 @@ static void check(const struct package_request *r)
 	check_text(r->version, sizeof(r->version));
 	check_text(r->file, sizeof(r->file));
 	assert((r->name[0] == '\0') == (r->written[0] == '\0'));
+	assert(!r->is_lookalike || (r->kind == PACKAGE_OTHER && r->name[0] == '\0'));
 	assert(strstr(r->name, "..") == NULL || r->ecosystem != ECO_PYPI);
 	if (r->name[0] == '\0')
 		return;

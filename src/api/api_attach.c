@@ -14,6 +14,7 @@
 #include "log_reader.h"
 #include "reply.h"
 #include "json_view.h"
+#include "net_refusals.h"
 #include "spec_exec.h"
 #include "ws.h"
 
@@ -73,7 +74,7 @@ static bool send_text(struct attach *a, const struct log_reader_item *item)
 		json_bytes(&j, "reason", item->bytes, item->n);
 	} else {
 		json_text(&j, "type", "exit");
-		IGNORED(json_view_reader(&j, "execution", &a->reader, &e),
+		IGNORED(json_view_reader(&j, "execution", &a->reader, net_refusals_write, &e),
 			"then the event has no execution");
 	}
 	json_uint(&j, "cursor", item->after);

@@ -17,6 +17,7 @@
 
 #define JSON_MAX (8U << 20)
 #define ENTRIES_MAX 1000
+#define LOG_JSON_MAX (JSON_MAX / 2) /* of the entries; a client asks for the rest with `after` */
 #define NAME_TEXT_MAX 256
 #define MIB (1U << 20)
 
@@ -54,7 +55,7 @@ static int on_entry(const struct store_build_entry *row, void *cookie)
 	json_text(j, "step", row->step);
 	json_text(j, "message", row->message);
 	json_close(j, '}');
-	return 0;
+	return j->len > LOG_JSON_MAX;
 }
 
 static void reply_build(struct request *r, int status, const struct store_build *row)
@@ -239,11 +240,25 @@ void api_builds_cancel(struct request *r)
 	struct err e = { 0 };
 	int rc;
 
-	if (!find(r, &row))
+	if (!auth_may_change_templates(r) || !find(r, &row))
 		return;
 	rc = build_cancel(r->core, r->tenant, row.template_id, r->id, &e);
 	store_build_release(&row);
 	if (rc < 0)
+		reply_error(r, &e);
+	else
+		reply_empty(r, 204);
+}
+
+/* ---- DELETE /v1/templates/builds/cache */
+
+void api_builds_clear_cache(struct request *r)
+{
+	struct err e = { 0 };
+
+	if (!auth_may_change_templates(r))
+		return;
+	if (build_cache_clear(r->core, r->tenant, &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_empty(r, 204);

@@ -12,6 +12,7 @@
 #include "request.h"
 #include "routes.h"
 #include "json_view.h"
+#include "net_refusals.h"
 #include "spec_exec.h"
 
 #define EXECUTION_JSON_MAX (4U << 20) /* a command kept as text may have a MiB */
@@ -23,7 +24,9 @@ static void reply_execution(struct request *r, int status, const struct store_ex
 	struct json j;
 
 	json_init_heap(&j, EXECUTION_JSON_MAX);
-	json_view_execution(&j, NULL, row, x);
+	json_view_execution_open(&j, NULL, row, x);
+	net_refusals_write(r->core, row, &j);
+	json_close(&j, '}');
 	reply_json(r, status, &j);
 }
 
@@ -107,6 +110,7 @@ static void begin_answer(struct request *r)
 	s->output.with_results = s->spec.is_code || row->result_bytes > 0;
 	json_init_heap(&s->j, WAITED_JSON_MAX);
 	json_view_execution_open(&s->j, NULL, row, s->x);
+	net_refusals_write(r->core, row, &s->j);
 	s->job.on_piece = on_piece;
 	s->job.arg = r;
 	if (request_turn_is_old(r) || on_piece(&s->job))
@@ -268,6 +272,7 @@ static void show_execution(struct request *r, const struct store_execution *row,
 	inline_output_init_results(&v->output, fd);
 	json_init_heap(&v->j, EXECUTION_JSON_MAX + RESULT_VIEW_JSON_MAX);
 	json_view_execution_open(&v->j, NULL, row, x);
+	net_refusals_write(r->core, row, &v->j);
 	v->job = (struct job){ .on_piece = on_show_piece, .arg = r };
 	if (on_show_piece(&v->job))
 		core_job_add(r->core, r->tenant, &v->job);

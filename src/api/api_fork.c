@@ -24,7 +24,7 @@ static void on_forked(struct request *r, const struct session_fork *f, const str
 	for (unsigned i = 0; i < f->n; i++) {
 		s = f->list[i].failed ? NULL : session_find(r->core, f->list[i].id);
 		if (s != NULL)
-			json_view_session(&j, NULL, session_row(s), s, false);
+			json_view_session(&j, NULL, session_row(s), s, false, false);
 	}
 	json_close(&j, ']');
 	json_open(&j, "errors", '[');

@@ -111,6 +111,7 @@ void api_builds_upload(struct request *r);
 void api_builds_start(struct request *r);
 void api_builds_get(struct request *r);
 void api_builds_list(struct request *r);
+void api_builds_clear_cache(struct request *r);
 void api_builds_cancel(struct request *r);
 /* api_volumes.c */
 void api_volumes_list(struct request *r);
@@ -141,6 +142,10 @@ struct template_version *api_template_own(struct request *r, struct err *e) MUST
 void api_template_tags_add(struct request *r);
 void api_template_tags_delete(struct request *r);
 void api_template_change(struct request *r);
+
+/* api_ports.c */
+void api_ports_open(struct request *r);
+void api_ports_close(struct request *r);
 
 /* api_template_files.c */
 void api_template_files(struct request *r);

@@ -15,6 +15,7 @@
 #include "session_egress.h"
 #include "session_policy.h"
 #include "tenant.h"
+#include "walk.h"
 
 #define NETWORK_JSON_MAX (8U << 20)
 
@@ -31,53 +32,115 @@ static void show_document(struct json *j, const char *name, const char *document
 
 /* ---- of a session */
 
-static int show(struct request *r, struct json *j, const struct store_session *row,
-		const struct session *live, struct err *e)
+/* A long document is merged, parsed and copied in milliseconds each: in pieces, one request of a
+ * tenant at a time. */
+struct view {
+	struct walk walk;
+	struct store_session row;
+	char *merged; /* owned */
+	bool effective;
+	int (*next)(struct view *v, struct err *e);
+};
+
+static void release_view(struct walk *w)
 {
-	const char *chosen = session_policy_of_row(r->core, row);
-	OWN_MEM char *merged = NULL;
+	struct view *v = (struct view *)w;
+
+	store_session_release(&v->row);
+	if (v->merged != NULL)
+		explicit_bzero(v->merged, strlen(v->merged)); /* the password of a proxy */
+	free(v->merged);
+}
+
+static int show_effective(struct view *v, struct err *e)
+{
+	(void)e;
+	show_document(&v->walk.j, "effective", v->merged, auth_is_operator(v->walk.r));
+	return 0;
+}
+
+static int merge(struct view *v, struct err *e)
+{
+	struct request *r = v->walk.r;
+
+	v->next = show_effective;
+	return session_policy_merge_row(r->core, r->tenant, &v->row, &v->merged, e) < 0 ? -1 : 1;
+}
+
+static int show_own(struct view *v, struct err *e)
+{
+	struct request *r = v->walk.r;
+	const char *chosen = session_policy_of_row(r->core, &v->row);
+	const struct session *live = session_by_id(r->core, v->row.id);
+	struct json *j = &v->walk.j;
 	char name[POLICY_SELECT_NAME_MAX];
 
-	if (session_policy_merge_row(r->core, r->tenant, row, &merged, e) < 0)
-		return -1;
+	(void)e;
 	policy_select_name(chosen, name);
 	json_open(j, NULL, '{');
 	json_text(j, "name", name);
-	json_text(j, "from", row->policy[0] == '\0' ? "default" : "session");
+	json_text(j, "from", v->row.policy[0] == '\0' ? "default" : "session");
 	json_text(j, "state", live == NULL ? "none" : session_egress_state_name(live));
 	show_document(j, "policy", chosen, true);
-	show_document(j, "effective", merged, auth_is_operator(r));
+	v->next = merge;
+	return v->effective ? 1 : 0;
+}
+
+static int on_piece(struct walk *w, struct err *e)
+{
+	struct view *v = (struct view *)w;
+
+	return v->next(v, e);
+}
+
+static void on_finish(struct walk *w)
+{
+	const struct store_usage *u = &((struct view *)w)->row.usage;
+	struct json *j = &w->j;
+
 	json_open(j, "usage", '{');
-	json_uint(j, "bytes_in", row->usage.net_bytes_in);
-	json_uint(j, "bytes_out", row->usage.net_bytes_out);
-	json_uint(j, "requests", row->usage.net_requests);
+	json_uint(j, "bytes_in", u->net_bytes_in);
+	json_uint(j, "bytes_out", u->net_bytes_out);
+	json_uint(j, "requests", u->net_requests);
 	json_close(j, '}');
 	json_close(j, '}');
-	return 0;
+}
+
+/* count: a merged document counts as a change: what is merged, not only the session's own. */
+static int begin_view(struct view *v, bool count, struct err *e)
+{
+	struct request *r = v->walk.r;
+	struct session *live = NULL;
+
+	if (request_bool(r, "effective", &v->effective, e) < 0 || request_owns(r, &live, e) < 0 ||
+	    session_get(r->core, r->tenant, r->session_id, &v->row, e) < 0)
+		return -1;
+	if (!v->effective || !count)
+		return 0;
+	return change_quota_take(r->tenant,
+				 strlen(session_policy_of_row(r->core, &v->row)) +
+					 strlen(tenant_policy(r->tenant)),
+				 e);
+}
+
+static void view(struct request *r, bool count)
+{
+	struct view *v = walk_new(r, sizeof(*v), on_piece, on_finish);
+	struct err e = { 0 };
+
+	if (v == NULL)
+		return;
+	v->walk.release = release_view;
+	v->next = show_own;
+	if (begin_view(v, count, &e) < 0)
+		reply_error(r, &e);
+	else
+		walk_start(&v->walk);
 }
 
 void api_network_get(struct request *r)
 {
-	struct session *live = NULL;
-	struct store_session row = { 0 };
-	struct err e = { 0 };
-	struct json j;
-	int shown;
-
-	if (request_owns(r, &live, &e) < 0 ||
-	    session_get(r->core, r->tenant, r->session_id, &row, &e) < 0) {
-		reply_error(r, &e);
-		return;
-	}
-	json_init_heap(&j, NETWORK_JSON_MAX);
-	shown = show(r, &j, &row, live, &e);
-	store_session_release(&row);
-	if (shown == 0) {
-		reply_json(r, 200, &j);
-		return;
-	}
-	json_release(&j);
-	reply_error(r, &e);
+	view(r, true);
 }
 
 static void on_applied(struct completion *w, const struct err *e)
@@ -87,7 +150,7 @@ static void on_applied(struct completion *w, const struct err *e)
 	if (e != NULL)
 		reply_error(r, e);
 	else
-		api_network_get(r);
+		view(r, false); /* counted before the change was made */
 }
 
 static int read_policy(const char *body, size_t len, enum policy_layer layer, char **ret,
@@ -110,9 +173,11 @@ static void on_session_body(struct exchange *x, const uint8_t *body, size_t len)
 	struct err e = { 0 };
 	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
 	OWN_MEM char *document = NULL;
+	bool effective = false;
 
 	r->wait.on_done = on_applied;
-	if (s == NULL || change_quota_take(r->tenant, len, &e) < 0 ||
+	if (s == NULL || request_bool(r, "effective", &effective, &e) < 0 ||
+	    change_quota_take(r->tenant, effective ? 2 * len : len, &e) < 0 ||
 	    read_policy((const char *)body, len, POLICY_SESSION, &document, &e) < 0 ||
 	    session_policy_set(s, document, request_actor(r), &r->wait, &e) < 0)
 		reply_error(r, &e);

@@ -78,7 +78,8 @@ static const struct table_follow_kind records = {
 
 static int read_filter(struct request *r, struct records *ret, struct err *e)
 {
-	static const char *const kinds[] = { "", "dns", "connect", "request", "package" };
+	static const char *const kinds[] = { "",	"dns",	   "connect",
+					     "request", "package", "datagram" };
 	unsigned kind = 0;
 	bool allowed = false;
 	char given[8];

@@ -7,24 +7,19 @@
 #include "reply.h"
 #include "request.h"
 #include "json_view.h"
-#include "change_quota.h"
 #include "json_members.h"
 #include "server_spec.h"
 #include "session_cold.h"
 #include "spec_session.h"
 
 #define SESSION_JSON_MAX (256U << 10)
-/* Of the bytes of a body with lockfiles, a part counts as a change of the tenant's documents, so
- * that the document that is made of it still fits. */
-#define LOCKFILES_SHARE 8
-
 /* fresh: it has used nothing yet, so the kernel need not be asked. */
 static void reply_session(struct request *r, int status, struct session *s, bool fresh)
 {
 	struct json j;
 
 	json_init_heap(&j, SESSION_JSON_MAX);
-	json_view_session(&j, NULL, session_row(s), s, !fresh);
+	json_view_session(&j, NULL, session_row(s), s, !fresh, (r->scopes & TENANT_SESSIONS) != 0);
 	reply_json(r, status, &j);
 }
 
@@ -45,8 +40,7 @@ static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 	int making;
 
 	/* Reading lockfiles costs time, also if the session is refused afterwards. */
-	if (len > JSON_MEMBERS_BODY_MAX &&
-	    change_quota_take(r->tenant, len / LOCKFILES_SHARE, &e) < 0) {
+	if (session_request_count(r->tenant, body, len, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
@@ -85,7 +79,7 @@ void api_sessions_get(struct request *r)
 		reply_session(r, 200, live, false);
 	} else {
 		json_init_heap(&j, SESSION_JSON_MAX);
-		json_view_session(&j, NULL, &row, NULL, false);
+		json_view_session(&j, NULL, &row, NULL, false, false);
 		store_session_release(&row);
 		reply_json(r, 200, &j);
 	}

@@ -92,7 +92,7 @@ static int on_row(const struct store_session *row, void *cookie)
 	if (!page_walk_admits(&l->list))
 		return 1;
 	/* Last known numbers: reading a hundred cgroups takes too long for a list. */
-	json_view_session(&l->list.walk.j, NULL, row, live, false);
+	json_view_session(&l->list.walk.j, NULL, row, live, false, false);
 	return 0;
 }
 

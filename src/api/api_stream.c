@@ -8,6 +8,7 @@
 #include "log_reader.h"
 #include "reply.h"
 #include "json_view.h"
+#include "net_refusals.h"
 
 #define EVENT_MAX (4U << 20) /* the exit event may hold the command */
 
@@ -61,7 +62,9 @@ static const char *write_item(struct stream *s, struct json *j, const struct log
 		write_bytes(j, item);
 		break;
 	case LOG_READER_EXIT:
-		name = json_view_reader(j, "execution", &s->reader, &e) < 0 ? NULL : "exit";
+		name = json_view_reader(j, "execution", &s->reader, net_refusals_write, &e) < 0
+			       ? NULL
+			       : "exit";
 		break;
 	case LOG_READER_CUT:
 	case LOG_READER_NOTHING:

@@ -13,6 +13,7 @@
 #include "storage_link.h"
 #include "template_stack.h"
 #include "templates.h"
+#include "tenant.h"
 
 #define DEADLINE_MS 60000
 #define JSON_MAX (8U << 20)
@@ -139,6 +140,7 @@ void api_template_files(struct request *r)
 		reply_error(r, &e);
 	} else {
 		s->job.done = (struct completion){ .on_done = on_listed, .arg = r };
+		s->job.tenant = tenant_row(r->tenant)->id;
 		storage_link_ask(core_storage(r->core), &s->job, q, sizeof(*q), &result, 1);
 	}
 	free(q);

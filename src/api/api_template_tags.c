@@ -22,14 +22,14 @@ static struct template_version *check_own(struct request *r, struct template_ver
 /* The version in the path, to be changed. */
 static struct template_version *own_version(struct request *r, struct err *e)
 {
-	return auth_check_unlimited(r, e) < 0
+	return auth_check_template_owner(r, e) < 0
 		       ? NULL
 		       : check_own(r, templates_find(r->core, r->tenant, r->id), e);
 }
 
 struct template_version *api_template_own(struct request *r, struct err *e)
 {
-	return auth_check_unlimited(r, e) < 0
+	return auth_check_template_owner(r, e) < 0
 		       ? NULL
 		       : check_own(r, templates_find_any(r->core, r->tenant, r->id), e);
 }

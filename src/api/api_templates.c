@@ -14,31 +14,66 @@
 #include "templates.h"
 
 #define TEMPLATE_JSON_MAX (2U << 20)
+#define PAGE_MAX 1000
+#define PAGE_BYTES (64U << 10) /* a page ends with the template that comes to this: one turn */
 
+/* A page. It ends before the answer would be too large, however large the templates of others are.
+ */
 struct list {
 	struct json j;
 	const struct core *core;
 	bool is_operator;
+	char after[STORE_ID_MAX]; /* the version that the page before ended with; "": none */
+	bool begun;		  /* that one was seen */
+	uint64_t n, limit;
+	char last[STORE_ID_MAX];
+	bool more;
 };
 
 static void on_version(const struct template_version *v, void *arg)
 {
+	const char *id = template_row(v)->id;
 	struct list *l = arg;
 
-	template_view(&l->j, l->core, v, l->is_operator);
+	if (!l->begun) {
+		l->begun = strcmp(id, l->after) == 0;
+		return;
+	}
+	l->more = l->more || l->n == l->limit || l->j.len > PAGE_BYTES;
+	if (l->more)
+		return;
+	template_view_in_list(&l->j, l->core, v, l->is_operator);
+	(void)snprintf(l->last, sizeof(l->last), "%s", id);
+	l->n++;
 }
 
 void api_templates_list(struct request *r)
 {
-	struct list l = { .core = r->core, .is_operator = auth_is_operator(r) };
+	struct list l = { .core = r->core, .is_operator = auth_is_operator(r), .limit = PAGE_MAX };
+	struct err e = { 0 };
 
+	if (request_number(r, "limit", 1, PAGE_MAX, &l.limit, &e) < 0 ||
+	    request_text(r, "after", l.after, sizeof(l.after), &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	l.begun = l.after[0] == '\0';
 	json_init_heap(&l.j, REPLY_JSON_MAX);
 	json_open(&l.j, NULL, '{');
 	json_open(&l.j, "templates", '[');
 	templates_each(r->core, l.is_operator ? NULL : r->tenant, on_version, &l);
 	json_close(&l.j, ']');
+	json_text(&l.j, "next", l.more ? l.last : NULL);
 	json_close(&l.j, '}');
-	reply_json(r, 200, &l.j);
+	if (l.begun) {
+		reply_json(r, 200, &l.j);
+		return;
+	}
+	json_release(&l.j);
+	IGNORED(err_set(&e, ERR_INVALID,
+			"after: there is no such version of a template any more; begin again"),
+		"answered");
+	reply_error(r, &e);
 }
 
 void api_template_reply(struct request *r, int status, const struct template_version *v)

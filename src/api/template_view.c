@@ -85,8 +85,8 @@ static void show_tags(struct json *j, const struct template_version *v)
 }
 
 /* How much it is used is for the operator: tenants do not see each other's sessions. */
-void template_view(struct json *j, const struct core *c, const struct template_version *v,
-		   bool is_operator)
+static void view(struct json *j, const struct core *c, const struct template_version *v,
+		 bool is_operator, bool in_list)
 {
 	const struct store_template *t = template_row(v);
 
@@ -103,7 +103,10 @@ void template_view(struct json *j, const struct core *c, const struct template_v
 	json_text(j, "level", cell_level_of(t->level)->name);
 	show_root(j, c, t);
 	json_view_mounts(j, t->mounts);
-	show_env(j, t);
+	if (in_list)
+		json_none(j, "env");
+	else
+		show_env(j, t);
 	json_text(j, "user", or_null(t->user));
 	json_text(j, "workdir", or_null(t->workdir));
 	json_text(j, "start_command", or_null(t->start_command));
@@ -120,4 +123,16 @@ void template_view(struct json *j, const struct core *c, const struct template_v
 		json_none(j, "pool");
 	}
 	json_close(j, '}');
+}
+
+void template_view(struct json *j, const struct core *c, const struct template_version *v,
+		   bool is_operator)
+{
+	view(j, c, v, is_operator, false);
+}
+
+void template_view_in_list(struct json *j, const struct core *c, const struct template_version *v,
+			   bool is_operator)
+{
+	view(j, c, v, is_operator, true);
 }

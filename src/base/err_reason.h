@@ -50,6 +50,9 @@ enum err_reason {
 	REASON_CAPACITY_INPUT,
 	REASON_CAPACITY_DIFFS,
 	REASON_QUEUE_TIMEOUT, /* a queued session was not started in time */
+
+	/* later ones: numbers stay, since programs of an earlier version send them, too */
+	REASON_SECRETS_IN_FILES,
 	REASONS
 };
 

@@ -94,11 +94,17 @@ static void put_code(struct json_scan *s, unsigned c)
 	put(s, (unsigned char)(0x80 | (c & 0x3f)));
 }
 
-/* Half a surrogate pair becomes U+FFFD. */
+/* Half a surrogate pair becomes U+FFFD, unless the caller wants none. */
+static void put_half(struct json_scan *s)
+{
+	s->bad = s->bad || s->whole_pairs;
+	put_code(s, 0xfffd);
+}
+
 static void end_high(struct json_scan *s)
 {
 	if (s->high != 0)
-		put_code(s, 0xfffd);
+		put_half(s);
 	s->high = 0;
 }
 
@@ -115,8 +121,10 @@ static void end_code(struct json_scan *s)
 	end_high(s);
 	if (c >= 0xd800 && c < 0xdc00)
 		s->high = c;
+	else if (c >= 0xdc00 && c < 0xe000)
+		put_half(s);
 	else
-		put_code(s, (c >= 0xdc00 && c < 0xe000) || (c == 0 && !s->keep_nul) ? 0xfffd : c);
+		put_code(s, c == 0 && !s->keep_nul ? 0xfffd : c);
 }
 
 static void begin_string(struct json_scan *s, bool key)

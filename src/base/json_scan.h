@@ -33,6 +33,7 @@ struct json_scan {
 	const struct json_scan_calls *calls;
 	void *arg;     /* the caller's */
 	bool keep_nul; /* set by the caller: \u0000 is a NUL, else U+FFFD */
+	bool whole_pairs; /* set by the caller: half a surrogate pair is bad, else U+FFFD */
 	uint64_t at;
 	bool bad, done; /* done: the value is complete; only white space may follow */
 	/* Private. */

@@ -69,6 +69,21 @@ size_t mask_turn(const struct mask *m);
  * how many places. */
 size_t mask_text(const struct mask *m, const struct mask_pick *only, uint8_t *text, size_t len);
 
+/* The same for a long text, which takes more than a turn of an event loop: a call masks the next n
+ * bytes, and returns true when all of the text is masked. All zero at first; another mask begins
+ * again. Until the end the text may have parts of values that are not covered. */
+struct mask_scan;
+struct mask_work {
+	struct mask_scan *scan; /* owned */
+	uint64_t mask;		/* its id */
+	size_t at;		/* bytes so far */
+	uint64_t places;	/* covered so far */
+};
+bool mask_work_step(const struct mask *m, struct mask_work *w, uint8_t *text, size_t len, size_t n);
+/* Only counts: the next n bytes of a text that is not kept. */
+void mask_work_count(const struct mask *m, struct mask_work *w, const uint8_t *data, size_t n);
+void mask_work_release(struct mask_work *w); /* wipes it; keeps places */
+
 /* A stream in pieces. The last mask_hold() bytes are held back; the bytes before them are given
  * out. A byte is let go by the second mask_tick() after it came. What was given out stays known: if
  * a value is completed later, the rest of it is covered. A value that was found is given out as a

@@ -4,7 +4,7 @@
 
 #include "utf8.h"
 
-#define ONE_MAX 8 /* characters of one escape, with its NUL */
+#define ONE_MAX 12 /* characters of one escape, with its NUL */
 #define HEX_MAX 4 /* characters of "\\x1b" */
 
 static const char digits[] = "0123456789abcdef";
@@ -23,7 +23,7 @@ static void put_hex(char to[HEX_MAX], uint8_t c)
 static void escape(const uint8_t *p, size_t n, size_t *ret_len, char ret[ONE_MAX])
 {
 	size_t len = utf8_length(p, n);
-	unsigned code;
+	unsigned code, digits_n;
 
 	memset(ret, 0, ONE_MAX);
 	*ret_len = len == 0 ? 1 : len;
@@ -31,10 +31,11 @@ static void escape(const uint8_t *p, size_t n, size_t *ret_len, char ret[ONE_MAX
 		put_hex(ret, p[0]);
 	} else if (len > 1 && utf8_is_control(p, len)) {
 		code = utf8_code(p, len);
+		digits_n = code > 0xffff ? 8 : 4;
 		ret[0] = '\\';
-		ret[1] = 'u';
-		for (unsigned i = 0; i < 4; i++)
-			ret[2 + i] = digits[code >> (12 - 4 * i) & 15];
+		ret[1] = digits_n == 8 ? 'U' : 'u';
+		for (unsigned i = 0; i < digits_n; i++)
+			ret[2 + i] = digits[code >> (4 * (digits_n - 1 - i)) & 15];
 	}
 }
 

@@ -1,9 +1,10 @@
-/* shown_text.h - text from a cell as it is given to a model: bytes that control a terminal or the
- * direction of text, and bytes that are not UTF-8, are written as visible escapes. Pure.
+/* shown_text.h - text from a cell as it is given to a model: characters that control a terminal or
+ * the direction of text or that cannot be seen (utf8_is_control()), and bytes that are not UTF-8,
+ * are written as visible escapes. Pure.
  *
- * "\x1b" stands for one byte, "\u202e" for a character. Line feeds and tabs stay; a carriage return
- * before a line feed is dropped. Backslashes of the text are not doubled: the result is for
- * reading. */
+ * "\x1b" stands for one byte, "\u202e" and "\U000e0041" for a character. Line feeds and tabs stay;
+ * a carriage return before a line feed is dropped. Backslashes of the text are not doubled: the
+ * result is for reading. */
 #pragma once
 
 #include "buf.h"

@@ -83,7 +83,7 @@ int units_millis(const char *text, uint64_t min, uint64_t max, uint64_t *ret, st
 		return err_set(e, ERR_INVALID, "'%.40s' is not a number like 2 or 0.5", text);
 	value = scale(&n, 1000);
 	if (value < min || value > max)
-		return err_set(e, ERR_INVALID, "'%.40s' is out of range (%.2f to %.0f)", text,
+		return err_set(e, ERR_INVALID, "'%.40s' is out of range (%.3g to %.9g)", text,
 			       (double)min / 1000, (double)max / 1000);
 	*ret = value;
 	return 0;

@@ -49,14 +49,33 @@ size_t utf8_cut(const uint8_t *p, size_t n, size_t all)
 	return n;
 }
 
+/* Ranges of characters, in order. */
+static const struct {
+	unsigned first, last;
+} hidden[] = {
+	{ 0x00, 0x1f },	      { 0x7f, 0x9f },	    { 0xad, 0xad },	  { 0x34f, 0x34f },
+	{ 0x600, 0x605 },     { 0x61c, 0x61c },	    { 0x6dd, 0x6dd },	  { 0x70f, 0x70f },
+	{ 0x890, 0x891 },     { 0x8e2, 0x8e2 },	    { 0x115f, 0x1160 },	  { 0x17b4, 0x17b5 },
+	{ 0x180b, 0x180f },   { 0x200b, 0x200f },   { 0x2028, 0x202e },	  { 0x2060, 0x2064 },
+	{ 0x2066, 0x206f },   { 0x3164, 0x3164 },   { 0xfe00, 0xfe0e },	  { 0xfeff, 0xfeff },
+	{ 0xffa0, 0xffa0 },   { 0xfff0, 0xfffb },   { 0x110bd, 0x110bd }, { 0x110cd, 0x110cd },
+	{ 0x13430, 0x1343f }, { 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
+};
+
 bool utf8_is_control(const uint8_t *p, size_t n)
 {
-	if (n == 1)
-		return p[0] < 0x20 || p[0] == 0x7f;
-	if (n == 2)
-		return (p[0] == 0xc2 && p[1] <= 0x9f) || (p[0] == 0xd8 && p[1] == 0x9c);
-	if (n != 3 || p[0] != 0xe2)
-		return false;
-	return (p[1] == 0x80 && (p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae))) ||
-	       (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);
+	unsigned code = utf8_code(p, n);
+	size_t low = 0, high = sizeof(hidden) / sizeof(hidden[0]);
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (code > hidden[middle].last)
+			low = middle + 1;
+		else if (code < hidden[middle].first)
+			high = middle;
+		else
+			return true;
+	}
+	return false;
 }

@@ -16,7 +16,8 @@ unsigned utf8_code(const uint8_t *p, size_t n);
 size_t utf8_cut(const uint8_t *p, size_t n, size_t all);
 
 /* Returns true if the character at p, n bytes long (utf8_length()), controls a terminal or the
- * direction of text: C0 and C1 controls, separators of lines and paragraphs (U+2028, U+2029), and
- * the marks that change the direction of text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to
- * U+2069), with which one file name can look like another. */
+ * direction of text, or cannot be seen: C0 and C1 controls, separators of lines and paragraphs, all
+ * characters of the category Cf (marks of direction, joiners, tags), fillers, and selectors of
+ * variants but for U+FE0F, which stands behind many emoji. With them one file name can look like
+ * another, and a text has words that only a program reads. */
 bool utf8_is_control(const uint8_t *p, size_t n);

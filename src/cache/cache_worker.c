@@ -99,11 +99,12 @@ static void on_wake(struct loop_fd *f, uint32_t events)
 	w->done = NULL;
 	(void)pthread_mutex_unlock(&w->lock);
 	for (; done != NULL; done = next) {
-		next = done->next;
+		next = done->next; /* alone: nothing is called */
 		done->next = in_order;
 		in_order = done;
 	}
 	for (; in_order != NULL; in_order = next) {
+		/* alone: jobs that are done are in no other list, and end themselves */
 		next = in_order->next;
 		in_order->on_done(in_order);
 	}

@@ -1,13 +1,17 @@
 /* agent_client.c - theory of operation
  *
- * Out: a request is composed in a buffer and sent as far as the socket accepts it; the buffer
- * exists only while bytes are queued. In: every message of PID 1 has the same size, so one read
- * receives at most one message. Descriptors arrive with the first byte of their message. */
+ * Out: each request is a block of a queue, composed once, sent as far as the socket accepts it, and
+ * wiped when it is sent. No block is moved or copied: a request costs the same whatever waits
+ * before it. Descriptors belong to a block, and are sent with its first byte. In: every message of
+ * PID 1 has the same size, so one read receives at most one message. Descriptors arrive with the
+ * first byte of their message. */
 #include "agent_client.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -21,18 +25,52 @@ void agent_init(struct agent *a, int sock)
 {
 	memset(a, 0, sizeof(*a));
 	a->sock = sock;
+	a->out_end = &a->out;
 }
 
-/* Wipes the buffer: the environment of a program may hold secrets. */
-static void drop_out(struct agent *a)
+struct agent_block {
+	struct agent_block *next;
+	size_t len, at;	       /* bytes[at .. len) wait */
+	int fds[BOOT_FDS_MAX]; /* owned: sent with the first byte */
+	uint32_t nfds;
+	uint8_t bytes[];
+};
+
+static void free_block(struct agent_block *b)
 {
-	if (a->out != NULL)
-		explicit_bzero(a->out, a->out_len);
-	free(a->out);
-	a->out = NULL;
-	a->out_len = a->out_at = 0;
-	io_close_all(a->out_fds, a->out_nfds);
-	a->out_nfds = 0;
+	explicit_bzero(b->bytes, b->len); /* the environment of a program may hold secrets */
+	io_close_all(b->fds, b->nfds);
+	free(b);
+}
+
+/* Counts n bytes less. */
+static void settle(struct agent *a, size_t n)
+{
+	a->out_bytes -= n;
+	if (a->account != NULL)
+		a->account->bytes -= n;
+}
+
+/* Takes the first block away, sent or not. */
+static void drop_first(struct agent *a)
+{
+	struct agent_block *b = a->out;
+
+	settle(a, b->len);
+	a->out = b->next;
+	if (a->out == NULL)
+		a->out_end = &a->out;
+	a->fds_wait = a->fds_wait && b->nfds == 0;
+	free_block(b);
+}
+
+void agent_count_for(struct agent *a, struct agent_account *account)
+{
+	if (a->account != NULL)
+		a->account->bytes -= a->out_bytes;
+	a->account = account;
+	if (account != NULL)
+		account->bytes += a->out_bytes;
 }
 
 void agent_take_stdio(struct agent *a, const struct agent_event *v, int *in, int *outs, size_t n)
@@ -53,60 +91,85 @@ void agent_release(struct agent *a)
 	io_close_all(&a->sock, 1);
 	untrusted_close(a->fds, a->nfds);
 	a->nfds = a->have = 0;
-	drop_out(a);
+	while (a->out != NULL)
+		drop_first(a);
 }
 
-/* Makes room for n more bytes at the end of the queue; NULL on failure. */
-static uint8_t *reserve(struct agent *a, size_t n, struct err *e)
+/* A request that a client makes again later is refused while many bytes wait (AGENT_OUT_BUSY); one
+ * that ends or continues what was begun is not. */
+static int check_room(const struct agent *a, bool can_wait, size_t n, struct err *e)
 {
-	size_t waiting = a->out_len - a->out_at;
-	uint8_t *grown;
+	const struct agent_account *of = a->account;
 
-	if (waiting + n > AGENT_OUT_MAX) {
-		(void)err_set(e, ERR_LIMIT, "PID 1 does not read requests: %zu bytes are queued",
-			      waiting);
+	if (can_wait && a->out_bytes >= AGENT_OUT_BUSY)
+		return err_set_reason(e, REASON_UNAVAILABLE,
+				      "PID 1 of the session does not read its requests, %zu bytes "
+				      "wait: try again later",
+				      a->out_bytes);
+	if (can_wait && of != NULL && (a->out_bytes > 0 || n > AGENT_OUT_BUSY) &&
+	    of->bytes + n > of->max)
+		return err_set_reason(e, REASON_UNAVAILABLE,
+				      "the PID 1s of the tenant's sessions do not read their "
+				      "requests, %zu bytes wait: try again later",
+				      of->bytes);
+	if (a->out_bytes + n > AGENT_OUT_MAX)
+		return err_set(e, ERR_LIMIT, "PID 1 does not read requests: %zu bytes are queued",
+			       a->out_bytes);
+	return 0;
+}
+
+/* Appends a block of n bytes to the queue; NULL on failure. */
+static uint8_t *reserve(struct agent *a, bool can_wait, size_t n, struct err *e)
+{
+	struct agent_block *b;
+
+	if (check_room(a, can_wait, n, e) < 0)
 		return NULL;
-	}
-	if (a->out_at > 0) {
-		memmove(a->out, a->out + a->out_at, waiting);
-		a->out_fds_at -= a->out_nfds > 0 ? a->out_at : 0;
-		a->out_len = waiting;
-		a->out_at = 0;
-	}
-	grown = malloc(waiting + n); /* realloc(3) could leave a copy of secrets */
-	if (grown == NULL) {
+	b = malloc(sizeof(*b) + n);
+	if (b == NULL) {
 		(void)err_sys(e, "allocate the send buffer");
 		return NULL;
 	}
-	if (waiting > 0)
-		memcpy(grown, a->out, waiting);
-	if (a->out != NULL)
-		explicit_bzero(a->out, waiting);
-	free(a->out);
-	a->out = grown;
-	a->out_len += n;
-	return grown + waiting;
+	b->next = NULL;
+	b->len = n;
+	b->at = b->nfds = 0;
+	*a->out_end = b;
+	a->out_end = &b->next;
+	a->out_bytes += n;
+	if (a->account != NULL)
+		a->account->bytes += n;
+	return b->bytes;
 }
 
-/* One sendmsg(2): the bytes before the one that descriptors are sent with, or those from it on. */
-static ssize_t send_some(struct agent *a)
+/* Gives n descriptors to the request that was queued last; they are taken. */
+static void attach(struct agent *a, int *fds, size_t n)
+{
+	struct agent_block *b =
+		(struct agent_block *)((char *)a->out_end - offsetof(struct agent_block, next));
+
+	for (size_t i = 0; i < n; i++)
+		b->fds[i] = TAKE_FD(fds[i]);
+	b->nfds = (uint32_t)n;
+	a->fds_wait = a->fds_wait || n > 0;
+}
+
+/* One sendmsg(2). */
+static ssize_t send_some(const struct agent *a, struct agent_block *b)
 {
 	union {
 		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(a->out_fds))];
+		char bytes[CMSG_SPACE(sizeof(b->fds))];
 	} control;
-	bool with_fds = a->out_nfds > 0 && a->out_at == a->out_fds_at;
-	size_t end = a->out_nfds > 0 && !with_fds ? a->out_fds_at : a->out_len;
-	size_t size = a->out_nfds * sizeof(int);
-	struct iovec iov = { .iov_base = a->out + a->out_at, .iov_len = end - a->out_at };
+	size_t size = b->nfds * sizeof(int);
+	struct iovec iov = { .iov_base = b->bytes + b->at, .iov_len = b->len - b->at };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
 
-	if (with_fds) {
+	if (size > 0 && b->at == 0) {
 		memset(&control, 0, sizeof(control));
 		control.head.cmsg_level = SOL_SOCKET;
 		control.head.cmsg_type = SCM_RIGHTS;
 		control.head.cmsg_len = (__typeof__(control.head.cmsg_len))CMSG_LEN(size);
-		memcpy(CMSG_DATA(&control.head), a->out_fds, size);
+		memcpy(CMSG_DATA(&control.head), b->fds, size);
 		m.msg_control = &control;
 		m.msg_controllen = (__typeof__(m.msg_controllen))CMSG_SPACE(size);
 	}
@@ -115,8 +178,9 @@ static ssize_t send_some(struct agent *a)
 
 int agent_flush(struct agent *a, struct err *e)
 {
-	while (a->out_at < a->out_len) {
-		ssize_t n = send_some(a);
+	while (a->out != NULL) {
+		struct agent_block *b = a->out;
+		ssize_t n = send_some(a, b);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -124,13 +188,10 @@ int agent_flush(struct agent *a, struct err *e)
 			return 1;
 		if (n < 0)
 			return err_sys(e, "PID 1: send");
-		if (a->out_nfds > 0 && a->out_at == a->out_fds_at) {
-			io_close_all(a->out_fds, a->out_nfds);
-			a->out_nfds = 0;
-		}
-		a->out_at += (size_t)n;
+		b->at += (size_t)n;
+		if (b->at == b->len)
+			drop_first(a);
 	}
-	drop_out(a);
 	return 0;
 }
 
@@ -147,7 +208,7 @@ int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e
 	if (len == 0)
 		return err_set(e, ERR_LIMIT, "arguments and environment are larger than %u MiB",
 			       AGENT_REQUEST_MAX >> 20);
-	at = reserve(a, FRAME_HEAD + len, e);
+	at = reserve(a, true, FRAME_HEAD + len, e);
 	if (at == NULL)
 		return -1;
 	frame_head(at, AGENT_SPAWN, (uint32_t)len);
@@ -155,12 +216,19 @@ int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e
 	return flush_queue(a, e);
 }
 
+/* Requests that a client makes again later. SIGKILL ends what was begun. */
+static bool can_wait(enum agent_type type, const struct agent_order *o)
+{
+	return type == AGENT_DIAL || type == AGENT_RESIZE || type == AGENT_STAT ||
+	       (type == AGENT_SIGNAL && o->sig != SIGKILL);
+}
+
 static int queue_order(struct agent *a, enum agent_type type, const struct agent_order *o,
 		       struct err *e)
 {
 	uint8_t *at;
 
-	at = reserve(a, FRAME_HEAD + sizeof(*o), e);
+	at = reserve(a, can_wait(type, o), FRAME_HEAD + sizeof(*o), e);
 	if (at == NULL)
 		return -1;
 	frame_head(at, (uint16_t)type, sizeof(*o));
@@ -252,16 +320,14 @@ static int send_order_fd(struct agent *a, enum agent_type type, const struct age
 
 	if (queue_order(a, type, o, e) < 0)
 		return -1;
-	a->out_fds[0] = TAKE_FD(mine);
-	a->out_nfds = 1;
-	a->out_fds_at = a->out_len - FRAME_HEAD - sizeof(*o);
+	attach(a, &mine, 1);
 	return flush_queue(a, e);
 }
 
 int agent_send_listen_egress(struct agent *a, int owners, struct err *e)
 {
 	/* Descriptors of one request can wait to be sent: this one is not needed as much. */
-	if (owners >= 0 && a->out_nfds > 0)
+	if (owners >= 0 && a->fds_wait)
 		io_close_all(&owners, 1);
 	if (owners < 0)
 		return send_order(a, AGENT_LISTEN_EGRESS, &(struct agent_order){ 0 }, e);
@@ -272,7 +338,7 @@ int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
 {
 	const struct agent_order o = { .ms = bounded(lease_ms) };
 
-	if (a->out_nfds == 0)
+	if (!a->fds_wait)
 		return send_order_fd(a, AGENT_LINGER, &o, fd, e);
 	io_close_all(&fd, 1);
 	return err_set(e, ERR_CONFLICT, "PID 1 has not received the previous socket yet");
@@ -287,7 +353,7 @@ static int queue_boot(struct agent *a, enum agent_type type, const struct boot_r
 
 	if (len == 0)
 		return err_set(e, ERR_INVALID, "the request for a guest has values out of range");
-	at = reserve(a, FRAME_HEAD + len, e);
+	at = reserve(a, false, FRAME_HEAD + len, e);
 	if (at == NULL)
 		return -1;
 	frame_head(at, (uint16_t)type, (uint32_t)len);
@@ -300,7 +366,7 @@ int agent_send_boot(struct agent *a, const struct boot_request *r, int *fds, str
 	size_t n = boot_fds_count(r->fds);
 	int len = -1;
 
-	if (a->out_nfds > 0)
+	if (a->fds_wait)
 		(void)err_set(e, ERR_CONFLICT, "PID 1 has not received the previous socket yet");
 	else
 		len = queue_boot(a, AGENT_BOOT, r, e);
@@ -308,10 +374,7 @@ int agent_send_boot(struct agent *a, const struct boot_request *r, int *fds, str
 		io_close_all(fds, n);
 		return -1;
 	}
-	for (size_t i = 0; i < n; i++)
-		a->out_fds[i] = TAKE_FD(fds[i]);
-	a->out_nfds = (uint32_t)n;
-	a->out_fds_at = a->out_len - FRAME_HEAD - (size_t)len;
+	attach(a, fds, n);
 	return flush_queue(a, e);
 }
 

@@ -5,7 +5,8 @@
  * In an event loop: watch a->sock for input always, and for output while agent_flush() returns 1.
  * No function blocks, except agent_next() with a wait. An idle agent holds no buffers.
  *
- * After a -1 that is not ERR_LIMIT or ERR_CONFLICT the connection cannot be used any more. */
+ * After a -1 that is not ERR_LIMIT, ERR_CONFLICT or REASON_UNAVAILABLE the connection cannot be
+ * used any more. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +15,17 @@
 #include "boot_msg.h"
 
 #define AGENT_FDS 4
-#define AGENT_OUT_MAX (8U << 20) /* bytes that may wait to be sent */
+/* Bytes that may wait to be sent: a request that its client can make again later is refused as soon
+ * as AGENT_OUT_BUSY wait; the others as soon as AGENT_OUT_MAX would be passed. */
+#define AGENT_OUT_BUSY (256U << 10)
+#define AGENT_OUT_MAX (AGENT_REQUEST_MAX + 4 * AGENT_OUT_BUSY)
+
+/* What waits for the PID 1s of one tenant. */
+struct agent_account {
+	size_t bytes, max;
+};
+
+struct agent_block;
 
 struct agent {
 	int sock;	    /* owned */
@@ -22,19 +33,22 @@ struct agent {
 	uint32_t nfds;
 	uint32_t have; /* bytes of that message */
 	uint8_t bytes[FRAME_HEAD + sizeof(struct agent_event)];
-	uint8_t *out;		   /* owned: what could not be sent yet; NULL if nothing */
-	size_t out_len, out_at;	   /* out[out_at .. out_len) waits */
-	size_t out_fds_at;	   /* the byte that out_fds are sent with */
-	int out_fds[BOOT_FDS_MAX]; /* owned: of a queued LINGER, LISTEN_EGRESS or BOOT */
-	uint32_t out_nfds;
+	struct agent_block *out, **out_end; /* owned: requests that are not sent yet, in order */
+	size_t out_bytes;		    /* of all of them */
+	bool fds_wait; /* the descriptors of a LINGER, LISTEN_EGRESS or BOOT are among them */
+	struct agent_account *account; /* borrowed; NULL: none */
 };
 
-/* Takes the socket, blocking or not. */
+/* Takes the socket, blocking or not. The structure is not moved. */
 void agent_init(struct agent *a, int sock);
 void agent_release(struct agent *a);
 
-/* Each sends or queues one request. Returns 0; -1 with ERR_LIMIT if more than AGENT_OUT_MAX would
- * be queued (nothing is queued then, and the connection is still good); or -1 if PID 1 has exited.
+/* Counts what waits, now and later, for that account, which exists longer than the agent; NULL: for
+ * none. */
+void agent_count_for(struct agent *a, struct agent_account *account);
+
+/* Each sends or queues one request. Returns 0; -1 with ERR_LIMIT or REASON_UNAVAILABLE if too much
+ * is queued (nothing is queued then, and the connection is still good); or -1 if PID 1 has exited.
  */
 int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e) MUST_USE;
 int agent_send_signal(struct agent *a, uint32_t handle, int sig, struct err *e) MUST_USE;

@@ -37,7 +37,7 @@ struct cgroups_source {
 	unsigned dir;
 	const char *file, *word; /* see usage_field() */
 	unsigned divide;
-	bool rare;     /* read for USAGE_ALL only */
+	bool rare;     /* read for USAGE_ALL and USAGE_LIMITS only */
 	bool or_first; /* if that directory is -1, the first one has the file: v1, cpu with cpuacct
 			*/
 	bool if_none;  /* read only if no source before it had this number */

@@ -15,7 +15,7 @@
 #include "own.h"
 
 #define HOW_TO_GET \
-	"Debian 13 has it, Debian 12 its backports (apt-get install -t bookworm-backports runsc)"
+	"`cordon level install gvisor` gets it (Debian 13 has it, Debian 12 its backports)"
 
 static int check_owner(const char *path, int fd, struct err *e)
 {

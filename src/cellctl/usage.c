@@ -32,6 +32,15 @@ static bool read_text(int dir, const char *path, char *text, size_t cap)
 	return n >= 0;
 }
 
+static bool is_wanted(const struct cgroups_source *s, enum usage_detail detail)
+{
+	if (detail == USAGE_LIMITS)
+		return s->offset == offsetof(struct usage, oom_kills) ||
+		       s->offset == offsetof(struct usage, pids_refused);
+	return (!s->rare || detail == USAGE_ALL) &&
+	       (detail != USAGE_KEPT || s->offset != offsetof(struct usage, pids));
+}
+
 void usage_read(const struct cgroups *c, const char *id, enum usage_detail detail,
 		struct usage *ret)
 {
@@ -45,8 +54,7 @@ void usage_read(const struct cgroups *c, const char *id, enum usage_detail detai
 		uint64_t value;
 
 		memcpy(&value, (char *)ret + s->offset, sizeof(value));
-		if (dir < 0 || (s->if_none && value != 0) || (s->rare && detail != USAGE_ALL) ||
-		    (detail == USAGE_KEPT && s->offset == offsetof(struct usage, pids)))
+		if (dir < 0 || (s->if_none && value != 0) || !is_wanted(s, detail))
 			continue;
 		(void)snprintf(path, sizeof(path), CELL_CGROUP_PREFIX "%s/%s", id, s->file);
 		if (!read_text(dir, path, text, sizeof(text)))

@@ -13,8 +13,9 @@ struct usage {
 
 /* Each number is in a file of its own, and opening files costs the most. USAGE_SHOWN: only what is
  * sampled all the time: cpu_us, memory_bytes, memory_peak_bytes and pids. USAGE_KEPT: what is
- * kept of an ended session, which is those without pids. */
-enum usage_detail { USAGE_SHOWN, USAGE_ALL, USAGE_KEPT };
+ * kept of an ended session, which is those without pids. USAGE_LIMITS: only the counters of limits
+ * that were hit, oom_kills and pids_refused. */
+enum usage_detail { USAGE_SHOWN, USAGE_ALL, USAGE_KEPT, USAGE_LIMITS };
 
 /* Numbers that cannot be read are 0. Works until DESTROY removes the cell's cgroup. */
 void usage_read(const struct cgroups *c, const char *id, enum usage_detail detail,

@@ -11,6 +11,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -24,16 +25,22 @@
 
 #define SAID "a program ran in a cell" /* by the program of a trial */
 
-static unsigned missing_needed;
+static unsigned missing_needed, missing;
+static FILE *collected;
+
+FILE *doctor_out(void)
+{
+	return collected == NULL ? stdout : collected;
+}
 
 static void row(const char *group, const char *name, bool ok, bool needed, const char *detail,
 		const char *help)
 {
-	(void)printf("%-9s %-18s %-4s %s\n", group, name, ok ? "yes" : "no", detail);
+	(void)fprintf(doctor_out(), "%-9s %-18s %-4s %s\n", group, name, ok ? "yes" : "no", detail);
 	if (!ok && *help != '\0')
-		(void)printf("%-9s %-18s      -> %s\n", "", "", help);
-	if (!ok && needed)
-		missing_needed++;
+		(void)fprintf(doctor_out(), "%-9s %-18s      -> %s\n", "", "", help);
+	missing += !ok;
+	missing_needed += !ok && needed;
 }
 
 void doctor_row(const char *group, const char *name, bool ok, const char *detail, const char *help)
@@ -224,7 +231,28 @@ static void check_all(const struct doctor_options *o)
 	}
 	doctor_levels(o, &standard);
 	check_programs();
-	doctor_cells();
+	doctor_cells(o->cells);
+}
+
+/* All rows, with the verdict above them. Without memory for that the rows come first. */
+static void print_rows(const struct doctor_options *o)
+{
+	char *text = NULL;
+	size_t len = 0;
+
+	if (isatty(STDERR_FILENO) && !o->quick)
+		(void)fprintf(stderr, "trying each level; --quick leaves the guests out\n");
+	collected = open_memstream(&text, &len);
+	check_all(o);
+	if (collected != NULL)
+		(void)fclose(collected);
+	(void)printf("the standard profile is %s here",
+		     missing_needed == 0 ? "possible" : "NOT possible");
+	(void)printf(missing == 0 ? ", and everything else, too\n\n"
+				  : "; %u rows below say \"no\", each with what would help\n\n",
+		     missing);
+	(void)fwrite(text == NULL ? "" : text, 1, len, stdout);
+	free(text);
 }
 
 static int doctor_main(int argc, char **argv)
@@ -249,9 +277,7 @@ static int doctor_main(int argc, char **argv)
 	(void)uname(&machine);
 	(void)printf("cordon %s on Linux %s %s, %s\n\n", CORDON_VERSION, machine.release,
 		     machine.machine, geteuid() == 0 ? "as root" : "as an ordinary user");
-	check_all(&o);
-	(void)printf("\nthe standard profile is %s here\n",
-		     missing_needed == 0 ? "possible" : "NOT possible");
+	print_rows(&o);
 	return missing_needed == 0 ? 0 : 1;
 }
 
@@ -267,6 +293,8 @@ static const struct option options[] = {
 	  "program of gVisor (default: the machine's)" },
 	{ "boot-timeout", "TIME", OPTION_TIME, FIELD(trial_ms), 1000, 3600000,
 	  "how long each guest may take to start, and a program in it (default 60s)" },
+	{ "cells", NULL, OPTION_FLAG, FIELD(cells), 0, 0,
+	  "lists each cell that belongs to no running server, with the commands that remove it" },
 	{ "clean", NULL, OPTION_FLAG, FIELD(clean), 0, 0,
 	  "removes cells that belong to no running server, or only those that are named" },
 	{ "help", NULL, OPTION_FLAG, FIELD(help), 0, 0,
@@ -282,7 +310,7 @@ const struct verb doctor_verb = {
 	.text = "A program is run at each level: in a cell, in gVisor, in a virtual machine. What "
 		"is missing, and\n"
 		"what the guest printed if it did not start, is told.\n"
-		"Lists cells that belong to no running server. --clean removes them (or only "
+		"Counts cells that belong to no running server. --clean removes them (or only "
 		"those that are\n"
 		"named), and tries nothing else: the sessions of a server that is stopped are lost "
 		"by that.\n"

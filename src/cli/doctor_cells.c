@@ -1,6 +1,6 @@
-/* doctor_cells.c - the part of cordon doctor that lists cells of servers that are gone, with the
- * commands that remove them. It removes them itself only with --clean: the cells of a server that
- * is stopped, or just being restarted, are sessions that it would continue. */
+/* doctor_cells.c - the part of cordon doctor that counts cells of servers that are gone, or lists
+ * them with the commands that remove them. It removes them itself only with --clean: the cells of a
+ * server that is stopped, or just being restarted, are sessions that it would continue. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -22,39 +22,59 @@
 
 static void print_cell(const struct orphan *c)
 {
-	(void)printf("cell      %-18s      ", c->id[0] == '\0' ? "?" : c->id);
+	(void)fprintf(doctor_out(), "cell      %-18s      ", c->id[0] == '\0' ? "?" : c->id);
 	if (c->pid1 == 0)
-		(void)printf("ended, its cgroups are left\n");
+		(void)fprintf(doctor_out(), "ended, its cgroups are left\n");
 	else
-		(void)printf("PID 1 is %d, %u processes%s\n", (int)c->pid1, c->processes,
-			     c->frozen ? ", frozen: it cannot end by itself" : "");
-	(void)printf("%-34s-> ", "");
+		(void)fprintf(doctor_out(), "PID 1 is %d, %u processes%s\n", (int)c->pid1,
+			      c->processes, c->frozen ? ", frozen: it cannot end by itself" : "");
+	(void)fprintf(doctor_out(), "%-34s-> ", "");
 	if (c->pid1 != 0)
-		(void)printf("kill -9 %d%s", (int)c->pid1, c->ndirs > 0 ? "; sleep 1; " : "");
+		(void)fprintf(doctor_out(), "kill -9 %d%s", (int)c->pid1,
+			      c->ndirs > 0 ? "; sleep 1; " : "");
 	for (unsigned i = 0; i < c->ndirs; i++)
-		(void)printf("%s%s", i == 0 ? "rmdir " : " ", c->dirs[i]);
-	(void)printf("\n");
+		(void)fprintf(doctor_out(), "%s%s", i == 0 ? "rmdir " : " ", c->dirs[i]);
+	(void)fprintf(doctor_out(), "\n");
 }
 
-void doctor_cells(void)
+static void print_each(const struct orphans *o)
 {
+	FILE *to = doctor_out();
+
+	for (size_t i = 0; i < o->n; i++)
+		print_cell(&o->list[i]);
+	for (size_t i = 0; i < o->ngroups; i++)
+		(void)fprintf(to, "server    %-18s      gone\n%-34s-> rmdir %s\n", "", "",
+			      o->groups[i]);
+	if (o->more)
+		(void)fprintf(to, "there are more of them\n");
+}
+
+void doctor_cells(bool all)
+{
+	FILE *to = doctor_out();
+	size_t alive = 0;
 	struct orphans o;
 	struct err e;
 
 	if (orphans_find(&o, &e) < 0) {
-		(void)printf("\ncells of no running server cannot be listed: %s\n", e.msg);
+		(void)fprintf(to, "\ncells of no running server cannot be listed: %s\n", e.msg);
 		return;
 	}
-	if (o.n > 0 || o.ngroups > 0)
-		(void)printf("\ncells of no running server, and how to remove them:\n");
 	for (size_t i = 0; i < o.n; i++)
-		print_cell(&o.list[i]);
-	if (o.ngroups > 0)
-		(void)printf("server    %-18s      gone\n%-34s-> rmdir", "", "");
-	for (size_t i = 0; i < o.ngroups; i++)
-		(void)printf(" %s%s", o.groups[i], i + 1 == o.ngroups ? "\n" : "");
-	if (o.more)
-		(void)printf("there are more of them\n");
+		alive += o.list[i].pid1 != 0;
+	if (o.n > 0 || o.ngroups > 0)
+		(void)fprintf(
+			to,
+			"\n%zu%s cells of no running server (%zu with processes), %zu folders "
+			"of servers that are gone\n%s",
+			o.n, o.more ? " or more" : "", alive, o.ngroups,
+			all ? ""
+			    : "-> cordon doctor --cells lists them, cordon doctor --clean "
+			      "removes them; the sessions of a\n   server that is stopped and "
+			      "will start again are among them\n");
+	if (all)
+		print_each(&o);
 	orphans_release(&o);
 }
 

@@ -1,6 +1,7 @@
 /* doctor_levels.c - the part of cordon doctor about the levels: what each needs is looked for, and
  * then a program is run at it, in the way of `cordon run --level`. Without --quick, "yes" is only
- * printed for a level at which a program has run here.
+ * printed for a level at which a program has run here. What the template host takes at microvm is
+ * said beside it.
  *
  * The guest of level microvm boots from a root that is made for the trial: an image of the
  * machine's /usr takes minutes where there is none yet. It has one program, which needs no other
@@ -18,6 +19,7 @@
 #include "config.h"
 #include "doctor.h"
 #include "guest_machine.h"
+#include "host_size.h"
 #include "io.h"
 #include "level_machine.h"
 #include "rmtree.h"
@@ -36,11 +38,11 @@ static void level_row(const char *name, const struct trial_result *r, const char
 	doctor_row("level", name, r->ok, r->ok ? text : r->why, "");
 	if (r->ok || r->console[0] == '\0')
 		return;
-	(void)printf("%-34s its engine or guest printed last:\n", "");
+	(void)fprintf(doctor_out(), "%-34s its engine or guest printed last:\n", "");
 	for (const char *at = r->console; *at != '\0'; at += *at == '\n') {
 		size_t n = strcspn(at, "\n");
 
-		(void)printf("%-34s | %.*s\n", "", (int)n, at);
+		(void)fprintf(doctor_out(), "%-34s | %.*s\n", "", (int)n, at);
 		at += n;
 	}
 }
@@ -91,7 +93,7 @@ static void check_gvisor(const struct doctor_options *o)
 	level_machine_find_one(CELL_GVISOR, o->runsc, "", &machine);
 	level_machine_release(&machine);
 	if (!s->is_possible)
-		doctor_row("level", "gvisor", false, s->why, "");
+		doctor_row("level", "gvisor", false, s->why, "cordon level install gvisor");
 	else if (o->quick)
 		found_row("gvisor", s->note);
 	else
@@ -180,6 +182,27 @@ static const char *usual_state_dir(void)
 	return config.state_dir;
 }
 
+/* The template that sessions have by default, before one needs its image. */
+static void check_host_template(const char *state_dir)
+{
+	uint64_t bytes = 0, room = host_size_room(state_dir);
+	char text[200];
+	struct err e;
+
+	if (host_size(0, &bytes, &e) < 0) {
+		doctor_row("level", "microvm template", false, e.msg, "");
+		return;
+	}
+	(void)snprintf(text, sizeof(text),
+		       "host has %llu MiB at this level, and %llu MiB are free for %.100s",
+		       (unsigned long long)(bytes >> 20), (unsigned long long)(room >> 20),
+		       state_dir);
+	doctor_row(
+		"level", "microvm template", bytes <= room, text,
+		"room there, storage_dir on a larger disk, or a smaller template for sessions at "
+		"this level");
+}
+
 static void check_microvm(const struct doctor_options *o)
 {
 	const char *state_dir = o->state_dir == NULL ? usual_state_dir() : o->state_dir;
@@ -188,7 +211,7 @@ static void check_microvm(const struct doctor_options *o)
 	struct err e;
 
 	if (guest_machine_find(state_dir, &m, &e) < 0) {
-		doctor_row("level", "microvm", false, e.msg, "");
+		doctor_row("level", "microvm", false, e.msg, "cordon level install microvm");
 		return;
 	}
 	(void)snprintf(note, sizeof(note), "QEMU %u.%u with %s, guest kernel %.80s", m.qemu[0],
@@ -197,6 +220,7 @@ static void check_microvm(const struct doctor_options *o)
 		found_row("microvm", note);
 	else
 		try_microvm(o, state_dir, note);
+	check_host_template(state_dir);
 	guest_machine_accel_text(&m, speed, sizeof(speed));
 	doctor_row("level", "microvm speed", m.use_kvm, speed,
 		   "a processor with virtualization that this machine may use, and its user may "

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "similar.h"
 #include "units.h"
 
 /* Finds "--name" or "--name=value"; *ret_value is what follows the '=', or NULL. */
@@ -100,16 +101,32 @@ static int take(struct parse *p, const struct option *o, const char *value, stru
 
 static int unknown(const struct verb *v, const char *word, struct err *e)
 {
+	char name[SIMILAR_WORD_MAX + 1] = "";
+	struct similar s = { .word = name };
+
+	if (strncmp(word, "--", 2) == 0)
+		(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	for (size_t i = 0; i < v->noptions; i++)
+		similar_offer(&s, v->options[i].name);
+	if (s.best != NULL)
+		return err_set(e, ERR_INVALID, "unknown option '%.60s'; did you mean --%s?", word,
+			       s.best);
 	return err_set(e, ERR_INVALID, "unknown option '%.60s'; see cordon %s --help", word,
 		       v->name);
 }
 
+/* -h is --help of every verb, unless the verb uses the letter itself. */
 static const struct option *find_letter(const struct verb *v, char letter)
 {
-	for (size_t i = 0; i < v->noptions; i++)
+	const struct option *help = NULL;
+
+	for (size_t i = 0; i < v->noptions; i++) {
 		if (v->options[i].letter == letter)
 			return &v->options[i];
-	return NULL;
+		if (letter == 'h' && strcmp(v->options[i].name, "help") == 0)
+			help = &v->options[i];
+	}
+	return help;
 }
 
 static int take_letters(struct parse *p, const char *word, struct err *e)
@@ -158,9 +175,9 @@ const char *options_find(const struct verb *v, int argc, char **argv, const char
 {
 	const char *found = NULL;
 
-	for (int i = 0; i < argc && strncmp(argv[i], "--", 2) == 0 && argv[i][2] != '\0'; i++) {
+	for (int i = 0; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
 		const char *value = NULL;
-		const struct option *o = find(v, argv[i], &value);
+		const struct option *o = argv[i][1] == '-' ? find(v, argv[i], &value) : NULL;
 
 		if (o == NULL || o->kind == OPTION_FLAG)
 			continue;

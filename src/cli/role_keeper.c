@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "clock.h"
+#include "host_watch.h"
 #include "own.h"
 #include "rootless.h"
 #include "supervisor.h"
@@ -55,8 +56,10 @@ uint64_t role_keeper_look(struct supervisor *v, struct worker *w)
 {
 	struct err e;
 
-	if (w->slot != 0 || !lacks_userns(v))
+	if (w->slot != 0)
 		return UINT64_MAX;
+	if (!lacks_userns(v))
+		return host_watch_look(v);
 	IGNORED(rootless_open(w->child.pid, false, &v->s->userns, &e), "asked again soon");
 	return v->s->userns >= 0 ? clock_now_ns() : clock_now_ns() + USERNS_LOOK_MS * CLOCK_MS;
 }

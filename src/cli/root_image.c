@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "cache_dir.h"
@@ -21,22 +22,28 @@
 
 #define FORMAT 1 /* raise it when images are written in another way */
 #define DEPTH_MAX 64
+#define SLACK (64ULL << 20) /* directories, and what is added meanwhile */
 #define EROFS_MAGIC 0xe0f5e1e2U
 #define EROFS_MAGIC_AT 1024
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 
 /* ---- fingerprint */
 
-static void add_stat(uint64_t *hash, const struct stat *st)
+struct print {
+	uint64_t hash, bytes;
+};
+
+static void add_stat(struct print *p, const struct stat *st)
 {
 	const uint64_t parts[] = { st->st_ino, st->st_mode, (uint64_t)st->st_size,
 				   (uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec };
 
-	*hash = fnv_add(*hash, parts, sizeof(parts));
+	p->hash = fnv_add(p->hash, parts, sizeof(parts));
+	p->bytes += 512 + (S_ISREG(st->st_mode) ? ((uint64_t)st->st_size + 4095) / 4096 * 4096 : 0);
 }
 
 /* A file that is replaced, changed or removed changes its own times or those of its directory. */
-static int add_tree(uint64_t *hash, int parent, const char *name, unsigned depth, struct err *e)
+static int add_tree(struct print *p, int parent, const char *name, unsigned depth, struct err *e)
 {
 	int fd = openat(parent, name, DIR_FLAGS | O_CLOEXEC), result = 0;
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
@@ -51,20 +58,20 @@ static int add_tree(uint64_t *hash, int parent, const char *name, unsigned depth
 			continue;
 		if (fstatat(fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue; /* removed meanwhile */
-		add_stat(hash, &st);
-		*hash = fnv_add(*hash, d->d_name, strlen(d->d_name));
+		add_stat(p, &st);
+		p->hash = fnv_add(p->hash, d->d_name, strlen(d->d_name));
 		if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
-			result = add_tree(hash, fd, d->d_name, depth + 1, e);
+			result = add_tree(p, fd, d->d_name, depth + 1, e);
 	}
 	(void)closedir(list);
 	return result;
 }
 
-static int fingerprint(const struct template *t, uint64_t *ret, struct err *e)
+static int fingerprint(const struct template *t, struct print *ret, struct err *e)
 {
-	*ret = FNV_START + FORMAT;
+	*ret = (struct print){ .hash = FNV_START + FORMAT };
 	for (uint32_t i = 0; i < t->nlayers; i++) {
-		*ret = fnv_add(*ret, t->at[i], strlen(t->at[i]));
+		ret->hash = fnv_add(ret->hash, t->at[i], strlen(t->at[i]));
 		if (add_tree(ret, t->fds[i], ".", 0, e) < 0)
 			return -1;
 	}
@@ -85,11 +92,11 @@ static int wait_for_tool(pid_t pid, struct err *e)
 }
 
 /* The layers of the template, "/" first, into the file. */
-static int make_image(const struct template *t, int image, struct err *e)
+static int make_image(const struct template *t, uint64_t max, int image, struct err *e)
 {
 	int fds[CELL_LAYERS_MAX + 1] = { image };
 	char word[32 + CELL_LAYERS_MAX * CELL_PLACE_MAX];
-	int n = snprintf(word, sizeof(word), "--image=%llu", ROOT_IMAGE_MAX);
+	int n = snprintf(word, sizeof(word), "--image=%llu", (unsigned long long)max);
 	pid_t pid;
 
 	for (uint32_t i = 0; i < t->nlayers; i++) {
@@ -117,12 +124,12 @@ static int reopen(int fd, int *ret, struct err *e)
 	return *ret < 0 ? err_sys(e, "open the root image") : 0;
 }
 
-static int make_in(int cache, const struct template *t, int *ret, struct err *e)
+static int make_in(int cache, const struct template *t, uint64_t max, int *ret, struct err *e)
 {
 	*ret = openat(cache, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (*ret < 0)
 		return err_sys(e, "make a file in the cache directory");
-	return make_image(t, *ret, e);
+	return make_image(t, max, *ret, e);
 }
 
 /* ---- where it comes from */
@@ -145,7 +152,8 @@ static void remove_others(int folder, const char *name)
 static int open_kept(const struct template *host, int *ret, struct err *e)
 {
 	char name[32], path[32];
-	uint64_t print;
+	struct statvfs v;
+	struct print print;
 	int folder = -1, made = -1;
 
 	if (cache_dir_open(&folder, e) < 0)
@@ -153,13 +161,19 @@ static int open_kept(const struct template *host, int *ret, struct err *e)
 	OWN_FD cache = folder;
 	if (fingerprint(host, &print, e) < 0)
 		return -1;
-	(void)snprintf(name, sizeof(name), "root-%016" PRIx64, print);
+	(void)snprintf(name, sizeof(name), "root-%016" PRIx64, print.hash);
 	*ret = openat(cache, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (*ret >= 0)
 		return 0;
 	if (errno != ENOENT)
 		return err_sys(e, "open the root image");
-	int result = make_in(cache, host, &made, e);
+	if (fstatvfs(cache, &v) == 0 && print.bytes > v.f_bavail * v.f_frsize)
+		return err_set(e, ERR_LIMIT,
+			       "a root image of this machine has %" PRIu64
+			       " MiB, and there is no room for that in the cache directory; "
+			       "--template DIR may have less",
+			       print.bytes >> 20);
+	int result = make_in(cache, host, print.bytes + SLACK, &made, e);
 	OWN_FD image = made;
 	if (result < 0)
 		return -1;
@@ -178,7 +192,7 @@ static int open_directory(int dir, int *ret, struct err *e)
 	if (cache_dir_open(&folder, e) < 0)
 		return -1;
 	OWN_FD cache = folder;
-	int result = make_in(cache, &t, &made, e);
+	int result = make_in(cache, &t, ROOT_IMAGE_MAX, &made, e);
 	OWN_FD image = made;
 	return result < 0 ? -1 : reopen(image, ret, e);
 }

@@ -8,7 +8,7 @@
 
 #include "template.h"
 
-#define ROOT_IMAGE_MAX (8ULL << 30)
+#define ROOT_IMAGE_MAX (8ULL << 30) /* of a directory; the host has as much as it takes */
 
 /* Opens it for reading; makes it first, if need be. host: of template_open("host"). */
 int root_image_open(const char *from, const struct template *host, int *ret_fd,

@@ -16,6 +16,7 @@
 #include "cell_ops.h"
 #include "clock.h"
 #include "rand.h"
+#include "root_check.h"
 #include "run_private.h"
 
 int run_failed(struct run *r, bool user_fault)
@@ -77,7 +78,7 @@ static int run(struct run *r, struct err *e)
 	if (run_options_uid(&r->o, &r->uid, e) < 0 || run_guest_check(r, e) < 0 ||
 	    run_cell_sources(r, e) < 0 || run_net_check(&r->net, &r->o, &r->outcome.network, e) < 0)
 		return run_failed(r, true);
-	if (run_wait_signals(r, e) < 0 ||
+	if (root_check(e) < 0 || run_wait_signals(r, e) < 0 ||
 	    keeper_client_start(&r->keeper, run_guest_wanted(r), e) < 0)
 		return -1;
 	if (run_net_open(&r->net, &authority, e) < 0)
@@ -161,6 +162,8 @@ int run_main(int argc, char **argv)
 		(void)fprintf(stderr, "cordon: %s\n", e.msg);
 	}
 	code = run_result_exit_code(&r.outcome);
+	if (parsed == 0 && code != 0 && run_result_limit(&r.outcome) != NULL)
+		(void)fprintf(stderr, "cordon: limit reached: %s\n", run_result_limit(&r.outcome));
 	if (result >= 0 && run_result_write(&r.outcome, result, &e) < 0) {
 		(void)fprintf(stderr, "cordon: --result: %s\n", e.msg);
 		code = EXIT_CORDON;

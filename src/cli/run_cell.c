@@ -7,6 +7,7 @@
 
 #include "diff_print.h"
 #include "io.h"
+#include "mount_source.h"
 #include "run_private.h"
 
 #define EARLY_MAX 16384 /* bytes of command line and environment */
@@ -18,6 +19,10 @@ int run_cell_sources(struct run *r, struct err *e)
 		r->sources[i] = open(r->o.mount[i].source, O_PATH | O_CLOEXEC);
 		if (r->sources[i] < 0)
 			return err_sys(e, "--mount: %.120s", r->o.mount[i].source);
+		if (!r->o.mount_unsafe &&
+		    mount_source_check(r->sources[i], r->o.mount[i].writable, &r->o.state_dir, 1,
+				       "--mount-unsafe", e) < 0)
+			return err_wrap(e, "--mount");
 	}
 	return 0;
 }

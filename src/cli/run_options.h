@@ -10,7 +10,7 @@ struct run_options {
 	const char *policy, *net_log, *egress_ca;
 	uint64_t memory, cpus, pids, disk, inodes, nofile, timeout_ms, boot_ms, output_limit;
 	struct option_list env, mounts, allow, deny, allow_private;
-	bool tty, read_only, diff, best_effort, help;
+	bool tty, mount_unsafe, interactive, read_only, diff, best_effort, help;
 	/* from here on: derived */
 	enum cell_profile profile;
 	unsigned limits_asked; /* set of CELL_LIMIT_* named on the command line */

@@ -28,10 +28,11 @@ struct serve {
 	bool root;
 	int lock_fd;
 	int config_fd, setup_fd, cert_fd, key_fd, secrets_fd;
-	int storage_fd;	    /* owned: storage_dir */
-	int cache_fd;	    /* owned: the folder of cordon-cache; -1: there is none */
-	int authority_fd;   /* the node's, that cells trust: read-only */
-	int certificate_fd; /* of it, for cordon-storage: storage/arrange.h */
+	int storage_fd;		  /* owned: storage_dir */
+	int cache_fd;		  /* owned: the folder of cordon-cache; -1: there is none */
+	int authority_fd;	  /* the node's, that cells trust: read-only */
+	struct node_ca authority; /* the same; its descriptor is authority_fd */
+	int certificate_fd;	  /* of it, for cordon-storage: storage/arrange.h */
 	int listeners[SERVE_LISTENERS_MAX];
 	struct cgroups cgroups;
 	struct level_machine levels;

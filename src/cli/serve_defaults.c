@@ -13,6 +13,7 @@
 
 #define SESSION_BYTES (4ULL << 20) /* an idle one takes less than a quarter of it */
 #define SESSIONS_MIN 1000
+#define MIB (1ULL << 20)
 #define TENANT_SESSIONS_MIN 500
 #define KEEPERS_MAX 4 /* with more of them, locks of the kernel are the limit */
 #define EGRESS_MAX 4  /* each has caches of its own, and some MiB */
@@ -28,6 +29,38 @@ static uint64_t count_sessions(void)
 	return n > SESSIONS_MIN ? n : SESSIONS_MIN;
 }
 
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Files of a session are in its memory unless it has a disk, so the two grow together. What is
+ * installed in sessions takes 100 to 400 MB (coding agents from npm) or 500 MB (numpy, scipy,
+ * pandas, matplotlib); small machines keep what they had. These are limits, and nothing is
+ * reserved by them. */
+static void set_sizes(struct config *c)
+{
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (c->memory_default == 0) {
+		memory = memory / 16 & ~(MIB - 1);
+		memory = memory < 512 * MIB ? 512 * MIB : lesser(memory, 2048 * MIB);
+		memory = lesser(memory, c->memory_max);
+		if (c->node_max_memory > 0)
+			memory = lesser(memory, c->node_max_memory);
+		if (c->tenant_max_memory > 0)
+			memory = lesser(memory, c->tenant_max_memory);
+		c->memory_default = memory;
+	}
+	if (c->disk_default == 0) {
+		c->disk_default =
+			c->memory_default / 2 > 256 * MIB ? c->memory_default / 2 : 256 * MIB;
+		c->disk_default = lesser(c->disk_default, c->disk_max);
+		if (c->tenant_max_storage > 0)
+			c->disk_default = lesser(c->disk_default, c->tenant_max_storage);
+	}
+}
+
 /* One process for each `each` processors. */
 static uint64_t by_processors(long each, uint64_t most)
 {
@@ -40,6 +73,7 @@ static uint64_t by_processors(long each, uint64_t most)
 
 void serve_defaults(struct config *c)
 {
+	set_sizes(c);
 	if (c->keepers == 0)
 		c->keepers = by_processors(1, KEEPERS_MAX);
 	if (c->egress_processes == 0) /* cells, cordond and keepers need processors, too */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host_size.h"
 #include "log.h"
 #include "serve.h"
 
@@ -37,6 +38,22 @@ int serve_levels_check(const struct serve *s, struct err *e)
 	return 0;
 }
 
+/* What the root image of the template host takes is known before it is begun. */
+static void look_at_host(struct serve *s)
+{
+	uint64_t bytes = 0, enough = s->config.guest_root_max;
+	struct err e;
+
+	if (host_size(enough, &bytes, &e) < 0)
+		log_warn("the size of the template host is not known", "error=%s", e.msg);
+	s->setup.host_bytes = bytes > enough ? bytes : 0;
+	if (bytes > enough)
+		log_info("the template host is large", "mib=%llu note=%s",
+			 (unsigned long long)(bytes >> 20),
+			 "its first session at level microvm takes long, and so much of "
+			 "storage_dir");
+}
+
 int serve_levels(struct serve *s, struct err *e)
 {
 	const struct cell_level *l;
@@ -56,6 +73,8 @@ int serve_levels(struct serve *s, struct err *e)
 		log_info("level", "name=%s possible=%u why=%s note=%s", l->name, state->is_possible,
 			 state->why, state->note);
 	}
+	if (s->levels.states[CELL_MICROVM].is_possible)
+		look_at_host(s);
 	s->setup.use_kvm = s->levels.use_kvm;
 	memcpy(s->setup.guest_key, s->levels.guest_key, sizeof(s->setup.guest_key));
 	memcpy(s->setup.guest_origin, s->levels.guest_origin, sizeof(s->setup.guest_origin));

@@ -21,6 +21,8 @@
 #include "cgroups_group.h"
 #include "io.h"
 #include "log.h"
+#include "mount_source.h"
+#include "root_check.h"
 #include "nofile.h"
 #include "rootless.h"
 #include "serve.h"
@@ -203,14 +205,13 @@ static int keep_certificate(struct serve *s, const struct node_ca *a, struct err
 static int open_host(struct serve *s, struct err *e)
 {
 	struct serve_host *t = &s->setup.host;
-	struct node_ca authority;
 
-	if (authority_make(&authority, e) < 0)
+	if (authority_make(&s->authority, e) < 0)
 		return err_wrap(e, "the authority that cells trust");
-	s->authority_fd = authority.fd;
-	if (keep_certificate(s, &authority, e) < 0)
+	s->authority_fd = s->authority.fd;
+	if (keep_certificate(s, &s->authority, e) < 0)
 		return -1;
-	if (template_open("host", &authority, &s->template, e) < 0)
+	if (template_open("host", &s->authority, &s->template, e) < 0)
 		return err_wrap(e, "template");
 	t->nlayers = s->template.nlayers;
 	memcpy(t->at, s->template.at, sizeof(t->at));
@@ -286,12 +287,21 @@ static int open_storage_dir(struct serve *s, struct err *e)
 
 static int open_mount_roots(struct serve *s, struct err *e)
 {
+	const char *const own[] = { s->config.state_dir, s->config.run_dir, s->config.storage_dir,
+				    s->config.template_dir };
+
 	for (size_t i = 0; i < s->config.nmount_roots; i++) {
 		const struct config_root *r = &s->config.mount_roots[i];
 		int fd = open(r->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 		if (fd < 0)
 			return err_sys(e, "mount_roots: open %s", r->path);
+		if (!s->config.mount_unsafe_roots &&
+		    mount_source_check(fd, r->writable, own, COUNT(own), "mount_unsafe_roots = yes",
+				       e) < 0) {
+			fd_close(fd);
+			return err_wrap(e, "mount_roots");
+		}
 		if (add_root(s, fd, KEEPER_ROOT_READ | (r->writable ? KEEPER_ROOT_WRITE : 0),
 			     &s->setup.roots[i].root, e) < 0)
 			return -1;
@@ -424,7 +434,8 @@ int serve_prepare(struct serve *s, struct err *e)
 	(void)umask(022);
 	raise_nofile(s);
 	serve_defaults(&s->config);
-	if (find_users(s, e) < 0 || make_folder(s, "state_dir", s->config.state_dir, e) < 0 ||
+	if (root_check(e) < 0 || find_users(s, e) < 0 ||
+	    make_folder(s, "state_dir", s->config.state_dir, e) < 0 ||
 	    make_folder(s, "run_dir", s->config.run_dir, e) < 0 ||
 	    (s->root && (serve_folder_check(s, "state_dir", s->config.state_dir, e) < 0 ||
 			 serve_folder_check(s, "run_dir", s->config.run_dir, e) < 0)) ||

@@ -96,6 +96,10 @@ struct supervisor {
 	struct worker *daemon; /* workers[0] */
 	int signals;	       /* owned */
 	bool ending, upgrading, ready;
+	struct {
+		uint64_t stamp, seen, look_ns; /* of the present template, and at the last look */
+		bool tell;		       /* cordond, of a new one */
+	} host;				       /* host_watch.c */
 	bool failed;	   /* a program could not start at all: the server ends */
 	bool daemon_ended; /* while ending: the others are next */
 	uint64_t end_ns;

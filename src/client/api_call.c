@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "member.h"
 
@@ -52,6 +53,11 @@ int api_call_refused(struct api_call *a, struct err *e)
 			       a->status);
 	if (a->status == 401 && a->nheaders == 0)
 		return err_set(e, ERR_DENIED, API_CALL_NO_KEY);
+	if (a->status == 401)
+		return err_set(e, ERR_DENIED,
+			       "the server refuses the API key of %.120s; CORDON_API_KEY or "
+			       "--key-file gives another (%.40s, request %.40s)",
+			       server_address_key_place(), a->code, request);
 	return err_set(e, a->status == 404 ? ERR_NOT_FOUND : ERR_SYSTEM,
 		       "%.150s (%.40s, request %.40s)", message, a->code, request);
 }
@@ -61,6 +67,15 @@ void api_call_explain(struct err *e)
 	static const char begin[] = "cannot connect to ";
 	char why[128];
 
+	if (strstr(e->msg, "certificate") != NULL) {
+		(void)snprintf(why, sizeof(why), "%.120s", e->msg);
+		IGNORED(err_set(e, e->code,
+				"%s: --ca-file or SSL_CERT_FILE names the certificates to trust "
+				"(with tls_local: tls/ca.pem in the server's state folder)",
+				why),
+			"it failed before");
+		return;
+	}
 	if (strncmp(e->msg, begin, sizeof(begin) - 1) != 0)
 		return;
 	(void)snprintf(why, sizeof(why), "%.120s", e->msg);
@@ -89,6 +104,13 @@ int api_call_send(struct api_call *a, struct client_request *r, const struct tar
 	return a->status < 200 || a->status > 299 ? api_call_refused(a, e) : 0;
 }
 
+/* For a person who waits: once for each request, and on a terminal only. */
+static void tell_slow(void)
+{
+	if (isatty(STDERR_FILENO))
+		(void)fputs("cordon: waiting for the server...\n", stderr);
+}
+
 int api_call_json(struct api_call *a, const char *method, const struct target *t,
 		  const json_t *body, json_t **ret, struct err *e)
 {
@@ -97,6 +119,7 @@ int api_call_json(struct api_call *a, const char *method, const struct target *t
 	OWN_MEM char *text = NULL;
 	json_error_t wrong;
 	size_t len = 0;
+	int result;
 
 	if (ret != NULL)
 		*ret = NULL;
@@ -108,8 +131,12 @@ int api_call_json(struct api_call *a, const char *method, const struct target *t
 		r.body = sent;
 		r.body_len = strlen(sent);
 	}
-	if (api_call_send(a, &r, t, e) < 0 ||
-	    client_read_all(a->client, API_CALL_ANSWER_MAX, &text, &len, e) < 0)
+	client_on_slow(a->client, tell_slow);
+	result = api_call_send(a, &r, t, e);
+	if (result == 0)
+		result = client_read_all(a->client, API_CALL_ANSWER_MAX, &text, &len, e);
+	client_on_slow(a->client, NULL);
+	if (result < 0)
 		return -1;
 	if (ret == NULL || len == 0)
 		return 0;

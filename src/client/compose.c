@@ -344,6 +344,33 @@ static json_t *one_secret(const char *text, struct err *e)
 	return NULL;
 }
 
+int compose_port(const char *text, json_int_t *ret, struct err *e)
+{
+	uint64_t port;
+
+	if (units_count(text, 1, UINT16_MAX, &port, e) < 0)
+		return err_set(e, ERR_INVALID, "'%.20s' is not a port from 1 to %d", text,
+			       UINT16_MAX);
+	*ret = (json_int_t)port;
+	return 0;
+}
+
+int compose_ports(json_t *body, const char *member, const struct option_list *list, struct err *e)
+{
+	json_t *ports = json_array();
+	json_int_t port;
+
+	if (put(body, member, ports, e) < 0)
+		return -1;
+	for (size_t i = 0; i < list->n; i++) {
+		if (compose_port(list->items[i], &port, e) < 0)
+			return err_wrap(e, "--port");
+		if (json_array_append_new(ports, json_integer(port)) < 0)
+			return err_set(e, ERR_SYSTEM, "out of memory");
+	}
+	return 0;
+}
+
 int compose_secrets(json_t *body, const char *member, const struct option_list *list, struct err *e)
 {
 	json_t *all;

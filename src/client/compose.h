@@ -32,6 +32,10 @@ int compose_volumes(json_t *body, const char *member, const struct option_list *
 		    struct err *e) MUST_USE;
 int compose_mounts(json_t *body, const char *member, const struct option_list *list,
 		   struct err *e) MUST_USE;
+/* A port, from 1 to 65535. */
+int compose_port(const char *text, json_int_t *ret, struct err *e) MUST_USE;
+int compose_ports(json_t *body, const char *member, const struct option_list *list,
+		  struct err *e) MUST_USE;
 /* NAME[=WAY[:WHERE]] of secrets. */
 int compose_secrets(json_t *body, const char *member, const struct option_list *list,
 		    struct err *e) MUST_USE;

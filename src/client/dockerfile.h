@@ -12,7 +12,7 @@
 #include "err.h"
 
 #define DOCKERFILE_MAX ((size_t)1 << 20)
-#define DOCKERFILE_STEPS_MAX 256
+#define DOCKERFILE_STEPS_MAX 252 /* with those that template_build.c adds a recipe has 256 */
 #define DOCKERFILE_ARGS_MAX 64
 #define DOCKERFILE_STAGES_MAX 16
 
@@ -41,3 +41,7 @@ struct dockerfile {
 int dockerfile_read(const char *text, size_t len, const char *const *build_args, size_t nargs,
 		    struct dockerfile *ret, struct err *e) MUST_USE;
 void dockerfile_release(struct dockerfile *d);
+/* Does the stage, or one that it begins with, have an instruction of this type? */
+bool dockerfile_has(const struct dockerfile *d, const char *type);
+/* The stage that it begins with in the end, which has an image or a template in its FROM. */
+const struct dockerfile *dockerfile_first(const struct dockerfile *d);

@@ -25,6 +25,22 @@ int dockerfile_stage_begin(struct dockerfile *d, struct err *e)
 	return d->steps == NULL ? err_sys(e, "allocate") : 0;
 }
 
+const struct dockerfile *dockerfile_first(const struct dockerfile *d)
+{
+	while (d->from_stage != NULL)
+		d = d->from_stage;
+	return d;
+}
+
+bool dockerfile_has(const struct dockerfile *d, const char *type)
+{
+	for (; d != NULL; d = d->from_stage)
+		for (unsigned i = 0; i < d->nsteps; i++)
+			if (strcmp(d->steps[i].type, type) == 0)
+				return true;
+	return false;
+}
+
 void dockerfile_release(struct dockerfile *d)
 {
 	if (d->before != NULL)

@@ -12,6 +12,13 @@
 
 #define CODE_MAX (16U << 20)
 #define EXIT_NOT_FOUND 127
+#define DENIED_SHOWN 3 /* hosts */
+
+/* The server's default is to keep a hash; a person who types commands wants to find them again. */
+static int add_record(json_t *body, const struct exec_options *o, struct err *e)
+{
+	return compose_text(body, "record", "--record", o->record == NULL ? "text" : o->record, e);
+}
 
 static int add_tty(json_t *body, struct err *e)
 {
@@ -33,7 +40,8 @@ static int fill_code(json_t *body, const struct exec_options *o, const struct ex
 	    compose_text(body, "cwd", "--cwd", o->cwd, e) < 0 ||
 	    compose_pairs(body, "env", "--env", &o->env, e) < 0 ||
 	    compose_time(body, "timeout", o->timeout_ms, e) < 0 ||
-	    compose_number(body, "output_limit", o->output_limit, e) < 0)
+	    compose_number(body, "output_limit", o->output_limit, e) < 0 ||
+	    add_record(body, o, e) < 0)
 		return -1;
 	if (c->background && json_object_set_new(body, "background", json_true()) < 0)
 		return err_set(e, ERR_SYSTEM, "out of memory");
@@ -95,7 +103,7 @@ static int fill(json_t *body, const struct exec_options *o, const struct exec_co
 	    compose_secrets(body, "secrets", &o->secrets, e) < 0 ||
 	    compose_time(body, "timeout", o->timeout_ms, e) < 0 ||
 	    compose_number(body, "output_limit", o->output_limit, e) < 0 ||
-	    (o->tty && add_tty(body, e) < 0))
+	    add_record(body, o, e) < 0 || (o->tty && add_tty(body, e) < 0))
 		return -1;
 	if ((c->input && json_object_set_new(body, "stdin_stream", json_true()) < 0) ||
 	    (c->background && json_object_set_new(body, "background", json_true()) < 0))
@@ -145,6 +153,25 @@ int exec_with_results(struct api_call *a, json_t **execution, struct err *e)
 	return 0;
 }
 
+/* The network is closed by default, and programs say that in many ways, or not at all. */
+static void say_denied(const json_t *execution)
+{
+	const json_t *denied = member_group(execution, "denied");
+	size_t n = json_array_size(denied), shown = n < DENIED_SHOWN ? n : DENIED_SHOWN;
+
+	if (n == 0)
+		return;
+	(void)fprintf(stderr, "cordon: the network policy refused %zu host%s (", n,
+		      n == 1 ? "" : "s");
+	for (size_t i = 0; i < shown; i++) {
+		(void)fputs(i == 0 ? "" : ", ", stderr);
+		show_text(member_text(json_array_get(denied, i), "name", "?"), stderr);
+	}
+	(void)fputs(n > shown ? ", ...): cordon net " : "): cordon net ", stderr);
+	show_text(member_text(execution, "session_id", "ID"), stderr);
+	(void)fputs("; to allow hosts: --allow HOST, or presets: --policy npm\n", stderr);
+}
+
 int exec_exit_code(const json_t *execution, const char *program)
 {
 	const json_t *error = member_group(execution, "error");
@@ -160,10 +187,12 @@ int exec_exit_code(const json_t *execution, const char *program)
 		}
 		show_text(message, stderr);
 		(void)fputc('\n', stderr);
-	} else if (limit != NULL && strcmp(limit, "killed") != 0 && code != 0) {
+	} else if (limit != NULL && strcmp(limit, "killed") != 0 &&
+		   (code != 0 || strcmp(limit, "output") != 0)) {
 		(void)fputs("cordon: limit reached: ", stderr);
 		show_text(limit, stderr);
-		(void)fputc('\n', stderr);
+		(void)fputs(code == 0 ? ", although the command ended with 0\n" : "\n", stderr);
 	}
+	say_denied(execution);
 	return code > 255 ? ARGS_FAILED : (int)code;
 }

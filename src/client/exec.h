@@ -9,7 +9,7 @@
 
 /* A member named exec of the verb's own struct. */
 struct exec_options {
-	const char *user, *cwd;
+	const char *user, *cwd, *record;
 	uint64_t timeout_ms, output_limit;
 	struct option_list env, secrets;
 	bool tty;
@@ -34,6 +34,8 @@ struct exec_options {
 	  "with --lang: whose variables the code has (default: one for each language)" }, \
 	{ "save-dir", "DIR", OPTION_TEXT, offsetof(type, exec.save_dir), 0, 0, \
 	  "with --lang: saves images and documents of results as DIR/result-N.png and so on" }, \
+	{ "record", "WHAT", OPTION_TEXT, offsetof(type, exec.record), 0, 0, \
+	  "text: the server keeps the command for cordon ls (default); hash: only its hash" }, \
 	{ "output-limit", "SIZE", OPTION_BYTES, offsetof(type, exec.output_limit), 1, \
 	  (uint64_t)INT64_MAX, "bytes of output that are kept and passed on" }
 /* clang-format on */

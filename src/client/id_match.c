@@ -85,6 +85,32 @@ int id_match_session(struct api_call *a, const char *word, char ret_id[ID_MATCH_
 	return -1;
 }
 
+/* Of two that were started in the same millisecond the one further down the list counts. */
+static int find_last(struct api_call *a, const char *session, char ret_id[ID_MATCH_ID_MAX],
+		     struct err *e)
+{
+	OWN_JSON *list = NULL;
+	const char *id = NULL;
+	int64_t last = INT64_MIN;
+	struct target t;
+
+	id_match_target(&t, session, "executions");
+	if (api_call_pages(a, &t, "executions", NULL, LIST_MAX, &list, e) < 0)
+		return -1;
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *x = json_array_get(list, i);
+		int64_t at = member_time(x, "started_at");
+
+		if (at >= last) {
+			id = member_text(x, "id", "");
+			last = at;
+		}
+	}
+	if (id == NULL)
+		return err_set(e, ERR_NOT_FOUND, "session %s has run no command", session);
+	return take(id, ret_id, e);
+}
+
 int id_match_execution(struct api_call *a, const char *session, const char *word,
 		       char ret_id[ID_MATCH_ID_MAX], struct err *e)
 {
@@ -92,6 +118,8 @@ int id_match_execution(struct api_call *a, const char *session, const char *word
 	struct err unknown = { 0 };
 	int found;
 
+	if (word == NULL)
+		return find_last(a, session, ret_id, e);
 	if (take(word, ret_id, e) < 0)
 		return -1;
 	id_match_execution_target(&t, session, word, NULL);

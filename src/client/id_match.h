@@ -9,6 +9,7 @@
  * does. Fails with the server's "not found", or names what the word could mean. */
 int id_match_session(struct api_call *a, const char *word, char ret_id[ID_MATCH_ID_MAX],
 		     struct err *e) MUST_USE;
+/* word NULL: the execution that was started last. */
 int id_match_execution(struct api_call *a, const char *session, const char *word,
 		       char ret_id[ID_MATCH_ID_MAX], struct err *e) MUST_USE;
 

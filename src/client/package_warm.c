@@ -145,7 +145,8 @@ static int print_result(struct api_call *a, const char *session, struct err *e)
 			hits += strcmp(member_text(row, "cache", ""), "hit") == 0;
 			continue;
 		}
-		(void)printf("%s ", member_text(row, "result", "?"));
+		show_text(member_text(row, "result", "?"), stdout);
+		(void)putchar(' ');
 		show_text(member_text(row, "name", "?"), stdout);
 		(void)putchar(' ');
 		show_text(member_text(row, "version", "-"), stdout);

@@ -13,6 +13,7 @@
 #include "purl.h"
 #include "sha256.h"
 
+#define CLAIM_MAX 512 /* a name and a version */
 #define UUID_TEXT 37
 #define TIME_TEXT 32
 
@@ -74,12 +75,28 @@ static void purl_of(const json_t *row, char ret[PURL_MAX])
 	purl_write(eco, member_text(row, "name", ""), member_text(row, "version", ""), ret);
 }
 
-/* The name of a package whose name the URL did not tell is its file's. */
+/* A file of any host: what it is called is only a claim. */
+static bool is_direct(const json_t *row)
+{
+	return member_text(row, "registry", "")[0] == '\0';
+}
+
+/* The name of a package whose name the URL did not tell, or that is no registry's, is its file's.
+ */
 static const char *name_of(const json_t *row)
 {
-	const char *name = member_text(row, "name", "");
+	const char *name = member_text(row, "name", ""), *file = member_text(row, "file", "");
 
-	return name[0] != '\0' ? name : member_text(row, "file", "");
+	return name[0] == '\0' || (is_direct(row) && file[0] != '\0') ? file : name;
+}
+
+/* "requests 2.0" */
+static void write_claim(const json_t *row, char *ret, size_t cap)
+{
+	const char *version = member_text(row, "version", "");
+
+	(void)snprintf(ret, cap, "%s%s%s", member_text(row, "name", ""),
+		       version[0] != '\0' ? " " : "", version);
 }
 
 /* The same session has the same identifier each time. */
@@ -113,7 +130,15 @@ static const char *const details[] = { "ecosystem",   "registry", "file",	  "siz
 static json_t *properties_of(const json_t *row)
 {
 	json_t *list = json_array();
+	char claim[CLAIM_MAX];
 
+	write_claim(row, claim, sizeof(claim));
+	if (is_direct(row))
+		(void)json_array_append_new(
+			list, json_pack("{s:s,s:s}", "name", "cordon:direct", "value", "true"));
+	if (is_direct(row) && claim[0] != '\0')
+		(void)json_array_append_new(
+			list, json_pack("{s:s,s:s}", "name", "cordon:claims", "value", claim));
 	for (size_t i = 0; i < COUNT(details); i++) {
 		const json_t *value = json_object_get(row, details[i]);
 		char name[48], text[32] = "";
@@ -180,11 +205,15 @@ static json_t *component_of(const json_t *row)
 	json_t *c;
 
 	purl_of(row, purl);
-	(void)snprintf(ref, sizeof(ref), "%s#%llu", purl,
+	(void)snprintf(ref, sizeof(ref), "%s#%llu", is_direct(row) ? "direct" : purl,
 		       (unsigned long long)member_number(row, "seq", 0));
-	c = json_pack("{s:s,s:s,s:s,s:s,s:s,s:o}", "type", "library", "bom-ref", ref, "name",
-		      name_of(row), "version", member_text(row, "version", ""), "purl", purl,
-		      "properties", properties_of(row));
+	c = json_pack("{s:s,s:s,s:s,s:o}", "type", is_direct(row) ? "file" : "library", "bom-ref",
+		      ref, "name", name_of(row), "properties", properties_of(row));
+	if (c != NULL && !is_direct(row)) {
+		(void)json_object_set_new(c, "version",
+					  json_string(member_text(row, "version", "")));
+		(void)json_object_set_new(c, "purl", json_string(purl));
+	}
 	if (c != NULL)
 		add_files(c, row, ref);
 	return c;
@@ -215,22 +244,34 @@ static json_t *make_cyclonedx(const char *session, const json_t *packages)
 static json_t *spdx_package(const json_t *row, const char *id, const char *file,
 			    const char *checksum)
 {
-	char purl[PURL_MAX], comment[1024];
+	char purl[PURL_MAX], claim[CLAIM_MAX], comment[1024];
 	const char *hex, *none = "NOASSERTION";
 	int at = digest_of(checksum, &hex);
 	json_t *p;
 
 	purl_of(row, purl);
-	(void)snprintf(comment, sizeof(comment), "registry %s, released at %s, install code %s",
-		       member_text(row, "registry", "none"),
-		       member_text(row, "released_at", "unknown"),
-		       member_text(row, "install_code", "unknown"));
-	p = json_pack("{s:s,s:s,s:s,s:s,s:b,s:s,s:s,s:s,s:s,s:[{s:s,s:s,s:s}]}", "SPDXID", id,
-		      "name", name_of(row), "versionInfo", member_text(row, "version", ""),
+	write_claim(row, claim, sizeof(claim));
+	if (is_direct(row))
+		(void)snprintf(comment, sizeof(comment),
+			       "direct: a file of no registry, which claims to be %s",
+			       claim[0] != '\0' ? claim : "nothing");
+	else
+		(void)snprintf(comment, sizeof(comment),
+			       "registry %s, released at %s, install code %s",
+			       member_text(row, "registry", "none"),
+			       member_text(row, "released_at", "unknown"),
+			       member_text(row, "install_code", "unknown"));
+	p = json_pack("{s:s,s:s,s:s,s:b,s:s,s:s,s:s,s:s}", "SPDXID", id, "name", name_of(row),
 		      "downloadLocation", none, "filesAnalyzed", 0, "licenseConcluded", none,
-		      "licenseDeclared", none, "copyrightText", none, "comment", comment,
-		      "externalRefs", "referenceCategory", "PACKAGE-MANAGER", "referenceType",
-		      "purl", "referenceLocator", purl);
+		      "licenseDeclared", none, "copyrightText", none, "comment", comment);
+	if (p != NULL && !is_direct(row)) {
+		(void)json_object_set_new(p, "versionInfo",
+					  json_string(member_text(row, "version", "")));
+		(void)json_object_set_new(p, "externalRefs",
+					  json_pack("[{s:s,s:s,s:s}]", "referenceCategory",
+						    "PACKAGE-MANAGER", "referenceType", "purl",
+						    "referenceLocator", purl));
+	}
 	if (p != NULL && file[0] != '\0')
 		(void)json_object_set_new(p, "packageFileName", json_string(file));
 	if (p != NULL && at >= 0)

@@ -18,6 +18,13 @@ const char *server_address(const struct args_common *o)
 	return set != NULL && *set != '\0' ? set : DEFAULT_SERVER;
 }
 
+static char key_place[PATH_MAX];
+
+const char *server_address_key_place(void)
+{
+	return key_place;
+}
+
 /* It becomes a header: letters, digits and '_' keep it one, and keep mistakes (a certificate, a
  * file with several lines) from being sent anywhere. */
 static int check(const char *from, char *key, struct err *e)
@@ -29,6 +36,7 @@ static int check(const char *from, char *key, struct err *e)
 	n = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.");
 	if (n == 0 || key[n] != '\0')
 		return err_set(e, ERR_INVALID, "%.120s: does not contain an API key", from);
+	(void)snprintf(key_place, sizeof(key_place), "%s", from);
 	return 0;
 }
 

@@ -25,8 +25,10 @@ void show_json(const json_t *j, bool indented, FILE *to)
 /* Puts the value behind what is in ret, which has room for cap bytes. */
 static void add_value(const json_t *value, const char *key, char *ret, size_t cap)
 {
-	OWN_MEM char *other =
-		json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+	OWN_MEM char *other = json_is_string(value)
+				      ? NULL
+				      : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT |
+								  JSON_REAL_PRECISION(6));
 	const char *text = json_is_string(value) ? json_string_value(value) : other;
 	size_t at = strlen(ret);
 

@@ -55,6 +55,6 @@ int subverb_run(const struct verb *v, const struct subverb *table, size_t n, int
 		return args_fail(&e);
 	if (found->run_two != NULL ? found->run_two(fields, &a, words.at[1], words.at[2], &e) < 0
 				   : found->run(fields, &a, words.at[1], &e) < 0)
-		return args_fail(&e);
+		return found->reads_files ? args_fail(&e) : args_refused(v, &e);
 	return ARGS_OK;
 }

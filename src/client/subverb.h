@@ -12,6 +12,9 @@ struct subverb {
 	/* In place of run: two words follow. */
 	int (*run_two)(const void *fields, struct api_call *a, const char *one, const char *two,
 		       struct err *e);
+	/* ERR_INVALID is about files that it reads; of others it is a wrong value of an option. No
+	 * error of the server is ERR_INVALID. */
+	bool reads_files;
 };
 
 /* Reads the command line, connects to the server and runs the row that it names. fields begins with

@@ -101,11 +101,44 @@ static int add_step(struct api_call *a, const struct template_build *b, struct b
 	return json_array_append_new(steps, step) < 0 ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
 }
 
+static bool is_template(const char *from)
+{
+	return strncmp(from, FROM_TEMPLATE, strlen(FROM_TEMPLATE)) == 0;
+}
+
+static int add_state(json_t *steps, const char *type, const char *value, struct err *e)
+{
+	return json_array_append_new(steps,
+				     json_pack("{s:s, s:[s]}", "type", type, "args", value)) < 0
+		       ? err_set(e, ERR_SYSTEM, "out of memory")
+		       : 0;
+}
+
+/* As in Docker and in E2B's SDK: an image begins as root in /, and its sessions are the user's, in
+ * its home, unless the file says otherwise. A template has a user and a directory. */
+static int add_steps(struct api_call *a, const struct template_build *b, struct build_context *c,
+		     const struct dockerfile *d, const char *build, json_t *steps, struct err *e)
+{
+	bool of_image = !is_template(dockerfile_first(d)->from);
+
+	if (of_image && d->from_stage == NULL &&
+	    (add_state(steps, "USER", "root", e) < 0 || add_state(steps, "WORKDIR", "/", e) < 0))
+		return -1;
+	for (unsigned i = 0; i < d->nsteps; i++)
+		if (add_step(a, b, c, build, &d->steps[i], steps, e) < 0)
+			return -1;
+	if (!of_image || b->is_stage)
+		return 0;
+	if (!dockerfile_has(d, "USER") && add_state(steps, "USER", "user", e) < 0)
+		return -1;
+	return dockerfile_has(d, "WORKDIR") ? 0 : add_state(steps, "WORKDIR", "/home/user", e);
+}
+
 static json_t *make_recipe(struct api_call *a, const struct template_build *b,
 			   struct build_context *c, const struct dockerfile *d, const char *build,
 			   struct err *e)
 {
-	bool own = strncmp(d->from, FROM_TEMPLATE, strlen(FROM_TEMPLATE)) == 0;
+	bool own = is_template(d->from);
 	const char *from = d->from + (own ? strlen(FROM_TEMPLATE) : 0);
 	char stage[NAME_TEXT_MAX];
 	json_t *recipe, *steps;
@@ -123,11 +156,10 @@ static json_t *make_recipe(struct api_call *a, const struct template_build *b,
 		IGNORED(err_set(e, ERR_INVALID, "Dockerfile: FROM is not UTF-8"), "NULL");
 		return NULL;
 	}
-	for (unsigned i = 0; i < d->nsteps; i++)
-		if (add_step(a, b, c, build, &d->steps[i], steps, e) < 0) {
-			json_decref(recipe);
-			return NULL;
-		}
+	if (add_steps(a, b, c, d, build, steps, e) < 0) {
+		json_decref(recipe);
+		return NULL;
+	}
 	if (d->start != NULL && !b->no_start)
 		IGNORED(json_object_set_new(recipe, "startCmd", json_string(d->start)), "UTF-8");
 	/* Without one the server would wait twenty seconds, as E2B does. */

@@ -10,7 +10,7 @@ struct fields {
 	struct args_common common;
 	struct create_options make;
 	const char *timeout, *idle_timeout, *on_timeout, *on_idle, *mcp;
-	struct option_list env, writable, exportable, secrets;
+	struct option_list env, writable, exportable, secrets, ports;
 	bool keep_diff;
 };
 
@@ -23,6 +23,8 @@ static const struct option options[] = {
 	  "sets a variable for every command of the session" },
 	{ "secret", "NAME[=WAY]", OPTION_LIST, FIELD(secrets), 0, 0,
 	  "provides a secret as broker:VAR, env:VAR, file:NAME or socket:PROGRAM" },
+	{ "port", "PORT", OPTION_LIST, FIELD(ports), 0, 0,
+	  "opens a port for clients without a key; its URL: cordon port, or --json" },
 	{ "keep-diff", NULL, OPTION_FLAG, FIELD(keep_diff), 0, 0,
 	  "keeps the list of changed files when the session ends, for cordon diff" },
 	{ "timeout", "TIME", OPTION_TEXT, FIELD(timeout), 0, 0,
@@ -88,7 +90,8 @@ static json_t *compose(const struct fields *f, struct err *e)
 	    compose_text(body, "on_timeout", "--on-timeout", f->on_timeout, e) < 0 ||
 	    compose_text(body, "on_idle", "--on-idle", f->on_idle, e) < 0 ||
 	    add_rules(body, f, e) < 0 || add_mcp(body, f->mcp, e) < 0 ||
-	    compose_secrets(body, "secrets", &f->secrets, e) < 0)
+	    compose_secrets(body, "secrets", &f->secrets, e) < 0 ||
+	    (f->ports.n > 0 && compose_ports(body, "ports", &f->ports, e) < 0))
 		return NULL;
 	if (f->keep_diff && json_object_set_new(body, "keep_diff", json_true()) < 0) {
 		(void)err_set(e, ERR_SYSTEM, "out of memory");

@@ -36,11 +36,17 @@ static const struct option attach_options[] = {
 };
 /* clang-format on */
 
+/* Where the client was attached to; for `cordon attach`. */
+static char attached_session[ID_MATCH_ID_MAX], attached_execution[ID_MATCH_ID_MAX];
+
 /* Prints the result with --json. execution is NULL if the client detached. */
 static int finish(const struct fields *f, const json_t *execution, const char *program)
 {
 	if (execution == NULL) {
-		(void)fputs("cordon: detached; the command is still running\n", stderr);
+		(void)fprintf(stderr,
+			      "cordon: detached; the command is still running: cordon attach %s "
+			      "%s\n",
+			      attached_session, attached_execution);
 		return ARGS_OK;
 	}
 	if (f->common.json)
@@ -53,11 +59,13 @@ static int run_command(const struct fields *f, const char *word, struct exec_com
 {
 	OWN_API_CALL a = { 0 };
 	OWN_JSON *started = NULL;
-	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
+	char *session = attached_session, *id = attached_execution;
 	bool input = f->interactive || f->exec.tty;
-	struct attach_options o = {
-		.session = session, .execution = id, .input = input, .tty = f->exec.tty
-	};
+	struct attach_options o = { .session = session,
+				    .execution = id,
+				    .input = input,
+				    .tty = f->exec.tty,
+				    .may_detach = f->exec.tty };
 
 	struct code_results results;
 	int code;
@@ -83,6 +91,20 @@ static int run_command(const struct fields *f, const char *word, struct exec_com
 	return 0;
 }
 
+/* Options are taken after SESSION, too: no command begins with a dash. */
+static int read_more_options(struct fields *f, char **words, size_t n, size_t *at)
+{
+	char **rest = NULL;
+	size_t left = 0;
+	int code;
+
+	if (n < 2 || words[1][0] != '-')
+		return ARGS_GO;
+	code = args_read_command(&verb_exec, (int)n - 1, words + 1, f, &rest, &left);
+	*at = n - left;
+	return code;
+}
+
 static int run_exec(int argc, char **argv)
 {
 	static struct fields f;
@@ -95,8 +117,9 @@ static int run_exec(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	if (n > 1 && strcmp(words[1], "--") == 0)
-		at = 2;
+	code = read_more_options(&f, words, n, &at);
+	if (code != ARGS_GO)
+		return code;
 	if (n <= at)
 		return args_wrong(&verb_exec, "a session and a command are needed");
 	command = (struct exec_command){ .argv = words + at, .argc = n - at };
@@ -123,7 +146,8 @@ const struct verb verb_exec = {
 	.summary = "Runs a command in a session and passes its output and exit code through.",
 	.text = "Interrupts are sent to the command; the third one ends cordon and leaves the "
 		"command\n"
-		"running. If the server restarts, the command continues, and cordon reconnects.\n"
+		"running. Ctrl-] detaches from a terminal; cordon attach comes back to it.\n"
+		"If the server restarts, the command continues, and cordon reconnects.\n"
 		"With --lang the code is given instead of a command (- reads it from standard "
 		"input): "
 		"exec --lang\n"
@@ -141,13 +165,13 @@ static int attach(const struct fields *f, const struct args_words *words, json_t
 {
 	OWN_API_CALL a = { 0 };
 	OWN_JSON *execution = NULL;
-	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
+	char *session = attached_session, *id = attached_execution;
 	struct attach_options o = { .session = session, .execution = id, .may_detach = true };
 	struct target t;
 
 	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0 ||
 	    id_match_session(&a, words->at[0], session, e) < 0 ||
-	    id_match_execution(&a, session, words->at[1], id, e) < 0)
+	    id_match_execution(&a, session, words->n > 1 ? words->at[1] : NULL, id, e) < 0)
 		return -1;
 	id_match_execution_target(&t, session, id, NULL);
 	if (api_call_json(&a, "GET", &t, NULL, &execution, e) < 0)
@@ -163,7 +187,7 @@ static int run_attach(int argc, char **argv)
 	static struct args_words words;
 	OWN_JSON *execution = NULL;
 	struct err e = { 0 };
-	int code = args_read(&verb_attach, argc, argv, &f, &words, 2, 2);
+	int code = args_read(&verb_attach, argc, argv, &f, &words, 1, 2);
 
 	if (code != ARGS_GO)
 		return code;
@@ -174,11 +198,11 @@ static int run_attach(int argc, char **argv)
 
 const struct verb verb_attach = {
 	.name = "attach",
-	.usage = "[options] SESSION EXECUTION",
+	.usage = "[options] SESSION [EXECUTION]",
 	.summary = "Attaches to a running command: its output from the start, and its terminal.",
 	.text = "Several clients may attach to one command, and each may send input. Ctrl-] "
 		"detaches;\n"
-		"the command continues.\n",
+		"the command continues. Without EXECUTION: the last one that was started.\n",
 	.options = attach_options,
 	.noptions = COUNT(attach_options),
 	.run = run_attach,

@@ -5,6 +5,7 @@
 #include "compose.h"
 #include "member.h"
 #include "id_match.h"
+#include "show.h"
 #include "show_json.h"
 #include "verbs.h"
 
@@ -38,8 +39,10 @@ static void print_session(const struct fields *f, const char *id, const json_t *
 {
 	if (f->common.json && session != NULL)
 		show_json(session, true, stdout);
-	else if (!f->common.json)
-		(void)printf("%s\n", id);
+	else if (!f->common.json) {
+		show_text(id, stdout);
+		(void)putchar('\n');
+	}
 }
 
 /* POST or DELETE at one session. action: NULL for the session itself. */
@@ -194,7 +197,7 @@ static int run_timeout(int argc, char **argv)
 	if (compose_time_text(body, "timeout", "the time", words.at[1], &e) < 0 ||
 	    api_call_open(&a, &f.common, API_CALL_ANSWER_MS, &e) < 0 ||
 	    act(&f, &a, words.at[0], "POST", "timeout", body, &e) < 0)
-		return args_fail(&e);
+		return args_refused(&verb_timeout, &e);
 	return ARGS_OK;
 }
 

@@ -146,7 +146,7 @@ static int logs(struct fields *f, const struct args_words *words, struct err *e)
 	if (api_call_open(&a, &f->common, f->follow ? API_CALL_STREAM_MS : API_CALL_ANSWER_MS, e) <
 		    0 ||
 	    id_match_session(&a, words->at[0], session, e) < 0 ||
-	    id_match_execution(&a, session, words->at[1], id, e) < 0)
+	    id_match_execution(&a, session, words->n > 1 ? words->at[1] : NULL, id, e) < 0)
 		return -1;
 	if (!f->follow)
 		return print_all(&a, f, session, id, e);
@@ -159,7 +159,7 @@ static int run(int argc, char **argv)
 	static struct fields f;
 	static struct args_words words;
 	struct err e = { 0 };
-	int code = args_read(&verb_logs, argc, argv, &f, &words, 2, 2);
+	int code = args_read(&verb_logs, argc, argv, &f, &words, 1, 2);
 
 	if (code != ARGS_GO)
 		return code;
@@ -175,11 +175,12 @@ static int run(int argc, char **argv)
 
 const struct verb verb_logs = {
 	.name = "logs",
-	.usage = "[options] SESSION EXECUTION",
+	.usage = "[options] SESSION [EXECUTION]",
 	.summary = "Prints the output of a command, also after its end.",
 	.text = "The command's stderr is printed to stderr; of code, the texts of its results come "
 		"last.\n"
-		"cordon ls SESSION lists executions.\n",
+		"cordon ls SESSION lists executions; without EXECUTION it is the last one that was "
+		"started.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

@@ -63,14 +63,17 @@ static void add_session(struct columns *t, const json_t *s, int64_t now)
 	columns_add(t, "%s", age);
 	columns_add(t, "%s", left);
 	columns_add(t, "%s", member_text(s, "template", "?"));
+	columns_add(t, "%s", member_text(s, "level", "-"));
+	columns_add(t, "%s",
+		    member_bool(s, "persist") ? "persistent" : member_text(s, "storage", "-"));
 	columns_add(t, "%llu", (unsigned long long)member_number(s, "executions_running", 0));
 	columns_add(t, "%s", pairs);
 }
 
 static void print_sessions(const json_t *list)
 {
-	static const char *const heads[] = { "ID",	 "STATE",   "AGE",     "EXPIRES",
-					     "TEMPLATE", "RUNNING", "METADATA" };
+	static const char *const heads[] = { "ID",    "STATE",	 "AGE",	    "EXPIRES", "TEMPLATE",
+					     "LEVEL", "STORAGE", "RUNNING", "METADATA" };
 	OWN_COLUMNS t;
 
 	columns_init(&t, heads, COUNT(heads));

@@ -12,6 +12,7 @@
 #include "verbs.h"
 
 #define TARGET_TEXT_MAX 512
+#define RULE_TEXT_MAX 512
 
 struct fields {
 	struct args_common common;
@@ -27,7 +28,7 @@ static const struct option options[] = {
 	{ "denied", NULL, OPTION_FLAG, offsetof(struct fields, denied), 0, 0,
 	  "only refused attempts" },
 	{ "kind", "KIND", OPTION_TEXT, offsetof(struct fields, kind), 0, 0,
-	  "only dns, connect, request or package" },
+	  "only dns, connect, request, package or datagram" },
 	{ "name", "HOST", OPTION_TEXT, offsetof(struct fields, name), 0, 0,
 	  "only records of this host" },
 	{ "execution", "ID", OPTION_TEXT, offsetof(struct fields, execution), 0, 0,
@@ -92,11 +93,15 @@ static const char *outcome(const json_t *r)
 static void print_rule(const char *rule)
 {
 	const char *member = strstr(rule, " packages.");
+	char text[RULE_TEXT_MAX];
+	size_t n = 0;
 
-	for (; *rule != '\0'; rule++)
-		(void)putchar(rule == member				     ? ':'
-			      : (unsigned char)*rule <= ' ' || *rule == 0x7f ? '_'
-									     : *rule);
+	for (; *rule != '\0' && n < sizeof(text) - 1; rule++)
+		text[n++] = (char)(rule == member				  ? ':'
+				   : (unsigned char)*rule <= ' ' || *rule == 0x7f ? '_'
+										  : *rule);
+	text[n] = '\0';
+	show_text(text, stdout);
 }
 
 /* Time, outcome, kind, method, place, status, bytes, milliseconds, rule, execution, reason: one
@@ -115,10 +120,11 @@ static void print_line(const json_t *r)
 		(void)snprintf(code, sizeof(code), "%llu", (unsigned long long)status);
 	show_text(member_text(r, "time", "-"), stdout);
 	(void)printf(" %-5s %-7s ", outcome(r),
-		     strcmp(kind, "dns") == 0	    ? "dns"
-		     : strcmp(kind, "connect") == 0 ? "connect"
-		     : strcmp(kind, "package") == 0 ? "package"
-						    : "request");
+		     strcmp(kind, "dns") == 0	     ? "dns"
+		     : strcmp(kind, "connect") == 0  ? "connect"
+		     : strcmp(kind, "package") == 0  ? "package"
+		     : strcmp(kind, "datagram") == 0 ? "datagram"
+						     : "request");
 	show_text(member_text(r, "method",
 			      member_text(r, "type",
 					  member_text(member_group(r, "package"), "kind", "-"))),

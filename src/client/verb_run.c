@@ -19,7 +19,8 @@ struct fields {
 	struct args_common common;
 	struct create_options make;
 	struct exec_options exec;
-	bool server; /* selects this verb */
+	bool server;	  /* selects this verb */
+	bool interactive; /* changes nothing: input is always passed on */
 	const char *result;
 };
 
@@ -27,6 +28,8 @@ struct fields {
 static const struct option options[] = {
 	{ "server", NULL, OPTION_FLAG, offsetof(struct fields, server), 0, 0,
 	  "must come first; which server: CORDON_SERVER" },
+	{ "interactive", NULL, OPTION_FLAG, offsetof(struct fields, interactive), 0, 0,
+	  "changes nothing: input is always passed on; so that -it works here, too", 'i' },
 	CREATE_OPTIONS(struct fields),
 	EXEC_OPTIONS(struct fields),
 	{ "result", "FILE", OPTION_TEXT, offsetof(struct fields, result), 0, 0,

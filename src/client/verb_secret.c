@@ -151,6 +151,11 @@ static int set(const void *fields, struct api_call *a, const char *name, struct 
 	if (api_call_json(a, "PUT", &t, body, &secret, e) < 0) {
 		if (a->status != 404)
 			return -1;
+		if (json_object_get(body, "value") == NULL)
+			return err_set(e, ERR_INVALID,
+				       "secret %.64s does not exist yet, and no value was given: "
+				       "--from-file FILE (-: standard input) or --value-env VAR",
+				       name);
 		if (compose_text(body, "name", "the name", name, e) < 0)
 			return -1;
 		target_init(&t, "/v1/secrets");

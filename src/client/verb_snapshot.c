@@ -7,6 +7,7 @@
 #include "id_match.h"
 #include "member.h"
 #include "resource_table.h"
+#include "show.h"
 #include "show_json.h"
 #include "verbs.h"
 
@@ -116,10 +117,12 @@ static int fork_session(const struct fields *f, struct api_call *a, const char *
 	if (f->common.json)
 		show_json(answer, true, stdout);
 	for (size_t i = 0; !f->common.json && i < json_array_size(member_group(answer, "sessions"));
-	     i++)
-		(void)printf("%s\n",
-			     member_text(json_array_get(member_group(answer, "sessions"), i), "id",
-					 "?"));
+	     i++) {
+		show_text(
+			member_text(json_array_get(member_group(answer, "sessions"), i), "id", "?"),
+			stdout);
+		(void)putchar('\n');
+	}
 	errors = member_group(answer, "errors");
 	if (json_array_size(errors) == 0)
 		return 0;

@@ -371,7 +371,7 @@ static int files_at_top(const void *fields, struct api_call *a, const char *name
 }
 
 static const struct subverb subverbs[] = {
-	{ "pull", true, pull },	       { "build", true, build },
+	{ "pull", true, pull },	       { "build", true, build, .reads_files = true },
 	{ "ls", false, list },	       { "show", true, show },
 	{ "import", true, import },    { "rm", true, remove_one },
 	{ "debian", true, debian },    { "files", true, files_at_top },

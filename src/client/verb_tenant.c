@@ -1,7 +1,12 @@
 /* verb_tenant.c - cordon tenant: lists and changes tenants and their quotas; for the operator. */
+#include <stdio.h>
+
+#include "columns.h"
 #include "compose.h"
 #include "member.h"
 #include "resource_table.h"
+#include "show.h"
+#include "show_json.h"
 #include "subverb.h"
 #include "verbs.h"
 
@@ -11,6 +16,7 @@ struct fields {
 	uint64_t max_sessions, create_rate, burst, queue_length;
 };
 
+#define ROWS_MAX 10000
 #define FIELD(name) offsetof(struct fields, name)
 
 /* clang-format off */
@@ -30,17 +36,63 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-static const char *const heads[] = { "ID",    "NAME",  "SESSIONS AT MOST", "RATE/1000",
-				     "BURST", "QUEUE", "CREATED" };
-static const char *const names[] = { "id",    "name",	      "max_sessions", "create_rate_millis",
-				     "burst", "queue_length", "created_at" };
-static const struct resource_table tenants = { "/v1/tenants", "tenants", heads, names,
-					       COUNT(heads) };
+#define PATH "/v1/tenants"
+
+/* 0: the server's setting holds. */
+static void add_quota(struct columns *t, const json_t *tenant, const char *name, double unit)
+{
+	uint64_t n = member_number(tenant, name, 0);
+
+	if (n == 0)
+		columns_add(t, "default");
+	else
+		columns_add(t, "%.9g", (double)n / unit);
+}
+
+static void print_tenants(const json_t *items)
+{
+	static const char *const heads[] = { "ID",    "NAME",  "MAX SESSIONS", "CREATES/S",
+					     "BURST", "QUEUE", "AGE" };
+	OWN_COLUMNS t;
+
+	columns_init(&t, heads, COUNT(heads));
+	for (size_t i = 0; i < json_array_size(items); i++) {
+		const json_t *x = json_array_get(items, i);
+		int64_t created = member_time(x, "created_at");
+		char age[16];
+
+		show_span(created < 0 ? -1 : show_now_ms() - created, age, sizeof(age));
+		columns_add(&t, "%s", member_text(x, "id", "?"));
+		columns_add(&t, "%s", member_text(x, "name", "?"));
+		add_quota(&t, x, "max_sessions", 1);
+		add_quota(&t, x, "create_rate_millis", 1000);
+		add_quota(&t, x, "burst", 1);
+		add_quota(&t, x, "queue_length", 1);
+		columns_add(&t, "%s", age);
+	}
+	columns_print(&t, SIZE_MAX, 0, stdout);
+}
 
 static int list(const void *fields, struct api_call *a, const char *unused, struct err *e)
 {
+	const struct fields *f = fields;
+	OWN_JSON *items = NULL;
+	OWN_JSON *page = NULL;
+	struct target t;
+
 	(void)unused;
-	return resource_table_list(fields, a, &tenants, e);
+	target_init(&t, PATH);
+	if (api_call_pages(a, &t, "tenants", NULL, ROWS_MAX, &items, e) < 0)
+		return -1;
+	if (!f->common.json) {
+		print_tenants(items);
+		return 0;
+	}
+	page = json_pack("{s:O}", "tenants", items);
+	if (page == NULL)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	show_json(page, true, stdout);
+	return 0;
 }
 
 static int change_tenant(const struct fields *f, struct api_call *a, const char *name,
@@ -57,7 +109,7 @@ static int change_tenant(const struct fields *f, struct api_call *a, const char 
 	    compose_number(body, "queue_length", f->queue_length, e) < 0 ||
 	    compose_time_text(body, "queue_timeout", "--queue-timeout", f->queue_timeout, e) < 0)
 		return -1;
-	target_init(&t, "/v1/tenants");
+	target_init(&t, PATH);
 	if (id != NULL)
 		target_part(&t, id);
 	if (api_call_json(a, id == NULL ? "POST" : "PATCH", &t, body, &tenant, e) < 0)
@@ -81,7 +133,7 @@ static int set(const void *fields, struct api_call *a, const char *id, struct er
 static int remove_one(const void *fields, struct api_call *a, const char *id, struct err *e)
 {
 	(void)fields;
-	return resource_table_remove(a, tenants.path, id, e);
+	return resource_table_remove(a, PATH, id, e);
 }
 
 static const struct subverb subverbs[] = {

@@ -31,6 +31,8 @@ struct config_root {
 	bool writable;
 };
 
+enum config_captured { CAPTURED_REFUSE, CAPTURED_ALLOW, CONFIG_CAPTURED_CHOICES };
+
 enum config_metrics {
 	CONFIG_METRICS_KEY,
 	CONFIG_METRICS_LOCAL,
@@ -75,6 +77,7 @@ struct config {
 	uint64_t storage_reserve;	    /* percent of its file system that stay free */
 	struct config_root mount_roots[CONFIG_ROOTS_MAX];
 	size_t nmount_roots;
+	bool mount_unsafe_roots;
 	uint64_t pool_size, pool_max;
 	uint64_t pool_refill_milli; /* cells per second */
 	uint64_t pool_started_size, pool_started_keep_ms;
@@ -109,6 +112,7 @@ struct config {
 	/* an execution */
 	uint64_t exec_timeout_default_ms, exec_timeout_max_ms; /* 0: none but the session's */
 	uint64_t output_limit_default, output_limit_max;
+	bool e2b_refusals; /* on stderr */
 	uint64_t e2b_output_limit;	/* output_limit_max is the bound, if that is lower */
 	uint64_t session_output_max;	/* bytes in logs of one session */
 	uint64_t executions_max;	/* running at a time in one session */
@@ -150,6 +154,7 @@ struct config {
 	char build_network[CONFIG_NAME_MAX];  /* of builds: presets; "": as other sessions */
 	char image_alias[CONFIG_ALIASES_MAX]; /* IMAGE=TEMPLATE,... */
 	uint64_t request_body_max, tenant_bodies_max;
+	unsigned captured_secrets;  /* enum config_captured */
 	char redact_patterns[1024]; /* of mask.h, with blanks between them */
 };
 

@@ -9,6 +9,9 @@
 #include "config_value.h"
 #include "mask.h"
 
+#define MEMORY_LEAST (4ULL << 20)
+#define DISK_LEAST (64ULL << 10)
+
 bool config_has_tls(const struct config *c)
 {
 	return c->tls_local || c->tls_cert[0] != '\0';
@@ -20,10 +23,10 @@ static int check_address(const struct config *c, struct err *e)
 
 	if (c->listen[0] == '\0')
 		return 0;
-	if (addr_parse(c->listen, &address, e) < 0)
-		return err_wrap(e, "listen");
-	if (addr_is_unix(&address))
-		return err_set(e, ERR_INVALID, "listen: '%.60s' is a Unix socket; use unix_socket",
+	if (addr_parse(c->listen, &address, e) < 0 || addr_is_unix(&address))
+		return err_set(e, ERR_INVALID,
+			       "listen: '%.60s' is not an address such as 127.0.0.1:4983 or "
+			       "[::1]:4983; a Unix socket is set by unix_socket",
 			       c->listen);
 	if (addr_is_loopback(&address) || config_has_tls(c) || c->allow_remote_plain)
 		return 0;
@@ -184,6 +187,10 @@ int config_check(const struct config *c, struct err *e)
 		{ "disk_default", "tenant_max_storage", true },
 	};
 
+	if (c->memory_default > 0 && c->memory_default < MEMORY_LEAST)
+		return err_set(e, ERR_INVALID, "memory_default: less than 4M, and not 0");
+	if (c->disk_default > 0 && c->disk_default < DISK_LEAST)
+		return err_set(e, ERR_INVALID, "disk_default: less than 64K, and not 0");
 	for (size_t i = 0; i < COUNT(pairs); i++)
 		if (check_order(c, pairs[i].lower, pairs[i].upper, pairs[i].zero_is_none, e) < 0)
 			return -1;

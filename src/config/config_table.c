@@ -19,6 +19,9 @@ static_assert(COUNT(formats) == LOG_FORMATS + 1, "every format of log.h");
 static const char *const levels[] = { "debug", "info", "warn", "error", NULL };
 static_assert(COUNT(levels) == LOG_LEVELS + 1, "every level of log.h");
 
+static const char *const captured[] = { "refuse", "allow", NULL };
+static_assert(COUNT(captured) == CONFIG_CAPTURED_CHOICES + 1, "every choice of config.h");
+
 static const char *const metrics[] = { "key", "local", "open", NULL };
 static_assert(COUNT(metrics) == CONFIG_METRICS_CHOICES + 1, "every choice of config.h");
 
@@ -118,6 +121,9 @@ const struct config_setting config_table[] = {
 	  "and such requests are answered with 507" },
 	{ "mount_roots", "PATH[:rw],...", CONFIG_ROOTS, FIELD(mount_roots), "", 0, CONFIG_ROOTS_MAX, NULL,
 	  "directories of this machine that sessions may mount from, read-only unless :rw; at most 8" },
+	{ "mount_unsafe_roots", "yes|no", CONFIG_BOOL, FIELD(mount_unsafe_roots), "no", 0, 0, NULL,
+	  "lets mount_roots name directories that open the machine to sessions: /, /proc, /sys, /dev, /run, /etc, /boot, /var, /home, home directories, "
+	  "this server's own, and those above them; /usr writable" },
 	{ "pool_size", "COUNT", CONFIG_COUNT, FIELD(pool_size), "8", 0, 4096, NULL,
 	  "cells that are made in advance; 0: no pool" },
 	{ "pool_max", "COUNT", CONFIG_COUNT, FIELD(pool_max), "64", 0, 4096, NULL,
@@ -152,8 +158,8 @@ const struct config_setting config_table[] = {
 	{ "node_create_rate", "RATE", CONFIG_MILLIS, FIELD(node_create_rate_milli), "1000", 0, MANY, NULL,
 	  "sessions created per second; 0: no limit" },
 
-	{ "memory_default", "SIZE", CONFIG_BYTES, FIELD(memory_default), "512M", 4 * MIB, 64 * TIB, NULL,
-	  "memory of a session that does not set it, files that it writes included", .group = "Limits of a session" },
+	{ "memory_default", "SIZE", CONFIG_BYTES, FIELD(memory_default), "0", 0, 64 * TIB, NULL,
+	  "memory of a session that does not set it, files that it writes included; 0: a sixteenth of the machine's memory, 512M to 2G", .group = "Limits of a session" },
 	{ "memory_max", "SIZE", CONFIG_BYTES, FIELD(memory_max), "8G", 4 * MIB, 64 * TIB, NULL,
 	  "memory that a session may set" },
 	{ "cpus_default", "NUMBER", CONFIG_MILLIS, FIELD(cpus_default_milli), "1", 10, 1000000, NULL,
@@ -164,8 +170,8 @@ const struct config_setting config_table[] = {
 	  "processes and threads of a session that does not set it" },
 	{ "pids_max", "COUNT", CONFIG_COUNT, FIELD(pids_max), "8192", 2, 4194304, NULL,
 	  "processes and threads that a session may set" },
-	{ "disk_default", "SIZE", CONFIG_BYTES, FIELD(disk_default), "256M", 64 * KIB, 64 * TIB, NULL,
-	  "bytes in files of a session that does not set it; they count as its memory" },
+	{ "disk_default", "SIZE", CONFIG_BYTES, FIELD(disk_default), "0", 0, 64 * TIB, NULL,
+	  "bytes in files of a session that does not set it; they count as its memory; 0: half of memory_default, at least 256M" },
 	{ "disk_max", "SIZE", CONFIG_BYTES, FIELD(disk_max), "8G", 64 * KIB, 64 * TIB, NULL,
 	  "bytes in files that a session may set" },
 	{ "storage_disk_default", "SIZE", CONFIG_BYTES, FIELD(storage_disk_default), "4G", 32 * MIB, 64 * TIB, NULL,
@@ -173,7 +179,7 @@ const struct config_setting config_table[] = {
 	{ "storage_disk_max", "SIZE", CONFIG_BYTES, FIELD(storage_disk_max), "100G", 32 * MIB, 64 * TIB, NULL,
 	  "size of the disk that a session with storage disk may set" },
 	{ "guest_root_max", "SIZE", CONFIG_BYTES, FIELD(guest_root_max), "8G", 16 * MIB, 8 * TIB, NULL,
-	  "size of the root image that a template becomes for sessions at level microvm; a larger one is refused" },
+	  "size of the root image that a template becomes for sessions at level microvm, the machine's own files in the template host not counted; a larger one is refused" },
 	{ "inodes_default", "COUNT", CONFIG_COUNT, FIELD(inodes_default), "131072", 64, 4294967000ULL, NULL,
 	  "files of a session that does not set it" },
 	{ "inodes_max", "COUNT", CONFIG_COUNT, FIELD(inodes_max), "4194304", 64, 4294967000ULL, NULL,
@@ -216,6 +222,9 @@ const struct config_setting config_table[] = {
 	  64 * TIB, NULL, "bytes of output kept of an execution, in a session that does not set it" },
 	{ "output_limit_max", "SIZE", CONFIG_BYTES, FIELD(output_limit_max), "1G", 4 * KIB, 64 * TIB, NULL,
 	  "bytes of output kept of an execution that a session may set" },
+	{ "e2b_refusals", "yes|no", CONFIG_BOOL, FIELD(e2b_refusals), "yes", 0, 0, NULL,
+	  "a process of an E2B client that failed, without a terminal, ends its stderr with a line that names the hosts "
+	  "that the network policy refused it" },
 	{ "e2b_output_limit", "SIZE", CONFIG_BYTES, FIELD(e2b_output_limit), "256M", 4 * KIB, 64 * TIB, NULL,
 	  "bytes of output of a process started by an E2B client that are kept until they are fetched, up to "
 	  "output_limit_max" },
@@ -240,8 +249,8 @@ const struct config_setting config_table[] = {
 	{ "tenant_max_memory", "SIZE", CONFIG_BYTES, FIELD(tenant_max_memory), "0", 0, 64 * TIB, NULL,
 	  "sum of the memory limits of its sessions; 0: no limit but the node's" },
 	{ "tenant_max_storage", "SIZE", CONFIG_BYTES, FIELD(tenant_max_storage), "0", 0, 64 * TIB, NULL,
-	  "sum of the disk limits of one tenant's sessions; 0: no limit but what cells really use, which "
-	  "node_memory_limit bounds" },
+	  "sum of the disk limits of one tenant's sessions; 0: of those with storage disk half of the file system of "
+	  "storage_dir, of others no limit but what cells really use, which node_memory_limit bounds" },
 	{ "tenant_max_persistent", "COUNT", CONFIG_COUNT, FIELD(tenant_max_persistent), "1000", 0, 1000000, NULL,
 	  "persistent sessions, and others that are paused without memory; 0: no limit" },
 	{ "tenant_max_pids", "COUNT", CONFIG_COUNT, FIELD(tenant_max_pids), "0", 0, MANY, NULL,
@@ -264,7 +273,7 @@ const struct config_setting config_table[] = {
 	{ "tenant_max_volumes", "COUNT", CONFIG_COUNT, FIELD(tenant_max_volumes), "100", 0, 1000000, NULL,
 	  "volumes; 0: none" },
 	{ "tenant_max_volume_bytes", "SIZE", CONFIG_BYTES, FIELD(tenant_max_volume_bytes), "0", 0, 64 * TIB, NULL,
-	  "sum of the sizes of its volumes; 0: no limit but the disk" },
+	  "sum of the sizes of its volumes; 0: half of the file system of storage_dir" },
 
 	{ "build_max", "COUNT", CONFIG_COUNT, FIELD(build_max), "4", 1, 1000, NULL,
 	  "builds of templates that a tenant may run at a time", .group = "Builds of templates" },
@@ -277,8 +286,8 @@ const struct config_setting config_table[] = {
 	  "network of the steps of builds: presets as of network_default, such as pypi,npm or internet; empty: that of "
 	  "network_default. The policies of the node and of the tenant hold as well" },
 	{ "build_cache_max", "SIZE", CONFIG_BYTES, FIELD(build_cache_max), "20G", 0, 64 * TIB, NULL,
-	  "size of the layers that are kept so that later builds need not run the same steps again; those that were "
-	  "not used for the longest time go first; 0: none are kept" },
+	  "size of the layers that are kept so that later builds need not run the same steps again; the oldest of the "
+	  "tenant that has the most go first; 0: none are kept" },
 	{ "upload_max", "SIZE", CONFIG_BYTES, FIELD(upload_max), "1G", 0, 64 * TIB, NULL,
 	  "size of an archive that a client uploads for a build" },
 	{ "tenant_uploads_max", "SIZE", CONFIG_BYTES, FIELD(tenant_uploads_max), "4G", 0, 64 * TIB, NULL,
@@ -324,8 +333,11 @@ const struct config_setting config_table[] = {
 	{ "request_body_max", "SIZE", CONFIG_BYTES, FIELD(request_body_max), "4M", 4 * KIB, GIB, NULL,
 	  "bytes of any other request's body; only those with lockfiles may have more than 1M" },
 	{ "tenant_bodies_max", "SIZE", CONFIG_BYTES, FIELD(tenant_bodies_max), "64M", 2 * MIB, 64 * TIB, NULL,
-	  "bytes of one tenant's request bodies in memory at a time, files aside; all tenants together have four times "
-	  "that" },
+	  "bytes of one tenant's request bodies, and of results and files for MCP, in memory at a time, other files aside; all "
+	  "tenants together have four times that" },
+	{ "captured_secrets", "WHAT", CONFIG_CHOICE, FIELD(captured_secrets), "refuse", 0, 0, captured,
+	  "whether snapshots and forks may have files with values of secrets that their session was given: refuse names the "
+	  "file, allow does not look" },
 	{ "redact_patterns", "PATTERN ...", CONFIG_TEXT, FIELD(redact_patterns), "", 0, 1023, NULL,
 	  "what is covered with '*' in output, records and errors of all sessions, as their secrets are: patterns "
 	  "of bytes, [sets] and {n,m}, with blanks between them, such as sk-[A-Za-z0-9]{20,64}; each must match 4 "

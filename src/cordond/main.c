@@ -180,6 +180,7 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	memcpy(o->guest_key, s->guest_key, sizeof(o->guest_key));
 	memcpy(o->guest_origin, s->guest_origin, sizeof(o->guest_origin));
 	memcpy(o->level_files, d->level_files, sizeof(o->level_files));
+	o->host_bytes = s->host_bytes;
 	o->host.nlayers = s->host.nlayers;
 	for (uint32_t i = 0; i < s->host.nlayers && i < CELL_LAYERS_MAX; i++) {
 		o->host.layers[i].root = s->host.roots[i];
@@ -432,6 +433,11 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	n = io_recv(f->fd, message, sizeof(message), fds, IO_FDS_MAX, &nfds, &e);
 	if (reserve != NULL)
 		fd_reserve_fill(reserve);
+	if (n == (ssize_t)sizeof(message) && nfds == 0 && message[0] == SERVE_HOST) {
+		if (d->core != NULL)
+			templates_host_changed(d->core);
+		return;
+	}
 	if (n != (ssize_t)sizeof(message) || nfds != 1 || !is_channel(message[0])) {
 		io_close_all(fds, nfds);
 		log_warn("the control socket of the supervisor is closed or broken", "");

@@ -32,8 +32,8 @@ int change_quota_take(struct tenant *t, size_t bytes, struct err *e)
 	refill(t, clock_now_ns());
 	if (t->change_bytes < want)
 		return err_set_reason(e, REASON_QUOTA_RATE,
-				      "a tenant changes at most %u bytes of policies and "
-				      "secrets a second",
+				      "a tenant changes, or reads merged, at most %u bytes of "
+				      "policies and secrets a second",
 				      PER_SECOND);
 	t->change_bytes -= want;
 	return 0;

@@ -4,10 +4,13 @@
  *
  * It has a record, an event and a place among the executions of its session as any other, and ends
  * exactly once: by execution_call_end(), with its session, or, if the daemon was killed, when the
- * next one reads its row. Its output goes to its client only: none is kept. */
+ * next one reads its row. Its output is kept as that of any other, by execution_call_keep(): what
+ * its client was sent is in its log, also after the daemon was killed. A call that is cut has a log
+ * that is marked as cut. */
 #pragma once
 
 #include "execution.h"
+#include "output.h"
 
 /* Ends the request on behalf of another client (execution_kill()): closes the connection to the
  * interpreter, and calls execution_call_end() before it returns. */
@@ -19,7 +22,15 @@ struct execution *execution_call_start(struct session *s, const struct execution
 				       execution_call_cut_fn *cut, void *arg,
 				       struct err *e) MUST_USE;
 
-/* How much the code has written so far to each stream, in the order of output_index(). */
+/* Writes output to the log, before it is sent to the client: masked, if the session has a mask. A
+ * log that cannot be written is cut, and nothing else happens. */
+void execution_call_keep(struct execution *x, enum output_stream stream, const uint8_t *bytes,
+			 size_t n);
+/* False: older logs of the session are being removed to make room for so many bytes, which are best
+ * taken in a later turn of the loop. */
+bool execution_call_has_room(struct execution *x, size_t bytes) MUST_USE;
+/* Before its end: how much the code has written to each stream, in the order of output_index(). If
+ * less was kept, because a mask still held it back, the log is cut. */
 void execution_call_count(struct execution *x, const uint64_t bytes[]);
 
 enum execution_call_outcome {

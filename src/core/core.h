@@ -54,7 +54,8 @@ struct core_options {
 	char guest_key[SERVE_GUEST_KEY_MAX];
 	char guest_origin[SERVE_GUEST_ORIGIN_MAX]; /* see layer_origin.h */
 	struct core_host host;			   /* layers of the template "host" */
-	uint32_t template_root;		  /* index of the keeper's root that is template_dir */
+	uint64_t host_bytes;	/* of a root image of it; 0: not more than guest_root_max */
+	uint32_t template_root; /* index of the keeper's root that is template_dir */
 	char template_dir[CELL_PATH_MAX]; /* "": templates cannot be added */
 	bool has_volumes;		  /* there is a root of volumes, */
 	uint32_t volume_root;		  /* which is this one of the keeper's */

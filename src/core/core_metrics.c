@@ -85,7 +85,7 @@ static const struct metrics_def defs[] = {
 	[M_CREATE_TIME] = { METRICS_HISTOGRAM, "cordon_create_seconds", "Time until a session is ready.", "from", sources, COUNT(sources) },
 	[M_EXECUTE_TIME] = { METRICS_HISTOGRAM, "cordon_execution_seconds", "Time from an execution's request to its end.", NULL, NULL, 0 },
 	[M_EXECUTIONS] = { METRICS_COUNTER, "cordon_executions_total", "Executions by outcome.", "outcome", outcomes, COUNT(outcomes) },
-	[M_LIMITS] = { METRICS_COUNTER, "cordon_limit_hits_total", "Executions ended by a limit.", "limit", limits, COUNT(limits) },
+	[M_LIMITS] = { METRICS_COUNTER, "cordon_limit_hits_total", "Executions during which a limit was hit, or that were killed.", "limit", limits, COUNT(limits) },
 	[M_REFUSED] = { METRICS_COUNTER, "cordon_refused_total", "Sessions refused.", "why", refusals, COUNT(refusals) },
 	[M_POOL_SIZE] = { METRICS_GAUGE, "cordon_pool_size", "Cells the pool wants to have ready.", NULL, NULL, 0 },
 	[M_POOL_READY] = { METRICS_GAUGE, "cordon_pool_ready", "Cells that are ready.", NULL, NULL, 0 },
@@ -163,13 +163,26 @@ void core_metrics_created(uint64_t ns, bool from_pool)
 	metrics_observe_ns(M_CREATE_TIME, from_pool ? 0 : 1, ns);
 }
 
-void core_metrics_executed(uint64_t ns, enum core_metrics_outcome outcome, const char *limit)
+void core_metrics_executed(uint64_t ns, enum core_metrics_outcome outcome, const char *limit,
+			   const char *limits_hit)
 {
 	int at = place(limits, COUNT(limits), limit);
+	bool told = false;
+	char word[16];
 
 	metrics_observe_ns(M_EXECUTE_TIME, 0, ns);
 	metrics_add(M_EXECUTIONS, outcome, 1);
-	if (at >= 0)
+	for (const char *p = limits_hit; *p != '\0';) {
+		size_t n = strcspn(p, ",");
+		(void)snprintf(word, sizeof(word), "%.*s", (int)n, p);
+		int found = place(limits, COUNT(limits), word);
+
+		told = told || found == at;
+		if (found >= 0)
+			metrics_add(M_LIMITS, (unsigned)found, 1);
+		p += n + (p[n] == ',');
+	}
+	if (at >= 0 && !told) /* "killed" is in no list */
 		metrics_add(M_LIMITS, (unsigned)at, 1);
 }
 

@@ -16,7 +16,9 @@ enum core_metrics_outcome {
 
 void core_metrics_request(int status, uint64_t ns);
 void core_metrics_created(uint64_t ns, bool from_pool);
-void core_metrics_executed(uint64_t ns, enum core_metrics_outcome outcome, const char *limit);
+/* limit: what ended it; limits_hit: all, with commas. */
+void core_metrics_executed(uint64_t ns, enum core_metrics_outcome outcome, const char *limit,
+			   const char *limits_hit);
 void core_metrics_refused(enum err_reason why);
 /* A request for a package: how it ended (package_record_text.h), what the cache did, bytes of a
  * file. */

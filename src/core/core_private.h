@@ -42,6 +42,7 @@ struct tenant {
 	struct store_tenant row;
 	/* the sums of the limits of its live sessions */
 	uint64_t sessions, memory_bytes, disk_bytes, pids;
+	uint64_t image_bytes;	/* of disk_bytes: of sessions with storage disk */
 	uint64_t started_cells; /* of pools, in which its commands run; template_pools.c */
 	uint64_t persistent;	/* sessions, cold ones included */
 	struct record_count kept[RECORD_KINDS];
@@ -60,7 +61,9 @@ struct tenant {
 	uint64_t keys_milli, keys_at_ns;      /* token bucket of new keys, key_quota.c */
 	uint64_t change_bytes, changed_at_ns; /* token bucket of bytes, change_quota.c */
 	struct byte_account account;	      /* kept by src/net on its behalf */
+	struct agent_account orders;	      /* that wait for PID 1 of its sessions */
 	char *policy;			      /* owned: its layer; "": none */
+	uint64_t policy_changes;	      /* of it, since the start */
 };
 
 struct core {
@@ -74,9 +77,9 @@ struct core {
 	struct memory_image *memory_images; /* owned; memory_images.c */
 	struct held_memory *held_memory;    /* owned; held_memory.c */
 	struct capturing *captures;	    /* borrowed; session_capture.c, as the next */
-	bool starting_captures;
-	struct storage_job disk_list; /* session_disk.c */
-	int disk_list_fd;	      /* owned; -1: none */
+	struct loop_task next_capture;	    /* starts one that waits */
+	struct storage_job disk_list;	    /* session_disk.c */
+	int disk_list_fd;		    /* owned; -1: none */
 	struct disk_removal *disk_removals;
 	bool keeper_hung;	 /* the last keeper to go did not answer */
 	bool storage_cannot;	 /* cordon-storage said at its start that it cannot work */
@@ -171,6 +174,7 @@ struct session {
 	bool plain_shell;	     /* there is no bash */
 	uint64_t cpu_before_us;	     /* of the cells that it had before */
 	struct disk_boot *disk_boot; /* owned; session_disk.c */
+	bool disk_removed;	     /* its removal was asked for */
 	/* memory_images.h: what its guest was started from; "": its own, or none */
 	char clone_of[STORE_LAYER_DIGEST_MAX];
 	struct guest_boot *guest_boot;	    /* owned; session_guest.c, as the next */
@@ -183,7 +187,8 @@ struct session {
 	char source[STORE_ID_MAX]; /* which that is */
 	struct reboot *reboot;	   /* owned; session_reboot.c */
 	bool disk_counted;	   /* in the sums of its tenant */
-	bool cold_counted;	   /* the same, as one without a cell */
+	bool of_build;	   /* bounded by build_max and build_disk, not by a share of disks */
+	bool cold_counted; /* the same, as one without a cell */
 	struct file_op *file_ops;
 	struct guest_reader *readers; /* guest_reader.c, as the next */
 	struct guest_reader *still;   /* owned: its programs stand still by it; NULL: none */
@@ -204,6 +209,7 @@ struct session {
 	bool restored; /* an earlier daemon has made it */
 	/* counters of its cell when an execution last looked */
 	uint64_t oom_seen, pids_seen, disk_seen, inodes_seen;
+	uint64_t oom_last, pids_last; /* the same, as they were when they were last read */
 	struct session_sample
 		*samples; /* owned; a ring of up to SESSION_SAMPLES, NULL until needed */
 	size_t nsamples, last_sample;
@@ -248,8 +254,11 @@ struct execution {
 	bool owed; /* descriptors are reserved for it, execution_fds_settled() */
 	uint32_t pid;
 	uint64_t started_ns;
+	uint64_t oom_before, pids_before; /* execution_limits.c: when it began, if `counted` */
+	bool counted;
 	uint64_t paused_before_ms; /* of its session, then */
-	struct loop_timer late;	   /* execution_deadline.c */
+	struct loop_timer late;	   /* execution_deadline.c, as the next */
+	unsigned overdue;	   /* ticks since PID 1 should have ended it */
 	struct output_log log;
 	struct output_mask mask[OUTPUT_STREAMS];
 	bool exiting; /* `exit` came, and `due` of its output is being moved */

@@ -40,12 +40,14 @@
 #include "tenant.h"
 
 #define SAMPLE_S 5
+#define ROOM_S 10   /* the store's room on disk is taken again */
+#define SWEEP_S 600 /* disks of no session are looked for */
 
 static void retry_one(struct session *s, void *arg)
 {
 	(void)arg;
 	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
-		next = x->next;
+		next = x->next; /* alone: an execution is freed by itself */
 		execution_retry_save(x);
 	}
 	session_parts_session_second(s);
@@ -100,6 +102,10 @@ static void on_chores(struct loop_timer *t)
 	session_parts_second(c);
 	if (c->chores_done % SAMPLE_S == 0)
 		session_sample_all(c);
+	if (c->chores_done % ROOM_S == 0)
+		store_keep_room(c->store);
+	if (c->recovered && c->chores_done % SWEEP_S == 0)
+		session_disk_collect(c);
 	log_removal_retry(&c->removed_logs);
 	retention_start(c);
 	look_at_memory(c);
@@ -144,6 +150,8 @@ static void on_storage_hello(void *arg, const struct err *e)
 		log_error("cordon-storage reported an error at its start", "error=%s", e->msg);
 	else
 		log_info("storage ready", "");
+	if (c->recovered && e == NULL)
+		session_disk_collect(c); /* of one that was killed */
 }
 
 static void on_storage_hung(void *arg)
@@ -202,6 +210,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->layers.link = o->has_storage ? &c->storage : NULL;
 	c->layers.state_fd = o->state_fd;
 	c->layers.reserve_percent = o->config->storage_reserve;
+	c->next_capture = (struct loop_task){ .on_run = session_capture_start_next, .arg = c };
 	c->notify_listeners = (struct loop_task){ .on_run = event_log_on_notify, .arg = c };
 	c->chores = (struct loop_timer){ .on_expire = on_chores, .arg = c };
 	c->write_stopped = (struct loop_timer){ .on_expire = session_stopped_on_timer, .arg = c };
@@ -257,6 +266,7 @@ void core_free(struct core *c)
 	loop_timer_cancel(c->loop, &c->chores);
 	loop_timer_cancel(c->loop, &c->queue_timer);
 	jobs_release(&c->jobs);
+	loop_task_cancel(c->loop, &c->next_capture);
 	loop_task_cancel(c->loop, &c->notify_listeners);
 	loop_task_cancel(c->loop, &c->revoke);
 	mask_free(c->mask);

@@ -60,15 +60,25 @@ void event_log_unlisten(struct event_log_listener *l)
 	LIST_REMOVE(l);
 }
 
+static struct event_log_listener *find_calling(struct event_log_listener *l)
+{
+	while (l != NULL && !l->calling)
+		l = l->next;
+	return l;
+}
+
 void event_log_on_notify(struct loop_task *t)
 {
 	struct core *c = t->arg;
+	struct event_log_listener *l;
 
-	for (struct event_log_listener *l = c->listeners, *next; l != NULL; l = next) {
-		next = l->next;
-		if (!l->due)
-			continue;
+	for (l = c->listeners; l != NULL; l = l->next) {
+		l->calling = l->due;
 		l->due = false;
+	}
+	/* A listener may end others: after each the search begins again. */
+	while ((l = find_calling(c->listeners)) != NULL) {
+		l->calling = false;
 		l->on_events(l);
 	}
 }

@@ -18,7 +18,7 @@ int event_log_append(struct core *c, const struct store_actor *actor, const char
 struct event_log_listener {
 	struct event_log_listener *next, **link;	  /* the core's */
 	char tenant[STORE_ID_MAX], session[STORE_ID_MAX]; /* session "": all */
-	bool due; /* the core's: on_events is to be called */
+	bool due, calling; /* the core's: on_events is to be called; in this turn */
 	void (*on_events)(struct event_log_listener *l);
 	void *arg; /* the caller's */
 };

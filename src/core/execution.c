@@ -22,6 +22,7 @@
 #include "execution_calls.h"
 #include "execution_deadline.h"
 #include "execution_io.h"
+#include "execution_limits.h"
 #include "execution_prepare.h"
 #include "exit_codes.h"
 #include "fd_budget.h"
@@ -35,7 +36,6 @@
 #include "session_parts.h"
 #include "session_timer.h"
 #include "sha256.h"
-#include "usage.h"
 
 static const char *const names[] = {
 	[EXECUTION_STARTING] = "starting", [EXECUTION_RUNNING] = "running",
@@ -117,7 +117,16 @@ int execution_record(struct execution *x, const struct execution_spec *spec, str
 	struct core *c = x->session->core;
 	/* "/" of code is where the program runs that sends it, not the code. */
 	bool unknown = spec->cwd == NULL || (spec->results && strcmp(spec->cwd, "/") == 0);
-	const char *cwd = unknown ? "" : spec->cwd;
+	const struct store_template *t = session_template(x->session);
+	/* What a program has that the client named none for; "~": the home of its user. */
+	const char *usual =
+		t != NULL && t->workdir != NULL && t->workdir[0] != '\0' ? t->workdir : "~";
+	const char *cwd = spec->results				      ? (unknown ? "" : spec->cwd)
+			  : spec->cwd == NULL || spec->cwd[0] == '\0' ? usual
+								      : spec->cwd;
+	const char *user = spec->user != NULL && spec->user[0] != '\0'		? spec->user
+			   : t != NULL && t->user != NULL && t->user[0] != '\0' ? t->user
+										: "user";
 	const char *text = spec->keep_text && spec->text != NULL ? spec->text : "";
 	const char *client = spec->client == NULL ? "" : spec->client;
 	/* One byte more than is kept, so that record_quota_cut() sees a text that is too long. */
@@ -146,8 +155,7 @@ int execution_record(struct execution *x, const struct execution_spec *spec, str
 			  spec->text == NULL ? 0 : strlen(spec->text), x->row.command_hash);
 	set_word(x->session, x->row.language, spec->language);
 	set_word(x->session, x->row.context, spec->context);
-	(void)snprintf(x->row.user, sizeof(x->row.user), "%s",
-		       spec->user == NULL ? "" : spec->user);
+	(void)snprintf(x->row.user, sizeof(x->row.user), "%s", user);
 	x->row.kind = spec->kind != 0 ? spec->kind : spec->background;
 	if (spec->actor != NULL)
 		x->row.actor = *spec->actor;
@@ -201,6 +209,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	}
 	output_log_init(&x->log, s->core->output_fd, x->row.id, x->row.output_limit);
 	x->started_ns = clock_now_ns();
+	execution_limits_begin(x);
 	s->records++;
 	s->running++;
 	x->owed = true;
@@ -224,41 +233,6 @@ static void set_error(struct execution *x, enum err_code code, const char *text)
 	x->row.error = text; /* a constant, or x->why */
 }
 
-/* The name of the limit that ended the execution, or "". The counters are the cell's: if several
- * executions run, each process that was killed for memory is told of one that ends after it, and
- * any other limit of the first. That of a timeout has its own, and the counters are read all the
- * same: what it has hit is not told of the next one. */
-static const char *find_limit(struct execution *x, const struct agent_event *v)
-{
-	struct session *s = x->session;
-	struct usage now;
-	const char *limit = "";
-
-	if (v->exit_code != 0 || v->signal != 0 || v->timed_out != 0) {
-		cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_ALL, &now);
-		if (now.oom_kills > s->oom_seen || (v->flags & AGENT_HIT_MEMORY) != 0)
-			limit = "memory";
-		else if (now.pids_refused > s->pids_seen || (v->flags & AGENT_HIT_PIDS) != 0)
-			limit = "pids";
-		else if (v->disk_full > 0)
-			limit = "disk";
-		else if (v->inodes_full > 0)
-			limit = "inodes";
-		else if (v->signal == SIGXCPU)
-			limit = "cpu";
-		if (s->running <= 1)
-			s->oom_seen = now.oom_kills;
-		else if (now.oom_kills > s->oom_seen)
-			s->oom_seen++;
-		s->pids_seen = now.pids_refused;
-	}
-	if (v->timed_out != 0)
-		return "timeout";
-	if (*limit == '\0' && x->killed)
-		return "killed";
-	return *limit == '\0' && x->log.cut ? "output" : limit;
-}
-
 void execution_count_out(struct execution *x)
 {
 	x->row.out_bytes = x->log.written[0];
@@ -274,9 +248,14 @@ static int save(struct execution *x, struct err *e)
 
 	if (store_begin(c->store, e) == 0 && store_execution_update(c->store, &x->row, e) == 0 &&
 	    event_log_append(c, &x->row.actor, x->row.tenant, x->row.session, x->row.id,
-			     "execution.ended", e, "state\t%s\nexit_code\t%d\nlimit\t%s\n",
+			     "execution.ended", e,
+			     "state\t%s\nexit_code\t%d\nlimit\t%s\nlimits_hit\t%s\n",
 			     execution_state_name((enum execution_state)x->row.state),
-			     x->row.exit_code, x->row.limit) == 0 &&
+			     x->row.exit_code, x->row.limit, x->row.limits_hit) == 0 &&
+	    (x->row.limits_hit[0] == '\0' ||
+	     event_log_append(c, &x->row.actor, x->row.tenant, x->row.session, x->row.id,
+			      "execution.limit", e, "limits_hit\t%s\nexit_code\t%d\n",
+			      x->row.limits_hit, x->row.exit_code) == 0) &&
 	    store_commit(c->store, e) == 0)
 		return 0;
 	store_rollback(c->store);
@@ -312,7 +291,7 @@ void execution_finish(struct execution *x)
 			      x->row.state == EXECUTION_EXITED	 ? CORE_METRICS_EXITED
 			      : x->row.state == EXECUTION_KILLED ? CORE_METRICS_KILLED
 								 : CORE_METRICS_FAILED,
-			      x->row.limit);
+			      x->row.limit, x->row.limits_hit);
 	log_debug("execution ended", "session_id=%s execution_id=%s state=%s exit_code=%d limit=%s",
 		  x->row.session, x->row.id,
 		  execution_state_name((enum execution_state)x->row.state), x->row.exit_code,
@@ -340,6 +319,8 @@ static void on_exited(struct execution *x, const struct agent_event *v)
 		return;
 	x->exiting = true;
 	x->exit = *v;
+	if (x->overdue > 0 && v->signal == SIGKILL)
+		x->exit.timed_out = 1; /* it was KILL_TREE that ended it */
 	execution_drain(x);
 }
 
@@ -350,7 +331,7 @@ void execution_exited(struct execution *x)
 	x->row.signal = (int32_t)v->signal;
 	x->row.timed_out = v->timed_out != 0;
 	x->row.cpu_us = v->cpu_us;
-	(void)snprintf(x->row.limit, sizeof(x->row.limit), "%s", find_limit(x, v));
+	execution_limits_end(x, v);
 	x->row.exit_code = x->row.timed_out ? EXIT_TIMEOUT
 			   : v->signal != 0 ? EXIT_SIGNAL + (int32_t)v->signal
 					    : (int32_t)v->exit_code;
@@ -391,9 +372,11 @@ static void on_failed(struct execution *x, const struct agent_event *v)
 	}
 	if (v->stage == AGENT_AT_EXEC && v->sys == ENOENT)
 		x->row.error = "no such program in the session";
-	if (v->stage == AGENT_AT_SYSTEM && (v->sys == EAGAIN || v->sys == ENOMEM))
+	if (v->stage == AGENT_AT_SYSTEM && (v->sys == EAGAIN || v->sys == ENOMEM)) {
 		(void)snprintf(x->row.limit, sizeof(x->row.limit), "%s",
 			       v->sys == EAGAIN ? "pids" : "memory");
+		execution_limits_add(x, x->row.limit);
+	}
 	execution_finish(x);
 }
 
@@ -407,8 +390,7 @@ unsigned execution_on_started(struct execution *x, const struct agent_event *v, 
 	x->started = true;
 	x->row.mark = v->mark; /* written with the outcome: children may live on */
 	if (execution_take_fds(x, v, fds, n, &e) < 0) {
-		execution_give_up(x, false,
-				  "the output cannot be read: the daemon is out of memory");
+		execution_give_up(x, "the output cannot be read: the daemon is out of memory");
 		return n;
 	}
 	x->pid = v->pid;
@@ -450,8 +432,19 @@ void execution_on_event(struct execution *x, struct live_cell *c, unsigned type,
 		on_failed(x, v);
 	else if (type == AGENT_EXITED)
 		on_exited(x, v);
-	else if (type == AGENT_TREE_DEAD)
+	else if (type == AGENT_TREE_DEAD) {
+		execution_on_tree_dead(x, (v->flags & AGENT_SOME_REMAIN) != 0);
 		on_tree_dead(x);
+	}
+}
+
+/* A call has no pipe that would be drained. */
+static void cut_call_log(struct execution *x)
+{
+	uint64_t before = x->log.size;
+
+	output_log_drop(&x->log, OUTPUT_STDOUT, 0, core_now_ms());
+	output_quota_count(x, before);
 }
 
 void execution_lost(struct execution *x)
@@ -460,12 +453,22 @@ void execution_lost(struct execution *x)
 	if (!x->ended && x->exiting) {
 		execution_exited(x);
 	} else if (!x->ended) {
+		if (x->row.kind == EXECUTION_CALL)
+			cut_call_log(x);
 		x->row.state = EXECUTION_KILLED;
 		x->row.exit_code = EXIT_SIGNAL + SIGKILL;
 		x->row.signal = SIGKILL;
-		if (x->row.limit[0] == '\0')
+		if (x->overdue > 0 ||
+		    (x->session->row.reason == SESSION_UNRESPONSIVE && execution_is_over(x)))
+			execution_set_timed_out(x);
+		if (x->row.limit[0] == '\0') {
+			bool oom = x->session->row.reason == SESSION_OOM;
+
 			(void)snprintf(x->row.limit, sizeof(x->row.limit), "%s",
-				       x->session->row.reason == SESSION_OOM ? "memory" : "killed");
+				       oom ? "memory" : "killed");
+			if (oom)
+				execution_limits_add(x, "memory");
+		}
 		if (x->row.error_code == ERR_NONE)
 			set_error(x, ERR_CONFLICT, "the session ended");
 		execution_finish(x);

@@ -132,6 +132,7 @@ void execution_close_input(struct execution *x);
 struct execution_follower {
 	struct execution_follower *next, **link; /* the core's */
 	struct execution *execution;		 /* NULL: not following (any more) */
+	bool calling;				 /* the core's: in this turn */
 	void (*on_progress)(struct execution_follower *f);
 	void *arg; /* the caller's */
 };

@@ -130,7 +130,7 @@ static void name_pause(struct execution *x)
 void execution_detach_all(struct session *s)
 {
 	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
-		next = x->next;
+		next = x->next; /* alone: an execution that is lost is freed from the loop */
 		if (execution_is_call(x))
 			name_pause(x);
 		if (x->ended || x->exiting || x->killing || execution_is_call(x))
@@ -143,7 +143,7 @@ void execution_detach_all(struct session *s)
 void execution_lose_detached(struct session *s)
 {
 	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
-		next = x->next;
+		next = x->next; /* alone: as above */
 		if (!x->ended && x->program.handle == 0 && !execution_is_call(x))
 			execution_lost(x);
 	}

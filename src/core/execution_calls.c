@@ -100,6 +100,7 @@ void execution_set_secrets(struct execution *x, const char *lines)
 void execution_each(struct session *s, void (*see)(struct execution *x, void *arg), void *arg)
 {
 	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
+		/* alone: see() ends its own at most, and executions are freed from the loop */
 		next = x->next;
 		see(x, arg);
 	}
@@ -282,13 +283,24 @@ static void send_forget(struct execution *x)
 		live_cell_flush(c);
 }
 
+static struct execution_follower *find_calling(struct execution_follower *f)
+{
+	while (f != NULL && !f->calling)
+		f = f->next;
+	return f;
+}
+
 void execution_on_notify(struct loop_task *t)
 {
 	struct execution *x = t->arg;
+	struct execution_follower *f;
 
 	send_forget(x);
-	for (struct execution_follower *f = x->followers, *next; f != NULL; f = next) {
-		next = f->next;
+	for (f = x->followers; f != NULL; f = f->next)
+		f->calling = true;
+	/* A follower may end others: after each the search begins again. */
+	while ((f = find_calling(x->followers)) != NULL) {
+		f->calling = false;
 		f->on_progress(f);
 	}
 	if (x->complete && x->followers == NULL && x->when_dead.first == NULL)

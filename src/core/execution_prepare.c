@@ -85,7 +85,7 @@ void execution_prepare_kill(struct execution *x)
 static void fail(struct execution *x, const struct err *e)
 {
 	(void)snprintf(x->why, sizeof(x->why), "%.150s", e->msg);
-	execution_give_up(x, false, x->why);
+	execution_give_up(x, x->why);
 }
 
 static void send(struct preparation *p)

@@ -96,8 +96,19 @@ void grant_revoke(struct core *c, const struct tenant *t, const char *key_id)
 	struct grant *next;
 
 	for (struct grant *g = c->grants; g != NULL; g = next) {
-		next = g->next;
+		next = g->next; /* alone: it is marked; the loop calls its owner */
 		if (g->tenant == t && (key_id == NULL || strcmp(g->key_id, key_id) == 0))
+			mark(g);
+	}
+}
+
+void grant_revoke_opening(struct core *c, const struct tenant *t, const char *opening)
+{
+	struct grant *next;
+
+	for (struct grant *g = c->grants; g != NULL; g = next) {
+		next = g->next; /* alone: it is marked; the loop calls its owner */
+		if (g->tenant == t && strcmp(g->opening, opening) == 0)
 			mark(g);
 	}
 }

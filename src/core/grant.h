@@ -1,8 +1,10 @@
-/* grant.h - something that is open because a key allowed it: a request, a stream, a tunnel.
+/* grant.h - something that is open because a key or the URL of a port allowed it: a request, a
+ * stream, a tunnel.
  *
- * The owner fills in tenant, key_id, expires_ms and on_revoked, opens the grant and closes it at
- * the end. When the key is revoked or expires, or the tenant is removed, the grant is closed and
- * on_revoked is called, from the loop and never from inside the call that revokes. */
+ * The owner fills in tenant, key_id or opening, expires_ms and on_revoked, opens the grant and
+ * closes it at the end. When the key is revoked or expires, the port is closed, or the tenant is
+ * removed, the grant is closed and on_revoked is called, from the loop and never from inside the
+ * call that revokes. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +19,9 @@ struct tenant;
 struct grant {
 	struct tenant *tenant;
 	char key_id[STORE_ID_MAX]; /* "": there is no key, only the tenant counts */
-	uint64_t expires_ms;	   /* 0: never */
+	/* Of the port of a session whose URL let it in (session_ports.h); "": it was a key. */
+	char opening[STORE_ID_MAX];
+	uint64_t expires_ms; /* 0: never */
 	void (*on_revoked)(struct grant *g);
 	void *arg;
 	/* grant.c's */
@@ -33,3 +37,5 @@ void grant_close(struct grant *g);
 
 /* Revokes every grant of a key, or (key_id NULL) of a tenant. */
 void grant_revoke(struct core *c, const struct tenant *t, const char *key_id);
+/* Revokes every grant of an opening of a port. */
+void grant_revoke_opening(struct core *c, const struct tenant *t, const char *opening);

@@ -59,6 +59,8 @@ static int start(struct layer_fold *f, const char *tenant, struct err *e)
 	}
 	f->job.done = (struct completion){ .on_done = on_folded, .arg = f };
 	f->job.fd = -1;
+	f->job.tenant = f->writing.tenant;
+	f->job.for_session = true;
 	storage_link_fold_above(&f->core->storage, &f->job, f->writing.id, ids, n,
 				(unsigned)f->stay, below[s->base],
 				s->base == TEMPLATE_BASE_DIR ? s->dir : "");

@@ -83,7 +83,7 @@ static void release_stale(struct core *c)
 	struct memory_image *next;
 
 	for (struct memory_image *g = c->memory_images; g != NULL; g = next) {
-		next = g->next;
+		next = g->next; /* alone: an image that is idle has no waiter to call */
 		if (is_idle(g) && (g->stale || has_failed_long_ago(g)))
 			release(g);
 	}
@@ -197,6 +197,7 @@ static void save(struct memory_image *g)
 		return;
 	}
 	g->job.done = (struct completion){ .on_done = on_saved, .arg = g };
+	g->job.tenant = g->writing.tenant;
 	storage_link_memory_save(&c->storage, &g->job, g->writing.id, g->writing.bytes,
 				 (unsigned)c->layers.reserve_percent, copy);
 }
@@ -365,6 +366,7 @@ static int load(struct memory_image *g, struct err *e)
 		return -1;
 	g->loading = true;
 	g->job.done = (struct completion){ .on_done = on_loaded, .arg = g };
+	g->job.tenant = g->tenant;
 	storage_link_memory_load(&g->core->storage, &g->job, g->layer, copy);
 	return 0;
 }

@@ -148,6 +148,12 @@ int quota_fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	if (b.storage > 0 && t->disk_bytes + disk > b.storage)
 		return refuse(REASON_QUOTA_STORAGE, 1, ret_retry_s, e,
 			      "the tenant's bytes of disk are", b.storage);
+	if (b.storage == 0 && disk > 0 && s->row.storage == SESSION_DISK && !s->of_build &&
+	    t->image_bytes + disk > layers_tenant_share(&c->layers))
+		return refuse(REASON_QUOTA_STORAGE, 1, ret_retry_s, e,
+			      "the tenant's bytes of sessions with storage disk, half of what the "
+			      "file system of storage_dir has (tenant_max_storage is not set), are",
+			      layers_tenant_share(&c->layers));
 	if (g->tenant_max_persistent > 0 && s->row.keep_ms > 0 && !s->disk_counted &&
 	    t->persistent >= g->tenant_max_persistent)
 		return refuse(REASON_QUOTA_SESSIONS, 1, ret_retry_s, e,
@@ -233,6 +239,12 @@ int quota_cold_fits(const struct session *s, struct err *e)
 			      (unsigned long long)max);
 }
 
+/* What its disk may take of the file system of storage_dir. */
+static uint64_t image_bytes(const struct session *s)
+{
+	return s->row.storage == SESSION_DISK && !s->of_build ? s->row.limits.disk_bytes : 0;
+}
+
 void quota_count(struct session *s)
 {
 	count_cold(s, false);
@@ -247,6 +259,7 @@ void quota_count(struct session *s)
 		return;
 	s->disk_counted = true;
 	s->tenant->disk_bytes += s->row.limits.disk_bytes;
+	s->tenant->image_bytes += image_bytes(s);
 	s->tenant->persistent += s->row.keep_ms > 0;
 }
 
@@ -267,6 +280,7 @@ static void release_disk(struct session *s)
 		return;
 	s->disk_counted = false;
 	s->tenant->disk_bytes -= s->row.limits.disk_bytes;
+	s->tenant->image_bytes -= image_bytes(s);
 	s->tenant->persistent -= s->row.keep_ms > 0;
 }
 

@@ -92,7 +92,7 @@ static void keep_few_open(struct core *c)
 	unsigned n = 0;
 
 	for (struct root_image *g = c->root_images; g != NULL; g = next) {
-		next = g->next;
+		next = g->next; /* alone: an image that is idle has no waiter to call */
 		n++;
 		if (is_idle(g) && g->stale)
 			release(g);
@@ -134,14 +134,22 @@ static int make(struct root_image *g, const struct template_stack *stack, struct
 	const struct tenant *t = tenant_find(c, g->tenant);
 	struct quota_limits limits = { 0 };
 	struct storage_root r = { 0 };
+	/* The machine's own files are not bounded by the setting, but by the room on its disk. */
+	uint64_t host = stack->base == TEMPLATE_BASE_HOST ? c->o.host_bytes : 0;
 
 	if (t != NULL)
 		quota_limits(c, t, &limits);
-	if (layers_admit(&c->layers, &g->writing, g->tenant, limits.stored, 1,
-			 c->o.config->guest_root_max, e) < 0)
-		return -1;
+	if (layers_admit(&c->layers, &g->writing, g->tenant, limits.stored, 1 + host,
+			 c->o.config->guest_root_max + host, e) < 0)
+		return host == 0 ? -1
+				 : err_wrap(e,
+					    "the files of this machine, which are the template "
+					    "host, have %llu MiB at level microvm; another "
+					    "template may have less",
+					    (unsigned long long)(host >> 20));
 	fill_request(g, stack, &r);
 	g->job.done = (struct completion){ .on_done = on_made, .arg = g };
+	g->job.tenant = g->tenant;
 	storage_link_root_make(&c->storage, &g->job, &r);
 	return 0;
 }
@@ -242,6 +250,7 @@ static int start(struct root_image *g, const struct root_image_user *u,
 	if (add_use(g, u, e) < 0)
 		return -1;
 	g->job.done = (struct completion){ .on_done = on_opened, .arg = g };
+	g->job.tenant = g->tenant;
 	storage_link_root_open(&c->storage, &g->job, g->layer);
 	return 0;
 }

@@ -193,6 +193,7 @@ void session_each(struct core *c, const struct tenant *t, void (*see)(struct ses
 {
 	for (unsigned i = 0; i < CORE_BUCKETS; i++)
 		for (struct session *s = c->sessions[i], *next; s != NULL; s = next) {
+			/* alone: sessions are freed from a timer; see() may end its own at once */
 			next = s->next;
 			if (t == NULL || s->tenant == t)
 				see(s, arg);
@@ -203,7 +204,7 @@ void session_each_queued(const struct tenant *t, void (*see)(struct session *s, 
 			 void *arg)
 {
 	for (struct session *s = t->queue, *next; s != NULL; s = next) {
-		next = s->next;
+		next = s->next; /* alone: see() ends its own at most */
 		see(s, arg);
 	}
 }
@@ -216,7 +217,7 @@ bool session_is_usable(const struct session *s)
 void session_lose_executions(struct session *s)
 {
 	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
-		next = x->next;
+		next = x->next; /* alone: an execution that is lost is freed from the loop */
 		execution_lost(x);
 	}
 }

@@ -35,6 +35,7 @@ enum session_reason {
 	SESSION_HOST_RESTART,
 	SESSION_GUEST_PANICKED,
 	SESSION_ENGINE_EXITED,
+	SESSION_UNRESPONSIVE, /* its PID 1, or the agent of its guest, did not end a program */
 	SESSION_REASONS
 };
 
@@ -67,6 +68,8 @@ const char *session_shown_name(const struct store_session *row);
  * joined by
  * ':' as in the spec. No path in them has a control character (the interfaces refuse those). */
 
+#define SESSION_PORTS_MAX 16 /* open at a time: session_ports.h */
+
 /* What a client asks for. 0, NULL or "" mean the default; core checks every maximum. */
 struct guest_image;
 
@@ -98,12 +101,15 @@ struct session_spec {
 	const char *policy;  /* whom it may contact: a document of policy_select.h; "" or NULL: the
 				default */
 	const char *secrets; /* opaque here; "" or NULL: none */
+	uint16_t ports[SESSION_PORTS_MAX]; /* opened from the start, each once */
+	unsigned nports;
 	bool keep_diff;	     /* kept_diff.h */
 	enum session_storage storage;
 	bool storage_given;
 	bool read_only;	    /* its root directory; /tmp, /run and the home are not */
 	bool persist;	    /* its disk outlives its cells; only with SESSION_DISK */
 	uint64_t keep_ms;   /* persist: how long without use; 0: default */
+	bool of_build;	    /* a step of a build, which has bounds of its own */
 	const char *client; /* of the interface that asks, opaque here; "" or NULL: none */
 	const struct store_actor *actor; /* who asks; NULL: the server itself */
 	/* Prefixes joined by ':' ; "" or NULL: everything. */
@@ -275,6 +281,10 @@ bool session_is_usable(const struct session *s);
 
 /* Executions that have not ended are lost with the cell. */
 void session_lose_executions(struct session *s);
+
+/* A program of its cell outlived its timeout, and PID 1 or the agent of its guest did not end it:
+ * the cell is ended. */
+void session_end_unresponsive(struct session *s);
 
 struct keeper_create;
 struct keeper_diff;

@@ -23,6 +23,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "capture_values.h"
 #include "core_private.h"
 #include "guest_reader.h"
 #include "io.h"
@@ -43,7 +44,7 @@
 #define SPARE_BYTES (1U << 20) /* directories and metadata beside the content */
 #define ENTRIES_SPARE 1024
 #define PIPE_BYTES (1 << 20)
-#define RUNNING_MAX 6 /* at a time; diff_reader.c and STORAGE_JOBS_MAX have room for these */
+#define RUNNING_MAX 6 /* at a time; diff_reader.c and storage_queue.c have room for these */
 #define RUNNING_TENANT_MAX 3
 #define GUESTS_MAX 4	       /* of these: a guest decides how long its capture takes */
 #define GUEST_MS 300000	       /* for all of it */
@@ -63,13 +64,19 @@ struct capturing {
 	bool froze;   /* the cell was running before */
 	bool unsure;  /* the keeper refused to freeze it, and may refuse to thaw it */
 	bool keep_frozen;
+	bool has_row; /* of the layer, which is held until the owner takes it */
 	bool thaw_asked, thawing, unpacking;
 	struct loop_fd writers; /* the pipe's end that is watched until no process writes to it */
 	int pipe;		/* owned: that end; -1 */
 	struct err why;		/* code ERR_NONE: it worked so far */
 };
 
-static void start_next(struct core *c);
+/* Captures that wait are started from the loop: one that is refused at once ends its owner, and the
+ * caller may stand in the middle of a list of owners. */
+static void start_soon(struct core *c)
+{
+	loop_defer(c->loop, &c->next_capture);
+}
 
 /* ---- the end */
 
@@ -83,6 +90,16 @@ static void free_reader(struct capturing *k)
 	else
 		guest_reader_free(k->reader);
 	k->reader = NULL;
+}
+
+static void let_go(struct core *c, const char *layer)
+{
+	struct err e;
+
+	if (store_layer_unuse(c->store, STORE_LAYER_HELD, layer, &e) < 0)
+		log_warn("a layer stays held until the next start", "layer=%s error=%s", layer,
+			 e.msg);
+	layers_collect(&c->layers, false, NULL);
 }
 
 static void finish(struct capturing *k)
@@ -100,13 +117,15 @@ static void finish(struct capturing *k)
 	free_reader(k);
 	if (to != NULL)
 		to->under_way = NULL;
+	else if (k->has_row) /* cancelled after it was written: no owner takes it */
+		let_go(c, k->layer.id);
 	free(k);
 	if (to != NULL)
 		completion_end(&to->done, why.code == ERR_NONE ? NULL : &why);
 	/* A client has used it meanwhile. */
 	if (s->row.state == SESSION_PAUSED && s->when_running.first != NULL && !s->cooling)
 		session_resume(s, &s->waker, NULL);
-	start_next(c);
+	start_soon(c);
 }
 
 static void fail(struct capturing *k, const struct err *e)
@@ -226,6 +245,8 @@ static void on_unpacked(struct completion *c, const struct err *e)
 	thaw(k);
 	if (k->why.code == ERR_NONE && write_row(k, r, &why) < 0)
 		fail(k, &why);
+	else
+		k->has_row = k->why.code == ERR_NONE;
 	if (k->why.code == ERR_NONE && k->to != NULL) {
 		memcpy(k->to->layer, k->layer.id, sizeof(k->to->layer));
 		k->to->bytes = r->bytes;
@@ -269,7 +290,7 @@ static void watch(struct capturing *k, int pipe)
 		io_close_all(&k->pipe, 1);
 }
 
-static void unpack(struct capturing *k, struct storage_unpack *r, int from)
+static void unpack(struct capturing *k, struct storage_unpack *r, int from, int values)
 {
 	struct session *s = k->session;
 
@@ -282,7 +303,8 @@ static void unpack(struct capturing *k, struct storage_unpack *r, int from)
 	(void)snprintf(r->layer, sizeof(r->layer), "%s", k->layer.id);
 	k->unpacking = true;
 	k->job.done = (struct completion){ .on_done = on_unpacked, .arg = k };
-	storage_link_unpack(&s->core->storage, &k->job, r, from);
+	k->job.tenant = k->layer.tenant;
+	storage_link_unpack_searched(&s->core->storage, &k->job, r, from, values);
 }
 
 /* Of a guest: it has one file system, and layers of the host template have several places. */
@@ -292,10 +314,12 @@ static int unpack_guest(struct capturing *k, struct err *e)
 	struct core *c = s->core;
 	struct storage_unpack r = { .silence_ms = GUEST_SILENCE_MS };
 	struct template_stack stack;
-	int from;
+	int from, looked_for;
 
-	if (session_spec_stack(s->template, &s->row, s->own, &stack, NULL, e) < 0)
+	if (session_spec_stack(s->template, &s->row, s->own, &stack, NULL, e) < 0 ||
+	    capture_values(s, k->kind, &looked_for, e) < 0)
 		return -1;
+	OWN_FD values = looked_for;
 	for (uint32_t i = 1;
 	     stack.base == TEMPLATE_BASE_HOST && i < c->o.host.nlayers && i < STORAGE_HOST_MAX; i++)
 		(void)snprintf(r.at[i], sizeof(r.at[i]), "%.15s", c->o.host.layers[i].at + 1);
@@ -304,7 +328,7 @@ static int unpack_guest(struct capturing *k, struct err *e)
 		io_close_all(&from, 1);
 		return err_sys(e, "pipe");
 	}
-	unpack(k, &r, from);
+	unpack(k, &r, from, TAKE_FD(values));
 	return 0;
 }
 
@@ -326,7 +350,7 @@ static int start_stream(struct capturing *k, struct err *e)
 	struct keeper_create plan;
 	struct storage_unpack r = { 0 };
 	struct keeper_diff ask;
-	int ends[2];
+	int ends[2], looked_for;
 
 	if (guest_reader_is_needed(s)) {
 		k->unpacking = true; /* its end is to come */
@@ -334,8 +358,10 @@ static int start_stream(struct capturing *k, struct err *e)
 		k->reader = guest_reader_new(s, "capture", &k->ready);
 		return 0;
 	}
-	if (session_spec_plan(s->core, s->template, &s->row, s->own, &plan, e) < 0)
+	if (session_spec_plan(s->core, s->template, &s->row, s->own, &plan, e) < 0 ||
+	    capture_values(s, k->kind, &looked_for, e) < 0)
 		return -1;
+	OWN_FD values = looked_for;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");
 	(void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES); /* faster; a smaller one works as well */
@@ -343,7 +369,7 @@ static int start_stream(struct capturing *k, struct err *e)
 	session_diff_request(s, KEEPER_CAPTURE, &plan, &ask);
 	k->call = keeper_link_ask(&s->core->cells.keeper, &ask, sizeof(ask), ends[1], KEEPER_URGENT,
 				  on_captured, k);
-	unpack(k, &r, ends[0]);
+	unpack(k, &r, ends[0], TAKE_FD(values));
 	return 0;
 }
 
@@ -463,22 +489,20 @@ static struct capturing *find_next(const struct core *c)
 	return found;
 }
 
-static void start_next(struct core *c)
+void session_capture_start_next(struct loop_task *t)
 {
-	struct capturing *k;
+	struct core *c = t->arg;
+	struct capturing *k = c->draining ? NULL : find_next(c);
 	struct err e;
 
-	if (c->starting_captures || c->draining) /* the former: finish() is called in here */
+	if (k == NULL)
 		return;
-	c->starting_captures = true;
-	while ((k = find_next(c)) != NULL) {
-		k->waiting = false;
-		if (start(k, &e) < 0) {
-			fail(k, &e);
-			finish(k);
-		}
+	start_soon(c); /* until there is none */
+	k->waiting = false;
+	if (start(k, &e) < 0) {
+		fail(k, &e);
+		finish(k);
 	}
-	c->starting_captures = false;
 }
 
 static int begin(struct session *s, const char *kind, bool keep_frozen, struct session_capture *to,
@@ -536,15 +560,10 @@ void session_capture_cancel(struct session_capture *k)
 
 void session_capture_release(struct core *c, struct session_capture *k)
 {
-	struct err e;
-
 	if (k->layer[0] == '\0')
 		return;
-	if (store_layer_unuse(c->store, STORE_LAYER_HELD, k->layer, &e) < 0)
-		log_warn("a layer stays held until the next start", "layer=%s error=%s", k->layer,
-			 e.msg);
+	let_go(c, k->layer);
 	k->layer[0] = '\0';
-	layers_collect(&c->layers, false, NULL);
 }
 
 void session_capture_lost(struct session *s, const struct err *why)
@@ -563,12 +582,15 @@ void session_capture_lost(struct session *s, const struct err *why)
 	guest_reader_free(k->reader);
 	storage_link_cancel(&s->core->storage, &k->job);
 	layers_settle(&s->core->layers, &k->layer, false);
+	if (k->has_row)
+		let_go(s->core, k->layer.id);
 	free(k);
+	start_soon(s->core);
 	if (to != NULL) {
 		to->under_way = NULL;
+		to->layer[0] = '\0';
 		completion_end(&to->done, why);
 	}
-	start_next(s->core);
 }
 
 void session_capture_recover(struct session *s)

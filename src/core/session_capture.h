@@ -31,5 +31,7 @@ void session_capture_release(struct core *c, struct session_capture *k);
 
 /* The session ends, or leaves memory. */
 void session_capture_lost(struct session *s, const struct err *why);
+/* The task core.next_capture: starts one that waits. */
+void session_capture_start_next(struct loop_task *t);
 /* An earlier daemon may have left it frozen. */
 void session_capture_recover(struct session *s);

@@ -9,11 +9,13 @@
 
 #include "core_private.h"
 #include "dial.h"
+#include "event_log.h"
 #include "execution_adopt.h"
 #include "execution_kill.h"
 #include "guest_reader.h"
 #include "layer_fold.h"
 #include "layers.h"
+#include "log.h"
 #include "quota.h"
 #include "session_capture.h"
 #include "session_cold_row.h"
@@ -394,6 +396,16 @@ void session_cold_pause(struct session *s, enum cold_how how, const struct store
 	}
 }
 
+/* The changes of its state look like a pause and a resume. */
+static void record_reset(struct session *s, const struct store_actor *who)
+{
+	struct err e;
+
+	if (event_log_append(s->core, who, s->row.tenant, s->row.id, "", "session.reset", &e,
+			     "template\t%s\n", s->row.template) < 0)
+		log_warn("event could not be written", "session_id=%s error=%s", s->row.id, e.msg);
+}
+
 /* Makes it cold and boots it: on_gone() finds one that waits. */
 static void boot_again(struct session *s, enum cold_how how, const struct store_actor *who,
 		       struct completion *w)
@@ -409,6 +421,8 @@ static void boot_again(struct session *s, enum cold_how how, const struct store_
 		completion_end_soon(w, s->core->loop, &e);
 		return;
 	}
+	if (how == COLD_RESET)
+		record_reset(s, who);
 	s->waker = store_actor_copy(who);
 	if (s->cooling == NULL)
 		session_resume(s, who, w);

@@ -104,7 +104,7 @@ void session_cold_up(struct session *s, const struct err *e)
 	s->row.cold = COLD_NO;
 	s->cpu_before_us = s->row.usage.cpu_us;
 	s->meter.seen_ns = clock_now_ns(); /* nothing was held while it had no cell */
-	s->oom_seen = s->pids_seen = s->disk_seen = s->inodes_seen = 0;
+	s->oom_last = s->pids_last = s->oom_seen = s->pids_seen = s->disk_seen = s->inodes_seen = 0;
 	session_pause_over(s);
 	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
 		completions_end_all(&s->when_running, &why);

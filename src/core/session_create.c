@@ -121,6 +121,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	s->key_per_minute = key.creates_per_minute;
 	set_image(s, spec);
 	session_guest_set_origin(s);
+	s->of_build = spec->of_build;
 	s->goes_on = spec->image != NULL || template_has_memory(s->template);
 	memcpy(s->source,
 	       spec->image != NULL ? spec->image->source : template_row(s->template)->source,

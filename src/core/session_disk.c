@@ -36,7 +36,7 @@ struct disk_removal {
 	struct disk_removal *next, **link; /* list.h */
 	struct core *core;
 	struct storage_job job;
-	char id[STORE_ID_MAX];
+	char id[STORE_ID_MAX], tenant[STORE_ID_MAX];
 };
 
 /* ---- the beginning */
@@ -100,6 +100,7 @@ void session_disk_prepare(struct session *s, const struct keeper_create *plan,
 	b->plan = *plan;
 	b->on_ready = on_ready;
 	b->job.fd = -1;
+	b->job.tenant = s->row.tenant;
 	b->again = (struct loop_timer){ .on_expire = on_again, .arg = b };
 	b->job.done = (struct completion){ .on_done = on_disk, .arg = b };
 	s->disk_boot = b;
@@ -125,14 +126,14 @@ static void on_removed(struct completion *done, const struct err *e)
 		return;
 	}
 	if (e != NULL)
-		log_warn(
-			"the disk of a session could not be removed; tried again at the next start",
-			"session_id=%s error=%s", r->id, e->msg);
+		log_warn("the disk of a session could not be removed; tried again in some minutes",
+			 "session_id=%s error=%s", r->id, e->msg);
 	LIST_REMOVE(r);
 	free(r);
 }
 
-static void remove_image(struct core *c, const char *id)
+/* tenant "": it is not known any more. */
+static void remove_image(struct core *c, const char *id, const char *tenant)
 {
 	struct disk_removal *r = calloc(1, sizeof(*r));
 
@@ -141,6 +142,8 @@ static void remove_image(struct core *c, const char *id)
 	r->job.fd = -1;
 	r->job.done = (struct completion){ .on_done = on_removed, .arg = r };
 	memcpy(r->id, id, strnlen(id, sizeof(r->id) - 1));
+	memcpy(r->tenant, tenant, strnlen(tenant, sizeof(r->tenant) - 1));
+	r->job.tenant = r->tenant;
 	LIST_PUSH(&c->disk_removals, r);
 	disk_call_remove(&c->storage, &r->job, r->id);
 }
@@ -149,11 +152,13 @@ void session_disk_free(struct session *s)
 {
 	if (s->disk_boot != NULL)
 		release(s->disk_boot);
-	if (s->row.storage == SESSION_DISK && s->row.state == SESSION_STOPPED)
-		remove_image(s->core, s->row.id);
+	if (s->row.storage != SESSION_DISK || s->row.state != SESSION_STOPPED || s->disk_removed)
+		return;
+	s->disk_removed = true;
+	remove_image(s->core, s->row.id, s->row.tenant);
 }
 
-/* ---- after recovery */
+/* ---- after recovery, and now and then */
 
 /* The list is whole: cordon-storage has answered. */
 static void remove_unknown(struct core *c, int list)
@@ -171,7 +176,7 @@ static void remove_unknown(struct core *c, int list)
 		at += (ssize_t)strlen(id) + 1;
 		if (session_by_id(c, id) != NULL)
 			continue;
-		remove_image(c, id);
+		remove_image(c, id, "");
 		removed++;
 	}
 	if (removed > 0)
@@ -213,7 +218,7 @@ static void list_images(struct core *c)
 
 void session_disk_collect(struct core *c)
 {
-	if (c->o.has_storage)
+	if (c->o.has_storage && c->disk_list_fd < 0)
 		list_images(c);
 }
 

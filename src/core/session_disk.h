@@ -1,10 +1,11 @@
 /* session_disk.h - the disk of a session with storage "disk": an image in the storage folder, which
  * cordon-storage makes, checks and removes, and the keeper mounts (keeper/disk_image.h).
  *
- * The session's row is the truth: it is written before its image is made, and the image is removed
- * after the row says that the session has stopped. An image without a live session is removed after
- * recovery. Each step can be repeated, so a daemon or a cordon-storage that dies in between loses
- * nothing. */
+ * The session's row is the truth: it is written before its image is made. The image is removed when
+ * the session has stopped, also if that cannot be recorded: on a full disk the record needs the
+ * room of the image. An image without a live session is removed after recovery, when a
+ * cordon-storage has started, and every ten minutes. Each step can be repeated, so a daemon or a
+ * cordon-storage that dies in between loses nothing. */
 #pragma once
 
 #include "session.h"
@@ -23,9 +24,10 @@ void session_disk_prepare(struct session *s, const struct keeper_create *plan,
 /* The session stops. True: it was waiting for its disk and has no cell; the caller ends it. */
 bool session_disk_stopping(struct session *s);
 
-/* Called when a session leaves memory: removes the image of one that has stopped. */
+/* Called when a session leaves memory, or would but for its record: removes the image of one that
+ * has stopped. Repeatable. */
 void session_disk_free(struct session *s);
 
-/* After recovery: removes images that belong to no session. */
+/* Not before recovery: removes images that belong to no session. */
 void session_disk_collect(struct core *c);
 void session_disk_collect_end(struct core *c);

@@ -271,6 +271,7 @@ static void on_root_ready(struct completion *done, const struct err *e)
 		fail(b, &why);
 	} else {
 		b->job.done = (struct completion){ .on_done = on_loaded, .arg = b };
+		b->job.tenant = b->session->row.tenant;
 		storage_link_memory_load(&b->session->core->storage, &b->job, b->layers[MEMORY],
 					 copy);
 	}
@@ -298,6 +299,7 @@ static void open_root(struct guest_boot *b)
 		return;
 	}
 	b->job.done = (struct completion){ .on_done = on_root_opened, .arg = b };
+	b->job.tenant = b->session->row.tenant;
 	storage_link_root_open(&b->session->core->storage, &b->job, b->layers[ROOT]);
 }
 

@@ -6,6 +6,7 @@
  * clients see it) and session_stopped.c (the last record). */
 #include "session_lifecycle.h"
 
+#include <errno.h>
 #include <assert.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 #include "execution_adopt.h"
 #include "code_execution.h"
 #include "execution_kill.h"
+#include "execution_limits.h"
 #include "file_op.h"
 #include "guest_reader.h"
 #include "kept_diff.h"
@@ -91,6 +93,7 @@ static int insert(struct session *s, enum session_state state, struct execution 
 
 void session_start_parts(struct session *s)
 {
+	agent_count_for(&s->cell->agent, &s->tenant->orders);
 	session_touch(s);
 	session_parts_started(s);
 	if (s->row.state < SESSION_STOPPING) /* no part has failed */
@@ -208,6 +211,14 @@ static void on_cell_up(struct live_cell *cell, const struct err *e)
 		session_cold_up(s, e);
 		return;
 	}
+	if (e != NULL && e->code == ERR_SYSTEM && e->sys == EROFS) {
+		(void)err_set(&why, ERR_INVALID,
+			      "%.160s: the root is read-only; name a directory that the template "
+			      "has, or one below /tmp or /home/user",
+			      e->msg);
+		boot_failed(s, &why);
+		return;
+	}
 	if (e != NULL) {
 		boot_failed(s, e);
 		return;
@@ -289,6 +300,14 @@ static void cell_ended(struct session *s, enum session_reason reason, const char
 		session_stop(s, reason, why);
 }
 
+void session_end_unresponsive(struct session *s)
+{
+	log_warn("a cell is ended because a program outlives its timeout", "session_id=%s",
+		 s->row.id);
+	cell_ended(s, SESSION_UNRESPONSIVE,
+		   "a program outlived its timeout, and could not be ended");
+}
+
 static void on_cell_dead(struct live_cell *cell)
 {
 	struct session *s = cell->owner;
@@ -304,6 +323,8 @@ static void on_cell_dead(struct live_cell *cell)
 		cell_ended(s, SESSION_GUEST_PANICKED, "the kernel of the guest has ended");
 	else if (cell->guest_state == BOOT_GUEST_EXITED)
 		cell_ended(s, SESSION_ENGINE_EXITED, "the engine of the guest has ended");
+	else if (cell->guest_state == BOOT_GUEST_OVERDUE)
+		session_end_unresponsive(s);
 	else if (cell->guest_state == BOOT_GUEST_BROKE)
 		cell_ended(s, SESSION_CRASHED, "the guest broke the protocol and was ended");
 	else if (cell->broken)
@@ -364,18 +385,14 @@ static void on_cell_failed(struct live_cell *cell, const struct agent_event *v)
 static void on_cell_synced(struct live_cell *cell)
 {
 	struct session *s = cell->owner;
-	struct usage now;
 
 	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
-		next = x->next;
+		next = x->next; /* alone: an execution that is lost is freed from the loop */
 		if (x->program.handle == 0 && !execution_is_call(x))
 			execution_lost(x);
 	}
 	execution_kills_synced(s);
-	/* Limits that were hit before this moment are not due to what runs now. */
-	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_ALL, &now);
-	s->oom_seen = now.oom_kills;
-	s->pids_seen = now.pids_refused;
+	execution_limits_synced(s);
 	session_parts_resumed(s);
 	session_service_recover(s);
 	loop_defer(s->core->loop, &s->notify_running);
@@ -430,6 +447,7 @@ void session_adopted(struct session *s)
 	struct err e;
 
 	s->timer.on_expire = on_timer;
+	agent_count_for(&s->cell->agent, &s->tenant->orders);
 	session_touch(s);
 	execution_call_end_old(s);
 	if (s->row.state < SESSION_STOPPING)

@@ -161,6 +161,7 @@ static int save(struct session_memory *m, struct err *e)
 		return -1;
 	}
 	m->job.done = (struct completion){ .on_done = on_saved, .arg = m };
+	m->job.tenant = s->row.tenant;
 	storage_link_memory_save(&m->core->storage, &m->job, m->writing.id, m->writing.bytes,
 				 (unsigned)m->core->layers.reserve_percent, copy);
 	return 0;
@@ -193,6 +194,7 @@ static int copy(struct session_memory *m, struct err *e)
 	held_memory_name(m->held);
 	held_memory_use(m->core, s->tenant, m->held, m->bytes);
 	m->job.done = (struct completion){ .on_done = on_copied, .arg = m };
+	m->job.tenant = s->row.tenant;
 	storage_link_memory_copy(&m->core->storage, &m->job, m->bytes, from, to);
 	return 0;
 }

@@ -203,6 +203,15 @@ int session_parts_check_memory(struct session *s, bool same, struct err *e)
 	return 0;
 }
 
+int session_parts_add_values(struct session *s, bool same, struct buf *to, struct err *e)
+{
+	EACH_PART(s->core, i)
+	if (s->core->o.parts[i]->add_values != NULL &&
+	    s->core->o.parts[i]->add_values(s, same, to, e) < 0)
+		return -1;
+	return 0;
+}
+
 unsigned session_parts_prepare(struct session *s, struct execution *x, struct completion *w)
 {
 	unsigned begun = 0;

@@ -60,6 +60,9 @@ struct session_part {
 	/* May other sessions begin with the memory of its guest? same: they will have what the row
 	 * of this one says. */
 	int (*check_memory)(struct session *s, bool same, struct err *e);
+	/* Values that must not be in files that other sessions will have: each with its length
+	 * before it, in four bytes. same: these have what the row of this one says. */
+	int (*add_values)(struct session *s, bool same, struct buf *to, struct err *e);
 	/* Before a new execution that has secrets of its own is sent to PID 1. True: the part
 	 * begins w, which ends when the program may start, or with the reason why it cannot. */
 	bool (*prepare)(struct session *s, struct execution *x, struct completion *w);
@@ -111,6 +114,7 @@ void session_parts_session_second(struct session *s);
 int session_parts_check_execution(struct session *s, struct execution *x, const char *secrets,
 				  struct err *e) MUST_USE;
 int session_parts_check_memory(struct session *s, bool same, struct err *e) MUST_USE;
+int session_parts_add_values(struct session *s, bool same, struct buf *to, struct err *e) MUST_USE;
 /* Returns how many of w were begun; there are CORE_PARTS_MAX. */
 unsigned session_parts_prepare(struct session *s, struct execution *x, struct completion *w);
 void session_parts_execution_ended(struct session *s, struct execution *x);

@@ -18,7 +18,7 @@
 static void drop_abandoned(struct tenant *t)
 {
 	for (struct session *s = t->queue, *next; s != NULL; s = next) {
-		next = s->next;
+		next = s->next; /* alone: it has no waiter to call */
 		if (s->when_running.first == NULL) {
 			session_queue_remove(s);
 			session_free(s);
@@ -87,6 +87,7 @@ static bool serve_round(struct core *c)
 	struct tenant *first = c->next_tenant == NULL ? c->tenants : c->next_tenant;
 
 	for (struct tenant *t = first; t != NULL;) {
+		/* alone: a tenant is freed by the job of its removal */
 		struct tenant *next = t->next == NULL ? c->tenants : t->next;
 		struct session *s;
 		struct err e;

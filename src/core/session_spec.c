@@ -11,6 +11,7 @@
 #include "kept_diff.h"
 #include "limit_text.h"
 #include "rand.h"
+#include "session_ports.h"
 #include "session_storage.h"
 #include "session_level.h"
 #include "template_stack.h"
@@ -254,6 +255,7 @@ int session_spec_check(const struct core *c, const struct template_version *v,
 	    session_storage_check(c, spec, row, e) < 0)
 		return -1;
 	session_level_inherit(v, row);
+	session_ports_init(row, spec->ports, spec->nports);
 	if (copy_texts(c, v, spec, row, ret_texts, e) < 0) {
 		free(*ret_texts);
 		*ret_texts = NULL;

@@ -25,6 +25,7 @@ static const char *const reasons[] = {
 	[SESSION_HOST_RESTART] = "host_restart",
 	[SESSION_GUEST_PANICKED] = "guest_panicked",
 	[SESSION_ENGINE_EXITED] = "engine_exited",
+	[SESSION_UNRESPONSIVE] = "unresponsive",
 };
 _Static_assert(COUNT(reasons) == SESSION_REASONS, "one name for each reason");
 

@@ -13,13 +13,16 @@
 #include "log.h"
 #include "quota.h"
 #include "session_alloc.h"
+#include "session_disk.h"
 #include "session_save.h"
 
 #define STOPPED_MS 5
 
-/* Frees the session, unless a record of it or of an execution could not be written yet. */
+/* Frees the session, unless a record of it or of an execution could not be written yet. Its disk
+ * goes in any case: the store may be on the file system that it fills. */
 static void free_if_saved(struct session *s)
 {
+	session_disk_free(s);
 	for (const struct execution *x = s->executions; x != NULL; x = x->next)
 		if (x->unsaved)
 			return;
@@ -73,7 +76,7 @@ void session_stopped_write(struct core *c)
 		log_warn("ends of sessions are written one by one", "error=%s", e.msg);
 	}
 	for (struct session *s = list, *next; s != NULL; s = next) {
-		next = s->next_stopped;
+		next = s->next_stopped; /* alone: a session that has ended has no user to call */
 		if (!written) {
 			s->row.state = SESSION_STOPPING;
 			session_save_anyway(s, SESSION_STOPPED, SESSION_NO_REASON);

@@ -229,6 +229,19 @@ static int write_memory(struct snapshot *p, const char *version, struct err *e)
 			       (const char(*)[STORE_ID_MAX])layers, 2, e);
 }
 
+/* A snapshot gets no name that already means a template, the tenant's or the operator's: it would
+ * take its place for all keys of the tenant, and needs no key that may change templates. */
+static int check_name_is_free(const struct core *c, const char *name, const char *tenant,
+			      struct err *e)
+{
+	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
+		if (v->row.kind != TEMPLATE_SNAPSHOT && strcmp(v->row.name, name) == 0 &&
+		    (v->row.current || v->ntags > 0) &&
+		    (v->row.tenant[0] == '\0' || strcmp(v->row.tenant, tenant) == 0))
+			return err_set(e, ERR_CONFLICT, "name '%.60s' is that of a template", name);
+	return 0;
+}
+
 static int insert(struct snapshot *p, struct err *e)
 {
 	struct store_template row = p->base->row;
@@ -260,7 +273,10 @@ static int insert(struct snapshot *p, struct err *e)
 		if (write_memory(p, row.id, e) < 0)
 			return -1;
 	}
-	p->version = templates_insert(p->core, &row, tags, 1, NULL, &p->actor, e);
+	/* Again: a template may have got the name while files or memory were written. */
+	p->version = check_name_is_free(p->core, p->name.name, p->tenant, e) < 0
+			     ? NULL
+			     : templates_insert(p->core, &row, tags, 1, NULL, &p->actor, e);
 	if (p->version == NULL && p->with_memory)
 		IGNORED(store_layer_unuse(p->core->store, STORE_LAYER_GUEST_OF_SNAPSHOT, row.id,
 					  &ignored),
@@ -321,21 +337,10 @@ static int set_name(struct snapshot *p, const struct tenant *t, const char *name
 	return 0;
 }
 
-/* A snapshot gets no name that already means a template, the tenant's or the operator's: it would
- * take its place for all keys of the tenant, and needs no key that may change templates. */
-static int check_name_is_free(const struct snapshot *p, const struct session *s, struct err *e)
-{
-	for (const struct template_version *v = s->core->templates; v != NULL; v = v->next)
-		if (v->row.kind != TEMPLATE_SNAPSHOT && strcmp(v->row.name, p->name.name) == 0 &&
-		    (v->row.current || v->ntags > 0) &&
-		    (v->row.tenant[0] == '\0' || strcmp(v->row.tenant, s->row.tenant) == 0))
-			return err_set(e, ERR_CONFLICT, "name '%.60s' is that of a template",
-				       p->name.name);
-	return 0;
-}
-
 static int prepare(struct session *s, const char *name, struct snapshot *p, struct err *e)
 {
+	struct store_template row;
+
 	p->with_memory = cell_level_can(session_level(s), CELL_CAN_KEEP_MEMORY);
 	p->memory_bytes = s->row.limits.memory_bytes;
 	p->memory_profile = s->row.profile;
@@ -343,8 +348,12 @@ static int prepare(struct session *s, const char *name, struct snapshot *p, stru
 	memcpy(p->guest, s->row.guest_origin, sizeof(p->guest));
 	if (p->with_memory && session_parts_check_memory(s, false, e) < 0)
 		return -1;
-	if (set_name(p, s->tenant, name, e) < 0 || check_name_is_free(p, s, e) < 0 ||
-	    templates_check_room(s->core, s->row.tenant, e) < 0)
+	if (set_name(p, s->tenant, name, e) < 0 ||
+	    check_name_is_free(s->core, p->name.name, s->row.tenant, e) < 0)
+		return -1;
+	row = s->template->row; /* the texts of the version will be those */
+	memcpy(row.tenant, s->row.tenant, sizeof(row.tenant));
+	if (templates_check_room(s->core, &row, e) < 0)
 		return -1;
 	return session_spec_stack(s->template, &s->row, s->own, &p->stack, NULL, e);
 }

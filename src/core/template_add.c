@@ -59,9 +59,12 @@ static int check_root(const struct core *c, const struct store_template *row, st
 	return 0;
 }
 
-static int check_room(const struct core *c, struct err *e)
+static int check_room(const struct core *c, const struct store_template *row, struct err *e)
 {
-	if (templates_check_room(c, "", e) < 0)
+	struct store_template own = *row;
+
+	own.tenant[0] = '\0';
+	if (templates_check_room(c, &own, e) < 0)
 		return -1;
 	if (c->templates_adding >= TEMPLATES_ADDING_MAX)
 		return err_set_reason(e, REASON_QUOTA_TEMPLATES,
@@ -91,7 +94,7 @@ static int check(const struct core *c, const struct store_template *row, struct 
 		return -1;
 	if (check_root(c, row, e) < 0 || session_spec_check_mounts(c, row->mounts, e) < 0)
 		return -1;
-	return check_room(c, e);
+	return check_room(c, row, e);
 }
 
 /* ---- the trial, and what follows */

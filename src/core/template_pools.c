@@ -5,17 +5,19 @@
  * are empty until they are used, and then follow demand as pool.c says. All together have at most
  * pool_max; those of the operator's templates come first. In cells of a template with a start
  * command it runs in advance (pool_boot.h): there are pool_started_size of them, for
- * pool_started_keep after the last use. Cells in which a tenant's commands run have room only where
- * its quotas have room for as many sessions: they end when sessions need it. The row of a default
+ * pool_started_keep after the last use. Cells of a tenant's templates in which its commands or a
+ * guest run have room only where its quotas have room for as many sessions: they end when sessions
+ * need it. The row of a default
  * session is made at the first use, when the keepers have said what the machine can do.
  *
  * There is a pool for each level that sessions of the template have had: that of the template's own
  * level, and others from their first session on. Cells with a guest take memory while they wait:
- * their number is that of cells with a start command; at microvm it does not grow with demand, and
- * all templates together have STARTED_GROWTH times as many. Those at microvm are clones of the
- * template's memory image: none is made before a session has used the level, and the image is in
- * memory. A clone that waits has run one program (pool_warm.h), with the names and random numbers
- * of its own id, which is that of the session that gets it. */
+ * their number is that of cells with a start command; at microvm it does not grow with demand. At
+ * each such level all templates together have STARTED_GROWTH times as many, those of one tenant
+ * half of that, and the operator's come first. Those at microvm are clones of the template's memory
+ * image: none is made before a session has used the level, and the image is in memory. A clone that
+ * waits has run one program (pool_warm.h), with the names and random numbers of its own id, which
+ * is that of the session that gets it. */
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -51,6 +53,11 @@ static bool is_vm(const struct level_pool *l)
 	return l->like_set && cell_level_of(l->like.level)->engine == CELL_ENGINE_MICROVM;
 }
 
+static bool has_guest(const struct level_pool *l)
+{
+	return l->like_set && cell_level_of(l->like.level)->engine != CELL_ENGINE_NONE;
+}
+
 /* Nothing is loaded or started from the beginning for a pool. */
 static bool is_vm_ready(void *arg)
 {
@@ -73,24 +80,6 @@ static int settle(struct level_pool *l, uint32_t level, struct err *e)
 	l->like.mounts = v->row.mounts; /* the others are not read any more */
 	l->like_set = true;
 	return 0;
-}
-
-static struct level_pool *own_pool(const struct template_version *v)
-{
-	return v->pools[v->row.level];
-}
-
-int template_plan(struct template_version *v, struct keeper_create *ret, struct err *e)
-{
-	struct level_pool *own = own_pool(v);
-	struct store_session row;
-
-	if (settle(own, v->row.level, e) < 0)
-		return -1;
-	row = own->like;
-	row.level = CELL_CONTAINER;
-	session_id_make(v->core->o.config->node_name, row.id);
-	return session_spec_plan(v->core, v, &row, NULL, ret, e);
 }
 
 static int plan(void *arg, struct keeper_create *ret, struct err *e)
@@ -148,14 +137,18 @@ static void set_level(struct pool_source *src, const struct config *g, uint32_t 
 	src->is_ready = is_vm_ready;
 }
 
+static bool is_default(const struct template_version *v)
+{
+	return v->row.tenant[0] == '\0' && strcmp(v->row.name, v->core->o.config->template) == 0;
+}
+
 static struct level_pool *make_pool(struct template_version *v, uint32_t level)
 {
 	const struct config *g = v->core->o.config;
 	bool is_own = level == v->row.level;
-	bool is_default =
-		is_own && v->row.tenant[0] == '\0' && strcmp(v->row.name, g->template) == 0;
+	bool many = is_own && is_default(v);
 	struct level_pool *l = calloc(1, sizeof(*l));
-	struct pool_source src = { .size = is_default ? (unsigned)g->pool_size : 0,
+	struct pool_source src = { .size = many ? (unsigned)g->pool_size : 0,
 				   .max = (unsigned)g->pool_max,
 				   .refill_milli = g->pool_refill_milli,
 				   .is_ready = is_ready,
@@ -165,8 +158,8 @@ static struct level_pool *make_pool(struct template_version *v, uint32_t level)
 	assert(l != NULL);
 	l->version = v;
 	if (pool_boot_is_needed(&v->row))
-		set_few(&src, g, is_default);
-	set_level(&src, g, level, is_default);
+		set_few(&src, g, many);
+	set_level(&src, g, level, many);
 	if (pool_boot_is_needed(&v->row)) {
 		src.prepare = pool_boot_prepare;
 		src.unprepare = pool_boot_unprepare;
@@ -178,7 +171,31 @@ static struct level_pool *make_pool(struct template_version *v, uint32_t level)
 
 void template_make_pool(struct template_version *v)
 {
-	(void)make_pool(v, v->row.level);
+	if (is_default(v))
+		(void)make_pool(v, v->row.level);
+}
+
+int template_plan(struct template_version *v, struct keeper_create *ret, struct err *e)
+{
+	struct level_pool *own = v->pools[v->row.level];
+	struct store_session row;
+
+	if (own == NULL)
+		own = make_pool(v, v->row.level);
+	if (settle(own, v->row.level, e) < 0)
+		return -1;
+	row = own->like;
+	row.level = CELL_CONTAINER;
+	session_id_make(v->core->o.config->node_name, row.id);
+	return session_spec_plan(v->core, v, &row, NULL, ret, e);
+}
+
+void template_pools_empty(struct core *c)
+{
+	for (struct template_version *v = c->templates; v != NULL; v = v->next)
+		for (unsigned i = 0; i < CELL_LEVELS; i++)
+			if (v->pools[i] != NULL)
+				pool_limit(v->pools[i]->pool, 0);
 }
 
 void template_close_pools(struct template_version *v)
@@ -226,14 +243,28 @@ static bool fits(const struct level_pool *l, const struct store_session *row)
 struct share {
 	struct tenant *tenant;
 	struct quota_taken taken; /* by its cells so far */
+	unsigned guests[CELL_LEVELS];
 };
 
-/* Do commands of a tenant run in its cells, and has it been used? */
+/* Do commands of a tenant, or guests for its sessions, run in its cells, and has it been used? */
 static bool is_charged(const struct level_pool *l)
 {
 	const struct store_template *t = &l->version->row;
 
-	return t->tenant[0] != '\0' && l->like_set && pool_boot_is_needed(t);
+	return t->tenant[0] != '\0' && l->like_set && (pool_boot_is_needed(t) || has_guest(l));
+}
+
+/* How many guests may wait at a level, for sessions of all templates. */
+static unsigned guests_max(const struct level_pool *l)
+{
+	const struct config *g = l->version->core->o.config;
+
+	return lesser(STARTED_GROWTH * g->pool_started_size, UINT_MAX);
+}
+
+static unsigned minus(unsigned a, unsigned b)
+{
+	return a > b ? a - b : 0;
 }
 
 /* How many cells it may have. */
@@ -244,6 +275,9 @@ static unsigned room_of(const struct share *share, const struct level_pool *l)
 
 	if (share->tenant == NULL || share->taken.sessions >= most)
 		return 0;
+	if (has_guest(l)) /* so that no tenant has all that may wait */
+		most = lesser(most, share->taken.sessions + minus((guests_max(l) + 1) / 2,
+								  share->guests[l->like.level]));
 	return lesser(most - share->taken.sessions,
 		      quota_room(c, share->tenant, &l->like.limits, &share->taken));
 }
@@ -255,6 +289,7 @@ static void charge(struct share *share, const struct level_pool *l)
 	share->taken.sessions += n;
 	share->taken.memory += n * l->like.limits.memory_bytes;
 	share->taken.pids += n * l->like.limits.pids;
+	share->guests[l->like.level] += has_guest(l) ? (unsigned)n : 0;
 	if (share->tenant != NULL)
 		share->tenant->started_cells = share->taken.sessions;
 }
@@ -326,38 +361,43 @@ void templates_fill(struct core *c)
 	pool_fill(l->pool);
 }
 
-static unsigned size_of_all(const struct core *c, bool tenants)
-{
-	unsigned sum = 0;
+/* Sizes of all pools. */
+struct sizes {
+	unsigned all, operators;
+	struct {
+		unsigned all, operators;
+	} guests[CELL_LEVELS];
+};
 
-	EACH_POOL(c, l)
-	if (tenants || l->version->row.tenant[0] == '\0')
-		sum += pool_size(l->pool);
-	return sum;
+/* Counts a pool, or one less. */
+static void count(struct sizes *n, const struct level_pool *l, int by)
+{
+	unsigned size = (unsigned)by * pool_size(l->pool);
+
+	bool is_operators = l->version->row.tenant[0] == '\0';
+
+	n->all += size;
+	n->operators += is_operators ? size : 0;
+	if (!has_guest(l))
+		return;
+	n->guests[l->like.level].all += size;
+	n->guests[l->like.level].operators += is_operators ? size : 0;
 }
 
-/* How many guests of other pools may wait at microvm. */
-static unsigned vm_room(const struct level_pool *l)
-{
-	uint64_t most = STARTED_GROWTH * l->version->core->o.config->pool_started_size;
-
-	EACH_POOL(l->version->core, other)
-	if (other != l && is_vm(other))
-		most -= lesser(most, pool_size(other->pool));
-	return lesser(most, UINT_MAX);
-}
-
-/* Up to pool_max without the others; of a tenant's, without what its quotas have no room for. */
-static void adapt(struct level_pool *l, struct share *share)
+/* Up to pool_max without the others; of a tenant's, without what its quotas have no room for. n: of
+ * the others. */
+static void adapt(struct level_pool *l, struct share *share, const struct sizes *n)
 {
 	const struct template_version *v = l->version;
+	const struct config *g = v->core->o.config;
 	bool of_tenant = v->row.tenant[0] != '\0';
-	unsigned max = (unsigned)v->core->o.config->pool_max;
-	unsigned others = size_of_all(v->core, of_tenant) - pool_size(l->pool);
-	unsigned most = max > others ? max - others : 0;
+	unsigned max = (unsigned)g->pool_max;
+	unsigned others = of_tenant ? n->all : n->operators;
+	unsigned most = minus(max, others), level = l->like.level;
 
-	if (is_vm(l))
-		most = lesser(most, vm_room(l));
+	if (has_guest(l))
+		most = lesser(most, minus(guests_max(l), of_tenant ? n->guests[level].all
+								   : n->guests[level].operators));
 	if (is_charged(l))
 		most = lesser(most, room_of(share, l));
 	if (of_tenant)
@@ -367,10 +407,15 @@ static void adapt(struct level_pool *l, struct share *share)
 		charge(share, l);
 }
 
+/* The sizes are added up once, and follow the changes: there are as many pools as templates that
+ * were used. */
 void templates_adapt(struct core *c)
 {
 	struct share share = { 0 };
+	struct sizes n = { 0 };
 
+	EACH_POOL(c, l)
+	count(&n, l, 1);
 	/* The list is by tenant: the operator's are first. */
 	EACH_POOL(c, l)
 	{
@@ -379,7 +424,9 @@ void templates_adapt(struct core *c)
 		if (is_charged(l) &&
 		    (share.tenant == NULL || strcmp(share.tenant->row.id, tenant) != 0))
 			share = (struct share){ .tenant = tenant_find(c, tenant) };
-		adapt(l, &share);
+		count(&n, l, -1);
+		adapt(l, &share, &n);
+		count(&n, l, 1);
 	}
 }
 

@@ -13,6 +13,7 @@
 #include "template_name.h"
 #include "template_stack.h"
 #include "templates_private.h"
+#include "tenant.h"
 
 static bool is_default(const char *tag)
 {
@@ -94,14 +95,34 @@ static int check_tags(const char *const *tags, size_t ntags, struct err *e)
 	return 0;
 }
 
-static size_t tags_of_template(const struct template_version *v)
+static bool is_among(const char *tag, const char *const *tags, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(tags[i], tag) == 0)
+			return true;
+	return false;
+}
+
+/* Would the template of that name have too many? A tag that moves to another version of it counts
+ * once. */
+static int check_number(const struct core *c, const struct store_template *of,
+			const char *const *tags, size_t ntags, struct err *e)
 {
 	size_t n = 0;
 
-	for (const struct template_version *x = v->core->templates; x != NULL; x = x->next)
-		if (strcmp(x->row.template_id, v->row.template_id) == 0)
-			n += x->ntags;
-	return n;
+	for (size_t i = 0; i < ntags; i++)
+		n += !is_default(tags[i]) && !is_among(tags[i], tags, i);
+	for (const struct template_version *x = c->templates; x != NULL; x = x->next)
+		for (size_t i = 0; i < x->ntags && strcmp(x->row.tenant, of->tenant) == 0 &&
+				   strcmp(x->row.name, of->name) == 0;
+		     i++)
+			n += !is_among(x->tags[i].tag, tags, ntags);
+	if (n > TEMPLATES_TAGS_MAX)
+		return err_set_reason(e, REASON_QUOTA_TEMPLATES,
+				      "template %.60s would have %zu tags; a template has at most "
+				      "%d: remove some",
+				      of->name, n, TEMPLATES_TAGS_MAX);
+	return 0;
 }
 
 /* ---- changes */
@@ -129,20 +150,17 @@ static int record(struct core *c, const struct template_version *v, const struct
 {
 	const char *tenant = v->row.tenant[0] == '\0' ? tenant_operator(c)->row.id : v->row.tenant;
 
-	return event_log_append(c, who, tenant, "", "", what, e, "name\t%s\nversion\t%llu\n%s%s%s",
-				v->row.name, (unsigned long long)v->row.version,
-				tag == NULL ? "" : "tag\t", tag == NULL ? "" : tag,
-				tag == NULL ? "" : "\n");
+	return event_log_append(c, who, tenant, v->row.source, "", what, e,
+				"name\t%s\nversion\t%llu\n%s%s%s", v->row.name,
+				(unsigned long long)v->row.version, tag == NULL ? "" : "tag\t",
+				tag == NULL ? "" : tag, tag == NULL ? "" : "\n");
 }
 
 int templates_tag(struct core *c, struct template_version *v, const char *const *tags, size_t ntags,
 		  const struct store_actor *who, struct err *e)
 {
-	if (check_tags(tags, ntags, e) < 0)
+	if (check_tags(tags, ntags, e) < 0 || check_number(c, &v->row, tags, ntags, e) < 0)
 		return -1;
-	if (tags_of_template(v) + ntags > TEMPLATES_TAGS_MAX)
-		return err_set_reason(e, REASON_QUOTA_TEMPLATES, "a template has at most %d tags",
-				      TEMPLATES_TAGS_MAX);
 	if (store_begin(c->store, e) < 0)
 		return -1;
 	if (write_tags(c, v, tags, ntags, e) < 0) {
@@ -261,7 +279,20 @@ static int write_version(struct core *c, struct template_version *v, const char 
 	if (store_template_insert_tagged(c->store, &v->row, tags, ntags, e) < 0 ||
 	    write_uses(c, v, e) < 0)
 		return -1;
-	return record(c, v, who, "template.added", NULL, e);
+	return record(c, v, who,
+		      v->row.kind == TEMPLATE_SNAPSHOT ? "snapshot.created" : "template.added",
+		      NULL, e);
+}
+
+/* What a build, a pull or an import made may come after its tenant was removed: a version would be
+ * collected as soon as it is listed. */
+static int check_tenant(struct core *c, const char *tenant, struct err *e)
+{
+	const struct tenant *t = tenant_find(c, tenant);
+
+	if (tenant[0] == '\0' || (t != NULL && !t->row.disabled))
+		return 0;
+	return err_set(e, ERR_CONFLICT, "the tenant was removed");
 }
 
 struct template_version *templates_insert(struct core *c, const struct store_template *row,
@@ -272,7 +303,8 @@ struct template_version *templates_insert(struct core *c, const struct store_tem
 	struct store_template copy = *row;
 	struct template_version *v;
 
-	if (check_tags(tags, ntags, e) < 0 || templates_check_room(c, row->tenant, e) < 0)
+	if (check_tags(tags, ntags, e) < 0 || check_tenant(c, row->tenant, e) < 0 ||
+	    check_number(c, row, tags, ntags, e) < 0 || templates_check_room(c, row, e) < 0)
 		return NULL;
 	copy.created_ms = core_now_ms();
 	if (copy.id[0] == '\0')
@@ -293,6 +325,8 @@ struct template_version *templates_insert(struct core *c, const struct store_tem
 
 			template_tag_list_in(v, &t);
 		}
+	template_use(v); /* it is returned, whatever else is not needed any more */
 	templates_collect(c);
+	template_unuse(v);
 	return v;
 }

@@ -221,18 +221,28 @@ void templates_each(const struct core *c, const struct tenant *t,
 			see(v, arg);
 }
 
-int templates_check_room(const struct core *c, const char *tenant, struct err *e)
+int templates_check_room(const struct core *c, const struct store_template *row, struct err *e)
 {
-	unsigned n = 0, own = 0;
+	size_t bytes = store_template_bytes(row);
+	unsigned n = c->templates_adding, own = 0;
 
 	for (const struct template_version *v = c->templates; v != NULL; v = v->next) {
 		n++;
-		own += strcmp(v->row.tenant, tenant) == 0;
+		if (strcmp(v->row.tenant, row->tenant) != 0)
+			continue;
+		own++;
+		bytes += v->bytes;
 	}
-	if (n + c->templates_adding >= TEMPLATES_MAX || own >= TEMPLATES_TENANT_MAX)
+	if (own >= TEMPLATES_TENANT_MAX || (n >= TEMPLATES_MAX && own >= TEMPLATES_SHARE))
 		return err_set_reason(e, REASON_QUOTA_TEMPLATES,
-				      "there are %u versions of templates, the most there can be",
-				      n + c->templates_adding >= TEMPLATES_MAX ? n : own);
+				      "there are %u versions of templates, %u of this tenant, the "
+				      "most there can be: remove some",
+				      n, own);
+	if (bytes > TEMPLATES_TENANT_BYTES)
+		return err_set_reason(e, REASON_QUOTA_TEMPLATES,
+				      "environments, commands and other texts of a tenant's "
+				      "templates may have %u MiB together: remove some",
+				      TEMPLATES_TENANT_BYTES >> 20);
 	return 0;
 }
 
@@ -250,6 +260,7 @@ struct template_version *template_new(struct core *c, const struct store_templat
 		free(v);
 		return NULL;
 	}
+	v->bytes = store_template_bytes(&v->row);
 	template_make_pool(v);
 	return v;
 }
@@ -324,13 +335,15 @@ void template_unuse(struct template_version *v)
 		v->sessions--;
 }
 
-/* The templates of a tenant that was removed go with it. */
-static void retire_of_removed(struct core *c, struct template_version *v)
+/* The templates of a tenant that was removed go with it. *of is the owner that was looked up last:
+ * the list is by owners. */
+static void retire_of_removed(struct core *c, struct template_version *v, const struct tenant **of)
 {
-	const struct tenant *owner = tenant_find(c, v->row.tenant);
 	struct err e;
 
-	if (owner != NULL && !owner->row.disabled)
+	if (*of == NULL || strcmp((*of)->row.id, v->row.tenant) != 0)
+		*of = tenant_find(c, v->row.tenant);
+	if (*of != NULL && !(*of)->row.disabled)
 		return;
 	if (store_template_tag_clear(c->store, v->row.template_id, &e) < 0 ||
 	    store_template_retire(c->store, v->row.id, &e) < 0) {
@@ -347,6 +360,7 @@ static int delete_row(struct core *c, struct template_version *v, struct err *e)
 	bool own;
 
 	if (store_join(c->store, &own, e) < 0 ||
+	    store_layer_hand_over(c->store, v->row.id, v->row.tenant, e) < 0 ||
 	    store_template_delete(c->store, v->row.id, e) < 0 ||
 	    store_layer_unuse(c->store, STORE_LAYER_OF_TEMPLATE, v->row.id, e) < 0 ||
 	    store_layer_unuse(c->store, STORE_LAYER_GUEST_OF_TEMPLATE, v->row.id, e) < 0 ||
@@ -357,15 +371,16 @@ static int delete_row(struct core *c, struct template_version *v, struct err *e)
 
 void templates_collect(struct core *c)
 {
+	const struct tenant *owner = NULL;
 	bool deleted = false;
 	struct err e;
 
 	if (!c->recovered)
 		return;
 	for (struct template_version *v = c->templates, *next; v != NULL; v = next) {
-		next = v->next;
+		next = v->next; /* alone: a version is freed by itself */
 		if ((v->row.current || v->ntags > 0) && v->row.tenant[0] != '\0')
-			retire_of_removed(c, v);
+			retire_of_removed(c, v, &owner);
 		if (v->row.current || v->ntags > 0 || v->sessions > 0 ||
 		    !template_pools_are_idle(v))
 			continue;
@@ -441,9 +456,10 @@ static int write_removal(struct core *c, const struct template_version *v,
 		if (x->row.current && is_of(x, v->row.tenant, v->row.name) &&
 		    store_template_retire(c->store, x->row.id, e) < 0)
 			return -1;
-	return event_log_append(c, who, tenant, "", "", "template.removed", e,
-				"name\t%s\nversion\t%llu\n", v->row.name,
-				(unsigned long long)v->row.version);
+	return event_log_append(
+		c, who, tenant, v->row.source, "",
+		v->row.kind == TEMPLATE_SNAPSHOT ? "snapshot.removed" : "template.removed", e,
+		"name\t%s\nversion\t%llu\n", v->row.name, (unsigned long long)v->row.version);
 }
 
 int templates_remove(struct core *c, struct template_version *v, const struct store_actor *who,

@@ -28,11 +28,15 @@ enum template_kind {
 	TEMPLATE_KINDS
 };
 
-#define TEMPLATES_MAX 4096	  /* versions, those that are only used by old sessions included */
-#define TEMPLATES_TENANT_MAX 1024 /* of one tenant */
-#define TEMPLATES_TAGS_MAX 64	  /* of a template */
-#define TEMPLATES_ADDING_MAX 4	  /* at a time */
-#define TEMPLATES_TEXT_MAX 4095	  /* of user, workdir and a mount's path */
+/* Versions, those that are only used by old sessions included: of one tenant, of all together, and
+ * those that a tenant may have when others have used up the number of all. */
+#define TEMPLATES_TENANT_MAX 1024
+#define TEMPLATES_MAX 4096
+#define TEMPLATES_SHARE 64
+#define TEMPLATES_TENANT_BYTES (32U << 20) /* texts of all versions of a tenant: environments */
+#define TEMPLATES_TAGS_MAX 64		   /* of a template */
+#define TEMPLATES_ADDING_MAX 4		   /* at a time */
+#define TEMPLATES_TEXT_MAX 4095		   /* of user, workdir and a mount's path */
 #define TEMPLATES_HOST "host"
 /* The same layers as "host", with the server of the code interpreter as its start command. */
 #define TEMPLATES_INTERPRETER "code-interpreter-v1"
@@ -159,6 +163,10 @@ void template_unuse(struct template_version *v);
 /* Deletes versions that are not needed any more. Only after recovery: sessions of before are
  * counted then. */
 void templates_collect(struct core *c);
+
+/* template_built_in.c: the keepers have other layers of the template "host" from now on: makes new
+ * versions of the templates that are made of them alone, and ends cells made in advance. */
+void templates_host_changed(struct core *c);
 
 /* template_pools.c: the pools of all versions. */
 void templates_fill(struct core *c);

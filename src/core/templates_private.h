@@ -11,6 +11,7 @@ struct template_version {
 	struct store_template row;	 /* its texts are its own */
 	struct store_template_tag *tags; /* owned; without "default" */
 	size_t ntags;
+	size_t bytes;			       /* of the row's texts */
 	unsigned sessions;		       /* that use it */
 	struct level_pool *pools[CELL_LEVELS]; /* owned; template_pools.c. NULL: not used yet */
 };
@@ -38,15 +39,19 @@ void template_retire(struct template_version *v);
 void template_tag_list_in(struct template_version *v, const struct store_template_tag *tag);
 int templates_load_tags(struct core *c, struct err *e) MUST_USE;
 
-/* templates.c: is there room for another version of this tenant's ("": the operator's)? */
-int templates_check_room(const struct core *c, const char *tenant, struct err *e) MUST_USE;
+/* templates.c: is there room for this version of the row's tenant ("": the operator)? */
+int templates_check_room(const struct core *c, const struct store_template *row,
+			 struct err *e) MUST_USE;
 
 /* template_built_in.c: adds those that every server has and this one does not. */
 int template_built_in_add(struct core *c, struct err *e) MUST_USE;
 
-/* template_pools.c: gives it an empty pool for cells of its own level. */
+/* template_pools.c: gives the template of sessions that name none a pool. Others get one when they
+ * are used for the first time. */
 void template_make_pool(struct template_version *v);
 void template_close_pools(struct template_version *v);
+/* Ends all cells that were made in advance; the next adaption makes others. */
+void template_pools_empty(struct core *c);
 bool template_pools_are_idle(const struct template_version *v);
 void template_free_pools(struct template_version *v);
 /* The request for a cell that tries whether the template works, with a new id: of the level

@@ -8,6 +8,8 @@
 
 #include "core_private.h"
 
+#define ORDERS_MAX ((size_t)32 << 20) /* bytes that wait for the PID 1s of a tenant's sessions */
+
 const struct store_tenant *tenant_row(const struct tenant *t)
 {
 	return &t->row;
@@ -35,6 +37,7 @@ void tenant_add(struct core *c, const struct store_tenant *row)
 	t->row = *row;
 	t->queue_end = &t->queue;
 	t->account.work = &t->work;
+	t->orders.max = ORDERS_MAX;
 	t->next = c->tenants;
 	c->tenants = t;
 }
@@ -63,6 +66,11 @@ int tenant_load_all(struct core *c, struct err *e)
 	if (store_execution_logs_by_tenant(c->store, add_kept, c, e) < 0)
 		return -1;
 	return store_session_diffs_by_tenant(c->store, add_kept, c, e);
+}
+
+uint64_t tenant_policy_changes(const struct tenant *t)
+{
+	return t->policy_changes;
 }
 
 const char *tenant_policy(const struct tenant *t)

@@ -15,6 +15,8 @@ enum {
 	TENANT_SESSIONS = 1 << 1,
 	TENANT_READ = 1 << 2,
 	TENANT_SCOPES = (1 << 3) - 1,
+	/* With several of them, what a route needs: one is enough, and its handler says which. */
+	TENANT_EITHER = 1 << 3,
 };
 
 #define TENANT_KEY_LEN 44 /* "e2b_" and 40 hex digits */
@@ -61,6 +63,8 @@ int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *r
 int tenant_set_policy(struct core *c, struct tenant *t, const char *document,
 		      const struct store_actor *who, struct err *e) MUST_USE;
 const char *tenant_policy(const struct tenant *t);
+/* How often it was set since the start. */
+uint64_t tenant_policy_changes(const struct tenant *t);
 
 /* Disables the tenant, revokes its keys, ends its sessions. The operator's tenant cannot be
  * removed. */

@@ -39,6 +39,7 @@ int tenant_set_policy(struct core *c, struct tenant *t, const char *document,
 	}
 	free(t->policy);
 	t->policy = copy;
+	t->policy_changes++;
 	session_each(c, t, on_policy_changed, NULL);
 	return 0;
 }

@@ -27,6 +27,26 @@ static bool is_output(const struct code_answer *k)
 	return k->line <= CODE_ANSWER_STDERR;
 }
 
+/* The record has lines of this type among the results. */
+static bool is_result(const struct code_answer *k)
+{
+	return k->line == CODE_ANSWER_RESULT || k->line == CODE_ANSWER_ERROR ||
+	       k->line == CODE_ANSWER_COUNT;
+}
+
+static void keep(struct code_answer *k, enum output_stream stream, const uint8_t *bytes, size_t n)
+{
+	if (k->keep != NULL && n > 0)
+		k->keep(k->keep_arg, stream, bytes, n);
+}
+
+/* Keeps what code_line.c has appended to out since it had so many bytes. */
+static void keep_since(struct code_answer *k, const struct buf *out, size_t before)
+{
+	if (is_result(k) && out->len > before)
+		keep(k, OUTPUT_RESULT, out->data + before, out->len - before);
+}
+
 /* ---- text of lines */
 
 static bool on_string(struct json_scan *s)
@@ -41,6 +61,8 @@ static void on_text(struct json_scan *s, const char *bytes, size_t n)
 	k->bytes[k->line] += n;
 	if (k->masked)
 		buf_put(&k->lanes[k->line].text, bytes, n);
+	else
+		keep(k, output_stream_at(k->line), (const uint8_t *)bytes, n);
 }
 
 void code_answer_init(struct code_answer *k, bool is_text)
@@ -137,6 +159,7 @@ static void push(struct code_answer *k, unsigned i, const struct mask *m, enum p
 	part = how == PUSH_END ? 0 : part_of_character(to, n);
 	memcpy(l->part, to + n - part, part);
 	l->npart = part;
+	keep(k, output_stream_at(i), to, n - part);
 	put_line(i == 0 ? "stdout" : "stderr", to, n - part, out);
 	explicit_bzero(to, n);
 }
@@ -167,18 +190,23 @@ static int find_type(const uint8_t *head, size_t n)
 static void give(struct code_answer *k, const struct mask *m, const uint8_t *data, size_t n,
 		 bool fixed, struct buf *out)
 {
-	if (k->line == CODE_ANSWER_RESULT || k->line == CODE_ANSWER_ERROR ||
-	    k->line == CODE_ANSWER_COUNT)
+	size_t before = out == NULL ? 0 : out->len;
+
+	if (is_result(k))
 		k->bytes[output_index(OUTPUT_RESULT)] += n;
+	if (is_result(k) && !k->masked)
+		keep(k, OUTPUT_RESULT, data, n);
 	if (is_output(k))
 		json_scan_feed(&k->scan, data, n);
 	if (out == NULL || (is_output(k) && k->masked))
 		return;
 	k->was_given = true;
-	if (k->masked)
+	if (k->masked) {
 		code_line_feed(k, m, data, n, fixed, out);
-	else
+		keep_since(k, out, before);
+	} else {
 		buf_put(out, data + k->noted, n - k->noted);
+	}
 }
 
 static void begin_line(struct code_answer *k, const struct mask *m, int type, struct buf *out)
@@ -206,9 +234,14 @@ static void begin_line(struct code_answer *k, const struct mask *m, int type, st
 
 static void end_line(struct code_answer *k, const struct mask *m, struct buf *out)
 {
+	size_t before;
+
 	give(k, m, (const uint8_t *)"\n", 1, true, out);
-	if (out != NULL && k->masked && !is_output(k))
+	if (out != NULL && k->masked && !is_output(k)) {
+		before = out->len;
 		code_line_end(k, m, out);
+		keep_since(k, out, before);
+	}
 	k->in_line = k->was_given = false;
 }
 
@@ -271,9 +304,13 @@ void code_answer_tick(struct code_answer *k, const struct mask *m, struct buf *o
 
 void code_answer_end(struct code_answer *k, const struct mask *m, struct buf *out)
 {
+	size_t before;
+
 	if (!k->in_line && k->nhead > 0)
 		begin_line(k, m, CODE_ANSWER_OTHER, out);
+	before = out->len;
 	code_line_end(k, m, out);
+	keep_since(k, out, before);
 	if (k->was_given)
 		buf_put(out, "\n", 1);
 	if (!k->is_text)

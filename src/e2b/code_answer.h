@@ -42,7 +42,14 @@ struct code_answer_lane {
 	size_t npart;
 };
 
+/* Takes what is kept of the answer, as it is given out: texts of output, and lines of results,
+ * errors and counts. NULL: nothing is kept. */
+typedef void code_answer_keep_fn(void *arg, enum output_stream stream, const uint8_t *bytes,
+				 size_t n);
+
 struct code_answer {
+	code_answer_keep_fn *keep; /* set after code_answer_init() */
+	void *keep_arg;
 	bool is_text;	/* no lines: masked as one text */
 	bool in_line;	/* its type is known; else `head` has its first bytes */
 	bool masked;	/* this line is */

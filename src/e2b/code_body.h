@@ -3,7 +3,8 @@
  *
  * Strict: a body that is not understood here must not reach the interpreter, which could understand
  * it in another way. So is one in which a member comes twice, or has an escape sequence in its
- * name. */
+ * name, or in which a text has half a surrogate pair; and one that names a context by context_name,
+ * which the record does not have. */
 #pragma once
 
 #include "json_scan.h"

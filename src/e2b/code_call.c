@@ -3,7 +3,13 @@
  * The body of the request passes through code_body.c. When its last byte is about to be sent, the
  * execution is recorded (code_execution.h); if that is refused, the byte is not sent, so the code
  * does not run. The answer passes through code_answer.c; what comes out of it and does not fit into
- * the exchange waits in `out`, and then nothing more is taken from the interpreter.
+ * the exchange waits in `out`, and then nothing more is taken from the interpreter. Bytes are taken
+ * in pieces, by jobs of the tenant (loop/jobs.h), whether they are masked or only counted: an
+ * interpreter that sends nothing but line feeds holds up no other tenant.
+ *
+ * What is sent to the client is written to the log of the execution first, a record for each step
+ * or change of stream. While older logs are removed to make room for it, the job waits a bounded
+ * number of turns; a log that has no room, or cannot be written, is cut, and the answer passes.
  *
  * The session may end at any time: it is looked up in each turn, and the execution is followed. */
 #include "code_call.h"
@@ -18,7 +24,10 @@
 #include "reply.h"
 #include "session_service.h"
 
-#define LINE_COST 32 /* bytes that a line counts for among those of a turn, beside its own */
+#define LINE_COST 32 /* bytes that a line counts for among those of a piece, beside its own */
+#define KEEP_MAX ((size_t)16 * 1024) /* bytes that wait for a record */
+#define WAITS_MAX 64		     /* turns that a piece waits for room in the log */
+#define STEP ((size_t)2048)	     /* after so many bytes it is looked how many lines they were */
 
 struct code_call {
 	struct request *r;
@@ -29,12 +38,16 @@ struct code_call {
 	struct err refused;
 	int status; /* of the answer; 0: none yet */
 	struct code_answer answer;
+	struct buf kept; /* bytes for the log */
+	enum output_stream kept_stream;
 	struct buf out;
 	size_t at; /* bytes of out that were written */
 	struct loop_timer tick;
-	struct loop_task again; /* more may be masked in the next turn */
-	bool ended;		/* all of the answer was read */
-	const char *why;	/* why it is cut; NULL: not known here */
+	struct job job;	   /* the next piece of the answer */
+	size_t piece_left; /* bytes that may be taken now */
+	unsigned waits;	   /* turns that the next piece has waited */
+	bool ended;	   /* all of the answer was read */
+	const char *why;   /* why it is cut; NULL: not known here */
 };
 
 static struct session *session_now_of(const struct code_call *k)
@@ -52,10 +65,46 @@ bool code_call_is(const struct request *r, struct session *s, uint16_t port)
 
 /* ---- its record */
 
+static void write_kept(struct code_call *k, const uint8_t *bytes, size_t n)
+{
+	struct execution *x = k->follower.execution;
+
+	if (x != NULL && n > 0)
+		execution_call_keep(x, k->kept_stream, bytes, n);
+}
+
+/* Before anything is sent to the client. */
+static void keep_now(struct code_call *k)
+{
+	write_kept(k, k->kept.data, k->kept.len);
+	buf_clear(&k->kept);
+}
+
+static void on_keep(void *arg, enum output_stream stream, const uint8_t *bytes, size_t n)
+{
+	struct code_call *k = arg;
+
+	if (k->kept_stream != stream || k->kept.len + n > KEEP_MAX)
+		keep_now(k);
+	k->kept_stream = stream;
+	if (n > KEEP_MAX)
+		write_kept(k, bytes, n);
+	else
+		buf_put(&k->kept, bytes, n);
+}
+
+static void begin_answer(struct code_call *k, bool is_text)
+{
+	code_answer_init(&k->answer, is_text);
+	k->answer.keep = on_keep;
+	k->answer.keep_arg = k;
+}
+
 static void end_record(struct code_call *k, enum execution_call_outcome how, const char *why)
 {
 	struct execution *x = k->follower.execution;
 
+	keep_now(k);
 	if (x == NULL)
 		return;
 	execution_call_count(x, k->answer.bytes);
@@ -72,12 +121,25 @@ static void end_by_answer(struct code_call *k)
 		   NULL);
 }
 
+/* The answer is not complete. What a mask holds back of it is kept. */
+static void end_cut(struct code_call *k, const char *why)
+{
+	struct session *s = session_now_of(k);
+
+	if (s != NULL && !k->ended && k->follower.execution != NULL) {
+		k->ended = true;
+		code_answer_end(&k->answer, session_mask(s), &k->out);
+		session_mask_covered(s, code_answer_places(&k->answer));
+	}
+	end_record(k, EXECUTION_CALL_CUT, why);
+}
+
 /* Another request ends the execution. */
 static void on_kill(void *arg)
 {
 	struct code_call *k = arg;
 
-	end_record(k, EXECUTION_CALL_CUT, "ended by a request");
+	end_cut(k, "ended by a request");
 	exchange_revoke(k->r->x, 409, "the execution was ended by a request");
 }
 
@@ -99,7 +161,10 @@ static bool begin_record(struct code_call *k)
 
 	if (!code_body_is_whole(&k->body))
 		return err_set(&k->refused, ERR_INVALID,
-			       "the body is not JSON, or nested too deeply") == 0;
+			       "the body is not JSON that every reader understands alike: it is "
+			       "malformed, nested too deeply, has a member twice or named with an "
+			       "escape sequence, half a surrogate pair in a text, or context_name "
+			       "(use context_id)") == 0;
 	if (!code_body_has_code(&k->body))
 		return true; /* the interpreter refuses it */
 	code_body_hash(&k->body, hash);
@@ -151,8 +216,7 @@ static void note(struct code_call *k, struct session *s)
 {
 	struct loop *l = core_loop(k->r->core);
 
-	if (k->follower.execution != NULL)
-		execution_call_count(k->follower.execution, k->answer.bytes);
+	keep_now(k);
 	if (k->answer.over)
 		end_by_answer(k);
 	session_mask_covered(s, code_answer_places(&k->answer));
@@ -164,31 +228,34 @@ static size_t write_plain(struct code_call *k, struct session *s, const uint8_t 
 {
 	size_t room = exchange_room(k->r->x);
 
-	if (room > 0) {
-		code_answer_note(&k->answer, data, n < room ? n : room);
-		note(k, s);
-	}
+	if (room == 0) /* takes nothing, and on_writable follows: only a short write asks for it */
+		return exchange_write(k->r->x, data, n);
+	n = n < room ? n : room;
+	code_answer_note(&k->answer, data, n);
+	note(k, s);
 	return exchange_write(k->r->x, data, n);
 }
 
-/* A piece, as far as this turn of the loop allows; 0: none. */
-static size_t write_piece(struct code_call *k, struct session *s, const struct mask *m,
-			  const uint8_t *data, size_t n)
+static size_t write_masked(struct code_call *k, struct session *s, const struct mask *m,
+			   const uint8_t *data, size_t n)
 {
-	size_t all = CODE_ANSWER_PIECE, *left = m == NULL ? &all : session_mask_turn(s, m);
-	uint64_t lines = k->answer.lines;
-
-	n = n < CODE_ANSWER_PIECE ? n : CODE_ANSWER_PIECE;
-	n = n < *left ? n : *left;
-	if (n == 0) {
-		loop_defer(core_loop(k->r->core), &k->again);
-		return 0;
-	}
-	*left -= n;
 	code_answer_feed(&k->answer, m, data, n, &k->out);
-	lines = (k->answer.lines - lines) * LINE_COST;
-	*left -= lines < *left ? (size_t)lines : *left;
 	note(k, s);
+	return n;
+}
+
+/* Some bytes, as far as this piece allows; 0: there is no room for them. */
+static size_t write_step(struct code_call *k, struct session *s, const struct mask *m,
+			 const uint8_t *data, size_t n)
+{
+	uint64_t lines = k->answer.lines, cost;
+
+	n = n < STEP ? n : STEP;
+	n = n < k->piece_left ? n : k->piece_left;
+	n = code_answer_is_plain(&k->answer, m) ? write_plain(k, s, data, n)
+						: write_masked(k, s, m, data, n);
+	cost = n + (k->answer.lines - lines) * LINE_COST;
+	k->piece_left -= cost < k->piece_left ? (size_t)cost : k->piece_left;
 	return n;
 }
 
@@ -199,21 +266,49 @@ static size_t write_answer(void *arg, const uint8_t *data, size_t n)
 	const struct mask *m = s == NULL ? NULL : session_mask(s);
 	size_t taken = 0;
 
+	if (k->ended) /* by a request: there is no client any more */
+		return n;
 	if (s == NULL) { /* what was masked is not known any more */
 		exchange_abort(k->r->x);
 		return n;
 	}
-	while (taken < n && flush(k)) {
-		size_t got = code_answer_is_plain(&k->answer, m)
-				     ? write_plain(k, s, data + taken, n - taken)
-				     : write_piece(k, s, m, data + taken, n - taken);
+	while (taken < n && k->piece_left > 0 && flush(k)) {
+		size_t got = write_step(k, s, m, data + taken, n - taken);
 
 		if (got == 0)
 			break;
 		taken += got;
 	}
 	(void)flush(k);
+	if (taken < n && k->piece_left == 0)
+		core_job_add(k->r->core, k->r->tenant, &k->job);
 	return taken;
+}
+
+/* Behind the other jobs of the tenant again, if there is more. */
+static bool on_piece(struct job *j)
+{
+	struct code_call *k = j->arg;
+	const struct session *s = session_now_of(k);
+	const struct mask *m = s == NULL ? NULL : session_mask(s);
+
+	struct execution *x = k->follower.execution;
+
+	loop_note(core_loop(k->r->core), "/execute");
+	if (x != NULL && k->waits < WAITS_MAX &&
+	    !execution_call_has_room(x, 2 * CODE_ANSWER_PIECE)) {
+		k->waits++;
+		core_job_add(k->r->core, k->r->tenant, &k->job); /* behind the others again */
+		return false;
+	}
+	k->waits = 0;
+	k->piece_left = CODE_ANSWER_PIECE;
+	if (m != NULL && mask_turn(m) < k->piece_left)
+		k->piece_left = mask_turn(m);
+	if (k->forward != NULL)
+		forward_resume(k->forward);
+	k->piece_left = 0;
+	return false;
 }
 
 static bool end_answer(void *arg)
@@ -240,7 +335,7 @@ static void on_head(void *arg, int status)
 	struct code_call *k = arg;
 
 	k->status = status;
-	code_answer_init(&k->answer, status != 200);
+	begin_answer(k, status != 200);
 }
 
 static void on_cut(void *arg)
@@ -262,14 +357,6 @@ static void on_tick(struct loop_timer *t)
 	(void)flush(k);
 }
 
-static void on_again(struct loop_task *t)
-{
-	struct code_call *k = t->arg;
-
-	if (k->forward != NULL)
-		forward_resume(k->forward);
-}
-
 /* ---- its life */
 
 struct code_call *code_call_new(struct request *r)
@@ -281,9 +368,10 @@ struct code_call *code_call_new(struct request *r)
 	k->r = r;
 	k->follower = (struct execution_follower){ .on_progress = on_progress, .arg = k };
 	k->tick = (struct loop_timer){ .on_expire = on_tick, .arg = k };
-	k->again = (struct loop_task){ .on_run = on_again, .arg = k };
+	k->job = (struct job){ .on_piece = on_piece, .arg = k };
 	code_body_init(&k->body);
-	code_answer_init(&k->answer, false);
+	begin_answer(k, false);
+	buf_init(&k->kept, KEEP_MAX);
 	buf_init(&k->out, CODE_ANSWER_OUT_MAX);
 	return k;
 }
@@ -317,13 +405,13 @@ void code_call_free(struct code_call *k, bool answered)
 	if (k == NULL)
 		return;
 	loop_timer_cancel(core_loop(k->r->core), &k->tick);
-	loop_task_cancel(core_loop(k->r->core), &k->again);
-	end_record(k, EXECUTION_CALL_CUT,
-		   k->why != NULL ? k->why
+	core_job_cancel(k->r->core, &k->job);
+	end_cut(k, k->why != NULL ? k->why
 		   : answered	  ? "the request was ended"
 				  : "the client went away");
 	execution_unfollow(&k->follower);
 	code_answer_release(&k->answer);
+	buf_release(&k->kept);
 	buf_release(&k->out);
 	free(k);
 }

@@ -42,8 +42,10 @@ static const struct route table[] = {
 	{ HTTP1_GET, "/v2/templates", READ, template_routes_list_v2, NULL },
 	{ HTTP1_GET, "/templates/aliases/{template}", READ, template_routes_alias, NULL },
 	{ HTTP1_GET, "/templates/{template}", READ, template_routes_get, NULL },
-	{ HTTP1_DELETE, "/templates/tags", USE, tag_routes_remove, NULL },
-	{ HTTP1_DELETE, "/templates/{template}", USE, template_changes_delete, NULL },
+	{ HTTP1_DELETE, "/templates/tags", ADMIN, tag_routes_remove, NULL },
+	/* USE for a snapshot, ADMIN for a template, as in the native interface. */
+	{ HTTP1_DELETE, "/templates/{template}", TENANT_EITHER | USE | ADMIN,
+	  template_changes_delete, NULL },
 
 	{ HTTP1_POST, ONE "/snapshots", USE, snapshot_routes_create, NULL },
 	{ HTTP1_GET, "/snapshots", READ, snapshot_routes_list, NULL },
@@ -55,7 +57,7 @@ static const struct route table[] = {
 	{ HTTP1_POST, "/templates", USE, unsupported_builds, NULL },
 	{ HTTP1_POST, "/v2/templates", USE, unsupported_builds, NULL },
 	{ HTTP1_POST, "/v3/templates", USE, build_routes_request, NULL },
-	{ HTTP1_POST, "/templates/tags", USE, tag_routes_assign, NULL },
+	{ HTTP1_POST, "/templates/tags", ADMIN, tag_routes_assign, NULL },
 	{ HTTP1_GET, "/templates/{template}/tags", READ, tag_routes_list, NULL },
 	{ HTTP1_GET, FILES, USE, upload_routes_link, NULL },
 	{ HTTP1_PUT, FILES, 0, upload_routes_put, NULL },
@@ -81,10 +83,11 @@ static const struct route table[] = {
 	{ HTTP1_GET, CONTENT "/file", 0, volume_file_read, NULL },
 	{ HTTP1_PUT, CONTENT "/file", 0, volume_file_write, NULL },
 
-	/* A key without scope admin may use secrets in sessions, but not change them. */
-	{ HTTP1_GET, "/secrets", READ, secret_routes_list, NULL },
+	/* A key without scope admin may use secrets in sessions, but neither list nor change them.
+	 */
+	{ HTTP1_GET, "/secrets", ADMIN, secret_routes_list, NULL },
 	{ HTTP1_POST, "/secrets", ADMIN, secret_routes_create, NULL },
-	{ HTTP1_GET, "/secrets/{secret}", READ, secret_routes_get, NULL },
+	{ HTTP1_GET, "/secrets/{secret}", ADMIN, secret_routes_get, NULL },
 	{ HTTP1_POST, "/secrets/{secret}", ADMIN, secret_routes_update, NULL },
 	{ HTTP1_PUT, "/secrets/{secret}", ADMIN, secret_routes_update, NULL },
 	{ HTTP1_DELETE, "/secrets/{secret}", ADMIN, secret_routes_delete, NULL },

@@ -43,6 +43,13 @@ static void by_headers(size_t nid, struct http1_span id, size_t nport, struct ht
 		ret->kind = DESTINATION_SANDBOX;
 }
 
+/* Too long: it is none. */
+static void take_token(const char *p, size_t n, char ret[DESTINATION_TOKEN_MAX])
+{
+	for (size_t i = 0; i < n && n < DESTINATION_TOKEN_MAX; i++) /* names have no case */
+		ret[i] = (char)(p[i] >= 'A' && p[i] <= 'Z' ? p[i] + 32 : p[i]);
+}
+
 /* "3000-id", perhaps followed by another '-' and more. A label of another form is not a sandbox's;
  * one of this form that is wrong is refused: such a request must never reach the node by
  * mistake. */
@@ -60,8 +67,10 @@ static void by_label(struct http1_span label, struct destination *ret)
 	id.p = label.p + digits + 1;
 	id.n = label.n - digits - 1;
 	for (size_t i = 0; i < id.n; i++)
-		if (id.p[i] == '-')
+		if (id.p[i] == '-') {
+			take_token(id.p + i + 1, id.n - i - 1, ret->token);
 			id.n = i;
+		}
 	for (size_t i = 0; i < id.n && id.n < sizeof(lower); i++) /* names have no case */
 		lower[i] = (char)(id.p[i] >= 'A' && id.p[i] <= 'Z' ? id.p[i] + 32 : id.p[i]);
 	if (id.n < sizeof(lower))

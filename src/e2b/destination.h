@@ -2,11 +2,13 @@
  * fuzzed.
  *
  * By the headers E2b-Sandbox-Id and E2b-Sandbox-Port, or else by the left-most label of the host
- * name: "3000-i0123456789abcdef.example.com". */
+ * name: "3000-i0123456789abcdef.example.com", perhaps with a token behind the id (port_url.h). */
 #pragma once
 
 #include "http1.h"
 #include "store.h"
+
+#define DESTINATION_TOKEN_MAX 40
 
 enum destination_kind { DESTINATION_NODE, DESTINATION_SANDBOX, DESTINATION_BAD };
 
@@ -14,7 +16,8 @@ struct destination {
 	enum destination_kind kind;
 	char id[STORE_ID_MAX]; /* of a sandbox */
 	uint16_t port;
-	const char *why; /* if it is bad: a constant */
+	char token[DESTINATION_TOKEN_MAX]; /* of a host name, behind the id; "": none */
+	const char *why;		   /* if it is bad: a constant */
 };
 
 void destination_find(const struct http1_request *q, struct destination *ret);

@@ -30,7 +30,8 @@ struct e2b *e2b_new(struct core *core, struct err *e)
 	b->core = core;
 	b->signatures = signature_limit_new(e);
 	if (b->signatures == NULL ||
-	    sealed_key_get(core, KEY_NAME, b->key.bytes, TOKEN_KEY_SIZE, e) < 0) {
+	    sealed_key_get(core, KEY_NAME, b->key.bytes, TOKEN_KEY_SIZE, e) < 0 ||
+	    port_url_key(core, b->port_key, e) < 0) {
 		IGNORED(err_wrap(e, "key of access tokens"), "reported by NULL");
 		free(b->signatures);
 		free(b);
@@ -124,7 +125,7 @@ static bool by_token(struct e2b *b, struct exchange *x, bool tls)
 		return false;
 	if (http1_find(q->headers, q->headers_n, "x-access-token", &token) == 1 &&
 	    token_id(token, id)) {
-		sandbox_entry_handle(b, x, id, E2B_ENVD_PORT, tls);
+		sandbox_entry_handle(b, x, id, E2B_ENVD_PORT, "", tls);
 		return true;
 	}
 	if (!http1_span_is(q->path, "/files") ||
@@ -132,7 +133,7 @@ static bool by_token(struct e2b *b, struct exchange *x, bool tls)
 		return false;
 	found = find_signer(b, x, id);
 	if (found > 0)
-		sandbox_entry_handle(b, x, id, E2B_ENVD_PORT, tls);
+		sandbox_entry_handle(b, x, id, E2B_ENVD_PORT, "", tls);
 	else
 		refuse_signature(b, x, found < 0);
 	return true;
@@ -149,7 +150,7 @@ bool e2b_handle(struct e2b *b, struct exchange *x, bool tls)
 		return true;
 	}
 	if (to.kind == DESTINATION_SANDBOX) {
-		sandbox_entry_handle(b, x, to.id, to.port, tls);
+		sandbox_entry_handle(b, x, to.id, to.port, to.token, tls);
 		return true;
 	}
 	if (by_token(b, x, tls))

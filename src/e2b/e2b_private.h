@@ -34,6 +34,7 @@
 
 #include "request.h"
 #include "routes.h"
+#include "port_url.h"
 #include "token.h"
 
 #define E2B_ENVD_PORT 49983
@@ -46,6 +47,7 @@ struct tenant_watchers;
 struct e2b {
 	struct core *core; /* borrowed */
 	struct token_key key;
+	uint8_t port_key[PORT_URL_KEY];	    /* of URLs of ports */
 	struct watcher_set *watcher_sets;   /* of those sandboxes that have watchers */
 	struct tenant_watchers *sums;	    /* of tenants that have any */
 	size_t watchers, watch_bytes;	    /* of all */
@@ -69,7 +71,7 @@ extern const struct routes control_routes, envd_routes;
 
 /* sandbox_entry.c: takes a request for a port of a sandbox, from its head on. */
 void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uint16_t port,
-			  bool tls);
+			  const char *token, bool tls);
 /* Answers 502: the sandbox does not exist, or has ended. */
 void sandbox_entry_gone(struct request *r);
 

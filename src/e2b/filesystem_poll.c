@@ -169,6 +169,7 @@ static void on_gone(struct completion *done, const struct err *e)
 
 	(void)e;
 	for (struct watcher *w = c->first; w != NULL && !last; w = next) {
+		/* alone: a watcher is forgotten by itself; with the last one the set goes */
 		next = w->next;
 		last = c->n == 1; /* the set is freed with it */
 		if (w->maker == NULL)

@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json_view.h"
+#include "net_refusals.h"
 #include "process_event.h"
 #include "process_piece.h"
 
@@ -117,6 +119,25 @@ static void stop_following(struct process_feed *f)
 	f->fd = -1;
 }
 
+/* A closed network looks like many faults. E2B's clients show stderr, and have no other place for
+ * it. */
+static void send_refusals(struct process_feed *f)
+{
+	static char message[PROCESS_EVENT_DATA_MAX];
+	const struct store_execution *row = execution_row(f->x);
+	struct core *c = f->stream.r->core;
+	char text[NET_REFUSALS_LINE];
+	size_t n;
+
+	if (!core_config(c)->e2b_refusals || row->tty || json_view_exit_code(row) == 0)
+		return;
+	net_refusals_line(c, row, text);
+	if (text[0] == '\0')
+		return;
+	n = process_event_data(message, OUTPUT_STDERR, false, (const uint8_t *)text, strlen(text));
+	rpc_stream_send(&f->stream, message, n);
+}
+
 static void send_end(struct process_feed *f)
 {
 	const struct store_execution *row = execution_row(f->x);
@@ -129,6 +150,7 @@ static void send_end(struct process_feed *f)
 			       "was killed");
 		return;
 	}
+	send_refusals(f);
 	json_init(&j, text, sizeof(text));
 	process_event_end(&j, row);
 	send(f, &j);

@@ -48,7 +48,10 @@ void sandbox_read(const struct store_session *row, struct sandbox *ret)
 				 /* A persistent one always wakes on traffic. */
 				 .auto_resume =
 					 is_set(root, "auto_resume", false) || row->keep_ms > 0,
-				 .public_traffic = is_set(root, "public_traffic", true),
+				 /* A session of another interface: closed until its URL is asked
+				  * for. */
+				 .public_traffic = is_set(root, "public_traffic",
+							  json_object_get(root, "secure") != NULL),
 				 .timeout_ms = ms < 0 ? 0 : (uint64_t)ms };
 	copy_text(root, "mask_host", ret->mask_host, sizeof(ret->mask_host));
 	copy_text(root, "template", ret->template, sizeof(ret->template));

@@ -16,7 +16,8 @@ struct request;
 struct sandbox {
 	bool secure;	     /* envd requires its token. Default: yes */
 	bool auto_resume;    /* traffic resumes it. Default: no */
-	bool public_traffic; /* other ports need no token. Default: yes */
+	bool public_traffic; /* other ports need no token. Default: yes; of a session of another
+				interface: no */
 	uint64_t timeout_ms; /* the first timeout: what a request that resumes it gives it; 0:
 				unknown */
 	char mask_host[SANDBOX_HOST_MAX];    /* maskRequestHost; "": none */

@@ -11,6 +11,7 @@
 
 #include "e2b_private.h"
 #include "session_cold.h"
+#include "build.h"
 #include "code_call.h"
 #include "dial.h"
 #include "forward.h"
@@ -33,6 +34,7 @@ struct entry_request {
 	struct dial dial;
 	struct forward *forward;
 	struct code_call *code; /* owned; NULL: it is none */
+	bool admitted;		/* to its ports, by its URL or by a key */
 };
 
 /* ---- answers */
@@ -220,6 +222,10 @@ static bool traffic_allowed(struct request *r, const struct entry_request *g)
 
 	if (g->sandbox.public_traffic)
 		return true;
+	if (g->admitted) {
+		exchange_set_account(r->x, tenant_account(r->tenant), true);
+		return true;
+	}
 	n = http1_find(q->headers, q->headers_n, "e2b-traffic-access-token", &token);
 	if (n == 1 && token_check(&e2b_of(r)->key, TOKEN_TRAFFIC, r->session_id, token)) {
 		exchange_set_account(r->x, tenant_account(r->tenant), true);
@@ -264,6 +270,35 @@ static void open_port(struct request *r, struct session *s)
 }
 
 /* ---- the sandbox */
+
+/* Does the request bring a key of the session's tenant that may run code in it? Then it ends when
+ * the key is revoked. */
+static bool has_key(struct request *r, const struct session *s)
+{
+	const struct http1_request *q = exchange_request(r->x);
+	struct http1_span key = { 0 };
+	struct grant grant = { 0 };
+	unsigned scopes = 0;
+	struct err e;
+
+	if (http1_find(q->headers, q->headers_n, "x-api-key", &key) != 1 ||
+	    tenant_authenticate(r->core, key.p, key.n, &scopes, &grant, &e) != session_tenant(s) ||
+	    (scopes & TENANT_SESSIONS) == 0)
+		return false;
+	r->grant = grant;
+	return true;
+}
+
+/* Does it come by the URL of a port that is open? Then it ends when the port is closed. */
+static bool has_url(struct request *r, const struct session *s, uint16_t port, const char *token)
+{
+	char opening[SESSION_PORTS_OPENING];
+
+	if (!port_url_is_token(e2b_of(r)->port_key, session_row(s), port, token, opening))
+		return false;
+	(void)snprintf(r->grant.opening, sizeof(r->grant.opening), "%s", opening);
+	return true;
+}
 
 static void on_session(struct request *r, struct session *s)
 {
@@ -312,7 +347,7 @@ static bool may_enter(struct request *r, struct entry_request *g, const struct s
 }
 
 void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uint16_t port,
-			  bool tls)
+			  const char *token, bool tls)
 {
 	struct request *r = request_new(b->core, x, &sandbox_entry_dialect, b);
 	struct err e = { 0 };
@@ -328,16 +363,19 @@ void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uin
 	g->port = port;
 	g->tls = tls;
 	s = session_find(b->core, id);
-	if (s == NULL) {
+	/* No key is asked for here, and a session of a build is no sandbox of any client. */
+	if (s == NULL || build_has_session(session_row(s))) {
 		sandbox_entry_gone(r);
 		return;
 	}
 	r->tenant = session_tenant(s);
+	sandbox_read(session_row(s), &g->sandbox);
+	g->admitted = port != E2B_ENVD_PORT && !g->sandbox.public_traffic &&
+		      (has_url(r, s, port, token) || has_key(r, s));
 	if (request_count(r, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
-	sandbox_read(session_row(s), &g->sandbox);
 	r->no_resume = !wakes(g, session_row(s));
 	/* A client without access must not resume the sandbox, nor keep it from being paused. */
 	if (may_enter(r, g, session_row(s)) &&

@@ -67,7 +67,8 @@ static const char *next_fact(const char *at, char *ret_key, size_t cap, char *re
 static enum level level_of(const char *key, const char *value)
 {
 	static const char *const bad[] = { "oom",	   "killed",	     "crashed",
-					   "host_restart", "guest_panicked", "engine_exited" };
+					   "host_restart", "guest_panicked", "engine_exited",
+					   "unresponsive" };
 
 	if (strcmp(key, "limit") == 0 && value[0] != '\0')
 		return WARN;

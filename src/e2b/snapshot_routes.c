@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "capture_answer.h"
+#include "auth.h"
 #include "e2b_private.h"
 #include "json_members.h"
 #include "reply.h"
@@ -173,7 +174,8 @@ bool snapshot_routes_delete(struct request *r)
 	}
 	if (snapshot_find(r->core, r->tenant, r->id) == NULL)
 		return false;
-	if (snapshot_remove(r->core, r->tenant, r->id, request_actor(r), &e) < 0)
+	if (auth_check_scope(r, TENANT_SESSIONS, &e) < 0 ||
+	    snapshot_remove(r->core, r->tenant, r->id, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_empty(r, 204);

@@ -124,7 +124,7 @@ static void on_assign(struct exchange *x, const uint8_t *body, size_t len)
 
 void tag_routes_assign(struct request *r)
 {
-	if (auth_may_change_templates(r))
+	if (auth_is_template_owner(r))
 		request_body(r, on_assign);
 }
 
@@ -175,7 +175,7 @@ static void on_remove(struct exchange *x, const uint8_t *body, size_t len)
 
 void tag_routes_remove(struct request *r)
 {
-	if (auth_may_change_templates(r))
+	if (auth_is_template_owner(r))
 		request_body(r, on_remove);
 }
 

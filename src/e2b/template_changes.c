@@ -13,13 +13,12 @@ struct uses {
 	unsigned sessions;
 };
 
-static void on_use(const struct template_version *v, void *arg)
+static void on_session(struct session *s, void *arg)
 {
+	const struct store_template *t = session_template(s);
 	struct uses *u = arg;
 
-	if (strcmp(template_row(v)->template_id, u->template_id) != 0)
-		return;
-	u->sessions += template_sessions(v);
+	u->sessions += t != NULL && strcmp(t->template_id, u->template_id) == 0;
 }
 
 static int delete_template(struct request *r, const char *id, struct err *e)
@@ -27,7 +26,8 @@ static int delete_template(struct request *r, const char *id, struct err *e)
 	struct uses u = { .template_id = id };
 	struct template_version *v;
 
-	templates_each(r->core, NULL, on_use, &u);
+	/* Those of other tenants keep their version, and do not keep its owner from deleting it. */
+	session_each(r->core, r->tenant, on_session, &u);
 	if (u.sessions > 0)
 		return err_set(e, ERR_INVALID,
 			       "cannot delete template '%s' because there are sandboxes using it",
@@ -36,7 +36,7 @@ static int delete_template(struct request *r, const char *id, struct err *e)
 	v = template_find_any(r->core, id);
 	if (v != NULL && templates_remove(r->core, v, request_actor(r), e) < 0)
 		return -1;
-	return store_build_delete_template(core_store(r->core), id, e);
+	return build_delete_template(r->core, id, e);
 }
 
 /* Also how clients delete a snapshot. */
@@ -45,7 +45,7 @@ void template_changes_delete(struct request *r)
 	char id[STORE_ID_MAX];
 	struct err e = { 0 };
 
-	if (snapshot_routes_delete(r) || !auth_may_change_templates(r) ||
+	if (snapshot_routes_delete(r) || !auth_is_template_owner(r) ||
 	    !template_find_own(r, r->id, id))
 		return;
 	if (delete_template(r, id, &e) < 0)
@@ -113,12 +113,12 @@ static void on_patch_v2(struct exchange *x, const uint8_t *body, size_t len)
 
 void template_changes_patch_v1(struct request *r)
 {
-	if (auth_may_change_templates(r))
+	if (auth_is_template_owner(r))
 		request_body(r, on_patch_v1);
 }
 
 void template_changes_patch_v2(struct request *r)
 {
-	if (auth_may_change_templates(r))
+	if (auth_is_template_owner(r))
 		request_body(r, on_patch_v2);
 }

@@ -244,7 +244,7 @@ void template_routes_list_v2(struct request *r)
 	char next[24];
 
 	if (request_number(r, "limit", 1, LIMIT_MAX, &limit, &e) < 0 ||
-	    request_number(r, "nextToken", 0, TEMPLATES_MAX, &from, &e) < 0) {
+	    request_number(r, "nextToken", 0, UINT32_MAX, &from, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}

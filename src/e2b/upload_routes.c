@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "auth.h"
 #include "build.h"
 #include "build_receive.h"
 #include "e2b_private.h"
@@ -56,7 +57,7 @@ void upload_routes_link(struct request *r)
 		reply_code(r, 400, "invalid", "Invalid hash: must be 64 lower-case hex digits");
 		return;
 	}
-	if (!template_find_own(r, r->id, template_id))
+	if (!auth_may_change_templates(r) || !template_find_own(r, r->id, template_id))
 		return;
 	write_url(r, template_id, url);
 	json_init_heap(&j, 4096);

@@ -11,7 +11,7 @@
 
 #define SHORT_MAX 1000 /* bytes of the path, in a record that would be too long */
 
-static const char *const kinds[] = { "dns", "connect", "request", "package" };
+static const char *const kinds[] = { "dns", "connect", "request", "package", "datagram" };
 static_assert(COUNT(kinds) == ACCESS_RECORD_KINDS, "every kind has a name");
 
 static void write_where(struct json *j, const struct mask *m, const struct access_record *r)
@@ -73,7 +73,7 @@ static void write_verdict(struct json *j, const struct mask *m, const struct acc
 static void write_outcome(struct json *j, const struct egress_session *session,
 			  const struct access_record *r)
 {
-	uint64_t now = clock_now_ns();
+	uint64_t end = r->end_ns != 0 ? r->end_ns : clock_now_ns();
 
 	if (r->status != 0)
 		json_int(j, "status", r->status);
@@ -83,7 +83,9 @@ static void write_outcome(struct json *j, const struct egress_session *session,
 		json_uint(j, "frames_out", r->frames_out);
 		json_uint(j, "frames_in", r->frames_in);
 	}
-	json_uint(j, "us", now > r->start_ns ? (now - r->start_ns) / 1000 : 0);
+	if (r->datagrams > 0)
+		json_uint(j, "datagrams", r->datagrams);
+	json_uint(j, "us", end > r->start_ns ? (end - r->start_ns) / 1000 : 0);
 	if (r->masked > 0)
 		json_uint(j, "masked", r->masked);
 	if (r->model != NULL)

@@ -67,13 +67,13 @@ static void fail_soon(struct egress *g, struct cache_call *done)
 	completion_end(&done->wait, &e);
 }
 
-void cache_store_file(struct egress *g, const struct cache_key *key, const struct cache_meta *meta,
-		      int fd, uint64_t size, struct cache_call *done)
+void cache_store_file(struct egress *g, const char *tenant, const struct cache_key *key,
+		      const struct cache_meta *meta, int fd, uint64_t size, struct cache_call *done)
 {
 	struct copy *c = calloc(1, sizeof(*c));
 
 	if (c != NULL)
-		c->store = cache_store_begin(g, key, meta, NULL, on_room, c);
+		c->store = cache_store_begin(g, tenant, key, meta, NULL, on_room, c);
 	if (c == NULL || c->store == NULL) {
 		free(c);
 		fd_close(fd);

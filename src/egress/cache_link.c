@@ -1,8 +1,10 @@
 /* cache_link.c - theory of operation
  *
- * Requests are packets. One that the socket does not take waits in a queue, which is bounded by the
- * number of calls and stores; requests without an answer are dropped when it is long. Answers are
- * matched by their number; one that no call waits for any more is dropped with its descriptor.
+ * Requests are packets. A request that is answered goes when its tenant's share has room
+ * (cache_share.c); until then it waits, tenants in turn, and a task of the loop sends it. One that
+ * the socket does not take waits in a queue, which is bounded by the number of calls and stores;
+ * requests without an answer are dropped when it is long. Answers are matched by their number; one
+ * that no call waits for any more is dropped with its descriptor.
  *
  * A cache that did not answer in time, because it hangs or reads a large folder, is not asked until
  * its next answer comes, which that of the late request is at the latest: packages must not wait
@@ -14,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -88,16 +91,34 @@ static int enqueue(struct cache_link *l, const uint8_t *packet, size_t len, int 
 	return 0;
 }
 
+static int send_packet(struct cache_link *l, const uint8_t *packet, size_t len, int fd,
+		       struct err *e)
+{
+	if (l->first != NULL || !send_now(l, packet, len, fd))
+		return enqueue(l, packet, len, fd, e);
+	if (fd >= 0)
+		fd_close(fd);
+	return 0;
+}
+
+/* Returns its length. */
+static int write_packet(const struct cache_msg *m, uint8_t packet[CACHE_PACKET_MAX], struct err *e)
+{
+	int n = cache_msg_write(m, packet, CACHE_PACKET_MAX);
+
+	return n > 0 ? n : err_set(e, ERR_INVALID, "a name or path is too long for the cache");
+}
+
 int cache_link_send(struct cache_link *l, const struct cache_msg *m, int fd, struct err *e)
 {
 	static uint8_t packet[CACHE_PACKET_MAX];
-	int n = cache_msg_write(m, packet, sizeof(packet));
+	int n = write_packet(m, packet, e);
 
-	if (n > 0 && (l->first != NULL || !send_now(l, packet, (size_t)n, fd)))
-		return enqueue(l, packet, (size_t)n, fd, e);
+	if (n > 0)
+		return send_packet(l, packet, (size_t)n, fd, e);
 	if (fd >= 0)
 		fd_close(fd);
-	return n > 0 ? 0 : err_set(e, ERR_INVALID, "a name or path is too long for the cache");
+	return -1;
 }
 
 uint32_t cache_link_number(struct cache_link *l)
@@ -109,6 +130,28 @@ uint32_t cache_link_number(struct cache_link *l)
 
 /* ---- calls */
 
+/* Gives back what it has of its tenant's share. */
+static void leave_share(struct cache_call *c)
+{
+	struct cache_link *l = c->link;
+	struct cache_share *s = c->share;
+
+	c->link = NULL;
+	c->share = NULL;
+	if (s == NULL)
+		return;
+	if (c->packet != NULL) {
+		fair_queue_drop(&l->queue, &c->item);
+		free(c->packet);
+		c->packet = NULL;
+	} else {
+		s->calls--;
+		l->ncalls--;
+		loop_defer(l->loop, &l->pump);
+	}
+	cache_share_drop(l, s);
+}
+
 static void on_ended(struct completion *w, const struct err *e)
 {
 	struct cache_call *c = w->arg;
@@ -116,8 +159,7 @@ static void on_ended(struct completion *w, const struct err *e)
 
 	if (e != NULL && e->sys == ETIMEDOUT)
 		c->link->late = true;
-	c->link->ncalls--;
-	c->link = NULL;
+	leave_share(c);
 	c->found.fd = -1;
 	c->on_done(c, e == NULL && c->is_found ? &found : NULL, e);
 	/* c may be gone */
@@ -134,7 +176,7 @@ void cache_call_begin(struct cache_link *l, struct cache_call *c, uint32_t id, u
 	c->is_found = false;
 	c->found = (struct cache_found){ .fd = -1 };
 	c->link = l;
-	l->ncalls++;
+	c->share = NULL;
 	completion_begin(&c->wait, l->loop, &l->calls);
 	completion_set_deadline(&c->wait, deadline_ms, "package cache");
 }
@@ -144,8 +186,7 @@ void cache_call_cancel(struct cache_call *c)
 	if (c->link == NULL)
 		return;
 	completion_cancel(&c->wait);
-	c->link->ncalls--;
-	c->link = NULL;
+	leave_share(c);
 	if (c->found.fd >= 0)
 		fd_close(c->found.fd);
 	c->found.fd = -1;
@@ -175,50 +216,122 @@ void cache_call_fail(struct cache_link *l, uint32_t id, const struct err *e)
 		completion_end(&c->wait, e);
 }
 
-/* Sends a request and waits for its answer. */
-static void ask(struct egress *g, struct cache_call *c, struct cache_msg *m)
+static struct cache_call *call_of(struct fair_queue_item *i)
 {
-	struct cache_link *l = cache_link_of(g);
-	struct err e;
-	int sent = -1;
+	return (struct cache_call *)((char *)i - offsetof(struct cache_call, item));
+}
 
-	m->id = cache_link_number(l);
-	cache_call_begin(l, c, m->id, CALL_MS);
-	if (l->sock < 0)
-		(void)cache_link_missing(&e);
-	else if (l->late)
-		(void)err_set(&e, ERR_LIMIT, "the package cache does not answer");
-	else if (l->ncalls > CACHE_REQUESTS_MAX)
-		(void)err_set(&e, ERR_LIMIT, "too many requests wait for the package cache");
-	else
-		sent = cache_link_send(l, m, -1, &e);
+static bool may_take(struct fair_queue_item *i)
+{
+	const struct cache_call *c = call_of(i);
+
+	return cache_share_may(c->share->calls, c->link->ncalls, CACHE_REQUESTS_MAX);
+}
+
+/* Sends a request that waited. */
+static void begin(struct cache_link *l, struct cache_call *c)
+{
+	uint8_t *packet = c->packet;
+	struct err e;
+	int sent = send_packet(l, packet, c->len, -1, &e);
+
+	c->packet = NULL;
+	free(packet);
+	l->ncalls++;
+	c->share->calls++;
+	completion_begin(&c->wait, l->loop, &l->calls);
+	completion_set_deadline(&c->wait, CALL_MS, "package cache");
 	if (sent < 0)
 		completion_end(&c->wait, &e);
 }
 
-void cache_find(struct egress *g, struct cache_call *c, const struct cache_key *key)
+static void pump(struct loop_task *t)
 {
-	ask(g, c, &(struct cache_msg){ .type = CACHE_FIND, .key = *key });
+	struct cache_link *l = t->arg;
+	struct fair_queue_item *i;
+	struct err e;
+
+	if (l->sock < 0 || l->late) {
+		(void)err_set(&e, ERR_LIMIT, "the package cache does not answer");
+		completions_end_all(&l->waiting, &e);
+		return;
+	}
+	while ((i = fair_queue_take(&l->queue, ++l->turn, 1)) != NULL)
+		begin(l, call_of(i));
 }
 
-void cache_seen(struct egress *g, struct cache_call *c, const struct cache_key *key,
-		const char *name)
+/* -1: it cannot wait. */
+static int enter(struct cache_link *l, const char *tenant, struct cache_call *c,
+		 const struct cache_msg *m, struct err *e)
+{
+	static uint8_t packet[CACHE_PACKET_MAX];
+	int n;
+
+	if (l->sock < 0)
+		return cache_link_missing(e);
+	if (l->late)
+		return err_set(e, ERR_LIMIT, "the package cache does not answer");
+	n = write_packet(m, packet, e);
+	if (n < 0)
+		return -1;
+	c->packet = malloc((size_t)n);
+	c->share = c->packet == NULL ? NULL : cache_share_of(l, tenant);
+	if (c->share == NULL) {
+		free(c->packet);
+		c->packet = NULL;
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	}
+	memcpy(c->packet, packet, (size_t)n);
+	c->len = (size_t)n;
+	fair_queue_add(&l->queue, &c->share->queue, &c->share->queued, &c->item);
+	return 0;
+}
+
+/* Sends a request, in its turn, and waits for its answer. */
+static void ask(struct egress *g, const char *tenant, struct cache_call *c, struct cache_msg *m)
+{
+	struct cache_link *l = cache_link_of(g);
+	struct err e;
+
+	m->id = cache_link_number(l);
+	cache_call_cancel(c);
+	c->wait.on_done = on_ended;
+	c->wait.arg = c;
+	c->id = m->id;
+	c->is_found = false;
+	c->found = (struct cache_found){ .fd = -1 };
+	c->link = l;
+	completion_begin(&c->wait, l->loop, &l->waiting);
+	if (enter(l, tenant, c, m, &e) < 0)
+		completion_end(&c->wait, &e);
+	else
+		pump(&l->pump);
+}
+
+void cache_find(struct egress *g, const char *tenant, struct cache_call *c,
+		const struct cache_key *key)
+{
+	ask(g, tenant, c, &(struct cache_msg){ .type = CACHE_FIND, .key = *key });
+}
+
+void cache_seen(struct egress *g, const char *tenant, struct cache_call *c,
+		const struct cache_key *key, const char *name)
 {
 	struct cache_msg m = { .type = CACHE_SEEN,
 			       .key = { key->scope, key->registry, "" },
 			       .name = name };
 
-	ask(g, c, &m);
+	ask(g, tenant, c, &m);
 }
 
-void cache_known(struct egress *g, struct cache_call *c, const struct cache_key *key,
-		 const char *name)
+void cache_known(struct egress *g, const char *tenant, struct cache_call *c,
+		 const struct cache_key *key, const char *name)
 {
 	struct cache_msg m = { .type = CACHE_KNOWN,
 			       .key = { key->scope, key->registry, "" },
 			       .name = name };
 
-	ask(g, c, &m);
+	ask(g, tenant, c, &m);
 }
 
 static void tell(struct egress *g, struct cache_msg *m)
@@ -227,7 +340,7 @@ static void tell(struct egress *g, struct cache_msg *m)
 	struct err e;
 
 	m->id = cache_link_number(l);
-	if (l->sock >= 0)
+	if (l->sock >= 0 && l->queued < QUEUED_MAX / 2)
 		IGNORED(cache_link_send(l, m, -1, &e), "it costs a request to the registry");
 }
 
@@ -338,6 +451,7 @@ static void close_link(struct cache_link *l)
 	(void)cache_link_missing(&e);
 	cache_stores_fail(l, &e);
 	completions_end_all(&l->calls, &e);
+	completions_end_all(&l->waiting, &e);
 }
 
 static void on_ready(struct loop_fd *w, uint32_t events)
@@ -367,7 +481,9 @@ struct cache_link *cache_link_of(struct egress *g)
 		only = (struct cache_link){
 			.loop = g->loop,
 			.sock = -1,
-			.watch = { .fd = -1, .on_ready = on_ready, .arg = &only }
+			.watch = { .fd = -1, .on_ready = on_ready, .arg = &only },
+			.queue = { .may_take = may_take },
+			.pump = { .on_run = pump, .arg = &only }
 		};
 		only.end = &only.first;
 		g->cache = &only;

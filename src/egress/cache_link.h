@@ -8,15 +8,17 @@
  * what is under way then fails.
  *
  * A call ends exactly once, from the loop, never inside the function that began it, or is cancelled
- * and does not end. Calls have a deadline, and their number is bounded (ERR_LIMIT). cordon-cache
- * parses nothing and is trusted with what it stores: whether an object is what a pin or the
- * registry's index names is for the caller to compare (sha256 of the answer). */
+ * and does not end. Each belongs to a tenant, which has a share of those that cordon-cache works
+ * on; more of them wait, and have a deadline from when they are sent. cordon-cache parses nothing
+ * and is trusted with what it stores: whether an object is what a pin or the registry's index names
+ * is for the caller to compare (sha256 of the answer). */
 #pragma once
 
 #include <stdint.h>
 
 #include "cache_msg.h"
 #include "completion.h"
+#include "fair_queue.h"
 
 struct egress;
 struct cache_link;
@@ -40,20 +42,25 @@ struct cache_call {
 	/* Private to cache_link.c. All zeros: never begun. */
 	struct completion wait;
 	struct cache_link *link;
+	struct cache_share *share; /* of a request; NULL: it waits for a store */
+	struct fair_queue_item item;
+	uint8_t *packet; /* owned: not sent yet */
+	size_t len;
 	uint32_t id;
 	bool is_found;
 	struct cache_found found;
 };
 
-/* key's strings need be valid during the call only. */
-void cache_find(struct egress *g, struct cache_call *c, const struct cache_key *key);
+/* Strings need be valid during the call only. tenant: whose share it counts for. */
+void cache_find(struct egress *g, const char *tenant, struct cache_call *c,
+		const struct cache_key *key);
 /* When was that version of a package seen first, on this node, in that scope? It is remembered from
  * now on. key has no path. name: "left-pad@1.3.0". */
-void cache_seen(struct egress *g, struct cache_call *c, const struct cache_key *key,
-		const char *name);
+void cache_seen(struct egress *g, const char *tenant, struct cache_call *c,
+		const struct cache_key *key, const char *name);
 /* The same, but it is not remembered; 0: it was not seen so far. */
-void cache_known(struct egress *g, struct cache_call *c, const struct cache_key *key,
-		 const char *name);
+void cache_known(struct egress *g, const char *tenant, struct cache_call *c,
+		 const struct cache_key *key, const char *name);
 /* It is remembered from now on; there is no answer. */
 void cache_note(struct egress *g, const struct cache_key *key, const char *name);
 /* At any time, repeatable; also on all zeros. */
@@ -71,12 +78,12 @@ void cache_drop(struct egress *g, const struct cache_key *key);
 struct cache_store;
 
 /* Begins to store bytes as the object of a view. sha256: what they must have, or NULL. NULL if
- * there is no cache, or too much is stored at the moment: then nothing is stored, and nothing else
- * changes. on_room is called from the loop when cache_store_write() took less than all, and takes
- * more now, or has given up. */
-struct cache_store *cache_store_begin(struct egress *g, const struct cache_key *key,
-				      const struct cache_meta *meta, const uint8_t *sha256,
-				      void (*on_room)(void *arg), void *arg);
+ * there is no cache, or the tenant stores too much at the moment: then nothing is stored, and
+ * nothing else changes. on_room is called from the loop when cache_store_write() took less than
+ * all, and takes more now, or has given up. */
+struct cache_store *cache_store_begin(struct egress *g, const char *tenant,
+				      const struct cache_key *key, const struct cache_meta *meta,
+				      const uint8_t *sha256, void (*on_room)(void *arg), void *arg);
 /* Returns how many bytes were taken; the rest is to be offered again. A store that has failed (the
  * cache is slow, full or gone) takes all and drops it. */
 size_t cache_store_write(struct cache_store *s, const void *data, size_t n);
@@ -91,8 +98,9 @@ void cache_store_abort(struct cache_store *s);
 
 /* Stores a whole file of `size` bytes, in pieces from the loop. fd is taken over: a memfd. done may
  * be NULL. */
-void cache_store_file(struct egress *g, const struct cache_key *key, const struct cache_meta *meta,
-		      int fd, uint64_t size, struct cache_call *done);
+void cache_store_file(struct egress *g, const char *tenant, const struct cache_key *key,
+		      const struct cache_meta *meta, int fd, uint64_t size,
+		      struct cache_call *done);
 
 /* ---- for control_channel.c and main.c */
 

@@ -1,11 +1,23 @@
-/* cache_private.h - what cache_link.c and cache_store.c share. For these two only. */
+/* cache_private.h - what cache_link.c, cache_share.c, cache_store.c and cache_copy.c share. For
+ * these only. */
 #pragma once
 
 #include "cache_link.h"
+#include "egress_msg.h"
 #include "fifo.h"
 #include "loop.h"
 
 struct cache_out;
+
+/* What a tenant has under way: there while it has something. */
+struct cache_share {
+	struct cache_share *next;
+	char tenant[EGRESS_ID_MAX];
+	unsigned refs;
+	unsigned calls, stores; /* at cordon-cache */
+	struct fair_queue_tenant queue;
+	struct fair_queue_session queued; /* one for each tenant: its calls are taken in order */
+};
 
 struct cache_link {
 	struct loop *loop;
@@ -13,13 +25,24 @@ struct cache_link {
 	struct loop_fd watch;
 	struct cache_out *first, **end; /* waiting to be sent */
 	unsigned queued;
-	struct completions calls; /* arg of each is its struct cache_call */
-	unsigned ncalls;
+	struct completions calls;   /* arg of each is its struct cache_call */
+	struct completions waiting; /* those that are not sent yet */
+	unsigned ncalls;	    /* requests at cordon-cache */
+	struct fair_queue queue;    /* of requests that wait */
+	struct loop_task pump;	    /* sends those that may go */
+	uint64_t turn;		    /* of the queue */
+	struct cache_share *shares;
 	struct cache_store *stores;
 	unsigned nstores;
 	uint32_t last_id;
 	bool late; /* the last answer that was waited for did not come in time */
 };
+
+/* Held until cache_share_drop(). NULL: out of memory. */
+struct cache_share *cache_share_of(struct cache_link *l, const char *tenant);
+void cache_share_drop(struct cache_link *l, struct cache_share *s);
+/* May a tenant that has `own` of `all` begin one more? */
+bool cache_share_may(unsigned own, unsigned all, unsigned max);
 
 /* Never NULL. */
 struct cache_link *cache_link_of(struct egress *g);

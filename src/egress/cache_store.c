@@ -25,6 +25,7 @@
 struct cache_store {
 	struct cache_store *next, **link;
 	struct cache_link *owner;
+	struct cache_share *share; /* held */
 	uint32_t id;
 	int fd; /* owned; -1: failed, or all was sent */
 	struct loop_fd watch;
@@ -53,6 +54,8 @@ static void release(struct cache_store *s)
 	stop(s);
 	LIST_REMOVE(s);
 	s->owner->nstores--;
+	s->share->stores--;
+	cache_share_drop(s->owner, s->share);
 	free(s);
 }
 
@@ -94,7 +97,7 @@ void cache_stores_fail(struct cache_link *l, const struct err *e)
 	struct cache_store *next;
 
 	for (struct cache_store *s = l->stores; s != NULL; s = next) {
-		next = s->next;
+		next = s->next; /* alone: an owner that is told drops its own store */
 		fail(s, e);
 	}
 }
@@ -224,19 +227,36 @@ static int open_socket(struct cache_store *s, const struct cache_key *key,
 	return cache_link_send(s->owner, &m, ends[1], e);
 }
 
-struct cache_store *cache_store_begin(struct egress *g, const struct cache_key *key,
-				      const struct cache_meta *meta, const uint8_t *sha256,
-				      void (*on_room)(void *arg), void *arg)
+/* NULL: the tenant stores too much, or memory is out. */
+static struct cache_store *store_new(struct cache_link *l, const char *tenant)
+{
+	struct cache_share *share = cache_share_of(l, tenant);
+	struct cache_store *s =
+		share != NULL && cache_share_may(share->stores, l->nstores, CACHE_STORES_MAX)
+			? calloc(1, sizeof(*s))
+			: NULL;
+
+	if (s == NULL && share != NULL)
+		cache_share_drop(l, share);
+	if (s == NULL)
+		return NULL;
+	share->stores++;
+	s->share = share;
+	return s;
+}
+
+struct cache_store *cache_store_begin(struct egress *g, const char *tenant,
+				      const struct cache_key *key, const struct cache_meta *meta,
+				      const uint8_t *sha256, void (*on_room)(void *arg), void *arg)
 {
 	struct cache_link *l = cache_link_of(g);
-	struct cache_store *s = l->sock < 0 || l->late || l->nstores >= CACHE_STORES_MAX
-					? NULL
-					: calloc(1, sizeof(*s));
+	struct cache_store *s = l->sock < 0 || l->late ? NULL : store_new(l, tenant);
 	struct err e;
 
 	if (s == NULL)
 		return NULL;
 	*s = (struct cache_store){ .owner = l,
+				   .share = s->share,
 				   .id = cache_link_number(l),
 				   .fd = -1,
 				   .watch = { .fd = -1, .on_ready = on_ready, .arg = s },

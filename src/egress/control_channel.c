@@ -32,6 +32,9 @@
 #define FDS_WAITING 64
 #define COUNTS_MS 200
 #define TURN_REPORT_TICKS 25 /* of COUNTS_MS */
+/* Reading a configuration takes time in proportion to its bytes: after so many the connections of
+ * all sessions have a turn. */
+#define BYTES_PER_TURN ((size_t)128 << 10)
 
 struct control_channel {
 	struct egress *egress;
@@ -42,7 +45,8 @@ struct control_channel {
 	int fds[FDS_WAITING]; /* -1: could not be received, see receive() */
 	size_t nfds;
 	struct fd_reserve reserve;
-	unsigned ticks; /* of counts */
+	unsigned ticks;	       /* of counts */
+	struct loop_task more; /* deferred: `in` has requests for the next turn */
 };
 
 static void on_counts(struct loop_timer *t)
@@ -71,6 +75,7 @@ static void close_channel(struct control_channel *c)
 	struct loop *l = c->egress->loop;
 
 	loop_remove(l, &c->sock_watch);
+	loop_task_cancel(l, &c->more);
 	io_close_all(&c->sock, 1);
 	fifo_release(&c->in);
 	drop_fds(c);
@@ -92,7 +97,7 @@ static void detach_unclaimed(struct control_channel *c)
 	loop_timer_cancel(c->egress->loop, &c->orphans);
 	for (struct egress_session *session = c->egress->sessions; session != NULL;
 	     session = next) {
-		next = session->next;
+		next = session->next; /* alone: a session is detached, and frees its own flows */
 		if (!session->attached)
 			session_detach(session);
 	}
@@ -163,7 +168,9 @@ static void change(struct control_channel *c, const struct egress_msg *m)
 	if (session == NULL)
 		(void)err_set(&e, ERR_NOT_FOUND, "session %s is not attached", m->id);
 	else
-		changed = session_change(session, m->text, m->len, &e);
+		changed = m->type == EGRESS_SECRETS
+				  ? session_change_secrets(session, m->text, m->len, &e)
+				  : session_change(session, m->text, m->len, &e);
 	if (changed == 0) /* PID 1 of a paused cell cannot pass its listeners again */
 		session->attached = true;
 	if (changed < 0 && session != NULL)
@@ -194,6 +201,7 @@ static int handle(struct control_channel *c, const struct egress_msg *m, struct 
 		attach(c, m);
 		return 0;
 	case EGRESS_CHANGE:
+	case EGRESS_SECRETS:
 		change(c, m);
 		return 0;
 	case EGRESS_DETACH:
@@ -227,6 +235,7 @@ static int handle_all(struct control_channel *c, struct err *e)
 {
 	struct egress_msg m;
 	struct frame f;
+	size_t done = 0;
 	int n;
 
 	while ((n = frame_read(fifo_bytes(&c->in), c->in.len, EGRESS_ID_MAX + EGRESS_TEXT_MAX, &f,
@@ -235,10 +244,25 @@ static int handle_all(struct control_channel *c, struct err *e)
 			return -1;
 		explicit_bzero(fifo_bytes(&c->in), (size_t)n); /* it may hold secrets */
 		fifo_consume(&c->in, (size_t)n);
+		done += (size_t)n;
+		if (done >= BYTES_PER_TURN) {
+			loop_defer(c->egress->loop, &c->more);
+			return 0;
+		}
 	}
 	if (c->in.len == 0)
 		fifo_release(&c->in);
 	return n;
+}
+
+static void handle_some(struct control_channel *c)
+{
+	struct err e = { 0 };
+
+	if (handle_all(c, &e) < 0) {
+		log_error("protocol error on channel C", "error=%s", e.msg);
+		close_channel(c);
+	}
 }
 
 /* The kernel ends a read after a byte that carries descriptors. So if descriptors were lost because
@@ -271,7 +295,7 @@ static void on_sock(struct loop_fd *f, uint32_t events)
 
 	if ((events & EPOLLOUT) != 0)
 		control_out_flush(&c->egress->out);
-	if ((events & ~(uint32_t)EPOLLOUT) == 0 || to == NULL)
+	if ((events & ~(uint32_t)EPOLLOUT) == 0 || to == NULL || c->more.queued)
 		return;
 	if (c->nfds + EGRESS_FDS_MAX <= FDS_WAITING)
 		n = receive(c, to, &e);
@@ -284,10 +308,12 @@ static void on_sock(struct loop_fd *f, uint32_t events)
 		return;
 	}
 	fifo_commit(&c->in, (size_t)n);
-	if (handle_all(c, &e) < 0) {
-		log_error("protocol error on channel C", "error=%s", e.msg);
-		close_channel(c);
-	}
+	handle_some(c);
+}
+
+static void on_more(struct loop_task *t)
+{
+	handle_some(t->arg);
 }
 
 static int use_channel(struct control_channel *c, int sock, struct err *e)
@@ -368,6 +394,7 @@ struct control_channel *control_channel_new(struct egress *egress, int sock, int
 	c->control_watch = (struct loop_fd){ .fd = -1, .on_ready = on_control, .arg = c };
 	c->orphans = (struct loop_timer){ .on_expire = on_orphans, .arg = c };
 	c->counts = (struct loop_timer){ .on_expire = on_counts, .arg = c };
+	c->more = (struct loop_task){ .on_run = on_more, .arg = c };
 	control_out_init(&egress->out, egress->loop, &c->sock_watch);
 	if ((control >= 0 && loop_add(egress->loop, &c->control_watch, control, EPOLLIN, e) < 0) ||
 	    (sock >= 0 && use_channel(c, sock, e) < 0)) {
@@ -385,6 +412,7 @@ void control_channel_free(struct control_channel *c)
 	loop_remove(c->egress->loop, &c->control_watch);
 	loop_timer_cancel(c->egress->loop, &c->orphans);
 	loop_timer_cancel(c->egress->loop, &c->counts);
+	loop_task_cancel(c->egress->loop, &c->more);
 	control_out_release(&c->egress->out);
 	drop_fds(c);
 	fd_reserve_release(&c->reserve);

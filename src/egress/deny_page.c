@@ -55,7 +55,10 @@ static void write_text(const struct deny_page *r, const char *reason, char *ret,
 	if (r->denied && !r->package)
 		(void)snprintf(ret, cap,
 			       "%s%s%s%s\n\nThe network policy of this session does not allow this "
-			       "request. Repeating it, or sending it another way, will not help.\n",
+			       "request. Repeating it, or sending it another way, will not help. "
+			       "A rule for this host, or a preset that has one, allows it: 'cordon "
+			       "net SESSION' shows what was refused, 'cordon policy presets' lists "
+			       "the presets.\n",
 			       reason, r->rule ? " (rule: " : "", r->rule ? r->rule : "",
 			       r->rule ? ")" : "");
 	else

@@ -9,7 +9,10 @@
  *	localhost and below: loopback, by RFC 6761; the host name of the cell, which is the id of
  *	    its session, as well: /etc/hosts, which cells share, cannot have it
  *	PTR of a synthetic address: its name
- *	any other name: does not exist, with a short TTL, since policies change
+ *	any other name: does not exist, with a short TTL, since policies change. Or, if the policy
+ *	    says so (refused_names), it has a synthetic address like one that is allowed, and the
+ *	    connection to it is refused with the reason: clients show that at once, and try again
+ *	    when a name does not exist. Names without a dot are left out: they are of other networks
  *
  * Answers are at most DNS_MSG_UDP bytes long, so none is ever truncated. Queries are paced: those
  * that come too fast are dropped, and that is recorded once a second. */
@@ -213,6 +216,13 @@ static bool is_answered(uint16_t type)
 	       type == DNS_MSG_SVCB;
 }
 
+/* A name that is refused: does the refusal of its connection explain it? */
+static bool explains(const struct question *a, const char *host)
+{
+	return policy_answers_refused(a->session->policy) && strchr(host, '.') != NULL &&
+	       is_answered(a->q.type);
+}
+
 static size_t answer_name(struct question *a)
 {
 	char host[HOST_MAX];
@@ -225,14 +235,14 @@ static size_t answer_name(struct question *a)
 		return is_answered(a->q.type) ? answer_localhost(a)
 					      : empty(a, DNS_MSG_REFUSED, false);
 	policy_name(a->session->policy, host, &a->verdict);
-	if (a->verdict.verdict == POLICY_REFUSE)
+	if (a->verdict.verdict == POLICY_REFUSE && !explains(a, host))
 		return refuse(a, host, DNS_MSG_NXDOMAIN, NULL);
 	if (!is_answered(a->q.type))
 		return refuse(a, host, DNS_MSG_REFUSED, "records of this type are not answered");
 	if (synthetic_names_give(a->session->names, host, &v4, &v6) < 0)
 		return refuse(a, host, DNS_MSG_SERVFAIL, "out of memory for another name");
 	record(a->session, &a->q, host, &a->verdict);
-	return answer_types(a, &v4, &v6, TTL);
+	return answer_types(a, &v4, &v6, a->verdict.verdict == POLICY_REFUSE ? TTL_NO : TTL);
 }
 
 size_t dns_answer(struct egress_session *session, const uint8_t *query, size_t len, bool udp,

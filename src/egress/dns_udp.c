@@ -4,14 +4,23 @@
  * every call has MSG_DONTWAIT), read the datagram that woke egress, or leave the socket ready for
  * ever with nothing to read (shutdown(2), pending errors). After IDLE_WAKES such wakes in a row the
  * socket is not watched for PAUSE_NS: the cell has no resolver during that time, and other cells
- * are not affected. */
+ * are not affected.
+ *
+ * The socket receives more than queries. Packet rules of the cell (tools/gen-egress-rules) send it
+ * a copy of each datagram that no socket of the cell takes, a hundred a second at most: such a copy
+ * has the address the program sent to as its destination, the port as its source port, and no
+ * source address. The kernel refuses the datagram itself. A cell of an earlier version has no such
+ * rules. Neither copies nor datagrams to port 53 that are no queries are answered: they are noted
+ * for the record. */
 #include "dns_udp.h"
 
 #include <netinet/in.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "clock.h"
+#include "datagrams.h"
 #include "dns.h"
 #include "dns_msg.h"
 #include "dns_state.h"
@@ -20,6 +29,7 @@
 #define IDLE_WAKES 16
 #define PAUSE_NS (1000 * CLOCK_MS)
 #define QUERY_MAX 4096
+#define DNS_PORT 53
 
 /* Room for either kind of pktinfo, and for a little that PID 1 may have turned on. */
 union control {
@@ -78,11 +88,55 @@ static void keep_pktinfo(struct msghdr *m, union control *to)
 	m->msg_controllen = used;
 }
 
+/* The address that a datagram was sent to; "::" if PID 1 turned off that the kernel says it. */
+static struct ip destination_of(struct msghdr *m)
+{
+	struct sockaddr_in v4 = { .sin_family = AF_INET };
+	struct ip ret = { 0 };
+	uint16_t port;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO &&
+		    c->cmsg_len == CMSG_LEN(sizeof(struct in6_pktinfo))) {
+			memcpy(&ret, CMSG_DATA(c) + offsetof(struct in6_pktinfo, ipi6_addr),
+			       sizeof(ret));
+			return ret;
+		}
+		if (c->cmsg_level == SOL_IP && c->cmsg_type == IP_PKTINFO &&
+		    c->cmsg_len == CMSG_LEN(sizeof(struct in_pktinfo))) {
+			memcpy(&v4.sin_addr, CMSG_DATA(c) + offsetof(struct in_pktinfo, ipi_addr),
+			       sizeof(v4.sin_addr));
+			if (ip_of_sockaddr((const struct sockaddr *)&v4, &ret, &port) == 0)
+				return ret;
+		}
+	}
+	return ret;
+}
+
+/* Is it a copy of a datagram to another port? */
+static bool is_copy(const struct sockaddr_storage *peer, uint16_t *ret_port)
+{
+	static const struct ip none = { { 0 } }, none_v4 = { { [10] = 0xFF, [11] = 0xFF } };
+	struct ip from;
+
+	return ip_of_sockaddr((const struct sockaddr *)peer, &from, ret_port) == 0 &&
+	       (memcmp(&from, &none, sizeof(none)) == 0 ||
+		memcmp(&from, &none_v4, sizeof(none_v4)) == 0);
+}
+
+static void note(struct egress_session *session, struct msghdr *m, uint16_t port, size_t len)
+{
+	const struct ip to = destination_of(m);
+
+	datagrams_note(session, &to, port, len);
+}
+
 /* False: no datagram is queued. */
 static bool serve_one(struct egress_session *session)
 {
 	uint8_t query[QUERY_MAX], answer[DNS_TEXT_MAX];
 	struct sockaddr_storage peer;
+	struct dns_msg_query q;
 	union control got = { 0 }, put = { 0 };
 	struct iovec bytes = { query, sizeof(query) };
 	struct msghdr m = { .msg_name = &peer,
@@ -91,13 +145,23 @@ static bool serve_one(struct egress_session *session)
 			    .msg_iovlen = 1,
 			    .msg_control = &got,
 			    .msg_controllen = sizeof(got) };
-	ssize_t n = recvmsg(session->udp, &m, MSG_DONTWAIT);
+	/* MSG_TRUNC: the length of the datagram, also if it is longer than its place. */
+	ssize_t n = recvmsg(session->udp, &m, MSG_DONTWAIT | MSG_TRUNC);
+	uint16_t port;
 	size_t len;
 
 	if (n < 0)
 		return false;
-	if (m.msg_flags & MSG_TRUNC || m.msg_namelen == 0)
+	if (m.msg_namelen == 0)
 		return true;
+	if (is_copy(&peer, &port)) {
+		note(session, &m, port, (size_t)n);
+		return true;
+	}
+	if (m.msg_flags & MSG_TRUNC || dns_msg_read_query(query, (size_t)n, &q) < 0) {
+		note(session, &m, DNS_PORT, (size_t)n);
+		return true;
+	}
 	len = dns_answer(session, query, (size_t)n, true, answer);
 	if (len == 0)
 		return true;

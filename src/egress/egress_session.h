@@ -26,6 +26,7 @@
  *  names
  *   dns.c                the resolver that a cell sees; dns_udp.c, dns_tcp.c, dns_state.c
  *   synthetic_names.c    addresses that stand for names
+ *   datagrams.c          datagrams that are no queries: counted and recorded
  *
  *  a connection of a cell
  *   flow.c               its stages: flow_accept.c, flow_sniff.c (first bytes), flow_connect.c
@@ -82,6 +83,7 @@ struct tls;		 /* tls.h: client side, servers are always verified */
 struct synthetic_names;	 /* synthetic_names.h */
 struct secrets;		 /* secrets.h */
 struct dns_state;	 /* dns_state.h */
+struct datagrams;	 /* datagrams.h */
 struct flow;		 /* flow.h */
 struct idle_conns;	 /* idle_conns.h */
 struct cache_link;	 /* cache_link.h */
@@ -103,7 +105,7 @@ struct egress {
 	/* package_gate.h: begins with a request that the rules allow. main.c sets it, since the
 	 * gateway does not know the gate. */
 	bool (*package_begin)(struct gateway *x);
-	void (*package_refused)(struct gateway *x);
+	bool (*package_refused)(struct gateway *x, const char *reason);
 	struct package_views *package_views;	    /* owned; NULL until the first */
 	struct package_download *package_downloads; /* package_download.h */
 	struct package_apt *package_apt;	    /* owned; package_apt.h */
@@ -136,6 +138,7 @@ struct egress_session {
 	/* Its state, each part with the module that works on it. */
 	struct synthetic_names *names; /* owned */
 	struct dns_state *dns;	       /* owned; NULL until the first query */
+	struct datagrams *datagrams;   /* owned; NULL until the first */
 	struct idle_conns *idle_conns; /* owned */
 	struct flow *flows;	       /* flow.h */
 	unsigned nflows;	       /* flow.h */

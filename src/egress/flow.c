@@ -147,7 +147,7 @@ void flow_recheck_all(struct egress_session *session, const struct secrets *was)
 	struct flow *next;
 
 	for (struct flow *f = session->flows; f; f = next) {
-		next = f->next;
+		next = f->next; /* alone: a stage ends its own flow at most */
 		f->stage->on_policy_change(f, was);
 	}
 }

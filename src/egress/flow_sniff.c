@@ -28,6 +28,9 @@
 #include "tls_hello.h"
 
 #define SNIFF_MS 10000 /* from the accept until the protocol is known */
+/* The same for a connection that will be refused: a program that waits for the server to send first
+ * need not wait longer. */
+#define EXPLAIN_MS 2000
 
 static struct flow *flow_of(const struct handshake *h)
 {
@@ -104,6 +107,14 @@ static void to_gateway(struct flow *f, struct tls *tls)
 		flow_refuse(f, e.msg, 0);
 }
 
+/* A name that resolves though the policy refuses it: TLS is ended here, so that the program gets
+ * the reason as the answer to its request. */
+static bool explains(const struct flow *f)
+{
+	return f->answer.verdict == POLICY_REFUSE && f->endpoint.host[0] != '\0' &&
+	       policy_answers_refused(f->session->policy);
+}
+
 static const char *certificate_name(const struct handshake *h, char ret[HOST_MAX])
 {
 	const struct flow *f = flow_of(h);
@@ -121,7 +132,7 @@ static void on_handshake(struct handshake *h)
 	char name[HOST_MAX];
 	struct tls *tls;
 
-	if (f->answer.verdict == POLICY_REFUSE) { /* the policy may have changed since */
+	if (f->answer.verdict == POLICY_REFUSE && !explains(f)) { /* it may have changed since */
 		flow_refuse(f, f->answer.reason, TLS_ALERT_ACCESS_DENIED);
 		return;
 	}
@@ -198,7 +209,7 @@ static void decide_tls(struct flow *f, const struct tls_hello *h, const uint8_t 
 	char why[2 * HOST_MAX + 64];
 
 	memcpy(f->sni, h->sni, sizeof(f->sni));
-	if (f->answer.verdict == POLICY_REFUSE) {
+	if (f->answer.verdict == POLICY_REFUSE && !explains(f)) {
 		(void)snprintf(why, sizeof(why), "%s", f->answer.reason);
 		flow_refuse(f, why, TLS_ALERT_ACCESS_DENIED);
 		return;
@@ -214,7 +225,7 @@ static void decide_tls(struct flow *f, const struct tls_hello *h, const uint8_t 
 		flow_refuse(f, why, TLS_ALERT_UNRECOGNIZED_NAME);
 		return;
 	}
-	if (must_terminate(f, h)) {
+	if (f->answer.verdict == POLICY_REFUSE || must_terminate(f, h)) {
 		await_handshake(f, h);
 		return;
 	}
@@ -360,5 +371,6 @@ void flow_sniff(struct flow *f)
 		flow_refuse(f, e.msg, 0);
 		return;
 	}
-	loop_timer_set(l, &f->timer, f->start_ns + SNIFF_MS * CLOCK_MS);
+	loop_timer_set(l, &f->timer,
+		       f->start_ns + (explains(f) ? EXPLAIN_MS : SNIFF_MS) * CLOCK_MS);
 }

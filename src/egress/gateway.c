@@ -385,8 +385,13 @@ static void on_policy_change(struct flow *f, const struct secrets *was)
 
 	x->flow->answer.rule = NULL; /* belongs to the old policy */
 	x->mask = NULL;		     /* belongs to the old secrets */
-	if (!x->has_request || !x->allowed)
+	if (!x->has_request)
 		return;
+	if (!x->allowed) {	/* a page that explains the refusal is on its way */
+		x->rule = NULL; /* belongs to the old policy */
+		flow_end(x->flow, true);
+		return;
+	}
 	gateway_find_known(x);
 	x->mask = x->answered && x->server_knows ? secrets_mask(x->session->secrets) : NULL;
 	if (gateway_judge(x) && has_secrets(x, was) && (!x->gate || x->gate->on_policy_change(x)) &&

@@ -22,7 +22,7 @@
 #include "llm_call.h"
 #include "rand.h"
 
-#define PIECE_MAX ((size_t)16 * 1024) /* bytes masked at once */
+#define PIECE_MAX GATEWAY_MASK_PIECE
 
 void gateway_body_begin(struct gateway_body *b, enum http1_framing framing, uint64_t length,
 			uint64_t max)
@@ -125,8 +125,7 @@ bool gateway_body_out(struct gateway *x)
 
 /* ---- to the cell */
 
-/* A buffer for a piece and all that is held back, valid until the next call. */
-static uint8_t *mask_room(const struct gateway *x)
+uint8_t *gateway_mask_room(const struct gateway *x)
 {
 	static uint8_t *room;
 	static size_t cap;
@@ -152,7 +151,7 @@ static void on_tick(struct loop_timer *t)
 	struct gateway *x = t->arg;
 	bool waits = x->up && (x->up->stream.in.len > 0 || !x->up->stream.dry);
 	bool message_ends = x->in.frames && x->in.walk.left == 0 && !x->in.walk.open;
-	uint8_t *room = mask_room(x);
+	uint8_t *room = gateway_mask_room(x);
 
 	if (room && !waits && x->cell.out.len == 0)
 		gateway_piece_emit(&x->in, &x->cell, room,
@@ -188,7 +187,7 @@ static size_t piece_max(struct gateway *x)
 
 static void send_masked(struct gateway *x, const uint8_t *data, size_t n)
 {
-	uint8_t *room = x->mask ? mask_room(x) : NULL;
+	uint8_t *room = x->mask ? gateway_mask_room(x) : NULL;
 
 	if (!x->mask)
 		gateway_piece_emit(&x->in, &x->cell, data, n);
@@ -243,7 +242,7 @@ static void end_tapped(struct gateway *x)
 
 static void end_masked(struct gateway *x)
 {
-	uint8_t *room = mask_room(x);
+	uint8_t *room = gateway_mask_room(x);
 
 	if (!room)
 		x->in.bad = "out of memory";
@@ -291,7 +290,7 @@ static uint64_t move_in(struct gateway *x, uint64_t left)
 	if (x->mask)
 		return move_read(x, left);
 	if (mask_stream_held(&x->masked) > 0) { /* the session had a mask before */
-		uint8_t *room = mask_room(x);
+		uint8_t *room = gateway_mask_room(x);
 
 		if (room)
 			gateway_piece_emit(&x->in, &x->cell, room,
@@ -318,6 +317,8 @@ bool gateway_body_in(struct gateway *x)
 	if (b->done && !b->bad) {
 		if (is_masked(x))
 			end_masked(x);
+		if (!b->bad)
+			gateway_tap_passed(x);
 		if (b->rechunk)
 			gateway_stream_add(&x->cell, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
 		b->rechunk = false;

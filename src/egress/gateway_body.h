@@ -14,3 +14,8 @@ void gateway_body_frame(struct gateway *x);
  * are ready. True if anything moved or changed. */
 bool gateway_body_out(struct gateway *x);
 bool gateway_body_in(struct gateway *x);
+
+#define GATEWAY_MASK_PIECE ((size_t)16 * 1024) /* bytes masked at once */
+/* A buffer for such a piece and all that the mask holds back, valid until the next call. NULL: out
+ * of memory. */
+uint8_t *gateway_mask_room(const struct gateway *x);

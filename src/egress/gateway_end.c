@@ -12,6 +12,7 @@
 #include "json.h"
 #include "llm_call.h"
 #include "log.h"
+#include "packages_policy.h"
 #include "session_limits.h"
 
 #define MODEL_TEXT_MAX ((size_t)768 * 1024)
@@ -156,6 +157,14 @@ void gateway_done(struct gateway *x)
 	gateway_wait(x, GATEWAY_LINGER_MS);
 }
 
+static bool is_registry(const struct gateway *x)
+{
+	bool files;
+
+	return x->endpoint.host[0] != '\0' &&
+	       packages_registry(NULL, x->endpoint.host, x->endpoint.port, NULL, &files) != NULL;
+}
+
 static void give_up(struct gateway *x, int status, bool denied, const char *reason)
 {
 	struct buf b = BUF_INIT(DENY_PAGE_MAX);
@@ -167,8 +176,8 @@ static void give_up(struct gateway *x, int status, bool denied, const char *reas
 				       deny_page_wants_json(x->r.headers, x->r.headers_n),
 			       .bodiless = x->r.method == HTTP1_HEAD };
 
-	if (x->by_registry) /* clients of packages show the phrase, or the member "error" */
-		r.package = true;
+	if (x->by_registry || (denied && is_registry(x)))
+		r.package = true; /* clients of packages show the phrase, or the member "error" */
 	if (x->gate) {
 		r.package = true;
 		r.json = x->gate->wants_json(x);

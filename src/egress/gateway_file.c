@@ -9,7 +9,11 @@
  * A file of the cache was hashed when it was stored, but which object a view names was said by a
  * cordon-egress, perhaps another one that was taken over. So what a pin or an index names by digest
  * is hashed again (decision 032): f->hashed bytes so far. Bytes go to the cell only as far as they
- * are hashed, and the last HELD ones when all are, and right. */
+ * are hashed, and the last HELD ones when all are, and right.
+ *
+ * Content of a host that can know secrets passes the mask, as an answer of that host does: a
+ * session may have got a secret after the content was kept. Such content is sent as a whole, never
+ * in parts, which could begin or end inside a value. */
 #include "gateway_file.h"
 
 #include <errno.h>
@@ -21,12 +25,15 @@
 
 #include "byte_range.h"
 #include "digest.h"
+#include "gateway_body.h"
 #include "gateway_end.h"
+#include "gateway_judge.h"
 
 #define PIECE_MAX ((size_t)64 * 1024)
 #define PRODUCED_MAX ((size_t)16 * 1024)
 #define TURN_MAX 16 /* pieces per step: then other connections are served */
 #define HEAD_MAX ((size_t)4096)
+#define VALUE_MAX 1024U		   /* of a header, with NUL: the cache's are shorter */
 #define HELD ((uint64_t)16 * 1024) /* of a file that is hashed */
 
 struct gateway_file {
@@ -70,7 +77,7 @@ static bool wants_part(const struct gateway *x, const struct gateway_content *c,
 {
 	struct http1_span range, only_if;
 
-	if (c->fd < 0 || x->r.method != HTTP1_GET ||
+	if (c->fd < 0 || x->r.method != HTTP1_GET || x->mask != NULL ||
 	    http1_find(x->r.headers, x->r.headers_n, "range", &range) != 1)
 		return false;
 	if (http1_find(x->r.headers, x->r.headers_n, "if-range", &only_if) > 0 &&
@@ -93,10 +100,18 @@ static int take_part(const struct byte_range *r, struct gateway_file *f)
 	return f->at < f->end ? 206 : 416;
 }
 
-static void put_if(struct buf *b, const char *name, const char *value)
+/* The value as the cell may see it. */
+static void put_if(struct gateway *x, struct buf *b, const char *name, const char *value)
 {
-	if (value != NULL && value[0] != '\0')
-		buf_printf(b, "%s: %s\r\n", name, value);
+	char text[VALUE_MAX];
+
+	if (value == NULL || value[0] == '\0')
+		return;
+	(void)snprintf(text, sizeof(text), "%s", value);
+	if (x->mask != NULL)
+		x->masked.places +=
+			mask_text(x->mask, &x->known_secrets, (uint8_t *)text, strlen(text));
+	buf_printf(b, "%s: %s\r\n", name, text);
 }
 
 static void put_framing(struct gateway *x, struct buf *b, const struct gateway_file *f)
@@ -128,9 +143,9 @@ static int send_head(struct gateway *x, const struct gateway_file *f)
 	buf_printf(&b, "HTTP/1.1 %d %s\r\n", x->status,
 		   c->reason != NULL ? c->reason : http1_reason(x->status));
 	if (x->status != 304 && x->status != 416)
-		buf_printf(&b, "Content-Type: %s\r\n", type);
-	put_if(&b, "ETag", c->etag);
-	put_if(&b, "Last-Modified", c->last_modified);
+		put_if(x, &b, "Content-Type", type);
+	put_if(x, &b, "ETag", c->etag);
+	put_if(x, &b, "Last-Modified", c->last_modified);
 	put_framing(x, &b, f);
 	if (!x->cell_keep)
 		buf_put_text(&b, "Connection: close\r\n");
@@ -202,6 +217,9 @@ void gateway_file_serve(struct gateway *x, struct gateway_content *content)
 		return;
 	}
 	x->file = f;
+	gateway_find_known(x);
+	x->mask = x->server_knows ? secrets_mask(x->session->secrets) : NULL;
+	x->masked.only = &x->known_secrets;
 	x->status = status_of(x, f);
 	if (x->status == 416)
 		f->at = f->end = 0;
@@ -293,6 +311,75 @@ static size_t send_direct(struct gateway *x, struct gateway_file *f, size_t most
 	return 0;
 }
 
+static void put_chunk(struct gateway *x, const uint8_t *data, size_t n)
+{
+	char head[CHUNK_HEAD_MAX];
+
+	if (n == 0)
+		return;
+	if (!x->in.rechunk) {
+		gateway_stream_add(&x->cell, data, n);
+		return;
+	}
+	gateway_stream_add(&x->cell, head, chunk_head(head, n));
+	gateway_stream_add(&x->cell, data, n);
+	gateway_stream_add(&x->cell, CHUNK_TAIL, sizeof(CHUNK_TAIL) - 1);
+}
+
+static bool is_masked(const struct gateway *x)
+{
+	return x->mask != NULL || mask_stream_held(&x->masked) > 0;
+}
+
+/* How many bytes may pass the mask in this turn, of so many. */
+static size_t maskable(struct gateway *x, size_t most)
+{
+	uint64_t left;
+
+	if (x->mask == NULL)
+		return most;
+	left = resource_share_turn_left(&x->session->share) / gateway_mask_weight(x);
+	if (left == 0)
+		gateway_defer(x);
+	if (most > GATEWAY_MASK_PIECE)
+		most = GATEWAY_MASK_PIECE;
+	return most < left ? most : (size_t)left;
+}
+
+/* False: out of memory, and the answer was cut. */
+static bool put_content(struct gateway *x, const uint8_t *data, size_t n)
+{
+	uint8_t *room = x->mask != NULL ? gateway_mask_room(x) : NULL;
+
+	if (x->mask == NULL) {
+		put_chunk(x, data, n);
+		return true;
+	}
+	if (room == NULL) {
+		cut(x, "out of memory");
+		return false;
+	}
+	gateway_count_masked(x, n);
+	put_chunk(x, room, mask_feed(x->mask, &x->masked, data, n, room));
+	return true;
+}
+
+/* All of the content was read: what the mask holds back goes on. */
+static void put_held(struct gateway *x)
+{
+	uint8_t *room = is_masked(x) ? gateway_mask_room(x) : NULL;
+
+	if (!is_masked(x))
+		return;
+	if (room == NULL) {
+		cut(x, "out of memory");
+		return;
+	}
+	put_chunk(x, room,
+		  x->mask != NULL ? mask_end(x->mask, &x->masked, room)
+				  : mask_flush(NULL, &x->masked, room));
+}
+
 static size_t send_copied(struct gateway *x, struct gateway_file *f, size_t most)
 {
 	static uint8_t piece[PIECE_MAX];
@@ -301,13 +388,24 @@ static size_t send_copied(struct gateway *x, struct gateway_file *f, size_t most
 
 	if (room < GATEWAY_STREAM_OUT_MAX / 2)
 		return 0;
+	most = maskable(x, most);
+	if (most == 0)
+		return 0;
 	n = pread(f->content.fd, piece, most < room ? most : room, (off_t)f->at);
 	if (n <= 0) {
 		cut(x, "a file of the package cache could not be read");
 		return 0;
 	}
-	gateway_stream_add(&x->cell, piece, (size_t)n);
-	return (size_t)n;
+	return put_content(x, piece, (size_t)n) ? (size_t)n : 0;
+}
+
+/* Was all of the file sent, or handed to the stream? */
+static bool is_sent(struct gateway *x, const struct gateway_file *f)
+{
+	if (f->at < f->end || f->hash != NULL)
+		return false;
+	put_held(x);
+	return !x->over;
 }
 
 static size_t send_file(struct gateway *x, struct gateway_file *f, uint64_t left)
@@ -322,38 +420,30 @@ static size_t send_file(struct gateway *x, struct gateway_file *f, uint64_t left
 	if (most > PIECE_MAX)
 		most = PIECE_MAX;
 	if (most == 0) {
-		f->done = f->at == f->end && f->hash == NULL;
+		f->done = is_sent(x, f);
 		return 0;
 	}
 	x->cell.blocked = false;
-	n = x->cell.tls != NULL || x->cell.out.len > 0 ? send_copied(x, f, (size_t)most)
-						       : send_direct(x, f, (size_t)most);
+	n = x->cell.tls != NULL || x->cell.out.len > 0 || is_masked(x)
+		    ? send_copied(x, f, (size_t)most)
+		    : send_direct(x, f, (size_t)most);
 	f->at += n;
-	f->done = f->at == f->end && f->hash == NULL;
+	f->done = !x->over && is_sent(x, f);
 	return n;
-}
-
-static void put_chunk(struct gateway *x, const uint8_t *data, size_t n)
-{
-	char head[CHUNK_HEAD_MAX];
-
-	if (!x->in.rechunk) {
-		gateway_stream_add(&x->cell, data, n);
-		return;
-	}
-	gateway_stream_add(&x->cell, head, chunk_head(head, n));
-	gateway_stream_add(&x->cell, data, n);
-	gateway_stream_add(&x->cell, CHUNK_TAIL, sizeof(CHUNK_TAIL) - 1);
 }
 
 static size_t send_produced(struct gateway *x, struct gateway_file *f, uint64_t left)
 {
 	static uint8_t piece[PRODUCED_MAX];
+	size_t most = left < PRODUCED_MAX ? (size_t)left : PRODUCED_MAX;
 	ssize_t n;
 
 	if (f->waits || gateway_stream_room(&x->cell) < GATEWAY_STREAM_OUT_MAX / 2)
 		return 0;
-	n = f->content.produce(f->content.arg, piece, left < PRODUCED_MAX ? left : PRODUCED_MAX);
+	most = maskable(x, most);
+	if (most == 0)
+		return 0;
+	n = f->content.produce(f->content.arg, piece, most);
 	if (n == GATEWAY_CONTENT_LATER) {
 		f->waits = true;
 		return 0;
@@ -362,10 +452,11 @@ static size_t send_produced(struct gateway *x, struct gateway_file *f, uint64_t 
 		cut(x, "the answer could not be made completely");
 		return 0;
 	}
-	if (n > 0) {
-		put_chunk(x, piece, (size_t)n);
-		return (size_t)n;
-	}
+	if (n > 0)
+		return put_content(x, piece, (size_t)n) ? (size_t)n : 0;
+	put_held(x);
+	if (x->over)
+		return 0;
 	f->done = true;
 	if (x->in.rechunk)
 		gateway_stream_add(&x->cell, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);

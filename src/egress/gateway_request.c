@@ -250,8 +250,8 @@ void gateway_request(struct gateway *x, size_t n)
 		x->r.keep_alive = false;
 		x->rule = x->flow->answer.rule;
 		x->by_registry = x->flow->answer.by_registry;
-		x->session->egress->package_refused(x);
-		gateway_deny(x, 403, x->flow->answer.reason);
+		if (!x->session->egress->package_refused(x, x->flow->answer.reason))
+			gateway_deny(x, 403, x->flow->answer.reason);
 		return;
 	}
 	if ((x->flow->to_proxy ? endpoint_of_proxy(x, &why) : endpoint_of_flow(x, &why)) < 0) {
@@ -260,8 +260,8 @@ void gateway_request(struct gateway *x, size_t n)
 		return;
 	}
 	if (!gateway_judge(x)) {
-		x->session->egress->package_refused(x);
-		gateway_deny(x, 403, x->reason);
+		if (!x->session->egress->package_refused(x, x->reason))
+			gateway_deny(x, 403, x->reason);
 	} else if (is_within_limits(x) && !x->session->egress->package_begin(x)) {
 		gateway_proceed(x);
 	}

@@ -3,9 +3,10 @@
  * Bytes of the answer come in as they were taken out of their framing, before the mask. Each is
  * hashed by every algorithm that is expected, handed to the store, and kept among the last
  * GATEWAY_TAP_HELD ones until others come behind it. At the end of the body the digests are
- * compared; only then the held bytes go on, and the store is committed. A cell that gets a wrong
- * file therefore never gets its end: the connection is reset. Of a file that is held back whole the
- * head waits, too, so that a wrong one is answered with the reason.
+ * compared; only then the held bytes go on. A cell that gets a wrong file therefore never gets its
+ * end: the connection is reset. Of a file that is held back whole the head waits, too, so that a
+ * wrong one is answered with the reason. When all bytes have passed the mask, the store is
+ * committed, unless the mask covered something: the cache would show it to others.
  *
  * The store decides how fast bytes are taken (gateway_tap_room()), as long as it is not given up.
  */
@@ -38,6 +39,9 @@ struct gateway_tap {
 	bool ended;		      /* on_end was called */
 	bool is_wrong;		      /* it was not what was expected */
 	bool holds_head;	      /* all of it is held back, and so is its head */
+	bool is_whole;		      /* all of the body came, and it is what was expected */
+	struct digest sha256;	      /* of a whole body */
+	uint64_t places;	      /* that the mask had covered before the body */
 	struct buf head;	      /* of the answer to the cell */
 	uint64_t bytes;
 	size_t nheld;
@@ -120,8 +124,8 @@ static void report(struct gateway *x, enum gateway_tap_result result, const stru
 	t->ended = true;
 	if (sha256 != NULL && sha256->alg == DIGEST_SHA256)
 		memcpy(end.sha256, sha256->bytes, sizeof(end.sha256));
-	end.stored = t->store != NULL && !cache_store_has_failed(t->store) &&
-		     (result == TAP_VERIFIED || result == TAP_WHOLE);
+	end.stored = t->store != NULL && !cache_store_has_failed(t->store) && t->is_whole &&
+		     (t->bytes == 0 || x->masked.places == t->places);
 	if (end.stored)
 		cache_store_commit(t->store, t->want.stored);
 	else
@@ -187,8 +191,17 @@ static bool is_right(struct gateway *x)
 		mismatch(x, &sha256);
 		return false;
 	}
-	report(x, t->want.nexpected > 0 ? TAP_VERIFIED : TAP_WHOLE, &sha256);
+	t->is_whole = true;
+	t->sha256 = sha256;
 	return true;
+}
+
+void gateway_tap_passed(struct gateway *x)
+{
+	struct gateway_tap *t = x->tap;
+
+	if (t != NULL && t->is_whole)
+		report(x, t->want.nexpected > 0 ? TAP_VERIFIED : TAP_WHOLE, &t->sha256);
 }
 
 /* ---- the head */
@@ -210,6 +223,12 @@ static void header(const struct http1_response *a, const char *name, char *ret, 
 	ret[v.n] = '\0';
 }
 
+static bool is_masked(struct gateway *x, char *text)
+{
+	return x->mask != NULL &&
+	       mask_text(x->mask, &x->known_secrets, (uint8_t *)text, strlen(text)) > 0;
+}
+
 static void begin_store(struct gateway *x, const struct http1_response *a)
 {
 	struct gateway_tap *t = x->tap;
@@ -220,8 +239,10 @@ static void begin_store(struct gateway *x, const struct http1_response *a)
 	header(a, "etag", etag, sizeof(etag));
 	header(a, "last-modified", date, sizeof(date));
 	header(a, "content-type", type, sizeof(type));
-	t->store = cache_store_begin(x->session->egress, &key, &meta,
-				     is_known ? t->expected[0].bytes : NULL, on_room, x);
+	if (is_masked(x, etag) || is_masked(x, date) || is_masked(x, type))
+		return;
+	t->store = cache_store_begin(x->session->egress, x->session->share.tenant->name, &key,
+				     &meta, is_known ? t->expected[0].bytes : NULL, on_room, x);
 }
 
 static bool is_encoded(const struct http1_response *a)
@@ -262,10 +283,13 @@ bool gateway_tap_head(struct gateway *x, const struct http1_response *a)
 	t->holds_head = sized && t->want.nexpected > 0 && a->content_length <= GATEWAY_TAP_HELD;
 	if (t->scope != NULL)
 		begin_store(x, a);
-	if (sized && a->content_length == 0 && !is_right(x)) {
+	if (!sized || a->content_length > 0)
+		return true;
+	if (!is_right(x)) {
 		gateway_fail(x, 403, t->reason);
 		return false;
 	}
+	gateway_tap_passed(x);
 	return true;
 }
 
@@ -346,6 +370,8 @@ ssize_t gateway_tap_feed(struct gateway *x, const uint8_t *data, size_t n, uint8
 	for (size_t alg = 0; alg < DIGEST_ALGS; alg++)
 		if (t->hashes[alg] != NULL)
 			digest_stream_add(t->hashes[alg], data, n);
+	if (t->bytes == 0)
+		t->places = x->masked.places;
 	t->bytes += n;
 	if (t->want.has_size && t->bytes > t->want.size) {
 		(void)snprintf(t->reason, sizeof(t->reason), "the file is longer than %llu bytes",

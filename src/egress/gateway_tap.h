@@ -11,6 +11,8 @@
  * all is answered with 403 and the reason. Without an expected digest the file is stored and passed
  * on when its framing is complete.
  *
+ * Nothing is kept of an answer in whose body, or in whose kept headers, the mask covers something.
+ *
  * Storing never delays the answer for long: a cache that takes nothing for a while is given up. */
 #pragma once
 
@@ -85,6 +87,8 @@ size_t gateway_tap_room(struct gateway *x, size_t most);
 ssize_t gateway_tap_feed(struct gateway *x, const uint8_t *data, size_t n, uint8_t *ret);
 /* The body is complete: returns how many bytes of ret (GATEWAY_TAP_HELD) go on, or -1. */
 ssize_t gateway_tap_finish(struct gateway *x, uint8_t *ret);
+/* After that, when all bytes have passed the mask: what it covered must not be kept. */
+void gateway_tap_passed(struct gateway *x);
 size_t gateway_tap_memory(const struct gateway *x);
 /* The request ends; calls on_end if nothing has yet. */
 void gateway_tap_end(struct gateway *x);

@@ -96,7 +96,7 @@ struct upstream *idle_conns_take(struct idle_conns *u, const struct upstream_key
 	struct upstream *next;
 
 	for (struct upstream *up = u->first; up; up = next) {
-		next = up->next;
+		next = up->next; /* alone: a connection is closed, without a callback */
 		if (!is_same(&up->key, key))
 			continue;
 		if (young_ns > 0 && up->idle_ns + young_ns < now)

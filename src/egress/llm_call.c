@@ -2,8 +2,11 @@
  *
  * Bodies are read by json_scan.h as they pass, and not kept; a table (llm_shape.c) says which
  * member of which API means what. An event stream is split into its "data" lines, each a JSON text
- * of its own, read by the same table. The APIs of the two providers have no member in common that
- * means different things, so one table serves both. */
+ * of its own, read by the same table. The APIs of the providers have no member in common that means
+ * different things, so one table serves all.
+ *
+ * Over a WebSocket (OpenAI's Responses) each message of either side is a JSON text of its own, and
+ * one connection has many calls: their tokens are added up. */
 #include "llm_call.h"
 
 #include <limits.h>
@@ -12,12 +15,14 @@
 
 #include "buf.h"
 #include "json_scan.h"
+#include "llm_frames.h"
 #include "llm_shape.h"
 #include "masked_text.h"
 
 #define LOOK_MAX (16U << 20) /* bytes read of a body, or of one event */
 #define KEEP_MAX (256U << 10)
 #define WORD_MAX 96
+#define TOKENS_MAX INT64_C(1000000000000000) /* of all calls of a connection */
 
 struct operation {
 	const char *suffix, *provider, *name;
@@ -31,6 +36,12 @@ static const struct operation operations[] = {
 	{ "/embeddings", "openai", "embedding" },
 	{ "/v1/messages/count_tokens", "anthropic", "count_tokens" },
 	{ "/v1/messages", "anthropic", "chat" },
+	/* "/v1beta/models/MODEL:generateContent" */
+	{ ":generateContent", "google", "chat" },
+	{ ":streamGenerateContent", "google", "chat" },
+	{ ":countTokens", "google", "count_tokens" },
+	{ ":embedContent", "google", "embedding" },
+	{ ":batchEmbedContents", "google", "embedding" },
 };
 
 /* A text that is kept, up to its bound. */
@@ -51,8 +62,10 @@ struct llm_call {
 	char model[WORD_MAX], stop[WORD_MAX];
 	size_t nword;
 	bool streams, stream_known;
-	/* LLM_SHAPE_INPUT, LLM_SHAPE_OUTPUT, LLM_SHAPE_CACHED; -1: unknown */
-	int64_t tokens[LLM_SHAPE_CACHED + 1];
+	bool in_frames; /* of a WebSocket */
+	struct llm_frames frames_out, frames_in;
+	/* LLM_SHAPE_INPUT to LLM_SHAPE_THOUGHTS; -1: unknown. sums: of messages before this one */
+	int64_t tokens[LLM_SHAPE_THOUGHTS + 1], sums[LLM_SHAPE_THOUGHTS + 1];
 	uint64_t since_ns; /* when the bytes that are being read arrived */
 	int64_t first_ms;
 	enum llm_shape now; /* the meaning of the string that is being read */
@@ -120,6 +133,7 @@ static void on_text(struct json_scan *s, const char *bytes, size_t n)
 	case LLM_SHAPE_INPUT:
 	case LLM_SHAPE_OUTPUT:
 	case LLM_SHAPE_CACHED:
+	case LLM_SHAPE_THOUGHTS:
 		return;
 	}
 }
@@ -179,7 +193,7 @@ static void on_answer_scalar(struct json_scan *s, const char *word)
 	enum llm_shape what = llm_shape_answer(s);
 	int64_t n = 0;
 
-	if (what != LLM_SHAPE_INPUT && what != LLM_SHAPE_OUTPUT && what != LLM_SHAPE_CACHED)
+	if (what < LLM_SHAPE_INPUT || what > LLM_SHAPE_THOUGHTS)
 		return;
 	if (strspn(word, "0123456789") != strlen(word) || strlen(word) > 15)
 		return; /* null, or not a count */
@@ -256,7 +270,63 @@ static void read_events(struct llm_call *m, const uint8_t *data, size_t n)
 	}
 }
 
+/* ---- messages of a WebSocket */
+
+static void on_asked(void *arg, const uint8_t *data, size_t n)
+{
+	struct llm_call *m = arg;
+
+	look(&m->request, &m->asked, data, n);
+}
+
+static void on_asked_end(void *arg)
+{
+	struct llm_call *m = arg;
+
+	json_scan_init(&m->request, &request_calls, m);
+	m->asked = 0;
+}
+
+static void on_said(void *arg, const uint8_t *data, size_t n)
+{
+	struct llm_call *m = arg;
+
+	look(&m->answer, &m->answered, data, n);
+}
+
+static void on_said_end(void *arg)
+{
+	struct llm_call *m = arg;
+
+	for (size_t i = LLM_SHAPE_INPUT; i <= LLM_SHAPE_THOUGHTS; i++) {
+		if (m->tokens[i] >= 0)
+			m->sums[i] = (m->sums[i] < 0 ? 0 : m->sums[i]) + m->tokens[i];
+		if (m->sums[i] > TOKENS_MAX)
+			m->sums[i] = TOKENS_MAX;
+		m->tokens[i] = -1;
+	}
+	json_scan_init(&m->answer, &answer_calls, m);
+	m->answered = 0;
+}
+
+static const struct llm_frames_calls out_calls = { on_asked, on_asked_end };
+static const struct llm_frames_calls in_calls = { on_said, on_said_end };
+
 /* ---- interface */
+
+/* The name of the model stands in the path, before the operation. */
+static void read_path(struct llm_call *m, const char *path, size_t len)
+{
+	size_t end = len - strlen(m->op->suffix), start = end;
+
+	if (m->op->suffix[0] != ':')
+		return;
+	while (start > 0 && path[start - 1] != '/')
+		start--;
+	add_word(m, m->model, path + start, end - start);
+	m->streams = strcmp(m->op->suffix, ":streamGenerateContent") == 0;
+	m->stream_known = true;
+}
 
 struct llm_call *llm_call_new(const char *path, bool prompts)
 {
@@ -273,8 +343,10 @@ struct llm_call *llm_call_new(const char *path, bool prompts)
 			return NULL;
 		m->op = &operations[i];
 		m->prompts = prompts;
-		m->first_ms = m->tokens[LLM_SHAPE_INPUT] = m->tokens[LLM_SHAPE_OUTPUT] =
-			m->tokens[LLM_SHAPE_CACHED] = -1;
+		m->first_ms = -1;
+		for (size_t k = 0; k < COUNT(m->tokens); k++)
+			m->tokens[k] = m->sums[k] = -1;
+		read_path(m, path, len);
 		buf_init(&m->prompt.text, KEEP_MAX);
 		buf_init(&m->completion.text, KEEP_MAX);
 		json_scan_init(&m->request, &request_calls, m);
@@ -300,14 +372,20 @@ size_t llm_call_memory(const struct llm_call *m)
 
 void llm_call_request(struct llm_call *m, const uint8_t *data, size_t len)
 {
-	look(&m->request, &m->asked, data, len);
+	if (m->in_frames)
+		llm_frames_feed(&m->frames_out, data, len, &out_calls, m);
+	else
+		look(&m->request, &m->asked, data, len);
 }
 
 void llm_call_response(struct llm_call *m, int status, struct http1_span content_type)
 {
 	struct http1_span type = http1_media_type(content_type);
 
-	(void)status; /* the body of an error has none of the members */
+	/* The body of an error has none of the members. */
+	m->in_frames = status == 101;
+	llm_frames_init(&m->frames_out, true);
+	llm_frames_init(&m->frames_in, false);
 	m->reads_events = http1_span_is_nocase(type, "text/event-stream");
 	m->reads_json = http1_span_is_nocase(type, "application/json");
 }
@@ -315,10 +393,28 @@ void llm_call_response(struct llm_call *m, int status, struct http1_span content
 void llm_call_answer(struct llm_call *m, const uint8_t *data, size_t len, uint64_t since_ns)
 {
 	m->since_ns = since_ns;
-	if (m->reads_events)
+	if (m->in_frames)
+		llm_frames_feed(&m->frames_in, data, len, &in_calls, m);
+	else if (m->reads_events)
 		read_events(m, data, len);
 	else if (m->reads_json)
 		look(&m->answer, &m->answered, data, len);
+}
+
+/* -1: unknown. */
+static int64_t tokens_of(const struct llm_call *m, enum llm_shape what)
+{
+	return m->in_frames ? m->sums[what] : m->tokens[what];
+}
+
+/* Tokens that a model thinks with are output, too, where they are told apart. */
+static int64_t output_of(const struct llm_call *m)
+{
+	int64_t n = tokens_of(m, LLM_SHAPE_OUTPUT), more = tokens_of(m, LLM_SHAPE_THOUGHTS);
+
+	if (more < 0)
+		return n;
+	return n < 0 ? more : n + more;
 }
 
 static void write_count(struct json *j, const char *name, int64_t n)
@@ -342,10 +438,10 @@ void llm_call_write(struct llm_call *m, const struct mask *mask, struct json *j)
 	json_text(j, "provider", m->op->provider);
 	json_text(j, "operation", m->op->name);
 	masked_text(j, mask, "model", m->model[0] == '\0' ? NULL : m->model);
-	json_bool(j, "stream", m->stream_known ? m->streams : m->reads_events);
-	write_count(j, "input_tokens", m->tokens[LLM_SHAPE_INPUT]);
-	write_count(j, "output_tokens", m->tokens[LLM_SHAPE_OUTPUT]);
-	write_count(j, "cached_tokens", m->tokens[LLM_SHAPE_CACHED]);
+	json_bool(j, "stream", m->stream_known ? m->streams : m->reads_events || m->in_frames);
+	write_count(j, "input_tokens", tokens_of(m, LLM_SHAPE_INPUT));
+	write_count(j, "output_tokens", output_of(m));
+	write_count(j, "cached_tokens", tokens_of(m, LLM_SHAPE_CACHED));
 	write_count(j, "first_token_ms", m->first_ms);
 	masked_text(j, mask, "stop", m->stop[0] == '\0' ? NULL : m->stop);
 	if (m->prompts) {

@@ -23,6 +23,20 @@ static const struct member of_request[] = {
 	{ "input.[].role", LLM_SHAPE_ROLE },
 	{ "input.[].content", LLM_SHAPE_PROMPT },
 	{ "input.[].content.[].text", LLM_SHAPE_PROMPT },
+	/* a message response.create that wraps it */
+	{ "response.model", LLM_SHAPE_MODEL },
+	{ "response.instructions", LLM_SHAPE_PROMPT },
+	{ "response.input", LLM_SHAPE_PROMPT },
+	{ "response.input.[].role", LLM_SHAPE_ROLE },
+	{ "response.input.[].content", LLM_SHAPE_PROMPT },
+	{ "response.input.[].content.[].text", LLM_SHAPE_PROMPT },
+	/* Gemini */
+	{ "contents.[].role", LLM_SHAPE_ROLE },
+	{ "contents.[].parts.[].text", LLM_SHAPE_PROMPT },
+	{ "systemInstruction.parts.[].text", LLM_SHAPE_PROMPT },
+	{ "system_instruction.parts.[].text", LLM_SHAPE_PROMPT },
+	{ "content.parts.[].text", LLM_SHAPE_PROMPT },
+	{ "requests.[].content.parts.[].text", LLM_SHAPE_PROMPT },
 };
 
 static const struct member of_answer[] = {
@@ -60,6 +74,22 @@ static const struct member of_answer[] = {
 	{ "choices.[].delta.reasoning_content", LLM_SHAPE_TOKEN },
 	{ "choices.[].delta.refusal", LLM_SHAPE_TOKEN },
 	{ "choices.[].delta.tool_calls.[].function.arguments", LLM_SHAPE_TOKEN },
+	/* Gemini: one object, or a list of them for a stream that is not one of events */
+	{ "modelVersion", LLM_SHAPE_MODEL },
+	{ "usageMetadata.promptTokenCount", LLM_SHAPE_INPUT },
+	{ "usageMetadata.candidatesTokenCount", LLM_SHAPE_OUTPUT },
+	{ "usageMetadata.thoughtsTokenCount", LLM_SHAPE_THOUGHTS },
+	{ "usageMetadata.cachedContentTokenCount", LLM_SHAPE_CACHED },
+	{ "candidates.[].finishReason", LLM_SHAPE_STOP },
+	{ "candidates.[].content.parts.[].text", LLM_SHAPE_COMPLETION },
+	{ "totalTokens", LLM_SHAPE_INPUT }, /* countTokens */
+	{ "[].modelVersion", LLM_SHAPE_MODEL },
+	{ "[].usageMetadata.promptTokenCount", LLM_SHAPE_INPUT },
+	{ "[].usageMetadata.candidatesTokenCount", LLM_SHAPE_OUTPUT },
+	{ "[].usageMetadata.thoughtsTokenCount", LLM_SHAPE_THOUGHTS },
+	{ "[].usageMetadata.cachedContentTokenCount", LLM_SHAPE_CACHED },
+	{ "[].candidates.[].finishReason", LLM_SHAPE_STOP },
+	{ "[].candidates.[].content.parts.[].text", LLM_SHAPE_COMPLETION },
 };
 
 static enum llm_shape find(const struct json_scan *s, const struct member *table, size_t n)

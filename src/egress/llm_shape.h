@@ -10,6 +10,7 @@ enum llm_shape {
 	LLM_SHAPE_INPUT,
 	LLM_SHAPE_OUTPUT,
 	LLM_SHAPE_CACHED,
+	LLM_SHAPE_THOUGHTS, /* output that the API does not count as such */
 	LLM_SHAPE_STOP,
 	LLM_SHAPE_PROMPT,
 	LLM_SHAPE_ROLE,

@@ -74,7 +74,7 @@ static void give_up_all(struct egress_session *session)
 
 	owner_query_close(session);
 	for (struct flow *f = session->flows; f != NULL; f = next) {
-		next = f->next;
+		next = f->next; /* alone: a flow that is settled ends itself at most */
 		if (f->owner.id != 0)
 			settle(f, &none);
 	}

@@ -27,7 +27,7 @@ struct path {
 struct package_apt {
 	struct package_apt *next; /* the last used first */
 	struct egress *egress;
-	char scope[CACHE_SCOPE_MAX], registry[PACKAGE_REGISTRY_TEXT];
+	char tenant[EGRESS_ID_MAX], scope[CACHE_SCOPE_MAX], registry[PACKAGE_REGISTRY_TEXT];
 	struct path paths[PACKAGE_APT_PATHS]; /* the last used first */
 	size_t n;
 	bool changed; /* since it was stored */
@@ -44,7 +44,7 @@ static void list_free(struct package_apt *t)
 	free(t);
 }
 
-static struct package_apt *list_new(struct egress *g, const char *scope, const char *registry)
+static struct package_apt *list_new(struct egress *g, const struct package_apt_of *of)
 {
 	struct package_apt *t = calloc(1, sizeof(*t));
 
@@ -52,30 +52,59 @@ static struct package_apt *list_new(struct egress *g, const char *scope, const c
 		return NULL;
 	t->egress = g;
 	t->call.found.fd = -1;
-	(void)snprintf(t->scope, sizeof(t->scope), "%s", scope);
-	(void)snprintf(t->registry, sizeof(t->registry), "%s", registry);
+	(void)snprintf(t->tenant, sizeof(t->tenant), "%s", of->tenant);
+	(void)snprintf(t->scope, sizeof(t->scope), "%s", of->scope);
+	(void)snprintf(t->registry, sizeof(t->registry), "%s", of->registry);
 	return t;
 }
 
-/* It becomes the first; the last one goes if there are too many. NULL: out of memory. */
-static struct package_apt *list_of(struct egress *g, const char *scope, const char *registry)
+static struct package_apt *take_out(struct package_apt **at)
+{
+	struct package_apt *t = *at;
+
+	*at = t->next;
+	return t;
+}
+
+/* Makes room for one more list of the tenant: its last one goes if it has too many, else the last
+ * of all. */
+static void make_room(struct egress *g, const char *tenant)
+{
+	struct package_apt **last = NULL, **own = NULL, **at = &g->package_apt;
+	unsigned n = 0, nown = 0;
+
+	for (; *at != NULL; at = &(*at)->next, n++) {
+		last = at;
+		if (strcmp((*at)->tenant, tenant) == 0) {
+			own = at;
+			nown++;
+		}
+	}
+	if (nown >= PACKAGE_APT_TENANT_LISTS)
+		list_free(take_out(own));
+	else if (n >= PACKAGE_APT_LISTS)
+		list_free(take_out(last));
+}
+
+static bool is_of(const struct package_apt *t, const struct package_apt_of *of)
+{
+	return strcmp(t->tenant, of->tenant) == 0 && strcmp(t->scope, of->scope) == 0 &&
+	       strcmp(t->registry, of->registry) == 0;
+}
+
+/* It becomes the first. NULL: out of memory. */
+static struct package_apt *list_of(struct egress *g, const struct package_apt_of *of)
 {
 	struct package_apt **at = &g->package_apt, *t;
-	unsigned n = 0;
 
-	for (; *at != NULL; at = &(*at)->next, n++)
-		if (strcmp((*at)->scope, scope) == 0 && strcmp((*at)->registry, registry) == 0)
-			break;
-		else if (n == PACKAGE_APT_LISTS - 1) {
-			list_free(*at);
-			*at = NULL;
-			break;
-		}
-	t = *at;
-	if (t != NULL)
-		*at = t->next;
-	else
-		t = list_new(g, scope, registry);
+	while (*at != NULL && !is_of(*at, of))
+		at = &(*at)->next;
+	if (*at != NULL) {
+		t = take_out(at);
+	} else {
+		make_room(g, of->tenant);
+		t = list_new(g, of);
+	}
 	if (t == NULL)
 		return NULL;
 	t->next = g->package_apt;
@@ -148,8 +177,8 @@ static void store(struct package_apt *t)
 		buf_printf(&text, "%s\n", t->paths[i].text);
 	fd = buf_check(&text, &e) < 0 ? -1 : memfd_create("apt indexes", MFD_CLOEXEC);
 	if (fd >= 0 && write(fd, text.data, text.len) == (ssize_t)text.len)
-		cache_store_file(t->egress, &key, &(struct cache_meta){ "", "", "text/plain" }, fd,
-				 text.len, NULL);
+		cache_store_file(t->egress, t->tenant, &key,
+				 &(struct cache_meta){ "", "", "text/plain" }, fd, text.len, NULL);
 	else if (fd >= 0)
 		fd_close(fd);
 	buf_release(&text);
@@ -224,7 +253,7 @@ static void set_content(struct package_apt *t, const uint8_t *sha256)
 	p->since_ms = clock_wall_ms();
 }
 
-void package_apt_note(struct egress *g, const char *scope, const char *registry, const char *path,
+void package_apt_note(struct egress *g, const struct package_apt_of *of, const char *path,
 		      const uint8_t *sha256)
 {
 	size_t n = is_release(path) ? strlen(path) : folder_of(path);
@@ -234,7 +263,7 @@ void package_apt_note(struct egress *g, const char *scope, const char *registry,
 
 	if (!is_release(path) && !is_index(path, n))
 		return;
-	t = list_of(g, scope, registry);
+	t = list_of(g, of);
 	if (t == NULL || !is_plain(path, n))
 		return;
 	is_new = add(t, path, n, true);
@@ -248,13 +277,13 @@ void package_apt_note(struct egress *g, const char *scope, const char *registry,
 	t->call.on_done = on_found;
 	t->call.arg = t;
 	key = key_of(t);
-	cache_find(g, &t->call, &key);
+	cache_find(g, t->tenant, &t->call, &key);
 }
 
-void package_apt_found(struct egress *g, const char *scope, const char *registry,
+void package_apt_found(struct egress *g, const struct package_apt_of *of,
 		       const struct cache_found *found)
 {
-	struct package_apt *t = list_of(g, scope, registry);
+	struct package_apt *t = list_of(g, of);
 
 	if (t != NULL)
 		read_list(t, found);
@@ -301,10 +330,10 @@ static bool has_arch(const char *index, const char *file)
 	return strncmp(last + 8, arch + 1, n) == 0 && last[8 + n] == '\0';
 }
 
-size_t package_apt_pick(struct egress *g, const char *scope, const char *registry, const char *path,
+size_t package_apt_pick(struct egress *g, const struct package_apt_of *of, const char *path,
 			struct package_apt_pick ret[PACKAGE_APT_PICKS])
 {
-	struct package_apt *t = list_of(g, scope, registry);
+	struct package_apt *t = list_of(g, of);
 	size_t n = 0;
 
 	for (size_t i = 0; t != NULL && i < t->n && n < PACKAGE_APT_PICKS; i++) {

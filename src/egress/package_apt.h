@@ -2,12 +2,13 @@
  * where to look for the digest of a package file: a file does not say which suite it belongs to.
  * Called by package_gate_copy.c and package_gate_apt.c.
  *
- * There is a list for each registry and scope. It holds paths of documents that the registry has
- * answered with 200, the last used first, and is kept in the package cache, too: for later
+ * There is a list for each registry and scope, and none is shared between tenants: what programs of
+ * one ask for would take the paths of others away. It holds paths of documents that the registry
+ * has answered with 200, the last used first, and is kept in the package cache, too: for later
  * processes, and for sessions that take everything from the cache. It says where to look, and
  * nothing about any file, so a wrong list can only make a file unknown. Since when programs have
  * the release that was seen last is known, too: egress must not use an older one. Bounded: lists of
- * a process, paths of a list. */
+ * a tenant and of a process, paths of a list. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,10 +18,16 @@
 struct cache_found;
 struct egress;
 
-#define PACKAGE_APT_LISTS 64U
+#define PACKAGE_APT_LISTS 512U
+#define PACKAGE_APT_TENANT_LISTS 8U
 #define PACKAGE_APT_PATHS 64U
 #define PACKAGE_APT_PATH_MAX 256U /* with NUL; longer ones are not remembered */
 #define PACKAGE_APT_PICKS 8U
+
+/* Which list. scope: of one tenant at most. */
+struct package_apt_of {
+	const char *tenant, *scope, *registry;
+};
 
 /* An index that may list a file. */
 struct package_apt_pick {
@@ -33,13 +40,13 @@ struct package_apt_pick {
 
 /* The registry has this document. path: of the request, in its normal form; others than Release and
  * Packages are ignored. sha256: of the document, if it has just come from there; else NULL. */
-void package_apt_note(struct egress *g, const char *scope, const char *registry, const char *path,
+void package_apt_note(struct egress *g, const struct package_apt_of *of, const char *path,
 		      const uint8_t *sha256);
 /* The indexes that may list a file, those that were used last first. Returns how many. */
-size_t package_apt_pick(struct egress *g, const char *scope, const char *registry, const char *path,
+size_t package_apt_pick(struct egress *g, const struct package_apt_of *of, const char *path,
 			struct package_apt_pick ret[PACKAGE_APT_PICKS]);
 
 /* The path of the list in the cache, and what was found there: its paths are added. */
 #define PACKAGE_APT_KEY "indexes"
-void package_apt_found(struct egress *g, const char *scope, const char *registry,
+void package_apt_found(struct egress *g, const struct package_apt_of *of,
 		       const struct cache_found *found);

@@ -91,21 +91,38 @@ static bool is_new(const struct package_changes_pair *p, const struct package_fa
 			       : find(p->was, f, &old));
 }
 
-void package_changes_compare(struct package_changes *c, const struct package_changes_pair *p,
-			     void (*on_backdated)(const struct package_facts *f, void *arg),
-			     void *arg)
+/* What the registry said of a file, and says now. */
+static void compare_old(struct package_changes *c, const struct package_changes_pair *p, size_t i)
 {
 	struct package_facts old, new;
 
-	for (size_t i = 0; i < package_meta_count(p->was); i++) {
-		package_meta_get(p->was, i, &old);
-		if (find(p->is, &old, &new) && !is_same(&old, &new))
-			remember_changed(c, package_changes_name(&old));
-	}
-	for (size_t i = 0; i < package_meta_count(p->is); i++) {
-		package_meta_get(p->is, i, &new);
-		if (new.has_time &&new.time_ms + PACKAGE_CHANGES_DELAY_MS < p->was_ms &&
-		    is_new(p, &new) && remember_backdated(c, package_changes_name(&new), p->now_ms))
+	package_meta_get(p->was, i, &old);
+	if (find(p->is, &old, &new) && !is_same(&old, &new))
+		remember_changed(c, package_changes_name(&old));
+}
+
+/* True: the file was not there before, claims to be older, and was not known. */
+static bool is_backdated(struct package_changes *c, const struct package_changes_pair *p, size_t i,
+			 struct package_facts *ret)
+{
+	package_meta_get(p->is, i, ret);
+	return ret->has_time && ret->time_ms + PACKAGE_CHANGES_DELAY_MS < p->was_ms &&
+	       is_new(p, ret) && remember_backdated(c, package_changes_name(ret), p->now_ms);
+}
+
+bool package_changes_compare(struct package_changes *c, const struct package_changes_pair *p,
+			     size_t *at,
+			     void (*on_backdated)(const struct package_facts *f, void *arg),
+			     void *arg)
+{
+	size_t was = package_meta_count(p->was), all = was + package_meta_count(p->is);
+	struct package_facts new;
+
+	for (size_t i = 0; i < PACKAGE_CHANGES_AT_ONCE && *at < all; i++, (*at)++) {
+		if (*at < was)
+			compare_old(c, p, *at);
+		else if (is_backdated(c, p, *at - was, &new))
 			on_backdated(&new, arg);
 	}
+	return *at < all;
 }

@@ -9,6 +9,7 @@
 
 #include "package_meta.h"
 
+#define PACKAGE_CHANGES_AT_ONCE 4096U
 #define PACKAGE_CHANGES_MAX 32U /* files of each kind that are remembered */
 /* Registries answer from caches of their own, and clocks differ: so much later a file may appear.
  */
@@ -33,10 +34,12 @@ struct package_changes_pair {
 	uint64_t was_ms, now_ms;
 	bool by_version; /* a version has one file, whatever it is called: npm */
 };
-/* Calls on_backdated for files that it has not reported so far. */
-void package_changes_compare(struct package_changes *c, const struct package_changes_pair *p,
+/* Compares up to PACKAGE_CHANGES_AT_ONCE facts, from *at, which is 0 at first. Calls on_backdated
+ * for files that it has not reported so far. True: there are more. */
+bool package_changes_compare(struct package_changes *c, const struct package_changes_pair *p,
+			     size_t *at,
 			     void (*on_backdated)(const struct package_facts *f, void *arg),
-			     void *arg);
+			     void *arg) MUST_USE;
 /* file: its name, or the version where files have none. */
 bool package_changes_is_changed(const struct package_changes *c, const char *file);
 /* Since when this node knows a file that claims to be older than that; 0: it does not. */

@@ -35,9 +35,9 @@ static void finish(struct package_download *d)
 	while (*at != d)
 		at = &(*at)->next;
 	*at = d->next;
+	cache_call_cancel(&d->stored);
 	while (d->followers.first != NULL)
 		completion_end(d->followers.first, NULL);
-	cache_call_cancel(&d->stored);
 	free(d->key);
 	free(d);
 }
@@ -52,12 +52,15 @@ static void on_stored(struct cache_call *c, struct cache_found *found, const str
 		finish(d);
 }
 
-static bool lead(struct egress_session *session, struct package_follow *f, const char *key)
+/* all: downloads under way. A tenant leads as many as are still free. */
+static bool lead(struct egress_session *session, struct package_follow *f, const char *key,
+		 unsigned all)
 {
 	struct egress *g = session->egress;
 	struct package_download *d;
 
-	if (session->package_leads >= PACKAGE_DOWNLOAD_LEADS)
+	if (session->package_leads >= PACKAGE_DOWNLOAD_LEADS || all >= PACKAGE_DOWNLOADS_MAX ||
+	    session->share.tenant->package_leads >= PACKAGE_DOWNLOADS_MAX - all)
 		return false;
 	d = calloc(1, sizeof(*d));
 	if (d == NULL)
@@ -78,6 +81,7 @@ static bool lead(struct egress_session *session, struct package_follow *f, const
 	f->download = d;
 	f->session = session;
 	session->package_leads++;
+	session->share.tenant->package_leads++;
 	return true;
 }
 
@@ -94,7 +98,7 @@ bool package_download_join(struct egress_session *session, struct package_follow
 	struct package_download *d = find(session->egress, key, &all);
 
 	*ret_alone = false;
-	if (d == NULL && all < PACKAGE_DOWNLOADS_MAX && lead(session, f, key))
+	if (d == NULL && lead(session, f, key, all))
 		return true;
 	if (d == NULL || d->stalled || d->n >= PACKAGE_DOWNLOAD_FOLLOWERS) {
 		*ret_alone = true;
@@ -134,6 +138,7 @@ void package_download_end(struct package_follow *f, bool stored)
 	if (d == NULL)
 		return;
 	f->session->package_leads--;
+	f->session->share.tenant->package_leads--;
 	d->leads = false;
 	d->leader = NULL;
 	if (!stored || !cache_call_is_waiting(&d->stored))

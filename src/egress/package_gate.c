@@ -11,6 +11,7 @@
  * a gate that only writes the record. */
 #include "package_gate_base.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,46 +28,59 @@
 
 /* ---- which package */
 
+/* The name of the host. A connection to an address has what the program says, in its ClientHello
+ * or in the request: the name of a registry in either makes it one. */
+static struct package_target target_of(const struct packages_policy *p, const struct gateway *x,
+				       struct endpoint *named)
+{
+	struct package_target t = { .host = x->endpoint.host,
+				    .port = x->endpoint.port,
+				    .method = x->method,
+				    .path = x->path,
+				    .query = x->query,
+				    .by_registry = x->by_registry };
+	const char *why;
+	bool files;
+
+	if (t.host[0] != '\0')
+		return t;
+	t.host = x->flow->sni;
+	if ((t.host[0] != '\0' && packages_registry(p, t.host, t.port, t.path, &files) != NULL) ||
+	    x->r.host.n == 0 ||
+	    endpoint_read(x->session->names, x->r.host, x->endpoint.port, named, &why) < 0)
+		return t;
+	t.host = named->host;
+	return t;
+}
+
 static const struct package_registry *registry_of(const struct packages_policy *p,
 						  const struct gateway *x, bool *ret_files)
 {
-	if (x->endpoint.host[0] == '\0')
+	struct endpoint named = { 0 };
+	struct package_target t = target_of(p, x, &named);
+
+	if (t.host[0] == '\0')
 		return NULL;
-	if (p == NULL)
-		return packages_known_registry(x->endpoint.host, x->endpoint.port, x->path,
-					       ret_files);
-	return packages_registry(p, x->endpoint.host, x->endpoint.port, x->path, ret_files);
-}
-
-/* A server of repositories or images has other files, too. Those are not the entry's, so rules must
- * allow them. */
-static void look_for_file(struct package_gate *g)
-{
-	struct package_request direct;
-
-	if (g->request.kind != PACKAGE_OTHER || g->x->by_registry ||
-	    (g->registry->ecosystem != ECO_GIT && g->registry->ecosystem != ECO_OCI) ||
-	    !package_request_direct(g->x->method, g->x->path, g->x->query, &direct))
-		return;
-	g->request = direct;
-	g->registry = NULL;
+	return packages_registry(p, t.host, t.port, t.path, ret_files);
 }
 
 /* False: the request has nothing to do with packages. */
 static bool recognise(struct package_gate *g)
 {
-	struct gateway *x = g->x;
-	size_t prefix;
+	struct endpoint named = { 0 };
+	struct package_target t = target_of(g->policy, g->x, &named);
+	struct package_found found;
 
-	g->registry = registry_of(g->policy, x, &g->is_files);
-	if (g->registry == NULL)
-		return g->policy != NULL &&
-		       package_request_direct(x->method, x->path, x->query, &g->request);
-	prefix = g->is_files ? 0 : strlen(g->registry->path) - 1;
-	package_request_read(g->registry->ecosystem, g->is_files, x->method,
-			     x->path[0] == '/' ? x->path + prefix : x->path, x->query, &g->request);
-	if (g->policy != NULL)
-		look_for_file(g);
+	if (!package_recognise(g->policy, &t, &found))
+		return false;
+	g->registry = found.registry;
+	g->at_registry = found.at_registry;
+	g->is_files = found.is_files;
+	g->request = found.request;
+	free(g->path);
+	g->path = found.path == NULL ? NULL : strdup(found.path);
+	assert(found.path == NULL || g->path != NULL);
+	g->is_loose = found.is_loose;
 	return true;
 }
 
@@ -126,7 +140,13 @@ void package_gate_send(struct package_gate *g)
 {
 	struct gateway *x = g->x;
 
-	package_gate_count_sent(g);
+	if (package_gate_tells(g)) {
+		if (!package_gate_may_ask(g)) {
+			package_gate_refuse_new(g);
+			return;
+		}
+		package_gate_count_name(g);
+	}
 	gateway_defer(x);
 	gateway_proceed(x);
 }
@@ -152,6 +172,7 @@ static void end(struct gateway *x)
 	(void)resource_share_documents(&x->session->share, g->counted, 0);
 	package_document_drop(g->doc);
 	free(g->file_key);
+	free(g->path);
 	free(g);
 }
 
@@ -162,6 +183,8 @@ void package_gate_judge(struct package_gate *g)
 	const struct package_question q = { .advisories = advisory_list(),
 					    .registry = g->registry,
 					    .request = &g->request,
+					    .path = g->path,
+					    .is_loose = g->is_loose,
 					    .facts = g->has_facts ? &g->facts : NULL,
 					    .now_ms = clock_wall_ms(),
 					    .first_seen_ms = g->first_seen_ms,
@@ -170,17 +193,32 @@ void package_gate_judge(struct package_gate *g)
 	package_judge(g->policy, &q, &g->answer);
 }
 
+/* Is the host of the request still what it was: the same registry, or none? What was begun for one
+ * registry does not go on without it. r: of the new policy. */
+static bool is_still_there(const struct package_gate *g, const struct package_registry *r,
+			   bool files)
+{
+	char text[PACKAGE_REGISTRY_TEXT];
+
+	if ((r != NULL) != g->at_registry || files != g->is_files)
+		return false;
+	if (r == NULL || g->registry_text[0] == '\0')
+		return true;
+	package_registry_text(r, g->x->tls, text);
+	return strcmp(text, g->registry_text) == 0;
+}
+
 static bool recheck(struct gateway *x)
 {
 	struct package_gate *g = x->package;
 	const struct packages_policy *p = policy_packages(x->session->policy);
 	bool files = false;
+	const struct package_registry *r = registry_of(p, x, &files);
 
 	g->policy = p;
-	g->registry = registry_of(p, x, &files);
+	g->registry = g->registry != NULL ? r : NULL;	   /* that of the old policy is gone */
 	memset(g->answer.pins, 0, sizeof(g->answer.pins)); /* of the old policy */
-	if (x->state == GATEWAY_PACKAGE || g->shaping != NULL ||
-	    (p != NULL && files != g->is_files)) {
+	if (x->state == GATEWAY_PACKAGE || g->shaping != NULL || !is_still_there(g, r, files)) {
 		gateway_set_reason(x, "the policy of packages changed");
 		return false;
 	}
@@ -327,6 +365,16 @@ static void refuse_name(struct package_gate *g)
 		package_gate_pip_page(g, package_gate_accepts(g, "+json"));
 }
 
+/* The answers of an address would be kept and believed as those of the registry's name. */
+static void refuse_address(struct package_gate *g)
+{
+	if (g->answer.verdict == PACKAGE_REFUSE)
+		package_gate_refuse_judged(g, NULL);
+	else
+		package_gate_refuse(g, "registries",
+				    "a registry is asked by its name, not by an address");
+}
+
 static void decide(struct package_gate *g)
 {
 	struct gateway *x = g->x;
@@ -351,6 +399,8 @@ static void decide(struct package_gate *g)
 	if (g->answer.verdict == PACKAGE_BY_RULES)
 		package_gate_refuse(g, "registries",
 				    "this is no request for a package, and no rule allows it");
+	else if (g->registry != NULL && x->endpoint.host[0] == '\0')
+		refuse_address(g);
 	else if (g->answer.verdict == PACKAGE_REFUSE)
 		refuse_name(g);
 	else
@@ -409,22 +459,35 @@ static struct package_gate *gate_new(struct gateway *x, const struct packages_po
 	return g;
 }
 
+/* pip shows nothing of a page that is refused: see package_gate_pip.c. */
+static bool tells_pip(const struct package_gate *g)
+{
+	return g->registry != NULL && g->registry->is_implicit &&
+	       g->request.form == FORM_PYPI_SIMPLE && g->x->r.method == HTTP1_GET && g->x->out.done;
+}
+
 /* The rules refuse it. At a registry that the policy lists, in plain HTTP for one, the record says
  * which package it was. */
-void package_gate_refused(struct gateway *x)
+bool package_gate_refused(struct gateway *x, const char *reason)
 {
 	const struct packages_policy *policy = policy_packages(x->session->policy);
 	struct package_gate *g = NULL;
 	bool files;
 
-	if (x->flow->internal || policy == NULL || registry_of(policy, x, &files) == NULL)
-		return;
+	if (x->flow->internal || registry_of(policy, x, &files) == NULL)
+		return false;
 	g = gate_new(x, policy);
 	if (g == NULL)
-		return;
+		return false;
 	g->result = PACKAGE_REFUSED;
-	if (!recognise(g) || g->registry == NULL || g->registry->is_implicit || !is_recorded(g))
+	if (recognise(g) && tells_pip(g)) {
+		(void)snprintf(g->answer.reason, sizeof(g->answer.reason), "%s", reason);
+		package_gate_pip_page(g, package_gate_accepts(g, "+json"));
+		return true;
+	}
+	if (policy == NULL || g->registry == NULL || g->registry->is_implicit || !is_recorded(g))
 		end(x);
+	return false;
 }
 
 bool package_gate_begin(struct gateway *x)

@@ -16,6 +16,7 @@ struct gateway;
  * waiting). False: it goes on as any other, perhaps with a gate that records it and checks the
  * answer. */
 bool package_gate_begin(struct gateway *x);
-/* struct egress's package_refused: the rules refuse the request, and the caller answers it. If it
- * is for a package of a registry that the policy lists, the gate writes the record. */
-void package_gate_refused(struct gateway *x);
+/* struct egress's package_refused: the rules refuse the request, for this reason. If it is for a
+ * package of a registry that the policy lists, the gate writes the record. True: it was answered
+ * with a page that tells pip the reason; else the caller answers it. */
+bool package_gate_refused(struct gateway *x, const char *reason);

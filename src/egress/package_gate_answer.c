@@ -135,7 +135,8 @@ static void count_unknown(struct package_gate *g, int status)
 	struct package_used *used = &g->x->session->packages;
 	bool unknown = status == 404 || status == 410;
 
-	if (g->named && !unknown)
+	/* The query of a list is counted whatever the answer is: the list exists. */
+	if (g->named && !unknown && (g->request.ecosystem != ECO_OCI || g->x->query == NULL))
 		used->new_names--;
 	else if (!g->named && unknown && g->request.name[0] != '\0')
 		used->new_names++;

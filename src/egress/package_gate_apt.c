@@ -28,6 +28,13 @@ void package_gate_apt_end(struct package_gate *g)
 	g->apt = NULL;
 }
 
+struct package_apt_of package_gate_apt_of(const struct package_gate *g)
+{
+	return (struct package_apt_of){ .tenant = g->x->session->share.tenant->name,
+					.scope = g->own_scope,
+					.registry = g->registry_text };
+}
+
 /* Facts say the digest and the size, or nothing. Their texts are constants: no document is needed
  * any more. */
 static void finish(struct package_gate *g, const struct package_facts *found)
@@ -164,29 +171,23 @@ static void on_release(struct package_gate *g)
 
 static void pick(struct package_gate *g)
 {
-	char registry[PACKAGE_REGISTRY_TEXT];
+	const struct package_apt_of of = package_gate_apt_of(g);
 
-	package_registry_text(g->registry, g->x->tls, registry);
-	g->apt->n = package_apt_pick(g->x->session->egress, g->scope, registry, g->x->path,
-				     g->apt->picks);
+	g->apt->n = package_apt_pick(g->x->session->egress, &of, g->x->path, g->apt->picks);
 }
 
 static void on_found(struct cache_call *c, struct cache_found *found, const struct err *e)
 {
 	struct package_gate *g = c->arg;
-	char registry[PACKAGE_REGISTRY_TEXT];
-
+	const struct package_apt_of of = package_gate_apt_of(g);
 	(void)e;
-	package_registry_text(g->registry, g->x->tls, registry);
-	package_apt_found(g->x->session->egress, g->scope, registry, found);
+	package_apt_found(g->x->session->egress, &of, found);
 	pick(g);
 	try_next(g);
 }
 
 void package_gate_apt(struct package_gate *g)
 {
-	char registry[PACKAGE_REGISTRY_TEXT];
-
 	g->has_facts = true; /* what is found is all that will be known */
 	g->apt = calloc(1, sizeof(*g->apt));
 	if (g->apt == NULL) {
@@ -198,9 +199,8 @@ void package_gate_apt(struct package_gate *g)
 		try_next(g);
 		return;
 	}
-	package_registry_text(g->registry, g->x->tls, registry);
 	g->find.on_done = on_found;
 	g->find.arg = g;
-	cache_find(g->x->session->egress, &g->find,
-		   &(struct cache_key){ g->scope, registry, PACKAGE_APT_KEY });
+	cache_find(g->x->session->egress, g->x->session->share.tenant->name, &g->find,
+		   &(struct cache_key){ g->own_scope, g->registry_text, PACKAGE_APT_KEY });
 }

@@ -13,9 +13,11 @@
 #pragma once
 
 #include "gateway_base.h"
+#include "package_apt.h"
 #include "package_download.h"
 #include "package_gate.h"
 #include "package_judge.h"
+#include "package_recognise.h"
 #include "package_redirect.h"
 #include "package_shape.h"
 #include "package_view.h"
@@ -42,14 +44,20 @@ enum package_origin {
 
 struct package_gate {
 	struct gateway *x;
-	const struct packages_policy *policy;	   /* the session's; NULL: only recorded */
-	const struct package_registry *registry;   /* of that policy; NULL: a direct URL */
-	char registry_text[PACKAGE_REGISTRY_TEXT]; /* of keys of the cache; stays if that ends */
+	const struct packages_policy *policy;	 /* the session's; NULL: only recorded */
+	const struct package_registry *registry; /* of that policy; NULL: a direct URL */
+	/* Of keys of the cache: a copy, since a change of the policy takes `registry` away. */
+	char registry_text[PACKAGE_REGISTRY_TEXT];
+	bool at_registry; /* the host is one of a registry, also if the URL is a direct one */
 	bool is_files;
+	/* See struct package_question. Owned: a redirect writes the gateway's path anew. NULL. */
+	char *path;
+	bool is_loose;
 	struct package_request request;
 	struct package_answer answer; /* of the last question */
 	char scope[CACHE_SCOPE_MAX];
-	bool own_credentials; /* the program's request has some */
+	char own_scope[CACHE_SCOPE_MAX]; /* the same, but never shared with other tenants */
+	bool own_credentials;		 /* the program's request has some */
 
 	/* Metadata. */
 	struct package_view_wait wait;
@@ -126,15 +134,18 @@ void package_gate_refuse_new(struct package_gate *g);
 /* Do so many bytes of a file fit the limits of the policy? False: it was refused. */
 bool package_gate_fits(struct package_gate *g, uint64_t size);
 void package_gate_set_budget(struct package_gate *g);
+/* May a piece of work (a millisecond) be done for it in this turn? Counts it. */
+bool package_gate_may_work(struct package_gate *g);
 /* Counts its name among those that registries may not have, once; the registry has it. */
 void package_gate_count_name(struct package_gate *g);
 void package_gate_uncount_name(struct package_gate *g);
-/* The request is about to be sent. */
-void package_gate_count_sent(struct package_gate *g);
+/* Does the request tell the registry something that the program chose, and that the registry may
+ * not have: a name, a path of an archive, a query? */
+bool package_gate_tells(const struct package_gate *g);
 
 /* ---- package_gate_scope.c */
 
-/* Sets g->scope and g->own_credentials. */
+/* Sets g->scope, g->own_scope and g->own_credentials. */
 void package_gate_set_scope(struct package_gate *g);
 /* Is it one of the headers that a program sends credentials in? */
 bool package_gate_is_credential(struct http1_span name);
@@ -183,6 +194,8 @@ bool package_gate_copies(const struct package_gate *g);
 
 /* ---- package_gate_pip.c */
 
+/* Is the version that was asked for, and refused, one that such a page made up? */
+bool package_gate_is_invented(const struct package_gate *g);
 /* Answers pip's request for a page of a session without packages. */
 void package_gate_pip_page(struct package_gate *g, bool json);
 
@@ -223,6 +236,8 @@ void package_gate_probe_end(struct package_gate *g);
 
 /* Finds the digest of an apt package; package_gate_file_known() follows. */
 void package_gate_apt(struct package_gate *g);
+/* The list of indexes that the request belongs to. Borrows of g. */
+struct package_apt_of package_gate_apt_of(const struct package_gate *g);
 void package_gate_apt_end(struct package_gate *g);
 
 /* ---- package_gate_zip.c */

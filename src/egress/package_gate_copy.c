@@ -12,24 +12,53 @@
 
 #include "gateway_file.h"
 #include "gateway_tap.h"
+#include "hex.h"
 #include "package_apt.h"
+#include "sha256.h"
 
 #define KEY_MAX CACHE_PATH_MAX
+#define ACCEPT_MAX 256U /* in a key, with NUL */
+
+/* What the request says in Accept, as a part of a key: as it is, or hashed if it is long or said
+ * more than once. */
+static void write_accept(const struct gateway *x, char ret[ACCEPT_MAX])
+{
+	struct http1_span accept = { 0 };
+	size_t found = http1_find(x->r.headers, x->r.headers_n, "accept", &accept);
+	uint8_t hash[SHA256_SIZE];
+	struct sha256 hasher;
+
+	if (found <= 1 && accept.n < ACCEPT_MAX) {
+		(void)snprintf(ret, ACCEPT_MAX, "%.*s", (int)accept.n,
+			       accept.n > 0 ? accept.p : "");
+		return;
+	}
+	sha256_init(&hasher);
+	for (size_t i = 0; i < x->r.headers_n; i++) {
+		const struct http1_header *h = &x->r.headers[i];
+
+		if (!http1_span_is_nocase(h->name, "accept"))
+			continue;
+		if (h->value.n > 0)
+			sha256_add(&hasher, h->value.p, h->value.n);
+		sha256_add(&hasher, "", 1);
+	}
+	sha256_end(&hasher, hash);
+	hex_encode(hash, sizeof(hash), ret);
+}
 
 /* Where it is, and in which form it was asked for. False: too long. */
 static bool make_key(struct package_gate *g)
 {
 	const struct gateway *x = g->x;
-	struct http1_span accept = { 0 };
-	char name[HOST_MAX], key[KEY_MAX];
+	char name[HOST_MAX], accept[ACCEPT_MAX], key[KEY_MAX];
 	int n;
 
-	(void)http1_find(x->r.headers, x->r.headers_n, "accept", &accept);
+	write_accept(x, accept);
 	endpoint_name(&x->endpoint, name);
-	n = snprintf(key, sizeof(key), "%s://%s:%u%s%s%s copy %.*s", x->tls ? "https" : "http",
-		     name, x->endpoint.port, x->path, x->query != NULL ? "?" : "",
-		     x->query != NULL ? x->query : "", accept.n < 256 ? (int)accept.n : 0,
-		     accept.n > 0 ? accept.p : "");
+	n = snprintf(key, sizeof(key), "%s://%s:%u%s%s%s copy %s", x->tls ? "https" : "http", name,
+		     x->endpoint.port, x->path, x->query != NULL ? "?" : "",
+		     x->query != NULL ? x->query : "", accept);
 	free(g->file_key);
 	g->file_key = n > 0 && n < (int)sizeof(key) ? strdup(key) : NULL;
 	return g->file_key != NULL;
@@ -53,23 +82,20 @@ static bool is_by_digest(const struct package_gate *g, struct digest *ret)
 /* The program has got a document of an archive: files of it may come next. */
 static void note_index(struct package_gate *g, const uint8_t *sha256)
 {
-	char registry[PACKAGE_REGISTRY_TEXT];
+	const struct package_apt_of of = package_gate_apt_of(g);
 
-	if (g->request.ecosystem != ECO_APT || g->is_files)
-		return;
-	package_registry_text(g->registry, g->x->tls, registry);
-	package_apt_note(g->x->session->egress, g->scope, registry, g->x->path, sha256);
+	if (g->request.ecosystem == ECO_APT && !g->is_files)
+		package_apt_note(g->x->session->egress, &of, g->x->path, sha256);
 }
 
 /* It is not what its path says. */
 static void on_bad(void *arg)
 {
 	struct package_gate *g = arg;
-	char registry[PACKAGE_REGISTRY_TEXT];
 
 	g->result = PACKAGE_CUT;
-	package_registry_text(g->registry, g->x->tls, registry);
-	cache_drop(g->x->session->egress, &(struct cache_key){ g->scope, registry, g->file_key });
+	cache_drop(g->x->session->egress,
+		   &(struct cache_key){ g->scope, g->registry_text, g->file_key });
 }
 
 static void pass(struct package_gate *g);
@@ -134,17 +160,15 @@ static void on_tap_end(struct gateway *x, const struct gateway_tap_end *end, voi
 static void pass(struct package_gate *g)
 {
 	struct gateway *x = g->x;
-	char registry[PACKAGE_REGISTRY_TEXT];
 	struct digest digest;
 	const struct gateway_tap_want want = { .expected = &digest,
 					       .nexpected = is_by_digest(g, &digest) ? 1 : 0,
 					       .store = true,
-					       .key = { g->scope, registry, g->file_key },
+					       .key = { g->scope, g->registry_text, g->file_key },
 					       .on_end = on_tap_end,
 					       .arg = g };
 	struct err e = { 0 };
 
-	package_registry_text(g->registry, x->tls, registry);
 	g->cached =
 		cache_link_is_open(x->session->egress) ? PACKAGE_CACHE_MISS : PACKAGE_CACHE_BYPASS;
 	if (gateway_tap_set(x, &want, &e) < 0)
@@ -173,7 +197,7 @@ void package_gate_copy(struct package_gate *g)
 	if (keyed && (packages_cache_only(g->policy) || is_by_digest(g, &digest))) {
 		g->find.on_done = on_found;
 		g->find.arg = g;
-		cache_find(x->session->egress, &g->find, &key);
+		cache_find(x->session->egress, x->session->share.tenant->name, &g->find, &key);
 	} else if (packages_cache_only(g->policy)) {
 		package_gate_refuse(g, "mode",
 				    "this session takes packages from the cache only, which does "

@@ -205,7 +205,6 @@ static void on_found(struct cache_call *c, struct cache_found *found, const stru
 {
 	struct package_gate *g = c->arg;
 	char key[KEY_MAX + PACKAGE_REGISTRY_TEXT + CACHE_SCOPE_MAX];
-	char registry[PACKAGE_REGISTRY_TEXT];
 	bool alone = false;
 	int n;
 
@@ -222,8 +221,7 @@ static void on_found(struct cache_call *c, struct cache_found *found, const stru
 		download(g);
 		return;
 	}
-	package_registry_text(g->registry, g->x->tls, registry);
-	n = snprintf(key, sizeof(key), "%s %s %s", g->scope, registry, g->file_key);
+	n = snprintf(key, sizeof(key), "%s %s %s", g->scope, g->registry_text, g->file_key);
 	g->follow.done.on_done = on_followed;
 	g->follow.done.arg = g;
 	g->follow.moved = moved;
@@ -268,7 +266,7 @@ static void find_file(struct package_gate *g)
 	}
 	g->find.on_done = on_found;
 	g->find.arg = g;
-	cache_find(egress, &g->find,
+	cache_find(egress, g->x->session->share.tenant->name, &g->find,
 		   &(struct cache_key){ g->scope, g->registry_text, g->file_key });
 }
 

@@ -4,7 +4,10 @@
  * document (.info) has its time. Where the policy wants to know times, egress asks for those of the
  * newest TIMES_MAX versions, one after the other; they never change, so the cache has them the next
  * time. Older versions stay in the list, and their files are judged when they are asked for.
- * @latest is answered with the highest of these that is allowed, a release if there is one. */
+ * @latest is answered with the highest of these that is allowed, a release if there is one.
+ *
+ * A list may have as many versions as a registry likes: the newest are picked in pieces, from the
+ * loop, and each version is read once. */
 #include "package_gate_base.h"
 
 #include <stdio.h>
@@ -19,10 +22,23 @@
 
 #define TIMES_MAX 32U
 #define JUDGED_MAX 1000U /* in one turn; of all others times are asked for */
+#define PICKED_MAX 4096U /* versions that are looked at in one turn */
 #define INFO_MAX ((size_t)512)
 
+/* A version of the list, in its order. */
+struct pick {
+	const char *text; /* of the list */
+	bool is_release, is_read;
+	struct semver version; /* if is_read */
+};
+
 struct package_go {
+	struct package_gate *gate;
 	struct package_document *list; /* held */
+	struct loop_task task;
+	size_t looked;		      /* at versions of the list */
+	struct pick picks[TIMES_MAX]; /* the newest first */
+	unsigned npicks;
 	unsigned n, at;
 	struct package_go_time {
 		char version[PACKAGE_VERSION_MAX];
@@ -37,38 +53,47 @@ static void ask_next(struct package_gate *g);
 
 /* ---- order of versions: "v1.2.3", "v1.2.3-pre" */
 
-static bool is_release(const char *version)
+/* Releases are before all others: Go takes those first. What is no version is behind all. */
+static bool is_newer(const struct pick *a, const struct pick *b)
 {
-	return strchr(version, '-') == NULL;
-}
-
-/* Releases are before all others: Go takes those first. */
-static bool is_newer(const char *a, const char *b)
-{
-	struct semver x, y;
-
-	if (is_release(a) != is_release(b))
-		return is_release(a);
-	if (!semver_read(a, &x) || !semver_read(b, &y))
-		return strcmp(a, b) > 0;
-	return semver_compare(&x, &y) > 0;
+	if (a->is_release != b->is_release)
+		return a->is_release;
+	if (a->is_read != b->is_read)
+		return a->is_read;
+	return a->is_read ? semver_compare(&a->version, &b->version) > 0
+			  : strcmp(a->text, b->text) > 0;
 }
 
 /* ---- which versions */
 
 static void add(struct package_go *go, const char *version)
 {
-	unsigned at = go->n;
+	struct pick p = { .text = version, .is_release = strchr(version, '-') == NULL };
+	unsigned low = 0, high = go->npicks;
 
-	while (at > 0 && is_newer(version, go->times[at - 1].version))
-		at--;
-	if (at == TIMES_MAX)
+	p.is_read = semver_read(version, &p.version);
+	if (go->npicks == TIMES_MAX && !is_newer(&p, &go->picks[TIMES_MAX - 1]))
 		return;
-	if (go->n < TIMES_MAX)
-		go->n++;
-	memmove(&go->times[at + 1], &go->times[at], (go->n - at - 1) * sizeof(go->times[0]));
-	go->times[at] = (struct package_go_time){ 0 };
-	(void)snprintf(go->times[at].version, sizeof(go->times[at].version), "%s", version);
+	while (low < high) {
+		unsigned mid = low + (high - low) / 2;
+
+		if (is_newer(&p, &go->picks[mid]))
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	if (go->npicks < TIMES_MAX)
+		go->npicks++;
+	memmove(&go->picks[low + 1], &go->picks[low],
+		(go->npicks - low - 1) * sizeof(go->picks[0]));
+	go->picks[low] = p;
+}
+
+static void take_picks(struct package_go *go)
+{
+	for (go->n = 0; go->n < go->npicks; go->n++)
+		(void)snprintf(go->times[go->n].version, sizeof(go->times[0].version), "%s",
+			       go->picks[go->n].text);
 }
 
 static struct package_go_time *find(const struct package_gate *g, const char *version)
@@ -190,7 +215,7 @@ static void ask_seen(struct package_gate *g)
 	g->seen.on_done = on_seen;
 	g->seen.arg = g;
 	cache_seen(
-		g->x->session->egress, &g->seen,
+		g->x->session->egress, g->x->session->share.tenant->name, &g->seen,
 		&(struct cache_key){ .scope = g->scope, .registry = g->registry_text, .path = "" },
 		name);
 }
@@ -240,23 +265,11 @@ static bool is_asked(const struct package_gate *g, const char *version)
 	return answer.verdict == PACKAGE_NEEDS_FACTS || g->request.form == FORM_GO_LATEST;
 }
 
-void package_gate_go(struct package_gate *g)
+/* The newest versions are picked. */
+static void on_picked(struct package_gate *g)
 {
-	struct package_facts f;
-	struct package_go *go = calloc(1, sizeof(*go));
-
-	if (go == NULL) {
-		package_gate_fail(g, 503, "out of memory");
-		return;
-	}
-	go->list = package_document_hold(g->doc);
-	for (size_t i = 0; i < package_meta_count(g->doc->meta); i++) {
-		package_meta_get(g->doc->meta, i, &f);
-		if (i >= JUDGED_MAX || is_asked(g, f.version))
-			add(go, f.version);
-	}
-	g->go = go;
-	if (go->n > 0) {
+	take_picks(g->go);
+	if (g->go->n > 0) {
 		ask_next(g);
 		return;
 	}
@@ -268,6 +281,43 @@ void package_gate_go(struct package_gate *g)
 	package_gate_shape(g);
 }
 
+static void on_task(struct loop_task *t)
+{
+	struct package_go *go = t->arg;
+	const struct package_meta *list = go->list->meta;
+	size_t end = go->looked < JUDGED_MAX ? JUDGED_MAX : go->looked + PICKED_MAX;
+	struct package_facts f;
+
+	if (!package_gate_may_work(go->gate)) {
+		loop_defer(go->gate->x->loop, t);
+		return;
+	}
+	for (; go->looked < end && go->looked < package_meta_count(list); go->looked++) {
+		package_meta_get(list, go->looked, &f);
+		if (go->looked >= JUDGED_MAX || is_asked(go->gate, f.version))
+			add(go, f.version);
+	}
+	if (go->looked < package_meta_count(list))
+		loop_defer(go->gate->x->loop, t);
+	else
+		on_picked(go->gate);
+}
+
+void package_gate_go(struct package_gate *g)
+{
+	struct package_go *go = calloc(1, sizeof(*go));
+
+	if (go == NULL) {
+		package_gate_fail(g, 503, "out of memory");
+		return;
+	}
+	go->gate = g;
+	go->list = package_document_hold(g->doc);
+	go->task = (struct loop_task){ .on_run = on_task, .arg = go };
+	g->go = go;
+	loop_defer(g->x->loop, &go->task);
+}
+
 void package_gate_go_end(struct package_gate *g)
 {
 	struct package_go *go = g->go;
@@ -275,6 +325,7 @@ void package_gate_go_end(struct package_gate *g)
 	g->go = NULL;
 	if (go == NULL)
 		return;
+	loop_task_cancel(g->x->loop, &go->task);
 	package_document_drop(go->list);
 	buf_release(&go->answer);
 	free(go);

@@ -4,9 +4,21 @@
 
 #include <stdio.h>
 
+#define WORK_BYTES ((uint64_t)512 * 1024) /* that a piece of work counts as, in a turn */
+
 /* ---- bytes */
 
 /* Files count against the limits of the policy. */
+bool package_gate_may_work(struct package_gate *g)
+{
+	struct resource_share *share = &g->x->session->share;
+
+	if (resource_share_turn_left(share) == 0)
+		return false;
+	resource_share_turn_moved(share, WORK_BYTES);
+	return true;
+}
+
 void package_gate_set_budget(struct package_gate *g)
 {
 	const struct packages_limits *l = packages_limits(g->policy);
@@ -78,12 +90,16 @@ void package_gate_uncount_name(struct package_gate *g)
 	g->named = false;
 }
 
-/* Names that the registry may not have are counted when they are sent. */
-void package_gate_count_sent(struct package_gate *g)
+/* Paths of archives, and the queries of lists of images, have no name, and room for data. */
+bool package_gate_tells(const struct package_gate *g)
 {
-	if (g->registry == NULL || g->request.name[0] == '\0' ||
-	    (g->request.kind != PACKAGE_META && g->request.kind != PACKAGE_FILEMETA &&
-	     g->request.kind != PACKAGE_INDEX))
-		return;
-	package_gate_count_name(g);
+	const struct package_request *r = &g->request;
+
+	if (g->registry == NULL)
+		return false;
+	if (r->ecosystem == ECO_APT)
+		return r->kind != PACKAGE_FILE || g->expected.alg == DIGEST_NONE;
+	return (r->name[0] != '\0' || g->x->query != NULL) &&
+	       (r->kind == PACKAGE_META || r->kind == PACKAGE_FILEMETA ||
+		r->kind == PACKAGE_INDEX || r->kind == PACKAGE_KEY);
 }

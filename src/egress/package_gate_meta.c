@@ -335,7 +335,7 @@ static void on_task(struct loop_task *t)
 		gateway_file_resume(s->gate->x);
 		return;
 	}
-	if (package_shape_judge(s->shape, JUDGED_AT_ONCE) > 0)
+	if (!package_gate_may_work(s->gate) || package_shape_judge(s->shape, JUDGED_AT_ONCE) > 0)
 		loop_defer(s->gate->x->loop, &s->task);
 	else
 		on_judged(s);
@@ -382,7 +382,10 @@ size_t package_gate_memory(const struct gateway *x)
 {
 	const struct package_gate *g = x->package;
 
-	return sizeof(*g) + (g->shaping == NULL ? 0 : sizeof(*g->shaping) + g->shaping->out.size);
+	if (g->shaping == NULL)
+		return sizeof(*g);
+	return sizeof(*g) + sizeof(*g->shaping) + g->shaping->out.size +
+	       (g->shaping->shape == NULL ? 0 : package_shape_memory(g->shaping->shape));
 }
 
 void package_gate_meta_end(struct package_gate *g)

@@ -3,7 +3,7 @@
  * pip shows nothing of a refused page: only "No matching distribution found". So it gets a page
  * with one file, whose version spells the reason in the letters that a version may have. pip either
  * asks for the file, and prints the refusal, or finds that the version does not fit, and prints it.
- */
+ * Such a version begins in a way that tells it from a real one: records leave it out. */
 #include "package_gate_base.h"
 
 #include <stdio.h>
@@ -20,10 +20,18 @@ struct page {
 	size_t at;
 };
 
-/* "packages are off" as "0+packages.are.off". */
+#define INVENTED "0+cordon."
+
+bool package_gate_is_invented(const struct package_gate *g)
+{
+	return g->request.ecosystem == ECO_PYPI && g->result == PACKAGE_REFUSED &&
+	       strncmp(g->request.version, INVENTED, strlen(INVENTED)) == 0;
+}
+
+/* "packages are off" as "0+cordon.packages.are.off". */
 static void spell(const char *reason, char *ret, size_t cap)
 {
-	size_t n = (size_t)snprintf(ret, cap, "0+");
+	size_t n = (size_t)snprintf(ret, cap, INVENTED);
 
 	for (; *reason != '\0' && n + 2 < cap; reason++) {
 		bool word =

@@ -1,6 +1,8 @@
 /* package_gate_scope.c - who shares what a request fetches: all tenants, or one, or those who
- * send the same credentials. See package_gate_base.h. A scope that is too narrow costs a fetch; one
- * that is too wide gives a private package to others. */
+ * send the same credentials. See package_gate_base.h and doc/shared-state.md. A scope that is too
+ * narrow costs a fetch; one that is too wide gives a private package to others, or lets one tenant
+ * decide what others get. So whatever decides an answer beside the registry itself is part of the
+ * scope: credentials, the way to the registry, and hosts that the policy adds to it. */
 #include "package_gate_base.h"
 
 #include <stdio.h>
@@ -11,7 +13,7 @@
 #include "sha256.h"
 
 #define CREDENTIALS_MAX ((size_t)16 * 1024)
-#define CREDENTIALS_HASH 11U /* bytes of it in a scope */
+#define SCOPE_HASH 11U /* bytes of a hash in a scope */
 
 bool package_gate_is_credential(struct http1_span name)
 {
@@ -69,6 +71,61 @@ static bool is_private(const struct package_gate *g)
 	return false;
 }
 
+/* Only the registry itself can have answered: not a proxy that the tenant chose, and not a program
+ * on the way. Registries are asked by their names, never by an address. */
+static bool is_from_registry(const struct gateway *x)
+{
+	return x->tls && policy_proxy(x->session->policy)->host == NULL;
+}
+
+/* What stands before names there: it decides which package a path is. */
+static const char *path_of(const struct package_host *h)
+{
+	return h->path != NULL ? h->path : "";
+}
+
+static bool holds(const struct package_registry *r, const struct package_host *h)
+{
+	for (size_t i = 0; r != NULL && i < r->nfiles; i++)
+		if (r->files[i].port == h->port && strcmp(r->files[i].name, h->name) == 0 &&
+		    strcmp(path_of(&r->files[i]), path_of(h)) == 0)
+			return true;
+	return false;
+}
+
+/* The hosts for files that a policy adds to a registry, hashed. False: it adds none. They answer
+ * for the registry: what they say counts for policies that name the same ones. */
+static bool hash_added(const struct package_registry *r, char hex[2 * SCOPE_HASH + 1])
+{
+	bool files = false, adds = false;
+	const struct package_registry *known = packages_registry(
+		NULL, r->host.name, package_registry_port(&r->host, true), r->path, &files);
+	struct sha256 hasher;
+	uint8_t hash[SHA256_SIZE];
+	char port[16];
+
+	sha256_init(&hasher);
+	for (size_t i = 0; i < r->nfiles; i++) {
+		const struct package_host *h = &r->files[i];
+		int n = snprintf(port, sizeof(port), ":%u", h->port);
+
+		adds = adds || files || !holds(known, h);
+		sha256_add(&hasher, h->name, strlen(h->name));
+		sha256_add(&hasher, port, (size_t)n);
+		sha256_add(&hasher, path_of(h), strlen(path_of(h)) + 1);
+	}
+	sha256_end(&hasher, hash);
+	hex_encode(hash, SCOPE_HASH, hex);
+	return adds;
+}
+
+static void set_own(const struct package_gate *g, char ret[CACHE_SCOPE_MAX])
+{
+	const char *tenant = g->x->session->share.tenant->name;
+
+	(void)snprintf(ret, CACHE_SCOPE_MAX, "%s", tenant[0] != '\0' ? tenant : "-");
+}
+
 /* What is fetched with credentials belongs to the tenant; with those of the program, which egress
  * cannot tell apart otherwise, to requests that have the same. */
 void package_gate_set_scope(struct package_gate *g)
@@ -77,7 +134,7 @@ void package_gate_set_scope(struct package_gate *g)
 	const char *tenant = x->session->share.tenant->name;
 	struct sha256 hasher;
 	uint8_t hash[SHA256_SIZE];
-	char hex[2 * CREDENTIALS_HASH + 1];
+	char hex[2 * SCOPE_HASH + 1];
 
 	sha256_init(&hasher);
 	for (size_t i = 0; i < x->r.headers_n; i++) {
@@ -90,13 +147,18 @@ void package_gate_set_scope(struct package_gate *g)
 	}
 	if (g->own_credentials) {
 		sha256_end(&hasher, hash);
-		hex_encode(hash, CREDENTIALS_HASH, hex);
+		hex_encode(hash, SCOPE_HASH, hex);
 		(void)snprintf(g->scope, sizeof(g->scope), "%.40s+%s", tenant, hex);
-	} else if (is_private(g)) {
-		(void)snprintf(g->scope, sizeof(g->scope), "%s", tenant[0] != '\0' ? tenant : "-");
-	} else {
-		(void)snprintf(g->scope, sizeof(g->scope), CACHE_SCOPE_PUBLIC);
+		memcpy(g->own_scope, g->scope, sizeof(g->scope));
+		return;
 	}
+	set_own(g, g->own_scope);
+	if (is_private(g) || !is_from_registry(x))
+		memcpy(g->scope, g->own_scope, sizeof(g->scope));
+	else if (hash_added(g->registry, hex))
+		(void)snprintf(g->scope, sizeof(g->scope), CACHE_SCOPE_PUBLIC "+%s", hex);
+	else
+		(void)snprintf(g->scope, sizeof(g->scope), CACHE_SCOPE_PUBLIC);
 }
 
 /* The program's credentials as header lines. NULL: none, or too many. */

@@ -37,6 +37,7 @@ static void ask(struct package_gate *g, bool note,
 				       .registry = g->registry_text,
 				       .path = "" };
 	struct egress *egress = g->x->session->egress;
+	const char *tenant = g->x->session->share.tenant->name;
 	char name[CACHE_NAME_MAX];
 
 	(void)snprintf(name, sizeof(name), "%s@%s", g->request.name, g->request.version);
@@ -44,9 +45,9 @@ static void ask(struct package_gate *g, bool note,
 	g->seen.on_done = on_done;
 	g->seen.arg = g;
 	if (note)
-		cache_seen(egress, &g->seen, &key, name);
+		cache_seen(egress, tenant, &g->seen, &key, name);
 	else
-		cache_known(egress, &g->seen, &key, name);
+		cache_known(egress, tenant, &g->seen, &key, name);
 }
 
 static void on_seen(struct cache_call *c, struct cache_found *found, const struct err *e)
@@ -90,7 +91,7 @@ static void ask_backdated(struct package_gate *g)
 	cache_call_cancel(&g->seen);
 	g->seen.on_done = on_backdated;
 	g->seen.arg = g;
-	cache_known(g->x->session->egress, &g->seen, &key, name);
+	cache_known(g->x->session->egress, g->x->session->share.tenant->name, &g->seen, &key, name);
 }
 
 /* ---- both */

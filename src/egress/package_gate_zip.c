@@ -64,9 +64,10 @@ static void store(struct package_zip *z)
 	int copy = fcntl(z->fetch.fd, F_DUPFD_CLOEXEC, 3);
 
 	if (copy >= 0)
-		cache_store_file(
-			egress, &(struct cache_key){ g->scope, g->registry_text, g->file_key },
-			&(struct cache_meta){ "", "", z->fetch.type }, copy, z->fetch.size, NULL);
+		cache_store_file(egress, g->x->session->share.tenant->name,
+				 &(struct cache_key){ g->scope, g->registry_text, g->file_key },
+				 &(struct cache_meta){ "", "", z->fetch.type }, copy, z->fetch.size,
+				 NULL);
 }
 
 /* What the cache has is not the module: it was stored under a wrong name. */

@@ -19,44 +19,9 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "package_fetch.h"
-#include "package_redirect.h"
-#include "sha256.h"
+#include "package_load_private.h"
 
-#define PIECE ((size_t)64 * 1024)
-#define PIECES 4		    /* per turn */
-#define STORING_NS 1000000000ULL    /* a store may be under way that long */
-#define PACKED_PIECE ((size_t)4096) /* of gzip: up to a hundred times as much comes out */
-
-struct package_load {
-	struct package_view *view;
-	struct egress_session *session;
-	enum { LOAD_FINDING, LOAD_QUEUED, LOAD_FETCHING, LOAD_READING } state;
-	bool any_age;
-	uint64_t since_ms;
-	struct endpoint to;
-	char target[PACKAGE_REDIRECT_TARGET_MAX]; /* the document's, or where it redirects to */
-	unsigned redirects;
-	char *credentials; /* owned, wiped; NULL: none */
-	struct owner owner;
-	struct cache_call call;
-	struct package_fetch fetch;
-	size_t counted; /* bytes of the fetch and facts, counted for the session */
-	size_t facts;	/* of them: facts */
-	bool named;	/* counted among new names */
-	bool fetching;	/* counted among the fetches of session and tenant */
-	/* What the cache has; fd -1: nothing. */
-	int fd;
-	uint64_t size, fetched_ms;
-	struct digest raw;
-	/* What is read. */
-	bool is_new;		      /* fetched just now: to be stored */
-	bool is_old;		      /* of the cache, read before it is fetched again */
-	struct package_document *doc; /* owned */
-	struct sha256 hasher;
-	uint64_t at;
-	struct loop_task task;
-};
+#define STORING_NS 1000000000ULL /* a store may be under way that long */
 
 static struct cache_key key_of(const struct package_view *v)
 {
@@ -70,6 +35,7 @@ static void end_fetching(struct package_load *l)
 	l->fetching = false;
 	l->session->package_fetches--;
 	l->session->share.tenant->package_fetches--;
+	package_views_start_soon(l->session->egress);
 }
 
 static void load_free(struct package_load *l)
@@ -97,18 +63,16 @@ void package_load_cancel(struct package_view *v)
 		load_free(l);
 }
 
-/* only: what came of it is of concern for its own session alone. */
+/* only: what came of it is of concern for its own session alone. l is gone after that. */
 static void end_for(struct package_load *l, int status, const char *why, bool only)
 {
 	struct package_view *v = l->view;
 	struct egress_session *session = l->session;
-	struct egress *g = session->egress;
 
 	v->status = status;
 	v->is_denied = status != 200 && l->fetch.is_denied;
 	(void)snprintf(v->why, sizeof(v->why), "%s", why);
 	package_load_cancel(v);
-	package_load_try_all(g);
 	package_view_loaded(v, NULL, only ? session : NULL);
 }
 
@@ -130,7 +94,8 @@ static void store(struct package_load *l, const struct package_document *d)
 
 	v->stored_ns = clock_now_ns();
 	if (copy >= 0)
-		cache_store_file(l->session->egress, &key, &meta, copy, d->size, NULL);
+		cache_store_file(l->session->egress, l->session->share.tenant->name, &key, &meta,
+				 copy, d->size, NULL);
 }
 
 static void fetch(struct package_load *l);
@@ -172,52 +137,18 @@ static void take_document(struct package_load *l)
 	end(l, 200, "");
 }
 
-/* 1: there is more; 0: all was read; -1: it cannot be read. */
-static int read_piece(struct package_load *l, struct err *e)
-{
-	static uint8_t piece[PIECE];
-	struct package_document *d = l->doc;
-	size_t most = l->view->doc_kind == DOC_APT_PACKAGES ? PACKED_PIECE : sizeof(piece);
-	ssize_t n = pread(d->fd, piece, most, (off_t)l->at);
-
-	if (n < 0 || (n == 0 && l->at < d->size))
-		return err_set(e, ERR_SYSTEM, "it is shorter than it was");
-	if (n == 0) {
-		if (package_meta_end(d->meta, e) < 0)
-			return -1;
-		d->raw.alg = DIGEST_SHA256;
-		sha256_end(&l->hasher, d->raw.bytes);
-		return 0;
-	}
-	l->at += (uint64_t)n;
-	sha256_add(&l->hasher, piece, (size_t)n);
-	return package_meta_feed(d->meta, piece, (size_t)n, e) < 0 ? -1 : 1;
-}
-
-/* Facts grow as the registry likes: they count as documents do. */
-static int count_facts(struct package_load *l, struct err *e)
-{
-	size_t now = package_meta_memory(l->doc->meta), before = l->facts;
-
-	l->facts = now;
-	l->counted += now - before;
-	if (resource_share_documents(&l->session->share, l->counted - (now - before), l->counted))
-		return 1;
-	return err_set(e, ERR_LIMIT, "this session or its tenant uses too much metadata");
-}
-
 static void on_task(struct loop_task *t)
 {
 	struct package_load *l = t->arg;
+	struct resource_share *share = &l->session->share;
 	char why[POLICY_REASON_MAX];
 	struct err e = { 0 };
 	int more = 1;
 
-	for (int i = 0; i < PIECES && more > 0; i++)
-		more = read_piece(l, &e);
-	if (more > 0)
-		more = count_facts(l, &e);
-	resource_share_turn_moved(&l->session->share, PIECES * PIECE);
+	if (resource_share_turn_left(share) > 0) {
+		more = package_load_read(l, &e);
+		resource_share_turn_moved(share, PACKAGE_LOAD_TURN_BYTES);
+	}
 	if (more > 0) {
 		loop_defer(l->session->egress->loop, &l->task);
 		return;
@@ -265,6 +196,8 @@ static void read_document(struct package_load *l, int fd, uint64_t size)
 	}
 	sha256_init(&l->hasher);
 	l->at = 0;
+	l->is_read = false;
+	l->compared = 0;
 	l->state = LOAD_READING;
 	l->task = (struct loop_task){ .on_run = on_task, .arg = l };
 	loop_defer(l->session->egress->loop, &l->task);
@@ -456,11 +389,12 @@ static void fetch(struct package_load *l)
 	package_fetch_start(&l->fetch, l->session, &ask);
 }
 
-void package_load_try_all(struct egress *g)
+bool package_load_try(struct package_view *v)
 {
-	for (struct package_view *v = package_views_oldest(g); v != NULL; v = v->prev)
-		if (v->load != NULL && v->load->state == LOAD_QUEUED && may_fetch(v->load->session))
-			fetch(v->load);
+	if (v->load == NULL || v->load->state != LOAD_QUEUED || !may_fetch(v->load->session))
+		return false;
+	fetch(v->load);
+	return true;
 }
 
 void package_load_take_over(struct package_view *v, const struct package_view_ask *ask)
@@ -587,6 +521,6 @@ int package_load_start(struct package_view *v, const struct package_view_ask *as
 	l->call.on_done = on_found;
 	l->call.arg = l;
 	v->load = l;
-	cache_find(ask->session->egress, &l->call, &key);
+	cache_find(ask->session->egress, ask->session->share.tenant->name, &l->call, &key);
 	return 0;
 }

@@ -8,7 +8,7 @@
  * cache has is enough, whatever its age. -1: out of memory. */
 int package_load_start(struct package_view *v, const struct package_view_ask *ask, bool any_age,
 		       struct err *e) MUST_USE;
-/* Breaks it off, without that call. package_load_try_all() follows. */
+/* Breaks it off, without that call. */
 void package_load_cancel(struct package_view *v);
 /* One that waits in the queue of another session is broken off, if this session may fetch now: the
  * caller begins another. */
@@ -17,5 +17,5 @@ void package_load_take_over(struct package_view *v, const struct package_view_as
 bool package_load_is_waiting(const struct package_view *v);
 /* Is it made for this session? */
 bool package_load_is_of(const struct package_view *v, const struct egress_session *session);
-/* Fetches have ended: those that wait for their turn and may begin do so, the oldest first. */
-void package_load_try_all(struct egress *g);
+/* True: the load waited for its turn and has begun to fetch, or has ended. */
+bool package_load_try(struct package_view *v);

@@ -59,9 +59,9 @@ static void write_names(struct json *j, const struct package_gate *g)
 	json_text(j, "ecosystem", ecosystem_name(q->ecosystem));
 	write_registry(j, g);
 	masked_text(j, m, "name", q->written[0] != '\0' ? q->written : q->name);
-	if (q->version[0] != '\0')
+	if (q->version[0] != '\0' && !package_gate_is_invented(g))
 		masked_text(j, m, "version", q->version);
-	if (q->file[0] != '\0')
+	if (q->file[0] != '\0' && !package_gate_is_invented(g))
 		masked_text(j, m, "file", q->file);
 	json_text(j, "kind", package_kind_name(q->kind));
 }

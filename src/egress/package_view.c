@@ -1,7 +1,11 @@
 /* package_view.c - the table of views, who waits for them, and which are kept; see package_view.h.
  *
  * A view is found by a text: scope, registry, its hosts, document. The hosts are part of it since
- * they decide which files of a document count, and policies may name different ones. */
+ * they decide which files of a document count, and policies may name different ones.
+ *
+ * The end of a load calls gates, which end loads, ask for views and let views go. So no function
+ * that a callback of the loop stands on frees a view or begins a load of another view: tasks of the
+ * loop do (start_next, trim), and each looks at the list from its end again. */
 #include "package_view.h"
 
 #include <stddef.h>
@@ -13,11 +17,14 @@
 #include "clock.h"
 #include "log.h"
 #include "package_load.h"
+#include "text_hash.h"
 
 #define BUCKETS 256U
 #define KEY_MAX ((size_t)64 * 1024)
 
 struct package_views {
+	struct egress *egress;
+	struct loop_task start, trim;
 	struct package_view *newest, *oldest;
 	struct package_view *buckets[BUCKETS];
 	unsigned n;
@@ -32,15 +39,6 @@ const char *package_cached_name(enum package_cached c)
 }
 
 /* ---- the table */
-
-static uint64_t hash_of(const char *text)
-{
-	uint64_t h = UINT64_C(0xCBF29CE484222325);
-
-	for (; *text != '\0'; text++)
-		h = (h ^ (uint8_t)*text) * UINT64_C(0x100000001B3);
-	return h ^ (h >> 29);
-}
 
 static void unlink_used(struct package_view *v)
 {
@@ -113,8 +111,9 @@ static bool is_idle(const struct package_view *v)
 }
 
 /* The least used go, until what is kept is within its bounds. */
-static void trim(struct package_views *all)
+static void trim(struct loop_task *t)
 {
+	struct package_views *all = t->arg;
 	struct package_view *prev;
 	unsigned open = 0;
 	uint64_t bytes = 0;
@@ -135,14 +134,53 @@ static void trim(struct package_views *all)
 	}
 }
 
+static void trim_soon(struct package_views *all)
+{
+	loop_defer(all->egress->loop, &all->trim);
+}
+
+/* The list may be another one after each load that begins. */
+static void start_next(struct loop_task *t)
+{
+	struct package_views *all = t->arg;
+
+	for (struct package_view *v = all->oldest; v != NULL; v = v->prev)
+		if (package_load_try(v)) {
+			loop_defer(all->egress->loop, t);
+			return;
+		}
+}
+
+void package_views_start_soon(struct egress *g)
+{
+	loop_defer(g->loop, &g->package_views->start);
+}
+
+/* NULL: out of memory. */
+static struct package_views *views_of(struct egress *g)
+{
+	struct package_views *all = g->package_views;
+
+	if (all != NULL)
+		return all;
+	all = calloc(1, sizeof(*all));
+	if (all == NULL)
+		return NULL;
+	all->egress = g;
+	all->start = (struct loop_task){ .on_run = start_next, .arg = all };
+	all->trim = (struct loop_task){ .on_run = trim, .arg = all };
+	g->package_views = all;
+	return all;
+}
+
 static char *key_of(const struct package_view_ask *ask, const char *registry)
 {
 	struct buf b = BUF_INIT(KEY_MAX);
 	struct err e;
 	char *key = NULL;
 
-	buf_printf(&b, "%s\n%s\n%s\n%zu\n%d%d", ask->scope, registry, ask->source->target,
-		   ask->source->host, ask->only_cache, ask->tls);
+	buf_printf(&b, "%s\n%s\n%s\n%zu\n%d\n%d%d", ask->scope, registry, ask->source->target,
+		   ask->source->host, (int)ask->source->doc, ask->only_cache, ask->tls);
 	for (size_t i = 0; i < ask->registry->nfiles; i++)
 		buf_printf(&b, "\n%s:%u", ask->registry->files[i].name,
 			   ask->registry->files[i].port);
@@ -205,7 +243,7 @@ static struct package_view *add(struct package_views *all, const struct package_
 		return NULL;
 	}
 	v->key = key;
-	v->hash = hash_of(key);
+	v->hash = text_hash(key);
 	v->chain = all->buckets[v->hash % BUCKETS];
 	all->buckets[v->hash % BUCKETS] = v;
 	link_newest(v);
@@ -217,23 +255,20 @@ static struct package_view *add(struct package_views *all, const struct package_
 static struct package_view *find(struct egress *g, const struct package_view_ask *ask)
 {
 	char registry[PACKAGE_REGISTRY_TEXT], *key;
+	struct package_views *all = views_of(g);
 	struct package_view *v;
 	uint64_t hash;
 
-	if (g->package_views == NULL)
-		g->package_views = calloc(1, sizeof(*g->package_views));
 	package_registry_text(ask->registry, ask->tls, registry);
-	key = key_of(ask, registry);
-	if (g->package_views == NULL || key == NULL) {
-		free(key);
+	key = all == NULL ? NULL : key_of(ask, registry);
+	if (key == NULL)
 		return NULL;
-	}
-	hash = hash_of(key);
-	v = g->package_views->buckets[hash % BUCKETS];
+	hash = text_hash(key);
+	v = all->buckets[hash % BUCKETS];
 	while (v != NULL && (v->hash != hash || strcmp(v->key, key) != 0))
 		v = v->chain;
 	if (v == NULL)
-		return add(g->package_views, ask, registry, key);
+		return add(all, ask, registry, key);
 	free(key);
 	unlink_used(v);
 	link_newest(v);
@@ -295,7 +330,7 @@ void package_view_put(struct package_view_wait *w)
 		return;
 	if (--v->refs == 0 && package_load_is_waiting(v))
 		package_load_cancel(v); /* no request waits for it, and nothing was sent */
-	trim(v->all);
+	trim_soon(v->all);
 }
 
 /* Those that wait from now on are in the other list. */
@@ -329,7 +364,7 @@ void package_view_loaded(struct package_view *v, const struct err *e,
 		completion_end(told->first,
 			       only == NULL || wait_of(told->first)->session == only ? e : &other);
 	v->refs--;
-	trim(v->all);
+	trim_soon(v->all);
 }
 
 void package_view_queued(struct package_view *v, const struct egress_session *session)
@@ -355,18 +390,13 @@ static struct package_view *first(struct egress *g)
 	return g->package_views == NULL ? NULL : g->package_views->newest;
 }
 
-struct package_view *package_views_oldest(struct egress *g)
-{
-	return g->package_views == NULL ? NULL : g->package_views->oldest;
-}
-
 /* No session is left. */
 static void forget_all(struct egress *g)
 {
 	struct package_view *next;
 
 	for (struct package_view *v = first(g); v != NULL; v = next) {
-		next = v->next;
+		next = v->next; /* alone: a view that is idle has no waiter to call */
 		if (is_idle(v))
 			view_free(v);
 	}
@@ -387,7 +417,6 @@ void package_views_leave(struct egress_session *session)
 		package_view_loaded(v, &ended, NULL);
 		v = first(session->egress); /* the list may have changed */
 	}
-	package_load_try_all(session->egress); /* those of others, in the same tenant */
 	if (session->egress->sessions == session && session->next == NULL)
 		forget_all(session->egress);
 }
@@ -427,16 +456,20 @@ void package_view_backdated_name(const char *name, const char *file, char ret[CA
 	(void)snprintf(ret, CACHE_NAME_MAX, "backdated %s@%s", name, file);
 }
 
+bool package_view_compare(struct package_view *v, const struct package_document *d, size_t *at)
+{
+	const struct package_changes_pair pair = { .was = v->doc == NULL ? NULL : v->doc->meta,
+						   .was_ms = v->confirmed_ms,
+						   .is = d->meta,
+						   .now_ms = clock_wall_ms(),
+						   .by_version = v->doc_kind == DOC_NPM };
+
+	return v->doc != NULL && package_changes_compare(&v->changes, &pair, at, on_backdated, v);
+}
+
 void package_view_replace(struct package_view *v, struct package_document *d)
 {
 	if (v->doc != NULL) {
-		const struct package_changes_pair pair = { .was = v->doc->meta,
-							   .was_ms = v->confirmed_ms,
-							   .is = d->meta,
-							   .now_ms = clock_wall_ms(),
-							   .by_version = v->doc_kind == DOC_NPM };
-
-		package_changes_compare(&v->changes, &pair, on_backdated, v);
 		v->all->memory -= package_meta_memory(v->doc->meta);
 		package_document_drop(v->doc);
 	}

@@ -131,8 +131,12 @@ void package_view_loaded(struct package_view *v, const struct err *e,
 void package_view_queued(struct package_view *v, const struct egress_session *session);
 /* The registry says the same document again. */
 void package_view_confirm(struct package_view *v);
-/* All of them, by prev. */
-struct package_view *package_views_oldest(struct egress *g);
-/* Takes the document over; files of which it says something else than the last one are remembered.
- */
+/* A fetch has ended: a task of the loop lets the loads begin that wait for their turn, one in a
+ * round, the oldest first. */
+void package_views_start_soon(struct egress *g);
+/* Compares some facts of the document that the view has with those of the next one, from *at, which
+ * is 0 at first; files of which it says something else are remembered. True: there are more. */
+bool package_view_compare(struct package_view *v, const struct package_document *d,
+			  size_t *at) MUST_USE;
+/* Takes the document over, when all was compared. */
 void package_view_replace(struct package_view *v, struct package_document *d);

@@ -50,6 +50,7 @@ struct resource_share_tenant {
 	size_t memory;		  /* buffers of its sessions' requests */
 	size_t documents;	  /* metadata of packages that its sessions use */
 	unsigned package_fetches; /* package_load.c */
+	unsigned package_leads;	  /* package_download.c */
 	struct resolver_owner lookups;
 	struct resource_share_turn turn;
 	struct fair_queue_tenant handshakes; /* handshakes.h */

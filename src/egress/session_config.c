@@ -66,3 +66,16 @@ int session_config_read(const char *text, size_t len, struct session_config *ret
 		session_config_release(ret);
 	return read;
 }
+
+int session_config_read_secrets(const char *text, size_t len, struct secrets **ret, struct err *e)
+{
+	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+	int read = -1;
+
+	if (!json_is_object(root))
+		(void)err_set(e, ERR_INVALID, "secrets of a session: not a JSON object");
+	else
+		read = secrets_read(root, ret, e);
+	json_decref(root);
+	return read;
+}

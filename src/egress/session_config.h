@@ -20,5 +20,8 @@ struct session_config {
 /* On failure there is nothing to release. */
 int session_config_read(const char *text, size_t len, struct session_config *ret,
 			struct err *e) MUST_USE;
+/* The text of EGRESS_SECRETS. */
+int session_config_read_secrets(const char *text, size_t len, struct secrets **ret,
+				struct err *e) MUST_USE;
 /* Members that were taken over are set to NULL by the caller before. */
 void session_config_release(struct session_config *c);

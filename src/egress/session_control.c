@@ -15,6 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "datagrams.h"
 #include "dns_state.h"
 #include "dns_tcp.h"
 #include "dns_udp.h"
@@ -112,6 +113,18 @@ int session_change(struct egress_session *session, const char *config, size_t le
 	applied = apply(session, &c, e);
 	session_config_release(&c);
 	return applied;
+}
+
+int session_change_secrets(struct egress_session *session, const char *text, size_t len,
+			   struct err *e)
+{
+	struct secrets *old = session->secrets, *now = NULL;
+
+	if (session_config_read_secrets(text, len, &now, e) < 0)
+		return -1;
+	session->secrets = now;
+	replace(session, NULL, old);
+	return 0;
 }
 
 /* ---- listeners */
@@ -226,6 +239,7 @@ void session_detach(struct egress_session *session)
 	close_listeners(session);
 	dns_tcp_cut_all(session);
 	dns_state_free(session);
+	datagrams_release(session);
 	flow_cut_all(session);
 	package_views_leave(session);
 	assert(session->flows == NULL);

@@ -12,5 +12,8 @@ int session_attach(struct egress *egress, const char *id, int fds[EGRESS_FDS_MAX
 /* All or nothing: on failure the session keeps its old configuration (the caller detaches it). */
 int session_change(struct egress_session *session, const char *config, size_t len,
 		   struct err *e) MUST_USE;
+/* The same for its secrets alone: the policy stays, and connections are judged again. */
+int session_change_secrets(struct egress_session *session, const char *text, size_t len,
+			   struct err *e) MUST_USE;
 /* Ends all connections, sends the last counts, and frees it. */
 void session_detach(struct egress_session *session);

@@ -52,7 +52,7 @@ int guest_manifest_read(int dir, struct guest_manifest *ret, struct err *e)
 
 	if (faccessat(dir, "manifest", F_OK, 0) < 0)
 		return err_set(e, ERR_NOT_FOUND,
-			       "no guest kernel is installed: `cordon guest install` does it");
+			       "no guest kernel is installed: `cordon level install microvm` does it");
 	if (io_read_file(dir, "manifest", text, sizeof(text), e) < 0)
 		return err_wrap(e, "guest kernel");
 	for (size_t i = 0; i < COUNT(members); i++)
@@ -87,7 +87,7 @@ int guest_files_open_dir(const char *state_dir, int *ret_fd, struct err *e)
 		return 0;
 	if (errno == ENOENT)
 		return err_set(e, ERR_NOT_FOUND,
-			       "no guest kernel is installed: `cordon guest install` does it");
+			       "no guest kernel is installed: `cordon level install microvm` does it");
 	return err_sys(e, "open %s", path);
 }
 

@@ -17,7 +17,7 @@ static int find_qemu(unsigned ret_version[2], struct err *e)
 
 	if (access(GUEST_QEMU, X_OK) < 0)
 		return err_set(e, ERR_UNSUPPORTED,
-			       "QEMU is not installed: apt-get install qemu-system-x86");
+			       "QEMU is not installed: `cordon level install microvm` does it");
 	if (guest_tool_read(argv, text, sizeof(text), e) < 0)
 		return err_wrap(e, "QEMU");
 	/* NOLINTNEXTLINE(cert-err34-c): four digits fit */

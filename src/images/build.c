@@ -69,11 +69,13 @@ static void free_build(struct build *b)
 void build_finish(struct build *b, const char *reason)
 {
 	struct core *c = b->core;
+	char tenant[STORE_ID_MAX];
 	struct err e;
 
 	b->row.status = reason == NULL ? BUILD_READY : BUILD_ERROR;
 	b->row.updated_ms = b->row.finished_ms = core_now_ms();
 	b->row.reason = reason == NULL ? "" : reason;
+	b->row.log_bytes = b->log_bytes;
 	if (reason != NULL) {
 		(void)build_step_word(b, b->row.step);
 		b->row.version[0] = '\0';
@@ -85,7 +87,9 @@ void build_finish(struct build *b, const char *reason)
 			     "build\t%s\ntemplate\t%s\nstatus\t%s\n", b->row.id, b->row.template_id,
 			     build_status_name(b->row.status)) < 0)
 		log_warn("event of a build could not be written", "error=%s", e.msg);
+	memcpy(tenant, b->row.tenant, sizeof(tenant));
 	free_build(b);
+	build_gone_trim(c, tenant);
 	templates_collect(c);
 }
 
@@ -115,13 +119,22 @@ static unsigned count_running(const struct core *c, const struct tenant *t,
 	return n;
 }
 
+static struct build *find_superseded(const struct core *c, const struct store_build *row)
+{
+	struct build *b = builds_of(c)->running;
+
+	while (b != NULL && !is_superseded(b, row))
+		b = b->next;
+	return b;
+}
+
+/* The end of a build can end others: after each the search begins again at the head. */
 static void supersede(struct core *c, const struct store_build *row)
 {
-	for (struct build *b = builds_of(c)->running, *next; b != NULL; b = next) {
-		next = b->next;
-		if (is_superseded(b, row))
-			build_finish(b, "the build was superseded by a newer one");
-	}
+	struct build *b;
+
+	while ((b = find_superseded(c, row)) != NULL)
+		build_finish(b, "the build was superseded by a newer one");
 }
 
 static struct build *make(struct core *c, struct tenant *t, struct store_build *row,
@@ -164,6 +177,7 @@ static int admit(struct core *c, struct tenant *t, struct store_build *row, stru
 				      "(build_max)",
 				      running);
 	row->status = BUILD_BUILDING;
+	row->log_bytes = BUILD_LOG_BYTES_MAX; /* until its end */
 	row->updated_ms = core_now_ms();
 	if (store_build_update(core_store(c), row, e) < 0)
 		return -1;
@@ -189,13 +203,21 @@ int build_start(struct core *c, struct tenant *t, const char *template_id, const
 	return 0;
 }
 
+static struct build *find_of_template(const struct core *c, const char *template_id)
+{
+	struct build *b = builds_of(c)->running;
+
+	while (b != NULL && strcmp(b->row.template_id, template_id) != 0)
+		b = b->next;
+	return b;
+}
+
 void build_cancel_all(struct core *c, const char *template_id, const char *reason)
 {
-	for (struct build *b = builds_of(c)->running, *next; b != NULL; b = next) {
-		next = b->next;
-		if (strcmp(b->row.template_id, template_id) == 0)
-			build_finish(b, reason);
-	}
+	struct build *b;
+
+	while ((b = find_of_template(c, template_id)) != NULL)
+		build_finish(b, reason);
 	build_end_waiting(c, template_id, NULL, "", reason);
 }
 
@@ -230,6 +252,11 @@ int build_cancel(struct core *c, const struct tenant *t, const char *template_id
 
 /* ---- the part of the core */
 
+static uint64_t give_up(void *arg, const char *tenant, uint64_t bytes)
+{
+	return build_cache_give_up(arg, tenant, bytes);
+}
+
 static int setup(struct core *c, struct err *e)
 {
 	struct builds *b = calloc(1, sizeof(*b));
@@ -238,6 +265,8 @@ static int setup(struct core *c, struct err *e)
 	b->core = c;
 	b->uploads = -1;
 	*session_parts_of_core(c, &build_part) = b;
+	core_layers(c)->give_up = give_up;
+	core_layers(c)->give_up_arg = c;
 	if (store_build_settle(core_store(c), BUILD_BUILDING, BUILD_READY, core_now_ms(), e) < 0 ||
 	    store_build_give_up(core_store(c), BUILD_BUILDING, BUILD_ERROR,
 				"the server ended while the build ran", core_now_ms(), e) < 0)
@@ -253,6 +282,7 @@ static void release(struct core *c)
 		return;
 	while (b->running != NULL)
 		free_build(b->running);
+	build_gone_release(c);
 	loop_task_cancel(core_loop(c), &b->admit);
 	fd_close(b->uploads);
 	free(b);
@@ -292,6 +322,7 @@ static void on_second(struct core *c)
 		return;
 	b->swept = true;
 	build_fold_sweep(c);
+	build_gone_start(c);
 }
 
 static bool delete_one(struct core *c, struct tenant *t)
@@ -306,7 +337,7 @@ static bool delete_one(struct core *c, struct tenant *t)
 			return true;
 		}
 	if (store_build_any(core_store(c), tenant_row(t)->id, &row, &e) == 0) {
-		any = store_build_delete_template(core_store(c), row.template_id, &e) == 0;
+		any = build_delete_template(c, row.template_id, &e) == 0;
 		store_build_release(&row);
 	}
 	return any || build_upload_delete_one(c, tenant_row(t)->id) ||

@@ -58,6 +58,12 @@ void build_cancel_all(struct core *c, const char *template_id, const char *reaso
 int build_cancel(struct core *c, const struct tenant *t, const char *template_id, const char *id,
 		 struct err *e) MUST_USE;
 
+/* Forgets the results of steps that later builds of the tenant would use again. build_cache.c */
+int build_cache_clear(struct core *c, const struct tenant *t, struct err *e) MUST_USE;
+/* Deletes the rows of a template's builds. Their logs and archives follow, in pieces. build_gone.c
+ */
+int build_delete_template(struct core *c, const char *template_id, struct err *e) MUST_USE;
+
 /* Is it the session of a build's step? build_cell.c */
 bool build_has_session(const struct store_session *row);
 

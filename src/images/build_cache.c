@@ -1,15 +1,22 @@
 /* build_cache.c - results of steps that later builds use again: a layer, and what the step left
  * beside files. Of one tenant; the key covers everything that the step depends on, from the base
- * on. Those that were not used for the longest time go when all together are larger than
- * build_cache_max. */
+ * on. When all together are larger than build_cache_max or more than ROWS_MAX, those of the tenant
+ * with the most bytes (or rows) go that were not used for the longest time. A tenant whose quota of
+ * stored bytes is used up loses its own, and a tenant can delete all that it has. */
 #include <stdio.h>
 #include <string.h>
 
 #include "build_private.h"
 #include "hex.h"
 #include "log.h"
+#include "tenant.h"
 
 #define ROWS_MAX 10000
+#define ROWS_TENANT_MAX 1000
+#define ENV_MAX \
+	((size_t)16 << 10) /* of a row, which is in the store; with more the step runs again */
+#define GIVE_UP_MAX 16	   /* rows in one go, for a request that needs room */
+#define ROW_BYTES 512	   /* that a row takes beside its environment */
 
 void build_cache_key(struct build *b, const char *const *parts, unsigned n)
 {
@@ -78,30 +85,69 @@ bool build_cache_take(struct build *b)
 	return taken;
 }
 
-static void make_room(struct core *c)
+/* The oldest of a tenant; idle: whose layer nothing else uses. False: there is none, or it stays.
+ */
+static bool drop_oldest(struct core *c, const char *tenant, bool idle, char ret_layer[STORE_ID_MAX])
 {
 	struct store_build_cached row;
+	struct err e;
+	int rc;
+
+	if (store_build_cache_oldest(core_store(c), tenant, idle, &row, &e) < 0)
+		return false;
+	rc = drop(c, row.tenant, row.key, &e);
+	if (rc < 0)
+		log_warn("a cached step could not be removed", "error=%s", e.msg);
+	else
+		memcpy(ret_layer, row.layer, STORE_ID_MAX);
+	store_build_cache_release(&row);
+	return rc == 0;
+}
+
+/* Room for what was just added: one that is kept pushes out one or two. */
+static void make_room(struct core *c, const char *tenant)
+{
+	struct store_build_share own, most;
+	char layer[STORE_ID_MAX];
 	uint64_t bytes = 0, rows = 0;
 	struct err e;
 
-	while (store_build_cache_sum(core_store(c), &bytes, &rows, &e) == 0 &&
-	       (bytes > core_config(c)->build_cache_max || rows > ROWS_MAX)) {
-		if (store_build_cache_oldest(core_store(c), "", &row, &e) < 0)
-			return;
-		int rc = drop(c, row.tenant, row.key, &e);
+	/* A database of an older server, or a lowered setting, may have many too many: each step
+	 * that is kept takes some of them. */
+	for (unsigned n = 0;
+	     n < GIVE_UP_MAX && store_build_cache_sum(core_store(c), &bytes, &rows, &e) == 0; n++) {
+		bool full = bytes > core_config(c)->build_cache_max;
 
-		store_build_cache_release(&row);
-		if (rc < 0) {
-			log_warn("a cached step could not be removed", "error=%s", e.msg);
+		if (store_build_cache_share(core_store(c), tenant, &own, &e) < 0)
 			return;
-		}
+		if (own.rows <= ROWS_TENANT_MAX && !full && rows <= ROWS_MAX)
+			return;
+		most = own;
+		if (own.rows <= ROWS_TENANT_MAX &&
+		    store_build_cache_most(core_store(c), full, &most, &e) < 0)
+			return;
+		if (!drop_oldest(c, most.tenant, false, layer))
+			return;
 	}
+}
+
+uint64_t build_cache_give_up(struct core *c, const char *tenant, uint64_t bytes)
+{
+	char layer[STORE_ID_MAX] = "";
+	uint64_t freed = 0, one;
+	struct err e;
+
+	for (unsigned n = 0;
+	     freed < bytes && n < GIVE_UP_MAX && drop_oldest(c, tenant, true, layer); n++)
+		if (store_layer_unused_bytes(core_store(c), layer, &one, &e) == 0)
+			freed += one;
+	return freed;
 }
 
 void build_cache_keep(struct build *b)
 {
 	struct store *s = core_store(b->core);
-	struct store_build_cached row = { .bytes = b->captured.bytes,
+	struct store_build_cached row = { .bytes = b->captured.bytes + b->state.env.len + ROW_BYTES,
 					  .used_ms = core_now_ms(),
 					  .user = b->state.user,
 					  .workdir = b->state.workdir,
@@ -112,7 +158,7 @@ void build_cache_keep(struct build *b)
 	struct err e;
 	size_t n = b->captured.id[0] != '\0';
 
-	if (core_config(b->core)->build_cache_max == 0)
+	if (core_config(b->core)->build_cache_max == 0 || b->state.env.len > ENV_MAX)
 		return;
 	memcpy(row.tenant, b->row.tenant, sizeof(row.tenant));
 	memcpy(row.layer, b->captured.id, sizeof(row.layer));
@@ -122,7 +168,7 @@ void build_cache_keep(struct build *b)
 	    store_layer_use(s, STORE_LAYER_OF_CACHE, owner,
 			    (const char(*)[STORE_ID_MAX])b->captured.id, n, &e) == 0 &&
 	    store_commit(s, &e) == 0) {
-		make_room(b->core);
+		make_room(b->core, row.tenant);
 		return;
 	}
 	store_rollback(s);
@@ -131,13 +177,15 @@ void build_cache_keep(struct build *b)
 
 bool build_cache_delete_one(struct core *c, const char *tenant)
 {
-	struct store_build_cached row;
-	struct err e;
-	int rc;
+	char layer[STORE_ID_MAX];
 
-	if (store_build_cache_oldest(core_store(c), tenant, &row, &e) < 0)
-		return false;
-	rc = drop(c, row.tenant, row.key, &e);
-	store_build_cache_release(&row);
-	return rc == 0;
+	return drop_oldest(c, tenant, false, layer);
+}
+
+int build_cache_clear(struct core *c, const struct tenant *t, struct err *e)
+{
+	if (store_build_cache_clear(core_store(c), tenant_row(t)->id, e) < 0)
+		return -1;
+	layers_collect(core_layers(c), false, NULL);
+	return 0;
 }

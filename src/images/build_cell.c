@@ -55,6 +55,7 @@ static int fill(struct build *b, struct session_spec *spec, char **ret_policy, s
 			: g->build_timeout_ms;
 	spec->timeout_given = true;
 	spec->idle_given = true;
+	spec->of_build = true;
 	spec->actor = &b->actor;
 	if (g->build_disk > 0 && !b->no_disk) {
 		spec->storage = SESSION_DISK;

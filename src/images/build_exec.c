@@ -9,8 +9,9 @@
 #include "build_cell.h"
 #include "output.h"
 
-#define PIECE 16384
-#define ROUNDS 16 /* pieces in a turn */
+#define PIECE 128
+#define ROUNDS 64	/* pieces in a turn, */
+#define TURN_ENTRIES 32 /* or fewer: a line may have one byte, and each is a row */
 #define COMMAND_MS 3600000ULL
 #define OUTPUT_MAX (8U << 20) /* of a command */
 #define PATHS "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -49,13 +50,14 @@ static void take(struct build *b, struct build_exec *x, const struct output_chun
 /* Reads what is there; true: there is more. */
 static bool read_some(struct build *b, struct build_exec *x)
 {
+	uint64_t before = b->entries;
 	uint8_t bytes[PIECE];
 	struct output_chunk c;
 	struct err e;
 
 	if (x->log < 0 && execution_log(b->core, b->session_id, x->id, &x->log, &e) < 0)
 		return false;
-	for (unsigned i = 0; i < ROUNDS; i++) {
+	for (unsigned i = 0; i < ROUNDS && b->entries - before < TURN_ENTRIES; i++) {
 		if (output_read(x->log, &x->cursor, &c, bytes, sizeof(bytes), &e) <= 0)
 			return false;
 		if ((c.stream == OUTPUT_STDOUT || c.stream == OUTPUT_STDERR) && !x->quiet)
@@ -84,11 +86,37 @@ static void fail_start(struct build *b)
 	build_fail(b, "start command failed: exit status %d", build_exec_status(b, &b->start));
 }
 
+/* All of its output is in the log. */
+static void end(struct build *b, struct build_exec *x)
+{
+	int code = x->code;
+
+	for (int i = 0; i < 2 && !x->quiet; i++)
+		put_line(b, &x->line[i], i == 1);
+	build_exec_release(b, x);
+	b->then_exit(b, code);
+}
+
+static void read_next(struct build *b, struct build_exec *x)
+{
+	if (read_output(b, x))
+		loop_defer(core_loop(b->core), &x->read);
+	else if (x->ended)
+		end(b, x);
+}
+
+static void on_read(struct loop_task *t)
+{
+	struct build *b = t->arg;
+
+	read_next(b, t == &b->start.read ? &b->start : &b->exec);
+}
+
 static void on_progress(struct execution_follower *f)
 {
 	struct build *b = f->arg;
 
-	(void)read_output(b, f == &b->start.follower ? &b->start : &b->exec);
+	loop_defer(core_loop(b->core), f == &b->start.follower ? &b->start.read : &b->exec.read);
 	if (f == &b->start.follower && build_exec_status(b, &b->start) > 0)
 		build_go_on(b, fail_start);
 }
@@ -114,16 +142,11 @@ static void on_end(struct completion *w, const struct err *e)
 	struct build *b = w->arg;
 	struct build_exec *x = &b->exec;
 	const struct execution *done = x->follower.execution;
-	int code;
 
 	if (e != NULL || done == NULL) {
 		build_fail(b, "the session of the build ended: %s", e == NULL ? "" : e->msg);
 		return;
 	}
-	while (read_output(b, x))
-		;
-	for (int i = 0; i < 2 && !x->quiet; i++)
-		put_line(b, &x->line[i], i == 1);
 	if (execution_row(done)->state == EXECUTION_FAILED) {
 		if (execution_fault(done, &(int){ 0 }) == EXECUTION_NO_PROGRAM && !b->plain_shell) {
 			b->plain_shell = true; /* the image has no bash */
@@ -133,9 +156,9 @@ static void on_end(struct completion *w, const struct err *e)
 		fail_to_start(b, done);
 		return;
 	}
-	code = execution_row(done)->exit_code;
-	build_exec_release(b, x);
-	b->then_exit(b, code);
+	x->code = execution_row(done)->exit_code;
+	x->ended = true;
+	loop_defer(core_loop(b->core), &x->read);
 }
 
 int build_exec_status(struct build *b, const struct build_exec *x)
@@ -148,7 +171,8 @@ int build_exec_status(struct build *b, const struct build_exec *x)
 
 void build_exec_release(struct build *b, struct build_exec *x)
 {
-	(void)b;
+	loop_task_cancel(core_loop(b->core), &x->read);
+	x->ended = false;
 	completion_cancel(&x->end);
 	execution_unfollow(&x->follower);
 	fd_close(x->log);
@@ -216,8 +240,9 @@ static bool begin(struct build *b, struct build_exec *x)
 	return true;
 }
 
-static void prepare(struct build_exec *x, bool quiet)
+static void prepare(struct build *b, struct build_exec *x, bool quiet)
 {
+	x->read = (struct loop_task){ .on_run = on_read, .arg = b };
 	x->quiet = quiet;
 	buf_init(&x->line[0], BUILD_LINE_MAX);
 	buf_init(&x->line[1], BUILD_LINE_MAX);
@@ -235,7 +260,7 @@ void build_exec_again(struct build *b)
 	bool quiet = b->exec.quiet;
 
 	build_exec_release(b, &b->exec);
-	prepare(&b->exec, quiet);
+	prepare(b, &b->exec, quiet);
 	(void)begin(b, &b->exec);
 }
 
@@ -243,7 +268,7 @@ void build_exec_run(struct build *b, struct build_exec *x, const char *user, con
 		    const char *command, bool quiet, void (*then)(struct build *b, int code))
 {
 	build_exec_release(b, x);
-	prepare(x, quiet);
+	prepare(b, x, quiet);
 	set_command(b, user, cwd, command);
 	b->then_exit = then;
 	(void)begin(b, x);
@@ -252,7 +277,7 @@ void build_exec_run(struct build *b, struct build_exec *x, const char *user, con
 bool build_exec_start(struct build *b)
 {
 	build_exec_release(b, &b->start);
-	prepare(&b->start, false);
+	prepare(b, &b->start, false);
 	set_command(b, b->state.user, b->state.workdir, b->start_command);
 	return begin(b, &b->start);
 }

@@ -111,6 +111,7 @@ static void ask(struct build *b, const struct template_stack *s)
 	for (size_t i = 0; i < s->nlayers; i++)
 		(void)snprintf(from[i], sizeof(from[i]), "%s", s->layers[i]);
 	b->fold.done = (struct completion){ .on_done = on_folded, .arg = b };
+	b->fold.tenant = b->folding.tenant;
 	if (s->base == TEMPLATE_BASE_DIR)
 		storage_link_fold_dir(link, &b->fold, b->folding.id, ids, n, s->dir);
 	else

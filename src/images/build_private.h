@@ -11,6 +11,7 @@
  *   build_exec.c     a command in it, with its output in the log
  *   build_copy.c     an archive in it
  *   build_fold.c     many layers become one
+ *   build_gone.c     logs and archives that nothing needs any more
  *   build_cache.c    results of steps, used again
  *   build_upload.c   archives of clients
  */
@@ -21,6 +22,7 @@
 #include "execution.h"
 #include "file_op.h"
 #include "image_pull.h"
+#include "jobs.h"
 #include "layers.h"
 #include "loop.h"
 #include "session.h"
@@ -29,19 +31,23 @@
 #include "store_layer.h"
 #include "template_stack.h"
 
-#define BUILD_ENTRIES_MAX 10000		      /* of a log */
-#define BUILD_LOG_BYTES_MAX ((size_t)4 << 20) /* of a log */
-#define BUILD_LINE_MAX 4096		      /* of output; longer ones are cut into pieces */
+#define BUILD_ENTRIES_MAX 10000			   /* of a log */
+#define BUILD_LOG_BYTES_MAX ((size_t)4 << 20)	   /* of a log */
+#define BUILD_LOGS_TENANT_MAX ((uint64_t)64 << 20) /* of all logs of a tenant; the oldest go */
+#define BUILD_LINE_MAX 4096			   /* of output; longer ones are cut into pieces */
 
 /* Of the node. */
 struct builds {
 	struct core *core;
 	struct build *running;
 	struct build_upload *receiving;
-	struct loop_task admit; /* begins to write uploads that wait */
-	int uploads;		/* the folder of archives; owned */
-	uint64_t seconds;	/* that it runs */
-	bool swept;		/* what builds of an earlier daemon left was removed */
+	struct uploader *uploaders; /* build_upload.c, as the next */
+	unsigned written;	    /* uploads that are being written */
+	struct loop_task admit;	    /* begins to write uploads that wait */
+	struct job gone;	    /* build_gone.c */
+	int uploads;		    /* the folder of archives; owned */
+	uint64_t seconds;	    /* that it runs */
+	bool swept;		    /* what builds of an earlier daemon left was removed */
 };
 
 /* A command that runs in the build's session. */
@@ -52,7 +58,10 @@ struct build_exec {
 	int log;	 /* owned; -1: not open */
 	uint64_t cursor; /* in the log */
 	struct buf line[2];
-	bool quiet; /* its output is not logged */
+	bool quiet;	       /* its output is not logged */
+	struct loop_task read; /* the next part of its output */
+	bool ended;	       /* when all of it is read, then_exit() is called */
+	int code;	       /* with this */
 };
 
 struct build {
@@ -74,8 +83,9 @@ struct build {
 
 	/* where it is */
 	bool finalizing, base_done;
-	unsigned step; /* index of the step that runs; nsteps: all are done */
-	bool fresh;    /* this step and all that follow are not taken from the cache */
+	unsigned step;	   /* index of the step that runs; nsteps: all are done */
+	unsigned variable; /* of ENV: the argument that is next */
+	bool fresh;	   /* this step and all that follow are not taken from the cache */
 	uint8_t key[SHA256_SIZE];
 	struct recipe_state state;
 	struct image_pull pull;	       /* of the base */
@@ -140,6 +150,11 @@ void build_fold(struct build *b, void (*then)(struct build *b));
 void build_fold_release(struct build *b);
 /* Removes what builds of an earlier daemon have left. */
 void build_fold_sweep(struct core *c);
+/* build_gone.c: goes on with what is noted as gone. */
+void build_gone_start(struct core *c);
+void build_gone_release(struct core *c);
+/* A build of the tenant has ended: the oldest logs go if all are too large. */
+void build_gone_trim(struct core *c, const char *tenant);
 /* build_base.c: finds what the build begins with; ends by build_run_next(). */
 void build_base_run(struct build *b);
 /* build_final.c: after the last step. */
@@ -152,6 +167,8 @@ void build_cache_key(struct build *b, const char *const *parts, unsigned n);
 bool build_cache_take(struct build *b);
 /* Keeps what the step left: b->captured and b->state. */
 void build_cache_keep(struct build *b);
+/* A tenant needs so many bytes of layers: its oldest entries go. Returns how many that frees. */
+uint64_t build_cache_give_up(struct core *c, const char *tenant, uint64_t bytes);
 /* Deletes one entry, or one upload, of a tenant that is being removed; false: there is none. */
 bool build_cache_delete_one(struct core *c, const char *tenant);
 bool build_upload_delete_one(struct core *c, const char *tenant);

@@ -204,7 +204,7 @@ static int check_not_id(struct core *c, const char *name, struct err *e)
 
 /* ---- names are bounded */
 
-#define FORGET_MAX 64 /* names in one go: to find them takes a step for each that there is */
+#define FORGET_MAX 16 /* names in one go: to find them takes a step for each that there is */
 
 struct forgotten {
 	unsigned n;
@@ -231,6 +231,8 @@ static int forget(struct core *c, const struct forgotten *f, struct err *e)
 		rc = store_commit(s, e);
 	if (rc < 0)
 		store_rollback(s);
+	else
+		build_gone_start(c);
 	return rc;
 }
 
@@ -320,8 +322,10 @@ static int write_request(struct core *c, const struct store_build *row,
 	    event_log_append(c, who, row->tenant, "", "", "build.requested", e,
 			     "build\t%s\ntemplate\t%s\nname\t%s\n", row->id, row->template_id,
 			     row->name) == 0 &&
-	    store_commit(core_store(c), e) == 0)
+	    store_commit(core_store(c), e) == 0) {
+		build_gone_start(c);
 		return 0;
+	}
 	store_rollback(core_store(c));
 	return -1;
 }

@@ -6,8 +6,10 @@
 #include "build_cell.h"
 #include "build_upload.h"
 #include "hex.h"
+#include "store_net.h"
 
-#define SHOWN 300 /* bytes of a step in the log */
+#define SHOWN 300	    /* bytes of a step in the log */
+#define REFUSED_LOOKED 1000 /* records of a session */
 
 static const struct recipe_step *step_of(const struct build *b)
 {
@@ -77,13 +79,43 @@ static void keep(struct build *b)
 
 /* ---- RUN */
 
+static int on_refused(const struct store_net *row, void *cookie)
+{
+	(void)snprintf(cookie, sizeof(row->name), "%s", row->name);
+	return row->name[0] != '\0';
+}
+
+/* The name that the session of the step asked for first, and was refused; "": none. */
+static void find_refused(struct build *b, char ret[sizeof(((struct store_net *)NULL)->name)])
+{
+	const struct store_net_filter filter = { .session = b->session_id,
+						 .verdict = STORE_NET_REFUSED,
+						 .limit = REFUSED_LOOKED };
+	struct err e;
+
+	ret[0] = '\0';
+	IGNORED(store_net_list(core_store(b->core), &filter, on_refused, ret, NULL, &e),
+		"then the reason says less");
+}
+
 static void on_run(struct build *b, int code)
 {
-	if (code != 0)
+	char refused[sizeof(((struct store_net *)NULL)->name)];
+
+	if (code == 0) {
+		keep(b);
+		return;
+	}
+	find_refused(b, refused);
+	if (refused[0] == '\0')
 		build_fail(b, "failed to run command '%.2000s': exit status %d",
 			   step_of(b)->args[0], code);
 	else
-		keep(b);
+		build_fail(b,
+			   "failed to run command '%.2000s': exit status %d; its connection to %s "
+			   "was refused: the operator decides by the setting build_network what "
+			   "builds may reach",
+			   step_of(b)->args[0], code, refused);
 }
 
 static void run(struct build *b)
@@ -135,18 +167,43 @@ static void workdir(struct build *b)
 	build_copy_workdir(b, step_of(b)->args[0], keep);
 }
 
-/* Needs no session. */
+/* Needs no session, and is not cached: it takes less than to look for it. One variable in a turn
+ * of the loop. */
 static void env(struct build *b)
 {
 	const struct recipe_step *s = step_of(b);
 	struct err e;
 
-	for (unsigned i = 0; i + 1 < s->argc; i += 2)
-		if (recipe_state_set_env(&b->state, s->args[i], s->args[i + 1], &e) < 0) {
-			build_fail(b, "%s", e.msg);
-			return;
-		}
-	done(b);
+	if (b->variable + 1 >= s->argc) {
+		build_fold(b, next);
+		return;
+	}
+	if (recipe_state_set_env(&b->state, s->args[b->variable], s->args[b->variable + 1], &e) <
+	    0) {
+		build_fail(b, "%s", e.msg);
+		return;
+	}
+	b->variable += 2;
+	build_go_on(b, env);
+}
+
+/* USER and WORKDIR whose user and directory every system has need no session, and are not cached.
+ */
+static bool set_state(struct build *b)
+{
+	const struct recipe_step *s = step_of(b);
+	char path[RECIPE_PATH_MAX];
+	struct err e;
+
+	if (s->type == RECIPE_USER && strcmp(s->args[0], "root") == 0) {
+		(void)snprintf(b->state.user, sizeof(b->state.user), "root");
+		return true;
+	}
+	if (s->type != RECIPE_WORKDIR ||
+	    recipe_state_path(&b->state, s->args[0], "/", path, &e) < 0 || strcmp(path, "/") != 0)
+		return false;
+	(void)snprintf(b->state.workdir, sizeof(b->state.workdir), "/");
+	return true;
 }
 
 void build_step_run(struct build *b)
@@ -158,12 +215,18 @@ void build_step_run(struct build *b)
 	const struct recipe_step *s = step_of(b);
 
 	b->captured = (struct store_layer){ 0 };
+	b->variable = 0;
 	b->fresh |= s->force;
 	if (set_key(b) < 0) {
 		build_fail(b, "the files of COPY %.200s were not uploaded", s->args[0]);
 		return;
 	}
-	if (!b->fresh && build_cache_take(b)) {
+	if (set_state(b)) {
+		announce(b, false);
+		next(b);
+		return;
+	}
+	if (!b->fresh && s->type != RECIPE_ENV && build_cache_take(b)) {
 		announce(b, true);
 		build_fold(b, next);
 		return;

@@ -24,33 +24,50 @@
 #include "spool.h"
 
 #define RESERVE_LEAST (1U << 20)
+#define REMOVED_PIECE 8
 #define UPLOADS_TENANT_MAX 1000 /* that are kept, however small they are */
 /* That are written at a time; others wait. STORAGE_STREAMS_MAX has room for these and imports. */
 #define WRITTEN_MAX 24
 #define WRITTEN_TENANT_MAX 8
+#define UPLOADS_AT_ONCE_MAX \
+	RECIPE_STEPS_MAX /* of a tenant, those that wait included: of one build */
+
+/* A tenant that uploads. */
+struct uploader {
+	struct uploader *next, **link; /* of builds.uploaders */
+	char tenant[STORE_ID_MAX];
+	unsigned n;	  /* in builds.receiving */
+	unsigned written; /* of these */
+	uint64_t bytes;	  /* that were passed on, and are in no row */
+};
+
+enum upload_state { WAITS, WRITTEN, FAILED, KEPT };
 
 struct build_upload {
 	struct build_upload *next, **link; /* of builds.receiving; not if it is kept */
 	struct core *core;
-	int fd; /* owned */
+	struct uploader *by; /* of its tenant; NULL: not in the list any more */
+	int fd;		     /* owned */
 	struct spool spool;
 	struct completions when_done;
 	void (*on_room)(void *arg);
 	void *arg;
 	struct loop_task refused; /* ends it with `why`, not from within build_upload_put() */
 	struct err why;
-	enum { WAITS, WRITTEN, FAILED, KEPT } state;
+	enum upload_state state;
 	struct store_build_upload row; /* bytes: that were passed on */
 };
 
-static void remove_one(struct core *c, const char *file)
+static bool remove_one(struct core *c, const char *file)
 {
 	struct err e;
 
-	if (store_build_upload_delete(core_store(c), file, &e) < 0)
+	if (store_build_upload_delete(core_store(c), file, &e) < 0) {
 		log_warn("upload could not be removed", "file=%s error=%s", file, e.msg);
-	else
-		(void)unlinkat(builds_of(c)->uploads, file, 0);
+		return false;
+	}
+	(void)unlinkat(builds_of(c)->uploads, file, 0);
+	return true;
 }
 
 /* ---- room: the oldest of a tenant go */
@@ -93,8 +110,85 @@ bool build_upload_delete_one(struct core *c, const char *tenant)
 
 	if (store_build_upload_each(core_store(c), on_oldest, &v, &e) < 0 || v.file[0] == '\0')
 		return false;
-	remove_one(c, v.file);
+	return remove_one(c, v.file);
+}
+
+struct removal {
+	unsigned n;
+	char files[REMOVED_PIECE][STORE_ID_MAX];
+};
+
+static int on_removed(const struct store_build_upload *row, void *cookie)
+{
+	struct removal *v = cookie;
+
+	memcpy(v->files[v->n++], row->file, sizeof(v->files[0]));
+	return v->n == REMOVED_PIECE;
+}
+
+bool build_upload_delete_of(struct core *c, const char *tenant, const char *template_id,
+			    bool *ret_more)
+{
+	struct removal v = { 0 };
+	struct err e;
+
+	*ret_more = false;
+	if (store_build_upload_of(core_store(c), tenant, template_id, on_removed, &v, &e) < 0)
+		return false;
+	for (unsigned i = 0; i < v.n; i++)
+		if (!remove_one(c, v.files[i]))
+			return false;
+	*ret_more = v.n == REMOVED_PIECE;
 	return true;
+}
+
+/* ---- who uploads: counted, so that no turn looks at all uploads for each of them */
+
+static struct uploader *find_uploader(struct builds *b, const char *tenant)
+{
+	struct uploader *by = b->uploaders;
+
+	while (by != NULL && strcmp(by->tenant, tenant) != 0)
+		by = by->next;
+	if (by != NULL)
+		return by;
+	by = calloc(1, sizeof(*by));
+	assert(by != NULL);
+	(void)snprintf(by->tenant, sizeof(by->tenant), "%s", tenant);
+	LIST_PUSH(&b->uploaders, by);
+	return by;
+}
+
+static void release_uploader(struct uploader *by)
+{
+	if (by->n > 0)
+		return;
+	LIST_REMOVE(by);
+	free(by);
+}
+
+static void set_state(struct build_upload *u, enum upload_state state)
+{
+	struct builds *b = builds_of(u->core);
+	bool before = u->state == WRITTEN, now = state == WRITTEN;
+
+	u->state = state;
+	b->written = b->written + now - before;
+	u->by->written = u->by->written + now - before;
+}
+
+/* Out of the list and the counts. */
+static void leave(struct build_upload *u)
+{
+	struct uploader *by = u->by;
+
+	if (by == NULL)
+		return;
+	LIST_REMOVE(u);
+	u->by = NULL;
+	by->n--;
+	by->bytes -= u->row.bytes;
+	release_uploader(by);
 }
 
 /* ---- receiving */
@@ -117,7 +211,7 @@ static void finish(struct build_upload *u, const struct err *e)
  * answer. */
 static void fail(struct build_upload *u, const struct err *e)
 {
-	u->state = FAILED;
+	set_state(u, FAILED);
 	finish(u, e);
 }
 
@@ -157,8 +251,8 @@ static void on_spooled(struct spool *s, const struct err *e)
 		fail(u, e);
 		return;
 	}
-	u->state = KEPT;
-	LIST_REMOVE(u);
+	set_state(u, KEPT);
+	leave(u);
 	make_room(u->core, u->row.tenant);
 	finish(u, NULL);
 }
@@ -172,27 +266,18 @@ static void on_spool_room(struct spool *s)
 
 static void start(struct build_upload *u)
 {
-	const struct spool_spec spec = { .bytes_max = core_config(u->core)->upload_max,
+	const struct spool_spec spec = { .tenant = u->row.tenant,
+					 .bytes_max = core_config(u->core)->upload_max,
 					 .reserve_percent =
 						 (uint32_t)core_layers(u->core)->reserve_percent,
 					 .file = u->fd };
 	struct err e;
 
-	u->state = WRITTEN;
+	set_state(u, WRITTEN);
 	if (spool_start(&u->spool, core_storage(u->core), &spec, &e) < 0)
 		fail(u, &e);
 	else
 		u->on_room(u->arg);
-}
-
-/* How many are written now; tenant NULL: of all tenants. */
-static unsigned count_written(const struct builds *b, const char *tenant)
-{
-	unsigned n = 0;
-
-	for (const struct build_upload *u = b->receiving; u != NULL; u = u->next)
-		n += u->state == WRITTEN && (tenant == NULL || strcmp(u->row.tenant, tenant) == 0);
-	return n;
 }
 
 /* Begins the oldest that may be written now. */
@@ -201,10 +286,10 @@ static void on_admit(struct loop_task *t)
 	struct builds *b = t->arg;
 	struct build_upload *found = NULL;
 
-	if (count_written(b, NULL) >= WRITTEN_MAX)
+	if (b->written >= WRITTEN_MAX)
 		return;
 	for (struct build_upload *u = b->receiving; u != NULL; u = u->next)
-		if (u->state == WAITS && count_written(b, u->row.tenant) < WRITTEN_TENANT_MAX)
+		if (u->state == WAITS && u->by->written < WRITTEN_TENANT_MAX)
 			found = u;
 	if (found == NULL)
 		return;
@@ -218,9 +303,18 @@ struct build_upload *build_upload_begin(struct core *c, const struct store_build
 {
 	struct builds *b = builds_of(c);
 	struct build_upload *u;
+	struct uploader *by;
 
 	if (layers_check_reserve(core_layers(c), RESERVE_LEAST, e) < 0)
 		return NULL;
+	by = find_uploader(b, name->tenant);
+	if (by->n >= UPLOADS_AT_ONCE_MAX) {
+		(void)err_set_reason(e, REASON_QUOTA_BUILDS,
+				     "%u archives of this tenant are being uploaded, the most "
+				     "there can be at a time",
+				     by->n);
+		return NULL;
+	}
 	u = calloc(1, sizeof(*u));
 	assert(u != NULL);
 	u->core = c;
@@ -239,9 +333,12 @@ struct build_upload *build_upload_begin(struct core *c, const struct store_build
 	if (u->fd < 0) {
 		IGNORED(err_sys(e, "upload"), "reported by NULL");
 		free(u);
+		release_uploader(by);
 		return NULL;
 	}
 	LIST_PUSH(&b->receiving, u);
+	u->by = by;
+	by->n++;
 	completion_begin(w, core_loop(c), &u->when_done);
 	loop_defer(core_loop(c), &b->admit);
 	return u;
@@ -255,22 +352,11 @@ static uint64_t bound(const struct core *c)
 	return g->tenant_uploads_max > g->upload_max ? g->tenant_uploads_max : g->upload_max;
 }
 
-/* Bytes that the tenant is uploading: they are on the disk, and not yet in any row. */
-static uint64_t in_flight(const struct core *c, const char *tenant)
-{
-	uint64_t sum = 0;
-
-	for (const struct build_upload *u = builds_of(c)->receiving; u != NULL; u = u->next)
-		if (strcmp(u->row.tenant, tenant) == 0)
-			sum += u->row.bytes;
-	return sum;
-}
-
 static int check(const struct build_upload *u, size_t len, struct err *e)
 {
 	if (u->row.bytes + len > core_config(u->core)->upload_max)
 		return err_set(e, ERR_LIMIT, "the archive is larger than upload_max");
-	if (in_flight(u->core, u->row.tenant) + len > bound(u->core))
+	if (u->by->bytes + len > bound(u->core)) /* not yet in any row */
 		return err_set_reason(e, REASON_QUOTA_BUILDS,
 				      "the archives that this tenant uploads at a time are larger "
 				      "than tenant_uploads_max");
@@ -284,13 +370,14 @@ size_t build_upload_put(struct build_upload *u, const uint8_t *data, size_t len)
 	if (u->state != WRITTEN)
 		return u->state == WAITS ? 0 : len;
 	if (check(u, len, &u->why) < 0) {
-		u->state = FAILED;
+		set_state(u, FAILED);
 		spool_cancel(&u->spool);
 		loop_defer(core_loop(u->core), &u->refused);
 		return len;
 	}
 	n = spool_put(&u->spool, data, len);
 	u->row.bytes += n;
+	u->by->bytes += n;
 	return n;
 }
 
@@ -307,7 +394,8 @@ void build_upload_drop(struct build_upload *u)
 	spool_cancel(&u->spool);
 	fd_close(u->fd);
 	if (u->state != KEPT) {
-		LIST_REMOVE(u);
+		set_state(u, FAILED);
+		leave(u);
 		(void)unlinkat(builds_of(u->core)->uploads, u->row.file, 0);
 		loop_defer(core_loop(u->core), &builds_of(u->core)->admit);
 	}

@@ -8,3 +8,6 @@ int build_upload_setup(struct core *c, struct err *e) MUST_USE;
 /* Opens an archive for reading. ERR_NOT_FOUND: it was not uploaded. */
 int build_upload_open(struct core *c, const char *tenant, const char *template_id, const char *hash,
 		      struct store_build_upload *ret, struct err *e) MUST_USE;
+/* Deletes some of a template's. False: the store refuses. */
+bool build_upload_delete_of(struct core *c, const char *tenant, const char *template_id,
+			    bool *ret_more);

@@ -16,6 +16,7 @@
 #include "tenant.h"
 
 #define LEAST_BYTES (1U << 20)
+#define PLACES_MAX (OCI_LAYERS_MAX + 2) /* each layer, the folded one, and the arranged one */
 
 struct image_made_layer {
 	struct store_layer row;	      /* id and digest; the rest of new ones only */
@@ -37,9 +38,9 @@ static void release(struct image_make *m, bool kept)
 	struct layers *l = core_layers(m->core);
 
 	storage_link_cancel(core_storage(m->core), &m->job);
-	for (unsigned i = 0; i < m->nlayers; i++)
-		layers_settle(l, &m->layers[i].writing, kept);
-	layers_settle(l, &m->layers[m->nlayers].writing, false); /* under way */
+	/* One that is under way is at nlayers; when all places are used, there is none. */
+	for (unsigned i = 0; i < PLACES_MAX; i++)
+		layers_settle(l, &m->layers[i].writing, kept && i < m->nlayers);
 	free(m->layers);
 	m->layers = NULL;
 	m->nlayers = 0;
@@ -91,6 +92,7 @@ static bool find(struct image_make *m, const char *digest, struct store_layer *r
 /* The place of the layer that is next; it may be admitted already. */
 static struct image_made_layer *top(struct image_make *m)
 {
+	assert(m->nlayers < PLACES_MAX);
 	return &m->layers[m->nlayers];
 }
 
@@ -110,6 +112,17 @@ static uint64_t guess(const struct image_make *m)
 	return LEAST_BYTES + (size < IMAGE_BYTES_MAX / 4 ? size * 4 : IMAGE_BYTES_MAX);
 }
 
+/* What other pulls of the tenant write just now: no row has it yet. */
+static uint64_t paid_by_others(const struct image_make *m, const char *tenant)
+{
+	uint64_t sum = layers_paid(core_layers(m->core), tenant);
+
+	for (unsigned i = 0; i < m->nlayers; i++)
+		if (m->layers[i].writing.link != NULL)
+			sum -= m->layers[i].writing.paid;
+	return sum;
+}
+
 /* Layers that are shared belong to no tenant. They count for each whose templates use them, when it
  * pulls another: each of them can have a registry, and would fill the disk. The operator may. */
 static int check_shared(const struct image_make *m, uint64_t max, uint64_t *left, struct err *e)
@@ -122,7 +135,9 @@ static int check_shared(const struct image_make *m, uint64_t max, uint64_t *left
 	if (store_layer_shared(core_store(m->core), tenant, &shared, e) < 0 ||
 	    layers_used(core_layers(m->core), tenant, &own, &n, e) < 0)
 		return -1;
-	used = shared + own + m->bytes;
+	used = shared + own + m->bytes + paid_by_others(m, tenant);
+	if (used + LEAST_BYTES > max)
+		used -= layers_give_up(core_layers(m->core), tenant, used + LEAST_BYTES - max);
 	if (used + LEAST_BYTES > max)
 		return err_set_reason(e, REASON_QUOTA_STORED,
 				      "a tenant may store %llu bytes (tenant_max_stored): %llu are "
@@ -130,6 +145,8 @@ static int check_shared(const struct image_make *m, uint64_t max, uint64_t *left
 				      (unsigned long long)max, (unsigned long long)used);
 	if (max - used < *left)
 		*left = max - used;
+	/* Other pulls at the same time have a part of it, too. */
+	*left = *left / 2 > guess(m) ? *left / 2 : guess(m) < *left ? guess(m) : *left;
 	return 0;
 }
 
@@ -137,7 +154,7 @@ static int check_shared(const struct image_make *m, uint64_t max, uint64_t *left
 static int admit(struct image_make *m, uint64_t *ret_max, struct err *e)
 {
 	struct layers *l = core_layers(m->core);
-	uint64_t left = IMAGE_BYTES_MAX > m->bytes ? IMAGE_BYTES_MAX - m->bytes : 0, used, n;
+	uint64_t left = IMAGE_BYTES_MAX > m->bytes ? IMAGE_BYTES_MAX - m->bytes : 0, may_take;
 	struct quota_limits limits;
 
 	if (left < LEAST_BYTES || m->entries >= IMAGE_ENTRIES_MAX)
@@ -148,12 +165,17 @@ static int admit(struct image_make *m, uint64_t *ret_max, struct err *e)
 		return -1;
 	if (m->public_layers)
 		limits.stored = 0; /* that was all */
-	if (layers_used(l, scope_of(m), &used, &n, e) < 0 ||
-	    layers_admit(l, &top(m)->writing, scope_of(m), limits.stored, LEAST_BYTES, guess(m),
+	may_take = left;
+	if (layers_admit(l, &top(m)->writing, scope_of(m), limits.stored, LEAST_BYTES, guess(m),
 			 e) < 0)
 		return -1;
-	if (limits.stored > 0 && limits.stored - used < left)
-		left = limits.stored - used;
+	if (m->public_layers) {
+		(void)snprintf(top(m)->writing.payer, sizeof(top(m)->writing.payer), "%s",
+			       tenant_row(m->tenant)->id);
+		top(m)->writing.paid = may_take;
+	}
+	if (top(m)->writing.quota_left < left)
+		left = top(m)->writing.quota_left;
 	*ret_max = layers_room(l) < left ? layers_room(l) : left;
 	return 0;
 }
@@ -174,6 +196,7 @@ static void take_written(struct image_make *m, const char *digest)
 	(void)snprintf(l->row.digest, sizeof(l->row.digest), "%s", digest);
 	l->is_new = true;
 	l->writing.bytes = r->bytes;
+	l->writing.paid = r->bytes;
 	m->nlayers++;
 	m->bytes += r->bytes;
 	m->entries += r->entries;
@@ -206,7 +229,9 @@ static int unpack(struct image_make *m, struct err *e)
 {
 	struct storage_unpack r = { .format = m->rootfs ? STORAGE_ROOTFS : STORAGE_OCI_LAYER,
 				    .flags = m->rootfs ? 0 : STORAGE_CHECK_SHA256,
-				    .nlower = m->nlayers };
+				    .nlower = m->nlayers,
+				    .reserve_percent =
+					    (uint32_t)core_layers(m->core)->reserve_percent };
 	struct image_layer_source source = { .fd = -1 };
 
 	if (admit(m, &r.bytes_max, e) < 0)
@@ -220,10 +245,13 @@ static int unpack(struct image_make *m, struct err *e)
 		(void)snprintf(r.lower[i], sizeof(r.lower[i]), "%s", m->layers[i].row.id);
 	if (m->open_layer(m, m->next, &source, e) < 0)
 		return -1;
+	if (source.from_registry)
+		r.flags |= STORAGE_FROM_REGISTRY;
 	r.from = source.from;
 	r.length = source.length;
 	m->job.done.on_done = on_unpacked;
 	m->job.done.arg = m;
+	m->job.tenant = tenant_row(m->tenant)->id;
 	storage_link_unpack(core_storage(m->core), &m->job, &r, source.fd);
 	return 0;
 }
@@ -327,6 +355,7 @@ static void arrange(struct image_make *m)
 		(void)snprintf(lower[i], sizeof(lower[i]), "%s", m->layers[m->first + i].row.id);
 	m->job.done.on_done = on_arranged;
 	m->job.done.arg = m;
+	m->job.tenant = tenant_row(m->tenant)->id;
 	storage_link_arrange(core_storage(m->core), &m->job, top(m)->writing.id,
 			     (const char(*)[STORAGE_ID_MAX])lower, n);
 	free(lower);
@@ -382,6 +411,7 @@ static void fold(struct image_make *m)
 		(void)snprintf(from[i], sizeof(from[i]), "%s", m->layers[i].row.id);
 	m->job.done.on_done = on_folded;
 	m->job.done.arg = m;
+	m->job.tenant = tenant_row(m->tenant)->id;
 	storage_link_fold(core_storage(m->core), &m->job, top(m)->writing.id,
 			  (const char(*)[STORAGE_ID_MAX])from, m->nlayers, STORAGE_FOLD_BOTTOM);
 	free(from);
@@ -438,7 +468,7 @@ static bool find_folded(struct image_make *m)
 
 void image_make_start(struct image_make *m)
 {
-	m->layers = calloc(OCI_LAYERS_MAX + 2, sizeof(*m->layers));
+	m->layers = calloc(PLACES_MAX, sizeof(*m->layers));
 	assert(m->layers != NULL);
 	m->running = true;
 	m->is_ready = false;

@@ -30,6 +30,7 @@ struct image_made_layer;
 struct image_layer_source {
 	int fd;
 	uint64_t from, length;
+	bool from_registry; /* it comes as slowly as a registry sends it */
 };
 
 struct image_make {

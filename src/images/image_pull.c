@@ -138,6 +138,7 @@ static int open_layer(struct image_make *m, unsigned i, struct image_layer_sourc
 		return -1;
 	m->pending++;
 	ret->fd = TAKE_FD(from);
+	ret->from_registry = true;
 	return 0;
 }
 

@@ -54,10 +54,11 @@ static int check_count(const struct tenant *t, struct err *e)
 		all++;
 		own += i->tenant == t;
 	}
-	if (all >= IMPORT_MAX || own >= IMPORT_TENANT_MAX)
+	/* A few tenants that send slowly do not keep out one that has none under way. */
+	if (own >= IMPORT_TENANT_MAX || (all >= IMPORT_MAX && own > 0))
 		return err_set_reason(e, REASON_QUOTA_TEMPLATES,
 				      "%u templates are being imported already",
-				      all >= IMPORT_MAX ? all : own);
+				      own >= IMPORT_TENANT_MAX ? own : all);
 	return 0;
 }
 
@@ -105,7 +106,8 @@ static int open_files(struct import *i, struct err *e)
 	i->spool.on_room = on_spool_room;
 	i->spool.on_end = on_spooled;
 	return spool_start(&i->spool, core_storage(i->core),
-			   &(struct spool_spec){ .bytes_max = IMPORT_BYTES_MAX,
+			   &(struct spool_spec){ .tenant = tenant_row(i->tenant)->id,
+						 .bytes_max = IMPORT_BYTES_MAX,
 						 .reserve_percent = (uint32_t)l->reserve_percent,
 						 .file = -1 },
 			   e);
@@ -310,7 +312,9 @@ static void survey(struct import *i)
 		return;
 	}
 	i->survey.done = (struct completion){ .on_done = on_surveyed, .arg = i };
-	storage_link_survey(core_storage(i->core), &i->survey, IMPORT_BYTES_MAX, fds[0], fds[1],
+	i->survey.tenant = tenant_row(i->tenant)->id;
+	storage_link_survey(core_storage(i->core), &i->survey, IMPORT_BYTES_MAX,
+			    (uint32_t)core_layers(i->core)->reserve_percent, fds[0], fds[1],
 			    fds[2]);
 }
 

@@ -10,7 +10,7 @@
 #include "image_make.h"
 
 #define IMPORT_BYTES_MAX ((uint64_t)20 << 30) /* of an archive, with and without compression */
-#define IMPORT_MAX 8			      /* at a time, of all tenants */
+#define IMPORT_MAX 8 /* at a time, of all tenants; one of a tenant in any case */
 #define IMPORT_TENANT_MAX 2
 
 struct import;

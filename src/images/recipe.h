@@ -13,6 +13,10 @@
 #define RECIPE_HASH_MAX 65
 #define RECIPE_TEXT_MAX ((size_t)64 * 1024) /* of an argument or command */
 #define RECIPE_ENV_MAX ((size_t)256 * 1024) /* of the environment */
+/* Each reference looks through all variables: their product is the time that ENV takes in a turn.
+ */
+#define RECIPE_VARIABLES_MAX 2048 /* of the environment */
+#define RECIPE_REFERENCES_MAX 256 /* to variables, in a value of ENV */
 #define RECIPE_USER_MAX 64
 #define RECIPE_PATH_MAX 4096
 
@@ -55,17 +59,19 @@ struct recipe_state {
 	char user[RECIPE_USER_MAX];
 	char workdir[RECIPE_PATH_MAX]; /* "": none, the user's home */
 	struct buf env;		       /* NAME=value, each with its NUL */
+	unsigned variables;	       /* in env */
 };
 
 void recipe_state_init(struct recipe_state *s);
 void recipe_state_release(struct recipe_state *s);
-/* Sets all of it; REASON_TOO_LARGE if it does not fit. */
+/* Sets all of it; ERR_LIMIT, REASON_TOO_LARGE if it does not fit. */
 int recipe_state_set(struct recipe_state *s, const char *user, const char *workdir, const void *env,
 		     size_t env_len, struct err *e) MUST_USE;
 /* The value of a variable; NULL: not set. */
 const char *recipe_state_env(const struct recipe_state *s, const char *name, size_t len);
 /* Sets a variable. The value is expanded once, like a word in double quotes: $NAME, ${NAME} and
- * ${NAME:-text}; a backslash before $, ", ` and itself; nothing is executed. */
+ * ${NAME:-text}; a backslash before $, ", ` and itself; nothing is executed. ERR_LIMIT: more than
+ * RECIPE_VARIABLES_MAX or RECIPE_REFERENCES_MAX. */
 int recipe_state_set_env(struct recipe_state *s, const char *name, const char *value,
 			 struct err *e) MUST_USE;
 /* Path made absolute by the working directory (or base, if there is none), as text: without ".",

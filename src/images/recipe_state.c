@@ -16,14 +16,35 @@ void recipe_state_release(struct recipe_state *s)
 	buf_release(&s->env);
 }
 
+static int check_variables(unsigned n, struct err *e)
+{
+	if (n <= RECIPE_VARIABLES_MAX)
+		return 0;
+	return err_set(e, ERR_LIMIT,
+		       "the environment has more than %d variables: remove some in the base",
+		       RECIPE_VARIABLES_MAX);
+}
+
+static unsigned count(const char *env, size_t len)
+{
+	unsigned n = 0;
+
+	for (size_t at = 0; at < len; at += strlen(env + at) + 1)
+		n++;
+	return n;
+}
+
 int recipe_state_set(struct recipe_state *s, const char *user, const char *workdir, const void *env,
 		     size_t env_len, struct err *e)
 {
 	if (strlen(user) >= sizeof(s->user) || strlen(workdir) >= sizeof(s->workdir))
 		return err_set(e, ERR_LIMIT, "user or working directory is too long");
+	if (check_variables(count(env, env_len), e) < 0)
+		return -1;
 	memcpy(s->user, user, strlen(user) + 1);
 	memcpy(s->workdir, workdir, strlen(workdir) + 1);
 	buf_clear(&s->env);
+	s->variables = count(env, env_len);
 	return buf_add(&s->env, env, env_len, e);
 }
 
@@ -83,8 +104,10 @@ static size_t expand_one(const struct recipe_state *s, const char *text, struct 
 	return (size_t)(end - text) + 1;
 }
 
-static void expand(const struct recipe_state *s, const char *text, struct buf *to)
+static int expand(const struct recipe_state *s, const char *text, struct buf *to, struct err *e)
 {
+	unsigned references = 0;
+
 	while (*text != '\0') {
 		size_t taken = 0;
 
@@ -93,12 +116,16 @@ static void expand(const struct recipe_state *s, const char *text, struct buf *t
 			text += 2;
 			continue;
 		}
+		if (*text == '$' && ++references > RECIPE_REFERENCES_MAX)
+			return err_set(e, ERR_LIMIT, "more than %d references to variables",
+				       RECIPE_REFERENCES_MAX);
 		if (*text == '$')
 			taken = expand_one(s, text + 1, to);
 		if (taken == 0)
 			buf_put(to, text, 1);
 		text += taken + 1;
 	}
+	return 0;
 }
 
 static void remove_env(struct recipe_state *s, const char *name)
@@ -110,6 +137,7 @@ static void remove_env(struct recipe_state *s, const char *name)
 	n = strlen((const char *)s->env.data + at) + 1;
 	memmove(s->env.data + at, s->env.data + at + n, s->env.len - at - n);
 	s->env.len -= n;
+	s->variables--;
 }
 
 int recipe_state_set_env(struct recipe_state *s, const char *name, const char *value, struct err *e)
@@ -118,13 +146,17 @@ int recipe_state_set_env(struct recipe_state *s, const char *name, const char *v
 	int rc;
 
 	buf_printf(&made, "%s=", name);
-	expand(s, value, &made);
+	rc = expand(s, value, &made, e);
 	buf_put(&made, "", 1);
-	rc = buf_check(&made, e);
+	if (rc == 0)
+		rc = buf_check(&made, e);
 	if (rc == 0) {
 		remove_env(s, name);
-		rc = buf_add(&s->env, made.data, made.len, e);
+		rc = check_variables(s->variables + 1, e);
 	}
+	if (rc == 0)
+		rc = buf_add(&s->env, made.data, made.len, e);
+	s->variables += rc == 0;
 	buf_release(&made);
 	return rc < 0 ? err_wrap(e, "ENV %.60s", name) : 0;
 }

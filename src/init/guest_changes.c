@@ -91,17 +91,25 @@ static void on_start(const char *name, pid_t pid)
 		(void)kill(pid, SIGKILL);
 }
 
+bool guest_changes_stop_programs(void)
+{
+	bool some = false;
+
+	for (unsigned i = 0; i < READERS_MAX; i++)
+		some = some || readers[i] != 0;
+	return some;
+}
+
 static void on_exit_of(pid_t pid)
 {
-	bool found = false, left = false;
+	bool found = false;
 	struct err e;
 
 	for (unsigned i = 0; i < READERS_MAX; i++) {
 		found = found || readers[i] == pid;
 		readers[i] = readers[i] == pid ? 0 : readers[i];
-		left = left || readers[i] != 0;
 	}
-	if (found && !left)
+	if (found && !guest_changes_stop_programs())
 		IGNORED(guest_limits_freeze(false, &e), "the file is there, and takes a number");
 }
 

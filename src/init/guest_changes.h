@@ -11,3 +11,6 @@
 
 /* Run as root, with the descriptors of PID 1 still open. */
 extern const struct spawn_guest guest_changes;
+
+/* In PID 1: do programs stand still for one of these? */
+bool guest_changes_stop_programs(void);

@@ -200,6 +200,17 @@ static void ask(struct mux *m, struct query *q, struct msghdr *got)
 		free_query(q);
 }
 
+/* A copy that packet rules made of a refused datagram (tools/gen-egress-rules): it has no source
+ * address. Those of a guest are not recorded. */
+static bool is_copy(const struct sockaddr_storage *from)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)from;
+	static const uint8_t no_v4[16] = { [10] = 0xff, [11] = 0xff };
+
+	return from->ss_family == AF_INET6 && (IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) ||
+					       memcmp(&v6->sin6_addr, &no_v4, sizeof(no_v4)) == 0);
+}
+
 /* False: no datagram is queued. */
 static bool take_one(struct mux *m, int fd)
 {
@@ -218,6 +229,8 @@ static bool take_one(struct mux *m, int fd)
 
 	if (n < 0)
 		return false;
+	if (is_copy(&client))
+		return true;
 	if (n == 0 || (got.msg_flags & MSG_TRUNC) != 0 || got.msg_namelen == 0)
 		return true;
 	if (nqueries >= GUEST_DNS_MAX) {

@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 
 #include "io.h"
+#include "pty_pump.h"
 #include "restrict.h"
 
 #define PIDS_MAX "/sys/fs/cgroup/pids/pids.max"
@@ -31,6 +32,7 @@ static struct {
 void guest_gvisor_init(int argc, char **argv)
 {
 	guest_gvisor_is_used = true;
+	pty_pump_always_signals = true;
 	if (argc < 2)
 		return;
 	locked.wanted = true;

@@ -171,10 +171,14 @@ int guest_limits_set(const struct guest_hello *h)
 
 /* ---- programs that stand still */
 
+static bool held; /* in PID 1 */
+
 int guest_limits_freeze(bool on, struct err *e)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
 
+	if (!on && held)
+		return 0; /* guest_limits_let_go() does */
 	if (io_write_file(cell, "cgroup.freeze", on ? "1" : "0", e) < 0)
 		return -1;
 	for (unsigned ms = 0; on && read_counter(cell, "cgroup.events", "frozen ") == 0; ms++) {
@@ -183,6 +187,31 @@ int guest_limits_freeze(bool on, struct err *e)
 		(void)nanosleep(&pause, NULL);
 	}
 	return 0;
+}
+
+int guest_limits_hold(struct err *e)
+{
+	struct err ignored;
+
+	if (cell < 0)
+		return 0;
+	if (guest_limits_freeze(true, e) == 0) {
+		held = true;
+		return 0;
+	}
+	IGNORED(guest_limits_freeze(false, &ignored), "the file is there, and takes a number");
+	return -1;
+}
+
+void guest_limits_let_go(bool others)
+{
+	struct err e;
+
+	if (!held)
+		return;
+	held = false;
+	if (!others)
+		IGNORED(guest_limits_freeze(false, &e), "the file is there, and takes a number");
 }
 
 bool guest_limits_are_unused(void)

@@ -17,5 +17,11 @@ int guest_limits_set(const struct guest_hello *h);
  * the guest are not stopped. */
 int guest_limits_freeze(bool on, struct err *e) MUST_USE;
 
+/* The same for the time in which the memory of the guest is copied, by PID 1: nothing else lets
+ * programs go on until guest_limits_let_go(). others: programs have to stand still for another
+ * reason, too. Both do nothing without guest_limits_init(). */
+int guest_limits_hold(struct err *e) MUST_USE;
+void guest_limits_let_go(bool others);
+
 /* No program is there, nor any process that one has left. */
 bool guest_limits_are_unused(void);

@@ -15,6 +15,11 @@
  * dropped as it comes: it has no content, and an emulated processor takes long to map memory for
  * it.
  *
+ * Programs stand still from before QUIESCED until GO_ON or HELLO has been handled: the memory is
+ * copied in between, and no program of a copy, nor of the guest itself, runs with a generator of
+ * random numbers, a clock or names that another copy has, too. If they cannot be stopped, QUIESCED
+ * follows when the shim has given up.
+ *
  * QUIESCED is put behind everything else, and nothing comes behind it: so when the shim has it, the
  * shim has all, and the connection is between two frames in both directions. */
 #include "guest_link.h"
@@ -26,8 +31,10 @@
 #include <sys/stat.h>
 
 #include "clock.h"
+#include "guest_changes.h"
 #include "guest_dns.h"
 #include "guest_egress.h"
+#include "guest_limits.h"
 #include "guest_owner.h"
 #include "guest_stream.h"
 #include "io.h"
@@ -45,6 +52,7 @@ static bool is_port; /* of a virtual machine */
 static bool away;    /* the host's end of the port is not connected */
 static bool silent;  /* nothing may be sent */
 static bool stalled; /* there was no room for a message */
+static bool quiesced_owed;
 static guest_apply apply_hello;
 static uint64_t generation;
 static struct guest_ready ready;
@@ -278,8 +286,23 @@ static void compact(void)
 
 static void on_quiesce(void)
 {
+	struct err e;
+
+	quiesced_owed = guest_limits_hold(&e) < 0;
+	if (quiesced_owed)
+		return;
 	put_message(GUEST_QUIESCED, NULL, 0);
 	silent = true;
+}
+
+/* GO_ON, or HELLO that was applied. */
+static void go_on(void)
+{
+	if (quiesced_owed) /* too late to be used: the shim counts them */
+		put_message(GUEST_QUIESCED, NULL, 0);
+	quiesced_owed = false;
+	guest_limits_let_go(guest_changes_stop_programs());
+	silent = generation == 0;
 }
 
 /* Messages that concern the connection alone. False: it is for the caller. */
@@ -296,7 +319,7 @@ static bool on_own_message(const struct frame *f)
 	if (f->type == GUEST_QUIESCE)
 		on_quiesce();
 	else if (f->type == GUEST_GO_ON)
-		silent = generation == 0;
+		go_on();
 	else if (!silent)
 		put_message(GUEST_PONG, NULL, 0);
 	return true;
@@ -452,7 +475,7 @@ bool guest_link_on_hello(const struct frame *f)
 	if ((h.flags & GUEST_EGRESS) != 0 && guest_egress_open() != 0)
 		ready.refused |= GUEST_NO_EGRESS;
 	ready.sys = ready.refused == 0 ? 0 : sys;
-	silent = false;
+	go_on();
 	if (!is_new)
 		(void)send_ready(); /* there is room: see next() */
 	return is_new;

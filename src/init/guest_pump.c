@@ -83,7 +83,7 @@ static void free_queue(struct guest_pump *p)
 static void sweep(void)
 {
 	for (struct guest_pump *p = pumps, *next; p != NULL; p = next) {
-		next = p->next;
+		next = p->next; /* alone: on_end() opens no pump and ends none */
 		if (!p->dead)
 			continue;
 		LIST_REMOVE_FROM(&pumps_end, p);

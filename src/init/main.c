@@ -83,9 +83,6 @@
 #include "programs.h"
 #include "event_out.h"
 
-/* How often the disk is sampled while a program runs: one that is not held, or held ones only. */
-#define SAMPLE_MS 100
-#define SAMPLE_HELD_MS 1000
 #define RETRY_MS 50
 #define VERSION_LINE "cordon-init " CORDON_VERSION "\n"
 #define LAST_READS_MAX 16 /* reads from a connection that is being replaced */
@@ -93,8 +90,7 @@
 static bool connected = true;
 static bool killing_all;
 static int signal_fd;
-static uint64_t next_sample_ns; /* 0: no program runs */
-static int tree_wait_ms = -1;	/* until the next pass over trees that are being killed; -1: none */
+static int tree_wait_ms = -1; /* until the next pass over trees that are being killed; -1: none */
 
 /* Reaps all children that have exited. True if no child is left. */
 static bool reap(void)
@@ -395,21 +391,6 @@ static void check_lease(uint64_t now_ns)
 		_exit(0);
 }
 
-static void sample_disk(uint64_t now_ns)
-{
-	bool any_unheld;
-
-	if (programs_running(&any_unheld) == 0) {
-		next_sample_ns = 0;
-		return;
-	}
-	if (next_sample_ns != 0 && next_sample_ns > now_ns)
-		return;
-	if (next_sample_ns != 0)
-		disk_usage_sample();
-	next_sample_ns = now_ns + (any_unheld ? SAMPLE_MS : SAMPLE_HELD_MS) * CLOCK_MS;
-}
-
 static uint64_t sooner(uint64_t a, uint64_t b)
 {
 	return a == 0 || (b != 0 && b < a) ? b : a;
@@ -418,7 +399,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 /* How long poll(2) may sleep. */
 static int sleep_ms(uint64_t now_ns)
 {
-	uint64_t end = sooner(next_sample_ns, sooner(nearest_deadline(), lease_end_ns())), ms;
+	uint64_t end = sooner(disk_usage_wake_ns(), sooner(nearest_deadline(), lease_end_ns())), ms;
 
 	if (guest_link_is_used())
 		end = sooner(end, guest_link_wake_ns(now_ns));
@@ -512,7 +493,7 @@ static void turn(void)
 	struct signalfd_siginfo info;
 	uint64_t now = clock_now_ns();
 
-	sample_disk(now);
+	disk_usage_turn(programs_running() > 0, now);
 	if (poll_all(collect_poll_fds(now), sleep_ms(now)) < 0)
 		return;
 	now = clock_now_ns(); /* before the channel is read: see check_deadlines() */

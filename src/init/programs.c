@@ -60,6 +60,7 @@ bool programs_start(const struct agent_spawn *request, struct agent_event *ret_f
 		ret_failed->sys = fail.sys;
 		return false;
 	}
+	disk_usage_begin();
 	*p = (struct program){ .used = true,
 			       .held = (request->flags & AGENT_HOLD) != 0,
 			       .tty = (request->flags & AGENT_TTY) != 0,
@@ -139,6 +140,11 @@ static void own_usage(const struct program *p, struct agent_event *v, const stru
 		    (uint64_t)(u->ru_utime.tv_usec + u->ru_stime.tv_usec);
 	v->maxrss_bytes = (uint64_t)u->ru_maxrss * 1024;
 	disk_usage_sample();
+	v->disk_full = disk_usage_total.filled - p->disk_before.filled;
+	v->inodes_full = disk_usage_total.inodes_filled - p->disk_before.inodes_filled;
+	if (v->exit_code == 0 && v->signal == 0)
+		return; /* it ended well on a disk that was full before, as one that frees it does
+			 */
 	v->disk_full = disk_usage_total.full - p->disk_before.full;
 	v->inodes_full = disk_usage_total.inodes_full - p->disk_before.inodes_full;
 }
@@ -146,7 +152,7 @@ static void own_usage(const struct program *p, struct agent_event *v, const stru
 void programs_on_exit(pid_t pid, int status, const struct rusage *u)
 {
 	struct program *p = NULL;
-	bool any_unheld;
+	bool more;
 
 	spawn_shared_end(pid);
 	if (spawn_guest != NULL)
@@ -173,20 +179,19 @@ void programs_on_exit(pid_t pid, int status, const struct rusage *u)
 		own_usage(p, &p->end, u);
 	else
 		programs_usage(&p->end);
-	if (programs_limits_hit != NULL && status != 0)
-		p->end.flags = programs_limits_hit(programs_running(&any_unheld) > 0);
+	/* One that ends well does not take from others what may have ended them. */
+	more = programs_running() > 0;
+	if (programs_limits_hit != NULL && (status != 0 || !more))
+		p->end.flags = programs_limits_hit(more);
 	add_to_send(p, PROGRAM_SEND_EXITED);
 }
 
-unsigned programs_running(bool *ret_any_unheld)
+unsigned programs_running(void)
 {
 	unsigned n = 0;
 
-	*ret_any_unheld = false;
-	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
+	for (struct program *p = NULL; (p = programs_next(p)) != NULL;)
 		n += !p->exited;
-		*ret_any_unheld = *ret_any_unheld || (!p->exited && !p->held);
-	}
 	return n;
 }
 

@@ -64,8 +64,8 @@ void programs_on_started(struct program *p);
 /* A child was reaped, with what it used. Most children belong to no entry. */
 void programs_on_exit(pid_t pid, int status, const struct rusage *u);
 
-/* How many programs run, and whether one of them is not held. */
-unsigned programs_running(bool *ret_any_unheld);
+/* How many programs run. */
+unsigned programs_running(void);
 
 /* Closes what PID 1 holds of a program and frees its entry. The program itself continues to run. */
 void programs_forget(struct program *p);

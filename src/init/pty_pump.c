@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include "io.h"
 
@@ -130,6 +132,58 @@ static void move_output(struct pty_pump *p)
 		io_close_all(&p->output, 1);
 }
 
+/* ---- terminals of gVisor */
+
+bool pty_pump_always_signals;
+
+static const int signal_chars[] = { VINTR, VQUIT, VSUSP };
+
+static bool makes_signal(const struct termios *t, uint8_t byte)
+{
+	for (size_t i = 0; i < COUNT(signal_chars); i++)
+		if (t->c_cc[signal_chars[i]] == byte && byte != _POSIX_VDISABLE)
+			return true;
+	return false;
+}
+
+static void set_signal_chars(int master, const struct termios *from)
+{
+	struct termios now;
+
+	if (tcgetattr(master, &now) < 0)
+		return;
+	for (size_t i = 0; i < COUNT(signal_chars); i++)
+		now.c_cc[signal_chars[i]] =
+			from == NULL ? _POSIX_VDISABLE : from->c_cc[signal_chars[i]];
+	(void)tcsetattr(master, TCSANOW, &now);
+}
+
+/* The terminal is raw, and its kernel makes signals of three characters all the same: while one of
+ * them is written, none has that meaning. */
+static ssize_t write_raw(int master, const uint8_t *bytes, size_t n, const struct termios *t)
+{
+	size_t plain = 0;
+	ssize_t written;
+
+	while (plain < n && !makes_signal(t, bytes[plain]))
+		plain++;
+	if (plain > 0)
+		return write(master, bytes, plain);
+	set_signal_chars(master, NULL);
+	written = write(master, bytes, 1);
+	set_signal_chars(master, t);
+	return written;
+}
+
+static ssize_t write_input(int master, const uint8_t *bytes, size_t n)
+{
+	struct termios t;
+
+	if (pty_pump_always_signals && tcgetattr(master, &t) == 0 && (t.c_lflag & ISIG) == 0)
+		return write_raw(master, bytes, n, &t);
+	return write(master, bytes, n);
+}
+
 static void move_input(struct pty_pump *p)
 {
 	ssize_t n;
@@ -145,7 +199,7 @@ static void move_input(struct pty_pump *p)
 		p->at = 0;
 		p->have = (uint16_t)n;
 	}
-	n = write(p->master, p->bytes + p->at, (size_t)(p->have - p->at));
+	n = write_input(p->master, p->bytes + p->at, (size_t)(p->have - p->at));
 	if (n > 0)
 		p->at = (uint16_t)(p->at + n);
 	else if (!later(n))

@@ -11,6 +11,9 @@
 
 struct pty_pump;
 
+/* The kernel is gVisor's, which sends the signals of VINTR, VQUIT and VSUSP without ISIG, too. */
+extern bool pty_pump_always_signals;
+
 /* Takes the three descriptors, all non-blocking; closes them if out of memory (NULL). */
 struct pty_pump *pty_pump_new(int master, int output, int input);
 

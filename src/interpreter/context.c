@@ -116,6 +116,7 @@ static void accept_all(struct context *c)
 	struct execution *x = c->first;
 
 	while (x != NULL && c->kernel.state == KERNEL_READY) {
+		/* alone: an execution that is accepted or ended is its own client's */
 		struct execution *next = x->next;
 
 		if (x->only_start) {
@@ -138,7 +139,7 @@ static void on_slow(struct kernel *k)
 	struct execution *next;
 
 	for (struct execution *x = c->first; x != NULL && kernel_start_is_slow(k); x = next) {
-		next = x->next;
+		next = x->next; /* alone: as above */
 		if (!x->only_start)
 			accept_one(x);
 	}

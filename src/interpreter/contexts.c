@@ -117,7 +117,7 @@ void contexts_sweep(struct contexts *all)
 	struct context *next;
 
 	for (struct context *c = all->first; c != NULL; c = next) {
-		next = c->next;
+		next = c->next; /* alone: a context is removed by itself */
 		if (c->unwanted)
 			context_remove(c);
 	}

@@ -3,7 +3,7 @@
  *
  * Called by cell_enter.c in the cell's new network namespace, by PID 1 while it has its
  * capabilities there. Sends fixed messages over rtnetlink and nfnetlink: requests for lo and its
- * routes, and one batch of rules that is composed at build time (tools/gen-egress-rules). They
+ * routes, and two batches of rules that are composed at build time (tools/gen-egress-rules). They
  * contain nothing of the keeper's requests.
  *
  * What must not change: the namespace gets no device but lo. The only way out of a cell is the
@@ -21,8 +21,10 @@
 #include "io.h"
 #include "restrict.h"
 
-/* Larger than the largest UDP datagram with its headers, so that nothing is fragmented. */
-#define LO_MTU 65600
+/* The longest packet of IPv6, 65,535 bytes behind a head of 40: no datagram is fragmented. With
+ * more the kernel makes segments of TCP over IPv6 that cannot be sent, and the connection stands
+ * still. */
+#define LO_MTU 65575
 #define LO_INDEX 1 /* the first device of every network namespace */
 
 /* Sends a request, or a batch of rules, and reads the kernel's one answer to it. */
@@ -66,15 +68,16 @@ static int request_one(int sock, uint16_t type, const void *body, size_t len, ui
 
 int netns_egress_socket(void)
 {
-	const struct iovec rules = { (void *)(uintptr_t)egress_rules, sizeof(egress_rules) };
 	OWN_FD netfilter = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
 	OWN_FD egress = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (egress < 0) /* a kernel without IPv6 */
 		egress = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (setsockopt(egress, SOL_IP, IP_TRANSPARENT, &(int){ 1 }, sizeof(int)) < 0 ||
-	    transact(netfilter, &rules, 1) < 0)
+	    transact(netfilter, &egress_rules[0], 1) < 0)
 		return -1;
+	/* Without these datagrams are refused all the same, but not recorded. */
+	(void)transact(netfilter, &egress_rules[1], 1);
 	return TAKE_FD(egress);
 }
 

@@ -18,8 +18,8 @@
  *   at         layers and the new root are attached here, one over the other, while the root is
  *              assembled: overlayfs needs attached layers. Each is used by its descriptor
  *
- * The base is attached at /tmp of the builder's mount namespace, and unmounted with the old root.
- * The overlays and descriptors keep it.
+ * The base is attached at /tmp of the builder's mount namespace, volumes' images over it, and all
+ * are unmounted with the old root. The overlays and descriptors keep them.
  *
  * An image is idmapped: owners in it are the ids inside of the cell. Ids that the cell does not
  * have cannot own a file there, so while the builder makes files and overlays on it, it has the
@@ -27,7 +27,8 @@
  *
  * What must not change: mounts are made detached, restricted, and only then put into the tree;
  * paths are resolved inside the new root and can never leave it (mounts.h); /proc and /dev come
- * last, so that nothing of a request is over them. */
+ * last, so that nothing of a request is over them; nothing is attached at "at" after the new root,
+ * since it would be over / of the cell. */
 #pragma once
 
 #include "cell.h"

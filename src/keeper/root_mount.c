@@ -10,12 +10,14 @@
 #include "io.h"
 
 /* The image's directory data in place of its root. The image is attached because kernels
- * before 6.15 copy attached mounts only; it is detached with the builder's mounts. */
+ * before 6.15 copy attached mounts only: over the base at /tmp of the builder, which the cell loses
+ * with the old root. (Directory "at" of the base is the cell's root by now: what is mounted there
+ * would stay over / of the cell.) */
 static int take_data(struct root_trees *p, unsigned i, struct err *e)
 {
 	int data = -1;
 
-	if (kernel_move_mount(p->mounts[i], p->base, "at", 0) < 0)
+	if (kernel_move_mount(p->mounts[i], p->base, "/tmp", 0) < 0)
 		return err_sys(e, "attach volume");
 	if (mounts_copy(p->mounts[i], "data", 0, &data, e) < 0)
 		return -1;

@@ -36,6 +36,13 @@ static uint64_t room_of(uint64_t size, uint64_t left, uint64_t percent)
 	return left > reserve ? left - reserve : 0;
 }
 
+uint64_t layers_tenant_share(const struct layers *l)
+{
+	if (l->link == NULL || l->link->disk_bytes == 0)
+		return UINT64_MAX;
+	return l->link->disk_bytes / 200 * (100 - l->reserve_percent);
+}
+
 /* The numbers of cordon-storage are as old as its last answer; the state folder, which is usually
  * on the same disk, is asked now. */
 uint64_t layers_room(const struct layers *l)
@@ -101,6 +108,16 @@ static uint64_t being_written(const struct layers *l, const char *tenant)
 	return sum;
 }
 
+uint64_t layers_paid(const struct layers *l, const char *payer)
+{
+	uint64_t sum = 0;
+
+	for (const struct layer_writing *w = l->writing; w != NULL; w = w->next)
+		if (strcmp(w->payer, payer) == 0)
+			sum += w->paid;
+	return sum;
+}
+
 int layers_used(struct layers *l, const char *tenant, uint64_t *ret_bytes, uint64_t *ret_layers,
 		struct err *e)
 {
@@ -115,6 +132,30 @@ static uint64_t least_of(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+uint64_t layers_give_up(struct layers *l, const char *tenant, uint64_t bytes)
+{
+	uint64_t freed = l->give_up == NULL ? 0 : l->give_up(l->give_up_arg, tenant, bytes);
+
+	if (freed > 0)
+		layers_collect(l, false, NULL);
+	return freed;
+}
+
+/* Bytes that a tenant uses; if that is too much, less what it can do without, which goes. */
+static int make_quota_room(struct layers *l, const char *tenant, uint64_t max, uint64_t least,
+			   uint64_t *ret_used, struct err *e)
+{
+	uint64_t n, freed;
+
+	if (layers_used(l, tenant, ret_used, &n, e) < 0)
+		return -1;
+	if (max == 0 || *ret_used + least <= max)
+		return 0;
+	freed = layers_give_up(l, tenant, *ret_used + least - max);
+	*ret_used -= freed < *ret_used ? freed : *ret_used;
+	return 0;
+}
+
 /* Of what is free now: half, or what is needed. */
 static uint64_t share_of(uint64_t room, uint64_t least)
 {
@@ -124,14 +165,17 @@ static uint64_t share_of(uint64_t room, uint64_t least)
 int layers_admit(struct layers *l, struct layer_writing *w, const char *tenant, uint64_t max,
 		 uint64_t least, uint64_t most, struct err *e)
 {
-	uint64_t used, n, others, left, room;
+	uint64_t used, others, left, room, wanted;
 
 	if (l->link == NULL)
 		return err_set_reason(e, REASON_UNAVAILABLE, "this server has no storage folder");
 	others = being_written(l, NULL);
 	if (least < LEAST)
 		least = LEAST;
-	if (layers_used(l, tenant, &used, &n, e) < 0 ||
+	/* How much it will be is known at its end only: what the tenant can do without makes room
+	 * for all that it may be, up to half of the quota. */
+	wanted = least_of(most, max / 2);
+	if (make_quota_room(l, tenant, max, wanted > least ? wanted : least, &used, e) < 0 ||
 	    layers_check_reserve(l, least + others, e) < 0)
 		return -1;
 	room = layers_room(l); /* may be less than a moment ago */
@@ -143,6 +187,9 @@ int layers_admit(struct layers *l, struct layer_writing *w, const char *tenant, 
 				      "used, and %llu more are needed",
 				      (unsigned long long)max, (unsigned long long)used,
 				      (unsigned long long)least);
+	w->quota_left = left;
+	w->payer[0] = '\0';
+	w->paid = 0;
 	rand_id("lay_", w->id, sizeof(w->id));
 	(void)snprintf(w->tenant, sizeof(w->tenant), "%s", tenant);
 	most = most > least ? most : least;

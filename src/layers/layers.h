@@ -25,6 +25,9 @@ struct layer_writing {
 	char id[STORE_ID_MAX];
 	char tenant[STORE_ID_MAX];
 	uint64_t bytes, entries;  /* it may take */
+	char payer[STORE_ID_MAX]; /* for whose quota a shared one counts meanwhile; "": none */
+	uint64_t paid;		  /* bytes that count so */
+	uint64_t quota_left;	  /* of the tenant's bytes, with this one; UINT64_MAX: no bound */
 	enum err_reason short_of; /* why that is less than was asked for; REASON_NONE: it is not */
 };
 
@@ -57,6 +60,10 @@ struct layers {
 	int state_fd;		   /* borrowed: the state folder; -1: not looked at */
 	uint64_t reserve_percent;  /* of the file system that stay free */
 	struct layer_writing *writing;
+	/* A tenant's quota is used up: frees up to so many bytes of its layers that it can do
+	 * without, and returns how many. NULL: there are none. */
+	uint64_t (*give_up)(void *arg, const char *tenant, uint64_t bytes);
+	void *give_up_arg;
 	struct layers_gc gc;
 };
 
@@ -76,9 +83,16 @@ int layers_admit(struct layers *l, struct layer_writing *w, const char *tenant, 
  * has no row is removed by the next pass, which kept = false starts. */
 void layers_settle(struct layers *l, struct layer_writing *w, bool kept);
 
+/* A tenant needs so many bytes more than its quota leaves: what it can do without goes. Returns how
+ * many bytes that frees. */
+uint64_t layers_give_up(struct layers *l, const char *tenant, uint64_t bytes);
+
 /* What a tenant's layers take, those that are being written included. */
 int layers_used(struct layers *l, const char *tenant, uint64_t *ret_bytes, uint64_t *ret_layers,
 		struct err *e) MUST_USE;
+
+/* Bytes of shared layers that are being written on behalf of a tenant. */
+uint64_t layers_paid(const struct layers *l, const char *payer);
 
 /* How many bytes may be written before the reserve is touched. */
 uint64_t layers_room(const struct layers *l);
@@ -86,6 +100,11 @@ uint64_t layers_room(const struct layers *l);
 uint64_t layers_files_room(const struct layers *l);
 /* REASON_STORAGE_FULL: less than this may. */
 int layers_check_reserve(const struct layers *l, uint64_t bytes, struct err *e) MUST_USE;
+
+/* What one tenant may be promised of the file system by disks, and by volumes, where no setting
+ * says otherwise: half of what is above the reserve when it is empty, so that both together do not
+ * fill it. UINT64_MAX: its size is not known. */
+uint64_t layers_tenant_share(const struct layers *l);
 
 /* layers_gc.c: removes what nothing uses; scan: also directories without a row, which is allowed
  * when all rows of an earlier server are known. w NULL: no request waits. When w ends, gc.last says

@@ -64,6 +64,7 @@ int spool_start(struct spool *s, struct storage_link *storage, const struct spoo
 		r.flags = STORAGE_SPOOL_FILE | STORAGE_SPOOL_SHA256;
 	s->storage = storage;
 	s->job.done = (struct completion){ .on_done = on_done, .arg = s };
+	s->job.tenant = spec->tenant;
 	storage_link_ask(storage, &s->job, &r, sizeof(r), fds, s->given ? 2 : 1);
 	return 0;
 }

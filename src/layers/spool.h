@@ -26,6 +26,7 @@ struct spool {
 };
 
 struct spool_spec {
+	const char *tenant; /* whose it is: storage_link.h */
 	uint64_t bytes_max;
 	uint32_t reserve_percent; /* of the file system that stay free */
 	int file;		  /* borrowed: an empty file to write to; -1: one without a name */

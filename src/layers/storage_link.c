@@ -1,4 +1,5 @@
-/* storage_link.c - see storage_link.h; storage_requests.c fills in the requests about layers.
+/* storage_link.c - see storage_link.h; storage_requests.c fills in the requests about layers,
+ * storage_queue.c says which is next.
  *
  * A call is the copy of a request with its descriptors; it lives from storage_link_ask() to its
  * answer, also if its job is cancelled meanwhile. Requests are sent by a task of the loop and after
@@ -15,20 +16,11 @@
 #include "clock.h"
 #include "io.h"
 #include "log.h"
+#include "storage_queue.h"
 
 #define GRACE_MS 20000 /* behind a job's own deadline */
 #define GREET_MS 60000 /* for HELLO: leftovers of an earlier one may have to be removed first */
 #define REMOVE_MS 600000
-
-struct storage_call {
-	struct storage_call *next;
-	struct storage_job *job; /* NULL: cancelled */
-	int fds[STORAGE_FDS_MAX];
-	size_t nfds; /* owned until sent */
-	uint64_t late_ns;
-	size_t len;
-	union storage_request r; /* len bytes of it */
-};
 
 static void on_channel(struct loop_fd *f, uint32_t events);
 static void on_late(struct loop_timer *t);
@@ -36,51 +28,17 @@ static void on_send(struct loop_task *t);
 
 #define EXITED "cordon-storage exited"
 
-/* ---- queues */
-
-static void queue_init(struct storage_queue *q)
+/* Cancels all of one place. */
+static void release_all(struct storage_link *s, enum storage_place place)
 {
-	*q = (struct storage_queue){ .end = &q->first };
-}
+	struct storage_call *c;
 
-static void queue_put(struct storage_queue *q, struct storage_call *c)
-{
-	c->next = NULL;
-	*q->end = c;
-	q->end = &c->next;
-	q->n++;
-}
-
-/* Takes one out of the middle; it is in the queue. */
-static void queue_remove(struct storage_queue *q, struct storage_call *c)
-{
-	struct storage_call **at = &q->first;
-
-	while (*at != c)
-		at = &(*at)->next;
-	*at = c->next;
-	if (*at == NULL)
-		q->end = at;
-	q->n--;
-}
-
-static void call_free(struct storage_call *c)
-{
-	io_close_all(c->fds, c->nfds);
-	free(c);
-}
-
-static void queue_release(struct storage_queue *q)
-{
-	while (q->first != NULL) {
-		struct storage_call *c = q->first;
-
-		queue_remove(q, c);
+	while ((c = storage_queue_each(&s->calls, place, NULL)) != NULL) {
 		if (c->job != NULL) {
 			completion_cancel(&c->job->done);
 			c->job->call = NULL;
 		}
-		call_free(c);
+		storage_queue_free(&s->calls, c);
 	}
 }
 
@@ -94,8 +52,7 @@ void storage_link_init(struct storage_link *s, struct loop *l)
 		.send = { .on_run = on_send, .arg = s },
 		.late = { .on_expire = on_late, .arg = s },
 	};
-	queue_init(&s->waiting);
-	queue_init(&s->sent);
+	storage_queue_init(&s->calls);
 }
 
 void storage_link_release(struct storage_link *s)
@@ -104,8 +61,9 @@ void storage_link_release(struct storage_link *s)
 	loop_task_cancel(s->loop, &s->send);
 	loop_remove(s->loop, &s->watch);
 	io_close_all(&s->sock, 1);
-	queue_release(&s->waiting);
-	queue_release(&s->sent);
+	release_all(s, STORAGE_WAITING);
+	release_all(s, STORAGE_SENT);
+	release_all(s, STORAGE_LOST);
 }
 
 bool storage_link_is_ready(const struct storage_link *s)
@@ -115,14 +73,14 @@ bool storage_link_is_ready(const struct storage_link *s)
 
 /* ---- ends of calls */
 
-/* The job's answer or error; the call is in no queue. */
-static void finish(struct storage_call *c, const struct storage_reply *reply, int fd,
-		   const struct err *e)
+/* The job's answer or error; the call is over. */
+static void finish(struct storage_link *s, struct storage_call *c,
+		   const struct storage_reply *reply, int fd, const struct err *e)
 {
 	struct storage_job *j = c->job;
 	OWN_FD mine = fd;
 
-	call_free(c);
+	storage_queue_free(&s->calls, c);
 	if (j == NULL)
 		return;
 	j->call = NULL;
@@ -132,56 +90,69 @@ static void finish(struct storage_call *c, const struct storage_reply *reply, in
 	completion_end(&j->done, e);
 }
 
+/* Those that were lost end, one after the other: what a callback cancels is still in the list. */
+static void end_lost(struct storage_link *s, const struct err *e)
+{
+	struct storage_call *c;
+
+	while ((c = storage_queue_each(&s->calls, STORAGE_LOST, NULL)) != NULL)
+		finish(s, c, NULL, -1, e);
+}
+
 static void detach(struct storage_link *s, const char *why)
 {
-	struct storage_call *lost = s->sent.first;
+	struct storage_call *c;
 	struct err e;
 
 	loop_remove(s->loop, &s->watch);
 	io_close_all(&s->sock, 1);
-	queue_init(&s->sent);
-	s->streams = 0;
 	s->greeted = false;
 	(void)err_set_reason(&e, REASON_PEER_DIED, "%s", why);
-	while (lost != NULL) { /* callers may ask again at once */
-		struct storage_call *c = lost;
-
-		lost = c->next;
-		finish(c, NULL, -1, &e);
-	}
+	while ((c = storage_queue_each(&s->calls, STORAGE_SENT, NULL)) != NULL)
+		storage_queue_move(&s->calls, c, STORAGE_LOST);
+	end_lost(s, &e); /* callers may ask again at once */
 }
 
 /* ---- time */
 
-static void plan_late(struct storage_link *s)
+/* The timer is set for the first that may be late, and looks at all calls when it fires: a call
+ * that has ended meanwhile leaves it as it is. */
+static void plan_late(struct storage_link *s, uint64_t at)
 {
-	uint64_t at = s->sock >= 0 && !s->greeted ? s->greet_ns : UINT64_MAX;
+	if (s->late_at != 0 && s->late_at <= at)
+		return;
+	s->late_at = at;
+	loop_timer_set(s->loop, &s->late, at);
+}
 
-	for (const struct storage_call *c = s->sent.first; c != NULL; c = c->next)
-		if (c->late_ns < at)
-			at = c->late_ns;
-	for (const struct storage_call *c = s->waiting.first; c != NULL; c = c->next)
-		if (c->late_ns < at)
-			at = c->late_ns;
-	if (at == UINT64_MAX)
-		loop_timer_cancel(s->loop, &s->late);
-	else
-		loop_timer_set(s->loop, &s->late, at);
+static void plan_all(struct storage_link *s)
+{
+	static const enum storage_place places[] = { STORAGE_WAITING, STORAGE_SENT };
+	const struct storage_call *c = NULL;
+
+	s->late_at = 0;
+	if (s->sock >= 0 && !s->greeted)
+		plan_late(s, s->greet_ns);
+	for (unsigned i = 0; i < COUNT(places); i++)
+		while ((c = storage_queue_each(&s->calls, places[i], c)) != NULL)
+			plan_late(s, c->late_ns);
 }
 
 /* It may hang, and then it does not see that its channel is closed. */
 static void give_up(struct storage_link *s, const char *why)
 {
-	log_error("cordon-storage is to be replaced", "jobs=%u error=%s", s->sent.n, why);
+	log_error("cordon-storage is to be replaced", "jobs=%u error=%s", s->calls.sent.n, why);
 	if (s->on_hung != NULL)
 		s->on_hung(s->arg);
 	if (s->sock >= 0)
 		detach(s, why);
 }
 
-static bool any_late(const struct storage_queue *q, uint64_t now)
+static bool any_sent_late(const struct storage_link *s, uint64_t now)
 {
-	for (const struct storage_call *c = q->first; c != NULL; c = c->next)
+	const struct storage_call *c = NULL;
+
+	while ((c = storage_queue_each(&s->calls, STORAGE_SENT, c)) != NULL)
 		if (c->late_ns <= now)
 			return true;
 	return false;
@@ -189,17 +160,18 @@ static bool any_late(const struct storage_queue *q, uint64_t now)
 
 static void expire_waiting(struct storage_link *s, uint64_t now)
 {
+	struct storage_call *c = storage_queue_each(&s->calls, STORAGE_WAITING, NULL);
 	struct err e;
 
-	(void)err_set_reason(&e, REASON_TIMEOUT, "cordon-storage does not answer");
-	while (any_late(&s->waiting, now)) {
-		struct storage_call *c = s->waiting.first;
+	while (c != NULL) { /* nothing is called meanwhile */
+		struct storage_call *next = storage_queue_each(&s->calls, STORAGE_WAITING, c);
 
-		while (c->late_ns > now)
-			c = c->next;
-		queue_remove(&s->waiting, c);
-		finish(c, NULL, -1, &e);
+		if (c->late_ns <= now)
+			storage_queue_move(&s->calls, c, STORAGE_LOST);
+		c = next;
 	}
+	(void)err_set_reason(&e, REASON_TIMEOUT, "cordon-storage does not answer");
+	end_lost(s, &e);
 }
 
 static void on_late(struct loop_timer *t)
@@ -207,10 +179,10 @@ static void on_late(struct loop_timer *t)
 	struct storage_link *s = t->arg;
 	uint64_t now = clock_now_ns();
 
-	if (s->sock >= 0 && (any_late(&s->sent, now) || (!s->greeted && s->greet_ns <= now)))
+	if (s->sock >= 0 && (any_sent_late(s, now) || (!s->greeted && s->greet_ns <= now)))
 		give_up(s, "cordon-storage does not answer");
 	expire_waiting(s, now);
-	plan_late(s);
+	plan_all(s);
 }
 
 /* ---- sending */
@@ -218,38 +190,6 @@ static void on_late(struct loop_timer *t)
 static void set_late(const struct storage_link *s, struct storage_call *c)
 {
 	c->late_ns = clock_now_ns() + (c->r.head.deadline_ms + s->grace_ms) * CLOCK_MS;
-}
-
-/* Takes as long as an image or a stack of layers is large. Captures do, too; session_capture.c has
- * a bound for them, because their cells are frozen while they wait. */
-static bool is_long(const struct storage_call *c)
-{
-	uint32_t op = c->r.head.op;
-
-	return (op == STORAGE_UNPACK && c->r.unpack.format != STORAGE_CAPTURE) ||
-	       op == STORAGE_SURVEY || op == STORAGE_FOLD || op == STORAGE_ARRANGE ||
-	       op == STORAGE_ROOT_MAKE;
-}
-
-static bool is_room_for(const struct storage_link *s, const struct storage_call *c)
-{
-	unsigned n = 0;
-
-	if (storage_msg_is_stream(c->r.head.op))
-		return s->streams < STORAGE_STREAMS_MAX;
-	for (const struct storage_call *o = s->sent.first; o != NULL && is_long(c); o = o->next)
-		n += is_long(o);
-	return n < STORAGE_LONG_MAX && s->sent.n - s->streams < STORAGE_JOBS_MAX;
-}
-
-/* The oldest that there is room for; NULL: none. Disks of other tenants do not wait for images. */
-static struct storage_call *next_call(const struct storage_link *s)
-{
-	struct storage_call *c = s->waiting.first;
-
-	while (c != NULL && !is_room_for(s, c))
-		c = c->next;
-	return c;
 }
 
 /* False: nothing more can be sent now. */
@@ -267,10 +207,9 @@ static bool send_one(struct storage_link *s, struct storage_call *c)
 		return false;
 	}
 	io_close_all(c->fds, c->nfds);
-	queue_remove(&s->waiting, c);
+	c->nfds = 0;
 	set_late(s, c); /* the time that it waited is not the job's */
-	queue_put(&s->sent, c);
-	s->streams += storage_msg_is_stream(c->r.head.op);
+	storage_queue_move(&s->calls, c, STORAGE_SENT);
 	return true;
 }
 
@@ -279,28 +218,27 @@ static void on_send(struct loop_task *t)
 	struct storage_link *s = t->arg;
 	struct storage_call *c;
 
-	while (s->greeted && (s->watch.events & EPOLLOUT) == 0 && (c = next_call(s)) != NULL &&
-	       send_one(s, c))
+	while (s->greeted && (s->watch.events & EPOLLOUT) == 0 &&
+	       (c = storage_queue_next(&s->calls)) != NULL && send_one(s, c))
 		;
-	plan_late(s);
 }
 
-static struct storage_call *ask(struct storage_link *s, const void *request, size_t len,
-				const int *fds, size_t nfds)
+static struct storage_call *ask(struct storage_link *s, const struct storage_job *j,
+				const void *request, size_t len, const int *fds, size_t nfds)
 {
-	struct storage_call *c = calloc(1, offsetof(struct storage_call, r) + len);
+	const char *tenant = j == NULL || j->tenant == NULL ? "" : j->tenant;
+	struct storage_call *c =
+		storage_queue_call(&s->calls, tenant, j != NULL && j->for_session, request, len);
 
-	assert(c != NULL && len <= sizeof(c->r) && nfds <= STORAGE_FDS_MAX);
-	memset(c->fds, 0xff, sizeof(c->fds)); /* every descriptor -1 */
+	assert(nfds <= STORAGE_FDS_MAX);
 	for (size_t i = 0; i < nfds; i++)
 		c->fds[i] = fds[i];
 	c->nfds = nfds;
-	c->len = len;
-	memcpy(&c->r, request, len);
 	c->r.head.job = ++s->next_job;
 	set_late(s, c);
-	queue_put(&s->waiting, c);
+	storage_queue_move(&s->calls, c, STORAGE_WAITING);
 	loop_defer(s->loop, &s->send);
+	plan_late(s, c->late_ns);
 	return c;
 }
 
@@ -310,19 +248,18 @@ void storage_link_ask(struct storage_link *s, struct storage_job *j, const void 
 	storage_link_cancel(s, j);
 	j->fd = -1;
 	completion_begin(&j->done, s->loop, NULL);
-	j->call = ask(s, request, len, fds, nfds);
+	j->call = ask(s, j, request, len, fds, nfds);
 	j->call->job = j;
-	plan_late(s);
 }
 
 /* ---- answers */
 
 static struct storage_call *find(struct storage_link *s, uint64_t job)
 {
-	struct storage_call *c = s->sent.first;
+	struct storage_call *c = NULL;
 
-	while (c != NULL && c->r.head.job != job)
-		c = c->next;
+	while ((c = storage_queue_each(&s->calls, STORAGE_SENT, c)) != NULL && c->r.head.job != job)
+		;
 	return c;
 }
 
@@ -350,7 +287,24 @@ static void forget_layer(struct storage_link *s, const char *layer)
 	struct storage_remove r = { .head = { .op = STORAGE_REMOVE, .deadline_ms = REMOVE_MS } };
 
 	(void)snprintf(r.layer, sizeof(r.layer), "%s", layer);
-	(void)ask(s, &r, sizeof(r), NULL, 0);
+	(void)ask(s, NULL, &r, sizeof(r), NULL, 0);
+}
+
+static void forget_disk(struct storage_link *s, const char *id)
+{
+	struct storage_disk r = { .head = { .op = STORAGE_DISK_REMOVE, .deadline_ms = REMOVE_MS } };
+
+	(void)snprintf(r.id, sizeof(r.id), "%s", id);
+	(void)ask(s, NULL, &r, sizeof(r), NULL, 0);
+}
+
+/* The job was cancelled, and its owner may have asked for the removal before there was anything. */
+static void forget_made(struct storage_link *s, const struct storage_call *c)
+{
+	if (made_by(c) != NULL)
+		forget_layer(s, made_by(c));
+	else if (c->r.head.op == STORAGE_DISK_MAKE)
+		forget_disk(s, c->r.disk.id);
 }
 
 static void on_hello(struct storage_link *s, const struct storage_reply *reply)
@@ -380,11 +334,9 @@ static void on_reply(struct storage_link *s, const struct storage_reply *reply, 
 		give_up(s, EXITED);
 		return;
 	}
-	queue_remove(&s->sent, c);
-	s->streams -= storage_msg_is_stream(c->r.head.op);
-	if (c->job == NULL && worked && made_by(c) != NULL)
-		forget_layer(s, made_by(c));
-	finish(c, worked ? reply : NULL, TAKE_FD(mine), worked ? NULL : &reply->err);
+	if (c->job == NULL && worked)
+		forget_made(s, c);
+	finish(s, c, worked ? reply : NULL, TAKE_FD(mine), worked ? NULL : &reply->err);
 }
 
 static void take_reply(struct storage_link *s)
@@ -436,7 +388,7 @@ int storage_link_attach(struct storage_link *s, int sock, struct err *e)
 		return -1;
 	}
 	s->greet_ns = clock_now_ns() + GREET_MS * CLOCK_MS;
-	plan_late(s);
+	plan_late(s, s->greet_ns);
 	return 0;
 }
 
@@ -449,8 +401,6 @@ void storage_link_cancel(struct storage_link *s, struct storage_job *j)
 	if (c == NULL)
 		return;
 	c->job = NULL;
-	if (find(s, c->r.head.job) == c)
-		return;
-	queue_remove(&s->waiting, c); /* was not sent */
-	call_free(c);
+	if (c->place == STORAGE_WAITING) /* was not sent */
+		storage_queue_free(&s->calls, c);
 }

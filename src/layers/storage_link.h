@@ -3,13 +3,14 @@
  *
  * A job is one request. Its owner has the structure, fills in done.on_done and done.arg, and calls
  * one of the functions below; done ends exactly once, from the loop. Requests wait here while
- * cordon-storage is not there or has STORAGE_JOBS_MAX of them. Each has a deadline of its own that
- * cordon-storage keeps; if it has not answered grace_ms after that, it hangs: on_hung is called,
- * and the supervisor replaces it. When it ends, the requests that it has not answered end with
- * REASON_PEER_DIED. REMOVE and LIST can then be sent again; UNPACK's input is lost.
+ * cordon-storage is not there, or has as many as it or their tenant may have (storage_queue.h).
+ * Each has a deadline of its own that cordon-storage keeps; if it has not answered grace_ms after
+ * that, it hangs: on_hung is called, and the supervisor replaces it. When it ends, the requests
+ * that it has not answered end with REASON_PEER_DIED. REMOVE and LIST can then be sent again;
+ * UNPACK's input is lost.
  *
- * What must not change: a job that was cancelled and still makes a layer has that layer removed, so
- * that nothing stays on disk without a record. */
+ * What must not change: a job that was cancelled and still makes a layer or a disk has that
+ * removed, so that nothing stays on disk without a record. */
 #pragma once
 
 #include "completion.h"
@@ -20,6 +21,10 @@ struct storage_call;
 
 struct storage_job {
 	struct completion done; /* the owner sets on_done and arg */
+	/* Whose work it is: a tenant's id, read when it is asked for; NULL: the server's own. Each
+	 * has a share of its own (storage_queue.h). */
+	const char *tenant;
+	bool for_session; /* FOLD: a session waits for it, not an image */
 	/* In on_done, if there was no error: */
 	struct storage_reply reply;
 	int fd; /* owned by the job's owner: came with the answer; -1 */
@@ -27,9 +32,21 @@ struct storage_job {
 	struct storage_call *call; /* NULL: none */
 };
 
-struct storage_queue {
+struct storage_calls {
 	struct storage_call *first, **end; /* oldest first */
 	unsigned n;
+};
+
+struct storage_share;
+
+/* storage_queue.h */
+struct storage_queue {
+	struct storage_share *shares; /* of tenants that have calls */
+	struct storage_calls sent;
+	struct storage_calls lost; /* of a cordon-storage that is gone, or late: they end one by one
+				    */
+	unsigned at_work[8];	   /* sent, by class */
+	uint64_t turn;
 };
 
 struct storage_link {
@@ -41,10 +58,10 @@ struct storage_link {
 		grace_ms; /* behind a job's own deadline; set after storage_link_init() to change */
 	uint64_t greet_ns;    /* when HELLO is late */
 	struct loop_fd watch; /* of sock */
-	struct storage_queue waiting, sent;
-	unsigned streams; /* of sent: see storage_msg_is_stream() */
+	struct storage_queue calls;
 	struct loop_task send;
 	struct loop_timer late;
+	uint64_t late_at;	 /* when it is set to; 0: it is not */
 	struct storage_job look; /* storage_link_look() */
 	/* As of the last answer: the file system of the storage folder. 0: not known yet. */
 	uint64_t disk_bytes, disk_free, disk_files, disk_files_free;
@@ -79,6 +96,10 @@ void storage_link_cancel(struct storage_link *s, struct storage_job *j);
  * bounds, layer and what the format needs; head.deadline_ms 0: an hour. */
 void storage_link_unpack(struct storage_link *s, struct storage_job *j,
 			 const struct storage_unpack *r, int input);
+/* The same, of a capture that must have none of the values of a file, which is taken over: see
+ * STORAGE_SEARCH. -1: nothing is looked for. */
+void storage_link_unpack_searched(struct storage_link *s, struct storage_job *j,
+				  const struct storage_unpack *r, int input, int values);
 void storage_link_remove(struct storage_link *s, struct storage_job *j, const char *layer);
 /* The ids are written to fd, which is taken over: a file or the end of a pipe. */
 void storage_link_list(struct storage_link *s, struct storage_job *j, int fd);
@@ -87,7 +108,7 @@ void storage_link_arrange(struct storage_link *s, struct storage_job *j, const c
 			  const char (*lower)[STORAGE_ID_MAX], unsigned n);
 /* What the archive is: see struct storage_survey. All three descriptors are taken over. */
 void storage_link_survey(struct storage_link *s, struct storage_job *j, uint64_t bytes_max,
-			 int archive, int spare, int result);
+			 uint32_t reserve_percent, int archive, int spare, int result);
 /* One layer from n, the lowest of a stack, the lowest first. below: STORAGE_FOLD_BOTTOM or
  * STORAGE_FOLD_HOST. The second: above an entry of template_dir. */
 void storage_link_fold(struct storage_link *s, struct storage_job *j, const char *layer,

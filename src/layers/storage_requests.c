@@ -21,6 +21,19 @@ void storage_link_unpack(struct storage_link *s, struct storage_job *j,
 	storage_link_ask(s, j, &u, sizeof(u), &input, 1);
 }
 
+void storage_link_unpack_searched(struct storage_link *s, struct storage_job *j,
+				  const struct storage_unpack *r, int input, int values)
+{
+	struct storage_unpack u = *r;
+	int fds[] = { input, values };
+
+	u.head.op = STORAGE_UNPACK;
+	u.flags |= values < 0 ? 0 : STORAGE_SEARCH;
+	if (u.head.deadline_ms == 0)
+		u.head.deadline_ms = UNPACK_MS;
+	storage_link_ask(s, j, &u, sizeof(u), fds, values < 0 ? 1 : 2);
+}
+
 void storage_link_remove(struct storage_link *s, struct storage_job *j, const char *layer)
 {
 	struct storage_remove r = { .head = { .op = STORAGE_REMOVE, .deadline_ms = QUICK_MS } };
@@ -65,11 +78,12 @@ void storage_link_arrange(struct storage_link *s, struct storage_job *j, const c
 }
 
 void storage_link_survey(struct storage_link *s, struct storage_job *j, uint64_t bytes_max,
-			 int archive, int spare, int result)
+			 uint32_t reserve_percent, int archive, int spare, int result)
 {
-	const struct storage_survey r = {
-		.head = { .op = STORAGE_SURVEY, .deadline_ms = UNPACK_MS }, .bytes_max = bytes_max
-	};
+	const struct storage_survey r = { .head = { .op = STORAGE_SURVEY,
+						    .deadline_ms = UNPACK_MS },
+					  .bytes_max = bytes_max,
+					  .reserve_percent = reserve_percent };
 	const int fds[] = { archive, spare, result };
 
 	storage_link_ask(s, j, &r, sizeof(r), fds, COUNT(fds));

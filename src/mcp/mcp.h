@@ -21,6 +21,7 @@ enum mcp_era { MCP_MODERN, MCP_LEGACY };
 #define MCP_VERSION_MAX 16		/* characters that are kept of a version, with its NUL */
 
 #define MCP_BODY_MAX (1U << 20) /* of a request */
+#define MCP_VALUES_MAX 12000	/* of a request, as other bodies have (web/json_members.h) */
 #define MCP_ID_MAX 256		/* characters of a request's id or progress token */
 #define MCP_NAME_MAX 2048	/* of a tool, a prompt, a URI */
 #define MCP_TOOL_NAME_MAX 128

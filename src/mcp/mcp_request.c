@@ -9,9 +9,12 @@
 
 static int read_json(struct mcp_request *r, const char *body, size_t len, struct mcp_fault *f)
 {
+	static const struct json_tree_limits limits = { .bytes = MCP_BODY_MAX,
+							.values = MCP_VALUES_MAX,
+							.depth = JSON_TREE_DEPTH_MAX };
 	struct err e;
 
-	if (json_tree_read(&r->tree, body, len, &json_tree_default, &e) == 0)
+	if (json_tree_read(&r->tree, body, len, &limits, &e) == 0)
 		return 0;
 	if (e.code == ERR_LIMIT)
 		return mcp_fault_http(f, 413, MCP_INVALID_REQUEST, "%s", e.msg);

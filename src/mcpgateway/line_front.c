@@ -16,6 +16,8 @@
 #define REQUESTS_MAX 256
 #define OUT_MAX ((size_t)16 << 20)
 #define EVENTS_MAX (1U << 20) /* of notifications that the client does not read */
+/* Of answers that a client does not read: then nothing is read from the servers. */
+#define ANSWERS_MAX (2U << 20)
 #define READ_SIZE 65536
 
 struct line_front {
@@ -57,6 +59,17 @@ static void free_request(struct request *r)
 	free(r);
 }
 
+/* cordond takes results as fast as its own clients do. */
+static void pause_servers(struct line_front *l)
+{
+	bool full = false;
+
+	for (struct conn *c = l->conns; c != NULL; c = c->next)
+		full = full || (!c->gone && c->out.len > ANSWERS_MAX);
+	for (size_t i = 0; i < l->front->n; i++)
+		server_pause(&l->front->servers[i], full);
+}
+
 static void on_task(struct loop_task *t)
 {
 	struct conn *c = t->arg;
@@ -71,6 +84,7 @@ static void on_task(struct loop_task *t)
 	buf_release(&c->out);
 	LIST_REMOVE(c);
 	c->owner->nconns--;
+	pause_servers(c->owner);
 	free(c);
 }
 
@@ -85,6 +99,7 @@ static void flush(struct conn *c)
 	if (!c->gone && out_send(c->fd, &c->out) < 0)
 		end_conn(c);
 	loop_modify(c->owner->loop, &c->ready, EPOLLIN | (c->out.len > 0 ? EPOLLOUT : 0));
+	pause_servers(c->owner);
 }
 
 static void put_line(struct conn *c, const char *json, size_t n)
@@ -129,7 +144,7 @@ static bool cancel(struct conn *c, const char *line, size_t n)
 		return false;
 	id = json_read_member(json_read_member(all, "params"), "requestId");
 	for (; r != NULL; r = next) {
-		next = r->next;
+		next = r->next; /* alone: a request is freed by itself */
 		if (!front_is(&r->sink, id.p, id.n))
 			continue;
 		front_drop(&r->sink, true);

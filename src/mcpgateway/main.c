@@ -22,6 +22,7 @@
 #include "line_front.h"
 #include "link_proof.h"
 #include "log.h"
+#include "server_spawn.h"
 
 #define HTTP_PORT 50005
 #define LINE_PORT 50006
@@ -193,6 +194,7 @@ static int start(struct gateway *g, bool lines, char *text, struct err *e)
 	if (lines && g->config.n != 1)
 		return err_set(e, ERR_INVALID, "--stdio takes one server");
 	if (lines) {
+		server_spawn_lock();
 		g->link = find_var(LINK_TOKEN_VAR);
 		if (g->link == NULL || strlen(g->link) < LINK_WORD)
 			return err_set(e, ERR_INVALID, LINK_TOKEN_VAR " is not set");

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -105,8 +106,17 @@ static int find_account(struct account *ret, struct err *e)
 	return 0;
 }
 
+static bool locked;
+
+void server_spawn_lock(void)
+{
+	locked = true;
+}
+
 static int become(const struct account *a)
 {
+	if (locked && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -1;
 	if (geteuid() != 0)
 		return 0;
 	return initgroups(a->name, a->gid) < 0 || setgid(a->gid) < 0 || setuid(a->uid) < 0 ? -1 : 0;

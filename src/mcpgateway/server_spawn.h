@@ -5,6 +5,9 @@
 
 #include "gateway_config.h"
 
+/* Programs that are started from now on gain no rights by sudo and other set-user-id programs. */
+void server_spawn_lock(void);
+
 struct server_pipes {
 	pid_t pid;
 	int pidfd;

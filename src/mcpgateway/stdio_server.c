@@ -143,6 +143,12 @@ static void on_out_ready(struct loop_fd *f, uint32_t events)
 		server_flush(s);
 }
 
+void server_pause(struct server *s, bool pause)
+{
+	s->paused = pause;
+	loop_modify(s->loop, &s->out_ready, pause ? 0 : EPOLLIN);
+}
+
 static void on_err_ready(struct loop_fd *f, uint32_t events)
 {
 	struct server *s = f->arg;
@@ -187,7 +193,8 @@ static int watch(struct server *s, const struct server_pipes *p, struct err *e)
 	s->out = p->out;
 	s->err = p->err;
 	return s->pidfd < 0 || loop_add(s->loop, &s->pid_ready, s->pidfd, EPOLLIN, e) < 0 ||
-			       loop_add(s->loop, &s->out_ready, s->out, EPOLLIN, e) < 0 ||
+			       loop_add(s->loop, &s->out_ready, s->out, s->paused ? 0 : EPOLLIN,
+					e) < 0 ||
 			       loop_add(s->loop, &s->err_ready, s->err, EPOLLIN, e) < 0 ||
 			       loop_add(s->loop, &s->in_ready, s->in, 0, e) < 0
 		       ? -1

@@ -3,7 +3,7 @@
  * mcp-gateway's main and by its fronts.
  *
  * The program is not trusted. It runs as another user than the gateway, so it cannot read the
- * gateway's memory or its token. */
+ * gateway's memory or its token; unless it becomes root by sudo (server_spawn_lock()). */
 #pragma once
 
 #include <sys/types.h>
@@ -30,6 +30,7 @@ struct server {
 	struct loop *loop;
 	struct peer peer;
 	bool was_ready;
+	bool paused;		 /* what it writes is not read now */
 	pid_t pid;		 /* 0: no program now */
 	int pidfd, in, out, err; /* in: what it reads. -1 if closed */
 	struct loop_fd pid_ready, in_ready, out_ready, err_ready;
@@ -47,5 +48,7 @@ void server_start(struct server *s);
 void server_tick(struct server *s);
 /* Sends what the peer has written; to be called after calls were begun or cancelled. */
 void server_flush(struct server *s);
+/* While paused, what it writes stays in its pipe: a client reads its answers more slowly. */
+void server_pause(struct server *s, bool pause);
 /* Kills the program with its process group, and ends all calls. */
 void server_stop(struct server *s, const char *why);

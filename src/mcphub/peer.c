@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "json_size.h"
 #include "list.h"
 
 /* Between two lists that the server caused: twice as long each time, until it is quiet. */
@@ -17,6 +18,7 @@ void peer_init(struct peer *p, const struct peer_events *events, void *arg)
 	*p = (struct peer){ .events = events, .arg = arg, .name = "", .client = "cordon" };
 	p->setup_ms = 30000;
 	p->line_max = PEER_LINE_MAX;
+	p->values_max = SIZE_MAX;
 	buf_init(&p->out, PEER_OUT_MAX);
 	buf_init(&p->in, PEER_LINE_MAX);
 }
@@ -134,6 +136,7 @@ void peer_begin(struct peer *p)
 	p->failure[0] = '\0';
 	p->version[0] = '\0';
 	p->pages = 0;
+	p->noise = p->noise_bytes = 0;
 	buf_clear(&p->in);
 	buf_clear(&p->out);
 	tool_list_clear(&p->fresh);
@@ -212,11 +215,25 @@ static void on_page(struct peer *p, struct json_value result)
 		peer_fail(p, e.msg);
 		return;
 	}
+	p->cursor[0] = '\0';
+	if (cursor.kind == JSON_READ_TEXT && cursor.n > 2 && cursor.n < sizeof(p->cursor)) {
+		memcpy(p->cursor, cursor.p, cursor.n);
+		p->cursor[cursor.n] = '\0';
+	}
+	p->page_waits = true;
 	if (p->events->on_page != NULL)
 		p->events->on_page(p, first);
-	if (cursor.kind == JSON_READ_TEXT && cursor.n > 2 && cursor.n <= 4096 &&
-	    ++p->pages < PEER_PAGES_MAX && !tool_list_full(&p->fresh))
-		ask_tools(p, cursor);
+	else
+		peer_page_done(p);
+}
+
+void peer_page_done(struct peer *p)
+{
+	if (!p->page_waits)
+		return;
+	p->page_waits = false;
+	if (p->cursor[0] != '\0' && ++p->pages < PEER_PAGES_MAX && !tool_list_full(&p->fresh))
+		ask_tools(p, (struct json_value){ JSON_READ_TEXT, p->cursor, strlen(p->cursor) });
 	else
 		set_ready(p);
 }
@@ -286,18 +303,48 @@ static int64_t error_code(struct json_value error)
 	return negative ? -(int64_t)n : (int64_t)n;
 }
 
-static void on_call_answer(struct peer_call *c, struct json_value message)
-{
-	struct json_value result = json_read_member(message, "result");
-	struct json_value error = json_read_member(message, "error");
-	struct buf text = BUF_INIT(4096);
-	struct peer_answer a = { .end = PEER_RESULT, .result = result };
+/* The members of a message that are known, each as it came first. */
+struct message {
+	struct json_value method, id, params, result, error;
+};
 
-	if (error.kind == JSON_READ_OBJECT) {
+static void take_member(struct json_value *to, struct json_value v)
+{
+	if (to->kind == JSON_READ_NONE)
+		*to = v;
+}
+
+/* One walk: a message may have PEER_LINK_MAX bytes. */
+static void read_message(struct json_value from, struct message *ret)
+{
+	struct json_value name, v;
+	const char *at = NULL;
+
+	*ret = (struct message){ 0 };
+	while (json_read_next(from, &at, &name, &v)) {
+		if (json_read_is(name, "id"))
+			take_member(&ret->id, v);
+		else if (json_read_is(name, "method"))
+			take_member(&ret->method, v);
+		else if (json_read_is(name, "params"))
+			take_member(&ret->params, v);
+		else if (json_read_is(name, "result"))
+			take_member(&ret->result, v);
+		else if (json_read_is(name, "error"))
+			take_member(&ret->error, v);
+	}
+}
+
+static void on_call_answer(struct peer_call *c, const struct message *m)
+{
+	struct buf text = BUF_INIT(4096);
+	struct peer_answer a = { .end = PEER_RESULT, .result = m->result };
+
+	if (m->error.kind == JSON_READ_OBJECT) {
 		a.end = PEER_ERROR;
-		a.code = error_code(error);
-		a.message = error_text(c->peer, error, &text);
-	} else if (result.kind != JSON_READ_OBJECT) {
+		a.code = error_code(m->error);
+		a.message = error_text(c->peer, m->error, &text);
+	} else if (m->result.kind != JSON_READ_OBJECT) {
 		a.end = PEER_LOST;
 		a.message = "the answer of the server has no result";
 	}
@@ -305,68 +352,86 @@ static void on_call_answer(struct peer_call *c, struct json_value message)
 	buf_release(&text);
 }
 
-static void on_answer(struct peer *p, struct json_value message)
+void peer_ignore(struct peer *p, size_t n)
 {
-	struct json_value error = json_read_member(message, "error");
+	p->ignored++;
+	p->noise++;
+	p->noise_bytes += n;
+}
+
+static void on_answer(struct peer *p, const struct message *m, size_t n)
+{
 	struct buf text = BUF_INIT(4096);
 	struct peer_call *c;
 	uint64_t id;
 
-	if (!json_read_uint(json_read_member(message, "id"), &id) || id == 0) {
-		p->ignored++;
+	if (!json_read_uint(m->id, &id) || id == 0) {
+		peer_ignore(p, n);
 		return;
 	}
 	if (id == p->step_id) {
 		p->step_id = 0;
-		if (error.kind == JSON_READ_OBJECT)
-			on_step_error(p, error_text(p, error, &text));
+		if (m->error.kind == JSON_READ_OBJECT)
+			on_step_error(p, error_text(p, m->error, &text));
 		else
-			on_step_result(p, json_read_member(message, "result"));
+			on_step_result(p, m->result);
 		buf_release(&text);
 		return;
 	}
 	c = peer_find_call(p, id);
 	if (c != NULL)
-		on_call_answer(c, message);
+		on_call_answer(c, m);
 	else
-		p->ignored++;
+		peer_ignore(p, n);
 }
 
-static void on_notification(struct peer *p, struct json_value method, struct json_value params)
+static void on_notification(struct peer *p, const struct message *m, size_t n)
 {
-	struct peer_call *c;
+	struct peer_call *c = NULL;
 	uint64_t token;
 
-	if (json_read_is(method, "notifications/tools/list_changed")) {
+	if (json_read_is(m->method, "notifications/tools/list_changed")) {
+		if (p->changed) /* told already: as good as not asked for */
+			peer_ignore(p, n);
 		p->changed = true;
-	} else if (json_read_is(method, "notifications/progress") &&
-		   json_read_uint(json_read_member(params, "progressToken"), &token)) {
-		c = peer_find_call(p, token);
-		if (c != NULL && c->on_progress != NULL)
-			c->on_progress(c, params);
-	} else {
-		p->ignored++;
+		return;
 	}
+	if (json_read_is(m->method, "notifications/progress") &&
+	    json_read_uint(json_read_member(m->params, "progressToken"), &token))
+		c = peer_find_call(p, token);
+	if (c != NULL && c->on_progress != NULL)
+		c->on_progress(c, m->params);
+	else
+		peer_ignore(p, n);
+}
+
+static void on_request(struct peer *p, const struct message *m, size_t n)
+{
+	peer_ignore(p, n);
+	peer_write_answer(p, m->id, json_read_is(m->method, "ping") ? "ping" : "");
 }
 
 void peer_on_message(struct peer *p, const char *line, size_t n)
 {
-	struct json_value message, method, id;
+	struct json_value value;
+	struct message m;
 	struct err e;
 
-	if (json_read(line, n, PEER_DEPTH_MAX, &message, &e) < 0 ||
-	    message.kind != JSON_READ_OBJECT) {
-		p->ignored++;
+	if (!json_size_fits(line, n, PEER_DEPTH_MAX, p->values_max)) {
+		peer_on_unread(p, line, n);
 		return;
 	}
-	method = json_read_member(message, "method");
-	id = json_read_member(message, "id");
-	if (method.kind != JSON_READ_TEXT)
-		on_answer(p, message);
-	else if (id.kind == JSON_READ_NUMBER || id.kind == JSON_READ_TEXT)
-		peer_write_answer(p, id, json_read_is(method, "ping") ? "ping" : "");
+	if (json_read(line, n, PEER_DEPTH_MAX, &value, &e) < 0 || value.kind != JSON_READ_OBJECT) {
+		peer_ignore(p, n);
+		return;
+	}
+	read_message(value, &m);
+	if (m.method.kind != JSON_READ_TEXT)
+		on_answer(p, &m, n);
+	else if (m.id.kind == JSON_READ_NUMBER || m.id.kind == JSON_READ_TEXT)
+		on_request(p, &m, n);
 	else
-		on_notification(p, method, json_read_member(message, "params"));
+		on_notification(p, &m, n);
 }
 
 /* ---- time, and the end */
@@ -404,6 +469,8 @@ void peer_tick(struct peer *p)
 {
 	uint64_t now = clock_now_ns();
 
+	p->noise -= p->noise / 16;
+	p->noise_bytes -= p->noise_bytes / 16;
 	expire_calls(p, now);
 	if (p->step_id != 0 && now > p->step_deadline_ns) {
 		p->step_id = 0;
@@ -419,7 +486,7 @@ void peer_lost(struct peer *p, const char *why)
 
 	p->state = PEER_IDLE;
 	p->step_id = 0;
-	p->skipping = false;
+	p->skipping = p->page_waits = false;
 	buf_release(&p->in);
 	buf_release(&p->out);
 	while (p->calls != NULL)

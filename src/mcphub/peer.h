@@ -6,7 +6,7 @@
  * servers. The server is not trusted. Every call that was begun ends exactly once: by its answer,
  * its deadline, peer_lost(), or peer_cancel() (then without on_done). A message that is malformed
  * or was not asked for is ignored and counted; requests of the server are refused; lengths,
- * counts and pages have bounds.
+ * values, counts and pages have bounds.
  *
  * Both eras of the protocol: `initialize` comes first, because servers of the older one may not
  * answer what they do not know, and `server/discover` if it is refused; the owner can ask for the
@@ -25,8 +25,11 @@
 #define PEER_LINK_MAX (PEER_RESULT_MAX + (64U << 10))
 #define PEER_OUT_MAX (8U << 20) /* what waits to be sent */
 #define PEER_DEPTH_MAX 64
+/* Of one message of mcp-gateway to cordond: reading it takes some milliseconds at most. */
+#define PEER_LINK_VALUES_MAX 65536
 #define PEER_CALLS_MAX 128
 #define PEER_PAGES_MAX 64 /* of a list of tools */
+#define PEER_CURSOR_MAX 4097
 #define PEER_EDGE 256	  /* bytes at both ends of a skipped message that are searched for its id */
 
 enum peer_era { PEER_UNKNOWN, PEER_LEGACY, PEER_MODERN };
@@ -48,7 +51,8 @@ struct peer_events {
 	void (*on_tools)(struct peer *p);
 	/* It cannot be used; p->failure says why. */
 	void (*on_failed)(struct peer *p);
-	/* A page of the list was read: p->fresh has these tools from `first` on. May be NULL. */
+	/* A page of the list was read: p->fresh has these tools from `first` on. The owner may
+	 * change and remove them, and then calls peer_page_done(), now or later. May be NULL. */
 	void (*on_page)(struct peer *p, size_t first);
 	/* A message of the server, before it is cut or passed on: the owner may replace characters
 	 * of it. May be NULL. */
@@ -87,6 +91,7 @@ struct peer {
 	bool modern_first;  /* the owner's: asks server/discover first */
 	uint64_t setup_ms;  /* the owner's: how long until the tools are known */
 	size_t line_max;    /* the owner's: PEER_LINE_MAX, or less */
+	size_t values_max;  /* the owner's: of one message; SIZE_MAX: as many as it has room for */
 	enum peer_state state;
 	enum peer_era era;
 	char version[32];
@@ -94,13 +99,17 @@ struct peer {
 	struct tool_list tools;
 	struct buf out;
 	uint64_t ignored; /* messages */
+	/* The same and their bytes, of this connection; a sixteenth less with each peer_tick(). */
+	uint64_t noise, noise_bytes;
 	/* Private. */
 	struct buf in;
 	bool skipping, tried_initialize, tried_discover, changed;
 	char head[PEER_EDGE], tail[PEER_EDGE]; /* of a message that is skipped */
-	size_t nhead, ntail;
+	size_t nhead, ntail, skipped;	       /* skipped: its bytes so far */
 	uint64_t next_id, step_id, step_deadline_ns, listed_at_ns;
 	unsigned pages, ncalls, relists;
+	bool page_waits;	      /* for peer_page_done() */
+	char cursor[PEER_CURSOR_MAX]; /* of the next page, as JSON; "": there is none */
 	struct tool_list fresh;
 	struct peer_call *calls;
 };
@@ -113,6 +122,8 @@ void peer_begin(struct peer *p);
 void peer_feed(struct peer *p, const void *bytes, size_t n);
 /* Deadlines; lists tools again if the server said that they changed. */
 void peer_tick(struct peer *p);
+/* After on_page; without effect if the list was given up meanwhile. */
+void peer_page_done(struct peer *p);
 /* The connection has ended; why is for those that wait. The tools stay listed. */
 void peer_lost(struct peer *p, const char *why);
 
@@ -127,6 +138,10 @@ void peer_cancel(struct peer_call *c);
 
 /* peer.c: one message of the server. */
 void peer_on_message(struct peer *p, const char *line, size_t n);
+/* A message of n bytes that was not asked for. */
+void peer_ignore(struct peer *p, size_t n);
+/* peer_lines.c: a message that is nested too deeply or has too many values. */
+void peer_on_unread(struct peer *p, const char *line, size_t n);
 struct peer_call *peer_find_call(struct peer *p, uint64_t id);
 void peer_end_call(struct peer_call *c, const struct peer_answer *a);
 void peer_fail(struct peer *p, const char *why);

@@ -1,5 +1,6 @@
-/* peer_lines.c - what a server writes, divided into messages: one line each, bounded. A longer one
- * is skipped, and ends the call that it seems to answer. Called by the owner of the peer. */
+/* peer_lines.c - what a server writes, divided into messages: one line each, bounded. A longer one,
+ * or one with too many values, is skipped, and ends the call that it seems to answer. Called by the
+ * owner of the peer. */
 #include "peer.h"
 
 #include <stdio.h>
@@ -19,18 +20,16 @@ static uint64_t guess_id(const char *bytes, size_t n)
 	return at == NULL ? 0 : strtoull(at + 5, NULL, 10);
 }
 
-static void on_skipped(struct peer *p)
+/* The ends of the message are in head and tail. */
+static void end_skipped(struct peer *p, const char *why, size_t n)
 {
-	char why[80];
 	struct peer_answer a = { .end = PEER_LOST, .message = why };
 	uint64_t id = guess_id(p->head, p->nhead);
 	struct peer_call *c;
 
-	(void)snprintf(why, sizeof(why), "the answer of the server is longer than %zu MiB",
-		       p->line_max >> 20);
 	if (id == 0)
 		id = guess_id(p->tail, p->ntail);
-	p->ignored++;
+	peer_ignore(p, n);
 	if (id != 0 && id == p->step_id) {
 		peer_fail(p, why);
 		return;
@@ -38,6 +37,28 @@ static void on_skipped(struct peer *p)
 	c = peer_find_call(p, id);
 	if (c != NULL)
 		peer_end_call(c, &a);
+}
+
+static void on_skipped(struct peer *p)
+{
+	char why[80];
+
+	(void)snprintf(why, sizeof(why), "the answer of the server is longer than %zu MiB",
+		       p->line_max >> 20);
+	end_skipped(p, why, p->skipped);
+}
+
+void peer_on_unread(struct peer *p, const char *line, size_t n)
+{
+	char why[100];
+
+	p->nhead = p->ntail = n < PEER_EDGE ? n : PEER_EDGE;
+	memcpy(p->head, line, p->nhead);
+	memcpy(p->tail, line + n - p->ntail, p->ntail);
+	(void)snprintf(why, sizeof(why),
+		       "the answer of the server has more than %zu values or %d levels",
+		       p->values_max, PEER_DEPTH_MAX);
+	end_skipped(p, why, n);
 }
 
 /* Keeps the last bytes of a message that is skipped. */
@@ -59,6 +80,7 @@ static void keep_tail(struct peer *p, const char *bytes, size_t n)
 static void begin_skip(struct peer *p)
 {
 	p->skipping = true;
+	p->skipped = p->in.len;
 	p->nhead = p->in.len < PEER_EDGE ? p->in.len : PEER_EDGE;
 	p->ntail = 0;
 	if (p->nhead > 0)
@@ -73,8 +95,10 @@ static void add_piece(struct peer *p, const char *bytes, size_t n)
 
 	if (!p->skipping && (p->in.len + n > p->line_max || buf_add(&p->in, bytes, n, &e) < 0))
 		begin_skip(p);
-	if (p->skipping)
-		keep_tail(p, bytes, n);
+	if (!p->skipping)
+		return;
+	p->skipped += n;
+	keep_tail(p, bytes, n);
 }
 
 static void end_line(struct peer *p, const char *bytes, size_t n)

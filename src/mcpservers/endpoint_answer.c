@@ -12,7 +12,9 @@ void endpoint_on_room(struct request *r)
 
 	if (!c->done || !sse_stream_ready(&c->stream))
 		return;
+	/* A copy: what was counted for the answer counts for it, until the end of the exchange. */
 	sse_stream_event(&c->stream, NULL, NULL, c->answer.text, c->answer.len);
+	json_release(&c->answer);
 	sse_stream_end(&c->stream);
 }
 
@@ -39,13 +41,17 @@ void endpoint_send(struct call *c)
 	if (c->counts)
 		call_record_write(&c->record, c->r, &c->q);
 	c->counts = false;
-	if (c->streams)
+	if (c->streams) {
 		endpoint_on_room(c->r);
-	else if (!json_ok(&c->answer))
+		return;
+	}
+	if (!json_ok(&c->answer))
 		exchange_reply(c->r->x, 500, NULL, "", 0);
 	else
 		exchange_reply(c->r->x, c->status == 0 ? 200 : c->status, "application/json",
 			       c->answer.text, c->answer.len);
+	json_release(&c->answer); /* the exchange has a copy, and counts it */
+	endpoint_result_sent(c);
 }
 
 void endpoint_begin(struct call *c, size_t max)

@@ -26,11 +26,14 @@ struct call {
 	bool streams, done, counts; /* counts: there is a record to write */
 	int status;
 	unsigned waits, looks;
-	/* endpoint_result.c's: the result as it came, and as far as it is masked. */
+	/* endpoint_result.c's: the result, which is masked in place. */
 	struct job job;
-	struct mask_stream mask;
-	char *raw, *masked;
-	size_t nraw, fed, nmasked;
+	struct mask_work mask;
+	struct link_result wait;
+	char *result; /* owned */
+	size_t nresult;
+	bool masked;
+	size_t charged; /* bytes that are counted for the tenant */
 };
 
 /* ---- endpoint_answer.c */
@@ -60,3 +63,5 @@ void endpoint_cancel(struct call *c);
 /* Answers with the result of the server, now or later. */
 void endpoint_result(struct call *c, struct json_value result);
 void endpoint_result_release(struct call *c);
+/* The answer has left c->answer: its bytes are counted where they are now. */
+void endpoint_result_sent(struct call *c);

@@ -11,8 +11,8 @@
 #include "clock.h"
 #include "event_log.h"
 #include "kept_pins.h"
+#include "list.h"
 #include "log.h"
-#include "masked_tools.h"
 #include "tenant.h"
 
 #define GATEWAY "/opt/cordon/bin/mcp-gateway"
@@ -26,7 +26,11 @@
 #define FIRST_STARTS 1 /* of a server that was never ready */
 #define SETUP_MS 60000
 #define READ_SIZE 65536
-#define READS_MAX 16 /* pieces in a turn of the loop: others are served between */
+#define OUT_MAX (2U << 20)     /* what waits to be sent */
+#define RESULTS_MAX (2U << 20) /* of results that wait: then nothing is read */
+/* A gateway sends what was asked for, and few late answers. One that sends more is not. */
+#define NOISE_MAX 1000
+#define NOISE_BYTES_MAX (8U << 20)
 
 static void wait_ms(struct server_link *k, uint64_t ms)
 {
@@ -48,7 +52,13 @@ static void fail(struct server_link *k, const char *why)
 static void disconnect(struct server_link *k, const char *why)
 {
 	loop_remove(k->loop, &k->ready);
+	if (k->session != NULL) {
+		core_job_cancel(session_core(k->session), &k->reading);
+		core_job_cancel(session_core(k->session), &k->masking);
+	}
+	masked_tools_release(&k->page);
 	dial_cancel(&k->dial);
+	k->unwatched = false;
 	k->fd = -1;
 	k->proving = false;
 	peer_lost(&k->peer, why);
@@ -61,6 +71,51 @@ static void lose(struct server_link *k, const char *why)
 	wait_ms(k, (uint64_t)LOOK_MS << k->losses);
 	if (k->losses < LOSSES_MAX)
 		k->losses++;
+}
+
+static bool is_full(const struct server_link *k)
+{
+	return k->waiting > RESULTS_MAX;
+}
+
+static void watch(struct server_link *k)
+{
+	bool reads = !is_full(k) && k->reading.link == NULL;
+	uint32_t events = (reads ? EPOLLIN : 0) | (k->peer.out.len > 0 ? EPOLLOUT : 0);
+	struct err e;
+
+	if (!k->unwatched || is_full(k)) {
+		loop_modify(k->loop, &k->ready, events);
+		return;
+	}
+	/* Out of memory: the next look at the link tries it again. */
+	k->unwatched = loop_add(k->loop, &k->ready, k->fd, events, &e) < 0;
+}
+
+void server_link_hold(struct server_link *k, struct link_result *w, size_t n)
+{
+	*w = (struct link_result){ .of = k, .n = n };
+	LIST_PUSH(&k->results, w);
+	k->waiting += n;
+}
+
+static void forget_result(struct link_result *w)
+{
+	LIST_REMOVE(w);
+	w->of->waiting -= w->n;
+	w->of = NULL;
+}
+
+void server_link_let_go(struct link_result *w)
+{
+	struct server_link *k = w->of;
+	bool was_full = k != NULL && is_full(k);
+
+	if (k == NULL)
+		return;
+	forget_result(w);
+	if (was_full && k->fd >= 0)
+		watch(k);
 }
 
 void server_link_flush(struct server_link *k)
@@ -78,7 +133,8 @@ void server_link_flush(struct server_link *k)
 	}
 	if (out->len == 0)
 		buf_release(out);
-	loop_modify(k->loop, &k->ready, EPOLLIN | (out->len > 0 ? EPOLLOUT : 0));
+	if (k->fd >= 0)
+		watch(k);
 }
 
 /* A short line on a connection that is new: it has room. */
@@ -114,6 +170,13 @@ static size_t take_greeting(struct server_link *k, const char *bytes, size_t n)
 	return taken;
 }
 
+/* Messages that were not asked for cost as much as others, and no client waits for them. */
+static bool is_noisy(const struct peer *p)
+{
+	return p->noise > NOISE_MAX ||
+	       p->noise_bytes + (p->skipping ? p->skipped : 0) > NOISE_BYTES_MAX;
+}
+
 /* False: the connection was given up. */
 static bool take_bytes(struct server_link *k, const char *bytes, size_t n)
 {
@@ -131,29 +194,56 @@ static bool take_bytes(struct server_link *k, const char *bytes, size_t n)
 		lose(k, k->peer.failure);
 		return false;
 	}
+	if (is_noisy(&k->peer)) {
+		log_warn("a gateway sends messages that were not asked for: its connection ends",
+			 "session_id=%s server=%s", session_row(k->session)->id, k->spec.name);
+		lose(k, "it sends messages that were not asked for");
+		return false;
+	}
 	return true;
+}
+
+static void read_later(struct server_link *k)
+{
+	core_job_add(session_core(k->session), session_tenant(k->session), &k->reading);
+}
+
+/* One read, in the turns of the tenant: whatever its servers send, others are served between. It is
+ * queued behind the tenant's other jobs each time. */
+static bool on_piece(struct job *j)
+{
+	struct server_link *k = j->arg;
+	static char bytes[READ_SIZE];
+	ssize_t n;
+
+	loop_note(k->loop, "MCP server");
+	if (k->fd < 0)
+		return false;
+	n = is_full(k) ? -1 : recv(k->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	if (n == 0 || (n < 0 && !is_full(k) && errno != EINTR && errno != EAGAIN)) {
+		lose(k, "its connection ended");
+		return false;
+	}
+	if (n > 0 && !take_bytes(k, bytes, (size_t)n))
+		return false;
+	if (n > 0 || (!is_full(k) && errno == EINTR))
+		read_later(k);
+	server_link_flush(k);
+	return false;
 }
 
 static void on_ready(struct loop_fd *f, uint32_t events)
 {
 	struct server_link *k = f->arg;
-	static char bytes[READ_SIZE];
 
-	(void)events;
-	for (int i = 0; i < READS_MAX && k->fd >= 0; i++) {
-		ssize_t n = recv(k->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			break;
-		if (n <= 0) {
-			lose(k, "its connection ended");
-			return;
-		}
-		if (!take_bytes(k, bytes, (size_t)n))
-			return;
+	if (is_full(k) && (events & (EPOLLHUP | EPOLLERR)) != 0) {
+		/* epoll would report it in every turn. */
+		loop_remove(k->loop, &k->ready);
+		k->unwatched = true;
+		return;
 	}
+	if ((events & ~(uint32_t)EPOLLOUT) != 0)
+		read_later(k);
 	server_link_flush(k);
 }
 
@@ -340,11 +430,27 @@ static void on_words(struct peer *p, char *text)
 	session_redact(k->session, text);
 }
 
+static bool on_masking(struct job *j)
+{
+	struct server_link *k = j->arg;
+
+	loop_note(k->loop, "tools of an MCP server");
+	if (!masked_tools_piece(&k->page, &k->peer.fresh, k->session))
+		return true;
+	peer_page_done(&k->peer);
+	server_link_flush(k);
+	return false;
+}
+
 static void on_page(struct peer *p, size_t first)
 {
-	const struct server_link *k = p->arg;
+	struct server_link *k = p->arg;
 
-	masked_tools(&p->fresh, first, k->session);
+	k->page = (struct tool_masking){ .at = first, .kept = first };
+	if (session_mask(k->session) == NULL)
+		peer_page_done(p);
+	else
+		core_job_add(session_core(k->session), session_tenant(k->session), &k->masking);
 }
 
 static void on_tools(struct peer *p)
@@ -381,6 +487,8 @@ struct server_link *server_link_new(struct loop *l, struct server_spec *spec)
 	k->fd = -1;
 	k->dial = (struct dial){ .on_done = on_dialed, .arg = k };
 	k->ready = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = k };
+	k->reading = (struct job){ .on_piece = on_piece, .arg = k };
+	k->masking = (struct job){ .on_piece = on_masking, .arg = k };
 	k->timer = (struct loop_timer){ .on_expire = on_timer, .arg = k };
 	k->use = (struct completion){ .on_done = on_usable, .arg = k };
 	peer_init(&k->peer, &events, k);
@@ -388,6 +496,8 @@ struct server_link *server_link_new(struct loop *l, struct server_spec *spec)
 	k->peer.modern_first = true;
 	k->peer.setup_ms = SETUP_MS;
 	k->peer.line_max = PEER_LINK_MAX;
+	k->peer.values_max = PEER_LINK_VALUES_MAX;
+	k->peer.out.cap = OUT_MAX;
 	return k;
 }
 
@@ -421,6 +531,8 @@ void server_link_free(struct server_link *k)
 	completion_cancel(&k->use);
 	completion_cancel(&k->made);
 	disconnect(k, "the server ends");
+	while (k->results != NULL)
+		forget_result(k->results);
 	peer_release(&k->peer);
 	tool_pins_release(&k->pins);
 	free(k->spec.gateway);

@@ -7,10 +7,19 @@
 
 #include "dial.h"
 #include "execution.h"
+#include "jobs.h"
 #include "link_proof.h"
+#include "masked_tools.h"
 #include "peer.h"
 #include "server_spec.h"
 #include "tool_pins.h"
+
+/* A result that waits until it is masked and answered. */
+struct link_result {
+	struct link_result *next, **link; /* of the link; link NULL: it does not wait */
+	struct server_link *of;
+	size_t n;
+};
 
 struct server_link {
 	struct server_link *next, **link; /* all of the node */
@@ -32,6 +41,12 @@ struct server_link {
 	size_t ngreeting;
 	uint64_t dialed_ns;
 	struct loop_fd ready;
+	bool unwatched;	    /* the other side hung up while nothing may be read */
+	struct job reading; /* of the tenant: bytes are read and understood in its turns */
+	struct job masking; /* of the tenant, too: a page of its tools */
+	struct tool_masking page;
+	struct link_result *results;
+	size_t waiting; /* bytes of results */
 	struct loop_timer timer;
 	struct completion use, made;
 	uint64_t started_ns; /* when the program was started last; 0: by an earlier daemon */
@@ -52,6 +67,11 @@ void server_link_end(struct server_link *k, const char *why);
 void server_link_free(struct server_link *k);
 /* Sends what the peer has written: after calls were begun or cancelled. */
 void server_link_flush(struct server_link *k);
+/* A result of n bytes waits. While the results of a link have more than some MiB, nothing is read
+ * from it: so what a tenant's servers return takes memory only as fast as it is answered. */
+void server_link_hold(struct server_link *k, struct link_result *w, size_t n);
+/* It does not any more. Repeatable, and safe if it is all zero or the link is gone. */
+void server_link_let_go(struct link_result *w);
 /* Its tools are not known yet to this daemon, or it is being connected to again. */
 bool server_link_is_starting(const struct server_link *k);
 /* "starting", "ready" or "failed". */

@@ -1,13 +1,19 @@
 /* file_bytes.h - a part of a file of a session in memory, masked: for the tools that show or edit
  * files, and for resources.
  *
- * Values of secrets are covered as in output. A value that lies across an end of the part could not
- * be found, so more is read on both sides and cut off again; a key of scope read may therefore read
- * only from the beginning in a session that has secrets (web/masked.h). */
+ * Values of secrets are covered as in output, in pieces of the tenant's turns. A value that lies
+ * across an end of the part could not be found, so as much is read on both sides as the longest
+ * value takes in the longest of its forms, and cut off again. With more line breaks in a value than
+ * one in 16 bytes that is too little; so a key of scope read may read only from the beginning in a
+ * session that has secrets (web/masked.h).
+ *
+ * The bytes are counted for the tenant, as bodies of requests are. */
 #pragma once
 
 #include "buf.h"
 #include "file_call.h"
+#include "jobs.h"
+#include "mask.h"
 
 struct file_bytes {
 	struct file_call call; /* first */
@@ -22,6 +28,9 @@ struct file_bytes {
 	void (*on_read)(struct file_bytes *f, const struct err *e);
 	/* The rest is file_bytes.c's. */
 	uint64_t begin;
+	struct job job;
+	struct mask_work work;
+	bool no_room;
 	char offset_text[24], length_text[24];
 };
 

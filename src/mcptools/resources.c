@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "auth.h"
 #include "base64.h"
 #include "file_bytes.h"
 #include "file_kind.h"
@@ -185,7 +186,8 @@ static void read_file(struct tool_call *c)
 	(void)snprintf(c->r->session_id, sizeof(c->r->session_id), "%s", u.session);
 	f->file.max = FILE_BYTES_MAX;
 	f->file.on_read = on_read;
-	request_use(c->r, on_session);
+	if (auth_may_use_session(c->r)) /* or it has answered */
+		request_use(c->r, on_session);
 }
 
 static const struct tool resource_file = { .scope = TENANT_READ,

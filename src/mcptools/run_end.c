@@ -75,9 +75,9 @@ static int on_refusal(const struct store_net *row, void *cookie)
 	reason = json_tree_get_text(json_tree_root(&t), "reason");
 	json_open(j, NULL, '{');
 	json_text(j, "kind", row->kind);
-	tool_shown(f->c, NULL, "name", row->name);
+	tool_shown(f->c, "name", row->name);
 	text = json_span_dup(reason);
-	tool_shown(f->c, NULL, "reason", text == NULL ? "" : text);
+	tool_shown(f->c, "reason", text == NULL ? "" : text);
 	json_close(j, '}');
 	put_line(f->lines, row->name, text == NULL ? "" : text);
 	json_tree_release(&t);
@@ -126,7 +126,9 @@ static void write_summary(struct run_end *n, struct buf *summary)
 
 	buf_printf(summary, "%s[exit code %d%s%s]", summary->len > 0 ? "\n" : "",
 		   json_view_exit_code(row),
-		   row->timed_out || row->limit[0] != '\0' ? ", ended by limit: " : "",
+		   !row->timed_out && row->limit[0] == '\0' ? ""
+		   : json_view_exit_code(row) == 0	    ? ", a limit was hit: "
+							    : ", ended by limit: ",
 		   row->timed_out ? "timeout" : row->limit);
 	tool_text(n->c, buf_text(summary), summary->len);
 	for (unsigned i = 0; i < n->results.nimages; i++)
@@ -145,8 +147,13 @@ static void write_outcome(struct run_end *n, const struct store_execution *row)
 		json_int(j, "signal", row->signal);
 	if (row->timed_out || row->limit[0] != '\0')
 		json_text(j, "limit", row->timed_out ? "timeout" : row->limit);
+	json_open(j, "limits_hit", '[');
+	for (const char *at = row->limits_hit; *at != '\0';
+	     at += strcspn(at, ","), at += *at == ',')
+		json_bytes(j, NULL, at, strcspn(at, ","));
+	json_close(j, ']');
 	if (row->state == EXECUTION_FAILED && row->error != NULL)
-		tool_shown(n->c, NULL, "error", row->error);
+		tool_shown(n->c, "error", row->error);
 	json_uint(j, "duration_ms",
 		  row->ended_ms > row->created_ms ? row->ended_ms - row->created_ms : 0);
 }
@@ -198,7 +205,7 @@ static void on_change(struct changes *l, const struct diff_record *r)
 	n->nfiles++;
 	json_open(&n->files, NULL, '{');
 	json_text(&n->files, "kind", diff_record_kind(r));
-	tool_shown_in(&n->files, NULL, "path", r->path);
+	tool_shown_in(n->c, &n->files, "path", r->path);
 	json_uint(&n->files, "size", r->size);
 	json_close(&n->files, '}');
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "auth.h"
 #include "base64.h"
 #include "clock.h"
 #include "mcp_write.h"
@@ -33,6 +34,7 @@ static void on_room(struct request *r)
 		return;
 	if (c->answer.len > 0)
 		sse_stream_event(&c->stream, NULL, NULL, c->answer.text, c->answer.len);
+	json_release(&c->answer); /* the stream has a copy */
 	sse_stream_end(&c->stream);
 }
 
@@ -40,13 +42,20 @@ void tool_send(struct tool_call *c)
 {
 	loop_timer_cancel(core_loop(c->r->core), &c->tick);
 	c->done = true;
-	if (c->streams)
+	/* A client may take its time to read: only the answer stays in memory until then. */
+	json_release(&c->out);
+	json_release(&c->content);
+	buf_release(&c->plain);
+	if (c->streams) {
 		on_room(c->r);
-	else if (json_ok(&c->answer))
+		return;
+	}
+	if (json_ok(&c->answer))
 		exchange_reply(c->r->x, c->status == 0 ? 200 : c->status, "application/json",
 			       c->answer.text, c->answer.len);
 	else
 		exchange_reply(c->r->x, 500, NULL, "", 0);
+	json_release(&c->answer); /* the exchange has a copy, and counts it */
 }
 
 /* An answer that did not fit is replaced by one that says so. */
@@ -236,7 +245,7 @@ bool tool_take_session(struct tool_call *c)
 	struct json_span id = json_tree_get_text(c->q.arguments, "session_id");
 
 	if (id.p != NULL && session_id_read(id.p, id.n, c->r->session_id))
-		return true;
+		return auth_may_use_session(c->r);
 	c->r->session_id[0] = '\0';
 	no_session(c);
 	return false;
@@ -259,7 +268,7 @@ bool tool_take_execution(struct tool_call *c)
 		return false;
 	}
 	if (own)
-		return true;
+		return auth_may_use_session(r);
 	r->session_id[0] = '\0';
 	IGNORED(err_set(&e, ERR_NOT_FOUND, "no execution of this id"), "answered");
 	reply_error(r, &e);
@@ -278,10 +287,19 @@ void tool_open(struct tool_call *c)
 	json_open(&c->content, NULL, '[');
 }
 
-void tool_shown_in(struct json *j, const struct session *s, const char *name, const char *text)
+void tool_shown_stored(struct json *j, const char *name, const char *text)
 {
 	size_t n = strlen(text);
 	struct buf shown = BUF_INIT(n * SHOWN_TEXT_GROWTH + 1);
+
+	shown_text(&shown, (const uint8_t *)text, n);
+	json_bytes(j, name, buf_text(&shown), shown.len);
+	buf_release(&shown);
+}
+
+void tool_shown_in(const struct tool_call *c, struct json *j, const char *name, const char *text)
+{
+	const struct session *s = session_find(c->r->core, c->r->session_id);
 	OWN_MEM char *copy = strdup(text);
 
 	if (copy == NULL) {
@@ -290,14 +308,14 @@ void tool_shown_in(struct json *j, const struct session *s, const char *name, co
 	}
 	if (s != NULL)
 		session_redact(s, copy);
-	shown_text(&shown, (const uint8_t *)copy, n);
-	json_bytes(j, name, buf_text(&shown), shown.len);
-	buf_release(&shown);
+	else
+		memset(copy, '*', strlen(copy));
+	tool_shown_stored(j, name, copy);
 }
 
-void tool_shown(struct tool_call *c, const struct session *s, const char *name, const char *text)
+void tool_shown(struct tool_call *c, const char *name, const char *text)
 {
-	tool_shown_in(&c->out, s, name, text);
+	tool_shown_in(c, &c->out, name, text);
 }
 
 void tool_text(struct tool_call *c, const void *text, size_t n)

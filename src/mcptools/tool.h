@@ -93,10 +93,13 @@ bool tool_take_execution(struct tool_call *c) MUST_USE;
 /* ---- results */
 void tool_open(struct tool_call *c);
 /* A member of the structured result with text from a cell: control characters are shown, and values
- * of secrets covered (s may be NULL). */
-void tool_shown(struct tool_call *c, const struct session *s, const char *name, const char *text);
+ * of the secrets of the request's session covered. If the session is gone, so is its mask: then all
+ * of the text is covered. */
+void tool_shown(struct tool_call *c, const char *name, const char *text);
 /* The same for any JSON. */
-void tool_shown_in(struct json *j, const struct session *s, const char *name, const char *text);
+void tool_shown_in(const struct tool_call *c, struct json *j, const char *name, const char *text);
+/* The same for text that was masked before it was stored. */
+void tool_shown_stored(struct json *j, const char *name, const char *text);
 void tool_text(struct tool_call *c, const void *text, size_t n);
 void tool_image(struct tool_call *c, const char *type, const void *bytes, size_t n);
 void tool_link(struct tool_call *c, const char *uri, const char *name, const char *type);

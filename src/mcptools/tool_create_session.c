@@ -129,7 +129,7 @@ static void write_repository(struct tool_call *c, const char *workdir, const str
 	(void)snprintf(path, sizeof(path), "%s/%s", strcmp(workdir, "/") == 0 ? "" : workdir,
 		       k->arg.name);
 	json_open(&c->out, "repository", '{');
-	tool_shown(c, NULL, "path", path);
+	tool_shown(c, "path", path);
 	json_text(&c->out, "commit", k->commit[0] == '\0' ? NULL : k->commit);
 	json_close(&c->out, '}');
 }
@@ -201,7 +201,7 @@ static void create(struct tool_call *c)
 {
 	const struct json_node *repository = json_tree_get(c->q.arguments, "repository");
 	struct create *m = c->own;
-	struct spec_session spec;
+	struct spec_session spec = { 0 };
 	struct err e = { 0 };
 	unsigned retry_s = 0;
 	struct json j;
@@ -219,7 +219,9 @@ static void create(struct tool_call *c)
 		return;
 	}
 	m->making.on_made = on_made;
-	making = spec_session_read(j.text, j.len, &spec, &e);
+	making = session_request_count(c->r->tenant, j.text, j.len, &e);
+	if (making == 0)
+		making = spec_session_read(j.text, j.len, &spec, &e);
 	if (making == 0)
 		making = session_making_start(&m->making, c->r, &spec.spec, &retry_s, &e);
 	spec_session_release(&spec);

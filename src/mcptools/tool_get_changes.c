@@ -18,7 +18,7 @@ struct listing {
 	struct changes changes;
 	struct json lists[KINDS];
 	unsigned n;
-	bool more;
+	bool more, kept; /* kept: of a session that has ended */
 };
 
 static struct listing *own(const struct changes *l)
@@ -38,9 +38,7 @@ static void release(struct tool_call *c)
 static void on_change(struct changes *changes, const struct diff_record *r)
 {
 	struct listing *l = own(changes);
-	struct request *q = changes->r;
 	unsigned kind = r->kind == 'A' ? ADDED : r->kind == 'C' ? CHANGED : DELETED;
-	struct err e;
 
 	if (r->kind == 'T' || l->n == LISTED) {
 		l->more = true;
@@ -48,8 +46,10 @@ static void on_change(struct changes *changes, const struct diff_record *r)
 	}
 	l->n++;
 	json_open(&l->lists[kind], NULL, '{');
-	tool_shown_in(&l->lists[kind], session_live(q->core, q->tenant, q->session_id, &e), "path",
-		      r->path);
+	if (l->kept)
+		tool_shown_stored(&l->lists[kind], "path", r->path);
+	else
+		tool_shown_in(tool_of(changes->r), &l->lists[kind], "path", r->path);
 	if (kind != DELETED)
 		json_uint(&l->lists[kind], "size", r->size);
 	json_close(&l->lists[kind], '}');
@@ -93,6 +93,7 @@ static void get_changes(struct tool_call *c)
 	l->changes.on_end = on_end;
 	if (!tool_take_session(c))
 		return;
+	l->kept = session_find(c->r->core, c->r->session_id) == NULL;
 	if (!changes_read_kept(&l->changes, c->r))
 		request_use(c->r, on_session);
 }

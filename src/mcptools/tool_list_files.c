@@ -41,8 +41,6 @@ static bool is_wanted(const struct listing *l, const char *path)
 static void show(struct tool_call *c, struct listing *l, const struct file_msg_entry *m)
 {
 	char path[2 * FILE_MSG_PATH_MAX];
-	struct err e;
-	const struct session *s = session_live(c->r->core, c->r->tenant, c->r->session_id, &e);
 
 	if (l->n == LISTED) {
 		l->more = true;
@@ -52,14 +50,14 @@ static void show(struct tool_call *c, struct listing *l, const struct file_msg_e
 	(void)snprintf(path, sizeof(path), "%s/%s", strcmp(l->top, "/") == 0 ? "" : l->top,
 		       m->path);
 	json_open(&c->out, NULL, '{');
-	tool_shown(c, s, "path", path);
+	tool_shown(c, "path", path);
 	json_text(&c->out, "type", file_msg_type_name((enum file_msg_type)m->type));
 	if (m->type == FILE_MSG_FILE)
 		json_uint(&c->out, "size", m->size);
 	json_view_time(&c->out, "modified_at",
 		       m->mtime_ns <= 0 ? 0 : (uint64_t)m->mtime_ns / 1000000);
 	if (m->target[0] != '\0')
-		tool_shown(c, s, "target", m->target);
+		tool_shown(c, "target", m->target);
 	json_close(&c->out, '}');
 }
 
@@ -95,7 +93,7 @@ static void on_end(struct file_call *f, int status, const struct err *e)
 		return;
 	}
 	json_close(&c->out, ']');
-	tool_shown(c, NULL, "path", l->top);
+	tool_shown(c, "path", l->top);
 	json_bool(&c->out, "more", l->more);
 	tool_done(c);
 }

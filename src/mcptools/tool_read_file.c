@@ -32,7 +32,7 @@ static void release(struct tool_call *c)
 
 static void write_facts(struct tool_call *c, const struct reading *g, size_t n)
 {
-	tool_shown(c, NULL, "path", g->file.path);
+	tool_shown(c, "path", g->file.path);
 	json_uint(&c->out, "size", g->file.size);
 	json_uint(&c->out, "offset", g->file.offset);
 	json_uint(&c->out, "next", g->file.offset + n);

@@ -122,6 +122,11 @@ undo:
 	return NULL;
 }
 
+void client_on_slow(struct client *c, void (*fn)(void))
+{
+	c->on_slow = fn;
+}
+
 void client_close(struct client *c)
 {
 	client_conn_close(c);

@@ -38,6 +38,10 @@ void client_free(struct client *c);
 /* Closes the connection, if there is one; the client can be used again. */
 void client_close(struct client *c);
 
+#define CLIENT_SLOW_MS 1000
+/* What is called once in each wait of more than CLIENT_SLOW_MS; NULL: nothing. */
+void client_on_slow(struct client *c, void (*fn)(void));
+
 struct client_header {
 	const char *name, *value; /* valid for HTTP; else the request is refused */
 };

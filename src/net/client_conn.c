@@ -12,12 +12,14 @@
 #include <sys/un.h>
 
 #include "addr.h"
+#include "client.h"
 #include "clock.h"
 #include "tls.h"
 
 #define READ_SIZE ((size_t)64 * 1024)
 #define ABSORB_MAX ((size_t)4 * 1024 * 1024) /* input kept while a request is being sent */
 #define HEAD_MAX ((size_t)64 * 1024)
+#define POLL_MAX_MS 1000000000ULL
 
 uint64_t client_conn_timeout_ms(const struct client *c)
 {
@@ -29,17 +31,26 @@ static int wait_for(const struct client *c, short events, uint64_t timeout_ms, s
 {
 	uint64_t began = clock_now_ns();
 	struct pollfd p = { .fd = c->fd, .events = events };
+	bool told = false;
 
 	for (;;) {
 		uint64_t past = (clock_now_ns() - began) / CLOCK_MS;
 		uint64_t left = past < timeout_ms ? timeout_ms - past : 0;
-		int n = poll(&p, 1, timeout_ms == UINT64_MAX ? -1 : (int)(left % 1000000000));
+		uint64_t step = left < POLL_MAX_MS ? left : POLL_MAX_MS;
+		int n;
 
+		if (c->on_slow != NULL && !told && past >= CLIENT_SLOW_MS) {
+			told = true;
+			c->on_slow();
+		}
+		if (c->on_slow != NULL && !told && step > CLIENT_SLOW_MS - past)
+			step = CLIENT_SLOW_MS - past;
+		n = poll(&p, 1, (int)step);
 		if (n > 0)
 			return p.revents;
 		if (n < 0 && errno != EINTR)
 			return err_sys(e, "cannot wait for %s", c->host_port);
-		if (n == 0 && left < 1000000000)
+		if (n == 0 && step == left)
 			return 0;
 	}
 }

@@ -20,6 +20,7 @@ struct client {
 	char prefix[256];    /* prefix of every target */
 	char agent[64];
 	uint64_t connect_ms, io_ms;
+	void (*on_slow)(void); /* see client_on_slow() */
 	struct tls *tls;
 
 	int fd; /* -1: not connected */

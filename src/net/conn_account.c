@@ -96,11 +96,17 @@ bool exchange_reserve(struct exchange *x, size_t n)
 	return x->conn->state != CONN_DEAD && conn_account_body(x, n) == 0;
 }
 
+void exchange_unreserve(struct exchange *x, size_t n)
+{
+	n = n < x->charged ? n : x->charged; /* all were released meanwhile */
+	x->conn->account->bodies -= n;
+	x->conn->server->all->bodies -= n;
+	x->charged -= n;
+}
+
 void exchange_release(struct exchange *x)
 {
-	x->conn->account->bodies -= x->charged;
-	x->conn->server->all->bodies -= x->charged;
-	x->charged = 0;
+	exchange_unreserve(x, x->charged);
 }
 
 static void set_keyed(struct conn *c, bool keyed)

@@ -107,9 +107,10 @@ void exchange_read_all(struct exchange *x, size_t max,
 
 /* For handlers that stream a body and still keep it in memory: it has the deadline of a collected
  * one. exchange_reserve() counts n more bytes for the account; false: no room. exchange_release():
- * they are freed; the end of the exchange implies it. */
+ * all are freed; the end of the exchange implies it. exchange_unreserve(): n of them are. */
 void exchange_set_body_deadline(struct exchange *x, size_t max);
 bool exchange_reserve(struct exchange *x, size_t n) MUST_USE;
+void exchange_unreserve(struct exchange *x, size_t n);
 void exchange_release(struct exchange *x);
 
 /* Streams the body. on_data returns how many bytes it took: if fewer than given, it is called again

@@ -5,11 +5,12 @@
  * the loop are stored in one transaction, which ends before any other message is handled, since
  * those begin transactions of their own.
  *
- * QUEUED_MAX is far above what an egress that reads ever leaves in the queue. An egress that does
- * not read is given up, like one that breaks the protocol: the supervisor is asked for another one
- * at once. It is also asked if an egress has closed its channel and no other channel comes, since
- * that egress may still run. A record that cannot be read is dropped and counted; the channel
- * stays. */
+ * Configurations are sent when it is their tenant's turn, and not while much waits for the socket
+ * (egress_orders.h); so QUEUED_MAX is far above what an egress that reads ever leaves in the queue.
+ * An egress that does not read is given up, like one that breaks the protocol: the supervisor is
+ * asked for another one at once. It is also asked if an egress has closed its channel and no other
+ * channel comes, since that egress may still run. A record that cannot be read is dropped and
+ * counted; the channel stays. */
 #include "egress_link.h"
 
 #include <assert.h>
@@ -65,6 +66,7 @@ void egress_link_init(struct egress_link *l, struct egress_links *all, unsigned 
 	l->more = (struct loop_task){ .on_run = on_more, .arg = l };
 	l->end = &l->first;
 	buf_init(&l->in, IN_MAX + READ_SIZE);
+	egress_orders_init(&l->orders, l);
 }
 
 static void drop_first(struct egress_link *l)
@@ -95,6 +97,7 @@ static void hang_up(struct egress_link *l)
 void egress_link_release(struct egress_link *l)
 {
 	hang_up(l);
+	egress_orders_release(&l->orders);
 }
 
 /* A part of what is bounded for all processes together. */
@@ -120,6 +123,7 @@ static void detach(struct egress_link *l, const char *why)
 	log_warn("cordon-egress disconnected", "slot=%u why=%s", l->slot, why);
 	hang_up(l);
 	loop_timer_set(core_loop(l->core), &l->ping, clock_now_ns() + l->timeout_ms * CLOCK_MS);
+	egress_orders_reset(&l->orders);
 	session_each(l->core, NULL, lost_one, l);
 }
 
@@ -138,6 +142,11 @@ static void give_up(struct egress_link *l, const char *why)
 	l->all->numbers.broken++;
 	detach(l, why);
 	ask_for_another(l);
+}
+
+void egress_link_break(struct egress_link *l, const char *why)
+{
+	give_up(l, why);
 }
 
 bool egress_link_up(const struct egress_link *l)
@@ -178,6 +187,7 @@ static void flush(struct egress_link *l)
 	else
 		loop_modify(core_loop(l->core), &l->watch,
 			    EPOLLIN | (l->first != NULL ? EPOLLOUT : 0));
+	egress_orders_go_on(&l->orders);
 }
 
 int egress_link_send(struct egress_link *l, enum egress_type type, const char *id, const char *text,

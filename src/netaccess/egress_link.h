@@ -11,6 +11,7 @@
 
 #include "buf.h"
 #include "egress_msg.h"
+#include "egress_orders.h"
 #include "egress_turns.h"
 #include "loop.h"
 
@@ -44,6 +45,7 @@ struct egress_link {
 	struct loop_timer ping;
 	bool hung; /* the last egress did not answer, and there is no other yet */
 	struct egress_turns turns;
+	struct egress_orders orders;
 };
 
 void egress_link_init(struct egress_link *l, struct egress_links *all, unsigned slot);
@@ -59,6 +61,9 @@ bool egress_link_up(const struct egress_link *l);
  */
 int egress_link_send(struct egress_link *l, enum egress_type type, const char *id, const char *text,
 		     size_t len, int *fds, struct err *e) MUST_USE;
+
+/* Gives this process up: the supervisor is asked for another one. */
+void egress_link_break(struct egress_link *l, const char *why);
 
 /* Sends SYNCED if that was not done yet, and no session is missing or it takes too long. */
 void egress_link_synced(struct egress_link *l, bool missing);

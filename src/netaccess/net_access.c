@@ -144,15 +144,16 @@ static bool is_ready(const struct session *s)
 
 static void on_changed(struct session *s)
 {
-	session_egress_changed(s, NULL);
+	session_egress_look_again(s);
 }
 
-/* A placeholder of the execution is not replaced until cordon-egress knows it. */
+/* A placeholder of the execution is not replaced until cordon-egress knows it, and a value that the
+ * execution has in another way is not covered in records. */
 static bool prepare(struct session *s, struct execution *x, struct completion *w)
 {
-	if (!secret_has_way(execution_row(x)->secrets, SECRET_BROKER))
+	if (!secret_has_way(execution_row(x)->secrets, SECRET_WAYS))
 		return false;
-	session_egress_changed(s, w);
+	session_egress_changed(s, SESSION_EGRESS_SECRETS, w);
 	return true;
 }
 
@@ -162,8 +163,9 @@ static void on_free(struct session *s, const struct err *why)
 
 	if (*at == NULL)
 		return;
-	session_egress_leave(s, why);
+	session_egress_free(s, why);
 	net_usage_forget(s);
+	net_refusals_release(&net_session_of(s)->refused);
 	free(*at);
 	*at = NULL;
 }

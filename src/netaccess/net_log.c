@@ -102,6 +102,9 @@ static int write_record(struct session *s, const struct access_record_text *r, c
 		net_session_of(s)->records += STORE_NET_WEIGHT(strlen(*clean));
 	record_bounds_add(session_core(s), session_tenant(s), RECORD_NET, 1);
 	notify_later(s);
+	/* Datagrams have neither a host nor a known execution. */
+	if (!r->allowed && strcmp(r->kind, "datagram") != 0)
+		net_refusals_add(&net_session_of(s)->refused, r, row.execution);
 	if (r->is_package && net_package_take(s, r, row.execution, e) < 0)
 		return -1;
 	return bound(s, e);
@@ -159,15 +162,25 @@ void net_log_unlisten(struct net_log_listener *l)
 	LIST_REMOVE(l);
 }
 
+static struct net_log_listener *find_calling(struct net_log_listener *l)
+{
+	while (l != NULL && !l->calling)
+		l = l->next;
+	return l;
+}
+
 void net_log_on_notify(struct loop_task *t)
 {
 	struct net_access *n = t->arg;
+	struct net_log_listener *l;
 
-	for (struct net_log_listener *l = n->listeners, *next; l != NULL; l = next) {
-		next = l->next;
-		if (!l->due)
-			continue;
+	for (l = n->listeners; l != NULL; l = l->next) {
+		l->calling = l->due;
 		l->due = false;
+	}
+	/* A listener may end others: after each the search begins again. */
+	while ((l = find_calling(n->listeners)) != NULL) {
+		l->calling = false;
 		l->on_records(l);
 	}
 }

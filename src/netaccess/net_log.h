@@ -17,7 +17,7 @@ int net_log_counts(struct session *s, const char *text, size_t len, struct err *
 struct net_log_listener {
 	struct net_log_listener *next, **link; /* the core's */
 	char session[STORE_ID_MAX];
-	bool due;
+	bool due, calling; /* on_records is to be called; in this turn */
 	void (*on_records)(struct net_log_listener *l);
 	void *arg; /* the caller's */
 };

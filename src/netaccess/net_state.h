@@ -4,6 +4,7 @@
 
 #include "egress_links.h"
 #include "net_log.h"
+#include "net_refusals.h"
 #include "net_usage.h"
 #include "package_cache.h"
 #include "session_egress.h"
@@ -30,6 +31,7 @@ struct net_session {
 	uint64_t packages;	 /* rows of its packages; 0: not counted yet */
 	unsigned package_alarms; /* events of them, since cordond started */
 	struct net_usage used;
+	struct net_refusals refused;
 };
 
 /* net_access.c: made with the core. */

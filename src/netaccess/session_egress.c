@@ -1,8 +1,9 @@
 /* session_egress.c - theory of operation
  *
- * The configuration of a session (policy and secrets) is composed at the moment it is sent, so that
- * egress never gets an older one than there is. Egress answers configurations in the order in which
- * they were sent; those that wait are called when all of them are in force.
+ * What changes is noted (`due`), and composed at the moment it is sent (egress_orders.h), so that
+ * egress never gets an older one than there is. One order of a session at a time is under way;
+ * those that wait are called when an order that was composed after their change is in force. A
+ * change of secrets sends no policy.
  *
  * PID 1 keeps its two sockets (a listener and a resolver) and passes them each time it is asked. It
  * is untrusted: it may pass anything (egress checks what they are), nothing, or not answer (the
@@ -25,6 +26,7 @@
 #include "net_state.h"
 #include "session.h"
 #include "tenant.h"
+#include "egress_config.h"
 #include "egress_link.h"
 #include "fd_budget.h"
 #include "io.h"
@@ -33,16 +35,15 @@
 #include "log.h"
 #include "net_usage.h"
 #include "policy_select.h"
-#include "secret.h"
-#include "secret_egress.h"
 #include "session_parts.h"
 #include "session_policy.h"
 #include "session_stop.h"
 #include "untrusted_fd.h"
 
 #define WAIT_MS 5000
-#define FDS 2	   /* listener and resolver */
-#define OWNERS FDS /* behind them, with EGRESS_ATTACH_OWNERS */
+#define WAITS_MAX 5 /* more of them, while an order waits for its turn */
+#define FDS 2	    /* listener and resolver */
+#define OWNERS FDS  /* behind them, with EGRESS_ATTACH_OWNERS */
 
 static void on_timer(struct loop_timer *t);
 
@@ -54,6 +55,7 @@ void session_egress_init(struct session *s, struct net_session *n)
 	n->egress.link = &all->links[egress_links_slot(session_row(s)->id, all->n)];
 	n->egress.timer = (struct loop_timer){ .on_expire = on_timer, .arg = s };
 	n->egress.owners = -1;
+	memset(n->egress.fds, -1, sizeof(n->egress.fds));
 }
 
 static struct session_egress *egress_of(const struct session *s)
@@ -115,13 +117,26 @@ static void end_request(struct session *s)
 		return;
 	core_fds(session_core(s))->owed -= FDS;
 	session_egress_link(s)->asking--;
+	egress_order_asking(&egress_of(s)->order, -1);
 }
 
-/* Answers to configurations that were sent before do not count any more. */
+/* Nothing is due any more, and an answer that comes does not count. */
 static void abandon(struct session_egress *d)
 {
-	d->stale += d->unanswered;
-	d->unanswered = 0;
+	d->stale += d->order.under_way ? 1 : 0;
+	d->due = 0;
+	untrusted_close(d->fds, EGRESS_FDS_MAX);
+	egress_order_withdraw(&d->order);
+}
+
+/* Callbacks may begin to wait again: in a list that is not walked. */
+static void end_waiting(struct session *s, const struct err *e)
+{
+	struct completions sent = { 0 };
+
+	completions_move(&egress_of(s)->when_sent, &sent);
+	completions_end_all(&egress_of(s)->when_open, e);
+	completions_end_all(&sent, e);
 }
 
 static void settle(struct session *s, enum session_egress_state state, const struct err *e)
@@ -138,7 +153,7 @@ static void settle(struct session *s, enum session_egress_state state, const str
 			 session_row(s)->id, copy.msg);
 	}
 	/* A waiter may end the session, but it is not freed from here. */
-	completions_end_all(&egress_of(s)->when_open, e == NULL ? NULL : &copy);
+	end_waiting(s, e == NULL ? NULL : &copy);
 }
 
 /* Makes egress forget the session and close its connections. */
@@ -165,51 +180,82 @@ static void fail(struct session *s, const struct err *e)
 
 /* ---- configurations */
 
-static int write_config(struct session *s, struct json *j, struct err *e)
+static enum egress_type type_of(const struct session_egress *d)
 {
-	OWN_MEM char *policy = NULL;
-
-	if (session_policy_merge(s, &policy, e) < 0)
-		return -1;
-	json_open(j, NULL, '{');
-	json_text(j, "tenant", session_row(s)->tenant);
-	if (net_usage_write(s, j, e) < 0)
-		return -1;
-	json_raw(j, "policy", policy);
-	if (secret_egress_write(s, j, e) < 0)
-		return -1;
-	json_close(j, '}');
-	if (!json_ok(j))
-		return err_set(e, ERR_LIMIT, "policy and secrets are too large together");
-	return 0;
+	if (d->fds[0] >= 0)
+		return d->fds[OWNERS] < 0 ? EGRESS_ATTACH : EGRESS_ATTACH_OWNERS;
+	return (d->due & SESSION_EGRESS_POLICY) != 0 ? EGRESS_CHANGE : EGRESS_SECRETS;
 }
 
-/* fds: NULL or as many as the type has, closed here if they could not be sent. */
-static int send_config(struct session *s, enum egress_type type, int *fds, struct err *e)
+size_t session_egress_send(struct session *s)
 {
+	struct session_egress *d = egress_of(s);
+	enum egress_type type = type_of(d);
+	OWN_MEM char *policy = NULL;
+	size_t cost = 0;
 	struct json j;
+	struct err e;
 	int sent;
 
 	json_init_heap(&j, EGRESS_TEXT_MAX);
-	sent = write_config(s, &j, e);
+	sent = (d->due & SESSION_EGRESS_POLICY) != 0 ? session_policy_merge(s, &policy, &e) : 0;
+	if (sent == 0)
+		sent = egress_config_write(s, policy, &j, &cost, &e);
 	if (sent == 0)
 		sent = egress_link_send(session_egress_link(s), type, session_row(s)->id, j.text,
-					j.len, fds, e);
-	if (fds != NULL)
-		untrusted_close(fds, egress_msg_fds(type));
+					j.len, d->fds[0] < 0 ? NULL : d->fds, &e);
+	untrusted_close(d->fds, EGRESS_FDS_MAX);
 	if (j.text != NULL)
 		explicit_bzero(j.text, j.len);
 	json_release(&j);
-	if (sent == 0)
-		egress_of(s)->unanswered++;
-	return sent;
+	if ((d->due & SESSION_EGRESS_POLICY) != 0)
+		d->tenant_policy = tenant_policy_changes(session_tenant(s));
+	d->due = 0;
+	if (sent < 0) {
+		egress_order_withdraw(&d->order); /* there is no answer to wait for */
+		fail(s, &e);
+		return cost;
+	}
+	if (!d->claimed) {
+		d->claimed = true;
+		sync_later(s);
+	}
+	completions_move(&d->when_sent, &d->when_open);
+	return cost;
+}
+
+/* fds: NULL, or its sockets, which are taken over. */
+static void order(struct session *s, unsigned what, int *fds)
+{
+	struct session_egress *d = egress_of(s);
+
+	d->due |= what;
+	if (fds != NULL) {
+		untrusted_close(d->fds, EGRESS_FDS_MAX);
+		memcpy(d->fds, fds, sizeof(d->fds));
+	}
+	egress_order_want(&d->order, s);
 }
 
 static void start_wait(struct session *s)
 {
-	if (egress_of(s)->timer.place == 0)
-		loop_timer_set(core_loop(session_core(s)), &egress_of(s)->timer,
-			       clock_now_ns() + WAIT_MS * CLOCK_MS);
+	if (egress_of(s)->timer.place != 0)
+		return;
+	egress_of(s)->waits = 0;
+	loop_timer_set(core_loop(session_core(s)), &egress_of(s)->timer,
+		       clock_now_ns() + WAIT_MS * CLOCK_MS);
+}
+
+/* Orders of a tenant are paced: one that has not been sent is not late. */
+static bool waits_for_its_turn(struct session *s)
+{
+	struct session_egress *d = egress_of(s);
+
+	if (!egress_link_up(d->link) || d->order.link == NULL || d->waits == WAITS_MAX)
+		return false;
+	d->waits++;
+	loop_timer_set(core_loop(session_core(s)), &d->timer, clock_now_ns() + WAIT_MS * CLOCK_MS);
+	return true;
 }
 
 static void on_timer(struct loop_timer *t)
@@ -225,21 +271,20 @@ static void on_timer(struct loop_timer *t)
 		fail(s, &e);
 		return;
 	}
+	if (waits_for_its_turn(s))
+		return;
 	/* The state stays: only those that wait get an error. */
 	(void)err_set_reason(&e, REASON_UNAVAILABLE, "session %s: %s", session_row(s)->id,
 			     egress_link_up(session_egress_link(s))
-				     ? "the network is not ready: no answer in 5 s"
+				     ? "the network is not ready: no answer in time"
 				     : "the network is not ready: cordon-egress is not running");
-	completions_end_all(&egress_of(s)->when_open, &e);
+	end_waiting(s, &e);
 }
 
 /* ---- the sockets of the cell */
 
 static void attach(struct session *s, int fds[EGRESS_FDS_MAX])
 {
-	enum egress_type type = fds[OWNERS] < 0 ? EGRESS_ATTACH : EGRESS_ATTACH_OWNERS;
-	struct err e;
-
 	if (!egress_link_up(session_egress_link(s))) {
 		untrusted_close(fds, EGRESS_FDS_MAX);
 		egress_of(s)->state = SESSION_EGRESS_WANTED; /* the next channel asks again */
@@ -247,10 +292,8 @@ static void attach(struct session *s, int fds[EGRESS_FDS_MAX])
 	}
 	egress_of(s)->state = SESSION_EGRESS_SENT;
 	egress_of(s)->config_only = false;
-	if (send_config(s, type, fds, &e) < 0)
-		fail(s, &e);
-	else
-		start_wait(s);
+	order(s, SESSION_EGRESS_POLICY | SESSION_EGRESS_SECRETS, fds);
+	start_wait(s);
 }
 
 void session_egress_on_listens(struct session *s, struct live_cell *c, const struct agent_event *v)
@@ -319,6 +362,7 @@ static int ask(struct session *s, struct err *e)
 	egress_of(s)->late = false;
 	core_fds(session_core(s))->owed += FDS;
 	session_egress_link(s)->asking++;
+	egress_order_asking(&egress_of(s)->order, 1);
 	start_wait(s);
 	live_cell_flush(c);
 	return 0;
@@ -327,12 +371,9 @@ static int ask(struct session *s, struct err *e)
 /* PID 1 is frozen: sends the configuration only, for an egress that still knows the session. */
 static void send_config_only(struct session *s)
 {
-	struct err e;
-
 	egress_of(s)->state = SESSION_EGRESS_SENT;
 	egress_of(s)->config_only = true;
-	if (send_config(s, EGRESS_CHANGE, NULL, &e) < 0)
-		fail(s, &e);
+	order(s, SESSION_EGRESS_POLICY | SESSION_EGRESS_SECRETS, NULL);
 }
 
 void session_egress_try(struct session *s)
@@ -349,7 +390,8 @@ void session_egress_try(struct session *s)
 	}
 	if (!can_be_asked(s))
 		return;
-	if (l->asking >= egress_link_asking_max(l))
+	if (l->asking >= egress_link_asking_max(l) ||
+	    !egress_order_may_ask(&egress_of(s)->order, s))
 		l->waiting = true;
 	else if (ask(s, &e) < 0)
 		fail(s, &e);
@@ -383,18 +425,17 @@ void session_egress_on_started(struct session *s)
 	/* The cell reaches nothing before it is open, and nothing after. PID 1 gets the request
 	 * before any execution, whose connections then wait for egress. */
 	if (is_deny(s)) {
-		session_egress_changed(s, NULL);
+		session_egress_changed(s, SESSION_EGRESS_POLICY, NULL);
 		return;
 	}
 	d->creating = true;
 	d->opened = (struct completion){ .on_done = on_opened, .arg = s };
-	session_egress_changed(s, &d->opened);
+	session_egress_changed(s, SESSION_EGRESS_POLICY, &d->opened);
 }
 
-void session_egress_changed(struct session *s, struct completion *w)
+void session_egress_changed(struct session *s, unsigned what, struct completion *w)
 {
 	struct session_egress *d = egress_of(s);
-	struct err e;
 
 	if (d->state == SESSION_EGRESS_NONE && !is_wanted(s)) {
 		if (w != NULL)
@@ -402,14 +443,13 @@ void session_egress_changed(struct session *s, struct completion *w)
 		return;
 	}
 	if (w != NULL)
-		completion_begin(w, core_loop(session_core(s)), &d->when_open);
+		completion_begin(w, core_loop(session_core(s)), &d->when_sent);
 	start_wait(s);
 	switch (d->state) {
 	case SESSION_EGRESS_SENT:
 	case SESSION_EGRESS_OPEN:
 		d->state = SESSION_EGRESS_SENT;
-		if (send_config(s, EGRESS_CHANGE, NULL, &e) < 0)
-			fail(s, &e);
+		order(s, what, NULL);
 		break;
 	case SESSION_EGRESS_NONE:
 	case SESSION_EGRESS_FAILED:
@@ -425,6 +465,24 @@ void session_egress_changed(struct session *s, struct completion *w)
 	}
 }
 
+void session_egress_look_again(struct session *s)
+{
+	bool same = egress_of(s)->tenant_policy == tenant_policy_changes(session_tenant(s));
+
+	session_egress_changed(s, SESSION_EGRESS_SECRETS | (same ? 0 : SESSION_EGRESS_POLICY),
+			       NULL);
+}
+
+/* One order is in force, and another is due: those that wait for the first one are called. */
+static void settle_one(struct session *s)
+{
+	struct session_egress *d = egress_of(s);
+
+	loop_timer_cancel(core_loop(session_core(s)), &d->timer);
+	start_wait(s);
+	completions_end_all(&d->when_open, NULL);
+}
+
 void session_egress_on_taken(struct session *s, const char *why, size_t len)
 {
 	struct session_egress *d = egress_of(s);
@@ -434,12 +492,13 @@ void session_egress_on_taken(struct session *s, const char *why, size_t len)
 		d->stale--;
 		return;
 	}
-	if (d->state != SESSION_EGRESS_SENT || d->unanswered == 0)
+	if (!egress_order_answered(&d->order) || d->state != SESSION_EGRESS_SENT)
 		return; /* egress was sent no configuration */
-	d->unanswered--;
 	if (len == 0) {
-		if (d->unanswered == 0)
+		if (d->due == 0)
 			settle(s, SESSION_EGRESS_OPEN, NULL);
+		else
+			settle_one(s);
 		return;
 	}
 	if (d->config_only) { /* a new egress, which gets the sockets after the thaw */
@@ -464,7 +523,8 @@ void session_egress_on_connected(struct session *s)
 	if (d->state == SESSION_EGRESS_NONE && !is_wanted(s))
 		return;
 	d->state = SESSION_EGRESS_WANTED;
-	d->unanswered = d->stale = 0;
+	d->stale = 0;
+	d->claimed = false;
 	session_egress_try(s);
 }
 
@@ -475,8 +535,12 @@ void session_egress_on_disconnected(struct session *s)
 	if (d->state == SESSION_EGRESS_SENT || d->state == SESSION_EGRESS_OPEN ||
 	    d->state == SESSION_EGRESS_FAILED)
 		d->state = SESSION_EGRESS_WANTED;
-	d->unanswered = d->stale = 0;
-	d->config_only = false;
+	d->due = 0;
+	untrusted_close(d->fds, EGRESS_FDS_MAX);
+	d->stale = 0;
+	d->claimed = d->config_only = false;
+	while (d->when_open.first != NULL) /* they wait for what the next channel is sent */
+		completion_begin(d->when_open.first, core_loop(session_core(s)), &d->when_sent);
 }
 
 void session_egress_on_resumed(struct session *s)
@@ -494,6 +558,8 @@ bool session_egress_is_missing(const struct session *s)
 {
 	if (egress_of(s)->state == SESSION_EGRESS_ASKED)
 		return true;
+	if (egress_of(s)->state == SESSION_EGRESS_SENT && !egress_of(s)->claimed)
+		return true;
 	/* Adopted, and PID 1 has not reported everything yet; or others are asked first. */
 	return egress_of(s)->state == SESSION_EGRESS_WANTED &&
 	       session_row(s)->state == SESSION_RUNNING;
@@ -506,9 +572,16 @@ void session_egress_leave(struct session *s, const struct err *e)
 	end_request(s);
 	completion_cancel(&d->opened);
 	loop_timer_cancel(core_loop(session_core(s)), &d->timer);
+	abandon(d);
 	d->state = SESSION_EGRESS_NONE;
 	d->creating = false;
-	completions_end_all(&d->when_open, e);
+	end_waiting(s, e);
+}
+
+void session_egress_free(struct session *s, const struct err *e)
+{
+	session_egress_leave(s, e);
+	egress_order_leave(&egress_of(s)->order);
 }
 
 void session_egress_on_cell_gone(struct session *s, const struct err *e)

@@ -13,6 +13,8 @@
 #pragma once
 
 #include "core.h"
+#include "egress_msg.h"
+#include "egress_orders.h"
 
 struct agent_event;
 struct live_cell;
@@ -26,6 +28,9 @@ enum session_egress_state {
 	SESSION_EGRESS_FAILED
 };
 
+/* Parts of a configuration. */
+enum { SESSION_EGRESS_SECRETS = 1 << 0, SESSION_EGRESS_POLICY = 1 << 1 };
+
 struct egress_link;
 
 struct session_egress {
@@ -34,12 +39,18 @@ struct session_egress {
 	bool config_only;	      /* paused: egress got the configuration without the sockets */
 	bool creating;		      /* the session is not usable until its network is open */
 	bool late;		      /* PID 1 was asked, and has not answered in time */
-	unsigned unanswered;	      /* configurations that egress has not answered */
-	unsigned stale;		      /* others before them, whose answers are ignored */
+	struct egress_order order;    /* what is due is sent when its turn comes */
+	unsigned due;		      /* SESSION_EGRESS_POLICY, ...: to be sent */
+	int fds[EGRESS_FDS_MAX];      /* owned: due; [0] is -1: no sockets are due */
+	bool claimed;		      /* an order was sent over this channel */
+	uint64_t tenant_policy;	      /* which one of the tenant is in what was sent last */
+	unsigned stale;		      /* orders before, whose answers are ignored */
 	int owners;		      /* asked: egress's end of a socket for questions; or -1 */
 	struct completion opened;     /* of creating */
-	struct completions when_open; /* and the newest configuration is in force */
+	struct completions when_sent; /* wait for an order that is not sent yet */
+	struct completions when_open; /* wait for the answer to the one that is under way */
 	struct loop_timer timer;
+	unsigned waits; /* how often that was set again */
 };
 
 /* As clients see it: "none", "opening", "open" or "failed". */
@@ -53,14 +64,20 @@ struct egress_link *session_egress_link(const struct session *s);
 /* A new session: if its policy wants a network, that is opened before the session is usable. */
 void session_egress_on_started(struct session *s);
 
-/* The policy or the secrets of the session have changed: egress gets the new configuration, or the
- * network is opened. w (may be NULL) ends when it is in force, soon if there is nothing to do, or
- * with an error:
+/* The policy or the secrets of the session have changed (what): egress gets the new configuration,
+ * or the network is opened. w (may be NULL) ends when it is in force, soon if there is nothing to
+ * do, or with an error:
  *
  * ERR_UNSUPPORTED	the cell was made by an older version, or this kernel has no way to do it
  * REASON_UNAVAILABLE	there was no egress for 5 s, or it did not answer
  * others		egress or PID 1 refused; the session is without network then */
-void session_egress_changed(struct session *s, struct completion *w);
+void session_egress_changed(struct session *s, unsigned what, struct completion *w);
+/* The secrets have changed, or the tenant's policy. */
+void session_egress_look_again(struct session *s);
+
+/* Called by egress_orders.c when it is the session's turn: composes what is due, and sends it.
+ * Returns what it counts, in bytes. */
+size_t session_egress_send(struct session *s);
 
 /* An earlier daemon left the session: PID 1 may have opened its sockets. */
 void session_egress_on_adopted(struct session *s);
@@ -85,3 +102,5 @@ void session_egress_on_ending(struct session *s, const struct err *e);
 void session_egress_on_cell_gone(struct session *s, const struct err *e);
 /* The daemon ends and the session continues: egress keeps what it has. */
 void session_egress_leave(struct session *s, const struct err *e);
+/* The session leaves memory. */
+void session_egress_free(struct session *s, const struct err *e);

@@ -148,6 +148,6 @@ int session_policy_set(struct session *s, const char *document, const struct sto
 	if (allow_network(session_core(s), session_tenant(s), who, name, e) < 0 ||
 	    session_save_policy(s, document, name, who, e) < 0)
 		return -1;
-	session_egress_changed(s, w);
+	session_egress_changed(s, SESSION_EGRESS_POLICY, w);
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include "err.h"
 #include "sha256.h"
 
-#define OCI_JSON_MAX (4U << 20)			  /* bytes of a document: manifest, index, config */
+#define OCI_JSON_MAX (1U << 20)			  /* bytes of a document: manifest, index, config */
 #define OCI_DIGEST_TEXT (7 + 2 * SHA256_SIZE + 1) /* with NUL */
 
 struct oci_digest {

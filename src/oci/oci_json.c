@@ -15,11 +15,11 @@ json_t *oci_json_parse(const void *bytes, size_t len, bool array, const char *wh
 	json_t *root;
 
 	if (len > OCI_JSON_MAX) {
-		(void)err_set(e, ERR_LIMIT, "%s: larger than %u bytes", what, OCI_JSON_MAX);
+		(void)err_set(e, ERR_INVALID, "%s: larger than %u bytes", what, OCI_JSON_MAX);
 		return NULL;
 	}
 	if (!json_size_fits(bytes, len, DEPTH_MAX, VALUES_MAX)) {
-		(void)err_set(e, ERR_LIMIT, "%s: more than %d values, or nested deeper than %d",
+		(void)err_set(e, ERR_INVALID, "%s: more than %d values, or nested deeper than %d",
 			      what, VALUES_MAX, DEPTH_MAX);
 		return NULL;
 	}
@@ -67,7 +67,7 @@ int oci_json_array(const json_t *object, const char *name, size_t max, json_t **
 	if (!json_is_array(member))
 		return err_set(e, ERR_INVALID, "%s: not an array", name);
 	if (json_array_size(member) > max)
-		return err_set(e, ERR_LIMIT, "%s: more than %zu", name, max);
+		return err_set(e, ERR_INVALID, "%s: more than %zu", name, max);
 	*ret = member;
 	return 0;
 }

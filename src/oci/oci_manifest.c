@@ -145,6 +145,7 @@ int oci_manifest_read(const void *bytes, size_t len, struct oci_manifest *ret, s
 			       "manifest: config of type '%.80s': not an image that can be run",
 			       type);
 	if (ret->config.size > OCI_JSON_MAX)
-		return err_set(e, ERR_LIMIT, "manifest: config larger than %u bytes", OCI_JSON_MAX);
+		return err_set(e, ERR_INVALID, "manifest: config larger than %u bytes",
+			       OCI_JSON_MAX);
 	return read_layers(root, ret, e);
 }

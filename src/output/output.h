@@ -34,8 +34,8 @@ static inline enum output_stream output_stream_at(unsigned i)
 #define OUTPUT_BY_LIMIT "limit"	    /* of the execution */
 #define OUTPUT_BY_DISK "disk"	    /* it is full */
 #define OUTPUT_BY_SESSION "session" /* the limit of all its session's logs together */
-#define OUTPUT_BY_END "end"	    /* the session ended before it was read */
-#define OUTPUT_NOT_KEPT "not_kept"  /* it went to the client that sent the code, and to no log */
+#define OUTPUT_BY_END "end"	    /* the session or the call ended before it was read */
+#define OUTPUT_NOT_KEPT "not_kept"  /* of a call under an earlier version, which kept none */
 
 struct output_chunk {
 	enum output_stream stream;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include "own.h"
 #include "pipe_io.h"
@@ -210,15 +211,22 @@ static uint64_t own_room(const struct output_log *l)
 	return l->limit > l->kept ? l->limit - l->kept : 0;
 }
 
-uint64_t output_log_need(const struct output_log *l, int pipe_fd)
+uint64_t output_log_need_for(const struct output_log *l, uint64_t bytes)
 {
 	uint64_t own = own_room(l);
+
+	if (l->cut || own == 0 || bytes == 0)
+		return 0;
+	return OUTPUT_RECORD_HEAD + (bytes < own ? bytes : own);
+}
+
+uint64_t output_log_need(const struct output_log *l, int pipe_fd)
+{
 	int there = 0;
 
-	if (l->cut || own == 0 || ioctl(pipe_fd, FIONREAD, &there) < 0 || there <= 0)
+	if (l->cut || ioctl(pipe_fd, FIONREAD, &there) < 0 || there <= 0)
 		return 0;
-	own = own < MOVE_MAX ? own : MOVE_MAX;
-	return OUTPUT_RECORD_HEAD + ((uint64_t)there < own ? (uint64_t)there : own);
+	return output_log_need_for(l, (unsigned)there < MOVE_MAX ? (unsigned)there : MOVE_MAX);
 }
 
 /* How many of the bytes in the pipe this move takes. Bytes that came after room was made wait for
@@ -313,6 +321,45 @@ void output_log_put(struct output_log *l, enum output_stream stream, int pipe_fd
 		n -= room;
 	}
 	drop_all(l, stream, pipe_fd, n);
+}
+
+/* False: the log was not changed. */
+static bool append(struct output_log *l, enum output_stream stream, const uint8_t *bytes, size_t n,
+		   uint64_t now_ms)
+{
+	struct output_record r = { .len = (uint32_t)n,
+				   .stream = stream,
+				   .time_ms = now_ms,
+				   .offset = l->written[output_index(stream)] };
+	struct iovec parts[] = { { .iov_base = &r, .iov_len = OUTPUT_RECORD_HEAD },
+				 { .iov_base = (void *)(uintptr_t)bytes, .iov_len = n } };
+
+	if (open_log(l) < 0)
+		return false;
+	if (pwritev(l->fd, parts, 2, (off_t)l->size) != (ssize_t)(OUTPUT_RECORD_HEAD + n)) {
+		IGNORED(ftruncate(l->fd, (off_t)l->size), "what is after size is never read");
+		return false;
+	}
+	l->size += OUTPUT_RECORD_HEAD + n;
+	l->kept += n;
+	return true;
+}
+
+void output_log_append(struct output_log *l, enum output_stream stream, const uint8_t *bytes,
+		       size_t n, uint64_t now_ms)
+{
+	if (n > 0 && !l->cut) {
+		const char *why;
+		size_t room = find_room(l, n, &why);
+
+		if (room > 0 && !append(l, stream, bytes, room, now_ms)) {
+			room = 0;
+			why = OUTPUT_BY_DISK;
+		}
+		if (room < n)
+			mark_cut(l, why, now_ms);
+	}
+	l->written[output_index(stream)] += n;
 }
 
 void output_log_drop(struct output_log *l, enum output_stream stream, uint64_t n, uint64_t now_ms)

@@ -43,6 +43,9 @@ int output_log_reopen(struct output_log *l, struct err *e) MUST_USE;
  * or if it would not be kept anyway. */
 uint64_t output_log_need(const struct output_log *l, int pipe_fd);
 
+/* The same for so many bytes, which are about to be appended. */
+uint64_t output_log_need_for(const struct output_log *l, uint64_t bytes);
+
 /* Moves what is in the pipe, about a MiB at most. Returns 1 if there were bytes (they may still be
  * in the pipe, if there is no room yet), 0 if there were none, -1 if the pipe is broken. Never
  * blocks. An error of the disk cuts the log and is not returned: the program must not be held up by
@@ -58,7 +61,10 @@ size_t output_log_turn(const struct output_log *l, int there);
  * from the pipe. */
 void output_log_put(struct output_log *l, enum output_stream stream, int pipe_fd,
 		    const uint8_t *bytes, size_t n, uint64_t now_ms);
-/* Marks the log as cut by so many bytes of the pipe, which are not read because the session ends.
+/* Writes n bytes that came from no pipe. As output_log_move(), but that nothing waits for room. */
+void output_log_append(struct output_log *l, enum output_stream stream, const uint8_t *bytes,
+		       size_t n, uint64_t now_ms);
+/* Marks the log as cut by so many bytes, which are not read because the session or the call ends.
  */
 void output_log_drop(struct output_log *l, enum output_stream stream, uint64_t n, uint64_t now_ms);
 /* After output_log_reopen(), before anything else is written: completes the open record if its

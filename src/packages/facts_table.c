@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "fnv.h"
 #include "package_meta.h"
+#include "text_hash.h"
 
 int facts_init(struct facts_table *t, struct err *e)
 {
@@ -28,7 +28,7 @@ size_t facts_memory(const struct facts_table *t)
 {
 	return t->room * sizeof(*t->facts) + t->text.size + t->tag_room * sizeof(*t->tags) +
 	       t->order_room * sizeof(*t->order) +
-	       (t->by_version.nslots + t->by_file.nslots) * sizeof(uint32_t);
+	       (t->by_version.nslots + t->by_file.nslots) * sizeof(struct facts_slot);
 }
 
 /* Room for one more in an array. */
@@ -86,21 +86,33 @@ static uint32_t text_of(const struct facts_table *t, const struct facts_index *x
 }
 
 /* The slot of a text, or the empty one where it belongs; NULL: too many steps. */
-static uint32_t *slot_of(const struct facts_table *t, const struct facts_index *x, const char *text)
+static struct facts_slot *slot_of(const struct facts_table *t, const struct facts_index *x,
+				  const char *text, uint32_t hash)
 {
-	uint64_t h = fnv_add(FNV_START, text, strlen(text));
-
-	h ^= h >> 29;
 	for (size_t i = 0; i < FACTS_PROBES; i++) {
-		uint32_t *slot = &x->slots[(h + i) & (x->nslots - 1)];
+		struct facts_slot *slot = &x->slots[(hash + i) & (x->nslots - 1)];
 
-		if (*slot == 0 || strcmp(facts_text(t, text_of(t, x, *slot - 1)), text) == 0)
+		if (slot->fact == 0 ||
+		    (slot->hash == hash &&
+		     strcmp(facts_text(t, text_of(t, x, slot->fact - 1)), text) == 0))
 			return slot;
 	}
 	return NULL;
 }
 
-static int index_grow(const struct facts_table *t, struct facts_index *x, struct err *e)
+static void move_slot(struct facts_index *x, const struct facts_slot *old)
+{
+	for (size_t i = 0; old->fact != 0 && i < FACTS_PROBES; i++) {
+		struct facts_slot *slot = &x->slots[(old->hash + i) & (x->nslots - 1)];
+
+		if (slot->fact == 0) {
+			*slot = *old;
+			return;
+		}
+	}
+}
+
+static int index_grow(struct facts_index *x, struct err *e)
 {
 	struct facts_index more = { .nslots = x->nslots == 0 ? 64 : x->nslots * 2, .n = x->n };
 	struct facts_index old = *x;
@@ -111,24 +123,19 @@ static int index_grow(const struct facts_table *t, struct facts_index *x, struct
 	if (more.slots == NULL)
 		return err_sys(e, "metadata of packages");
 	*x = more; /* text_of() goes by its address */
-	for (size_t i = 0; i < old.nslots; i++) {
-		uint32_t *slot, fact = old.slots[i];
-
-		if (fact == 0)
-			continue;
-		slot = slot_of(t, x, facts_text(t, text_of(t, x, fact - 1)));
-		if (slot != NULL)
-			*slot = fact;
-	}
+	for (size_t i = 0; i < old.nslots; i++)
+		move_slot(x, &old.slots[i]);
 	free(old.slots);
 	return 0;
 }
 
 static uint32_t find(const struct facts_table *t, const struct facts_index *x, const char *text)
 {
-	uint32_t *slot = x->n == 0 || text[0] == '\0' ? NULL : slot_of(t, x, text);
+	struct facts_slot *slot = x->n == 0 || text[0] == '\0'
+					  ? NULL
+					  : slot_of(t, x, text, (uint32_t)text_hash(text));
 
-	return slot == NULL || *slot == 0 ? FACTS_NONE : *slot - 1;
+	return slot == NULL || slot->fact == 0 ? FACTS_NONE : slot->fact - 1;
 }
 
 uint32_t facts_find_version(const struct facts_table *t, const char *version)
@@ -146,21 +153,22 @@ static int index_put(struct facts_table *t, struct facts_index *x, uint32_t fact
 		     uint32_t *ret_other, struct err *e)
 {
 	const char *text = facts_text(t, text_of(t, x, fact));
-	uint32_t *slot;
+	uint32_t hash = (uint32_t)text_hash(text);
+	struct facts_slot *slot;
 
 	*ret_other = FACTS_NONE;
 	if (text[0] == '\0')
 		return 0;
-	if (index_grow(t, x, e) < 0)
+	if (index_grow(x, e) < 0)
 		return -1;
-	slot = slot_of(t, x, text);
+	slot = slot_of(t, x, text, hash);
 	if (slot == NULL)
-		return err_set(e, ERR_INVALID, "the metadata has names that are made to collide");
-	if (*slot != 0) {
-		*ret_other = *slot - 1;
+		return err_set(e, ERR_INVALID, "the metadata has names that collide");
+	if (slot->fact != 0) {
+		*ret_other = slot->fact - 1;
 		return 0;
 	}
-	*slot = fact + 1;
+	*slot = (struct facts_slot){ .fact = fact + 1, .hash = hash };
 	x->n++;
 	return 0;
 }
@@ -215,27 +223,40 @@ void facts_set_digest(struct fact *f, const struct digest *d)
 	memcpy(f->digest, d->bytes, sizeof(f->digest));
 }
 
-int facts_compact(struct facts_table *t, struct err *e)
+static void clear(struct facts_index *x)
 {
-	size_t n = 0;
+	x->n = 0;
+	if (x->nslots > 0)
+		memset(x->slots, 0, x->nslots * sizeof(*x->slots));
+}
+
+/* 1: there are more. */
+static int keep_listed(struct facts_table *t, size_t most)
+{
+	for (; most > 0 && t->compact_at < t->n; most--, t->compact_at++)
+		if (t->facts[t->compact_at].listed)
+			t->facts[t->compact_n++] = t->facts[t->compact_at];
+	if (t->compact_at < t->n)
+		return 1;
+	t->compacts_indexes = t->compact_n < t->n;
+	if (t->compacts_indexes) {
+		t->n = t->compact_n;
+		clear(&t->by_version);
+		clear(&t->by_file);
+	}
+	t->compact_at = 0;
+	return t->compacts_indexes;
+}
+
+int facts_compact(struct facts_table *t, size_t most, struct err *e)
+{
 	uint32_t other;
 
-	for (size_t i = 0; i < t->n; i++) {
-		if (t->facts[i].listed)
-			t->facts[n++] = t->facts[i];
-	}
-	if (n == t->n)
-		return 0;
-	t->n = n;
-	t->by_version.n = t->by_file.n = 0;
-	if (t->by_version.nslots > 0)
-		memset(t->by_version.slots, 0, t->by_version.nslots * sizeof(uint32_t));
-	if (t->by_file.nslots > 0)
-		memset(t->by_file.slots, 0, t->by_file.nslots * sizeof(uint32_t));
-	for (uint32_t i = 0; i < n; i++) {
-		if (index_put(t, &t->by_version, i, &other, e) < 0 ||
-		    index_put(t, &t->by_file, i, &other, e) < 0)
+	if (!t->compacts_indexes)
+		return keep_listed(t, most);
+	for (; most > 0 && t->compact_at < t->n; most--, t->compact_at++)
+		if (index_put(t, &t->by_version, (uint32_t)t->compact_at, &other, e) < 0 ||
+		    index_put(t, &t->by_file, (uint32_t)t->compact_at, &other, e) < 0)
 			return -1;
-	}
-	return 0;
+	return t->compact_at < t->n;
 }

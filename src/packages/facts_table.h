@@ -1,7 +1,6 @@
 /* facts_table.h - the table that readers of metadata fill (package_meta.c): facts, their texts in
  * one piece of memory, and two indexes, by version and by file. Bounded by PACKAGE_META_FACTS and
- * PACKAGE_META_MEMORY. The hash is not secret: a document whose names collide on purpose is refused
- * when a search takes FACTS_PROBES steps. */
+ * PACKAGE_META_MEMORY. Registries choose the texts, so the hash has a secret seed (text_hash.h). */
 #pragma once
 
 #include "buf.h"
@@ -19,7 +18,10 @@ struct fact {
 };
 
 struct facts_index {
-	uint32_t *slots; /* owned: a fact + 1 */
+	struct facts_slot {
+		uint32_t fact; /* + 1; 0: empty */
+		uint32_t hash; /* of its text: a larger index is made without reading texts */
+	} * slots;	       /* owned */
 	size_t nslots, n;
 };
 
@@ -37,6 +39,9 @@ struct facts_table {
 	/* Owned, of documents that list a file twice: which fact the nth file is. */
 	uint32_t *order;
 	size_t norder, order_room;
+	/* How far facts_compact() is: facts that were looked at, and of them kept or indexed. */
+	size_t compact_at, compact_n;
+	bool compacts_indexes;
 };
 
 int facts_init(struct facts_table *t, struct err *e) MUST_USE;
@@ -58,6 +63,7 @@ void facts_set_digest(struct fact *f, const struct digest *d);
 uint32_t facts_find_version(const struct facts_table *t, const char *version);
 uint32_t facts_find_file(const struct facts_table *t, const char *file);
 const char *facts_text(const struct facts_table *t, uint32_t at);
-/* Removes facts that are not listed; indexes follow. */
-int facts_compact(struct facts_table *t, struct err *e) MUST_USE;
+/* Removes facts that are not listed; indexes follow. Looks at `most` facts: 1 if there is more to
+ * do, and nothing may be found until it has returned 0. */
+int facts_compact(struct facts_table *t, size_t most, struct err *e) MUST_USE;
 size_t facts_memory(const struct facts_table *t);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fnv.h"
 #include "package_meta.h"
+#include "text_hash.h"
 
 #define PROBES 512U
 
@@ -14,13 +14,6 @@ struct file_digest {
 	uint8_t sha256[32];
 	bool ambiguous;
 };
-
-static uint64_t hash_of(const char *path)
-{
-	uint64_t h = fnv_add(FNV_START, path, strlen(path));
-
-	return h ^ (h >> 29);
-}
 
 /* The slot of a hash, or the empty one where it belongs; NULL: too many steps. */
 static uint32_t *slot_of(const struct file_digests *t, uint64_t hash)
@@ -79,7 +72,7 @@ static int grow_files(struct file_digests *t, struct err *e)
 int file_digests_add(struct file_digests *t, const char *path, const struct digest *d,
 		     uint64_t size, struct err *e)
 {
-	struct file_digest f = { .hash = hash_of(path), .size = size }, *known;
+	struct file_digest f = { .hash = text_hash(path), .size = size }, *known;
 	uint32_t *slot;
 
 	memcpy(f.sha256, d->bytes, sizeof(f.sha256));
@@ -102,7 +95,7 @@ int file_digests_add(struct file_digests *t, const char *path, const struct dige
 bool file_digests_find(const struct file_digests *t, const char *path, struct digest *ret,
 		       uint64_t *ret_size)
 {
-	uint32_t *slot = t->n == 0 ? NULL : slot_of(t, hash_of(path));
+	uint32_t *slot = t->n == 0 ? NULL : slot_of(t, text_hash(path));
 	const struct file_digest *f;
 
 	if (slot == NULL || *slot == 0)

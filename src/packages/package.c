@@ -165,7 +165,7 @@ bool package_version_ok(enum ecosystem eco, const char *p, size_t n)
 {
 	static const char *const signs[ECOSYSTEMS] = {
 		[ECO_PYPI] = ".+!-_", [ECO_NPM] = ".+-_",   [ECO_APT] = ".+-~:",
-		[ECO_CARGO] = ".+-",  [ECO_GO] = ".+-_",    [ECO_GIT] = ".+-_~",
+		[ECO_CARGO] = ".+-",  [ECO_GO] = ".+-_",    [ECO_GIT] = ".+-_~/",
 		[ECO_OCI] = ".-_:",   [ECO_MAVEN] = ".+-_", [ECO_GEM] = ".-_",
 	};
 

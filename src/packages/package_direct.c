@@ -4,6 +4,7 @@
 
 #include "package_chars.h"
 #include "package_file_name.h"
+#include "package_spelling.h"
 
 struct ending {
 	const char *text;
@@ -61,9 +62,42 @@ static bool read_maven(struct package_request *ret, const char *path, size_t n)
 	return true;
 }
 
+/* The layout of npm's registries, below any path: "/NAME/-/FILE" and "/@SCOPE/NAME/-/FILE". */
+static bool read_npm(struct package_request *ret, const char *path, size_t n)
+{
+	struct package_request layout;
+	char copy[PACKAGE_PATH_MAX];
+	char *at, *start;
+
+	if (n >= sizeof(copy))
+		return false;
+	memcpy(copy, path, n);
+	copy[n] = '\0';
+	at = strstr(copy, "/-/");
+	if (at == NULL)
+		return false;
+	start = memrchr(copy, '/', (size_t)(at - copy));
+	if (start != NULL && start > copy && start[1] != '@') {
+		char *scope = memrchr(copy, '/', (size_t)(start - copy));
+
+		if (scope != NULL && scope[1] == '@')
+			start = scope;
+	}
+	if (start == NULL)
+		return false;
+	package_request_read(ECO_NPM, true, "GET", start, NULL, &layout);
+	if (layout.kind != PACKAGE_FILE)
+		return false;
+	layout.source = ret->source;
+	*ret = layout;
+	return true;
+}
+
 static bool read_name(struct package_request *ret, const struct ending *end, const char *path,
 		      size_t n)
 {
+	if (end->ecosystem == ECO_NPM && read_npm(ret, path, n))
+		return true;
 	if (end->ecosystem == ECO_PYPI)
 		return package_file_pypi(ret);
 	if (end->ecosystem == ECO_APT)
@@ -73,18 +107,43 @@ static bool read_name(struct package_request *ret, const struct ending *end, con
 	return end->ecosystem == ECO_MAVEN ? read_maven(ret, path, n) : read_plain(ret, end);
 }
 
-/* Requests of git and of Go's proxies have a form of their own on any host. */
+/* Words such as "zip" are in paths of all kinds: a version with slashes must be a ref, or what it
+ * is of must end like an archive. */
+static bool is_archive(const struct package_request *r, const char *path)
+{
+	return r->form != FORM_GIT_ARCHIVE || strchr(r->version, '/') == NULL ||
+	       strstr(path, "/refs/") != NULL || strstr(path, "/archive/") != NULL ||
+	       r->file[0] != '\0';
+}
+
+/* Requests of git, of Go's proxies and of registries of images have a form of their own on any
+ * host. */
 static bool by_protocol(const char *method, const char *path, const char *query,
 			struct package_request *ret)
 {
+	static const enum ecosystem all[] = { ECO_GIT, ECO_GO, ECO_OCI };
+
 	package_request_read(ECO_GIT, false, method, path, query, ret);
-	if (ret->kind != PACKAGE_OTHER && ret->form != FORM_GIT_DUMB)
+	if (ret->kind != PACKAGE_OTHER && ret->form != FORM_GIT_DUMB && is_archive(ret, path))
 		return true;
-	if (ret->form == FORM_GIT_DUMB &&
-	    (strstr(path, "/info/refs") != NULL || ret->kind == PACKAGE_FILE))
+	/* Pages are called HEAD, too. */
+	if (ret->form == FORM_GIT_DUMB && !package_ends_with(path, strlen(path), "/HEAD"))
 		return true;
 	package_request_read(ECO_GO, false, method, path, query, ret);
-	return ret->form == FORM_GO_ZIP;
+	if (ret->kind != PACKAGE_OTHER && ret->kind != PACKAGE_KEY)
+		return true;
+	package_request_read(ECO_OCI, false, method, path, query, ret);
+	if (ret->name[0] != '\0')
+		return true;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (!package_spelling_resembles(all[i], false, path))
+			continue;
+		*ret = (struct package_request){ .ecosystem = all[i],
+						 .kind = PACKAGE_OTHER,
+						 .is_lookalike = true };
+		return true;
+	}
+	return false;
 }
 
 /* Without the slashes and blanks at the end, which clients leave out when they name the file. */

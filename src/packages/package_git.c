@@ -1,5 +1,5 @@
 /* package_git.c - requests of git over HTTP, smart and dumb, of LFS, and archives that hosts of
- * repositories make. */
+ * repositories make: their versions may have slashes, so they fit no row of a table. */
 #include "package_chars.h"
 #include "package_file_name.h"
 #include "package_row.h"
@@ -18,28 +18,6 @@ static const struct package_row rows[] = {
 	{ "POST", "/{names}/info/lfs/objects/batch", PACKAGE_PUBLISH, FORM_GIT_LFS_BATCH, NULL },
 	{ "GET", "/{names}/info/lfs/objects/{version}", PACKAGE_FILE, FORM_GIT_LFS_OBJECT, NULL },
 	{ "GET", "/{names}/gitlab-lfs/objects/{version}", PACKAGE_FILE, FORM_GIT_LFS_OBJECT, NULL },
-	{ "GET", "/{names}/-/archive/{version}/{file}", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/releases/download/{version}/{file}", PACKAGE_FILE, FORM_GIT_ARCHIVE,
-	  NULL },
-	{ "GET", "/{names}/archive/refs/tags/{version}.tar.gz", PACKAGE_FILE, FORM_GIT_ARCHIVE,
-	  NULL },
-	{ "GET", "/{names}/archive/refs/tags/{version}.zip", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/archive/refs/heads/{version}.tar.gz", PACKAGE_FILE, FORM_GIT_ARCHIVE,
-	  NULL },
-	{ "GET", "/{names}/archive/refs/heads/{version}.zip", PACKAGE_FILE, FORM_GIT_ARCHIVE,
-	  NULL },
-	{ "GET", "/{names}/archive/{version}.tar.gz", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/archive/{version}.zip", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/tarball/{version}", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/zipball/{version}", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/tar.gz/{version}", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/zip/{version}", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/legacy.tar.gz/{version}", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/legacy.zip/{version}", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/tar.gz/refs/tags/{version}", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/zip/refs/tags/{version}", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/tar.gz/refs/heads/{version}", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
-	{ "GET", "/{names}/zip/refs/heads/{version}", PACKAGE_FILE, FORM_GIT_ARCHIVE, NULL },
 };
 
 /* "objects/pack/pack-HEX.pack" (or .idx), or "objects/xx/HEX": ids of 40 or 64 digits. */
@@ -71,7 +49,6 @@ static bool read_row(const struct package_row *row, const struct package_match *
 	if (!package_take_name(without_git(m->name), ret) ||
 	    !package_take_version(m->version, ret) || !package_take_file(m->file, ret))
 		return false;
-	ret->source = row->form == FORM_GIT_ARCHIVE;
 	if (row->form == FORM_GIT_LFS_OBJECT)
 		return package_is_hex(ret->version, strlen(ret->version), 64);
 	if (row->form == FORM_GIT_DUMB && m->file.p != NULL)
@@ -80,3 +57,161 @@ static bool read_row(const struct package_row *row, const struct package_match *
 }
 
 const struct package_table package_table_git = { rows, sizeof(rows) / sizeof(rows[0]), read_row };
+
+/* ---- archives */
+
+#define SEGMENTS_MAX 48
+
+struct parts {
+	size_t n;
+	struct package_span at[SEGMENTS_MAX];
+};
+
+/* What a word behind a repository's name is followed by. */
+enum archive { IS_NONE, IS_ARCHIVE, IS_REF, IS_RELEASE, IS_LATEST };
+
+static bool cut(const char *path, struct parts *ret)
+{
+	ret->n = 0;
+	for (const char *p = path; *p == '/';) {
+		size_t n = strcspn(p + 1, "/");
+
+		if (ret->n == SEGMENTS_MAX || n == 0)
+			return false;
+		ret->at[ret->n++] = (struct package_span){ p + 1, n };
+		p += n + 1;
+	}
+	return ret->n > 0;
+}
+
+static bool is(const struct parts *s, size_t i, const char *text)
+{
+	return i < s->n && s->at[i].n == strlen(text) && memcmp(s->at[i].p, text, s->at[i].n) == 0;
+}
+
+static enum archive archive_at(const struct parts *s, size_t i)
+{
+	static const char *const refs[] = { "tarball", "zipball",	"tar.gz",
+					    "zip",     "legacy.tar.gz", "legacy.zip" };
+
+	if (is(s, i, "archive"))
+		return IS_ARCHIVE;
+	if (is(s, i, "releases") && is(s, i + 1, "download"))
+		return IS_RELEASE;
+	if (is(s, i, "releases") && is(s, i + 1, "latest") && is(s, i + 2, "download"))
+		return IS_LATEST;
+	for (size_t k = 0; k < sizeof(refs) / sizeof(refs[0]); k++)
+		if (is(s, i, refs[k]))
+			return IS_REF;
+	return IS_NONE;
+}
+
+/* Deeper in a path the words are those of files, too: there a version is one segment, or a ref. */
+static bool may_be_deep(const struct parts *s, size_t i)
+{
+	return s->n == i + 2 || is(s, i + 1, "refs") || is(s, i, "releases");
+}
+
+/* Where the word is that ends the name of the repository: behind OWNER/REPO if it is there. 0: it
+ * is nowhere. */
+static size_t find_word(const struct parts *s)
+{
+	static const size_t usual[] = { 2, 1 };
+
+	for (size_t i = 1; i + 1 < s->n; i++)
+		if (is(s, i, "-") && is(s, i + 1, "archive"))
+			return i;
+	for (size_t k = 0; k < sizeof(usual) / sizeof(usual[0]); k++)
+		if (archive_at(s, usual[k]) != IS_NONE)
+			return usual[k];
+	for (size_t i = 3; i + 1 < s->n; i++)
+		if (archive_at(s, i) != IS_NONE && may_be_deep(s, i))
+			return i;
+	return 0;
+}
+
+/* Segments as one text, from the one of this index to before the other. */
+static struct package_span between(const struct parts *s, size_t from, size_t to)
+{
+	if (from >= to || to > s->n)
+		return (struct package_span){ "", 0 };
+	return (struct package_span){ s->at[from].p,
+				      (size_t)(s->at[to - 1].p + s->at[to - 1].n - s->at[from].p) };
+}
+
+static bool cut_ending(struct package_span *s)
+{
+	static const char *const endings[] = { ".tar.gz", ".zip",     ".tgz",
+					       ".tar",	  ".tar.bz2", ".bundle" };
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+		if (!package_ends_with(s->p, s->n, endings[i]))
+			continue;
+		s->n -= strlen(endings[i]);
+		return true;
+	}
+	return false;
+}
+
+/* A branch, a tag, another ref, or a commit. Slashes of it may be escaped. */
+static bool take_ref(struct package_span s, struct package_request *ret)
+{
+	static const char *const kinds[] = { "refs/heads/", "refs/tags/" };
+	char text[PACKAGE_VERSION_MAX];
+	size_t n = 0, skip = 0;
+
+	for (size_t i = 0; i < s.n; i++) {
+		bool escaped = s.n - i >= 3 && memcmp(s.p + i, "%2F", 3) == 0;
+
+		if (n + 1 >= sizeof(text))
+			return false;
+		text[n++] = s.p[i];
+		if (escaped) {
+			text[n - 1] = '/';
+			i += 2;
+		}
+	}
+	text[n] = '\0';
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (strncmp(text, kinds[i], strlen(kinds[i])) == 0)
+			skip = strlen(kinds[i]);
+	if (strstr(text, "//") != NULL || n == skip || text[n - 1] == '/')
+		return false;
+	return package_take_version((struct package_span){ text + skip, n - skip }, ret);
+}
+
+static bool take_archive(const struct parts *s, size_t i, struct package_request *ret)
+{
+	bool of_gitlab = is(s, i, "-");
+	size_t at = of_gitlab ? i + 1 : i;
+	enum archive kind = archive_at(s, at);
+	size_t from = at + (kind == IS_LATEST ? 3 : kind == IS_RELEASE ? 2 : 1);
+	bool has_file = kind == IS_LATEST || kind == IS_RELEASE || (of_gitlab && s->n > from + 1);
+	struct package_span version = between(s, from, has_file ? s->n - 1 : s->n);
+
+	if (from >= s->n || !package_take_name(without_git(between(s, 0, i)), ret) ||
+	    (has_file && !package_take_file(s->at[s->n - 1], ret)))
+		return false;
+	if (kind == IS_LATEST)
+		return s->n == from + 1 &&
+		       package_take_version((struct package_span){ "latest", 6 }, ret);
+	if (kind == IS_ARCHIVE && !has_file && !cut_ending(&version))
+		return false;
+	return take_ref(version, ret);
+}
+
+bool package_git_archive(const char *method, const char *path, struct package_request *ret)
+{
+	struct parts s;
+	size_t i;
+
+	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+		return false;
+	if (!cut(path, &s))
+		return false;
+	i = find_word(&s);
+	*ret = (struct package_request){
+		.ecosystem = ECO_GIT, .kind = PACKAGE_FILE, .form = FORM_GIT_ARCHIVE, .source = true
+	};
+	return i > 0 && take_archive(&s, i, ret);
+}

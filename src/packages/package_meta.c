@@ -8,6 +8,8 @@
 #include "gunzip.h"
 #include "package_meta_private.h"
 
+#define END_FACTS 4096U /* in one call of package_meta_end() */
+
 typedef void json_reader(struct doc_json *j, enum doc_event ev, const char *bytes, size_t n);
 
 /* NULL: the document is lines of text. */
@@ -126,7 +128,7 @@ int package_meta_feed(struct package_meta *m, const void *bytes, size_t n, struc
 	return result(m, 0, e);
 }
 
-int package_meta_end(struct package_meta *m, struct err *e)
+static int end_reading(struct package_meta *m, struct err *e)
 {
 	int rc = 0;
 
@@ -140,10 +142,20 @@ int package_meta_end(struct package_meta *m, struct err *e)
 	} else if (m->doc != DOC_CARGO_INDEX || m->in_list) {
 		rc = doc_json_end(&m->json, e);
 	}
-	if (result(m, rc, e) < 0)
+	m->is_read = true;
+	return result(m, rc, e);
+}
+
+int package_meta_end(struct package_meta *m, struct err *e)
+{
+	int more = 0;
+
+	if (!m->is_read && end_reading(m, e) < 0)
 		return -1;
-	m->ended = true;
-	return m->doc == DOC_NPM ? facts_compact(&m->table, e) : 0;
+	if (m->doc == DOC_NPM)
+		more = facts_compact(&m->table, END_FACTS, e);
+	m->ended = more == 0;
+	return more;
 }
 
 /* ---- questions */

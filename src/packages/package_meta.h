@@ -47,7 +47,8 @@ struct package_meta_spec {
 
 struct package_meta *package_meta_new(const struct package_meta_spec *spec, struct err *e) MUST_USE;
 int package_meta_feed(struct package_meta *m, const void *bytes, size_t n, struct err *e) MUST_USE;
-/* The document is complete. Fails if it is not. */
+/* The document is complete. Fails if it is not. 1: there is more to do, it is to be called again;
+ * each call is a bounded piece of work. */
 int package_meta_end(struct package_meta *m, struct err *e) MUST_USE;
 void package_meta_free(struct package_meta *m); /* also NULL */
 

@@ -31,6 +31,7 @@ struct package_meta {
 	struct file_digests files; /* apt's Packages */
 	uint64_t bytes;
 	bool quarantined, ended;
+	bool is_read;	   /* all bytes were read; facts may have to be put in order */
 	char modified[40]; /* npm's time.modified; "": none */
 	/* While it is read. */
 	struct doc_json json;

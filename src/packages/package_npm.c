@@ -15,7 +15,7 @@ static const struct package_row rows[] = {
 	{ "POST", "/-/v1/login", PACKAGE_AUTH, FORM_NONE, NULL },
 	{ "PUT", "/-/user/{rest}", PACKAGE_AUTH, FORM_NONE, NULL },
 	{ "GET", "/-/npm/v1/keys", PACKAGE_KEY, FORM_NONE, NULL },
-	{ "GET", "/-/npm/v1/attestations/{rest}", PACKAGE_KEY, FORM_NONE, NULL },
+	{ "GET", "/-/npm/v1/attestations/{rest}", PACKAGE_KEY, FORM_NPM_ATTESTATION, NULL },
 	{ "POST", "/-/npm/v1/security/advisories/bulk", PACKAGE_AUDIT, FORM_NONE, NULL },
 	{ "POST", "/-/npm/v1/security/audits", PACKAGE_AUDIT, FORM_NONE, NULL },
 	{ "POST", "/-/npm/v1/security/audits/quick", PACKAGE_AUDIT, FORM_NONE, NULL },
@@ -44,10 +44,21 @@ static bool read_file(struct package_request *ret)
 	return package_take_version((struct package_span){ ret->file + m + 1, n - m - 5 }, ret);
 }
 
+/* NAME@VERSION: the name leaves the machine, so it is judged. */
+static bool read_attestation(struct package_span rest, struct package_request *ret)
+{
+	const char *at = rest.n < 2 ? NULL : memrchr(rest.p + 1, '@', rest.n - 1);
+	size_t n = at == NULL ? 0 : (size_t)(at - rest.p);
+
+	return at != NULL && package_take_name((struct package_span){ rest.p, n }, ret) &&
+	       package_take_version((struct package_span){ at + 1, rest.n - n - 1 }, ret);
+}
+
 static bool read_row(const struct package_row *row, const struct package_match *m,
 		     struct package_request *ret)
 {
-	(void)row;
+	if (row->form == FORM_NPM_ATTESTATION)
+		return read_attestation(m->rest, ret);
 	return package_take_name(m->name, ret) && package_take_version(m->version, ret) &&
 	       package_rest_ok(m->rest) && package_take_file(m->file, ret) &&
 	       (m->file.p == NULL || read_file(ret));

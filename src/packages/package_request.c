@@ -4,6 +4,7 @@
 
 #include "package_chars.h"
 #include "package_row.h"
+#include "package_spelling.h"
 
 const char *package_kind_name(enum package_kind kind)
 {
@@ -54,6 +55,14 @@ static bool fits_host(const struct package_request *r, bool host_is_files)
 	return r->kind == PACKAGE_FILE || r->kind == PACKAGE_FILEMETA || r->kind == PACKAGE_PUBLISH;
 }
 
+static bool find(enum ecosystem eco, const char *method, const char *path, const char *query,
+		 struct package_request *ret)
+{
+	if (eco == ECO_GIT && package_git_archive(method, path, ret))
+		return true;
+	return package_table_find(eco, table_of(eco), method, path, query, ret);
+}
+
 void package_request_read(enum ecosystem eco, bool host_is_files, const char *method,
 			  const char *path, const char *query, struct package_request *ret)
 {
@@ -61,12 +70,17 @@ void package_request_read(enum ecosystem eco, bool host_is_files, const char *me
 	size_t n = strlen(path);
 
 	*ret = (struct package_request){ .ecosystem = eco, .kind = PACKAGE_OTHER };
-	if ((unsigned)eco >= ECOSYSTEMS || n >= sizeof(copy))
+	if ((unsigned)eco >= ECOSYSTEMS)
 		return;
-	memcpy(copy, path, n + 1);
-	if (eco == ECO_NPM)
-		write_scope(copy);
-	if (package_table_find(eco, table_of(eco), method, copy, query, ret) &&
-	    !fits_host(ret, host_is_files))
-		*ret = (struct package_request){ .ecosystem = eco, .kind = PACKAGE_OTHER };
+	if (n < sizeof(copy)) {
+		memcpy(copy, path, n + 1);
+		if (eco == ECO_NPM)
+			write_scope(copy);
+		if (find(eco, method, copy, query, ret) && fits_host(ret, host_is_files))
+			return;
+	}
+	*ret = (struct package_request){ .ecosystem = eco,
+					 .kind = PACKAGE_OTHER,
+					 .is_lookalike =
+						 package_spelling_resembles(eco, true, path) };
 }

@@ -26,40 +26,41 @@ enum package_kind {
 /* Which document or file. Where nothing is said, the kind is enough. */
 enum package_form {
 	FORM_NONE,
-	FORM_ALL_NAMES,	     /* INDEX: every name of the registry, large; no client needs it */
-	FORM_PYPI_SIMPLE,    /* META: HTML or JSON, by Accept */
-	FORM_PYPI_JSON,	     /* META: /pypi/NAME/json */
-	FORM_PYPI_JSON_ONE,  /* META: /pypi/NAME/VERSION/json; version is set */
-	FORM_NPM_PACKUMENT,  /* META: full or short, by Accept */
-	FORM_NPM_ONE,	     /* META: version is a version or a tag */
-	FORM_APT_RELEASE,    /* INDEX: InRelease, Release, Release.gpg; version is the suite */
-	FORM_APT_PACKAGES,   /* META: Packages, compressed or not */
-	FORM_APT_BY_HASH,    /* META: version is "ALG:HEX" */
-	FORM_APT_LIST,	     /* META: translations, contents, diffs, sources */
-	FORM_CARGO_CONFIG,   /* INDEX: config.json */
-	FORM_CARGO_INDEX,    /* META: one JSON object a line */
-	FORM_CARGO_API,	     /* META: /api/v1/crates/NAME */
-	FORM_GO_LIST,	     /* META */
-	FORM_GO_LATEST,	     /* META */
-	FORM_GO_INFO,	     /* FILEMETA: version may be a branch */
-	FORM_GO_MOD,	     /* FILEMETA */
-	FORM_GO_ZIP,	     /* FILE */
-	FORM_GO_SUMDB,	     /* KEY; file is the database, if a proxy is asked for it */
-	FORM_GIT_REFS,	     /* META */
-	FORM_GIT_PACK,	     /* FILE: git-upload-pack */
-	FORM_GIT_DUMB,	     /* META or FILE: objects one by one */
-	FORM_GIT_LFS_BATCH,  /* PUBLISH: the body may ask for a download, which only it tells */
-	FORM_GIT_LFS_OBJECT, /* FILE: version is the SHA-256 of the object */
-	FORM_GIT_ARCHIVE,    /* FILE: a tree as an archive; version is what it was asked for */
-	FORM_OCI_CHECK,	     /* INDEX: /v2/ */
-	FORM_OCI_TAGS,	     /* META */
-	FORM_OCI_MANIFEST,   /* META: version is a tag or a digest */
-	FORM_OCI_BLOB,	     /* FILE: version is the digest */
-	FORM_MAVEN_META,     /* META: maven-metadata.xml */
-	FORM_MAVEN_POM,	     /* FILEMETA */
-	FORM_GEM_VERSIONS,   /* INDEX: the compact index's list; clients need it */
-	FORM_GEM_INFO,	     /* META: the compact index */
-	FORM_GEM_JSON,	     /* META: /api/v1/versions/NAME.json and the like */
+	FORM_ALL_NAMES,	      /* INDEX: every name of the registry, large; no client needs it */
+	FORM_PYPI_SIMPLE,     /* META: HTML or JSON, by Accept */
+	FORM_PYPI_JSON,	      /* META: /pypi/NAME/json */
+	FORM_PYPI_JSON_ONE,   /* META: /pypi/NAME/VERSION/json; version is set */
+	FORM_NPM_PACKUMENT,   /* META: full or short, by Accept */
+	FORM_NPM_ONE,	      /* META: version is a version or a tag */
+	FORM_NPM_ATTESTATION, /* KEY: of one version */
+	FORM_APT_RELEASE,     /* INDEX: InRelease, Release, Release.gpg; version is the suite */
+	FORM_APT_PACKAGES,    /* META: Packages, compressed or not */
+	FORM_APT_BY_HASH,     /* META: version is "ALG:HEX" */
+	FORM_APT_LIST,	      /* META: translations, contents, diffs, sources */
+	FORM_CARGO_CONFIG,    /* INDEX: config.json */
+	FORM_CARGO_INDEX,     /* META: one JSON object a line */
+	FORM_CARGO_API,	      /* META: /api/v1/crates/NAME */
+	FORM_GO_LIST,	      /* META */
+	FORM_GO_LATEST,	      /* META */
+	FORM_GO_INFO,	      /* FILEMETA: version may be a branch */
+	FORM_GO_MOD,	      /* FILEMETA */
+	FORM_GO_ZIP,	      /* FILE */
+	FORM_GO_SUMDB,	      /* KEY; file is the database, if a proxy is asked for it */
+	FORM_GIT_REFS,	      /* META */
+	FORM_GIT_PACK,	      /* FILE: git-upload-pack */
+	FORM_GIT_DUMB,	      /* META or FILE: objects one by one */
+	FORM_GIT_LFS_BATCH,   /* PUBLISH: the body may ask for a download, which only it tells */
+	FORM_GIT_LFS_OBJECT,  /* FILE: version is the SHA-256 of the object */
+	FORM_GIT_ARCHIVE,     /* FILE: a tree as an archive; version is what it was asked for */
+	FORM_OCI_CHECK,	      /* INDEX: /v2/ */
+	FORM_OCI_TAGS,	      /* META */
+	FORM_OCI_MANIFEST,    /* META: version is a tag or a digest */
+	FORM_OCI_BLOB,	      /* FILE: version is the digest */
+	FORM_MAVEN_META,      /* META: maven-metadata.xml */
+	FORM_MAVEN_POM,	      /* FILEMETA */
+	FORM_GEM_VERSIONS,    /* INDEX: the compact index's list; clients need it */
+	FORM_GEM_INFO,	      /* META: the compact index */
+	FORM_GEM_JSON,	      /* META: /api/v1/versions/NAME.json and the like */
 	PACKAGE_FORMS
 };
 
@@ -73,6 +74,7 @@ struct package_request {
 	char version[PACKAGE_VERSION_MAX]; /* as it stands in the request */
 	char file[PACKAGE_FILE_MAX];	   /* the name of the file, without escapes */
 	bool source;			   /* built or run when installed: sdist, source archive */
+	bool is_lookalike; /* OTHER, and a server may read it as a request of its ecosystem */
 };
 
 /* "index", "meta", ... */
@@ -85,7 +87,9 @@ void package_request_read(enum ecosystem eco, bool host_is_files, const char *me
 			  const char *path, const char *query, struct package_request *ret);
 
 /* A package named by a direct URL of any host: a file by its last segment (.whl, .tgz, .crate,
- * .deb, .gem, .jar, archives), a repository by git's requests. name is "" if the file does not say
- * it. False: not a package. */
+ * .deb, .gem, .jar, archives); a repository, a module or an image by the requests of git, Go and
+ * OCI registries. name is "" if the file does not say it, and may have more in front of it than the
+ * package is called, since the layout of the host is not known. Kind PACKAGE_OTHER: it looks like
+ * such a request and is not understood. False: not a package. */
 bool package_request_direct(const char *method, const char *path, const char *query,
 			    struct package_request *ret);

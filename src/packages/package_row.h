@@ -39,6 +39,10 @@ extern const struct package_table package_table_pypi, package_table_npm, package
 	package_table_cargo, package_table_go, package_table_git, package_table_oci,
 	package_table_maven, package_table_gem;
 
+/* Archives that hosts of repositories make. The query does not count: one of a private repository
+ * has a token in it. False: none; ret is not valid. */
+bool package_git_archive(const char *method, const char *path, struct package_request *ret);
+
 /* The first row that fits and can be read; false: none, and ret is PACKAGE_OTHER. */
 bool package_table_find(enum ecosystem eco, const struct package_table *t, const char *method,
 			const char *path, const char *query, struct package_request *ret);

@@ -9,6 +9,8 @@
 #include "package_shape_private.h"
 #include "sha256.h"
 
+#define TAGS_PER_FACT 8U /* steps of sorting, in the time of one judgement */
+
 typedef void json_shaper(struct doc_json *j, enum doc_event ev, const char *bytes, size_t n);
 
 static json_shaper *shaper_of(const struct package_shape *s)
@@ -71,6 +73,11 @@ struct package_shape *package_shape_new(const struct package_shape_spec *spec, s
 	if (shaper_of(s) != NULL)
 		doc_json_init(&s->json, shaper_of(s), s);
 	return s;
+}
+
+size_t package_shape_memory(const struct package_shape *s)
+{
+	return sizeof(*s) + s->meta->table.n / 4 + 2 + shape_tags_memory(&s->tags);
 }
 
 void package_shape_free(struct package_shape *s)
@@ -181,6 +188,8 @@ size_t package_shape_judge(struct package_shape *s, size_t most)
 {
 	char reason[PACKAGE_SHAPE_REASON_MAX];
 
+	if (!shape_tags_sort(&s->tags, most * TAGS_PER_FACT))
+		return s->meta->table.n - s->judged + 1;
 	for (; most > 0 && s->judged < s->meta->table.n; most--) {
 		uint32_t i = (uint32_t)s->judged++;
 

@@ -51,8 +51,9 @@ struct package_shape_result {
 
 struct package_shape *package_shape_new(const struct package_shape_spec *spec,
 					struct err *e) MUST_USE;
-/* Judges up to `most` facts; returns how many are left. */
+/* Judges up to `most` facts, or sorts some tags before; returns how much is left. */
 size_t package_shape_judge(struct package_shape *s, size_t most);
+size_t package_shape_memory(const struct package_shape *s); /* bytes */
 void package_shape_result(const struct package_shape *s, struct package_shape_result *ret);
 /* Why the newest version (or file) that is hidden is: as allow() said. Only if one is hidden. */
 void package_shape_why(const struct package_shape *s, char ret[PACKAGE_SHAPE_REASON_MAX]);

@@ -10,7 +10,7 @@
 
 #define JSON_MEMBERS_MAX 64
 
-static const char *const kinds[] = { "dns", "connect", "request", "package" };
+static const char *const kinds[] = { "dns", "connect", "request", "package", "datagram" };
 
 static json_t *parse(const char *text, size_t len, struct err *e)
 {
@@ -125,13 +125,13 @@ static int read_package(json_t *root, struct access_record_text *ret, struct err
 {
 	json_t *clean;
 
+	copy_cut(root, "reason", ret->reason, sizeof(ret->reason));
 	ret->is_package = strcmp(ret->kind, "package") == 0;
 	if (!ret->is_package)
 		return 0;
 	if (package_record_text_read(json_object_get(root, "package"), &ret->package, e) < 0)
 		return -1;
 	copy_cut(root, "rule", ret->rule, sizeof(ret->rule));
-	copy_cut(root, "reason", ret->reason, sizeof(ret->reason));
 	if ((json_object_get(root, "status") != NULL &&
 	     read_number(root, "status", &ret->status, e) < 0) ||
 	    (json_object_get(root, "bytes_in") != NULL &&

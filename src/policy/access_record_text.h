@@ -23,15 +23,15 @@ struct access_record_text {
 	char kind[ACCESS_RECORD_TEXT_KIND_MAX];
 	char name[ACCESS_RECORD_TEXT_NAME_MAX]; /* "": none; cut at its size */
 	bool allowed;
-	uint64_t time_ms;			   /* wall clock */
-	uint64_t mark;				   /* of the program that made it; 0: not known */
-	char unknown[ACCESS_RECORD_TEXT_WORD_MAX]; /* why not: a word of [a-z_]; "": not said */
+	uint64_t time_ms;			    /* wall clock */
+	uint64_t mark;				    /* of the program that made it; 0: not known */
+	char unknown[ACCESS_RECORD_TEXT_WORD_MAX];  /* why not: a word of [a-z_]; "": not said */
+	char reason[ACCESS_RECORD_TEXT_REASON_MAX]; /* of a refusal or failure; ""; cut */
 	/* Only of kind "package". */
 	bool is_package;
 	struct package_record package;
-	char rule[ACCESS_RECORD_TEXT_RULE_MAX];	    /* cut at its size, as is the reason */
-	char reason[ACCESS_RECORD_TEXT_REASON_MAX]; /* of a refusal or failure; "" */
-	uint64_t status, bytes;			    /* of the answer */
+	char rule[ACCESS_RECORD_TEXT_RULE_MAX]; /* cut at its size */
+	uint64_t status, bytes;			/* of the answer */
 };
 
 /* Reads one record: a JSON object of at most 64 members with kind, verdict and time_ms (a

@@ -123,17 +123,22 @@ static int check_rest(size_t len, struct err *e)
 			      LOCKFILES_REST_MAX);
 }
 
+bool lockfiles_are_in(const char *body, size_t len)
+{
+	static const char word[] = "\"lockfiles\"";
+
+	return len > 0 && memmem(body, len, word, sizeof(word) - 1) != NULL;
+}
+
 int lockfiles_fold(const char *body, size_t len, const char *member, char **ret, size_t *ret_len,
 		   struct err *e)
 {
-	static const char word[] = "\"lockfiles\"";
 	struct json_value v;
 	struct err why;
 
 	*ret = NULL;
 	*ret_len = 0;
-	if (len == 0 || memmem(body, len, word, sizeof(word) - 1) == NULL ||
-	    json_read(body, len, DEPTH_MAX, &v, &why) < 0)
+	if (!lockfiles_are_in(body, len) || json_read(body, len, DEPTH_MAX, &v, &why) < 0)
 		return check_rest(len, e);
 	if (member != NULL)
 		v = json_read_member(v, member);

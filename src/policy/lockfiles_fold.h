@@ -2,6 +2,7 @@
  * Pure; for untrusted bytes. Called by the interfaces that take a session's policy. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "err.h"
@@ -17,3 +18,5 @@
 int lockfiles_fold(const char *body, size_t len, const char *member, char **ret, size_t *ret_len,
 		   struct err *e) MUST_USE;
 void lockfiles_fold_free(char **folded);
+/* Is the word there that lockfiles_fold() looks for? A name with escapes is read by the parser. */
+bool lockfiles_are_in(const char *body, size_t len);

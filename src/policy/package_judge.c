@@ -147,32 +147,71 @@ static bool may_kind(const struct judge *j)
 	return true;
 }
 
+/* ---- names that may have more in front */
+
+/* The rest of a name behind its first part; NULL: it has no more. "maven2.org.evil:lib" may be
+ * "org.evil:lib", and "mirror/evil.com/x" "evil.com/x". */
+static const char *without_first(enum ecosystem eco, const char *name)
+{
+	const char *colon = strchr(name, ':'), *at = NULL;
+
+	if (eco == ECO_MAVEN && colon != NULL)
+		at = memchr(name, '.', (size_t)(colon - name));
+	else if (eco == ECO_GO || eco == ECO_GIT || eco == ECO_OCI)
+		at = strchr(name, '/');
+	return at == NULL ? NULL : at + 1;
+}
+
+/* The next form of a name that a refusal must look at. */
+static const char *next_form(const struct judge *j, const char *name)
+{
+	return j->entry == NULL || j->q->is_loose ? without_first(j->r->ecosystem, name) : NULL;
+}
+
 /* An `own` name is served only by registries marked private. */
 static bool may_own(const struct judge *j)
 {
 	uint32_t number;
+	bool is_own = false;
 
-	if (!fits(j, &j->layer->own, true, &number) ||
-	    (j->entry != NULL && j->entry->is_private[j->which]))
+	for (const char *name = j->r->name; name != NULL && !is_own; name = next_form(j, name))
+		is_own = package_patterns_fit(&j->layer->own, j->r->ecosystem, name,
+					      version_of(j->r), true, &number);
+	if (!is_own || (j->entry != NULL && j->entry->is_private[j->which]))
 		return true;
 	j->ret->is_absent = true;
 	return REFUSE(j, "own", "does not exist here: the name belongs to a private registry");
 }
 
-static bool may_name(const struct judge *j)
+/* A pattern with a version denies no name, but every file that does not tell its version. */
+static bool is_denied(const struct judge *j, uint32_t *ret)
+{
+	const char *version = is_of_version(j->r) ? j->r->version : "";
+
+	for (const char *name = j->r->name; name != NULL; name = next_form(j, name))
+		if (package_patterns_fit(&j->layer->deny, j->r->ecosystem, name, version,
+					 is_of_version(j->r), ret))
+			return true;
+	return j->q->path != NULL && package_patterns_path(&j->layer->deny, j->q->path, ret);
+}
+
+static bool may_deny(const struct judge *j)
 {
 	uint32_t number = 0;
 	char rule[32];
 
-	/* A pattern with a version denies no name, but every file that does not tell its version.
-	 */
-	if (package_patterns_fit(&j->layer->deny, j->r->ecosystem, j->r->name,
-				 is_of_version(j->r) ? j->r->version : "", is_of_version(j->r),
-				 &number)) {
-		(void)snprintf(rule, sizeof(rule), "deny[%u]", number);
-		return REFUSE(j, rule, "is denied by the policy of %s",
-			      package_reason_who(j->which));
-	}
+	if (!is_denied(j, &number))
+		return true;
+	(void)snprintf(rule, sizeof(rule), "deny[%u]", number);
+	return REFUSE(j, rule, "is denied by the policy of %s", package_reason_who(j->which));
+}
+
+static bool may_name(const struct judge *j)
+{
+	uint32_t number = 0;
+
+	if (!may_deny(j))
+		return false;
 	if (j->layer->allow.given && !fits(j, &j->layer->allow, false, &number))
 		return REFUSE(j, "allow", "is not in the list of packages that %s allows",
 			      package_reason_who(j->which));
@@ -183,10 +222,12 @@ static bool may_advisory(const struct judge *j)
 {
 	char id[ADVISORY_ID_MAX];
 
-	if (j->layer->no_advisories || j->q->advisories == NULL ||
-	    !advisories_find(j->q->advisories, j->r->ecosystem, j->r->name, version_of(j->r), id))
+	if (j->layer->no_advisories || j->q->advisories == NULL)
 		return true;
-	return REFUSE(j, "advisories", "is known as malicious: %s", id);
+	for (const char *name = j->r->name; name != NULL; name = next_form(j, name))
+		if (advisories_find(j->q->advisories, j->r->ecosystem, name, version_of(j->r), id))
+			return REFUSE(j, "advisories", "is known as malicious: %s", id);
+	return true;
 }
 
 /* ---- pins */
@@ -405,7 +446,7 @@ static bool needs_no_facts(const struct judge *j)
 /* A page at the host of a git server or of images: not about packages. */
 static bool is_page(const struct judge *j)
 {
-	return j->r->kind == PACKAGE_OTHER && j->entry != NULL &&
+	return j->r->kind == PACKAGE_OTHER && !j->r->is_lookalike && j->entry != NULL &&
 	       (j->entry->registry.ecosystem == ECO_GIT || j->entry->registry.ecosystem == ECO_OCI);
 }
 
@@ -423,7 +464,9 @@ void package_judge(const struct packages_policy *p, const struct package_questio
 	if (q->registry != NULL && q->registry->ecosystem == q->request->ecosystem)
 		j.entry = packages_entry_of(q->registry);
 	if (is_page(&j)) {
-		ret->verdict = PACKAGE_BY_RULES;
+		/* Below the name of a repository that is denied there are no pages, either. */
+		if (each_layer(&j, may_deny))
+			ret->verdict = PACKAGE_BY_RULES;
 		return;
 	}
 	if (!each_layer(&j, may_names) || !is_of_file(q->request))

@@ -32,6 +32,12 @@ enum package_verdict {
 
 struct package_question {
 	const struct package_registry *registry; /* NULL: a file at any other host */
+	/* Of a request to a git server, without the registry's prefix: it tells a name, too,
+	 * whatever the request is for. NULL: another server. */
+	const char *path;
+	/* More may stand in front of the name than the package is called: the layout of the host is
+	 * not known. So without a registry. */
+	bool is_loose;
 	/* To shape a document: kind PACKAGE_FILE, and one version (and file) of it. */
 	const struct package_request *request;
 	/* NULL: not asked for so far. All zero: the metadata does not tell. */

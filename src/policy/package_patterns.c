@@ -333,3 +333,61 @@ bool package_patterns_fit(const struct package_patterns *s, enum ecosystem eco, 
 	return find_exact(s, &key, version, unknown, ret_number) ||
 	       find_prefix(s, &key, ret_number) || find_slow(s, &key, version, unknown, ret_number);
 }
+
+/* ---- paths of git servers */
+
+#define PATH_STARTS_MAX 8   /* segments of an API that stand before a name */
+#define PATH_SEGMENTS_MAX 8 /* of a name */
+
+/* One spelling of slashes, none twice, none at the start; what is too long for a name is cut. */
+static void merge_slashes(const char *path, char *ret, size_t cap)
+{
+	size_t n = 0;
+
+	while (*path != '\0' && n + 1 < cap) {
+		bool escaped = strncmp(path, "%2F", 3) == 0;
+		char c = escaped ? '/' : *path;
+
+		path += escaped ? 3 : 1;
+		if (c == '/' && (n == 0 || ret[n - 1] == '/'))
+			continue;
+		ret[n++] = c;
+	}
+	ret[n] = '\0';
+}
+
+/* The names that begin here. */
+static bool starts_denied(const struct package_patterns *s, const char *at, uint32_t *ret)
+{
+	size_t n = strcspn(at, "/");
+
+	for (size_t i = 1; i < PATH_SEGMENTS_MAX && at[n] == '/'; i++) {
+		char name[PACKAGE_NAME_MAX];
+
+		n += 1 + strcspn(at + n + 1, "/");
+		if (package_name_normal(ECO_GIT, at, n, name) &&
+		    package_patterns_fit(s, ECO_GIT, name, "", false, ret))
+			return true;
+	}
+	return false;
+}
+
+bool package_patterns_path(const struct package_patterns *s, const char *path, uint32_t *ret_number)
+{
+	char text[2 * PACKAGE_NAME_MAX];
+	const char *at = text;
+	bool is_api;
+
+	if (s->nexact + s->nprefixes + s->nslow == 0)
+		return false;
+	merge_slashes(path, text, sizeof(text));
+	is_api = strncasecmp(text, "api/", 4) == 0 || strncasecmp(text, "repos/", 6) == 0;
+	for (size_t i = 0; i < (is_api ? PATH_STARTS_MAX : 1); i++) {
+		if (starts_denied(s, at, ret_number))
+			return true;
+		at += strcspn(at, "/");
+		if (*at++ == '\0')
+			break;
+	}
+	return false;
+}

@@ -44,3 +44,7 @@ int package_patterns_read(struct policy *p, struct package_arena *a, const json_
  * known, and `unknown` says whether a pattern with a version matches. */
 bool package_patterns_fit(const struct package_patterns *s, enum ecosystem eco, const char *name,
 			  const char *version, bool unknown, uint32_t *ret_number);
+/* Is any part of a path from its beginning (below "/api/", "/repos/": from any place) the name of a
+ * git repository, of two segments or more, that a pattern without a version has? path: normal. */
+bool package_patterns_path(const struct package_patterns *s, const char *path,
+			   uint32_t *ret_number);

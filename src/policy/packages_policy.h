@@ -20,6 +20,9 @@ struct packages_policy;
 struct package_host {
 	const char *name; /* in its normal form (host.h) */
 	uint16_t port;	  /* 0: 443, and 80 for apt. Plain HTTP of others needs a rule */
+	/* Of a host for files: the prefix of its paths, which ends with "/". NULL: not known; that
+	 * of the registry, or none. */
+	const char *path;
 };
 
 /* The longest path of an entry and the longest "HOST:PORT/PATH/", with NUL; cache_msg.h and
@@ -46,14 +49,16 @@ struct package_registry {
 /* The packages member of a merged policy; NULL: no layer has one. */
 const struct packages_policy *policy_packages(const struct policy *p);
 
-/* The registry that a request belongs to; NULL: none. path: normal, without its query; NULL: any.
+/* The registry that a request belongs to; NULL: none. p NULL: the policy has no packages member, and
+ * only the registries that Cordon knows are looked for, for records. path: normal, without its query; NULL: any.
  * *ret_files: the host is one of its hosts for files. The longest prefix of paths decides. */
 const struct package_registry *packages_registry(const struct packages_policy *p, const char *host,
 						 uint16_t port, const char *path, bool *ret_files);
-/* The same for policies without a packages member: the registries that Cordon knows, for records.
- */
-const struct package_registry *packages_known_registry(const char *host, uint16_t port,
-						       const char *path, bool *ret_files);
+/* How many bytes of a path stand before what package_request_read() reads, a slash at its end not
+ * counted. -1: the path is none of this host's that has packages. *ret_known: nothing else stands
+ * before a name; false at a host for files of which the prefix is not known. */
+int packages_registry_prefix(const struct package_registry *r, const char *host, uint16_t port,
+			     const char *path, bool *ret_known);
 
 /* The first registry of an ecosystem that the policy lists, else the first built-in one; NULL:
  * none. p may be NULL. */

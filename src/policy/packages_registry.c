@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "path.h"
 #include "units.h"
@@ -17,35 +18,39 @@
 	.nfiles =                                              \
 		sizeof((const struct package_host[]){ __VA_ARGS__ }) / sizeof(struct package_host)
 #define BUILT_IN(eco, word, server) \
-	.ecosystem = (eco), .name = (word), .host = { (server), 0 }, .is_implicit = true
+	.ecosystem = (eco), .name = (word), .host = { (server), 0, NULL }, .is_implicit = true
 
 /* Archives of distributions are signed and have no times: their packages count as old enough. A git
  * server has none, either: a list with one says so for the layer that lists it. */
 static const struct packages_entry built_in[] = {
 	{ .registry = { BUILT_IN(ECO_PYPI, "pypi", "pypi.org"), .path = "/",
-			HOSTS({ "files.pythonhosted.org", 0 }) } },
+			HOSTS({ "files.pythonhosted.org", 0, "/" }) } },
 	{ .registry = { BUILT_IN(ECO_NPM, "npm", "registry.npmjs.org"), .path = "/" } },
 	{ .registry = { BUILT_IN(ECO_NPM, "yarn", "registry.yarnpkg.com"), .path = "/",
-			HOSTS({ "registry.npmjs.org", 0 }) } },
+			HOSTS({ "registry.npmjs.org", 0, "/" }) } },
 	{ .registry = { BUILT_IN(ECO_CARGO, "cargo", "index.crates.io"), .path = "/",
-			HOSTS({ "static.crates.io", 0 }, { "crates.io", 0 }) } },
+			HOSTS({ "static.crates.io", 0, "/" }, { "crates.io", 0, "/" }) } },
 	{ .registry = { BUILT_IN(ECO_GO, "go", "proxy.golang.org"), .path = "/",
-			.sumdb = "sum.golang.org", HOSTS({ "sum.golang.org", 0 }) } },
+			.sumdb = "sum.golang.org", HOSTS({ "sum.golang.org", 0, "/" }) } },
 	{ .registry = { BUILT_IN(ECO_GEM, "gem", "rubygems.org"), .path = "/",
-			HOSTS({ "index.rubygems.org", 0 }) } },
+			HOSTS({ "index.rubygems.org", 0, "/" }) } },
 	{ .registry = { BUILT_IN(ECO_MAVEN, "maven", "repo.maven.apache.org"), .path = "/maven2/",
-			HOSTS({ "repo1.maven.org", 0 }) } },
+			HOSTS({ "repo1.maven.org", 0, "/maven2/" }) } },
 	{ .registry = { BUILT_IN(ECO_APT, "debian", "deb.debian.org"), .path = "/",
-			HOSTS({ "security.debian.org", 0 }) },
+			HOSTS({ "security.debian.org", 0, "/" }) },
 	  .says_unknown_age = true,
 	  .unknown_age = { true, true, true } },
 	{ .registry = { BUILT_IN(ECO_APT, "ubuntu", "archive.ubuntu.com"), .path = "/",
-			HOSTS({ "security.ubuntu.com", 0 }, { "ports.ubuntu.com", 0 }) },
+			HOSTS({ "security.ubuntu.com", 0, "/" }, { "ports.ubuntu.com", 0, "/" }) },
 	  .says_unknown_age = true,
 	  .unknown_age = { true, true, true } },
 	{ .registry = { BUILT_IN(ECO_GIT, "github", "github.com"), .path = "/",
-			HOSTS({ "codeload.github.com", 0 }, { "objects.githubusercontent.com", 0 },
-			      { "release-assets.githubusercontent.com", 0 }) },
+			HOSTS({ "codeload.github.com", 0, "/" },
+			      { "objects.githubusercontent.com", 0, "/" },
+			      { "release-assets.githubusercontent.com", 0, "/" },
+			      { "raw.githubusercontent.com", 0, "/" },
+			      { "media.githubusercontent.com", 0, "/media/" },
+			      { "api.github.com", 0, "/repos/" }) },
 	  .says_unknown_age = true },
 	{ .registry = { BUILT_IN(ECO_GIT, "gitlab", "gitlab.com"), .path = "/" },
 	  .says_unknown_age = true },
@@ -341,19 +346,51 @@ bool packages_registry_opens(const struct package_registry *r, const char *host,
 	return false;
 }
 
+/* The length of a slash in either spelling; 0: there is none. */
+static size_t slash_at(const char *p)
+{
+	if (p[0] == '/')
+		return 1;
+	return strncmp(p, "%2F", 3) == 0 ? 3 : 0;
+}
+
+/* Does the path begin with the prefix for a server that merges slashes, reads escaped ones as such,
+ * and makes no difference between cases? */
+static bool begins_like(const char *path, const char *prefix)
+{
+	while (*prefix != '\0') {
+		if (*prefix != '/') {
+			if (strncasecmp(path, prefix, 1) != 0)
+				return false;
+			path++;
+			prefix++;
+			continue;
+		}
+		if (slash_at(path) == 0)
+			return false;
+		while (slash_at(path) > 0)
+			path += slash_at(path);
+		prefix++;
+	}
+	return true;
+}
+
 /* How well a registry fits: the length of its prefix of paths, 0 for a host of files; -1: not. */
 static int rank(const struct package_registry *r, const char *host, uint16_t port, const char *path)
 {
-	size_t n = strlen(r->path);
-
-	if (fits_host(&r->host, host, port) && (path == NULL || strncmp(path, r->path, n) == 0))
-		return (int)n;
+	if (fits_host(&r->host, host, port) && (path == NULL || begins_like(path, r->path)))
+		return (int)strlen(r->path);
 	return is_files(r, host, port) ? 0 : -1;
+}
+
+static bool has_pages(enum ecosystem eco)
+{
+	return eco == ECO_GIT || eco == ECO_OCI;
 }
 
 static const struct packages_entry *find_best(const struct packages_entry *list, size_t n,
 					      const char *host, uint16_t port, const char *path,
-					      bool *ret_files)
+					      bool no_pages, bool *ret_files)
 {
 	const struct packages_entry *best = NULL;
 	int best_rank = -1;
@@ -361,7 +398,7 @@ static const struct packages_entry *find_best(const struct packages_entry *list,
 	for (size_t i = 0; i < n; i++) {
 		int one = rank(&list[i].registry, host, port, path);
 
-		if (one <= best_rank)
+		if (one <= best_rank || (no_pages && has_pages(list[i].registry.ecosystem)))
 			continue;
 		best = &list[i];
 		best_rank = one;
@@ -373,16 +410,22 @@ static const struct packages_entry *find_best(const struct packages_entry *list,
 const struct packages_entry *packages_entry_find(const struct packages_policy *p, const char *host,
 						 uint16_t port, const char *path, bool *ret_files)
 {
-	const struct packages_entry *found = NULL;
+	const struct packages_entry *found = NULL, *known;
+	bool known_files = false;
 
 	*ret_files = false;
 	if (host == NULL)
 		return NULL;
+	known = find_best(built_in, COUNT(built_in), host, port, path, false, &known_files);
+	/* No entry of a policy makes pages of the packages of a registry that is built in. */
 	if (p != NULL)
-		found = find_best(p->registries.list, p->registries.n, host, port, path, ret_files);
-	if (found == NULL)
-		found = find_best(built_in, COUNT(built_in), host, port, path, ret_files);
-	return found;
+		found = find_best(p->registries.list, p->registries.n, host, port, path,
+				  known != NULL && !has_pages(known->registry.ecosystem),
+				  ret_files);
+	if (found != NULL)
+		return found;
+	*ret_files = known_files;
+	return known;
 }
 
 const struct package_registry *packages_registry(const struct packages_policy *p, const char *host,
@@ -393,10 +436,26 @@ const struct package_registry *packages_registry(const struct packages_policy *p
 	return found == NULL ? NULL : &found->registry;
 }
 
-const struct package_registry *packages_known_registry(const char *host, uint16_t port,
-						       const char *path, bool *ret_files)
+static int behind(const char *path, const char *prefix)
 {
-	return packages_registry(NULL, host, port, path, ret_files);
+	return strncmp(path, prefix, strlen(prefix)) == 0 ? (int)strlen(prefix) - 1 : -1;
+}
+
+int packages_registry_prefix(const struct package_registry *r, const char *host, uint16_t port,
+			     const char *path, bool *ret_known)
+{
+	*ret_known = true;
+	if (fits_host(&r->host, host, port) && begins_like(path, r->path))
+		return behind(path, r->path);
+	for (size_t i = 0; i < r->nfiles; i++) {
+		if (!fits_host(&r->files[i], host, port))
+			continue;
+		if (r->files[i].path != NULL)
+			return behind(path, r->files[i].path);
+		*ret_known = false;
+		return behind(path, r->path) < 0 ? 0 : behind(path, r->path);
+	}
+	return -1;
 }
 
 const struct package_registry *packages_registry_for(const struct packages_policy *p,

@@ -168,6 +168,9 @@ bool policy_names(const struct policy *p, const struct ip *ip);
 size_t policy_rules(const struct policy *p);
 const struct policy_rule *policy_rule(const struct policy *p, size_t number);
 const struct policy_limits *policy_limits(const struct policy *p);
+/* Do names that are refused resolve all the same ("refused_names": "answer")? Connections to them
+ * are then refused with the reason. */
+bool policy_answers_refused(const struct policy *p);
 /* Calls on_host for every exact host name of an allow rule, in order, and for the hosts of listed
  * registries. */
 void policy_each_host(const struct policy *p, void (*on_host)(const char *host, void *arg),

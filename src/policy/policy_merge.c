@@ -4,9 +4,10 @@
  * egress for `cordon run` (session_config.c). Each layer is read by itself first, so that errors
  * refer to what its author wrote. Then its own rules are added to the common list, and those of
  * the presets it extends after them, each with the layer it came from. The default is that of the
- * lowest layer that has one; of limits the strictest holds; the proxy is that of the highest layer
- * that names one; packages members stay apart, one for each layer. The result is read as a whole
- * before it is returned: a document that cannot be read is never passed on. */
+ * lowest layer that has one, and so is refused_names; of limits the strictest holds; the proxy is
+ * that of the highest layer that names one; packages members stay apart, one for each layer. The
+ * result is read as a whole before it is returned: a document that cannot be read is never passed
+ * on. */
 #include "policy_private.h"
 
 #include <stdio.h>
@@ -60,6 +61,13 @@ static int set_default(json_t *root, const json_t *from, enum policy_layer layer
 		       : 0;
 }
 
+static int set_refused_names(json_t *root, const json_t *from)
+{
+	json_t *word = json_object_get(from, "refused_names");
+
+	return word == NULL ? 0 : json_object_set(root, "refused_names", word);
+}
+
 /* Each layer's packages member stays what it is. Members that a layer has itself replace those of
  * its presets. */
 static int merge_packages(json_t *root, const json_t *from, enum policy_layer layer)
@@ -86,7 +94,7 @@ static int add_preset(json_t *root, json_t *rules, const char *name, enum policy
 	OWN_POLICY_JSON *preset = json_loads(policy_preset(name), JSON_REJECT_DUPLICATES, NULL);
 
 	if (preset == NULL || set_default(root, preset, layer) < 0 ||
-	    merge_packages(root, preset, layer) < 0)
+	    set_refused_names(root, preset) < 0 || merge_packages(root, preset, layer) < 0)
 		return policy_no_memory(e);
 	return add_rules(rules, json_object_get(preset, "rules"), name, policy_layer_names[layer],
 			 e);
@@ -163,8 +171,9 @@ static int merge_layer(json_t *root, json_t *from, enum policy_layer layer, stru
 	    add_presets(root, rules, json_object_get(from, "extends"), layer, e) < 0)
 		return -1;
 	/* A layer's own default overrides that of its presets. */
-	if (set_default(root, from, layer) < 0 || merge_limits(root, from) < 0 ||
-	    merge_proxy(root, from, layer) < 0 || merge_packages(root, from, layer) < 0 ||
+	if (set_default(root, from, layer) < 0 || set_refused_names(root, from) < 0 ||
+	    merge_limits(root, from) < 0 || merge_proxy(root, from, layer) < 0 ||
+	    merge_packages(root, from, layer) < 0 ||
 	    (nets != NULL && json_object_set(root, "private", nets) < 0))
 		return policy_no_memory(e);
 	return 0;

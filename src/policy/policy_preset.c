@@ -9,6 +9,24 @@
 #define READ "\"methods\":[\"GET\",\"HEAD\"]"
 #define PUSH "this policy allows reading only: pushing is not possible from here"
 
+#define OPENAI                                                                                     \
+	"{\"name\":\"openai\",\"class\":\"model\",\"host\":\"api.openai.com\",\"ports\":[443],"    \
+	"\"methods\":[\"POST\"],\"paths\":[\"/v1/chat/completions\",\"/v1/completions\","          \
+	"\"/v1/responses\",\"/v1/embeddings\",\"/v1/moderations\",\"/v1/images/**\","              \
+	"\"/v1/audio/**\"]},"                                                                      \
+	"{\"name\":\"openai websocket\",\"class\":\"model\",\"host\":\"api.openai.com\","          \
+	"\"ports\":[443],\"methods\":[\"GET\"],\"paths\":[\"/v1/responses\"],\"websocket\":true}," \
+	"{\"name\":\"openai models\",\"class\":\"model\",\"host\":\"api.openai.com\","             \
+	"\"ports\":[443]," READ ",\"paths\":[\"/v1/models\",\"/v1/models/*\"]}"
+#define ANTHROPIC                                                                            \
+	"{\"name\":\"anthropic\",\"class\":\"model\",\"host\":\"api.anthropic.com\","        \
+	"\"ports\":[443],\"methods\":[\"POST\"],\"paths\":[\"/v1/messages\","                \
+	"\"/v1/messages/count_tokens\",\"/v1/complete\"]},"                                  \
+	"{\"name\":\"anthropic models\",\"class\":\"model\",\"host\":\"api.anthropic.com\"," \
+	"\"ports\":[443]," READ ",\"paths\":[\"/v1/models\",\"/v1/models/*\"]},"             \
+	"{\"name\":\"anthropic hello\",\"host\":\"api.anthropic.com\",\"ports\":[443]," READ \
+	",\"paths\":[\"/\",\"/api/hello\"]}"
+
 struct preset {
 	const char *name, *summary, *text;
 };
@@ -16,7 +34,7 @@ struct preset {
 static const struct preset presets[] = {
 	{ "none", "no network at all", "{\"version\":1}" },
 	{ "deny", "refuses everything: every attempt is answered and recorded",
-	  "{\"version\":1,\"default\":\"deny\"}" },
+	  "{\"version\":1,\"default\":\"deny\",\"refused_names\":\"answer\"}" },
 	{ "internet", "every public name and address, every port",
 	  "{\"version\":1,\"default\":\"allow\"}" },
 	{ "pypi", "Python packages, reading only",
@@ -47,20 +65,24 @@ static const struct preset presets[] = {
 	  "\"objects.githubusercontent.com\",\"release-assets.githubusercontent.com\","
 	  "\"gist.githubusercontent.com\"]," READ "}]}" },
 	{ "openai", "the OpenAI API, calls are recorded",
-	  "{\"version\":1,\"rules\":["
-	  "{\"name\":\"openai\",\"class\":\"model\",\"host\":\"api.openai.com\",\"ports\":[443],"
-	  "\"methods\":[\"POST\"],\"paths\":[\"/v1/chat/completions\",\"/v1/completions\","
-	  "\"/v1/responses\",\"/v1/embeddings\",\"/v1/moderations\",\"/v1/images/**\","
-	  "\"/v1/audio/**\"]},"
-	  "{\"name\":\"openai models\",\"class\":\"model\",\"host\":\"api.openai.com\","
-	  "\"ports\":[443]," READ ",\"paths\":[\"/v1/models\",\"/v1/models/*\"]}]}" },
+	  "{\"version\":1,\"rules\":[" OPENAI "]}" },
 	{ "anthropic", "the Anthropic API, calls are recorded",
+	  "{\"version\":1,\"rules\":[" ANTHROPIC "]}" },
+	{ "gemini", "the Gemini API, calls are recorded",
 	  "{\"version\":1,\"rules\":["
-	  "{\"name\":\"anthropic\",\"class\":\"model\",\"host\":\"api.anthropic.com\","
-	  "\"ports\":[443],\"methods\":[\"POST\"],\"paths\":[\"/v1/messages\","
-	  "\"/v1/messages/count_tokens\",\"/v1/complete\"]},"
-	  "{\"name\":\"anthropic models\",\"class\":\"model\",\"host\":\"api.anthropic.com\","
-	  "\"ports\":[443]," READ ",\"paths\":[\"/v1/models\",\"/v1/models/*\"]}]}" },
+	  "{\"name\":\"gemini\",\"class\":\"model\","
+	  "\"host\":\"generativelanguage.googleapis.com\",\"ports\":[443],"
+	  "\"methods\":[\"POST\"],\"paths\":[\"/v1/models/*:*\",\"/v1beta/models/*:*\"]},"
+	  "{\"name\":\"gemini models\",\"class\":\"model\","
+	  "\"host\":\"generativelanguage.googleapis.com\",\"ports\":[443]," READ ","
+	  "\"paths\":[\"/v1/models\",\"/v1/models/*\",\"/v1beta/models\",\"/v1beta/models/"
+	  "*\"]}]}" },
+	{ "codex", "what Codex asks of the OpenAI API; all else is refused at once",
+	  "{\"version\":1,\"refused_names\":\"answer\",\"rules\":[" OPENAI "]}" },
+	{ "claude-code", "what Claude Code asks of Anthropic; all else is refused at once",
+	  "{\"version\":1,\"refused_names\":\"answer\",\"rules\":[" ANTHROPIC
+	  ",{\"name\":\"claude hello\",\"host\":\"platform.claude.com\",\"ports\":[443]," READ
+	  ",\"paths\":[\"/v1/oauth/hello\"]}]}" },
 };
 
 const char *policy_preset(const char *name)

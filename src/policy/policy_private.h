@@ -116,6 +116,7 @@ struct policy {
 	bool checked; /* its layers were read one by one just now: long lists are not read again */
 	bool allow;   /* "default" */
 	enum policy_layer allow_layer;
+	bool answers_refused; /* "refused_names" */
 	struct policy_limits limits;
 	struct policy_proxy proxy;
 	const struct ip_net *private_nets;

@@ -23,6 +23,11 @@ const struct policy_limits *policy_limits(const struct policy *p)
 	return &p->limits;
 }
 
+bool policy_answers_refused(const struct policy *p)
+{
+	return p->answers_refused;
+}
+
 void policy_each_host(const struct policy *p, void (*on_host)(const char *host, void *arg),
 		      void *arg)
 {

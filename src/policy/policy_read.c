@@ -156,9 +156,21 @@ static int read_default(struct policy *p, enum policy_layer layer, struct err *e
 	return 0;
 }
 
+static int read_refused_names(struct policy *p, struct err *e)
+{
+	static const char *const words[] = { "nxdomain", "answer" };
+	size_t word = 0;
+
+	if (policy_value_word(json_object_get(p->root, "refused_names"), words, COUNT(words), "",
+			      "refused_names", &word, e) < 0)
+		return -1;
+	p->answers_refused = word == 1;
+	return 0;
+}
+
 static int no_preset(const char *name, struct err *e)
 {
-	char known[160] = "";
+	char known[192] = "";
 	const char *summary, *preset;
 
 	for (size_t i = 0; (preset = policy_preset_name(i, &summary)) != NULL; i++)
@@ -199,11 +211,13 @@ static int read_private(struct policy *p, enum policy_layer layer, struct err *e
 
 static int check_members(const struct policy *p, struct err *e)
 {
-	static const char *const single[] = { "version", "extends", "default", "private", "ceiling",
-					      "limits",	 "proxy",   "rules",   "packages" };
-	static const char *const merged[] = { "version", "merged",   "default", "default_layer",
-					      "private", "ceilings", "limits",	"proxy",
-					      "rules",	 "packages" };
+	static const char *const single[] = { "version",  "extends",	  "default", "private",
+					      "ceiling",  "limits",	  "proxy",   "rules",
+					      "packages", "refused_names" };
+	static const char *const merged[] = { "version",       "merged",       "default",
+					      "default_layer", "private",      "ceilings",
+					      "limits",	       "proxy",	       "rules",
+					      "packages",      "refused_names" };
 	const json_t *version = json_object_get(p->root, "version");
 
 	if (policy_value_known(p->root, p->merged ? merged : single,
@@ -220,7 +234,7 @@ static int check_members(const struct policy *p, struct err *e)
 static int read_document(struct policy *p, enum policy_layer layer, struct err *e)
 {
 	if (check_members(p, e) < 0 || read_extends(p, e) < 0 || read_default(p, layer, e) < 0 ||
-	    read_private(p, layer, e) < 0 ||
+	    read_refused_names(p, e) < 0 || read_private(p, layer, e) < 0 ||
 	    policy_value_limits(json_object_get(p->root, "limits"), "", &p->limits, e) < 0 ||
 	    read_list(p, json_object_get(p->root, "rules"), "rules", layer, false, &p->list, e) <
 		    0 ||

@@ -194,7 +194,10 @@ int policy_rule_read(struct policy *p, json_t *v, const char *at, bool ceiling,
 		return read_object(p, v, at, ceiling, ret, e);
 	object = policy_rule_expand(text);
 	if (object == NULL)
-		return policy_value_fail(e, at, "", "'%.80s' is not HOST, HOST:PORT or HOST/PATH",
+		return policy_value_fail(e, at, "",
+					 strstr(text, "://") != NULL
+						 ? "'%.80s' is a URL: leave out https://"
+						 : "'%.80s' is not HOST, HOST:PORT or HOST/PATH",
 					 text);
 	/* Texts are borrowed from it, so the document keeps it. */
 	if (json_array_append_new(p->expanded, object) < 0)

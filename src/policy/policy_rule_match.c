@@ -32,8 +32,10 @@ static int read_hosts(struct policy *p, const json_t *v, const char *at, struct 
 		if (host_pattern_read(texts[i], &hosts[i]) < 0)
 			return policy_value_fail(
 				e, at, "host",
-				"'%.80s' is neither a name nor *.NAME nor * "
-				"(addresses belong to cidr, other scripts to xn--)",
+				strstr(texts[i], "://") != NULL
+					? "'%.80s' is a URL: leave out https:// and the path"
+					: "'%.80s' is neither a name nor *.NAME nor * "
+					  "(addresses belong to cidr, other scripts to xn--)",
 				texts[i]);
 	m->hosts = hosts;
 	m->nhosts = n;

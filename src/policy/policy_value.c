@@ -15,6 +15,8 @@ int policy_value_fail(struct err *e, const char *at, const char *name, const cha
 	va_start(ap, fmt);
 	(void)vsnprintf(words, sizeof(words), fmt, ap);
 	va_end(ap);
+	if (*at == '\0' && *name == '\0')
+		return err_set(e, ERR_INVALID, "%s", words);
 	return err_set(e, ERR_INVALID, "%s%s%s: %s", at, *at != '\0' && *name != '\0' ? "." : "",
 		       name, words);
 }

@@ -183,7 +183,12 @@ static bool may_pass(struct forward *f, const uint8_t *data, size_t n)
 	    o->filter->on_request(o->filter_arg, data, n))
 		return true;
 	forward_stop(f);
-	o->filter->on_refused(o->filter_arg);
+	if (!exchange_has_begun(f->x)) {
+		o->filter->on_refused(o->filter_arg);
+		return false;
+	}
+	o->filter->on_cut(o->filter_arg); /* the server has answered before it had all of it */
+	exchange_abort(f->x);
 	return false;
 }
 

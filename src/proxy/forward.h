@@ -23,7 +23,8 @@ struct forward;
  * exchange, but all may abort it. */
 struct forward_filter {
 	/* The next bytes of the request's body, which are about to be sent; n 0: the body was sent
-	 * in chunks, and its end is. False: they must not be; on_refused follows, and answers. */
+	 * in chunks, and its end is. False: they must not be; on_refused follows, and answers, or,
+	 * if the answer of the server has begun, on_cut. */
 	bool (*on_request)(void *arg, const uint8_t *data, size_t n);
 	void (*on_refused)(void *arg);
 	void (*on_head)(void *arg, int status);
@@ -35,7 +36,7 @@ struct forward_filter {
 	/* The answer is complete. True: all of it is written; else it is called again after
 	 * flush(). */
 	bool (*end)(void *arg);
-	/* The server did not complete its answer; the exchange is aborted. */
+	/* The server did not complete its answer, or must not; the exchange is aborted. */
 	void (*on_cut)(void *arg);
 };
 

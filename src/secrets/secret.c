@@ -155,7 +155,7 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", tenant_row(t)->id);
 	(void)snprintf(row.name, sizeof(row.name), "%s", name);
 	if (apply_fields(w, &row, e) < 0 || secret_quota_change(c, t, name, w->value_len, e) < 0 ||
-	    change_quota_take(t, w->value_len, e) < 0 ||
+	    change_quota_take(t, w->value_len + secret_quota_resent(c, t, name), e) < 0 ||
 	    seal_value(c, w->value, w->value_len, &row, &box, e) < 0 ||
 	    save(c, who, &row, "secret.created", store_secret_insert, e) < 0)
 		return e->code == ERR_CONFLICT
@@ -180,8 +180,8 @@ int secret_update(struct core *c, struct tenant *t, const char *which,
 	done = apply_fields(w, &row, e);
 	if (done == 0 && w->value != NULL)
 		done = secret_quota_change(c, t, old.name, w->value_len, e);
-	if (done == 0 && w->value != NULL)
-		done = change_quota_take(t, w->value_len, e);
+	if (done == 0)
+		done = change_quota_take(t, w->value_len + secret_quota_resent(c, t, old.name), e);
 	if (done == 0 && w->value != NULL) {
 		row.version++;
 		done = seal_value(c, w->value, w->value_len, &row, &box, e);

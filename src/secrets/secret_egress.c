@@ -158,6 +158,15 @@ static void add_sent_names(const struct session *s, struct buf *names)
 	}
 }
 
+/* The policy stays as it is: so do the names that its rules refer to. */
+static void add_references(const struct session *s, struct buf *names)
+{
+	const struct secret_state *st = secret_state_of(s);
+
+	if (st != NULL && st->references != NULL)
+		buf_printf(names, "%s", st->references);
+}
+
 /* Adds what comes with a placeholder to names. */
 static void write_secrets(struct session *s, struct masking *m, struct buf *names)
 {
@@ -183,11 +192,14 @@ static void write_secrets(struct session *s, struct masking *m, struct buf *name
 	json_close(m->j, ']');
 }
 
-static void remember_sent_names(struct session *s, struct buf *names)
+static void remember_sent_names(struct session *s, struct buf *names, char **references)
 {
 	struct secret_state *st = secret_state(s);
 	bool news = st->sent_names == NULL || strcmp(st->sent_names, buf_text(names)) != 0;
 
+	free(st->references);
+	st->references = *references;
+	*references = NULL;
 	free(st->sent_names);
 	st->sent_names = strdup(buf_text(names));
 	assert(st->sent_names != NULL);
@@ -195,21 +207,27 @@ static void remember_sent_names(struct session *s, struct buf *names)
 		secret_mask(s);
 }
 
-int secret_egress_write(struct session *s, struct json *j, struct err *e)
+int secret_egress_write(struct session *s, const char *policy, struct json *j, struct err *e)
 {
 	struct buf names = BUF_INIT(2 * NAMES_BYTES_MAX);
 	struct masking m = { .j = j, .written = BUF_INIT(2 * NAMES_BYTES_MAX) };
+	OWN_MEM char *references = NULL;
 
 	secret_mask_now(s);
 	json_keep_secret(j);
-	find_references(j->text, &names);
+	if (policy != NULL)
+		find_references(policy, &names);
+	else
+		add_references(s, &names);
+	references = strdup(buf_text(&names));
+	assert(references != NULL);
 	write_secrets(s, &m, &names);
 	add_sent_names(s, &names);
 	json_open(j, "mask", '[');
 	secret_values_each(s, mask_one, &m);
 	json_close(j, ']');
 	if (names.len > 0 || secret_state_of(s) != NULL)
-		remember_sent_names(s, &names);
+		remember_sent_names(s, &names, &references);
 	buf_release(&names);
 	buf_release(&m.written);
 	if (!json_ok(j))

@@ -5,8 +5,10 @@
 #include "json.h"
 #include "session.h"
 
-/* The members "secrets" and "mask", into the object that is open in j. What is in j before is
- * searched for ${secret.NAME}: those are added. j is wiped when it is released. */
-int secret_egress_write(struct session *s, struct json *j, struct err *e) MUST_USE;
+/* The members "secrets" and "mask", into the object that is open in j. policy: the one that is in
+ * the same message, whose ${secret.NAME} are added; NULL: that of the last message. j is wiped when
+ * it is released. */
+int secret_egress_write(struct session *s, const char *policy, struct json *j,
+			struct err *e) MUST_USE;
 /* Bytes of the secrets that a document refers to. */
 size_t secret_egress_referenced(struct core *c, const struct tenant *t, const char *text);

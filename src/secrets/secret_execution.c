@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "change_quota.h"
 #include "core.h"
 #include "log.h"
 #include "secret_admit.h"
@@ -187,6 +188,13 @@ static int check_counts(struct session *s, const char *lines, struct err *e)
 	return 0;
 }
 
+static size_t secret_bytes(const struct session *s)
+{
+	const struct secret_state *st = secret_state_of(s);
+
+	return st == NULL ? 0 : st->bytes;
+}
+
 int secret_check_execution(struct session *s, struct execution *x, const char *lines, struct err *e)
 {
 	struct buf own = BUF_INIT(SECRET_LINES_MAX * (SECRET_WHERE_MAX + (size_t)256));
@@ -200,6 +208,9 @@ int secret_check_execution(struct session *s, struct execution *x, const char *l
 		settled = buf_check(&own, e);
 	if (settled == 0)
 		settled = secret_quota_session(s, more, e);
+	/* cordon-egress is sent all values of the session, with those of the execution. */
+	if (settled == 0 && secret_has_way(buf_text(&own), SECRET_WAYS))
+		settled = change_quota_take(session_tenant(s), secret_bytes(s) + more, e);
 	if (settled == 0) {
 		execution_set_secrets(x, buf_text(&own));
 		if (add_had(s, buf_text(&own)))

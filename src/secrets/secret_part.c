@@ -12,6 +12,7 @@
 #include "secret_execution.h"
 #include "secret_mask.h"
 #include "secret_state.h"
+#include "secret_values.h"
 
 struct secret_node *secret_node(struct core *c)
 {
@@ -85,6 +86,7 @@ static void free_state(struct session *s)
 		free(p);
 	}
 	free(st->sent_names);
+	free(st->references);
 	free(st->had);
 	free(st->lines);
 	free(st);
@@ -120,6 +122,7 @@ const struct session_part secret_part = {
 	.on_session_second = secret_delivery_retry,
 	.check_execution = secret_check_execution,
 	.check_memory = secret_check_memory,
+	.add_values = secret_values_add,
 	.prepare = secret_prepare,
 	.on_execution_ended = secret_execution_ended,
 	.add_env = secret_delivery_add_env,

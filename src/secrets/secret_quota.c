@@ -63,6 +63,23 @@ int secret_quota_session(struct session *s, size_t more, struct err *e)
 	return more == 0 ? 0 : check(session_core(s), session_tenant(s), &sum, e);
 }
 
+static void add_resent(struct session *s, void *arg)
+{
+	struct sum *sum = arg;
+	const struct secret_state *st = secret_state_of(s);
+
+	if (st != NULL && secret_values_has(s, sum->name))
+		sum->all += st->bytes;
+}
+
+size_t secret_quota_resent(struct core *c, const struct tenant *t, const char *name)
+{
+	struct sum sum = { .name = name };
+
+	session_each(c, t, add_resent, &sum);
+	return sum.all;
+}
+
 int secret_quota_change(struct core *c, const struct tenant *t, const char *name, size_t len,
 			struct err *e)
 {

@@ -32,6 +32,7 @@ struct secret_state {
 	struct secret_past *past; /* owned */
 	char *had;		  /* owned: lines, names of secrets that executions had */
 	char *sent_names; /* owned: lines, the names in all configurations for egress so far */
+	char *references; /* owned: lines, the names that rules of the policy there refer to */
 	size_t bytes;	  /* of all values that are masked */
 	bool unmasked;	  /* a value has changed, and the mask is not made yet */
 	bool changed;	  /* and the cell does not have it yet */

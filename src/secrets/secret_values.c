@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mask.h"
 #include "seal.h"
 #include "secret_state.h"
 #include "session.h"
@@ -91,6 +92,34 @@ void secret_values_each(struct session *s,
 			seal_wipe(value, len);
 		}
 	}
+}
+
+struct adding {
+	struct session *session;
+	struct buf *to;
+	bool same;
+};
+
+/* Sessions that will have the same secrets mask them; not those that were replaced, and not what
+ * only an execution had. Values that masks do not look for are too short to be told from other
+ * text. */
+static void add_value(const struct secret_values_one *v, void *arg)
+{
+	struct adding *a = arg;
+	uint32_t n = (uint32_t)v->len;
+
+	if (v->len < MASK_VALUE_MIN || (a->same && !v->past && is_own(a->session, v->name)))
+		return;
+	buf_put(a->to, &n, sizeof(n));
+	buf_put(a->to, v->value, v->len);
+}
+
+int secret_values_add(struct session *s, bool same, struct buf *to, struct err *e)
+{
+	struct adding a = { s, to, same };
+
+	secret_values_each(s, add_value, &a);
+	return buf_check(to, e);
 }
 
 bool secret_values_has(const struct session *s, const char *name)

@@ -157,7 +157,7 @@ static void leave_engine(void)
 	io_close_all(image, 2);
 }
 
-/* After a snapshot. */
+/* After a snapshot that was not made. */
 static void run_on(void)
 {
 	guest_messages_go_on();
@@ -323,15 +323,12 @@ static void on_saved(void)
 	answer_snapshot(0, 0);
 }
 
-/* The guest runs again, after a snapshot or with an identity to come. */
+/* The guest runs again. Its programs stand still until it has an identity of its own: a copy of it
+ * may have what it had, and it may be the copy. */
 static void on_going(void)
 {
-	if (answering == ANSWER_BOOTED) {
-		greet();
-		return;
-	}
-	run_on();
-	if (answering == ANSWER_SNAPSHOT)
+	greet();
+	if (answering == ANSWER_SNAPSHOT && state != GONE)
 		answer_snapshot(save_failed.sys, save_failed.stage);
 	save_failed.sys = 0;
 }
@@ -468,6 +465,17 @@ bool guest_life_must_obey(void)
 bool guest_life_takes_requests(void)
 {
 	return state == RUNNING && carrier_can_send();
+}
+
+bool guest_life_is_running(void)
+{
+	return state == RUNNING || state == GIVING_UP;
+}
+
+void guest_life_end_overdue(void)
+{
+	console_note("a program outlived its timeout, and the guest did not end it");
+	end_guest(BOOT_GUEST_OVERDUE, ETIMEDOUT, BOOT_AT_TIME);
 }
 
 bool guest_life_is_changing(void)

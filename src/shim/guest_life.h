@@ -33,6 +33,10 @@ bool guest_life_takes_requests(void);
 /* They must wait: the guest is about to take requests again. Else they are refused. */
 bool guest_life_is_changing(void);
 bool guest_life_shares_network(void);
+/* Its programs run, and nothing bounds that. */
+bool guest_life_is_running(void);
+/* A program outlived its timeout: the engine is ended. */
+void guest_life_end_overdue(void);
 
 /* A child was reaped. */
 void guest_life_on_exit(pid_t pid, int status);

@@ -423,3 +423,29 @@ struct guest_program *guest_programs_next_late(uint64_t now_ns)
 	}
 	return NULL;
 }
+
+/* KILL_TREE, too, has to be answered. */
+static bool is_overdue(const struct guest_program *p, uint64_t now_ns)
+{
+	if (p->deadline_ns == 0 || p->deadline_ns > now_ns)
+		return false;
+	return (!p->exited && !p->forgotten) || (p->timed_out && p->kill_waits);
+}
+
+bool guest_programs_are_overdue(uint64_t now_ns, bool count, unsigned *ret_most)
+{
+	bool any = false;
+
+	*ret_most = 0;
+	for (struct guest_program *p = NULL; (p = guest_programs_next(p)) != NULL;) {
+		if (!is_overdue(p, now_ns)) {
+			p->late_ticks = 0;
+			continue;
+		}
+		any = true;
+		p->late_ticks += count;
+		if (p->late_ticks > *ret_most)
+			*ret_most = p->late_ticks;
+	}
+	return any;
+}

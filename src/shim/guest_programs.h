@@ -44,6 +44,7 @@ struct guest_program {
 	uint32_t handle, pid;
 	uint64_t mark;
 	uint64_t deadline_ns;	    /* 0: none */
+	unsigned late_ticks;	    /* in which the guest has not ended it */
 	int stdio[GUEST_EVENT_FDS]; /* the server's ends, until sent; if held, until FORGET */
 	struct stream *streams[GUEST_EVENT_FDS];
 	uint64_t output_ends[GUEST_EVENT_FDS]; /* how many bytes had come when it ended */
@@ -89,3 +90,6 @@ uint64_t guest_programs_deadline(void);
 void guest_programs_delay_deadlines(uint64_t ms);
 /* A program whose deadline is over at now_ns; it counts as timed out from then on. NULL: none. */
 struct guest_program *guest_programs_next_late(uint64_t now_ns);
+/* Is there a program whose deadline is over and that the guest has not ended? With count a tick has
+ * passed for each such program; *ret_most is the most ticks that one has. */
+bool guest_programs_are_overdue(uint64_t now_ns, bool count, unsigned *ret_most);

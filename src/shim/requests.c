@@ -22,6 +22,9 @@
 #include "report.h"
 #include "shim.h"
 
+#define OVERDUE_TICKS 5
+#define OVERDUE_TICK_MS 1000
+
 static struct frame waiting; /* its body is in the channel's buffer */
 static bool blocked;
 
@@ -280,9 +283,40 @@ void requests_kill_abandoned(void)
 	}
 }
 
+/* Programs whose guest does not end them. Time is counted in ticks in which the guest runs: a cell
+ * may be frozen for hours at any instruction. */
+
+static void on_overdue_tick(struct loop_timer *t);
+static struct loop_timer overdue = { .on_expire = on_overdue_tick };
+static bool overdue_is_watched;
+
+static void watch_overdue(void)
+{
+	overdue_is_watched = true;
+	loop_timer_set(shim_loop, &overdue, clock_now_ns() + OVERDUE_TICK_MS * CLOCK_MS);
+}
+
+static void on_overdue_tick(struct loop_timer *t)
+{
+	unsigned most;
+
+	(void)t;
+	overdue_is_watched = false;
+	if (!guest_programs_are_overdue(clock_now_ns(), guest_life_is_running(), &most))
+		return;
+	if (most >= OVERDUE_TICKS)
+		guest_life_end_overdue();
+	else
+		watch_overdue();
+}
+
 void requests_end_late(uint64_t now_ns)
 {
 	struct guest_program *p;
+	unsigned most;
+
+	if (!overdue_is_watched && guest_programs_are_overdue(now_ns, false, &most))
+		watch_overdue();
 
 	while (guest_life_takes_requests() && (p = guest_programs_next_late(now_ns)) != NULL) {
 		struct agent_order o = { .handle = p->handle };

@@ -20,5 +20,6 @@ void requests_on_disconnect(void);
 /* Kills programs that were not held and whose server is gone. */
 void requests_kill_abandoned(void);
 
-/* Kills programs whose deadline was over at now_ns. */
+/* Kills programs whose deadline was over at now_ns. If the guest does not do that within some ticks,
+ * the guest is ended. */
 void requests_end_late(uint64_t now_ns);

@@ -32,7 +32,7 @@ static void node_free(struct erofs_node *n)
 void erofs_tree_release(struct erofs_tree *t)
 {
 	for (struct erofs_node *n = t->first, *next; n != NULL; n = next) {
-		next = n->next;
+		next = n->next; /* alone: all are freed */
 		node_free(n);
 	}
 	free(t->same);

@@ -7,6 +7,7 @@
 
 #include "kernel.h"
 #include "member_make.h"
+#include "storage_room.h"
 #include "rmtree.h"
 
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
@@ -163,6 +164,17 @@ ssize_t layer_tree_read_lower(const struct layer_tree *t, const char *name,
 
 /* ---- making and hiding */
 
+#define LOOK_BYTES (16U << 20)
+
+/* Others write, too: so the reserve is looked at while the tree grows. */
+static int check_room(struct layer_tree *t, uint64_t bytes, struct err *e)
+{
+	if (t->count.reserve_percent == 0 || t->count.bytes - t->count.looked_at < LOOK_BYTES)
+		return 0;
+	t->count.looked_at = t->count.bytes;
+	return storage_room_check_bytes(t->own, t->count.reserve_percent, bytes, e);
+}
+
 int layer_tree_count(struct layer_tree *t, uint64_t bytes, struct err *e)
 {
 	t->count.entries++;
@@ -173,7 +185,7 @@ int layer_tree_count(struct layer_tree *t, uint64_t bytes, struct err *e)
 	if (t->count.bytes > t->count.bytes_max)
 		return err_set(e, ERR_LIMIT, "more than %llu bytes of files",
 			       (unsigned long long)t->count.bytes_max);
-	return 0;
+	return check_room(t, bytes, e);
 }
 
 static int make_whiteout(struct layer_tree *t, const char *name, struct err *e)

@@ -32,6 +32,8 @@ struct layer_mask {
 struct layer_count {
 	uint64_t bytes, entries;
 	uint64_t bytes_max, entries_max;
+	uint32_t reserve_percent; /* of the file system that stay free; 0: not looked at */
+	uint64_t looked_at;	  /* bytes, when that was looked at last */
 };
 
 struct layer_tree {

@@ -16,17 +16,42 @@ struct listing {
 	struct layer_tree *tree;
 	const struct storage_files *r;
 	struct storage_ids ids;
-	struct storage_file *files; /* owned: STORAGE_FILES_MAX */
+	struct storage_file *files; /* owned: as many as the limit says */
+	uint32_t *sorted;	    /* owned: indexes of files, by their names */
 	uint32_t n;
 };
+
+/* Where a name is in `sorted`, or would be. */
+static uint32_t place_of(const struct listing *l, const char *name)
+{
+	uint32_t from = 0, to = l->n;
+
+	while (from < to) {
+		uint32_t middle = from + (to - from) / 2;
+
+		if (strcmp(l->files[l->sorted[middle]].name, name) < 0)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+static bool is_there(const struct listing *l, const char *name)
+{
+	uint32_t at = place_of(l, name);
+
+	return at < l->n && strcmp(l->files[l->sorted[at]].name, name) == 0;
+}
 
 static int add(struct listing *l, const char *name, struct err *e)
 {
 	struct storage_file *f = &l->files[l->n];
 	struct layer_found found;
+	uint32_t at;
 
-	if (l->n == l->r->limit || layer_tree_look(l->tree, name, &found, e) < 0)
-		return l->n == l->r->limit ? 0 : -1;
+	if (layer_tree_look(l->tree, name, &found, e) < 0)
+		return -1;
 	if (!found.in_lower)
 		return 0;
 	memset(f, 0, sizeof(*f));
@@ -43,16 +68,10 @@ static int add(struct listing *l, const char *name, struct err *e)
 			return -1;
 		memcpy(f->link, target, strnlen(target, sizeof(f->link) - 1));
 	}
-	l->n++;
+	at = place_of(l, f->name);
+	memmove(&l->sorted[at + 1], &l->sorted[at], (l->n - at) * sizeof(l->sorted[0]));
+	l->sorted[at] = l->n++;
 	return 0;
-}
-
-static bool is_there(const struct listing *l, const char *name)
-{
-	for (uint32_t i = 0; i < l->n; i++)
-		if (strcmp(l->files[i].name, name) == 0)
-			return true;
-	return false;
 }
 
 static int add_layer(struct listing *l, unsigned i, struct err *e)
@@ -66,7 +85,8 @@ static int add_layer(struct listing *l, unsigned i, struct err *e)
 		fd_close(fd);
 		return err_sys(e, "list a layer");
 	}
-	for (struct dirent *entry; result == 0 && (entry = readdir(d)) != NULL;)
+	for (struct dirent *entry;
+	     result == 0 && l->n < l->r->limit && (entry = readdir(d)) != NULL;)
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
 		    !is_there(l, entry->d_name))
 			result = add(l, entry->d_name, e);
@@ -103,7 +123,8 @@ static int list(struct listing *l, struct err *e)
 		return -1;
 	mask = l->tree->mask[l->tree->depth];
 	for (unsigned i = l->tree->nlower; i-- > 0;)
-		if ((mask.bits[i / 64] >> (i % 64) & 1) != 0 && add_layer(l, i, e) < 0)
+		if ((mask.bits[i / 64] >> (i % 64) & 1) != 0 && l->n < l->r->limit &&
+		    add_layer(l, i, e) < 0)
 			return -1;
 	qsort(l->files, l->n, sizeof(l->files[0]), compare);
 	return 0;
@@ -122,7 +143,8 @@ static int work(void *arg, int top, const int *lower, struct storage_reply *repl
 	tree.count.bytes_max = UINT64_MAX;
 	tree.count.entries_max = WAY_MAX;
 	l.files = calloc(l.r->limit, sizeof(*l.files));
-	if (l.files == NULL)
+	l.sorted = calloc(l.r->limit, sizeof(*l.sorted));
+	if (l.files == NULL || l.sorted == NULL)
 		return err_set(e, ERR_SYSTEM, "out of memory");
 	if (list(&l, e) < 0)
 		return -1;

@@ -11,7 +11,8 @@ static int work(void *arg, int top, const int *lower, struct storage_reply *repl
 	const struct storage_run *run = arg;
 	struct survey s = { .archive = run->fds[ARCHIVE],
 			    .spare = run->fds[SPARE],
-			    .bytes_max = run->r->survey.bytes_max };
+			    .bytes_max = run->r->survey.bytes_max,
+			    .reserve_percent = run->r->survey.reserve_percent };
 	int result = survey_read(&s, e);
 
 	(void)top;

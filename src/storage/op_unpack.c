@@ -14,6 +14,7 @@
 struct unpacked {
 	const struct storage_unpack *r;
 	int input;
+	int values; /* of STORAGE_SEARCH; else -1 */
 };
 
 /* How long the uncompressed archive may be. */
@@ -38,6 +39,7 @@ static int unpack_root(const struct unpacked *u, int top, const int *lower, stru
 				    .whole = u->r->format == STORAGE_ROOTFS,
 				    .ids = storage_jail_ids(),
 				    .count = { .bytes_max = u->r->bytes_max,
+					       .reserve_percent = u->r->reserve_percent,
 					       .entries_max = u->r->entries_max } };
 
 	job.top = layer_make_root(top, lower, u->r->nlower, roots, e);
@@ -48,12 +50,14 @@ static int unpack_root(const struct unpacked *u, int top, const int *lower, stru
 	return 0;
 }
 
-static int unpack_changes(const struct unpacked *u, int top, struct stream_in *in,
-			  struct storage_reply *reply, struct err *e)
+static int unpack_searched(const struct unpacked *u, int top, struct stream_in *in,
+			   struct capture_search *search, struct storage_reply *reply,
+			   struct err *e)
 {
 	struct unpack_capture job = { .top = top,
 				      .at = u->r->at,
 				      .ids = storage_jail_ids(),
+				      .search = search,
 				      .count = { .bytes_max = u->r->bytes_max,
 						 .entries_max = u->r->entries_max } };
 
@@ -62,6 +66,23 @@ static int unpack_changes(const struct unpacked *u, int top, struct stream_in *i
 	reply->bytes = job.count.bytes;
 	reply->entries = job.count.entries;
 	return 0;
+}
+
+static int unpack_changes(const struct unpacked *u, int top, struct stream_in *in,
+			  struct storage_reply *reply, struct err *e)
+{
+	struct capture_search *search = NULL;
+	int result;
+
+	if (u->values >= 0) {
+		search = capture_search_new(u->values, in, e);
+		if (search == NULL)
+			return -1;
+	}
+	result = unpack_searched(u, top, in, search, reply, e);
+	stream_in_set_watch(in, NULL, NULL);
+	capture_search_free(search);
+	return result;
 }
 
 static int check_hash(const struct storage_unpack *r, const uint8_t found[STORAGE_SHA256],
@@ -96,7 +117,8 @@ static int work(void *arg, int top, const int *lower, struct storage_reply *repl
 
 int op_unpack(struct storage_run *run, struct err *e)
 {
-	struct unpacked u = { &run->r->unpack, run->fds[0] };
+	bool searched = (run->r->unpack.flags & STORAGE_SEARCH) != 0;
+	struct unpacked u = { &run->r->unpack, run->fds[0], searched ? run->fds[1] : -1 };
 	const struct layer_make m = { .id = u.r->layer,
 				      .lower = u.r->lower,
 				      .nlower = u.r->nlower,

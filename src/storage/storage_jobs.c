@@ -115,7 +115,7 @@ static struct runner *free_runner(bool stream)
 
 static int start(const union storage_request *r, const int *fds, struct err *e)
 {
-	struct runner *w = free_runner(storage_msg_is_stream(r->head.op));
+	struct runner *w = free_runner(storage_msg_is_stream(r));
 	int ends[2];
 	pid_t pid;
 

@@ -9,5 +9,7 @@
 
 #define STORAGE_ROOM_STEP (64U << 20)
 
+/* Is there room for so many bytes more on the file system of fd? REASON_STORAGE_FULL. */
+int storage_room_check_bytes(int fd, uint32_t percent, uint64_t bytes, struct err *e) MUST_USE;
 /* Is there room for STORAGE_ROOM_STEP bytes more on the file system of fd? REASON_STORAGE_FULL. */
 int storage_room_check(int fd, uint32_t percent, struct err *e) MUST_USE;

@@ -19,6 +19,8 @@ enum kind { KIND_PLAIN, KIND_GZIP, KIND_ZSTD };
 struct stream_in {
 	stream_in_fn *read;
 	void *arg;
+	stream_in_watch_fn *watch;
+	void *watch_arg;
 	int fd; /* borrowed; of stream_in_fd() and stream_in_part() */
 	bool is_part;
 	uint64_t part_at, part_left;
@@ -129,6 +131,12 @@ struct stream_in *stream_in_part(int fd, uint64_t from, uint64_t len, uint64_t b
 void stream_in_set_silence(struct stream_in *s, uint32_t ms)
 {
 	s->silence_ms = ms;
+}
+
+void stream_in_set_watch(struct stream_in *s, stream_in_watch_fn *watch, void *arg)
+{
+	s->watch = watch;
+	s->watch_arg = arg;
 }
 
 bool stream_in_is_compressed(const struct stream_in *s)
@@ -244,6 +252,8 @@ static int count(struct stream_in *s, const void *bytes, size_t n, struct err *e
 			       STREAM_IN_RATIO);
 	if (s->hash)
 		sha256_add(&s->sum, bytes, n);
+	if (s->watch != NULL)
+		s->watch(s->watch_arg, bytes, n);
 	return 0;
 }
 
@@ -277,8 +287,8 @@ ssize_t stream_in_splice(struct stream_in *s, int to, uint64_t n, struct err *e)
 {
 	ssize_t moved;
 
-	if (!s->begun || s->kind != KIND_PLAIN || s->hash || s->fd < 0 || s->is_part ||
-	    s->no_splice || s->in_at < s->in_len)
+	if (!s->begun || s->kind != KIND_PLAIN || s->hash || s->watch != NULL || s->fd < 0 ||
+	    s->is_part || s->no_splice || s->in_at < s->in_len)
 		return 0;
 	if (wait_for_input(s, e) < 0)
 		return -1;

@@ -44,6 +44,10 @@ ssize_t stream_in_splice(struct stream_in *s, int to, uint64_t n, struct err *e)
 /* For a descriptor whose other end is a guest's: an error if nothing comes for so long. */
 void stream_in_set_silence(struct stream_in *s, uint32_t ms);
 
+/* All bytes that come from now on are shown to this function, in their order. */
+typedef void stream_in_watch_fn(void *arg, const void *bytes, size_t n);
+void stream_in_set_watch(struct stream_in *s, stream_in_watch_fn *watch, void *arg);
+
 /* Known after the first read. */
 bool stream_in_is_compressed(const struct stream_in *s);
 

@@ -14,6 +14,7 @@
 #include "oci_archive.h"
 #include "oci_config.h"
 #include "oci_json.h"
+#include "storage_room.h"
 #include "stream_in.h"
 #include "survey_index.h"
 
@@ -34,7 +35,7 @@ static int read_file(const struct surveying *v, const struct survey_file *f, str
 
 	buf_init(ret, OCI_JSON_MAX + 1);
 	if (f->size > OCI_JSON_MAX)
-		return err_set(e, ERR_LIMIT, "%.100s is larger than %u bytes", f->name,
+		return err_set(e, ERR_INVALID, "%.100s is larger than %u bytes", f->name,
 			       OCI_JSON_MAX);
 	to = buf_reserve(ret, (size_t)f->size + 1, e);
 	if (to == NULL)
@@ -234,6 +235,7 @@ static bool is_image(const struct survey_index *x)
 static int expand(struct surveying *v, struct err *e)
 {
 	static uint8_t bytes[BUFFER];
+	uint64_t left = 0; /* until the reserve is looked at */
 	struct stream_in *in;
 	ssize_t n;
 
@@ -242,11 +244,15 @@ static int expand(struct surveying *v, struct err *e)
 	in = stream_in_fd(v->fd, v->s->bytes_max, false, e);
 	if (in == NULL)
 		return -1;
-	while ((n = stream_in_read(in, bytes, sizeof(bytes), e)) > 0)
-		if (io_write_all(v->s->spare, bytes, (size_t)n, e) < 0) {
+	while ((n = stream_in_read(in, bytes, sizeof(bytes), e)) > 0) {
+		if ((left < (uint64_t)n &&
+		     storage_room_check(v->s->spare, v->s->reserve_percent, e) < 0) ||
+		    io_write_all(v->s->spare, bytes, (size_t)n, e) < 0) {
 			n = -1;
 			break;
 		}
+		left = (left < (uint64_t)n ? STORAGE_ROOM_STEP : left) - (uint64_t)n;
+	}
 	stream_in_free(in);
 	if (n < 0)
 		return -1;

@@ -10,7 +10,8 @@
 struct survey {
 	int archive; /* borrowed: a file, read from its start */
 	int spare;   /* borrowed: an empty file, for a compressed image without its compression */
-	uint64_t bytes_max; /* of the archive without compression */
+	uint64_t bytes_max;	  /* of the archive without compression */
+	uint32_t reserve_percent; /* of the file system that stay free */
 	/* The result. */
 	struct storage_survey_result result;
 	struct buf config; /* of the image, as it is in the archive; owned */

@@ -279,9 +279,14 @@ static int take_all(struct capture *c, struct err *e)
 	static struct tar_member m;
 	int rc;
 
-	while ((rc = tar_reader_next(c->reader, &m, e)) == 0)
-		if (take_member(c, &m, e) < 0)
+	while ((rc = tar_reader_next(c->reader, &m, e)) == 0) {
+		/* Its name, its target and its attributes; then its content. */
+		if (capture_search_check(c->u->search, m.head.path, e) < 0)
 			return -1;
+		if (take_member(c, &m, e) < 0 ||
+		    capture_search_check(c->u->search, m.head.path, e) < 0)
+			return -1;
+	}
 	if (rc < 0)
 		return -1;
 	if (!c->whole || c->places == 0)

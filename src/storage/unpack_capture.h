@@ -3,6 +3,7 @@
  * op_unpack.c. */
 #pragma once
 
+#include "capture_search.h"
 #include "layer_tree.h"
 #include "storage_jail.h"
 #include "storage_msg.h"
@@ -12,6 +13,7 @@ struct unpack_capture {
 	int top; /* borrowed: an empty directory, for the directories of places */
 	struct storage_ids ids;
 	struct layer_count count; /* bounds; the result */
+	struct capture_search *search; /* borrowed; NULL: values are not looked for */
 	/* Borrowed: directories of place 0 that are other places (storage_msg.h). May be NULL. */
 	const char (*at)[STORAGE_PLACE_MAX];
 };

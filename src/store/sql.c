@@ -31,7 +31,7 @@
 	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
 	"policy, secrets, used_cpu_us, used_memory_peak, used_disk, used_bytes_out, "        \
 	"net_bytes_in, net_bytes_out, net_requests, size, keep_diff, diff_bytes, diff_why, " \
-	"creator_key, storage, read_only, read_bps, write_bps, keep_ms"
+	"creator_key, storage, read_only, read_bps, write_bps, keep_ms, ports"
 
 /* What a filter needs, all of it in the index: no row is read until it is wanted. */
 #define SESSION_LOOK                                                           \
@@ -109,7 +109,9 @@
 
 #define BUILD_COLUMNS                                                                         \
 	"id, tenant, template_id, name, status, step, cpu_millis, memory_bytes, created_ms, " \
-	"updated_ms, finished_ms, version, tags, reason"
+	"updated_ms, finished_ms, version, tags, reason, log_bytes"
+#define GONE "INSERT OR IGNORE INTO build_gone (kind, tenant, id) "
+#define CACHE_SHARES "SELECT tenant, sum(bytes), count(*) FROM build_cache GROUP BY tenant"
 #define CACHE_COLUMNS "tenant, key, layer, bytes, used_ms, user, workdir, env"
 #define UPLOAD_COLUMNS "tenant, template_id, hash, digest, file, bytes, used_ms"
 /* Builds that have ended, whose version does not exist, and that are not among the newest. */
@@ -175,7 +177,7 @@ const char *const sql_text[] = {
 
 	[SQL_SESSION_INSERT] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
 		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5
-		", ?, ?, ?, ?, ?, ?, ?)",
+		", ?, ?, ?, ?, ?, ?, ?, ?)",
 	[SQL_SESSION_STATE] = "UPDATE session SET state = ?, reason = ?, started_ms = ?, ended_ms = ?,"
 		" deadline_ms = ?, paused_since_ms = ?, paused_total_ms = ?, boot_id = ?, pid = ?,"
 		" detail = ?, cold = ?, image = ?, image_bytes = ?, guest_origin = ? WHERE id = ?",
@@ -186,6 +188,7 @@ const char *const sql_text[] = {
 		" used_disk = ?, used_bytes_out = ?, net_bytes_in = ?, net_bytes_out = ?,"
 		" net_requests = ? WHERE id = ?",
 	[SQL_SESSION_DIFF] = "UPDATE session SET keep_diff = ?, diff_bytes = ?, diff_why = ? WHERE id = ?",
+	[SQL_SESSION_PORTS] = "UPDATE session SET ports = ? WHERE id = ?",
 	[SQL_SESSION_DIFFS_BY_TENANT] = "SELECT tenant, sum(diff_bytes) FROM session"
 		" INDEXED BY session_diff WHERE diff_bytes > 0 GROUP BY tenant",
 	[SQL_SESSION_GET] = "SELECT " SESSION_COLUMNS " FROM session WHERE id = ?",
@@ -405,6 +408,16 @@ const char *const sql_text[] = {
 		" OR (owner_kind = ? AND NOT EXISTS (SELECT 1 FROM template WHERE template.id = owner))",
 	[SQL_LAYER_SWEEP] = "UPDATE layer SET state = 1 WHERE state = 0"
 		" AND NOT EXISTS (SELECT 1 FROM layer_use WHERE layer = layer.id) RETURNING id",
+	[SQL_LAYER_SWEEP_ONE] = "UPDATE layer SET state = 1 WHERE state = 0 AND id = ?"
+		" AND NOT EXISTS (SELECT 1 FROM layer_use WHERE layer = layer.id)",
+	[SQL_LAYER_HAND_OVER] = "UPDATE layer SET digest = '', tenant = (SELECT template.tenant"
+		" FROM layer_use JOIN template ON template.id = owner WHERE layer = layer.id AND owner_kind = ?1"
+		" AND template.tenant <> ?3 ORDER BY template.created_ms LIMIT 1)"
+		" WHERE tenant = ?3 AND ?3 <> '' AND id IN (SELECT layer FROM layer_use WHERE owner_kind = ?1 AND owner = ?2)"
+		" AND EXISTS (SELECT 1 FROM layer_use JOIN template ON template.id = owner"
+		" WHERE layer = layer.id AND owner_kind = ?1 AND template.tenant <> ?3)"
+		" AND NOT EXISTS (SELECT 1 FROM layer_use WHERE layer = layer.id AND owner <> ?2"
+		" AND NOT (owner_kind = ?1 AND EXISTS (SELECT 1 FROM template WHERE template.id = owner AND template.tenant <> ?3)))",
 	[SQL_LAYER_DELETE] = "DELETE FROM layer WHERE id = ? AND state = 1",
 	[SQL_LAYER_SUM] = "SELECT coalesce(sum(max(bytes, entries * 16384)), 0), count(*) FROM layer"
 		" WHERE tenant = ?",
@@ -412,6 +425,8 @@ const char *const sql_text[] = {
 		" WHERE tenant = ''"
 		" AND id IN (SELECT layer FROM layer_use WHERE owner_kind = ? AND owner IN"
 		" (SELECT id FROM template WHERE tenant = ?))",
+	[SQL_LAYER_UNUSED] = "SELECT max(bytes, entries * 16384) FROM layer WHERE id = ?"
+		" AND NOT EXISTS (SELECT 1 FROM layer_use WHERE layer = layer.id)",
 
 	[SQL_VOLUME_INSERT] = "INSERT INTO volume (" VOLUME_COLUMNS ") VALUES (" Q5 ", ?, ?, ?, ?)",
 	[SQL_VOLUME_SET_READY] = "UPDATE volume SET state = 1 WHERE id = ? AND state = 0",
@@ -436,9 +451,9 @@ const char *const sql_text[] = {
 		" ON CONFLICT DO UPDATE SET volume = excluded.volume",
 	[SQL_VOLUME_USES] = "SELECT count(*)" VOLUME_HOLDERS "?",
 	[SQL_BUILD_INSERT] = "INSERT INTO build (" BUILD_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", ?, ?, ?, ?)",
+		Q5 ", " Q5 ", " Q5 ")",
 	[SQL_BUILD_UPDATE] = "UPDATE build SET status = ?, step = ?, reason = ?, version = ?,"
-		" updated_ms = ?, finished_ms = ? WHERE id = ?",
+		" updated_ms = ?, finished_ms = ?, log_bytes = ? WHERE id = ?",
 	[SQL_BUILD_GET] = "SELECT " BUILD_COLUMNS " FROM build WHERE id = ?",
 	[SQL_BUILD_BY_TEMPLATE] = "SELECT " BUILD_COLUMNS " FROM build WHERE template_id = ?"
 		" ORDER BY created_ms DESC, id LIMIT 1",
@@ -451,10 +466,11 @@ const char *const sql_text[] = {
 	[SQL_BUILD_COUNT] = "SELECT count(*) FROM build WHERE tenant = ? AND status = ?",
 	[SQL_BUILD_COUNT_OF] = "SELECT count(*) FROM build WHERE template_id = ?",
 	[SQL_BUILD_GIVE_UP] = "UPDATE build SET status = ?, reason = ?, updated_ms = ?,"
-		" finished_ms = ? WHERE status = ?",
+		" finished_ms = ?, log_bytes = min(log_bytes, 65536) WHERE status = ?",
 	[SQL_BUILD_EXPIRE] = "UPDATE build SET status = ?, reason = ?, updated_ms = ?,"
 		" finished_ms = ? WHERE status = ? AND created_ms < ?",
-	[SQL_BUILD_SETTLE] = "UPDATE build SET status = ?, updated_ms = ?, finished_ms = ?"
+	[SQL_BUILD_SETTLE] = "UPDATE build SET status = ?, updated_ms = ?, finished_ms = ?,"
+		" log_bytes = min(log_bytes, 65536)"
 		" WHERE status = ? AND version IN (SELECT id FROM template)",
 	/* The sweep at the start makes layers without a use dying. */
 	[SQL_BUILD_UNUSE] = "DELETE FROM layer_use WHERE owner_kind = ?",
@@ -464,31 +480,56 @@ const char *const sql_text[] = {
 		" WHERE tenant = ?1 AND status IN (?2, ?3)) AND NOT EXISTS"
 		" (SELECT 1 FROM template WHERE template.template_id = build.template_id)"
 		" ORDER BY created_ms LIMIT ?4",
-	[SQL_BUILD_DELETE_LOGS] = "DELETE FROM build_log WHERE build IN"
-		" (SELECT id FROM build WHERE template_id = ?)",
+	[SQL_BUILD_GONE_LOGS] = GONE "SELECT 0, tenant, id FROM build WHERE template_id = ?",
+	[SQL_BUILD_GONE_UPLOADS] = GONE "SELECT 1, tenant, template_id FROM build"
+		" WHERE template_id = ? LIMIT 1",
+	[SQL_BUILD_GONE_LOG] = GONE "SELECT 0, tenant, id FROM build WHERE id = ?",
+	[SQL_BUILD_GONE_ANY] = "SELECT kind, tenant, id FROM build_gone LIMIT 1",
+	[SQL_BUILD_GONE_DELETE] = "DELETE FROM build_gone WHERE kind = ? AND tenant = ? AND id = ?",
 	[SQL_BUILD_DELETE_TEMPLATE] = "DELETE FROM build WHERE template_id = ?",
-	[SQL_BUILD_PRUNE_LOGS] = "DELETE FROM build_log WHERE build IN (" OLD_BUILDS ")",
+	[SQL_BUILD_GONE_OLD] = GONE "SELECT 0, tenant, id FROM build WHERE id IN (" OLD_BUILDS ")",
 	[SQL_BUILD_PRUNE] = "DELETE FROM build WHERE id IN (" OLD_BUILDS ")",
 	[SQL_BUILD_LOG_ADD] = "INSERT INTO build_log (build, seq, time_ms, level, step, message)"
 		" VALUES (" Q5 ", ?)",
 	[SQL_BUILD_LOG_LIST] = "SELECT seq, time_ms, level, step, message FROM build_log"
 		" WHERE build = ? AND level >= ? AND (? = '' OR step = ?) ORDER BY seq"
 		" LIMIT ? OFFSET ?",
+	[SQL_BUILD_LOG_SUM] = "SELECT coalesce(sum(log_bytes), 0) FROM build"
+		" WHERE tenant = ? AND log_bytes > 0",
+	[SQL_BUILD_LOG_OLDEST] = "SELECT id FROM build WHERE tenant = ? AND log_bytes > 0"
+		" AND finished_ms > 0 ORDER BY finished_ms LIMIT 1",
+	[SQL_BUILD_LOG_NONE] = "UPDATE build SET log_bytes = 0 WHERE id = ?",
+	[SQL_BUILD_LOG_REMOVE] = "DELETE FROM build_log WHERE build = ? AND seq IN"
+		" (SELECT seq FROM build_log WHERE build = ? LIMIT ?)",
+	[SQL_BUILD_LOG_ANY] = "SELECT 1 FROM build_log WHERE build = ? LIMIT 1",
 	[SQL_BUILD_CACHE_PUT] = "INSERT OR REPLACE INTO build_cache (" CACHE_COLUMNS ") VALUES ("
 		Q5 ", ?, ?, ?)",
 	[SQL_BUILD_CACHE_GET] = "SELECT " CACHE_COLUMNS " FROM build_cache"
 		" WHERE tenant = ? AND key = ?",
 	[SQL_BUILD_CACHE_TOUCH] = "UPDATE build_cache SET used_ms = ? WHERE tenant = ? AND key = ?",
 	[SQL_BUILD_CACHE_OLDEST] = "SELECT " CACHE_COLUMNS " FROM build_cache"
-		" WHERE ? = '' OR tenant = ? ORDER BY used_ms LIMIT 1",
+		" WHERE tenant = ? ORDER BY used_ms LIMIT 1",
+	[SQL_BUILD_CACHE_IDLE] = "SELECT " CACHE_COLUMNS " FROM build_cache"
+		" WHERE tenant = ? AND layer <> ''"
+		" AND (SELECT count(*) FROM layer_use WHERE layer_use.layer = build_cache.layer) < 2"
+		" ORDER BY used_ms LIMIT 1",
 	[SQL_BUILD_CACHE_DELETE] = "DELETE FROM build_cache WHERE tenant = ? AND key = ?",
+	[SQL_BUILD_CACHE_UNUSE] = "DELETE FROM layer_use WHERE owner_kind = ?1 AND owner IN"
+		" (SELECT tenant || ':' || key FROM build_cache WHERE tenant = ?2)",
+	[SQL_BUILD_CACHE_CLEAR] = "DELETE FROM build_cache WHERE tenant = ?",
 	[SQL_BUILD_CACHE_SUM] = "SELECT coalesce(sum(bytes), 0), count(*) FROM build_cache",
+	[SQL_BUILD_CACHE_SHARE] = "SELECT ?, coalesce(sum(bytes), 0), count(*) FROM build_cache"
+		" WHERE tenant = ?",
+	[SQL_BUILD_CACHE_MOST_BYTES] = CACHE_SHARES " ORDER BY 2 DESC LIMIT 1",
+	[SQL_BUILD_CACHE_MOST_ROWS] = CACHE_SHARES " ORDER BY 3 DESC LIMIT 1",
 	[SQL_BUILD_UPLOAD_PUT] = "INSERT OR REPLACE INTO build_upload (" UPLOAD_COLUMNS
 		") VALUES (" Q5 ", ?, ?)",
 	[SQL_BUILD_UPLOAD_GET] = "SELECT " UPLOAD_COLUMNS " FROM build_upload"
 		" WHERE tenant = ? AND template_id = ? AND hash = ?",
 	[SQL_BUILD_UPLOAD_DELETE] = "DELETE FROM build_upload WHERE file = ?",
 	[SQL_BUILD_UPLOAD_EACH] = "SELECT " UPLOAD_COLUMNS " FROM build_upload ORDER BY used_ms",
+	[SQL_BUILD_UPLOAD_OF] = "SELECT " UPLOAD_COLUMNS " FROM build_upload"
+		" WHERE tenant = ? AND template_id = ?",
 	[SQL_BUILD_UPLOAD_SUM] = "SELECT coalesce(sum(bytes), 0), count(*) FROM build_upload"
 		" WHERE tenant = ?",
 	[SQL_BUILD_UPLOAD_BY_FILE] = "SELECT 1 FROM build_upload WHERE file = ?",

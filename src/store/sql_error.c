@@ -27,8 +27,9 @@ static struct meaning constraint(int extended)
 
 static struct meaning meaning_of(int code, int sys)
 {
-	/* SQLite reports some cases of a full disk as I/O errors. */
-	if (sys == ENOSPC || sys == EDQUOT)
+	/* SQLite reports some cases of a full disk as I/O errors: one of them, without an errno, when
+	 * the index of the journal cannot grow. */
+	if (sys == ENOSPC || sys == EDQUOT || code == SQLITE_IOERR_SHMSIZE)
 		return (struct meaning){ ERR_LIMIT, REASON_STORAGE_FULL, sys, "the disk is full" };
 	switch (code & 0xff) {
 	case SQLITE_CONSTRAINT:
@@ -70,8 +71,13 @@ int sql_error(sqlite3 *db, int code, const char *what, const char *id, struct er
 			  : 0;
 	struct meaning m = meaning_of(code, sys);
 
-	(void)err_set(e, m.code, "store: %s%s%.40s: %s (%s, %d)", what, id[0] == '\0' ? "" : " ",
-		      id, m.words, sqlite3_errstr(code), code);
+	/* A constraint is a client's mistake, and needs no words of the database. */
+	if (primary == SQLITE_CONSTRAINT && (m.code == ERR_CONFLICT || m.code == ERR_NOT_FOUND))
+		(void)err_set(e, m.code, "%s%s%.40s: %s", what, id[0] == '\0' ? "" : " ", id,
+			      m.words);
+	else
+		(void)err_set(e, m.code, "store: %s%s%.40s: %s (%s, %d)", what,
+			      id[0] == '\0' ? "" : " ", id, m.words, sqlite3_errstr(code), code);
 	e->reason = m.reason;
 	e->sys = m.sys;
 	return -1;

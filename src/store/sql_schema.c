@@ -399,6 +399,19 @@ static const char version_38[] =
 static const char version_39[] =
 	"ALTER TABLE layer ADD COLUMN origin TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE session ADD COLUMN guest_origin TEXT NOT NULL DEFAULT '';";
+
+/* Logs of builds count for their tenant (those of before by a guess), and go in pieces; steps in the
+ * cache are found by tenant. */
+static const char version_40[] =
+	"ALTER TABLE build ADD COLUMN log_bytes INTEGER NOT NULL DEFAULT 65536;"
+	"CREATE INDEX build_logs ON build (tenant, finished_ms, log_bytes) WHERE log_bytes > 0;"
+	"CREATE TABLE build_gone (kind INTEGER NOT NULL, tenant TEXT NOT NULL, id TEXT NOT NULL,"
+	" PRIMARY KEY (kind, tenant, id)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX build_cache_tenant ON build_cache (tenant, used_ms, bytes);";
+
+/* Ports of a session that clients without a key may use. */
+static const char version_41[] =
+	"ALTER TABLE session ADD COLUMN ports TEXT NOT NULL DEFAULT '';";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
@@ -407,6 +420,6 @@ const char *const sql_schema_steps[] = {
 	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
 	version_22, version_23, version_24, version_25, version_26, version_27, version_28,
 	version_29, version_30, version_31, version_32, version_33, version_34, version_35,
-	version_36, version_37, version_38, version_39,
+	version_36, version_37, version_38, version_39, version_40, version_41,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

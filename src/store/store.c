@@ -20,6 +20,7 @@
 #include "sql_error.h"
 #include "stmt.h"
 #include "store_db.h"
+#include "store_room.h"
 
 #define OPEN_BUSY_MS 2000 /* an earlier daemon may still be ending */
 #define BUSY_MS 20	  /* no other process should use it, and the loop waits meanwhile */
@@ -141,6 +142,7 @@ static int make_file(const char *path, struct err *e)
 
 static int open_database(struct store *s, const char *path, struct err *e)
 {
+	int stays = 1; /* the journal, with its room, when the store is closed */
 	int code = sqlite3_open_v2(path, &s->db,
 				   SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
 					   SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
@@ -158,17 +160,15 @@ static int open_database(struct store *s, const char *path, struct err *e)
 	if (prepare_all(s, e) < 0)
 		return -1;
 	(void)sqlite3_wal_hook(s->db, on_commit, s);
+	(void)sqlite3_file_control(s->db, NULL, SQLITE_FCNTL_PERSIST_WAL, &stays);
 	(void)sqlite3_busy_timeout(s->db, BUSY_MS);
 	return 0;
 }
 
-int store_open(struct store **ret, const char *dir, struct err *e)
+static int open_at(struct store **ret, const char *path, struct err *e)
 {
-	char path[512];
 	struct store *s;
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/" STORE_FILE, dir) >= sizeof(path))
-		return err_set(e, ERR_INVALID, "store: %.80s...: path too long", dir);
 	if (make_file(path, e) < 0)
 		return -1;
 	s = calloc(1, sizeof(*s));
@@ -178,8 +178,27 @@ int store_open(struct store **ret, const char *dir, struct err *e)
 		store_close(s);
 		return -1;
 	}
+	store_room_keep(path);
 	*ret = s;
 	return 0;
+}
+
+int store_open(struct store **ret, const char *dir, struct err *e)
+{
+	char path[512];
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/" STORE_FILE, dir) >= sizeof(path))
+		return err_set(e, ERR_INVALID, "store: %.80s...: path too long", dir);
+	if (open_at(ret, path, e) == 0)
+		return 0;
+	if (e->reason != REASON_STORAGE_FULL || !store_room_give_up(path))
+		return -1;
+	return open_at(ret, path, e);
+}
+
+void store_keep_room(struct store *s)
+{
+	store_room_keep(sqlite3_db_filename(s->db, NULL));
 }
 
 void store_close(struct store *s)
@@ -189,6 +208,8 @@ void store_close(struct store *s)
 	checkpointer_stop(s->checkpointer);
 	for (int i = 0; i < SQL_COUNT; i++)
 		(void)sqlite3_finalize(s->statements[i]);
+	/* Else the journal would be cut, and lose its room. */
+	(void)sqlite3_exec(s->db, "PRAGMA journal_size_limit = -1", NULL, NULL, NULL);
 	if (sqlite3_close(s->db) != SQLITE_OK)
 		assert(false && "store: a statement was left open");
 	free(s);

@@ -29,7 +29,7 @@
 
 #define STORE_ID_MAX SESSION_ID_MAX /* the longest of all ids */
 #define STORE_NAME_MAX 64
-#define STORE_VERSION 39 /* of the schema */
+#define STORE_VERSION 41 /* of the schema */
 #define STORE_FILE "cordon.db"
 
 struct store;
@@ -75,6 +75,9 @@ int store_leave(struct store *s, bool own, struct err *e) MUST_USE;
 #define STORE_CHECKPOINT_PAGES 4000 /* 16 MiB */
 #define STORE_JOURNAL_PAGES 32000
 int store_checkpoint_in_thread(struct store *s, struct err *e) MUST_USE;
+
+/* Takes room on disk for the journal, what is missing of it (store_room.h). Repeatable. */
+void store_keep_room(struct store *s);
 
 /* Pages in the journal after the last commit. */
 unsigned store_journal_pages(const struct store *s);

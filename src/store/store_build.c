@@ -24,6 +24,7 @@ int store_build_insert(struct store *s, const struct store_build *row, struct er
 	stmt_text(&q, row->version);
 	stmt_text(&q, row->tags);
 	stmt_text(&q, row->reason);
+	stmt_u64(&q, row->log_bytes);
 	return stmt_run(&q, true, "build", row->id, e);
 }
 
@@ -38,6 +39,7 @@ int store_build_update(struct store *s, const struct store_build *row, struct er
 	stmt_text(&q, row->version);
 	stmt_u64(&q, row->updated_ms);
 	stmt_u64(&q, row->finished_ms);
+	stmt_u64(&q, row->log_bytes);
 	stmt_text(&q, row->id);
 	return stmt_run(&q, true, "build", row->id, e);
 }
@@ -58,6 +60,7 @@ static void read_row(struct stmt *q, struct store_build *ret)
 	stmt_copy_text(q, ret->version, sizeof(ret->version));
 	ret->tags = stmt_get_text(q);
 	ret->reason = stmt_get_text(q);
+	ret->log_bytes = stmt_get_u64(q);
 	ret->owned = NULL;
 }
 
@@ -253,7 +256,8 @@ int store_build_delete_template(struct store *s, const char *template_id, struct
 {
 	bool own;
 
-	if (store_join(s, &own, e) < 0 || run_on(s, SQL_BUILD_DELETE_LOGS, template_id, e) < 0 ||
+	if (store_join(s, &own, e) < 0 || run_on(s, SQL_BUILD_GONE_LOGS, template_id, e) < 0 ||
+	    run_on(s, SQL_BUILD_GONE_UPLOADS, template_id, e) < 0 ||
 	    run_on(s, SQL_BUILD_DELETE_TEMPLATE, template_id, e) < 0)
 		return -1;
 	return store_leave(s, own, e);
@@ -275,8 +279,7 @@ int store_build_prune(struct store *s, const char *template_id, unsigned keep, s
 {
 	bool own;
 
-	if (store_join(s, &own, e) < 0 ||
-	    prune(s, SQL_BUILD_PRUNE_LOGS, template_id, keep, e) < 0 ||
+	if (store_join(s, &own, e) < 0 || prune(s, SQL_BUILD_GONE_OLD, template_id, keep, e) < 0 ||
 	    prune(s, SQL_BUILD_PRUNE, template_id, keep, e) < 0)
 		return -1;
 	return store_leave(s, own, e);
@@ -324,4 +327,85 @@ int store_build_log_list(struct store *s, const char *build, const struct store_
 	}
 	stmt_close(&q);
 	return got < 0 ? -1 : 0;
+}
+
+int store_build_log_sum(struct store *s, const char *tenant, uint64_t *ret, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_BUILD_LOG_SUM);
+	stmt_text(&q, tenant);
+	return read_number(&q, tenant, ret, e);
+}
+
+int store_build_log_drop(struct store *s, const char *tenant, struct err *e)
+{
+	char id[STORE_BUILD_ID_MAX];
+	struct stmt q;
+	bool own;
+	int got;
+
+	stmt_open(&q, s, SQL_BUILD_LOG_OLDEST);
+	stmt_text(&q, tenant);
+	got = stmt_step(&q, "log of a build of", tenant, e);
+	if (got > 0)
+		stmt_copy_text(&q, id, sizeof(id));
+	else if (got == 0)
+		(void)err_set(e, ERR_NOT_FOUND, "no build of %s has a log", tenant);
+	stmt_close(&q);
+	if (got <= 0 || store_join(s, &own, e) < 0 || run_on(s, SQL_BUILD_GONE_LOG, id, e) < 0 ||
+	    run_on(s, SQL_BUILD_LOG_NONE, id, e) < 0)
+		return -1;
+	return store_leave(s, own, e);
+}
+
+int store_build_log_remove(struct store *s, const char *build, unsigned n, bool *ret_more,
+			   struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_BUILD_LOG_REMOVE);
+	stmt_text(&q, build);
+	stmt_text(&q, build);
+	stmt_u64(&q, n);
+	if (stmt_run(&q, false, "log of build", build, e) < 0)
+		return -1;
+	stmt_open(&q, s, SQL_BUILD_LOG_ANY);
+	stmt_text(&q, build);
+	got = stmt_step(&q, "log of build", build, e);
+	stmt_close(&q);
+	*ret_more = got > 0;
+	return got < 0 ? -1 : 0;
+}
+
+/* ---- what is gone */
+
+int store_build_gone_any(struct store *s, struct store_build_gone *ret, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_BUILD_GONE_ANY);
+	got = stmt_step(&q, "builds that are gone", "", e);
+	if (got > 0) {
+		ret->kind = stmt_get_u32(&q);
+		stmt_copy_text(&q, ret->tenant, sizeof(ret->tenant));
+		stmt_copy_text(&q, ret->id, sizeof(ret->id));
+	} else if (got == 0) {
+		(void)err_set(e, ERR_NOT_FOUND, "no build is gone");
+	}
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}
+
+int store_build_gone_delete(struct store *s, const struct store_build_gone *g, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_BUILD_GONE_DELETE);
+	stmt_u64(&q, g->kind);
+	stmt_text(&q, g->tenant);
+	stmt_text(&q, g->id);
+	return stmt_run(&q, true, "build that is gone", g->id, e);
 }

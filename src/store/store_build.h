@@ -21,6 +21,7 @@ struct store_build {
 	char step[STORE_BUILD_STEP_MAX]; /* of a failure: "base", "1", ..., "finalize"; else "" */
 	uint64_t cpu_millis, memory_bytes;
 	uint64_t created_ms, updated_ms, finished_ms;
+	uint64_t log_bytes;	    /* of its log; of one that runs: the most it may have */
 	char version[STORE_ID_MAX]; /* the version of the template that it made; "": none */
 	const char *tags;	    /* a line for each */
 	const char *reason;	    /* of a failure */
@@ -31,7 +32,7 @@ struct store_build {
 typedef int store_build_fn(const struct store_build *row, void *cookie);
 
 int store_build_insert(struct store *s, const struct store_build *row, struct err *e) MUST_USE;
-/* Writes status, step, reason, version, updated_ms and finished_ms. */
+/* Writes status, step, reason, version, updated_ms, finished_ms and log_bytes. */
 int store_build_update(struct store *s, const struct store_build *row, struct err *e) MUST_USE;
 int store_build_get(struct store *s, const char *id, struct store_build *ret,
 		    struct err *e) MUST_USE;
@@ -74,10 +75,10 @@ int store_build_names(struct store *s, const char *tenant, uint64_t *ret, struct
  * first that were not asked for for the longest time. */
 int store_build_unmade(struct store *s, const char *tenant, const uint32_t open[2], unsigned limit,
 		       store_build_fn *fn, void *cookie, struct err *e) MUST_USE;
-/* Deletes all builds of a template, with their logs and uploads' rows. */
+/* Deletes all builds of a template; their logs and the template's uploads are noted as gone. */
 int store_build_delete_template(struct store *s, const char *template_id, struct err *e) MUST_USE;
 /* Deletes builds that have ended, made no version that exists, and are not among the newest keep of
- * their template. */
+ * their template. Their logs are noted as gone. */
 int store_build_prune(struct store *s, const char *template_id, unsigned keep,
 		      struct err *e) MUST_USE;
 
@@ -105,6 +106,30 @@ struct store_build_part {
 int store_build_log_list(struct store *s, const char *build, const struct store_build_part *part,
 			 store_build_entry_fn *fn, void *cookie, struct err *e) MUST_USE;
 
+/* Bytes of all logs of a tenant. */
+int store_build_log_sum(struct store *s, const char *tenant, uint64_t *ret, struct err *e) MUST_USE;
+/* Notes the log of the tenant's build that ended first as gone. ERR_NOT_FOUND: none has one. */
+int store_build_log_drop(struct store *s, const char *tenant, struct err *e) MUST_USE;
+/* Removes up to n entries of a log. */
+int store_build_log_remove(struct store *s, const char *build, unsigned n, bool *ret_more,
+			   struct err *e) MUST_USE;
+
+/* ---- what is gone, but not removed yet */
+
+enum store_build_gone_kind { STORE_BUILD_GONE_LOG, STORE_BUILD_GONE_UPLOADS };
+
+struct store_build_gone {
+	uint32_t kind;
+	char tenant[STORE_ID_MAX];
+	char id[STORE_ID_MAX]; /* of a build; of a template */
+};
+
+/* Any of them. ERR_NOT_FOUND: there is none. */
+int store_build_gone_any(struct store *s, struct store_build_gone *ret, struct err *e) MUST_USE;
+/* It is removed. */
+int store_build_gone_delete(struct store *s, const struct store_build_gone *g,
+			    struct err *e) MUST_USE;
+
 /* ---- the cache */
 
 struct store_build_cached {
@@ -127,11 +152,25 @@ int store_build_cache_get(struct store *s, const char *tenant, const char *key,
 void store_build_cache_release(struct store_build_cached *row);
 int store_build_cache_touch(struct store *s, const char *tenant, const char *key, uint64_t now_ms,
 			    struct err *e) MUST_USE;
-/* The one that was not used for the longest time, of a tenant or ("") of all. */
-int store_build_cache_oldest(struct store *s, const char *tenant, struct store_build_cached *ret,
-			     struct err *e) MUST_USE;
+/* The one of a tenant that was not used for the longest time; idle: of those with a layer that
+ * nothing else uses. */
+int store_build_cache_oldest(struct store *s, const char *tenant, bool idle,
+			     struct store_build_cached *ret, struct err *e) MUST_USE;
+/* Deletes all of a tenant (build_cache.c bounds their number), and their uses of layers. */
+int store_build_cache_clear(struct store *s, const char *tenant, struct err *e) MUST_USE;
 int store_build_cache_delete(struct store *s, const char *tenant, const char *key,
 			     struct err *e) MUST_USE;
+/* What a tenant has of it. */
+struct store_build_share {
+	char tenant[STORE_ID_MAX];
+	uint64_t bytes, rows;
+};
+
+int store_build_cache_share(struct store *s, const char *tenant, struct store_build_share *ret,
+			    struct err *e) MUST_USE;
+/* Of the tenant that has the most bytes, or rows. */
+int store_build_cache_most(struct store *s, bool by_bytes, struct store_build_share *ret,
+			   struct err *e) MUST_USE;
 int store_build_cache_sum(struct store *s, uint64_t *ret_bytes, uint64_t *ret_rows,
 			  struct err *e) MUST_USE;
 
@@ -158,6 +197,9 @@ int store_build_upload_delete(struct store *s, const char *file, struct err *e) 
 /* All uploads, those first that were not used for the longest time. */
 int store_build_upload_each(struct store *s, store_build_upload_fn *fn, void *cookie,
 			    struct err *e) MUST_USE;
+/* Those of a template. */
+int store_build_upload_of(struct store *s, const char *tenant, const char *template_id,
+			  store_build_upload_fn *fn, void *cookie, struct err *e) MUST_USE;
 int store_build_upload_sum(struct store *s, const char *tenant, uint64_t *ret_bytes,
 			   uint64_t *ret_rows, struct err *e) MUST_USE;
 /* 1: an upload has this file; 0: none; -1. */

@@ -1,6 +1,7 @@
 /* store_build_cache.c - results of steps and uploaded archives: see store_build.h. */
 #include "stmt_rows.h"
 #include "store_build.h"
+#include "store_layer.h"
 
 /* ---- the cache */
 
@@ -59,13 +60,12 @@ int store_build_cache_get(struct store *s, const char *tenant, const char *key,
 	return get_row(&q, key, ret, e);
 }
 
-int store_build_cache_oldest(struct store *s, const char *tenant, struct store_build_cached *ret,
-			     struct err *e)
+int store_build_cache_oldest(struct store *s, const char *tenant, bool idle,
+			     struct store_build_cached *ret, struct err *e)
 {
 	struct stmt q;
 
-	stmt_open(&q, s, SQL_BUILD_CACHE_OLDEST);
-	stmt_text(&q, tenant);
+	stmt_open(&q, s, idle ? SQL_BUILD_CACHE_IDLE : SQL_BUILD_CACHE_OLDEST);
 	stmt_text(&q, tenant);
 	return get_row(&q, tenant, ret, e);
 }
@@ -82,6 +82,25 @@ int store_build_cache_touch(struct store *s, const char *tenant, const char *key
 	return stmt_run(&q, false, "cached step", key, e);
 }
 
+int store_build_cache_clear(struct store *s, const char *tenant, struct err *e)
+{
+	struct stmt q;
+	bool own;
+
+	if (store_join(s, &own, e) < 0)
+		return -1;
+	stmt_open(&q, s, SQL_BUILD_CACHE_UNUSE);
+	stmt_u64(&q, STORE_LAYER_OF_CACHE);
+	stmt_text(&q, tenant);
+	if (stmt_run(&q, false, "cached steps of", tenant, e) < 0)
+		return -1;
+	stmt_open(&q, s, SQL_BUILD_CACHE_CLEAR);
+	stmt_text(&q, tenant);
+	if (stmt_run(&q, false, "cached steps of", tenant, e) < 0)
+		return -1;
+	return store_leave(s, own, e);
+}
+
 int store_build_cache_delete(struct store *s, const char *tenant, const char *key, struct err *e)
 {
 	struct stmt q;
@@ -90,6 +109,41 @@ int store_build_cache_delete(struct store *s, const char *tenant, const char *ke
 	stmt_text(&q, tenant);
 	stmt_text(&q, key);
 	return stmt_run(&q, true, "cached step", key, e);
+}
+
+static int read_share(struct stmt *q, struct store_build_share *ret, struct err *e)
+{
+	int got = stmt_step(q, "cached steps", "", e);
+
+	if (got > 0) {
+		stmt_copy_text(q, ret->tenant, sizeof(ret->tenant));
+		ret->bytes = stmt_get_u64(q);
+		ret->rows = stmt_get_u64(q);
+	} else if (got == 0) {
+		(void)err_set(e, ERR_NOT_FOUND, "cached steps: none");
+	}
+	stmt_close(q);
+	return got > 0 ? 0 : -1;
+}
+
+int store_build_cache_share(struct store *s, const char *tenant, struct store_build_share *ret,
+			    struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_BUILD_CACHE_SHARE);
+	stmt_text(&q, tenant);
+	stmt_text(&q, tenant);
+	return read_share(&q, ret, e);
+}
+
+int store_build_cache_most(struct store *s, bool by_bytes, struct store_build_share *ret,
+			   struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, by_bytes ? SQL_BUILD_CACHE_MOST_BYTES : SQL_BUILD_CACHE_MOST_ROWS);
+	return read_share(&q, ret, e);
 }
 
 int store_build_cache_sum(struct store *s, uint64_t *ret_bytes, uint64_t *ret_rows, struct err *e)
@@ -163,20 +217,37 @@ int store_build_upload_delete(struct store *s, const char *file, struct err *e)
 	return stmt_run(&q, false, "upload", file, e);
 }
 
-int store_build_upload_each(struct store *s, store_build_upload_fn *fn, void *cookie, struct err *e)
+static int each_upload(struct stmt *q, store_build_upload_fn *fn, void *cookie, struct err *e)
 {
 	struct store_build_upload row;
-	struct stmt q;
 	int got;
 
-	stmt_open(&q, s, SQL_BUILD_UPLOAD_EACH);
-	while ((got = stmt_step(&q, "uploads", "", e)) > 0) {
-		read_upload(&q, &row);
+	while ((got = stmt_step(q, "uploads", "", e)) > 0) {
+		read_upload(q, &row);
 		if (fn(&row, cookie) != 0)
 			break;
 	}
-	stmt_close(&q);
+	stmt_close(q);
 	return got < 0 ? -1 : 0;
+}
+
+int store_build_upload_each(struct store *s, store_build_upload_fn *fn, void *cookie, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_BUILD_UPLOAD_EACH);
+	return each_upload(&q, fn, cookie, e);
+}
+
+int store_build_upload_of(struct store *s, const char *tenant, const char *template_id,
+			  store_build_upload_fn *fn, void *cookie, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_BUILD_UPLOAD_OF);
+	stmt_text(&q, tenant);
+	stmt_text(&q, template_id);
+	return each_upload(&q, fn, cookie, e);
 }
 
 int store_build_upload_sum(struct store *s, const char *tenant, uint64_t *ret_bytes,

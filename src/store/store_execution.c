@@ -1,5 +1,6 @@
 #include "store_execution.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "stmt_rows.h"
@@ -8,7 +9,33 @@
 
 /* Values and columns come in the order of EXECUTION_COLUMNS in sql.c. */
 
-static void put_progress(struct stmt *q, const struct store_execution *row)
+/* Both are in the column limit_hit, as "limit|list"; without the list, if it is the limit itself.
+ */
+static void put_limits(const struct store_execution *row, char *ret, size_t cap)
+{
+	bool same = strcmp(row->limit, row->limits_hit) == 0 || row->limits_hit[0] == '\0';
+
+	(void)snprintf(ret, cap, "%s%s%s", row->limit, same ? "" : "|",
+		       same ? "" : row->limits_hit);
+}
+
+static void get_limits(struct stmt *q, struct store_execution *ret)
+{
+	char text[sizeof(ret->limit) + sizeof(ret->limits_hit)];
+	size_t n;
+
+	stmt_copy_text(q, text, sizeof(text));
+	n = strcspn(text, "|");
+	(void)snprintf(ret->limits_hit, sizeof(ret->limits_hit), "%.63s",
+		       text[n] == '|'		     ? text + n + 1
+		       : strcmp(text, "killed") == 0 ? ""
+						     : text);
+	text[n] = '\0';
+	(void)snprintf(ret->limit, sizeof(ret->limit), "%.15s", text);
+}
+
+/* joined: of put_limits(), which the caller keeps until the statement was run. */
+static void put_progress(struct stmt *q, const struct store_execution *row, const char *joined)
 {
 	stmt_u64(q, row->handle);
 	stmt_u64(q, row->state);
@@ -16,7 +43,7 @@ static void put_progress(struct stmt *q, const struct store_execution *row)
 	stmt_u64(q, row->ended_ms);
 	stmt_i32(q, row->exit_code);
 	stmt_i32(q, row->signal);
-	stmt_text(q, row->limit);
+	stmt_text(q, joined);
 	stmt_u64(q, row->timed_out);
 	stmt_u64(q, row->error_code);
 	stmt_text(q, row->error);
@@ -43,8 +70,10 @@ static uint64_t size_of(const struct store_execution *row)
 
 static int insert(struct store *s, const struct store_execution *row, struct err *e)
 {
+	char joined[sizeof(row->limit) + sizeof(row->limits_hit)];
 	struct stmt q;
 
+	put_limits(row, joined, sizeof(joined));
 	stmt_open(&q, s, SQL_EXECUTION_INSERT);
 	stmt_text(&q, row->id);
 	stmt_text(&q, row->session);
@@ -57,7 +86,7 @@ static int insert(struct store *s, const struct store_execution *row, struct err
 	stmt_u64(&q, row->tty);
 	stmt_u64(&q, row->created_ms);
 	stmt_u64(&q, row->timeout_ms);
-	put_progress(&q, row);
+	put_progress(&q, row, joined);
 	stmt_u64(&q, row->output_limit);
 	stmt_u64(&q, size_of(row));
 	stmt_actor(&q, &row->actor);
@@ -79,10 +108,12 @@ int store_execution_insert(struct store *s, const struct store_execution *row, s
 
 int store_execution_update(struct store *s, const struct store_execution *row, struct err *e)
 {
+	char joined[sizeof(row->limit) + sizeof(row->limits_hit)];
 	struct stmt q;
 
+	put_limits(row, joined, sizeof(joined));
 	stmt_open(&q, s, SQL_EXECUTION_UPDATE);
-	put_progress(&q, row);
+	put_progress(&q, row, joined);
 	stmt_text(&q, row->id);
 	return stmt_run(&q, true, "execution", row->id, e);
 }
@@ -106,7 +137,7 @@ static void read_row(struct stmt *q, struct store_execution *ret)
 	ret->ended_ms = stmt_get_u64(q);
 	ret->exit_code = stmt_get_i32(q);
 	ret->signal = stmt_get_i32(q);
-	stmt_copy_text(q, ret->limit, sizeof(ret->limit));
+	get_limits(q, ret);
 	ret->timed_out = stmt_get_bool(q);
 	ret->error_code = stmt_get_u32(q);
 	ret->error = stmt_get_text(q);

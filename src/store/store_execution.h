@@ -29,7 +29,8 @@ struct store_execution {
 	uint32_t state;
 	uint64_t started_ms, ended_ms;
 	int32_t exit_code, signal;
-	char limit[16]; /* which one ended it: "memory", ...; "": none */
+	char limit[16];	     /* which one ended it: "memory", ...; "": none */
+	char limits_hit[64]; /* all that were hit while it ran, with commas */
 	bool timed_out;
 	uint32_t error_code; /* an err_code, if it could not be run */
 	const char *error;

@@ -3,6 +3,8 @@
 
 #include "stmt.h"
 
+#define USES_MAX 160 /* of one owner that are looked at one by one: a stack, and more */
+
 /* Values and columns come in the order of LAYER_COLUMNS in sql.c. */
 
 int store_layer_insert(struct store *s, const struct store_layer *row, struct err *e)
@@ -143,19 +145,50 @@ int store_layer_drop_stale(struct store *s, struct err *e)
 	return stmt_run(&q, false, "layers", "uses", e);
 }
 
+/* Those that lost a use become dying if it was the last: not all layers are looked at. */
+static int sweep_some(struct store *s, char (*layers)[STORE_ID_MAX], size_t n, struct err *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct stmt q;
+
+		stmt_open(&q, s, SQL_LAYER_SWEEP_ONE);
+		stmt_text(&q, layers[i]);
+		if (stmt_run(&q, false, "layer", layers[i], e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 int store_layer_use(struct store *s, enum store_layer_owner kind, const char *owner,
 		    const char (*layers)[STORE_ID_MAX], size_t n, struct err *e)
 {
+	char before[USES_MAX][STORE_ID_MAX];
+	int had;
 	bool own;
 
-	if (store_join(s, &own, e) < 0 || drop_uses(s, kind, owner, e) < 0)
+	if (store_join(s, &own, e) < 0)
+		return -1;
+	had = store_layer_used(s, kind, owner, before, USES_MAX, e);
+	if (had < 0 || drop_uses(s, kind, owner, e) < 0)
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		if (add_use(s, kind, owner, i, layers[i], e) < 0)
 			return -1; /* which has rolled back */
-	if (store_layer_sweep(s, e) < 0)
+	if (had > USES_MAX ? store_layer_sweep(s, e) < 0
+			   : sweep_some(s, before, (size_t)had, e) < 0)
 		return -1;
 	return store_leave(s, own, e);
+}
+
+int store_layer_hand_over(struct store *s, const char *version, const char *tenant, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_LAYER_HAND_OVER);
+	stmt_u64(&q, STORE_LAYER_OF_TEMPLATE);
+	stmt_text(&q, version);
+	stmt_text(&q, tenant);
+	return stmt_run(&q, false, "layers of", version, e);
 }
 
 int store_layer_unuse(struct store *s, enum store_layer_owner kind, const char *owner,
@@ -230,6 +263,22 @@ int store_layer_sum(struct store *s, const char *tenant, uint64_t *ret_bytes, ui
 		*ret_bytes = stmt_get_u64(&q);
 		*ret_layers = stmt_get_u64(&q);
 	}
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}
+
+int store_layer_unused_bytes(struct store *s, const char *id, uint64_t *ret, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_LAYER_UNUSED);
+	stmt_text(&q, id);
+	got = stmt_step(&q, "layer", id, e);
+	if (got > 0)
+		*ret = stmt_get_u64(&q);
+	else if (got == 0)
+		(void)err_set(e, ERR_NOT_FOUND, "layer %s: used, or gone", id);
 	stmt_close(&q);
 	return got > 0 ? 0 : -1;
 }

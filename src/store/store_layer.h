@@ -68,8 +68,17 @@ int store_layer_use(struct store *s, enum store_layer_owner kind, const char *ow
 
 /* The owner uses no layer any more. Those that nothing uses now become dying. Not an error if it
  * used none. */
+/* Before a version of that tenant's loses its uses: layers of it that then only templates of
+ * another tenant use become that one's, and count for it. They lose their digest: it was found in
+ * the scope of the first. */
+int store_layer_hand_over(struct store *s, const char *version, const char *tenant,
+			  struct err *e) MUST_USE;
 int store_layer_unuse(struct store *s, enum store_layer_owner kind, const char *owner,
 		      struct err *e) MUST_USE;
+
+/* What a layer counts for its tenant, if nothing uses it. ERR_NOT_FOUND: it is used, or gone. */
+int store_layer_unused_bytes(struct store *s, const char *id, uint64_t *ret,
+			     struct err *e) MUST_USE;
 
 /* Layers of an owner, lowest first. Returns how many; at most max are written. */
 int store_layer_used(struct store *s, enum store_layer_owner kind, const char *owner,

@@ -9,7 +9,7 @@ struct store_net {
 	char tenant[STORE_ID_MAX];
 	char session[STORE_ID_MAX];
 	uint64_t time_ms;
-	char kind[16]; /* "dns", "connect", "request" */
+	char kind[16]; /* "dns", "connect", "request", "package", "datagram" */
 	bool allowed;
 	char name[256];		      /* the host, or ""; cut */
 	const char *data;	      /* the whole record, JSON */

@@ -139,6 +139,7 @@ static void read_row(struct stmt *q, struct store_session *ret)
 	ret->limits.read_bps = stmt_get_u64(q);
 	ret->limits.write_bps = stmt_get_u64(q);
 	ret->keep_ms = stmt_get_u64(q);
+	stmt_copy_text(q, ret->ports, sizeof(ret->ports));
 	ret->owned = NULL;
 }
 
@@ -171,6 +172,7 @@ static int insert(struct store *s, const struct store_session *row, struct err *
 	stmt_u64(&q, row->limits.read_bps);
 	stmt_u64(&q, row->limits.write_bps);
 	stmt_u64(&q, row->keep_ms);
+	stmt_text(&q, row->ports);
 	return stmt_run(&q, true, "session", row->id, e);
 }
 
@@ -252,6 +254,16 @@ int store_session_update_diff(struct store *s, const struct store_session *row, 
 
 	stmt_open(&q, s, SQL_SESSION_DIFF);
 	put_diff(&q, row);
+	stmt_text(&q, row->id);
+	return stmt_run(&q, true, "session", row->id, e);
+}
+
+int store_session_update_ports(struct store *s, const struct store_session *row, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_SESSION_PORTS);
+	stmt_text(&q, row->ports);
 	stmt_text(&q, row->id);
 	return stmt_run(&q, true, "session", row->id, e);
 }

@@ -20,6 +20,7 @@ struct store_usage {
 };
 
 #define STORE_GUEST_MAX 640
+#define STORE_PORTS_MAX 384
 
 struct store_session {
 	/* What it is: written once. */
@@ -69,6 +70,9 @@ struct store_session {
 	uint64_t diff_bytes;
 	const char *diff_why; /* why it is not kept; "" */
 
+	/* Its open ports, of the core's form: store_session_update_ports(). */
+	char ports[STORE_PORTS_MAX];
+
 	void *owned; /* the texts of a row from store_session_get() */
 };
 
@@ -97,6 +101,8 @@ int store_session_update_usage(struct store *s, const char *id, const struct sto
 
 int store_session_update_diff(struct store *s, const struct store_session *row,
 			      struct err *e) MUST_USE;
+int store_session_update_ports(struct store *s, const struct store_session *row,
+			       struct err *e) MUST_USE;
 /* Bytes of kept diffs, for each tenant that has any. */
 typedef void store_session_sum_fn(const char *tenant, uint64_t bytes, void *cookie);
 int store_session_diffs_by_tenant(struct store *s, store_session_sum_fn *fn, void *cookie,

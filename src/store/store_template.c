@@ -213,6 +213,18 @@ int store_template_each(struct store *s, store_template_fn *fn, void *cookie, st
 	return got < 0 ? -1 : 0;
 }
 
+size_t store_template_bytes(const struct store_template *row)
+{
+	const char *const texts[] = { row->layers,     row->mounts,	    row->user,
+				      row->workdir,    row->start_command,  row->ready_command,
+				      row->provenance, row->offered_command };
+	size_t n = row->env_len;
+
+	for (size_t i = 0; i < COUNT(texts); i++)
+		n += texts[i] == NULL ? 0 : strlen(texts[i]);
+	return n;
+}
+
 int store_template_own(struct store_template *row, struct err *e)
 {
 	const char **const texts[] = { &row->layers,	 &row->mounts,	       &row->user,

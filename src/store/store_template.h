@@ -73,4 +73,6 @@ int store_template_each(struct store *s, store_template_fn *fn, void *cookie,
 
 /* Moves texts that the row borrows into a block of its own. */
 int store_template_own(struct store_template *row, struct err *e) MUST_USE;
+/* Of its texts, NULL or not. */
+size_t store_template_bytes(const struct store_template *row);
 void store_template_release(struct store_template *row);

@@ -31,8 +31,9 @@
 #include "rmtree.h"
 #include "ca_trust.h"
 
-#define FORMAT 7 /* raise it with every change of what is made here */
+#define FORMAT 8 /* raise it with every change of what is made here */
 #define FILE_MAX (8U << 20)
+#define DEPTH_MAX 8
 
 static const char *const copied[] = {
 	"ld.so.cache",
@@ -85,6 +86,32 @@ static void mix_stat(uint64_t *h, const char *path)
 	mix(h, &st.st_mtim, sizeof(st.st_mtim));
 }
 
+/* A tree below /etc, by the times and sizes of its entries: a file that is written in place changes
+ * no directory. */
+static void mix_tree(uint64_t *h, int dir, const char *name, unsigned depth)
+{
+	struct stat st;
+	DIR *d;
+
+	mix(h, name, strlen(name));
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	mix(h, &st.st_ino, sizeof(st.st_ino));
+	mix(h, &st.st_size, sizeof(st.st_size));
+	mix(h, &st.st_mtim, sizeof(st.st_mtim));
+	if (!S_ISDIR(st.st_mode) || depth == DEPTH_MAX)
+		return;
+	OWN_FD fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	if (d == NULL)
+		return;
+	for (struct dirent *entry; (entry = readdir(d)) != NULL;)
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			mix_tree(h, fd, entry->d_name, depth + 1);
+	(void)TAKE_FD(fd);
+	(void)closedir(d);
+}
+
 /* Most machines have python3 only; E2B's base image, and many programs, need the name python. */
 static bool lacks_python(void)
 {
@@ -99,10 +126,9 @@ static uint64_t fingerprint(const struct node_ca *authority)
 
 	for (size_t i = 0; i < host_nfiles; i++)
 		mix(&h, host_files[i].text, strlen(host_files[i].text));
-	for (size_t i = 0; i < COUNT(copied); i++) {
-		(void)snprintf(path, sizeof(path), "/etc/%s", copied[i]);
-		mix_stat(&h, path);
-	}
+	OWN_FD etc = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < COUNT(copied) && etc >= 0; i++)
+		mix_tree(&h, etc, copied[i], 0);
 	for (size_t i = 0; i < COUNT(top_dirs); i++) {
 		(void)snprintf(path, sizeof(path), "/%s", top_dirs[i]);
 		mix_stat(&h, path);
@@ -111,6 +137,19 @@ static uint64_t fingerprint(const struct node_ca *authority)
 	mix(&h, &(uint64_t){ cell_programs_stamp() }, sizeof(uint64_t));
 	if (authority != NULL)
 		mix(&h, authority->cert, strlen(authority->cert));
+	return h;
+}
+
+uint64_t host_stamp(const struct node_ca *authority)
+{
+	static const char *const databases[] = { "/var/lib/dpkg/status",
+						 "/var/lib/rpm/rpmdb.sqlite",
+						 "/usr/lib/sysimage/rpm/rpmdb.sqlite",
+						 "/var/lib/pacman/local", "/lib/apk/db/installed" };
+	uint64_t h = fingerprint(authority);
+
+	for (size_t i = 0; i < COUNT(databases); i++)
+		mix_stat(&h, databases[i]);
 	return h;
 }
 

@@ -20,3 +20,6 @@ void template_release(struct template *t);
 
 /* The machine's own /usr, with a root directory and an /etc made for cells. */
 int host_open(const struct node_ca *authority, struct template *ret, struct err *e) MUST_USE;
+
+/* Changes when the machine's packages do, or what host_open() takes from /etc. */
+uint64_t host_stamp(const struct node_ca *authority);

@@ -247,7 +247,8 @@ static int admit(const struct volume_node *n, const char *tenant, struct err *e)
 
 	for (const struct content_call *c = n->calls; c != NULL; c = c->next)
 		own += strcmp(c->tenant, tenant) == 0;
-	if (own >= TENANT_CALLS || n->ncalls >= STORAGE_CONTENT_MAX)
+	/* A few tenants that are slow do not keep out one that has none under way. */
+	if (own >= TENANT_CALLS || (n->ncalls >= STORAGE_CONTENT_MAX && own > 0))
 		return err_set(e, ERR_LIMIT, "too many operations on volumes at a time");
 	return 0;
 }
@@ -287,6 +288,7 @@ static void ask_storage(struct content_call *c, int root)
 	if (root >= 0)
 		c->request->flags |= STORAGE_CONTENT_ROOT;
 	c->job.done = (struct completion){ .on_done = on_job_done, .arg = c };
+	c->job.tenant = c->tenant;
 	storage_link_ask(c->node->storage, &c->job, c->request, sizeof(*c->request), fds, n);
 	free(c->request);
 	c->request = NULL;

@@ -2,6 +2,7 @@
 #include "volume.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "layers.h"
 #include "log.h"
 #include "rand.h"
+#include "tenant.h"
 #include "volume_open.h"
 #include "volume_state.h"
 
@@ -89,8 +91,12 @@ static void finish(struct making *m, const struct err *why)
 	struct core *c = m->node->core;
 	struct err e = { 0 }, ignored;
 
+	const struct tenant *t = tenant_find(c, m->row.tenant);
+
 	if (why != NULL)
 		e = *why;
+	else if (t == NULL || tenant_row(t)->disabled) /* its volumes are removed already */
+		IGNORED(err_set(&e, ERR_CONFLICT, "the tenant was removed"), "below");
 	else if (save(c, &m->actor, &m->row, "volume.created", store_volume_set_ready, &e) == 0)
 		e.code = ERR_NONE;
 	if (e.code != ERR_NONE) {
@@ -104,6 +110,27 @@ static void finish(struct making *m, const struct err *why)
 	free(m);
 }
 
+#define IMAGES_WORK "volume_images" /* a fact of the store: a volume was made as an image here */
+
+/* Is there no other way than a directory? Not where images have worked before, and not because the
+ * machine is short of something now: a directory has no limit of its size. */
+static bool are_images_impossible(const struct making *m, const struct err *why)
+{
+	return why->code == ERR_UNSUPPORTED && !m->node->images_work && why->sys != EMFILE &&
+	       why->sys != ENFILE && why->sys != EBUSY && why->sys != EAGAIN;
+}
+
+static void images_work(struct volume_node *n)
+{
+	struct err e;
+
+	if (n->images_work)
+		return;
+	n->images_work = true;
+	if (store_meta_set(core_store(n->core), IMAGES_WORK, "1", &e) < 0)
+		log_warn("that volumes are images could not be noted", "error=%s", e.msg);
+}
+
 static void on_made(struct completion *done, const struct err *why);
 
 static void ask_storage(struct making *m)
@@ -113,7 +140,9 @@ static void ask_storage(struct making *m)
 				    .bytes = m->row.bytes };
 
 	(void)snprintf(r.volume, sizeof(r.volume), "%s", m->row.id);
-	m->job = (struct storage_job){ .done = { .on_done = on_made, .arg = m }, .fd = -1 };
+	m->job = (struct storage_job){ .done = { .on_done = on_made, .arg = m },
+				       .fd = -1,
+				       .tenant = m->row.tenant };
 	storage_link_ask(m->node->storage, &m->job, &r, sizeof(r), NULL, 0);
 }
 
@@ -133,12 +162,15 @@ static void use_directory(struct making *m, const struct err *why)
 
 static void on_opened(struct volume_open *o, int fd, const struct err *e)
 {
+	struct making *m = o->arg;
 	OWN_FD mount = fd;
 
-	if (e != NULL && e->code == ERR_UNSUPPORTED)
-		use_directory(o->arg, e);
+	if (e == NULL)
+		images_work(m->node);
+	if (e != NULL && are_images_impossible(m, e))
+		use_directory(m, e);
 	else
-		finish(o->arg, e);
+		finish(m, e);
 }
 
 /* An image is mounted once, to see whether this machine can do it. */
@@ -146,7 +178,7 @@ static void on_made(struct completion *done, const struct err *why)
 {
 	struct making *m = done->arg;
 
-	if (m->row.kind != VOLUME_IMAGE || (why != NULL && why->code != ERR_UNSUPPORTED)) {
+	if (m->row.kind != VOLUME_IMAGE || (why != NULL && !are_images_impossible(m, why))) {
 		finish(m, why);
 	} else if (why != NULL) {
 		use_directory(m, why);
@@ -159,20 +191,25 @@ static void on_made(struct completion *done, const struct err *why)
 static int check_quota(struct core *c, const struct tenant *t, uint64_t bytes, struct err *e)
 {
 	const struct config *g = core_config(c);
-	uint64_t count = 0, sum = 0;
+	uint64_t count = 0, sum = 0, max = g->tenant_max_volume_bytes;
 
+	if (max == 0)
+		max = layers_tenant_share(core_layers(c));
 	if (store_volume_sum(core_store(c), tenant_row(t)->id, &count, &sum, e) < 0)
 		return -1;
 	if (count >= g->tenant_max_volumes)
 		return err_set_reason(e, REASON_QUOTA_VOLUMES,
 				      "a tenant may have at most %llu volumes (tenant_max_volumes)",
 				      (unsigned long long)g->tenant_max_volumes);
-	if (g->tenant_max_volume_bytes > 0 && sum + bytes > g->tenant_max_volume_bytes)
+	if (sum + bytes > max)
 		return err_set_reason(
 			e, REASON_QUOTA_STORAGE,
 			"the volumes of a tenant may have at most %llu bytes together "
-			"(tenant_max_volume_bytes)",
-			(unsigned long long)g->tenant_max_volume_bytes);
+			"(tenant_max_volume_bytes%s)",
+			(unsigned long long)max,
+			g->tenant_max_volume_bytes > 0
+				? ""
+				: "; it is not set: half of the file system of storage_dir");
 	return 0;
 }
 
@@ -296,12 +333,16 @@ static int drop_unmade(struct core *c, struct err *e)
 static int setup(struct core *c, struct err *e)
 {
 	struct volume_node *n = calloc(1, sizeof(*n));
+	char known[8];
+	struct err unknown;
 
 	assert(n != NULL);
 	*session_parts_of_core(c, &volume_part) = n;
 	n->core = c;
 	n->removal.fd = -1;
 	n->storage = core_storage(c);
+	n->images_work =
+		store_meta_get(core_store(c), IMAGES_WORK, known, sizeof(known), &unknown) == 0;
 	return drop_unmade(c, e);
 }
 

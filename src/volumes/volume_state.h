@@ -9,6 +9,7 @@ struct volume_node {
 	struct core *core;	      /* borrowed */
 	struct storage_link *storage; /* borrowed */
 	bool no_images;		      /* this machine cannot mount them */
+	bool images_work;	      /* it can: one was mounted, perhaps by an earlier daemon */
 	struct content_call *calls;   /* list.h: under way */
 	unsigned ncalls;
 	/* The one volume that is being removed; volume_removal.c. */

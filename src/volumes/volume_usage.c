@@ -25,7 +25,9 @@ void volume_usage_ask(struct core *c, const struct store_volume *v, struct volum
 	u->node = volume_node(c);
 	(void)snprintf(r.volume, sizeof(r.volume), "%s", v->id);
 	completion_begin(&u->done, core_loop(c), NULL);
-	u->job = (struct storage_job){ .done = { .on_done = on_answer, .arg = u }, .fd = -1 };
+	u->job = (struct storage_job){ .done = { .on_done = on_answer, .arg = u },
+				       .fd = -1,
+				       .tenant = v->tenant };
 	storage_link_ask(u->node->storage, &u->job, &r, sizeof(r), NULL, 0);
 }
 

@@ -5,6 +5,8 @@
 #include <strings.h>
 
 #include "allow.h"
+#include "build.h"
+#include "session.h"
 
 static const char scheme[] = "Bearer ";
 
@@ -28,6 +30,18 @@ static struct http1_span key_of(const struct http1_request *q)
 	return bearer;
 }
 
+int auth_check_scope(const struct request *r, unsigned scope, struct err *e)
+{
+	unsigned have = r->scopes & scope;
+
+	if ((scope & TENANT_EITHER) != 0 ? have != 0 : have == scope)
+		return 0;
+	return err_set(e, ERR_DENIED, "this request needs a key with the scope \"%s\"",
+		       (scope & TENANT_ADMIN) != 0	? "admin"
+		       : (scope & TENANT_SESSIONS) != 0 ? "sessions"
+							: "read");
+}
+
 int auth_check(struct request *r, unsigned scope, struct err *e)
 {
 	struct http1_span key = key_of(exchange_request(r->x));
@@ -49,12 +63,7 @@ int auth_check(struct request *r, unsigned scope, struct err *e)
 	if ((have & TENANT_SESSIONS) != 0)
 		have |= TENANT_READ;
 	r->scopes = have;
-	if ((have & scope) != scope)
-		return err_set(e, ERR_DENIED, "this request needs a key with the scope \"%s\"",
-			       (scope & TENANT_ADMIN) != 0	? "admin"
-			       : (scope & TENANT_SESSIONS) != 0 ? "sessions"
-								: "read");
-	return 0;
+	return auth_check_scope(r, scope, e);
 }
 
 bool auth_only_reads(const struct request *r)
@@ -80,6 +89,29 @@ bool auth_may_change_templates(struct request *r)
 	struct err e = { 0 };
 
 	if (auth_check_unlimited(r, &e) == 0)
+		return true;
+	reply_error(r, &e);
+	return false;
+}
+
+bool auth_may_use_session(struct request *r)
+{
+	const struct session *s =
+		r->session_id[0] == '\0' ? NULL : session_find(r->core, r->session_id);
+
+	return s == NULL || !build_has_session(session_row(s)) || auth_may_change_templates(r);
+}
+
+int auth_check_template_owner(struct request *r, struct err *e)
+{
+	return auth_check_scope(r, TENANT_ADMIN, e) < 0 ? -1 : auth_check_unlimited(r, e);
+}
+
+bool auth_is_template_owner(struct request *r)
+{
+	struct err e = { 0 };
+
+	if (auth_check_template_owner(r, &e) == 0)
 		return true;
 	reply_error(r, &e);
 	return false;

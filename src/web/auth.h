@@ -14,8 +14,20 @@ bool auth_only_reads(const struct request *r);
  * than it has, and changes no tenants, templates and secrets, which would change what its limits
  * mean. */
 int auth_check_unlimited(struct request *r, struct err *e) MUST_USE;
-/* The same for requests that build, tag, publish or delete templates. False: answered. */
+/* Has the key of a request that was checked this scope, too? ERR_DENIED. */
+int auth_check_scope(const struct request *r, unsigned scope, struct err *e) MUST_USE;
+
+/* May the key tag, publish and delete templates of its tenant? On every interface: scope admin, and
+ * no limits of its own. The second answers if not. To build one is another right, and so is to
+ * delete a snapshot: scope sessions. */
+int auth_check_template_owner(struct request *r, struct err *e) MUST_USE;
+bool auth_is_template_owner(struct request *r);
+
+/* May the key build templates, or give a build its files? False: answered. */
 bool auth_may_change_templates(struct request *r);
+/* The same for the session of a step of a build: what is written in it becomes the template. Of any
+ * other session of r->session_id, and of none: true. */
+bool auth_may_use_session(struct request *r);
 
 /* ERR_DENIED unless it is a key of the operator without limits of its own. */
 int auth_check_operator(struct request *r, struct err *e) MUST_USE;

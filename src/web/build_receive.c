@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "auth.h"
 #include "body_feed.h"
 #include "build.h"
 #include "reply.h"
@@ -53,8 +54,8 @@ static void cut(struct request *r)
 	v->upload = NULL;
 }
 
-void build_receive(struct request *r, const char *tenant, const char *template_id, const char *hash,
-		   int status)
+static void receive(struct request *r, const char *tenant, const char *template_id,
+		    const char *hash, int status)
 {
 	struct receiving *v = request_state(r, sizeof(*v), release);
 	struct store_build_upload name = { 0 };
@@ -73,4 +74,11 @@ void build_receive(struct request *r, const char *tenant, const char *template_i
 		reply_error(r, &e);
 	else
 		body_feed_start(&v->body, r, core_config(r->core)->upload_max);
+}
+
+void build_receive(struct request *r, const char *tenant, const char *template_id, const char *hash,
+		   int status)
+{
+	if (auth_may_change_templates(r)) /* or it has answered */
+		receive(r, tenant, template_id, hash, status);
 }

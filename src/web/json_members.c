@@ -237,6 +237,14 @@ void json_members_millis(struct json_members *m, const char *name, uint64_t *ret
 	(void)quantity(m, name, 1000, units_millis, "must be a number like 1.5", ret);
 }
 
+static void fail_count(struct json_members *m, const char *name, size_t max, const char *what)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "has too many %s: at most %zu", what, max);
+	(void)json_members_fail(m, name, text);
+}
+
 json_t *json_members_object(struct json_members *m, const char *name, size_t max)
 {
 	json_t *value = json_members_take(m, name);
@@ -244,7 +252,7 @@ json_t *json_members_object(struct json_members *m, const char *name, size_t max
 	if (value != NULL && !json_is_object(value))
 		(void)json_members_fail(m, name, "must be an object");
 	else if (value != NULL && json_object_size(value) > max)
-		(void)json_members_fail(m, name, "has too many members");
+		fail_count(m, name, max, "members");
 	return m->failed ? NULL : value;
 }
 
@@ -255,7 +263,7 @@ json_t *json_members_array(struct json_members *m, const char *name, size_t max)
 	if (value != NULL && !json_is_array(value))
 		(void)json_members_fail(m, name, "must be an array");
 	else if (value != NULL && json_array_size(value) > max)
-		(void)json_members_fail(m, name, "has too many elements");
+		fail_count(m, name, max, "elements");
 	return m->failed ? NULL : value;
 }
 

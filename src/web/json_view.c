@@ -16,6 +16,7 @@
 #include "json_read.h"
 #include "kept_diff.h"
 #include "package_record_text.h"
+#include "port_url.h"
 #include "reply.h"
 #include "secret_spec.h"
 #include "volume_line.h"
@@ -244,7 +245,7 @@ static void mcp_server(struct json *j, const struct store_session *row)
 }
 
 void json_view_session(struct json *j, const char *name, const struct store_session *row,
-		       struct session *live, bool look)
+		       struct session *live, bool look, bool urls)
 {
 	json_open(j, name, '{');
 	json_text(j, "id", row->id);
@@ -252,6 +253,8 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_text(j, "reason", or_null(session_reason_name((enum session_reason)row->reason)));
 	json_text(j, "detail", or_null(row->detail));
 	json_text(j, "template", row->template);
+	json_text(j, "template_id", or_null(row->template_id));
+	json_text(j, "created_by", or_null(row->creator_key));
 	json_text(j, "profile", cell_profile_name((enum cell_profile)row->profile));
 	json_text(j, "level", cell_level_of(row->level)->name);
 	json_text(j, "guest", live == NULL ? NULL : session_guest_word(live));
@@ -280,6 +283,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	rules(j, or_empty(row->rules));
 	network(j, row);
 	secrets(j, row->secrets);
+	port_url_list(j, live, urls);
 	diff(j, row);
 	usage(j, row, look && !session_is_cold(row) ? live : NULL);
 	json_uint(j, "executions_running", live == NULL ? 0 : session_executions_running(live));
@@ -293,6 +297,15 @@ int json_view_exit_code(const struct store_execution *row)
 	if (row->state == EXECUTION_FAILED && row->exit_code == 0)
 		return row->error_code == ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 	return row->signal != 0 ? EXIT_SIGNAL + row->signal : row->exit_code;
+}
+
+static void view_actor(struct json *j, const char *name, const struct store_actor *a)
+{
+	json_open(j, name, '{');
+	json_text(j, "interface", a->interface[0] == '\0' ? "server" : a->interface);
+	json_text(j, "key_id", or_null(a->key_id));
+	json_text(j, "request_id", or_null(a->request_id));
+	json_close(j, '}');
 }
 
 static void outcome(struct json *j, const struct store_execution *row)
@@ -309,6 +322,10 @@ static void outcome(struct json *j, const struct store_execution *row)
 	else
 		json_none(j, "signal");
 	json_text(j, "limit", row->timed_out ? "timeout" : or_null(row->limit));
+	json_open(j, "limits_hit", '[');
+	for (const char *at = row->limits_hit; *at != '\0';)
+		at = part(j, NULL, at, ",");
+	json_close(j, ']');
 	if (row->error_code >= ERR_CODES)
 		e.code = ERR_SYSTEM;
 	(void)snprintf(e.msg, sizeof(e.msg), "%s", or_empty(row->error));
@@ -356,6 +373,7 @@ void json_view_execution_open(struct json *j, const char *name, const struct sto
 	json_bool(j, "output_open", x != NULL && !execution_complete(x));
 	json_uint(j, "cpu_ms", row->cpu_us / 1000);
 	secrets(j, row->secrets);
+	view_actor(j, "actor", &row->actor);
 }
 
 void json_view_execution(struct json *j, const char *name, const struct store_execution *row,
@@ -383,15 +401,6 @@ void json_view_entry(struct json *j, const char *name, const struct file_msg_ent
 	json_uint(j, "size", f->size);
 	json_view_time(j, "modified_at", f->mtime_ns <= 0 ? 0 : (uint64_t)f->mtime_ns / 1000000);
 	json_text(j, "target", or_null(f->target));
-	json_close(j, '}');
-}
-
-static void view_actor(struct json *j, const char *name, const struct store_actor *a)
-{
-	json_open(j, name, '{');
-	json_text(j, "interface", a->interface[0] == '\0' ? "server" : a->interface);
-	json_text(j, "key_id", or_null(a->key_id));
-	json_text(j, "request_id", or_null(a->request_id));
 	json_close(j, '}');
 }
 
@@ -509,18 +518,23 @@ void json_view_package(struct json *j, const char *name, const struct store_pack
 	json_release(&h);
 }
 
-int json_view_reader(struct json *j, const char *name, struct log_reader *rd, struct err *e)
+int json_view_reader(struct json *j, const char *name, struct log_reader *rd,
+		     json_view_more_fn *more, struct err *e)
 {
 	struct execution *x = log_reader_live(rd);
 	struct store_execution row = { 0 };
 
 	if (x != NULL) {
-		json_view_execution(j, name, execution_row(x), x);
+		json_view_execution_open(j, name, execution_row(x), x);
+		more(rd->core, execution_row(x), j);
+		json_close(j, '}');
 		return 0;
 	}
 	if (execution_get(rd->core, rd->session_id, rd->id, &row, e) < 0)
 		return -1;
-	json_view_execution(j, name, &row, NULL);
+	json_view_execution_open(j, name, &row, NULL);
+	more(rd->core, &row, j);
+	json_close(j, '}');
 	store_execution_release(&row);
 	return 0;
 }

@@ -17,9 +17,9 @@ void json_view_time(struct json *j, const char *name, uint64_t ms);
 void json_view_next(struct json *j, bool more, uint64_t last);
 
 /* live is NULL for a stopped session. look: read what its cell uses now; else show the last saved
- * numbers, where reading would take too long. */
+ * numbers, where reading would take too long. urls: see port_url_list(). */
 void json_view_session(struct json *j, const char *name, const struct store_session *row,
-		       struct session *live, bool look);
+		       struct session *live, bool look, bool urls);
 /* Does an MCP server of another session run in it? */
 bool json_view_is_mcp_server(const struct store_session *row);
 /* The text of a row's mounts, as the member `mounts`. */
@@ -38,8 +38,9 @@ void json_view_execution(struct json *j, const char *name, const struct store_ex
 
 /* The execution that a reader follows, as it is now. */
 struct log_reader;
+typedef void json_view_more_fn(struct core *c, const struct store_execution *row, struct json *j);
 int json_view_reader(struct json *j, const char *name, struct log_reader *rd,
-		     struct err *e) MUST_USE;
+		     json_view_more_fn *more, struct err *e) MUST_USE;
 
 void json_view_entry(struct json *j, const char *name, const struct file_msg_entry *f);
 void json_view_event(struct json *j, const char *name, const struct store_event *v);

@@ -32,7 +32,7 @@ int log_reader_open(struct log_reader *rd, struct request *r, struct session *li
 		if (execution_get(r->core, r->session_id, r->id, &row, e) < 0)
 			return -1;
 		rd->lost = execution_log_lost(&row);
-		rd->unlogged = row.kind == EXECUTION_CALL;
+		rd->unlogged = row.kind == EXECUTION_CALL && row.output_limit == 0;
 		store_execution_release(&row);
 		return 0;
 	}
@@ -212,7 +212,7 @@ void log_reader_next(struct log_reader *rd, bool text, struct log_reader_item *r
 	ret->what = LOG_READER_NOTHING;
 	ret->after = rd->cursor;
 	if (!rd->started) {
-		if (ended || execution_pid(x) != 0)
+		if (ended || execution_pid(x) != 0 || execution_row(x)->kind == EXECUTION_CALL)
 			ret->what = LOG_READER_START;
 		return;
 	}

@@ -16,7 +16,7 @@ struct log_reader {
 	int fd;			   /* owned; -1: none yet */
 	uint64_t cursor;	   /* of the first byte not given out */
 	bool lost;		   /* not live, and it had a log that is not kept any more */
-	bool unlogged;		   /* not live, and it was a call: code_execution.h */
+	bool unlogged;		   /* not live, and a call of a version that kept none */
 	bool started, cut, exited; /* the start, a cut, the exit were reported */
 };
 

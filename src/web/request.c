@@ -76,7 +76,10 @@ static void on_revoked(struct grant *g)
 {
 	struct request *r = g->arg;
 
-	exchange_revoke(r->x, 401, "the key of this request was revoked or has expired");
+	if (g->opening[0] != '\0')
+		exchange_revoke(r->x, 403, "the port was closed");
+	else
+		exchange_revoke(r->x, 401, "the key of this request was revoked or has expired");
 }
 
 int request_count(struct request *r, struct err *e)

@@ -195,7 +195,7 @@ void routes_dispatch(const struct routes *t, struct request *r)
 		refuse(r, &e);
 	else if ((keyed && request_count(r, &e) < 0) || check_query(r, &e) < 0)
 		reply_error(r, &e);
-	else if (t->take_ids(r, &params)) /* or it has answered */
+	else if (t->take_ids(r, &params) && auth_may_use_session(r)) /* or it has answered */
 		r->route->handle(r);
 }
 

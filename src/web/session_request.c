@@ -2,9 +2,19 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "change_quota.h"
+#include "lockfiles_fold.h"
 #include "reply.h"
 #include "session_boot.h"
+
+/* Lockfiles count as changes of the tenant's documents: the time goes into their pins, which a
+ * short text may have as many of as a long one. Of the bytes beyond the first ones a part counts,
+ * so that the document that is made of them still fits. */
+#define LOCKFILES_WHOLE ((size_t)256 << 10)
+#define LOCKFILES_SHARE 8
+#define BODY_SHORT ((size_t)16 << 10)
 
 static void end_session(struct request *r)
 {
@@ -118,4 +128,15 @@ int session_request_start(struct request *r, struct session_spec *spec,
 	r->state = c;
 	r->release = release;
 	return session_making_start(&c->making, r, spec, ret_retry_s, e);
+}
+
+int session_request_count(struct tenant *t, const void *body, size_t len, struct err *e)
+{
+	size_t whole = len < LOCKFILES_WHOLE ? len : LOCKFILES_WHOLE;
+
+	/* A long body may have the word with escapes. */
+	if (!lockfiles_are_in(body, len) &&
+	    (len <= BODY_SHORT || memmem(body, len, "\\u", 2) == NULL))
+		return 0;
+	return change_quota_take(t, whole + (len - whole) / LOCKFILES_SHARE, e);
 }

@@ -27,3 +27,7 @@ void session_making_release(struct session_making *m);
 int session_request_start(struct request *r, struct session_spec *spec,
 			  void (*on_created)(struct request *r, struct session *s),
 			  unsigned *ret_retry_s, struct err *e) MUST_USE;
+
+/* Counts the work of reading the body of a request for a session, which is done also if the session
+ * is refused afterwards. REASON_QUOTA_RATE. */
+int session_request_count(struct tenant *t, const void *body, size_t len, struct err *e) MUST_USE;

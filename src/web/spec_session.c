@@ -135,6 +135,26 @@ static void read_network(struct json_members *m, struct spec_session *s)
 	s->spec.policy = s->policy;
 }
 
+static void read_ports(struct json_members *m, struct session_spec *spec)
+{
+	json_t *list = json_members_array(m, "ports", SESSION_PORTS_MAX);
+
+	for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
+		json_int_t port = json_integer_value(json_array_get(list, i)); /* 0: no number */
+
+		if (port < 1 || port > UINT16_MAX) {
+			(void)json_members_fail(m, "ports", "must be numbers from 1 to 65535");
+			return;
+		}
+		for (unsigned k = 0; k < spec->nports; k++)
+			if (spec->ports[k] == port) {
+				(void)json_members_fail(m, "ports", "has a port twice");
+				return;
+			}
+		spec->ports[spec->nports++] = (uint16_t)port;
+	}
+}
+
 static void read_storage(struct json_members *m, struct session_spec *spec)
 {
 	static const char *const storages[SESSION_STORAGES] = { "memory", "disk" };
@@ -205,6 +225,7 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	read_network(&m, ret);
 	spec_secret_list(&m, "secrets", &ret->secrets);
 	spec->secrets = buf_text(&ret->secrets);
+	read_ports(&m, spec);
 	json_members_bool(&m, "keep_diff", &spec->keep_diff);
 	read_storage(&m, spec);
 	ret->mcp = json_members_object(&m, "mcp", JSON_MEMBERS_MAX);

@@ -16,9 +16,12 @@ static const char *const stages[] = {
 static_assert(COUNT(stages) == BOOT_STAGES, "every stage has a word");
 
 static const char *const states[] = {
-	[BOOT_GUEST_ALIVE] = "alive",	       [BOOT_GUEST_UNRESPONSIVE] = "unresponsive",
-	[BOOT_GUEST_PANICKED] = "panicked",    [BOOT_GUEST_BROKE] = "broke the protocol",
+	[BOOT_GUEST_ALIVE] = "alive",
+	[BOOT_GUEST_UNRESPONSIVE] = "unresponsive",
+	[BOOT_GUEST_PANICKED] = "panicked",
+	[BOOT_GUEST_BROKE] = "broke the protocol",
 	[BOOT_GUEST_EXITED] = "engine exited",
+	[BOOT_GUEST_OVERDUE] = "a program outlived its timeout",
 };
 static_assert(COUNT(states) == BOOT_GUEST_STATES, "every state has a word");
 

@@ -88,6 +88,7 @@ enum boot_guest {
 	BOOT_GUEST_PANICKED,	 /* its kernel has ended */
 	BOOT_GUEST_BROKE,	 /* it broke the protocol, and was ended for that */
 	BOOT_GUEST_EXITED,	 /* the engine has ended */
+	BOOT_GUEST_OVERDUE,	 /* a program outlived its timeout: the engine was ended for that */
 	BOOT_GUEST_STATES
 };
 

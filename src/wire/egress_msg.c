@@ -26,6 +26,7 @@ static size_t text_max(enum egress_type type)
 	case EGRESS_ATTACH:
 	case EGRESS_ATTACH_OWNERS:
 	case EGRESS_CHANGE:
+	case EGRESS_SECRETS:
 		return EGRESS_TEXT_MAX;
 	case EGRESS_RECORD:
 		return EGRESS_PROMPT_MAX;

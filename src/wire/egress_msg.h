@@ -32,11 +32,12 @@ enum egress_type {
 	EGRESS_SYNCED,	      /* id "", no text */
 	EGRESS_PING,	      /* id "", no text; answered by PONG */
 	EGRESS_ATTACH_OWNERS, /* ATTACH with a third descriptor: for questions, owner_msg.h */
-	EGRESS_CACHE, /* id "", no text; a descriptor: the link to cordon-cache, cache_msg.h */
+	EGRESS_CACHE,	/* id "", no text; a descriptor: the link to cordon-cache, cache_msg.h */
+	EGRESS_SECRETS, /* text: "secrets" and "mask" of a configuration; the rest stays as it is */
 	EGRESS_REQUESTS_END,
 	/* from egress */
-	EGRESS_TAKEN = 64, /* answer to ATTACH and CHANGE: text "" if it is applied, else the error:
-			      then the session is detached (fail closed) */
+	EGRESS_TAKEN = 64, /* answer to ATTACH, CHANGE and SECRETS: text "" if it is applied, else
+			      the error: then the session is detached (fail closed) */
 	EGRESS_RECORD,	   /* text: one event, see doc/network.md */
 	EGRESS_COUNTS, /* text: see below; every 200 ms while they change, before bytes move that
 			  were not claimed yet, and before the session goes */

@@ -14,11 +14,12 @@
  * had not delivered, stay with the program. If the generation is the same, streams stay, and the
  * answer is READY alone.
  *
- * QUIESCE is answered by QUIESCED, the last frame of the guest until GO_ON or HELLO. The shim sends
- * nothing between QUIESCE and these two. So nothing is on the way, and the guest can be saved: what
- * was sent before belongs to this shim, the rest to the saved guest. Its body is GUEST_PAD zeros:
- * they fill the buffers of the guest's port, which its kernel uses in turn and does not clear, so
- * that nothing which was sent to the guest is in its image because of them.
+ * QUIESCE is answered by QUIESCED, when all programs stand still, which they do until GO_ON or
+ * HELLO was handled. It is the last frame of the guest until then. The shim sends nothing between
+ * QUIESCE and these two. So nothing is on the way, and the guest can be saved: what was sent before
+ * belongs to this shim, the rest to the saved guest. Its body is GUEST_PAD zeros: they fill the
+ * buffers of the guest's port, which its kernel uses in turn and does not clear, so that nothing
+ * which was sent to the guest is in its image because of them.
  *
  * PING is answered by PONG. */
 #pragma once

@@ -15,7 +15,7 @@
 #include "err.h"
 #include "frame.h"
 
-#define PULL_DOCUMENT_MAX (4U << 20)
+#define PULL_DOCUMENT_MAX (1U << 20) /* OCI_JSON_MAX */
 #define PULL_BODY_MAX (PULL_DOCUMENT_MAX + 64)
 #define PULL_HOST_MAX 300 /* all with NUL */
 #define PULL_PATH_MAX 300

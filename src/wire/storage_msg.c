@@ -57,8 +57,10 @@ static int check_unpack(const union storage_request *r, struct err *e)
 		return err_set(e, ERR_INVALID, "unknown format or flag");
 	if (u->bytes_max == 0 || u->bytes_max > UINT64_MAX / 4 || u->entries_max == 0 ||
 	    u->entries_max > UINT32_MAX || u->silence_ms > INT32_MAX || u->from > UINT64_MAX / 4 ||
-	    u->length > UINT64_MAX / 4)
+	    u->length > UINT64_MAX / 4 || u->reserve_percent > 100)
 		return err_set(e, ERR_INVALID, "a limit is out of range");
+	if ((u->flags & STORAGE_SEARCH) != 0 && u->format != STORAGE_CAPTURE)
+		return err_set(e, ERR_INVALID, "only captures are searched");
 	if (check_places(u->at, e) < 0)
 		return -1;
 	return check_id(u->layer, e) < 0 ? -1 : check_stack(u->nlower, u->lower, e);
@@ -143,8 +145,9 @@ static int check_survey(const union storage_request *r, struct err *e)
 {
 	uint64_t max = r->survey.bytes_max;
 
-	return max == 0 || max > UINT64_MAX / 4 ? err_set(e, ERR_INVALID, "a limit is out of range")
-						: 0;
+	if (max == 0 || max > UINT64_MAX / 4 || r->survey.reserve_percent > 100)
+		return err_set(e, ERR_INVALID, "a limit is out of range");
+	return 0;
 }
 
 /* The canonical text of a UUID, in small letters. */
@@ -264,9 +267,11 @@ static const struct {
 };
 static_assert(COUNT(shapes) == STORAGE_OPS, "a shape for every operation");
 
-bool storage_msg_is_stream(uint32_t op)
+bool storage_msg_is_stream(const union storage_request *r)
 {
-	return op < STORAGE_OPS && shapes[op].stream;
+	if (r->head.op == STORAGE_UNPACK)
+		return (r->unpack.flags & STORAGE_FROM_REGISTRY) != 0;
+	return r->head.op < STORAGE_OPS && shapes[r->head.op].stream;
 }
 
 static size_t fds_of(const union storage_request *r, size_t len)
@@ -276,6 +281,8 @@ static size_t fds_of(const union storage_request *r, size_t len)
 	if (r->head.op == STORAGE_CONTENT && len == sizeof(r->content))
 		more = (size_t)(r->content.what == STORAGE_CONTENT_WRITE) +
 		       (size_t)((r->content.flags & STORAGE_CONTENT_ROOT) != 0);
+	if (r->head.op == STORAGE_UNPACK && len == sizeof(r->unpack))
+		more = (r->unpack.flags & STORAGE_SEARCH) != 0;
 	if (r->head.op == STORAGE_SPOOL && len == sizeof(r->spool))
 		more = (r->spool.flags & STORAGE_SPOOL_FILE) != 0;
 	return shapes[r->head.op].nfds + more;

@@ -14,16 +14,17 @@
 
 #include "err.h"
 
-#define STORAGE_VERSION 4
+#define STORAGE_VERSION 5
 #define STORAGE_ID_MAX 72     /* of a layer, with its NUL */
 #define STORAGE_STACK_MAX 128 /* layers in one request */
 #define STORAGE_BASE_MAX 256  /* of a name in template_dir, with its NUL */
 #define STORAGE_HOST_MAX 4    /* places of the host template */
 #define STORAGE_PLACE_MAX 16
-#define STORAGE_FDS_MAX 4      /* of one request */
-#define STORAGE_JOBS_MAX 16    /* requests at a time; more are refused */
-#define STORAGE_LONG_MAX 6     /* of these, such as unpack images (storage_link.c) */
-#define STORAGE_STREAMS_MAX 96 /* the same of those that wait for clients (is_stream) */
+#define STORAGE_FDS_MAX 4   /* of one request */
+#define STORAGE_JOBS_MAX 22 /* requests at a time; more are refused */
+/* The same of those that wait for clients and registries (is_stream): content of volumes, uploads
+ * and imports, pulls. */
+#define STORAGE_STREAMS_MAX 112
 #define STORAGE_CONTENT_MAX 64 /* of these: CONTENT; the rest is left for SPOOL */
 #define STORAGE_SHA256 32
 
@@ -83,7 +84,13 @@ enum {
 	STORAGE_WANT_SHA256 = 1 << 0, /* the answer has the hash of the uncompressed stream */
 	/* The stream must have the given hash. */
 	STORAGE_CHECK_SHA256 = 1 << 1,
-	STORAGE_UNPACK_FLAGS = (1 << 2) - 1,
+	/* It comes as slowly as a registry sends it. */
+	STORAGE_FROM_REGISTRY = 1 << 2,
+	/* A second descriptor comes along, of a file with texts: each has its length before it, in
+	 * four bytes. The first STORAGE_HOST_MAX are where places are, the others values of
+	 * secrets. REASON_SECRETS_IN_FILES: one of these is in a name or in the content. */
+	STORAGE_SEARCH = 1 << 3,
+	STORAGE_UNPACK_FLAGS = (1 << 4) - 1,
 };
 
 /* Makes a layer from the archive that is read from the one descriptor, until its end. The layer is
@@ -108,6 +115,7 @@ struct storage_unpack {
 	/* CAPTURE, of a guest: all of its changes are in place 0. Those below these directories
 	 * belong to the other places of the base ("" for each that it does not have). */
 	char at[STORAGE_HOST_MAX][STORAGE_PLACE_MAX];
+	uint32_t reserve_percent, zero; /* of the file system that stay free */
 };
 
 /* Removes a layer. One that does not exist is no error. */
@@ -212,7 +220,8 @@ enum storage_survey_kind { STORAGE_SURVEY_ROOTFS, STORAGE_SURVEY_OCI, STORAGE_SU
  * result: a struct storage_survey_result, then the bytes of the image's configuration. */
 struct storage_survey {
 	struct storage_head head;
-	uint64_t bytes_max; /* of the archive without compression */
+	uint64_t bytes_max;		/* of the archive without compression */
+	uint32_t reserve_percent, zero; /* of the file system that stay free */
 };
 
 struct storage_survey_layer {
@@ -350,9 +359,9 @@ struct storage_reply {
 /* Can this be the id of a layer: a letter, then letters, digits, '_' and '-'? */
 bool storage_msg_is_id(const char *s, size_t cap);
 
-/* Does a request of this kind last as long as a client takes? These have a bound of their own, so
+/* Does a request last as long as a client or a registry takes? These have a bound of their own, so
  * that slow clients do not hold up other requests. */
-bool storage_msg_is_stream(uint32_t op);
+bool storage_msg_is_stream(const union storage_request *r);
 
 /* Checks a request: operation, size, every bound, every string, and the number of descriptors that
  * came with it. Pure. */

@@ -4,7 +4,7 @@
  *
  * cordond is started with the descriptors below. Messages over the control socket are two bytes: a
  * letter, and the slot, the number of the process among those of one program. A channel A, C or D
- * comes as the one descriptor of such a message. */
+ * comes as the one descriptor of such a message; SERVE_HOST has none. */
 #pragma once
 
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "cell_level.h"
 #include "keeper_msg.h"
 
-#define SERVE_VERSION 6
+#define SERVE_VERSION 7
 #define SERVE_LISTENERS_MAX 8
 #define SERVE_ROOTS_MAX 8
 #define SERVE_GUEST_KEY_MAX 72
@@ -48,6 +48,7 @@ enum {
 	SERVE_STORAGE = 'S', /* to cordond, with a descriptor: cordon-storage's channel D */
 	SERVE_PULL = 'P',    /* to cordond, with a descriptor: cordon-pull's channel (pull_msg.h) */
 	SERVE_CACHE = 'A', /* to cordond, with a descriptor: cordon-cache's channel (cache_msg.h) */
+	SERVE_HOST = 'H',  /* to cordond: the keepers have other layers of the template "host" */
 	SERVE_READY = 'R', /* to the supervisor: requests are answered */
 	/* To the supervisor: the process in that slot hangs and is to be killed and replaced. */
 	SERVE_KEEPER_HUNG = 'k',
@@ -111,6 +112,7 @@ struct serve_setup {
 					      */
 	char guest_origin[SERVE_GUEST_ORIGIN_MAX]; /* the same in words: lines "word\ttext" */
 	struct serve_host host;
+	uint64_t host_bytes; /* of a root image of it; 0: not more than guest_root_max */
 	uint32_t template_root; /* the keeper's root that is template_dir, by number */
 	char template_dir[CELL_PATH_MAX];
 	uint32_t volumes_root; /* that has its volumes */

@@ -33,7 +33,9 @@ OPTIONS = [
     "env",
     "hostname",
     "mount",
+    "mount-unsafe",
     "tty",
+    "interactive",
     "read-only",
     "runsc",
     "state-dir",
@@ -150,8 +152,8 @@ def test_profile_lists_calls():
 def test_help_names_every_option():
     text = cordon("run", "--help").exits(0).text
     for name in OPTIONS:
-        check(re.search(rf"^  --{name}\b", text, re.M), f"--{name} is not in the help")
-    equal(sorted(re.findall(r"^  --([a-z-]+)", text, re.M)), sorted(OPTIONS), "options in the help and in this test")
+        check(re.search(rf"^  (-\w, )?--{name}\b", text, re.M), f"--{name} is not in the help")
+    equal(sorted(re.findall(r"^  (?:-\w, )?--([a-z-]+)", text, re.M)), sorted(OPTIONS), "options in the help and in this test")
     for code in ("124", "125", "126", "127", "137", "128+n"):
         has(text, code)
     check(max(map(len, text.splitlines())) <= 120, "a line is too wide")
@@ -161,11 +163,37 @@ def test_help_version_and_verbs():
     text = cordon("--help").exits(0).text
     for verb in ("run", "doctor", "profile"):
         has(text, f"cordon {verb}")
-    equal(cordon("help").exits(0).text, text)
     check(re.fullmatch(r"cordon \d+\.\d+\.\d+\n", cordon("--version").exits(0).text), "version")
-    has(cordon("--nonsense").exits(125).errors, "--nonsense")
+    has(cordon("--nonsense").exits(2).errors, "--nonsense")
     # Help works where nothing else does.
     equal(cordon("run", "--memory", "64M", "--help").exits(0).text, cordon("run", "--help").text)
+
+
+def built(*words):
+    """The program beside cordon-client, which has the verbs that need a server."""
+    p = subprocess.run([tap.BUILT, *words], capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+    return Done(p.returncode, p.stdout, p.stderr)
+
+
+def test_help_forgives():
+    text = built("--help").exits(0).text
+    for words in (["help"], ["-h"], []):
+        equal(built(*words).exits(0).text, text, words)
+    equal(len(re.findall(r"^  cordon run ", text, re.M)), 2, "run, and run --server")
+    equal(built("version").exits(0).text, built("--version").exits(0).text)
+    for verb in ("run", "doctor", "ls", "tenant"):
+        help_text = built(verb, "--help").exits(0).text
+        check(help_text.startswith(f"usage: cordon {verb}"), help_text)
+        equal(built("help", verb).exits(0).text, help_text, f"help {verb}")
+        equal(built(verb, "-h").exits(0).text, help_text, f"{verb} -h")
+    for typed, meant in (("lss", "ls"), ("list", "ls"), ("serv", "serve"), ("craete", "create"), ("delete", "rm")):
+        has(built(typed).exits(2).errors, f"did you mean `cordon {meant}`?", typed)
+    has(built("frobnicate").exits(2).errors, "see cordon --help")
+    has(built("help", "lss").exits(2).errors, "did you mean `cordon ls`?")
+    has(built("run", "--memry", "1G", "--", "true").exits(125).errors, "did you mean --memory?")
+    has(built("ls", "--al").exits(2).errors, "did you mean --all?")
+    head = subprocess.run(["sh", "-c", '"$0" --help | head -1; exit 0', tap.BUILT], capture_output=True, text=True, timeout=30)
+    equal((head.returncode, head.stderr), (0, ""), "help of which only the first line is read")
 
 
 def test_manual_page():

@@ -20,6 +20,31 @@ def read(path):
         return f.read()
 
 
+def test_what_opens_the_machine_is_refused():
+    """By its path, with "..", by a link, as a bind mount; and allowed only by an option that says so."""
+    names = ["/", "/etc", "/etc/ssl", "/proc", "/proc/self", "/sys", "/dev", "/run", "/var/run", "/root", "/home", "/var", "/var/lib", "/boot",
+             "/usr/..", "/usr/../etc", "/proc/self/root", "//", "/./run"]
+    with folder() as src:
+        os.symlink("/", f"{src}/root-link")
+        os.symlink("../../../../../../etc", f"{src}/etc-link")
+        for name in names + [f"{src}/root-link", f"{src}/etc-link", f"{src}/root-link/run"]:
+            if os.path.exists(name):
+                run("--mount", f"{name}:/mnt", cmd=["true"]).refused("--mount", "--mount-unsafe")
+        run("--mount", "/usr/share:/mnt:rw", cmd=["true"]).refused("--mount", "--mount-unsafe")
+        with tempfile.TemporaryDirectory(dir="/home") as user:
+            run("--mount", f"{user}:/mnt", cmd=["true"]).refused("--mount", "keys and sockets of a user")
+            os.chmod(user, 0o755)
+            os.mkdir(f"{user}/project")
+            run("--mount", f"{user}/project:/mnt", cmd=["true"]).exits(0)
+        run("--mount", "/usr/share:/mnt", cmd=["true"]).exits(0)
+        run("--mount", "/etc:/mnt", "--mount-unsafe", cmd=["cat", "/mnt/passwd"]).exits(0)
+        os.mkdir(f"{src}/bound")
+        code = f"mount --bind /etc {src}/bound && exec {tap.PROGRAM} run --mount {src}/bound:/mnt -- true"
+        d = subprocess.run(["unshare", "--mount", "sh", "-c", code], capture_output=True, text=True, check=False)
+        equal(d.returncode, 125, d.stderr)
+        has(d.stderr, "/etc", "--mount-unsafe")
+
+
 def test_mount_is_read_only_unless_asked():
     with folder() as src:
         for mode in ("", ":ro"):

@@ -89,7 +89,7 @@ def test_full_disk():
             os.unlink(server.state + "/fill")
             wait_for(
                 lambda: rows(server, f"SELECT exit_code FROM execution WHERE id = '{slow['id']}' AND ended_ms > 0"),
-                5,
+                20,
                 "the outcome in the store",
             )
             server.reaches(ended["id"], "stopped")
@@ -110,7 +110,8 @@ def test_full_disk_and_many_ends():
             with ThreadPoolExecutor(6) as pool:
                 list(pool.map(server.delete, ids))
             wait_for(lambda: not any(server.cell_pids(s) for s in ids), 10, "the end of the cells")
-            has(server.log(), "ends of sessions are written one by one")
+            # the end of a cell is seen here before cordond has tried to write it
+            wait_for(lambda: "ends of sessions are written one by one" in server.log(), 20, "the transaction to fail")
             os.unlink(server.state + "/fill")
             for s in ids:
                 server.reaches(s, "stopped")
@@ -269,7 +270,7 @@ def test_database_held_by_another():
         server.reaches(ended["id"], "stopped")
         wait_for(
             lambda: rows(server, f"SELECT exit_code FROM execution WHERE id = '{slow['id']}' AND ended_ms > 0"),
-            5,
+            20,
             "the outcome in the store",
         )
         server.create()

@@ -17,12 +17,14 @@ import select
 import shlex
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import tarfile
 import tempfile
 import termios
+import threading
 import time
 import traceback
 
@@ -108,7 +110,7 @@ def test_life_of_a_session(w):
     name = w.one("create", "--memory", "256M", "--metadata", "who=me", "--env", "A=1 2", "--timeout", "10m")
     lines = w("ls", "--metadata", "who=me").stdout.decode().splitlines()
     equal(len(lines), 2)
-    assert re.fullmatch(f"{name} +running +[0-9]+s +[0-9]+m +host +0 +who=me", lines[1]), lines
+    assert re.fullmatch(f"{name} +running +[0-9]+s +[0-9]+m +host +container +memory +0 +who=me", lines[1]), lines
     equal(w.one("ls", "-q", "--metadata", "who=you"), "")
     equal(json.loads(w("ls", "--json").stdout)["sessions"][0]["limits"]["memory_bytes"], 256 << 20)
     equal(w.one("exec", name[:-3], "--", "sh", "-c", "echo $A"), "1 2")
@@ -153,6 +155,78 @@ def test_exec(w):
     # What is left in the background does not keep us.
     equal(w("exec", name, "--", "sh", "-c", "sleep 30 & echo x").stdout, b"x\n")
     assert b"sleep" in w("ps", name).stdout
+
+
+def test_exec_forgives(w):
+    """Options behind the session, and the last execution where none is named."""
+    name = w.one("create")
+    equal(w.one("exec", name, "-u", "root", "--cwd", "/tmp", "--", "sh", "-c", "id -un; pwd"), "root\n/tmp")
+    equal(w.one("exec", name, "-e", "X=y", "sh", "-c", "echo $X"), "y")
+    assert b"did you mean --timeout" in w("exec", name, "--timout", "5s", "--", "true", code=2).stderr
+    assert b"limit reached: timeout" in w("exec", name, "--timeout", "300ms", "--", "sleep", "30", code=124).stderr
+    time.sleep(0.01)  # "last" is by the millisecond
+    w("exec", name, "--", "echo", "the last one")
+    equal(w("logs", name).stdout, b"the last one\n")
+    rows = w("ls", name).stdout.decode()
+    assert "echo the last one" in rows, rows
+    w("exec", "--record", "hash", name, "--", "echo", "hidden")
+    assert "hidden" not in w("ls", name).stdout.decode()
+    assert b"has run no command" in w("logs", w.one("create"), code=125).stderr
+
+
+def test_detach_from_a_terminal(w):
+    name = w.one("create")
+    pid, fd = spawn(w, "exec", "-t", name, "--", "sh")
+    read_until(fd, b"$ ")
+    os.write(fd, b"\x1d")
+    got = read_until(fd, b"cordon attach ")
+    assert b"still running" in got, got
+    equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+    os.close(fd)
+    pid, fd = spawn(w, "attach", name)
+    os.write(fd, b"echo ag''ain; exit 3\r")
+    read_until(fd, b"\nagain")
+    equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 3)
+    os.close(fd)
+
+
+def test_what_the_server_says_for_people(w):
+    name = w.one("create", "--memory", "256M", "--metadata", "label=demo")
+    shown = w("inspect", name).stdout.decode()
+    assert "limits.memory: 256M\n" in shown and "metadata.label: demo\n" in shown, shown
+    limits = w("limits").stdout.decode()
+    assert re.search(r"^used\.sessions: [1-9]", limits, re.M), limits
+    rows = w("usage", "--since", "7d").stdout.decode().splitlines()
+    assert rows[0].startswith("LABEL") and rows[-1].startswith("(all)"), rows
+    assert "capacity.create_rate_millis" not in w("node").stdout.decode()
+    tenants = w("tenant", "ls").stdout.decode()
+    assert "default" in tenants and "RATE/1000" not in tenants, tenants
+    assert b"tenant bob2: it exists already (conflict" in (w("tenant", "create", "bob2") and w("tenant", "create", "bob2", code=125)).stderr
+    wrong = w("ls", env={**w.env, "CORDON_API_KEY": "e2b_" + "0" * 40}, code=125).stderr
+    assert b"refuses the API key of CORDON_API_KEY" in wrong and b"unauthorized" in wrong, wrong
+
+
+def test_a_slow_server_is_told(w):
+    """On a terminal only, once, and after a second."""
+    def answer(listener, delay):
+        link, _ = listener.accept()
+        with link:
+            link.recv(65536)
+            time.sleep(delay)  # the server is slow: that is the test
+            link.sendall(b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\nConnection: close\r\n\r\n{"a": 1}')
+
+    def serve(delay):
+        listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=answer, args=(listener, delay), daemon=True).start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    for delay, told in ((0, 0), (2.2, 1)):
+        pid, fd = spawn(w, "node", "--server", serve(delay))
+        got = read_until(fd, b"a: 1")
+        equal(got.count(b"waiting for the server"), told, got)
+        equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+        os.close(fd)
+    equal(w("node", "--server", serve(1.5)).stderr, b"")
 
 
 def test_exec_input(w):
@@ -446,6 +520,29 @@ def test_keys_and_tenants(w):
     assert b"unauthorized" in w("ls", env={**w.env, "CORDON_API_KEY": reader}, code=125).stderr
     w("tenant", "rm", tenant)
     assert b"unauthorized" in w("ls", env=bob, code=125).stderr
+
+
+def test_completion_of_values(w):
+    """After an option whose values are known, bash offers these."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "cordon.bash-completion")
+    with open(w.home + "/value", "w") as f:
+        f.write("x" * 20)
+    w("secret", "set", "offered", "--from-file", w.home + "/value")
+    w("volume", "create", "kept")
+
+    def offered(*words):
+        code = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cordon; printf "%s\\n" "${COMPREPLY[@]}"'
+        run = subprocess.run(["bash", "-c", code, "bash", script, CORDON, *words], env=w.env, capture_output=True, text=True, timeout=60)
+        return run.stdout.split()
+
+    equal(offered("create", "--level", ""), ["container", "gvisor", "microvm"])
+    equal(offered("create", "--level", "g"), ["gvisor"])
+    equal(offered("run", "--server", "--level", "mi"), ["microvm"])
+    equal(offered("create", "--template", "hos"), ["host"])
+    assert "pypi" in offered("create", "--policy", "py"), offered("create", "--policy", "py")
+    equal(offered("create", "--volume", "ke"), ["kept:"])
+    equal(offered("create", "--secret", "off"), ["offered"])
+    assert "--level" in offered("create", "--l"), "options are offered as before"
 
 
 def test_top(w):

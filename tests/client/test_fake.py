@@ -64,9 +64,9 @@ def test_create_and_list(w):
     for _ in range(4):
         w("create")
     lines = w("ls").stdout.decode().splitlines()
-    assert re.fullmatch("ID +STATE +AGE +EXPIRES +TEMPLATE +RUNNING +METADATA", lines[0]), lines
+    assert re.fullmatch("ID +STATE +AGE +EXPIRES +TEMPLATE +LEVEL +STORAGE +RUNNING +METADATA", lines[0]), lines
     equal(len(lines), 6)  # three pages
-    assert re.fullmatch(f"{w.id} +running +[0-9]+[smhd] +- +host +0 +k=v", lines[1]), lines
+    assert re.fullmatch(f"{w.id} +running +[0-9]+[smhd] +- +host +- +- +0 +k=v", lines[1]), lines
     equal(w("ls", "-q").stdout.decode().split()[0], w.id)
     equal(len(json.loads(w("ls", "--json").stdout)["sessions"]), 5)
 
@@ -83,16 +83,20 @@ def test_create_sends_what_was_asked(w):
 def test_usage(w):
     for words in (["create", "x"], ["ls", "--nope"], ["exec", w.id], ["exec"], ["rm"], ["rm", "-a", w.id],
                   ["cp", "a", "b"], ["cp", "ses_1:a", "ses_2:b"], ["key"], ["key", "eat"], ["timeout", w.id],
-                  ["logs", w.id], ["nosuch"], ["run", "--server"], ["run", "--server=x", "--", "true"],
+                  ["logs"], ["attach"], ["nosuch"], ["run", "--server"], ["run", "--server=x", "--", "true"],
                   ["create", "--memory", "much"], ["logs", "--stream", "x", "a", "b"],
                   ["create", "--env", "x"], ["create", "--mount", "x"], ["create", "--volume", "v"],
-                  ["create", "--volume", "v:/a:wr"], ["run", "--server", "--volume", "x", "--", "true"]):
+                  ["create", "--volume", "v:/a:wr"], ["run", "--server", "--volume", "x", "--", "true"],
+                  ["key", "create", "--expires-in", "1x"], ["secret", "set", "S", "--ttl", "1x"], ["secret", "set", "S", "--metadata", "x"],
+                  ["secret", "set", "S", "--from-file", "-", "--value-env", "A"], ["secret", "set", "S", "--value-env", "NOT_SET"],
+                  ["create", "--port", "0"], ["port", w.id, "x"], ["timeout", w.id, "soon"]):
         run = w(*words, code=2)
         assert run.stderr.startswith(b"cordon: "), (words, run.stderr)
         equal(run.stdout, b"")
-    w("timeout", w.id, "soon", code=125)
+    run = w("secret", "set", "nosuch", code=2)
+    assert b"--from-file" in run.stderr and b"--value-env" in run.stderr, run.stderr
     for verb in ("create", "ls", "exec", "run", "attach", "cp", "logs", "watch", "events", "ps", "kill", "diff",
-                 "pause", "resume", "rm", "timeout", "top", "key", "tenant", "node", "mcp"):
+                 "pause", "resume", "rm", "timeout", "top", "key", "tenant", "node", "mcp", "limits", "usage", "inspect"):
         assert w(verb, "--help").stdout.startswith(b"usage: cordon " + verb.encode()), verb
         assert max(map(len, w(verb, "--help").stdout.splitlines())) <= 120, verb
         assert verb.encode() in w("--verbs").stdout

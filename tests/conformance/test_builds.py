@@ -109,8 +109,9 @@ def output(box, command, **more):
     return box.run(command, **more)[1].decode()
 
 
-def live(server):
-    return [s for s in server.want(200, "GET", "/v1/sessions")["sessions"] if s["state"] == "running"]
+def of_build(server, b):
+    """The sessions of a build that run."""
+    return [s for s in server.want(200, "GET", "/v1/sessions")["sessions"] if s["state"] == "running" and s["metadata"].get("cordon.build") == b["buildID"]]
 
 
 # --- names
@@ -286,11 +287,10 @@ def test_a_cached_step_does_not_run_again(server):
 
 
 def test_start_and_ready(server):
-    b, _, logs = build(server, "served", [], startCmd="touch /tmp/started; exec sleep 1000", readyCmd="[ -f /tmp/started ]")
+    # The shell has made the file before it becomes the program: ready is when the program is there.
+    b, _, logs = build(server, "served", [], startCmd="touch /tmp/started; exec sleep 1000", readyCmd="pgrep -xf 'sleep 1000'")
     has([e["message"] for e in logs], "Template is ready", "log")
-    box = Sandbox(server, templateID="served")
-    equal(output(box, "ls /tmp/started; pgrep -xf 'sleep 1000' | wc -l").split(), ["/tmp/started", "1"])
-    box.kill()
+    equal(run(server, "served", "ls /tmp/started; pgrep -xf 'sleep 1000' | wc -l").split(), ["/tmp/started", "1"])
     build(server, "child", [RUN("touch kept")], fromTemplate="served")
     equal(run(server, "child", "ls kept /tmp/started").split(), ["/tmp/started", "kept"])
 
@@ -396,12 +396,14 @@ def test_tenants_are_apart(server):
 def test_cancelled_by_deletion(server):
     b = ask(server, "endless")
     start(server, b, {"fromTemplate": "base", "steps": [RUN("sleep 1000")]})
-    wait_for(lambda: any("RUN sleep" in e["message"] for e in status_of(server, b)["logEntries"]), 20)
-    [one] = wait_for(lambda: live(server), 20)
-    equal(server.request("GET", "/v2/sandboxes")[2], [], "a step is no sandbox")
-    equal(server.request("GET", f"/sandboxes/{one['id']}")[0], 404)
-    equal(server.request("DELETE", f"/templates/{b['templateID']}")[0], 204)
-    wait_for(lambda: not live(server), 20)
+    try:
+        wait_for(lambda: any("RUN sleep" in e["message"] for e in status_of(server, b)["logEntries"]), 20)
+        [one] = wait_for(lambda: of_build(server, b), 20)
+        check(one["id"] not in [s["sandboxID"] for s in server.request("GET", "/v2/sandboxes")[2]], "a step is no sandbox")
+        equal(server.request("GET", f"/sandboxes/{one['id']}")[0], 404)
+    finally:  # or it counts for the tests that follow
+        equal(server.request("DELETE", f"/templates/{b['templateID']}")[0], 204)
+    wait_for(lambda: not of_build(server, b), 20)
     refused(server, 404, "GET", f"/templates/{b['templateID']}/builds/{b['buildID']}/status")
 
 
@@ -422,10 +424,17 @@ def test_the_free_disk_that_a_build_needs(server):
 
 
 def test_builds_are_bounded(server):
-    running = []
-    for i in range(2):
-        running.append(ask(server, f"many{i}"))
-        start(server, running[-1], {"fromTemplate": "base", "steps": [RUN("sleep 1000")]})
+    running = [ask(server, f"many{i}") for i in range(2)]
+    try:
+        bounded(server, running)
+    finally:
+        for b in running:
+            server.request("DELETE", f"/templates/{b['templateID']}")
+
+
+def bounded(server, running):
+    for b in running:
+        start(server, b, {"fromTemplate": "base", "steps": [RUN("sleep 1000")]})
     third = ask(server, "many2")
     refused(server, 429, "POST", f"/v2/templates/{third['templateID']}/builds/{third['buildID']}",
             {"fromTemplate": "base", "steps": []}, "build_max")  # fmt: skip
@@ -435,8 +444,6 @@ def test_builds_are_bounded(server):
     start(server, newer, {"fromTemplate": "base", "steps": []})
     finish(server, running[1], "error")  # the newer one takes its place
     finish(server, newer)
-    for b in running:
-        server.request("DELETE", f"/templates/{b['templateID']}")
 
 
 if __name__ == "__main__":

@@ -155,6 +155,34 @@ def test_what_python_sends(server):
         equal(s.events()[-1][1]["status"], "signal: killed")
 
 
+def test_what_newer_python_sends(server):
+    """connectrpc: compact JSON without encodings, a deadline on every call, names of headers in lower case."""
+    box = Sandbox(server)
+    headers = {"accept-encoding": "", "user-agent": "connectrpc/0.11.0", "connect-timeout-ms": "60000"}
+    equal(box.rpc(FILES + "Stat", {"path": "/etc"}, headers=headers)["entry"]["path"], "/etc")
+    # A timeout below a millisecond is sent as one. Whether the call is faster or not, it ends as one or the other.
+    status, _, data = box.call(FILES + "ListDir", {"path": "/usr", "depth": 3}, headers={**headers, "connect-timeout-ms": "1"})
+    check(status == 200 or (status, data["code"]) == (504, "deadline_exceeded"), f"{status} {short(data)}")
+    stream = {"keepalive-ping-interval": "50", "connect-timeout-ms": "60000"}
+    with box.stream(PROCESS + "Start", START("echo out; echo err >&2; exit 3"), stream) as s:
+        (kind, end) = s.events()[-1]
+        equal((kind, end["exitCode"], end["status"]), ("end", 3, "exit status 3"))
+    # The sync client watches by polling; a watcher that is gone is not_found.
+    made = box.rpc(FILES + "CreateWatcher", {"path": "/tmp", "recursive": True}, headers=headers)["watcherId"]
+    box.write("/tmp/seen", b"1")
+    events = []
+
+    def seen():
+        events.extend(box.rpc(FILES + "GetWatcherEvents", {"watcherId": made}, headers=headers).get("events", []))
+        return any(e["name"] == "seen" for e in events)
+
+    wait_for(seen, 10 * PATIENCE, "the event")
+    check(any(e["name"] == "seen" and e["type"] == "EVENT_TYPE_CREATE" for e in events), f"{events}")
+    equal(box.rpc(FILES + "RemoveWatcher", {"watcherId": made}, headers=headers), {})
+    box.rpc_error("not_found", FILES + "GetWatcherEvents", {"watcherId": made})
+    box.kill()
+
+
 def test_null_is_absent(server):
     box = Sandbox(server)
     message = {

@@ -375,5 +375,53 @@ def test_signatures(server):
     equal((status, data), (401, NO_TOKEN), "only files can be signed for")
 
 
+def httpx_form(*files):
+    """(headers, body) as httpx, which E2B's Python SDK uses, writes them: parts with a guessed type, the whole path as
+    file name, an md5-like boundary, and names of headers in lower case."""
+    boundary = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+    body = b""
+    for path, kind, data in files:
+        name = path.replace("\\", "\\\\").replace('"', "%22")
+        body += f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\nContent-Type: {kind}\r\n\r\n'.encode()
+        body += data + b"\r\n"
+    return {"content-type": f"multipart/form-data; boundary={boundary}"}, body + f"--{boundary}--\r\n".encode()
+
+
+PYTHON = {"accept": "*/*", "accept-encoding": "gzip, deflate, br, zstd", "user-agent": "e2b-python-sdk/2.45.1", "connection": "keep-alive"}
+
+
+def test_files_as_python_sends_them(server):
+    box = Sandbox(server)
+    # write(): one part, and its path and user in the query, too.
+    headers, body = httpx_form(("/tmp/py/snow ☃.txt", "text/plain", "données".encode()))
+    status, _, data = box.envd("POST", f"/files?username=user&path={quote('/tmp/py/snow ☃.txt')}", body, {**PYTHON, **headers})
+    equal((status, [e["path"] for e in data]), (200, ["/tmp/py/snow ☃.txt"]))
+    equal({"name", "type", "path"} <= set(data[0]), True, "WriteInfo(**f) takes them by name")
+    # write_files(): several parts, no path; relative ones are below the home directory.
+    headers, body = httpx_form(("a.json", "application/json", b"{}"), ("/tmp/py/b", "application/octet-stream", b"\0\xff\r\n--x"), ("empty", "application/octet-stream", b""))
+    status, _, data = box.envd("POST", "/files", body, {**PYTHON, **headers})
+    equal((status, [e["path"] for e in data]), (200, ["/home/user/a.json", "/tmp/py/b", "/home/user/empty"]))
+    # An open file has no length that httpx knows: the body comes in chunks of 64 KiB.
+    big = bytes(range(256)) * 1024
+    headers, body = httpx_form(("/tmp/py/big", "application/octet-stream", big))
+    link = http.client.HTTPConnection(*server.address, timeout=60)
+    pieces = [body[at : at + 65536] for at in range(0, len(body), 65536)]
+    link.request("POST", "/files?path=/tmp/py/big", iter(pieces), {**box.headers(), **PYTHON, **headers, "transfer-encoding": "chunked"}, encode_chunked=True)
+    answer = link.getresponse()
+    equal((answer.status, json.loads(answer.read())[0]["path"]), (200, "/tmp/py/big"))
+    # read(): every encoding that httpx knows is offered; what comes is one of them, and says so.
+    for path, want in (("/tmp/py/big", big), ("/tmp/py/b", b"\0\xff\r\n--x"), ("empty", b""), ("/tmp/py/snow ☃.txt", "données".encode())):
+        status, headers, data = get(box, path, PYTHON)
+        equal(status, 200)
+        coded = headers.get("content-encoding", "identity")
+        check(coded in ("identity", "gzip"), coded)
+        equal(gzip.decompress(data) if coded == "gzip" else data, want, path)
+    # write(gzip=True, use_octet_stream=True)
+    status, _, data = box.envd("POST", "/files?path=/tmp/py/z", gzip.compress(big), {**PYTHON, **OCTETS, "Content-Encoding": "gzip"})
+    equal(status, 200)
+    equal(get(box, "/tmp/py/z")[2], big)
+    box.kill()
+
+
 if __name__ == "__main__":
     run_tests(globals(), pool_size=4, disk_default="64M")

@@ -66,9 +66,12 @@ def test_list(server):
 
 def test_whose_they_are(server):
     make(server, "mine")
-    _, key = server.tenant("others")
-    equal(server.want(200, "GET", "/secrets", key=key), [])
-    refused(server, 404, "GET", "/secrets/mine", key=key)
+    tenant, key = server.tenant("others")
+    admin = server.want(201, "POST", f"/v1/tenants/{tenant}/keys", {"scopes": ["admin"]})["key"]
+    equal(server.want(200, "GET", "/secrets", key=admin), [])
+    refused(server, 404, "GET", "/secrets/mine", key=admin)
+    for path in ("/secrets", "/secrets/mine"):
+        refused(server, 403, "GET", path, key=key)
     for method, path, body in (("POST", "/secrets", {"name": "a", "value": "b"}), ("POST", "/secrets/mine", {"value": "b"}),
                                ("DELETE", "/secrets/mine", None)):
         refused(server, 403, method, path, body, key=key)

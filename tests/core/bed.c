@@ -46,6 +46,8 @@ static unsigned nheld;
 
 static int pid1 = -1;
 static struct loop_fd on_pid1;
+static int elders[CELLS_MAX]; /* of sessions before: they live, and are silent */
+static unsigned nelders;
 static struct buf said;
 static pid_t children[CELLS_MAX];
 static unsigned nchildren;
@@ -276,7 +278,10 @@ static void create(int sock)
 
 	CHECK(pidfd >= 0 && sock >= 0);
 	loop_remove(bed.loop, &on_pid1);
-	close_one(&pid1);
+	if (bed.many && pid1 >= 0)
+		elders[nelders++] = pid1; /* as many as children at most */
+	else
+		close_one(&pid1);
 	buf_clear(&said);
 	pid1 = sock;
 	on_pid1 = (struct loop_fd){ .fd = -1, .on_ready = hear_pid1 };
@@ -452,6 +457,8 @@ static void fill(struct core_options *o, unsigned keeper_timeout_ms)
 {
 	config_defaults(&config, &(struct config_starter){ .root = true });
 	config.pool_size = config.pool_max = 0;
+	config.memory_default = 512ULL << 20; /* as the supervisor sets them on a small machine */
+	config.disk_default = 256ULL << 20;
 	if (bed.started_pool) {
 		config.pool_max = 4;
 		config.pool_started_size = 1;
@@ -514,6 +521,7 @@ void bed_end(void)
 	loop_remove(bed.loop, &on_pid1);
 	close_one(&keeper);
 	close_one(&pid1);
+	io_close_all(elders, nelders);
 	close_one(&bed.list);
 	close_stdio();
 	loop_free(bed.loop);

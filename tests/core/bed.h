@@ -24,6 +24,7 @@ struct bed {
 	struct session *session;
 	const char *template; /* of the next session; NULL: the default */
 	bool keep_diff;	      /* of the next session */
+	bool many; /* the PID 1 of each earlier session lives on; else it dies with the next */
 	bool started_pool; /* cells in which a start command runs in advance; set before bed_make()
 			    */
 	bool no_freezer;   /* the machine of the keeper has none; set before it comes */

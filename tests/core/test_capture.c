@@ -298,6 +298,96 @@ static void cancelled(void)
 	end();
 }
 
+static bool is_thaw_asked(void)
+{
+	return bed.asked[KEEPER_FREEZE] == 2;
+}
+
+static unsigned held(void)
+{
+	char layers[1][STORE_ID_MAX];
+	struct err e;
+	int n = store_layer_used(bed.core->store, STORE_LAYER_HELD, capture.layer, layers, 1, &e);
+
+	CHECK(n >= 0);
+	return (unsigned)n;
+}
+
+/* The row of the layer is written, and the keeper has not answered the thaw yet. */
+static void begin_and_write(void)
+{
+	begin();
+	bed_until(is_unpack_asked);
+	bed.way[KEEPER_FREEZE] = BED_HOLD;
+	answer(NULL);
+	bed_until(is_thaw_asked);
+	CHECK(done == 0 && rows(capture.layer) == 1 && held() == 1);
+}
+
+/* No owner takes the layer any more: it is not held. */
+static void cancelled_before_it_is_thawed(void)
+{
+	make();
+	begin_and_write();
+	session_capture_cancel(&capture);
+	bed_keeper_answers(true);
+	bed_until(is_thawed);
+	CHECK(done == 0 && held() == 0);
+	bed.way[KEEPER_FREEZE] = BED_ANSWER;
+	end();
+}
+
+static void session_ends_before_it_is_thawed(void)
+{
+	char id[STORE_ID_MAX];
+
+	make();
+	begin_and_write();
+	memcpy(id, capture.layer, sizeof(id));
+	bed_begin_delete();
+	bed_until(is_told);
+	CHECK(outcome.reason == REASON_GONE && capture.layer[0] == '\0');
+	memcpy(capture.layer, id, sizeof(id));
+	CHECK(held() == 0);
+	bed_keeper_answers(true);
+	bed_turn(50);
+	end_bed();
+}
+
+/* The end of one session does not call the owners of other captures, which may be the owners of
+ * builds in the list that the caller walks. */
+static void the_next_begins_from_the_loop(void)
+{
+	struct session_capture others[3];
+	struct session *running[3];
+	char id[STORE_ID_MAX];
+	struct err e;
+
+	make();
+	bed.many = true;
+	for (size_t i = 0; i < 3; i++) {
+		running[i] = bed.session;
+		bed_session();
+	}
+	bed.way[KEEPER_FREEZE] = BED_HOLD;
+	for (size_t i = 0; i < 3; i++) {
+		others[i] = (struct session_capture){ .done = { .on_done = on_done } };
+		session_capture(running[i], "test", false, &others[i]);
+	}
+	memcpy(id, running[0]->row.id, sizeof(id));
+	begin(); /* waits */
+	bed_turn(20);
+	CHECK(done == 0);
+	for (size_t i = 0; i < 3; i++)
+		session_capture_cancel(&others[i]);
+	bed.tenant->row.max_stored = 1000; /* it is refused as soon as it begins */
+	CHECK(session_delete(bed.core, bed.tenant, id, NULL, &e) == 0);
+	CHECK(done == 0);
+	bed_until(is_told);
+	CHECK(outcome.reason == REASON_QUOTA_STORED);
+	end_bed();
+}
+
 static void over_the_quota(void)
 {
 	make();
@@ -529,8 +619,11 @@ TEST_MAIN({ "succeeds", succeeds }, { "thawed when it is read", thawed_when_it_i
 	  { "thawed and refused", thawed_and_refused }, { "storage refuses", storage_refuses },
 	  { "storage dies", storage_dies }, { "freeze is refused", freeze_is_refused },
 	  { "one at a time", one_at_a_time }, { "session ends meanwhile", session_ends_meanwhile },
-	  { "cancelled", cancelled }, { "over the quota", over_the_quota },
-	  { "disk is nearly full", disk_is_nearly_full },
+	  { "cancelled", cancelled },
+	  { "cancelled before it is thawed", cancelled_before_it_is_thawed },
+	  { "session ends before it is thawed", session_ends_before_it_is_thawed },
+	  { "the next begins from the loop", the_next_begins_from_the_loop },
+	  { "over the quota", over_the_quota }, { "disk is nearly full", disk_is_nearly_full },
 	  { "a lie about the disk", a_lie_about_the_disk },
 	  { "a large disk leaves room for others", a_large_disk_leaves_room_for_others },
 	  { "files are bounded", files_are_bounded }, { "cold and back", cold_and_back },

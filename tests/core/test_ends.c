@@ -384,7 +384,7 @@ static void execution_given_up(void)
 	begin_execution();
 	CHECK(execution_input(x, "x", 1, &input, &last) ==
 	      0); /* told when there is room, or never */
-	execution_give_up(x, false, "test");
+	execution_give_up(x, "test");
 	bed_turn(5);
 	CHECK(ends == 2 && last.code == ERR_CONFLICT && bed.ordered[AGENT_KILL_TREE] == 1);
 	bed_started(); /* too late */

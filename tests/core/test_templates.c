@@ -3,7 +3,7 @@
 #include "bed.h"
 #include "core_private.h"
 #include "store_template.h"
-#include "templates.h"
+#include "templates_private.h"
 #include "tenant.h"
 
 #include <errno.h>
@@ -281,7 +281,138 @@ static void tenants_have_their_own(void)
 	bed_end();
 }
 
-TEST_MAIN({ "a trial comes first", a_trial_comes_first },
+/* A tenant with a row of its own. */
+static struct tenant *a_tenant(const char *name)
+{
+	const struct store_actor who = { 0 };
+	struct store_tenant row = { 0 };
+	struct err e;
+
+	(void)snprintf(row.name, sizeof(row.name), "%s", name);
+	CHECK(tenant_create(bed.core, &row, &who, &e) == 0);
+	return tenant_find(bed.core, row.id);
+}
+
+static struct template_version *try(const struct tenant *t, const char *name, const char *env,
+				    size_t env_len, struct err *e)
+{
+	struct store_template row = {
+		.kind = TEMPLATE_LAYERS, .layers = "tree", .env = env, .env_len = env_len
+	};
+	const struct store_actor who = { 0 };
+	const char *tag = "default";
+
+	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", t->row.id);
+	(void)snprintf(row.name, sizeof(row.name), "%s", name);
+	return templates_insert(bed.core, &row, &tag, 1, NULL, &who, e);
+}
+
+/* A build or a pull may end after its tenant was removed, and before the piece of work that ends
+ * builds. */
+static void a_removed_tenant_gets_no_version(void)
+{
+	const struct store_actor who = { 0 };
+	struct tenant *t;
+	struct err e = { 0 };
+
+	bed_make(30000);
+	t = a_tenant("gone");
+	CHECK(try(t, "before", "", 0, &e) != NULL);
+	CHECK(tenant_remove(bed.core, t, &who, &e) == 0);
+	CHECK(try(t, "after", "", 0, &e) == NULL && e.code == ERR_CONFLICT);
+	bed_until(is_only_host);
+	bed_end();
+}
+
+static void tags_are_counted_for_new_versions_too(void)
+{
+	const struct store_actor who = { 0 };
+	const char *const more[] = { "one-more" }, *const known[] = { "t0" };
+	struct template_version *v = NULL;
+	struct store_template row = { .kind = TEMPLATE_LAYERS, .layers = "tree", .name = "x" };
+	struct err e = { 0 };
+	char tag[16];
+
+	bed_make(30000);
+	for (unsigned i = 0; i < TEMPLATES_TAGS_MAX; i++) {
+		(void)snprintf(tag, sizeof(tag), "t%u", i);
+		v = insert("", "x", tag, "tree");
+	}
+	CHECK(templates_insert(bed.core, &row, more, 1, NULL, &who, &e) == NULL);
+	CHECK(e.reason == REASON_QUOTA_TEMPLATES);
+	CHECK(templates_tag(bed.core, v, more, 1, &who, &e) < 0);
+	CHECK(templates_tag(bed.core, v, known, 1, &who, &e) == 0); /* it moves */
+	CHECK(templates_insert(bed.core, &row, known, 1, NULL, &who, &e) != NULL);
+	bed_end();
+}
+
+/* The bound of all does not keep out a tenant that has few, and texts have a bound of their own. */
+static void tenants_have_shares(void)
+{
+	static char env[256 << 10];
+	char name[16];
+	struct tenant *t;
+	struct err e = { 0 };
+	unsigned n = 0;
+
+	bed_make(30000);
+	for (unsigned i = 0; i < TEMPLATES_MAX / TEMPLATES_TENANT_MAX; i++) {
+		(void)snprintf(name, sizeof(name), "many%u", i);
+		t = a_tenant(name);
+		for (unsigned k = 0; k < TEMPLATES_TENANT_MAX; k++) {
+			(void)snprintf(name, sizeof(name), "x%u", k);
+			n += try(t, name, "", 0, &e) != NULL;
+		}
+	}
+	CHECK(n > TEMPLATES_MAX - 64 && e.reason == REASON_QUOTA_TEMPLATES);
+	t = a_tenant("few");
+	for (unsigned k = 0; k < TEMPLATES_SHARE; k++) {
+		(void)snprintf(name, sizeof(name), "y%u", k);
+		CHECK(try(t, name, "", 0, &e) != NULL);
+	}
+	CHECK(try(t, "z", "", 0, &e) == NULL && e.reason == REASON_QUOTA_TEMPLATES);
+	bed_end();
+	bed_make(30000);
+	t = a_tenant("wordy");
+	memset(env, 'e', sizeof(env) - 1);
+	for (n = 0; n < 2 * TEMPLATES_TENANT_BYTES / sizeof(env); n++) {
+		(void)snprintf(name, sizeof(name), "x%u", n);
+		if (try(t, name, env, sizeof(env), &e) == NULL)
+			break;
+	}
+	CHECK(n == TEMPLATES_TENANT_BYTES / sizeof(env) - 1 && e.reason == REASON_QUOTA_TEMPLATES);
+	bed_end();
+}
+
+static unsigned pools_of(const struct template_version *v)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < CELL_LEVELS; i++)
+		n += v->pools[i] != NULL;
+	return n;
+}
+
+/* So what is done once a second for each pool is not done for each template. */
+static void a_pool_comes_with_the_first_use(void)
+{
+	struct template_version *v;
+
+	bed_make(30000);
+	CHECK(pools_of(templates_find(bed.core, NULL, "host")) == 1);
+	v = insert("", "x", "default", "tree");
+	CHECK(pools_of(v) == 0);
+	make_session("x");
+	CHECK(pools_of(v) == 1);
+	bed_delete();
+	bed_end();
+}
+
+TEST_MAIN({ "a removed tenant gets no version", a_removed_tenant_gets_no_version },
+	  { "tags are counted for new versions, too", tags_are_counted_for_new_versions_too },
+	  { "tenants have shares", tenants_have_shares },
+	  { "a pool comes with the first use", a_pool_comes_with_the_first_use },
+	  { "a trial comes first", a_trial_comes_first },
 	  { "its user is tried", its_user_is_tried },
 	  { "only entries of the directory", only_entries_of_the_directory },
 	  { "a version lives as long as its sessions", a_version_lives_as_long_as_its_sessions },

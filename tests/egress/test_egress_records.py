@@ -13,6 +13,7 @@ import time
 
 import internet
 import checks  # in ../shared, which internet.py adds to the path
+from level import instead
 from harness import check, equal, has, wait_for
 from internet import ONLY6, WEB, WEB6
 from internet_client import TRUST, curl, make, policy, probe, put, records, recorded, sh
@@ -136,6 +137,85 @@ def test_names(server):
     equal(only(rows, type="TXT")["verdict"], "deny", "TXT")
     equal(only(rows, name="six.example")["type"], "A", "by TCP")
     equal(len(rows), 6, "questions")
+
+
+DATAGRAMS = """
+def refused(family, to, n=1, data=b'hello'):
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.settimeout(5)
+    s.connect(to)
+    for _ in range(n):
+        try:
+            s.send(data)
+            s.recv(1)
+        except ConnectionRefusedError:
+            pass
+        except TimeoutError:
+            return 'silence'
+    return 'refused'
+def own_server():
+    s, c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(('0.0.0.0', 7777))
+    c.settimeout(5)
+    c.connect(('203.0.113.9', 7777))
+    c.send(b'ping')
+    s.sendto(b'pong', s.recvfrom(9)[1])
+    return c.recv(9).decode()
+def flood():
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for i in range(20000):
+        s.sendto(b'x', ('198.51.100.%d' % (i % 200), 6000 + i % 7))
+    return 'sent'
+"""
+
+
+def datagrams_without_records(server):
+    s = make(server, policy(*RULES))
+    sh(server, s, "python3 -c \"import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'hello', "
+       "('203.0.113.5', 443))\"", 0)
+    probe(server, s, "dns('web.example')")
+    recorded(server, s, lambda r: r.get("name") == "web.example", kind="dns")
+    time.sleep(1.5)  # longer than cordon-egress counts them
+    equal(records(server, s, kind="datagram"), [], "records of datagrams")
+
+
+@instead("records of datagrams", datagrams_without_records)
+def test_datagrams(server):
+    """Refused at once, as before, and recorded: once for each destination and second."""
+    s = make(server, policy(*RULES))
+    got = probe(server, s, "[refused(socket.AF_INET, ('203.0.113.5', 443), 3), refused(socket.AF_INET, ('10.1.2.3', 9999)), "
+                "refused(socket.AF_INET6, ('2001:db8::7', 443)), refused(socket.AF_INET, ('127.0.0.1', 9999)), own_server(), "
+                "dns('web.example')[1]]", before=DATAGRAMS)
+    equal(got[:5], ["refused"] * 4 + ["pong"], "what programs notice")
+    sh(server, s, "python3 -c \"import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'no query', "
+       "('203.0.113.6', 53))\"", 0)
+    rows = recorded(server, s, lambda r: r.get("address") == "203.0.113.6", kind="datagram")
+    rows = [r for r in settled(server, s) if r["kind"] == "datagram"]
+    for r in rows:
+        complete(r, "address", "port", "scheme", "reason", "datagrams", "bytes_out")
+        equal((r["verdict"], r["scheme"], r["execution_id"]), ("deny", "udp", None), "members")
+    equal(sorted({(r["address"], r["port"]) for r in rows}),
+          [("10.1.2.3", 9999), ("2001:db8::7", 443), ("203.0.113.5", 443), ("203.0.113.6", 53)], "destinations")
+    many = [r for r in rows if r["address"] == "203.0.113.5"]
+    equal((sum(r["datagrams"] for r in many), sum(r["bytes_out"] for r in many)), (3, 15), "counts")
+    equal(records(server, s, kind="datagram", allowed="true"), [], "none was allowed")
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+    said = subprocess.run([server.program, "net", s["id"], "--kind", "datagram"], env=env, check=True, timeout=20,
+                          capture_output=True, text=True).stdout
+    has(said, "deny  datagram - 10.1.2.3:9999", "the command line")
+
+
+@instead("records of datagrams", datagrams_without_records)
+def test_a_flood_of_datagrams_is_bounded(server):
+    s = make(server, policy(*RULES))
+    began = time.monotonic()
+    equal(probe(server, s, "flood()", before=DATAGRAMS), "sent", "the flood")
+    recorded(server, s, lambda r: "address" not in r, kind="datagram", name="the record of further destinations")
+    rows = [r for r in settled(server, s) if r["kind"] == "datagram"]
+    seconds = time.monotonic() - began + 1
+    check(len(rows) <= 33 * seconds, f"{len(rows)} records in {seconds} s")
+    check(100 <= sum(r["datagrams"] for r in rows) <= 100 * (seconds + 1), f"{rows}")
+    equal(probe(server, s, "dns('web.example')[0]"), probe(server, s, "dns('web.example')[0]"), "names resolve")
 
 
 def test_exactly_once_under_load(server):

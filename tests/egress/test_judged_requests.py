@@ -2,6 +2,7 @@
 """What is judged is what is sent: framing, headers that rename a request, parameters that servers read
 differently, WebSocket frames, certificates, secrets that are taken away."""
 
+import json
 import os
 import sys
 import time
@@ -202,6 +203,38 @@ def test_frames(egress, origin):
     s.close()
 
 
+def responses(request):
+    """OpenAI's Responses over a WebSocket: each message gets the events of one response."""
+    request.conn.sendall(switching(request))
+    done = {"type": "response.completed", "response": {"model": "gpt-small", "usage": {
+        "input_tokens": 11, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 7}}}
+    while True:
+        got = read_frame(request.reader)
+        if got is None or got[0] == 8:
+            return None
+        for event in ({"type": "response.output_text.delta", "delta": "four"}, done):
+            text = json.dumps(event).encode()
+            request.conn.sendall(frame(text[:9], fin=False) + frame(text[9:], 0))
+
+
+def test_model_calls_in_frames(egress):
+    """The record of a WebSocket to a model API has the tokens of all its calls."""
+    SCRIPT["/v1/responses"] = responses
+    cell = egress.cell({"rules": [{"host": "ws.example", "paths": ["/v1/responses"], "class": "model", "prompts": True}]})
+    s, reader, r = open_websocket(cell, path="/v1/responses")
+    tap.same(r.status, 101, "a WebSocket to a model API")
+    for text in ('{"type": "response.create", "model": "gpt-small", "input": "two and two?"}', '{"type": "response.create", "input": "again"}'):
+        s.sendall(frame(text.encode(), key=b"abcd"))
+        for _ in range(4):
+            read_frame(reader)
+    s.sendall(frame(b"\x03\xe8", 8, key=b"abcd"))
+    s.close()
+    r = cell.record(lambda r: r.get("path") == "/v1/responses") or {}
+    m = r.get("model") or {}
+    tap.same([m.get(k) for k in ("provider", "model", "input_tokens", "output_tokens", "cached_tokens", "prompt", "completion")],
+             ["openai", "gpt-small", 22, 14, 8, "two and two?\nagain\n", "fourfour"], "is on record with its tokens")
+
+
 def test_bad_servers(egress):
     """Servers that answer 101 but do not accept the WebSocket."""
     cell = egress.cell({"rules": [{"host": "ws.example"}]})
@@ -397,6 +430,7 @@ def tests(w, egress, _cell):
     test_renaming_headers(egress, w.origin)
     test_parameters(egress)
     test_frames(egress, w.origin)
+    test_model_calls_in_frames(egress)
     test_bad_servers(egress)
     test_websocket_word(egress)
     test_collected(egress, w.origin_tls)

@@ -137,12 +137,22 @@ def show(w):
     yield
     answers = [w.ask("GET", "/v1/sessions?limit=100&state=running"), w.in_session("GET", ""), w.in_session("GET", "/metrics")]
     answers += [w.in_session("GET", "/events"), w.in_session("GET", "/network"), w.in_session("GET", "/network/log"),
-                w.in_session("GET", "/packages")]
+                w.in_session("GET", "/packages"), w.in_session("POST", "/ports", {"port": 8000})]
     yield
     for a in answers:
         w.good(a, 200)
     if answers[0].whole and answers[0].status == 200:
         same(w.s in [s["id"] for s in answers[0].json["sessions"]], True, "the session in the list")
+
+
+@step
+def close_port(w):
+    w.server.request("POST", f"/v1/sessions/{w.s}/ports", {"port": 8000})
+    yield
+    answer = w.in_session("DELETE", "/ports/8000")
+    yield
+    if w.good(answer, 204):
+        same(w.server.get(w.s)["ports"], [], "open ports")
 
 
 @step

@@ -174,6 +174,7 @@ def builds(w):
     yield
     made = w.ask("POST", where, {"name": w.fresh("build")})
     asked.append((w.ask("GET", where), (200,)))
+    asked.append((w.ask("DELETE", where + "/cache"), (204,)))
     if made.status == 201 and made.whole:
         one = f"{where}/{made.json['id']}"
         asked.append((w.ask("PUT", f"{one}/files/{'0' * 64}", b"x" * 100000), (204,)))

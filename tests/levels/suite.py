@@ -15,7 +15,7 @@ CHOSEN = {
     "sessions": "defaults limits_are_set its_host_name_resolves env_metadata bad_bodies reason_expired reason_oom reason_killed",
     "executions": "wait argv cwd_env_user exit_codes timeout_ends_the_tree delete_ends_the_tree stdin signals odd_output background records",
     "server_files": "modes_owners_users errors aborted_upload too_much stat_links list_mkdir_move_remove path_rules hostile_tar watch diff",
-    "pty": "it_is_a_terminal typing_and_echo resize control_characters raw_bytes input_by_post",
+    "pty": "it_is_a_terminal typing_and_echo resize control_characters a_raw_terminal_gets_control_characters raw_bytes much_input input_by_post",
     "ports": "the_port_of_the_door in_the_locked_profile after_a_restart who_asks_may_go",
     "secrets": "a_file a_socket a_placeholder a_locked_session its_time",
     "execution_secrets": "a_variable_of_one_execution a_file_of_one_execution what_is_refused",

@@ -133,7 +133,7 @@ def test_missing_parts_say_how_to_get_them():
         got = doctor("--runsc", "/bin/true", "--state-dir", name)
         equal((got["gvisor"][0], got["microvm"][0]), ("no", "no"))
         has(got["gvisor"][1], "runsc does not tell its version")
-        has(got["microvm"][1], "cordon guest install")
+        has(got["microvm"][1], "cordon level install microvm")
         folder = pathlib.Path(name) / "damaged"
         folder.mkdir()
         damaged_state(folder, "vmlinux", lambda data: data)
@@ -142,6 +142,29 @@ def test_missing_parts_say_how_to_get_them():
         answer, text = doctor("--state-dir", folder, "--runsc", "/nonexistent")["microvm"]
         equal(answer, "no")
         has(text, "vmlinux")
+
+
+def level(*words, before=()):
+    p = subprocess.run([*before, CORDON, "level", *words], capture_output=True, text=True, timeout=300)
+    return p.returncode, p.stdout, p.stderr
+
+
+def test_what_a_level_needs_is_installed():
+    """Where all is there nothing is fetched; what is missing is got by root only; the rest is told."""
+    state = ("--state-dir", str(guest_kernel.state(CORDON)))
+    code, text, errors = level("install", "microvm", *state)
+    equal((code, errors), (0, ""), text)
+    check(re.match(r"microvm +(kvm|tcg) .*\ntemplate  host has \d+ MiB at this level", text), text)
+    code, text, errors = level(*state)
+    equal((code, errors, [line.split()[0] for line in text.splitlines()]), (0, "", list(LEVELS)), text)
+    for words, why in ((("install", "container"), "none of gvisor, microvm"), (("install",), "none of gvisor, microvm"), (("upgrade",), "'upgrade'")):
+        code, text, errors = level(*words)
+        equal((code, text), (125, ""), errors)
+        has(errors, why)
+    if not any(os.path.exists(f"{place}/runsc") for place in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin")):
+        code, _, errors = level("install", "gvisor", before=("setpriv", "--reuid=54323", "--regid=54323", "--clear-groups"))
+        equal(code, 125)
+        has(errors, "run it as root")
 
 
 def test_an_ordinary_user():

@@ -255,6 +255,26 @@ def test_the_image_of_a_build_counts_for_its_tenant():
     wait_for(lambda: not layers("root"), 60, name="the end of the template's")
 
 
+def test_the_host_is_refused_at_once_where_it_has_no_room():
+    """What the machine's files take is known when the server starts: a session does not wait for an image that cannot be made."""
+    folder = tempfile.mkdtemp(prefix="cordon-host-", dir="/var/tmp")
+    for name in ("state", "small"):
+        os.mkdir(os.path.join(folder, name))
+    guest_kernel.give(PROGRAM, pathlib.Path(folder) / "state")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m,mode=700", "none", f"{folder}/small"], check=True)
+    try:
+        with harness.Server(PROGRAM, folder=folder, pool_size=0, guest_root_max="16M", storage_dir=f"{folder}/small") as own:
+            has(own.log(), "the template host is large", "what the log says beforehand")
+            status, _, body = own.request("POST", "/v1/sessions", {"level": "microvm"}, timeout=BOOT)
+            equal((status, body["error"]["code"]), (507, "storage_full"), str(body))
+            has(body["error"]["message"], "which are the template host, have ", "what has no room")
+            equal(os.listdir(f"{folder}/small/layers"), [], "nothing was begun")
+            subprocess.run(["umount", "-l", f"{folder}/small"], check=True)  # the end of the server looks for what is left
+    except BaseException:
+        subprocess.run(["umount", "-l", f"{folder}/small"], check=False)
+        raise
+
+
 def test_an_image_that_is_damaged_is_made_again():
     template("bad")
     session = create("bad", 160)

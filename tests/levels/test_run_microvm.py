@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pty
+import shlex
 import shutil
 import signal
 import struct
@@ -74,7 +75,7 @@ def test_a_command_has_a_machine_of_its_own():
     equal((facts["processes"], facts["disk"]), ("True 11", "28"), "its limits")
     check(150000 < int(facts["memory"]) < 256 * 1024, f"its memory: {facts['memory']} KiB")
     equal(facts["cpus"], str(min(2, os.cpu_count())), "its processors")
-    equal(done.stderr, "on stderr\n", "its stderr")
+    equal(done.stderr, "on stderr\ncordon: limit reached: pids\n", "its stderr, and the limit that it tried")
     equal((result["level"], result["exit_code"], result["state"]), ("microvm", 7, "exited"), "the result")
 
 
@@ -198,10 +199,19 @@ def test_an_engine_that_is_killed_is_told():
 def test_what_cannot_be_done_is_refused():
     for option, why in ((["--profile", "locked", "--user", "root"], "--user root"), (["--memory", "64M"], "at least 128M"),
                         (["--mount", "/tmp:/mnt"], "--mount"), (["--template", "/etc/passwd"], "erofs"), (["--template", "/nowhere"], "/nowhere"),
-                        (["--state-dir", "/nowhere"], "cordon guest install")):
+                        (["--state-dir", "/nowhere"], "cordon level install microvm")):
         done, result = run("true", options=option)
         equal((done.returncode, done.stdout), (125, ""), f"{option}: {done.stderr}")
         has(done.stderr, why, str(option))
+
+
+def test_a_machine_whose_image_has_no_room_is_told_at_once():
+    """Without an image of the machine's files, and without room for one: nothing is begun."""
+    words = " ".join(map(shlex.quote, [CORDON, "run", "--level", "microvm", "--state-dir", str(guest_kernel.state(CORDON)), "--", "true"]))
+    done = subprocess.run(["unshare", "-m", "sh", "-c", f"mkdir -p /var/cache/cordon && mount -t tmpfs -o size=8m,mode=700 none /var/cache/cordon && {words}"],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    equal((done.returncode, done.stdout), (125, ""), done.stderr)
+    has(done.stderr, "there is no room for that in the cache directory", "the reason")
 
 
 def enter():

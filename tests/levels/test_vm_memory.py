@@ -95,6 +95,37 @@ def test_pause_frees_all_memory_and_programs_go_on():
     server.delete(session)
 
 
+# Each line: when, and a random number of the kernel. No program is started for it.
+DRAWS = "while true; do read t i < /proc/uptime; read u < /proc/sys/kernel/random/uuid; echo $t $u; done > /tmp/draws"
+
+
+def test_copies_do_not_share_random_numbers():
+    """What source and copies have in common was drawn before they were copied: no program of one goes on before it is reseeded."""
+    source = create()
+    server.spawn(source, DRAWS)
+    until(lambda: int(out(source, "cat /tmp/draws 2>/dev/null | wc -l")) > 50, name="some numbers")
+    children = [s["id"] for s in server.want(201, "POST", f"/v1/sessions/{source}/fork", {"count": 2}, timeout=150)["sessions"]]
+    server.want(201, "POST", f"/v1/sessions/{source}/snapshots", {"name": "draws"}, timeout=150)
+    children.append(server.create(template="draws", level="microvm")["id"])
+    copies = {}
+    for s in [source, *children]:
+        before = int(out(s, "cat /tmp/draws 2>/dev/null | wc -l"))
+        until(lambda s=s, before=before: int(out(s, "cat /tmp/draws 2>/dev/null | wc -l")) > before + 50, name="numbers after the copy")
+        copies[s] = [tuple(line.split()) for line in out(s, "cat /tmp/draws").splitlines()[:-1]]
+    for child in children:
+        same = 0
+        while copies[source][same] == copies[child][same]:
+            same += 1
+        check(same > 50, "the copy has the numbers of its source")
+        both = {u for _, u in copies[source][same:]} & {u for _, u in copies[child][same:]}
+        equal(both, set(), f"numbers that were drawn twice, of {len(copies[child]) - same}")
+    last = [set(u for _, u in copies[c][-20:]) for c in children]
+    equal(sum(map(len, last)), len(set().union(*last)), "copies among themselves")
+    for s in copies:
+        server.delete(s)
+    server.want(204, "DELETE", "/v1/snapshots/draws")
+
+
 def test_a_paused_session_outlives_the_server():
     session = create()
     counting = server.spawn(session, COUNTER)

@@ -124,7 +124,7 @@ int main(int argc, char **argv)
 	struct err e;
 	uint8_t *p;
 	size_t n, piece;
-	int rc;
+	int rc = 1;
 
 	if (argc < 6)
 		return 2;
@@ -135,8 +135,11 @@ int main(int argc, char **argv)
 	piece = strtoul(argv[3], NULL, 10);
 	how.which = argv[5];
 	struct package_meta *m = package_meta_new(&spec, &e);
-	if (m == NULL || feed((char *)text.data, text.len, piece, m, NULL, NULL, &e) < 0 ||
-	    package_meta_end(m, &e) < 0) {
+	if (m == NULL || feed((char *)text.data, text.len, piece, m, NULL, NULL, &e) < 0)
+		rc = -1;
+	while (rc > 0)
+		rc = package_meta_end(m, &e);
+	if (rc < 0) {
 		package_meta_free(m);
 		buf_release(&text);
 		return fail(&e);

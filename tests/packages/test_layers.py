@@ -45,7 +45,7 @@ def test_layers_of_a_running_session(server):
     server.want(200, "PUT", layer, {"packages": {"deny": ["npm:left"]}})
     wait_for(lambda: "left 1.0.0 is denied by the policy of this tenant (packages.deny[0])" in ask("left"), 10, "the tenant's layer")
     has(ask("right"), " 200")
-    shown = server.want(200, "PUT", own, policy(packages={"registries": entries(), "deny": ["npm:right"], "advisories": "ignore"}), key=key)
+    shown = server.want(200, "PUT", own + "?effective=true", policy(packages={"registries": entries(), "deny": ["npm:right"], "advisories": "ignore"}), key=key)
     equal(sorted(shown["effective"]["packages"]), ["session", "tenant"], "layers of the effective document")
     has(ask("right"), "right 1.0.0 is denied by the policy of this session")
     has(ask("left"), "this tenant")

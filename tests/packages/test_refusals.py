@@ -109,6 +109,19 @@ def test_plain_http_is_on_record(server):
     equal(row["reason"], phrase, "the reason")
 
 
+def test_versions_that_cordon_made_up_are_not_on_record(server):
+    """pip gets a page with a file whose version is the reason; what it asks for then is the name, of no version."""
+    s = session(server, mode="offline")
+    done = sh(server, s, PIP + "demo")
+    check(done["exit_code"] != 0, "pip installed it")
+    has(done["stdout"] + done["stderr"], "packages are off in this session", "what pip shows")
+    rows = lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/packages")["packages"]  # noqa: E731
+    wait_for(rows, 10, "it on record")
+    equal({(r["name"], r["version"], r.get("file") or "") for r in rows()}, {("demo", None, "")}, "rows")
+    log = server.want(200, "GET", f"/v1/sessions/{s['id']}/network/log")["records"]
+    check(not [r for r in log if "0+" in str(r.get("package", ""))], "a version that was made up is in the log")
+
+
 def lines_of_net(server, s):
     env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
     return subprocess.run([server.program, "net", s["id"]], env=env, capture_output=True, text=True, timeout=30, check=True).stdout.splitlines()

@@ -69,6 +69,8 @@ class Server:
         if uid is None:
             self.settings.setdefault("user", USER)
         self.settings.setdefault("egress_processes", 1)  # for tests that kill it; others ask for more
+        self.settings.setdefault("memory_default", "512M")  # the same on every machine
+        self.settings.setdefault("disk_default", "256M")
         self.settings.setdefault("listen", f"127.0.0.1:{free_port()}")
         self.state, self.run_dir = os.path.join(self.folder, "state"), os.path.join(self.folder, "run")
         if uid is None:
@@ -396,6 +398,17 @@ def reachable(program, instead=None):
     return os.path.join(folder, "cordon")
 
 
+def sanitized(program):
+    """{name: file} of the sanitized programs beside this one (make sanitized), if CORDON_TEST_SANITIZED=1 asks for them."""
+    if os.environ.get("CORDON_TEST_SANITIZED") != "1":
+        return {}
+    files = {name: os.path.join(os.path.dirname(program), name + ".sanitized") for name in PROGRAMS}
+    files = {name: file for name, file in files.items() if os.path.exists(file)}
+    if "cordond" not in files:
+        sys.exit("Bail out! there is no cordond.sanitized: make sanitized")
+    return files
+
+
 def attempt(function, *args):
     """(verdict, why): verdict is "ok", "not ok", or a reason to skip."""
     try:
@@ -425,7 +438,7 @@ def run_tests(names, kind=None, **settings):
         sys.exit(1 if os.environ.get("CORDON_MUST_WORK") == "1" else 0)
     isolate()
     ORIGINAL = os.path.abspath(args.cordon)
-    PROGRAM = reachable(ORIGINAL)
+    PROGRAM = reachable(ORIGINAL, sanitized(ORIGINAL))
     tests = [(n, f) for n, f in names.items() if n.startswith("test_") and inspect.isfunction(f)]
     unknown = set(args.names) - {n for n, _ in tests} - {n[5:] for n, _ in tests}
     if unknown:

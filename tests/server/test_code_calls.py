@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
 """Goal: code that E2B's clients send to port 49999 of a session is an execution as far as records and masking go: no code
-runs without a record, the record ends exactly once whatever ends the call, and no value of a secret comes back, in
-whatever kind of line and however lines divide it.
+runs without a record, the record ends exactly once whatever ends the call, no value of a secret comes back, in
+whatever kind of line and however lines divide it, and what came back is kept in the log of the execution, within its bounds.
 
     test_code_calls.py CORDON [name ...]
 """
@@ -10,7 +10,9 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
+import time
 
 from harness import check, equal, has, rss, run_tests, wait_for
 import languages_root  # after harness, which knows where it is
@@ -30,7 +32,7 @@ def link(server, session, body, path="/execute", method="POST"):
     """A request to the interpreter's port, sent."""
     c = http.client.HTTPConnection(*server.address, timeout=60 * PATIENCE)
     c.request(method, path, body if isinstance(body, bytes) else json.dumps(body),
-              {"E2b-Sandbox-Id": session, "E2b-Sandbox-Port": "49999", "Content-Type": "application/json"})
+              {"E2b-Sandbox-Id": session, "E2b-Sandbox-Port": "49999", "X-API-Key": server.key, "Content-Type": "application/json"})
     return c
 
 
@@ -61,6 +63,23 @@ def last(server, session):
     return calls(server, session)[-1]
 
 
+def kept(server, x, stream="stdout"):
+    """What the log of a call has, and whether it is all."""
+    status, headers, data = server.request("GET", f"/v1/sessions/{x['session_id']}/executions/{x['id']}/output?stream={stream}", raw=True)
+    equal(status, 200, data)
+    return data.decode(), headers.get("x-cordon-truncated") == "true"
+
+
+def kept_as_sent(server, session, events):
+    """The log of the last call has what its client got."""
+    x = last(server, session)
+    for stream in ("stdout", "stderr"):
+        equal(kept(server, x, stream), (printed(events, stream), False), stream)
+    lines = [json.loads(line) for line in kept(server, x, "result")[0].splitlines()]
+    equal(lines, [e for e in events if e["type"] in ("result", "error", "number_of_executions")])
+    equal([x[f"{s}_bytes"] for s in ("stdout", "stderr", "result")], [len(kept(server, x, s)[0].encode()) for s in ("stdout", "stderr", "result")])
+
+
 def sha(code):
     return hashlib.sha256(code.encode()).hexdigest()
 
@@ -85,7 +104,8 @@ def test_a_record_for_each_call(server):
     x = last(server, session)
     equal((x["state"], x["exit_code"], x["command"], x["command_sha256"], x["language"], x["context"]),
           ("exited", 0, None, sha(code), "python", None))
-    equal((x["stdout_bytes"], x["stderr_bytes"], x["background"], x["output_truncated"]), (7, 0, False, True))
+    equal((x["stdout_bytes"], x["stderr_bytes"], x["background"], x["output_truncated"]), (7, 0, False, False))
+    kept_as_sent(server, session, events)
     check(x["result_bytes"] > 0 and x["ended_at"] and x["error"] is None, x)
     ended = [e for e in server.want(200, "GET", f"/v1/sessions/{session}/events")["events"] if e["execution_id"] == x["id"]]
     equal([(e["type"], e["data"]["exit_code"]) for e in ended], [("execution.ended", 0)])
@@ -93,7 +113,10 @@ def test_a_record_for_each_call(server):
     done = subprocess.run([server.program, "ls", session], capture_output=True, text=True, timeout=60 * PATIENCE,
                           env={**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key})
     check(any(x["id"] in line and "(python code)" in line for line in done.stdout.splitlines()), done)
-    execute(server, session, "1/0", language=" Python ")
+    done = subprocess.run([server.program, "logs", session, x["id"]], capture_output=True, text=True, timeout=60 * PATIENCE,
+                          env={**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key})
+    check(done.returncode == 0 and "h\u00e9llo\n" in done.stdout, done)
+    kept_as_sent(server, session, execute(server, session, "1/0", language=" Python "))
     x = last(server, session)
     equal((x["state"], x["exit_code"], x["language"]), ("exited", 1, "python"))
     c = link(server, session, {"language": "bash"}, "/contexts")
@@ -103,8 +126,6 @@ def test_a_record_for_each_call(server):
     has(execute(server, session, "1", 500, language="cobol").decode(), "cobol")
     equal((last(server, session)["exit_code"], last(server, session)["language"]), (2, "cobol"))
     equal([x["command_sha256"] for x in calls(server, session)], [sha(c) for c in (code, "1/0", "exit 3", "1")], "and no other")
-    output = server.request("GET", f"/v1/sessions/{session}/executions/{x['id']}/output", raw=True)
-    equal((output[0], output[1]["x-cordon-truncated"], output[2]), (200, "true", b""), "none is kept")
     native = server.want(200, "POST", f"/v1/sessions/{session}/executions?wait=true", {"code": "1", "context": "mine"})
     equal((native["language"], native["context"]), ("python", "mine"))
     server.delete(session)
@@ -116,10 +137,21 @@ def test_long_code_in_chunks(server):
     c = http.client.HTTPConnection(*server.address, timeout=60 * PATIENCE)
     body = json.dumps({"code": code}, ensure_ascii=False).encode()
     c.request("POST", "/execute", iter([body[i : i + 70_001] for i in range(0, len(body), 70_001)]),
-              {"E2b-Sandbox-Id": session, "E2b-Sandbox-Port": "49999"}, encode_chunked=True)
+              {"E2b-Sandbox-Id": session, "E2b-Sandbox-Port": "49999", "X-API-Key": server.key}, encode_chunked=True)
     events = [json.loads(line) for line in c.getresponse().read().splitlines()]
     equal(of(events, "result")[0]["text"], "210000")
     equal(last(server, session)["command_sha256"], sha(code))
+    server.delete(session)
+
+
+def test_a_slow_client(server):
+    """An answer that is larger than all buffers on its way, read late: it comes whole."""
+    session = server.create(template=INTERPRETER)["id"]
+    c = link(server, session, {"code": "print('x' * (24 << 20), end='')"})
+    answer = c.getresponse()
+    time.sleep(1)  # until all buffers are full, which cannot be seen from here
+    events = [json.loads(line) for line in answer.read().splitlines()]
+    equal((len(printed(events)), events[-1]["type"]), (24 << 20, "end_of_execution"))
     server.delete(session)
 
 
@@ -147,6 +179,7 @@ def test_masks_every_kind_of_line(server):
             check(value not in text, f"{code}: {value} in {text}")
         check(text.count("***") >= stars, f"{code}: {text}")
         equal(events[-1]["type"], "end_of_execution", code)
+        kept_as_sent(server, session, events)
     forget_secrets(server, session)
 
 
@@ -176,10 +209,12 @@ def test_masks_what_lines_divide(server):
     equal(printed(execute(server, session, code)), text + PLAIN[:6] + text, "what is no value")
     x = last(server, session)
     equal(x["stdout_bytes"], len((text + PLAIN[:6] + text).encode()))
+    equal(kept(server, x), (text + PLAIN[:6] + text, False))
     # A result of some MiB, masked in pieces.
     events = execute(server, session, "class B:\n  def _repr_html_(self): return ('x' * 99_000 + os.environ['ODD']) * 40\nB()")
     html = of(events, "result")[0]["html"]
     check("quoted" not in html and html.startswith("x" * 99_000 + "***") and html.count("x" * 99_000 + "*") == 40, html[98_990:99_040])
+    kept_as_sent(server, session, events)
     # Text that waits comes without anything behind it.
     c = link(server, session, {"code": SLEEP})
     answer, seen = c.getresponse(), b""
@@ -197,6 +232,7 @@ def begun(server, session, code=SLEEP):
         pass
     x = last(server, session)
     equal((x["state"], x["ended_at"]), ("running", None))
+    equal(kept(server, x), ("on\n", False), "what the client has is in the log")
     return c, answer, x
 
 
@@ -206,6 +242,7 @@ def ended_once(server, x, *why, limit="killed"):
     check(now["error"]["message"] in why, f"{now['error']}, not {why}")
     events = server.want(200, "GET", f"/v1/sessions/{x['session_id']}/events")["events"]
     equal(len([e for e in events if e["execution_id"] == x["id"]]), 1, "one end")
+    equal(now["output_truncated"], True, "the rest of its output is not known")
 
 
 def test_a_client_that_goes_away(server):
@@ -215,6 +252,7 @@ def test_a_client_that_goes_away(server):
     answer.close()
     c.close()
     ended_once(server, x, "the client went away")
+    equal(kept(server, x), ("on\n", True))
     equal(of(execute(server, session, "kept"), "result")[0]["text"], "5", "interrupted")
     server.delete(session)
 
@@ -227,6 +265,7 @@ def test_a_request_that_ends_it(server):
     equal(server.request("POST", f"{path}/signals", {"signal": "INT"})[0], 409, "it has no process")
     server.want(204, "DELETE", path)
     ended_once(server, x, "ended by a request")
+    equal(kept(server, x), ("on\n", True))
     try:
         answer.read()
         check(False, "the answer looks complete")
@@ -274,6 +313,7 @@ def test_death_of_kernel_server_and_cell(server):
     one, _, x = begun(server, session)
     server.run(session, "pkill -9 -f 'cordon-interpreter serv[e]'", user="root")
     ended_once(server, x, "the interpreter ended")
+    equal(kept(server, x), ("on\n", True))
     wait_for(lambda: link(server, session, None, "/health", "GET").getresponse().status == 200, 30, "another interpreter")
     one, _, x = begun(server, session)
     os.kill(server.cell_pids(session)[0], signal.SIGKILL)
@@ -290,6 +330,7 @@ def test_a_daemon_that_is_killed(server):
     server.want(200, "POST", f"/v1/sessions/{paused}/pause", {})
     server.restarted("cordond")
     ended_once(server, x, "the server was restarted")
+    equal(kept(server, x), ("on\n", True))
     ended_once(server, y, "the session was paused" if differs("memory images") else "the server was restarted")
     one.close(), two.close()
     equal(server.get(paused)["state"], "paused", "nobody resumed it")
@@ -301,6 +342,11 @@ def test_a_daemon_that_is_killed(server):
 def test_no_code_without_a_record(server):
     session = server.create(template=INTERPRETER)["id"]
     mark = "open('/tmp/ran', 'w')"
+    for body in (f'{{"code":"{mark}","context_name":"hidden"}}', f'{{"code":"{mark} #\\ud800"}}', f'{{"code":"{mark} #\\udc00\\ud800"}}'):
+        c = link(server, session, body.encode())
+        answer = c.getresponse()
+        equal(answer.status, 400, body)
+        has(answer.read().decode(), "context_id", "what to do")
     for body in (f'{{"code":"{mark}"', f'{{"code":"{mark}"}} x', f'[{{"code":"{mark}"}}]x', "[" * 40 + "]" * 40):
         c = link(server, session, body.encode())
         equal(c.getresponse().status, 400, body[:60])
@@ -370,6 +416,33 @@ def test_other_sessions(server):
 
 
 
+def test_its_log_has_bounds(server):
+    """Those of other logs: older ones make room for it, and then it is cut; the answer passes whole in any case."""
+    session = server.create(template=INTERPRETER)["id"]
+    text = "0123456789abcdef" * 4096
+    ids = []
+    for i in range(10):  # 10 MiB of 8
+        equal(len(printed(execute(server, session, f"print({text!r} * 16, end='')"))), 1 << 20)
+        ids.append(last(server, session))
+    equal(len(kept(server, ids[-1])[0]), 1 << 20, "the last")
+    equal(kept(server, ids[0]), ("", True), "the first made room")
+    equal(len(printed(execute(server, session, f"print({text!r} * 192, end='')"))), 12 << 20)
+    x = last(server, session)
+    got, truncated = kept(server, x)
+    check(truncated and x["output_truncated"] and 7 << 20 < len(got) < 8 << 20, f"{len(got)} bytes, {truncated}")
+    equal(x["stdout_bytes"], 12 << 20)
+    # A log that cannot be written: cordond may make no file there.
+    os.chmod(f"{server.state}/output", 0o500)
+    try:
+        events = execute(server, session, "print('on'); 5")
+    finally:
+        os.chmod(f"{server.state}/output", 0o700)
+    equal((printed(events), of(events, "result")[0]["text"], events[-1]["type"]), ("on\n", "5", "end_of_execution"))
+    x = last(server, session)
+    equal((x["exit_code"], x["stdout_bytes"], x["output_truncated"], kept(server, x)), (0, 3, True, ("", True)))
+    server.delete(session)
+
+
 HOSTILE = r"""
 import os, socket, threading
 V = os.environb[b'PLAIN']
@@ -395,7 +468,13 @@ def answer(c, how):
     if how == 'silent': threading.Event().wait()
 def serve(c):
     got = b''
-    while b'}' not in got: got += c.recv(65536)
+    while b'}' not in got and b'early' not in got:
+        more = c.recv(65536)
+        if not more: return c.close()  # it only looked whether the port is open: no thread runs on for it
+        got += more
+    if b'early' in got:  # before the end of the request
+        c.sendall(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n' + chunk(b'{"type":"stdout","text":"soon"}\n'))
+        threading.Event().wait()
     answer(c, got.rsplit(b'"', 2)[1].decode())
     c.close()
 l = socket.create_server(('127.0.0.1', 49999), backlog=64)
@@ -424,7 +503,24 @@ def test_a_hostile_interpreter(server):
         check(PLAIN.encode() not in data, f"{how}: {data[:300]}")
         check(how != "long" or data.count(b"***") >= 400, f"{how}: {len(data)}")
         x = server.ended(last(server, session))
+        for stream in ("stdout", "stderr", "result"):
+            check(PLAIN not in kept(server, x, stream)[0], f"{how}: {stream}")
+        if how == "long":
+            check(x["output_truncated"] and 1 << 20 < len(kept(server, x, "result")[0]) <= 8 << 20, "it has the bound of any log")
+        x = server.ended(last(server, session))
         equal((x["command_sha256"], x["exit_code"]), (sha(how), code), f"{how}: {x}")
+    # An answer that begins before the body has ended, which is then refused: it is cut, and there is no second one.
+    with socket.create_connection(server.address, timeout=60 * PATIENCE) as c:
+        c.sendall(f"POST /execute HTTP/1.1\r\nHost: x\r\nE2b-Sandbox-Id: {session}\r\nE2b-Sandbox-Port: 49999\r\n"
+                  "Transfer-Encoding: chunked\r\n\r\n10\r\n{\"code\":\"early\" \r\n".encode())
+        data = c.recv(65536)
+        while b"soon" not in data and (more := c.recv(65536)):
+            data += more
+        c.sendall(b"3\r\n} x\r\n0\r\n\r\n")
+        while more := c.recv(65536):
+            data += more
+    check(data.count(b"HTTP/1.1") == 1 and not data.endswith(b"0\r\n\r\n"), f"early: {data}")
+    check("out of order" not in server.log(), "one answer for each request")
     c = link(server, session, {"code": "silent"})
     wait_for(lambda: last(server, session)["command_sha256"] == sha("silent"), 10, "its record")
     x = last(server, session)
@@ -438,4 +534,4 @@ def test_a_hostile_interpreter(server):
 
 if __name__ == "__main__":
     level.ROOT = languages_root
-    run_tests(globals(), Interpreted, pool_size=1, pool_started_size=1, executions_max=6)
+    run_tests(globals(), Interpreted, pool_size=1, pool_started_size=1, executions_max=6, session_output_max="8M")

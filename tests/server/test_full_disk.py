@@ -6,14 +6,17 @@ refuses such requests before, is 0 here.
     test_full_disk.py CORDON [name ...]
 """
 import contextlib
+import gzip
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from harness import Server, check, equal, has, run_tests, wait_for
-from images import archive, member
+from images import Image, archive, member
 from test_volumes import Content
 
 KILLS = True
@@ -24,14 +27,14 @@ BUILDS = "/v1/templates/builds"
 class Small(Server):
     """A server whose storage folder (where="storage"), or whose whole state folder, is a file system of its own."""
 
-    def __init__(self, where):
+    def __init__(self, where, promised="64G", reserve=0):
         self.top = tempfile.mkdtemp(prefix="cordon-full-", dir="/var/tmp")
         self.disk = os.path.join(self.top, "disk")
         os.chmod(self.top, 0o755)
         os.mkdir(self.disk)
         with open(self.top + "/image", "wb") as f:
             f.truncate(400 * MIB)
-        subprocess.run(["mkfs.ext4", "-q", "-m", "0", self.top + "/image"], check=True)
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-b", "4096", self.top + "/image"], check=True)
         subprocess.run(["mount", "-o", "loop", self.top + "/image", self.disk], check=True)
         os.chmod(self.disk, 0o755)
         folder, more = self.disk, {}
@@ -41,7 +44,8 @@ class Small(Server):
             os.mkdir(self.disk + "/storage", 0o700)
             more["storage_dir"] = self.disk + "/storage"
         self.storage = more.get("storage_dir", os.path.join(folder, "state", "storage"))
-        super().__init__(folder=folder, storage_reserve=0, pool_size=1, **more)
+        # what a tenant may be promised without settings ("0") is less than this small disk has
+        super().__init__(folder=folder, storage_reserve=reserve, pool_size=1, tenant_max_storage=promised, tenant_max_volume_bytes=promised, **more)
 
     def left_now(self):
         return [line for line in super().left_now() if f" {self.disk} " not in line]
@@ -65,6 +69,18 @@ class Small(Server):
                 with contextlib.suppress(OSError):
                     while True:
                         f.write(b"\1" * size)
+
+    def spend(self):
+        """Takes the room that the store keeps for its journal: truncate(2) frees the blocks behind the end."""
+        journal = os.path.join(self.state, "cordon.db-wal")
+        os.truncate(journal, os.path.getsize(journal))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self.state, "cordon.db-reserve"))
+        self.fill()
+
+    def room(self):
+        found = os.statvfs(self.disk)
+        return found.f_bavail * found.f_frsize
 
     def shrink(self, size):
         """Frees about so many bytes."""
@@ -198,6 +214,7 @@ def test_sessions_of_mcp_servers():
         late = 0
         for room in range(0, 1200, 24):
             server.fill()
+            server.spend()
             server.shrink(room << 10)
             status, _, body = server.request("POST", "/v1/sessions", {"mcp": {"servers": servers}})
             server.shrink(4 * MIB)
@@ -224,8 +241,12 @@ def test_uploads_and_all_at_once():
             server.fill()  # what the half took
             status, text = Halves(server, "PUT " + name, data, key_of(server)).end()
             equal(status, 507, text[-300:])
-            for path, body in (("/v1/volumes", {"name": "w"}), ("/v1/sessions", {"storage": "disk"}), ("/v1/sessions", {}),
-                               (BUILDS, {"name": "other"}), (f"/v1/sessions/{kept}/snapshots", {}), (f"/v1/sessions/{kept}/fork", {})):
+            for path, body in (("/v1/volumes", {"name": "w"}), ("/v1/sessions", {"storage": "disk"}),
+                               (f"/v1/sessions/{kept}/snapshots", {}), (f"/v1/sessions/{kept}/fork", {})):
+                server.refused(507, "storage_full", "POST", path, body)
+            server.delete(server.create()["id"])  # the store has room of its own
+            server.spend()
+            for path, body in (("/v1/sessions", {}), (BUILDS, {"name": "other"})):
                 server.refused(507, "storage_full", "POST", path, body)
             equal(server.request("GET", "/healthz", key=None)[0], 200)
         equal(os.listdir(os.path.join(server.state, "uploads")), [])
@@ -237,6 +258,74 @@ def test_uploads_and_all_at_once():
         server.kill("cordond")
         server.wait_ready()
         equal(server.run(kept, "echo on")["stdout"], "on\n")
+
+
+def test_a_tenant_fills_the_disk_of_the_store():
+    """The settings promise it more than there is. Sessions without disks go on, of all tenants; a server that is killed starts again;
+    the room is back when the session is deleted."""
+    with Small("state") as server:
+        other = server.create()["id"]
+        full = server.create(storage="disk", limits={"disk": "2G"})["id"]
+        server.run(full, "head -c 1500M /dev/urandom >big; sync; true")
+        check(server.room() < 4 * MIB, f"room: {server.room()}")
+        for _ in range(20):
+            one = server.create()["id"]
+            equal(server.run(one, "exit 3")["exit_code"], 3)  # its output would need room
+            server.delete(one)
+        equal(server.run(other, "exit 4")["exit_code"], 4)
+        for _ in range(2):
+            server.kill("cordond")
+            server.wait_ready()
+            equal(server.run(other, "exit 5")["exit_code"], 5)
+        check(server.room() < 16 * MIB, f"room: {server.room()}")
+        server.restart()
+        server.spend()  # even without that
+        server.request("DELETE", "/v1/sessions/" + full)
+        wait_for(lambda: server.room() > 200 * MIB, 30, "the room of the deleted disk")
+        server.works(201, "POST", "/v1/sessions", {"storage": "disk", "limits": {"disk": "64M"}})
+        wait_for(lambda: server.want(200, "GET", "/v1/sessions/" + full)["state"] == "stopped", 20, "the record of its end")
+
+
+def send(server, name, data):
+    status, _, body = server.request("POST", "/v1/templates?name=" + name, data, headers={"Content-Type": "application/x-tar"})
+    return name, status, body.get("error", {}).get("message")
+
+
+def test_imports_see_the_reserve():
+    """A small archive becomes large: neither the archive without its compression nor the layers take what is to stay free."""
+    large = archive(*(member(f"f{i}", os.urandom(MIB) + bytes(29 * MIB)) for i in range(13)))
+    packed = gzip.compress(large, 1)
+    image = Image([large], compress=lambda data: gzip.compress(data, 1))
+    with Small("state", reserve=25) as server:
+        least, ended, refused = [server.room()], threading.Event(), []
+
+        def look():
+            while not ended.wait(0.01):
+                least[0] = min(least[0], server.room())
+        thread = threading.Thread(target=look)
+        thread.start()
+        # two at a time: each alone is given the room above the reserve
+        for name, data in (("root", packed), ("image", image.layout_tar()), ("plain", gzip.compress(image.docker_archive(), 1))):
+            with ThreadPoolExecutor(2) as pool:
+                refused += pool.map(lambda k: send(server, f"{name}{k}", data), range(2))
+        ended.set()
+        thread.join()
+        check(all(status in (429, 507) for _, status, _ in refused), f"answers: {refused}")
+        # of 100: two steps of 16 MiB may be under way, and the store writes, too
+        check(least[0] > 60 * MIB, f"room went down to {least[0] >> 20} MiB")
+
+
+def test_what_a_tenant_is_promised():
+    """Without settings: half of the file system for disks, half for volumes."""
+    with Small("storage", "0") as server:
+        server.refused(429, "quota_storage", "POST", "/v1/sessions", {"storage": "disk", "limits": {"disk": "220M"}}, "half")
+        one = server.create(storage="disk", limits={"disk": "150M"})["id"]
+        server.refused(429, "quota_storage", "POST", "/v1/sessions", {"storage": "disk", "limits": {"disk": "100M"}}, "half")
+        server.delete(one)
+        server.works(201, "POST", "/v1/sessions", {"storage": "disk", "limits": {"disk": "100M"}})
+        server.create(limits={"disk": "1G"})  # in memory
+        server.refused(429, "quota_storage", "POST", "/v1/volumes", {"name": "v", "size": "220M"}, "half")
+        server.want(201, "POST", "/v1/volumes", {"name": "v", "size": "100M"})
 
 
 if __name__ == "__main__":

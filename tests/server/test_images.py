@@ -136,6 +136,33 @@ def test_images_become_templates(server):
     gone(server, "alp")
 
 
+def test_large_environments_break_no_list(server):
+    """Public templates of one tenant are in the lists of all: pages end in time, and environments are shown one by one."""
+    env = [f"V{i:04}=" + "x" * 8000 for i in range(30)]
+    tenant, _ = server.tenant("wordy")
+    key = server.want(201, "POST", f"/v1/tenants/{tenant}/keys", {"scopes": ["admin", "sessions"]})["key"]
+    upload(server, Image([archive(member("etc/x", b"1"))], config={"Env": env}).layout_tar(), name="wordy", key=key)
+    for i in range(12):
+        server.want(201, "POST", "/v1/templates", {"name": f"wordy{i}", "from": "wordy"}, key=key)
+        server.want(200, "PATCH", f"/v1/templates/wordy{i}", {"public": True}, key=key)
+    for path in ("/v1/templates", "/templates", "/v2/templates"):
+        for one in (key, ""):
+            server.want(200, "GET", path, key=one)
+    names, after = [], ""
+    while True:
+        page = server.want(200, "GET", f"/v1/templates?limit=5{after}")
+        check(len(page["templates"]) <= 5 and all(t["env"] is None for t in page["templates"]), f"{len(page['templates'])} of 5")
+        names += [t["name"] for t in page["templates"]]
+        if page["next"] is None:
+            break
+        after = "&after=" + page["next"]
+    equal(names, [t["name"] for t in server.want(200, "GET", "/v1/templates")["templates"]], "by pages and as a whole")
+    equal(len(server.want(200, "GET", "/v1/templates/wordy3", key=key)["env"]), 30, "of one")
+    server.refused(400, "invalid", "GET", "/v1/templates?after=tpl_none", None, "begin again")
+    has(cli(server, "template", "ls"), "wordy11")
+    server.want(204, "DELETE", "/v1/tenants/" + tenant)
+
+
 def test_files_are_listed_as_sessions_see_them(server):
     upload(server, alpine_like().layout_tar(), name="files")
 

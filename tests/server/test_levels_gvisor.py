@@ -8,10 +8,11 @@ engine or its PID 1 is told, also after a restart of cordond.
 import os
 import signal
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 os.environ["CORDON_TEST_LEVEL"] = "gvisor"
-from harness import check, comm, equal, has, run_tests, wait_for  # noqa: E402
+from harness import Server, check, comm, equal, has, run_tests, wait_for  # noqa: E402
 from tree import make_tree  # noqa: E402
 
 KILLS = True  # of cordond
@@ -135,6 +136,17 @@ def test_the_end_of_its_engine_is_told(server):
     equal([e["data"]["state"] for e in events if e["type"] == "session.guest"], ["engine exited"])
 
 
+def test_a_program_does_not_outlive_its_timeout(server):
+    """Root of a guest can stop its agent, which then ends no program: the guest is ended, and the record says running until then."""
+    s = server.create()["id"]
+    x = server.spawn(s, "kill -STOP 1; while true; do echo x; sleep 0.2; done", user="root", timeout="2s")
+    gone = server.reaches(s, "stopped", 60)
+    equal(gone["reason"], "unresponsive")
+    done = server.execution(x)
+    equal((done["state"], done["limit"], done["exit_code"]), ("killed", "timeout", 124))
+    check(done["stdout_bytes"] < 2 * 60 * 5, done)
+
+
 def test_the_end_of_its_shim_is_told(server):
     s = server.create()["id"]
     pid = server.cell_pids(s)[0]
@@ -155,6 +167,33 @@ def test_it_outlives_cordond_and_keepers(server):
     server.restarted("keeper")
     equal(out(server, s, "echo more").strip(), "more")
     server.delete(s)
+
+
+def test_guests_that_wait_count_for_their_tenant():
+    """They are bounded by the tenant's quota, and end when its sessions need the room."""
+    with Server(pool_size=0) as server:
+        tenant = server.want(201, "POST", "/v1/tenants", {"name": "waits", "max_sessions": 2})["id"]
+        key = server.want(201, "POST", f"/v1/tenants/{tenant}/keys", {"scopes": ["read", "sessions", "admin"]})["key"]
+        for i in range(4):  # each template was used at this level
+            one = server.create(key=key, level="container")["id"]
+            server.want(201, "POST", f"/v1/sessions/{one}/snapshots", {"name": f"waits{i}"}, key=key)
+            used = server.create(key=key, template=f"waits{i}", level="gvisor")["id"]
+            for s in (one, used):
+                server.delete(s, key=key)
+                wait_for(lambda s=s: server.want(200, "GET", f"/v1/sessions/{s}", key=key)["state"] == "stopped", 15, "its end")
+
+        def waiting():
+            """Cells with a guest, which are those of pools: no session has one."""
+            server.note_cells()
+            return sum(any(comm(p) == "cordon-shim" for p in server.cell_pids(i)) for i in server.ids)
+
+        wait_for(lambda: waiting() > 0, 30, "guests that wait")
+        for _ in range(20):
+            check(waiting() <= 2, f"{waiting()} guests wait for a tenant that may have 2 sessions")
+            time.sleep(0.2)  # nothing more comes
+        for _ in range(2):
+            server.create(key=key, level="container")
+        wait_for(lambda: waiting() == 0, 10, "the end of guests whose room is taken")
 
 
 if __name__ == "__main__":

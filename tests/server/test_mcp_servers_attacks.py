@@ -53,6 +53,10 @@ for line in sys.stdin:
         elif do == "error": send({"id": n, "error": {"code": -1, "message": "401 for " + TOKEN}})
         elif do == "secrets": send({"id": n, "result": text((TOKEN + " ") * 20000)})
         elif do == "secret": send({"id": n, "result": text("it is " + TOKEN)})
+        elif do == "sudo":
+            import subprocess
+            got = subprocess.run("grep NoNewPrivs /proc/self/status; sudo -n id -u", shell=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            send({"id": n, "result": text(got.stdout)})
         elif do == "hang": open("/tmp/hung", "a").write("x")
         else: send({"id": n, "result": text("done")})
 """
@@ -79,6 +83,12 @@ def said(message):
 def test_no_server_takes_the_place_of_its_gateway(server):
     s = create(server, a=hostile("bind"))
     has(said(call(Client(server, s), "bound")), "Address already in use", "the port of mcp-gateway")
+    server.delete(s)
+
+
+def test_a_server_does_not_become_root(server):
+    s = create(server, a=hostile())
+    equal(said(call(Client(server, s), "sudo")).split(), ["NoNewPrivs:", "1"], "and no id of root")
     server.delete(s)
 
 
@@ -118,6 +128,51 @@ def test_the_gateway_asks_for_its_token_before_a_body(server):
           "Expect: 100-continue\\r\\n\\r\\n' % (sys.argv[1].encode(), sys.argv[2].encode()))\nprint(s.recv(100).decode()[:12])"
     for path, token, status in (("/mcp", "wrong", 401), ("/other", "tok", 404), ("/mcp", "tok", 100)):
         equal(server.run(s, ["python3", "-c", ask, path, token])["stdout"], f"HTTP/1.1 {status}\n", f"{path} {token}")
+    server.delete(s)
+
+
+# A program in the gateway's place that knows its token: root of the cell can replace the file. After the tools are
+# listed it sends what was not asked for, and writes how many bytes each connection took.
+FLOOD = r"""#!/usr/bin/python3
+import hashlib, json, os, secrets, socket
+token, line = os.environ["CORDON_MCP_LINK_TOKEN"], open("/tmp/line", "rb").read()
+l = socket.socket(); l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); l.bind(("127.0.0.1", 50006)); l.listen(8)
+def proof(who, nonce): return hashlib.sha256(nonce + who + token.encode() + nonce).hexdigest().encode()
+while True:
+    k, _ = l.accept(); f = k.makefile("rb"); n = 0
+    k.sendall(proof(b"g", f.readline().strip()) + b" " + secrets.token_hex(32).encode() + b"\n")
+    f.readline()
+    try:
+        for result in ({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}},
+                       {"tools": [{"name": "go", "inputSchema": {"type": "object"}}]}):
+            m = json.loads(f.readline())
+            k.sendall(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": {"resultType": "complete", **result}}).encode() + b"\n")
+        while n < 512 << 20: k.sendall(line); n += len(line)
+    except OSError: pass
+    open("/tmp/took", "a").write(f"{n}\n")
+"""
+
+
+def test_a_program_in_the_place_of_a_gateway_is_not_listened_to_for_long(server):
+    s = create(server, a=hostile())
+    child = shown(server, s)["a"]["session_id"]
+    lines = {"values": "'{\"jsonrpc\":\"2.0\",\"result\":[0' + ',0' * 500000 + '],\"id\":999999}\\n'",
+             "notes": "'{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\\n' * 20000",
+             "pings": "'{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"id\":1}\\n' * 20000",
+             "one long line": "'x' * 1000000"}
+    server.run(child, ["tee", "/root/flood"], user="root", stdin=FLOOD)
+    equal(server.run(child, "chmod 755 /root/flood && mv /root/flood /opt/cordon/bin/mcp-gateway", user="root")["exit_code"], 0)
+    for name, line in lines.items():
+        made = server.run(child, ["python3", "-c", f"open('/tmp/line', 'w').write({line})"], user="root")
+        equal(made["exit_code"], 0, made["stderr"])
+        server.run(child, "rm -f /tmp/took; pkill -9 -f '[m]cp-gateway'", user="root")
+
+        def took():
+            return [int(n) for n in server.run(child, "cat /tmp/took 2>/dev/null")["stdout"].split()]
+
+        wait_for(lambda: len(took()) >= 2, 60, f"{name}: connections that were ended")
+        check(max(took()) < 64 << 20, f"{name}: {took()}")  # 8 MiB, and what the sockets hold
+    has(server.log(), "messages that were not asked for", "the log")
     server.delete(s)
 
 

@@ -126,7 +126,7 @@ def test_a_session_and_its_files(server):
     info = c.call("session_info", session_id=s)
     equal((info["state"], info["metadata"], info["commands_running"]), ("running", {"for": "test"}, 0))
     check(s in [r["session_id"] for r in c.call("session_info")["sessions"]], "the list")
-    has(c.call("open_port", session_id=s, port=8080)["url"], f"://8080-{s}.localhost:", "a URL")
+    has(c.call("open_port", session_id=s, port=8080)["url"], f"://8080-{s}-", "a URL")
     equal(c.call("stop", session_id=s), {"stopped": True})
     c.fails("run", "create_session", session_id=s, command="true")
     equal(c.call("stop", session_id=s), {"stopped": True}, "again")
@@ -240,6 +240,23 @@ def test_output_has_a_bound_and_no_control_characters(server):
     c.call("run", session_id=s, command=r"touch \"$(printf 'x\033]0;y\nz')\"")
     has(str(c.call("list_files", session_id=s)["entries"]), "\\\\x1b]0;y", "names")
     server.delete(s)
+
+
+def test_names_are_masked(server):
+    value = "v4lue-0f-the-secret"
+    server.want(201, "POST", "/v1/secrets", {"name": "names", "value": value, "ways": ["env"]})
+    s = server.create(secrets=[{"name": "names", "as": "env", "env": "TOK"}])["id"]
+    c = Client(server)
+    got = c.call("run", session_id=s, command='mkdir "/tmp/d-$TOK"; echo > "/tmp/d-$TOK/f-$TOK"; ln -s "/tmp/d-$TOK" /tmp/l', report_changes=True)
+    stars = "*" * len(value)
+    has({f["path"] for f in got["files_changed"]}, f"/tmp/d-{stars}/f-{stars}")
+    listed = c.call("list_files", session_id=s, path="/tmp/l")
+    equal((listed["path"], [e["path"] for e in listed["entries"]]), (f"/tmp/d-{stars}", [f"/tmp/d-{stars}/f-{stars}"]))
+    has({f["path"] for f in c.call("get_changes", session_id=s)["added"]}, f"/tmp/d-{stars}/f-{stars}")
+    for call in (("list_files", {"path": "/tmp"}), ("read_file", {"path": f"/tmp/d-{value}/f-{value}"})):
+        check(value not in json.dumps(c.call(call[0], session_id=s, **call[1])), f"{call}")
+    server.delete(s)
+    server.want(204, "DELETE", "/v1/secrets/names")
 
 
 def test_secrets_are_masked(server):

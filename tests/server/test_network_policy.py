@@ -20,6 +20,7 @@ import time
 
 from harness import Skip, check, equal, has, run_tests, wait_for
 from level import differs  # after harness, which knows where it is
+from process_stream import Box
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "behaviour"))
 from tap import bind  # noqa: E402
@@ -29,6 +30,21 @@ KILLS = True  # tests here kill programs of the server
 STAGE = "CORDON_TEST_OWN_NETWORK"
 ORIGIN, PRIVATE, PORT = "10.99.0.1", "10.98.0.1", 8000
 HOSTS = f"127.0.0.1 localhost\n{ORIGIN} origin.test other.test\n{PRIVATE} private.test\n"
+LONG = 100000000  # bytes of a transfer that no window holds
+OVER_LOOPBACK = f"""
+import os, socket
+listener = socket.create_server(("::1", 7000), family=socket.AF_INET6)
+if os.fork() == 0:
+    with listener.accept()[0] as s:
+        s.sendall(bytes({LONG}))
+    os._exit(0)
+got = 0
+with socket.create_connection(("::1", 7000)) as s:
+    s.settimeout(20)
+    while piece := s.recv(1 << 20):
+        got += len(piece)
+print(got)
+"""
 NODE = {"version": 1, "private": ["10.99.0.0/16", ORIGIN]}  # an address of the node itself must be named by itself
 
 
@@ -38,6 +54,8 @@ class Origin(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path.startswith("/drip"):
             return self.drip()
+        if self.path.startswith("/long"):
+            return self.long()
         body = f"{self.command} {self.path} {self.headers.get('Host')}\n".encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
@@ -45,6 +63,13 @@ class Origin(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     do_POST = do_GET
+
+    def long(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(LONG))
+        self.end_headers()
+        for _ in range(LONG // 1000000):
+            self.wfile.write(bytes(1000000))
 
     def drip(self):
         """A piece every 50 ms, until its reader has enough."""
@@ -125,6 +150,18 @@ def test_none(server):
     equal(records(server, s), [], "records of a session without a door")
 
 
+def test_long_transfers_by_ipv6(server):
+    """Segments of TCP over IPv6 are as long as the device allows: one that is too long is never sent."""
+    s = server.create(network=policy(rule()))
+    done = server.run(s["id"], ["python3", "-c", OVER_LOOPBACK])
+    equal((done["exit_code"], done["stdout"], done["stderr"]), (0, f"{LONG}\n", ""), "over ::1")
+    words = f"curl -6 -sS -m 120 -y 1000 -Y 20 -o /dev/null -w '%{{size_download}} %{{remote_ip}}' http://origin.test:{PORT}/long"
+    done = server.run(s["id"], words)
+    size, _, address = done["stdout"].partition(" ")
+    equal((done["exit_code"], size, done["stderr"]), (0, str(LONG), ""), "by AAAA")
+    has(address, ":", "the address that was connected to")
+
+
 def test_allowed_and_denied(server):
     s = server.create(network=policy(rule(name="origin")))
     equal(s["network"], "custom", "network of the session")
@@ -177,6 +214,8 @@ def test_presets_and_mistakes(server):
     for network, words in (
         ("nothing-of-that-name", "nothing-of-that-name"),
         ({"version": 1, "rules": [{"host": "a b"}]}, "rules[0].host"),
+        ({"version": 1, "rules": [{"host": "https://example.org"}]}, "leave out https://"),
+        ({"version": 1, "rules": ["https://example.org"]}, "leave out https://"),
         ({"version": 1, "rules": [], "unheard": 1}, "unheard"),
         ({"version": 1, "private": ["10.0.0.0/8"]}, "private"),
         (5, "network"),
@@ -302,6 +341,39 @@ def test_rate_of_changes(server):
     server.delete(other["id"])
     wait_for(lambda: server.request("PUT", path, many, key=key)[0] == 200, 10, "the rate")
     server.delete(s["id"], key=key)
+
+
+def test_rate_of_merged_policies(server):
+    """Merging the largest policies takes milliseconds: only a request that wants the result pays for it."""
+    ident, key = server.tenant("readers")
+    read = server.want(201, "POST", f"/v1/tenants/{ident}/keys", {"name": "r", "scopes": ["read"]})["key"]
+    pins = {f"npm:name{i}" + "x" * 60: ["1.0.0"] for i in range(3000)}
+    s = server.create(key=key, network={"version": 1, "packages": {"registries": ["npm"], "mode": "pinned", "pins": pins}})
+    path = f"/v1/sessions/{s['id']}/network"
+    for _ in range(40):
+        shown = server.want(200, "GET", path, key=read)
+        check("effective" not in shown, "a merged policy that was not asked for")
+        equal(len(shown["policy"]["packages"]["pins"]), 3000, "its own")
+    statuses = [server.request("GET", path + "?effective=true", key=read) for _ in range(12)]
+    refused = [body for status, _, body in statuses if status == 429]
+    check(refused and refused[0]["error"]["code"] == "quota_rate", f"no bound for merged policies: {[(s, len(str(b))) for s, _, b in statuses]}")
+    wait_for(lambda: server.request("GET", path + "?effective=true", key=read)[0] == 200, 10, "room")
+    server.refused(400, "invalid", "GET", path + "?effective=much", None, "effective", key=read)
+    before = server.want(200, "GET", path, key=key)["policy"]
+    server.refused(400, "invalid", "PUT", path + "?effective=much", {"rules": [{"host": "other.example"}]}, "effective", key=key)
+    equal(server.want(200, "GET", path, key=key)["policy"], before, "a change that was refused")
+    server.delete(s["id"], key=key)
+
+
+def test_rate_of_lockfiles(server):
+    """A body with lockfiles costs the time of its pins, also if it is refused, whatever its length and spelling."""
+    for word in ("lockfiles", "lock\\u0066iles"):
+        _, key = server.tenant("locks" + str(len(word)))
+        text = "\\n".join(f"a{i}==1.0" for i in range(15000)) + "\\n-r wrong"
+        body = ('{"network": {"version": 1, "packages": {"registries": ["pypi"], "%s": [{"name": "requirements.txt", "text": "%s"}]}}}'
+                % (word, text))
+        statuses = [server.request("POST", "/v1/sessions", body.encode(), key=key)[0] for _ in range(30)]
+        check(set(statuses) == {400, 429} and statuses.index(429) < 20, f"{word}: {statuses}")
 
 
 def test_turns_of_egress(server):
@@ -455,6 +527,40 @@ def test_command_line(server):
     server.ids.add(ident)
     equal(server.get(ident)["network"], "pypi+custom", "network of --policy FILE and PRESET")
     check(reaches(server, {"id": ident}, f"http://other.test:{PORT}/"), "--policy FILE")
+
+
+def test_refusals_are_told_with_the_execution(server):
+    """A closed network looks like many faults: the answer of the execution names the hosts, and cordon exec says how to allow them."""
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+    s = server.create(network=policy(rule()))
+    ask = ["curl", "-s", "-m", "5", f"http://other.test:{PORT}/"]
+    run = f"/v1/sessions/{s['id']}/executions"
+    done = wait_for(lambda: (x := server.want(200, "POST", run + "?wait=true", {"argv": ask})) and x["denied"] and x, 15, "a refusal")
+    equal([d["name"] for d in done["denied"]], ["other.test"], "hosts that were refused")
+    check(done["denied"][0]["kind"] in ("dns", "connect", "request") and done["denied"][0]["reason"], str(done["denied"]))
+    equal(server.want(200, "GET", f"{run}/{done['id']}")["denied"], done["denied"], "the same, asked for later")
+    fine = server.want(200, "POST", run + "?wait=true", {"argv": ["curl", "-s", f"http://origin.test:{PORT}/hello"]})
+    equal(fine["denied"], [], "of an execution that was refused nothing")
+
+    def client(*words):
+        return subprocess.run([server.program, "exec", s["id"], "--", *words], env=env, capture_output=True, text=True, timeout=30).stderr
+
+    said = wait_for(lambda: "refused" in (text := client(*ask)) and text, 15, "the client's hint")
+    for word in ("other.test", f"cordon net {s['id']}", "--allow HOST", "--policy npm"):
+        has(said, word, "the hint")
+    equal(client("true"), "", "nothing was refused")
+    server.delete(s["id"])
+
+
+def test_refusals_on_stderr_of_e2b(server):
+    """A command that failed names the hosts that it was refused; one that did not fail, or has a terminal, says what it said."""
+    box = Box(server, allow_internet_access=False)
+    ask = f"curl -s -m 5 http://other.test:{PORT}/ >/dev/null"
+    said = wait_for(lambda: b"refused" in (text := bytes(box.run(ask + "; exit 3")[1])) and text, 15, "the line")
+    check(said.startswith(b"cordon: the network policy refused 1 host (other.test)"), str(said))
+    equal(bytes(box.run(ask + "; exit 0")[1]), b"", "of one that did not fail")
+    equal(bytes(box.run("exit 3")[1]), b"", "of one that was refused nothing")
+    server.delete(box.id)
 
 
 def test_metrics(server):

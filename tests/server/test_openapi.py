@@ -54,7 +54,9 @@ CANNOT = {
     ("GET", SESSION + "/diff", "429"): "needs nine that are read at once: test_completions.py",
     ("GET", SESSION + "/diff", "503"): "only when the keeper ends or hangs: test_completions.py",
     ("DELETE", EXECUTION, "429"): "needs many that PID 1 takes long to end, at once",
+    ("POST", SESSION + "/ports", "429"): "needs 16 open ports: test_ports.py",
     ("PUT", SESSION + "/network", "429"): "needs 4 MiB of policies in a tenant's sessions",
+    ("GET", SESSION + "/network", "429"): "needs many large policies: test_network_policy.py",
     ("POST", "/v1/volumes", "422"): "needs a server without cordon-storage",
     ("POST", "/v1/volumes", "429"): "needs a hundred volumes: test_volumes.py does it with a smaller limit",
     ("POST", "/v1/volumes", "503"): "needs a cordon-storage that dies",
@@ -143,7 +145,7 @@ def make_fixtures(p):
         "timeout": "15m", "metadata": {"test": "openapi"}, "limits": {"disk": "16M"},
         "rules": {"writable": ["/home/user", "/tmp"]}})
     dead = p.json(201, "POST", "/v1/sessions")
-    p.ids = {"session": live["id"], "key": p.read["id"], "pid": "4000000", "template": "host", "tag": "nosuch"}
+    p.ids = {"session": live["id"], "key": p.read["id"], "pid": "4000000", "port": "8000", "template": "host", "tag": "nosuch"}
     p.dead = {"session": dead["id"]}
     ended = p.json(200, "POST", SESSION + "/executions", query="wait=true",
                    body={"command": "echo out; echo err >&2; exit 3", "record": "text"})
@@ -229,6 +231,11 @@ def sessions(p):
     p.probe(200, "GET", SESSION, ids=p.dead)
     p.probe(200, "POST", SESSION + "/timeout", body={"timeout": "20m"})
     p.probe(400, "POST", SESSION + "/timeout", body={})
+    p.probe(200, "POST", SESSION + "/ports", body={"port": 8000})
+    p.probe(400, "POST", SESSION + "/ports", body={"port": 70000})
+    p.probe(200, "GET", SESSION)  # with an open port
+    p.probe(204, "DELETE", SESSION + "/ports/{port}", ids={"port": "8000"})
+    p.probe(404, "DELETE", SESSION + "/ports/{port}", ids={"port": "8000"})
     p.probe(200, "GET", SESSION + "/metrics")
     p.probe(200, "GET", SESSION + "/diff")
     p.probe(200, "GET", SESSION + "/events")
@@ -271,6 +278,7 @@ def mcp(p):
 def builds(p):
     p.probe(403, "POST", "/v1/templates/pull", body={"reference": "169.254.169.254/x"})
     p.probe(200, "GET", BUILDS)
+    p.probe(204, "DELETE", BUILDS + "/cache")
     p.probe(409, "POST", BUILDS, body={"name": p.json(200, "GET", BUILD)["template_id"]})
     p.probe(200, "GET", BUILD, query="after=0")
     p.probe(413, "PUT", BUILD + "/files/{hash}", headers=HUGE)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
 """Goal: a cell whose server is gone for good does not live for ever: its PID 1 ends it after
-`unattended_timeout`, or at its session's deadline. `cordon doctor` lists cells of no running server, with
+`unattended_timeout`, or at its session's deadline. `cordon doctor --cells` lists cells of no running server, with
 commands that remove them, and never those of a server that runs.
 
     test_orphans.py CORDON [name ...]
@@ -20,7 +20,7 @@ KILLS = True
 
 def doctor():
     """{session id: (what it says, command)} of cells without a server, and the commands for whole servers."""
-    out = subprocess.run([harness.PROGRAM, "doctor"], capture_output=True, timeout=60, stdin=subprocess.DEVNULL).stdout.decode()
+    out = subprocess.run([harness.PROGRAM, "doctor", "--quick", "--cells"], capture_output=True, timeout=60, stdin=subprocess.DEVNULL).stdout.decode()
     cells = re.findall(r"^cell +(\S+) +(.*)\n +-> (.*)$", out, re.M)
     groups = re.findall(r"^server +gone\n +-> rmdir (.*)$", out, re.M)
     return {i: (says, command) for i, says, command in cells}, " ".join(groups).split()
@@ -68,6 +68,29 @@ def test_a_cell_ends_when_no_server_comes_back():
     has(doctor()[0][session][0], "ended, its cgroups are left")
     remove(server)
     server.close()
+    remove_groups(before)
+
+
+def test_doctor_counts_them_in_one_line():
+    before = doctor()[1]
+    servers = [Server(unattended_timeout="1s", pool_size=0) for _ in range(2)]
+    for server in servers:
+        for _ in range(3):
+            server.create()
+        kill_all(server)
+    out = subprocess.run([harness.PROGRAM, "doctor", "--quick"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL).stdout
+    lines = out.splitlines()
+    has(lines[2], "the standard profile is", "the verdict comes before the rows")
+    check(len(lines) < 60, f"{len(lines)} lines")
+    count = re.search(r"^(\d+) cells of no running server", out, re.M)
+    check(count and int(count[1]) >= 6, out)
+    has(out, "cordon doctor --clean removes them")
+    check("rmdir" not in out, "commands for single cells without --cells")
+    for server in servers:
+        shutil.rmtree(server.run_dir)
+        wait_for(lambda: not any(server.cell_pids(i) for i in server.ids), 20, "the end of the cells")
+        remove(server)
+        server.close()
     remove_groups(before)
 
 

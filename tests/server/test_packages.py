@@ -133,7 +133,7 @@ def test_shown_by_the_client():
         cyclonedx(json.loads(cordon(server, "packages", "--sbom", s["id"])), s["id"])
 
 
-PURLS = ["pkg:npm/left@1.0.0", "pkg:pypi/req-u-ests@2.0", "pkg:golang/github.com/a/b@v1.0.0"]
+PURLS = ["pkg:npm/left@1.0.0", "pkg:pypi/req-u-ests@2.0"]  # and a direct file, which only claims to be a package
 
 
 def cyclonedx(b, session_id):
@@ -144,11 +144,15 @@ def cyclonedx(b, session_id):
     check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", b["metadata"]["timestamp"]), "a time")
     equal(b["metadata"]["component"], {"type": "container", "bom-ref": session_id, "name": session_id}, "of what")
     equal([(t["type"], t["name"]) for t in b["metadata"]["tools"]["components"]], [("application", "cordon")], "by what")
-    equal([c["purl"] for c in b["components"]], PURLS, "what was downloaded")
-    equal(len({c["bom-ref"] for c in b["components"]}), len(PURLS), "references are unique")
+    equal([c.get("purl") for c in b["components"]], PURLS + [None], "what was downloaded")
+    equal(len({c["bom-ref"] for c in b["components"]}), len(PURLS) + 1, "references are unique")
+    direct = b["components"][-1]
+    equal((direct["type"], direct["name"], direct.get("version")), ("file", "github.com/A/b", None), "a direct file")
+    has(direct["properties"], {"name": "cordon:direct", "value": "true"}, "is marked")
+    has(direct["properties"], {"name": "cordon:claims", "value": "github.com/A/b v1.0.0"}, "with what it claims to be")
     for c in b["components"]:
         equal(set(c) - {"type", "bom-ref", "name", "version", "purl", "hashes", "properties"}, set(), "members")
-        equal(c["type"], "library", "type")
+        check(c is direct or c["type"] == "library", "type")
         for h in c.get("hashes", ()):
             check(h["alg"] in ("SHA-1", "SHA-256", "SHA-384", "SHA-512") and set(h) == {"alg", "content"}, h)
             check(re.fullmatch(r"[a-f0-9]{40}|[a-f0-9]{64}|[a-f0-9]{96}|[a-f0-9]{128}", h["content"]), h)
@@ -167,9 +171,10 @@ def spdx(b, session_id):
     check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", b["creationInfo"]["created"]), "a time")
     check(all(re.match("(Tool|Person|Organization): ", c) for c in b["creationInfo"]["creators"]), "who made it")
     ids = [p["SPDXID"] for p in b["packages"]]
-    check(len(set(ids)) == len(PURLS) and all(re.fullmatch(r"SPDXRef-[a-zA-Z0-9.-]+", i) for i in ids), ids)
-    equal([p["externalRefs"] for p in b["packages"]],
-          [[{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": u}] for u in PURLS], "refs")
+    check(len(set(ids)) == len(PURLS) + 1 and all(re.fullmatch(r"SPDXRef-[a-zA-Z0-9.-]+", i) for i in ids), ids)
+    equal([p.get("externalRefs") for p in b["packages"]],
+          [[{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": u}] for u in PURLS] + [None], "refs")
+    has(b["packages"][-1]["comment"], "direct: a file of no registry, which claims to be github.com/A/b v1.0.0", "a direct file")
     for p in b["packages"]:
         check(p["downloadLocation"] == "NOASSERTION" and p["filesAnalyzed"] is False and p["name"], p)
         equal(set(p) - {"SPDXID", "name", "versionInfo", "downloadLocation", "filesAnalyzed", "licenseConcluded", "licenseDeclared",

@@ -4,6 +4,7 @@ the session or the daemon ends meanwhile. How HTTP is forwarded is another test'
 import http.client
 import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -45,14 +46,14 @@ def serve(server, s, program, *args):
     wait_for(lambda: server.request("GET", path)[2]["stdout_bytes"] > 0, name="the server in the cell")
 
 
-def head(s, port):
-    return {"E2b-Sandbox-Id": s, "E2b-Sandbox-Port": str(port)}
+def head(server, s, port):
+    return {"E2b-Sandbox-Id": s, "E2b-Sandbox-Port": str(port), "X-API-Key": server.key}
 
 
 def ask(server, s, port):
     c = http.client.HTTPConnection(*server.address, timeout=30 * PATIENCE)
     try:
-        c.request("GET", "/", headers=head(s, port))
+        c.request("GET", "/", headers=head(server, s, port))
         answer = c.getresponse()
         return answer.status, answer.read().decode()
     finally:
@@ -62,7 +63,7 @@ def ask(server, s, port):
 def call(server, s, port):
     """A request whose answer nobody waits for yet."""
     c = socket.create_connection(server.address)
-    lines = "".join(f"{name}: {value}\r\n" for name, value in head(s, port).items())
+    lines = "".join(f"{name}: {value}\r\n" for name, value in head(server, s, port).items())
     c.sendall(f"GET / HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode())
     return c
 
@@ -77,6 +78,145 @@ def answered(calls):
         except BlockingIOError:
             pass
     return got
+
+
+def through(server, headers):
+    c = http.client.HTTPConnection(*server.address, timeout=30 * PATIENCE)
+    try:
+        c.request("GET", "/", headers=headers)
+        answer = c.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        c.close()
+
+
+def test_closed_until_opened(server):
+    """A port of a native session answers to keys of its tenant and to the URL that was asked for, and to nothing else."""
+    s = server.create()["id"]
+    serve(server, s, ANSWERS, "AF_INET", "127.0.0.1")
+    box = {"E2b-Sandbox-Id": s, "E2b-Sandbox-Port": "8000"}
+    tenant, other = server.tenant("port-other")
+    own = server.want(201, "POST", "/v1/keys", {"name": "reader", "scopes": ["read"]})["key"]
+    for name, headers in {
+        "without a key": box, "by the host name": {"Host": f"8000-{s}.localhost"},
+        "a key of another tenant": {**box, "X-API-Key": other}, "a key that may only read": {**box, "X-API-Key": own},
+        "a wrong token": {"Host": f"8000-{s}-{'0' * 32}.localhost"}, "no key at all": {**box, "X-API-Key": "e2b_" + "0" * 40},
+    }.items():
+        equal(through(server, headers)[0], 403, name)
+    equal(through(server, {**box, "X-API-Key": server.key}), (200, "127.0.0.1"), "with a key of the tenant")
+    opened = server.want(200, "POST", f"/v1/sessions/{s}/ports", {"port": 8000})
+    host = opened["url"].split("/")[2]
+    check(host.startswith(f"8000-{s}-"), opened["url"])
+    equal(through(server, {"Host": host}), (200, "127.0.0.1"), "by its URL")
+    equal(through(server, {"Host": host.upper()}), (200, "127.0.0.1"), "names of hosts have no case")
+    equal(through(server, {"Host": host.replace("8000-", "8001-", 1)})[0], 403, "another port with its token")
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+    said = subprocess.run([server.program, "port", s, "8000"], env=env, capture_output=True, text=True, timeout=30)
+    equal((said.returncode, said.stdout), (0, opened["url"] + "\n"), f"cordon port: {said.stderr}")
+    said = subprocess.run([server.program, "port", s, "80000"], env=env, capture_output=True, text=True, timeout=30)
+    check(said.returncode != 0 and "from 1 to 65535" in said.stderr, said.stderr)
+    foreign = server.create()["id"]
+    equal(through(server, {"Host": host.replace(s, foreign)})[0], 403, "another session with its token")
+    server.refused(403, "forbidden", "POST", f"/v1/sessions/{s}/ports", {"port": 8000}, key=own)
+    server.refused(404, "not_found", "POST", f"/v1/sessions/{s}/ports", {"port": 8000}, key=other)
+    made = server.want(201, "POST", "/sandboxes", {"templateID": "base"})
+    server.ids.add(made["sandboxID"])
+    equal(through(server, {"E2b-Sandbox-Id": made["sandboxID"], "E2b-Sandbox-Port": "8000"})[0], 502, "E2B's are open: nothing listens")
+    server.delete(s)
+    server.delete(foreign)
+
+
+def url_host(server, s, port):
+    return server.want(200, "POST", f"/v1/sessions/{s}/ports", {"port": port})["url"].split("/")[2]
+
+
+def test_closed_again(server):
+    """A port that was closed is closed to its URL, for good, and its connections end; keys still lead to it."""
+    s = server.create()["id"]
+    serve(server, s, ANSWERS, "AF_INET", "127.0.0.1")
+    serve(server, s, HOLDS, "5")
+    path = f"/v1/sessions/{s}/ports"
+    host, held = url_host(server, s, 8000), url_host(server, s, 8001)
+    equal(url_host(server, s, 8000), host, "an open port keeps its URL")
+    waits = socket.create_connection(server.address)
+    waits.sendall(f"GET / HTTP/1.1\r\nHost: {held}\r\n\r\n".encode())
+    by_key = call(server, s, 8001)
+    stays(lambda: answered([waits, by_key]) == [], 1, "the wait of the calls")
+    equal([p["port"] for p in server.get(s)["ports"]], [8000, 8001])
+    server.want(204, "DELETE", f"{path}/8001")
+    waits.settimeout(10 * PATIENCE)
+    has(waits.recv(4096).decode(), " 403 ", "the call by the URL")
+    stays(lambda: answered([by_key]) == [], 0.5, "the call with a key goes on")
+    equal(through(server, {"Host": held})[0], 403, "the closed port")
+    equal(through(server, {"Host": host})[0], 200, "the other one")
+    reader = server.want(201, "POST", "/v1/keys", {"name": "reader", "scopes": ["read"]})["key"]
+    tenant, other = server.tenant("port-closer")
+    server.refused(403, "forbidden", "DELETE", f"{path}/8000", key=reader)
+    server.refused(404, "not_found", "DELETE", f"{path}/8000", key=other)
+    for port in ("8001", "0", "65536", "x", "8000x"):
+        server.refused(404, "not_found", "DELETE", f"{path}/{port}")
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+    said = subprocess.run([server.program, "port", "--close", s, "8000"], env=env, capture_output=True, text=True, timeout=30)
+    equal((said.returncode, said.stdout), (0, ""), f"cordon port --close: {said.stderr}")
+    equal(through(server, {"Host": host})[0], 403, "closed by the program")
+    again = url_host(server, s, 8000)
+    check(again != host, "the same URL again")
+    server.restart()
+    equal(through(server, {"Host": host})[0], 403, "the first URL")
+    equal(through(server, {"Host": again}), (200, "127.0.0.1"), "the second URL")
+    equal(through(server, {"Host": held})[0], 403, "the closed port after a restart")
+    equal(ask(server, s, 8000), (200, "127.0.0.1"), "with a key")
+    kinds = [(e["type"], e["data"].get("port")) for e in server.want(200, "GET", f"/v1/sessions/{s}/events")["events"]
+             if e["type"].startswith("session.port")]
+    equal(sorted(set(kinds)), [("session.port_closed", "8000"), ("session.port_closed", "8001"),
+                               ("session.port_opened", "8000"), ("session.port_opened", "8001")])
+    equal(len(kinds), 5, "an event for each change, and none else")
+    by_key.close()
+    server.delete(s)
+
+
+def test_open_from_the_start(server):
+    made = server.create(ports=[8000, 9000])
+    s = made["id"]
+    serve(server, s, ANSWERS, "AF_INET", "127.0.0.1")
+    equal([p["port"] for p in made["ports"]], [8000, 9000])
+    url = made["ports"][0]["url"]
+    equal(through(server, {"Host": url.split("/")[2]}), (200, "127.0.0.1"), "by its URL")
+    equal(url_host(server, s, 8000), url.split("/")[2], "the same as that of POST")
+    reader = server.want(201, "POST", "/v1/keys", {"name": "reader", "scopes": ["read"]})["key"]
+    closed = [{"port": 8000, "url": None}, {"port": 9000, "url": None}]
+    equal(server.want(200, "GET", f"/v1/sessions/{s}", key=reader)["ports"], closed, "a key that may only read gets no URL")
+    listed = [x for x in server.want(200, "GET", "/v1/sessions")["sessions"] if x["id"] == s]
+    equal(listed[0]["ports"], closed, "in a list")
+    server.restart()
+    equal(server.get(s)["ports"], made["ports"], "after a restart")
+    server.delete(s)
+    wait_for(lambda: server.get(s)["state"] == "stopped", name="the end")
+    equal(server.get(s)["ports"], [], "of a session that has ended")
+    for wrong in ([0], [65536], ["8000"], [8000.5], [True], [None], [8000, 8000], 8000, {"port": 8000}):
+        server.refused(400, "invalid", "POST", "/v1/sessions", {"ports": wrong})
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+    create = [server.program, "create", "--port"]
+    said = subprocess.run([*create, "8000", "--port", "9000"], env=env, capture_output=True, text=True, timeout=60)
+    equal(said.returncode, 0, said.stderr)
+    s = said.stdout.strip()
+    server.ids.add(s)
+    equal([p["port"] for p in server.get(s)["ports"]], [8000, 9000])
+    server.delete(s)
+    said = subprocess.run([*create, "80x"], env=env, capture_output=True, text=True, timeout=60)
+    check(said.returncode == 2 and "--port" in said.stderr and "1 to 65535" in said.stderr, said.stderr)
+
+
+def test_no_more_open_than_so_many(server):
+    server.refused(400, "invalid", "POST", "/v1/sessions", {"ports": list(range(65519, 65536))})
+    s = server.create(ports=list(range(65520, 65536)))["id"]  # 16, of five digits
+    path = f"/v1/sessions/{s}/ports"
+    server.refused(429, "quota", "POST", path, {"port": 8000})
+    server.want(200, "POST", path, {"port": 65520})
+    server.want(204, "DELETE", f"{path}/65520")
+    server.want(200, "POST", path, {"port": 65519})
+    equal([p["port"] for p in server.get(s)["ports"]], [*range(65521, 65536), 65519])
+    server.delete(s)
 
 
 def test_where_it_listens(server):

@@ -7,6 +7,7 @@ import tarfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import check, equal, has, run_tests
+from mcp_client import Client
 
 VALUE = "hunter2SECRETVALUE"
 LONG = "L0ng" + "abcdefghij" * 400
@@ -69,6 +70,27 @@ def test_parts_of_files_do_not_show_parts_of_values(server):
     equal(server.want(200, "GET", f"/v1/sessions/{other}/files?path=f&offset=2&length=3", key=key), b"234")
     server.delete(other)
     server.delete(session)
+
+
+def test_a_part_over_mcp_shows_no_part_of_a_value(server):
+    session, _, key = prepared(server)
+    value = "".join(chr(97 + i * i % 26 + i % 3) for i in range(20000)) + "".join(chr(65 + i % 26) for i in range(20000))
+    server.want(201, "POST", "/v1/secrets", {"name": "huge", "value": value, "ways": ["env"]})
+    holder = server.create(secrets=[{"name": "huge", "as": "env", "env": "HUGE"}])["id"]
+    server.run(holder, 'printf "begin %s end" "$HUGE" > f; printf %s "$HUGE" | fold -w 60 > lines')
+    c = Client(server, key=key)
+    for n in (16, 100, 8192, 31803, 39999, 40006, 262144):
+        for path in ("f", "lines"):
+            text = c.call("read_file", session_id=holder, path=path, max_bytes=n)["text"]
+            check(not any(value[at:at + 12] in text for at in range(0, len(value), 12)), f"{path}, {n} bytes: {text[:100]}")
+            has(text, "****")
+    agent = Client(server)  # may read parts, whose ends are searched in the same way
+    for offset in (5, 1000, 20000, 39000):
+        text = agent.call("read_file", session_id=holder, path="f", offset=offset, max_bytes=1000)["text"]
+        check(not any(value[at:at + 12] in text for at in range(0, len(value), 12)), f"at {offset}: {text[:100]}")
+    for s in (session, holder):
+        server.delete(s)
+    server.want(204, "DELETE", "/v1/secrets/huge")
 
 
 def test_archives_hide_and_cover(server):

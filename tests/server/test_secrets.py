@@ -151,7 +151,7 @@ def test_together_they_have_a_bound(server):
     """Masks take memory for each session and value, here and in egress: a tenant cannot have any amount of it."""
     for i in range(9):
         put(server, f"large{i}", random.token_hex(31000))
-    put(server, "tiny", "x" * 20)
+    put(server, "tiny", "x" * 20, hosts=["api.example.org"])
     large = [{"name": f"large{i}", "as": "env", "env": f"L{i}"} for i in range(9)]
     server.refused(429, "quota_secret_bytes", "POST", "/v1/sessions", {"secrets": large}, "of a session may")
     wish = {"secrets": large[:8] + [{"name": "tiny", "as": "env", "env": "T"}]}
@@ -162,7 +162,23 @@ def test_together_they_have_a_bound(server):
         check(len(made) < 12, "there is no bound")
     equal((answer[0], answer[2]["error"]["code"]), (429, "quota_secret_bytes"), "of one more")
     server.refused(429, "quota_secret_bytes", "PUT", "/v1/secrets/tiny", {"value": "y" * 65000})
-    server.want(200, "PUT", "/v1/secrets/tiny", {"value": "z" * 500})  # a small one can be changed always
+    # a small one can be changed always, at the rate of what is sent again for it
+    wait_for(lambda: server.request("PUT", "/v1/secrets/tiny", {"value": "z" * 500})[0] == 200, 10, "a small one")
+    late = 0
+    for i in range(8):
+        status, _, body = server.request("PUT", "/v1/secrets/tiny", {"value": f"{i}" * 20})
+        if status == 429:
+            equal(body["error"]["code"], "quota_rate", "of a change that sends much again")
+            late += 1
+    check(late > 0, "changes of a tiny secret send 3 MB each, and are not counted")
+    for ident in made[1:]:
+        server.delete(ident)
+    statuses = set()
+    for i in range(12):
+        body = {"command": "true", "secrets": [{"name": "tiny", "as": "broker", "env": "B"}]}
+        statuses.add(server.request("POST", f"/v1/sessions/{made[0]}/executions?wait=true", body)[0])
+    check(429 in statuses, f"executions with secrets send 448 KB each, and are not counted: {statuses}")
+    del made[1:]
     server.create()  # and who has none is not concerned
     for ident in made:
         server.delete(ident)
@@ -568,7 +584,7 @@ def test_the_client(server):
     equal([s["as"] for s in server.get(named)["secrets"]], ["broker"], "only its name")
     has(server.run(named, "echo $C")["stdout"], "cordon_")
     server.delete(named)
-    cli("secret", "set", "new", code=125)
+    cli("secret", "set", "new", code=2)  # without a value
     cli("secret", "rm", "c")
     cli("secret", "show", "c", code=125)
     server.delete(made)

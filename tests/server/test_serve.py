@@ -310,6 +310,50 @@ def drop_setpcap():
         raise OSError(ctypes.get_errno(), "PR_CAPBSET_DROP")
 
 
+def test_mount_roots_that_open_the_machine_are_refused():
+    """And with them the server's own folders, and all above these; a word of the operator allows them."""
+    with place() as d:
+        os.makedirs(f"{d}/s/below")
+        os.symlink("/run", f"{d}/link")
+        for root in ("/run", "/root", "/home", "/home:rw", "/etc", "/etc/ssl", "/proc", "/sys", "/dev", "/var/run", "/var/lib", "/usr:rw",
+                     f"{d}", f"{d}/s", f"{d}/s/below", f"{d}/r", f"{d}/link", "/proc/1/root"):
+            said = ends(d, f"--mount-roots={root}")
+            has(said, "mount_roots")
+            has(said, "mount_unsafe_roots = yes")
+    with Server(pool_size=0, mount_roots="/run,/usr/share", mount_unsafe_roots="yes") as server:
+        session = server.create(mounts=[{"source": "/run", "target": "/mnt"}, {"source": "/usr/share", "target": "/opt"}])["id"]
+        equal(server.run(session, "test -d /mnt && test -d /opt/doc")["exit_code"], 0)
+
+
+def test_sizes_follow_the_machine():
+    """Memory and disk of sessions that set none: more where the machine has more, so that what people install fits."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    memory = min(max(total // 16 >> 20 << 20, 512 << 20), 2 << 30)
+    with Server(pool_size=0, memory_default=0, disk_default=0) as server:
+        limits = server.create()["limits"]
+        equal((limits["memory_bytes"], limits["disk_bytes"]), (memory, max(memory // 2, 256 << 20)))
+    with Server(pool_size=0, memory_default=0, disk_default=0, memory_max="300M", disk_max="100M") as server:
+        limits = server.create()["limits"]
+        equal((limits["memory_bytes"], limits["disk_bytes"]), (300 << 20, 100 << 20), "never above the maxima")
+
+
+def test_a_chroot_is_told():
+    """What is needed, at once, by the server and by a command."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as d:
+        programs = os.path.dirname(harness.PROGRAM)
+        script = f"""
+            cd {d} && mkdir usr proc dev tmp var etc programs run && mount --bind /usr usr && mount --bind /proc proc && mount --bind /dev dev || exit 99
+            for name in bin sbin lib lib64; do ln -s usr/$name $name; done
+            mount --bind {programs} programs || exit 99
+            chroot . /programs/cordon serve --state=/s --run=/r --user={harness.USER} --listen=127.0.0.1:0; echo "serve $?" >&2
+            chroot . /programs/cordon run -- true; echo "run $?" >&2
+            """
+        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        equal((done.stderr.count("this is a chroot"), done.stderr.count("pivot_root")), (2, 2), done.stderr)
+        has(done.stderr, "serve 1")
+        has(done.stderr, "run 125")
+
+
 def test_a_port_in_use_is_told():
     with place() as d, socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

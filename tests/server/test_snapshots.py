@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 import urllib.parse
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -176,6 +177,18 @@ def test_runs_on_while_it_is_written(server):
 
 def expiries(server):
     return [e["data"] for e in server.want(200, "GET", "/v1/events?limit=1000")["events"] if e["type"] == "snapshot.expired"]
+
+
+def test_events(server):
+    """A snapshot is no template that was added: its events name the session that it was made of."""
+    need(server)
+    s = server.create(timeout="1h")["id"]
+    shot = snapshot(server, s, name="told")
+    server.want(204, "DELETE", path(shot["id"]))
+    events = server.want(200, "GET", f"/v1/sessions/{s}/events?limit=1000")["events"]
+    told = [(e["type"], e["data"]["name"], e["actor"]["interface"]) for e in events if e["type"].startswith(("snapshot.", "template."))]
+    equal(told, [("snapshot.created", "told", "api"), ("snapshot.removed", "told", "api")])
+    server.delete(s)
 
 
 def test_expiry(server):
@@ -367,6 +380,24 @@ def test_pools_of_snapshots(server):
     wait_for(hit, 20, "a cell of its pool to be used")
     server.want(204, "DELETE", path(shot["id"]))
     none_left(server)
+
+
+
+def test_a_name_that_is_taken_meanwhile(server):
+    """While the files of a snapshot are written, a template gets its name: the snapshot does not take its place."""
+    session = server.create()["id"]
+    server.run(session, "mkdir d; cd d; seq 40000 | xargs touch")
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(server.request("POST", f"/v1/sessions/{session}/snapshots", {"name": "tool"})))
+    thread.start()
+    time.sleep(0.1)  # the name was checked for the first time by then
+    made = server.want(201, "POST", "/v1/templates", {"name": "tool", "from": "host"})
+    check(not answers, "the snapshot was there before the template: more files are needed")
+    thread.join()
+    equal(answers[0][0], 409, answers[0][2])
+    equal(server.want(200, "GET", "/v1/templates/tool")["id"], made["id"], "what the name means")
+    server.want(204, "DELETE", "/v1/templates/tool")
+    server.delete(session)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,13 @@ import os
 import socket
 import sys
 import tarfile
+import threading
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "registry"))
 from fake_registry import Registry
 from harness import check, equal, has, run_tests, wait_for
 from registry_images import Image, layer
+from rows import number
 
 BUILDS = "/v1/templates/builds"
 HASH = "ab" * 32
@@ -71,6 +73,8 @@ def test_limited_keys_change_no_templates(server):
         ("POST", "/templates/tags", {"target": "tool", "tags": ["x"]}), ("DELETE", "/templates/tags", {"name": "tool", "tags": ["x"]}),
         ("PATCH", "/templates/tool", {"public": True}), ("PATCH", "/v2/templates/tool", {"public": True}),
         ("DELETE", "/templates/tool", None), ("POST", "/v1/templates/pull", {"reference": "127.0.0.1/x"}),
+        ("GET", f"/templates/{waiting['template_id']}/files/{HASH}", None), ("PUT", f"{BUILDS}/{waiting['id']}/files/{HASH}", b"x"),
+        ("DELETE", f"{BUILDS}/{waiting['id']}", None),
     ):  # fmt: skip
         status, _, answer = server.request(method, path, body, key=narrow)
         equal(status, 403, f"{method} {path}: {answer}")
@@ -83,6 +87,28 @@ def test_limited_keys_change_no_templates(server):
     server.want(409, "POST", f"/sandboxes/{session}/snapshots", {"name": "tool"}, key=sessions)
     server.delete(session, key=narrow)
     equal(server.want(200, "GET", "/v1/templates/tool", key=admin)["id"], made["version"], "the template")
+
+
+def test_limited_keys_stay_out_of_sessions_of_builds(server):
+    """What is written in the session of a step becomes the team's template."""
+    _, _, admin = tenant(server, "in-builds")
+    narrow = server.want(201, "POST", "/v1/keys", {"scopes": ["sessions"], "allow": {"templates": ["base"]}}, key=admin)["key"]
+    made = server.want(201, "POST", BUILDS, {"name": "theirs"}, key=admin)
+    server.want(202, "POST", f"{BUILDS}/{made['id']}/start", {"fromTemplate": "base", "steps": [run("sleep 60")]}, key=admin)
+    session = wait_for(lambda: next((s["id"] for s in server.want(200, "GET", "/v1/sessions", key=admin)["sessions"] if s["state"] == "running"), None), 30)
+    where = f"/v1/sessions/{session}"
+    for method, path, body in (
+        ("GET", where, None), ("DELETE", where, None), ("POST", where + "/executions", {"command": "id"}), ("PUT", where + "/files?path=/x", b"x"),
+        ("GET", where + "/files?path=/", None), ("POST", where + "/pause", None), ("POST", where + "/snapshots", {"name": "mine"}),
+        ("GET", f"/sandboxes/{session}", None), ("POST", f"/sandboxes/{session}/pause", None),
+    ):  # fmt: skip
+        status, _, answer = server.request(method, path, body, key=narrow)
+        equal(status, 403, f"{method} {path}: {answer}")
+    for port in (49983, 8000):
+        status, _, answer = server.request("GET", "/health", headers={"Host": f"{port}-{session}.localhost"}, key=None)
+        check(status >= 400, f"port {port} of a session of a build: {status} {answer}")
+    equal(server.run(session, "echo in", key=admin)["stdout"], "in\n", "a key that may build")
+    server.want(204, "DELETE", f"{BUILDS}/{made['id']}", key=admin)
 
 
 def test_the_base_goes_while_a_build_runs(server):
@@ -237,6 +263,112 @@ def test_an_archive_that_is_replaced_meanwhile(server):
     session = server.create(template="raced", key=key)["id"]
     equal(server.run(session, ["cat", "/f"], key=key)["stdout"], "good")
     server.delete(session, key=key)
+
+
+def cached(server, id):
+    """Steps of a tenant in the cache."""
+    return number(server, f"SELECT count(*) FROM build_cache WHERE tenant = '{id}'")
+
+
+def remove(server, name, key):
+    server.want(204, "DELETE", f"/templates/{name}", key=key)
+
+
+def test_cached_steps_give_way(server):
+    """They count for their tenant, which may want the room for something else, or all of it back."""
+    id, _, key = tenant(server, "cached")
+    server.want(200, "PATCH", f"/v1/tenants/{id}", {"max_stored": 30 << 20})
+    for i in range(3):
+        build(server, f"cached{i}", [run(f"head -c 9000000 /dev/urandom >~/{i}")], key=key)
+    for i in range(3):
+        remove(server, f"cached{i}", key)
+    build(server, "cached3", [run("head -c 9000000 /dev/urandom >~/3")], key=key)
+    remove(server, "cached3", key)
+    check(cached(server, id) > 0, "some are left")
+    server.want(204, "DELETE", BUILDS + "/cache", key=key)
+    equal(cached(server, id), 0)
+    wait_for(lambda: number(server, f"SELECT count(*) FROM layer WHERE tenant = '{id}'") == 0, 20, "the layers to go")
+
+
+def test_env_takes_no_room_in_the_cache(server):
+    """A row of the cache has the whole environment: ENV leaves none, and a step with a large one neither."""
+    id, _, key = tenant(server, "env-cache")
+    large = {"type": "ENV", "args": ["LARGE", "x" * 60000]}
+    build(server, "env-small", [{"type": "ENV", "args": ["A", "1", "B", "$A$A"]}, run("true")], key=key)
+    equal(cached(server, id), 1, "RUN only")
+    build(server, "env-large", [large, run("true")], key=key)
+    equal(cached(server, id), 1, "a step with a large environment")
+    for name in ("env-small", "env-large"):
+        remove(server, name, key)
+    server.want(204, "DELETE", BUILDS + "/cache", key=key)
+
+
+def test_pulls_at_once_share_a_quota(server):
+    id, _, admin = tenant(server, "pullers")
+    server.want(200, "PATCH", f"/v1/tenants/{id}", {"max_stored": 24 << 20})
+    found = [Registry(busybox_image((f"big{i}", os.urandom(12 << 20)))) for i in range(4)]
+    answers = []
+
+    def pull(i):
+        answers.append(server.request("POST", "/v1/templates/pull", {"reference": f"127.0.0.1:{found[i].port}/t/x:t", "name": f"at-once{i}"}, key=admin)[2])
+
+    threads = [threading.Thread(target=pull, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    for r in found:
+        r.close()
+    done = [a for a in answers if b"event: template" in (a if isinstance(a, bytes) else b"")]
+    check(len(done) <= 1, f"{len(done)} of 4 images of 14 MB in 24 MiB")
+    check(all(b"tenant_max_stored" in a or a in done for a in map(lambda a: a if isinstance(a, bytes) else json.dumps(a).encode(), answers)), answers)
+
+
+def test_uploads_that_wait_are_bounded(server):
+    _, _, key = tenant(server, "waiting-uploads")
+    made = server.want(201, "POST", BUILDS, {"name": "waiting-uploads"}, key=key)
+    path, links, last = f"{BUILDS}/{made['id']}/files/", [], b""
+    try:
+        for i in range(257):
+            link = socket.create_connection(server.address, timeout=20)
+            links.append(link)
+            link.sendall(f"PUT {path}{i:064x} HTTP/1.1\r\nHost: x\r\nX-API-Key: {key}\r\nContent-Length: 10\r\n\r\n".encode())
+        last = links[-1].recv(4096)
+    finally:
+        for link in links:
+            link.close()
+    has(last.decode(), "429")
+    has(last.decode(), "256 archives")
+
+
+def test_a_log_of_control_characters_is_read(server):
+    """Each is six characters of JSON: the answer has as many entries as fit, and the rest follows."""
+    _, _, key = tenant(server, "control-log")
+    row = build(server, "control-log", [run("head -c 3900000 /dev/zero | tr '\\0' '\\1' | fold -b -w 3900; echo; echo the end")], key=key)
+    seen, messages = 0, []
+    while True:
+        got = server.want(200, "GET", f"{BUILDS}/{row['id']}?after={seen}", key=key)["log"]
+        if not got:
+            break
+        seen += len(got)
+        messages += [e["message"][-8:] for e in got]
+    check(seen > 900 and any(m == " the end" for m in messages), f"{seen} entries, {messages[-3:]}")
+    remove(server, "control-log", key)
+
+
+def test_archives_and_logs_go_with_their_template(server):
+    _, _, key = tenant(server, "archives-go")
+    made = server.want(201, "POST", BUILDS, {"name": "archives-go"}, key=key)
+    server.want(204, "PUT", f"{BUILDS}/{made['id']}/files/{HASH}", b"x" * 1000, key=key)
+    server.want(202, "POST", f"{BUILDS}/{made['id']}/start", {"fromTemplate": "base", "steps": [run("seq 1 3000; exit 1")]}, key=key)
+    wait_for(lambda: server.want(200, "GET", f"{BUILDS}/{made['id']}", key=key)["status"] == "error", 60)
+    rows = lambda: (number(server, f"SELECT count(*) FROM build_log WHERE build = '{made['id']}'"),
+                    number(server, f"SELECT count(*) FROM build_upload WHERE template_id = '{made['template_id']}'"), number(server, "SELECT count(*) FROM build_gone"))
+    check(rows()[0] >= 3000 and rows()[1] == 1, f"{rows()}")
+    files = len(os.listdir(os.path.join(server.state, "uploads")))
+    remove(server, made["template_id"], key)
+    wait_for(lambda: rows() == (0, 0, 0), 20, "logs and archives to go")
+    equal(len(os.listdir(os.path.join(server.state, "uploads"))), files - 1)
 
 
 if __name__ == "__main__":

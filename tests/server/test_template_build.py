@@ -69,20 +69,39 @@ def test_a_dockerfile(server):
         check(re.match(r"^[a-z0-9]{20}:v1\n$", done.stdout), f"printed {done.stdout!r}")
         equal(run_in(server, done.stdout.strip(), "cat greeting"), "hello you\n", "of what was printed")
         check(server.want(200, "GET", "/v1/templates/docker:v1")["bytes"] > 0, "the size of a built template")
-        has(done.stderr, "[builder 4/6] COPY src/*.txt", "log on stderr")
+        has(done.stderr, "[builder 6/9] COPY src/*.txt", "log on stderr")
         out = run_in(server, "docker:latest", "cat greeting listed; ls /data /data/x; pwd; pgrep -xf 'sleep 876' | wc -l")
         equal(out.split("\n")[:-1], ["hello you", "a.txt", "b.txt", "greeting", "listed", "/data:", "x", "", "/data/x:", "y", "/srv/app", "1"])
         again = client(server, "template", "build", "-f", os.path.join(folder, "Dockerfile"), "--name", "docker:v1",
                        "--build-arg", "WHO=you", folder)  # fmt: skip
-        has(again.stderr, "CACHED [builder 6/6] RUN", "the second build")
+        has(again.stderr, "CACHED [builder 8/9] RUN", "the second build")
         listed = server.want(200, "GET", BUILDS)["builds"]
         equal([(b["name"], b["status"]) for b in listed if b["name"] == "docker"], [("docker", "ready")])
+
+
+def test_run_begins_as_root(server):
+    """As in Docker; USER and WORKDIR of the file hold for what follows and for sessions."""
+    with context({"Dockerfile": "FROM e2bdev/base\nRUN id -un >/srv/first && pwd >>/srv/first\nUSER user\nWORKDIR /srv\n"
+                  "RUN id -un >/tmp/second\nUSER root\nRUN cat /tmp/second >>first\n"}) as folder:
+        client(server, "template", "build", "--name", "as-root", folder)
+        equal(run_in(server, "as-root", "cat first; id -un; pwd"), "root\n/\nuser\nroot\n/srv\n")
+    with context({"Dockerfile": "FROM e2bdev/base\nRUN echo built >/srv/built.txt\n"}) as folder:
+        client(server, "template", "build", "--name", "no-user", folder)
+        equal(run_in(server, "no-user", "cat /srv/built.txt; id -un; pwd"), "built\nuser\n/home/user\n")
+
+
+def test_a_refused_connection_names_the_setting(server):
+    with context({"Dockerfile": "FROM e2bdev/base\nRUN getent hosts refused.example; sleep 2; exit 7\n"}) as folder:
+        said = client(server, "template", "build", "--name", "refused", folder, want=125).stderr
+        has(said, "exit status 7")
+        has(said, "refused.example was refused")
+        has(said, "build_network")
 
 
 def test_from_a_template(server):
     with context({"Dockerfile": "FROM e2bdev/base\nENV A=first\nWORKDIR /srv/app\nRUN echo one >one\n"}) as folder:
         client(server, "template", "build", "--name", "first:v1", folder)
-    with context({"Dockerfile": "FROM cordon/first:v1\nRUN cat one >two && echo $A >>two\n"}) as folder:
+    with context({"Dockerfile": "FROM cordon/first:v1\nUSER root\nRUN cat one >two && echo $A >>two\n"}) as folder:
         client(server, "template", "build", "--name", "second", folder)
         equal(run_in(server, "second", "pwd; cat two"), "/srv/app\none\nfirst\n")
     with context({"Dockerfile": "FROM cordon/none\n"}) as folder:
@@ -93,14 +112,14 @@ def test_stages(server):
     files = {"Dockerfile": "FROM e2bdev/base AS builder\nWORKDIR /srv/out\nCOPY f in\n"
              "RUN printf '#!/bin/sh\\necho made\\n' >tool && chmod 755 tool && mkdir -p d/e && cp in d/e/x && ln -s x d/e/link\n"
              "FROM builder AS more\nRUN echo more >>in\nFROM e2bdev/base\nCOPY --from=builder /srv/out/tool /usr/local/bin/\n"
-             "COPY --from=0 /srv/out/d /home/user/d\nCOPY --from=more --chmod=0600 srv/out/in /home/user/in\nRUN tool >said\n", "f": "f\n"}
+             "COPY --from=0 /srv/out/d /home/user/d\nCOPY --from=more --chmod=0600 --chown=user srv/out/in /home/user/in\nRUN tool >/home/user/said\n", "f": "f\n"}
     with context(files) as folder:
         done = client(server, "template", "build", "--name", "staged", "--tag", "latest", folder)
         equal(len(done.stdout.split()), 1, "one name is printed")
         out = run_in(server, "staged:latest", "cat said in d/e/x; readlink d/e/link; stat -c %a in; ls -d /srv/out 2>&1 | grep -c No")
         equal(out.split("\n"), ["made", "f", "more", "f", "x", "600", "1", ""])
         again = client(server, "template", "build", "--name", "staged", "--tag", "latest", folder)
-        has(again.stderr, "CACHED [builder 4/4] RUN tool", "the second build")
+        has(again.stderr, "CACHED [builder 6/8] RUN tool", "the second build")
         equal(server.want(200, "GET", "/v1/templates/staged:latest")["tags"], ["latest"])
         server.refused(404, "not_found", "GET", "/v1/templates/staged:stage-0")
         wait_for(lambda: not [s for s in server.want(200, "GET", "/v1/sessions")["sessions"] if s["state"] != "stopped"], 20, "no session")
@@ -124,10 +143,10 @@ def image(text=b"one"):
 def test_from_an_image(server):
     found = Registry(image())
     name = f"127.0.0.1:{found.port}/team/small:t"
-    with context({"Dockerfile": f"FROM {name}\nCOPY f /f\nRUN id -un >who && echo $FROM_IMAGE >>who\n", "f": "f"}) as folder:
+    with context({"Dockerfile": f"FROM {name}\nCOPY f /f\nRUN pwd >/who && id -un >>/who && echo $FROM_IMAGE >>/who\n", "f": "f"}) as folder:
         client(server, "template", "build", "--name", "from-image", folder)
-        equal(run_in(server, "from-image", "cat who /f /etc/version; pwd"), "user\nyes\nfone/home/user\n")
-        has(client(server, "template", "build", "--name", "from-image", folder).stderr, "CACHED [builder 2/2]", "the same image")
+        equal(run_in(server, "from-image", "cat /who /f /etc/version; pwd; id -un"), "/\nroot\nyes\nfone/home/user\nuser\n")
+        has(client(server, "template", "build", "--name", "from-image", folder).stderr, "CACHED [builder 4/6]", "the same image")
         found.image = image(b"two")  # the tag has moved
         again = client(server, "template", "build", "--name", "from-image", folder)
         check("CACHED [builder" not in again.stderr, f"steps of another image: {again.stderr}")
@@ -135,7 +154,7 @@ def test_from_an_image(server):
     long = f"FROM {name}\n" + "".join(f"RUN echo {i} >f{i}; rm -f f{i - 1}\n" for i in range(16))  # layers are folded
     with context({"Dockerfile": long + "USER root\nRUN rm /etc/version\n"}) as folder:
         client(server, "template", "build", "--name", "long", folder)
-        equal(run_in(server, "long", "cd /home/user; echo f*; cat f15; [ -e /etc/version ] || echo gone"), "f15\n15\ngone\n")
+        equal(run_in(server, "long", "cd /; echo f1*; cat f15; [ -e /etc/version ] || echo gone"), "f15\n15\ngone\n")
     wait_for(lambda: not [t for t in server.want(200, "GET", "/v1/templates")["templates"] if "fold" in t["name"]], 20)
     with context({"Dockerfile": f"FROM 127.0.0.1:{found.port}/team/small:none\n"}) as folder:
         has(client(server, "template", "build", "--name", "no-image", folder, want=125).stderr, "not found", "error")

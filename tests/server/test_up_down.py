@@ -53,5 +53,37 @@ def test_up_and_down(server):
     equal(server.run(other, "echo on")["stdout"], "on\n", "another server")
 
 
+def test_users_stay_while_another_server_may_use_them(server):
+    build = os.path.dirname(os.path.abspath(harness.PROGRAM))
+    user = f"cordon-t{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="cordon-up-", dir="/var/tmp") as d:
+        listed, other = f"{d}/list", f"{d}/other"
+        os.mkdir(other)
+        words = [build, f"--state={d}/state", f"--run={d}/run", f"--listen=127.0.0.1:{free_port()}", f"--user={harness.USER}"]
+
+        def purge():
+            done = subprocess.run([f"{TOOLS}/down", *words], env={**os.environ, "PURGE": "1", "CORDON_UP_LIST": listed},
+                                  capture_output=True, text=True, timeout=60)
+            equal(done.returncode, 0, done.stdout + done.stderr)
+            return done.stdout
+
+        def exists():
+            return subprocess.run(["getent", "passwd", user], capture_output=True, check=False).returncode == 0
+
+        subprocess.run(["useradd", "--system", "--no-create-home", user], check=True, capture_output=True)
+        try:
+            with open(listed, "w") as f:
+                f.write(f"user {user}\nserver {d}/state\nserver {other}\n")
+            has(purge(), f"the system users stay: {other} uses them")
+            check(exists(), "the users of a stopped server are gone")
+            equal(open(listed).read(), f"user {user}\nserver {other}\n", "the list")
+            os.rmdir(other)
+            has(purge(), f"removed the user {user}")
+            check(not exists() and not os.path.exists(listed), "the user, or the list, is left")
+        finally:
+            if exists():
+                subprocess.run(["userdel", user], check=True)
+
+
 if __name__ == "__main__":
     run_tests(globals(), pool_size=0)

@@ -7,11 +7,13 @@ that mount it, and nothing in it leads out of it or keeps the server from answer
 import glob
 import os
 import re
+import signal
 import socket
 import subprocess
 import threading
 import time
 
+import rows
 from harness import Server, check, equal, has, run_tests, wait_for
 
 KILLS = True  # some tests kill cordond and cordon-storage
@@ -418,6 +420,30 @@ def test_command(server):
     server.delete(box)
     server.reaches(box, "stopped")
     run("volume", "rm", "cli")
+
+
+
+def test_a_tenant_removed_while_its_volume_is_made(server):
+    """The volume is there after the tenant's were removed: it goes, too."""
+    tenant, key = server.tenant("leaving")
+    folder = os.path.join(server.state, "storage", "volumes")
+    server.want(201, "POST", "/v1/volumes", {"name": "first", "size": "16M"}, key=key)  # it works: an earlier test may have killed it
+    server.want(204, "DELETE", "/v1/volumes/first", key=key)
+    wait_for(lambda: rows.number(server, "SELECT count(*) FROM volume WHERE name = 'first'") == 0, 20, "the first to go")
+    before = set(os.listdir(folder))
+    storage = wait_for(lambda: server.pid("cordon-storage"), 30, "cordon-storage")
+    os.kill(storage, signal.SIGSTOP)
+    try:
+        thread = threading.Thread(target=lambda: server.request("POST", "/v1/volumes", {"name": "v", "size": "16M"}, key=key))
+        thread.start()
+        wait_for(lambda: rows.number(server, "SELECT count(*) FROM volume WHERE name = 'v' AND state = 0") == 1, 20, "the volume to be begun")
+        server.want(204, "DELETE", "/v1/tenants/" + tenant)
+        time.sleep(0.3)  # its volumes are removed, and this one is not there yet
+    finally:
+        os.kill(storage, signal.SIGCONT)
+    thread.join()
+    wait_for(lambda: rows.number(server, "SELECT count(*) FROM volume WHERE name = 'v'") == 0, 20, "its row to go")
+    wait_for(lambda: set(os.listdir(folder)) <= before, 20, "its folder to go")
 
 
 if __name__ == "__main__":

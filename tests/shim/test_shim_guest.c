@@ -160,7 +160,7 @@ static void a_large_request_arrives_whole(void)
 	memset(strings, 'y', sizeof(strings) - 1);
 	bed_begin();
 	CHECK(agent_send_spawn(&agent, &s, &e) == 0);
-	CHECK(agent_send_stat(&agent, &e) == 0); /* behind it */
+	CHECK(agent_send_kill_all(&agent, &e) == 0); /* behind it */
 	for (int i = 0; i < 1000 && agent_flush(&agent, &e) == 1; i++) {
 		CHECK(bed_is_silent(5));
 		(void)guest_is_silent(5);
@@ -169,7 +169,7 @@ static void a_large_request_arrives_whole(void)
 	CHECK(agent_spawn_read(f.body, f.len, &got, &e) == 0);
 	CHECK(got.handle == 5 && got.strings_len == sizeof(strings));
 	CHECK(memcmp(got.strings, strings, sizeof(strings)) == 0);
-	(void)guest_hear(AGENT_STAT);
+	(void)guest_hear(AGENT_KILL_ALL);
 	bed_end();
 }
 

@@ -396,7 +396,7 @@ static void a_guest_that_does_not_read(void)
 	begin();
 	while (agent_send_spawn(&agent, &s, &e) == 0)
 		s.handle++;
-	CHECK(e.code == ERR_LIMIT);
+	CHECK(e.reason == REASON_UNAVAILABLE);
 	CHECK(bed_is_silent(100));
 	CHECK(memory_of(shim_of(bed_shim)) < 24L << 20);
 	bed_reconnect();

@@ -171,6 +171,27 @@ static void the_shim_enforces_timeouts(void)
 	bed_end();
 }
 
+/* A guest that does not end a program whose time is over is ended as a whole: it says nothing, or
+ * that the program has exited and nothing of its tree. */
+static void a_program_does_not_outlive_its_timeout(void)
+{
+	for (int exits = 0; exits < 2; exits++) {
+		bed_begin();
+		bed_spawn(4, "x", AGENT_HOLD, 100);
+		CHECK(guest_start_program(1, BED_PIPES) == 4);
+		(void)bed_hear(AGENT_STARTED);
+		(void)guest_hear(AGENT_KILL_TREE);
+		if (exits) {
+			guest_say_event(AGENT_EXITED,
+					&(struct agent_event){ .handle = 4, .signal = 9 }, NULL, 0);
+			CHECK(bed_hear(AGENT_EXITED).timed_out == 1);
+		}
+		CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_OVERDUE);
+		CHECK(bed_is_over(WAIT_MS));
+		bed_end();
+	}
+}
+
 /* While the cell was frozen no time has passed: PAUSED comes before the deadline is looked at. */
 static void paused_time_does_not_count(void)
 {
@@ -188,4 +209,5 @@ TEST_MAIN({ "a second server finds held programs", a_second_server_finds_held_pr
 	  { "a request outlives its server", a_request_outlives_its_server },
 	  { "a kill while one is under way", a_kill_while_one_is_under_way },
 	  { "the shim enforces timeouts", the_shim_enforces_timeouts },
+	  { "a program does not outlive its timeout", a_program_does_not_outlive_its_timeout },
 	  { "paused time does not count", paused_time_does_not_count })

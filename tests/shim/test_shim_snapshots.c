@@ -9,20 +9,38 @@ static struct err e;
 
 static void snapshots_are_taken(void)
 {
+	uint8_t body[GUEST_READY_SIZE];
+	struct guest_hello before, h;
 	struct agent_event v;
+	struct frame f;
 	struct stat st;
 
-	bed_begin();
+	bed_start();
+	bed_boot("");
+	f = guest_hear(GUEST_HELLO);
+	CHECK(guest_hello_read(&f, &before, &e) == 0);
+	guest_ready_write(
+		&(struct guest_ready){ .generation = before.generation, .version = GUEST_VERSION },
+		body);
+	guest_say(GUEST_READY, 0, body, sizeof(body));
+	guest_say_event(AGENT_SYNCED, &bed_nothing, NULL, 0);
+	(void)bed_hear(AGENT_BOOTED);
 	CHECK(agent_send_snapshot(&agent, false, 0, &e) == 0);
 	(void)guest_hear(GUEST_QUIESCE);
 	CHECK(agent_send_stat(&agent, &e) == 0); /* waits until it is over */
 	CHECK(guest_is_silent(50));
 	guest_say(GUEST_QUIESCED, 0, NULL, 0);
-	(void)guest_hear(GUEST_GO_ON);
+	/* A copy has its generator and its clock: it gets others before it goes on. */
+	f = guest_hear(GUEST_HELLO);
+	CHECK(guest_hello_read(&f, &h, &e) == 0 && h.generation == before.generation &&
+	      h.wall_ns != 0);
+	CHECK(memcmp(h.entropy, before.entropy, sizeof(h.entropy)) != 0);
 	v = bed_hear(AGENT_SNAPSHOT_DONE);
 	CHECK(v.sys == 0 && agent.nfds == 2);
 	CHECK(fstat(agent.fds[0], &st) == 0 && st.st_size == 6);
 	CHECK(fstat(agent.fds[1], &st) == 0 && st.st_size == 7);
+	CHECK(guest_is_silent(50));
+	guest_say(GUEST_READY, 0, body, sizeof(body));
 	(void)guest_hear(AGENT_STAT);
 	guest_say_event(AGENT_STATED, &bed_nothing, NULL, 0);
 	(void)bed_hear(AGENT_STATED);
@@ -87,7 +105,7 @@ static void a_snapshot_that_fails_lets_the_guest_go_on(void)
 	guest_say(GUEST_QUIESCED, 0, NULL, 0);
 	v = bed_hear(AGENT_SNAPSHOT_DONE);
 	CHECK(v.sys == ENOSPC && v.stage == BOOT_AT_SNAPSHOT && agent.nfds == 0);
-	(void)guest_hear(GUEST_GO_ON);
+	(void)guest_greet();
 	bed_end();
 }
 

@@ -92,7 +92,7 @@ class Storage:
     def unpack_request(self, layer, form=OCI_LAYER, lower=(), digest=None, size=1 << 30, entries=100000, part=(0, 0), silence_ms=0,
                        places=()):
         return struct.pack("<IIQQQQ32s72sII", form, CHECK_SHA256 if digest else 0, size, entries, *part,
-                           bytes.fromhex(digest[7:]) if digest else b"", layer.encode(), len(lower), silence_ms) + ids(lower) + places_at(places)
+                           bytes.fromhex(digest[7:]) if digest else b"", layer.encode(), len(lower), silence_ms) + ids(lower) + places_at(places) + struct.pack("<II", 0, 0)
 
     def unpack(self, layer, data, **more):
         with tempfile.TemporaryFile() as f:
@@ -108,7 +108,7 @@ class Storage:
         with tempfile.TemporaryFile() as f, spare or tempfile.TemporaryFile() as spare, tempfile.TemporaryFile() as result:
             f.write(data)
             f.flush()
-            self.ask(SURVEY, struct.pack("<Q", size), [f.fileno(), spare.fileno(), result.fileno()])
+            self.ask(SURVEY, struct.pack("<QII", size, 0, 0), [f.fileno(), spare.fileno(), result.fileno()])
             result.seek(0)
             kind, in_spare, n, config_len, sha, tag = SURVEY_RESULT.unpack(result.read(SURVEY_RESULT.size))
             places = [struct.unpack("<QQ", result.read(16)) for _ in range(127)][:n]

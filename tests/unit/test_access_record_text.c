@@ -226,7 +226,30 @@ static void registries(void)
 	CHECK(take(text, &r) < 0);
 }
 
+static void edges(void)
+{
+	struct access_record_text r;
+
+	for (unsigned more = 0; more < 2; more++) {
+		char text[2048];
+		size_t n =
+			(size_t)snprintf(text, sizeof(text),
+					 "{\"kind\":\"dns\",\"verdict\":\"allow\",\"time_ms\":1");
+
+		for (unsigned i = 3; i < 64 + more; i++)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, ",\"m%u\":0", i);
+		(void)snprintf(text + n, sizeof(text) - n, "}");
+		CHECK((take(text, &r) < 0) == (more > 0));
+		CHECK(more == 0 || strcmp(e.msg, "record: more than 64 members") == 0);
+		(void)snprintf(text, sizeof(text),
+			       "{\"kind\":\"dns\",\"verdict\":\"allow\",\"time_ms\":%lld}",
+			       ACCESS_RECORD_NUMBER_MAX + more);
+		CHECK((take(text, &r) < 0) == (more > 0));
+	}
+}
+
 TEST_MAIN({ "a record", good }, { "numbers and times that cannot be", nonsense },
 	  { "a record of a package", packages }, { "a registry with a long name", registries },
 	  { "which program made it", owner }, { "a long name is cut", long_name },
-	  { "what is none is refused", bad }, { "counts", counts }, { "turns", turns })
+	  { "what is none is refused", bad }, { "counts", counts }, { "turns", turns },
+	  { "members and numbers at their bounds", edges })

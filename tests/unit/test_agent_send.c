@@ -127,7 +127,6 @@ static void requests_wait_for_room(void)
 	static char large[1 << 20];
 	struct agent_spawn s = spawn;
 	struct err e = { 0 };
-	size_t sent = 0;
 	int fd = -1, sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	memset(large, 'x', sizeof(large) - 1);
@@ -139,14 +138,13 @@ static void requests_wait_for_room(void)
 	CHECK(agent_send_spawn(&agent, &s, &e) == 0 && agent_flush(&agent, &e) == 1);
 	CHECK(agent_send_linger(&agent, copy_of(sock), 0, &e) == 0);
 	CHECK(agent_send_linger(&agent, copy_of(sock), 0, &e) == -1 && e.code == ERR_CONFLICT);
-	while (agent_send_spawn(&agent, &s, &e) == 0)
-		CHECK(++sent < 20);
-	CHECK(e.code == ERR_LIMIT && sent >= 6);
-	CHECK(agent_send_stat(&agent, &e) == 0); /* a small one still fits */
+	CHECK(agent_send_spawn(&agent, &s, &e) == -1 && e.reason == REASON_UNAVAILABLE);
+	CHECK(agent_send_stat(&agent, &e) == -1 && e.reason == REASON_UNAVAILABLE);
+	CHECK(agent_send_kill_tree(&agent, 7, 0, &e) == 0); /* what ends something is queued */
 	CHECK(next(false, NULL) == 0);
-	CHECK(listen_to(&fd) == (sent + 1) * (FRAME_HEAD + agent_spawn_size(&s)) +
-					2 * (FRAME_HEAD + sizeof(struct agent_order)));
-	CHECK(fd >= 0 && agent.out == NULL && agent.out_nfds == 0);
+	CHECK(listen_to(&fd) ==
+	      FRAME_HEAD + agent_spawn_size(&s) + 2 * (FRAME_HEAD + sizeof(struct agent_order)));
+	CHECK(fd >= 0 && agent.out == NULL && agent.out_bytes == 0 && !agent.fds_wait);
 	(void)close(fd);
 	CHECK(agent_send_linger(&agent, copy_of(sock), 0, &e) == 0);
 	CHECK(listen_to(&fd) == FRAME_HEAD + sizeof(struct agent_order));
@@ -157,6 +155,48 @@ static void requests_wait_for_room(void)
 	      agent_send_linger(&agent, copy_of(sock), 0, &e) == 0);
 	end();
 	(void)close(sock);
+}
+
+/* A PID 1 that does not read costs the same for each of 10,000 orders: nothing that waits is moved.
+ * And it is counted for the account, until it is sent or dropped. */
+static void what_waits_is_not_moved(void)
+{
+	static char large[1 << 20];
+	struct agent_account account = { .max = 2 * sizeof(large) };
+	const size_t order = FRAME_HEAD + sizeof(struct agent_order);
+	struct agent_spawn s = spawn;
+	const struct agent_block *first;
+	struct err e = { 0 };
+	size_t waits, n = 0;
+
+	memset(large, 'x', sizeof(large) - 1);
+	s.argc = 1;
+	s.envc = 0;
+	s.strings = large;
+	s.strings_len = sizeof(large);
+	begin();
+	agent_count_for(&agent, &account);
+	CHECK(agent_send_spawn(&agent, &s, &e) == 0 && agent.out != NULL);
+	first = agent.out;
+	waits = agent.out_bytes;
+	for (unsigned i = 0; i < 10000; i++)
+		n += agent_send_kill_tree(&agent, i, 0, &e) == 0 ? 1 : 0;
+	CHECK(n == 10000 && agent.out == first);
+	CHECK(agent.out_bytes == waits + n * order && account.bytes == agent.out_bytes);
+	while (agent_send_forget(&agent, 1, &e) == 0)
+		n++;
+	CHECK(e.code == ERR_LIMIT && agent.out_bytes <= AGENT_OUT_MAX);
+	CHECK(listen_to(NULL) == waits + n * order && account.bytes == 0);
+	/* Other sessions of the account have more than its share already. */
+	account.bytes = account.max;
+	while (agent_send_dial(&agent, 1, 80, &e) == 0)
+		CHECK(agent.out_bytes < AGENT_OUT_BUSY);
+	CHECK(e.reason == REASON_UNAVAILABLE && agent.out_bytes <= 2 * order);
+	agent_count_for(&agent, NULL);
+	CHECK(account.bytes == account.max && agent_send_dial(&agent, 1, 80, &e) == 0);
+	agent_count_for(&agent, &account);
+	end();
+	CHECK(account.bytes == account.max);
 }
 
 /* BOOT brings its descriptors, with its first byte; RESUME has none. */
@@ -225,6 +265,7 @@ static void a_closed_channel_is_an_error(void)
 
 TEST_MAIN({ "sends what it is asked", sends_what_it_is_asked },
 	  { "requests wait for room", requests_wait_for_room },
+	  { "what waits is not moved", what_waits_is_not_moved },
 	  { "a BOOT brings its descriptors", a_boot_brings_its_descriptors },
 	  { "too much to say is refused", too_much_to_say_is_refused },
 	  { "a closed channel is an error", a_closed_channel_is_an_error })

@@ -125,6 +125,37 @@ static void what_makes_no_sense_is_not_sent(void)
 #undef REFUSED
 }
 
+static void sizes_at_their_bounds(void)
+{
+	struct boot_request r = vm;
+
+#define AT_MOST(member, bound)                   \
+	do {                                     \
+		r = vm;                          \
+		r.member = (bound);              \
+		CHECK(is_sent(&r, AGENT_BOOT));  \
+		r.member = (bound) + 1;          \
+		CHECK(!is_sent(&r, AGENT_BOOT)); \
+	} while (0)
+	AT_MOST(disk_bytes, BOOT_MEMORY_MAX);
+	AT_MOST(inodes, BOOT_COUNT_MAX);
+	AT_MOST(pids, BOOT_COUNT_MAX);
+	AT_MOST(nofile, BOOT_COUNT_MAX);
+	AT_MOST(vcpus, BOOT_CPUS_MAX);
+	AT_MOST(wait_s, BOOT_WAIT_MAX);
+#undef AT_MOST
+	r = vm;
+	r.memory_bytes = BOOT_MEMORY_MAX; /* whole MiB only */
+	CHECK(is_sent(&r, AGENT_BOOT));
+	r.memory_bytes = BOOT_MEMORY_MAX + (1U << 20);
+	CHECK(!is_sent(&r, AGENT_BOOT));
+	r = vm;
+	memset(r.hostname, 'h', BOOT_HOSTNAME_MAX);
+	CHECK(!is_sent(&r, AGENT_BOOT)); /* no NUL */
+	r.hostname[BOOT_HOSTNAME_MAX - 1] = '\0';
+	CHECK(is_sent(&r, AGENT_BOOT));
+}
+
 static void descriptors_are_in_the_order_of_their_bits(void)
 {
 	CHECK(boot_fds_count(vm.fds) == 5 && boot_fds_count(0) == 0);
@@ -168,6 +199,7 @@ static void events_of_a_guest_are_checked(void)
 
 TEST_MAIN({ "a request arrives as sent", a_request_arrives_as_sent },
 	  { "what makes no sense is not sent", what_makes_no_sense_is_not_sent },
+	  { "sizes at their bounds", sizes_at_their_bounds },
 	  { "descriptors are in the order of their bits",
 	    descriptors_are_in_the_order_of_their_bits },
 	  { "every number has a word", every_number_has_a_word },

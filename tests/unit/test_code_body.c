@@ -55,6 +55,13 @@ static void ambiguous_bodies_are_refused(void)
 	CHECK(!reads("{\"\\u0063ode\":\"A\"}"));
 	CHECK(!reads("{\"code\\u0000x\":\"A\",\"code\":\"B\"}"));
 	CHECK(!reads("{\"language\\u0000\":\"bash\",\"code\":\"A\"}"));
+	CHECK(!reads("{\"code\":\"A\",\"context_name\":\"hidden\"}"));
+	CHECK(!reads("{\"code\":\"A\",\"context_name\":null}"));
+	CHECK(reads("{\"code\":\"A\",\"env_vars\":{\"context_name\":\"x\"}}"));
+	CHECK(!reads("{\"code\":\"\\ud800\"}") && !reads("{\"code\":\"\\udc00\"}"));
+	CHECK(!reads("{\"code\":\"\\ud800x\"}") && !reads("{\"code\":\"\\ud800\\ud800\"}"));
+	CHECK(!reads("{\"code\":\"\\ud800\\n\"}") && !reads("{\"code\":\"\\udc00\\ud800\"}"));
+	CHECK(reads("{\"code\":\"\\ud83d\\ude00\"}") && has("\xf0\x9f\x98\x80"));
 }
 
 TEST_MAIN({ "the code is found", the_code_is_found },

@@ -31,7 +31,7 @@ static void defaults_are_sane(void)
 	CHECK_STR(c.listen, "127.0.0.1:4983");
 	CHECK_STR(c.state_dir, "/var/lib/cordon");
 	CHECK_STR(c.run_dir, "/run/cordon-server");
-	CHECK(c.memory_default == 512ULL << 20 && c.session_timeout_default_ms == 300000);
+	CHECK(c.memory_default == 0 && c.disk_default == 0 && c.session_timeout_default_ms == 300000);
 	CHECK(c.cpus_default_milli == 1000 && c.output_limit_default == 16 << 20);
 	CHECK(c.nmount_roots == 0 && !c.allow_remote_plain && c.executions_max == 64);
 	config_defaults(&c, &user);
@@ -161,7 +161,10 @@ static void settings_are_compared(void)
 		{ "session_timeout_max = 1m", "session_timeout_default: 5m is more than" },
 		{ "pool_size = 65", "pool_size: 65 is more than pool_max, which is 64" },
 		{ "exec_timeout_default = 2m\nexec_timeout_max = 1m", "exec_timeout_default: 2m" },
-		{ "node_max_memory = 64M", "memory_default: 512M is more than node_max_memory" },
+		{ "memory_default = 512M\nnode_max_memory = 64M",
+		  "memory_default: 512M is more than node_max_memory" },
+		{ "memory_default = 1K", "memory_default: less than 4M, and not 0" },
+		{ "disk_default = 1K", "disk_default: less than 64K, and not 0" },
 		{ "node_name = fra-1", "node_name: 'fra-1' has other characters than a-z and 0-9" },
 		{ "tls_cert = /a", "tls_key: must be set, too, because tls_cert is" },
 		{ "tls_key = /a", "tls_cert: must be set, too, because tls_key is" },
@@ -172,7 +175,7 @@ static void settings_are_compared(void)
 		  "cordon.localhost" },
 		{ "listen =\nunix_socket =", "listen: listen and unix_socket are both empty" },
 		{ "listen = example.com:80", "listen: " },
-		{ "listen = unix:/x", "listen: 'unix:/x' is a Unix socket; use unix_socket" },
+		{ "listen = unix:/x", "listen: 'unix:/x' is not an address such as 127.0.0.1:4983 or [::1]:4983; a Unix socket is set by unix_socket" },
 		{ "listen = 127.0.0.1", "listen: " },
 		{ "listen = 127.0.0.1:65536", "listen: " },
 		{ "listen = 0.0.0.0:80", "listen: 0.0.0.0:80 can be reached from other machines" },

@@ -3,11 +3,13 @@
 #include "dns_text.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 
 #include "clock.h"
+#include "datagrams.h"
 #include "dns.h"
 #include "dns_msg.h"
 #include "dns_state.h"
@@ -22,6 +24,15 @@ static unsigned nrecords;
 static struct access_record last;
 static char last_name[2048], last_type[16], last_reason[256];
 static uint64_t skew_ns;
+
+struct datagram_record {
+	struct ip ip;
+	bool has_ip;
+	uint16_t port;
+	uint64_t datagrams, bytes, start_ns, end_ns;
+};
+static struct datagram_record datagrams_sent[64];
+static unsigned ndatagrams;
 
 static bool real_clock;
 
@@ -54,9 +65,31 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 		ret->verdict = POLICY_INSPECT;
 }
 
+static bool answers_refused;
+
+bool policy_answers_refused(const struct policy *p)
+{
+	(void)p;
+	return answers_refused;
+}
+
 void access_record_send(struct egress_session *s, const struct access_record *r)
 {
-	CHECK(s == &session && r->kind == ACCESS_RECORD_DNS);
+	CHECK(s == &session);
+	if (r->kind == ACCESS_RECORD_DATAGRAM) {
+		struct datagram_record *d = &datagrams_sent[ndatagrams++ % COUNT(datagrams_sent)];
+
+		d->has_ip = r->ip != NULL;
+		if (r->ip != NULL)
+			d->ip = *r->ip;
+		d->port = r->port;
+		d->datagrams = r->datagrams;
+		d->bytes = r->bytes_out;
+		d->start_ns = r->start_ns;
+		d->end_ns = r->end_ns;
+		return;
+	}
+	CHECK(r->kind == ACCESS_RECORD_DNS);
 	nrecords++;
 	last = *r;
 	(void)snprintf(last_name, sizeof(last_name), "%s", r->name ? r->name : "");
@@ -488,10 +521,105 @@ static void socket_that_cries_wolf(void)
 	end_loop();
 }
 
-TEST_MAIN({ "allowed names", allowed }, { "others do not exist", others_do_not_exist },
+/* A flood to 40 destinations: 32 have a record each, the others one, and no datagram is left out.
+ */
+static void datagrams_are_counted(void)
+{
+	struct ip to = { { [10] = 0xFF, [11] = 0xFF, [12] = 192, [14] = 2 } };
+	uint64_t all = 0;
+
+	begin_loop();
+	for (unsigned i = 0; i < 400; i++) {
+		to.b[15] = (uint8_t)(i % 40);
+		datagrams_note(&session, &to, 443, 10);
+	}
+	CHECK(ndatagrams == 0);
+	run_for(1200);
+	CHECK(ndatagrams == 33);
+	for (unsigned i = 0; i < 32; i++) {
+		const struct datagram_record *r = &datagrams_sent[i];
+
+		CHECK(r->has_ip && r->ip.b[15] == i && r->port == 443);
+		CHECK(r->datagrams == 10 && r->bytes == 100 && r->start_ns <= r->end_ns);
+		all += r->datagrams;
+	}
+	CHECK(!datagrams_sent[32].has_ip && datagrams_sent[32].port == 0);
+	CHECK(all + datagrams_sent[32].datagrams == 400 && datagrams_sent[32].bytes == 800);
+	/* The table is empty again; the end of the session records the rest at once. */
+	datagrams_note(&session, &to, 9999, 1);
+	datagrams_release(&session);
+	CHECK(ndatagrams == 34 && datagrams_sent[33].port == 9999 && !session.datagrams);
+	datagrams_release(&session);
+	end_loop();
+}
+
+/* Nothing is answered, and the address is the one that was sent to. */
+static void datagrams_that_are_no_queries(void)
+{
+	static const char big[5000] = "x";
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_addr = in6addr_any };
+	struct sockaddr_in to = { .sin_family = AF_INET };
+	socklen_t n = sizeof(any);
+	uint8_t out[16];
+	int client = socket(AF_INET, SOCK_DGRAM, 0);
+
+	begin_loop();
+	session.udp = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	CHECK(setsockopt(session.udp, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int)) == 0);
+	CHECK(setsockopt(session.udp, IPPROTO_IPV6, IPV6_RECVPKTINFO, &(int){ 1 }, sizeof(int)) ==
+	      0);
+	CHECK(bind(session.udp, (struct sockaddr *)&any, sizeof(any)) == 0);
+	CHECK(getsockname(session.udp, (struct sockaddr *)&any, &n) == 0);
+	to.sin_port = any.sin6_port;
+	CHECK(inet_pton(AF_INET, "127.1.2.3", &to.sin_addr) == 1);
+	CHECK(connect(client, (struct sockaddr *)&to, sizeof(to)) == 0);
+	CHECK(send(client, "hello", 5, 0) == 5 && send(client, "", 0, 0) == 0);
+	CHECK(send(client, big, sizeof(big), 0) == (ssize_t)sizeof(big));
+	dns_udp_serve(&session);
+	CHECK(recv(client, out, sizeof(out), MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	CHECK(setsockopt(session.udp, IPPROTO_IPV6, IPV6_RECVPKTINFO, &(int){ 0 }, sizeof(int)) ==
+	      0);
+	CHECK(send(client, "x", 1, 0) == 1);
+	dns_udp_serve(&session);
+	datagrams_release(&session);
+	CHECK(ndatagrams == 2 && nrecords == 0);
+	CHECK(memcmp(datagrams_sent[0].ip.b + 12, &to.sin_addr, 4) == 0);
+	CHECK(datagrams_sent[0].port == 53 && datagrams_sent[0].datagrams == 3);
+	CHECK(datagrams_sent[0].bytes == 5 + sizeof(big));
+	CHECK(datagrams_sent[1].datagrams == 1); /* PID 1 hid the address: counted all the same */
+	(void)close(client);
+	(void)close(session.udp);
+	end_loop();
+}
+
+/* The connection to a refused name tells why; the record is that of a refusal all the same. */
+static void refused_names_are_answered(void)
+{
+	static const char *const none[] = { "db", "*.wild.example", "1.2.3.4" };
+	struct answer a;
+
+	begin();
+	answers_refused = true;
+	a = ask("refused.example", DNS_MSG_A);
+	CHECK(a.rcode == DNS_MSG_OK && a.an == 1);
+	CHECK(nrecords == 1 && !last.allowed && strcmp(last_name, "refused.example") == 0);
+	CHECK(strcmp(last_reason, "not on the list") == 0);
+	CHECK(ask("refused.example", DNS_MSG_AAAA).an == 1);
+	CHECK(ask("refused.example", DNS_MSG_HTTPS).rcode == DNS_MSG_OK);
+	CHECK(ask("refused.example", DNS_MSG_TXT).rcode == DNS_MSG_NXDOMAIN);
+	for (size_t i = 0; i < COUNT(none); i++)
+		CHECK(ask(none[i], DNS_MSG_A).rcode == DNS_MSG_NXDOMAIN);
+	answers_refused = false;
+	CHECK(ask("refused.example", DNS_MSG_A).rcode == DNS_MSG_NXDOMAIN);
+}
+
+TEST_MAIN({ "refused names are answered", refused_names_are_answered },
+	  { "allowed names", allowed }, { "others do not exist", others_do_not_exist },
 	  { "a dot inside a label", dot_in_a_label }, { "types", types },
 	  { "localhost", localhost }, { "addresses back to names", reverse },
 	  { "odd messages", odd_messages }, { "records of repeated questions", records_once },
 	  { "too many queries", paced }, { "over UDP", over_udp }, { "over TCP", over_tcp },
 	  { "connections are bounded", tcp_is_bounded },
-	  { "a socket that cries wolf", socket_that_cries_wolf })
+	  { "a socket that cries wolf", socket_that_cries_wolf },
+	  { "datagrams are counted", datagrams_are_counted },
+	  { "datagrams that are no queries", datagrams_that_are_no_queries })

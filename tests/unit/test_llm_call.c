@@ -2,6 +2,7 @@
 #include "llm_call.h"
 
 #include "support.h"
+#include "ws.h"
 
 static struct http1_span span(const char *text)
 {
@@ -231,7 +232,123 @@ static void a_long_text_is_cut_and_marked(void)
 	llm_call_free(m);
 }
 
+static void reads_gemini(void)
+{
+	static const char request[] =
+		"{\"systemInstruction\":{\"parts\":[{\"text\":\"Be brief.\"}]},"
+		"\"contents\":[{\"role\":\"user\",\"parts\":[{\"text\":\"Hello\"}]}]}";
+	static const char one[] =
+		"{\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Hi\"}]},"
+		"\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":10,"
+		"\"candidatesTokenCount\":2,\"thoughtsTokenCount\":30,\"cachedContentTokenCount\":"
+		"4,"
+		"\"totalTokenCount\":42}}";
+	char list[1024], events[1024];
+
+	check("/v1beta/models/gemini-2.5-pro:generateContent", request, "application/json", one,
+	      true,
+	      "{\"provider\":\"google\",\"operation\":\"chat\",\"model\":\"gemini-2.5-pro\","
+	      "\"stream\":false,\"input_tokens\":10,\"output_tokens\":32,\"cached_tokens\":4,"
+	      "\"first_token_ms\":null,\"stop\":\"STOP\",\"prompt\":\"Be brief.\\nuser: Hello\\n\","
+	      "\"completion\":\"Hi\"}");
+	(void)snprintf(list, sizeof(list), "[%s,\n%s]", one, one);
+	check("/v1beta/models/g:streamGenerateContent", request, "application/json", list, false,
+	      "{\"provider\":\"google\",\"operation\":\"chat\",\"model\":\"g\",\"stream\":true,"
+	      "\"input_tokens\":10,\"output_tokens\":32,\"cached_tokens\":4,"
+	      "\"first_token_ms\":null,\"stop\":\"STOP\"}");
+	(void)snprintf(events, sizeof(events), "data: %s\r\n\r\n", one);
+	check("/v1beta/models/g:streamGenerateContent", request, "text/event-stream", events, false,
+	      "{\"provider\":\"google\",\"operation\":\"chat\",\"model\":\"g\",\"stream\":true,"
+	      "\"input_tokens\":10,\"output_tokens\":32,\"cached_tokens\":4,"
+	      "\"first_token_ms\":42,\"stop\":\"STOP\"}");
+	check("/v1beta/models/g:countTokens", request, "application/json", "{\"totalTokens\":7}",
+	      false,
+	      "{\"provider\":\"google\",\"operation\":\"count_tokens\",\"model\":\"g\","
+	      "\"stream\":false,\"input_tokens\":7,\"output_tokens\":null,\"cached_tokens\":null,"
+	      "\"first_token_ms\":null,\"stop\":null}");
+}
+
+/* A frame of this text behind those that are there already. */
+static void put_frame(char *to, size_t *n, enum ws_opcode opcode, bool fin, bool masked,
+		      const char *text)
+{
+	struct ws_head h = { .fin = fin,
+			     .masked = masked,
+			     .opcode = opcode,
+			     .mask = { 7, 0x80, 3, 99 },
+			     .length = strlen(text) };
+	uint8_t head[WS_HEAD_MAX];
+	size_t nhead = ws_head_write(&h, head);
+
+	memcpy(to + *n, head, nhead);
+	memcpy(to + *n + nhead, text, strlen(text));
+	if (masked)
+		ws_mask(to + *n + nhead, strlen(text), h.mask, 0);
+	*n += nhead + strlen(text);
+}
+
+static void feed(struct llm_call *m, const char *bytes, size_t len, size_t n, bool out)
+{
+	for (size_t i = 0; i < len; i += n) {
+		size_t piece_n = len - i < n ? len - i : n;
+		uint8_t *piece = (uint8_t *)exact_copy(bytes + i, piece_n);
+
+		if (out)
+			llm_call_request(m, piece, piece_n);
+		else
+			llm_call_answer(m, piece, piece_n, 42000000);
+		free(piece);
+	}
+}
+
+/* Two calls over one WebSocket, with fragments, a ping inside of one, and bytes that are no text.
+ */
+static void reads_websockets(void)
+{
+	static const char done[] =
+		"{\"type\":\"response.completed\",\"response\":{\"model\":\"gpt-x\",\"usage\":"
+		"{\"input_tokens\":100,\"input_tokens_details\":{\"cached_tokens\":64},"
+		"\"output_tokens\":20}}}";
+	char out[1024], in[2048], got[1024];
+	size_t nout = 0, nin = 0;
+
+	put_frame(out, &nout, WS_TEXT, false, true, "{\"type\":\"response.create\",\"mod");
+	put_frame(out, &nout, WS_PING, true, true, "{\"model\":\"no\"}");
+	put_frame(out, &nout, WS_CONTINUATION, true, true,
+		  "el\":\"gpt-x\",\"input\":[{\"role\":\"user\",\"content\":\"a\"}]}");
+	put_frame(out, &nout, WS_TEXT, true, true,
+		  "{\"type\":\"response.create\",\"input\":\"b\"}");
+	put_frame(in, &nin, WS_TEXT, true, false,
+		  "{\"type\":\"response.created\",\"response\":{\"usage\":null}}");
+	put_frame(in, &nin, WS_TEXT, true, false,
+		  "{\"type\":\"response.output_text.delta\",\"delta\":\"Hi\"}");
+	put_frame(in, &nin, WS_TEXT, true, false, done);
+	put_frame(in, &nin, WS_BINARY, true, false, done);
+	put_frame(in, &nin, WS_TEXT, true, false, "");
+	put_frame(in, &nin, WS_TEXT, true, false, done);
+	for (size_t n = 1; n < nin; n++) {
+		struct llm_call *m = llm_call_new("/v1/responses", true);
+		struct json j;
+
+		CHECK(m != NULL);
+		llm_call_response(m, 101, span(""));
+		feed(m, out, nout, n, true);
+		feed(m, in, nin, n, false);
+		json_init(&j, got, sizeof(got));
+		json_open(&j, NULL, '{');
+		llm_call_write(m, NULL, &j);
+		json_close(&j, '}');
+		llm_call_free(m);
+		CHECK_STR(got,
+			  "{\"provider\":\"openai\",\"operation\":\"response\",\"model\":"
+			  "\"gpt-x\",\"stream\":true,\"input_tokens\":200,\"output_tokens\":40,"
+			  "\"cached_tokens\":128,\"first_token_ms\":null,\"stop\":null,"
+			  "\"prompt\":\"user: a\\nb\\n\",\"completion\":\"Hi\"}");
+	}
+}
+
 TEST_MAIN({ "openai chat", openai_chat }, { "openai stream", openai_stream },
 	  { "openai others", openai_others }, { "anthropic", anthropic },
 	  { "what is not understood", not_understood },
-	  { "a long text is cut and marked", a_long_text_is_cut_and_marked })
+	  { "a long text is cut and marked", a_long_text_is_cut_and_marked },
+	  { "reads_gemini", reads_gemini }, { "reads_websockets", reads_websockets })

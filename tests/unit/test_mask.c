@@ -37,6 +37,20 @@ static size_t in_pieces(const struct mask *m, const uint8_t *text, size_t len, s
 	return n;
 }
 
+/* In place, in steps of one size. */
+static void by_steps(const struct mask *m, const char *text, size_t len, size_t step,
+		     const char *want)
+{
+	char *copy = exact_copy(text, len + 1);
+	struct mask_work w = { 0 };
+
+	while (len > 0 && !mask_work_step(m, &w, (uint8_t *)copy, len, step))
+		CHECK(w.at > 0 && w.at < len);
+	CHECK_STR(copy, want);
+	CHECK(w.scan == NULL && (w.places > 0) == (strcmp(text, want) != 0));
+	free(copy);
+}
+
 /* Whole, then in pieces of every size. */
 static void check(const char *value, const char *pattern, const char *text, const char *want)
 {
@@ -48,9 +62,11 @@ static void check(const char *value, const char *pattern, const char *text, cons
 	CHECK(out != NULL && strlen(want) == len);
 	(void)mask_text(m, NULL, (uint8_t *)whole, len);
 	CHECK_STR(whole, want);
-	for (size_t step = 1; step <= len + 1; step++)
+	for (size_t step = 1; step <= len + 1; step++) {
 		CHECK_CASE(text, in_pieces(m, (const uint8_t *)text, len, step, out) == len &&
 					 memcmp(out, want, len) == 0);
+		by_steps(m, text, len, step, want);
+	}
 	free(out);
 	free(whole);
 	mask_free(m);
@@ -571,6 +587,37 @@ static void counts_memory(void)
 	CHECK(mask_stream_memory(&s) == 0);
 }
 
+/* A value of many steps is covered from its first byte, and another mask begins again. */
+static void covers_long_texts_in_steps(void)
+{
+	size_t len = MASK_VALUE_MAX, all = len + 20;
+	char *value = malloc(len + 1), *text = malloc(all + 1);
+	struct mask_work w = { 0 };
+	struct mask *m, *other;
+	unsigned x = 1; /* no period */
+
+	CHECK(value != NULL && text != NULL);
+	for (size_t i = 0; i < len; i++)
+		value[i] = (char)('a' + (x = x * 1103515245 + 12345) / 65536 % 26);
+	value[len] = '\0';
+	memset(text, '.', all);
+	memcpy(text + 10, value, len);
+	text[all] = '\0';
+	m = one(value, NULL);
+	other = one("another value", NULL);
+	CHECK(!mask_work_step(other, &w, (uint8_t *)text, all, 1000));
+	CHECK(!mask_work_step(m, &w, (uint8_t *)text, all, 16384) && w.at == 16384);
+	while (!mask_work_step(m, &w, (uint8_t *)text, all, 16384))
+		;
+	CHECK(w.places == 1);
+	for (size_t i = 0; i < all; i++)
+		CHECK(text[i] == (i < 10 || i >= 10 + len ? '.' : '*'));
+	mask_free(other);
+	mask_free(m);
+	free(value);
+	free(text);
+}
+
 TEST_MAIN({ "covers the value", covers_the_value }, { "shows parts", shows_parts },
 	  { "covers base64", covers_base64 }, { "covers percent-encoding", covers_percent },
 	  { "covers JSON", covers_json }, { "covers HTML", covers_html },
@@ -584,4 +631,5 @@ TEST_MAIN({ "covers the value", covers_the_value }, { "shows parts", shows_parts
 	  { "changes masks inside a value", changes_masks_inside_a_value },
 	  { "is linear", is_linear }, { "covers long values", covers_long_values },
 	  { "covers the longer value", covers_the_longer_value },
+	  { "covers long texts in steps", covers_long_texts_in_steps },
 	  { "counts memory", counts_memory })

@@ -243,6 +243,65 @@ static void messages_come_in_pieces(void)
 	peer_release(&p);
 }
 
+/* With the id in front, and with the id at the end; the walk over such values would take long. */
+static void an_answer_of_many_values_ends_its_call(void)
+{
+	struct buf line = BUF_INIT(1U << 20);
+	struct caller m;
+	struct peer p;
+
+	make_ready(&p);
+	p.values_max = 1000;
+	for (int last = 0; last < 2; last++) {
+		unsigned long id;
+
+		call(&p, &m);
+		id = asked(&p, "tools/call");
+		buf_clear(&line);
+		buf_put_text(&line, "{\"jsonrpc\":\"2.0\",");
+		if (!last)
+			buf_printf(&line, "\"id\":%lu,", id);
+		buf_put_text(&line, "\"result\":{\"content\":[0");
+		for (int i = 0; i < 1000; i++)
+			buf_put_text(&line, ",0");
+		buf_put_text(&line, "]}");
+		if (last)
+			buf_printf(&line, ",\"id\":%lu", id);
+		buf_put_text(&line, "}");
+		say(&p, buf_text(&line));
+		CHECK(m.ends == 1 && m.end == PEER_LOST && strstr(m.text, "1000 values") != NULL);
+	}
+	buf_release(&line);
+	peer_release(&p);
+}
+
+/* Messages that were not asked for are counted with their bytes, and forgotten in time. */
+static void noise_is_counted(void)
+{
+	static const char late[] = "{\"id\":4711,\"result\":{}}", note[] = "{\"method\":\"x\"}",
+			  ping[] = "{\"method\":\"ping\",\"id\":1}",
+			  changed[] = "{\"method\":\"notifications/tools/list_changed\"}";
+	struct peer p;
+
+	make_ready(&p);
+	say(&p, changed);
+	CHECK(p.noise == 0 && p.noise_bytes == 0);
+	for (int i = 0; i < 32; i++) {
+		say(&p, late);
+		say(&p, note);
+		say(&p, ping);
+		say(&p, "no JSON");
+	}
+	CHECK(p.noise == 128 && p.ignored == 128);
+	CHECK(p.noise_bytes == 32 * (strlen(late) + strlen(note) + strlen(ping) + 7));
+	peer_tick(&p);
+	CHECK(p.noise == 120 && p.ignored == 128);
+	peer_lost(&p, "gone");
+	peer_begin(&p);
+	CHECK(p.noise == 0 && p.noise_bytes == 0);
+	peer_release(&p);
+}
+
 /* With the id in front, and with the id at the end. */
 static void a_long_answer_ends_its_call(void)
 {
@@ -489,6 +548,8 @@ TEST_MAIN({ "older_servers_are_initialized", older_servers_are_initialized },
 	  { "calls_expire", calls_expire }, { "garbage_is_ignored", garbage_is_ignored },
 	  { "messages_come_in_pieces", messages_come_in_pieces },
 	  { "a_long_answer_ends_its_call", a_long_answer_ends_its_call },
+	  { "an_answer_of_many_values_ends_its_call", an_answer_of_many_values_ends_its_call },
+	  { "noise_is_counted", noise_is_counted },
 	  { "requests_of_the_server_are_refused", requests_of_the_server_are_refused },
 	  { "progress_reaches_its_call", progress_reaches_its_call },
 	  { "pages_without_end_are_cut", pages_without_end_are_cut },

@@ -86,6 +86,29 @@ static void members_are_found(void)
 }
 
 /* What an answer to this Accept may be. */
+/* As many values as other bodies of requests, and not one more. */
+static void values_are_counted(void)
+{
+	struct buf line = BUF_INIT(1U << 20);
+
+	for (unsigned more = 0; more < 2; more++) {
+		/* The object, four members, its params with one: eight with the list. */
+		unsigned n = MCP_VALUES_MAX - 6 + more;
+		struct mcp_request r;
+		bool legacy = true;
+
+		buf_clear(&line);
+		buf_put_text(&line, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":{"
+				    "\"x\":[0");
+		for (unsigned i = 1; i < n; i++)
+			buf_put_text(&line, ",0");
+		buf_put_text(&line, "]}}");
+		CHECK((read_line(&r, &legacy, buf_text(&line)) == 0) == (more == 0));
+		mcp_request_release(&r);
+	}
+	buf_release(&line);
+}
+
 static void the_answer_fits_accept(void)
 {
 	static const char body[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}";
@@ -192,7 +215,7 @@ static void a_frame_holds_one_message(void)
 }
 
 TEST_MAIN({ "a_process_is_of_one_era", a_process_is_of_one_era },
-	  { "members_are_found", members_are_found },
+	  { "values_are_counted", values_are_counted }, { "members_are_found", members_are_found },
 	  { "the_answer_fits_accept", the_answer_fits_accept },
 	  { "what_is_not_declared_is_not_there", what_is_not_declared_is_not_there },
 	  { "origins_are_judged", origins_are_judged },

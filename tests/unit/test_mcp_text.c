@@ -27,6 +27,11 @@ static void escapes_are_visible(void)
 	shows("plain \xc3\xa9\n\tx", 11, "plain \xc3\xa9\n\tx");
 	shows("\x1b[2J\x07\x00\x7f", 7, "\\x1b[2J\\x07\\x00\\x7f");
 	shows("\xc2\x85\xe2\x80\xae\xe2\x80\xa8", 8, "\\u0085\\u202e\\u2028");
+	/* A soft hyphen, a zero width space, a tag "A" and a selector cannot be seen. */
+	shows("a\xc2\xad\xe2\x80\x8b\xf3\xa0\x81\x81\xf3\xa0\x84\x80", 14,
+	      "a\\u00ad\\u200b\\U000e0041\\U000e0100");
+	shows("\xe2\x9d\xa4\xef\xb8\x8f \xf0\x9f\x98\x80", 11,
+	      "\xe2\x9d\xa4\xef\xb8\x8f \xf0\x9f\x98\x80");
 	shows("\xff\xc3(\xe2\x82", 5, "\\xff\\xc3(\\xe2\\x82");
 	shows("a\r\nb\rc", 6, "a\nb\\x0dc");
 	shows("\\x1b", 4, "\\x1b");

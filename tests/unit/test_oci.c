@@ -332,12 +332,59 @@ static void many_values_are_refused(void)
 	}
 	text[n++] = ']';
 	text[n++] = '}';
-	CHECK(oci_manifest_read(text, n, &m, &e) < 0 && e.code == ERR_LIMIT);
+	CHECK(oci_manifest_read(text, n, &m, &e) < 0 && e.code == ERR_INVALID);
 	memset(text, '[', sizeof(text));
-	CHECK(oci_manifest_read(text, sizeof(text), &m, &e) < 0 && e.code == ERR_LIMIT);
+	CHECK(oci_manifest_read(text, sizeof(text), &m, &e) < 0 && e.code == ERR_INVALID);
 }
 
-TEST_MAIN({ "many values are refused", many_values_are_refused }, { "references", references },
+/* A configuration with so many elements, and a user and a directory of so many bytes. */
+static int read_sized(unsigned layers, unsigned variables, unsigned words, unsigned user,
+		      unsigned dir, struct oci_config *c, struct err *e)
+{
+	struct buf b = BUF_INIT(OCI_JSON_MAX);
+	const struct oci_platform *own = oci_platform_own();
+	int rc;
+
+	buf_printf(&b, "{\"os\":\"linux\",\"architecture\":\"%s\",\"rootfs\":{\"diff_ids\":[",
+		   own->architecture);
+	for (unsigned i = 0; i < layers; i++)
+		buf_printf(&b, "%s\"" D1 "\"", i == 0 ? "" : ",");
+	buf_printf(&b, "]},\"config\":{\"Env\":[");
+	for (unsigned i = 0; i < variables; i++)
+		buf_printf(&b, "%s\"V%u=x\"", i == 0 ? "" : ",", i);
+	buf_printf(&b, "],\"Cmd\":[");
+	for (unsigned i = 0; i < words; i++)
+		buf_printf(&b, "%s\"w\"", i == 0 ? "" : ",");
+	buf_printf(&b, "],\"User\":\"%0*d\",\"WorkingDir\":\"%0*d\"}}", (int)user, 0, (int)dir, 0);
+	rc = oci_config_read(b.data, b.len, own, c, e);
+	buf_release(&b);
+	return rc;
+}
+
+static void bounds_of_a_configuration(void)
+{
+	static const unsigned most[] = { OCI_LAYERS_MAX, OCI_ENV_MAX, OCI_COMMAND_MAX,
+					 OCI_USER_MAX - 1, OCI_WORKDIR_MAX - 2 };
+	struct oci_config c;
+	struct err e;
+
+	CHECK(read_sized(most[0], most[1], most[2], most[3], most[4], &c, &e) == 0);
+	CHECK(c.nlayers == OCI_LAYERS_MAX && strlen(c.user) == OCI_USER_MAX - 1);
+	CHECK(strlen(c.workdir) == OCI_WORKDIR_MAX - 1); /* with its slash */
+	oci_config_release(&c);
+	for (size_t i = 0; i < COUNT(most); i++) {
+		unsigned n[COUNT(most)];
+
+		memcpy(n, most, sizeof(n));
+		n[i]++;
+		CHECK(read_sized(n[0], n[1], n[2], n[3], n[4], &c, &e) < 0 &&
+		      e.code == ERR_INVALID);
+		oci_config_release(&c);
+	}
+}
+
+TEST_MAIN({ "bounds of a configuration", bounds_of_a_configuration },
+	  { "many values are refused", many_values_are_refused }, { "references", references },
 	  { "registries of AWS", registries_of_aws }, { "whiteouts", whiteouts },
 	  { "manifests are checked", manifests_are_checked },
 	  { "indexes are chosen from", indexes_are_chosen_from },

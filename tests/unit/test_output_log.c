@@ -273,6 +273,49 @@ static void the_reason_outlives_a_daemon(void)
 	}
 }
 
+static void add(struct fixture *f, enum output_stream stream, const char *text)
+{
+	output_log_append(&f->log, stream, (const uint8_t *)text, strlen(text), 7);
+}
+
+static void bytes_of_no_pipe_are_appended(void)
+{
+	struct output_log again;
+	struct fixture f;
+	char text[512];
+	struct err e;
+
+	set_up(&f, 10);
+	add(&f, OUTPUT_STDOUT, "one");
+	add(&f, OUTPUT_RESULT, "{}");
+	add(&f, OUTPUT_STDOUT, "");
+	CHECK(output_log_need_for(&f.log, 99) == OUTPUT_RECORD_HEAD + 5);
+	output_log_init(&again, f.dir_fd, "exe_1", 10); /* the daemon is killed here */
+	CHECK(output_log_reopen(&again, &e) == 0 && again.size == f.log.size && again.kept == 5);
+	CHECK(again.written[0] == 3 && again.written[2] == 2 && !again.cut);
+	output_log_release(&again);
+	add(&f, OUTPUT_STDOUT, "123456");
+	add(&f, OUTPUT_STDERR, "more");
+	read_all(&f, 256, text, sizeof(text));
+	CHECK(strcmp(text, "1@0:one|4@0:{}|1@3:12345|3@0:limit|") == 0);
+	CHECK(f.log.kept == 10 && f.log.written[0] == 9 && f.log.written[1] == 4);
+	CHECK(output_log_need_for(&f.log, 99) == 0);
+	tear_down(&f);
+}
+
+static void a_log_that_cannot_be_written_is_cut(void)
+{
+	struct fixture f;
+
+	set_up(&f, 10);
+	CHECK(mkdirat(f.dir_fd, "exe_1.log", 0700) == 0);
+	add(&f, OUTPUT_STDOUT, "one");
+	CHECK(f.log.cut && strcmp(f.log.why, OUTPUT_BY_DISK) == 0 && f.log.size == 0);
+	CHECK(f.log.written[0] == 3 && f.log.kept == 0);
+	CHECK(unlinkat(f.dir_fd, "exe_1.log", AT_REMOVEDIR) == 0);
+	tear_down(&f);
+}
+
 /* A log may have a record for each byte: a system call for each would hold up the start of a
  * daemon. Long records between them are passed over. */
 static void heads_are_read_together(void)
@@ -320,4 +363,6 @@ TEST_MAIN({ "in order, with offsets", in_order_with_offsets },
 	  { "patience leaves it in the pipe", patience_leaves_it_in_the_pipe },
 	  { "what comes while room is made waits", what_comes_later_waits },
 	  { "the reason outlives a daemon", the_reason_outlives_a_daemon },
+	  { "bytes of no pipe are appended", bytes_of_no_pipe_are_appended },
+	  { "a log that cannot be written is cut", a_log_that_cannot_be_written_is_cut },
 	  { "heads are read together", heads_are_read_together })

@@ -330,7 +330,7 @@ static void presets_do_what_their_names_promise(void)
 		CHECK_STR(fault(POLICY_SESSION, policy_preset(name)), "");
 		CHECK(summary != NULL && *summary != '\0');
 	}
-	CHECK(n == 10 && policy_preset("nope") == NULL);
+	CHECK(n == 13 && policy_preset("nope") == NULL);
 	p = policy_make(NULL, NULL, policy_preset("none"));
 	CHECK(connect_to(p, "a.test", 443) == POLICY_REFUSE);
 	policy_free(p);
@@ -348,7 +348,55 @@ static void presets_do_what_their_names_promise(void)
 	CHECK(ask(p, "github.com", "GET", "/o/r") == POLICY_PERMIT);
 	CHECK(ask(p, "api.openai.com", "POST", "/v1/responses") == POLICY_PERMIT);
 	CHECK(ask(p, "api.openai.com", "POST", "/v1/files") == POLICY_REFUSE);
+	CHECK(ask(p, "api.openai.com", "GET", "/v1/responses") == POLICY_PERMIT); /* a WebSocket */
+	CHECK(!policy_answers_refused(p));
 	policy_free(p);
+}
+
+static void presets_of_agents(void)
+{
+	static const char gemini[] = "generativelanguage.googleapis.com";
+	struct policy *p = policy_make(NULL, NULL, policy_preset("claude-code"));
+
+	CHECK(policy_answers_refused(p));
+	CHECK(ask(p, "api.anthropic.com", "POST", "/v1/messages") == POLICY_PERMIT);
+	CHECK(ask(p, "api.anthropic.com", "HEAD", "/") == POLICY_PERMIT);
+	CHECK(ask(p, "api.anthropic.com", "GET", "/api/hello") == POLICY_PERMIT);
+	CHECK(ask(p, "api.anthropic.com", "GET", "/api/claude_code/settings") == POLICY_REFUSE);
+	CHECK(ask(p, "platform.claude.com", "GET", "/v1/oauth/hello") == POLICY_PERMIT);
+	CHECK(ask(p, "platform.claude.com", "POST", "/v1/oauth/token") == POLICY_REFUSE);
+	policy_free(p);
+	p = policy_make(NULL, NULL, policy_preset("codex"));
+	CHECK(policy_answers_refused(p) && connect_to(p, "chatgpt.com", 443) == POLICY_REFUSE);
+	CHECK(ask(p, "api.openai.com", "POST", "/v1/responses") == POLICY_PERMIT);
+	policy_free(p);
+	p = policy_make(NULL, NULL, policy_preset("gemini"));
+	CHECK(ask(p, gemini, "POST", "/v1beta/models/g:streamGenerateContent") == POLICY_PERMIT);
+	CHECK(ask(p, gemini, "GET", "/v1beta/models") == POLICY_PERMIT);
+	CHECK(ask(p, gemini, "POST", "/v1beta/files") == POLICY_REFUSE);
+	policy_free(p);
+}
+
+/* The lowest layer that has the member decides; that of a preset gives way to the layer's own. */
+static void refused_names(void)
+{
+	static const char answer[] = "{\"refused_names\":\"answer\"}",
+			  none[] = "{\"refused_names\":\"nxdomain\"}";
+	struct policy *p = policy_make(answer, NULL, "{}");
+
+	CHECK(policy_answers_refused(p));
+	policy_free(p);
+	p = policy_make(answer, NULL, none);
+	CHECK(!policy_answers_refused(p));
+	policy_free(p);
+	p = policy_make(NULL, NULL, "{\"extends\":\"deny\",\"refused_names\":\"nxdomain\"}");
+	CHECK(!policy_answers_refused(p));
+	policy_free(p);
+	p = policy_make(NULL, NULL, policy_preset("deny"));
+	CHECK(policy_answers_refused(p));
+	policy_free(p);
+	CHECK(strstr(fault(POLICY_SESSION, "{\"refused_names\":\"maybe\"}"), "refused_names") !=
+	      NULL);
 }
 
 static void shorthand(void)
@@ -402,4 +450,5 @@ TEST_MAIN({ "set headers rename nothing", set_headers_rename_nothing },
 	  { "private addresses are the operator's", private_addresses_are_the_operators },
 	  { "doubtful rules are reported", doubtful_rules_are_reported },
 	  { "presets do what their names promise", presets_do_what_their_names_promise },
+	  { "presets of agents", presets_of_agents }, { "refused names", refused_names },
 	  { "shorthand", shorthand })

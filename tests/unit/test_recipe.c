@@ -99,6 +99,46 @@ static void bad_recipes_are_refused(void)
 	}
 }
 
+/* Each reference looks through all variables. */
+static void the_environment_is_bounded(void)
+{
+	char text[2 * RECIPE_REFERENCES_MAX + 3] = "", name[16];
+	struct recipe_state s;
+	struct err e;
+
+	recipe_state_init(&s);
+	for (unsigned i = 0; i < RECIPE_VARIABLES_MAX; i++) {
+		(void)snprintf(name, sizeof(name), "V%u", i);
+		CHECK(recipe_state_set_env(&s, name, "x", &e) == 0);
+	}
+	CHECK(recipe_state_set_env(&s, "V0", "again", &e) == 0);
+	CHECK(recipe_state_set_env(&s, "ONE_MORE", "x", &e) < 0 && e.code == ERR_LIMIT);
+	for (unsigned i = 0; i < RECIPE_REFERENCES_MAX; i++)
+		memcpy(text + 2 * i, "$Q", 2);
+	CHECK(recipe_state_set_env(&s, "V1", text, &e) == 0);
+	CHECK_STR(recipe_state_env(&s, "V1", 2), "");
+	memcpy(text + 2 * RECIPE_REFERENCES_MAX, "$Q", 2);
+	CHECK(recipe_state_set_env(&s, "V1", text, &e) < 0 && e.code == ERR_LIMIT);
+	CHECK(recipe_state_set(&s, "root", "", s.env.data, s.env.len, &e) == 0 &&
+	      s.variables == RECIPE_VARIABLES_MAX);
+	recipe_state_release(&s);
+}
+
+/* The environment of a base counts, too. */
+static void variables_of_a_base_are_bounded(void)
+{
+	static char env[2 * (RECIPE_VARIABLES_MAX + 1)];
+	struct recipe_state s;
+	struct err e;
+
+	for (size_t i = 0; i < sizeof(env); i += 2)
+		env[i] = '=';
+	recipe_state_init(&s);
+	CHECK(recipe_state_set(&s, "root", "", env, sizeof(env) - 2, &e) == 0);
+	CHECK(recipe_state_set(&s, "root", "", env, sizeof(env), &e) < 0 && e.code == ERR_LIMIT);
+	recipe_state_release(&s);
+}
+
 static void variables_are_expanded(void)
 {
 	static const struct {
@@ -207,6 +247,8 @@ TEST_MAIN({ "a recipe is read", a_recipe_is_read },
 	  { "bad recipes are refused", bad_recipes_are_refused },
 	  { "credentials of AWS are read", credentials_of_aws_are_read },
 	  { "variables are expanded", variables_are_expanded },
+	  { "the environment is bounded", the_environment_is_bounded },
+	  { "variables of a base are bounded", variables_of_a_base_are_bounded },
 	  { "paths are resolved as text", paths_are_resolved_as_text },
 	  { "a COPY names its entry", a_copy_names_its_entry },
 	  { "names of templates", names_of_templates })

@@ -47,7 +47,7 @@ static void refuses_an_old_one(void)
 	CHECK(runsc_check(fd, &release, &e) < 0);
 	CHECK(release == 20221219 && e.code == ERR_UNSUPPORTED);
 	CHECK_HAS("text", e.msg, "20240729 or later");
-	CHECK_HAS("text", e.msg, "bookworm-backports runsc)");
+	CHECK_HAS("text", e.msg, "`cordon level install gvisor` gets it");
 	(void)close(fd);
 }
 

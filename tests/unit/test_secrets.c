@@ -6,6 +6,7 @@
 
 #include "base64.h"
 #include "json_scan.h"
+#include "secrets_private.h"
 #include "support.h"
 
 #define P1 "cordon_0123456789abcdef0123456789abcdef"
@@ -439,6 +440,71 @@ static void refuses_bad_orders(void)
 	secrets_free(s);
 }
 
+/* start, n times the item with commas, end; "##" in it becomes a number. */
+static const char *repeated(const char *start, const char *item, size_t n, const char *comma,
+			    const char *end)
+{
+	static char text[8192];
+	size_t len = (size_t)snprintf(text, sizeof(text), "%s", start);
+
+	for (size_t i = 0; i < n; i++) {
+		size_t from = len;
+		char *number;
+
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s", i > 0 ? comma : "",
+					item);
+		number = strstr(text + from, "##");
+		if (number != NULL) {
+			number[0] = (char)('0' + i / 10);
+			number[1] = (char)('0' + i % 10);
+		}
+	}
+	CHECK(len + strlen(end) < sizeof(text));
+	(void)snprintf(text + len, sizeof(text) - len, "%s", end);
+	return text;
+}
+
+/* Each bound is taken at its value and refused one beyond. */
+static void bounds(void)
+{
+#define SECRET "{\"name\":\"a\",\"value\":\"value\""
+	static const struct {
+		const char *start, *item, *comma, *end;
+		size_t bound;
+	} rows[] = {
+		{ "{\"secrets\":[", SECRET ",\"placeholder\":\"" P1 "##\"}", ",", "]}",
+		  SECRETS_MAX },
+		{ "{\"secrets\":[{\"name\":\"", "n", "", "\",\"value\":\"value\"}]}",
+		  SECRETS_NAME_MAX - 1 },
+		{ "{\"mask\":[{\"value\":\"value\",\"name\":\"", "n", "", "\"}]}",
+		  SECRETS_NAME_MAX - 1 },
+		{ "{\"secrets\":[" SECRET ",\"hosts\":[", "\"a.test\"", ",", "]}]}",
+		  SECRETS_LIST_MAX },
+		{ "{\"secrets\":[" SECRET ",\"methods\":[", "\"GET\"", ",", "]}]}",
+		  SECRETS_LIST_MAX },
+		{ "{\"secrets\":[" SECRET ",\"paths\":[", "\"/a\"", ",", "]}]}", SECRETS_LIST_MAX },
+		{ "{\"secrets\":[" SECRET ",\"in\":[", "\"header:A\"", ",", "]}]}",
+		  SECRETS_LIST_MAX },
+		{ "{\"secrets\":[" SECRET ",\"in\":[", "\"body:a\"", ",", "]}]}",
+		  SECRETS_LIST_MAX },
+	};
+#undef SECRET
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		for (size_t more = 0; more < 2; more++) {
+			struct secrets *s = NULL;
+			struct err e = { 0 };
+			int done = read_order(repeated(rows[i].start, rows[i].item,
+						       rows[i].bound + more, rows[i].comma,
+						       rows[i].end),
+					      &s, &e);
+
+			CHECK_CASE(rows[i].start, (done < 0) == (more > 0));
+			CHECK(more == 0 || e.msg[0] != '\0');
+			secrets_free(s);
+		}
+}
+
 TEST_MAIN({ "goes where it is bound", goes_where_it_is_bound },
 	  { "goes nowhere else", goes_nowhere_else },
 	  { "the rule limits secrets", the_rule_limits_secrets },
@@ -446,4 +512,4 @@ TEST_MAIN({ "goes where it is bound", goes_where_it_is_bound },
 	  { "basic", basic }, { "expands", expands }, { "bodies", bodies },
 	  { "many cost no more", many_cost_no_more }, { "finds each of many", finds_each_of_many },
 	  { "masks all", masks_all }, { "which servers can know", which_servers_can_know },
-	  { "refuses bad orders", refuses_bad_orders })
+	  { "refuses bad orders", refuses_bad_orders }, { "bounds", bounds })

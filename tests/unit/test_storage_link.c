@@ -237,57 +237,202 @@ static void a_cancelled_layer_of_an_image_is_removed(void)
 	storage_link_release(&link_);
 }
 
-static void no_more_than_it_can_take(void)
-{
-	struct caller all[STORAGE_JOBS_MAX + 3];
-	union storage_request r;
-	unsigned n = 0;
+/* ---- shares */
 
+static const char below_[1][STORAGE_ID_MAX] = { "lay_b" };
+
+static void ask_remove(struct caller *a, const char *tenant)
+{
+	begin(a);
+	a->job.tenant = tenant;
+	storage_link_remove(&link_, &a->job, "lay_r");
+}
+
+static void ask_fold(struct caller *a, const char *tenant, bool for_session)
+{
+	begin(a);
+	a->job.tenant = tenant;
+	a->job.for_session = for_session;
+	/* the layer has the tenant's name, by which the other side knows it */
+	storage_link_fold(&link_, &a->job, tenant, below_, 1, STORAGE_FOLD_BOTTOM);
+}
+
+static void ask_image(struct caller *a, const char *tenant, bool from_registry)
+{
+	struct storage_unpack r = { .format = STORAGE_OCI_LAYER,
+				    .flags = from_registry ? STORAGE_FROM_REGISTRY : 0,
+				    .bytes_max = 1,
+				    .entries_max = 1 };
+
+	begin(a);
+	a->job.tenant = tenant;
+	(void)snprintf(r.layer, sizeof(r.layer), "%s", tenant);
+	storage_link_unpack(&link_, &a->job, &r, open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+static void ask_files(struct caller *a, const char *tenant)
+{
+	struct storage_files r = { .head = { .op = STORAGE_FILES, .deadline_ms = 1000 },
+				   .nlower = 1,
+				   .limit = 1,
+				   .lower = { "lay_b" } };
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	begin(a);
+	a->job.tenant = tenant;
+	storage_link_ask(&link_, &a->job, &r, sizeof(r), &fd, 1);
+}
+
+/* How many came; *last is the last of them. */
+static unsigned take_all(union storage_request *last)
+{
+	unsigned n = 0, before;
+
+	do { /* the socket has room for some at a time */
+		turn(10);
+		for (before = n; take(last); n++)
+			;
+	} while (n > before);
+	return n;
+}
+
+static void start(void)
+{
 	set_up();
 	attach();
 	answer(STORAGE_HELLO, 0, ERR_NONE);
-	for (unsigned i = 0; i < COUNT(all); i++) {
-		begin(&all[i]);
-		storage_link_remove(&link_, &all[i].job, "lay_a");
+}
+
+/* A tenant with many requests has a part of the room, whatever they are. */
+static void one_tenant_does_not_have_all(void)
+{
+	static struct caller all[64], other[5];
+	union storage_request r;
+
+	start();
+	for (unsigned i = 0; i < COUNT(all); i += 4) {
+		ask_remove(&all[i], "ten_a");
+		ask_fold(&all[i + 1], "ten_a", i % 8 == 0);
+		ask_image(&all[i + 2], "ten_a", false);
+		ask_files(&all[i + 3], "ten_a");
 	}
-	turn(10);
-	while (take(&r))
-		n++;
-	CHECK(n == STORAGE_JOBS_MAX);
-	answer(STORAGE_REMOVE, r.head.job, ERR_NONE);
-	turn(10);
-	CHECK(take(&r) && !take(&r));
+	CHECK(take_all(&r) <= STORAGE_JOBS_MAX / 2);
+	ask_remove(&other[0], "ten_b");
+	ask_fold(&other[1], "ten_b", true);
+	ask_fold(&other[2], "ten_b", false);
+	ask_image(&other[3], "ten_b", false);
+	ask_files(&other[4], "ten_b");
+	CHECK(take_all(&r) == COUNT(other));
 	storage_link_release(&link_);
 }
 
-/* Images of one tenant do not hold up the disks of others. */
-static void long_ones_leave_room(void)
+/* A registry decides how long a pull takes: pulls are no images that are unpacked. */
+static void pulls_hold_up_no_imports(void)
 {
-	struct caller all[STORAGE_JOBS_MAX], quick;
+	static struct caller pulls[16], imports[2];
+	static const char *const tenants[] = { "ten_a", "ten_b", "ten_c", "ten_d" };
 	union storage_request r;
-	unsigned n = 0;
-	uint64_t first = 0;
 
-	set_up();
-	attach();
-	answer(STORAGE_HELLO, 0, ERR_NONE);
-	for (unsigned i = 0; i < COUNT(all); i++) {
-		const char lower[1][STORAGE_ID_MAX] = { "lay_b" };
+	start();
+	for (unsigned i = 0; i < COUNT(pulls); i++)
+		ask_image(&pulls[i], tenants[i / 4], true);
+	CHECK(take_all(&r) == COUNT(pulls));
+	for (unsigned i = 0; i < COUNT(imports); i++)
+		ask_image(&imports[i], "ten_a", false);
+	CHECK(take_all(&r) == COUNT(imports));
+	storage_link_release(&link_);
+}
 
-		begin(&all[i]);
-		storage_link_fold(&link_, &all[i].job, "lay_a", lower, 1, STORAGE_FOLD_BOTTOM);
+/* A session that is to be paused does not wait for images, of however many tenants. */
+static void sessions_come_before_images(void)
+{
+	static struct caller images[8], fold;
+	static const char *const tenants[] = { "ten_a", "ten_b", "ten_c", "ten_d" };
+	union storage_request r;
+
+	start();
+	for (unsigned i = 0; i < COUNT(images); i++)
+		ask_image(&images[i], tenants[i / 2], false);
+	CHECK(take_all(&r) < COUNT(images));
+	ask_fold(&fold, "ten_e", true);
+	CHECK(take_all(&r) == 1 && r.head.op == STORAGE_FOLD);
+	storage_link_release(&link_);
+}
+
+/* Of those that wait for one place, tenants take turns; one with many old ones is not first. */
+static void tenants_take_turns(void)
+{
+	static struct caller all[24], more[4], late[2];
+	static const char *const tenants[] = { "ten_a", "ten_b" };
+	union storage_request r;
+	const uint64_t jobs[] = { 1, 2, COUNT(all) + 1, COUNT(all) + 2 }; /* at work */
+	unsigned n[2] = { 0 };
+
+	start();
+	for (unsigned i = 0; i < COUNT(all); i++)
+		ask_image(&all[i], "ten_a", false);
+	CHECK(take_all(&r) == 2);
+	for (unsigned i = 0; i < COUNT(more); i++)
+		ask_image(&more[i], "ten_c", false); /* the room of all is used up */
+	CHECK(take_all(&r) == 2);
+	for (unsigned i = 0; i < COUNT(late); i++)
+		ask_image(&late[i], "ten_b", false);
+	CHECK(take_all(&r) == 0);
+	for (unsigned i = 0; i < COUNT(jobs); i++) {
+		answer(STORAGE_UNPACK, jobs[i], ERR_NONE);
+		if (take_all(&r) == 1)
+			for (unsigned k = 0; k < COUNT(tenants); k++)
+				n[k] += strcmp(r.unpack.layer, tenants[k]) == 0;
 	}
+	CHECK(n[1] == 2); /* both, before the last of the first tenant */
+	storage_link_release(&link_);
+}
+
+static struct caller *victim;
+
+static void on_done_cancel(struct completion *c, const struct err *e)
+{
+	on_done(c, e);
+	storage_link_cancel(&link_, &victim->job);
+}
+
+/* When cordon-storage dies, the end of one job may cancel another that was lost with it. */
+static void the_end_of_one_may_cancel_another(void)
+{
+	static struct caller a, b;
+	union storage_request r;
+
+	start();
+	ask_remove(&a, "ten_a");
+	ask_remove(&b, "ten_a");
+	a.job.done.on_done = on_done_cancel;
+	victim = &b;
+	CHECK(take_all(&r) == 2);
+	(void)close(peer);
+	peer = -1;
 	turn(10);
-	for (; take(&r); n++)
-		first = r.head.job;
-	CHECK(n == STORAGE_LONG_MAX);
-	begin(&quick);
-	storage_link_remove(&link_, &quick.job, "lay_c");
-	turn(10);
-	CHECK(take(&r) && r.head.op == STORAGE_REMOVE && !take(&r));
-	answer(STORAGE_FOLD, first, ERR_NONE);
-	turn(10);
-	CHECK(take(&r) && r.head.op == STORAGE_FOLD && !take(&r));
+	CHECK(a.ends == 1 && b.ends == 0);
+	storage_link_release(&link_);
+}
+
+/* The session was deleted while its disk was being made; its removal has found nothing. */
+static void a_cancelled_disk_is_removed(void)
+{
+	struct storage_disk d = { .head = { .op = STORAGE_DISK_MAKE, .deadline_ms = 1000 },
+				  .bytes = 1 << 20,
+				  .inodes = 1000,
+				  .id = "ses_a" };
+	union storage_request r;
+	struct caller a;
+
+	start();
+	begin(&a);
+	storage_link_ask(&link_, &a.job, &d, sizeof(d), NULL, 0);
+	CHECK(take_all(&r) == 1);
+	storage_link_cancel(&link_, &a.job);
+	answer(STORAGE_DISK_MAKE, r.head.job, ERR_NONE);
+	CHECK(take_all(&r) == 1 && r.head.op == STORAGE_DISK_REMOVE);
+	CHECK_STR(r.disk.id, "ses_a");
 	storage_link_release(&link_);
 }
 
@@ -339,7 +484,11 @@ TEST_MAIN({ "answers come in any order", answers_come_in_any_order },
 	  { "a death ends what was sent", a_death_ends_what_was_sent },
 	  { "a cancelled layer is removed", a_cancelled_layer_is_removed },
 	  { "a cancelled layer of an image is removed", a_cancelled_layer_of_an_image_is_removed },
-	  { "no more than it can take", no_more_than_it_can_take },
-	  { "long ones leave room", long_ones_leave_room },
+	  { "one tenant does not have all", one_tenant_does_not_have_all },
+	  { "pulls hold up no imports", pulls_hold_up_no_imports },
+	  { "sessions come before images", sessions_come_before_images },
+	  { "tenants take turns", tenants_take_turns },
+	  { "the end of one may cancel another", the_end_of_one_may_cancel_another },
+	  { "a cancelled disk is removed", a_cancelled_disk_is_removed },
 	  { "one that hangs is replaced", one_that_hangs_is_replaced },
 	  { "what is not asked for ends it", what_is_not_asked_for_ends_it })

@@ -109,7 +109,11 @@ static void test_spool(void)
 	check("spool without the file", &r, n, 1, "descriptors");
 	r.spool.flags = STORAGE_SPOOL_FLAGS + 1;
 	check("spool with a flag", &r, n, 1, "flag");
-	CHECK(storage_msg_is_stream(STORAGE_SPOOL));
+	CHECK(storage_msg_is_stream(&r));
+	r = good(STORAGE_UNPACK);
+	CHECK(!storage_msg_is_stream(&r));
+	r.unpack.flags = STORAGE_FROM_REGISTRY;
+	CHECK(storage_msg_is_stream(&r));
 }
 
 static void test_unpack(void)

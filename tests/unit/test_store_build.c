@@ -98,7 +98,52 @@ static void logs_are_counted_by_offset(void)
 	CHECK(entries(s, 1, "", 1) == 1);
 	CHECK(entries(s, 0, "2", 0) == 2);
 	MUST(store_build_delete_template(s, "t1", &e));
-	CHECK(entries(s, 0, "", 0) == 0);
+	store_close(s);
+}
+
+static void logs_go_in_pieces(void)
+{
+	const struct store_build_entry entry = { .step = "1", .message = "x" };
+	struct store_build_entry at = entry;
+	struct store *s = new_store();
+	struct store_build row = a_build("b1", "ten_a", "t1", FAILED, 1);
+	struct store_build_gone g;
+	uint64_t sum = 0;
+	bool more = false;
+	struct err e;
+
+	row.log_bytes = 100;
+	row.finished_ms = 1;
+	add(s, row);
+	for (at.seq = 0; at.seq < 5; at.seq++)
+		MUST(store_build_log_add(s, "b1", &at, &e));
+	row = a_build("b2", "ten_a", "t1", FAILED, 2);
+	row.log_bytes = 10;
+	row.finished_ms = 2;
+	add(s, row);
+	MUST(store_build_log_sum(s, "ten_a", &sum, &e));
+	CHECK(sum == 110);
+	CHECK(store_build_gone_any(s, &g, &e) < 0 && e.code == ERR_NOT_FOUND);
+	MUST(store_build_log_drop(s, "ten_a", &e)); /* of the one that ended first */
+	MUST(store_build_log_sum(s, "ten_a", &sum, &e));
+	CHECK(sum == 10);
+	MUST(store_build_gone_any(s, &g, &e));
+	CHECK_STR(g.id, "b1");
+	CHECK(g.kind == STORE_BUILD_GONE_LOG);
+	MUST(store_build_log_remove(s, "b1", 3, &more, &e));
+	CHECK(more && entries(s, 0, "", 0) == 2);
+	MUST(store_build_log_remove(s, "b1", 3, &more, &e));
+	CHECK(!more && entries(s, 0, "", 0) == 0);
+	MUST(store_build_gone_delete(s, &g, &e));
+	MUST(store_build_delete_template(s, "t1", &e));
+	CHECK(store_build_log_drop(s, "ten_a", &e) < 0 && e.code == ERR_NOT_FOUND);
+	for (unsigned n = 0; n < 3; n++) { /* two logs, and the archives of the template */
+		MUST(store_build_gone_any(s, &g, &e));
+		MUST(store_build_gone_delete(s, &g, &e));
+	}
+	CHECK(g.kind == STORE_BUILD_GONE_UPLOADS);
+	CHECK_STR(g.id, "t1");
+	CHECK(store_build_gone_any(s, &g, &e) < 0);
 	store_close(s);
 }
 
@@ -185,6 +230,7 @@ static void tenants_have_their_own_cache_and_uploads(void)
 					 .bytes = 9 };
 	struct store *s = new_store();
 	struct store_build_cached got;
+	struct store_build_share share;
 	struct store_build_upload found;
 	uint64_t bytes = 0, rows = 0;
 	struct err e;
@@ -197,8 +243,21 @@ static void tenants_have_their_own_cache_and_uploads(void)
 	CHECK(store_build_cache_get(s, "ten_b", "k", &got, &e) < 0 && e.code == ERR_NOT_FOUND);
 	MUST(store_build_cache_sum(s, &bytes, &rows, &e));
 	CHECK(bytes == 5 && rows == 1);
-	MUST(store_build_cache_oldest(s, "", &got, &e));
+	MUST(store_build_cache_oldest(s, "ten_a", false, &got, &e));
 	store_build_cache_release(&got);
+	put.bytes = 1;
+	(void)snprintf(put.tenant, sizeof(put.tenant), "ten_b");
+	for (unsigned i = 0; i < 3; i++) {
+		(void)snprintf(put.key, sizeof(put.key), "k%u", i);
+		MUST(store_build_cache_put(s, &put, &e));
+	}
+	MUST(store_build_cache_share(s, "ten_b", &share, &e));
+	CHECK(share.bytes == 3 && share.rows == 3);
+	CHECK_STR(share.tenant, "ten_b");
+	MUST(store_build_cache_most(s, true, &share, &e));
+	CHECK_STR(share.tenant, "ten_a");
+	MUST(store_build_cache_most(s, false, &share, &e));
+	CHECK_STR(share.tenant, "ten_b");
 	MUST(store_build_cache_delete(s, "ten_a", "k", &e));
 
 	MUST(store_build_upload_put(s, &up, &e));
@@ -216,6 +275,7 @@ static void tenants_have_their_own_cache_and_uploads(void)
 
 TEST_MAIN({ "a build that died is an error", a_build_that_died_is_an_error },
 	  { "logs are counted by offset", logs_are_counted_by_offset },
+	  { "logs go in pieces", logs_go_in_pieces },
 	  { "old builds are pruned", old_builds_are_pruned },
 	  { "names without a version are found", names_without_a_version_are_found },
 	  { "tenants have their own cache and uploads", tenants_have_their_own_cache_and_uploads })

@@ -188,5 +188,76 @@ static void origins(void)
 	end_store(s);
 }
 
-TEST_MAIN({ "uses", uses }, { "origins", origins }, { "whole or not at all", whole },
-	  { "replaced", replaced }, { "sums and digests", sums_and_digests }, { "swept", swept })
+static void add_version_of(struct store *s, const char *id, const char *tenant,
+			   const layer_id *layers, size_t n)
+{
+	struct store_template row = { .layers = "",
+				      .mounts = "",
+				      .env = "",
+				      .user = "",
+				      .workdir = "",
+				      .start_command = "",
+				      .ready_command = "",
+				      .provenance = "",
+				      .offered_command = "" };
+	struct err e;
+
+	(void)snprintf(row.id, sizeof(row.id), "%s", id);
+	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", tenant);
+	(void)snprintf(row.name, sizeof(row.name), "%s", id);
+	MUST(store_template_insert(s, &row, &e));
+	MUST(store_layer_use(s, STORE_LAYER_OF_TEMPLATE, id, layers, n, &e));
+}
+
+static void delete_version(struct store *s, const char *id, const char *tenant)
+{
+	struct err e;
+
+	MUST(store_template_retire(s, id, &e));
+	MUST(store_layer_hand_over(s, id, tenant, &e));
+	MUST(store_template_delete(s, id, &e));
+	MUST(store_layer_unuse(s, STORE_LAYER_OF_TEMPLATE, id, &e));
+}
+
+static uint64_t sum_of(struct store *s, const char *tenant)
+{
+	uint64_t bytes = 0, n;
+	struct err e;
+
+	MUST(store_layer_sum(s, tenant, &bytes, &n, &e));
+	return bytes;
+}
+
+/* Layers that only templates of others use count for them. Those of public images have no owner. */
+static void handed_over(void)
+{
+	static const layer_id all[] = { "lay_1", "lay_2" }, first[] = { "lay_1" };
+	static const layer_id shared[] = { "lay_s" };
+	struct store *s = new_store();
+	struct store_layer row;
+	struct err e;
+
+	add(s, "lay_1", "ten_a", 1 << 20, "d1");
+	add(s, "lay_2", "ten_a", 2 << 20, "d2");
+	add(s, "lay_s", "", 4 << 20, "ds");
+	add_version_of(s, "tpl_a1", "ten_a", all, 2);
+	add_version_of(s, "tpl_a2", "ten_a", first, 1);
+	add_version_of(s, "tpl_b", "ten_b", all, 2);
+	delete_version(s, "tpl_a1", "ten_a"); /* another of its own has the first */
+	CHECK(sum_of(s, "ten_a") == 1 << 20 && sum_of(s, "ten_b") == 2 << 20);
+	CHECK(store_layer_find(s, "ten_b", "d2", &row, &e) < 0);
+	delete_version(s, "tpl_a2", "ten_a");
+	CHECK(sum_of(s, "ten_a") == 0 && sum_of(s, "ten_b") == 3 << 20);
+	check_dying(s, "");
+	delete_version(s, "tpl_b", "ten_b"); /* the last */
+	check_dying(s, "lay_1 lay_2");
+	add_version_of(s, "tpl_o", "", shared, 1);
+	add_version_of(s, "tpl_c", "ten_c", shared, 1);
+	delete_version(s, "tpl_o", "");
+	CHECK(sum_of(s, "ten_c") == 0 && sum_of(s, "") == 4 << 20);
+	store_close(s);
+}
+
+TEST_MAIN({ "handed over", handed_over }, { "uses", uses }, { "origins", origins },
+	  { "whole or not at all", whole }, { "replaced", replaced },
+	  { "sums and digests", sums_and_digests }, { "swept", swept })

@@ -134,6 +134,32 @@ static void stays_within_the_bytes(void)
 	}
 }
 
-TEST_MAIN({ "takes every character", takes_every_character },
+static bool is_hidden(uint32_t code)
+{
+	uint8_t bytes[4];
+	size_t n = encode(code, bytes);
+
+	return utf8_is_control(bytes, n);
+}
+
+/* What a reader cannot see, among them all of the tag block; what is next to it can be seen. */
+static void hidden_characters_are_known(void)
+{
+	static const uint32_t hidden[] = { 0x00,   0x1f,    0x7f,    0x80,    0x9f,    0xad,
+					   0x61c,  0x115f,  0x180e,  0x200b,  0x200d,  0x200f,
+					   0x2028, 0x202e,  0x2060,  0x2064,  0x2066,  0x206a,
+					   0x206f, 0x3164,  0xfe00,  0xfeff,  0xffa0,  0xfff9,
+					   0xfffb, 0xe0001, 0xe0041, 0xe007f, 0xe0100, 0xe01ef };
+	static const uint32_t seen[] = { 0x20,	    0x7e,   0xa0,   0xac,   0xae,
+					 0x600 - 1, 0x2010, 0x2027, 0x202f, 0x205f,
+					 0x2070,    0xfe0f, 0xfffc, 0xfffd, 0x1f600 };
+	for (size_t i = 0; i < COUNT(hidden); i++)
+		CHECK(is_hidden(hidden[i]));
+	for (size_t i = 0; i < COUNT(seen); i++)
+		CHECK(!is_hidden(seen[i]));
+}
+
+TEST_MAIN({ "hidden characters are known", hidden_characters_are_known },
+	  { "takes every character", takes_every_character },
 	  { "takes nothing else", takes_nothing_else }, { "knows the edges", knows_the_edges },
 	  { "stays within the bytes", stays_within_the_bytes })

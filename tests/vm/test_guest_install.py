@@ -145,7 +145,7 @@ def test_damage_is_noticed():
         file.seek(5000)
         file.write(b"?")
     has(guest("--state-dir", state, "--initramfs", FOLDER / "unused", good=False), "modules is damaged")
-    has(guest("--state-dir", FOLDER / "nowhere", good=False), "cordon guest install")
+    has(guest("--state-dir", FOLDER / "nowhere", good=False), "cordon level install microvm")
 
 
 if __name__ == "__main__":
