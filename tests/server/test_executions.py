@@ -302,9 +302,9 @@ def hits(server, name):
 def test_limits_that_a_command_hides(server):
     """They are told although it ends with 0: as a list, as an event, in the metrics; and not of the next one."""
     s = server.create(limits={"memory": "256M", "pids": 20, "disk": "32M", "inodes": 2000})["id"]
-    # For the time of a few samples: PID 1 takes one each millisecond then, if the machine lets it run.
-    full = f"dd if=/dev/zero of=/tmp/big bs=64k 2> /dev/null; sleep 0.{PATIENCE * 3:02}; rm /tmp/big; exit 0"
-    files = "i=0; while [ $i -lt 4000 ]; do true > /tmp/f$i || break; i=$((i+1)); done 2> /dev/null; sleep 0.1; rm -f /tmp/f*; exit 0"
+    # Full for longer than the distance of two samples: a disk that nothing was written to is looked at every 100 ms (doc/limits.md).
+    full = f"dd if=/dev/zero of=/tmp/big bs=64k 2> /dev/null; sleep {0.5 * PATIENCE}; rm /tmp/big; exit 0"
+    files = "i=0; while [ $i -lt 4000 ]; do true > /tmp/f$i || break; i=$((i+1)); done 2> /dev/null; sleep 0.5; rm -f /tmp/f*; exit 0"
     rows = [
         ("disk", ["/bin/sh", "-c", full]),
         ("disk", ["/bin/sh", "-c", "sleep 2; " + full]),
