@@ -3,23 +3,25 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all programs sanitized up down demo check check-quick check-kvm check-levels bench-kvm check-debian13 lint asan soak fuzz bench install clean packages
+.PHONY: all programs sanitized up down demo check check-quick check-kvm check-levels check-upgrade bench-kvm check-debian13 lint asan soak fuzz bench install clean packages
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
 
-# Without tests and benches.
+# Without tests and benches. On a terminal ninja shows how far it is.
+PROGRAMS = cordon cordon-keeper cordon-init cordon-shim cordond cordon-egress cordon-storage cordon-pull cordon-cache cordon-notary cordon-client cordon-interpreter mcp-gateway
 programs: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) --quiet cordon cordon-keeper cordon-init cordon-shim cordond cordon-egress cordon-storage cordon-pull cordon-cache cordon-client cordon-interpreter mcp-gateway
+	@ninja -C $(BUILD) -n $(PROGRAMS) | grep -q "no work to do" || echo "building (about a minute the first time)"
+	@ninja -C $(BUILD) $$(test -t 1 || echo --quiet) $(PROGRAMS)
 
 $(BUILD)/build.ninja:
 	@tools/install-packages tools/packages-build
 	@meson setup $(BUILD) --prefix $(PREFIX) >/dev/null
 
-# Installs what is missing, builds, and starts the server. ARGS="--listen ..." for settings.
+# Installs what is missing, builds, and starts the server. ARGS="--listen ..." for settings, DETACH=1 for the background.
 up: packages programs
 	@tools/install-packages tools/packages-demo
-	@tools/up $(BUILD) $(ARGS)
+	@DETACH=$(DETACH) tools/up $(BUILD) $(ARGS)
 
 # Ends the server of `make up`, its sessions go on. PURGE=1 also ends these and removes the server's folders and users.
 down:
@@ -43,6 +45,7 @@ check: packages all sanitized
 	@tools/check-loops
 	@tools/check-bounds
 	@tools/check-docs
+	@tools/check-words
 	@tools/check-programs
 	@tools/run-tests $(BUILD)
 
@@ -56,6 +59,7 @@ check-quick: packages all
 	@tools/check-loops
 	@tools/check-bounds
 	@tools/check-docs
+	@tools/check-words
 	@tools/check-programs
 	@tools/run-tests $(BUILD) --quick
 
@@ -70,7 +74,7 @@ lint:
 
 # cordond and cordon-egress with sanitizers, and with calls that fail on demand, for the tests that look for memory errors.
 sanitized: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) --quiet cordond.sanitized cordon-egress.sanitized cordon-pull.sanitized cordon-interpreter.sanitized mcp-gateway.sanitized shim_fake.sanitized faults
+	@ninja -C $(BUILD) --quiet cordond.sanitized cordon-egress.sanitized cordon-pull.sanitized cordon-cache.sanitized cordon-notary.sanitized cordon-interpreter.sanitized mcp-gateway.sanitized shim_fake.sanitized faults sanitized_edges
 
 # Every suite that can run under AddressSanitizer and UndefinedBehaviorSanitizer (HACKING.md lists the others).
 ASAN_SUITES ?= unit fuzz behaviour server conformance egress chaos sdk
@@ -78,7 +82,7 @@ asan:
 	@tools/install-packages tools/packages-build tools/packages-lint tools/packages-test
 	@test -f $(BUILD)-asan/build.ninja || CC=clang meson setup $(BUILD)-asan -Dmusl=false \
 		-Db_sanitize=address,undefined -Db_lundef=false >/dev/null
-	@ninja -C $(BUILD)-asan --quiet all faults
+	@ninja -C $(BUILD)-asan --quiet all faults sanitized_edges
 	@tools/run-tests $(BUILD)-asan $(ASAN_SUITES)
 
 # The model fuzz for SOAK_SECONDS, hostile servers, failing calls for FAULT_SECONDS and load: about three times as long
@@ -92,6 +96,11 @@ soak: packages all sanitized
 # Cordon built and unit-tested in a session of a Debian 13, which mmdebstrap makes from the mirror (MIRROR: another one).
 check-debian13: programs
 	@tests/debian/test_debian13.py $(BUILD)/cordon
+
+# A server of the version before is taken over, with all that it has: builds that version once, which takes some minutes.
+check-upgrade: packages programs
+	@tools/install-packages tools/packages-test
+	@tests/upgrade/test_takeover.py $(BUILD)/cordon
 
 # Guests under KVM, in an emulated machine whose processor has it: for machines without a good KVM. One to three minutes.
 check-kvm: all
@@ -112,13 +121,12 @@ fuzz:
 	@tools/fuzz-all $(BUILD)-fuzz $(FUZZ_SECONDS)
 
 bench: packages all
-	@bench/run $(BUILD) --write doc/measurements.md
+	@bench/run $(BUILD) --write bench/measurements.md
 
 # The programs, the manual page, completion, systemd units and the server's users; doc/operate.md goes on from there.
 # DESTDIR=DIR installs below DIR, for packages, and makes no users.
 install: packages
 	@test ! -f $(BUILD)/build.ninja || meson configure $(BUILD) -Dprefix=$(PREFIX)
-	@echo "building (a minute or two)"
 	@$(MAKE) --no-print-directory programs
 	@ninja -C $(BUILD) --quiet cordon.1
 	@meson install -C $(BUILD) --quiet --no-rebuild

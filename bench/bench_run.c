@@ -73,7 +73,6 @@ static _Noreturn void child_exec(const struct row *row, bool keep_stderr)
 
 static void on_alarm(int signo)
 {
-	(void)signo;
 	alarm_fired = 1;
 }
 

@@ -52,7 +52,7 @@ static bool settled(struct link *l)
 		link_die("node without pool: %s", l->body);
 	size = strtoul(pool + strlen("\"pool\":{\"size\":"), &end, 10);
 	ready = strtoul(end + strlen(",\"ready\":"), NULL, 10);
-	return ready >= size && strstr(l->body, "\"stopping\":0") != NULL &&
+	return ready >= size && strstr(l->body, "\"ending\":0") != NULL &&
 	       strstr(l->body, "\"creating\":0") != NULL;
 }
 

@@ -17,12 +17,12 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "rand.h"
-#include "agent_client.h"
-#include "clock.h"
-#include "io.h"
-#include "keeper_client.h"
-#include "template.h"
+#include "lib/base/rand.h"
+#include "cell/cellctl/agent_client.h"
+#include "lib/base/clock.h"
+#include "lib/base/io.h"
+#include "cell/cellctl/keeper_client.h"
+#include "cell/template/template.h"
 
 #define CELLS_MAX 2000
 

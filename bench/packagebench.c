@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "package_facts.h"
-#include "package_judge.h"
-#include "policy.h"
+#include "lib/packages/package_facts.h"
+#include "lib/policy/package_judge.h"
+#include "lib/policy/policy.h"
 
 #define NAMES 10000
 #define TEXT_MAX (2U << 20)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "policy.h"
+#include "lib/policy/policy.h"
 
 #define TEXT_MAX (1U << 20)
 

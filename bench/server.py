@@ -252,7 +252,7 @@ class Part:
     # -- how create behaves as sessions accumulate
 
     def live(self):
-        """Prints the table, and gives it as Markdown for doc/measurements.md."""
+        """Prints the table, and gives it as Markdown for bench/measurements.md."""
         rounds = 10 if self.setup.options.rounds < 100 else 40
         rows = [(int(live), *map(float, times)) for live, _, *times in self.call("grow", LIVE, rounds)]
         if not rows:

@@ -189,13 +189,13 @@ class Part:
             times = []
             for i in range(3):
                 begin = time.perf_counter()
-                made = c.ask("POST", "/v1/templates/builds", {"name": "bench"})["id"]
+                made = c.ask("POST", "/v1/builds", {"name": "bench"})["id"]
                 recipe = {"fromTemplate": "base", "force": kind == "run", "steps": steps}
-                c.ask("POST", f"/v1/templates/builds/{made}/start", recipe)
-                while (status := c.ask("GET", f"/v1/templates/builds/{made}?after=10000")["status"]) == "building":
+                c.ask("POST", f"/v1/builds/{made}/start", recipe)
+                while (status := c.ask("GET", f"/v1/builds/{made}?after=10000")["status"]) == "building":
                     time.sleep(0.002)  # between two looks
                 if status != "ready":
-                    raise RuntimeError(f"build: {c.ask('GET', f'/v1/templates/builds/{made}')}")
+                    raise RuntimeError(f"build: {c.ask('GET', f'/v1/builds/{made}')}")
                 times.append((time.perf_counter() - begin) * 1e3)
             peer = [self.peer.build_ms([f"head -c {MIB} /dev/urandom > /data{i}" for i in range(5)], kind == "run")
                     for _ in range(3)] if self.peer else None

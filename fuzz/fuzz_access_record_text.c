@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "own.h"
-#include "access_record_text.h"
+#include "lib/base/own.h"
+#include "lib/policy/access_record_text.h"
 
 unsigned long fuzz_accepted;
 

@@ -1,7 +1,7 @@
 /* Any text as an address: what is read can be written, read again, and is then the same. */
 #include "fuzz.h"
 
-#include "addr.h"
+#include "lib/base/addr.h"
 
 unsigned long fuzz_accepted;
 

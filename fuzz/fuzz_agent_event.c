@@ -2,8 +2,8 @@
  * refused. */
 #include "fuzz.h"
 
-#include "agent_msg.h"
-#include "boot_msg.h"
+#include "lib/wire/agent_msg.h"
+#include "lib/wire/boot_msg.h"
 
 unsigned long fuzz_accepted;
 

@@ -3,8 +3,8 @@
  * other request. */
 #include "fuzz.h"
 
-#include "agent_msg.h"
-#include "boot_msg.h"
+#include "lib/wire/agent_msg.h"
+#include "lib/wire/boot_msg.h"
 
 unsigned long fuzz_accepted;
 

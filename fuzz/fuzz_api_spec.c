@@ -2,14 +2,14 @@
  * which. What is taken is within the bounds the core relies on; what is refused says why. */
 #include "fuzz.h"
 
-#include "byte_range.h"
-#include "diff_record.h"
-#include "server_spec.h"
-#include "cursor.h"
-#include "spec_exec.h"
-#include "spec_session.h"
-#include "spec_template.h"
-#include "templates.h"
+#include "lib/http/byte_range.h"
+#include "lib/wire/diff_record.h"
+#include "front/mcpservers/server_spec.h"
+#include "front/rest/cursor.h"
+#include "front/web/spec_exec.h"
+#include "front/web/spec_session.h"
+#include "front/rest/spec_template.h"
+#include "daemon/template/templates.h"
 
 unsigned long fuzz_accepted;
 
@@ -138,8 +138,14 @@ static int line(const char *text, struct err *e)
 {
 	struct diff_record c = { 0 };
 	char id[STORE_ID_MAX];
-	uint64_t ms;
+	uint64_t ms, places[3];
+	char again[CURSOR_PLACES_TEXT];
 
+	if (cursor_parse_places(text, places, 3, e) == 0) {
+		cursor_write_places(places, 3, again);
+		assert(strcmp(text, again) == 0 || strcmp(text, "0") == 0);
+		return 0;
+	}
 	if (cursor_parse(text, &ms, id, e) == 0) {
 		assert(ms <= INT64_MAX && id[0] != '\0' && strlen(id) < sizeof(id));
 		return 0;

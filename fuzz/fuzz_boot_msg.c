@@ -2,9 +2,9 @@
  * values in range, and written again it is the same bytes. */
 #include "fuzz.h"
 
-#include "agent_msg.h"
-#include "boot_msg.h"
-#include "cell_spec.h"
+#include "lib/wire/agent_msg.h"
+#include "lib/wire/boot_msg.h"
+#include "lib/wire/cell_spec.h"
 
 unsigned long fuzz_accepted;
 

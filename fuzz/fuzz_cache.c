@@ -6,22 +6,22 @@
 #include <assert.h>
 #include <string.h>
 
-#include "cache_msg.h"
-#include "sha256.h"
-#include "view_file.h"
+#include "lib/wire/cache_msg.h"
+#include "lib/base/sha256.h"
+#include "cache/view_file.h"
 
 unsigned long fuzz_accepted;
 
 static void try_entries(const struct cache_msg *m)
 {
-	struct codec_reader r = { .p = m->entries, .n = m->entries_len };
+	struct codec r = codec_reader(m->entries, m->entries_len);
 	static uint8_t out[CACHE_PACKET_MAX];
-	struct codec_writer w = { .p = out, .n = sizeof(out) };
+	struct codec w = codec_writer(out, sizeof(out));
 	struct cache_entry entry;
 
-	while (cache_entry_get(&r, &entry)) {
+	while (r.n > 0 && cache_entry(&r, &entry)) {
 		assert(strlen(entry.key.path) < CACHE_PATH_MAX);
-		cache_entry_put(&w, &entry);
+		assert(cache_entry(&w, &entry));
 	}
 	assert(r.bad || memcmp(out, m->entries, m->entries_len) == 0);
 }

@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "diff_record.h"
-#include "diff_print.h"
+#include "lib/wire/diff_record.h"
+#include "cmd/run/diff_print.h"
 #include "json_check.h"
 
 unsigned long fuzz_accepted;

@@ -4,7 +4,7 @@
  * and encoded again it is the same. */
 #include "fuzz.h"
 
-#include "chunk.h"
+#include "lib/http/chunk.h"
 
 unsigned long fuzz_accepted;
 

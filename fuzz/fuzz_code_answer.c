@@ -4,8 +4,8 @@
  * bytes are also read as the body of a request. */
 #include "fuzz.h"
 
-#include "code_answer.h"
-#include "code_body.h"
+#include "front/e2b/code/code_answer.h"
+#include "front/e2b/code/code_body.h"
 #include "json_check.h"
 
 #define VALUE "sec\"ret"

@@ -2,8 +2,8 @@
  * that the kernel gets, in ASCII and on one line, decodes to what the client sent. */
 #include "fuzz.h"
 
-#include "ascii_json.h"
-#include "code_request.h"
+#include "incell/interpreter/ascii_json.h"
+#include "incell/interpreter/code_request.h"
 
 unsigned long fuzz_accepted;
 

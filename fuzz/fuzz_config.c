@@ -2,9 +2,9 @@
  * read back as the same; what is refused says in which line. */
 #include "fuzz.h"
 
-#include "config.h"
-#include "config_table.h"
-#include "config_value.h"
+#include "lib/config/config.h"
+#include "lib/config/config_table.h"
+#include "lib/config/config_value.h"
 
 unsigned long fuzz_accepted;
 

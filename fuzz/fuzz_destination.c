@@ -1,7 +1,7 @@
 /* Where a request goes: whatever its head says, an id is clean and a port is one. */
 #include "fuzz.h"
 
-#include "destination.h"
+#include "front/e2b/control/destination.h"
 
 unsigned long fuzz_accepted;
 

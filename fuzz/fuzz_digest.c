@@ -2,8 +2,8 @@
  * again as the same value. Byte 0: a digest or a time. */
 #include "fuzz.h"
 
-#include "digest.h"
-#include "package_time.h"
+#include "lib/packages/digest.h"
+#include "lib/packages/package_time.h"
 
 unsigned long fuzz_accepted;
 

@@ -3,11 +3,11 @@
  * allowed. */
 #include "fuzz.h"
 
-#include "dns.h"
-#include "dns_msg.h"
-#include "host.h"
-#include "synthetic_names.h"
-#include "access_record.h"
+#include "egress/dns/dns.h"
+#include "lib/outbound/dns_msg.h"
+#include "lib/policy/host.h"
+#include "egress/dns/synthetic_names.h"
+#include "egress/control/access_record.h"
 
 unsigned long fuzz_accepted;
 
@@ -19,7 +19,6 @@ static bool answers_refused;
 
 bool policy_answers_refused(const struct policy *p)
 {
-	(void)p;
 	return answers_refused;
 }
 
@@ -28,7 +27,6 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 	char normal[HOST_MAX];
 	size_t n = strlen(host);
 
-	(void)p;
 	assert(host_normal(host, n, normal) == 0 && strcmp(normal, host) == 0);
 	allowed = strcmp(host, "allowed.example") == 0 ||
 		  (n > 5 && strcmp(host + n - 5, ".wild") == 0);
@@ -37,7 +35,6 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 
 void access_record_send(struct egress_session *session, const struct access_record *r)
 {
-	(void)session;
 	records++;
 	assert(r->kind == ACCESS_RECORD_DNS && r->reason);
 	for (const char *p = r->name ? r->name : ""; *p != '\0'; p++)

@@ -2,7 +2,7 @@
  * is taken for an answer has our id and question, bounded addresses, and a name at the end. */
 #include "fuzz.h"
 
-#include "dns_msg.h"
+#include "lib/outbound/dns_msg.h"
 
 unsigned long fuzz_accepted;
 

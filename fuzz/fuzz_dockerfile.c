@@ -1,8 +1,8 @@
 /* Any Dockerfile, or any .dockerignore and path; the first byte says which. */
 #include "fuzz.h"
 
-#include "dockerfile.h"
-#include "dockerignore.h"
+#include "cmd/client/dockerfile.h"
+#include "cmd/client/dockerignore.h"
 
 unsigned long fuzz_accepted;
 

@@ -4,10 +4,10 @@
 
 #include <jansson.h>
 
-#include "sandbox_filter.h"
-#include "netname.h"
-#include "rfc3339.h"
-#include "sandbox_spec.h"
+#include "front/e2b/control/sandbox_filter.h"
+#include "front/e2b/control/netname.h"
+#include "front/e2b/base/rfc3339.h"
+#include "front/e2b/control/sandbox_spec.h"
 
 unsigned long fuzz_accepted;
 

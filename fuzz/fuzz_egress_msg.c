@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "egress_msg.h"
+#include "lib/wire/egress_msg.h"
 
 unsigned long fuzz_accepted;
 

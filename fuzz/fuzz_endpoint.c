@@ -2,8 +2,8 @@
  * as the same place. */
 #include "fuzz.h"
 
-#include "endpoint.h"
-#include "synthetic_names.h"
+#include "egress/flow/endpoint.h"
+#include "egress/dns/synthetic_names.h"
 
 unsigned long fuzz_accepted;
 

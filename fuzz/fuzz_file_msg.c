@@ -2,7 +2,7 @@
  * again as the same bytes (but for an error, whose words are made safe), or refused. */
 #include "fuzz.h"
 
-#include "file_msg.h"
+#include "lib/wire/file_msg.h"
 
 unsigned long fuzz_accepted;
 

@@ -2,7 +2,7 @@
  * to a number. */
 #include "fuzz.h"
 
-#include "file_names.h"
+#include "cell/init/files/file_names.h"
 
 unsigned long fuzz_accepted;
 

@@ -2,7 +2,7 @@
  * clean, fits, and stays as it is when it is cleaned again. */
 #include "fuzz.h"
 
-#include "file_path.h"
+#include "cell/init/files/file_path.h"
 
 unsigned long fuzz_accepted;
 

@@ -2,10 +2,9 @@
  * enough for a header, a date or an argument. */
 #include "fuzz.h"
 
-#include "condition.h"
-#include "disposition.h"
-#include "http1.h"
-#include "post_head.h"
+#include "front/e2b/base/condition.h"
+#include "lib/http/http1.h"
+#include "front/e2b/envd/files_head.h"
 
 unsigned long fuzz_accepted;
 

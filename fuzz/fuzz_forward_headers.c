@@ -3,7 +3,7 @@
  * answer are never those that define where it ends. */
 #include "fuzz.h"
 
-#include "forward_headers.h"
+#include "lib/net/forward_headers.h"
 
 #define HEAD_MAX ((size_t)256 * 1024)
 

@@ -2,7 +2,7 @@
  * frame with its last byte and not before, and knows a wrong one by its head. */
 #include "fuzz.h"
 
-#include "frame.h"
+#include "lib/wire/frame.h"
 
 #define MAX 64
 

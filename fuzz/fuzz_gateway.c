@@ -8,16 +8,16 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "chunk.h"
-#include "digest.h"
-#include "gateway.h"
-#include "gateway_base.h"
-#include "gateway_end.h"
-#include "gateway_file.h"
-#include "gateway_tap.h"
-#include "synthetic_names.h"
-#include "rand.h"
-#include "access_record.h"
+#include "lib/http/chunk.h"
+#include "lib/packages/digest.h"
+#include "egress/gateway/gateway.h"
+#include "egress/gateway/gateway_base.h"
+#include "egress/gateway/gateway_end.h"
+#include "egress/gateway/gateway_file.h"
+#include "egress/gateway/gateway_tap.h"
+#include "egress/dns/synthetic_names.h"
+#include "lib/base/rand.h"
+#include "egress/control/access_record.h"
 
 #define TURNS 60
 #define SERVERS 64
@@ -45,8 +45,6 @@ void flow_end(struct flow *f, bool reset)
 
 void flow_record(struct flow *f, bool allowed, const char *reason)
 {
-	(void)f;
-	(void)allowed;
 	assert(reason != NULL);
 }
 
@@ -65,7 +63,6 @@ static ssize_t produce(void *arg, uint8_t *ret, size_t cap)
 
 static void on_release(void *arg)
 {
-	(void)arg;
 	assert(released > 0);
 	released--;
 }
@@ -78,7 +75,6 @@ static void on_tap_end(struct gateway *x, const struct gateway_tap_end *end, voi
 
 static bool refuse_package(struct gateway *x, const char *reason)
 {
-	(void)x;
 	assert(reason != NULL);
 	return false;
 }

@@ -2,7 +2,7 @@
  * accepted can be given to a shell and to execve(2). */
 #include "fuzz.h"
 
-#include "gateway_config.h"
+#include "incell/mcpgateway/gateway_config.h"
 
 unsigned long fuzz_accepted;
 

@@ -2,9 +2,9 @@
  * once stays as it is, holds nothing that may not be there, and fits itself; a match ends. */
 #include "fuzz.h"
 
-#include "glob.h"
-#include "host.h"
-#include "path.h"
+#include "lib/policy/glob.h"
+#include "lib/policy/host.h"
+#include "lib/policy/path.h"
 
 unsigned long fuzz_accepted;
 

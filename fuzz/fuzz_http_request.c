@@ -5,7 +5,7 @@
 
 #include <strings.h>
 
-#include "http1.h"
+#include "lib/http/http1.h"
 
 unsigned long fuzz_accepted;
 

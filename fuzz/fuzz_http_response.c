@@ -2,7 +2,7 @@
  * lies inside the head, there are never two framings, and no body where none can be. */
 #include "fuzz.h"
 
-#include "http1.h"
+#include "lib/http/http1.h"
 
 unsigned long fuzz_accepted;
 

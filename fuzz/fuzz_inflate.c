@@ -2,7 +2,7 @@
  * not depend on the pieces in which the bytes arrive. */
 #include "fuzz.h"
 
-#include "inflate.h"
+#include "lib/base/inflate.h"
 
 #define OUT_MAX (1U << 20)
 
@@ -21,7 +21,6 @@ static ssize_t more(void *arg, const uint8_t **ret, struct err *e)
 	struct sse_stream *f = arg;
 	size_t n = f->size - f->at < f->step ? f->size - f->at : f->step;
 
-	(void)e;
 	free(f->piece);
 	f->piece = fuzz_copy(f->data + f->at, n);
 	f->at += n;

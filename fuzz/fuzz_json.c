@@ -5,7 +5,7 @@
  * takes its length from the byte after. */
 #include "fuzz.h"
 
-#include "json.h"
+#include "lib/json/json.h"
 #include "json_check.h"
 
 unsigned long fuzz_accepted;

@@ -4,10 +4,10 @@
  * white space is read again to the same nodes. */
 #include "fuzz.h"
 
-#include "json.h"
+#include "lib/json/json.h"
 #include "json_check.h"
-#include "json_tree.h"
-#include "utf8.h"
+#include "lib/json/json_tree.h"
+#include "lib/base/utf8.h"
 
 unsigned long fuzz_accepted;
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "keeper_msg.h"
+#include "lib/wire/keeper_msg.h"
 
 unsigned long fuzz_accepted;
 

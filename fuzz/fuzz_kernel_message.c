@@ -2,8 +2,8 @@
  * answer, in ASCII, complete and not empty. The bytes are also tried as output of a program. */
 #include "fuzz.h"
 
-#include "event_line.h"
-#include "kernel_protocol.h"
+#include "incell/interpreter/event_line.h"
+#include "incell/interpreter/kernel_protocol.h"
 
 unsigned long fuzz_accepted;
 

@@ -4,9 +4,9 @@
  * name. */
 #include "fuzz.h"
 
-#include "node_ca.h"
-#include "keystore.h"
-#include "sha1.h"
+#include "cell/template/node_ca.h"
+#include "cell/template/keystore.h"
+#include "lib/base/sha1.h"
 
 unsigned long fuzz_accepted;
 

@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include "json_check.h"
-#include "llm_call.h"
+#include "egress/gateway/llm_call.h"
 
 unsigned long fuzz_accepted;
 

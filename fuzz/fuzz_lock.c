@@ -2,7 +2,7 @@
  * version and at most LOCK_DIGESTS_MAX digests; an error names the file. */
 #include "fuzz.h"
 
-#include "lock.h"
+#include "lib/packages/lock.h"
 
 unsigned long fuzz_accepted;
 
@@ -15,8 +15,6 @@ static int on_pin(void *arg, const struct lock_pin *pin, struct err *e)
 {
 	char again[PACKAGE_NAME_MAX];
 
-	(void)arg;
-	(void)e;
 	assert(package_name_normal(pin->ecosystem, pin->name, strlen(pin->name), again));
 	assert(strcmp(again, pin->name) == 0);
 	assert(pin->version[0] != '\0' && strlen(pin->version) < PACKAGE_VERSION_MAX);

@@ -5,8 +5,8 @@
  * text. In the text the byte 0x01 stands for the value, 0x02 for its base64. */
 #include "fuzz.h"
 
-#include "base64.h"
-#include "mask.h"
+#include "lib/base/base64.h"
+#include "lib/mask/mask.h"
 
 unsigned long fuzz_accepted;
 

@@ -4,9 +4,9 @@
 #include "fuzz.h"
 
 #include "json_check.h"
-#include "mcp_arguments.h"
-#include "mcp_listen.h"
-#include "mcp_digest.h"
+#include "lib/mcp/server/mcp_arguments.h"
+#include "lib/mcp/server/mcp_listen.h"
+#include "lib/mcp/server/mcp_digest.h"
 
 unsigned long fuzz_accepted;
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "base64.h"
-#include "mcp_request.h"
+#include "lib/base/base64.h"
+#include "lib/mcp/server/mcp_request.h"
 
 unsigned long fuzz_accepted;
 

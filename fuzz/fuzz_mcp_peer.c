@@ -3,7 +3,7 @@
  */
 #include "fuzz.h"
 
-#include "peer.h"
+#include "lib/mcp/client/peer.h"
 
 unsigned long fuzz_accepted;
 

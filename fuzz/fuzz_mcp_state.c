@@ -17,8 +17,6 @@ static int on_close(void *arg, const char *about, const void *value, size_t len,
 {
 	size_t n = strlen(about);
 
-	(void)arg;
-	(void)e;
 	*ret = malloc(n + 1 + len);
 	assert(*ret != NULL);
 	memcpy(*ret, about, n + 1);

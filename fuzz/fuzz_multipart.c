@@ -2,7 +2,7 @@
  * boundary "b": in pieces and whole it has the same parts, and no content holds a boundary. */
 #include "fuzz.h"
 
-#include "multipart.h"
+#include "front/e2b/envd/multipart.h"
 
 unsigned long fuzz_accepted;
 

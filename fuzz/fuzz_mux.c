@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "guest_msg.h"
-#include "mux.h"
+#include "lib/wire/guest_msg.h"
+#include "lib/wire/mux.h"
 
 #define PIPE_MAX (4U << 20)
 #define SLOTS 64
@@ -57,7 +57,6 @@ static ssize_t fill(void *arg, uint16_t number, void *stream_arg, uint8_t *to, s
 	const struct half *peer = &who->model->ends[!who->side].halves[number];
 	size_t n = h->to_send < max ? (size_t)h->to_send : max;
 
-	(void)stream_arg;
 	assert(max > 0 && max <= MUX_DATA_MAX && h->used && !h->over);
 	if (n == 0) {
 		end->total[number][h->use] = h->sent;
@@ -324,7 +323,6 @@ static void run_model(const uint8_t *data, size_t size)
 
 static ssize_t fill_ones(void *arg, uint16_t number, void *stream_arg, uint8_t *to, size_t max)
 {
-	(void)arg, (void)number, (void)stream_arg;
 	memset(to, 1, max);
 	return (ssize_t)max;
 }

@@ -3,10 +3,9 @@
  * same. */
 #include "fuzz.h"
 
-#include "oci_archive.h"
-#include "oci_config.h"
-#include "oci_ref.h"
-#include "oci_whiteout.h"
+#include "lib/oci/oci_config.h"
+#include "lib/oci/oci_manifest.h"
+#include "lib/oci/oci_ref.h"
 
 unsigned long fuzz_accepted;
 

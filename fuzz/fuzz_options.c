@@ -2,8 +2,8 @@
  * keeper's protocol, what is refused says which option it was. */
 #include "fuzz.h"
 
-#include "run.h"
-#include "run_options.h"
+#include "cmd/run/run.h"
+#include "cmd/run/run_options.h"
 
 #define WORDS_MAX 300
 
@@ -12,8 +12,6 @@ unsigned long fuzz_accepted;
 /* The table of verbs points to it. */
 int run_main(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
 	return 0;
 }
 

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "advisories.h"
-#include "osv.h"
+#include "lib/packages/advisories.h"
+#include "lib/packages/osv.h"
 
 unsigned long fuzz_accepted;
 
@@ -15,8 +15,6 @@ static int on_entry(void *arg, const struct osv_entry *n, struct err *e)
 	struct advisories list;
 	int len;
 
-	(void)arg;
-	(void)e;
 	fuzz_accepted++;
 	assert(package_name_normal(n->ecosystem, n->name, strlen(n->name), normal));
 	assert(strcmp(normal, n->name) == 0 && strpbrk(n->version, " \n") == NULL);

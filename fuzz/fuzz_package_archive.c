@@ -2,9 +2,9 @@
  * the result is the same. Bytes: 0 zip or 1 gzip, the size of slices or pieces, the archive. */
 #include "fuzz.h"
 
-#include "go_h1.h"
-#include "gunzip.h"
-#include "sha256.h"
+#include "lib/packages/go_h1.h"
+#include "lib/packages/gunzip.h"
+#include "lib/base/sha256.h"
 
 unsigned long fuzz_accepted;
 
@@ -17,7 +17,6 @@ static int read_at(void *arg, uint64_t at, void *ret, size_t n, struct err *e)
 {
 	const struct archive *a = arg;
 
-	(void)e;
 	assert(at <= a->n && n <= a->n - at);
 	memcpy(ret, a->p + at, n);
 	return 0;
@@ -41,7 +40,6 @@ static struct digest hash_zip(struct archive *a, size_t slice)
 
 static int on_bytes(void *arg, const void *bytes, size_t n, struct err *e)
 {
-	(void)e;
 	sha256_add(arg, bytes, n);
 	return 0;
 }

@@ -5,14 +5,13 @@
  * cut, the document. */
 #include "fuzz.h"
 
-#include "fnv.h"
-#include "package_shape.h"
+#include "lib/base/fnv.h"
+#include "lib/packages/package_shape.h"
 
 unsigned long fuzz_accepted;
 
 static bool url_allowed(const char *url, void *arg)
 {
-	(void)arg;
 	return strstr(url, "evil") == NULL;
 }
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "package_request.h"
+#include "lib/packages/package_request.h"
 
 unsigned long fuzz_accepted;
 

@@ -6,18 +6,17 @@
 
 #include <stdio.h>
 
-#include "advisories.h"
-#include "host.h"
-#include "package_facts.h"
-#include "package_judge.h"
-#include "path.h"
-#include "policy.h"
+#include "lib/packages/advisories.h"
+#include "lib/policy/host.h"
+#include "lib/packages/package_facts.h"
+#include "lib/policy/package_judge.h"
+#include "lib/policy/path.h"
+#include "lib/policy/policy.h"
 
 unsigned long fuzz_accepted;
 
 static void ignore(const char *text, void *arg)
 {
-	(void)arg;
 	assert(text[0] != '\0');
 }
 

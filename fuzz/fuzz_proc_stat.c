@@ -1,7 +1,7 @@
 /* Any text as /proc/<pid>/stat and /proc/<pid>/limits: numbers in range, or refused. */
 #include "fuzz.h"
 
-#include "proc_stat.h"
+#include "cell/init/base/proc_stat.h"
 
 unsigned long fuzz_accepted;
 

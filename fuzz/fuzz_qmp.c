@@ -2,7 +2,7 @@
  * values inside the line, and the name of an event is plain. */
 #include "fuzz.h"
 
-#include "qmp.h"
+#include "cell/engines/qemu/qmp.h"
 
 unsigned long fuzz_accepted;
 

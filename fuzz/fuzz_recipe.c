@@ -2,9 +2,9 @@
  * within the bounds that a build relies on; what is refused says why. */
 #include "fuzz.h"
 
-#include "recipe.h"
-#include "spec_recipe.h"
-#include "template_ref.h"
+#include "daemon/images/recipe.h"
+#include "front/web/spec_recipe.h"
+#include "daemon/images/template_ref.h"
 
 unsigned long fuzz_accepted;
 

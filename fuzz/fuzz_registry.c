@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "address.h"
-#include "challenge.h"
-#include "http1.h"
-#include "pull_msg.h"
-#include "registry_json.h"
+#include "pull/address.h"
+#include "pull/challenge.h"
+#include "lib/http/http1.h"
+#include "lib/wire/pull_msg.h"
+#include "pull/registry_json.h"
 
 unsigned long fuzz_accepted;
 

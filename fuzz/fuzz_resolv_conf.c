@@ -1,8 +1,8 @@
 /* One text, read as resolv.conf and as hosts: bounded, and something usable in any case. */
 #include "fuzz.h"
 
-#include "host.h"
-#include "resolver_conf.h"
+#include "lib/policy/host.h"
+#include "lib/outbound/resolver_conf.h"
 
 unsigned long fuzz_accepted;
 

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "json_check.h"
-#include "result_view.h"
+#include "front/web/result_view.h"
 
 unsigned long fuzz_accepted;
 

@@ -2,8 +2,8 @@
  * process service. What is taken is within the bounds the core relies on. */
 #include "fuzz.h"
 
-#include "process_spec.h"
-#include "rpc_base64_stream.h"
+#include "front/e2b/envd/process_spec.h"
+#include "front/e2b/envd/rpc_base64_stream.h"
 
 unsigned long fuzz_accepted;
 

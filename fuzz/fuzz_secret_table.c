@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "secret_spec.h"
-#include "secret_table.h"
+#include "daemon/secrets/secret_spec.h"
+#include "cell/init/base/secret_table.h"
 
 unsigned long fuzz_accepted;
 

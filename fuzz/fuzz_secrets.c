@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "secrets.h"
+#include "egress/secrets/secrets.h"
 
 unsigned long fuzz_accepted;
 

@@ -5,10 +5,9 @@
 
 #include <stdio.h>
 
-#include "session_path.h"
-#include "show.h"
-#include "target.h"
-#include "utf8.h"
+#include "cmd/client/show.h"
+#include "cmd/client/target.h"
+#include "lib/base/utf8.h"
 
 unsigned long fuzz_accepted;
 

@@ -2,9 +2,9 @@
  * feeds and tabs. The same bytes as a URI of a resource: one that names a file names it again. */
 #include "fuzz.h"
 
-#include "resource_uri.h"
-#include "shown_text.h"
-#include "utf8.h"
+#include "front/mcptools/resource_uri.h"
+#include "lib/base/shown_text.h"
+#include "lib/base/utf8.h"
 
 unsigned long fuzz_accepted;
 

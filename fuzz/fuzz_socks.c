@@ -3,7 +3,7 @@
  * and password only if the proxy chose that; and it ends connected, refused or waiting. */
 #include "fuzz.h"
 
-#include "outbound_socks.h"
+#include "lib/outbound/outbound_socks.h"
 
 unsigned long fuzz_accepted;
 

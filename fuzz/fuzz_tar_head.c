@@ -3,7 +3,7 @@
  * reads the same. */
 #include "fuzz.h"
 
-#include "tar_head.h"
+#include "lib/wire/tar_head.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  * files are in order and are the body, and reading ends. */
 #include "fuzz.h"
 
-#include "tar_member.h"
+#include "storage/tar_member.h"
 
 unsigned long fuzz_accepted;
 
@@ -16,7 +16,6 @@ static ssize_t read_source(void *arg, void *ret, size_t cap, struct err *e)
 	struct source *s = arg;
 	size_t n = s->left < cap ? s->left : cap;
 
-	(void)e;
 	memcpy(ret, s->at, n);
 	s->at += n;
 	s->left -= n;

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-#include "template_name.h"
-#include "user_text.h"
+#include "daemon/template/template_name.h"
+#include "storage/user_text.h"
 
 unsigned long fuzz_accepted;
 

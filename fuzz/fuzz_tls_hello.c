@@ -3,7 +3,7 @@
  * not matter. */
 #include "fuzz.h"
 
-#include "tls_hello.h"
+#include "egress/flow/tls_hello.h"
 
 unsigned long fuzz_accepted;
 

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "units.h"
+#include "lib/base/units.h"
 
 unsigned long fuzz_accepted;
 

@@ -10,7 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "unpack_capture.h"
+#include "storage/unpack_capture.h"
 
 unsigned long fuzz_accepted;
 
@@ -27,7 +27,6 @@ static ssize_t read_source(void *arg, void *ret, size_t cap, struct err *e)
 	struct source *s = arg;
 	size_t n = s->left < cap ? s->left : cap;
 
-	(void)e;
 	memcpy(ret, s->at, n);
 	s->at += n;
 	s->left -= n;
@@ -42,8 +41,6 @@ struct storage_ids storage_jail_ids(void)
 
 static int look(const char *path, const struct stat *st, int kind, struct FTW *f)
 {
-	(void)kind;
-	(void)f;
 	found += strcmp(path, top) != 0;
 	assert(!S_ISBLK(st->st_mode) && !S_ISSOCK(st->st_mode));
 	assert(!S_ISCHR(st->st_mode) || st->st_rdev == makedev(0, 0));
@@ -52,8 +49,6 @@ static int look(const char *path, const struct stat *st, int kind, struct FTW *f
 
 static int drop(const char *path, const struct stat *st, int kind, struct FTW *f)
 {
-	(void)st;
-	(void)kind;
 	return f->level == 0 ? 0 : remove(path);
 }
 

@@ -3,7 +3,8 @@
  * what a pattern takes lies inside the path and is no way out of it. */
 #include "fuzz.h"
 
-#include "url.h"
+#include "lib/http/traceparent.h"
+#include "lib/http/url.h"
 
 unsigned long fuzz_accepted;
 
@@ -84,6 +85,18 @@ static void check_match(struct http1_span path)
 	}
 }
 
+/* Its own result is valid, and stays. */
+static void check_trace(struct http1_span all)
+{
+	char trace[TRACEPARENT_MAX], again[TRACEPARENT_MAX];
+
+	if (!traceparent_read(all.p, all.n, trace))
+		return;
+	assert(strlen(trace) == TRACEPARENT_MAX - 1);
+	if (memcmp(trace, "00", 2) == 0)
+		assert(traceparent_read(trace, strlen(trace), again) && strcmp(trace, again) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint8_t *nul = size > 0 ? memchr(data, '\0', size) : NULL;
@@ -95,6 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_decode(all);
 	check_query(all, name);
 	check_match(all);
+	check_trace(all);
 	free(name);
 	free(text);
 	return 0;

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "users.h"
+#include "cell/init/base/users.h"
 
 unsigned long fuzz_accepted;
 

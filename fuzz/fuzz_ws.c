@@ -3,8 +3,8 @@
  * read can be written. */
 #include "fuzz.h"
 
-#include "utf8.h"
-#include "ws_walk.h"
+#include "lib/base/utf8.h"
+#include "lib/http/ws.h"
 
 unsigned long fuzz_accepted;
 

@@ -1,4 +1,4 @@
-#include "cache_disk.h"
+#include "cache/cache_disk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,13 +7,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "hex.h"
-#include "io.h"
-#include "own.h"
+#include "lib/base/hex.h"
+#include "lib/base/io.h"
+#include "lib/base/own.h"
 
 static const char *const folders[CACHE_KINDS] = { "objects", "views" };
 
-static int make_folder(int dir, const char *name, struct err *e)
+static int disk_make_folder(int dir, const char *name, struct err *e)
 {
 	if (mkdirat(dir, name, 0700) == 0 || errno == EEXIST)
 		return 0;
@@ -25,14 +25,14 @@ int cache_disk_open(struct cache_disk *d, int dir, unsigned reserve, struct err 
 	char name[CACHE_DISK_NAME_MAX];
 
 	*d = (struct cache_disk){ .dir = dir, .reserve = reserve };
-	if (make_folder(dir, "tmp", e) < 0)
+	if (disk_make_folder(dir, "tmp", e) < 0)
 		return -1;
 	for (int kind = 0; kind < CACHE_KINDS; kind++) {
-		if (make_folder(dir, folders[kind], e) < 0)
+		if (disk_make_folder(dir, folders[kind], e) < 0)
 			return -1;
 		for (unsigned i = 0; i < 256; i++) {
 			cache_disk_folder((enum cache_kind)kind, i, name);
-			if (make_folder(dir, name, e) < 0)
+			if (disk_make_folder(dir, name, e) < 0)
 				return -1;
 		}
 	}
@@ -44,7 +44,8 @@ void cache_disk_folder(enum cache_kind kind, unsigned number, char ret[CACHE_DIS
 	(void)snprintf(ret, CACHE_DISK_NAME_MAX, "%s/%02x", folders[kind], number);
 }
 
-static void path_of(enum cache_kind kind, const uint8_t name[32], char ret[CACHE_DISK_NAME_MAX])
+static void disk_path_of(enum cache_kind kind, const uint8_t name[32],
+			 char ret[CACHE_DISK_NAME_MAX])
 {
 	char digits[65];
 
@@ -71,7 +72,7 @@ int cache_disk_keep(struct cache_disk *d, const char *tmp, enum cache_kind kind,
 {
 	char path[CACHE_DISK_NAME_MAX];
 
-	path_of(kind, name, path);
+	disk_path_of(kind, name, path);
 	if (renameat(d->dir, tmp, d->dir, path) == 0)
 		return 0;
 	(void)err_sys(e, "rename to %s", path);
@@ -83,7 +84,7 @@ void cache_disk_remove(struct cache_disk *d, enum cache_kind kind, const uint8_t
 {
 	char path[CACHE_DISK_NAME_MAX];
 
-	path_of(kind, name, path);
+	disk_path_of(kind, name, path);
 	(void)unlinkat(d->dir, path, 0);
 }
 
@@ -91,7 +92,7 @@ int cache_disk_object(struct cache_disk *d, const uint8_t sha256[32])
 {
 	char path[CACHE_DISK_NAME_MAX];
 
-	path_of(CACHE_OBJECTS, sha256, path);
+	disk_path_of(CACHE_OBJECTS, sha256, path);
 	return openat(d->dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOATIME);
 }
 
@@ -101,7 +102,7 @@ void cache_disk_use(struct cache_disk *d, const uint8_t sha256[32], uint64_t use
 	const struct timespec both[2] = { at, at };
 	char path[CACHE_DISK_NAME_MAX];
 
-	path_of(CACHE_OBJECTS, sha256, path);
+	disk_path_of(CACHE_OBJECTS, sha256, path);
 	(void)utimensat(d->dir, path, both, AT_SYMLINK_NOFOLLOW);
 }
 
@@ -131,7 +132,7 @@ bool cache_disk_get_view(struct cache_disk *d, const uint8_t name[32], uint8_t b
 	uint8_t its[32];
 	ssize_t n;
 
-	path_of(CACHE_VIEWS, name, path);
+	disk_path_of(CACHE_VIEWS, name, path);
 	OWN_FD fd = openat(d->dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOATIME);
 	if (fd < 0)
 		return false;

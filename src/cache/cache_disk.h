@@ -2,10 +2,10 @@
  *
  *	objects/AB/REST  bytes whose SHA-256 is the name
  *	views/AB/REST    view_file.h; the name is view_name()
- *	tmp/N            what is being written; removed at the next start
+ *	tmp/N            files being written; removed at the next start
  *	seen             seen_table.h
  *
- * A file comes into objects or views by a rename, when it is complete; an object only after the
+ * A file comes into objects or views by a rename, when it is complete. An object only after the
  * disk has it (the caller's fdatasync), so that no crash leaves one with other bytes than its name
  * says. A view that a crash tore is recognised by its checksum. The time of use of an object is its
  * modification time, rounded to the hour. Calls block for as long as the disk does. */
@@ -15,8 +15,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "err.h"
-#include "view_file.h"
+#include "cache/view_file.h"
+#include "lib/base/err.h"
 
 #define CACHE_DISK_NAME_MAX 80
 #define CACHE_HOUR_MS 3600000ULL
@@ -29,16 +29,16 @@ struct cache_disk {
 	unsigned reserve; /* percent of the file system that stay free */
 };
 
-/* Makes the folders. */
+/* Make the folders. */
 int cache_disk_open(struct cache_disk *d, int dir, unsigned reserve, struct err *e) MUST_USE;
 /* "objects/ab", for reading it. */
 void cache_disk_folder(enum cache_kind kind, unsigned number, char ret[CACHE_DISK_NAME_MAX]);
 
-/* A new file for writing; its name goes to ret. Returns the descriptor. */
+/* A new file for writing. Its name goes to ret. Return the descriptor. */
 int cache_disk_create(struct cache_disk *d, char ret_tmp[CACHE_DISK_NAME_MAX],
 		      struct err *e) MUST_USE;
 void cache_disk_discard(struct cache_disk *d, const char *tmp);
-/* Gives a complete file its name; an older one of that name is replaced. */
+/* Give a complete file its name. An older one of that name is replaced. */
 int cache_disk_keep(struct cache_disk *d, const char *tmp, enum cache_kind kind,
 		    const uint8_t name[32], struct err *e) MUST_USE;
 void cache_disk_remove(struct cache_disk *d, enum cache_kind kind, const uint8_t name[32]);
@@ -46,12 +46,12 @@ void cache_disk_remove(struct cache_disk *d, enum cache_kind kind, const uint8_t
 int cache_disk_object(struct cache_disk *d, const uint8_t sha256[32]);
 void cache_disk_use(struct cache_disk *d, const uint8_t sha256[32], uint64_t used_ms);
 
-/* Writes and names a view. */
+/* Write and name a view. */
 int cache_disk_put_view(struct cache_disk *d, const uint8_t name[32], const struct view *v,
 			struct err *e) MUST_USE;
 /* Strings point into bytes. False: there is none, or it is torn, or of another name. */
 bool cache_disk_get_view(struct cache_disk *d, const uint8_t name[32], uint8_t bytes[VIEW_FILE_MAX],
 			 struct view *ret);
 
-/* How many bytes must be freed so that n more leave the reserve free; 0: none. */
+/* How many bytes must be freed so that n more leave the reserve free. 0: none. */
 uint64_t cache_disk_missing(const struct cache_disk *d, uint64_t n);

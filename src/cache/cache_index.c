@@ -1,10 +1,10 @@
-#include "cache_index.h"
+#include "cache/cache_index.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "list.h"
-#include "rand.h"
+#include "lib/base/list.h"
+#include "lib/base/rand.h"
 
 bool cache_index_init(struct cache_index *x)
 {
@@ -30,7 +30,7 @@ void cache_index_release(struct cache_index *x)
 	*x = (struct cache_index){ 0 };
 }
 
-static size_t bucket(const struct cache_index *x, const uint8_t name[32])
+static size_t index_bucket(const struct cache_index *x, const uint8_t name[32])
 {
 	uint64_t a, b;
 
@@ -41,7 +41,7 @@ static size_t bucket(const struct cache_index *x, const uint8_t name[32])
 
 struct cache_object *cache_index_object(const struct cache_index *x, const uint8_t sha256[32])
 {
-	struct cache_object *o = x->objects[bucket(x, sha256)];
+	struct cache_object *o = x->objects[index_bucket(x, sha256)];
 
 	while (o != NULL && memcmp(o->sha256, sha256, sizeof(o->sha256)) != 0)
 		o = o->chain;
@@ -50,7 +50,7 @@ struct cache_object *cache_index_object(const struct cache_index *x, const uint8
 
 struct cache_view *cache_index_view(const struct cache_index *x, const uint8_t name[32])
 {
-	struct cache_view *v = x->views[bucket(x, name)];
+	struct cache_view *v = x->views[index_bucket(x, name)];
 
 	while (v != NULL && memcmp(v->name, name, sizeof(v->name)) != 0)
 		v = v->chain;
@@ -70,14 +70,14 @@ struct cache_view *cache_index_surplus(const struct cache_object *o)
 
 /* ---- the order of use */
 
-static void unlink_object(struct cache_index *x, struct cache_object *o)
+static void index_unlink_object(struct cache_index *x, struct cache_object *o)
 {
 	*(o->newer != NULL ? &o->newer->older : &x->newest) = o->older;
 	*(o->older != NULL ? &o->older->newer : &x->oldest) = o->newer;
 	o->newer = o->older = NULL;
 }
 
-static void link_newest(struct cache_index *x, struct cache_object *o)
+static void index_link_newest(struct cache_index *x, struct cache_object *o)
 {
 	o->newer = NULL;
 	o->older = x->newest;
@@ -87,11 +87,11 @@ static void link_newest(struct cache_index *x, struct cache_object *o)
 
 void cache_index_use(struct cache_index *x, struct cache_object *o)
 {
-	unlink_object(x, o);
-	link_newest(x, o);
+	index_unlink_object(x, o);
+	index_link_newest(x, o);
 }
 
-static int by_use(const void *a, const void *b)
+static int index_by_use(const void *a, const void *b)
 {
 	const struct cache_object *const *l = a, *const *r = b;
 
@@ -107,10 +107,10 @@ bool cache_index_sort(struct cache_index *x)
 		return false;
 	for (struct cache_object *o = x->newest; o != NULL; o = o->older)
 		all[n++] = o;
-	qsort(all, n, sizeof(struct cache_object *), by_use);
+	qsort(all, n, sizeof(struct cache_object *), index_by_use);
 	x->newest = x->oldest = NULL;
 	for (size_t i = 0; i < n; i++)
-		link_newest(x, all[i]);
+		index_link_newest(x, all[i]);
 	free(all);
 	return true;
 }
@@ -128,18 +128,18 @@ struct cache_object *cache_index_add(struct cache_index *x, const uint8_t sha256
 		return NULL;
 	memcpy(o->sha256, sha256, sizeof(o->sha256));
 	o->size = size;
-	at = &x->objects[bucket(x, sha256)];
+	at = &x->objects[index_bucket(x, sha256)];
 	o->chain = *at;
 	*at = o;
-	link_newest(x, o);
+	index_link_newest(x, o);
 	x->nobjects++;
 	x->bytes += size;
 	return o;
 }
 
-static struct cache_view *new_view(struct cache_index *x, const uint8_t name[32])
+static struct cache_view *index_new_view(struct cache_index *x, const uint8_t name[32])
 {
-	struct cache_view **at = &x->views[bucket(x, name)], *v = calloc(1, sizeof(*v));
+	struct cache_view **at = &x->views[index_bucket(x, name)], *v = calloc(1, sizeof(*v));
 
 	if (v == NULL)
 		return NULL;
@@ -157,7 +157,7 @@ struct cache_object *cache_index_set(struct cache_index *x, const uint8_t name[3
 	struct cache_object *before;
 
 	if (v == NULL)
-		v = new_view(x, name);
+		v = index_new_view(x, name);
 	*ret_ok = v != NULL;
 	if (v == NULL || v->object == o)
 		return NULL;
@@ -173,7 +173,7 @@ struct cache_object *cache_index_set(struct cache_index *x, const uint8_t name[3
 
 void cache_index_drop_view(struct cache_index *x, struct cache_view *v)
 {
-	struct cache_view **at = &x->views[bucket(x, v->name)];
+	struct cache_view **at = &x->views[index_bucket(x, v->name)];
 
 	while (*at != v)
 		at = &(*at)->chain;
@@ -187,12 +187,12 @@ void cache_index_drop_view(struct cache_index *x, struct cache_view *v)
 
 void cache_index_drop_object(struct cache_index *x, struct cache_object *o)
 {
-	struct cache_object **at = &x->objects[bucket(x, o->sha256)];
+	struct cache_object **at = &x->objects[index_bucket(x, o->sha256)];
 
 	while (*at != o)
 		at = &(*at)->chain;
 	*at = o->chain;
-	unlink_object(x, o);
+	index_unlink_object(x, o);
 	x->nobjects--;
 	x->bytes -= o->size;
 	free(o);

@@ -17,7 +17,7 @@ struct cache_object {
 	uint8_t sha256[32];
 	uint64_t size;
 	uint64_t used_ms;   /* wall clock, rounded to the hour: as on disk */
-	uint64_t handed_ns; /* when its descriptor was given out last; 0: not by this process */
+	uint64_t handed_ns; /* when its descriptor was given out last. 0: not by this process */
 };
 
 struct cache_view {
@@ -40,7 +40,7 @@ bool cache_index_init(struct cache_index *x);
 void cache_index_release(struct cache_index *x);
 
 struct cache_object *cache_index_object(const struct cache_index *x, const uint8_t sha256[32]);
-/* The view that an object has had for longest, if it has as many as it may; else NULL. */
+/* The view that an object has had for longest, if it has as many as it may. Else NULL. */
 struct cache_view *cache_index_surplus(const struct cache_object *o);
 struct cache_view *cache_index_view(const struct cache_index *x, const uint8_t name[32]);
 
@@ -51,11 +51,11 @@ struct cache_object *cache_index_add(struct cache_index *x, const uint8_t sha256
  * it any more: the caller removes it. *ret_ok: false if out of memory. */
 struct cache_object *cache_index_set(struct cache_index *x, const uint8_t name[32],
 				     struct cache_object *o, bool *ret_ok);
-/* Both free it. A view's object stays, also without views; an object must have none. */
+/* Both free it. A view's object stays, also without views. An object must have none. */
 void cache_index_drop_view(struct cache_index *x, struct cache_view *v);
 void cache_index_drop_object(struct cache_index *x, struct cache_object *o);
 
 /* It was used now: it is the newest. */
 void cache_index_use(struct cache_index *x, struct cache_object *o);
-/* Orders all objects by used_ms. False: out of memory. */
+/* Order all objects by used_ms. False: out of memory. */
 bool cache_index_sort(struct cache_index *x);

@@ -1,9 +1,9 @@
 /* cache_load.c - theory of operation
  *
- * First what is in tmp is removed: no process writes there any more. Then the 256 folders of
+ * First the files in tmp are removed: no process writes there any more. Then the 256 folders of
  * objects are read, one a piece, then those of views. A view whose object is missing or has another
- * size, or that is torn, is removed; so are objects that no view names, at the end. Files with
- * other names than ours are removed, too. Links to cordon-egress are answered when all is read. */
+ * size, or a torn one, is removed. So are objects that no view names, at the end. Files with other
+ * names than ours are removed, too. Links to cordon-egress are answered when all is read. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cache.h"
-#include "hex.h"
-#include "log.h"
+#include "cache/cache.h"
+#include "lib/base/hex.h"
+#include "lib/base/log.h"
+#include "lib/base/rand.h"
 
 #define SAMPLE 16 /* objects hashed again after the start */
 /* Objects in a turn when those without a view are removed. */
@@ -24,14 +25,14 @@
 struct load {
 	struct cache *cache;
 	struct loop_task task;
-	unsigned folder; /* 0 to 255: objects; 256 to 511: views; 512, 513: the end */
+	unsigned folder; /* 0 to 255: objects. 256 to 511: views. 512, 513: the end */
 	uint64_t removed;
 	bool looks;		   /* for objects that no view names */
 	struct cache_object *next; /* of them */
 };
 
 /* The other 31 bytes of a name, which its folder begins. */
-static bool read_name(unsigned folder, const char *text, uint8_t ret[32])
+static bool load_read_name(unsigned folder, const char *text, uint8_t ret[32])
 {
 	struct err e;
 
@@ -39,7 +40,7 @@ static bool read_name(unsigned folder, const char *text, uint8_t ret[32])
 	return strlen(text) == 62 && hex_decode(text, 62, ret + 1, 31, &e) == 0;
 }
 
-static bool take_object(struct cache *c, int dir, const char *text, const uint8_t name[32])
+static bool load_take_object(struct cache *c, int dir, const char *text, const uint8_t name[32])
 {
 	struct cache_object *o;
 	struct stat st;
@@ -54,7 +55,7 @@ static bool take_object(struct cache *c, int dir, const char *text, const uint8_
 	return true;
 }
 
-static bool take_view(struct cache *c, const uint8_t name[32])
+static bool load_take_view(struct cache *c, const uint8_t name[32])
 {
 	uint8_t bytes[VIEW_FILE_MAX];
 	struct cache_object *o;
@@ -72,14 +73,15 @@ static bool take_view(struct cache *c, const uint8_t name[32])
 }
 
 /* Of views there is one of each name only: the file system says so. */
-static void read_entry(struct load *l, int dir, const char *text)
+static void load_read_entry(struct load *l, int dir, const char *text)
 {
 	struct cache *c = l->cache;
 	uint8_t name[32];
-	bool good = read_name(l->folder % 256, text, name);
+	bool good = load_read_name(l->folder % 256, text, name);
 
 	if (good)
-		good = l->folder < 256 ? take_object(c, dir, text, name) : take_view(c, name);
+		good = l->folder < 256 ? load_take_object(c, dir, text, name)
+				       : load_take_view(c, name);
 	if (good)
 		return;
 	l->removed++;
@@ -87,8 +89,8 @@ static void read_entry(struct load *l, int dir, const char *text)
 		(void)unlinkat(dir, text, AT_REMOVEDIR);
 }
 
-static void each_entry(struct load *l, const char *path,
-		       void (*on_entry)(struct load *l, int dir, const char *text))
+static void load_each_entry(struct load *l, const char *path,
+			    void (*on_entry)(struct load *l, int dir, const char *text))
 {
 	int fd = openat(l->cache->disk.dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -105,15 +107,15 @@ static void each_entry(struct load *l, const char *path,
 	(void)closedir(d);
 }
 
-static void remove_entry(struct load *l, int dir, const char *text)
+static void load_remove_entry(struct load *l, int dir, const char *text)
 {
 	l->removed++;
 	(void)unlinkat(dir, text, 0);
 }
 
-/* Removes some of the objects that no view names. True: there are more to look at. No request is
- * answered before all is loaded, so the object that is next stays. */
-static bool remove_unnamed(struct load *l)
+/* Remove some of the objects that no view names. True: there are more to look at. No request is
+ * answered before all is loaded, so the next object stays. */
+static bool load_remove_unnamed(struct load *l)
 {
 	unsigned looked = 0, removed = 0;
 
@@ -133,13 +135,13 @@ static bool remove_unnamed(struct load *l)
 	return l->next != NULL;
 }
 
-static void order(struct load *l)
+static void load_order(struct load *l)
 {
 	if (!cache_index_sort(&l->cache->index))
 		log_warn("no memory to order the package cache by use", "");
 }
 
-static void finish(struct load *l)
+static void load_finish(struct load *l)
 {
 	struct cache *c = l->cache;
 
@@ -162,19 +164,19 @@ static void on_piece(struct loop_task *t)
 		if (cache_room_shrink(l->cache, l->cache->max_bytes, &l->removed, &bytes))
 			loop_defer(l->cache->loop, t);
 		else
-			finish(l);
+			load_finish(l);
 		return;
 	}
 	if (l->folder == 512) {
-		if (!remove_unnamed(l)) {
-			order(l);
+		if (!load_remove_unnamed(l)) {
+			load_order(l);
 			l->folder++;
 		}
 		loop_defer(l->cache->loop, t);
 		return;
 	}
 	cache_disk_folder(l->folder < 256 ? CACHE_OBJECTS : CACHE_VIEWS, l->folder % 256, path);
-	each_entry(l, path, read_entry);
+	load_each_entry(l, path, load_read_entry);
 	l->folder++;
 	loop_defer(l->cache->loop, t);
 }
@@ -187,6 +189,118 @@ void cache_load_start(struct cache *c)
 		abort(); /* at the start of the program */
 	l->cache = c;
 	l->task = (struct loop_task){ .on_run = on_piece, .arg = l };
-	each_entry(l, "tmp", remove_entry);
+	load_each_entry(l, "tmp", load_remove_entry);
 	loop_defer(c->loop, &l->task);
+}
+
+/* ---- hashing again, one object at a time in a worker
+ *
+ * An object whose name is not the hash of its bytes is removed. Each object is looked up again by
+ * its name, so objects may come and go in between. */
+
+struct check {
+	struct cache *cache;
+	struct cache_job job;
+	struct loop_task next;
+	uint8_t (*names)[32]; /* owned */
+	size_t n, at;
+	struct cache_checked result;
+	cache_checked_fn *on_done;
+	void *arg;
+};
+
+static struct check *under_way;
+
+static void check_step(struct check *k);
+
+static void check_finish(struct check *k)
+{
+	under_way = NULL;
+	if (k->on_done != NULL)
+		k->on_done(k->arg, &k->result);
+	free(k->names);
+	free(k);
+}
+
+static void on_hashed(struct cache_job *j)
+{
+	struct check *k = j->arg;
+	const uint8_t *name = k->names[k->at - 1];
+	struct cache_object *o = cache_index_object(&k->cache->index, name);
+
+	fd_close(j->fd);
+	k->result.objects++;
+	k->result.bytes += j->size;
+	if (o != NULL &&
+	    (j->error != 0 || j->size != o->size || memcmp(j->sha256, name, 32) != 0)) {
+		k->result.bad++;
+		k->cache->counts.bad++;
+		log_error("an object of the package cache was damaged and is removed",
+			  "bytes=%llu error=%d", (unsigned long long)o->size, j->error);
+		cache_room_remove(k->cache, o);
+	}
+	check_step(k);
+}
+
+static void on_next(struct loop_task *t)
+{
+	check_step(t->arg);
+}
+
+static void check_step(struct check *k)
+{
+	struct cache_object *o;
+
+	if (k->at == k->n) {
+		check_finish(k);
+		return;
+	}
+	o = cache_index_object(&k->cache->index, k->names[k->at++]);
+	k->job = (struct cache_job){ .on_done = on_hashed, .arg = k, .is_hash = true };
+	k->job.fd = o == NULL ? -1 : cache_disk_object(&k->cache->disk, o->sha256);
+	if (k->job.fd >= 0) {
+		cache_worker_add(k->cache->hashes, &k->job);
+		return;
+	}
+	if (o != NULL) { /* its file is gone */
+		k->result.bad++;
+		cache_room_remove(k->cache, o);
+	}
+	loop_defer(k->cache->loop, &k->next);
+}
+
+/* Keep `sample` names, chosen at random. */
+static void check_choose(struct check *k, size_t sample)
+{
+	for (size_t i = 0; i < sample && i < k->n; i++) {
+		size_t other = i + rand_below((uint32_t)(k->n - i));
+		uint8_t t[32];
+
+		memcpy(t, k->names[i], sizeof(t));
+		memcpy(k->names[i], k->names[other], sizeof(t));
+		memcpy(k->names[other], t, sizeof(t));
+	}
+	if (sample < k->n)
+		k->n = sample;
+}
+
+bool cache_check_start(struct cache *c, size_t sample, cache_checked_fn *on_done, void *arg)
+{
+	struct check *k = under_way == NULL ? calloc(1, sizeof(*k)) : NULL;
+
+	if (k == NULL)
+		return false;
+	*k = (struct check){ .cache = c, .on_done = on_done, .arg = arg };
+	k->names = malloc((c->index.nobjects + 1) * sizeof(k->names[0]));
+	if (k->names == NULL) {
+		free(k);
+		return false;
+	}
+	k->next = (struct loop_task){ .on_run = on_next, .arg = k };
+	for (struct cache_object *o = c->index.newest; o != NULL; o = o->older)
+		memcpy(k->names[k->n++], o->sha256, 32);
+	check_choose(k, sample);
+	under_way = k;
+	loop_defer(c->loop, &k->next);
+	return true;
 }

@@ -1,105 +1,54 @@
 /* cache_peer.c - theory of operation
  *
- * A link is read only while all its answers are sent, so what waits for it is bounded by one turn's
- * packets. Files that it stores are its `puts`: nputs counts them from STORE until on_put_end(),
- * also those that were aborted while the disk writes. A link that ends leaves such files behind as
- * orphans, which cache_put.c frees; they are bounded over all links. */
-#include "cache_peer.h"
+ * A link is read only while no answer waits to be sent, so one answer waits at most, and those of
+ * files that the disk has written. Files that the link stores are its `puts`: nputs counts them
+ * from STORE until on_put_end(), also those aborted while the disk writes. A link that ends leaves
+ * such files behind as orphans, which cache_put.c frees. Orphans are bounded over all links. */
+#include "cache/cache_peer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 
-#include "cache_put.h"
-#include "clock.h"
-#include "io.h"
-#include "list.h"
-#include "log.h"
-#include "untrusted_fd.h"
+#include "cache/cache_put.h"
+#include "lib/base/clock.h"
+#include "lib/base/list.h"
+#include "lib/base/log.h"
+#include "lib/base/untrusted_fd.h"
+#include "lib/channel/channel.h"
 
-#define PACKETS_PER_TURN 32
-#define ORPHANS_MAX 512 /* files of links that are gone, which the disk still writes */
-
-struct answer {
-	struct answer *next;
-	int fd; /* owned; -1: none */
-	size_t len;
-	uint8_t bytes[];
-};
+#define ORPHANS_MAX 512 /* files of former links, which the disk still writes */
 
 struct cache_peer {
 	struct cache_peer *next, **link;
 	struct cache *cache;
 	unsigned slot;
-	int sock; /* owned */
-	struct loop_fd watch;
-	struct answer *first, **end; /* waiting to be sent */
+	struct channel channel;
 	struct cache_put *puts;
 	unsigned nputs;
 };
 
 /* ---- answers */
 
-static void drop_first(struct cache_peer *p)
-{
-	struct answer *a = p->first;
-
-	p->first = a->next;
-	if (p->first == NULL)
-		p->end = &p->first;
-	if (a->fd >= 0)
-		fd_close(a->fd);
-	free(a);
-}
-
-/* Reads requests only while all answers are sent, and the folder is known. */
-static void arm(struct cache_peer *p)
-{
-	uint32_t events = p->first != NULL ? (uint32_t)EPOLLOUT : 0;
-
-	if (p->first == NULL && p->cache->loaded)
-		events = EPOLLIN;
-	loop_modify(p->cache->loop, &p->watch, events);
-}
-
-static bool send_first(struct cache_peer *p)
-{
-	struct answer *a = p->first;
-	struct err e;
-
-	return io_send(p->sock, a->bytes, a->len, &a->fd, a->fd >= 0 ? 1 : 0, &e) == 0;
-}
-
-static void flush(struct cache_peer *p)
-{
-	while (p->first != NULL && send_first(p))
-		drop_first(p);
-	arm(p);
-}
-
 /* fd is taken over. An answer that cannot be kept is lost: the request ends by its deadline. */
-static void put_answer(struct cache_peer *p, const struct cache_msg *m, int fd)
+static void peer_answer(struct cache_peer *p, const struct cache_msg *m, int fd)
 {
 	static uint8_t packet[CACHE_PACKET_MAX];
+	OWN_FD mine = fd;
 	int n = cache_msg_write(m, packet, sizeof(packet));
-	struct answer *a = n < 0 ? NULL : malloc(sizeof(*a) + (size_t)n);
+	struct err e;
 
-	if (a == NULL) {
-		if (fd >= 0)
-			fd_close(fd);
-		return;
-	}
-	*a = (struct answer){ .fd = fd, .len = (size_t)n };
-	memcpy(a->bytes, packet, (size_t)n);
-	*p->end = a;
-	p->end = &a->next;
-	flush(p);
+	if (n >= 0)
+		IGNORED(channel_send(&p->channel,
+				     &(struct channel_msg){ .bytes = packet,
+							    .len = (size_t)n,
+							    .fds = &mine,
+							    .nfds = mine >= 0 },
+				     &e),
+			"the answer is lost");
 }
 
-static void put_failed(struct cache_peer *p, uint32_t id, const struct err *e)
+static void peer_failed(struct cache_peer *p, uint32_t id, const struct err *e)
 {
 	char text[CACHE_TEXT_MAX];
 	const struct cache_msg m = {
@@ -109,14 +58,14 @@ static void put_failed(struct cache_peer *p, uint32_t id, const struct err *e)
 
 	memcpy(text, e->msg, n);
 	text[n] = '\0';
-	put_answer(p, &m, -1);
+	peer_answer(p, &m, -1);
 }
 
 /* ---- requests */
 
-/* The object of a view, opened. -1: there is none; what cannot be read is removed. */
-static int open_view(struct cache *c, const struct cache_key *key, uint8_t bytes[VIEW_FILE_MAX],
-		     struct view *ret)
+/* The object of a view, opened. -1: there is none. An unreadable one is removed. */
+static int peer_open_view(struct cache *c, const struct cache_key *key,
+			  uint8_t bytes[VIEW_FILE_MAX], struct view *ret)
 {
 	uint8_t name[32];
 	struct cache_view *v;
@@ -144,10 +93,10 @@ static void on_find(struct cache_peer *p, const struct cache_msg *m)
 	int fd;
 
 	errno = 0;
-	fd = open_view(p->cache, &m->key, bytes, &v);
+	fd = peer_open_view(p->cache, &m->key, bytes, &v);
 	if (fd < 0) {
 		p->cache->counts.misses++;
-		put_answer(p, &(struct cache_msg){ .type = CACHE_NONE, .id = m->id }, -1);
+		peer_answer(p, &(struct cache_msg){ .type = CACHE_NONE, .id = m->id }, -1);
 		return;
 	}
 	p->cache->counts.hits++;
@@ -157,7 +106,7 @@ static void on_find(struct cache_peer *p, const struct cache_msg *m)
 				   .time_ms = v.fetched_ms,
 				   .size = v.size };
 	memcpy(found.sha256, v.sha256, sizeof(found.sha256));
-	put_answer(p, &found, fd);
+	peer_answer(p, &found, fd);
 }
 
 static void on_touch(struct cache_peer *p, const struct cache_msg *m)
@@ -202,12 +151,12 @@ static void on_put_end(struct cache_put *u, const struct err *e)
 	if (u->aborted)
 		return;
 	if (e == NULL)
-		put_answer(p, &m, -1);
+		peer_answer(p, &m, -1);
 	else
-		put_failed(p, u->id, e);
+		peer_failed(p, u->id, e);
 }
 
-static struct cache_put *find_put(const struct cache_peer *p, uint32_t id)
+static struct cache_put *peer_find_put(const struct cache_peer *p, uint32_t id)
 {
 	struct cache_put *u = p->puts;
 
@@ -228,7 +177,7 @@ static void on_store(struct cache_peer *p, const struct cache_msg *m, int fd)
 		u = cache_put_new(p->cache, m, fd, &e);
 	}
 	if (u == NULL) {
-		put_failed(p, m->id, &e);
+		peer_failed(p, m->id, &e);
 		return;
 	}
 	u->on_end = on_put_end;
@@ -244,16 +193,16 @@ static void on_seen(struct cache_peer *p, const struct cache_msg *m)
 	at.time_ms = m->type == CACHE_SEEN
 			     ? seen_table_first(&p->cache->seen, &m->key, m->name, clock_wall_ms())
 			     : seen_table_find(&p->cache->seen, &m->key, m->name);
-	put_answer(p, &at, -1);
+	peer_answer(p, &at, -1);
 }
 
 /* fd is taken over. */
-static int handle(struct cache_peer *p, const struct cache_msg *m, int fd, struct err *e)
+static int peer_handle(struct cache_peer *p, const struct cache_msg *m, int fd, struct err *e)
 {
 	struct cache_put *u =
-		m->type == CACHE_COMMIT || m->type == CACHE_ABORT ? find_put(p, m->id) : NULL;
+		m->type == CACHE_COMMIT || m->type == CACHE_ABORT ? peer_find_put(p, m->id) : NULL;
 
-	if (m->type == CACHE_STORE && (fd < 0 || find_put(p, m->id) != NULL)) {
+	if (m->type == CACHE_STORE && (fd < 0 || peer_find_put(p, m->id) != NULL)) {
 		untrusted_close(&fd, 1);
 		return err_set(e, ERR_INVALID, "a file without its bytes, or a number used twice");
 	}
@@ -276,67 +225,41 @@ static int handle(struct cache_peer *p, const struct cache_msg *m, int fd, struc
 	return 0; /* COMMIT and ABORT may come after it has failed */
 }
 
-/* 1: a packet was handled; 0: there is none. */
-static int receive(struct cache_peer *p, struct err *e)
+static int on_message(struct channel *c, const struct channel_got *got, struct err *e)
 {
-	static uint8_t packet[CACHE_PACKET_MAX + 1];
+	struct cache_peer *p = c->arg;
 	struct cache_msg m;
-	size_t nfds = 0;
-	int fd = -1;
-	ssize_t n = untrusted_recv_fds(p->sock, packet, sizeof(packet), &fd, 1, &nfds, e);
 
-	if (n < 0 && e->sys == EAGAIN)
-		return 0;
-	if (n < 0 && e->code == ERR_LIMIT)
-		return 1; /* no descriptor is free: the request ends by its deadline */
-	if (n == 0)
-		return err_set(e, ERR_NOT_FOUND, "closed");
-	if (n < 0)
+	if (got->fds_lost)
+		return 0; /* the request ends by its deadline */
+	if (cache_msg_read(got->bytes, got->len, &m, e) < 0)
 		return -1;
-	if (nfds == 0)
-		fd = -1;
-	if (cache_msg_read(packet, (size_t)n, &m, e) < 0 || (m.type != CACHE_STORE && fd >= 0)) {
-		untrusted_close(&fd, 1);
+	if (m.type != CACHE_STORE && channel_fds(c) > 0)
 		return err_set(e, ERR_INVALID, "not a request");
-	}
-	return handle(p, &m, fd, e) < 0 ? -1 : 1;
+	return peer_handle(p, &m, channel_take_fd(c), e);
 }
 
-static void remove_peer(struct cache_peer *p)
+static void peer_remove(struct cache_peer *p)
 {
-	loop_remove(p->cache->loop, &p->watch);
-	fd_close(p->sock);
-	while (p->first != NULL)
-		drop_first(p);
+	channel_release(&p->channel);
 	while (p->puts != NULL)
 		cache_put_leave(p->puts);
 	LIST_REMOVE(p);
 	free(p);
 }
 
-static void on_ready(struct loop_fd *w, uint32_t events)
+static void on_end(struct channel *c, enum channel_end how, const char *why)
 {
-	struct cache_peer *p = w->arg;
-	struct err e = { 0 };
-	int got = 1;
+	struct cache_peer *p = c->arg;
 
-	if ((events & EPOLLOUT) != 0)
-		flush(p);
-	for (unsigned i = 0;
-	     i < PACKETS_PER_TURN && got > 0 && p->first == NULL && p->cache->loaded; i++)
-		got = receive(p, &e);
-	if (got > 0 && (events & EPOLLHUP) != 0 && (p->first != NULL || !p->cache->loaded))
-		got = err_set(&e, ERR_NOT_FOUND, "closed"); /* the answers are not read */
-	if (got >= 0)
-		return;
-	if (e.code != ERR_NOT_FOUND)
-		log_warn("link of cordon-egress closed", "slot=%u error=%s", p->slot, e.msg);
-	remove_peer(p);
+	if (how != CHANNEL_CLOSED)
+		log_warn("link of cordon-egress closed", "slot=%u error=%s", p->slot, why);
+	peer_remove(p);
 }
 
 /* ---- links */
 
-static struct cache_peer *of_slot(const struct cache *c, unsigned slot)
+static struct cache_peer *peer_of_slot(const struct cache *c, unsigned slot)
 {
 	struct cache_peer *p = c->peers;
 
@@ -347,31 +270,37 @@ static struct cache_peer *of_slot(const struct cache *c, unsigned slot)
 
 void cache_peer_add(struct cache *c, unsigned slot, int sock)
 {
-	struct cache_peer *p = of_slot(c, slot);
+	static const struct channel_rules rules = { .peer = "cordon-egress",
+						    .in_max = CACHE_PACKET_MAX,
+						    .fds_max = 1,
+						    .untrusted = true,
+						    .answers_first = true };
+	struct cache_peer *p = peer_of_slot(c, slot);
 	struct err e;
 
 	if (p != NULL)
-		remove_peer(p);
+		peer_remove(p);
 	p = calloc(1, sizeof(*p));
-	if (p == NULL || fcntl(sock, F_SETFL, O_NONBLOCK) < 0) {
+	if (p == NULL) {
 		fd_close(sock);
-		free(p);
 		return;
 	}
-	*p = (struct cache_peer){ .cache = c, .slot = slot, .sock = sock };
-	p->end = &p->first;
-	p->watch = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = p };
-	if (loop_add(c->loop, &p->watch, sock, 0, &e) < 0) {
-		fd_close(sock);
+	p->cache = c;
+	p->slot = slot;
+	channel_init(&p->channel, c->loop, &rules);
+	p->channel.arg = p;
+	p->channel.on_message = on_message;
+	p->channel.on_end = on_end;
+	if (channel_attach(&p->channel, sock, &e) < 0) {
 		free(p);
 		return;
 	}
 	LIST_PUSH(&c->peers, p);
-	arm(p);
+	channel_pause(&p->channel, !c->loaded);
 }
 
 void cache_peers_start(struct cache *c)
 {
 	for (struct cache_peer *p = c->peers; p != NULL; p = p->next)
-		arm(p);
+		channel_pause(&p->channel, false);
 }

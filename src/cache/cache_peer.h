@@ -1,12 +1,12 @@
-/* cache_peer.h - a link to a cordon-egress (wire/cache_msg.h). Called by cache_control.c.
+/* cache_peer.h - a link to a cordon-egress (lib/wire/cache_msg.h). Called by main.c.
  *
- * cordon-egress may be taken over. A packet that is no request closes the link with all that it
+ * cordon-egress may be taken over. A packet other than a request closes the link with all files it
  * stores. Requests are bounded: a peer that does not read its answers is not read either. */
 #pragma once
 
-#include "cache.h"
+#include "cache/cache.h"
 
-/* Takes the socket over, in place of an earlier link of that slot. */
+/* Take the socket over, in place of an earlier link of that slot. */
 void cache_peer_add(struct cache *c, unsigned slot, int sock);
 /* The folder was read: links that wait are answered from now on. */
 void cache_peers_start(struct cache *c);

@@ -1,10 +1,10 @@
 /* cache_put.c - theory of operation
  *
- * STORE opens a file in tmp; bytes are written and hashed as they come; after COMMIT and the end of
- * the bytes a worker syncs the file, and keep() gives it its name. A put ends once: by end(), or by
- * release() if its link is gone. While `syncing` the worker has its descriptor, and the put must
- * not be freed. */
-#include "cache_put.h"
+ * STORE opens a file in tmp. Bytes are written and hashed as they come. After COMMIT and the end of
+ * the bytes a worker syncs the file, and put_keep() gives it its name. A put ends once: by
+ * put_end(), or by put_release() if its link is gone. While `syncing` the worker has its
+ * descriptor, and the put must not be freed. */
+#include "cache/cache_put.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,12 +13,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "io.h"
-#include "list.h"
-#include "log.h"
-#include "own.h"
-#include "untrusted_fd.h"
+#include "lib/base/clock.h"
+#include "lib/base/io.h"
+#include "lib/base/list.h"
+#include "lib/base/log.h"
+#include "lib/base/own.h"
+#include "lib/base/untrusted_fd.h"
 
 #define PIECE ((size_t)256 * 1024)
 #define TURN_PIECES 4
@@ -28,7 +28,7 @@
 
 /* ---- ends */
 
-static void uncount(struct cache_put *p)
+static void put_uncount(struct cache_put *p)
 {
 	uint64_t counted = (p->bytes + ROOM_STEP - 1) / ROOM_STEP * ROOM_STEP;
 
@@ -36,21 +36,21 @@ static void uncount(struct cache_put *p)
 	p->cache->coming_files -= 2;
 }
 
-static void close_parts(struct cache_put *p)
+static void put_close_parts(struct cache_put *p)
 {
 	loop_remove(p->cache->loop, &p->watch);
 	loop_timer_cancel(p->cache->loop, &p->idle);
 	untrusted_close(&p->sock, 1);
 }
 
-static void release(struct cache_put *p)
+static void put_release(struct cache_put *p)
 {
-	close_parts(p);
+	put_close_parts(p);
 	if (p->file >= 0)
 		fd_close(p->file);
 	if (p->tmp[0] != '\0')
 		cache_disk_discard(&p->cache->disk, p->tmp);
-	uncount(p);
+	put_uncount(p);
 	LIST_REMOVE(p);
 	if (p->orphan)
 		p->cache->orphans--;
@@ -58,30 +58,30 @@ static void release(struct cache_put *p)
 	free(p);
 }
 
-static void end(struct cache_put *p, const struct err *e)
+static void put_end(struct cache_put *p, const struct err *e)
 {
 	if (e != NULL)
 		p->cache->counts.refused++;
 	if (!p->orphan)
 		p->on_end(p, e);
-	release(p);
+	put_release(p);
 }
 
-static void fail(struct cache_put *p, enum err_code code, const char *why)
+static void put_fail(struct cache_put *p, enum err_code code, const char *why)
 {
 	struct err e;
 
 	(void)err_set(&e, code, "%s", why);
-	end(p, &e);
+	put_end(p, &e);
 }
 
 void cache_put_abort(struct cache_put *p)
 {
 	p->aborted = true;
 	if (p->syncing)
-		close_parts(p); /* the worker still has its descriptor */
+		put_close_parts(p); /* the worker still has its descriptor */
 	else
-		end(p, NULL);
+		put_end(p, NULL);
 }
 
 void cache_put_leave(struct cache_put *p)
@@ -90,12 +90,12 @@ void cache_put_leave(struct cache_put *p)
 	p->orphan = true;
 	p->cache->orphans++;
 	if (p->syncing)
-		close_parts(p);
+		put_close_parts(p);
 	else
-		release(p);
+		put_release(p);
 }
 
-static void warn_full(void)
+static void put_warn_full(void)
 {
 	static struct log_limit limit = { .burst = 1, .interval_ms = 60000 };
 	unsigned long long dropped;
@@ -105,15 +105,15 @@ static void warn_full(void)
 			 dropped);
 }
 
-static void no_room(struct cache_put *p)
+static void put_no_room(struct cache_put *p)
 {
-	warn_full();
-	fail(p, ERR_LIMIT, "the package cache is full");
+	put_warn_full();
+	put_fail(p, ERR_LIMIT, "the package cache is full");
 }
 
 /* ---- the end of a good one */
 
-static int keep(struct cache_put *p, struct err *e)
+static int put_keep(struct cache_put *p, struct err *e)
 {
 	struct cache *c = p->cache;
 	struct cache_object *o, *unnamed;
@@ -156,40 +156,40 @@ static void on_synced(struct cache_job *j)
 
 	p->syncing = false;
 	if (p->orphan || p->aborted) {
-		end(p, NULL);
+		put_end(p, NULL);
 		return;
 	}
 	if (j->error != 0) {
 		errno = j->error;
 		(void)err_sys(&e, "write the file");
-		end(p, &e);
+		put_end(p, &e);
 		return;
 	}
 	p->view.fetched_ms = clock_wall_ms();
 	p->view.size = p->bytes;
 	memcpy(p->view.sha256, p->sha256, sizeof(p->sha256));
-	if (keep(p, &e) < 0) {
-		end(p, &e);
+	if (put_keep(p, &e) < 0) {
+		put_end(p, &e);
 		return;
 	}
 	p->cache->counts.stored++;
-	end(p, NULL);
+	put_end(p, NULL);
 }
 
 /* Everything has come, or nothing more will. */
-static void finish(struct cache_put *p)
+static void put_finish(struct cache_put *p)
 {
 	uint8_t expected[32];
 
-	close_parts(p);
+	put_close_parts(p);
 	if (p->bytes != p->size) {
-		fail(p, ERR_INVALID, "fewer or more bytes came than were announced");
+		put_fail(p, ERR_INVALID, "fewer or more bytes came than were announced");
 		return;
 	}
 	memcpy(expected, p->sha256, sizeof(expected));
 	sha256_end(&p->hash, p->sha256);
 	if (p->has_expected && memcmp(expected, p->sha256, sizeof(expected)) != 0) {
-		fail(p, ERR_INVALID, "the bytes have another SHA-256");
+		put_fail(p, ERR_INVALID, "the bytes have another SHA-256");
 		return;
 	}
 	p->syncing = true;
@@ -200,7 +200,7 @@ static void finish(struct cache_put *p)
 /* ---- bytes */
 
 /* Room is counted in steps, so that limits and the disk are not asked for each piece. */
-static bool make_room(struct cache_put *p, uint64_t more)
+static bool put_make_room(struct cache_put *p, uint64_t more)
 {
 	uint64_t had = (p->bytes + ROOM_STEP - 1) / ROOM_STEP;
 	uint64_t need = (p->bytes + more + ROOM_STEP - 1) / ROOM_STEP;
@@ -215,8 +215,8 @@ static bool make_room(struct cache_put *p, uint64_t more)
 	return true;
 }
 
-/* 1: more may come; 0: nothing now; -1: it has ended, p may be gone. */
-static int take_piece(struct cache_put *p)
+/* 1: more may come. 0: nothing now. -1: it has ended, p may be gone. */
+static int put_take_piece(struct cache_put *p)
 {
 	static uint8_t piece[PIECE];
 	struct err e;
@@ -226,27 +226,27 @@ static int take_piece(struct cache_put *p)
 	if (n < 0 && e.sys == EAGAIN)
 		return 0;
 	if (n < 0) {
-		fail(p, ERR_INVALID, "the bytes could not be received");
+		put_fail(p, ERR_INVALID, "the bytes could not be received");
 		return -1;
 	}
 	if (n == 0) {
 		p->ended = true;
 		loop_remove(p->cache->loop, &p->watch);
 		if (p->committed)
-			finish(p);
+			put_finish(p);
 		return -1;
 	}
-	if (!make_room(p, (uint64_t)n)) {
-		no_room(p);
+	if (!put_make_room(p, (uint64_t)n)) {
+		put_no_room(p);
 		return -1;
 	}
 	p->bytes += (uint64_t)n;
 	sha256_add(&p->hash, piece, (size_t)n);
 	if (io_write_all(p->file, piece, (size_t)n, &e) < 0) {
 		if (e.sys == ENOSPC || e.sys == EDQUOT)
-			no_room(p);
+			put_no_room(p);
 		else
-			end(p, &e);
+			put_end(p, &e);
 		return -1;
 	}
 	return 1;
@@ -258,15 +258,14 @@ static void on_bytes(struct loop_fd *w, uint32_t events)
 	struct loop *loop = p->cache->loop;
 	int more = 1;
 
-	(void)events;
 	loop_timer_set(loop, &p->idle, loop_now_ns(loop) + IDLE_MS * CLOCK_MS);
 	for (unsigned i = 0; i < TURN_PIECES && more > 0; i++)
-		more = take_piece(p);
+		more = put_take_piece(p);
 }
 
 static void on_idle(struct loop_timer *t)
 {
-	fail(t->arg, ERR_LIMIT, "no bytes came for a long time");
+	put_fail(t->arg, ERR_LIMIT, "no bytes came for a long time");
 }
 
 void cache_put_commit(struct cache_put *p, uint64_t size)
@@ -274,12 +273,12 @@ void cache_put_commit(struct cache_put *p, uint64_t size)
 	p->committed = true;
 	p->size = size;
 	if (p->ended)
-		finish(p);
+		put_finish(p);
 }
 
 /* ---- the beginning */
 
-static bool is_stream(int sock)
+static bool put_is_stream(int sock)
 {
 	int family = 0, type = 0;
 	socklen_t len = sizeof(int);
@@ -288,7 +287,7 @@ static bool is_stream(int sock)
 	       getsockopt(sock, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
 }
 
-static const char *copy(char **at, const char *text)
+static const char *put_copy(char **at, const char *text)
 {
 	size_t n = strlen(text) + 1;
 	char *to = *at;
@@ -298,7 +297,7 @@ static const char *copy(char **at, const char *text)
 	return to;
 }
 
-static bool copy_view(struct cache_put *p, const struct cache_msg *m)
+static bool put_copy_view(struct cache_put *p, const struct cache_msg *m)
 {
 	const struct cache_key *k = &m->key;
 	const struct cache_meta *i = &m->meta;
@@ -308,23 +307,23 @@ static bool copy_view(struct cache_put *p, const struct cache_msg *m)
 
 	if (at == NULL)
 		return false;
-	p->view.key.scope = copy(&at, k->scope);
-	p->view.key.registry = copy(&at, k->registry);
-	p->view.key.path = copy(&at, k->path);
-	p->view.meta.etag = copy(&at, i->etag);
-	p->view.meta.last_modified = copy(&at, i->last_modified);
-	p->view.meta.type = copy(&at, i->type);
+	p->view.key.scope = put_copy(&at, k->scope);
+	p->view.key.registry = put_copy(&at, k->registry);
+	p->view.key.path = put_copy(&at, k->path);
+	p->view.meta.etag = put_copy(&at, i->etag);
+	p->view.meta.last_modified = put_copy(&at, i->last_modified);
+	p->view.meta.type = put_copy(&at, i->type);
 	return true;
 }
 
-static int open_parts(struct cache_put *p, struct err *e)
+static int put_open_parts(struct cache_put *p, struct err *e)
 {
 	struct loop *loop = p->cache->loop;
 
-	if (!is_stream(p->sock))
+	if (!put_is_stream(p->sock))
 		return err_set(e, ERR_INVALID, "the bytes of a file come over a stream socket");
 	if (!cache_room_make(p->cache, 0, 2)) {
-		warn_full();
+		put_warn_full();
 		return err_set(e, ERR_LIMIT, "the package cache is full");
 	}
 	p->file = cache_disk_create(&p->cache->disk, p->tmp, e);
@@ -355,9 +354,9 @@ struct cache_put *cache_put_new(struct cache *c, const struct cache_msg *m, int 
 	memcpy(p->sha256, m->sha256, sizeof(p->sha256));
 	c->coming_files += 2;
 	(void)err_set(e, ERR_SYSTEM, "out of memory");
-	if (!copy_view(p, m) || open_parts(p, e) < 0) {
+	if (!put_copy_view(p, m) || put_open_parts(p, e) < 0) {
 		c->counts.refused++;
-		release(p);
+		put_release(p);
 		return NULL;
 	}
 	sha256_init(&p->hash);

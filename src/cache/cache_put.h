@@ -1,13 +1,13 @@
-/* cache_put.h - a file that is being stored for a link. Called by cache_peer.c.
+/* cache_put.h - a file being stored for a link. Called by cache_peer.c.
  *
  * The sender may be taken over: it can send any bytes, none, too many, or stop. The bytes are
- * written to a file in tmp and hashed on the way; only when as many came as COMMIT says, the hash
+ * written to a file in tmp and hashed on the way. Only when as many came as COMMIT says, the hash
  * is the expected one, if one was given, and the disk has them, they become an object, and then the
  * view that names it is written. Everything else leaves nothing. */
 #pragma once
 
-#include "cache.h"
-#include "sha256.h"
+#include "cache/cache.h"
+#include "lib/base/sha256.h"
 
 struct cache_put {
 	struct cache_put *next, **link; /* of its peer */
@@ -20,7 +20,7 @@ struct cache_put {
 	uint8_t sha256[32]; /* of the result */
 	uint64_t bytes;	    /* so far */
 	/* Private to cache_put.c. */
-	int sock, file; /* owned; -1 */
+	int sock, file; /* owned. -1 */
 	struct loop_fd watch;
 	struct loop_timer idle;
 	char tmp[CACHE_DISK_NAME_MAX];
@@ -33,7 +33,7 @@ struct cache_put {
 	struct cache_job sync;
 };
 
-/* Takes the socket over. NULL with *e: refused. */
+/* Take the socket over. NULL with *e: refused. */
 struct cache_put *cache_put_new(struct cache *c, const struct cache_msg *m, int sock,
 				struct err *e) MUST_USE;
 void cache_put_commit(struct cache_put *p, uint64_t size);

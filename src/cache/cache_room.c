@@ -1,20 +1,20 @@
 /* cache_room.c - theory of operation
  *
- * Objects are removed in the order of their last use, with all views that name them. One that was
- * given out a moment ago stays: its reader has a descriptor and would not notice, but the next
- * session of the same install would fetch it again. If only such objects are left there is no room,
- * and the file is not stored.
+ * Objects are removed in the order of their last use, with all views that name them. One given out
+ * a moment ago stays: its reader has a descriptor and would not notice, but the next session of the
+ * same install would fetch it again. If only such objects are left there is no room, and the file
+ * is not stored.
  *
  * Views go from the disk before their object: a crash in between leaves an object without a view,
  * which the next start removes. */
 #include <string.h>
 
-#include "cache.h"
-#include "clock.h"
+#include "cache/cache.h"
+#include "lib/base/clock.h"
 
 #define JUST_HANDED_NS (60000 * CLOCK_MS)
 #define PER_CALL 4096U /* files removed at once, to make room for another */
-#define PER_TURN 256U  /* by a removal that goes on in the next turn */
+#define PER_TURN 256U  /* by a removal that continues in the next turn */
 
 void cache_room_remove_view(struct cache *c, struct cache_view *v)
 {
@@ -50,7 +50,7 @@ void cache_room_use(struct cache *c, struct cache_object *o)
 	cache_disk_use(&c->disk, o->sha256, hour);
 }
 
-static bool fits(const struct cache *c, uint64_t bytes, uint64_t files)
+static bool room_fits(const struct cache *c, uint64_t bytes, uint64_t files)
 {
 	const struct cache_index *x = &c->index;
 
@@ -59,8 +59,8 @@ static bool fits(const struct cache *c, uint64_t bytes, uint64_t files)
 	       cache_disk_missing(&c->disk, bytes) == 0;
 }
 
-/* The one that was used least, and was not just given out. */
-static struct cache_object *least_used(const struct cache *c)
+/* The least used one not just given out. */
+static struct cache_object *room_least_used(const struct cache *c)
 {
 	struct cache_object *o = c->index.oldest;
 	uint64_t now = clock_now_ns();
@@ -80,9 +80,9 @@ bool cache_room_make(struct cache *c, uint64_t bytes, uint64_t files)
 	if (cache_disk_missing(&c->disk, bytes) > c->index.bytes)
 		return false; /* others have filled the disk: removing everything would not help */
 	for (unsigned gone = 0; gone < PER_CALL;) {
-		if (fits(c, bytes, files))
+		if (room_fits(c, bytes, files))
 			return true;
-		o = least_used(c);
+		o = room_least_used(c);
 		if (o == NULL)
 			return false;
 		gone += 1 + o->nviews;

@@ -1,9 +1,9 @@
 /* cache_worker.c - theory of operation
  *
  * A job belongs to the loop's thread until cache_worker_add(), to the worker's thread until
- * give_back(), and then to the loop's thread again, which calls on_done. The lock guards the two
- * lists only; the worker touches nothing but the job and its descriptor. */
-#include "cache_worker.h"
+ * worker_give_back(), and then to the loop's thread again, which calls on_done. The lock guards the
+ * two lists only. The worker touches nothing but the job and its descriptor. */
+#include "cache/cache_worker.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "sha256.h"
+#include "lib/base/sha256.h"
 
 #define PIECE ((size_t)256 * 1024)
 
@@ -28,7 +28,7 @@ struct cache_worker {
 	struct cache_job *done;		/* the last one first */
 };
 
-static void hash(struct cache_job *j)
+static void worker_hash(struct cache_job *j)
 {
 	static _Thread_local uint8_t piece[PIECE];
 	struct sha256 s;
@@ -44,7 +44,7 @@ static void hash(struct cache_job *j)
 	sha256_end(&s, j->sha256);
 }
 
-static struct cache_job *take(struct cache_worker *w)
+static struct cache_job *worker_take(struct cache_worker *w)
 {
 	struct cache_job *j;
 
@@ -59,7 +59,7 @@ static struct cache_job *take(struct cache_worker *w)
 	return j;
 }
 
-static void give_back(struct cache_worker *w, struct cache_job *j)
+static void worker_give_back(struct cache_worker *w, struct cache_job *j)
 {
 	const uint64_t one = 1;
 
@@ -70,18 +70,18 @@ static void give_back(struct cache_worker *w, struct cache_job *j)
 	(void)!write(w->wake, &one, sizeof(one)); /* it can only fail when it is set already */
 }
 
-static void *run(void *arg)
+static void *worker_run(void *arg)
 {
 	struct cache_worker *w = arg;
 
 	for (;;) {
-		struct cache_job *j = take(w);
+		struct cache_job *j = worker_take(w);
 
 		if (j->is_hash)
-			hash(j);
+			worker_hash(j);
 		else
 			j->error = fdatasync(j->fd) < 0 ? errno : 0;
-		give_back(w, j);
+		worker_give_back(w, j);
 	}
 	return NULL;
 }
@@ -92,7 +92,6 @@ static void on_wake(struct loop_fd *f, uint32_t events)
 	struct cache_job *done, *in_order = NULL, *next;
 	uint64_t n;
 
-	(void)events;
 	(void)!read(w->wake, &n, sizeof(n));
 	(void)pthread_mutex_lock(&w->lock);
 	done = w->done;
@@ -104,7 +103,7 @@ static void on_wake(struct loop_fd *f, uint32_t events)
 		in_order = done;
 	}
 	for (; in_order != NULL; in_order = next) {
-		/* alone: jobs that are done are in no other list, and end themselves */
+		/* alone: finished jobs are in no other list, and end themselves */
 		next = in_order->next;
 		in_order->on_done(in_order);
 	}
@@ -121,14 +120,14 @@ void cache_worker_add(struct cache_worker *w, struct cache_job *j)
 }
 
 /* The thread gets no signals. */
-static int start_thread(struct cache_worker *w)
+static int worker_start_thread(struct cache_worker *w)
 {
 	sigset_t all, before;
 	int code;
 
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	code = pthread_create(&w->thread, NULL, run, w);
+	code = pthread_create(&w->thread, NULL, worker_run, w);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return code;
 }
@@ -148,7 +147,7 @@ struct cache_worker *cache_worker_new(struct loop *l, struct err *e)
 	(void)pthread_mutex_init(&w->lock, NULL);
 	(void)pthread_cond_init(&w->more, NULL);
 	if (w->wake < 0 || loop_add(l, &w->watch, w->wake, EPOLLIN, e) < 0 ||
-	    (errno = start_thread(w)) != 0) {
+	    (errno = worker_start_thread(w)) != 0) {
 		(void)err_sys(e, "thread of the cache");
 		return NULL; /* the program ends */
 	}

@@ -1,4 +1,4 @@
-#include "seen_table.h"
+#include "cache/seen_table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,17 +7,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "crc32.h"
-#include "io.h"
-#include "log.h"
-#include "own.h"
-#include "rand.h"
-#include "sha256.h"
+#include "lib/base/crc32.h"
+#include "lib/base/io.h"
+#include "lib/base/log.h"
+#include "lib/base/own.h"
+#include "lib/base/rand.h"
+#include "lib/base/sha256.h"
 
 #define RECORD 28 /* bytes in the file: name, time, checksum */
 #define READ_RECORDS 2048
 
-static void encode(const struct seen_record *r, uint8_t ret[RECORD])
+static void seen_encode(const struct seen_record *r, uint8_t ret[RECORD])
 {
 	uint32_t crc;
 
@@ -29,7 +29,7 @@ static void encode(const struct seen_record *r, uint8_t ret[RECORD])
 		ret[24 + i] = (uint8_t)(crc >> (8 * i));
 }
 
-static bool decode(const uint8_t bytes[RECORD], struct seen_record *ret)
+static bool seen_decode(const uint8_t bytes[RECORD], struct seen_record *ret)
 {
 	uint8_t again[RECORD];
 
@@ -37,7 +37,7 @@ static bool decode(const uint8_t bytes[RECORD], struct seen_record *ret)
 	ret->time_ms = 0;
 	for (unsigned i = 0; i < 8; i++)
 		ret->time_ms |= (uint64_t)bytes[16 + i] << (8 * i);
-	encode(ret, again);
+	seen_encode(ret, again);
 	return memcmp(again, bytes, RECORD) == 0;
 }
 
@@ -45,7 +45,7 @@ static bool decode(const uint8_t bytes[RECORD], struct seen_record *ret)
 
 /* Where the search for the name begins. Names are hashes of what sessions ask for, so a session
  * can find many that begin alike: only the seed, which no other process knows, keeps them apart. */
-static size_t first_slot(const struct seen_table *t, const uint8_t name[16])
+static size_t seen_first_slot(const struct seen_table *t, const uint8_t name[16])
 {
 	uint64_t half[2], mixed;
 
@@ -57,15 +57,15 @@ static size_t first_slot(const struct seen_table *t, const uint8_t name[16])
 }
 
 /* The slot of the name, or the free one where it belongs. */
-static uint32_t *slot(const struct seen_table *t, const uint8_t name[16])
+static uint32_t *seen_slot(const struct seen_table *t, const uint8_t name[16])
 {
-	for (size_t i = first_slot(t, name);; i = (i + 1) % t->nslots)
+	for (size_t i = seen_first_slot(t, name);; i = (i + 1) % t->nslots)
 		if (t->slots[i] == 0 ||
 		    memcmp(t->all[t->slots[i] - 1].name, name, sizeof(t->all[0].name)) == 0)
 			return &t->slots[i];
 }
 
-static bool rebuild(struct seen_table *t)
+static bool seen_rebuild(struct seen_table *t)
 {
 	size_t nslots = t->size * 2 + 16;
 	uint32_t *slots = calloc(nslots, sizeof(slots[0]));
@@ -76,11 +76,11 @@ static bool rebuild(struct seen_table *t)
 	t->slots = slots;
 	t->nslots = nslots;
 	for (size_t i = 0; i < t->n; i++)
-		*slot(t, t->all[i].name) = (uint32_t)i + 1;
+		*seen_slot(t, t->all[i].name) = (uint32_t)i + 1;
 	return true;
 }
 
-static bool grow(struct seen_table *t)
+static bool seen_grow(struct seen_table *t)
 {
 	size_t size = t->size == 0 ? 1024 : t->size * 2, old;
 	struct seen_record *all;
@@ -93,19 +93,19 @@ static bool grow(struct seen_table *t)
 	t->all = all;
 	old = t->size;
 	t->size = size;
-	if (rebuild(t))
+	if (seen_rebuild(t))
 		return true;
 	t->size = old; /* the slots are for so many: a search ends at a free one */
 	return false;
 }
 
-static bool add(struct seen_table *t, const struct seen_record *r)
+static bool seen_add(struct seen_table *t, const struct seen_record *r)
 {
 	uint32_t *at;
 
-	if (t->n == t->size && (t->n == t->max || !grow(t)))
+	if (t->n == t->size && (t->n == t->max || !seen_grow(t)))
 		return false;
-	at = slot(t, r->name);
+	at = seen_slot(t, r->name);
 	if (*at != 0)
 		return true; /* the first one counts */
 	t->all[t->n++] = *r;
@@ -115,31 +115,31 @@ static bool add(struct seen_table *t, const struct seen_record *r)
 
 /* ---- the file */
 
-static void append(struct seen_table *t, const struct seen_record *r)
+static void seen_append(struct seen_table *t, const struct seen_record *r)
 {
 	static struct log_limit limit = { .burst = 1, .interval_ms = 60000 };
 	unsigned long long dropped;
 	uint8_t bytes[RECORD];
 	struct err e;
 
-	encode(r, bytes);
+	seen_encode(r, bytes);
 	if (io_write_all(t->fd, bytes, sizeof(bytes), &e) == 0) {
 		t->length += RECORD;
 		return;
 	}
-	/* A record that was written in part would end the file for all after it. */
+	/* A record written in part would end the file for all after it. */
 	if (ftruncate(t->fd, t->length) < 0 || log_limit(&limit, &dropped))
 		log_warn("times of first sight are not kept on disk", "error=%s", e.msg);
 }
 
 static uint8_t piece[(size_t)READ_RECORDS * RECORD];
 
-static int write_all(struct seen_table *t, int fd, struct err *e)
+static int seen_write_all(struct seen_table *t, int fd, struct err *e)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < t->n; i++) {
-		encode(&t->all[i], piece + n * RECORD);
+		seen_encode(&t->all[i], piece + n * RECORD);
 		if (++n < READ_RECORDS && i + 1 < t->n)
 			continue;
 		if (io_write_all(fd, piece, n * RECORD, e) < 0)
@@ -149,19 +149,19 @@ static int write_all(struct seen_table *t, int fd, struct err *e)
 	return 0;
 }
 
-/* Forgets the third quarter, in memory and on disk. */
-static void shrink(struct seen_table *t)
+/* Forget the third quarter, in memory and on disk. */
+static void seen_shrink(struct seen_table *t)
 {
 	size_t from = t->n / 2, gone = t->n / 4 + 1;
 	struct err e;
 
 	t->n -= gone;
 	memmove(t->all + from, t->all + from + gone, (t->n - from) * sizeof(t->all[0]));
-	if (!rebuild(t)) /* slots of the old order would name wrong records */
+	if (!seen_rebuild(t)) /* slots of the old order would name wrong records */
 		memset(t->slots, 0, t->nslots * sizeof(t->slots[0]));
 	OWN_FD fd = openat(t->dir, "tmp/seen", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
 			   0600);
-	if (fd < 0 || write_all(t, fd, &e) < 0 ||
+	if (fd < 0 || seen_write_all(t, fd, &e) < 0 ||
 	    renameat(t->dir, "tmp/seen", t->dir, "seen") < 0) {
 		log_warn("first-seen list not rewritten", "error=%s", strerror(errno));
 		return;
@@ -171,8 +171,8 @@ static void shrink(struct seen_table *t)
 	t->length = (off_t)(t->n * RECORD);
 }
 
-/* Reads until the end, or the first record that is torn. */
-static void read_all(struct seen_table *t, int fd)
+/* Read until the end, or the first torn record. */
+static void seen_read_all(struct seen_table *t, int fd)
 {
 	struct seen_record r;
 	ssize_t n;
@@ -180,19 +180,19 @@ static void read_all(struct seen_table *t, int fd)
 
 	while (good && (n = read(fd, piece, sizeof(piece))) > 0)
 		for (ssize_t at = 0; good && at < n; at += RECORD)
-			good = at + RECORD <= n && decode(piece + at, &r) && add(t, &r);
+			good = at + RECORD <= n && seen_decode(piece + at, &r) && seen_add(t, &r);
 }
 
 int seen_table_open(struct seen_table *t, int dir, size_t max, struct err *e)
 {
 	*t = (struct seen_table){ .dir = dir, .fd = -1, .max = max };
 	rand_bytes(t->seed, sizeof(t->seed));
-	if (!grow(t))
+	if (!seen_grow(t))
 		return err_set(e, ERR_SYSTEM, "out of memory");
 	t->fd = openat(dir, "seen", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (t->fd < 0)
 		return err_sys(e, "open the list of first sights");
-	read_all(t, t->fd);
+	seen_read_all(t, t->fd);
 	t->length = (off_t)(t->n * RECORD);
 	if (ftruncate(t->fd, t->length) < 0)
 		return err_sys(e, "shorten the list of first sights");
@@ -208,7 +208,7 @@ void seen_table_close(struct seen_table *t)
 	*t = (struct seen_table){ .fd = -1 };
 }
 
-static void name_of(const struct cache_key *key, const char *name, uint8_t ret[16])
+static void seen_name_of(const struct cache_key *key, const char *name, uint8_t ret[16])
 {
 	uint8_t hash[SHA256_SIZE];
 	struct sha256 s;
@@ -226,8 +226,8 @@ uint64_t seen_table_find(const struct seen_table *t, const struct cache_key *key
 	uint8_t hash[16];
 	uint32_t at;
 
-	name_of(key, name, hash);
-	at = *slot(t, hash);
+	seen_name_of(key, name, hash);
+	at = *seen_slot(t, hash);
 	return at == 0 ? 0 : t->all[at - 1].time_ms;
 }
 
@@ -237,13 +237,13 @@ uint64_t seen_table_first(struct seen_table *t, const struct cache_key *key, con
 	struct seen_record r = { .time_ms = now_ms };
 	uint32_t at;
 
-	name_of(key, name, r.name);
-	at = *slot(t, r.name);
+	seen_name_of(key, name, r.name);
+	at = *seen_slot(t, r.name);
 	if (at != 0)
 		return t->all[at - 1].time_ms;
 	if (t->n == t->max)
-		shrink(t);
-	if (add(t, &r))
-		append(t, &r);
+		seen_shrink(t);
+	if (seen_add(t, &r))
+		seen_append(t, &r);
 	return now_ms;
 }

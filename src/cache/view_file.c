@@ -1,8 +1,8 @@
-#include "view_file.h"
+#include "cache/view_file.h"
 
 #include <string.h>
 
-#include "sha256.h"
+#include "lib/base/sha256.h"
 
 static const char magic[8] = "cview1\n";
 #define CHECK 16 /* bytes of SHA-256 over all before them */
@@ -19,39 +19,36 @@ void view_name(const struct cache_key *key, uint8_t ret[32])
 	sha256_end(&s, ret);
 }
 
-static void put_bytes(struct codec_writer *w, const void *bytes, size_t n)
+static void view_fields(struct codec *c, struct view *v)
 {
-	w->bad = w->bad || n > w->n;
-	if (w->bad)
-		return;
-	memcpy(w->p, bytes, n);
-	w->p += n;
-	w->n -= n;
+	codec_string(c, CACHE_SCOPE_MAX, &v->key.scope);
+	codec_string(c, CACHE_REGISTRY_MAX, &v->key.registry);
+	codec_string(c, CACHE_PATH_MAX, &v->key.path);
+	codec_string(c, CACHE_ETAG_MAX, &v->meta.etag);
+	codec_string(c, CACHE_DATE_MAX, &v->meta.last_modified);
+	codec_string(c, CACHE_TYPE_MAX, &v->meta.type);
+	codec_int(c, 8, v->fetched_ms);
+	codec_int(c, 8, v->size);
+	codec_bytes(c, v->sha256, sizeof(v->sha256));
 }
 
 int view_file_write(const struct view *v, uint8_t ret[VIEW_FILE_MAX])
 {
-	struct codec_writer w = { .p = ret, .n = VIEW_FILE_MAX };
+	const size_t room = VIEW_FILE_MAX - sizeof(magic) - CHECK;
+	struct codec c = codec_writer(ret + sizeof(magic), room);
 	uint8_t check[SHA256_SIZE];
+	struct view copy = *v;
 
-	put_bytes(&w, magic, sizeof(magic));
-	codec_put_string(&w, CACHE_SCOPE_MAX, v->key.scope);
-	codec_put_string(&w, CACHE_REGISTRY_MAX, v->key.registry);
-	codec_put_string(&w, CACHE_PATH_MAX, v->key.path);
-	codec_put_string(&w, CACHE_ETAG_MAX, v->meta.etag);
-	codec_put_string(&w, CACHE_DATE_MAX, v->meta.last_modified);
-	codec_put_string(&w, CACHE_TYPE_MAX, v->meta.type);
-	codec_put(&w, 8, v->fetched_ms);
-	codec_put(&w, 8, v->size);
-	put_bytes(&w, v->sha256, sizeof(v->sha256));
-	if (w.bad)
+	memcpy(ret, magic, sizeof(magic));
+	view_fields(&c, &copy);
+	if (c.bad)
 		return -1;
-	sha256_of(ret, (size_t)(w.p - ret), check);
-	put_bytes(&w, check, CHECK);
-	return w.bad ? -1 : (int)(w.p - ret);
+	sha256_of(ret, (size_t)(c.to - ret), check);
+	memcpy(c.to, check, CHECK);
+	return (int)(c.to - ret) + CHECK;
 }
 
-static bool is_whole(const uint8_t *bytes, size_t len)
+static bool view_is_whole(const uint8_t *bytes, size_t len)
 {
 	uint8_t check[SHA256_SIZE];
 
@@ -64,20 +61,11 @@ static bool is_whole(const uint8_t *bytes, size_t len)
 
 bool view_file_read(const uint8_t *bytes, size_t len, struct view *ret)
 {
-	struct codec_reader r = { .p = bytes + sizeof(magic) };
+	struct codec c;
 
-	if (!is_whole(bytes, len))
+	if (!view_is_whole(bytes, len))
 		return false;
-	r.n = len - sizeof(magic) - CHECK;
-	ret->key.scope = codec_get_string(&r, CACHE_SCOPE_MAX);
-	ret->key.registry = codec_get_string(&r, CACHE_REGISTRY_MAX);
-	ret->key.path = codec_get_string(&r, CACHE_PATH_MAX);
-	ret->meta.etag = codec_get_string(&r, CACHE_ETAG_MAX);
-	ret->meta.last_modified = codec_get_string(&r, CACHE_DATE_MAX);
-	ret->meta.type = codec_get_string(&r, CACHE_TYPE_MAX);
-	ret->fetched_ms = codec_get(&r, 8);
-	ret->size = codec_get(&r, 8);
-	for (size_t i = 0; i < sizeof(ret->sha256); i++)
-		ret->sha256[i] = (uint8_t)codec_get(&r, 1);
-	return !r.bad && r.n == 0;
+	c = codec_reader(bytes + sizeof(magic), len - sizeof(magic) - CHECK);
+	view_fields(&c, ret);
+	return !c.bad && c.n == 0;
 }

@@ -1,13 +1,13 @@
 /* chunk_in.c - see chunk_in.h. */
-#include "chunk_in.h"
+#include "storage/chunk_in.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-#include "file_msg.h"
+#include "lib/wire/file_msg.h"
 
-/* 1: filled; 0: the input ended. */
-static int read_exactly(int fd, void *ret, size_t len)
+/* 1: filled. 0: the input ended. */
+static int chunk_read_exactly(int fd, void *ret, size_t len)
 {
 	for (size_t got = 0; got < len;) {
 		ssize_t n = read(fd, (char *)ret + got, len - got);
@@ -23,13 +23,14 @@ static int read_exactly(int fd, void *ret, size_t len)
 
 ssize_t chunk_in_read(int fd, void *ret, size_t cap, struct err *e)
 {
-	static uint64_t left; /* of the chunk; a process reads one stream */
+	static uint64_t left; /* of the chunk. A process reads one stream */
 	uint8_t head[FILE_MSG_CHUNK_HEAD];
 	int64_t next;
 	ssize_t n;
 
 	if (left == 0) {
-		next = read_exactly(fd, head, sizeof(head)) > 0 ? file_msg_chunk_read(head) : -1;
+		next = chunk_read_exactly(fd, head, sizeof(head)) > 0 ? file_msg_chunk_read(head)
+								      : -1;
 		if (next < 0)
 			return err_set(e, ERR_CONFLICT, "the content was cut off");
 		if (next == 0)

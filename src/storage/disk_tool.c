@@ -1,4 +1,4 @@
-#include "disk_tool.h"
+#include "storage/disk_tool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "parent_death.h"
-#include "storage_jail.h"
+#include "storage/parent_death.h"
+#include "storage/storage_jail.h"
 
 #define CANNOT_EXECUTE 126
 #define LEAST_BYTES (4U << 20) /* on disk, of an empty file system */
@@ -28,8 +28,8 @@ static void NORETURN execute(const char *const *argv, int out)
 	_exit(CANNOT_EXECUTE);
 }
 
-/* Reads to the end, so that the program is never held up; keeps what fits of the first line. */
-static void read_line(int from, char *ret_line, unsigned cap)
+/* Read to the end, so that the program is never held up. Keep what fits of the first line. */
+static void tool_read_line(int from, char *ret_line, unsigned cap)
 {
 	char rest[512];
 	unsigned got = 0;
@@ -59,7 +59,7 @@ int disk_tool_run(const char *const *argv, int *ret_status, char *ret_line, unsi
 	if (pid < 0)
 		return err_sys(e, "fork");
 	fd_close(TAKE_FD(to));
-	read_line(from, ret_line, cap);
+	tool_read_line(from, ret_line, cap);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return err_sys(e, "wait for %s", argv[0]);

@@ -2,9 +2,9 @@
  * the jail of the runner that starts them. */
 #pragma once
 
-#include "err.h"
+#include "lib/base/err.h"
 
-/* Runs a program of the machine to its end: argv[0] is its path, the list ends with NULL.
+/* Run a program of the machine to its end: argv[0] is its path, the list ends with NULL.
  * *ret_status is its exit status. ERR_UNSUPPORTED: the machine has no such program. The first line
  * that it prints is left in ret_line. */
 int disk_tool_run(const char *const *argv, int *ret_status, char *ret_line, unsigned cap,

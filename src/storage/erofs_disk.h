@@ -1,6 +1,6 @@
-/* erofs_disk.h - what an erofs file system has on disk, as far as erofs_image.c writes it: without
- * compression, blocks of 4 KiB, inodes of the long kind, attributes behind their inode. The form is
- * that of Linux's fs/erofs/erofs_fs.h; every kernel since 5.4 reads it. All numbers are
+/* erofs_disk.h - the structures of an erofs file system on disk, as far as erofs_image.c writes it:
+ * without compression, blocks of 4 KiB, inodes of the long kind, attributes behind their inode. The
+ * form is that of Linux's fs/erofs/erofs_fs.h. Every kernel since 5.4 reads it. All numbers are
  * little-endian. */
 #pragma once
 
@@ -11,7 +11,7 @@
 #define EROFS_BLOCK (1U << EROFS_BLOCK_BITS)
 #define EROFS_SUPER_AT 1024
 #define EROFS_MAGIC 0xe0f5e1e2U
-#define EROFS_COMPAT_MTIME 2U /* times of inodes are those of the last change of content */
+#define EROFS_COMPAT_MTIME 2U /* inode times are those of the last content change */
 #define EROFS_SLOT 32U	      /* an inode is named by its place in slots: its nid */
 #define EROFS_NAME_MAX 255
 
@@ -48,7 +48,7 @@ static_assert(sizeof(struct erofs_super) == 128, "the super block of Linux");
 
 struct erofs_inode {
 	uint16_t format;
-	uint16_t attr_count; /* 0: none; else units of 4 bytes behind the attributes' head, and 1 */
+	uint16_t attr_count; /* 0: none. Else units of 4 bytes behind the attributes' head, and 1 */
 	uint16_t mode;
 	uint16_t zero;
 	uint64_t size;
@@ -64,7 +64,7 @@ static_assert(sizeof(struct erofs_inode) == 64, "the long inode of Linux");
 
 struct erofs_dirent {
 	uint64_t nid;
-	uint16_t name_at; /* in the block; the first one tells how many entries the block has */
+	uint16_t name_at; /* in the block. The first one tells how many entries the block has */
 	uint8_t type;
 	uint8_t zero;
 } __attribute__((packed));

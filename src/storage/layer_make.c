@@ -1,4 +1,4 @@
-#include "layer_make.h"
+#include "storage/layer_make.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io.h"
-#include "storage_jail.h"
-#include "tree_remove.h"
+#include "lib/base/io.h"
+#include "storage/storage_jail.h"
+#include "storage/tree_remove.h"
 
 #ifdef __SANITIZE_ADDRESS__ /* its shadow memory counts, too */
 #define WORKER_MEMORY RLIM_INFINITY
@@ -20,7 +20,7 @@
 #endif
 #define ROOT_PLACE "0"
 
-/* What a worker writes into its pipe when it is done. */
+/* The message that a worker writes into its pipe at its end. */
 struct outcome {
 	struct storage_reply reply;
 	struct err err;
@@ -34,7 +34,7 @@ struct making {
 	char temporary[64];
 };
 
-static int open_lower(struct making *k, struct err *e)
+static int layer_open_lower(struct making *k, struct err *e)
 {
 	for (; k->nlower < k->m->nlower; k->nlower++) {
 		int fd = openat(k->layers, k->m->lower[k->nlower],
@@ -48,9 +48,30 @@ static int open_lower(struct making *k, struct err *e)
 	return 0;
 }
 
+static bool layer_is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
+/* A removal takes the name of a layer first. So data read from layers that still have their names
+ * was whole. */
+static int layer_check_lower(const struct making *k, struct err *e)
+{
+	for (unsigned i = 0; i < k->nlower; i++) {
+		struct stat now, then;
+
+		if (fstat(k->lower[i], &then) < 0 ||
+		    fstatat(k->layers, k->m->lower[i], &now, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !layer_is_same(&now, &then))
+			return err_set(e, ERR_NOT_FOUND, "layer %.60s is not there any more",
+				       k->m->lower[i]);
+	}
+	return 0;
+}
+
 /* ---- the worker */
 
-static int confine(const struct making *k, struct err *e)
+static int layer_confine(const struct making *k, struct err *e)
 {
 	const struct storage_worker_dirs dirs = { .dir = k->top,
 						  .lower = k->lower,
@@ -71,13 +92,13 @@ static void NORETURN run_worker(const struct making *k, int result)
 	fd_close(STORAGE_FD_DIR); /* the lock, which the other processes hold */
 	if (setrlimit(RLIMIT_AS, &memory) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
 		(void)err_sys(&o.err, "limits");
-	else if (confine(k, &o.err) == 0 &&
+	else if (layer_confine(k, &o.err) == 0 &&
 		 k->m->work(k->m->arg, k->top, k->lower, &o.reply, &o.err) == 0)
 		o.err.code = ERR_NONE;
 	_exit(io_write_all(result, &o, sizeof(o), &e) < 0);
 }
 
-static int read_outcome(int result, struct outcome *ret, struct err *e)
+static int layer_read_outcome(int result, struct outcome *ret, struct err *e)
 {
 	size_t got = 0;
 	ssize_t n;
@@ -97,7 +118,7 @@ static int read_outcome(int result, struct outcome *ret, struct err *e)
 	return -1;
 }
 
-static int work(const struct making *k, struct storage_reply *reply, struct err *e)
+static int layer_work(const struct making *k, struct storage_reply *reply, struct err *e)
 {
 	struct outcome o;
 	int ends[2], result;
@@ -115,7 +136,7 @@ static int work(const struct making *k, struct storage_reply *reply, struct err 
 		run_worker(k, to);
 	}
 	fd_close(TAKE_FD(to));
-	result = read_outcome(from, &o, e);
+	result = layer_read_outcome(from, &o, e);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		continue;
 	if (result < 0)
@@ -128,7 +149,7 @@ static int work(const struct making *k, struct storage_reply *reply, struct err 
 
 /* ---- the layer */
 
-static int finish(const struct making *k, struct err *e)
+static int layer_finish(const struct making *k, struct err *e)
 {
 	if ((k->m->synced ? fsync(k->top) : syncfs(k->top)) < 0)
 		return storage_ops_fail(e, "write the layer to disk");
@@ -139,16 +160,23 @@ static int finish(const struct making *k, struct err *e)
 	return fsync(k->layers) < 0 ? storage_ops_fail(e, "write the folder of layers to disk") : 0;
 }
 
-static int make_in(struct making *k, struct storage_run *run, bool keep, struct err *e)
+static int layer_make_in(struct making *k, struct storage_run *run, bool keep, struct err *e)
 {
+	int result;
+
 	if (keep && faccessat(k->layers, k->m->id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return err_set(e, ERR_CONFLICT, "there is a layer %.60s", k->m->id);
-	if (open_lower(k, e) < 0 || work(k, run->reply, e) < 0)
+	if (layer_open_lower(k, e) < 0)
 		return -1;
-	return keep ? finish(k, e) : 0;
+	result = layer_work(k, run->reply, e);
+	/* If one has gone, the worker failed for this reason. */
+	if (layer_check_lower(k, e) < 0 || result < 0)
+		return -1;
+	return keep ? layer_finish(k, e) : 0;
 }
 
-static int make(struct storage_run *run, const struct layer_make *m, bool keep, struct err *e)
+static int layer_make_any(struct storage_run *run, const struct layer_make *m, bool keep,
+			  struct err *e)
 {
 	OWN_FD layers = storage_ops_open_layers(e);
 	struct making k = { .m = m, .layers = layers };
@@ -165,7 +193,7 @@ static int make(struct storage_run *run, const struct layer_make *m, bool keep, 
 	if (top < 0)
 		return err_sys(e, "open a new directory");
 	k.top = top;
-	result = make_in(&k, run, keep, e);
+	result = layer_make_in(&k, run, keep, e);
 	if (result < 0 || !keep)
 		IGNORED(tree_remove(layers, k.temporary, &unused), "removed at the next start");
 	io_close_all(k.lower, k.nlower);
@@ -174,12 +202,12 @@ static int make(struct storage_run *run, const struct layer_make *m, bool keep, 
 
 int layer_make(struct storage_run *run, const struct layer_make *m, struct err *e)
 {
-	return make(run, m, true, e);
+	return layer_make_any(run, m, true, e);
 }
 
 int layer_make_nothing(struct storage_run *run, const struct layer_make *m, struct err *e)
 {
-	return make(run, m, false, e);
+	return layer_make_any(run, m, false, e);
 }
 
 int layer_make_root(int top, const int *lower, unsigned nlower, int *ret_lower, struct err *e)

@@ -1,14 +1,17 @@
-#include "layer_walk.h"
+#include "storage/layer_tree.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "kernel.h"
-#include "member_make.h"
-#include "storage_room.h"
-#include "rmtree.h"
+#include "lib/base/kernel.h"
+#include "lib/base/rmtree.h"
+#include "storage/member_make.h"
+#include "storage/storage_room.h"
 
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
 
@@ -16,7 +19,7 @@
 
 /* ---- the directory where we are */
 
-static int open_dir(struct layer_tree *t, struct err *e)
+static int layer_open_dir(struct layer_tree *t, struct err *e)
 {
 	fd_close(TAKE_FD(t->dir));
 	t->dir = kernel_openat2(t->own, t->path[0] == '\0' ? "." : t->path,
@@ -35,7 +38,7 @@ int layer_tree_init(struct layer_tree *t, int own, const int *lower, unsigned nl
 		return err_set(e, ERR_LIMIT, "too many layers");
 	for (unsigned i = 0; i < nlower; i++)
 		t->mask[0].bits[i / 64] |= (uint64_t)1 << (i % 64);
-	return open_dir(t, e);
+	return layer_open_dir(t, e);
 }
 
 void layer_tree_release(struct layer_tree *t)
@@ -43,25 +46,25 @@ void layer_tree_release(struct layer_tree *t)
 	fd_close(TAKE_FD(t->dir));
 }
 
-int layer_go_top(struct layer_tree *t, struct err *e)
+static int layer_go_top(struct layer_tree *t, struct err *e)
 {
 	t->depth = 0;
 	t->path[0] = '\0';
-	return open_dir(t, e);
+	return layer_open_dir(t, e);
 }
 
-int layer_go_up(struct layer_tree *t, struct err *e)
+static int layer_go_up(struct layer_tree *t, struct err *e)
 {
 	if (t->depth == 0)
 		return 0;
 	t->depth--;
 	t->path[t->end[t->depth]] = '\0';
-	return open_dir(t, e);
+	return layer_open_dir(t, e);
 }
 
 /* Into a directory that this layer has. */
-int layer_go_down(struct layer_tree *t, const char *name, const struct layer_mask *mask,
-		  struct err *e)
+static int layer_go_down(struct layer_tree *t, const char *name, const struct layer_mask *mask,
+			 struct err *e)
 {
 	size_t at = t->end[t->depth], n = strlen(name);
 
@@ -74,7 +77,7 @@ int layer_go_down(struct layer_tree *t, const char *name, const struct layer_mas
 	t->depth++;
 	t->end[t->depth] = at + n;
 	t->mask[t->depth] = *mask;
-	return open_dir(t, e);
+	return layer_open_dir(t, e);
 }
 
 /* ---- looking */
@@ -84,27 +87,27 @@ bool layer_tree_is_whiteout(const struct stat *st)
 	return S_ISCHR(st->st_mode) && st->st_rdev == 0;
 }
 
-static int join(const struct layer_tree *t, const char *name, char ret[2 * TAR_HEAD_PATH_MAX])
+static int layer_join(const struct layer_tree *t, const char *name, char ret[2 * TAR_HEAD_PATH_MAX])
 {
 	return snprintf(ret, 2 * (size_t)TAR_HEAD_PATH_MAX, "%s%s%s", t->path,
 			t->path[0] == '\0' ? "" : "/", name);
 }
 
-static bool has(const struct layer_mask *m, unsigned i)
+static bool layer_has(const struct layer_mask *m, unsigned i)
 {
 	return (m->bits[i / 64] >> (i % 64) & 1) != 0;
 }
 
-/* From the top down, until an entry hides what is below it. */
-static int look_lower(const struct layer_tree *t, const char *name, struct layer_found *ret,
-		      struct err *e)
+/* From the top down, until an entry hides those below it. */
+static int layer_look_lower(const struct layer_tree *t, const char *name, struct layer_found *ret,
+			    struct err *e)
 {
 	char path[2 * TAR_HEAD_PATH_MAX];
 	struct stat st;
 
-	(void)join(t, name, path);
+	(void)layer_join(t, name, path);
 	for (unsigned i = t->nlower; i-- > 0;) {
-		if (!has(&t->mask[t->depth], i))
+		if (!layer_has(&t->mask[t->depth], i))
 			continue;
 		if (fstatat(t->lower[i], path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 			if (errno == ENOENT)
@@ -133,7 +136,7 @@ int layer_tree_look(const struct layer_tree *t, const char *name, struct layer_f
 		ret->in_own = true;
 	else if (errno != ENOENT)
 		return member_fail(e, "look for", name);
-	return look_lower(t, name, ret, e);
+	return layer_look_lower(t, name, ret, e);
 }
 
 int layer_tree_open_lower(const struct layer_tree *t, const char *name, const struct layer_found *f,
@@ -142,7 +145,7 @@ int layer_tree_open_lower(const struct layer_tree *t, const char *name, const st
 	char path[2 * TAR_HEAD_PATH_MAX];
 	int fd;
 
-	(void)join(t, name, path);
+	(void)layer_join(t, name, path);
 	fd = kernel_openat2(t->lower[f->layer], path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, BENEATH);
 	return fd < 0 ? member_fail(e, "open", path) : fd;
 }
@@ -154,7 +157,7 @@ ssize_t layer_tree_read_lower(const struct layer_tree *t, const char *name,
 	char path[2 * TAR_HEAD_PATH_MAX];
 	ssize_t n;
 
-	(void)join(t, name, path);
+	(void)layer_join(t, name, path);
 	n = readlinkat(t->lower[f->layer], path, ret, TAR_HEAD_PATH_MAX - 1);
 	if (n < 0)
 		return member_fail(e, "read the link", path);
@@ -163,17 +166,6 @@ ssize_t layer_tree_read_lower(const struct layer_tree *t, const char *name,
 }
 
 /* ---- making and hiding */
-
-#define LOOK_BYTES (16U << 20)
-
-/* Others write, too: so the reserve is looked at while the tree grows. */
-static int check_room(struct layer_tree *t, uint64_t bytes, struct err *e)
-{
-	if (t->count.reserve_percent == 0 || t->count.bytes - t->count.looked_at < LOOK_BYTES)
-		return 0;
-	t->count.looked_at = t->count.bytes;
-	return storage_room_check_bytes(t->own, t->count.reserve_percent, bytes, e);
-}
 
 int layer_tree_count(struct layer_tree *t, uint64_t bytes, struct err *e)
 {
@@ -185,19 +177,20 @@ int layer_tree_count(struct layer_tree *t, uint64_t bytes, struct err *e)
 	if (t->count.bytes > t->count.bytes_max)
 		return err_set(e, ERR_LIMIT, "more than %llu bytes of files",
 			       (unsigned long long)t->count.bytes_max);
-	return check_room(t, bytes, e);
+	/* For a large file all at once: it is refused before it is written. */
+	return storage_room_take(t->own, bytes > STORAGE_ROOM_MARGIN ? bytes : BLOCK, e);
 }
 
-static int make_whiteout(struct layer_tree *t, const char *name, struct err *e)
+static int layer_make_whiteout(struct layer_tree *t, const char *name, struct err *e)
 {
 	if (layer_tree_count(t, 0, e) < 0)
 		return -1;
 	return mknodat(t->dir, name, S_IFCHR, 0) < 0 ? member_fail(e, "hide", name) : 0;
 }
 
-/* Of a directory that lower layers have: owner, mode, attributes and time. */
-static int copy_metadata(struct layer_tree *t, const char *name, const struct layer_found *f,
-			 struct err *e)
+/* For a directory of lower layers: owner, mode, attributes and time. */
+static int layer_copy_metadata(struct layer_tree *t, const char *name, const struct layer_found *f,
+			       struct err *e)
 {
 	int opened = layer_tree_open_lower(t, name, f, e);
 
@@ -220,8 +213,8 @@ int layer_tree_clear(struct layer_tree *t, const char *name, const struct layer_
 	return 0;
 }
 
-static int hide_in(struct layer_tree *t, const char *name, const struct layer_mask *mask,
-		   struct err *e)
+static int layer_hide_in(struct layer_tree *t, const char *name, const struct layer_mask *mask,
+			 struct err *e)
 {
 	int result;
 
@@ -243,10 +236,10 @@ int layer_tree_mkdir(struct layer_tree *t, const char *name, const struct layer_
 	if (mkdirat(t->dir, name, 0755) < 0 || fchmodat(t->dir, name, 0755, 0) < 0)
 		return member_fail(e, "make directory", name);
 	if (merged)
-		return copy_metadata(t, name, f, e);
-	/* What this layer had there hid what lower ones have. */
+		return layer_copy_metadata(t, name, f, e);
+	/* This layer's former entry hid those of lower ones. */
 	if (f->in_own && f->in_lower && S_ISDIR(f->lower.st_mode))
-		return hide_in(t, name, &f->mask, e);
+		return layer_hide_in(t, name, &f->mask, e);
 	return 0;
 }
 
@@ -259,7 +252,155 @@ int layer_tree_hide_name(struct layer_tree *t, const char *name, struct err *e)
 	if (!f.in_lower)
 		return 0;
 	if (!f.in_own)
-		return make_whiteout(t, name, e);
-	return S_ISDIR(f.own.st_mode) && S_ISDIR(f.lower.st_mode) ? hide_in(t, name, &f.mask, e)
-								  : 0;
+		return layer_make_whiteout(t, name, e);
+	return S_ISDIR(f.own.st_mode) && S_ISDIR(f.lower.st_mode)
+		       ? layer_hide_in(t, name, &f.mask, e)
+		       : 0;
+}
+
+/* ---- walking: from directory to directory */
+
+#define WALK_BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+#define LINKS_MAX 40
+#define REST_MAX (2 * TAR_HEAD_PATH_MAX)
+
+/* Where a link leads, of this layer or of a lower one. */
+static int layer_read_link(const struct layer_tree *t, const char *name,
+			   const struct layer_found *f, char ret[TAR_HEAD_PATH_MAX], struct err *e)
+{
+	ssize_t n;
+
+	if (!f->in_own)
+		return layer_tree_read_lower(t, name, f, ret, e) < 0 ? -1 : 0;
+	n = readlinkat(t->dir, name, ret, TAR_HEAD_PATH_MAX - 1);
+	if (n < 0)
+		return err_sys(e, "read the link %.150s", name);
+	ret[n] = '\0';
+	return 0;
+}
+
+/* A walk: the rest of the path, and how many links were followed. */
+struct walk {
+	char rest[REST_MAX];
+	unsigned links;
+};
+
+static int layer_follow(struct layer_tree *t, struct walk *w, const char *name,
+			const struct layer_found *f, struct err *e)
+{
+	char target[TAR_HEAD_PATH_MAX], all[REST_MAX];
+	int n;
+
+	if (++w->links > LINKS_MAX)
+		return err_set(e, ERR_INVALID, "too many links on the way to %.150s", name);
+	if (layer_read_link(t, name, f, target, e) < 0)
+		return -1;
+	n = snprintf(all, sizeof(all), "%s/%s", target, w->rest);
+	if (n < 0 || (size_t)n >= sizeof(all))
+		return err_set(e, ERR_LIMIT, "a path of over 4095 bytes");
+	memcpy(w->rest, all, (size_t)n + 1);
+	return target[0] == '/' ? layer_go_top(t, e) : 0;
+}
+
+static int layer_step(struct layer_tree *t, struct walk *w, const char *name, struct err *e)
+{
+	const struct stat *st;
+	struct layer_found f;
+
+	if (strcmp(name, ".") == 0)
+		return 0;
+	if (strcmp(name, "..") == 0)
+		return layer_go_up(t, e);
+	if (layer_tree_look(t, name, &f, e) < 0)
+		return -1;
+	st = f.in_own ? &f.own : f.in_lower ? &f.lower : NULL;
+	if (st != NULL && S_ISLNK(st->st_mode))
+		return layer_follow(t, w, name, &f, e);
+	if (st != NULL && !S_ISDIR(st->st_mode) && !layer_tree_is_whiteout(st))
+		return err_set(e, ERR_INVALID, "%.150s is not a directory", name);
+	if (layer_tree_mkdir(t, name, &f, e) < 0)
+		return -1;
+	return layer_go_down(t, name, &f.mask, e);
+}
+
+static int layer_walk_path(struct layer_tree *t, struct walk *w, struct err *e)
+{
+	char name[NAME_MAX + 1];
+
+	while (w->rest[0] != '\0') {
+		size_t n = strcspn(w->rest, "/"), skip = n + strspn(w->rest + n, "/");
+
+		if (n > NAME_MAX)
+			return err_set(e, ERR_LIMIT, "a name of over 255 bytes");
+		memcpy(name, w->rest, n);
+		name[n] = '\0';
+		memmove(w->rest, w->rest + skip, strlen(w->rest + skip) + 1);
+		if (n > 0 && layer_step(t, w, name, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Archives come directory by directory: most often we are there. */
+static int layer_go(struct layer_tree *t, const char *path, size_t n, struct err *e)
+{
+	struct walk w = { .links = 0 };
+
+	if (strlen(t->path) == n && memcmp(t->path, path, n) == 0)
+		return 0;
+	memcpy(w.rest, path, n);
+	w.rest[n] = '\0';
+	return layer_go_top(t, e) < 0 ? -1 : layer_walk_path(t, &w, e);
+}
+
+int layer_tree_enter(struct layer_tree *t, const char *path, struct err *e)
+{
+	return layer_go(t, path, strlen(path), e);
+}
+
+int layer_tree_parent(struct layer_tree *t, const char *path, const char **ret_name, struct err *e)
+{
+	const char *slash = strrchr(path, '/');
+
+	*ret_name = slash == NULL ? path : slash + 1;
+	if (strlen(*ret_name) > NAME_MAX)
+		return err_set(e, ERR_LIMIT, "a name of over 255 bytes");
+	return layer_go(t, path, slash == NULL ? 0 : (size_t)(slash - path), e);
+}
+
+/* ---- all names of lower layers */
+
+static int layer_hide_names(struct layer_tree *t, DIR *d, struct err *e)
+{
+	struct dirent *entry;
+	int result = 0;
+
+	while (result == 0 && (entry = readdir(d)) != NULL)
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			result = layer_tree_hide_name(t, entry->d_name, e);
+	return result;
+}
+
+int layer_tree_hide_all(struct layer_tree *t, struct err *e)
+{
+	const struct layer_mask mask = t->mask[t->depth];
+	int result = 0;
+
+	for (unsigned i = 0; i < t->nlower && result == 0; i++) {
+		DIR *d;
+		int fd;
+
+		if ((mask.bits[i / 64] >> (i % 64) & 1) == 0)
+			continue;
+		fd = kernel_openat2(t->lower[i], t->path[0] == '\0' ? "." : t->path,
+				    O_RDONLY | O_DIRECTORY | O_CLOEXEC, WALK_BENEATH);
+		d = fd < 0 ? NULL : fdopendir(fd);
+		if (d == NULL) {
+			fd_close(fd);
+			return err_sys(e, "list %.150s", t->path);
+		}
+		result = layer_hide_names(t, d, e);
+		(void)closedir(d);
+	}
+	return result;
 }

@@ -1,5 +1,5 @@
 /* op_disk.c - the disks of sessions: ext4 images, STORAGE_DISKS/<session id>.img. The keeper mounts
- * them (keeper/disk_image.h); here they are made, checked and removed. No byte of an image is
+ * them (cell/keeper/disk_image.h). Here they are made, checked and removed. No byte of an image is
  * written by a tenant: cells have its files only, through the kernel's ext4.
  *
  * A new image is sparse: it takes a few hundred kilobytes whatever its size. mkfs is told that it
@@ -12,28 +12,28 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "disk_tool.h"
-#include "io.h"
-#include "storage_ops.h"
+#include "lib/base/io.h"
+#include "storage/disk_tool.h"
+#include "storage/storage_ops.h"
 
 #define MKFS "/usr/sbin/mkfs.ext4"
 #define FSCK "/usr/sbin/e2fsck"
 #define END ".img"
 #define FSCK_ERRORS_LEFT 4 /* e2fsck(8): 0 clean, 1 and 2 corrected, 4 and up not */
 
-static int open_disks(struct err *e)
+static int disk_open_disks(struct err *e)
 {
 	int fd = open(STORAGE_DISKS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd < 0 ? err_sys(e, "open the folder of disks") : fd;
 }
 
-static void name_of(const char *id, char *ret, size_t cap)
+static void disk_name_of(const char *id, char *ret, size_t cap)
 {
 	(void)snprintf(ret, cap, "%s" END, id);
 }
 
-static int format(const char *path, const struct storage_disk *r, struct err *e)
+static int disk_format(const char *path, const struct storage_disk *r, struct err *e)
 {
 	char inodes[16], line[160];
 	const char *const argv[] = {
@@ -51,8 +51,9 @@ static int format(const char *path, const struct storage_disk *r, struct err *e)
 	return status == 0 ? 0 : disk_tool_not_made(status, line, e);
 }
 
-/* Makes the image under a temporary name. */
-static int make_new(int disks, const char *temporary, const struct storage_disk *r, struct err *e)
+/* Make the image under a temporary name. */
+static int disk_make_new(int disks, const char *temporary, const struct storage_disk *r,
+			 struct err *e)
 {
 	OWN_FD fd = openat(disks, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	char path[128];
@@ -60,7 +61,7 @@ static int make_new(int disks, const char *temporary, const struct storage_disk 
 	if (fd < 0 || ftruncate(fd, (off_t)r->bytes) < 0)
 		return storage_ops_fail(e, "make the disk");
 	(void)snprintf(path, sizeof(path), STORAGE_DISKS "/%s", temporary);
-	if (format(path, r, e) < 0)
+	if (disk_format(path, r, e) < 0)
 		return -1;
 	if ((r->flags & STORAGE_DISK_SYNC) != 0 && fsync(fd) < 0)
 		return storage_ops_fail(e, "sync the disk");
@@ -70,15 +71,15 @@ static int make_new(int disks, const char *temporary, const struct storage_disk 
 int op_disk_make(struct storage_run *run, struct err *e)
 {
 	const struct storage_disk *r = &run->r->disk;
-	OWN_FD disks = open_disks(e);
+	OWN_FD disks = disk_open_disks(e);
 	char temporary[64], name[STORAGE_ID_MAX + 8];
 
 	if (disks < 0)
 		return -1;
 	(void)snprintf(temporary, sizeof(temporary), STORAGE_NEW "%llu",
 		       (unsigned long long)run->serial);
-	name_of(r->id, name, sizeof(name));
-	if (make_new(disks, temporary, r, e) == 0) {
+	disk_name_of(r->id, name, sizeof(name));
+	if (disk_make_new(disks, temporary, r, e) == 0) {
 		if (renameat(disks, temporary, disks, name) == 0 &&
 		    ((r->flags & STORAGE_DISK_SYNC) == 0 || fsync(disks) == 0))
 			return 0;
@@ -90,14 +91,14 @@ int op_disk_make(struct storage_run *run, struct err *e)
 
 int op_disk_check(struct storage_run *run, struct err *e)
 {
-	OWN_FD disks = open_disks(e);
+	OWN_FD disks = disk_open_disks(e);
 	char name[STORAGE_ID_MAX + 8], path[128], line[160];
 	const char *const argv[] = { FSCK, "-p", path, NULL };
 	int status;
 
 	if (disks < 0)
 		return -1;
-	name_of(run->r->disk.id, name, sizeof(name));
+	disk_name_of(run->r->disk.id, name, sizeof(name));
 	OWN_FD fd = openat(disks, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return err_set(e, ERR_NOT_FOUND, "the session has no disk");
@@ -116,12 +117,12 @@ int op_disk_check(struct storage_run *run, struct err *e)
 
 int op_disk_remove(struct storage_run *run, struct err *e)
 {
-	OWN_FD disks = open_disks(e);
+	OWN_FD disks = disk_open_disks(e);
 	char name[STORAGE_ID_MAX + 8];
 
 	if (disks < 0)
 		return -1;
-	name_of(run->r->disk.id, name, sizeof(name));
+	disk_name_of(run->r->disk.id, name, sizeof(name));
 	if (unlinkat(disks, name, 0) < 0 && errno != ENOENT)
 		return storage_ops_fail(e, "remove the disk");
 	return 0;
@@ -129,7 +130,7 @@ int op_disk_remove(struct storage_run *run, struct err *e)
 
 int op_disk_list(struct storage_run *run, struct err *e)
 {
-	int disks = open_disks(e), result = 0;
+	int disks = disk_open_disks(e), result = 0;
 	DIR *d = disks < 0 ? NULL : fdopendir(disks);
 
 	if (d == NULL)

@@ -1,14 +1,14 @@
 /* op_files.c - lists a directory as cells of these layers would see it. The worker makes
- * directories on the way to it (layer_tree.h) in a directory that is removed afterwards. */
+ * directories on the way to it (layer_tree.h) in a directory removed afterwards. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "io.h"
-#include "layer_make.h"
-#include "layer_tree.h"
-#include "storage_jail.h"
+#include "lib/base/io.h"
+#include "storage/layer_make.h"
+#include "storage/layer_tree.h"
+#include "storage/storage_jail.h"
 
 #define WAY_MAX 1024U /* directories that may be made on the way */
 
@@ -22,7 +22,7 @@ struct listing {
 };
 
 /* Where a name is in `sorted`, or would be. */
-static uint32_t place_of(const struct listing *l, const char *name)
+static uint32_t files_place_of(const struct listing *l, const char *name)
 {
 	uint32_t from = 0, to = l->n;
 
@@ -37,14 +37,14 @@ static uint32_t place_of(const struct listing *l, const char *name)
 	return from;
 }
 
-static bool is_there(const struct listing *l, const char *name)
+static bool files_is_there(const struct listing *l, const char *name)
 {
-	uint32_t at = place_of(l, name);
+	uint32_t at = files_place_of(l, name);
 
 	return at < l->n && strcmp(l->files[l->sorted[at]].name, name) == 0;
 }
 
-static int add(struct listing *l, const char *name, struct err *e)
+static int files_add(struct listing *l, const char *name, struct err *e)
 {
 	struct storage_file *f = &l->files[l->n];
 	struct layer_found found;
@@ -68,13 +68,13 @@ static int add(struct listing *l, const char *name, struct err *e)
 			return -1;
 		memcpy(f->link, target, strnlen(target, sizeof(f->link) - 1));
 	}
-	at = place_of(l, f->name);
+	at = files_place_of(l, f->name);
 	memmove(&l->sorted[at + 1], &l->sorted[at], (l->n - at) * sizeof(l->sorted[0]));
 	l->sorted[at] = l->n++;
 	return 0;
 }
 
-static int add_layer(struct listing *l, unsigned i, struct err *e)
+static int files_add_layer(struct listing *l, unsigned i, struct err *e)
 {
 	int fd = openat(l->tree->lower[i], l->tree->path[0] == '\0' ? "." : l->tree->path,
 			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -88,20 +88,20 @@ static int add_layer(struct listing *l, unsigned i, struct err *e)
 	for (struct dirent *entry;
 	     result == 0 && l->n < l->r->limit && (entry = readdir(d)) != NULL;)
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-		    !is_there(l, entry->d_name))
-			result = add(l, entry->d_name, e);
+		    !files_is_there(l, entry->d_name))
+			result = files_add(l, entry->d_name, e);
 	(void)closedir(d);
 	return result;
 }
 
-static int compare(const void *a, const void *b)
+static int files_compare(const void *a, const void *b)
 {
 	return strcmp(((const struct storage_file *)a)->name,
 		      ((const struct storage_file *)b)->name);
 }
 
 /* ERR_NOT_FOUND, or goes to the directory. */
-static int enter(struct layer_tree *t, const char *path, struct err *e)
+static int files_enter(struct layer_tree *t, const char *path, struct err *e)
 {
 	struct layer_found f;
 	const char *name;
@@ -115,22 +115,23 @@ static int enter(struct layer_tree *t, const char *path, struct err *e)
 	return layer_tree_enter(t, path, e);
 }
 
-static int list(struct listing *l, struct err *e)
+static int files_list(struct listing *l, struct err *e)
 {
 	struct layer_mask mask;
 
-	if (enter(l->tree, l->r->path, e) < 0)
+	if (files_enter(l->tree, l->r->path, e) < 0)
 		return -1;
 	mask = l->tree->mask[l->tree->depth];
 	for (unsigned i = l->tree->nlower; i-- > 0;)
 		if ((mask.bits[i / 64] >> (i % 64) & 1) != 0 && l->n < l->r->limit &&
-		    add_layer(l, i, e) < 0)
+		    files_add_layer(l, i, e) < 0)
 			return -1;
-	qsort(l->files, l->n, sizeof(l->files[0]), compare);
+	qsort(l->files, l->n, sizeof(l->files[0]), files_compare);
 	return 0;
 }
 
-static int work(void *arg, int top, const int *lower, struct storage_reply *reply, struct err *e)
+static int files_work(void *arg, int top, const int *lower, struct storage_reply *reply,
+		      struct err *e)
 {
 	const struct storage_run *run = arg;
 	static struct layer_tree tree; /* large */
@@ -146,7 +147,7 @@ static int work(void *arg, int top, const int *lower, struct storage_reply *repl
 	l.sorted = calloc(l.r->limit, sizeof(*l.sorted));
 	if (l.files == NULL || l.sorted == NULL)
 		return err_set(e, ERR_SYSTEM, "out of memory");
-	if (list(&l, e) < 0)
+	if (files_list(&l, e) < 0)
 		return -1;
 	reply->entries = l.n;
 	return io_write_all(run->fds[0], l.files, l.n * sizeof(*l.files), e);
@@ -156,7 +157,7 @@ int op_files(struct storage_run *run, struct err *e)
 {
 	const struct layer_make m = { .lower = run->r->files.lower,
 				      .nlower = run->r->files.nlower,
-				      .work = work,
+				      .work = files_work,
 				      .arg = run };
 
 	return layer_make_nothing(run, &m, e);

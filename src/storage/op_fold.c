@@ -1,14 +1,14 @@
 /* op_fold.c - makes one layer from the lowest ones of a stack, or from those above some that stay:
- * files are linked, directories and whiteouts made anew.
+ * files are linked, directories and whiteouts made again.
  *
- * A name is what the highest layer that has it says. A directory is merged with those of the layers
- * below it, down to the first where the name is something else, which hides what is below. The
- * base, what the layers stand on, will be merged with the new layer wherever both have a directory;
- * it may itself be a stack: layers that stay, and what those stand on.
- * So where the layers hid something of it, the new layer has a whiteout, and nowhere else:
- * overlayfs lists whiteouts as files in a directory that is not merged.
+ * The highest layer with a name decides about it. A directory is merged with those of the layers
+ * below it, down to the first where the name is something else, which hides those below. The base
+ * below the layers will be merged with the new layer wherever both have a directory. It may itself
+ * be a stack: layers that stay, and their own base. So where the layers hid something of it, the
+ * new layer has a whiteout, and nowhere else: overlayfs lists whiteouts as files in an unmerged
+ * directory.
  *
- * Runs in a worker; names and depth are those of archives that were unpacked before. */
+ * Runs in a worker. Names and depth are those of archives unpacked before. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,34 +16,35 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "io.h"
-#include "layer_make.h"
-#include "layer_tree.h"
-#include "member_make.h"
-#include "storage_base.h"
+#include "lib/base/io.h"
+#include "storage/layer_make.h"
+#include "storage/layer_tree.h"
+#include "storage/member_make.h"
+#include "storage/storage_ops.h"
+#include "storage/storage_room.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
 #define PLACES_MAX 40
 #define DEPTH_MAX 1100 /* more than a capture can have */
 #define BLOCK 4096U
 
-/* One directory of the new layer, and what it is made of. */
+/* One directory of the new layer, and its sources. */
 struct fold_dir {
 	int to;
 	bool hides_base; /* nothing of the base was to be seen */
 	unsigned n, nbase;
 	int from[STORAGE_STACK_MAX];	 /* the layers, the highest first */
-	int base[STORAGE_STACK_MAX + 1]; /* what it will be merged with, likewise; none: nothing */
+	int base[STORAGE_STACK_MAX + 1]; /* what it will be merged with, likewise. none: nothing */
 };
 
 static struct storage_reply *counts;
 
-static bool is_dots(const char *name)
+static bool fold_is_dots(const char *name)
 {
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-static bool find(int dir, const char *name, struct stat *ret)
+static bool fold_find(int dir, const char *name, struct stat *ret)
 {
 	return fstatat(dir, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -51,13 +52,13 @@ static bool find(int dir, const char *name, struct stat *ret)
 static int fold(const struct fold_dir *d, unsigned depth, struct err *e);
 
 /* The directories of the base that show through, if its name is a directory. */
-static int open_base_dirs(const struct fold_dir *d, const char *name, struct fold_dir *ret,
-			  struct err *e)
+static int fold_open_base_dirs(const struct fold_dir *d, const char *name, struct fold_dir *ret,
+			       struct err *e)
 {
 	struct stat st;
 
 	for (unsigned i = 0; i < d->nbase; i++) {
-		if (!find(d->base[i], name, &st))
+		if (!fold_find(d->base[i], name, &st))
 			continue;
 		if (!S_ISDIR(st.st_mode))
 			break;
@@ -69,17 +70,17 @@ static int open_base_dirs(const struct fold_dir *d, const char *name, struct fol
 	return 0;
 }
 
-/* The directories that show through, the highest of which is in layer i. */
-static int open_merged(const struct fold_dir *d, unsigned i, const char *name, struct fold_dir *ret,
-		       struct err *e)
+/* The directories that show through, the highest one in layer i. */
+static int fold_open_merged(const struct fold_dir *d, unsigned i, const char *name,
+			    struct fold_dir *ret, struct err *e)
 {
 	struct stat st;
 
 	ret->hides_base = d->hides_base;
-	if (open_base_dirs(d, name, ret, e) < 0)
+	if (fold_open_base_dirs(d, name, ret, e) < 0)
 		return -1;
 	for (ret->n = 0; i < d->n; i++) {
-		if (!find(d->from[i], name, &st))
+		if (!fold_find(d->from[i], name, &st))
 			continue;
 		if (!S_ISDIR(st.st_mode)) {
 			ret->hides_base = true;
@@ -101,7 +102,9 @@ static int fold_directory(const struct fold_dir *d, unsigned i, const char *name
 
 	if (depth == DEPTH_MAX)
 		return err_set(e, ERR_LIMIT, "over %d levels deep", DEPTH_MAX);
-	result = open_merged(d, i, name, &sub, e);
+	result = fold_open_merged(d, i, name, &sub, e);
+	if (result == 0)
+		result = storage_room_take(d->to, BLOCK, e);
 	if (result == 0 && (mkdirat(d->to, name, 0700) < 0 ||
 			    (sub.to = openat(d->to, name, DIR_FLAGS | O_CLOEXEC)) < 0))
 		result = member_fail(e, "make", name);
@@ -118,10 +121,10 @@ static int fold_entry(const struct fold_dir *d, unsigned i, const char *name, un
 {
 	struct stat st;
 
-	if (!find(d->from[i], name, &st))
+	if (!fold_find(d->from[i], name, &st))
 		return member_fail(e, "look at", name);
 	if (layer_tree_is_whiteout(&st))
-		return 0; /* see hide_base() */
+		return 0; /* see fold_hide_base() */
 	counts->entries++;
 	if (S_ISDIR(st.st_mode)) {
 		counts->bytes += BLOCK;
@@ -133,28 +136,28 @@ static int fold_entry(const struct fold_dir *d, unsigned i, const char *name, un
 }
 
 /* Did the layers hide this name of the base, which the new layer does not have? */
-static bool is_hidden(const struct fold_dir *d, const char *name)
+static bool fold_is_hidden(const struct fold_dir *d, const char *name)
 {
 	struct stat st;
 
 	for (unsigned i = 0; i < d->n && !d->hides_base; i++)
-		if (find(d->from[i], name, &st))
+		if (fold_find(d->from[i], name, &st))
 			return true; /* a whiteout: anything else would be in the new layer */
 	return d->hides_base;
 }
 
 /* Is the name of one directory of the base to be seen there? */
-static bool shows(const struct fold_dir *d, unsigned i, const char *name)
+static bool fold_shows(const struct fold_dir *d, unsigned i, const char *name)
 {
 	struct stat st;
 
 	for (unsigned higher = 0; higher < i; higher++)
-		if (find(d->base[higher], name, &st))
+		if (fold_find(d->base[higher], name, &st))
 			return false; /* that one is looked at */
-	return find(d->base[i], name, &st) && !layer_tree_is_whiteout(&st);
+	return fold_find(d->base[i], name, &st) && !layer_tree_is_whiteout(&st);
 }
 
-static int hide_names(const struct fold_dir *d, unsigned i, struct err *e)
+static int fold_hide_names(const struct fold_dir *d, unsigned i, struct err *e)
 {
 	int fd = openat(d->base[i], ".", DIR_FLAGS | O_CLOEXEC), result = 0;
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
@@ -165,8 +168,8 @@ static int hide_names(const struct fold_dir *d, unsigned i, struct err *e)
 	for (struct dirent *entry; result == 0 && (entry = readdir(list)) != NULL;) {
 		const char *name = entry->d_name;
 
-		if (is_dots(name) || find(d->to, name, &st) || !is_hidden(d, name) ||
-		    !shows(d, i, name))
+		if (fold_is_dots(name) || fold_find(d->to, name, &st) || !fold_is_hidden(d, name) ||
+		    !fold_shows(d, i, name))
 			continue;
 		counts->entries++;
 		if (mknodat(d->to, name, S_IFCHR, 0) < 0)
@@ -176,10 +179,10 @@ static int hide_names(const struct fold_dir *d, unsigned i, struct err *e)
 	return result;
 }
 
-static int hide_base(const struct fold_dir *d, struct err *e)
+static int fold_hide_base(const struct fold_dir *d, struct err *e)
 {
 	for (unsigned i = 0; i < d->nbase; i++)
-		if (hide_names(d, i, e) < 0)
+		if (fold_hide_names(d, i, e) < 0)
 			return -1;
 	return 0;
 }
@@ -196,9 +199,9 @@ static int fold_names(const struct fold_dir *d, unsigned i, unsigned depth, stru
 	for (struct dirent *entry; result == 0 && (entry = readdir(list)) != NULL;) {
 		unsigned higher = 0;
 
-		if (is_dots(entry->d_name))
+		if (fold_is_dots(entry->d_name))
 			continue;
-		while (higher < i && !find(d->from[higher], entry->d_name, &st))
+		while (higher < i && !fold_find(d->from[higher], entry->d_name, &st))
 			higher++;
 		if (higher == i)
 			result = fold_entry(d, i, entry->d_name, depth, e);
@@ -212,9 +215,9 @@ static int fold(const struct fold_dir *d, unsigned depth, struct err *e)
 	for (unsigned i = 0; i < d->n; i++)
 		if (fold_names(d, i, depth, e) < 0)
 			return -1;
-	if (hide_base(d, e) < 0)
+	if (fold_hide_base(d, e) < 0)
 		return -1;
-	/* Last, because entries that are made change its time. */
+	/* Last, because new entries change its time. */
 	return d->n == 0 ? 0 : member_copy_dir(d->from[0], d->to, e);
 }
 
@@ -223,9 +226,10 @@ static int fold(const struct fold_dir *d, unsigned depth, struct err *e)
 struct folded {
 	unsigned n, stay;     /* layers, of which these, the lowest, are only looked at */
 	int base[PLACES_MAX]; /* -1: none */
+	uint32_t reserve_percent;
 };
 
-static void open_place(int layer, const char *name, int *list, unsigned *n)
+static void fold_open_place(int layer, const char *name, int *list, unsigned *n)
 {
 	int fd = openat(layer, name, DIR_FLAGS | O_CLOEXEC);
 
@@ -233,7 +237,7 @@ static void open_place(int layer, const char *name, int *list, unsigned *n)
 		list[(*n)++] = fd;
 }
 
-/* One place of the layers; some may not have it. base: of the same place. */
+/* One place of the layers. Some may not have it. base: of the same place. */
 static int fold_place(int top, const int *layers, unsigned place, const struct folded *f,
 		      bool *ret_any, struct err *e)
 {
@@ -243,11 +247,11 @@ static int fold_place(int top, const int *layers, unsigned place, const struct f
 
 	(void)snprintf(name, sizeof(name), "%u", place);
 	for (unsigned i = f->n; i > f->stay; i--)
-		open_place(layers[i - 1], name, all.from, &all.n);
+		fold_open_place(layers[i - 1], name, all.from, &all.n);
 	for (unsigned i = f->stay; i > 0; i--)
-		open_place(layers[i - 1], name, all.base, &all.nbase);
+		fold_open_place(layers[i - 1], name, all.base, &all.nbase);
 	if (f->base[place] >= 0)
-		open_place(f->base[place], ".", all.base, &all.nbase);
+		fold_open_place(f->base[place], ".", all.base, &all.nbase);
 	*ret_any = all.n > 0;
 	if (*ret_any && (mkdirat(top, name, 0700) < 0 ||
 			 (all.to = openat(top, name, DIR_FLAGS | O_CLOEXEC)) < 0))
@@ -260,19 +264,21 @@ static int fold_place(int top, const int *layers, unsigned place, const struct f
 	return result;
 }
 
-static int work(void *arg, int top, const int *layers, struct storage_reply *reply, struct err *e)
+static int fold_work(void *arg, int top, const int *layers, struct storage_reply *reply,
+		     struct err *e)
 {
 	const struct folded *f = arg;
 	bool any = true;
 
 	counts = reply;
+	storage_room_keep(f->reserve_percent);
 	for (unsigned place = 0; place < PLACES_MAX && any; place++)
 		if (fold_place(top, layers, place, f, &any, e) < 0)
 			return err_wrap(e, "fold");
 	return 0;
 }
 
-static int open_base(const struct storage_fold *r, struct folded *f, struct err *e)
+static int fold_open_base(const struct storage_fold *r, struct folded *f, struct err *e)
 {
 	memset(f->base, 0xff, sizeof(f->base)); /* every descriptor -1 */
 	return storage_base_open(r->flags, r->base, f->base, e);
@@ -281,16 +287,18 @@ static int open_base(const struct storage_fold *r, struct folded *f, struct err 
 int op_fold(struct storage_run *run, struct err *e)
 {
 	const struct storage_fold *r = &run->r->fold;
-	struct folded f = { .n = r->nfrom, .stay = r->nbelow };
+	struct folded f = { .n = r->nfrom,
+			    .stay = r->nbelow,
+			    .reserve_percent = r->reserve_percent };
 	const struct layer_make m = { .id = r->layer,
 				      .lower = r->from,
 				      .nlower = r->nfrom,
 				      .links = true,
 				      .read = f.base,
 				      .nread = COUNT(f.base),
-				      .work = work,
+				      .work = fold_work,
 				      .arg = &f };
-	int result = open_base(r, &f, e) < 0 ? -1 : layer_make(run, &m, e);
+	int result = fold_open_base(r, &f, e) < 0 ? -1 : layer_make(run, &m, e);
 
 	io_close_all(f.base, COUNT(f.base));
 	return result;

@@ -1,14 +1,14 @@
-/* op_memory.c - memory images: what a stopped virtual machine has in its memory and its devices. An
- * image is a layer like others, whose directory has the files `ram` and `devices`; pages of zeros
- * are holes. Its bytes are not looked at, but they can have everything that a program in the
- * machine had, so no other user of this machine may read them: the storage folder is closed to
- * them, and the files are, too.
+/* op_memory.c - memory images: the memory and device state of a stopped virtual machine. An image
+ * is a layer like others, whose directory has the files `ram` and `devices`. Pages of zeros are
+ * holes. Its bytes are not looked at, but they can have everything that a program in the machine
+ * had, so no other user of this machine may read them: the storage folder is closed to them, and
+ * the files are, too.
  *
- * A copy is made for sessions that are forked: what a cell has written is charged to that cell as
- * long as anyone maps it, and what is written here is not.
+ * A copy is made for forked sessions: pages written by a cell are charged to that cell as long as
+ * anyone maps them, and pages written here are not.
  *
- * What comes in was sealed by its sender, so it does not change while it is read; what goes out is
- * sealed here, so that no virtual machine can change what others are started from. */
+ * Incoming memory was sealed by its sender, so it does not change while it is read. Outgoing memory
+ * is sealed here, so that no virtual machine can change what others are started from. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -16,10 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io.h"
-#include "layer_make.h"
-#include "memfd_seal.h"
-#include "sparse_copy.h"
+#include "lib/base/io.h"
+#include "lib/base/memfd_seal.h"
+#include "storage/layer_make.h"
+#include "storage/sparse_copy.h"
+#include "storage/storage_room.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
 
@@ -27,7 +28,8 @@ static const char *const parts[] = { "ram", "devices" };
 
 /* ---- to disk */
 
-static int save_part(struct sparse_copy *c, int top, const char *name, int from, struct err *e)
+static int memory_save_part(struct sparse_copy *c, int top, const char *name, int from,
+			    struct err *e)
 {
 	OWN_FD fd = openat(top, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
 	struct stat st;
@@ -44,24 +46,23 @@ static int save_part(struct sparse_copy *c, int top, const char *name, int from,
 	return 0;
 }
 
-static int save(void *arg, int top, const int *lower, struct storage_reply *reply, struct err *e)
+static int memory_save(void *arg, int top, const int *lower, struct storage_reply *reply,
+		       struct err *e)
 {
 	const struct storage_run *run = arg;
 	const struct storage_memory *r = &run->r->memory;
-	struct sparse_copy c = { .reserve_percent = r->reserve_percent,
-				 .skip_zeros = true,
-				 .bytes_max = r->bytes_max };
+	struct sparse_copy c = { .skip_zeros = true, .bytes_max = r->bytes_max };
 
-	(void)lower;
+	storage_room_keep(r->reserve_percent);
 	for (unsigned i = 0; i < COUNT(parts); i++)
-		if (save_part(&c, top, parts[i], run->fds[i], e) < 0)
+		if (memory_save_part(&c, top, parts[i], run->fds[i], e) < 0)
 			return -1;
 	reply->bytes = c.written;
 	reply->entries = COUNT(parts);
 	return 0;
 }
 
-static int check_sealed(int fd, struct err *e)
+static int memory_check_sealed(int fd, struct err *e)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 
@@ -73,18 +74,18 @@ static int check_sealed(int fd, struct err *e)
 int op_memory_save(struct storage_run *run, struct err *e)
 {
 	const struct layer_make make = {
-		.id = run->r->memory.layer, .synced = true, .work = save, .arg = run
+		.id = run->r->memory.layer, .synced = true, .work = memory_save, .arg = run
 	};
 
 	for (unsigned i = 0; i < COUNT(parts); i++)
-		if (check_sealed(run->fds[i], e) < 0)
+		if (memory_check_sealed(run->fds[i], e) < 0)
 			return -1;
 	return layer_make(run, &make, e);
 }
 
 /* ---- in memory */
 
-static int fill_part(struct sparse_copy *c, int from, int to, struct err *e)
+static int memory_fill_part(struct sparse_copy *c, int from, int to, struct err *e)
 {
 	struct stat st;
 
@@ -98,13 +99,11 @@ static int fill_part(struct sparse_copy *c, int from, int to, struct err *e)
 
 int op_memory_copy(struct storage_run *run, struct err *e)
 {
-	struct sparse_copy c = { .reserve_percent = 100,
-				 .skip_zeros = true,
-				 .bytes_max = run->r->memory.bytes_max };
+	struct sparse_copy c = { .skip_zeros = true, .bytes_max = run->r->memory.bytes_max };
 
 	for (unsigned i = 0; i < COUNT(parts); i++)
-		if (check_sealed(run->fds[i], e) < 0 ||
-		    fill_part(&c, run->fds[i], run->fds[COUNT(parts) + i], e) < 0)
+		if (memory_check_sealed(run->fds[i], e) < 0 ||
+		    memory_fill_part(&c, run->fds[i], run->fds[COUNT(parts) + i], e) < 0)
 			return -1;
 	run->reply->bytes = c.written;
 	run->reply->entries = COUNT(parts);
@@ -113,17 +112,17 @@ int op_memory_copy(struct storage_run *run, struct err *e)
 
 /* ---- from disk */
 
-static int load_part(int layers, const char *layer, const char *name, int to, uint64_t *ret_bytes,
-		     struct err *e)
+static int memory_load_part(int layers, const char *layer, const char *name, int to,
+			    uint64_t *ret_bytes, struct err *e)
 {
-	struct sparse_copy c = { .reserve_percent = 100, .bytes_max = UINT64_MAX };
+	struct sparse_copy c = { .bytes_max = UINT64_MAX };
 	char path[STORAGE_ID_MAX + 16];
 
 	(void)snprintf(path, sizeof(path), "%s/%s", layer, name);
 	OWN_FD fd = openat(layers, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_set(e, ERR_NOT_FOUND, "there is no memory image %.60s", layer);
-	if (fill_part(&c, fd, to, e) < 0)
+	if (memory_fill_part(&c, fd, to, e) < 0)
 		return -1;
 	*ret_bytes += c.written;
 	return 0;
@@ -134,8 +133,8 @@ int op_memory_load(struct storage_run *run, struct err *e)
 	OWN_FD layers = storage_ops_open_layers(e);
 
 	for (unsigned i = 0; i < COUNT(parts); i++)
-		if (layers < 0 || load_part(layers, run->r->memory.layer, parts[i], run->fds[i],
-					    &run->reply->bytes, e) < 0)
+		if (layers < 0 || memory_load_part(layers, run->r->memory.layer, parts[i],
+						   run->fds[i], &run->reply->bytes, e) < 0)
 			return -1;
 	run->reply->entries = COUNT(parts);
 	return 0;

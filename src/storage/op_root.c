@@ -1,16 +1,23 @@
 /* op_root.c - root images: a whole template as one erofs file, which a virtual machine has as its
  * read-only disk. It is a layer like others, with one file in its directory, so it is whole or not
  * there, and found and removed as layers are. */
+#include "storage/op_root.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "erofs_image.h"
-#include "io.h"
-#include "layer_make.h"
-#include "root_walk.h"
-#include "storage_base.h"
+#include "lib/base/io.h"
+#include "lib/base/str.h"
+#include "lib/wire/exit_codes.h"
+#include "storage/erofs_image.h"
+#include "storage/layer_make.h"
+#include "storage/root_walk.h"
+#include "storage/storage_ops.h"
+#include "storage/storage_room.h"
 
 #define IMAGE "root.erofs"
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
@@ -18,12 +25,12 @@
 /* In the worker, and before. */
 struct root_making {
 	const struct storage_root *r;
-	int base[STORAGE_HOST_MAX]; /* owned; -1: none */
+	int base[STORAGE_HOST_MAX]; /* owned. -1: none */
 };
 
-/* Layers that have the place, the highest first, and the base. The worker keeps all open. */
-static int open_place(const struct root_making *m, const int *layers, unsigned place,
-		      struct root_place *ret, struct err *e)
+/* Layers with the place, the highest first, and the base. The worker keeps all open. */
+static int root_open_place(const struct root_making *m, const int *layers, unsigned place,
+			   struct root_place *ret, struct err *e)
 {
 	char number[8];
 
@@ -43,15 +50,15 @@ static int open_place(const struct root_making *m, const int *layers, unsigned p
 	return 0;
 }
 
-static int open_places(const struct root_making *m, const int *layers, struct root_place *ret,
-		       unsigned *ret_n, struct err *e)
+static int root_open_places(const struct root_making *m, const int *layers, struct root_place *ret,
+			    unsigned *ret_n, struct err *e)
 {
 	unsigned n = 0;
 
 	for (unsigned place = 0; place < STORAGE_HOST_MAX; place++) {
 		if (place > 0 && m->r->at[place][0] == '\0')
 			break;
-		if (open_place(m, layers, place, &ret[n], e) < 0)
+		if (root_open_place(m, layers, place, &ret[n], e) < 0)
 			return -1;
 		n += ret[n].n > 0;
 	}
@@ -59,14 +66,13 @@ static int open_places(const struct root_making *m, const int *layers, struct ro
 	return n == 0 ? err_set(e, ERR_INVALID, "the layers have no root directory") : 0;
 }
 
-static int work(void *arg, int top, const int *layers, struct storage_reply *reply, struct err *e)
+static int root_work(void *arg, int top, const int *layers, struct storage_reply *reply,
+		     struct err *e)
 {
 	const struct root_making *m = arg;
 	static struct root_place places[STORAGE_HOST_MAX]; /* large */
 	OWN_FD fd = openat(top, IMAGE, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
-	struct root_walk w = { .copy = { .to = fd,
-					 .reserve_percent = m->r->reserve_percent,
-					 .bytes_max = UINT64_MAX },
+	struct root_walk w = { .copy = { .to = fd, .bytes_max = UINT64_MAX },
 			       .ids = storage_jail_ids(),
 			       .bytes_max = m->r->bytes_max,
 			       .next_block = 1,
@@ -75,8 +81,9 @@ static int work(void *arg, int top, const int *layers, struct storage_reply *rep
 
 	if (fd < 0)
 		return storage_ops_fail(e, "make the root image");
-	if (open_places(m, layers, places, &w.nplaces, e) < 0)
+	if (root_open_places(m, layers, places, &w.nplaces, e) < 0)
 		return -1;
+	storage_room_keep(m->r->reserve_percent);
 	erofs_tree_init(&w.tree);
 	result = root_walk(&w, e);
 	if (result == 0)
@@ -89,7 +96,7 @@ static int work(void *arg, int top, const int *layers, struct storage_reply *rep
 	return result;
 }
 
-static int open_image(const char *layer, struct storage_run *run, struct err *e)
+static int root_open_image(const char *layer, struct storage_run *run, struct err *e)
 {
 	OWN_FD layers = storage_ops_open_layers(e);
 	char path[STORAGE_ID_MAX + sizeof(IMAGE)];
@@ -113,17 +120,77 @@ int op_root_make(struct storage_run *run, struct err *e)
 					 .read = m.base,
 					 .nread = COUNT(m.base),
 					 .synced = true,
-					 .work = work,
+					 .work = root_work,
 					 .arg = &m };
 	int result = storage_base_open(r->flags, r->base, m.base, e);
 
 	if (result == 0)
 		result = layer_make(run, &make, e);
 	io_close_all(m.base, COUNT(m.base));
-	return result < 0 ? -1 : open_image(r->layer, run, e);
+	return result < 0 ? -1 : root_open_image(r->layer, run, e);
 }
 
 int op_root_open(struct storage_run *run, struct err *e)
 {
-	return open_image(run->r->remove.layer, run, e);
+	return root_open_image(run->r->remove.layer, run, e);
+}
+
+/* ---- the program that makes one image, for `cordon run` */
+
+enum { IMAGE_FD = 3, DIRS_FD };
+
+static int root_tool_read_word(const char *word, uint64_t *ret_max, char at[][STORAGE_PLACE_MAX],
+			       unsigned *ret_n, struct err *e)
+{
+	char text[STORAGE_HOST_MAX * STORAGE_PLACE_MAX], *left = text, *name;
+	unsigned n = 1; /* "/" */
+
+	str_copy(text, word);
+	/* NOLINTNEXTLINE(cert-err34-c): 19 digits fit */
+	if (sscanf(strsep(&left, ":"), "%19" SCNu64, ret_max) != 1)
+		return err_set(e, ERR_INVALID, "no size of an image");
+	for (; (name = strsep(&left, ":")) != NULL; n++) {
+		if (n >= STORAGE_HOST_MAX)
+			return err_set(e, ERR_INVALID, "too many places");
+		str_copy(at[n], name);
+	}
+	*ret_n = n;
+	return 0;
+}
+
+static int root_tool_make(uint64_t max, char at[][STORAGE_PLACE_MAX], unsigned n, struct err *e)
+{
+	static struct root_place places[STORAGE_HOST_MAX]; /* large */
+	struct root_walk w = { .copy = { .to = IMAGE_FD, .bytes_max = UINT64_MAX },
+			       .bytes_max = max,
+			       .next_block = 1,
+			       .places = places,
+			       .nplaces = n };
+	uint64_t bytes;
+	int result;
+
+	for (unsigned i = 0; i < n; i++)
+		places[i] = (struct root_place){ .name = i == 0 ? NULL : at[i],
+						 .n = 1,
+						 .dirs = { DIRS_FD + (int)i },
+						 .has_base = true };
+	erofs_tree_init(&w.tree);
+	result = root_walk(&w, e);
+	if (result == 0)
+		result = erofs_image_write(&w.tree, IMAGE_FD, w.next_block, max, &bytes, e);
+	erofs_tree_release(&w.tree);
+	return result;
+}
+
+int image_tool_main(const char *word)
+{
+	char at[STORAGE_HOST_MAX][STORAGE_PLACE_MAX] = { 0 };
+	struct err e = { 0 };
+	uint64_t max = 0;
+	unsigned n = 0;
+
+	if (root_tool_read_word(word, &max, at, &n, &e) == 0 && root_tool_make(max, at, n, &e) == 0)
+		return 0;
+	(void)fprintf(stderr, "cordon: root image: %s\n", e.msg);
+	return EXIT_CORDON;
 }

@@ -1,23 +1,23 @@
-/* op_spool.c - writes what a client uploads to a file: one that came with the request, or one
- * without a name, whose descriptor is sent with the answer. The bytes are not looked at, so this
- * needs no worker.
+/* op_spool.c - writes a client's upload to a file: one that came with the request, or one without a
+ * name, whose descriptor is sent with the answer. The bytes are not looked at, so this needs no
+ * worker.
  *
- * A file without a name has that of its job until it is open: what a kill leaves is removed as for
- * every other job. */
+ * A file without a name has that of its job until it is open: the remains of a kill are removed as
+ * for every other job. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "chunk_in.h"
-#include "io.h"
-#include "sha256.h"
-#include "storage_ops.h"
-#include "storage_room.h"
+#include "lib/base/io.h"
+#include "lib/base/sha256.h"
+#include "storage/chunk_in.h"
+#include "storage/storage_ops.h"
+#include "storage/storage_room.h"
 
 #define BUFFER 262144
 
-static int open_file(uint64_t serial, struct err *e)
+static int spool_open_file(uint64_t serial, struct err *e)
 {
 	OWN_FD folder = open(STORAGE_UPLOADS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	OWN_FD fd = -1;
@@ -31,7 +31,7 @@ static int open_file(uint64_t serial, struct err *e)
 	return TAKE_FD(fd);
 }
 
-static int put(int fd, const void *bytes, size_t len, struct err *e)
+static int spool_put(int fd, const void *bytes, size_t len, struct err *e)
 {
 	if (io_write_all(fd, bytes, len, e) == 0)
 		return 0;
@@ -42,34 +42,32 @@ static int put(int fd, const void *bytes, size_t len, struct err *e)
 struct sink {
 	const struct storage_spool *r;
 	int fd; /* borrowed */
-	uint64_t total, checked;
+	uint64_t total;
 	struct sha256 hash;
 };
 
-static int take(struct sink *k, const char *bytes, size_t n, struct err *e)
+static int spool_take(struct sink *k, const char *bytes, size_t n, struct err *e)
 {
 	k->total += n;
 	if (k->total > k->r->bytes_max)
 		return err_set_reason(e, REASON_TOO_LARGE, "more than %llu bytes",
 				      (unsigned long long)k->r->bytes_max);
-	if (k->total > k->checked) {
-		if (storage_room_check(k->fd, k->r->reserve_percent, e) < 0)
-			return -1;
-		k->checked = k->total + STORAGE_ROOM_STEP;
-	}
+	if (storage_room_take(k->fd, n, e) < 0)
+		return -1;
 	if ((k->r->flags & STORAGE_SPOOL_SHA256) != 0)
 		sha256_add(&k->hash, bytes, n);
-	return put(k->fd, bytes, n, e);
+	return spool_put(k->fd, bytes, n, e);
 }
 
-static int fill(struct sink *k, int in, struct err *e)
+static int spool_fill(struct sink *k, int in, struct err *e)
 {
 	static char buffer[BUFFER];
 	ssize_t n;
 
 	sha256_init(&k->hash);
+	storage_room_keep(k->r->reserve_percent);
 	while ((n = chunk_in_read(in, buffer, BUFFER, e)) > 0)
-		if (take(k, buffer, (size_t)n, e) < 0)
+		if (spool_take(k, buffer, (size_t)n, e) < 0)
 			return -1;
 	return n < 0 ? -1 : 0;
 }
@@ -78,13 +76,14 @@ int op_spool(struct storage_run *run, struct err *e)
 {
 	const struct storage_spool *r = &run->r->spool;
 	bool given = (r->flags & STORAGE_SPOOL_FILE) != 0;
-	int opened = given ? fcntl(run->fds[1], F_DUPFD_CLOEXEC, 3) : open_file(run->serial, e);
+	int opened =
+		given ? fcntl(run->fds[1], F_DUPFD_CLOEXEC, 3) : spool_open_file(run->serial, e);
 
 	if (opened < 0)
 		return given ? err_sys(e, "the file of an upload") : -1;
 	OWN_FD fd = opened;
 	struct sink k = { .r = r, .fd = fd };
-	if (fill(&k, run->fds[0], e) < 0)
+	if (spool_fill(&k, run->fds[0], e) < 0)
 		return -1;
 	if (given && fdatasync(fd) < 0)
 		return storage_ops_fail(e, "write an upload");

@@ -3,31 +3,34 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "layer_make.h"
-#include "storage_jail.h"
-#include "stream_in.h"
-#include "unpack_capture.h"
-#include "unpack_image.h"
+#include "lib/base/io.h"
+#include "storage/layer_make.h"
+#include "storage/storage_jail.h"
+#include "storage/storage_room.h"
+#include "storage/stream_in.h"
+#include "storage/unpack_capture.h"
+#include "storage/unpack_image.h"
 
 #define HEAD_BYTES 4096U /* of the stream for each entry: headers and padding */
 
 struct unpacked {
 	const struct storage_unpack *r;
 	int input;
-	int values; /* of STORAGE_SEARCH; else -1 */
+	int values; /* of STORAGE_SEARCH. Else -1 */
+	int found;  /* of STORAGE_NAME. Else -1 */
 };
 
 /* How long the uncompressed archive may be. */
-static uint64_t stream_max(const struct storage_unpack *r)
+static uint64_t unpack_stream_max(const struct storage_unpack *r)
 {
 	return r->bytes_max + r->entries_max * HEAD_BYTES;
 }
 
-static struct stream_in *open_stream(const struct unpacked *u, bool hash, struct err *e)
+static struct stream_in *unpack_open_stream(const struct unpacked *u, bool hash, struct err *e)
 {
 	if (u->r->length == 0)
-		return stream_in_fd(u->input, stream_max(u->r), hash, e);
-	return stream_in_part(u->input, u->r->from, u->r->length, stream_max(u->r), hash, e);
+		return stream_in_fd(u->input, unpack_stream_max(u->r), hash, e);
+	return stream_in_part(u->input, u->r->from, u->r->length, unpack_stream_max(u->r), hash, e);
 }
 
 static int unpack_root(const struct unpacked *u, int top, const int *lower, struct stream_in *in,
@@ -39,7 +42,6 @@ static int unpack_root(const struct unpacked *u, int top, const int *lower, stru
 				    .whole = u->r->format == STORAGE_ROOTFS,
 				    .ids = storage_jail_ids(),
 				    .count = { .bytes_max = u->r->bytes_max,
-					       .reserve_percent = u->r->reserve_percent,
 					       .entries_max = u->r->entries_max } };
 
 	job.top = layer_make_root(top, lower, u->r->nlower, roots, e);
@@ -71,38 +73,43 @@ static int unpack_searched(const struct unpacked *u, int top, struct stream_in *
 static int unpack_changes(const struct unpacked *u, int top, struct stream_in *in,
 			  struct storage_reply *reply, struct err *e)
 {
+	static struct storage_found found; /* large */
 	struct capture_search *search = NULL;
 	int result;
 
 	if (u->values >= 0) {
-		search = capture_search_new(u->values, in, e);
+		search = capture_search_new(u->values, in, u->found >= 0 ? &found : NULL, e);
 		if (search == NULL)
 			return -1;
 	}
 	result = unpack_searched(u, top, in, search, reply, e);
 	stream_in_set_watch(in, NULL, NULL);
 	capture_search_free(search);
+	if (result == 0 && u->found >= 0)
+		result = io_write_all(u->found, &found, sizeof(found), e);
 	return result;
 }
 
-static int check_hash(const struct storage_unpack *r, const uint8_t found[STORAGE_SHA256],
-		      struct err *e)
+static int unpack_check_hash(const struct storage_unpack *r, const uint8_t found[STORAGE_SHA256],
+			     struct err *e)
 {
 	if ((r->flags & STORAGE_CHECK_SHA256) == 0 || memcmp(found, r->sha256, STORAGE_SHA256) == 0)
 		return 0;
 	return err_set(e, ERR_INVALID, "the content of the archive does not have its digest");
 }
 
-static int work(void *arg, int top, const int *lower, struct storage_reply *reply, struct err *e)
+static int unpack_work(void *arg, int top, const int *lower, struct storage_reply *reply,
+		       struct err *e)
 {
 	const struct unpacked *u = arg;
 	bool hash = (u->r->flags & (STORAGE_WANT_SHA256 | STORAGE_CHECK_SHA256)) != 0;
-	struct stream_in *in = open_stream(u, hash, e);
+	struct stream_in *in = unpack_open_stream(u, hash, e);
 	int result = -1;
 
 	if (in == NULL)
 		return -1;
 	stream_in_set_silence(in, u->r->silence_ms);
+	storage_room_keep(u->r->reserve_percent);
 	if (u->r->format == STORAGE_CAPTURE)
 		result = unpack_changes(u, top, in, reply, e);
 	else
@@ -110,19 +117,21 @@ static int work(void *arg, int top, const int *lower, struct storage_reply *repl
 	if (result == 0)
 		result = stream_in_finish(in, reply->sha256, e);
 	if (result == 0)
-		result = check_hash(u->r, reply->sha256, e);
+		result = unpack_check_hash(u->r, reply->sha256, e);
 	stream_in_free(in);
 	return result;
 }
 
 int op_unpack(struct storage_run *run, struct err *e)
 {
-	bool searched = (run->r->unpack.flags & STORAGE_SEARCH) != 0;
-	struct unpacked u = { &run->r->unpack, run->fds[0], searched ? run->fds[1] : -1 };
+	uint32_t flags = run->r->unpack.flags;
+	struct unpacked u = { &run->r->unpack, run->fds[0],
+			      (flags & STORAGE_SEARCH) != 0 ? run->fds[1] : -1,
+			      (flags & STORAGE_NAME) != 0 ? run->fds[2] : -1 };
 	const struct layer_make m = { .id = u.r->layer,
 				      .lower = u.r->lower,
 				      .nlower = u.r->nlower,
-				      .work = work,
+				      .work = unpack_work,
 				      .arg = &u };
 
 	return layer_make(run, &m, e);

@@ -1,9 +1,9 @@
-/* op_volume.c - makes, removes and measures volumes; see content.h for what one is on disk. Files
- * in it belong to a tenant, but here none is opened, and no link is followed.
+/* op_volume.c - makes, removes and measures volumes. See op_content.c for a volume's files on disk.
+ * Files in it belong to a tenant, but here none is opened, and no link is followed.
  *
- * A volume is made under a temporary name, and renamed when it is whole; it is renamed before it is
- * removed. What is left if this process is killed is removed by storage_ops_clean(), or
- * at the next start by storage_ops_setup(). */
+ * A volume is made under a temporary name, and renamed when it is whole. It is renamed before it is
+ * removed. The remains of a killed process are removed by storage_ops_clean(), or at the next start
+ * by storage_ops_setup(). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,22 +11,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "disk_tool.h"
-#include "storage_jail.h"
-#include "storage_ops.h"
-#include "tree_remove.h"
+#include "storage/disk_tool.h"
+#include "storage/storage_jail.h"
+#include "storage/storage_ops.h"
+#include "storage/tree_remove.h"
 
 #define MKFS "/usr/sbin/mkfs.ext4"
 #define BLOCK 512U /* of st_blocks */
 #define USER 1000  /* "user" of every template owns the top directory */
 
-static void temporary(const struct storage_run *run, const char *prefix, char ret[64])
+static void volume_temporary(const struct storage_run *run, const char *prefix, char ret[64])
 {
 	(void)snprintf(ret, 64, "%s%llu", prefix, (unsigned long long)run->serial);
 }
 
 /* Every user of a cell may write in the top directory, as in E2B's volumes. */
-static int make_data(int volume, struct err *e)
+static int volume_make_data(int volume, struct err *e)
 {
 	struct storage_ids ids = storage_jail_ids();
 	uint32_t id = ids.single ? 0 : USER + ids.shift;
@@ -39,7 +39,7 @@ static int make_data(int volume, struct err *e)
 	return 0;
 }
 
-static int format(const char *name, uint64_t bytes, struct err *e)
+static int volume_format(const char *name, uint64_t bytes, struct err *e)
 {
 	char image[128], tree[128], inodes[24], line[160];
 	const char *const argv[] = {
@@ -73,8 +73,8 @@ static int format(const char *name, uint64_t bytes, struct err *e)
 	return status == 0 ? 0 : disk_tool_not_made(status, line, e);
 }
 
-/* A sparse file system that has what is in the directory tree, which is removed. */
-static int make_image(int volume, const char *name, uint64_t bytes, struct err *e)
+/* A sparse file system with the content of the directory tree. The tree is removed. */
+static int volume_make_image(int volume, const char *name, uint64_t bytes, struct err *e)
 {
 	OWN_FD image = openat(volume, "image", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
@@ -84,28 +84,31 @@ static int make_image(int volume, const char *name, uint64_t bytes, struct err *
 	OWN_FD tree = openat(volume, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (tree < 0)
 		return storage_ops_fail(e, "make the volume");
-	if (make_data(tree, e) < 0 || format(name, bytes, e) < 0)
+	if (volume_make_data(tree, e) < 0 || volume_format(name, bytes, e) < 0)
 		return -1;
 	return tree_remove(volume, "tree", e);
 }
 
-static int make_new(int volumes, const char *name, const struct storage_volume *r, struct err *e)
+static int volume_make_new(int volumes, const char *name, const struct storage_volume *r,
+			   struct err *e)
 {
 	if (mkdirat(volumes, name, 0700) < 0)
 		return storage_ops_fail(e, "make the volume");
 	OWN_FD volume = openat(volumes, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (volume < 0)
 		return storage_ops_fail(e, "make the volume");
-	if ((r->image != 0 ? make_image(volume, name, r->bytes, e) : make_data(volume, e)) < 0)
+	if ((r->image != 0 ? volume_make_image(volume, name, r->bytes, e)
+			   : volume_make_data(volume, e)) < 0)
 		return -1;
 	return syncfs(volume) < 0 ? storage_ops_fail(e, "sync the volume") : 0;
 }
 
-static int remove_named(const struct storage_run *run, int volumes, const char *name, struct err *e)
+static int volume_remove_named(const struct storage_run *run, int volumes, const char *name,
+			       struct err *e)
 {
 	char gone[64];
 
-	temporary(run, STORAGE_GONE, gone);
+	volume_temporary(run, STORAGE_GONE, gone);
 	if (renameat(volumes, name, volumes, gone) < 0)
 		return errno == ENOENT ? 0 : storage_ops_fail(e, "rename the volume");
 	return tree_remove(volumes, gone, e);
@@ -117,10 +120,10 @@ int op_volume_make(struct storage_run *run, struct err *e)
 	OWN_FD volumes = storage_ops_open_volumes(e);
 	char new[64];
 
-	if (volumes < 0 || remove_named(run, volumes, r->volume, e) < 0)
+	if (volumes < 0 || volume_remove_named(run, volumes, r->volume, e) < 0)
 		return -1;
-	temporary(run, STORAGE_NEW, new);
-	if (make_new(volumes, new, r, e) == 0) {
+	volume_temporary(run, STORAGE_NEW, new);
+	if (volume_make_new(volumes, new, r, e) == 0) {
 		if (renameat(volumes, new, volumes, r->volume) == 0 && fsync(volumes) == 0)
 			return 0;
 		IGNORED(storage_ops_fail(e, "rename the volume"), "removed below");
@@ -133,14 +136,14 @@ int op_volume_remove(struct storage_run *run, struct err *e)
 {
 	OWN_FD volumes = storage_ops_open_volumes(e);
 
-	return volumes < 0 ? -1 : remove_named(run, volumes, run->r->volume.volume, e);
+	return volumes < 0 ? -1 : volume_remove_named(run, volumes, run->r->volume.volume, e);
 }
 
 /* ---- usage */
 
 #define DEPTH_MAX 256 /* what is deeper is not counted */
 
-static int add_below(int dir, const char *name, unsigned depth, struct storage_reply *sum)
+static int volume_add_below(int dir, const char *name, unsigned depth, struct storage_reply *sum)
 {
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -160,14 +163,15 @@ static int add_below(int dir, const char *name, unsigned depth, struct storage_r
 		sum->bytes += (uint64_t)st.st_blocks * BLOCK /
 			      (st.st_nlink > 0 && !S_ISDIR(st.st_mode) ? st.st_nlink : 1);
 		if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
-			IGNORED(add_below(fd, entry->d_name, depth + 1, sum), "removed meanwhile");
+			IGNORED(volume_add_below(fd, entry->d_name, depth + 1, sum),
+				"removed meanwhile");
 	}
 	(void)closedir(d);
 	return 0;
 }
 
 /* The blocks that the sparse file has. */
-static int image_usage(const struct storage_run *run, int volumes, struct err *e)
+static int volume_image_usage(const struct storage_run *run, int volumes, struct err *e)
 {
 	char path[STORAGE_ID_MAX + 8];
 	struct stat st;
@@ -187,8 +191,9 @@ int op_volume_usage(struct storage_run *run, struct err *e)
 	if (volumes < 0)
 		return -1;
 	if (run->r->volume.image != 0)
-		return image_usage(run, volumes, e);
+		return volume_image_usage(run, volumes, e);
 	(void)snprintf(path, sizeof(path), "%s/data", run->r->volume.volume);
-	return add_below(volumes, path, 0, run->reply) < 0 ? storage_ops_fail(e, "read the volume")
-							   : 0;
+	return volume_add_below(volumes, path, 0, run->reply) < 0
+		       ? storage_ops_fail(e, "read the volume")
+		       : 0;
 }

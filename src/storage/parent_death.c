@@ -1,11 +1,11 @@
 /* parent_death.c - see parent_death.h. */
-#include "parent_death.h"
+#include "storage/parent_death.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define FIRST_PROCESS 1 /* the parent of orphans; never that of a worker */
+#define FIRST_PROCESS 1 /* the parent of orphans. Never that of a worker */
 
 int parent_death_follow(struct err *e)
 {

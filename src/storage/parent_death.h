@@ -1,7 +1,7 @@
-/* parent_death.h - in a process that a runner has forked: it dies with that runner, and does not go
- * on if the runner has died already. For processes below the first one of a pid namespace. */
+/* parent_death.h - in a process that a runner has forked: it dies with that runner, and does not
+ * continue if the runner has died already. For processes below the first one of a pid namespace. */
 #pragma once
 
-#include "err.h"
+#include "lib/base/err.h"
 
 int parent_death_follow(struct err *e) MUST_USE;

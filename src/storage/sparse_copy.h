@@ -5,19 +5,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "err.h"
+#include "lib/base/err.h"
 
-/* What is told while content is copied, and where it goes. */
+/* The progress told while content is copied, and where it goes. */
 struct sparse_copy {
-	int to;			  /* borrowed */
-	uint32_t reserve_percent; /* of the file system of `to`; 100: not looked at */
-	bool skip_zeros;	  /* pages of zeros are left out, too */
-	uint64_t bytes_max;	  /* of written */
-	uint64_t written;	  /* bytes */
-	uint64_t checked;	  /* room was looked for up to here */
+	int to;		    /* borrowed */
+	bool skip_zeros;    /* pages of zeros are left out, too */
+	uint64_t bytes_max; /* of written */
+	uint64_t written;   /* bytes */
 };
 
-/* Copies size bytes from the beginning of `from` to the place `at`, which has not been written.
- * ERR_CONFLICT: the file has become shorter. REASON_STORAGE_FULL, REASON_TOO_LARGE. */
+/* Copy size bytes from the beginning of `from` to the unwritten place `at`. ERR_CONFLICT: the file
+ * has become shorter. REASON_STORAGE_FULL (storage_room.h), REASON_TOO_LARGE. */
 int sparse_copy(struct sparse_copy *c, int from, uint64_t size, uint64_t at,
 		struct err *e) MUST_USE;

@@ -5,15 +5,15 @@
  * the program was started in, so no capability of the next step can mount or unmount anything.
  *
  * 2. User, pid, network, IPC, UTS and cgroup namespaces. The id maps of the user namespace are
- * written by a helper process from outside, which has the right to map more than one id.
+ * written by a helper process from outside with the right to map more than one id.
  *
  * 3. A fork: the child is the first process of the pid namespace.
  *
- * 4. All capabilities but those that writing files of other owners needs are dropped; Landlock and
+ * 4. All capabilities but those that writing files of other owners needs are dropped. Landlock and
  * seccomp follow.
  *
- * A rootless server starts the program in the keepers' user namespace; the steps are the same. */
-#include "storage_jail.h"
+ * A rootless server starts the program in the keepers' user namespace. The steps are the same. */
+#include "storage/storage_jail.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,6 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,16 +32,15 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "io.h"
-#include "kernel.h"
-#include "landlock.h"
-#include "log.h"
-#include "parent_death.h"
-#include "storage_msg.h"
+#include "lib/base/confine.h"
+#include "lib/base/io.h"
+#include "lib/base/kernel.h"
+#include "lib/base/log.h"
+#include "lib/wire/storage_msg.h"
+#include "storage/parent_death.h"
 #include "storage_program.h"
 
 #define CELL_IDS_ON_DISK 65536U
-#define READ_ONLY ((uint64_t)(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR))
 #define CHANGES (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
 static struct storage_ids ids;
@@ -52,10 +50,10 @@ struct storage_ids storage_jail_ids(void)
 	return ids;
 }
 
-/* The map of the namespace that the program was started in: "0 N 4294967295" on the machine; "0 N
+/* The map of the namespace that the program was started in: "0 N 4294967295" on the machine. "0 N
  * 1", then "1 M 65536" for a rootless server, or the first line alone if the user has no
- * subordinate ids (cellctl/rootless.h). */
-static int read_ids(struct err *e)
+ * subordinate ids (cell/cellctl/rootless.h). */
+static int jail_read_ids(struct err *e)
 {
 	char text[512], *rest = text;
 	unsigned long long sum = 0, first = 0;
@@ -84,7 +82,7 @@ static int read_ids(struct err *e)
 /* ---- the root directory */
 
 /* A copy of the mount at a path, not attached yet. */
-static int copy_mount(const char *path, uint64_t attrs, int *ret_tree, struct err *e)
+static int jail_copy_mount(const char *path, uint64_t attrs, int *ret_tree, struct err *e)
 {
 	struct mount_attr a = { .attr_set = attrs, .propagation = MS_PRIVATE };
 	OWN_FD tree = kernel_open_tree(AT_FDCWD, path,
@@ -98,8 +96,8 @@ static int copy_mount(const char *path, uint64_t attrs, int *ret_tree, struct er
 
 /* A folder is found again by its path, because its descriptor belongs to the mount namespace that
  * the program was started in, and compared. */
-static int take_folder(int dir_fd, uint64_t attrs, char *ret_path, size_t cap, int *ret_tree,
-		       struct err *e)
+static int jail_take_folder(int dir_fd, uint64_t attrs, char *ret_path, size_t cap, int *ret_tree,
+			    struct err *e)
 {
 	struct stat want, got;
 	char link[64];
@@ -110,15 +108,15 @@ static int take_folder(int dir_fd, uint64_t attrs, char *ret_path, size_t cap, i
 	if (n < 0 || fstat(dir_fd, &want) < 0)
 		return err_sys(e, "find a folder");
 	ret_path[n] = '\0';
-	if (copy_mount(ret_path, attrs, ret_tree, e) < 0)
+	if (jail_copy_mount(ret_path, attrs, ret_tree, e) < 0)
 		return -1;
 	if (fstat(*ret_tree, &got) < 0 || got.st_dev != want.st_dev || got.st_ino != want.st_ino)
 		return err_set(e, ERR_CONFLICT, "%.100s was replaced", ret_path);
 	return 0;
 }
 
-/* An empty file system at that path, which is thereby covered. */
-static int mount_empty(const char *path, int *ret_root, struct err *e)
+/* An empty file system at that path, to cover it. */
+static int jail_mount_empty(const char *path, int *ret_root, struct err *e)
 {
 	OWN_FD at = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	OWN_FD fs = kernel_fsopen("tmpfs");
@@ -137,7 +135,7 @@ static int mount_empty(const char *path, int *ret_root, struct err *e)
  * machines all but /usr are links. */
 static const char *const tools[] = { "usr", "lib", "lib64", "bin", "sbin" };
 
-static int place_tool(int root, const char *name, struct err *e)
+static int jail_place_tool(int root, const char *name, struct err *e)
 {
 	char path[16], target[64];
 	ssize_t n;
@@ -151,8 +149,8 @@ static int place_tool(int root, const char *name, struct err *e)
 	}
 	if (access(path, X_OK) < 0)
 		return 0;
-	if (copy_mount(path, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, &tree, e) <
-	    0)
+	if (jail_copy_mount(path, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, &tree,
+			    e) < 0)
 		return -1;
 	OWN_FD mine = tree;
 	if (mkdirat(root, name, 0755) < 0 || kernel_move_mount(mine, root, name, 0) < 0)
@@ -161,38 +159,38 @@ static int place_tool(int root, const char *name, struct err *e)
 }
 
 /* The folders that the program was started with, in the order of their descriptors, the storage
- * folder first; and which were given. */
+ * folder first, and whether each was given. */
 static bool given[1 + 1 + STORAGE_HOST_MAX];
 
-/* Before anything is opened, which would get the numbers of those that were not given. */
-static void find_given(void)
+/* Before anything is opened: it would get the number of one not given. */
+static void jail_find_given(void)
 {
 	for (unsigned i = 1; i < COUNT(given); i++)
 		given[i] = fcntl(STORAGE_FD_TEMPLATES + (int)i - 1, F_GETFD) >= 0;
 }
 
 struct folders {
-	int trees[1 + 1 + STORAGE_HOST_MAX]; /* owned; -1 */
+	int trees[1 + 1 + STORAGE_HOST_MAX]; /* owned. -1 */
 };
 
-static int take_folders(struct folders *f, char *ret_path, size_t cap, struct err *e)
+static int jail_take_folders(struct folders *f, char *ret_path, size_t cap, struct err *e)
 {
 	char path[PATH_MAX];
 
 	memset(f, 0xff, sizeof(*f)); /* every descriptor -1 */
-	if (take_folder(STORAGE_FD_DIR, CHANGES, ret_path, cap, &f->trees[0], e) < 0)
+	if (jail_take_folder(STORAGE_FD_DIR, CHANGES, ret_path, cap, &f->trees[0], e) < 0)
 		return -1;
 	for (unsigned i = 1; i < COUNT(f->trees); i++) {
 		int fd = STORAGE_FD_TEMPLATES + (int)i - 1;
 
-		if (given[i] && take_folder(fd, CHANGES | MOUNT_ATTR_RDONLY, path, sizeof(path),
-					    &f->trees[i], e) < 0)
+		if (given[i] && jail_take_folder(fd, CHANGES | MOUNT_ATTR_RDONLY, path,
+						 sizeof(path), &f->trees[i], e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int place_folder(int root, int tree, const char *at, struct err *e)
+static int jail_place_folder(int root, int tree, const char *at, struct err *e)
 {
 	if (tree >= 0 &&
 	    (mkdirat(root, at + 1, 0700) < 0 || kernel_move_mount(tree, root, at + 1, 0) < 0))
@@ -200,42 +198,43 @@ static int place_folder(int root, int tree, const char *at, struct err *e)
 	return 0;
 }
 
-static int fill_root(int root, const struct folders *f, struct err *e)
+static int jail_fill_root(int root, const struct folders *f, struct err *e)
 {
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
 	char at[16];
 
-	if (place_folder(root, f->trees[0], STORAGE_JAIL_TOP, e) < 0 ||
-	    place_folder(root, f->trees[1], STORAGE_JAIL_TEMPLATES, e) < 0)
+	if (jail_place_folder(root, f->trees[0], STORAGE_JAIL_TOP, e) < 0 ||
+	    jail_place_folder(root, f->trees[1], STORAGE_JAIL_TEMPLATES, e) < 0)
 		return -1;
 	for (unsigned i = 2; i < COUNT(f->trees); i++) {
 		(void)snprintf(at, sizeof(at), STORAGE_JAIL_HOST "%u", i - 2);
-		if (place_folder(root, f->trees[i], at, e) < 0)
+		if (jail_place_folder(root, f->trees[i], at, e) < 0)
 			return -1;
 	}
 	for (size_t i = 0; i < COUNT(tools); i++)
-		if (place_tool(root, tools[i], e) < 0)
+		if (jail_place_tool(root, tools[i], e) < 0)
 			return -1;
 	return kernel_mount_setattr(root, 0, &a) < 0 ? err_sys(e, "read-only root") : 0;
 }
 
-static int make_root(struct folders *f, int *ret_root, struct err *e)
+static int jail_make_root(struct folders *f, int *ret_root, struct err *e)
 {
 	char path[PATH_MAX];
 
-	if (take_folders(f, path, sizeof(path), e) < 0 || mount_empty(path, ret_root, e) < 0)
+	if (jail_take_folders(f, path, sizeof(path), e) < 0 ||
+	    jail_mount_empty(path, ret_root, e) < 0)
 		return -1;
-	return fill_root(*ret_root, f, e);
+	return jail_fill_root(*ret_root, f, e);
 }
 
-static int change_root(struct err *e)
+static int jail_change_root(struct err *e)
 {
 	struct folders f;
 	int made = -1, result;
 
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "mount namespace");
-	result = make_root(&f, &made, e);
+	result = jail_make_root(&f, &made, e);
 	io_close_all(f.trees, COUNT(f.trees));
 	OWN_FD root = made;
 	if (result < 0)
@@ -267,7 +266,7 @@ static void NORETURN write_maps(pid_t program, int sync)
 	_exit(0);
 }
 
-static int become_root_of_own(pid_t helper, int sync, struct err *e)
+static int jail_become_root_of_own(pid_t helper, int sync, struct err *e)
 {
 	int status = -1;
 
@@ -281,7 +280,7 @@ static int become_root_of_own(pid_t helper, int sync, struct err *e)
 	return 0;
 }
 
-/* The process that was started only waits. If it is killed, the program dies with it. */
+/* The started process only waits. If it is killed, the program dies with it. */
 static void NORETURN wait_for(pid_t pid)
 {
 	int status = 0;
@@ -297,8 +296,8 @@ int storage_jail_enter(struct err *e)
 	pid_t self = getpid(), pid;
 	int sync[2];
 
-	find_given();
-	if (read_ids(e) < 0)
+	jail_find_given();
+	if (jail_read_ids(e) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sync) < 0)
 		return err_sys(e, "socketpair");
@@ -312,7 +311,7 @@ int storage_jail_enter(struct err *e)
 		return err_sys(e, "fork");
 	if (setgroups(0, NULL) < 0 && errno != EPERM)
 		return err_sys(e, "groups");
-	if (change_root(e) < 0 || become_root_of_own(pid, ours, e) < 0)
+	if (jail_change_root(e) < 0 || jail_become_root_of_own(pid, ours, e) < 0)
 		return -1;
 	pid = fork();
 	if (pid < 0)
@@ -338,10 +337,10 @@ int storage_jail_lock(int at, struct err *e)
 	return 0;
 }
 
-/* ---- what is given up */
+/* ---- rights given up */
 
-/* Owners, modes and attributes of any file; not mounts, devices or other processes. */
-static int drop_caps(struct err *e)
+/* Owners, modes and attributes of any file. Not mounts, devices or other processes. */
+static int jail_drop_caps(struct err *e)
 {
 	static const uint8_t keep[] = { CAP_CHOWN,     CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH,
 					CAP_FOWNER,    CAP_FSETID,	 CAP_SETFCAP,
@@ -358,57 +357,25 @@ static int drop_caps(struct err *e)
 	return 0;
 }
 
-static int install(const struct sock_filter *filter, size_t n, struct err *e)
-{
-	struct sock_fprog program = { .len = (unsigned short)n,
-				      .filter = (struct sock_filter *)(uintptr_t)filter };
-
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
-		return err_sys(e, "system-call filter");
-	return 0;
-}
-
-static int allow(int set_fd, int dir_fd, uint64_t rights, struct err *e)
-{
-	const struct landlock_path_beneath_attr rule = { rights, dir_fd };
-
-	if (syscall(SYS_landlock_add_rule, set_fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0U) < 0)
-		return err_sys(e, "landlock rule");
-	return 0;
-}
-
-static int allow_all(int set_fd, const int *dirs, unsigned n, uint64_t rights, struct err *e)
-{
-	for (unsigned i = 0; i < n; i++)
-		if (dirs[i] >= 0 && allow(set_fd, dirs[i], rights, e) < 0)
-			return -1;
-	return 0;
-}
-
-/* Version 1 refuses links between directories, which layers have. read: what can be done with
+/* Landlock of version 1 refuses links between directories, which layers have. read: the rights to
  * d->read. */
-static int confine_files(const struct storage_worker_dirs *d, uint64_t read, struct err *e)
+static int jail_files(const struct storage_worker_dirs *d, uint64_t read, struct err *e)
 {
-	const uint64_t never = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_SOCK |
-			       LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_FS_IOCTL_DEV;
-	int abi = landlock_abi();
-	uint64_t change = landlock_fs_all(abi) & ~never;
+	const uint64_t change = CONFINE_CHANGE & ~(uint64_t)(LANDLOCK_ACCESS_FS_MAKE_SOCK |
+							     LANDLOCK_ACCESS_FS_MAKE_BLOCK);
 
-	if (abi < 2)
+	if (landlock_abi() < 2) /* the start has warned */
 		return 0;
-	OWN_FD fd = landlock_open(abi, LANDLOCK_NET_BIND | LANDLOCK_NET_CONNECT);
-	if (fd < 0)
-		return err_sys(e, "landlock");
-	if (allow(fd, d->dir, change, e) < 0 ||
-	    allow_all(fd, d->lower, d->nlower, d->links ? change : READ_ONLY, e) < 0 ||
-	    allow_all(fd, d->read, d->nread, read, e) < 0)
-		return -1;
-	if (syscall(SYS_landlock_restrict_self, fd, 0U) < 0)
-		return err_sys(e, "landlock");
-	return 0;
+	return confine_files(
+		&(struct confine_table){
+			.net = LANDLOCK_NET_BIND | LANDLOCK_NET_CONNECT,
+			.places = { { &d->dir, 1, change },
+				    { d->lower, d->nlower, d->links ? change : CONFINE_READ },
+				    { d->read, d->nread, read } } },
+		e);
 }
 
-static int confine_program_files(struct err *e)
+static int jail_program_files(struct err *e)
 {
 	OWN_FD top = open(STORAGE_JAIL_TOP, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	OWN_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -416,13 +383,13 @@ static int confine_program_files(struct err *e)
 	if (top < 0 || root < 0)
 		return err_sys(e, "open the storage folder");
 	/* All but the storage folder is mounted read-only, too. */
-	return confine_files(&(struct storage_worker_dirs){ .dir = top, .read = &root, .nread = 1 },
-			     READ_ONLY | LANDLOCK_ACCESS_FS_EXECUTE, e);
+	return jail_files(&(struct storage_worker_dirs){ .dir = top, .read = &root, .nread = 1 },
+			  CONFINE_READ | LANDLOCK_ACCESS_FS_EXECUTE, e);
 }
 
 int storage_jail_confine_runner(struct err *e)
 {
-	return confine_program_files(e);
+	return jail_program_files(e);
 }
 
 int storage_jail_confine(struct err *e)
@@ -431,9 +398,9 @@ int storage_jail_confine(struct err *e)
 		log_warn("this kernel has no Landlock: cordon-storage has one wall less", "");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(e, "no new privileges");
-	if (drop_caps(e) < 0)
+	if (jail_drop_caps(e) < 0)
 		return -1;
-	return install(seccomp_storage, COUNT(seccomp_storage), e);
+	return confine_calls(seccomp_storage, COUNT(seccomp_storage), e);
 }
 
 int storage_jail_confine_worker(const struct storage_worker_dirs *d, struct err *e)
@@ -442,7 +409,7 @@ int storage_jail_confine_worker(const struct storage_worker_dirs *d, struct err 
 		return -1;
 	if (fchdir(d->dir) < 0 || chroot(".") < 0)
 		return err_sys(e, "change the root directory");
-	if (confine_files(d, READ_ONLY, e) < 0)
+	if (jail_files(d, CONFINE_READ, e) < 0)
 		return -1;
-	return install(seccomp_worker, COUNT(seccomp_worker), e);
+	return confine_calls(seccomp_worker, COUNT(seccomp_worker), e);
 }

@@ -1,4 +1,5 @@
-/* storage_jail.h - what cordon-storage gives up at its start, and what a worker gives up beyond.
+/* storage_jail.h - the rights that cordon-storage gives up at its start, and those that a worker
+ * gives up beyond.
  *
  * After storage_jail_enter() the process is root of a user namespace of its own, whose ids 0 to
  * 65535 are those of the machine (for a rootless server: all ids of the keepers' namespace). The
@@ -10,12 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "err.h"
+#include "lib/base/err.h"
 
 #define STORAGE_JAIL_TOP "/storage"
 /* Read-only, for FOLD: what layers stand on. */
 #define STORAGE_JAIL_TEMPLATES "/templates"
-#define STORAGE_JAIL_HOST "/host" /* with the number of a place behind it */
+/* With the number of a place behind it. 0: the folder with the root directories. */
+#define STORAGE_JAIL_HOST "/host"
 
 /* How ids of a cell are stored on disk. */
 struct storage_ids {
@@ -23,27 +25,27 @@ struct storage_ids {
 	uint32_t shift; /* otherwise id i of a cell is i + shift on disk */
 };
 
-/* Takes the folders that the program was started with (storage_msg.h). Returns in a new process;
- * the old one waits for its end, and ends with its status. */
+/* Take the folders that the program was started with (storage_msg.h). Return in a new process.
+ * The old one waits for its end, and ends with its status. */
 int storage_jail_enter(struct err *e) MUST_USE;
 
-/* Locks the storage folder. The lock is held until every process of this program has exited, so the
- * next one cannot start before that. Waits. The descriptor becomes number `at`. */
+/* Lock the storage folder. The lock is held until every process of this program has exited, so the
+ * next one cannot start before that. Wait. The descriptor becomes number `at`. */
 int storage_jail_lock(int at, struct err *e) MUST_USE;
 
 /* Capabilities and the filter of system calls of the program. */
 int storage_jail_confine(struct err *e) MUST_USE;
 
-/* In a runner: Landlock. Not for one that works on a mount that came with its request, which is not
- * below the storage folder: its worker is confined to that mount. */
+/* In a runner: Landlock. Not for a runner on a mount that came with its request, outside the
+ * storage folder: its worker is confined to that mount. */
 int storage_jail_confine_runner(struct err *e) MUST_USE;
 
-/* What a worker can reach. Descriptors are borrowed; -1 in a list: none. */
+/* The files a worker can reach. Descriptors are borrowed. -1 in a list: none. */
 struct storage_worker_dirs {
-	int dir;	  /* can be changed; becomes its root directory */
+	int dir;	  /* can be changed. Becomes its root directory */
 	const int *lower; /* can be read */
 	unsigned nlower;
-	bool links; /* files of lower can be linked into dir; Landlock then must allow it to change
+	bool links; /* files of lower can be linked into dir. Landlock then must allow it to change
 		     * them, too */
 	const int *read; /* can be read */
 	unsigned nread;

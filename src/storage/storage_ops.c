@@ -1,5 +1,5 @@
-/* storage_ops.c - the table of operations, and what they share. See storage_ops.h. */
-#include "storage_ops.h"
+/* storage_ops.c - the table of operations, and their common functions. See storage_ops.h. */
+#include "storage/storage_ops.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -7,16 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "log.h"
-#include "tree_remove.h"
-
-static int op_look(struct storage_run *run, struct err *e)
-{
-	(void)run;
-	(void)e;
-	return 0; /* storage_jobs.c adds what is asked for */
-}
+#include "lib/base/io.h"
+#include "lib/base/log.h"
+#include "storage/storage_jail.h"
+#include "storage/tree_remove.h"
 
 static storage_op_fn *const ops[STORAGE_OPS] = {
 	[STORAGE_UNPACK] = op_unpack,
@@ -35,12 +31,12 @@ static storage_op_fn *const ops[STORAGE_OPS] = {
 	[STORAGE_VOLUME_USAGE] = op_volume_usage,
 	[STORAGE_CONTENT] = op_content,
 	[STORAGE_SPOOL] = op_spool,
-	[STORAGE_LOOK] = op_look,
 	[STORAGE_ROOT_MAKE] = op_root_make,
 	[STORAGE_ROOT_OPEN] = op_root_open,
 	[STORAGE_MEMORY_SAVE] = op_memory_save,
 	[STORAGE_MEMORY_LOAD] = op_memory_load,
 	[STORAGE_MEMORY_COPY] = op_memory_copy,
+	[STORAGE_SIZES] = op_sizes,
 };
 
 storage_op_fn *storage_ops_find(uint32_t op)
@@ -70,13 +66,13 @@ int storage_ops_fail(struct err *e, const char *what)
 	return err_sys(e, "%s", what);
 }
 
-static bool is_leftover(const char *name)
+static bool ops_is_leftover(const char *name)
 {
 	return strncmp(name, STORAGE_NEW, strlen(STORAGE_NEW)) == 0 ||
 	       strncmp(name, STORAGE_GONE, strlen(STORAGE_GONE)) == 0;
 }
 
-static void remove_leftover(int folder, const char *name)
+static void ops_remove_leftover(int folder, const char *name)
 {
 	struct err e = { 0 };
 
@@ -84,8 +80,8 @@ static void remove_leftover(int folder, const char *name)
 		log_warn("a leftover cannot be removed", "name=%s error=%s", name, e.msg);
 }
 
-/* Makes the folder if need be, and removes what was left half made or half removed. */
-static int set_up(const char *path, struct err *e)
+/* Make the folder if need be, and remove half made and half removed files. */
+static int ops_set_up(const char *path, struct err *e)
 {
 	int folder;
 	DIR *d;
@@ -97,8 +93,8 @@ static int set_up(const char *path, struct err *e)
 	if (d == NULL)
 		return err_sys(e, "list %s", path);
 	for (struct dirent *entry; (entry = readdir(d)) != NULL;)
-		if (is_leftover(entry->d_name))
-			remove_leftover(folder, entry->d_name);
+		if (ops_is_leftover(entry->d_name))
+			ops_remove_leftover(folder, entry->d_name);
 	(void)closedir(d);
 	return 0;
 }
@@ -109,12 +105,12 @@ static const char *const folders[] = { STORAGE_LAYERS, STORAGE_DISKS, STORAGE_VO
 int storage_ops_setup(struct err *e)
 {
 	for (size_t i = 0; i < COUNT(folders); i++)
-		if (set_up(folders[i], e) < 0)
+		if (ops_set_up(folders[i], e) < 0)
 			return -1;
 	return 0;
 }
 
-static void clean(const char *path, uint64_t serial)
+static void ops_clean(const char *path, uint64_t serial)
 {
 	static const char *const kinds[] = { STORAGE_NEW, STORAGE_GONE };
 	OWN_FD folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -122,12 +118,72 @@ static void clean(const char *path, uint64_t serial)
 
 	for (size_t i = 0; i < COUNT(kinds) && folder >= 0; i++) {
 		(void)snprintf(name, sizeof(name), "%s%llu", kinds[i], (unsigned long long)serial);
-		remove_leftover(folder, name);
+		ops_remove_leftover(folder, name);
 	}
 }
 
 void storage_ops_clean(uint64_t serial)
 {
 	for (size_t i = 0; i < COUNT(folders); i++)
-		clean(folders[i], serial);
+		ops_clean(folders[i], serial);
+}
+
+/* ---- operations on layers */
+
+/* List the ids of all layers. Entries with other names are not layers. */
+int op_list(struct storage_run *run, struct err *e)
+{
+	int layers = storage_ops_open_layers(e), result = 0;
+	DIR *d = layers < 0 ? NULL : fdopendir(layers);
+
+	if (d == NULL)
+		return layers < 0 ? -1 : err_sys(e, "list the layers");
+	for (struct dirent *entry; result == 0 && (entry = readdir(d)) != NULL;)
+		if (storage_msg_is_id(entry->d_name, STORAGE_ID_MAX))
+			result = io_write_all(run->fds[0], entry->d_name, strlen(entry->d_name) + 1,
+					      e);
+	(void)closedir(d);
+	return result;
+}
+
+/* The layer loses its name first. If this process is killed, storage_ops_clean() or the next start
+ * removes the rest. */
+int op_remove(struct storage_run *run, struct err *e)
+{
+	OWN_FD layers = storage_ops_open_layers(e);
+	char gone[64];
+
+	if (layers < 0)
+		return -1;
+	/* The transaction after which nothing uses the layer comes to disk before its end. */
+	if (syncfs(layers) < 0)
+		return storage_ops_fail(e, "write to disk");
+	(void)snprintf(gone, sizeof(gone), STORAGE_GONE "%llu", (unsigned long long)run->serial);
+	if (renameat(layers, run->r->remove.layer, layers, gone) < 0)
+		return errno == ENOENT ? 0 : storage_ops_fail(e, "rename the layer");
+	return tree_remove(layers, gone, e);
+}
+
+/* ---- the base of layers */
+
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+
+int storage_base_open(uint32_t flags, const char *base, int ret[STORAGE_HOST_MAX], struct err *e)
+{
+	char path[sizeof(STORAGE_JAIL_TEMPLATES) + STORAGE_BASE_MAX + 1];
+
+	for (unsigned i = 0; i < STORAGE_HOST_MAX; i++)
+		ret[i] = -1;
+	for (unsigned i = 0; flags == STORAGE_FOLD_HOST && i < STORAGE_HOST_MAX; i++) {
+		(void)snprintf(path, sizeof(path), STORAGE_JAIL_HOST "%u/%s", i,
+			       i == 0 ? base : "");
+		ret[i] = open(path, DIR_FLAGS | O_CLOEXEC);
+	}
+	if (flags == STORAGE_FOLD_DIR) {
+		(void)snprintf(path, sizeof(path), STORAGE_JAIL_TEMPLATES "/%s", base);
+		ret[0] = open(path, DIR_FLAGS | O_CLOEXEC);
+	}
+	if (flags != STORAGE_FOLD_BOTTOM && ret[0] < 0)
+		return err_sys(e, "open what is below the layers");
+	return 0;
 }

@@ -1,9 +1,17 @@
 /* storage_room.c - see storage_room.h. */
-#include "storage_room.h"
+#include "storage/storage_room.h"
 
 #include <sys/statvfs.h>
 
-int storage_room_check_bytes(int fd, uint32_t percent, uint64_t bytes, struct err *e)
+static uint32_t percent;
+static uint64_t since = STORAGE_ROOM_STEP; /* bytes since the last look. At first it is due */
+
+void storage_room_keep(uint32_t p)
+{
+	percent = p;
+}
+
+static int room_look(int fd, uint64_t bytes, struct err *e)
 {
 	struct statvfs fs;
 	uint64_t size, left;
@@ -19,7 +27,11 @@ int storage_room_check_bytes(int fd, uint32_t percent, uint64_t bytes, struct er
 	return 0;
 }
 
-int storage_room_check(int fd, uint32_t percent, struct err *e)
+int storage_room_take(int fd, uint64_t bytes, struct err *e)
 {
-	return storage_room_check_bytes(fd, percent, STORAGE_ROOM_STEP, e);
+	since += bytes;
+	if (percent == 0 || since < STORAGE_ROOM_STEP)
+		return 0;
+	since = 0;
+	return room_look(fd, bytes > STORAGE_ROOM_MARGIN ? bytes : STORAGE_ROOM_MARGIN, e);
 }

@@ -1,4 +1,4 @@
-#include "stream_in.h"
+#include "storage/stream_in.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ struct stream_in {
 	void *arg;
 	stream_in_watch_fn *watch;
 	void *watch_arg;
-	int fd; /* borrowed; of stream_in_fd() and stream_in_part() */
+	int fd; /* borrowed. Of stream_in_fd() and stream_in_part() */
 	bool is_part;
 	uint64_t part_at, part_left;
 	uint32_t silence_ms; /* 0: none */
@@ -37,7 +37,7 @@ struct stream_in {
 	ZSTD_DCtx *zstd;
 };
 
-static ssize_t read_part(struct stream_in *s, void *ret, size_t cap, struct err *e)
+static ssize_t stream_read_part(struct stream_in *s, void *ret, size_t cap, struct err *e)
 {
 	size_t want = s->part_left < cap ? (size_t)s->part_left : cap;
 	ssize_t n = want == 0 ? 0 : pread(s->fd, ret, want, (off_t)s->part_at);
@@ -50,7 +50,7 @@ static ssize_t read_part(struct stream_in *s, void *ret, size_t cap, struct err 
 }
 
 /* The other end may be a guest, which can stop in the middle. */
-static int wait_for_input(const struct stream_in *s, struct err *e)
+static int stream_wait_for_input(const struct stream_in *s, struct err *e)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLIN };
 	int n;
@@ -67,14 +67,14 @@ static int wait_for_input(const struct stream_in *s, struct err *e)
 				      s->silence_ms);
 }
 
-static ssize_t read_fd(void *arg, void *ret, size_t cap, struct err *e)
+static ssize_t stream_read_fd(void *arg, void *ret, size_t cap, struct err *e)
 {
 	struct stream_in *s = arg;
 	ssize_t n;
 
 	if (s->is_part)
-		return read_part(s, ret, cap, e);
-	if (wait_for_input(s, e) < 0)
+		return stream_read_part(s, ret, cap, e);
+	if (stream_wait_for_input(s, e) < 0)
 		return -1;
 	do
 		n = read(s->fd, ret, cap);
@@ -106,7 +106,7 @@ struct stream_in *stream_in_new(stream_in_fn *read, void *arg, uint64_t bytes_ma
 
 struct stream_in *stream_in_fd(int fd, uint64_t bytes_max, bool hash, struct err *e)
 {
-	struct stream_in *s = stream_in_new(read_fd, NULL, bytes_max, hash, e);
+	struct stream_in *s = stream_in_new(stream_read_fd, NULL, bytes_max, hash, e);
 
 	if (s != NULL) {
 		s->fd = fd;
@@ -155,8 +155,8 @@ void stream_in_free(struct stream_in *s)
 	free(s);
 }
 
-/* Reads more input behind what is left. 0: there is some, or the input has ended. */
-static int fill(struct stream_in *s, size_t want, struct err *e)
+/* Read more input behind the rest. 0: there is some, or the input has ended. */
+static int stream_fill(struct stream_in *s, size_t want, struct err *e)
 {
 	if (s->in_at > 0) {
 		memmove(s->in, s->in + s->in_at, s->in_len - s->in_at);
@@ -175,12 +175,12 @@ static int fill(struct stream_in *s, size_t want, struct err *e)
 	return 0;
 }
 
-static int begin(struct stream_in *s, struct err *e)
+static int stream_begin(struct stream_in *s, struct err *e)
 {
 	static const uint8_t gzip[] = { 0x1f, 0x8b }, zstd[] = { 0x28, 0xb5, 0x2f, 0xfd };
 
 	s->begun = true;
-	if (fill(s, MAGIC_LEN, e) < 0)
+	if (stream_fill(s, MAGIC_LEN, e) < 0)
 		return -1;
 	if (s->in_len >= sizeof(gzip) && memcmp(s->in, gzip, sizeof(gzip)) == 0) {
 		s->kind = KIND_GZIP;
@@ -197,7 +197,7 @@ static int begin(struct stream_in *s, struct err *e)
 	return 0;
 }
 
-static ssize_t read_plain(struct stream_in *s, void *ret, size_t cap)
+static ssize_t stream_read_plain(struct stream_in *s, void *ret, size_t cap)
 {
 	size_t n = s->in_len - s->in_at < cap ? s->in_len - s->in_at : cap;
 
@@ -206,8 +206,8 @@ static ssize_t read_plain(struct stream_in *s, void *ret, size_t cap)
 	return (ssize_t)n;
 }
 
-/* The bytes that this piece of input gave; may be 0 although there is more input. */
-static ssize_t read_gzip(struct stream_in *s, void *ret, size_t cap, struct err *e)
+/* The bytes that this piece of input gave. May be 0 although there is more input. */
+static ssize_t stream_read_gzip(struct stream_in *s, void *ret, size_t cap, struct err *e)
 {
 	int rc;
 
@@ -228,7 +228,7 @@ static ssize_t read_gzip(struct stream_in *s, void *ret, size_t cap, struct err 
 	return (ssize_t)(cap - s->gzip.avail_out);
 }
 
-static ssize_t read_zstd(struct stream_in *s, void *ret, size_t cap, struct err *e)
+static ssize_t stream_read_zstd(struct stream_in *s, void *ret, size_t cap, struct err *e)
 {
 	ZSTD_inBuffer in = { s->in, s->in_len, s->in_at };
 	ZSTD_outBuffer out = { ret, cap, 0 };
@@ -241,7 +241,7 @@ static ssize_t read_zstd(struct stream_in *s, void *ret, size_t cap, struct err 
 	return (ssize_t)out.pos;
 }
 
-static int count(struct stream_in *s, const void *bytes, size_t n, struct err *e)
+static int stream_count(struct stream_in *s, const void *bytes, size_t n, struct err *e)
 {
 	s->out_total += n;
 	if (s->out_total > s->bytes_max)
@@ -259,22 +259,22 @@ static int count(struct stream_in *s, const void *bytes, size_t n, struct err *e
 
 ssize_t stream_in_read(struct stream_in *s, void *ret, size_t cap, struct err *e)
 {
-	if (!s->begun && begin(s, e) < 0)
+	if (!s->begun && stream_begin(s, e) < 0)
 		return -1;
 	for (;;) {
 		ssize_t n = 0;
 		size_t before;
 
-		if (s->in_at == s->in_len && fill(s, 1, e) < 0)
+		if (s->in_at == s->in_len && stream_fill(s, 1, e) < 0)
 			return -1;
 		before = s->in_len - s->in_at;
 		/* A decoder may have bytes left without any input. */
 		if (before == 0 && (s->kind == KIND_PLAIN || s->between))
 			return 0;
-		n = s->kind == KIND_PLAIN  ? read_plain(s, ret, cap)
-		    : s->kind == KIND_GZIP ? read_gzip(s, ret, cap, e)
-					   : read_zstd(s, ret, cap, e);
-		if (n < 0 || (n > 0 && count(s, ret, (size_t)n, e) < 0))
+		n = s->kind == KIND_PLAIN  ? stream_read_plain(s, ret, cap)
+		    : s->kind == KIND_GZIP ? stream_read_gzip(s, ret, cap, e)
+					   : stream_read_zstd(s, ret, cap, e);
+		if (n < 0 || (n > 0 && stream_count(s, ret, (size_t)n, e) < 0))
 			return -1;
 		if (n > 0)
 			return n;
@@ -290,7 +290,7 @@ ssize_t stream_in_splice(struct stream_in *s, int to, uint64_t n, struct err *e)
 	if (!s->begun || s->kind != KIND_PLAIN || s->hash || s->watch != NULL || s->fd < 0 ||
 	    s->is_part || s->no_splice || s->in_at < s->in_len)
 		return 0;
-	if (wait_for_input(s, e) < 0)
+	if (stream_wait_for_input(s, e) < 0)
 		return -1;
 	do
 		moved = splice(s->fd, NULL, to, NULL, n < SPLICE_MAX ? (size_t)n : SPLICE_MAX,
@@ -303,7 +303,7 @@ ssize_t stream_in_splice(struct stream_in *s, int to, uint64_t n, struct err *e)
 	if (moved < 0)
 		return err_sys(e, "write");
 	s->in_total += (uint64_t)moved;
-	return moved > 0 && count(s, NULL, (size_t)moved, e) < 0 ? -1 : moved;
+	return moved > 0 && stream_count(s, NULL, (size_t)moved, e) < 0 ? -1 : moved;
 }
 
 uint64_t stream_in_total(const struct stream_in *s)

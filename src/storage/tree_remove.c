@@ -1,9 +1,9 @@
 /* tree_remove.c - theory of operation
  *
- * A tree can be deeper than there are descriptors. So a directory that is found inside of another
- * one below LEVELS_MAX is moved to the top of the tree under a name of its own, and removed as a
- * tree of its own later: depth becomes width. */
-#include "tree_remove.h"
+ * A tree can be deeper than there are descriptors. So a directory found inside of another one below
+ * LEVELS_MAX is moved to the top of the tree under a name of its own, and removed as a tree of its
+ * own later: depth becomes width. */
+#include "storage/tree_remove.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@ struct removal {
 	const char *name;
 };
 
-static int list(int dir, const char *name, DIR **ret)
+static int remove_list(int dir, const char *name, DIR **ret)
 {
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -31,21 +31,21 @@ static int list(int dir, const char *name, DIR **ret)
 	return *ret == NULL ? -1 : 0;
 }
 
-static void moved_name(const struct removal *r, uint64_t n, char *ret, size_t cap)
+static void remove_moved_name(const struct removal *r, uint64_t n, char *ret, size_t cap)
 {
 	(void)snprintf(ret, cap, ".gone-%llu-%.200s", (unsigned long long)n,
 		       r->name[0] == '.' ? r->name + 1 : r->name);
 }
 
-static int move_up(struct removal *r, int dir, const char *name)
+static int remove_move_up(struct removal *r, int dir, const char *name)
 {
 	char to[256];
 
-	moved_name(r, ++r->moved, to, sizeof(to));
+	remove_moved_name(r, ++r->moved, to, sizeof(to));
 	return renameat(dir, name, r->top, to);
 }
 
-static int empty(struct removal *r, int dir, const char *name, unsigned level);
+static int remove_empty(struct removal *r, int dir, const char *name, unsigned level);
 
 static int remove_entry(struct removal *r, int dir, const char *name, unsigned level)
 {
@@ -54,15 +54,15 @@ static int remove_entry(struct removal *r, int dir, const char *name, unsigned l
 	if (errno != EISDIR && errno != EPERM)
 		return -1;
 	if (level == LEVELS_MAX)
-		return move_up(r, dir, name);
-	if (empty(r, dir, name, level + 1) < 0)
+		return remove_move_up(r, dir, name);
+	if (remove_empty(r, dir, name, level + 1) < 0)
 		return -1;
 	return unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-/* Removes what is in the directory. Listed again until nothing is found: some file systems skip
+/* Remove the entries of the directory. Listed again until nothing is found: some file systems skip
  * entries while others are removed. */
-static int empty(struct removal *r, int dir, const char *name, unsigned level)
+static int remove_empty(struct removal *r, int dir, const char *name, unsigned level)
 {
 	bool found = true;
 	int result = 0;
@@ -71,7 +71,7 @@ static int empty(struct removal *r, int dir, const char *name, unsigned level)
 		DIR *d;
 
 		found = false;
-		if (list(dir, name, &d) < 0)
+		if (remove_list(dir, name, &d) < 0)
 			return -1;
 		for (struct dirent *entry; result == 0 && (entry = readdir(d)) != NULL;) {
 			if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
@@ -92,7 +92,7 @@ int tree_remove(int dir_fd, const char *name, struct err *e)
 	if (remove_entry(&r, dir_fd, name, 0) < 0)
 		return err_sys(e, "remove %.100s", name);
 	for (uint64_t i = 1; i <= r.moved; i++) {
-		moved_name(&r, i, moved, sizeof(moved));
+		remove_moved_name(&r, i, moved, sizeof(moved));
 		if (remove_entry(&r, dir_fd, moved, 0) < 0)
 			return err_sys(e, "remove %.100s", moved);
 	}

@@ -1,15 +1,15 @@
 /* unpack_image.c - theory of operation
  *
- * Names are made relative to the root directory; ".." and more than LAYER_TREE_DEPTH_MAX levels are
+ * Names are made relative to the root directory. ".." and more than LAYER_TREE_DEPTH_MAX levels are
  * refused. Each member is made in its directory of this layer, which layer_tree.h finds or makes.
  *
- * ".wh.NAME" and ".wh..wh..opq" are not made: they become whiteouts of what lower layers have. An
- * entry of this layer that has the same name wins, before or after, and hides what is below it.
+ * ".wh.NAME" and ".wh..wh..opq" are not made: they become whiteouts of entries of lower layers. An
+ * entry of this layer with the same name wins, before or after, and hides those below it.
  *
  * Devices are left out: cells have their own. A character device 0:0 is refused, because in a layer
  * it would be a whiteout. Times of directories are set at the end, as they change with every entry.
  */
-#include "unpack_image.h"
+#include "storage/unpack_image.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +17,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "buf.h"
-#include "kernel.h"
-#include "member_make.h"
-#include "oci_whiteout.h"
+#include "lib/base/buf.h"
+#include "lib/base/kernel.h"
+#include "lib/oci/oci_manifest.h"
+#include "storage/member_make.h"
 
-#define DIR_TIMES_MAX (64U << 20) /* bytes; directories beyond keep another time */
+#define DIR_TIMES_MAX (64U << 20) /* bytes. Directories beyond keep another time */
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
 struct unpacking {
@@ -36,8 +36,8 @@ struct unpacking {
 
 /* ---- names */
 
-/* Makes a name relative, in place. "" is the root directory. */
-static int clean(char *path, struct err *e)
+/* Make a name relative, in place. "" is the root directory. */
+static int image_clean(char *path, struct err *e)
 {
 	const char *from = path;
 	unsigned parts = 0;
@@ -64,7 +64,7 @@ static int clean(char *path, struct err *e)
 }
 
 /* The strictest meaning that a part of the path has, the last one left out. */
-static enum oci_whiteout parents_of(const char *path)
+static enum oci_whiteout image_parents_of(const char *path)
 {
 	enum oci_whiteout found = OCI_WHITEOUT_NONE;
 	char name[NAME_MAX + 1];
@@ -86,11 +86,11 @@ static enum oci_whiteout parents_of(const char *path)
 
 /* ---- whiteouts */
 
-/* 1: the member was a whiteout; 0: it is an entry. */
-static int take_whiteout(struct unpacking *u, struct err *e)
+/* 1: the member was a whiteout. 0: it is an entry. */
+static int image_take_whiteout(struct unpacking *u, struct err *e)
 {
 	const char *path = u->m.head.path, *slash = strrchr(path, '/'), *hidden = "", *name;
-	enum oci_whiteout parents = parents_of(path);
+	enum oci_whiteout parents = image_parents_of(path);
 	enum oci_whiteout what = oci_whiteout_of(slash == NULL ? path : slash + 1, &hidden);
 
 	if (parents == OCI_WHITEOUT_IGNORED || what == OCI_WHITEOUT_IGNORED)
@@ -108,7 +108,7 @@ static int take_whiteout(struct unpacking *u, struct err *e)
 
 /* ---- directories */
 
-static int keep_time(struct unpacking *u, struct err *e)
+static int image_keep_time(struct unpacking *u, struct err *e)
 {
 	const struct timespec time = member_time(&u->m);
 	size_t n = strlen(u->tree.path) + 1;
@@ -120,7 +120,7 @@ static int keep_time(struct unpacking *u, struct err *e)
 	return buf_add(&u->dir_times, u->tree.path, n, e);
 }
 
-static void set_dir_times(const struct unpacking *u)
+static void image_set_dir_times(const struct unpacking *u)
 {
 	for (size_t at = 0; at < u->dir_times.len;) {
 		struct timespec times[2] = { { 0, UTIME_OMIT } };
@@ -136,32 +136,32 @@ static void set_dir_times(const struct unpacking *u)
 	}
 }
 
-/* Goes into the directory that the member describes. */
-static int make_directory(struct unpacking *u, const char *name, const struct layer_found *f,
-			  struct err *e)
+/* Go into the directory that the member describes. */
+static int image_make_directory(struct unpacking *u, const char *name, const struct layer_found *f,
+				struct err *e)
 {
 	if (layer_tree_mkdir(&u->tree, name, f, e) < 0 ||
 	    layer_tree_enter(&u->tree, u->m.head.path, e) < 0 ||
 	    member_set_dir(u->tree.dir, &u->m, u->ids, e) < 0)
 		return -1;
-	return keep_time(u, e);
+	return image_keep_time(u, e);
 }
 
-static int set_root(struct unpacking *u, struct err *e)
+static int image_set_root(struct unpacking *u, struct err *e)
 {
 	if (u->m.head.type != TAR_HEAD_DIR)
 		return err_set(e, ERR_INVALID, "tar: a member without a name");
 	if (layer_tree_enter(&u->tree, "", e) < 0 ||
 	    member_set_dir(u->tree.dir, &u->m, u->ids, e) < 0)
 		return -1;
-	return keep_time(u, e);
+	return image_keep_time(u, e);
 }
 
 /* ---- hard links */
 
 /* The file is only in a lower layer: a link needs a copy in this one. */
-static int copy_up(struct unpacking *u, const char *name, const struct layer_found *f,
-		   struct err *e)
+static int image_copy_up(struct unpacking *u, const char *name, const struct layer_found *f,
+			 struct err *e)
 {
 	char target[TAR_HEAD_PATH_MAX];
 	ssize_t n;
@@ -182,9 +182,9 @@ static int copy_up(struct unpacking *u, const char *name, const struct layer_fou
 	return member_copy(from, &f->lower, u->tree.dir, name, e);
 }
 
-/* Returns a descriptor of the directory in which the link's source is. */
-static int find_source(struct unpacking *u, const char **ret_name, struct stat *ret_st,
-		       struct err *e)
+/* Return a descriptor of the directory in which the link's source is. */
+static int image_find_source(struct unpacking *u, const char **ret_name, struct stat *ret_st,
+			     struct err *e)
 {
 	const char *link = u->m.head.link;
 	struct layer_found f;
@@ -194,7 +194,8 @@ static int find_source(struct unpacking *u, const char **ret_name, struct stat *
 	    layer_tree_look(&u->tree, *ret_name, &f, e) < 0)
 		return -1;
 	if (!f.in_own && f.in_lower && (S_ISREG(f.lower.st_mode) || S_ISLNK(f.lower.st_mode)) &&
-	    (copy_up(u, *ret_name, &f, e) < 0 || layer_tree_look(&u->tree, *ret_name, &f, e) < 0))
+	    (image_copy_up(u, *ret_name, &f, e) < 0 ||
+	     layer_tree_look(&u->tree, *ret_name, &f, e) < 0))
 		return -1;
 	if (!f.in_own || S_ISDIR(f.own.st_mode) || layer_tree_is_whiteout(&f.own))
 		return err_set(e, ERR_INVALID, "tar: a hard link to what is not there: %.120s",
@@ -204,19 +205,19 @@ static int find_source(struct unpacking *u, const char **ret_name, struct stat *
 	return dir < 0 ? err_sys(e, "duplicate a descriptor") : dir;
 }
 
-static int make_hard_link(struct unpacking *u, struct err *e)
+static int image_make_hard_link(struct unpacking *u, struct err *e)
 {
 	const char *source, *name;
 	struct layer_found f;
 	struct stat st = { 0 };
 	int found;
 
-	if (clean(u->m.head.link, e) < 0)
+	if (image_clean(u->m.head.link, e) < 0)
 		return -1;
 	if (u->m.head.link[0] == '\0')
 		return err_set(e, ERR_INVALID, "tar: a hard link without a target: %.150s",
 			       u->m.head.path);
-	found = find_source(u, &source, &st, e);
+	found = image_find_source(u, &source, &st, e);
 	if (found < 0)
 		return -1;
 	OWN_FD dir = found;
@@ -234,7 +235,7 @@ static int make_hard_link(struct unpacking *u, struct err *e)
 
 /* ---- members */
 
-static int make_entry(struct unpacking *u, struct err *e)
+static int image_make_entry(struct unpacking *u, struct err *e)
 {
 	const struct tar_head *h = &u->m.head;
 	struct layer_found f;
@@ -244,7 +245,7 @@ static int make_entry(struct unpacking *u, struct err *e)
 	    layer_tree_look(&u->tree, name, &f, e) < 0)
 		return -1;
 	if (h->type == TAR_HEAD_DIR)
-		return make_directory(u, name, &f, e);
+		return image_make_directory(u, name, &f, e);
 	if (layer_tree_clear(&u->tree, name, &f, e) < 0 ||
 	    layer_tree_count(&u->tree, member_bytes(&u->m), e) < 0)
 		return -1;
@@ -255,16 +256,16 @@ static int make_entry(struct unpacking *u, struct err *e)
 	return member_make_file(u->tree.dir, name, &u->m, u->tar, u->ids, e);
 }
 
-static int take_member(struct unpacking *u, struct err *e)
+static int image_take_member(struct unpacking *u, struct err *e)
 {
 	const struct tar_head *h = &u->m.head;
 	int rc;
 
-	if (clean(u->m.head.path, e) < 0)
+	if (image_clean(u->m.head.path, e) < 0)
 		return -1;
 	if (h->path[0] == '\0')
-		return set_root(u, e);
-	rc = u->whole ? 0 : take_whiteout(u, e);
+		return image_set_root(u, e);
+	rc = u->whole ? 0 : image_take_whiteout(u, e);
 	if (rc != 0)
 		return rc < 0 ? -1 : 0;
 	if (h->type == TAR_HEAD_CHAR && h->major == 0 && h->minor == 0)
@@ -272,28 +273,28 @@ static int take_member(struct unpacking *u, struct err *e)
 	if (h->type == TAR_HEAD_CHAR || h->type == TAR_HEAD_BLOCK_DEVICE || h->type == 'V')
 		return 0;
 	if (h->type == TAR_HEAD_HARDLINK)
-		return make_hard_link(u, e);
+		return image_make_hard_link(u, e);
 	if (strchr("0256", h->type) == NULL)
 		return err_set(e, ERR_UNSUPPORTED, "tar: a member of unknown type 0x%02x: %.120s",
 			       (unsigned char)h->type, h->path);
-	return make_entry(u, e);
+	return image_make_entry(u, e);
 }
 
-static int unpack_all(struct unpacking *u, struct err *e)
+static int image_unpack_all(struct unpacking *u, struct err *e)
 {
 	int rc;
 
 	while ((rc = tar_reader_next(u->tar, &u->m, e)) == 0)
-		if (take_member(u, e) < 0)
+		if (image_take_member(u, e) < 0)
 			return -1;
 	if (rc > 0)
-		set_dir_times(u);
+		image_set_dir_times(u);
 	return rc < 0 ? -1 : 0;
 }
 
 int unpack_image(struct stream_in *in, struct unpack_image *job, struct err *e)
 {
-	static struct unpacking u; /* large; a worker unpacks one */
+	static struct unpacking u; /* large. A worker unpacks one */
 	int result;
 
 	memset(&u, 0, sizeof(u));
@@ -306,7 +307,7 @@ int unpack_image(struct stream_in *in, struct unpack_image *job, struct err *e)
 	result = layer_tree_init(&u.tree, job->top, job->lower, job->nlower, e);
 	u.tree.count = job->count;
 	if (result == 0)
-		result = unpack_all(&u, e);
+		result = image_unpack_all(&u, e);
 	job->count = u.tree.count;
 	layer_tree_release(&u.tree);
 	tar_reader_free(u.tar);

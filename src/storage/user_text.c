@@ -1,4 +1,4 @@
-#include "user_text.h"
+#include "storage/user_text.h"
 
 #include <string.h>
 
@@ -11,8 +11,8 @@ struct line {
 	size_t len; /* without its newline */
 };
 
-/* The next line of the text; false at the end. */
-static bool next(const char *text, size_t len, size_t *at, struct line *ret)
+/* The next line of the text. False at the end. */
+static bool user_next(const char *text, size_t len, size_t *at, struct line *ret)
 {
 	const char *end;
 
@@ -26,7 +26,7 @@ static bool next(const char *text, size_t len, size_t *at, struct line *ret)
 }
 
 /* Field n of a line, from 0 on. */
-static bool field(const struct line *l, unsigned n, struct line *ret)
+static bool user_field(const struct line *l, unsigned n, struct line *ret)
 {
 	const char *at = l->at, *end = l->at + l->len;
 
@@ -44,19 +44,19 @@ static bool field(const struct line *l, unsigned n, struct line *ret)
 	}
 }
 
-static bool is_named(const struct line *l, const char *name)
+static bool user_is_named(const struct line *l, const char *name)
 {
 	size_t n = strlen(name);
 
 	return l->len > n && memcmp(l->at, name, n) == 0 && l->at[n] == ':';
 }
 
-static bool find(const char *text, size_t len, const char *name, struct line *ret)
+static bool user_find(const char *text, size_t len, const char *name, struct line *ret)
 {
 	size_t at = 0;
 
-	while (next(text, len, &at, ret))
-		if (is_named(ret, name))
+	while (user_next(text, len, &at, ret))
+		if (user_is_named(ret, name))
 			return true;
 	return false;
 }
@@ -65,15 +65,15 @@ bool user_text_has(const char *text, size_t len, const char *name)
 {
 	struct line l;
 
-	return find(text, len, name, &l);
+	return user_find(text, len, name, &l);
 }
 
-static bool read_id(const struct line *l, unsigned n, uint32_t *ret)
+static bool user_read_id(const struct line *l, unsigned n, uint32_t *ret)
 {
 	struct line f;
 	uint32_t v = 0;
 
-	if (!field(l, n, &f) || f.len == 0 || f.len > 9)
+	if (!user_field(l, n, &f) || f.len == 0 || f.len > 9)
 		return false;
 	for (size_t i = 0; i < f.len; i++) {
 		if (f.at[i] < '0' || f.at[i] > '9')
@@ -84,16 +84,16 @@ static bool read_id(const struct line *l, unsigned n, uint32_t *ret)
 	return true;
 }
 
-/* The first free id from `from` on, in one pass; LAST_ID if there is none. */
-static uint32_t first_free(const char *text, size_t len, uint32_t from)
+/* The first free id from `from` on, in one pass. LAST_ID if there is none. */
+static uint32_t user_first_free(const char *text, size_t len, uint32_t from)
 {
 	uint8_t taken[(LAST_ID + 7) / 8] = { 0 };
 	size_t at = 0;
 	struct line l;
 	uint32_t id;
 
-	while (next(text, len, &at, &l))
-		if (read_id(&l, 2, &id) && id < LAST_ID)
+	while (user_next(text, len, &at, &l))
+		if (user_read_id(&l, 2, &id) && id < LAST_ID)
 			taken[id / 8] |= (uint8_t)(1U << id % 8);
 	for (id = from; id < LAST_ID; id++)
 		if ((taken[id / 8] & 1U << id % 8) == 0)
@@ -106,17 +106,17 @@ void user_text_choose(const char *passwd, size_t passwd_len, const char *group, 
 {
 	struct line l;
 
-	if (find(passwd, passwd_len, USER_TEXT_USER, &l) && read_id(&l, 2, &u->uid) &&
-	    read_id(&l, 3, &u->gid))
+	if (user_find(passwd, passwd_len, USER_TEXT_USER, &l) && user_read_id(&l, 2, &u->uid) &&
+	    user_read_id(&l, 3, &u->gid))
 		return;
-	u->uid = u->gid = first_free(passwd, passwd_len, FIRST_ID);
-	if (find(group, group_len, USER_TEXT_USER, &l) && read_id(&l, 2, &u->gid))
+	u->uid = u->gid = user_first_free(passwd, passwd_len, FIRST_ID);
+	if (user_find(group, group_len, USER_TEXT_USER, &l) && user_read_id(&l, 2, &u->gid))
 		return;
-	u->gid = first_free(group, group_len, u->uid);
+	u->gid = user_first_free(group, group_len, u->uid);
 }
 
 /* The text, ended by a newline. */
-static void put_old(const char *old, size_t len, struct buf *ret)
+static void user_put_old(const char *old, size_t len, struct buf *ret)
 {
 	buf_put(ret, old, len);
 	if (len > 0 && old[len - 1] != '\n')
@@ -125,7 +125,7 @@ static void put_old(const char *old, size_t len, struct buf *ret)
 
 void user_text_passwd(const char *old, size_t len, const struct user_text *u, struct buf *ret)
 {
-	put_old(old, len, ret);
+	user_put_old(old, len, ret);
 	if (!user_text_has(old, len, "root"))
 		buf_printf(ret, "root:x:0:0:root:/root:%s\n", u->shell);
 	if (!user_text_has(old, len, USER_TEXT_USER))
@@ -133,12 +133,12 @@ void user_text_passwd(const char *old, size_t len, const struct user_text *u, st
 			   u->shell);
 }
 
-static bool is_member(const struct line *l)
+static bool user_is_member(const struct line *l)
 {
 	const size_t n = strlen(USER_TEXT_USER);
 	struct line members;
 
-	if (!field(l, MEMBERS_AT, &members))
+	if (!user_field(l, MEMBERS_AT, &members))
 		return false;
 	for (size_t at = 0; at <= members.len;) {
 		const char *comma =
@@ -153,15 +153,16 @@ static bool is_member(const struct line *l)
 }
 
 /* Lines of groups whose members may use sudo get one more. */
-static void put_groups(const char *old, size_t len, struct buf *ret)
+static void user_put_groups(const char *old, size_t len, struct buf *ret)
 {
 	struct line l, members;
 	size_t at = 0;
 
-	while (next(old, len, &at, &l)) {
+	while (user_next(old, len, &at, &l)) {
 		buf_put(ret, l.at, l.len);
-		if ((is_named(&l, "sudo") || is_named(&l, "wheel")) && !is_member(&l) &&
-		    field(&l, MEMBERS_AT, &members) && members.at + members.len == l.at + l.len)
+		if ((user_is_named(&l, "sudo") || user_is_named(&l, "wheel")) &&
+		    !user_is_member(&l) && user_field(&l, MEMBERS_AT, &members) &&
+		    members.at + members.len == l.at + l.len)
 			buf_printf(ret, "%s" USER_TEXT_USER, members.len > 0 ? "," : "");
 		buf_put_text(ret, "\n");
 	}
@@ -169,7 +170,7 @@ static void put_groups(const char *old, size_t len, struct buf *ret)
 
 void user_text_group(const char *old, size_t len, const struct user_text *u, struct buf *ret)
 {
-	put_groups(old, len, ret);
+	user_put_groups(old, len, ret);
 	if (!user_text_has(old, len, "root"))
 		buf_put_text(ret, "root:x:0:\n");
 	if (!user_text_has(old, len, USER_TEXT_USER))
@@ -178,7 +179,7 @@ void user_text_group(const char *old, size_t len, const struct user_text *u, str
 
 void user_text_shadow(const char *old, size_t len, struct buf *ret)
 {
-	put_old(old, len, ret);
+	user_put_old(old, len, ret);
 	if (!user_text_has(old, len, "root"))
 		buf_put_text(ret, "root:*:19000:0:99999:7:::\n");
 	if (!user_text_has(old, len, USER_TEXT_USER))
@@ -187,7 +188,7 @@ void user_text_shadow(const char *old, size_t len, struct buf *ret)
 
 void user_text_gshadow(const char *old, size_t len, struct buf *ret)
 {
-	put_groups(old, len, ret);
+	user_put_groups(old, len, ret);
 	if (!user_text_has(old, len, USER_TEXT_USER))
 		buf_put_text(ret, USER_TEXT_USER ":!::\n");
 }

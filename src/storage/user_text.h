@@ -1,15 +1,15 @@
 /* user_text.h - adds the users that sessions need to the texts of passwd, group and shadow of an
- * image. What is there stays as it is. Pure, for untrusted text. Called by arrange.c. */
+ * image. Existing lines stay as they are. Pure, for untrusted text. Called by op_arrange.c. */
 #pragma once
 
-#include "buf.h"
+#include "lib/base/buf.h"
 
-#define USER_TEXT_MAX (1U << 20) /* of passwd and group, which are thousands of users */
+#define USER_TEXT_MAX (1U << 20) /* of passwd and group: thousands of users */
 #define USER_TEXT_USER "user"	 /* who commands run as, unless they say otherwise */
 
 struct user_text {
-	uint32_t uid, gid; /* of "user": 1000, or the next that is free */
-	const char *shell; /* of users that are added */
+	uint32_t uid, gid; /* of "user": 1000, or the next free one */
+	const char *shell; /* of added users */
 	const char *home;  /* of "user" */
 };
 

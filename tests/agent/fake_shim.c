@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "clock.h"
-#include "io.h"
+#include "lib/base/clock.h"
+#include "lib/base/io.h"
 #include "test.h"
 
 #define EGRESS_FD 8 /* keeper_msg.h */
@@ -59,7 +59,6 @@ static ssize_t fill(void *arg, uint16_t number, void *stream_arg, uint8_t *to, s
 	struct seen_stream *s = &streams[number];
 	size_t n = s->send_len < max ? s->send_len : max;
 
-	(void)arg, (void)stream_arg;
 	if (n == 0)
 		return s->send_eof ? -1 : 0;
 	memcpy(to, s->send, n);

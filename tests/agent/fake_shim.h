@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "guest_msg.h"
-#include "mux.h"
+#include "lib/wire/guest_msg.h"
+#include "lib/wire/mux.h"
 
 #define WAIT_MS 30000
 

@@ -1,4 +1,4 @@
-#include "rand.h"
+#include "lib/base/rand.h"
 #include "held.h"
 
 #include <errno.h>
@@ -9,10 +9,10 @@
 #include <sys/un.h>
 #include <time.h>
 
-#include "clock.h"
-#include "io.h"
-#include "keeper_client.h"
-#include "template.h"
+#include "lib/base/clock.h"
+#include "lib/base/io.h"
+#include "cell/cellctl/keeper_client.h"
+#include "cell/template/template.h"
 #include "test.h"
 
 struct agent agent;

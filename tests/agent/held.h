@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "agent_client.h"
+#include "cell/cellctl/agent_client.h"
 
 #define WAIT_MS 30000
 

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "clock.h"
+#include "lib/base/clock.h"
 #include "held.h"
-#include "io.h"
+#include "lib/base/io.h"
 #include "test.h"
 
 #define PORT 8123

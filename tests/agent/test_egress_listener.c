@@ -15,10 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "untrusted_fd.h"
+#include "lib/base/clock.h"
+#include "lib/base/untrusted_fd.h"
 #include "held.h"
-#include "io.h"
+#include "lib/base/io.h"
 #include "test.h"
 
 static struct err e;

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "clock.h"
+#include "lib/base/clock.h"
 #include "fake_shim.h"
 #include "test.h"
 

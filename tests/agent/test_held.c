@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "clock.h"
+#include "lib/base/clock.h"
 #include "held.h"
-#include "io.h"
-#include "kernel.h"
+#include "lib/base/io.h"
+#include "lib/base/kernel.h"
 #include "test.h"
 
 static struct err e;

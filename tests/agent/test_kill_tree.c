@@ -3,9 +3,9 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "clock.h"
+#include "lib/base/clock.h"
 #include "held.h"
-#include "io.h"
+#include "lib/base/io.h"
 #include "test.h"
 
 static struct err e;

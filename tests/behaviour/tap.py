@@ -53,6 +53,7 @@ KEYS = {
     "exit_code": int,
     "signal": (int, type(None)),
     "limit": (str, type(None)),
+    "limits_hit": list,
     "error": (dict, type(None)),
     "started_at": str,
     "wall_ms": int,
@@ -93,14 +94,18 @@ class Done:
             )
         return self
 
-    def refused(self, *parts):
+    def refused(self, *parts, code=125):
         """Cordon's own error, in one line that names what is wrong."""
-        self.exits(125)
+        self.exits(code)
         lines = self.errors.splitlines()
         check(len(lines) == 1 and lines[0].startswith("cordon: "), f"not one message: {short(self.err)}")
         for part in parts:
             has(lines[0], part, "the message")
         return self
+
+    def misused(self, *parts):
+        """The same for a command line that is wrong in itself: nothing was tried."""
+        return self.refused(*parts, code=2)
 
     def limit(self, name):
         equal(self.result["limit"], name, "limit")
@@ -215,6 +220,8 @@ def read_result(path, rc=None):
         )
     check(r["state"] in ("exited", "killed", "failed"), f"state {r['state']}")
     check(r["limit"] in LIMITS, f"limit {r['limit']}")
+    equal(r["limits_hit"][:1], [r["limit"]] if r["limit"] else [], "limits_hit begins with limit")
+    check(set(r["limits_hit"]) <= LIMITS, f"limits_hit {r['limits_hit']}")
     if r["error"] is not None:
         equal(sorted(r["error"]), ["code", "fault", "message"], "keys of error")
         check(r["error"]["fault"] in ("user", "platform"), f"fault {r['error']['fault']}")
@@ -299,7 +306,7 @@ BASE = {}
 def remember_base():
     BASE["mounts"] = mount_lines()
     BASE["namespaces"] = namespaces()
-    BASE["new"] = {n for n in listing("/var/cache/cordon") if n.startswith("new-")}
+    BASE["new"] = {n for n in listing("/var/cache/cordon/roots") if n.startswith("new-")}
     # Of programs that were killed as a whole before, in a cgroup that `cordon` here does not look into.
     BASE["cgroups"] = set(cgroup_dirs())
 
@@ -312,8 +319,8 @@ def left_now(swept=True):
     left += [f"/run/cordon/{name}" for name in listing("/run/cordon") if name not in ("ids", "ids.d")]
     if swept:
         left += [
-            f"/var/cache/cordon/{name}"
-            for name in listing("/var/cache/cordon")
+            f"/var/cache/cordon/roots/{name}"
+            for name in listing("/var/cache/cordon/roots")
             if name.startswith("new-") and name not in BASE["new"]
         ]
         left += [f"cgroup {path}" for path in cgroup_dirs() if path not in BASE["cgroups"]]

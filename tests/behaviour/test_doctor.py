@@ -1,10 +1,12 @@
 #!/usr/bin/python3 -B
 """test_doctor.py - the verbs that only tell: doctor, profile, help, the manual page."""
+import json
 import os
 import re
 import resource
 import shutil
 import subprocess
+import tempfile
 
 import tap
 from tap import Done, Skip, check, equal, has
@@ -122,13 +124,94 @@ def test_doctor_as_an_ordinary_user():
         check(("limit", "memory") in got, d.text)
         if got["limit", "memory"] == "no":
             has(d.text, "-> ", "help for what is missing")
+            with open("/proc/self/mountinfo", encoding="utf-8") as f:
+                v1 = re.search(r" - cgroup \S+ \S*\bmemory\b", f.read())
+            equal("Delegate=yes" in d.text, v1 is None, "v1 cannot be delegated")
+            has(d.text, "booted with cgroup v2" if v1 else "systemd-run --user")
     equal(d.rc == 0, "is possible here" in d.text, "the exit code and the last line")
     shutil.rmtree("/tmp/cordon-54323", ignore_errors=True)
 
 
+def test_verbs_without_a_server_print_json():
+    """The same as their text."""
+    def rest(d):
+        return {(r["group"], r["name"]): "yes" if r["ok"] else "no" for r in d["rows"]}
+
+    d = cordon("doctor", "--quick", "--json")
+    got = json.loads(d.text)
+    equal(rest(got), rows(cordon("doctor", "--quick").text))
+    equal((got["possible"], got["root"], d.errors), (d.rc == 0, True, ""))
+    equal(got["missing"], sum(not r["ok"] for r in got["rows"]))
+    check(all(r["help"] is None for r in got["rows"] if r["ok"]) and isinstance(got["left"]["cells"], int), got)
+    check("list" in json.loads(cordon("doctor", "--quick", "--json", "--cells").text)["left"], "--cells")
+    levels = json.loads(cordon("level", "--json").exits(0).text)["levels"]
+    equal([f"{x['name']:9} {x['note'] or 'possible'}" for x in levels], cordon("level").text.splitlines())
+    for name in ("standard", "locked"):
+        got = json.loads(cordon("profile", name, "--json").exits(0).text)
+        want = dict(line.rsplit(None, 1) for line in cordon("profile", name).text.splitlines())
+        equal((got["profile"], {**got["calls"], "(every other call)": got["other"]}), (name, want))
+    equal(json.loads(cordon("profile", "--json", "locked").text)["profile"], "locked")
+    for words in (["doctor", "--json", "--clean"], ["guest", "install", "--json"], ["level", "install", "gvisor", "--json"]):
+        has(cordon(*words).exits(2).errors, "--json")
+
+
+FAKE_APT = r"""#!/bin/sh
+echo "$*" >>"$(dirname "$0")/calls"
+case "$*" in
+*" update") exit 0 ;;
+*"-t bookworm-backports install"*) case $(cat "$(dirname "$0")/has") in
+	backports) ;;
+	*) echo "E: The value 'bookworm-backports' is invalid for APT::Default-Release as such a release is not available in the sources" >&2; exit 100 ;;
+	esac ;;
+*" install "*) [ "$(cat "$(dirname "$0")/has")" = main ] || { echo 'E: Unable to locate package runsc' >&2; exit 100; } ;;
+*) exit 1 ;;
+esac
+cp "$(dirname "$0")/made" "$(dirname "$0")/runsc"
+"""
+
+
+FAKE_RUNSC = '#include <stdio.h>\nint main(void) { puts("runsc version 0.0~20240729.0"); }\n'
+
+
+def test_level_install_asks_apt():
+    """The lists that apt has, new lists, the backports; and the line that is missing if there are none."""
+    if any(os.path.exists(f"{place}/runsc") for place in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin")):
+        raise Skip("this machine has a runsc")
+    first = "-y -qq --no-install-recommends install runsc"
+    late = "-y -qq --no-install-recommends -t bookworm-backports install runsc"
+    for what, code, calls in (("main", 0, [first]), ("backports", 0, [first, "-qq update", first, late]), ("nothing", 125, [first, "-qq update", first, late])):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("apt-get", FAKE_APT), ("has", what), ("os-release", "NAME=Debian\nVERSION_CODENAME=bookworm\n")):
+                with open(f"{folder}/{name}", "w", encoding="ascii") as f:
+                    f.write(text)
+            os.chmod(folder, 0o755)
+            os.chmod(f"{folder}/apt-get", 0o755)
+            subprocess.run(["cc", "-xc", "-", "-o", f"{folder}/made"], input=FAKE_RUNSC, text=True, check=True, timeout=60)
+            script = 'mount --bind "$1/os-release" /etc/os-release && mount --bind "$1" /usr/local/sbin && exec "$2" level install gvisor'
+            p = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh", folder, tap.PROGRAM],
+                               capture_output=True, text=True, timeout=60)
+            with open(f"{folder}/calls", encoding="ascii") as f:
+                equal((p.returncode, f.read().splitlines()), (code, calls), what + p.stderr)
+            has(p.stdout, "installing runsc\n")
+            if code == 0:
+                has(p.stdout, "runsc of 20240729")
+            else:
+                has(p.stderr, "Unable to locate package runsc; apt has no bookworm-backports: add `deb MIRROR bookworm-backports main`")
+
+
 def test_doctor_takes_no_arguments():
     cordon("doctor", "--help").exits(0)
-    cordon("doctor", "x").exits(125)
+    cordon("doctor", "x").exits(2)
+
+
+def test_wrong_use_has_a_code_of_its_own():
+    """2, as for the verbs of a server; 125 stays what it was: Cordon failed."""
+    for words in (["guest", "x"], ["guest", "--nosuch"], ["guest", "--deb", "/f"], ["level", "x"], ["level", "--nosuch"], ["level", "install"],
+                  ["level", "install", "container"], ["level", "install", "gvisor", "x"], ["profile", "--nosuch"], ["profile", "standard", "x"],
+                  ["run"], ["run", "--nosuch"], ["run", "--allow", "bad host", "--", "true"], ["serve", "--nosuch"]):
+        d = cordon(*words).exits(2)
+        equal((d.text, len(d.errors.splitlines())), ("", 1), words)
+    cordon("run", "--cwd", "/no/such", "--", "true").exits(125)
 
 
 def test_profile_lists_calls():
@@ -145,7 +228,7 @@ def test_profile_lists_calls():
         sum(v == "allow" for v in locked.values()) < sum(v == "allow" for v in standard.values()),
         "locked is not smaller",
     )
-    cordon("profile", "lax").exits(125)
+    cordon("profile", "lax").exits(2)
     cordon("profile", "--help").exits(0)
 
 
@@ -175,6 +258,12 @@ def built(*words):
     return Done(p.returncode, p.stdout, p.stderr)
 
 
+def verbs():
+    """The names of all verbs, from the table that shells complete with."""
+    table = built("--complete", "").exits(0).text.splitlines()
+    return [line.split("\t")[0] for line in table if not line.startswith("-")]
+
+
 def test_help_forgives():
     text = built("--help").exits(0).text
     for words in (["help"], ["-h"], []):
@@ -188,16 +277,83 @@ def test_help_forgives():
         equal(built(verb, "-h").exits(0).text, help_text, f"{verb} -h")
     for typed, meant in (("lss", "ls"), ("list", "ls"), ("serv", "serve"), ("craete", "create"), ("delete", "rm")):
         has(built(typed).exits(2).errors, f"did you mean `cordon {meant}`?", typed)
+    for verb in verbs():
+        has(built(verb + verb[-1]).exits(2).errors, f"did you mean `cordon {verb}`?", f"{verb} with its last letter twice")
     has(built("frobnicate").exits(2).errors, "see cordon --help")
     has(built("help", "lss").exits(2).errors, "did you mean `cordon ls`?")
-    has(built("run", "--memry", "1G", "--", "true").exits(125).errors, "did you mean --memory?")
+    has(built("run", "--memry", "1G", "--", "true").exits(2).errors, "did you mean --memory?")
     has(built("ls", "--al").exits(2).errors, "did you mean --all?")
     head = subprocess.run(["sh", "-c", '"$0" --help | head -1; exit 0', tap.BUILT], capture_output=True, text=True, timeout=30)
     equal((head.returncode, head.stderr), (0, ""), "help of which only the first line is read")
 
 
+def test_examples_of_verbs():
+    """Each verb has some, and they use options that it has."""
+    names = verbs()
+    check(len(names) > 40 and len(set(names)) == len(names) - 1, names)  # run is there twice
+    every = {verb: set(re.findall(r"--[a-z-]+", built(verb, "--help").exits(0).text)) for verb in names}
+    every["run"] |= set(re.findall(r"--[a-z-]+", built("run", "--server", "--help").exits(0).text))
+    for verb in names:
+        text = built(verb, "--help").text
+        check(max(map(len, text.splitlines())) <= 120, f"{verb}: a line is too wide")
+        part = re.search(r"^examples:\n((?:  .*\n)+)", text, re.M)
+        check(part is not None, f"{verb} has no examples")
+        for line in part[1].splitlines():
+            for used, words in re.findall(r"cordon ([a-z]+)([^|)#($]*)", line.split(" -- ")[0]):
+                check(used in every, line)
+                missing = set(re.findall(r"(?<= )--[a-z-]+", words)) - every[used]
+                check(not missing, f"{missing} in: {line}")
+        check(any(f"cordon {verb}" in line for line in part[1].splitlines()), verb)
+    for verb in ("ls", "create", "template"):  # five lines less in each help
+        check(not re.search(r"^  --(server|key-file|insecure)", built(verb, "--help").text, re.M), verb)
+        has(built(verb, "--help").text, "global options, described by cordon --help: --json --server --key-file --ca-file --insecure --help")
+    for name in ("json", "server", "key-file", "ca-file", "insecure", "help"):
+        check(re.search(rf"^  --{name}\b", built("--help").text, re.M), name)
+
+
+def test_the_same_option_has_the_same_letter():
+    """run, run --server, exec, attach and create are cousins: what is -t, -i, -e, -u, -w in one is so in each that has the option."""
+    letters = {}
+    for words in (["run"], ["run", "--server"], ["exec"], ["attach"], ["create"]):
+        for letter, name in re.findall(r"^  (?:-(\w), )?--([a-z-]+)", built(*words, "--help").exits(0).text, re.M):
+            letters.setdefault(name, {})[" ".join(words)] = letter
+    wrong = {name: of for name, of in letters.items() if len(set(of.values())) > 1}
+    equal(wrong, {})
+    for name, letter in (("tty", "t"), ("interactive", "i"), ("env", "e"), ("user", "u"), ("cwd", "w")):
+        check({letters[name].get(verb) for verb in ("run", "run --server", "exec")} == {letter}, f"--{name}: {letters[name]}")
+
+
+def test_completion_table():
+    """What shells offer, without a server; the values that it knows are in tests/client."""
+    def offered(*words):
+        return [line.split("\t")[0] for line in built("--complete", *words).exits(0).text.splitlines()]
+
+    check({"run", "ls", "tenant", "--help"} <= set(offered("")), offered(""))
+    equal(offered("create", "--level", ""), ["container", "gvisor", "microvm"])
+    equal(offered("run", "--level", ""), ["container", "gvisor", "microvm"])
+    check({"--memory", "--server"} <= set(offered("run", "-")), offered("run", "-"))
+    check("--save-dir" in offered("run", "--server", "-"), offered("run", "--server", "-"))
+    equal(offered("key", ""), ["ls", "create", "rm"])
+    equal(offered("packages", "cache", ""), ["ls", "gc", "verify", "warm"])
+    equal(offered("packages", "advisories", ""), ["clear", "import"])
+    equal(offered("packages", "advisories", "import", "a", ""), [":files"])
+    equal(offered("level", "install", ""), ["gvisor", "microvm"])
+    equal(offered("profile", ""), ["standard", "locked"])
+    equal(offered("exec", "ID", "-t", "--", "ca"), [":command"])
+    equal(offered("exec", "-u", "root", "ID", ""), [":command"])
+    equal(offered("exec", "--env", ""), [])
+    equal(offered("exec", "--lang=py", "--save-dir", ""), [":files"])
+    for verb in ("run", "create"):
+        check("pypi" in offered(verb, "--policy", "") and ":files" in offered(verb, "--policy", ""), verb)
+    equal(offered("frobnicate", ""), [])
+
+
 def test_manual_page():
     page = cordon("--man").exits(0).out
+    client = subprocess.run([os.path.join(os.path.dirname(tap.BUILT), "cordon-client"), "--man"], capture_output=True, timeout=60).stdout
+    for title in (b"GLOBAL OPTIONS", b"EXAMPLES", b"EXIT STATUS", b"ENVIRONMENT", b"FILES"):
+        check(b".SH " + title + b"\n" in client, title)
+    page += client
     check(page.startswith(b".TH CORDON 1"), page[:40])
     for name in OPTIONS:
         has(page.decode(), "\\-\\-" + name.replace("-", "\\-"), "the manual")

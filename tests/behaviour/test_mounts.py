@@ -228,7 +228,7 @@ def test_mount_at_a_path_with_dots():
         ):
             d = run("--mount", f"{src}:{at}", cmd=["cat", f"{real}/file"])
             if d.rc != 0 or real is None:
-                d.refused("--mount", at)
+                d.misused("--mount", at)
 
 
 def test_mounts_of_a_machine_that_shares_them():
@@ -251,7 +251,7 @@ def test_mounts_of_a_machine_that_shares_them():
 def test_mount_in_proc_or_dev():
     with folder() as src:
         for place in ("/proc", "/proc/sys", "/dev", "/dev/shm/x"):
-            has(run("--mount", f"{src}:{place}", cmd="true").exits(125).err.decode(), "--mount", place)
+            has(run("--mount", f"{src}:{place}", cmd="true").exits(2).err.decode(), "--mount", place)
         # a link in a mounted tree leads there, and the real one is on top of it
         os.symlink("/proc", f"{src}/link")
         d = run("--mount", f"{src}:/m", "--mount", f"{src}:/m/link", cmd="cat /proc/1/comm")

@@ -1,14 +1,16 @@
 #!/usr/bin/python3 -B
 """test_run.py - cordon run: exit codes, options, environment."""
 import concurrent.futures
+import io
 import os
 import signal
 import subprocess
+import tarfile
 import tempfile
 
 import tap
-from level import LEVEL, differs
-from tap import Failed, check, environment, equal, finish, has, plain, python, run
+from level import LEVEL, TEMPLATE, differs
+from tap import Failed, Skip, check, environment, equal, finish, has, plain, python, run
 
 
 # --- exit codes --------------------------------------------------------------------------------------
@@ -127,14 +129,10 @@ BAD = [
     (["--timeout", "0.0001ms"], "--timeout", "0.0001ms"),
     (["--output-limit", "some"], "--output-limit", "some"),
     (["--user", ""], "--user"),
-    (["--user", "nosuchuser"], "--user", "nosuchuser"),
     (["--user", "65536"], "--user", "65536"),
     (["--user", "4294967295"], "--user", "4294967295"),
-    (["--user", "-1"], "--user", "-1"),
     (["--user", "u" * 64], "--user", "too long"),
     (["--cwd", "relative"], "--cwd", "relative"),
-    (["--cwd", "/no/such"], "--cwd", "/no/such"),
-    (["--cwd", "/etc/passwd"], "--cwd", "Not a directory"),
     (["--env", "NOEQUALS"], "--env", "NOEQUALS"),
     (["--env", "=value"], "--env", "=value"),
     (["--env", ""], "--env"),
@@ -152,20 +150,28 @@ BAD = [
     (["--mount", "/tmp:/dst:rwx"], "--mount", "rwx"),
     (["--mount", "/tmp:/" + "x" * 300], "--mount", "too long"),
     (["--mount", "/tmp:/a"] * 9, "--mount", "at most 8"),
-    (["--template", "nosuch"], "nosuch"),
     (["--profile", "lax"], "--profile", "lax"),
-    (["--level", "microvm"], "--level", "microvm"),
     (["--tty=yes"], "--tty", "no value"),
     (["--diff=1"], "--diff", "no value"),
     (["--nosuch"], "--nosuch"),
     (["-m", "5M"], "-m"),
     (["--memor", "64M"], "--memor"),
-    (["--result", "/no/such/dir/file"], "--result", "/no/such/dir/file"),
-    (["--result", "/tmp"], "--result", "/tmp"),
     (["--profile", "locked", "--user", "www-data"], "--user"),
 ]
 
-# In the right form, but not possible; where there are no mounts at all, that is the message.
+# In the right form, but not there or not possible: exit code 125.
+MISSING = [
+    (["--user", "nosuchuser"], "--user", "nosuchuser"),
+    (["--user", "-1"], "--user", "-1"),
+    (["--cwd", "/no/such"], "--cwd", "/no/such"),
+    (["--cwd", "/etc/passwd"], "--cwd", "Not a directory"),
+    (["--template", "nosuch"], "nosuch"),
+    (["--level", "microvm"], "--level", "microvm"),
+    (["--result", "/no/such/dir/file"], "--result", "/no/such/dir/file"),
+    (["--result", "/tmp"], "--result", "/tmp"),
+]
+
+# The same for mounts; where there are no mounts at all, that is the message.
 BAD_MOUNTS = [
     (["--mount", "/no/such/dir:/dst"], "--mount", "/no/such/dir"),
     (["--mount-unsafe", "--mount", "/dev/null:/dst"], "/dst", "neither a directory nor a file"),
@@ -178,9 +184,10 @@ BAD_MOUNTS = [
 def test_bad_values_are_named():
     wrong = []
     no_mounts = differs("mounts")
-    for options, *parts in BAD + [(o, "--mount", LEVEL) if no_mounts else (o, *parts) for o, *parts in BAD_MOUNTS]:
+    later = MISSING + [(o, "--mount", LEVEL) if no_mounts else (o, *parts) for o, *parts in BAD_MOUNTS]
+    for code, (options, *parts) in [(2, row) for row in BAD] + [(125, row) for row in later]:
         try:
-            run(*options, cmd=["true"]).refused(*parts)
+            run(*options, cmd=["true"]).refused(*parts, code=code)
         except Failed as e:
             wrong.append(f"{' '.join(options)[:80]}: {e}")
     check(not wrong, "\n".join(wrong))
@@ -189,14 +196,14 @@ def test_bad_values_are_named():
 def test_an_option_without_its_value_is_named():
     for name in ("memory", "cwd", "env", "mount", "result"):
         p = subprocess.run([tap.PROGRAM, "run", f"--{name}"], capture_output=True, timeout=20, stdin=subprocess.DEVNULL)
-        equal(p.returncode, 125, name)
+        equal(p.returncode, 2, name)
         has(p.stderr.decode(), f"--{name} needs a value", "the message")
 
 
 def test_no_command_and_no_verb():
-    has(plain("run").exits(125).errors, "no command", "the message")
-    has(plain("run", "--").exits(125).errors, "no command", "the message")
-    has(plain("run", "--memory", "64M").exits(125).errors, "no command", "the message")
+    has(plain("run").exits(2).errors, "no command", "the message")
+    has(plain("run", "--").exits(2).errors, "no command", "the message")
+    has(plain("run", "--memory", "64M").exits(2).errors, "no command", "the message")
     has(plain("fly").exits(125).errors, "fly", "the message")
     has(plain().exits(0).text, "cordon run", "the list of verbs")
 
@@ -204,7 +211,7 @@ def test_no_command_and_no_verb():
 def test_options_end_at_the_command():
     equal(plain("run", "echo", "--memory", "x", "--help").exits(0).text, "--memory x --help\n")
     equal(plain("run", "--", "echo", "--", "-n").exits(0).text, "-- -n\n")
-    equal(plain("run", "--user=root", "--hostname=a=b", "--", "true").exits(125).out, b"")
+    equal(plain("run", "--user=root", "--hostname=a=b", "--", "true").exits(2).out, b"")
     equal(plain("run", "--user=root", "--", "id", "-un").exits(0).text, "root\n")
     equal(plain("run", "--env=A=b=c", "--", "sh", "-c", "echo $A").exits(0).text, "b=c\n")
 
@@ -293,8 +300,10 @@ def test_host_name():
 # --- environment -------------------------------------------------------------------------------------
 
 
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/cordon/bin"
 DEFAULT_ENV = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/cordon/bin",
+    "PATH": "/home/user/.local/bin:" + SYSTEM_PATH,
+    **({"NPM_CONFIG_GLOBALCONFIG": "/opt/cordon/npmrc"} if TEMPLATE == "host" else {}),
     "HOME": "/home/user",
     "USER": "user",
     "LOGNAME": "user",
@@ -321,8 +330,28 @@ def test_nothing_of_the_callers_environment_gets_in():
     equal(environment(run(cmd=["env", "-0"], env={})), DEFAULT_ENV, "from an empty one")
     equal(
         environment(run("--user", "root", cmd=["env", "-0"], env=mine)),
-        {**DEFAULT_ENV, "HOME": "/root", "USER": "root", "LOGNAME": "root"},
+        {"PATH": SYSTEM_PATH, "HOME": "/root", "USER": "root", "LOGNAME": "root", "SHELL": "/bin/bash"},
     )
+    got = environment(run("--env", "PATH=/usr/bin:/bin", cmd=["env", "-0"]))
+    equal((got["PATH"], got.get("NPM_CONFIG_GLOBALCONFIG")), ("/usr/bin:/bin", None), "where PATH is given, npm's programs would not be found")
+
+
+def test_npm_needs_no_root():
+    """npm install -g by a user: the program is found, also by a login shell. Root's packages are the machine's."""
+    if run(cmd="command -v npm").rc != 0 or TEMPLATE != "host":
+        raise Skip("no npm in the template host")
+    files = {"package/package.json": b'{"name": "tool", "version": "1.0.0", "bin": {"tool": "tool.js"}}',
+             "package/tool.js": b"#!/usr/bin/env node\nconsole.log('found')\n"}
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(text), 0o755
+            tar.addfile(member, io.BytesIO(text))
+    commands = "cat > tool.tgz; npm install -g --offline --no-audit --no-fund ./tool.tgz >&2 && tool && bash -lc tool && command -v tool && sudo -n npm config get prefix"
+    lines = run(cmd=commands, data=archive.getvalue()).exits(0).text.splitlines()
+    equal(lines[:3], ["found", "found", "/home/user/.local/bin/tool"])
+    check(lines[3] in ("/usr", "/usr/local"), lines)
 
 
 def test_variables_that_are_set():

@@ -119,6 +119,22 @@ def test_disk_filler():
     equal(d.text, "1\n")
 
 
+def test_limits_that_a_command_hides():
+    """They are told although it ends with 0: on stderr, and all of them in the result."""
+    said = ", although the command ended with 0\n"
+    fill = "head -c 20M /dev/zero > /tmp/fill 2> /dev/null; sleep 0.5; rm /tmp/fill"
+    d = run("--disk", "8M", cmd=fill + "; exit 0", result=True).exits(0).limit("disk")
+    equal((d.errors, d.result["limits_hit"]), ("cordon: limit reached: disk" + said, ["disk"]))
+    equal(run("--disk", "8M", cmd=fill + "; exit 5").exits(5).errors, "cordon: limit reached: disk\n", "of one that fails")
+    if differs("memory"):
+        return
+    both = f"python3 -c '{HOG}' 2> /dev/null; {fill}; exit 0"
+    d = run("--memory", f"{MEMORY}M", "--disk", "8M", cmd=both, result=True).exits(0).limit("memory")
+    check(d.errors.endswith("cordon: limit reached: memory, disk" + said), d.errors)
+    equal(d.result["limits_hit"], ["memory", "disk"])
+    equal(run("--disk", "8M", cmd="true", result=True).exits(0).result["limits_hit"], [], "of one that hits none")
+
+
 def test_disk_quota_is_one_for_all_places():
     script = (
         "for d in /home/user /tmp /dev/shm /var/tmp; do head -c 3M /dev/zero > $d/x; done 2>/dev/null; "

@@ -61,10 +61,10 @@ def test_results_of_failures():
         ([], ["/etc"], 126, "user"),
         (["--cwd", "/nope"], ["true"], 125, "user"),
         (["--user", "nope"], ["true"], 125, "user"),
-        (["--memory", "x"], ["true"], 125, "user"),
+        (["--memory", "x"], ["true"], 2, "user"),
         (["--mount", "/nope:/x"], ["true"], 125, "user"),
         (["--level", "gvisor"], ["true"], 125, "user"),
-        (["--nosuch"], ["true"], 125, "user"),
+        (["--nosuch"], ["true"], 2, "user"),
         (["--mount", "/etc:/etc/passwd"], ["true"], 125, "user"),
         (["--template", "nope"], ["true"], 125, "user"),
     ):
@@ -79,20 +79,20 @@ def test_result_named_after_the_bad_option():
         for i, options in enumerate(
             (["--memory", "x", "--result", path], ["--nosuch", "--result", path], ["--memory", "x", f"--result={path}"])
         ):
-            run(*options, cmd=["true"]).exits(125)
+            run(*options, cmd=["true"]).exits(2)
             check(os.path.exists(path), f"no result was written with {options[:2]} before --result")
-            equal(tap.read_result(path, 125)["error"]["fault"], "user")
+            equal(tap.read_result(path, 2)["error"]["fault"], "user")
             os.unlink(path)
         # But what belongs to the command is not ours.
-        plain("run", "--memory", "x", "--", "echo", "--result", path).exits(125)
+        plain("run", "--memory", "x", "--", "echo", "--result", path).exits(2)
         check(not os.path.exists(path), "an argument of the command was taken for ours")
 
 
 def test_result_without_a_command():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "r")
-        plain("run", "--result", path).exits(125)
-        has(tap.read_result(path, 125)["error"]["message"], "no command")
+        plain("run", "--result", path).exits(2)
+        has(tap.read_result(path, 2)["error"]["message"], "no command")
 
 
 def test_result_replaces_and_cannot_be_lost():
@@ -110,7 +110,7 @@ def test_result_with_odd_names_is_still_json():
     d = run(cmd=["no\n\"such\\\x1b\x7f\x01name"], result=True).exits(127)
     check("\x1b" not in d.errors, "an escape byte reached the terminal")
     d = run(cmd=[b"\xff\xfe-bad-utf8"], result=True).exits(127)
-    d = run("--hostname", "x\x1b[2Jy", cmd=["true"], result=True).exits(125)
+    d = run("--hostname", "x\x1b[2Jy", cmd=["true"], result=True).exits(2)
     check("\x1b" not in d.errors, "an escape byte of a bad value reached the terminal")
 
 
@@ -141,7 +141,7 @@ def test_the_longest_argument_and_odd_bytes():
 def test_a_mebibyte_of_environment():
     options = [w for i in range(250) for w in ("--env", f"V{i}=" + "e" * 4190)]
     got = environment(run(*options, cmd=["env", "-0"]))
-    equal(len(got), 255)
+    equal(sum(name.startswith("V") for name in got), 250)
     check(all(got[f"V{i}"] == "e" * 4190 for i in range(250)), "a value was changed")
 
 
@@ -150,7 +150,7 @@ def big_stack():
 
 
 def test_too_much_is_told_clearly():
-    run(*["--env", "A=1"] * 257, cmd=["true"]).refused("--env", "256")
+    run(*["--env", "A=1"] * 257, cmd=["true"]).misused("--env", "256")
     run(cmd=["true", *["x"] * 70000]).refused("70001 arguments")
     run(cmd=["true", *["y" * 100000] * 45], preexec_fn=big_stack).refused("larger than 4 MiB")
     # What fits the wire but not execve(2) in the cell is the command's failure to start.

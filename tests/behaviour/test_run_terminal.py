@@ -147,7 +147,7 @@ def test_python_has_its_short_name():
 def test_tty_is_restored_after_every_end():
     Terminal(cmd=["no-such-command"]).end(127)
     Terminal("--timeout", "200ms", cmd=["sleep", "1000"]).end(124)
-    Terminal("--memory", "nonsense", cmd=["true"]).end(125)
+    Terminal("--memory", "nonsense", cmd=["true"]).end(2)
     Terminal(cmd="kill -9 $$").end(137)
     t = Terminal(cmd="echo ready; sleep 1000")
     t.until(b"ready")

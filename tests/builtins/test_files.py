@@ -372,6 +372,18 @@ def test_list(d):
         run("list", d, depth, limit).fails("invalid")
 
 
+def test_many_links(d):
+    """As many links as the kernel follows, and one more: to be read, written and looked at."""
+    (d / "l0").write_bytes(b"end")
+    for i in range(1, 42):
+        os.symlink(f"l{i - 1}", d / f"l{i}")
+    equal(run("read", d / "l40", 0, -1).ok().raw, b"end")
+    run("read", d / "l41", 0, -1).fails("invalid", errno.ELOOP)
+    write(d / "l40", b"new").ok()
+    equal((d / "l0").read_bytes(), b"new")
+    write(d / "l41", b"bad").fails("invalid", errno.ELOOP)
+
+
 def test_list_bounds(d):
     for i in range(300):
         (d / f"n{i}").touch()

@@ -67,6 +67,7 @@ def test_good_archives(d):
         "prefix": (entry(b"f", b"hi", prefix=b"a/b"), {"a/b/f": b"hi"}),
         "GNU long name": (entry(b"././@LongLink", long + b"\0", kind=b"L") + entry(b"x", b"hi"), {long.decode(): b"hi"}),
         "pax name": (pax((b"path", long), (b"uid", b"0"), (b"comment", b"")) + entry(b"x", b"hi"), {long.decode(): b"hi"}),
+        "pax as long as allowed": (pax((b"comment", b"c" * (65536 - 15))) + entry(b"f", b"hi"), {"f": b"hi"}),
         "pax size": (pax((b"size", b"3")) + head(b"f", 0) + b"abc" + bytes(509), {"f": b"abc"}),
         "binary size": (head(b"f", b"\x80" + bytes(10) + b"\x03") + b"abc" + bytes(509), {"f": b"abc"}),
         "dots and slashes": (entry(b"././/a//./f", b"hi"), {"a/f": b"hi"}),
@@ -75,6 +76,9 @@ def test_good_archives(d):
         "global header": (entry(b"g", b"11 path=bad\n", kind=b"g") + entry(b"f", b"hi"), {"f": b"hi"}),
         "later wins": (entry(b"f", b"1") + entry(b"f", b"2"), {"f": b"2"}),
         "newline": (entry(b"a\nb", b"hi"), {"a\nb": b"hi"}),
+        "8 extensions": (entry(b"L", b"n", kind=b"L") * 8 + entry(b"f", b"hi"), {"n": b"hi"}),
+        "64 levels": (pax((b"path", b"/".join([b"d"] * 64))) + entry(b"x", b"hi"), {"/".join(["d"] * 64): b"hi"}),
+        "16 MiB behind the end": (entry(b"f", b"hi") + END + bytes((16 << 20) - len(END) - 512), {"f": b"hi"}),
     }
     for i, (name, (archive, want)) in enumerate(good.items()):
         to = d / str(i)
@@ -122,6 +126,8 @@ SLIPS = {
     "empty name": (entry(b"", b"bad"), "invalid"),
     "empty link": (entry(b"l", kind=b"2"), "not_found"),
     "name of 256 bytes": (pax((b"path", b"n" * 256)) + entry(b"x", b"bad"), "limit"),
+    "9 extensions": (entry(b"L", b"n", kind=b"L") * 9 + entry(b"f"), "limit"),
+    "16 MiB and a block behind the end": (entry(b"f", b"hi") + END + bytes((16 << 20) - len(END) + 512), "limit"),
     "65 levels": (pax((b"path", b"/".join([b"d"] * 65))) + entry(b"x", b"bad"), "limit"),
 }
 

@@ -1,5 +1,5 @@
 /* tool.c - the built-ins of cordon-init as a program, for tests on an ordinary file system. */
-#include "builtin.h"
+#include "cell/init/files/builtin.h"
 
 int main(int argc, char **argv)
 {

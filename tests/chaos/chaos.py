@@ -193,7 +193,7 @@ class Chaos:
     def list_sessions(self):
         found, after = {}, ""
         while after is not None:
-            status, data = self.ledger.ask("list", "GET", f"/v1/sessions?limit=500{after}")
+            status, data = self.ledger.ask("list", "GET", f"/v1/sessions?limit=500&ended=any{after}")
             if status != 200:
                 return None
             found.update((s["id"], s) for s in data["sessions"])
@@ -211,7 +211,7 @@ class Chaos:
             row = found.get(s.id)
             if row is None:
                 self.ledger.problem(f"{when}: session {s.id} has no record")
-            elif deleted == "done" and row["state"] not in ("stopping", "stopped"):
+            elif deleted == "done" and row["state"] not in ("ending", "ended"):
                 self.ledger.problem(f"{when}: deleted session {s.id} is {row['state']}")
             elif not allowed and not s.lost_allowed and row["state"] not in LIVE:
                 self.ledger.problem(f"{when}: session {s.id} is {row['state']} ({row['reason']})")
@@ -221,19 +221,19 @@ class Chaos:
 
         def there():
             row = self.server.get(s.id)
-            good = ("stopped",) if s.killed or s.ends or s.deleted == "done" else ("running", "paused", "stopped")
+            good = ("ended",) if s.killed or s.ends or s.deleted == "done" else ("running", "paused", "stopped", "ended")
             return row if row["state"] in good else None
 
         row = wait_for(there, STUCK_S, f"end of {s.id} (killed {s.killed}, deleted {s.deleted!r})", step=0.05)
         reasons = ({"killed", "oom", "crashed"} if s.killed else set()) | (s.reasons if s.lost_allowed else set())
-        if row["state"] == "stopped" and row["reason"] not in reasons:
+        if row["state"] == "ended" and row["reason"] not in reasons:
             raise Failed(f"session {s.id} ended as {row['reason']}, killed {s.killed}, deleted {s.deleted!r}, "
                          f"might end by itself {getattr(s, 'expiring', False)}: {row}")
         return row
 
     def check_execution(self, s, x, session_row):
         path = f"/v1/sessions/{s.id}/executions/{x.id}"
-        whole = session_row["state"] != "stopped"
+        whole = session_row["state"] != "ended"
 
         def over():
             row = self.server.want(200, "GET", path)
@@ -269,7 +269,7 @@ class Chaos:
                     row = self.server.want(200, "POST", f"/v1/sessions/{s.id}/resume")
                 for x in s.executions:
                     self.check_execution(s, x, row)
-                if row["state"] != "stopped":
+                if row["state"] != "ended":
                     self.check_files(s)
                     done = self.server.run(s.id, "echo alive")
                     check(done["stdout"] == "alive\n", f"{s.id} does not work: {done}")
@@ -280,11 +280,11 @@ class Chaos:
 
     def end_all(self):
         for session_id, row in self.list_sessions().items():
-            if row["state"] != "stopped":
+            if row["state"] != "ended":
                 self.server.delete(session_id)
         for session_id, row in self.list_sessions().items():
-            if row["state"] != "stopped":
-                self.server.reaches(session_id, "stopped", STUCK_S)
+            if row["state"] != "ended":
+                self.server.reaches(session_id, "ended", STUCK_S)
 
 
 # --- what is there without a record -----------------------------------------------------------------

@@ -230,9 +230,9 @@ class Sandbox(Session):
         """Compares it with what it must be; row: of the session, resumed if it was paused."""
         path = f"/sandboxes/{self.id}"
         health = server.request("GET", "/health", key=None, headers=self.headers())[0]
-        if row["state"] == "stopped":
+        if row["state"] == "ended":
             status = server.request("POST", f"/v2{path}/connect", {})[0]
-            check((health, status) == (502, 404), f"{self.id} is stopped: health {health}, connect {status}")
+            check((health, status) == (502, 404), f"{self.id} has ended: health {health}, connect {status}")
             return
         check(health == 204, f"{self.id}: health {health}")
         self.check_info(server.want(200, "GET", path))

@@ -38,7 +38,7 @@ def test_stopped_pid1():
         began = time.monotonic()
         server.delete(session["id"])
         check(time.monotonic() - began < QUICK_S, "delete is slow")
-        server.reaches(session["id"], "stopped")
+        server.reaches(session["id"], "ended")
         equal(server.run(other["id"], "echo on")["stdout"], "on\n", "another session, afterwards")
 
 
@@ -74,7 +74,7 @@ def crashes(server):
     session = server.create()
     began = time.monotonic()
     server.request("POST", f"/v1/sessions/{session['id']}/executions?wait=true", {"command": "true"}, timeout=10)
-    equal(server.reaches(session["id"], "stopped")["reason"], "crashed", "reason")
+    equal(server.reaches(session["id"], "ended")["reason"], "crashed", "reason")
     check(time.monotonic() - began < 5, "slow")
 
 
@@ -120,7 +120,7 @@ def test_pid1_floods():
             time.sleep(0.2)
             quickly(server, "flooded")
         server.delete(session["id"])
-        server.reaches(session["id"], "stopped")
+        server.reaches(session["id"], "ended")
 
     with_evil("flood", what)
 
@@ -134,7 +134,7 @@ def test_pid1_never_reads():
         check(statuses <= {202, 429, 503} and len(statuses) > 1, f"statuses {statuses}")
         quickly(server, "it is deaf")
         server.delete(session["id"])
-        server.reaches(session["id"], "stopped")
+        server.reaches(session["id"], "ended")
 
     with_evil("deaf", what)
 
@@ -157,7 +157,7 @@ def test_pid1_makes_pipes_block():
             quickly(server, "pipes block")
         for session in (one, two):
             server.delete(session["id"])
-            server.reaches(session["id"], "stopped")
+            server.reaches(session["id"], "ended")
         reader.join(10)
 
     with_evil("block", what)
@@ -170,7 +170,7 @@ def test_pid1_lies():
             done = server.run(session["id"], "true")
             check(done["state"] in ("exited", "killed", "failed"), f"{done}")
         server.delete(session["id"])
-        server.reaches(session["id"], "stopped")
+        server.reaches(session["id"], "ended")
 
     with_evil("lies", what)
 

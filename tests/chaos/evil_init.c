@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "agent_msg.h"
-#include "io.h"
+#include "lib/wire/agent_msg.h"
+#include "lib/base/io.h"
 
 #define CHANNEL 3
 

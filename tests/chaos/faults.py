@@ -92,7 +92,7 @@ def test_full_disk():
                 20,
                 "the outcome in the store",
             )
-            server.reaches(ended["id"], "stopped")
+            server.reaches(ended["id"], "ended")
             equal(server.run(kept["id"], "echo on")["stdout"], "on\n", "afterwards")
             server.kill("cordond")
             server.wait_ready()
@@ -114,7 +114,7 @@ def test_full_disk_and_many_ends():
             wait_for(lambda: "ends of sessions are written one by one" in server.log(), 20, "the transaction to fail")
             os.unlink(server.state + "/fill")
             for s in ids:
-                server.reaches(s, "stopped")
+                server.reaches(s, "ended")
             wait_for(lambda: rows(server, "SELECT count(*) FROM session WHERE ended_ms = 0") == [(0,)], 15, "their rows")
             server.kill("cordond")
             server.wait_ready()
@@ -222,7 +222,7 @@ def test_full_disk_answers():
             equal(standard(server)[0], "/dev/null", "descriptor 0")
             os.unlink(server.state + "/fill")
             for session in (gone, box):
-                equal(server.reaches(session, "stopped")["reason"], "deleted", "reason")
+                equal(server.reaches(session, "ended")["reason"], "deleted", "reason")
             equal([t["name"] for t in server.want(200, "GET", "/v1/tenants")["tenants"] if t["name"] == "u"], [], "refused")
             equal([x["name"] for x in server.want(200, "GET", "/v1/secrets")["secrets"]], ["old"], "secrets")
             wait_for(lambda: server.request("POST", f"{one}/timeout", {"timeout": "50m"})[0] == 200, 15, "room again")
@@ -267,7 +267,7 @@ def test_database_held_by_another():
         time.sleep(1.5)
         other.execute("ROLLBACK")
         other.close()
-        server.reaches(ended["id"], "stopped")
+        server.reaches(ended["id"], "ended")
         wait_for(
             lambda: rows(server, f"SELECT exit_code FROM execution WHERE id = '{slow['id']}' AND ended_ms > 0"),
             20,
@@ -303,7 +303,7 @@ def test_restarted_machine():
         server.start()
         for session in (one, two):
             now = server.get(session["id"])
-            equal((now["state"], now["reason"]), ("stopped", "host_restart"), "session")
+            equal((now["state"], now["reason"]), ("ended", "host_restart"), "session")
         equal(server.execution(done)["exit_code"], 3, "exit code")
         lost = server.execution(running)
         equal((lost["state"], bool(lost["ended_at"])), ("killed", True), "what was running")
@@ -367,7 +367,7 @@ def test_out_of_descriptors():
         for session_id in held:
             server.delete(session_id)
         for session_id in held:
-            server.reaches(session_id, "stopped")
+            server.reaches(session_id, "ended")
         equal(server.run(kept["id"], "echo on")["stdout"], "on\n", "afterwards")
         equal(server.pid("cordond"), daemon, "the pid of cordond")
         server.create()
@@ -405,7 +405,7 @@ def test_clock_jumps():
                 time.sleep(1.2)
                 equal(server.get(hour["id"])["state"], "running", f"after {seconds} s")
                 equal(server.get(paused["id"])["state"], "paused", f"after {seconds} s")
-                equal(server.reaches(short["id"], "stopped", 6)["reason"], "expired", "the short one")
+                equal(server.reaches(short["id"], "ended", 6)["reason"], "expired", "the short one")
             has(server.log(), "the wall clock was set", "log")
             equal(server.ended(long)["exit_code"], 4, "an execution meanwhile")
             server.want(200, "POST", f"/v1/sessions/{paused['id']}/resume")

@@ -1,4 +1,4 @@
-"""guest_held.py - a guest of level microvm that is held at one state of its life (src/shim/guest_life.c), for guest_steps.py.
+"""guest_held.py - a guest of level microvm that is held at one state of its life (src/cell/shim/guest_life.c), for guest_steps.py.
 
 Either QEMU or the shim runs, for a moment at a time, and the other is stopped by SIGSTOP. So each state that waits for the guest or
 for QEMU is seen: it stays as it is while QEMU is stopped. The state is read from the memory of cordon-shim, in a build that has
@@ -14,7 +14,7 @@ import time
 from cells import comm, processes_of
 from harness import Failed, wait_for
 
-LIFE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/shim/guest_life.c")
+LIFE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/cell/shim/guest_life.c")
 SLICE = 0.002  # seconds that QEMU runs at a time
 REST = 0.003  # for the shim to do what it can do without QEMU
 

@@ -120,7 +120,7 @@ class Steps:
 
     def delete(self, session):
         self.server.delete(session)
-        self.server.reaches(session, "stopped", 30)
+        self.server.reaches(session, "ended", 30)
 
     def number(self, session):
         status, done = self.ask("POST", f"/v1/sessions/{session}/executions?wait=true", {"command": "cat /tmp/n", "timeout": "30s"})
@@ -174,7 +174,7 @@ class Steps:
 
     def reach(self, work, state):
         """(the request, the guest that is held)"""
-        cells = {n[:-5] for n in os.listdir(os.path.join(self.server.run_dir, "cells"))}
+        cells = {n[:-5] for n in os.listdir(os.path.join(self.server.run_dir, "cells")) if n.endswith(".sock")}
         if state == "STORAGE":
             if work == "forks":  # so much that children share a copy
                 large = f"cd /tmp && head -c 1000000 /dev/urandom > a && cat {'a ' * 10} > b && cat {'b ' * 11} > large && rm a b"
@@ -263,7 +263,7 @@ class Steps:
         """A child, or a session whose request was never answered: it works, or ends by itself."""
         def settled():
             now = self.server.get(other)
-            return now if now["state"] in ("running", "paused", "stopped") else None
+            return now if now["state"] in ("running", "paused", "stopped", "ended") else None
 
         now = wait_for(settled, PATIENCE, f"{other} to be anything")
         if now["ended_at"] is None:

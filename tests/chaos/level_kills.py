@@ -46,7 +46,7 @@ def named(pid):
 
 
 def id_ranges(server):
-    """Locks on ranges of ids (src/keeper/ids.c) that programs of the server hold; those in use are held by cells alone."""
+    """Locks on ranges of ids (src/cell/keeper/ids.c) that programs of the server hold; those in use are held by cells alone."""
     found = []
     for pid in (server.process.pid, *children(server.process.pid)):
         with contextlib.suppress(OSError):
@@ -142,7 +142,7 @@ class Kills:
         for session in self.live():
             self.end(session, victim, hit)
         if work.session:
-            self.server.reaches(work.session, "stopped", 60)
+            self.server.reaches(work.session, "ended", 60)
         self.nothing_is_left()
 
     def live(self):
@@ -170,12 +170,12 @@ class Kills:
 
         def settled():
             now = self.server.get(session)
-            return now if now["ended_at"] or now["state"] in ("running", "paused", "stopped") else None
+            return now if now["state"] in ("running", "paused", "stopped", "ended") else None
 
         wait_for(settled, PATIENCE, f"{session} to be anything")
         if self.server.get(session)["ended_at"] is None and self.fate(session, victim, hit):
             self.server.delete(session)
-        self.server.reaches(session, "stopped", 60)
+        self.server.reaches(session, "ended", 60)
 
     def facts(self):
         """What must be the same when nothing but the others is there."""
@@ -198,7 +198,7 @@ class Kills:
             now = self.facts()
             return found + [f"{name}: {now[name]} instead of {was}" for name, was in self.settled.items() if now[name] != was]
 
-        known = {s["id"] for s in self.server.want(200, "GET", "/v1/sessions?limit=1000")["sessions"]}
+        known = {s["id"] for s in self.server.want(200, "GET", "/v1/sessions?limit=1000&ended=any")["sessions"]}
         end = time.monotonic() + 60
         while found := left():
             check(time.monotonic() < end, f"left: {found[:10]}")

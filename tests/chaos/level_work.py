@@ -161,7 +161,7 @@ class Snapshot(Pause):
             made = self.create({"template": shot["id"]})
             equal(wait_for(lambda m=made: self.is_usable(m), PATIENCE, "a session of a snapshot")["stdout"], "own\nup\n", "its file")
             self.server.delete(made)
-            self.server.reaches(made, "stopped", 60)
+            self.server.reaches(made, "ended", 60)
             self.server.want(204, "DELETE", "/v1/snapshots/" + quoted(shot["id"]))
 
 
@@ -209,7 +209,7 @@ class MicrovmFirst(Create):
         made = self.create(self.body)
         wait_for(lambda: self.is_usable(made), PATIENCE, "the next session of the template")
         self.server.delete(made)
-        self.server.reaches(made, "stopped", 60)
+        self.server.reaches(made, "ended", 60)
 
 
 class MicrovmExec(Exec):

@@ -72,7 +72,7 @@ class NativeClient(Worker):
     def lists(self):
         """Page by page: none twice, none of mine left out."""
         must = {s.id for s in self.mine if not s.lost_allowed}
-        path, seen = f"/v1/sessions?metadata.worker={self.number}&limit={self.random.choice([1, 3, 100])}", []
+        path, seen = f"/v1/sessions?ended=any&metadata.worker={self.number}&limit={self.random.choice([1, 3, 100])}", []
         after = ""
         for _ in range(200):
             status, data = self.ask("GET", path + after)

@@ -100,7 +100,7 @@ class Outsider(threading.Thread):
 
     def list_all(self):
         mine, other, _ = self.pair()
-        path = f"/v1/sessions?limit=1000&state={self.random.choice(['running', 'stopped', 'running,paused'])}"
+        path = f"/v1/sessions?limit=1000&state={self.random.choice(['running', 'ended', 'running,paused'])}"
         status, data = mine.ledger.ask("list all", "GET", path)
         if status != 200:
             return

@@ -38,8 +38,8 @@ class Health(threading.Thread):
 
 
 def died(log):
-    """Ends of programs that no kill -9 of the test explains. Keepers, cordon-storage, cordon-pull and cordon-cache end with their daemon, by themselves, and a daemon that
+    """Ends of programs that no kill -9 of the test explains. Keepers, cordon-storage, cordon-pull, cordon-cache and cordon-notary end with their daemon, by themselves, and a daemon that
     has not begun yet ends by the SIGTERM of an upgrade."""
     ends = re.findall(r'.*msg="program ended" program=.*', log)
-    fine = re.compile(r"signal=9$|program=cordon-(keeper|storage|pull|cache) .* signal=0$|program=cordond .* signal=15$")
+    fine = re.compile(r"signal=9$|program=cordon-(keeper|storage|pull|cache|notary) .* signal=0$|program=cordond .* signal=15$")
     return [line for line in ends if not fine.search(line)]

@@ -9,7 +9,7 @@ from images import archive, member
 from registry_images import Image, layer
 from state_base import Kind, quoted
 
-BUILDS = "/v1/templates/builds"
+BUILDS = "/v1/builds"
 LOOK = "cd /t && cat * | sha256sum | cut -c1-64"
 
 
@@ -68,7 +68,7 @@ class Capture(Kind):
         for s in self.sessions():  # forks of a request that got no answer have the file, too
             if s != self.source:
                 wait_for(lambda s=s: self.answers(s, "cat ~/kept", "kept\n") or
-                         self.ask("GET", f"/v1/sessions/{s}")[1]["state"] in ("stopping", "stopped"), 60, f"session {s}")
+                         self.ask("GET", f"/v1/sessions/{s}")[1]["state"] in ("ending", "ended"), 60, f"session {s}")
         self.end_sessions(but=(self.source,))
 
     def remove_all(self):

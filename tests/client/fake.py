@@ -18,6 +18,7 @@ import time
 import urllib.parse
 
 KEY = "e2b_" + "0123456789" * 4
+DENIED = []  # of the executions, as a test sets it
 EVIL = "evil\x1b[31m\x07\u009b\x7f"
 
 
@@ -64,7 +65,7 @@ class Execution:
     def shape(self, name, session):
         return {"id": name, "session_id": session, "state": "running" if self.exit is None else "exited",
                 "command": " ".join(self.spec["argv"]) + EVIL, "tty": False, "exit_code": self.exit,
-                "user": "user", "limit": None, "error": None, "started_at": "2026-11-15T04:51:51.123Z",
+                "user": "user", "limit": None, "error": None, "denied": DENIED, "started_at": "2026-11-15T04:51:51.123Z",
                 "wall_ms": 5, "output_open": False}
 
 
@@ -74,6 +75,7 @@ class Fake(socketserver.ThreadingMixIn, http.server.HTTPServer):
     def __init__(self, folder):
         super().__init__(("127.0.0.1", 0), Handler)
         self.folder, self.sessions, self.executions, self.requests = folder, {}, {}, []
+        self.failing = None    # (status, code) of every answer
         self.break_after = []  # pieces of output after which each next attach is broken off
         self.url = "http://127.0.0.1:%d" % self.server_address[1]
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
@@ -125,6 +127,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.server.requests.append((self.command, url.path, self.query, data))
         if self.headers.get("Authorization") != "Bearer " + KEY:
             return self.fail(401, "unauthorized", "no")
+        if self.server.failing is not None:
+            return self.fail(*self.server.failing, "it fails")
         try:
             self.route(parts[1:], data)
         except KeyError:
@@ -155,7 +159,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         session = server.sessions[parts[1]]
         rest = parts[2:]
         if not rest and self.command == "DELETE":
-            session.update(state="stopped", reason="deleted", ended_at="2026-11-15T04:51:59.123Z")
+            session.update(state="ended", reason="deleted", ended_at="2026-11-15T04:51:59.123Z")
             return self.answer(204)
         if not rest or rest[0] in ("pause", "resume", "timeout"):
             paused = "stopped" if data and not json.loads(data).get("memory", True) else "paused"
@@ -164,6 +168,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if rest[0] == "metrics":
             return self.answer(200, {"now": {"cpu_ms": int(time.monotonic() * 500), "memory_bytes": 2048,
                                              "pids": 3, "disk_bytes": 0}})
+        if rest == ["network", "log"]:
+            return self.answer(200, {"records": [{"seq": 1, "time": EVIL, "kind": "request", "allowed": False, "name": EVIL, "path": "/" + EVIL,
+                                                  "method": EVIL, "rule": EVIL + "\u202etxt", "reason": EVIL}], "next": None})
+        if rest == ["diff"]:
+            return self.answer(200, {"truncated": False, "changes": [
+                {"kind": "added", "path": path, "mode": "0644", "size": 1} for path in
+                ("/home/user/p", "/home/user/p/a.c", "/home/user/p/.git/x/y", "/home/user/pq", "/tmp/t.pyc", "/tmp/" + EVIL)]})
+        if rest == ["fork"]:
+            return self.answer(201, {"sessions": [{"id": EVIL}], "errors": []})
         if rest[0] == "files":
             return self.files(rest[1:], data)
         if rest[0] == "executions":

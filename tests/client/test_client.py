@@ -119,9 +119,9 @@ def test_life_of_a_session(w):
     equal((session["id"], session["timeout_ms"]), (name, 3600000))
     equal(w.one("rm", name), name)
     equal(w.one("rm", name), name)  # again
-    wait_for(lambda: b"stopped (deleted)" in w("ls", "-a").stdout, 20, "the end of the session", 0.1)
+    wait_for(lambda: b"ended (deleted)" in w("ls", "-a").stdout, 20, "the end of the session", 0.1)
     assert re.search(rb"\((not_found|gone|conflict), request ", w("exec", name, "--", "true", code=125).stderr)
-    assert b"not_found" in w("rm", "nosuchsession", code=125).stderr
+    assert b"not_found" in w("rm", "nosuchsession", code=3).stderr
 
 
 def test_pause(w):
@@ -157,6 +157,16 @@ def test_exec(w):
     assert b"sleep" in w("ps", name).stdout
 
 
+def test_exec_tells_limits_that_a_command_hides(w):
+    """Also where another command runs, and may have hit them."""
+    name, hidden = w.one("create", "--disk", "16M"), b"cordon: limit reached: disk, although the command ended with 0\n"
+    fill = "head -c 40M /dev/zero > /tmp/f; sleep 0.5; rm /tmp/f; exit 0"
+    equal(w("exec", name, "--", "sh", "-c", f"({fill}) 2> /dev/null").stderr, hidden)
+    equal(w("exec", name, "--", "true").stderr, b"", "of one that hit none")
+    w("exec", "--detach", name, "--", "sleep", "100")
+    equal(w("exec", name, "--", "sh", "-c", f"({fill}) 2> /dev/null").stderr, hidden, "beside another")
+
+
 def test_exec_forgives(w):
     """Options behind the session, and the last execution where none is named."""
     name = w.one("create")
@@ -171,7 +181,7 @@ def test_exec_forgives(w):
     assert "echo the last one" in rows, rows
     w("exec", "--record", "hash", name, "--", "echo", "hidden")
     assert "hidden" not in w("ls", name).stdout.decode()
-    assert b"has run no command" in w("logs", w.one("create"), code=125).stderr
+    assert b"has run no command" in w("logs", w.one("create"), code=3).stderr
 
 
 def test_detach_from_a_terminal(w):
@@ -201,9 +211,21 @@ def test_what_the_server_says_for_people(w):
     assert "capacity.create_rate_millis" not in w("node").stdout.decode()
     tenants = w("tenant", "ls").stdout.decode()
     assert "default" in tenants and "RATE/1000" not in tenants, tenants
-    assert b"tenant bob2: it exists already (conflict" in (w("tenant", "create", "bob2") and w("tenant", "create", "bob2", code=125)).stderr
-    wrong = w("ls", env={**w.env, "CORDON_API_KEY": "e2b_" + "0" * 40}, code=125).stderr
+    assert b"tenant bob2: it exists already (conflict" in (w("tenant", "create", "bob2") and w("tenant", "create", "bob2", code=4)).stderr
+    wrong = w("ls", env={**w.env, "CORDON_API_KEY": "e2b_" + "0" * 40}, code=4).stderr
     assert b"refuses the API key of CORDON_API_KEY" in wrong and b"unauthorized" in wrong, wrong
+
+
+def test_one_form_for_what_does_not_exist(w):
+    for words, kind in ((["pause", "nosuch"], "session"), (["inspect", "i000000000000000a"], "session"), (["logs", w.one("create"), "nosuch"], "execution"),
+                        (["template", "show", "nosuch"], "template"), (["create", "--template", "nosuch"], "template"),
+                        (["create", "--secret", "nosuch"], "secret"), (["secret", "show", "nosuch"], "secret"), (["volume", "show", "nosuch"], "volume"),
+                        (["create", "--volume", "nosuch:/v"], "volume"), (["snapshot", "rm", "nosuch"], "snapshot"), (["tenant", "rm", "nosuch"], "tenant"),
+                        (["tenant", "set", "No Such", "--name", "x"], "tenant"), (["key", "rm", "nosuch"], "key"),
+                        (["key", "create", "--tenant", "nosuch"], "tenant")):
+        name = next(n for n in ("nosuch", "i000000000000000a", "No Such") if any(n in word for word in words))
+        said = w(*words, code=3).stderr.decode()
+        assert re.fullmatch(rf"cordon: (\S+: )?no such {kind} '{name}' \(not_found, request \S+\)\n", said), (words, said)
 
 
 def test_a_slow_server_is_told(w):
@@ -379,8 +401,8 @@ def test_copy(w):
     equal(w("cp", name + ":/tmp/typed", "-").stdout, b"typed")
     w("cp", "-", name + ":/tmp/empty")
     equal(w("cp", name + ":/tmp/empty", "-").stdout, b"")
-    assert b"file_not_found" in w("cp", name + ":missing", ".", code=125).stderr
-    assert b"denied" in w("cp", "big", name + ":/usr/new", code=125).stderr
+    assert b"file_not_found" in w("cp", name + ":missing", ".", code=3).stderr
+    assert b"denied" in w("cp", "big", name + ":/usr/new", code=4).stderr
     w("cp", "-u", "root", "big", name + ":/usr/new")
 
 
@@ -500,16 +522,19 @@ def test_keys_and_tenants(w):
     bob = {**w.env, "CORDON_API_KEY": key}
     mine = w.one("create")
     theirs = w.one("create", env=bob)
-    assert b"(quota_sessions, " in w("create", env=bob, code=125).stderr
+    assert b"(quota_sessions, " in w("create", env=bob, code=4).stderr
     equal(w.one("ls", "-q", env=bob), theirs)
     assert b"not_found" in w("exec", mine, "--", "true", env=bob, code=125).stderr
     w("tenant", "set", tenant, "--max-sessions", "2")
     w("create", env=bob)
     reader = w.one("key", "create", "--name", "reader", "--scope", "read")
-    assert b"forbidden" in w("create", env={**w.env, "CORDON_API_KEY": reader}, code=125).stderr
+    assert b"forbidden" in w("create", env={**w.env, "CORDON_API_KEY": reader}, code=4).stderr
     w("ls", env={**w.env, "CORDON_API_KEY": reader})
     row = next(line for line in w("key", "ls").stdout.decode().splitlines() if "reader" in line)
     assert "[" not in row and " read " in row, row  # a list as words, not as JSON
+    assert re.search(r" [0-9]+[smhd] +- +(-|[0-9]+[smhd])$", row), row  # ages, as cordon ls has them
+    rows = w("template", "ls").stdout.decode().splitlines()
+    assert all(re.search(r" [0-9]+[smhd]$", line) for line in rows[1:]), rows
     both = w.one("key", "create", "--name", "both", "--scope", "read", "--scope", "admin")
     assert " read,admin " in w("key", "ls").stdout.decode() and both
     node = w("node").stdout.decode()
@@ -517,23 +542,28 @@ def test_keys_and_tenants(w):
     done = w("run", "--server", "--result", "-", "--", "echo", "hi").stdout.decode()
     assert done.startswith("hi\n{") and json.loads(done[3:])["exit_code"] == 0, done
     w("key", "rm", row.split()[0])
-    assert b"unauthorized" in w("ls", env={**w.env, "CORDON_API_KEY": reader}, code=125).stderr
+    assert b"unauthorized" in w("ls", env={**w.env, "CORDON_API_KEY": reader}, code=4).stderr
     w("tenant", "rm", tenant)
-    assert b"unauthorized" in w("ls", env=bob, code=125).stderr
+    assert b"unauthorized" in w("ls", env=bob, code=4).stderr
 
 
 def test_completion_of_values(w):
-    """After an option whose values are known, bash offers these."""
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "cordon.bash-completion")
+    """After an option whose values are known, each shell offers these."""
+    folder = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "completion"))
     with open(w.home + "/value", "w") as f:
         f.write("x" * 20)
     w("secret", "set", "offered", "--from-file", w.home + "/value")
     w("volume", "create", "kept")
 
+    def shell(program, code, *words):
+        env = {**w.env, "PATH": os.path.dirname(CORDON) + ":" + w.env["PATH"]}
+        run = subprocess.run([program, *code, *words], env=env, capture_output=True, text=True, timeout=60, cwd=w.home)
+        assert run.stderr == "", run.stderr
+        return run.stdout.split()
+
     def offered(*words):
         code = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cordon; printf "%s\\n" "${COMPREPLY[@]}"'
-        run = subprocess.run(["bash", "-c", code, "bash", script, CORDON, *words], env=w.env, capture_output=True, text=True, timeout=60)
-        return run.stdout.split()
+        return shell("bash", ["-c", code, "bash", folder + "/cordon.bash", CORDON], *words)
 
     equal(offered("create", "--level", ""), ["container", "gvisor", "microvm"])
     equal(offered("create", "--level", "g"), ["gvisor"])
@@ -543,6 +573,23 @@ def test_completion_of_values(w):
     equal(offered("create", "--volume", "ke"), ["kept:"])
     equal(offered("create", "--secret", "off"), ["offered"])
     assert "--level" in offered("create", "--l"), "options are offered as before"
+    equal(offered("create", "--level", "=", "gv"), ["gvisor"])  # as bash splits --level=gv
+    equal(offered("volume", "show", "ke"), ["kept"])
+    session = w.one("create")
+    assert session in offered("exec", session[:4]) and session + ":" in offered("cp", "value", session[:4]), offered("cp", "value", session[:4])
+    execution = json.loads(w("exec", "--json", "-d", session, "--", "true").stdout)["id"]
+    equal(offered("logs", session, execution[:5]), [execution])
+    assert "true" in offered("exec", session, "--", "tru"), "programs behind --"
+    assert "value" in offered("cp", "val"), "files of this machine"
+    words = ["create", "--template", ""]
+    if shutil.which("fish"):
+        code = 'source $argv[1]; complete -C (string join " " -- cordon $argv[2..-1])'
+        assert "host" in shell("fish", ["-c", code, folder + "/cordon.fish"], *words)
+    if shutil.which("zsh"):
+        code = ('_describe() { print -l "${(@P)2}" }; _files() { print files }; _command_names() {}; script=$1; shift; words=(cordon "$@"); '
+                'CURRENT=$#words; source $script')
+        assert any(row.startswith("host:") for row in shell("zsh", ["-f", "-c", code, "zsh", folder + "/_cordon"], *words))
+        assert "files" in shell("zsh", ["-f", "-c", code, "zsh", folder + "/_cordon"], "create", "--mcp", "")
 
 
 def test_top(w):

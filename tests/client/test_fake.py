@@ -4,6 +4,7 @@ answer with errors, send names that would move a terminal or files that would le
 
     test_fake.py CORDON_CLIENT [name ...]
 """
+import contextlib
 import io
 import json
 import os
@@ -13,15 +14,17 @@ import select
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fake import EVIL, KEY, Fake  # noqa: E402
+from fake import DENIED, EVIL, KEY, Fake  # noqa: E402
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
 from checks import equal  # noqa: E402
@@ -71,6 +74,56 @@ def test_create_and_list(w):
     equal(len(json.loads(w("ls", "--json").stdout)["sessions"]), 5)
 
 
+def test_refused_hosts_are_told(w):
+    """With the option that allows them; a name that is no host is not written as one."""
+    def said(*names):
+        DENIED[:] = [{"kind": "dns", "name": name, "reason": "no"} for name in names]
+        try:
+            return w("exec", w.id, "--", "echo", "x").stderr
+        finally:
+            DENIED.clear()
+
+    assert said("registry.npmjs.org", "PyPI.org", "a.example").endswith(b"; what allows them: --policy npm --policy pypi --allow a.example\n")
+    assert said("github.com", "api.github.com").endswith(b"; what allows them: --policy github-read\n")
+    for name in ("$(id)", "-a", "a b", EVIL, ""):
+        text = said(name)
+        clean(text)
+        assert b"refused 1 host" in text and text.endswith(b"; what allows them: --allow HOST\n"), text
+    assert b"(a, b, c, ...)" in said(*"abcd") and b"refused 4 hosts" in said(*"abcd")
+    equal(said(), b"")
+
+
+def serve_tls(w):
+    """The URL of a TLS server whose certificate nobody trusts."""
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+            "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{w.dir}/key.pem", "-out", f"{w.dir}/cert.pem"]
+    subprocess.run(made, check=True, capture_output=True, timeout=60)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{w.dir}/cert.pem", f"{w.dir}/key.pem")
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer():
+        while True:
+            link, _ = listener.accept()
+            with contextlib.suppress(OSError), context.wrap_socket(link, server_side=True) as inside:
+                inside.recv(65536)
+                inside.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\nConnection: close\r\n\r\n{"sessions":[]}')
+
+    threading.Thread(target=answer, daemon=True).start()
+    return f"https://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_advice_for_tls(w):
+    """A certificate, or a server without TLS, is not a server that does not run."""
+    url = serve_tls(w)
+    for server, why in ((url, "--ca-file or SSL_CERT_FILE names the certificates to trust"), (w.fake.url.replace("http:", "https:"), "http:// instead?")):
+        said = w("ls", env={**w.env, "CORDON_SERVER": server}, code=5).stderr.decode()
+        assert why in said and "is the server running" not in said, said
+    w("ls", "--ca-file", f"{w.dir}/cert.pem", env={**w.env, "CORDON_SERVER": url})
+    said = w("ls", env={**w.env, "CORDON_SERVER": "http://127.0.0.1:1"}, code=5).stderr.decode()
+    assert "is the server running" in said, said
+
+
 def test_create_sends_what_was_asked(w):
     w("create", "--memory", "64M", "--cpus=0.5", "--env", "A=1", "--env", "B=x=y", "--timeout", "90", "--on-idle",
       "pause", "--mount", "/a:b:/c:rw", "--mount", "/d:/e", "--idle-timeout", "0")
@@ -93,10 +146,12 @@ def test_usage(w):
         run = w(*words, code=2)
         assert run.stderr.startswith(b"cordon: "), (words, run.stderr)
         equal(run.stdout, b"")
+    assert b"(0.001 to 1000)" in w("create", "--cpus", "0", code=2).stderr, "a bound that does not allow what it refuses"
     run = w("secret", "set", "nosuch", code=2)
     assert b"--from-file" in run.stderr and b"--value-env" in run.stderr, run.stderr
     for verb in ("create", "ls", "exec", "run", "attach", "cp", "logs", "watch", "events", "ps", "kill", "diff",
-                 "pause", "resume", "rm", "timeout", "top", "key", "tenant", "node", "mcp", "limits", "usage", "inspect"):
+                 "pause", "resume", "rm", "timeout", "top", "key", "tenant", "node", "mcp", "limits", "usage", "inspect",
+                 "timeline", "cast", "replay"):
         assert w(verb, "--help").stdout.startswith(b"usage: cordon " + verb.encode()), verb
         assert max(map(len, w(verb, "--help").stdout.splitlines())) <= 120, verb
         assert verb.encode() in w("--verbs").stdout
@@ -104,19 +159,37 @@ def test_usage(w):
 
 
 def test_errors_are_told(w):
-    run = w("pause", "ses_9", code=125)
+    run = w("pause", "ses_9", code=3)
     clean(run.stderr.replace(b"\n", b""))
     assert re.search(r"no such thing .*\(not_found, request req_1", run.stderr.decode()), run.stderr
     with socket.create_server(("127.0.0.1", 0)) as listener:
         place = f"127.0.0.1:{listener.getsockname()[1]}"
-    run = w("ls", "--server", "http://" + place, code=125)
+    run = w("ls", "--server", "http://" + place, code=5)
     assert place.encode() in run.stderr and b"refused" in run.stderr, run.stderr
+
+
+def test_exit_codes(w):
+    """Wrong use, nothing there, refused, no server: a script can tell them apart. Verbs with a command keep 125."""
+    for status, code, want in ((400, "invalid", 2), (404, "not_found", 3), (410, "gone", 3), (401, "unauthorized", 4), (403, "forbidden", 4),
+                               (409, "conflict", 4), (422, "unsupported", 4), (429, "quota_sessions", 4), (507, "storage_full", 4),
+                               (502, "bad", 5), (503, "unavailable", 5), (500, "internal", 125)):
+        w.fake.failing = (status, code)
+        for words in (["ls"], ["node"], ["pause", w.id], ["tenant", "ls"], ["net", w.id], ["logs", w.id]):
+            w(*words, code=want)
+        for words in (["exec", w.id, "--", "true"], ["run", "--server", "--", "true"], ["attach", w.id]):
+            w(*words, code=2 if want == 2 else 125)
+    w.fake.failing = None
+    away = {**w.env, "CORDON_SERVER": "http://127.0.0.1:1"}
+    w("ls", env=away, code=5)
+    w("exec", w.id, "--", "true", env=away, code=125)
+    w("pause", w.id, "ses_9", code=3)
+    w("template", "build", "t", "--file", "/no/such/file", code=125)
 
 
 def test_key_is_found(w):
     env = {k: v for k, v in w.env.items() if k != "CORDON_API_KEY"}
     if not os.path.exists("/var/lib/cordon/first.key"):
-        assert b"CORDON_API_KEY" in w("ls", env=env, code=125).stderr
+        assert b"CORDON_API_KEY" in w("ls", env=env, code=4).stderr
     os.makedirs(w.home + "/.local/state/cordon")
     os.makedirs(w.home + "/.config/cordon")
     with open(w.home + "/.config/cordon/key", "w") as f:
@@ -124,18 +197,18 @@ def test_key_is_found(w):
     w("ls", env=env)
     with open(w.home + "/other", "w") as f:
         f.write("two words")
-    assert b"does not contain an API key" in w("ls", "--key-file", w.home + "/other", code=125).stderr
-    assert b"nowhere" in w("ls", "--key-file", "/nowhere", code=125).stderr
+    assert b"does not contain an API key" in w("ls", "--key-file", w.home + "/other", code=2).stderr
+    assert b"nowhere" in w("ls", "--key-file", "/nowhere", code=2).stderr
     w("ls", "--key-file", w.home + "/.config/cordon/key", env=env)
 
 
 def test_ids_may_be_short(w):
     other = w("create").stdout.decode().strip()
     equal(w("pause", other[:-1] + other[-1]).stdout.decode().strip(), other)
-    assert b"matches 2" in w("pause", "ses_", code=125).stderr
+    assert b"matches 2" in w("pause", "ses_", code=2).stderr
     w("rm", w.id)
     equal(w("pause", "ses_").stdout.decode().strip(), other)  # the ended one does not count
-    assert b"not an id" in w("pause", "../x", code=125).stderr
+    assert b"not an id" in w("pause", "../x", code=2).stderr
 
 
 def test_terminal_is_safe(w):
@@ -145,6 +218,10 @@ def test_terminal_is_safe(w):
         assert b"evil" in w(*words).stdout
     w("exec", w.id, "--", "true")
     clean(w("ls", w.id).stdout)
+    for words in (["net", w.id], ["fork", w.id]):
+        out = w(*words).stdout
+        clean(out)
+        assert b"evil" in out and "\u202e" not in out.decode(), out
 
 
 def test_exec(w):
@@ -155,6 +232,26 @@ def test_exec(w):
     w("exec", w.id, "--", "sh", "-c", "kill -9 $$", code=137)
     equal(w("exec", "-e", "A=b c", w.id, "--", "sh", "-c", "echo $A").stdout, b"b c\n")
     equal(w("exec", w.id, "--", "cat", stdin=b"not sent").stdout, b"")
+
+
+def test_exec_json(w):
+    """One JSON object on stdout, with the output in it; --result leaves the output as it is."""
+    for words in (["exec", "--json", w.id], ["run", "--server", "--json"]):
+        run = w(*words, "--", "sh", "-c", "echo out; echo err >&2; exit 7", code=7)
+        got = json.loads(run.stdout)
+        equal((got["stdout"], got["stderr"], got["inline_truncated"], got["exit_code"], run.stderr), ("out\n", "err\n", False, 7, b""))
+    equal(json.loads(w("exec", "--json", w.id, "--", "printf", r"\377").stdout)["stdout_base64"], "/w==")
+    got = json.loads(w("exec", "--json", w.id, "--", "sh", "-c", "head -c 1100000 /dev/zero | tr '\\0' x").stdout)
+    equal((len(got["stdout"]), got["inline_truncated"]), (1 << 20, True))
+    got = json.loads(w("exec", "--json", "-i", w.id, "--", "cat", stdin=b"in").stdout)
+    equal(got["stdout"], "in")
+    run = w("exec", "--result", "r", w.id, "--", "sh", "-c", "echo out; exit 3", code=3)
+    with open(w.home + "/r") as f:
+        equal((json.load(f)["exit_code"], run.stdout), (3, b"out\n"))
+    run = w("exec", "--result", "-", w.id, "--", "echo", "out").stdout.decode()
+    equal((run[:5], json.loads(run[4:])["exit_code"]), ("out\n{", 0))
+    assert b"--result" in w("exec", "--json", "-t", w.id, "--", "true", code=2).stderr
+    w("exec", "--result", "/no/such/dir/r", w.id, "--", "true", code=125)
 
 
 def test_exec_input(w):
@@ -252,7 +349,7 @@ def test_copy_files(w):
         equal(f.read() == data, True)
     equal(os.stat(w.home + "/back").st_mode & 0o7777, 0o755)  # setuid is not taken over
     equal(w("cp", w.id + ":typed", "-").stdout, b"typed")
-    assert b"no such file" in w("cp", w.id + ":missing", ".", code=125).stderr
+    assert b"no such file" in w("cp", w.id + ":missing", ".", code=3).stderr
     equal(sorted(os.listdir(w.home)), ["back", "big", "empty"])
 
 
@@ -336,10 +433,10 @@ def test_life(w):
     w("pause", w.id)
     assert b"paused" in w("ls").stdout
     w("pause", "--no-memory", w.id[:-1])
-    equal(w("ls").stdout.decode().splitlines()[1].split()[1], "stopped", "not ended: in the list, without a reason")
+    equal(w("ls").stdout.decode().splitlines()[1].split()[1], "stopped", "in the list, without a reason")
     equal(w("rm", "-a").stdout.decode().split(), [w.id])
     equal(w("ls", "-q").stdout, b"")
-    assert b"stopped (deleted)" in w("ls", "-a").stdout
+    assert b"ended (deleted)" in w("ls", "-a").stdout
 
 
 def test_top_once(w):
@@ -372,6 +469,51 @@ def test_top_restores_the_terminal(w):
     read_until(fd, b"\x1b[?1049l")
     equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
     os.close(fd)
+
+
+def on_terminal(w, *words, **env):
+    """What it prints on a terminal."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(CLIENT, [CLIENT, *words], {**w.env, **env})
+    got = b""
+    with contextlib.suppress(OSError):
+        while data := os.read(fd, 65536):
+            got += data
+    equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+    os.close(fd)
+    return got.decode().replace("\r\n", "\n")
+
+
+def test_colours_on_terminals_only(w):
+    assert "\x1b[32mrunning\x1b[0m" in on_terminal(w, "ls", TERM="xterm"), on_terminal(w, "ls", TERM="xterm")
+    equal(on_terminal(w, "ls", TERM="xterm").replace("\x1b[32m", "").replace("\x1b[0m", ""), w("ls").stdout.decode())
+    for env in ({"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}):
+        equal(on_terminal(w, "ls", **env), w("ls").stdout.decode())
+    assert "\x1b[32m" in on_terminal(w, "ls", TERM="xterm", NO_COLOR=""), "an empty NO_COLOR says nothing"
+
+
+def test_net_on_a_terminal(w):
+    """Headings, and no columns without a value. Programs get the same form as ever."""
+    lines = on_terminal(w, "net", w.id, TERM="dumb").splitlines()
+    assert re.fullmatch("TIME +OUTCOME +KIND +METHOD +TARGET +RESULT", lines[0]), lines
+    equal(len(lines), 2)
+    assert " deny " in lines[1] and " request " in lines[1] and not re.search(r" - |0\.0ms", lines[1]), lines
+    clean("\n".join(lines).encode())
+    piped = w("net", w.id).stdout.decode().splitlines()
+    assert len(piped) == 1 and " - 0 0.0ms " in piped[0], piped
+
+
+def test_diff_of_some_paths(w):
+    def paths(*words):
+        return [line.split(" ", 1)[1] for line in w("diff", w.id, *words).stdout.decode().splitlines()]
+
+    equal(len(paths()), 6)
+    equal(paths("p"), ["/home/user/p", "/home/user/p/a.c", "/home/user/p/.git/x/y"])
+    equal(paths("p/", "--exclude", ".git"), ["/home/user/p", "/home/user/p/a.c"])
+    equal(paths("/tmp", "pq", "--exclude", "*.pyc")[0], "/home/user/pq")
+    equal(len(paths("--exclude", "tmp", "--exclude", "user")), 0)
+    equal([c["path"] for c in json.loads(w("diff", "--json", w.id, "pq").stdout)["changes"]], ["/home/user/pq"])
 
 
 def test_exec_tty(w):

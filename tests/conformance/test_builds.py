@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """Builds of templates without an SDK: names, tags, uploads, recipes, status, logs, the cache, what tenants see."""
+import contextlib
 import gzip
 import http.client
 import io
 import re
+import sqlite3
 import tarfile
 import time
 from urllib.parse import quote, urlsplit
@@ -405,6 +407,31 @@ def test_cancelled_by_deletion(server):
         equal(server.request("DELETE", f"/templates/{b['templateID']}")[0], 204)
     wait_for(lambda: not of_build(server, b), 20)
     refused(server, 404, "GET", f"/templates/{b['templateID']}/builds/{b['buildID']}/status")
+
+
+def test_what_goes_with_a_template(server):
+    """Whichever interface it is deleted by: its versions, its builds with their logs, and its uploads."""
+    def kept(done, runs):
+        with contextlib.closing(sqlite3.connect(f"file:{server.state}/cordon.db?mode=ro", uri=True)) as db:
+            [[logs]] = db.execute("SELECT count(*) FROM build_log WHERE build IN (?, ?)", (done["buildID"], runs["buildID"]))
+            [[uploads]] = db.execute("SELECT count(*) FROM build_upload WHERE template_id = ?", (done["templateID"],))
+            return logs, uploads
+
+    for name, path in (("gone-native", "/v1/templates/gone-native"), ("gone-e2b", "/templates/gone-e2b")):
+        done, _, _ = build(server, name, [RUN("echo kept")])
+        upload(server, done, archive({"f": b"x"}))
+        runs = ask(server, name)
+        start(server, runs, {"fromTemplate": "base", "steps": [RUN("sleep 1000")]})
+        wait_for(lambda: of_build(server, runs), 20)
+        check(all(kept(done, runs)), "neither logs nor uploads before it is deleted")
+        equal(server.request("DELETE", path)[0], 204, path)
+        wait_for(lambda: not of_build(server, runs), 20)
+        for b in (done, runs):
+            refused(server, 404, "GET", f"/templates/{b['templateID']}/builds/{b['buildID']}/status")
+            refused(server, 404, "GET", f"/templates/{b['templateID']}/files/{HASH}")
+        wait_for(lambda: kept(done, runs) == (0, 0), 20, "logs and uploads")
+        equal(server.request("DELETE", path)[0], 404, "again")
+    equal(server.request("DELETE", "/v1/templates/host")[0], 409, "the server's own")
 
 
 def test_a_newer_start_ends_an_older_build(server):

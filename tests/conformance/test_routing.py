@@ -29,7 +29,8 @@ def test_by_header_and_by_host(server):
     equal((status, body), (200, b"header"), "headers win")
 
 
-def test_bad_routing_is_400_text(server):
+def test_bad_routing_is_400(server):
+    """In the shape of the other errors of ports, for browsers as a page."""
     box = Sandbox(server)
     good = box.headers(token=None)
     bad = [
@@ -49,7 +50,11 @@ def test_bad_routing_is_400_text(server):
     for headers in bad:
         status, got, body = plain(server, "GET", "/health", headers)
         equal(status, 400, f"{headers}: {body}")
-        check(got["content-type"].startswith("text/plain"), f"{headers}: {got['content-type']}")
+        equal((got["content-type"], body["code"], sorted(body)), ("application/json; charset=utf-8", 400, ["code", "message"]), f"{headers}")
+        check("x-request-id" in got, f"{headers}: {got}")
+        status, got, body = plain(server, "GET", "/health", {**headers, "User-Agent": "Mozilla/5.0"})
+        equal((status, got["content-type"]), (400, "text/html; charset=utf-8"), f"{headers}")
+        check(b"<h1>" in body and b"<code>" not in body, f"{headers}: {body}")
 
 
 def test_by_token_alone(server):

@@ -177,6 +177,19 @@ def test_read_and_write(server):
     link.close()
 
 
+def test_content_is_on_record(server):
+    v = make(server, "recorded")
+    put(server, v, "/secret-name", b"x")
+    ask(server, v, "GET", "file", path="/secret-name")
+    ask(server, v, "GET", "dir", path="/")
+    ask(server, v, "DELETE", "path", path="/secret-name")
+    ask(server, v, "GET", "file", path="/secret-name", token="wrong")
+    log = server.want(200, "GET", "/v1/audit?limit=1000&type=volume.content")["records"]
+    mine = [(r["record"]["data"]["op"], r["side"]["path"]["value"], r["record"]["actor"]["interface"], r["record"]["actor"]["key"] != "")
+            for r in log if r["record"]["data"]["volume"] == v["volumeID"]]
+    equal(mine, [(op, "/secret-name", "e2b", True) for op in ("write", "read", "remove")])
+
+
 def test_change(server):
     v = make(server, "change")
     put(server, v, "/f")

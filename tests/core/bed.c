@@ -10,24 +10,26 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "buf.h"
-#include "clock.h"
-#include "config.h"
-#include "core_private.h"
-#include "core_run.h"
-#include "frame.h"
-#include "io.h"
-#include "log.h"
-#include "net_access.h"
-#include "rmtree.h"
-#include "secret_part.h"
-#include "seal.h"
-#include "session.h"
-#include "store.h"
+#include "lib/base/buf.h"
+#include "lib/base/clock.h"
+#include "lib/config/config.h"
+#include "daemon/node/core.h"
+#include "daemon/node/core_private.h"
+#include "daemon/node/core_run.h"
+#include "lib/wire/frame.h"
+#include "lib/base/io.h"
+#include "lib/base/log.h"
+#include "daemon/alarms/alarm.h"
+#include "daemon/egressctl/net_access.h"
+#include "lib/base/rmtree.h"
+#include "daemon/secrets/secret_part.h"
+#include "daemon/secrets/seal.h"
+#include "daemon/session/session.h"
+#include "daemon/store/store.h"
 
 #define UNTIL_MS 20000
 #define HELD_MAX 8
-#define CELLS_MAX 8
+#define CELLS_MAX 40
 #define KEPT 3 /* descriptors that the core opens once and keeps: a pipe and /dev/null */
 
 struct bed bed;
@@ -213,7 +215,6 @@ static void hear_pid1(struct loop_fd *f, uint32_t events)
 	ssize_t n;
 	int used;
 
-	(void)events;
 	if (bed.deaf) {
 		loop_modify(bed.loop, f, 0);
 		return;
@@ -305,14 +306,16 @@ static void do_it(uint32_t op, int fd)
 	} else if (fd >= 0) {
 		(void)close(fd);
 	}
-	reply(op, NULL, 0, -1);
+	OWN_FD mount = op == KEEPER_VOLUME ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+	reply(op, NULL, 0, mount);
 }
 
 static void refuse(uint32_t op)
 {
-	struct err why;
+	struct err why = bed.refusal;
 
-	(void)err_set(&why, ERR_LIMIT, "not now");
+	if (why.code == ERR_NONE)
+		(void)err_set(&why, ERR_LIMIT, "not now");
 	reply(op, &why, 0, -1);
 }
 
@@ -325,17 +328,17 @@ static void hear_keeper(struct loop_fd *f, uint32_t events)
 	ssize_t n = io_recv(keeper, &r, sizeof(r), fds, IO_FDS_MAX, &nfds, &e);
 	enum bed_way way;
 
-	(void)f;
-	(void)events;
 	if (n <= 0) {
 		bed_keeper_dies();
 		return;
 	}
-	CHECK(r.op < KEEPER_OPS && nfds <= 1);
+	CHECK(r.op < KEEPER_OPS && nfds <= 2);
 	bed.asked[r.op]++;
 	if (r.op == KEEPER_CREATE)
 		bed.created = r.create;
 	way = nheld > 0 ? BED_HOLD : bed.way[r.op]; /* answers are in order */
+	if (nfds == 2) /* the file of a watcher */
+		close_one(&fds[--nfds]);
 	if (way == BED_ANSWER) {
 		do_it(r.op, nfds > 0 ? fds[0] : -1);
 		return;
@@ -419,7 +422,6 @@ void bed_keeper_refuses(void)
 
 static void on_no_keeper(void *arg, const struct err *e)
 {
-	(void)arg;
 	CHECK(e->code == ERR_LIMIT);
 	bed.refused++;
 }
@@ -427,8 +429,6 @@ static void on_no_keeper(void *arg, const struct err *e)
 /* As the supervisor would, without another one yet. */
 static bool on_hung(void *arg, unsigned slot)
 {
-	(void)arg;
-	(void)slot;
 	bed.hung++;
 	if (bed.unheard > 0) {
 		bed.unheard--;
@@ -466,7 +466,7 @@ static void fill(struct core_options *o, unsigned keeper_timeout_ms)
 	config.keeper_timeout_ms = keeper_timeout_ms;
 	*o = (struct core_options){ .config = &config,
 				    .seal = seal,
-				    .parts = { &secret_part, &net_access_part },
+				    .parts = { &alarms_part, &secret_part, &net_access_part },
 				    .state_fd = state_fd,
 				    .run_fd = run_fd,
 				    .on_no_keeper = on_no_keeper,
@@ -545,7 +545,6 @@ static int outcome; /* of making: 0 not yet, 1 well, -1 not */
 
 static void on_made(struct completion *c, const struct err *e)
 {
-	(void)c;
 	outcome = e == NULL ? 1 : -1;
 }
 

@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent_msg.h"
-#include "execution.h"
-#include "keeper_msg.h"
-#include "session.h"
+#include "lib/wire/agent_msg.h"
+#include "daemon/execution/execution.h"
+#include "lib/wire/keeper_msg.h"
+#include "daemon/session/session.h"
 #include "support.h"
 
 /* What the keeper does when it is asked for something. */
@@ -30,6 +30,7 @@ struct bed {
 	bool no_freezer;   /* the machine of the keeper has none; set before it comes */
 	/* the keeper */
 	enum bed_way way[KEEPER_OPS];
+	struct err refusal; /* what BED_REFUSE answers; code ERR_NONE: ERR_LIMIT */
 	unsigned asked[KEEPER_OPS];
 	struct keeper_create created; /* the last one asked for */
 	int list;		      /* where the last DIFF's list goes; -1: closed */

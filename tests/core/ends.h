@@ -3,7 +3,7 @@
 #pragma once
 
 #include "bed.h"
-#include "core_private.h"
+#include "daemon/node/core_private.h"
 
 static unsigned ends; /* of the request under test */
 static struct err last;

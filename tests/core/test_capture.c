@@ -8,19 +8,26 @@
 #include <unistd.h>
 
 #include "bed.h"
-#include "core_private.h"
-#include "core_recover.h"
-#include "core_run.h"
-#include "io.h"
-#include "session_capture.h"
-#include "session_cold.h"
-#include "store_layer.h"
-#include "template_stack.h"
+#include "daemon/guest/root_images.h"
+#include "daemon/session/session.h"
+#include "daemon/session/session_states.h"
+#include "daemon/node/core_private.h"
+#include "daemon/node/core_run.h"
+#include "lib/base/io.h"
+#include "lib/base/str.h"
+#include "daemon/session/session_capture.h"
+#include "daemon/session/session_suspend.h"
+#include "daemon/store/store_layer.h"
+#include "daemon/template/template_stack.h"
+#include "daemon/template/templates.h"
+#include "daemon/template/templates_private.h"
+#include "daemon/tenant/tenant.h"
 
 static int storage = -1; /* the test's end of channel D */
 static union storage_request asked;
-static unsigned unpacks, removes;
-static bool pending; /* an UNPACK that is not answered */
+static unsigned unpacks, removes, lists;
+static char removed[STORE_ID_MAX]; /* the last */
+static bool pending;		   /* an UNPACK that is not answered */
 static struct session_capture capture;
 static unsigned done;
 static struct err outcome;
@@ -56,6 +63,9 @@ static bool hear(uint32_t op)
 		io_close_all(fds, nfds);
 		unpacks += asked.head.op == STORAGE_UNPACK;
 		removes += asked.head.op == STORAGE_REMOVE;
+		lists += asked.head.op == STORAGE_LIST;
+		if (asked.head.op == STORAGE_REMOVE)
+			str_copy(removed, asked.remove.layer);
 		if (asked.head.op == op)
 			return true;
 		answer(NULL);
@@ -69,21 +79,26 @@ static bool is_unpack_asked(void)
 	return pending;
 }
 
-static void make(void)
+static void connect_storage(void)
 {
 	int ends[2];
 	struct err e;
 
-	bed_make(2000);
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
 	storage = ends[0];
-	bed.core->o.has_storage = true;
-	bed.core->layers.link = &bed.core->storage;
-	bed.core->layers.state_fd = -1;
 	CHECK(core_set_storage(bed.core, ends[1], &e) == 0);
 	asked = (union storage_request){ 0 };
 	asked.head.op = STORAGE_HELLO;
 	answer(NULL);
+}
+
+static void make(void)
+{
+	bed_make(2000);
+	bed.core->o.has_storage = true;
+	bed.core->layers.link = &bed.core->storage;
+	bed.core->layers.state_fd = -1;
+	connect_storage();
 	bed_session();
 }
 
@@ -104,7 +119,6 @@ static void end(void)
 
 static void on_done(struct completion *c, const struct err *e)
 {
-	(void)c;
 	done++;
 	outcome = e == NULL ? (struct err){ 0 } : *e;
 }
@@ -388,6 +402,88 @@ static void the_next_begins_from_the_loop(void)
 	end_bed();
 }
 
+/* ---- three tenants */
+
+static struct tenant *another(const char *name)
+{
+	const struct store_actor who = { 0 };
+	struct store_tenant row = { 0 };
+	struct err e;
+
+	str_copy(row.name, name);
+	CHECK(tenant_create(bed.core, &row, &who, &e) == 0);
+	return tenant_find(bed.core, row.id);
+}
+
+#define EACH 5
+
+/* Sessions of three tenants: those of each follow each other. No cell gets frozen. */
+static struct session *of_tenants[3 * EACH];
+
+static void make_tenants(void)
+{
+	make();
+	bed.many = true;
+	for (unsigned i = 0; i < COUNT(of_tenants); i++) {
+		if (i > 0 && i % EACH == 0)
+			bed.tenant = another(i == EACH ? "b" : "c");
+		if (i > 0)
+			bed_session();
+		of_tenants[i] = bed.session;
+	}
+	bed.way[KEEPER_FREEZE] = BED_HOLD;
+}
+
+/* Begins a capture of the next session of that tenant. */
+static struct session *capture_of(unsigned tenant)
+{
+	static struct session_capture many[COUNT(of_tenants)];
+	static unsigned n[3];
+	unsigned at = EACH * tenant + n[tenant]++;
+
+	many[at] = (struct session_capture){ .done = { .on_done = on_done } };
+	session_capture(of_tenants[at], "test", false, &many[at]);
+	return of_tenants[at];
+}
+
+static bool runs(const struct session *s)
+{
+	return s->row.cold == COLD_CAPTURING;
+}
+
+static void two_tenants_leave_room_for_captures(void)
+{
+	make_tenants();
+	for (unsigned i = 0; i < 4; i++) {
+		CHECK(runs(capture_of(0)) == (i < 3));
+		CHECK(runs(capture_of(1)) == (i < 3));
+	}
+	CHECK(runs(capture_of(2))); /* it has none */
+	CHECK(!runs(capture_of(2)));
+	CHECK(!runs(capture_of(0)));
+	end_bed();
+}
+
+/* Those of a tenant that has more, and has waited longer, come later. */
+static void tenants_take_turns_in_captures(void)
+{
+	struct session *older, *younger;
+	struct err e;
+
+	make_tenants();
+	for (unsigned i = 0; i < 3; i++)
+		CHECK(runs(capture_of(0)));
+	CHECK(runs(capture_of(1)) && runs(capture_of(1)) && runs(capture_of(2)));
+	older = capture_of(0);
+	younger = capture_of(2);
+	CHECK(!runs(older) && !runs(younger));
+	CHECK(session_delete(bed.core, of_tenants[0]->tenant, of_tenants[0]->row.id, NULL, &e) ==
+	      0);
+	bed_turn(20);
+	CHECK(runs(younger) && !runs(older));
+	end_bed();
+}
+
 static void over_the_quota(void)
 {
 	make();
@@ -396,6 +492,37 @@ static void over_the_quota(void)
 	bed_until(is_done);
 	CHECK(outcome.reason == REASON_QUOTA_STORED && bed.asked[KEEPER_FREEZE] == 0);
 	end();
+}
+
+static bool are_both_done(void)
+{
+	(void)hear(STORAGE_OPS);
+	return done == 2;
+}
+
+/* The quota has room for what both hold, not for what both disks may hold: the second waits. */
+static void two_within_the_quota(void)
+{
+	struct session_capture other = { .done = { .on_done = on_done } };
+	struct session *first;
+
+	make();
+	bed.many = true;
+	first = bed.session;
+	bed_session();
+	bed.tenant->row.max_stored = bed.session->row.limits.disk_bytes;
+	session_capture(first, "test", false, &other);
+	bed_until(is_unpack_asked);
+	begin();
+	bed_turn(50);
+	CHECK(done == 0 && capture.under_way != NULL);
+	answer(NULL);
+	bed_until(is_unpack_asked);
+	CHECK(done == 1 && outcome.code == ERR_NONE);
+	answer(NULL);
+	bed_until(are_both_done);
+	CHECK(outcome.code == ERR_NONE && rows(other.layer) == 1 && rows(capture.layer) == 1);
+	end_bed();
 }
 
 static void disk_is_nearly_full(void)
@@ -567,7 +694,7 @@ static bool has_lost_its_cell(void)
 static bool is_cell_gone(void)
 {
 	(void)hear(STORAGE_OPS);
-	return bed.session->cooling == NULL;
+	return bed.session->suspend == NULL;
 }
 
 /* A session that is kept loses its cell while the keeper is asked to freeze it: it becomes cold,
@@ -584,7 +711,7 @@ static void cell_dies_before_it_is_frozen(bool paused, bool well)
 	bed_until(is_freeze_asked);
 	bed_pid1_dies();
 	bed_until(has_lost_its_cell);
-	CHECK(bed.session->cooling != NULL && bed.asked[KEEPER_DESTROY] == 0);
+	CHECK(bed.session->suspend != NULL && bed.asked[KEEPER_DESTROY] == 0);
 	bed_keeper_answers(well);
 	bed_until(is_cell_gone);
 	CHECK(has_lost_its_cell() && bed.session->row.cold == COLD_YES && unpacks == 0);
@@ -615,7 +742,328 @@ static void cell_dies_before_a_refused_pause(void)
 	cell_dies_before_it_is_frozen(true, false);
 }
 
-TEST_MAIN({ "succeeds", succeeds }, { "thawed when it is read", thawed_when_it_is_read },
+/* ---- collections */
+
+#define LISTED 200
+#define NAME_BYTES 9 /* "lay_0001" and its NUL */
+#define LOOKED_AT 64
+
+static bool told_list, told_orphan; /* each is looked at more than once */
+
+/* The list of directories: rows that are in use, and the last has none. */
+static bool is_listed(void)
+{
+	int fds[IO_FDS_MAX];
+	size_t nfds = 0;
+	struct err e = { 0 };
+	char name[16];
+
+	while (!told_list &&
+	       io_recv(storage, &asked, sizeof(asked), fds, IO_FDS_MAX, &nfds, &e) > 0) {
+		bool list = asked.head.op == STORAGE_LIST;
+
+		for (unsigned i = 0; list && i <= LISTED; i++) {
+			CHECK(snprintf(name, sizeof(name), "lay_%04u", i) == NAME_BYTES - 1);
+			CHECK(write(fds[0], name, NAME_BYTES) == NAME_BYTES);
+		}
+		io_close_all(fds, nfds);
+		answer(NULL);
+		told_list = list;
+	}
+	return told_list;
+}
+
+static bool is_read(void)
+{
+	return bed.core->layers.gc.at > 0;
+}
+
+static bool is_orphan_removed(void)
+{
+	told_orphan = told_orphan ||
+		      (hear(STORAGE_REMOVE) && strcmp(asked.remove.layer, "lay_0200") == 0);
+	return told_orphan;
+}
+
+static bool is_collected(void)
+{
+	(void)hear(STORAGE_OPS);
+	return !bed.core->layers.gc.running;
+}
+
+static void a_long_list_is_looked_at_in_pieces(void)
+{
+	struct layers_gc *g;
+	struct err e;
+
+	make();
+	g = &bed.core->layers.gc;
+	for (unsigned i = 0; i < LISTED; i++) {
+		struct store_layer row = { .kind = "test" };
+
+		(void)snprintf(row.id, sizeof(row.id), "lay_%04u", i);
+		CHECK(store_layer_insert_held(bed.core->store, &row, &e) == 0);
+	}
+	bed_until(is_collected);
+	layers_collect(&bed.core->layers, true, NULL);
+	bed_until(is_listed);
+	bed_until(is_read);
+	for (size_t before = g->at; g->names_len - g->at >= NAME_BYTES * 2;) {
+		CHECK(g->at - before <= (size_t)LOOKED_AT * NAME_BYTES);
+		before = g->at;
+		loop_task_cancel(bed.loop, &g->go_on);
+		g->go_on.on_run(&g->go_on);
+	}
+	bed_until(is_orphan_removed);
+	answer(NULL);
+	bed_until(is_collected);
+	CHECK(g->last.orphans == 1 && g->last.removed == 0);
+	end();
+}
+
+static bool is_removed(void)
+{
+	(void)hear(STORAGE_OPS);
+	return removes > 0 && !bed.core->layers.gc.running;
+}
+
+/* A tenant lets captures fail, or cancels them, as often as it likes: each costs the removal of its
+ * own layer, however many there are. */
+static void a_layer_that_is_not_kept_goes_alone(void)
+{
+	struct err why, e;
+	char id[STORE_ID_MAX];
+
+	make();
+	for (unsigned i = 0; i < 10 * LISTED; i++) {
+		struct store_layer row = { .kind = "test" };
+
+		(void)snprintf(row.id, sizeof(row.id), "lay_%04u", i);
+		CHECK(store_layer_insert_held(bed.core->store, &row, &e) == 0);
+	}
+	bed_turn(1200); /* the search after the start, if it comes */
+	bed_until(is_collected);
+	lists = 0;
+	(void)err_set_reason(&why, REASON_STORAGE_FULL, "no room");
+	for (unsigned i = 0; i < 3; i++) {
+		removes = done = 0;
+		begin();
+		bed_until(is_unpack_asked);
+		str_copy(id, asked.unpack.layer);
+		if (i == 1)
+			session_capture_cancel(&capture);
+		answer(i == 0 ? &why : NULL);
+		if (i == 2) {
+			bed_until(is_done);
+			session_capture_release(bed.core, &capture);
+		}
+		bed_until(is_removed);
+		CHECK_STR(removed, id);
+		CHECK(lists == 0 && rows(id) == 0 && rows("lay_0001") == 1);
+		bed_until(is_thawed);
+	}
+	end();
+}
+
+static bool is_searched(void)
+{
+	(void)hear(STORAGE_OPS);
+	return lists > 0;
+}
+
+/* What cordon-storage was making when it died may be whole, and its removal was lost with it. */
+static void another_storage_is_searched(void)
+{
+	make();
+	bed_turn(1200);
+	bed_until(is_collected);
+	lists = 0;
+	begin();
+	bed_until(is_unpack_asked);
+	session_capture_cancel(&capture);
+	CHECK(close(storage) == 0);
+	bed_turn(20);
+	CHECK(lists == 0);
+	connect_storage();
+	bed_until(is_searched);
+	bed_until(is_thawed);
+	end();
+}
+
+/* ---- disks without a session */
+
+static unsigned disks_listed, disks_removed;
+static char disk_removed[STORE_ID_MAX];
+
+/* The disk of the session, and one of a session that nobody knows. */
+static bool is_swept(void)
+{
+	const char *const ids[] = { bed.session->row.id, "inobodyknows12345" };
+	union storage_request r;
+	int fds[IO_FDS_MAX];
+	size_t nfds = 0;
+	struct err e = { 0 };
+
+	while (io_recv(storage, &r, sizeof(r), fds, IO_FDS_MAX, &nfds, &e) > 0) {
+		for (size_t i = 0; r.head.op == STORAGE_DISK_LIST && i < COUNT(ids); i++) {
+			const ssize_t n = (ssize_t)strlen(ids[i]) + 1;
+
+			CHECK(write(fds[0], ids[i], (size_t)n) == n);
+		}
+		disks_listed += r.head.op == STORAGE_DISK_LIST;
+		disks_removed += r.head.op == STORAGE_DISK_REMOVE;
+		if (r.head.op == STORAGE_DISK_REMOVE)
+			str_copy(disk_removed, r.disk.id);
+		io_close_all(fds, nfds);
+		asked = r;
+		answer(NULL);
+	}
+	return disks_removed > 0;
+}
+
+/* They are searched for every ten minutes: here the clock of the chores is set. */
+static void disks_without_a_session_are_swept(void)
+{
+	make();
+	(void)is_swept(); /* what the start has asked for */
+	bed_turn(50);
+	(void)is_swept();
+	disks_listed = disks_removed = 0;
+	bed.core->chores_done = 597;
+	while (bed.core->chores_done < 599) {
+		bed_turn(50);
+		(void)is_swept();
+	}
+	CHECK(disks_listed == 0);
+	bed_until(is_swept);
+	CHECK(disks_listed == 1 && disks_removed == 1);
+	CHECK_STR(disk_removed, "inobodyknows12345");
+	CHECK(bed.core->chores_done == 600);
+	end();
+}
+
+#define MANY 150
+
+/* Of one tenant; they become dying. */
+static void add_dying(const char *tenant, unsigned n)
+{
+	static unsigned number;
+	struct err e;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct store_layer row = { .kind = "test" };
+
+		(void)snprintf(row.id, sizeof(row.id), "lay_%s%04u", tenant, number++);
+		(void)snprintf(row.tenant, sizeof(row.tenant), "%s", tenant);
+		CHECK(store_layer_insert_held(bed.core->store, &row, &e) == 0);
+		CHECK(store_layer_unuse(bed.core->store, STORE_LAYER_HELD, row.id, &e) == 0);
+	}
+}
+
+static unsigned removed_before; /* of others, when that of the second tenant is removed */
+
+static bool is_second_removed(void)
+{
+	while (!told_orphan && hear(STORAGE_REMOVE)) {
+		told_orphan = strncmp(asked.remove.layer, "lay_b", 5) == 0;
+		removed_before += !told_orphan;
+		answer(NULL);
+	}
+	return told_orphan;
+}
+
+static bool is_all_removed(void)
+{
+	struct err e;
+	uint64_t bytes, n = 1;
+
+	(void)hear(STORAGE_OPS);
+	return store_layer_sum(bed.core->store, "a", &bytes, &n, &e) == 0 && n == 0;
+}
+
+static void tenants_take_turns_in_removals(void)
+{
+	make();
+	bed_until(is_collected);
+	add_dying("a", MANY);
+	add_dying("b", 1);
+	layers_collect(&bed.core->layers, false, NULL);
+	bed_until(is_second_removed);
+	CHECK(removed_before <= LAYERS_GC_BATCH);
+	bed_until(is_all_removed);
+	end();
+}
+
+/* ---- root images */
+
+static struct root_image *image;
+
+static void on_image(struct completion *c, const struct err *e)
+{
+	done++;
+	if (e != NULL)
+		outcome = *e;
+}
+
+static bool is_image_asked(void)
+{
+	pending = pending || hear(STORAGE_ROOT_MAKE);
+	return pending || done > 0;
+}
+
+/* One that another request made with another root directory is not taken for it. */
+static void ask_for_image(const char *host)
+{
+	struct template_version *v = bed.session->template;
+	const struct root_image_user u = { .version = v, .tenant = v->row.tenant, .session = "" };
+	static struct completion w;
+	struct template_stack stack = { .base = TEMPLATE_BASE_HOST };
+	struct err no = { .code = ERR_LIMIT, .msg = "the test makes none" };
+
+	done = 0;
+	w = (struct completion){ .on_done = on_image };
+	root_image_get(bed.core, &u, &stack, &w, &image);
+	bed_until(is_image_asked);
+	CHECK(done == 0 && asked.root.flags == STORAGE_FOLD_HOST);
+	CHECK_STR(asked.root.base, host);
+	answer(&no);
+	bed_until(is_done);
+}
+
+/* Packages of the machine changed: images are of the new root directory from then on, have another
+ * name than those of before, and may be as large as the new ones are. */
+static void images_of_a_changed_machine(void)
+{
+	char digest[STORE_LAYER_DIGEST_MAX];
+	struct root_image_user of = { .session = "" };
+	struct template_stack stack = { .base = TEMPLATE_BASE_HOST };
+	struct completion w = { .on_done = on_image };
+
+	make();
+	str_copy(bed.core->o.host.name, "host-1");
+	ask_for_image("host-1");
+	CHECK(asked.root.bytes_max <= bed.core->o.config->guest_root_max);
+	/* Asked for just before the change: it does not count for those after it. */
+	of.version = bed.session->template;
+	of.tenant = of.version->row.tenant;
+	done = 0;
+	root_image_get(bed.core, &of, &stack, &w, &image);
+	str_copy(digest, image->digest);
+	bed_until(is_image_asked);
+	CHECK_STR(asked.root.base, "host-1");
+	pending = false;
+	templates_host_changed(bed.core, "host-2", 1ULL << 35);
+	completion_cancel(&w);
+	ask_for_image("host-2");
+	CHECK(asked.root.bytes_max > bed.core->o.config->guest_root_max);
+	root_image_get(bed.core, &of, &stack, &w, &image);
+	CHECK(strcmp(image->digest, digest) != 0);
+	completion_cancel(&w);
+	end();
+}
+
+TEST_MAIN({ "images of a changed machine", images_of_a_changed_machine }, { "succeeds", succeeds },
+	  { "thawed when it is read", thawed_when_it_is_read },
 	  { "thawed and refused", thawed_and_refused }, { "storage refuses", storage_refuses },
 	  { "storage dies", storage_dies }, { "freeze is refused", freeze_is_refused },
 	  { "one at a time", one_at_a_time }, { "session ends meanwhile", session_ends_meanwhile },
@@ -623,7 +1071,10 @@ TEST_MAIN({ "succeeds", succeeds }, { "thawed when it is read", thawed_when_it_i
 	  { "cancelled before it is thawed", cancelled_before_it_is_thawed },
 	  { "session ends before it is thawed", session_ends_before_it_is_thawed },
 	  { "the next begins from the loop", the_next_begins_from_the_loop },
-	  { "over the quota", over_the_quota }, { "disk is nearly full", disk_is_nearly_full },
+	  { "two tenants leave room for captures", two_tenants_leave_room_for_captures },
+	  { "tenants take turns in captures", tenants_take_turns_in_captures },
+	  { "over the quota", over_the_quota }, { "two within the quota", two_within_the_quota },
+	  { "disk is nearly full", disk_is_nearly_full },
 	  { "a lie about the disk", a_lie_about_the_disk },
 	  { "a large disk leaves room for others", a_large_disk_leaves_room_for_others },
 	  { "files are bounded", files_are_bounded }, { "cold and back", cold_and_back },
@@ -631,4 +1082,9 @@ TEST_MAIN({ "succeeds", succeeds }, { "thawed when it is read", thawed_when_it_i
 	  { "cell dies before a capture", cell_dies_before_a_capture },
 	  { "cell dies before a refused capture", cell_dies_before_a_refused_capture },
 	  { "cell dies before a pause", cell_dies_before_a_pause },
-	  { "cell dies before a refused pause", cell_dies_before_a_refused_pause })
+	  { "cell dies before a refused pause", cell_dies_before_a_refused_pause },
+	  { "a long list is looked at in pieces", a_long_list_is_looked_at_in_pieces },
+	  { "a layer that is not kept goes alone", a_layer_that_is_not_kept_goes_alone },
+	  { "another storage is searched", another_storage_is_searched },
+	  { "disks without a session are swept", disks_without_a_session_are_swept },
+	  { "tenants take turns in removals", tenants_take_turns_in_removals })

@@ -2,11 +2,15 @@
  * before a client that has changed it is answered, and when the daemon ends. And a keeper that
  * cannot work is reported as such only if none ever could. */
 #include "bed.h"
-#include "core_private.h"
-#include "core_run.h"
-#include "execution_deadline.h"
-#include "live_cell.h"
-#include "session_timer.h"
+#include "daemon/execution/execution.h"
+#include "daemon/node/core.h"
+#include "daemon/session/session.h"
+#include "daemon/session/session_lifecycle.h"
+#include "daemon/node/core_private.h"
+#include "daemon/node/core_run.h"
+#include "daemon/execution/execution_deadline.h"
+#include "daemon/cells/live_cell.h"
+#include "daemon/session/session_save.h"
 
 #define HOUR_MS 3600000U
 
@@ -74,15 +78,13 @@ static bool is_told_to_kill(void)
 
 static bool is_stopped(void)
 {
-	return bed.session->row.state >= SESSION_STOPPING;
+	return bed.session->row.state >= SESSION_ENDING;
 }
 
 static struct completion over;
 
 static void on_over(struct completion *c, const struct err *e)
 {
-	(void)c;
-	(void)e;
 	CHECK(x->row.timed_out && x->row.state == EXECUTION_KILLED);
 	CHECK(x->row.exit_code == 124 && strcmp(x->row.limit, "timeout") == 0);
 	x = NULL;
@@ -140,6 +142,104 @@ static void a_dead_tree_is_the_end(void)
 	bed_end();
 }
 
+/* ---- what a program left behind when its time was over */
+
+static struct execution *left;
+
+/* The program ends at its timeout, which PID 1 has kept. */
+static void begin_leftovers(void)
+{
+	const struct execution_spec spec = {
+		.argc = 1, .strings = "a", .strings_len = 2, .timeout_ms = 60000
+	};
+	struct err e;
+
+	execution_slack_ms = 50;
+	execution_tick_ms = 50;
+	bed_make(30000);
+	bed_session();
+	left = x = execution_start(bed.session, &spec, &e);
+	CHECK(x != NULL);
+	over = (struct completion){ .on_done = on_over };
+	execution_wait(x, &over);
+	bed_turn(5);
+	bed_started();
+	bed_says(AGENT_EXITED, &(struct agent_event){ .signal = 9, .timed_out = 1 });
+	bed_close_output();
+	bed_until(has_ended);
+	bed_until(is_told_to_kill);
+	CHECK(bed.ordered[AGENT_KILL_TREE] == 1 && bed.ordered[AGENT_FORGET] == 0);
+	CHECK(!execution_complete(left) && left->row.output_open);
+}
+
+static bool is_told_to_forget(void)
+{
+	return bed.ordered[AGENT_FORGET] > 0;
+}
+
+static bool is_told_again(void)
+{
+	return bed.ordered[AGENT_KILL_TREE] > 1;
+}
+
+/* PID 1 is asked again until nothing is left, and forgets the program then. */
+static void leftovers_are_killed_until_none_is_left(void)
+{
+	begin_leftovers();
+	bed_says(AGENT_TREE_DEAD, &(struct agent_event){ .flags = AGENT_SOME_REMAIN });
+	bed_until(is_told_again);
+	CHECK(bed.ordered[AGENT_FORGET] == 0 && !is_stopped());
+	bed_says(AGENT_TREE_DEAD, &(struct agent_event){ 0 });
+	bed_until(is_told_to_forget);
+	bed_turn(800);
+	CHECK(!is_stopped());
+	bed_delete();
+	bed_end();
+}
+
+/* The same of a kill that this daemon began. */
+static void leftovers_of_a_late_kill_are_killed(void)
+{
+	begin_overdue();
+	bed_says(AGENT_EXITED, &(struct agent_event){ .signal = 9 });
+	bed_close_output();
+	bed_until(has_ended);
+	bed_says(AGENT_TREE_DEAD, &(struct agent_event){ .flags = AGENT_SOME_REMAIN });
+	bed_until(is_told_again);
+	CHECK(bed.ordered[AGENT_FORGET] == 0);
+	bed_says(AGENT_TREE_DEAD, &(struct agent_event){ 0 });
+	bed_until(is_told_to_forget);
+	bed_delete();
+	bed_end();
+}
+
+static void leftovers_that_stay_end_the_cell(void)
+{
+	unsigned answered = 0;
+
+	begin_leftovers();
+	for (int i = 0; i < 2000 && !is_stopped(); i++) {
+		/* one answer to each order: PID 1 says nothing unasked */
+		if (bed.ordered[AGENT_KILL_TREE] > answered) {
+			answered++;
+			bed_says(AGENT_TREE_DEAD,
+				 &(struct agent_event){ .flags = AGENT_SOME_REMAIN });
+		}
+		bed_turn(10);
+	}
+	CHECK(is_stopped());
+	CHECK(bed.session->row.reason == SESSION_UNRESPONSIVE);
+	bed_end();
+}
+
+static void silence_about_leftovers_ends_the_cell(void)
+{
+	begin_leftovers();
+	bed_until(is_stopped);
+	CHECK(bed.session->row.reason == SESSION_UNRESPONSIVE);
+	bed_end();
+}
+
 /* Nothing of it runs: the session stays. */
 static void a_program_that_was_not_started_is_over(void)
 {
@@ -162,6 +262,75 @@ static void a_program_that_was_not_started_is_over(void)
 	bed_end();
 }
 
+/* PID 1 reads nothing, and its queue takes nothing more: KILL_TREE is refused. */
+static void begin_deaf(uint64_t timeout_ms)
+{
+	const struct execution_spec spec = {
+		.argc = 1, .strings = "a", .strings_len = 2, .timeout_ms = timeout_ms
+	};
+	struct err e;
+
+	execution_slack_ms = execution_tick_ms = 50;
+	execution_start_ms = timeout_ms == 0 ? 50 : 60000;
+	bed_make(30000);
+	bed_session();
+	bed_turn(5);
+	bed_pid1_reads();
+	bed.deaf = true;
+	x = execution_start(bed.session, &spec, &e);
+	CHECK(x != NULL);
+	over = (struct completion){ .on_done = on_over };
+	if (timeout_ms > 0)
+		execution_wait(x, &over);
+	while (agent_send_kill_tree(&bed.session->cell->agent, 9999, 0, &e) == 0)
+		;
+	live_cell_flush(bed.session->cell);
+	bed_turn(5);
+	while (agent_send_kill_tree(&bed.session->cell->agent, 9999, 0, &e) == 0)
+		; /* the socket has taken some */
+	live_cell_flush(bed.session->cell);
+}
+
+static bool has_read_all(void)
+{
+	bed_pid1_reads();
+	return x == NULL && bed.session->cell->agent.out == NULL;
+}
+
+/* Its SPAWN is in the queue, and nothing behind it ends it: the record says that it waits, until
+ * PID 1 reads and KILL_TREE follows, */
+static void one_that_waits_for_its_kill_is_not_over(void)
+{
+	begin_deaf(50);
+	execution_tick_ms = 500; /* the queue is long */
+	bed_turn(250);
+	CHECK(x != NULL && !x->ended && !x->row.timed_out && !is_stopped());
+	bed.deaf = false;
+	bed_until(has_read_all);
+	CHECK(bed.ordered[AGENT_SPAWN] == 1 && !is_stopped());
+	bed_delete();
+	bed_end();
+}
+
+/* or until the cell is ended. */
+static void a_refused_kill_ends_the_cell(void)
+{
+	begin_deaf(50);
+	bed_until(is_stopped);
+	CHECK(bed.session->row.reason == SESSION_UNRESPONSIVE && x == NULL);
+	bed_end();
+}
+
+/* The same of one without a timeout, which was not started in time. */
+static void a_refused_kill_of_a_start_ends_the_cell(void)
+{
+	begin_deaf(0);
+	bed_until(is_stopped);
+	CHECK(bed.session->row.reason == SESSION_UNRESPONSIVE);
+	x = NULL;
+	bed_end();
+}
+
 /* PID 1 says nothing: the cell is ended, and that is the end of the program. */
 static void a_silent_pid_1_is_ended(void)
 {
@@ -171,6 +340,41 @@ static void a_silent_pid_1_is_ended(void)
 	bed_until(is_stopped);
 	CHECK(bed.session->row.reason == SESSION_UNRESPONSIVE && x == NULL);
 	bed_end();
+}
+
+static bool has_no_cell(void)
+{
+	return bed.session->cell == NULL;
+}
+
+/* The shim has ended the guest before this daemon counted a second of it. A session that is kept
+ * goes on without its cell, and with no reason of an end: the record is the same. */
+static void a_guest_that_was_ended_has_a_timeout(void)
+{
+	const struct execution_spec spec = {
+		.argc = 1, .strings = "a", .strings_len = 2, .timeout_ms = 50
+	};
+	struct err e;
+
+	for (int kept = 0; kept < 2; kept++) {
+		execution_slack_ms = 60000;
+		bed_make(30000);
+		bed_session();
+		bed.session->row.keep_ms = kept ? 3600000 : 0;
+		x = execution_start(bed.session, &spec, &e);
+		CHECK(x != NULL);
+		over = (struct completion){ .on_done = on_over };
+		execution_wait(x, &over);
+		bed_turn(5);
+		bed_started();
+		bed_turn(100);
+		CHECK(x != NULL && x->overdue == 0);
+		session_end_unresponsive(bed.session);
+		bed_until(has_ended);
+		if (kept)
+			bed_until(has_no_cell);
+		bed_end();
+	}
 }
 
 /* While something holds the cell still, PID 1 cannot answer. */
@@ -192,6 +396,14 @@ TEST_MAIN({ "a new timeout is sent at once", a_new_timeout_is_sent_at_once },
 	    a_keeper_that_never_could_work_is_reported },
 	  { "a late kill counts as a timeout", a_late_kill_counts_as_a_timeout },
 	  { "a dead tree is the end", a_dead_tree_is_the_end },
+	  { "leftovers are killed until none is left", leftovers_are_killed_until_none_is_left },
+	  { "leftovers of a late kill are killed", leftovers_of_a_late_kill_are_killed },
+	  { "leftovers that stay end the cell", leftovers_that_stay_end_the_cell },
+	  { "silence about leftovers ends the cell", silence_about_leftovers_ends_the_cell },
 	  { "a program that was not started is over", a_program_that_was_not_started_is_over },
+	  { "one that waits for its kill is not over", one_that_waits_for_its_kill_is_not_over },
+	  { "a refused kill ends the cell", a_refused_kill_ends_the_cell },
+	  { "a refused kill of a start ends the cell", a_refused_kill_of_a_start_ends_the_cell },
 	  { "a silent PID 1 is ended", a_silent_pid_1_is_ended },
+	  { "a guest that was ended has a timeout", a_guest_that_was_ended_has_a_timeout },
 	  { "a cell that stands still is not blamed", a_cell_that_stands_still_is_not_blamed })

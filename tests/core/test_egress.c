@@ -1,4 +1,4 @@
-/* Goal: several processes of cordon-egress (egress_links.h). Sessions are spread over them; what a
+/* Goal: several processes of cordon-egress (egress_link.h). Sessions are spread over them; what a
  * process says of a session of another one is dropped and counted, and its channel stays.
  *
  * The test holds the other ends of both channels. */
@@ -9,10 +9,13 @@
 #include <unistd.h>
 
 #include "bed.h"
-#include "buf.h"
-#include "net_access.h"
-#include "net_state.h"
-#include "session_id.h"
+#include "lib/base/buf.h"
+#include "daemon/session/session.h"
+#include "daemon/egressctl/egress_link.h"
+#include "daemon/egressctl/session_egress.h"
+#include "daemon/egressctl/net_access.h"
+#include "daemon/egressctl/net_state.h"
+#include "lib/base/session_id.h"
 
 #define SPREAD 4000U
 

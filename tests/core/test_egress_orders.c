@@ -1,6 +1,7 @@
 /* Goal: orders to cordon-egress (egress_orders.h). A session has one order that waits, whatever
- * changes meanwhile; a change of secrets sends no policy; a tenant's bytes are paced; those that
- * wait are called for their own order; a lost channel loses none of them.
+ * changes meanwhile; a change of secrets sends no policy; a tenant's bytes are paced, and hold no
+ * other tenant; those that wait are called for their own order; a lost channel loses none of
+ * them.
  *
  * The test holds the other ends of the channels, and plays PID 1. */
 #include <netinet/in.h>
@@ -10,19 +11,25 @@
 #include <unistd.h>
 
 #include "bed.h"
-#include "buf.h"
-#include "clock.h"
-#include "net_access.h"
-#include "net_state.h"
-#include "policy_select.h"
-#include "secret.h"
-#include "session_policy.h"
+#include "lib/base/buf.h"
+#include "lib/base/clock.h"
+#include "lib/base/str.h"
+#include "daemon/session/session.h"
+#include "daemon/egressctl/egress_link.h"
+#include "daemon/egressctl/session_egress.h"
+#include "daemon/egressctl/net_access.h"
+#include "daemon/egressctl/net_state.h"
+#include "lib/policy/policy_select.h"
+#include "daemon/secrets/secret.h"
+#include "daemon/egressctl/session_policy.h"
+#include "daemon/tenant/tenant.h"
 
 static int ends[BED_EGRESS]; /* the test's */
 static struct buf in;
 static unsigned got[EGRESS_REQUESTS_END];
 static size_t got_bytes; /* of CHANGE */
-static char last[EGRESS_TEXT_MAX + 1];
+static char last[EGRESS_TEXT_MAX + 1], last_id[STORE_ID_MAX];
+static unsigned asked; /* PID 1s for their sockets */
 
 static struct egress_link *link_of(void)
 {
@@ -53,6 +60,9 @@ static void answer(const char *text)
 	      (ssize_t)(EGRESS_HEAD + len));
 }
 
+static char awaited[STORE_ID_MAX]; /* the session whose order a test waits for */
+static bool awaited_came;
+
 /* Reads what the session's process was sent so far. */
 static void read_frames(void)
 {
@@ -74,6 +84,8 @@ static void read_frames(void)
 	while ((used = frame_read(in.data, in.len, EGRESS_ID_MAX + EGRESS_TEXT_MAX, &f, &e)) > 0) {
 		CHECK(egress_msg_read(&f, &m, &e) == 0);
 		got[m.type]++;
+		str_copy(last_id, m.id);
+		awaited_came = awaited_came || strcmp(m.id, awaited) == 0;
 		if (m.len > 0) {
 			memcpy(last, m.text, m.len);
 			last[m.len] = '\0';
@@ -98,6 +110,12 @@ static bool has_orders(void)
 	return orders() >= want;
 }
 
+static bool awaited_is_there(void)
+{
+	read_frames();
+	return awaited_came;
+}
+
 static void until_orders(unsigned n)
 {
 	want = n;
@@ -116,13 +134,13 @@ static bool is_open(void)
 }
 
 /* PID 1 passes its sockets; they reach egress, which has not answered yet. */
-static void pass_sockets(unsigned asked)
+static void pass_sockets(unsigned times)
 {
 	int fds[2] = { socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
 		       socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
 
 	CHECK(fds[0] >= 0 && fds[1] >= 0 && listen(fds[0], 1) == 0);
-	want = asked;
+	want = times;
 	bed_until(is_asked);
 	bed_says_with(AGENT_EGRESS_LISTENS, &(struct agent_event){ 0 }, fds, 2);
 	CHECK(close(fds[0]) == 0 && close(fds[1]) == 0);
@@ -134,7 +152,8 @@ static void begin(void)
 	bed_make(5000);
 	bed_session();
 	connect_all();
-	pass_sockets(1);
+	asked = 1;
+	pass_sockets(asked);
 	until_orders(1);
 }
 
@@ -156,7 +175,7 @@ static void newest_replaces(void)
 			bed_turn(5);
 	}
 	bed_turn(50);
-	CHECK(orders() == 1 && link_of()->queued == 0);
+	CHECK(orders() == 1 && link_of()->channel.queued == 0);
 	answer("");
 	until_orders(2);
 	CHECK(got[EGRESS_CHANGE] == 1 && !is_open());
@@ -272,6 +291,16 @@ static void secrets_alone(void)
 	end();
 }
 
+/* A document of some 80 KB. */
+static void write_long(struct buf *b)
+{
+	buf_printf(b, "{\"rules\":[");
+	for (unsigned i = 0; i < 400; i++)
+		buf_printf(b, "%s{\"name\":\"%060u\",\"host\":\"a%u.%0*u.%0*u.example\"}",
+			   i == 0 ? "" : ",", i, i, 60, i, 60, i);
+	buf_printf(b, "]}");
+}
+
 static void bytes_are_paced(void)
 {
 	struct buf b = BUF_INIT(1U << 20);
@@ -280,11 +309,7 @@ static void bytes_are_paced(void)
 
 	begin();
 	answer("");
-	buf_printf(&b, "{\"rules\":[");
-	for (unsigned i = 0; i < 400; i++)
-		buf_printf(&b, "%s{\"name\":\"%060u\",\"host\":\"a%u.%0*u.%0*u.example\"}",
-			   i == 0 ? "" : ",", i, i, 60, i, 60, i);
-	buf_printf(&b, "]}");
+	write_long(&b);
 	since = clock_now_ns();
 	set_policy(buf_text(&b));
 	for (unsigned i = 0; i < 40; i++) {
@@ -300,8 +325,100 @@ static void bytes_are_paced(void)
 	end();
 }
 
+/* ---- two tenants */
+
+static struct tenant *a_tenant(void)
+{
+	const struct store_actor who = { 0 };
+	struct store_tenant row = { .name = "another" };
+	struct err e;
+
+	CHECK(tenant_create(bed.core, &row, &who, &e) == 0);
+	return tenant_find(bed.core, row.id);
+}
+
+/* A further session of the process that the first one belongs to. It becomes bed.session. */
+static struct session *one_more(struct tenant *t)
+{
+	unsigned slot = link_of()->slot;
+
+	bed.many = true;
+	bed.tenant = t;
+	do {
+		bed_session();
+		pass_sockets(++asked);
+	} while (link_of()->slot != slot);
+	return bed.session;
+}
+
+/* A tenant changes a long policy until its bytes are used up. Another tenant's change is the next
+ * order even so, and at once. */
+static void another_tenant_is_not_held(void)
+{
+	struct buf b = BUF_INIT(1U << 20);
+	struct session *greedy, *other;
+	struct tenant *one;
+	uint64_t since;
+
+	begin();
+	answer("");
+	bed_until(is_open);
+	greedy = bed.session;
+	one = bed.tenant;
+	other = one_more(a_tenant());
+	until_orders(2);
+	CHECK_STR(last_id, session_row(other)->id);
+	answer("");
+	bed_until(is_open);
+	bed.session = greedy;
+	bed.tenant = one;
+	write_long(&b);
+	set_policy(buf_text(&b));
+	for (unsigned n = 3; has_orders(); n++) {
+		until_orders(n);
+		answer("");
+		session_egress_changed(greedy, SESSION_EGRESS_POLICY, NULL);
+		bed_turn(20);
+		want = n + 1;
+	}
+	CHECK(got_bytes > (1U << 20)); /* it waits for its bytes now */
+	str_copy(awaited, session_row(other)->id);
+	awaited_came = false;
+	since = clock_now_ns();
+	session_egress_changed(other, SESSION_EGRESS_POLICY, NULL);
+	bed_until(awaited_is_there); /* on a slow machine the greedy one may have an order, too */
+	CHECK(clock_now_ns() - since < 1000 * CLOCK_MS);
+	buf_release(&b);
+	end();
+}
+
+/* Many sessions of a tenant are resumed or forked: each has an order for its sockets. That of
+ * another tenant does not wait for their answers. */
+static void many_sessions_of_one_tenant(void)
+{
+	struct session *other;
+	struct tenant *one;
+
+	begin();
+	one = bed.tenant;
+	for (unsigned i = 0; i < 5; i++)
+		(void)one_more(one);
+	bed_turn(50);
+	CHECK(orders() == 1); /* the first one is not answered */
+	other = one_more(a_tenant());
+	until_orders(2);
+	CHECK_STR(last_id, session_row(other)->id);
+	answer("");
+	bed_until(is_open);
+	bed_turn(50);
+	CHECK(orders() == 2);
+	end();
+}
+
 TEST_MAIN({ "the newest order of a session replaces the one that waits", newest_replaces },
 	  { "each that waits is called for its own order", own_order },
 	  { "a lost channel loses no order", lost_channel },
 	  { "a change of a secret sends no policy", secrets_alone },
-	  { "the bytes of a tenant are paced", bytes_are_paced })
+	  { "the bytes of a tenant are paced", bytes_are_paced },
+	  { "another tenant is not held", another_tenant_is_not_held },
+	  { "many sessions of one tenant hold no other's", many_sessions_of_one_tenant })

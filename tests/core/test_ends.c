@@ -5,18 +5,17 @@
 #include <errno.h>
 #include <signal.h>
 
-#include "dial.h"
+#include "daemon/execution/dial.h"
 #include "ends.h"
-#include "execution.h"
-#include "execution_deadline.h"
-#include "file_op.h"
+#include "daemon/execution/execution.h"
+#include "daemon/execution/execution_deadline.h"
+#include "daemon/execution/file_op.h"
 static bool stop_inside; /* the callback ends the session */
 
 /* ---- making, pausing */
 
 static void on_state(struct completion *c, const struct err *e)
 {
-	(void)c;
 	note(e);
 }
 
@@ -178,8 +177,6 @@ static int status;
 
 static size_t on_output(struct file_op *o, const uint8_t *data, size_t len)
 {
-	(void)o;
-	(void)data;
 	return len;
 }
 
@@ -341,6 +338,55 @@ static void execution_exits(void)
 	check_once(1);
 }
 
+static bool is_forgotten(void)
+{
+	return bed.ordered[AGENT_FORGET] == 1;
+}
+
+static bool is_spawned_again(void)
+{
+	return bed.ordered[AGENT_SPAWN] == 2;
+}
+
+/* PID 1 is not woken up for it: it comes with the next request, or later. */
+static void execution_is_forgotten_later(void)
+{
+	const struct execution_spec spec = { .argc = 1, .strings = "a", .strings_len = 2 };
+	struct err e;
+
+	begin_execution();
+	bed_started();
+	bed_close_output();
+	bed_says(AGENT_EXITED, &exited);
+	bed_until(has_ended);
+	bed_pid1_reads();
+	CHECK(bed.ordered[AGENT_FORGET] == 0);
+	bed_until(is_forgotten);
+	x = execution_start(bed.session, &spec, &e);
+	CHECK(x != NULL);
+	execution_wait(x, &awaited);
+	bed_until(is_spawned_again);
+	bed_says(AGENT_EXITED, &exited);
+	bed_end();
+}
+
+static void execution_is_forgotten_with_the_next_request(void)
+{
+	const struct execution_spec spec = { .argc = 1, .strings = "a", .strings_len = 2 };
+	struct err e;
+
+	begin_execution();
+	bed_started();
+	bed_close_output();
+	bed_says(AGENT_EXITED, &exited);
+	bed_until(has_ended);
+	x = execution_start(bed.session, &spec, &e);
+	CHECK(x != NULL);
+	bed_pid1_reads();
+	CHECK(is_spawned_again() && is_forgotten());
+	bed_end();
+}
+
 static void execution_exits_with_its_output_open(void)
 {
 	begin_execution();
@@ -430,7 +476,6 @@ static void a_session_ends_over_a_tree(void)
 
 static void on_dial(struct dial *d, int fd, const struct err *e)
 {
-	(void)d;
 	CHECK(fd < 0);
 	note(e);
 }
@@ -526,7 +571,8 @@ TEST_MAIN(T(a_cell_is_refused), T(the_next_keeper_makes_the_cell), T(a_silent_ke
 	  T(a_pause_is_refused), T(op_output_ends_then_it_exits), T(op_exits_then_its_output_ends),
 	  T(op_all_at_once), T(op_fails_to_start), T(op_whose_end_ends_its_session),
 	  T(op_whose_failure_ends_its_session), T(op_cancelled), T(op_and_the_end_of_its_session),
-	  T(op_and_the_death_of_pid_1), T(execution_exits), T(execution_exits_with_its_output_open),
+	  T(op_and_the_death_of_pid_1), T(execution_exits), T(execution_is_forgotten_later),
+	  T(execution_is_forgotten_with_the_next_request), T(execution_exits_with_its_output_open),
 	  T(execution_and_the_end_of_its_session), T(execution_and_the_death_of_pid_1),
 	  T(execution_no_longer_waited_for), T(execution_given_up), T(a_tree_dies),
 	  T(a_session_ends_over_a_tree), T(a_port_is_closed), T(the_door_is_a_closed_port),

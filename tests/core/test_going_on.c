@@ -2,14 +2,16 @@
  * before its cell is up, and also values that were replaced since it got them. Values that only one
  * execution got are in no child. And a memory is copied when its cell has room for the copy. */
 #include "bed.h"
-#include "core_private.h"
-#include "guest_image.h"
-#include "secret.h"
-#include "session_cold.h"
-#include "session_fork.h"
-#include "session_memory.h"
-#include "session_queue.h"
-#include "store_layer.h"
+#include "daemon/execution/execution.h"
+#include "daemon/session/session.h"
+#include "daemon/session/session_queue.h"
+#include "daemon/node/core_private.h"
+#include "daemon/guest/guest_image.h"
+#include "daemon/secrets/secret.h"
+#include "daemon/session/session_suspend.h"
+#include "daemon/session/session_fork.h"
+#include "daemon/guest/session_memory.h"
+#include "daemon/store/store_layer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +31,6 @@ static struct guest_image *image;
 
 static void on_made(struct completion *c, const struct err *e)
 {
-	(void)c;
 	made += e == NULL;
 }
 
@@ -164,11 +165,93 @@ static void values_stay_masked_while_it_waits_for_room(void)
 	check_covered();
 }
 
+static bool is_refused;
+
+static void on_child(struct completion *c, const struct err *e)
+{
+	is_refused = e != NULL;
+}
+
+static bool child_is_refused(void)
+{
+	return is_refused;
+}
+
+static bool no_cell_ends(void)
+{
+	return bed.core->cells.ending == 0;
+}
+
+/* 0 is the handle of a program that is not known yet. One of it that was reported twice was put
+ * into the list of its cell twice, which ended the server. */
+static void a_program_without_a_handle_ends_its_cell_only(void)
+{
+	const struct agent_event v = { .pid = 7, .flags = AGENT_IS_HELD | AGENT_IS_STARTING };
+
+	make_source();
+	begin_child();
+	waits[1].on_done = on_child;
+	bed_until(is_booting);
+	bed_says_with(AGENT_HELD, &v, NULL, 0);
+	bed_says_with(AGENT_HELD, &v, NULL, 0);
+	bed_until(child_is_refused);
+	bed_until(no_cell_ends);
+	CHECK(close(bed.core->o.level_files[SERVE_LEVEL_RUNSC]) == 0);
+	bed_end();
+}
+
+static bool has_program(void)
+{
+	return child->executions != NULL;
+}
+
+/* The program was in the list of the cell, which lives a moment longer than the session: it was
+ * freed there, and its record said that it runs, for ever. */
+static void a_guest_fails_after_it_has_reported_a_program(void)
+{
+	const struct agent_event failed = { .sys = EIO, .stage = BOOT_AT_AGENT };
+	struct store_execution row = { 0 };
+	char id[STORE_ID_MAX];
+	struct err e;
+
+	make_source();
+	begin_child();
+	waits[1].on_done = on_child;
+	write_early("text\n");
+	bed_until(has_program);
+	memcpy(id, child->executions->row.id, sizeof(id));
+	CHECK(child->executions->program.link != NULL);
+	bed_says_with(AGENT_BOOTED, &failed, NULL, 0);
+	bed_until(child_is_refused);
+	CHECK(store_execution_get(bed.core->store, id, &row, &e) == 0);
+	CHECK(row.ended_ms != 0 && row.state == EXECUTION_KILLED);
+	store_execution_release(&row);
+	bed_until(no_cell_ends);
+	CHECK(close(bed.core->o.level_files[SERVE_LEVEL_RUNSC]) == 0);
+	bed_end();
+}
+
+/* The guest says that it is about to start, and never more. Its client would wait for ever. */
+static void a_program_that_never_starts_has_a_time(void)
+{
+	const struct agent_event v = { .handle = HANDLE,
+				       .pid = 7,
+				       .flags = AGENT_IS_HELD | AGENT_IS_STARTING };
+
+	make_source();
+	begin_child();
+	bed_until(is_booting);
+	bed_says_with(AGENT_HELD, &v, NULL, 0);
+	bed_until(has_program);
+	CHECK(child->executions->late.place != 0);
+	CHECK(close(bed.core->o.level_files[SERVE_LEVEL_RUNSC]) == 0);
+	bed_end();
+}
+
 static struct err last;
 
 static void on_forked(struct completion *c, const struct err *e)
 {
-	(void)c;
 	CHECK(e != NULL);
 	last = *e;
 }
@@ -205,7 +288,7 @@ static void begin_fork(struct session_fork *f, bool lends)
 	bed_session();
 	bed.session->row.level = CELL_MICROVM;
 	bed.session->row.limits.memory_bytes = MEMORY;
-	bed.session->lends = lends;
+	bed.session->guest.shares_pages = lends;
 	CHECK(store_layer_insert(bed.core->store, &row, &e) == 0);
 	CHECK(store_layer_use(bed.core->store, STORE_LAYER_GUEST_OF_SESSION, bed.session->row.id,
 			      root, 1, &e) == 0);
@@ -250,7 +333,7 @@ static void a_copy_waits_until_the_one_before_is_given_back(void)
 	bed_turn(50);
 	CHECK(!is_asked() && !is_forked());
 	session_memory_give_back(bed.core, lender);
-	CHECK(!bed.session->lends && lender[0] == '\0');
+	CHECK(!bed.session->guest.shares_pages && lender[0] == '\0');
 	bed_until(is_asked);
 	bed_says_with(AGENT_SNAPSHOT_DONE, &v, NULL, 0);
 	bed_until(is_forked);
@@ -281,7 +364,7 @@ static void a_copy_that_waits_ends_with_a_reset(void)
 	bed_turn(20);
 	session_cold_reset(bed.session, NULL, &w);
 	bed_until(is_forked);
-	CHECK(last.reason == REASON_GONE && bed.session->remembering == NULL);
+	CHECK(last.reason == REASON_GONE && bed.session->guest.remembering == NULL);
 	session_fork_release(&f);
 	completion_cancel(&w);
 	bed_end();
@@ -295,7 +378,7 @@ static void a_copy_that_waits_can_be_given_up(void)
 	begin_fork(&f, true);
 	memcpy(lender, bed.session->row.id, sizeof(lender));
 	session_fork_release(&f);
-	CHECK(bed.session->remembering == NULL);
+	CHECK(bed.session->guest.remembering == NULL);
 	session_memory_give_back(bed.core, lender);
 	bed_turn(50);
 	CHECK(!is_asked() && !is_forked());
@@ -309,6 +392,9 @@ static void a_copy_that_waits_can_be_given_up(void)
 
 TEST_MAIN(T(output_is_masked_before_the_cell_is_up), T(values_of_the_source_stay_masked),
 	  T(values_stay_masked_while_it_waits_for_room),
+	  T(a_program_without_a_handle_ends_its_cell_only),
+	  T(a_program_that_never_starts_has_a_time),
+	  T(a_guest_fails_after_it_has_reported_a_program),
 	  T(a_secret_that_comes_meanwhile_is_no_childs),
 	  T(a_copy_waits_until_the_one_before_is_given_back),
 	  T(a_copy_that_waits_ends_with_its_session), T(a_copy_that_waits_ends_with_a_reset),

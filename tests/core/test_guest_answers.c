@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "live_guest.h"
-#include "session_cold.h"
-#include "store_layer.h"
+#include "daemon/cells/live_guest.h"
+#include "daemon/session/session_suspend.h"
+#include "daemon/store/store_layer.h"
 
 #define SOON_MS 100
 
@@ -18,7 +18,6 @@ static struct completion pause_wait;
 
 static void on_paused(struct completion *c, const struct err *e)
 {
-	(void)c;
 	note(e);
 }
 

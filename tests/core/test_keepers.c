@@ -1,19 +1,20 @@
 /* Goal: several keepers behind one queue (keeper_link.h). A request goes to the keeper with the
  * fewest unanswered ones; the loss or silence of one keeper ends its own requests only; ends of
  * cells go to the keeper that made them and take turns with urgent requests; the pool waits for
- * both.
+ * both; tenants take turns in each of these, and a request ends for want of time only if its own
+ * tenant has so many.
  *
  * The test holds the other ends of the keepers' channels and plays them. */
-#include "keeper_link.h"
+#include "daemon/cells/keeper_link.h"
 
 #include <sys/socket.h>
 
-#include "clock.h"
-#include "io.h"
+#include "lib/base/clock.h"
+#include "lib/base/io.h"
 #include "support.h"
 
 #define SLOTS 3
-#define CALLS_MAX 32
+#define CALLS_MAX 600
 
 static struct loop *loop;
 static struct keeper_link all;
@@ -31,7 +32,6 @@ static unsigned ncalls;
 
 static void on_stop(struct loop_timer *t)
 {
-	(void)t;
 	loop_stop(loop);
 }
 
@@ -46,14 +46,12 @@ static void turn(unsigned ms)
 
 static void on_hello(void *arg, unsigned slot, const struct err *e)
 {
-	(void)arg;
 	CHECK(slot < SLOTS && e == NULL);
 	hellos++;
 }
 
 static void on_hung(void *arg, unsigned slot)
 {
-	(void)arg;
 	hung_mask |= 1U << slot;
 }
 
@@ -96,20 +94,32 @@ static uint32_t next_op(unsigned slot)
 	return n > 0 ? r.op : 0;
 }
 
-static void ask(enum keeper_priority t)
+static struct call *ask_for(const char *tenant, enum keeper_priority t)
 {
 	const struct keeper_named r = { .op = t == KEEPER_URGENT ? KEEPER_FREEZE : KEEPER_CREATE };
 	struct call *c = &calls[ncalls++];
 
-	c->call = keeper_link_ask(&all, &r, sizeof(r), -1, t, on_done, c);
+	c->call = keeper_link_ask(&all, tenant, &r, sizeof(r), -1, t, on_done, c);
+	return c;
 }
 
-static void ask_end(int slot)
+static void ask(enum keeper_priority t)
+{
+	(void)ask_for("ten_a", t);
+}
+
+static struct call *ask_end_for(const char *tenant, int slot)
 {
 	const struct keeper_named r = { .op = KEEPER_DESTROY };
 	struct call *c = &calls[ncalls++];
 
-	c->call = keeper_link_ask_end(&all, &r, slot, on_done, c);
+	c->call = keeper_link_ask_end(&all, tenant, &r, slot, on_done, c);
+	return c;
+}
+
+static void ask_end(int slot)
+{
+	(void)ask_end_for("ten_a", slot);
 }
 
 static void begin(unsigned nkeepers)
@@ -145,11 +155,11 @@ static void requests_go_where_fewest_wait(void)
 	turn(5);
 	for (unsigned i = 0; i < SLOTS; i++)
 		CHECK(all.slots[i].sent.n == 2);
-	CHECK(all.urgent.n == 1);
+	CHECK(all.urgent.waiting == 1);
 	CHECK(next_op(1) == KEEPER_FREEZE);
 	reply(1, KEEPER_FREEZE);
 	turn(5);
-	CHECK(all.urgent.n == 0 && all.slots[1].sent.n == 2);
+	CHECK(all.urgent.waiting == 0 && all.slots[1].sent.n == 2);
 	for (unsigned i = 0, answered = 0; i < 7; i++) {
 		answered += calls[i].ends;
 		CHECK(calls[i].ends == 0 || calls[i].slot == 1);
@@ -172,7 +182,7 @@ static void a_lost_keeper_ends_its_own_requests_only(void)
 	for (int i = 0; i < 6; i++)
 		lost += calls[i].ends == 1 && calls[i].why == REASON_PEER_DIED;
 	CHECK(lost == 2 && keeper_link_greeted(&all) == 1);
-	CHECK(all.slots[1].sent.n == 2 && all.urgent.n == 2);
+	CHECK(all.slots[1].sent.n == 2 && all.urgent.waiting == 2);
 	for (int i = 0; i < 4; i++) {
 		CHECK(next_op(1) == KEEPER_FREEZE);
 		reply(1, KEEPER_FREEZE);
@@ -216,11 +226,12 @@ static void a_keeper_whose_channel_fails_is_killed(void)
 	struct call *c = &calls[ncalls++];
 
 	begin(1);
-	CHECK(setsockopt(all.slots[0].sock, SOL_SOCKET, SO_SNDBUF, &(int){ 0 }, sizeof(int)) == 0);
-	c->call = keeper_link_ask(&all, &r, sizeof(r), -1, KEEPER_URGENT, on_done, c);
+	CHECK(setsockopt(all.slots[0].channel.sock, SOL_SOCKET, SO_SNDBUF, &(int){ 0 },
+			 sizeof(int)) == 0);
+	c->call = keeper_link_ask(&all, "ten_a", &r, sizeof(r), -1, KEEPER_URGENT, on_done, c);
 	turn(5);
 	CHECK(hung_mask == 1U << 0 && keeper_link_greeted(&all) == 0);
-	CHECK(c->ends == 0 && all.urgent.n == 1); /* it waits for another keeper */
+	CHECK(c->ends == 0 && all.urgent.waiting == 1); /* it waits for another keeper */
 	(void)close(keepers[0]);
 	attach(0);
 	turn(5);
@@ -238,7 +249,7 @@ static void a_keeper_that_exited_is_not_killed(void)
 	CHECK(shutdown(keepers[0], SHUT_RD) == 0); /* EPIPE, and no event that shows it before */
 	ask(KEEPER_URGENT);
 	turn(5);
-	CHECK(hung_mask == 0 && keeper_link_greeted(&all) == 0 && all.urgent.n == 1);
+	CHECK(hung_mask == 0 && keeper_link_greeted(&all) == 0 && all.urgent.waiting == 1);
 	end();
 }
 
@@ -290,7 +301,143 @@ static void ends_take_turns_with_urgent_requests(void)
 	end();
 }
 
-TEST_MAIN({ "requests go where fewest wait", requests_go_where_fewest_wait },
+/* Answers one request. */
+static void serve_one(unsigned slot)
+{
+	uint32_t op = next_op(slot);
+
+	CHECK(op != 0);
+	reply(slot, op);
+	turn(1);
+}
+
+/* The keeper has been sent some requests of a tenant, and hundreds wait: one of another tenant is
+ * sent next. */
+static void burst_delays_no_other(struct call *(*ask_one)(const char *tenant))
+{
+	struct call *other;
+
+	begin(1);
+	for (int i = 0; i < 500; i++)
+		(void)ask_one("ten_a");
+	turn(2);
+	other = ask_one("ten_b");
+	turn(2);
+	for (int i = 0; i < 3; i++)
+		serve_one(0);
+	CHECK(other->ends == 1 && other->why == REASON_NONE);
+	end();
+}
+
+static struct call *ask_urgent(const char *tenant)
+{
+	return ask_for(tenant, KEEPER_URGENT);
+}
+
+static struct call *ask_background(const char *tenant)
+{
+	return ask_for(tenant, KEEPER_BACKGROUND);
+}
+
+static struct call *ask_own_end(const char *tenant)
+{
+	return ask_end_for(tenant, 0);
+}
+
+static struct call *ask_any_end(const char *tenant)
+{
+	return ask_end_for(tenant, -1);
+}
+
+static void a_burst_of_pauses_delays_no_other(void)
+{
+	burst_delays_no_other(ask_urgent);
+}
+
+static void a_burst_of_ends_delays_no_other(void)
+{
+	burst_delays_no_other(ask_own_end);
+}
+
+static void a_burst_of_ends_for_any_delays_no_other(void)
+{
+	burst_delays_no_other(ask_any_end);
+}
+
+static void a_pool_of_one_delays_no_other(void)
+{
+	burst_delays_no_other(ask_background);
+}
+
+/* Three tenants whose requests all wait. */
+static void tenants_take_turns(void)
+{
+	static const char *const tenants[] = { "ten_a", "ten_b", "ten_c" };
+	unsigned n[COUNT(tenants)] = { 0 };
+
+	begin(1);
+	for (int i = 0; i < 60; i++)
+		(void)ask_for(tenants[i / 20], KEEPER_URGENT);
+	turn(2);
+	for (int i = 0; i < 30; i++)
+		serve_one(0);
+	for (int i = 0; i < 60; i++)
+		n[i / 20] += calls[i].ends;
+	for (size_t i = 0; i < COUNT(tenants); i++)
+		CHECK(n[i] >= 9 && n[i] <= 11);
+	end();
+}
+
+/* The keeper is slow. Requests that could not be sent in time end with an error: those of the
+ * tenant that has so many. */
+static void a_burst_takes_the_time_of_its_tenant(void)
+{
+	struct call *other;
+
+	begin(1);
+	for (int i = 0; i < 300; i++)
+		ask(KEEPER_URGENT);
+	other = ask_for("ten_b", KEEPER_URGENT);
+	turn(2);
+	serve_one(0);
+	serve_one(0);
+	all.timeout_ms = 1;
+	serve_one(0);
+	turn(20);
+	CHECK(other->ends == 1 && other->why == REASON_NONE);
+	CHECK(calls[299].ends == 1 && calls[299].why == REASON_TIMEOUT);
+	end();
+}
+
+/* Ends that waited for a keeper that exits keep their tenants' turns. */
+static void ends_of_a_lost_keeper_take_turns(void)
+{
+	struct call *other;
+
+	begin(2);
+	for (int i = 0; i < 100; i++)
+		ask_end(0);
+	turn(2);
+	other = ask_end_for("ten_b", 0);
+	turn(2);
+	CHECK(close(keepers[0]) == 0);
+	keepers[0] = -1;
+	turn(5);
+	CHECK(all.slots[0].ends.waiting == 0 && all.ends.waiting > 90);
+	for (int i = 0; i < 3; i++)
+		serve_one(1);
+	CHECK(other->ends == 1 && other->why == REASON_NONE);
+	end();
+}
+
+TEST_MAIN({ "a burst of pauses delays no other", a_burst_of_pauses_delays_no_other },
+	  { "a burst of ends delays no other", a_burst_of_ends_delays_no_other },
+	  { "a burst of ends for any delays no other", a_burst_of_ends_for_any_delays_no_other },
+	  { "a pool of one delays no other", a_pool_of_one_delays_no_other },
+	  { "tenants take turns", tenants_take_turns },
+	  { "a burst takes the time of its tenant", a_burst_takes_the_time_of_its_tenant },
+	  { "ends of a lost keeper take turns", ends_of_a_lost_keeper_take_turns },
+	  { "requests go where fewest wait", requests_go_where_fewest_wait },
 	  { "a lost keeper ends its own requests only", a_lost_keeper_ends_its_own_requests_only },
 	  { "a silent keeper is given up alone", a_silent_keeper_is_given_up_alone },
 	  { "a keeper whose channel fails is killed", a_keeper_whose_channel_fails_is_killed },

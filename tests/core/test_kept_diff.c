@@ -3,9 +3,10 @@
  * refuses, is silent or dies, if the list is cut short or malformed, and if PID 1 dies meanwhile.
  */
 #include "bed.h"
-#include "core_private.h"
-#include "io.h"
-#include "kept_diff.h"
+#include "daemon/session/session.h"
+#include "daemon/node/core_private.h"
+#include "lib/base/io.h"
+#include "daemon/session/session_diff.h"
 
 #define WHOLE "A\t644\t1\t/tmp/new\0E\t0\t0\t/"
 

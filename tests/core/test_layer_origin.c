@@ -1,12 +1,12 @@
 /* What images of guests were made of, and which of it has changed since. */
-#include "layer_origin.h"
+#include "daemon/template/layer_origin.h"
 
 #include <stdlib.h>
 
-#include "core_private.h"
-#include "root_images.h"
-#include "template_stack.h"
-#include "templates_private.h"
+#include "daemon/node/core_private.h"
+#include "daemon/guest/root_images.h"
+#include "daemon/template/template_stack.h"
+#include "daemon/template/templates_private.h"
 #include "test.h"
 
 #define GUEST                                                                                      \

@@ -1,7 +1,8 @@
 /* What the level of a session allows: read from its row, refused before any program is asked. */
 #include "bed.h"
-#include "cell_level.h"
-#include "core_private.h"
+#include "lib/wire/cell_level.h"
+#include "daemon/session/session.h"
+#include "daemon/node/core_private.h"
 
 #include <string.h>
 
@@ -19,21 +20,16 @@ static void take(const struct err *e)
 
 static void on_done(struct completion *c, const struct err *e)
 {
-	(void)c;
 	take(e);
 }
 
 static void on_diff_done(struct session_diff *d, const struct err *e)
 {
-	(void)d;
 	take(e);
 }
 
 static void on_diff_data(struct session_diff *d, const uint8_t *data, size_t len)
 {
-	(void)d;
-	(void)data;
-	(void)len;
 }
 
 static bool has_ended(void)

@@ -1,6 +1,7 @@
 /* Goal: a list of changes ends exactly once, or not at all if it was cancelled, in whatever order
  * the keeper's answer and the end of the list come; and with its session or the keeper gone in
  * between. */
+#include "daemon/tenant/tenant.h"
 #include "ends.h"
 
 static bool is_asked_diff(void)
@@ -13,7 +14,6 @@ static struct session_diff *diff;
 
 static void on_data(struct session_diff *d, const uint8_t *data, size_t len)
 {
-	(void)data;
 	CHECK(d == diff && len > 0);
 }
 
@@ -182,8 +182,51 @@ static void more_lists_than_there_may_be(void)
 	free(diff);
 }
 
+static unsigned refused;
+
+static void on_refused(struct session_diff *d, const struct err *e)
+{
+	CHECK(e->reason == REASON_CAPACITY_DIFFS);
+	refused++;
+}
+
+/* Two tenants read as many lists as there may be. A third one gets its list, but only one. */
+static void two_tenants_leave_room_for_lists(void)
+{
+	static const unsigned lists[] = { 4, 4, 2 };
+	static struct session_diff many[10];
+	const struct store_actor who = { 0 };
+	struct session *of[COUNT(lists)];
+	unsigned n = 0;
+	struct err e;
+
+	bed_make(30000);
+	bed.many = true;
+	for (unsigned t = 0; t < COUNT(lists); t++) {
+		struct store_tenant row = { 0 };
+
+		(void)snprintf(row.name, sizeof(row.name), "tenant-%u", t);
+		CHECK(tenant_create(bed.core, &row, &who, &e) == 0);
+		bed.tenant = tenant_find(bed.core, row.id);
+		bed_session();
+		of[t] = bed.session;
+	}
+	bed.way[KEEPER_DIFF] = BED_HOLD;
+	for (unsigned t = 0; t < COUNT(lists); t++)
+		for (unsigned i = 0; i < lists[t]; i++, n++) {
+			many[n].on_done = on_refused;
+			session_diff(of[t], &many[n]);
+		}
+	bed_turn(20);
+	CHECK(refused == 1 && many[8].core != NULL && many[9].core == NULL);
+	for (unsigned i = 0; i < COUNT(many); i++)
+		session_diff_cancel(&many[i]);
+	check_once(0);
+}
+
 TEST_MAIN(T(list_then_answer), T(answer_then_list), T(answer_and_list_together),
 	  T(refused_after_the_end_of_the_list), T(refused_before_the_end_of_the_list),
 	  T(keeper_dies_over_a_list), T(keeper_is_silent_over_a_list), T(list_cancelled),
 	  T(list_cancelled_at_once), T(list_cancelled_between_end_and_answer),
-	  T(session_deleted_over_a_list), T(more_lists_than_there_may_be))
+	  T(session_deleted_over_a_list), T(more_lists_than_there_may_be),
+	  T(two_tenants_leave_room_for_lists))

@@ -1,9 +1,9 @@
 /* Memory images of templates that are held for sessions to come: what they take is what guests have
  * touched of them, too, and is bounded. */
 #include "bed.h"
-#include "core_private.h"
-#include "list.h"
-#include "memory_images.h"
+#include "daemon/node/core_private.h"
+#include "lib/base/list.h"
+#include "daemon/guest/memory_images.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -80,8 +80,6 @@ static void one_that_guests_have_filled_is_closed(void)
 
 static void on_there(struct completion *c, const struct err *e)
 {
-	(void)c;
-	(void)e;
 }
 
 static void one_that_is_asked_for_stays(void)

@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 
 #include "bed.h"
-#include "core.h"
-#include "core_private.h"
-#include "log_removal.h"
-#include "session.h"
-#include "tenant.h"
+#include "daemon/node/core.h"
+#include "daemon/node/core_private.h"
+#include "daemon/output/log_removal.h"
+#include "daemon/session/session.h"
+#include "daemon/tenant/tenant.h"
 
 #define STEP LOG_REMOVAL_STEP
 
@@ -138,7 +138,6 @@ static unsigned refused;
 
 static void on_made(struct completion *c, const struct err *e)
 {
-	(void)c;
 	CHECK(e != NULL);
 	refused++;
 }
@@ -157,7 +156,7 @@ static void count_live(struct session *s, void *arg)
 {
 	unsigned *n = arg;
 
-	*n += s->row.state < SESSION_STOPPING;
+	*n += s->row.state < SESSION_ENDING;
 }
 
 static unsigned live(void)

@@ -1,13 +1,14 @@
 /* What the core keeps of an execution's command, and of what a session has used of its limits. */
-#include "access_record_text.h"
+#include "lib/policy/access_record_text.h"
 #include "bed.h"
-#include "core_private.h"
-#include "execution.h"
-#include "json.h"
-#include "mask_private.h"
-#include "net_state.h"
-#include "record_quota.h"
-#include "session.h"
+#include "daemon/node/core_private.h"
+#include "daemon/execution/execution.h"
+#include "lib/json/json.h"
+#include "lib/mask/mask_private.h"
+#include "daemon/egressctl/net_usage.h"
+#include "daemon/egressctl/net_state.h"
+#include "daemon/tenant/record_quota.h"
+#include "daemon/session/session.h"
 
 #include <stdio.h>
 #include <string.h>

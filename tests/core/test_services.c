@@ -2,14 +2,15 @@
  * becomes an execution of the session that gets the cell, and whatever it says or does not, nothing
  * leaks and no cell counts as ready before its commands said so. */
 #include "bed.h"
-#include "core_metrics.h"
-#include "core_private.h"
-#include "file_op.h"
-#include "session_boot.h"
-#include "session_service.h"
-#include "store_template.h"
-#include "templates.h"
-#include "tenant.h"
+#include "daemon/execution/execution.h"
+#include "daemon/node/core_metrics.h"
+#include "daemon/node/core_private.h"
+#include "daemon/execution/file_op.h"
+#include "daemon/session/session_boot.h"
+#include "daemon/session/session_service.h"
+#include "daemon/store/store_template.h"
+#include "daemon/template/templates.h"
+#include "daemon/tenant/tenant.h"
 
 #include <errno.h>
 #include <string.h>
@@ -214,15 +215,11 @@ static bool over;
 
 static size_t take_all(struct file_op *op, const uint8_t *data, size_t len)
 {
-	(void)op;
-	(void)data;
 	return len;
 }
 
 static void on_end(struct file_op *op, int status, const struct err *e)
 {
-	(void)op;
-	(void)status;
 	CHECK(e != NULL);
 	over = true;
 }

@@ -1,11 +1,11 @@
 /* The stack of layers that a cell is made from: its text in a row, and the request to the keeper.
  */
-#include "template_stack.h"
+#include "daemon/template/template_stack.h"
 
 #include <stdlib.h>
 
-#include "core_private.h"
-#include "templates.h"
+#include "daemon/node/core_private.h"
+#include "daemon/template/templates.h"
 #include "test.h"
 
 static int read_text(uint32_t kind, const char *text, struct template_stack *ret)

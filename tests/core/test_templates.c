@@ -1,20 +1,24 @@
 /* Templates while the server runs: added by a trial, used by sessions, deleted when none uses them.
  */
 #include "bed.h"
-#include "core_private.h"
-#include "store_template.h"
-#include "templates_private.h"
-#include "tenant.h"
+#include "daemon/node/core.h"
+#include "daemon/node/core_metrics.h"
+#include "daemon/session/session.h"
+#include "daemon/template/templates.h"
+#include "daemon/node/core_private.h"
+#include "daemon/store/store_template.h"
+#include "daemon/template/templates_private.h"
+#include "daemon/tenant/tenant.h"
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 static int outcome; /* of adding: 0 not yet */
 static struct err why;
 
 static void on_added(struct completion *c, const struct err *e)
 {
-	(void)c;
 	outcome = e == NULL ? 1 : -1;
 	if (e != NULL)
 		why = *e;
@@ -346,6 +350,131 @@ static void tags_are_counted_for_new_versions_too(void)
 	bed_end();
 }
 
+/* Four tenants with as many versions as there may be, and tags of each. */
+#define VERSIONS_EACH 1000
+#define TAGS_EACH 32
+
+static void write_tags(const struct template_version *v)
+{
+	struct store_template_tag row = { .created_ms = 1 };
+	struct err e;
+
+	memcpy(row.template_id, v->row.template_id, sizeof(row.template_id));
+	memcpy(row.version, v->row.id, sizeof(row.version));
+	for (unsigned i = 0; i < TAGS_EACH; i++) {
+		(void)snprintf(row.tag, sizeof(row.tag), "t%u", i);
+		CHECK(store_template_tag_set(bed.core->store, &row, &e) == 0);
+	}
+}
+
+/* The time of a start follows their number, not its square. */
+static void many_tags_are_read_in_a_moment(void)
+{
+	struct template_version *v;
+	char name[16];
+	struct err e;
+	clock_t began;
+	unsigned n = 0;
+
+	bed_make(30000);
+	for (unsigned i = 0; i < 4; i++) {
+		(void)snprintf(name, sizeof(name), "tags%u", i);
+		const struct tenant *t = a_tenant(name);
+
+		for (unsigned k = 0; k < VERSIONS_EACH; k++) {
+			(void)snprintf(name, sizeof(name), "x%u", k);
+			CHECK(try(t, name, "", 0, &e) != NULL);
+		}
+	}
+	CHECK(store_begin(bed.core->store, &e) == 0);
+	for (v = bed.core->templates; v != NULL; v = v->next)
+		if (v->row.tenant[0] != '\0')
+			write_tags(v);
+	CHECK(store_commit(bed.core->store, &e) == 0);
+	began = clock();
+	CHECK(templates_load_tags(bed.core, &e) == 0);
+	began = clock() - began;
+	printf("# %d ms\n", (int)(began * 1000 / CLOCKS_PER_SEC));
+	CHECK(began < 2 * CLOCKS_PER_SEC);
+	for (v = bed.core->templates; v != NULL; v = v->next) {
+		CHECK(v->ntags == (v->row.tenant[0] == '\0' ? 0 : TAGS_EACH));
+		n += template_has_tag(v, "t31");
+	}
+	CHECK(n == 4 * VERSIONS_EACH);
+	bed_end();
+}
+
+/* ---- lists */
+
+static char walked[512];
+
+static void note_walked(const struct template_version *v)
+{
+	size_t n = strlen(walked);
+
+	(void)snprintf(walked + n, sizeof(walked) - n, "%s%s ", v->row.tenant[0] == '\0' ? "*" : "",
+		       v->row.name);
+}
+
+static void on_walked(const struct template_version *v, void *arg)
+{
+	(void)arg;
+	note_walked(v);
+}
+
+struct piece {
+	char owner[STORE_ID_MAX], name[STORE_NAME_MAX];
+	unsigned n, most;
+};
+
+static bool on_piece(const struct template_version *v, void *arg)
+{
+	struct piece *p = arg;
+
+	if (p->n == p->most)
+		return false;
+	memcpy(p->owner, v->row.tenant, sizeof(p->owner));
+	memcpy(p->name, v->row.name, sizeof(p->name));
+	p->n++;
+	note_walked(v);
+	return true;
+}
+
+/* Own templates hide those of the operator with their names, and only by a current version. */
+static void lists_are_walked_in_pieces(void)
+{
+	static const char *const names[] = { "a", "c", "d", "e" };
+	char whole[sizeof(walked)];
+	struct tenant *t, *other;
+	struct err e;
+
+	bed_make(30000);
+	for (unsigned i = 0; i < COUNT(names); i++)
+		(void)insert("", names[i], "default", "tree");
+	t = a_tenant("one");
+	other = a_tenant("two");
+	CHECK(try(t, "b", "", 0, &e) != NULL && try(t, "c", "", 0, &e) != NULL);
+	(void)insert(t->row.id, "d", "v1", "tree"); /* not current */
+	CHECK(try(other, "a", "", 0, &e) != NULL);
+	CHECK(templates_set_public(bed.core, templates_of(bed.core, other->row.id, "a", ""), true,
+				   &e) == 0);
+	walked[0] = '\0';
+	templates_each(bed.core, t, on_walked, NULL);
+	memcpy(whole, walked, sizeof(whole));
+	CHECK(strstr(whole, "*c ") == NULL && strstr(whole, "*a ") != NULL &&
+	      strstr(whole, "*d *e ") != NULL && strstr(whole, "b c d ") != NULL &&
+	      strstr(whole, " a ") != NULL);
+	for (unsigned most = 1; most < 5; most++) {
+		struct piece p = { .most = most };
+
+		walked[0] = '\0';
+		while (!templates_each_behind(bed.core, t, p.owner, p.name, on_piece, &p))
+			p.n = 0;
+		CHECK_STR(walked, whole);
+	}
+	bed_end();
+}
+
 /* The bound of all does not keep out a tenant that has few, and texts have a bound of their own. */
 static void tenants_have_shares(void)
 {
@@ -384,6 +513,43 @@ static void tenants_have_shares(void)
 	bed_end();
 }
 
+static bool has_payer(void)
+{
+	const struct template_version *v = bed.session->template;
+
+	return strcmp(v->row.payer, bed.tenant->row.id) == 0;
+}
+
+/* A removed version that only sessions of others keep takes no room of its owner, but theirs. */
+static void a_version_counts_for_who_keeps_it(void)
+{
+	static char env[20 << 20]; /* two of them are too many */
+	const struct store_actor who = { 0 };
+	char path[2 * STORE_NAME_MAX];
+	struct tenant *owner;
+	struct template_version *v;
+	struct err e = { 0 };
+
+	bed_make(30000);
+	owner = a_tenant("owner");
+	memset(env, 'e', sizeof(env) - 1);
+	v = try(owner, "x", env, sizeof(env), &e);
+	CHECK(v != NULL && templates_set_public(bed.core, v, true, &e) == 0);
+	(void)snprintf(path, sizeof(path), "%s/x", owner->row.id);
+	make_session(path);
+	CHECK(bed.session->template == v);
+	CHECK(try(owner, "y", env, sizeof(env), &e) == NULL && v->row.payer[0] == '\0');
+	CHECK(templates_remove(bed.core, v, &who, &e) == 0);
+	bed_until(has_payer);
+	CHECK(try(owner, "y", env, sizeof(env), &e) != NULL);
+	CHECK(try(bed.tenant, "z", env, sizeof(env), &e) == NULL);
+	CHECK(e.reason == REASON_QUOTA_TEMPLATES);
+	bed_delete();
+	bed_turn(1500); /* the version goes with its last session */
+	CHECK(try(bed.tenant, "z", env, sizeof(env), &e) != NULL);
+	bed_end();
+}
+
 static unsigned pools_of(const struct template_version *v)
 {
 	unsigned n = 0;
@@ -391,6 +557,126 @@ static unsigned pools_of(const struct template_version *v)
 	for (unsigned i = 0; i < CELL_LEVELS; i++)
 		n += v->pools[i] != NULL;
 	return n;
+}
+
+/* ---- guests that wait for sessions of a tenant's templates */
+
+#define GUESTS_OF 12 /* templates of each tenant */
+
+/* Sessions of each of its templates, one after the other, were made at level gvisor. */
+static void use_templates(struct tenant *t)
+{
+	char name[16];
+	struct err e;
+
+	for (unsigned i = 0; i < GUESTS_OF; i++) {
+		struct session s = { .core = bed.core, .tenant = t };
+
+		(void)snprintf(name, sizeof(name), "g%u", i);
+		s.template = templates_of(bed.core, t->row.id, name, "");
+		if (s.template == NULL)
+			s.template = try(t, name, "", 0, &e);
+		CHECK(s.template != NULL);
+		s.row = (struct store_session){ .level = CELL_GVISOR, .mounts = "", .secrets = "" };
+		for (unsigned k = 0; k < 3; k++) { /* the first shows what they are like */
+			CHECK(templates_claim(&s) == NULL);
+			CHECK(s.template->pools[CELL_GVISOR]->like_set);
+			s.row = s.template->pools[CELL_GVISOR]->like;
+		}
+	}
+}
+
+static unsigned waiting_of(const struct tenant *t)
+{
+	struct core_metrics_pool pool;
+	unsigned n = 0;
+
+	for (const struct template_version *v = bed.core->templates; v != NULL; v = v->next)
+		if (strcmp(v->row.tenant, t->row.id) == 0) {
+			template_pool(v, &pool);
+			n += (unsigned)pool.size;
+		}
+	return n;
+}
+
+/* They count for the tenant, however many templates it has: half of what may wait at the level at
+ * most, and not more than its quotas have room for. So another one gets some, too. */
+static void guests_that_wait_count_for_their_tenant(void)
+{
+	struct tenant *one, *two;
+	struct config *g;
+
+	bed.started_pool = true;
+	bed_make(30000);
+	g = (struct config *)(uintptr_t)bed.core->o.config;
+	g->pool_max = 64;
+	g->pool_started_size = 2; /* eight guests at a level */
+	bed.core->o.levels[CELL_GVISOR].is_possible = 1;
+	bed.way[KEEPER_CREATE] = BED_REFUSE;
+	one = a_tenant("one");
+	two = a_tenant("two");
+	for (unsigned i = 0; i < 3; i++) {
+		use_templates(one);
+		templates_adapt(bed.core);
+		CHECK(waiting_of(one) == 4 && one->started_cells == 4);
+	}
+	use_templates(two);
+	templates_adapt(bed.core);
+	CHECK(waiting_of(one) == 4 && waiting_of(two) == 4);
+	one->row.max_sessions = 3;
+	templates_adapt(bed.core);
+	CHECK(waiting_of(one) == 3);
+	one->sessions = 2; /* of its own, which come first */
+	templates_adapt(bed.core);
+	CHECK(waiting_of(one) == 1 && one->started_cells == 1);
+	one->sessions = 0;
+	bed_turn(50);
+	bed_end();
+}
+
+/* Time that one adaption takes, in microseconds: the least of some. */
+static double adaption_us(void)
+{
+	double least = 1e9;
+
+	for (unsigned i = 0; i < 7; i++) {
+		clock_t began = clock();
+
+		templates_adapt(bed.core);
+		least = least < (double)(clock() - began) ? least : (double)(clock() - began);
+	}
+	return least * 1e6 / CLOCKS_PER_SEC;
+}
+
+#define POOLS 4000
+
+/* Every second, for all pools. All in one, four times as many take four times as long: with their
+ * square it would be sixteen. */
+static void many_pools_are_adapted_in_a_moment(void)
+{
+	struct session s = { 0 };
+	double quarter = 0, all;
+	struct tenant *t = NULL;
+	char name[16];
+	struct err e;
+
+	bed_make(30000);
+	for (unsigned i = 0; i < POOLS; i++) {
+		(void)snprintf(name, sizeof(name), "%u", i);
+		if (i % VERSIONS_EACH == 0)
+			t = a_tenant(name);
+		s = (struct session){ .core = bed.core, .tenant = t };
+		s.row = (struct store_session){ .mounts = "", .secrets = "" };
+		s.template = try(t, name, "", 0, &e);
+		CHECK(s.template != NULL && templates_claim(&s) == NULL);
+		CHECK(s.template->pools[CELL_CONTAINER] != NULL);
+		if (i + 1 == POOLS / 4)
+			quarter = adaption_us();
+	}
+	all = adaption_us();
+	printf("# %.0f us for %d pools, %.0f us for %d\n", quarter, POOLS / 4, all, POOLS);
+	CHECK(all < 9 * quarter + 1000);
+	bed_end();
 }
 
 /* So what is done once a second for each pool is not done for each template. */
@@ -410,7 +696,12 @@ static void a_pool_comes_with_the_first_use(void)
 
 TEST_MAIN({ "a removed tenant gets no version", a_removed_tenant_gets_no_version },
 	  { "tags are counted for new versions, too", tags_are_counted_for_new_versions_too },
+	  { "many tags are read in a moment", many_tags_are_read_in_a_moment },
+	  { "lists are walked in pieces", lists_are_walked_in_pieces },
 	  { "tenants have shares", tenants_have_shares },
+	  { "guests that wait count for their tenant", guests_that_wait_count_for_their_tenant },
+	  { "a version counts for who keeps it", a_version_counts_for_who_keeps_it },
+	  { "many pools are adapted in a moment", many_pools_are_adapted_in_a_moment },
 	  { "a pool comes with the first use", a_pool_comes_with_the_first_use },
 	  { "a trial comes first", a_trial_comes_first },
 	  { "its user is tried", its_user_is_tried },

@@ -7,9 +7,9 @@ import sys
 
 import internet
 from harness import check
-from internet_client import make, probe, shared
+from internet_client import POLICY, make, probe, shared
 
-WIDE = {}
+WIDE, HIDING = {}, {}
 
 
 def start():
@@ -24,6 +24,13 @@ def wide(server):
     if WIDE.get("server") is not server:
         WIDE.update(server=server, session=make(server, {"version": 1, "default": "allow"}))
     return WIDE["session"]
+
+
+def hiding(server):
+    """A session of POLICY in which refused names do not exist, so that a lookup shows whether a name is allowed."""
+    if HIDING.get("server") is not server:
+        HIDING.update(server=server, session=make(server, {**POLICY, "refused_names": "nxdomain"}))
+    return HIDING["session"]
 
 
 def control(server):

@@ -12,6 +12,7 @@ A cell is a network namespace with lo only, in which every address is local, and
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import socket
@@ -92,7 +93,8 @@ class Egress:
 
     @staticmethod
     def place(given):
-        high = {to: os.dup2(fd, 200 + to, inheritable=False) for to, fd in given.items()}
+        # to free ones: a program with many tests has used up the numbers below
+        high = {to: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 200) for to, fd in given.items()}
         os.closerange(3, 10)
         for to, fd in high.items():
             os.dup2(fd, to, inheritable=True)

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "clock.h"
-#include "host.h"
-#include "resolver.h"
-#include "session_outbound.h"
+#include "lib/base/clock.h"
+#include "lib/policy/host.h"
+#include "lib/outbound/resolver.h"
+#include "egress/control/session_outbound.h"
 
 #define SAID_MS 1000
 #define MANY 256
@@ -50,7 +50,6 @@ static void on_done(struct outbound *o, int fd, const struct ip *ip, const struc
 	uint64_t ms = (clock_now_ns() - began_ns) / CLOCK_MS;
 	char said[128] = "", text[IP_TEXT_MAX] = "";
 
-	(void)o;
 	if (fd >= 0) {
 		ip_format(ip, text);
 		read_said(fd, said, sizeof(said));
@@ -98,7 +97,6 @@ static void start(char *target)
 
 static void on_task(struct loop_task *t)
 {
-	(void)t;
 	if (*next_target)
 		start(*next_target++);
 	else

@@ -337,7 +337,7 @@ def test_publish_to_a_registry_is_blocked(server):
     s = make(server, policy(READ))
     check(curl(server, s, "https://registry.example/pkg")[1] == 200, "reading")
     for method in ("PUT", "POST", "DELETE", "PATCH", "MKCOL", "put"):
-        equal(curl(server, s, "https://registry.example/pkg", "-X", method, "-d", "{}")[1], 403, method)
+        equal(curl(server, s, "https://registry.example/pkg", "-X", method, "-d", "{}")[1], 403 if method.isupper() else 400, method)
     equal([x["method"] for x in internet.NET.hits], ["GET"], "what arrived")
     if sh(server, s, "command -v npm")["exit_code"] != 0:
         raise Skip("npm is not on this machine; the same was tried with curl")

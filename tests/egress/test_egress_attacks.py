@@ -7,7 +7,7 @@ in test_egress_abuse.py. Runs in a small internet of its own.
     test_egress_attacks.py CORDON PLAIN [name ...]"""
 
 import internet
-from attacks_common import control, refused, served, start, wide
+from attacks_common import control, hiding, refused, served, start, wide
 from harness import check, equal, has, note
 from internet import EVIL, INTERNAL, METADATA, METADATA6, METADATA_ALI, WEB
 from internet_client import both, curl, make, policy, probe, recorded, records, shared
@@ -150,7 +150,7 @@ def test_trailing_dot(server):
 
 
 def test_case(server):
-    s = make(server, policy({"host": "look.example", "action": "deny"}, {"host": "*.example"}))
+    s = make(server, policy({"host": "look.example", "action": "deny"}, {"host": "*.example"}, refused_names="nxdomain"))
     got = both(server, s, "[get('WEB.Example'), get('LOOK.eXample'), *by_proxy('LOOK.EXAMPLE'), get('LOOK.EXAMPLE', "
                "at='web.example')]")
     for g in got:
@@ -160,7 +160,7 @@ def test_case(server):
 
 
 def test_punycode_and_idna(server):
-    s = make(server, policy({"host": "xn--bcher-kva.example"}, {"host": "web.example"}))
+    s = make(server, policy({"host": "xn--bcher-kva.example"}, {"host": "web.example"}, refused_names="nxdomain"))
     check(served(probe(server, s, "get('xn--bcher-kva.example')")), "the name in its ASCII form")
     refused(both(server, s, "[get('b\\xfccher.example', at='web.example'), "
                  "get('w\\u0435b.example'.encode().decode('latin-1'), at='web.example'), "
@@ -240,7 +240,7 @@ def test_overlong_labels(server):
 
 
 def lookalike(server, name):
-    s = shared(server)
+    s = hiding(server)
     equal([a[:2] for a in both(server, s, f"dns({name!r})")], [[3, 0]] * 2, "names")
     refused(both(server, s, f"[get({name!r}, at='web.example'), *by_proxy({name!r}), tls_get({name!r}, "
                  f"at='web.example', check=False), "

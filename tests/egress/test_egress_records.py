@@ -258,7 +258,8 @@ def test_usage(server):
     use = wait_for(used, 5, "usage")
     check(3_000_000 <= use["bytes_in"] < 3_020_000 and 2_000_000 <= use["bytes_out"] < 2_020_000, f"{use}")
     server.delete(s["id"])
-    equal(server.get(s["id"])["usage"]["network"], use, "after its end")
+    end = server.get(s["id"])["usage"]["network"]  # with what was still being counted
+    check(end["requests"] == 2 and all(use[n] <= end[n] < use[n] + 10_000 for n in use), f"{use}, after its end {end}")
     check(len(records(server, s, kind="request")) == 2, "records after its end")
 
 
@@ -294,6 +295,69 @@ def test_model_calls(server):
     model_call(server, s, "/v1/chat/completions", {"model": "gpt-small", "messages": question})
     r = recorded(server, s, lambda r: "privately" in str(r.get("model", {}).get("prompt")))[0]
     has(str(r["model"]["completion"]), "four", "the completion, where it is asked for")
+
+
+VALUE = "v4lue-of-a.secret-" + "0123456789" * 9  # longer than the name of a model in a record, and than a path in a reason
+
+
+def echoing(q):
+    """Says what it was asked: in pieces of three bytes, each an event."""
+    said = json.loads(q.body)["messages"][0]["content"][-1000:]
+    events = [{"choices": [{"index": 0, "delta": {"content": said[i:i + 3]}}]} for i in range(0, len(said), 3)]
+    body = "".join(f"data: {json.dumps(e)}\n\n" for e in events) + "data: [DONE]\n\n"
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {len(body)}\r\n\r\n"
+    return (head + body).encode()
+
+
+ASK = r"""
+import json, os, sys, urllib.request
+before, model = int(sys.argv[1]), sys.argv[2].replace("VALUE", os.environ["GIVEN"])
+text = "x" * before + os.environ["GIVEN"] + " and " + json.dumps(os.environ["GIVEN"] + chr(10))
+body = json.dumps({"model": model, "stream": True, "messages": [{"role": "user", "content": text}]}).encode()
+context = __import__("ssl").create_default_context()
+asked = urllib.request.Request("https://model.example/v1/chat/completions", body, {"Content-Type": "application/json"})
+urllib.request.urlopen(asked, context=context, timeout=20).read()
+"""
+
+
+def given(server, name, rules):
+    server.want(201, "POST", "/v1/secrets", {"name": name, "value": VALUE, "ways": ["env"]})
+    return make(server, policy(*rules), secrets=[{"name": name, "as": "env", "env": "GIVEN"}])
+
+
+def test_prompts_have_no_values(server):
+    """Of a prompt and of a completion that comes in pieces; of both where they are cut; in the name of a model, which is cut as well."""
+    s = given(server, "prompted", [{**MODEL, "prompts": True}])
+    internet.NET.sites.handlers["model.example"] = echoing
+    try:
+        # 262,144 bytes are kept, "user: " among them: the last ones are in the middle of the value
+        for before, model in ((0, "m"), (262144 - 6 - 40, "m"), (0, "VALUE")):
+            seen = len(records(server, s, kind="request"))
+            done = server.run(s["id"], ["python3", "-c", ASK, str(before), model])
+            equal(done["exit_code"], 0, done["stderr"][-800:])
+            r = wait_for(lambda seen=seen: records(server, s, kind="request")[seen:], 10, "the record")[0]["model"]
+            check(VALUE[:12] not in json.dumps(r), f"the value: {str(r)[-3000:]}")
+            check("*" * 40 in r["prompt"] and "*" * 40 in r["completion"], f"no mask: {str(r)[-3000:]}")
+            check(before - 4096 <= r["prompt"].count("x") <= before, f"{r['prompt'].count('x')} bytes of {before} are there")
+            equal(r.get("prompt_cut", False), before > 0, "cut")
+            check(r["model"] == model or set(r["model"]) == {"*"}, r["model"])
+    finally:
+        internet.NET.sites.handlers.pop("model.example")
+    server.delete(s["id"])
+    server.want(204, "DELETE", "/v1/secrets/prompted")
+
+
+def test_reasons_have_no_parts_of_values(server):
+    """A reason names the path that was refused as far as there is room: here up to the middle of the value."""
+    s = given(server, "refused", RULES)
+    for start in ("/shut/", "/shut/" + "x" * 40, "/shut/?q="):
+        sh(server, s, f'curl -sS -o /dev/null "https://look.example{start}$GIVEN"', 0)
+    rows = wait_for(lambda: len(x := [r for r in records(server, s, kind="request") if r["verdict"] == "deny"]) == 3 and x, 10, "three refusals")
+    for r in rows:
+        check(VALUE[:8] not in json.dumps(r), f"a part of the value: {r}")
+    check(any("/shut/" + "x" * 40 + "***" in r["reason"] for r in rows), f"{[r['reason'] for r in rows]}")
+    server.delete(s["id"])
+    server.want(204, "DELETE", "/v1/secrets/refused")
 
 
 def cordon(server, *words, **how):

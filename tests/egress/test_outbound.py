@@ -343,7 +343,7 @@ def _(w):
 
 @test("private addresses are refused, however they come")
 def _(w):
-    denied(w.one("private.test:80"), "private.test resolves to 10.9.9.9, a private address; the operator can allow it: \"private\" in egress_policy")
+    denied(w.one("private.test:80"), "private.test resolves to 10.9.9.9, a private address; the operator can allow it: \"private\" in egress_policy, then a reload (doc/policy.md#networks-of-your-own)")
     denied(w.one("metadata.test:80"), METADATA, "metadata")
     denied(w.one("mapped.test:80"), METADATA)
     denied(w.one("mapped10.test:80"), PRIVATE)

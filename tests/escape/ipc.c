@@ -155,7 +155,6 @@ static const char *futex_pi(const struct attack *a)
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct timespec until = { 0 };
 
-	(void)a;
 	if (word == MAP_FAILED)
 		return answer_errno(errno);
 	*word = (uint32_t)world_num("victim");
@@ -168,7 +167,6 @@ static const char *watch_host(const struct attack *a)
 	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
-	(void)a;
 	if (fd < 0)
 		return answer_errno(errno);
 	if (inotify_add_watch(fd, world("busy-file"), IN_OPEN | IN_ACCESS) < 0)
@@ -184,7 +182,6 @@ static const char *page_cache(const struct attack *a)
 	int fd = open(world("cold-file"), O_RDONLY | O_CLOEXEC);
 	void *map;
 
-	(void)a;
 	if (fd < 0)
 		return answer_path(-1);
 	map = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);

@@ -46,7 +46,6 @@ static const char *bpf_map(const struct attack *a)
 {
 	union bpf_attr attr;
 
-	(void)a;
 	memset(&attr, 0, sizeof(attr));
 	attr.map_type = BPF_MAP_TYPE_ARRAY;
 	attr.key_size = attr.value_size = 4;
@@ -59,7 +58,6 @@ static const char *bpf_program(const struct attack *a)
 	static const struct bpf_insn code[] = { { .code = 0xb7 }, { .code = 0x95 } };
 	union bpf_attr attr;
 
-	(void)a;
 	memset(&attr, 0, sizeof(attr));
 	attr.prog_type = BPF_PROG_TYPE_SOCKET_FILTER;
 	attr.insns = (uint64_t)(uintptr_t)code;
@@ -79,7 +77,6 @@ static const char *perf_event(const struct attack *a)
 		.exclude_hv = 1,
 	};
 
-	(void)a;
 	return answer(syscall(SYS_perf_event_open, &attr, 0L, -1L, -1L, 0L));
 }
 
@@ -87,7 +84,6 @@ static const char *io_uring_setup(const struct attack *a)
 {
 	unsigned char params[256] = { 0 };
 
-	(void)a;
 	return answer(syscall(NR_IO_URING_SETUP, 1L, params));
 }
 
@@ -99,7 +95,6 @@ static const char *add_key(const struct attack *a)
 /* Searches every keyring this process can reach for the driver's key. */
 static const char *request_key(const struct attack *a)
 {
-	(void)a;
 	return answer(syscall(SYS_request_key, "user", world("key-name"), NULL, 0L));
 }
 
@@ -113,25 +108,21 @@ static const char *read_key(const struct attack *a)
 
 static const char *kexec_file(const struct attack *a)
 {
-	(void)a;
 	return answer(syscall(SYS_kexec_file_load, -1L, -1L, 0L, "", ~0L));
 }
 
 static const char *load_module(const struct attack *a)
 {
-	(void)a;
 	return answer(syscall(SYS_init_module, "", 0L, ""));
 }
 
 static const char *finit_module(const struct attack *a)
 {
-	(void)a;
 	return answer(syscall(SYS_finit_module, -1L, "", 0L));
 }
 
 static const char *delete_module(const struct attack *a)
 {
-	(void)a;
 	return answer(syscall(SYS_delete_module, "escape_no_such_module", (long)O_NONBLOCK));
 }
 
@@ -139,7 +130,6 @@ static const char *set_zone(const struct attack *a)
 {
 	struct timezone zone = { 0 };
 
-	(void)a;
 	return answer(syscall(SYS_settimeofday, NULL, &zone));
 }
 
@@ -187,7 +177,6 @@ static const char *migrate(const struct attack *a)
 {
 	unsigned long nodes = 1;
 
-	(void)a;
 	return answer(syscall(SYS_migrate_pages, 1L, 2L, &nodes, &nodes));
 }
 
@@ -195,13 +184,11 @@ static const char *set_policy(const struct attack *a)
 {
 	unsigned long nodes = 1;
 
-	(void)a;
 	return answer(syscall(SYS_set_mempolicy, 2L, &nodes, 2L));
 }
 
 static const char *executable_memory(const struct attack *a)
 {
-	(void)a;
 	return answer(personality(READ_IMPLIES_EXEC));
 }
 
@@ -213,7 +200,6 @@ static const char *memfd_exec(const struct attack *a)
 	long memfd = syscall(SYS_memfd_create, "escape", 0L), n, pid;
 	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
-	(void)a;
 	if (memfd < 0 || self < 0)
 		return answer_errno(errno);
 	while ((n = read(self, buf, sizeof(buf))) > 0)
@@ -241,7 +227,6 @@ static int allow_everything(unsigned flags)
 /* A later filter can only take away. */
 static const char *seccomp_stack(const struct attack *a)
 {
-	(void)a;
 	if (allow_everything(0) < 0)
 		return answer_errno(errno);
 	return answer(unshare(CLONE_NEWUSER));
@@ -249,7 +234,6 @@ static const char *seccomp_stack(const struct attack *a)
 
 static const char *seccomp_mode(const struct attack *a)
 {
-	(void)a;
 	return answer_text("%ld", status_field("Seccomp", 10));
 }
 
@@ -258,7 +242,6 @@ static const char *vmsplice_gift(const struct attack *a)
 	int fds[2];
 	struct iovec iov;
 
-	(void)a;
 	iov.iov_len = 4096;
 	iov.iov_base = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (iov.iov_base == MAP_FAILED || pipe(fds) < 0)
@@ -268,13 +251,11 @@ static const char *vmsplice_gift(const struct attack *a)
 
 static const char *set_mm(const struct attack *a)
 {
-	(void)a;
 	return answer(prctl(PR_SET_MM, PR_SET_MM_START_BRK, (unsigned long)sbrk(0), 0, 0));
 }
 
 static const char *merge_memory(const struct attack *a)
 {
-	(void)a;
 	return answer(prctl(67 /* PR_SET_MEMORY_MERGE */, 1, 0, 0, 0));
 }
 
@@ -282,7 +263,6 @@ static const char *advise_merge(const struct attack *a)
 {
 	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	(void)a;
 	return p == MAP_FAILED ? answer_errno(errno) : answer(madvise(p, 4096, MADV_MERGEABLE));
 }
 
@@ -291,7 +271,6 @@ static const char *map_zero(const struct attack *a)
 	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
 		       -1, 0);
 
-	(void)a;
 	return p == MAP_FAILED ? answer_errno(errno) : "done";
 }
 

@@ -47,7 +47,6 @@ static const char *hard_link_exe(const struct attack *a)
 {
 	int fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
 
-	(void)a;
 	if (fd < 0)
 		return answer_errno(errno);
 	return answer(linkat(fd, "", AT_FDCWD, "/tmp/escape-exe", AT_EMPTY_PATH));
@@ -96,7 +95,6 @@ static const char *make_root_disk(const struct attack *a)
 	dev_t dev = makedev((unsigned)world_num("root-major"), (unsigned)world_num("root-minor"));
 	const char *got = answer(mknod("/tmp/escape-root-disk", S_IFBLK | 0600, dev));
 
-	(void)a;
 	(void)unlink("/tmp/escape-root-disk");
 	return got;
 }
@@ -138,7 +136,6 @@ static const char *leave_suid(const struct attack *a)
 	const char *path = volume_path("left-suid");
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
 
-	(void)a;
 	if (fd < 0)
 		return answer_errno(errno);
 	return answer(fchmod(fd, 06755));
@@ -148,7 +145,6 @@ static const char *leave_setgid(const struct attack *a)
 {
 	const char *path = volume_path("left-setgid");
 
-	(void)a;
 	if (mkdir(path, 0755) < 0 && errno != EEXIST)
 		return answer_errno(errno);
 	return answer(chmod(path, 02777));
@@ -165,7 +161,6 @@ static const char *leave_caps(const struct attack *a)
 	const char *path = volume_path("left-caps");
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
 
-	(void)a;
 	if (fd < 0)
 		return answer_errno(errno);
 	return answer(fsetxattr(fd, "security.capability", &caps, sizeof(caps), 0));

@@ -51,7 +51,6 @@ static const char *mount_type(const struct attack *a)
 
 static const char *mount_overlay(const struct attack *a)
 {
-	(void)a;
 	return answer(mount("o", target(), "overlay", 0, "lowerdir=/usr:/etc"));
 }
 
@@ -101,7 +100,6 @@ static const char *call_move_mount(const struct attack *a)
 {
 	int fd = open("/proc", O_PATH | O_CLOEXEC);
 
-	(void)a;
 	return answer(syscall(SYS_move_mount, (long)fd, "", (long)AT_FDCWD, target(),
 			      (long)MOVE_F_EMPTY_PATH));
 }
@@ -118,7 +116,6 @@ static const char *call_mount_setattr(const struct attack *a)
 
 static const char *call_pivot_root(const struct attack *a)
 {
-	(void)a;
 	return answer(syscall(SYS_pivot_root, "/", target()));
 }
 
@@ -165,7 +162,6 @@ static const char *make_immutable(const struct attack *a)
 	int fd = open("/tmp/escape-immutable", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	long flags = 0x10;
 
-	(void)a;
 	if (fd < 0)
 		return answer_errno(errno);
 	return answer(syscall(SYS_ioctl, (long)fd, (long)_IOW('f', 2, long), &flags));
@@ -175,7 +171,6 @@ static const char *call_quotactl(const struct attack *a)
 {
 	char info[256];
 
-	(void)a;
 	return answer(syscall(SYS_quotactl, 0x80000500L, "/dev/escape-none", 0L, info));
 }
 

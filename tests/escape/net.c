@@ -81,7 +81,6 @@ static const char *tcp_canary(const struct attack *a)
 
 static const char *tcp_host_address(const struct attack *a)
 {
-	(void)a;
 	return tcp_connect(world("host-ip"), (int)world_num("tcp-any"));
 }
 
@@ -244,7 +243,6 @@ static const char *interfaces(const struct attack *a)
 {
 	struct if_nameindex *list = if_nameindex();
 
-	(void)a;
 	if (!list)
 		return answer_errno(errno);
 	for (const struct if_nameindex *i = list; i->if_index != 0; i++)

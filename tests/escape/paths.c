@@ -109,7 +109,6 @@ static const char *same_as_root(const struct attack *a)
 
 static const char *climb_out(const struct attack *a)
 {
-	(void)a;
 	for (int i = 0; i < 64; i++)
 		if (chdir("..") < 0)
 			return answer_errno(errno);
@@ -119,7 +118,6 @@ static const char *climb_out(const struct attack *a)
 /* The driver starts cordon inside the host's secret folder. */
 static const char *inherited_cwd(const struct attack *a)
 {
-	(void)a;
 	if (birth.cwd[0] != '/')
 		return "unreachable";
 	return answer_read("secret");
@@ -142,7 +140,6 @@ static const char *stale_chroot(const char *dir)
 /* The classic: the working directory stays outside of the new root, so ".." walks up for ever. */
 static const char *chroot_by_cwd(const struct attack *a)
 {
-	(void)a;
 	return stale_chroot("/tmp/escape-chroot");
 }
 
@@ -150,7 +147,6 @@ static const char *chroot_by_fd(const struct attack *a)
 {
 	int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	(void)a;
 	if (fd < 0)
 		return answer_errno(errno);
 	if (mkdir("/tmp/escape-chroot2", 0755) < 0 && errno != EEXIST)
@@ -164,7 +160,6 @@ static const char *chroot_by_fd(const struct attack *a)
 
 static const char *fd_inventory(const struct attack *a)
 {
-	(void)a;
 	return birth.extra_fds == 0 ? "clean" : answer_text("leaked:%d", birth.extra_fds);
 }
 
@@ -172,7 +167,6 @@ static const char *fd_inventory(const struct attack *a)
  * probe was born with count; by now other numbers are in use. */
 static const char *fd_fchdir(const struct attack *a)
 {
-	(void)a;
 	if (fchdir(7) < 0)
 		return answer_errno(errno);
 	return answer_read("secret");
@@ -182,7 +176,6 @@ static const char *fd_read(const struct attack *a)
 {
 	char c;
 
-	(void)a;
 	return answer(pread(8, &c, 1, 0));
 }
 
@@ -191,7 +184,6 @@ static const char *stdio_kind(const struct attack *a)
 {
 	struct stat st;
 
-	(void)a;
 	for (int fd = 0; fd < 3; fd++) {
 		if (fstat(fd, &st) < 0)
 			return answer_errno(errno);
@@ -205,7 +197,6 @@ static const char *search_environment(const struct attack *a)
 {
 	const char *secret = world("env-secret");
 
-	(void)a;
 	for (char **e = birth.env; *e; e++)
 		if (strstr(*e, secret))
 			return "leaked";
@@ -227,7 +218,6 @@ static const char *mountinfo_secrets(const struct attack *a)
 {
 	const char *got = search_file("/proc/self/mountinfo", world("private-name"));
 
-	(void)a;
 	if (strcmp(got, "clean") != 0)
 		return got;
 	return search_file("/proc/self/mountinfo", world("name"));
@@ -239,7 +229,6 @@ static const char *mountinfo_old_root(const struct attack *a)
 	static char buf[262144];
 	char *save = NULL;
 
-	(void)a;
 	if (slurp("/proc/self/mountinfo", buf, sizeof(buf)) < 0)
 		return answer_errno(errno);
 	for (char *line = strtok_r(buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
@@ -260,7 +249,6 @@ static const char *host_name(const struct attack *a)
 {
 	struct utsname u;
 
-	(void)a;
 	if (uname(&u) < 0)
 		return answer_errno(errno);
 	return strcmp(u.nodename, world("hostname")) == 0 ? "same" : "ours";

@@ -32,7 +32,6 @@ static const char *own_pid1(const struct attack *a)
 {
 	const char *foreign = foreign_pid1();
 
-	(void)a;
 	return foreign ? foreign : "own";
 }
 
@@ -172,7 +171,6 @@ static const char *madvise_pid1(const struct attack *a)
 	long pidfd = syscall(SYS_pidfd_open, 1L, 0L);
 	struct iovec iov = { (void *)0x400000, 4096 };
 
-	(void)a;
 	if (pidfd < 0)
 		return answer_errno(errno);
 	return answer(syscall(SYS_process_madvise, pidfd, &iov, 1L, 20L, 0L));
@@ -183,13 +181,11 @@ static const char *prlimit_pid1(const struct attack *a)
 {
 	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
 
-	(void)a;
 	return answer(syscall(SYS_prlimit64, 1L, (long)RLIMIT_NOFILE, &lim, NULL));
 }
 
 static const char *kcmp_pid1(const struct attack *a)
 {
-	(void)a;
 	return answer(syscall(SYS_kcmp, (long)getpid(), 1L, 0L, 0L, 0L));
 }
 
@@ -197,7 +193,6 @@ static const char *schedule_pid1(const struct attack *a)
 {
 	struct sched_param p = { .sched_priority = 1 };
 
-	(void)a;
 	return answer(syscall(SYS_sched_setscheduler, 1L, (long)SCHED_FIFO, &p));
 }
 
@@ -206,7 +201,6 @@ static const char *move_pages_pid1(const struct attack *a)
 	void *page = (void *)0x400000;
 	int node = 0, status = 0;
 
-	(void)a;
 	return answer(syscall(SYS_move_pages, 1L, 1L, &page, &node, &status, 0L));
 }
 
@@ -215,7 +209,6 @@ static const char *robust_list_pid1(const struct attack *a)
 	void *head;
 	size_t len;
 
-	(void)a;
 	return answer(syscall(SYS_get_robust_list, 1L, &head, &len));
 }
 

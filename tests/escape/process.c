@@ -75,7 +75,6 @@ static const char *parent_namespace(const struct attack *a)
 {
 	int fd = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
 
-	(void)a;
 	if (fd < 0)
 		return answer_path(-1);
 	return answer(syscall(SYS_ioctl, (long)fd, (long)_IO(0xb7, 2)));
@@ -100,7 +99,6 @@ static const char *ptrace_child(const struct attack *a)
 {
 	pid_t pid = fork();
 
-	(void)a;
 	if (pid == 0) {
 		(void)pause();
 		_exit(0);
@@ -126,7 +124,6 @@ static const char *ptrace_swap(const struct attack *a)
 	pid_t pid = fork();
 	int status;
 
-	(void)a;
 	if (pid == 0)
 		for (;;)
 			(void)syscall(SYS_getpid);
@@ -188,7 +185,6 @@ static const char *own_by_victim(const struct attack *a)
 {
 	int fds[2];
 
-	(void)a;
 	if (pipe(fds) < 0)
 		return answer_errno(errno);
 	return answer(fcntl(fds[0], F_SETOWN, (int)world_num("victim")));
@@ -231,7 +227,6 @@ static const char *forge_credentials(const struct attack *a)
 
 static const char *who(const struct attack *a)
 {
-	(void)a;
 	return answer_text("%u:%u", getuid(), getgid());
 }
 
@@ -278,7 +273,6 @@ static const char *ambient_capability(const struct attack *a)
 
 static const char *no_new_privileges(const struct attack *a)
 {
-	(void)a;
 	return answer_text("%d", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
 }
 
@@ -288,7 +282,6 @@ static const char *use_sudo(const struct attack *a)
 	int status;
 	pid_t pid = fork();
 
-	(void)a;
 	if (pid == 0) {
 		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -308,7 +301,6 @@ static const char *use_sudo(const struct attack *a)
 /* A process that kills all it can reach reaches its cell and nothing else. */
 static const char *kill_everything(const struct attack *a)
 {
-	(void)a;
 	return answer(kill(-1, SIGKILL));
 }
 

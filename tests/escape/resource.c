@@ -29,7 +29,6 @@ static const char *fork_bomb(const struct attack *a)
 {
 	long limit = world_num("pids");
 
-	(void)a;
 	for (long i = 0; i < limit + 64; i++) {
 		pid_t pid = fork();
 
@@ -55,7 +54,6 @@ static const char *thread_bomb(const struct attack *a)
 	pthread_attr_t attr;
 	pthread_t t;
 
-	(void)a;
 	if (pthread_attr_init(&attr) != 0 || pthread_attr_setstacksize(&attr, 65536) != 0)
 		return "unexpected";
 	for (long i = 0; i < limit + 64; i++) {
@@ -96,7 +94,6 @@ static const char *many_terminals(const struct attack *a)
 	int fds[2];
 	char c = 0;
 
-	(void)a;
 	if (pipe(fds) < 0)
 		return answer_errno(errno);
 	for (int i = 0; i < 12; i++) {
@@ -126,7 +123,6 @@ static const char *many_terminals(const struct attack *a)
 
 static const char *inotify_instances(const struct attack *a)
 {
-	(void)a;
 	for (int i = 0; i < 4096; i++)
 		if (inotify_init1(IN_CLOEXEC) < 0)
 			return answer_errno(errno);
@@ -211,7 +207,6 @@ static const char *core_limit(const struct attack *a)
 {
 	struct rlimit lim;
 
-	(void)a;
 	if (getrlimit(RLIMIT_CORE, &lim) < 0)
 		return answer_errno(errno);
 	return answer_text("%llu", (unsigned long long)lim.rlim_max);
@@ -238,7 +233,6 @@ static const char *deadline(const struct attack *a)
 		   .deadline = 10000000,
 		   .period = 10000000 };
 
-	(void)a;
 	return answer(syscall(SYS_sched_setattr, 0L, &attr, 0L));
 }
 
@@ -249,7 +243,6 @@ static const char *priority(const struct attack *a)
 
 static const char *io_real_time(const struct attack *a)
 {
-	(void)a;
 	return answer(syscall(SYS_ioprio_set, 1L, 0L, (1L << 13) | 0));
 }
 
@@ -257,7 +250,6 @@ static const char *affinity(const struct attack *a)
 {
 	cpu_set_t set;
 
-	(void)a;
 	if (sched_getaffinity(0, sizeof(set), &set) < 0)
 		return answer_errno(errno);
 	return answer(sched_setaffinity(0, sizeof(set), &set));
@@ -276,7 +268,6 @@ static const char *huge_shm(const struct attack *a)
 {
 	int id = shmget(IPC_PRIVATE, 2 << 20, IPC_CREAT | SHM_HUGETLB | 0600);
 
-	(void)a;
 	if (id < 0)
 		return answer_errno(errno);
 	(void)shmctl(id, IPC_RMID, NULL);
@@ -288,7 +279,6 @@ static const char *huge_pages(const struct attack *a)
 	void *p = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 
-	(void)a;
 	return p == MAP_FAILED ? answer_errno(errno) : "done";
 }
 
@@ -298,7 +288,6 @@ static const char *lock_memory(const struct attack *a)
 	size_t len = 64 << 20;
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	(void)a;
 	return p == MAP_FAILED ? answer_errno(errno) : answer(mlock(p, len));
 }
 
@@ -306,7 +295,6 @@ static const char *big_pipe(const struct attack *a)
 {
 	int fds[2];
 
-	(void)a;
 	if (pipe(fds) < 0)
 		return answer_errno(errno);
 	return answer(fcntl(fds[1], F_SETPIPE_SZ, 64 << 20));
@@ -325,7 +313,6 @@ static const char *memory_hog(const struct attack *a)
 	char *p =
 		mmap(NULL, (size_t)len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	(void)a;
 	return p == MAP_FAILED ? answer_errno(errno) : touch(p, len);
 }
 
@@ -336,7 +323,6 @@ static const char *memfd_hog(const struct attack *a)
 	long fd = syscall(SYS_memfd_create, "escape", 0L);
 	char *p;
 
-	(void)a;
 	if (fd < 0 || ftruncate((int)fd, len) < 0)
 		return answer_errno(errno);
 	p = mmap(NULL, (size_t)len, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
@@ -349,7 +335,6 @@ static const char *sysv_hog(const struct attack *a)
 	int id = shmget(IPC_PRIVATE, (size_t)len, IPC_CREAT | 0600);
 	char *p;
 
-	(void)a;
 	if (id < 0)
 		return answer_errno(errno);
 	p = shmat(id, NULL, 0);
@@ -374,7 +359,6 @@ static const char *cpu_hog(const struct attack *a)
 	struct rusage use;
 	double cpu, wall;
 
-	(void)a;
 	(void)clock_gettime(CLOCK_MONOTONIC, &start);
 	for (int i = 0; i < 2; i++)
 		if (fork() == 0)

@@ -20,7 +20,7 @@ sys.path[1:1] = [os.path.join(HERE, "..", "packages"), os.path.join(HERE, "..", 
 import harness  # noqa: E402
 from client import Finding  # noqa: E402
 from control import ERRORS, KINDS, Control, error_name  # noqa: E402
-from egress_harness import DETACH, Egress, LISTEN_EGRESS, PROXY  # noqa: E402
+from egress_harness import ATTACH, DETACH, Egress, LISTEN_EGRESS, PROXY  # noqa: E402
 from http_client import read_response  # noqa: E402
 from namespaces import Net  # noqa: E402
 from origin_server import Origin, Reader, answer  # noqa: E402
@@ -71,12 +71,25 @@ class World:
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.egress.process.pid}/fd"))
 
+    def join_again(self):
+        """As the supervisor and cordond do when the channel has failed and the process runs."""
+        self.egress.renew()
+        why = self.cell.configure(ATTACH, POLICY, SECRETS, fds=(self.cell.tcp.fileno(), self.cell.udp.fileno()))
+        if why:
+            raise Finding(f"not attached again: {why}")
+
+    def last_words(self):
+        with open(self.egress.log.name, errors="replace") as f:
+            return f.read()[-1500:]
+
     def look(self):
         with open(self.egress.log.name, errors="replace") as f:
             log = f.read()
         new, self.at = log[self.at :], len(log)
         if found := reports(new):
             raise Finding(found[0])
+        if "connection to cordond lost" in new:  # the call was one on channel C
+            self.join_again()
         if self.egress.process.poll() is not None:
             raise Finding(f"cordon-egress ended with {self.egress.process.returncode}: {new[-1500:]}")
 
@@ -285,7 +298,7 @@ def run(w, args, seed):
             findings += 1
             function, kind, nth, error = item
             print(f"# FINDING {function.__name__}: call {nth} of {kind} fails with {error_name(kind, error)}")
-            print("\n".join("#   " + line for line in f"{type(e).__name__}: {e}".splitlines()), flush=True)
+            print("\n".join("#   " + line for line in f"{type(e).__name__}: {e}\n{w.last_words()}".splitlines()), flush=True)
             if w.egress.process.poll() is not None:
                 w.start()
                 before = at_rest(w)

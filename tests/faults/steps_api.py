@@ -13,7 +13,7 @@ from steps_base import same, step
 @step
 def plain(w):
     yield
-    for path in ("/", "/healthz", "/readyz", "/metrics", "/v1/node", "/v1/templates", "/v1/limits", "/v1/usage"):
+    for path in ("/", "/openapi.yaml", "/healthz", "/readyz", "/metrics", "/v1/node", "/v1/templates", "/v1/limits", "/v1/usage", "/v1/usage?by=session", "/v1/usage?by=tenant", "/v1/usage?key=test"):
         w.good(w.ask("GET", path), 200)
     yield
 
@@ -46,6 +46,23 @@ def create(w):
             raise Finding(f"refused with {answer!r}, and it is there: {found}")
     for s in found:
         w.server.request("DELETE", f"/v1/sessions/{s['id']}")
+
+
+@step
+def create_once(w):
+    """A create with a key, whatever fails: a repetition answers with the one session, or makes the first."""
+    name = w.fresh("s")
+    spec, once = {"timeout": "1h", "metadata": {"step": name}}, {"Idempotency-Key": name}
+    yield
+    first = w.ask("POST", "/v1/sessions", spec, headers=once)
+    yield
+    again = w.server.want(201, "POST", "/v1/sessions", spec, headers=once)
+    if first.status == 201 and first.whole:
+        same(again["id"], first.json["id"], "the session of the first request")
+    gone = w.settle(lambda: len(w.server.want(200, "GET", f"/v1/sessions?metadata.step={name}&state=creating,running")["sessions"]) == 1)
+    if not gone:
+        raise Finding("a repetition left two sessions, or none")
+    w.server.request("DELETE", f"/v1/sessions/{again['id']}")
 
 
 ECHO = """import json, sys
@@ -93,7 +110,7 @@ def create_without_pool(w):
     if w.good(answer, 201):
         same(w.server.get(answer.json["id"])["state"], "running", "state")
         w.server.delete(answer.json["id"])
-        w.server.reaches(answer.json["id"], "stopped")
+        w.server.reaches(answer.json["id"], "ended")
 
 
 @step
@@ -113,7 +130,7 @@ def create_with_disk(w):
         same([s["id"] for s in found], [answer.json["id"]], "the session that was acknowledged")
     for s in found:
         w.server.request("DELETE", f"/v1/sessions/{s['id']}")
-        w.server.reaches(s["id"], "stopped", 40)
+        w.server.reaches(s["id"], "ended", 40)
     folder = os.path.join(w.server.state, "storage", "disks")
     if not w.settle(lambda: not os.listdir(folder)):
         raise Finding(f"disks are left: {os.listdir(folder)}")
@@ -135,10 +152,13 @@ def create_with_secret(w):
 @step
 def show(w):
     yield
-    answers = [w.ask("GET", "/v1/sessions?limit=100&state=running"), w.in_session("GET", ""), w.in_session("GET", "/metrics")]
+    answers = [w.ask("GET", "/v1/sessions?limit=100&state=running"), w.in_session("GET", ""), w.in_session("GET", "/metrics"),
+               w.in_session("GET", "/resources"), w.in_session("GET", "/timeline")]
     answers += [w.in_session("GET", "/events"), w.in_session("GET", "/network"), w.in_session("GET", "/network/log"),
                 w.in_session("GET", "/packages"), w.in_session("POST", "/ports", {"port": 8000})]
+    trace = w.in_session("GET", "/trace")
     yield
+    w.good(trace, 409)  # the session is not traced
     for a in answers:
         w.good(a, 200)
     if answers[0].whole and answers[0].status == 200:
@@ -153,6 +173,20 @@ def close_port(w):
     yield
     if w.good(answer, 204):
         same(w.server.get(w.s)["ports"], [], "open ports")
+
+
+@step
+def change(w):
+    name = w.fresh("m")
+    yield
+    answer = w.in_session("PATCH", "", {"metadata": {"step": name}, "timeout": "50m"})
+    yield
+    shown = w.server.get(w.s)
+    if w.good(answer, 200):
+        same((shown["metadata"], shown["timeout_ms"]), ({"step": name}, 3000000), "what was acknowledged")
+    elif answer.status != 0 and answer.whole and shown["metadata"] == {"step": name}:
+        raise Finding(f"refused with {answer!r}, and it is changed")
+    w.server.request("POST", f"/v1/sessions/{w.s}/timeout", {"timeout": "1h"})
 
 
 @step
@@ -176,7 +210,7 @@ def pause_and_resume(w):
     if w.good(paused, 200) and w.good(resumed, 200):
         same(w.server.run(session, "echo on")["stdout"], "on\n", "after resume")
     w.server.delete(session)
-    w.server.reaches(session, "stopped")
+    w.server.reaches(session, "ended")
 
 
 @step
@@ -187,12 +221,12 @@ def delete(w):
     answer = w.ask("DELETE", f"/v1/sessions/{session}")
     yield
     if w.good(answer, 204):
-        same(w.server.reaches(session, "stopped")["reason"], "deleted", "reason")
+        same(w.server.reaches(session, "ended")["reason"], "deleted", "reason")
         rows = w.server.want(200, "GET", "/v1/sessions?limit=1000&state=running,creating,paused")["sessions"]
         same(session in [r["id"] for r in rows], False, "in the list of those that run")
         same(bool(w.server.ended(x)["ended_at"]), True, "its execution has ended")
     w.server.request("DELETE", f"/v1/sessions/{session}")
-    w.server.reaches(session, "stopped")
+    w.server.reaches(session, "ended")
 
 
 @step
@@ -271,7 +305,7 @@ def execute_and_ask(w):
     if answer.status == 202 and answer.whole:
         path = f"/executions/{answer.json['id']}"
         seen = [w.in_session("GET", path + "/events")]
-        seen += [w.in_session("GET", p) for p in (path, "/executions?limit=10", path + "/output?stream=stdout")]
+        seen += [w.in_session("GET", p) for p in (path, "/executions?limit=10", path + "/output?stream=stdout", path + "/cast")]
     yield
     if not w.good(answer, 202):
         return
@@ -380,11 +414,12 @@ def attach(w):
 def processes(w):
     x = w.server.spawn(w.s, ["/bin/sleep", "1000"])
     w.settle(lambda: w.server.execution(x)["state"] == "running")
+    own = w.server.execution(x)["pid"]
     yield
     listed = w.in_session("GET", "/processes")
     killed = None
     if listed.status == 200 and listed.whole:
-        pids = [p["pid"] for p in listed.json["processes"] if "sleep" in str(p)]
+        pids = [p["pid"] for p in listed.json["processes"] if p["pid"] == own]
         killed = w.in_session("DELETE", f"/processes/{pids[0]}") if pids else None
         if not pids:
             raise Finding(f"processes without the one that runs: {listed!r}")
@@ -408,3 +443,46 @@ def events_stream(w):
     log = w.link("GET", f"/v1/sessions/{w.s}/network/log?follow=true", patience=1.0)
     log.close()
     yield
+
+
+# --- evidence ---------------------------------------------------------------------------------------
+
+
+@step
+def audit_log(w):
+    w.server.request("GET", "/v1/audit/checkpoint?fresh=true")
+    yield
+    answers = [w.ask("GET", path) for path in ("/v1/audit?limit=5", "/v1/audit?limit=5&type=session.created", "/v1/audit/checkpoint",
+                                               "/v1/audit/checkpoint?fresh=true", "/v1/audit/rotate", "/v1/audit/tile/0/000.p/1")]
+    yield
+    for a in answers:
+        w.good(a, 200)
+
+
+@step
+def audit_changes(w):
+    yield
+    erased = w.ask("POST", "/v1/audit/erase", {"on_behalf": "nobody@example.com"})
+    pruned = w.ask("POST", "/v1/audit/prune", {"before": 0})
+    cosigned = w.ask("POST", "/v1/audit/cosignature", {})
+    yield
+    w.good(erased, 200)
+    w.good(pruned, 200, 400)
+    w.good(cosigned, 400, 415)
+
+
+@step
+def audit_key(w):
+    yield
+    rotated = w.ask("POST", "/v1/audit/rotate", {})
+    yield
+    w.good(rotated, 202, 409)  # 409: both keys sign still
+
+
+@step
+def reports(w):
+    yield
+    answers = [w.ask("GET", "/v1/report"), w.in_session("GET", "/report"), w.ask("GET", "/v1/network/log?limit=5")]
+    yield
+    for a in answers:
+        w.good(a, 200)

@@ -170,7 +170,7 @@ def pull(w):
 @step
 def builds(w):
     """To the start; the build itself fails at once, since its base does not exist."""
-    where, asked = "/v1/templates/builds", []
+    where, asked = "/v1/builds", []
     yield
     made = w.ask("POST", where, {"name": w.fresh("build")})
     asked.append((w.ask("GET", where), (200,)))
@@ -199,7 +199,7 @@ def snapshots(w):
     yield
     one, asked = f"/v1/sessions/{source}", []
     made = w.ask("POST", one + "/snapshots", {})
-    asked.append((w.ask("POST", "/v1/snapshots", {"session": source}), (201,)))
+    asked.append((w.ask("POST", one + "/snapshots", {"name": "faulty", "expires_in": "1h"}), (201,)))
     if made.status == 201 and made.whole:
         shot = "/v1/snapshots/" + made.json["id"].replace(":", "%3A")
         asked += [(w.ask("GET", shot), (200,)), (w.ask("DELETE", shot), (204,))]

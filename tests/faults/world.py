@@ -41,7 +41,7 @@ def read_routes(program):
     for table, option in (("api", "--routes"), ("e2b", "--e2b-routes")):
         text = subprocess.run([program, option], check=True, capture_output=True, text=True).stdout
         found |= {(table, *line.split()) for line in text.splitlines()}
-    with open(os.path.join(ROOT, "src", "e2b", "envd.c")) as f:
+    with open(os.path.join(ROOT, "src/front/e2b/envd/envd.c")) as f:
         found |= {("envd", m, p) for m, p in re.findall(r'\{ HTTP1_(\w+), "(/[^"]+)"', f.read())}
     return found
 
@@ -52,7 +52,7 @@ class World:
         self.control = Control(folder, "cordond")
         self.egress = Control(folder, "cordon-egress")
         program = os.path.join(folder, "cordond")
-        self.routes = {r: re.compile(re.sub(r"\{\w+\}", PARAM, r[2]) + "$") for r in read_routes(program)}
+        self.routes = {r: re.compile(re.sub(r"\{\w+\}", PARAM, r[2].replace("{*}", ".+")) + "$") for r in read_routes(program)}
         self.asked = set()
         self.start()
         self.at = 0  # how much of the log was looked at

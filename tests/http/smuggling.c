@@ -4,8 +4,8 @@
  * A server in miniature reads a connection's bytes to their end: head, body, next request. Each row
  * is followed by a clean request, which a reader that sees another end of the first would answer.
  * The rows are those of the comparison of seven servers, of which none refuses all. */
-#include "chunk.h"
-#include "http1.h"
+#include "lib/http/chunk.h"
+#include "lib/http/http1.h"
 
 #include "support.h"
 

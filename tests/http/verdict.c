@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chunk.h"
-#include "http1.h"
+#include "lib/http/chunk.h"
+#include "lib/http/http1.h"
 
 #define CASE_MAX (1U << 20)
 

@@ -11,9 +11,9 @@ import subprocess
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-KERNEL = os.path.join(HERE, "..", "..", "src", "interpreter", "kernels", "python", "kernel.py")
+KERNEL = os.path.join(HERE, "..", "..", "src", "incell", "interpreter", "kernels", "python", "kernel.py")
 SECONDS = 60
-NUDGE_SECONDS = 0.2  # as NUDGE_MS in src/interpreter/context.c
+NUDGE_SECONDS = 0.2  # as NUDGE_MS in src/incell/interpreter/context.c
 
 
 class Ended(Exception):

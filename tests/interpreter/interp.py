@@ -18,7 +18,7 @@ from checks import Failed, Skip, equal, wait_for  # noqa: E402,F401
 
 PROGRAM = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else ""
 SCRIPTED = HERE / "kernels"
-REAL = HERE.parent.parent / "src/interpreter/kernels"
+REAL = HERE.parent.parent / "src/incell/interpreter/kernels"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

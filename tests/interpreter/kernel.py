@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(1, os.path.join(HERE, "..", "shared"))
 from checks import Failed, Skip, check, equal, has, note  # noqa: E402,F401
 
-KERNELS = os.path.join(HERE, "..", "..", "src", "interpreter", "kernels")
+KERNELS = os.path.join(HERE, "..", "..", "src", "incell", "interpreter", "kernels")
 COMMANDS = {
     "javascript": ("nodejs", ["node", "javascript/kernel.mjs"]),
     "typescript": ("nodejs", ["node", "javascript/kernel.mjs", "--typescript"]),
@@ -153,6 +153,7 @@ class Kernel:
             if not data:
                 raise Dead(f"the kernel ended; output {self.strays}")
             self.rest += data
+            self.drain()  # of messages that came together, too: their output is older than the last of them
         line, self.rest = self.rest.split(b"\n", 1)
         check(all(c < 128 for c in line), f"not ASCII: {line[:200]!r}")
         return json.loads(line)

@@ -13,7 +13,7 @@ import tap  # noqa: E402
 from checks import check, equal, has, wait_for  # noqa: E402
 from driver import Ended, Parent  # noqa: E402
 
-KILLED_SECONDS = 5  # INTERRUPT_MS in src/interpreter/context.c
+KILLED_SECONDS = 5  # INTERRUPT_MS in src/incell/interpreter/context.c
 parent = None
 kernels = []
 

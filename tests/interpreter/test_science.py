@@ -47,6 +47,29 @@ def figures():
     k.kill()
 
 
+AGG = "import matplotlib\nmatplotlib.use('Agg')\nimport matplotlib.pyplot as plt\n"
+
+
+def figures_of_backends_that_write_files(start=kernel):
+    """Code written for machines without a screen chooses Agg: its figures are results, too."""
+    k = start()
+    answer = k.run(AGG + "plt.plot([1, 2, 3])\nplt.show()\nprint('shown')\nplt.plot([4]);")
+    equal((answer.error, answer.stderr, len(answer.results)), (None, "", 2), "by show(), and at the end of the cell")
+    for result in answer.results:
+        is_png(result)
+        equal((result["chart"]["type"], result["is_main_result"]), ("line", False))
+    equal(k.run("matplotlib.get_backend().lower()").text, "'agg'", "the backend is the one that was chosen")
+    equal(k.run("1 + 1").results, [{"type": "result", "is_main_result": True, "text": "2"}], "what was shown is not shown again")
+    equal(len(k.run("plt.title('later');").results), 1, "a figure of the cell before, which is still open, and has changed")
+    with tempfile.NamedTemporaryFile(suffix=".png") as f:
+        equal(k.run(f"plt.title('saved'); plt.savefig({f.name!r}); plt.close()").results, [], "saved, not shown")
+        check(os.path.getsize(f.name) > 100, "saved")
+    equal(len(k.run("plt.plot([1]); raise ValueError").results), 1, "after an error, too")
+    equal(len(k.run("plt.close('all'); plt.switch_backend('svg'); plt.plot([1]);").results), 1, "another that writes files")
+    equal(k.run("plt.close('all')").results, [])
+    k.kill()
+
+
 def a_cell_that_is_interrupted_while_it_draws():
     k = kernel()
     k.run("import matplotlib.pyplot as plt")
@@ -120,6 +143,7 @@ def everything_without_ipython():
     is_png(k.run("from PIL import Image; Image.new('L', (2, 2))").results[0])
     is_png(k.run("Image.new('L', (2, 2)).show()").results[0])
     k.kill()
+    figures_of_backends_that_write_files(own.spawn)
     own.close()
 
 
@@ -136,7 +160,7 @@ def fonts_are_listed_in_advance():
         own.close()
 
 
-TESTS = [fonts_are_listed_in_advance, figures, a_cell_that_is_interrupted_while_it_draws, data_frames, images,
+TESTS = [fonts_are_listed_in_advance, figures, figures_of_backends_that_write_files, a_cell_that_is_interrupted_while_it_draws, data_frames, images,
          warm_kernels_differ_in_their_random_numbers, everything_without_ipython]
 
 

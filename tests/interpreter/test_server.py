@@ -47,11 +47,11 @@ def the_names_of_languages_are_the_same_everywhere():
             part = f.read().split(begin, 1)[1].split(end, 1)[0]
         return sorted(re.findall(r'"(\w+)"', part))
 
-    with open(os.path.join(top, "interpreter", "languages.c"), encoding="utf-8") as f:
+    with open(os.path.join(top, "incell/interpreter/kernel_process.c"), encoding="utf-8") as f:
         known = sorted(re.findall(r'\.(?:short_)?name = "(\w+)"', f.read()))
     check(len(known) > 5, f"names in languages.c: {known}")
-    equal(words("web/spec_exec.c", "known[] = {", "}"), known)
-    equal(words("mcptools/tool_run.c", '"enum": [', "]"), known)
+    equal(words("front/web/spec_exec.c", "known[] = {", "}"), known)
+    equal(words("front/mcptools/tool_run.c", '"enum": [', "]"), known)
 
 
 def requests_come_in_any_form():

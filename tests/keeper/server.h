@@ -11,12 +11,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "rand.h"
+#include "lib/base/rand.h"
 #include "../unit/support.h"
-#include "agent_client.h"
-#include "io.h"
-#include "keeper_client.h"
-#include "template.h"
+#include "cell/cellctl/agent_client.h"
+#include "lib/base/io.h"
+#include "cell/cellctl/keeper_client.h"
+#include "cell/template/template.h"
 
 /* Roots behind the template's layers. */
 #define OUTPUT_MAX (16U << 20) /* of a script */

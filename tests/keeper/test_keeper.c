@@ -11,8 +11,8 @@
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
 
-#include "kernel.h"
-#include "rootless.h"
+#include "lib/base/kernel.h"
+#include "cell/cellctl/rootless.h"
 
 static struct server s;
 static struct cell a, b;

@@ -11,8 +11,8 @@
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
 
-#include "kernel.h"
-#include "rootless.h"
+#include "lib/base/kernel.h"
+#include "cell/cellctl/rootless.h"
 
 static struct server s;
 static struct cell a, b;
@@ -143,7 +143,7 @@ static void a_rogue_gains_nothing(void)
 /* --- bounds ------------------------------------------------------------------------------------
  */
 
-#define READERS 16 /* at a time, of one keeper */
+#define READERS 32 /* at a time, of one keeper */
 
 static void readers_are_bounded(void)
 {
@@ -158,7 +158,7 @@ static void readers_are_bounded(void)
 		       "user"));
 	for (int i = 0; i < READERS; i++)
 		MUST(ask_diff(&s, a.id, a.pid, &from[i], &e));
-	REFUSED("one more", ask_diff(&s, a.id, a.pid, &from[READERS], &e), ERR_LIMIT, "16 cells");
+	REFUSED("one more", ask_diff(&s, a.id, a.pid, &from[READERS], &e), ERR_LIMIT, "32 cells");
 	for (int i = 0; i < READERS - 1; i++)
 		(void)close(from[i]); /* that reader ends */
 	free(read_list(from[READERS - 1]));

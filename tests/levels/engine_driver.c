@@ -1,5 +1,5 @@
-/* engine_driver.c - the QEMU engine (src/shim/engine_qemu.c) alone, without shim and cell, for
- * test_engine_qemu.py and benches.
+/* engine_driver.c - the QEMU engine (src/cell/engines/qemu/engine_qemu.c) alone, without shim and
+ * cell, for test_engine_qemu.py and benches.
  *
  * Descriptor 3 is a sequenced-packet socket of the test. A request is one word; with "start" comes
  * " MIB SET" and the descriptors of that set of enum boot_fd, and with "changes" how many MiB of
@@ -17,8 +17,8 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-#include "engine.h"
-#include "io.h"
+#include "cell/engines/engine.h"
+#include "lib/base/io.h"
 
 enum { TEST_FD = 3, CONSOLE_FD = 4 };
 
@@ -40,7 +40,6 @@ static void on_gone(const struct engine_host *h, enum boot_guest state, const ch
 {
 	char text[512];
 
-	(void)h;
 	(void)snprintf(text, sizeof(text), "gone %s %s", boot_guest_word(state), why);
 	say(text, NULL, 0);
 }
@@ -50,7 +49,6 @@ static void on_done(struct completion *c, const struct err *e)
 	char text[512];
 	size_t n = call.fds[1] >= 0 ? 2 : call.fds[0] >= 0 ? 1 : 0;
 
-	(void)c;
 	if (e != NULL) {
 		(void)snprintf(text, sizeof(text), "error %s %s", boot_stage_word(call.stage),
 			       e->msg);
@@ -86,7 +84,6 @@ static void on_request(struct loop_fd *f, uint32_t events)
 	struct err e = { 0 };
 	ssize_t len = io_recv(f->fd, text, sizeof(text) - 1, fds, COUNT(fds), &n, &e);
 
-	(void)events;
 	if (len <= 0) {
 		ended = true;
 		loop_stop(loop);
@@ -116,7 +113,6 @@ static void on_child(struct loop_fd *f, uint32_t events)
 	int status;
 	pid_t pid;
 
-	(void)events;
 	if (read(f->fd, &info, sizeof(info)) < 0)
 		return;
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)

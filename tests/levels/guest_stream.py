@@ -1,6 +1,6 @@
 """guest_stream.py - the shim's end of the stream to a guest's agent, for tests that have a guest without a shim.
 
-Formats: src/wire/frame.h, mux.h, guest_msg.h, agent_msg.h."""
+Formats: src/lib/wire/frame.h, mux.h, guest_msg.h, agent_msg.h."""
 import collections
 import os
 import struct

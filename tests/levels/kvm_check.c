@@ -14,9 +14,9 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-#include "clock.h"
-#include "engine.h"
-#include "kvm_probe.h"
+#include "lib/base/clock.h"
+#include "cell/engines/engine.h"
+#include "cell/kernel/kvm_probe.h"
 
 #define MIB 192
 #define PATIENCE_MS 180000
@@ -53,7 +53,6 @@ static void took(const char *what, uint64_t from_ns)
 
 static void on_gone(const struct engine_host *h, enum boot_guest state, const char *why)
 {
-	(void)h;
 	printf("# gone: %s: %s\n", boot_guest_word(state), why);
 	loop_stop(loop);
 }
@@ -74,7 +73,6 @@ static void on_child(struct loop_fd *f, uint32_t events)
 	int status;
 	pid_t pid;
 
-	(void)events;
 	if (read(f->fd, &info, sizeof(info)) < 0)
 		return;
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)

@@ -5,7 +5,7 @@ without the others; and which programs run at every level.
     test_differences.py INTRO_TESTS_JSON [name ...]
 
 INTRO_TESTS_JSON is Meson's list of all tests: each program of the suites that the level is a switch for runs at every level, or is
-named in doc/levels.md with the reason why not."""
+named in tests/README.md with the reason why not."""
 import json
 import pathlib
 import re
@@ -22,9 +22,9 @@ OWN = {"test_differences.py", "level.py", "level_differences.py"}
 SUITES = ("behaviour", "limits", "server", "sdk", "conformance", "egress", "chaos")
 
 
-def table(head):
-    """The rows below a line of doc/levels.md, as lists of cells."""
-    lines = (ROOT / "doc/levels.md").read_text().splitlines()
+def table(page, head):
+    """The rows below a line of a page, as lists of cells."""
+    lines = (ROOT / page).read_text().splitlines()
     equal(lines.count(head), 1, f"tables with the head {head}")
     rows = lines[lines.index(head) + 2 :]
     end = next(i for i, line in enumerate([*rows, ""]) if not line.startswith("|"))
@@ -34,7 +34,7 @@ def table(head):
 def documented(level):
     """{name: text} of the table whose head is `| name | at LEVEL |`."""
     rows = {}
-    for name, *text in table(f"| name | at {level} |"):
+    for name, *text in table("doc/levels.md", f"| name | at {level} |"):
         name = name.replace("`", "")
         check(name not in rows, f"{name} is there twice")
         rows[name] = "|".join(text)
@@ -92,7 +92,7 @@ def test_each_program_runs_at_every_level_or_says_why_not():
     check(wanted, "no test of these suites")
     everywhere = {name for name in wanted if all({f"levels {at} {name}", f"levels {at} {name}, long"} & set(tests) for at in LEVELS)}
     excused = []
-    for suite, names, why in table("| suite | programs | why not at each level |"):
+    for suite, names, why in table("tests/README.md", "| suite | programs | why not at each level |"):
         check(why, f"no reason for {names}")
         excused += [f"{suite} {name}" if f"{suite} {name}" in tests else name for name in re.findall("`([^`]+)`", names)]
     equal(sorted(name for name in excused if excused.count(name) > 1), [], "named twice")

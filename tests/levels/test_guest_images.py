@@ -54,7 +54,7 @@ def create(name, memory=128, **limits):
 def remove(name, *sessions):
     for session in sessions:
         server.delete(session)
-        server.reaches(session, "stopped", 60)
+        server.reaches(session, "ended", 60)
     server.want(204, "DELETE", f"/v1/templates/{name}")
 
 
@@ -112,7 +112,7 @@ def test_an_image_outlives_the_template_that_it_was_made_for():
     remove("one", made[0])
     wait_for(lambda: "template version deleted" in server.log().split("name=one")[-2][-80:], 60, name="the end of its version")
     server.delete(made[1])
-    server.reaches(made[1], "stopped", 60)
+    server.reaches(made[1], "ended", 60)
     equal(len(layers("root")), 1, "the other template uses it")
     remove("two", create("two"))
 
@@ -154,7 +154,7 @@ def test_memory_images_of_many_sizes_leave_the_root_image():
     template("sizes")
     session = create("sizes")
     server.delete(session)
-    server.reaches(session, "stopped", 60)
+    server.reaches(session, "ended", 60)
     wait_for(lambda: layers("memory"), 60, name="the memory image on disk")
     root = layers("root")
     server.stop()
@@ -173,7 +173,7 @@ def test_memory_images_of_many_sizes_leave_the_root_image():
     session = create("sizes", 129)
     wait_for(lambda: used(owner)[-1] == "lay_000000000000000000006", 60, name="the end of the oldest")
     server.delete(session)
-    server.reaches(session, "stopped", 60)
+    server.reaches(session, "ended", 60)
     equal(layers("root"), root, "the root image stays")
     remove("sizes")
 
@@ -194,7 +194,7 @@ def test_a_session_whose_guest_did_not_start_ends_with_the_server():
     if session:  # else it had started before the signal came
         server.restarted("cordond")
         thread.join(60)
-        ended = server.reaches(session[0], "stopped", 60)
+        ended = server.reaches(session[0], "ended", 60)
         equal(ended["reason"], "crashed")
         has(str(ended), "guest was started")
         wait_for(lambda: not engines(), 60, name="the end of its engine")
@@ -240,9 +240,9 @@ def test_the_image_of_a_build_counts_for_its_tenant():
     """The template is everyone's; what is built above it is in no quota but the builder's."""
     server.want(201, "POST", "/v1/templates", {"name": "shared", "level": "microvm", "root": {"kind": "layers", "layers": ["vm"]}})
     builder, key = server.tenant("builder")
-    build = server.want(201, "POST", "/v1/templates/builds", {"name": "built"}, key=key)
+    build = server.want(201, "POST", "/v1/builds", {"name": "built"}, key=key)
     steps = [{"type": "RUN", "args": [command, "root"]} for command in ("touch /made", "sleep 1000")]
-    where = f"/v1/templates/builds/{build['id']}"
+    where = f"/v1/builds/{build['id']}"
     server.want(202, "POST", where + "/start", {"fromTemplate": "shared", "steps": steps}, key=key)
 
     def owners():
@@ -253,6 +253,51 @@ def test_the_image_of_a_build_counts_for_its_tenant():
     wait_for(lambda: owners() == [""], 60, name="the end of the build's image")
     remove("shared")
     wait_for(lambda: not layers("root"), 60, name="the end of the template's")
+
+
+def tenant(name):
+    made = server.want(201, "POST", "/v1/tenants", {"name": name})["id"]
+    return made, server.want(201, "POST", f"/v1/tenants/{made}/keys", {"scopes": ["sessions", "admin"]})["key"]
+
+
+def owners(kind):
+    return sorted(x["tenant"] or "" for x in server.want(200, "GET", "/v1/layers")["layers"] if x["kind"] == kind)
+
+
+IDENTITY = "cat /proc/sys/kernel/hostname /proc/sys/kernel/random/boot_id /proc/sys/kernel/random/uuid; head -c 16 /dev/urandom | od -An -tx1"
+
+
+def test_two_tenants_with_one_template_and_with_one_stack():
+    """Sessions of a template that all may use start from one root image and one memory image; nothing of a guest is in another's. Templates of
+    their own, of the same layers, have root images of their own, and so memory images: no tenant reads an image of another."""
+    template("common")
+    two = [tenant("image-a"), tenant("image-b")]
+    made = []
+    for _, key in two:
+        status, _, body = ask("common", key=key)
+        equal(status, 201, str(body))
+        made.append((body["id"], key))
+    wait_for(lambda: owners("memory"), 60, name="the memory image on disk")
+    equal((owners("root"), owners("memory")), ([""], [""]), "images of the template")
+    for path in ("/secret", "/tmp/secret"):
+        equal(server.run(made[0][0], f"echo of the first > {path}", key=made[0][1], user="root")["exit_code"], 0, path)
+        equal(server.run(made[1][0], f"cat {path}", key=made[1][1], user="root")["exit_code"], 1, f"{path} in the other guest")
+    seen = [server.run(s, IDENTITY, key=key)["stdout"].splitlines() for s, key in made]
+    check(len(seen[0]) == 4 and not set(seen[0]) & set(seen[1]), f"identities: {seen}")
+    for i, (_, key) in enumerate(two):
+        server.want(201, "POST", "/v1/templates", {"name": "own", "from": "common"}, key=key)
+        status, _, body = ask("own", key=key)
+        equal(status, 201, str(body))
+        made.append((body["id"], key))
+    equal(owners("root"), sorted(["", *(ident for ident, _ in two)]), "root images of one stack")
+    wait_for(lambda: len(owners("memory")) == 3, 60, name="memory images, one for each root image")
+    for s, key in made:
+        server.delete(s, key=key)
+        server.reaches(s, "ended", 60, key=key)
+    for ident, _ in two:
+        server.want(204, "DELETE", f"/v1/tenants/{ident}")
+    remove("common")
+    wait_for(lambda: not layers("root") and not layers("memory"), 60, name="the end of all images")
 
 
 def test_the_host_is_refused_at_once_where_it_has_no_room():
@@ -279,7 +324,7 @@ def test_an_image_that_is_damaged_is_made_again():
     template("bad")
     session = create("bad", 160)
     server.delete(session)
-    server.reaches(session, "stopped", 60)
+    server.reaches(session, "ended", 60)
     wait_for(lambda: layers("memory"), 60, name="the image on disk")
     server.stop()
     damaged = 0

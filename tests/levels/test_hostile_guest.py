@@ -101,7 +101,7 @@ def guest_log(session):
 
 def ended(session, reasons, *words):
     """It has ended for one of these reasons, and the log has what the guest said."""
-    now = server.reaches(session, "stopped", 90)
+    now = server.reaches(session, "ended", 90)
     check(now["reason"] in reasons, f"ended as {now['reason']} ({now['detail']}): {guest_log(session)}")
     for word in words:
         check(re.search(word, guest_log(session)), f"no {word} in the log: {guest_log(session)}")
@@ -189,7 +189,7 @@ def test_a_guest_that_does_not_read():
         one.join(150)
     equal(len(answers), 2, f"answers: {answers}")
     server.delete(session)
-    server.reaches(session, "stopped", 60)
+    server.reaches(session, "ended", 60)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def test_a_command_has_a_machine_of_its_own():
     equal((facts["processes"], facts["disk"]), ("True 11", "28"), "its limits")
     check(150000 < int(facts["memory"]) < 256 * 1024, f"its memory: {facts['memory']} KiB")
     equal(facts["cpus"], str(min(2, os.cpu_count())), "its processors")
-    equal(done.stderr, "on stderr\ncordon: limit reached: pids\n", "its stderr, and the limit that it tried")
+    equal(done.stderr, "on stderr\ncordon: limit reached: pids, disk\n", "its stderr, and the limits that it tried")
     equal((result["level"], result["exit_code"], result["state"]), ("microvm", 7, "exited"), "the result")
 
 
@@ -212,6 +212,26 @@ def test_a_machine_whose_image_has_no_room_is_told_at_once():
                           capture_output=True, text=True, timeout=PATIENCE)
     equal((done.returncode, done.stdout), (125, ""), done.stderr)
     has(done.stderr, "there is no room for that in the cache directory", "the reason")
+
+
+def test_who_waits_for_an_image_is_told():
+    """On a terminal, before it is made: of gigabytes it takes minutes."""
+    words = " ".join(map(shlex.quote, [CORDON, "run", "--level", "microvm", "--state-dir", str(guest_kernel.state(CORDON)), "--", "true"]))
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execvp("unshare", ["unshare", "-m", "-p", "-f", "--kill-child", "sh", "-c",
+                              f"mkdir -p /var/cache/cordon && mount -t tmpfs -o size=90%,mode=700 none /var/cache/cordon && mount -t proc proc /proc && {words}"])
+    said = b""
+    try:
+        while b"making the root image of this machine, " not in said:
+            said += os.read(fd, 4096)
+    except OSError:
+        pass
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(fd)
+    has(said.decode(), "making the root image of this machine, ", "told")
 
 
 def enter():

@@ -151,7 +151,7 @@ def test_a_paused_session_outlives_a_reboot(server):
     pause(server, session)
     server.want(200, "POST", f"/v1/sessions/{files}/pause", {"memory": False}, timeout=LONG)
     reboot(server)
-    ended = server.reaches(was_running, "stopped", 60)
+    ended = server.reaches(was_running, "ended", 60)
     equal(ended["reason"], "host_restart", "the server has seen a reboot")
     now = server.get(session)
     equal((now["state"], now["metadata"], now["limits"]), ("paused", before["metadata"], before["limits"]))

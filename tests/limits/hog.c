@@ -100,7 +100,6 @@ static void *touch(size_t size)
 
 static int hog_memory(int argc, char **argv)
 {
-	(void)argc, (void)argv;
 	while (touch(1 << 20))
 		;
 	return HOG_NO_MEMORY;
@@ -108,7 +107,6 @@ static int hog_memory(int argc, char **argv)
 
 static int hog_touch(int argc, char **argv)
 {
-	(void)argc;
 	return touch((size_t)number(argv[0]) << 20) ? 0 : HOG_NO_MEMORY;
 }
 
@@ -141,7 +139,6 @@ static int hog_fork(int argc, char **argv)
 	long long children = 0;
 	char none;
 
-	(void)argc, (void)argv;
 	if (pipe2(leash, O_CLOEXEC) == -1)
 		return fault("pipe2");
 	for (;;) {
@@ -163,7 +160,6 @@ static int hog_fork(int argc, char **argv)
 
 static int hog_fork_bomb(int argc, char **argv)
 {
-	(void)argc, (void)argv;
 	for (;;)
 		(void)fork();
 	return HOG_FAULT;
@@ -171,7 +167,6 @@ static int hog_fork_bomb(int argc, char **argv)
 
 static void *idle(void *cookie)
 {
-	(void)cookie;
 	for (;;)
 		(void)pause();
 	return NULL;
@@ -183,7 +178,6 @@ static int hog_threads(int argc, char **argv)
 	long long threads = 0;
 	int failure;
 
-	(void)argc, (void)argv;
 	/* small stacks, so that it is not memory that runs out */
 	if (pthread_attr_init(&attributes) || pthread_attr_setstacksize(&attributes, 64 << 10))
 		return fault("pthread_attr");
@@ -254,7 +248,6 @@ static int hog_shm(int argc, char **argv)
 	char folder[] = "/dev/shm";
 	char *folders[] = { folder, NULL };
 
-	(void)argc, (void)argv;
 	return hog_disk(1, folders);
 }
 
@@ -265,7 +258,6 @@ static int hog_disk_then_delete(int argc, char **argv)
 	long long first = fill(argv[0], name, sizeof(name));
 	long long second;
 
-	(void)argc;
 	if (first == -1 || unlink(name) == -1)
 		return fault(argv[0]);
 	second = fill(argv[0], name, sizeof(name));
@@ -284,7 +276,6 @@ static int hog_inodes(int argc, char **argv)
 	char name[PATH_MAX];
 	long long files = 0;
 
-	(void)argc;
 	for (;; files++) {
 		int file;
 
@@ -325,13 +316,11 @@ static int print(long long bytes)
 
 static int hog_output(int argc, char **argv)
 {
-	(void)argc, (void)argv;
 	return print(-1);
 }
 
 static int hog_print(int argc, char **argv)
 {
-	(void)argc;
 	return print(number(argv[0]));
 }
 
@@ -339,7 +328,6 @@ static int hog_loop(int argc, char **argv)
 {
 	volatile unsigned long turns = 0;
 
-	(void)argc, (void)argv;
 	for (;;)
 		turns++;
 	return HOG_FAULT;
@@ -347,7 +335,6 @@ static int hog_loop(int argc, char **argv)
 
 static int hog_sleep(int argc, char **argv)
 {
-	(void)argc, (void)argv;
 	for (;;)
 		(void)pause();
 	return HOG_FAULT;
@@ -406,13 +393,11 @@ static int hog_cpu(int argc, char **argv)
 
 static int hog_exit(int argc, char **argv)
 {
-	(void)argc;
 	return (int)number(argv[0]);
 }
 
 static int hog_signal(int argc, char **argv)
 {
-	(void)argc;
 	if (kill(getpid(), (int)number(argv[0])) == -1)
 		return fault("kill");
 	return HOG_FAULT;
@@ -425,7 +410,6 @@ static int hog_fds(int argc, char **argv)
 	struct rlimit limit = { 0 };
 	int last = -1;
 
-	(void)argc, (void)argv;
 	(void)setrlimit(RLIMIT_NOFILE, &more);
 	if (getrlimit(RLIMIT_NOFILE, &limit) == -1)
 		return fault("getrlimit");

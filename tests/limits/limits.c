@@ -58,7 +58,6 @@ static volatile sig_atomic_t out_of_patience;
 
 static void on_alarm(int number)
 {
-	(void)number;
 	out_of_patience = 1;
 }
 

@@ -68,7 +68,7 @@ static const struct row rows[] = {
 	  { { "disk_bytes", 12 * MIB, 16 * MIB }, { "stdout.number", 12 * MIB, 16 * MIB } } },
 	{ "disk, locked", "--disk 16M --profile locked --user user", "disk /tmp", 5, "disk",
 	  { { "disk_bytes", 12 * MIB, 16 * MIB }, { "stdout.number", 12 * MIB, 16 * MIB } } },
-	/* whether a limit counts as hit once the space is free again is left open */
+	/* A disk that is freed at once may be missed by the samples. */
 	{ "disk, deleted space is free again", "--disk 16M --user user", "disk-then-delete /tmp", 0,
 	  "null|disk", { { "disk_bytes", 0, 4 * MIB }, { "stdout.number", 12 * MIB, 16 * MIB } } },
 

@@ -12,11 +12,11 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-#include "addr.h"
-#include "clock.h"
-#include "hex.h"
-#include "rand.h"
-#include "seal.h"
+#include "lib/base/addr.h"
+#include "lib/base/clock.h"
+#include "lib/base/hex.h"
+#include "lib/base/rand.h"
+#include "daemon/secrets/seal.h"
 
 #define KEEPALIVE_MS 15000
 #define ANSWER_MAX ((size_t)1 << 20)
@@ -32,7 +32,6 @@ bool fixture_changed;
 
 static bool tool_visible(const struct mcp_tool *t, void *arg)
 {
-	(void)arg;
 	return fixture_changed || strcmp(t->name, "test_added_tool") != 0;
 }
 
@@ -59,7 +58,6 @@ struct mcp_server the_server = {
 static int on_close(void *arg, const char *about, const void *value, size_t len, uint8_t **ret,
 		    size_t *ret_len, struct err *e)
 {
-	(void)arg;
 	return seal_close(keys, about, value, len, ret, ret_len, e);
 }
 
@@ -68,7 +66,6 @@ static int on_open(void *arg, const char *about, const void *box, size_t len, ui
 {
 	char *value;
 
-	(void)arg;
 	if (seal_open(keys, about, box, len, &value, ret_len, e) < 0)
 		return -1;
 	*ret = (uint8_t *)value;
@@ -307,7 +304,6 @@ static void on_done(struct exchange *x, bool answered)
 {
 	struct call *call = exchange_arg(x);
 
-	(void)answered;
 	loop_timer_cancel(the_loop, &call->timer);
 	LIST_REMOVE(call);
 	mcp_request_release(&call->r);
@@ -329,7 +325,6 @@ static void on_request(struct exchange *x, void *arg)
 	const struct http1_request *q = exchange_request(x);
 	struct call *call;
 
-	(void)arg;
 	if (http1_span_is(q->path, "/quit")) {
 		exchange_reply(x, 200, NULL, NULL, 0);
 		loop_stop(the_loop);

@@ -1,16 +1,16 @@
 /* fixture.h - an MCP server with the tools, resources and prompts that the official conformance
- * suite calls for, on src/mcp and the HTTP server of cordond. On loopback, without keys.
+ * suite calls for, on src/lib/mcp/server and the HTTP server of cordond. On loopback, without keys.
  *
  * fixture.c has the server and the streams, fixture_tools.c the tools, fixture_inputs.c those that
  * ask the user, fixture_content.c resources and prompts. */
 #ifndef CORDON_TESTS_MCP_FIXTURE_H
 #define CORDON_TESTS_MCP_FIXTURE_H
 
-#include "list.h"
-#include "loop.h"
-#include "mcp_listen.h"
+#include "lib/base/list.h"
+#include "lib/loop/loop.h"
+#include "lib/mcp/server/mcp_listen.h"
 #include "sealed_state.h"
-#include "server.h"
+#include "lib/net/server.h"
 
 /* A request that is being answered. */
 struct call {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fixture.h"
-#include "mcp_arguments.h"
+#include "lib/mcp/server/mcp_arguments.h"
 
 /* A pixel and an empty sound. */
 const char fixture_png[] =

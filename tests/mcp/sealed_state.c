@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base64.h"
-#include "mcp_digest.h"
-#include "mcp_write_private.h"
+#include "lib/base/base64.h"
+#include "lib/mcp/server/mcp_digest.h"
+#include "lib/mcp/server/mcp_write.h"
 
 #define BOX_MAX ((size_t)MCP_STATE_MAX + 256) /* with what sealing adds */
 #define ABOUT_MAX 512

@@ -6,7 +6,7 @@
  * method, the tool and the digest of its arguments, and it expires. Any deviation is -32602. */
 #pragma once
 
-#include "mcp_write.h"
+#include "lib/mcp/server/mcp_write.h"
 
 #define MCP_STATE_MAX 4096 /* bytes of a caller's own state */
 

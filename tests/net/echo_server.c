@@ -1,4 +1,5 @@
-/* echo_server.c - a small program on net/server.h for the tests: one route for each way to answer.
+/* echo_server.c - a small program on lib/net/server.h for the tests: one route for each way to
+ *answer.
  *
  *	echo_server ADDRESS [NAME=VALUE]...
  *
@@ -10,15 +11,15 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "addr.h"
-#include "clock.h"
-#include "jobs.h"
-#include "loop.h"
-#include "server.h"
-#include "byte_account.h"
-#include "tls.h"
-#include "units.h"
-#include "url.h"
+#include "lib/base/addr.h"
+#include "lib/base/clock.h"
+#include "lib/loop/jobs.h"
+#include "lib/loop/loop.h"
+#include "lib/net/server.h"
+#include "lib/base/byte_account.h"
+#include "lib/net/tls.h"
+#include "lib/base/units.h"
+#include "lib/http/url.h"
 
 #define BODY_MAX ((size_t)1024 * 1024)
 #define PIECE ((size_t)64 * 1024)
@@ -61,10 +62,6 @@ static void done(struct exchange *x, bool was_answered)
 static void on_answered(const struct exchange *x, int status, uint64_t bytes, uint64_t ns,
 			void *arg)
 {
-	(void)x;
-	(void)bytes;
-	(void)ns;
-	(void)arg;
 	logged++;
 	dropped += status == 0;
 }
@@ -141,7 +138,6 @@ static void answer_early(struct exchange *x, bool ok)
 /* Answers while the body is still coming; answer_early() must not be called any more. */
 static size_t answer_at_first_byte(struct exchange *x, const uint8_t *data, size_t len)
 {
-	(void)data;
 	reply_text(x, 200, "early\n");
 	return len / 2;
 }
@@ -284,7 +280,6 @@ static void tunnel_shut_after(struct exchange *x, bool ok)
 
 static size_t tunnel_count(struct exchange *x, const uint8_t *data, size_t len)
 {
-	(void)data;
 	call_of(x)->count += len;
 	if (call_of(x)->count >= 1000)
 		exchange_abort(x);
@@ -340,8 +335,6 @@ static void work(struct exchange *x, const uint8_t *body, size_t len)
 	uint64_t until = clock_now_ns() + 50 * CLOCK_MS;
 	char text[24];
 
-	(void)body;
-	(void)len;
 	while (clock_now_ns() < until)
 		;
 	(void)snprintf(text, sizeof(text), "%llu", ++ordinal);
@@ -452,7 +445,6 @@ static void on_request(struct exchange *x, void *arg)
 {
 	struct call *call = calloc(1, sizeof(*call));
 
-	(void)arg;
 	assert(call);
 	calls++;
 	call->x = x;

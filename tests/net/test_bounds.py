@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What clients may hold of the server of src/net, and whose connection is closed for another: test_bounds.py ECHO_SERVER."""
+"""What clients may hold of the server of src/lib/net, and whose connection is closed for another: test_bounds.py ECHO_SERVER."""
 import os
 import signal
 import socket

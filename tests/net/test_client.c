@@ -1,6 +1,6 @@
 /* test_client.c - the HTTP client against echo_server: test_client ECHO_SERVER. Where a server must
  * misbehave, a child of the test sends fixed bytes. */
-#include "client.h"
+#include "lib/net/client.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -8,8 +8,8 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "addr.h"
-#include "clock.h"
+#include "lib/base/addr.h"
+#include "lib/base/clock.h"
 #include "test.h"
 
 static const char *program;
@@ -142,7 +142,6 @@ static ssize_t count_up(void *arg, void *buf, size_t cap, struct err *err)
 	uint8_t *to = buf;
 	size_t n = 0;
 
-	(void)err;
 	for (; n < cap && n < 5000 && k->at < k->end; n++)
 		to[n] = (uint8_t)(k->at++ % 251);
 	return (ssize_t)n;
@@ -192,8 +191,6 @@ static void sources_are_streamed(void)
 
 static int add_up(void *arg, const void *data, size_t len, struct err *err)
 {
-	(void)data;
-	(void)err;
 	*(uint64_t *)arg += len;
 	return 0;
 }

@@ -1,12 +1,12 @@
 /* test_loop.c - the loop: order, timers, and that what was removed stays silent. */
-#include "loop.h"
+#include "lib/loop/loop.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#include "buf.h"
-#include "clock.h"
-#include "jobs.h"
+#include "lib/base/buf.h"
+#include "lib/base/clock.h"
+#include "lib/loop/jobs.h"
 #include "test.h"
 
 static struct loop *l;
@@ -25,7 +25,6 @@ static void run(void)
 
 static void stop_on_fire(struct loop_timer *t)
 {
-	(void)t;
 	loop_stop(l);
 }
 
@@ -135,7 +134,6 @@ static int ready_calls;
 
 static void remove_both(struct loop_fd *f, uint32_t events)
 {
-	(void)f;
 	CHECK(events == EPOLLIN);
 	ready_calls++;
 	for (int i = 0; i < 2; i++) {
@@ -166,7 +164,6 @@ static void removed_is_silent(void)
 
 static void count_ready(struct loop_fd *f, uint32_t events)
 {
-	(void)f;
 	ready_calls++;
 	CHECK(events & (EPOLLIN | EPOLLOUT));
 	if (events & EPOLLOUT)
@@ -355,7 +352,6 @@ static void a_piece_may_cancel_others(void)
 
 static void on_long_task(struct loop_task *t)
 {
-	(void)t;
 	loop_note(l, "/v1/long");
 	wait_ms(30);
 	stop_after(1); /* in another turn */
@@ -390,7 +386,8 @@ static void turns_are_counted_by_their_length(void)
 	struct buf b = BUF_INIT(65536);
 	struct turns t = { 0 };
 
-	turn.longest = (struct turns_callback){ .kind = TURNS_TIMER, .file = "../src/core/core.c" };
+	turn.longest =
+		(struct turns_callback){ .kind = TURNS_TIMER, .file = "../src/daemon/node/core.c" };
 	for (unsigned i = 0; i < 1000; i++)
 		turns_add(&t, &turn, 1000);
 	turn.ns = 30 * CLOCK_MS;
@@ -400,7 +397,7 @@ static void turns_are_counted_by_their_length(void)
 	CHECK(strstr(buf_text(&b), "bucket{le=\"0.000100000\"} 1000\n") != NULL);
 	CHECK(strstr(buf_text(&b), "bucket{le=\"0.050000000\"} 1001\n") != NULL);
 	CHECK(strstr(buf_text(&b),
-		     "cordon_loop_turn_slowest_seconds{callback=\"timer core/core.c\"} "
+		     "cordon_loop_turn_slowest_seconds{callback=\"timer daemon/node/core.c\"} "
 		     "0.030000000\n") != NULL);
 	/* Two windows later it is forgotten, but for the maximum. */
 	turn.ns = 1000;

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The HTTP server of src/net by raw sockets, requests and answers: test_server.py ECHO_SERVER [TEST]..."""
+"""The HTTP server of src/lib/net by raw sockets, requests and answers: test_server.py ECHO_SERVER [TEST]..."""
 import json
 import os
 import socket

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The HTTP server of src/net by raw sockets, its bounds of size, time, memory and descriptors, and clients that go away:
+"""The HTTP server of src/lib/net by raw sockets, its bounds of size, time, memory and descriptors, and clients that go away:
 test_server_limits.py ECHO_SERVER [TEST]..."""
 import os
 import random

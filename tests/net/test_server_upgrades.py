@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The HTTP server of src/net by raw sockets, WebSockets, tunnels and TLS: test_server_upgrades.py ECHO_SERVER [TEST]..."""
+"""The HTTP server of src/lib/net by raw sockets, WebSockets, tunnels and TLS: test_server_upgrades.py ECHO_SERVER [TEST]..."""
 import os
 import random
 import socket

@@ -1,4 +1,4 @@
-"""cache_channel.py - cordond's and cordon-egress's sides of the channels to cordon-cache (src/wire/cache_msg.h), for tests
+"""cache_channel.py - cordond's and cordon-egress's sides of the channels to cordon-cache (src/lib/wire/cache_msg.h), for tests
 of that program."""
 import array
 import fcntl

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "go_h1.h"
+#include "lib/packages/go_h1.h"
 
 static int read_at(void *arg, uint64_t at, void *ret, size_t n, struct err *e)
 {

@@ -3,8 +3,8 @@
  *	recognise_tool POLICY < REQUESTS
  *
  * POLICY is a network policy; its rules are taken to open every host. A request is a line "METHOD
- * HOST TARGET"; the answer to it is a line "VERDICT\tTARGET\tWORDS", where TARGET is what would be
- * sent to the server:
+ * HOST TARGET", with the host as a Host header of a request over TLS has it; the answer to it is a
+ * line "VERDICT\tTARGET\tWORDS", where TARGET is what would be sent to the server:
  *	bad	not well-formed: refused before it is a request
  *	refuse	WORDS: the reason
  *	allow	WORDS: kind and name of the package
@@ -13,9 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "package_recognise.h"
-#include "path.h"
-#include "policy.h"
+#include "egress/flow/endpoint.h"
+#include "lib/policy/package_recognise.h"
+#include "lib/policy/path.h"
+#include "lib/policy/policy.h"
 
 #define NOW_MS 1800000000000ULL
 
@@ -52,6 +53,9 @@ static void judge(const struct packages_policy *all, const struct package_target
 	q.registry = found.registry;
 	q.request = &found.request;
 	q.path = found.path;
+	q.prefix = found.prefix;
+	q.git_starts = found.git_starts;
+	q.direct = found.has_direct ? &found.direct : NULL;
 	q.is_loose = found.is_loose;
 	package_judge(all, &q, &a);
 	(void)snprintf(words, sizeof(words), "%s %s", package_kind_name(found.request.kind),
@@ -68,11 +72,13 @@ static void answer(const struct packages_policy *all, char *line)
 	static char path[PATH_NORMAL_MAX], query[PATH_NORMAL_MAX];
 	char *save = NULL, *method = strtok_r(line, " ", &save), *host = strtok_r(NULL, " ", &save);
 	char *target = strtok_r(NULL, "\n", &save), *mark;
-	struct package_target t = { .host = host, .port = 443, .method = method, .path = "" };
+	struct package_target t = { .host = "", .method = method, .path = "" };
+	struct endpoint to = { .port = 0 };
 	const char *why = "malformed";
 
 	mark = target == NULL ? NULL : strchr(target, '?');
 	if (target == NULL || !is_target(target) ||
+	    endpoint_read(NULL, span(host, strlen(host)), 443, &to, &why) < 0 ||
 	    path_normal(span(target, mark == NULL ? strlen(target) : (size_t)(mark - target)), path,
 			sizeof(path), &why) < 0 ||
 	    (mark != NULL &&
@@ -80,6 +86,8 @@ static void answer(const struct packages_policy *all, char *line)
 		print("bad", &t, why);
 		return;
 	}
+	t.host = to.host;
+	t.port = to.port;
 	t.path = path;
 	t.query = mark == NULL ? NULL : query;
 	judge(all, &t);

@@ -65,7 +65,7 @@ class Git:
         for name, variable in (("Content-Encoding", "HTTP_CONTENT_ENCODING"), ("Git-Protocol", "GIT_PROTOCOL")):
             if q.get(name):
                 env[variable] = q.get(name)
-        done = subprocess.run(["git", "http-backend"], input=q.body, env=env, stdout=subprocess.PIPE, check=True)
+        done = subprocess.run(["git", "http-backend"], input=q.body, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
         head, _, body = done.stdout.partition(b"\r\n\r\n")
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
         status = int(headers.pop("Status", "200").split()[0])

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "package_shape.h"
+#include "lib/packages/package_shape.h"
 
 struct names {
 	char **p;
@@ -19,7 +19,6 @@ struct names {
 
 static bool url_allowed(const char *url, void *arg)
 {
-	(void)arg;
 	return strstr(url, "evil") == NULL;
 }
 

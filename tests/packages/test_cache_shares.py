@@ -3,12 +3,18 @@
 requests wait, and those of others do not.
 
     test_cache_shares.py CORDON_EGRESS CORDON_CACHE [name ...]"""
+import base64
+import contextlib
+import hashlib
+import json
 import os
 import select
 import socket
 import struct
+import threading
+import time
 
-from cache_channel import FIND, NONE, Channel
+from cache_channel import COMMIT, FIND, KNOWN, NONE, SEEN, Channel
 from gate_world import LINK_TO_CACHE, Held, answer, check, equal, finish, get, main, settle, start, wait_for, world
 
 REQUESTS = 256  # CACHE_REQUESTS_MAX
@@ -26,9 +32,12 @@ class SlowCache(Channel):
         w.egress.send(LINK_TO_CACHE, "", "", [its.fileno()])
         its.close()
 
-    def read(self, quiet=1.0):
-        """All requests that come, until none comes for so long."""
-        while select.select([self.sock], [], [], quiet)[0]:
+    def read(self, quiet=1.0, least=0):
+        """All requests that come, until none comes for so long, and there are so many in all."""
+        end = time.monotonic() + 60
+        while select.select([self.sock], [], [], quiet)[0] or len(self.asked) < least and time.monotonic() < end:
+            if not select.select([self.sock], [], [], 0)[0]:
+                continue
             kind, number, fields, fd = self.receive()
             if fd is not None:
                 os.close(fd)
@@ -46,10 +55,10 @@ def test_requests_of_one_tenant_leave_room_for_others():
         cache, policy = SlowCache(w), {"registries": [NPM], "mode": "offline-cache"}
         cells = [w.cell(policy, tenant="a") for _ in range(3)]
         many = [start(cells[i % 3], "npm.example", f"/name{i}", True) for i in range(180)]
-        cache.read()
+        cache.read(least=REQUESTS // 2)
         equal(len(cache.asked), REQUESTS // 2, "requests of the one tenant at cordon-cache")
         other = start(w.cell(policy, tenant="b"), "npm.example", "/other", True)
-        cache.read()
+        cache.read(least=REQUESTS // 2 + 1)
         equal([path for _, path in cache.asked[REQUESTS // 2:]], ["/other"], "that of another tenant")
         while cache.asked:
             for number, _ in cache.asked:
@@ -73,6 +82,82 @@ def test_requests_that_wait_end_with_their_session_and_with_the_link():
         for i, s in enumerate(conns):
             reply = finish(s)
             check(i % 2 or (reply.status == 403 and "it is not running" in reply.reason), f"a request of the session that stays: {reply}")
+        SlowCache(w).close()
+        settle(w)
+
+
+class SilentCache(Channel):
+    """The other end of the link: it has nothing, and takes files without a word."""
+
+    def __init__(self, w):
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        super().__init__(ours)
+        self.found, self.stores, self.commits = {}, [], 0
+        w.egress.send(LINK_TO_CACHE, "", "", [its.fileno()])
+        its.close()
+        threading.Thread(target=self.answer, daemon=True).start()
+
+    def answer(self):
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                kind, number, fields, fd = self.receive()
+                if fd is not None:
+                    self.stores.append(fd)
+                self.commits += kind == COMMIT
+                if kind == FIND:
+                    path = [fields.text() for _ in range(3)][2].split(" ")[0]
+                    self.found[path] = self.found.get(path, 0) + 1
+                if kind in (FIND, SEEN, KNOWN):
+                    self.raw(struct.pack("<HI", NONE, number))
+
+    def end(self):
+        self.sock.shutdown(socket.SHUT_RDWR)
+        self.close()
+        for fd in self.stores:
+            os.close(fd)
+
+
+def test_the_link_ends_while_stores_with_followers_are_in_progress():
+    """Requests that wait for a file of another one go on, whichever store of the list fails first."""
+    files, followers, data, held = 6, 3, b"y" * 5000, Held()
+    integrity = "sha512-" + base64.b64encode(hashlib.sha512(data).digest()).decode()
+    slow = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n" + b"x" * 10
+
+    def registry(request):
+        path = request.line.split(" ")[1]
+        name = path.split("/")[1]
+        if not path.endswith(".tgz"):
+            return answer(json.dumps({"name": name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {
+                "name": name, "version": "1.0.0", "dist": {"tarball": f"https://npm.example/{name}/-/{name}-1.0.0.tgz", "integrity": integrity}}}}).encode())
+        head, body = answer(data).split(b"\r\n\r\n", 1)
+        request.conn.sendall(head + b"\r\n\r\n")
+        return held.drip("files", request.conn, body)
+
+    def documents(request):
+        request.conn.sendall(slow)
+        held.wait("documents")
+        return b"x" * 10
+
+    with world({"npm.example": registry, "repo.example": documents}) as w:
+        cache = SilentCache(w)
+        cells = [w.cell({"registries": [NPM, MAVEN], "unknown_age": "allow"}, tenant=t) for t in ("a", "b")]
+        paths = [f"/name{i}/-/name{i}-1.0.0.tgz" for i in range(files)]
+        conns = [start(cells[i % 2], "npm.example", path, True) for i, path in enumerate(paths)]
+        wait_for(lambda: all(w.count(p) == 1 for p in paths), 30, "the first downloads")
+        conns += [start(cells[(i + k) % 2], "npm.example", path, True) for i, path in enumerate(paths) for k in range(followers)]
+        wait_for(lambda: sum(n for p, n in cache.found.items() if p.endswith(".tgz")) == files * (1 + followers), 30, "questions of all requests")
+        late = [start(cells[i % 2], "repo.example", f"/org/slow{i}/lib/maven-metadata.xml", True) for i in range(4)]
+        for s in late:
+            check(s.recv(10), "the head of a slow answer")
+        held.release("files")
+        wait_for(lambda: cache.commits == 2 * files, 30, "stores of all files and their metadata")
+        equal(sum(w.count(p) for p in paths), files, "downloads until then")
+        cache.end()
+        held.release("documents")
+        for s in conns:
+            equal(finish(s).body, data, "the file")
+        for s in late:
+            check(finish(s).body.endswith(b"x" * 10), "a slow document")
         SlowCache(w).close()
         settle(w)
 

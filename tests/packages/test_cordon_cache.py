@@ -169,6 +169,17 @@ def test_no_more_than_its_size():
         equal(bed.left(), [], "files left")
 
 
+def test_bytes_of_an_object():
+    """One object has at most a quarter of the cache, or 8 GiB of a larger one, by the same comparison."""
+    with Bed(size=20 * MIB) as bed:
+        link = bed.cache.link()
+        ok, why = link.store(key(path="/most"), bytes(5 * MIB))
+        check(ok, why)
+        ok, why = link.store(key(path="/more"), bytes(5 * MIB + 1))
+        check(not ok and "full" in why, why)
+        equal((link.find(key(path="/most")) is not None, link.find(key(path="/more"))), (True, None), "what is kept")
+
+
 def test_number_of_files():
     with Bed(files=20) as bed:
         link = bed.cache.link()

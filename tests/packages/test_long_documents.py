@@ -7,8 +7,9 @@ others come in between.
 How long a turn takes is for bench/neighbours.py; that each piece is bounded, for unit tests (test_package_pieces.c)."""
 import json
 import random
+import threading
 
-from gate_world import answer, equal, get, main, world
+from gate_world import answer, check, equal, finish, get, main, start, world
 
 
 def test_the_latest_of_a_long_list_of_go():
@@ -48,6 +49,25 @@ def test_many_tags():
         equal(set(got["dist-tags"].values()), {"1.0.99"}, "where the tags lead")
         equal(len(got["dist-tags"]), n + 1, "tags")
         equal(len(got["versions"]), 100, "versions")
+
+
+def test_others_come_in_between():
+    """Each tag names a long version that is hidden and is searched among all others: work that its bytes do not tell."""
+    tags = {f"t{i}": f"1.0.0-{'a.' * 50}{i}" for i in range(19000)}
+    document = {"name": "demo", "dist-tags": {"latest": "1.0.0", **tags}, "versions": {v: {"name": "demo", "version": v, "dist": {
+        "tarball": f"https://npm.example/demo/-/demo-{v}.tgz"}} for v in ("1.0.0", tags["t0"])}}
+    data = json.dumps(document).encode()
+    with world({"npm.example": lambda q: answer(data)}) as w:
+        c = w.cell({"registries": [{"ecosystem": "npm", "host": "npm.example"}], "unknown_age": "allow", "deny": [f"npm:demo@{tags['t0']}"]})
+        link, turns, got = start(c, "npm.example", "/demo", True), 0, []
+        check(link.recv(1), "the answer begins")
+        reader = threading.Thread(target=lambda: got.append(finish(link)))
+        reader.start()
+        while reader.is_alive():
+            check(w.egress.ping(), "cordon-egress answers")
+            turns += 1
+        equal(json.loads(got[0].body)["dist-tags"], {"latest": "1.0.0"}, "tags of hidden versions")
+        check(turns > 60, f"cordon-egress answered {turns} times while it wrote a document of {len(data)} bytes")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ BODY = json.dumps({"name": "demo", "versions": {"1.0.0": {"dist": {"tarball": "h
 
 def test_the_policy_changes_after_a_redirect():
     """A redirect writes the path of the request anew; what is judged again is the path that the program asked for."""
-    longer = "/o/r/info/refs?service=git-upload-pack&x=" + "a" * 900
+    longer = "/o/r/raw/main/" + "a" * 900
 
     def git(request):
         if len(request.line.split(" ")[1]) < 500:

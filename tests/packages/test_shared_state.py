@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
 """Goal: what one tenant does never decides what another gets: every thing that tenants share has all that decided its
-content in its key. A test for each row of doc/shared-state.md that is about packages, with two tenants.
+content in its key. A test for each row of doc/security/shared-state.md that cordon-egress shares, with two tenants.
 
     test_shared_state.py CORDON_EGRESS CORDON_CACHE [name ...]
 
@@ -265,6 +265,37 @@ def test_a_download_under_way_is_followed_by_those_who_share_it():
         for s in (first, *others):
             equal(finish(s).body, data, "the file")
         equal(w.count(path), 3, "downloads in all")
+
+
+# ---- beside packages: addresses of names, and certificates for them
+
+def test_addresses_are_judged_for_each_tenant():
+    """Who asked for a name first decides nothing for others: neither a proxy, which finds addresses itself, nor a policy."""
+    with world({"web.example": serving({"/": b"the server"}), "socks.example": serving({})}) as w:
+        proxy = Proxy(w.net, w.places["socks.example"], {"/": b"the proxy"})
+        asked = lambda: sum(name == "web.example" for name, _ in w.net.asked)  # noqa: E731
+        rule = {"host": "web.example"}
+        a = w.cell(None, tenant="a", rules=[rule, {"host": "socks.example", "ports": [1080]}], proxy={"address": "socks.example:1080"})
+        equal((get(a, "web.example", "/").body, proxy.asked, asked()), (b"the proxy", ["/"], 0), "behind a proxy; questions to name servers")
+        b = w.cell(None, tenant="b", rules=[rule])
+        equal(get(b, "web.example", "/").body, b"the server", "of another tenant")
+        check(asked() > 0, "no question to name servers")
+        blocked = {"cidr": w.places["web.example"] + "/32", "ports": "any", "action": "deny"}
+        for cell, want in ((w.cell(None, tenant="c", default="allow", rules=[blocked]), 403), (b, 200)):
+            equal(get(cell, "web.example", "/").status, want, "the same name, of a tenant that denies its address, and of one that does not")
+
+
+def test_certificates_say_nothing_but_the_name():
+    with world({"one.example": serving({}), "two.example": serving({})}) as w:
+        def shown(tenant, host):
+            with start(w.cell(None, tenant=tenant, rules=[{"host": "*.example", "tls": "terminate"}]), host, "/", True) as s:
+                return s.getpeercert(True)
+
+        one = shown("a", "one.example")
+        equal(shown("b", "one.example"), one, "for another tenant")
+        check(shown("b", "two.example") != one, "one certificate for two names")
+        refused = w.cell(None, tenant="c", rules=[{"host": "two.example"}], refused_names="nxdomain")
+        check(refused.lookup("one.example") is None, "a name that the policy refuses")
 
 
 if __name__ == "__main__":

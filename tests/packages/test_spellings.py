@@ -116,6 +116,16 @@ def test_a_registry_by_its_address(server):
     by_address(server, "its page", f"http://{ADDRESS}/evil/x/raw/main/a", "-H 'Host: code.example'", **entries, deny=["git:evil/*"])
 
 
+def test_one_registry_in_the_hello_and_another_in_the_host(server):
+    """Servers of many names answer for the Host, whatever name the ClientHello had: what is a page at one is a package at the other."""
+    entries = {"registries": R.entries("npm", "git")}
+    R.add("npm", "@evil/x", "1.0.0", age="400d")
+    to = f"--resolve code.example:443:{ADDRESS}"
+    for words in ({"deny": ["npm:@evil/x"]}, {"mode": "offline"}, {}):
+        _, phrase = by_address(server, str(words), "https://code.example/@evil%2fx", to, "-H 'Host: npm.example'", **entries, **words)
+        check("by its name" in phrase, phrase)
+
+
 if __name__ == "__main__":
     internet.enter()
     internet.run_tests(globals(), pool_size=2)

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host.h"
-#include "path.h"
+#include "lib/policy/host.h"
+#include "lib/policy/path.h"
 
 #define LINE_MAX_BYTES (2 * HTTP1_TARGET_MAX + 8)
 

@@ -70,6 +70,31 @@ def check_says_where_an_error_is():
     assert cordon("check", "/nowhere/p.json")[0] == 1
 
 
+def json_is_the_same():
+    good()
+
+    def told(*words, **more):
+        code, out, _ = cordon(*words, "--json", **more)
+        return code, json.loads(out)
+
+    code, got = told("check", "p.json")
+    assert (code, got["valid"], got["packages"]) == (0, True, False) and any("shadowed is never" in w for w in got["warnings"]), got
+    text = cordon("check", "p.json")[1]
+    assert f"{got['rules']} rules, {len(got['warnings'])} warnings" in text, text
+    code, got = told("check", "-", text='{"version":1,"rules":[5]}')
+    assert (code, got["valid"]) == (1, False) and "rules[0]" in got["error"], got
+    for words, code in ((["--preset", "pypi", "--host", "pypi.org", "--path", "/simple/"], 0), (["--preset", "none", "--host", "pypi.org"], 1),
+                        (["--policy", "p.json", "--host", "192.168.1.1", "--port", "22"], 1)):
+        said, got = told("explain", *words)
+        assert (said, got["allowed"]) == (code, code == 0), got
+        lines = [f"{s['stage']:11} {s['text']}" for s in got["steps"]]
+        assert lines == cordon("explain", *words)[1].splitlines(), lines
+    code, got = told("explain", "--preset", "pypi", "--host", b"\xff.example")
+    assert (code, got["allowed"]) == (1, False) and "neither a name nor an address" in got["error"], got
+    listed = {p["name"]: p["summary"] for p in told("presets")[1]["presets"]}
+    assert [f"{n:12} {s}" for n, s in listed.items()] == cordon("presets")[1].splitlines(), listed
+
+
 def explains(words, code, *parts):
     got, out, err = cordon("explain", *words)
     assert got == code and all(p in out for p in parts), (got, out, err)
@@ -78,7 +103,10 @@ def explains(words, code, *parts):
 def explain_goes_through_the_stages():
     good()
     mine = ["--policy", "p.json", "--host"]
-    explains([*mine, "evil.test"], 1, "does not exist", "no rule matches")
+    explains([*mine, "evil.test"], 1, "name        evil.test: refused: ", "no rule matches")
+    with open("hidden.json", "w", encoding="ascii") as f:
+        f.write('{"refused_names": "nxdomain"}')
+    explains(["--policy", "hidden.json", "--host", "evil.test"], 1, "name        evil.test: does not exist: ", "no rule matches")
     explains([*mine, "Api.Example.com."], 1, "name", "exists", "api.example.com:443 is not allowed")
     explains([*mine, "api.example.com", "--port", "8443", "--path", "/v1/%78"], 0, "TLS is terminated", "GET /v1/x: allowed")
     explains([*mine, "api.example.com", "--port", "8443", "--path", "/v2"], 1, "request", "refused")
@@ -89,7 +117,7 @@ def explain_goes_through_the_stages():
     explains([*mine, "github.com", "--path", "/o/r.git/info/refs?service=git-upload-pack"], 0, "(github read)")
     explains([*mine, "github.com", "--method", "POST", "--path", "/o/r.git/git-receive-pack"], 1, "github push")
     explains(["--preset", "pypi", "--host", "pypi.org", "--plain"], 0, "port 80", "(pypi)")
-    explains(["--preset", "none", "--host", "pypi.org"], 1, "does not exist")
+    explains(["--preset", "none", "--host", "pypi.org"], 1, "refused: ")
     assert cordon("explain", "--preset", "pypi", "--host", "0x7f.1")[0] == 1
     assert cordon("explain", "--preset", "pypi", "--host", "pypi.org", "--path", "/../x")[0] == 1
     assert cordon("explain", "--preset", "nope", "--host", "pypi.org")[0] == 2
@@ -158,7 +186,7 @@ def is_found_like_other_verbs():
 TESTS = [check_tells_what_is_doubtful, check_warns_of_packages, check_says_where_an_error_is, explain_goes_through_the_stages, explain_judges_packages_by_layer,
          check_names_packages,
          merge_keeps_layers,
-         presets_are_documents, is_found_like_other_verbs]
+         presets_are_documents, is_found_like_other_verbs, json_is_the_same]
 
 
 def main():

@@ -1,4 +1,5 @@
-/* forward_server.c - a small program on proxy/forward.h for the tests: all that comes is forwarded.
+/* forward_server.c - a small program on lib/net/forward.h for the tests: all that comes is
+ *forwarded.
  *
  *	forward_server ADDRESS upstream=ADDRESS [NAME=VALUE]...
  *
@@ -10,13 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "addr.h"
-#include "clock.h"
-#include "forward.h"
-#include "loop.h"
-#include "server.h"
-#include "tls.h"
-#include "units.h"
+#include "lib/base/addr.h"
+#include "lib/base/clock.h"
+#include "lib/net/forward.h"
+#include "lib/loop/loop.h"
+#include "lib/net/server.h"
+#include "lib/net/tls.h"
+#include "lib/base/units.h"
 
 static struct loop *the_loop;
 static struct server *the_server;
@@ -90,7 +91,6 @@ static void on_request(struct exchange *x, void *arg)
 	struct http1_span path = exchange_request(x)->path;
 	struct call *call = calloc(1, sizeof(*call));
 
-	(void)arg;
 	assert(call);
 	calls++;
 	call->fd = -1;

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The reverse proxy of src/proxy between raw sockets, heads and framing: test_forward.py FORWARD_SERVER [TEST]..."""
+"""The reverse proxy of src/lib/net between raw sockets, heads and framing: test_forward.py FORWARD_SERVER [TEST]..."""
 import os
 import socket
 import sys
@@ -77,6 +77,16 @@ def interim_answers_are_dropped():
         assert front.ask(GET).body == b"ok"
     with Front(answers_with(hints * 1000)) as front:
         assert front.ask(GET).status == 502
+
+
+def bounds_of_answers():
+    """As many answers of 1xx, and as long a head, as there may be, and one more."""
+    hint, head = b"HTTP/1.1 103 Early Hints\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: "
+    for more, status in ((0, 200), (1, 502)):
+        with Front(answers_with(hint * (64 + more) + OK)) as front:
+            assert front.ask(GET).status == status
+        with Front(answers_with(head + b"x" * ((32 << 10) - len(head) - 4 + more) + b"\r\n\r\nok")) as front:
+            assert front.ask(GET).status == status
 
 
 def expect_continue():
@@ -288,7 +298,7 @@ def over_unix_sockets():
             assert until_reset(s) == (b"all of it", False)
 
 
-TESTS = [what_the_server_sees, what_the_client_sees, the_scheme_is_told_over_tls, interim_answers_are_dropped,
+TESTS = [what_the_server_sees, what_the_client_sees, the_scheme_is_told_over_tls, interim_answers_are_dropped, bounds_of_answers,
          expect_continue, head_204_304, byte_by_byte_is_the_same, smuggling_by_the_client, smuggling_by_the_server,
          pipelined_requests, keep_alive_across_all_kinds, over_unix_sockets]
 

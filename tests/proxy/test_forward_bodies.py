@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The reverse proxy of src/proxy between raw sockets, bodies and back-pressure: test_forward_bodies.py FORWARD_SERVER [TEST]..."""
+"""The reverse proxy of src/lib/net between raw sockets, bodies and back-pressure: test_forward_bodies.py FORWARD_SERVER [TEST]..."""
 import hashlib
 import os
 import random

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The reverse proxy of src/proxy between raw sockets, servers and clients that fail, stop or go away:
+"""The reverse proxy of src/lib/net between raw sockets, servers and clients that fail, stop or go away:
 test_forward_failures.py FORWARD_SERVER [TEST]..."""
 import os
 import random

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The reverse proxy of src/proxy between raw sockets, upgrades and what follows them: test_forward_tunnels.py FORWARD_SERVER [TEST]..."""
+"""The reverse proxy of src/lib/net between raw sockets, upgrades and what follows them: test_forward_tunnels.py FORWARD_SERVER [TEST]..."""
 import os
 import socket
 import sys

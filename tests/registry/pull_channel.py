@@ -1,4 +1,4 @@
-"""pull_channel.py - cordond's side of the channel to cordon-pull (src/wire/pull_msg.h), for tests of that program."""
+"""pull_channel.py - cordond's side of the channel to cordon-pull (src/lib/wire/pull_msg.h), for tests of that program."""
 import fcntl
 import os
 import select

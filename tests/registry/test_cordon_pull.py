@@ -9,9 +9,11 @@ usage: test_cordon_pull.py CORDON_PULL [name ...]
 import json
 import os
 import random
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -360,7 +362,7 @@ def test_hostile_registries():
 
 def test_a_dripping_or_silent_registry_is_given_up():
     with Bed() as bed:
-        big = bed.image.layers[1]
+        big, usual = bed.image.layers[1], bed.registry.answer
         bed.registry.answer = lambda target, headers: (
             Answer(200, {}, bed.image.blobs[big], drip=(10, 0.1)) if big in target and "range" not in headers
             else Answer(503) if big in target else None)
@@ -379,7 +381,7 @@ def test_a_pull_has_a_deadline():
 def test_a_slow_reader_is_waited_for():
     with Bed() as bed:
         pull, _ = bed.puller.documents(bed.registry.host, patience=300)
-        big = bed.image.layers[1]
+        big, usual = bed.image.layers[1], bed.registry.answer
         got = bed.puller.blob(pull, big, len(bed.image.blobs[big]), slow=0.3)
         equal(digest(got), big)
 
@@ -389,7 +391,7 @@ def test_a_reader_that_ends_ends_the_blob():
         pull, _ = bed.puller.documents(bed.registry.host)
         read, write = os.pipe()
         os.close(read)
-        big = bed.image.layers[1]
+        big, usual = bed.image.layers[1], bed.registry.answer
         bed.puller.send(wire.BLOB, pull, 1, bytes.fromhex(big[7:]) + (300200).to_bytes(8, "little"), [write])
         os.close(write)
         fails(lambda: bed.puller.expect(pull), wire.INVALID, "announced")
@@ -473,6 +475,28 @@ def test_many_pulls_at_once_and_a_bound():
         check(failed <= 4, f"{failed} of 20 were refused")
         for number in numbers:
             bed.puller.send(wire.END, number)
+        bed.whole(bed.pull())
+
+
+def test_pulls_and_layers_at_a_time():
+    """Up to their bounds, while the registry sends nothing of the layers; one more of each is refused."""
+    with Bed() as bed:
+        held = [bed.puller.documents(bed.registry.host, deadline=60000)[0] for _ in range(64)]
+        fails(lambda: bed.puller.documents(bed.registry.host), wire.LIMIT, "too many pulls at a time")
+        big, usual = bed.image.layers[1], bed.registry.answer
+        pipes = [os.pipe() for _ in range(5)]
+        ended = threading.Event()
+        bed.registry.answer = lambda target, headers: ended.wait(60) and None if "blobs" in target else None
+        for number, (_, write) in enumerate(pipes, 1):
+            bed.puller.send(wire.BLOB, held[0], number, bytes.fromhex(big.split(":")[1]) + struct.pack("<Q", 1 << 30), [write])
+        fails(lambda: bed.puller.expect(held[0]), wire.CONFLICT, "too many blobs at a time")
+        for pipe in pipes:
+            os.close(pipe[0])
+            os.close(pipe[1])
+        for number in held:
+            bed.puller.send(wire.END, number)
+        ended.set()
+        bed.registry.answer = usual
         bed.whole(bed.pull())
 
 

@@ -87,6 +87,14 @@ test('environment: the sandbox’s, the call’s over it, and what E2B promises'
   equal((await sandbox.commands.run('shopt -q login_shell && echo login; umask')).stdout, 'login\n0022\n')
 })
 
+test('npm installs programs for the user', async (t) => {
+  const sandbox = await t.create()
+  const { stdout } = await sandbox.commands.run('command -v npm >/dev/null && npm config get prefix; echo "$PATH"')
+  const lines = stdout.trim().split('\n')
+  matches(lines.at(-1), /^\/home\/user\/\.local\/bin:/)
+  if (lines.length > 1 && (await sandbox.commands.run('test -e /opt/cordon/npmrc && echo host || true')).stdout) equal(lines[0], '/home/user/.local')
+})
+
 test('what SDK users expect is installed', async (t) => {
   const sandbox = await t.create()
   const tools = ['bash', 'python3', 'git', 'curl', 'sudo', 'ls', 'tar', 'grep', 'sed']

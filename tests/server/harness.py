@@ -39,7 +39,7 @@ from tap import isolate  # noqa: E402
 PROGRAM = ""  # the cordon under test, set by run_tests()
 ORIGINAL = ""  # where it was built: what tests download is kept beside it
 PROGRAMS = ("cordon", "cordon-keeper", "cordon-init", "cordon-shim", "cordond", "cordon-client", "cordon-egress", "cordon-storage",
-            "cordon-pull", "cordon-cache", "cordon-interpreter", "mcp-gateway")
+            "cordon-pull", "cordon-cache", "cordon-notary", "cordon-interpreter", "mcp-gateway")
 USER = 64983  # cordond's; nobody needs to know it
 LEFT_WAIT = 10.0
 REPORTS = []  # of sanitizers, from the logs of all servers of this program
@@ -261,16 +261,16 @@ class Server:
         return wait_for(lambda: (now := self.execution(x))["ended_at"] and now, seconds, f"end of {x['id']}")
 
     def reaches(self, session_id, state, seconds=15, key=""):
-        """The session when it is in this state; stopped: when it has ended."""
+        """The session when it is in this state."""
 
         def ask():
             now = self.get(session_id, key)
-            return now if now["state"] == state and (state != "stopped" or now["ended_at"]) else None
+            return now if now["state"] == state else None
 
         return wait_for(ask, seconds, f"state {state} of {session_id}")
 
     def rests(self, session_id, seconds=15):
-        """The session when it is stopped and has not ended: its next use starts it."""
+        """The session when it is stopped: its next use starts it."""
 
         def ask():
             now = self.get(session_id)
@@ -385,13 +385,13 @@ class Server:
 # --- running the tests ------------------------------------------------------------------------------
 
 
-def reachable(program, instead=None):
+def reachable(program, instead=None, names=PROGRAMS):
     """A copy, with its companions, that other users can reach: a clone may well be in /root.
-    instead: {name: file} of programs that are copied from elsewhere."""
+    instead: {name: file} of programs that are copied from elsewhere. names: another version has others."""
     folder = tempfile.mkdtemp(prefix="cordon-test-", dir="/var/tmp")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.chmod(folder, 0o755)
-    for name in PROGRAMS:
+    for name in names:
         source = (instead or {}).get(name) or os.path.join(os.path.dirname(program), name)
         shutil.copy(source, os.path.join(folder, name))
     os.symlink(os.path.realpath(os.path.join(os.path.dirname(program), "kernels")), os.path.join(folder, "kernels"))

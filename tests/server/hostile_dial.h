@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent_msg.h"
-#include "io.h"
+#include "lib/wire/agent_msg.h"
+#include "lib/base/io.h"
 
 /* A connection of our own; ours[0] is to be handed out. */
 static bool dial_pair(int ours[2])

@@ -15,10 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent_msg.h"
-#include "file_msg.h"
+#include "lib/wire/agent_msg.h"
+#include "lib/wire/file_msg.h"
 #include "hostile_dial.h"
-#include "io.h"
+#include "lib/base/io.h"
 
 #define HELD_MANY 20000
 

@@ -44,9 +44,9 @@ def test_the_interface_of_the_api(server):
     server.ids.add(s["id"])
     server.run(s["id"], "true")
     server.delete(s["id"])
-    server.reaches(s["id"], "stopped")
+    server.reaches(s["id"], "ended")
     found = events(server, s["id"])
-    equal([e["type"] for e in found if e["type"] != "session.state"], ["session.created", "execution.ended"])
+    equal([e["type"] for e in found if e["type"] != "session.state"], ["session.created", "execution.started", "execution.ended"])
     requests = [by(server, "api", e) for e in found]
     equal(requests[0], headers["x-request-id"], "the request that made it")
     equal(len(set(requests)), 3, "one for each request")
@@ -104,7 +104,7 @@ def test_a_websocket_that_wakes_a_session(server):
 
 def test_what_the_server_does_itself(server):
     s = server.create(timeout="1s")["id"]
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
     changes = [e for e in events(server, s) if e["type"] == "session.state"]
     equal([e["actor"] for e in changes], [SERVER] * len(changes), "the end of its time")
 

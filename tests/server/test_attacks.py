@@ -72,7 +72,7 @@ def start(server, word, **spec):
 def test_pid1_starts_a_program_again_and_again():
     with hostile_server() as server, unharmed(server):
         session, _ = start(server, "often")
-        equal(server.reaches(session, "stopped")["reason"], "crashed")
+        equal(server.reaches(session, "ended")["reason"], "crashed")
         time.sleep(0.5)  # its programs go on writing into pipes that cordond has closed
 
 
@@ -82,14 +82,14 @@ def test_pid1_hands_in_a_terminal_that_blocks():
         path = f"/v1/sessions/{session}/executions/{x['id']}/input"
         status, _, _ = server.request("POST", path, b"x\n" * 500_000, timeout=10)
         check(status in (409, 410), f"input: {status}")
-        equal(server.reaches(session, "stopped")["reason"], "crashed")
+        equal(server.reaches(session, "ended")["reason"], "crashed")
 
 
 def test_pid1_sends_what_is_no_pipe_and_no_message():
     with hostile_server() as server, unharmed(server):
         for word in ("wrong", "babble"):
             session, _ = start(server, word)
-            server.reaches(session, "stopped")
+            server.reaches(session, "ended")
 
 
 def test_pid1_starts_what_has_ended():
@@ -162,7 +162,7 @@ def test_pid1_holds_more_than_there_is():
         server.kill("cordond")
         server.wait_ready()
         with unharmed(server):
-            equal(server.reaches(session, "stopped")["reason"], "crashed")
+            equal(server.reaches(session, "ended")["reason"], "crashed")
             has(server.log(), "holds more than", "log")
 
 
@@ -274,7 +274,7 @@ def test_another_tenants_things_do_not_exist(server):
         equal((status, nothing[0]), (404, 404), f"{method} {path}")
         strip = lambda b: {k: v for k, v in json.loads(b)["error"].items() if k in ("code", "fault")}  # noqa: E731
         equal(strip(body), strip(nothing[2]), f"{method} {path}")
-    for path in ("/v1/sessions", "/v1/sessions?metadata.secret=s3cr3t-name", "/v1/events?after=0&limit=1000", "/metrics"):
+    for path in ("/v1/sessions?ended=any", "/v1/sessions?metadata.secret=s3cr3t-name", "/v1/events?after=0&limit=1000", "/metrics"):
         body = server.request("GET", path, key=theirs, raw=True)[2]
         check(session.encode() not in body and b"s3cr3t" not in body, f"{path} tells of it")
     if page["next"]:

@@ -332,7 +332,7 @@ def test_open_streams_of_a_tenant():
                    Events(server, f"{own}/files/watch?path=/tmp"), box.start("sleep 60")]
         pid = streams[-1].pid()
         for path in (f"{own}/executions/{x['id']}/events", f"{own}/executions/{x['id']}/attach", "/v1/events?follow=true",
-                     f"{own}/network/log?follow=true", f"{own}/files/watch?path=/tmp"):
+                     f"{own}/network/log?follow=true", f"{own}/timeline?follow=true", f"{own}/files/watch?path=/tmp"):
             socket_headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
                               "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="} if path.endswith("attach") else {}
             status, headers, body = server.request("GET", path, headers=socket_headers)

@@ -278,9 +278,9 @@ def test_command_line(server):
                         (["--lang", "python", session, "--", "a", "b"], "one argument"),
                         (["--lang", "python", "--tty", session, "--", "1"], "not with --tty")):
         has(cli(server, "exec", *words, code=2)[1], part)
-    shown = json.loads(cli(server, "exec", "--lang", "python", "--json", session, "--", "6*7")[1])
-    equal(([r["text"] for r in shown["results"]], shown["code_error"]), (["42"], None), "--json")
-    equal(cli(server, "logs", session, shown["id"])[0], "42\n", "what logs prints")
+    shown = json.loads(cli(server, "exec", "--lang", "python", "--json", session, "--", "print(5)\n6*7")[0])
+    equal(([r["text"] for r in shown["results"]], shown["code_error"], shown["stdout"]), (["42"], None, "5\n"), "--json")
+    equal(cli(server, "logs", session, shown["id"])[0], "5\n42\n", "what logs prints")
     has(cli(server, "exec", session, "--", "nosuchprogram", code=127)[1], "cordon: nosuchprogram: no such program in the session")
     has(cli(server, "run", "--server", "--lang", "bash", "--", "echo $((6*7))")[0], "42")
     server.delete(session)
@@ -313,7 +313,7 @@ def test_saved_results(server):
 def test_an_interpreter_for_a_template(server):
     base = [] if TEMPLATE == "host" else ["--from", TEMPLATE]
     has(cli(server, "template", "interpreter", *base, "--name", "mine")[0], "mine")
-    has(cli(server, "template", "interpreter", "--from", "nosuch", code=125)[1], "nosuch")
+    has(cli(server, "template", "interpreter", "--from", "nosuch", code=3)[1], "nosuch")
     row = server.want(200, "GET", "/v1/templates/mine")
     equal((row["interpreter"], row["start_restart"], row["provenance"]["template"]), (True, True, TEMPLATE))
     session = session_of(server, template="mine")

@@ -68,7 +68,7 @@ def test_files_and_boot_id(server):
     pause(server, s)
     equal(out(server, s, "cd; find . | sort; cat two"), look, "a call boots it")
     server.delete(s)
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
     wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "its layers to go")
 
 
@@ -102,11 +102,11 @@ def test_without_a_cell_it_is_stopped_and_not_ended(server):
     equal(out(server, s, "echo up"), "up", "its next use starts it")
     pause(server, s)
     server.delete(s)
-    equal(server.reaches(s, "stopped")["reason"], "deleted")
-    equal((shown(server, s, ended="false"), shown(server, s, ended="true", state="stopped")), (False, True))
+    equal(server.reaches(s, "ended")["reason"], "deleted")
+    equal((shown(server, s, ended="false"), shown(server, s, ended="true", state="ended")), (False, True))
     kept = [("pausing", "stopped"), ("stopped", "resuming"), ("resuming", "running"), ("running", "pausing"), ("pausing", "stopped")]
     equal(moves(server, s)[-9:], [("running", "pausing"), ("pausing", "paused"), ("paused", "stopped"), *kept[1:],
-                                  ("stopped", "stopping"), ("stopping", "stopped")])
+                                  ("stopped", "ending"), ("ending", "ended")])
 
 
 def test_expires_without_use(_):
@@ -124,7 +124,7 @@ def test_expires_without_use(_):
         equal(server.get(resume(server, s)["id"])["kept_until"], None, "a use begins it anew")
         pause(server, s)
         server.restart()
-        ended = server.reaches(s, "stopped", 20)
+        ended = server.reaches(s, "ended", 20)
         equal(ended["reason"], "expired")
         last = [e for e in server.want(200, "GET", f"/v1/sessions/{s}/events")["events"] if e["type"] == "session.state"]
         check(any(e["data"].get("reason") == "expired" for e in last), str(last))
@@ -139,7 +139,7 @@ def test_expires_with_memory(_):
         pause(server, used, memory=True)
         resume(server, used)
         server.restart()
-        ended = server.reaches(s, "stopped", 20)
+        ended = server.reaches(s, "ended", 20)
         equal((ended["reason"], ended["detail"]), ("expired", "not used for the time that it is kept"))
         equal([server.get(x)["state"] for x in (used, never)], ["running", "running"], "a use ends it")
 
@@ -299,7 +299,7 @@ def test_delete_while_it_is_captured(server):
     server.delete(s)
     equal(link.getresponse().status, 410)
     link.close()
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
     wait_for(lambda: not server.want(200, "GET", "/v1/layers")["layers"], 60, "nothing to be left")
 
 
@@ -316,7 +316,7 @@ def test_a_cell_that_cannot_be_captured_does_not_outlive_its_timeout(server):
     equal(out(server, s, "ls /tmp"), "x", "a call resumes it, with its files")
     server.reaches(s, "paused", 30)
     server.delete(s)
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
 
 
 def test_sessions_without_a_cell_are_bounded(server):
@@ -329,13 +329,13 @@ def test_sessions_without_a_cell_are_bounded(server):
         resume(small, first)
         pause(small, second)
         small.delete(second)
-        small.reaches(second, "stopped")
+        small.reaches(second, "ended")
         pause(small, first)
         third = small.create(timeout="2s", on_timeout="pause_files")["id"]
         small.reaches(third, "paused", 30)  # its time is over: paused with its memory
         for s in (first, third):
             small.delete(s)
-            small.reaches(s, "stopped")
+            small.reaches(s, "ended")
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ def test_secrets_that_cannot_be_brought(server):
             status, _, body = server.request("POST", "/v1/sessions", spec)
             check(400 <= status < 500, f"{profile}, {owner}: {status} {body}")
     def crashed():
-        ended = server.want(200, "GET", "/v1/sessions?state=stopped&limit=100")["sessions"]
+        ended = server.want(200, "GET", "/v1/sessions?state=ended&limit=100")["sessions"]
         return [e["reason"] for e in ended if e["detail"] == "the secrets of the session could not be delivered"] == ["crashed"] * 6
 
     wait_for(crashed, 10, "the reason of six sessions")
@@ -311,7 +311,7 @@ def test_a_program_whose_pid_1_hangs(server):
     with stopped(server.cell_pids(s)[0]):
         time.sleep(4)  # past its timeout
         equal(server.execution(x)["state"], "running", "the state of a program that runs")
-        equal(server.reaches(s, "stopped", 60)["reason"], "unresponsive")
+        equal(server.reaches(s, "ended", 60)["reason"], "unresponsive")
     done = server.execution(x)
     equal((done["state"], done["limit"], done["exit_code"]), ("killed", "timeout", 124))
 
@@ -330,7 +330,7 @@ def test_a_session_deleted_while_its_pid_1_hangs(server):
         server.delete(s)
         for call in calls:
             is_honest(call.result(), (200, 410, 409))
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
 
 
 if __name__ == "__main__":

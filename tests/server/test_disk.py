@@ -42,7 +42,7 @@ def loops(server):
 
 def gone(server, session_id):
     server.delete(session_id)
-    server.reaches(session_id, "stopped", 40)
+    server.reaches(session_id, "ended", 40)
     wait_for(lambda: not [n for n in images(server) + loops(server) if n.startswith(session_id)], 20, "no image and no loop device")
 
 
@@ -76,7 +76,7 @@ def test_what_memory_cannot_have(server):
 
 
 def test_what_is_refused(server):
-    for body, part in (({"limits": {"disk": "1M"}}, "below the minimum"), ({"limits": {"disk": "900T"}}, "above the maximum"),
+    for body, part in (({"limits": {"disk": "1M"}}, "below the minimum"), ({"limits": {"disk": "900T"}}, "above the maximum of 100G (storage_disk_max)"),
                        ({"limits": {"inodes": 10}}, "inodes")):
         server.refused(400, "invalid", "POST", "/v1/sessions", {"storage": "disk", **body}, part)
     equal(images(server), [])

@@ -181,7 +181,7 @@ def test_what_is_refused(server):
     session = server.create(secrets=[{"name": "free", "as": "file"}])
     path = f"/v1/sessions/{session['id']}/executions"
     for wish, status, code, word in (
-        ({"name": "unknown", "as": "env", "env": "A"}, 400, "invalid", "unknown"),
+        ({"name": "unknown", "as": "env", "env": "A"}, 404, "not_found", "no such secret 'unknown'"),
         ({"name": "bound", "as": "env", "env": "A"}, 403, "denied", "may not be used as env"),
         ({"name": "free", "as": "broker", "env": "A"}, 400, "invalid", "no host"),
         ({"name": "free", "as": "socket", "program": "/bin/sh"}, 400, "invalid", "not one execution"),

@@ -15,7 +15,7 @@ from harness import Failed, Server, check, equal, has, processes_of, run_tests, 
 from level import LEVEL, PATIENCE, differs  # noqa: E402
 
 MEMBERS = (
-    "id session_id state command command_sha256 language context cwd user tty background pid started_at ended_at wall_ms exit_code signal "
+    "id session_id state command command_sha256 language context cwd user tty record_input redacted background pid started_at ended_at wall_ms exit_code signal "
     "limit limits_hit error stdout_bytes stderr_bytes result_bytes output_truncated output_open cpu_ms secrets actor denied"
 ).split()
 SESSION = None
@@ -37,10 +37,10 @@ def test_wait(server):
     equal((done["state"], done["exit_code"], done["signal"], done["limit"]), ("exited", 7, None, None))
     equal((done["stdout"], done["stderr"], done["stdout_bytes"], done["stderr_bytes"]), ("out\n", "err\n", 4, 4))
     equal(done["command_sha256"], hashlib.sha256(b"echo out; echo err >&2; exit 7").hexdigest())
-    equal(done["command"], None, "a command is recorded by its hash only")
+    equal(done["command"], "echo out; echo err >&2; exit 7", "its creator sees it")
     check(0 <= done["wall_ms"] < 5000, done["wall_ms"])
     kept = server.execution(done)
-    equal(kept, {k: v for k, v in done.items() if k in MEMBERS}, "the record and the answer")
+    equal(kept, {**{k: v for k, v in done.items() if k in MEMBERS}, "command": None}, "the record has its hash only")
     equal(server.run(s, "echo x", record="text")["command"], "echo x", "recorded as text when asked to")
 
 
@@ -85,7 +85,7 @@ BAD = [
     ({"command": "true", "tty": 1}, "tty"),
     ({"command": "true", "tty": {"rows": 0, "cols": 80}}, "rows"),
     ({"command": "true", "tty": {"rows": 24, "cols": 70000}}, "cols"),
-    ({"command": "true", "output_limit": "100G"}, "output_limit"),
+    ({"command": "true", "output_limit": "100G"}, "output_limit: 100G is above the maximum of 1G (output_limit_max)"),
     ({"command": "true", "record": "all"}, "record"),
     ({"command": "true", "background": "yes"}, "background"),
     ({"command": "true", "shell": "zsh"}, "shell"),
@@ -172,6 +172,20 @@ def test_timeout_without_client(server):
     time.sleep(1.2)  # without a request that could wake the daemon
     done = server.execution(x)
     equal((done["state"], done["limit"], done["exit_code"]), ("killed", "timeout", 124))
+
+
+def test_no_program_outlives_its_timeout_in_a_starved_cell(server):
+    """PID 1 has no time to end what forks: it does in the end, or the cell is ended. The record says that it runs until then."""
+    s = server.create(limits={"cpus": "0.01", "pids": 100}, timeout="10m")["id"]
+    x = server.spawn(s, "while :; do (while :; do :; done) & done", timeout="3s")
+    done = server.ended(x, 60 * PATIENCE)
+    equal((done["state"], done["limit"]), ("killed", "timeout"))
+    wait_for(lambda: server.get(s)["state"] != "running" or len(server.programs(s)) == 1, 30 * PATIENCE, "only PID 1, or no cell")
+    if server.get(s)["state"] == "running":
+        server.delete(s)
+    else:
+        equal(server.reaches(s, "ended", 30)["reason"], "unresponsive")
+        wait_for(lambda: not processes_of({s}), 15, "the end of its processes")
 
 
 def test_delete_ends_the_tree(server):
@@ -329,6 +343,24 @@ def test_limits_that_a_command_hides(server):
         server.delete(s)
 
 
+def test_limits_that_a_command_hides_beside_another(server):
+    """They are in the list only, as the other may have hit them; and a command that begins later has not."""
+    s = server.create(limits={"memory": "256M", "pids": 40, "disk": "32M"})["id"]
+    rows = [("disk", "dd if=/dev/zero of=/tmp/big bs=64k 2> /dev/null; rm /tmp/big; exit 0")]
+    rows += [] if differs("memory") else [("memory", "python3 -c 'bytearray(600 << 20)' || true")]
+    rows += [] if differs("pids") else [("pids", "(for i in $(seq 80); do sleep 0.2 & done; wait) 2> /dev/null; exit 0")]
+    server.spawn(s, ["sleep", "1000"], background=True)
+    wait_for(lambda: len(server.programs(s)) == 2, 15, "the other one")
+    for name, line in rows:
+        done = server.run(s, line)
+        equal((done["exit_code"], done["limit"], done["limits_hit"]), (0, None, [name]), line)
+        equal(told(server, s, done), [[name]], "events")
+        wait_for(lambda: len(server.programs(s)) == 2, 15, "the end of what it started")
+        after = server.run(s, "exit 3")
+        equal((after["limit"], after["limits_hit"]), (None, []), f"of a command after it: {name}")
+    server.delete(s)
+
+
 def test_one_that_ends_well_takes_no_limit_from_another(server):
     if differs("memory"):
         return
@@ -359,7 +391,7 @@ def test_memory_is_named(server):
     x = server.spawn(s, ["/usr/bin/python3", "-c", "x = b'x' * (200 << 20)"])
     done = server.ended(x)
     if differs("memory"):
-        check(done["exit_code"] in (1, 137) or server.reaches(s, "stopped")["reason"] == "oom", f"how it ended: {done} {server.get(s)}")
+        check(done["exit_code"] in (1, 137) or server.reaches(s, "ended")["reason"] == "oom", f"how it ended: {done} {server.get(s)}")
     else:
         equal((done["limit"], server.get(s)["state"]), ("memory", "running"))
     server.delete(s)
@@ -414,7 +446,7 @@ def test_delete_ends_what_was_left(server):
     server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{second['id']}")
     equal(len(server.programs(s)), 2, "PID 1 and the first's, right after the answer")
     equal((owners(server, s, 2001), owners(server, s, 2002)), ([first["id"]], []))
-    equal(server.execution(second), {k: v for k, v in second.items() if k in MEMBERS}, "the record stays as it was")
+    equal(server.execution(second), {**{k: v for k, v in second.items() if k in MEMBERS}, "command": None}, "the record stays as it was")
     server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{second['id']}")
     failed = server.run(s, ["/none/such"])
     server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{failed['id']}")
@@ -425,7 +457,7 @@ def test_delete_ends_what_was_left(server):
     equal((server.get(s)["state"], len(server.programs(s))), ("running", 1))
     third = left_behind(server, s, 2003)
     server.delete(s)
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
     server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{third['id']}")
 
 
@@ -473,7 +505,7 @@ def test_client_gone_while_ending(server):
     server.delete(s)
     check(link.getresponse().status in (204, 409, 410), "an answer, whichever came first")
     link.close()
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
 
 
 def test_executions_max(server):
@@ -485,7 +517,7 @@ def test_executions_max(server):
     server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{running[0]['id']}")
     equal(server.run(s, "echo again")["stdout"], "again\n")
     server.delete(s)
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
     for x in running[1:]:
         equal(server.execution(x)["state"], "killed")
 
@@ -547,7 +579,7 @@ def test_records(server):
     only = server.want(200, "GET", f"/v1/sessions/{s}/executions?state=running")["executions"]
     equal([x["id"] for x in only], [running["id"]])
     server.delete(s)
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
     equal(server.execution(xs[3])["exit_code"], 3)
     equal(server.want(200, "GET", f"/v1/sessions/{s}/executions/{xs[3]['id']}/output"), b"3\n")
     last = server.execution(running)

@@ -9,6 +9,7 @@ import contextlib
 import gzip
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -21,7 +22,7 @@ from test_volumes import Content
 
 KILLS = True
 MIB = 1 << 20
-BUILDS = "/v1/templates/builds"
+BUILDS = "/v1/builds"
 
 
 class Small(Server):
@@ -82,9 +83,18 @@ class Small(Server):
         found = os.statvfs(self.disk)
         return found.f_bavail * found.f_frsize
 
+    def reserve(self, percent):
+        found = os.statvfs(self.disk)
+        return found.f_blocks * found.f_frsize * percent // 100
+
     def shrink(self, size):
         """Frees about so many bytes."""
         os.truncate(self.disk + "/fill", os.path.getsize(self.disk + "/fill") - size)
+
+    def leave(self, size):
+        """Fills it up to so many bytes."""
+        with open(self.disk + "/fill", "ab") as f:
+            os.posix_fallocate(f.fileno(), os.path.getsize(f.name), max(self.room() - size, 1))
 
     def free(self):
         with contextlib.suppress(FileNotFoundError):
@@ -223,7 +233,7 @@ def test_sessions_of_mcp_servers():
             if status == 409:  # all were recorded, and the programs end at once
                 break
             server.works(200, "GET", "/v1/node")
-            wait_for(lambda: not server.want(200, "GET", "/v1/sessions?state=creating,running,stopping")["sessions"], 20, "the end of all")
+            wait_for(lambda: not server.want(200, "GET", "/v1/sessions?state=creating,running,ending")["sessions"], 20, "the end of all")
         check(late > 0, "no session of a server met the full disk")
 
 
@@ -283,12 +293,163 @@ def test_a_tenant_fills_the_disk_of_the_store():
         server.request("DELETE", "/v1/sessions/" + full)
         wait_for(lambda: server.room() > 200 * MIB, 30, "the room of the deleted disk")
         server.works(201, "POST", "/v1/sessions", {"storage": "disk", "limits": {"disk": "64M"}})
-        wait_for(lambda: server.want(200, "GET", "/v1/sessions/" + full)["state"] == "stopped", 20, "the record of its end")
+        wait_for(lambda: server.want(200, "GET", "/v1/sessions/" + full)["state"] == "ended", 20, "the record of its end")
+
+
+# A program that writes steadily: so many MiB, ten of them a second.
+GROWS = "import os, time\nf = open('big', 'ab')\nfor i in range(%d):\n    f.write(os.urandom(1 << 20)); f.flush(); os.fsync(f.fileno()); time.sleep(0.1)\n"
+
+
+def test_disks_that_grow_into_the_reserve():
+    """The reserve is touched. Sessions whose disks grow on are paused, and told so; those of others write into what is left. All go on
+    when there is room."""
+    with Small("state", reserve=25) as server:
+        tenants = [server.tenant(f"room{i}") for i in range(2)]
+        (_, greedy), (_, other) = tenants
+        full = server.create(key=greedy, storage="disk", limits={"disk": "2G"})["id"]
+        kept = server.create(key=other, storage="disk", limits={"disk": "64M"})["id"]
+        server.run(kept, "head -c 20M /dev/urandom >mine; sync", key=other)
+        server.fill()
+        server.shrink(110 * MIB)  # 10 above the reserve of 100
+        x = server.spawn(full, ["python3", "-c", GROWS % 100], key=greedy)
+        wait_for(lambda: server.get(full, key=greedy)["state"] == "paused", 30, "a pause")
+        room = server.room()
+        check(40 * MIB < room < 100 * MIB, f"room: {room >> 20} MiB")
+        # its own: nothing lets it run on
+        for method, path, body in (("POST", "executions?wait=true", {"command": "true"}), ("POST", "resume", None)):
+            server.refused(507, "storage_full", method, f"/v1/sessions/{full}/{path}", body, "storage_reserve", key=greedy)
+        events = server.want(200, "GET", f"/v1/sessions/{full}/events", key=greedy)["events"]
+        told = [e["data"] for e in events if e["type"] == "session.storage_full"]
+        check(len(told) == 1 and told[0]["bytes"] >= 8 * MIB, f"{told}")
+        # another tenant's: it writes a little, syncs, and is left alone
+        for i in range(3):
+            equal(server.run(kept, "head -c 1M /dev/urandom >>mine; sync; wc -c <mine", key=other)["stdout"], f"{(21 + i) * MIB}\n")
+        server.delete(server.create(key=other)["id"], key=other)  # in memory
+        equal((server.get(kept, key=other)["state"], server.get(full, key=greedy)["state"]), ("running", "paused"))
+        server.free()
+        wait_for(lambda: server.get(full, key=greedy)["state"] == "running", 20, "the session to go on")
+        where = f"/v1/sessions/{full}/executions/{x['id']}"
+        done = wait_for(lambda: (r := server.want(200, "GET", where, key=greedy))["state"] != "running" and r, 60, "the end of the program")
+        equal((done["state"], done["exit_code"]), ("exited", 0), done)
+        equal(server.run(full, "wc -c <big", key=greedy)["stdout"], f"{100 * MIB}\n")
+        # a second time: its removal is the end of it
+        server.fill()
+        server.shrink(110 * MIB)
+        server.spawn(full, ["python3", "-c", GROWS % 100], key=greedy)
+        wait_for(lambda: server.get(full, key=greedy)["state"] == "paused", 30, "another pause")
+        server.request("POST", f"/v1/sessions/{full}/pause", {"memory": False}, key=greedy)  # another cell would be no way around
+        server.refused(507, "storage_full", "POST", f"/v1/sessions/{full}/executions?wait=true", {"command": "true"}, key=greedy)
+        server.delete(full, key=greedy)
+        wait_for(lambda: server.room() > 105 * MIB, 30, "the room of its disk")
+        server.works(201, "POST", "/v1/sessions", {"storage": "disk", "limits": {"disk": "64M"}}, key=other)
+
+
+def storage_full(server, session, key):
+    """The events about it, each with the bytes that it grew by."""
+    events = server.want(200, "GET", f"/v1/sessions/{session}/events", key=key)["events"]
+    return [e["data"] for e in events if e["type"] == "session.storage_full"]
+
+
+def test_volumes_that_grow_into_the_reserve():
+    """What disks do not take, volumes do not either: sessions that write to a growing volume are paused, one that only reads it is not.
+    A restart forgets neither the pause nor that it ends when there is room; a session that its client has paused meanwhile stays so."""
+    with Small("state", reserve=25) as server:
+        tenants = [server.tenant(f"room{i}") for i in range(2)]
+        (_, greedy), (_, other) = tenants
+        server.want(201, "POST", "/v1/volumes", {"name": "big", "size": "1G"}, key=greedy)
+        server.want(201, "POST", "/v1/volumes", {"name": "mine", "size": "64M"}, key=other)
+        writes, too = [server.create(key=greedy, volumes=[{"name": "big", "path": "/v"}])["id"] for _ in range(2)]
+        reads = server.create(key=greedy, volumes=[{"name": "big", "path": "/v", "mode": "ro"}])["id"]
+        kept = server.create(key=other, volumes=[{"name": "mine", "path": "/v"}])["id"]
+        server.fill()
+        server.shrink(110 * MIB)  # 10 above the reserve of 100
+        x = server.spawn(writes, ["python3", "-c", GROWS % 100], key=greedy, cwd="/v")
+        for session in (writes, too):
+            wait_for(lambda s=session: server.get(s, key=greedy)["state"] == "paused", 30, "a pause")
+        check(server.room() > 40 * MIB, f"room: {server.room() >> 20} MiB")
+        equal(server.run(kept, "head -c 1M /dev/urandom >/v/a; sync; wc -c </v/a", key=other)["stdout"], f"{MIB}\n")
+        equal(server.run(reads, "test -s /v/big && echo yes", key=greedy)["stdout"], "yes\n")
+        told = storage_full(server, writes, greedy)
+        check(len(told) == 1 and told[0]["bytes"] >= 8 * MIB, f"{told}")
+        for how in ("kill", "restart"):
+            server.restarted("cordond") if how == "kill" else server.restart()
+            for path, body in (("executions?wait=true", {"command": "true"}), ("resume", None)):
+                server.refused(507, "storage_full", "POST", f"/v1/sessions/{writes}/{path}", body, "storage_reserve", key=greedy)
+            equal([server.get(s, key=greedy)["state"] for s in (writes, too, reads)], ["paused", "paused", "running"], how)
+        server.want(200, "POST", f"/v1/sessions/{too}/pause", key=greedy)
+        room = server.room()
+        server.free()
+        where = f"/v1/sessions/{writes}/executions/{x['id']}"
+        done = wait_for(lambda: (r := server.want(200, "GET", where, key=greedy))["ended_at"] and r, 60, "the end of the program")
+        equal((done["state"], done["exit_code"]), ("exited", 0), done)
+        equal(server.run(reads, "wc -c </v/big", key=greedy)["stdout"], f"{100 * MIB}\n")
+        check(room > 40 * MIB, f"room after the restarts: {room >> 20} MiB")
+        equal(server.get(too, key=greedy)["state"], "paused", "its client has paused it")
+        equal(server.run(too, "echo on", key=greedy)["stdout"], "on\n")
+
+
+def test_no_program_in_a_cell_is_asked():
+    """PID 1 of one session says nothing any more, and its program writes on. The share of a tenant is one for all of its disks."""
+    with Small("state", reserve=25) as server:
+        boxes = [server.create(storage="disk", limits={"disk": "256M"})["id"] for _ in range(4)]
+        server.fill()
+        server.shrink(140 * MIB)
+        server.spawn(boxes[0], ["python3", "-c", GROWS % 200])
+        wait_for(lambda: server.run(boxes[0], "test -s big")["exit_code"] == 0, 20, "its first byte")
+        silent = server.cell_pids(boxes[0])[0]
+        os.kill(silent, signal.SIGSTOP)
+        try:
+            wait_for(lambda: server.get(boxes[0])["state"] == "paused", 30, "a pause")
+        finally:
+            os.kill(silent, signal.SIGCONT)
+        check(server.room() > 50 * MIB, f"room: {server.room() >> 20} MiB")
+        equal([server.get(box)["state"] for box in boxes[1:]], 3 * ["running"])
+        server.delete(boxes[0])
+        wait_for(lambda: server.room() > 125 * MIB, 20, "the room of its disk")
+        server.leave(server.reserve(25) + 4 * MIB)
+        for box in boxes[1:]:
+            server.spawn(box, ["python3", "-c", GROWS % 7])  # less than a share
+        wait_for(lambda: all(server.get(box)["state"] == "paused" for box in boxes[1:]), 30, "the pause of each")
 
 
 def send(server, name, data):
     status, _, body = server.request("POST", "/v1/templates?name=" + name, data, headers={"Content-Type": "application/x-tar"})
     return name, status, body.get("error", {}).get("message")
+
+
+@contextlib.contextmanager
+def least_room(server):
+    """The least room while the block runs, as the one element of a list."""
+    least, ended = [server.room()], threading.Event()
+
+    def look():
+        while not ended.wait(0.01):
+            least[0] = min(least[0], server.room())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield least
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_content_of_volumes_sees_the_reserve():
+    """Each file alone has room when it is begun. They are written at the same time, into images below which the disk fills up later."""
+    with Small("state", reserve=25) as server:
+        for i in range(4):
+            server.want(201, "POST", "/v1/volumes", {"name": f"v{i}", "size": "300M"})
+        content = [Content(server, f"v{i}") for i in range(4)]
+        server.leave(server.reserve(25) + 60 * MIB)
+        with least_room(server) as least, ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda c: c.ask("PUT", "file", os.urandom(100 * MIB), path="/f")[0], content))
+        equal(answers, 4 * [507])
+        # each looks every 4 MiB, and brings 16 MiB to disk at a time
+        check(least[0] > server.reserve(25) - 4 * 20 * MIB, f"room went down to {least[0] >> 20} MiB")
+        server.free()
+        wait_for(lambda: content[0].ask("PUT", "file", b"new", path="/f", force="true")[0] == 201, 20, "the volume to work again")
+        equal(content[0].get("/f"), b"new")
 
 
 def test_imports_see_the_reserve():
@@ -297,21 +458,14 @@ def test_imports_see_the_reserve():
     packed = gzip.compress(large, 1)
     image = Image([large], compress=lambda data: gzip.compress(data, 1))
     with Small("state", reserve=25) as server:
-        least, ended, refused = [server.room()], threading.Event(), []
-
-        def look():
-            while not ended.wait(0.01):
-                least[0] = min(least[0], server.room())
-        thread = threading.Thread(target=look)
-        thread.start()
+        refused = []
         # two at a time: each alone is given the room above the reserve
-        for name, data in (("root", packed), ("image", image.layout_tar()), ("plain", gzip.compress(image.docker_archive(), 1))):
-            with ThreadPoolExecutor(2) as pool:
-                refused += pool.map(lambda k: send(server, f"{name}{k}", data), range(2))
-        ended.set()
-        thread.join()
+        with least_room(server) as least:
+            for name, data in (("root", packed), ("image", image.layout_tar()), ("plain", gzip.compress(image.docker_archive(), 1))):
+                with ThreadPoolExecutor(2) as pool:
+                    refused += pool.map(lambda k: send(server, f"{name}{k}", data), range(2))
         check(all(status in (429, 507) for _, status, _ in refused), f"answers: {refused}")
-        # of 100: two steps of 16 MiB may be under way, and the store writes, too
+        # of 100: what two write between two looks, and the store writes, too
         check(least[0] > 60 * MIB, f"room went down to {least[0] >> 20} MiB")
 
 

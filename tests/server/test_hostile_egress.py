@@ -126,7 +126,7 @@ def test_silence():
         status, _, body = server.request("POST", "/v1/sessions", {"network": WAITED})
         equal(status, 503, f"a session whose door nobody takes ({body})")
         check(4 < time.monotonic() - began < 15, f"after {time.monotonic() - began:.1f} s")
-        wait_for(lambda: not server.want(200, "GET", "/v1/sessions?state=running,stopping")["sessions"], 15, "its end")
+        wait_for(lambda: not server.want(200, "GET", "/v1/sessions?state=running,ending")["sessions"], 15, "its end")
         s = server.create()
         equal(server.run(s["id"], "echo hi")["stdout"], "hi\n", "a session without network")
         status, _, _ = server.request("PUT", f"/v1/sessions/{s['id']}/network", "pypi")

@@ -369,10 +369,10 @@ def test_no_disk_holds_up_the_server(server):
 
 
 def test_nor_does_one_hold_up_uploads_of_builds(server):
-    build = server.want(201, "POST", "/v1/templates/builds", {"name": "uploaded"})["id"]
+    build = server.want(201, "POST", "/v1/builds", {"name": "uploaded"})["id"]
     folder, hash_ = os.path.join(server.state, "uploads"), "a" * 64
     data = os.urandom(1 << 20) * 48
-    line = f"PUT /v1/templates/builds/{build}/files/{hash_}"
+    line = f"PUT /v1/builds/{build}/files/{hash_}"
     before = os.listdir(folder)
     stopped = family(storage_pid(server))
     for pid in stopped:
@@ -498,7 +498,7 @@ def test_by_the_command_line(server):
         has(cli(server, "create", "--template", "python:3.99", code=1), "`cordon template pull python:3.99` gets an image")
         has(cli(server, "template", "import", "nosuch", code=1), "no file nosuch here, so a directory of the server was meant: ")
     for words in (["create", "--template", "lay"], ["template", "show", "lay"]):
-        has(cli(server, *words, code=1), "template lay: not found; there is lay:v1")
+        has(cli(server, *words, code=1), "no such template 'lay'; there is lay:v1")
     has(cli(server, "template", "untag", "lay", code=1), "expected: cordon template untag NAME TAG\n")
     has(cli(server, "template", "frob", code=1), "there is no cordon template frob\n")
     equal(cli(server, "run", "--server", "--template", "lay:v1", "--", "/bin/sh", "-c", "pwd"), "/d\n")
@@ -509,7 +509,7 @@ def test_by_the_command_line(server):
     has(cli(server, "template", "ls"), "default,v1")
     cli(server, "template", "untag", "lay", "v1")
     has(cli(server, "template", "show", "lay"), image.manifest_digest)
-    has(cli(server, "template", "tag", "lay:v1", "x", code=1), "template lay:v1: not found")
+    has(cli(server, "template", "tag", "lay:v1", "x", code=1), "no such template 'lay:v1'")
     for name in ("tree", "lay", "saved:v2"):
         cli(server, "template", "rm", name)
     wait_for(lambda: folders(server) == [], seconds=20, name="layers to go")

@@ -50,6 +50,18 @@ def is_ended(server, s):
     return not server.cell_pids(s) and not os.path.exists(os.path.join(server.run_dir, "cells", s + ".sock"))
 
 
+def written(path, text, server):
+    """Writes into the file that the server holds open, which no process may execute at that moment."""
+    for pid in server.pids("keeper"):
+        os.kill(pid, signal.SIGKILL)
+    try:
+        with open(path, "wb") as f:
+            f.write(text)
+        return True
+    except OSError:  # ETXTBSY
+        return False
+
+
 def test_keepers_that_never_work():
     """Programs that end before they say HELLO: the log and /readyz say so, and they are not started all the time."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as d:
@@ -57,13 +69,9 @@ def test_keepers_that_never_work():
         for name in harness.PROGRAMS:
             shutil.copy(os.path.join(os.path.dirname(os.path.abspath(harness.PROGRAM)), name), d)
         with Server(program=f"{d}/cordon", pool_size=0, keepers=2) as server:
-            good, bad = f"{d}/good", f"{d}/cordon-keeper"
-            os.rename(bad, good)
-            with open(bad, "wb") as f:
-                f.write(b"#!/nowhere/interpreter\n")
-            os.chmod(bad, 0o755)
-            for pid in server.pids("keeper"):
-                os.kill(pid, signal.SIGKILL)
+            with open(f"{d}/cordon-keeper", "rb") as f:
+                good = f.read()
+            wait_for(lambda: written(f"{d}/cordon-keeper", b"#!/nowhere/interpreter\n", server), 20, "a moment without a keeper")
             said = wait_for(lambda: "ends right after each start" in (log := server.log()) and log, 20, "a line of the log")
             line = next(v for v in said.splitlines() if "ends right after each start" in v)
             has(line, "program=cordon-keeper", "which program")
@@ -71,7 +79,7 @@ def test_keepers_that_never_work():
             why = wait_for(lambda: (a := server.request("GET", "/readyz", key=None))[0] == 503 and "see the log" in str(a[2])
                            and a[2], 10, "/readyz")
             has(str(why), "ends right after its start", "/readyz")
-            os.rename(good, bad)
+            wait_for(lambda: written(f"{d}/cordon-keeper", good, server), 20, "a moment without a keeper")
             server.wait_ready(30)
 
 
@@ -112,6 +120,19 @@ def test_one_is_killed(server):
                 call.result()  # every one of them is served: by another keeper, or again
         after = all_there(server)
         equal(len(set(before) & set(after)), KEEPERS - 1, "the others are the same processes")
+
+
+def test_all_are_killed(server):
+    """A request that comes while there is no keeper waits for the next one."""
+    for _ in range(4):
+        before = all_there(server)
+        with ThreadPoolExecutor(8) as pool:
+            calls = [pool.submit(cycle, server) for _ in range(24)]
+            wait_for(lambda c=calls: any(x.done() for x in c), 20, "the first")
+            for keeper in before:
+                os.kill(keeper, signal.SIGKILL)
+            for call in calls:
+                call.result()
 
 
 def test_one_hangs(server):
@@ -205,7 +226,7 @@ def test_no_zombie_of_a_frozen_cell(server):
             server.delete(s)
             wait_for(lambda: not cgroups_of({s}), 15, "the end of its cgroups")
             check(state(pids[0]) not in "Zgone", f"PID 1 has ended too early: {state(pids[0])}")
-        equal(server.reaches(s, "stopped")["reason"], "deleted")
+        equal(server.reaches(s, "ended")["reason"], "deleted")
         left = [(comm(pid), state(pid)) for pid in server.cell_pids(s)]
         equal(left, [], f"processes of a cell that is gone (stopped: {stopped}, frozen: {frozen})")
 

@@ -21,7 +21,7 @@ MANY = f"cd /tmp; for i in $(seq 6000); do echo {'n' * 100}$i; done | xargs touc
 
 def stop(server, session):
     server.delete(session["id"])
-    return server.reaches(session["id"], "stopped", 40)
+    return server.reaches(session["id"], "ended", 40)
 
 
 def diff(server, session):
@@ -79,7 +79,7 @@ def test_other_ends(server):
     paused = server.create(keep_diff=True)
     server.run(paused["id"], "echo x > /tmp/x")
     server.request("POST", f"/v1/sessions/{paused['id']}/pause")
-    ends = {expired["id"]: server.reaches(expired["id"], "stopped", 40), paused["id"]: stop(server, paused)}
+    ends = {expired["id"]: server.reaches(expired["id"], "ended", 40), paused["id"]: stop(server, paused)}
     if differs("memory images"):  # with the memory its files were on disk, and no cell was left to read them
         has(ends.pop(paused["id"])["kept_diff"]["why"], "the cell ended")
     for session, ended in ends.items():
@@ -87,7 +87,7 @@ def test_other_ends(server):
         equal(paths(diff(server, {"id": session})), {"/tmp/x": "added"})
     killed = server.create(keep_diff=True)
     os.kill(server.cell_pids(killed["id"])[0], signal.SIGKILL)
-    ended = server.reaches(killed["id"], "stopped", 40)
+    ended = server.reaches(killed["id"], "ended", 40)
     equal(ended["kept_diff"]["state"], "failed")
     has(ended["kept_diff"]["why"], "the cell ended")
     server.refused(410, "gone", "GET", f"/v1/sessions/{killed['id']}/diff", None, "was not kept")
@@ -101,7 +101,7 @@ def test_many_at_once(server):
     for session in sessions:
         server.delete(session["id"])
     for i, session in enumerate(sessions):
-        equal(server.reaches(session["id"], "stopped", 60)["kept_diff"]["state"], "kept")
+        equal(server.reaches(session["id"], "ended", 60)["kept_diff"]["state"], "kept")
         equal(paths(diff(server, session)), {f"/tmp/{i}": "added"})
 
 
@@ -115,7 +115,7 @@ def test_a_kill_in_the_middle():
             time.sleep(ms / 1000)  # to be killed at another moment each time
             server.kill("cordond")
             server.wait_ready()
-            ended = server.reaches(session["id"], "stopped", 60)["kept_diff"]
+            ended = server.reaches(session["id"], "ended", 60)["kept_diff"]
             check(ended["state"] in ("kept", "failed"), str(ended))
             if ended["state"] == "kept":
                 equal(len(diff(server, session)["changes"]), 2000, f"killed after {ms} ms")

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import subprocess
+import tempfile
 
 import harness
 from harness import Server, check, equal, has, run_tests, wait_for
@@ -35,7 +36,11 @@ def needed(method, pattern):
         return None
     if pattern.startswith(("/v1/keys", "/v1/tenants", "/v1/secrets", "/v1/layers", "/v1/gc", "/v1/packages")):
         return "admin"
-    if pattern.startswith("/v1/templates/builds") and method != "GET":
+    if pattern.endswith("/report"):
+        return "audit"
+    if pattern.startswith("/v1/audit"):  # who changes the log needs both
+        return "audit" if method == "GET" or pattern.endswith("/cosignature") else "admin and audit"
+    if pattern.startswith("/v1/builds") and method != "GET":
         return "sessions"
     if pattern.startswith("/v1/templates") and method != "GET":
         return "admin"
@@ -72,7 +77,7 @@ def cli(server, *words, key="", code=0):
 
 
 def test_every_route_with_every_scope(server):
-    keys = {scope: make_key(server, scope)["key"] for scope in ("read", "sessions", "admin")}
+    keys = {scope: make_key(server, scope)["key"] for scope in ("read", "sessions", "admin", "audit")}
     listed = routes()
     check(len(listed) > 40, f"only {len(listed)} routes")
     asked = [*listed, *(("HEAD", pattern) for method, pattern in listed if method == "GET")]
@@ -379,13 +384,14 @@ def ask_everything(server, key, session, execution, mine):
 
 def test_anothers_is_like_nobodys(server):
     _, theirs = server.tenant("theirs")
-    _, key = server.tenant("curious")
+    curious, _ = server.tenant("curious")
+    key = server.want(201, "POST", f"/v1/tenants/{curious}/keys", {"name": "all", "scopes": ["sessions", "audit"]})["key"]
     session = server.create(key=theirs)["id"]
     execution = server.run(session, "echo secret", key=theirs)["id"]
     ended = server.create(key=theirs)["id"]
     left = server.run(ended, "echo secret", key=theirs)["id"]
     server.want(204, "DELETE", f"/v1/sessions/{ended}", key=theirs)
-    server.reaches(ended, "stopped", key=theirs)
+    server.reaches(ended, "ended", key=theirs)
     mine = server.create(key=key)["id"]
     ask_everything(server, key, session, execution, mine)
     ask_everything(server, key, ended, left, mine)  # only records are left of it, and they are nobody's business
@@ -424,8 +430,25 @@ def test_keys_and_tenants_by_command(server):
     cli(server, "key", "rm", made["id"], key=key)
     check(not works(server, made["key"]), "revoked by command")
 
-    has(cli(server, "tenant", "ls", key=key, code=125), "operator", "why not")
-    cli(server, "key", "rm", "key_0000000000000000", code=125)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "allow.json")
+        for text, allow in (('{"memory": "512M", "networks": ["deny"]}', {"networks": ["deny"], "memory_bytes": 512 << 20}), ("{}", {})):
+            with open(path, "w", encoding="ascii") as f:
+                f.write(text)
+            cli(server, "tenant", "set", tenant, "--allow", path)
+            equal(server.want(200, "GET", f"/v1/tenants/{tenant}")["allow"], allow, "the tenant's")
+        with open(path, "w", encoding="ascii") as f:
+            f.write('{"memory": "256M", "sessions": 3}')
+        less = json.loads(cli(server, "key", "create", "--allow", path, "--json", key=key))
+        equal(less["allow"], {"memory_bytes": 256 << 20, "sessions": 3}, "the key's")
+        for text, why in (("[1]", "not a JSON object"), ('{"memory":', "line 1"), ('{"memry": "1G"}', "memry")):
+            with open(path, "w", encoding="ascii") as f:
+                f.write(text)
+            has(cli(server, "key", "create", "--allow", path, key=key, code=2), why)
+        has(cli(server, "tenant", "set", tenant, "--allow", folder + "/none", code=2), "--allow")
+
+    has(cli(server, "tenant", "ls", key=key, code=4), "operator", "why not")
+    cli(server, "key", "rm", "key_0000000000000000", code=3)
     cli(server, "tenant", "rm", tenant)
     check(not works(server, key), "key of a removed tenant")
 

@@ -166,7 +166,7 @@ def test_the_end_of_pid_1(server):
     x = server.spawn(s, "kill -9 1; kill -TERM 1; sleep 0.3", user="root")
     server.ended(x)
     if differs("PID 1"):
-        equal(server.reaches(s, "stopped")["reason"], "engine_exited")
+        equal(server.reaches(s, "ended")["reason"], "engine_exited")
     else:
         equal((server.get(s)["state"], server.run(s, "echo well")["stdout"]), ("running", "well\n"))
 

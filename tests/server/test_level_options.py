@@ -129,10 +129,10 @@ def test_timeouts_pause_and_reset(server):
 
 
 def build(server, name, base, key=""):
-    made = server.want(201, "POST", "/v1/templates/builds", {"name": name}, key=key)["id"]
+    made = server.want(201, "POST", "/v1/builds", {"name": name}, key=key)["id"]
     steps = [{"type": "RUN", "args": ["cat /proc/version >/home/user/built"]}]
-    server.want(202, "POST", f"/v1/templates/builds/{made}/start", {"fromTemplate": base, "steps": steps}, key=key)
-    return wait_for(lambda: (b := server.want(200, "GET", f"/v1/templates/builds/{made}", key=key))["status"] in ("ready", "error") and b, BOOT, "a build")
+    server.want(202, "POST", f"/v1/builds/{made}/start", {"fromTemplate": base, "steps": steps}, key=key)
+    return wait_for(lambda: (b := server.want(200, "GET", f"/v1/builds/{made}", key=key))["status"] in ("ready", "error") and b, BOOT, "a build")
 
 
 def test_start_commands_and_builds(server):

@@ -65,7 +65,7 @@ def test_who_has_ended_a_session(server):
     os.kill(server.cell_pids(killed)[0], signal.SIGKILL)
     server.delete(deleted)
     for session, fault in (killed, "platform"), (deleted, "user"):
-        server.reaches(session, "stopped", 30)
+        server.reaches(session, "ended", 30)
         status, _, body = server.request("POST", f"/v1/sessions/{session}/pause")
         equal((status, body["error"]["code"], body["error"]["fault"]), (410, "gone", fault), body)
 

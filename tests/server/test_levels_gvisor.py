@@ -122,7 +122,7 @@ def test_a_link_at_tmp_is_told(server):
 def test_too_much_memory_ends_it(server):
     s = server.create(limits={"memory": "64M"})
     server.spawn(s["id"], ["/usr/bin/python3", "-c", "x = b'x' * (300 << 20)"])
-    equal(server.reaches(s["id"], "stopped", 30)["reason"], "oom")
+    equal(server.reaches(s["id"], "ended", 30)["reason"], "oom")
 
 
 def test_the_end_of_its_engine_is_told(server):
@@ -130,7 +130,7 @@ def test_the_end_of_its_engine_is_told(server):
     x = server.spawn(s["id"], "echo before; sleep 1000")
     wait_for(lambda: server.execution(x)["stdout_bytes"] == 7, 15, "output")
     os.kill(engine(server, s["id"]), signal.SIGKILL)
-    equal(server.reaches(s["id"], "stopped")["reason"], "engine_exited")
+    equal(server.reaches(s["id"], "ended")["reason"], "engine_exited")
     equal(server.execution(x)["state"], "killed")
     events = server.want(200, "GET", f"/v1/sessions/{s['id']}/events")["events"]
     equal([e["data"]["state"] for e in events if e["type"] == "session.guest"], ["engine exited"])
@@ -140,7 +140,7 @@ def test_a_program_does_not_outlive_its_timeout(server):
     """Root of a guest can stop its agent, which then ends no program: the guest is ended, and the record says running until then."""
     s = server.create()["id"]
     x = server.spawn(s, "kill -STOP 1; while true; do echo x; sleep 0.2; done", user="root", timeout="2s")
-    gone = server.reaches(s, "stopped", 60)
+    gone = server.reaches(s, "ended", 60)
     equal(gone["reason"], "unresponsive")
     done = server.execution(x)
     equal((done["state"], done["limit"], done["exit_code"]), ("killed", "timeout", 124))
@@ -152,7 +152,7 @@ def test_the_end_of_its_shim_is_told(server):
     pid = server.cell_pids(s)[0]
     equal(comm(pid), "cordon-shim")
     os.kill(pid, signal.SIGKILL)
-    equal(server.reaches(s, "stopped")["reason"], "killed")
+    equal(server.reaches(s, "ended")["reason"], "killed")
 
 
 def test_it_outlives_cordond_and_keepers(server):
@@ -180,7 +180,7 @@ def test_guests_that_wait_count_for_their_tenant():
             used = server.create(key=key, template=f"waits{i}", level="gvisor")["id"]
             for s in (one, used):
                 server.delete(s, key=key)
-                wait_for(lambda s=s: server.want(200, "GET", f"/v1/sessions/{s}", key=key)["state"] == "stopped", 15, "its end")
+                wait_for(lambda s=s: server.want(200, "GET", f"/v1/sessions/{s}", key=key)["state"] == "ended", 15, "its end")
 
         def waiting():
             """Cells with a guest, which are those of pools: no session has one."""

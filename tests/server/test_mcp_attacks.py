@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """test_mcp_attacks.py - attacks on /mcp: pages of other sites, requests that lie about themselves, documents made to
 cost much, clients that are slow or many, and names that are none."""
+import http.client
 import json
 import os
 import socket
@@ -102,6 +103,26 @@ def test_documents_that_cost_much(server):
     answer = raw(server, head + f"Content-Length: {len(twice)}", twice)
     check(answer.startswith(b"HTTP/1.1 400"), f"a member that is there twice: {answer[:200]!r}")
     check(rss(pid) < before + (64 << 20), f"{before} -> {rss(pid)}")
+
+
+def values(n):
+    """A message of n values: five of JSON-RPC, its metadata with two and an empty object, which counts as having one, a list, and zeros."""
+    meta = {META + "protocolVersion": VERSION, META + "clientCapabilities": {}}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta, "x": [0] * (n - 10)}}).encode()
+
+
+def test_values_of_a_message(server):
+    """A turn parses a message: 12,000 values are read, one more is refused before it is parsed."""
+    c = Client(server)
+    for n, status in ((12000, 200), (12001, 413)):
+        body = values(n)
+        link = http.client.HTTPConnection(*server.address, timeout=20)
+        link.request("POST", "/mcp", body, c.headers(json.loads(body)))
+        answer = link.getresponse()
+        data = answer.read()
+        equal(answer.status, status, f"{n} values: {data[:300]}")
+        check(status == 200 or b"more than 12000 values" in data, f"{data[:300]}")
+        link.close()
 
 
 def test_a_slow_body(server):
@@ -214,6 +235,37 @@ def test_state_that_was_made_up(server):
     m["params"]["_meta"][META + "protocolVersion"] = {"a": 1}
     status, _, got = server.request("POST", "/mcp", m, c.headers(m))
     equal(status, 400, str(got))
+
+
+def turns_over(server, seconds):
+    text = server.request("GET", "/metrics", raw=True)[2].decode()
+    all_of_them, within = (int(float(line.split()[1])) for line in sorted(
+        line for line in text.splitlines() if line.startswith("cordon_loop_turn_seconds_bucket")
+        and ('le="+Inf"' in line or f'le="{seconds:.9f}"' in line)))
+    return all_of_them - within
+
+
+def test_long_paths_hold_up_nobody(server):
+    """Lists of files are masked in pieces of the tenant's share, and have a bound in bytes: 500 files in a folder whose own
+    path is nearly as long as one may be were masked in one turn for each of 32 clients."""
+    server.want(201, "POST", "/v1/secrets", {"name": "long-paths", "value": "the-value-of-a-secret", "ways": ["env"]})
+    s = server.create(secrets=[{"name": "long-paths", "as": "env", "env": "A"}])["id"]
+    folder = "/".join(["k" * 250] * 15)
+    done = server.run(s, f"cd && n={'k' * 250} && for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do mkdir $n && cd $n || exit 1; done; "
+                      "i=0; while [ $i -lt 600 ]; do : > file-$i; i=$((i + 1)); done")
+    equal(done["exit_code"], 0, done["stderr"])
+    c = Client(server)
+    before = turns_over(server, 0.25)
+    with ThreadPoolExecutor(32) as pool:
+        lists = list(pool.map(lambda _: c.call("list_files", session_id=s, path=folder), range(32)))
+    equal(turns_over(server, 0.25), before, "turns of more than a quarter of a second")
+    for got in lists:
+        sizes = [len(e["path"]) for e in got["entries"]]
+        check(got["more"] and 0 < sum(sizes) <= 256 << 10, f"{len(sizes)} paths of {sum(sizes)} bytes, more: {got['more']}")
+    got = c.call("get_changes", session_id=s)
+    sizes = [len(e["path"]) for e in got["added"]]
+    check(got["more"] and 0 < sum(sizes) <= 256 << 10, f"{len(sizes)} paths of {sum(sizes)} bytes, more: {got['more']}")
+    server.delete(s)
 
 
 if __name__ == "__main__":

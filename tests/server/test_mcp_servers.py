@@ -82,7 +82,7 @@ def events(server, session, kind):
 
 def live(server, key=""):
     rows = server.want(200, "GET", "/v1/sessions?limit=100", key=key)["sessions"]
-    return {r["id"] for r in rows if r["state"] not in ("stopping", "stopped")}
+    return {r["id"] for r in rows if r["state"] not in ("ending", "ended")}
 
 
 def gone(server, *ids):
@@ -391,7 +391,7 @@ def test_tenants_and_keys(server):
     status, _, body = server.request("POST", "/v1/sessions", {"mcp": {"servers": {"a": mcp_server(), "b": mcp_server()}}}, key=key)
     check(status in (409, 429) and "server b" in json.dumps(body), f"{status} {body}")
     states = lambda: {r["state"] for r in server.want(200, "GET", "/v1/sessions?limit=100", key=key)["sessions"]}  # noqa: E731
-    wait_for(lambda: states() <= {"stopped"}, 20, "nothing is left of it")
+    wait_for(lambda: states() == set(), 20, "nothing is left of it")
     t = create(server, key=key, a=mcp_server("--name", "theirs"))
     equal(Client(server, t, key=key).text("a__echo", text=1)[0], "theirs: 1")
     server.delete(t, key=key)

@@ -46,6 +46,7 @@ for line in sys.stdin:
         if token is not None:
             send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
             time.sleep(0.3)  # the stream has begun
+            if do == "number": send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 2, "total": int(os.environ["NUMBER"])}})
         if do == "bound": send({"id": n, "result": text(bound)})
         elif do == "names": send(b'{"jsonrpc":"2.0","id":%d,"result":{%s"content":[]}}' % (n, b'"%s":0,' % (b"\x7f" * 60) * 60000))
         elif do == "returns": send(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[%s{"type":"text","text":"one line"}]}}' % (n, b"\r" * 5000))
@@ -89,6 +90,16 @@ def test_no_server_takes_the_place_of_its_gateway(server):
 def test_a_server_does_not_become_root(server):
     s = create(server, a=hostile())
     equal(said(call(Client(server, s), "sudo")).split(), ["NoNewPrivs:", "1"], "and no id of root")
+    server.delete(s)
+
+
+def test_servers_of_a_sandbox_of_e2b_use_sudo(server):
+    """As in E2B's documentation. They trust each other (decision 030): a server of a session's own is refused the same, above."""
+    s = server.create()["id"]
+    entry = {"command": "sudo", "args": ["-n", "python3", "-c", HOSTILE, ""]}
+    got = server.run(s, ["env", "GATEWAY_ACCESS_TOKEN=tok", "/opt/cordon/bin/mcp-gateway", "--config", json.dumps({"a": entry})], user="root")
+    equal(got["exit_code"], 0, got["stderr"])  # it waits until its servers have answered
+    equal(server.run(s, "pgrep -u 0 -f '[i]mport json, os, socket' >/dev/null; echo $?", user="root")["stdout"], "0\n", "a server of root's")
     server.delete(s)
 
 
@@ -213,6 +224,18 @@ def test_secrets_are_masked_wherever_a_server_writes_them(server):
     check(value not in server.log(), "the log")
     server.delete(s)
     server.want(204, "DELETE", "/v1/secrets/attack.token")
+
+
+def test_a_value_is_no_progress(server):
+    """A number in a notification has no room for stars: the notification is left out."""
+    number = "31415926535"
+    server.want(201, "POST", "/v1/secrets", {"name": "attack.number", "value": number})
+    s = create(server, a=hostile(secrets=[{"name": "attack.number", "as": "env", "env": "NUMBER"}]))
+    status, _, messages = Client(server, s).post("tools/call", {"name": "a__go", "arguments": {"do": "number"}}, token="t")
+    equal([m["params"]["progress"] for m in messages if m.get("method") == "notifications/progress"], [1], f"{status} {messages}")
+    check(number not in json.dumps(messages), f"{messages}")
+    server.delete(s)
+    server.want(204, "DELETE", "/v1/secrets/attack.number")
 
 
 # -- records

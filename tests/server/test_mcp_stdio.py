@@ -66,7 +66,7 @@ class Stdio:
 
 def live(server):
     return {r["id"] for r in server.want(200, "GET", "/v1/sessions?limit=100")["sessions"]
-            if r["state"] not in ("stopping", "stopped")}
+            if r["state"] not in ("ending", "ended")}
 
 
 def test_both_eras(server):

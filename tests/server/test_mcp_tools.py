@@ -24,7 +24,7 @@ KEY = "sk-" + "Ab3" * 10
 def live(server, key=""):
     """Ids of the sessions that are not ending."""
     rows = server.want(200, "GET", "/v1/sessions?limit=100", key=key)["sessions"]
-    return {r["id"] for r in rows if r["state"] not in ("stopping", "stopped")}
+    return {r["id"] for r in rows if r["state"] not in ("ending", "ended")}
 
 
 def none_fresh(server, before):
@@ -219,6 +219,20 @@ def test_packages_of_a_session(server):
     c.fails("create_session", "packages.registries[0]: there is no registry 'cpan'", packages={"registries": ["cpan"]})
     c.fails("create_session", "mode", packages={"mode": "shut"})
     server.delete(s)
+
+
+def test_rate_of_lockfiles(server):
+    """Reading them costs time, also if the session is refused: the calls of a tenant have the rate of its other requests."""
+    _, key = server.tenant("mcp-locks")
+    c, texts = Client(server, key=key), []
+    wrong = {"name": "requirements.txt", "text": "".join(f"a{i}==1.0\n" for i in range(9000)) + "-r wrong"}
+    while len(texts) < 60 and not (texts and "bytes of policies" in texts[-1]):
+        texts.append(c.fails("create_session", packages={"registries": ["pypi"], "lockfiles": [wrong]}))
+    check(1 < len(texts) < 60, f"{len(texts)} calls, the last one said {texts[-1]}")
+    check(all("line 9001" in t for t in texts[:-1]), f"{texts[0]}")
+    check(server.request("POST", "/v1/sessions", {"network": {"version": 1, "packages": {"lockfiles": [wrong]}}}, key=key)[0] == 429, "REST")
+    Client(server).fails("create_session", "line 9001", packages={"registries": ["pypi"], "lockfiles": [wrong]})
+    equal(live(server, key), set(), "sessions of calls that failed")
 
 
 def test_output_has_a_bound_and_no_control_characters(server):
@@ -490,7 +504,7 @@ def test_a_repository_that_is_not_cloned(server):
 
 def test_advice_names_what_was_asked(server):
     c = Client(server)
-    text = c.fails("create_session", "template nosuch: not found. Leave it out", template="nosuch")
+    text = c.fails("create_session", "no such template 'nosuch'. Leave it out", template="nosuch")
     check("session_info" not in text, text)
     c.fails("create_session", "there is no preset 'nosuch'; there are none, deny, internet, pypi", network="nosuch")
     c.fails("create_session", "there is no argument netwrk", netwrk="pypi")

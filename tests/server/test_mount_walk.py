@@ -89,7 +89,10 @@ def look_at_mounts(mounts, wanted):
 
 def walk(server, wanted=(), **spec):
     """Makes a session, walks in it and around it, and deletes it."""
-    session = server.create(**spec)["id"]
+    walk_in(server, server.create(**spec)["id"], wanted, spec)
+
+
+def walk_in(server, session, wanted, spec):
     stat = server.run(session, "command -v stat || echo missing")["stdout"]
     check("missing" not in stat, f"no stat in {spec}")
     done = server.run(session, WALK)
@@ -146,6 +149,32 @@ def test_a_session_with_volumes(server):
         server.refused(400, "invalid", "POST", "/v1/sessions", {"volumes": [{"name": first, "path": "/no-such"}], "root": "read-only"}, "/no-such", "read-only")
     for name in first, second:
         server.want(204, "DELETE", f"/v1/volumes/{name}")
+
+
+def test_sessions_that_were_made_from_others(server):
+    """Forks, and one that was stopped and is started by its use; their cells are made by other ways."""
+    if differs("storage on disk") or differs("writable directories of the machine, volumes") or differs("mounts"):
+        return
+    volumes = [{"name": volume(server, "walk5"), "path": "/data"}]
+    source = server.create(storage="disk", limits={"disk": "64M"}, volumes=volumes)["id"]
+    for made in server.want(201, "POST", f"/v1/sessions/{source}/fork", {"count": 1})["sessions"]:
+        server.ids.add(made["id"])
+        walk_in(server, made["id"], ("/data",), "a fork")
+    server.delete(source)
+    kept = server.create(persist=True, limits={"disk": "64M"}, volumes=volumes)["id"]
+    server.want(200, "POST", f"/v1/sessions/{kept}/pause", {"memory": False})
+    walk_in(server, kept, ("/data",), "a session that was stopped")
+    server.want(204, "DELETE", "/v1/volumes/walk5")
+
+
+def test_a_sandbox_of_e2b_with_a_volume(server):
+    name = volume(server, "walk4")
+    spec = {"templateID": "base", "volumeMounts": [{"name": name, "path": "/mnt/data"}]}
+    if not differs("writable directories of the machine, volumes") and not differs("mounts"):
+        session = server.want(201, "POST", "/sandboxes", spec)["sandboxID"]
+        server.ids.add(session)
+        walk_in(server, session, ("/mnt/data",), spec)
+    server.want(204, "DELETE", f"/v1/volumes/{name}")
 
 
 def test_a_session_with_mounts(server):

@@ -72,7 +72,7 @@ def provoke(server):
 def look_at_log(server, parse):
     session, requests, key = provoke(server)
     wait_for(lambda: not server.cell_pids(session), 10, "the end of its cell")
-    wait_for(lambda: re.search(session + ".*stopping.*stopped", server.log()), 15, "the line of its end")
+    wait_for(lambda: re.search(session + ".*ending.*ended", server.log()), 15, "the line of its end")
     text = server.log()
     for secret in (server.key, key, "5" * 40):
         check(secret[4:] not in text, "a key is in the log")
@@ -86,7 +86,7 @@ def look_at_log(server, parse):
         check({"session_id", "method", "path", "status", "us"} <= set(by_id[request]), f"{by_id[request]}")
     equal(by_id[requests[2]]["session_id"], session, "session_id of a request about a session")
     moves = [(f["from"], f["to"]) for f in found if f["msg"] == "session state changed" and f.get("session_id") == session]
-    has(moves, ("stopping", "stopped"), "the session's states in the log")
+    has(moves, ("ending", "ended"), "the session's states in the log")
 
 
 def test_the_log_as_logfmt(server):
@@ -213,9 +213,9 @@ def test_health_and_readiness(server):
 
 
 def test_ready_means_that_every_program_is_there(server):
-    """One of each kind that sessions need. cordon-pull and cordon-cache are none of them."""
+    """One of each kind that sessions need. cordon-pull, cordon-cache and cordon-notary are none of them."""
     supervisor = server.pid("supervisor")
-    for name, ready in (("cordon-storage", False), ("cordon-egress", False), ("cordon-pull", True), ("cordon-cache", True)):
+    for name, ready in (("cordon-storage", False), ("cordon-egress", False), ("cordon-pull", True), ("cordon-cache", True), ("cordon-notary", True)):
         os.kill(supervisor, signal.SIGSTOP)  # so that nobody replaces it
         try:
             for pid in server.pids(name):
@@ -272,9 +272,15 @@ def test_the_keeper_is_alone_with_its_rights(server):
     with open(f"/proc/{pid}/environ", "rb") as f:
         equal(f.read(), b"", "environment")
     def owners():
-        return {comm: status_of(p)["Uid"].split()[1] for p in children(server.process.pid) for comm in [harness.comm(p)]}
+        found = {}
+        for p in children(server.process.pid):
+            try:
+                found[harness.comm(p)] = status_of(p)["Uid"].split()[1]
+            except (FileNotFoundError, ProcessLookupError):  # another test killed it, and it was collected in between
+                continue
+        return found
     want = {"cordond": str(harness.USER), "cordon-egress": str(harness.USER + 1), "cordon-keeper": "0", "cordon-storage": "0",
-            "cordon-pull": str(harness.USER + 1), "cordon-cache": str(harness.USER + 2)}
+            "cordon-pull": str(harness.USER + 1), "cordon-cache": str(harness.USER + 2), "cordon-notary": str(harness.USER + 3)}
     wait_for(lambda: set(owners()) == set(want), 10, "the programs, which other tests kill")
     equal(owners(), want, "who runs as whom")
 
@@ -286,8 +292,8 @@ def test_files_are_its_own(server):
             # The supervisor's: the key that secrets are sealed with, the directory of templates, and all of cordon-storage.
             path = os.path.relpath(os.path.join(folder, name), server.state)
             root = path in ("secrets.key", "templates") or path.split("/")[0] == "storage"
-            cache = path.split("/")[0] == "packages"  # of cordon-cache
-            equal(st.st_uid, 0 if root else harness.USER + 2 if cache else harness.USER, f"owner of {path}")
+            others = {"packages": 2}  # of cordon-cache
+            equal(st.st_uid, 0 if root else harness.USER + others.get(path.split("/")[0], 0), f"owner of {path}")
             equal(stat.S_IMODE(st.st_mode) & 0o077, 0, f"mode of {name} for others")
     for name in os.listdir(os.path.join(server.run_dir, "cells")):
         equal(os.lstat(os.path.join(server.run_dir, "cells", name)).st_uid, harness.USER, f"owner of {name}")

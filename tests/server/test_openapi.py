@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tarfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "audit")]
+from audit_world import Signer  # noqa: E402
 from harness import Failed, Server, wait_for  # noqa: E402
 from openapi_document import DOC, METHODS, check_shape, operations, resolve  # noqa: E402
 from tree import make_tree  # noqa: E402
@@ -27,11 +28,12 @@ NO_KEY = "none"
 HUGE = {"Content-Length": str(1 << 50)}  # announced; nothing of it is sent
 
 # (method, path, status): why no test can cause it at will. "*": any.
-BUILDS = "/v1/templates/builds"
+BUILDS = "/v1/builds"
 BUILD = BUILDS + "/{build}"
 CANNOT = {
     ("*", "*", "500"): "a fault of ours; tests/chaos looks for those",
     ("GET", "/readyz", "503"): "only for the moment before the first keeper is there",
+    ("PATCH", SESSION, "422"): "needs a machine whose cells cannot be paused",
     ("POST", "/v1/sessions", "503"): "only while starting or ending",
     ("PUT", "/v1/sessions/{session}/network", "422"): "a cell of an older version, or a kernel without nftables",
     ("PUT", "/v1/sessions/{session}/network", "503"): "only while there is no egress",
@@ -51,6 +53,7 @@ CANNOT = {
     ("PUT", BUILD + "/files/{hash}", "507"): "needs a full disk under the state folder: tests/chaos",
     ("POST", "/v1/sessions", "507"): "needs a full disk under the state folder: tests/chaos",
     ("POST", SESSION + "/executions", "507"): "needs a full disk under the state folder: tests/chaos",
+    ("POST", SESSION + "/resume", "507"): "needs a full disk under the storage folder: test_full_disk.py",
     ("GET", SESSION + "/diff", "429"): "needs nine that are read at once: test_completions.py",
     ("GET", SESSION + "/diff", "503"): "only when the keeper ends or hangs: test_completions.py",
     ("DELETE", EXECUTION, "429"): "needs many that PID 1 takes long to end, at once",
@@ -62,21 +65,27 @@ CANNOT = {
     ("POST", "/v1/volumes", "503"): "needs a cordon-storage that dies",
     ("POST", "/v1/volumes", "507"): "needs a full disk: test_volumes.py",
     ("GET", "/v1/volumes/{volume}", "503"): "needs a cordon-storage that dies",
+    ("GET", "/v1/report", "503"): "only while there is no cordon-notary: test_report.py",
+    ("GET", SESSION + "/report", "503"): "only while there is no cordon-notary: test_report.py",
     ("PUT", "/v1/secrets/{secret}", "429"): "needs 4 MiB of values in a tenant's sessions",
     **{("GET", path, "429"): "needs tenant_max_streams open at once: test_bounds.py" for path in (
-        "/v1/events", SESSION + "/events", SESSION + "/network/log", SESSION + "/files/watch", EXECUTION + "/events",
+        "/v1/audit", "/v1/events", "/v1/network/log", SESSION + "/events", SESSION + "/trace", SESSION + "/network/log", SESSION + "/timeline", EXECUTION + "/cast", SESSION + "/files/watch", EXECUTION + "/events",
         EXECUTION + "/attach")},
     ("POST", SESSION + "/pause", "409"): "only while the session is in between two states",
     ("POST", SESSION + "/pause", "422"): "only on a machine without a freezer",
     ("POST", SESSION + "/executions", "409"): "only while the session is in between two states",
-    **{("POST", path, status): why for path in (SESSION + "/snapshots", SESSION + "/fork", SESSION + "/pause", SESSION + "/reset",
-                                                "/v1/snapshots") for status, why in (
+    **{("POST", path, status): why for path in (SESSION + "/snapshots", SESSION + "/fork", SESSION + "/pause", SESSION + "/reset") for status, why in (
         ("409", "only while the session is in between two states"), ("422", "only on a machine without a freezer"),
         ("429", "needs a small bound: test_snapshots.py, test_cold_pause.py"),
         ("507", "needs a full disk: test_snapshots.py")) if (path, status) not in ((SESSION + "/reset", "422"), (SESSION + "/reset", "507"))},
     ("POST", "/v1/gc", "503"): "only without cordon-storage",
     **{(method, "/v1/packages/cache" + path, "503"): "only without cordon-cache"
        for method, path in (("GET", ""), ("GET", "/entries"), ("POST", "/gc"), ("POST", "/verify"))},
+    ("GET", "/v1/audit/checkpoint", "503"): "needs a cordon-notary that hangs: test_audit_checkpoints.py",
+    ("POST", "/v1/audit/cosignature", "429"): "needs 33 signatures: test_audit_keys.py",
+    ("POST", "/v1/audit/rotate", "409"): "only while the key is changed: test_audit_keys.py",
+    ("POST", "/v1/audit/rotate", "429"): "needs 250 keys: test_audit_keys.py",
+    ("POST", "/v1/audit/rotate", "503"): "only without cordon-notary: test_audit_keys.py",
     ("POST", "/mcp", "429"): "needs tenant_max_streams open at once: test_mcp_attacks.py",
     ("POST", "/mcp/{session}", "429"): "needs tenant_max_streams open at once: test_mcp_attacks.py",
     ("POST", "/mcp/{session}", "409"): "only while the session is in between two states",
@@ -196,7 +205,7 @@ def good_body(pattern):
         "/v1/sessions": {}, SESSION + "/timeout": {"timeout": 600}, SESSION + "/executions": {"command": "true"},
         EXECUTION + "/signals": {"signal": "TERM"}, EXECUTION + "/resize": {"rows": 24, "cols": 80},
         FILES + "/mkdir": {"path": "/tmp/x"}, FILES + "/move": {"from": "a", "to": "b"},
-        SESSION + "/pause": {}, SESSION + "/snapshots": {}, SESSION + "/fork": {}, "/v1/snapshots": {"session": "nosuch0"},
+        SESSION + "/pause": {}, SESSION + "/snapshots": {}, SESSION + "/fork": {},
         SESSION + "/network": {"version": 1}, "/v1/tenants/{tenant}/network": {"version": 1},
         "/v1/tenants/{tenant}": {"burst": 5}, "/v1/tenants/{tenant}/keys": {"scopes": ["read"]},
     }.get(pattern)
@@ -207,12 +216,27 @@ def upgrade():
     return {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key}
 
 
+def cosignatures(p):
+    path, plain = "/v1/audit/cosignature", {"Content-Type": "text/plain"}
+    text, _, own = p.s.request("GET", "/v1/audit/checkpoint?fresh=true")[2].decode().partition("\n\n")
+    line = Signer("witness.example", 4).line(text + "\n")
+    p.probe(200, "POST", path, body=f"{text}\n\n{own}{line}".encode(), headers=plain)
+    p.probe(400, "POST", path, body=b"x", headers=plain)
+    p.probe(404, "POST", path, body=f"{text.replace('/1', '/2', 1)}\n\n{own}{line}".encode(), headers=plain)
+    origin, size, root = text.split("\n")
+    p.probe(409, "POST", path, body=f"{origin}\n{int(size) - 1}\n{root}\n\n{own}{line}".encode(), headers=plain)
+    p.probe(413, "POST", path, body=b"x" * 20000, headers=plain)
+    p.probe(415, "POST", path, body=b"{}", headers={"Content-Type": "application/json"})
+
+
 def sessions(p):
     p.probe(200, "GET", "/metrics")
     p.probe(200, "GET", "/v1/node")
     templates(p)
     p.probe(200, "GET", "/v1/limits")
     p.probe(200, "GET", "/v1/usage", query="from=1800000000&to=1800003600")
+    for query in ("by=session&limit=2", "by=tenant", "by=label&key=test"):
+        p.probe(200, "GET", "/v1/usage", query=query)
     p.probe(400, "GET", "/v1/usage", query="from=2&to=1")
     for query in ("", "limit=1&order=asc", "state=running,stopped&template=host&metadata.test=openapi"):
         p.probe(200, "GET", "/v1/sessions", query=query)
@@ -226,10 +250,14 @@ def sessions(p):
     one = p.json(201, "POST", "/v1/sessions", key=key)
     p.probe(429, "POST", "/v1/sessions", key=key)
     p.probe(404, "GET", SESSION, key=key)  # another tenant's
+    once = {"Idempotency-Key": "openapi"}
+    p.probe(201, "POST", "/v1/sessions", body={"timeout": "1m"}, headers=once)
+    p.probe(409, "POST", "/v1/sessions", body={"timeout": "2m"}, headers=once)
     p.probe(204, "DELETE", SESSION, ids={"session": one["id"]}, key=key)
     p.probe(200, "GET", SESSION)
     p.probe(200, "GET", SESSION, ids=p.dead)
     p.probe(200, "POST", SESSION + "/timeout", body={"timeout": "20m"})
+    p.probe(200, "PATCH", SESSION, body={"timeout": "20m"})
     p.probe(400, "POST", SESSION + "/timeout", body={})
     p.probe(200, "POST", SESSION + "/ports", body={"port": 8000})
     p.probe(400, "POST", SESSION + "/ports", body={"port": 70000})
@@ -237,11 +265,42 @@ def sessions(p):
     p.probe(204, "DELETE", SESSION + "/ports/{port}", ids={"port": "8000"})
     p.probe(404, "DELETE", SESSION + "/ports/{port}", ids={"port": "8000"})
     p.probe(200, "GET", SESSION + "/metrics")
+    p.probe(200, "GET", SESSION + "/resources")
+    p.probe(200, "GET", SESSION + "/timeline")
+    p.probe(200, "GET", SESSION + "/timeline", query="after=1-0.0.0&types=session,execution&limit=1")
+    p.probe(200, "GET", SESSION + "/timeline", query="follow=true", send="HEAD")
+    p.probe(400, "GET", SESSION + "/timeline", query="types=x")
     p.probe(200, "GET", SESSION + "/diff")
     p.probe(200, "GET", SESSION + "/events")
     p.probe(200, "GET", SESSION + "/events", query="limit=1")
     p.probe(200, "GET", SESSION + "/events", query="follow=true", send="HEAD")
+    traced = {"session": p.json(201, "POST", "/v1/sessions", body={"trace": "programs"})["id"]}
+    p.json(200, "POST", SESSION + "/executions", query="wait=true", ids=traced, body={"command": "/bin/true"})
+    p.probe(200, "GET", SESSION + "/trace", ids=traced, query="limit=3")
+    p.probe(200, "GET", SESSION + "/trace", ids=traced, query="follow=true", send="HEAD")
+    p.probe(400, "GET", SESSION + "/trace", ids=traced, query="after=x")
+    p.probe(409, "GET", SESSION + "/trace")
+    p.probe(410, "GET", SESSION + "/trace", ids=p.dead)
     p.probe(200, "GET", "/v1/events", query="after=1&limit=2")
+    p.probe(200, "GET", "/v1/network/log", query="after=1&limit=2")
+    p.probe(200, "GET", "/v1/report")
+    p.probe(200, "GET", SESSION + "/report")
+    p.probe(400, "GET", "/v1/network/log", query="kind=x")
+    p.probe(200, "GET", "/v1/audit", query="after=1&limit=2")
+    p.probe(404, "GET", "/v1/audit", query="tenant=ten_nobody")
+    p.probe(200, "GET", "/v1/audit/checkpoint", query="fresh=true")
+    p.probe(404, "GET", "/v1/audit/checkpoint", query="epoch=9")
+    p.probe(200, "GET", "/v1/audit/tile/{*}", ids={"*": "0/000.p/1"})
+    cosignatures(p)
+    p.probe(200, "GET", "/v1/audit/rotate")
+    p.probe(202, "POST", "/v1/audit/rotate")
+    p.probe(200, "POST", "/v1/audit/erase", body={"on_behalf": "nobody"})
+    p.probe(404, "POST", "/v1/audit/erase", body={"seq": 1, "epoch": 9})
+    p.probe(400, "POST", "/v1/audit/erase", body={})
+    p.probe(200, "POST", "/v1/audit/prune", body={"keep": "1d"})
+    p.probe(404, "POST", "/v1/audit/prune", body={"keep": "1d", "epoch": 9})
+    p.probe(400, "POST", "/v1/audit/prune", body={})
+    p.probe(404, "GET", "/v1/audit/tile/{*}", ids={"*": "0/000"}, query="epoch=9")
     network(p)
     mcp(p)
     p.probe(200, "POST", SESSION + "/resume")
@@ -290,10 +349,6 @@ def builds(p):
 
 def snapshots(p):
     made = p.json(201, "POST", SESSION + "/snapshots", body={})
-    p.probe(201, "POST", "/v1/snapshots", body={"session": p.ids["session"], "name": "openapi:v1"})
-    p.probe(400, "POST", "/v1/snapshots", body={"session": p.ids["session"], "name": "a b"})
-    p.probe(404, "POST", "/v1/snapshots", body={"session": "nosuch"})
-    p.probe(410, "POST", "/v1/snapshots", body={"session": p.dead["session"]})
     p.probe(200, "GET", "/v1/snapshots", query="name=openapi&session=" + p.ids["session"])
     one = {"snapshot": made["id"].replace(":", "%3A")}
     p.probe(200, "GET", "/v1/snapshots/{snapshot}", ids=one)
@@ -373,6 +428,7 @@ def executions(p):
     p.probe(200, "GET", EXECUTION + "/output", query="stream=stderr&offset=1&length=2")
     p.probe(400, "GET", EXECUTION + "/output", query="stream=stdin")
     p.probe(200, "GET", EXECUTION + "/events")
+    p.probe(200, "GET", EXECUTION + "/cast")
     p.probe(400, "GET", EXECUTION + "/events", query="after=x")
     p.probe(101, "GET", EXECUTION + "/attach", headers=upgrade())
     p.probe(400, "GET", EXECUTION + "/attach")
@@ -539,6 +595,15 @@ def methods(p):
         p.results.append((None if status == 405 and "allow" in headers else f"got {status}", f"405 {wrong} {pattern}"))
 
 
+def document(p):
+    """The server shows this document, without a key, and names it at `/`."""
+    status, headers, text = p.s.request("GET", "/openapi.yaml", key=None, raw=True)
+    same = (status, text) == (200, (pathlib.Path(__file__).resolve().parents[2] / "doc/openapi.yaml").read_bytes())
+    p.results.append((None if same and headers["content-type"] == "application/yaml" else f"{status}, {len(text)} bytes", "GET /openapi.yaml is the document"))
+    status, _, text = p.s.request("GET", "/", key=None, raw=True)
+    p.results.append((None if status == 200 and b"/openapi.yaml" in text else f"{status} {text!r}", "GET / names it"))
+
+
 def coverage(p):
     used = set()
     for (method, path), op in p.ops.items():
@@ -571,7 +636,7 @@ def main():
     try:
         routes(p, pathlib.Path(program).resolve().parent / "cordond")
         make_fixtures(p)
-        for part in (generic, sessions, executions, files, keys_and_tenants, secrets, volumes, methods, coverage):
+        for part in (generic, sessions, executions, files, keys_and_tenants, secrets, volumes, methods, document, coverage):
             part(p)
     finally:
         try:

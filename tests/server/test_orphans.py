@@ -97,7 +97,7 @@ def test_doctor_counts_them_in_one_line():
 def test_a_pool_cell_does_so_too():
     before = doctor()[1]
     server = Server(unattended_timeout="1s", pool_size=1, pool_max=1)
-    pooled = wait_for(lambda: [n[:-5] for n in os.listdir(os.path.join(server.run_dir, "cells"))], 15, "a pool cell")[0]
+    pooled = wait_for(lambda: [n[:-5] for n in os.listdir(os.path.join(server.run_dir, "cells")) if n.endswith(".sock")], 15, "a pool cell")[0]
     wait_for(lambda: server.cell_pids(pooled), 15, "its PID 1")
     server.want(200, "GET", "/v1/node")
     kill_all(server)
@@ -115,7 +115,7 @@ def test_a_deadline_counts_without_a_server():
     kill_all(server)
     wait_for(lambda: not server.cell_pids(session), 20, "the end of the cell")
     server.start()
-    was = server.reaches(session, "stopped")
+    was = server.reaches(session, "ended")
     equal(was["reason"], "expired", "why the session ended")
     server.close()
 

@@ -127,7 +127,7 @@ def test_shown_by_the_client():
         equal(len(json.loads(cordon(server, "packages", "--json", s["id"]))["packages"]), 6, "as JSON")
         has(cordon(server, "packages", "--sbom=xml", s["id"], code=2), "cyclonedx or spdx", "another form")
         server.delete(s["id"])
-        wait_for(lambda: server.get(s["id"])["state"] == "stopped", 10, "its end")
+        wait_for(lambda: server.get(s["id"])["state"] == "ended", 10, "its end")
         cyclonedx(json.loads(cordon(server, "packages", s["id"], "--sbom")), s["id"])
         spdx(json.loads(cordon(server, "packages", s["id"], "--sbom=spdx")), s["id"])
         cyclonedx(json.loads(cordon(server, "packages", "--sbom", s["id"])), s["id"])

@@ -51,7 +51,7 @@ def test_pause_and_resume(server):
     out = server.want(200, "GET", f"/v1/sessions/{s}/executions/{x['id']}/output").split()
     equal([int(n) for n in out], list(range(len(out))), "its memory: no number missing")
     server.delete(s)
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
     server.refused(410, "gone", "POST", f"/v1/sessions/{s}/pause")
     server.refused(410, "gone", "POST", f"/v1/sessions/{s}/resume")
 
@@ -99,7 +99,7 @@ def test_session_time_stands_still(server):
     end = datetime.fromisoformat(resumed["expires_at"]).timestamp()
     check(least - 0.1 < end < most + 0.1, f"ends {end - at[4]:.2f} s after the resume, {least - at[4]:.2f} to {most - at[4]:.2f} should be")
     server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "100ms"})
-    equal(server.reaches(s, "stopped")["reason"], "expired")
+    equal(server.reaches(s, "ended")["reason"], "expired")
 
 
 def test_execution_time_stands_still(server):
@@ -129,7 +129,7 @@ def test_idle_pause(server):
     equal([e for e in events if e in ("pausing", "paused", "resuming", "running")][1:],
           ["pausing", "paused", "resuming", "running", "pausing", "paused"])  # fmt: skip
     server.delete(s)
-    equal(server.reaches(s, "stopped")["reason"], "deleted")
+    equal(server.reaches(s, "ended")["reason"], "deleted")
 
 
 def test_viewer_is_no_idleness(server):
@@ -152,7 +152,7 @@ def test_pause_at_timeout(server):
     equal(server.get(s)["state"], "running")
     server.reaches(s, "paused")
     server.delete(s)
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
 
 
 def test_delete_while_paused(server):
@@ -162,7 +162,7 @@ def test_delete_while_paused(server):
     pause(server, s)
     begun = time.monotonic()
     server.delete(s)
-    equal(server.reaches(s, "stopped")["reason"], "deleted")
+    equal(server.reaches(s, "ended")["reason"], "deleted")
     check(time.monotonic() - begun < 10, "slow")
     equal(server.execution(x)["state"], "killed")
     equal(server.cell_pids(s), [])
@@ -185,7 +185,7 @@ def test_timeout_set_while_paused(server):
     equal(server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "1s"})["state"], "paused")
     stays(lambda: server.get(s)["state"] == "paused", 1.3, "the pause: its time begins when it goes on")
     resume(server, s)
-    equal(server.reaches(s, "stopped")["reason"], "expired")
+    equal(server.reaches(s, "ended")["reason"], "expired")
 
 
 def test_daemon_dies_meanwhile(server):

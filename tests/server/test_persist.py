@@ -98,7 +98,7 @@ def test_survives_a_reboot(server):
 
 def test_ends_when_it_is_not_used(server):
     session = server.create(**SMALL, idle_timeout="1s", keep="3s")
-    ended = server.reaches(session["id"], "stopped", 40)
+    ended = server.reaches(session["id"], "ended", 40)
     equal(ended["reason"], "expired")
     has(ended["detail"], "kept")
     wait_for(lambda: images(server) == [], 20, "no image")
@@ -216,7 +216,7 @@ def test_counts(_server):
         session = server.create(**SMALL)
         equal(session["idle_timeout_ms"], 1000)
         equal(session["keep_ms"], 30 * 86400000)
-        server.refused(429, "quota_sessions", "POST", "/v1/sessions", SMALL, "persistent sessions are 1")
+        server.refused(429, "quota_sessions", "POST", "/v1/sessions", SMALL, "persistent sessions are 1 (tenant_max_persistent: delete one")
         at_rest(server, session["id"])
         server.refused(429, "quota_sessions", "POST", "/v1/sessions", SMALL)
         server.refused(400, "invalid", "POST", "/v1/sessions", {**SMALL, "keep": "41d"}, "keep")

@@ -191,7 +191,7 @@ def test_open_from_the_start(server):
     server.restart()
     equal(server.get(s)["ports"], made["ports"], "after a restart")
     server.delete(s)
-    wait_for(lambda: server.get(s)["state"] == "stopped", name="the end")
+    wait_for(lambda: server.get(s)["state"] == "ended", name="the end")
     equal(server.get(s)["ports"], [], "of a session that has ended")
     for wrong in ([0], [65536], ["8000"], [8000.5], [True], [None], [8000, 8000], 8000, {"port": 8000}):
         server.refused(400, "invalid", "POST", "/v1/sessions", {"ports": wrong})

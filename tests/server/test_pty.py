@@ -49,6 +49,15 @@ def test_it_is_a_terminal(server):
         equal(x["stdout"], "shown\r\n", "its controlling terminal")
 
 
+def test_the_answer_has_all_output(server):
+    """The kernel passes output on after the program has exited: up to 64 KiB of it, and on a busy machine some
+    milliseconds later."""
+    want = "".join(f"{i}\r\n" for i in range(1, 8001))
+    for _ in range(10):
+        x = server.run(session(server), "seq 8000", tty={"rows": 24, "cols": 80})
+        check(x["stdout"] == want, f"{len(x['stdout'])} bytes of {len(want)}")
+
+
 def test_typing_and_echo(server):
     x = start(server, "stty -echo; echo ready; read a; echo \"<$a>\"; stty echo; echo ready2; read b; echo \"<$b>\"")
     with attach(server, x) as ws:

@@ -48,7 +48,7 @@ class Tenant:
     def delete(self, session):
         self.server.delete(session["id"], key=self.key)
 
-    def sessions(self, states="creating,running,pausing,paused,resuming,stopping"):
+    def sessions(self, states="creating,running,pausing,paused,resuming,ending"):
         return self.server.want(200, "GET", f"/v1/sessions?limit=1000&state={states}", key=self.key)["sessions"]
 
     def __enter__(self):
@@ -94,7 +94,7 @@ def test_sessions_of_a_tenant(server):
     with Tenant(server, max_sessions=2) as a:
         first, _ = a.create(), a.create()
         before = metric(server, 'cordon_refused_total{why="quota_sessions"}')
-        a.refused("quota_sessions", "2")
+        a.refused("quota_sessions", "2 (max_sessions: end one, or have it raised; see `cordon limits`)")
         equal(metric(server, 'cordon_refused_total{why="quota_sessions"}'), before + 1, "refusals counted")
         equal(len(a.sessions()), 2, "sessions")
         a.delete(first)
@@ -277,7 +277,7 @@ def test_who_gives_up_leaves_nothing(server):
         status, _, made = last.result(5)
         equal((status, made["metadata"]), (201, {"who": "last"}), "the one who stayed")
         time.sleep(0.3)  # nothing else may be created
-        every = a.sessions("creating,running,pausing,paused,resuming,stopping,stopped")
+        every = a.sessions("creating,running,pausing,paused,resuming,ending,ended,stopped")
         equal(sorted(s["id"] for s in every), sorted([holder["id"], made["id"]]), "all that ever was")
 
 

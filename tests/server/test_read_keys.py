@@ -77,10 +77,10 @@ def test_a_part_over_mcp_shows_no_part_of_a_value(server):
     value = "".join(chr(97 + i * i % 26 + i % 3) for i in range(20000)) + "".join(chr(65 + i % 26) for i in range(20000))
     server.want(201, "POST", "/v1/secrets", {"name": "huge", "value": value, "ways": ["env"]})
     holder = server.create(secrets=[{"name": "huge", "as": "env", "env": "HUGE"}])["id"]
-    server.run(holder, 'printf "begin %s end" "$HUGE" > f; printf %s "$HUGE" | fold -w 60 > lines')
+    server.run(holder, 'printf "begin %s end" "$HUGE" > f; printf %s "$HUGE" | fold -w 60 > lines; printf %s "$HUGE" | fold -w 5 > short')
     c = Client(server, key=key)
     for n in (16, 100, 8192, 31803, 39999, 40006, 262144):
-        for path in ("f", "lines"):
+        for path in ("f", "lines", "short"):
             text = c.call("read_file", session_id=holder, path=path, max_bytes=n)["text"]
             check(not any(value[at:at + 12] in text for at in range(0, len(value), 12)), f"{path}, {n} bytes: {text[:100]}")
             has(text, "****")

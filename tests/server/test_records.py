@@ -36,7 +36,8 @@ def outputs(server):
 
 
 def all_gone(server):
-    return rows.number(server, "SELECT (SELECT count(*) FROM session) + (SELECT count(*) FROM execution)") == 0
+    tables = ("session", "execution", "sample", "usage_session")
+    return rows.number(server, "SELECT " + " + ".join(f"(SELECT count(*) FROM {t})" for t in tables)) == 0
 
 
 def made(server, sessions, executions):
@@ -73,6 +74,8 @@ def test_those_that_ended_first_go_first():
         server.run(young["id"], "echo said")
         server.delete(young["id"])
         wait_for(lambda: rows.number(server, "SELECT count(*) FROM session") == 1, 15, "the younger one's end")
+        for part in ("timeline", "resources"):
+            server.refused(404, "not_found", "GET", f"/v1/sessions/{young['id']}/{part}")
         equal(server.get(old["id"])["state"], "running", "state of the older one")
         server.delete(old["id"])
 
@@ -201,7 +204,7 @@ def test_texts_count_for_the_session():
         s = server.create()
         shown = []
         for _ in range(270):  # of 4 KiB
-            shown.append(server.run(s["id"], "true " + "x" * 5000, record="text")["command"] is not None)
+            shown.append(server.execution(server.run(s["id"], "true " + "x" * 5000, record="text"))["command"] is not None)
         equal(shown.count(True), 256, "texts that were kept")
         check(not shown[-1], "the last was not")
         x = server.run(s["id"], "true " + "x" * 5000, record="text")
@@ -228,9 +231,9 @@ def test_filters_that_match_nothing():
         equal((len({x["id"] for x in found}), n), (50003, 51), "all of them, in pages")
         found, n = pages(server, "/v1/sessions?state=creating", "sessions")
         equal((found, n), ([], 2), "of 30,001 sessions")
-        found, n = pages(server, "/v1/sessions?template=none", "sessions")
+        found, n = pages(server, "/v1/sessions?ended=any&template=none", "sessions")
         equal((found, n), ([], 2), "the same by template")
-        found, n = pages(server, "/v1/sessions?metadata.a=b&limit=1000", "sessions")
+        found, n = pages(server, "/v1/sessions?ended=any&metadata.a=b&limit=1000", "sessions")
         equal((found, n), ([], 2), "the same by metadata")
         check(len(pages(server, f"/v1/sessions/{s['id']}/events?limit=1000", "events")[0]) > 50000, "events")
 
@@ -271,7 +274,7 @@ def test_events_reach_followers_of_their_tenant(server):
         for i in made[name]:
             server.delete(i, key=key)
         seen, last = [], 0
-        while sum(x[1] == "stopped" for x in seen) < 3:
+        while sum(x[1] == "ended" for x in seen) < 3:
             line = stream.readline().decode()
             check(line, f"the stream ended after {seen}")
             if line.startswith("data:"):
@@ -314,9 +317,9 @@ def test_lists_show_what_the_store_could_not_be_told(server):
         db.execute("BEGIN IMMEDIATE")
         try:
             server.request("DELETE", f"/v1/sessions/{s['id']}")
-            wait_for(lambda: server.get(s["id"])["state"] == "stopped", 20, "its end")
-            listed = {x["id"]: x["state"] for x in server.want(200, "GET", "/v1/sessions")["sessions"]}
-            equal(listed[s["id"]], "stopped", "state in the list")
+            wait_for(lambda: server.get(s["id"])["state"] == "ended", 20, "its end")
+            listed = {x["id"]: x["state"] for x in server.want(200, "GET", "/v1/sessions?ended=any")["sessions"]}
+            equal(listed[s["id"]], "ended", "state in the list")
             running = server.want(200, "GET", "/v1/sessions?state=running")["sessions"]
             check(s["id"] not in [x["id"] for x in running], "it is not among those that run")
         finally:

@@ -56,7 +56,7 @@ def test_the_end_of_a_session_with_much_to_mask(server):
     wait_for(lambda: all(server.execution(x)["state"] == "running" for x in floods), 30, "start of all")
     time.sleep(0.5)  # for full pipes: 2.5 MiB, or 768 KiB
     server.delete(s)
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
     rows = [server.execution(x) for x in floods]
     texts = [output(server, x) for x in floods]
     check(not any(KEY in text for text in texts), "nothing is shown")
@@ -142,6 +142,7 @@ def test_terminal(server):
 def test_records(server):
     """The command, the folder, an error's words."""
     s = server.create()["id"]
+    equal(server.run(s, f"true {KEY}")["command"], "true " + "*" * len(KEY), "the answer to its creator")
     x = server.run(s, f"true {KEY}", record="text")
     equal(server.execution(x)["command"], "true " + "*" * len(KEY))
     check(KEY not in str(server.execution(x)), "in the record")

@@ -77,6 +77,7 @@ def streams(server, session, key):
         (f"GET {path}/events?follow=true", {}),
         ("GET /v1/events?follow=true", {}),
         (f"GET {path}/network/log?follow=true", {}),
+        (f"GET {path}/timeline?follow=true&after=0", {}),
         (f"GET {path}/files/watch?path=w", {}),
         (f"GET {path}/files?path=big", {}),
         (f"GET {path}/files/tar?path=d", {}),

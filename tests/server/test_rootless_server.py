@@ -9,6 +9,7 @@ import os
 import signal
 import stat
 import subprocess
+import tempfile
 
 import harness
 import tap
@@ -18,6 +19,8 @@ from images import Image, archive, member, symlink
 from tree import BUSYBOX, make_tree
 
 tap.BASE.setdefault("mounts", set())
+MIB = 1 << 20
+MOUNT = ["python3", "-c", "import ctypes; ctypes.CDLL(None, use_errno=True).mount(b'a', b'/', b'tmpfs', 0, None); print(ctypes.get_errno())"]
 MODES = {"one_id": "single", "a_range": "mapped"}
 
 
@@ -54,7 +57,8 @@ class UserServer(Server):
         return found
 
     def left_now(self):
-        return super().left_now() + [f"process {pid} ({comm(pid)})" for pid in self.his_processes()]
+        left = [line for line in super().left_now() if f" / {self.folder} " not in line]  # a test's own disk
+        return left + [f"process {pid} ({comm(pid)})" for pid in self.his_processes()]
 
     def destroy(self):
         super().destroy()
@@ -182,6 +186,51 @@ def volumes_are_directories(who):
             server.delete(s)
 
 
+@contextlib.contextmanager
+def small_disk(who, mib):
+    """His server's folder is a file system of its own."""
+    folder = os.path.join(who.home, "server")
+    os.mkdir(folder)
+    with tempfile.NamedTemporaryFile(dir="/var/tmp") as image:
+        image.truncate(mib * MIB)
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", image.name], check=True)
+        subprocess.run(["mount", "-o", "loop", image.name, folder], check=True)
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
+@both
+def volumes_that_grow_into_the_reserve(who):
+    """Without an image they are measured by a walk. The session that writes is paused, or is ended where nothing can be frozen; another
+    tenant's writes on."""
+    with small_disk(who, 400) as folder, UserServer(who, pool_size=0, storage_reserve=25) as server:
+        with open(folder + "/fill", "wb") as f:
+            found = os.statvfs(folder)
+            os.posix_fallocate(f.fileno(), 0, found.f_bavail * found.f_frsize - found.f_blocks * found.f_frsize // 4 - 20 * MIB)
+        keys = [server.tenant(f"room{i}")[1] for i in range(2)]
+        for key in keys:
+            server.want(201, "POST", "/v1/volumes", {"name": "v", "size": "8M"}, key=key)
+        greedy, other = (server.create(key=key, volumes=[{"name": "v", "path": "/v"}])["id"] for key in keys)
+        server.spawn(greedy, "i=0; while [ $i -lt 90 ]; do head -c 1M /dev/urandom > /v/$i || exit 1; i=$((i+1)); sleep 0.2; done", key=keys[0])
+        state = wait_for(lambda: (s := server.get(greedy, key=keys[0]))["state"] in ("paused", "ended") and s, 60, "its pause or its end")
+        found = os.statvfs(folder)
+        check(found.f_bavail * found.f_frsize > 50 * MIB, f"room: {found.f_bavail * found.f_frsize >> 20} MiB")
+        equal(server.run(other, "head -c 1M /dev/urandom >/v/a; wc -c </v/a", key=keys[1])["stdout"], f"{MIB}\n")
+        if state["state"] == "ended":
+            equal(state["reason"], "storage_full")
+        else:
+            server.refused(507, "storage_full", "POST", f"/v1/sessions/{greedy}/resume", None, "storage_reserve", key=keys[0])
+        events = server.want(200, "GET", f"/v1/sessions/{greedy}/events", key=keys[0])["events"]
+        check("session.storage_full" in [e["type"] for e in events], f"{events}")
+        server.delete(greedy, key=keys[0])
+        wait_for(lambda: server.request("DELETE", "/v1/volumes/v", key=keys[0])[0] in (204, 404), 20, "the removal of the volume")
+        again = wait_for(lambda: server.request("POST", "/v1/volumes", {"name": "w", "size": "8M"}, key=keys[1])[0] == 201, 20, "room again")
+        check(again, "room")
+        server.delete(other, key=keys[1])
+
+
 @both
 def what_cannot_be_limited_is_refused(who):
     with UserServer(who, pool_size=0) as server:
@@ -211,6 +260,7 @@ def sessions_outlive_everything(who):
     with UserServer(who, pool_size=1) as server:
         s = server.create()["id"]
         server.run(s, "echo kept > kept")
+        equal(server.run(s, MOUNT)["stdout"], "1\n", "EPERM")
         ticks = server.spawn(s, "i=0; while [ $i -lt 300 ]; do echo $i; i=$((i+1)); sleep 0.02; done")
         wait_for(lambda: server.execution(ticks)["stdout_bytes"] > 0, 10, "the first output")
         server.restart()
@@ -234,8 +284,21 @@ def sessions_outlive_everything(who):
         for session in (s, other):
             equal(server.get(session)["state"], "running", "after the death of all")
             equal(server.run(session, "echo hi")["stdout"], "hi\n", "and it works")
+            equal(server.run(session, MOUNT)["stdout"], "1\n", "EPERM")
+            equal(server.get(session)["refused_calls"], {"mount": 2 if session == s else 1}, "its watcher outlives everything, too")
             server.delete(session)
         wait_for(lambda: not any(server.want(200, "GET", "/v1/node")["sessions"].values()), 10, "the end of all")
+
+
+@both
+def programs_are_traced(who):
+    with UserServer(who, pool_size=0) as server:
+        s = server.create(trace="programs")["id"]
+        equal(server.run(s, "cd /tmp; /bin/echo hi; /bin/false")["exit_code"], 1)
+        got = server.want(200, "GET", f"/v1/sessions/{s}/trace")["entries"]
+        told = [(e["source"], e["argv"], e["cwd"], e["uid"]) for e in got if e["kind"] == "exec"]
+        check(("exact", ["/bin/echo", "hi"], "/tmp", 1000) in told, str(told))
+        check([e for e in got if e["kind"] == "exit" and e["exit_code"] == 1], str(got))
 
 
 @both
@@ -260,6 +323,9 @@ def test_without_any_setting_it_is_in_his_home():
         with UserServer(who, bare=True, pool_size=0) as server:
             server.run(server.create()["id"], "true")
             check(os.path.exists(os.path.join(who.home, ".local/state/cordon/first.key")), "state in his home")
+            wait_for(lambda: server.request("GET", "/v1/audit/checkpoint?fresh=true")[0] == 200, 20, "a checkpoint of the audit log")
+            check(os.path.exists(os.path.join(who.home, ".local/state/cordon/notary/keys")), "its keys in his home")
+            check("could move the folder" not in server.log(), "a warning, where all is one user's")
             done = subprocess.run(
                 [server.program, "ls", "--json"],
                 env={**who.more["env"], "CORDON_SERVER": server.url},

@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""Goal: who may do what is one rule on every interface. doc/scopes.md has a row for every route of the native interface, of E2B's and for
+"""Goal: who may do what is one rule on every interface. doc/security/scopes.md has a row for every route of the native interface, of E2B's and for
 every tool of MCP; each is tried without a key and with a key of every scope.
 
     test_scopes.py CORDON [name ...]
@@ -12,8 +12,8 @@ import harness
 from harness import check, equal, run_tests
 from mcp_client import Client
 
-DOC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc", "scopes.md")
-SCOPES = ("read", "sessions", "admin")
+DOC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc", "security", "scopes.md")
+SCOPES = ("read", "sessions", "admin", "audit")
 NOBODY = "i0000000000000000"
 
 
@@ -81,7 +81,7 @@ def test_e2b(server):
 def test_tools(server):
     table = tables()[2]
     for have, key in keys(server).items():
-        if have == "admin":
+        if have in ("admin", "audit"):
             equal(server.request("POST", "/mcp", b"[]", key=key)[0], 403)
             continue
         _, _, message = Client(server, key=key).post("tools/list")
@@ -121,6 +121,8 @@ def test_an_owner_deletes_what_others_use(server):
         server.want(200, "PATCH", "/v1/templates/shown", {"public": True}, key=key)
         session = server.create(template=made["template_id"])["id"]
         equal(server.request("DELETE", path + "shown", key=key)[0], 204, path)
+        for name in "shown", made["template_id"]:
+            equal(server.request("DELETE", path + name, key=key)[0], 404, f"{path}{name}, which is deleted already")
         equal(server.run(session, "echo on")["stdout"], "on\n")
         server.delete(session)
     server.want(204, "DELETE", "/v1/tenants/" + other)

@@ -338,7 +338,7 @@ def test_diff(server):
 def test_stopped_session(server):
     s = server.create()["id"]
     server.delete(s)
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
     server.refused(410, "gone", "GET", at(server, s=s, path="/etc/passwd"))
     server.refused(410, "gone", "PUT", at(server, s=s, path="/tmp/x"), b"x")
     server.refused(410, "gone", "GET", f"/v1/sessions/{s}/diff")

@@ -62,10 +62,10 @@ LOOP = "while :; do sleep 0.5; done # of-a-tenant"
 
 def tenant_template(server, key, name):
     """Tenants make templates by builds."""
-    build = server.want(201, "POST", "/v1/templates/builds", {"name": name}, key=key)["id"]
-    server.want(202, "POST", f"/v1/templates/builds/{build}/start",
+    build = server.want(201, "POST", "/v1/builds", {"name": name}, key=key)["id"]
+    server.want(202, "POST", f"/v1/builds/{build}/start",
                 {"fromTemplate": "base" if TEMPLATE == "host" else TEMPLATE, "steps": [], "startCmd": LOOP, "readyCmd": "true"}, key=key)
-    wait_for(lambda: server.want(200, "GET", f"/v1/templates/builds/{build}", key=key)["status"] == "ready", 60,
+    wait_for(lambda: server.want(200, "GET", f"/v1/builds/{build}", key=key)["status"] == "ready", 60,
              "the build")
 
 
@@ -78,7 +78,7 @@ def use(server, name, key):
 
 def cells(server):
     """Those of the pools, while there are no sessions."""
-    return len(os.listdir(f"{server.run_dir}/cells"))
+    return sum(name.endswith(".sock") for name in os.listdir(f"{server.run_dir}/cells"))
 
 
 def tenants_cells(server):
@@ -242,7 +242,7 @@ def test_the_environment_at_its_input(_server):
         equal(len([x for x in executions(server, session) if x["state"] == "running"]), 1, "started once")
         # An idle interpreter keeps no session alive.
         idle = server.create(template="reads", idle_timeout="1s")["id"]
-        wait_for(lambda: server.get(idle)["state"] == "stopped", 10, "its rest")
+        wait_for(lambda: server.get(idle)["state"] == "ended", 10, "its end")
         for each in (first, session):
             server.delete(each)
 

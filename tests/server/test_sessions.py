@@ -15,7 +15,7 @@ from level import LEVEL, TEMPLATE, differs, instead  # noqa: E402
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 MEMBERS = (
     "id state reason detail template template_id created_by profile level guest created_at started_at ended_at expires_at timeout_ms "
-    "idle_timeout_ms on_timeout on_idle limits storage root persist keep_ms kept_until metadata mounts volumes ports rules network secrets usage kept_diff executions_running"
+    "idle_timeout_ms on_timeout on_idle limits storage root persist keep_ms kept_until metadata mounts volumes ports rules network secrets usage redact trace traceparent alarms refused_calls kept_diff executions_running"
 ).split()
 
 
@@ -57,9 +57,12 @@ def test_limits_are_set(server):
 
 
 def test_limits_in_errors_have_units(server):
-    for limits, part in (({"memory": "64T"}, "memory: 64T is above the maximum of "), ({"memory": "1"}, "memory: 1 is below the minimum of 4M"),
-                         ({"disk": "64T"}, "disk: 64T is above the maximum of "), ({"cpus": 1000.5}, "cpus: 1000.500 is above the maximum of "),
-                         ({"pids": 4000000}, "pids: 4000000 is above")):
+    for limits, part in (({"memory": "64T"}, "memory: 64T is above the maximum of 8G (memory_max)"), ({"memory": "1"}, "memory: 1 is below the minimum of 4M"),
+                         ({"disk": "64T"}, "disk: 64T is above the maximum of 8G for storage memory (disk_max)"),
+                         ({"cpus": 1000.5}, "cpus: 1000.500 is above the maximum of "), ({"cpus": 1000.5}, " (cpus_max)"),
+                         ({"pids": 4000000}, "pids: 4000000 is above the maximum of 8192 (pids_max)"),
+                         ({"nofile": 4000000}, "nofile: 4000000 is above the maximum of "), ({"nofile": 4000000}, " (nofile_max)"),
+                         ({"inodes": 9000000}, "inodes: 9000000 is above the maximum of 4194304 (inodes_max)")):
         said = server.refused(400, "invalid", "POST", "/v1/sessions", {"limits": limits}, part)["message"]
         check(not re.search(r"[0-9]{8,}", said), f"a number without a unit: {said}")
 
@@ -123,7 +126,7 @@ def test_bad_specs(server):
     def sessions():
         return server.want(200, "GET", "/v1/node")["sessions"]
 
-    wait_for(lambda: sessions()["stopping"] == 0, 15, "the end of those of the other tests")
+    wait_for(lambda: sessions()["ending"] == 0, 15, "the end of those of the other tests")
     before = sessions()
     wrong = []
     for spec, name in BAD:
@@ -152,6 +155,11 @@ def test_bad_bodies(server):
     else:
         server.refused(403, "forbidden", "POST", "/v1/sessions", mounts, "mount", "/etc")
     server.refused(400, "invalid", "POST", "/v1/sessions", {"env": {"A": "x\0y"}})
+    # A maximum names its setting.
+    server.refused(400, "invalid", "POST", "/v1/sessions", {"timeout": "99d"}, "timeout", "session_timeout_max")
+    server.refused(400, "invalid", "POST", "/v1/sessions", {"network": {"allow": ["x"]}}, "network: unknown member 'allow'")
+    server.refused(400, "invalid", "POST", "/v1/sessions", {"memory": 1}, "memory: unknown member; did you mean limits.memory?")
+    server.refused(400, "invalid", "GET", "/v1/sessions?stat=running", None, "parameter stat: unknown; did you mean state?")
 
 
 def test_no_key(server):
@@ -184,21 +192,27 @@ def test_lists(server):
     equal(pages(server, "limit=7", key)[0], ids[::-1], "a page that is just full")
     equal(pages(server, "metadata.odd=1&order=asc", key), [ids[1::2]], "by metadata")
     equal(pages(server, "metadata.odd=1&metadata.n=3", key), [[ids[3]]], "by two")
+    equal(pages(server, "metadata[odd]=1&metadata%5Bn%5D=3", key), [[ids[3]]], "in OpenAPI's form")
     equal(pages(server, "metadata.odd=2", key), [[]])
     equal(pages(server, f"template={TEMPLATE}&order=asc", key), [ids])
     equal(pages(server, "template=other", key), [[]])
     server.delete(ids[2], key)
-    server.reaches(ids[2], "stopped", key=key)
-    equal(pages(server, "state=stopped", key), [[ids[2]]])
+    server.reaches(ids[2], "ended", key=key)
+    equal(pages(server, "state=ended", key), [[ids[2]]])
+    equal(pages(server, "state=ended&ended=false", key), [[]])
+    equal(pages(server, "state=stopped", key), [[]], "one that has ended does not rest")
+    equal(pages(server, "order=asc", key), [ids[:2] + ids[3:]], "without those that have ended, unless they are asked for")
+    equal(pages(server, "ended=any&order=asc", key), [ids])
+    equal(pages(server, "state=ended,running&order=asc", key), [ids])
     equal(pages(server, "state=running,paused&order=asc", key), [ids[:2] + ids[3:]])
     equal(pages(server, "ended=false&order=asc", key), [ids[:2] + ids[3:]])
     equal(pages(server, "ended=true", key), [[ids[2]]])
-    for query in ("limit=0", "limit=x", "state=dead", "ended=maybe", "order=up", "after=%00", "colour=red"):
+    for query in ("limit=0", "limit=x", "state=dead", "ended=maybe", "order=up", "after=%00", "colour=red", "metadata=a", "metadata[a=b", "&".join(f"metadata[k{i}]=v" for i in range(9))):
         server.refused(400, "invalid", "GET", f"/v1/sessions?{query}", key=key)
     # Paging while sessions come: the next page starts where the last ended.
-    first = server.want(200, "GET", "/v1/sessions?limit=3", key=key)
+    first = server.want(200, "GET", "/v1/sessions?limit=3&ended=any", key=key)
     new = server.create(key=key)["id"]
-    rest = server.want(200, "GET", f"/v1/sessions?limit=100&after={first['next']}", key=key)
+    rest = server.want(200, "GET", f"/v1/sessions?limit=100&ended=any&after={first['next']}", key=key)
     both = [s["id"] for s in first["sessions"] + rest["sessions"]]
     check(len(set(both)) == 7 and new not in both, f"pages {both}")
     server.want(204, "DELETE", f"/v1/tenants/{tenant}")
@@ -208,7 +222,7 @@ def test_get_and_delete(server):
     s = server.create()["id"]
     server.delete(s)
     server.delete(s)
-    ended = server.reaches(s, "stopped")
+    ended = server.reaches(s, "ended")
     equal((ended["reason"], ended["executions_running"]), ("deleted", 0))
     check(TIME.fullmatch(ended["ended_at"]), ended["ended_at"])
     server.delete(s)
@@ -252,7 +266,7 @@ def test_reason_expired(server):
     s = server.create(timeout="1s")
     x = server.spawn(s["id"], "sleep 100")
     begun = time.monotonic()
-    ended = server.reaches(s["id"], "stopped", 8)
+    ended = server.reaches(s["id"], "ended", 8)
     equal(ended["reason"], "expired")
     check(0.7 < time.monotonic() - begun < 10, "it lived about a second")
     x = server.execution(x)
@@ -264,7 +278,7 @@ def test_reason_idle(server):
     equal(s["idle_timeout_ms"], 700)
     server.run(s["id"], "sleep 1.2")  # an execution is no idleness
     equal(server.get(s["id"])["state"], "running")
-    ended = server.reaches(s["id"], "stopped", 6)
+    ended = server.reaches(s["id"], "ended", 6)
     equal(ended["reason"], "expired")
     has(ended["detail"], "idle")
 
@@ -275,7 +289,7 @@ def out_of_memory_ends_it(server):
     hog = ["/usr/bin/python3", "-c", "x = b'x' * (400 << 20)"]
     if LEVEL == "gvisor":
         server.spawn(s["id"], hog)
-        equal(server.reaches(s["id"], "stopped", 30)["reason"], "oom")
+        equal(server.reaches(s["id"], "ended", 30)["reason"], "oom")
         return
     many = [server.spawn(s["id"], hog, user="root") for _ in range(3)]
     for x in many:
@@ -298,7 +312,7 @@ def test_reason_oom(server):
     wait_for(lambda: "python3" in map(comm, server.cell_pids(s["id"])), 15, "the program")
     with open(f"/proc/{pid}/oom_score_adj", "w") as f:
         f.write("1000")
-    ended = server.reaches(s["id"], "stopped")
+    ended = server.reaches(s["id"], "ended")
     equal(ended["reason"], "oom")
 
 
@@ -309,7 +323,7 @@ def test_reason_killed(server):
     pid = server.cell_pids(s["id"])[0]
     equal(comm(pid), "cordon-init" if LEVEL == "container" else "cordon-shim")
     os.kill(pid, signal.SIGKILL)
-    ended = server.reaches(s["id"], "stopped")
+    ended = server.reaches(s["id"], "ended")
     equal(ended["reason"], "killed")
     got = server.execution(x)
     equal((got["state"], got["stdout_bytes"]), ("killed", 7))
@@ -326,7 +340,7 @@ def test_timeout_extension(server):
     server.refused(400, "invalid", "POST", f"/v1/sessions/{s}/timeout", {"timeout": "100d"}, "timeout")
     server.refused(400, "invalid", "POST", f"/v1/sessions/{s}/timeout", {}, "timeout")
     server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "500ms"})
-    equal(server.reaches(s, "stopped")["reason"], "expired")
+    equal(server.reaches(s, "ended")["reason"], "expired")
 
 
 LOOK = (
@@ -392,7 +406,7 @@ def test_many_at_once(server):
     for s in made:
         server.delete(s)
     for s in made:
-        server.reaches(s, "stopped")
+        server.reaches(s, "ended")
 
 
 
@@ -415,6 +429,31 @@ def test_ids_with_the_name_of_a_node():
             equal(server.run(i, "echo again")["stdout"], "again\n")
             server.delete(i)
         server.refused(404, "not_found", "GET", "/v1/sessions/" + "a" * 40)
+
+
+def test_change(server):
+    """Metadata, times and actions change together or not at all, are there after a restart, and are told as an event."""
+    s = server.create(metadata={"a": "1"}, timeout="10m")
+    where = f"/v1/sessions/{s['id']}"
+    got = server.want(200, "PATCH", where, {"metadata": {"b": "2"}, "timeout": "20m", "idle_timeout": "5m", "on_timeout": "pause_files"})
+    equal((got["metadata"], got["timeout_ms"], got["idle_timeout_ms"], got["on_timeout"], got["on_idle"]),
+          ({"b": "2"}, 1200000, 300000, "pause_files", s["on_idle"]))
+    check(got["expires_at"] > s["expires_at"], "counted from now")
+    equal([r["id"] for r in server.want(200, "GET", "/v1/sessions?metadata[b]=2")["sessions"]], [s["id"]])
+    equal(server.want(200, "GET", "/v1/sessions?metadata[a]=1")["sessions"], [])
+    for body, part in (({}, "needed"), ({"metadata": {"c": 3}}, "metadata"), ({"limits": {"memory": "1G"}}, "snapshot or fork"),
+                       ({"network": "pypi"}, "PUT /v1/sessions"), ({"env": {"A": "1"}}, "env: cannot be changed"), ({"nonsense": 1}, "nonsense"),
+                       ({"metadata": {"d": "4"}, "on_idle": "sleep"}, "on_idle"), ({"metadata": {"d": "4"}, "timeout": "9999h"}, "timeout: at most"),
+                       ({"metadata": {f"m{i}": "x" for i in range(65)}}, "at most 64")):
+        server.refused(400, "invalid", "PATCH", where, body, part)
+    server.refused(404, "not_found", "PATCH", "/v1/sessions/inone", {"timeout": 60})
+    server.restart()
+    now = server.get(s["id"])
+    equal((now["metadata"], now["timeout_ms"], now["idle_timeout_ms"], now["on_timeout"]), ({"b": "2"}, 1200000, 300000, "pause_files"))
+    events = [e["data"] for e in server.want(200, "GET", where + "/events")["events"] if e["type"] == "session.changed"]
+    equal(events, [{"members": "metadata timeout idle_timeout on_timeout"}])
+    server.delete(s["id"])
+    server.refused(410, "gone", "PATCH", where, {"timeout": 60})
 
 
 if __name__ == "__main__":

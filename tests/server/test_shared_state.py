@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""Goal: what tenants share on this node (doc/shared-state.md) is decided by nothing that is not in its key: layers, caches of builds and
+"""Goal: what tenants share on this node (doc/security/shared-state.md) is decided by nothing that is not in its key: layers, caches of builds and
 uploads, pools of finished cells. Two tenants for each.
 
     test_shared_state.py CORDON [name ...]
@@ -7,11 +7,13 @@ uploads, pools of finished cells. Two tenants for each.
 import hashlib
 import json
 import os
+import pathlib
+import re
 
 from harness import check, equal, run_tests, wait_for
-from images import Image, archive, member
+from images import Image, archive, directory, member
 
-BUILDS = "/v1/templates/builds"
+BUILDS = "/v1/builds"
 TAR = {"Content-Type": "application/x-tar"}
 
 
@@ -73,6 +75,60 @@ def test_layers_of_private_images(server):
     remove(server, made)
 
 
+def runnable(megabytes):
+    """An image with a shell, of so much that cannot be packed."""
+    with open("/bin/busybox", "rb") as file:
+        shell = file.read()
+    return Image([archive(directory("bin"), directory("tmp", mode=0o1777), directory("etc"), member("bin/sh", shell, mode=0o755),
+                          member("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n"), member("etc/group", b"root:x:0:\n"),
+                          member("large", os.urandom(1 << 20) * megabytes))])
+
+
+def stored(server, key):
+    return server.want(200, "GET", "/v1/limits", key=key)["used"]["stored_bytes"]
+
+
+def removed_while_used(server, a, b, memory, own):
+    """Tenant a removes its public template while a session of b has it, and perhaps one of its own. Returns the latter, and the size of both."""
+    import_(server, a[1], "pub", runnable(16))
+    size = stored(server, a[1])
+    server.want(200, "PATCH", f"/v1/tenants/{a[0]}", {"max_stored": size})
+    server.want(200, "PATCH", "/v1/templates/pub", {"public": True}, key=a[1])
+    theirs = server.create(key=b[1], template=f"{a[0]}/pub", timeout="1h")["id"]
+    equal(server.run(theirs, "echo kept >/tmp/f", key=b[1])["exit_code"], 0)
+    server.want(200, "POST", f"/v1/sessions/{theirs}/pause", {"memory": memory}, key=b[1])
+    mine = server.create(key=a[1], template="pub")["id"] if own else None
+    server.want(204, "DELETE", "/v1/templates/pub", key=a[1])
+    return theirs, mine, size
+
+
+def paid_by_the_user(server, a, b, theirs, size):
+    """All of a's room is its own, and b pays until its session is deleted."""
+    wait_for(lambda: stored(server, a[1]) == 0, 15, "its owner pays no more")
+    check(stored(server, b[1]) >= size, "the tenant of the session pays")
+    import_(server, a[1], "again", runnable(16))
+    equal(server.run(theirs, "read x </tmp/f; echo $x", key=b[1])["stdout"], "kept\n")
+    server.delete(theirs, key=b[1])
+    wait_for(lambda: stored(server, b[1]) == 0, 20, "nothing is left")
+
+
+def test_a_removed_public_template_counts_for_who_uses_it(server):
+    made = tenants(server, "a", "b")
+    theirs, _, size = removed_while_used(server, made["a"], made["b"], False, False)
+    paid_by_the_user(server, made["a"], made["b"], theirs, size)
+    remove(server, made)
+
+
+def test_a_removed_public_template_counts_for_its_owner_as_long_as_it_uses_it(server):
+    made = tenants(server, "a", "b")
+    theirs, mine, size = removed_while_used(server, made["a"], made["b"], True, True)
+    equal((stored(server, made["a"][1]), stored(server, made["b"][1])), (size, 0))
+    import_(server, made["a"][1], "again", runnable(16), 429)
+    server.delete(mine, key=made["a"][1])
+    paid_by_the_user(server, made["a"], made["b"], theirs, size)
+    remove(server, made)
+
+
 def test_cached_steps(server):
     """A step that one tenant has run is run again for another."""
     made = tenants(server, "a", "b")
@@ -125,6 +181,39 @@ def test_pools(server):
     equal(len(shown), 2, json.dumps(shown))
     check(all(pool["misses"] >= 1 for pool in shown), f"pools: {shown}")
     remove(server, made)
+
+
+def test_merged_policies(server):
+    """Two tenants whose sessions have the same document, and layers of their own: each sees what its own layer makes of it, again and again."""
+    made = tenants(server, "a", "b")
+    for name, (tenant, _) in made.items():
+        server.want(200, "PUT", f"/v1/tenants/{tenant}/network", {"version": 1, "rules": [{"host": f"of-{name}.example"}]})
+    sessions = {name: server.create(key=key, network={"version": 1, "rules": [{"host": "own.example"}]})["id"] for name, (_, key) in made.items()}
+    for _ in range(3):
+        for name, (_, key) in made.items():
+            seen = json.dumps(server.want(200, "GET", f"/v1/sessions/{sessions[name]}/network?effective=true", key=key)["effective"])
+            other = "b" if name == "a" else "a"
+            check(f"of-{name}.example" in seen and f"of-{other}.example" not in seen and "own.example" in seen, f"{name}: {seen}")
+    for name, (_, key) in made.items():
+        server.delete(sessions[name], key=key)
+    remove(server, made)
+
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+DOCUMENT = TESTS.parent / "doc" / "security" / "shared-state.md"
+
+
+def test_every_row_names_tests_that_exist(_):
+    rows = [line.split(" | ") for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")]
+    rows = [row for row in rows if len(row) != 2 and row[0] != "| thing"]  # the scopes have two columns
+    check(len(rows) >= 17 and all(len(row) == 5 for row in rows), f"{[len(r) for r in rows]} columns")
+    for row in rows:
+        named = re.findall(r"`([\w/]+\.(?:py|c)) (\w+)`", row[4])
+        check(named and re.sub(r"`[^`]*`", "", row[4]).strip(" ,|") == "", f"no tests by FILE NAME: {row[0]}: {row[4]}")
+        for file, name in named:
+            text = (TESTS / file).read_text() if (TESTS / file).exists() else ""
+            found = f"def test_{name}(" in text if file.endswith(".py") else re.search(rf"\b{name}\b.*\}}", text[text.find("TEST_MAIN"):])
+            check(found, f"{file} has no test {name}")
 
 
 if __name__ == "__main__":

@@ -231,6 +231,34 @@ def test_expiry_while_the_server_is_down(_):
         equal(listed.split()[:7], ["ID", "NAME", "OWNER", "SESSION", "SIZE", "CREATED", "EXPIRES"])
 
 
+def test_the_client(server):
+    """Shows names as they are typed, and when a session is stopped apart from when it is deleted."""
+    need(server)
+
+    def client(*words):
+        return subprocess.run([server.program, *words], capture_output=True, text=True, check=True,
+                              env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}).stdout
+
+    s, paused = (server.create(timeout="1h", **more)["id"] for more in ({}, {"on_timeout": "pause"}))
+    equal(client("snapshot", s, "typed"), "typed\n")
+    equal(client("snapshot", s, "typed:two"), "typed:two\n")
+    unnamed = client("snapshot", s).strip()
+    check(unnamed.isalnum(), unnamed)
+    rows = [line.split()[:3] for line in client("snapshot", "ls").splitlines()[1:]]
+    check(["typed:default", "typed", "default"] in rows and ["typed:two", "typed", "default"] in rows and [f"{unnamed}:default", "-", "default"] in rows, str(rows))
+    made = [client("create", "--template", name).strip() for name in ("typed", "typed:two", unnamed, "typed:default")]
+    left = {line.split()[0]: line for line in client("ls").splitlines()[1:]}
+    check("59m (pauses)" in left[paused] or "1h (pauses)" in left[paused], left[paused])
+    check("(" not in left[s], left[s])
+    server.want(200, "POST", f"/v1/sessions/{paused}/pause")
+    again = {line.split()[0]: line for line in client("ls").splitlines()[1:]}[paused]
+    check("(" not in again and again.split()[3] != "-", again)
+    for name in ("typed:two", "typed", unnamed):
+        client("snapshot", "rm", name)
+    for x in (s, paused, *made):
+        server.delete(x)
+
+
 def test_two_tenants(server):
     need(server)
     (_, a), (_, b) = server.tenant("shot-a"), server.tenant("shot-b")
@@ -356,7 +384,7 @@ def test_states(server):
     shot = snapshot(server, s)
     equal(server.get(s)["state"], "paused", "a paused source stays paused")
     server.delete(s)
-    server.reaches(s, "stopped")
+    server.reaches(s, "ended")
     server.refused(410, "gone", "POST", f"/v1/sessions/{s}/snapshots", {})
     server.refused(404, "not_found", "POST", "/v1/sessions/nosuch/snapshots", {})
     server.want(204, "DELETE", path(shot["id"]))

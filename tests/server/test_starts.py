@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""Goal: a process that shares the memory of PID 1 until it executes its program (init/spawn_shared.h) gets its own
+"""Goal: a process that shares the memory of PID 1 until it executes its program (cell/init/pid1/spawn_child.h) gets its own
 request, and the programs of its cell can neither read or write that memory nor hold up PID 1 by it.
 
     test_starts.py CORDON [name ...]

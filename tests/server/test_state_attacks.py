@@ -11,14 +11,17 @@ import socket
 import sys
 import tarfile
 import threading
+import time
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "registry"))
 from fake_registry import Registry
 from harness import check, equal, has, run_tests, wait_for
+from images import archive, member
+from mcp_client import Client
 from registry_images import Image, layer
-from rows import number
+from rows import database, number
 
-BUILDS = "/v1/templates/builds"
+BUILDS = "/v1/builds"
 HASH = "ab" * 32
 
 
@@ -89,6 +92,23 @@ def test_limited_keys_change_no_templates(server):
     equal(server.want(200, "GET", "/v1/templates/tool", key=admin)["id"], made["version"], "the template")
 
 
+def refused_over_mcp(server, client, session, admin, said):
+    """Whatever a tool or resource shows or changes: the same as over REST."""
+    x = server.want(200, "GET", f"/v1/sessions/{session}/executions", key=admin)["executions"][0]["id"]
+    for tool, arguments in (
+        ("run", {"command": "id"}), ("run", {"code": "1"}), ("list_files", {"path": "/"}), ("read_file", {"path": "/etc/passwd"}),
+        ("write_file", {"path": "/usr/local/planted", "text": "x"}), ("get_changes", {}), ("read_output", {"execution_id": x}),
+        ("open_port", {"port": 80}), ("session_info", {}), ("stop", {"execution_id": x}), ("stop", {}),
+    ):  # fmt: skip
+        if "execution_id" not in arguments:
+            arguments["session_id"] = session
+        client.fails(tool, said, **arguments)
+    for what in ("", "/files/etc/passwd", f"/executions/{x}/output", "/changes"):
+        status, _, answer = client.post("resources/read", {"uri": f"cordon://sessions/{session}{what}"})
+        check("result" not in answer, f"{what}: {status} {answer}")
+        has(answer["error"]["message"], said, what)
+
+
 def test_limited_keys_stay_out_of_sessions_of_builds(server):
     """What is written in the session of a step becomes the team's template."""
     _, _, admin = tenant(server, "in-builds")
@@ -104,6 +124,9 @@ def test_limited_keys_stay_out_of_sessions_of_builds(server):
     ):  # fmt: skip
         status, _, answer = server.request(method, path, body, key=narrow)
         equal(status, 403, f"{method} {path}: {answer}")
+        said = answer["error"]["message"] if path.startswith("/v1") else answer["message"]
+    for legacy in (False, True):
+        refused_over_mcp(server, Client(server, narrow, legacy=legacy), session, admin, said)
     for port in (49983, 8000):
         status, _, answer = server.request("GET", "/health", headers={"Host": f"{port}-{session}.localhost"}, key=None)
         check(status >= 400, f"port {port} of a session of a build: {status} {answer}")
@@ -133,6 +156,43 @@ def test_the_base_goes_while_a_build_runs(server):
     equal(said, ["Running start command: " + command])
 
 
+def test_builds_end_while_others_wait_for_their_capture(server):
+    """Two captures hold nearly all that the tenant may store, so that of a large step waits for them, and is refused as soon as one
+    ends. Builds end one by one while that happens: by the removal of their template, and because newer ones take their tags."""
+    disk = 4 << 30  # build_disk: what a capture reserves
+    _, key, admin = tenant(server, "captures", max_stored=2 * disk + (40 << 20))
+    work = {"x1": "many 8000", "x2": "many 8000", "w": "large 90", "c": "large 9"}
+    script = ("many() { python3 -c \"import sys\nfor i in range($1): open(f'f{i}', 'w').write('x')\"; }; large() { head -c ${1}M /dev/urandom >f; };"
+              " mkdir d; cd d; %s; touch /tmp/here; while [ ! -e /tmp/go ]; do sleep 0.02; done")  # fmt: skip
+    cordond = server.pid("cordond")
+    for turn, (how, delay) in enumerate((how, delay) for delay in (0, 0.2) for how in ("removed", "superseded")):
+        name, builds = f"captures{turn}", {}
+        for tag, what in work.items():
+            made = server.want(201, "POST", BUILDS, {"name": f"{name}:{tag}"}, key=key)
+            server.want(202, "POST", f"{BUILDS}/{made['id']}/start", {"fromTemplate": "base", "steps": [{**run(script % what), "force": True}]}, key=key)
+            builds[tag] = made
+
+        def sessions():
+            listed = server.want(200, "GET", "/v1/sessions?state=running", key=key)["sessions"]
+            found = {s["metadata"].get("cordon.build"): s["id"] for s in listed}
+            return [found[b["id"]] for b in builds.values()] if all(b["id"] in found for b in builds.values()) else None
+
+        x1, x2, w, c = wait_for(sessions, 60, "the sessions of all")
+        for one in (x1, x2, w, c):
+            wait_for(lambda: server.run(one, "ls /tmp/here", user="root", key=key)["exit_code"] == 0, 60, "the files of a step")
+        for one in (x1, x2, c, w):
+            server.spawn(one, "touch /tmp/go", user="root", key=key)
+        time.sleep(delay)  # the captures are at another step when the builds end
+        if how == "removed":
+            remove(server, builds["w"]["template_id"], admin)
+        else:
+            for tag in ("x1", "x2", "c", "w"):
+                server.want(201, "POST", BUILDS, {"name": f"{name}:{tag}"}, key=key)
+            remove(server, builds["w"]["template_id"], admin)
+        wait_for(lambda: not server.want(200, "GET", "/v1/sessions?state=running", key=key)["sessions"], 60, "the end of all")
+    equal(server.pid("cordond"), cordond, "it was not started again")
+
+
 def put(server, build_id, number, data=b"", key=""):
     status, _, answer = server.request("PUT", f"{BUILDS}/{build_id}/files/{number:064x}", data, key=key)
     return status, answer
@@ -148,6 +208,23 @@ def test_uploads_are_bounded_in_number(server):
     equal(len(os.listdir(folder)) - before, 1000, "files of empty uploads")
     server.restart()
     equal(len(os.listdir(folder)) - before, 1000, "the same after a restart")
+
+
+def test_uploads_are_pushed_out_in_pieces(server):
+    """A large archive that takes the place of a thousand small ones holds nobody up. tenant_uploads_max is 8M here, upload_max 4M."""
+    id, key, admin = tenant(server, "pushes-out")
+    made = server.want(201, "POST", BUILDS, {"name": "pushes"}, key=key)
+    for i in range(900):
+        equal(put(server, made["id"], i, b"x", key=key)[0], 204)
+    for i in range(2):
+        equal(put(server, made["id"], 1000 + i, bytes(4 << 20), key=key)[0], 204)
+        before = number(server, f"SELECT count(*) FROM build_upload WHERE tenant = '{id}'")
+        answers = server.want(200, "GET", "/readyz", key=None)
+    check(before > 2, f"{before} are left when the answer comes: all were removed in one turn, {answers}")
+    wait_for(lambda: number(server, f"SELECT sum(bytes) FROM build_upload WHERE tenant = '{id}'") <= 8 << 20, 60, "room")
+    equal(number(server, f"SELECT count(*) FROM build_upload WHERE tenant = '{id}' AND hash >= '{1000:064x}'"), 2, "the new ones")
+    remove(server, made["template_id"], admin)
+    wait_for(lambda: number(server, f"SELECT count(*) FROM build_upload WHERE tenant = '{id}'") == 0, 20, "all to go")
 
 
 def test_uploads_under_way_are_bounded(server):
@@ -339,6 +416,127 @@ def test_uploads_that_wait_are_bounded(server):
             link.close()
     has(last.decode(), "429")
     has(last.decode(), "256 archives")
+
+
+def slow_request(server, line, key):
+    """A request with a body that has begun, and whose end does not come."""
+    link = socket.create_connection(server.address, timeout=30)
+    link.sendall(f"{line} HTTP/1.1\r\nHost: x\r\nX-API-Key: {key}\r\nContent-Type: application/x-tar\r\nContent-Length: 1000\r\n\r\nx".encode())
+    return link
+
+
+def test_slow_tenants_keep_nobody_from_uploads(server):
+    """Three tenants have all archives that are written at a time, and more that wait: another one's is written, too."""
+    links, folder = [], os.path.join(server.state, "uploads")
+    before = number(server, "SELECT count(*) FROM build_upload")
+    wait_for(lambda: len(os.listdir(folder)) == before, 20, "what tests before have begun to go")
+    try:
+        for name in ("slow-one", "slow-two", "slow-three"):
+            _, key, _ = tenant(server, name)
+            made = server.want(201, "POST", BUILDS, {"name": name}, key=key)
+            links += [slow_request(server, f"PUT {BUILDS}/{made['id']}/files/{i:064x}", key) for i in range(9)]
+        wait_for(lambda: len(os.listdir(folder)) - before == 27, 20, "all to begin")
+        _, key, _ = tenant(server, "quick-upload")
+        made = server.want(201, "POST", BUILDS, {"name": "quick"}, key=key)
+        # The time of one that sends nothing is over after 30 s.
+        equal(server.request("PUT", f"{BUILDS}/{made['id']}/files/{1:064x}", b"quick", key=key, timeout=15)[0], 204)
+    finally:
+        for link in links:
+            link.close()
+
+
+def import_of(server, name, key):
+    return server.request("POST", f"/v1/templates?name={name}", archive(member("f", b"1")), headers={"Content-Type": "application/x-tar"}, key=key)
+
+
+def test_slow_tenants_keep_nobody_from_imports(server):
+    links = []
+    try:
+        for i in range(4):
+            _, _, key = tenant(server, f"slow-import{i}")
+            links += [slow_request(server, f"POST /v1/templates?name=slow{k}", key) for k in range(2)]
+            wait_for(lambda: import_of(server, "third", key)[0] == 429, 20, "both to begin")
+        _, _, key = tenant(server, "quick-import")
+        status, _, answer = import_of(server, "quick", key)
+        equal(status, 201, f"{answer}")
+    finally:
+        for link in links:
+            link.close()
+
+
+def test_slow_tenants_keep_nobody_from_pulls(server):
+    """Their registries do not answer."""
+    gate, threads = threading.Event(), []
+    slow, quick = (Registry(Image([layer({"f": name})], {})) for name in (b"slow", b"quick"))
+    slow.answer = lambda target, headers: gate.wait(50) and None
+
+    def pull(registry, name, key):
+        return server.request("POST", "/v1/templates/pull", {"reference": f"127.0.0.1:{registry.port}/t/{name}:t", "name": name}, key=key)[2]
+
+    try:
+        for i in range(4):
+            _, _, key = tenant(server, f"slow-pull{i}")
+            threads += [threading.Thread(target=pull, args=(slow, f"slow{k}", key)) for k in range(4)]
+        for t in threads:
+            t.start()
+        wait_for(lambda: len(slow.requests) >= 16, 20, "all to begin")
+        has(f"{pull(quick, 'fifth', key)}", "too many images")
+        _, _, key = tenant(server, "quick-pull")
+        has(f"{pull(quick, 'quick', key)}", "event: template")
+    finally:
+        gate.set()
+        for t in threads:
+            t.join()
+        slow.close()
+        quick.close()
+
+
+def test_old_logs_give_way(server):
+    """All logs of a tenant have a bound: the oldest goes, in pieces, when one more build ends."""
+    _, key, _ = tenant(server, "many-logs")
+    rows = [build(server, f"logs{i}", [run(f"seq 1 100; exit {i}")], key=key, want="error" if i else "ready") for i in range(2)]
+    entries = lambda row: number(server, f"SELECT count(*) FROM build_log WHERE build = '{row['id']}'")
+    check(all(entries(row) > 100 for row in rows), f"{[entries(row) for row in rows]}")
+    server.stop()
+    with database(server, write=True) as db:
+        db.execute("UPDATE build SET log_bytes = ? WHERE id = ?", (64 << 20, rows[0]["id"]))
+    server.start()
+    rows.append(build(server, "logs2", [run("seq 1 100; echo more")], key=key))
+    wait_for(lambda: entries(rows[0]) == 0, 20, "the oldest log to go")
+    check(all(entries(row) > 100 for row in rows[1:]), f"{[entries(row) for row in rows]}")
+    got = server.want(200, "GET", f"{BUILDS}/{rows[0]['id']}", key=key)
+    equal((got["status"], got["log"]), ("ready", []), "the build itself")
+
+
+def fill_cache(server, first, tenants, n):
+    """n steps more for each of these tenants, all of which were used later than `first`."""
+    server.stop()
+    with database(server, write=True) as db:
+        db.execute("UPDATE build_cache SET used_ms = 1 WHERE tenant = ?", (first,))
+        db.execute("BEGIN IMMEDIATE")
+        for one in tenants:
+            db.executemany("INSERT INTO build_cache (tenant, key, layer, bytes, used_ms, user, workdir, env) VALUES (?, ?, '', 512, 2, '', '', x'')",
+                           [(one, f"{i:064x}") for i in range(n)])
+        db.execute("COMMIT")
+    server.start()
+
+
+def test_steps_of_others_stay_in_the_cache(server):
+    """A tenant with many cached steps pushes out its own, also if those of another were not used for longer."""
+    quiet, _, quiet_key = tenant(server, "quiet-cache")
+    busy, _, busy_key = tenant(server, "busy-cache")
+    build(server, "quiet", [run("echo quiet >~/quiet")], key=quiet_key)
+    fill_cache(server, quiet, [busy], 1000)
+    build(server, "busy", [run("echo busy >~/busy")], key=busy_key)
+    equal(cached(server, busy), 1000, "of one tenant")
+    room = 10000 - number(server, "SELECT count(*) FROM build_cache")
+    fill_cache(server, quiet, [f"ten_other{i}" for i in range(10)], room // 10)
+    fill_cache(server, quiet, ["ten_last"], room % 10)
+    build(server, "more", [run("echo more >~/more")], key=quiet_key)
+    equal(number(server, "SELECT count(*) FROM build_cache"), 10000, "of all")
+    equal(cached(server, quiet), 2)
+    log = build(server, "again", [run("echo quiet >~/quiet")], key=quiet_key)["log"]
+    check(any("CACHED" in e["message"] for e in log), f"{log}")
 
 
 def test_a_log_of_control_characters_is_read(server):

@@ -322,7 +322,7 @@ def test_session_events(server):
         equal((first.name, first.data["session_id"]), ("session.created", s))
         server.delete(s)
         seen = []
-        while "stopped" not in seen:
+        while "ended" not in seen:
             event = events.next()
             check(event, f"the stream ended after {seen}")
             seen.append(event.data["data"].get("to"))

@@ -16,10 +16,11 @@ import harness
 import fake_aws as aws
 from fake_aws import Aws
 from fake_registry import Registry, token_wall
+from checks import PATIENCE
 from harness import Server, check, equal, has, run_tests, wait_for
 from registry_images import Image, layer
 
-BUILDS = "/v1/templates/builds"
+BUILDS = "/v1/builds"
 KILLS = True  # programs of the server die here
 
 
@@ -54,6 +55,7 @@ def test_options(server):
         made = json.loads(done.stdout)
         equal((made["name"], made["status"], made["tags"]), ("as-json", "ready", ["default"]), "printed as JSON")
         check("log" not in made and "Build finished" in done.stderr, f"the log is on stderr: {made}")
+        check(re.search(r"Build finished, took [0-9]+\.[0-9]s", done.stderr), f"a cached build takes less than a second: {done.stderr[-200:]}")
 
 
 def test_a_dockerfile(server):
@@ -90,12 +92,61 @@ def test_run_begins_as_root(server):
         equal(run_in(server, "no-user", "cat /srv/built.txt; id -un; pwd"), "built\nuser\n/home/user\n")
 
 
+def test_a_limit_fails_the_step(server):
+    """Also of a command that ends with 0: its layer would lack files, in each session of the template. The reason names the remedy."""
+    # Not removed at once: doc/limits.md says how a full disk is found.
+    fill, hog = f"dd if=/dev/zero of=/srv/big bs=64k; sleep {0.5 * PATIENCE}; rm /srv/big", "python3 -c 'bytearray(600 << 20)'"
+    rows = [
+        (f"{fill}; exit 0", "disk", "it ended with 0, but files may be missing", "build_disk"),
+        (f"{fill}; exit 4", "disk", "exit status 4", "build_disk"),
+        (f"{hog} || true", "memory", "it ended with 0, but files may be missing", "--memory"),
+        (f"{hog}", "memory", "exit status 137", "--memory"),
+    ]
+    with Server(build_disk="64M", pids_default=40) as small:
+        for command, limit, reason, remedy in rows:
+            with context({"Dockerfile": f"FROM e2bdev/base\nRUN {command}\n"}) as folder:
+                said = client(small, "template", "build", "--memory", "256M", "--name", "limited", folder, want=125).stderr
+                has(said, reason, command)
+                has(said, f"limit reached: {limit} (", command)
+                has(said, remedy, command)
+        equal(small.want(200, "GET", "/v1/layers")["layers"], [], "no layer of a step that failed")
+        forks = "(for i in $(seq 80); do sleep 0.2 & done; wait) 2>/dev/null; echo well >/srv/well"
+        with context({"Dockerfile": f"FROM e2bdev/base\nRUN {forks}\n"}) as folder:
+            said = client(small, "template", "build", "--name", "forks", folder).stderr
+            has(said, "the command ended with 0; limit reached: pids (", "a refused process loses no file by itself: the log says it")
+            equal(run_in(small, "forks", "cat /srv/well"), "well\n")
+    with Server(build_disk=0, disk_default="32M") as memory:
+        with context({"Dockerfile": f"FROM e2bdev/base\nRUN {fill}; exit 0\n"}) as folder:
+            has(client(memory, "template", "build", "--name", "in-memory", folder, want=125).stderr, "disk_default", "of a step without a disk")
+
+
 def test_a_refused_connection_names_the_setting(server):
     with context({"Dockerfile": "FROM e2bdev/base\nRUN getent hosts refused.example; sleep 2; exit 7\n"}) as folder:
         said = client(server, "template", "build", "--name", "refused", folder, want=125).stderr
         has(said, "exit status 7")
         has(said, "refused.example was refused")
         has(said, "build_network")
+
+
+def test_the_network_of_a_build():
+    """Presets of the operator's list, one or several; others are refused before a step runs. A step of another network is not taken from the cache."""
+    dockerfile = {"Dockerfile": "FROM e2bdev/base\nRUN cat /proc/sys/kernel/random/uuid >/srv/ran\n"}
+
+    def networks(own):
+        return [s["network"] for s in reversed(own.want(200, "GET", "/v1/sessions?ended=any&metadata[label]=build")["sessions"])]
+
+    with Server(build_networks="pypi,npm") as own, context(dockerfile) as folder:
+        client(own, "template", "build", "--name", "closed", folder)
+        client(own, "template", "build", "--name", "open", "--network", "pypi,npm", folder)
+        client(own, "template", "build", "--name", "again", "--network", "pypi,npm", folder)
+        ran = [run_in(own, name, "cat /srv/ran") for name in ("closed", "open", "again")]
+        check(ran[0] != ran[1] == ran[2], f"what is taken from the cache: {ran}")
+        equal(list(dict.fromkeys(networks(own))), [None, "pypi+npm"])
+        said = client(own, "template", "build", "--name", "more", "--network", "pypi,internet", folder, want=4).stderr
+        has(said, "'internet' is not among the presets that builds may have (build_networks: pypi,npm)")
+    with Server(build_network="debian") as own, context(dockerfile) as folder:
+        client(own, "template", "build", "--name", "same", "--network", "debian", folder)
+        has(client(own, "template", "build", "--name", "other", "--network", "pypi", folder, want=4).stderr, "build_networks: none")
 
 
 def test_from_a_template(server):
@@ -122,7 +173,7 @@ def test_stages(server):
         has(again.stderr, "CACHED [builder 6/8] RUN tool", "the second build")
         equal(server.want(200, "GET", "/v1/templates/staged:latest")["tags"], ["latest"])
         server.refused(404, "not_found", "GET", "/v1/templates/staged:stage-0")
-        wait_for(lambda: not [s for s in server.want(200, "GET", "/v1/sessions")["sessions"] if s["state"] != "stopped"], 20, "no session")
+        wait_for(lambda: not [s for s in server.want(200, "GET", "/v1/sessions")["sessions"] if s["state"] != "ended"], 20, "no session")
     with context({**files, "Dockerfile": files["Dockerfile"].replace("/srv/out/tool /usr", "/srv/out/none /usr")}) as folder:
         has(client(server, "template", "build", "--name", "staged", folder, want=125).stderr, "/srv/out/none is no file or directory of the stage")
     server.refused(404, "not_found", "GET", "/v1/templates/staged:stage-1")
@@ -319,7 +370,7 @@ def test_killed_at_random(server):
         w.join()
     server.wait_ready()
     equal([b for b in server.want(200, "GET", BUILDS)["builds"] if b["status"] == "building"], [])
-    wait_for(lambda: not [s for s in server.want(200, "GET", "/v1/sessions")["sessions"] if s["state"] != "stopped"], 30)
+    wait_for(lambda: not [s for s in server.want(200, "GET", "/v1/sessions")["sessions"] if s["state"] != "ended"], 30)
     server.request("POST", "/v1/gc")
     wait_for(lambda: layers(server) == sorted(x["id"] for x in server.want(200, "GET", "/v1/layers")["layers"]), 30)
     for name in {r["name"] for r in rows if r is not None and r["status"] == "ready"}:

@@ -141,7 +141,7 @@ def test_by_the_command_line(server):
     server.ids.add(session)
     equal(cli(server, "exec", session, "--", "sh", "-c", "cat /etc/mark; echo $A; id -u"), "by clib\n0\n")
     cli(server, "template", "rm", "cli")
-    has(cli(server, "template", "show", "cli", code=125), "template cli: not found")
+    has(cli(server, "template", "show", "cli", code=3), "no such template 'cli'")
     cli(server, "rm", session)
 
 

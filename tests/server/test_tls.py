@@ -132,6 +132,51 @@ class Operators(Local):
 # -- made here
 
 
+def test_plain_http_is_told():
+    """In plain HTTP, whole, and without anything of the server; the next clients speak TLS as before."""
+    with Local() as server:
+        for method, path in (("GET", "/healthz"), ("POST", "/v1/sessions"), ("HEAD", "/"), ("GET", "/v1/node")):
+            link = http.client.HTTPConnection(*server.address, timeout=10)
+            link.request(method, path, b"x" * 200000 if method == "POST" else None, {"X-API-Key": server.key})
+            answer = link.getresponse()
+            equal((answer.status, answer.getheader("connection")), (400, "close"), path)
+            if method != "HEAD":
+                has(answer.read().decode(), "this port speaks TLS: use https:// in the URL")
+            link.close()
+        done = subprocess.run([harness.PROGRAM, "ls"], capture_output=True, text=True, timeout=20,
+                              env={**os.environ, "CORDON_SERVER": "http://%s:%d" % server.address, "CORDON_API_KEY": server.key})
+        equal(done.returncode, 2, done.stderr)
+        has(done.stderr, "this port speaks TLS: use https:// in the URL")
+        for first in (b"get / HTTP/1.1\r\n\r\n", b"\0\0\0", b"\x80\x2e", b"\x16GET / HTTP/1.1\r\n\r\n" * 20):  # neither of the two
+            with socket.create_connection(server.address, 10) as s:
+                s.sendall(first)
+                with contextlib.suppress(OSError):
+                    s.shutdown(socket.SHUT_WR)
+                    check(b"HTTP/1." not in s.recv(65536), f"{first[:8]} is answered in HTTP")
+        equal(curl(server, "sbx.example.org", ca=server.ca), (0, "1.1"), "afterwards")
+
+
+def test_http_1_1_is_chosen():
+    """E2B's Python SDK offers HTTP/2 first, and falls back to what is chosen. A client of HTTP/2 alone is refused at once."""
+    with Local() as server:
+        trust = ssl.create_default_context(cafile=server.ca)
+        for offered, chosen in (([], None), (["h2", "http/1.1"], "http/1.1"), (["http/1.1"], "http/1.1"), (["http/1.1", "h2"], "http/1.1")):
+            if offered:
+                trust.set_alpn_protocols(offered)
+            with socket.create_connection(server.address, 10) as s, trust.wrap_socket(s, server_hostname="sbx.example.org") as t:
+                equal(t.selected_alpn_protocol(), chosen, offered)
+                t.sendall(b"GET /healthz HTTP/1.1\r\nHost: api.sbx.example.org\r\nConnection: close\r\n\r\n")
+                has(t.recv(65536).decode(), "HTTP/1.1 200", offered)
+        trust.set_alpn_protocols(["h2"])
+        with socket.create_connection(server.address, 10) as s:
+            try:
+                trust.wrap_socket(s, server_hostname="sbx.example.org")
+            except ssl.SSLError as e:
+                has(str(e), "no application protocol")
+            else:
+                check(False, "HTTP/2 alone was accepted")
+
+
 def test_clients_that_trust_the_authority():
     with Local() as server:
         for host in ("sbx.example.org", "api.sbx.example.org", "3000-i0123456789abcdef.sbx.example.org", "localhost"):

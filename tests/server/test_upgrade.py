@@ -5,12 +5,14 @@
 """
 import os
 import re
+import shutil
 import signal
 import tempfile
 import threading
 import time
 
-from harness import Server, check, children, comm, equal, has, run_tests, wait_for
+import harness
+from harness import Server, check, children, comm, equal, has, reachable, run_tests, wait_for
 from level import LEVEL, TEMPLATE, differs  # after harness, which knows where it is
 
 KILLS = True  # upgrades end programs
@@ -65,6 +67,44 @@ def test_an_upgrade_does_not_wait_for_what_hangs():
         has(said, "cells are left for the next cordond to end")
         equal(sorted(map(int, re.findall(r"killed, because it does not end.* pid=(\d+)", said))), sorted(hung), "killed")
         equal(server.run(session, "echo hi")["stdout"], "hi\n", "a session from before")
+
+
+def test_programs_are_those_of_the_start_until_a_reload():
+    """Files that are installed in between are of another version, perhaps: a program that dies is started from the file of before."""
+    program = reachable(harness.ORIGINAL)
+    folder = os.path.dirname(program)
+
+    def files():
+        return {n: os.stat(f"/proc/{server.pid(n)}/exe").st_ino for n in ("cordond", "cordon-keeper", "cordon-egress", "cordon-storage", "cordon-pull", "cordon-cache", "cordon-notary")}
+
+    with Server(program, pool_size=0) as server:
+        session, before = server.create()["id"], files()
+        for name in harness.PROGRAMS:
+            with open(f"{folder}/new", "w") as f:
+                f.write("#!/bin/sh\nexit 1\n")
+            os.chmod(f"{folder}/new", 0o755)
+            os.rename(f"{folder}/{name}", f"{folder}/old-{name}")
+            os.rename(f"{folder}/new", f"{folder}/{name}")
+        for name in reversed(before):
+            server.restarted(name)
+        wait_for(lambda: all(server.pid(n) for n in before), 20, "all programs, of which some end with cordond")
+        equal(files(), before, "the files of programs that were killed")
+        equal(server.run(session, "echo hi")["stdout"], "hi\n", "a session from before")
+        fresh = server.create()["id"]
+        equal(server.run(fresh, "echo hi")["stdout"], "hi\n", "a new session")
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "upgrade refused" in server.log(), 20, "the refusal of programs that cannot work")
+        equal(files(), before)
+        for name in harness.PROGRAMS:
+            shutil.copy(f"{folder}/old-{name}", f"{folder}/new")
+            os.rename(f"{folder}/new", f"{folder}/{name}")
+        daemon = server.pid("cordond")
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: server.pid("cordond") not in (None, daemon), 30, "the next cordond")
+        server.wait_ready(30)
+        wait_for(lambda: None not in [server.pid(n) for n in before], 10, "all programs")
+        equal({n: i for n, i in files().items() if i != os.stat(f"{folder}/{n}").st_ino}, {}, "programs of other files")
+        equal(server.run(session, "echo on")["stdout"], "on\n", "a session from before")
 
 
 def test_mount_roots_change_while_sessions_run():

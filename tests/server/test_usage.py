@@ -3,8 +3,12 @@
 
     test_usage.py CORDON [name ...]
 """
+import csv
+import io
 import itertools
+import json
 import os
+import subprocess
 import sys
 import time
 
@@ -50,6 +54,104 @@ def test_by_label(server):
     total = usage(server, key)["total"]
     equal(total["sessions"], 3)
     check(abs(total["cpu_seconds"] - sum(u["cpu_seconds"] for u in found.values())) < 0.01, total)
+
+
+SUMS = ("sessions", "cpu_seconds", "memory_gib_seconds", "disk_gib_seconds", "network_bytes_in", "network_bytes_out")
+
+
+def close(one, other, what):
+    """The same sums, but for thousandths that were cut off."""
+    for name in SUMS:
+        check(abs(one[name] - other[name]) <= 0.02, f"{what}: {name}: {one} and {other}")
+
+
+def added(rows):
+    return {name: sum(row[name] for row in rows) for name in SUMS}
+
+
+def by_session(server, key, limit=100):
+    after, found = "", []
+    while after is not None:
+        page = usage(server, key, f"?by=session&limit={limit}" + (f"&after={after}" if after else ""))
+        check(len(page["usage"]) <= limit, "a page beyond its limit")
+        found, after = found + page["usage"], page["next"]
+    return found
+
+
+def test_by_session_key_and_tenant(server):
+    """The same use, added up in four ways; a restart changes nothing; a session's sums go with its record."""
+    mine, key = tenant(server)
+    team = {"team": "=cmd|'x'!A1", "label": "red"}
+    made = [server.create(key=key, metadata=m)["id"] for m in (team, team, {"team": "two"}, {}, {"team": "7"})]
+    for s in made:
+        server.run(s, BURN if s == made[2] else "true", key=key)
+        server.delete(s, key=key)
+        server.reaches(s, "ended", key=key)
+    all_ = usage(server, key)["total"]
+    rows_ = by_session(server, key)
+    equal([row["session_id"] for row in rows_], made[::-1], "newest first")
+    equal(rows_[-1]["metadata"], team)
+    check(rows_[2]["cpu_seconds"] >= 1 and rows_[2]["sessions"] == 1, rows_[2])
+    close(added(rows_), all_, "by session")
+    for limit in (1, 2):
+        equal(by_session(server, key, limit), rows_, f"pages of {limit}")
+    teams = usage(server, key, "?by=label&key=team")
+    equal([(u["label"], u["sessions"]) for u in teams["labels"]], [("", 1), ("7", 1), ("=cmd|'x'!A1", 2), ("two", 1)])
+    close(teams["total"], all_, "by another key")
+    equal(usage(server, key, "?by=label&key=label"), usage(server, key), "the usual key")
+    own = usage(server, key, "?by=tenant")
+    equal([u["tenant_id"] for u in own["tenants"]], [mine], "others see their own")
+    close(own["total"], all_, "by tenant")
+    every = usage(server, "", "?by=tenant")
+    (row,) = [u for u in every["tenants"] if u["tenant_id"] == mine]
+    close(row, all_, "the operator's view")
+    check(len(every["tenants"]) >= 2, every)
+    # what others have is in none of them
+    _, other = tenant(server)
+    equal((by_session(server, other), usage(server, other, "?by=label&key=team")["labels"]), ([], []))
+    # spans: whole hours
+    equal(usage(server, key, "?by=session&from=0&to=3600")["usage"], [])
+    equal(usage(server, key, "?by=label&key=team&from=0&to=3600")["labels"], [])
+    for query in ("by=x", "key=team&by=session", "by=session&limit=0", "by=session&after=x", "by=label&key=" + 300 * "k"):
+        server.refused(400, "invalid", "GET", f"/v1/usage?{query}", key=key)
+    server.restart()
+    equal(by_session(server, key), rows_, "after a restart")
+    check_command_line(server, key, rows_, all_)
+
+
+def check_command_line(server, key, rows_, all_):
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": key}
+
+    def cordon(*args, code=0):
+        p = subprocess.run([server.program, "usage", *args], env=env, capture_output=True, timeout=60)
+        equal(p.returncode, code, p.stderr)
+        return (p.stdout if code == 0 else p.stderr).decode()
+
+    prices = os.path.join(server.folder, "prices.json")
+    with open(prices, "w") as f:
+        json.dump({"currency": "EUR", "session": 0.5, "cpu_second": 2, "network_gib_out": 1}, f)
+    got = list(csv.DictReader(io.StringIO(cordon("--by", "session", "--prices", prices, "--csv"), newline="")))
+    equal([row["session_id"] for row in got], [row["session_id"] for row in rows_])
+    for row, want in zip(got, rows_):
+        equal((float(row["cpu_seconds"]), int(row["network_bytes_out"]), row["currency"]),
+              (want["cpu_seconds"], want["network_bytes_out"], "EUR"))
+        check(abs(float(row["cost"]) - 0.5 - 2 * want["cpu_seconds"] - want["network_bytes_out"] / 2**30) < 1e-5, row)
+    # no field is a formula, and a text keeps its quotes
+    text = cordon("--key", "team", "--csv")
+    check("\r\n\"'=cmd|'x'!A1\",2," in text, text)
+    equal(list(csv.reader(io.StringIO(text, newline="")))[0], ["label", *SUMS])
+    answer = json.loads(cordon("--key", "team", "--json", "--prices", prices))
+    check(abs(float(answer["total"]["cost"]) - sum(float(row["cost"]) for row in got)) < 0.05, answer["total"])
+    equal(json.loads(cordon("--json"))["total"]["sessions"], all_["sessions"])
+    check("(all)" in cordon("--by", "tenant") and "COST" in cordon("--prices", prices), "tables")
+    with open(prices, "w") as f:
+        f.write('{"cpu_seconds": 1}')
+    check("cpu_seconds: unknown member" in cordon("--prices", prices, code=2), "a wrong name")
+    with open(prices, "w") as f:
+        f.write('{"cpu_second": -1}')
+    check("must be a number" in cordon("--prices", prices, code=2), "a wrong price")
+    cordon("--by", "x", code=2)
+    cordon("--by", "session", "--key", "team", code=2)
 
 
 def test_tenants_see_their_own(server):

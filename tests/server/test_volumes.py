@@ -178,13 +178,13 @@ def test_outlives_sessions_and_is_shared_live(server):
     server.refused(409, "conflict", "DELETE", "/v1/volumes/shared", None, "2 sessions")
     for one in (a, b):
         server.delete(one)
-        server.reaches(one, "stopped")
+        server.reaches(one, "ended")
     c = session(server, "shared:/v")
     equal(sh(server, c, "cat /v/f"), "one\ntwo")
     server.refused(409, "conflict", "DELETE", "/v1/volumes/shared", None, "1 session mounts it")
     server.delete(c)  # its cell ends meanwhile
     drop(server, "shared")
-    server.reaches(c, "stopped")
+    server.reaches(c, "ended")
 
 
 def test_read_only_and_flags(server):
@@ -219,7 +219,7 @@ def test_forks_snapshots_and_cold_sessions(server):
     equal(sh(server, box, "cat /v/x /home/user/y"), "in-volume\nown")
     for one in (box, fork, child["id"]):
         server.delete(one)
-        server.reaches(one, "stopped")
+        server.reaches(one, "ended")
     drop(server, "kept")
 
 
@@ -286,7 +286,7 @@ def test_full(server):
     content.put("/more", b"x" * 100000)
     check(server.want(200, "GET", "/v1/volumes/small")["usage"]["bytes"] <= 17 << 20, "more than its size")
     server.delete(box)
-    server.reaches(box, "stopped")
+    server.reaches(box, "ended")
     wait_for(lambda: loops(server) == [], 15, "its loop device is free")
 
 
@@ -323,7 +323,7 @@ def test_hostile_contents(server):
     equal(content.ask("GET", "path", path="/deep")[0], 404)
     server.want(200, "GET", "/v1/volumes/hostile")
     server.delete(box)
-    server.reaches(box, "stopped")
+    server.reaches(box, "ended")
     equal(staged(server, content.id), [])
     drop(server, "hostile")
 
@@ -351,6 +351,26 @@ def slow_write(server, content, path):
     link.sendall(f"PUT /volumecontent/{content.id}/file?path={path}&force=true HTTP/1.1\r\nHost: x\r\n"
               f"Authorization: Bearer {content.token}\r\nContent-Length: 1000000\r\n\r\n".encode() + b"n" * 200000)
     return link
+
+
+def test_operations_at_a_time(server):
+    """16 of a tenant, 64 of all: then a tenant that has none may begin one more."""
+    keys = [server.tenant(f"slow-{n}")[1] for n in range(5)]
+    contents = []
+    for key in keys:
+        make(server, "slow", key=key, size="32M")
+        contents.append(Content(server, "slow", key))
+    links = [slow_write(server, c, f"/f{n}") for c in contents[:4] for n in range(16)]
+    busy = lambda c: c.ask("GET", "path", path="/", timeout=20)[0] == 429  # noqa: E731
+    wait_for(lambda: all(busy(c) for c in contents[:4]), 30, "four tenants have as many as they may")
+    last = contents[4]
+    check(not busy(last), "one that has none begins one")
+    links.append(slow_write(server, last, "/f"))
+    wait_for(lambda: busy(last), 30, "and no second one, while there are 64 of others")
+    for link in links:
+        link.close()
+    for key in keys:
+        wait_for(lambda key=key: server.request("DELETE", "/v1/volumes/slow", key=key)[0] in (200, 204), 30, "the volume is removed")
 
 
 def test_kills_leave_nothing_half(_):
@@ -396,7 +416,7 @@ def test_kills_leave_nothing_half(_):
         equal(Content(server, "v").get("/f"), b"first")
         equal(sh(server, box, "cat /v/f"), "first")
         server.delete(box)
-        server.reaches(box, "stopped")
+        server.reaches(box, "ended")
         equal(staged(server, content.id), [])
 
 
@@ -414,11 +434,11 @@ def test_command(server):
     has(run("volume", "show", "cli"), "16777216")
     box = run("create", "--volume", "cli:/v", "--volume", "cli:/r:ro").strip()
     equal(sh(server, box, "echo hi > /v/x; cat /r/x; touch /r/y 2>&1 | grep -o Read-only"), "hi\nRead-only")
-    run("volume", "rm", "cli", code=125)
+    run("volume", "rm", "cli", code=4)
     for wrong in ("cli", "cli:/v:r0", "cli:/v:"):  # not a writable mount at /v:r0
         run("create", "--volume", wrong, code=2)
     server.delete(box)
-    server.reaches(box, "stopped")
+    server.reaches(box, "ended")
     run("volume", "rm", "cli")
 
 

@@ -8,7 +8,7 @@ import pathlib
 import re
 import subprocess
 
-OLDEST = 20240729  # as RUNSC_OLDEST in src/cellctl/runsc.h
+OLDEST = 20240729  # as RUNSC_OLDEST in src/cell/cellctl/runsc.h
 USUAL = ("/usr/local/bin/runsc", "/usr/bin/runsc")
 
 

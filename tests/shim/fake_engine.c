@@ -12,10 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "engine.h"
-#include "guest_ping.h"
-#include "io.h"
+#include "lib/base/clock.h"
+#include "cell/engines/engine.h"
+#include "cell/shim/guest_messages.h"
+#include "lib/base/io.h"
 
 struct engine {
 	const struct engine_host *host;
@@ -82,7 +82,7 @@ static void fake_start(struct engine *g, const struct boot_request *r, const int
 	g->dies = text[0] == 'D';
 	g->fails = text[0] == 'S' || g->dies;
 	if (text[0] == 'P')
-		guest_ping_ms = 50;
+		guest_messages_ping_ms = 50;
 	c->fds[0] = fcntl(fds[boot_fds_index(r->fds, guest)], F_DUPFD_CLOEXEC, 3);
 	c->accel = BOOT_ACCEL_TCG;
 	if (text[0] > '0' && text[0] <= '9' && starts++ < text[0] - '0')
@@ -93,7 +93,6 @@ static void fake_start(struct engine *g, const struct boot_request *r, const int
 
 static void fake_switch(struct engine *g, struct engine_call *c)
 {
-	(void)g;
 	completion_end(&c->done, NULL);
 }
 
@@ -139,9 +138,6 @@ static void fake_snapshot(struct engine *g, struct engine_call *c)
 
 static bool fake_on_exit(struct engine *g, pid_t pid, int status)
 {
-	(void)g;
-	(void)pid;
-	(void)status;
 	return false;
 }
 

@@ -12,8 +12,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "clock.h"
-#include "io.h"
+#include "lib/base/clock.h"
+#include "lib/base/io.h"
 
 #define CHANNEL_FD 3
 

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "agent_client.h"
-#include "guest_msg.h"
+#include "cell/cellctl/agent_client.h"
+#include "lib/wire/guest_msg.h"
 #include "test.h"
 
 #define WAIT_MS 20000

@@ -10,8 +10,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "io.h"
-#include "owner_msg.h"
+#include "lib/base/io.h"
+#include "lib/wire/owner_msg.h"
 #include "shim_bed.h"
 
 #define ADDRESS "192.0.2.1"

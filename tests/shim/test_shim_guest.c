@@ -274,6 +274,49 @@ static void many_ports_are_dialed_at_a_time(void)
 	bed_end();
 }
 
+/* Starts a program whose time is over after 100 ms. */
+static void start_late(uint32_t flags)
+{
+	bed_spawn(4, "x", flags, 100);
+	CHECK(guest_start_program(1, (flags & AGENT_HOLD) != 0 ? BED_PIPES : AGENT_HAS_STDIN) == 4);
+	(void)bed_hear(AGENT_STARTED);
+}
+
+/* The guest answers neither the SIGNAL for a program that is not held nor KILL_TREE for one that
+ * is: it is ended, but not before it had five seconds. */
+static void a_guest_that_ends_nothing_is_ended(void)
+{
+	const uint32_t flags[] = { 0, AGENT_HOLD };
+
+	for (unsigned i = 0; i < COUNT(flags); i++) {
+		bed_begin();
+		start_late(flags[i]);
+		(void)guest_hear(flags[i] == 0 ? AGENT_SIGNAL : AGENT_KILL_TREE);
+		CHECK(bed_is_silent(3000));
+		CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_OVERDUE);
+		CHECK(bed_is_over(WAIT_MS));
+		bed_end();
+	}
+}
+
+/* While it is quiesced for a snapshot it answers nothing, and none of that time counts. */
+static void a_quiesced_guest_is_not_overdue(void)
+{
+	bed_begin();
+	start_late(AGENT_HOLD);
+	(void)guest_hear(AGENT_KILL_TREE);
+	CHECK(agent_send_snapshot(&agent, false, 0, &e) == 0);
+	(void)guest_hear(GUEST_QUIESCE);
+	CHECK(bed_is_silent(7000));
+	guest_say(GUEST_QUIESCED, 0, NULL, 0);
+	(void)guest_greet();
+	CHECK(bed_hear(AGENT_SNAPSHOT_DONE).sys == 0);
+	CHECK(bed_is_silent(3000)); /* its seconds begin now */
+	CHECK(bed_hear(AGENT_GUEST).stage == BOOT_GUEST_OVERDUE);
+	CHECK(bed_is_over(WAIT_MS));
+	bed_end();
+}
+
 TEST_MAIN({ "a guest boots", a_guest_boots },
 	  { "a failed start says what was printed", a_failed_start_says_what_was_printed },
 	  { "bytes go both ways", bytes_go_both_ways },
@@ -283,4 +326,6 @@ TEST_MAIN({ "a guest boots", a_guest_boots },
 	  { "a large request arrives whole", a_large_request_arrives_whole },
 	  { "a port of the guest is dialed", a_port_of_the_guest_is_dialed },
 	  { "the interpreter is dialed inside", the_interpreter_is_dialed_inside },
-	  { "many ports are dialed at a time", many_ports_are_dialed_at_a_time })
+	  { "many ports are dialed at a time", many_ports_are_dialed_at_a_time },
+	  { "a guest that ends nothing is ended", a_guest_that_ends_nothing_is_ended },
+	  { "a quiesced guest is not overdue", a_quiesced_guest_is_not_overdue })

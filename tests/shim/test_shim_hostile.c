@@ -11,9 +11,9 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "clock.h"
-#include "io.h"
-#include "rand.h"
+#include "lib/base/clock.h"
+#include "lib/base/io.h"
+#include "lib/base/rand.h"
 #include "shim_bed.h"
 
 static struct err e;
@@ -341,6 +341,8 @@ static void a_flood_of_opens_is_answered(void)
 	const uint8_t open[MUX_OPEN_SIZE] = { MUX_TCP, 4, 80, [6] = 1, [16] = 192, 0, 2, 1 };
 	unsigned answered = 0;
 
+	/* A network without routes refuses each at once, wherever the test runs. */
+	CHECK(unshare(CLONE_NEWNET) == 0);
 	bed_begin();
 	for (unsigned n = 1; n < MUX_NUMBERS; n += 2)
 		guest_say(MUX_OPEN, (uint16_t)n, open, sizeof(open));

@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "clock.h"
-#include "io.h"
+#include "lib/base/clock.h"
+#include "lib/base/io.h"
 #include "shim_bed.h"
 
 #define EGRESS_FD 8 /* keeper_msg.h */

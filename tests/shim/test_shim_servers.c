@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "io.h"
+#include "lib/base/io.h"
 #include "shim_bed.h"
 
 static struct err e;

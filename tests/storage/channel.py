@@ -1,4 +1,4 @@
-"""channel.py - cordon-storage as cordond talks to it: the messages of wire/storage_msg.h, written by hand."""
+"""channel.py - cordon-storage as cordond talks to it: the messages of lib/wire/storage_msg.h, written by hand."""
 import array
 import fcntl
 import os
@@ -8,7 +8,7 @@ import struct
 import subprocess
 import tempfile
 
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/wire/storage_msg.h"), encoding="utf-8") as header:
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/lib/wire/storage_msg.h"), encoding="utf-8") as header:
     OPS = re.findall(r"^\tSTORAGE_(\w+),", re.search(r"enum storage_op \{(.*?)\n\};", header.read(), re.S).group(1), re.M)
 UNPACK, REMOVE, LIST, FOLD, ARRANGE = (OPS.index(name) for name in ("UNPACK", "REMOVE", "LIST", "FOLD", "ARRANGE"))
 SURVEY, VOLUME_REMOVE = OPS.index("SURVEY"), OPS.index("VOLUME_REMOVE")
@@ -18,7 +18,7 @@ CAPTURE, OCI_LAYER, ROOTFS = 0, 1, 2
 CHECK_SHA256 = 2
 BOTTOM, HOST, DIR = 1, 2, 4  # what is below the layers of FOLD
 STACK_MAX, ID_MAX = 128, 72
-REPLY = struct.Struct("<IIQii256si4xQQ32sQQQQ")
+REPLY = struct.Struct("<IIQii256si4xQQ32sQQQQQ")
 
 
 def ids(names):
@@ -39,7 +39,7 @@ class Storage:
     prefix = ()  # a program that starts it
 
     def __init__(self, program, folder=None, authority=b"", bases=()):
-        """bases: template_dir, and the directories of the host template."""
+        """bases: template_dir, and the directories of the host template, the first of them in a folder with others like it."""
         self.program, self.authority, self.bases = program, authority, bases
         self.folder = folder or tempfile.mkdtemp(prefix="cordon-storage-")
         os.chmod(self.folder, 0o700)
@@ -51,7 +51,8 @@ class Storage:
         top = os.open(self.folder, os.O_PATH | os.O_DIRECTORY)
         cert = os.memfd_create("cert")
         os.write(cert, self.authority)
-        bases = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in self.bases]
+        given = [os.path.dirname(path) if i == 1 else path for i, path in enumerate(self.bases)]
+        bases = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in given]
         sources = [os.dup(fd) for fd in (theirs.fileno(), top, cert, *bases)]
         high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 50) for fd in sources]
 
@@ -90,9 +91,9 @@ class Storage:
         self.sock.sendmsg([struct.pack("<IIQ", op, deadline_ms, self.job) + body], control)
 
     def unpack_request(self, layer, form=OCI_LAYER, lower=(), digest=None, size=1 << 30, entries=100000, part=(0, 0), silence_ms=0,
-                       places=()):
+                       places=(), reserve=0):
         return struct.pack("<IIQQQQ32s72sII", form, CHECK_SHA256 if digest else 0, size, entries, *part,
-                           bytes.fromhex(digest[7:]) if digest else b"", layer.encode(), len(lower), silence_ms) + ids(lower) + places_at(places) + struct.pack("<II", 0, 0)
+                           bytes.fromhex(digest[7:]) if digest else b"", layer.encode(), len(lower), silence_ms) + ids(lower) + places_at(places) + struct.pack("<II", reserve, 0)
 
     def unpack(self, layer, data, **more):
         with tempfile.TemporaryFile() as f:
@@ -100,15 +101,19 @@ class Storage:
             f.seek(0)
             return self.ask(UNPACK, self.unpack_request(layer, **more), [f.fileno()])
 
-    def arrange(self, layer, lower):
-        return self.ask(ARRANGE, struct.pack("<II72s", len(lower), 0, layer.encode()) + ids(lower))
+    def host(self, below=HOST):
+        """The name of the host template's first directory."""
+        return os.path.basename(self.bases[1]) if below == HOST and len(self.bases) > 1 else "host" if below == HOST else ""
 
-    def survey(self, data, size=1 << 30, spare=None):
+    def arrange(self, layer, lower):
+        return self.ask(ARRANGE, struct.pack("<II72s72s", len(lower), 0, layer.encode(), self.host().encode()) + ids(lower))
+
+    def survey(self, data, size=1 << 30, spare=None, reserve=0):
         """Kind, bytes of layers, configuration, digest, tag. spare: the file for what was unpacked, closed in the end."""
         with tempfile.TemporaryFile() as f, spare or tempfile.TemporaryFile() as spare, tempfile.TemporaryFile() as result:
             f.write(data)
             f.flush()
-            self.ask(SURVEY, struct.pack("<QII", size, 0, 0), [f.fileno(), spare.fileno(), result.fileno()])
+            self.ask(SURVEY, struct.pack("<QII", size, reserve, 0), [f.fileno(), spare.fileno(), result.fileno()])
             result.seek(0)
             kind, in_spare, n, config_len, sha, tag = SURVEY_RESULT.unpack(result.read(SURVEY_RESULT.size))
             places = [struct.unpack("<QQ", result.read(16)) for _ in range(127)][:n]
@@ -123,12 +128,12 @@ class Storage:
     def remove(self, layer):
         return self.ask(REMOVE, layer.encode().ljust(ID_MAX, b"\0"))
 
-    def fold(self, layer, stack, below=BOTTOM, base="", stay=0):
+    def fold(self, layer, stack, below=BOTTOM, base="", stay=0, reserve=0):
         """stay: so many of the lowest are only looked at."""
-        return self.ask(FOLD, struct.pack("<IIII72s256s", below, len(stack), stay, 0, layer.encode(), base.encode()) + ids(stack))
+        return self.ask(FOLD, struct.pack("<IIII72s256s", below, len(stack), stay, reserve, layer.encode(), (base or self.host(below)).encode()) + ids(stack))
 
     def root_request(self, layer, stack=(), below=BOTTOM, base="", places=(), size=1 << 36, reserve=0):
-        return struct.pack("<IIIIQ72s256s", below, len(stack), reserve, 0, size, layer.encode(), base.encode()) + places_at(places) + ids(stack)
+        return struct.pack("<IIIIQ72s256s", below, len(stack), reserve, 0, size, layer.encode(), (base or self.host(below)).encode()) + places_at(places) + ids(stack)
 
     def root_make(self, layer, stack=(), **more):
         """The answer, with a descriptor of the image."""

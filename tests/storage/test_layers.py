@@ -14,7 +14,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
-from channel import ARRANGE, ROOTFS, UNPACK, VOLUME_REMOVE, Storage, ids  # noqa: E402
+from channel import ARRANGE, BOTTOM, FOLD, REMOVE, ROOTFS, UNPACK, VOLUME_REMOVE, Storage, ids  # noqa: E402
 from checks import check, equal, has, wait_for  # noqa: E402
 from images import Image, archive, digest, directory, hard_link, member, symlink  # noqa: E402
 from storage_tests import refused, run  # noqa: E402
@@ -55,6 +55,28 @@ def layers_are_whole_or_not_there():
         equal(w.read("lay_c", "g"), "1", "a link into a lower layer")
         w.remove("lay_a")
         equal(w.names(), ["lay_c"])
+
+
+def many(folder, n):
+    return archive(directory(folder), *(member(f"{folder}/{i}", b"") for i in range(n)))
+
+
+def what_is_made_of_a_layer_that_goes_is_refused():
+    """A layer whose last use ends is removed while another one is made of it: the new one has all of its files, or is not made."""
+    with World() as w:
+        w.unpack("lay_low", archive(directory("etc"), member("etc/rules", b"1"), directory("z"), member("z/z", b"1")))
+        w.unpack("lay_high", many("a", 20000), entries=100000)
+        w.send(FOLD, struct.pack("<IIII72s256s", BOTTOM, 2, 0, 0, b"lay_new", b"") + ids(["lay_low", "lay_high"]))
+        folding, layers = w.job, pathlib.Path(w.folder, "layers")
+        wait_for(lambda: list(layers.glob(".new-*/0/a")), 20, "the fold to be in the upper layer")
+        w.send(REMOVE, b"lay_low".ljust(72, b"\0"))
+        answers = {a["job"]: a for a in (w.receive(), w.receive())}
+        if answers[folding]["code"] == 0:
+            equal(sorted(os.listdir(w.path("lay_new"))), ["a", "etc", "z"], "the layer that was made")
+            equal(os.listdir(w.path("lay_new", "etc")), ["rules"])
+        else:
+            has(answers[folding]["msg"], "lay_low is not there any more")
+            equal(w.names(), ["lay_high"])
 
 
 def a_kill_leaves_nothing():
@@ -122,7 +144,7 @@ def images_with_many_users_are_arranged():
     many = b"\n" * ((1 << 20) - len(lines)) + lines
     with World() as w:
         w.unpack("lay_a", archive(member("etc/passwd", many), member("etc/group", many)))
-        w.send(ARRANGE, struct.pack("<II72s", 1, 0, b"lay_t") + ids(["lay_a"]), deadline_ms=20000)
+        w.send(ARRANGE, struct.pack("<II72s72s", 1, 0, b"lay_t", b"host") + ids(["lay_a"]), deadline_ms=20000)
         w.answer()
         has(w.read("lay_t", "etc/passwd"), "user:x:59000:59000:")
         for name in ("passwd", "group"):
@@ -230,10 +252,10 @@ def faulty_images_are_refused():
         for why, data in rows:
             refused(lambda data=data: w.survey(data), why)
         refused(lambda: w.survey(gzip.compress(archive(member("x", b"1" * 10000))), size=5000), "more than 5000 bytes")
-        refused(lambda: w.survey(gzip.compress(image.layout_tar()), spare=full_file()), "full up to its reserve")
+        refused(lambda: w.survey(gzip.compress(image.layout_tar()), spare=full_file(), reserve=1), "full up to its reserve")
 
 
-TESTS = [images_are_found_in_archives, faulty_images_are_refused, layers_are_whole_or_not_there, a_kill_leaves_nothing,
+TESTS = [images_are_found_in_archives, faulty_images_are_refused, layers_are_whole_or_not_there, what_is_made_of_a_layer_that_goes_is_refused, a_kill_leaves_nothing,
          a_late_removal_of_a_volume_is_completed, debian_like_images_are_arranged, images_with_many_users_are_arranged, images_with_one_program_are_arranged, images_get_programs_for_cells, hostile_images_are_arranged_inside]
 
 

@@ -232,6 +232,14 @@ def places_of_the_host_template():
             w.make("lay_r", ["lay_1"], below=HOST, places=["usr"])
             with mounted(w.image("lay_r")) as at:
                 equal(sorted(describe(at)), [".", "etc", "etc/added", "etc/base", "usr", "usr/bin", "usr/bin/more", "usr/bin/tool"])
+            # Packages of the machine changed: requests name another root directory, and need no other cordon-storage.
+            os.makedirs(os.path.join(top, "renewed/etc"))
+            with open(os.path.join(top, "renewed/etc/installed"), "w", encoding="ascii") as f:
+                f.write("3")
+            w.make("lay_n", ["lay_1"], below=HOST, base="renewed", places=["usr"])
+            with mounted(w.image("lay_n")) as at:
+                equal(sorted(describe(at)), [".", "etc", "etc/added", "etc/installed", "usr", "usr/bin", "usr/bin/more", "usr/bin/tool"])
+            refused(lambda: w.make("lay_x", below=HOST, base="none", places=["usr"]), "No such file")
             os.rmdir(os.path.join(top, "root/usr/covered"))
             os.rmdir(os.path.join(top, "root/usr"))
             w.make("lay_s", below=HOST, places=["usr"])

@@ -314,6 +314,17 @@ def hostile_archives_are_refused():
         s.refuse(gzip.compress(archive(member("z", b"\0" * (200 << 20)))), "100 times")
 
 
+def limits_of_an_order():
+    """At their values, and one beyond: images have 10 GiB and a million files."""
+    with Stack() as s:
+        for data, most in ((archive(member("a", b"1" * 4096)), {"size": 4096}), (archive(*[member(str(i)) for i in range(10)]), {"entries": 10})):
+            top, said = s.run(data, **most)
+            shutil.rmtree(top)
+            check(said.startswith("ok "), f"{most}: {said}")
+        s.refuse(archive(member("a", b"1" * 4097)), "bytes of files", size=4096)
+        s.refuse(archive(*[member(str(i)) for i in range(11)]), "more than 10 files", entries=10)
+
+
 def what_follows_the_end_is_hashed():
     with Stack() as s:
         data = archive(member("a", b"1")) + b"\0" * 5000 + b"anything"
@@ -398,7 +409,7 @@ def umoci_makes_the_same():
 TESTS = [whiteouts_become_devices, opaque_directories_hide_each_name, whiteout_and_entry_of_one_name,
          files_and_directories_replace_each_other, three_layers, links_of_lower_layers_are_followed_inside,
          links_lead_out_of_nowhere, hard_links, attributes, times_before_1970, lists_of_rights, kinds, whole_root_file_systems_hide_nothing, sparse_files,
-         hostile_archives_are_refused, what_follows_the_end_is_hashed, umoci_makes_the_same]
+         hostile_archives_are_refused, limits_of_an_order, what_follows_the_end_is_hashed, umoci_makes_the_same]
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 /* unpack_tool.c - unpacks the archive on standard input as cordon-storage's workers do, without
  * their jail: unpack_tool [--whole] BYTES ENTRIES TOP [LOWER...]. Prints "ok BYTES ENTRIES SHA256"
  * or "error CODE MESSAGE". For test_unpack.py. */
-#include "unpack_image.h"
+#include "storage/unpack_image.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "hex.h"
+#include "lib/base/hex.h"
 
 static int open_dir(const char *path)
 {

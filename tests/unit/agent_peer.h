@@ -3,13 +3,13 @@
  * leaked. */
 #pragma once
 
-#include "agent_client.h"
+#include "cell/cellctl/agent_client.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#include "io.h"
+#include "lib/base/io.h"
 #include "support.h"
 
 #define MESSAGE (FRAME_HEAD + sizeof(struct agent_event))

@@ -1,11 +1,11 @@
 /* Goal: doc/configuration.md says what the table of settings says. With --print writes what it
  * should be. */
-#include "config_doc.h"
+#include "lib/config/config_value.h"
 
 #include <fcntl.h>
 #include <string.h>
 
-#include "io.h"
+#include "lib/base/io.h"
 
 #define LARGEST 65536
 

@@ -3,8 +3,8 @@
 
 #include "policy_text.h"
 
-#include "package_facts.h"
-#include "package_judge.h"
+#include "lib/packages/package_facts.h"
+#include "lib/policy/package_judge.h"
 
 #define NOW 1800000000000ULL
 #define HOUR 3600000ULL

@@ -3,7 +3,7 @@
 
 #include "test.h"
 
-#include "policy.h"
+#include "lib/policy/policy.h"
 
 /* The layers as one policy; each may be NULL. NULL: e says why not. */
 static inline struct policy *policy_of_layers(const char *node, const char *tenant,

@@ -1,4 +1,4 @@
-/* relay_bed.h - what the tests of cli/relay.c share: a relay between pipes. The test is both sides:
+/* relay_bed.h - what the tests of cmd/base/relay.c share: a relay between pipes. The test is both sides:
  * the user's end of the three streams, and the program's. */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#include "relay.h"
+#include "cmd/base/relay.h"
 #include "support.h"
 
 static struct relay r;

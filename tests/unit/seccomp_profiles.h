@@ -8,7 +8,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum profile { STANDARD, LOCKED, ENGINE };
+enum profile { STANDARD, LOCKED, ENGINE, SETID };
 
 static const struct program {
 	const char *name;
@@ -18,4 +18,5 @@ static const struct program {
 	[STANDARD] = { "standard", seccomp_standard, COUNT(seccomp_standard) },
 	[LOCKED] = { "locked", seccomp_locked, COUNT(seccomp_locked) },
 	[ENGINE] = { "engine", seccomp_engine, COUNT(seccomp_engine) },
+	[SETID] = { "setid", seccomp_setid, COUNT(seccomp_setid) },
 };

@@ -6,9 +6,9 @@
 #include <sqlite3.h>
 #include <stdint.h>
 
-#include "store.h"
-#include "store_session.h"
-#include "store_tenant.h"
+#include "daemon/store/store.h"
+#include "daemon/store/store_session.h"
+#include "daemon/store/store_tenant.h"
 #include "support.h"
 
 #define MUST(call)                                          \
@@ -28,20 +28,21 @@ static inline bool store_words(const struct err *e)
 	return strncmp(e->msg, "store: ", 7) == 0;
 }
 
-#define FAILS(call, want)                                                                   \
-	do {                                                                                \
-		e = (struct err){ 0 };                                                      \
-		if ((call) >= 0 || e.code != (want) || !store_words(&e)) {                  \
-			print_text("# error: ", e.msg);                                     \
-			fail_at(__FILE__, __LINE__, #call);                                 \
-		}                                                                           \
+#define FAILS(call, want)                                                  \
+	do {                                                               \
+		e = (struct err){ 0 };                                     \
+		if ((call) >= 0 || e.code != (want) || !store_words(&e)) { \
+			print_text("# error: ", e.msg);                    \
+			fail_at(__FILE__, __LINE__, #call);                \
+		}                                                          \
 	} while (0)
 
 static char test_dir[64];
 
 static inline void remove_dir(void)
 {
-	static const char *const files[] = { "cordon.db", "cordon.db-wal", "cordon.db-shm" };
+	static const char *const files[] = { "cordon.db", "cordon.db-wal", "cordon.db-shm",
+					     "cordon.db-reserve" };
 	char path[128];
 
 	for (size_t i = 0; i < COUNT(files); i++) {

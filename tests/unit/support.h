@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "own.h"
+#include "lib/base/own.h"
 #include "test.h"
 
 /* A line of TAP is one line, whatever is in the text. */

@@ -1,9 +1,9 @@
 /* Goal: what cordon-egress sends is read as it is meant, or refused; nothing else gets into the
  * store.
  */
-#include "access_record_text.h"
+#include "lib/policy/access_record_text.h"
 
-#include "clock.h"
+#include "lib/base/clock.h"
 #include "support.h"
 
 static struct err e;

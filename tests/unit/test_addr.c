@@ -1,5 +1,5 @@
 /* test_addr.c - addresses: what is one, what is loopback, and sockets made of them. */
-#include "addr.h"
+#include "lib/base/addr.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

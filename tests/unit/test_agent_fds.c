@@ -92,6 +92,10 @@ static void what_a_guest_printed_is_a_small_sealed_file(void)
 	agent_read_text(&agent, &(struct agent_event){ 0 }, text, sizeof(text));
 	CHECK_STR(text, "");
 	(void)close(fd);
+	fd = memory_file(BOOT_TEXT_MAX, ALL_SEALS);
+	say_event(AGENT_BOOTED, &v, &fd, 1);
+	CHECK(next(true, NULL) == 1 && agent.nfds == 1);
+	(void)close(fd);
 	fd = memory_file(BOOT_TEXT_MAX + 1, ALL_SEALS);
 	say_event(AGENT_GUEST, &v, &fd, 1);
 	CHECK(next(true, NULL) == -1);

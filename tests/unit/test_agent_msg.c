@@ -1,7 +1,7 @@
 /* Goal: what is asked of PID 1 arrives as it was sent, and of what PID 1 says only what has the
  * exact layout and sane values gets through. */
-#include "agent_msg.h"
-#include "boot_msg.h"
+#include "lib/wire/agent_msg.h"
+#include "lib/wire/boot_msg.h"
 
 #include "support.h"
 

@@ -185,7 +185,7 @@ static void what_waits_is_not_moved(void)
 	CHECK(agent.out_bytes == waits + n * order && account.bytes == agent.out_bytes);
 	while (agent_send_forget(&agent, 1, &e) == 0)
 		n++;
-	CHECK(e.code == ERR_LIMIT && agent.out_bytes <= AGENT_OUT_MAX);
+	CHECK(e.reason == REASON_UNAVAILABLE && agent.out_bytes <= AGENT_OUT_MAX);
 	CHECK(listen_to(NULL) == waits + n * order && account.bytes == 0);
 	/* Other sessions of the account have more than its share already. */
 	account.bytes = account.max;
@@ -197,6 +197,41 @@ static void what_waits_is_not_moved(void)
 	agent_count_for(&agent, &account);
 	end();
 	CHECK(account.bytes == account.max);
+}
+
+/* What only queues wakes nobody, and is sent in one call with what comes next, but descriptors come
+ * with the first byte of their own request. */
+static void queued_requests_are_sent_together(void)
+{
+	struct agent_order o;
+	uint8_t bytes[1024], *at = bytes;
+	struct err e = { 0 };
+	int fds[1], sock;
+	size_t nfds = 0;
+
+	begin();
+	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	for (uint32_t i = 1; i <= 3; i++)
+		CHECK(agent_queue_forget(&agent, i, &e) == 0);
+	CHECK(recv(pid1, bytes, sizeof(bytes), MSG_DONTWAIT) < 0);
+	CHECK(agent_send_end(&agent, &e) == 0 && agent.out == NULL);
+	CHECK(recv(pid1, bytes, sizeof(bytes), MSG_DONTWAIT) ==
+	      4 * (ssize_t)(FRAME_HEAD + sizeof(o)));
+	for (uint32_t i = 1; i <= 3; i++) {
+		hear(&at, bytes + sizeof(bytes), AGENT_FORGET, &o);
+		CHECK(o.handle == i);
+	}
+	hear(&at, bytes + sizeof(bytes), AGENT_END, &o);
+	CHECK(agent_queue_forget(&agent, 4, &e) == 0);
+	CHECK(agent_send_linger(&agent, sock, 5, &e) == 0);
+	CHECK(io_recv(pid1, bytes, FRAME_HEAD + sizeof(o), fds, 1, &nfds, &e) ==
+		      (ssize_t)(FRAME_HEAD + sizeof(o)) &&
+	      nfds == 0);
+	CHECK(io_recv(pid1, bytes, sizeof(bytes), fds, 1, &nfds, &e) ==
+		      (ssize_t)(FRAME_HEAD + sizeof(o)) &&
+	      nfds == 1);
+	(void)close(fds[0]);
+	end();
 }
 
 /* BOOT brings its descriptors, with its first byte; RESUME has none. */
@@ -257,7 +292,7 @@ static void a_closed_channel_is_an_error(void)
 	begin();
 	hang_up();
 	CHECK(agent_send_signal(&agent, 1, 9, &e) == -1); /* and no SIGPIPE */
-	CHECK(e.code == ERR_SYSTEM && e.sys == EPIPE);
+	CHECK(e.code == ERR_SYSTEM && e.sys == EPIPE && e.reason == REASON_PEER_DIED);
 	CHECK(next(true, NULL) == -1);
 	end();
 	agent_release(&agent); /* twice is harmless */
@@ -266,6 +301,7 @@ static void a_closed_channel_is_an_error(void)
 TEST_MAIN({ "sends what it is asked", sends_what_it_is_asked },
 	  { "requests wait for room", requests_wait_for_room },
 	  { "what waits is not moved", what_waits_is_not_moved },
+	  { "queued requests are sent together", queued_requests_are_sent_together },
 	  { "a BOOT brings its descriptors", a_boot_brings_its_descriptors },
 	  { "too much to say is refused", too_much_to_say_is_refused },
 	  { "a closed channel is an error", a_closed_channel_is_an_error })

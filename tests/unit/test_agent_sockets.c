@@ -2,7 +2,7 @@
  * set on them, they do not block and do not keep us waiting. */
 
 #include "agent_peer.h"
-#include "clock.h"
+#include "lib/base/clock.h"
 
 static int make_socket(int domain, int type)
 {

@@ -1,13 +1,13 @@
 /* Goal: a body is read as the contract says, and every mistake names the member it is in. */
 #include <jansson.h>
 
-#include "byte_range.h"
-#include "diff_record.h"
-#include "cursor.h"
-#include "spec_exec.h"
-#include "spec_session.h"
-#include "spec_template.h"
-#include "templates.h"
+#include "lib/http/byte_range.h"
+#include "lib/wire/diff_record.h"
+#include "front/rest/cursor.h"
+#include "front/web/spec_exec.h"
+#include "front/web/spec_session.h"
+#include "front/rest/spec_template.h"
+#include "daemon/template/templates.h"
 
 #include "support.h"
 
@@ -122,6 +122,24 @@ static void session_whole(void)
 	spec_session_release(&s);
 }
 
+/* The names of answers are taken, too, and their numbers are exact. */
+static void session_as_it_was_read(void)
+{
+	struct spec_session s;
+	struct session_spec *p = &s.spec;
+
+	CHECK(session("{\"limits\":{\"memory_bytes\":536870912,\"cpu_millis\":1500,\"pids\":64,"
+		      "\"disk_bytes\":1048577,\"inodes\":1000,\"nofile\":256,"
+		      "\"disk_read_bps\":0,\"disk_write_bps\":0},\"timeout_ms\":1,"
+		      "\"idle_timeout_ms\":0,\"keep_ms\":86400001}",
+		      &s) == 0);
+	CHECK(p->limits.memory_bytes == 512U << 20 && p->limits.cpu_millis == 1500);
+	CHECK(p->limits.disk_bytes == 1048577);
+	CHECK(p->timeout_given && p->timeout_ms == 1 && p->idle_given && p->idle_ms == 0);
+	CHECK(p->keep_ms == 86400001);
+	spec_session_release(&s);
+}
+
 static void session_mistakes(void)
 {
 	static const struct {
@@ -132,7 +150,22 @@ static void session_mistakes(void)
 		{ "{}x", "not JSON" },
 		{ "{\"a\":1,\"a\":2}", "duplicate" },
 		{ "{\"tmplate\":\"host\"}", "tmplate: unknown member" },
-		{ "{\"limits\":{\"mem\":1}}", "limits.mem: unknown member" },
+		{ "{\"limits\":{\"mem\":1}}",
+		  "limits.mem: unknown member; did you mean limits.memory?" },
+		{ "{\"tmplate\":\"host\"}", "unknown member; did you mean template?" },
+		{ "{\"memory\":1}", "memory: unknown member; did you mean limits.memory?" },
+		{ "{\"memroy_bytes\":1}", "unknown member; did you mean limits.memory_bytes?" },
+		{ "{\"image\":\"x\"}", "image: unknown member; did you mean template?" },
+		{ "{\"extends\":[]}", "extends: unknown member; did you mean network.extends?" },
+		{ "{\"volumes\":[{\"target\":\"/v\"}]}",
+		  "volumes[0].target: unknown member; did you mean volumes[0].path?" },
+		{ "{\"qqqqqq\":1}", "qqqqqq: unknown member" },
+		{ "{\"limits\":{\"memory\":1,\"memory_bytes\":1}}",
+		  "limits.memory_bytes: is given beside its other form" },
+		{ "{\"timeout_ms\":1.5}", "timeout_ms: must be a whole number" },
+		{ "{\"timeout_ms\":\"1s\"}", "timeout_ms: must be a whole number" },
+		{ "{\"timeout_ms\":-1}", "timeout_ms: must be a whole number" },
+		{ "{\"timeout_ms\":9007199254740993}", "timeout_ms: must be a whole number" },
 		{ "{\"limits\":{\"memory\":\"lots\"}}", "limits.memory: " },
 		{ "{\"limits\":{\"memory\":-1}}", "limits.memory: " },
 		{ "{\"limits\":{\"memory\":1e300}}", "limits.memory: " },
@@ -242,7 +275,10 @@ static void exec_mistakes(void)
 		{ "{\"command\":\"a\",\"tty\":{\"rows\":0,\"cols\":1}}", "tty.rows: " },
 		{ "{\"command\":\"a\",\"tty\":true}", "tty: must be an object" },
 		{ "{\"command\":\"a\",\"record\":\"all\"}", "record: must be one of hash text" },
-		{ "{\"command\":\"a\",\"wait\":true}", "wait: unknown member" },
+		{ "{\"command\":\"a\",\"wait\":true}",
+		  "wait: unknown member; it is a parameter of the URL (?wait=)" },
+		{ "{\"command\":\"a\",\"workdir\":\"/\"}", "did you mean cwd?" },
+		{ "{\"command\":\"a\",\"rows\":1}", "did you mean tty.rows?" },
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
@@ -360,9 +396,31 @@ static void cursors(void)
 		CHECK(cursor_parse(bad[i], &ms, id, &e) < 0);
 }
 
+static void places(void)
+{
+	static const char *const bad[] = { "",	      "1",	   "1-",
+					   "1-1.2",   "1-1.2.3.4", "2-1.2.3",
+					   "1-1.2.x", "1-01.2.3",  "1-1.2.3 ",
+					   "1-A.2.3", "1-1..3",	   "1-8000000000000000.1.1",
+					   "1.1.2.3" };
+	const uint64_t want[] = { 0, INT64_MAX, 0x1f };
+	char text[CURSOR_PLACES_TEXT];
+	uint64_t got[3];
+
+	cursor_write_places(want, 3, text);
+	CHECK_STR(text, "1-0.7fffffffffffffff.1f");
+	CHECK(cursor_parse_places(text, got, 3, &e) == 0);
+	CHECK(memcmp(got, want, sizeof(got)) == 0);
+	CHECK(cursor_parse_places("0", got, 3, &e) == 0 && got[0] + got[1] + got[2] == 0);
+	for (size_t i = 0; i < COUNT(bad); i++)
+		CHECK(cursor_parse_places(bad[i], got, 3, &e) < 0);
+}
+
 TEST_MAIN({ "all of a template", template_whole }, { "mistakes in a template", template_mistakes },
 	  { "the defaults of a session", session_defaults }, { "all of a session", session_whole },
+	  { "a session as it was read", session_as_it_was_read },
 	  { "mistakes in a session", session_mistakes }, { "depth is bounded", depth_is_bounded },
-	  { "a command line", exec_command }, { "all of an execution", exec_whole },
-	  { "mistakes in an execution", exec_mistakes }, { "signals, sizes, messages", orders },
-	  { "ranges", ranges }, { "records of changes", changes }, { "cursors", cursors })
+	  { "places in several lists", places }, { "a command line", exec_command },
+	  { "all of an execution", exec_whole }, { "mistakes in an execution", exec_mistakes },
+	  { "signals, sizes, messages", orders }, { "ranges", ranges },
+	  { "records of changes", changes }, { "cursors", cursors })

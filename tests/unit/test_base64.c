@@ -1,5 +1,5 @@
 /* Goal: RFC 4648, and one form only for each value. */
-#include "base64.h"
+#include "lib/base/base64.h"
 
 #include "support.h"
 

@@ -1,8 +1,8 @@
 /* Goal: a request to start a guest arrives as it was sent, and one that makes no sense is refused
  * by both ends. */
-#include "boot_msg.h"
+#include "lib/wire/boot_msg.h"
 
-#include "agent_msg.h"
+#include "lib/wire/agent_msg.h"
 #include "support.h"
 
 static const struct boot_request vm = {

@@ -1,4 +1,4 @@
-#include "buf.h"
+#include "lib/base/buf.h"
 
 #include <stdint.h>
 

@@ -9,12 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cache_disk.h"
-#include "cache_index.h"
-#include "crc32.h"
-#include "own.h"
-#include "rmtree.h"
-#include "seen_table.h"
+#include "cache/cache_disk.h"
+#include "cache/cache_index.h"
+#include "lib/base/crc32.h"
+#include "lib/base/own.h"
+#include "lib/base/rmtree.h"
+#include "cache/seen_table.h"
 
 static const struct view some = { .key = { "public", "npm npm.test", "/a/-/a-1.0.0.tgz" },
 				  .meta = { "\"e\"", "Mon, 16 Nov 2026 10:00:00 GMT", "text/x" },

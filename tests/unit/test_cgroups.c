@@ -1,11 +1,11 @@
 /* Goal: a server that is started elsewhere finds the cgroups of its cells where they were made. */
-#include "cgroups.h"
+#include "cell/cellctl/cgroups.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "cgroups_group.h"
-#include "io.h"
+#include "cell/cellctl/cgroups_group.h"
+#include "lib/base/io.h"
 #include "support.h"
 
 static char top[] = "/tmp/cordon-cgroups-XXXXXX";
@@ -202,7 +202,48 @@ static void a_group_is_around_cells_only(void)
 	end();
 }
 
-TEST_MAIN({ "a group is around cells only", a_group_is_around_cells_only },
+static const struct keeper_limit_file *file_of(const struct keeper_cgroups *c, const char *name)
+{
+	for (uint32_t i = 0; i < c->nfiles; i++)
+		if (strcmp(c->files[i].name, name) == 0)
+			return &c->files[i];
+	return NULL;
+}
+
+/* The keeper knows no version: it writes these files, and PID 1 enters by this one. */
+static void the_keeper_is_told_how_to_limit(void)
+{
+	const struct cgroups none = { .version = 0 }, v1 = { .version = 1 }, v2 = { .version = 2 };
+	const struct keeper_limit_file *f;
+	struct keeper_cgroups c;
+
+	cgroups_describe(&v1, &c);
+	CHECK(c.unified == CELL_CGROUP_UNIFIED && strcmp(c.enter, "tasks") == 0 && c.nfiles == 5);
+	f = file_of(&c, "memory.limit_in_bytes");
+	CHECK(f != NULL && f->dir == 2 && f->times == 1 && f->optional == 0);
+	CHECK(f != NULL && f->limit == offsetof(struct cell_limits, memory_bytes));
+	f = file_of(&c, "cpu.cfs_quota_us");
+	CHECK(f != NULL && f->dir == 0 && f->times == 100 && f->optional == 0);
+	CHECK(f != NULL && f->limit == offsetof(struct cell_limits, cpu_millis));
+	f = file_of(&c, "pids.max");
+	CHECK(f != NULL && f->dir == 3 && f->limit == offsetof(struct cell_limits, pids));
+
+	cgroups_describe(&v2, &c);
+	CHECK(c.unified == 0 && c.enter[0] == '\0' && c.nfiles == 4);
+	f = file_of(&c, "memory.max");
+	CHECK(f != NULL && f->dir == 0 && f->times == 1 && f->optional == 0);
+	f = file_of(&c, "memory.swap.max");
+	CHECK(f != NULL && f->times == 0 && f->optional != 0);
+	f = file_of(&c, "cpu.max");
+	CHECK(f != NULL && f->times == 100 && f->optional == 0);
+	CHECK(file_of(&c, "pids.max") != NULL);
+
+	cgroups_describe(&none, &c);
+	CHECK(c.unified == 0 && c.enter[0] == '\0' && c.nfiles == 0);
+}
+
+TEST_MAIN({ "the keeper is told how to limit", the_keeper_is_told_how_to_limit },
+	  { "a group is around cells only", a_group_is_around_cells_only },
 	  { "remembers where it began", remembers_where_it_began },
 	  { "another set of controllers begins anew", another_set_of_controllers_begins_anew },
 	  { "a broken file is written again", a_broken_file_is_written_again },

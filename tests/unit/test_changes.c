@@ -1,7 +1,7 @@
 /* Goal: the list of changes is read exactly, and no file name of a cell reaches the terminal raw.
  */
-#include "diff_record.h"
-#include "diff_print.h"
+#include "lib/wire/diff_record.h"
+#include "cmd/run/diff_print.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Goal: what a line of the answer costs depends on its length, and not on how much text the masks
  * hold. The lines come from a cell, and are read in cordond's loop. */
-#include "code_answer.h"
+#include "front/e2b/code/code_answer.h"
 
 #include <stdlib.h>
 #include <string.h>

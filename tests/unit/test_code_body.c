@@ -1,6 +1,6 @@
 /* Goal: the record has the code that an interpreter runs. A body that interpreters could read in
  * different ways is refused. */
-#include "code_body.h"
+#include "front/e2b/code/code_body.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Goal: columns line up whatever is in them, and no row is wider than the terminal. */
-#include "columns.h"
+#include "cmd/client/columns.h"
 
 #include "support.h"
 

@@ -1,11 +1,11 @@
 /* Goal: a completion ends exactly once or is cancelled, in whatever order begin, end, cancel, its
  * deadline and the end of its list come; its callback never comes from inside the callback that
  * began it, and may free, begin, end or cancel anything. */
-#include "completion.h"
+#include "lib/loop/completion.h"
 
 #include <errno.h>
 
-#include "clock.h"
+#include "lib/base/clock.h"
 #include "support.h"
 
 #define STEPS 8

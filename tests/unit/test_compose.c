@@ -1,7 +1,7 @@
 /* Goal: options become the JSON they mean, and a mistake names its option. */
-#include "compose.h"
+#include "cmd/client/compose.h"
 
-#include "member.h"
+#include "cmd/client/member.h"
 #include "support.h"
 
 static struct err e;
@@ -110,5 +110,58 @@ static void networks(void)
 	json_decref(body);
 }
 
-TEST_MAIN({ "whom a session may contact", networks }, { "composes", composes },
+struct table {
+	const char *text, *span;
+	uint64_t count, millis;
+	struct option_list list, pairs;
+	bool flag, word;
+};
+
+#define ROW(name, kind, field, sent)                                                     \
+	{                                                                                \
+		name, "X", kind, offsetof(struct table, field), 0, 0, "", .member = sent \
+	}
+
+static const struct option table[] = {
+	ROW("text", OPTION_TEXT, text, "text"),
+	ROW("span", OPTION_SPAN, span, "span"),
+	ROW("count", OPTION_COUNT, count, "limits.count"),
+	ROW("millis", OPTION_MILLIS, millis, "limits.millis"),
+	ROW("list", OPTION_LIST, list, "rules.list"),
+	ROW("pairs", OPTION_PAIRS, pairs, "pairs"),
+	ROW("flag", OPTION_FLAG, flag, "flag"),
+	ROW("word", OPTION_FLAG, word, "root=read-only"),
+	ROW("local", OPTION_TEXT, text, NULL),
+};
+
+/* An option that was not given adds no member, and no empty object around it. */
+static void options_become_members(void)
+{
+	struct table f = { 0 };
+	json_t *body = json_object(), *want;
+
+	CHECK(compose_options(body, table, COUNT(table), &f, &e) == 0);
+	CHECK(json_object_size(body) == 0);
+	f = (struct table){ .text = "t",
+			    .span = "0",
+			    .count = 3,
+			    .millis = 1500,
+			    .list = { { "a", "b" }, 2 },
+			    .pairs = { { "k=v" }, 1 },
+			    .flag = true,
+			    .word = true };
+	CHECK(compose_options(body, table, COUNT(table), &f, &e) == 0);
+	want = json_pack("{s:s, s:i, s:{s:i, s:f}, s:{s:[s, s]}, s:{s:s}, s:b, s:s}", "text", "t",
+			 "span", 0, "limits", "count", 3, "millis", 1.5, "rules", "list", "a", "b",
+			 "pairs", "k", "v", "flag", 1, "root", "read-only");
+	CHECK(json_equal(body, want));
+	json_decref(want);
+	f.span = "soon";
+	CHECK(compose_options(body, table, COUNT(table), &f, &e) < 0);
+	CHECK(strncmp(e.msg, "--span: ", 8) == 0);
+	json_decref(body);
+}
+
+TEST_MAIN({ "options become members of a request", options_become_members },
+	  { "whom a session may contact", networks }, { "composes", composes },
 	  { "mounts", mounts }, { "refuses", refuses })

@@ -1,10 +1,10 @@
-#include "config.h"
+#include "lib/config/config.h"
 
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "config_table.h"
-#include "config_value.h"
+#include "lib/config/config_table.h"
+#include "lib/config/config_value.h"
 #include "support.h"
 
 static const struct config_starter root = { .root = true };

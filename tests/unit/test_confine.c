@@ -1,6 +1,6 @@
 /* What cordond cannot do any more once it is confined: each test confines its own process and
  * tries. */
-#include "confine.h"
+#include "daemon/main/confine_daemon.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-#include "own.h"
+#include "lib/base/own.h"
 #include "test.h"
 
 #ifndef __NR_io_uring_setup
@@ -25,11 +25,6 @@
 static char folder[] = "/tmp/cordon-confine-XXXXXX";
 static int state_fd, run_fd;
 static pid_t parent;
-
-static long landlock_abi(void)
-{
-	return syscall(SYS_landlock_create_ruleset, NULL, 0, 1U);
-}
 
 /* The two folders, beside one that is not for it, and a file in each. */
 static void make_folders(void)
@@ -60,7 +55,7 @@ static void confine_or_fail(void)
 	struct err e = { 0 };
 
 	CHECK(readable >= 0);
-	if (confine_files(&f, &e) < 0 || confine_calls(&e) < 0)
+	if (confine_daemon_files(&f, &e) < 0 || confine_daemon_calls(&e) < 0)
 		printf("# %s\n", e.msg);
 	CHECK(e.code == ERR_NONE);
 }

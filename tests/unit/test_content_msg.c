@@ -1,9 +1,9 @@
 /* Records of a volume's content: what is written is read back, in any pieces; what is malformed is
  * refused as a whole. And the lines that name volumes in a session's mounts. */
-#include "content_msg.h"
+#include "lib/wire/content_msg.h"
 
 #include "support.h"
-#include "volume_line.h"
+#include "daemon/session/volume_line.h"
 
 static void round_trip(void)
 {

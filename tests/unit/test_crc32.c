@@ -1,5 +1,5 @@
 /* Goal: the checksum is the one that zlib.crc32() gives, in one piece or in several. */
-#include "crc32.h"
+#include "lib/base/crc32.h"
 
 #include "support.h"
 

@@ -1,5 +1,5 @@
 /* Goal: a program gets exactly one answer, whatever bytes the reason holds. */
-#include "deny_page.h"
+#include "egress/gateway/deny_page.h"
 
 #include "support.h"
 

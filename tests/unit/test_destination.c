@@ -1,4 +1,4 @@
-#include "destination.h"
+#include "front/e2b/control/destination.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Digests in the forms of registries and lockfiles. */
 #include "test.h"
 
-#include "digest.h"
+#include "lib/packages/digest.h"
 
 #define ABC_256 "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #define ABC_512_SRI                                                  \

@@ -3,19 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dir_listing.h"
-#include "rpc.h"
+#include "front/e2b/envd/dir_listing.h"
+#include "front/e2b/envd/rpc.h"
 #include "test.h"
 
 bool rpc_count(size_t bytes)
 {
-	(void)bytes;
 	return true;
 }
 
 void rpc_uncount(size_t bytes)
 {
-	(void)bytes;
 }
 
 /* n numbers, added in another order than they are sorted in. */

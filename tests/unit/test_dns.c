@@ -8,16 +8,16 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "clock.h"
-#include "datagrams.h"
-#include "dns.h"
-#include "dns_msg.h"
-#include "dns_state.h"
-#include "dns_tcp.h"
-#include "dns_udp.h"
-#include "host.h"
-#include "synthetic_names.h"
-#include "access_record.h"
+#include "lib/base/clock.h"
+#include "egress/flow/datagrams.h"
+#include "egress/dns/dns.h"
+#include "lib/outbound/dns_msg.h"
+#include "egress/dns/dns_state.h"
+#include "egress/dns/dns_tcp.h"
+#include "egress/dns/dns_udp.h"
+#include "lib/policy/host.h"
+#include "egress/dns/synthetic_names.h"
+#include "egress/control/access_record.h"
 
 static struct egress_session session;
 static unsigned nrecords;
@@ -57,7 +57,6 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 {
 	size_t n = strlen(host);
 
-	(void)p;
 	*ret = (struct policy_answer){ .verdict = POLICY_REFUSE, .reason = "not on the list" };
 	if (strcmp(host, "allowed.example") == 0)
 		ret->verdict = POLICY_PERMIT;
@@ -69,7 +68,6 @@ static bool answers_refused;
 
 bool policy_answers_refused(const struct policy *p)
 {
-	(void)p;
 	return answers_refused;
 }
 
@@ -350,19 +348,29 @@ static void paced(void)
 	CHECK(answered - was >= 199 && answered - was <= 201);
 }
 
-/* Over a socket as PID 1 leaves it: the answer comes from the address that was asked. */
-static void over_udp(void)
+/* A query with an OPT record that fills it up to so many bytes. */
+static void write_padded(uint8_t *ret, size_t size)
+{
+	struct text q;
+
+	put_head(&q, 7, 0x0100, 1, 0, 0, 1);
+	put_question(&q, "allowed.example", DNS_MSG_A);
+	put_bytes(&q, "\0\0\x29\x10\0\0\0\0\0", 9); /* OPT, 4096 bytes */
+	put_u16(&q, (unsigned)(size - q.n - 2));
+	put_u16(&q, 12); /* padding */
+	put_u16(&q, (unsigned)(size - q.n - 2));
+	memset(ret, 0, size);
+	memcpy(ret, q.b, q.n);
+}
+
+/* A socket as PID 1 leaves it. Returns a client, which receives from no other address. */
+static int open_udp(void)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_addr = in6addr_any };
 	struct sockaddr_in to = { .sin_family = AF_INET };
 	socklen_t n = sizeof(any);
-	struct egress egress = { .loop = NULL };
-	uint8_t out[DNS_TEXT_MAX];
-	struct text q;
 	int client;
 
-	begin();
-	session.egress = &egress;
 	session.udp = socket(AF_INET6, SOCK_DGRAM, 0); /* blocking: PID 1 may have made it so */
 	CHECK(session.udp >= 0);
 	CHECK(setsockopt(session.udp, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int)) == 0);
@@ -374,8 +382,21 @@ static void over_udp(void)
 	client = socket(AF_INET, SOCK_DGRAM, 0);
 	to.sin_port = any.sin6_port;
 	CHECK(inet_pton(AF_INET, "127.1.2.3", &to.sin_addr) == 1);
-	CHECK(connect(client, (struct sockaddr *)&to, sizeof(to)) ==
-	      0); /* receives from no other address */
+	CHECK(connect(client, (struct sockaddr *)&to, sizeof(to)) == 0);
+	return client;
+}
+
+/* The answer comes from the address that was asked. */
+static void over_udp(void)
+{
+	struct egress egress = { .loop = NULL };
+	uint8_t out[DNS_TEXT_MAX];
+	struct text q;
+	int client;
+
+	begin();
+	session.egress = &egress;
+	client = open_udp();
 	put_head(&q, 0x4242, 0x0100, 1, 0, 0, 0);
 	put_question(&q, "allowed.example", DNS_MSG_A);
 	CHECK(send(client, q.b, q.n, 0) == (ssize_t)q.n);
@@ -393,7 +414,6 @@ static unsigned wakes;
 
 static void stop(struct loop_timer *t)
 {
-	(void)t;
 	loop_stop(egress.loop);
 }
 
@@ -489,10 +509,75 @@ static void tcp_is_bounded(void)
 		(void)(i == 3 || close(s[i][0]));
 }
 
+static ssize_t ask_over_tcp(int sock, const void *bytes, size_t n)
+{
+	uint8_t got[512];
+
+	CHECK(write(sock, bytes, n) == (ssize_t)n);
+	run_for(20);
+	return recv(sock, got, sizeof(got), MSG_DONTWAIT);
+}
+
+/* Cut, with or without bytes that were not read. */
+static bool is_cut(ssize_t n)
+{
+	return n == 0 || (n < 0 && errno == ECONNRESET);
+}
+
+static void udp_queries_are_bounded(void)
+{
+	uint8_t out[DNS_TEXT_MAX];
+	int client;
+
+	begin_loop();
+	client = open_udp();
+	for (size_t more = 0; more < 2; more++) {
+		static uint8_t query[4097];
+
+		write_padded(query, 4096 + more);
+		CHECK(send(client, query, 4096 + more, 0) == (ssize_t)(4096 + more));
+		dns_udp_serve(&session);
+		CHECK((recv(client, out, sizeof(out), MSG_DONTWAIT) > 0) == (more == 0));
+	}
+	(void)close(client);
+	(void)close(session.udp);
+	session.udp = -1;
+	end_loop();
+}
+
+static void tcp_queries_are_bounded(void)
+{
+	int s[2];
+
+	begin_loop();
+	for (size_t more = 0; more < 2; more++) {
+		uint8_t query[2 + 1025] = { 4, (uint8_t)more };
+		ssize_t n;
+
+		CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s) == 0);
+		dns_tcp_serve(&session, s[1]);
+		write_padded(query + 2, 1024 + more);
+		n = ask_over_tcp(s[0], query, 2 + 1024 + more);
+		CHECK(more == 0 ? n > 0 : is_cut(n));
+		(void)close(s[0]);
+		run_for(5);
+	}
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s) == 0);
+	dns_tcp_serve(&session, s[1]);
+	for (unsigned i = 0; i <= 100; i++) { /* 100 queries of a connection */
+		struct text t = { .n = 0 };
+		ssize_t n;
+
+		put_query(&t, i);
+		n = ask_over_tcp(s[0], t.b, t.n);
+		CHECK(i < 100 ? n > 0 : is_cut(n));
+	}
+	(void)close(s[0]);
+	end_loop();
+}
+
 static void on_udp(struct loop_fd *f, uint32_t events)
 {
-	(void)f;
-	(void)events;
 	wakes++;
 	dns_udp_serve(&session);
 }
@@ -613,7 +698,9 @@ static void refused_names_are_answered(void)
 	CHECK(ask("refused.example", DNS_MSG_A).rcode == DNS_MSG_NXDOMAIN);
 }
 
-TEST_MAIN({ "refused names are answered", refused_names_are_answered },
+TEST_MAIN({ "tcp queries are bounded", tcp_queries_are_bounded },
+	  { "udp queries are bounded", udp_queries_are_bounded },
+	  { "refused names are answered", refused_names_are_answered },
 	  { "allowed names", allowed }, { "others do not exist", others_do_not_exist },
 	  { "a dot inside a label", dot_in_a_label }, { "types", types },
 	  { "localhost", localhost }, { "addresses back to names", reverse },

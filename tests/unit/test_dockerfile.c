@@ -1,7 +1,7 @@
 /* Goal: a Dockerfile becomes the recipe that Docker's rules mean, and what is not supported is said
  * with its line; .dockerignore and the patterns of COPY choose the files that Docker would. */
-#include "dockerfile.h"
-#include "dockerignore.h"
+#include "cmd/client/dockerfile.h"
+#include "cmd/client/dockerignore.h"
 
 #include "test.h"
 

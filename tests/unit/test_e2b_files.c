@@ -1,9 +1,8 @@
 /* Goal: what E2B's clients are told of files, to the letter: entries, modes as Go writes them,
  * headers of answers; and what they may say in the head of a request. */
-#include "condition.h"
-#include "disposition.h"
-#include "entry_info.h"
-#include "post_head.h"
+#include "front/e2b/base/condition.h"
+#include "front/e2b/envd/entry_info.h"
+#include "front/e2b/envd/files_head.h"
 
 #include "support.h"
 

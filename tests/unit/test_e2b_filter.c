@@ -2,8 +2,8 @@
  * leads back to its row and nowhere else. */
 #include <jansson.h>
 
-#include "sandbox_filter.h"
-#include "rfc3339.h"
+#include "front/e2b/control/sandbox_filter.h"
+#include "front/e2b/base/rfc3339.h"
 
 #include "support.h"
 

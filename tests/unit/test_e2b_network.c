@@ -2,8 +2,8 @@
  * and shown again without the password. */
 #include <jansson.h>
 
-#include "netname.h"
-#include "network.h"
+#include "front/e2b/control/netname.h"
+#include "front/e2b/control/network.h"
 
 #include "support.h"
 

@@ -2,7 +2,7 @@
  * named. */
 #include <jansson.h>
 
-#include "sandbox_spec.h"
+#include "front/e2b/control/sandbox_spec.h"
 
 #include "support.h"
 

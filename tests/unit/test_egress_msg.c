@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "egress_msg.h"
+#include "lib/wire/egress_msg.h"
 
 static uint8_t bytes[EGRESS_HEAD + 4096];
 

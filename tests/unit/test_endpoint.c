@@ -1,10 +1,10 @@
 /* Goal: where a program wants to go is read in one way only, and written so that it is read back as
  * the same. */
-#include "endpoint.h"
+#include "egress/flow/endpoint.h"
 
 #include <string.h>
 
-#include "synthetic_names.h"
+#include "egress/dns/synthetic_names.h"
 #include "support.h"
 
 static struct synthetic_names *names;

@@ -1,5 +1,5 @@
 /* Goal: an error says what happened, in bounds, and one from a peer is safe to print. */
-#include "err.h"
+#include "lib/base/err.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* Goal: a session that adds many items delays only itself: sessions of a tenant take turns, and so
  * do tenants.
  */
-#include "fair_queue.h"
+#include "egress/control/fair_queue.h"
 
 #include "support.h"
 

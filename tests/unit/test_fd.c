@@ -1,12 +1,12 @@
 /* Goal: 0, 1 and 2 stay open whatever is closed, and a program that was started without them has
  * them. */
-#include "fd.h"
+#include "lib/base/fd.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "fd_std.h"
+#include "lib/base/fd_std.h"
 #include "support.h"
 
 static bool is_open(int fd)
@@ -24,7 +24,7 @@ static void closes_others(void)
 	fd_close(-1);
 }
 
-/* With FD_STRICT=1 the caller is ended; without it nothing happens. */
+/* With CORDON_STRICT=1 the caller is ended; without it nothing happens. */
 static void keeps_the_standard_ones(void)
 {
 	for (int fd = 0; fd <= STDERR_FILENO; fd++) {
@@ -37,7 +37,7 @@ static void keeps_the_standard_ones(void)
 			_exit(is_open(fd) ? 0 : 1);
 		}
 		CHECK(waitpid(pid, &status, 0) == pid);
-#if FD_STRICT
+#if CORDON_STRICT
 		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 #else
 		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);

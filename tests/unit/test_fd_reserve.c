@@ -1,12 +1,12 @@
 /* Goal: a process that has used up its descriptors can still receive some over a socket, as many as
  * the reserve holds, and gets its reserve back when others are closed. */
-#include "fd_reserve.h"
+#include "lib/base/fd_reserve.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include "io.h"
+#include "lib/base/io.h"
 #include "support.h"
 
 #define FILES 128

@@ -1,6 +1,6 @@
 /* Goal: what is packed comes out as it was, within its bounds, and nothing else counts as packed.
  */
-#include "file_meta.h"
+#include "lib/wire/file_meta.h"
 
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /* Goal: what a built-in says arrives as it was said, and of what a cell that took one over says,
  * only what has the exact layout and sane values gets through. */
-#include "file_msg.h"
+#include "lib/wire/file_msg.h"
 
 #include "support.h"
 

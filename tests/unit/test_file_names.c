@@ -1,6 +1,6 @@
 /* Goal: names and numbers of owners come out of well-formed lines only, and nothing in the cell's
  * files makes us read beyond them. */
-#include "file_names.h"
+#include "cell/init/files/file_names.h"
 
 #include "support.h"
 

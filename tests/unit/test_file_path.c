@@ -1,5 +1,5 @@
 /* Goal: a path is joined and cleaned as text, never leaves the root, and never its buffer. */
-#include "file_path.h"
+#include "cell/init/files/file_path.h"
 
 #include "support.h"
 

@@ -1,5 +1,5 @@
 /* Goal: spellings that lenient servers take for the same fold to the same. */
-#include "fold.h"
+#include "lib/policy/fold.h"
 
 #include "support.h"
 

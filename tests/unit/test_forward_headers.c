@@ -1,7 +1,7 @@
 /* Goal: what reaches a server in a cell is one request that ends where the client's ended, without
  * what belongs to the client's connection; and what is passed back is the answer's, and not the
  * connection's. */
-#include "forward_headers.h"
+#include "lib/net/forward_headers.h"
 
 #include "support.h"
 

@@ -1,5 +1,5 @@
 /* Goal: a frame is read when it is all there, and one that is wrong is known by its head alone. */
-#include "frame.h"
+#include "lib/wire/frame.h"
 
 #include <limits.h>
 

@@ -8,9 +8,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "changed_pages.h"
-#include "guest_memory.h"
-#include "own.h"
+#include "cell/engines/qemu/guest_memory.h"
+#include "lib/base/own.h"
 #include "test.h"
 
 #define PAGE 4096U
@@ -158,16 +157,16 @@ static void the_whole_memory_is_copied(void)
 /* Into a process that maps the same base. */
 static void put(pid_t pid, int base, int changes)
 {
-	struct changed_pages c;
+	struct guest_memory_changes c;
 	struct err e;
 	int more;
 
-	changed_pages_init(&c);
-	CHECK(changed_pages_begin(&c, pid, base, SIZE, changes, &e) == 0);
-	while ((more = changed_pages_step(&c, 5 * PAGE, &e)) > 0)
+	guest_memory_changes_init(&c);
+	CHECK(guest_memory_changes_begin(&c, pid, base, SIZE, changes, &e) == 0);
+	while ((more = guest_memory_changes_step(&c, 5 * PAGE, &e)) > 0)
 		;
 	CHECK(more == 0);
-	changed_pages_end(&c);
+	guest_memory_changes_end(&c);
 }
 
 static uint64_t start_of(pid_t pid, int base)
@@ -221,18 +220,18 @@ static void what_does_not_fit_is_refused(void)
 	int base = make_base(), other = make_base(),
 	    small = memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	pid_t pid = engine_start(base, 0);
-	struct changed_pages c;
+	struct guest_memory_changes c;
 	struct guest_memory m;
 	struct err e;
 
-	changed_pages_init(&c);
+	guest_memory_changes_init(&c);
 	guest_memory_init(&m);
 	CHECK(ftruncate(small, PAGE) == 0);
-	CHECK(changed_pages_begin(&c, pid, base, SIZE, small, &e) < 0 && e.code == ERR_INVALID);
-	CHECK(changed_pages_begin(&c, pid, other, SIZE, make_base(), &e) < 0 &&
+	CHECK(guest_memory_changes_begin(&c, pid, base, SIZE, small, &e) < 0 && e.code == ERR_INVALID);
+	CHECK(guest_memory_changes_begin(&c, pid, other, SIZE, make_base(), &e) < 0 &&
 	      e.code == ERR_NOT_FOUND);
 	CHECK(guest_memory_begin(&m, pid, other, SIZE, SIZE, &e) < 0 && e.code == ERR_NOT_FOUND);
-	changed_pages_end(&c);
+	guest_memory_changes_end(&c);
 	guest_memory_end(&m);
 	engine_end(pid);
 }

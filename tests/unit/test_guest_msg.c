@@ -1,6 +1,6 @@
 /* Goal: the messages between a shim and its guest arrive as they were sent, and of what a guest
  * sends only what has the exact layout and values in range gets through. */
-#include "guest_msg.h"
+#include "lib/wire/guest_msg.h"
 
 #include "support.h"
 

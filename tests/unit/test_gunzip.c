@@ -4,8 +4,8 @@
 
 #include <zlib.h>
 
-#include "buf.h"
-#include "gunzip.h"
+#include "lib/base/buf.h"
+#include "lib/packages/gunzip.h"
 
 static size_t pack(const void *text, size_t n, uint8_t *ret, size_t cap)
 {

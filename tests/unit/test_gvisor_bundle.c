@@ -1,9 +1,9 @@
 /* test_gvisor_bundle.c - what runsc is told about a guest. */
-#include "gvisor_bundle.h"
+#include "cell/engines/gvisor/gvisor_bundle.h"
 
 #include <string.h>
 
-#include "cell_spec.h"
+#include "lib/wire/cell_spec.h"
 #include "json_check.h"
 #include "support.h"
 

@@ -1,4 +1,4 @@
-#include "hex.h"
+#include "lib/base/hex.h"
 
 #include "support.h"
 

@@ -1,7 +1,7 @@
 /* Goal: both proxies know the same headers as those of one connection, by name and because
  * Connection names them; and know which headers rename a request. */
-#include "hop.h"
-#include "override_header.h"
+#include "lib/http/hop.h"
+#include "lib/http/override_header.h"
 
 #include "support.h"
 

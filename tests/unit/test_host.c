@@ -2,7 +2,7 @@
  * two names, has any. */
 #include "test.h"
 
-#include "host.h"
+#include "lib/policy/host.h"
 
 static const char *normal(const char *text)
 {

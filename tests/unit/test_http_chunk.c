@@ -1,5 +1,5 @@
 /* Goal: a chunked body is decoded the same however it is cut into pieces, and ends in one place. */
-#include "chunk.h"
+#include "lib/http/chunk.h"
 
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /* Goal: a request is read in one way only; whatever two readers could see differently is refused.
  */
-#include "http1.h"
+#include "lib/http/http1.h"
 
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /* Goal: an answer is read in one way only, and where it ends is never a guess but for the close. */
-#include "http1.h"
-#include "http1_write.h"
+#include "lib/http/http1.h"
+#include "lib/http/http1_write.h"
 
 #include "support.h"
 

@@ -1,5 +1,5 @@
 /* Goal: data cannot end its event, and begin none. */
-#include "sse.h"
+#include "lib/http/sse.h"
 
 #include "support.h"
 

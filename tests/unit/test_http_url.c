@@ -1,5 +1,5 @@
 /* Goal: what a client names in a path or a query is what we see, byte by byte, or it is refused. */
-#include "url.h"
+#include "lib/http/url.h"
 
 #include "support.h"
 

@@ -1,5 +1,5 @@
 /* Goal: frames as RFC 6455 has them, and no others. */
-#include "ws.h"
+#include "lib/http/ws.h"
 
 #include "support.h"
 

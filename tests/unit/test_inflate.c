@@ -1,6 +1,6 @@
 /* Goal: what python3's zlib packs comes out as it was, however it arrives; whatever is cut off,
  * changed or put behind is noticed; and nothing malformed leads out of a buffer. */
-#include "inflate.h"
+#include "lib/base/inflate.h"
 
 #include "support.h"
 
@@ -70,7 +70,6 @@ static ssize_t more(void *arg, const uint8_t **ret, struct err *e)
 	struct sse_stream *f = arg;
 	size_t n = f->len - f->at < f->step ? f->len - f->at : f->step;
 
-	(void)e;
 	free(f->piece);
 	f->piece = exact_copy(f->bytes + f->at, n);
 	f->at += n;
@@ -345,16 +344,11 @@ static void bad_codes(void)
 
 static int fail_out(void *arg, const uint8_t *bytes, size_t len, struct err *e)
 {
-	(void)arg;
-	(void)bytes;
-	(void)len;
 	return err_set(e, ERR_LIMIT, "enough");
 }
 
 static ssize_t fail_more(void *arg, const uint8_t **ret, struct err *e)
 {
-	(void)arg;
-	(void)ret;
 	return err_set(e, ERR_CONFLICT, "gone");
 }
 

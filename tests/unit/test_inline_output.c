@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "inline_output.h"
-#include "output.h"
-#include "output_record.h"
+#include "front/rest/inline_output.h"
+#include "daemon/output/output.h"
+#include "daemon/output/output_record.h"
 #include "test.h"
 
 struct log {

@@ -1,7 +1,7 @@
 /* Goal: bytes and descriptors arrive whole or not at all, and nothing leaks, whatever a peer does.
  *
  * The peer is played with raw sendmsg(2) where it does what io_send() would not. */
-#include "io.h"
+#include "lib/base/io.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +76,6 @@ static void send_raw(int sock, const void *bytes, size_t len, size_t n, size_t h
 
 static void on_alarm(int sig)
 {
-	(void)sig;
 }
 
 /* Interrupts every blocking call of this process each millisecond. */
@@ -477,7 +476,6 @@ static void drain_at_second(int sig)
 {
 	char byte;
 
-	(void)sig;
 	if (++alarms >= 2)
 		while (recv(drained_sock, &byte, 1, MSG_DONTWAIT) >= 0)
 			drained++;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "ip.h"
+#include "lib/base/ip.h"
 
 static bool reads(const char *text)
 {

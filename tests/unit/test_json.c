@@ -1,5 +1,5 @@
 /* Goal: whatever is written comes out as JSON, or is known not to have. */
-#include "json.h"
+#include "lib/json/json.h"
 
 #include "json_check.h"
 #include "support.h"

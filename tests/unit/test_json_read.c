@@ -1,5 +1,5 @@
 /* Goal: json_read() accepts exactly JSON, and its walks give the values that stand in the text. */
-#include "json_read.h"
+#include "lib/json/json_read.h"
 
 #include "json_check.h"
 #include "support.h"

@@ -1,4 +1,4 @@
-#include "json_size.h"
+#include "lib/json/json_size.h"
 
 #include <string.h>
 

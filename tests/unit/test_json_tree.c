@@ -1,8 +1,8 @@
 /* Goal: json_tree_read() accepts exactly JSON whose meaning no two readers can see differently, and
  * stays within its limits. */
-#include "json_tree.h"
+#include "lib/json/json_tree.h"
 
-#include "json.h"
+#include "lib/json/json.h"
 #include "json_check.h"
 #include "support.h"
 

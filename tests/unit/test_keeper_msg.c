@@ -2,7 +2,7 @@
  *
  * Each rule is broken alone in a request that is good otherwise, and must be named as the reason.
  */
-#include "keeper_msg.h"
+#include "lib/wire/keeper_msg.h"
 
 #include "support.h"
 
@@ -97,7 +97,8 @@ static const struct {
 	{ "profile locked", FIELD(profile), CELL_LOCKED, NULL },
 	{ "profile beyond", FIELD(profile), CELL_PROFILES, REASON_KIND },
 	{ "profile far beyond", FIELD(profile), UINT32_MAX, REASON_KIND },
-	{ "all flags of containers", FIELD(flags), CELL_FLAGS_ALL & ~CELL_KVM, NULL },
+	{ "all flags of containers", FIELD(flags), CELL_FLAGS_ALL & ~(CELL_KVM | CELL_WATCH_ANY),
+	  NULL },
 	{ "KVM without a virtual machine", FIELD(flags), CELL_KVM, "KVM is for virtual machines" },
 	{ "next flag", FIELD(flags), CELL_FLAGS_ALL + 1, REASON_KIND },
 	{ "last flag", FIELD(flags), 1U << 31, REASON_KIND },
@@ -480,6 +481,33 @@ static void a_server_sends_places(void)
 	check_create("a mount nobody counts", &c, NULL);
 }
 
+static void a_watched_cell_has_a_file(void)
+{
+	struct keeper_create c = good();
+
+	c.flags = CELL_TRACE;
+	check("traced and not watched", &c, sizeof(c), 5, "only a server watches");
+	c.flags = CELL_WATCH;
+	check("not of a server", &c, sizeof(c), 5, "only a server watches");
+	check("not of a server, with a file", &c, sizeof(c), 6, "only a server watches");
+	serve = true;
+	for (size_t nfds = 0; nfds <= 32; nfds++)
+		check("with a file", &c, sizeof(c), nfds, nfds == 2 ? NULL : "descriptors");
+	c.flags = CELL_WATCH | CELL_TRACE;
+	check("traced", &c, sizeof(c), 2, NULL);
+	c.flags = CELL_WATCH_ANY;
+	check("and its calls", &c, sizeof(c), 2, NULL);
+	c.flags = CELL_WATCH | CELL_TRACE_CALLS;
+	check("calls without programs", &c, sizeof(c), 2, "only a server watches");
+	c.flags = CELL_TRACE;
+	check("traced and not watched", &c, sizeof(c), 1, "only a server watches");
+	c.flags = CELL_WATCH;
+	c.engine = CELL_ENGINE_MICROVM;
+	c.profile = CELL_LOCKED;
+	check("of an engine", &c, sizeof(c), 2, "no engine");
+	serve = false;
+}
+
 static void a_servers_diff_has_layers(void)
 {
 	struct keeper_diff d = good_diff();
@@ -549,6 +577,7 @@ TEST_MAIN({ "takes a good create", takes_a_good_create },
 	  { "knows no other operation", knows_no_other_operation },
 	  { "counts descriptors of named requests", counts_descriptors_of_named_requests },
 	  { "a server sends places", a_server_sends_places },
+	  { "a watched cell has a file", a_watched_cell_has_a_file },
 	  { "a server's diff has layers", a_servers_diff_has_layers },
 	  { "keeps numbers of named requests", keeps_numbers_of_named_requests },
 	  { "names profiles", names_profiles })

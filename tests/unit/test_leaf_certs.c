@@ -1,7 +1,7 @@
 /* Goal: strict clients that trust the CA accept what it makes, for that name only, over
  * TLS 1.2 and 1.3; certificates are made once, again in time, and no more than the cache holds are
  * kept. */
-#include "leaf_certs.h"
+#include "lib/net/leaf_certs.h"
 
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -403,6 +403,51 @@ static void a_bundle_of_text_is_trusted(void)
 	leaf_certs_free(m);
 }
 
+static unsigned long compared;
+
+/* In the place of libc's: counts. */
+int strcmp(const char *a, const char *b);
+int strcmp(const char *a, const char *b)
+{
+	compared++;
+	while (*a != '\0' && *a == *b) {
+		a++;
+		b++;
+	}
+	return (unsigned char)*a - (unsigned char)*b;
+}
+
+/* Of the function that had no seed. */
+static bool would_collide(const char *host)
+{
+	uint32_t hash = 2166136261U;
+
+	for (; *host != '\0'; host++)
+		hash = (hash ^ (unsigned char)*host) * 16777619U;
+	return hash % 1024 == 0;
+}
+
+static void names_do_not_collide_by_choice(void)
+{
+	struct leaf_certs *m = new_mint(NOW);
+	struct err e = { 0 };
+	char host[32], first[32];
+	unsigned made = 0;
+
+	for (unsigned i = 0; made < 64; i++) {
+		(void)snprintf(host, sizeof(host), "n%u.example", i);
+		if (!would_collide(host))
+			continue;
+		if (made == 0)
+			memcpy(first, host, sizeof(first));
+		CHECK(leaf_certs_server_at(m, host, NOW, &e) != NULL);
+		made++;
+	}
+	compared = 0;
+	CHECK(leaf_certs_knows(m, first) && compared < 16);
+	leaf_certs_free(m);
+}
+
 TEST_MAIN({ "strict_clients_take_it", strict_clients_take_it },
 	  { "http1_or_nothing", http1_or_nothing },
 	  { "a_ticket_is_good_for_its_name_only", a_ticket_is_good_for_its_name_only },
@@ -411,4 +456,5 @@ TEST_MAIN({ "strict_clients_take_it", strict_clients_take_it },
 	  { "the_least_used_goes", the_least_used_goes },
 	  { "names_are_no_language", names_are_no_language },
 	  { "openssl_verifies_it", openssl_verifies_it },
-	  { "a_bundle_of_text_is_trusted", a_bundle_of_text_is_trusted })
+	  { "a_bundle_of_text_is_trusted", a_bundle_of_text_is_trusted },
+	  { "names_do_not_collide_by_choice", names_do_not_collide_by_choice })

@@ -1,8 +1,8 @@
 /* Goal: what was used of a limit is counted to the byte, claimed before it moves, kept from policy
  * to policy by the rule's name, and never counted down. */
-#include "limit_usage.h"
+#include "egress/control/limit_usage.h"
 
-#include "egress_msg.h"
+#include "lib/wire/egress_msg.h"
 #include "support.h"
 
 static struct policy *read_policy(const char *rules)
@@ -101,6 +101,38 @@ static void rules_are_known_by_their_names(void)
 	policy_free(q);
 }
 
+/* Of the function that had no seed. */
+static bool would_collide(const char *name)
+{
+	uint32_t h = 2166136261U;
+
+	for (; *name != '\0'; name++)
+		h = (h ^ (uint8_t)*name) * 16777619U;
+	return (h ^ h >> 16) % 256 == 0;
+}
+
+static void names_do_not_collide_by_choice(void)
+{
+	struct limit_usage_table t;
+	size_t longest = 0;
+	char name[32];
+
+	limit_usage_init(&t);
+	for (unsigned i = 0; t.n < 128; i++) {
+		(void)snprintf(name, sizeof(name), "r%u", i);
+		CHECK(!would_collide(name) || limit_usage_find(&t, name) != NULL);
+	}
+	for (size_t i = 0; i < 256; i++) {
+		size_t n = 0;
+
+		for (const struct limit_usage *u = t.buckets[i]; u != NULL; u = u->next_here)
+			n++;
+		longest = n > longest ? n : longest;
+	}
+	CHECK(longest < 16);
+	limit_usage_release(&t);
+}
+
 static void there_is_a_bound(void)
 {
 	struct limit_usage_table t;
@@ -120,4 +152,5 @@ TEST_MAIN({ "not_a_byte_beyond_the_limit", not_a_byte_beyond_the_limit },
 	  { "a_claim_is_told_once", a_claim_is_told_once },
 	  { "what_was_claimed_is_used_after_a_restart", what_was_claimed_is_used_after_a_restart },
 	  { "rules_are_known_by_their_names", rules_are_known_by_their_names },
+	  { "names_do_not_collide_by_choice", names_do_not_collide_by_choice },
 	  { "there_is_a_bound", there_is_a_bound })

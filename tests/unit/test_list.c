@@ -1,5 +1,5 @@
 /* Lists whose links are in their elements: elements come and go at every place. */
-#include "list.h"
+#include "lib/base/list.h"
 #include "test.h"
 
 struct one {

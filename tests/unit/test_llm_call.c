@@ -1,8 +1,8 @@
 /* Goal: what a model call was, from bodies as the two providers send them, cut at every byte. */
-#include "llm_call.h"
+#include "egress/gateway/llm_call.h"
 
 #include "support.h"
-#include "ws.h"
+#include "lib/http/ws.h"
 
 static struct http1_span span(const char *text)
 {

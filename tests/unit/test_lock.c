@@ -2,7 +2,7 @@
  * tools themselves are in tests/packages/lock, compared by another reader. */
 #include "test.h"
 
-#include "lock.h"
+#include "lib/packages/lock.h"
 
 #define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define B64 "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -19,7 +19,6 @@ static int on_pin(void *arg, const struct lock_pin *pin, struct err *e)
 {
 	struct got *g = arg;
 
-	(void)e;
 	g->n += (size_t)snprintf(g->text + g->n, sizeof(g->text) - g->n, "%s%s:%s@%s",
 				 g->n == 0 ? "" : "; ", ecosystem_name(pin->ecosystem), pin->name,
 				 pin->version);
@@ -268,8 +267,6 @@ static void gem(void)
 
 static int on_none(void *arg, const struct lock_pin *pin, struct err *e)
 {
-	(void)arg;
-	(void)e;
 	CHECK(pin->ndigests == 1);
 	return 0;
 }

@@ -2,8 +2,8 @@
  * refused one beyond with an error that names it. */
 #include "test.h"
 
-#include "lock.h"
-#include "osv.h"
+#include "lib/packages/lock.h"
+#include "lib/packages/osv.h"
 
 #define ROOM (LOCK_TEXT_MAX + 4096)
 
@@ -43,9 +43,6 @@ static void put_many(const char *item, unsigned n)
 
 static int on_pin(void *arg, const struct lock_pin *pin, struct err *why)
 {
-	(void)arg;
-	(void)pin;
-	(void)why;
 	found++;
 	return 0;
 }
@@ -160,9 +157,6 @@ static void keys_of_toml(void)
 
 static int on_entry(void *arg, const struct osv_entry *entry, struct err *why)
 {
-	(void)arg;
-	(void)entry;
-	(void)why;
 	found++;
 	return 0;
 }

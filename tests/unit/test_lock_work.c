@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#include "lock.h"
+#include "lib/packages/lock.h"
 
 #define SIZE (4U << 20)
 #define TIMES_MAX 100 /* of the plain loop; the slowest one takes about a fourth of it */
@@ -136,9 +136,6 @@ static double plain_loop(const char *text, size_t n)
 
 static int on_pin(void *arg, const struct lock_pin *pin, struct err *e)
 {
-	(void)arg;
-	(void)pin;
-	(void)e;
 	return 0;
 }
 

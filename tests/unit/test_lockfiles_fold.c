@@ -1,7 +1,7 @@
 /* Lockfiles in a body become pins before it is parsed; anything else stays as it is. */
 #include "test.h"
 
-#include "lockfiles_fold.h"
+#include "lib/policy/lockfiles_fold.h"
 
 #define FILE_OF(text) "{\"name\": \"requirements.txt\", \"text\": \"" text "\"}"
 

@@ -1,9 +1,9 @@
 /* Goal: whole values are covered, whatever their encoding and wherever a stream is cut; nothing
  * else is touched; and neither what is shown nor when depends on a part of a value. */
-#include "mask.h"
+#include "lib/mask/mask.h"
 
-#include "base64.h"
-#include "mask_private.h"
+#include "lib/base/base64.h"
+#include "lib/mask/mask_private.h"
 #include "support.h"
 
 #define SECRET "s3cr3t/Va-lue+42"
@@ -466,6 +466,87 @@ static void check_steps(const char *const *values, const size_t *lens, size_t n,
 	mask_free(m);
 }
 
+/* Values that end alike, of many lengths: one after another in others, or with other beginnings. */
+static size_t make_alike(char *to, unsigned *x)
+{
+	size_t n = 0, beginning, as;
+
+	*x = *x * 1103515245 + 12345;
+	beginning = *x / 65536 % 5;
+	*x = *x * 1103515245 + 12345;
+	as = 6 + *x / 65536 % (*x / 1048576 % 3 == 0 ? 400 : 70);
+	for (size_t i = 0; i < beginning; i++) {
+		*x = *x * 1103515245 + 12345;
+		to[n++] = "abc"[*x / 65536 % 3];
+	}
+	memset(to + n, 'a', as);
+	return n + as;
+}
+
+/* The search over lengths covers the same as a look at each value. */
+static void finds_the_longest_of_many_lengths(void)
+{
+	enum { N = 200, TEXT = 4000, ROUNDS = 60 };
+	static char values[N][512], text[TEXT + 1], copy[TEXT + 1];
+	const char *at[N];
+	size_t lens[N];
+	struct mask_pick all = { 0 };
+	unsigned x = 7;
+	struct err e;
+
+	for (size_t i = 0; i < N; i++)
+		mask_pick_add(&all, i);
+	for (int round = 0; round < ROUNDS; round++) {
+		size_t n = 1 + (size_t)round * 5 % N;
+		struct mask *m;
+
+		for (size_t i = 0; i < n; i++) {
+			lens[i] = make_alike(values[i], &x);
+			at[i] = values[i];
+		}
+		m = mask_new(at, lens, n, NULL, 0, &e);
+		CHECK(m != NULL);
+		for (size_t used = 0; used + 512 < TEXT;) {
+			used += make_alike(text + used, &x);
+			memset(text + used, 'd', TEXT - used);
+		}
+		memcpy(copy, text, TEXT);
+		CHECK(mask_text(m, NULL, (uint8_t *)text, TEXT) ==
+		      mask_text(m, &all, (uint8_t *)copy, TEXT));
+		CHECK(memcmp(text, copy, TEXT) == 0 && memchr(text, '*', TEXT) != NULL);
+		mask_free(m);
+	}
+}
+
+/* A dozen steps for a byte, not one for each value. */
+static void many_values_that_end_alike_cost_little(void)
+{
+	enum { N = 1000, TEXT = 20000, STEPS = 3 * (MASK_WINDOWS + 4 * 11) };
+	static char values[N][1200];
+	static uint8_t text[TEXT];
+	const char *at[N];
+	size_t lens[N];
+	struct mask_scan *s;
+	struct mask *m;
+	struct err e;
+
+	for (size_t i = 0; i < N; i++) {
+		memset(values[i], 'a', sizeof(values[i]));
+		values[i][0] = 'b';
+		at[i] = values[i];
+		lens[i] = 60 + i;
+	}
+	memset(text, 'a', sizeof(text));
+	m = mask_new(at, lens, N, NULL, 0, &e);
+	CHECK(m != NULL);
+	s = mask_scan_new(m);
+	CHECK(s != NULL);
+	mask_scan_feed(s, text, sizeof(text));
+	CHECK(s->steps <= TEXT * (size_t)STEPS);
+	mask_scan_free(s);
+	mask_free(m);
+}
+
 static void is_linear(void)
 {
 	enum { N = 32, LEN = 20004, TEXT = 200000 };
@@ -629,7 +710,10 @@ TEST_MAIN({ "covers the value", covers_the_value }, { "shows parts", shows_parts
 	  { "tells nothing of parts", tells_nothing_of_parts }, { "is not parted", is_not_parted },
 	  { "finds many", finds_many }, { "changes masks", changes_masks },
 	  { "changes masks inside a value", changes_masks_inside_a_value },
-	  { "is linear", is_linear }, { "covers long values", covers_long_values },
+	  { "is linear", is_linear },
+	  { "finds the longest of many lengths", finds_the_longest_of_many_lengths },
+	  { "many values that end alike cost little", many_values_that_end_alike_cost_little },
+	  { "covers long values", covers_long_values },
 	  { "covers the longer value", covers_the_longer_value },
 	  { "covers long texts in steps", covers_long_texts_in_steps },
 	  { "counts memory", counts_memory })

@@ -2,8 +2,8 @@
  * finds, and nothing else. The seed is printed; TEST_SEED sets it. */
 #include <time.h>
 
-#include "base64.h"
-#include "mask.h"
+#include "lib/base/base64.h"
+#include "lib/mask/mask.h"
 #include "support.h"
 
 #define TEXT_MAX 2000

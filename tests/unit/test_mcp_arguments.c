@@ -1,8 +1,8 @@
 /* Goal: arguments of a tool are taken exactly if the schema allows them, and errors name the member
  * and what it should be. Digests do not depend on how a value is written. */
-#include "mcp_arguments.h"
+#include "lib/mcp/server/mcp_arguments.h"
 
-#include "mcp_digest.h"
+#include "lib/mcp/server/mcp_digest.h"
 #include "support.h"
 
 static const char schema[] =

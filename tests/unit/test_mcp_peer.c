@@ -1,9 +1,9 @@
-/* Goal: the client's side of an MCP server (src/mcphub/peer.h) finds the era, lists tools, and ends
- * every call exactly once, whatever the server writes. The test is the server. */
-#include "peer.h"
+/* Goal: the client's side of an MCP server (src/lib/mcp/client/peer.h) finds the era, lists tools,
+ * and ends every call exactly once, whatever the server writes. The test is the server. */
+#include "lib/mcp/client/peer.h"
 
-#include "clock.h"
-#include "join.h"
+#include "lib/base/clock.h"
+#include "lib/mcp/client/join.h"
 #include "support.h"
 
 struct caller {
@@ -17,17 +17,24 @@ static unsigned listed, failed;
 
 static void on_tools(struct peer *p)
 {
-	(void)p;
 	listed++;
 }
 
 static void on_failed(struct peer *p)
 {
-	(void)p;
 	failed++;
 }
 
-static const struct peer_events events = { on_tools, on_failed };
+static size_t room = SIZE_MAX; /* for what waits */
+
+static bool may_wait(struct peer *p, size_t n)
+{
+	return n <= room;
+}
+
+static const struct peer_events events = { .on_tools = on_tools,
+					   .on_failed = on_failed,
+					   .may_wait = may_wait };
 
 static void on_done(struct peer_call *c, const struct peer_answer *a)
 {
@@ -43,7 +50,6 @@ static void on_done(struct peer_call *c, const struct peer_answer *a)
 
 static void on_progress(struct peer_call *c, struct json_value params)
 {
-	(void)params;
 	((struct caller *)c->arg)->progress++;
 }
 
@@ -117,6 +123,28 @@ static void older_servers_are_initialized(void)
 	CHECK(p.era == PEER_LEGACY);
 	CHECK_STR(p.version, "2025-11-25");
 	CHECK_STR(p.tools.tools[0].rest, "\"description\":\"d\",\"inputSchema\":{}");
+	peer_release(&p);
+}
+
+static void cover(struct peer *p, char *text)
+{
+	char *at = strstr(text, "value");
+
+	if (at != NULL)
+		memcpy(at, "*****", 5);
+}
+
+/* It is shown with the session. */
+static void the_version_is_masked(void)
+{
+	static const struct peer_events with_words = { on_tools, on_failed, .on_words = cover };
+	struct peer p;
+
+	begin(&p);
+	p.events = &with_words;
+	answer(&p, asked(&p, "initialize"),
+	       "\"result\":{\"protocolVersion\":\"a value\",\"capabilities\":{}}");
+	CHECK_STR(p.version, "a *****");
 	peer_release(&p);
 }
 
@@ -540,7 +568,46 @@ static void a_result_has_each_member_once(void)
 	CHECK(strstr(ret, "\"m31\"") != NULL && strstr(ret, "\"m32\"") == NULL);
 }
 
+static void feed_head(struct peer *p, unsigned long id)
+{
+	char head[128];
+	int n = snprintf(head, sizeof(head),
+			 "{\"jsonrpc\":\"2.0\",\"id\":%lu,\"result\":{\"content\":[{\"text\":\"",
+			 id);
+
+	peer_feed(p, head, (size_t)n);
+}
+
+/* Then a call is refused, or ends, and the next one works. */
+static void what_waits_needs_room(void)
+{
+	struct caller m;
+	struct peer_call c = { .on_done = on_done };
+	struct peer p;
+	unsigned long id;
+	struct err e;
+
+	make_ready(&p);
+	room = 50;
+	CHECK(peer_call(&p, &c, "a", (struct json_value){ 0 }, 60000, &e) < 0);
+	CHECK(e.code == ERR_LIMIT && strstr(e.msg, "tenant_bodies_max") != NULL && p.out.len == 0);
+	room = SIZE_MAX;
+	call(&p, &m);
+	id = asked(&p, "tools/call");
+	room = 20;
+	feed_head(&p, id);
+	CHECK(m.ends == 0 && p.in.len == 0);
+	room = SIZE_MAX;
+	say(&p, "\"}]}}");
+	CHECK(m.ends == 1 && m.end == PEER_LOST && strstr(m.text, "tenant_bodies_max") != NULL);
+	call(&p, &m);
+	answer(&p, asked(&p, "tools/call"), "\"result\":{\"content\":[]}");
+	CHECK(m.ends == 1 && m.end == PEER_RESULT);
+	peer_release(&p);
+}
+
 TEST_MAIN({ "older_servers_are_initialized", older_servers_are_initialized },
+	  { "the_version_is_masked", the_version_is_masked },
 	  { "newer_servers_are_discovered", newer_servers_are_discovered },
 	  { "a_server_that_refuses_both_fails", a_server_that_refuses_both_fails },
 	  { "calls_end_once", calls_end_once },
@@ -549,6 +616,7 @@ TEST_MAIN({ "older_servers_are_initialized", older_servers_are_initialized },
 	  { "messages_come_in_pieces", messages_come_in_pieces },
 	  { "a_long_answer_ends_its_call", a_long_answer_ends_its_call },
 	  { "an_answer_of_many_values_ends_its_call", an_answer_of_many_values_ends_its_call },
+	  { "what_waits_needs_room", what_waits_needs_room },
 	  { "noise_is_counted", noise_is_counted },
 	  { "requests_of_the_server_are_refused", requests_of_the_server_are_refused },
 	  { "progress_reaches_its_call", progress_reaches_its_call },

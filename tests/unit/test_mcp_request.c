@@ -1,8 +1,8 @@
 /* Goal: a line of stdio is read in the era that it or the process is of; Origin and Host decide as
  * written; frames hold one message each. HTTP is tested with a real server, in tests/mcp. */
-#include "mcp_request.h"
+#include "lib/mcp/server/mcp_request.h"
 
-#include "mcp_write.h"
+#include "lib/mcp/server/mcp_write.h"
 #include "support.h"
 
 static const struct mcp_server server = { .name = "n", .version = "1", .tools_by_caller = true };

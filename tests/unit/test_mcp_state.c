@@ -9,8 +9,6 @@ static int on_close(void *arg, const char *about, const void *value, size_t len,
 {
 	size_t n = strlen(about) + 1;
 
-	(void)arg;
-	(void)e;
 	*ret = malloc(n + len);
 	CHECK(*ret != NULL);
 	memcpy(*ret, about, n);
@@ -24,7 +22,6 @@ static int on_open(void *arg, const char *about, const void *box, size_t len, ui
 {
 	size_t n = strlen(about) + 1;
 
-	(void)arg;
 	if (len < n || memcmp(box, about, n) != 0)
 		return err_set(e, ERR_INVALID, "another box");
 	*ret_len = len - n;

@@ -4,13 +4,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "excerpt.h"
-#include "file_kind.h"
-#include "output.h"
-#include "output_record.h"
-#include "resource_uri.h"
-#include "run_results.h"
-#include "shown_text.h"
+#include "daemon/output/output.h"
+#include "daemon/output/output_record.h"
+#include "front/mcptools/resource_uri.h"
+#include "front/mcptools/run_results.h"
+#include "lib/base/shown_text.h"
 #include "support.h"
 
 static void shows(const char *bytes, size_t n, const char *want)

@@ -1,5 +1,5 @@
 /* Goal: an answer that is not as promised is no more than a missing value. */
-#include "member.h"
+#include "cmd/client/member.h"
 
 #include "support.h"
 

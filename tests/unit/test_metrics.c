@@ -1,8 +1,8 @@
-#include "metrics.h"
+#include "lib/base/metrics.h"
 
 #include <signal.h>
 
-#include "buf.h"
+#include "lib/base/buf.h"
 #include "support.h"
 
 enum { REQUESTS, SESSIONS, CREATE, EXEC };

@@ -1,6 +1,6 @@
 /* Goal: a form is taken apart the same however it is cut into pieces and however slowly its content
  * is taken; what is malformed is refused, and nothing of the framing is ever content. */
-#include "multipart.h"
+#include "front/e2b/envd/multipart.h"
 
 #include "support.h"
 

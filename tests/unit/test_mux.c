@@ -1,6 +1,6 @@
 /* Goal: what mux.h promises of single streams. That no byte is lost in any order of operations is
  * shown by fuzz_mux.c, whose model runs as a test, too. */
-#include "mux.h"
+#include "lib/wire/mux.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -18,7 +18,6 @@ static ssize_t fill(void *arg, uint16_t number, void *stream_arg, uint8_t *to, s
 	size_t side = (size_t)(uintptr_t)arg,
 	       n = left[side][number] < max ? left[side][number] : max;
 
-	(void)stream_arg;
 	if (n == 0)
 		return ends[side][number] ? -1 : 0;
 	memset(to, number, n);
@@ -92,7 +91,6 @@ static size_t claim(void *arg, uint16_t number, void *stream_arg, size_t max)
 {
 	size_t n = aside < max ? aside : max;
 
-	(void)arg, (void)number, (void)stream_arg;
 	aside -= n;
 	return n;
 }

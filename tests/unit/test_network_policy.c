@@ -1,11 +1,11 @@
 /* Goal: what E2B's clients say of the network becomes the policy that E2B's own servers would
  * enforce: allowed wins over denied, a transform allows nothing, and nothing said is nothing said.
  */
-#include "network_policy.h"
+#include "front/e2b/control/network_policy.h"
 
 #include <jansson.h>
 
-#include "policy.h"
+#include "lib/policy/policy.h"
 
 #include "support.h"
 

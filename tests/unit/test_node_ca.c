@@ -1,7 +1,7 @@
 /* Goal: the node's authority is kept whole, for its owner only, and of two makers the first is
  * right; what is read of it for others has no key. Its certificate gets to every place where
  * programs look, Java's included, and is the template's only change there. */
-#include "node_ca.h"
+#include "cell/template/node_ca.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,12 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io.h"
-#include "keystore.h"
-#include "sha1.h"
+#include "lib/base/io.h"
+#include "cell/template/keystore.h"
+#include "lib/base/sha1.h"
 #include "test.h"
-#include "rmtree.h"
-#include "ca_trust.h"
+#include "lib/base/rmtree.h"
+#include "cell/template/ca_trust.h"
 
 #define KEY "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"
 #define CERT "-----BEGIN CERTIFICATE-----\nY2VydGlm\naWNhdGU=\n-----END CERTIFICATE-----\n"

@@ -1,11 +1,13 @@
 /* Goal: documents of images are read exactly or refused with the reason: references, manifests,
  * indexes, configurations, whiteouts. */
-#include "oci_archive.h"
-#include "oci_config.h"
-#include "oci_ecr.h"
-#include "oci_manifest.h"
-#include "oci_ref.h"
-#include "oci_whiteout.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "lib/oci/oci_config.h"
+#include "lib/oci/oci_json.h"
+#include "lib/oci/oci_manifest.h"
+#include "lib/oci/oci_ref.h"
 
 #include "support.h"
 
@@ -383,7 +385,222 @@ static void bounds_of_a_configuration(void)
 	}
 }
 
-TEST_MAIN({ "bounds of a configuration", bounds_of_a_configuration },
+/* The bytes of Env and Cmd, all of them together. */
+static void bytes_of_a_configuration(void)
+{
+	static const struct {
+		const char *member, *start;
+		size_t max;
+	} cases[] = { { "Env", "A=", OCI_ENV_BYTES_MAX }, { "Cmd", "", OCI_COMMAND_BYTES_MAX } };
+	const struct oci_platform *own = oci_platform_own();
+	struct oci_config c;
+	struct err e;
+
+	for (size_t i = 0; i < COUNT(cases); i++)
+		for (size_t more = 0; more < 2; more++) {
+			struct buf b = BUF_INIT(OCI_JSON_MAX);
+			size_t n =
+				cases[i].max - strlen(cases[i].start) - 1 + more; /* and its NUL */
+
+			buf_printf(&b,
+				   "{\"os\":\"linux\",\"architecture\":\"%s\",\"rootfs\":"
+				   "{\"diff_ids\":[\"" D1 "\"]},\"config\":{\"%s\":[\"%s%0*d\"]}}",
+				   own->architecture, cases[i].member, cases[i].start, (int)n, 0);
+			CHECK_CASE(cases[i].member, (oci_config_read(b.data, b.len, own, &c, &e) ==
+						     0) == (more == 0));
+			oci_config_release(&c);
+			buf_release(&b);
+		}
+}
+
+static int read_manifest(uint64_t size, unsigned layers, struct err *e)
+{
+	static struct oci_manifest m;
+	struct buf b = BUF_INIT(OCI_JSON_MAX);
+	int rc;
+
+	buf_printf(&b, "{\"schemaVersion\":2," CONFIG_PART ",\"layers\":[");
+	for (unsigned i = 0; i < layers; i++)
+		buf_printf(&b, "%s{\"mediaType\":\"" GZIP "\",\"digest\":\"" D2 "\",\"size\":%llu}",
+			   i == 0 ? "" : ",", (unsigned long long)size);
+	buf_printf(&b, "]}");
+	rc = oci_manifest_read(b.data, b.len, &m, e);
+	CHECK(rc < 0 || (m.nlayers == layers && m.layers[layers - 1].size == size));
+	buf_release(&b);
+	return rc;
+}
+
+static void bounds_of_a_manifest(void)
+{
+	struct err e;
+
+	CHECK(read_manifest(OCI_BLOB_MAX, OCI_LAYERS_MAX, &e) == 0);
+	CHECK(read_manifest(OCI_BLOB_MAX + 1, 1, &e) < 0 && strstr(e.msg, "size") != NULL);
+	CHECK(read_manifest(1, OCI_LAYERS_MAX + 1, &e) < 0 && strstr(e.msg, "layers") != NULL);
+}
+
+/* An index with so many entries, of which the last fits; its type and the words of its platform
+ * have so many bytes. */
+static int read_index(unsigned entries, unsigned type, unsigned word, struct err *e)
+{
+	const struct oci_platform *own = oci_platform_own();
+	struct buf b = BUF_INIT(OCI_JSON_MAX);
+	struct oci_descriptor d;
+	enum oci_kind kind;
+	int rc;
+
+	buf_printf(&b, "{\"schemaVersion\":2,\"manifests\":[");
+	for (unsigned i = 1; i < entries; i++)
+		buf_printf(&b, ENTRY(D1, PLATFORM("unknown", "unknown", "")) ",");
+	buf_printf(&b,
+		   "{\"mediaType\":\"manifest.v1%0*d\",\"digest\":\"" D2
+		   "\",\"size\":5,\"platform\":"
+		   "{\"os\":\"linux\",\"architecture\":\"%s\",\"variant\":\"%0*d\"}}]}",
+		   (int)(type - strlen("manifest.v1")), 0, own->architecture, (int)word, 0);
+	rc = oci_index_choose(b.data, b.len, &(struct oci_platform){ own->architecture, "" }, NULL,
+			      &d, &kind, e);
+	buf_release(&b);
+	return rc;
+}
+
+static void bounds_of_an_index(void)
+{
+	static const unsigned most[] = { OCI_ENTRIES_MAX, OCI_MEDIA_TYPE_MAX,
+					 OCI_PLATFORM_WORD_MAX };
+	struct err e;
+
+	CHECK(read_index(most[0], most[1], most[2], &e) == 0);
+	CHECK(read_index(most[0] + 1, most[1], most[2], &e) < 0 && e.code == ERR_INVALID);
+	CHECK(read_index(most[0], most[1] + 1, most[2], &e) < 0 && e.code == ERR_INVALID);
+	CHECK(read_index(most[0], most[1], most[2] + 1, &e) < 0 && e.code == ERR_INVALID);
+}
+
+static int read_nested(unsigned depth, struct err *e)
+{
+	struct buf b = BUF_INIT(4096);
+	static struct oci_manifest m;
+	int rc;
+
+	buf_printf(&b,
+		   "{\"schemaVersion\":2," CONFIG_PART ",\"layers\":[" LAYER(GZIP, D2) "],\"x\":");
+	for (unsigned i = 1; i < depth; i++) /* the object is one, too */
+		buf_put(&b, "[", 1);
+	for (unsigned i = 1; i < depth; i++)
+		buf_put(&b, "]", 1);
+	buf_put(&b, "}", 1);
+	rc = oci_manifest_read(b.data, b.len, &m, e);
+	buf_release(&b);
+	return rc;
+}
+
+static void depth_is_bounded(void)
+{
+	struct err e;
+
+	CHECK(read_nested(32, &e) == 0);
+	CHECK(read_nested(33, &e) < 0 && strstr(e.msg, "deeper than 32") != NULL);
+}
+
+/* "host.x/path:tag" of so many bytes each, without their NULs. */
+static int read_ref(unsigned host, unsigned path, unsigned tag, struct err *e)
+{
+	struct buf b = BUF_INIT(4096);
+	char text[OCI_REF_TEXT_MAX];
+	struct oci_ref r;
+	char *exact;
+	int rc;
+
+	buf_printf(&b, "%0*d.x/%0*d:%0*d@" D1, (int)host - 2, 0, (int)path, 0, (int)tag, 0);
+	exact = exact_copy(b.data, b.len + 1);
+	exact[b.len] = '\0';
+	rc = oci_ref_read(exact, &r, e);
+	if (rc == 0) {
+		oci_ref_text(&r, text);
+		CHECK_STR(text, exact);
+	}
+	free(exact);
+	buf_release(&b);
+	return rc;
+}
+
+static void bounds_of_a_reference(void)
+{
+	static const unsigned most[] = { OCI_REF_HOST_MAX - 1, OCI_REF_PATH_MAX - 1,
+					 OCI_REF_TAG_MAX - 1 };
+	struct err e;
+
+	CHECK(read_ref(most[0], most[1], most[2], &e) == 0);
+	CHECK(read_ref(most[0] + 1, most[1], most[2], &e) < 0);
+	CHECK(read_ref(most[0], most[1] + 1, most[2], &e) < 0);
+	CHECK(read_ref(most[0], most[1], most[2] + 1, &e) < 0);
+}
+
+static void bounds_of_registries_of_aws(void)
+{
+	char host[256];
+	struct oci_ecr ecr;
+
+	for (int more = 0; more < 2; more++) {
+		(void)snprintf(host, sizeof(host),
+			       "123456789012.dkr.ecr-fips.%0*d.amazonaws.com.cn",
+			       OCI_ECR_REGION_MAX - 1 + more, 0);
+		CHECK(oci_ecr_read(host, &ecr) == (more == 0));
+		(void)snprintf(host, sizeof(host), "ecr-fips.%0*d.amazonaws.com.cn",
+			       OCI_ECR_REGION_MAX - 1, 0);
+		CHECK(more == 1 || strcmp(ecr.api, host) == 0); /* the longest */
+	}
+}
+
+static void bounds_of_archives_of_docker(void)
+{
+	struct oci_archive a;
+	char text[1024];
+	struct err e;
+
+	for (int k = 0; k < 4; k++) { /* none too long, then Config, a layer, the tag */
+		int n = OCI_ARCHIVE_NAME_MAX - 1;
+
+		(void)snprintf(
+			text, sizeof(text),
+			"[{\"Config\":\"%0*d\",\"RepoTags\":[\"%0*d\"],\"Layers\":[\"%0*d\"]}]",
+			n + (k == 1), 0, n + (k == 3), 0, n + (k == 2), 0);
+		CHECK((oci_archive_read(text, strlen(text), &a, &e) == 0) == (k == 0 || k == 3));
+		if (k == 0 || k == 3)
+			CHECK(strlen(a.config) == (size_t)n && strlen(a.layers[0]) == (size_t)n &&
+			      strlen(a.tag) == (k == 0 ? (size_t)n : 0));
+	}
+}
+
+static bool opens; /* the JSON library wanted a file */
+
+/* In the place of libc's, for the library: as in a confined process. */
+int open(const char *path, int flags, ...);
+int open(const char *path, int flags, ...)
+{
+	opens = true;
+	errno = ENOSYS;
+	return -1;
+}
+
+/* Without a seed of its own the library looks for one with the first object. Each test is a process
+ * of its own. */
+static void tables_are_seeded(void)
+{
+	OWN_OCI_JSON *root;
+	struct err e;
+
+	root = oci_json_parse("{}", 2, false, "a document", &e);
+	CHECK(root != NULL && !opens);
+}
+
+TEST_MAIN({ "tables are seeded", tables_are_seeded },
+	  { "bounds of a configuration", bounds_of_a_configuration },
+	  { "bytes of a configuration", bytes_of_a_configuration },
+	  { "bounds of a manifest", bounds_of_a_manifest },
+	  { "bounds of an index", bounds_of_an_index }, { "depth is bounded", depth_is_bounded },
+	  { "bounds of a reference", bounds_of_a_reference },
+	  { "bounds of registries of AWS", bounds_of_registries_of_aws },
+	  { "bounds of archives of docker", bounds_of_archives_of_docker },
 	  { "many values are refused", many_values_are_refused }, { "references", references },
 	  { "registries of AWS", registries_of_aws }, { "whiteouts", whiteouts },
 	  { "manifests are checked", manifests_are_checked },

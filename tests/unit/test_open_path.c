@@ -1,7 +1,7 @@
 /* Goal: the walk of open_path.c opens what openat2 opens, and fails where and as it fails: for
  * links that are relative, absolute, dangling, endless and magic, with and without a slash at the
  * end. */
-#include "open_path.h"
+#include "cell/init/files/open_path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kernel.h"
-#include "own.h"
+#include "lib/base/kernel.h"
+#include "lib/base/own.h"
 #include "support.h"
 
 static char top[] = "/tmp/cordon-open-path-XXXXXX";

@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernel.h"
-#include "own.h"
+#include "lib/base/kernel.h"
+#include "lib/base/own.h"
 #include "support.h"
 
 #define OPENS 20000

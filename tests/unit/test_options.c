@@ -1,5 +1,5 @@
 /* Goal: options are read as the table says, and every mistake names the option it is in. */
-#include "options.h"
+#include "cmd/base/options.h"
 
 #include "support.h"
 

@@ -2,8 +2,8 @@
  * finds what it has and nothing else, and is safe to look into whatever its bytes are. */
 #include "test.h"
 
-#include "advisories.h"
-#include "osv.h"
+#include "lib/packages/advisories.h"
+#include "lib/packages/osv.h"
 
 static char lines[4096];
 
@@ -11,8 +11,6 @@ static int on_entry(void *arg, const struct osv_entry *n, struct err *e)
 {
 	size_t len = strlen(lines);
 
-	(void)arg;
-	(void)e;
 	(void)snprintf(lines + len, sizeof(lines) - len, "%s %s %s %s\n",
 		       ecosystem_name(n->ecosystem), n->name, n->version, n->id);
 	return 0;

@@ -6,7 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "outbound_socks.h"
+#include "lib/outbound/outbound_socks.h"
 
 static const struct policy_proxy open_proxy = { "proxy.example", 1080, "", "" };
 static const struct policy_proxy password_proxy = { "proxy.example", 1080, "me", "secret" };

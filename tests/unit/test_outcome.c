@@ -1,5 +1,5 @@
 /* Goal: however a run ended, exit code, limit and JSON agree on it and are as documented. */
-#include "run_result.h"
+#include "cmd/run/run_result.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -135,13 +135,24 @@ static const char *const limits[] = {
 	"timeout", "memory", "output", "pids", "disk", "inodes", "cpu"
 };
 
-/* Of every set of limits that were hit, the first in order of what ends a command is told. */
-static void tells_the_limit_that_ended_it(void)
+/* The line for the user; "": none. */
+static void say_limits(const struct run_result *o, char *ret, size_t cap)
+{
+	FILE *to = fmemopen(ret, cap, "w");
+
+	CHECK(to != NULL);
+	ret[0] = '\0';
+	run_result_say_limits(o, to);
+	(void)fclose(to);
+}
+
+/* Of every set of limits that were hit, all are told, first the one that ended the command. */
+static void tells_the_limits_that_it_hit(void)
 {
 	for (unsigned set = 0; set < 1U << COUNT(limits); set++) {
 		struct run_result o = ended(0, 0);
 		const char *want = NULL;
-		char quoted[32];
+		char quoted[32], list[128] = "[", text[256], line[256];
 
 		o.timed_out = (set & 1) != 0;
 		o.usage.oom_kills = (set & 2) != 0;
@@ -150,14 +161,39 @@ static void tells_the_limit_that_ended_it(void)
 		o.disk.bytes_full = (set & 16) != 0;
 		o.disk.inodes_full = (set & 32) != 0;
 		o.event.signal = (set & 64) != 0 ? SIGXCPU : 0;
-		for (size_t i = COUNT(limits); i-- > 0;)
-			if ((set >> i & 1) != 0)
-				want = limits[i];
-		CHECK((run_result_limit(&o) == NULL) == (want == NULL));
+		(void)snprintf(line, sizeof(line), "%s", set == 0 ? "" : "cordon: limit reached: ");
+		for (size_t i = 0; i < COUNT(limits); i++) {
+			size_t at = strlen(list), end = strlen(line);
+
+			if ((set >> i & 1) == 0)
+				continue;
+			(void)snprintf(list + at, sizeof(list) - at, "%s\"%s\"",
+				       want == NULL ? "" : ",", limits[i]);
+			(void)snprintf(line + end, sizeof(line) - end, "%s%s",
+				       want == NULL ? "" : ", ", limits[i]);
+			want = want == NULL ? limits[i] : want;
+		}
+		(void)snprintf(list + strlen(list), sizeof(list) - strlen(list), "]");
+		(void)snprintf(line + strlen(line), sizeof(line) - strlen(line), "%s",
+			       set == 0 ? ""
+			       : run_result_exit_code(&o) == 0
+				       ? ", although the command ended with 0\n"
+				       : "\n");
+		say_limits(&o, text, sizeof(text));
+		CHECK_STR(text, line);
 		write_json(&o);
+		check_field("limits_hit", list);
 		(void)snprintf(quoted, sizeof(quoted), "\"%s\"", want == NULL ? "" : want);
 		check_field("limit", want == NULL ? "null" : quoted);
 	}
+}
+
+/* The first one, or NULL. */
+static const char *first_limit(const struct run_result *o)
+{
+	const char *names[RUN_RESULT_LIMITS];
+
+	return run_result_limits(o, names) == 0 ? NULL : names[0];
 }
 
 static void hears_of_limits_from_both_sides(void)
@@ -165,16 +201,16 @@ static void hears_of_limits_from_both_sides(void)
 	struct run_result o = ended(1, 0);
 
 	o.event.disk_full = 1; /* PID 1 saw it, at the end there was room again */
-	CHECK_STR(run_result_limit(&o), "disk");
+	CHECK_STR(first_limit(&o), "disk");
 	o.event.disk_full = 0;
 	o.event.inodes_full = UINT64_MAX;
-	CHECK_STR(run_result_limit(&o), "inodes");
+	CHECK_STR(first_limit(&o), "inodes");
 	o = ended(0, SIGXCPU);
-	CHECK_STR(run_result_limit(&o), "cpu");
+	CHECK_STR(first_limit(&o), "cpu");
 	o.ended = false; /* then the event means nothing */
-	CHECK(run_result_limit(&o) == NULL);
+	CHECK(first_limit(&o) == NULL);
 	o = ended(0, SIGKILL);
-	CHECK(run_result_limit(&o) == NULL); /* killed, but by no limit of ours */
+	CHECK(first_limit(&o) == NULL); /* killed, but by no limit of ours */
 }
 
 static void has_every_field(void)
@@ -328,7 +364,7 @@ static void says_when_it_cannot_write(void)
 }
 
 TEST_MAIN({ "exits as documented", exits_as_documented },
-	  { "tells the limit that ended it", tells_the_limit_that_ended_it },
+	  { "tells the limits that it hit", tells_the_limits_that_it_hit },
 	  { "hears of limits from both sides", hears_of_limits_from_both_sides },
 	  { "has every field", has_every_field },
 	  { "tells what is not there", tells_what_is_not_there }, { "tells errors", tells_errors },

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "output_log.h"
-#include "output_record.h"
+#include "daemon/output/output_log.h"
+#include "daemon/output/output_record.h"
 #include "support.h"
 #include "test.h"
 
@@ -354,7 +354,102 @@ static void heads_are_read_together(void)
 	tear_down(&f);
 }
 
+/* All pieces with notes, as read_all(). */
+static void read_notes(const struct fixture *f, char *ret, size_t cap)
+{
+	struct output_chunk c;
+	uint64_t cursor = 0;
+	uint8_t bytes[256];
+	size_t at = 0;
+	struct err e;
+
+	ret[0] = '\0';
+	while (output_read_all(f->log.fd, &cursor, &c, bytes, sizeof(bytes), &e) > 0)
+		at += (size_t)snprintf(ret + at, cap - at, "%d:%.*s|", (int)c.stream, (int)c.len,
+				       bytes);
+}
+
+static void note(struct fixture *f, enum output_stream stream, const char *text)
+{
+	output_log_note(&f->log, stream, text, strlen(text), 7);
+}
+
+static void notes_are_no_output(void)
+{
+	struct output_chunk c;
+	uint64_t cursor = 0;
+	struct fixture f;
+	char text[512];
+	struct err e;
+
+	set_up(&f, 10);
+	note(&f, OUTPUT_SIZE, "80x24");
+	say(&f, OUTPUT_STDOUT, "one");
+	note(&f, OUTPUT_INPUT, "in");
+	note(&f, OUTPUT_SIZE, "9x9");
+	note(&f, OUTPUT_INPUT, "x"); /* beyond the limit of notes */
+	say(&f, OUTPUT_STDOUT, "two");
+	read_all(&f, 64, text, sizeof(text));
+	CHECK_STR(text, "1@0:one|1@3:two|");
+	read_all(&f, 2, text, sizeof(text));
+	CHECK_STR(text, "1@0:on|1@2:e|1@3:tw|1@5:o|");
+	read_notes(&f, text, sizeof(text));
+	CHECK_STR(text, "5:80x24|1:one|6:in|5:9x9|1:two|");
+	CHECK(f.log.written[0] == 6 && f.log.kept == 6 && f.log.noted == 10 && !f.log.cut);
+	/* a reader looks behind notes, and goes on from there */
+	CHECK(output_look(f.log.fd, &cursor, &c, &e) == 1 && c.len == 3 && c.offset == 0);
+	output_skip(&cursor, &c);
+	CHECK(output_look(f.log.fd, &cursor, &c, &e) == 1 && c.len == 3 && c.offset == 3);
+	output_skip(&cursor, &c);
+	CHECK(output_look(f.log.fd, &cursor, &c, &e) == 0);
+	/* the next daemon counts the same */
+	output_log_release(&f.log);
+	output_log_init(&f.log, f.dir_fd, "exe_1", 10);
+	CHECK(output_log_reopen(&f.log, &e) == 0);
+	CHECK(f.log.written[0] == 6 && f.log.kept == 6 && f.log.noted == 10 && f.log.notes == 0);
+	/* what a killed daemon left of a note */
+	note(&f, OUTPUT_SIZE, "");
+	f.log.limit = 100;
+	note(&f, OUTPUT_INPUT, "abcd");
+	CHECK(ftruncate(f.log.fd, (off_t)f.log.size - 2) == 0);
+	output_log_release(&f.log);
+	output_log_init(&f.log, f.dir_fd, "exe_1", 100);
+	CHECK(output_log_reopen(&f.log, &e) == 0 && f.log.noted == 12 && f.log.notes == 1);
+	say(&f, OUTPUT_STDOUT, "end");
+	read_notes(&f, text, sizeof(text));
+	CHECK_STR(text, "5:80x24|1:one|6:in|5:9x9|1:two|6:ab|1:end|");
+	tear_down(&f);
+}
+
+static void notes_in_a_row_are_few(void)
+{
+	uint64_t cursor = 0, size;
+	struct output_chunk c;
+	struct fixture f;
+	uint8_t byte[8];
+	struct err e;
+
+	set_up(&f, 1 << 20);
+	for (unsigned i = 0; i < OUTPUT_NOTES_MAX; i++)
+		note(&f, OUTPUT_INPUT, "x");
+	size = f.log.size;
+	note(&f, OUTPUT_INPUT, "x");
+	CHECK(f.log.size == size);
+	CHECK(output_read(f.log.fd, &cursor, &c, byte, sizeof(byte), &e) == 0);
+	say(&f, OUTPUT_STDOUT, "o");
+	note(&f, OUTPUT_INPUT, "x");
+	CHECK(f.log.size > size + 2 * OUTPUT_RECORD_HEAD);
+	CHECK(output_read(f.log.fd, &cursor, &c, byte, sizeof(byte), &e) == 1 && byte[0] == 'o');
+	f.log.room = OUTPUT_RECORD_HEAD; /* of the session: no byte fits */
+	size = f.log.size;
+	note(&f, OUTPUT_INPUT, "x");
+	CHECK(f.log.size == size && !f.log.cut);
+	tear_down(&f);
+}
+
 TEST_MAIN({ "in order, with offsets", in_order_with_offsets },
+	  { "notes are no output", notes_are_no_output },
+	  { "notes in a row are few", notes_in_a_row_are_few },
 	  { "the limit cuts and says so", the_limit_cuts_and_says_so },
 	  { "nothing said makes no file", nothing_said_makes_no_file },
 	  { "any length is mended", any_length_is_mended },

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "output_mask.h"
-#include "output_record.h"
+#include "daemon/output/output_mask.h"
+#include "daemon/output/output_record.h"
 #include "support.h"
 #include "test.h"
 

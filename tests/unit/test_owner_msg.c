@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "owner_msg.h"
+#include "lib/wire/owner_msg.h"
 
 static struct err e;
 

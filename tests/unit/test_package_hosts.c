@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "package_policy.h"
-#include "package_recognise.h"
+#include "lib/policy/package_recognise.h"
 
 #define EVERYTHING                                                                       \
 	"{\"registries\":[\"pypi\",\"npm\",\"yarn\",\"cargo\",\"go\",\"gem\",\"maven\"," \
@@ -32,6 +32,9 @@ static struct package_answer ask_url(const struct policy *p, const char *method,
 	q.registry = f.registry;
 	q.request = &f.request;
 	q.path = f.path;
+	q.prefix = f.prefix;
+	q.git_starts = f.git_starts;
+	q.direct = f.has_direct ? &f.direct : NULL;
 	q.is_loose = f.is_loose;
 	package_judge(all, &q, &a);
 	return a;
@@ -178,8 +181,147 @@ static void no_entry_hides_a_built_in_registry(void)
 	policy_free(p);
 }
 
+/* The path of an entry says which requests it answers for, never what a package is called: else a
+ * session could give a package that a layer above refuses, or does not allow, another name. */
+static void no_entry_gives_another_name(void)
+{
+	static const struct {
+		const char *entry, *url;
+	} rows[] = {
+		{ "git\",\"host\":\"github.com\",\"path\":\"/evil/",
+		  "github.com/evil/x/info/refs?service=git-upload-pack" },
+		{ "git\",\"host\":\"github.com\",\"path\":\"/evil/",
+		  "POST github.com/evil/x/git-upload-pack" },
+		{ "git\",\"host\":\"github.com\",\"path\":\"/evil/",
+		  "github.com/evil/x/raw/main/a.sh" },
+		{ "git\",\"host\":\"github.com\",\"path\":\"/evil/x/",
+		  "github.com/evil/x/archive/refs/tags/v1.zip" },
+		{ "git\",\"host\":\"code.example\",\"path\":\"/scm/evil/",
+		  "code.example/scm/evil/x/info/refs?service=git-upload-pack" },
+		{ "git\",\"host\":\"code.example\",\"path\":\"/scm/evil/",
+		  "code.example/scm/evil/x/raw/main/a.sh" },
+		{ "git\",\"host\":\"code.example\",\"path\":\"/evil/x/",
+		  "code.example/evil/x/archive/main.zip" },
+		{ "oci\",\"host\":\"github.com\",\"path\":\"/", "github.com/evil/x/raw/main/a.sh" },
+		{ "apt\",\"host\":\"github.com\",\"path\":\"/",
+		  "github.com/evil/x/raw/main/a_1.0_amd64.deb" },
+		{ "apt\",\"host\":\"github.com\",\"path\":\"/",
+		  "github.com/evil/x/raw/main/Packages" },
+		{ "go\",\"host\":\"proxy.golang.org\",\"path\":\"/evil.com/",
+		  "proxy.golang.org/evil.com/x/@v/v1.0.0.zip" },
+		{ "go\",\"host\":\"proxy.golang.org:8443\",\"path\":\"/evil.com/",
+		  "proxy.golang.org/evil.com/x/@v/v1.0.0.zip" },
+		{ "go\",\"host\":\"proxy.example\",\"path\":\"/go/!ab.com/",
+		  "proxy.example/go/!ab.com/x/@v/v1.0.0.zip" },
+		{ "go\",\"host\":\"a.example\",\"files\":[\"proxy.golang.org\"],\"path\":\"/"
+		  "evil.com/",
+		  "proxy.golang.org/evil.com/x/@v/v1.0.0.zip" },
+		{ "npm\",\"host\":\"registry.npmjs.org\",\"path\":\"/@evil/",
+		  "registry.npmjs.org/@evil/x/-/x-1.0.0.tgz" },
+		{ "maven\",\"host\":\"repo.maven.apache.org\",\"path\":\"/maven2/org/",
+		  "repo.maven.apache.org/maven2/org/evil/lib/1.0/lib-1.0.jar" },
+		{ "maven\",\"host\":\"repo.maven.apache.org\",\"path\":\"/",
+		  "repo.maven.apache.org/maven2/org/evil/lib/1.0/lib-1.0.jar" },
+		{ "go\",\"host\":\"proxy.example\",\"path\":\"/",
+		  "proxy.example/go/evil.com/x/@v/v1.0.0.zip" },
+		{ "git\",\"host\":\"code.example\",\"path\":\"/",
+		  "code.example/scm/evil/x/info/refs?service=git-upload-pack" },
+		{ "npm\",\"host\":\"code.example\",\"path\":\"/evil/x/archive/",
+		  "code.example/evil/x/archive/main.zip" },
+		{ "npm\",\"host\":\"code.example\",\"path\":\"/v2/evil/x/",
+		  "code.example/v2/evil/x/manifests/latest" },
+		{ "oci\",\"host\":\"media.githubusercontent.com\",\"path\":\"/",
+		  "media.githubusercontent.com/media/evil/x/main/m.bin" },
+		{ "apt\",\"host\":\"files.pythonhosted.org\",\"path\":\"/",
+		  "files.pythonhosted.org/packages/aa/evil_pkg-1.0.tar.gz" },
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char entry[512];
+		struct policy *p;
+
+		(void)snprintf(entry, sizeof(entry), "{\"registries\":[{\"ecosystem\":\"%s\"}]}",
+			       rows[i].entry);
+		p = make("{\"deny\":[\"git:evil/*\",\"go:evil.com/*\",\"go:Ab.com/*\",\"npm:@evil/"
+			 "*\","
+			 "\"maven:org.evil:*\",\"pypi:evil-pkg\",\"oci:evil/*\"]}",
+			 NULL, entry);
+		refuses(p, &rows[i].url, 1, "is ");
+		policy_free(p);
+	}
+}
+
+/* Nor does it make a name that a layer above allows. */
+static void no_entry_makes_an_allowed_name(void)
+{
+	static const char *const urls[] = {
+		"proxy.golang.org/other.com/ours.com/x/@v/v1.0.0.zip",
+		"gitlab.com/other/ours/x/info/refs?service=git-upload-pack",
+		"registry.npmjs.org/@other/ours/-/ours-1.0.0.tgz",
+	};
+	struct policy *p = make(
+		NULL, "{\"allow\":[\"go:ours.com/*\",\"git:ours/*\",\"npm:ours\"]}",
+		"{\"registries\":["
+		"{\"ecosystem\":\"go\",\"host\":\"proxy.golang.org\",\"path\":\"/other.com/\"},"
+		"{\"ecosystem\":\"git\",\"host\":\"gitlab.com\",\"path\":\"/other/\"},"
+		"{\"ecosystem\":\"npm\",\"host\":\"registry.npmjs.org\",\"path\":\"/@other/\"}]}");
+
+	refuses(p, urls, COUNT(urls), "is not in the list of packages");
+	policy_free(p);
+}
+
+/* A path still says for which requests an entry opens its host. */
+static void the_path_of_an_entry_narrows_it(void)
+{
+	struct policy *p = make(NULL, NULL,
+				"{\"registries\":[{\"ecosystem\":\"git\",\"host\":\"github.com\","
+				"\"path\":\"/ours/\",\"unknown_age\":\"allow\"}],"
+				"\"allow\":[\"git:ours/*\"]}");
+	static const char *const others[] = {
+		"github.com/other/x/info/refs?service=git-upload-pack"
+	};
+
+	CHECK(ask_url(p, "GET", "github.com/ours/x/info/refs?service=git-upload-pack").verdict ==
+	      PACKAGE_ALLOW);
+	refuses(p, others, COUNT(others), "is not among the registries of this policy");
+	policy_free(p);
+}
+
+/* Nothing but the manifest tells the tag of an image. */
+static void a_tag_of_an_image_is_denied(void)
+{
+	static const char *const tags[] = { "images.example/v2/lib/x/manifests/bad" };
+	struct policy *p = make("{\"deny\":[\"oci:lib/x@bad\"]}", NULL,
+				"{\"registries\":[{\"ecosystem\":\"oci\",\"host\":"
+				"\"images.example\"}]}");
+
+	refuses(p, tags, COUNT(tags), "is denied by the policy of this node");
+	CHECK(ask_url(p, "GET", "images.example/v2/lib/x/manifests/good").verdict == PACKAGE_ALLOW);
+	policy_free(p);
+}
+
+static void archives_of_an_api_are_refused(void)
+{
+	static const char *const urls[] = {
+		"gitlab.com/api/v4/projects/1/repository/archive",
+		"gitlab.com/api/v4/projects/1/repository/archive.tar.gz?sha=main",
+		"gitlab.com/good/x/repository/archive.zip",
+	};
+	struct policy *p = make(NULL, NULL, "{\"registries\":[\"gitlab\"]}");
+
+	refuses(p, urls, COUNT(urls), "no known request of a package manager");
+	CHECK(ask_url(p, "GET", "gitlab.com/api/v4/projects/1/repository/files/archive/raw")
+		      .verdict == PACKAGE_BY_RULES);
+	policy_free(p);
+}
+
 TEST_MAIN({ "every_host_has_the_same_names", every_host_has_the_same_names },
 	  { "a_denied_repository_has_no_pages", a_denied_repository_has_no_pages },
 	  { "what_looks_like_a_request_is_refused", what_looks_like_a_request_is_refused },
 	  { "refusals_hold_below_any_path", refusals_hold_below_any_path },
-	  { "no_entry_hides_a_built_in_registry", no_entry_hides_a_built_in_registry })
+	  { "no_entry_hides_a_built_in_registry", no_entry_hides_a_built_in_registry },
+	  { "no_entry_gives_another_name", no_entry_gives_another_name },
+	  { "no_entry_makes_an_allowed_name", no_entry_makes_an_allowed_name },
+	  { "the_path_of_an_entry_narrows_it", the_path_of_an_entry_narrows_it },
+	  { "a_tag_of_an_image_is_denied", a_tag_of_an_image_is_denied },
+	  { "archives_of_an_api_are_refused", archives_of_an_api_are_refused })

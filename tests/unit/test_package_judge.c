@@ -2,7 +2,7 @@
  * refuses what it is for, and names itself. */
 #include "package_policy.h"
 
-#include "advisories.h"
+#include "lib/packages/advisories.h"
 
 static void code_needs_leave(void)
 {

@@ -2,10 +2,11 @@
  * number of them, and the result is the same as of one call. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "buf.h"
-#include "package_meta.h"
-#include "package_shape.h"
+#include "lib/base/buf.h"
+#include "lib/packages/package_meta.h"
+#include "lib/packages/package_shape.h"
 #include "support.h"
 
 #define VERSIONS 20000U
@@ -14,7 +15,6 @@
 
 static bool allow(const struct package_facts *f, char *reason, void *arg)
 {
-	(void)arg;
 	reason[0] = '\0';
 	return f->version[0] != '9';
 }
@@ -108,4 +108,32 @@ static void sorts_tags(void)
 	package_meta_free(m);
 }
 
-TEST_MAIN({ "puts_facts_in_order", puts_facts_in_order }, { "sorts_tags", sorts_tags })
+/* What takes longer than its bytes is told, so that a turn of a session does not do all of it. */
+static void counts_searches(void)
+{
+	unsigned calls;
+	struct package_meta *m = read_document(&calls);
+	const struct package_shape_spec spec = { .meta = m, .which = "", .allow = allow };
+	struct buf text = BUF_INIT((size_t)16 << 20), out = BUF_INIT((size_t)32 << 20);
+	struct err e = { 0 };
+	struct package_shape *s = package_shape_new(&spec, &e);
+	size_t half, first;
+
+	write_document(&text);
+	CHECK(s != NULL && package_shape_judge(s, SIZE_MAX / 16) == 0);
+	half = (size_t)((const char *)memmem(text.data, text.len, "\"tag5000\"", 9) -
+			(const char *)text.data);
+	CHECK(package_shape_searches(s) == 0);
+	CHECK(package_shape_feed(s, text.data, half, &out, &e) == 0);
+	first = package_shape_searches(s);
+	CHECK(first == TAGS / 2 && package_shape_searches(s) == 0);
+	CHECK(package_shape_feed(s, text.data + half, text.len - half, &out, &e) == 0);
+	CHECK(package_shape_searches(s) == TAGS - first);
+	package_shape_free(s);
+	package_meta_free(m);
+	buf_release(&text);
+	buf_release(&out);
+}
+
+TEST_MAIN({ "puts_facts_in_order", puts_facts_in_order }, { "sorts_tags", sorts_tags },
+	  { "counts_searches", counts_searches })

@@ -1,7 +1,7 @@
 /* Goal: only what pins or lockfiles name is installed, with the digests they name. */
 #include "package_policy.h"
 
-#include "digest.h"
+#include "lib/packages/digest.h"
 
 static void pins_fix_versions_and_digests(void)
 {

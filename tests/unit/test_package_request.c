@@ -1,7 +1,7 @@
 /* What requests to registries ask for: one line a row, good, odd and hostile. */
 #include "test.h"
 
-#include "package_request.h"
+#include "lib/packages/package_request.h"
 
 /* "kind name version file", "-" for nothing, "source" at the end; of the file host with "F ". */
 struct row {
@@ -278,6 +278,9 @@ static const struct row rows[] = {
 
 /* A direct URL; the ecosystem stands before the rest of what is wanted. */
 static const struct row direct[] = {
+	{ ECO_PYPI, "GET /a/demo-1.0.tar.lz", "file - - demo-1.0.tar.lz source" },
+	{ ECO_PYPI, "GET /a/demo-1.0.tar.zst", "file - - demo-1.0.tar.zst source" },
+	{ ECO_APT, "GET /a/demo-dbg_1.0_amd64.ddeb", "file demo-dbg 1.0 demo-dbg_1.0_amd64.ddeb" },
 	{ ECO_PYPI, "GET /x/demo-1.0-py3-none-any.whl", "file demo 1.0 demo-1.0-py3-none-any.whl" },
 	{ ECO_PYPI, "GET /x/demo-1.0-py3-none-any.whl?token=1",
 	  "file demo 1.0 demo-1.0-py3-none-any.whl" },
@@ -327,7 +330,20 @@ static const struct row direct[] = {
 	{ ECOSYSTEMS, "GET /index.html", "" },
 	{ ECOSYSTEMS, "GET /", "" },
 	{ ECOSYSTEMS, "GET /x/HEAD", "" },
-	{ ECOSYSTEMS, "POST /demo-1.0.tar.gz", "" },
+	{ ECO_PYPI, "POST /demo-1.0.tar.gz", "file demo 1.0 demo-1.0.tar.gz source" },
+	{ ECO_PYPI, "get /demo-1.0.tar.gz", "file demo 1.0 demo-1.0.tar.gz source" },
+	/* As lenient servers read it. */
+	{ ECO_PYPI, "GET /demo-1.0.tar.gz;x", "file demo 1.0 demo-1.0.tar.gz source" },
+	{ ECO_PYPI, "GET /demo-1.0.tar.gz;", "file demo 1.0 demo-1.0.tar.gz source" },
+	{ ECO_PYPI, "GET /demo-1.0.tar.gz%3bx;y", "file demo 1.0 demo-1.0.tar.gz source" },
+	{ ECO_PYPI, "GET /demo-1.0.tar.gz;x%2Fy", "file demo 1.0 demo-1.0.tar.gz source" },
+	{ ECO_PYPI, "GET /a/demo-1.0.tar.gz/;x", "file demo 1.0 demo-1.0.tar.gz source" },
+	{ ECO_PYPI, "GET /demo-1.0.tar.gz.", "file demo 1.0 demo-1.0.tar.gz source" },
+	{ ECO_PYPI, "GET /demo-1.0.tar.gz+%20.;x", "file demo 1.0 demo-1.0.tar.gz source" },
+	{ ECO_PYPI, "GET /get;demo-1.0.tar.gz;x", "file - - - source" },
+	{ ECOSYSTEMS, "GET /;", "" },
+	{ ECOSYSTEMS, "GET ;", "" },
+	{ ECOSYSTEMS, "GET /a;b;c", "" },
 };
 
 struct parts {

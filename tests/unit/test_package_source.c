@@ -1,7 +1,7 @@
 /* Goal: egress asks a registry for the right document, and an address that leaves the registry is
  * never taken for one of its own. */
-#include "package_redirect.h"
-#include "package_source.h"
+#include "egress/packages/package_redirect.h"
+#include "egress/packages/package_source.h"
 
 #include "support.h"
 

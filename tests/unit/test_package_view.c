@@ -1,11 +1,12 @@
 /* Goal: a file of which the registry says something else than before is remembered as changed, and
  * all others are not. */
-#include "package_view.h"
+#include "egress/packages/package_view.h"
 
 #include <stdlib.h>
 
-#include "buf.h"
-#include "package_load.h"
+#include "lib/base/buf.h"
+#include "lib/base/clock.h"
+#include "egress/packages/package_load.h"
 #include "support.h"
 
 /* ---- what package_view.c calls */
@@ -13,46 +14,34 @@
 int package_load_start(struct package_view *v, const struct package_view_ask *ask, bool any_age,
 		       struct err *e)
 {
-	(void)v;
-	(void)ask;
-	(void)any_age;
-	(void)e;
 	return -1;
 }
 
 void package_load_cancel(struct package_view *v)
 {
-	(void)v;
 }
 
 void package_load_take_over(struct package_view *v, const struct package_view_ask *ask)
 {
-	(void)v;
-	(void)ask;
 }
 
 bool package_load_is_waiting(const struct package_view *v)
 {
-	(void)v;
 	return false;
 }
 
 bool package_load_try(struct package_view *v)
 {
-	(void)v;
 	return false;
 }
 
 bool package_load_is_of(const struct package_view *v, const struct egress_session *session)
 {
-	(void)v;
-	(void)session;
 	return false;
 }
 
 bool cache_link_is_open(const struct egress *g)
 {
-	(void)g;
 	return false;
 }
 
@@ -61,7 +50,6 @@ static char last_noted[CACHE_NAME_MAX];
 
 void cache_note(struct egress *g, const struct cache_key *key, const char *name)
 {
-	(void)g;
 	CHECK_STR(key->scope, "public");
 	noted++;
 	(void)snprintf(last_noted, sizeof(last_noted), "%s", name);
@@ -118,8 +106,6 @@ static char *with(const char *old, const char *new)
 
 static void on_done(struct completion *c, const struct err *e)
 {
-	(void)c;
-	(void)e;
 }
 
 static struct package_view *view_of(struct egress *g)
@@ -287,7 +273,142 @@ static void believes_the_first_document(void)
 	CHECK(noted == 0);
 }
 
-TEST_MAIN({ "compares_in_pieces", compares_in_pieces },
+static void stop(struct loop_timer *t)
+{
+	loop_stop(t->arg);
+}
+
+/* How many are kept after so many documents were asked for. */
+static unsigned views_after(struct egress *g, unsigned names)
+{
+	static const struct package_registry registry = {
+		.ecosystem = ECO_PYPI, .name = "r", .host = { "r.example", 0 }, .path = "/"
+	};
+	static struct egress_session session;
+	struct loop_timer end = { .on_expire = stop, .arg = g->loop };
+	const struct package_view *newest = NULL;
+	unsigned kept = 0;
+	struct err e;
+
+	session.egress = g;
+	for (unsigned i = 0; i < names; i++) {
+		struct package_source source = { .doc = DOC_PYPI_SIMPLE };
+		struct package_view_wait w = { .done = { .on_done = on_done } };
+		const struct package_view_ask ask = { .session = &session,
+						      .scope = "public",
+						      .registry = &registry,
+						      .source = &source,
+						      .name = "demo",
+						      .tls = true };
+
+		(void)snprintf(source.target, sizeof(source.target), "/simple/d%u/", i);
+		package_view_get(&w, &ask);
+		CHECK(w.view != NULL);
+		newest = w.view;
+		completion_cancel(&w.done);
+		package_view_put(&w);
+	}
+	loop_timer_set(g->loop, &end, clock_now_ns() + 20 * CLOCK_MS);
+	CHECK(loop_run(g->loop, &e) == 0);
+	for (const struct package_view *v = newest; v != NULL; v = v->next)
+		kept++;
+	return kept;
+}
+
+/* The least used go. */
+static void views_are_bounded(void)
+{
+	struct err e;
+	struct egress g = { .loop = loop_new(&e) };
+
+	CHECK(views_after(&g, PACKAGE_VIEWS_MAX) == PACKAGE_VIEWS_MAX);
+	CHECK(views_after(&g, PACKAGE_VIEWS_MAX + 1) == PACKAGE_VIEWS_MAX);
+}
+
+static const struct package_view *asked_for(struct egress *g, const char *scope,
+					    const struct package_registry *r,
+					    const struct package_source *source, bool only_cache,
+					    bool tls)
+{
+	static struct egress_session session;
+	struct package_view_wait w = { .done = { .on_done = on_done } };
+	const struct package_view_ask ask = { .session = &session,
+					      .scope = scope,
+					      .registry = r,
+					      .source = source,
+					      .name = "demo",
+					      .only_cache = only_cache,
+					      .tls = tls };
+	const struct package_view *v;
+
+	session.egress = g;
+	package_view_get(&w, &ask);
+	v = w.view;
+	CHECK(v != NULL);
+	completion_cancel(&w.done);
+	package_view_put(&w);
+	return v;
+}
+
+/* Each of the things that decide a view makes another one; the same things find it again. */
+static void keys_have_all_that_decides(void)
+{
+	static const struct package_host f[] = { { "f.example", 0, NULL },
+						 { "f.example", 8443, NULL },
+						 { "g.example", 0, NULL },
+						 { "f.example", 0, "/p/" },
+						 { "f.example", 0, "/q/" } };
+	const struct package_registry base = { .ecosystem = ECO_PYPI,
+					       .host = { "r.example", 0 },
+					       .path = "/" };
+	const struct package_source page = { .doc = DOC_PYPI_SIMPLE, .target = "/simple/demo/" };
+	struct package_registry r[12];
+	struct package_source s[4];
+	const struct package_view *seen[24];
+	unsigned n = 0;
+	struct err e;
+	struct egress g = { .loop = loop_new(&e) };
+
+	for (size_t i = 0; i < COUNT(r); i++)
+		r[i] = base;
+	for (size_t i = 0; i < COUNT(s); i++)
+		s[i] = page;
+	for (size_t i = 0; i < COUNT(f); i++) {
+		r[1 + i].files = &f[i];
+		r[1 + i].nfiles = 1;
+	}
+	r[6].files = f;
+	r[6].nfiles = 2;
+	r[7].ecosystem = ECO_NPM;
+	r[8].host.name = "s.example";
+	r[9].host.port = 8443;
+	r[10].path = "/p/";
+	s[1].doc = DOC_PYPI_LEGACY;
+	s[2].host = 1;
+	(void)snprintf(s[3].target, sizeof(s[3].target), "/simple/other/");
+	for (unsigned round = 0; round < 2; round++) {
+		const struct package_view *v[24];
+		unsigned k = 0;
+
+		for (size_t i = 0; i < 11; i++)
+			v[k++] = asked_for(&g, "public", &r[i], &page, false, true);
+		for (size_t i = 1; i < COUNT(s); i++)
+			v[k++] = asked_for(&g, "public", &r[1], &s[i], false, true);
+		v[k++] = asked_for(&g, "ten_a", &base, &page, false, true);
+		v[k++] = asked_for(&g, "ten_b", &base, &page, false, true);
+		v[k++] = asked_for(&g, "public", &base, &page, true, true);
+		v[k++] = asked_for(&g, "public", &base, &page, false, false);
+		for (unsigned i = 0; i < k; i++)
+			for (unsigned other = 0; other < i; other++)
+				CHECK(v[i] != v[other]);
+		CHECK(round == 0 || (k == n && memcmp(seen, v, k * sizeof(v[0])) == 0));
+		memcpy(seen, v, k * sizeof(v[0]));
+		n = k;
+	}
+}
+
+TEST_MAIN({ "views_are_bounded", views_are_bounded }, { "compares_in_pieces", compares_in_pieces },
+	  { "keys_have_all_that_decides", keys_have_all_that_decides },
 	  { "notices_files_that_claim_to_be_old", notices_files_that_claim_to_be_old },
 	  { "believes_the_first_document", believes_the_first_document },
 	  { "remembers_changes", remembers_changes },

@@ -30,7 +30,9 @@ static void registries_open_their_hosts(void)
 	CHECK(asked(p, "registry.npmjs.org", 443, "/a", &a) == POLICY_PERMIT && a.by_registry);
 	CHECK(asked(p, "registry.npmjs.org", 443, "/bad", &a) == POLICY_REFUSE);
 	CHECK(asked(p, "registry.npmjs.org", 80, "/a", &a) == POLICY_REFUSE);
+	CHECK(asked(p, "registry.npmjs.org", 8443, "/a", &a) == POLICY_REFUSE);
 	CHECK(asked(p, "deb.debian.org", 80, "/a", &a) == POLICY_PERMIT);
+	CHECK(asked(p, "deb.debian.org", 8080, "/a", &a) == POLICY_REFUSE);
 	CHECK(asked(p, "p.test", 8443, "/py/a", &a) == POLICY_PERMIT);
 	CHECK(asked(p, "p.test", 8443, "/other", &a) == POLICY_REFUSE);
 	CHECK(asked(p, "p.test", 443, "/py/a", &a) == POLICY_REFUSE);
@@ -43,6 +45,22 @@ static void registries_open_their_hosts(void)
 	CHECK(a.verdict == POLICY_REFUSE);
 	CHECK(asked(p, "registry.npmjs.org", 443, "/a", &a) == POLICY_REFUSE);
 	policy_free(p);
+}
+
+/* A rule may let requests to other ports pass, and their packages are judged, too. */
+static void registries_are_known_at_every_port(void)
+{
+	static const uint16_t ports[] = { 443, 80, 8443, 1, 65535 };
+
+	for (size_t i = 0; i < COUNT(ports); i++) {
+		const struct package_registry *r;
+		bool files;
+
+		r = packages_registry(NULL, "registry.npmjs.org", ports[i], "/a", &files);
+		CHECK(r != NULL && r->ecosystem == ECO_NPM && r->is_implicit && !files);
+		r = packages_registry(NULL, "files.pythonhosted.org", ports[i], "/a", &files);
+		CHECK(r != NULL && r->ecosystem == ECO_PYPI && files);
+	}
 }
 
 /* A client that cannot resolve the name could not say why. */
@@ -145,6 +163,7 @@ static void unread_rules_are_errors_with_pins(void)
 }
 
 TEST_MAIN({ "registries_open_their_hosts", registries_open_their_hosts },
+	  { "registries are known at every port", registries_are_known_at_every_port },
 	  { "offline_hosts_exist", offline_hosts_exist }, { "the_preset", the_preset },
 	  { "ceilings_stay", ceilings_stay }, { "requests_are_read", requests_are_read },
 	  { "unread_rules_are_errors_with_pins", unread_rules_are_errors_with_pins })

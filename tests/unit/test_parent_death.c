@@ -1,5 +1,5 @@
 /* Goal: a worker whose runner has died before it could ask for the signal does not go on. */
-#include "parent_death.h"
+#include "storage/parent_death.h"
 
 #include <sched.h>
 #include <signal.h>

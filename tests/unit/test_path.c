@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-#include "path.h"
+#include "lib/policy/path.h"
 
 static const char *normal(const char *text)
 {

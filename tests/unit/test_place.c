@@ -1,5 +1,5 @@
 /* Goal: SESSION:PATH and local names are told apart, and names taken from paths are names. */
-#include "session_path.h"
+#include "cmd/client/target.h"
 
 #include "support.h"
 

@@ -178,6 +178,20 @@ static void queries_and_headers(void)
 	policy_free(p);
 }
 
+/* Some servers read "post" as "POST". */
+static void methods_without_case(void)
+{
+	struct policy *p = make(RULES("{\"host\":\"a.test\",\"methods\":[\"POST\"],"
+				      "\"action\":\"deny\"},"
+				      "{\"host\":\"a.test\",\"methods\":[\"GET\",\"x\"]}"));
+
+	CHECK(asks(p, "a.test", "x", "/", NULL).verdict == POLICY_PERMIT);
+	CHECK(asks(p, "a.test", "get", "/", NULL).verdict == POLICY_REFUSE);
+	CHECK(asks(p, "a.test", "POST", "/", NULL).rule->number == 0);
+	CHECK(asks(p, "a.test", "pOST", "/", NULL).rule != NULL);
+	policy_free(p);
+}
+
 static void addresses(void)
 {
 	struct policy *p = make(RULES("\"*\",{\"cidr\":\"93.184.0.0/16\",\"ports\":\"any\"},"
@@ -239,7 +253,6 @@ static void long_names_do_not_break_reasons(void)
 
 static void count_host(const char *host, void *arg)
 {
-	(void)host;
 	++*(size_t *)arg;
 }
 
@@ -308,7 +321,8 @@ static void what_is_compared_above_is_not_set_below(void)
 TEST_MAIN({ "hosts and ports", hosts_and_ports }, { "first match decides", first_match_decides },
 	  { "looks only where it must", looks_only_where_it_must },
 	  { "denials see what lenient servers see", denials_see_what_lenient_servers_see },
-	  { "queries and headers", queries_and_headers }, { "addresses", addresses },
+	  { "queries and headers", queries_and_headers },
+	  { "methods without case", methods_without_case }, { "addresses", addresses },
 	  { "secrets need TLS", secrets_need_tls },
 	  { "long names do not break reasons", long_names_do_not_break_reasons },
 	  { "many rules", many_rules },

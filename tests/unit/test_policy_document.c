@@ -31,7 +31,8 @@ static void errors_name_the_place(void)
 	CHECK(fails_with("{\"version\":null}", "version: must be 1"));
 	CHECK(fails_with("{\"version\":2}", "version: must be 1"));
 	CHECK(fails_with("{\"version\":1,\"version\":1}", "duplicate"));
-	CHECK(fails_with("{\"version\":1,\"rule\":[]}", "unknown member 'rule'"));
+	CHECK(fails_with("{\"version\":1,\"rule\":[]}",
+			 "unknown member 'rule'; did you mean 'rules'?"));
 	CHECK(fails_with("{\"version\":1,\"merged\":true}", "unknown member 'merged'"));
 	CHECK(fails_with("{\"version\":1,\"extends\":[\"nope\"]}",
 			 "extends: there is no preset 'nope'"));
@@ -51,7 +52,8 @@ static void errors_name_the_place(void)
 
 static void errors_of_rules(void)
 {
-	CHECK(fails_with(RULE("{\"hots\":\"a\"}"), "rules[1]: unknown member 'hots'"));
+	CHECK(fails_with(RULE("{\"hots\":\"a\"}"),
+			 "rules[1]: unknown member 'hots'; did you mean 'host'?"));
 	CHECK(fails_with(RULE("{\"host\":\"a\",\"layer\":\"node\"}"), "unknown member 'layer'"));
 	CHECK(fails_with(RULE("{\"host\":\"10.0.0.1\"}"), "rules[1].host: '10.0.0.1'"));
 	CHECK(fails_with(RULE("{\"host\":[]}"), "rules[1].host: must have 1 to"));
@@ -349,7 +351,7 @@ static void presets_do_what_their_names_promise(void)
 	CHECK(ask(p, "api.openai.com", "POST", "/v1/responses") == POLICY_PERMIT);
 	CHECK(ask(p, "api.openai.com", "POST", "/v1/files") == POLICY_REFUSE);
 	CHECK(ask(p, "api.openai.com", "GET", "/v1/responses") == POLICY_PERMIT); /* a WebSocket */
-	CHECK(!policy_answers_refused(p));
+	CHECK(policy_answers_refused(p));
 	policy_free(p);
 }
 
@@ -377,13 +379,19 @@ static void presets_of_agents(void)
 	policy_free(p);
 }
 
-/* The lowest layer that has the member decides; that of a preset gives way to the layer's own. */
+/* The lowest layer that has the member decides; names are answered where none has it. */
 static void refused_names(void)
 {
 	static const char answer[] = "{\"refused_names\":\"answer\"}",
 			  none[] = "{\"refused_names\":\"nxdomain\"}";
-	struct policy *p = policy_make(answer, NULL, "{}");
+	struct policy *p = policy_make(NULL, NULL, "{\"rules\":[\"a.test\"]}");
 
+	CHECK(policy_answers_refused(p));
+	policy_free(p);
+	p = policy_make(none, NULL, policy_preset("deny"));
+	CHECK(!policy_answers_refused(p));
+	policy_free(p);
+	p = policy_make(none, NULL, answer);
 	CHECK(policy_answers_refused(p));
 	policy_free(p);
 	p = policy_make(answer, NULL, none);

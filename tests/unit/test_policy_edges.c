@@ -2,14 +2,14 @@
  * names it. Run with sanitizers, an array that is one place too short shows. */
 #include "package_policy.h"
 
-#include "glob.h"
-#include "lockfiles_fold.h"
-#include "package_patterns.h"
-#include "package_pins.h"
-#include "packages_private.h"
-#include "path.h"
-#include "policy_private.h"
-#include "policy_select.h"
+#include "lib/policy/glob.h"
+#include "lib/policy/lockfiles_fold.h"
+#include "lib/policy/package_patterns.h"
+#include "lib/policy/package_pins.h"
+#include "lib/policy/packages_private.h"
+#include "lib/policy/path.h"
+#include "lib/policy/policy_private.h"
+#include "lib/policy/policy_select.h"
 
 #define ROOM (6U << 20)
 
@@ -307,8 +307,54 @@ static void what_is_selected(void)
 	expect_edge(taken, is_selected(POLICY_SESSION), "a list of names");
 }
 
+/* Of the function that had no seed, from the end of a pattern to its front. */
+static bool would_collide(const char *pattern)
+{
+	uint32_t h = 2166136261U;
+
+	for (size_t i = strlen(pattern); i > 0; i--)
+		h = (h ^ (uint8_t)pattern[i - 1]) * 16777619U;
+	return h % 256 == 0;
+}
+
+static size_t longest_chain(const struct policy_list *list)
+{
+	size_t longest = 0;
+
+	for (size_t i = 0; i < list->nslots; i++) {
+		size_t n = 0;
+
+		for (uint32_t at = list->slots[i]; at != UINT32_MAX; at = list->entries[at].next)
+			n++;
+		longest = n > longest ? n : longest;
+	}
+	return longest;
+}
+
+static void patterns_do_not_collide_by_choice(void)
+{
+	struct policy *p = NULL;
+	char host[32], item[64];
+	unsigned n = 0;
+
+	len = 0;
+	put("{\"rules\":[");
+	for (unsigned i = 0; n < 120; i++) {
+		(void)snprintf(host, sizeof(host), "h%u.example", i);
+		if (!would_collide(host))
+			continue;
+		(void)snprintf(item, sizeof(item), "%s{\"host\":\"%s\"}", n++ > 0 ? "," : "", host);
+		put(item);
+	}
+	put("]}");
+	CHECK(policy_read(text, len, POLICY_SESSION, &p, &e) == 0);
+	CHECK(p->list.nslots == 256 && longest_chain(&p->list) < 16);
+	policy_free(p);
+}
+
 TEST_MAIN({ "lists of rules", lists_of_rules }, { "secrets of a rule", secrets_of_a_rule },
 	  { "hosts of a document", hosts_of_a_document }, { "texts of rules", texts_of_rules },
 	  { "registries", registries }, { "patterns of packages", patterns_of_packages },
 	  { "pins", pins }, { "files of a body", files_of_a_body },
-	  { "texts of documents", texts_of_documents }, { "what is selected", what_is_selected })
+	  { "texts of documents", texts_of_documents }, { "what is selected", what_is_selected },
+	  { "patterns do not collide by choice", patterns_do_not_collide_by_choice })

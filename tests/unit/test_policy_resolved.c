@@ -1,6 +1,6 @@
 /* Goal: what is denied by its address is denied under any name, unless the name was allowed before.
  */
-#include "policy.h"
+#include "lib/policy/policy.h"
 
 #include "support.h"
 

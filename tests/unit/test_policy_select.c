@@ -1,10 +1,12 @@
 /* Goal: what a client chooses for a session's network becomes the document it means, or is refused
  * by name; "none" is known from everything else; a password is never shown. */
-#include "policy_select.h"
+#include "lib/policy/policy_select.h"
 
 #include <jansson.h>
 
-#include "policy_memo.h"
+#include "lib/json/json.h"
+#include "lib/policy/policy_allow.h"
+#include "lib/policy/policy_memo.h"
 #include "support.h"
 
 static struct err e;
@@ -190,6 +192,43 @@ static void merged_once(void)
 	policy_memo_free(m);
 }
 
+/* A document of any layer, and none, make another result, also if the others are the same; earlier
+ * results are found again. */
+static void each_layer_decides(void)
+{
+	static const char *const sets[][POLICY_LAYERS] = {
+		{ NULL, NULL, "{\"rules\":[\"a.example\"]}" },
+		{ NULL, NULL, "{\"rules\":[\"b.example\"]}" },
+		{ NULL, "{\"limits\":{\"requests_per_minute\":5}}", "{\"rules\":[\"a.example\"]}" },
+		{ NULL, "{\"limits\":{\"requests_per_minute\":6}}", "{\"rules\":[\"a.example\"]}" },
+		{ "{\"limits\":{\"requests_per_minute\":5}}", NULL, "{\"rules\":[\"a.example\"]}" },
+		{ "{\"limits\":{\"requests_per_minute\":7}}", NULL, "{\"rules\":[\"a.example\"]}" },
+		{ "{\"limits\":{\"requests_per_minute\":7}}", NULL, "{\"rules\":[\"b.example\"]}" },
+	};
+	struct policy_memo *m = policy_memo_new();
+	char *seen[COUNT(sets)] = { NULL };
+
+	for (size_t i = 0; i < 2 * COUNT(sets); i++) {
+		const char *layers[POLICY_LAYERS];
+		size_t k = i % COUNT(sets);
+		char *got = NULL, *want = NULL;
+
+		memcpy(layers, sets[k], sizeof(layers));
+		CHECK(policy_memo_merge(m, layers, &got, &e) == 0);
+		CHECK(policy_merge(layers, &want, &e) == 0);
+		CHECK_STR(got, want);
+		free(want);
+		CHECK(policy_memo_merges(m) == (i < COUNT(sets) ? i + 1 : COUNT(sets)));
+		if (i < COUNT(sets))
+			seen[k] = got;
+		else
+			free(got);
+	}
+	for (size_t i = 0; i < COUNT(sets); i++)
+		free(seen[i]);
+	policy_memo_free(m);
+}
+
 /* What is no JSON is not repeated: it may hold a secret. */
 static void not_repeated(void)
 {
@@ -242,9 +281,52 @@ static void shown(void)
 	text = NULL;
 }
 
-TEST_MAIN({ "presets by name", words }, { "names that are too long", long_names },
-	  { "what is wrong is refused", refused }, { "a session's is not long", too_long },
-	  { "packages may be long", packages_may_be_long },
+static const char *allow_of(const char *name)
+{
+	static char written[512];
+	struct json j;
+
+	json_init(&j, written, sizeof(written));
+	json_open(&j, NULL, '{');
+	policy_allow_write(&j, name);
+	json_close(&j, '}');
+	return written;
+}
+
+/* What a refused host needs, as a document takes it. */
+static void what_allows_a_host(void)
+{
+	static const char *const no[] = { "", "-a", "a b", "a*", "$(id)", "\x1b[2J", "a/b" };
+
+	CHECK_STR(allow_of("registry.npmjs.org"), "{\"allow\":{\"extends\":[\"npm\"]}}");
+	CHECK_STR(allow_of("PyPI.org"), "{\"allow\":{\"extends\":[\"pypi\"]}}");
+	CHECK_STR(allow_of("a.example"), "{\"allow\":{\"rules\":[{\"host\":\"a.example\"}]}}");
+	CHECK_STR(allow_of("192.0.2.1"), "{\"allow\":{\"rules\":[{\"cidr\":\"192.0.2.1\"}]}}");
+	CHECK_STR(allow_of("2001:db8::1"), "{\"allow\":{\"rules\":[{\"cidr\":\"2001:db8::1\"}]}}");
+	for (size_t i = 0; i < COUNT(no); i++)
+		CHECK_STR(allow_of(no[i]), "{\"allow\":null}");
+}
+
+/* Each is a document that a session may have, and allows the host. */
+static void what_allows_is_a_policy(void)
+{
+	static const char *const names[] = { "registry.npmjs.org", "a.example", "192.0.2.1" };
+
+	for (size_t i = 0; i < COUNT(names); i++) {
+		const char *member = allow_of(names[i]) + strlen("{\"allow\":");
+		char *document = NULL;
+
+		CHECK(policy_select_read(member, strlen(member) - 1, POLICY_SESSION, &document,
+					 &e) == 0);
+		free(document);
+	}
+}
+
+TEST_MAIN({ "what allows a host", what_allows_a_host },
+	  { "what allows is a policy", what_allows_is_a_policy }, { "presets by name", words },
+	  { "names that are too long", long_names }, { "what is wrong is refused", refused },
+	  { "a session's is not long", too_long }, { "packages may be long", packages_may_be_long },
 	  { "a session has so many rules, read once", many },
-	  { "layers are merged once", merged_once }, { "texts are not repeated", not_repeated },
-	  { "none is nothing else", none }, { "passwords and private addresses stay here", shown })
+	  { "layers are merged once", merged_once }, { "each layer decides", each_layer_decides },
+	  { "texts are not repeated", not_repeated }, { "none is nothing else", none },
+	  { "passwords and private addresses stay here", shown })

@@ -1,10 +1,10 @@
 /* Goal: a process can call itself anything; what we read about it is still what the kernel says. */
-#include "proc_stat.h"
+#include "cell/init/base/proc_stat.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
 
-#include "tree_mark.h"
+#include "cell/init/base/tree_mark.h"
 #include "support.h"
 
 #define REST " 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 "
@@ -90,7 +90,6 @@ static pid_t found;
 
 static void remember(int proc_fd, pid_t pid, void *arg)
 {
-	(void)proc_fd;
 	CHECK(*(pid_t *)arg < pid); /* in ascending order */
 	*(pid_t *)arg = pid;
 	if (pid == getpid())

@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "output_record.h"
-#include "process_piece.h"
+#include "daemon/output/output_record.h"
+#include "front/e2b/envd/process_piece.h"
 #include "test.h"
 
 struct log {

@@ -1,7 +1,7 @@
 /* Goal: a StartRequest becomes what the core is asked for, what List says of it is what was given,
  * and the messages of a stream are those of the contract, byte for byte. */
-#include "process_event.h"
-#include "process_spec.h"
+#include "front/e2b/envd/process_event.h"
+#include "front/e2b/envd/process_spec.h"
 
 #include "support.h"
 

@@ -1,10 +1,10 @@
 /* Goal: what is bounded for a tenant or for the node is divided by the number of processes of
  * cordon-egress, and a session keeps what it may have alone. */
-#include "resolver.h"
-#include "resolver_private.h"
-#include "resolver_queue.h"
-#include "resource_share.h"
-#include "supervisor_msg.h"
+#include "lib/outbound/resolver.h"
+#include "lib/outbound/resolver_private.h"
+#include "lib/outbound/resolver_queue.h"
+#include "egress/control/resource_share.h"
+#include "lib/wire/supervisor_msg.h"
 
 #include "support.h"
 

@@ -1,5 +1,5 @@
 /* Goal: what is said about a transfer is true, also at its edges. */
-#include "progress.h"
+#include "cmd/client/progress.h"
 
 #include "support.h"
 

@@ -3,9 +3,8 @@
 
 #include <string.h>
 
-#include "image_make.h"
-#include "pull_policy.h"
-#include "pull_spec.h"
+#include "daemon/images/image_make.h"
+#include "daemon/images/image_pull.h"
 
 static void registries_are_allowed_by_name(void)
 {

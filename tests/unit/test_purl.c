@@ -1,5 +1,5 @@
 /* Goal: packages have the names in a bill of materials that other programs know them by. */
-#include "purl.h"
+#include "lib/packages/purl.h"
 
 #include "support.h"
 

@@ -1,4 +1,4 @@
-#include "rand.h"
+#include "lib/base/rand.h"
 
 #include "support.h"
 

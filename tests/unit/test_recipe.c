@@ -1,11 +1,13 @@
 /* Goal: recipes of builds and names of templates are read as E2B's clients mean them, and what a
  * step leaves for the next one follows the rules of a Dockerfile. */
-#include "json_members.h"
-#include "recipe.h"
-#include "spec_recipe.h"
-#include "template_ref.h"
+#include "front/web/json_members.h"
+#include "daemon/images/recipe.h"
+#include "front/web/spec_recipe.h"
+#include "daemon/images/template_ref.h"
 
 #include "test.h"
+
+#include <time.h>
 
 #define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -243,10 +245,41 @@ static void names_of_templates(void)
 	}
 }
 
+/* A step with values that have as many references as they may, to the last of as many variables. */
+static void references_do_not_go_over_all_variables(void)
+{
+	static char value[2 * RECIPE_REFERENCES_MAX + 1], long_one[111];
+	struct recipe_state s;
+	struct err e;
+	char name[16];
+	clock_t began;
+
+	for (size_t i = 0; i < RECIPE_REFERENCES_MAX; i++)
+		memcpy(value + 2 * i, "$z", 2);
+	memset(long_one, 'x', sizeof(long_one) - 1);
+	recipe_state_init(&s);
+	for (unsigned i = 0; i < RECIPE_VARIABLES_MAX - 1; i++) {
+		(void)snprintf(name, sizeof(name), "v%u", i);
+		CHECK(recipe_state_set_env(&s, name, long_one, &e) == 0);
+	}
+	CHECK(recipe_state_set_env(&s, "z", "y", &e) == 0);
+	began = clock();
+	for (unsigned i = 0; i < RECIPE_ARGS_MAX / 2; i++) {
+		(void)snprintf(name, sizeof(name), "v%u", i);
+		CHECK(recipe_state_set_env(&s, name, value, &e) == 0);
+		CHECK(recipe_state_env(&s, name, strlen(name))[RECIPE_REFERENCES_MAX - 1] == 'y');
+	}
+	began = clock() - began;
+	printf("# %d ms\n", (int)(began * 1000 / CLOCKS_PER_SEC));
+	CHECK(began < CLOCKS_PER_SEC / 4);
+	recipe_state_release(&s);
+}
+
 TEST_MAIN({ "a recipe is read", a_recipe_is_read },
 	  { "bad recipes are refused", bad_recipes_are_refused },
 	  { "credentials of AWS are read", credentials_of_aws_are_read },
 	  { "variables are expanded", variables_are_expanded },
+	  { "references do not go over all variables", references_do_not_go_over_all_variables },
 	  { "the environment is bounded", the_environment_is_bounded },
 	  { "variables of a base are bounded", variables_of_a_base_are_bounded },
 	  { "paths are resolved as text", paths_are_resolved_as_text },

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "address.h"
-#include "aws_sign.h"
-#include "challenge.h"
-#include "pull_msg.h"
-#include "registry_json.h"
+#include "lib/wire/pull_msg.h"
+#include "pull/address.h"
+#include "pull/challenge.h"
+#include "pull/login.h"
+#include "pull/registry_json.h"
 
 static struct challenge read_challenge(const char *value)
 {

@@ -1,7 +1,7 @@
 /* resolv.conf and hosts as they are found on machines. */
 #include "test.h"
 
-#include "resolver_conf.h"
+#include "lib/outbound/resolver_conf.h"
 
 static const char *text_of(const struct ip *ip)
 {

@@ -1,5 +1,5 @@
 /* Goal: a tree goes away as a whole, and nothing outside it does. */
-#include "rmtree.h"
+#include "lib/base/rmtree.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Goal: a long text is lifted out of a message wherever the message is cut into pieces, decoded as
  * it would have been in place, and nothing else of the message changes. */
-#include "base64.h"
-#include "rpc_base64_stream.h"
+#include "lib/base/base64.h"
+#include "front/e2b/envd/rpc_base64_stream.h"
 
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /* Goal: messages, envelopes and errors of the Connect protocol are read as the contract says, in
  * every form that proto3 JSON allows, and nothing else is. */
-#include "rpc_message.h"
+#include "front/e2b/base/rpc_message.h"
 
 #include "support.h"
 

@@ -1,9 +1,9 @@
 /* Goal: `cordon run` does what its words say or says which of them is wrong. */
-#include "run_options.h"
+#include "cmd/run/run_options.h"
 
 #include <sys/resource.h>
 
-#include "run.h"
+#include "cmd/run/run.h"
 #include "support.h"
 
 #define MIB (1ULL << 20)
@@ -13,8 +13,6 @@
 /* The table of verbs points to it. */
 int run_main(int argc, char **argv)
 {
-	(void)argc;
-	(void)argv;
 	return 0;
 }
 
@@ -48,7 +46,7 @@ static void has_defaults(void)
 	CHECK_STR(o.user, "");
 	CHECK_STR(o.cwd, "");
 	CHECK(o.profile == CELL_STANDARD && o.result == NULL);
-	CHECK(o.memory == GIB && o.disk == GIB / 2 && o.cpus == 0 && o.pids == 1024 &&
+	CHECK(o.memory == GIB && o.disk == GIB / 4 * 3 && o.cpus == 0 && o.pids == 1024 &&
 	      o.inodes == 131072);
 	CHECK(o.timeout_ms == 0 && o.output_limit == 0);
 	CHECK(o.env.n == 0 && o.mounts.n == 0 && o.limits_asked == 0);
@@ -343,12 +341,12 @@ static void mounts_are_counted(void)
 /* What a cell writes is kept in memory: each of the two follows the other. */
 static void memory_and_disk_follow_each_other(void)
 {
-	CHECK(PARSE("--memory", "4G", "true") == 0 && o.memory == 4 * GIB && o.disk == 2 * GIB);
-	CHECK(PARSE("--memory", "4M", "true") == 0 && o.disk == 2 * MIB);
+	CHECK(PARSE("--memory", "4G", "true") == 0 && o.memory == 4 * GIB && o.disk == 3 * GIB);
+	CHECK(PARSE("--memory", "4M", "true") == 0 && o.disk == 3 * MIB);
 	CHECK(PARSE("--disk", "64M", "true") == 0 && o.memory == GIB && o.disk == 64 * MIB);
-	CHECK(PARSE("--disk", "512M", "true") == 0 && o.memory == GIB);
-	CHECK(PARSE("--disk", "2G", "true") == 0 && o.memory == 4 * GIB && o.disk == 2 * GIB);
-	CHECK(PARSE("--disk", "64T", "true") == 0 && o.memory == 128 * TIB);
+	CHECK(PARSE("--disk", "768M", "true") == 0 && o.memory == GIB);
+	CHECK(PARSE("--disk", "3G", "true") == 0 && o.memory == 4 * GIB && o.disk == 3 * GIB);
+	CHECK(PARSE("--disk", "63T", "true") == 0 && o.memory == 84 * TIB);
 	CHECK(PARSE("--disk", "2G", "--memory", "1G", "true") == 0 && o.memory == GIB &&
 	      o.disk == 2 * GIB);
 }

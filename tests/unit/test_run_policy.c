@@ -1,6 +1,6 @@
 /* Goal: what the options of `cordon run` say about the network becomes the right layers, and
  * nothing in them can become more than a text. */
-#include "run_policy.h"
+#include "cmd/run/run_policy.h"
 
 #include <fcntl.h>
 

@@ -1,5 +1,5 @@
 /* test_runsc.c - finding runsc, and refusing one that is too old. */
-#include "runsc.h"
+#include "cell/cellctl/runsc.h"
 
 #include <errno.h>
 #include <fcntl.h>

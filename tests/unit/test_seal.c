@@ -1,5 +1,5 @@
 /* Boxes: what goes in comes out, with the same key and about the same thing only. */
-#include "seal.h"
+#include "daemon/secrets/seal.h"
 
 #include <string.h>
 

@@ -8,6 +8,7 @@
 #include "seccomp_profiles.h"
 
 #include <asm/unistd.h>
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
 #include <netinet/in.h>
@@ -237,7 +238,9 @@ static int is_tested_rule(const char *word)
 					     "setsockopt",     "ioctl",	       "mknod",
 					     "mknodat",	       "personality",  "personality_query",
 					     "madvise",	       "prctl",	       "engine_clone",
-					     "engine_unshare", "engine_mount", "engine_umount" };
+					     "engine_unshare", "engine_mount", "engine_umount",
+					     "setid_mode1",    "setid_mode2",  "setid_create1",
+					     "setid_create2" };
 
 	for (size_t i = 0; i < COUNT(rules); i++)
 		if (strcmp(word, rules[i]) == 0)
@@ -262,15 +265,17 @@ static void test_name_table(void)
 	int bad = 0;
 
 	for (int nr = 0; nr <= 600; nr++) {
-		struct seccomp_name name = { "(no name)", nr, "enosys", "enosys", "enosys" };
+		struct seccomp_name name = {
+			"(no name)", nr, "enosys", "enosys", "enosys", "allow"
+		};
 
 		if (next < COUNT(seccomp_names) && seccomp_names[next].nr == nr)
 			name = seccomp_names[next++];
 		if (agrees(STANDARD, nr, name.standard) && agrees(LOCKED, nr, name.locked) &&
-		    agrees(ENGINE, nr, name.engine))
+		    agrees(ENGINE, nr, name.engine) && agrees(SETID, nr, name.setid))
 			continue;
-		printf("# %d %s: is not %s, %s, %s\n", nr, name.name, name.standard, name.locked,
-		       name.engine);
+		printf("# %d %s: is not %s, %s, %s, %s\n", nr, name.name, name.standard,
+		       name.locked, name.engine, name.setid);
 		bad++;
 	}
 	CHECK(next == COUNT(seccomp_names)); /* sorted, without doubles, all below 600 */
@@ -525,6 +530,126 @@ static void test_personalities(void)
 	CHECK(answer(LOCKED, __NR_personality, UINT32_MAX, 0, 0) == 0);
 }
 
+static int openat_answer(uint64_t flags, uint64_t mode)
+{
+	const uint64_t args[6] = { 3, 0, flags, mode, 0, 0 };
+
+	return answer_arch(SETID, NATIVE, __NR_openat, args);
+}
+
+/* The filter of cells that can write to a directory of the machine. */
+static void test_setid(void)
+{
+	static const uint64_t create[] = { O_CREAT, O_TMPFILE | O_RDWR, O_CREAT | O_EXCL };
+	static const uint64_t open_only[] = { 0, O_RDWR, O_DIRECTORY, O_TRUNC };
+	static const uint64_t bad[] = { S_ISUID, S_ISGID, S_ISUID | S_ISGID, S_ISUID | 0755 };
+	static const uint64_t good[] = { 0, 0777, S_ISVTX | 0777, S_IFREG | 0644 };
+
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		CHECK(answer(SETID, __NR_fchmod, 3, bad[i], 0) == EPERM);
+		CHECK(answer(SETID, __NR_fchmodat, 3, 0, bad[i]) == EPERM);
+		CHECK(answer(SETID, 452 /* fchmodat2 */, 3, 0, bad[i]) == EPERM);
+		CHECK(answer(SETID, __NR_mknodat, 3, 0, bad[i]) == EPERM);
+		for (size_t k = 0; k < COUNT(create); k++)
+			CHECK(openat_answer(create[k], bad[i]) == EPERM);
+		for (size_t k = 0; k < COUNT(open_only); k++)
+			CHECK(openat_answer(open_only[k], bad[i]) == 0);
+#ifdef __NR_chmod
+		CHECK(answer(SETID, __NR_chmod, 0, bad[i], 0) == EPERM);
+		CHECK(answer(SETID, __NR_creat, 0, bad[i], 0) == EPERM);
+		CHECK(answer(SETID, __NR_mknod, 0, bad[i], 0) == EPERM);
+		CHECK(answer(SETID, __NR_open, 0, O_CREAT, bad[i]) == EPERM);
+		CHECK(answer(SETID, __NR_open, 0, O_RDWR, bad[i]) == 0);
+#endif
+	}
+	for (size_t i = 0; i < COUNT(good); i++) {
+		CHECK(answer(SETID, __NR_fchmod, 3, good[i], 0) == 0);
+		CHECK(answer(SETID, __NR_fchmodat, 3, 0, good[i]) == 0);
+		CHECK(answer(SETID, __NR_mknodat, 3, 0, good[i]) == 0);
+		for (size_t k = 0; k < COUNT(create); k++)
+			CHECK(openat_answer(create[k], good[i]) == 0);
+#ifdef __NR_chmod
+		CHECK(answer(SETID, __NR_chmod, 0, good[i], 0) == 0);
+		CHECK(answer(SETID, __NR_open, 0, O_CREAT, good[i]) == 0);
+#endif
+	}
+	/* Its mode is behind a pointer. */
+	CHECK(answer(SETID, __NR_openat2, 0, 0, 0) == ENOSYS);
+	/* The profile's filter judges everything else. */
+	CHECK(answer(SETID, __NR_mount, 0, 0, 0) == 0);
+	CHECK(answer(SETID, __NR_fchmod | X32_BIT, 3, S_ISUID, 0) == 0);
+	CHECK(answer_arch(SETID, AUDIT_ARCH_I386, __NR_fchmod, (uint64_t[6]){ 3, S_ISUID }) == 0);
+}
+
+/* What a filter answers to a call: of the kernel's values. */
+static uint32_t raw_answer(const struct seccomp_variant *v, uint32_t arch, int nr,
+			   const uint64_t args[6])
+{
+	const struct program p = { "variant", v->filter, v->n };
+	struct seccomp_data data = { .nr = nr, .arch = arch };
+	unsigned steps;
+
+	memcpy(data.args, args, sizeof(data.args));
+	return run(&p, &data, &steps);
+}
+
+static int is_traced(int nr)
+{
+	return nr == __NR_execve || nr == __NR_execveat || nr == __NR_exit_group;
+}
+
+static int is_called(int nr)
+{
+	static const int calls[] = { __NR_ptrace,
+				     __NR_process_vm_readv,
+				     __NR_process_vm_writev,
+				     __NR_connect,
+				     __NR_bind,
+				     __NR_chroot,
+				     __NR_setuid,
+				     __NR_setresuid,
+				     __NR_setgroups,
+				     __NR_capset,
+				     __NR_memfd_create };
+
+	for (size_t i = 0; i < COUNT(calls); i++)
+		if (calls[i] == nr)
+			return 1;
+	return is_traced(nr);
+}
+
+/* With a watcher a call is answered as without one, but that EPERM comes from the watcher. Starts
+ * and ends of programs are notified only where they are allowed: the watcher lets them pass. */
+static void test_watched(void)
+{
+	static const uint64_t numbers[] = { 0, 1, 2, 3, 0x2000, 0x5412, 0x7e020080, UINT32_MAX };
+	const uint32_t notify = SECCOMP_RET_USER_NOTIF, eperm = SECCOMP_RET_ERRNO | EPERM;
+
+	for (size_t profile = 0; profile < 2; profile++) {
+		const struct seccomp_variant *v = seccomp_variants[profile];
+
+		CHECK(v[0].filter == programs[profile].code);
+		for (int nr = -2; nr < 600; nr++)
+			for (size_t i = 0; i < 64 * COUNT(numbers); i++) {
+				const uint64_t args[6] = { numbers[i % 8], numbers[i / 8 % 8],
+							   numbers[i / 64], numbers[i / 64] };
+				uint32_t plain = raw_answer(&v[0], NATIVE, nr, args);
+				uint32_t watched = raw_answer(&v[1], NATIVE, nr, args);
+				uint32_t traced = raw_answer(&v[2], NATIVE, nr, args);
+
+				CHECK(watched == (plain == eperm ? notify : plain));
+				uint32_t called = raw_answer(&v[3], NATIVE, nr, args);
+				uint32_t let_pass = plain == SECCOMP_RET_ALLOW ? notify : eperm;
+
+				CHECK(traced == (is_traced(nr) ? let_pass : watched));
+				CHECK(called == (is_called(nr) ? let_pass : watched));
+				CHECK(raw_answer(&v[2], AUDIT_ARCH_I386, nr, args) ==
+				      (SECCOMP_RET_ERRNO | ENOSYS));
+			}
+	}
+	CHECK(seccomp_variants[2]->filter == programs[ENGINE].code);
+}
+
 TEST_MAIN({ "the programs are valid, short and a tree", test_shape },
 	  { "important calls get the answer of a hand-written table", test_important_calls },
 	  { "every number agrees with the name table", test_name_table },
@@ -533,4 +658,6 @@ TEST_MAIN({ "the programs are valid, short and a tree", test_shape },
 	  { "sockets: families, types, protocols, options", test_sockets },
 	  { "no typing into terminals, no devices", test_terminals_and_devices },
 	  { "personalities", test_personalities }, { "engine: mounts", test_engine_mounts },
-	  { "engine: namespaces", test_engine_namespaces })
+	  { "engine: namespaces", test_engine_namespaces },
+	  { "filters with a watcher", test_watched },
+	  { "no set-id bits in cells that write to the machine", test_setid })

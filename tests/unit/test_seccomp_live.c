@@ -157,7 +157,6 @@ static long i386_call(long nr)
 	__asm__ volatile("int $0x80" : "=a"(ret) : "a"(nr) : "memory", "r8", "r9", "r10", "r11");
 	return ret;
 #else
-	(void)nr;
 	return -ENOSYS;
 #endif
 }

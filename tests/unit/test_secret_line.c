@@ -1,5 +1,5 @@
 /* Lines of the column `secrets`: what can be said, and what is read back. */
-#include "secret_spec.h"
+#include "daemon/secrets/secret_spec.h"
 
 #include <string.h>
 

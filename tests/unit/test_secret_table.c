@@ -1,26 +1,28 @@
 /* Tables of secrets as PID 1's built-in reads them. */
-#include "secret_table.h"
+#include "cell/init/base/secret_table.h"
 
 #include <string.h>
 
-#include "codec.h"
+#include "lib/wire/codec.h"
 #include "support.h"
 
 static size_t put(uint8_t *to, size_t cap, char kind, const char *name, const char *place,
 		  uint32_t mode, const char *value)
 {
-	struct codec_writer w = { .p = to, .n = cap };
+	struct codec c = codec_writer(to, cap);
+	const uint8_t *bytes = (const uint8_t *)value;
+	const char *owner = "root";
 	size_t len = strlen(value);
 
-	codec_put(&w, 1, (uint8_t)kind);
-	codec_put_string(&w, 64, name);
-	codec_put_string(&w, 4096, place);
-	codec_put_string(&w, 64, "root");
-	codec_put(&w, 4, mode);
-	codec_put(&w, 4, len);
-	CHECK(!w.bad && w.n >= len);
-	memcpy(w.p, value, len);
-	return cap - w.n + len;
+	(void)codec_number(&c, 1, (uint8_t)kind);
+	codec_string(&c, 64, &name);
+	codec_string(&c, 4096, &place);
+	codec_string(&c, 64, &owner);
+	(void)codec_number(&c, 4, mode);
+	(void)codec_number(&c, 4, len);
+	codec_span(&c, &bytes, len);
+	CHECK(!c.bad);
+	return cap - c.n;
 }
 
 static void reads(void)

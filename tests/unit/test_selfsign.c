@@ -1,6 +1,6 @@
 /* Goal: what the CA makes is what clients accept, what is not what it would make is noticed,
  * and a client that trusts it trusts it for its names only. */
-#include "selfsign.h"
+#include "lib/net/selfsign.h"
 
 #include <openssl/core_names.h>
 #include <openssl/pem.h>

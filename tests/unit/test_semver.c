@@ -1,5 +1,5 @@
 /* Goal: versions have the order of semver.org, and what has another form has none. */
-#include "semver.h"
+#include "lib/packages/semver.h"
 
 #include "support.h"
 

@@ -1,4 +1,4 @@
-#include "session_id.h"
+#include "lib/base/session_id.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Goal: the digests of FIPS 180 and RFC 3174, at every length around a block. */
-#include "sha1.h"
+#include "lib/base/sha1.h"
 
 #include "support.h"
 

@@ -1,10 +1,9 @@
-#include "sha256.h"
+#include "lib/base/sha256.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "hex.h"
-#include "sha256_ni.h"
+#include "lib/base/hex.h"
 #include "test.h"
 
 /* FIPS 180-4, and the borders of padding. */

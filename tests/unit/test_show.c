@@ -1,5 +1,5 @@
 /* Goal: nothing a server says can move a terminal, and what is cut is cut between characters. */
-#include "show.h"
+#include "cmd/client/show.h"
 
 #include "support.h"
 
@@ -23,8 +23,8 @@ static void escapes(void)
 		{ "\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c", "\\u200e\\u200f\\u061c", 18 },
 		{ "\xe2\x81\xa6\xe2\x81\xa9", "\\u2066\\u2069", 12 },
 		{ "\xe2\x80\xa8", "\\u2028", 6 },
-		{ "\xe2\x80\x90\xe2\x80\xaf\xe2\x81\xa5", "\xe2\x80\x90\xe2\x80\xaf\xe2\x81\xa5",
-		  3 },
+		{ "\xe2\x80\x90\xe2\x80\xaf", "\xe2\x80\x90\xe2\x80\xaf", 2 },
+		{ "\xe2\x81\xa5", "\\u2065", 6 }, /* not assigned, and shown as nothing */
 		{ "\x9b\xff\xc3", "\\x9b\\xff\\xc3", 12 },
 		{ "\xed\xa0\x80", "\\xed\\xa0\\x80", 12 },
 	};

@@ -1,10 +1,10 @@
-#include "signature_limit.h"
+#include "front/e2b/envd/signature_limit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
-#include "own.h"
+#include "lib/base/clock.h"
+#include "lib/base/own.h"
 #include "support.h"
 
 #define SECOND (1000 * CLOCK_MS)

@@ -1,5 +1,5 @@
 /* Goal: a mistyped word leads to the name that was meant, and to none if it resembles none. */
-#include "similar.h"
+#include "lib/base/similar.h"
 
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /* Goal: every byte arrives, in order, in both directions, also when a reader is slow; ends are
  * passed on one by one, a cut is seen as a cut; and nothing is left behind. */
-#include "splice_relay.h"
+#include "egress/flow/splice_relay.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "clock.h"
+#include "lib/base/clock.h"
 #include "support.h"
 
 /* A pass under test: far ends in the test's hands. */

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core_private.h"
-#include "session.h"
-#include "session_states.h"
+#include "daemon/node/core_private.h"
+#include "daemon/session/session.h"
+#include "daemon/session/session_states.h"
 #include "test.h"
 
 static int find(const char *name)
@@ -29,9 +29,9 @@ static void read_row(char *line, bool allowed[SESSION_STATES][SESSION_STATES], u
 	if (target < 0)
 		return;
 	if (strncmp(from, "any", 3) == 0) {
-		for (int s = 0; s < SESSION_STOPPING; s++)
+		for (int s = 0; s < SESSION_ENDING; s++)
 			allowed[s][target] = true;
-		allowed[SESSION_STOPPED][target] = true; /* one that has not ended */
+		allowed[SESSION_STOPPED][target] = true;
 		(*rows)++;
 	} else if (find(from) >= 0) {
 		allowed[find(from)][target] = true;
@@ -44,10 +44,9 @@ static void read_row(char *line, bool allowed[SESSION_STATES][SESSION_STATES], u
 static bool is_shown(enum session_state from, enum session_state to)
 {
 	if (from == SESSION_STOPPED)
-		return session_states_allow(SESSION_PAUSED, to);
+		return to != SESSION_STOPPED && session_states_allow(SESSION_PAUSED, to);
 	if (to == SESSION_STOPPED)
-		return from == SESSION_PAUSED || session_states_allow(from, SESSION_PAUSED) ||
-		       session_states_allow(from, SESSION_STOPPED);
+		return from == SESSION_PAUSED || session_states_allow(from, SESSION_PAUSED);
 	return session_states_allow(from, to);
 }
 
@@ -75,10 +74,10 @@ static void the_document_says_the_same(void)
 		}
 }
 
-static void nothing_leaves_stopped(void)
+static void nothing_leaves_ended(void)
 {
 	for (int to = 0; to < SESSION_STATES; to++)
-		CHECK(!session_states_allow(SESSION_STOPPED, (enum session_state)to));
+		CHECK(!session_states_allow(SESSION_ENDED, (enum session_state)to));
 	CHECK(!session_states_allow(SESSION_STATES, SESSION_RUNNING));
 	CHECK(!session_states_allow(SESSION_RUNNING, SESSION_STATES));
 }
@@ -111,5 +110,5 @@ static void names(void)
 }
 
 TEST_MAIN({ "the document says the same", the_document_says_the_same },
-	  { "nothing leaves stopped", nothing_leaves_stopped }, { "names", names },
+	  { "nothing leaves ended", nothing_leaves_ended }, { "names", names },
 	  { "without a cell it is stopped", without_a_cell_it_is_stopped })

@@ -3,13 +3,13 @@
  *
  * The test plays cordon-storage at the other end of a real channel; tests/storage has the program.
  */
-#include "storage_link.h"
+#include "daemon/disk/storage_link.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include "clock.h"
-#include "io.h"
+#include "lib/base/clock.h"
+#include "lib/base/io.h"
 #include "support.h"
 
 static struct loop *loop;
@@ -38,13 +38,11 @@ static void begin(struct caller *a)
 
 static void on_hung(void *arg)
 {
-	(void)arg;
 	hung++;
 }
 
 static void on_hello(void *arg, const struct err *e)
 {
-	(void)arg;
 	greeted += e == NULL;
 }
 
@@ -144,13 +142,13 @@ static void answers_come_in_any_order(void)
 	turn(10);
 	CHECK(greeted == 1 && storage_link_is_ready(&link_) && link_.disk_free == 77);
 	CHECK(take(&first) && take(&second));
-	CHECK(first.head.op == STORAGE_UNPACK && second.head.op == STORAGE_REMOVE);
+	CHECK(first.head.op == STORAGE_REMOVE && second.head.op == STORAGE_UNPACK);
 	CHECK(first.head.job != second.head.job);
-	answer(STORAGE_REMOVE, second.head.job, ERR_DENIED);
-	answer(STORAGE_UNPACK, first.head.job, ERR_NONE);
+	answer(STORAGE_UNPACK, second.head.job, ERR_NONE);
+	answer(STORAGE_REMOVE, first.head.job, ERR_DENIED);
 	turn(10);
 	CHECK(b.ends == 1 && b.err.code == ERR_DENIED);
-	CHECK(a.ends == 1 && a.err.code == ERR_NONE && a.job.reply.bytes == first.head.job * 10);
+	CHECK(a.ends == 1 && a.err.code == ERR_NONE && a.job.reply.bytes == second.head.job * 10);
 	storage_link_release(&link_);
 }
 
@@ -218,7 +216,7 @@ static void a_cancelled_layer_of_an_image_is_removed(void)
 	attach();
 	answer(STORAGE_HELLO, 0, ERR_NONE);
 	begin(&a);
-	storage_link_arrange(&link_, &a.job, "lay_a", below, 1);
+	storage_link_arrange(&link_, &a.job, "lay_a", below, 1, "host-1");
 	turn(10);
 	CHECK(take(&r) && r.head.op == STORAGE_ARRANGE);
 	storage_link_cancel(&link_, &a.job);
@@ -227,7 +225,7 @@ static void a_cancelled_layer_of_an_image_is_removed(void)
 	CHECK(take(&r) && r.head.op == STORAGE_REMOVE && strcmp(r.remove.layer, "lay_a") == 0);
 	answer(STORAGE_REMOVE, r.head.job, ERR_NONE);
 	begin(&b);
-	storage_link_fold(&link_, &b.job, "lay_b", below, 1, STORAGE_FOLD_BOTTOM);
+	storage_link_fold(&link_, &b.job, "lay_b", below, 1);
 	turn(10);
 	CHECK(take(&r) && r.head.op == STORAGE_FOLD);
 	storage_link_cancel(&link_, &b.job);
@@ -254,7 +252,7 @@ static void ask_fold(struct caller *a, const char *tenant, bool for_session)
 	a->job.tenant = tenant;
 	a->job.for_session = for_session;
 	/* the layer has the tenant's name, by which the other side knows it */
-	storage_link_fold(&link_, &a->job, tenant, below_, 1, STORAGE_FOLD_BOTTOM);
+	storage_link_fold(&link_, &a->job, tenant, below_, 1);
 }
 
 static void ask_image(struct caller *a, const char *tenant, bool from_registry)
@@ -343,6 +341,26 @@ static void pulls_hold_up_no_imports(void)
 	storage_link_release(&link_);
 }
 
+/* Clients and registries of some tenants take as long as they like, and all the room that there is:
+ * one that has no stream gets one. */
+static void slow_tenants_leave_streams(void)
+{
+	static struct caller many[STORAGE_STREAMS_MAX], last[2];
+	static const char *const tenants[] = { "ten_a", "ten_b", "ten_c" };
+	union storage_request r;
+	unsigned n;
+
+	start();
+	for (unsigned i = 0; i < COUNT(many); i++)
+		ask_image(&many[i], tenants[i % COUNT(tenants)], true);
+	n = take_all(&r);
+	CHECK(n < STORAGE_STREAMS_MAX && n >= STORAGE_STREAMS_MAX / 2);
+	for (unsigned i = 0; i < COUNT(last); i++)
+		ask_image(&last[i], "ten_d", true);
+	CHECK(take_all(&r) == 1 && strcmp(r.unpack.layer, "ten_d") == 0);
+	storage_link_release(&link_);
+}
+
 /* A session that is to be paused does not wait for images, of however many tenants. */
 static void sessions_come_before_images(void)
 {
@@ -362,10 +380,10 @@ static void sessions_come_before_images(void)
 /* Of those that wait for one place, tenants take turns; one with many old ones is not first. */
 static void tenants_take_turns(void)
 {
-	static struct caller all[24], more[4], late[2];
+	static struct caller all[24], more[2], late[2];
 	static const char *const tenants[] = { "ten_a", "ten_b" };
 	union storage_request r;
-	const uint64_t jobs[] = { 1, 2, COUNT(all) + 1, COUNT(all) + 2 }; /* at work */
+	const uint64_t jobs[] = { 1, 2, COUNT(all) + 1 }; /* at work */
 	unsigned n[2] = { 0 };
 
 	start();
@@ -377,14 +395,104 @@ static void tenants_take_turns(void)
 	CHECK(take_all(&r) == 2);
 	for (unsigned i = 0; i < COUNT(late); i++)
 		ask_image(&late[i], "ten_b", false);
-	CHECK(take_all(&r) == 0);
+	CHECK(take_all(&r) == 1 && strcmp(r.unpack.layer, "ten_b") == 0); /* it had none */
+	n[1]++;
 	for (unsigned i = 0; i < COUNT(jobs); i++) {
 		answer(STORAGE_UNPACK, jobs[i], ERR_NONE);
 		if (take_all(&r) == 1)
 			for (unsigned k = 0; k < COUNT(tenants); k++)
 				n[k] += strcmp(r.unpack.layer, tenants[k]) == 0;
 	}
-	CHECK(n[1] == 2); /* both, before the last of the first tenant */
+	CHECK(n[0] == 1 && n[1] == 2); /* both, before the rest of the first tenant */
+	storage_link_release(&link_);
+}
+
+/* Two tenants have all the room of a class. A third gets a place, and only the first of its two;
+ * tenants that have places get no more. The spare places have a bound, too. */
+static void two_tenants_leave_room(void (*ask)(struct caller *, const char *), unsigned each)
+{
+	static struct caller full[2 * 12], others[32];
+	static char names[16][STORAGE_ID_MAX];
+	union storage_request r;
+	unsigned n;
+
+	start();
+	for (unsigned i = 0; i < 2 * each; i++)
+		ask(&full[i], i % 2 == 0 ? "ten_a" : "ten_b");
+	n = take_all(&r);
+	CHECK(n < 2 * each);
+	ask(&others[0], "ten_c");
+	ask(&others[1], "ten_c");
+	CHECK(take_all(&r) == 1);
+	for (unsigned i = 2; i < COUNT(others); i++) {
+		(void)snprintf(names[i / 2], sizeof(names[0]), "ten_%u", i);
+		ask(&others[i], names[i / 2]);
+	}
+	CHECK(n + 1 + take_all(&r) <= STORAGE_JOBS_MAX / 2);
+	storage_link_release(&link_);
+}
+
+static void ask_import(struct caller *a, const char *tenant)
+{
+	ask_image(a, tenant, false);
+}
+
+static void ask_session_fold(struct caller *a, const char *tenant)
+{
+	ask_fold(a, tenant, true);
+}
+
+static void two_tenants_leave_room_to_others(void)
+{
+	two_tenants_leave_room(ask_import, 3);
+	two_tenants_leave_room(ask_session_fold, 3);
+	two_tenants_leave_room(ask_files, 2);
+}
+
+/* The same of quick requests, which three tenants fill. */
+static void three_tenants_leave_room_for_quick_ones(void)
+{
+	static struct caller full[3 * 5], last;
+	static const char *const tenants[] = { "ten_a", "ten_b", "ten_c" };
+	union storage_request r;
+
+	start();
+	for (unsigned i = 0; i < COUNT(full); i++)
+		ask_remove(&full[i], tenants[i % 3]);
+	CHECK(take_all(&r) == 12);
+	ask_remove(&last, "ten_d");
+	CHECK(take_all(&r) == 1);
+	storage_link_release(&link_);
+}
+
+static void ask_capture(struct caller *a, const char *tenant)
+{
+	struct storage_unpack r = { .format = STORAGE_CAPTURE, .bytes_max = 1, .entries_max = 1 };
+
+	begin(a);
+	a->job.tenant = tenant;
+	(void)snprintf(r.layer, sizeof(r.layer), "%s", tenant);
+	storage_link_unpack(&link_, &a->job, &r, open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+/* Captures may take minutes. They hold up no disk, of no tenant, and two tenants that have all
+ * their room leave some to others. */
+static void captures_hold_up_no_others(void)
+{
+	static struct caller captures[16], disks[2], last;
+	static const char *const tenants[] = { "ten_a", "ten_b" };
+	union storage_request r;
+
+	start();
+	for (unsigned i = 0; i < COUNT(captures); i++)
+		ask_capture(&captures[i], tenants[i % 2]);
+	CHECK(take_all(&r) == 6);
+	for (unsigned i = 0; i < COUNT(tenants); i++) {
+		ask_remove(&disks[i], tenants[i]);
+		CHECK(take_all(&r) == 1 && r.head.op == STORAGE_REMOVE);
+	}
+	ask_capture(&last, "ten_c");
+	CHECK(take_all(&r) == 1 && strcmp(r.unpack.layer, "ten_c") == 0);
 	storage_link_release(&link_);
 }
 
@@ -486,8 +594,12 @@ TEST_MAIN({ "answers come in any order", answers_come_in_any_order },
 	  { "a cancelled layer of an image is removed", a_cancelled_layer_of_an_image_is_removed },
 	  { "one tenant does not have all", one_tenant_does_not_have_all },
 	  { "pulls hold up no imports", pulls_hold_up_no_imports },
+	  { "slow tenants leave streams", slow_tenants_leave_streams },
 	  { "sessions come before images", sessions_come_before_images },
 	  { "tenants take turns", tenants_take_turns },
+	  { "two tenants leave room to others", two_tenants_leave_room_to_others },
+	  { "three tenants leave room for quick ones", three_tenants_leave_room_for_quick_ones },
+	  { "captures hold up no others", captures_hold_up_no_others },
 	  { "the end of one may cancel another", the_end_of_one_may_cancel_another },
 	  { "a cancelled disk is removed", a_cancelled_disk_is_removed },
 	  { "one that hangs is replaced", one_that_hangs_is_replaced },

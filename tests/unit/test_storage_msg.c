@@ -2,7 +2,7 @@
  *
  * Each rule is broken alone in a request that is good otherwise, and must be named as the reason.
  */
-#include "storage_msg.h"
+#include "lib/wire/storage_msg.h"
 
 #include "support.h"
 
@@ -138,6 +138,12 @@ static void test_unpack(void)
 	r.unpack.silence_ms = UINT32_MAX;
 	check("a long silence", &r, n, 1, "limit");
 	r = good(STORAGE_UNPACK);
+	r.unpack.flags = STORAGE_NAME;
+	check("names, and no search", &r, n, 2, "no search");
+	r.unpack.flags = STORAGE_NAME | STORAGE_SEARCH;
+	check("nowhere to write names", &r, n, 2, "descriptors");
+	check("names", &r, n, 3, NULL);
+	r = good(STORAGE_UNPACK);
 	memcpy(r.unpack.at[1], "usr/x", 6);
 	check("a place with a slash", &r, n, 1, "place");
 	r = good(STORAGE_UNPACK);
@@ -170,7 +176,12 @@ static void test_fold(void)
 	r.fold.flags = STORAGE_FOLD_BOTTOM | STORAGE_FOLD_HOST;
 	check("two flags", &r, sizeof(r.fold), 0, "flag");
 	r.fold.flags = STORAGE_FOLD_HOST;
+	check("above no root directory", &r, sizeof(r.fold), 0, "base");
+	memcpy(r.fold.base, "host-1", 7);
 	check("above the host template", &r, sizeof(r.fold), 0, NULL);
+	memcpy(r.fold.base, "../host", 8);
+	check("above a path", &r, sizeof(r.fold), 0, "base");
+	memset(r.fold.base, 0, sizeof(r.fold.base));
 	r.fold.flags = STORAGE_FOLD_DIR;
 	check("above nothing", &r, sizeof(r.fold), 0, "base");
 	memcpy(r.fold.base, "debian", 7);
@@ -195,6 +206,7 @@ static void test_root(void)
 					      .flags = STORAGE_FOLD_HOST,
 					      .bytes_max = 1,
 					      .layer = "lay_r",
+					      .base = "host-1",
 					      .at = { "", "usr" } } };
 	size_t n = sizeof(r.root);
 
@@ -213,6 +225,7 @@ static void test_root(void)
 	check("a root image of no bytes", &r, n, 0, "limit");
 	r.root.bytes_max = 1;
 	r.root.flags = STORAGE_FOLD_BOTTOM;
+	memset(r.root.base, 0, sizeof(r.root.base));
 	check("a root image of nothing", &r, n, 0, "no layers");
 	r.root.nfrom = 1;
 	check("without an id", &r, n, 0, "malformed id");

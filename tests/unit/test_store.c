@@ -1,5 +1,5 @@
 /* Opening, transactions, schema versions and what goes wrong. */
-#include "store.h"
+#include "daemon/store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,12 +8,11 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "io.h"
-#include "migrate.h"
-#include "sql.h"
-#include "store_event.h"
-#include "store_execution.h"
-#include "store_records.h"
+#include "lib/base/io.h"
+#include "daemon/store/schema.h"
+#include "daemon/store/store_event.h"
+#include "daemon/store/store_execution.h"
+#include "daemon/store/store_records.h"
 #include "store_support.h"
 
 static void opens_and_opens_again(void)
@@ -181,7 +180,7 @@ static void first_step_is_never_changed(void)
 	load_dump(db, STORE_V1_SQL);
 	CHECK(sqlite3_close(db) == SQLITE_OK);
 	CHECK(sqlite3_open(":memory:", &memory) == SQLITE_OK);
-	MUST(migrate_run(memory, sql_schema_steps, 1, &e));
+	MUST(schema_migrate(memory, schema_steps, 1, &e));
 	(void)snprintf(attach, sizeof(attach), "ATTACH '%s' AS then_", db_path());
 	other_runs(memory, attach);
 	CHECK(number(memory, "SELECT count(*) FROM then_.sqlite_schema") > 10);
@@ -196,9 +195,6 @@ static void first_step_is_never_changed(void)
 
 static void ignore_id(const char *id, const char *tenant, void *cookie)
 {
-	(void)id;
-	(void)tenant;
-	(void)cookie;
 }
 
 /* Records of a version that did not count them count as those of today, and go as such. */
@@ -216,7 +212,7 @@ static void records_of_before_count(void)
 	load_dump(db, STORE_V1_SQL);
 	/* characters of several bytes, and rows of the version that began to count */
 	other_runs(db, "UPDATE execution SET command = 'caf\xc3\xa9'");
-	MUST(migrate_run(db, sql_schema_steps, 10, &e));
+	MUST(schema_migrate(db, schema_steps, 10, &e));
 	other_runs(db, "INSERT INTO records VALUES ('ten_0000000000000001', 1, 5000);"
 		       "UPDATE session SET size = 5000 WHERE id = 'ses_0000000000000001'");
 	CHECK(sqlite3_close(db) == SQLITE_OK);
@@ -244,26 +240,26 @@ static void steps_are_taken_once(void)
 	struct err e;
 
 	make_dir();
-	memcpy(steps, sql_schema_steps, STORE_VERSION * sizeof(steps[0]));
+	memcpy(steps, schema_steps, STORE_VERSION * sizeof(steps[0]));
 	steps[NEXT - 1] = "ALTER TABLE session ADD COLUMN color TEXT";
 	steps[NEXT] = "CREATE TABLE one (x); INSERT INTO nowhere VALUES (1)";
 	store_close(open_store()); /* by the real thing */
 	db = other_connection();
 	CHECK(number(db, "PRAGMA user_version") == STORE_VERSION);
 	other_runs(db, "INSERT INTO meta VALUES ('a', 'b')");
-	MUST(migrate_run(db, steps, NEXT, &e));
+	MUST(schema_migrate(db, steps, NEXT, &e));
 	CHECK(number(db, "PRAGMA user_version") == NEXT);
 	CHECK(number(db, "SELECT count(color) FROM session") == 0);
 	CHECK(number(db, "SELECT count(*) FROM meta") == 1);
-	MUST(migrate_run(db, steps, NEXT, &e)); /* nothing to do: the column is there */
+	MUST(schema_migrate(db, steps, NEXT, &e)); /* nothing to do: the column is there */
 	e = (struct err){ 0 };
-	CHECK(migrate_run(db, steps, NEXT + 1, &e) < 0);
+	CHECK(schema_migrate(db, steps, NEXT + 1, &e) < 0);
 	CHECK_HAS("which", e.msg, ": store: schema");
 	CHECK(number(db, "PRAGMA user_version") == NEXT);
 	CHECK(number(db, "SELECT count(*) FROM one") == -1); /* the first half is gone, too */
 	CHECK(sqlite3_get_autocommit(db) != 0);
 	e = (struct err){ 0 };
-	CHECK(migrate_run(db, steps, STORE_VERSION, &e) < 0 && e.code == ERR_UNSUPPORTED);
+	CHECK(schema_migrate(db, steps, STORE_VERSION, &e) < 0 && e.code == ERR_UNSUPPORTED);
 	CHECK(sqlite3_close(db) == SQLITE_OK);
 	remove_dir();
 }
@@ -276,7 +272,7 @@ static void results_of_packages_keep_their_meaning(void)
 
 	make_dir();
 	CHECK(sqlite3_open(":memory:", &db) == SQLITE_OK);
-	MUST(migrate_run(db, sql_schema_steps, 35, &e));
+	MUST(schema_migrate(db, schema_steps, 35, &e));
 	for (int i = 0; i < 6; i++) {
 		char sql[256];
 
@@ -286,7 +282,7 @@ static void results_of_packages_keep_their_meaning(void)
 			       i + 1, i, i);
 		other_runs(db, sql);
 	}
-	MUST(migrate_run(db, sql_schema_steps, 36, &e));
+	MUST(schema_migrate(db, schema_steps, 36, &e));
 	CHECK(number(db, "SELECT result FROM package WHERE name = '0'") == 0);
 	CHECK(number(db, "SELECT count(*) FROM package WHERE result = name + 1") == 5);
 	CHECK(sqlite3_close(db) == SQLITE_OK);
@@ -303,7 +299,7 @@ static void first_version_is_opened(void)
 
 	make_dir();
 	CHECK(sqlite3_open(db_path(), &db) == SQLITE_OK);
-	MUST(migrate_run(db, sql_schema_steps, 1, &e));
+	MUST(schema_migrate(db, schema_steps, 1, &e));
 	other_runs(db, "INSERT INTO tenant VALUES ('ten_a', 'a', 0, 0, 1, 0, 0, 0, 0, 0, 0, 0)");
 	other_runs(db, "INSERT INTO session VALUES ('ses_1', 'ten_a', 1, 0, 1, 1, 0, 0, 0, 0, '', "
 		       "0, '', 'host',"
@@ -325,7 +321,6 @@ static int add_one(const struct store_session *row, void *cookie)
 {
 	unsigned *n = cookie;
 
-	(void)row;
 	++*n;
 	return 0;
 }

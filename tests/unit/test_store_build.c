@@ -1,6 +1,6 @@
 /* Goal: builds, their logs, the cache and uploads are kept for each tenant apart, and what a build
  * that died left is found again. */
-#include "store_build.h"
+#include "daemon/store/store_build.h"
 
 #include "store_support.h"
 
@@ -61,7 +61,6 @@ static int count_entry(const struct store_build_entry *row, void *cookie)
 {
 	unsigned *n = cookie;
 
-	(void)row;
 	(*n)++;
 	return 0;
 }
@@ -151,7 +150,6 @@ static int count_build(const struct store_build *row, void *cookie)
 {
 	unsigned *n = cookie;
 
-	(void)row;
 	(*n)++;
 	return 0;
 }
@@ -206,7 +204,7 @@ static void names_without_a_version_are_found(void)
 	MUST(store_build_unmade(s, "ten_a", open, 1, put_id, ids, &e));
 	CHECK_STR(ids, "b3 ");
 	ids[0] = '\0';
-	MUST(store_build_templates(s, "ten_a", put_id, ids, &e));
+	MUST(store_build_templates(s, "ten_a", "", 100, put_id, ids, &e));
 	CHECK_STR(ids, "b2 b3 b5 ");
 	store_close(s);
 }

@@ -1,7 +1,7 @@
 /* Rows of events: what is written is read back, field by field. */
-#include "store.h"
+#include "daemon/store/store.h"
 
-#include "store_event.h"
+#include "daemon/store/store_event.h"
 #include "store_support.h"
 
 static int add_event(const struct store_event *row, void *cookie)

@@ -1,8 +1,8 @@
 /* Rows of executions and their logs: what is written is read back, field by field. */
-#include "store.h"
+#include "daemon/store/store.h"
 
-#include "store_execution.h"
-#include "store_records.h"
+#include "daemon/store/store_execution.h"
+#include "daemon/store/store_records.h"
 #include "store_support.h"
 
 static void execute(struct store *s, const char *id, const char *session, uint64_t created_ms)

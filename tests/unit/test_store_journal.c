@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store_event.h"
+#include "daemon/store/store_audit.h"
+#include "daemon/store/store_event.h"
 #include "store_support.h"
 
 #define LONG 3000 /* bytes of an event: about one page */
@@ -143,6 +144,59 @@ static void others_write_in_between(void)
 	end_store(s);
 }
 
+static bool sees_events(struct store *s, uint64_t want)
+{
+	uint64_t n = 0;
+	struct err e;
+
+	MUST(store_event_count(s, "ten_a", &n, &e));
+	return n == want;
+}
+
+/* Statements share a view, but not for long, and this process's own changes are in it at once. */
+static void views_are_renewed(void)
+{
+	struct store *s = new_store();
+	sqlite3 *db = other_connection();
+	struct err e;
+
+	for (unsigned i = 1; i <= 20; i++) {
+		MUST(append(s, 1, &e));
+		CHECK(sees_events(s, 2 * i - 1));
+		other_runs(db,
+			   "INSERT INTO event (tenant, session, execution, time_ms, type, data) "
+			   "VALUES ('ten_a', '', '', 1, 'x', 'y')");
+		for (unsigned tries = 0; !sees_events(s, 2 * i); tries++) {
+			CHECK(tries < 10000);
+			CHECK(usleep(1000) == 0);
+		}
+	}
+	CHECK(sqlite3_close(db) == SQLITE_OK);
+	end_store(s);
+}
+
+/* The view of statements is no reader that the journal would have to stay for. */
+static void the_journal_is_cut(void)
+{
+	struct store *s = new_store();
+	char path[160];
+	struct stat st;
+	struct err e;
+
+	(void)snprintf(path, sizeof(path), "%s-wal", db_path());
+	MUST(store_meta_set(s, "key", "value", &e));
+	CHECK(sees_events(s, 0));
+	CHECK(stat(path, &st) == 0 && st.st_size > 0);
+	MUST(store_meta_wipe(s, "key", &e));
+	CHECK(stat(path, &st) == 0 && st.st_size == 0);
+	MUST(commit(s, 10, &e));
+	CHECK(sees_events(s, 10));
+	CHECK(stat(path, &st) == 0 && st.st_size > 0);
+	MUST(store_audit_forget(s, &e));
+	CHECK(stat(path, &st) == 0 && st.st_size == 0);
+	end_store(s);
+}
+
 static void limit_journal(rlim_t bytes)
 {
 	struct rlimit limit;
@@ -178,4 +232,5 @@ static void failed_write(void)
 TEST_MAIN({ "a commit is one write", one_write_for_a_commit },
 	  { "transactions larger than the cache", transactions_larger_than_the_cache },
 	  { "others write in between", others_write_in_between },
+	  { "views are renewed", views_are_renewed }, { "the journal is cut", the_journal_is_cut },
 	  { "a write that fails", failed_write })

@@ -1,7 +1,6 @@
 /* Records of what sessions tried to reach: kept in order, found by what they are, bounded; and the
  * layers of policies. */
-#include "store_net.h"
-#include "store_net_claim.h"
+#include "daemon/store/store_net.h"
 
 #include "store_support.h"
 

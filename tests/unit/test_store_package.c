@@ -1,5 +1,5 @@
 /* Packages of sessions: records of one version become one row, found by what it is, bounded. */
-#include "store_package.h"
+#include "daemon/store/store_package.h"
 
 #include "store_support.h"
 
@@ -47,7 +47,6 @@ static const char *list(struct store *s, const struct store_package_filter *f)
 
 static int check_row(const struct store_package *row, void *cookie)
 {
-	(void)cookie;
 	CHECK(row->attempts == 3 && row->downloads == 1 && row->refusals == 2 && row->bytes == 30 &&
 	      row->result == 4 && row->last_ms == row->first_ms + 2);
 	CHECK_STR(row->data, "{\"a\":2}");

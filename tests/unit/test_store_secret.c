@@ -1,5 +1,5 @@
 /* Secrets in the store: what is written is read back, field by field. */
-#include "store_secret.h"
+#include "daemon/store/store_secret.h"
 
 #include "store_support.h"
 

@@ -1,9 +1,10 @@
 /* Rows of sessions, their retention and the bytes of their records: what is written is read back,
  * field by field. */
-#include "store.h"
+#include "daemon/store/store.h"
 
-#include "store_execution.h"
-#include "store_records.h"
+#include "daemon/store/store_execution.h"
+#include "daemon/store/store_records.h"
+#include "daemon/store/store_usage.h"
 #include "store_support.h"
 
 static const struct store_session full_session = {
@@ -13,7 +14,8 @@ static const struct store_session full_session = {
 	.profile = 1,
 	.level = 2,
 	.created_ms = 3,
-	.limits = { 4, 5, 6, 7, 8, 9, 10 },
+	.limits = { 4, 5, 6, 7, 8, 9 },
+	.output_limit = 10,
 	.env = "A=b\0C=\n",
 	.env_len = 8,
 	.mounts = "m\xc3\xbc",
@@ -47,6 +49,7 @@ static void same_session(const struct store_session *got, const struct store_ses
 	CHECK(got->profile == want->profile && got->level == want->level);
 	CHECK(got->created_ms == want->created_ms);
 	CHECK(memcmp(&got->limits, &want->limits, sizeof(got->limits)) == 0);
+	CHECK(got->output_limit == want->output_limit);
 	CHECK(got->env_len == want->env_len && memcmp(got->env, want->env, got->env_len) == 0);
 	CHECK_STR(got->mounts, want->mounts);
 	CHECK(got->state == want->state && got->reason == want->reason && got->pid == want->pid);
@@ -143,6 +146,48 @@ static void session_updates(void)
 	MUST(store_session_get(s, "ses_1", &got, &e));
 	same_session(&got, &want);
 	store_session_release(&got);
+	/* The state and the usage at once: first as it ends, then when it has ended. */
+	want.id[4] = '2';
+	want.ended_ms = 0;
+	MUST(store_session_insert(s, &want, &e));
+	for (uint64_t ended = 0; ended <= 77; ended += 77) {
+		want.state++;
+		want.ended_ms = ended;
+		want.usage.cpu_us += 5;
+		MUST(store_session_update_end(s, &want, &e));
+		MUST(store_session_get(s, "ses_2", &got, &e));
+		same_session(&got, &want);
+		store_session_release(&got);
+	}
+	end_store(s);
+}
+
+static void sum_usage(const char *label, const struct store_usage_sums *sums, void *cookie)
+{
+	CHECK_STR(label, "");
+	*(struct store_usage_sums *)cookie = *sums;
+}
+
+/* Into a new row and into one that is there. Without a mark the earlier one stays. */
+static void usage_is_added(void)
+{
+	const struct store_usage_sums more = { 1, 2, 3, 4, 5, 1 };
+	struct store_usage_mark mark = { 7, 8, 9, 10 }, got;
+	struct store_session row = a_session("ses_1", "ten_a", 1);
+	struct store_usage_sums sums = { 0 };
+	struct store *s = new_store();
+	struct err e;
+
+	MUST(store_session_insert(s, &row, &e));
+	MUST(store_usage_add(s, "ses_1", 3600000, &more, &mark, &e));
+	mark.cpu_us = 11;
+	MUST(store_usage_add(s, "ses_1", 3600000, &more, &mark, &e));
+	MUST(store_usage_add(s, "ses_1", 3600000, &more, NULL, &e));
+	MUST(store_usage_mark(s, "ses_1", &got, &e));
+	CHECK(memcmp(&got, &mark, sizeof(got)) == 0);
+	MUST(store_usage_sum(s, "ten_a", 0, 7200000, 10, sum_usage, &sums, &e));
+	CHECK(sums.cpu_us == 3 && sums.net_bytes_out == 15 && sums.sessions == 3);
+	FAILS(store_usage_add(s, "ses_x", 3600000, &more, NULL, &e), ERR_NOT_FOUND);
 	end_store(s);
 }
 
@@ -314,6 +359,36 @@ static void records_are_added_up(void)
 	end_store(s);
 }
 
+/* They are written with the commit, and read as the transaction has them before. */
+static void records_of_a_transaction(void)
+{
+	struct store *s = new_store();
+	struct store_session a = a_session("ses_1", "ten_a", 1), b = a_session("ses_2", "ten_b", 2);
+	uint64_t rows;
+	struct err e;
+
+	for (unsigned i = 0; i < 2; i++) {
+		MUST(store_begin(s, &e));
+		MUST(store_session_insert(s, &a, &e));
+		MUST(store_session_insert(s, &b, &e));
+		a.id[4] = '3';
+		MUST(store_session_insert(s, &a, &e));
+		CHECK(taken(s, "ten_b", &rows) == STORE_RECORD_BASE && rows == 1);
+		CHECK(taken(s, "ten_a", &rows) == 2 * STORE_RECORD_BASE && rows == 2);
+		a.id[4] = '1';
+		if (i == 0) {
+			store_rollback(s);
+			CHECK(taken(s, "ten_a", &rows) == 0 && taken(s, "ten_b", &rows) == 0);
+		}
+	}
+	MUST(store_commit(s, &e));
+	store_close(s);
+	s = open_store();
+	CHECK(taken(s, "ten_b", &rows) == STORE_RECORD_BASE && rows == 1);
+	CHECK(taken(s, "ten_a", &rows) == 2 * STORE_RECORD_BASE && rows == 2);
+	end_store(s);
+}
+
 /* A callback may read, with other functions. */
 static int read_inside(const struct store_session *row, void *cookie)
 {
@@ -342,7 +417,9 @@ static void callbacks_may_read(void)
 }
 
 TEST_MAIN({ "a session, there and back", session_there_and_back },
-	  { "updates of a session", session_updates }, { "pages of sessions", session_pages },
-	  { "live sessions", live_sessions }, { "retention of sessions", session_retention },
+	  { "updates of a session", session_updates }, { "usage is added", usage_is_added },
+	  { "pages of sessions", session_pages }, { "live sessions", live_sessions },
+	  { "retention of sessions", session_retention },
 	  { "records are added up", records_are_added_up },
+	  { "records of a transaction", records_of_a_transaction },
 	  { "callbacks may read", callbacks_may_read })

@@ -1,5 +1,5 @@
 /* Templates in the store: what is written is read back, and one version of a name is current. */
-#include "store_template_tag.h"
+#include "daemon/store/store_template.h"
 
 #include "store_support.h"
 

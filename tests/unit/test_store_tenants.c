@@ -1,7 +1,7 @@
 /* Rows of tenants and their keys: what is written is read back, field by field. */
-#include "store.h"
+#include "daemon/store/store.h"
 
-#include "store_key.h"
+#include "daemon/store/store_key.h"
 #include "store_support.h"
 
 static int add_tenant(const struct store_tenant *row, void *cookie)

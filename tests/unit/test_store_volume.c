@@ -1,5 +1,5 @@
 /* Volumes in the store: rows, states, and what a session that mounts one keeps from happening. */
-#include "store_volume.h"
+#include "daemon/store/store_volume.h"
 
 #include "store_support.h"
 
@@ -97,7 +97,7 @@ static void uses(void)
 	MUST(store_volume_uses(s, "v1", &n, &e));
 	CHECK(n == 1);
 	FAILS(store_volume_set_dying(s, "v1", &e), ERR_NOT_FOUND);
-	session.state = STORE_SESSION_STOPPING; /* its files are needed until it has ended */
+	session.state = STORE_SESSION_ENDING; /* its files are needed until it has ended */
 	MUST(store_session_update_state(s, &session, &e));
 	MUST(store_volume_uses(s, "v1", &n, &e));
 	CHECK(n == 0);

@@ -1,6 +1,6 @@
 /* Goal: a header that is written is read again as it was, whatever its names and sizes; and of a
  * header from anybody only one with a right checksum and numbers in range is taken. */
-#include "tar_head.h"
+#include "lib/wire/tar_head.h"
 
 #include "support.h"
 

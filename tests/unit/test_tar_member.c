@@ -1,13 +1,13 @@
 /* Goal: members of archives come out with all that extensions say, from plain and compressed
  * streams; what is malformed is refused. Archives of other programs are in tests/storage. */
-#include "tar_member.h"
+#include "storage/tar_member.h"
 
 #include <zlib.h>
 #include <zstd.h>
 
 #include "support.h"
 
-#define ARCHIVE_MAX (1 << 20)
+#define ARCHIVE_MAX (4 << 20)
 
 static uint8_t archive[ARCHIVE_MAX];
 static size_t used;
@@ -72,7 +72,6 @@ static ssize_t read_source(void *arg, void *ret, size_t cap, struct err *e)
 	struct source *s = arg;
 	size_t n = s->left < cap ? s->left : cap;
 
-	(void)e;
 	n = n < s->piece ? n : s->piece;
 	memcpy(ret, s->at, n);
 	s->at += n;
@@ -309,6 +308,94 @@ static void malformed_extensions(void)
 	close_all();
 }
 
+/* Is a member taken that has so many attributes, or these records, or extensions before it? */
+static bool member_is_taken(const char *records, size_t len, unsigned long_names)
+{
+	bool taken;
+
+	start();
+	for (unsigned i = 0; i < long_names; i++)
+		put_member(TAR_HEAD_LONG_NAME, "././@LongLink", "long/name");
+	put_head(TAR_HEAD_PAX, "PaxHeader", "", len);
+	put_padded(records, len);
+	put_member(TAR_HEAD_FILE, "x", "body");
+	finish();
+	open_bytes(archive, used, 65536);
+	taken = tar_reader_next(tar, &m, &e) == 0;
+	close_all();
+	return taken;
+}
+
+static void bounds(void)
+{
+	static char records[8192];
+	char name[300] = "SCHILY.xattr.", text[32];
+
+	for (unsigned more = 0; more < 2; more++) {
+		records[0] = '\0';
+		for (unsigned i = 0; i < TAR_MEMBER_XATTRS_MAX + more; i++) {
+			(void)snprintf(text, sizeof(text), "SCHILY.xattr.user.%u", i);
+			put_record(records, text, "v");
+		}
+		CHECK(member_is_taken(records, strlen(records), 0) == (more == 0));
+		CHECK(more == 0 || strstr(e.msg, "more than 64 attributes") != NULL);
+		records[0] = '\0';
+		memset(name + 13, 'n', 255 + more);
+		name[13 + 255 + more] = '\0';
+		put_record(records, name, "v");
+		CHECK(member_is_taken(records, strlen(records), 0) == (more == 0));
+		CHECK(member_is_taken("6 a=b\n", 6, 15 + more) == (more == 0));
+		CHECK(more == 0 || strstr(e.msg, "too many extensions") != NULL);
+	}
+}
+
+static void bytes_of_records(void)
+{
+	static char records[TAR_MEMBER_PAX_MAX + 2];
+
+	for (unsigned more = 0; more < 2; more++) {
+		int n = snprintf(records, sizeof(records),
+				 "%u comment=", TAR_MEMBER_PAX_MAX + more);
+
+		memset(records + n, 'c', TAR_MEMBER_PAX_MAX + more - (size_t)n);
+		records[TAR_MEMBER_PAX_MAX + more - 1] = '\n';
+		CHECK(member_is_taken(records, TAR_MEMBER_PAX_MAX + more, 0) == (more == 0));
+		CHECK(more == 0 || strstr(e.msg, "more than 1 MiB") != NULL);
+	}
+}
+
+/* Pieces without content, in a map of version 1.0. */
+static void pieces_of_sparse_files(void)
+{
+	static char map[3 << 20];
+
+	for (unsigned more = 0; more < 2; more++) {
+		char records[1024] = "";
+		size_t n = (size_t)snprintf(map, 32, "%u\n", TAR_MEMBER_SPARSE_MAX + more), end;
+
+		for (unsigned i = 0; i < TAR_MEMBER_SPARSE_MAX + more; i++)
+			n += (size_t)snprintf(map + n, 32, "%u\n0\n", i);
+		end = n + tar_head_padding(n);
+		memset(map + n, 0, end - n);
+		start();
+		put_record(records, "GNU.sparse.major", "1");
+		put_record(records, "GNU.sparse.minor", "0");
+		put_record(records, "GNU.sparse.name", "real");
+		put_record(records, "GNU.sparse.realsize", "1000000");
+		put_member(TAR_HEAD_PAX, "PaxHeader", records);
+		put_head(TAR_HEAD_FILE, "x", "", end);
+		put(map, end);
+		finish();
+		open_bytes(archive, used, 65536);
+		CHECK((tar_reader_next(tar, &m, &e) == 0) == (more == 0));
+		CHECK(more == 0 ? m.npieces == TAR_MEMBER_SPARSE_MAX
+				: strstr(e.msg, "more than 262144 pieces") != NULL);
+		close_all();
+	}
+}
+
 TEST_MAIN({ "plain archives", plain_archives }, { "compressed archives", compressed_archives },
 	  { "a bomb is noticed", a_bomb_is_noticed }, { "extensions", extensions },
-	  { "sparse files", sparse_files }, { "malformed extensions", malformed_extensions })
+	  { "sparse files", sparse_files }, { "malformed extensions", malformed_extensions },
+	  { "bounds", bounds }, { "bytes of records", bytes_of_records },
+	  { "pieces of sparse files", pieces_of_sparse_files })

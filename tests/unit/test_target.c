@@ -1,6 +1,6 @@
 /* Goal: whatever is put into a target comes out at the server as one part, and nothing is cut
  * silently. */
-#include "target.h"
+#include "cmd/client/target.h"
 
 #include "support.h"
 

@@ -1,6 +1,6 @@
 /* Goal: the hash is SipHash-2-4, as its authors' examples show, and its seed is another one in each
  * process: texts that collide in one of them are of no use in another. */
-#include "text_hash.h"
+#include "lib/base/text_hash.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>

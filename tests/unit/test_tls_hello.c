@@ -1,6 +1,6 @@
 /* Goal: the name a client asks for is read as a server would read it, whatever way the records are
  * cut, and what two readers could read differently is refused. */
-#include "tls_hello.h"
+#include "egress/flow/tls_hello.h"
 
 #include "support.h"
 
@@ -237,6 +237,15 @@ static void length_is_bounded(void)
 	CHECK(tls_hello_read(endless, sizeof(endless), &h) == -1);
 }
 
+/* What a record says of its length, before its bytes are there. */
+static void records_are_bounded(void)
+{
+	struct tls_hello h;
+
+	CHECK(tls_hello_read((const uint8_t *)"\x16\3\1\x40\0\1", 6, &h) == 0);
+	CHECK(tls_hello_read((const uint8_t *)"\x16\3\1\x40\1\1", 6, &h) == -1);
+}
+
 static void alerts_are_records(void)
 {
 	uint8_t alert[TLS_HELLO_ALERT_LEN];
@@ -245,7 +254,8 @@ static void alerts_are_records(void)
 	CHECK(memcmp(alert, "\x15\3\3\0\2\2\x31", sizeof(alert)) == 0);
 }
 
-TEST_MAIN({ "reads_what_is_asked_for", reads_what_is_asked_for },
+TEST_MAIN({ "records_are_bounded", records_are_bounded },
+	  { "reads_what_is_asked_for", reads_what_is_asked_for },
 	  { "any_cut_is_the_same", any_cut_is_the_same },
 	  { "ambiguity_is_refused", ambiguity_is_refused },
 	  { "names_that_are_none", names_that_are_none },

@@ -1,4 +1,4 @@
-#include "token.h"
+#include "front/e2b/base/token.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Goal: tools of an MCP server are allowed and refused as its rules say, and a definition that
  * changes after it was first seen is noticed. */
-#include "tool_pins.h"
-#include "tool_policy.h"
+#include "front/mcpservers/tool_policy.h"
 
 #include "support.h"
 

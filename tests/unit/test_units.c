@@ -1,5 +1,5 @@
 /* Goal: numbers as people write them are read exactly, or refused with a message that helps. */
-#include "units.h"
+#include "lib/base/units.h"
 
 #include "support.h"
 

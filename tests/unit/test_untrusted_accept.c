@@ -1,6 +1,6 @@
 /* Goal: a process that shares a listening socket with ours can neither hold it up at accept(2) nor
  * at the close of what we accepted. */
-#include "untrusted_fd.h"
+#include "lib/base/untrusted_fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-#include "clock.h"
+#include "lib/base/clock.h"
 #include "support.h"
 
 static struct sockaddr_in at;

@@ -2,14 +2,14 @@
  * it gets rid of them, and nothing leaks.
  *
  * Each case is given a TCP connection whose last close(2) would wait for 20 s. */
-#include "untrusted_fd.h"
+#include "lib/base/untrusted_fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include "clock.h"
-#include "io.h"
+#include "lib/base/clock.h"
+#include "lib/base/io.h"
 #include "support.h"
 
 static int ends[2], peer, before;

@@ -1,5 +1,5 @@
 /* Goal: the kernel's numbers are found in its files, and in no other place of them. */
-#include "usage.h"
+#include "cell/cellctl/usage.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -101,15 +101,18 @@ static void reads_v1(void)
 	c.dirs[1] = -1;
 	usage_read(&c, "x", USAGE_ALL, &u);
 	CHECK(u.cpu_us == 7 && u.pids_peak == 5);
-	/* A v2 hierarchy beside them counts the time, if no other does. */
+	/* A v2 hierarchy beside them counts the time. An older cell is only in cpuacct. */
 	(void)snprintf(path, sizeof(path), "%s/4", top);
 	c.dirs[CELL_CGROUP_UNIFIED] = folder(path);
 	put(c.dirs[CELL_CGROUP_UNIFIED], "cpu.stat", "usage_usec 12\nuser_usec 1\n");
 	usage_read(&c, "x", USAGE_ALL, &u);
+	CHECK(u.cpu_us == 12);
+	CHECK(unlinkat(c.dirs[CELL_CGROUP_UNIFIED], "cordon-x/cpu.stat", 0) == 0);
+	usage_read(&c, "x", USAGE_ALL, &u);
 	CHECK(u.cpu_us == 7);
 	CHECK(unlinkat(c.dirs[0], "cordon-x/cpuacct.usage", 0) == 0);
 	usage_read(&c, "x", USAGE_ALL, &u);
-	CHECK(u.cpu_us == 12);
+	CHECK(u.cpu_us == 0);
 	usage_read(&c, "y", USAGE_ALL, &u);
 	CHECK(u.cpu_us == 0 && u.memory_bytes == 0 && u.oom_kills == 0 && u.pids == 0);
 	clean();

@@ -1,5 +1,5 @@
 /* Goal: the cell's own passwd and group files name its users, and nothing in them can do more. */
-#include "users.h"
+#include "cell/init/base/users.h"
 
 #include "support.h"
 

@@ -2,9 +2,17 @@
  * by the program that reads it: the writer may be one that was taken over. */
 #include "test.h"
 
-#include "cache_msg.h"
-#include "egress_msg.h"
-#include "pull_msg.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/wire/boot_msg.h"
+#include "lib/wire/cache_msg.h"
+#include "lib/wire/egress_msg.h"
+#include "lib/wire/mux.h"
+#include "lib/wire/notary_msg.h"
+#include "lib/wire/pull_msg.h"
+#include "lib/wire/storage_msg.h"
+#include "lib/wire/tar_head.h"
 
 static struct err e;
 
@@ -66,20 +74,21 @@ static size_t write_fields(const struct field *fields, size_t n, size_t longer, 
 			   size_t cap)
 {
 	static char text[PULL_PASSWORD_MAX + 1];
-	struct codec_writer w = { .p = ret, .n = cap };
+	struct codec c = codec_writer(ret, cap);
+	const char *filled = text;
 
 	for (size_t i = 0; i < n; i++) {
 		if (fields[i].width > 0) {
-			codec_put(&w, fields[i].width, fields[i].number);
+			(void)codec_number(&c, fields[i].width, fields[i].number);
 			continue;
 		}
 		memset(text, 't', sizeof(text));
 		CHECK(fields[i].bound < sizeof(text));
 		text[fields[i].bound - 1 + (i == longer)] = '\0';
-		codec_put_string(&w, sizeof(text) + 1, text);
+		codec_string(&c, sizeof(text) + 1, &filled);
 	}
-	CHECK(!w.bad);
-	return (size_t)(w.p - ret);
+	CHECK(!c.bad);
+	return (size_t)(c.to - ret);
 }
 
 #define NUMBER(width, n)    \
@@ -134,15 +143,96 @@ static void texts_of_the_cache(void)
 static void packets_of_the_cache(void)
 {
 	static uint8_t bytes[CACHE_PACKET_MAX + 1];
-	struct codec_writer w = { .p = bytes, .n = sizeof(bytes) };
+	struct codec c = codec_writer(bytes, sizeof(bytes));
 	struct cache_msg m;
 
-	codec_put(&w, 2, CACHE_LISTED);
-	codec_put(&w, 4, 1);
-	codec_put(&w, 4, 0);
+	(void)codec_number(&c, 2, CACHE_LISTED);
+	(void)codec_number(&c, 4, 1);
+	(void)codec_number(&c, 4, 0);
 	CHECK(cache_msg_read(bytes, CACHE_PACKET_MAX, &m, &e) == 0 &&
 	      m.entries_len == CACHE_PACKET_MAX - 10);
 	CHECK(cache_msg_read(bytes, CACHE_PACKET_MAX + 1, &m, &e) < 0);
+}
+
+static bool notary_takes(uint16_t type, const struct field *fields, size_t n, size_t longer,
+			 size_t more)
+{
+	static uint8_t bytes[4096];
+	size_t len = write_fields(fields, n, longer, bytes, sizeof(bytes));
+	uint8_t *body = exact(bytes, len + more);
+	const struct frame f = { .type = type, .len = (uint32_t)(len + more), .body = body };
+	struct notary_msg m;
+	int done = notary_msg_read(&f, &m, &e);
+
+	free(body);
+	return done == 0;
+}
+
+/* A message that ends with so many bytes of no field. */
+static void try_notary(uint16_t type, const struct field *fields, size_t n, size_t more)
+{
+	CHECK(notary_takes(type, fields, n, SIZE_MAX, more));
+	CHECK(!notary_takes(type, fields, n, SIZE_MAX, more + 1));
+	CHECK(!notary_takes(type, fields, n, SIZE_MAX, more - 1));
+	for (size_t i = 0; i < n; i++)
+		if (fields[i].width == 0)
+			CHECK(!notary_takes(type, fields, n, i, more));
+}
+
+static void texts_of_the_notary(void)
+{
+	static const struct field signed_[] = { NUMBER(4, 1), TEXT(NOTARY_LINES_MAX) },
+				  key[] = { NUMBER(4, 1), TEXT(NOTARY_NAME_MAX),
+					    TEXT(NOTARY_VKEY_MAX), TEXT(NOTARY_VKEY_MAX),
+					    TEXT(NOTARY_VKEY_MAX) },
+				  refused[] = { NUMBER(4, 1), NUMBER(1, NOTARY_FORK), NUMBER(8, 0),
+						NUMBER(8, 0), NUMBER(8, 0),	      NUMBER(8, 0),
+						NUMBER(8, 0), TEXT(NOTARY_TEXT_MAX) };
+	static const struct field none[] = { NUMBER(4, 1), NUMBER(1, NOTARY_REASONS) };
+
+	try_notary(NOTARY_KEY_IS, key, sizeof(key) / sizeof(key[0]), 4 + NOTARY_SIG);
+	CHECK(notary_takes(NOTARY_SIGNED, signed_, 2, SIZE_MAX, 0) &&
+	      !notary_takes(NOTARY_SIGNED, signed_, 2, 1, 0));
+	CHECK(notary_takes(NOTARY_REFUSED, refused, 8, SIZE_MAX, 0) &&
+	      !notary_takes(NOTARY_REFUSED, refused, 8, 7, 0));
+	CHECK(!notary_takes(NOTARY_REFUSED, none, 2, SIZE_MAX, 43));
+}
+
+static void proofs_of_the_notary(void)
+{
+	struct field f[] = { NUMBER(4, 1), TEXT(NOTARY_ORIGIN_MAX),
+			     NUMBER(8, 1), NUMBER(8, 2),
+			     NUMBER(8, 0), NUMBER(8, 0),
+			     NUMBER(8, 0), NUMBER(8, 0),
+			     NUMBER(1, 0) };
+	size_t n = sizeof(f) / sizeof(f[0]);
+
+	for (unsigned hashes = 1; hashes <= NOTARY_PROOF_MAX; hashes++) {
+		f[n - 1].number = hashes;
+		try_notary(NOTARY_SIGN, f, n, (size_t)hashes * NOTARY_HASH);
+	}
+	f[n - 1].number = NOTARY_PROOF_MAX + 1;
+	CHECK(!notary_takes(NOTARY_SIGN, f, n, SIZE_MAX, (NOTARY_PROOF_MAX + 1) * NOTARY_HASH));
+}
+
+static void bodies_of_the_notary(void)
+{
+	static uint8_t bytes[FRAME_HEAD + NOTARY_FRAME_MAX], again[sizeof(bytes)];
+	struct codec c = codec_writer(bytes, sizeof(bytes));
+	struct frame f = { .type = NOTARY_ATTEST, .len = 5 + NOTARY_BODY_MAX, .body = bytes };
+	struct notary_msg m;
+
+	(void)codec_number(&c, 4, 1);
+	(void)codec_number(&c, 1, NOTARY_PAYLOAD_BUNDLE);
+	CHECK(notary_msg_read(&f, &m, &e) == 0 && m.body_len == NOTARY_BODY_MAX);
+	CHECK(notary_msg_write(&m, again, sizeof(again)) == FRAME_HEAD + 5 + NOTARY_BODY_MAX);
+	f.len++;
+	CHECK(notary_msg_read(&f, &m, &e) < 0);
+	m.body_len = NOTARY_BODY_MAX + 1;
+	CHECK(notary_msg_write(&m, again, sizeof(again)) < 0);
+	bytes[4] = NOTARY_PAYLOADS;
+	f.len = 9;
+	CHECK(notary_msg_read(&f, &m, &e) < 0);
 }
 
 static bool pull_takes(enum pull_type type, const struct field *fields, size_t n, size_t longer)
@@ -204,7 +294,142 @@ static void documents_of_pulls(void)
 	}
 }
 
-TEST_MAIN({ "texts of cordon-egress", texts_of_egress },
+/* ---- requests of a size: a text is an array of them, whose last byte is NUL */
+
+static bool storage_takes(const void *r, size_t len)
+{
+	uint8_t *bytes = exact(r, len);
+	bool taken = storage_msg_check(bytes, len, 0, &e) == 0;
+
+	free(bytes);
+	return taken;
+}
+
+static void texts_of_storage(void)
+{
+	struct storage_fold fold = { .head = { STORAGE_FOLD, 1000, 1 },
+				     .flags = STORAGE_FOLD_DIR,
+				     .nfrom = 1,
+				     .layer = "lay_c",
+				     .from = { "lay_a" } };
+
+	memset(fold.base, 'b', sizeof(fold.base));
+	CHECK(!storage_takes(&fold, sizeof(fold)) && strstr(e.msg, "malformed base") != NULL);
+	fold.base[STORAGE_BASE_MAX - 1] = '\0';
+	CHECK(storage_takes(&fold, sizeof(fold)));
+}
+
+/* What an operation on a volume needs but ids and path. */
+static struct storage_content content(void)
+{
+	struct storage_content c = { .head = { STORAGE_CONTENT, 1000, 1 },
+				     .volume = "01234567-89ab-cdef-0123-456789abcdef",
+				     .what = 1,
+				     .uid = STORAGE_CONTENT_UNSET,
+				     .gid = STORAGE_CONTENT_UNSET,
+				     .mode = STORAGE_CONTENT_UNSET,
+				     .depth = 1,
+				     .path = "/" };
+
+	return c;
+}
+
+static bool content_is_taken(const struct storage_content *c)
+{
+	uint8_t *bytes = exact((const uint8_t *)c, sizeof(*c));
+	bool taken = false;
+
+	for (size_t nfds = 0; nfds <= STORAGE_FDS_MAX && !taken; nfds++)
+		taken = storage_msg_check(bytes, sizeof(*c), nfds, &e) == 0;
+	free(bytes);
+	return taken;
+}
+
+static void operations_on_volumes(void)
+{
+	struct storage_content c = content();
+
+	CHECK(content_is_taken(&c));
+	c.uid = c.gid = STORAGE_CONTENT_ID_MAX;
+	CHECK(content_is_taken(&c));
+	c.uid = STORAGE_CONTENT_ID_MAX + 1;
+	CHECK(!content_is_taken(&c));
+	c.uid = 0;
+	c.gid = STORAGE_CONTENT_ID_MAX + 1;
+	CHECK(!content_is_taken(&c));
+	c = content();
+	memset(c.path, 'p', sizeof(c.path));
+	c.path[0] = '/';
+	CHECK(!content_is_taken(&c));
+	c.path[STORAGE_PATH_MAX - 1] = '\0';
+	CHECK(content_is_taken(&c));
+	c.depth = 64;
+	CHECK(content_is_taken(&c));
+	c.depth = 65;
+	CHECK(!content_is_taken(&c));
+}
+
+/* ---- streams */
+
+static ssize_t fill_nothing(void *arg, uint16_t number, void *stream_arg, uint8_t *to, size_t n)
+{
+	return 0;
+}
+
+/* Credit beyond what a stream has: with what it began with. */
+static void credit_of_streams(void)
+{
+	for (uint32_t more = 0; more < 2; more++) {
+		uint32_t n = MUX_CREDIT_MAX - MUX_WINDOW + more;
+		uint8_t frame[] = { 4,
+				    0,
+				    0,
+				    0,
+				    0xc2,
+				    0,
+				    1,
+				    0,
+				    (uint8_t)n,
+				    (uint8_t)(n >> 8),
+				    (uint8_t)(n >> 16),
+				    (uint8_t)(n >> 24) };
+		uint8_t *bytes = exact(frame, sizeof(frame));
+		struct mux_event v;
+		struct mux m;
+
+		mux_init(&m, MUX_SHIM, 1024, fill_nothing, NULL);
+		CHECK(mux_accept(&m, 1, MUX_OUT, NULL, &e) == 0);
+		CHECK((mux_read(&m, bytes, sizeof(frame), &v, &e) < 0) == (more > 0));
+		free(bytes);
+	}
+}
+
+/* ---- archives */
+
+/* A larger number of a user is that of nobody. */
+static void users_of_archives(void)
+{
+	for (uint32_t more = 0; more < 2; more++) {
+		struct tar_head h = { .type = TAR_HEAD_FILE,
+				      .path = "f",
+				      .uid = 07777777 + more,
+				      .gid = 07777777 + more };
+		uint8_t block[TAR_HEAD_BLOCK];
+		struct tar_head got;
+
+		CHECK(tar_head_write(&h, block));
+		CHECK(tar_head_read(block, &got, &e) == 0);
+		CHECK(got.uid == (more == 0 ? 07777777U : 65534U) && got.gid == got.uid);
+	}
+}
+
+TEST_MAIN({ "texts of storage", texts_of_storage },
+	  { "operations on volumes", operations_on_volumes },
+	  { "credit of streams", credit_of_streams }, { "users of archives", users_of_archives },
+	  { "texts of cordon-egress", texts_of_egress },
 	  { "texts of the cache", texts_of_the_cache },
-	  { "packets of the cache", packets_of_the_cache }, { "texts of pulls", texts_of_pulls },
+	  { "packets of the cache", packets_of_the_cache },
+	  { "texts of the notary", texts_of_the_notary },
+	  { "proofs of the notary", proofs_of_the_notary },
+	  { "bodies of the notary", bodies_of_the_notary }, { "texts of pulls", texts_of_pulls },
 	  { "documents of pulls", documents_of_pulls })

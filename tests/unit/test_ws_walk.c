@@ -1,6 +1,6 @@
 /* Goal: what goes on is WebSocket frames and nothing else, however it is cut into pieces; and a
  * client does not choose the bytes on the wire. */
-#include "ws_walk.h"
+#include "lib/http/ws.h"
 
 #include "support.h"
 

@@ -1,0 +1,22 @@
+#include "cell/template/template.h"
+
+#include <string.h>
+
+#include "lib/base/io.h"
+
+int template_open(const char *name, const struct node_ca *authority, struct template *ret,
+		  struct err *e)
+{
+	if (strcmp(name, "host") != 0)
+		return err_set(e, ERR_NOT_FOUND,
+			       "no template '%.60s'; there is: host (those of a server: cordon run "
+			       "--server)",
+			       name);
+	return host_open(authority, ret, e);
+}
+
+void template_release(struct template *t)
+{
+	io_close_all(t->fds, t->nlayers);
+	t->nlayers = 0;
+}

@@ -1,0 +1,17 @@
+/* audit_check.h - cordon audit verify: reads the log from a file or from the server, and prints the
+ * verdict. */
+#pragma once
+
+#include "cmd/client/args.h"
+
+struct audit_check {
+	const char *file;   /* NULL: from the server. "-": standard input */
+	const char *tenant; /* of the server's logs. NULL: the key's own */
+	const char *since, *key;
+	const struct option_list *witnesses;
+	const char *quorum; /* NULL: all witnesses */
+};
+
+/* Return the exit status: that of enum audit_verdict, or of args.h if the server does not answer.
+ */
+int audit_check_run(const struct verb *v, const struct args_common *o, const struct audit_check *c);

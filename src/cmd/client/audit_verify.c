@@ -1,0 +1,535 @@
+#include "cmd/client/audit_verify.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/client/audit_key.h"
+#include "lib/base/base64.h"
+#include "lib/tlog/tlog_tile.h"
+
+#define HEARTBEATS_MS 1800000 /* two, of 15 minutes */
+#define TILE_BYTES ((size_t)TLOG_TILE * TLOG_HASH)
+
+struct audit_verify {
+	const struct audit_verify_rules *rules;
+	struct audit_found found;
+	bool over, has_head, is_node;
+	uint64_t size; /* that the head promises */
+	struct tlog_range tree;
+	/* The given key and those after it, and the one that the log names first and those after
+	 * it. Without a given key both are the same. */
+	struct keys {
+		size_t n, taken; /* of new_keys */
+		struct tlog_vkey keys[AUDIT_KEYS_MAX];
+	} trusted, named;
+	/* Keys that records name. */
+	struct new_key {
+		char vkey[TLOG_VKEY_MAX], former[TLOG_VKEY_MAX];
+		uint8_t proof[TLOG_SIG];
+		bool has_proof;
+	} new_keys[AUDIT_KEYS_MAX];
+	size_t nnew_keys;
+	struct tlog_checkpoint since;
+	bool since_met;
+	uint64_t pruned_told; /* records below it were pruned, a record says */
+	bool is_unsigned;     /* the last checkpoint is not by a trusted key, but by a named one */
+	bool is_witnessed;
+	size_t most; /* witnesses of a checkpoint, at most */
+	bool has_last;
+	int64_t last_ms;
+	size_t len; /* of the line so far */
+	char line[AUDIT_LINE_MAX];
+};
+
+/* ---- the end: the first reason counts */
+
+static PRINTF(3, 4) bool end(struct audit_verify *v, enum audit_verdict verdict, const char *fmt,
+			     ...)
+{
+	va_list args;
+
+	if (v->over)
+		return false;
+	va_start(args, fmt);
+	(void)vsnprintf(v->found.why, sizeof(v->found.why), fmt, args);
+	va_end(args);
+	v->found.verdict = verdict;
+	v->over = true;
+	return false;
+}
+
+/* seq: the first record that cannot be believed. */
+static bool changed(struct audit_verify *v, uint64_t seq, const char *why)
+{
+	if (!v->over) {
+		v->found.has_first_bad = true;
+		v->found.first_bad = seq;
+	}
+	return end(v, AUDIT_CHANGED, "%s", why);
+}
+
+static bool unreadable(struct audit_verify *v, const char *why)
+{
+	return end(v, AUDIT_UNREADABLE, "%s", why);
+}
+
+/* ---- signatures */
+
+/* By one of the keys, and by none wrongly. */
+static enum tlog_verdict judge(const struct keys *k, const struct tlog_note *n)
+{
+	enum tlog_verdict all = TLOG_UNSIGNED;
+
+	for (size_t i = 0; i < k->n; i++) {
+		enum tlog_verdict one =
+			tlog_note_verify(n, &k->keys[i], audit_key_holds, NULL, NULL);
+
+		if (one == TLOG_BAD)
+			return TLOG_BAD;
+		if (one == TLOG_GOOD)
+			all = TLOG_GOOD;
+	}
+	return all;
+}
+
+static const struct tlog_vkey *find_key(const struct keys *in, const struct tlog_vkey *k)
+{
+	for (size_t i = 0; i < in->n; i++)
+		if (memcmp(in->keys[i].key, k->key, sizeof(k->key)) == 0 &&
+		    strcmp(in->keys[i].name, k->name) == 0)
+			return &in->keys[i];
+	return NULL;
+}
+
+/* Only cordon-notary can have a believed key name the next one. A record alone proves nothing:
+ * whoever took cordond over can write any. */
+static bool is_proven(const struct keys *by, const struct new_key *n)
+{
+	char text[TLOG_CHECKPOINT_MAX];
+	const struct tlog_vkey *known;
+	struct tlog_vkey former;
+	struct err e;
+
+	if (!n->has_proof || tlog_vkey_parse(n->former, strlen(n->former), &former, &e) < 0)
+		return false;
+	known = find_key(by, &former);
+	return known != NULL &&
+	       audit_key_holds(NULL, known->key, text, tlog_next_key_text(n->vkey, text), n->proof);
+}
+
+/* Keys that a signed record names, and a believed key, are believed from then on. */
+static bool take_new_keys(struct audit_verify *v, struct keys *to)
+{
+	for (; to->taken < v->nnew_keys; to->taken++) {
+		const struct new_key *n = &v->new_keys[to->taken];
+		struct tlog_vkey k;
+		struct err e;
+
+		if (tlog_vkey_parse(n->vkey, strlen(n->vkey), &k, &e) < 0)
+			return changed(v, v->found.verified, "a record of a new key without a key");
+		if (k.type == TLOG_KEY_ED25519 && find_key(to, &k) == NULL &&
+		    to->n < AUDIT_KEYS_MAX && is_proven(to, n))
+			to->keys[to->n++] = k;
+	}
+	return true;
+}
+
+/* Count the witnesses of a checkpoint of that size. */
+static bool count_witnesses(struct audit_verify *v, const struct tlog_note *n, uint64_t size)
+{
+	size_t cosigned = 0;
+
+	for (size_t i = 0; i < v->rules->nwitnesses; i++) {
+		enum tlog_verdict one =
+			tlog_note_verify(n, &v->rules->witnesses[i], audit_key_holds, NULL, NULL);
+
+		if (one == TLOG_BAD)
+			return changed(v, v->found.verified, "a wrong cosignature");
+		cosigned += one == TLOG_GOOD;
+	}
+	v->found.cosignatures += cosigned;
+	v->most = cosigned > v->most ? cosigned : v->most;
+	if (cosigned >= v->rules->quorum) {
+		v->is_witnessed = true;
+		v->found.witnessed = size;
+	}
+	return true;
+}
+
+/* ---- the tree */
+
+static bool meet_since(struct audit_verify *v)
+{
+	struct tlog_hash root;
+
+	if (v->rules->since == NULL || v->tree.size != v->since.size)
+		return true;
+	v->since_met = true;
+	tlog_range_root(&v->tree, &root);
+	if (!tlog_hash_equal(&root, &v->since.root))
+		return changed(v, v->found.verified,
+			       "the log does not extend the checkpoint of --since");
+	return count_witnesses(v, v->rules->since, v->since.size);
+}
+
+static bool add(struct audit_verify *v, const struct tlog_hash *leaf)
+{
+	if (!tlog_range_add(&v->tree, 0, leaf))
+		return unreadable(v, "a log of too many records");
+	return meet_since(v);
+}
+
+/* ---- lines */
+
+static bool take_since(struct audit_verify *v)
+{
+	const struct tlog_note *n = v->rules->since;
+	struct err e;
+
+	if (n == NULL)
+		return true;
+	if (tlog_checkpoint_parse(n->text, n->text_len, &v->since, &e) < 0)
+		return unreadable(v, "the file of --since has no checkpoint");
+	if (strcmp(v->since.origin, v->found.origin) != 0)
+		return unreadable(v, "the checkpoint of --since is of another log");
+	if (judge(&v->trusted, n) != TLOG_GOOD)
+		return unreadable(v, "the checkpoint of --since is not signed by the key");
+	return meet_since(v);
+}
+
+static bool on_head(struct audit_verify *v, const struct audit_line *l)
+{
+	const char *slash;
+	struct tlog_vkey named;
+	struct err e;
+
+	if (l->kind != AUDIT_LINE_HEAD || tlog_vkey_parse(l->vkey.p, l->vkey.n, &named, &e) < 0 ||
+	    named.type != TLOG_KEY_ED25519 || !tlog_name_is_valid(l->origin.p, l->origin.n) ||
+	    l->first > TLOG_SIZE_MAX || l->size > TLOG_SIZE_MAX)
+		return unreadable(v, "the first line is not that of an export");
+	v->has_head = true;
+	v->size = l->size;
+	memcpy(v->found.origin, l->origin.p, l->origin.n);
+	slash = strchr(v->found.origin, '/');
+	v->is_node =
+		slash != NULL && (strncmp(slash, "/node/", 6) == 0 || strcmp(slash, "/node") == 0);
+	v->named.keys[v->named.n++] = named;
+	v->trusted.keys[v->trusted.n++] = v->rules->key == NULL ? named : *v->rules->key;
+	return take_since(v);
+}
+
+static bool on_tile(struct audit_verify *v, const struct audit_line *l)
+{
+	uint8_t bytes[BASE64_BYTES(BASE64_LENGTH(TILE_BYTES))];
+	struct tlog_hash hash;
+
+	if (l->text.n != BASE64_LENGTH(TILE_BYTES) ||
+	    base64_decode(l->text.p, l->text.n, bytes) != (ssize_t)TILE_BYTES)
+		return unreadable(v, "a malformed tile");
+	if (v->tree.size % TLOG_TILE != 0 || l->index != v->tree.size / TLOG_TILE)
+		return changed(v, v->tree.size, "a tile out of its place");
+	for (size_t i = 0; i < TLOG_TILE; i++) {
+		memcpy(hash.bytes, bytes + i * TLOG_HASH, TLOG_HASH);
+		if (!add(v, &hash))
+			return false;
+	}
+	v->found.pruned = v->tree.size;
+	v->has_last = false;
+	return true;
+}
+
+/* ---- records */
+
+/* The commitment of a value beside the record. */
+static void commit(const struct audit_value *value, uint8_t ret[32])
+{
+	static const char label[] = "cordon-field"; /* with its NUL */
+	struct sha256 s;
+
+	sha256_init(&s);
+	sha256_add(&s, label, sizeof(label));
+	sha256_add(&s, value->salt, sizeof(value->salt));
+	sha256_add(&s, value->name.p, value->name.n);
+	sha256_add(&s, "", 1);
+	sha256_add(&s, value->value.p, value->value.n);
+	sha256_end(&s, ret);
+}
+
+static bool is_same(struct audit_text a, struct audit_text b)
+{
+	return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
+}
+
+static bool is_text(struct audit_text a, const char *text)
+{
+	return a.n == strlen(text) && memcmp(a.p, text, a.n) == 0;
+}
+
+/* False: no field of that name is sealed. */
+static bool find_seal(struct audit_text sealed, struct audit_text wanted, uint8_t ret[32])
+{
+	struct audit_text name;
+
+	while (audit_record_seal(&sealed, &name, ret))
+		if (is_same(name, wanted))
+			return true;
+	return false;
+}
+
+/* Whether no sealed field comes twice. */
+static bool seals_differ(struct audit_text sealed, size_t *ret_n)
+{
+	struct audit_text name;
+	uint8_t hash[32];
+
+	*ret_n = 0;
+	for (struct audit_text rest = sealed; audit_record_seal(&rest, &name, hash); (*ret_n)++)
+		if (find_seal(rest, name, hash))
+			return false;
+	return true;
+}
+
+/* Whether no value comes twice, and there are not too many. */
+static bool values_differ(struct audit_text side)
+{
+	struct audit_text names[AUDIT_VALUES_MAX];
+	struct audit_value value;
+	size_t n = 0;
+
+	for (; audit_line_side(&side, &value); names[n++] = value.name) {
+		if (n == AUDIT_VALUES_MAX)
+			return false;
+		for (size_t i = 0; i < n; i++)
+			if (is_same(names[i], value.name))
+				return false;
+	}
+	return true;
+}
+
+static bool check_sealed(struct audit_verify *v, const struct audit_line *l)
+{
+	struct audit_text sealed = audit_record_sealed(l->text), side = l->side;
+	struct audit_value value;
+	uint8_t want[32], got[32];
+	size_t nsealed, nvalues = 0;
+
+	if (!seals_differ(sealed, &nsealed))
+		return changed(v, l->index, "not the record of that number");
+	for (; audit_line_side(&side, &value); nvalues++) {
+		commit(&value, got);
+		if (!find_seal(sealed, value.name, want) || memcmp(want, got, sizeof(got)) != 0)
+			return changed(v, l->index, "a value is not the one that was recorded");
+	}
+	v->found.erased += nsealed - nvalues;
+	return true;
+}
+
+static void check_time(struct audit_verify *v, int64_t ms)
+{
+	if (v->has_last && ms < v->last_ms)
+		v->found.backwards++;
+	if (v->has_last && v->is_node && ms - v->last_ms > HEARTBEATS_MS)
+		v->found.holes++;
+	v->has_last = true;
+	v->last_ms = ms;
+}
+
+/* One that is too long or has a NUL is no key: it is kept as an unreadable one. */
+static void copy_key(char ret[TLOG_VKEY_MAX], struct audit_text key)
+{
+	bool fits = key.n < TLOG_VKEY_MAX && (key.n == 0 || memchr(key.p, 0, key.n) == NULL);
+
+	(void)snprintf(ret, TLOG_VKEY_MAX, "%.*s", fits ? (int)key.n : 0, key.n == 0 ? "" : key.p);
+}
+
+/* Statements of a record about the log itself. */
+static void take_statement(struct audit_verify *v, const struct audit_line *l,
+			   struct audit_text type)
+{
+	struct audit_new_key key;
+	uint64_t from, to;
+
+	if (is_text(type, "audit.key") && v->nnew_keys < AUDIT_KEYS_MAX &&
+	    audit_record_new_key(l->text, &key)) {
+		struct new_key *n = &v->new_keys[v->nnew_keys++];
+		uint8_t proof[BASE64_BYTES(BASE64_LENGTH(TLOG_SIG))];
+
+		copy_key(n->vkey, key.vkey);
+		copy_key(n->former, key.former);
+		n->has_proof = key.proof.n == BASE64_LENGTH(TLOG_SIG) &&
+			       base64_decode(key.proof.p, key.proof.n, proof) == TLOG_SIG;
+		if (n->has_proof)
+			memcpy(n->proof, proof, TLOG_SIG);
+	}
+	if (is_text(type, "audit.pruned") && audit_record_pruned(l->text, &from, &to) &&
+	    from <= v->pruned_told && to > v->pruned_told)
+		v->pruned_told = to;
+}
+
+static bool on_leaf(struct audit_verify *v, const struct audit_line *l)
+{
+	struct audit_record_head head;
+	struct tlog_hash hash;
+
+	if (!values_differ(l->side))
+		return unreadable(v, "a value of a record comes twice, or there are too many");
+	if (l->index != v->tree.size)
+		return changed(v, v->tree.size, "another record is in its place");
+	if (!audit_record_read(l->text, &head) || head.seq != l->index)
+		return changed(v, l->index, "not the record of that number");
+	if (!check_sealed(v, l))
+		return false;
+	check_time(v, head.time_ms);
+	take_statement(v, l, head.type);
+	tlog_leaf(l->text.p, l->text.n, &hash);
+	if (!add(v, &hash))
+		return false;
+	v->found.records++;
+	return true;
+}
+
+/* ---- checkpoints */
+
+static bool check_root(struct audit_verify *v, const struct tlog_checkpoint *c)
+{
+	struct tlog_hash root;
+
+	if (c->size > v->tree.size)
+		return end(v, AUDIT_INCOMPLETE, "records %llu to %llu are missing",
+			   (unsigned long long)v->tree.size, (unsigned long long)c->size - 1);
+	if (c->size < v->tree.size)
+		return changed(v, c->size, "a checkpoint out of its place");
+	tlog_range_root(&v->tree, &root);
+	if (!tlog_hash_equal(&root, &c->root))
+		return changed(v, v->found.verified, "the records are not those that were signed");
+	return true;
+}
+
+static bool on_checkpoint(struct audit_verify *v, const struct audit_line *l)
+{
+	uint64_t before = v->found.verified;
+	struct tlog_checkpoint c;
+	enum tlog_verdict trusted, named;
+	struct tlog_note n;
+	struct err e;
+
+	if (tlog_note_split(l->text.p, l->text.n, &n, &e) < 0 ||
+	    tlog_checkpoint_parse(n.text, n.text_len, &c, &e) < 0)
+		return changed(v, before, e.msg);
+	if (strcmp(c.origin, v->found.origin) != 0)
+		return changed(v, before, "a checkpoint of another log");
+	trusted = judge(&v->trusted, &n);
+	named = judge(&v->named, &n);
+	if (trusted == TLOG_BAD || named == TLOG_BAD)
+		return changed(v, before, "a wrong signature");
+	if (trusted != TLOG_GOOD && named != TLOG_GOOD)
+		return changed(v, before, "a checkpoint that is not signed by the key");
+	if (!check_root(v, &c) || !count_witnesses(v, &n, c.size))
+		return false;
+	/* By a key from before the trusted one: a trusted one must follow. */
+	v->is_unsigned = trusted != TLOG_GOOD;
+	if (!v->is_unsigned) {
+		v->found.verified = c.size;
+		v->found.checkpoints++;
+		v->found.has_time = v->has_last;
+		v->found.last_ms = v->last_ms;
+		if (!take_new_keys(v, &v->trusted))
+			return false;
+	}
+	return named != TLOG_GOOD || take_new_keys(v, &v->named);
+}
+
+/* ---- the bytes */
+
+static bool on_line(struct audit_verify *v)
+{
+	struct audit_line l;
+
+	if (!audit_line_read(v->line, v->len, &l))
+		return unreadable(v, v->has_head ? "a line of no known form"
+						 : "the first line is not that of an export");
+	if (!v->has_head)
+		return on_head(v, &l);
+	switch (l.kind) {
+	case AUDIT_LINE_LEAF:
+		return on_leaf(v, &l);
+	case AUDIT_LINE_CHECKPOINT:
+		return on_checkpoint(v, &l);
+	case AUDIT_LINE_TILE:
+		return on_tile(v, &l);
+	case AUDIT_LINE_HEAD:
+		break;
+	}
+	return unreadable(v, "a line of no known form");
+}
+
+struct audit_verify *audit_verify_new(const struct audit_verify_rules *rules)
+{
+	struct audit_verify *v = malloc(sizeof(*v));
+
+	if (v == NULL)
+		return NULL;
+	memset(v, 0, offsetof(struct audit_verify, line));
+	v->rules = rules;
+	return v;
+}
+
+void audit_verify_free(struct audit_verify *v)
+{
+	free(v);
+}
+
+bool audit_verify_add(struct audit_verify *v, const void *bytes, size_t len)
+{
+	const char *p = bytes, *stop = p + len;
+
+	while (p < stop && !v->over) {
+		const char *newline = memchr(p, '\n', (size_t)(stop - p));
+		size_t n = (size_t)((newline == NULL ? stop : newline) - p);
+
+		/* The longest line has its newline inside of the bound. */
+		if (n >= AUDIT_LINE_MAX - v->len) {
+			(void)unreadable(v, "a line is too long");
+			break;
+		}
+		memcpy(v->line + v->len, p, n);
+		v->len += n;
+		p += n;
+		if (newline == NULL)
+			break;
+		(void)on_line(v);
+		v->len = 0;
+		p++;
+	}
+	return !v->over;
+}
+
+const struct audit_found *audit_verify_end(struct audit_verify *v)
+{
+	uint64_t size = v->tree.size;
+
+	if (!v->has_head)
+		(void)unreadable(v, "there is no export");
+	else if (v->len > 0)
+		(void)end(v, AUDIT_INCOMPLETE, "the last line is cut off");
+	else if (v->is_unsigned)
+		(void)changed(v, v->found.verified, "a checkpoint that is not signed by the key");
+	else if (size < v->size)
+		(void)end(v, AUDIT_INCOMPLETE, "records %llu to %llu are missing",
+			  (unsigned long long)size, (unsigned long long)v->size - 1);
+	else if (v->rules->since != NULL && !v->since_met)
+		(void)end(v, AUDIT_INCOMPLETE, "the log is shorter than the checkpoint of --since");
+	else if (v->found.checkpoints == 0 || v->found.verified < size)
+		(void)end(v, AUDIT_INCOMPLETE, "no checkpoint has the records from %llu on",
+			  (unsigned long long)v->found.verified);
+	else if (v->pruned_told < v->found.pruned)
+		(void)end(v, AUDIT_INCOMPLETE,
+			  "records are missing, and no record says that they were pruned");
+	else if (!v->is_witnessed)
+		(void)end(v, AUDIT_INCOMPLETE, "%zu of %zu witnesses have signed a checkpoint",
+			  v->most, v->rules->quorum);
+	v->over = true;
+	return &v->found;
+}

@@ -1,0 +1,191 @@
+#include "cmd/client/dockerignore.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A class such as [a-z]. Return its length with brackets. 0: it is not closed. */
+static size_t class_fits(const char *p, size_t n, char c, bool *ret)
+{
+	size_t i = 1;
+	bool negated = n > 1 && (p[1] == '^' || p[1] == '!');
+
+	*ret = false;
+	for (i += negated; i < n && (p[i] != ']' || i == 1U + negated); i++) {
+		if (i + 2 < n && p[i + 1] == '-' && p[i + 2] != ']') {
+			*ret |= p[i] <= c && c <= p[i + 2];
+			i += 2;
+		} else {
+			*ret |= p[i] == c;
+		}
+	}
+	*ret ^= negated;
+	return i < n ? i + 1 : 0;
+}
+
+/* One component: '*' any bytes, '?' one, [..] a class, '\' the next byte as it is. Backtracks to
+ * the last star only, so that the time is the product of the lengths. */
+static bool component_fits(const char *p, size_t pn, const char *t, size_t tn)
+{
+	size_t pi = 0, ti = 0, star = SIZE_MAX, from = 0;
+
+	while (ti < tn) {
+		size_t used = 0;
+		bool fits = false;
+
+		if (pi < pn && p[pi] == '*') {
+			star = pi++;
+			from = ti;
+			continue;
+		}
+		if (pi < pn && p[pi] == '[')
+			used = class_fits(p + pi, pn - pi, t[ti], &fits);
+		if (used == 0 && pi < pn) {
+			size_t escaped = p[pi] == '\\' && pi + 1 < pn;
+
+			fits = (p[pi] == '?' && escaped == 0) || p[pi + escaped] == t[ti];
+			used = 1 + escaped;
+		}
+		if (fits) {
+			pi += used;
+			ti++;
+		} else if (star != SIZE_MAX) {
+			pi = star + 1;
+			ti = ++from;
+		} else {
+			return false;
+		}
+	}
+	while (pi < pn && p[pi] == '*')
+		pi++;
+	return pi == pn;
+}
+
+static size_t component(const char *text, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && text[i] != '/')
+		i++;
+	return i;
+}
+
+/* Does the pattern match the path, or a directory above it? "**" is any number of components. depth
+ * bounds the number of tried "**". */
+static bool path_fits(const char *p, size_t pn, const char *t, size_t tn, unsigned depth)
+{
+	size_t a, b;
+
+	if (pn == 0)
+		return true; /* the rest of the path is below what matched */
+	a = component(p, pn);
+	if (a == 2 && p[0] == '*' && p[1] == '*') {
+		size_t rest = a + (a < pn);
+
+		for (;;) {
+			if (depth > 0 && path_fits(p + rest, pn - rest, t, tn, depth - 1))
+				return tn > 0;
+			if (tn == 0)
+				return false;
+			b = component(t, tn);
+			t += b + (b < tn);
+			tn -= b + (b < tn);
+		}
+	}
+	if (tn == 0)
+		return false;
+	b = component(t, tn);
+	if (!component_fits(p, a, t, b))
+		return false;
+	return path_fits(p + a + (a < pn), pn - a - (a < pn), t + b + (b < tn), tn - b - (b < tn),
+			 depth);
+}
+
+/* Leading and trailing slashes and "./" do not count. */
+static void trim(const char **p, size_t *n)
+{
+	while (*n > 0 && isspace((unsigned char)(*p)[*n - 1]))
+		--*n;
+	while (*n > 0 && isspace((unsigned char)**p)) {
+		++*p;
+		--*n;
+	}
+	for (bool again = true; again;) {
+		size_t skip = *n >= 2 && (*p)[0] == '.' && (*p)[1] == '/' ? 2 : 0;
+
+		skip = *n >= 1 && **p == '/' ? 1 : skip;
+		*p += skip;
+		*n -= skip;
+		again = skip > 0;
+	}
+	while (*n > 0 && (*p)[*n - 1] == '/')
+		--*n;
+}
+
+bool dockerignore_read(const char *text, size_t len, struct dockerignore *ret)
+{
+	ret->n = 0;
+	while (len > 0) {
+		const char *stop = memchr(text, '\n', len), *p = text;
+		size_t n = stop == NULL ? len : (size_t)(stop - text);
+		size_t used = n + (stop != NULL);
+		bool keeps;
+
+		trim(&p, &n);
+		keeps = n > 0 && *p == '!';
+		p += keeps;
+		n -= keeps;
+		trim(&p, &n);
+		if (n > 0 && (*p != '#' || keeps)) {
+			if (ret->n == DOCKERIGNORE_RULES_MAX)
+				return false;
+			ret->rules[ret->n].pattern = p;
+			ret->rules[ret->n].len = n;
+			ret->rules[ret->n++].keeps = keeps;
+		}
+		text += used;
+		len -= used;
+	}
+	return true;
+}
+
+bool dockerignore_excludes(const struct dockerignore *d, const char *path)
+{
+	bool excluded = false;
+
+	for (size_t i = 0; i < d->n; i++)
+		if (path_fits(d->rules[i].pattern, d->rules[i].len, path, strlen(path), 8))
+			excluded = !d->rules[i].keeps;
+	return excluded;
+}
+
+bool dockerignore_may_keep(const struct dockerignore *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (d->rules[i].keeps)
+			return true;
+	return false;
+}
+
+enum dockerignore_fit dockerignore_fits(const char *pattern, const char *path)
+{
+	const char *p = pattern;
+	size_t pn = strlen(pattern), tn = strlen(path);
+
+	trim(&p, &pn);
+	if (pn == 0 || (pn == 1 && *p == '.') || path_fits(p, pn, path, tn, 8))
+		return DOCKERIGNORE_YES;
+	while (pn > 0 && tn > 0) {
+		size_t a = component(p, pn), b = component(path, tn);
+
+		if (a == 2 && p[0] == '*' && p[1] == '*')
+			return DOCKERIGNORE_ANCESTOR;
+		if (!component_fits(p, a, path, b))
+			return DOCKERIGNORE_NO;
+		p += a + (a < pn);
+		pn -= a + (a < pn);
+		path += b + (b < tn);
+		tn -= b + (b < tn);
+	}
+	return DOCKERIGNORE_ANCESTOR;
+}

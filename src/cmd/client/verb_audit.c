@@ -1,0 +1,191 @@
+/* verb_audit.c - cordon audit: the audit log. Sub-verbs are rows of the table at the end. */
+#include <string.h>
+
+#include "cmd/client/audit_admin.h"
+#include "cmd/client/audit_check.h"
+#include "cmd/client/audit_rotate.h"
+#include "cmd/client/audit_witness.h"
+#include "cmd/client/verbs.h"
+
+struct fields {
+	struct args_common common;
+	const char *tenant, *since, *key, *quorum, *out;
+	const char *epoch, *session, *type, *after, *on_behalf, *keep;
+	struct option_list witnesses, values;
+	bool follow;
+};
+
+#define FIELD(name) offsetof(struct fields, name)
+
+/* clang-format off */
+static const struct option options[] = {
+	{ "tenant", "ID", OPTION_TEXT, FIELD(tenant), 0, 0,
+	  "the log of this tenant, or 'node'; for the operator (default: the key's own)" },
+	{ "key", "VKEY", OPTION_TEXT, FIELD(key), 0, 0,
+	  "verify: the key that signed, as it was kept (default: the one the log names)" },
+	{ "since", "FILE", OPTION_TEXT, FIELD(since), 0, 0,
+	  "verify: a checkpoint that was kept; the log must extend it" },
+	{ "witness", "VKEY", OPTION_LIST, FIELD(witnesses), 0, 0,
+	  "verify: a witness that must have signed a checkpoint, or that of --since (repeatable)" },
+	{ "quorum", "N", OPTION_TEXT, FIELD(quorum), 0, 0,
+	  "verify: how many of the witnesses must have (default: all)" },
+	{ "out", "FILE", OPTION_TEXT, FIELD(out), 0, 0,
+	  "export: writes to this file, not to stdout; witness: the signed checkpoint, too" },
+	{ "epoch", "N", OPTION_TEXT, FIELD(epoch), 0, 0,
+	  "an earlier log, which ended by an alarm (default: the last one)" },
+	{ "follow", NULL, OPTION_FLAG, FIELD(follow), 0, 0,
+	  "ls, export: waits for new records", 'f' },
+	{ "session", "ID", OPTION_TEXT, FIELD(session), 0, 0, "ls, erase: records of this session" },
+	{ "type", "TYPE", OPTION_TEXT, FIELD(type), 0, 0,
+	  "ls: records of this type, such as execution.started" },
+	{ "after", "NUMBER", OPTION_TEXT, FIELD(after), 0, 0, "ls: records after this one" },
+	{ "on-behalf", "NAME", OPTION_TEXT, FIELD(on_behalf), 0, 0,
+	  "erase: records whose client named this one in X-Cordon-Actor" },
+	{ "value", "NAME", OPTION_LIST, FIELD(values), 0, 0,
+	  "erase: only this sealed value, such as path; may be repeated (default: all)" },
+	{ "keep", "TIME", OPTION_SPAN, FIELD(keep), 0, 0,
+	  "prune: how old records may be to stay, such as 30d" },
+	ARGS_COMMON(struct fields),
+};
+/* clang-format on */
+
+static int run_verify(const struct fields *f, const struct args_words *words)
+{
+	const struct audit_check c = { .file = words->n > 1 ? words->at[1] : NULL,
+				       .tenant = f->tenant,
+				       .since = f->since,
+				       .key = f->key,
+				       .witnesses = &f->witnesses,
+				       .quorum = f->quorum };
+
+	if (words->n > 2)
+		return args_wrong(&verb_audit, "verify: one file, or none");
+	return audit_check_run(&verb_audit, &f->common, &c);
+}
+
+static int run_witness(const struct fields *f, const struct args_words *words)
+{
+	const struct audit_witness w = {
+		.tenant = f->tenant, .out = f->out, .words = words->at + 1, .n = words->n - 1
+	};
+
+	return audit_witness_run(&verb_audit, &f->common, &w);
+}
+
+/* The six that need the server only. number: of a record, or NULL. */
+static struct audit_admin admin_of(const struct fields *f, const char *number)
+{
+	return (struct audit_admin){ .tenant = f->tenant,
+				     .epoch = f->epoch,
+				     .session = f->session,
+				     .type = f->type,
+				     .after = f->after,
+				     .on_behalf = f->on_behalf,
+				     .keep = f->keep,
+				     .out = f->out,
+				     .values = &f->values,
+				     .follow = f->follow,
+				     .seq = number };
+}
+
+static int run_admin(const struct fields *f, const struct args_words *words)
+{
+	static const struct {
+		const char *name;
+		int (*run)(const struct verb *v, const struct args_common *o,
+			   const struct audit_admin *f);
+		size_t min, max; /* words behind it */
+	} rows[] = {
+		{ "ls", audit_admin_ls, 0, 0 },	      { "show", audit_admin_show, 1, 1 },
+		{ "head", audit_admin_head, 0, 0 },   { "export", audit_admin_export, 0, 0 },
+		{ "erase", audit_admin_erase, 0, 1 }, { "prune", audit_admin_prune, 0, 0 },
+	};
+	const struct audit_admin a = admin_of(f, words->n > 1 ? words->at[1] : NULL);
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		if (strcmp(rows[i].name, words->at[0]) != 0)
+			continue;
+		if (words->n - 1 < rows[i].min || words->n - 1 > rows[i].max)
+			return args_wrong(&verb_audit, "%s: %s", rows[i].name,
+					  rows[i].max == 0 ? "no further words"
+							   : "the number of one record");
+		return rows[i].run(&verb_audit, &f->common, &a);
+	}
+	return ARGS_FAILED;
+}
+
+static int run_rotate(const struct fields *f, const struct args_words *words)
+{
+	if (words->n > 1)
+		return args_wrong(&verb_audit, "rotate: no more words");
+	return audit_rotate_run(&verb_audit, &f->common);
+}
+
+/* Each gets the words with its own name first. */
+static const struct sub {
+	const char *name;
+	int (*run)(const struct fields *f, const struct args_words *words);
+} subs[] = {
+	{ "verify", run_verify }, { "witness", run_witness }, { "ls", run_admin },
+	{ "show", run_admin },	  { "head", run_admin },      { "export", run_admin },
+	{ "erase", run_admin },	  { "prune", run_admin },     { "rotate", run_rotate },
+};
+
+static int run(int argc, char **argv)
+{
+	static struct fields f;
+	static struct args_words words;
+	int code = args_read(&verb_audit, argc, argv, &f, &words, 1, ARGS_WORDS_MAX);
+
+	if (code != ARGS_GO)
+		return code;
+	for (size_t i = 0; i < COUNT(subs); i++)
+		if (strcmp(words.at[0], subs[i].name) == 0)
+			return subs[i].run(&f, &words);
+	return args_wrong(&verb_audit, "there is no 'cordon audit %.40s'", words.at[0]);
+}
+
+const struct verb verb_audit = {
+	.name = "audit",
+	.usage = "ls | show NUMBER | head | export | verify [FILE] | erase | prune | witness URL "
+		 "VKEY... | rotate",
+	.summary = "Prints, verifies and exports the audit log, has it cosigned, and gives it a "
+		   "new key.",
+	.text = "ls prints a line for each record: number, time, type, interface and key, session, "
+		"facts.\n"
+		"head prints the last checkpoint, to be kept elsewhere. export writes what verify "
+		"reads.\n"
+		"erase erases sealed values (of a record, --session or --on-behalf), prune deletes "
+		"old records.\n"
+		"Both need a key of the scopes audit and admin, the others one of scope audit.\n"
+		"\n"
+		"verify reads the log from the server, or from a FILE that was exported ('-': "
+		"standard input), and\n"
+		"exits with 0 if it is good, 1 if it was changed (with the first record that "
+		"cannot be believed),\n"
+		"2 if it is not complete (records, a checkpoint or a witness are missing), 3 if "
+		"it cannot be read.\n"
+		"Without --key it believes the key that the log names, which only shows that the "
+		"log agrees\n"
+		"with itself. examples/verify.py is a second verifier, for Python's standard "
+		"library alone.\n"
+		"\n"
+		"witness has witnesses (C2SP tlog-witness) cosign the last checkpoint, each by its "
+		"URL and its\n"
+		"verifier key, and gives their signatures to the server. Run it from cron.\n"
+		"\n"
+		"rotate has the server sign with a new key, prints it, and waits until every log "
+		"has "
+		"it. Keep both\n"
+		"keys: a log from before is verified with the former one.\n",
+	.examples = "cordon audit ls --session ID --type execution.started\n"
+		    "cordon audit head > last.checkpoint\n"
+		    "cordon audit export --out audit.jsonl\n"
+		    "cordon audit erase --on-behalf ann@example.com\n"
+		    "cordon audit verify --key \"$(cat node.vkey)\" --since last.checkpoint\n"
+		    "cordon audit verify audit.jsonl\n"
+		    "cordon audit witness https://witness.example VKEY\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run,
+};

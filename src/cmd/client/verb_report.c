@@ -1,0 +1,320 @@
+/* verb_report.c - cordon report: a signed report for an auditor, and its verification.
+ *
+ * A report is a DSSE envelope. Its signature covers the type and the bytes of the payload, so it is
+ * verified before anything of the payload is believed. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/base/colour.h"
+#include "cmd/client/audit_key.h"
+#include "cmd/client/id_match.h"
+#include "cmd/client/member.h"
+#include "cmd/client/saved_file.h"
+#include "cmd/client/show.h"
+#include "cmd/client/show_json.h"
+#include "cmd/client/verbs.h"
+#include "lib/base/base64.h"
+#include "lib/base/buf.h"
+#include "lib/base/io.h"
+
+#define TYPE "application/vnd.cordon.report+json"
+#define FILE_MAX ((size_t)1 << 20)
+
+/* The exit codes of `report verify`, as those of `audit verify`. */
+enum { REPORT_GOOD, REPORT_CHANGED, REPORT_UNREADABLE = 3 };
+
+struct fields {
+	struct args_common common;
+	const char *session, *output, *key;
+};
+
+/* clang-format off */
+static const struct option options[] = {
+	{ "session", "ID", OPTION_TEXT, offsetof(struct fields, session), 0, 0,
+	  "about this session, also after its end" },
+	{ "output", "FILE", OPTION_TEXT, offsetof(struct fields, output), 0, 0,
+	  "writes the signed report to this file, for cordon report verify", 'o' },
+	{ "key", "VKEY", OPTION_TEXT, offsetof(struct fields, key), 0, 0,
+	  "of verify: the key that must have signed (attest_vkey of an earlier report)" },
+	ARGS_COMMON(struct fields),
+};
+/* clang-format on */
+
+struct envelope {
+	json_t *payload; /* owned */
+	struct tlog_vkey key;
+	const char *why; /* it is not good. NULL: it is */
+};
+
+static char *payload_bytes(const json_t *j, size_t *ret_len)
+{
+	const char *text = member_text(j, "payload", "");
+	size_t n = strlen(text);
+	char *bytes = malloc(n + 1);
+	ssize_t got = bytes == NULL ? -1 : base64_decode(text, n, (uint8_t *)bytes);
+
+	if (got >= 0) {
+		*ret_len = (size_t)got;
+		return bytes;
+	}
+	free(bytes);
+	return NULL;
+}
+
+/* "DSSEv1" SP LEN(type) SP type SP LEN(body) SP body */
+static bool holds(const struct tlog_vkey *key, const char *body, size_t len, const char *sig_text)
+{
+	struct buf b = BUF_INIT(FILE_MAX + 256);
+	uint8_t sig[TLOG_SIG + 8];
+	struct err e;
+	bool good;
+
+	if (strlen(sig_text) != BASE64_LENGTH(TLOG_SIG) ||
+	    base64_decode(sig_text, strlen(sig_text), sig) != TLOG_SIG)
+		return false;
+	buf_printf(&b, "DSSEv1 %zu %s %zu ", strlen(TYPE), TYPE, len);
+	buf_put(&b, body, len);
+	good = buf_check(&b, &e) == 0 && audit_key_holds(NULL, key->key, buf_text(&b), b.len, sig);
+	buf_release(&b);
+	return good;
+}
+
+/* wanted: NULL: the key that the report itself names. Then it is only known not to have been
+ * changed by one who has no key of a notary. */
+static void envelope_read(const json_t *j, const char *wanted, struct envelope *ret)
+{
+	const json_t *sig = json_array_get(member_group(j, "signatures"), 0);
+	size_t len = 0;
+	OWN_MEM char *body = payload_bytes(j, &len);
+	struct err e = { 0 };
+	const char *text;
+
+	*ret = (struct envelope){ .why = "it is not a report of Cordon" };
+	if (strcmp(member_text(j, "payloadType", ""), TYPE) != 0 || body == NULL)
+		return;
+	ret->payload = json_loadb(body, len, JSON_REJECT_DUPLICATES, NULL);
+	if (member_number(ret->payload, "cordon_report", 0) != 1)
+		return;
+	text = wanted != NULL ? wanted : member_text(ret->payload, "attest_vkey", "");
+	ret->why = "its key is malformed";
+	if (tlog_vkey_parse(text, strlen(text), &ret->key, &e) < 0)
+		return;
+	ret->why = "the signature is wrong, or of another key";
+	if (holds(&ret->key, body, len, member_text(sig, "sig", "")))
+		ret->why = NULL;
+}
+
+/* ---- for people */
+
+static void line(const char *name, const char *value)
+{
+	(void)printf("%-14s ", name);
+	show_text(value, stdout);
+	(void)putchar('\n');
+}
+
+static void print_controls(const json_t *list)
+{
+	const json_t *one;
+	size_t at;
+
+	(void)puts("\ncontrols:");
+	json_array_foreach((json_t *)(uintptr_t)list, at, one)
+	{
+		bool good = member_bool(one, "in_force");
+		const char *found = member_text(one, "found", NULL);
+
+		(void)printf("  %s%-7s%s ", colour(stdout, good ? COLOUR_GOOD : COLOUR_BAD),
+			     good ? "yes" : "NO", colour(stdout, COLOUR_NONE));
+		show_text(member_text(one, "control", "?"), stdout);
+		(void)fputs("\n          ", stdout);
+		show_text(member_text(one, "checked", ""), stdout);
+		if (found != NULL) {
+			(void)fputs(" (", stdout);
+			show_text(found, stdout);
+			(void)putchar(')');
+		}
+		(void)putchar('\n');
+	}
+}
+
+static void print_keys(const json_t *list)
+{
+	const json_t *one;
+	size_t at;
+
+	if (json_array_size(list) == 0)
+		return;
+	(void)puts("\nkeys:");
+	json_array_foreach((json_t *)(uintptr_t)list, at, one)
+	{
+		char scopes[64];
+
+		show_json_cell(json_object_get(one, "scopes"), scopes, sizeof(scopes));
+		(void)fputs("  ", stdout);
+		show_text(member_text(one, "id", "?"), stdout);
+		(void)putchar(' ');
+		show_text(scopes, stdout);
+		(void)putchar(' ');
+		show_text(member_text(one, "name", ""), stdout);
+		(void)fputs(", expires ", stdout);
+		show_text(member_text(one, "expires_at", "never"), stdout);
+		(void)putchar('\n');
+	}
+}
+
+static void print_session(const json_t *s)
+{
+	(void)puts("\nsession:");
+	line("  id", member_text(s, "id", "?"));
+	line("  state", member_text(s, "state", "?"));
+	line("  template", member_text(s, "template", "?"));
+	line("  version", member_text(s, "template_id", "?"));
+	line("  level", member_text(s, "level", "?"));
+	line("  profile", member_text(s, "profile", "?"));
+	line("  network", member_text(s, "network", "as the node's default"));
+	line("  created", member_text(s, "created_at", "?"));
+	line("  ended", member_text(s, "ended_at", "not yet"));
+}
+
+static void print_report(const struct envelope *v)
+{
+	const json_t *p = v->payload, *audit = member_group(p, "audit");
+
+	line("report of", member_text(p, "time", "?"));
+	line("tenant", member_text(p, "tenant", "?"));
+	line("version", member_text(p, "version", "?"));
+	line("kernel", member_text(p, "kernel", "?"));
+	line("signed by", v->key.name);
+	if (json_is_object(json_object_get(p, "session")))
+		print_session(json_object_get(p, "session"));
+	print_controls(member_group(p, "controls"));
+	(void)puts("\nsettings:");
+	show_tree(json_object_get(p, "settings"), stdout);
+	print_keys(member_group(p, "keys"));
+	(void)puts("\naudit log:");
+	line("  name", member_text(audit, "origin", "?"));
+	(void)printf("%-14s %llu\n", "  records",
+		     (unsigned long long)member_number(audit, "records", 0));
+	line("  signed at", member_text(audit, "signed_at", "never"));
+	line("  alarm", member_text(audit, "alarm", "none"));
+}
+
+/* ---- */
+
+static int save(const char *path, const json_t *j, struct err *e)
+{
+	OWN_MEM char *text = json_dumps(j, JSON_COMPACT);
+	struct saved_file f;
+	int done;
+
+	if (text == NULL)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	if (saved_file_open(&f, path, e) < 0)
+		return -1;
+	done = saved_file_write(&f, text, strlen(text), e);
+	if (done == 0)
+		done = saved_file_write(&f, "\n", 1, e);
+	if (done == 0)
+		done = saved_file_commit(&f, 0600, e);
+	saved_file_release(&f);
+	return done;
+}
+
+static int verify(const struct fields *f, const char *path)
+{
+	OWN_MEM char *text = malloc(FILE_MAX);
+	struct envelope v = { 0 };
+	struct err e = { 0 };
+	ssize_t n = text == NULL ? err_set(&e, ERR_SYSTEM, "out of memory")
+				 : io_read_file(AT_FDCWD, path, text, FILE_MAX, &e);
+	OWN_JSON *j = n < 0 ? NULL : json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
+	int code;
+
+	if (n < 0) {
+		(void)args_fail(&e);
+		return REPORT_UNREADABLE;
+	}
+	envelope_read(j, f->key, &v);
+	if (v.why == NULL && f->common.json)
+		show_json(v.payload, true, stdout);
+	else if (v.why == NULL)
+		print_report(&v);
+	if (v.why != NULL)
+		(void)fprintf(stderr, "cordon: the report is not good: %s\n", v.why);
+	else
+		(void)fprintf(stderr, "cordon: the signature is good%s\n",
+			      f->key != NULL
+				      ? ""
+				      : ", by the key that the report names (--key compares it)");
+	code = v.why == NULL ? REPORT_GOOD : v.payload == NULL ? REPORT_UNREADABLE : REPORT_CHANGED;
+	json_decref(v.payload);
+	return code;
+}
+
+static int fetch(const struct fields *f, struct err *e)
+{
+	OWN_API_CALL a = { 0 };
+	OWN_JSON *j = NULL;
+	struct envelope v = { 0 };
+	char id[ID_MATCH_ID_MAX];
+	struct target t;
+	int done = 0;
+
+	if (api_call_open(&a, &f->common, API_CALL_ANSWER_MS, e) < 0)
+		return -1;
+	target_init(&t, "/v1/report");
+	if (f->session != NULL) {
+		if (id_match_session(&a, f->session, id, e) < 0)
+			return -1;
+		id_match_target(&t, id, "report");
+	}
+	if (api_call_json(&a, "GET", &t, NULL, &j, e) < 0)
+		return -1;
+	envelope_read(j, f->key, &v);
+	if (v.why != NULL)
+		done = err_set(e, ERR_SYSTEM, "the server's report is not good: %s", v.why);
+	else if (f->output != NULL)
+		done = save(f->output, j, e);
+	else if (f->common.json)
+		show_json(j, false, stdout);
+	else
+		print_report(&v);
+	json_decref(v.payload);
+	return done;
+}
+
+static int run(int argc, char **argv)
+{
+	static struct fields f;
+	static struct args_words words;
+	struct err e = { 0 };
+	int code = args_read(&verb_report, argc, argv, &f, &words, 0, 2);
+
+	if (code != ARGS_GO)
+		return code;
+	if (words.n == 2 && strcmp(words.at[0], "verify") == 0)
+		return verify(&f, words.at[1]);
+	if (words.n > 0)
+		return args_wrong(&verb_report, "%.40s: not understood (verify FILE)", words.at[0]);
+	return fetch(&f, &e) < 0 ? args_refused(&verb_report, &e) : ARGS_OK;
+}
+
+const struct verb verb_report = {
+	.name = "report",
+	.usage = "[options] | verify [--key VKEY] FILE",
+	.summary =
+		"Prints a signed report: controls in force, versions, settings, keys, audit log.",
+	.text = "Each control has how it was checked on that machine. --json and -o give the "
+		"signed "
+		"form (DSSE).\n"
+		"verify exits with 0: good, 1: changed or of another key, 3: unreadable.\n",
+	.examples = "cordon report -o report.json\n"
+		    "cordon report --session ID\n"
+		    "cordon report verify report.json\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run,
+};

@@ -1,0 +1,80 @@
+/* trace.c - see trace.h. */
+#include "daemon/alarms/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/alarms/refused_calls.h"
+#include "daemon/cells/cell_socket.h"
+#include "daemon/cells/live_cell.h"
+#include "lib/base/own.h"
+
+/* The watcher may be writing to the oldest entries. */
+#define MARGIN 4
+
+/* Any bytes of the watcher's file become texts. The arguments stay apart: each ends with a NUL. */
+static void make_texts(const struct session *s, struct watch_entry *w)
+{
+	char text[WATCH_ARGS + 1];
+	size_t at = 0;
+
+	w->path[WATCH_PATH - 1] = w->cwd[WATCH_CWD - 1] = '\0';
+	session_redact(s, w->path);
+	session_redact(s, w->cwd);
+	if (w->args_len > WATCH_ARGS)
+		w->args_len = WATCH_ARGS;
+	while (w->kind != WATCH_CALL && at < w->args_len) {
+		size_t n = strnlen(w->args + at, w->args_len - at);
+
+		memcpy(text, w->args + at, n);
+		text[n] = '\0';
+		session_redact(s, text);
+		memcpy(w->args + at, text, n);
+		at += n + 1;
+	}
+}
+
+static uint64_t oldest_of(const struct watch_file *head)
+{
+	uint64_t kept = WATCH_RING - MARGIN;
+
+	return head->next - head->first > kept ? head->next - kept : head->first;
+}
+
+int trace_list(struct session *s, uint64_t after, unsigned limit, trace_fn *fn, void *cookie,
+	       struct store_looked *ret, struct err *e)
+{
+	const struct live_cell *cell = session_cell(s);
+	struct watch_file head;
+	struct trace_row row;
+	uint64_t want, seq;
+
+	*ret = (struct store_looked){ .end = true, .seq = after };
+	if (session_row(s)->trace == SESSION_TRACE_NONE)
+		return err_set(e, ERR_CONFLICT,
+			       "session %s has no trace: it must be created with trace",
+			       session_row(s)->id);
+	if (cell == NULL)
+		return 0;
+	OWN_FD fd = cell_watch_open(cell->cells->dir_fd, cell->id);
+	if (fd < 0 || !cell_watch_head(fd, &head) || head.next < head.first)
+		return 0;
+	want = after < head.first ? head.first : after + 1;
+	seq = want < oldest_of(&head) ? oldest_of(&head) : want;
+	for (; seq < head.next && ret->rows < limit; seq++) {
+		if (!cell_watch_entry(fd, seq, &row.entry))
+			continue; /* overwritten since: lost */
+		row.lost = seq - want;
+		row.call = row.entry.kind == WATCH_CALL
+				   ? refused_calls_name((unsigned)row.entry.code)
+				   : NULL;
+		make_texts(s, &row.entry);
+		if (fn(&row, cookie) != 0)
+			break;
+		want = seq + 1;
+		ret->rows++;
+		ret->seq = seq;
+	}
+	ret->end = seq >= head.next;
+	return 0;
+}

@@ -1,0 +1,23 @@
+/* trace.h - which programs of a session started and ended: reads the ring that the watcher of its
+ * cell writes (watch_file.h). Called by the interfaces.
+ *
+ * A record for people. No decision may depend on it. */
+#pragma once
+
+#include "daemon/session/session.h"
+#include "daemon/store/store.h"
+#include "lib/wire/watch_file.h"
+
+struct trace_row {
+	struct watch_entry entry; /* its texts end, and are masked */
+	uint64_t lost;		  /* entries between the one before and this one */
+	const char *call;	  /* WATCH_CALL: its name */
+};
+
+/* Return non-zero to stop before this row. */
+typedef int trace_fn(const struct trace_row *row, void *cookie);
+
+/* The entries after a number, in order, at most limit of them. ERR_CONFLICT: the session has no
+ * trace. Without a cell there are none. */
+int trace_list(struct session *s, uint64_t after, unsigned limit, trace_fn *fn, void *cookie,
+	       struct store_looked *ret, struct err *e) MUST_USE;

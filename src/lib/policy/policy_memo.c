@@ -1,0 +1,108 @@
+#include "lib/policy/policy_memo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/own.h"
+
+/* Each entry may hold megabytes, so few are kept. */
+#define KEPT 8
+
+struct entry {
+	char *layers[POLICY_LAYERS]; /* owned, NULL: absent */
+	char *merged;		     /* owned, NULL: the entry is free */
+};
+
+struct policy_memo {
+	struct entry kept[KEPT];
+	unsigned next; /* the entry replaced next */
+	unsigned merges;
+};
+
+struct policy_memo *policy_memo_new(void)
+{
+	return calloc(1, sizeof(struct policy_memo));
+}
+
+/* Wipe and free a text, which may hold the password of a proxy. */
+static void drop(char *text)
+{
+	if (text != NULL)
+		explicit_bzero(text, strlen(text));
+	free(text);
+}
+
+static void forget(struct entry *at)
+{
+	for (size_t i = 0; i < POLICY_LAYERS; i++)
+		drop(at->layers[i]);
+	drop(at->merged);
+	*at = (struct entry){ 0 };
+}
+
+void policy_memo_free(struct policy_memo *m)
+{
+	for (size_t i = 0; m != NULL && i < KEPT; i++)
+		forget(&m->kept[i]);
+	free(m);
+}
+
+static bool is_same(const char *a, const char *b)
+{
+	if (a == NULL || b == NULL)
+		return a == b;
+	return strcmp(a, b) == 0;
+}
+
+static const struct entry *find(const struct policy_memo *m,
+				const char *const layers[POLICY_LAYERS])
+{
+	for (size_t k = 0; k < KEPT; k++) {
+		const struct entry *at = &m->kept[k];
+		size_t i = POLICY_LAYERS;
+
+		/* The session's layer differs most often, so it is compared first. */
+		while (at->merged != NULL && i > 0 && is_same(at->layers[i - 1], layers[i - 1]))
+			i--;
+		if (at->merged != NULL && i == 0)
+			return at;
+	}
+	return NULL;
+}
+
+static void keep(struct policy_memo *m, const char *const layers[POLICY_LAYERS], const char *merged)
+{
+	struct entry *at = &m->kept[m->next];
+	bool whole = true;
+
+	forget(at);
+	for (size_t i = 0; i < POLICY_LAYERS; i++) {
+		at->layers[i] = layers[i] == NULL ? NULL : strdup(layers[i]);
+		whole &= (layers[i] == NULL) == (at->layers[i] == NULL);
+	}
+	at->merged = strdup(merged);
+	if (!whole || at->merged == NULL)
+		forget(at); /* out of memory: do not keep half an entry */
+	m->next = (m->next + 1) % KEPT;
+}
+
+int policy_memo_merge(struct policy_memo *m, const char *const layers[POLICY_LAYERS], char **ret,
+		      struct err *e)
+{
+	const struct entry *at = find(m, layers);
+
+	if (at != NULL) {
+		*ret = strdup(at->merged);
+		return *ret == NULL ? err_sys(e, "allocate") : 0;
+	}
+	m->merges++;
+	if (policy_merge(layers, ret, e) < 0)
+		return -1;
+	keep(m, layers, *ret);
+	return 0;
+}
+
+unsigned policy_memo_merges(const struct policy_memo *m)
+{
+	return m->merges;
+}

@@ -1,9 +1,0 @@
-/* out_send.h - writes what waits for the other end of a connection or a pipe. For the fronts and
- * stdio_server.c. SIGPIPE is ignored (main.c), and the descriptor does not block. */
-#pragma once
-
-#include "buf.h"
-
-/* Writes as much as fd takes now. Returns -1 if its other end is gone. The memory of a buffer that
- * is empty then is given back. */
-int out_send(int fd, struct buf *out) MUST_USE;
