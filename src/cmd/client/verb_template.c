@@ -177,7 +177,7 @@ static const struct option options[] = {
 	{ "memory", "SIZE", OPTION_TEXT, FIELD(memory), 0, 0, "build: memory of the steps and of sessions" },
 	{ "cpus", "COUNT", OPTION_TEXT, FIELD(cpus), 0, 0, "build: processors of the steps and of sessions" },
 	{ "network", "PRESET,...", OPTION_TEXT, FIELD(network), 0, 0,
-	  "build: what its steps may reach, of the presets that the operator allows (build_networks)" },
+	  "build: presets that its steps may reach, of those allowed (build_networks)" },
 	{ "ready-cmd", "COMMAND", OPTION_TEXT, FIELD(ready), 0, 0,
 	  "build: a session is ready when this command succeeds" },
 	{ "no-cache", NULL, OPTION_FLAG, FIELD(no_cache), 0, 0, "build: run all steps again" },
