@@ -5,6 +5,7 @@
 """
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -166,6 +167,55 @@ def merge_keeps_layers():
     explains(["--node", "n.json", "--policy", "p.json", "--host", "pypi.org"], 0, "(pypi)")
 
 
+KINDS = {"fork_burst": (200, "warning", 1000000), "memory_jump": (75, "info", 100), "output_flood": (67108864, "info", 1 << 40),
+         "refused_names": (64, "warning", 1024), "refused_hosts": (32, "warning", 1024), "package": (1, "warning", 1000000),
+         "cell_fault": (1, "critical", 1000000), "refused_calls": (1000, "warning", 1000000000), "escape_attempt": (1, "critical", 1000000)}
+SEVERITIES, ACTIONS = ["info", "warning", "critical"], ["none", "pause", "end"]
+
+
+def random_alarms(rng):
+    rules = {}
+    for kind in rng.sample(sorted(KINDS), rng.randrange(5)):
+        rule = {"threshold": rng.choice([0, 1, 2, 50, KINDS[kind][0], KINDS[kind][2]]), "severity": rng.choice(SEVERITIES), "action": rng.choice(ACTIONS)}
+        rule["threshold"] = min(rule["threshold"], KINDS[kind][2])
+        rules[kind] = {k: v for k, v in rule.items() if rng.random() < 0.7}
+    return rules
+
+
+def strictest(layers):
+    """The model: of all layers that name a kind the lowest threshold (0 is never), the highest severity, the strongest action."""
+    result = {}
+    for kind, (threshold, severity, _) in KINDS.items():
+        rules = [layer[kind] for layer in layers if kind in layer]
+        if rules:
+            thresholds = [r.get("threshold", threshold) for r in rules]
+            result[kind] = {"threshold": min([t for t in thresholds if t > 0], default=0),
+                            "severity": max((r.get("severity", severity) for r in rules), key=SEVERITIES.index),
+                            "action": max((r.get("action", "none") for r in rules), key=ACTIONS.index)}
+    return result
+
+
+def alarms_of_layers_are_the_strictest():
+    rng = random.Random(29)
+    for case in range(60):
+        layers = {layer: random_alarms(rng) for layer in ("node", "tenant", "session")}
+        for layer, alarms in layers.items():
+            with open(f"{layer}.json", "w", encoding="utf-8") as f:
+                json.dump({"version": 1, "alarms": alarms}, f)
+        code, out, err = cordon("merge", "--node", "node.json", "--tenant", "tenant.json", "--session", "session.json")
+        assert code == 0, err
+        assert json.loads(out)["alarms"] == strictest(layers.values()), (case, layers, out)
+    with open("none.json", "w", encoding="utf-8") as f:
+        f.write("{}")
+    assert "alarms" not in json.loads(cordon("merge", "--session", "none.json")[1])
+    for bad, words in (({"fork": {}}, "alarms: unknown member 'fork'"), ({"fork_burst": {"threshold": -1}}, "alarms.fork_burst.threshold: must be a whole number from 0 to 1000000"),
+                       ({"memory_jump": {"threshold": 101}}, "from 0 to 100"), ({"package": {"threshold": 1.5}}, "alarms.package.threshold"),
+                       ({"package": {"action": "kill"}}, "alarms.package.action: must be one of: none, pause, end"), ({"package": {"severity": 1}}, "alarms.package.severity"),
+                       ({"package": {"actions": "end"}}, "did you mean 'action'?"), ({"package": 1}, "must be an object"), ([], "must be an object"), (None, "must be an object")):
+        code, out, err = cordon("check", "-", text=json.dumps({"alarms": bad}))
+        assert code == 1 and words in err, (bad, code, out, err)
+
+
 def presets_are_documents():
     code, out, _ = cordon("presets")
     names = [line.split()[0] for line in out.splitlines()]
@@ -186,6 +236,7 @@ def is_found_like_other_verbs():
 TESTS = [check_tells_what_is_doubtful, check_warns_of_packages, check_says_where_an_error_is, explain_goes_through_the_stages, explain_judges_packages_by_layer,
          check_names_packages,
          merge_keeps_layers,
+         alarms_of_layers_are_the_strictest,
          presets_are_documents, is_found_like_other_verbs, json_is_the_same]
 
 

@@ -6,6 +6,7 @@ its rule, at most one of a kind in ten seconds; an action pauses or ends the ses
 """
 import os
 import re
+import tempfile
 import time
 
 from harness import check, equal, has, run_tests, wait_for
@@ -124,6 +125,57 @@ def test_metrics(server):
     check(re.search(r'cordon_alarms_total\{kind="fork_burst"\} [1-9]', text), "counted")
 
 
+def test_alarms_of_a_policy(server):
+    """The member `alarms` of network policies. The node's policy of this server names output_flood."""
+    session = server.create(network={"extends": "deny", "alarms": {"refused_names": {"threshold": 5, "severity": "critical", "action": "pause"}}},
+                            alarms={"refused_names": {"threshold": 50, "severity": "info"}})
+    path = f"/v1/sessions/{session['id']}/network"
+    shown = server.want(200, "GET", path + "?effective=true")
+    equal(shown["policy"]["alarms"], {"refused_names": {"threshold": 5, "severity": "critical", "action": "pause"}})
+    equal(shown["effective"]["alarms"], {**shown["policy"]["alarms"], "output_flood": {"threshold": 1000000, "severity": "warning", "action": "none"}})
+    ask(server, session, 10, wait=False)
+    server.reaches(session["id"], "paused", 40)
+    told = first(server, session, "refused_names")
+    equal((told["threshold"], told["severity"], told["action"]), (5, "critical", "pause"), "the session's own rule cannot make it looser")
+    server.refused(400, "invalid", "POST", "/v1/sessions", {"network": {"alarms": {"fork": {}}}}, "fork")
+
+
+def test_a_policy_that_changes(server):
+    """A change of a policy holds at once: for the session's, and for the tenant's in all its sessions."""
+    ident, key = server.tenant("alarmed")
+    session, other = server.create(key=key), server.create(network="none", key=key)
+    ask_of = lambda n, word: server.run(session["id"], ["python3", "-c", ASK.format(n=n, word=word, port=80)], key=key)  # noqa: E731
+    events = lambda s: [e["data"] for e in server.want(200, "GET", f"/v1/sessions/{s['id']}/events?limit=1000", key=key)["events"] if e["type"] == "alarm"]  # noqa: E731
+    ask_of(10, "before")
+    equal(events(session), [], "below the usual threshold")
+    server.want(200, "PUT", f"/v1/sessions/{session['id']}/network", {"extends": ["deny"], "alarms": {"refused_names": {"threshold": 15}}}, key=key)
+    ask_of(10, "after")
+    told = wait_for(lambda: events(session), 40, "an alarm of the changed policy")[0]
+    equal((told["kind"], told["threshold"], told["action"]), ("refused_names", 15, "none"))
+    server.want(200, "PUT", f"/v1/tenants/{ident}/network", {"version": 1, "alarms": {"refused_names": {"threshold": 100, "action": "end"}, "output_flood": {"threshold": 100000}}})
+    server.kill("cordond")
+    server.wait_ready()
+    shown = server.want(200, "GET", f"/v1/sessions/{session['id']}/network?effective=true", key=key)["effective"]["alarms"]
+    equal(shown["refused_names"], {"threshold": 15, "severity": "warning", "action": "end"}, "of each member the strictest")
+    time.sleep(6)  # the first sample of a session that this cordond adopted
+    server.spawn(other["id"], "head -c 300000 /dev/zero; sleep 60", key=key)
+    told = wait_for(lambda: events(other), 40, "an alarm of the tenant's policy, in a session without network")[0]
+    equal((told["kind"], told["threshold"]), ("output_flood", 100000))
+    ask_of(40, "end")
+    wait_for(lambda: server.get(session["id"], key)["state"] == "ended", 40, "the end")
+    equal(server.get(session["id"], key)["reason"], "alarm")
+
+
+def test_none_keeps_its_alarms(server):
+    """A session with a network gets "deny" for "none": the alarms of the document stay."""
+    session = server.create(network="deny")
+    server.want(200, "PUT", f"/v1/sessions/{session['id']}/network", {"extends": ["none"], "alarms": {"refused_names": {"threshold": 4, "action": "end"}}})
+    shown = server.want(200, "GET", f"/v1/sessions/{session['id']}/network")
+    equal((shown["name"], shown["policy"]["alarms"]["refused_names"]["threshold"]), ("deny", 4))
+    ask(server, session, 8, wait=False)
+    equal(server.reaches(session["id"], "ended", 40)["reason"], "alarm")
+
+
 def test_the_page_has_every_kind(server):
     with open(DOC) as f:
         rows = re.findall(r"^\| `(\w+)` \| ([\d,]+)[^|]* \| (\w+) \|", f.read(), re.M)
@@ -144,4 +196,8 @@ def test_the_client(server):
 
 
 if __name__ == "__main__":
-    run_tests(globals(), Server, pool_size=2, alarms="refused_hosts=pause,package=end")
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as node:
+        node.write('{"alarms": {"output_flood": {"threshold": 1000000, "severity": "warning"}}}')
+        node.flush()
+        os.chmod(node.name, 0o644)
+        run_tests(globals(), Server, pool_size=2, alarms="refused_hosts=pause,package=end", egress_policy=node.name)

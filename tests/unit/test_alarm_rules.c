@@ -1,5 +1,5 @@
 /* Rules of alarms: lines of rows, and the operator's setting. */
-#include "lib/config/alarm_rules.h"
+#include "lib/policy/alarm_rules.h"
 
 #include "support.h"
 
@@ -64,6 +64,46 @@ static void settings(void)
 	}
 }
 
+static void stricter_rules(void)
+{
+	static const struct {
+		struct alarm_rule rule, by, want;
+	} rows[] = {
+		{ { 50, ALARM_INFO, ALARM_DO_END },
+		  { 20, ALARM_INFO, ALARM_DO_NONE },
+		  { 20, ALARM_INFO, ALARM_DO_END } },
+		{ { 20, ALARM_CRITICAL, ALARM_DO_NONE },
+		  { 50, ALARM_INFO, ALARM_DO_PAUSE },
+		  { 20, ALARM_CRITICAL, ALARM_DO_PAUSE } },
+		{ { 0, ALARM_INFO, ALARM_DO_NONE },
+		  { 50, ALARM_WARNING, ALARM_DO_NONE },
+		  { 50, ALARM_WARNING, ALARM_DO_NONE } }, /* 0: never */
+		{ { 7, ALARM_INFO, ALARM_DO_NONE },
+		  { 0, ALARM_INFO, ALARM_DO_NONE },
+		  { 7, ALARM_INFO, ALARM_DO_NONE } },
+		{ { 0, ALARM_INFO, ALARM_DO_NONE },
+		  { 0, ALARM_INFO, ALARM_DO_NONE },
+		  { 0, ALARM_INFO, ALARM_DO_NONE } },
+	};
+	struct alarm_rule_set set = { .given = { false } }, by = { .given = { false } };
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct alarm_rule r = rows[i].rule;
+
+		alarm_rule_tighten(&r, &rows[i].by);
+		CHECK(r.threshold == rows[i].want.threshold &&
+		      r.severity == rows[i].want.severity && r.action == rows[i].want.action);
+	}
+	by.given[ALARM_PACKAGE] = true;
+	by.rules[ALARM_PACKAGE] = rows[0].by;
+	set.given[ALARM_FORK_BURST] = true;
+	set.rules[ALARM_FORK_BURST] = rows[0].rule;
+	alarm_rules_tighten(&set, &by);
+	CHECK(set.given[ALARM_PACKAGE] && set.rules[ALARM_PACKAGE].threshold == 20);
+	CHECK(set.given[ALARM_FORK_BURST] && set.rules[ALARM_FORK_BURST].threshold == 50);
+	CHECK(!set.given[ALARM_MEMORY_JUMP]);
+}
+
 TEST_MAIN({ "lines of every kind come back", lines_come_back },
 	  { "lines that are not understood are left out", other_lines_are_left_out },
-	  { "the operator's setting", settings })
+	  { "the operator's setting", settings }, { "the stricter of two rules", stricter_rules })

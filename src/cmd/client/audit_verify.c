@@ -104,7 +104,7 @@ static const struct tlog_vkey *find_key(const struct keys *in, const struct tlog
 }
 
 /* Only cordon-notary can have a believed key name the next one. A record alone proves nothing:
- * whoever took cordond over can write any. */
+ * an attacker who took cordond over can write any. */
 static bool is_proven(const struct keys *by, const struct new_key *n)
 {
 	char text[TLOG_CHECKPOINT_MAX];

@@ -11,9 +11,11 @@
 #include "daemon/session/session_pause.h"
 #include "daemon/session/session_stop.h"
 #include "daemon/tenant/event_log.h"
+#include "daemon/tenant/tenant.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/text_hash.h"
+#include "lib/policy/policy.h"
 
 #define MINUTE_MS 60000
 /* Samples are five seconds apart. A difference over a longer time says nothing about a burst. */
@@ -22,7 +24,8 @@
 
 struct alarms_node {
 	struct core *core;
-	enum alarm_action least[ALARM_KINDS]; /* the operator's */
+	enum alarm_action least[ALARM_KINDS]; /* of the setting `alarms` */
+	struct alarm_rule_set node;	      /* of the node's policy */
 	struct loop_task act;
 };
 
@@ -47,6 +50,7 @@ struct alarm_count {
 
 struct alarms_session {
 	struct alarm_rule rules[ALARM_KINDS];
+	bool stale; /* a policy has changed: the rules are found again before they are used */
 	struct alarm_count counts[ALARM_KINDS];
 	struct session_sample last; /* time_ms 0: none */
 	struct alarm_seen *seen;    /* owned. NULL: none was refused */
@@ -59,35 +63,74 @@ static struct alarms_node *node_of(const struct session *s)
 	return *session_parts_of_core(session_core(s), &alarms_part);
 }
 
+/* Of the policies of node, tenant and session. */
+static void rules_of_policies(const struct session *s, struct alarm_rule_set *ret)
+{
+	const char *own = session_row(s)->policy;
+	struct alarm_rule_set layer;
+
+	*ret = node_of(s)->node;
+	policy_alarms_of(tenant_policy(session_tenant(s)), &layer);
+	alarm_rules_tighten(ret, &layer);
+	policy_alarms_of(own == NULL ? "" : own, &layer);
+	alarm_rules_tighten(ret, &layer);
+}
+
+/* A client must not take an alarm away that the operator acts on. */
+static void add_setting(struct alarm_rule *r, enum alarm_kind kind, enum alarm_action least)
+{
+	const struct alarm_rule at_least = { .threshold = alarm_kinds[kind].usual.threshold,
+					     .severity = r->severity,
+					     .action = least };
+
+	if (least != ALARM_DO_NONE)
+		alarm_rule_tighten(r, &at_least);
+}
+
+static void find_rules(const struct session *s, struct alarm_rule ret[ALARM_KINDS])
+{
+	const char *lines = session_row(s)->alarms;
+	struct alarm_rule_set own = { .given = { false } }, policies;
+	struct alarm_rule rule;
+	enum alarm_kind kind;
+
+	while (lines != NULL && alarm_rule_next(&lines, &kind, &rule)) {
+		own.rules[kind] = rule;
+		own.given[kind] = true;
+	}
+	rules_of_policies(s, &policies);
+	alarm_rules_tighten(&own, &policies);
+	alarm_rules_usual(ret);
+	for (unsigned i = 0; i < ALARM_KINDS; i++) {
+		if (own.given[i])
+			ret[i] = own.rules[i];
+		add_setting(&ret[i], (enum alarm_kind)i, node_of(s)->least[i]);
+	}
+}
+
 /* Made at the first use: most sessions of a busy node end before they are sampled. */
 static struct alarms_session *state_of(struct session *s)
 {
 	void **at = session_parts_of(s, &alarms_part);
-	const char *lines = session_row(s)->alarms;
 	struct alarms_session *a = *at;
-	struct alarm_rule rule;
-	enum alarm_kind kind;
+
+	if (a == NULL) {
+		*at = a = calloc(1, sizeof(*a));
+		assert(a != NULL);
+		a->stale = true;
+	}
+	if (a->stale)
+		find_rules(s, a->rules);
+	a->stale = false;
+	return a;
+}
+
+void alarm_rules_changed(struct session *s)
+{
+	struct alarms_session *a = *session_parts_of(s, &alarms_part);
 
 	if (a != NULL)
-		return a;
-	*at = a = calloc(1, sizeof(*a));
-	assert(a != NULL);
-	alarm_rules_usual(a->rules);
-	while (lines != NULL && alarm_rule_next(&lines, &kind, &rule))
-		a->rules[kind] = rule;
-	for (size_t i = 0; i < ALARM_KINDS; i++) {
-		enum alarm_action least = node_of(s)->least[i];
-
-		if (least == ALARM_DO_NONE)
-			continue;
-		/* A client must not take an alarm away that the operator acts on. */
-		if (a->rules[i].threshold == 0 ||
-		    a->rules[i].threshold > alarm_kinds[i].usual.threshold)
-			a->rules[i].threshold = alarm_kinds[i].usual.threshold;
-		if (a->rules[i].action < least)
-			a->rules[i].action = least;
-	}
-	return a;
+		a->stale = true;
 }
 
 /* ---- events */
@@ -300,6 +343,21 @@ static void on_session_second(struct session *s)
 
 /* ---- the part */
 
+/* Another file of the node begins another cordond. */
+static int read_node_policy(struct alarms_node *n, struct err *e)
+{
+	const char *text = core_options(n->core)->node_policy;
+	struct policy *p = NULL;
+
+	if (text == NULL)
+		return 0;
+	if (policy_read(text, strlen(text), POLICY_NODE, &p, e) < 0)
+		return err_wrap(e, "egress_policy");
+	n->node = *policy_alarms(p);
+	policy_free(p);
+	return 0;
+}
+
 static int setup(struct core *c, struct err *e)
 {
 	struct alarms_node *n = calloc(1, sizeof(*n));
@@ -308,7 +366,9 @@ static int setup(struct core *c, struct err *e)
 	n->core = c;
 	n->act = (struct loop_task){ .on_run = on_act, .arg = n };
 	*session_parts_of_core(c, &alarms_part) = n;
-	return alarm_rules_setting(core_config(c)->alarms, n->least, e);
+	return alarm_rules_setting(core_config(c)->alarms, n->least, e) < 0
+		       ? -1
+		       : read_node_policy(n, e);
 }
 
 static void release(struct core *c)
@@ -338,6 +398,7 @@ const struct session_part alarms_part = {
 	.name = "alarms",
 	.setup = setup,
 	.release = release,
+	.on_changed = alarm_rules_changed,
 	.on_session_second = on_session_second,
 	.on_sampled = on_sampled,
 	.on_fault = on_fault,

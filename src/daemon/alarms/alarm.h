@@ -6,7 +6,7 @@
  * the loop does that, so that a caller may report an alarm of a session that it works with. */
 #pragma once
 
-#include "lib/config/alarm_rules.h"
+#include "lib/policy/alarm_rules.h"
 #include "daemon/session/session_hooks.h"
 
 #define ALARM_EVERY_MS 10000
@@ -19,6 +19,9 @@ void alarm_raise(struct session *s, enum alarm_kind kind, uint64_t value, const 
 
 /* As above, and the session ends in any case. */
 void alarm_end(struct session *s, enum alarm_kind kind, const char *facts);
+
+/* The policy of the session has changed: its rules of alarms are found again. */
+void alarm_rules_changed(struct session *s);
 
 /* The session asked for a name or host: counts how many different ones it asked for in a minute. */
 void alarm_on_name(struct session *s, const char *name);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "daemon/alarms/alarm.h"
 #include "daemon/egressctl/net_state.h"
 #include "daemon/egressctl/session_egress.h"
 #include "daemon/node/core.h"
@@ -141,7 +142,7 @@ int session_policy_set(struct session *s, const char *document, const struct sto
 	    policy_select_is_none(document[0] == '\0'
 					  ? net_access_of(session_core(s))->default_policy
 					  : document)) {
-		if (policy_select_presets("deny", &deny, e) < 0)
+		if (policy_select_denied(document, &deny, e) < 0)
 			return -1;
 		document = deny;
 	}
@@ -151,6 +152,7 @@ int session_policy_set(struct session *s, const char *document, const struct sto
 	if (allow_network(session_core(s), session_tenant(s), who, name, e) < 0 ||
 	    session_save_policy(s, document, name, who, e) < 0)
 		return -1;
+	alarm_rules_changed(s);
 	session_egress_changed(s, SESSION_EGRESS_POLICY, w);
 	return 0;
 }

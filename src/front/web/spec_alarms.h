@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "lib/config/alarm_rules.h"
+#include "lib/policy/alarm_rules.h"
 #include "front/web/json_members.h"
 #include "lib/json/json.h"
 

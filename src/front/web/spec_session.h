@@ -3,7 +3,7 @@
 
 #include <jansson.h>
 
-#include "lib/config/alarm_rules.h"
+#include "lib/policy/alarm_rules.h"
 #include "daemon/session/session.h"
 #include "daemon/session/volume_line.h"
 #include "front/web/json_members.h"

@@ -17,7 +17,7 @@
 
 #include "lib/base/addr.h"
 #include "lib/base/io.h"
-#include "lib/config/alarm_rules.h"
+#include "lib/policy/alarm_rules.h"
 #include "lib/config/config_table.h"
 #include "lib/config/config_value.h"
 #include "lib/mask/mask.h"

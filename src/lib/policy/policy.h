@@ -18,6 +18,7 @@
 #include "lib/base/err.h"
 #include "lib/base/ip.h"
 #include "lib/http/http1.h"
+#include "lib/policy/alarm_rules.h"
 
 #define POLICY_TEXT_MAX (2U << 20)
 #define POLICY_RULES_MAX 4096
@@ -171,6 +172,12 @@ bool policy_resolved(const struct policy *p, const struct policy_target *to, con
 
 /* Did the operator name exactly this address ("private")? */
 bool policy_names(const struct policy *p, const struct ip *ip);
+
+/* The rules of alarms of the document ("alarms"). */
+const struct alarm_rule_set *policy_alarms(const struct policy *p);
+/* Those of a layer's document as policy_select_read() wrote it. Costs as much as this member: such
+ * a document begins with it. "" and other texts have none. */
+void policy_alarms_of(const char *document, struct alarm_rule_set *ret);
 
 size_t policy_rules(const struct policy *p);
 const struct policy_rule *policy_rule(const struct policy *p, size_t number);

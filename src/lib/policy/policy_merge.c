@@ -6,9 +6,9 @@
  * by those of its presets, each with its layer.
  *
  * The default and refused_names come from the lowest layer with them. The strictest value of each
- * limit holds. The proxy comes from the highest layer that names one. Packages members stay apart,
- * one for each layer. The result is read as a whole before it is returned, so an unreadable
- * document is never passed on. */
+ * limit holds, and so does the strictest rule of each kind of alarm. The proxy comes from the
+ * highest layer that names one. Packages members stay apart, one for each layer. The result is read
+ * as a whole before it is returned, so an unreadable document is never passed on. */
 #include "lib/policy/policy_private.h"
 
 #include <stdio.h>
@@ -176,7 +176,7 @@ static int merge_layer(json_t *root, json_t *from, enum policy_layer layer, stru
 	/* A layer's own default overrides that of its presets. */
 	if (set_default(root, from, layer) < 0 || set_refused_names(root, from) < 0 ||
 	    merge_limits(root, from) < 0 || merge_proxy(root, from, layer) < 0 ||
-	    merge_packages(root, from, layer) < 0 ||
+	    merge_packages(root, from, layer) < 0 || policy_alarms_merge(root, from) < 0 ||
 	    (nets != NULL && json_object_set(root, "private", nets) < 0))
 		return policy_no_memory(e);
 	return 0;

@@ -5,6 +5,7 @@
  *   policy_read.c, policy_proxy.c
  *                        checks that need all rules
  *   policy_merge.c       layers to one document. policy_preset.c, policy_memo.c (cache)
+ *   policy_alarms.c      rules of alarms, read and merged (alarm_rules.c)
  *   policy_select.c      settings: names of presets, or a document
  *   policy_list.c        finds the rules for a target
  *   policy_decide.c      decides about names, connections and requests. policy_request.c
@@ -147,6 +148,7 @@ struct policy {
 	size_t nprivate;
 	size_t hosts, slow;			/* counted against their maxima */
 	const struct packages_policy *packages; /* NULL: no layer has a packages member */
+	struct alarm_rule_set alarms;
 };
 
 /* policy_read.c: check a merged document whose layers were read before. Only errors are of
@@ -227,6 +229,12 @@ int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer
 
 /* policy_read.c: called after rules and ceilings were read. */
 int policy_set_headers_check(const struct policy *p, struct err *e) MUST_USE;
+
+/* policy_alarms.c: read the member "alarms", which may be NULL. */
+int policy_alarms_read(const json_t *v, struct alarm_rule_set *ret, struct err *e) MUST_USE;
+/* Merge the member of a layer, read by policy_alarms_read(), into that of the merged document. -1:
+ * out of memory. */
+int policy_alarms_merge(json_t *root, const json_t *from) MUST_USE;
 
 /* policy_request.c: see() before the first comparison of a request, forget() after the last. */
 void policy_request_see(const struct policy_request *q, struct policy_seen *ret);

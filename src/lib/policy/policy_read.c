@@ -244,13 +244,12 @@ static int policy_read_private(struct policy *p, enum policy_layer layer, struct
 
 static int policy_read_check_members(const struct policy *p, struct err *e)
 {
-	static const char *const single[] = { "version",  "extends",	  "default", "private",
-					      "ceiling",  "limits",	  "proxy",   "rules",
-					      "packages", "refused_names" };
-	static const char *const merged[] = { "version",       "merged",       "default",
-					      "default_layer", "private",      "ceilings",
-					      "limits",	       "proxy",	       "rules",
-					      "packages",      "refused_names" };
+	static const char *const single[] = { "version", "extends",  "default",	     "private",
+					      "ceiling", "limits",   "proxy",	     "rules",
+					      "alarms",	 "packages", "refused_names" };
+	static const char *const merged[] = { "version", "merged",   "default",	 "default_layer",
+					      "private", "ceilings", "limits",	 "proxy",
+					      "rules",	 "alarms",   "packages", "refused_names" };
 	const json_t *version = json_object_get(p->root, "version");
 
 	if (policy_value_known(p->root, p->merged ? merged : single,
@@ -271,6 +270,7 @@ static int policy_read_document(struct policy *p, enum policy_layer layer, struc
 	    policy_read_default(p, layer, e) < 0 || policy_read_refused_names(p, e) < 0 ||
 	    policy_read_private(p, layer, e) < 0 ||
 	    policy_value_limits(json_object_get(p->root, "limits"), "", &p->limits, e) < 0 ||
+	    policy_alarms_read(json_object_get(p->root, "alarms"), &p->alarms, e) < 0 ||
 	    policy_read_list(p, json_object_get(p->root, "rules"), "rules", layer, false, &p->list,
 			     e) < 0 ||
 	    policy_read_ceilings(p, layer, e) < 0)

@@ -48,6 +48,22 @@ static json_t *document_of(json_t *value, struct err *e)
 	return extend(json_incref(value));
 }
 
+/* Put the alarms first, where policy_alarms_of() looks for them. Take the document over. */
+static json_t *alarms_first(json_t *document)
+{
+	json_t *alarms = json_object_get(document, "alarms"), *first;
+
+	if (alarms == NULL)
+		return document;
+	first = json_pack("{s:O}", "alarms", alarms);
+	if (json_object_update(first, document) < 0) {
+		json_decref(first);
+		first = NULL;
+	}
+	json_decref(document);
+	return first;
+}
+
 /* Check and write the document. Take it over. The parsed document is checked, so it is not parsed
  * again. */
 static int finish(json_t *document, enum policy_layer layer, char **ret, struct err *e)
@@ -56,6 +72,8 @@ static int finish(json_t *document, enum policy_layer layer, char **ret, struct 
 	int read = policy_read_json(document, layer, &p, e);
 
 	policy_free(p);
+	if (read == 0)
+		document = alarms_first(document);
 	if (read == 0)
 		*ret = json_dumps(document, JSON_COMPACT);
 	json_decref(document);
@@ -263,6 +281,21 @@ void policy_select_name(const char *document, char ret[POLICY_SELECT_NAME_MAX])
 				       at == 0 ? "" : "+");
 	if (at >= POLICY_SELECT_NAME_MAX)
 		str_copy_to(ret, POLICY_SELECT_NAME_MAX, "custom");
+}
+
+int policy_select_denied(const char *document, char **ret, struct err *e)
+{
+	json_t *deny = extend(json_pack("[s]", "deny")), *root = json_loads(document, 0, NULL);
+	json_t *alarms = json_object_get(root, "alarms");
+
+	*ret = NULL;
+	if (alarms != NULL && json_object_set(deny, "alarms", alarms) < 0) {
+		json_decref(deny);
+		deny = NULL;
+	}
+	json_decref(root);
+	return deny == NULL ? err_set(e, ERR_SYSTEM, "policy: out of memory")
+			    : finish(deny, POLICY_SESSION, ret, e);
 }
 
 /* Replace the values of headers that the node or the tenant set, since one may be a key. */

@@ -39,6 +39,9 @@ int policy_select_presets(const char *words, char **ret, struct err *e) MUST_USE
  * document must come from policy_select_read(). */
 bool policy_select_is_none(const char *document);
 
+/* The same document with "deny" in place of "none": its alarms stay. The caller frees *ret. */
+int policy_select_denied(const char *document, char **ret, struct err *e) MUST_USE;
+
 /* Write the names of the document's presets, and "custom" if it may permit more than they do,
  * joined by "+". A name that would be too long becomes "custom". Users see the name, and
  * allow_network() decides by it. So a document must never have the name of a stricter one. */

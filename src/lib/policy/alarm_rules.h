@@ -1,8 +1,8 @@
 /* alarm_rules.h - the kinds of alarms of a session, and the rule of each: from which number on it
  * is raised, its severity, and the action. doc/traces.md has the same table, which a test compares.
  *
- * Called by alarm.c, which raises alarms, and by front/web/spec_alarms.c, which reads a client's
- * rules. Pure. */
+ * Called by alarm.c, which raises alarms, by front/web/spec_alarms.c, which reads a client's rules,
+ * and by policy_alarms.c, which reads and merges those of network policies. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -34,6 +34,12 @@ struct alarm_rule {
 	enum alarm_action action;
 };
 
+/* Rules of some kinds. */
+struct alarm_rule_set {
+	struct alarm_rule rules[ALARM_KINDS];
+	bool given[ALARM_KINDS];
+};
+
 struct alarm_kind_info {
 	const char *name;
 	struct alarm_rule usual;
@@ -49,6 +55,12 @@ extern const char *const alarm_actions[ALARM_ACTIONS];
 
 /* The usual rules. */
 void alarm_rules_usual(struct alarm_rule ret[ALARM_KINDS]);
+
+/* Make a rule at least as strict as another one: the lower threshold, the higher severity, the
+ * stronger action. */
+void alarm_rule_tighten(struct alarm_rule *r, const struct alarm_rule *by);
+/* The same for each kind that is given in by. A kind that is not given in s becomes that of by. */
+void alarm_rules_tighten(struct alarm_rule_set *s, const struct alarm_rule_set *by);
 
 /* A rule as a line of a session's row: "kind TAB threshold TAB severity TAB action". Return its
  * length without NUL. */

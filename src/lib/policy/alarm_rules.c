@@ -1,5 +1,5 @@
 /* alarm_rules.c - see alarm_rules.h. */
-#include "lib/config/alarm_rules.h"
+#include "lib/policy/alarm_rules.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +41,29 @@ void alarm_rules_usual(struct alarm_rule ret[ALARM_KINDS])
 {
 	for (size_t i = 0; i < ALARM_KINDS; i++)
 		ret[i] = alarm_kinds[i].usual;
+}
+
+void alarm_rule_tighten(struct alarm_rule *r, const struct alarm_rule *by)
+{
+	if (by->threshold != 0 && (r->threshold == 0 || r->threshold > by->threshold))
+		r->threshold = by->threshold;
+	if (r->severity < by->severity)
+		r->severity = by->severity;
+	if (r->action < by->action)
+		r->action = by->action;
+}
+
+void alarm_rules_tighten(struct alarm_rule_set *s, const struct alarm_rule_set *by)
+{
+	for (size_t i = 0; i < ALARM_KINDS; i++) {
+		if (!by->given[i])
+			continue;
+		if (s->given[i])
+			alarm_rule_tighten(&s->rules[i], &by->rules[i]);
+		else
+			s->rules[i] = by->rules[i];
+		s->given[i] = true;
+	}
 }
 
 size_t alarm_rule_line(enum alarm_kind kind, const struct alarm_rule *r, char *ret, size_t cap)
