@@ -78,6 +78,20 @@ def test_network_records(server):
            ("x.example", "/d", "x=1")])
 
 
+def test_reasons_of_refusals(server):
+    """A reason shows the start of a path, also escaped, and also cut inside of what is covered. Executions list it, too."""
+    policy = {"rules": [{"host": "x.example", "ports": [80], "paths": ["/ok"]}]}
+    s = server.create(redact=["email", "card"], network=policy)["id"]
+    paths = (f"/c/{MAIL}", "/c/ann%40example.com", "/" + "a" * 46 + "/" + CARD.replace(" ", ""))
+    for n, path in enumerate(paths):
+        done = server.run(s, f"python3 -c 'import urllib.request as u; u.urlopen(\"http://x.example{path}\")' 2>/dev/null")
+        rows = wait_for(lambda n=n: len(found := server.want(200, "GET", f"/v1/sessions/{s}/network/log?kind=request")["records"]) == n + 1 and found, 20, "records")
+        denied = server.execution(done)["denied"]
+        equal([d["name"] for d in denied], ["x.example"])
+        for text in (rows[-1]["reason"], denied[0]["reason"]):
+            check("ann" not in text and "4111" not in text and "*" in text, text)
+
+
 def test_terminals_and_streams(server):
     """Live output is what is kept."""
     s = server.create(redact=["email"])["id"]
@@ -118,6 +132,17 @@ def test_of_the_node():
         equal(server.run(s, f"echo {IP} {MAIL}")["stdout"], f"{stars(IP)} {MAIL}\n")
         s = server.create(redact=["email"])["id"]
         equal(server.run(s, f"echo {IP} {MAIL}")["stdout"], f"{stars(IP)} {stars(MAIL)}\n")
+
+
+def test_patterns_of_the_node():
+    """They hold for records, too, in sessions that want nothing more."""
+    with Server(redact_patterns="CUST-[0-9]{8}") as server:
+        s = server.create()["id"]
+        url = "http://x.example/a/CUST-12345678?k=CUST-12345678"
+        done = server.run(s, f"echo CUST-12345678; python3 -c 'import urllib.request as u; u.urlopen(\"{url}\")' 2>/dev/null")
+        equal(done["stdout"], stars("CUST-12345678") + "\n")
+        rows = wait_for(lambda: server.want(200, "GET", f"/v1/sessions/{s}/network/log?kind=request")["records"], 20, "records")
+        equal((rows[0]["path"], rows[0]["query"]), ("/a/" + stars("CUST-12345678"), "k=" + stars("CUST-12345678")))
 
 
 if __name__ == "__main__":

@@ -455,7 +455,7 @@ static bool cover_text(void *arg, char *text)
 }
 
 /* clean may be replaced by another one. */
-static int net_log_write_record(struct session *s, const struct access_record_text *r, char **clean,
+static int net_log_write_record(struct session *s, struct access_record_text *r, char **clean,
 				struct err *e)
 {
 	struct store_net row = { 0 };
@@ -467,7 +467,7 @@ static int net_log_write_record(struct session *s, const struct access_record_te
 	row.time_ms = r->time_ms;
 	row.allowed = r->allowed;
 	if (net_log_name_execution(s, r, &row, clean, e) < 0 ||
-	    (session_redacts(s) && access_record_text_cover(clean, cover_text, s, e) < 0))
+	    (session_redacts(s) && access_record_text_cover(clean, r, cover_text, s, e) < 0))
 		return -1;
 	row.data = *clean;
 	if (store_net_append(core_store(session_core(s)), &row, NULL, e) < 0)

@@ -85,7 +85,9 @@ const struct mask *session_mask(const struct session *s)
 
 bool session_redacts(const struct session *s)
 {
-	return s->core->o.config->redact[0] != '\0' ||
+	const struct config *config = s->core->o.config;
+
+	return config->redact[0] != '\0' || config->redact_patterns[0] != '\0' ||
 	       (s->row.redact != NULL && s->row.redact[0] != '\0');
 }
 

@@ -315,24 +315,56 @@ static void cover_member(struct covering *c, json_t *object, const char *name, b
 		c->failed = true;
 }
 
-int access_record_text_cover(char **text, bool (*cover)(void *arg, char *text), void *arg,
-			     struct err *e)
+/* A reason may show the beginning of the path, cut inside of a thing that is covered there. */
+static void cover_shown_path(struct covering *c, json_t *root, const char *path)
+{
+	const char *covered = json_string_value(json_object_get(root, "path"));
+	const char *value = json_string_value(json_object_get(root, "reason"));
+	OWN_MEM char *reason = value == NULL ? NULL : strdup(value);
+
+	if (path == NULL || reason == NULL || strcmp(path, covered) == 0)
+		return;
+	if (strlen(path) != strlen(covered)) { /* it was no text after its cover */
+		path = covered = "";
+		memset(reason, '*', strlen(reason));
+	}
+	for (size_t i = 0; value[i] != '\0'; i++)
+		for (size_t k = 0; path[k] != '\0' && value[i + k] == path[k]; k++)
+			if (covered[k] != path[k])
+				reason[i + k] = '*';
+	if (json_object_set_new(root, "reason", json_string(reason)) < 0)
+		c->failed = true;
+}
+
+static void cover_members(struct covering *c, json_t *root)
+{
+	const char *value = json_string_value(json_object_get(root, "path"));
+	OWN_MEM char *path = value == NULL ? NULL : strdup(value);
+	json_t *model = json_object_get(root, "model");
+
+	c->failed = value != NULL && path == NULL;
+	cover_member(c, root, "path", true);
+	cover_member(c, root, "query", true);
+	cover_shown_path(c, root, path);
+	cover_member(c, root, "reason", true);
+	cover_member(c, model, "prompt", false);
+	cover_member(c, model, "completion", false);
+}
+
+int access_record_text_cover(char **text, struct access_record_text *r,
+			     bool (*cover)(void *arg, char *text), void *arg, struct err *e)
 {
 	struct covering c = { .cover = cover, .arg = arg };
-	json_t *root = parse(*text, strlen(*text), e), *model;
+	json_t *root = parse(*text, strlen(*text), e);
 	char *covered;
 
 	if (root == NULL)
 		return -1;
-	cover_member(&c, root, "path", true);
-	cover_member(&c, root, "query", true);
-	cover_member(&c, root, "reason", false);
-	model = json_object_get(root, "model");
-	cover_member(&c, model, "prompt", false);
-	cover_member(&c, model, "completion", false);
+	cover_members(&c, root);
+	copy_cut(root, "reason", r->reason, sizeof(r->reason));
 	covered = c.any && !c.failed ? json_dumps(root, JSON_COMPACT) : NULL;
 	json_decref(root);
-	if (!c.any)
+	if (!c.any && !c.failed)
 		return 0;
 	if (covered == NULL)
 		return err_set(e, ERR_SYSTEM, "record: out of memory");

@@ -82,7 +82,8 @@ int access_record_text_counts(const char *text, size_t len, struct record_counts
 
 /* Covers the texts of a record that a program in the cell wrote: path, query, reason, prompt,
  * completion. cover changes a text in place, keeps its length, and returns whether it did anything.
- * A path or query with an escape whose plain form is covered is covered as a whole. Replaces *text,
- * a record that was read. */
-int access_record_text_cover(char **text, bool (*cover)(void *arg, char *text), void *arg,
+ * A path, query or reason with an escape whose plain form is covered is covered as a whole.
+ * Replaces *text, a record that was read, and the reason that was read from it. */
+int access_record_text_cover(char **text, struct access_record_text *r,
+			     bool (*cover)(void *arg, char *text), void *arg,
 			     struct err *e) MUST_USE;
