@@ -4,6 +4,7 @@ to every log, both verifiers go over to it, and programs that are killed on the 
 
     test_audit_keys.py CORDON [name ...]
 """
+import json
 import os
 import random
 import subprocess
@@ -346,6 +347,77 @@ def test_deleted_records_take_their_key_along(server):
     equal(exported[0]["vkey"], present)
     check("tile" in exported[1], exported[1])
     both(server, "--key", former, want=1)
+
+
+def ends_by_another_name(server, tenants, act):
+    """What a log says of itself when cordon-notary has another folder. act replaces it. Gives the new key."""
+    queries = ["", "&tenant=node"] + [f"&tenant={t}" for t in tenants]
+    before = {q: audit_log.checkpoint(server, "fresh=true" + q) for q in queries}
+    act()
+    server.wait_ready()
+
+    def is_another(query):
+        status, _, now = server.request("GET", "/v1/audit/checkpoint?fresh=true" + query, headers={"Accept": "application/json"})
+        return status == 200 and now["epoch"] > before[query]["epoch"]
+    for query, old in before.items():
+        wait_for(lambda q=query: is_another(q), 60, f"another log {query}")
+        now, former = audit_log.checkpoint(server, query[1:]), old["vkey"]
+        equal((now["alarm"], now["epoch"]), ("key", old["epoch"] + 1), query)
+        check(now["vkey"] != former and now["origin"].split("/")[0] != old["origin"].split("/")[0], now)
+        for words in ((), ("--key", former)):
+            both(server, *words, query=query, want=1)
+            with tempfile.NamedTemporaryFile() as f:
+                f.write(audit_log.export(server, query))
+                f.flush()
+                code, said = cordon(server, "verify", *words, f.name)
+            equal(code, 1, said)
+            has(said, f"record 0 names the new key {now['vkey']}", query)
+            has(said, "give it with --key", query)
+        exported = both(server, "--key", now["vkey"], query=query)
+        first = json.loads(exported[1]["leaf"])
+        equal((first["type"], first["data"]["vkey"], first["data"]["former"], first["data"]["epoch"]), ("audit.key", now["vkey"], former, old["epoch"]), query)
+        both(server, "--key", former, "--key", now["vkey"], query=query)
+        # The log before keeps its name, its records, and its key. Records that came too late for a checkpoint have none.
+        ended = audit_log.export(server, f"&epoch={old['epoch']}" + query)
+        code, said = audit_log.verify(ended, "--key", former)
+        check(code in (0, 2) and json.loads(said)["verified"] >= old["size"], said)
+        equal(audit_log.lines(ended)[0]["origin"], old["origin"], query)
+        equal(audit_log.verify(ended, "--key", now["vkey"])[0], 1, "the former log by the new key")
+    return audit_log.checkpoint(server)["vkey"]
+
+
+def test_a_folder_that_was_replaced(server):
+    """A new name and a new key that the former one does not vouch for: nobody believes it who does not say so."""
+    with Server(audit_checkpoint="200ms", pool_size=1) as own:
+        tenant, key = own.tenant("one")
+        work(own)
+        work(own, key=key)
+        equal(cordon(own, "rotate")[0], 0)  # a checkpoint that is kept
+        folder, other = own.state + "-notary", own.state + "-other"
+        first = keys(own)["vkey"]
+
+        def lose():
+            own.stop()
+            os.rename(folder, other)
+            own.start()
+
+        def restore():
+            own.stop()
+            os.rename(folder, folder + ".second")
+            os.rename(other, folder)
+            own.start()
+            own.kill("cordond")  # somewhere between the first log and the last one
+        second = ends_by_another_name(own, [tenant], lose)
+        check(second != first, "no new key")
+        alarms = [line for line in own.request("GET", "/metrics")[2].decode().splitlines() if line.startswith('cordon_audit_alarms_total{kind="key"}')]
+        check(float(alarms[0].split()[1]) >= 3, alarms)
+        work(own, key=key)
+        equal(ends_by_another_name(own, [tenant], restore), first)
+        # It goes on from there as any other.
+        work(own)
+        code, said = cordon(own, "rotate")
+        equal(code, 0, said)
+        both(own, "--key", first)
 
 
 if __name__ == "__main__":

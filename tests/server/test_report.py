@@ -37,7 +37,7 @@ def test_of_the_node(server):
     controls = {c["control"]: c for c in p["controls"]}
     check(all(c["checked"] for c in controls.values()), controls)
     for name in ("cordond sees its own folders only", "cordond is not root", "checkpoints are signed by another process",
-                 "every record is covered by a checkpoint in time", "no audit log was rolled back, forked or cut"):
+                 "every record is covered by a checkpoint in time", "no audit log was rolled back, forked, cut, or ended by another key"):
         check(controls[name]["in_force"], controls[name])
     equal(controls["cordond sees its own folders only"]["found"], "open: Permission denied")
     check("1y" in p["settings"]["audit_retention"] or p["settings"]["audit_retention"], p["settings"])

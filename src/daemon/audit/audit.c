@@ -46,18 +46,36 @@ static int audit_begin_epoch(struct audit *a, struct audit_log *l, uint64_t epoc
 	return 0;
 }
 
+/* Of the first record of a log that began because cordon-notary has another name. */
+static int audit_key_facts(struct audit *a, const struct audit_log *l, char *ret, size_t cap,
+			   struct err *e)
+{
+	struct store_audit_log row;
+
+	if (store_audit_log_get(a->store, l->tenant, l->epoch, &row, e) < 0)
+		return -1;
+	(void)snprintf(ret, cap, "vkey\t%s\nformer\t%s\n", a->vkey, row.vkey);
+	store_audit_log_release(&row);
+	return 0;
+}
+
 /* The alarm of a log is the last word of the type. */
 int audit_alarm(struct audit *a, struct audit_log *l, const char *type, uint64_t size,
 		uint64_t known, struct err *e)
 {
 	const char *why = type + strlen("audit.");
-	char facts[256];
+	char facts[1024] = "";
 	struct audit_record record = { .tenant = l->tenant,
 				       .type = type,
 				       .time_ms = clock_wall_ms() };
 	uint64_t before = l->epoch;
+	size_t n;
 
-	(void)snprintf(facts, sizeof(facts), "epoch\t%llu\nrecords\t%llu\nknown\t%llu\n",
+	if (audit_alarm_place(why) == ALARM_KEY &&
+	    audit_key_facts(a, l, facts, sizeof(facts), e) < 0)
+		return -1;
+	n = strlen(facts);
+	(void)snprintf(facts + n, sizeof(facts) - n, "epoch\t%llu\nrecords\t%llu\nknown\t%llu\n",
 		       (unsigned long long)before, (unsigned long long)size,
 		       (unsigned long long)known);
 	if (audit_begin_epoch(a, l, before + 1, why, e) < 0 ||
@@ -311,9 +329,19 @@ void audit_free(struct audit *a)
 	free(a);
 }
 
+bool audit_is_named(const struct audit *a, const struct store_audit_log *log)
+{
+	size_t n = strlen(a->name);
+
+	return log->vkey[0] == '\0' || (strncmp(log->vkey, a->name, n) == 0 && log->vkey[n] == '+');
+}
+
+/* A log that was signed by a cordon-notary of another name keeps that name. */
 void audit_origin(const struct audit *a, const struct store_audit_log *log, char ret[TLOG_NAME_MAX])
 {
-	(void)snprintf(ret, TLOG_NAME_MAX, "%s/%s/%llu", a->name,
+	const char *name = audit_is_named(a, log) ? a->name : log->vkey;
+
+	(void)snprintf(ret, TLOG_NAME_MAX, "%.*s/%s/%llu", (int)strcspn(name, "+"), name,
 		       log->tenant[0] == '\0' ? "node" : log->tenant,
 		       (unsigned long long)log->epoch);
 }

@@ -53,8 +53,8 @@ int audit_append_facts(struct audit *a, const struct audit_record *r, const char
 /* A record of the log is not there that should be. Of the current epoch it is an alarm. */
 void audit_record_missing(struct audit *a, const char *tenant, uint64_t epoch);
 
-/* "NAME/TENANT/EPOCH", with "node" for the log of the node. NAME is that of the notary's key:
- * "cordon.NODE". */
+/* "NAME/TENANT/EPOCH", with "node" for the log of the node. NAME is that of the key that verifies
+ * the log's checkpoints: "cordon.NODE". */
 void audit_origin(const struct audit *a, const struct store_audit_log *log,
 		  char ret[TLOG_NAME_MAX]);
 /* The key that checkpoints are verified with, by its C2SP text. "": not known yet. */

@@ -10,7 +10,8 @@
  * another size than the last stored checkpoint (its answer was lost, or cordond died before it
  * stored it), it names it (stale), and the proof is made again from there. A failed proof is
  * an alarm: the store lost records (rollback), or has others (fork, gap). The log then ends, and a
- * new one begins with a record of that: its epoch is one more.
+ * new one begins with a record of that: its epoch is one more. So does a log that was signed by a
+ * cordon-notary of another name (key), which knew its size and root: this one knows nothing.
  *
  * Without cordon-notary records continue, and checkpoints are late. */
 #include "daemon/audit/audit_checkpoint.h"
@@ -414,6 +415,7 @@ static void sign_next(struct audit *a)
 	struct audit_log *l = a->in_round;
 	struct store_audit_log row;
 	uint64_t signed_size;
+	bool is_named;
 	struct err e;
 
 	if (l == NULL) {
@@ -429,8 +431,11 @@ static void sign_next(struct audit *a)
 		return;
 	}
 	signed_size = row.note_size;
+	is_named = audit_is_named(a, &row);
 	store_audit_log_release(&row);
-	if (signed_size == l->size && !l->again)
+	if (!is_named) /* all that the former cordon-notary remembered is gone */
+		raise_alarm(a, "audit.key", 0);
+	else if (signed_size == l->size && !l->again)
 		loop_defer(a->loop, &a->unchanged);
 	else
 		ask(a, signed_size <= l->size ? signed_size : 0);
@@ -474,20 +479,22 @@ static void on_timer(struct loop_timer *t)
  * Its name is the first part of every origin. It is kept in the store, so that a daemon knows its
  * logs' origins before cordon-notary is up. */
 
+/* A key that came by no rotation. Of another name: its folder was replaced, and every log ends by
+ * an alarm. Else the store is from before a rotation. */
 static void on_other_key(struct audit *a, const struct notary_msg *m)
 {
 	const struct audit_record record = { .tenant = AUDIT_NODE, .type = "audit.key" };
 	struct err e = { 0 };
 
-	if (audit_append(a, &record, &e, "vkey\t%s\nformer\t%s\n", m->vkey, a->vkey) < 0)
+	if (strcmp(a->name, m->name) != 0) {
+		log_error("cordon-notary has another name: every audit log ends, and another one "
+			  "begins",
+			  "former=%s present=%s", a->name, m->name);
+		a->loaded = 0;
+		jobs_add(a->o.jobs, a->o.work, &a->loading);
+	} else if (audit_append(a, &record, &e, "vkey\t%s\nformer\t%s\n", m->vkey, a->vkey) < 0) {
 		log_error("a record of the audit log could not be written", "error=%s", e.msg);
-	if (strcmp(a->name, m->name) == 0)
-		return;
-	/* Another folder: all that the former one remembered is gone. */
-	a->alarms[ALARM_KEY]++;
-	log_error("cordon-notary has another name: the former one's checkpoints cannot be "
-		  "continued",
-		  "former=%s present=%s", a->name, m->name);
+	}
 }
 
 static int write_keys(struct audit *a, const struct notary_msg *m, struct err *e)

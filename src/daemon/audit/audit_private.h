@@ -115,6 +115,8 @@ struct audit_log *audit_find(struct audit *a, const char *tenant, struct err *e)
 int audit_alarm(struct audit *a, struct audit_log *l, const char *type, uint64_t size,
 		uint64_t known, struct err *e) MUST_USE;
 unsigned audit_alarm_place(const char *why);
+/* Whether the log's checkpoints are by the name that cordon-notary has now, or it has none. */
+bool audit_is_named(const struct audit *a, const struct store_audit_log *log);
 
 void audit_flood_on_timer(struct loop_timer *t);
 bool audit_prune_on_piece(struct job *job);

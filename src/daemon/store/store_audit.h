@@ -32,7 +32,8 @@ struct store_audit_log {
 	 * none */
 	char named[STORE_AUDIT_VKEY_MAX];
 	uint64_t named_seq;
-	char alarm[16];	  /* why this epoch was begun: "rollback", "fork", "gap". "": the first */
+	char alarm[16]; /* why this epoch was begun: "rollback", "fork", "gap", "key". "": the first
+			 */
 	const char *note; /* the text of the checkpoint */
 	char *owned;
 };

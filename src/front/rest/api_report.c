@@ -127,8 +127,8 @@ static void write_controls(struct json *j, struct request *r)
 		"cordon-notary signed this report", NULL);
 	control(j, "every record is covered by a checkpoint in time", n.late_ms == 0,
 		"the time since which records wait", NULL);
-	control(j, "no audit log was rolled back, forked or cut",
-		n.alarms_rollback + n.alarms_fork + n.alarms_gap == 0,
+	control(j, "no audit log was rolled back, forked, cut, or ended by another key",
+		n.alarms_rollback + n.alarms_fork + n.alarms_gap + n.alarms_key == 0,
 		"cordon-notary compares each checkpoint with what it signed before: since the "
 		"start",
 		NULL);
