@@ -2,7 +2,7 @@
 """verify.py - verifies an exported audit log. It needs nothing but Python's standard library, and
 shares no code with Cordon: `cordon audit verify` must say the same about every file.
 
-usage: verify.py [--key VKEY] [--since CHECKPOINT_FILE] [--witness VKEY]... [--quorum N] [FILE]
+usage: verify.py [--key VKEY]... [--since CHECKPOINT_FILE] [--witness VKEY]... [--quorum N] [FILE]
 
 FILE is what `cordon audit export` wrote (default: standard input). The output is one JSON object.
 Exit status: 0 good; 1 changed, "first_bad" is the first record that cannot be believed; 2 not
@@ -227,10 +227,10 @@ def milliseconds(year, month, day, hour, minute, second, more):
 
 
 class Verifier:
-    def __init__(self, key=None, since=None, witnesses=(), quorum=None):
+    def __init__(self, keys=(), since=None, witnesses=(), quorum=None):
         # The given key and those after it, and the one that the log names first and those after it.
-        self.trusted, self.named, self.since, self.witnesses = [key] if key else [], [], since, witnesses
-        self.taken = {"trusted": 0, "named": 0}  # of new_keys
+        self.given, self.trusted, self.named, self.since, self.witnesses = list(keys), list(keys), [], since, witnesses
+        self.taken = {"trusted": 0, "named": 0, "checked": 0}  # of new_keys
         self.quorum = len(witnesses) if quorum is None else quorum
         self.head, self.tree, self.verified, self.since_met = None, Tree(), 0, False
         self.new_keys, self.pruned_told, self.last_ms, self.is_node = [], 0, None, False
@@ -324,7 +324,7 @@ class Verifier:
         if found[9] == "audit.key":
             new = NEW_KEY.search(leaf)
             if new and len(self.new_keys) < KEYS_MAX:
-                self.new_keys.append(new.groups())
+                self.new_keys.append((index, *self.new_key(*new.groups())))
         if found[9] == "audit.pruned":
             told = PRUNED.search(leaf)
             if told and int(told[1]) <= self.pruned_told:
@@ -354,7 +354,7 @@ class Verifier:
         if False in (trusted, named):
             raise Tampered(self.verified, "a wrong signature")
         if True not in (trusted, named):
-            raise Tampered(self.verified, "a checkpoint that is not signed by the key")
+            self.not_signed()
         if note.size > self.tree.size:
             raise Incomplete(f"records {self.tree.size} to {note.size - 1} are missing")
         if note.size < self.tree.size:
@@ -370,6 +370,8 @@ class Verifier:
             self.take_new_keys("trusted")
         if named:
             self.take_new_keys("named")
+        if trusted:
+            self.check_new_keys()
 
     def count_witnesses(self, note):
         verdicts = [note.signed_by(witness) for witness in self.witnesses]
@@ -381,27 +383,68 @@ class Verifier:
         if cosigned >= self.quorum:
             self.is_witnessed, self.found["witnessed"] = True, note.size
 
-    def take_new_keys(self, name):
-        """Keys that a signed record names, and a believed key, are believed from then on: who writes records cannot add one."""
-        keys = getattr(self, name)
-        for text, former, proof in self.new_keys[self.taken[name]:]:
+    # -- new keys
+
+    @staticmethod
+    def new_key(text, former, proof):
+        """The key that a record names, and the former one if that has signed it. None: there is none, or it has not. Only
+        cordon-notary can have a key do so: a record alone proves nothing, since a cordond that was taken over can write any."""
+        keys = []
+        for each in (text, former):
             try:
-                key = Key(text)
+                key = Key(each or "")
             except Unreadable:
-                raise Tampered(self.verified, "a record of a new key without a key") from None
-            signature = decode(proof) if proof else None
-            proven = signature is not None and len(signature) == 64 and any(
-                k.text == former and ed25519_holds(k.key, f"cordon next key\n{text}\n".encode(), signature) for k in keys)
-            if key.kind == 1 and proven and key.text not in [k.text for k in keys] and len(keys) < KEYS_MAX:
+                key = None
+            keys.append(key if key and key.kind == 1 else None)
+        signature = decode(proof or "")
+        if None in keys or not signature or len(signature) != 64 or not ed25519_holds(keys[1].key, f"cordon next key\n{text}\n".encode(), signature):
+            keys[1] = None
+        return keys
+
+    @staticmethod
+    def has(keys, key):
+        return key is not None and key.text in [k.text for k in keys]
+
+    def take_new_keys(self, name):
+        """Keys that a believed key has named are believed from then on."""
+        keys = getattr(self, name)
+        for _, key, former in self.new_keys[self.taken[name]:]:
+            if self.has(keys, former) and not self.has(keys, key) and len(keys) < KEYS_MAX:
                 keys.append(key)
         self.taken[name] = len(self.new_keys)
+
+    def is_vouched_for(self, key, former):
+        """Without the statement of a former key a new one counts only if the user has it from elsewhere. Of an export that begins
+        behind a change, the former key may not be known."""
+        known = self.trusted + self.named
+        return self.has(self.given, key) or (former is not None and (self.has(known, former) or self.has(known, key)))
+
+    def check_new_keys(self):
+        for index, key, former in self.new_keys[self.taken["checked"]:]:
+            if key is None:
+                raise Tampered(index, "a record of a new key without a key")
+            if not self.is_vouched_for(key, former):
+                raise Tampered(index, self.not_vouched_for(index, key))
+        self.taken["checked"] = len(self.new_keys)
+
+    @staticmethod
+    def not_vouched_for(index, key):
+        return (f"record {index} names the new key {key.text}, and no known key has signed that: it may be made up, or the folder of "
+                "cordon-notary was replaced. If you know that the key is right, give it with --key")
+
+    def not_signed(self):
+        """A checkpoint by no believed key: most likely by one that a record names."""
+        for index, key, former in self.new_keys:
+            if key and not self.is_vouched_for(key, former):
+                raise Tampered(self.verified, self.not_vouched_for(index, key))
+        raise Tampered(self.verified, "a checkpoint that is not signed by the key")
 
     def end(self):
         size = self.tree.size
         if self.head is None:
             raise Unreadable("there is no export")
         if self.is_unsigned:
-            raise Tampered(self.verified, "a checkpoint that is not signed by the key")
+            self.not_signed()
         if size < self.head["size"]:
             raise Incomplete(f"records {size} to {self.head['size'] - 1} are missing")
         if self.since and not self.since_met:
@@ -445,7 +488,7 @@ def lines_of(file):
 
 def main():
     p = argparse.ArgumentParser(description="Verifies an exported audit log.")
-    p.add_argument("--key")
+    p.add_argument("--key", action="append", default=[])
     p.add_argument("--since")
     p.add_argument("--witness", action="append", default=[])
     p.add_argument("--quorum", type=int)
@@ -456,7 +499,7 @@ def main():
         if a.since:
             with open(a.since, encoding="utf-8", newline="") as f:
                 since = Note(f.read(16385))
-        how = {"key": Key(a.key) if a.key else None, "since": since, "witnesses": [Key(w) for w in a.witness], "quorum": a.quorum}
+        how = {"keys": [Key(k) for k in a.key], "since": since, "witnesses": [Key(w) for w in a.witness], "quorum": a.quorum}
         with sys.stdin.buffer if a.file == "-" else open(a.file, "rb") as f:
             code, found = verify(lines_of(f), **how)
     except (Unreadable, ValueError, OSError) as e:

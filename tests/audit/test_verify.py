@@ -41,21 +41,22 @@ def by_client(data, args):
     return done.returncode, found
 
 
-def by_python(data, key=None, since=None, witnesses=(), quorum=None):
+def by_python(data, keys=(), since=None, witnesses=(), quorum=None):
     """In this process: a start of Python for each log would take most of the time. test_the_program runs it as a program."""
     import io
-    return verify.verify(verify.lines_of(io.BytesIO(data)), key=verify.Key(key) if key else None, since=verify.Note(since) if since else None,
+    return verify.verify(verify.lines_of(io.BytesIO(data)), keys=[verify.Key(k) for k in keys], since=verify.Note(since) if since else None,
                          witnesses=[verify.Key(w) for w in witnesses], quorum=quorum)
 
 
 def both(lines, want, first_bad=None, what="", key=None, since=None, witnesses=(), quorum=None):
-    """Runs both. Returns what was found. want None: whatever, but the same."""
+    """Runs both. key: one, or several. Returns what was found. want None: whatever, but the same."""
     data = lines if isinstance(lines, bytes) else "".join(line + "\n" for line in lines).encode()
-    args = [f"--witness={w}" for w in witnesses] + ([f"--key={key}"] if key else []) + ([f"--quorum={quorum}"] if quorum is not None else [])
+    keys = [key] if isinstance(key, str) else key or []
+    args = [f"--witness={w}" for w in witnesses] + [f"--key={k}" for k in keys] + ([f"--quorum={quorum}"] if quorum is not None else [])
     if since:
         args.append("--since=" + path_of("since", since))
     code, found = by_client(data, args)
-    code2, found2 = by_python(data, key, since, witnesses, quorum)
+    code2, found2 = by_python(data, keys, since, witnesses, quorum)
     said = f"{what}: client {found}, verify.py {found2}"
     equal((code, found.get("first_bad")), (code2, found2.get("first_bad")), said)
     equal({k: found[k] for k in COUNTS}, {k: found2[k] for k in COUNTS}, said)
@@ -391,37 +392,95 @@ def test_rotation():
     w.signers = [second]
     w.checkpoint()
     both(w.lines(), CHANGED, 5, "a key that vouches for itself", key=first.vkey)
-    # Named by records that cordond made up, below a checkpoint that cordon-notary signed.
-    for what, data in (("no proof", {"vkey": second.vkey, "former": first.vkey}),
-                       ("a proof of nothing", {"vkey": second.vkey, "former": first.vkey, "proof": "AAAA" * 21 + "AAA="}),
-                       ("another spelling", {"vkey": second.vkey, "former": first.vkey, "proof": "A" * 88})):
-        w = World()
-        w.signers, w.vkey = [first], first.vkey
-        w.grow(5)
-        w.add("audit.key", data)
-        w.checkpoint()
-        w.signers = [second]
-        w.grow(2)
-        w.checkpoint()
-        both(w.lines(), CHANGED, 6, what, key=first.vkey)
-        both(w.lines(), CHANGED, 6, what)
-    for what, by, former in (("its own proof", second, second.vkey), ("its own proof, another's name", second, first.vkey),
-                             ("the proof of a key that is not believed", third, third.vkey)):
-        w = World()
-        w.signers, w.vkey = [first], first.vkey
-        w.grow(5)
-        w.name_key(second.vkey, by, former)
-        w.checkpoint()
-        w.signers = [second]
-        w.grow(2)
-        w.checkpoint()
-        both(w.lines(), CHANGED, 6, what, key=first.vkey)
-    for present in ("nonsense", "", "x" * 300, third.vkey[:-1]):
+    for present in ("nonsense", "", "x" * 300, third.vkey[:-1], Signer(first.name, 4).vkey):
         w = World()
         w.grow(2)
         w.add("audit.key", {"vkey": present, "former": ""})
         w.checkpoint()
-        both(w.lines(), CHANGED, 3, f"a record of the key {present[:20]!r}")
+        both(w.lines(), CHANGED, 2, f"a record of the key {present[:20]!r}")
+
+
+def named(by, data, more=2):
+    """A log by a key, a record of a new key that it signs below, and what the new one signs after that."""
+    w = World()
+    w.signers, w.vkey = [by[0]], by[0].vkey
+    w.grow(5)
+    w.add("audit.key", data)
+    w.checkpoint()
+    w.signers = [by[1]]
+    w.grow(more)
+    if more:
+        w.checkpoint()
+    return w
+
+
+def statement(vkey, by):
+    return verify.base64.b64encode(by.sign(f"cordon next key\n{vkey}\n".encode())).decode()
+
+
+def test_keys_that_nobody_vouches_for():
+    """Records of new keys that cordond made up, below a checkpoint that cordon-notary signed. Statements of a key are for one log and one
+    new key only. Each record is found as such, whatever signs what follows."""
+    name = World().signers[0].name
+    first, second, third = (Signer(name, seed=bytes([i]) * 32) for i in range(3))
+    other = Signer("cordon.fedcba9876543210", seed=first.name.encode() * 2)  # another node's
+    good = statement(second.vkey, first)
+    broken = "AAAA" + good[4:]
+    cases = {
+        "no statement": {"former": first.vkey},
+        "no former key": {},
+        "nothing": {"former": first.vkey, "proof": ""},
+        "a statement of nothing": {"former": first.vkey, "proof": "AAAA" * 21 + "AAA="},
+        "another spelling": {"former": first.vkey, "proof": "A" * 88},
+        "a changed one": {"former": first.vkey, "proof": broken},
+        "a short one": {"former": first.vkey, "proof": good[:-4]},
+        "one more byte": {"former": first.vkey, "proof": good[:-2] + "AA"},
+        "of the new key about itself": {"former": second.vkey, "proof": statement(second.vkey, second)},
+        "of the new key in the former one's name": {"former": first.vkey, "proof": statement(second.vkey, second)},
+        "of a key that is not known": {"former": third.vkey, "proof": statement(second.vkey, third)},
+        "of another node": {"former": other.vkey, "proof": statement(second.vkey, other)},
+        "of another node in this one's name": {"former": first.vkey, "proof": statement(second.vkey, other)},
+        "replayed: it names another key": {"former": first.vkey, "proof": statement(third.vkey, first)},
+        "replayed: it names the former key": {"former": first.vkey, "proof": statement(first.vkey, first)},
+        "a checkpoint of the former key": {"former": first.vkey, "proof": verify.base64.b64encode(first.sign(b"cordon next key\n")).decode()},
+        "the former key as one of a witness": {"former": Signer(name, 4, seed=bytes([0]) * 32).vkey, "proof": good},
+        "the former key with another name": {"former": Signer(name + "x", seed=bytes([0]) * 32).vkey, "proof": good},
+    }
+    both(named((first, second), {"vkey": second.vkey, "former": first.vkey, "proof": good}).lines(), GOOD, what="the true one", key=first.vkey)
+    for what, data in cases.items():
+        for more in (2, 0):  # also if nothing is signed by that key
+            w = named((first, second), {"vkey": second.vkey} | data, more)
+            both(w.lines(), CHANGED, 5, f"{what} {more}")
+            found = both(w.lines(), CHANGED, 5, f"{what} {more}", key=first.vkey)
+            has(found["error"], f"record 5 names the new key {second.vkey}", what)
+            has(found["error"], "give it with --key", what)
+        # Whoever knows the new key from elsewhere says so.
+        w = named((first, second), {"vkey": second.vkey} | data)
+        both(w.lines(), GOOD, what=what, key=second.vkey)
+        both(w.lines(), GOOD, what=what, key=[first.vkey, second.vkey])
+        both(w.lines(), CHANGED, 5, what, key=[first.vkey, Signer(name, seed=b"y" * 32).vkey])
+    # A node's own statement in the log of another node, whose key signs it.
+    w = named((other, second), {"vkey": second.vkey, "former": first.vkey, "proof": good})
+    both(w.lines(), CHANGED, 5, "a record of another node's log", key=other.vkey)
+    # Two in a row: the first one counts. Given keys do not vouch for others.
+    w = named((first, second), {"vkey": second.vkey})
+    w.add("audit.key", {"vkey": third.vkey, "former": second.vkey})
+    w.checkpoint()
+    w.signers = [third]
+    w.grow(1)
+    w.checkpoint()
+    both(w.lines(), CHANGED, 5, "two, none is known", key=first.vkey)
+    both(w.lines(), CHANGED, 8, "two, one is known", key=[first.vkey, second.vkey])
+    both(w.lines(), CHANGED, None, "two, the last one is known", key=third.vkey)
+    both(w.lines(), GOOD, what="both are known", key=[second.vkey, third.vkey])
+    # A new key that the log begins with: a folder of cordon-notary that was replaced.
+    w = World(signer=second, epoch=2)
+    w.add("audit.key", {"vkey": second.vkey, "former": other.vkey, "epoch": 1})
+    w.grow(3)
+    w.checkpoint()
+    both(w.lines(), CHANGED, 0, "no key is known")
+    both(w.lines(), CHANGED, 0, "the former one is known", key=other.vkey)
+    both(w.lines(), GOOD, what="the new one is known", key=second.vkey)
 
 
 def test_times():
@@ -455,7 +514,7 @@ def test_keys_that_differ_by_verifier():
         w.log.add(leaf.encode())
     w.notes = {}
     w.checkpoint()
-    both(w.lines(), CHANGED, 6, "a key with a NUL")
+    both(w.lines(), CHANGED, 5, "a key with a NUL")
     one, order = 1, verify.ORDER
     point = verify.point(hashlib.sha256(b"point 1").digest()[:31] + b"\1") or verify.point(b"\4" + bytes(31))
     eighth = pack(verify.times(order, point))

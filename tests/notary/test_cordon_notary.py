@@ -190,6 +190,52 @@ def test_rotation():
             check(len(f.read()) == len(kept) and third not in (first, second), "a third one")
 
 
+def test_statements_of_new_keys():
+    """A key names one other key in its life: the one that cordon-notary made after it. No request gives it another one."""
+    with Bed() as bed:
+        none = bytes(64)
+        first = bed.notary.keys()[1]
+        equal(bed.notary.next_proof, none, "without a former key")
+        equal(bed.notary.keys(wire.RETIRE)[1], first, "nothing to retire")
+        equal(bed.notary.next_proof, none)
+        before = first
+        for turn in range(3):
+            # Killed at any moment of a rotation: there is a new key with its statement, or none.
+            number = bed.notary.send(wire.ROTATE)
+            time.sleep(DICE.random() * 0.02 * turn)  # the kill comes at any moment
+            bed.again(kill=True)
+            _, now, former, documents, _ = bed.notary.keys()
+            if former == "":
+                equal((now, bed.notary.next_proof), (before, none), f"no rotation by request {number}")
+                _, now, former, documents, _ = bed.notary.keys(wire.ROTATE)
+            equal(former, before)
+            statement = bed.notary.next_proof
+            check(now != before and statement != none, "a statement")
+            check(verify.ed25519_holds(verify.Key(before).key, f"cordon next key\n{now}\n".encode(), statement), "by the former key, of the new one")
+            for other in (first + "x", before, documents):
+                check(not verify.ed25519_holds(verify.Key(before).key, f"cordon next key\n{other}\n".encode(), statement), "of no other")
+            # Again and again: the same one.
+            with refused(wire.FULL):
+                bed.notary.keys(wire.ROTATE)
+            equal((bed.notary.keys()[1:3], bed.notary.next_proof), ((now, before), statement))
+            bed.again(kill=True)
+            equal((bed.notary.keys()[1:3], bed.notary.next_proof), ((now, before), statement), "after a kill")
+            # A key that somebody else gives has no place in any request.
+            foreign = verify.Key(first).text.replace("+", "x+", 1)
+            for kind in (wire.KEY, wire.ROTATE, wire.RETIRE):
+                bed.notary.send(kind, wire.string(foreign))
+                bed.notary.wait()
+                bed.notary = Notary(PROGRAM, bed.folder)
+                equal((bed.notary.keys()[1:3], bed.notary.next_proof), ((now, before), statement), "nothing was done")
+            # Nor is the text of a statement an origin, or a document of that key.
+            for origin in (f"cordon next key\n{foreign}", f"cordon next key/{foreign}/1", f"{bed.name}/cordon next key/1"):
+                with refused(wire.ORIGIN):
+                    bed.notary.sign(origin, 0, 0, Log().root(), [])
+            equal(bed.notary.keys(wire.RETIRE)[1:3], (now, ""))
+            equal(bed.notary.next_proof, none, "the key that could make another one is gone")
+            before = now
+
+
 # ---- what it reads
 
 

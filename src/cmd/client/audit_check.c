@@ -19,7 +19,6 @@
 /* The rules, and the memory that they point to. */
 struct inputs {
 	struct audit_verify_rules rules;
-	struct tlog_vkey key;
 	struct tlog_note since;
 	char since_text[TLOG_NOTE_MAX + 2];
 };
@@ -60,11 +59,11 @@ static int read_rules(const struct audit_check *c, struct inputs *in, struct err
 		if (c->quorum[0] < '0' || c->quorum[0] > '9' || *end != '\0')
 			return err_set(e, ERR_INVALID, "--quorum: a number of witnesses");
 	}
-	if (c->key != NULL) {
-		if (read_key("key", c->key, &in->key, e) < 0)
+	if (c->keys->n > AUDIT_GIVEN_MAX)
+		return err_set(e, ERR_LIMIT, "--key: at most %d", AUDIT_GIVEN_MAX);
+	for (size_t i = 0; i < c->keys->n; i++)
+		if (read_key("key", c->keys->items[i], &r->keys[r->nkeys++], e) < 0)
 			return -1;
-		r->key = &in->key;
-	}
 	return c->since == NULL ? 0 : read_since(in, c->since, e);
 }
 
@@ -218,7 +217,7 @@ int audit_check_run(const struct verb *verb, const struct args_common *o,
 	if (o->json)
 		print_json(f);
 	else
-		print_text(f, c->key != NULL);
+		print_text(f, c->keys->n > 0);
 	verdict = (int)f->verdict;
 	audit_verify_free(v);
 	return verdict;

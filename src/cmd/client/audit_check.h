@@ -7,8 +7,8 @@
 struct audit_check {
 	const char *file;   /* NULL: from the server. "-": standard input */
 	const char *tenant; /* of the server's logs. NULL: the key's own */
-	const char *since, *key;
-	const struct option_list *witnesses;
+	const char *since;
+	const struct option_list *keys, *witnesses;
 	const char *quorum; /* NULL: all witnesses */
 };
 

@@ -24,13 +24,15 @@ struct audit_verify {
 		size_t n, taken; /* of new_keys */
 		struct tlog_vkey keys[AUDIT_KEYS_MAX];
 	} trusted, named;
-	/* Keys that records name. */
+	/* Keys that records name. is_stated: the former key, which the record names, too, has
+	 * signed that. Only cordon-notary can have a key do so: a record alone proves nothing,
+	 * since a cordond that was taken over can write any. */
 	struct new_key {
-		char vkey[TLOG_VKEY_MAX], former[TLOG_VKEY_MAX];
-		uint8_t proof[TLOG_SIG];
-		bool has_proof;
+		uint64_t seq; /* of the record */
+		bool is_key, is_stated;
+		struct tlog_vkey key, former;
 	} new_keys[AUDIT_KEYS_MAX];
-	size_t nnew_keys;
+	size_t nnew_keys, nchecked;
 	struct tlog_checkpoint since;
 	bool since_met;
 	uint64_t pruned_told; /* records below it were pruned, a record says */
@@ -94,46 +96,88 @@ static enum tlog_verdict judge(const struct keys *k, const struct tlog_note *n)
 	return all;
 }
 
-static const struct tlog_vkey *find_key(const struct keys *in, const struct tlog_vkey *k)
+static bool is_same_key(const struct tlog_vkey *a, const struct tlog_vkey *b)
+{
+	return a->type == b->type && memcmp(a->key, b->key, sizeof(a->key)) == 0 &&
+	       strcmp(a->name, b->name) == 0;
+}
+
+static bool has_key(const struct keys *in, const struct tlog_vkey *k)
 {
 	for (size_t i = 0; i < in->n; i++)
-		if (memcmp(in->keys[i].key, k->key, sizeof(k->key)) == 0 &&
-		    strcmp(in->keys[i].name, k->name) == 0)
-			return &in->keys[i];
-	return NULL;
+		if (is_same_key(&in->keys[i], k))
+			return true;
+	return false;
 }
 
-/* Only cordon-notary can have a believed key name the next one. A record alone proves nothing:
- * an attacker who took cordond over can write any. */
-static bool is_proven(const struct keys *by, const struct new_key *n)
+static bool is_given(const struct audit_verify_rules *r, const struct tlog_vkey *k)
 {
-	char text[TLOG_CHECKPOINT_MAX];
-	const struct tlog_vkey *known;
-	struct tlog_vkey former;
-	struct err e;
-
-	if (!n->has_proof || tlog_vkey_parse(n->former, strlen(n->former), &former, &e) < 0)
-		return false;
-	known = find_key(by, &former);
-	return known != NULL &&
-	       audit_key_holds(NULL, known->key, text, tlog_next_key_text(n->vkey, text), n->proof);
+	for (size_t i = 0; i < r->nkeys; i++)
+		if (is_same_key(&r->keys[i], k))
+			return true;
+	return false;
 }
 
-/* Keys that a signed record names, and a believed key, are believed from then on. */
-static bool take_new_keys(struct audit_verify *v, struct keys *to)
+/* Keys that a believed key has named are believed from then on. */
+static void take_new_keys(const struct audit_verify *v, struct keys *to)
 {
 	for (; to->taken < v->nnew_keys; to->taken++) {
 		const struct new_key *n = &v->new_keys[to->taken];
-		struct tlog_vkey k;
-		struct err e;
 
-		if (tlog_vkey_parse(n->vkey, strlen(n->vkey), &k, &e) < 0)
-			return changed(v, v->found.verified, "a record of a new key without a key");
-		if (k.type == TLOG_KEY_ED25519 && find_key(to, &k) == NULL &&
-		    to->n < AUDIT_KEYS_MAX && is_proven(to, n))
-			to->keys[to->n++] = k;
+		if (n->is_stated && has_key(to, &n->former) && !has_key(to, &n->key) &&
+		    to->n < AUDIT_KEYS_MAX)
+			to->keys[to->n++] = n->key;
+	}
+}
+
+/* Without the statement of a former key a new one counts only if the user has it from elsewhere. Of
+ * an export that begins behind a change, the former key may not be known. */
+static bool is_vouched_for(const struct audit_verify *v, const struct new_key *n)
+{
+	if (is_given(v->rules, &n->key))
+		return true;
+	return n->is_stated &&
+	       (has_key(&v->trusted, &n->former) || has_key(&v->named, &n->former) ||
+		has_key(&v->trusted, &n->key) || has_key(&v->named, &n->key));
+}
+
+/* The record is the first one that cannot be believed, or the one behind the last checkpoint. */
+static bool not_vouched_for(struct audit_verify *v, const struct new_key *n, uint64_t seq)
+{
+	char vkey[TLOG_VKEY_MAX], why[sizeof(v->found.why)];
+
+	tlog_vkey_format(&n->key, vkey);
+	(void)snprintf(why, sizeof(why),
+		       "record %llu names the new key %s, and no known key has signed that: "
+		       "it may be made up, or the folder of cordon-notary was "
+		       "replaced. If you know that the key is right, give it with --key",
+		       (unsigned long long)n->seq, vkey);
+	return changed(v, seq, why);
+}
+
+static bool check_new_keys(struct audit_verify *v)
+{
+	for (; v->nchecked < v->nnew_keys; v->nchecked++) {
+		const struct new_key *n = &v->new_keys[v->nchecked];
+
+		if (!n->is_key)
+			return changed(v, n->seq, "a record of a new key without a key");
+		if (!is_vouched_for(v, n))
+			return not_vouched_for(v, n, n->seq);
 	}
 	return true;
+}
+
+/* A checkpoint by no believed key: most likely by one that a record names. */
+static bool not_signed(struct audit_verify *v)
+{
+	for (size_t i = 0; i < v->nnew_keys; i++) {
+		const struct new_key *n = &v->new_keys[i];
+
+		if (n->is_key && !is_vouched_for(v, n))
+			return not_vouched_for(v, n, v->found.verified);
+	}
+	return changed(v, v->found.verified, "a checkpoint that is not signed by the key");
 }
 
 /* Count the witnesses of a checkpoint of that size. */
@@ -216,7 +260,10 @@ static bool on_head(struct audit_verify *v, const struct audit_line *l)
 	v->is_node =
 		slash != NULL && (strncmp(slash, "/node/", 6) == 0 || strcmp(slash, "/node") == 0);
 	v->named.keys[v->named.n++] = named;
-	v->trusted.keys[v->trusted.n++] = v->rules->key == NULL ? named : *v->rules->key;
+	for (size_t i = 0; i < v->rules->nkeys; i++)
+		v->trusted.keys[v->trusted.n++] = v->rules->keys[i];
+	if (v->trusted.n == 0)
+		v->trusted.keys[v->trusted.n++] = named;
 	return take_since(v);
 }
 
@@ -336,12 +383,28 @@ static void check_time(struct audit_verify *v, int64_t ms)
 	v->last_ms = ms;
 }
 
-/* One that is too long or has a NUL is no key: it is kept as an unreadable one. */
-static void copy_key(char ret[TLOG_VKEY_MAX], struct audit_text key)
+static bool read_key(struct audit_text text, struct tlog_vkey *ret)
 {
-	bool fits = key.n < TLOG_VKEY_MAX && (key.n == 0 || memchr(key.p, 0, key.n) == NULL);
+	struct err e;
 
-	(void)snprintf(ret, TLOG_VKEY_MAX, "%.*s", fits ? (int)key.n : 0, key.n == 0 ? "" : key.p);
+	return text.n > 0 && tlog_vkey_parse(text.p, text.n, ret, &e) == 0 &&
+	       ret->type == TLOG_KEY_ED25519;
+}
+
+static void read_new_key(const struct audit_new_key *from, struct new_key *ret)
+{
+	uint8_t proof[BASE64_BYTES(BASE64_LENGTH(TLOG_SIG))];
+	char vkey[TLOG_VKEY_MAX], text[TLOG_CHECKPOINT_MAX];
+
+	ret->is_key = read_key(from->vkey, &ret->key);
+	ret->is_stated = false;
+	if (!ret->is_key || !read_key(from->former, &ret->former) ||
+	    from->proof.n != BASE64_LENGTH(TLOG_SIG) ||
+	    base64_decode(from->proof.p, from->proof.n, proof) != TLOG_SIG)
+		return;
+	tlog_vkey_format(&ret->key, vkey);
+	ret->is_stated =
+		audit_key_holds(NULL, ret->former.key, text, tlog_next_key_text(vkey, text), proof);
 }
 
 /* Statements of a record about the log itself. */
@@ -354,14 +417,9 @@ static void take_statement(struct audit_verify *v, const struct audit_line *l,
 	if (is_text(type, "audit.key") && v->nnew_keys < AUDIT_KEYS_MAX &&
 	    audit_record_new_key(l->text, &key)) {
 		struct new_key *n = &v->new_keys[v->nnew_keys++];
-		uint8_t proof[BASE64_BYTES(BASE64_LENGTH(TLOG_SIG))];
 
-		copy_key(n->vkey, key.vkey);
-		copy_key(n->former, key.former);
-		n->has_proof = key.proof.n == BASE64_LENGTH(TLOG_SIG) &&
-			       base64_decode(key.proof.p, key.proof.n, proof) == TLOG_SIG;
-		if (n->has_proof)
-			memcpy(n->proof, proof, TLOG_SIG);
+		n->seq = l->index;
+		read_new_key(&key, n);
 	}
 	if (is_text(type, "audit.pruned") && audit_record_pruned(l->text, &from, &to) &&
 	    from <= v->pruned_told && to > v->pruned_told)
@@ -425,7 +483,7 @@ static bool on_checkpoint(struct audit_verify *v, const struct audit_line *l)
 	if (trusted == TLOG_BAD || named == TLOG_BAD)
 		return changed(v, before, "a wrong signature");
 	if (trusted != TLOG_GOOD && named != TLOG_GOOD)
-		return changed(v, before, "a checkpoint that is not signed by the key");
+		return not_signed(v);
 	if (!check_root(v, &c) || !count_witnesses(v, &n, c.size))
 		return false;
 	/* By a key from before the trusted one: a trusted one must follow. */
@@ -435,10 +493,11 @@ static bool on_checkpoint(struct audit_verify *v, const struct audit_line *l)
 		v->found.checkpoints++;
 		v->found.has_time = v->has_last;
 		v->found.last_ms = v->last_ms;
-		if (!take_new_keys(v, &v->trusted))
-			return false;
+		take_new_keys(v, &v->trusted);
 	}
-	return named != TLOG_GOOD || take_new_keys(v, &v->named);
+	if (named == TLOG_GOOD)
+		take_new_keys(v, &v->named);
+	return v->is_unsigned || check_new_keys(v);
 }
 
 /* ---- the bytes */
@@ -515,7 +574,7 @@ const struct audit_found *audit_verify_end(struct audit_verify *v)
 	else if (v->len > 0)
 		(void)end(v, AUDIT_INCOMPLETE, "the last line is cut off");
 	else if (v->is_unsigned)
-		(void)changed(v, v->found.verified, "a checkpoint that is not signed by the key");
+		(void)not_signed(v);
 	else if (size < v->size)
 		(void)end(v, AUDIT_INCOMPLETE, "records %llu to %llu are missing",
 			  (unsigned long long)size, (unsigned long long)v->size - 1);

@@ -10,12 +10,14 @@
 
 #define AUDIT_WITNESSES_MAX 16
 #define AUDIT_KEYS_MAX 256 /* of a log, one after the other */
+#define AUDIT_GIVEN_MAX 16 /* keys known from elsewhere */
 
 /* The exit status. */
 enum audit_verdict { AUDIT_GOOD, AUDIT_CHANGED, AUDIT_INCOMPLETE, AUDIT_UNREADABLE };
 
 struct audit_verify_rules {
-	const struct tlog_vkey *key; /* NULL: the one that the log names */
+	struct tlog_vkey keys[AUDIT_GIVEN_MAX]; /* known from elsewhere */
+	size_t nkeys;				/* 0: the one that the log names is believed */
 	/* A kept checkpoint: the log must extend it. NULL: none. */
 	const struct tlog_note *since;
 	struct tlog_vkey witnesses[AUDIT_WITNESSES_MAX];
@@ -25,7 +27,7 @@ struct audit_verify_rules {
 
 struct audit_found {
 	enum audit_verdict verdict;
-	char why[256];
+	char why[512];
 	bool has_first_bad; /* CHANGED */
 	uint64_t first_bad; /* the first record that cannot be believed */
 	char origin[TLOG_NAME_MAX];

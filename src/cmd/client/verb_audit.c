@@ -9,9 +9,9 @@
 
 struct fields {
 	struct args_common common;
-	const char *tenant, *since, *key, *quorum, *out;
+	const char *tenant, *since, *quorum, *out;
 	const char *epoch, *session, *type, *after, *on_behalf, *keep;
-	struct option_list witnesses, values;
+	struct option_list keys, witnesses, values;
 	bool follow;
 };
 
@@ -21,8 +21,8 @@ struct fields {
 static const struct option options[] = {
 	{ "tenant", "ID", OPTION_TEXT, FIELD(tenant), 0, 0,
 	  "the log of this tenant, or 'node'; for the operator (default: the key's own)" },
-	{ "key", "VKEY", OPTION_TEXT, FIELD(key), 0, 0,
-	  "verify: the key that signed, as it was kept (default: the one the log names)" },
+	{ "key", "VKEY", OPTION_LIST, FIELD(keys), 0, 0,
+	  "verify: a key that signed, as it was kept; may be repeated (default: the one the log names)" },
 	{ "since", "FILE", OPTION_TEXT, FIELD(since), 0, 0,
 	  "verify: a checkpoint that was kept; the log must extend it" },
 	{ "witness", "VKEY", OPTION_LIST, FIELD(witnesses), 0, 0,
@@ -54,7 +54,7 @@ static int run_verify(const struct fields *f, const struct args_words *words)
 	const struct audit_check c = { .file = words->n > 1 ? words->at[1] : NULL,
 				       .tenant = f->tenant,
 				       .since = f->since,
-				       .key = f->key,
+				       .keys = &f->keys,
 				       .witnesses = &f->witnesses,
 				       .quorum = f->quorum };
 
@@ -177,7 +177,8 @@ const struct verb verb_audit = {
 		"rotate has the server sign with a new key, prints it, and waits until every log "
 		"has "
 		"it. Keep both\n"
-		"keys: a log from before is verified with the former one.\n",
+		"keys: a log from before is verified with the former one. verify believes the new "
+		"one only with a statement that the former key has signed, or by --key.\n",
 	.examples = "cordon audit ls --session ID --type execution.started\n"
 		    "cordon audit head > last.checkpoint\n"
 		    "cordon audit export --out audit.jsonl\n"
