@@ -367,6 +367,70 @@ static void asks_for_names(void)
 	shim_until(streams[n].over);
 }
 
+#define QUERY                                                    \
+	"import socket\n"                                        \
+	"s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n" \
+	"s.bind((\"127.0.0.1\", 0))\n"                           \
+	"to = (\"127.9.9.9\", 53)\n"
+
+/* A query has 4,096 bytes. A longer one is dropped. */
+static void asks_at_most_so_much(void)
+{
+	begin();
+	shim_spawn(1,
+		   "exec python3 -c '" QUERY "for n in 4097, 4096: s.sendto(b\"q\" * n, to)\n"
+		   "s.recvfrom(100)'",
+		   AGENT_NO_STDIN);
+	(void)shim_hear(AGENT_STARTED);
+	shim_until(last_opened != 0);
+	uint16_t n = last_opened;
+
+	shim_answer(n);
+	shim_until(streams[n].total == 2 + 4096);
+	CHECK(memcmp(streams[n].text, "\x10\0qqq", 5) == 0);
+	shim_type(n, "\0\2me", 4, false);
+	CHECK(shim_hear(AGENT_EXITED).event.exit_code == 0);
+	CHECK(last_opened == n);
+}
+
+static unsigned queries_open(void)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < MUX_NUMBERS; i++)
+		n += streams[i].used && streams[i].open.kind == MUX_DNS && !streams[i].over;
+	return n;
+}
+
+#define QUERIES_MAX 128 /* GUEST_DNS_MAX */
+
+/* So many queries wait. With one more the oldest is given up. */
+static void asks_so_many_at_a_time(void)
+{
+	uint16_t first;
+
+	begin();
+	shim_spawn(1,
+		   "exec python3 -c '" QUERY "s.sendto(b\"q\", to)\n"
+		   "for n in 127, 1:\n"
+		   "  input()\n"
+		   "  for i in range(n): s.sendto(b\"more\", to)\n"
+		   "input()'",
+		   AGENT_HOLD);
+	struct guest_event v = shim_hear(AGENT_STARTED);
+
+	shim_until(last_opened != 0);
+	first = last_opened;
+	shim_type(v.streams[0], "\n", 1, false);
+	shim_until(queries_open() == QUERIES_MAX);
+	CHECK(!shim_step(300) && !streams[first].over);
+	shim_type(v.streams[0], "\n", 1, false);
+	shim_until(streams[first].over);
+	shim_until(queries_open() == QUERIES_MAX);
+	shim_type(v.streams[0], "\n", 1, true);
+	CHECK(shim_hear(AGENT_EXITED).event.exit_code == 0);
+}
+
 /* The shim is trusted, but a guest must not go on with a connection that makes no sense. */
 static void ends_on_nonsense(void)
 {
@@ -399,5 +463,7 @@ TEST_MAIN({ "programs run, and EXITED comes behind their output", runs_programs 
 	  { "connections of programs become streams", opens_for_programs },
 	  { "a stream has the mark of the program that connected", opens_with_marks },
 	  { "DNS queries become streams", asks_for_names },
+	  { "a query has so many bytes", asks_at_most_so_much },
+	  { "so many queries wait", asks_so_many_at_a_time },
 	  { "nothing is sent before HELLO", says_nothing_first },
 	  { "a malformed request ends PID 1", ends_on_nonsense })

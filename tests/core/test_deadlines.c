@@ -262,6 +262,48 @@ static void a_program_that_was_not_started_is_over(void)
 	bed_end();
 }
 
+/* ---- programs of executions that are over, which clients have ended */
+
+#define ENDED_MAX 64 /* KILLS_MAX of execution_deadline.c */
+
+static unsigned waits_ended, waits_refused;
+
+static void on_tree(struct completion *c, const struct err *e)
+{
+	waits_ended++;
+	waits_refused += e != NULL && e->reason == REASON_QUOTA_EXECUTIONS;
+}
+
+static bool one_is_refused(void)
+{
+	return waits_ended > 0;
+}
+
+/* PID 1 answers none of them: so many wait, one more is refused, and a second request for one that
+ * waits is not one more. */
+static void so_many_trees_are_ended_at_once(void)
+{
+	static struct completion waits[ENDED_MAX + 2];
+
+	waits_ended = waits_refused = 0;
+	bed_make(30000);
+	bed_session();
+	for (unsigned i = 0; i < COUNT(waits); i++)
+		waits[i] = (struct completion){ .on_done = on_tree };
+	for (unsigned i = 0; i < ENDED_MAX; i++)
+		execution_kill_ended(bed.session, 1000 + i, &waits[i]);
+	execution_kill_ended(bed.session, 1000, &waits[ENDED_MAX]);
+	bed_turn(5);
+	CHECK(waits_ended == 0 && bed.ordered[AGENT_KILL_TREE] > 0);
+	execution_kill_ended(bed.session, 1000 + ENDED_MAX, &waits[ENDED_MAX + 1]);
+	bed_until(one_is_refused);
+	CHECK(waits_ended == 1 && waits_refused == 1);
+	bed_delete();
+	bed_turn(50);
+	CHECK(waits_ended == COUNT(waits) && waits_refused == 1);
+	bed_end();
+}
+
 /* PID 1 reads nothing, and its queue takes nothing more: KILL_TREE is refused. */
 static void begin_deaf(uint64_t timeout_ms)
 {
@@ -400,6 +442,7 @@ TEST_MAIN({ "a new timeout is sent at once", a_new_timeout_is_sent_at_once },
 	  { "leftovers of a late kill are killed", leftovers_of_a_late_kill_are_killed },
 	  { "leftovers that stay end the cell", leftovers_that_stay_end_the_cell },
 	  { "silence about leftovers ends the cell", silence_about_leftovers_ends_the_cell },
+	  { "so many trees are ended at once", so_many_trees_are_ended_at_once },
 	  { "a program that was not started is over", a_program_that_was_not_started_is_over },
 	  { "one that waits for its kill is not over", one_that_waits_for_its_kill_is_not_over },
 	  { "a refused kill ends the cell", a_refused_kill_ends_the_cell },

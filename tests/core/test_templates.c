@@ -492,6 +492,10 @@ static void tenants_have_shares(void)
 			(void)snprintf(name, sizeof(name), "x%u", k);
 			n += try(t, name, "", 0, &e) != NULL;
 		}
+		if (i == 0) { /* at its own bound, and one beyond */
+			CHECK(n == TEMPLATES_TENANT_MAX && try(t, "more", "", 0, &e) == NULL);
+			CHECK(e.reason == REASON_QUOTA_TEMPLATES);
+		}
 	}
 	CHECK(n > TEMPLATES_MAX - 64 && e.reason == REASON_QUOTA_TEMPLATES);
 	t = a_tenant("few");

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import socket
 import subprocess
 import tempfile
@@ -232,6 +233,47 @@ def bounds_are_kept():
         check(len(i.value("send(type='stdout', text='x' * 10); '''" + "a" * (15 << 20) + "'''", context_id=ids[1])) == 10, "15 MiB of code")
 
 
+def heads_and_paths_are_bounded():
+    """A path has 511 bytes: a longer one is no path of the interface. The beginning of a head has 16 KiB: then its end must be there."""
+    with Interpreter() as i:
+        for n, text in ((511, "Context"), (512, "Not Found")):
+            got = i.call("DELETE", "/contexts/" + "c" * (n - len("/contexts/")))
+            equal(got[0], 404)
+            equal(got[2][: len(text)], text, f"{n} bytes")
+        head = b"GET /health HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: " % k + b"a" * 3900 + b"\r\n" for k in range(4)) + b"X-Z: "
+        for size in (16384, 16385):
+            with socket.socket(socket.AF_UNIX) as s:
+                s.settimeout(30)
+                s.connect(i.socket)
+                s.sendall(head + b"z" * (size - len(head)))
+                if size == 16384:
+                    stays(lambda s=s: not select.select([s], [], [], 0)[0], 0.3)
+                    s.sendall(b"\r\n\r\n")
+                equal(s.recv(4096)[:12], b"HTTP/1.1 200" if size == 16384 else b"HTTP/1.1 400", f"{size} bytes")
+
+
+def so_many_connections_are_open():
+    """128 connections, the last of which ends one that has been served and is idle; one more is served."""
+    with Interpreter() as i:
+        def connect():
+            c = i.conn()
+            c.request("GET", "/health")
+            equal(c.getresponse().read(), b'"OK"')
+            return c
+
+        def is_open(c):
+            return not select.select([c.sock], [], [], 0)[0]
+
+        conns = [connect() for _ in range(127)]
+        stays(lambda: all(is_open(c) for c in conns), 0.5)
+        conns.append(connect())
+        wait_for(lambda: sum(not is_open(c) for c in conns) == 1)
+        conns.append(connect())
+        wait_for(lambda: sum(not is_open(c) for c in conns) == 2)
+        for c in conns:
+            c.close()
+
+
 def a_kernel_that_starts_slowly_gets_time_while_it_works():
     """Its answers begin; one that does nothing is given up, and so is one that works for too long."""
     with tempfile.TemporaryDirectory() as bin, Interpreter(path=bin, ready=False, options=("--slow-ms", "500")) as i:
@@ -341,6 +383,6 @@ def killing_run_interrupts_its_code():
 main([the_interface_answers_as_clients_expect, the_names_of_languages_are_the_same_everywhere, requests_come_in_any_form,
       answers_are_lines_of_ascii_in_order, one_pair_of_outer_quotes_is_removed, output_of_programs_keeps_its_place,
       executions_of_a_context_wait_for_each_other, contexts_are_made_restarted_and_removed, a_language_that_is_missing_is_named,
-      environments_reach_kernels, bounds_are_kept, a_kernel_that_starts_slowly_gets_time_while_it_works,
+      environments_reach_kernels, bounds_are_kept, heads_and_paths_are_bounded, so_many_connections_are_open, a_kernel_that_starts_slowly_gets_time_while_it_works,
       silence_is_broken_by_keepalives, it_listens_on_a_port_of_all_addresses, run_runs_code,
       killing_run_interrupts_its_code])

@@ -142,6 +142,46 @@ def test_the_gateway_asks_for_its_token_before_a_body(server):
     server.delete(s)
 
 
+# Heads of two sizes, and as many connections as are open and one more.
+EDGES = r"""
+import select, socket
+def connect():
+    s = socket.create_connection(("127.0.0.1", 50005))
+    s.settimeout(30)
+    return s
+for size in (32768, 32769):
+    head = b"GET /mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer tok\r\n" + b"".join(b"X-%d: " % k + b"a" * 3900 + b"\r\n" for k in range(8)) + b"X-Z: "
+    s = connect()
+    s.sendall(head + b"z" * (size - len(head) - 4) + b"\r\n\r\n")
+    print(size, s.recv(4096).split(b" ")[1].decode())
+    s.close()
+many = [connect() for _ in range(128)]
+print("open", len(select.select(many, [], [], 0.5)[0]))
+print("more", connect().recv(1))
+many.pop().close()
+while True:
+    s = connect()
+    s.sendall(b"GET /other HTTP/1.1\r\nHost: x\r\n\r\n")
+    try:
+        got = s.recv(4096)
+    except ConnectionResetError:
+        got = b""
+    if got:
+        break
+print("again", got.split(b" ")[1].decode())
+"""
+
+
+def test_bounds_of_the_gateway(server):
+    """A head of 32 KiB, and 128 connections."""
+    s = server.create()["id"]
+    got = server.run(s, "GATEWAY_ACCESS_TOKEN=tok /opt/cordon/bin/mcp-gateway --config '{}'", user="root")
+    equal(got["exit_code"], 0, got["stderr"])
+    got = server.run(s, ["python3", "-c", EDGES])
+    equal((got["stdout"].split("\n"), got["stderr"]), (["32768 405", "32769 431", "open 0", "more b''", "again 401", ""], ""))
+    server.delete(s)
+
+
 # A program in the gateway's place that knows its token: root of the cell can replace the file. After the tools are
 # listed it sends what was not asked for, and writes how many bytes each connection took.
 FLOOD = r"""#!/usr/bin/python3

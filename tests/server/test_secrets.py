@@ -451,6 +451,30 @@ def test_old_values_outlive_the_daemon(server):
     drop(server, "other")
 
 
+def test_as_many_old_values_as_there_may_be(server):
+    """64 old values stay masked, also for the next daemon; of one more the oldest goes."""
+    texts = [value() for _ in range(66)]
+    put(server, "often", texts[0])
+    session = server.create(secrets=[{"name": "often", "as": "env", "env": "V"}], timeout="1h")
+
+    def shown():
+        out = server.run(session["id"], ["printf", "%s\\n", *texts])["stdout"].split()
+        return [i for i, text in enumerate(texts) if out[i] == text]
+
+    for i in range(1, 65):
+        server.want(200, "PUT", "/v1/secrets/often", {"value": texts[i]})
+    equal(shown(), [65], "one value, and 64 old ones")
+    server.want(200, "PUT", "/v1/secrets/often", {"value": texts[65]})
+    equal(shown(), [0], "the oldest is not remembered")
+    equal(kept(server, session["id"]), 64)
+    server.kill("cordond")
+    wait_for(lambda: server.pid("cordond"), 10)
+    server.wait_ready()
+    equal(shown(), [0], "by the next daemon")
+    server.delete(session["id"])
+    drop(server, "often")
+
+
 # --- at rest
 
 

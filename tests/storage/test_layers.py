@@ -4,6 +4,7 @@
     test_layers.py CORDON_STORAGE [name ...]"""
 import fcntl
 import gzip
+import json
 import os
 import pathlib
 import shutil
@@ -16,7 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
 from channel import ARRANGE, BOTTOM, FOLD, REMOVE, ROOTFS, UNPACK, VOLUME_REMOVE, Storage, ids  # noqa: E402
 from checks import check, equal, has, wait_for  # noqa: E402
-from images import Image, archive, digest, directory, hard_link, member, symlink  # noqa: E402
+from images import ARCH, Image, archive, digest, directory, hard_link, member, symlink  # noqa: E402
 from storage_tests import refused, run  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv[1])
@@ -255,7 +256,26 @@ def faulty_images_are_refused():
         refused(lambda: w.survey(gzip.compress(image.layout_tar()), spare=full_file(), reserve=1), "full up to its reserve")
 
 
-TESTS = [images_are_found_in_archives, faulty_images_are_refused, layers_are_whole_or_not_there, what_is_made_of_a_layer_that_goes_is_refused, a_kill_leaves_nothing,
+def archives_at_their_bounds():
+    """4,096 files of an archive are looked at, and names of four files, of which three are links, lead to one."""
+    layer = archive(member("a", b"1"))
+    config = json.dumps({"architecture": ARCH, "os": "linux", "rootfs": {"type": "layers", "diff_ids": [digest(layer)]}}).encode()
+
+    def tar(extra, links):
+        names = ["real.tar", *[f"l{i}.tar" for i in range(1, links + 1)]]
+        manifest = json.dumps([{"Config": "c.json", "RepoTags": ["x:1"], "Layers": [names[-1]]}]).encode()
+        return archive(*[member(f"e{i}", b"") for i in range(extra)], member("c.json", config), member("real.tar", layer),
+                       *[symlink(names[i], names[i - 1]) for i in range(1, links + 1)], member("manifest.json", manifest))
+
+    with World() as w:
+        for data in (tar(0, 0), tar(0, 3), tar(4096 - 3, 0)):
+            got = w.survey(data)
+            equal((got["kind"], got["layers"], got["tag"]), ("docker", [layer], "x:1"))
+        refused(lambda: w.survey(tar(0, 4)), "has no l4.tar")
+        equal(w.survey(tar(4097 - 3, 0))["kind"], "rootfs", "an archive with more files is no image")
+
+
+TESTS = [images_are_found_in_archives, archives_at_their_bounds, faulty_images_are_refused, layers_are_whole_or_not_there, what_is_made_of_a_layer_that_goes_is_refused, a_kill_leaves_nothing,
          a_late_removal_of_a_volume_is_completed, debian_like_images_are_arranged, images_with_many_users_are_arranged, images_with_one_program_are_arranged, images_get_programs_for_cells, hostile_images_are_arranged_inside]
 
 

@@ -325,6 +325,35 @@ def limits_of_an_order():
         s.refuse(archive(*[member(str(i)) for i in range(11)]), "more than 10 files", entries=10)
 
 
+def zstd(data, window):
+    """One frame of raw blocks that wants a window of this size: an exponent, and eighths of it."""
+    blocks = [data[i : i + 65536] for i in range(0, len(data), 65536)]
+    heads = [struct.pack("<I", (i == len(blocks) - 1) | len(b) << 3)[:3] for i, b in enumerate(blocks)]
+    return struct.pack("<I", 0xFD2FB528) + b"\0" + bytes([window]) + b"".join(h + b for h, b in zip(heads, blocks))
+
+
+def names_and_links_at_their_bounds():
+    """A name of 256 parts, or of 4,095 bytes; 40 links on the way; a window of zstd of 128 MiB."""
+    def chain(n):
+        return [directory("l0"), *[symlink(f"l{i}", f"l{i - 1}") for i in range(1, n + 1)], member(f"l{n}/x", b"1")]
+
+    def long(n):
+        return "/".join(["d" * 250] * 16 + ["f" * (n - 16 * 251)])
+
+    window = (27 - 10) << 3
+    with Stack() as s:
+        for data in (archive(member("/".join(["d"] * 256), b"1")), archive(member(long(4095), b"1"), form=tarfile.GNU_FORMAT),
+                     archive(member(long(4095), b"1")), archive(*chain(40)), zstd(archive(member("z", b"1" * 5000)), window)):
+            top, said = s.run(data)
+            check(said.startswith("ok "), said)
+            shutil.rmtree(top)
+        s.refuse(archive(member("/".join(["d"] * 257), b"1")), "levels")
+        s.refuse(archive(member(long(4096), b"1"), form=tarfile.GNU_FORMAT), "4096 bytes")
+        s.refuse(archive(member(long(4096), b"1")), "4096 bytes")
+        s.refuse(archive(*chain(41)), "too many links")
+        s.refuse(zstd(archive(member("z", b"1" * 5000)), window + 1), "zstd")
+
+
 def what_follows_the_end_is_hashed():
     with Stack() as s:
         data = archive(member("a", b"1")) + b"\0" * 5000 + b"anything"
@@ -409,7 +438,7 @@ def umoci_makes_the_same():
 TESTS = [whiteouts_become_devices, opaque_directories_hide_each_name, whiteout_and_entry_of_one_name,
          files_and_directories_replace_each_other, three_layers, links_of_lower_layers_are_followed_inside,
          links_lead_out_of_nowhere, hard_links, attributes, times_before_1970, lists_of_rights, kinds, whole_root_file_systems_hide_nothing, sparse_files,
-         hostile_archives_are_refused, limits_of_an_order, what_follows_the_end_is_hashed, umoci_makes_the_same]
+         hostile_archives_are_refused, limits_of_an_order, names_and_links_at_their_bounds, what_follows_the_end_is_hashed, umoci_makes_the_same]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
 /* Goal: each bound of the configuration of mcp-gateway and of lists of tools is taken at its value,
  * and refused one beyond. */
 #include "edge.h"
+
+#include <stdarg.h>
+
 #include "incell/mcpgateway/gateway_config.h"
+#include "lib/mcp/client/peer.h"
 #include "lib/mcp/client/tool_list.h"
 
 static bool config(const char *text, size_t len, struct err *e)
@@ -92,4 +96,165 @@ static void definitions(void)
 	free(t.p);
 }
 
-TEST_MAIN({ "configurations", configurations }, { "definitions", definitions })
+/* ---- what a server says, and what it is sent */
+
+static unsigned failed, ended;
+static enum peer_end last_end;
+
+static void on_tools(struct peer *p)
+{
+}
+
+static void on_failed(struct peer *p)
+{
+	failed++;
+}
+
+static void on_done(struct peer_call *c, const struct peer_answer *a)
+{
+	ended++;
+	last_end = a->end;
+}
+
+static const struct peer_events events = { .on_tools = on_tools, .on_failed = on_failed };
+
+__attribute__((format(printf, 2, 3))) static void say(struct peer *p, const char *format, ...)
+{
+	struct edge_text t = { 0 };
+	static char line[PEER_CURSOR_MAX + 1024];
+	va_list ap;
+
+	va_start(ap, format);
+	edge_put_bytes(&t, line, (size_t)vsnprintf(line, sizeof(line), format, ap));
+	va_end(ap);
+	peer_feed(p, t.p, t.len);
+	free(t.p);
+}
+
+#define ID (unsigned long long)p->step_id
+
+static void begin(struct peer *p)
+{
+	failed = ended = 0;
+	peer_init(p, &events, NULL);
+	p->name = "s";
+	peer_begin(p);
+	say(p,
+	    "{\"id\":%llu,\"result\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{"
+	    "\"tools\":{}},\"serverInfo\":{}}}\n",
+	    ID);
+	CHECK(p->state == PEER_LISTING);
+}
+
+static void make_ready(struct peer *p)
+{
+	begin(p);
+	say(p, "{\"id\":%llu,\"result\":{\"tools\":[{\"name\":\"a\"}]}}\n", ID);
+	CHECK(p->state == PEER_READY);
+	buf_clear(&p->out);
+}
+
+/* A place in a list of tools that is longer than the bound is not asked for: the list ends. */
+static void cursors(void)
+{
+	struct peer it, *p = &it;
+
+	for (int more = 0; more < 2; more++) { /* with its quotes, and a NUL behind it */
+		begin(p);
+		buf_clear(&p->out);
+		say(p, "{\"id\":%llu,\"result\":{\"tools\":[],\"nextCursor\":\"%0*d\"}}\n", ID,
+		    PEER_CURSOR_MAX - 3 + more, 7);
+		CHECK(p->state == (more > 0 ? PEER_READY : PEER_LISTING));
+		CHECK((strstr(buf_text(&p->out), "007\"") != NULL) == (more == 0));
+		peer_release(p);
+	}
+}
+
+static int call(struct peer *p, struct peer_call *c, const char *arguments, struct err *e)
+{
+	struct json_value v;
+
+	CHECK(json_read(arguments, strlen(arguments), 8, &v, e) == 0);
+	*c = (struct peer_call){ .on_done = on_done };
+	return peer_call(p, c, "a", v, 60000, e);
+}
+
+static void depth_of_messages(void)
+{
+	struct peer it, *p = &it;
+	struct edge_text t = { 0 };
+	struct peer_call c;
+	struct err e;
+
+	for (unsigned more = 0; more < 2; more++) {
+		char head[64];
+
+		make_ready(p);
+		CHECK(call(p, &c, "{}", &e) == 0);
+		t.len = 0;
+		(void)snprintf(head, sizeof(head),
+			       "{\"id\":%llu,\"result\":{\"a\":", (unsigned long long)c.id);
+		edge_put(&t, head);
+		edge_put_times(&t, "[", PEER_DEPTH_MAX - 2 + more);
+		edge_put_times(&t, "]", PEER_DEPTH_MAX - 2 + more);
+		edge_put(&t, "}}\n");
+		ended = 0;
+		peer_feed(p, t.p, t.len);
+		CHECK(ended == 1 &&
+		      (last_end == PEER_RESULT) == (more == 0)); /* ended all the same */
+		peer_release(p);
+	}
+	free(t.p);
+}
+
+static void calls_at_a_time(void)
+{
+	static struct peer_call calls[PEER_CALLS_MAX + 1];
+	struct peer it, *p = &it;
+	struct err e;
+
+	make_ready(p);
+	for (unsigned i = 0; i < PEER_CALLS_MAX; i++)
+		CHECK(call(p, &calls[i], "{}", &e) == 0);
+	CHECK(call(p, &calls[PEER_CALLS_MAX], "{}", &e) < 0);
+	CHECK_HAS("calls", e.msg, "128 calls under way");
+	peer_cancel(&calls[0]);
+	CHECK(call(p, &calls[0], "{}", &e) == 0 && ended == 0);
+	for (unsigned i = 0; i < PEER_CALLS_MAX; i++)
+		peer_cancel(&calls[i]);
+	peer_release(p);
+}
+
+/* Bytes of a call as a line: those of its arguments, and the rest as it is found here. */
+static void bytes_of_a_call(void)
+{
+	struct peer it, *p = &it;
+	struct edge_text t = { 0 };
+	struct peer_call c;
+	struct err e;
+	size_t rest;
+
+	make_ready(p);
+	CHECK(call(p, &c, "{\"x\":\"\"}", &e) == 0);
+	rest = p->out.len - 1; /* without the end of the line */
+	peer_cancel(&c);
+	peer_release(p);
+	for (size_t more = 0; more < 2; more++) {
+		make_ready(p);
+		t.len = 0;
+		edge_put(&t, "{\"x\":\"");
+		edge_put_times(&t, "x", (2U << 20) - 1 - rest + more);
+		edge_put(&t, "\"}");
+		CHECK((call(p, &c, t.p, &e) == 0) == (more == 0));
+		if (more == 0)
+			peer_cancel(&c);
+		else
+			CHECK_HAS("call", e.msg, "a message of more than 2097152 bytes");
+		peer_release(p);
+	}
+	free(t.p);
+}
+
+TEST_MAIN({ "configurations", configurations }, { "definitions", definitions },
+	  { "cursors", cursors }, { "depth of messages", depth_of_messages },
+	  { "calls at a time", calls_at_a_time }, { "bytes of a call", bytes_of_a_call })

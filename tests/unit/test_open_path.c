@@ -137,5 +137,31 @@ static void does_not_leave(void)
 	clean_up();
 }
 
+#define LINKS_MAX 40 /* of open_path.c, and of the kernel */
+
+/* Link n leads to link n - 1, and the first one to a directory. */
+static void as_many_links_as_there_may_be(void)
+{
+	char name[32], target[32];
+
+	make();
+	for (unsigned i = 1; i <= LINKS_MAX + 1; i++) {
+		(void)snprintf(name, sizeof(name), "l%u", i);
+		(void)snprintf(target, sizeof(target), "l%u", i - 1);
+		CHECK(symlinkat(i == 1 ? "d" : target, top_fd, name) == 0);
+		(void)snprintf(target, sizeof(target), "l%u/e/g", i);
+		compare(target, O_PATH | O_CLOEXEC, RESOLVE_NO_MAGICLINKS);
+		OWN_FD fd = open_path_walk(top_fd, target, O_PATH | O_CLOEXEC, 0);
+
+		CHECK(i <= LINKS_MAX ? fd >= 0 : fd < 0 && errno == ELOOP);
+	}
+	for (unsigned i = 1; i <= LINKS_MAX + 1; i++) {
+		(void)snprintf(name, sizeof(name), "l%u", i);
+		CHECK(unlinkat(top_fd, name, 0) == 0);
+	}
+	clean_up();
+}
+
 TEST_MAIN({ "opens and fails as openat2 does", as_openat2 },
+	  { "as many links as there may be", as_many_links_as_there_may_be },
 	  { "does not leave the directory", does_not_leave })

@@ -92,4 +92,31 @@ static void secrets_of_aws(void)
 	}
 }
 
-TEST_MAIN({ "answers", answers }, { "secrets of AWS", secrets_of_aws })
+/* The longest host, with the longest port behind it, is shown as a whole. One of a byte more is
+ * none. */
+static void names_of_hosts(void)
+{
+	char url[HOST_MAX + 64] = "https://", name[ADDRESS_NAME_MAX];
+	struct address a;
+	struct err e;
+
+	for (size_t n = HOST_MAX - 1; n <= HOST_MAX; n++) {
+		size_t at = strlen("https://");
+
+		for (size_t i = 0; i < n; i++)
+			url[at + i] = i % 63 == 62 && i + 1 < n ? '.' : 'h';
+		(void)snprintf(url + at + n, sizeof(url) - at - n, ":65535/");
+		CHECK((address_read(url, strlen(url), &a, &e) == 0) == (n == HOST_MAX - 1));
+		if (n == HOST_MAX - 1) {
+			address_name(&a, name);
+			CHECK(strlen(name) == n + 6 && memcmp(name, url + at, n + 6) == 0);
+		}
+	}
+	CHECK(address_read("https://[fe80:1111:2222:3333:4444:5555:6666:7777]:65535/", 56, &a,
+			   &e) == 0);
+	address_name(&a, name);
+	CHECK_STR(name, "[fe80:1111:2222:3333:4444:5555:6666:7777]:65535");
+}
+
+TEST_MAIN({ "answers", answers }, { "secrets of AWS", secrets_of_aws },
+	  { "names of hosts", names_of_hosts })

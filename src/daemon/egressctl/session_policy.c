@@ -124,8 +124,10 @@ int session_policy_check(struct core *c, const struct tenant *t, const char *doc
 	    (strstr(document, "${secret.") != NULL &&
 	     secret_quota_more(c, t, secret_egress_referenced(c, t, document), e) < 0))
 		return -1;
-	return session_policy_merge_layers(c, t, document, &merged, e) < 0 ? err_wrap(e, "network")
-									   : 0;
+	return session_policy_merge_layers(c, t, document, &merged, e) < 0 ||
+			       secret_egress_check(merged, e) < 0
+		       ? err_wrap(e, "network")
+		       : 0;
 }
 
 int session_policy_set(struct session *s, const char *document, const struct store_actor *who,

@@ -66,12 +66,12 @@ static bool secret_egress_write_one(struct session *s, struct json *j, const cha
 	return written;
 }
 
-/* Append the names that rules refer to, as lines. */
-static void secret_egress_find_references(const char *text, struct buf *names)
+/* Append the names that rules refer to, as lines. False: there are more than are found. */
+static bool secret_egress_find_references(const char *text, struct buf *names)
 {
 	const char *at = text == NULL ? NULL : strstr(text, REFERENCE);
 
-	for (unsigned n = 0; at != NULL && n < REFERENCES_MAX; at = strstr(at, REFERENCE)) {
+	for (unsigned n = 0; at != NULL; at = strstr(at, REFERENCE)) {
 		char name[STORE_NAME_MAX];
 		size_t len;
 
@@ -84,9 +84,23 @@ static void secret_egress_find_references(const char *text, struct buf *names)
 		if (!secret_spec_is_name(name) ||
 		    secret_values_has_line(buf_text(names), name, len))
 			continue;
+		if (n == REFERENCES_MAX)
+			return false;
 		buf_printf(names, "%s\n", name);
 		n++;
 	}
+	return true;
+}
+
+int secret_egress_check(const char *policy, struct err *e)
+{
+	struct buf names = BUF_INIT(2 * NAMES_BYTES_MAX);
+	bool all = secret_egress_find_references(policy, &names);
+
+	buf_release(&names);
+	return all ? 0
+		   : err_set(e, ERR_LIMIT, "the rules of a session name %d secrets at most",
+			     REFERENCES_MAX);
 }
 
 size_t secret_egress_referenced(struct core *c, const struct tenant *t, const char *text)
@@ -94,7 +108,7 @@ size_t secret_egress_referenced(struct core *c, const struct tenant *t, const ch
 	struct buf names = BUF_INIT(2 * NAMES_BYTES_MAX);
 	size_t bytes = 0;
 
-	secret_egress_find_references(text, &names);
+	(void)secret_egress_find_references(text, &names); /* secret_egress_check() refuses more */
 	for (const char *at = buf_text(&names); *at != '\0';) {
 		char name[STORE_NAME_MAX];
 		struct store_secret row;
@@ -218,7 +232,7 @@ int secret_egress_write(struct session *s, const char *policy, struct json *j, s
 	secret_mask_now(s);
 	json_keep_secret(j);
 	if (policy != NULL)
-		secret_egress_find_references(policy, &names);
+		(void)secret_egress_find_references(policy, &names); /* checked before */
 	else
 		secret_egress_add_references(s, &names);
 	references = strdup(buf_text(&names));

@@ -10,5 +10,7 @@
  * released. */
 int secret_egress_write(struct session *s, const char *policy, struct json *j,
 			struct err *e) MUST_USE;
+/* Fail if rules refer to more secrets than a session's rules may. */
+int secret_egress_check(const char *policy, struct err *e) MUST_USE;
 /* Bytes of the secrets that a document refers to. */
 size_t secret_egress_referenced(struct core *c, const struct tenant *t, const char *text);
