@@ -3,6 +3,7 @@
 
 #include "cmd/client/audit_admin.h"
 #include "cmd/client/audit_check.h"
+#include "cmd/client/audit_records.h"
 #include "cmd/client/audit_rotate.h"
 #include "cmd/client/audit_witness.h"
 #include "cmd/client/verbs.h"
@@ -121,14 +122,24 @@ static int run_rotate(const struct fields *f, const struct args_words *words)
 	return audit_rotate_run(&verb_audit, &f->common);
 }
 
+static int run_records(const struct fields *f, const struct args_words *words)
+{
+	const struct audit_records r = { .tenant = f->tenant, .session = words->at[1] };
+
+	if (words->n != 2)
+		return args_wrong(&verb_audit, "records: the id of one session");
+	return audit_records_run(&verb_audit, &f->common, &r);
+}
+
 /* Each gets the words with its own name first. */
 static const struct sub {
 	const char *name;
 	int (*run)(const struct fields *f, const struct args_words *words);
 } subs[] = {
-	{ "verify", run_verify }, { "witness", run_witness }, { "ls", run_admin },
-	{ "show", run_admin },	  { "head", run_admin },      { "export", run_admin },
-	{ "erase", run_admin },	  { "prune", run_admin },     { "rotate", run_rotate },
+	{ "verify", run_verify },   { "witness", run_witness }, { "ls", run_admin },
+	{ "show", run_admin },	    { "head", run_admin },	{ "export", run_admin },
+	{ "erase", run_admin },	    { "prune", run_admin },	{ "rotate", run_rotate },
+	{ "records", run_records },
 };
 
 static int run(int argc, char **argv)
@@ -147,7 +158,8 @@ static int run(int argc, char **argv)
 
 const struct verb verb_audit = {
 	.name = "audit",
-	.usage = "ls | show NUMBER | head | export | verify [FILE] | erase | prune | witness URL "
+	.usage = "ls | show NUMBER | head | export | verify [FILE] | records SESSION | erase | "
+		 "prune | witness URL "
 		 "VKEY... | rotate",
 	.summary = "Prints, verifies and exports the audit log, has it cosigned, and gives it a "
 		   "new key.",
@@ -170,6 +182,10 @@ const struct verb verb_audit = {
 		"with itself. examples/verify.py is a second verifier, for Python's standard "
 		"library alone.\n"
 		"\n"
+		"records compares the network records of a session with the batches that the log "
+		"has of them, and\n"
+		"exits like verify. It needs a key of the scopes audit and read.\n"
+		"\n"
 		"witness has witnesses (C2SP tlog-witness) cosign the last checkpoint, each by its "
 		"URL and its\n"
 		"verifier key, and gives their signatures to the server. Run it from cron.\n"
@@ -185,6 +201,7 @@ const struct verb verb_audit = {
 		    "cordon audit erase --on-behalf ann@example.com\n"
 		    "cordon audit verify --key \"$(cat node.vkey)\" --since last.checkpoint\n"
 		    "cordon audit verify audit.jsonl\n"
+		    "cordon audit records ID\n"
 		    "cordon audit witness https://witness.example VKEY\n",
 	.options = options,
 	.noptions = COUNT(options),

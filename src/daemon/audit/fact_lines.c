@@ -153,7 +153,11 @@ static void fact_lines_one(struct json *j, const char *key, const char *text, si
 					       "threshold",
 					       "raised",
 					       "operations",
-					       "failed" };
+					       "failed",
+					       "first_seq",
+					       "last_seq",
+					       "after_seq",
+					       "lost_before" };
 	char digits[24], *end;
 	long long n;
 

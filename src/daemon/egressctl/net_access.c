@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/egressctl/egress_link.h"
+#include "daemon/egressctl/net_batch.h"
 #include "daemon/egressctl/net_log.h"
 #include "daemon/egressctl/net_state.h"
 #include "daemon/egressctl/net_usage.h"
@@ -62,6 +63,7 @@ static int net_access_setup(struct core *c, struct err *e)
 			  core_options(c)->negress == 0 ? 1 : core_options(c)->negress);
 	package_cache_init(&n->cache, c, &n->egress);
 	net_usage_init(&n->used, c);
+	net_batch_init(&n->batches, c);
 	n->notify = (struct loop_task){ .on_run = net_log_on_notify, .arg = n };
 	return session_policy_setup(n, e);
 }
@@ -75,6 +77,7 @@ static void net_access_release(struct core *c)
 	package_cache_release(&n->cache);
 	egress_links_release(&n->egress);
 	net_usage_release(&n->used);
+	net_batch_release(&n->batches);
 	loop_task_cancel(core_loop(c), &n->notify);
 	free(n->default_policy);
 	policy_memo_free(n->merged);
@@ -184,6 +187,7 @@ static void on_free(struct session *s, const struct err *why)
 		return;
 	session_egress_free(s, why);
 	net_usage_forget(s);
+	net_batch_forget(s);
 	net_refusals_release(&net_session_of(s)->refused);
 	free(*at);
 	*at = NULL;
@@ -199,6 +203,7 @@ const struct session_part net_access_part = {
 	.check = net_access_check,
 	.on_started = session_egress_on_started,
 	.is_ready = net_access_is_ready,
+	.on_restored = net_batch_look,
 	.on_adopted = session_egress_on_adopted,
 	.on_resumed = session_egress_on_resumed,
 	.on_changed = on_changed,
@@ -206,5 +211,6 @@ const struct session_part net_access_part = {
 	.on_egress_listens = session_egress_on_listens,
 	.on_cell_gone = session_egress_on_cell_gone,
 	.on_ending = session_egress_on_ending,
+	.finish = net_batch_finish,
 	.on_free = on_free,
 };

@@ -8,6 +8,7 @@
 
 #include "daemon/alarms/alarm.h"
 #include "daemon/audit/fact_lines.h"
+#include "daemon/egressctl/net_batch.h"
 #include "daemon/egressctl/net_state.h"
 #include "daemon/egressctl/net_usage.h"
 #include "daemon/execution/execution.h"
@@ -363,6 +364,8 @@ static int net_log_bound(struct session *s, struct err *e)
 		return -1;
 	if (net_session_of(s)->records <= max + max / BOUND_SLACK)
 		return 0;
+	if (net_batch_finish(s, e) < 0)
+		return -1;
 	n = store_net_drop(core_store(session_core(s)), session_row(s)->id,
 			   net_session_of(s)->records - max, &gone, e);
 	if (n < 0)
@@ -474,6 +477,8 @@ static int net_log_write_record(struct session *s, struct access_record_text *r,
 		return -1;
 	if (net_session_of(s)->records > 0)
 		net_session_of(s)->records += STORE_NET_WEIGHT(strlen(*clean));
+	if (net_batch_count(s, STORE_NET_WEIGHT(strlen(*clean)), e) < 0)
+		return -1;
 	record_bounds_add(session_core(s), session_tenant(s), RECORD_NET, 1);
 	net_log_notify_later(s);
 	net_log_look_for_alarms(s, r);

@@ -141,6 +141,20 @@ struct session_egress {
 	unsigned waits; /* how often it was set again */
 };
 
+/* Network records without their batch. A member of a session's part. */
+struct net_batch {
+	uint64_t weight; /* of rows since the last batch, about */
+	uint64_t at_ns;	 /* when they get it */
+	bool due;	 /* in the list */
+	struct session *next, *prev;
+};
+
+struct net_batch_due {
+	struct core *core;
+	struct session *first, *last;
+	struct loop_timer timer;
+};
+
 /* ---- all of it */
 
 /* For the node. */
@@ -151,6 +165,7 @@ struct net_access {
 	char *default_policy;	    /* owned: of sessions that do not have one */
 	struct policy_memo *merged; /* owned: the last merged policies */
 	struct net_usage_due used;
+	struct net_batch_due batches;
 	struct net_log_listener *listeners;
 	struct loop_task notify; /* calls the listeners */
 	uint64_t stored;	 /* records, since the start */
@@ -163,6 +178,7 @@ struct net_session {
 	uint64_t packages;	 /* rows of its packages. 0: not counted yet */
 	unsigned package_alarms; /* events of them, since cordond started */
 	struct net_usage used;
+	struct net_batch batch;
 	struct net_refusals refused;
 };
 

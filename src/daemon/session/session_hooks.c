@@ -279,6 +279,14 @@ void session_parts_ending(struct session *s, const struct err *why)
 	CALL(s->core, i, on_ending, s, why);
 }
 
+int session_parts_finish(struct session *s, struct err *e)
+{
+	EACH_PART(s->core, i)
+	if (s->core->o.parts[i]->finish != NULL && s->core->o.parts[i]->finish(s, e) < 0)
+		return -1;
+	return 0;
+}
+
 void session_parts_free(struct session *s, const struct err *why)
 {
 	EACH_PART(s->core, i)

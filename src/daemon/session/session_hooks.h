@@ -87,6 +87,9 @@ struct session_part {
 	void (*on_cell_gone)(struct session *s, const struct err *why);
 	/* The session stops. why: the error for all who wait. */
 	void (*on_ending)(struct session *s, const struct err *why);
+	/* The record of the session's end is written next, in the same transaction. An error rolls
+	 * it back. */
+	int (*finish)(struct session *s, struct err *e);
 	/* The session leaves memory. It may live on, if only the daemon ends. */
 	void (*on_free)(struct session *s, const struct err *why);
 };
@@ -142,4 +145,5 @@ void session_parts_egress_listens(struct session *s, struct live_cell *cell,
 				  const struct agent_event *v);
 void session_parts_cell_gone(struct session *s, const struct err *why);
 void session_parts_ending(struct session *s, const struct err *why);
+int session_parts_finish(struct session *s, struct err *e) MUST_USE;
 void session_parts_free(struct session *s, const struct err *why);

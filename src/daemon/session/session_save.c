@@ -11,6 +11,7 @@
 #include "daemon/cells/live_cell.h"
 #include "daemon/node/core.h"
 #include "daemon/node/core_private.h"
+#include "daemon/session/session_hooks.h"
 #include "daemon/session/session_states.h"
 #include "daemon/store/store_layer.h"
 #include "daemon/tenant/event_log.h"
@@ -75,6 +76,7 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 	    (to == SESSION_ENDING || to == SESSION_ENDED
 		     ? store_session_update_end(c->store, &s->row, e)
 		     : store_session_update_state(c->store, &s->row, e)) == 0 &&
+	    (to != SESSION_ENDED || session_parts_finish(s, e) == 0) &&
 	    session_save_event(s, from, e) == 0 && (to != SESSION_ENDED || save_ended(s, e) == 0) &&
 	    (to != SESSION_ENDED || s->own == NULL ||
 	     store_layer_unuse(c->store, STORE_LAYER_OF_SESSION, s->row.id, e) == 0) &&

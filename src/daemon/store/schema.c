@@ -515,6 +515,13 @@ static const char version_55[] =
 static const char version_56[] =
 	"ALTER TABLE session ADD COLUMN redact TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE execution ADD COLUMN redacted TEXT NOT NULL DEFAULT '';";
+
+/* The last network record of a session that a batch in the audit log covers, see net_batch.c.
+ * Records from before have none. */
+static const char version_57[] =
+	"ALTER TABLE session ADD COLUMN net_batched INTEGER NOT NULL DEFAULT 0;"
+	"UPDATE session SET net_batched"
+	" = coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'net'), 0);";
 /* clang-format on */
 
 const char *const schema_steps[] = {
@@ -526,6 +533,7 @@ const char *const schema_steps[] = {
 	version_37, version_38, version_39, version_40, version_41, version_42, version_43,
 	version_44, version_45, version_46, version_47, version_48, version_49, version_50,
 	version_51, version_52, version_53, version_54, version_55, version_56,
+	version_57,
 };
 static_assert(COUNT(schema_steps) == STORE_VERSION, "a step for every version");
 

@@ -104,6 +104,18 @@ int store_net_drop(struct store *s, const char *session, uint64_t weight, uint64
 	return got < 0 ? -1 : n;
 }
 
+int store_net_batched(struct store *s, const char *session, uint64_t *ret, struct err *e)
+{
+	return stmt_number(s, "SELECT net_batched FROM session WHERE id = ?", IN(session), session,
+			   ret, e);
+}
+
+int store_net_set_batched(struct store *s, const char *session, uint64_t seq, struct err *e)
+{
+	return stmt_change(s, "UPDATE session SET net_batched = ? WHERE id = ?", IN(seq, session),
+			   session, e);
+}
+
 int store_net_prune(struct store *s, uint64_t before_ms, unsigned limit, store_gone_fn *fn,
 		    void *cookie, struct err *e)
 {

@@ -52,6 +52,11 @@ int store_net_count(struct store *s, const char *session, uint64_t *ret, struct 
 int store_net_drop(struct store *s, const char *session, uint64_t weight, uint64_t *ret,
 		   struct err *e) MUST_USE;
 
+/* The last record of a session that a batch in the audit log covers. */
+int store_net_batched(struct store *s, const char *session, uint64_t *ret, struct err *e) MUST_USE;
+int store_net_set_batched(struct store *s, const char *session, uint64_t seq,
+			  struct err *e) MUST_USE;
+
 /* As store_event_prune(), store_event_count() and store_event_drop(): by rows, not by weight. */
 int store_net_prune(struct store *s, uint64_t before_ms, unsigned limit, store_gone_fn *fn,
 		    void *cookie, struct err *e) MUST_USE;

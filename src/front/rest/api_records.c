@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/alarms/trace.h"
+#include "daemon/audit/audit_batch.h"
 #include "daemon/egressctl/net_log.h"
 #include "daemon/store/store.h"
 #include "daemon/store/store_net.h"
@@ -321,7 +322,7 @@ static void network_log_unlisten(void *own)
 
 static void network_log_show(struct json *j, const void *row)
 {
-	json_view_net(j, NULL, row);
+	audit_batch_show(j, NULL, row);
 }
 
 static const struct table_follow_kind records = {

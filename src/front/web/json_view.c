@@ -597,28 +597,6 @@ void json_view_trace(struct json *j, const char *name, const struct trace_row *r
 	json_close(j, '}');
 }
 
-void json_view_net(struct json *j, const char *name, const struct store_net *row)
-{
-	size_t len = strlen(row->data);
-	OWN_MEM char *text = NULL;
-	char head[256];
-	struct json h;
-
-	json_init(&h, head, sizeof(head));
-	json_open(&h, NULL, '{');
-	json_uint(&h, "seq", row->seq);
-	json_view_time(&h, "time", row->time_ms);
-	json_text(&h, "session_id", row->session);
-	json_text(&h, "execution_id", or_null(row->execution));
-	text = malloc(h.len + len + 2);
-	if (text == NULL || len < 2) { /* the view begins with '{' and has a member */
-		j->full = true;
-		return;
-	}
-	(void)snprintf(text, h.len + len + 2, "%s,%s", h.text, row->data + 1);
-	json_raw(j, name, text);
-}
-
 void json_view_package(struct json *j, const char *name, const struct store_package *row)
 {
 	size_t len = strlen(row->data);

@@ -6,7 +6,6 @@
 #include "daemon/session/session.h"
 #include "daemon/session/session_capture.h"
 #include "daemon/store/store_event.h"
-#include "daemon/store/store_net.h"
 #include "daemon/store/store_package.h"
 #include "lib/json/json.h"
 #include "lib/wire/file_msg.h"
@@ -49,10 +48,8 @@ void json_view_event(struct json *j, const char *name, const struct store_event 
 void json_view_secrets_found(struct json *j, const struct session_capture_found *f);
 /* The data of an event alone. */
 void json_view_event_data(struct json *j, const char *name, const char *data);
-/* A record of doc/network.md: the text from egress, with seq and time in front. */
 /* A package of a session. */
 void json_view_package(struct json *j, const char *name, const struct store_package *row);
 /* An entry of a trace. */
 struct trace_row;
 void json_view_trace(struct json *j, const char *name, const struct trace_row *row);
-void json_view_net(struct json *j, const char *name, const struct store_net *row);
