@@ -198,13 +198,14 @@ static void thawed_when_it_is_read(void)
 	CHECK(bed.session->cell->frozen);
 	writer_ends();
 	bed_until(is_thawed);
-	CHECK(done == 0 && bed.session->capturing != NULL && bed.core->layers.writing != NULL);
+	CHECK(done == 0 && bed.session->ops[SESSION_OP_CAPTURE] != NULL &&
+	      bed.core->layers.writing != NULL);
 	CHECK(bed.asked[KEEPER_FREEZE] == 2);
 	answer(NULL);
 	bed_until(is_done);
 	CHECK(outcome.code == ERR_NONE && rows(capture.layer) == 1);
 	bed_turn(20);
-	CHECK(bed.asked[KEEPER_FREEZE] == 2 && bed.session->capturing == NULL);
+	CHECK(bed.asked[KEEPER_FREEZE] == 2 && bed.session->ops[SESSION_OP_CAPTURE] == NULL);
 	end();
 }
 
@@ -308,7 +309,7 @@ static void cancelled(void)
 	session_capture_cancel(&capture);
 	answer(NULL);
 	bed_until(is_thawed);
-	CHECK(done == 0 && bed.session->capturing == NULL);
+	CHECK(done == 0 && bed.session->ops[SESSION_OP_CAPTURE] == NULL);
 	end();
 }
 
@@ -694,7 +695,7 @@ static bool has_lost_its_cell(void)
 static bool is_cell_gone(void)
 {
 	(void)hear(STORAGE_OPS);
-	return bed.session->suspend == NULL;
+	return bed.session->ops[SESSION_OP_SUSPEND] == NULL;
 }
 
 /* A session that is kept loses its cell while the keeper is asked to freeze it: it becomes cold,
@@ -711,7 +712,7 @@ static void cell_dies_before_it_is_frozen(bool paused, bool well)
 	bed_until(is_freeze_asked);
 	bed_pid1_dies();
 	bed_until(has_lost_its_cell);
-	CHECK(bed.session->suspend != NULL && bed.asked[KEEPER_DESTROY] == 0);
+	CHECK(bed.session->ops[SESSION_OP_SUSPEND] != NULL && bed.asked[KEEPER_DESTROY] == 0);
 	bed_keeper_answers(well);
 	bed_until(is_cell_gone);
 	CHECK(has_lost_its_cell() && bed.session->row.cold == COLD_YES && unpacks == 0);

@@ -364,7 +364,7 @@ static void a_copy_that_waits_ends_with_a_reset(void)
 	bed_turn(20);
 	session_cold_reset(bed.session, NULL, &w);
 	bed_until(is_forked);
-	CHECK(last.reason == REASON_GONE && bed.session->guest.remembering == NULL);
+	CHECK(last.reason == REASON_GONE && bed.session->ops[SESSION_OP_MEMORY] == NULL);
 	session_fork_release(&f);
 	completion_cancel(&w);
 	bed_end();
@@ -378,7 +378,7 @@ static void a_copy_that_waits_can_be_given_up(void)
 	begin_fork(&f, true);
 	memcpy(lender, bed.session->row.id, sizeof(lender));
 	session_fork_release(&f);
-	CHECK(bed.session->guest.remembering == NULL);
+	CHECK(bed.session->ops[SESSION_OP_MEMORY] == NULL);
 	session_memory_give_back(bed.core, lender);
 	bed_turn(50);
 	CHECK(!is_asked() && !is_forked());

@@ -434,7 +434,8 @@ void execution_mark_overdue(struct session *s)
 static bool is_still(const struct session *s)
 {
 	return s->row.state != SESSION_RUNNING || s->cell == NULL || s->cell->frozen ||
-	       s->capturing != NULL || s->guest.remembering != NULL || s->guest.still != NULL;
+	       session_op_find(s, SESSION_OP_CAPTURE) != NULL ||
+	       session_op_find(s, SESSION_OP_MEMORY) != NULL || s->guest.still != NULL;
 }
 
 /* The execution runs although its time has ended. */

@@ -12,6 +12,7 @@
 #include "daemon/guest/root_images.h"
 #include "daemon/guest/session_level.h"
 #include "daemon/node/core_private.h"
+#include "daemon/session/session_op.h"
 #include "daemon/session/session_spec.h"
 #include "daemon/store/store_layer.h"
 #include "daemon/template/template_stack.h"
@@ -33,7 +34,7 @@ enum { ROOT, MEMORY, LAYERS }; /* positions of the uses */
 
 /* A session that waits for its images. */
 struct guest_boot {
-	struct session *session;
+	struct session_op op; /* first */
 	session_guest_fn *on_ready;
 	struct completion wait;
 	struct storage_job job;
@@ -98,26 +99,27 @@ static void guest_release(struct guest_boot *b)
 	completion_cancel(&b->wait);
 	if (waited != NULL)
 		memory_image_leave(waited);
-	storage_link_cancel(&b->session->core->storage, &b->job);
+	storage_link_cancel(&b->op.session->core->storage, &b->job);
 	io_close_all(&b->root_fd, 1);
 	io_close_all(b->image, LIVE_GUEST_IMAGE);
 	io_close_all(&b->changes, 1);
 	io_close_all(&b->later, 1);
-	b->session->guest.boot = NULL;
+	session_op_end(&b->op);
 	free(b);
 }
 
-bool session_guest_ending(struct session *s)
+static void on_boot_lost(struct session_op *op, const struct err *why)
 {
-	if (s->guest.boot == NULL)
-		return false;
-	guest_release(s->guest.boot);
-	return true;
+	guest_release((struct guest_boot *)op);
 }
+
+static const struct session_op_calls guest_boot_calls = { .kind = SESSION_OP_GUEST_BOOT,
+							  .on_lost = on_boot_lost,
+							  .on_free = on_boot_lost };
 
 static void guest_fail(struct guest_boot *b, const struct err *e)
 {
-	struct session *s = b->session;
+	struct session *s = b->op.session;
 	session_guest_fn *on_ready = b->on_ready;
 	struct keeper_create plan = b->plan;
 	struct err why = *e;
@@ -181,7 +183,7 @@ int guest_fill_fds(const struct core *c, int root, const int *image, struct boot
 /* The session uses its layers from here on. */
 static int write_uses(struct guest_boot *b, struct err *e)
 {
-	const struct session *s = b->session;
+	const struct session *s = b->op.session;
 	size_t n = b->own_memory ? LAYERS : 1;
 
 	if (b->layers[ROOT][0] == '\0')
@@ -192,7 +194,7 @@ static int write_uses(struct guest_boot *b, struct err *e)
 
 static void guest_ready(struct guest_boot *b)
 {
-	struct session *s = b->session;
+	struct session *s = b->op.session;
 	session_guest_fn *on_ready = b->on_ready;
 	struct keeper_create plan = b->plan;
 	struct boot_request request;
@@ -228,7 +230,7 @@ static void on_loaded(struct completion *done, const struct err *e)
 		guest_fail(b, e);
 		return;
 	}
-	image_charge_of_session(b->session, b->job.reply.bytes);
+	image_charge_of_session(b->op.session, b->job.reply.bytes);
 	guest_ready(b);
 }
 
@@ -256,8 +258,8 @@ static void on_root_ready(struct completion *done, const struct err *e)
 		guest_fail(b, e);
 		return;
 	}
-	if (b->session->guest.image != NULL) {
-		if (copy_image(b, b->session->guest.image, &why) < 0)
+	if (b->op.session->guest.image != NULL) {
+		if (copy_image(b, b->op.session->guest.image, &why) < 0)
 			guest_fail(b, &why);
 		else
 			guest_ready(b);
@@ -265,8 +267,8 @@ static void on_root_ready(struct completion *done, const struct err *e)
 		guest_fail(b, &why);
 	} else {
 		b->job.done = (struct completion){ .on_done = on_loaded, .arg = b };
-		b->job.tenant = b->session->row.tenant;
-		storage_link_memory_load(&b->session->core->storage, &b->job, b->layers[MEMORY],
+		b->job.tenant = b->op.session->row.tenant;
+		storage_link_memory_load(&b->op.session->core->storage, &b->job, b->layers[MEMORY],
 					 copy);
 	}
 }
@@ -282,7 +284,7 @@ static void on_root_opened(struct completion *done, const struct err *e)
 
 static void open_root(struct guest_boot *b)
 {
-	struct core *c = b->session->core;
+	struct core *c = b->op.session->core;
 	int open = root_image_fd(c, b->layers[ROOT]);
 	struct err e;
 
@@ -293,8 +295,8 @@ static void open_root(struct guest_boot *b)
 		return;
 	}
 	b->job.done = (struct completion){ .on_done = on_root_opened, .arg = b };
-	b->job.tenant = b->session->row.tenant;
-	storage_link_root_open(&b->session->core->storage, &b->job, b->layers[ROOT]);
+	b->job.tenant = b->op.session->row.tenant;
+	storage_link_root_open(&b->op.session->core->storage, &b->job, b->layers[ROOT]);
 }
 
 /* ---- images of the template */
@@ -311,10 +313,10 @@ static void on_memory(struct completion *done, const struct err *e)
 		return;
 	}
 	if (e == NULL)
-		memcpy(b->session->guest.clone_of, b->memory->digest, sizeof(b->memory->digest));
+		memcpy(b->op.session->guest.clone_of, b->memory->digest, sizeof(b->memory->digest));
 	else
 		log_warn("a guest starts without a memory image", "session_id=%s error=%s",
-			 b->session->row.id, e->msg);
+			 b->op.session->row.id, e->msg);
 	guest_ready(b);
 }
 
@@ -323,12 +325,12 @@ static void on_memory(struct completion *done, const struct err *e)
 static int plan_cold(void *arg, struct guest_cold *ret, struct err *e)
 {
 	const struct guest_boot *b = arg;
-	const struct core *c = b->session->core;
+	const struct core *c = b->op.session->core;
 	const struct config *g = c->o.config;
-	struct store_session row = { .level = b->session->row.level,
+	struct store_session row = { .level = b->op.session->row.level,
 				     .profile = CELL_STANDARD,
 				     .limits = { .memory_bytes =
-							 b->session->row.limits.memory_bytes,
+							 b->op.session->row.limits.memory_bytes,
 						 .disk_bytes = g->disk_default,
 						 .inodes = g->inodes_default,
 						 .pids = g->pids_default,
@@ -357,7 +359,7 @@ static struct root_image_user root_user(const struct session *s)
 static void on_root(struct completion *done, const struct err *e)
 {
 	struct guest_boot *b = done->arg;
-	const struct session *s = b->session;
+	const struct session *s = b->op.session;
 	const struct root_image_user user = root_user(s);
 	struct memory_image_ask ask = { .version = s->template,
 					.root = b->root,
@@ -409,7 +411,7 @@ void session_guest_set_origin(struct session *s)
  * with memory are nowhere else. */
 static int find_own(struct guest_boot *b, struct err *e)
 {
-	const struct session *s = b->session;
+	const struct session *s = b->op.session;
 	int n;
 
 	if (s->guest.image != NULL) {
@@ -431,7 +433,7 @@ static int find_own(struct guest_boot *b, struct err *e)
 
 static void prepare_vm(struct guest_boot *b)
 {
-	struct session *s = b->session;
+	struct session *s = b->op.session;
 	const struct root_image_user user = root_user(s);
 	struct template_stack stack;
 	struct err e;
@@ -456,15 +458,14 @@ void session_guest_prepare(struct session *s, const struct keeper_create *plan,
 	struct guest_boot *b = calloc(1, sizeof(*b));
 
 	assert(b != NULL);
-	*b = (struct guest_boot){ .session = s,
-				  .on_ready = on_ready,
+	*b = (struct guest_boot){ .on_ready = on_ready,
 				  .root_fd = -1,
 				  .image = { -1, -1 },
 				  .changes = -1,
 				  .later = -1,
 				  .job.fd = -1,
 				  .plan = *plan };
-	s->guest.boot = b;
+	session_op_begin(&b->op, s, &guest_boot_calls);
 	session_guest_request(s, &b->request);
 	if (b->request.engine == BOOT_MICROVM) {
 		prepare_vm(b);

@@ -22,9 +22,6 @@ typedef void session_guest_fn(struct session *s, const struct keeper_create *pla
 /* Find or make the guest's images, then call on_ready, never from inside. */
 void session_guest_prepare(struct session *s, const struct keeper_create *plan,
 			   session_guest_fn *on_ready);
-/* The session stops, or leaves memory. True: it was waiting for its images and has no cell. */
-bool session_guest_ending(struct session *s);
-
 /* Identity and limits of its guest. */
 void session_guest_request(const struct session *s, struct boot_request *ret);
 

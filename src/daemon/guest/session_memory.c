@@ -12,6 +12,7 @@
 #include "daemon/node/core.h"
 #include "daemon/node/core_private.h"
 #include "daemon/session/session_hooks.h"
+#include "daemon/session/session_op.h"
 #include "daemon/store/store_layer.h"
 #include "daemon/template/layer_origin.h"
 #include "daemon/tenant/image_charge.h"
@@ -24,6 +25,12 @@
 #define DEVICES_MAX (16ULL << 20) /* bytes of the state of devices: 12 KiB */
 #define MIB (1ULL << 20)
 
+/* NULL is allowed. */
+static struct session_memory *memory_of(struct session_op *op)
+{
+	return (struct session_memory *)op;
+}
+
 /* ---- ends */
 
 static void memory_detach(struct session_memory *m)
@@ -31,9 +38,7 @@ static void memory_detach(struct session_memory *m)
 	live_guest_cancel(&m->call);
 	storage_link_cancel(&m->core->storage, &m->job);
 	layers_settle(&m->core->layers, &m->writing, m->layer[0] != '\0');
-	if (m->session != NULL && m->session->guest.remembering == m)
-		m->session->guest.remembering = NULL;
-	m->session = NULL;
+	session_op_end(&m->op);
 }
 
 static void drop_image(struct session_memory *m)
@@ -48,7 +53,7 @@ static void drop_image(struct session_memory *m)
 
 static void memory_fail(struct session_memory *m, const struct err *e)
 {
-	struct session *s = m->session;
+	struct session *s = m->op.session;
 	bool stopped = m->stopped;
 	struct err why = *e;
 
@@ -61,7 +66,7 @@ static void memory_fail(struct session_memory *m, const struct err *e)
 
 void session_memory_release(struct session_memory *m)
 {
-	struct session *s = m->session; /* not NULL: in progress, or past its time */
+	struct session *s = m->op.session; /* not NULL: in progress, or past its time */
 	bool stopped = m->stopped;
 	struct err e;
 
@@ -101,13 +106,17 @@ void session_memory_free(struct session_memory **m)
 	*m = NULL;
 }
 
-void session_memory_lost(struct session *s, const struct err *why)
+static void on_lost(struct session_op *op, const struct err *why)
 {
-	if (s->guest.remembering == NULL)
-		return;
-	s->guest.remembering->stopped = false;
-	memory_fail(s->guest.remembering, why);
+	struct session_memory *m = memory_of(op);
+
+	m->stopped = false;
+	memory_fail(m, why);
 }
+
+static const struct session_op_calls memory_calls = { .kind = SESSION_OP_MEMORY,
+						      .on_lost = on_lost,
+						      .on_free = on_lost };
 
 /* ---- steps */
 
@@ -118,7 +127,7 @@ static int write_row(struct session_memory *m, struct err *e)
 				   .created_ms = core_now_ms() };
 	char origin[LAYER_ORIGIN_MAX];
 
-	layer_origin_of_session(m->session, m->root, origin);
+	layer_origin_of_session(m->op.session, m->root, origin);
 	row.origin = origin;
 	memcpy(row.id, m->writing.id, sizeof(row.id));
 	memcpy(row.kind, m->kind, sizeof(row.kind));
@@ -148,7 +157,7 @@ static void on_saved(struct completion *done, const struct err *e)
 
 static int memory_save(struct session_memory *m, struct err *e)
 {
-	struct session *s = m->session;
+	struct session *s = m->op.session;
 	struct quota_limits limits;
 	int copy[LIVE_GUEST_IMAGE];
 
@@ -181,7 +190,7 @@ static void on_copied(struct completion *done, const struct err *e)
 /* The image counts from here on, and the cell's memory file is closed after the copy. */
 static int memory_copy(struct session_memory *m, struct err *e)
 {
-	struct session *s = m->session;
+	struct session *s = m->op.session;
 	int from[LIVE_GUEST_IMAGE], to[LIVE_GUEST_IMAGE];
 
 	m->bytes = memory_image_bytes(m->image);
@@ -215,7 +224,7 @@ static uint64_t changes_max(const struct session *s, unsigned children)
 /* The changes count from here on, and the image below them for one more. */
 static int keep_changes(struct session_memory *m, struct err *e)
 {
-	struct session *s = m->session;
+	struct session *s = m->op.session;
 
 	m->bytes = memory_image_bytes(m->image);
 	if (quota_memory_fits(m->core, s->tenant, m->bytes, e) < 0)
@@ -237,7 +246,7 @@ static int keep_changes(struct session_memory *m, struct err *e)
 /* PID 1 of the cell is not trusted: its file must be as large as the guest's memory. */
 static int check_image(const struct session_memory *m, struct err *e)
 {
-	uint64_t memory = m->session->row.limits.memory_bytes / MIB * MIB;
+	uint64_t memory = m->op.session->row.limits.memory_bytes / MIB * MIB;
 	struct stat ram, devices;
 
 	if (fstat(m->image[0], &ram) < 0 || fstat(m->image[1], &devices) < 0)
@@ -257,7 +266,7 @@ static int check_others(const struct session_memory *m, struct err *e)
 {
 	if ((m->how & SESSION_MEMORY_STAY) != 0) /* the session itself continues with it */
 		return 0;
-	return session_parts_check_memory(m->session, m->children > 0, e);
+	return session_parts_check_memory(m->op.session, m->children > 0, e);
 }
 
 static int use_image(struct session_memory *m, struct err *e)
@@ -285,7 +294,7 @@ static void on_snapshot(struct live_guest_call *k, int *image, const struct err 
 static int check_runs(const struct session *s, struct err *e)
 {
 	if (s->cell == NULL || s->cell->state != LIVE_UP || s->cell->call != NULL ||
-	    s->capturing != NULL)
+	    session_op_find(s, SESSION_OP_CAPTURE) != NULL)
 		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
 			       session_shown_name(&s->row));
 	return 0;
@@ -295,14 +304,14 @@ static int memory_check(const struct session *s, struct err *e)
 {
 	if (session_level_check(s, CELL_CAN_KEEP_MEMORY, "memory", e) < 0)
 		return -1;
-	if (s->guest.remembering != NULL)
+	if (session_op_find(s, SESSION_OP_MEMORY) != NULL)
 		return err_set(e, ERR_CONFLICT, "session %s is being saved", s->row.id);
 	return check_runs(s, e);
 }
 
 static void memory_begin(struct session_memory *m)
 {
-	struct session *s = m->session;
+	struct session *s = m->op.session;
 
 	m->call = (struct live_guest_call){ .on_done = on_snapshot,
 					    .arg = m,
@@ -314,7 +323,8 @@ static void memory_begin(struct session_memory *m)
 void session_memory_give_back(struct core *c, char lender[STORE_ID_MAX])
 {
 	struct session *s = lender[0] == '\0' ? NULL : session_by_id(c, lender);
-	struct session_memory *next = s == NULL ? NULL : s->guest.remembering;
+	struct session_memory *next =
+		s == NULL ? NULL : memory_of(session_op_find(s, SESSION_OP_MEMORY));
 	struct err e;
 
 	lender[0] = '\0';
@@ -350,16 +360,15 @@ void session_memory(struct session *s, const char *kind, unsigned how, unsigned 
 		completion_end(&m->done, &e);
 		return;
 	}
-	m->session = s;
-	s->guest.remembering = m;
+	session_op_begin(&m->op, s, &memory_calls);
 	if (!m->waits)
 		memory_begin(m);
 }
 
 bool session_memory_gives_changes(const struct session_memory *m)
 {
-	return m->session != NULL && m->call.cell != NULL &&
-	       m->call.changes_max >= m->session->row.limits.memory_bytes;
+	return m->op.session != NULL && m->call.cell != NULL &&
+	       m->call.changes_max >= m->op.session->row.limits.memory_bytes;
 }
 
 /* ---- a stopped guest */

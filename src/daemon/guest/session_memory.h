@@ -17,6 +17,7 @@
 #include "daemon/cells/live_guest.h"
 #include "daemon/disk/layers.h"
 #include "daemon/session/session.h"
+#include "daemon/session/session_op.h"
 
 struct guest_image;
 
@@ -26,6 +27,7 @@ enum session_memory_how {
 };
 
 struct session_memory {
+	struct session_op op;	/* first. session_memory.c's */
 	struct completion done; /* on_done and arg are the caller's */
 	/* When done ends without error: the root image that belongs to it, with SAVE the layer,
 	 * with a use of kind STORE_LAYER_HELD until session_memory_release(), and the image.
@@ -40,8 +42,7 @@ struct session_memory {
 	uint64_t base_bytes;
 	char lender[STORE_ID_MAX]; /* the lending session. Or "" */
 	/* The rest is session_memory.c's. */
-	struct session *session; /* NULL: ended, or not in progress */
-	struct core *core;	 /* NULL: never begun */
+	struct core *core; /* NULL: never begun */
 	unsigned how;
 	char kind[STORE_LAYER_KIND_MAX];
 	unsigned children; /* of the image, with the session's settings */
@@ -72,6 +73,3 @@ void session_memory_give_back(struct core *c, char lender[STORE_ID_MAX]);
 
 /* Let a guest run that an earlier daemon, or a pause that failed, may have left stopped. */
 void session_memory_go_on(struct session *s);
-
-/* ---- for the core's own files: the session ends, or leaves memory, or has lost its cell. */
-void session_memory_lost(struct session *s, const struct err *why);

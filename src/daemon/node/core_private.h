@@ -18,6 +18,7 @@
 #include "daemon/output/log_removal.h"
 #include "daemon/output/output_log.h"
 #include "daemon/output/output_mask.h"
+#include "daemon/session/session_op.h"
 #include "daemon/store/store_event.h"
 #include "daemon/store/store_execution.h"
 #include "daemon/store/store_key.h"
@@ -209,15 +210,13 @@ struct session_guest {
 				      see session_guest.h */
 	/* memory_images.h: the image that it was started from. "": its own, or none */
 	char clone_of[STORE_LAYER_DIGEST_MAX];
-	bool from_memory;	   /* it began with the memory of another session, */
-	char source[STORE_ID_MAX]; /* of this session */
-	bool shares_pages;	   /* starting children map pages that this guest has changed */
-	bool cannot_save;	   /* its memory could not be saved: it is frozen instead */
-	struct guest_boot *boot;   /* owned, see session_guest.c */
-	struct session_memory *remembering; /* borrowed: in progress, see session_memory.c */
-	struct live_guest_call go_on;	    /* session_memory.c */
-	struct guest_reader *readers;	    /* guest_reader.c */
-	struct guest_reader *still; /* owned: it keeps the guest's programs stopped. NULL: none */
+	bool from_memory;	      /* it began with the memory of another session, */
+	char source[STORE_ID_MAX];    /* of this session */
+	bool shares_pages;	      /* starting children map pages that this guest has changed */
+	bool cannot_save;	      /* its memory could not be saved: it is frozen instead */
+	struct live_guest_call go_on; /* session_memory.c */
+	struct guest_reader *readers; /* guest_reader.c */
+	struct guest_reader *still;   /* owned: it keeps the guest's programs stopped. NULL: none */
 };
 
 /* The sums that count the session: quota.c. */
@@ -269,12 +268,6 @@ struct session_history {
 	struct store_sample point;     /* looks 0: nothing yet */
 };
 
-/* The disk of a session: session_disk.c. */
-struct session_disk {
-	struct disk_boot *boot; /* owned */
-	bool removed;		/* its removal was requested */
-};
-
 /* A live session, from its admission (or the queue) until its last record is written. Invariant:
  * row is the newest state, and the store has it too unless `unsaved` is set. */
 struct session {
@@ -306,14 +299,10 @@ struct session {
 	bool prepared;	  /* the commands of its template ran before it had the cell */
 	bool plain_shell; /* there is no bash */
 	struct session_guest guest;
-	struct session_disk disk;
+	bool disk_removed; /* session_disk.c: its removal was requested */
 
-	/* long operations on it, each owned by the named file. NULL: not in progress */
-	struct keeping *keeping;	   /* session_diff.c */
-	struct capturing *capturing;	   /* session_capture.c */
-	struct suspend *suspend;	   /* session_suspend.c */
-	struct session_services *services; /* session_service.c */
-	struct reboot *reboot;		   /* session_boot.c */
+	/* long operations on it. NULL: not in progress */
+	struct session_op *ops[SESSION_OPS];
 
 	/* its waiters and its deadlines */
 	struct completions when_running, when_paused, when_over;

@@ -481,8 +481,7 @@ static void leave_one(struct session *s, void *arg)
 	if (s->cell != NULL)
 		live_cell_detach(s->cell);
 	s->cell = NULL;
-	session_cold_free(s);
-	session_capture_lost(s, &e);
+	session_ops_free(s, &e);
 	session_free(s);
 }
 

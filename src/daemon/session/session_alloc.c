@@ -10,16 +10,12 @@
 #include "daemon/execution/execution_deadline.h"
 #include "daemon/guest/guest_image.h"
 #include "daemon/guest/guest_reader.h"
-#include "daemon/guest/session_guest.h"
-#include "daemon/guest/session_memory.h"
 #include "daemon/node/core_metrics.h"
 #include "daemon/node/core_private.h"
-#include "daemon/session/session_boot.h"
-#include "daemon/session/session_diff.h"
 #include "daemon/session/session_disk.h"
 #include "daemon/session/session_history.h"
 #include "daemon/session/session_hooks.h"
-#include "daemon/session/session_service.h"
+#include "daemon/session/session_op.h"
 #include "daemon/template/templates.h"
 #include "daemon/tenant/quota.h"
 #include "lib/base/clock.h"
@@ -77,17 +73,13 @@ void session_free_for(struct session *s, const struct err *why)
 	for (struct execution *x = s->executions; x != NULL; x = x->next)
 		execution_prepare_cancel(x); /* it waits for the parts */
 	session_parts_free(s, &e);
-	kept_diff_cancel(s);
-	session_reboot_free(s);
 	session_disk_free(s);
-	(void)session_guest_ending(s);
-	guest_image_unuse(s->guest.image);
-	session_memory_lost(s, &e);
 	live_guest_cancel(&s->guest.go_on);
 	key_sessions_release(s);
 	if (s->listed)
 		LIST_REMOVE(s);
-	session_service_free(s);
+	session_ops_free(s, &e);
+	guest_image_unuse(s->guest.image);
 	loop_timer_cancel(s->core->loop, &s->timer);
 	loop_task_cancel(s->core->loop, &s->notify_running);
 	while (s->executions != NULL)

@@ -15,13 +15,14 @@
 
 #include "daemon/execution/execution.h"
 #include "daemon/node/core_private.h"
+#include "daemon/session/session_op.h"
 #include "daemon/session/session_service.h"
 #include "lib/base/buf.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 
 struct reboot {
-	struct session *session;
+	struct session_op op;	   /* first */
 	struct completion running; /* all session parts are ready */
 	struct completion ready;   /* the start and ready commands are done */
 	struct completions waiters;
@@ -35,7 +36,7 @@ static void session_reboot_finish(struct reboot *b, const struct err *e)
 	completions_move(&b->waiters, &waiters);
 	completion_cancel(&b->running);
 	completion_cancel(&b->ready);
-	b->session->reboot = NULL;
+	session_op_end(&b->op);
 	free(b);
 	completions_end_all(&waiters, e);
 }
@@ -44,13 +45,13 @@ static void on_ready(struct completion *c, const struct err *e)
 {
 	struct reboot *b = c->arg;
 	struct err why = { 0 };
-	bool over = b->session->row.state >= SESSION_ENDING;
+	bool over = b->op.session->row.state >= SESSION_ENDING;
 
 	if (e != NULL)
 		why = *e;
 	if (e != NULL && !over)
 		log_warn("the start command of a session failed", "session_id=%s error=%s",
-			 b->session->row.id, why.msg);
+			 b->op.session->row.id, why.msg);
 	session_reboot_finish(b, over && e != NULL ? &why : NULL);
 }
 
@@ -60,12 +61,20 @@ static void on_running(struct completion *c, const struct err *e)
 	struct err why;
 
 	if (e == NULL) {
-		session_boot(b->session, &b->session->actor, &b->ready);
+		session_boot(b->op.session, &b->op.session->actor, &b->ready);
 		return;
 	}
 	why = *e;
 	session_reboot_finish(b, &why);
 }
+
+static void on_free(struct session_op *op, const struct err *why)
+{
+	session_reboot_finish((struct reboot *)op, why);
+}
+
+static const struct session_op_calls reboot_calls = { .kind = SESSION_OP_REBOOT,
+						      .on_free = on_free };
 
 /* The requests that wait for the session to run are moved to the reboot: on_running() would let
  * them go too early. */
@@ -75,25 +84,13 @@ void session_reboot_begin(struct session *s)
 
 	if (!session_boot_is_needed(s))
 		return;
-	session_reboot_free(s);
 	b = calloc(1, sizeof(*b));
 	assert(b != NULL);
-	b->session = s;
 	b->running = (struct completion){ .on_done = on_running, .arg = b };
 	b->ready = (struct completion){ .on_done = on_ready, .arg = b };
-	s->reboot = b;
+	session_op_begin(&b->op, s, &reboot_calls);
 	completions_move(&s->when_running, &b->waiters);
 	completion_begin(&b->running, s->core->loop, &s->when_running);
-}
-
-void session_reboot_free(struct session *s)
-{
-	struct err e;
-
-	if (s->reboot == NULL)
-		return;
-	(void)err_set_reason(&e, REASON_GONE, "session %s has ended", s->row.id);
-	session_reboot_finish(s->reboot, &e);
 }
 
 #define READY_MS 600000ULL

@@ -48,5 +48,3 @@ uint64_t session_boot_rest_ms(unsigned tries);
 /* Begin to wait for the commands. The new cell is up, its parts are not started yet. Does nothing
  * if there is no such command. */
 void session_reboot_begin(struct session *s);
-/* Drop the wait: the session is being freed. */
-void session_reboot_free(struct session *s);

@@ -14,7 +14,7 @@
  * for minutes. The rest waits, neither frozen nor charged.
  *
  * A struct capturing is freed when unpacking and thawing have both ended (capture_finish()), or at
- * once when the session is lost (session_capture_lost()).
+ * once when the session is lost (on_lost()).
  */
 #include "daemon/session/session_capture.h"
 
@@ -34,6 +34,7 @@
 #include "daemon/node/core_private.h"
 #include "daemon/session/session.h"
 #include "daemon/session/session_hooks.h"
+#include "daemon/session/session_op.h"
 #include "daemon/session/session_pause.h"
 #include "daemon/session/session_spec.h"
 #include "daemon/session/session_states.h"
@@ -60,9 +61,9 @@
 static const struct lanes_room running_room = STORAGE_CAPTURES_ROOM, guests_room = { 4, 3, 4 };
 
 struct capturing {
+	struct session_op op;		/* first */
 	struct capturing *next, **link; /* list.h: all captures of the core, the newest first */
-	struct session *session;
-	struct session_capture *to; /* NULL: cancelled */
+	struct session_capture *to;	/* NULL: cancelled */
 	struct layer_writing layer;
 	struct storage_job job;
 	struct keeper_call *call;    /* CAPTURE */
@@ -83,20 +84,25 @@ struct capturing {
 	struct err why; /* code ERR_NONE: no step has failed */
 };
 
+static struct capturing *capture_find(const struct session *s)
+{
+	return (struct capturing *)session_op_find(s, SESSION_OP_CAPTURE);
+}
+
 /* The capture runs, or does not run any more. Repeatable. */
 static void capture_count(struct capturing *k, bool runs)
 {
-	struct core *c = k->session->core;
+	struct core *c = k->op.session->core;
 	unsigned one = runs ? 1 : -1U;
 
 	if (k->counted == runs)
 		return;
 	if (runs)
-		k->is_guest = guest_reader_is_needed(k->session);
+		k->is_guest = guest_reader_is_needed(k->op.session);
 	k->counted = runs;
 	c->captures_running += one;
 	c->guest_captures += k->is_guest ? one : 0;
-	k->session->tenant->captures += one;
+	k->op.session->tenant->captures += one;
 }
 
 /* Waiting captures are started from the loop. A capture refused at once ends its owner, and the
@@ -109,10 +115,8 @@ static void start_soon(struct core *c)
 /* ---- the end */
 
 /* Continue the guest's programs, unless they must stay stopped (keep_frozen). */
-static void free_reader(struct capturing *k)
+static void free_reader(struct capturing *k, struct session *s)
 {
-	struct session *s = k->session;
-
 	if (k->keep_frozen && k->why.code == ERR_NONE && k->to != NULL && s->guest.still == NULL)
 		s->guest.still = k->reader;
 	else
@@ -124,7 +128,7 @@ static void free_reader(struct capturing *k)
  * capture or end the session. */
 static void capture_finish(struct capturing *k)
 {
-	struct session *s = k->session;
+	struct session *s = k->op.session;
 	struct core *c = s->core;
 	struct session_capture *to = k->to;
 	struct err why = k->why;
@@ -132,11 +136,11 @@ static void capture_finish(struct capturing *k)
 
 	if (k->thawing || k->unpacking)
 		return; /* the other of the two has not ended */
-	s->capturing = NULL;
 	capture_count(k, false);
+	session_op_end(&k->op);
 	LIST_REMOVE(k);
 	layers_settle(&s->core->layers, &k->layer, why.code == ERR_NONE);
-	free_reader(k);
+	free_reader(k, s);
 	capture_values_release(&k->search);
 	if (to != NULL)
 		to->under_way = NULL;
@@ -150,7 +154,7 @@ static void capture_finish(struct capturing *k)
 	}
 	/* A client has used the session during the capture. */
 	if (s != NULL && s->row.state == SESSION_PAUSED && s->when_running.first != NULL &&
-	    !s->suspend)
+	    session_op_find(s, SESSION_OP_SUSPEND) == NULL)
 		session_resume(s, &s->waker, NULL);
 	start_soon(c);
 }
@@ -168,7 +172,7 @@ static void capture_unwatch(struct capturing *k)
 {
 	if (k->pipe < 0)
 		return;
-	loop_remove(k->session->core->loop, &k->writers);
+	loop_remove(k->op.session->core->loop, &k->writers);
 	io_close_all(&k->pipe, 1);
 }
 
@@ -189,6 +193,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 {
 	struct live_cell *cell = arg;
 	struct session *s = session_freeze_answered(cell, e != NULL);
+	struct capturing *k = s == NULL ? NULL : capture_find(s);
 
 	if (s == NULL)
 		return;
@@ -198,16 +203,16 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 	}
 	/* A cell that stays frozen is useless and would never end by itself. Only if the keeper had
 	 * refused to freeze it is a refused thaw harmless. */
-	if (e != NULL && (s->capturing == NULL || !s->capturing->unsure)) {
+	if (e != NULL && (k == NULL || !k->unsure)) {
 		session_stop(s, SESSION_CRASHED, "the cell could not be thawed");
 		return;
 	}
 	cell->frozen = false;
 	if (s->row.cold == COLD_CAPTURING)
 		capture_mark(s, COLD_NO);
-	if (s->capturing != NULL) {
-		s->capturing->thawing = false;
-		capture_finish(s->capturing);
+	if (k != NULL) {
+		k->thawing = false;
+		capture_finish(k);
 	}
 }
 
@@ -217,7 +222,7 @@ static void capture_thaw(struct capturing *k)
 	    (k->keep_frozen && k->why.code == ERR_NONE && k->to != NULL))
 		return;
 	k->thaw_asked = k->thawing = true;
-	session_ask_freeze(k->session, false, on_thawed);
+	session_ask_freeze(k->op.session, false, on_thawed);
 }
 
 /* ---- the stream */
@@ -231,7 +236,7 @@ static int write_row(struct capturing *k, const struct storage_reply *r, struct 
 	memcpy(row.id, k->layer.id, sizeof(row.id));
 	memcpy(row.kind, k->kind, sizeof(row.kind));
 	memcpy(row.tenant, k->layer.tenant, sizeof(row.tenant));
-	return store_layer_insert_held(k->session->core->store, &row, e);
+	return store_layer_insert_held(k->op.session->core->store, &row, e);
 }
 
 /* Name the quota as the reason if the layer needs more than was left of it. */
@@ -258,7 +263,7 @@ static int take_found(struct capturing *k, struct err *e)
 {
 	struct session_capture_found found = { 0 };
 
-	if (capture_values_take(&k->search, k->session, k->kind, &found, e) < 0)
+	if (capture_values_take(&k->search, k->op.session, k->kind, &found, e) < 0)
 		return -1;
 	if (k->to != NULL)
 		k->to->found = found;
@@ -287,7 +292,7 @@ static void on_unpacked(struct completion *c, const struct err *e)
 	capture_thaw(k);
 	if (k->why.code == ERR_NONE &&
 	    (take_found(k, &why) < 0 ||
-	     session_parts_keep_values(k->session, k->layer.id, k->kind, &why) < 0 ||
+	     session_parts_keep_values(k->op.session, k->layer.id, k->kind, &why) < 0 ||
 	     write_row(k, r, &why) < 0))
 		capture_fail(k, &why);
 	else
@@ -330,14 +335,14 @@ static void capture_watch(struct capturing *k, int pipe)
 	k->pipe = fcntl(pipe, F_DUPFD_CLOEXEC, 0);
 	k->writers = (struct loop_fd){ .fd = -1, .on_ready = on_read, .arg = k };
 	if (k->pipe >= 0 &&
-	    loop_add(k->session->core->loop, &k->writers, k->pipe, EPOLLHUP, &e) < 0)
+	    loop_add(k->op.session->core->loop, &k->writers, k->pipe, EPOLLHUP, &e) < 0)
 		io_close_all(&k->pipe, 1);
 }
 
 /* from is taken over. */
 static void capture_unpack(struct capturing *k, struct storage_unpack *r, int from)
 {
-	struct session *s = k->session;
+	struct session *s = k->op.session;
 	int values, found;
 
 	r->format = STORAGE_CAPTURE;
@@ -359,7 +364,7 @@ static void capture_unpack(struct capturing *k, struct storage_unpack *r, int fr
  * directories. So cordon-storage gets these directories to split the archive. */
 static int unpack_guest(struct capturing *k, struct err *e)
 {
-	struct session *s = k->session;
+	struct session *s = k->op.session;
 	struct core *c = s->core;
 	struct storage_unpack r = { .silence_ms = GUEST_SILENCE_MS };
 	struct template_stack stack;
@@ -394,7 +399,7 @@ static void on_reader_ready(struct completion *done, const struct err *e)
 
 static int start_stream(struct capturing *k, struct err *e)
 {
-	struct session *s = k->session;
+	struct session *s = k->op.session;
 	struct keeper_create plan;
 	struct storage_unpack r = { 0 };
 	struct keeper_diff ask;
@@ -435,6 +440,7 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 {
 	struct live_cell *cell = arg;
 	struct session *s = session_freeze_answered(cell, e == NULL);
+	struct capturing *k = s == NULL ? NULL : capture_find(s);
 
 	if (s == NULL)
 		return;
@@ -444,13 +450,13 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 	}
 	cell->frozen = true; /* possibly, even after an error */
 	if (e == NULL) {
-		begin_stream(s->capturing);
+		begin_stream(k);
 		return;
 	}
-	s->capturing->unsure = true;
-	capture_fail(s->capturing, e);
-	capture_thaw(s->capturing);
-	capture_finish(s->capturing);
+	k->unsure = true;
+	capture_fail(k, e);
+	capture_thaw(k);
+	capture_finish(k);
 }
 
 /* ---- the start */
@@ -472,7 +478,7 @@ static int capture_check(const struct session *s, struct err *e)
 	if (!guest_reader_is_needed(s) && s->core->cells.keeper.restrictions.freezer == 0)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "snapshots need cgroup v2, which this machine does not have");
-	if (s->capturing != NULL)
+	if (capture_find(s) != NULL)
 		return err_set(e, ERR_CONFLICT, "session %s is being captured already", s->row.id);
 	if (check_state(s, e) < 0)
 		return -1;
@@ -486,7 +492,7 @@ static int capture_check(const struct session *s, struct err *e)
  * control, so the report counts only up to the limit. */
 static int capture_admit(struct capturing *k, struct err *e)
 {
-	struct session *s = k->session;
+	struct session *s = k->op.session;
 	uint64_t size = s->row.limits.disk_bytes, held = s->cell->disk_bytes;
 	struct quota_limits limits;
 
@@ -497,7 +503,7 @@ static int capture_admit(struct capturing *k, struct err *e)
 
 static int capture_start(struct capturing *k, struct err *e)
 {
-	struct session *s = k->session;
+	struct session *s = k->op.session;
 
 	k->waiting = k->short_of = false;
 	capture_count(k, true);
@@ -518,11 +524,11 @@ static int capture_start(struct capturing *k, struct err *e)
  * one, because it needs their reservations. */
 static bool has_room(const struct capturing *k)
 {
-	const struct core *c = k->session->core;
-	unsigned own = k->session->tenant->captures;
+	const struct core *c = k->op.session->core;
+	unsigned own = k->op.session->tenant->captures;
 
 	return (own == 0 || !k->short_of) && own < lanes_most(&running_room, c->captures_running) &&
-	       (!guest_reader_is_needed(k->session) ||
+	       (!guest_reader_is_needed(k->op.session) ||
 		own < lanes_most(&guests_room, c->guest_captures));
 }
 
@@ -532,7 +538,7 @@ static bool waits_for_quota(struct capturing *k, const struct err *e)
 {
 	capture_count(k, false);
 	k->waiting = k->short_of =
-		e->reason == REASON_QUOTA_STORED && k->session->tenant->captures > 0;
+		e->reason == REASON_QUOTA_STORED && k->op.session->tenant->captures > 0;
 	return k->waiting;
 }
 
@@ -545,7 +551,7 @@ static struct capturing *find_next(const struct core *c)
 	for (struct capturing *k = c->captures; k != NULL; k = k->next)
 		if (k->waiting && has_room(k) &&
 		    (found == NULL ||
-		     k->session->tenant->captures <= found->session->tenant->captures))
+		     k->op.session->tenant->captures <= found->op.session->tenant->captures))
 			found = k;
 	return found;
 }
@@ -565,6 +571,38 @@ void session_capture_start_next(struct loop_task *t)
 	}
 }
 
+/* Unlike a cancel, this frees the capture at once: there is no cell left to thaw. */
+static void on_lost(struct session_op *op, const struct err *why)
+{
+	struct capturing *k = (struct capturing *)op;
+	struct session_capture *to = k->to;
+	struct core *c = op->session->core;
+
+	capture_unwatch(k);
+	capture_count(k, false);
+	session_op_end(op);
+	LIST_REMOVE(k);
+	if (k->call != NULL)
+		keeper_link_cancel(k->call);
+	guest_reader_free(k->reader);
+	storage_link_cancel(&c->storage, &k->job);
+	layers_settle(&c->layers, &k->layer, false);
+	if (k->has_row)
+		layers_let_go(&c->layers, k->layer.id);
+	capture_values_release(&k->search);
+	free(k);
+	start_soon(c);
+	if (to != NULL) {
+		to->under_way = NULL;
+		to->layer[0] = '\0';
+		completion_end(&to->done, why);
+	}
+}
+
+static const struct session_op_calls capture_calls = { .kind = SESSION_OP_CAPTURE,
+						       .on_lost = on_lost,
+						       .on_free = on_lost };
+
 static int capture_begin(struct session *s, const char *kind, bool keep_frozen,
 			 struct session_capture *to, struct err *e)
 {
@@ -574,7 +612,7 @@ static int capture_begin(struct session *s, const char *kind, bool keep_frozen,
 		return -1;
 	k = calloc(1, sizeof(*k));
 	assert(k != NULL);
-	k->session = s;
+	session_op_begin(&k->op, s, &capture_calls);
 	k->to = to;
 	k->job.fd = k->pipe = -1;
 	k->search = (struct capture_values){ .values = -1, .found = -1 };
@@ -582,11 +620,12 @@ static int capture_begin(struct session *s, const char *kind, bool keep_frozen,
 	str_copy(k->kind, kind);
 	k->waiting = !has_room(k);
 	LIST_PUSH(&s->core->captures, k);
-	s->capturing = to->under_way = k;
+	to->under_way = k;
 	if (k->waiting || capture_start(k, e) == 0 || waits_for_quota(k, e))
 		return 0;
-	s->capturing = to->under_way = NULL;
+	to->under_way = NULL;
 	capture_count(k, false);
+	session_op_end(&k->op);
 	LIST_REMOVE(k);
 	capture_values_release(&k->search);
 	free(k);
@@ -629,36 +668,6 @@ void session_capture_release(struct core *c, struct session_capture *k)
 		return;
 	layers_let_go(&c->layers, k->layer);
 	k->layer[0] = '\0';
-}
-
-/* Unlike a cancel, this frees the capture at once: there is no cell left to thaw. */
-void session_capture_lost(struct session *s, const struct err *why)
-{
-	struct capturing *k = s->capturing;
-	struct session_capture *to;
-
-	if (k == NULL)
-		return;
-	to = k->to;
-	s->capturing = NULL;
-	capture_unwatch(k);
-	capture_count(k, false);
-	LIST_REMOVE(k);
-	if (k->call != NULL)
-		keeper_link_cancel(k->call);
-	guest_reader_free(k->reader);
-	storage_link_cancel(&s->core->storage, &k->job);
-	layers_settle(&s->core->layers, &k->layer, false);
-	if (k->has_row)
-		layers_let_go(&s->core->layers, k->layer.id);
-	capture_values_release(&k->search);
-	free(k);
-	start_soon(s->core);
-	if (to != NULL) {
-		to->under_way = NULL;
-		to->layer[0] = '\0';
-		completion_end(&to->done, why);
-	}
 }
 
 void session_capture_recover(struct session *s)

@@ -34,8 +34,6 @@ void session_capture_release(struct core *c, struct session_capture *k);
 
 /* ---- for the core's own files */
 
-/* End the capture: the session ends, or leaves memory. */
-void session_capture_lost(struct session *s, const struct err *why);
 /* The task core.next_capture: start a waiting capture. */
 void session_capture_start_next(struct loop_task *t);
 /* Thaw a cell that an earlier daemon may have left frozen. */

@@ -237,7 +237,7 @@ void session_diff_cancel(struct session_diff *d)
 _Static_assert(LOG_NAME_MAX >= STORE_ID_MAX + sizeof(".diff.new"), "named after its session");
 
 struct keeping {
-	struct session *session;
+	struct session_op op; /* first */
 	struct session_diff diff;
 	struct buf list;   /* whole records, as received */
 	struct buf record; /* an incomplete one */
@@ -339,12 +339,39 @@ static uint64_t find_file(const struct session *s)
 	return (uint64_t)st.st_size;
 }
 
+static struct keeping *keeping_find(const struct session *s)
+{
+	return (struct keeping *)session_op_find(s, SESSION_OP_KEPT_DIFF);
+}
+
+static void on_free(struct session_op *op, const struct err *why)
+{
+	struct keeping *k = (struct keeping *)op;
+
+	loop_timer_cancel(op->session->core->loop, &k->timer);
+	session_op_end(op);
+	session_diff_cancel(&k->diff);
+	buf_release(&k->list);
+	buf_release(&k->record);
+	free(k);
+}
+
+static const struct session_op_calls keeping_calls = { .kind = SESSION_OP_KEPT_DIFF,
+						       .on_free = on_free };
+
+/* NULL is allowed. */
+static void keeping_release(struct keeping *k)
+{
+	if (k != NULL)
+		on_free(&k->op, NULL);
+}
+
 /* The cell cannot be read any more. A whole file is the only possible success. */
 void kept_diff_settle(struct session *s)
 {
 	uint64_t bytes;
 
-	kept_diff_cancel(s);
+	keeping_release(keeping_find(s));
 	if (s->row.keep_diff != KEPT_DIFF_WANTED)
 		return;
 	bytes = find_file(s);
@@ -358,24 +385,10 @@ void kept_diff_settle(struct session *s)
 
 /* ---- reading */
 
-void kept_diff_cancel(struct session *s)
-{
-	struct keeping *k = s->keeping;
-
-	if (k == NULL)
-		return;
-	s->keeping = NULL;
-	loop_timer_cancel(s->core->loop, &k->timer);
-	session_diff_cancel(&k->diff);
-	buf_release(&k->list);
-	buf_release(&k->record);
-	free(k);
-}
-
 /* The outcome is settled, so the cell may end. */
 static void diff_finish(struct session *s, const char *why)
 {
-	kept_diff_cancel(s);
+	keeping_release(keeping_find(s));
 	if (why != NULL)
 		not_kept(s, why);
 	if (s->cell != NULL)
@@ -385,7 +398,7 @@ static void diff_finish(struct session *s, const char *why)
 /* The list outlives the session, so a path with a secret value is kept masked. */
 static void put_record(struct keeping *k, size_t path)
 {
-	session_redact(k->session, (char *)k->record.data + path);
+	session_redact(k->op.session, (char *)k->record.data + path);
 	buf_put(&k->list, buf_text(&k->record), k->record.len + 1);
 }
 
@@ -442,7 +455,7 @@ static void on_timer(struct loop_timer *t)
 	struct keeping *k = t->arg;
 
 	if (clock_now_ns() >= k->until_ns)
-		diff_finish(k->session, "its changes could not be read in 30 seconds");
+		diff_finish(k->op.session, "its changes could not be read in 30 seconds");
 	else
 		read_list(k);
 }
@@ -451,7 +464,7 @@ static void on_timer(struct loop_timer *t)
 static void on_done(struct session_diff *d, const struct err *e)
 {
 	struct keeping *k = d->arg;
-	struct session *s = k->session;
+	struct session *s = k->op.session;
 
 	if (e != NULL && (e->reason == REASON_QUOTA_DIFFS || e->reason == REASON_CAPACITY_DIFFS)) {
 		loop_timer_set(s->core->loop, &k->timer, clock_now_ns() + AGAIN_MS * CLOCK_MS);
@@ -473,7 +486,7 @@ static void on_done(struct session_diff *d, const struct err *e)
 
 static void read_list(struct keeping *k)
 {
-	struct session *s = k->session;
+	struct session *s = k->op.session;
 
 	buf_init(&k->list, 2 * LIST_MAX);
 	buf_init(&k->record, RECORD_MAX);
@@ -496,12 +509,12 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 	if (s == NULL)
 		return;
 	c->frozen = c->frozen || e == NULL;
-	if (s->keeping == NULL || c->state == LIVE_ENDING)
+	if (keeping_find(s) == NULL || c->state == LIVE_ENDING)
 		live_cell_end_now(c);
 	else if (!c->frozen)
 		diff_finish(s, "the cell could not be frozen");
 	else
-		read_list(s->keeping);
+		read_list(keeping_find(s));
 }
 
 static void diff_freeze(struct session *s)
@@ -518,8 +531,8 @@ bool kept_diff_start(struct session *s)
 	struct live_cell *c = s->cell;
 	struct keeping *k;
 
-	if (s->row.keep_diff != KEPT_DIFF_WANTED || s->keeping != NULL)
-		return s->keeping != NULL;
+	if (s->row.keep_diff != KEPT_DIFF_WANTED || keeping_find(s) != NULL)
+		return keeping_find(s) != NULL;
 	if (c == NULL || c->state != LIVE_UP || c->dead || c->broken)
 		return false; /* kept_diff_settle() follows */
 	if (c->call != NULL) {
@@ -533,10 +546,9 @@ bool kept_diff_start(struct session *s)
 	}
 	k = calloc(1, sizeof(*k));
 	assert(k != NULL);
-	k->session = s;
 	k->timer = (struct loop_timer){ .on_expire = on_timer, .arg = k };
 	k->until_ns = clock_now_ns() + TIME_MS * CLOCK_MS;
-	s->keeping = k;
+	session_op_begin(&k->op, s, &keeping_calls);
 	loop_timer_set(s->core->loop, &k->timer, k->until_ns);
 	if (c->frozen || guest_reader_is_needed(s)) /* a guest's agent stops the programs */
 		read_list(k);
@@ -547,7 +559,7 @@ bool kept_diff_start(struct session *s)
 
 void kept_diff_cell_died(struct session *s)
 {
-	if (s->keeping != NULL)
+	if (keeping_find(s) != NULL)
 		diff_finish(s, "the cell ended before its changes could be read");
 }
 

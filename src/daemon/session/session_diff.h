@@ -36,7 +36,5 @@ bool kept_diff_start(struct session *s);
 void kept_diff_settle(struct session *s);
 /* PID 1 has died while the list was read. */
 void kept_diff_cell_died(struct session *s);
-/* Drop the reading: the session leaves memory. */
-void kept_diff_cancel(struct session *s);
 /* Remove the kept list: the records of the session are being removed. */
 void kept_diff_remove(struct core *c, struct tenant *t, const char *session_id);

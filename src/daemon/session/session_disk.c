@@ -13,6 +13,7 @@
 
 #include "daemon/disk/disk_calls.h"
 #include "daemon/node/core_private.h"
+#include "daemon/session/session_op.h"
 #include "daemon/session/session_states.h"
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
@@ -27,7 +28,7 @@
 
 /* A session waiting for its disk. */
 struct disk_boot {
-	struct session *session;
+	struct session_op op; /* first */
 	struct storage_job job;
 	session_disk_fn *on_ready;
 	struct loop_timer again;
@@ -45,19 +46,26 @@ struct disk_removal {
 
 /* ---- the start */
 
-static void disk_release(struct disk_boot *b)
+static void on_boot_lost(struct session_op *op, const struct err *why)
 {
-	storage_link_cancel(&b->session->core->storage, &b->job);
-	loop_timer_cancel(b->session->core->loop, &b->again);
-	b->session->disk.boot = NULL;
+	struct disk_boot *b = (struct disk_boot *)op;
+	struct core *c = b->op.session->core;
+
+	storage_link_cancel(&c->storage, &b->job);
+	loop_timer_cancel(c->loop, &b->again);
+	session_op_end(&b->op);
 	free(b);
 }
+
+static const struct session_op_calls disk_boot_calls = { .kind = SESSION_OP_DISK_BOOT,
+							 .on_lost = on_boot_lost,
+							 .on_free = on_boot_lost };
 
 /* A session without an earlier cell gets a new image, and so does one after a reset. */
 static void disk_ask(struct disk_boot *b)
 {
-	const struct store_session *row = &b->session->row;
-	struct storage_link *link = &b->session->core->storage;
+	const struct store_session *row = &b->op.session->row;
+	struct storage_link *link = &b->op.session->core->storage;
 
 	if (row->state == SESSION_CREATING || row->cold == COLD_BLANK)
 		disk_call_make(link, &b->job, row->id, row->limits.disk_bytes, row->limits.inodes,
@@ -74,7 +82,7 @@ static void on_again(struct loop_timer *t)
 static void on_disk(struct completion *done, const struct err *e)
 {
 	struct disk_boot *b = done->arg;
-	struct session *s = b->session;
+	struct session *s = b->op.session;
 
 	if (e != NULL && e->reason == REASON_PEER_DIED) {
 		disk_ask(b); /* the next cordon-storage */
@@ -85,7 +93,7 @@ static void on_disk(struct completion *done, const struct err *e)
 		loop_timer_set(s->core->loop, &b->again, clock_now_ns() + USED_MS * CLOCK_MS);
 		return;
 	}
-	s->disk.boot = NULL;
+	session_op_end(&b->op);
 	b->on_ready(s, &b->plan, e);
 	free(b);
 }
@@ -101,23 +109,14 @@ void session_disk_prepare(struct session *s, const struct keeper_create *plan,
 	}
 	b = calloc(1, sizeof(*b));
 	assert(b != NULL);
-	b->session = s;
 	b->plan = *plan;
 	b->on_ready = on_ready;
 	b->job.fd = -1;
 	b->job.tenant = s->row.tenant;
 	b->again = (struct loop_timer){ .on_expire = on_again, .arg = b };
 	b->job.done = (struct completion){ .on_done = on_disk, .arg = b };
-	s->disk.boot = b;
+	session_op_begin(&b->op, s, &disk_boot_calls);
 	disk_ask(b);
-}
-
-bool session_disk_ending(struct session *s)
-{
-	if (s->disk.boot == NULL)
-		return false;
-	disk_release(s->disk.boot);
-	return true;
 }
 
 /* ---- the end */
@@ -156,11 +155,9 @@ static void remove_image(struct core *c, const char *id, const char *tenant)
 
 void session_disk_free(struct session *s)
 {
-	if (s->disk.boot != NULL)
-		disk_release(s->disk.boot);
-	if (s->row.storage != SESSION_DISK || s->row.state != SESSION_ENDED || s->disk.removed)
+	if (s->row.storage != SESSION_DISK || s->row.state != SESSION_ENDED || s->disk_removed)
 		return;
-	s->disk.removed = true;
+	s->disk_removed = true;
 	remove_image(s->core, s->row.id, s->row.tenant);
 }
 

@@ -22,10 +22,6 @@ typedef void session_disk_fn(struct session *s, const struct keeper_create *plan
 void session_disk_prepare(struct session *s, const struct keeper_create *plan,
 			  session_disk_fn *on_ready);
 
-/* Stop waiting for the disk. True: the session was waiting and has no cell, so the caller ends it.
- */
-bool session_disk_ending(struct session *s);
-
 /* Remove the image of a stopped session. Called when a session leaves memory, or would but for its
  * record. Repeatable. */
 void session_disk_free(struct session *s);

@@ -101,10 +101,11 @@ static int check_pause(const struct session *s, struct err *e)
 	if (s->core->cells.keeper.restrictions.freezer == 0)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "pause needs cgroup v2, which this machine does not have");
-	if (s->row.state != SESSION_RUNNING || s->cell->call != NULL || s->capturing != NULL)
+	bool captured = session_op_find(s, SESSION_OP_CAPTURE) != NULL;
+
+	if (s->row.state != SESSION_RUNNING || s->cell->call != NULL || captured)
 		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
-			       s->capturing != NULL ? "being captured"
-						    : session_shown_name(&s->row));
+			       captured ? "being captured" : session_shown_name(&s->row));
 	return 0;
 }
 
@@ -252,7 +253,8 @@ void session_resume(struct session *s, const struct store_actor *who, struct com
 		return;
 	}
 	/* creating, pausing, resuming, just adopted: w ends when the session is running */
-	if (s->row.state != SESSION_PAUSED || s->suspend != NULL || s->capturing != NULL) {
+	if (s->row.state != SESSION_PAUSED || session_op_find(s, SESSION_OP_SUSPEND) != NULL ||
+	    session_op_find(s, SESSION_OP_CAPTURE) != NULL) {
 		s->waker = store_actor_copy(who);
 		return;
 	}
@@ -303,7 +305,7 @@ bool session_pause_for_alarm(struct session *s, const char *detail)
 		s->unsaved = true;
 		return true;
 	}
-	if (s->row.state != SESSION_RUNNING || s->capturing != NULL)
+	if (s->row.state != SESSION_RUNNING || session_op_find(s, SESSION_OP_CAPTURE) != NULL)
 		return false;
 	if (check_pause(s, &e) < 0) {
 		session_stop(s, SESSION_ALARM, detail);

@@ -12,6 +12,7 @@
 #include "daemon/execution/execution.h"
 #include "daemon/node/core_private.h"
 #include "daemon/session/session_boot.h"
+#include "daemon/session/session_op.h"
 #include "lib/base/buf.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -42,6 +43,7 @@ struct service {
 };
 
 struct session_services {
+	struct session_op op;		/* first */
 	struct service *each[SERVICES]; /* owned. NULL: not used yet */
 	bool asked; /* the store has no interpreter from before this was in memory */
 };
@@ -177,20 +179,52 @@ static void on_timer(struct loop_timer *t)
 		service_plan(v, PAUSED_MS); /* without a cell, the next boot starts it */
 }
 
+static void on_free(struct session_op *op, const struct err *why)
+{
+	struct session_services *all = (struct session_services *)op;
+	struct loop *l = op->session->core->loop;
+
+	session_op_end(op);
+	for (unsigned i = 0; i < SERVICES; i++) {
+		struct service *v = all->each[i];
+
+		if (v == NULL)
+			continue;
+		loop_timer_cancel(l, &v->timer);
+		execution_unfollow(&v->follower);
+		end_line(v);
+		free(v);
+	}
+	free(all);
+}
+
+static const struct session_op_calls services_calls = { .kind = SESSION_OP_SERVICES,
+							.on_free = on_free };
+
+/* NULL: none was used yet. */
+static struct session_services *services_find(const struct session *s)
+{
+	return (struct session_services *)session_op_find(s, SESSION_OP_SERVICES);
+}
+
 static struct session_services *services_of(struct session *s)
 {
-	if (s->services == NULL)
-		s->services = calloc(1, sizeof(*s->services));
-	assert(s->services != NULL);
-	return s->services;
+	struct session_services *all = services_find(s);
+
+	if (all != NULL)
+		return all;
+	all = calloc(1, sizeof(*all));
+	assert(all != NULL);
+	session_op_begin(&all->op, s, &services_calls);
+	return all;
 }
 
 static struct service *service_of(struct session *s, unsigned which)
 {
 	const struct store_template *t = session_template(s);
-	struct service *v;
+	struct session_services *all = services_of(s);
+	struct service *v = all->each[which];
 
-	v = services_of(s)->each[which];
 	if (v != NULL)
 		return v;
 	v = calloc(1, sizeof(*v));
@@ -202,7 +236,7 @@ static struct service *service_of(struct session *s, unsigned which)
 	v->room = (struct completion){ .on_done = on_room, .arg = v };
 	buf_init(&v->line, LINE_MAX_BYTES + 1);
 	v->line.secret = true;
-	s->services->each[which] = v;
+	all->each[which] = v;
 	return v;
 }
 
@@ -315,11 +349,12 @@ int session_service_interpreter(struct session *s, const struct store_actor *who
  * are recorded and masked. */
 static bool had_interpreter(struct session *s)
 {
+	const struct session_services *all = services_find(s);
 	bool had = true;
 	struct err e;
 
 	_Static_assert(EXECUTION_INTERPRETER == STORE_EXECUTION_INTERPRETER, "a kind of the store");
-	if (s->services != NULL && s->services->asked)
+	if (all != NULL && all->asked)
 		return false;
 	if (store_execution_had_interpreter(s->core->store, s->row.id, &had, &e) < 0 || had)
 		return true;
@@ -330,26 +365,8 @@ static bool had_interpreter(struct session *s)
 bool session_service_has_interpreter(struct session *s)
 {
 	const struct store_template *t = session_template(s);
+	const struct session_services *all = services_find(s);
 
-	return (t != NULL && t->interpreter) ||
-	       (s->services != NULL && s->services->each[ADDED] != NULL) ||
+	return (t != NULL && t->interpreter) || (all != NULL && all->each[ADDED] != NULL) ||
 	       service_find(s, EXECUTION_INTERPRETER) != NULL || had_interpreter(s);
-}
-
-void session_service_free(struct session *s)
-{
-	struct session_services *all = s->services;
-
-	s->services = NULL;
-	for (unsigned i = 0; all != NULL && i < SERVICES; i++) {
-		struct service *v = all->each[i];
-
-		if (v == NULL)
-			continue;
-		loop_timer_cancel(s->core->loop, &v->timer);
-		execution_unfollow(&v->follower);
-		end_line(v);
-		free(v);
-	}
-	free(all);
 }

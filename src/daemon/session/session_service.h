@@ -32,6 +32,3 @@ int session_service_interpreter(struct session *s, const struct store_actor *who
 /* Does the interpreter's server belong to this session: has its template one, or was one started
  * for code? It does not matter whether it still runs: the cell has no say in it. */
 bool session_service_has_interpreter(struct session *s);
-
-/* Free the services: the session leaves memory. */
-void session_service_free(struct session *s);

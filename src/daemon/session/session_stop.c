@@ -15,6 +15,7 @@
 #include "daemon/session/session_disk.h"
 #include "daemon/session/session_history.h"
 #include "daemon/session/session_hooks.h"
+#include "daemon/session/session_op.h"
 #include "daemon/session/session_save.h"
 #include "daemon/session/session_suspend.h"
 #include "daemon/tenant/meter.h"
@@ -182,9 +183,12 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 	completions_end_all(&s->when_running, &e);
 	completions_end_all(&s->when_paused, &e);
 	completions_end_all(&s->when_over, &e);
-	bool waits = session_disk_ending(s) || session_guest_ending(s);
+	/* It waits for its cell to be made. */
+	bool waits = session_op_find(s, SESSION_OP_DISK_BOOT) != NULL ||
+		     session_op_find(s, SESSION_OP_GUEST_BOOT) != NULL;
 
-	if (session_cold_ending(s, &e))
+	session_ops_lost(s, &e);
+	if (session_cold_ending(s))
 		return;
 	guest_readers_lost(s, &e);
 	if (waits)

@@ -29,6 +29,7 @@
 #include "daemon/session/session_capture.h"
 #include "daemon/session/session_hooks.h"
 #include "daemon/session/session_lifecycle.h"
+#include "daemon/session/session_op.h"
 #include "daemon/session/session_pause.h"
 #include "daemon/session/session_save.h"
 #include "daemon/session/session_service.h"
@@ -44,6 +45,11 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/str.h"
+
+static struct suspend *suspend_find(const struct session *s)
+{
+	return (struct suspend *)session_op_find(s, SESSION_OP_SUSPEND);
+}
 
 /* A session after a reset, or without files of its own, begins as its template does: from a
  * snapshot with memory it continues. */
@@ -64,7 +70,7 @@ void session_cold_wake(struct session *s, const struct store_actor *who)
 	unsigned retry_s;
 	struct err e;
 
-	if (s->suspend != NULL)
+	if (suspend_find(s) != NULL)
 		return; /* the cell is not gone yet: on_gone() calls again */
 	session_timer_check_clock(c);
 	session_set_actor(s, who);
@@ -195,43 +201,24 @@ static int write_state(struct session *s, const char *from, struct err *e)
 	return 0;
 }
 
-/* Write the cold state and the session's own layers in one transaction. blank: the next cell gets a
- * new disk. */
-static int session_cold_write(struct session *s, const struct template_stack *own, bool blank,
-			      struct err *e)
+/* Write the cold state and the session's layers in one transaction. own: the layers of its files,
+ * NULL with COLD_MEMORY. guest: then the root image and the memory of its guest. */
+static int cold_write(struct session *s, enum session_cold cold, const struct template_stack *own,
+		      const char (*guest)[STORE_ID_MAX], struct err *e)
 {
 	const char *from = session_shown_name(&s->row);
+	struct store *store = s->core->store;
 	uint32_t before = s->row.cold;
 	bool joined;
 
-	s->row.cold = blank ? COLD_BLANK : COLD_YES;
-	if (store_join(s->core->store, &joined, e) == 0 && write_layers(s, own, e) == 0 &&
-	    write_state(s, from, e) == 0 && store_leave(s->core->store, joined, e) == 0)
+	s->row.cold = cold;
+	if (store_join(store, &joined, e) == 0 &&
+	    (own != NULL ? write_layers(s, own, e)
+			 : store_layer_use(store, STORE_LAYER_GUEST_OF_SESSION, s->row.id, guest, 2,
+					   e)) == 0 &&
+	    write_state(s, from, e) == 0 && store_leave(store, joined, e) == 0)
 		return 0;
-	store_rollback(s->core->store);
-	s->row.cold = before;
-	return -1;
-}
-
-/* Write the cold state of a session with saved memory. It replaces the session's layers of kind
- * STORE_LAYER_GUEST_OF_SESSION. */
-static int session_cold_write_memory(struct session *s, const char *root, const char *memory,
-				     struct err *e)
-{
-	const char *from = session_shown_name(&s->row);
-	char layers[2][STORE_ID_MAX];
-	uint32_t before = s->row.cold;
-	bool joined;
-
-	str_copy(layers[0], root);
-	str_copy(layers[1], memory);
-	s->row.cold = COLD_MEMORY;
-	if (store_join(s->core->store, &joined, e) == 0 &&
-	    store_layer_use(s->core->store, STORE_LAYER_GUEST_OF_SESSION, s->row.id,
-			    (const char(*)[STORE_ID_MAX])layers, 2, e) == 0 &&
-	    write_state(s, from, e) == 0 && store_leave(s->core->store, joined, e) == 0)
-		return 0;
-	store_rollback(s->core->store);
+	store_rollback(store);
 	s->row.cold = before;
 	return -1;
 }
@@ -240,7 +227,8 @@ static int session_cold_write_memory(struct session *s, const char *root, const 
  * start finds no cell and comes here again. */
 static void session_cold_write_lost(struct session *s, const char *why)
 {
-	bool blank = s->row.cold == COLD_BLANK || s->row.cold == COLD_TO_RESET;
+	enum session_cold cold =
+		s->row.cold == COLD_BLANK || s->row.cold == COLD_TO_RESET ? COLD_BLANK : COLD_YES;
 	struct template_stack none = { 0 };
 	struct err e = { 0 };
 
@@ -252,17 +240,17 @@ static void session_cold_write_lost(struct session *s, const char *why)
 		session_save_anyway(s, SESSION_PAUSING, SESSION_NO_REASON);
 	if (s->row.state == SESSION_RESUMING)
 		session_save_anyway(s, SESSION_PAUSED, SESSION_NO_REASON);
-	if (session_cold_write(s, s->own == NULL ? &none : s->own, blank, &e) < 0)
+	if (cold_write(s, cold, s->own == NULL ? &none : s->own, NULL, &e) < 0)
 		log_error("session state could not be written", "session_id=%s error=%s", s->row.id,
 			  e.msg);
-	s->row.cold = blank ? COLD_BLANK : COLD_YES;
+	s->row.cold = cold;
 	s->row.state = SESSION_PAUSED;
 }
 
 #define WAIT_MS 660000 /* for waiting requests: longer than a capture may take */
 
 struct suspend {
-	struct session *session;
+	struct session_op op; /* first */
 	enum cold_how how;
 	struct session_capture capture;
 	struct session_memory memory;
@@ -282,8 +270,42 @@ static void suspend_release(struct suspend *k)
 	session_capture_cancel(&k->capture);
 	session_memory_release(&k->memory);
 	layer_fold_release(&k->fold);
-	k->session->suspend = NULL;
+	session_op_end(&k->op);
 	free(k);
+}
+
+/* The cell is still ended: on_gone() follows. */
+static void on_lost(struct session_op *op, const struct err *why)
+{
+	struct suspend *k = (struct suspend *)op;
+
+	if (k->cell == NULL)
+		suspend_release(k);
+}
+
+/* The next daemon ends the cell. */
+static void on_free(struct session_op *op, const struct err *why)
+{
+	struct suspend *k = (struct suspend *)op;
+
+	if (k->cell != NULL)
+		live_cell_detach(k->cell);
+	suspend_release(k);
+}
+
+static const struct session_op_calls suspend_calls = { .kind = SESSION_OP_SUSPEND,
+						       .on_lost = on_lost,
+						       .on_free = on_free };
+
+static struct suspend *suspend_new(struct session *s, enum cold_how how)
+{
+	struct suspend *k = calloc(1, sizeof(*k));
+
+	assert(k != NULL);
+	k->how = how;
+	k->fold.job.fd = k->memory.job.fd = -1;
+	session_op_begin(&k->op, s, &suspend_calls);
+	return k;
 }
 
 /* ---- without a cell */
@@ -296,7 +318,7 @@ static void on_end_event(struct live_cell *cell)
 static void on_gone(struct live_cell *cell)
 {
 	struct session *s = cell->owner;
-	struct suspend *k = s->suspend;
+	struct suspend *k = suspend_find(s);
 
 	k->cell = NULL;
 	suspend_release(k);
@@ -335,7 +357,7 @@ static void lose_cell_users(struct session *s)
 		execution_lose_all(s);
 	while (s->file_ops != NULL)
 		file_op_lost(s->file_ops);
-	session_memory_lost(s, &e); /* a waiting copy belongs to this cell */
+	session_ops_lost(s, &e);
 	guest_readers_lost(s, &e);
 	guest_reader_free(s->guest.still); /* it ends with the cell */
 	s->guest.still = NULL;
@@ -347,10 +369,11 @@ static void lose_cell_users(struct session *s)
 /* End the cell: the row says that the session is cold. */
 static void end_cell(struct suspend *k)
 {
-	struct session *s = k->session;
+	struct session *s = k->op.session;
 	struct live_cell *cell = s->cell;
 
 	session_note_usage(s);
+	k->cell = cell; /* from here on the suspend is not lost with the cell */
 	lose_cell_users(s);
 	/* Executions that wait for something else stay, but not in the list of a cell that the
 	 * session has lost. */
@@ -359,7 +382,6 @@ static void end_cell(struct suspend *k)
 	loop_timer_cancel(s->core->loop, &s->timer);
 	s->cell = NULL;
 	s->memory_bytes = 0;
-	k->cell = cell;
 	live_cell_own(cell, &ending_events, s);
 	live_cell_end(cell);
 }
@@ -380,15 +402,18 @@ static void set_own(struct session *s, const struct template_stack *own)
 /* Write the outcome: the files are in their final place. */
 static int suspend_settle(struct suspend *k, struct err *e)
 {
-	struct session *s = k->session;
+	struct session *s = k->op.session;
+	char images[2][STORE_ID_MAX];
 
 	if (k->how == COLD_KEEP) {
-		if (session_cold_write_memory(s, k->memory.root, k->memory.layer, e) < 0)
+		str_copy(images[0], k->memory.root);
+		str_copy(images[1], k->memory.layer);
+		if (cold_write(s, COLD_MEMORY, NULL, (const char(*)[STORE_ID_MAX])images, e) < 0)
 			return -1;
 		session_memory_release(&k->memory);
 		return 0;
 	}
-	if (session_cold_write(s, &k->own, k->how == COLD_RESET, e) < 0)
+	if (cold_write(s, k->how == COLD_RESET ? COLD_BLANK : COLD_YES, &k->own, NULL, e) < 0)
 		return -1;
 	set_own(s, &k->own);
 	session_capture_release(s->core, &k->capture);
@@ -415,7 +440,7 @@ static void end_time(struct session *s)
 /* Return to the former state: running, or paused with its memory. */
 static void give_up(struct suspend *k, const struct err *e)
 {
-	struct session *s = k->session;
+	struct session *s = k->op.session;
 	struct err why = *e, ignored;
 
 	/* A client is told, and may try again. A pause by its timeout freezes it instead. */
@@ -443,7 +468,7 @@ static void give_up(struct suspend *k, const struct err *e)
 /* The memory image was written, but not its row: the guest is still stopped for that image. */
 static void give_up_settled(struct suspend *k, const struct err *e)
 {
-	struct session *s = k->session;
+	struct session *s = k->op.session;
 	bool stopped = k->how == COLD_KEEP;
 
 	give_up(k, e);
@@ -472,7 +497,7 @@ static void on_folded(struct completion *c, const struct err *e)
 static void on_captured(struct completion *c, const struct err *e)
 {
 	struct suspend *k = c->arg;
-	const struct session *s = k->session;
+	const struct session *s = k->op.session;
 	size_t stay;
 	struct err why;
 
@@ -509,13 +534,8 @@ static const uint32_t going[] = {
 
 static void suspend_start(struct session *s, enum cold_how how)
 {
-	struct suspend *k = calloc(1, sizeof(*k));
+	struct suspend *k = suspend_new(s, how);
 
-	assert(k != NULL);
-	k->session = s;
-	k->how = how;
-	k->fold.job.fd = -1;
-	s->suspend = k;
 	if (how != COLD_RESET && s->own != NULL)
 		k->own = *s->own;
 	k->capture.done = (struct completion){ .on_done = on_captured, .arg = k };
@@ -532,12 +552,12 @@ static void suspend_start(struct session *s, enum cold_how how)
 static int suspend_check(const struct session *s, enum cold_how how, struct err *e)
 {
 	bool live = s->row.state == SESSION_RUNNING || s->row.state == SESSION_PAUSED;
+	bool captured = session_op_find(s, SESSION_OP_CAPTURE) != NULL;
 
-	if (!live || s->cell == NULL || s->cell->call != NULL || s->capturing != NULL ||
-	    s->suspend != NULL || (s->row.state == SESSION_RUNNING && !s->cell->synced))
+	if (!live || s->cell == NULL || s->cell->call != NULL || captured ||
+	    suspend_find(s) != NULL || (s->row.state == SESSION_RUNNING && !s->cell->synced))
 		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
-			       s->capturing != NULL ? "being captured"
-						    : session_shown_name(&s->row));
+			       captured ? "being captured" : session_shown_name(&s->row));
 	if (how == COLD_CAPTURE &&
 	    (session_level_check(s, CELL_CAN_PAUSE, "pause", e) < 0 ||
 	     session_level_check(s, CELL_CAN_DIFF, "pause without memory", e) < 0))
@@ -560,7 +580,7 @@ static int suspend_again(struct session *s, enum cold_how how, struct err *e)
 
 	if (how != COLD_RESET)
 		return 0;
-	if (session_cold_write(s, &none, true, e) < 0)
+	if (cold_write(s, COLD_BLANK, &none, NULL, e) < 0)
 		return -1;
 	set_own(s, &none);
 	layers_collect(&s->core->layers, false, NULL);
@@ -571,7 +591,7 @@ static int suspend_again(struct session *s, enum cold_how how, struct err *e)
  * with its memory has to run first. */
 static bool must_wake(const struct session *s, enum cold_how how)
 {
-	return how == COLD_CAPTURE && guest_reader_is_needed(s) && s->suspend == NULL &&
+	return how == COLD_CAPTURE && guest_reader_is_needed(s) && suspend_find(s) == NULL &&
 	       s->row.state == SESSION_PAUSED &&
 	       (s->row.cold == COLD_MEMORY || !session_is_cold(&s->row));
 }
@@ -590,7 +610,7 @@ static void wake_to_cool(struct session *s, const struct store_actor *who)
 static int make_cold(struct session *s, enum cold_how how, const struct store_actor *who,
 		     struct err *e)
 {
-	if (s->row.state == SESSION_PAUSED && session_is_cold(&s->row) && s->suspend == NULL)
+	if (s->row.state == SESSION_PAUSED && session_is_cold(&s->row) && suspend_find(s) == NULL)
 		return suspend_again(s, how, e);
 	if (how == COLD_CAPTURE && s->row.storage == SESSION_DISK)
 		how = COLD_DISK; /* the files are there already */
@@ -613,7 +633,7 @@ void session_cold_pause(struct session *s, enum cold_how how, const struct store
 	if (make_cold(s, how, who, &e) < 0) {
 		if (w != NULL)
 			completion_end_soon(w, s->core->loop, &e);
-	} else if (s->suspend != NULL) {
+	} else if (suspend_find(s) != NULL) {
 		wait_for(s, w, &s->when_paused);
 	} else if (w != NULL) {
 		completion_end_soon(w, s->core->loop, NULL);
@@ -648,7 +668,7 @@ static void boot_again(struct session *s, enum cold_how how, const struct store_
 	if (how == COLD_RESET)
 		record_reset(s, who);
 	s->waker = store_actor_copy(who);
-	if (s->suspend == NULL)
+	if (suspend_find(s) == NULL)
 		session_resume(s, who, w);
 	else
 		wait_for(s, w, &s->when_running);
@@ -688,16 +708,15 @@ void session_cold_not_woken(struct session *s, const struct err *e)
 
 bool session_cold_restore(struct session *s)
 {
+	struct suspend *k;
 	struct err e;
 
 	if (!session_is_cold(&s->row) || s->row.state >= SESSION_ENDING)
 		return false;
 	/* The next cell has the same name and waits for the end of this one: on_gone(). */
-	s->suspend = calloc(1, sizeof(*s->suspend));
-	assert(s->suspend != NULL);
-	*s->suspend = (struct suspend){ .session = s, .how = COLD_DISK, .fold.job.fd = -1 };
-	s->suspend->cell = live_cell_end_unknown(&s->core->cells, s->row.id);
-	live_cell_own(s->suspend->cell, &ending_events, s);
+	k = suspend_new(s, COLD_DISK);
+	k->cell = live_cell_end_unknown(&s->core->cells, s->row.id);
+	live_cell_own(k->cell, &ending_events, s);
 	session_adopted_cold(s); /* ended executions set its timer */
 	if (s->row.cold == COLD_MEMORY)
 		execution_detach_all(s);
@@ -711,23 +730,25 @@ bool session_cold_restore(struct session *s)
 	return true;
 }
 
+/* Is the cell of a cold session being ended? */
+static bool is_ending_cell(const struct session *s)
+{
+	const struct suspend *k = suspend_find(s);
+
+	return k != NULL && k->cell != NULL;
+}
+
 void session_cold_lost(struct session *s, const char *why)
 {
 	struct err e;
 
 	(void)err_set_reason(&e, REASON_GONE, "session %s: %s", s->row.id, why);
-	if (s->suspend != NULL && s->suspend->cell != NULL)
-		return; /* the cell is being ended */
-	if (s->suspend != NULL)
-		suspend_release(s->suspend);
-	session_capture_lost(s, &e);
-	session_memory_lost(s, &e);
+	if (is_ending_cell(s))
+		return;
+	session_ops_lost(s, &e);
 	session_cold_write_lost(s, why);
 	if (s->cell != NULL) {
-		s->suspend = calloc(1, sizeof(*s->suspend));
-		assert(s->suspend != NULL);
-		*s->suspend = (struct suspend){ .session = s, .how = COLD_DISK, .fold.job.fd = -1 };
-		end_cell(s->suspend);
+		end_cell(suspend_new(s, COLD_DISK));
 		return;
 	}
 	lose_cell_users(s);
@@ -761,14 +782,10 @@ void session_cold_undo(struct session *s)
 	session_touch(s);
 }
 
-bool session_cold_ending(struct session *s, const struct err *why)
+bool session_cold_ending(struct session *s)
 {
-	if (s->suspend != NULL && s->suspend->cell != NULL)
+	if (is_ending_cell(s))
 		return true;
-	if (s->suspend != NULL)
-		suspend_release(s->suspend);
-	session_capture_lost(s, why);
-	session_memory_lost(s, why);
 	if (s->cell != NULL)
 		return false;
 	if (session_is_cold(&s->row)) {
@@ -776,15 +793,4 @@ bool session_cold_ending(struct session *s, const struct err *why)
 		return true;
 	}
 	return false;
-}
-
-void session_cold_free(struct session *s)
-{
-	struct suspend *k = s->suspend;
-
-	if (k == NULL)
-		return;
-	if (k->cell != NULL)
-		live_cell_detach(k->cell); /* the next daemon ends the cell */
-	suspend_release(k);
 }

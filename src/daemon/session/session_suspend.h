@@ -54,7 +54,6 @@ void session_cold_lost(struct session *s, const char *why);
 void session_cold_again(struct session *s);
 /* After a start: undo, because an earlier daemon was saving the memory of a running session. */
 void session_cold_undo(struct session *s);
-/* The session ends. True: its cell is being ended already, and session_ended_soon() follows. */
-bool session_cold_ending(struct session *s, const struct err *why);
-/* Release the suspend: the session leaves memory. */
-void session_cold_free(struct session *s);
+/* The session ends, and so have its operations. True: it has no cell, or its cell is being ended
+ * already, and session_ended_soon() follows. */
+bool session_cold_ending(struct session *s);
