@@ -27,6 +27,11 @@ static bool is_asked_again(void)
 	return bed.asked[KEEPER_DIFF] > 1;
 }
 
+static bool is_dead(void)
+{
+	return bed.session->cell == NULL || bed.session->cell->dead;
+}
+
 static bool is_over(void)
 {
 	return bed.core->live == 0 && bed.core->cells.ending == 0;
@@ -123,7 +128,7 @@ static void pid1_dies_over_the_freeze(void)
 	begin(BED_HOLD, BED_ANSWER, 30000);
 	bed_until(is_asked_freeze);
 	bed_pid1_dies();
-	bed_turn(10);
+	bed_until(is_dead);
 	bed_keeper_answers(true);
 	bed_turn(10);
 	CHECK(bed.asked[KEEPER_DIFF] == 0);
