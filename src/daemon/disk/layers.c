@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/statfs.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/list.h"
 #include "lib/base/log.h"
 #include "lib/base/rand.h"
@@ -133,13 +134,18 @@ static uint64_t least_of(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-void layers_let_go(struct layers *l, const char *layer)
+void layers_unhold(struct layers *l, const char *layer)
 {
 	struct err e;
 
 	if (store_layer_unuse(l->store, STORE_LAYER_HELD, layer, &e) < 0)
 		log_warn("a layer stays held until the next start", "layer=%s error=%s", layer,
 			 e.msg);
+}
+
+void layers_let_go(struct layers *l, const char *layer)
+{
+	layers_unhold(l, layer);
 	layers_collect(l, false, NULL);
 }
 
@@ -212,6 +218,20 @@ int layers_admit(struct layers *l, struct layer_writing *w, const char *tenant, 
 					 : REASON_STORAGE_FULL;
 	LIST_PUSH(&l->writing, w);
 	return 0;
+}
+
+struct store_layer layers_row(const struct layer_writing *w, const struct storage_reply *made,
+			      const char *kind)
+{
+	struct store_layer row = { .bytes = made->bytes,
+				   .entries = made->entries,
+				   .created_ms = clock_wall_ms(),
+				   .state = STORE_LAYER_READY };
+
+	str_copy(row.id, w->id);
+	str_copy(row.tenant, w->tenant);
+	str_copy(row.kind, kind);
+	return row;
 }
 
 void layers_settle(struct layers *l, struct layer_writing *w, bool kept)

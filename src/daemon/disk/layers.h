@@ -96,11 +96,18 @@ void layers_release(struct layers *l);
 int layers_admit(struct layers *l, struct layer_writing *w, const char *tenant, uint64_t max,
 		 uint64_t least, uint64_t most, struct err *e) MUST_USE;
 
+/* The row of a layer that cordon-storage has written. */
+struct store_layer layers_row(const struct layer_writing *w, const struct storage_reply *made,
+			      const char *kind);
+
 /* The row is written, or nothing will be: it is not counted any more. Repeatable. With kept = false
  * the next pass removes its directory, if it has one and no row. */
 void layers_settle(struct layers *l, struct layer_writing *w, bool kept);
 
-/* A request held this layer (STORE_LAYER_HELD), and does not any more. */
+/* A request held this layer (STORE_LAYER_HELD), and does not any more. The next pass removes an
+ * unused one. */
+void layers_unhold(struct layers *l, const char *layer);
+/* The same, and the pass begins. */
 void layers_let_go(struct layers *l, const char *layer);
 
 /* A tenant needs so many bytes more than its quota leaves: layers it can do without go. Return how

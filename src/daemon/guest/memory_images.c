@@ -177,32 +177,33 @@ static void on_saved(struct completion *done, const struct err *e)
 	layers_settle(&g->core->layers, &g->writing, good);
 }
 
-static void memory_image_save(struct memory_image *g)
+int memory_image_save(struct core *c, const char *tenant, uint64_t bytes,
+		      const int image[LIVE_GUEST_IMAGE], struct layer_writing *w,
+		      struct storage_job *job, struct err *e)
 {
-	struct core *c = g->core;
-	const struct tenant *t = tenant_find(c, g->tenant);
-	struct quota_limits limits = { 0 };
 	int copy[LIVE_GUEST_IMAGE];
+
+	if (layers_admit(&c->layers, w, tenant, quota_stored(c, tenant_find(c, tenant)), bytes,
+			 bytes, e) < 0)
+		return -1;
+	if (memory_image_copy(image, copy, e) < 0) {
+		layers_settle(&c->layers, w, false);
+		return -1;
+	}
+	job->tenant = w->tenant;
+	storage_link_memory_save(&c->storage, job, w->id, w->bytes,
+				 (unsigned)c->layers.reserve_percent, copy);
+	return 0;
+}
+
+static void memory_image_keep(struct memory_image *g)
+{
 	struct err e;
 
-	if (t != NULL)
-		quota_limits(c, t, &limits);
-	if (layers_admit(&c->layers, &g->writing, g->tenant, limits.stored, g->bytes, g->bytes,
-			 &e) < 0) {
-		log_warn("a memory image could not be saved", "template=%s error=%s", g->version,
-			 e.msg);
-		return;
-	}
-	if (memory_image_copy(g->image, copy, &e) < 0) {
-		log_warn("a memory image could not be saved", "template=%s error=%s", g->version,
-			 e.msg);
-		layers_settle(&c->layers, &g->writing, false);
-		return;
-	}
 	g->job.done = (struct completion){ .on_done = on_saved, .arg = g };
-	g->job.tenant = g->writing.tenant;
-	storage_link_memory_save(&c->storage, &g->job, g->writing.id, g->writing.bytes,
-				 (unsigned)c->layers.reserve_percent, copy);
+	if (memory_image_save(g->core, g->tenant, g->bytes, g->image, &g->writing, &g->job, &e) < 0)
+		log_warn("a memory image could not be saved", "template=%s error=%s", g->version,
+			 e.msg);
 }
 
 /* ---- from a guest */
@@ -240,7 +241,7 @@ static void on_snapshot(struct live_guest_call *k, int *image, const struct err 
 	if (e == NULL) {
 		memcpy(g->image, image, sizeof(g->image));
 		g->bytes = g->made_bytes = memory_image_bytes(image);
-		memory_image_save(g);
+		memory_image_keep(g);
 		log_info("memory image made", "template=%s bytes=%llu", g->version,
 			 (unsigned long long)g->bytes);
 	} else {

@@ -88,6 +88,12 @@ int memory_image_make_empty(int ret[LIVE_GUEST_IMAGE], int ret_copy[LIVE_GUEST_I
 int memory_image_copy(const int image[LIVE_GUEST_IMAGE], int ret[LIVE_GUEST_IMAGE],
 		      struct err *e) MUST_USE;
 
+/* Ask cordon-storage to write an image as a layer of that tenant. job.done is the caller's, who
+ * writes the row and settles w. */
+int memory_image_save(struct core *c, const char *tenant, uint64_t bytes,
+		      const int image[LIVE_GUEST_IMAGE], struct layer_writing *w,
+		      struct storage_job *job, struct err *e) MUST_USE;
+
 /* Bytes of images kept in memory for later sessions. Changed by tests. */
 extern uint64_t memory_images_kept;
 

@@ -126,15 +126,10 @@ static int guest_layers_add_use(struct core *c, const struct guest_layer *l,
 int guest_layers_insert(struct core *c, const struct guest_layer *l, const struct layer_writing *w,
 			const struct storage_reply *made, struct err *e)
 {
-	struct store_layer row = { .bytes = made->bytes,
-				   .entries = made->entries,
-				   .created_ms = core_now_ms(),
-				   .origin = l->origin };
+	struct store_layer row = layers_row(w, made, l->kind);
 
-	str_copy(row.kind, l->kind);
 	str_copy(row.digest, l->digest);
-	memcpy(row.id, w->id, sizeof(row.id));
-	memcpy(row.tenant, w->tenant, sizeof(row.tenant));
+	row.origin = l->origin;
 	if (store_begin(c->store, e) == 0 && store_layer_insert(c->store, &row, e) == 0 &&
 	    guest_layers_add_use(c, l, &row, e) == 0 && store_commit(c->store, e) == 0)
 		return 0;
@@ -277,15 +272,12 @@ static void fill_request(const struct root_image *g, const struct template_stack
 static int root_image_make(struct root_image *g, const struct template_stack *stack, struct err *e)
 {
 	struct core *c = g->core;
-	const struct tenant *t = tenant_find(c, g->tenant);
-	struct quota_limits limits = { 0 };
 	struct storage_root r = { 0 };
 	/* The machine's own files are not bounded by the setting, but by the room on its disk. */
 	uint64_t host = stack->base == TEMPLATE_BASE_HOST ? c->o.host.bytes : 0;
 
-	if (t != NULL)
-		quota_limits(c, t, &limits);
-	if (layers_admit(&c->layers, &g->writing, g->tenant, limits.stored, 1 + host,
+	if (layers_admit(&c->layers, &g->writing, g->tenant,
+			 quota_stored(c, tenant_find(c, g->tenant)), 1 + host,
 			 c->o.config->guest_root_max + host, e) < 0)
 		return host == 0 ? -1
 				 : err_wrap(e,

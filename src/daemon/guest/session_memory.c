@@ -68,7 +68,6 @@ void session_memory_release(struct session_memory *m)
 {
 	struct session *s = m->op.session; /* not NULL: in progress, or past its time */
 	bool stopped = m->stopped;
-	struct err e;
 
 	if (m->core == NULL)
 		return;
@@ -77,10 +76,8 @@ void session_memory_release(struct session_memory *m)
 	if (stopped && s != NULL)
 		session_memory_go_on(s);
 	drop_image(m);
-	if (m->layer[0] != '\0' &&
-	    store_layer_unuse(m->core->store, STORE_LAYER_HELD, m->layer, &e) < 0)
-		log_warn("a layer stays held until the next start", "layer=%s error=%s", m->layer,
-			 e.msg);
+	if (m->layer[0] != '\0')
+		layers_unhold(&m->core->layers, m->layer);
 	m->layer[0] = '\0';
 	m->core = NULL;
 }
@@ -122,16 +119,11 @@ static const struct session_op_calls memory_calls = { .kind = SESSION_OP_MEMORY,
 
 static int write_row(struct session_memory *m, struct err *e)
 {
-	struct store_layer row = { .bytes = m->job.reply.bytes,
-				   .entries = m->job.reply.entries,
-				   .created_ms = core_now_ms() };
+	struct store_layer row = layers_row(&m->writing, &m->job.reply, m->kind);
 	char origin[LAYER_ORIGIN_MAX];
 
 	layer_origin_of_session(m->op.session, m->root, origin);
 	row.origin = origin;
-	memcpy(row.id, m->writing.id, sizeof(row.id));
-	memcpy(row.kind, m->kind, sizeof(row.kind));
-	memcpy(row.tenant, m->writing.tenant, sizeof(row.tenant));
 	return store_layer_insert_held(m->core->store, &row, e);
 }
 
@@ -158,23 +150,11 @@ static void on_saved(struct completion *done, const struct err *e)
 static int memory_save(struct session_memory *m, struct err *e)
 {
 	struct session *s = m->op.session;
-	struct quota_limits limits;
-	int copy[LIVE_GUEST_IMAGE];
 
-	quota_limits(m->core, s->tenant, &limits);
 	m->bytes = memory_image_bytes(m->image);
-	if (layers_admit(&m->core->layers, &m->writing, s->row.tenant, limits.stored, m->bytes,
-			 m->bytes, e) < 0)
-		return -1;
-	if (memory_image_copy(m->image, copy, e) < 0) {
-		layers_settle(&m->core->layers, &m->writing, false);
-		return -1;
-	}
 	m->job.done = (struct completion){ .on_done = on_saved, .arg = m };
-	m->job.tenant = s->row.tenant;
-	storage_link_memory_save(&m->core->storage, &m->job, m->writing.id, m->writing.bytes,
-				 (unsigned)m->core->layers.reserve_percent, copy);
-	return 0;
+	return memory_image_save(m->core, s->row.tenant, m->bytes, m->image, &m->writing, &m->job,
+				 e);
 }
 
 static void on_copied(struct completion *done, const struct err *e)

@@ -59,11 +59,7 @@ static void build_fold_drop(struct core *c, struct template_version *v)
 
 static struct template_version *build_fold_make_version(struct build *b, struct err *e)
 {
-	const struct storage_reply *r = &b->fold.reply;
-	struct store_layer layer = { .bytes = r->bytes,
-				     .entries = r->entries,
-				     .created_ms = core_now_ms(),
-				     .kind = "build" };
+	const struct store_layer layer = layers_row(&b->folding, &b->fold.reply, "build");
 	const struct template_new_layers made = { .rows = &layer, .n = 1 };
 	char text[TEMPLATE_STACK_TEXT], id[RAND_ID_MAX];
 	struct store_template row = *template_row(b->base);
@@ -71,8 +67,6 @@ static struct template_version *build_fold_make_version(struct build *b, struct 
 
 	if (template_stack_read(&row, &stack, e) < 0)
 		return NULL;
-	memcpy(layer.id, b->folding.id, sizeof(layer.id));
-	memcpy(layer.tenant, b->row.tenant, sizeof(layer.tenant));
 	memcpy(stack.layers[0], layer.id, sizeof(stack.layers[0]));
 	stack.nlayers = 1;
 	template_stack_write(&stack, text);
@@ -136,7 +130,6 @@ static void build_fold_ask(struct build *b, const struct template_stack *s)
 void build_fold(struct build *b, void (*then)(struct build *b))
 {
 	struct template_stack stack;
-	struct quota_limits limits;
 	struct err e;
 	int rc = build_fold_whole_stack(b, &stack, &e);
 
@@ -145,10 +138,10 @@ void build_fold(struct build *b, void (*then)(struct build *b))
 		return;
 	}
 	b->then = then;
-	quota_limits(b->core, b->tenant, &limits);
 	if (rc == 0)
-		rc = layers_admit(core_layers(b->core), &b->folding, b->row.tenant, limits.stored,
-				  LAYER_LEAST, core_config(b->core)->storage_disk_max, &e);
+		rc = layers_admit(core_layers(b->core), &b->folding, b->row.tenant,
+				  quota_stored(b->core, b->tenant), LAYER_LEAST,
+				  core_config(b->core)->storage_disk_max, &e);
 	if (rc < 0)
 		build_fail(b, "the layers of the build cannot be folded: %s", e.msg);
 	else

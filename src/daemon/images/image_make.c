@@ -230,13 +230,7 @@ static void image_make_take_written(struct image_make *m, const char *digest)
 	const struct storage_reply *r = &m->job.reply;
 	struct image_made_layer *l = image_make_top(m);
 
-	l->row = (struct store_layer){ .bytes = r->bytes,
-				       .entries = r->entries,
-				       .created_ms = core_now_ms(),
-				       .state = STORE_LAYER_READY };
-	str_copy(l->row.id, l->writing.id);
-	str_copy(l->row.tenant, image_make_scope_of(m));
-	(void)snprintf(l->row.kind, sizeof(l->row.kind), "image");
+	l->row = layers_row(&l->writing, r, "image");
 	str_copy(l->row.digest, digest);
 	l->is_new = true;
 	l->writing.bytes = r->bytes;

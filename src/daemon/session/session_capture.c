@@ -229,13 +229,8 @@ static void capture_thaw(struct capturing *k)
 
 static int write_row(struct capturing *k, const struct storage_reply *r, struct err *e)
 {
-	struct store_layer row = { .bytes = r->bytes,
-				   .entries = r->entries,
-				   .created_ms = core_now_ms() };
+	struct store_layer row = layers_row(&k->layer, r, k->kind);
 
-	memcpy(row.id, k->layer.id, sizeof(row.id));
-	memcpy(row.kind, k->kind, sizeof(row.kind));
-	memcpy(row.tenant, k->layer.tenant, sizeof(row.tenant));
 	return store_layer_insert_held(k->op.session->core->store, &row, e);
 }
 
@@ -494,11 +489,10 @@ static int capture_admit(struct capturing *k, struct err *e)
 {
 	struct session *s = k->op.session;
 	uint64_t size = s->row.limits.disk_bytes, held = s->cell->disk_bytes;
-	struct quota_limits limits;
 
-	quota_limits(s->core, s->tenant, &limits);
-	return layers_admit(&s->core->layers, &k->layer, s->row.tenant, limits.stored,
-			    held < size ? held : size, size + SPARE_BYTES, e);
+	return layers_admit(&s->core->layers, &k->layer, s->row.tenant,
+			    quota_stored(s->core, s->tenant), held < size ? held : size,
+			    size + SPARE_BYTES, e);
 }
 
 static int capture_start(struct capturing *k, struct err *e)

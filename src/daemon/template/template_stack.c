@@ -12,13 +12,8 @@
 
 static int write_row(struct layer_fold *f, struct err *e)
 {
-	struct store_layer row = { .kind = "folded",
-				   .bytes = f->job.reply.bytes,
-				   .entries = f->job.reply.entries,
-				   .created_ms = core_now_ms() };
+	struct store_layer row = layers_row(&f->writing, &f->job.reply, "folded");
 
-	memcpy(row.id, f->writing.id, sizeof(row.id));
-	memcpy(row.tenant, f->writing.tenant, sizeof(row.tenant));
 	for (size_t i = f->stay; i < f->stack->nlayers; i++)
 		if (store_layer_value_copy(f->core->store, f->stack->layers[i], row.id, e) < 0)
 			return -1;
@@ -98,17 +93,13 @@ void layer_fold(struct core *c, const char *tenant, struct template_stack *s, si
 
 void layer_fold_release(struct layer_fold *f)
 {
-	struct err e;
-
 	completion_cancel(&f->done);
 	if (f->core == NULL)
 		return;
 	storage_link_cancel(&f->core->storage, &f->job);
 	layers_settle(&f->core->layers, &f->writing, f->layer[0] != '\0');
-	if (f->layer[0] != '\0' &&
-	    store_layer_unuse(f->core->store, STORE_LAYER_HELD, f->layer, &e) < 0)
-		log_warn("a layer stays held until the next start", "layer=%s error=%s", f->layer,
-			 e.msg);
+	if (f->layer[0] != '\0')
+		layers_unhold(&f->core->layers, f->layer);
 	f->layer[0] = '\0';
 	f->core = NULL;
 }

@@ -225,6 +225,11 @@ static struct bounds bounds_of(const struct tenant *t, const struct config *g)
 	};
 }
 
+uint64_t quota_stored(const struct core *c, const struct tenant *t)
+{
+	return t == NULL ? 0 : bounds_of(t, c->o.config).stored;
+}
+
 void quota_limits(const struct core *c, const struct tenant *t, struct quota_limits *ret)
 {
 	struct bounds b = bounds_of(t, c->o.config);

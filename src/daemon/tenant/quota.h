@@ -32,6 +32,8 @@ uint64_t quota_queue_ms(const struct session *s);
 /* How many sessions the tenant may create in 1000 s. 0: no bound. */
 uint64_t quota_rate_milli(const struct core *c, const struct tenant *t);
 
+/* The bound of a tenant's stored bytes. 0: none, or t is NULL: it has gone. */
+uint64_t quota_stored(const struct core *c, const struct tenant *t);
 /* The bounds of a tenant (0: none) and what its live sessions have been promised. */
 struct quota_limits {
 	uint64_t sessions, rate_milli, burst, memory, storage, pids, queue, stored;
