@@ -165,6 +165,62 @@ static void print_keys(const json_t *list)
 	}
 }
 
+static void print_policy(const char *name, const json_t *one)
+{
+	line(name, member_text(one, "sha256", "none"));
+}
+
+static void print_policies(const json_t *p)
+{
+	(void)puts("\npolicies:");
+	print_policy("  node", json_object_get(p, "node"));
+	print_policy("  tenant", json_object_get(p, "tenant"));
+	line("  of sessions", member_text(p, "session_default", "?"));
+}
+
+/* The rows of `cordon doctor` that say no. */
+static void print_findings(const json_t *doctor)
+{
+	const json_t *content = member_group(doctor, "content"), *one;
+	size_t at;
+
+	json_array_foreach((json_t *)(uintptr_t)member_group(content, "rows"), at, one)
+	{
+		if (member_bool(one, "ok"))
+			continue;
+		(void)printf("    %sno%s  ", colour(stdout, COLOUR_WARN),
+			     colour(stdout, COLOUR_NONE));
+		show_text(member_text(one, "group", "?"), stdout);
+		(void)fputs(", ", stdout);
+		show_text(member_text(one, "name", "?"), stdout);
+		(void)fputs(": ", stdout);
+		show_text(member_text(one, "detail", ""), stdout);
+		(void)putchar('\n');
+	}
+}
+
+static void print_evidence(const json_t *p)
+{
+	const json_t *doctor = json_object_get(p, "doctor"), *tests = json_object_get(p, "tests");
+	const json_t *content = member_group(tests, "content"), *results;
+
+	(void)puts("\nevidence:");
+	line("  doctor",
+	     member_text(doctor, "recorded_at", "not recorded (cordon doctor --record)"));
+	print_findings(doctor);
+	line("  tests",
+	     member_text(tests, "recorded_at", "not recorded (cordon doctor --tests FILE)"));
+	results = member_group(content, "results");
+	if (!json_is_object(results))
+		return;
+	(void)printf("    %llu tests, %llu good, %llu failed, of ",
+		     (unsigned long long)member_number(content, "tests", 0),
+		     (unsigned long long)member_number(results, "OK", 0),
+		     (unsigned long long)member_number(content, "failed_count", 0));
+	show_text(member_text(content, "version", "?"), stdout);
+	(void)putchar('\n');
+}
+
 static void print_session(const json_t *s)
 {
 	(void)puts("\nsession:");
@@ -182,6 +238,7 @@ static void print_session(const json_t *s)
 static void print_report(const struct envelope *v)
 {
 	const json_t *p = v->payload, *audit = member_group(p, "audit");
+	const json_t *check = member_group(audit, "verification");
 
 	line("report of", member_text(p, "time", "?"));
 	line("tenant", member_text(p, "tenant", "?"));
@@ -193,6 +250,8 @@ static void print_report(const struct envelope *v)
 	print_controls(member_group(p, "controls"));
 	(void)puts("\nsettings:");
 	show_tree(json_object_get(p, "settings"), stdout);
+	print_policies(member_group(p, "policies"));
+	print_evidence(member_group(p, "evidence"));
 	print_keys(member_group(p, "keys"));
 	(void)puts("\naudit log:");
 	line("  name", member_text(audit, "origin", "?"));
@@ -200,6 +259,10 @@ static void print_report(const struct envelope *v)
 		     (unsigned long long)member_number(audit, "records", 0));
 	line("  signed at", member_text(audit, "signed_at", "never"));
 	line("  alarm", member_text(audit, "alarm", "none"));
+	line("  compared", member_text(check, "result", "?"));
+	(void)printf("%-14s %llu of %llu signed\n", "  records",
+		     (unsigned long long)member_number(check, "records", 0),
+		     (unsigned long long)member_number(check, "size", 0));
 }
 
 /* ---- */

@@ -508,10 +508,13 @@ static int print_json(const struct doctor_options *o, const struct utsname *mach
 	json_close(&j, '}');
 	object = NULL;
 	ok = json_ok(&j);
-	if (ok)
+	if (!ok)
+		(void)fprintf(stderr, "cordon doctor: the answer is too large\n");
+	else if (!o->record)
 		(void)puts(j.text);
 	else
-		(void)fprintf(stderr, "cordon doctor: the answer is too large\n");
+		ok = doctor_record(o->state_dir == NULL ? doctor_state_dir() : o->state_dir,
+				   "doctor.json", j.text, j.len) == 0;
 	json_release(&j);
 	return !ok ? EXIT_CORDON : missing_needed == 0 ? 0 : 1;
 }
@@ -525,8 +528,8 @@ static int doctor_main(int argc, char **argv)
 
 	if (n >= 0 && n < argc && !o.clean)
 		n = err_set(&e, ERR_INVALID, "takes no arguments but options");
-	if (n >= 0 && o.clean && o.json)
-		n = err_set(&e, ERR_INVALID, "--json: not with --clean");
+	if (n >= 0 && o.clean && (o.json || o.record || o.tests != NULL))
+		n = err_set(&e, ERR_INVALID, "--json, --record and --tests: not with --clean");
 	if (n < 0) {
 		(void)fprintf(stderr, "cordon doctor: %s\n", e.msg);
 		return EXIT_USAGE;
@@ -537,8 +540,14 @@ static int doctor_main(int argc, char **argv)
 	}
 	if (o.clean)
 		return doctor_clean(argc - n, argv + n);
+	if (o.tests != NULL) {
+		n = doctor_record_tests(o.state_dir == NULL ? doctor_state_dir() : o.state_dir,
+					o.tests);
+		if (n != 0 || !o.record)
+			return n;
+	}
 	(void)uname(&machine);
-	if (o.json)
+	if (o.json || o.record)
 		return print_json(&o, &machine);
 	(void)printf("cordon %s on Linux %s %s, %s\n\n", CORDON_VERSION, machine.release,
 		     machine.machine, geteuid() == 0 ? "as root" : "as an ordinary user");
@@ -562,6 +571,10 @@ static const struct option options[] = {
 	  "lists each cell that belongs to no running server, with the commands that remove it" },
 	{ "clean", NULL, OPTION_FLAG, FIELD(clean), 0, 0,
 	  "removes cells that belong to no running server, or only those that are named" },
+	{ "record", NULL, OPTION_FLAG, FIELD(record), 0, 0,
+	  "keeps the findings in the state directory, for cordon report" },
+	{ "tests", "FILE", OPTION_TEXT, FIELD(tests), 0, 0,
+	  "keeps the results of tests there, too (Meson's testlog.json)" },
 	{ "json", NULL, OPTION_FLAG, FIELD(json), 0, 0,
 	  "prints one JSON object: possible, and rows with group, name, ok, needed, detail, help" },
 	{ "help", NULL, OPTION_FLAG, FIELD(help), 0, 0,
@@ -587,6 +600,7 @@ const struct verb doctor_verb = {
 		"gvisor and microvm; 1 if not; with --clean 0 if no such cell is left; 2 for "
 		"wrong options.\n",
 	.examples = "cordon doctor --quick\n"
+		    "cordon doctor --quick --record\n"
 		    "cordon doctor --clean\n",
 	.options = options,
 	.noptions = COUNT(options),

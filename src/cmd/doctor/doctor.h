@@ -39,6 +39,8 @@ struct doctor_options {
 	uint64_t trial_ms;     /* how long a guest may take to start */
 	bool quick;	       /* no guest is started */
 	bool cells;	       /* lists each cell of gone servers */
+	bool record;	       /* keeps the findings for reports */
+	const char *tests;     /* results of tests, to be kept for reports. NULL: none */
 	bool clean, json, help;
 };
 
@@ -51,6 +53,14 @@ struct json *doctor_json(void);
  * guest printed, if there are any. */
 void doctor_row(const char *group, const char *name, bool ok, const char *detail, const char *help,
 		const char *console);
+/* doctor_record.c: write a document for `cordon report` into the folder "evidence" of the state
+ * directory. Return an exit code. */
+int doctor_record(const char *state_dir, const char *name, const char *text, size_t len);
+/* Read results of tests as Meson writes them (testlog.json), and record their numbers. */
+int doctor_record_tests(const char *state_dir, const char *path);
+/* The server's, by its default settings. */
+const char *doctor_state_dir(void);
+
 /* The rows of the levels. container: how the trial of the standard profile ended. */
 void doctor_levels(const struct doctor_options *o, const struct trial_result *container);
 /* Count cells of gone servers. all: list them with the commands that remove them. */

@@ -375,7 +375,7 @@ static void try_microvm(const struct doctor_options *o, const char *state_dir, c
 	rmtree(AT_FDCWD, root);
 }
 
-static const char *usual_state_dir(void)
+const char *doctor_state_dir(void)
 {
 	static struct config config;
 	struct config_starter starter;
@@ -409,7 +409,7 @@ static void check_host_template(const char *state_dir)
 
 static void check_microvm(const struct doctor_options *o)
 {
-	const char *state_dir = o->state_dir == NULL ? usual_state_dir() : o->state_dir;
+	const char *state_dir = o->state_dir == NULL ? doctor_state_dir() : o->state_dir;
 	struct guest_machine m;
 	char note[160], speed[200];
 	struct err e;

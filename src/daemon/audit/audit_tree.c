@@ -29,14 +29,22 @@ static int on_record(const struct store_audit *row, void *cookie)
 	return 0;
 }
 
-static int tree_read_tile(struct store *s, uint64_t log, unsigned level, uint64_t index, unsigned n,
-			  struct tlog_hash ret[TLOG_TILE], struct err *e)
+int audit_tree_tile(struct store *s, uint64_t log, unsigned level, uint64_t index, unsigned n,
+		    struct tlog_hash ret[TLOG_TILE], struct err *e)
 {
 	int len = store_audit_tile_get(s, log, level, index, (uint8_t *)ret, e);
 
-	if (len < 0)
+	return len < 0 ? -1 : (size_t)len >= n * sizeof(*ret);
+}
+
+static int tree_read_tile(struct store *s, uint64_t log, unsigned level, uint64_t index, unsigned n,
+			  struct tlog_hash ret[TLOG_TILE], struct err *e)
+{
+	int found = audit_tree_tile(s, log, level, index, n, ret, e);
+
+	if (found < 0)
 		return -1;
-	if ((size_t)len < n * sizeof(*ret))
+	if (found == 0)
 		return err_set(e, ERR_INVALID, "audit: tile %u/%llu of log %llu is missing", level,
 			       (unsigned long long)index, (unsigned long long)log);
 	return 0;

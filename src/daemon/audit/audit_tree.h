@@ -10,6 +10,7 @@
 
 #include "daemon/store/store_audit.h"
 #include "lib/tlog/tlog.h"
+#include "lib/tlog/tlog_tile.h"
 
 #define AUDIT_TREE_STEP 256 /* records hashed in one step, at most */
 
@@ -18,6 +19,10 @@
  * record is missing. */
 int audit_tree_step(struct store *s, struct store_audit_log *log, uint64_t size,
 		    struct err *e) MUST_USE;
+
+/* Read a tile of at least n hashes. Return 1, or 0 if it is not there. */
+int audit_tree_tile(struct store *s, uint64_t log, unsigned level, uint64_t index, unsigned n,
+		    struct tlog_hash ret[TLOG_TILE], struct err *e) MUST_USE;
 
 /* The root of the first `size` records, all hashed. */
 int audit_tree_root(struct store *s, uint64_t log, uint64_t size, struct tlog_hash *ret,

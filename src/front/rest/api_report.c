@@ -13,12 +13,13 @@
 #include <unistd.h>
 
 #include "daemon/audit/audit.h"
+#include "daemon/audit/audit_check.h"
 #include "daemon/audit/audit_checkpoint.h"
 #include "daemon/audit/audit_read.h"
 #include "daemon/audit/notary_link.h"
-#include "daemon/store/store_key.h"
 #include "daemon/tenant/tenant.h"
 #include "front/rest/api_handlers.h"
+#include "front/rest/report_parts.h"
 #include "front/web/auth.h"
 #include "front/web/json_view.h"
 #include "front/web/reply.h"
@@ -31,13 +32,16 @@
 #include "lib/config/config_value.h"
 #include "lib/json/json.h"
 
-#define KEYS_MAX 200
 #define SIGN_MS 10000
+#define CHECK_MS 20000 /* for comparing the log. A longer one is told as not finished */
 
 struct report {
 	struct request *r;
 	struct notary_call sign, key;
 	char attest_vkey[TLOG_VKEY_MAX];
+	struct audit_check check;
+	struct job checking;
+	uint64_t check_until_ns, checked_ms;
 	struct json body;
 	bool composed;
 };
@@ -48,6 +52,7 @@ static void report_release(struct request *r, bool answered)
 
 	notary_link_cancel(&p->sign);
 	notary_link_cancel(&p->key);
+	core_job_cancel(r->core, &p->checking);
 	if (p->composed)
 		json_release(&p->body);
 }
@@ -112,8 +117,9 @@ static void write_cells(struct json *j, const struct cell_restrictions *w)
 	write_limits(j, w);
 }
 
-static void write_controls(struct json *j, struct request *r)
+static void write_controls(struct json *j, const struct report *p)
 {
+	struct request *r = p->r;
 	struct audit_counts n;
 	char found[64];
 	bool confined = is_confined(found);
@@ -132,6 +138,10 @@ static void write_controls(struct json *j, struct request *r)
 		"cordon-notary compares each checkpoint with what it signed before: since the "
 		"start",
 		NULL);
+	control(j, "every kept record of this audit log is the one that was signed",
+		p->check.result == AUDIT_CHECK_GOOD,
+		"cordond compared the records, their hashes and the signed root for this report",
+		audit_check_name(p->check.result));
 	write_cells(j, core_restrictions(r->core));
 	json_close(j, ']');
 }
@@ -140,11 +150,12 @@ static void write_controls(struct json *j, struct request *r)
 
 static void write_settings(struct json *j, const struct request *r)
 {
-	static const char *const names[] = { "audit_retention",	 "retention",
-					     "event_retention",	 "network_default",
-					     "captured_secrets", "redact",
-					     "refused_calls",	 "audit_checkpoint",
-					     "tls_local" };
+	static const char *const names[] = {
+		"audit_retention", "audit_max",	      "tenant_audit_max", "audit_checkpoint",
+		"retention",	   "event_retention", "usage_retention",  "snapshot_keep",
+		"cold_keep",	   "network_default", "captured_secrets", "redact",
+		"alarms",	   "refused_calls",   "tls_local",
+	};
 	char text[512];
 
 	json_open(j, "settings", '{');
@@ -159,50 +170,26 @@ static void write_settings(struct json *j, const struct request *r)
 	json_close(j, '}');
 }
 
-static int on_key(const struct store_key *k, void *cookie)
+/* When the log was compared with its checkpoint, how much of it, and the result. */
+static void write_check(struct json *j, const struct report *p)
 {
-	static const struct {
-		const char *name;
-		unsigned bit;
-	} scopes[] = { { "read", TENANT_READ },
-		       { "sessions", TENANT_SESSIONS },
-		       { "admin", TENANT_ADMIN },
-		       { "audit", TENANT_AUDIT } };
-	struct json *j = cookie;
+	const struct audit_check *c = &p->check;
 
-	if (k->revoked_ms != 0)
-		return 0;
-	json_open(j, NULL, '{');
-	json_text(j, "id", k->id);
-	json_text(j, "name", k->name);
-	json_open(j, "scopes", '[');
-	for (size_t i = 0; i < COUNT(scopes); i++)
-		if ((k->scopes & scopes[i].bit) != 0)
-			json_text(j, NULL, scopes[i].name);
-	json_close(j, ']');
-	json_view_time(j, "created_at", k->created_ms);
-	json_view_time(j, "expires_at", k->expires_ms);
-	json_view_time(j, "last_used_at", k->last_used_ms);
+	json_open(j, "verification", '{');
+	json_text(j, "result", audit_check_name(c->result));
+	json_view_time(j, "time", p->checked_ms);
+	json_uint(j, "size", c->size);
+	json_uint(j, "records", c->records);
+	if (c->result == AUDIT_CHECK_CHANGED || c->result == AUDIT_CHECK_MISSING)
+		json_uint(j, "wrong_from", c->at);
+	else
+		json_none(j, "wrong_from");
 	json_close(j, '}');
-	return 0;
 }
 
-static int write_keys(struct json *j, struct request *r, struct err *e)
+static int write_log(struct json *j, const struct report *p, struct err *e)
 {
-	const struct store_key_filter f = { .tenant = tenant_row(r->tenant)->id,
-					    .limit = KEYS_MAX };
-	struct store_looked looked;
-
-	json_open(j, "keys", '[');
-	if (store_key_list(core_store(r->core), &f, on_key, j, &looked, e) < 0)
-		return -1;
-	json_close(j, ']');
-	json_bool(j, "more_keys", !looked.end);
-	return 0;
-}
-
-static int write_log(struct json *j, struct request *r, struct err *e)
-{
+	struct request *r = p->r;
 	struct store_audit_log log;
 	char origin[TLOG_NAME_MAX];
 	uint64_t size;
@@ -219,6 +206,7 @@ static int write_log(struct json *j, struct request *r, struct err *e)
 	json_text(j, "vkey", audit_vkey(core_audit(r->core)));
 	json_view_time(j, "signed_at", log.note_ms);
 	json_text(j, "checkpoint", log.note_size == 0 ? NULL : log.note);
+	write_check(j, p);
 	json_close(j, '}');
 	store_audit_log_release(&log);
 	return 0;
@@ -268,9 +256,11 @@ static int compose(struct report *p, struct err *e)
 	json_text(j, "kernel", u.release);
 	json_text(j, "machine", u.machine);
 	json_text(j, "attest_vkey", p->attest_vkey);
-	write_controls(j, r);
+	write_controls(j, p);
 	write_settings(j, r);
-	if (write_log(j, r, e) < 0 || (r->session_id[0] == '\0' && write_keys(j, r, e) < 0) ||
+	report_policies(j, r);
+	report_evidence(j, r);
+	if (write_log(j, p, e) < 0 || (r->session_id[0] == '\0' && report_keys(j, r, e) < 0) ||
 	    (r->session_id[0] != '\0' && write_session(j, r, e) < 0))
 		return -1;
 	json_close(j, '}');
@@ -327,15 +317,43 @@ static void on_key_known(struct notary_call *c, const struct notary_msg *answer,
 	notary_link_attest(notary, &p->sign, NOTARY_PAYLOAD_REPORT, p->body.text, p->body.len);
 }
 
+static void ask_key(struct report *p)
+{
+	p->checked_ms = clock_wall_ms();
+	p->key = (struct notary_call){ .on_done = on_key_known, .arg = p };
+	notary_link_key(core_options(p->r->core)->notary, &p->key);
+}
+
+static bool on_checking(struct job *job)
+{
+	struct report *p = job->arg;
+	struct err e = { 0 };
+	int more = audit_check_step(&p->check, &e);
+
+	if (more > 0 && clock_now_ns() < p->check_until_ns)
+		return true;
+	if (more < 0)
+		reply_error(p->r, &e);
+	else
+		ask_key(p);
+	return false;
+}
+
 /* The last checkpoint covers the record of this reading. One that does not come is told in the
  * report by its age. */
 static void on_checkpoint(struct completion *w, const struct err *failed)
 {
 	struct request *r = w->arg;
 	struct report *p = r->state;
+	struct err e = { 0 };
 
-	p->key = (struct notary_call){ .on_done = on_key_known, .arg = p };
-	notary_link_key(core_options(r->core)->notary, &p->key);
+	if (audit_check_begin(core_audit(r->core), tenant_row(r->tenant)->id, &p->check, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	p->check_until_ns = clock_now_ns() + CHECK_MS * CLOCK_MS;
+	p->checking = (struct job){ .on_piece = on_checking, .arg = p };
+	core_job_add(r->core, r->tenant, &p->checking);
 }
 
 void api_report(struct request *r)
