@@ -118,6 +118,21 @@ bool secrets_known_also(const struct secrets *s, const struct policy *p,
 	return false;
 }
 
+void secrets_use_next(struct secrets_use *u, const struct secrets_use *server)
+{
+	*u = *server;
+}
+
+const char *secrets_use_here(const struct secrets_use *u)
+{
+	return "";
+}
+
+void secrets_use_release(struct secrets_use *u)
+{
+	*u = (struct secrets_use){ .names = NULL };
+}
+
 bool secrets_revoked(const struct secrets *was, const struct secrets *now,
 		     const struct secrets_use *u)
 {

@@ -66,11 +66,12 @@ static void try_request(const struct secrets *s, unsigned kind, const char *text
 	int n = secrets_header(s, &u, name, (struct http1_span){ text, len }, ret, sizeof(ret));
 
 	assert(n <= 0 || bound);
-	assert(n <= 0 || u.names[0] != '\0');
+	assert(n <= 0 || u.names != NULL);
 	n = secrets_body(s, &u, (struct http1_span){ type, strlen(type) }, (const uint8_t *)text,
 			 len, &made);
 	assert(n <= 0 || (bound && holds(text, len, PLACEHOLDER)));
 	assert(n <= 0 || had || holds(made, (size_t)n, HEADER_VALUE));
+	secrets_use_release(&u);
 	free(made);
 }
 

@@ -274,6 +274,7 @@ static void credentials_of_basic(void)
 		CHECK(strlen(value) == 6 + 4096 + 4 * more);
 		n = secrets_header(s, &u, span("Authorization"), span(value), ret, 3 * 4096);
 		CHECK(more == 0 ? n > 0 : n == 0);
+		secrets_use_release(&u);
 		free(text);
 		free(ret);
 		free(value);
@@ -300,6 +301,7 @@ static int body_of(size_t value, size_t len, size_t places)
 	free(exact);
 	free(made);
 	free(t.p);
+	secrets_use_release(&u);
 	secrets_free(s);
 	return n;
 }

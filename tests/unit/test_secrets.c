@@ -86,9 +86,11 @@ static void goes_where_it_is_bound(void)
 	CHECK_STR(u.names, "API");
 	CHECK(!u.misused);
 	CHECK_STR(header(s, &u, "Accept", "*/*"), "*/*");
+	secrets_use_release(&u);
 	u = good();
 	u.host = "a.corp.example";
 	CHECK_STR(header(s, &u, "x", P1), "real-value-1");
+	secrets_use_release(&u);
 	secrets_free(s);
 }
 
@@ -118,7 +120,7 @@ static void goes_nowhere_else(void)
 					 .now_ms = bad[i].now };
 
 		CHECK_STR(header(s, &u, "Authorization", "Bearer " P1), "Bearer " P1);
-		CHECK(u.misused && u.names[0] == '\0');
+		CHECK(u.misused && u.names == NULL);
 		CHECK(secrets_wants_body(s, &u, span("application/json")) == bad[i].body);
 	}
 	secrets_free(s);
@@ -133,12 +135,14 @@ static void the_rule_limits_secrets(void)
 
 	CHECK_STR(header(s, &u, "x", P3), P3); /* no hosts, and no rule names it */
 	CHECK(u.misused);
+	secrets_use_release(&u);
 	u = good();
 	u.rule = &rule;
 	CHECK_STR(header(s, &u, "x", P3), "free-value");
 	CHECK(!u.misused);
 	CHECK_STR(header(s, &u, "x", P1), P1); /* the rule names others */
 	CHECK(u.misused);
+	secrets_use_release(&u);
 	secrets_free(s);
 }
 
@@ -158,6 +162,7 @@ static void in_named_headers(void)
 	CHECK(!u.misused);
 	CHECK_STR(header(s, &u, "User-Agent", P1), P1);
 	CHECK(u.misused && !secrets_wants_body(s, &u, span("application/json")));
+	secrets_use_release(&u);
 	secrets_free(s);
 }
 
@@ -169,8 +174,10 @@ static void only_in_its_place(void)
 
 	CHECK_STR(header(s, &u, "x", P2), P2); /* for a body only */
 	CHECK(u.misused);
+	secrets_use_release(&u);
 	u = good();
 	CHECK(secrets_header(s, &u, span("x"), span("Bearer " P1), small, sizeof(small)) == -1);
+	secrets_use_release(&u);
 	secrets_free(s);
 }
 
@@ -190,6 +197,7 @@ static void basic(void)
 	CHECK(u.misused);
 	CHECK_STR(header(s, &u, "Authorization", "Basic "), "Basic ");
 	CHECK_STR(header(s, &u, "Authorization", "Basic !!!!"), "Basic !!!!");
+	secrets_use_release(&u);
 	secrets_free(s);
 }
 
@@ -213,6 +221,7 @@ static void expands(void)
 	CHECK(secrets_expand(s, &u, "${secret.FREE}", ret, 4, &e) < 0);
 	u.now_ms = 9000;
 	CHECK(secrets_expand(s, &u, "${secret.API}", ret, sizeof(ret), &e) < 0);
+	secrets_use_release(&u);
 	secrets_free(s);
 }
 
@@ -225,11 +234,12 @@ static void check_body(const char *type, const char *body, const char *want, boo
 
 	CHECK_CASE(body, n >= 0 && u.misused == misused);
 	if (want == NULL)
-		CHECK_CASE(body, n == 0 && made == NULL && u.names[0] == '\0');
+		CHECK_CASE(body, n == 0 && made == NULL && u.names == NULL);
 	else
 		CHECK_CASE(body, n == (int)strlen(want) && memcmp(made, want, (size_t)n) == 0);
 	free(made);
 	free(exact);
+	secrets_use_release(&u);
 	secrets_free(s);
 }
 
@@ -339,9 +349,81 @@ static void finds_each_of_many(void)
 		n = secrets_body(s, &u, span("application/json"), (uint8_t *)body, strlen(body),
 				 &made);
 		CHECK_CASE(body, n == (int)strlen(want) && memcmp(made, want, (size_t)n) == 0);
+		secrets_use_release(&u);
 		free(made);
 	}
 	secrets_free(s);
+}
+
+/* Secrets with names of the most bytes, bound to one host. */
+static struct secrets *read_long(size_t n, const char *host)
+{
+	static char text[64 * 256];
+	struct secrets *s = NULL;
+	struct err e;
+	int at = snprintf(text, sizeof(text), "{\"secrets\":[");
+
+	for (size_t i = 0; i < n; i++)
+		at += snprintf(text + at, sizeof(text) - (size_t)at,
+			       "%s{\"name\":\"%063zu\",\"value\":\"value-%zu\",\"placeholder\":"
+			       "\"cordon_%030zu%02zu\",\"hosts\":[\"%s\"]}",
+			       i == 0 ? "" : ",", i, i, (size_t)0, i, host);
+	(void)snprintf(text + at, sizeof(text) - (size_t)at, "]}");
+	CHECK(read_order(text, &s, &e) == 0);
+	return s;
+}
+
+static void put_long(const struct secrets *s, struct secrets_use *u, size_t i)
+{
+	char value[64];
+
+	(void)snprintf(value, sizeof(value), "cordon_%030zu%02zu", (size_t)0, i);
+	CHECK(strncmp(header(s, u, "x", value), "value-", 6) == 0);
+}
+
+/* Whatever their number: a record without one would hide that it was sent. */
+static void names_all(void)
+{
+	struct secrets *s = read_long(64, "api.example.com");
+	struct secrets_use u = good();
+
+	for (size_t i = 0; i < 64; i++)
+		put_long(s, &u, i);
+	put_long(s, &u, 7);
+	CHECK(u.names != NULL && strlen(u.names) == 64 * 64 - 1 && !u.more);
+	CHECK(strcmp(u.names + 63 * 64, "000000000000000000000000000000000000000000000000000000000000063") == 0);
+	secrets_use_release(&u);
+	secrets_free(s);
+}
+
+/* A server leads to another one: names stay, each once, and those of the last server are known. */
+static void names_of_earlier_servers(void)
+{
+	const char *const api = "api.example.com";
+	struct secrets *s = read_long(3, api), *one = read_long(1, api), *moved = read_long(3, "b.example");
+	struct secrets_use u = good(), next = good();
+
+	for (size_t i = 0; i < 3; i++)
+		put_long(s, &u, i);
+	CHECK_STR(secrets_use_here(&u), u.names);
+	CHECK(!secrets_revoked(s, s, &u) && secrets_revoked(s, one, &u) && secrets_revoked(s, moved, &u));
+	secrets_use_next(&u, &next);
+	CHECK(strlen(u.names) == 3 * 64 - 1 && *secrets_use_here(&u) == '\0');
+	/* their values count, not whether they may be sent here */
+	CHECK(!secrets_revoked(s, s, &u) && secrets_revoked(s, one, &u) && !secrets_revoked(s, moved, &u));
+	for (size_t i = 3; i-- > 0;) {
+		put_long(s, &u, i);
+		CHECK(strlen(u.names) == 3 * 64 - 1 && strlen(secrets_use_here(&u)) == (3 - i) * 64 - 1);
+	}
+	CHECK(secrets_revoked(s, moved, &u));
+	next.host = "none.example";
+	secrets_use_next(&u, &next);
+	secrets_use_next(&u, &next);
+	CHECK(strlen(u.names) == 3 * 64 - 1 && *secrets_use_here(&u) == '\0');
+	secrets_use_release(&u);
+	secrets_free(s);
+	secrets_free(one);
+	secrets_free(moved);
 }
 
 static void masks_all(void)
@@ -536,5 +618,6 @@ TEST_MAIN({ "tables are seeded", tables_are_seeded },
 	  { "in named headers", in_named_headers }, { "only in its place", only_in_its_place },
 	  { "basic", basic }, { "expands", expands }, { "bodies", bodies },
 	  { "many cost no more", many_cost_no_more }, { "finds each of many", finds_each_of_many },
+	  { "names all", names_all }, { "names of earlier servers", names_of_earlier_servers },
 	  { "masks all", masks_all }, { "which servers can know", which_servers_can_know },
 	  { "refuses bad orders", refuses_bad_orders }, { "bounds", bounds })

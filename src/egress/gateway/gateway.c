@@ -346,11 +346,12 @@ static void on_timer(struct loop_timer *t)
 static bool may_stay(struct gateway *x)
 {
 	struct policy_target to = endpoint_target(&x->endpoint);
+	bool has_secret = *secrets_use_here(&x->use) != '\0';
 	struct err e = { 0 };
 
-	if (x->use.names[0]) /* a sent secret must not be sent again */
+	if (has_secret) /* a sent secret must not be sent again */
 		x->retriable = false;
-	if (x->use.names[0] && x->state == GATEWAY_DIAL) {
+	if (has_secret && x->state == GATEWAY_DIAL) {
 		gateway_set_reason(x, "a secret in the request may have changed");
 		return false;
 	}

@@ -117,8 +117,7 @@ void gateway_clear_request(struct gateway *x)
 	x->method = x->path = x->query = NULL;
 	x->endpoint.host[0] = '\0';
 	x->reason[0] = '\0';
-	x->use.names[0] = '\0';
-	x->use.misused = x->use.more = false;
+	secrets_use_release(&x->use);
 	x->status = 0;
 	x->bytes_out = x->bytes_in = 0;
 	x->allowed = x->has_request = x->answered = x->answer_began = x->plain_answer =

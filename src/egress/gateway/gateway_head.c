@@ -225,7 +225,8 @@ int gateway_head_request(struct gateway *x, const char **ret_why)
 	gateway_body_frame(x);
 	if (write_request(x, ret_why) < 0)
 		return -1;
-	if (x->use.names[0] && !x->plain_answer) { /* only now it is known: so write it again */
+	if (*secrets_use_here(&x->use) != '\0' && !x->plain_answer) {
+		/* only now it is known: so write it again */
 		x->plain_answer = true;
 		if (write_request(x, ret_why) < 0)
 			return -1;

@@ -174,12 +174,12 @@ static void use_secrets(struct gateway *x)
 {
 	struct http1_span type = { 0 };
 
-	x->use = (struct secrets_use){ .host = x->endpoint.host,
-				       .method = x->method,
-				       .path = x->path,
-				       .rule = x->rule,
-				       .verified_tls = x->tls,
-				       .now_ms = clock_wall_ms() };
+	secrets_use_next(&x->use, &(struct secrets_use){ .host = x->endpoint.host,
+							 .method = x->method,
+							 .path = x->path,
+							 .rule = x->rule,
+							 .verified_tls = x->tls,
+							 .now_ms = clock_wall_ms() });
 	gateway_find_known(x);
 	x->plain_answer = x->server_knows || (x->rule && x->rule->nsecrets > 0);
 	(void)http1_find(x->r.headers, x->r.headers_n, "content-type", &type);
@@ -197,8 +197,8 @@ static void send_on(struct gateway *x)
 		gateway_fail(x, 400, why);
 		return;
 	}
-	if (x->use.names[0] && x->endpoint.host[0])
-		secrets_sent_add(&x->session->sent, x->endpoint.host, x->use.names);
+	if (x->endpoint.host[0])
+		secrets_sent_add(&x->session->sent, x->endpoint.host, secrets_use_here(&x->use));
 	x->retriable = is_retriable(x);
 	gateway_dial(x, false);
 }

@@ -35,9 +35,9 @@ static void send_head(struct gateway *x)
 		gateway_limit_reached(x, LIMIT_OUT);
 		return;
 	}
-	if (x->use.names[0]) { /* the server may be asked again by its address */
+	if (*secrets_use_here(&x->use) != '\0') { /* it may be asked again by its address */
 		ip_format(&x->up->at, at);
-		secrets_sent_add(&x->session->sent, at, x->use.names);
+		secrets_sent_add(&x->session->sent, at, secrets_use_here(&x->use));
 	}
 	x->state = GATEWAY_EXCHANGE;
 	gateway_wait(x, GATEWAY_ANSWER_MS);

@@ -9,6 +9,7 @@
 #include "egress/secrets/secrets.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "egress/secrets/secrets_private.h"
@@ -61,21 +62,77 @@ bool secrets_allowed(const struct secret *s, const struct secrets_use *u)
 	       path_is_bound(s, u->path) && rule_fits(s, u->rule);
 }
 
+/* ---- names of those put in */
+
+/* The item in a list of `end` bytes. NULL: it is not there. */
+static char *find_name(char *from, const char *end, const char *name)
+{
+	size_t len = strlen(name), n;
+
+	for (char *at = from; at < end; at += n + (at[n] == ',')) {
+		n = strcspn(at, ",");
+		if (n == len && memcmp(at, name, len) == 0)
+			return at;
+	}
+	return NULL;
+}
+
+/* It went to an earlier server, and now to this one. */
+static void forget_earlier(struct secrets_use *u, const char *name)
+{
+	char *at = find_name(u->names, u->names + u->here, name);
+	size_t n = strlen(name);
+
+	if (at == NULL)
+		return;
+	if (at[n] == ',')
+		n++;
+	else if (at > u->names) /* the last one goes with the comma before it */
+		at--, n++;
+	memmove(at, at + n, strlen(at + n) + 1);
+	u->here -= n;
+}
+
 void secrets_add_name(const struct secret *s, struct secrets_use *u)
 {
-	size_t n = strlen(u->names), len = strlen(s->name);
+	size_t n = u->names == NULL ? 0 : strlen(u->names), len = strlen(s->name);
+	char *longer;
 
-	for (const char *at = u->names; *at != '\0'; at += strspn(at, ",")) {
-		size_t item = strcspn(at, ",");
-
-		if (item == len && memcmp(at, s->name, len) == 0)
-			return;
-		at += item;
+	if (n > 0 && find_name(u->names + u->here, u->names + n, s->name) != NULL)
+		return;
+	longer = realloc(u->names, n + len + 2);
+	if (longer == NULL) {
+		u->more = true;
+		return;
 	}
-	u->more = u->more || n + len + 2 > sizeof(u->names);
-	if (n + len + 2 <= sizeof(u->names))
-		(void)snprintf(u->names + n, sizeof(u->names) - n, "%s%s", n > 0 ? "," : "",
-			       s->name);
+	longer[n] = '\0';
+	u->names = longer;
+	forget_earlier(u, s->name);
+	n = strlen(u->names);
+	if (n > 0 && u->here == n)
+		u->here++; /* behind the comma */
+	(void)snprintf(u->names + n, len + 2, "%s%s", n > 0 ? "," : "", s->name);
+}
+
+void secrets_use_next(struct secrets_use *u, const struct secrets_use *server)
+{
+	struct secrets_use before = *u;
+
+	*u = *server;
+	u->names = before.names;
+	u->here = before.names == NULL ? 0 : strlen(before.names);
+	u->more = before.more;
+}
+
+const char *secrets_use_here(const struct secrets_use *u)
+{
+	return u->names == NULL ? "" : u->names + u->here;
+}
+
+void secrets_use_release(struct secrets_use *u)
+{
+	free(u->names);
+	*u = (struct secrets_use){ .names = NULL };
 }
 
 /* ---- headers */

@@ -30,11 +30,22 @@ struct secrets_use {
 	bool verified_tls;
 	uint64_t now_ms; /* wall clock, for expiry */
 	/* Set by the functions below: */
-	char names[256]; /* names of those put in, comma separated */
-	bool more;	 /* names has no room for all of them */
+	/* owned: names of those put in, comma separated, each once. NULL: none */
+	char *names;
+	/* where those begin that this server got. The others went to servers that led here */
+	size_t here;
+	bool more; /* names lacks some: out of memory */
 	/* there was a placeholder that may not be replaced there, or has expired */
 	bool misused;
 };
+
+/* The same request goes to another server, which no secret was put in for so far. The members above
+ * are those of this server. */
+void secrets_use_next(struct secrets_use *u, const struct secrets_use *server);
+/* Names of those that this server got. "": none. */
+const char *secrets_use_here(const struct secrets_use *u);
+/* Forget the request. */
+void secrets_use_release(struct secrets_use *u);
 
 /* Which secrets can the servers of this target know? Those bound to its host, those sent to it
  * before, and those that a rule of the policy may put into a request to it. They are masked in its
@@ -49,7 +60,8 @@ bool secrets_known_also(const struct secrets *s, const struct policy *p,
 			struct mask_pick *ret);
 
 /* After a change of secrets: is a secret put into this request removed, replaced, or no longer
- * allowed in it? u->rule and u->now_ms are the current ones. */
+ * allowed in it? Those of earlier servers need not be allowed at this one. u->rule and u->now_ms are
+ * the current ones. */
 bool secrets_revoked(const struct secrets *was, const struct secrets *now,
 		     const struct secrets_use *u);
 

@@ -40,11 +40,11 @@ struct work {
 	const struct secrets *s;
 	struct secrets_use *u;
 	uint64_t may; /* set of those that may be put into this request */
+	uint64_t put; /* set of those that were */
 	const uint8_t *body;
 	size_t copied; /* bytes of the body copied so far */
 	size_t begin;  /* offset of the string being read */
 	struct buf made;
-	bool changed;
 };
 
 static bool is_field(const struct secret *x, const char *name)
@@ -98,8 +98,7 @@ static void replace(struct work *w, const char *field, size_t from, size_t to, e
 		buf_put(&w->made, w->body + w->copied, i - w->copied);
 		(kind == JSON ? put_json : put_form)(&w->made, x->value, x->len);
 		w->copied = i += x->placeholder_len;
-		w->changed = true;
-		secrets_add_name(x, w->u);
+		w->put |= UINT64_C(1) << (x - w->s->all);
 	}
 }
 
@@ -171,7 +170,6 @@ int secrets_body(const struct secrets *s, struct secrets_use *u, struct http1_sp
 {
 	struct work w = { .s = s, .u = u, .body = body, .made = BUF_INIT(MADE_MAX) };
 	enum kind kind = kind_of(content_type);
-	char names[sizeof(u->names)];
 	struct err e;
 	bool valid;
 
@@ -179,11 +177,9 @@ int secrets_body(const struct secrets *s, struct secrets_use *u, struct http1_sp
 		return 0;
 	w.made.secret = true;
 	w.may = find_allowed(s, u);
-	memcpy(names, u->names, sizeof(names));
 	valid = kind == JSON ? walk_json(&w, len) : walk_form(&w, len);
 	buf_put(&w.made, body + w.copied, len - w.copied);
-	if (!valid || !w.changed) {
-		memcpy(u->names, names, sizeof(names));
+	if (!valid || w.put == 0) {
 		find_misuse(&w, body, len);
 		buf_release(&w.made);
 		return 0;
@@ -192,6 +188,9 @@ int secrets_body(const struct secrets *s, struct secrets_use *u, struct http1_sp
 		buf_release(&w.made);
 		return -1;
 	}
+	for (size_t k = 0; k < s->n; k++)
+		if ((w.put >> k & 1) != 0)
+			secrets_add_name(&s->all[k], u);
 	find_misuse(&w, w.made.data, w.made.len);
 	*ret = w.made.data; /* buf_release() would free it: it was allocated by malloc() */
 	return (int)w.made.len;

@@ -24,7 +24,8 @@ static bool is_there(const struct secrets *was, const struct secrets *now,
 {
 	const struct secret *s = by_name(now, name, n);
 
-	return s != NULL && is_same_value(by_name(was, name, n), s) && secrets_allowed(s, u);
+	return s != NULL && is_same_value(by_name(was, name, n), s) &&
+	       (name < u->names + u->here || secrets_allowed(s, u));
 }
 
 /* If names had no room for all of them, any secret may be among them. */
@@ -43,7 +44,7 @@ static bool are_all_there(const struct secrets *was, const struct secrets *now)
 bool secrets_revoked(const struct secrets *was, const struct secrets *now,
 		     const struct secrets_use *u)
 {
-	for (const char *at = u->names; *at != '\0'; at += strspn(at, ",")) {
+	for (const char *at = u->names; at != NULL && *at != '\0'; at += strspn(at, ",")) {
 		size_t n = strcspn(at, ",");
 
 		if (!is_there(was, now, u, at, n))
