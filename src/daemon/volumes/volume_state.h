@@ -23,7 +23,7 @@ struct volume_node {
 	struct volume_trial trial;
 	struct content_call *calls; /* list.h: in progress */
 	unsigned ncalls;
-	/* The one volume in removal: volume_removal.c. */
+	/* The one volume in removal: volume.c. */
 	struct storage_job removal;
 	char removing[STORE_ID_MAX]; /* "": none */
 	uint64_t retry_ns;	     /* not before this time, after a failure */
@@ -39,8 +39,3 @@ void volume_trial_wait(struct volume_node *n, struct completion *w);
 /* Once a second: begins it when cordon-storage is there. */
 void volume_trial_second(struct volume_node *n);
 void volume_trial_release(struct volume_node *n);
-
-/* volume_removal.c: begin to remove the next volume whose row says so, if no removal is in
- * progress. */
-void volume_removal_next(struct volume_node *n);
-void volume_removal_release(struct volume_node *n);

@@ -41,7 +41,7 @@
  *   gateway_tap.c        hashes a package file on its way to the cell, and stores it
  *   gateway_file.c       answers with a file of the cache, or with content that the gate makes
  *   cache_link.c         the link to cordon-cache; cache_store.c sends files there
- *   upstream.c           a connection to a server; idle_conns.c keeps it for the next request
+ *   idle_conns.c           a connection to a server; idle_conns.c keeps it for the next request
  *   deny_page.c          the answer to a refused or failed request
  *   secrets*.c           placeholders replaced by values, and where: secrets_read.c reads them,
  *                        _placeholder finds, _body replaces in bodies, _known and _sent say which
@@ -70,7 +70,6 @@
 #include "egress/control/limit_usage.h"
 #include "egress/control/resource_share.h"
 #include "egress/flow/owner_link.h"
-#include "egress/packages/package_used.h"
 #include "egress/secrets/secrets_sent.h"
 #include "lib/loop/loop.h"
 #include "lib/outbound/resolver_lookup.h"
@@ -119,6 +118,12 @@ struct egress_session_counts {
 	uint64_t bytes_in, bytes_out, requests, connections;
 };
 
+/* Its use of its package limits. Counted by package_gate*.c. */
+struct package_used {
+	uint64_t bytes;	    /* of package files sent to the cell, from the cache, too */
+	uint64_t new_names; /* names that no registry knew */
+};
+
 struct egress_session {
 	struct egress_session *next;
 	struct egress *egress;
@@ -158,8 +163,8 @@ struct egress_session {
 	unsigned package_leads;			  /* package_download.c */
 	unsigned package_fetches;		  /* package_load.c: in progress */
 	struct package_zip *package_zips;	  /* package_gate_sums.c: those of its requests */
-	struct package_used packages;		  /* package_used.h */
-	uint64_t masked;			  /* values of secrets masked in its answers */
+	struct package_used packages;
+	uint64_t masked; /* values of secrets masked in its answers */
 };
 
 /* NULL: no such session. */

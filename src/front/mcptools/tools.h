@@ -11,4 +11,3 @@ extern const struct tool tool_create_session, tool_run, tool_read_output, tool_s
 
 /* In the order in which they are listed. */
 #define TOOLS 10
-const struct mcp_tool *tools_shown(void);

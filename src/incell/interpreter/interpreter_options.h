@@ -25,11 +25,6 @@ struct interpreter_options {
 	unsigned wait_ms; /* run, ready: for the server */
 	unsigned slow_ms; /* serve: kernel_init() */
 };
-
-/* ERR_INVALID: the mistake in it. */
-int interpreter_options_read(int argc, char **argv, struct interpreter_options *ret,
-			     struct err *e) MUST_USE;
-
 /* The verbs. Each returns the exit status. */
 int interpreter_serve(const struct interpreter_options *o);
 int interpreter_run(const struct interpreter_options *o);
