@@ -79,6 +79,11 @@ static bool refuse_package(struct gateway *x, const char *reason)
 	return false;
 }
 
+static bool package_stays(struct gateway *x)
+{
+	return true;
+}
+
 static bool begin_package(struct gateway *x)
 {
 	static const struct digest wrong = { .alg = DIGEST_SHA256 };
@@ -277,6 +282,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(egress.loop != NULL);
 	egress.package_begin = begin_package;
 	egress.package_refused = refuse_package;
+	egress.package_stays = package_stays;
 	session.egress = &egress;
 	session.names = synthetic_names_new();
 	session.idle_conns = idle_conns_new(egress.loop, &session.share);

@@ -391,7 +391,8 @@ static void names_all(void)
 		put_long(s, &u, i);
 	put_long(s, &u, 7);
 	CHECK(u.names != NULL && strlen(u.names) == 64 * 64 - 1 && !u.more);
-	CHECK(strcmp(u.names + 63 * 64, "000000000000000000000000000000000000000000000000000000000000063") == 0);
+	CHECK(strcmp(u.names + 63 * 64,
+		     "000000000000000000000000000000000000000000000000000000000000063") == 0);
 	secrets_use_release(&u);
 	secrets_free(s);
 }
@@ -400,20 +401,24 @@ static void names_all(void)
 static void names_of_earlier_servers(void)
 {
 	const char *const api = "api.example.com";
-	struct secrets *s = read_long(3, api), *one = read_long(1, api), *moved = read_long(3, "b.example");
+	struct secrets *s = read_long(3, api), *one = read_long(1, api),
+		       *moved = read_long(3, "b.example");
 	struct secrets_use u = good(), next = good();
 
 	for (size_t i = 0; i < 3; i++)
 		put_long(s, &u, i);
 	CHECK_STR(secrets_use_here(&u), u.names);
-	CHECK(!secrets_revoked(s, s, &u) && secrets_revoked(s, one, &u) && secrets_revoked(s, moved, &u));
+	CHECK(!secrets_revoked(s, s, &u) && secrets_revoked(s, one, &u) &&
+	      secrets_revoked(s, moved, &u));
 	secrets_use_next(&u, &next);
 	CHECK(strlen(u.names) == 3 * 64 - 1 && *secrets_use_here(&u) == '\0');
 	/* their values count, not whether they may be sent here */
-	CHECK(!secrets_revoked(s, s, &u) && secrets_revoked(s, one, &u) && !secrets_revoked(s, moved, &u));
+	CHECK(!secrets_revoked(s, s, &u) && secrets_revoked(s, one, &u) &&
+	      !secrets_revoked(s, moved, &u));
 	for (size_t i = 3; i-- > 0;) {
 		put_long(s, &u, i);
-		CHECK(strlen(u.names) == 3 * 64 - 1 && strlen(secrets_use_here(&u)) == (3 - i) * 64 - 1);
+		CHECK(strlen(u.names) == 3 * 64 - 1 &&
+		      strlen(secrets_use_here(&u)) == (3 - i) * 64 - 1);
 	}
 	CHECK(secrets_revoked(s, moved, &u));
 	next.host = "none.example";

@@ -106,6 +106,7 @@ struct egress {
 	 * gateway does not know the gate. */
 	bool (*package_begin)(struct gateway *x);
 	bool (*package_refused)(struct gateway *x, const char *reason);
+	bool (*package_stays)(struct gateway *x);
 	struct package_views *package_views;	    /* owned. NULL until the first */
 	struct package_download *package_downloads; /* package_download.h */
 	struct package_apt *package_apt;	    /* owned. package_apt.h */

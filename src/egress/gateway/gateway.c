@@ -378,6 +378,12 @@ static bool has_secrets(struct gateway *x, const struct secrets *was)
 	return false;
 }
 
+static bool may_have_packages(struct gateway *x)
+{
+	return x->gate != NULL ? x->gate->on_policy_change(x)
+			       : x->session->egress->package_stays(x);
+}
+
 static void on_policy_change(struct flow *f, const struct secrets *was)
 {
 	struct gateway *x = f->gateway;
@@ -395,8 +401,7 @@ static void on_policy_change(struct flow *f, const struct secrets *was)
 	}
 	gateway_find_known(x);
 	x->mask = x->answered && x->server_knows ? secrets_mask(x->session->secrets) : NULL;
-	if (gateway_judge(x) && has_secrets(x, was) && (!x->gate || x->gate->on_policy_change(x)) &&
-	    may_stay(x))
+	if (gateway_judge(x) && has_secrets(x, was) && may_have_packages(x) && may_stay(x))
 		return;
 	(void)snprintf(why, sizeof(why), "the policy changed: %.*s", POLICY_REASON_MAX, x->reason);
 	gateway_set_reason(x, why);

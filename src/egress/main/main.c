@@ -82,6 +82,7 @@ static int start(struct egress *egress, struct err *e)
 	secrets_prepare();
 	egress->package_begin = package_gate_begin;
 	egress->package_refused = package_gate_refused;
+	egress->package_stays = package_gate_stays;
 	egress->loop = loop_new(e);
 	resource_share_init(&egress->shares, egress->loop,
 			    getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0, processes);

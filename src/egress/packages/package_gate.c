@@ -352,6 +352,8 @@ static bool gate_recheck(struct gateway *x)
 	bool files = false;
 	const struct package_registry *r = gate_registry_of(p, x, &files);
 
+	if (g->policy == NULL && p != NULL)
+		return package_gate_stays(x);
 	g->policy = p;
 	g->registry = g->registry != NULL ? r : NULL;	   /* that of the old policy is gone */
 	memset(g->answer.pins, 0, sizeof(g->answer.pins)); /* of the old policy */
@@ -632,6 +634,30 @@ bool package_gate_refused(struct gateway *x, const char *reason)
 	if (policy == NULL || g->registry == NULL || g->registry->is_implicit ||
 	    !gate_is_recorded(g))
 		gate_end(x);
+	return false;
+}
+
+/* Would a gate of that policy judge the request? */
+static bool gate_concerns(struct gateway *x, const struct packages_policy *p)
+{
+	const struct gateway_gate *gate_before = x->gate;
+	struct package_gate *before = x->package, *g = gate_new(x, p);
+	bool concerns = g == NULL || (gate_recognise(g) && !gate_is_page(g));
+
+	if (g != NULL)
+		gate_end(x);
+	x->gate = gate_before;
+	x->package = before;
+	return concerns;
+}
+
+bool package_gate_stays(struct gateway *x)
+{
+	const struct packages_policy *p = policy_packages(x->session->policy);
+
+	if (x->flow->internal || p == NULL || !gate_concerns(x, p))
+		return true;
+	gateway_set_reason(x, "the policy of packages changed");
 	return false;
 }
 

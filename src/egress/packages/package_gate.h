@@ -20,3 +20,6 @@ bool package_gate_begin(struct gateway *x);
  * package of a registry that the policy lists, the gate writes the record. True: it was answered
  * with a page that tells pip the reason. Else the caller answers it. */
 bool package_gate_refused(struct gateway *x, const char *reason);
+/* struct egress's package_stays: the policy has changed, and no gate judged the request. False: one
+ * would judge it now, so it must be cut. x->reason says so. */
+bool package_gate_stays(struct gateway *x);

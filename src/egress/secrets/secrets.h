@@ -60,8 +60,8 @@ bool secrets_known_also(const struct secrets *s, const struct policy *p,
 			struct mask_pick *ret);
 
 /* After a change of secrets: is a secret put into this request removed, replaced, or no longer
- * allowed in it? Those of earlier servers need not be allowed at this one. u->rule and u->now_ms are
- * the current ones. */
+ * allowed in it? Those of earlier servers need not be allowed at this one. u->rule and u->now_ms
+ * are the current ones. */
 bool secrets_revoked(const struct secrets *was, const struct secrets *now,
 		     const struct secrets_use *u);
 
