@@ -399,6 +399,26 @@ def test_captures_can_be_allowed(_):
         b.close()
 
 
+def test_a_tenant_can_be_stricter(_):
+    """The stricter of the server's setting and the tenant's counts, from the next capture on."""
+    for setting, own, want in (("allow", "default", None), ("allow", "name", "listed"), ("allow", "refuse", "refused"), ("name", "allow", "listed"),
+                               ("refuse", "allow", "refused")):
+        with Server(captured_secrets=setting) as server:
+            b = Bed(server)
+            tenant = server.want(200, "GET", "/v1/tenants")["tenants"][0]
+            equal(tenant["captured_secrets"], "default")
+            told = server.want(200, "PATCH", f"/v1/tenants/{tenant['id']}", {"captured_secrets": own})
+            equal(told["captured_secrets"], own)
+            status, _, made = server.request("POST", f"{b.path}/snapshots", {})
+            got = "refused" if status == 409 and made["error"]["code"] == "secrets_in_files" else "listed" if "secrets_in_files" in made else None
+            equal((got, status), (want, 409 if want == "refused" else 201), f"{setting} and {own}: {made}")
+            done = subprocess.run([server.program, "tenant", "set", tenant["id"], "--captured-secrets", own, "--server", "http://" + server.settings["listen"]],
+                                  env={**os.environ, "CORDON_API_KEY": server.key}, capture_output=True, text=True, timeout=60)
+            equal((done.returncode, server.want(200, "GET", f"/v1/tenants/{tenant['id']}")["captured_secrets"]), (0, own), done.stderr)
+            has(server.want(400, "PATCH", f"/v1/tenants/{tenant['id']}", {"captured_secrets": "none"})["error"]["message"], "default refuse name allow")
+            b.close()
+
+
 def test_captures_can_name_their_files(_):
     """captured_secrets = name: the copy is made. Answer and event list the files, and no value is in either."""
     with Server(captured_secrets="name") as server:

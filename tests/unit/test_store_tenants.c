@@ -44,7 +44,8 @@ static void tenants(void)
 				    .queue_ms = 6,
 				    .max_memory = UINT64_MAX,
 				    .max_storage = 8,
-				    .max_stored = 9 };
+				    .max_stored = 9,
+				    .captured_secrets = 2 };
 	struct store_tenant got;
 	struct ids ids = { 0 };
 	struct store *s = new_store();
@@ -58,7 +59,7 @@ static void tenants(void)
 	CHECK(got.is_operator && got.disabled && got.created_ms == 1 && got.max_sessions == 2);
 	CHECK(got.create_rate_milli == 3 && got.create_burst == 4 && got.queue_length == 5);
 	CHECK(got.queue_ms == 6 && got.max_memory == row.max_memory && got.max_storage == 8 &&
-	      got.max_stored == 9);
+	      got.max_stored == 9 && got.captured_secrets == 2);
 	row = (struct store_tenant){ .id = "ten_c", .name = "renamed", .queue_ms = 60 };
 	MUST(store_tenant_update(s, &row, &e));
 	got = find_tenant(s, "ten_c");

@@ -10,7 +10,7 @@
 
 struct fields {
 	struct args_common common;
-	const char *name, *queue_timeout, *allow;
+	const char *name, *queue_timeout, *captured_secrets, *allow;
 	uint64_t max_sessions, create_rate, burst, queue_length;
 };
 
@@ -30,6 +30,10 @@ static const struct option options[] = {
 	  "requests that may wait until a session can be created", .member = "queue_length" },
 	{ "queue-timeout", "TIME", OPTION_SPAN, FIELD(queue_timeout), 0, 0,
 	  "how long such a request may wait", .member = "queue_timeout" },
+	{ "captured-secrets", "WHAT", OPTION_TEXT, FIELD(captured_secrets), 0, 0,
+	  "what becomes of its snapshots and forks with values of secrets: refuse, name or allow; the server's "
+	  "setting counts if it is stricter, and alone with default", .member = "captured_secrets",
+	  .values = "default refuse name allow" },
 	{ "allow", "FILE", OPTION_JSON, FIELD(allow), 0, 0,
 	  "what its sessions may have at most, JSON: {\"memory\": \"2G\"}; {}: everything", .member = "allow" },
 	ARGS_COMMON(struct fields),

@@ -13,6 +13,7 @@
 #include "daemon/session/session_hooks.h"
 #include "daemon/template/template_stack.h"
 #include "daemon/tenant/event_log.h"
+#include "daemon/tenant/tenant.h"
 #include "lib/base/buf.h"
 #include "lib/base/io.h"
 #include "lib/base/log.h"
@@ -56,12 +57,21 @@ static int make_file(const struct buf *b, int *ret, struct err *e)
 	return 0;
 }
 
+/* The stricter of the node's setting and the tenant's: their values are in this order. */
+static enum config_captured captured_of(const struct session *s)
+{
+	unsigned node = s->core->o.config->captured_secrets;
+	unsigned own = tenant_row(s->tenant)->captured_secrets;
+
+	return (enum config_captured)(own > 0 && own - 1 < node ? own - 1 : node);
+}
+
 /* Layers of a pause, or of the fork that made the session, were not searched when they were
  * written. They may hold values and would become part of the result. */
 static int check_earlier(const struct session *s, bool *ret_unsearched, struct err *e)
 {
 	*ret_unsearched = s->own != NULL && s->own->nlayers > 0;
-	if (!*ret_unsearched || s->core->o.config->captured_secrets == CAPTURED_NAME)
+	if (!*ret_unsearched || captured_of(s) == CAPTURED_NAME)
 		return 0;
 	return err_set_reason(
 		e, REASON_SECRETS_IN_FILES,
@@ -76,7 +86,7 @@ static int find_values(struct capture_values *v, struct session *s, const char *
 	size_t places;
 	int result;
 
-	if (strcmp(kind, "pause") == 0 || s->core->o.config->captured_secrets == CAPTURED_ALLOW)
+	if (strcmp(kind, "pause") == 0 || captured_of(s) == CAPTURED_ALLOW)
 		return 0;
 	b.secret = true;
 	put_places(s->core, &b);
@@ -95,7 +105,7 @@ int capture_values_find(struct capture_values *v, struct session *s, const char 
 {
 	if (find_values(v, s, kind, e) < 0)
 		return -1;
-	if (v->values < 0 || s->core->o.config->captured_secrets != CAPTURED_NAME)
+	if (v->values < 0 || captured_of(s) != CAPTURED_NAME)
 		return 0;
 	v->found = memfd_create("found", MFD_CLOEXEC);
 	return v->found < 0 ? err_sys(e, "memfd") : 0;

@@ -1,8 +1,8 @@
 /* capture_values.h - the search of a capture's files for secret values. Used by session_capture.c.
  * cordon-storage searches (storage_msg.h).
  *
- * By the setting captured_secrets a value refuses the capture, or the answer and an event list its
- * file. */
+ * By the setting captured_secrets, or the tenant's if that is stricter, a value refuses the
+ * capture, or the answer and an event list its file. */
 #pragma once
 
 #include <stdbool.h>

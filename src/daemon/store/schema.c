@@ -522,6 +522,10 @@ static const char version_57[] =
 	"ALTER TABLE session ADD COLUMN net_batched INTEGER NOT NULL DEFAULT 0;"
 	"UPDATE session SET net_batched"
 	" = coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'net'), 0);";
+
+/* What a tenant's captures do with values of secrets: 0 as the node, 1 and more as its setting. */
+static const char version_58[] =
+	"ALTER TABLE tenant ADD COLUMN captured_secrets INTEGER NOT NULL DEFAULT 0;";
 /* clang-format on */
 
 const char *const schema_steps[] = {
@@ -533,7 +537,7 @@ const char *const schema_steps[] = {
 	version_37, version_38, version_39, version_40, version_41, version_42, version_43,
 	version_44, version_45, version_46, version_47, version_48, version_49, version_50,
 	version_51, version_52, version_53, version_54, version_55, version_56,
-	version_57,
+	version_57, version_58,
 };
 static_assert(COUNT(schema_steps) == STORE_VERSION, "a step for every version");
 

@@ -23,6 +23,7 @@ static const struct column tenant_columns[] = {
 	COLUMN(max_storage, "max_storage", CHANGES),
 	COLUMN(max_pids, "max_pids", CHANGES),
 	COLUMN(max_stored, "max_stored", CHANGES),
+	COLUMN(captured_secrets, "captured_secrets", CHANGES),
 	COLUMNS_ALLOW(CHANGES),
 };
 static const struct table tenant_table = TABLE("tenant", tenant_columns);

@@ -17,7 +17,8 @@ struct store_tenant {
 	uint64_t max_memory, max_storage; /* bytes, over all of its sessions */
 	uint64_t max_pids;		  /* the same */
 	uint64_t max_stored;		  /* bytes of its layers on disk */
-	struct store_allow allow;	  /* which sessions it may make */
+	uint32_t captured_secrets; /* 0: as the setting says. Else enum config_captured and 1 */
+	struct store_allow allow;  /* which sessions it may make */
 };
 
 typedef int store_tenant_fn(const struct store_tenant *row, void *cookie);

@@ -106,6 +106,7 @@ static size_t list_changes(const struct store_tenant *before, const struct store
 		MEMBER("max_storage", max_storage),
 		MEMBER("max_pids", max_pids),
 		MEMBER("max_stored", max_stored),
+		MEMBER("captured_secrets", captured_secrets),
 		MEMBER("allow", allow),
 	};
 	size_t n = 0;

@@ -5,6 +5,7 @@
  * not exist. A change needs an operator's key without limits of its own. */
 #include "front/rest/api_tenants.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -403,6 +404,10 @@ void spec_allow_show(struct json *j, const char *name, const struct store_allow 
 
 #define TENANT_JSON_MAX 4096
 
+/* As the node's setting, or a word of that. */
+static const char *const captured_words[] = { "default", "refuse", "name", "allow" };
+static_assert(COUNT(captured_words) == CONFIG_CAPTURED_CHOICES + 1, "as config.h has them");
+
 static void tenants_show(struct json *j, const struct store_tenant *t)
 {
 	json_open(j, NULL, '{');
@@ -421,6 +426,9 @@ static void tenants_show(struct json *j, const struct store_tenant *t)
 	json_uint(j, "max_storage_bytes", t->max_storage);
 	json_uint(j, "max_pids", t->max_pids);
 	json_uint(j, "max_stored_bytes", t->max_stored);
+	json_text(j, "captured_secrets",
+		  captured_words[t->captured_secrets < COUNT(captured_words) ? t->captured_secrets
+									     : 1]);
 	spec_allow_show(j, "allow", &t->allow);
 	json_close(j, '}');
 }
@@ -516,6 +524,8 @@ static int read_tenant(const uint8_t *body, size_t len, struct store_tenant *row
 	json_members_bytes(&m, "max_storage", "max_storage_bytes", &row->max_storage, NULL);
 	json_members_count(&m, "max_pids", 0, COUNT_MAX, &row->max_pids);
 	json_members_bytes(&m, "max_stored", "max_stored_bytes", &row->max_stored, NULL);
+	json_members_choice(&m, "captured_secrets", captured_words, COUNT(captured_words),
+			    &row->captured_secrets);
 	spec_allow_read(&m, "allow", false, &row->allow);
 	if (name != NULL)
 		str_copy(row->name, name);
