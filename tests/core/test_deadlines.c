@@ -262,7 +262,7 @@ static void a_program_that_was_not_started_is_over(void)
 	bed_end();
 }
 
-/* ---- programs of executions that are over, which clients have ended */
+/* ---- clients end programs that executions left behind */
 
 #define ENDED_MAX 64 /* KILLS_MAX of execution_deadline.c */
 
@@ -279,8 +279,8 @@ static bool one_is_refused(void)
 	return waits_ended > 0;
 }
 
-/* PID 1 answers none of them: so many wait, one more is refused, and a second request for one that
- * waits is not one more. */
+/* PID 1 does not answer. One more than may wait is refused, a second request for the same is not.
+ */
 static void so_many_trees_are_ended_at_once(void)
 {
 	static struct completion waits[ENDED_MAX + 2];

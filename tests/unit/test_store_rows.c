@@ -101,7 +101,7 @@ static void schema_39_is_taken_over(void)
 	/* Schema 39 had no usage by session. */
 	CHECK(store_usage_delete_session(s, "ses_1", 0, &e) == 1);
 	store_close(s);
-	/* Records from before the step are no part of a batch of the audit log. */
+	/* Earlier records are in no batch. */
 	db = other_connection();
 	other_runs(db, "UPDATE session SET net_batched ="
 		       " (SELECT seq FROM sqlite_sequence WHERE name = 'net')");

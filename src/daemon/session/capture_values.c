@@ -57,7 +57,7 @@ static int make_file(const struct buf *b, int *ret, struct err *e)
 	return 0;
 }
 
-/* The stricter of the node's setting and the tenant's: their values are in this order. */
+/* The stricter setting, the node's or the tenant's. Their values are in this order. */
 static enum config_captured captured_of(const struct session *s)
 {
 	unsigned node = s->core->o.config->captured_secrets;

@@ -523,7 +523,7 @@ static const char version_57[] =
 	"UPDATE session SET net_batched"
 	" = coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'net'), 0);";
 
-/* What a tenant's captures do with values of secrets: 0 as the node, 1 and more as its setting. */
+/* A tenant's own setting captured_secrets. 0: it has none. */
 static const char version_58[] =
 	"ALTER TABLE tenant ADD COLUMN captured_secrets INTEGER NOT NULL DEFAULT 0;";
 /* clang-format on */

@@ -404,7 +404,7 @@ void spec_allow_show(struct json *j, const char *name, const struct store_allow 
 
 #define TENANT_JSON_MAX 4096
 
-/* As the node's setting, or a word of that. */
+/* The first: as the node's setting. */
 static const char *const captured_words[] = { "default", "refuse", "name", "allow" };
 static_assert(COUNT(captured_words) == CONFIG_CAPTURED_CHOICES + 1, "as config.h has them");
 
