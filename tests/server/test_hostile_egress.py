@@ -181,6 +181,26 @@ def test_invalid_records():
         server.want(200, "PUT", f"/v1/sessions/{s['id']}/network", "pypi")
 
 
+def test_uses_of_secrets():
+    """Each secret and host has one record, names that are none have no record, and more than so many are counted."""
+    def said(host, names, **more):
+        return [RECORD, json.dumps({**json.loads(GOOD), "name": host, "secrets": names, **more})]
+
+    first = [said("a.example", "one,two"), said("a.example", "two,one"), said("a.example", "x y,,.z,one"), said("b.example", "one", lost_before=7)]
+    many = [said(f"h{i}.example", "one") for i in range(100)]
+    with Taken(answer=[*first, *many, [TAKEN, ""]]) as server:
+        s = server.create(network=WAITED)
+        uses = server.want(200, "GET", f"/v1/audit?session={s['id']}&type=secret.used&limit=1000")["records"]
+        got = [tuple(u["record"]["data"][k] for k in ("name", "as", "host", "unrecorded")) for u in uses]
+        equal(got[:4], [("one", "broker", "a.example", 0), ("two", "broker", "a.example", 0), ("one", "broker", "b.example", 0),
+                        ("one", "broker", "h0.example", 0)])
+        equal(len(got), 64, "records of one hour")
+        server.delete(s["id"])
+        server.reaches(s["id"], "ended")
+        batch = server.want(200, "GET", f"/v1/audit?session={s['id']}&type=network.batch")["records"][-1]["record"]["data"]
+        equal((batch["records"], batch["lost_before"]), (len(first) + len(many), 7))
+
+
 NONSENSE = {
     "an order": [3, ""],
     "no type": [99, ""],

@@ -99,11 +99,14 @@ static void texts_that_are_cut(void)
 		edge_put_times(&t, "x", ACCESS_RECORD_TEXT_RULE_MAX - 1 + more);
 		edge_put(&t, "\",\"name\":\"");
 		edge_put_times(&t, "x", ACCESS_RECORD_TEXT_NAME_MAX - 1 + more);
+		edge_put(&t, "\",\"secrets\":\"");
+		edge_put_times(&t, "x", ACCESS_RECORD_TEXT_SECRETS_MAX - 1 + more);
 		edge_put(&t, "\"}");
 		CHECK(access_record_text_read(t.p, t.len, &r, &clean, &e) == 0);
 		CHECK(strlen(r.reason) == ACCESS_RECORD_TEXT_REASON_MAX - 1);
 		CHECK(strlen(r.rule) == ACCESS_RECORD_TEXT_RULE_MAX - 1);
 		CHECK(strlen(r.name) == ACCESS_RECORD_TEXT_NAME_MAX - 1);
+		CHECK(strlen(r.secrets) == ACCESS_RECORD_TEXT_SECRETS_MAX - 1);
 		t.len = 0;
 		edge_put(&t, TURNS "\"slowest\":\"");
 		edge_put_times(&t, "x", ACCESS_RECORD_TEXT_CALLBACK_MAX - 1 + more);

@@ -157,7 +157,8 @@ static void fact_lines_one(struct json *j, const char *key, const char *text, si
 					       "first_seq",
 					       "last_seq",
 					       "after_seq",
-					       "lost_before" };
+					       "lost_before",
+					       "unrecorded" };
 	char digits[24], *end;
 	long long n;
 

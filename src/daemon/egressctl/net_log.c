@@ -14,6 +14,8 @@
 #include "daemon/execution/execution.h"
 #include "daemon/node/core.h"
 #include "daemon/node/core_metrics.h"
+#include "daemon/secrets/secret_audit.h"
+#include "daemon/secrets/secret_spec.h"
 #include "daemon/session/session.h"
 #include "daemon/store/store_execution.h"
 #include "daemon/store/store_net.h"
@@ -457,6 +459,27 @@ static bool cover_text(void *arg, char *text)
 	return mask_text(m, NULL, (uint8_t *)text, strlen(text)) > 0;
 }
 
+/* Secrets whose values cordon-egress put into the request. It is not trusted with the names. */
+static int net_log_note_secrets(struct session *s, const struct access_record_text *r,
+				const char *execution, struct err *e)
+{
+	char name[STORE_NAME_MAX];
+
+	for (const char *at = r->secrets; *at != '\0';) {
+		size_t n = strcspn(at, ",");
+
+		if (n > 0 && n < sizeof(name)) {
+			memcpy(name, at, n);
+			name[n] = '\0';
+			if (secret_spec_is_name(name) &&
+			    secret_audit_used(s, name, "broker", r->name, execution, e) < 0)
+				return -1;
+		}
+		at += n + (at[n] == ',');
+	}
+	return 0;
+}
+
 /* clean may be replaced by another one. */
 static int net_log_write_record(struct session *s, struct access_record_text *r, char **clean,
 				struct err *e)
@@ -477,7 +500,8 @@ static int net_log_write_record(struct session *s, struct access_record_text *r,
 		return -1;
 	if (net_session_of(s)->records > 0)
 		net_session_of(s)->records += STORE_NET_WEIGHT(strlen(*clean));
-	if (net_batch_count(s, STORE_NET_WEIGHT(strlen(*clean)), e) < 0)
+	if (net_log_note_secrets(s, r, row.execution, e) < 0 ||
+	    net_batch_count(s, STORE_NET_WEIGHT(strlen(*clean)), e) < 0)
 		return -1;
 	record_bounds_add(session_core(s), session_tenant(s), RECORD_NET, 1);
 	net_log_notify_later(s);

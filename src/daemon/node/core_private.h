@@ -288,6 +288,7 @@ struct session {
 	bool unsaved;		  /* the row could not be written. Tried again every second */
 	struct store_once *once;  /* owned: written with the row. NULL: none */
 	struct store_actor actor; /* on whose behalf its state changed last */
+	struct session_uses *uses; /* owned. NULL: none has a record yet */
 	struct store_actor waker; /* on whose behalf it is resumed after a pause in progress */
 
 	/* its cell */

@@ -11,6 +11,7 @@
 
 #include "daemon/node/core.h"
 #include "daemon/secrets/secret_admit.h"
+#include "daemon/secrets/secret_audit.h"
 #include "daemon/secrets/secret_delivery.h"
 #include "daemon/secrets/secret_values.h"
 #include "daemon/secrets/secret_state.h"
@@ -226,6 +227,7 @@ bool secret_prepare(struct session *s, struct execution *x, struct completion *w
 {
 	struct secret_state *st;
 
+	secret_audit_given(s, secret_execution_lines_of(x), execution_row(x)->id);
 	if (!secret_has_way(secret_execution_lines_of(x), SECRET_FILE))
 		return false;
 	st = secret_state(s);

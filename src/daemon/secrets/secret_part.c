@@ -8,6 +8,7 @@
 #include "daemon/execution/file_op.h"
 #include "daemon/secrets/secret_admit.h"
 #include "daemon/secrets/secret.h"
+#include "daemon/secrets/secret_audit.h"
 #include "daemon/secrets/secret_delivery.h"
 #include "daemon/secrets/secret_execution.h"
 #include "daemon/secrets/secret_values.h"
@@ -42,6 +43,7 @@ static void on_started(struct session *s)
 		secret_state(s)->delivering = true;
 	secret_past_write(s);
 	secret_mask(s);
+	secret_audit_given(s, session_row(s)->secrets, "");
 	secret_delivery_start(s);
 }
 

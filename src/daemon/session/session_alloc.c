@@ -90,6 +90,7 @@ void session_free_for(struct session *s, const struct err *why)
 	guest_reader_free(s->guest.still);
 	free(s->own);
 	free(s->once);
+	free(s->uses);
 	free(s->samples.ring);
 	free(s->records.past);
 	free(s->texts);

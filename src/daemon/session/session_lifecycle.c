@@ -32,6 +32,7 @@
 #include "daemon/session/session_hooks.h"
 #include "daemon/session/session_pause.h"
 #include "daemon/session/session_save.h"
+#include "daemon/session/session_settings.h"
 #include "daemon/session/session_service.h"
 #include "daemon/session/session_spec.h"
 #include "daemon/session/session_states.h"
@@ -72,18 +73,9 @@ static void session_take_over(struct session *s)
 static void lifecycle_facts(const struct session *s, char ret[LIFECYCLE_FACTS])
 {
 	const struct store_session *row = &s->row;
-	uint8_t hash[SHA256_SIZE];
 	char hex[2 * SHA256_SIZE + 1];
-	struct sha256 sum;
 
-	sha256_init(&sum);
-	if (row->network != NULL)
-		sha256_add(&sum, row->network, strlen(row->network));
-	sha256_add(&sum, "\n", 1);
-	if (row->policy != NULL)
-		sha256_add(&sum, row->policy, strlen(row->policy));
-	sha256_end(&sum, hash);
-	hex_encode(hash, sizeof(hash), hex);
+	session_policy_hash(row, hex);
 	(void)snprintf(ret, LIFECYCLE_FACTS,
 		       "template_version\t%llu\nmemory\t%llu\ncpu_millis\t%llu\npids\t%llu\n"
 		       "disk\t%llu\ntimeout_ms\t%llu\npolicy_sha256\t%s\n",

@@ -294,6 +294,21 @@ int session_set_network(struct session *s, const char *network, struct err *e)
 	return 0;
 }
 
+void session_policy_hash(const struct store_session *row, char ret[2 * SHA256_SIZE + 1])
+{
+	uint8_t hash[SHA256_SIZE];
+	struct sha256 sum;
+
+	sha256_init(&sum);
+	if (row->network != NULL)
+		sha256_add(&sum, row->network, strlen(row->network));
+	sha256_add(&sum, "\n", 1);
+	if (row->policy != NULL)
+		sha256_add(&sum, row->policy, strlen(row->policy));
+	sha256_end(&sum, hash);
+	hex_encode(hash, sizeof(hash), ret);
+}
+
 /* The old text stays allocated until the commit, because the row points to it again after a
  * failure. */
 int session_save_policy(struct session *s, const char *document, const char *name,
@@ -301,15 +316,16 @@ int session_save_policy(struct session *s, const char *document, const char *nam
 {
 	struct store_session before = s->row;
 	struct core *c = s->core;
-	char *copy = strdup(document);
+	char *copy = strdup(document), hash[2 * SHA256_SIZE + 1];
 
 	if (copy == NULL)
 		return err_sys(e, "allocate");
 	s->row.policy = copy;
+	session_policy_hash(&s->row, hash);
 	if (store_begin(c->store, e) < 0 ||
 	    store_session_update_settings(c->store, &s->row, e) < 0 ||
 	    event_log_append(c, who, s->row.tenant, s->row.id, "", "session.network", e,
-			     "policy\t%s\n", name) < 0 ||
+			     "policy\t%s\npolicy_sha256\t%s\n", name, hash) < 0 ||
 	    store_commit(c->store, e) < 0) {
 		store_rollback(c->store);
 		s->row = before;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "daemon/session/session.h"
+#include "lib/base/sha256.h"
 
 #define SESSION_PORTS_OPENING 17 /* an id: 16 hexadecimal digits, NUL */
 
@@ -27,3 +28,6 @@ int session_ports_open(struct session *s, unsigned port, const struct store_acto
 /* Close a port: end its URL and the requests that came by it. ERR_NOT_FOUND: it is not open. */
 int session_ports_close(struct session *s, unsigned port, const struct store_actor *who,
 			struct err *e) MUST_USE;
+
+/* The digest of a session's own policy, as hexadecimal digits. */
+void session_policy_hash(const struct store_session *row, char ret[2 * SHA256_SIZE + 1]);

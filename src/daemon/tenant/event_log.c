@@ -11,7 +11,9 @@
 #include "daemon/node/core_private.h"
 #include "daemon/tenant/record_quota.h"
 #include "daemon/tenant/tenant.h"
+#include "lib/base/hex.h"
 #include "lib/base/list.h"
+#include "lib/base/sha256.h"
 #include "lib/base/str.h"
 
 #define ACCESS_EVENTS_DATA_MAX 1024
@@ -81,6 +83,18 @@ int access_events_tenant(struct core *c, const struct store_actor *who, const ch
 
 	(void)fact_lines_print(data, sizeof(data), "name\t%s\n", t->name);
 	return append(c, who, t->id, type, data, e);
+}
+
+int access_events_policy(struct core *c, const struct store_actor *who,
+			 const struct store_tenant *t, const char *document, struct err *e)
+{
+	char data[ACCESS_EVENTS_DATA_MAX], hex[2 * SHA256_SIZE + 1];
+	uint8_t hash[SHA256_SIZE];
+
+	sha256_of(document, strlen(document), hash);
+	hex_encode(hash, sizeof(hash), hex);
+	(void)fact_lines_print(data, sizeof(data), "name\t%s\npolicy_sha256\t%s\n", t->name, hex);
+	return append(c, who, t->id, "tenant.network", data, e);
 }
 
 #define MEMBER(text, member)                                          \

@@ -58,6 +58,10 @@ int access_events_key(struct core *c, const struct store_actor *who, const char 
 
 int access_events_tenant(struct core *c, const struct store_actor *who, const char *type,
 			 const struct store_tenant *t, struct err *e) MUST_USE;
+/* Of the type tenant.network: with the digest of its new policy. */
+int access_events_policy(struct core *c, const struct store_actor *who,
+			 const struct store_tenant *t, const char *document,
+			 struct err *e) MUST_USE;
 
 /* tenant.changed, with the names of the members that differ. Nothing is written if none does. */
 int access_events_changed(struct core *c, const struct store_actor *who,

@@ -39,7 +39,7 @@ int tenant_set_policy(struct core *c, struct tenant *t, const char *document,
 		return err_sys(e, "allocate");
 	if (store_begin(c->store, e) < 0 ||
 	    store_tenant_set_policy(c->store, t->row.id, document, e) < 0 ||
-	    access_events_tenant(c, who, "tenant.network", &t->row, e) < 0 ||
+	    access_events_policy(c, who, &t->row, document, e) < 0 ||
 	    store_commit(c->store, e) < 0) {
 		store_rollback(c->store);
 		free(copy);

@@ -127,6 +127,7 @@ static int read_members(json_t *root, struct access_record_text *ret, struct err
 		return err_set(e, ERR_INVALID, "record: no verdict");
 	ret->allowed = verdict[0] == 'a';
 	copy_cut(root, "name", ret->name, sizeof(ret->name));
+	copy_cut(root, "secrets", ret->secrets, sizeof(ret->secrets));
 	return 0;
 }
 

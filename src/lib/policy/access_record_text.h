@@ -19,6 +19,7 @@
 #define ACCESS_RECORD_TEXT_WORD_MAX 16
 #define ACCESS_RECORD_TEXT_RULE_MAX 64
 #define ACCESS_RECORD_TEXT_REASON_MAX 256
+#define ACCESS_RECORD_TEXT_SECRETS_MAX 256
 
 /* The members used for searching records. doc/network.md lists all members. */
 struct access_record_text {
@@ -31,6 +32,8 @@ struct access_record_text {
 	/* why the mark is unknown: a word of [a-z_], "": no reason was given */
 	char unknown[ACCESS_RECORD_TEXT_WORD_MAX];
 	char reason[ACCESS_RECORD_TEXT_REASON_MAX]; /* of a refusal or failure, cut. "": none */
+	/* names of the secrets put into the request, comma separated, cut. "": none */
+	char secrets[ACCESS_RECORD_TEXT_SECRETS_MAX];
 	/* Set for records of kind "package" only. */
 	bool is_package;
 	struct package_record package;

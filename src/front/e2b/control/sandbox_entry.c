@@ -9,10 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/audit/audit.h"
 #include "daemon/execution/dial.h"
 #include "daemon/images/build.h"
 #include "daemon/session/session_service.h"
 #include "daemon/session/session_suspend.h"
+#include "daemon/session/session_uses.h"
 #include "front/e2b/base/e2b_private.h"
 #include "front/e2b/code/code_call.h"
 #include "front/e2b/control/sandbox.h"
@@ -188,6 +190,40 @@ static void choose_drop(const struct http1_request *q, bool plain, const char *r
 	ret[n] = NULL;
 }
 
+/* By what a client may use the port. */
+static const char *admitted_by(const struct request *r, const struct entry_request *g)
+{
+	if (g->sandbox.public_traffic)
+		return "public";
+	if (!g->admitted)
+		return "token";
+	return r->grant.opening[0] == '\0' ? "key" : "url";
+}
+
+/* The first use of the port by this client in this hour is on record, before bytes pass. */
+static int note_use(struct request *r, struct entry_request *g, struct err *e)
+{
+	struct session *s = session_find(r->core, r->session_id);
+	const struct store_actor *who = request_actor(r);
+	const char *by = admitted_by(r, g);
+	const struct audit_record record = { .tenant = tenant_row(r->tenant)->id,
+					     .session = r->session_id,
+					     .type = "port.used",
+					     .actor = who };
+	const char *what[3] = { by };
+	char port[8], client[STORE_ID_MAX + sizeof(who->address) + 1];
+	uint64_t more;
+
+	(void)snprintf(port, sizeof(port), "%u", g->port);
+	(void)snprintf(client, sizeof(client), "%s %s", who->key_id, who->address);
+	what[1] = port;
+	what[2] = client;
+	if (s == NULL || !session_uses_first(s, SESSION_USES_PORTS, what, &more))
+		return 0;
+	return audit_append(core_audit(r->core), &record, e, "port\t%s\nby\t%s\nunrecorded\t%llu\n",
+			    port, by, (unsigned long long)more);
+}
+
 static void on_connected(struct dial *d, int fd, const struct err *why)
 {
 	const char *drop[DROP_MAX];
@@ -206,6 +242,10 @@ static void on_connected(struct dial *d, int fd, const struct err *why)
 	}
 	if (why != NULL) {
 		reply_error(r, why);
+		return;
+	}
+	if (note_use(r, g, &e) < 0) {
+		reply_error(r, &e);
 		return;
 	}
 	if (g->sandbox.mask_host[0] != '\0') {
