@@ -1,8 +1,7 @@
 /* audit_records.c - see audit_records.h.
  *
- * A batch of the audit log has the number of its records and the root of the tree whose leaves they
- * are. The leaves are the bytes of the records as the server answers them. So this program reads
- * pages as text, and takes each record out of it. */
+ * A batch has the number and the tree's root for its records. A leaf has a record's bytes as the
+ * server answers them. So this program reads pages as text, and takes each record out. */
 #include "cmd/client/audit_records.h"
 
 #include <inttypes.h>

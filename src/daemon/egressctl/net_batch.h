@@ -1,9 +1,9 @@
-/* net_batch.h - the network records of a session in the audit log, by digest: records
- * `network.batch` and `package.batch` (doc/audit.md). Called by net_log.c and net_access.c.
+/* net_batch.h - a session's network records in the audit log, by digest: `network.batch` and
+ * `package.batch` (doc/audit.md). Called by net_log.c and net_access.c.
  *
- * A batch is made of stored rows, from the row behind the last batch on. The store remembers that
- * row of each session, and it changes in the transaction of the batch's records. So a cordond that
- * is killed neither leaves a row out nor counts it twice. Rows get their batch when there are
+ * A batch has the stored rows behind the last batch. The store remembers the last row for each
+ * session, and changes it in the transaction that writes the batch. So a killed cordond neither
+ * leaves a row out nor counts it twice. Rows get their batch when there are
  * NET_BATCH_WEIGHT of them, six times the setting audit_checkpoint after the first, before rows of
  * the session are deleted, and with the record of the session's end. */
 #pragma once

@@ -1,4 +1,4 @@
-/* session_uses.c - see session_uses.h. A use is known by 64 bits of its SHA-256: clients
+/* session_uses.c - see session_uses.h. A use is known by a part from its SHA-256: clients
  * and cells choose names, and must not find two that look the same. */
 #include "daemon/session/session_uses.h"
 
