@@ -246,12 +246,12 @@ def test_refused_mounts(server):
     make(server, "good")
     problems = server.want(400, "POST", "/v2/sandboxes", {"templateID": "base", "volumeMounts": [
         {"name": "x", "path": "/a"}, {"name": "good", "path": "rel"}, {"name": "good", "path": "/a/../b"},
-        {"name": "good", "path": "/ok"}, {"name": "good", "path": "/ok"}]})["message"].split("\n\t- ")
+        {"name": "good", "path": "/ok"}, {"name": "good", "path": "/ok"}, {"name": "good", "path": "/"}]})["message"].split("\n\t- ")
     equal(problems[:2], ["invalid mounts:", "volume mount #0: volume 'x' not found"])
-    equal(len(problems), 5, problems)
+    equal(len(problems), 6, problems)
     check("#1" in problems[2] and "absolute" in problems[2], problems)
     equal(problems[3], "volume mount #2: path must not contain any '.' or '..' components")
-    check("#4" in problems[4], problems)
+    check("#4" in problems[4] and "#5" in problems[5], problems)
 
 
 if __name__ == "__main__":

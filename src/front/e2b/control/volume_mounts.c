@@ -23,6 +23,13 @@ static void volume_mounts_problem(struct volume_mounts *m, size_t i, const char 
 	va_end(ap);
 }
 
+static bool ends_in(const char *text, const char *end)
+{
+	size_t n = strlen(text), k = strlen(end);
+
+	return n >= k && strcmp(text + n - k, end) == 0;
+}
+
 /* NULL: it can be mounted at. */
 static const char *path_problem(const char *path)
 {
@@ -30,9 +37,8 @@ static const char *path_problem(const char *path)
 		return "path is missing";
 	if (*path != '/')
 		return "path must be absolute";
-	if (strstr(path, "/./") != NULL || strstr(path, "/../") != NULL ||
-	    strcmp(path + strlen(path) - 2, "/.") == 0 ||
-	    (strlen(path) > 2 && strcmp(path + strlen(path) - 3, "/..") == 0))
+	if (strstr(path, "/./") != NULL || strstr(path, "/../") != NULL || ends_in(path, "/.") ||
+	    ends_in(path, "/.."))
 		return "path must not contain any '.' or '..' components";
 	for (const char *p = path; *p != '\0'; p++)
 		if ((unsigned char)*p < 0x20 || *p == 0x7f)
