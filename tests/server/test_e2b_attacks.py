@@ -332,6 +332,11 @@ def test_servers_in_sandboxes_get_no_keys(server):
     said = box.ask("GET", "/echo", port=8000, **{"X-API-Key": "mine", "Authorization": "Bearer e2b_mine", "X-Forwarded-For": "6.6.6.6"})[1]
     has(said.decode(), "X-API-Key: mine")
     has(said.decode(), "Authorization: Bearer e2b_mine")
+    # the token that envd asks for, which the SDK for code sends to other ports too
+    for head in ({"X-Access-Token": box.token}, {"x-ACCESS-token": box.token, "X-API-Key": server.key}):
+        status, said = box.ask("GET", "/echo", port=8000, **head)
+        check(status == 200 and box.token.encode() not in said, f"told: {said}")
+    has(box.ask("GET", "/echo", port=8000, **{"X-Access-Token": "mine"})[1].decode(), "X-Access-Token: mine")
     check(b"6.6.6.6" not in said, "who the client is, is ours to say")
     wire.close()
     server.delete(box.id)

@@ -27,7 +27,7 @@
 #define RESUMED_MIN_MS (300ULL * 1000) /* a resumed sandbox lives at least that long */
 #define DIAL_ANSWER_MS (600ULL * 1000)
 #define HOST_MAX (SANDBOX_HOST_MAX + 16)
-#define DROP_MAX 7
+#define DROP_MAX 8
 
 struct entry_request {
 	uint16_t port;
@@ -164,11 +164,25 @@ static bool is_key(struct http1_span value)
 	       memcmp(value.p + value.n - TENANT_KEY_LEN, prefix, n) == 0;
 }
 
-/* Names of headers to withhold from the server in the cell: those that name the sandbox, and a
- * tenant's API key, which clients may send with every request. Keys of other kinds may be meant for
- * that server. plain: a masked answer must not be compressed. */
-static void choose_drop(const struct http1_request *q, bool plain, const char *ret[DROP_MAX])
+/* Does an x-access-token bring the sandbox's own token? */
+static bool has_token(struct request *r)
 {
+	const struct http1_request *q = exchange_request(r->x);
+
+	for (size_t i = 0; i < q->headers_n; i++)
+		if (http1_span_is_nocase(q->headers[i].name, "x-access-token") &&
+		    token_check(&e2b_of(r)->key, TOKEN_ENVD, r->session_id, q->headers[i].value))
+			return true;
+	return false;
+}
+
+/* Names of headers to withhold from the server in the cell: those that name the sandbox, and a
+ * tenant's API key or the sandbox's access token, which clients may send with every request. Keys
+ * of other kinds may be meant for that server. plain: a masked answer must not be compressed. */
+static void choose_drop(struct request *r, bool plain, const char *ret[DROP_MAX])
+{
+	const struct http1_request *q = exchange_request(r->x);
+
 	static const char *const always[] = { "e2b-sandbox-id", "e2b-sandbox-port",
 					      "e2b-traffic-access-token" };
 	static const char *const keyed[] = { "authorization", "x-api-key" };
@@ -185,6 +199,8 @@ static void choose_drop(const struct http1_request *q, bool plain, const char *r
 		if (found)
 			ret[n++] = keyed[k];
 	}
+	if (has_token(r))
+		ret[n++] = "x-access-token";
 	if (plain)
 		ret[n++] = "accept-encoding";
 	ret[n] = NULL;
@@ -252,7 +268,7 @@ static void on_connected(struct dial *d, int fd, const struct err *why)
 		mask_host(g, host);
 		o.host = host;
 	}
-	choose_drop(exchange_request(r->x), g->code != NULL, drop);
+	choose_drop(r, g->code != NULL, drop);
 	if (g->code != NULL)
 		code_call_options(g->code, &o);
 	g->forward = forward_new(core_loop(r->core), r->x, fd, &o, &e);
