@@ -87,6 +87,9 @@ def test_clone_and_reset(server):
     equal(delete(server, made["snapshotTemplateId"]), 204)
     equal(server.want(200, "POST", f"/sandboxes/{box.id}/reset", {"resume": True, "timeout": 60})["sandboxID"], box.id)
     equal(box.state(), "running")
+    for body in (b"{", b"[]", {"timeout": 1 << 61}, {"timeout": "60"}, {"resume": "no"}):
+        refused(server, 400, "POST", f"/sandboxes/{box.id}/reset", body)
+    equal(box.state(), "running", "nothing of it was lost")
     server.want(200, "POST", f"/sandboxes/{box.id}/reset", {"resume": False})
     equal(box.state(), "paused")
     refused(server, 404, "POST", f"/sandboxes/{UNKNOWN}/reset", {})

@@ -239,20 +239,34 @@ static void on_reset(struct completion *c, const struct err *e)
 		sandbox_reply(r, 200, s);
 }
 
+/* Strictly: a reset loses files. */
+static int read_reset(const uint8_t *body, size_t len, struct resetting *ret, struct err *e)
+{
+	json_t *root = json_members_parse(body, len, e);
+	struct json_members m;
+	int read;
+
+	if (root == NULL)
+		return -1;
+	json_members_begin(&m, root, "", e);
+	json_members_count(&m, "timeout", 0, INT32_MAX, &ret->timeout_s);
+	json_members_bool(&m, "resume", &ret->resume);
+	read = json_members_end_lenient(&m);
+	ret->given = ret->timeout_s > 0;
+	json_decref(root);
+	return read;
+}
+
 static void on_reset_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct resetting asked = { .resume = true }, *k;
-	json_t *root = len == 0 ? NULL : json_members_parse(body, len, &(struct err){ 0 });
+	struct err e = { 0 };
 	struct session *s;
 
-	if (root != NULL) {
-		const json_t *timeout = json_object_get(root, "timeout");
-
-		asked.resume = !json_is_false(json_object_get(root, "resume"));
-		asked.given = json_is_integer(timeout) && json_integer_value(timeout) > 0;
-		asked.timeout_s = asked.given ? (uint64_t)json_integer_value(timeout) : 0;
-		json_decref(root);
+	if (len > 0 && read_reset(body, len, &asked, &e) < 0) {
+		reply_error(r, &e);
+		return;
 	}
 	s = sandbox_find(r);
 	if (s == NULL)
