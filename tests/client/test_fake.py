@@ -200,6 +200,18 @@ def test_key_is_found(w):
     assert b"does not contain an API key" in w("ls", "--key-file", w.home + "/other", code=2).stderr
     assert b"nowhere" in w("ls", "--key-file", "/nowhere", code=2).stderr
     w("ls", "--key-file", w.home + "/.config/cordon/key", env=env)
+    os.unlink(w.home + "/.config/cordon/key")
+    if os.path.exists("/var/lib/cordon/first.key"):
+        return
+    with open(w.home + "/.local/state/cordon/first.key", "w") as f:  # of a server on this machine, for that one only
+        f.write(KEY + "\n")
+    w("ls", env=env)
+    with open(w.home + "/.local/state/cordon/first.key", "w") as f:
+        f.write("not to be read")
+    for local in ("http://127.0.0.1:1", "http://localhost:1", "https://[::1]:1", "unix:/nowhere"):
+        assert b"does not contain an API key" in w("ls", "--server", local, env=env, code=2).stderr, local
+    for other in ("http://127.0.0.1.invalid:1", "https://localhost.invalid"):
+        assert b"API key" not in w("ls", "--server", other, env=env, code=5).stderr, other
 
 
 def test_ids_may_be_short(w):

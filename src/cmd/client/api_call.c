@@ -55,10 +55,11 @@ static int read_key(const char *path, char *ret_key, size_t cap, struct err *e)
 	return check(path, ret_key, e) < 0 ? -1 : 1;
 }
 
-/* The first of: --key-file, CORDON_API_KEY, ~/.config/cordon/key, the key that a server on this
- * machine wrote at its first start. None at all is "" and no error, but a named file must exist,
- * and its text must look like a key. */
-static int server_address_key(const struct args_common *o, char *ret_key, size_t cap, struct err *e)
+/* The first of: --key-file, CORDON_API_KEY, ~/.config/cordon/key, and, for a server on this machine
+ * only, the key that one wrote at its first start. None at all is "" and no error, but a named file
+ * must exist, and its text must look like a key. */
+static int server_address_key(const struct args_common *o, bool local, char *ret_key, size_t cap,
+			      struct err *e)
 {
 	static const char *const places[] = { "~/.config/cordon/key", "/var/lib/cordon/first.key",
 					      "~/.local/state/cordon/first.key" };
@@ -79,7 +80,7 @@ static int server_address_key(const struct args_common *o, char *ret_key, size_t
 		memcpy(ret_key, set, strlen(set) + 1);
 		return check("CORDON_API_KEY", ret_key, e);
 	}
-	for (size_t i = 0; i < COUNT(places); i++) {
+	for (size_t i = 0; i < (local ? COUNT(places) : 1); i++) {
 		int found;
 
 		if (places[i][0] == '~' && home == NULL)
@@ -105,15 +106,20 @@ int api_call_open(struct api_call *a, const struct args_common *o, uint64_t io_m
 	char key[SERVER_ADDRESS_KEY_MAX];
 
 	*a = (struct api_call){ 0 };
-	if (server_address_key(o, key, sizeof(key), e) < 0)
+	a->client = client_new(&options, e);
+	if (a->client == NULL)
 		return -1;
+	if (server_address_key(o, client_is_local(a->client), key, sizeof(key), e) < 0) {
+		client_free(a->client);
+		a->client = NULL;
+		return -1;
+	}
 	if (key[0] != '\0') {
 		(void)snprintf(a->authorization, sizeof(a->authorization), "Bearer %s", key);
 		a->headers[a->nheaders++] =
 			(struct client_header){ "Authorization", a->authorization };
 	}
-	a->client = client_new(&options, e);
-	return a->client == NULL ? -1 : 0;
+	return 0;
 }
 
 int api_call_begin(const struct verb *v, int argc, char **argv, void *fields,

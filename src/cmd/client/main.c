@@ -152,7 +152,9 @@ static void man_sections(void)
 		{ "~/.config/cordon/key", "The API key, unless CORDON_API_KEY or --key-file gives "
 					  "it." },
 		{ "/var/lib/cordon/first.key, ~/.local/state/cordon/first.key",
-		  "The key that a server on this machine wrote at its first start." },
+		  "The key that a server on this machine wrote at its first start. Only that "
+		  "server "
+		  "gets it." },
 		{ "/etc/cordon/cordon.conf", "Settings of serve." },
 		{ "/var/lib/cordon", "State of a server that root started: records, disks, "
 				     "templates, keys." },

@@ -9,7 +9,9 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
+#include "lib/base/ip.h"
 #include "lib/base/str.h"
 #include "lib/http/http1_write.h"
 #include "lib/net/client_conn.h"
@@ -125,6 +127,14 @@ struct client *client_new(const struct client_options *o, struct err *e)
 undo:
 	client_free(c);
 	return NULL;
+}
+
+bool client_is_local(const struct client *c)
+{
+	struct ip ip;
+
+	return c->is_unix || strcasecmp(c->host, "localhost") == 0 ||
+	       (ip_read(c->host, strlen(c->host), &ip) == 0 && ip_kind(&ip) == IP_LOOPBACK);
 }
 
 void client_on_slow(struct client *c, void (*fn)(void))

@@ -36,6 +36,8 @@ struct client_options {
 /* Connect at the first request, not here. The options are copied. */
 struct client *client_new(const struct client_options *o, struct err *e) MUST_USE;
 void client_free(struct client *c);
+/* Is the server on this machine: at a Unix socket or a loopback address? */
+bool client_is_local(const struct client *c);
 /* Close the connection, if there is one. The client can be used again. */
 void client_close(struct client *c);
 
