@@ -126,9 +126,9 @@ def test_erase_in_every_epoch(server):
 
 
 def fill(server, more):
-    """Records, by the cheapest request that makes one."""
+    """Records with a claim, by the cheapest request that makes one."""
     for i in range(more):
-        server.want(200, "GET", "/v1/audit?limit=1")
+        server.want(200, "GET", "/v1/audit?limit=1", headers={"X-Cordon-Actor": "gil@example.com"})
 
 
 def test_prune(server):
@@ -145,8 +145,11 @@ def test_prune(server):
     exported = export(server)
     equal(sum("tile" in x for x in lines(exported)), first // TILE)
     verified(exported, "--key", before["vkey"])
-    # a record that is gone is not there to erase, and the tree grows on
-    equal(server.want(200, "POST", "/v1/audit/erase", {"seq": 0}), {"records": 0})
+    # a record that is gone is not there to erase, nor is another one instead of it. The tree grows on
+    check(found[0]["side"], "the first that is left has no claim")
+    for seq in (0, first - 1):
+        equal(server.want(200, "POST", "/v1/audit/erase", {"seq": seq}), {"records": 0})
+    equal(records(server)[0]["side"], found[0]["side"], "the first that is left")
     fill(server, TILE)
     server.restart()
     verified(export(server), "--key", before["vkey"])

@@ -99,6 +99,8 @@ static int on_row(const struct store_audit *row, void *cookie)
 
 	if (r->bytes >= AUDIT_PIECE)
 		return 1;
+	if (r->x->by == ERASE_SEQ && store_audit_seq(row) != r->x->seq)
+		return 1; /* that one is pruned: this is the next one that is kept */
 	r->bytes += row->leaf_len + strlen(row->side);
 	if (audit_erase_side(r->x, row->side, &side, r->e) < 0) {
 		r->failed = true;
