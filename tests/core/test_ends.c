@@ -4,12 +4,17 @@
  * or dies. */
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "daemon/execution/dial.h"
 #include "ends.h"
 #include "daemon/execution/execution.h"
 #include "daemon/execution/execution_deadline.h"
 #include "daemon/execution/file_op.h"
+#include "daemon/store/store_audit.h"
+#include "daemon/store/store_event.h"
+#include "lib/base/str.h"
 static bool stop_inside; /* the callback ends the session */
 
 /* ---- making, pausing */
@@ -565,6 +570,66 @@ static void quota_is_free_before_the_keeper_is_done(void)
 	bed_end();
 }
 
+/* ---- an end that cannot be written */
+
+/* No file can be written, as on a full disk. */
+static void writing(bool can)
+{
+	const struct rlimit none = { can ? RLIM_INFINITY : 0, RLIM_INFINITY };
+
+	CHECK(signal(SIGXFSZ, SIG_IGN) != SIG_ERR && setrlimit(RLIMIT_FSIZE, &none) == 0);
+}
+
+static char session_id[STORE_ID_MAX];
+static unsigned events, records; /* about its end */
+
+static int see_event(const struct store_event *row, void *cookie)
+{
+	events +=
+		strcmp(row->type, "session.state") == 0 && strstr(row->data, "to\tended\n") != NULL;
+	return 0;
+}
+
+static int see_record(const struct store_audit *row, void *cookie)
+{
+	static const char type[] = "\"session.ended\"";
+
+	records += memmem(row->leaf, row->leaf_len, type, sizeof(type) - 1) != NULL;
+	return 0;
+}
+
+static bool is_forgotten_by_the_core(void)
+{
+	return session_by_id(bed.core, session_id) == NULL;
+}
+
+/* It is written later, with all that belongs to it. */
+static void an_end_is_written_late(void)
+{
+	struct store_event_filter f = { .session = session_id };
+	struct store_audit_filter of = { .session = session_id, .limit = 100 };
+	struct store_audit_log log;
+	struct err e;
+
+	bed_make(30000);
+	bed_session();
+	str_copy(session_id, bed.session->row.id);
+	writing(false);
+	bed_begin_delete();
+	bed_until(is_exited);
+	bed_turn(50);
+	CHECK(!is_forgotten_by_the_core());
+	writing(true);
+	bed_until(is_forgotten_by_the_core);
+	CHECK(store_event_list(bed.core->store, &f, see_event, NULL, NULL, &e) == 0);
+	CHECK(store_audit_log_get(bed.core->store, bed.tenant->row.id, 0, &log, &e) == 0);
+	of.log = log.id;
+	store_audit_log_release(&log);
+	CHECK(store_audit_list(bed.core->store, &of, see_record, NULL, NULL, &e) == 0);
+	CHECK(events == 1 && records == 1);
+	bed_end();
+}
+
 TEST_MAIN(T(a_cell_is_refused), T(the_next_keeper_makes_the_cell), T(a_silent_keeper_is_replaced),
 	  T(another_keeper_is_asked_for_until_it_is_heard), T(no_keeper_ever_comes),
 	  T(paused_and_paused_again), T(deleted_while_it_is_paused), T(the_next_keeper_pauses),
@@ -577,4 +642,5 @@ TEST_MAIN(T(a_cell_is_refused), T(the_next_keeper_makes_the_cell), T(a_silent_ke
 	  T(execution_no_longer_waited_for), T(execution_given_up), T(a_tree_dies),
 	  T(a_session_ends_over_a_tree), T(a_port_is_closed), T(the_door_is_a_closed_port),
 	  T(a_session_ends_over_a_connection), T(a_connection_is_cancelled),
-	  T(what_waits_for_the_end_of_a_session), T(quota_is_free_before_the_keeper_is_done))
+	  T(what_waits_for_the_end_of_a_session), T(quota_is_free_before_the_keeper_is_done),
+	  T(an_end_is_written_late))

@@ -70,7 +70,7 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 	s->row.state = to;
 	if (reason != SESSION_NO_REASON)
 		s->row.reason = reason;
-	if (to == SESSION_ENDED)
+	if (to == SESSION_ENDED && s->row.ended_ms == 0) /* else this is tried again */
 		s->row.ended_ms = core_now_ms();
 	if (store_join(c->store, &own, e) == 0 &&
 	    (to == SESSION_ENDING || to == SESSION_ENDED
@@ -105,7 +105,7 @@ void session_save_anyway(struct session *s, enum session_state to, enum session_
 		  session_state_name(to), e.msg);
 	s->row.state = to;
 	s->row.reason = reason == SESSION_NO_REASON ? s->row.reason : reason;
-	if (to == SESSION_ENDED)
+	if (to == SESSION_ENDED && s->row.ended_ms == 0)
 		s->row.ended_ms = core_now_ms();
 	s->unsaved = true;
 }

@@ -38,11 +38,23 @@ static void free_if_saved(struct session *s)
 		session_free(s);
 }
 
+/* As a whole: its event, its record, and its layers' uses that end with it. */
+static void retry_end(struct session *s)
+{
+	struct err e;
+
+	s->row.state = SESSION_ENDING;
+	if (session_save(s, SESSION_ENDED, SESSION_NO_REASON, &e) < 0)
+		s->row.state = SESSION_ENDED;
+}
+
 void session_ended_retry(struct session *s)
 {
 	struct err e;
 
-	if (s->unsaved && store_session_update_state(s->core->store, &s->row, &e) == 0)
+	if (s->unsaved && s->row.state == SESSION_ENDED)
+		retry_end(s);
+	else if (s->unsaved && store_session_update_state(s->core->store, &s->row, &e) == 0)
 		s->unsaved = false;
 	if (s->row.state == SESSION_ENDED)
 		free_if_saved(s);
