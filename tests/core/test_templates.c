@@ -261,6 +261,7 @@ static void tags_name_versions(void)
 
 static void tenants_have_their_own(void)
 {
+	const struct store_actor who = { 0 };
 	struct tenant *own, other = { 0 };
 	struct template_version *v;
 	struct err e;
@@ -274,7 +275,7 @@ static void tenants_have_their_own(void)
 	CHECK_STR(entry_of(&other, "x"), "none");
 	CHECK_STR(entry_of(&other, template_row(v)->template_id), "none");
 	CHECK(!template_is_own(bed.core, v, &other) && template_is_own(bed.core, v, own));
-	CHECK(templates_set_public(bed.core, v, true, &e) == 0);
+	CHECK(templates_set_public(bed.core, v, true, &who, &e) == 0);
 	CHECK_STR(entry_of(&other, "x"), "none"); /* a bare name is one's own */
 	CHECK_STR(entry_of(&other, template_row(v)->template_id), "mine");
 	(void)snprintf(path, sizeof(path), "%s/x", own->row.id);
@@ -445,6 +446,7 @@ static void lists_are_walked_in_pieces(void)
 {
 	static const char *const names[] = { "a", "c", "d", "e" };
 	char whole[sizeof(walked)];
+	const struct store_actor who = { 0 };
 	struct tenant *t, *other;
 	struct err e;
 
@@ -457,7 +459,7 @@ static void lists_are_walked_in_pieces(void)
 	(void)insert(t->row.id, "d", "v1", "tree"); /* not current */
 	CHECK(try(other, "a", "", 0, &e) != NULL);
 	CHECK(templates_set_public(bed.core, templates_of(bed.core, other->row.id, "a", ""), true,
-				   &e) == 0);
+				   &who, &e) == 0);
 	walked[0] = '\0';
 	templates_each(bed.core, t, on_walked, NULL);
 	memcpy(whole, walked, sizeof(whole));
@@ -538,7 +540,7 @@ static void a_version_counts_for_who_keeps_it(void)
 	owner = a_tenant("owner");
 	memset(env, 'e', sizeof(env) - 1);
 	v = try(owner, "x", env, sizeof(env), &e);
-	CHECK(v != NULL && templates_set_public(bed.core, v, true, &e) == 0);
+	CHECK(v != NULL && templates_set_public(bed.core, v, true, &who, &e) == 0);
 	(void)snprintf(path, sizeof(path), "%s/x", owner->row.id);
 	make_session(path);
 	CHECK(bed.session->template == v);

@@ -166,6 +166,8 @@ def test_the_rest(server):
     server.want(201, "POST", "/v1/templates", {"name": "mine", "from": "host"})
     server.want(200, "POST", "/v1/templates/mine/tags", {"tags": ["v1"]})
     server.want(204, "DELETE", "/v1/templates/mine/tags/v1")
+    for public in (True, True, False):
+        server.want(200, "PATCH", "/v1/templates/mine", {"public": public})
     server.want(204, "DELETE", "/v1/templates/mine")
     s = server.create()["id"]
     server.want(200, "PUT", f"/v1/sessions/{s}/network", {"default": "deny"})
@@ -176,12 +178,14 @@ def test_the_rest(server):
     server.delete(s)
     found = [r["record"] for r in log.new()]
     for kind in ("key.created", "key.revoked", "tenant.created", "tenant.changed", "tenant.network", "tenant.removed", "secret.created", "secret.updated",
-                 "secret.deleted", "template.added", "template.tagged", "template.untagged", "template.removed", "session.created", "session.network",
+                 "secret.deleted", "template.added", "template.tagged", "template.untagged", "template.published", "template.unpublished", "template.removed",
+                 "session.created", "session.network",
                  "session.port_opened", "session.port_closed", "snapshot.created", "snapshot.removed"):
         of = [leaf for leaf in found if leaf["type"] == kind]
         check(of, f"no {kind} among {sorted({leaf['type'] for leaf in found})}")
         equal(of[0]["actor"]["interface"], "api", kind)
         check(of[0]["actor"]["key"] and of[0]["actor"]["request"], of[0])
+    equal(len([leaf for leaf in found if leaf["type"].endswith("published")]), 2, "a change is on record once")
     check("value-" not in json.dumps(log.new()), "a value of a secret")
     audit_log.verified(audit_log.export(server))
 

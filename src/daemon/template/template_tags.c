@@ -292,12 +292,22 @@ static int check_public(const struct core *c, const struct template_version *v, 
 	return 0;
 }
 
-int templates_set_public(struct core *c, struct template_version *v, bool public, struct err *e)
+int templates_set_public(struct core *c, struct template_version *v, bool public,
+			 const struct store_actor *who, struct err *e)
 {
 	if (public && check_public(c, v, e) < 0)
 		return -1;
-	if (store_template_set_public(c->store, v->row.template_id, public, e) < 0)
+	if (v->row.public == public)
+		return 0;
+	if (store_begin(c->store, e) < 0)
 		return -1;
+	if (store_template_set_public(c->store, v->row.template_id, public, e) < 0 ||
+	    template_tags_record(c, v, who, public ? "template.published" : "template.unpublished",
+				 NULL, e) < 0 ||
+	    store_commit(c->store, e) < 0) {
+		store_rollback(c->store);
+		return -1;
+	}
 	for (struct template_version *x = c->templates; x != NULL; x = x->next)
 		if (strcmp(x->row.template_id, v->row.template_id) == 0)
 			x->row.public = public;

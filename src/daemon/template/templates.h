@@ -142,9 +142,9 @@ int templates_untag(struct core *c, struct template_version *v, const char *tag,
 /* Remove one version with all its tags, because it has expired. Other versions of the name stay. v
  * may be gone afterwards. Write the event snapshot.expired. */
 int templates_expire(struct core *c, struct template_version *v, struct err *e) MUST_USE;
-/* Whether other tenants may use the template. */
+/* Whether other tenants may use the template. An event says so if that changed. */
 int templates_set_public(struct core *c, struct template_version *v, bool public,
-			 struct err *e) MUST_USE;
+			 const struct store_actor *who, struct err *e) MUST_USE;
 
 /* Remove a template, all versions and tags of it: no new session gets one. ERR_CONFLICT: it is
  * "host", or the one of sessions that name none. v may be gone afterwards. */

@@ -399,7 +399,8 @@ static void on_change_body(struct exchange *x, const uint8_t *body, size_t len)
 	public = template_row(v)->public;
 	json_members_begin(&m, root, "", &e);
 	json_members_bool(&m, "public", &public);
-	if (json_members_end(&m) < 0 || templates_set_public(r->core, v, public, &e) < 0)
+	if (json_members_end(&m) < 0 ||
+	    templates_set_public(r->core, v, public, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		api_template_reply(r, 200, v);

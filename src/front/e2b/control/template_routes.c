@@ -95,7 +95,7 @@ static void template_changes_patch(struct request *r, const uint8_t *body, size_
 		reply_code(r, 404, "not_found", "the template has no finished build");
 		return;
 	}
-	if (given && templates_set_public(r->core, v, public, &e) < 0) {
+	if (given && templates_set_public(r->core, v, public, request_actor(r), &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
