@@ -532,12 +532,15 @@ static void a_version_counts_for_who_keeps_it(void)
 	static char env[20 << 20]; /* two of them are too many */
 	const struct store_actor who = { 0 };
 	char path[2 * STORE_NAME_MAX];
-	struct tenant *owner;
-	struct template_version *v;
+	const char *tag = "default";
+	struct tenant *owner, *maker;
+	struct template_version *v, *made;
+	struct store_template copy;
 	struct err e = { 0 };
 
 	bed_make(30000);
 	owner = a_tenant("owner");
+	maker = a_tenant("maker");
 	memset(env, 'e', sizeof(env) - 1);
 	v = try(owner, "x", env, sizeof(env), &e);
 	CHECK(v != NULL && templates_set_public(bed.core, v, true, &who, &e) == 0);
@@ -547,6 +550,12 @@ static void a_version_counts_for_who_keeps_it(void)
 	CHECK(try(owner, "y", env, sizeof(env), &e) == NULL && v->row.payer[0] == '\0');
 	CHECK(templates_remove(bed.core, v, &who, &e) == 0);
 	bed_until(has_payer);
+	copy = *template_row(v); /* what its tenant makes of it counts for itself */
+	copy.id[0] = copy.template_id[0] = '\0';
+	memcpy(copy.tenant, maker->row.id, sizeof(copy.tenant));
+	made = templates_insert(bed.core, &copy, &tag, 1, NULL, &who, &e);
+	CHECK(made != NULL && made->row.payer[0] == '\0' && v->row.payer[0] != '\0');
+	CHECK(try(maker, "w", env, sizeof(env), &e) == NULL);
 	CHECK(try(owner, "y", env, sizeof(env), &e) != NULL);
 	CHECK(try(bed.tenant, "z", env, sizeof(env), &e) == NULL);
 	CHECK(e.reason == REASON_QUOTA_TEMPLATES);

@@ -366,6 +366,7 @@ struct template_version *templates_insert(struct core *c, const struct store_tem
 	    check_number(c, row, tags, ntags, e) < 0 || templates_check_room(c, row, e) < 0)
 		return NULL;
 	copy.created_ms = core_now_ms();
+	copy.payer[0] = '\0'; /* the version it comes from may have one */
 	if (copy.id[0] == '\0')
 		rand_id("tpl_", copy.id, sizeof(copy.id));
 	v = template_new(c, &copy, e);
