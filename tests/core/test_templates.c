@@ -550,7 +550,7 @@ static void a_version_counts_for_who_keeps_it(void)
 	CHECK(try(owner, "y", env, sizeof(env), &e) == NULL && v->row.payer[0] == '\0');
 	CHECK(templates_remove(bed.core, v, &who, &e) == 0);
 	bed_until(has_payer);
-	copy = *template_row(v); /* what its tenant makes of it counts for itself */
+	copy = *template_row(v); /* what its tenant makes from it counts for itself */
 	copy.id[0] = copy.template_id[0] = '\0';
 	memcpy(copy.tenant, maker->row.id, sizeof(copy.tenant));
 	made = templates_insert(bed.core, &copy, &tag, 1, NULL, &who, &e);
@@ -578,26 +578,44 @@ static unsigned pools_of(const struct template_version *v)
 
 #define GUESTS_OF 12 /* templates of each tenant */
 
-/* Sessions of each of its templates, one after the other, were made at level gvisor. */
+static void make_guests(void)
+{
+	struct config *g;
+
+	bed.started_pool = true;
+	bed_make(30000);
+	g = (struct config *)(uintptr_t)bed.core->o.config;
+	g->pool_max = 64;
+	g->pool_started_size = 2; /* eight guests at a level */
+	bed.core->o.levels[CELL_GVISOR].is_possible = 1;
+	bed.way[KEEPER_CREATE] = BED_REFUSE;
+}
+
+/* It had sessions at level gvisor, one after the other. */
+static void use_template(struct tenant *t, struct template_version *v)
+{
+	struct session s = { .core = bed.core, .tenant = t, .template = v };
+
+	s.row = (struct store_session){ .level = CELL_GVISOR, .mounts = "", .secrets = "" };
+	for (unsigned k = 0; k < 3; k++) { /* the first shows what they are like */
+		CHECK(templates_claim(&s) == NULL && v->pools[CELL_GVISOR]->like_set);
+		s.row = v->pools[CELL_GVISOR]->like;
+	}
+}
+
 static void use_templates(struct tenant *t)
 {
+	struct template_version *v;
 	char name[16];
 	struct err e;
 
 	for (unsigned i = 0; i < GUESTS_OF; i++) {
-		struct session s = { .core = bed.core, .tenant = t };
-
 		(void)snprintf(name, sizeof(name), "g%u", i);
-		s.template = templates_of(bed.core, t->row.id, name, "");
-		if (s.template == NULL)
-			s.template = try(t, name, "", 0, &e);
-		CHECK(s.template != NULL);
-		s.row = (struct store_session){ .level = CELL_GVISOR, .mounts = "", .secrets = "" };
-		for (unsigned k = 0; k < 3; k++) { /* the first shows what they are like */
-			CHECK(templates_claim(&s) == NULL);
-			CHECK(s.template->pools[CELL_GVISOR]->like_set);
-			s.row = s.template->pools[CELL_GVISOR]->like;
-		}
+		v = templates_of(bed.core, t->row.id, name, "");
+		if (v == NULL)
+			v = try(t, name, "", 0, &e);
+		CHECK(v != NULL);
+		use_template(t, v);
 	}
 }
 
@@ -619,15 +637,8 @@ static unsigned waiting_of(const struct tenant *t)
 static void guests_that_wait_count_for_their_tenant(void)
 {
 	struct tenant *one, *two;
-	struct config *g;
 
-	bed.started_pool = true;
-	bed_make(30000);
-	g = (struct config *)(uintptr_t)bed.core->o.config;
-	g->pool_max = 64;
-	g->pool_started_size = 2; /* eight guests at a level */
-	bed.core->o.levels[CELL_GVISOR].is_possible = 1;
-	bed.way[KEEPER_CREATE] = BED_REFUSE;
+	make_guests();
 	one = a_tenant("one");
 	two = a_tenant("two");
 	for (unsigned i = 0; i < 3; i++) {
@@ -645,6 +656,29 @@ static void guests_that_wait_count_for_their_tenant(void)
 	templates_adapt(bed.core);
 	CHECK(waiting_of(one) == 1 && one->started_cells == 1);
 	one->sessions = 0;
+	bed_turn(50);
+	bed_end();
+}
+
+/* That was its only one: the version is not retired in between, which ends its pools for good. */
+static void a_tag_is_given_again(void)
+{
+	const struct store_actor who = { 0 };
+	const char *const again[] = { "v1" };
+	struct template_version *v;
+	struct tenant *t;
+	struct err e;
+
+	make_guests();
+	t = a_tenant("one");
+	v = insert(t->row.id, "x", "v1", "one");
+	(void)insert(t->row.id, "x", "default", "two");
+	use_template(t, v);
+	templates_adapt(bed.core);
+	CHECK(pool_size(v->pools[CELL_GVISOR]->pool) > 0);
+	CHECK(templates_tag(bed.core, v, again, 1, &who, &e) == 0);
+	CHECK_STR(entry_of(t, "x:v1"), "one");
+	CHECK(pool_size(v->pools[CELL_GVISOR]->pool) > 0);
 	bed_turn(50);
 	bed_end();
 }
@@ -723,4 +757,5 @@ TEST_MAIN({ "a removed tenant gets no version", a_removed_tenant_gets_no_version
 	  { "only entries of the directory", only_entries_of_the_directory },
 	  { "a version lives as long as its sessions", a_version_lives_as_long_as_its_sessions },
 	  { "a few at a time", a_few_at_a_time }, { "tags name versions", tags_name_versions },
+	  { "a tag is given again", a_tag_is_given_again },
 	  { "tenants have their own", tenants_have_their_own })

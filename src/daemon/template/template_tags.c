@@ -39,17 +39,23 @@ bool template_has_tag(const struct template_version *v, const char *tag)
 
 /* ---- lists in memory */
 
-static void drop_tag(struct template_version *v, const char *tag)
+/* Did it have the tag? */
+static bool take_tag(struct template_version *v, const char *tag)
 {
 	for (size_t i = 0; i < v->ntags; i++) {
 		if (strcmp(v->tags[i].tag, tag) != 0)
 			continue;
 		v->ntags--;
 		memmove(&v->tags[i], &v->tags[i + 1], (v->ntags - i) * sizeof(v->tags[0]));
-		if (!v->row.current)
-			template_retire(v);
-		return;
+		return true;
 	}
+	return false;
+}
+
+static void drop_tag(struct template_version *v, const char *tag)
+{
+	if (take_tag(v, tag) && !v->row.current)
+		template_retire(v);
 }
 
 static void add_tag(struct template_version *v, const struct store_template_tag *tag)
@@ -63,8 +69,9 @@ void template_tag_list_in(struct template_version *v, const struct store_templat
 {
 	/* alone: a retired version is freed by templates_collect() */
 	LIST_WALK(struct template_version, x, v->core->templates)
-		if (strcmp(x->row.template_id, v->row.template_id) == 0)
+		if (x != v && strcmp(x->row.template_id, v->row.template_id) == 0)
 			drop_tag(x, tag->tag);
+	take_tag(v, tag->tag); /* it is not retired in between */
 	add_tag(v, tag);
 }
 
