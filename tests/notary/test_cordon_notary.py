@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -260,6 +261,43 @@ def test_garbage_ends_it():
         check(set(kinds) <= {wire.KEY_IS}, f"answers to {case[:16]!r}: {kinds}")
         equal(bed.notary.wait(), 0, "exit status")
         shutil.rmtree(bed.folder)
+
+
+def rss_kib(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:"))
+
+
+def test_a_flood():
+    """A cordond that asks and reads no answer: cordon-notary takes no more, its memory is bounded, and each request that it took is answered
+    once and in order when the answers are read."""
+    with Bed() as bed:
+        key = bed.notary.keys()[1]
+        before = rss_kib(bed.notary.pid)
+        for kind, body in ((wire.KEY, b""), (wire.ATTEST, b"\1" + bytes(150000)), (wire.SIGN, wire.string(bed.origin("none")) + struct.pack("<QQ", 5, 1) + bytes(32) + b"\0")):
+            first, data, idle = bed.notary.last + 1, b"", 0
+            bed.notary.sock.setblocking(False)
+            while idle < 40 and bed.notary.last - first < 300000:
+                if not data:
+                    bed.notary.last += 1
+                    data = struct.pack("<I", bed.notary.last) + body
+                    data = wire.HEAD.pack(len(data), kind, 0) + data
+                try:
+                    data, idle = data[bed.notary.sock.send(data):], 0
+                except BlockingIOError:
+                    idle += 1
+                    time.sleep(0.05)  # it takes no more for two seconds
+            count = bed.notary.last - first + 1
+            check(idle == 40, f"{count} requests of kind {kind} were taken")
+            check("sanitized" in PROGRAM or rss_kib(bed.notary.pid) < before + 16384, f"{rss_kib(bed.notary.pid)} KiB after {count} requests of kind {kind}, {before} before")
+            bed.notary.sock.settimeout(60)
+            rest = threading.Thread(target=bed.notary.raw, args=(data,))
+            rest.start()
+            for number in range(first, bed.notary.last + 1):
+                equal(bed.notary.receive()[1], number, f"the answer to a request of kind {kind}")
+            rest.join()
+        good(bed.notary.sign_log(bed.origin(), Log(leaves(5)), 0), key)
+        equal(bed.notary.keys()[4], 1, "logs")
 
 
 def test_random_requests():

@@ -6,6 +6,7 @@ records are appended, signed, pruned and erased. A full disk, and a clock that j
 """
 import http.client
 import itertools
+import json
 import os
 import random
 import signal
@@ -105,6 +106,42 @@ def test_kills(server):
     server.wait_ready(30)
     now = is_whole(server, before)
     check(kills > 3 and now["size"] > before["size"], f"{kills} kills, {load.done} requests")
+
+
+def rotates(server, i):
+    time.sleep(0.1)  # a rotation has to end before the next one
+    return server.request("POST", "/v1/audit/rotate")[0]
+
+
+def test_kills_of_rotations():
+    """New keys all the time, beside records and erasures: the first key is enough to verify both logs."""
+    with Server(audit_checkpoint="200ms") as own:
+        own.wait_ready()
+        first = checkpoint(own, "fresh=true")["vkey"]
+        load = Load(own, sessions, rotates, erases, fresh)
+        rng, end, kills = random.Random(11), time.monotonic() + SECONDS, 0
+        try:
+            while time.monotonic() < end:
+                time.sleep(rng.random() * 0.5)  # work between two kills
+                name = rng.choice(("cordond", "cordon-notary"))
+                pid = own.pid(name)
+                if pid is not None:
+                    os.kill(pid, signal.SIGKILL)
+                    kills += 1
+                wait_for(lambda: own.pid(name) not in (None, pid), 20, f"another {name}")
+        finally:
+            load.stop()
+        own.wait_ready(30)
+        wait_for(lambda: own.want(200, "GET", "/v1/audit/rotate")["former_vkey"] is None, 60, "the former key is destroyed")
+        for query in ("", "&tenant=node"):
+            wait_for(lambda q=query: own.request("GET", "/v1/audit/checkpoint?fresh=true" + q)[0] == 200, 60, "a checkpoint")
+            data = export(own, query)
+            verified(data, "--key", first)
+            exported = lines(data)
+            equal(exported[0]["vkey"], first, query)
+            named = [json.loads(x["leaf"])["data"] for x in exported if '"type":"audit.key"' in x.get("leaf", "")]
+            equal([n["former"] for n in named], [first] + [n["vkey"] for n in named[:-1]], "each key names the next one")
+            check(kills > 3 and len(named) > 2, f"{kills} kills, {len(named)} new keys")
 
 
 def test_the_whole_server_ends_at_once(server):
