@@ -129,6 +129,18 @@ static inline sqlite3 *other_connection(void)
 	return db;
 }
 
+static inline int64_t number(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *st = NULL;
+	int64_t value = -1;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK &&
+	    sqlite3_step(st) == SQLITE_ROW)
+		value = sqlite3_column_int64(st, 0);
+	(void)sqlite3_finalize(st);
+	return value;
+}
+
 static inline void other_runs(sqlite3 *db, const char *sql)
 {
 	char *why = NULL;

@@ -156,18 +156,6 @@ static void first_version_still_opens(void)
 	end_store(s);
 }
 
-static int64_t number(sqlite3 *db, const char *sql)
-{
-	sqlite3_stmt *st = NULL;
-	int64_t value = -1;
-
-	if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK &&
-	    sqlite3_step(st) == SQLITE_ROW)
-		value = sqlite3_column_int64(st, 0);
-	(void)sqlite3_finalize(st);
-	return value;
-}
-
 /* The first step still makes what it made then, byte for byte. */
 static void first_step_is_never_changed(void)
 {

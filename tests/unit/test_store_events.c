@@ -1,6 +1,7 @@
 /* Rows of events: what is written is read back, field by field. */
 #include "daemon/store/store.h"
 
+#include "daemon/store/schema.h"
 #include "daemon/store/store_event.h"
 #include "store_support.h"
 
@@ -113,4 +114,94 @@ static void events_are_pruned(void)
 	end_store(s);
 }
 
-TEST_MAIN({ "events in order", events_in_order }, { "events are pruned", events_are_pruned })
+static uint64_t append(struct store *s)
+{
+	const struct store_event row = { .tenant = "ten_a", .time_ms = 5, .type = "x" };
+	uint64_t seq = 0;
+	struct err e;
+
+	MUST(store_event_append(s, &row, &seq, &e));
+	return seq;
+}
+
+static void delete_all(struct store *s)
+{
+	struct err e;
+
+	CHECK(store_event_prune(s, 1000, 100, NULL, NULL, &e) > 0);
+	CHECK_STR(events(s, NULL, NULL, 0, 0), "");
+}
+
+/* A client continues behind the number that it saw, also if all rows are gone, the server was
+ * started again, or a transaction was undone. */
+static void numbers_only_grow(void)
+{
+	struct store *s = new_store();
+	uint64_t last;
+	struct err e;
+
+	CHECK(append(s) == 1 && append(s) == 2 && append(s) == 3);
+	delete_all(s);
+	store_close(s);
+	s = open_store();
+	MUST(store_event_last(s, &last, &e));
+	CHECK(last == 3);
+	CHECK(append(s) == 4);
+	CHECK(store_event_drop(s, "ten_a", 100, &e) == 1);
+	store_close(s);
+	s = open_store();
+	CHECK(append(s) == 5);
+	/* undone: the numbers, and a deletion with its note */
+	MUST(store_begin(s, &e));
+	CHECK(append(s) == 6);
+	store_rollback(s);
+	CHECK(append(s) == 6);
+	MUST(store_begin(s, &e));
+	delete_all(s);
+	store_rollback(s);
+	CHECK_STR(events(s, NULL, NULL, 0, 0), "5 6");
+	delete_all(s);
+	store_close(s);
+	s = open_store();
+	CHECK(append(s) == 7);
+	end_store(s);
+}
+
+/* Numbers that SQLite counted, in a store of the version before, with rows or without. */
+static void numbers_of_before_continue(void)
+{
+	for (int left = 0; left <= 1; left++) {
+		struct store *s;
+		sqlite3 *db;
+		struct err e;
+		uint64_t seq;
+
+		make_dir();
+		db = other_connection();
+		MUST(schema_migrate(db, schema_steps, 57, &e));
+		for (int i = 0; i < 9; i++)
+			other_runs(db, "INSERT INTO event (tenant, session, execution, time_ms, "
+				       "type, data) VALUES ('ten_a', 'ses_1', '', 5, 'x', '{}')");
+		other_runs(db, left ? "DELETE FROM event WHERE seq > 4" : "DELETE FROM event");
+		CHECK(number(db, "SELECT seq FROM sqlite_sequence WHERE name = 'event'") == 9);
+		CHECK(sqlite3_close(db) == SQLITE_OK);
+		s = open_store();
+		CHECK_STR(events(s, NULL, "ses_1", 0, 0), left ? "1 2 3 4" : "");
+		CHECK(append(s) == 10);
+		MUST(store_event_count(s, "ten_a", &seq, &e));
+		CHECK(seq == (left ? 5 : 1));
+		store_close(s);
+		db = other_connection();
+		CHECK(number(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'event' AND sql "
+				 "NOT LIKE '%AUTOINCREMENT%'") == 1);
+		CHECK(number(db, "SELECT count(*) FROM sqlite_sequence WHERE name = 'event'") == 0);
+		CHECK(number(db, "SELECT count(*) FROM pragma_integrity_check WHERE "
+				 "integrity_check = 'ok'") == 1);
+		CHECK(sqlite3_close(db) == SQLITE_OK);
+		end_store(open_store());
+	}
+}
+
+TEST_MAIN({ "events in order", events_in_order }, { "events are pruned", events_are_pruned },
+	  { "numbers only grow", numbers_only_grow },
+	  { "numbers of before continue", numbers_of_before_continue })

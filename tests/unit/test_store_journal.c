@@ -46,18 +46,6 @@ static long writes(void)
 	return at == NULL ? -1 : strtol(at + 7, NULL, 10);
 }
 
-static int64_t number(sqlite3 *db, const char *sql)
-{
-	sqlite3_stmt *st = NULL;
-	int64_t value = -1;
-
-	CHECK(sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK);
-	if (sqlite3_step(st) == SQLITE_ROW)
-		value = sqlite3_column_int64(st, 0);
-	(void)sqlite3_finalize(st);
-	return value;
-}
-
 /* As another process sees it. */
 static void has_events(int64_t want)
 {

@@ -526,6 +526,19 @@ static const char version_57[] =
 /* A tenant's own setting captured_secrets. 0: it has none. */
 static const char version_58[] =
 	"ALTER TABLE tenant ADD COLUMN captured_secrets INTEGER NOT NULL DEFAULT 0;";
+
+/* The last number of an event is kept by store_event.c: by SQLite it was a page of the journal and 5
+ * us for each event. Without AUTOINCREMENT only inserts differ, the file's format is the same. So the
+ * text of the table is changed as https://www.sqlite.org/lang_altertable.html describes it, and no
+ * row is copied. */
+static const char version_59[] =
+	"PRAGMA writable_schema = ON;"
+	"UPDATE sqlite_schema SET sql = replace(sql, ' AUTOINCREMENT', '')"
+	" WHERE type = 'table' AND name = 'event';"
+	"PRAGMA writable_schema = RESET;"
+	"INSERT INTO meta (key, value)"
+	" SELECT 'event_last', CAST(seq AS TEXT) FROM sqlite_sequence WHERE name = 'event';"
+	"DELETE FROM sqlite_sequence WHERE name = 'event';";
 /* clang-format on */
 
 const char *const schema_steps[] = {
@@ -537,7 +550,7 @@ const char *const schema_steps[] = {
 	version_37, version_38, version_39, version_40, version_41, version_42, version_43,
 	version_44, version_45, version_46, version_47, version_48, version_49, version_50,
 	version_51, version_52, version_53, version_54, version_55, version_56,
-	version_57, version_58,
+	version_57, version_58, version_59,
 };
 static_assert(COUNT(schema_steps) == STORE_VERSION, "a step for every version");
 
@@ -587,17 +600,21 @@ static int schema_check_file(sqlite3 *db, size_t n, int64_t *ret_version, struct
 static int schema_take_step(sqlite3 *db, const char *step, int version, struct err *e)
 {
 	char mark[96];
+	int done, defensive = 1;
 
 	(void)snprintf(mark, sizeof(mark), "PRAGMA application_id = %d; PRAGMA user_version = %d",
 		       SCHEMA_APPLICATION, version);
-	if (schema_run(db, "BEGIN IMMEDIATE", e) < 0)
-		return -1;
-	if (schema_run(db, step, e) == 0 && schema_run(db, mark, e) == 0 &&
-	    schema_run(db, "COMMIT", e) == 0)
-		return 0;
+	/* A step may change the text of a table. Else the store cannot: set_up() of store.c. */
+	(void)sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, -1, &defensive);
+	(void)sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
+	done = schema_run(db, "BEGIN IMMEDIATE", e);
+	if (done == 0 && (schema_run(db, step, e) < 0 || schema_run(db, mark, e) < 0 ||
+			  schema_run(db, "COMMIT", e) < 0))
+		done = -1;
 	if (sqlite3_get_autocommit(db) == 0)
 		(void)sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-	return err_wrap(e, "schema version %d", version);
+	(void)sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, defensive, NULL);
+	return done == 0 ? 0 : err_wrap(e, "schema version %d", version);
 }
 
 int schema_migrate(sqlite3 *db, const char *const *steps, size_t n, struct err *e)

@@ -48,6 +48,11 @@ struct store {
 	bool can_shrink;
 	uint64_t rollbacks; /* store_rollbacks() */
 	struct {
+		bool is_known;	    /* else the rest is of no meaning */
+		uint64_t kept;	    /* in the table meta: the last number when its row went */
+		uint64_t rollbacks; /* when it was read */
+	} events;
+	struct {
 		bool known; /* else the rest is of no meaning */
 		char tenant[STORE_ID_MAX];
 		uint64_t rows, bytes;

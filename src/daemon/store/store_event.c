@@ -1,6 +1,8 @@
 /* store_event.c - see store_event.h. */
 #include "daemon/store/store_event.h"
 
+#include <stdio.h>
+
 #include "daemon/store/stmt.h"
 
 #define ROW struct store_event
@@ -20,15 +22,100 @@ static const struct table event_table = TABLE("event", event_columns);
 
 ROWS_LIST(event_list, store_event)
 
+/* ---- numbers
+ *
+ * SQLite gives a row the number behind that of the last row. AUTOINCREMENT would remember the last
+ * number for the time when its row is gone, and costs a page of the journal for each event. So the
+ * number is kept in the table meta when the row goes. */
+
+#define META_LAST "event_last"
+
+static int event_know(struct store *s, struct err *e)
+{
+	if (s->events.is_known && s->events.rollbacks == s->rollbacks)
+		return 0;
+	s->events.is_known = false;
+	if (stmt_number(s,
+			"SELECT coalesce((SELECT CAST(value AS INTEGER) FROM meta"
+			" WHERE key = '" META_LAST "'), 0)",
+			IN_NONE, "", &s->events.kept, e) < 0)
+		return -1;
+	s->events.is_known = true;
+	s->events.rollbacks = s->rollbacks;
+	return 0;
+}
+
+static int event_present(struct store *s, uint64_t *ret, struct err *e)
+{
+	return stmt_number(s, "SELECT coalesce(max(seq), 0) FROM event", IN_NONE, "", ret, e);
+}
+
 int store_event_append(struct store *s, const struct store_event *row, uint64_t *ret_seq,
 		       struct err *e)
 {
-	if (row_insert(s, event_table, row, row->type, e) < 0)
+	uint64_t seq;
+
+	if (event_know(s, e) < 0 || row_insert(s, event_table, row, row->type, e) < 0)
 		return -1;
+	seq = (uint64_t)sqlite3_last_insert_rowid(s->db);
+	if (seq <= s->events.kept) {
+		if (stmt_change(s, "UPDATE event SET seq = ? WHERE seq = ?",
+				IN(s->events.kept + 1, seq), row->type, e) < 0)
+			return -1;
+		seq = s->events.kept + 1;
+	}
 	if (ret_seq != NULL)
-		*ret_seq = (uint64_t)sqlite3_last_insert_rowid(s->db);
+		*ret_seq = seq;
 	return 0;
 }
+
+int store_event_last(struct store *s, uint64_t *ret_seq, struct err *e)
+{
+	if (event_know(s, e) < 0 || event_present(s, ret_seq, e) < 0)
+		return -1;
+	if (*ret_seq < s->events.kept)
+		*ret_seq = s->events.kept;
+	return 0;
+}
+
+/* Rows were deleted in the open transaction. last: the last number before that. */
+static int event_keep(struct store *s, uint64_t last, struct err *e)
+{
+	uint64_t present;
+	char text[24];
+
+	if (event_present(s, &present, e) < 0)
+		return -1;
+	if (present >= last || s->events.kept >= last)
+		return 0;
+	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)last);
+	if (store_meta_set(s, META_LAST, text, e) < 0)
+		return -1;
+	s->events.kept = last;
+	return 0;
+}
+
+static int event_delete_begin(struct store *s, uint64_t *ret_last, bool *ret_alone, struct err *e)
+{
+	if (store_join(s, ret_alone, e) < 0)
+		return -1;
+	if (store_event_last(s, ret_last, e) == 0)
+		return 0;
+	store_rollback(s);
+	return -1;
+}
+
+/* n rows are deleted, or -1: it has failed. */
+static int event_delete_end(struct store *s, int n, uint64_t last, bool alone, struct err *e)
+{
+	if (n < 0 || (n > 0 && event_keep(s, last, e) < 0)) {
+		store_rollback(s);
+		return -1;
+	}
+	return store_leave(s, alone, e) < 0 ? -1 : n;
+}
+
+/* ---- */
 
 #define EVENT_LIST "SELECT seq, 1, 0, '', @ FROM event"
 /* With the tenant, too, if there is one: an index can serve only one of them. */
@@ -65,21 +152,21 @@ int store_event_list(struct store *s, const struct store_event_filter *f, store_
 	return event_list(s, &l, fn, cookie, ret, e);
 }
 
-int store_event_last(struct store *s, uint64_t *ret_seq, struct err *e)
-{
-	return stmt_number(
-		s, "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)",
-		IN_NONE, "", ret_seq, e);
-}
-
 int store_event_prune(struct store *s, uint64_t before_ms, unsigned limit, store_gone_fn *fn,
 		      void *cookie, struct err *e)
 {
-	return stmt_delete(s,
-			   "DELETE FROM event WHERE seq IN (SELECT seq FROM"
-			   " (SELECT seq, time_ms FROM event ORDER BY seq LIMIT ?2)"
-			   " WHERE time_ms < ?1) RETURNING tenant",
-			   IN(before_ms, value_limit(limit)), fn, cookie, e);
+	uint64_t last;
+	bool alone;
+	int n;
+
+	if (event_delete_begin(s, &last, &alone, e) < 0)
+		return -1;
+	n = stmt_delete(s,
+			"DELETE FROM event WHERE seq IN (SELECT seq FROM"
+			" (SELECT seq, time_ms FROM event ORDER BY seq LIMIT ?2)"
+			" WHERE time_ms < ?1) RETURNING tenant",
+			IN(before_ms, value_limit(limit)), fn, cookie, e);
+	return event_delete_end(s, n, last, alone, e);
 }
 
 int store_event_count(struct store *s, const char *tenant, uint64_t *ret, struct err *e)
@@ -90,9 +177,16 @@ int store_event_count(struct store *s, const char *tenant, uint64_t *ret, struct
 
 int store_event_drop(struct store *s, const char *tenant, unsigned limit, struct err *e)
 {
-	return stmt_run_counted(s,
-				"DELETE FROM event WHERE seq IN (SELECT seq"
-				" FROM event INDEXED BY event_tenant WHERE tenant = ?"
-				" ORDER BY seq LIMIT ?)",
-				IN(tenant, value_limit(limit)), tenant, e);
+	uint64_t last;
+	bool alone;
+	int n;
+
+	if (event_delete_begin(s, &last, &alone, e) < 0)
+		return -1;
+	n = stmt_run_counted(s,
+			     "DELETE FROM event WHERE seq IN (SELECT seq"
+			     " FROM event INDEXED BY event_tenant WHERE tenant = ?"
+			     " ORDER BY seq LIMIT ?)",
+			     IN(tenant, value_limit(limit)), tenant, e);
+	return event_delete_end(s, n, last, alone, e);
 }
