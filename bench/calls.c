@@ -52,8 +52,10 @@ static bool settled(struct link *l)
 		link_die("node without pool: %s", l->body);
 	size = strtoul(pool + strlen("\"pool\":{\"size\":"), &end, 10);
 	ready = strtoul(end + strlen(",\"ready\":"), NULL, 10);
-	return ready >= size && strstr(l->body, "\"ending\":0") != NULL &&
-	       strstr(l->body, "\"creating\":0") != NULL;
+	/* A server of the version before calls it "ending". */
+	return ready >= size && strstr(l->body, "\"creating\":0") != NULL &&
+	       (strstr(l->body, "\"stopping\":0") != NULL ||
+		strstr(l->body, "\"ending\":0") != NULL);
 }
 
 void calls_settle(struct link *l)

@@ -51,19 +51,23 @@ class Server:
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{s.getsockname()[1]}"
-        command = [build / "cordon", "serve", "--state", self.folder / "state", "--run",
+        self.command = [build / "cordon", "serve", "--state", self.folder / "state", "--run",
                    self.run_dir / "run", "--listen", self.address]
-        command += [f"--{name.replace('_', '-')}={value}" for name, value in {**SETTINGS, **(settings or {})}.items()]
+        self.command += [f"--{name.replace('_', '-')}={value}" for name, value in {**SETTINGS, **(settings or {})}.items()]
+        self.outside = outside
+        self.key_file = self.folder / "state" / "first.key"
+        self.start()
+
+    def start(self):
         libc = ctypes.CDLL(None, use_errno=True)
 
         def go_outside():
-            if outside is not None and libc.setns(outside, CLONE_NEWNS):
+            if self.outside is not None and libc.setns(self.outside, CLONE_NEWNS):
                 os._exit(126)
 
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log,
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(list(map(str, self.command)), stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log, preexec_fn=go_outside)
-        self.key_file = self.folder / "state" / "first.key"
 
     def __enter__(self):
         end = time.monotonic() + 20
@@ -74,13 +78,16 @@ class Server:
         self.__exit__()
         raise SystemExit(f"bench: the server does not start: {self.log.read_text()[-2000:]}")
 
-    def __exit__(self, *_):
+    def stop(self):
         self.process.terminate()
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+    def __exit__(self, *_):
+        self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.rmtree(self.run_dir, ignore_errors=True)
 
