@@ -230,10 +230,62 @@ static void not_by_choice(void)
 	synthetic_names_free(n);
 }
 
+static void give_many(struct synthetic_names *n, unsigned from, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		char host[32];
+		struct ip v4, v6;
+
+		(void)snprintf(host, sizeof(host), "n%u.example", from + i);
+		give(n, host, &v4, &v6);
+	}
+}
+
+static bool has(struct synthetic_names *n, const char *host, const struct ip *v4)
+{
+	const char *found = synthetic_names_find(n, v4);
+
+	return found != NULL && strcmp(found, host) == 0;
+}
+
+/* Sessions of a tenant share a bound. One that has few names gets more all the same. */
+static void of_a_tenant(void)
+{
+	struct synthetic_names_share share = { .max = 2 * SYNTHETIC_NAMES_OWN };
+	struct synthetic_names *n[4];
+	struct ip first4, first6, last4, last6;
+
+	for (size_t i = 0; i < COUNT(n); i++) {
+		n[i] = synthetic_names_new();
+		CHECK(n[i] != NULL);
+		synthetic_names_join(n[i], &share);
+	}
+	give(n[0], "first.example", &first4, &first6);
+	give_many(n[0], 0, 2 * SYNTHETIC_NAMES_OWN - 1);
+	CHECK(share.n == share.max && has(n[0], "first.example", &first4));
+	give(n[0], "last.example", &last4, &last6); /* in the place of the oldest */
+	CHECK(share.n == share.max && has(n[0], "last.example", &last4));
+	CHECK(!has(n[0], "n0.example", &first4) && has(n[0], "first.example", &first4));
+	give_many(n[0], 1000, 2 * SYNTHETIC_NAMES_OWN);
+	CHECK(share.n == share.max && !has(n[0], "first.example", &first4));
+	for (unsigned i = 1; i < COUNT(n); i++) {
+		give(n[i], "first.example", &first4, &first6);
+		give_many(n[i], 0, SYNTHETIC_NAMES_OWN - 1);
+		CHECK(share.n == share.max + i * SYNTHETIC_NAMES_OWN);
+		CHECK(has(n[i], "first.example", &first4));
+		give_many(n[i], 1000, 4 * SYNTHETIC_NAMES_OWN);
+		CHECK(share.n == share.max + i * SYNTHETIC_NAMES_OWN);
+		CHECK(!has(n[i], "first.example", &first4));
+	}
+	for (size_t i = 0; i < COUNT(n); i++)
+		synthetic_names_free(n[i]);
+	CHECK(share.n == 0);
+}
+
 TEST_MAIN({ "a name has its addresses, both ways", both_ways },
 	  { "the same addresses after a restart", same_after_restart },
 	  { "addresses that stand for nothing", not_ours },
 	  { "no second spelling of an address", only_that_address },
 	  { "the name not used for longest goes", oldest_goes },
 	  { "its address is not given to another", no_reuse }, { "round and round", goes_on },
-	  { "names do not collide by choice", not_by_choice })
+	  { "names do not collide by choice", not_by_choice }, { "names of a tenant", of_a_tenant })

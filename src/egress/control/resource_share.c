@@ -18,8 +18,8 @@ void resource_share_init(struct resource_shares *all, struct loop *l, uint64_t f
 	uint64_t most = fds_limit < UINT32_MAX ? fds_limit : UINT32_MAX;
 
 	*all = (struct resource_shares){ .loop = l,
-					 .tenant_memory =
-						 RESOURCE_SHARE_TENANT_MEMORY / processes };
+					 .tenant_memory = RESOURCE_SHARE_TENANT_MEMORY / processes,
+					 .tenant_names = SYNTHETIC_NAMES_TENANT_MAX / processes };
 	all->fds_max = most < taken + LEAST_FDS ? LEAST_FDS : (unsigned)(most - taken);
 }
 
@@ -34,6 +34,7 @@ int resource_share_join(struct resource_shares *all, struct resource_share *s, c
 		if (t == NULL)
 			return -1;
 		str_copy(t->name, tenant);
+		t->names.max = all->tenant_names;
 		t->next = all->tenants;
 		all->tenants = t;
 	}

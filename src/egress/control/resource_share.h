@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "egress/control/fair_queue.h"
+#include "egress/dns/synthetic_names.h"
 #include "lib/loop/loop.h"
 #include "lib/outbound/resolver_lookup.h"
 #include "lib/wire/egress_msg.h"
@@ -52,6 +53,7 @@ struct resource_share_tenant {
 	unsigned package_fetches; /* package_load.c */
 	unsigned package_leads;	  /* package_download.c */
 	struct resolver_owner lookups;
+	struct synthetic_names_share names;
 	struct resource_share_turn turn;
 	struct fair_queue_tenant handshakes; /* handshakes.h */
 };
@@ -63,6 +65,7 @@ struct resource_shares {
 	unsigned sessions;
 	unsigned fds, fds_max; /* descriptors of connections: counted, and the bound */
 	size_t tenant_memory;  /* this process's part of RESOURCE_SHARE_TENANT_MEMORY */
+	unsigned tenant_names; /* and of SYNTHETIC_NAMES_TENANT_MAX */
 };
 
 /* One session's part. Starts zeroed. */

@@ -121,6 +121,7 @@ static int session_control_join_tenant(struct egress_session *session, const cha
 	if (resource_share_join(&session->egress->shares, &session->share, tenant) < 0)
 		return err_set(e, ERR_SYSTEM, "out of memory");
 	session->lookups.tenant = &session->share.tenant->lookups;
+	synthetic_names_join(session->names, &session->share.tenant->names);
 	return 0;
 }
 

@@ -10,6 +10,9 @@
  * it stands for no name, and is not given to another before RETIRED_NS, unless there is no other
  * entry. A stale address is refused. It does not lead to another host in that time.
  *
+ * Entries are counted for the tenant, with a bound for all its sessions: names cost a program only
+ * a question each. A session over it replaces its own.
+ *
  * Entries are in one array that grows. They are linked by index: in two hash tables (by name, by
  * slot) and in one of two lists, oldest first (names in use, retired slots). */
 #include "egress/dns/synthetic_names.h"
@@ -41,6 +44,7 @@ struct list {
 };
 
 struct synthetic_names {
+	struct synthetic_names_share *share; /* borrowed. NULL: none */
 	struct entry *entries;
 	unsigned n, cap;
 	struct list live, retired;
@@ -62,12 +66,20 @@ struct synthetic_names *synthetic_names_new(void)
 	return n;
 }
 
+void synthetic_names_join(struct synthetic_names *n, struct synthetic_names_share *share)
+{
+	assert(n->n == 0);
+	n->share = share;
+}
+
 void synthetic_names_free(struct synthetic_names *n)
 {
 	if (!n)
 		return;
 	for (unsigned i = 0; i < n->n; i++)
 		free(n->entries[i].host);
+	if (n->share)
+		n->share->n -= n->n;
 	free(n->entries);
 	free(n->hosts);
 	free(n->slots);
@@ -192,19 +204,27 @@ static int grow(struct synthetic_names *n)
 	return 0;
 }
 
+/* May it have no more entries than it has? */
+static bool is_full(const struct synthetic_names *n)
+{
+	return n->n == ENTRIES_MAX ||
+	       (n->share && n->n >= SYNTHETIC_NAMES_OWN && n->share->n >= n->share->max);
+}
+
 /* An entry in no table and no list. */
 static uint16_t free_entry(struct synthetic_names *n)
 {
 	uint16_t at = n->retired.oldest;
 
-	if (at != NONE &&
-	    (n->n == ENTRIES_MAX || clock_now_ns() - n->entries[at].used_ns > RETIRED_NS)) {
+	if (at != NONE && (is_full(n) || clock_now_ns() - n->entries[at].used_ns > RETIRED_NS)) {
 		take_out(n, &n->retired, at);
 		unlink_slot(n, at);
 		return at;
 	}
 	if (n->n == n->cap && grow(n) < 0)
 		return NONE;
+	if (n->share)
+		n->share->n++;
 	return (uint16_t)n->n++;
 }
 
@@ -237,7 +257,7 @@ static uint16_t add(struct synthetic_names *n, const char *host)
 
 	if (!copy)
 		return NONE;
-	if (n->live.n == SYNTHETIC_NAMES_MAX)
+	if (n->live.n == SYNTHETIC_NAMES_MAX || (is_full(n) && n->retired.n == 0))
 		retire_oldest(n);
 	at = free_entry(n);
 	if (at == NONE) {

@@ -18,7 +18,19 @@
 #define SYNTHETIC_NAMES_LISTENER_V6 "fd63:6f72:646f:6e00::1"
 #define SYNTHETIC_NAMES_PROXY_PORT 3128
 
+/* Names of all sessions of a tenant, also dropped ones whose addresses are kept back. A session
+ * that has SYNTHETIC_NAMES_OWN replaces its oldest when they are SYNTHETIC_NAMES_TENANT_MAX /
+ * processes. */
+#define SYNTHETIC_NAMES_TENANT_MAX 65536U
+#define SYNTHETIC_NAMES_OWN 128U
+
+struct synthetic_names_share {
+	unsigned n, max;
+};
+
 struct synthetic_names *synthetic_names_new(void);
+/* Called before the first name. share: borrowed. */
+void synthetic_names_join(struct synthetic_names *n, struct synthetic_names_share *share);
 void synthetic_names_free(struct synthetic_names *n);
 /* The addresses of a name in its normal form. -1: out of memory. */
 int synthetic_names_give(struct synthetic_names *n, const char *host, struct ip *ret_v4,
