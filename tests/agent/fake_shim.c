@@ -3,16 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
-#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "cell/keeper/restrict.h"
 #include "lib/base/clock.h"
 #include "lib/base/io.h"
 #include "test.h"
@@ -68,14 +67,16 @@ static ssize_t fill(void *arg, uint16_t number, void *stream_arg, uint8_t *to, s
 }
 
 /* lo must be up before anything can be bound and reached. */
-static void bring_lo_up(void)
+/* As for a cell. Returns the socket that becomes the listening one. */
+static int make_network(void)
 {
-	struct ifreq r = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int sys = open("/proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct err e;
 
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &r) < 0)
+	if (sys < 0 || netns_setup(sys, &e) < 0)
 		_exit(120);
-	(void)close(fd);
+	(void)close(sys);
+	return fcntl(netns_egress_socket(), F_DUPFD, 21); /* kept by exec */
 }
 
 /* In place of gVisor's own cgroup, and of the machine's. */
@@ -89,13 +90,13 @@ static int make_cgroup(void)
 
 static void become_guest(int end)
 {
-	int listener = socket(AF_INET6, SOCK_STREAM, 0), high = fcntl(end, F_DUPFD, 20);
+	int listener, high = fcntl(end, F_DUPFD, 20);
 	int diag = socket(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG);
 
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount("proc", "/proc", "proc", 0, NULL) < 0 || make_cgroup() < 0)
 		_exit(121);
-	bring_lo_up();
+	listener = make_network();
 	if (dup2(listener, EGRESS_FD) < 0 || dup2(diag, DIAG_FD) < 0 || dup2(high, 3) < 0)
 		_exit(122);
 	(void)close(high);

@@ -431,6 +431,44 @@ static void asks_so_many_at_a_time(void)
 	CHECK(shim_hear(AGENT_EXITED).event.exit_code == 0);
 }
 
+/* A datagram that nobody takes is refused. The shim learns its place and length, also of one that
+ * is longer than a query. */
+static void tells_refused_datagrams(void)
+{
+	static const unsigned sizes[] = { 5, 0, 9000 };
+	struct guest_event v;
+
+	begin();
+	shim_spawn(1,
+		   "exec python3 -c 'import socket\n"
+		   "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+		   "s.connect((\"203.0.113.9\", 9999))\n"
+		   "while True:\n"
+		   "  s.send(b\"d\" * int(input()))\n"
+		   "  try: print(s.recv(1))\n"
+		   "  except ConnectionRefusedError: print(\"refused\", flush=True)'",
+		   AGENT_HOLD);
+	v = shim_hear(AGENT_STARTED);
+	for (size_t i = 0; i < COUNT(sizes); i++) {
+		char line[16];
+		uint16_t n;
+
+		last_opened = 0;
+		shim_type(v.streams[0], line,
+			  (size_t)snprintf(line, sizeof(line), "%u\n", sizes[i]), false);
+		shim_until(last_opened != 0);
+		n = last_opened;
+		CHECK(streams[n].open.kind == MUX_DNS && streams[n].open.port == 9999);
+		CHECK(memcmp(streams[n].open.address, (uint8_t[]){ 203, 0, 113, 9 }, 4) == 0);
+		shim_answer(n);
+		shim_until(streams[n].total == 2);
+		CHECK(((uint8_t)streams[n].text[0] << 8 | (uint8_t)streams[n].text[1]) ==
+		      (int)sizes[i]);
+		shim_reset(n);
+		shim_until(streams[v.streams[1]].total == 8 * (i + 1));
+	}
+}
+
 /* The shim is trusted, but a guest must not go on with a connection that makes no sense. */
 static void ends_on_nonsense(void)
 {
@@ -463,6 +501,7 @@ TEST_MAIN({ "programs run, and EXITED comes behind their output", runs_programs 
 	  { "connections of programs become streams", opens_for_programs },
 	  { "a stream has the mark of the program that connected", opens_with_marks },
 	  { "DNS queries become streams", asks_for_names },
+	  { "refused datagrams are told", tells_refused_datagrams },
 	  { "a query has so many bytes", asks_at_most_so_much },
 	  { "so many queries wait", asks_so_many_at_a_time },
 	  { "nothing is sent before HELLO", says_nothing_first },

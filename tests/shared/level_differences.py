@@ -39,6 +39,5 @@ DIFFERENCES = {
     "removing a file that is not there": {"gvisor": "EACCES"},
     "times of files": {"microvm": "by the guest's clock: report_changes lists what changed up to 2 s before, too"},
     "values printed byte by byte": {"microvm": "the beginning is shown, if that takes longer than 25 ms"},
-    "records of datagrams": {"microvm": "there are none, but of those to port 53"},
     "memory images": {"microvm": "programs of a snapshot run in its sessions"},
 }

@@ -257,6 +257,28 @@ static void a_name_is_asked_for(void)
 	bed_end();
 }
 
+/* The guest tells the length. A datagram of this length goes to the place in the cell. */
+static void a_refused_datagram_is_sent_in_the_cell(void)
+{
+	static const uint8_t zeros[300];
+	uint8_t bytes[1000];
+	int udp;
+
+	begin();
+	udp = listen_at(SOCK_DGRAM, 9999);
+	for (uint16_t n = 1; n <= 5; n += 2) {
+		size_t want = n == 1 ? 300 : n == 3 ? 0 : 1;
+
+		say_open(n, MUX_DNS, 9999);
+		CHECK(guest_hear(MUX_CREDIT).stream == n);
+		guest_say_data(n, (const uint8_t[]){ (uint8_t)(want >> 8), (uint8_t)want }, 2);
+		CHECK(recv(udp, bytes, sizeof(bytes), 0) == (ssize_t)want);
+		CHECK(memcmp(bytes, zeros, want) == 0);
+		CHECK(guest_hear(MUX_EOF).stream == n);
+	}
+	bed_end();
+}
+
 /* There is no resolver: the program is told so, unless its query has no head. */
 static void a_name_without_a_network_is_refused(void)
 {
@@ -315,5 +337,6 @@ TEST_MAIN({ "a connection goes both ways", a_connection_goes_both_ways },
 	  { "an abort is passed on", an_abort_is_passed_on },
 	  { "a server that does not read", a_server_that_does_not_read },
 	  { "a name is asked for", a_name_is_asked_for },
+	  { "a refused datagram is sent in the cell", a_refused_datagram_is_sent_in_the_cell },
 	  { "a name without a network is refused", a_name_without_a_network_is_refused },
 	  { "the program of a connection is known", the_program_of_a_connection_is_known })

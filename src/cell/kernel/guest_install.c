@@ -213,6 +213,9 @@ static const char *const wanted[] = {
 	"nf_tables",   "nft_tproxy",	 "nf_tproxy_ipv4", "nf_tproxy_ipv6", "tcp_diag",
 };
 
+/* They copy refused datagrams for the record. A kernel may lack them. */
+static const char *const useful[] = { "nft_socket", "nft_limit", "nft_dup_ipv4", "nft_dup_ipv6" };
+
 #define NAME_MAX_LEN 64
 #define PATH_MAX_LEN 256
 #define MODULES_MAX 64 /* wanted ones, and those that they depend on */
@@ -459,6 +462,11 @@ static int guest_install_modules_add(int tree, const char *release, struct cpio 
 	s.builtin = (char *)text;
 	for (size_t i = 0; result == 0 && i < COUNT(wanted); i++)
 		result = guest_install_modules_add_module(&s, wanted[i], FOLDER_DEPTH, e);
+	for (size_t i = 0; result == 0 && i < COUNT(useful); i++) {
+		result = guest_install_modules_add_module(&s, useful[i], FOLDER_DEPTH, e);
+		if (result < 0 && e->code == ERR_NOT_FOUND)
+			result = 0;
+	}
 	if (result == 0)
 		result = guest_install_modules_write_all(&s, c, e);
 	for (unsigned i = 0; i < s.n; i++)

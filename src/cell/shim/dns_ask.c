@@ -2,7 +2,11 @@
  *
  * The stream is joined to one end of a socket pair. From the other end the query is read, two bytes
  * of length first, and sent as a datagram. The answer is written to it, nothing else. Both are
- * bounded, and the whole has ten seconds. */
+ * bounded, and the whole has ten seconds.
+ *
+ * With another port than 53 it is no query: the guest's kernel refused a datagram to that place,
+ * and the guest tells its length. One of the same length is sent in the cell. The kernel refuses
+ * it, too, and cordon-egress gets a copy for the record, as of any datagram of a cell. */
 #include "cell/shim/dns_ask.h"
 
 #include <errno.h>
@@ -21,6 +25,7 @@
 #define QUERY_MAX 4096U
 #define ANSWER_MAX 16384U
 #define TIMEOUT_MS 10000U
+#define DNS_PORT 53U
 #define DNS_HEAD 12U
 #define DNS_IS_ANSWER 0x80U /* in byte 2 */
 #define DNS_CODE 0x0fU	    /* in byte 3 */
@@ -28,6 +33,7 @@
 
 struct ask {
 	bool used;
+	bool is_copy; /* of a datagram that the guest's kernel refused */
 	int pair, udp;
 	struct loop_fd from_guest, from_server;
 	struct loop_timer late;
@@ -52,12 +58,26 @@ static void on_late(struct loop_timer *t)
 	dns_ask_end(t->arg);
 }
 
+static size_t dns_ask_length(const struct ask *a)
+{
+	return (size_t)a->query[0] << 8 | a->query[1];
+}
+
+/* The bytes of a copy: the guest tells their number only. */
+static const uint8_t zeros[UINT16_MAX];
+
 /* The query is complete: nothing more is read. */
 static void dns_ask_send_query(struct ask *a)
 {
 	struct err e;
 
 	loop_remove(shim_loop, &a->from_guest);
+	if (a->is_copy) {
+		IGNORED(send(a->udp, zeros, dns_ask_length(a), MSG_DONTWAIT | MSG_NOSIGNAL),
+			"it is for the record only");
+		dns_ask_end(a);
+		return;
+	}
 	if (send(a->udp, a->query + 2, a->have - 2, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ||
 	    loop_add(shim_loop, &a->from_server, a->udp, EPOLLIN, &e) < 0)
 		dns_ask_end(a);
@@ -66,7 +86,7 @@ static void dns_ask_send_query(struct ask *a)
 static void on_query(struct loop_fd *f, uint32_t events)
 {
 	struct ask *a = f->arg;
-	size_t want = a->have < 2 ? 2 : 2U + ((size_t)a->query[0] << 8 | a->query[1]);
+	size_t want = a->have < 2 || a->is_copy ? 2 : 2 + dns_ask_length(a);
 	ssize_t n;
 
 	if (want > sizeof(a->query)) {
@@ -81,7 +101,7 @@ static void on_query(struct loop_fd *f, uint32_t events)
 		return;
 	}
 	a->have += (size_t)n;
-	if (a->have > 2 && a->have == want)
+	if ((a->have > 2 || a->is_copy) && a->have == want)
 		dns_ask_send_query(a);
 }
 
@@ -119,9 +139,9 @@ static void on_answer(struct loop_fd *f, uint32_t events)
 static int dns_ask_connect_udp(const struct mux_open *o, bool own)
 {
 	struct sockaddr_in v4 = { .sin_family = AF_INET,
-				  .sin_port = htons(53),
+				  .sin_port = htons(o->port),
 				  .sin_addr.s_addr = htonl(RESOLVER) };
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(53) };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(o->port) };
 	bool is_v6 = o->family == 6 && !own;
 	OWN_FD fd =
 		socket(is_v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -172,6 +192,7 @@ void dns_ask_begin(uint16_t number, const struct mux_open *o, bool own)
 	}
 	memset(a, 0, sizeof(*a));
 	a->used = true;
+	a->is_copy = o->port != DNS_PORT;
 	a->pair = -1;
 	a->udp = dns_ask_connect_udp(o, own);
 	a->from_guest = (struct loop_fd){ .fd = -1, .on_ready = on_query, .arg = a };

@@ -52,7 +52,8 @@ enum mux_way { MUX_IN = 1, MUX_OUT = 2, MUX_BOTH = 3 };
 
 enum mux_kind {
 	MUX_TCP = 1, /* guest: a connection to an address and port */
-	MUX_DNS,     /* guest: one query and its answer, each with a length as in DNS over TCP */
+	MUX_DNS,     /* guest: one query and its answer, each with a length as in DNS over TCP. To a
+			port other than 53: the length alone, of a datagram refused there */
 	MUX_DIAL,    /* shim: a connection to a port of the guest's loopback */
 	MUX_KINDS_END
 };

@@ -10,6 +10,7 @@
 #define QUERY_MAX 4096
 #define ANSWER_MAX 65535
 #define DATAGRAMS_MAX 16 /* in one turn */
+#define COPIES_MAX 16	 /* of refused datagrams that wait. More are not told */
 
 /* Room for either kind of pktinfo. */
 union control {
@@ -27,17 +28,19 @@ struct query {
 	union control from; /* the asked address, as control data of the answer */
 	size_t from_len;
 	bool answering; /* the bytes are those of the answer, not of the query */
+	bool is_copy;	/* of a refused datagram: no answer comes */
 	size_t at, len; /* at: how much of the query was sent */
 	uint8_t *bytes; /* owned: behind their length */
 };
 
 static struct query *oldest, **newest = &oldest;
-static unsigned nqueries;
+static unsigned nqueries, ncopies; /* in the list: of both kinds, and copies */
 
 static void guest_dns_free_query(struct query *q)
 {
 	LIST_REMOVE_FROM(&newest, q);
 	nqueries--;
+	ncopies -= q->is_copy;
 	free(q->bytes);
 	free(q);
 }
@@ -124,7 +127,7 @@ static void on_event(struct guest_stream *s, struct mux *m, const struct mux_eve
 		mux_want(m, v->number);
 		return;
 	}
-	if (v->kind == MUX_ON_DATA && !on_answer(q, v))
+	if (v->kind == MUX_ON_DATA && !q->is_copy && !on_answer(q, v))
 		return;
 	if (v->kind == MUX_ON_NOTHING)
 		return;
@@ -144,9 +147,10 @@ static struct cmsghdr *guest_dns_next_control(const struct msghdr *m, struct cms
 
 /* The asked address. It is also kept as control data for the answer, without the interface: there
  * is only one. */
-static bool guest_dns_take_pktinfo(struct query *q, struct msghdr *got, struct mux_open *open)
+static bool guest_dns_take_pktinfo(struct query *q, struct msghdr *got, in_port_t port,
+				   struct mux_open *open)
 {
-	struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_port = htons(53) };
+	struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_port = port };
 	struct in6_pktinfo info;
 	struct msghdr out = { .msg_control = &q->from, .msg_controllen = sizeof(q->from) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(got), *w = CMSG_FIRSTHDR(&out);
@@ -166,6 +170,16 @@ static bool guest_dns_take_pktinfo(struct query *q, struct msghdr *got, struct m
 	return guest_dns_set_address(open, (const struct sockaddr *)&at);
 }
 
+static struct query *guest_dns_find_oldest(void)
+{
+	struct query *q = oldest;
+
+	while (q->is_copy)
+		q = q->next;
+	return q;
+}
+
+/* bytes NULL: the length alone. */
 static struct query *guest_dns_new_query(int fd, const uint8_t *bytes, size_t n)
 {
 	struct query *q = calloc(1, sizeof(*q));
@@ -174,41 +188,59 @@ static struct query *guest_dns_new_query(int fd, const uint8_t *bytes, size_t n)
 		return NULL;
 	q->stream = (struct guest_stream){ guest_dns_fill, NULL, on_event };
 	q->fd = fd;
-	q->bytes = malloc(n + 2);
+	q->bytes = malloc(bytes == NULL ? 2 : n + 2);
 	if (q->bytes == NULL) {
 		free(q);
 		return NULL;
 	}
 	q->bytes[0] = (uint8_t)(n >> 8);
 	q->bytes[1] = (uint8_t)n;
-	memcpy(q->bytes + 2, bytes, n);
-	q->len = n + 2;
+	if (bytes != NULL)
+		memcpy(q->bytes + 2, bytes, n);
+	q->len = 2 + (bytes == NULL ? 0 : n);
 	LIST_APPEND(&newest, q);
 	nqueries++;
 	return q;
 }
 
-static void guest_dns_ask(struct mux *m, struct query *q, struct msghdr *got)
+static void guest_dns_ask(struct mux *m, struct query *q, struct msghdr *got, in_port_t port)
 {
 	struct mux_open open = { .kind = MUX_DNS, .credit = ANSWER_MAX + 2 };
 
 	memcpy(&q->client, got->msg_name, sizeof(q->client));
 	q->client_len = got->msg_namelen;
-	if (guest_dns_take_pktinfo(q, got, &open))
+	if (guest_dns_take_pktinfo(q, got, port, &open))
 		q->number = mux_open(m, &open, q);
 	if (q->number == 0)
 		guest_dns_free_query(q);
 }
 
 /* A copy that packet rules made of a refused datagram (tools/gen-cell-network): it has no source
- * address. Those of a guest are not recorded. */
-static bool guest_dns_is_copy(const struct sockaddr_storage *from)
+ * address. Its source port is the port that the program wanted. */
+static bool guest_dns_is_copy(const struct sockaddr_storage *from, in_port_t *ret_port)
 {
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)from;
 	static const uint8_t no_v4[16] = { [10] = 0xff, [11] = 0xff };
 
+	*ret_port = v6->sin6_port;
 	return from->ss_family == AF_INET6 && (IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) ||
 					       memcmp(&v6->sin6_addr, &no_v4, sizeof(no_v4)) == 0);
+}
+
+/* The shim learns the length of a refused datagram, not its bytes. It sends one of this length in
+ * the cell, whose kernel refuses and copies it again: cordon-egress records it. */
+static void guest_dns_tell_copy(struct mux *m, int fd, struct msghdr *got, size_t n, in_port_t port)
+{
+	struct query *q;
+
+	if (ncopies >= COPIES_MAX || n > UINT16_MAX || port == htons(53))
+		return;
+	q = guest_dns_new_query(fd, NULL, n);
+	if (q == NULL)
+		return;
+	q->is_copy = true;
+	ncopies++;
+	guest_dns_ask(m, q, got, port);
 }
 
 /* False: no datagram is queued. */
@@ -224,22 +256,27 @@ static bool guest_dns_take_one(struct mux *m, int fd)
 			      .msg_iovlen = 1,
 			      .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
-	ssize_t n = recvmsg(fd, &got, MSG_DONTWAIT);
+	/* MSG_TRUNC: the length of the datagram, also if it is longer than its place. */
+	ssize_t n = recvmsg(fd, &got, MSG_DONTWAIT | MSG_TRUNC);
 	struct query *q;
+	in_port_t port;
 
 	if (n < 0)
 		return false;
-	if (guest_dns_is_copy(&client))
+	if (guest_dns_is_copy(&client, &port)) {
+		guest_dns_tell_copy(m, fd, &got, (size_t)n, port);
 		return true;
+	}
 	if (n == 0 || (got.msg_flags & MSG_TRUNC) != 0 || got.msg_namelen == 0)
 		return true;
-	if (nqueries >= GUEST_DNS_MAX) {
-		mux_reset(m, oldest->number, 0);
-		guest_dns_free_query(oldest);
+	if (nqueries - ncopies >= GUEST_DNS_MAX) {
+		q = guest_dns_find_oldest();
+		mux_reset(m, q->number, 0);
+		guest_dns_free_query(q);
 	}
 	q = guest_dns_new_query(fd, bytes, (size_t)n);
 	if (q != NULL)
-		guest_dns_ask(m, q, &got);
+		guest_dns_ask(m, q, &got, htons(53));
 	return true;
 }
 

@@ -3,7 +3,8 @@
  * guest_link.c.
  *
  * At most GUEST_DNS_MAX queries wait for their answer. One more ends the oldest, whose program asks
- * again. */
+ * again. Copies of refused datagrams, which the packet rules of egress_listener.h send to the same
+ * socket, become streams, too: for the record. */
 #pragma once
 
 #include <stdbool.h>
