@@ -46,6 +46,7 @@ check: packages all sanitized
 	@tools/check-bounds
 	@tools/check-docs
 	@tools/check-words
+	@tools/check-names
 	@tools/check-programs
 	@tools/run-tests $(BUILD)
 
@@ -60,6 +61,7 @@ check-quick: packages all
 	@tools/check-bounds
 	@tools/check-docs
 	@tools/check-words
+	@tools/check-names
 	@tools/check-programs
 	@tools/run-tests $(BUILD) --quick
 

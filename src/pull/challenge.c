@@ -8,12 +8,12 @@
 #include <string.h>
 #include <strings.h>
 
-struct text {
+struct challenge_text {
 	const char *p;
 	size_t n;
 };
 
-static void challenge_skip(struct text *t, const char *any)
+static void challenge_skip(struct challenge_text *t, const char *any)
 {
 	while (t->n > 0 && strchr(any, *t->p) != NULL && *t->p != '\0') {
 		t->p++;
@@ -21,7 +21,7 @@ static void challenge_skip(struct text *t, const char *any)
 	}
 }
 
-static struct http1_span challenge_take_token(struct text *t)
+static struct http1_span challenge_take_token(struct challenge_text *t)
 {
 	struct http1_span s = { t->p, 0 };
 
@@ -33,7 +33,7 @@ static struct http1_span challenge_take_token(struct text *t)
 }
 
 /* A quoted string, without its quotes. -1: not closed, or does not fit. */
-static int challenge_take_quoted(struct text *t, char *ret, size_t cap)
+static int challenge_take_quoted(struct challenge_text *t, char *ret, size_t cap)
 {
 	size_t len = 0;
 
@@ -54,7 +54,7 @@ static int challenge_take_quoted(struct text *t, char *ret, size_t cap)
 	return 0;
 }
 
-static int challenge_take_value(struct text *t, char *ret, size_t cap)
+static int challenge_take_value(struct challenge_text *t, char *ret, size_t cap)
 {
 	struct http1_span s;
 
@@ -69,10 +69,10 @@ static int challenge_take_value(struct text *t, char *ret, size_t cap)
 }
 
 /* One parameter of c. 1: taken. 0: there is none, the next challenge begins. -1: malformed. */
-static int challenge_take_parameter(struct text *t, struct challenge *c)
+static int challenge_take_parameter(struct challenge_text *t, struct challenge *c)
 {
 	char value[CHALLENGE_REALM_MAX];
-	struct text at = *t;
+	struct challenge_text at = *t;
 	struct http1_span name;
 	char *to = NULL;
 	size_t cap = 0;
@@ -118,7 +118,7 @@ static bool challenge_is_better(const struct challenge *c, const struct challeng
 
 static void challenge_read_value(struct http1_span value, struct challenge *ret)
 {
-	struct text t = { value.p, value.n };
+	struct challenge_text t = { value.p, value.n };
 
 	for (;;) {
 		struct challenge c = { 0 };

@@ -414,14 +414,14 @@ static void erofs_place_all(struct erofs_tree *t, struct placing *p)
 
 /* ---- writing */
 
-struct out {
+struct erofs_image_out {
 	int fd;
 	uint64_t at; /* of the file, where the buffer begins */
 	size_t len;
 	uint8_t bytes[1U << 20];
 };
 
-static int erofs_flush(struct out *o, struct err *e)
+static int erofs_flush(struct erofs_image_out *o, struct err *e)
 {
 	for (size_t done = 0; done < o->len;) {
 		ssize_t n = pwrite(o->fd, o->bytes + done, o->len - done, (off_t)(o->at + done));
@@ -436,7 +436,7 @@ static int erofs_flush(struct out *o, struct err *e)
 }
 
 /* bytes NULL: zeros. */
-static int erofs_put(struct out *o, const void *bytes, size_t len, struct err *e)
+static int erofs_put(struct erofs_image_out *o, const void *bytes, size_t len, struct err *e)
 {
 	for (size_t done = 0; done < len;) {
 		size_t n = sizeof(o->bytes) - o->len < len - done ? sizeof(o->bytes) - o->len
@@ -455,13 +455,14 @@ static int erofs_put(struct out *o, const void *bytes, size_t len, struct err *e
 }
 
 /* Zeros up to a place. */
-static int erofs_skip_to(struct out *o, uint64_t to, struct err *e)
+static int erofs_skip_to(struct erofs_image_out *o, uint64_t to, struct err *e)
 {
 	return erofs_put(o, NULL, (size_t)(to - (o->at + o->len)), e);
 }
 
 /* The content of a directory, block by block: those in blocks, or the one behind the inode. */
-static int erofs_put_dir(struct out *o, const struct erofs_node *dir, bool behind, struct err *e)
+static int erofs_put_dir(struct erofs_image_out *o, const struct erofs_node *dir, bool behind,
+			 struct err *e)
 {
 	bool last_is_behind = erofs_inline_size(dir) > 0;
 	uint8_t block[EROFS_BLOCK];
@@ -481,7 +482,8 @@ static int erofs_put_dir(struct out *o, const struct erofs_node *dir, bool behin
 	return 0;
 }
 
-static int erofs_put_link(struct out *o, const struct erofs_node *n, bool behind, struct err *e)
+static int erofs_put_link(struct erofs_image_out *o, const struct erofs_node *n, bool behind,
+			  struct err *e)
 {
 	if ((erofs_inline_size(n) > 0) != behind)
 		return 0;
@@ -490,14 +492,15 @@ static int erofs_put_link(struct out *o, const struct erofs_node *n, bool behind
 	return behind ? 0 : erofs_skip_to(o, erofs_up(o->at + o->len, EROFS_BLOCK), e);
 }
 
-static int erofs_put_content(struct out *o, const struct erofs_node *n, bool behind, struct err *e)
+static int erofs_put_content(struct erofs_image_out *o, const struct erofs_node *n, bool behind,
+			     struct err *e)
 {
 	if (S_ISDIR(n->mode))
 		return erofs_put_dir(o, n, behind, e);
 	return S_ISLNK(n->mode) ? erofs_put_link(o, n, behind, e) : 0;
 }
 
-static int erofs_put_inode(struct out *o, const struct erofs_node *n, struct err *e)
+static int erofs_put_inode(struct erofs_image_out *o, const struct erofs_node *n, struct err *e)
 {
 	bool is_device = S_ISCHR(n->mode) || S_ISBLK(n->mode);
 	const struct erofs_inode i = {
@@ -541,7 +544,8 @@ static int erofs_put_super(int fd, const struct erofs_tree *t, uint64_t meta, ui
 	return 0;
 }
 
-static int erofs_put_all(const struct erofs_tree *t, struct out *o, uint64_t meta, struct err *e)
+static int erofs_put_all(const struct erofs_tree *t, struct erofs_image_out *o, uint64_t meta,
+			 struct err *e)
 {
 	for (const struct erofs_node *n = t->first; n != NULL; n = n->next)
 		if (erofs_put_content(o, n, false, e) < 0)
@@ -556,7 +560,7 @@ static int erofs_put_all(const struct erofs_tree *t, struct out *o, uint64_t met
 int erofs_image_write(struct erofs_tree *t, int fd, uint64_t next_block, uint64_t bytes_max,
 		      uint64_t *ret_bytes, struct err *e)
 {
-	static struct out o; /* large */
+	static struct erofs_image_out o; /* large */
 	struct placing p = { .next_block = next_block, .at = FIRST_AT };
 	uint64_t meta, blocks;
 

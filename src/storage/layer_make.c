@@ -26,7 +26,7 @@ struct outcome {
 	struct err err;
 };
 
-struct making {
+struct layer_making {
 	const struct layer_make *m;
 	int layers, top;
 	int lower[STORAGE_STACK_MAX]; /* owned */
@@ -34,7 +34,7 @@ struct making {
 	char temporary[64];
 };
 
-static int layer_open_lower(struct making *k, struct err *e)
+static int layer_open_lower(struct layer_making *k, struct err *e)
 {
 	for (; k->nlower < k->m->nlower; k->nlower++) {
 		int fd = openat(k->layers, k->m->lower[k->nlower],
@@ -55,7 +55,7 @@ static bool layer_is_same(const struct stat *a, const struct stat *b)
 
 /* A removal takes the name of a layer first. So data read from layers that still have their names
  * was whole. */
-static int layer_check_lower(const struct making *k, struct err *e)
+static int layer_check_lower(const struct layer_making *k, struct err *e)
 {
 	for (unsigned i = 0; i < k->nlower; i++) {
 		struct stat now, then;
@@ -71,7 +71,7 @@ static int layer_check_lower(const struct making *k, struct err *e)
 
 /* ---- the worker */
 
-static int layer_confine(const struct making *k, struct err *e)
+static int layer_confine(const struct layer_making *k, struct err *e)
 {
 	const struct storage_worker_dirs dirs = { .dir = k->top,
 						  .lower = k->lower,
@@ -83,7 +83,7 @@ static int layer_confine(const struct making *k, struct err *e)
 	return storage_jail_confine_worker(&dirs, e);
 }
 
-static void NORETURN run_worker(const struct making *k, int result)
+static void NORETURN run_worker(const struct layer_making *k, int result)
 {
 	const struct rlimit memory = { WORKER_MEMORY, WORKER_MEMORY }, none = { 0, 0 };
 	struct outcome o = { 0 };
@@ -118,7 +118,7 @@ static int layer_read_outcome(int result, struct outcome *ret, struct err *e)
 	return -1;
 }
 
-static int layer_work(const struct making *k, struct storage_reply *reply, struct err *e)
+static int layer_work(const struct layer_making *k, struct storage_reply *reply, struct err *e)
 {
 	struct outcome o;
 	int ends[2], result;
@@ -149,7 +149,7 @@ static int layer_work(const struct making *k, struct storage_reply *reply, struc
 
 /* ---- the layer */
 
-static int layer_finish(const struct making *k, struct err *e)
+static int layer_finish(const struct layer_making *k, struct err *e)
 {
 	if ((k->m->synced ? fsync(k->top) : syncfs(k->top)) < 0)
 		return storage_ops_fail(e, "write the layer to disk");
@@ -160,7 +160,7 @@ static int layer_finish(const struct making *k, struct err *e)
 	return fsync(k->layers) < 0 ? storage_ops_fail(e, "write the folder of layers to disk") : 0;
 }
 
-static int layer_make_in(struct making *k, struct storage_run *run, bool keep, struct err *e)
+static int layer_make_in(struct layer_making *k, struct storage_run *run, bool keep, struct err *e)
 {
 	int result;
 
@@ -179,7 +179,7 @@ static int layer_make_any(struct storage_run *run, const struct layer_make *m, b
 			  struct err *e)
 {
 	OWN_FD layers = storage_ops_open_layers(e);
-	struct making k = { .m = m, .layers = layers };
+	struct layer_making k = { .m = m, .layers = layers };
 	struct err unused;
 	int result;
 

@@ -280,12 +280,12 @@ static int layer_read_link(const struct layer_tree *t, const char *name,
 }
 
 /* A walk: the rest of the path, and how many links were followed. */
-struct walk {
+struct layer_walk {
 	char rest[REST_MAX];
 	unsigned links;
 };
 
-static int layer_follow(struct layer_tree *t, struct walk *w, const char *name,
+static int layer_follow(struct layer_tree *t, struct layer_walk *w, const char *name,
 			const struct layer_found *f, struct err *e)
 {
 	char target[TAR_HEAD_PATH_MAX], all[REST_MAX];
@@ -302,7 +302,7 @@ static int layer_follow(struct layer_tree *t, struct walk *w, const char *name,
 	return target[0] == '/' ? layer_go_top(t, e) : 0;
 }
 
-static int layer_step(struct layer_tree *t, struct walk *w, const char *name, struct err *e)
+static int layer_step(struct layer_tree *t, struct layer_walk *w, const char *name, struct err *e)
 {
 	const struct stat *st;
 	struct layer_found f;
@@ -323,7 +323,7 @@ static int layer_step(struct layer_tree *t, struct walk *w, const char *name, st
 	return layer_go_down(t, name, &f.mask, e);
 }
 
-static int layer_walk_path(struct layer_tree *t, struct walk *w, struct err *e)
+static int layer_walk_path(struct layer_tree *t, struct layer_walk *w, struct err *e)
 {
 	char name[NAME_MAX + 1];
 
@@ -344,7 +344,7 @@ static int layer_walk_path(struct layer_tree *t, struct walk *w, struct err *e)
 /* Archives come directory by directory: most often we are there. */
 static int layer_go(struct layer_tree *t, const char *path, size_t n, struct err *e)
 {
-	struct walk w = { .links = 0 };
+	struct layer_walk w = { .links = 0 };
 
 	if (strlen(t->path) == n && memcmp(t->path, path, n) == 0)
 		return 0;

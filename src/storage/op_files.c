@@ -12,7 +12,7 @@
 
 #define WAY_MAX 1024U /* directories that may be made on the way */
 
-struct listing {
+struct storage_listing {
 	struct layer_tree *tree;
 	const struct storage_files *r;
 	struct storage_ids ids;
@@ -22,7 +22,7 @@ struct listing {
 };
 
 /* Where a name is in `sorted`, or would be. */
-static uint32_t files_place_of(const struct listing *l, const char *name)
+static uint32_t files_place_of(const struct storage_listing *l, const char *name)
 {
 	uint32_t from = 0, to = l->n;
 
@@ -37,14 +37,14 @@ static uint32_t files_place_of(const struct listing *l, const char *name)
 	return from;
 }
 
-static bool files_is_there(const struct listing *l, const char *name)
+static bool files_is_there(const struct storage_listing *l, const char *name)
 {
 	uint32_t at = files_place_of(l, name);
 
 	return at < l->n && strcmp(l->files[l->sorted[at]].name, name) == 0;
 }
 
-static int files_add(struct listing *l, const char *name, struct err *e)
+static int files_add(struct storage_listing *l, const char *name, struct err *e)
 {
 	struct storage_file *f = &l->files[l->n];
 	struct layer_found found;
@@ -74,7 +74,7 @@ static int files_add(struct listing *l, const char *name, struct err *e)
 	return 0;
 }
 
-static int files_add_layer(struct listing *l, unsigned i, struct err *e)
+static int files_add_layer(struct storage_listing *l, unsigned i, struct err *e)
 {
 	int fd = openat(l->tree->lower[i], l->tree->path[0] == '\0' ? "." : l->tree->path,
 			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -115,7 +115,7 @@ static int files_enter(struct layer_tree *t, const char *path, struct err *e)
 	return layer_tree_enter(t, path, e);
 }
 
-static int files_list(struct listing *l, struct err *e)
+static int files_list(struct storage_listing *l, struct err *e)
 {
 	struct layer_mask mask;
 
@@ -135,7 +135,9 @@ static int files_work(void *arg, int top, const int *lower, struct storage_reply
 {
 	const struct storage_run *run = arg;
 	static struct layer_tree tree; /* large */
-	struct listing l = { .tree = &tree, .r = &run->r->files, .ids = storage_jail_ids() };
+	struct storage_listing l = { .tree = &tree,
+				     .r = &run->r->files,
+				     .ids = storage_jail_ids() };
 	int roots[STORAGE_STACK_MAX];
 	int root = layer_make_root(top, lower, l.r->nlower, roots, e);
 

@@ -15,13 +15,13 @@
 #define END ".img" /* of a disk's name, see op_disk.c */
 #define BUFFER 256
 
-struct sizes {
+struct op_sizes {
 	int out; /* borrowed */
 	unsigned n;
 	struct storage_size rows[BUFFER];
 };
 
-static int sizes_flush(struct sizes *s, struct err *e)
+static int sizes_flush(struct op_sizes *s, struct err *e)
 {
 	unsigned n = s->n;
 
@@ -29,7 +29,7 @@ static int sizes_flush(struct sizes *s, struct err *e)
 	return n == 0 ? 0 : io_write_all(s->out, s->rows, n * sizeof(s->rows[0]), e);
 }
 
-static int sizes_put(struct sizes *s, const char *id, const struct stat *st, struct err *e)
+static int sizes_put(struct op_sizes *s, const char *id, const struct stat *st, struct err *e)
 {
 	struct storage_size *row = &s->rows[s->n++];
 
@@ -39,7 +39,7 @@ static int sizes_put(struct sizes *s, const char *id, const struct stat *st, str
 }
 
 /* An entry of the disks' or the volumes' folder. Others are passed over. */
-static int sizes_add(struct sizes *s, int folder, char *name, bool is_disk, struct err *e)
+static int sizes_add(struct op_sizes *s, int folder, char *name, bool is_disk, struct err *e)
 {
 	size_t n = strlen(name), end = strlen(END);
 	char path[NAME_MAX + 8];
@@ -56,7 +56,7 @@ static int sizes_add(struct sizes *s, int folder, char *name, bool is_disk, stru
 	return sizes_put(s, name, &st, e);
 }
 
-static int sizes_of(struct sizes *s, const char *path, bool is_disk, struct err *e)
+static int sizes_of(struct op_sizes *s, const char *path, bool is_disk, struct err *e)
 {
 	int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), result = 0;
 	DIR *d = folder < 0 ? NULL : fdopendir(folder);
@@ -71,7 +71,7 @@ static int sizes_of(struct sizes *s, const char *path, bool is_disk, struct err 
 
 int op_sizes(struct storage_run *run, struct err *e)
 {
-	static struct sizes s; /* large */
+	static struct op_sizes s; /* large */
 
 	s.out = run->fds[0];
 	if (sizes_of(&s, STORAGE_DISKS, true, e) < 0 || sizes_of(&s, STORAGE_VOLUMES, false, e) < 0)

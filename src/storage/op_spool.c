@@ -39,14 +39,14 @@ static int spool_put(int fd, const void *bytes, size_t len, struct err *e)
 	return storage_ops_fail(e, "write an upload");
 }
 
-struct sink {
+struct spool_sink {
 	const struct storage_spool *r;
 	int fd; /* borrowed */
 	uint64_t total;
 	struct sha256 hash;
 };
 
-static int spool_take(struct sink *k, const char *bytes, size_t n, struct err *e)
+static int spool_take(struct spool_sink *k, const char *bytes, size_t n, struct err *e)
 {
 	k->total += n;
 	if (k->total > k->r->bytes_max)
@@ -59,7 +59,7 @@ static int spool_take(struct sink *k, const char *bytes, size_t n, struct err *e
 	return spool_put(k->fd, bytes, n, e);
 }
 
-static int spool_fill(struct sink *k, int in, struct err *e)
+static int spool_fill(struct spool_sink *k, int in, struct err *e)
 {
 	static char buffer[BUFFER];
 	ssize_t n;
@@ -82,7 +82,7 @@ int op_spool(struct storage_run *run, struct err *e)
 	if (opened < 0)
 		return given ? err_sys(e, "the file of an upload") : -1;
 	OWN_FD fd = opened;
-	struct sink k = { .r = r, .fd = fd };
+	struct spool_sink k = { .r = r, .fd = fd };
 	if (spool_fill(&k, run->fds[0], e) < 0)
 		return -1;
 	if (given && fdatasync(fd) < 0)

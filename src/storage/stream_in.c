@@ -14,7 +14,7 @@
 #define SKIP_SIZE (64U << 10)
 #define SPLICE_MAX (1U << 30)
 
-enum kind { KIND_PLAIN, KIND_GZIP, KIND_ZSTD };
+enum stream_in_kind { KIND_PLAIN, KIND_GZIP, KIND_ZSTD };
 
 struct stream_in {
 	stream_in_fn *read;
@@ -26,7 +26,7 @@ struct stream_in {
 	uint64_t part_at, part_left;
 	uint32_t silence_ms; /* 0: none */
 	uint64_t bytes_max, in_total, out_total;
-	enum kind kind;
+	enum stream_in_kind kind;
 	bool begun, in_ended, between; /* between: no member is open */
 	bool hash, no_splice;
 	struct sha256 sum;

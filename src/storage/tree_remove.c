@@ -15,7 +15,7 @@
 
 #define LEVELS_MAX 64
 
-struct removal {
+struct tree_removal {
 	int top; /* borrowed: the directory that the tree is in */
 	uint64_t moved;
 	const char *name;
@@ -31,13 +31,13 @@ static int remove_list(int dir, const char *name, DIR **ret)
 	return *ret == NULL ? -1 : 0;
 }
 
-static void remove_moved_name(const struct removal *r, uint64_t n, char *ret, size_t cap)
+static void remove_moved_name(const struct tree_removal *r, uint64_t n, char *ret, size_t cap)
 {
 	(void)snprintf(ret, cap, ".gone-%llu-%.200s", (unsigned long long)n,
 		       r->name[0] == '.' ? r->name + 1 : r->name);
 }
 
-static int remove_move_up(struct removal *r, int dir, const char *name)
+static int remove_move_up(struct tree_removal *r, int dir, const char *name)
 {
 	char to[256];
 
@@ -45,9 +45,9 @@ static int remove_move_up(struct removal *r, int dir, const char *name)
 	return renameat(dir, name, r->top, to);
 }
 
-static int remove_empty(struct removal *r, int dir, const char *name, unsigned level);
+static int remove_empty(struct tree_removal *r, int dir, const char *name, unsigned level);
 
-static int remove_entry(struct removal *r, int dir, const char *name, unsigned level)
+static int remove_entry(struct tree_removal *r, int dir, const char *name, unsigned level)
 {
 	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
 		return 0;
@@ -62,7 +62,7 @@ static int remove_entry(struct removal *r, int dir, const char *name, unsigned l
 
 /* Remove the entries of the directory. Listed again until nothing is found: some file systems skip
  * entries while others are removed. */
-static int remove_empty(struct removal *r, int dir, const char *name, unsigned level)
+static int remove_empty(struct tree_removal *r, int dir, const char *name, unsigned level)
 {
 	bool found = true;
 	int result = 0;
@@ -86,7 +86,7 @@ static int remove_empty(struct removal *r, int dir, const char *name, unsigned l
 
 int tree_remove(int dir_fd, const char *name, struct err *e)
 {
-	struct removal r = { .top = dir_fd, .name = name };
+	struct tree_removal r = { .top = dir_fd, .name = name };
 	char moved[256];
 
 	if (remove_entry(&r, dir_fd, name, 0) < 0)

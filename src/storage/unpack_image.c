@@ -25,7 +25,7 @@
 #define DIR_TIMES_MAX (64U << 20) /* bytes. Directories beyond keep another time */
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
 
-struct unpacking {
+struct image_unpacking {
 	struct layer_tree tree;
 	struct tar_reader *tar;
 	struct tar_member m;
@@ -87,7 +87,7 @@ static enum oci_whiteout image_parents_of(const char *path)
 /* ---- whiteouts */
 
 /* 1: the member was a whiteout. 0: it is an entry. */
-static int image_take_whiteout(struct unpacking *u, struct err *e)
+static int image_take_whiteout(struct image_unpacking *u, struct err *e)
 {
 	const char *path = u->m.head.path, *slash = strrchr(path, '/'), *hidden = "", *name;
 	enum oci_whiteout parents = image_parents_of(path);
@@ -108,7 +108,7 @@ static int image_take_whiteout(struct unpacking *u, struct err *e)
 
 /* ---- directories */
 
-static int image_keep_time(struct unpacking *u, struct err *e)
+static int image_keep_time(struct image_unpacking *u, struct err *e)
 {
 	const struct timespec time = member_time(&u->m);
 	size_t n = strlen(u->tree.path) + 1;
@@ -120,7 +120,7 @@ static int image_keep_time(struct unpacking *u, struct err *e)
 	return buf_add(&u->dir_times, u->tree.path, n, e);
 }
 
-static void image_set_dir_times(const struct unpacking *u)
+static void image_set_dir_times(const struct image_unpacking *u)
 {
 	for (size_t at = 0; at < u->dir_times.len;) {
 		struct timespec times[2] = { { 0, UTIME_OMIT } };
@@ -137,8 +137,8 @@ static void image_set_dir_times(const struct unpacking *u)
 }
 
 /* Go into the directory that the member describes. */
-static int image_make_directory(struct unpacking *u, const char *name, const struct layer_found *f,
-				struct err *e)
+static int image_make_directory(struct image_unpacking *u, const char *name,
+				const struct layer_found *f, struct err *e)
 {
 	if (layer_tree_mkdir(&u->tree, name, f, e) < 0 ||
 	    layer_tree_enter(&u->tree, u->m.head.path, e) < 0 ||
@@ -147,7 +147,7 @@ static int image_make_directory(struct unpacking *u, const char *name, const str
 	return image_keep_time(u, e);
 }
 
-static int image_set_root(struct unpacking *u, struct err *e)
+static int image_set_root(struct image_unpacking *u, struct err *e)
 {
 	if (u->m.head.type != TAR_HEAD_DIR)
 		return err_set(e, ERR_INVALID, "tar: a member without a name");
@@ -160,7 +160,7 @@ static int image_set_root(struct unpacking *u, struct err *e)
 /* ---- hard links */
 
 /* The file is only in a lower layer: a link needs a copy in this one. */
-static int image_copy_up(struct unpacking *u, const char *name, const struct layer_found *f,
+static int image_copy_up(struct image_unpacking *u, const char *name, const struct layer_found *f,
 			 struct err *e)
 {
 	char target[TAR_HEAD_PATH_MAX];
@@ -183,7 +183,7 @@ static int image_copy_up(struct unpacking *u, const char *name, const struct lay
 }
 
 /* Return a descriptor of the directory in which the link's source is. */
-static int image_find_source(struct unpacking *u, const char **ret_name, struct stat *ret_st,
+static int image_find_source(struct image_unpacking *u, const char **ret_name, struct stat *ret_st,
 			     struct err *e)
 {
 	const char *link = u->m.head.link;
@@ -205,7 +205,7 @@ static int image_find_source(struct unpacking *u, const char **ret_name, struct 
 	return dir < 0 ? err_sys(e, "duplicate a descriptor") : dir;
 }
 
-static int image_make_hard_link(struct unpacking *u, struct err *e)
+static int image_make_hard_link(struct image_unpacking *u, struct err *e)
 {
 	const char *source, *name;
 	struct layer_found f;
@@ -235,7 +235,7 @@ static int image_make_hard_link(struct unpacking *u, struct err *e)
 
 /* ---- members */
 
-static int image_make_entry(struct unpacking *u, struct err *e)
+static int image_make_entry(struct image_unpacking *u, struct err *e)
 {
 	const struct tar_head *h = &u->m.head;
 	struct layer_found f;
@@ -256,7 +256,7 @@ static int image_make_entry(struct unpacking *u, struct err *e)
 	return member_make_file(u->tree.dir, name, &u->m, u->tar, u->ids, e);
 }
 
-static int image_take_member(struct unpacking *u, struct err *e)
+static int image_take_member(struct image_unpacking *u, struct err *e)
 {
 	const struct tar_head *h = &u->m.head;
 	int rc;
@@ -280,7 +280,7 @@ static int image_take_member(struct unpacking *u, struct err *e)
 	return image_make_entry(u, e);
 }
 
-static int image_unpack_all(struct unpacking *u, struct err *e)
+static int image_unpack_all(struct image_unpacking *u, struct err *e)
 {
 	int rc;
 
@@ -294,7 +294,7 @@ static int image_unpack_all(struct unpacking *u, struct err *e)
 
 int unpack_image(struct stream_in *in, struct unpack_image *job, struct err *e)
 {
-	static struct unpacking u; /* large. A worker unpacks one */
+	static struct image_unpacking u; /* large. A worker unpacks one */
 	int result;
 
 	memset(&u, 0, sizeof(u));

@@ -6,13 +6,13 @@
 #define LAST_ID 60000U
 #define MEMBERS_AT 3 /* field of a group's line */
 
-struct line {
+struct user_text_line {
 	const char *at;
 	size_t len; /* without its newline */
 };
 
 /* The next line of the text. False at the end. */
-static bool user_next(const char *text, size_t len, size_t *at, struct line *ret)
+static bool user_next(const char *text, size_t len, size_t *at, struct user_text_line *ret)
 {
 	const char *end;
 
@@ -26,7 +26,7 @@ static bool user_next(const char *text, size_t len, size_t *at, struct line *ret
 }
 
 /* Field n of a line, from 0 on. */
-static bool user_field(const struct line *l, unsigned n, struct line *ret)
+static bool user_field(const struct user_text_line *l, unsigned n, struct user_text_line *ret)
 {
 	const char *at = l->at, *end = l->at + l->len;
 
@@ -44,14 +44,14 @@ static bool user_field(const struct line *l, unsigned n, struct line *ret)
 	}
 }
 
-static bool user_is_named(const struct line *l, const char *name)
+static bool user_is_named(const struct user_text_line *l, const char *name)
 {
 	size_t n = strlen(name);
 
 	return l->len > n && memcmp(l->at, name, n) == 0 && l->at[n] == ':';
 }
 
-static bool user_find(const char *text, size_t len, const char *name, struct line *ret)
+static bool user_find(const char *text, size_t len, const char *name, struct user_text_line *ret)
 {
 	size_t at = 0;
 
@@ -63,14 +63,14 @@ static bool user_find(const char *text, size_t len, const char *name, struct lin
 
 bool user_text_has(const char *text, size_t len, const char *name)
 {
-	struct line l;
+	struct user_text_line l;
 
 	return user_find(text, len, name, &l);
 }
 
-static bool user_read_id(const struct line *l, unsigned n, uint32_t *ret)
+static bool user_read_id(const struct user_text_line *l, unsigned n, uint32_t *ret)
 {
-	struct line f;
+	struct user_text_line f;
 	uint32_t v = 0;
 
 	if (!user_field(l, n, &f) || f.len == 0 || f.len > 9)
@@ -89,7 +89,7 @@ static uint32_t user_first_free(const char *text, size_t len, uint32_t from)
 {
 	uint8_t taken[(LAST_ID + 7) / 8] = { 0 };
 	size_t at = 0;
-	struct line l;
+	struct user_text_line l;
 	uint32_t id;
 
 	while (user_next(text, len, &at, &l))
@@ -104,7 +104,7 @@ static uint32_t user_first_free(const char *text, size_t len, uint32_t from)
 void user_text_choose(const char *passwd, size_t passwd_len, const char *group, size_t group_len,
 		      struct user_text *u)
 {
-	struct line l;
+	struct user_text_line l;
 
 	if (user_find(passwd, passwd_len, USER_TEXT_USER, &l) && user_read_id(&l, 2, &u->uid) &&
 	    user_read_id(&l, 3, &u->gid))
@@ -133,10 +133,10 @@ void user_text_passwd(const char *old, size_t len, const struct user_text *u, st
 			   u->shell);
 }
 
-static bool user_is_member(const struct line *l)
+static bool user_is_member(const struct user_text_line *l)
 {
 	const size_t n = strlen(USER_TEXT_USER);
-	struct line members;
+	struct user_text_line members;
 
 	if (!user_field(l, MEMBERS_AT, &members))
 		return false;
@@ -155,7 +155,7 @@ static bool user_is_member(const struct line *l)
 /* Lines of groups whose members may use sudo get one more. */
 static void user_put_groups(const char *old, size_t len, struct buf *ret)
 {
-	struct line l, members;
+	struct user_text_line l, members;
 	size_t at = 0;
 
 	while (user_next(old, len, &at, &l)) {

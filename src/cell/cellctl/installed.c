@@ -11,7 +11,7 @@
 #define DELETED " (deleted)" /* added by the kernel when another file was installed */
 
 /* Those that a server starts, and those that its keepers start in cells. */
-static struct kept {
+static struct installed_kept {
 	const char *name;
 	int fd; /* owned. -1: not held */
 } kept[] = {

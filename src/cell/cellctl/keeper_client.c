@@ -61,7 +61,7 @@ static int keeper_client_copy_program(const char *name, int *ret_fd, struct err 
 	return 0;
 }
 
-struct start {
+struct keeper_client_start {
 	int program; /* owned by keeper_client_spawn() */
 	const struct keeper_start *how;
 	struct keeper_setup setup;
@@ -80,7 +80,7 @@ bool keeper_client_has_shim(void)
 	return true;
 }
 
-static void keeper_client_list_fds(struct start *s, int init, int shim)
+static void keeper_client_list_fds(struct keeper_client_start *s, int init, int shim)
 {
 	const struct keeper_start *how = s->how;
 
@@ -95,7 +95,7 @@ static void keeper_client_list_fds(struct start *s, int init, int shim)
 }
 
 /* In the child: first to high numbers, so that none is overwritten, then to their own. */
-static int keeper_client_place_fds(const struct start *s, int *ret_program)
+static int keeper_client_place_fds(const struct keeper_client_start *s, int *ret_program)
 {
 	int high[PLACES];
 
@@ -117,7 +117,7 @@ static int keeper_client_place_fds(const struct start *s, int *ret_program)
 }
 
 /* Make only system calls: it may run after vfork(2). */
-static void NORETURN keeper_client_become_keeper(const struct start *s)
+static void NORETURN keeper_client_become_keeper(const struct keeper_client_start *s)
 {
 	char *argv[] = { (char *)(uintptr_t) "cordon-keeper", NULL };
 	char *envp[] = { NULL };
@@ -129,8 +129,9 @@ static void NORETURN keeper_client_become_keeper(const struct start *s)
 }
 
 /* The keeper of an ordinary user with subordinate ids: the parent has to map these. */
-static int keeper_client_start_mapped(const struct start *s, const struct rootless_ranges *ranges,
-				      pid_t *ret_pid, struct err *e)
+static int keeper_client_start_mapped(const struct keeper_client_start *s,
+				      const struct rootless_ranges *ranges, pid_t *ret_pid,
+				      struct err *e)
 {
 	int pair[2];
 
@@ -154,7 +155,7 @@ static int keeper_client_start_mapped(const struct start *s, const struct rootle
 /* A privileged keeper, one with the user's single id, or one that joins a namespace. A function of
  * its own, so that no variable of the caller is live across vfork(2). The parent sees the child's
  * writes to *s. */
-static __attribute__((noinline)) pid_t keeper_client_start_simple(struct start *s)
+static __attribute__((noinline)) pid_t keeper_client_start_simple(struct keeper_client_start *s)
 {
 	pid_t pid = vfork();
 
@@ -206,7 +207,7 @@ static void keeper_client_fill_setup(const struct keeper_start *how, struct keep
 
 int keeper_client_spawn(const struct keeper_start *how, pid_t *ret_pid, struct err *e)
 {
-	struct start s = { .how = how };
+	struct keeper_client_start s = { .how = how };
 	struct rootless_ranges ranges;
 	bool mapped;
 	int copy = -1, shim_copy = -1, program;

@@ -20,7 +20,7 @@
 #define DIRS_MAX 400000 /* cgroups looked at, over all hierarchies */
 #define MOUNTS_MAX 32
 
-struct search {
+struct orphan_search {
 	struct orphans *found;
 	unsigned left; /* of DIRS_MAX */
 };
@@ -132,10 +132,10 @@ static void orphans_add_group(struct orphans *o, const char *path)
 }
 
 /* Is the walk below a group without a server? */
-enum place { PLACE_ANY, PLACE_ORPHANED };
+enum orphan_place { PLACE_ANY, PLACE_ORPHANED };
 
-static void orphans_walk(struct search *s, const char *path, unsigned depth, enum place place,
-			 bool known_only);
+static void orphans_walk(struct orphan_search *s, const char *path, unsigned depth,
+			 enum orphan_place place, bool known_only);
 
 /* Can it be part of a shell command that cordon doctor prints? Users to whom a cgroup is delegated
  * choose the names in it. */
@@ -146,8 +146,8 @@ static bool orphans_is_plain(const char *path)
 }
 
 /* One directory: a group, a cell, or one that may have these below it. */
-static void orphans_visit(struct search *s, const char *path, const char *name, unsigned depth,
-			  enum place place, bool known_only)
+static void orphans_visit(struct orphan_search *s, const char *path, const char *name,
+			  unsigned depth, enum orphan_place place, bool known_only)
 {
 	OWN_FD dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	struct orphans *o = s->found;
@@ -177,8 +177,8 @@ static void orphans_visit(struct search *s, const char *path, const char *name, 
 	orphans_walk(s, path, depth + 1, place, known_only);
 }
 
-static void orphans_walk(struct search *s, const char *path, unsigned depth, enum place place,
-			 bool known_only)
+static void orphans_walk(struct orphan_search *s, const char *path, unsigned depth,
+			 enum orphan_place place, bool known_only)
 {
 	DIR *d = depth > DEPTH_MAX ? NULL : opendir(path);
 	char below[PATH_MAX];
@@ -269,7 +269,7 @@ static void orphans_find_by_process(struct orphans *o)
 
 int orphans_find(struct orphans *ret, struct err *e)
 {
-	struct search s = { .found = ret, .left = DIRS_MAX };
+	struct orphan_search s = { .found = ret, .left = DIRS_MAX };
 	char(*mounts)[PATH_MAX] = calloc(MOUNTS_MAX, sizeof(*mounts));
 	size_t n;
 

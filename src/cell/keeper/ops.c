@@ -27,7 +27,7 @@
 static struct cell own; /* the cell that does not linger */
 
 /* A request with its descriptors, and the answer. */
-struct call {
+struct ops_call {
 	union keeper_request r;
 	int fds[IO_FDS_MAX]; /* owned, valid while the request is served: as many as it has */
 	struct keeper_reply reply;
@@ -56,7 +56,7 @@ static int ops_open_sources(const struct keeper *k, const struct keeper_create *
 	return 0;
 }
 
-static int op_create(const struct keeper *k, struct call *c, struct err *e)
+static int op_create(const struct keeper *k, struct ops_call *c, struct err *e)
 {
 	const struct keeper_create *r = &c->r.create;
 	int sources[CELL_LAYERS_MAX + CELL_MOUNTS_MAX], result = -1;
@@ -86,7 +86,7 @@ static int op_create(const struct keeper *k, struct call *c, struct err *e)
 	return 0;
 }
 
-static int op_diff(const struct keeper *k, struct call *c, struct err *e)
+static int op_diff(const struct keeper *k, struct ops_call *c, struct err *e)
 {
 	struct cell found;
 	int result;
@@ -100,7 +100,7 @@ static int op_diff(const struct keeper *k, struct call *c, struct err *e)
 	return result;
 }
 
-static int op_destroy(const struct keeper *k, struct call *c, struct err *e)
+static int op_destroy(const struct keeper *k, struct ops_call *c, struct err *e)
 {
 	if (strcmp(own.id, c->r.named.id) == 0)
 		return cell_destroy(&own, k, PATIENCE_MS, &c->reply.disk, e);
@@ -109,12 +109,12 @@ static int op_destroy(const struct keeper *k, struct call *c, struct err *e)
 	return cell_destroy_named(k, &c->r.named, PATIENCE_SERVE_MS, e);
 }
 
-static int op_freeze(const struct keeper *k, struct call *c, struct err *e)
+static int op_freeze(const struct keeper *k, struct ops_call *c, struct err *e)
 {
 	return cgroup_freeze(&k->cgroups, c->r.named.id, c->r.named.on != 0, e);
 }
 
-static int op_volume(const struct keeper *k, struct call *c, struct err *e)
+static int op_volume(const struct keeper *k, struct ops_call *c, struct err *e)
 {
 	const struct cell_source *from = &c->r.volume.from;
 	int fd = -1;
@@ -130,12 +130,12 @@ static int op_volume(const struct keeper *k, struct call *c, struct err *e)
 	return 0;
 }
 
-static int (*const ops[])(const struct keeper *, struct call *, struct err *) = {
+static int (*const ops[])(const struct keeper *, struct ops_call *, struct err *) = {
 	[KEEPER_CREATE] = op_create,   [KEEPER_DIFF] = op_diff,	    [KEEPER_CAPTURE] = op_diff,
 	[KEEPER_DESTROY] = op_destroy, [KEEPER_FREEZE] = op_freeze, [KEEPER_VOLUME] = op_volume,
 };
 
-static int ops_send_reply(int sock, struct call *c, const struct err *e)
+static int ops_send_reply(int sock, struct ops_call *c, const struct err *e)
 {
 	OWN_FD fd = c->fd;
 
@@ -149,7 +149,7 @@ static int ops_send_reply(int sock, struct call *c, const struct err *e)
  * the protocol. */
 static int ops_serve_one(int sock, const struct keeper *k)
 {
-	struct call c = { .r.op = KEEPER_HELLO, .fd = -1 };
+	struct ops_call c = { .r.op = KEEPER_HELLO, .fd = -1 };
 	size_t nfds = 0;
 	struct err e = { 0 };
 	ssize_t n = io_recv(sock, &c.r, sizeof(c.r), c.fds, IO_FDS_MAX, &nfds, &e);
@@ -172,12 +172,12 @@ static int ops_serve_one(int sock, const struct keeper *k)
 
 int ops_refuse(int sock, const struct err *why)
 {
-	return ops_send_reply(sock, &(struct call){ .r.op = KEEPER_HELLO, .fd = -1 }, why);
+	return ops_send_reply(sock, &(struct ops_call){ .r.op = KEEPER_HELLO, .fd = -1 }, why);
 }
 
 int ops_serve(int sock, const struct keeper *k)
 {
-	struct call hello = { .r.op = KEEPER_HELLO, .fd = -1 };
+	struct ops_call hello = { .r.op = KEEPER_HELLO, .fd = -1 };
 	int more;
 
 	cell_init(&own);

@@ -9,7 +9,7 @@
 #define NAME_LEN_MAX 200
 #define HEAD_LEN 110
 
-struct entry {
+struct cpio_entry {
 	const char *name;
 	mode_t mode;
 	uint32_t major, minor;
@@ -25,7 +25,7 @@ static int cpio_pad(struct cpio *c, size_t written, struct err *e)
 	return io_write_all(c->fd, zeros, -written & 3, e);
 }
 
-static int cpio_put(struct cpio *c, const struct entry *t, struct err *e)
+static int cpio_put(struct cpio *c, const struct cpio_entry *t, struct err *e)
 {
 	char head[HEAD_LEN + NAME_LEN_MAX + 1];
 	size_t name_len = strlen(t->name) + 1;
@@ -48,19 +48,20 @@ static int cpio_put(struct cpio *c, const struct entry *t, struct err *e)
 int cpio_add(struct cpio *c, const char *name, mode_t mode, const void *data, size_t len,
 	     struct err *e)
 {
-	return cpio_put(c, &(struct entry){ .name = name, .mode = mode, .data = data, .len = len },
-			e);
+	return cpio_put(
+		c, &(struct cpio_entry){ .name = name, .mode = mode, .data = data, .len = len }, e);
 }
 
 int cpio_add_device(struct cpio *c, const char *name, mode_t mode, uint32_t major, uint32_t minor,
 		    struct err *e)
 {
 	return cpio_put(
-		c, &(struct entry){ .name = name, .mode = mode, .major = major, .minor = minor },
+		c,
+		&(struct cpio_entry){ .name = name, .mode = mode, .major = major, .minor = minor },
 		e);
 }
 
 int cpio_end(struct cpio *c, struct err *e)
 {
-	return cpio_put(c, &(struct entry){ .name = "TRAILER!!!" }, e);
+	return cpio_put(c, &(struct cpio_entry){ .name = "TRAILER!!!" }, e);
 }

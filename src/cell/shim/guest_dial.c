@@ -11,7 +11,7 @@
 #include "cell/shim/streams.h"
 #include "lib/base/io.h"
 
-struct dial {
+struct guest_dial {
 	bool used, done;
 	uint32_t handle;
 	int fd;		       /* for the server, owned */
@@ -19,11 +19,11 @@ struct dial {
 	struct stream *stream; /* until the guest has answered */
 };
 
-static struct dial dials[GUEST_DIALS_MAX];
-static struct dial refused; /* one more: too many. The next request waits until it is sent. */
-static size_t ndone;	    /* of the table */
+static struct guest_dial dials[GUEST_DIALS_MAX];
+static struct guest_dial refused; /* one more: too many. The next request waits until it is sent. */
+static size_t ndone;		  /* of the table */
 
-static struct dial *guest_dial_find_free(void)
+static struct guest_dial *guest_dial_find_free(void)
 {
 	for (size_t i = 0; i < GUEST_DIALS_MAX; i++)
 		if (!dials[i].used)
@@ -31,7 +31,7 @@ static struct dial *guest_dial_find_free(void)
 	return NULL;
 }
 
-static void guest_dial_end(struct dial *d, int sys)
+static void guest_dial_end(struct guest_dial *d, int sys)
 {
 	d->done = true;
 	ndone++;
@@ -44,7 +44,7 @@ static void guest_dial_end(struct dial *d, int sys)
 
 static void on_opened(struct stream *s)
 {
-	struct dial *d = s->arg;
+	struct guest_dial *d = s->arg;
 
 	s->on_opened = s->on_end = NULL;
 	guest_dial_end(d, 0);
@@ -87,7 +87,7 @@ static int guest_dial_make_pair(int ret[2])
 }
 
 /* Return 0, or why it cannot be tried. */
-static int guest_dial_open_stream(struct dial *d, uint16_t port)
+static int guest_dial_open_stream(struct guest_dial *d, uint16_t port)
 {
 	const struct mux_open open = { .kind = MUX_DIAL, .port = port, .credit = MUX_WINDOW };
 	int pair[2] = { -1, -1 }, sys = guest_dial_make_pair(pair);
@@ -115,16 +115,16 @@ static int guest_dial_open_stream(struct dial *d, uint16_t port)
 
 void guest_dial_begin(uint32_t handle, uint16_t port, bool directly)
 {
-	struct dial *d = guest_dial_find_free();
+	struct guest_dial *d = guest_dial_find_free();
 	int sys;
 
 	if (d == NULL) {
-		refused = (struct dial){
+		refused = (struct guest_dial){
 			.used = true, .done = true, .handle = handle, .fd = -1, .sys = EAGAIN
 		};
 		return;
 	}
-	*d = (struct dial){ .used = true, .handle = handle, .fd = -1 };
+	*d = (struct guest_dial){ .used = true, .handle = handle, .fd = -1 };
 	sys = directly ? dialer_connect(port, &d->fd) : guest_dial_open_stream(d, port);
 	if (sys != 0 || directly)
 		guest_dial_end(d, sys);
@@ -132,7 +132,7 @@ void guest_dial_begin(uint32_t handle, uint16_t port, bool directly)
 
 bool guest_dial_next_done(struct agent_event *ret, int *ret_fd)
 {
-	const struct dial *d = refused.used ? &refused : NULL;
+	const struct guest_dial *d = refused.used ? &refused : NULL;
 
 	for (size_t i = 0; d == NULL && ndone > 0 && i < GUEST_DIALS_MAX; i++)
 		if (dials[i].used && dials[i].done)
@@ -144,7 +144,7 @@ bool guest_dial_next_done(struct agent_event *ret, int *ret_fd)
 	return true;
 }
 
-static void guest_dial_drop(struct dial *d)
+static void guest_dial_drop(struct guest_dial *d)
 {
 	struct stream *s = d->stream;
 

@@ -163,7 +163,7 @@ static int guest_life_console_file(void)
 	return TAKE_FD(fd);
 }
 
-enum state {
+enum guest_life_state {
 	NONE,
 	STARTING,
 	AGAIN, /* the engine has ended, guest_life_settle() starts another one */
@@ -182,10 +182,10 @@ enum state {
 	GONE,
 };
 
-enum answer { ANSWER_NONE, ANSWER_BOOTED, ANSWER_SNAPSHOT };
+enum guest_life_answer { ANSWER_NONE, ANSWER_BOOTED, ANSWER_SNAPSHOT };
 
-static enum state state;
-static enum answer answering;
+static enum guest_life_state state;
+static enum guest_life_answer answering;
 static struct boot_request request;
 static const struct engine_ops *ops;
 static struct engine *engine;
@@ -221,7 +221,7 @@ static void guest_life_tick_in(uint64_t ms)
 	loop_timer_set(shim_loop, &timer, clock_now_ns() + ms * CLOCK_MS);
 }
 
-static void guest_life_enter(enum state next, unsigned seconds)
+static void guest_life_enter(enum guest_life_state next, unsigned seconds)
 {
 	state = next;
 	ticks = seconds;
@@ -311,7 +311,7 @@ static bool guest_life_can_boot_again(enum boot_guest what)
  * guest that ran: to it, a failed RESUME is no end. */
 static void guest_life_end_guest(enum boot_guest what, int sys, enum boot_stage stage)
 {
-	enum answer owed = answering;
+	enum guest_life_answer owed = answering;
 	bool again = guest_life_can_boot_again(what);
 
 	if (state == GONE)
@@ -359,7 +359,7 @@ static void on_gone(const struct engine_host *h, enum boot_guest what, const cha
 
 /* The engine. */
 
-static void guest_life_begin_call(enum state next, unsigned seconds)
+static void guest_life_begin_call(enum guest_life_state next, unsigned seconds)
 {
 	guest_life_enter(next, seconds);
 	call = (struct engine_call){ .fds = { -1, -1 } };
@@ -473,7 +473,7 @@ static void on_save_failed(const struct err *e)
 
 static void guest_life_engine_done(struct completion *c, const struct err *e)
 {
-	enum state was = state;
+	enum guest_life_state was = state;
 
 	if (e != NULL && (was == STOPPING || was == SAVING)) {
 		on_save_failed(e);

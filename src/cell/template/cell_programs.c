@@ -81,7 +81,7 @@ static int cell_programs_open_top(int folder, const char *name, int flags, struc
 
 /* ---- one walk over the kernels, for the stamp and for the copy */
 
-struct visit {
+struct cell_programs_visit {
 	uint64_t hash; /* stamp */
 	bool copy;
 	unsigned entries; /* so far */
@@ -122,11 +122,11 @@ static int cell_programs_copy_file(int in, int to, const char *name, mode_t mode
 	return 0;
 }
 
-static int cell_programs_visit_dir(struct visit *v, int from, int to, unsigned depth,
+static int cell_programs_visit_dir(struct cell_programs_visit *v, int from, int to, unsigned depth,
 				   struct err *e);
 
-static int cell_programs_visit_below(struct visit *v, int source, int to, const char *name,
-				     unsigned depth, struct err *e)
+static int cell_programs_visit_below(struct cell_programs_visit *v, int source, int to,
+				     const char *name, unsigned depth, struct err *e)
 {
 	if (!v->copy)
 		return cell_programs_visit_dir(v, source, -1, depth, e);
@@ -137,8 +137,8 @@ static int cell_programs_visit_below(struct visit *v, int source, int to, const 
 			: cell_programs_visit_dir(v, source, dest, depth, e);
 }
 
-static int cell_programs_visit_entry(struct visit *v, int from, int to, const char *name,
-				     unsigned depth, struct err *e)
+static int cell_programs_visit_entry(struct cell_programs_visit *v, int from, int to,
+				     const char *name, unsigned depth, struct err *e)
 {
 	struct stat st;
 
@@ -162,7 +162,8 @@ static int cell_programs_visit_entry(struct visit *v, int from, int to, const ch
 	return v->copy ? cell_programs_copy_file(fd, to, name, 0644, e) : 0;
 }
 
-static int cell_programs_visit_dir(struct visit *v, int from, int to, unsigned depth, struct err *e)
+static int cell_programs_visit_dir(struct cell_programs_visit *v, int from, int to, unsigned depth,
+				   struct err *e)
 {
 	OWN_FD again = openat(from, ".", DIR_FLAGS | O_CLOEXEC);
 	DIR *d = again < 0 ? NULL : fdopendir(again);
@@ -189,7 +190,7 @@ const char *cell_programs_missing(void)
 
 uint64_t cell_programs_stamp(void)
 {
-	struct visit v = { .hash = FNV_START };
+	struct cell_programs_visit v = { .hash = FNV_START };
 	OWN_FD folder = cell_programs_open_folder();
 	struct stat st;
 	struct err e;
@@ -218,7 +219,7 @@ static int cell_programs_copy_program(int folder, int to, const char *name, stru
 
 int cell_programs_copy(int root, struct err *e)
 {
-	struct visit v = { .copy = true };
+	struct cell_programs_visit v = { .copy = true };
 	struct stat st;
 	OWN_FD folder = cell_programs_open_folder();
 	OWN_FD bin = openat(root, HOST_PROGRAMS, DIR_FLAGS | O_CLOEXEC | O_NOFOLLOW);

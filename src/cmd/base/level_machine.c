@@ -27,12 +27,12 @@
 #define BLOCK 4096U
 #define ENTRY 512U /* inode, name, attributes */
 
-struct sum {
+struct level_machine_sum {
 	uint64_t bytes;
 	unsigned files;
 };
 
-static void add(struct sum *s, const struct stat *st)
+static void add(struct level_machine_sum *s, const struct stat *st)
 {
 	uint64_t size = S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0;
 
@@ -40,7 +40,8 @@ static void add(struct sum *s, const struct stat *st)
 	s->bytes += ENTRY + (size + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-static int add_tree(struct sum *s, int parent, const char *name, unsigned depth, struct err *e)
+static int add_tree(struct level_machine_sum *s, int parent, const char *name, unsigned depth,
+		    struct err *e)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), result = 0;
 	DIR *list = fd < 0 ? NULL : fdopendir(fd);
@@ -68,7 +69,7 @@ static int add_tree(struct sum *s, int parent, const char *name, unsigned depth,
 int host_size(uint64_t enough, uint64_t *ret_bytes, struct err *e)
 {
 	struct statvfs v;
-	struct sum s = { 0 };
+	struct level_machine_sum s = { 0 };
 
 	if (statvfs("/usr", &v) == 0 && (v.f_blocks - v.f_bfree) <= enough / v.f_frsize) {
 		*ret_bytes = (v.f_blocks - v.f_bfree) * v.f_frsize;

@@ -20,13 +20,13 @@ enum reach {
 	WHEN_WRITABLE, /* everything below it, in a writable mount */
 };
 
-struct kept {
+struct mount_source_kept {
 	const char *path;
 	enum reach reach;
 	const char *why;
 };
 
-static const struct kept machine[] = {
+static const struct mount_source_kept machine[] = {
 	{ "/", ITSELF, "it is the whole machine" },
 	{ "/proc", ALL_BELOW, "it controls the machine's kernel and processes" },
 	{ "/sys", ALL_BELOW, "it controls the machine's kernel" },
@@ -55,7 +55,8 @@ static int depth_below(const char *path, const char *dir)
 }
 
 /* Compare its path, free of links, and its identity under another path (a bind mount). */
-static bool opens(const char *path, const struct stat *st, bool writable, const struct kept *k)
+static bool opens(const char *path, const struct stat *st, bool writable,
+		  const struct mount_source_kept *k)
 {
 	static const int reach[] = {
 		[ITSELF] = 0, [ITS_CHILDREN] = 1, [ALL_BELOW] = INT_MAX, [WHEN_WRITABLE] = INT_MAX
@@ -82,7 +83,7 @@ int mount_source_check(int source_fd, bool writable, const char *const *own, siz
 		return err_sys(e, "path of the source");
 	for (size_t i = 0; i < COUNT(machine) + nown; i++) {
 		char real[PATH_MAX];
-		struct kept k = { NULL, ALL_BELOW, "it has data of Cordon itself" };
+		struct mount_source_kept k = { NULL, ALL_BELOW, "it has data of Cordon itself" };
 
 		if (i < COUNT(machine)) {
 			k = machine[i];

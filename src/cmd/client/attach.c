@@ -89,7 +89,7 @@ int kept_output_add(struct kept_output *k, json_t *execution, struct err *e)
 enum { ATTACH_OUT = 1, ATTACH_ERR = 2, ATTACH_RESULTS = 4, ATTACH_CHANNELS };
 enum { ATTACH_DONE, ATTACH_LOST };
 
-struct attach {
+struct client_attach {
 	const struct attach_options *o;
 	struct api_call *a;
 	int signals;
@@ -128,7 +128,7 @@ static int write_all(int fd, const uint8_t *data, size_t len)
 	return 0;
 }
 
-static int take_output(struct attach *t, const struct client_ws_message *m, struct err *e)
+static int take_output(struct client_attach *t, const struct client_ws_message *m, struct err *e)
 {
 	const uint8_t *data = m->data + 1;
 	size_t len = m->len - 1, drop;
@@ -157,7 +157,7 @@ static int take_output(struct attach *t, const struct client_ws_message *m, stru
 	return 0;
 }
 
-static void notice(const struct attach *t, const char *words, const char *what)
+static void notice(const struct client_attach *t, const char *words, const char *what)
 {
 	const char *end = t->terminal.raw ? "\r\n" : "\n";
 
@@ -167,7 +167,7 @@ static void notice(const struct attach *t, const char *words, const char *what)
 }
 
 /* A position, and how many bytes of each stream are before it. */
-static void take_cursor(struct attach *t, const json_t *cursor)
+static void take_cursor(struct client_attach *t, const json_t *cursor)
 {
 	if (json_is_integer(cursor))
 		(void)snprintf(t->cursor, sizeof(t->cursor), "%lld",
@@ -180,7 +180,7 @@ static void take_cursor(struct attach *t, const json_t *cursor)
 		t->known[i] = t->seen[i] - t->skip[i];
 }
 
-static void take_text(struct attach *t, const struct client_ws_message *m)
+static void take_text(struct client_attach *t, const struct client_ws_message *m)
 {
 	OWN_JSON *j = json_loadb((const char *)m->data, m->len, 0, NULL);
 	json_t *execution = json_object_get(j, "execution");
@@ -202,7 +202,7 @@ static void take_text(struct attach *t, const struct client_ws_message *m)
 
 /* Take every arrived message: 0 (ATTACH_DONE if t->finished), ATTACH_LOST with the connection, -1
  * with e set. */
-static int attach_input(struct attach *t, struct err *e)
+static int attach_input(struct client_attach *t, struct err *e)
 {
 	struct client_ws_message m;
 	struct err lost;
@@ -234,7 +234,7 @@ static int attach_input(struct attach *t, struct err *e)
 #define DETACH_KEY 0x1d /* Ctrl-] */
 
 /* 0, or ATTACH_LOST: the connection is gone. */
-static int send_message(struct attach *t, json_t *message)
+static int send_message(struct client_attach *t, json_t *message)
 {
 	OWN_JSON *owned = message;
 	OWN_MEM char *text = json_dumps(owned, JSON_COMPACT);
@@ -245,7 +245,7 @@ static int send_message(struct attach *t, json_t *message)
 	return 0;
 }
 
-static int send_size(struct attach *t)
+static int send_size(struct client_attach *t)
 {
 	uint16_t rows = 0, cols = 0;
 
@@ -257,7 +257,7 @@ static int send_size(struct attach *t)
 }
 
 /* As with a pipe whose reader is gone. */
-static int send_pipe_signal(struct attach *t)
+static int send_pipe_signal(struct client_attach *t)
 {
 	t->pipe_broke = false;
 	return send_message(t, json_pack("{s:s, s:s}", "type", "signal", "signal", "PIPE"));
@@ -265,18 +265,18 @@ static int send_pipe_signal(struct attach *t)
 
 /* A terminal has no other end of input. It is repeated, because a program that changes the mode of
  * its terminal at its start loses earlier input. */
-static void put_end(struct attach *t)
+static void put_end(struct client_attach *t)
 {
 	memcpy(t->piece, END_OF_INPUT, strlen(END_OF_INPUT));
 	t->have = strlen(END_OF_INPUT);
 }
 
-static bool repeats_end(const struct attach *t)
+static bool repeats_end(const struct client_attach *t)
 {
 	return t->o->tty && t->input_ended && t->ended == NULL;
 }
 
-static void read_input(struct attach *t)
+static void read_input(struct client_attach *t)
 {
 	ssize_t n = read(STDIN_FILENO, t->piece, sizeof(t->piece));
 	const uint8_t *key;
@@ -294,7 +294,7 @@ static void read_input(struct attach *t)
 	t->have = key == NULL ? t->have : (size_t)(key - t->piece);
 }
 
-static int send_input(struct attach *t)
+static int send_input(struct client_attach *t)
 {
 	struct err lost;
 
@@ -308,7 +308,7 @@ static int send_input(struct attach *t)
 }
 
 /* The signal that came, or 0. */
-static int read_signal(struct attach *t)
+static int read_signal(struct client_attach *t)
 {
 	struct signalfd_siginfo info;
 
@@ -321,7 +321,7 @@ static int read_signal(struct attach *t)
 	return (int)info.ssi_signo;
 }
 
-static int pass_signal(struct attach *t, struct err *e)
+static int pass_signal(struct client_attach *t, struct err *e)
 {
 	int signo = read_signal(t);
 	const char *name = signo == SIGINT    ? "INT"
@@ -340,7 +340,7 @@ static int pass_signal(struct attach *t, struct err *e)
 
 /* For poll(): after the end of the command its last output is awaited. After SIGTERM or SIGHUP the
  * end of the command. */
-static int pump_timeout(const struct attach *t)
+static int pump_timeout(const struct client_attach *t)
 {
 	uint64_t now = clock_now_ns();
 	int ms = repeats_end(t) ? END_AGAIN_MS : -1, left;
@@ -354,7 +354,7 @@ static int pump_timeout(const struct attach *t)
 }
 
 /* One connection, from its start to its end. */
-static int pump(struct attach *t, struct err *e)
+static int pump(struct client_attach *t, struct err *e)
 {
 	enum { SOCKET, INPUT, SIGNALS, FDS };
 	int result = 0;
@@ -396,7 +396,7 @@ static int pump(struct attach *t, struct err *e)
 }
 
 /* 0: connected. ATTACH_LOST: not now, perhaps later. */
-static int connect_once(struct attach *t, struct err *e)
+static int connect_once(struct client_attach *t, struct err *e)
 {
 	struct target where;
 	const char *text;
@@ -421,7 +421,7 @@ static int connect_once(struct attach *t, struct err *e)
 }
 
 /* Wait a moment before the next try. -1: the user interrupted. */
-static int wait_before_retry(struct attach *t, int ms, struct err *e)
+static int wait_before_retry(struct client_attach *t, int ms, struct err *e)
 {
 	struct pollfd p = { .fd = t->signals, .events = POLLIN };
 
@@ -433,7 +433,7 @@ static int wait_before_retry(struct attach *t, int ms, struct err *e)
 	return 0;
 }
 
-static int connect_with_retries(struct attach *t, struct err *e)
+static int connect_with_retries(struct client_attach *t, struct err *e)
 {
 	uint64_t until = clock_now_ns() + RECONNECT_MS * CLOCK_MS;
 	int pause_ms = PAUSE_MS;
@@ -451,7 +451,7 @@ static int connect_with_retries(struct attach *t, struct err *e)
 	}
 }
 
-static int run(struct attach *t, struct err *e)
+static int run(struct client_attach *t, struct err *e)
 {
 	int result;
 
@@ -466,7 +466,7 @@ static int run(struct attach *t, struct err *e)
 	}
 }
 
-static int watch_signals(struct attach *t, sigset_t *ret_before, struct err *e)
+static int watch_signals(struct client_attach *t, sigset_t *ret_before, struct err *e)
 {
 	static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH };
 	sigset_t set;
@@ -481,11 +481,11 @@ static int watch_signals(struct attach *t, sigset_t *ret_before, struct err *e)
 
 int attach_run(const struct attach_options *o, struct api_call *a, json_t **ret, struct err *e)
 {
-	static struct attach t; /* large */
+	static struct client_attach t; /* large */
 	sigset_t before;
 	int result;
 
-	t = (struct attach){ .o = o, .a = a, .signals = -1, .terminal = TERMINAL_NONE };
+	t = (struct client_attach){ .o = o, .a = a, .signals = -1, .terminal = TERMINAL_NONE };
 	*ret = NULL;
 	if (watch_signals(&t, &before, e) < 0)
 		return -1;

@@ -107,13 +107,13 @@ int audit_admin_show(const struct verb *v, const struct args_common *o, const st
 
 /* ---- texts printed as they are */
 
-struct sink {
+struct audit_admin_sink {
 	int fd;
 };
 
 static int on_bytes(void *arg, const void *data, size_t len, struct err *e)
 {
-	const struct sink *s = arg;
+	const struct audit_admin_sink *s = arg;
 
 	return io_write_all(s->fd, data, len, e);
 }
@@ -122,7 +122,7 @@ static int print_answer(const struct verb *v, const struct args_common *o, const
 			int fd, uint64_t io_ms)
 {
 	struct client_request r = { .method = "GET" };
-	struct sink to = { .fd = fd };
+	struct audit_admin_sink to = { .fd = fd };
 	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
 

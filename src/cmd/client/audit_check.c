@@ -42,7 +42,7 @@ static int read_since(struct inputs *in, const char *path, struct err *e)
 	return 0;
 }
 
-static int read_rules(const struct audit_check *c, struct inputs *in, struct err *e)
+static int read_rules(const struct audit_verify_options *c, struct inputs *in, struct err *e)
 {
 	struct audit_verify_rules *r = &in->rules;
 	char *end = NULL;
@@ -188,7 +188,7 @@ static void print_text(const struct audit_found *f, bool has_key)
 }
 
 int audit_check_run(const struct verb *verb, const struct args_common *o,
-		    const struct audit_check *c)
+		    const struct audit_verify_options *c)
 {
 	static struct inputs in;
 	struct audit_verify *v;

@@ -4,7 +4,7 @@
 
 #include "cmd/client/args.h"
 
-struct audit_check {
+struct audit_verify_options {
 	const char *file;   /* NULL: from the server. "-": standard input */
 	const char *tenant; /* of the server's logs. NULL: the key's own */
 	const char *since;
@@ -14,4 +14,5 @@ struct audit_check {
 
 /* Return the exit status: that of enum audit_verdict, or of args.h if the server does not answer.
  */
-int audit_check_run(const struct verb *v, const struct args_common *o, const struct audit_check *c);
+int audit_check_run(const struct verb *v, const struct args_common *o,
+		    const struct audit_verify_options *c);

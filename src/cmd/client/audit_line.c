@@ -5,11 +5,11 @@
 #include "lib/base/utf8.h"
 
 /* A place in a text. Reading functions move it, and return false where the text is another. */
-struct cursor {
+struct audit_line_cursor {
 	char *p, *end;
 };
 
-static bool take(struct cursor *c, const char *text)
+static bool take(struct audit_line_cursor *c, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -20,7 +20,7 @@ static bool take(struct cursor *c, const char *text)
 }
 
 /* 0, or up to 19 digits without a leading zero. */
-static bool take_number(struct cursor *c, uint64_t *ret)
+static bool take_number(struct audit_line_cursor *c, uint64_t *ret)
 {
 	const char *from = c->p;
 
@@ -31,7 +31,8 @@ static bool take_number(struct cursor *c, uint64_t *ret)
 }
 
 /* Characters of a set, at least one and at most max. */
-static bool take_chars(struct cursor *c, bool is_one(char), size_t max, struct audit_text *ret)
+static bool take_chars(struct audit_line_cursor *c, bool is_one(char), size_t max,
+		       struct audit_text *ret)
 {
 	ret->p = c->p;
 	while (c->p < c->end && (size_t)(c->p - ret->p) < max && is_one(*c->p))
@@ -65,7 +66,7 @@ static unsigned hex_of(char x)
 }
 
 /* 2 * n digits. */
-static bool take_hex(struct cursor *c, uint8_t *ret, size_t n)
+static bool take_hex(struct audit_line_cursor *c, uint8_t *ret, size_t n)
 {
 	const char *p = c->p;
 	unsigned bad = 0;
@@ -95,7 +96,7 @@ static int hex_digit(char x)
 }
 
 /* The four digits of an escape. */
-static bool take_code(struct cursor *c, unsigned *ret)
+static bool take_code(struct audit_line_cursor *c, unsigned *ret)
 {
 	*ret = 0;
 	if (c->end - c->p < 4)
@@ -131,7 +132,7 @@ static char *put_character(char *to, unsigned code)
 }
 
 /* The rest of an escape, behind a backslash and "u". Half a surrogate pair is refused. */
-static char *take_escaped_code(struct cursor *c, char *to)
+static char *take_escaped_code(struct audit_line_cursor *c, char *to)
 {
 	unsigned code, low;
 
@@ -146,7 +147,7 @@ static char *take_escaped_code(struct cursor *c, char *to)
 }
 
 /* The rest of an escape, behind its backslash. */
-static char *take_escape(struct cursor *c, char *to)
+static char *take_escape(struct audit_line_cursor *c, char *to)
 {
 	static const char names[] = "\\/bfnrt", values[] = "\\/\b\f\n\r\t";
 	const char *at;
@@ -171,7 +172,7 @@ static char *take_escape(struct cursor *c, char *to)
 
 /* Characters that stand for themselves, and are one byte. A million records have half a billion of
  * them: they are taken without a call. */
-static char *take_plain(struct cursor *c, char *to)
+static char *take_plain(struct audit_line_cursor *c, char *to)
 {
 	char *p = c->p;
 
@@ -182,7 +183,7 @@ static char *take_plain(struct cursor *c, char *to)
 }
 
 /* A JSON string with its quotes. Decoded in its place: it can only get shorter. */
-static bool take_string(struct cursor *c, struct audit_text *ret)
+static bool take_string(struct audit_line_cursor *c, struct audit_text *ret)
 {
 	char *to;
 
@@ -211,7 +212,7 @@ static bool take_string(struct cursor *c, struct audit_text *ret)
 
 /* ---- lines */
 
-static bool take_value(struct cursor *c, struct audit_value *ret)
+static bool take_value(struct audit_line_cursor *c, struct audit_value *ret)
 {
 	return take(c, "\"") && take_chars(c, is_name, AUDIT_FIELD_MAX, &ret->name) &&
 	       take(c, "\":{\"salt\":\"") && take_hex(c, ret->salt, sizeof(ret->salt)) &&
@@ -220,7 +221,7 @@ static bool take_value(struct cursor *c, struct audit_value *ret)
 
 /* Strings are decoded in their place, so the values could not be read a second time. Each is
  * written again in a form for audit_line_side(): name, NUL, salt, length, value. It is shorter. */
-static bool take_side(struct cursor *c, struct audit_text *ret)
+static bool take_side(struct audit_line_cursor *c, struct audit_text *ret)
 {
 	char *to = c->p;
 	struct audit_value v;
@@ -270,7 +271,7 @@ bool audit_line_side(struct audit_text *at, struct audit_value *ret)
 	return true;
 }
 
-static bool take_head(struct cursor *c, struct audit_line *ret)
+static bool take_head(struct audit_line_cursor *c, struct audit_line *ret)
 {
 	ret->kind = AUDIT_LINE_HEAD;
 	return take_string(c, &ret->origin) && take(c, ",\"vkey\":") &&
@@ -278,14 +279,14 @@ static bool take_head(struct cursor *c, struct audit_line *ret)
 	       take_number(c, &ret->first) && take(c, ",\"size\":") && take_number(c, &ret->size);
 }
 
-static bool take_tile(struct cursor *c, struct audit_line *ret)
+static bool take_tile(struct audit_line_cursor *c, struct audit_line *ret)
 {
 	ret->kind = AUDIT_LINE_TILE;
 	return take_number(c, &ret->index) && take(c, ",\"hashes\":\"") &&
 	       take_chars(c, is_base64, SIZE_MAX, &ret->text) && take(c, "\"");
 }
 
-static bool take_leaf(struct cursor *c, struct audit_line *ret)
+static bool take_leaf(struct audit_line_cursor *c, struct audit_line *ret)
 {
 	ret->kind = AUDIT_LINE_LEAF;
 	if (!take_number(c, &ret->index) || !take(c, ",\"leaf\":") || !take_string(c, &ret->text))
@@ -295,7 +296,7 @@ static bool take_leaf(struct cursor *c, struct audit_line *ret)
 
 bool audit_line_read(char *line, size_t len, struct audit_line *ret)
 {
-	struct cursor c = { line, line + len };
+	struct audit_line_cursor c = { line, line + len };
 	bool good;
 
 	*ret = (struct audit_line){ .kind = AUDIT_LINE_CHECKPOINT };
@@ -312,15 +313,15 @@ bool audit_line_read(char *line, size_t len, struct audit_line *ret)
 
 /* ---- records: read only, though the cursor could write */
 
-static struct cursor cursor_of(struct audit_text t)
+static struct audit_line_cursor cursor_of(struct audit_text t)
 {
 	char *p = (char *)(uintptr_t)t.p;
 
-	return (struct cursor){ p, p + t.n };
+	return (struct audit_line_cursor){ p, p + t.n };
 }
 
 /* Digits of a date, then the text behind them. */
-static bool take_part(struct cursor *c, size_t n, const char *after, int64_t *ret)
+static bool take_part(struct audit_line_cursor *c, size_t n, const char *after, int64_t *ret)
 {
 	*ret = 0;
 	if ((size_t)(c->end - c->p) < n)
@@ -346,7 +347,7 @@ static int64_t days_from(int64_t year, int64_t month, int64_t day)
 	       (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1 - 719468;
 }
 
-static bool take_time(struct cursor *c, int64_t *ret_ms)
+static bool take_time(struct audit_line_cursor *c, int64_t *ret_ms)
 {
 	int64_t year, month, day, hour, minute, second, more;
 
@@ -362,7 +363,7 @@ static bool take_time(struct cursor *c, int64_t *ret_ms)
 
 bool audit_record_read(struct audit_text record, struct audit_record_head *ret)
 {
-	struct cursor c = cursor_of(record);
+	struct audit_line_cursor c = cursor_of(record);
 
 	if (record.n > AUDIT_RECORD_MAX || !take(&c, "{\"v\":1,\"seq\":") ||
 	    !take_number(&c, &ret->seq) || !take(&c, ",\"time\":\"") ||
@@ -372,7 +373,7 @@ bool audit_record_read(struct audit_text record, struct audit_record_head *ret)
 	return (take(&c, ",") || take(&c, "}")) && record.p[record.n - 1] == '}';
 }
 
-static bool take_seal(struct cursor *c, struct audit_text *ret_name, uint8_t ret[32])
+static bool take_seal(struct audit_line_cursor *c, struct audit_text *ret_name, uint8_t ret[32])
 {
 	return take(c, "\"") && take_chars(c, is_name, AUDIT_FIELD_MAX, ret_name) &&
 	       take(c, "\":\"c:") && take_hex(c, ret, 32) && take(c, "\"");
@@ -385,7 +386,7 @@ struct audit_text audit_record_sealed(struct audit_text record)
 	struct audit_text none = { NULL, 0 }, field;
 	const char *at = NULL, *more = record.p;
 	uint8_t hash[32];
-	struct cursor c;
+	struct audit_line_cursor c;
 
 	while ((more = memmem(more, record.n - (size_t)(more - record.p), name,
 			      sizeof(name) - 1)) != NULL)
@@ -405,7 +406,7 @@ struct audit_text audit_record_sealed(struct audit_text record)
 
 bool audit_record_seal(struct audit_text *at, struct audit_text *ret_name, uint8_t ret[32])
 {
-	struct cursor c;
+	struct audit_line_cursor c;
 
 	if (at->n == 0)
 		return false;
@@ -424,13 +425,13 @@ static bool is_plain(char x)
 }
 
 /* Look for the text, and read the rest, wherever possible. */
-static bool find(struct audit_text record, const char *text, bool read(struct cursor *c, void *arg),
-		 void *arg)
+static bool find(struct audit_text record, const char *text,
+		 bool read(struct audit_line_cursor *c, void *arg), void *arg)
 {
-	struct cursor c = cursor_of(record);
+	struct audit_line_cursor c = cursor_of(record);
 
 	while ((c.p = memmem(c.p, (size_t)(c.end - c.p), text, strlen(text))) != NULL) {
-		struct cursor behind = { c.p + strlen(text), c.end };
+		struct audit_line_cursor behind = { c.p + strlen(text), c.end };
 
 		if (read(&behind, arg))
 			return true;
@@ -439,7 +440,7 @@ static bool find(struct audit_text record, const char *text, bool read(struct cu
 	return false;
 }
 
-static bool read_new_key(struct cursor *c, void *arg)
+static bool read_new_key(struct audit_line_cursor *c, void *arg)
 {
 	struct audit_new_key *ret = arg;
 
@@ -463,7 +464,7 @@ bool audit_record_new_key(struct audit_text record, struct audit_new_key *ret)
 	return find(record, ",\"data\":{\"vkey\":\"", read_new_key, ret);
 }
 
-static bool read_pruned(struct cursor *c, void *arg)
+static bool read_pruned(struct audit_line_cursor *c, void *arg)
 {
 	uint64_t *ret = arg;
 

@@ -20,7 +20,7 @@ struct audit_verify {
 	struct tlog_range tree;
 	/* The given key and those after it, and the one that the log names first and those after
 	 * it. Without a given key both are the same. */
-	struct keys {
+	struct audit_verify_keys {
 		size_t n, taken; /* of new_keys */
 		struct tlog_vkey keys[AUDIT_KEYS_MAX];
 	} trusted, named;
@@ -80,7 +80,7 @@ static bool unreadable(struct audit_verify *v, const char *why)
 /* ---- signatures */
 
 /* By one of the keys, and by none wrongly. */
-static enum tlog_verdict judge(const struct keys *k, const struct tlog_note *n)
+static enum tlog_verdict judge(const struct audit_verify_keys *k, const struct tlog_note *n)
 {
 	enum tlog_verdict all = TLOG_UNSIGNED;
 
@@ -102,7 +102,7 @@ static bool is_same_key(const struct tlog_vkey *a, const struct tlog_vkey *b)
 	       strcmp(a->name, b->name) == 0;
 }
 
-static bool has_key(const struct keys *in, const struct tlog_vkey *k)
+static bool has_key(const struct audit_verify_keys *in, const struct tlog_vkey *k)
 {
 	for (size_t i = 0; i < in->n; i++)
 		if (is_same_key(&in->keys[i], k))
@@ -119,7 +119,7 @@ static bool is_given(const struct audit_verify_rules *r, const struct tlog_vkey 
 }
 
 /* Keys that a believed key has named are believed from then on. */
-static void take_new_keys(const struct audit_verify *v, struct keys *to)
+static void take_new_keys(const struct audit_verify *v, struct audit_verify_keys *to)
 {
 	for (; to->taken < v->nnew_keys; to->taken++) {
 		const struct new_key *n = &v->new_keys[to->taken];

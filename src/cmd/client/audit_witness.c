@@ -17,7 +17,7 @@
 #define TILES_KEPT 8
 
 /* The log at the server. */
-struct source {
+struct audit_witness_source {
 	struct api_call *a;
 	const char *tenant;
 	struct tlog_checkpoint c;
@@ -25,7 +25,7 @@ struct source {
 	char own[2 * TLOG_SIG_LINE_MAX]; /* the log's signature lines */
 	struct buf note;		 /* with the signatures that it has so far */
 	bool is_saved;			 /* to a file, in the end */
-	struct kept {
+	struct audit_witness_kept {
 		unsigned level, width;
 		uint64_t index;
 		struct tlog_hash hashes[TLOG_TILE];
@@ -35,8 +35,8 @@ struct source {
 
 /* ---- from the server */
 
-static int get(struct source *s, const char *path, const char *fresh, size_t max, char **ret,
-	       size_t *ret_len, struct err *e)
+static int get(struct audit_witness_source *s, const char *path, const char *fresh, size_t max,
+	       char **ret, size_t *ret_len, struct err *e)
 {
 	struct client_request r = { .method = "GET" };
 	struct target t;
@@ -49,7 +49,7 @@ static int get(struct source *s, const char *path, const char *fresh, size_t max
 	return client_read_all(s->a->client, max, ret, ret_len, e);
 }
 
-static int get_checkpoint(struct source *s, struct err *e)
+static int get_checkpoint(struct audit_witness_source *s, struct err *e)
 {
 	OWN_MEM char *text = NULL;
 	struct tlog_note n;
@@ -74,11 +74,11 @@ static int get_checkpoint(struct source *s, struct err *e)
 static int on_tile(void *arg, unsigned level, uint64_t index, unsigned width,
 		   const struct tlog_hash **ret, struct err *e)
 {
-	struct source *s = arg;
+	struct audit_witness_source *s = arg;
 	const struct tlog_tile t = { .level = level, .index = index, .width = width };
 	char path[sizeof("/v1/audit/") + TLOG_TILE_PATH_MAX] = "/v1/audit/";
 	OWN_MEM char *bytes = NULL;
-	struct kept *k;
+	struct audit_witness_kept *k;
 	size_t len = 0;
 
 	for (unsigned i = 0; i < TILES_KEPT; i++) {
@@ -106,7 +106,8 @@ static int on_tile(void *arg, unsigned level, uint64_t index, unsigned width,
 /* ---- to a witness */
 
 /* "old SIZE", the proof, an empty line, the checkpoint. */
-static int compose(struct source *s, uint64_t old_size, struct buf *ret, struct err *e)
+static int compose(struct audit_witness_source *s, uint64_t old_size, struct buf *ret,
+		   struct err *e)
 {
 	struct tlog_tiles tiles = { .size = s->c.size, .read = on_tile, .arg = s };
 	struct tlog_proof proof;
@@ -138,7 +139,8 @@ static int read_size(const char *text, size_t len, uint64_t *ret, struct err *e)
 }
 
 /* 1: cosigned, its lines are in ret. 0: it has seen the log at *size. -1. */
-static int post(struct client *c, struct source *s, uint64_t *size, struct buf *ret, struct err *e)
+static int post(struct client *c, struct audit_witness_source *s, uint64_t *size, struct buf *ret,
+		struct err *e)
 {
 	struct buf body = BUF_INIT(TLOG_NOTE_MAX + 8192);
 	struct client_request r = { .method = "POST", .target = "/add-checkpoint" };
@@ -184,8 +186,8 @@ static const struct tlog_sig *find_line(const struct tlog_note *n, const struct 
 }
 
 /* The signature is that of the key, over this checkpoint. lines: its line is left. */
-static int check_lines(const struct source *s, const struct tlog_vkey *k, struct buf *lines,
-		       struct err *e)
+static int check_lines(const struct audit_witness_source *s, const struct tlog_vkey *k,
+		       struct buf *lines, struct err *e)
 {
 	const struct tlog_sig *own;
 	struct buf whole = BUF_INIT(TLOG_NOTE_MAX);
@@ -213,7 +215,7 @@ static int check_lines(const struct source *s, const struct tlog_vkey *k, struct
 
 /* The cosignature goes to the server, behind the text that it signs and the log's signature: by now
  * the server may have a later checkpoint. */
-static int store_lines(struct source *s, const struct buf *lines, struct err *e)
+static int store_lines(struct audit_witness_source *s, const struct buf *lines, struct err *e)
 {
 	struct client_request r = { .method = "POST", .type = "text/plain; charset=utf-8" };
 	struct buf body = BUF_INIT(TLOG_NOTE_MAX);
@@ -236,7 +238,8 @@ static int store_lines(struct source *s, const struct buf *lines, struct err *e)
 	return done < 0 && s->a->status == 404 && s->is_saved ? 0 : done;
 }
 
-static int ask(struct source *s, const char *url, const struct tlog_vkey *k, struct err *e)
+static int ask(struct audit_witness_source *s, const char *url, const struct tlog_vkey *k,
+	       struct err *e)
 {
 	struct client *c = client_new(&(struct client_options){ .url = url,
 								.connect_ms = WITNESS_CONNECT_MS,
@@ -271,7 +274,7 @@ static int ask(struct source *s, const char *url, const struct tlog_vkey *k, str
 
 /* ---- all of them */
 
-static int save(const struct source *s, const char *path, struct err *e)
+static int save(const struct audit_witness_source *s, const char *path, struct err *e)
 {
 	struct saved_file f;
 	int done;
@@ -285,7 +288,8 @@ static int save(const struct source *s, const char *path, struct err *e)
 	return done;
 }
 
-static int run_all(struct source *s, const struct audit_witness *w, const struct tlog_vkey *keys)
+static int run_all(struct audit_witness_source *s, const struct audit_witness *w,
+		   const struct tlog_vkey *keys)
 {
 	int code = ARGS_OK;
 	struct err e;
@@ -311,7 +315,7 @@ int audit_witness_run(const struct verb *v, const struct args_common *o,
 		      const struct audit_witness *w)
 {
 	static struct tlog_vkey keys[ARGS_WORDS_MAX / 2];
-	static struct source s;
+	static struct audit_witness_source s;
 	OWN_API_CALL a = { 0 };
 	struct err e;
 	int code;

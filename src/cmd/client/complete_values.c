@@ -17,7 +17,7 @@ static void print_presets(FILE *to)
 		complete_print(name, summary, to);
 }
 
-static const struct list {
+static const struct complete_values_list {
 	enum complete_want want;
 	const char *path, *member;
 	const char *name, *description; /* members of each */
@@ -33,7 +33,8 @@ static const struct list {
 	{ COMPLETE_SECRETS, "/v1/secrets", "secrets", "name", "", "" },
 };
 
-static void print_list(struct api_call *a, const struct list *l, struct target *t, FILE *to)
+static void print_list(struct api_call *a, const struct complete_values_list *l, struct target *t,
+		       FILE *to)
 {
 	OWN_JSON *items = NULL;
 	struct err e;

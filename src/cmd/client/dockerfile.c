@@ -275,7 +275,7 @@ void dockerfile_release(struct dockerfile *d)
 #define LINE_MAX_BYTES ((size_t)64 * 1024)
 
 /* The state of reading. */
-struct reader {
+struct dockerfile_reader {
 	struct dockerfile *to;
 	unsigned line; /* of the instruction */
 	char *entrypoint, *command;
@@ -286,7 +286,7 @@ struct reader {
 	struct err *e;
 };
 
-static int fail(struct reader *r, const char *why, const char *what)
+static int fail(struct dockerfile_reader *r, const char *why, const char *what)
 {
 	(void)err_set(r->e, ERR_INVALID, "Dockerfile:%u: %s%s%.100s", r->line, why,
 		      what == NULL ? "" : ": ", what == NULL ? "" : what);
@@ -299,19 +299,19 @@ static char *copy(const char *text, size_t n)
 	return dockerfile_words_copy(text, n);
 }
 
-static char *expand(const struct reader *r, const char *text, size_t len, bool variables)
+static char *expand(const struct dockerfile_reader *r, const char *text, size_t len, bool variables)
 {
 	return dockerfile_words_expand(&r->variables, text, len, variables);
 }
 
-static int set_variable(struct reader *r, const char *name, const char *value)
+static int set_variable(struct dockerfile_reader *r, const char *name, const char *value)
 {
 	return dockerfile_words_set(&r->variables, name, value)
 		       ? 0
 		       : fail(r, "too many variables", NULL);
 }
 
-static char *read_json(struct reader *r, const char *text)
+static char *read_json(struct dockerfile_reader *r, const char *text)
 {
 	char *made = dockerfile_words_json(text);
 
@@ -322,7 +322,7 @@ static char *read_json(struct reader *r, const char *text)
 
 /* ---- steps */
 
-static struct dockerfile_step *add_step(struct reader *r, const char *type)
+static struct dockerfile_step *add_step(struct dockerfile_reader *r, const char *type)
 {
 	struct dockerfile *d = r->to;
 
@@ -334,7 +334,7 @@ static struct dockerfile_step *add_step(struct reader *r, const char *type)
 	return &d->steps[d->nsteps++];
 }
 
-static int add_arg(struct reader *r, struct dockerfile_step *s, char *arg)
+static int add_arg(struct dockerfile_reader *r, struct dockerfile_step *s, char *arg)
 {
 	if (s->argc == DOCKERFILE_ARGS_MAX) {
 		free(arg);
@@ -348,7 +348,7 @@ static int add_arg(struct reader *r, struct dockerfile_step *s, char *arg)
 
 /* Another FROM: the lines so far become the stage before. Its variables and its start command are
  * not those of the next one. */
-static int next_stage(struct reader *r)
+static int next_stage(struct dockerfile_reader *r)
 {
 	struct dockerfile *done;
 
@@ -375,7 +375,7 @@ static int next_stage(struct reader *r)
 }
 
 /* "AS name", or nothing. */
-static int read_stage_name(struct reader *r, const char *text)
+static int read_stage_name(struct dockerfile_reader *r, const char *text)
 {
 	size_t n;
 
@@ -391,7 +391,7 @@ static int read_stage_name(struct reader *r, const char *text)
 	return 0;
 }
 
-static int do_from(struct reader *r, const char *text)
+static int do_from(struct dockerfile_reader *r, const char *text)
 {
 	size_t n;
 
@@ -411,7 +411,7 @@ static int do_from(struct reader *r, const char *text)
 	return read_stage_name(r, text + n + strspn(text + n, " \t"));
 }
 
-static int do_run(struct reader *r, const char *text)
+static int do_run(struct dockerfile_reader *r, const char *text)
 {
 	struct dockerfile_step *s = add_step(r, "RUN");
 	char *command;
@@ -432,7 +432,7 @@ struct copy_options {
 };
 
 /* "--chown=a:b", "--chmod=0755", "--from=stage". Others are errors. */
-static int read_option(struct reader *r, const char *word, struct copy_options *o)
+static int read_option(struct dockerfile_reader *r, const char *word, struct copy_options *o)
 {
 	if (strncmp(word, "--chown=", 8) == 0 && strlen(word + 8) < sizeof(o->owner))
 		str_copy(o->owner, word + 8);
@@ -453,7 +453,8 @@ static bool is_remote(const char *source)
 }
 
 /* A step for each source. */
-static int add_copies(struct reader *r, char **words, unsigned n, const struct copy_options *o)
+static int add_copies(struct dockerfile_reader *r, char **words, unsigned n,
+		      const struct copy_options *o)
 {
 	if (n < 2)
 		return fail(r, "COPY needs a source and a destination", NULL);
@@ -476,7 +477,7 @@ static int add_copies(struct reader *r, char **words, unsigned n, const struct c
 	return 0;
 }
 
-static int do_copy(struct reader *r, const char *text)
+static int do_copy(struct dockerfile_reader *r, const char *text)
 {
 	char *words[DOCKERFILE_ARGS_MAX];
 	struct copy_options o = { 0 };
@@ -509,7 +510,7 @@ static int do_copy(struct reader *r, const char *text)
 }
 
 /* "NAME=value NAME=value", or "NAME value" in the old form. */
-static int do_env(struct reader *r, const char *text)
+static int do_env(struct dockerfile_reader *r, const char *text)
 {
 	struct dockerfile_step *s = add_step(r, "ENV");
 	size_t n = dockerfile_words_name(text);
@@ -544,7 +545,7 @@ static int do_env(struct reader *r, const char *text)
 }
 
 /* A value of the command line wins over that of the file. Steps see it as a variable. */
-static int do_arg(struct reader *r, const char *text)
+static int do_arg(struct dockerfile_reader *r, const char *text)
 {
 	size_t n = dockerfile_words_name(text);
 	OWN_MEM char *name = copy(text, n);
@@ -575,7 +576,7 @@ static int do_arg(struct reader *r, const char *text)
 		       : 0;
 }
 
-static int do_word(struct reader *r, const char *type, const char *text)
+static int do_word(struct dockerfile_reader *r, const char *type, const char *text)
 {
 	struct dockerfile_step *s = add_step(r, type);
 
@@ -586,7 +587,7 @@ static int do_word(struct reader *r, const char *type, const char *text)
 	return add_arg(r, s, expand(r, text, strlen(text), true));
 }
 
-static int do_command(struct reader *r, char **to, const char *text)
+static int do_command(struct dockerfile_reader *r, char **to, const char *text)
 {
 	free(*to);
 	*to = text[0] == '[' ? read_json(r, text) : copy(text, strlen(text));
@@ -604,7 +605,7 @@ static bool is_ignored(const char *word)
 	return false;
 }
 
-static int do_instruction(struct reader *r, const char *word, const char *text)
+static int do_instruction(struct dockerfile_reader *r, const char *word, const char *text)
 {
 	if (strcasecmp(word, "FROM") == 0)
 		return do_from(r, text);
@@ -631,7 +632,7 @@ static int do_instruction(struct reader *r, const char *word, const char *text)
 
 /* ---- lines */
 
-static int do_line(struct reader *r, struct buf *line)
+static int do_line(struct dockerfile_reader *r, struct buf *line)
 {
 	const char *text = buf_text(line);
 	size_t n = strcspn(text, " \t");
@@ -650,7 +651,7 @@ static int do_line(struct reader *r, struct buf *line)
 }
 
 /* Set the start command: ENTRYPOINT with CMD behind it, or CMD alone. */
-static void set_start(struct reader *r)
+static void set_start(struct dockerfile_reader *r)
 {
 	struct buf b = BUF_INIT(2 * LINE_MAX_BYTES);
 
@@ -666,7 +667,9 @@ static void set_start(struct reader *r)
 int dockerfile_read(const char *text, size_t len, const char *const *build_args, size_t nargs,
 		    struct dockerfile *ret, struct err *e)
 {
-	struct reader r = { .to = ret, .build_args = build_args, .nargs = nargs, .e = e };
+	struct dockerfile_reader r = {
+		.to = ret, .build_args = build_args, .nargs = nargs, .e = e
+	};
 	struct buf line = BUF_INIT(LINE_MAX_BYTES);
 	const char *at = text;
 	unsigned number = 0;

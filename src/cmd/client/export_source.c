@@ -13,7 +13,7 @@
 
 /* Traces of known sessions. The hash of the id names the place. */
 struct export_known {
-	struct known {
+	struct export_source_known {
 		char session[ID_MAX];
 		struct export_trace trace;
 	} all[KNOWN_MAX];
@@ -63,7 +63,7 @@ static int source_show(struct export_source *s, const struct target *t, const js
 	return 0;
 }
 
-static struct known *known_place(struct export_source *s, const char *session)
+static struct export_source_known *known_place(struct export_source *s, const char *session)
 {
 	uint64_t h = 14695981039346656037ULL;
 
@@ -74,7 +74,7 @@ static struct known *known_place(struct export_source *s, const char *session)
 
 static void know(struct export_source *s, const char *session, const char *traceparent)
 {
-	struct known *k = known_place(s, session);
+	struct export_source_known *k = known_place(s, session);
 
 	str_copy(k->session, session);
 	export_trace_of(session, traceparent, &k->trace);
@@ -94,7 +94,7 @@ static int find_session(struct export_source *s, const char *id, const json_t **
 static int source_trace(struct export_source *s, struct export_item *i, const char *session,
 			struct err *e)
 {
-	const struct known *k = known_place(s, session);
+	const struct export_source_known *k = known_place(s, session);
 
 	i->trace = (struct export_trace){ 0 };
 	if (session[0] == '\0' || strlen(session) >= ID_MAX || !s->details)

@@ -15,7 +15,7 @@ enum { STATUS_UNSET, STATUS_OK, STATUS_ERROR };
 
 #define NS_MS UINT64_C(1000000)
 
-struct span {
+struct export_span {
 	char id[EXPORT_SPAN_MAX], parent[EXPORT_SPAN_MAX];
 	char name[256];
 	int kind, status;
@@ -33,7 +33,7 @@ static json_t *span_nano(uint64_t ns)
 }
 
 /* Take the attributes over. */
-static json_t *span_json(const struct span *s, const struct export_item *i)
+static json_t *span_json(const struct export_span *s, const struct export_item *i)
 {
 	json_t *r = json_pack("{s:s,s:s,s:s,s:i,s:o,s:o,s:o}", "traceId", i->trace.id, "spanId",
 			      s->id, "name", s->name, "kind", s->kind, "startTimeUnixNano",
@@ -53,7 +53,7 @@ static json_t *span_json(const struct span *s, const struct export_item *i)
 	return r;
 }
 
-static void span_name(struct span *s, const char *first, const char *second)
+static void span_name(struct export_span *s, const char *first, const char *second)
 {
 	size_t n;
 
@@ -76,7 +76,7 @@ static void span_name(struct span *s, const char *first, const char *second)
 
 /* ---- sessions */
 
-static int span_of_session(struct span *s, const struct export_item *i)
+static int span_of_session(struct export_span *s, const struct export_item *i)
 {
 	const json_t *data = member_group(i->record, "data"), *session = i->session;
 	const char *reason = member_text(data, "reason", "");
@@ -107,7 +107,7 @@ static int span_of_session(struct span *s, const struct export_item *i)
 
 /* ---- executions */
 
-static int span_of_execution(struct span *s, const struct export_item *i)
+static int span_of_execution(struct export_span *s, const struct export_item *i)
 {
 	const json_t *data = member_group(i->record, "data"), *x = i->execution;
 	const char *id = member_text(i->record, "execution", ""),
@@ -172,7 +172,7 @@ const char *export_model_provider(const json_t *model)
 	return word_of(providers, COUNT(providers), member_text(model, "provider", ""));
 }
 
-static int span_model(struct span *s, const json_t *model)
+static int span_model(struct export_span *s, const json_t *model)
 {
 	const char *operation = export_model_operation(model),
 		   *stop = member_text(model, "stop", "");
@@ -213,7 +213,7 @@ static int span_model(struct span *s, const json_t *model)
 	return 0;
 }
 
-static int span_package(struct span *s, const json_t *package)
+static int span_package(struct export_span *s, const json_t *package)
 {
 	char name[192];
 
@@ -230,7 +230,7 @@ static int span_package(struct span *s, const json_t *package)
 }
 
 /* The URL without its query, which may have a secret. */
-static int span_url(struct span *s, const json_t *r)
+static int span_url(struct export_span *s, const json_t *r)
 {
 	const char *scheme = member_text(r, "scheme", NULL), *path = member_text(r, "path", "");
 	uint64_t port = member_number(r, "port", 0);
@@ -248,7 +248,7 @@ static int span_url(struct span *s, const json_t *r)
 	return strlen(path) > 4096 ? 0 : export_attribute_text(s->attributes, "url.full", url);
 }
 
-static int span_request(struct span *s, const json_t *r)
+static int span_request(struct export_span *s, const json_t *r)
 {
 	uint64_t status = member_number(r, "status", 0);
 
@@ -260,7 +260,7 @@ static int span_request(struct span *s, const json_t *r)
 		       : 0;
 }
 
-static int span_of_network(struct span *s, const struct export_item *i)
+static int span_of_network(struct export_span *s, const struct export_item *i)
 {
 	const json_t *r = i->record, *model = json_object_get(r, "model"),
 		     *package = json_object_get(r, "package");
@@ -303,7 +303,8 @@ static int span_of_network(struct span *s, const struct export_item *i)
 
 /* Which things are spans. Lookups of names that were allowed are not: the connection that follows
  * is. */
-static int (*span_maker(const struct export_item *i))(struct span *, const struct export_item *)
+static int (*span_maker(const struct export_item *i))(struct export_span *,
+						      const struct export_item *)
 {
 	const char *type = member_text(i->record, "type", "");
 
@@ -319,8 +320,8 @@ static int (*span_maker(const struct export_item *i))(struct span *, const struc
 
 json_t *export_span(const struct export_item *i, bool *ret_none)
 {
-	int (*make)(struct span *, const struct export_item *) = span_maker(i);
-	struct span s = { .attributes = NULL };
+	int (*make)(struct export_span *, const struct export_item *) = span_maker(i);
+	struct export_span s = { .attributes = NULL };
 
 	*ret_none = make == NULL;
 	if (make == NULL)

@@ -12,7 +12,7 @@
 #define GROUP_MAX 16
 
 /* The order of the list that `cordon --help` prints. */
-static const struct group {
+static const struct client_group {
 	const char *title;
 	const struct verb *verbs[GROUP_MAX];
 } groups[] = {
@@ -48,7 +48,7 @@ static const struct synonym {
 
 typedef void on_verb(const struct verb *v, void *arg);
 
-static void each_verb(const struct group *g, on_verb *on, void *arg)
+static void each_verb(const struct client_group *g, on_verb *on, void *arg)
 {
 	for (size_t k = 0; k < GROUP_MAX && g->verbs[k] != NULL; k++)
 		on(g->verbs[k], arg);

@@ -73,7 +73,7 @@ int template_interpreter(struct api_call *a, const struct template_interpreter *
 #define CHANGED 1			/* tar(1): a file changed while it was read */
 
 /* Where the archive comes from: a file, or a program that writes it. */
-struct source {
+struct template_import_source {
 	int fd;
 	pid_t child;	  /* 0: none */
 	char program[16]; /* its name */
@@ -82,7 +82,7 @@ struct source {
 
 /* The program has written all it had. If it failed, the request is broken off, so that the server
  * makes no template of half an archive. */
-static int finish(struct source *s, struct err *e)
+static int finish(struct template_import_source *s, struct err *e)
 {
 	int status = 0;
 
@@ -103,7 +103,7 @@ static int finish(struct source *s, struct err *e)
 
 static ssize_t feed(void *arg, void *buf, size_t cap, struct err *e)
 {
-	struct source *s = arg;
+	struct template_import_source *s = arg;
 	ssize_t n;
 
 	do
@@ -118,7 +118,7 @@ static ssize_t feed(void *arg, void *buf, size_t cap, struct err *e)
 }
 
 /* Start a program whose output is `to`. */
-static int start(struct source *s, char *const argv[], int to, struct err *e)
+static int start(struct template_import_source *s, char *const argv[], int to, struct err *e)
 {
 	str_copy(s->program, argv[0]); /* argv ends with the caller */
 	(void)fflush(stdout);
@@ -151,7 +151,7 @@ static int answer_of(struct api_call *a, json_t **ret, struct err *e)
 
 /* len: 0 if it is not known. Take over the source. */
 static int send_archive(struct api_call *a, const struct template_import *t, const char *name,
-			struct source *s, uint64_t len, json_t **ret, struct err *e)
+			struct template_import_source *s, uint64_t len, json_t **ret, struct err *e)
 {
 	struct client_request r = { .method = "POST",
 				    .type = "application/x-tar",
@@ -204,7 +204,7 @@ static void default_name(const char *path, char ret[NAME_SIZE])
 			*c = (char)(*c + ('a' - 'A'));
 }
 
-static int open_directory(const char *path, struct source *s, struct err *e)
+static int open_directory(const char *path, struct template_import_source *s, struct err *e)
 {
 	char dir[4096];
 	char *const argv[] = { (char[]){ "tar" },
@@ -238,7 +238,7 @@ static int open_directory(const char *path, struct source *s, struct err *e)
 int template_import(struct api_call *a, const struct template_import *t, const char *path,
 		    json_t **ret, struct err *e)
 {
-	struct source s = { .fd = -1 };
+	struct template_import_source s = { .fd = -1 };
 	char name[NAME_SIZE];
 	uint64_t len = 0;
 	struct stat st;
@@ -287,7 +287,7 @@ static int check_key(struct api_call *a, struct err *e)
 int template_import_debian(struct api_call *a, const struct template_import *t, const char *suite,
 			   const char *include, const char *mirror, json_t **ret, struct err *e)
 {
-	struct source s = { .fd = -1 };
+	struct template_import_source s = { .fd = -1 };
 	struct stat st;
 	char name[NAME_SIZE], packages[4096], release[128], place[1024];
 	char *const argv[] = { (char[]){ "mmdebstrap" },

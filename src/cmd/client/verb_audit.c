@@ -66,7 +66,7 @@ static int audit_rotate_run(const struct verb *v, const struct args_common *o)
 	return wait_for_logs(&a, &e) < 0 ? args_fail(&e) : ARGS_OK;
 }
 
-struct fields {
+struct audit_fields {
 	struct args_common common;
 	const char *tenant, *since, *quorum, *out;
 	const char *epoch, *session, *type, *after, *on_behalf, *keep;
@@ -74,7 +74,7 @@ struct fields {
 	bool follow;
 };
 
-#define FIELD(name) offsetof(struct fields, name)
+#define FIELD(name) offsetof(struct audit_fields, name)
 
 /* clang-format off */
 static const struct option options[] = {
@@ -104,25 +104,25 @@ static const struct option options[] = {
 	  "erase: only this sealed value, such as path; may be repeated (default: all)" },
 	{ "keep", "TIME", OPTION_SPAN, FIELD(keep), 0, 0,
 	  "prune: how old records may be to stay, such as 30d" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct audit_fields),
 };
 /* clang-format on */
 
-static int run_verify(const struct fields *f, const struct args_words *words)
+static int run_verify(const struct audit_fields *f, const struct args_words *words)
 {
-	const struct audit_check c = { .file = words->n > 1 ? words->at[1] : NULL,
-				       .tenant = f->tenant,
-				       .since = f->since,
-				       .keys = &f->keys,
-				       .witnesses = &f->witnesses,
-				       .quorum = f->quorum };
+	const struct audit_verify_options c = { .file = words->n > 1 ? words->at[1] : NULL,
+						.tenant = f->tenant,
+						.since = f->since,
+						.keys = &f->keys,
+						.witnesses = &f->witnesses,
+						.quorum = f->quorum };
 
 	if (words->n > 2)
 		return args_wrong(&verb_audit, "verify: one file, or none");
 	return audit_check_run(&verb_audit, &f->common, &c);
 }
 
-static int run_witness(const struct fields *f, const struct args_words *words)
+static int run_witness(const struct audit_fields *f, const struct args_words *words)
 {
 	const struct audit_witness w = {
 		.tenant = f->tenant, .out = f->out, .words = words->at + 1, .n = words->n - 1
@@ -132,7 +132,7 @@ static int run_witness(const struct fields *f, const struct args_words *words)
 }
 
 /* The six that need the server only. number: of a record, or NULL. */
-static struct audit_admin admin_of(const struct fields *f, const char *number)
+static struct audit_admin admin_of(const struct audit_fields *f, const char *number)
 {
 	return (struct audit_admin){ .tenant = f->tenant,
 				     .epoch = f->epoch,
@@ -147,7 +147,7 @@ static struct audit_admin admin_of(const struct fields *f, const char *number)
 				     .seq = number };
 }
 
-static int run_admin(const struct fields *f, const struct args_words *words)
+static int run_admin(const struct audit_fields *f, const struct args_words *words)
 {
 	static const struct {
 		const char *name;
@@ -173,14 +173,14 @@ static int run_admin(const struct fields *f, const struct args_words *words)
 	return ARGS_FAILED;
 }
 
-static int run_rotate(const struct fields *f, const struct args_words *words)
+static int run_rotate(const struct audit_fields *f, const struct args_words *words)
 {
 	if (words->n > 1)
 		return args_wrong(&verb_audit, "rotate: no more words");
 	return audit_rotate_run(&verb_audit, &f->common);
 }
 
-static int run_records(const struct fields *f, const struct args_words *words)
+static int run_records(const struct audit_fields *f, const struct args_words *words)
 {
 	const struct audit_records r = { .tenant = f->tenant, .session = words->at[1] };
 
@@ -192,7 +192,7 @@ static int run_records(const struct fields *f, const struct args_words *words)
 /* Each gets the words with its own name first. */
 static const struct sub {
 	const char *name;
-	int (*run)(const struct fields *f, const struct args_words *words);
+	int (*run)(const struct audit_fields *f, const struct args_words *words);
 } subs[] = {
 	{ "verify", run_verify },   { "witness", run_witness }, { "ls", run_admin },
 	{ "show", run_admin },	    { "head", run_admin },	{ "export", run_admin },
@@ -202,7 +202,7 @@ static const struct sub {
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct audit_fields f;
 	static struct args_words words;
 	int code = args_read(&verb_audit, argc, argv, &f, &words, 1, ARGS_WORDS_MAX);
 

@@ -12,7 +12,7 @@
 #include "cmd/client/transfer.h"
 #include "cmd/client/verbs.h"
 
-struct fields {
+struct cp_fields {
 	struct args_common common;
 	const char *user;
 	uint64_t max_size;
@@ -22,11 +22,11 @@ struct fields {
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "user", "NAME", OPTION_TEXT, offsetof(struct fields, user), 0, 0,
+	{ "user", "NAME", OPTION_TEXT, offsetof(struct cp_fields, user), 0, 0,
 	  "user that reads and writes in the session (default: user)", 'u' },
-	{ "max-size", "SIZE", OPTION_BYTES, offsetof(struct fields, max_size), 0, UINT64_MAX,
+	{ "max-size", "SIZE", OPTION_BYTES, offsetof(struct cp_fields, max_size), 0, UINT64_MAX,
 	  "most bytes to copy out of a session, holes in files included (default 16G; 0: no limit)" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct cp_fields),
 };
 /* clang-format on */
 
@@ -98,7 +98,7 @@ static int get_path(struct api_call *a, const struct transfer_place *p, const ch
 	return transfer_get_file(a, p, to, e);
 }
 
-static int copy(const struct fields *f, const char *from, const char *to, json_t **ret,
+static int copy(const struct cp_fields *f, const char *from, const char *to, json_t **ret,
 		struct err *e)
 {
 	OWN_API_CALL a = { 0 };
@@ -117,7 +117,7 @@ static int copy(const struct fields *f, const char *from, const char *to, json_t
 
 static int run(int argc, char **argv)
 {
-	static struct fields f = { .max_size = MAX_SIZE };
+	static struct cp_fields f = { .max_size = MAX_SIZE };
 	static struct args_words words;
 	OWN_JSON *made = NULL;
 	struct err e = { 0 };

@@ -9,7 +9,7 @@
 #include "cmd/client/show_json.h"
 #include "cmd/client/verbs.h"
 
-struct fields {
+struct create_fields {
 	struct args_common common;
 	struct create_options make;
 	const char *timeout, *idle_timeout, *on_timeout, *on_idle, *mcp, *trace;
@@ -17,11 +17,11 @@ struct fields {
 	bool keep_diff;
 };
 
-#define FIELD(name) offsetof(struct fields, name)
+#define FIELD(name) offsetof(struct create_fields, name)
 
 /* clang-format off */
 static const struct option options[] = {
-	CREATE_OPTIONS(struct fields),
+	CREATE_OPTIONS(struct create_fields),
 	{ "env", "K=V", OPTION_PAIRS, FIELD(env), 0, 0,
 	  "sets a variable for every command of the session", 'e', .member = "env" },
 	{ "secret", "NAME[=WAY]", OPTION_LIST, FIELD(secrets), 0, 0,
@@ -51,7 +51,7 @@ static const struct option options[] = {
 	  "files may be read through the API only below these", .member = "rules.exportable" },
 	{ "mcp", "FILE", OPTION_TEXT, FIELD(mcp), 0, 0,
 	  "MCP servers, each in a session of its own: {\"servers\": {NAME: {\"command\": ...}}}" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct create_fields),
 };
 /* clang-format on */
 
@@ -73,7 +73,7 @@ static int add_mcp(json_t *body, const char *path, struct err *e)
 	return 0;
 }
 
-static json_t *compose(const struct fields *f, struct err *e)
+static json_t *compose(const struct create_fields *f, struct err *e)
 {
 	OWN_JSON *body = create_body(&verb_create, f, &f->make, e);
 
@@ -85,7 +85,7 @@ static json_t *compose(const struct fields *f, struct err *e)
 	return json_incref(body);
 }
 
-static int create(const struct fields *f, const json_t *body, json_t **ret, struct err *e)
+static int create(const struct create_fields *f, const json_t *body, json_t **ret, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 
@@ -96,7 +96,7 @@ static int create(const struct fields *f, const json_t *body, json_t **ret, stru
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct create_fields f;
 	static struct args_words words;
 	OWN_JSON *session = NULL;
 	OWN_JSON *body = NULL;

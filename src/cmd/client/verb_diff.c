@@ -13,21 +13,21 @@
 
 #define HOME "/home/user"
 
-struct fields {
+struct diff_fields {
 	struct args_common common;
 	struct option_list exclude;
 };
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "exclude", "NAME", OPTION_LIST, offsetof(struct fields, exclude), 0, 0,
+	{ "exclude", "NAME", OPTION_LIST, offsetof(struct diff_fields, exclude), 0, 0,
 	  "leaves out names such as .git or '*.pyc', and all below them" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct diff_fields),
 };
 /* clang-format on */
 
 /* Is one of the path's parts excluded? */
-static bool is_excluded(const struct fields *f, const char *path)
+static bool is_excluded(const struct diff_fields *f, const char *path)
 {
 	while (*path != '\0') {
 		size_t n = strcspn(path, "/");
@@ -55,7 +55,7 @@ static bool is_below(const char *path, const char *wanted)
 	return strncmp(path, whole, n) == 0 && (path[n] == '\0' || path[n] == '/');
 }
 
-static bool is_wanted(const struct fields *f, const struct args_words *words, const char *path)
+static bool is_wanted(const struct diff_fields *f, const struct args_words *words, const char *path)
 {
 	bool below = words->n == 1;
 
@@ -64,7 +64,7 @@ static bool is_wanted(const struct fields *f, const struct args_words *words, co
 	return below && !is_excluded(f, path);
 }
 
-static void leave_out(const struct fields *f, const struct args_words *words, json_t *changes)
+static void leave_out(const struct diff_fields *f, const struct args_words *words, json_t *changes)
 {
 	for (size_t i = json_array_size(changes); i-- > 0;)
 		if (!is_wanted(f, words, member_text(json_array_get(changes, i), "path", "")))
@@ -73,7 +73,7 @@ static void leave_out(const struct fields *f, const struct args_words *words, js
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct diff_fields f;
 	static struct args_words words;
 	OWN_JSON *answer = NULL;
 	struct err e = { 0 };

@@ -20,7 +20,7 @@
 #define RETRY_MAX_MS 60000
 #define ONCE_MS 60000 /* --once gives up after failing for so long */
 
-struct fields {
+struct export_fields {
 	struct args_common common;
 	const char *file, *syslog, *otlp;
 	const char *headers, *otlp_ca, *cursor, *tenant;
@@ -29,7 +29,7 @@ struct fields {
 };
 
 /* clang-format off */
-#define FIELD(name) offsetof(struct fields, name)
+#define FIELD(name) offsetof(struct export_fields, name)
 static const struct option options[] = {
 	{ "file", "PATH", OPTION_TEXT, FIELD(file), 0, 0,
 	  "writes JSON lines to this file" },
@@ -57,13 +57,13 @@ static const struct option options[] = {
 	  "time between looks for something new (default 1s)" },
 	{ "once", NULL, OPTION_FLAG, FIELD(once), 0, 0,
 	  "ends when everything until now was sent" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct export_fields),
 };
 #undef FIELD
 /* clang-format on */
 
 struct exporting {
-	const struct fields *f;
+	const struct export_fields *f;
 	struct api_call api;
 	struct export_sink sink;
 	struct export_source source;
@@ -190,7 +190,7 @@ static int turn(struct exporting *x, struct err *e)
 
 static int open_sink(struct exporting *x, struct err *e)
 {
-	const struct fields *f = x->f;
+	const struct export_fields *f = x->f;
 
 	if (f->file != NULL)
 		return export_file_open(&x->sink, f->file, f->max_size, f->max_files, e);
@@ -220,7 +220,7 @@ static int export_run(struct exporting *x, struct err *e)
 
 static int run(int argc, char **argv)
 {
-	static struct fields f = {
+	static struct export_fields f = {
 		.max_size = 64U << 20, .max_files = 8, .interval_ms = 1000, .metrics_ms = 60000
 	};
 	static struct exporting x;

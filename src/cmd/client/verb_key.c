@@ -4,13 +4,13 @@
 #include "cmd/client/resource_table.h"
 #include "cmd/client/verbs.h"
 
-struct fields {
+struct key_fields {
 	struct args_common common;
 	const char *name, *tenant, *expires_in, *allow;
 	struct option_list scopes;
 };
 
-#define FIELD(name) offsetof(struct fields, name)
+#define FIELD(name) offsetof(struct key_fields, name)
 
 /* clang-format off */
 static const struct option options[] = {
@@ -24,7 +24,7 @@ static const struct option options[] = {
 	  .member = "allow" },
 	{ "tenant", "ID", OPTION_TEXT, FIELD(tenant), 0, 0,
 	  "create: a key for this tenant; for the operator" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct key_fields),
 };
 /* clang-format on */
 
@@ -36,7 +36,7 @@ static const struct resource_table keys = { "/v1/keys", "keys", heads, names, CO
 
 static int create(const void *fields, struct api_call *a, const char *unused, struct err *e)
 {
-	const struct fields *f = fields;
+	const struct key_fields *f = fields;
 	OWN_JSON *body = json_pack("{s:s, s:[s]}", "name", "cli", "scopes", "sessions");
 	OWN_JSON *key = NULL;
 	struct target t;
@@ -64,7 +64,7 @@ static const struct subverb subverbs[] = {
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct key_fields f;
 
 	return subverb_run(&verb_key, subverbs, COUNT(subverbs), argc, argv, &f);
 }

@@ -7,20 +7,20 @@
 #include "cmd/client/member.h"
 #include "cmd/client/verbs.h"
 
-struct fields {
+struct kill_fields {
 	struct args_common common;
 	const char *signal;
 };
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "signal", "NAME", OPTION_TEXT, offsetof(struct fields, signal), 0, 0,
+	{ "signal", "NAME", OPTION_TEXT, offsetof(struct kill_fields, signal), 0, 0,
 	  "sends only this signal, to the execution's first process", 's', .values = "TERM KILL INT HUP QUIT USR1 USR2 STOP CONT" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct kill_fields),
 };
 /* clang-format on */
 
-static int kill_one(const struct fields *f, const struct args_words *words, struct err *e)
+static int kill_one(const struct kill_fields *f, const struct args_words *words, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	OWN_JSON *body = json_object();
@@ -50,7 +50,7 @@ static int kill_one(const struct fields *f, const struct args_words *words, stru
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct kill_fields f;
 	static struct args_words words;
 	struct err e = { 0 };
 	int code = args_read(&verb_kill, argc, argv, &f, &words, 2, 2);

@@ -11,12 +11,12 @@
 
 #define GC_MS 660000
 
-struct fields {
+struct layers_fields {
 	struct args_common common;
 };
 
 static const struct option options[] = {
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct layers_fields),
 };
 
 static const char *const heads[] = { "ID",    "TENANT",	 "KIND",     "SIZE",   "FILES", "USES",
@@ -29,7 +29,7 @@ static const struct resource_table layers = { "/v1/layers", "layers", heads, nam
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct layers_fields f;
 	static struct args_words words;
 	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
@@ -75,7 +75,7 @@ static void print_removed(const json_t *answer)
 
 static int run_gc(int argc, char **argv)
 {
-	static struct fields f;
+	static struct layers_fields f;
 	static struct args_words words;
 	OWN_JSON *answer = NULL;
 	OWN_API_CALL a = { 0 };

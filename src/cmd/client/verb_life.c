@@ -15,30 +15,30 @@
 #define SESSIONS_MAX 100000
 #define FILES_MS 660000 /* for an answer: a session with many files takes a while */
 
-struct fields {
+struct life_fields {
 	struct args_common common;
 	bool all, no_memory;
 };
 
 /* clang-format off */
 static const struct option options[] = {
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct life_fields),
 };
 
 static const struct option pause_options[] = {
-	{ "no-memory", NULL, OPTION_FLAG, offsetof(struct fields, no_memory), 0, 0,
+	{ "no-memory", NULL, OPTION_FLAG, offsetof(struct life_fields, no_memory), 0, 0,
 	  "keeps only the files, and frees the memory; resume boots the session again" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct life_fields),
 };
 
 static const struct option rm_options[] = {
-	{ "all", NULL, OPTION_FLAG, offsetof(struct fields, all), 0, 0,
+	{ "all", NULL, OPTION_FLAG, offsetof(struct life_fields, all), 0, 0,
 	  "all sessions that have not ended", 'a' },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct life_fields),
 };
 /* clang-format on */
 
-static void print_session(const struct fields *f, const char *id, const json_t *session)
+static void print_session(const struct life_fields *f, const char *id, const json_t *session)
 {
 	if (f->common.json && session != NULL)
 		show_json(session, true, stdout);
@@ -49,8 +49,8 @@ static void print_session(const struct fields *f, const char *id, const json_t *
 }
 
 /* POST or DELETE at one session. action: NULL for the session itself. */
-static int act(const struct fields *f, struct api_call *a, const char *word, const char *method,
-	       const char *action, const json_t *body, struct err *e)
+static int act(const struct life_fields *f, struct api_call *a, const char *word,
+	       const char *method, const char *action, const json_t *body, struct err *e)
 {
 	OWN_JSON *session = NULL;
 	char id[ID_MATCH_ID_MAX];
@@ -68,7 +68,7 @@ static int act(const struct fields *f, struct api_call *a, const char *word, con
 /* Continue after a failure with the other sessions. */
 static int act_on_all(const struct verb *v, int argc, char **argv, const char *action)
 {
-	static struct fields f;
+	static struct life_fields f;
 	static struct args_words words;
 	OWN_JSON *body = NULL;
 	OWN_API_CALL a = { 0 };
@@ -140,7 +140,7 @@ const struct verb verb_reset = {
 	.run = run_reset,
 };
 
-static int remove_all(const struct fields *f, struct api_call *a, struct err *e)
+static int remove_all(const struct life_fields *f, struct api_call *a, struct err *e)
 {
 	OWN_JSON *list = NULL;
 	struct target t;
@@ -159,7 +159,7 @@ static int remove_all(const struct fields *f, struct api_call *a, struct err *e)
 
 static int run_rm(int argc, char **argv)
 {
-	static struct fields f;
+	static struct life_fields f;
 	static struct args_words words;
 	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
@@ -194,7 +194,7 @@ const struct verb verb_rm = {
 
 static int run_timeout(int argc, char **argv)
 {
-	static struct fields f;
+	static struct life_fields f;
 	static struct args_words words;
 	OWN_JSON *body = json_object();
 	OWN_API_CALL a = { 0 };

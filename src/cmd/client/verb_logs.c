@@ -166,7 +166,7 @@ const struct verb verb_watch = {
 	.run = run_watch,
 };
 
-struct fields {
+struct logs_fields {
 	struct args_common common;
 	bool follow;
 	const char *stream;
@@ -175,11 +175,11 @@ struct fields {
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "follow", NULL, OPTION_FLAG, offsetof(struct fields, follow), 0, 0,
+	{ "follow", NULL, OPTION_FLAG, offsetof(struct logs_fields, follow), 0, 0,
 	  "waits for more until the command has ended", 'f' },
-	{ "stream", "NAME", OPTION_TEXT, offsetof(struct fields, stream), 0, 0,
+	{ "stream", "NAME", OPTION_TEXT, offsetof(struct logs_fields, stream), 0, 0,
 	  "stdout, stderr or result (of code) only", .values = "stdout stderr result" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct logs_fields),
 };
 /* clang-format on */
 
@@ -232,7 +232,7 @@ static bool same_file(int one, int other)
 	       a.st_ino == b.st_ino;
 }
 
-static int print_all(struct api_call *a, const struct fields *f, const char *session,
+static int print_all(struct api_call *a, const struct logs_fields *f, const char *session,
 		     const char *id, struct err *e)
 {
 	if (f->stream != NULL)
@@ -266,7 +266,7 @@ static int write_event(const struct follow_event *event, int fd, struct err *e)
 
 static int print_event(void *arg, const struct follow_event *event, struct err *e)
 {
-	struct fields *f = arg;
+	struct logs_fields *f = arg;
 	bool is_err = strcmp(event->name, "stderr") == 0;
 
 	f->exited |= strcmp(event->name, "exit") == 0 &&
@@ -288,7 +288,7 @@ static int print_event(void *arg, const struct follow_event *event, struct err *
 	return 0;
 }
 
-static int logs(struct fields *f, const struct args_words *words, struct err *e)
+static int logs(struct logs_fields *f, const struct args_words *words, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
@@ -308,7 +308,7 @@ static int logs(struct fields *f, const struct args_words *words, struct err *e)
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct logs_fields f;
 	static struct args_words words;
 	struct err e = { 0 };
 	int code = args_read(&verb_logs, argc, argv, &f, &words, 1, 2);

@@ -14,14 +14,14 @@
 
 #define ROWS_MAX 100000
 
-struct fields {
+struct ls_fields {
 	struct args_common common;
 	const char *template, *state;
 	struct option_list metadata;
 	bool all, quiet;
 };
 
-#define FIELD(name) offsetof(struct fields, name)
+#define FIELD(name) offsetof(struct ls_fields, name)
 
 /* clang-format off */
 static const struct option options[] = {
@@ -30,7 +30,7 @@ static const struct option options[] = {
 	{ "state", "NAME,...", OPTION_TEXT, FIELD(state), 0, 0, "only those in these states", .values = "creating running paused stopped ended" },
 	{ "template", "NAME", OPTION_TEXT, FIELD(template), 0, 0, "only those made from it", .values = "@templates" },
 	{ "metadata", "K=V", OPTION_LIST, FIELD(metadata), 0, 0, "only those with this metadata" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct ls_fields),
 };
 /* clang-format on */
 
@@ -157,7 +157,7 @@ static void print_executions(const json_t *list)
 	columns_print(&t, SIZE_MAX, 0, stdout);
 }
 
-static int add_filters(const struct fields *f, struct target *t, struct err *e)
+static int add_filters(const struct ls_fields *f, struct target *t, struct err *e)
 {
 	if (f->state != NULL)
 		target_query(t, "state", f->state);
@@ -177,7 +177,7 @@ static int add_filters(const struct fields *f, struct target *t, struct err *e)
 	return 0;
 }
 
-static int list(const struct fields *f, const char *word, json_t **ret, struct err *e)
+static int list(const struct ls_fields *f, const char *word, json_t **ret, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	char id[ID_MATCH_ID_MAX];
@@ -217,7 +217,7 @@ static void print_json(const char *member, json_t *items)
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct ls_fields f;
 	static struct args_words words;
 	OWN_JSON *items = NULL;
 	struct err e = { 0 };

@@ -368,18 +368,18 @@ static int mcp_local(const struct mcp_request *q, int lock_fd, struct err *e)
 #define END_MS 2000 /* the last moment of open calls at the end of the input */
 #define END_STEP_MS 20
 
-struct fields {
+struct mcp_fields {
 	struct args_common common;
 	bool run;
 };
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "run", NULL, OPTION_FLAG, offsetof(struct fields, run), 0, 0,
+	{ "run", NULL, OPTION_FLAG, offsetof(struct mcp_fields, run), 0, 0,
 	  "offers one tool, run, on cordon run; no server is needed" },
-	{ "server", "URL", OPTION_TEXT, offsetof(struct fields, common.server), 0, 0,
+	{ "server", "URL", OPTION_TEXT, offsetof(struct mcp_fields, common.server), 0, 0,
 	  "http://, https:// or unix:/path (else CORDON_SERVER, http://127.0.0.1:4983)" },
-	ARGS_CONNECTION(struct fields),
+	ARGS_CONNECTION(struct mcp_fields),
 };
 /* clang-format on */
 
@@ -563,7 +563,7 @@ static unsigned end_calls(struct bridge *b)
 
 static int run(int argc, char **argv)
 {
-	struct fields f = { 0 };
+	struct mcp_fields f = { 0 };
 	struct args_words words;
 	struct bridge b = { .common = &f.common, .pid = getpid() };
 	struct err e = { 0 };

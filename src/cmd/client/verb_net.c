@@ -20,7 +20,7 @@
 #define TARGET_TEXT_MAX 512
 #define RULE_TEXT_MAX 512
 
-struct fields {
+struct net_fields {
 	struct args_common common;
 	bool follow, denied;
 	const char *kind, *name, *execution, *after;
@@ -29,23 +29,23 @@ struct fields {
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "follow", NULL, OPTION_FLAG, offsetof(struct fields, follow), 0, 0,
+	{ "follow", NULL, OPTION_FLAG, offsetof(struct net_fields, follow), 0, 0,
 	  "waits for new records", 'f' },
-	{ "denied", NULL, OPTION_FLAG, offsetof(struct fields, denied), 0, 0,
+	{ "denied", NULL, OPTION_FLAG, offsetof(struct net_fields, denied), 0, 0,
 	  "only refused attempts" },
-	{ "kind", "KIND", OPTION_TEXT, offsetof(struct fields, kind), 0, 0,
+	{ "kind", "KIND", OPTION_TEXT, offsetof(struct net_fields, kind), 0, 0,
 	  "only dns, connect, request, package or datagram", .values = "dns connect request package datagram" },
-	{ "name", "HOST", OPTION_TEXT, offsetof(struct fields, name), 0, 0,
+	{ "name", "HOST", OPTION_TEXT, offsetof(struct net_fields, name), 0, 0,
 	  "only records of this host" },
-	{ "execution", "ID", OPTION_TEXT, offsetof(struct fields, execution), 0, 0,
+	{ "execution", "ID", OPTION_TEXT, offsetof(struct net_fields, execution), 0, 0,
 	  "only records of this execution" },
-	{ "after", "NUMBER", OPTION_TEXT, offsetof(struct fields, after), 0, 0,
+	{ "after", "NUMBER", OPTION_TEXT, offsetof(struct net_fields, after), 0, 0,
 	  "only records after this number" },
-	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(struct fields, policy), 0, 0,
+	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(struct net_fields, policy), 0, 0,
 	  "replaces its policy: a JSON file, or presets (none: nothing allowed)", .values = "@presets" },
-	{ "allow", "HOST[:PORT][/PATH]", OPTION_LIST, offsetof(struct fields, allow), 0, 0,
+	{ "allow", "HOST[:PORT][/PATH]", OPTION_LIST, offsetof(struct net_fields, allow), 0, 0,
 	  "replaces its policy: this host, and what --policy allows" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct net_fields),
 };
 /* clang-format on */
 
@@ -223,7 +223,7 @@ static void print_for_person(const json_t *r)
 static void print_record(const void *arg, const json_t *r)
 {
 	static bool has_heads;
-	const struct fields *f = arg;
+	const struct net_fields *f = arg;
 
 	if (f->common.json) {
 		show_json(r, false, stdout);
@@ -240,7 +240,7 @@ static void print_record(const void *arg, const json_t *r)
 	print_for_person(r);
 }
 
-static void choose(const struct fields *f, struct target *t)
+static void choose(const struct net_fields *f, struct target *t)
 {
 	if (f->denied)
 		target_query(t, "allowed", "false");
@@ -253,7 +253,7 @@ static void choose(const struct fields *f, struct target *t)
 }
 
 /* Another policy, in place of its own. */
-static int change(const struct fields *f, struct api_call *a, const char *id, struct err *e)
+static int change(const struct net_fields *f, struct api_call *a, const char *id, struct err *e)
 {
 	OWN_JSON *body = json_object(), *answer = NULL;
 	struct target t;
@@ -270,7 +270,7 @@ static int change(const struct fields *f, struct api_call *a, const char *id, st
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct net_fields f;
 	static struct args_words words;
 	struct follow_list l = { .member = "records", .print = print_record, .arg = &f };
 	OWN_API_CALL a = { 0 };

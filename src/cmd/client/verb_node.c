@@ -10,16 +10,16 @@
 #include "cmd/client/verbs.h"
 #include "lib/base/units.h"
 
-struct fields {
+struct node_fields {
 	struct args_common common;
 };
 
 static const struct option options[] = {
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct node_fields),
 };
 
 /* Ask for t and print the answer: with --json as JSON, else by show. */
-static int print_answer(const struct verb *v, const struct fields *f, struct api_call *a,
+static int print_answer(const struct verb *v, const struct node_fields *f, struct api_call *a,
 			const struct target *t, void show(const json_t *answer), struct err *e)
 {
 	OWN_JSON *answer = NULL;
@@ -40,7 +40,7 @@ static void print_tree(const json_t *answer)
 
 static int run_plain(const struct verb *v, const char *path, int argc, char **argv)
 {
-	static struct fields f;
+	static struct node_fields f;
 	static struct args_words words;
 	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
@@ -89,7 +89,7 @@ const struct verb verb_limits = {
 
 static int run_inspect(int argc, char **argv)
 {
-	static struct fields f;
+	static struct node_fields f;
 	static struct args_words words;
 	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };

@@ -42,7 +42,7 @@
 #define DEPTH_MAX 16
 #define PLACE_MAX 4096
 
-struct import {
+struct packages_import {
 	struct buf lines;
 	char *text; /* of one report */
 	size_t reports, broken, skipped;
@@ -50,7 +50,7 @@ struct import {
 
 static int on_entry(void *arg, const struct osv_entry *entry, struct err *e)
 {
-	struct import *m = arg;
+	struct packages_import *m = arg;
 	char line[PACKAGE_NAME_MAX + PACKAGE_VERSION_MAX + OSV_ID_MAX + 16];
 	int n = snprintf(line, sizeof(line), "%s %s %s %s\n", ecosystem_name(entry->ecosystem),
 			 entry->name, entry->version, entry->id);
@@ -58,7 +58,7 @@ static int on_entry(void *arg, const struct osv_entry *entry, struct err *e)
 	return buf_add(&m->lines, line, (size_t)n, e);
 }
 
-static int read_report(struct import *m, const char *path, struct err *e)
+static int read_report(struct packages_import *m, const char *path, struct err *e)
 {
 	struct err why = { 0 };
 	size_t skipped = 0;
@@ -88,10 +88,11 @@ static bool is_report(const char *name)
 	return n > 5 && strcmp(name + n - 5, ".json") == 0;
 }
 
-static int read_folder(struct import *m, const char *path, unsigned depth, struct err *e);
+static int read_folder(struct packages_import *m, const char *path, unsigned depth, struct err *e);
 
 /* Links are not followed: a checkout has none that count. */
-static int read_place(struct import *m, const char *path, bool named, unsigned depth, struct err *e)
+static int read_place(struct packages_import *m, const char *path, bool named, unsigned depth,
+		      struct err *e)
 {
 	struct stat st;
 
@@ -102,7 +103,7 @@ static int read_place(struct import *m, const char *path, bool named, unsigned d
 	return S_ISREG(st.st_mode) && (named || is_report(path)) ? read_report(m, path, e) : 0;
 }
 
-static int read_folder(struct import *m, const char *path, unsigned depth, struct err *e)
+static int read_folder(struct packages_import *m, const char *path, unsigned depth, struct err *e)
 {
 	DIR *folder = opendir(path);
 	const struct dirent *at;
@@ -179,7 +180,8 @@ static int write_list(struct saved_file *f, const char *const *list, size_t n, s
 	return result;
 }
 
-static int save(const struct import *m, const char *state_dir, size_t *ret_n, struct err *e)
+static int save(const struct packages_import *m, const char *state_dir, size_t *ret_n,
+		struct err *e)
 {
 	OWN_MEM const char **list = sort_lines(&m->lines, ret_n);
 	struct saved_file f;
@@ -213,7 +215,7 @@ static int check_state(const char *state_dir, struct err *e)
 static int advisories_import(const char *state_dir, const char *const *paths, size_t n,
 			     struct err *e)
 {
-	struct import m = { .text = malloc(OSV_TEXT_MAX + 2) };
+	struct packages_import m = { .text = malloc(OSV_TEXT_MAX + 2) };
 	size_t lines = 0;
 	int result = m.text == NULL ? err_set(e, ERR_SYSTEM, "out of memory")
 				    : check_state(state_dir, e);
@@ -311,7 +313,7 @@ static int lockfile_print(const char *file, struct err *e)
 
 #define ROWS_MAX 1000000 /* the server keeps fewer */
 
-struct fields {
+struct packages_fields {
 	struct args_common common;
 	const char *sbom, *ecosystem, *result, *name, *execution, *state_dir;
 	uint64_t to; /* this and what follows: of `packages cache` */
@@ -322,31 +324,31 @@ struct fields {
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "sbom", "cyclonedx|spdx", OPTION_WORD, offsetof(struct fields, sbom), 0, 0,
+	{ "sbom", "cyclonedx|spdx", OPTION_WORD, offsetof(struct packages_fields, sbom), 0, 0,
 	  "prints a bill of materials of what was downloaded (cyclonedx if no form is named)" },
-	{ "ecosystem", "NAME", OPTION_TEXT, offsetof(struct fields, ecosystem), 0, 0,
+	{ "ecosystem", "NAME", OPTION_TEXT, offsetof(struct packages_fields, ecosystem), 0, 0,
 	  "only pypi, npm, apt, cargo, go, git, oci, maven or gem", .values = "pypi npm apt cargo go git oci maven gem" },
-	{ "result", "RESULT", OPTION_TEXT, offsetof(struct fields, result), 0, 0,
+	{ "result", "RESULT", OPTION_TEXT, offsetof(struct packages_fields, result), 0, 0,
 	  "only downloaded, refused, hidden, hash_mismatch, cut or failed", .values = "downloaded refused hidden hash_mismatch cut failed" },
-	{ "name", "NAME", OPTION_TEXT, offsetof(struct fields, name), 0, 0,
+	{ "name", "NAME", OPTION_TEXT, offsetof(struct packages_fields, name), 0, 0,
 	  "only this package" },
-	{ "execution", "ID", OPTION_TEXT, offsetof(struct fields, execution), 0, 0,
+	{ "execution", "ID", OPTION_TEXT, offsetof(struct packages_fields, execution), 0, 0,
 	  "only packages of this execution" },
-	{ "state-dir", "DIR", OPTION_TEXT, offsetof(struct fields, state_dir), 0, 0,
+	{ "state-dir", "DIR", OPTION_TEXT, offsetof(struct packages_fields, state_dir), 0, 0,
 	  "advisories: the server's state directory (default " ADVISORIES_STATE_DIR ")" },
-	{ "to", "SIZE", OPTION_BYTES, offsetof(struct fields, to), 0, INT64_MAX,
+	{ "to", "SIZE", OPTION_BYTES, offsetof(struct packages_fields, to), 0, INT64_MAX,
 	  "cache gc: how much may stay (0: nothing)" },
-	{ "template", "NAME", OPTION_TEXT, offsetof(struct fields, template), 0, 0,
+	{ "template", "NAME", OPTION_TEXT, offsetof(struct packages_fields, template), 0, 0,
 	  "cache warm: the template that has the package manager", .values = "@templates" },
-	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(struct fields, policy), 0, 0,
+	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(struct packages_fields, policy), 0, 0,
 	  "cache warm: the policy to fetch with (default: the public registry of the lockfile)", .values = "@presets" },
-	{ "allow", "HOST[/PATH]", OPTION_LIST, offsetof(struct fields, allow), 0, 0,
+	{ "allow", "HOST[/PATH]", OPTION_LIST, offsetof(struct packages_fields, allow), 0, 0,
 	  "cache warm: also allows this host" },
-	{ "env", "K=V", OPTION_LIST, offsetof(struct fields, env), 0, 0,
+	{ "env", "K=V", OPTION_LIST, offsetof(struct packages_fields, env), 0, 0,
 	  "cache warm: sets a variable of the package manager" },
-	{ "timeout", "TIME", OPTION_TIME, offsetof(struct fields, timeout_ms), 1, 86400000,
+	{ "timeout", "TIME", OPTION_TIME, offsetof(struct packages_fields, timeout_ms), 1, 86400000,
 	  "cache warm: how long it may take (default: 9m)" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct packages_fields),
 };
 /* clang-format on */
 
@@ -384,7 +386,8 @@ static void add_row(struct columns *t, const json_t *row)
 	columns_add(t, "%s", member_text(row, "reason", ""));
 }
 
-static int print(const struct fields *f, const char *session, const json_t *list, struct err *e)
+static int print(const struct packages_fields *f, const char *session, const json_t *list,
+		 struct err *e)
 {
 	enum sbom_form form = SBOM_CYCLONEDX;
 	OWN_JSON *whole = NULL;
@@ -407,7 +410,7 @@ static int print(const struct fields *f, const char *session, const json_t *list
 	return 0;
 }
 
-static void choose(const struct fields *f, struct target *t)
+static void choose(const struct packages_fields *f, struct target *t)
 {
 	if (f->ecosystem != NULL)
 		target_query(t, "ecosystem", f->ecosystem);
@@ -428,7 +431,7 @@ static int run_pins(const char *path)
 }
 
 /* cordon packages advisories [clear | import FILE...] */
-static int run_advisories(const struct fields *f, const struct args_words *words)
+static int run_advisories(const struct packages_fields *f, const struct args_words *words)
 {
 	const char *state = f->state_dir != NULL ? f->state_dir : ADVISORIES_STATE_DIR;
 	struct err e = { 0 };
@@ -444,7 +447,7 @@ static int run_advisories(const struct fields *f, const struct args_words *words
 									     : ARGS_OK;
 }
 
-static int run_cache(const struct fields *f, const struct args_words *words)
+static int run_cache(const struct packages_fields *f, const struct args_words *words)
 {
 	struct cache_admin_options o = {
 		.common = &f->common,
@@ -459,7 +462,7 @@ static int run_cache(const struct fields *f, const struct args_words *words)
 	return cache_admin_run(&verb_packages, &o, words->at + 1, words->n - 1);
 }
 
-static int run_session(const struct fields *f, const char *word)
+static int run_session(const struct packages_fields *f, const char *word)
 {
 	OWN_JSON *list = NULL;
 	OWN_API_CALL a = { 0 };
@@ -483,7 +486,7 @@ static int run_session(const struct fields *f, const char *word)
 
 static int run(int argc, char **argv)
 {
-	static struct fields f = { .timeout_ms = 540000, .to = CACHE_ADMIN_NO_SIZE };
+	static struct packages_fields f = { .timeout_ms = 540000, .to = CACHE_ADMIN_NO_SIZE };
 	static struct args_words words;
 	int code = args_read(&verb_packages, argc, argv, &f, &words, 1, ARGS_WORDS_MAX);
 

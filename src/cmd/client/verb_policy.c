@@ -143,7 +143,7 @@ static bool explain_name(const struct policy *p, const struct explain_asked *q)
 		return true;
 	policy_name(p, q->to.host, &a);
 	print_row("name", q->to.host,
-		  a.verdict != POLICY_REFUSE	? "exists"
+		  a.verdict != POLICY_REFUSE  ? "exists"
 		  : policy_answers_refused(p) ? "refused:"
 					      : "does not exist:",
 		  &a);
@@ -198,7 +198,7 @@ struct explain_package {
 	bool direct;	      /* from a host outside registries */
 };
 
-struct asked {
+struct policy_asked {
 	struct package_name name;
 	struct package_request request;
 	struct package_facts facts;
@@ -231,7 +231,7 @@ static int read_time(const char *text, uint64_t now_ms, uint64_t *ret, struct er
 	return 0;
 }
 
-static int read_facts(const struct explain_package *from, struct asked *a, struct err *e)
+static int read_facts(const struct explain_package *from, struct policy_asked *a, struct err *e)
 {
 	a->facts = (struct package_facts){ .version = "", .file = "" };
 	if (from->released == NULL && !from->scripts)
@@ -248,7 +248,7 @@ static int read_facts(const struct explain_package *from, struct asked *a, struc
 }
 
 static int read_question(const struct policy *p, const struct explain_package *from,
-			 struct asked *a, struct err *e)
+			 struct policy_asked *a, struct err *e)
 {
 	struct package_request *r = &a->request;
 
@@ -282,7 +282,7 @@ static void print_answer(const char *who, const struct package_answer *a)
 	step(who, text);
 }
 
-static void print_where(const struct asked *a)
+static void print_where(const struct policy_asked *a)
 {
 	const struct package_registry *r = a->q.registry;
 	char text[1024] = "no registry: a file at any host that rules allow";
@@ -293,7 +293,7 @@ static void print_where(const struct asked *a)
 	step("from", text);
 }
 
-static void print_result(const struct package_answer *a, const struct asked *q,
+static void print_result(const struct package_answer *a, const struct policy_asked *q,
 			 const struct explain_package *from)
 {
 	char text[1024];
@@ -318,7 +318,7 @@ static int explain_package_print(const struct policy *p, const struct explain_pa
 	static const char *const names[POLICY_LAYERS] = { "node", "tenant", "session" };
 	const struct packages_policy *packages = policy_packages(p);
 	struct package_answer answer;
-	struct asked a = { 0 };
+	struct policy_asked a = { 0 };
 
 	if (read_question(p, from, &a, e) < 0)
 		return -1;
@@ -343,7 +343,7 @@ static int explain_package_print(const struct policy *p, const struct explain_pa
 
 #define EXIT_NEGATIVE 1
 
-struct fields {
+struct policy_fields {
 	struct args_common common;
 	const char *policy, *preset, *node, *tenant, *session;
 	const char *host, *method, *path, *layer, *package, *released;
@@ -351,7 +351,7 @@ struct fields {
 	bool plain, strict, scripts, source, direct;
 };
 
-#define FIELD(name) offsetof(struct fields, name)
+#define FIELD(name) offsetof(struct policy_fields, name)
 
 /* clang-format off */
 static const struct option options[] = {
@@ -444,7 +444,7 @@ static int read_merged(const char *const paths[POLICY_LAYERS], const char *prese
 }
 
 /* With --json there is an object, too: {"valid": false, "error": ...}, or "allowed". */
-static int fail_check(const struct fields *f, const char *member, const struct err *e)
+static int fail_check(const struct policy_fields *f, const char *member, const struct err *e)
 {
 	struct err safe = *e;
 
@@ -478,7 +478,7 @@ static size_t find_layer(const char *name)
 	return i;
 }
 
-static int check(const struct fields *f, const char *path)
+static int check(const struct policy_fields *f, const char *path)
 {
 	const char *paths[POLICY_LAYERS] = { NULL };
 	struct policy *p = NULL;
@@ -504,7 +504,7 @@ static int check(const struct fields *f, const char *path)
 	return warnings > 0 && f->strict ? EXIT_NEGATIVE : ARGS_OK;
 }
 
-static int ask(const struct fields *f, const struct policy *p, struct err *e)
+static int ask(const struct policy_fields *f, const struct policy *p, struct err *e)
 {
 	const struct explain_package package = { .package = f->package,
 						 .released = f->released,
@@ -522,7 +522,7 @@ static int ask(const struct fields *f, const struct policy *p, struct err *e)
 	return f->package != NULL ? explain_package_print(p, &package, e) : explain_print(p, &q, e);
 }
 
-static int explain(const struct fields *f)
+static int explain(const struct policy_fields *f)
 {
 	const char *const paths[POLICY_LAYERS] = { f->node, f->tenant, f->policy };
 	const char *preset = f->preset != NULL ? policy_preset(f->preset) : NULL;
@@ -553,7 +553,7 @@ static int explain(const struct fields *f)
 	return allowed > 0 ? ARGS_OK : EXIT_NEGATIVE;
 }
 
-static int print_merged(const struct fields *f)
+static int print_merged(const struct policy_fields *f)
 {
 	const char *const paths[POLICY_LAYERS] = { f->node, f->tenant, f->session };
 	OWN_MEM char *text = NULL;
@@ -565,7 +565,7 @@ static int print_merged(const struct fields *f)
 	return ARGS_OK;
 }
 
-static int presets(const struct fields *f, const char *name)
+static int presets(const struct policy_fields *f, const char *name)
 {
 	const char *summary = NULL, *one;
 	OWN_JSON *list = json_array();
@@ -589,7 +589,7 @@ static int presets(const struct fields *f, const char *name)
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct policy_fields f;
 	static struct args_words words;
 	int code = args_read(&verb_policy, argc, argv, &f, &words, 1, 2);
 	const char *what = words.at[0];

@@ -7,20 +7,20 @@
 #include "cmd/client/show_json.h"
 #include "cmd/client/verbs.h"
 
-struct fields {
+struct port_fields {
 	struct args_common common;
 	bool close;
 };
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "close", NULL, OPTION_FLAG, offsetof(struct fields, close), 0, 0,
+	{ "close", NULL, OPTION_FLAG, offsetof(struct port_fields, close), 0, 0,
 	  "closes the port: its URL and the connections by it end" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct port_fields),
 };
 /* clang-format on */
 
-static int change(const struct fields *f, const char *name, json_int_t port, struct err *e)
+static int change(const struct port_fields *f, const char *name, json_int_t port, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	OWN_JSON *body = NULL, *answer = NULL;
@@ -51,7 +51,7 @@ static int change(const struct fields *f, const char *name, json_int_t port, str
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct port_fields f;
 	static struct args_words words;
 	struct err e = { 0 };
 	json_int_t port;

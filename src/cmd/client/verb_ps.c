@@ -6,12 +6,12 @@
 #include "cmd/client/verbs.h"
 #include "lib/base/units.h"
 
-struct fields {
+struct ps_fields {
 	struct args_common common;
 };
 
 static const struct option options[] = {
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct ps_fields),
 };
 
 static void add_process(struct columns *t, const json_t *p)
@@ -34,7 +34,7 @@ static int run(int argc, char **argv)
 {
 	static const char *const heads[] = { "PID",    "PPID", "UID",	    "STATE",
 					     "MEMORY", "CPU",  "EXECUTION", "COMMAND" };
-	static struct fields f;
+	static struct ps_fields f;
 	static struct args_words words;
 	OWN_COLUMNS t;
 	OWN_JSON *answer = NULL;

@@ -108,7 +108,7 @@ static const struct option replay_options[] = {
 };
 /* clang-format on */
 
-struct recording {
+struct replay_recording {
 	char id[ID_MATCH_ID_MAX];
 	int64_t begin_ms;
 	struct buf text; /* owned. The rest of it from `at` */
@@ -124,7 +124,7 @@ struct replay {
 	json_t *page; /* owned */
 	size_t next;
 	char after[256]; /* "": no page follows */
-	struct recording *recordings[RECORDINGS_MAX];
+	struct replay_recording *recordings[RECORDINGS_MAX];
 	unsigned n;
 	int64_t now_ms;		    /* of the session. 0: not begun */
 	char last[ID_MATCH_ID_MAX]; /* the execution whose output was printed */
@@ -133,7 +133,7 @@ struct replay {
 };
 
 /* The next event of a recording, past those that a replay does not show. */
-static void next_event(struct recording *k)
+static void next_event(struct replay_recording *k)
 {
 	json_decref(k->event);
 	k->event = NULL;
@@ -152,12 +152,12 @@ static void next_event(struct recording *k)
 	}
 }
 
-static int64_t event_ms(const struct recording *k)
+static int64_t event_ms(const struct replay_recording *k)
 {
 	return k->begin_ms + (int64_t)(json_number_value(json_array_get(k->event, 0)) * 1000 + 0.5);
 }
 
-static void recording_free(struct recording *k)
+static void recording_free(struct replay_recording *k)
 {
 	if (k == NULL)
 		return;
@@ -172,7 +172,7 @@ static int on_recording(void *arg, const void *data, size_t len, struct err *e)
 }
 
 /* The times of a recording count from the start of its execution. */
-static int find_begin(struct replay *p, struct recording *k, struct err *e)
+static int find_begin(struct replay *p, struct replay_recording *k, struct err *e)
 {
 	OWN_JSON *execution = NULL;
 	struct target t;
@@ -188,7 +188,7 @@ static int find_begin(struct replay *p, struct recording *k, struct err *e)
 static int add_recording(struct replay *p, const json_t *entry, struct err *e)
 {
 	const char *id = member_text(entry, "execution_id", "");
-	struct recording *k;
+	struct replay_recording *k;
 
 	if (id[0] == '\0' || strlen(id) >= sizeof(k->id) || p->n == RECORDINGS_MAX)
 		return 0;
@@ -220,9 +220,9 @@ static void drop_ended(struct replay *p)
 	}
 }
 
-static struct recording *first_recording(const struct replay *p)
+static struct replay_recording *first_recording(const struct replay *p)
 {
-	struct recording *first = NULL;
+	struct replay_recording *first = NULL;
 
 	for (unsigned i = 0; i < p->n; i++)
 		if (first == NULL || event_ms(p->recordings[i]) < event_ms(first))
@@ -332,7 +332,7 @@ static int play_entry(struct replay *p, const json_t *v, struct err *e)
 	return 0;
 }
 
-static void play_event(struct replay *p, struct recording *k)
+static void play_event(struct replay *p, struct replay_recording *k)
 {
 	const char *kind = json_string_value(json_array_get(k->event, 1));
 	const json_t *text = json_array_get(k->event, 2);
@@ -359,7 +359,7 @@ static int play(struct replay *p, struct err *e)
 
 	for (;;) {
 		const json_t *v = next_entry(p, &failed, e);
-		struct recording *k = first_recording(p);
+		struct replay_recording *k = first_recording(p);
 
 		if (failed || ferror(stdout))
 			return failed ? -1 : 0;

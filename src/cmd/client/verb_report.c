@@ -25,20 +25,20 @@
 /* The exit codes of `report verify`, as those of `audit verify`. */
 enum { REPORT_GOOD, REPORT_CHANGED, REPORT_UNREADABLE = 3 };
 
-struct fields {
+struct report_fields {
 	struct args_common common;
 	const char *session, *output, *key;
 };
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "session", "ID", OPTION_TEXT, offsetof(struct fields, session), 0, 0,
+	{ "session", "ID", OPTION_TEXT, offsetof(struct report_fields, session), 0, 0,
 	  "about this session, also after its end" },
-	{ "output", "FILE", OPTION_TEXT, offsetof(struct fields, output), 0, 0,
+	{ "output", "FILE", OPTION_TEXT, offsetof(struct report_fields, output), 0, 0,
 	  "writes the signed report to this file, for cordon report verify", 'o' },
-	{ "key", "VKEY", OPTION_TEXT, offsetof(struct fields, key), 0, 0,
+	{ "key", "VKEY", OPTION_TEXT, offsetof(struct report_fields, key), 0, 0,
 	  "of verify: the key that must have signed (attest_vkey of an earlier report)" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct report_fields),
 };
 /* clang-format on */
 
@@ -286,7 +286,7 @@ static int save(const char *path, const json_t *j, struct err *e)
 	return done;
 }
 
-static int verify(const struct fields *f, const char *path)
+static int verify(const struct report_fields *f, const char *path)
 {
 	OWN_MEM char *text = malloc(FILE_MAX);
 	struct envelope v = { 0 };
@@ -317,7 +317,7 @@ static int verify(const struct fields *f, const char *path)
 	return code;
 }
 
-static int fetch(const struct fields *f, struct err *e)
+static int fetch(const struct report_fields *f, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
 	OWN_JSON *j = NULL;
@@ -351,7 +351,7 @@ static int fetch(const struct fields *f, struct err *e)
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct report_fields f;
 	static struct args_words words;
 	struct err e = { 0 };
 	int code = args_read(&verb_report, argc, argv, &f, &words, 0, 2);

@@ -282,7 +282,7 @@ const struct verb verb_attach = {
 	.run = run_attach,
 };
 
-struct fields {
+struct run_fields {
 	struct args_common common;
 	struct create_options make;
 	struct exec_options exec;
@@ -292,15 +292,15 @@ struct fields {
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "server", NULL, OPTION_FLAG, offsetof(struct fields, server), 0, 0,
+	{ "server", NULL, OPTION_FLAG, offsetof(struct run_fields, server), 0, 0,
 	  "must come first; which server: CORDON_SERVER" },
-	{ "interactive", NULL, OPTION_FLAG, offsetof(struct fields, interactive), 0, 0,
+	{ "interactive", NULL, OPTION_FLAG, offsetof(struct run_fields, interactive), 0, 0,
 	  "changes nothing: input is always passed on; so that -it works here, too", 'i' },
-	CREATE_OPTIONS(struct fields),
-	EXEC_OPTIONS(struct fields),
-	{ "json", NULL, OPTION_FLAG, offsetof(struct fields, common.json), 0, 0,
+	CREATE_OPTIONS(struct run_fields),
+	EXEC_OPTIONS(struct run_fields),
+	{ "json", NULL, OPTION_FLAG, offsetof(struct run_fields, common.json), 0, 0,
 	  "prints the result of the command, with its output in it, as one JSON object" },
-	ARGS_CONNECTION(struct fields),
+	ARGS_CONNECTION(struct run_fields),
 };
 /* clang-format on */
 
@@ -315,7 +315,7 @@ static void block_signals(void)
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-static int use(const struct fields *f, struct api_call *a, const char *session,
+static int use(const struct run_fields *f, struct api_call *a, const char *session,
 	       const struct exec_command *c, json_t **ret, struct err *e)
 {
 	char id[ID_MATCH_ID_MAX];
@@ -330,7 +330,7 @@ static int use(const struct fields *f, struct api_call *a, const char *session,
 	return attach_as_asked(&o, &f->common, f->exec.save_dir, c->code != NULL, a, ret, e);
 }
 
-static int run_once(const struct fields *f, const json_t *body, const struct exec_command *c,
+static int run_once(const struct run_fields *f, const json_t *body, const struct exec_command *c,
 		    json_t **ret, struct err *e)
 {
 	OWN_API_CALL a = { 0 };
@@ -355,7 +355,7 @@ static int run_once(const struct fields *f, const json_t *body, const struct exe
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct run_fields f;
 	OWN_JSON *execution = NULL;
 	OWN_JSON *body = NULL;
 	struct err e = { 0 };

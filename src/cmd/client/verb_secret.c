@@ -16,13 +16,13 @@
 #define PATH "/v1/secrets"
 #define VALUE_MAX 65536
 
-struct fields {
+struct verb_secret_fields {
 	struct args_common common;
 	const char *from_file, *value_env, *ttl;
 	struct option_list hosts, methods, paths, in, ways, metadata;
 };
 
-#define FIELD(name) offsetof(struct fields, name)
+#define FIELD(name) offsetof(struct verb_secret_fields, name)
 
 /* clang-format off */
 static const struct option options[] = {
@@ -42,7 +42,7 @@ static const struct option options[] = {
 	{ "metadata", "K=V", OPTION_PAIRS, FIELD(metadata), 0, 0, "set: metadata", .member = "metadata" },
 	{ "ttl", "TIME", OPTION_SPAN, FIELD(ttl), 0, 0,
 	  "set: how long it is valid from now on; 0: no limit", .member = "ttl" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct verb_secret_fields),
 };
 /* clang-format on */
 
@@ -71,7 +71,7 @@ static int read_all(int fd, char ret[VALUE_MAX + 2], struct err *e)
 	return 0;
 }
 
-static int read_value(const struct fields *f, char ret[VALUE_MAX + 2], struct err *e)
+static int read_value(const struct verb_secret_fields *f, char ret[VALUE_MAX + 2], struct err *e)
 {
 	OWN_FD fd = -1;
 	const char *set;
@@ -93,7 +93,7 @@ static int read_value(const struct fields *f, char ret[VALUE_MAX + 2], struct er
 }
 
 /* The given members. The others of an existing secret stay as they are. */
-static json_t *compose(const struct fields *f, struct err *e)
+static json_t *compose(const struct verb_secret_fields *f, struct err *e)
 {
 	json_t *body = json_object();
 	char value[VALUE_MAX + 2];
@@ -121,7 +121,7 @@ static const struct resource_table secrets = { PATH, "secrets", heads, names, CO
 
 static int set(const void *fields, struct api_call *a, const char *name, struct err *e)
 {
-	const struct fields *f = fields;
+	const struct verb_secret_fields *f = fields;
 	OWN_JSON *body = NULL;
 	OWN_JSON *secret = NULL;
 	struct target t;
@@ -160,7 +160,7 @@ static const struct subverb subverbs[] = {
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct verb_secret_fields f;
 
 	return subverb_run(&verb_secret, subverbs, COUNT(subverbs), argc, argv, &f);
 }

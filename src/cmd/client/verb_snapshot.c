@@ -16,7 +16,7 @@
 
 #define CAPTURE_MS 660000 /* for the answer: a session with many files takes a while */
 
-struct fields {
+struct snapshot_fields {
 	struct args_common common;
 	uint64_t count;
 	const char *timeout, *expires_in;
@@ -24,17 +24,17 @@ struct fields {
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "expires-in", "TIME", OPTION_SPAN, offsetof(struct fields, expires_in), 0, 0,
+	{ "expires-in", "TIME", OPTION_SPAN, offsetof(struct snapshot_fields, expires_in), 0, 0,
 	  "it is removed after this time (default: the server's snapshot_keep)", .member = "expires_in" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct snapshot_fields),
 };
 
 static const struct option fork_options[] = {
-	{ "count", "N", OPTION_COUNT, offsetof(struct fields, count), 1, 100,
+	{ "count", "N", OPTION_COUNT, offsetof(struct snapshot_fields, count), 1, 100,
 	  "how many sessions (default: 1)", .member = "count" },
-	{ "timeout", "TIME", OPTION_SPAN, offsetof(struct fields, timeout), 0, 0,
+	{ "timeout", "TIME", OPTION_SPAN, offsetof(struct snapshot_fields, timeout), 0, 0,
 	  "lifetime of each (default: that of the source)", .member = "timeout" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct snapshot_fields),
 };
 /* clang-format on */
 
@@ -95,7 +95,7 @@ static void tell_secrets(const json_t *made)
 	(void)fputc('\n', stderr);
 }
 
-static int make(const struct fields *f, struct api_call *a, const struct args_words *words,
+static int make(const struct snapshot_fields *f, struct api_call *a, const struct args_words *words,
 		struct err *e)
 {
 	OWN_JSON *body = json_object();
@@ -119,7 +119,7 @@ static int make(const struct fields *f, struct api_call *a, const struct args_wo
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct snapshot_fields f;
 	static struct args_words words;
 	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
@@ -156,7 +156,8 @@ const struct verb verb_snapshot = {
 	.run = run,
 };
 
-static int fork_session(const struct fields *f, struct api_call *a, const char *word, struct err *e)
+static int fork_session(const struct snapshot_fields *f, struct api_call *a, const char *word,
+			struct err *e)
 {
 	OWN_JSON *body = json_object();
 	OWN_JSON *answer = NULL;
@@ -190,7 +191,7 @@ static int fork_session(const struct fields *f, struct api_call *a, const char *
 
 static int run_fork(int argc, char **argv)
 {
-	static struct fields f;
+	static struct snapshot_fields f;
 	static struct args_words words;
 	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };

@@ -129,7 +129,7 @@ static int template_pull(struct api_call *a, const struct template_pull *p, json
 	return n < 0 ? -1 : err_set(e, ERR_SYSTEM, "the server ended the stream");
 }
 
-struct fields {
+struct template_fields {
 	struct args_common common;
 	const char *name, *user, *workdir;
 	struct option_list env, mounts;
@@ -143,7 +143,7 @@ struct fields {
 	bool science;
 };
 
-#define FIELD(name) offsetof(struct fields, name)
+#define FIELD(name) offsetof(struct template_fields, name)
 
 /* clang-format off */
 static const struct option options[] = {
@@ -182,7 +182,7 @@ static const struct option options[] = {
 	  "build: a session is ready when this command succeeds" },
 	{ "no-cache", NULL, OPTION_FLAG, FIELD(no_cache), 0, 0, "build: run all steps again" },
 	{ "no-start", NULL, OPTION_FLAG, FIELD(no_start), 0, 0, "build: sessions do not run CMD and ENTRYPOINT" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct template_fields),
 };
 /* clang-format on */
 
@@ -236,8 +236,8 @@ static int find_directory(const char *given, char ret[2 * PATH_MAX], struct err 
 }
 
 /* A directory of the server, used where it is. */
-static int register_directory(const struct fields *f, struct api_call *a, const char *given,
-			      struct err *e)
+static int register_directory(const struct template_fields *f, struct api_call *a,
+			      const char *given, struct err *e)
 {
 	OWN_JSON *body = json_object();
 	OWN_JSON *added = NULL;
@@ -293,7 +293,7 @@ static int is_registered(struct api_call *a, const char *given, bool *ret, struc
 	return 0;
 }
 
-static void show_made(const struct fields *f, const json_t *made)
+static void show_made(const struct template_fields *f, const json_t *made)
 {
 	if (f->common.json)
 		show_json(made, true, stdout);
@@ -301,7 +301,7 @@ static void show_made(const struct fields *f, const json_t *made)
 		template_reference_print(made, "name");
 }
 
-static int first_tag(const struct fields *f, const char **ret, struct err *e)
+static int first_tag(const struct template_fields *f, const char **ret, struct err *e)
 {
 	if (f->tags.n > 1)
 		return err_set(e, ERR_INVALID,
@@ -312,7 +312,7 @@ static int first_tag(const struct fields *f, const char **ret, struct err *e)
 
 static int import(const void *fields, struct api_call *a, const char *given, struct err *e)
 {
-	const struct fields *f = fields;
+	const struct template_fields *f = fields;
 	struct template_import t = {
 		.name = f->name, .user = f->user, .workdir = f->workdir, .public = f->public
 	};
@@ -341,7 +341,7 @@ static int import(const void *fields, struct api_call *a, const char *given, str
 
 static int debian(const void *fields, struct api_call *a, const char *suite, struct err *e)
 {
-	const struct fields *f = fields;
+	const struct template_fields *f = fields;
 	struct template_import t = {
 		.name = f->name, .user = f->user, .workdir = f->workdir, .public = f->public
 	};
@@ -356,7 +356,7 @@ static int debian(const void *fields, struct api_call *a, const char *suite, str
 
 static int interpreter(const void *fields, struct api_call *a, const char *unused, struct err *e)
 {
-	const struct fields *f = fields;
+	const struct template_fields *f = fields;
 	const struct template_interpreter t = { .from = f->from,
 						.name = f->name,
 						.science = f->science,
@@ -400,7 +400,7 @@ static int untag(const void *fields, struct api_call *a, const char *name, const
 
 static int build(const void *fields, struct api_call *a, const char *dir, struct err *e)
 {
-	const struct fields *f = fields;
+	const struct template_fields *f = fields;
 	struct template_build b = { .dir = dir,
 				    .file = f->file,
 				    .name = f->name,
@@ -426,7 +426,7 @@ static int build(const void *fields, struct api_call *a, const char *dir, struct
 
 static int pull(const void *fields, struct api_call *a, const char *reference, struct err *e)
 {
-	const struct fields *f = fields;
+	const struct template_fields *f = fields;
 	const struct template_pull p = {
 		.reference = reference, .name = f->name, .secret = f->secret, .tags = &f->tags
 	};
@@ -453,7 +453,7 @@ static int files(const void *fields, struct api_call *a, const char *name, const
 {
 	static const char *const titles[] = { "MODE", "UID", "GID", "SIZE", "NAME", "TARGET" };
 	static const char *const members[] = { "mode", "uid", "gid", "size", "name", "target" };
-	const struct fields *f = fields;
+	const struct template_fields *f = fields;
 	OWN_JSON *found = NULL;
 	struct target t;
 
@@ -488,7 +488,7 @@ static const struct subverb subverbs[] = {
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct template_fields f;
 
 	return subverb_run(&verb_template, subverbs, COUNT(subverbs), argc, argv, &f);
 }

@@ -8,14 +8,14 @@
 #include "cmd/client/show_json.h"
 #include "cmd/client/verbs.h"
 
-struct fields {
+struct tenant_fields {
 	struct args_common common;
 	const char *name, *queue_timeout, *captured_secrets, *allow;
 	uint64_t max_sessions, create_rate, burst, queue_length;
 };
 
 #define ROWS_MAX 10000
-#define FIELD(name) offsetof(struct fields, name)
+#define FIELD(name) offsetof(struct tenant_fields, name)
 
 /* clang-format off */
 static const struct option options[] = {
@@ -36,7 +36,7 @@ static const struct option options[] = {
 	  .values = "default refuse name allow" },
 	{ "allow", "FILE", OPTION_JSON, FIELD(allow), 0, 0,
 	  "what its sessions may have at most, JSON: {\"memory\": \"2G\"}; {}: everything", .member = "allow" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct tenant_fields),
 };
 /* clang-format on */
 
@@ -79,7 +79,7 @@ static void print_tenants(const json_t *items)
 
 static int list(const void *fields, struct api_call *a, const char *unused, struct err *e)
 {
-	const struct fields *f = fields;
+	const struct tenant_fields *f = fields;
 	OWN_JSON *items = NULL;
 	OWN_JSON *page = NULL;
 	struct target t;
@@ -107,7 +107,7 @@ static const struct subverb subverbs[] = {
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct tenant_fields f;
 
 	return subverb_run(&verb_tenant, subverbs, COUNT(subverbs), argc, argv, &f);
 }

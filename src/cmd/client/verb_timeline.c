@@ -14,7 +14,7 @@
 #include "cmd/client/show_json.h"
 #include "cmd/client/verbs.h"
 
-struct fields {
+struct timeline_fields {
 	struct args_common common;
 	bool follow;
 	const char *types, *after;
@@ -22,14 +22,14 @@ struct fields {
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "follow", NULL, OPTION_FLAG, offsetof(struct fields, follow), 0, 0,
+	{ "follow", NULL, OPTION_FLAG, offsetof(struct timeline_fields, follow), 0, 0,
 	  "waits for new entries", 'f' },
-	{ "types", "KIND,...", OPTION_TEXT, offsetof(struct fields, types), 0, 0,
+	{ "types", "KIND,...", OPTION_TEXT, offsetof(struct timeline_fields, types), 0, 0,
 	  "only session, execution, output, file, network, dns, package, resource, approval, alarm",
 	  .values = "session execution output file network dns package resource approval alarm" },
-	{ "after", "CURSOR", OPTION_TEXT, offsetof(struct fields, after), 0, 0,
+	{ "after", "CURSOR", OPTION_TEXT, offsetof(struct timeline_fields, after), 0, 0,
 	  "only entries after this one (member cursor of --json)" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct timeline_fields),
 };
 /* clang-format on */
 
@@ -57,7 +57,7 @@ static enum colour colour_of(const char *severity)
 /* Time, severity, kind, execution, title. */
 static void print_entry(const void *arg, const json_t *v)
 {
-	const struct fields *f = arg;
+	const struct timeline_fields *f = arg;
 	const char *severity = member_text(v, "severity", "?"), *kind = member_text(v, "kind", "?");
 
 	if (f->common.json) {
@@ -79,7 +79,7 @@ static void print_entry(const void *arg, const json_t *v)
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct timeline_fields f;
 	static struct args_words words;
 	struct follow_list l = { .member = "entries", .print = print_entry, .arg = &f };
 	OWN_API_CALL a = { 0 };

@@ -24,7 +24,7 @@
 
 #define SESSIONS_MAX 200
 
-struct fields {
+struct top_fields {
 	struct args_common common;
 	uint64_t interval_ms;
 	bool once;
@@ -32,11 +32,11 @@ struct fields {
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "interval", "TIME", OPTION_TIME, offsetof(struct fields, interval_ms), 200, 3600000,
+	{ "interval", "TIME", OPTION_TIME, offsetof(struct top_fields, interval_ms), 200, 3600000,
 	  "time between updates (default 2s)" },
-	{ "once", NULL, OPTION_FLAG, offsetof(struct fields, once), 0, 0,
+	{ "once", NULL, OPTION_FLAG, offsetof(struct top_fields, once), 0, 0,
 	  "prints the table once; also without a terminal" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct top_fields),
 };
 /* clang-format on */
 
@@ -197,7 +197,7 @@ static bool wait_turn(int signals, uint64_t ms)
 	}
 }
 
-static int watch(struct top *top, struct api_call *a, const struct fields *f, struct err *e)
+static int watch(struct top *top, struct api_call *a, const struct top_fields *f, struct err *e)
 {
 	struct terminal terminal = TERMINAL_NONE;
 	struct termios mode;
@@ -243,7 +243,7 @@ static int sample_twice(struct top *top, struct api_call *a, struct err *e)
 	return sample_all(top, a, e);
 }
 
-static void print_once(const struct top *top, const struct fields *f)
+static void print_once(const struct top *top, const struct top_fields *f)
 {
 	if (f->common.json) {
 		OWN_JSON *page = json_pack("{s:O}", "sessions", top->raw);
@@ -256,7 +256,7 @@ static void print_once(const struct top *top, const struct fields *f)
 
 static int run(int argc, char **argv)
 {
-	static struct fields f = { .interval_ms = 2000 };
+	static struct top_fields f = { .interval_ms = 2000 };
 	static struct args_words words;
 	static struct top top;
 	OWN_API_CALL a = { 0 };

@@ -9,7 +9,7 @@
 #include "cmd/client/show_json.h"
 #include "cmd/client/verbs.h"
 
-struct fields {
+struct trace_fields {
 	struct args_common common;
 	bool follow;
 	const char *after;
@@ -17,11 +17,11 @@ struct fields {
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "follow", NULL, OPTION_FLAG, offsetof(struct fields, follow), 0, 0,
+	{ "follow", NULL, OPTION_FLAG, offsetof(struct trace_fields, follow), 0, 0,
 	  "waits for new entries", 'f' },
-	{ "after", "NUMBER", OPTION_TEXT, offsetof(struct fields, after), 0, 0,
+	{ "after", "NUMBER", OPTION_TEXT, offsetof(struct trace_fields, after), 0, 0,
 	  "only entries after this number" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct trace_fields),
 };
 /* clang-format on */
 
@@ -80,7 +80,7 @@ static void print_line(const json_t *r)
 
 static void print_entry(const void *arg, const json_t *r)
 {
-	const struct fields *f = arg;
+	const struct trace_fields *f = arg;
 
 	if (f->common.json)
 		show_json(r, false, stdout);
@@ -90,7 +90,7 @@ static void print_entry(const void *arg, const json_t *r)
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct trace_fields f;
 	static struct args_words words;
 	struct follow_list l = { .member = "entries", .print = print_entry, .arg = &f };
 	OWN_API_CALL a = { 0 };

@@ -20,7 +20,7 @@
 #define SESSIONS_MAX 1000000 /* rows */
 #define GIB 1073741824.0
 
-struct fields {
+struct usage_fields {
 	struct args_common common;
 	uint64_t since_ms;
 	const char *by, *key, *prices;
@@ -29,17 +29,17 @@ struct fields {
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "since", "TIME", OPTION_TIME, offsetof(struct fields, since_ms), 1, USAGE_MAX_MS,
+	{ "since", "TIME", OPTION_TIME, offsetof(struct usage_fields, since_ms), 1, USAGE_MAX_MS,
 	  "how far back to count, such as 7d (default 24h, at most 31d); whole hours" },
-	{ "by", "WHAT", OPTION_TEXT, offsetof(struct fields, by), 0, 0,
+	{ "by", "WHAT", OPTION_TEXT, offsetof(struct usage_fields, by), 0, 0,
 	  "label (default), session, or tenant (the operator sees all of them)", .values = "label session tenant" },
-	{ "key", "NAME", OPTION_TEXT, offsetof(struct fields, key), 0, 0,
+	{ "key", "NAME", OPTION_TEXT, offsetof(struct usage_fields, key), 0, 0,
 	  "with --by label: the member of the metadata of sessions (default: label)" },
-	{ "prices", "FILE", OPTION_JSON, offsetof(struct fields, prices), 0, 0,
+	{ "prices", "FILE", OPTION_JSON, offsetof(struct usage_fields, prices), 0, 0,
 	  "adds what it costs: a JSON file with prices (below)" },
-	{ "csv", NULL, OPTION_FLAG, offsetof(struct fields, csv), 0, 0,
+	{ "csv", NULL, OPTION_FLAG, offsetof(struct usage_fields, csv), 0, 0,
 	  "prints comma-separated values" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct usage_fields),
 };
 /* clang-format on */
 
@@ -247,7 +247,7 @@ static void print_csv(enum by by, const struct prices *p, const json_t *rows)
 }
 
 /* The answer with the list and its sum. */
-static int fetch(struct api_call *a, const struct fields *f, enum by by, json_t **ret,
+static int fetch(struct api_call *a, const struct usage_fields *f, enum by by, json_t **ret,
 		 struct err *e)
 {
 	uint64_t now = (uint64_t)show_now_ms();
@@ -274,7 +274,7 @@ static int fetch(struct api_call *a, const struct fields *f, enum by by, json_t 
 		       : err_set(e, ERR_SYSTEM, "the server sent an answer without usage");
 }
 
-static int usage(struct api_call *a, const struct fields *f, enum by by, struct err *e)
+static int usage(struct api_call *a, const struct usage_fields *f, enum by by, struct err *e)
 {
 	OWN_JSON *answer = NULL;
 	json_t *rows, *total;
@@ -299,7 +299,7 @@ static int usage(struct api_call *a, const struct fields *f, enum by by, struct 
 
 static int run(int argc, char **argv)
 {
-	static struct fields f = { .since_ms = (uint64_t)USAGE_HOURS_DEFAULT * HOUR_MS };
+	static struct usage_fields f = { .since_ms = (uint64_t)USAGE_HOURS_DEFAULT * HOUR_MS };
 	static struct args_words words;
 	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };

@@ -2,14 +2,14 @@
 #include "cmd/client/resource_table.h"
 #include "cmd/client/verbs.h"
 
-struct fields {
+struct volume_fields {
 	struct args_common common;
 	uint64_t size;
 	const char *expires_in;
 };
 
 #define PATH "/v1/volumes"
-#define FIELD(name) offsetof(struct fields, name)
+#define FIELD(name) offsetof(struct volume_fields, name)
 
 /* clang-format off */
 static const struct option options[] = {
@@ -17,7 +17,7 @@ static const struct option options[] = {
 	  "create: how many bytes it may have, such as 2G (default: the server's)", .member = "size" },
 	{ "expires-in", "TIME", OPTION_SPAN, FIELD(expires_in), 0, 0,
 	  "create: it is removed after this time, once no session mounts it", .member = "expires_in" },
-	ARGS_COMMON(struct fields),
+	ARGS_COMMON(struct volume_fields),
 };
 /* clang-format on */
 
@@ -37,7 +37,7 @@ static const struct subverb subverbs[] = {
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct volume_fields f;
 
 	return subverb_run(&verb_volume, subverbs, COUNT(subverbs), argc, argv, &f);
 }

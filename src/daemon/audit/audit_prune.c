@@ -61,14 +61,14 @@ int audit_prune_tile(struct audit *a, struct store_audit_log *log, uint64_t befo
 
 /* ---- retention */
 
-struct found {
+struct audit_prune_found {
 	struct store_audit_log log;
 	bool any;
 };
 
 static int on_log(const struct store_audit_log *row, void *cookie)
 {
-	struct found *f = cookie;
+	struct audit_prune_found *f = cookie;
 
 	f->log = *row;
 	f->log.note = NULL;
@@ -84,7 +84,7 @@ static int on_log_with_tile(const struct store_audit_log *row, void *cookie)
 
 static int prune_beyond(struct audit *a, const char *tenant, const char *why, struct err *e)
 {
-	struct found f = { .any = false };
+	struct audit_prune_found f = { .any = false };
 
 	if (store_audit_log_each_of(a->store, tenant, on_log_with_tile, &f, e) < 0)
 		return -1;
@@ -130,7 +130,7 @@ static int prune_log(struct audit *a, struct store_audit_log *log, struct err *e
 bool audit_prune_on_piece(struct job *job)
 {
 	struct audit *a = job->arg;
-	struct found f = { .any = false };
+	struct audit_prune_found f = { .any = false };
 	struct err e = { 0 };
 	int done = a->prune_after == 0 ? prune_node(a, &e) : 0;
 

@@ -71,7 +71,7 @@ bool audit_rotate_anchor(const struct audit *a, struct store_audit_log *row, con
 
 /* ---- the walk over the logs */
 
-struct batch {
+struct audit_rotate_batch {
 	unsigned n;
 	uint64_t last;
 	struct {
@@ -83,7 +83,7 @@ struct batch {
 
 static int on_log(const struct store_audit_log *row, void *cookie)
 {
-	struct batch *b = cookie;
+	struct audit_rotate_batch *b = cookie;
 
 	b->last = row->id;
 	b->logs[b->n].id = row->id;
@@ -112,7 +112,7 @@ static int name_key(struct audit *a, const char *tenant, uint64_t id, struct err
 	return store_audit_log_named(a->store, id, a->vkey, l->next - 1, e);
 }
 
-static int name_keys(struct audit *a, const struct batch *b, struct err *e)
+static int name_keys(struct audit *a, const struct audit_rotate_batch *b, struct err *e)
 {
 	if (store_begin(a->store, e) < 0)
 		return -1;
@@ -124,7 +124,7 @@ static int name_keys(struct audit *a, const struct batch *b, struct err *e)
 }
 
 /* 1: each log of the batch has its checkpoint. 0: one does not, and is due. */
-static int are_signed(struct audit *a, const struct batch *b, struct err *e)
+static int are_signed(struct audit *a, const struct audit_rotate_batch *b, struct err *e)
 {
 	int all = 1;
 
@@ -149,7 +149,7 @@ static int are_signed(struct audit *a, const struct batch *b, struct err *e)
 /* The next logs. 1: there may be more. 0: that was the last, or one must be waited for. */
 static int visit(struct audit *a, struct err *e)
 {
-	struct batch b = { .last = a->named_log };
+	struct audit_rotate_batch b = { .last = a->named_log };
 	int done;
 
 	if (store_audit_log_each(a->store, a->named_log, PIECE, on_log, &b, e) < 0)

@@ -82,7 +82,7 @@ static bool session_policy_has_packages(const char *document)
 	       NULL; /* documents are written without spaces */
 }
 
-struct sizes {
+struct session_policy_sizes {
 	size_t sum;
 	bool packages; /* of documents with packages, or without */
 };
@@ -90,7 +90,7 @@ struct sizes {
 static void session_policy_add_size(struct session *s, void *arg)
 {
 	const char *document = session_row(s)->policy;
-	struct sizes *all = arg;
+	struct session_policy_sizes *all = arg;
 
 	if (document != NULL && session_policy_has_packages(document) == all->packages)
 		all->sum += strlen(document);
@@ -99,8 +99,8 @@ static void session_policy_add_size(struct session *s, void *arg)
 static int session_policy_check_size(struct core *c, const struct tenant *t, const char *document,
 				     struct err *e)
 {
-	struct sizes all = { .sum = strlen(document),
-			     .packages = session_policy_has_packages(document) };
+	struct session_policy_sizes all = { .sum = strlen(document),
+					    .packages = session_policy_has_packages(document) };
 	size_t max = all.packages ? PACKAGE_DOCUMENTS_MAX : DOCUMENTS_MAX;
 
 	if (all.sum <= DOCUMENT_SMALL)

@@ -29,14 +29,14 @@
 #define USED_MAX (ROOTS_MAX + MEMORIES_MAX)
 
 /* The layers of a version during a change. */
-struct uses {
+struct root_images_uses {
 	char old[USED_MAX][STORE_ID_MAX];
 	size_t nold;
 	char roots[ROOTS_MAX][STORE_ID_MAX], memories[MEMORIES_MAX][STORE_ID_MAX];
 	size_t nroots, nmemories;
 };
 
-static int read_old(struct core *c, const char *version, struct uses *u, struct err *e)
+static int read_old(struct core *c, const char *version, struct root_images_uses *u, struct err *e)
 {
 	int n = store_layer_used(c->store, STORE_LAYER_GUEST_OF_TEMPLATE, version, u->old, USED_MAX,
 				 e);
@@ -47,7 +47,7 @@ static int read_old(struct core *c, const char *version, struct uses *u, struct 
 	return 0;
 }
 
-static void root_image_put(struct uses *u, const struct store_layer *row)
+static void root_image_put(struct root_images_uses *u, const struct store_layer *row)
 {
 	bool is_root = strcmp(row->kind, ROOT_IMAGE_KIND) == 0;
 
@@ -58,7 +58,7 @@ static void root_image_put(struct uses *u, const struct store_layer *row)
 }
 
 /* The present uses, without one. */
-static int put_old(struct core *c, struct uses *u, const char *without, struct err *e)
+static int put_old(struct core *c, struct root_images_uses *u, const char *without, struct err *e)
 {
 	for (size_t i = 0; i < u->nold; i++) {
 		struct store_layer row;
@@ -72,7 +72,8 @@ static int put_old(struct core *c, struct uses *u, const char *without, struct e
 	return 0;
 }
 
-static int write_uses(struct core *c, const char *version, const struct uses *u, struct err *e)
+static int write_uses(struct core *c, const char *version, const struct root_images_uses *u,
+		      struct err *e)
 {
 	char all[USED_MAX][STORE_ID_MAX];
 
@@ -82,7 +83,7 @@ static int write_uses(struct core *c, const char *version, const struct uses *u,
 			       (const char(*)[STORE_ID_MAX])all, u->nroots + u->nmemories, e);
 }
 
-static bool root_image_has(const struct uses *u, const char *layer)
+static bool root_image_has(const struct root_images_uses *u, const char *layer)
 {
 	for (size_t i = 0; i < u->nold; i++)
 		if (strcmp(u->old[i], layer) == 0)
@@ -93,7 +94,7 @@ static bool root_image_has(const struct uses *u, const char *layer)
 int guest_layers_add(struct core *c, const char *version, const struct store_layer *row,
 		     struct err *e)
 {
-	struct uses u = { 0 };
+	struct root_images_uses u = { 0 };
 
 	if (templates_by_id(c, version) == NULL)
 		return err_set(e, ERR_NOT_FOUND, "the template was removed");
@@ -139,7 +140,7 @@ int guest_layers_insert(struct core *c, const struct guest_layer *l, const struc
 
 static int root_image_drop(struct core *c, const char *version, const char *layer, struct err *e)
 {
-	struct uses u = { 0 };
+	struct root_images_uses u = { 0 };
 
 	if (read_old(c, version, &u, e) < 0)
 		return -1;

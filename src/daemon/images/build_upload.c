@@ -158,14 +158,14 @@ bool build_upload_delete_one(struct core *c, const char *tenant)
 	return remove_oldest(c, tenant);
 }
 
-struct removal {
+struct build_upload_removal {
 	unsigned n;
 	char files[REMOVED_PIECE][STORE_ID_MAX];
 };
 
 static int on_removed(const struct store_build_upload *row, void *cookie)
 {
-	struct removal *v = cookie;
+	struct build_upload_removal *v = cookie;
 
 	memcpy(v->files[v->n++], row->file, sizeof(v->files[0]));
 	return v->n == REMOVED_PIECE;
@@ -174,7 +174,7 @@ static int on_removed(const struct store_build_upload *row, void *cookie)
 bool build_upload_delete_of(struct core *c, const char *tenant, const char *template_id,
 			    bool *ret_more)
 {
-	struct removal v = { 0 };
+	struct build_upload_removal v = { 0 };
 	struct err e;
 
 	*ret_more = false;

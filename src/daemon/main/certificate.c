@@ -31,21 +31,21 @@
 
 #define LOCAL_CERT_SERVER "tls/server.pem"
 
-struct text {
+struct certificate_text {
 	char pem[SELFSIGN_PEM_MAX];
 };
 
-static void text_wipe(struct text *t)
+static void text_wipe(struct certificate_text *t)
 {
 	explicit_bzero(t, sizeof(*t));
 }
 
-#define OWN_TEXT __attribute__((cleanup(text_wipe))) struct text
+#define OWN_TEXT __attribute__((cleanup(text_wipe))) struct certificate_text
 
 /* The text of the file, "" if there is none, "?" if it is too long to be one that cordond wrote.
  * Other errors fail: a new authority would have to be made known to all clients.
  */
-static int read_text(int dir, const char *name, struct text *ret, struct err *e)
+static int read_text(int dir, const char *name, struct certificate_text *ret, struct err *e)
 {
 	if (io_read_file(dir, name, ret->pem, sizeof(ret->pem), e) >= 0)
 		return 0;
@@ -55,7 +55,8 @@ static int read_text(int dir, const char *name, struct text *ret, struct err *e)
 	return 0;
 }
 
-static int write_text(int dir, const char *name, const struct text *t, mode_t mode, struct err *e)
+static int write_text(int dir, const char *name, const struct certificate_text *t, mode_t mode,
+		      struct err *e)
 {
 	char part[32];
 
@@ -75,7 +76,7 @@ static int write_text(int dir, const char *name, const struct text *t, mode_t mo
 
 /* A replacement logs why the former was not good. */
 static void log_made(enum log_level level, const char *name, const char *domain,
-		     const struct text *before, const struct err *why)
+		     const struct certificate_text *before, const struct err *why)
 {
 	if (before->pem[0] == '\0')
 		log_info("made a certificate", "file=%s domain=%s", name, domain);
@@ -84,7 +85,8 @@ static void log_made(enum log_level level, const char *name, const char *domain,
 			  domain, why->msg);
 }
 
-static int keep_authority(int dir, const char *domain, int64_t now, struct text *ret, struct err *e)
+static int keep_authority(int dir, const char *domain, int64_t now, struct certificate_text *ret,
+			  struct err *e)
 {
 	static const char name[] = "authority.pem";
 	OWN_TEXT before = { 0 };
@@ -105,10 +107,10 @@ static int keep_authority(int dir, const char *domain, int64_t now, struct text 
 }
 
 /* The public copy, written again at every start. */
-static int keep_public(int dir, const struct text *authority, struct err *e)
+static int keep_public(int dir, const struct certificate_text *authority, struct err *e)
 {
 	static const char name[] = "ca.pem";
-	struct text current = { 0 }, wanted = { 0 };
+	struct certificate_text current = { 0 }, wanted = { 0 };
 	struct stat st;
 
 	if (selfsign_ca_cert(authority->pem, wanted.pem, e) < 0 ||
@@ -121,8 +123,8 @@ static int keep_public(int dir, const struct text *authority, struct err *e)
 	return write_text(dir, name, &wanted, 0644, e);
 }
 
-static int keep_server(int dir, const struct text *authority, const char *domain, int64_t now,
-		       int64_t *ret_renew_at, struct err *e)
+static int keep_server(int dir, const struct certificate_text *authority, const char *domain,
+		       int64_t now, int64_t *ret_renew_at, struct err *e)
 {
 	static const char name[] = "server.pem";
 	OWN_TEXT before = { 0 };

@@ -53,12 +53,12 @@
 #include "lib/base/str.h"
 
 /* The ids of the live sessions, collected before any of them is restored. */
-struct ids {
+struct core_run_ids {
 	char (*list)[STORE_ID_MAX];
 	size_t n, size;
 };
 
-static void add_id(struct ids *ids, const char *id)
+static void add_id(struct core_run_ids *ids, const char *id)
 {
 	if (ids->n == ids->size) {
 		ids->size = ids->size == 0 ? 64 : 2 * ids->size;
@@ -199,7 +199,7 @@ static bool is_known(void *arg, const char *id)
  * them. */
 int core_recover(struct core *c, struct err *e)
 {
-	struct ids ids = { 0 };
+	struct core_run_ids ids = { 0 };
 	int result = store_session_each_live(c->store, add_session, &ids, e);
 
 	for (size_t i = 0; i < ids.n && result == 0; i++)

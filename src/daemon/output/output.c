@@ -76,29 +76,30 @@ int output_record_write(int fd, uint64_t at, const struct output_record *r)
 
 /* The position of a reader. In the middle of a record it still names the record, so it has two
  * parts. */
-struct cursor {
+struct output_cursor {
 	uint64_t record; /* where its head is */
 	uint32_t skip;	 /* bytes of it already read */
 };
 
 /* 40 bits of place and 24 of progress: logs up to a TiB, records up to 16 MiB. */
-static struct cursor unpack(uint64_t c)
+static struct output_cursor unpack(uint64_t c)
 {
-	return (struct cursor){ .record = c >> 24, .skip = (uint32_t)(c & 0xffffff) };
+	return (struct output_cursor){ .record = c >> 24, .skip = (uint32_t)(c & 0xffffff) };
 }
 
-static uint64_t pack(struct cursor c)
+static uint64_t pack(struct output_cursor c)
 {
 	return c.record << 24 | c.skip;
 }
 
 uint64_t output_cursor_at(uint64_t log_bytes)
 {
-	return pack((struct cursor){ .record = log_bytes });
+	return pack((struct output_cursor){ .record = log_bytes });
 }
 
 /* The record at the cursor, or behind the notes there. Return as output_read(). */
-static int find_record(int fd, struct cursor *c, bool notes, struct output_record *r, struct err *e)
+static int find_record(int fd, struct output_cursor *c, bool notes, struct output_record *r,
+		       struct err *e)
 {
 	int got;
 
@@ -110,13 +111,13 @@ static int find_record(int fd, struct cursor *c, bool notes, struct output_recor
 			return err_sys(e, "read log");
 		if (got == 0 || notes || !output_is_note((enum output_stream)r->stream))
 			return got > 0 && c->skip <= r->len;
-		*c = (struct cursor){ .record = c->record + OUTPUT_RECORD_HEAD + r->len };
+		*c = (struct output_cursor){ .record = c->record + OUTPUT_RECORD_HEAD + r->len };
 	}
 }
 
 int output_look(int fd, uint64_t *cursor, struct output_chunk *ret, struct err *e)
 {
-	struct cursor c = unpack(*cursor);
+	struct output_cursor c = unpack(*cursor);
 	struct output_record r;
 	int got = find_record(fd, &c, false, &r, e);
 
@@ -132,7 +133,7 @@ int output_look(int fd, uint64_t *cursor, struct output_chunk *ret, struct err *
 
 void output_skip(uint64_t *cursor, const struct output_chunk *chunk)
 {
-	struct cursor c = unpack(*cursor);
+	struct output_cursor c = unpack(*cursor);
 
 	c.record += OUTPUT_RECORD_HEAD + c.skip + chunk->len;
 	c.skip = 0;
@@ -142,7 +143,7 @@ void output_skip(uint64_t *cursor, const struct output_chunk *chunk)
 static int read_chunk(int fd, uint64_t *cursor, bool notes, struct output_chunk *ret, uint8_t *buf,
 		      size_t cap, struct err *e)
 {
-	struct cursor c = unpack(*cursor);
+	struct output_cursor c = unpack(*cursor);
 	struct output_record r;
 	size_t want;
 	ssize_t n;
@@ -164,7 +165,7 @@ static int read_chunk(int fd, uint64_t *cursor, bool notes, struct output_chunk 
 				      .len = (size_t)n };
 	c.skip += (uint32_t)n;
 	if (c.skip == r.len)
-		c = (struct cursor){ .record = c.record + OUTPUT_RECORD_HEAD + r.len };
+		c = (struct output_cursor){ .record = c.record + OUTPUT_RECORD_HEAD + r.len };
 	*cursor = pack(c);
 	return 1;
 }

@@ -35,7 +35,7 @@ struct seal {
 };
 
 /* The head of a box, as read. */
-struct head {
+struct seal_head {
 	char id[SEAL_ID_MAX];
 	size_t len; /* of version, length and id */
 	const uint8_t *nonce, *bytes;
@@ -149,7 +149,7 @@ void seal_wipe(char *value, size_t len)
 /* ---- the cipher. Its context is wiped when it is freed */
 
 static bool encrypt(EVP_CIPHER_CTX *c, const struct seal *s, const char *about,
-		    const struct head *h, const uint8_t *box, const void *value, uint8_t *to)
+		    const struct seal_head *h, const uint8_t *box, const void *value, uint8_t *to)
 {
 	int n = 0;
 
@@ -162,7 +162,7 @@ static bool encrypt(EVP_CIPHER_CTX *c, const struct seal *s, const char *about,
 }
 
 static bool decrypt(EVP_CIPHER_CTX *c, const struct seal *s, const struct key *k, const char *about,
-		    const struct head *h, const uint8_t *box, uint8_t *to)
+		    const struct seal_head *h, const uint8_t *box, uint8_t *to)
 {
 	uint8_t tag[TAG];
 	int n = 0;
@@ -178,7 +178,7 @@ static bool decrypt(EVP_CIPHER_CTX *c, const struct seal *s, const struct key *k
 
 /* ---- boxes */
 
-static bool read_head(const uint8_t *box, size_t len, struct head *ret)
+static bool read_head(const uint8_t *box, size_t len, struct seal_head *ret)
 {
 	size_t id_len = len < 2 ? 0 : box[1];
 
@@ -198,7 +198,7 @@ int seal_close(const struct seal *s, const char *about, const void *value, size_
 	       uint8_t **ret, size_t *ret_len, struct err *e)
 {
 	size_t id_len = strlen(s->keys[0].id), total = 2 + id_len + NONCE + len + TAG;
-	struct head h;
+	struct seal_head h;
 	OWN_MEM uint8_t *box = NULL;
 	EVP_CIPHER_CTX *c;
 	bool done;
@@ -231,7 +231,7 @@ int seal_open(const struct seal *s, const char *about, const void *box, size_t b
 {
 	const struct key *k;
 	EVP_CIPHER_CTX *c;
-	struct head h;
+	struct seal_head h;
 	uint8_t *value;
 	bool done;
 
@@ -265,7 +265,7 @@ int seal_open(const struct seal *s, const char *about, const void *box, size_t b
 
 bool seal_is_current(const struct seal *s, const void *box, size_t box_len)
 {
-	struct head h;
+	struct seal_head h;
 
 	return read_head(box, box_len, &h) && strcmp(h.id, s->keys[0].id) == 0;
 }

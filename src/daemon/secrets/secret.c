@@ -536,7 +536,7 @@ bool secret_delete_one(struct core *c, const struct tenant *t)
 
 /* ---- at the start, and once a second */
 
-struct some {
+struct secret_some {
 	struct {
 		char id[STORE_ID_MAX], tenant[STORE_ID_MAX], name[STORE_NAME_MAX];
 		uint64_t expires_ms;
@@ -548,7 +548,7 @@ struct some {
 
 static int secret_note(const struct store_secret *row, void *cookie)
 {
-	struct some *l = cookie;
+	struct secret_some *l = cookie;
 
 	memcpy(l->at[l->n].id, row->id, sizeof(row->id));
 	memcpy(l->at[l->n].tenant, row->tenant, sizeof(row->tenant));
@@ -580,7 +580,7 @@ static int secret_reseal(struct core *c, const char *id, struct err *e)
 
 int secret_start(struct core *c, struct err *e)
 {
-	struct some l = { .seal = core_options(c)->seal };
+	struct secret_some l = { .seal = core_options(c)->seal };
 	char after[STORE_ID_MAX] = "";
 	struct err why;
 
@@ -604,7 +604,7 @@ int secret_start(struct core *c, struct err *e)
 static bool secret_expire_some(struct core *c, uint64_t now)
 {
 	struct secret_node *n = secret_node(c);
-	struct some l = { .seal = core_options(c)->seal };
+	struct secret_some l = { .seal = core_options(c)->seal };
 	struct err e;
 
 	if (store_secret_expiring(core_store(c), n->seen_ms, n->seen_id, now, BATCH, secret_note,

@@ -20,7 +20,7 @@
 #define SESSION_ROOM (512U << 10) /* of one session: its configuration for egress has them all */
 #define SMALL 512 /* always accepted, so that a value can be replaced at the bound */
 
-struct sum {
+struct secret_admit_sum {
 	const char *name; /* that changes. NULL: none */
 	size_t len, all;
 	size_t most; /* of one session with the secret */
@@ -28,7 +28,7 @@ struct sum {
 
 static void secret_admit_add(struct session *s, void *arg)
 {
-	struct sum *sum = arg;
+	struct secret_admit_sum *sum = arg;
 	const struct secret_state *st = secret_state_of(s);
 	size_t own = st == NULL ? 0 : st->bytes;
 
@@ -40,7 +40,7 @@ static void secret_admit_add(struct session *s, void *arg)
 		sum->most = own + sum->len;
 }
 
-static int secret_admit_check(struct core *c, const struct tenant *t, struct sum *sum,
+static int secret_admit_check(struct core *c, const struct tenant *t, struct secret_admit_sum *sum,
 			      struct err *e)
 {
 	session_each(c, t, secret_admit_add, sum);
@@ -58,7 +58,7 @@ static int secret_admit_check(struct core *c, const struct tenant *t, struct sum
 
 int secret_quota_more(struct core *c, const struct tenant *t, size_t more, struct err *e)
 {
-	struct sum sum = { .all = more, .most = more };
+	struct secret_admit_sum sum = { .all = more, .most = more };
 
 	return secret_admit_check(c, t, &sum, e);
 }
@@ -66,14 +66,14 @@ int secret_quota_more(struct core *c, const struct tenant *t, size_t more, struc
 int secret_quota_session(struct session *s, size_t more, struct err *e)
 {
 	const struct secret_state *st = secret_state_of(s);
-	struct sum sum = { .all = more, .most = (st == NULL ? 0 : st->bytes) + more };
+	struct secret_admit_sum sum = { .all = more, .most = (st == NULL ? 0 : st->bytes) + more };
 
 	return more == 0 ? 0 : secret_admit_check(session_core(s), session_tenant(s), &sum, e);
 }
 
 static void secret_admit_add_resent(struct session *s, void *arg)
 {
-	struct sum *sum = arg;
+	struct secret_admit_sum *sum = arg;
 	const struct secret_state *st = secret_state_of(s);
 
 	if (st != NULL && secret_values_has(s, sum->name))
@@ -82,7 +82,7 @@ static void secret_admit_add_resent(struct session *s, void *arg)
 
 size_t secret_quota_resent(struct core *c, const struct tenant *t, const char *name)
 {
-	struct sum sum = { .name = name };
+	struct secret_admit_sum sum = { .name = name };
 
 	session_each(c, t, secret_admit_add_resent, &sum);
 	return sum.all;
@@ -91,7 +91,7 @@ size_t secret_quota_resent(struct core *c, const struct tenant *t, const char *n
 int secret_quota_change(struct core *c, const struct tenant *t, const char *name, size_t len,
 			struct err *e)
 {
-	struct sum sum = { .name = name, .len = len };
+	struct secret_admit_sum sum = { .name = name, .len = len };
 
 	return len <= SMALL ? 0 : secret_admit_check(c, t, &sum, e);
 }

@@ -29,13 +29,13 @@ bool secret_values_has_line(const char *lines, const char *name, size_t n)
 	return false;
 }
 
-struct visit {
+struct secret_values_visit {
 	struct session *session;
 	void (*fn)(const struct store_layer_value *v, bool past, void *arg);
 	void *arg;
 };
 
-static void secret_values_visit_row(const struct visit *x, const char *name)
+static void secret_values_visit_row(const struct secret_values_visit *x, const char *name)
 {
 	const struct session *s = x->session;
 	char about[SECRET_ABOUT_MAX];
@@ -69,7 +69,8 @@ static bool secret_values_is_own(const struct session *s, const char *name)
 }
 
 /* The names in lines that neither the session itself nor `seen` has. */
-static void secret_values_visit_names(const struct visit *x, const char *lines, const char *seen)
+static void secret_values_visit_names(const struct secret_values_visit *x, const char *lines,
+				      const char *seen)
 {
 	while (lines != NULL && *lines != '\0') {
 		char name[STORE_NAME_MAX];
@@ -83,7 +84,8 @@ static void secret_values_visit_names(const struct visit *x, const char *lines, 
 	}
 }
 
-static void secret_values_visit_past(const struct visit *x, const struct secret_past *p)
+static void secret_values_visit_past(const struct secret_values_visit *x,
+				     const struct secret_past *p)
 {
 	struct store_layer_value v = { .about = p->about,
 				       .name = p->name,
@@ -102,7 +104,7 @@ static void secret_values_each_sealed(struct session *s,
 {
 	const struct secret_state *st = secret_state_of(s);
 	const char *at = session_row(s)->secrets;
-	const struct visit x = { s, fn, arg };
+	const struct secret_values_visit x = { s, fn, arg };
 	struct secret_spec l;
 
 	while (secret_spec_next(&at, &l))
@@ -201,7 +203,7 @@ int secret_kept_check(const struct session *s, size_t *bytes, struct err *e)
 
 /* ---- those of a new layer */
 
-struct keeping {
+struct secret_values_keeping {
 	struct store *store;
 	const char *layer;
 	bool own;	 /* for the session itself, whose bytes are bounded otherwise */
@@ -219,7 +221,7 @@ static uint64_t secret_values_hash_of(const struct store_layer_value *v)
 
 static void secret_values_add_known(const struct store_layer_value *v, void *arg)
 {
-	struct keeping *k = arg;
+	struct secret_values_keeping *k = arg;
 	uint64_t *more = realloc(k->known, (k->nknown + 1) * sizeof(*more));
 
 	assert(more != NULL);
@@ -236,7 +238,7 @@ static int secret_values_compare(const void *one, const void *other)
 
 static void secret_values_keep_one(const struct store_layer_value *row, bool past, void *arg)
 {
-	struct keeping *k = arg;
+	struct secret_values_keeping *k = arg;
 	uint64_t bytes = row->box_len + strlen(row->hosts) + SECRET_KEPT_EACH;
 	uint64_t hash = secret_values_hash_of(row);
 
@@ -257,7 +259,8 @@ static void secret_values_keep_one(const struct store_layer_value *row, bool pas
 			"returned at the end");
 }
 
-static int secret_values_write_all(struct session *s, struct keeping *k, struct err *e)
+static int secret_values_write_all(struct session *s, struct secret_values_keeping *k,
+				   struct err *e)
 {
 	secret_values_secret_kept_each(s, secret_values_add_known, k);
 	if (k->nknown > 0)
@@ -272,9 +275,9 @@ static int secret_values_write_all(struct session *s, struct keeping *k, struct 
 
 int secret_kept_write(struct session *s, const char *layer, const char *kind, struct err *e)
 {
-	struct keeping k = { .store = core_store(session_core(s)),
-			     .layer = layer,
-			     .own = strcmp(kind, "pause") == 0 };
+	struct secret_values_keeping k = { .store = core_store(session_core(s)),
+					   .layer = layer,
+					   .own = strcmp(kind, "pause") == 0 };
 
 	if (!secret_values_any(s))
 		return 0;
@@ -289,7 +292,7 @@ int secret_kept_write(struct session *s, const char *layer, const char *kind, st
 
 /* ---- at the start */
 
-struct batch {
+struct secret_values_batch {
 	const struct seal *seal;
 	struct store *store;
 	uint64_t seq[BATCH];
@@ -300,7 +303,7 @@ struct batch {
 
 static int secret_values_add_to_batch(const struct store_layer_value *v, void *cookie)
 {
-	struct batch *b = cookie;
+	struct secret_values_batch *b = cookie;
 	char *value = NULL;
 	size_t len = 0;
 	struct err e;
@@ -316,7 +319,7 @@ static int secret_values_add_to_batch(const struct store_layer_value *v, void *c
 	return ++b->n == BATCH;
 }
 
-static int secret_values_write_batch(struct batch *b, struct err *e)
+static int secret_values_write_batch(struct secret_values_batch *b, struct err *e)
 {
 	int result = 0;
 
@@ -331,7 +334,7 @@ static int secret_values_write_batch(struct batch *b, struct err *e)
 
 int secret_kept_start(struct core *c, struct err *e)
 {
-	struct batch b = { .seal = core_options(c)->seal, .store = core_store(c) };
+	struct secret_values_batch b = { .seal = core_options(c)->seal, .store = core_store(c) };
 	uint64_t after = 0;
 
 	if (store_layer_value_sweep(b.store, e) < 0)
@@ -382,7 +385,7 @@ void secret_values_each(struct session *s,
 	secret_values_secret_kept_each(s, secret_values_open_kept, &x);
 }
 
-struct adding {
+struct secret_values_adding {
 	struct session *session;
 	struct buf *to;
 	bool same;
@@ -392,7 +395,7 @@ struct adding {
  * execution had. Values that masks do not look for are too short to be told from other text. */
 static void secret_values_add_value(const struct secret_values_one *v, void *arg)
 {
-	struct adding *a = arg;
+	struct secret_values_adding *a = arg;
 	uint32_t n = (uint32_t)v->len;
 
 	if (v->len < MASK_VALUE_MIN ||
@@ -404,7 +407,7 @@ static void secret_values_add_value(const struct secret_values_one *v, void *arg
 
 int secret_values_add(struct session *s, bool same, struct buf *to, struct err *e)
 {
-	struct adding a = { s, to, same };
+	struct secret_values_adding a = { s, to, same };
 
 	secret_values_each(s, secret_values_add_value, &a);
 	return buf_check(to, e);

@@ -14,14 +14,14 @@
 
 #define PATTERNS_MAX (64 + REDACT_MAX)
 
-struct wanted {
+struct session_wanted {
 	const char *patterns[PATTERNS_MAX];
 	size_t npatterns;
 	unsigned names;
 };
 
 /* Split a text into words, which are patterns. */
-static void session_split(char *text, struct wanted *w)
+static void session_split(char *text, struct session_wanted *w)
 {
 	char *rest = text, *word;
 
@@ -31,7 +31,8 @@ static void session_split(char *text, struct wanted *w)
 }
 
 /* redact: lines of redact.h. own: room for a copy of them. */
-static void session_want_lines(const char *redact, char own[REDACT_TEXT_MAX], struct wanted *w)
+static void session_want_lines(const char *redact, char own[REDACT_TEXT_MAX],
+			       struct session_wanted *w)
 {
 	char *rest = own, *line;
 
@@ -53,7 +54,7 @@ static struct mask *session_make(const struct core *c, const char *redact,
 				 struct err *e)
 {
 	char text[sizeof(c->o.config->redact_patterns)], own[REDACT_TEXT_MAX];
-	struct wanted w = { .names = redact_names(c->o.config->redact) };
+	struct session_wanted w = { .names = redact_names(c->o.config->redact) };
 
 	memcpy(text, c->o.config->redact_patterns, sizeof(text));
 	session_split(text, &w);

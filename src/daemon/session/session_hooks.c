@@ -43,7 +43,7 @@ void **session_parts_of(const struct session *s, const struct session_part *p)
 
 /* ---- changes */
 
-struct changes {
+struct hooks_changes {
 	uint64_t until_ns;
 	bool left;
 };
@@ -51,7 +51,7 @@ struct changes {
 /* The mark stays set when time has run out, so the next turn finds the session again. */
 static void change_one(struct session *s, void *arg)
 {
-	struct changes *g = arg;
+	struct hooks_changes *g = arg;
 
 	if (!s->changed)
 		return;
@@ -68,7 +68,7 @@ static void change_one(struct session *s, void *arg)
 static void on_changes(struct loop_task *t)
 {
 	struct core *c = t->arg;
-	struct changes g = { .until_ns = clock_now_ns() + CHANGES_MS * CLOCK_MS };
+	struct hooks_changes g = { .until_ns = clock_now_ns() + CHANGES_MS * CLOCK_MS };
 
 	session_each(c, NULL, change_one, &g);
 	if (g.left)

@@ -123,7 +123,7 @@ int templates_setup(struct core *c, struct err *e)
 
 #define PROBE_MS 10000 /* for a program to start in the trial's cell */
 
-struct adding {
+struct template_adding {
 	struct template_version *version; /* owned, until it is listed */
 	struct live_cell *cell;		  /* of the trial, once it is up */
 	struct live_program probe;
@@ -203,7 +203,7 @@ static int template_add_check(const struct core *c, const struct store_template 
 
 /* ---- the trial, and what follows */
 
-static void template_add_finish(struct adding *a, const struct err *e)
+static void template_add_finish(struct template_adding *a, const struct err *e)
 {
 	struct completions told = { 0 };
 
@@ -226,7 +226,7 @@ static int write_row(struct core *c, struct template_version *v, const struct st
 }
 
 /* The trial has ended: e is NULL if the template is good. */
-static void end_trial(struct adding *a, const struct err *e)
+static void end_trial(struct template_adding *a, const struct err *e)
 {
 	struct template_version *v = a->version;
 	struct core *c = v->core;
@@ -248,12 +248,12 @@ static void end_trial(struct adding *a, const struct err *e)
 
 /* ---- does its user exist? */
 
-static struct adding *of_probe(struct live_program *p)
+static struct template_adding *of_probe(struct live_program *p)
 {
-	return (struct adding *)((uintptr_t)p - offsetof(struct adding, probe));
+	return (struct template_adding *)((uintptr_t)p - offsetof(struct template_adding, probe));
 }
 
-static void end_probe(struct adding *a, const struct err *e)
+static void end_probe(struct template_adding *a, const struct err *e)
 {
 	live_cell_remove(a->cell, &a->probe);
 	live_cell_abandon(a->cell);
@@ -263,7 +263,7 @@ static void end_probe(struct adding *a, const struct err *e)
 static void on_probe(struct live_program *p, struct live_cell *cell, enum agent_type type,
 		     const struct agent_event *v)
 {
-	struct adding *a = of_probe(p);
+	struct template_adding *a = of_probe(p);
 	const char *user = a->version->row.user;
 	struct err e;
 
@@ -293,7 +293,7 @@ static void on_probe_late(struct loop_timer *t)
 }
 
 /* PID 1 looks the user up for any program that it starts. This one does nothing. */
-static int send_probe(struct adding *a, struct err *e)
+static int send_probe(struct template_adding *a, struct err *e)
 {
 	static const char words[] = "stat\0/";
 	const struct agent_spawn r = { .handle = a->probe.handle,
@@ -348,7 +348,7 @@ static void template_add_explain(const struct core *c, const struct store_templa
 
 static void on_trial_up(struct live_cell *cell, const struct err *e)
 {
-	struct adding *a = cell->owner;
+	struct template_adding *a = cell->owner;
 	struct loop *l = a->version->core->loop;
 	struct err why;
 
@@ -376,7 +376,7 @@ int templates_add(struct core *c, const struct store_template *row, const struct
 	struct store_template made = *row;
 	struct keeper_create plan;
 	struct template_version *v;
-	struct adding *a;
+	struct template_adding *a;
 
 	if (core_check_ready(c, e) < 0)
 		return -1;

@@ -523,7 +523,7 @@ void templates_fill(struct core *c)
 }
 
 /* Sizes of all pools. */
-struct sizes {
+struct template_pools_sizes {
 	unsigned all, operators;
 	struct {
 		unsigned all, operators;
@@ -531,7 +531,7 @@ struct sizes {
 };
 
 /* Count a pool, or one less. */
-static void template_pools_count(struct sizes *n, const struct level_pool *l, int by)
+static void template_pools_count(struct template_pools_sizes *n, const struct level_pool *l, int by)
 {
 	unsigned size = (unsigned)by * pool_size(l->pool);
 
@@ -547,7 +547,8 @@ static void template_pools_count(struct sizes *n, const struct level_pool *l, in
 
 /* Up to pool_max without the others, and for a tenant's within the room of its quotas. n: of the
  * others. */
-static void template_pools_adapt(struct level_pool *l, struct share *share, const struct sizes *n)
+static void template_pools_adapt(struct level_pool *l, struct share *share,
+				 const struct template_pools_sizes *n)
 {
 	const struct template_version *v = l->version;
 	const struct config *g = v->core->o.config;
@@ -575,7 +576,7 @@ static void template_pools_adapt(struct level_pool *l, struct share *share, cons
 void templates_adapt(struct core *c)
 {
 	struct share share = { 0 };
-	struct sizes n = { 0 };
+	struct template_pools_sizes n = { 0 };
 
 	EACH_POOL(c, l)
 	template_pools_count(&n, l, 1);

@@ -149,7 +149,7 @@ static int save(struct core *c, const struct store_actor *who, const struct stor
 /* ---- made */
 
 /* The creation of a volume. */
-struct making {
+struct volume_file_making {
 	struct volume_node *node;
 	struct completion tried; /* the trial of the node: then its kind is known */
 	struct storage_job job;
@@ -159,7 +159,7 @@ struct making {
 	struct store_actor actor;
 };
 
-static void finish(struct making *m, const struct err *why)
+static void finish(struct volume_file_making *m, const struct err *why)
 {
 	struct core *c = m->node->core;
 	struct err e = { 0 }, ignored;
@@ -193,7 +193,7 @@ static void on_opened(struct volume_open *o, int fd, const struct err *e)
 /* Mount an image once before the answer, so that a volume reported as made can be used. */
 static void on_made(struct completion *done, const struct err *why)
 {
-	struct making *m = done->arg;
+	struct volume_file_making *m = done->arg;
 
 	if (why != NULL || m->row.kind != VOLUME_IMAGE) {
 		finish(m, why);
@@ -203,7 +203,7 @@ static void on_made(struct completion *done, const struct err *why)
 	volume_open_start(m->node->core, &m->row, &m->open);
 }
 
-static void ask_storage(struct making *m)
+static void ask_storage(struct volume_file_making *m)
 {
 	struct storage_volume r = { .head = { .op = STORAGE_VOLUME_MAKE, .deadline_ms = MAKE_MS },
 				    .image = m->row.kind == VOLUME_IMAGE,
@@ -218,7 +218,7 @@ static void ask_storage(struct making *m)
 
 static void on_tried(struct completion *done, const struct err *why)
 {
-	struct making *m = done->arg;
+	struct volume_file_making *m = done->arg;
 	struct err e;
 
 	if (why == NULL && m->node->no_images && m->row.kind == VOLUME_IMAGE) {
@@ -288,7 +288,7 @@ static int fill_row(struct core *c, const struct tenant *t, const struct volume_
 int volume_create(struct core *c, struct tenant *t, const struct volume_spec *spec,
 		  const struct store_actor *who, struct volume_making *ret, struct err *e)
 {
-	struct making *m;
+	struct volume_file_making *m;
 
 	if (!core_options(c)->has_volumes)
 		return err_set(e, ERR_UNSUPPORTED, "volumes: not available on this server");
@@ -347,14 +347,14 @@ int volume_delete(struct core *c, const struct tenant *t, const char *which,
 
 /* ---- as a part of the core */
 
-struct some {
+struct volume_some {
 	struct store_volume rows[16];
 	unsigned n;
 };
 
 static int note(const struct store_volume *row, void *cookie)
 {
-	struct some *s = cookie;
+	struct volume_some *s = cookie;
 
 	s->rows[s->n++] = *row;
 	return s->n == COUNT(s->rows);
@@ -364,7 +364,7 @@ static int note(const struct store_volume *row, void *cookie)
 static int drop_unmade(struct core *c, struct err *e)
 {
 	char after[STORE_ID_MAX] = "";
-	struct some s;
+	struct volume_some s;
 
 	do {
 		s.n = 0;
@@ -408,7 +408,7 @@ static void release(struct core *c)
 /* Those that a session mounts live until it has ended. */
 static void expire(struct volume_node *n)
 {
-	struct some s = { .n = 0 };
+	struct volume_some s = { .n = 0 };
 	struct err e = { 0 };
 	int done;
 
@@ -437,7 +437,7 @@ static void on_second(struct core *c)
 
 static bool delete_one(struct core *c, struct tenant *t)
 {
-	struct some s = { .n = 0 };
+	struct volume_some s = { .n = 0 };
 	struct err e;
 
 	if (store_volume_list(core_store(c), tenant_row(t)->id, "", 1, note, &s, &e) == 0 &&

@@ -41,7 +41,7 @@
  *   gateway_tap.c        hashes a package file on its way to the cell, and stores it
  *   gateway_file.c       answers with a file of the cache, or with content that the gate makes
  *   cache_link.c         the link to cordon-cache; cache_store.c sends files there
- *   idle_conns.c           a connection to a server; idle_conns.c keeps it for the next request
+ *   idle_conns.c         a connection to a server, and those kept for the next request
  *   deny_page.c          the answer to a refused or failed request
  *   secrets*.c           placeholders replaced by values, and where: secrets_read.c reads them,
  *                        _placeholder finds, _body replaces in bodies, _known and _sent say which

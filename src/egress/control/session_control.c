@@ -125,7 +125,7 @@ static int session_control_join_tenant(struct egress_session *session, const cha
 	return 0;
 }
 
-struct naming {
+struct session_control_naming {
 	struct synthetic_names *names;
 	unsigned left; /* half of the places: names in use are not replaced by these */
 };
@@ -134,7 +134,7 @@ struct naming {
  * address from an earlier egress process. */
 static void on_host(const char *host, void *arg)
 {
-	struct naming *n = arg;
+	struct session_control_naming *n = arg;
 	struct ip v4, v6;
 
 	if (n->left == 0)
@@ -162,7 +162,7 @@ static int session_control_apply(struct egress_session *session, struct session_
 {
 	struct policy *old = session->policy;
 	struct secrets *old_secrets = session->secrets;
-	struct naming naming = { session->names, SYNTHETIC_NAMES_MAX / 2 };
+	struct session_control_naming naming = { session->names, SYNTHETIC_NAMES_MAX / 2 };
 
 	if (session_control_join_tenant(session, c->tenant, e) < 0)
 		return -1;

@@ -32,7 +32,7 @@
 #define DNS_PORT 53
 
 /* Room for either kind of pktinfo, and for a little that PID 1 may have turned on. */
-union control {
+union dns_udp_control {
 	struct cmsghdr align;
 	uint8_t bytes[256];
 };
@@ -64,7 +64,7 @@ static void note_idle(struct egress_session *session)
 
 /* Leave in m, as control data for the answer, its source address: the one asked. The interface is
  * not named: there is only one. */
-static void keep_pktinfo(struct msghdr *m, union control *to)
+static void keep_pktinfo(struct msghdr *m, union dns_udp_control *to)
 {
 	struct msghdr out = { .msg_control = to, .msg_controllen = sizeof(*to) };
 	struct cmsghdr *w = CMSG_FIRSTHDR(&out);
@@ -137,7 +137,7 @@ static bool serve_one(struct egress_session *session)
 	uint8_t query[QUERY_MAX], answer[DNS_TEXT_MAX];
 	struct sockaddr_storage peer;
 	struct dns_msg_query q;
-	union control got = { 0 }, put = { 0 };
+	union dns_udp_control got = { 0 }, put = { 0 };
 	struct iovec bytes = { query, sizeof(query) };
 	struct msghdr m = { .msg_name = &peer,
 			    .msg_namelen = sizeof(peer),

@@ -30,7 +30,7 @@
 #define SLOTS ((1U << 17) - 256U)
 #define RETIRED_NS (60000 * CLOCK_MS)
 
-struct entry {
+struct synthetic_name {
 	char *host; /* owned. NULL: retired */
 	uint32_t slot;
 	uint64_t used_ns;
@@ -38,16 +38,16 @@ struct entry {
 	uint16_t older, newer;
 };
 
-struct list {
+struct synthetic_list {
 	uint16_t oldest, newest;
 	unsigned n;
 };
 
 struct synthetic_names {
 	struct synthetic_names_share *share; /* borrowed. NULL: none */
-	struct entry *entries;
+	struct synthetic_name *entries;
 	unsigned n, cap;
-	struct list live, retired;
+	struct synthetic_list live, retired;
 	/* Owned, BUCKETS each. NULL until the first name: most sessions with all names refused have
 	 * none. */
 	uint16_t *hosts, *slots;
@@ -62,7 +62,7 @@ struct synthetic_names *synthetic_names_new(void)
 
 	if (!n)
 		return NULL;
-	n->live = n->retired = (struct list){ .oldest = NONE, .newest = NONE };
+	n->live = n->retired = (struct synthetic_list){ .oldest = NONE, .newest = NONE };
 	return n;
 }
 
@@ -99,9 +99,9 @@ static uint32_t first_slot(const char *host)
 
 /* ---- lists */
 
-static void append(struct synthetic_names *n, struct list *l, uint16_t at)
+static void append(struct synthetic_names *n, struct synthetic_list *l, uint16_t at)
 {
-	struct entry *e = &n->entries[at];
+	struct synthetic_name *e = &n->entries[at];
 
 	e->older = l->newest;
 	e->newer = NONE;
@@ -113,9 +113,9 @@ static void append(struct synthetic_names *n, struct list *l, uint16_t at)
 	l->n++;
 }
 
-static void take_out(struct synthetic_names *n, struct list *l, uint16_t at)
+static void take_out(struct synthetic_names *n, struct synthetic_list *l, uint16_t at)
 {
-	struct entry *e = &n->entries[at];
+	struct synthetic_name *e = &n->entries[at];
 
 	if (e->older != NONE)
 		n->entries[e->older].newer = e->newer;
@@ -183,7 +183,7 @@ static void unlink_slot(struct synthetic_names *n, uint16_t at)
 static void retire_oldest(struct synthetic_names *n)
 {
 	uint16_t at = n->live.oldest;
-	struct entry *e = &n->entries[at];
+	struct synthetic_name *e = &n->entries[at];
 
 	unlink_host(n, at);
 	take_out(n, &n->live, at);
@@ -195,7 +195,7 @@ static void retire_oldest(struct synthetic_names *n)
 static int grow(struct synthetic_names *n)
 {
 	unsigned cap = n->cap ? 2 * n->cap : 16;
-	struct entry *entries = reallocarray(n->entries, cap, sizeof(*entries));
+	struct synthetic_name *entries = reallocarray(n->entries, cap, sizeof(*entries));
 
 	if (!entries)
 		return -1;
@@ -252,7 +252,7 @@ static bool make_tables(struct synthetic_names *n)
 static uint16_t add(struct synthetic_names *n, const char *host)
 {
 	char *copy = make_tables(n) ? strdup(host) : NULL;
-	struct entry *e;
+	struct synthetic_name *e;
 	uint16_t at;
 
 	if (!copy)
@@ -265,7 +265,9 @@ static uint16_t add(struct synthetic_names *n, const char *host)
 		return NONE;
 	}
 	e = &n->entries[at];
-	*e = (struct entry){ .host = copy, .slot = free_slot(n, host), .used_ns = clock_now_ns() };
+	*e = (struct synthetic_name){ .host = copy,
+				      .slot = free_slot(n, host),
+				      .used_ns = clock_now_ns() };
 	e->by_host = *host_bucket(n, host);
 	*host_bucket(n, host) = at;
 	e->by_slot = n->slots[e->slot % BUCKETS];

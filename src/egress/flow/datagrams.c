@@ -17,7 +17,7 @@
 #define RECORD_NS (1000 * CLOCK_MS)
 #define REASON "datagrams other than DNS queries do not leave a session"
 
-struct destination {
+struct datagram_destination {
 	struct ip ip;
 	uint16_t port;
 	uint64_t datagrams, bytes;
@@ -27,12 +27,13 @@ struct destination {
 struct datagrams {
 	struct egress_session *session;
 	struct loop_timer timer;
-	struct destination at[DESTINATIONS];
+	struct datagram_destination at[DESTINATIONS];
 	size_t n;
-	struct destination others; /* without address and port */
+	struct datagram_destination others; /* without address and port */
 };
 
-static void record(struct egress_session *session, const struct destination *d, bool others)
+static void record(struct egress_session *session, const struct datagram_destination *d,
+		   bool others)
 {
 	const struct access_record r = { .kind = ACCESS_RECORD_DATAGRAM,
 					 .start_ns = d->first_ns,
@@ -79,14 +80,14 @@ static struct datagrams *table_of(struct egress_session *session)
 }
 
 /* Its entry, a new one, or the one of all others. */
-static struct destination *find(struct datagrams *t, const struct ip *to, uint16_t port)
+static struct datagram_destination *find(struct datagrams *t, const struct ip *to, uint16_t port)
 {
 	for (size_t i = 0; i < t->n; i++)
 		if (t->at[i].port == port && memcmp(&t->at[i].ip, to, sizeof(*to)) == 0)
 			return &t->at[i];
 	if (t->n == DESTINATIONS)
 		return &t->others;
-	t->at[t->n] = (struct destination){ .ip = *to, .port = port };
+	t->at[t->n] = (struct datagram_destination){ .ip = *to, .port = port };
 	return &t->at[t->n++];
 }
 
@@ -94,7 +95,7 @@ void datagrams_note(struct egress_session *session, const struct ip *to, uint16_
 {
 	struct datagrams *t = table_of(session);
 	uint64_t now = clock_now_ns();
-	struct destination *d;
+	struct datagram_destination *d;
 
 	if (t == NULL) {
 		session->records_lost++;

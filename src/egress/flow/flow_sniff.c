@@ -137,12 +137,12 @@ static void on_policy_change(struct flow *f, const struct secrets *was)
 static const struct flow_stage sniffing = { .on_end = on_end_sniffing,
 					    .on_policy_change = on_policy_change };
 
-enum kind { KIND_MORE, KIND_TLS, KIND_HTTP, KIND_CONNECT, KIND_HTTP2, KIND_OTHER };
+enum flow_sniff_kind { KIND_MORE, KIND_TLS, KIND_HTTP, KIND_CONNECT, KIND_HTTP2, KIND_OTHER };
 
 static const char http2[] = "PRI * HTTP/2.0\r\n";
 
 /* A method and a space is HTTP. The parser refuses malformed text behind them. */
-static enum kind flow_sniff_kind_of(const uint8_t *bytes, size_t len)
+static enum flow_sniff_kind flow_sniff_kind_of(const uint8_t *bytes, size_t len)
 {
 	size_t n = 0;
 

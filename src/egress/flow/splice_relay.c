@@ -88,9 +88,9 @@ static void pipe_give(struct direction *h)
 
 /* ---- one direction */
 
-enum step { STEP_ON, STEP_WAIT, STEP_FAILED };
+enum splice_relay_step { STEP_ON, STEP_WAIT, STEP_FAILED };
 
-static enum step broke(struct splice_relay *p, int side)
+static enum splice_relay_step broke(struct splice_relay *p, int side)
 {
 	p->why = side == CELL ? "the connection of the program failed"
 			      : "the connection to the server failed";
@@ -102,7 +102,8 @@ static bool is_waiting(const struct direction *h)
 	return h->rest_n > 0 || h->held > 0;
 }
 
-static enum step keep(struct splice_relay *p, struct direction *h, const uint8_t *data, size_t n)
+static enum splice_relay_step keep(struct splice_relay *p, struct direction *h, const uint8_t *data,
+				   size_t n)
 {
 	h->rest = malloc(n);
 	if (!h->rest) {
@@ -123,7 +124,7 @@ static size_t allowed(struct splice_relay *p, int side, size_t n, const char **r
 	return left < n ? (size_t)left : n;
 }
 
-static enum step limit_reached(struct splice_relay *p, const char *why)
+static enum splice_relay_step limit_reached(struct splice_relay *p, const char *why)
 {
 	p->why = why;
 	return STEP_FAILED;
@@ -148,7 +149,7 @@ static ssize_t put(struct splice_relay *p, int side, const uint8_t *data, size_t
 	return sent;
 }
 
-static enum step write_rest(struct splice_relay *p, int side)
+static enum splice_relay_step write_rest(struct splice_relay *p, int side)
 {
 	struct direction *h = &p->directions[side];
 	const char *why = NULL;
@@ -170,7 +171,7 @@ static enum step write_rest(struct splice_relay *p, int side)
 	return STEP_ON;
 }
 
-static enum step write_pipe(struct splice_relay *p, int side)
+static enum splice_relay_step write_pipe(struct splice_relay *p, int side)
 {
 	struct direction *h = &p->directions[side];
 
@@ -194,7 +195,7 @@ static enum step write_pipe(struct splice_relay *p, int side)
 	return STEP_ON;
 }
 
-static enum step end_direction(struct splice_relay *p, int side)
+static enum splice_relay_step end_direction(struct splice_relay *p, int side)
 {
 	struct direction *h = &p->directions[side];
 
@@ -205,7 +206,7 @@ static enum step end_direction(struct splice_relay *p, int side)
 }
 
 /* If no byte may go any more, one byte is read to see whether there is one, or the stream ends. */
-static enum step copy(struct splice_relay *p, int side, size_t most, const char *why)
+static enum splice_relay_step copy(struct splice_relay *p, int side, size_t most, const char *why)
 {
 	struct direction *h = &p->directions[side];
 	static uint8_t buf[COPY_MAX]; /* used by one call at a time */
@@ -230,7 +231,7 @@ static enum step copy(struct splice_relay *p, int side, size_t most, const char 
 	return (size_t)n == want ? STEP_ON : STEP_WAIT;
 }
 
-static enum step move(struct splice_relay *p, int side)
+static enum splice_relay_step move(struct splice_relay *p, int side)
 {
 	struct direction *h = &p->directions[side];
 	const char *why = NULL;
@@ -255,7 +256,7 @@ static enum step move(struct splice_relay *p, int side)
 	return write_pipe(p, side);
 }
 
-static enum step step(struct splice_relay *p, int side)
+static enum splice_relay_step step(struct splice_relay *p, int side)
 {
 	struct direction *h = &p->directions[side];
 
@@ -316,10 +317,10 @@ static int watch(struct splice_relay *p, int side, struct err *e)
 
 /* Move as many bytes as possible in one direction, within its turn: epoll reports the rest
  * again. */
-static enum step move_all(struct splice_relay *p, int side)
+static enum splice_relay_step move_all(struct splice_relay *p, int side)
 {
 	struct direction *h = &p->directions[side];
-	enum step result = STEP_ON;
+	enum splice_relay_step result = STEP_ON;
 
 	h->moved = 0;
 	while (result == STEP_ON && h->moved < TURN_MAX &&
@@ -335,7 +336,7 @@ static void on_ready(struct loop_fd *fd, uint32_t events)
 	struct splice_relay *p = fd->arg;
 	int at = fd == &p->on[SERVER] ? SERVER : CELL;
 	uint32_t concerns[SIDES] = { EPOLLIN, EPOLLIN };
-	enum step result = STEP_ON;
+	enum splice_relay_step result = STEP_ON;
 	struct err e;
 
 	concerns[!at] = EPOLLOUT;

@@ -89,12 +89,12 @@ void llm_frames_feed(struct llm_frames *f, const uint8_t *data, size_t n,
 	}
 }
 
-struct member {
+struct llm_call_member {
 	const char *path;
 	enum llm_shape what;
 };
 
-static const struct member of_request[] = {
+static const struct llm_call_member of_request[] = {
 	{ "model", LLM_SHAPE_MODEL },
 	{ "stream", LLM_SHAPE_STREAM },
 	{ "messages.[].role", LLM_SHAPE_ROLE },
@@ -126,7 +126,7 @@ static const struct member of_request[] = {
 	{ "requests.[].content.parts.[].text", LLM_SHAPE_PROMPT },
 };
 
-static const struct member of_answer[] = {
+static const struct llm_call_member of_answer[] = {
 	{ "model", LLM_SHAPE_MODEL },
 	{ "message.model", LLM_SHAPE_MODEL },
 	{ "response.model", LLM_SHAPE_MODEL },
@@ -179,7 +179,7 @@ static const struct member of_answer[] = {
 	{ "[].candidates.[].content.parts.[].text", LLM_SHAPE_COMPLETION },
 };
 
-static enum llm_shape llm_shape_find(const struct json_scan *s, const struct member *table,
+static enum llm_shape llm_shape_find(const struct json_scan *s, const struct llm_call_member *table,
 				     size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -224,13 +224,13 @@ static const struct operation operations[] = {
 };
 
 /* A kept text, up to its bound. */
-struct kept {
+struct llm_call_kept {
 	struct buf text;
 	bool cut;
 };
 
 /* The place in an event stream. */
-enum line { FIELD, VALUE_START, DATA, OTHER };
+enum llm_call_line { FIELD, VALUE_START, DATA, OTHER };
 
 struct llm_call {
 	const struct operation *op;
@@ -249,8 +249,8 @@ struct llm_call {
 	uint64_t since_ns; /* when the bytes being read arrived */
 	int64_t first_ms;
 	enum llm_shape now; /* the meaning of the string being read */
-	struct kept prompt, completion;
-	enum line line;
+	struct llm_call_kept prompt, completion;
+	enum llm_call_line line;
 	char field[8];
 	size_t nfield;
 };
@@ -258,7 +258,7 @@ struct llm_call {
 /* ---- texts */
 
 /* Cut between two characters, never inside one. */
-static void llm_call_keep(struct kept *k, const char *bytes, size_t n)
+static void llm_call_keep(struct llm_call_kept *k, const char *bytes, size_t n)
 {
 	size_t room = KEEP_MAX - k->text.len, take = n < room ? n : room;
 
@@ -391,7 +391,7 @@ static const struct json_scan_calls answer_calls = { .on_string = on_answer_stri
 						     .on_scalar = on_answer_scalar };
 
 /* A kept text ends with the bytes read. */
-static void llm_call_look(struct json_scan *s, uint64_t *looked, struct kept *k,
+static void llm_call_look(struct json_scan *s, uint64_t *looked, struct llm_call_kept *k,
 			  const uint8_t *data, size_t n)
 {
 	uint64_t room = LOOK_MAX > *looked ? LOOK_MAX - *looked : 0;
@@ -614,7 +614,7 @@ static void llm_call_write_count(struct json *j, const char *name, int64_t n)
 }
 
 static void llm_call_write_kept(struct json *j, const struct mask *mask, const char *name,
-				const char *cut, struct kept *k)
+				const char *cut, struct llm_call_kept *k)
 {
 	(k->cut ? masked_text_head : masked_text_bytes)(j, mask, name, buf_text(&k->text),
 							k->text.len);

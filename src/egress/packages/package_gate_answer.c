@@ -294,7 +294,7 @@ void package_gate_copy(struct package_gate *g)
 #define PAGE_MAX ((size_t)4096)
 #define REASON_MAX 100U
 
-struct page {
+struct package_gate_page {
 	struct buf text;
 	size_t at;
 };
@@ -350,7 +350,7 @@ static void gate_pip_write_page(struct buf *b, const struct package_gate *g, boo
 
 static ssize_t gate_pip_produce(void *arg, uint8_t *ret, size_t cap)
 {
-	struct page *p = arg;
+	struct package_gate_page *p = arg;
 	size_t n = p->text.len - p->at < cap ? p->text.len - p->at : cap;
 
 	memcpy(ret, p->text.data + p->at, n);
@@ -360,7 +360,7 @@ static ssize_t gate_pip_produce(void *arg, uint8_t *ret, size_t cap)
 
 static void gate_pip_release(void *arg)
 {
-	struct page *p = arg;
+	struct package_gate_page *p = arg;
 
 	buf_release(&p->text);
 	free(p);
@@ -368,7 +368,7 @@ static void gate_pip_release(void *arg)
 
 void package_gate_pip_page(struct package_gate *g, bool json)
 {
-	struct page *p = calloc(1, sizeof(*p));
+	struct package_gate_page *p = calloc(1, sizeof(*p));
 	struct err e;
 
 	if (p == NULL) {

@@ -10,9 +10,9 @@
 
 #define MADE_MAX (4U << 20)
 
-enum kind { NEITHER, JSON, FORM };
+enum secrets_body_kind { NEITHER, JSON, FORM };
 
-static enum kind kind_of(struct http1_span content_type)
+static enum secrets_body_kind kind_of(struct http1_span content_type)
 {
 	struct http1_span t = http1_media_type(content_type);
 
@@ -84,7 +84,8 @@ static void put_form(struct buf *b, const char *p, size_t n)
 
 /* Replace the placeholders that may be replaced in this field. The rest of this part of the body
  * is copied with what follows. */
-static void replace(struct work *w, const char *field, size_t from, size_t to, enum kind kind)
+static void replace(struct work *w, const char *field, size_t from, size_t to,
+		    enum secrets_body_kind kind)
 {
 	struct http1_span text = { (const char *)w->body, to };
 	const struct secret *x;
@@ -169,7 +170,7 @@ int secrets_body(const struct secrets *s, struct secrets_use *u, struct http1_sp
 		 const uint8_t *body, size_t len, uint8_t **ret)
 {
 	struct work w = { .s = s, .u = u, .body = body, .made = BUF_INIT(MADE_MAX) };
-	enum kind kind = kind_of(content_type);
+	enum secrets_body_kind kind = kind_of(content_type);
 	struct err e;
 	bool valid;
 

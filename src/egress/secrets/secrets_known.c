@@ -6,13 +6,13 @@
 #include "egress/secrets/secrets.h"
 #include "egress/secrets/secrets_private.h"
 
-struct known {
+struct secrets_known {
 	const struct secrets *s;
 	struct mask_pick *ret;
 	bool any;
 };
 
-static void know(struct known *k, size_t value)
+static void know(struct secrets_known *k, size_t value)
 {
 	mask_pick_add(k->ret, value);
 	k->any = true;
@@ -21,7 +21,7 @@ static void know(struct known *k, size_t value)
 /* Secrets without hosts are known where a rule names them. */
 static void on_rule(const struct policy_rule *rule, void *arg)
 {
-	struct known *k = arg;
+	struct secrets_known *k = arg;
 	const struct secrets *s = k->s;
 
 	for (size_t r = 0; r < rule->nsecrets; r++) {
@@ -36,7 +36,7 @@ static void on_rule(const struct policy_rule *rule, void *arg)
 }
 
 /* Known by the hosts they are bound to, or because one of that name was sent there. */
-static void know_by_host(struct known *k, const struct secrets_sent *sent, const char *host)
+static void know_by_host(struct secrets_known *k, const struct secrets_sent *sent, const char *host)
 {
 	const struct secrets *s = k->s;
 
@@ -54,7 +54,7 @@ bool secrets_known_also(const struct secrets *s, const struct policy *p,
 			const struct secrets_sent *sent, const struct policy_target *to,
 			struct mask_pick *ret)
 {
-	struct known k = { .s = s, .ret = ret };
+	struct secrets_known k = { .s = s, .ret = ret };
 	char text[IP_TEXT_MAX];
 
 	if (s == NULL || s->mask == NULL)

@@ -43,7 +43,7 @@ struct e2b *e2b_new(struct core *core, struct err *e)
 
 /* ---- signed URLs */
 
-struct search {
+struct e2b_search {
 	struct e2b *b;
 	struct token_trial trial;
 	const struct session *found;
@@ -52,7 +52,7 @@ struct search {
 
 static void try_session(struct session *s, void *arg)
 {
-	struct search *f = arg;
+	struct e2b_search *f = arg;
 	char token[TOKEN_MAX];
 
 	if (f->found != NULL)
@@ -68,7 +68,7 @@ static int find_signer(struct e2b *b, struct exchange *x, char ret_id[STORE_ID_M
 {
 	const struct http1_request *q = exchange_request(x);
 	char path[PATH_MAX_BYTES], user[ENVD_USER_MAX], expires[24], signature[64];
-	struct search f = { .b = b };
+	struct e2b_search f = { .b = b };
 
 	if (url_query_get(q->query, "signature", signature, sizeof(signature)) <= 0 ||
 	    url_query_get(q->query, "path", path, sizeof(path)) < 0 ||

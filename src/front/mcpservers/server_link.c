@@ -23,7 +23,7 @@
 
 static const char nothing[] = "\"inputSchema\":{\"type\":\"object\"}";
 
-static bool name_has_value(const struct tool *t, const struct session *s)
+static bool name_has_value(const struct listed_tool *t, const struct session *s)
 {
 	char name[sizeof(t->name)];
 
@@ -33,7 +33,7 @@ static bool name_has_value(const struct tool *t, const struct session *s)
 }
 
 /* Masking takes no room: the text stays where it is. */
-static void check_rest(struct tool *t)
+static void check_rest(struct listed_tool *t)
 {
 	struct buf text = BUF_INIT(TOOL_DEFINITION_MAX + 2);
 	size_t n = strlen(t->rest);
@@ -46,7 +46,7 @@ static void check_rest(struct tool *t)
 /* The list may be freed at any time: each definition is in it once. */
 static void masked_tools_keep(struct tool_masking *w, struct tool_list *l)
 {
-	struct tool t = l->tools[w->at];
+	struct listed_tool t = l->tools[w->at];
 
 	l->tools[w->at++].rest = NULL;
 	l->tools[w->kept++] = t;
@@ -57,7 +57,7 @@ static size_t mask_some(struct tool_masking *w, struct tool_list *l, const struc
 			size_t max)
 {
 	const struct mask *m = session_mask(s);
-	struct tool *t = &l->tools[w->at];
+	struct listed_tool *t = &l->tools[w->at];
 	size_t before = w->work.at, n = strlen(t->rest);
 
 	if (before == 0 && name_has_value(t, s)) {

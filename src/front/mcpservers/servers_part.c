@@ -23,7 +23,7 @@ struct node {
 };
 
 /* The state of a session with servers, or of a server's own session. */
-struct state {
+struct servers_part_state {
 	struct server_link *link;
 	struct session *session;
 	struct loop_task make;
@@ -38,15 +38,15 @@ static struct node *node_of(const struct core *c)
 	return *session_parts_of_core(c, &servers_part);
 }
 
-static struct state *state_of(const struct session *s)
+static struct servers_part_state *state_of(const struct session *s)
 {
 	return *session_parts_of(s, &servers_part);
 }
 
-static struct state *make_state(struct session *s)
+static struct servers_part_state *make_state(struct session *s)
 {
 	void **at = session_parts_of(s, &servers_part);
-	struct state *st = *at;
+	struct servers_part_state *st = *at;
 
 	if (st == NULL) {
 		st = calloc(1, sizeof(*st));
@@ -91,7 +91,7 @@ struct server_link *servers_find(struct core *c, const char *session_id, const c
 
 /* ---- is a session with servers ready? */
 
-static void give_up(struct state *st)
+static void give_up(struct servers_part_state *st)
 {
 	st->pending = false;
 	(void)err_wrap(&st->cause, "mcp");
@@ -103,7 +103,7 @@ static void give_up(struct state *st)
 static void on_failure(struct core *c, const char *owner_id, const struct err *why)
 {
 	struct session *owner = session_find(c, owner_id);
-	struct state *st = owner == NULL ? NULL : state_of(owner);
+	struct servers_part_state *st = owner == NULL ? NULL : state_of(owner);
 
 	if (st == NULL || !st->pending || st->cause.code != ERR_NONE)
 		return;
@@ -111,7 +111,7 @@ static void on_failure(struct core *c, const char *owner_id, const struct err *w
 	loop_defer(core_loop(c), &st->make);
 }
 
-static void check_ready(struct state *st)
+static void check_ready(struct servers_part_state *st)
 {
 	struct core *c = session_core(st->session);
 	const char *id = session_row(st->session)->id;
@@ -130,7 +130,7 @@ static void on_news(struct server_link *k)
 {
 	struct core *c = session_core(k->session);
 	struct session *owner = session_find(c, k->spec.owner);
-	struct state *st = owner == NULL ? NULL : state_of(owner);
+	struct servers_part_state *st = owner == NULL ? NULL : state_of(owner);
 	struct err e;
 
 	if (st == NULL || !st->pending)
@@ -235,7 +235,7 @@ static int make_server(struct session *owner, const char *name, json_t *server, 
 	return made;
 }
 
-static void make_servers(struct state *st)
+static void make_servers(struct servers_part_state *st)
 {
 	json_t *servers = server_spec_servers(session_row(st->session)->client), *server;
 	const char *name;
@@ -257,7 +257,7 @@ static void make_servers(struct state *st)
 
 static void on_make(struct loop_task *t)
 {
-	struct state *st = t->arg;
+	struct servers_part_state *st = t->arg;
 
 	if (!st->pending)
 		return;
@@ -326,7 +326,7 @@ static void servers_part_adopt(struct session *s)
 static void on_started(struct session *s)
 {
 	struct core *c = session_core(s);
-	struct state *st;
+	struct servers_part_state *st;
 	json_t *servers = server_spec_servers(session_row(s)->client);
 
 	if (servers == NULL || servers_next(c, session_row(s)->id, NULL) != NULL) {
@@ -343,7 +343,7 @@ static void on_started(struct session *s)
 
 static bool is_ready(const struct session *s)
 {
-	const struct state *st = state_of(s);
+	const struct servers_part_state *st = state_of(s);
 
 	return st == NULL || !st->pending;
 }
@@ -381,7 +381,7 @@ static void keep_alive(struct server_link *k)
 
 static void on_session_second(struct session *s)
 {
-	struct state *st = state_of(s);
+	struct servers_part_state *st = state_of(s);
 
 	if (st == NULL)
 		return;
@@ -415,7 +415,7 @@ static void end_servers(struct session *s)
 
 static void on_cell_gone(struct session *s, const struct err *why)
 {
-	struct state *st = state_of(s);
+	struct servers_part_state *st = state_of(s);
 
 	if (st != NULL && st->link != NULL)
 		server_link_cell_gone(st->link);
@@ -423,7 +423,7 @@ static void on_cell_gone(struct session *s, const struct err *why)
 
 static void on_ending(struct session *s, const struct err *why)
 {
-	struct state *st = state_of(s);
+	struct servers_part_state *st = state_of(s);
 
 	if (st != NULL) {
 		st->pending = false;
@@ -438,7 +438,7 @@ static void on_ending(struct session *s, const struct err *why)
 static void on_free(struct session *s, const struct err *why)
 {
 	void **at = session_parts_of(s, &servers_part);
-	struct state *st = *at;
+	struct servers_part_state *st = *at;
 	struct err e;
 
 	if (st == NULL)

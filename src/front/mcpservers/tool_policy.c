@@ -68,7 +68,7 @@ size_t tool_pins_see(struct tool_pins *p, const struct tool_list *l, bool keep,
 
 	ret_names[0] = '\0';
 	for (size_t i = 0; i < l->n; i++) {
-		const struct tool *t = &l->tools[i];
+		const struct listed_tool *t = &l->tools[i];
 
 		at = find_place(p, t->name, &found);
 		if (!found) {

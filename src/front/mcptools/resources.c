@@ -30,7 +30,7 @@ const struct mcp_resource resources_templates[RESOURCES_TEMPLATES] = {
 
 /* ---- list */
 
-struct listing {
+struct resource_listing {
 	struct json *j;
 	unsigned n;
 };
@@ -38,7 +38,7 @@ struct listing {
 static void resources_see(struct session *s, void *arg)
 {
 	const struct store_session *row = session_row(s);
-	struct listing *l = arg;
+	struct resource_listing *l = arg;
 	char text[REQUEST_ID_MAX + 32];
 
 	if (row->id[0] == '\0' || row->state >= SESSION_ENDING || l->n++ >= LISTED)
@@ -64,7 +64,7 @@ static void send_json(struct tool_call *c, struct json *j)
 void resources_list(struct tool_call *c)
 {
 	struct json j;
-	struct listing l = { .j = &j };
+	struct resource_listing l = { .j = &j };
 
 	json_init_heap(&j, LIST_MAX);
 	mcp_write_result(&j, &c->server, &c->q);

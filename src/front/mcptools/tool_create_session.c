@@ -376,7 +376,7 @@ static int clone_start(struct clone *k, struct session *s, struct err *e)
 
 #define BODY_MAX (256U << 10)
 
-struct create {
+struct tool_create {
 	struct clone clone; /* first. All zero without a repository to clone */
 	struct session_making making;
 	bool is_unnamed; /* the session runs, and no client knows its id */
@@ -384,7 +384,7 @@ struct create {
 
 static void end_unnamed(struct tool_call *c)
 {
-	struct create *m = c->own;
+	struct tool_create *m = c->own;
 	struct request *r = c->r;
 	struct err e;
 
@@ -397,7 +397,7 @@ static void end_unnamed(struct tool_call *c)
 
 static void create_session_release(struct tool_call *c)
 {
-	struct create *m = c->own;
+	struct tool_create *m = c->own;
 
 	clone_release(&m->clone);
 	session_making_release(&m->making);
@@ -406,7 +406,7 @@ static void create_session_release(struct tool_call *c)
 
 static bool create_session_progress(struct tool_call *c, uint64_t *ret_done, struct buf *message)
 {
-	struct create *m = c->own;
+	struct tool_create *m = c->own;
 
 	return clone_progress(&m->clone, ret_done, message);
 }
@@ -493,7 +493,7 @@ static void write_repository(struct tool_call *c, const char *workdir, const str
 
 static void create_session_answer(struct tool_call *c, struct session *s)
 {
-	const struct create *m = c->own;
+	const struct tool_create *m = c->own;
 	const struct store_session *row = session_row(s);
 	char name[POLICY_SELECT_NAME_MAX];
 
@@ -515,7 +515,7 @@ static void create_session_answer(struct tool_call *c, struct session *s)
 static void on_cloned(struct clone *k, const char *why)
 {
 	struct tool_call *c = k->c;
-	struct create *m = c->own;
+	struct tool_create *m = c->own;
 	struct buf text = BUF_INIT(TOOL_RESULT_MAX / 2);
 	struct err e = { 0 };
 	struct session *s;
@@ -539,7 +539,7 @@ static void on_cloned(struct clone *k, const char *why)
 static void on_made(struct session_making *making, struct session *s, const struct err *why)
 {
 	struct tool_call *c = tool_of(making->r);
-	struct create *m = c->own;
+	struct tool_create *m = c->own;
 	struct err e = { 0 };
 
 	if (why != NULL) {
@@ -557,7 +557,7 @@ static void on_made(struct session_making *making, struct session *s, const stru
 static void create_session_begin(struct tool_call *c)
 {
 	const struct json_node *repository = json_tree_get(c->q.arguments, "repository");
-	struct create *m = c->own;
+	struct tool_create *m = c->own;
 	struct spec_session spec = { 0 };
 	struct err e = { 0 };
 	unsigned retry_s = 0;
@@ -708,7 +708,7 @@ const struct tool tool_create_session = {
 		}),
 	},
 	.scope = TENANT_SESSIONS,
-	.own_size = sizeof(struct create),
+	.own_size = sizeof(struct tool_create),
 	.start = create_session_begin,
 	.progress = create_session_progress,
 	.release = create_session_release,

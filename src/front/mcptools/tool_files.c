@@ -29,17 +29,17 @@
 
 /* Bytes of paths in an answer: each is shown with that of its directory, which may be long. */
 #define PATHS_MAX ((size_t)256 << 10)
-#define RAW_MAX (PATHS_MAX + LISTED * sizeof(struct entry))
+#define RAW_MAX (PATHS_MAX + LISTED * sizeof(struct files_entry))
 #define PIECE ((size_t)16 << 10) /* bytes of paths shown at a time */
 
 /* In `raw`, with the path and the target of a link behind it, each with its NUL. */
-struct entry {
+struct files_entry {
 	uint64_t size, modified_ms;
 	uint32_t type;
 	uint32_t npath, ntarget; /* with the NUL */
 };
 
-struct listing {
+struct files_listing {
 	struct file_call call;
 	struct job job; /* shows the arrived entries */
 	char path[FILE_MSG_PATH_MAX], pattern[GLOB_MAX], depth[24], limit[24];
@@ -53,14 +53,14 @@ struct listing {
 
 static void list_files_release(struct tool_call *c)
 {
-	struct listing *l = c->own;
+	struct files_listing *l = c->own;
 
 	file_call_release(&l->call);
 	core_job_cancel(c->r->core, &l->job);
 	buf_release(&l->raw);
 }
 
-static bool is_wanted(const struct listing *l, const char *path)
+static bool is_wanted(const struct files_listing *l, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
 
@@ -70,14 +70,15 @@ static bool is_wanted(const struct listing *l, const char *path)
 	       glob_fits(l->pattern, path, strlen(path), true);
 }
 
-static void list_files_take(struct listing *l, const struct file_msg_entry *m)
+static void list_files_take(struct files_listing *l, const struct file_msg_entry *m)
 {
-	const struct entry e = { .size = m->size,
-				 .modified_ms =
-					 m->mtime_ns <= 0 ? 0 : (uint64_t)m->mtime_ns / 1000000,
-				 .type = m->type,
-				 .npath = (uint32_t)strlen(m->path) + 1,
-				 .ntarget = (uint32_t)strlen(m->target) + 1 };
+	const struct files_entry e = { .size = m->size,
+				       .modified_ms = m->mtime_ns <= 0
+							      ? 0
+							      : (uint64_t)m->mtime_ns / 1000000,
+				       .type = m->type,
+				       .npath = (uint32_t)strlen(m->path) + 1,
+				       .ntarget = (uint32_t)strlen(m->target) + 1 };
 
 	size_t paths = strlen(l->top) + e.npath + e.ntarget;
 
@@ -95,8 +96,8 @@ static void list_files_take(struct listing *l, const struct file_msg_entry *m)
 /* ---- shown entries: masked, in pieces of the tenant's share */
 
 /* Return how many bytes of paths it has shown. */
-static size_t list_files_show(struct tool_call *c, const struct listing *l, const struct entry *e,
-			      const char *name, const char *target)
+static size_t list_files_show(struct tool_call *c, const struct files_listing *l,
+			      const struct files_entry *e, const char *name, const char *target)
 {
 	char path[2 * FILE_MSG_PATH_MAX];
 
@@ -116,13 +117,13 @@ static size_t list_files_show(struct tool_call *c, const struct listing *l, cons
 static bool list_files_on_piece(struct job *j)
 {
 	struct tool_call *c = j->arg;
-	struct listing *l = c->own;
+	struct files_listing *l = c->own;
 	size_t shown = 0;
 
 	loop_note(core_loop(c->r->core), "list_files");
 	while (l->at < l->raw.len && shown < PIECE) {
 		const char *at = (const char *)l->raw.data + l->at;
-		struct entry e;
+		struct files_entry e;
 
 		memcpy(&e, at, sizeof(e));
 		at += sizeof(e);
@@ -144,7 +145,7 @@ static bool list_files_on_piece(struct job *j)
 static int list_files_on_record(struct file_call *f, const struct file_msg *m, struct err *e)
 {
 	struct tool_call *c = tool_of(f->r);
-	struct listing *l = c->own;
+	struct files_listing *l = c->own;
 
 	if (m->kind == FILE_MSG_END) {
 		l->more |= (m->end.flags & FILE_MSG_TRUNCATED) != 0;
@@ -164,7 +165,7 @@ static int list_files_on_record(struct file_call *f, const struct file_msg *m, s
 static void list_files_on_end(struct file_call *f, int status, const struct err *e)
 {
 	struct tool_call *c = tool_of(f->r);
-	struct listing *l = c->own;
+	struct files_listing *l = c->own;
 
 	if (e != NULL) {
 		reply_file_error(f->r, e);
@@ -179,7 +180,7 @@ static void list_files_on_session(struct request *r, struct session *s)
 	static const struct file_call_events events = { .on_record = list_files_on_record,
 							.on_end = list_files_on_end };
 	struct tool_call *c = tool_of(r);
-	struct listing *l = c->own;
+	struct files_listing *l = c->own;
 	const char *argv[] = { "list", l->path, l->depth, l->limit };
 	struct err e = { 0 };
 
@@ -193,7 +194,7 @@ static void list_files_on_session(struct request *r, struct session *s)
 
 static void list_files(struct tool_call *c)
 {
-	struct listing *l = c->own;
+	struct files_listing *l = c->own;
 	struct err e = { 0 };
 
 	if (tool_arg_text(c, "path", l->path, sizeof(l->path), &e) < 0 ||
@@ -245,7 +246,7 @@ const struct tool tool_list_files = {
 		.read_only = true,
 	},
 	.scope = TENANT_READ,
-	.own_size = sizeof(struct listing),
+	.own_size = sizeof(struct files_listing),
 	.start = list_files,
 	.release = list_files_release,
 };
@@ -260,7 +261,7 @@ const struct tool tool_list_files = {
 #define BYTES_MAX (256U << 10)
 #define IMAGE_MAX (512U << 10)
 
-struct reading {
+struct files_reading {
 	struct file_bytes file;
 	uint64_t max;
 	bool again; /* a picture is being read whole */
@@ -268,12 +269,12 @@ struct reading {
 
 static void read_file_release(struct tool_call *c)
 {
-	struct reading *g = c->own;
+	struct files_reading *g = c->own;
 
 	file_bytes_release(&g->file);
 }
 
-static void write_facts(struct tool_call *c, const struct reading *g, size_t n)
+static void write_facts(struct tool_call *c, const struct files_reading *g, size_t n)
 {
 	tool_shown(c, "path", g->file.path);
 	json_uint(&c->out, "size", g->file.size);
@@ -282,7 +283,7 @@ static void write_facts(struct tool_call *c, const struct reading *g, size_t n)
 	json_bool(&c->out, "more", g->file.more || n < g->file.bytes.len);
 }
 
-static void answer_text(struct tool_call *c, struct reading *g)
+static void answer_text(struct tool_call *c, struct files_reading *g)
 {
 	const struct buf *b = &g->file.bytes;
 	struct buf text = BUF_INIT(SHOWN_TEXT_GROWTH * BYTES_MAX + 1);
@@ -299,7 +300,7 @@ static void answer_text(struct tool_call *c, struct reading *g)
 	tool_done(c);
 }
 
-static void answer_link(struct tool_call *c, struct reading *g, const char *type)
+static void answer_link(struct tool_call *c, struct files_reading *g, const char *type)
 {
 	char uri[RESOURCE_URI_MAX], words[160];
 
@@ -315,7 +316,7 @@ static void answer_link(struct tool_call *c, struct reading *g, const char *type
 	tool_done(c);
 }
 
-static void answer_image(struct tool_call *c, struct reading *g, const char *type)
+static void answer_image(struct tool_call *c, struct files_reading *g, const char *type)
 {
 	tool_open(c);
 	write_facts(c, g, g->file.bytes.len);
@@ -330,7 +331,7 @@ static void on_read(struct file_bytes *f, const struct err *e)
 {
 	struct request *r = f->call.r;
 	struct tool_call *c = tool_of(r);
-	struct reading *g = c->own;
+	struct files_reading *g = c->own;
 	const char *image;
 
 	if (e != NULL) {
@@ -354,7 +355,7 @@ static void on_read(struct file_bytes *f, const struct err *e)
 
 static void on_session(struct request *r, struct session *s)
 {
-	struct reading *g = tool_of(r)->own;
+	struct files_reading *g = tool_of(r)->own;
 	struct err e = { 0 };
 
 	g->file.max = g->again ? IMAGE_MAX : g->max;
@@ -365,7 +366,7 @@ static void on_session(struct request *r, struct session *s)
 
 static void read_file(struct tool_call *c)
 {
-	struct reading *g = c->own;
+	struct files_reading *g = c->own;
 	struct err e = { 0 };
 
 	g->file.offset = tool_arg_number(c, "offset", 0);
@@ -412,7 +413,7 @@ const struct tool tool_read_file = {
 		.read_only = true,
 	},
 	.scope = TENANT_READ,
-	.own_size = sizeof(struct reading),
+	.own_size = sizeof(struct files_reading),
 	.start = read_file,
 	.release = read_file_release,
 };
@@ -420,7 +421,7 @@ const struct tool tool_read_file = {
 
 /* ---- write_file */
 
-struct writing {
+struct files_writing {
 	struct file_bytes old; /* of edits */
 	struct job job;	       /* applies them, one in a piece */
 	const struct json_node *next_edit;
@@ -433,14 +434,14 @@ struct writing {
 	char max[24];
 };
 
-static struct writing *write_file_own(const struct request *r)
+static struct files_writing *write_file_own(const struct request *r)
 {
 	return tool_of(r)->own;
 }
 
 static void write_file_release(struct tool_call *c)
 {
-	struct writing *w = c->own;
+	struct files_writing *w = c->own;
 
 	core_job_cancel(c->r->core, &w->job);
 	file_bytes_release(&w->old);
@@ -458,7 +459,7 @@ static int on_record(struct file_call *c, const struct file_msg *m, struct err *
 	return 0;
 }
 
-static void send_content(struct writing *w)
+static void send_content(struct files_writing *w)
 {
 	if (w->ended)
 		return;
@@ -471,7 +472,7 @@ static void send_content(struct writing *w)
 
 static void on_room(struct file_call *c)
 {
-	struct writing *w = write_file_own(c->r);
+	struct files_writing *w = write_file_own(c->r);
 
 	if (chunk_writer_room(&w->out))
 		send_content(w);
@@ -481,7 +482,7 @@ static void on_end(struct file_call *c, int status, const struct err *e)
 {
 	struct request *r = c->r;
 	struct tool_call *t = tool_of(r);
-	struct writing *w = write_file_own(r);
+	struct files_writing *w = write_file_own(r);
 
 	if (e != NULL) {
 		reply_file_error(r, e);
@@ -498,7 +499,7 @@ static void write_content(struct request *r, struct session *s)
 	static const struct file_call_events events = { .on_record = on_record,
 							.on_room = on_room,
 							.on_end = on_end };
-	struct writing *w = write_file_own(r);
+	struct files_writing *w = write_file_own(r);
 	const char *argv[] = { "write", w->old.path, "-", "-", "p", w->max };
 	struct err e = { 0 };
 
@@ -550,7 +551,7 @@ static int write_file_edit(struct buf *content, struct json_span old, struct jso
 static bool on_piece(struct job *job)
 {
 	struct request *r = job->arg;
-	struct writing *w = write_file_own(r);
+	struct files_writing *w = write_file_own(r);
 	const struct json_node *edits = json_tree_get(tool_of(r)->q.arguments, "edits");
 	const struct json_node *v = w->next_edit;
 	struct err e = { 0 };
@@ -570,7 +571,7 @@ static bool on_piece(struct job *job)
 static void on_old(struct file_bytes *f, const struct err *why)
 {
 	struct request *r = f->call.r;
-	struct writing *w = write_file_own(r);
+	struct files_writing *w = write_file_own(r);
 	struct tool_call *c = tool_of(r);
 
 	if (why != NULL) {
@@ -590,7 +591,7 @@ static void on_old(struct file_bytes *f, const struct err *why)
 
 static void read_old(struct request *r, struct session *s)
 {
-	struct writing *w = write_file_own(r);
+	struct files_writing *w = write_file_own(r);
 	struct err e = { 0 };
 
 	w->old.max = FILE_BYTES_MAX;
@@ -602,7 +603,7 @@ static void read_old(struct request *r, struct session *s)
 
 /* ---- the arguments */
 
-static int write_file_decode(struct writing *w, struct json_span coded, struct err *e)
+static int write_file_decode(struct files_writing *w, struct json_span coded, struct err *e)
 {
 	uint8_t *to = buf_reserve(&w->content, BASE64_BYTES(coded.n) + 3, e);
 	ssize_t n;
@@ -616,7 +617,7 @@ static int write_file_decode(struct writing *w, struct json_span coded, struct e
 	return 0;
 }
 
-static int read_content(struct tool_call *c, struct writing *w, struct err *e)
+static int read_content(struct tool_call *c, struct files_writing *w, struct err *e)
 {
 	struct json_span text = json_tree_get_text(c->q.arguments, "text");
 	struct json_span coded = json_tree_get_text(c->q.arguments, "base64");
@@ -635,7 +636,7 @@ static int read_content(struct tool_call *c, struct writing *w, struct err *e)
 
 static void write_file(struct tool_call *c)
 {
-	struct writing *w = c->own;
+	struct files_writing *w = c->own;
 	bool edits = json_tree_get(c->q.arguments, "edits") != NULL;
 	struct err e = { 0 };
 
@@ -687,7 +688,7 @@ const struct tool tool_write_file = {
 		.idempotent = true,
 	},
 	.scope = TENANT_SESSIONS,
-	.own_size = sizeof(struct writing),
+	.own_size = sizeof(struct files_writing),
 	.start = write_file,
 	.release = write_file_release,
 };

@@ -18,9 +18,9 @@
 #define BYTES_MAX 65536
 #define PIECE_RECORDS 1024
 
-enum which { WHICH_BOTH, WHICH_STDOUT, WHICH_STDERR };
+enum output_choice { WHICH_BOTH, WHICH_STDOUT, WHICH_STDERR };
 
-struct reading {
+struct output_reading {
 	struct tool_call *c;
 	struct execution_follower follower; /* of a live one */
 	struct job job;
@@ -28,7 +28,7 @@ struct reading {
 	bool waits;
 	int fd; /* of the log, owned. -1: none so far */
 	uint64_t cursor;
-	enum which which;
+	enum output_choice which;
 	uint64_t from, max;
 	uint64_t at; /* log offset of the next wanted byte */
 	struct buf bytes;
@@ -36,7 +36,7 @@ struct reading {
 
 static void read_output_release(struct tool_call *c)
 {
-	struct reading *g = c->own;
+	struct output_reading *g = c->own;
 
 	if (g->c == NULL)
 		return;
@@ -48,7 +48,7 @@ static void read_output_release(struct tool_call *c)
 	buf_release(&g->bytes);
 }
 
-static struct execution *read_output_live(const struct reading *g)
+static struct execution *read_output_live(const struct output_reading *g)
 {
 	return g->follower.link == NULL ? NULL : g->follower.execution;
 }
@@ -57,7 +57,7 @@ static struct execution *read_output_live(const struct reading *g)
 
 /* An incomplete character at the end stays for the next call, unless it stands alone.
  */
-static size_t read_output_whole(const struct reading *g)
+static size_t read_output_whole(const struct output_reading *g)
 {
 	size_t n = g->bytes.len < g->max ? g->bytes.len : (size_t)g->max;
 
@@ -78,7 +78,7 @@ static void write_state(struct tool_call *c, const struct store_execution *row)
 	json_bool(&c->out, "truncated", row->truncated);
 }
 
-static void read_output_answer(struct reading *g)
+static void read_output_answer(struct output_reading *g)
 {
 	struct tool_call *c = g->c;
 	struct buf text = BUF_INIT(SHOWN_TEXT_GROWTH * BYTES_MAX + 1);
@@ -104,7 +104,7 @@ static void read_output_answer(struct reading *g)
 
 /* ---- reading */
 
-static bool is_wanted(const struct reading *g, enum output_stream s)
+static bool is_wanted(const struct output_reading *g, enum output_stream s)
 {
 	if (s == OUTPUT_STDOUT)
 		return g->which != WHICH_STDERR;
@@ -112,7 +112,7 @@ static bool is_wanted(const struct reading *g, enum output_stream s)
 }
 
 /* 1, or 0 if there is no more now, or -1. */
-static int next_chunk(struct reading *g, struct err *e)
+static int next_chunk(struct output_reading *g, struct err *e)
 {
 	static uint8_t bytes[32768];
 	struct output_chunk chunk;
@@ -136,7 +136,7 @@ static int next_chunk(struct reading *g, struct err *e)
 	return 1;
 }
 
-static int read_piece(struct reading *g, struct err *e)
+static int read_piece(struct output_reading *g, struct err *e)
 {
 	struct request *r = g->c->r;
 
@@ -155,7 +155,7 @@ static int read_piece(struct reading *g, struct err *e)
 
 static bool on_piece(struct job *job)
 {
-	struct reading *g = job->arg;
+	struct output_reading *g = job->arg;
 	struct err e = { 0 };
 	int got = read_piece(g, &e);
 
@@ -171,7 +171,7 @@ static bool on_piece(struct job *job)
 
 static void on_progress(struct execution_follower *f)
 {
-	struct reading *g = f->arg;
+	struct output_reading *g = f->arg;
 
 	if (!g->c->done)
 		core_job_add(g->c->r->core, g->c->r->tenant, &g->job);
@@ -179,7 +179,7 @@ static void on_progress(struct execution_follower *f)
 
 static void on_limit(struct loop_timer *t)
 {
-	struct reading *g = t->arg;
+	struct output_reading *g = t->arg;
 
 	g->waits = false;
 	on_progress(&g->follower);
@@ -187,12 +187,12 @@ static void on_limit(struct loop_timer *t)
 
 static void read_output_drain(struct tool_call *c)
 {
-	struct reading *g = c->own;
+	struct output_reading *g = c->own;
 
 	read_output_answer(g);
 }
 
-static void read_output_begin(struct reading *g, struct session *s)
+static void read_output_begin(struct output_reading *g, struct session *s)
 {
 	struct loop *l = core_loop(g->c->r->core);
 	uint64_t wait_s = tool_arg_number(g->c, "wait_s", 0);
@@ -215,7 +215,7 @@ static void read_output_begin(struct reading *g, struct session *s)
 
 static void read_output(struct tool_call *c)
 {
-	struct reading *g = c->own;
+	struct output_reading *g = c->own;
 	struct json_span stream = json_tree_get_text(c->q.arguments, "stream");
 	struct session *s = NULL;
 	struct err e = { 0 };
@@ -272,7 +272,7 @@ const struct tool tool_read_output = {
 		.read_only = true,
 	},
 	.scope = TENANT_READ,
-	.own_size = sizeof(struct reading),
+	.own_size = sizeof(struct output_reading),
 	.start = read_output,
 	.drain = read_output_drain,
 	.release = read_output_release,

@@ -52,7 +52,7 @@ static void kill_later(struct execution *x)
 #define FRESH_MARGIN_MS 60000 /* a fresh session lives that much longer than its command may */
 #define CODE_TEMPLATE "code-interpreter-v1" /* whose interpreter runs already */
 
-struct run {
+struct tool_run {
 	struct session_making making;
 	struct spec_exec spec;
 	bool has_spec, fresh, background;
@@ -62,7 +62,7 @@ struct run {
 	struct run_progress progress;
 };
 
-static struct run *run_own(const struct tool_call *c)
+static struct tool_run *run_own(const struct tool_call *c)
 {
 	return c->own;
 }
@@ -86,7 +86,7 @@ static void end_fresh(struct tool_call *c)
 
 static void run_cancel(struct tool_call *c)
 {
-	struct run *u = run_own(c);
+	struct tool_run *u = run_own(c);
 
 	if (!u->fresh && u->follower.link != NULL)
 		kill_later(u->follower.execution);
@@ -94,7 +94,7 @@ static void run_cancel(struct tool_call *c)
 
 static void run_release(struct tool_call *c)
 {
-	struct run *u = run_own(c);
+	struct tool_run *u = run_own(c);
 
 	run_end_release(&u->end);
 	execution_unfollow(&u->follower);
@@ -107,7 +107,7 @@ static void run_release(struct tool_call *c)
 
 static bool tool_run_progress(struct tool_call *c, uint64_t *ret_done, struct buf *message)
 {
-	struct run *u = run_own(c);
+	struct tool_run *u = run_own(c);
 
 	if (u->follower.link == NULL)
 		return false;
@@ -127,7 +127,7 @@ static void on_waited(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
 	struct tool_call *c = tool_of(r);
-	struct run *u = run_own(c);
+	struct tool_run *u = run_own(c);
 	struct err e = { 0 };
 
 	if (why == NULL && u->follower.link != NULL) {
@@ -162,7 +162,7 @@ static void run_drain(struct tool_call *c)
 
 static int tool_run_start(struct tool_call *c, struct session *s, struct err *e)
 {
-	struct run *u = run_own(c);
+	struct tool_run *u = run_own(c);
 	struct execution *x;
 
 	u->spec.spec.actor = request_actor(c->r);
@@ -189,7 +189,7 @@ static void ignore_output(struct execution_follower *f)
 static void on_session(struct request *r, struct session *s)
 {
 	struct tool_call *c = tool_of(r);
-	struct run *u = run_own(c);
+	struct tool_run *u = run_own(c);
 	struct err e = { 0 };
 
 	u->follower.on_progress = ignore_output;
@@ -221,7 +221,7 @@ static void on_made(struct session_making *m, struct session *s, const struct er
 
 static void start_fresh(struct tool_call *c)
 {
-	struct run *u = run_own(c);
+	struct tool_run *u = run_own(c);
 	struct session_spec spec = { .profile = -1,
 				     .template = u->spec.is_code ? CODE_TEMPLATE : NULL,
 				     .client = TOOLS_FRESH,
@@ -237,7 +237,7 @@ static void start_fresh(struct tool_call *c)
 }
 
 /* The arguments as the body of a native request, whose reader checks the rest. */
-static int read_spec(struct tool_call *c, struct run *u, struct err *e)
+static int read_spec(struct tool_call *c, struct tool_run *u, struct err *e)
 {
 	static const char *const same[] = { "command", "code", "language", "context",
 					    "cwd",     "env",  "stdin",	   "background" };
@@ -263,7 +263,7 @@ static int read_spec(struct tool_call *c, struct run *u, struct err *e)
 
 static void tool_run_begin(struct tool_call *c)
 {
-	struct run *u = run_own(c);
+	struct tool_run *u = run_own(c);
 	struct err e = { 0 };
 
 	u->end.c = c;
@@ -360,7 +360,7 @@ const struct tool tool_run = {
 		.destructive = true,
 	},
 	.scope = TENANT_SESSIONS,
-	.own_size = sizeof(struct run),
+	.own_size = sizeof(struct tool_run),
 	.start = tool_run_begin,
 	.progress = tool_run_progress,
 	.cancel = run_cancel,

@@ -363,7 +363,7 @@ const struct tool tool_open_port = {
 
 #define LISTED 100
 
-struct listing {
+struct sessions_listing {
 	struct tool_call *c;
 	unsigned n;
 	bool more;
@@ -381,7 +381,7 @@ static void write_short(struct json *j, const struct store_session *row)
 
 static void session_info_see(struct session *s, void *arg)
 {
-	struct listing *l = arg;
+	struct sessions_listing *l = arg;
 	const struct store_session *row = session_row(s);
 
 	if (row->id[0] == '\0' || row->state >= SESSION_ENDING)
@@ -397,7 +397,7 @@ static void session_info_see(struct session *s, void *arg)
 
 static void session_info_list(struct tool_call *c)
 {
-	struct listing l = { .c = c };
+	struct sessions_listing l = { .c = c };
 
 	tool_open(c);
 	json_open(&c->out, "sessions", '[');

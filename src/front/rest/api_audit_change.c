@@ -22,7 +22,7 @@
 
 #define ANSWER_SIZE 512
 
-struct change {
+struct audit_change {
 	struct job job;
 	struct request *r;
 	bool erases; /* else it prunes */
@@ -36,7 +36,7 @@ struct change {
 
 static void change_release(struct request *r, bool answered)
 {
-	struct change *c = r->state;
+	struct audit_change *c = r->state;
 	struct err e = { 0 };
 
 	core_job_cancel(r->core, &c->job);
@@ -47,7 +47,7 @@ static void change_release(struct request *r, bool answered)
 			  "tenant=%s error=%s", c->tenant, e.msg);
 }
 
-static void change_answer(struct change *c)
+static void change_answer(struct audit_change *c)
 {
 	struct json j;
 
@@ -64,7 +64,7 @@ static void change_answer(struct change *c)
 }
 
 /* Continue in the epoch before. 0: there is none. */
-static int change_former(struct change *c, struct err *e)
+static int change_former(struct audit_change *c, struct err *e)
 {
 	struct store *store = core_store(c->r->core);
 
@@ -85,7 +85,7 @@ static int change_former(struct change *c, struct err *e)
 	return 0;
 }
 
-static int change_piece(struct change *c, struct err *e)
+static int change_piece(struct audit_change *c, struct err *e)
 {
 	int more;
 
@@ -105,7 +105,7 @@ static int change_piece(struct change *c, struct err *e)
 
 static bool on_piece(struct job *job)
 {
-	struct change *c = job->arg;
+	struct audit_change *c = job->arg;
 	struct err e = { 0 };
 	int more = change_piece(c, &e);
 
@@ -136,7 +136,7 @@ static void read_names(struct json_members *m, struct audit_erasure *x)
 	}
 }
 
-static int read_erasure(struct json_members *m, struct change *c, uint64_t *ret_epoch,
+static int read_erasure(struct json_members *m, struct audit_change *c, uint64_t *ret_epoch,
 			struct err *e)
 {
 	struct audit_erasure *x = &c->erasure;
@@ -159,7 +159,7 @@ static int read_erasure(struct json_members *m, struct change *c, uint64_t *ret_
 	return 0;
 }
 
-static int read_pruning(struct json_members *m, struct change *c, uint64_t *ret_epoch)
+static int read_pruning(struct json_members *m, struct audit_change *c, uint64_t *ret_epoch)
 {
 	uint64_t keep = UINT64_MAX, now = clock_wall_ms();
 
@@ -172,7 +172,7 @@ static int read_pruning(struct json_members *m, struct change *c, uint64_t *ret_
 }
 
 /* Whose log, and which one. */
-static int find_log(struct change *c, const char *tenant, uint64_t epoch, struct err *e)
+static int find_log(struct audit_change *c, const char *tenant, uint64_t epoch, struct err *e)
 {
 	struct request *r = c->r;
 	const char *own = tenant_row(r->tenant)->id;
@@ -194,7 +194,7 @@ static int find_log(struct change *c, const char *tenant, uint64_t epoch, struct
 	return 0;
 }
 
-static int change_read(struct change *c, json_t *root, struct err *e)
+static int change_read(struct audit_change *c, json_t *root, struct err *e)
 {
 	const char *tenant = NULL;
 	struct json_members m;
@@ -211,14 +211,14 @@ static int change_read(struct change *c, json_t *root, struct err *e)
 static void change_begin(struct exchange *x, const uint8_t *body, size_t len, bool erases)
 {
 	struct request *r = request_of(x);
-	struct change *c = request_state(r, sizeof(*c), change_release);
+	struct audit_change *c = request_state(r, sizeof(*c), change_release);
 	struct err e = { 0 };
 	json_t *root;
 	int done;
 
 	if (c == NULL)
 		return;
-	*c = (struct change){ .r = r, .erases = erases };
+	*c = (struct audit_change){ .r = r, .erases = erases };
 	c->job = (struct job){ .on_piece = on_piece, .arg = c };
 	root = json_members_parse(body, len, &e);
 	done = root == NULL ? -1 : change_read(c, root, &e);

@@ -20,7 +20,7 @@
 #define PIECE_JSON (1U << 20) /* a byte takes six at most, and each record a line */
 #define IDLE_NS (3600ULL * 1000 * CLOCK_MS)
 
-struct recording {
+struct cast_recording {
 	struct paced_stream stream; /* first */
 	struct job job;
 	struct cast cast;
@@ -34,7 +34,7 @@ struct recording {
 
 static void cast_release(struct request *r, bool answered)
 {
-	struct recording *g = r->state;
+	struct cast_recording *g = r->state;
 
 	paced_stream_release(&g->stream);
 	core_job_cancel(r->core, &g->job);
@@ -42,7 +42,7 @@ static void cast_release(struct request *r, bool answered)
 }
 
 /* The first record of a terminal is its size. */
-static int write_head(struct recording *g, struct json *j, struct err *e)
+static int write_head(struct cast_recording *g, struct json *j, struct err *e)
 {
 	struct output_chunk chunk;
 	uint64_t cursor = g->cursor;
@@ -63,7 +63,7 @@ static int write_head(struct recording *g, struct json *j, struct err *e)
 }
 
 /* 1: there is more. 0: the end. -1. */
-static int write_piece(struct recording *g, struct json *j, struct err *e)
+static int write_piece(struct cast_recording *g, struct json *j, struct err *e)
 {
 	size_t bytes = 0;
 
@@ -88,7 +88,7 @@ static int write_piece(struct recording *g, struct json *j, struct err *e)
 static bool on_piece(struct job *job)
 {
 	struct request *r = job->arg;
-	struct recording *g = r->state;
+	struct cast_recording *g = r->state;
 	struct err e = { 0 };
 	struct json j;
 	int got;
@@ -113,7 +113,7 @@ static bool on_piece(struct job *job)
 
 static void on_room(struct request *r)
 {
-	struct recording *g = r->state;
+	struct cast_recording *g = r->state;
 
 	if (paced_stream_ready(&g->stream))
 		core_job_add(r->core, r->tenant, &g->job);
@@ -125,7 +125,7 @@ static uint64_t on_keepalive(struct paced_stream *p, uint64_t now_ns)
 	return now_ns + IDLE_NS;
 }
 
-static int open_recording(struct request *r, struct recording *g, struct err *e)
+static int open_recording(struct request *r, struct cast_recording *g, struct err *e)
 {
 	struct store_execution row = { 0 };
 	struct session *live;
@@ -149,7 +149,7 @@ static int open_recording(struct request *r, struct recording *g, struct err *e)
 
 void api_cast_get(struct request *r)
 {
-	struct recording *g = request_state(r, sizeof(*g), cast_release);
+	struct cast_recording *g = request_state(r, sizeof(*g), cast_release);
 	struct err e = { 0 };
 
 	if (g == NULL)

@@ -24,7 +24,7 @@
 
 /* ---- out */
 
-struct reading {
+struct content_reading {
 	struct file_call call;
 	char path[FILE_MSG_PATH_MAX], offset_text[NUMBER_MAX], length_text[NUMBER_MAX];
 	uint64_t offset, length; /* UINT64_MAX: to the end */
@@ -40,13 +40,13 @@ struct reading {
 
 static void release_reading(struct request *r, bool answered)
 {
-	struct reading *g = r->state;
+	struct content_reading *g = r->state;
 
 	file_call_release(&g->call);
 	masked_release(&g->masked);
 }
 
-static void content_headers(struct request *r, const struct reading *g, uint64_t len)
+static void content_headers(struct request *r, const struct content_reading *g, uint64_t len)
 {
 	time_t t = (time_t)(g->entry.mtime_ns / 1000000000);
 	char text[96];
@@ -68,7 +68,7 @@ static void content_headers(struct request *r, const struct reading *g, uint64_t
 
 static int on_read_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
-	struct reading *g = c->r->state;
+	struct content_reading *g = c->r->state;
 
 	if (m->kind != FILE_MSG_ENTRY)
 		return file_call_refuse(e);
@@ -79,7 +79,7 @@ static int on_read_record(struct file_call *c, const struct file_msg *m, struct 
 
 static size_t on_read_bytes(struct file_call *c, const uint8_t *data, size_t len)
 {
-	struct reading *g = c->r->state;
+	struct content_reading *g = c->r->state;
 
 	if (g->beyond)
 		return len;
@@ -92,7 +92,7 @@ static size_t on_read_bytes(struct file_call *c, const uint8_t *data, size_t len
 	return masked_write(&g->masked, c->r, data, len);
 }
 
-static void end_reading(struct request *r, struct reading *g)
+static void end_reading(struct request *r, struct content_reading *g)
 {
 	g->ending = true;
 	if (masked_end(&g->masked, r))
@@ -102,7 +102,7 @@ static void end_reading(struct request *r, struct reading *g)
 static void on_writable(struct exchange *x)
 {
 	struct request *r = request_of(x);
-	struct reading *g = r->state;
+	struct content_reading *g = r->state;
 
 	if (g->ending)
 		end_reading(r, g);
@@ -110,7 +110,7 @@ static void on_writable(struct exchange *x)
 		file_call_resume(&g->call);
 }
 
-static void content_unsatisfiable(struct request *r, const struct reading *g)
+static void content_unsatisfiable(struct request *r, const struct content_reading *g)
 {
 	char text[64];
 
@@ -121,7 +121,7 @@ static void content_unsatisfiable(struct request *r, const struct reading *g)
 
 static void on_read_end(struct file_call *c, int status, const struct err *e)
 {
-	struct reading *g = c->r->state;
+	struct content_reading *g = c->r->state;
 
 	if (g->begun && c->raw_left > 0) {
 		exchange_abort(c->r->x);
@@ -144,7 +144,7 @@ static void on_session_to_read(struct request *r, struct session *s);
 static void on_size(struct file_call *c, int status, const struct err *e)
 {
 	struct request *r = c->r;
-	struct reading *g = r->state;
+	struct content_reading *g = r->state;
 	uint64_t n = g->range.first < g->entry.size ? g->range.first : g->entry.size;
 
 	if (e != NULL) {
@@ -159,7 +159,7 @@ static void on_size(struct file_call *c, int status, const struct err *e)
 
 /* Part of a secret cannot be recognized, so ranges are not supported here: a server may ignore the
  * Range header. */
-static bool read_whole(struct request *r, struct reading *g)
+static bool read_whole(struct request *r, struct content_reading *g)
 {
 	if (!g->ranged && (g->offset != 0 || g->length != UINT64_MAX)) {
 		reply_code(r, 403, "denied",
@@ -180,7 +180,7 @@ static void on_session_to_read(struct request *r, struct session *s)
 	static const struct file_call_events events = { .on_record = on_read_record,
 							.on_raw = on_read_bytes,
 							.on_end = on_read_end };
-	struct reading *g = r->state;
+	struct content_reading *g = r->state;
 	bool size_first;
 	const char *size_argv[] = { "stat", g->path };
 	const char *argv[] = { "read", g->path, g->offset_text, g->length_text };
@@ -204,7 +204,7 @@ static void on_session_to_read(struct request *r, struct session *s)
 		reply_file_error(r, &e);
 }
 
-static void read_header(struct request *r, struct reading *g)
+static void read_header(struct request *r, struct content_reading *g)
 {
 	const struct http1_request *q = exchange_request(r->x);
 	struct http1_span value;
@@ -220,7 +220,7 @@ static void read_header(struct request *r, struct reading *g)
 
 void api_content_get(struct request *r)
 {
-	struct reading *g = request_state(r, sizeof(*g), release_reading);
+	struct content_reading *g = request_state(r, sizeof(*g), release_reading);
 	struct err e = { 0 };
 
 	if (g == NULL)
@@ -243,7 +243,7 @@ void api_content_get(struct request *r)
 
 /* ---- in */
 
-struct writing {
+struct content_writing {
 	struct file_call call;
 	struct upload upload; /* second, see file_call.c */
 	char path[FILE_MSG_PATH_MAX], mode[8], owner[2 * FILE_MSG_NAME_MAX];
@@ -254,7 +254,7 @@ struct writing {
 
 static void release_writing(struct request *r, bool answered)
 {
-	struct writing *w = r->state;
+	struct content_writing *w = r->state;
 
 	file_call_release(&w->call);
 	json_release(&w->j);
@@ -262,7 +262,7 @@ static void release_writing(struct request *r, bool answered)
 
 static int on_write_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
-	struct writing *w = c->r->state;
+	struct content_writing *w = c->r->state;
 
 	if (m->kind != FILE_MSG_ENTRY || w->status != 0)
 		return file_call_refuse(e);
@@ -273,14 +273,14 @@ static int on_write_record(struct file_call *c, const struct file_msg *m, struct
 
 static void on_write_room(struct file_call *c)
 {
-	struct writing *w = c->r->state;
+	struct content_writing *w = c->r->state;
 
 	upload_room(&w->upload);
 }
 
 static void answer_writing(struct file_call *c)
 {
-	struct writing *w = c->r->state;
+	struct content_writing *w = c->r->state;
 
 	if (c->failed)
 		reply_file_error(c->r, &c->why);
@@ -292,7 +292,7 @@ static void answer_writing(struct file_call *c)
 
 static void on_written(struct file_call *c, int status, const struct err *e)
 {
-	struct writing *w = c->r->state;
+	struct content_writing *w = c->r->state;
 
 	(void)e; /* the call keeps it */
 	upload_finish(&w->upload, answer_writing);
@@ -303,7 +303,7 @@ static void on_session_to_write(struct request *r, struct session *s)
 	static const struct file_call_events events = { .on_record = on_write_record,
 							.on_room = on_write_room,
 							.on_end = on_written };
-	struct writing *w = r->state;
+	struct content_writing *w = r->state;
 	const char *argv[] = { "write",
 			       w->path,
 			       w->mode[0] == '\0' ? "-" : w->mode,
@@ -321,7 +321,7 @@ static void on_session_to_write(struct request *r, struct session *s)
 		upload_start(&w->upload, &w->call, max);
 }
 
-static int read_writing(struct request *r, struct writing *w, struct err *e)
+static int read_writing(struct request *r, struct content_writing *w, struct err *e)
 {
 	bool append = false, exclusive = false;
 
@@ -342,7 +342,7 @@ static int read_writing(struct request *r, struct writing *w, struct err *e)
 
 void api_content_put(struct request *r)
 {
-	struct writing *w = request_state(r, sizeof(*w), release_writing);
+	struct content_writing *w = request_state(r, sizeof(*w), release_writing);
 	struct err e = { 0 };
 
 	if (w == NULL)

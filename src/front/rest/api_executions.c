@@ -50,7 +50,7 @@ static struct execution *control_find(struct request *r, struct session *s)
 
 /* ---- input */
 
-struct input {
+struct executions_input {
 	struct execution *x; /* stays while followed */
 	struct execution_follower follower;
 	uint64_t taken;
@@ -60,7 +60,7 @@ struct input {
 
 static void release_input(struct request *r, bool answered)
 {
-	struct input *in = r->state;
+	struct executions_input *in = r->state;
 
 	execution_unfollow(&in->follower);
 }
@@ -73,7 +73,7 @@ static void control_ignore_output(struct execution_follower *f)
 static void on_room(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
-	struct input *in = r->state;
+	struct executions_input *in = r->state;
 
 	if (e != NULL && !in->failed) {
 		in->failed = true;
@@ -86,7 +86,7 @@ static void on_room(struct completion *w, const struct err *e)
 static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct request *r = request_of(x);
-	struct input *in = r->state;
+	struct executions_input *in = r->state;
 	size_t done = 0;
 
 	if (in->follower.link == NULL && !in->failed) { /* the session has ended */
@@ -108,7 +108,7 @@ static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 static void control_on_end(struct exchange *x, bool ok)
 {
 	struct request *r = request_of(x);
-	struct input *in = r->state;
+	struct executions_input *in = r->state;
 	struct json j;
 
 	if (!ok)
@@ -128,7 +128,7 @@ static void control_on_end(struct exchange *x, bool ok)
 
 static void on_session_for_input(struct request *r, struct session *s)
 {
-	struct input *in = r->state;
+	struct executions_input *in = r->state;
 
 	in->x = control_find(r, s);
 	if (in->x == NULL)
@@ -142,7 +142,7 @@ static void on_session_for_input(struct request *r, struct session *s)
 
 void api_control_input(struct request *r)
 {
-	struct input *in = request_state(r, sizeof(*in), release_input);
+	struct executions_input *in = request_state(r, sizeof(*in), release_input);
 	struct err e = { 0 };
 
 	if (in == NULL)
@@ -155,14 +155,14 @@ void api_control_input(struct request *r)
 
 /* ---- signals and size: read, then use the session, then do it */
 
-struct order {
+struct executions_order {
 	int signal;
 	uint16_t rows, cols;
 };
 
 static void control_on_session(struct request *r, struct session *s)
 {
-	const struct order *o = r->state;
+	const struct executions_order *o = r->state;
 	struct execution *x = control_find(r, s);
 	struct err e = { 0 };
 	int done;
@@ -180,7 +180,7 @@ static void control_on_session(struct request *r, struct session *s)
 static void on_signal_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
-	struct order *o = request_state(r, sizeof(*o), NULL);
+	struct executions_order *o = request_state(r, sizeof(*o), NULL);
 	struct err e = { 0 };
 
 	if (o == NULL)
@@ -199,7 +199,7 @@ void api_control_signal(struct request *r)
 static void on_size_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
-	struct order *o = request_state(r, sizeof(*o), NULL);
+	struct executions_order *o = request_state(r, sizeof(*o), NULL);
 	struct err e = { 0 };
 
 	if (o == NULL)
@@ -219,7 +219,7 @@ void api_control_resize(struct request *r)
  *
  * A session's executions, in pages, filtered by state. */
 
-struct listing {
+struct executions_listing {
 	struct page_walk list;	 /* first */
 	struct session *session; /* live, in this piece */
 	uint32_t states;	 /* a set. 0: all */
@@ -227,7 +227,7 @@ struct listing {
 
 static int on_row(const struct store_execution *row, void *cookie)
 {
-	struct listing *l = cookie;
+	struct executions_listing *l = cookie;
 	struct execution *x = NULL;
 
 	if (l->session != NULL && row->ended_ms == 0)
@@ -244,7 +244,7 @@ static int on_row(const struct store_execution *row, void *cookie)
 
 static int read_rows(struct page_walk *p, struct store_looked *ret, struct err *e)
 {
-	struct listing *l = (struct listing *)p;
+	struct executions_listing *l = (struct executions_listing *)p;
 	struct request *r = p->job.r;
 	struct store_execution_filter filter = { .session = r->session_id,
 						 .states = l->states,
@@ -273,7 +273,7 @@ static int read_state(struct request *r, uint32_t *ret, struct err *e)
 
 void api_executions_list(struct request *r)
 {
-	struct listing *l = page_walk_new(r, sizeof(*l), read_rows);
+	struct executions_listing *l = page_walk_new(r, sizeof(*l), read_rows);
 	struct err e = { 0 };
 
 	if (l == NULL)
@@ -558,7 +558,7 @@ void api_executions_create(struct request *r)
 
 /* ---- show */
 
-struct showing {
+struct executions_showing {
 	struct json j;
 	struct inline_output output;
 	struct job job;
@@ -566,7 +566,7 @@ struct showing {
 
 static void release_show(struct request *r, bool answered)
 {
-	struct showing *v = r->state;
+	struct executions_showing *v = r->state;
 
 	core_job_cancel(r->core, &v->job);
 	inline_output_release(&v->output);
@@ -576,7 +576,7 @@ static void release_show(struct request *r, bool answered)
 static bool on_show_piece(struct job *job)
 {
 	struct request *r = job->arg;
-	struct showing *v = r->state;
+	struct executions_showing *v = r->state;
 	struct err e = { 0 };
 	int got = inline_output_piece(&v->output, &v->j, &e);
 
@@ -595,7 +595,7 @@ static bool on_show_piece(struct job *job)
 static void show_execution(struct request *r, const struct store_execution *row,
 			   const struct execution *x)
 {
-	struct showing *v;
+	struct executions_showing *v;
 	struct err e = { 0 };
 	int fd = -1;
 

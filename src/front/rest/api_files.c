@@ -135,7 +135,7 @@ void api_archive_get(struct request *r)
 
 /* ---- in */
 
-struct unpacking {
+struct files_unpacking {
 	struct file_call call;
 	struct upload upload; /* second, see file_call.c */
 	char path[FILE_MSG_PATH_MAX], max[NUMBER_MAX];
@@ -145,14 +145,14 @@ struct unpacking {
 
 static void release_unpacking(struct request *r, bool answered)
 {
-	struct unpacking *u = r->state;
+	struct files_unpacking *u = r->state;
 
 	file_call_release(&u->call);
 }
 
 static int on_unpack_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
-	struct unpacking *u = c->r->state;
+	struct files_unpacking *u = c->r->state;
 
 	if (m->kind != FILE_MSG_END)
 		return file_call_refuse(e);
@@ -163,14 +163,14 @@ static int on_unpack_record(struct file_call *c, const struct file_msg *m, struc
 
 static void on_unpack_room(struct file_call *c)
 {
-	struct unpacking *u = c->r->state;
+	struct files_unpacking *u = c->r->state;
 
 	upload_room(&u->upload);
 }
 
 static void answer_unpacking(struct file_call *c)
 {
-	struct unpacking *u = c->r->state;
+	struct files_unpacking *u = c->r->state;
 	struct json j;
 
 	if (c->failed) {
@@ -192,7 +192,7 @@ static void answer_unpacking(struct file_call *c)
 
 static void on_unpacked(struct file_call *c, int status, const struct err *e)
 {
-	struct unpacking *u = c->r->state;
+	struct files_unpacking *u = c->r->state;
 
 	(void)e; /* the call keeps it */
 	upload_finish(&u->upload, answer_unpacking);
@@ -203,7 +203,7 @@ static void on_session_to_unpack(struct request *r, struct session *s)
 	static const struct file_call_events events = { .on_record = on_unpack_record,
 							.on_room = on_unpack_room,
 							.on_end = on_unpacked };
-	struct unpacking *u = r->state;
+	struct files_unpacking *u = r->state;
 	const char *argv[] = { "tar-in", u->path, u->max, ENTRIES_MAX };
 	uint64_t max = core_config(r->core)->file_max;
 	struct err e = { 0 };
@@ -217,7 +217,7 @@ static void on_session_to_unpack(struct request *r, struct session *s)
 
 void api_archive_put(struct request *r)
 {
-	struct unpacking *u = request_state(r, sizeof(*u), release_unpacking);
+	struct files_unpacking *u = request_state(r, sizeof(*u), release_unpacking);
 	struct err e = { 0 };
 
 	if (u == NULL)

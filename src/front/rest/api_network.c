@@ -40,14 +40,14 @@ static void show_document(struct json *j, const char *name, const char *document
 /* A long document is read, parsed, merged and copied in milliseconds each: in pieces, one request
  * of a tenant at a time. The session may change or end between two pieces, so the first one copies
  * the input of the others. */
-struct view {
+struct network_view {
 	struct list_job job;
 	char *document, *merged; /* owned */
 	bool is_default;	 /* the session has no document of its own */
 	bool effective;
 	bool count; /* see read_row() */
 	struct store_usage usage;
-	int (*next)(struct view *v, struct err *e);
+	int (*next)(struct network_view *v, struct err *e);
 };
 
 static void drop(char *document)
@@ -59,19 +59,19 @@ static void drop(char *document)
 
 static void release_view(struct list_job *w)
 {
-	struct view *v = (struct view *)w;
+	struct network_view *v = (struct network_view *)w;
 
 	drop(v->document);
 	drop(v->merged);
 }
 
-static int show_effective(struct view *v, struct err *e)
+static int show_effective(struct network_view *v, struct err *e)
 {
 	show_document(&v->job.j, "effective", v->merged, auth_is_operator(v->job.r));
 	return 0;
 }
 
-static int network_merge(struct view *v, struct err *e)
+static int network_merge(struct network_view *v, struct err *e)
 {
 	struct request *r = v->job.r;
 
@@ -81,14 +81,14 @@ static int network_merge(struct view *v, struct err *e)
 		       : 1;
 }
 
-static int show_own(struct view *v, struct err *e)
+static int show_own(struct network_view *v, struct err *e)
 {
 	show_document(&v->job.j, "policy", v->document, true);
 	v->next = network_merge;
 	return v->effective ? 1 : 0;
 }
 
-static int show_name(struct view *v, struct err *e)
+static int show_name(struct network_view *v, struct err *e)
 {
 	struct request *r = v->job.r;
 	const struct session *live = session_by_id(r->core, r->session_id);
@@ -105,7 +105,7 @@ static int show_name(struct view *v, struct err *e)
 }
 
 /* count: a merged document counts as a change: all of it, not only the session's own. */
-static int read_row(struct view *v, struct err *e)
+static int read_row(struct network_view *v, struct err *e)
 {
 	struct request *r = v->job.r;
 	struct store_session row = { 0 };
@@ -128,14 +128,14 @@ static int read_row(struct view *v, struct err *e)
 
 static int on_piece(struct list_job *w, struct err *e)
 {
-	struct view *v = (struct view *)w;
+	struct network_view *v = (struct network_view *)w;
 
 	return v->next(v, e);
 }
 
 static void on_finish(struct list_job *w)
 {
-	const struct store_usage *u = &((struct view *)w)->usage;
+	const struct store_usage *u = &((struct network_view *)w)->usage;
 	struct json *j = &w->j;
 
 	json_open(j, "usage", '{');
@@ -148,7 +148,7 @@ static void on_finish(struct list_job *w)
 
 static void network_view(struct request *r, bool count)
 {
-	struct view *v = list_job_new(r, sizeof(*v), on_piece, on_finish);
+	struct network_view *v = list_job_new(r, sizeof(*v), on_piece, on_finish);
 	struct err e = { 0 };
 
 	if (v == NULL)
@@ -184,7 +184,7 @@ static void on_applied(struct completion *w, const struct err *e)
 
 #define SHORT_BODY ((size_t)16 << 10) /* done at once */
 
-struct change {
+struct network_change {
 	struct step_job steps; /* first */
 	struct lockfiles_folding *folding;
 	enum policy_layer layer;
@@ -195,7 +195,7 @@ struct change {
 
 static void release_change(struct request *r, bool answered)
 {
-	struct change *c = r->state;
+	struct network_change *c = r->state;
 
 	step_job_cancel(&c->steps);
 	lockfiles_folding_free(c->folding);
@@ -204,7 +204,7 @@ static void release_change(struct request *r, bool answered)
 
 static int read_document(struct step_job *s, struct err *e)
 {
-	struct change *c = (struct change *)s;
+	struct network_change *c = (struct network_change *)s;
 	size_t n;
 	const char *body = lockfiles_folding_body(c->folding, &n);
 
@@ -214,7 +214,7 @@ static int read_document(struct step_job *s, struct err *e)
 
 static int read_lockfiles(struct step_job *s, struct err *e)
 {
-	struct change *c = (struct change *)s;
+	struct network_change *c = (struct network_change *)s;
 	int more = lockfiles_folding_step(c->folding, e);
 
 	if (more == 0)
@@ -225,7 +225,7 @@ static int read_lockfiles(struct step_job *s, struct err *e)
 static void begin_change(struct request *r, enum policy_layer layer, const uint8_t *body,
 			 size_t len, int (*set)(struct step_job *s, struct err *e))
 {
-	struct change *c = request_state(r, sizeof(*c), release_change);
+	struct network_change *c = request_state(r, sizeof(*c), release_change);
 	struct err e = { 0 };
 
 	if (c == NULL)
@@ -245,9 +245,9 @@ static int set_session(struct step_job *steps, struct err *e)
 {
 	struct request *r = steps->r;
 	struct session *s = session_live(r->core, r->tenant, r->session_id, e);
-	OWN_MEM char *document = ((struct change *)steps)->document;
+	OWN_MEM char *document = ((struct network_change *)steps)->document;
 
-	((struct change *)steps)->document = NULL;
+	((struct network_change *)steps)->document = NULL;
 	request_drop_state(r); /* the answer has one of its own */
 	return s == NULL ? -1 : session_policy_set(s, document, request_actor(r), &r->wait, e);
 }
@@ -258,8 +258,8 @@ static int merge_session(struct step_job *s, struct err *e)
 	struct err fault;
 
 	s->next = set_session;
-	IGNORED(session_policy_check(s->r->core, s->r->tenant, ((struct change *)s)->document,
-				     &fault),
+	IGNORED(session_policy_check(s->r->core, s->r->tenant,
+				     ((struct network_change *)s)->document, &fault),
 		"set_session() fails");
 	return 1;
 }
@@ -320,7 +320,8 @@ static int set_tenant(struct step_job *s, struct err *e)
 
 	if (t == NULL)
 		return 0;
-	if (tenant_set_policy(r->core, t, ((struct change *)s)->document, request_actor(r), e) < 0)
+	if (tenant_set_policy(r->core, t, ((struct network_change *)s)->document, request_actor(r),
+			      e) < 0)
 		return -1;
 	reply_tenant(r, t);
 	return 0;

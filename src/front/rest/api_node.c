@@ -27,7 +27,7 @@
  * Layers in the storage folder, for the operator, and the removal of unused ones. */
 
 /* A list in progress. */
-struct list {
+struct node_list {
 	struct list_part part;
 	struct layer_origin_now now;
 };
@@ -47,7 +47,7 @@ static void show_stale(struct json *j, const struct layer_origin_now *now,
 
 static int on_layer(const struct store_layer *row, void *cookie)
 {
-	struct list *l = cookie;
+	struct node_list *l = cookie;
 	struct json *j = &l->part.j;
 
 	if (!list_part_admits(&l->part, row->created_ms, row->id))
@@ -71,7 +71,7 @@ static int on_layer(const struct store_layer *row, void *cookie)
 /* The oldest first. */
 void api_layers_list(struct request *r)
 {
-	struct list l;
+	struct node_list l;
 	struct err e = { 0 };
 
 	if (auth_check_operator_reads(r, &e) < 0 ||

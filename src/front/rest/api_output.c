@@ -31,7 +31,7 @@
 #define TURN_FRAMES 64	       /* sent in one turn of the loop */
 #define TEXT_MAX (4U << 20)
 
-struct attach {
+struct output_attach {
 	struct log_reader reader;
 	struct request *r;
 	struct loop_task turn;
@@ -42,7 +42,7 @@ struct attach {
 
 static void attach_release(struct request *r, bool answered)
 {
-	struct attach *a = r->state;
+	struct output_attach *a = r->state;
 
 	if (a->r != NULL)
 		loop_task_cancel(core_loop(r->core), &a->turn);
@@ -52,7 +52,7 @@ static void attach_release(struct request *r, bool answered)
 
 /* ---- out */
 
-static bool send_bytes(struct attach *a, const struct log_reader_item *item)
+static bool send_bytes(struct output_attach *a, const struct log_reader_item *item)
 {
 	uint8_t frame[1 + sizeof(item->bytes)];
 
@@ -61,7 +61,7 @@ static bool send_bytes(struct attach *a, const struct log_reader_item *item)
 	return ws_send(a->r->x, false, frame, item->n + 1);
 }
 
-static bool send_text(struct attach *a, const struct log_reader_item *item)
+static bool send_text(struct output_attach *a, const struct log_reader_item *item)
 {
 	struct execution *x = log_reader_live(&a->reader);
 	struct err e;
@@ -91,7 +91,7 @@ static bool send_text(struct attach *a, const struct log_reader_item *item)
 	return sent;
 }
 
-static void attach_pump(struct attach *a)
+static void attach_pump(struct output_attach *a)
 {
 	struct log_reader_item item;
 	struct err e = { 0 };
@@ -137,7 +137,7 @@ static void attach_on_writable(struct exchange *x)
 
 /* ---- in */
 
-static void send_error(struct attach *a, const struct err *e)
+static void send_error(struct output_attach *a, const struct err *e)
 {
 	char text[2048];
 	struct json j;
@@ -151,7 +151,7 @@ static void send_error(struct attach *a, const struct err *e)
 }
 
 /* Write the waiting input. After all of it, read the client again. */
-static void attach_feed(struct attach *a)
+static void attach_feed(struct output_attach *a)
 {
 	struct execution *x = log_reader_live(&a->reader);
 	struct err e = { 0 };
@@ -179,7 +179,7 @@ static void attach_feed(struct attach *a)
 static void on_room(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
-	struct attach *a = r->state;
+	struct output_attach *a = r->state;
 
 	if (a->closed)
 		return;
@@ -188,7 +188,7 @@ static void on_room(struct completion *w, const struct err *e)
 	attach_feed(a);
 }
 
-static void take_control(struct attach *a, const uint8_t *data, size_t len)
+static void take_control(struct output_attach *a, const uint8_t *data, size_t len)
 {
 	struct spec_exec_message m;
 	struct err e = { 0 };
@@ -210,7 +210,7 @@ static void take_control(struct attach *a, const uint8_t *data, size_t len)
 
 static void on_message(struct exchange *x, bool text, const uint8_t *data, size_t len)
 {
-	struct attach *a = request_of(x)->state;
+	struct output_attach *a = request_of(x)->state;
 	struct err e = { 0 };
 
 	if (log_reader_live(&a->reader) == NULL || execution_ended(a->reader.x))
@@ -248,7 +248,7 @@ static bool same_origin(const struct http1_request *q)
 static void open_attach(struct request *r, struct session *live)
 {
 	static const struct ws_events events = { .on_message = on_message };
-	struct attach *a = request_state(r, sizeof(*a), attach_release);
+	struct output_attach *a = request_state(r, sizeof(*a), attach_release);
 	struct err e = { 0 };
 	uint64_t after;
 
@@ -296,14 +296,14 @@ void api_attach_get(struct request *r)
 
 #define EVENT_MAX (4U << 20) /* the exit event may hold the command */
 
-struct stream {
+struct api_output_stream {
 	struct sse_out feed; /* first, see paced_stream.h */
 	struct log_reader reader;
 };
 
 static void stream_release(struct request *r, bool answered)
 {
-	struct stream *s = r->state;
+	struct api_output_stream *s = r->state;
 
 	sse_out_release(&s->feed);
 	log_reader_close(&s->reader);
@@ -323,7 +323,8 @@ static void write_bytes(struct json *j, const struct log_reader_item *item)
 }
 
 /* The event's name. NULL: the execution is gone from the store. */
-static const char *write_item(struct stream *s, struct json *j, const struct log_reader_item *item)
+static const char *write_item(struct api_output_stream *s, struct json *j,
+			      const struct log_reader_item *item)
 {
 	struct execution *x = log_reader_live(&s->reader);
 	const char *name = "cut";
@@ -361,7 +362,7 @@ static const char *write_item(struct stream *s, struct json *j, const struct log
 	return name;
 }
 
-static void stream_send(struct stream *s, const struct log_reader_item *item)
+static void stream_send(struct api_output_stream *s, const struct log_reader_item *item)
 {
 	const char *name;
 	char id[24];
@@ -381,7 +382,7 @@ static void stream_send(struct stream *s, const struct log_reader_item *item)
 
 static void stream_pump(struct request *r)
 {
-	struct stream *s = r->state;
+	struct api_output_stream *s = r->state;
 	struct log_reader_item item;
 	struct err e = { 0 };
 
@@ -408,7 +409,7 @@ static void on_more(struct execution_follower *f)
 
 static void open_stream(struct request *r, struct session *live)
 {
-	struct stream *s = request_state(r, sizeof(*s), stream_release);
+	struct api_output_stream *s = request_state(r, sizeof(*s), stream_release);
 	struct err e = { 0 };
 	uint64_t after;
 
@@ -444,7 +445,7 @@ void api_stream_get(struct request *r)
 #define TURN_MAX (1U << 20)
 
 /* In the order of enum output_stream. BOTH is without results. */
-enum which { WHICH_BOTH, WHICH_STDOUT, WHICH_STDERR, WHICH_RESULT };
+enum output_which { WHICH_BOTH, WHICH_STDOUT, WHICH_STDERR, WHICH_RESULT };
 
 struct range {
 	struct request *r;

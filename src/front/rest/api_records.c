@@ -67,7 +67,7 @@ static inline const char *table_follow_given(const char *text)
 #define LIMIT 100 /* by default */
 #define LIMIT_MAX 1000
 
-struct follower {
+struct records_follower {
 	struct sse_out stream; /* first, see paced_stream.h */
 	const struct table_follow_kind *kind;
 	struct job job; /* looks at a batch */
@@ -76,7 +76,7 @@ struct follower {
 	alignas(max_align_t) uint8_t own[];
 };
 
-struct listing {
+struct records_listing {
 	struct list_job job; /* first */
 	const struct table_follow_kind *kind;
 	uint64_t after, limit, shown;
@@ -87,15 +87,15 @@ struct listing {
 
 /* One of the two. */
 struct table_follow_sink {
-	struct follower *follower;
-	struct listing *listing;
+	struct records_follower *follower;
+	struct records_listing *listing;
 };
 
 /* ---- followed */
 
 static void table_follow_release(struct request *r, bool answered)
 {
-	struct follower *f = r->state;
+	struct records_follower *f = r->state;
 
 	sse_out_release(&f->stream);
 	core_job_cancel(r->core, &f->job);
@@ -104,7 +104,7 @@ static void table_follow_release(struct request *r, bool answered)
 }
 
 /* Send the record if there is room for it. */
-static int send_record(struct follower *f, uint64_t seq, const char *event, const void *row)
+static int send_record(struct records_follower *f, uint64_t seq, const char *event, const void *row)
 {
 	char id[24];
 	struct json j;
@@ -125,7 +125,7 @@ static int send_record(struct follower *f, uint64_t seq, const char *event, cons
 static bool on_batch(struct job *job)
 {
 	struct request *r = job->arg;
-	struct follower *f = r->state;
+	struct records_follower *f = r->state;
 	struct table_follow_sink to = { .follower = f };
 	struct store_looked looked;
 	struct err e = { 0 };
@@ -143,7 +143,7 @@ static bool on_batch(struct job *job)
 /* There are new records. */
 static void table_follow_wake(struct request *r)
 {
-	struct follower *f = r->state;
+	struct records_follower *f = r->state;
 
 	if (sse_out_ready(&f->stream))
 		core_job_add(r->core, r->tenant, &f->job);
@@ -152,7 +152,8 @@ static void table_follow_wake(struct request *r)
 static void table_follow_begin(struct request *r, const struct table_follow_kind *kind,
 			       const struct table_follow_query *q, const void *own)
 {
-	struct follower *f = request_state(r, sizeof(*f) + kind->own_size, table_follow_release);
+	struct records_follower *f =
+		request_state(r, sizeof(*f) + kind->own_size, table_follow_release);
 	struct err e = { 0 };
 
 	if (f == NULL)
@@ -177,7 +178,7 @@ static void table_follow_begin(struct request *r, const struct table_follow_kind
 
 /* ---- in pages */
 
-static int list_record(struct listing *l, const void *row)
+static int list_record(struct records_listing *l, const void *row)
 {
 	/* A record may be long: a page ends before it is too large to be sent. */
 	l->more = l->shown == l->limit || list_job_page_is_full(&l->job);
@@ -190,7 +191,7 @@ static int list_record(struct listing *l, const void *row)
 
 static int on_piece(struct list_job *w, struct err *e)
 {
-	struct listing *l = (struct listing *)w;
+	struct records_listing *l = (struct records_listing *)w;
 	struct table_follow_sink to = { .listing = l };
 	struct store_looked looked;
 
@@ -203,7 +204,7 @@ static int on_piece(struct list_job *w, struct err *e)
 
 static void on_finish(struct list_job *w)
 {
-	struct listing *l = (struct listing *)w;
+	struct records_listing *l = (struct records_listing *)w;
 
 	json_close(&w->j, ']');
 	json_view_next(&w->j, !l->end, l->after);
@@ -213,7 +214,8 @@ static void on_finish(struct list_job *w)
 static void table_follow_list(struct request *r, const struct table_follow_kind *kind,
 			      const struct table_follow_query *q, const void *own)
 {
-	struct listing *l = list_job_new(r, sizeof(*l) + kind->own_size, on_piece, on_finish);
+	struct records_listing *l =
+		list_job_new(r, sizeof(*l) + kind->own_size, on_piece, on_finish);
 
 	if (l == NULL)
 		return;

@@ -35,7 +35,7 @@
 #define SIGN_MS 10000
 #define CHECK_MS 20000 /* for comparing the log. A longer one is told as not finished */
 
-struct report {
+struct api_report {
 	struct request *r;
 	struct notary_call sign, key;
 	char attest_vkey[TLOG_VKEY_MAX];
@@ -48,7 +48,7 @@ struct report {
 
 static void report_release(struct request *r, bool answered)
 {
-	struct report *p = r->state;
+	struct api_report *p = r->state;
 
 	notary_link_cancel(&p->sign);
 	notary_link_cancel(&p->key);
@@ -117,7 +117,7 @@ static void write_cells(struct json *j, const struct cell_restrictions *w)
 	write_limits(j, w);
 }
 
-static void write_controls(struct json *j, const struct report *p)
+static void write_controls(struct json *j, const struct api_report *p)
 {
 	struct request *r = p->r;
 	struct audit_counts n;
@@ -171,7 +171,7 @@ static void write_settings(struct json *j, const struct request *r)
 }
 
 /* When the log was compared with its checkpoint, how much of it, and the result. */
-static void write_check(struct json *j, const struct report *p)
+static void write_check(struct json *j, const struct api_report *p)
 {
 	const struct audit_check *c = &p->check;
 
@@ -187,7 +187,7 @@ static void write_check(struct json *j, const struct report *p)
 	json_close(j, '}');
 }
 
-static int write_log(struct json *j, const struct report *p, struct err *e)
+static int write_log(struct json *j, const struct api_report *p, struct err *e)
 {
 	struct request *r = p->r;
 	struct store_audit_log log;
@@ -238,7 +238,7 @@ static int write_session(struct json *j, struct request *r, struct err *e)
 	return 0;
 }
 
-static int compose(struct report *p, struct err *e)
+static int compose(struct api_report *p, struct err *e)
 {
 	struct request *r = p->r;
 	struct json *j = &p->body;
@@ -271,7 +271,7 @@ static int compose(struct report *p, struct err *e)
 
 static void on_signed(struct notary_call *c, const struct notary_msg *answer, const struct err *e)
 {
-	struct report *p = c->arg;
+	struct api_report *p = c->arg;
 	size_t len = p->body.len, cap = BASE64_LENGTH(len) + 1;
 	OWN_MEM char *text = malloc(cap);
 	char sig[BASE64_LENGTH(NOTARY_SIG) + 1];
@@ -300,7 +300,7 @@ static void on_signed(struct notary_call *c, const struct notary_msg *answer, co
 static void on_key_known(struct notary_call *c, const struct notary_msg *answer,
 			 const struct err *e)
 {
-	struct report *p = c->arg;
+	struct api_report *p = c->arg;
 	struct notary_link *notary = core_options(p->r->core)->notary;
 	struct err why = { 0 };
 
@@ -317,7 +317,7 @@ static void on_key_known(struct notary_call *c, const struct notary_msg *answer,
 	notary_link_attest(notary, &p->sign, NOTARY_PAYLOAD_REPORT, p->body.text, p->body.len);
 }
 
-static void ask_key(struct report *p)
+static void ask_key(struct api_report *p)
 {
 	p->checked_ms = clock_wall_ms();
 	p->key = (struct notary_call){ .on_done = on_key_known, .arg = p };
@@ -326,7 +326,7 @@ static void ask_key(struct report *p)
 
 static bool on_checking(struct job *job)
 {
-	struct report *p = job->arg;
+	struct api_report *p = job->arg;
 	struct err e = { 0 };
 	int more = audit_check_step(&p->check, &e);
 
@@ -344,7 +344,7 @@ static bool on_checking(struct job *job)
 static void on_checkpoint(struct completion *w, const struct err *failed)
 {
 	struct request *r = w->arg;
-	struct report *p = r->state;
+	struct api_report *p = r->state;
 	struct err e = { 0 };
 
 	if (audit_check_begin(core_audit(r->core), tenant_row(r->tenant)->id, &p->check, &e) < 0) {
@@ -358,13 +358,13 @@ static void on_checkpoint(struct completion *w, const struct err *failed)
 
 void api_report(struct request *r)
 {
-	struct report *p = request_state(r, sizeof(*p), report_release);
+	struct api_report *p = request_state(r, sizeof(*p), report_release);
 	struct session *live;
 	struct err e = { 0 };
 
 	if (p == NULL)
 		return;
-	*p = (struct report){ .r = r };
+	*p = (struct api_report){ .r = r };
 	if ((r->session_id[0] != '\0' && request_owns(r, &live, &e) < 0) ||
 	    audit_note_read(core_audit(r->core), request_actor(r), tenant_row(r->tenant)->id,
 			    &(struct audit_reading){

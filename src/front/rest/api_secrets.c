@@ -54,14 +54,14 @@ static void secrets_show(struct json *j, struct core *c, const struct store_secr
 
 static const struct secret_calls how = { .show = secrets_show, .place = "/v1/secrets/" };
 
-struct list {
+struct secrets_list {
 	struct list_part part;
 	struct core *core;
 };
 
 static int on_row(const struct store_secret *row, void *cookie)
 {
-	struct list *l = cookie;
+	struct secrets_list *l = cookie;
 
 	if (!list_part_admits(&l->part, 0, row->name))
 		return 1;
@@ -71,7 +71,7 @@ static int on_row(const struct store_secret *row, void *cookie)
 
 void api_secrets_list(struct request *r)
 {
-	struct list l = { .core = r->core };
+	struct secrets_list l = { .core = r->core };
 	struct err e = { 0 };
 
 	if (list_part_begin(&l.part, r, "secrets", false, &e) < 0) {

@@ -19,7 +19,7 @@
 
 #define SHORT_BODY ((size_t)16 << 10) /* done at once */
 
-struct create {
+struct session_create {
 	struct session_making making;
 	struct step_job steps;
 	const uint8_t *body; /* the exchange's */
@@ -29,7 +29,7 @@ struct create {
 	char *servers;			   /* owned */
 };
 
-static struct create *create_of(struct step_job *s)
+static struct session_create *create_of(struct step_job *s)
 {
 	return s->r->state;
 }
@@ -43,7 +43,7 @@ static void release_spec(struct spec_session *s)
 
 static void release_create(struct request *r, bool answered)
 {
-	struct create *c = r->state;
+	struct session_create *c = r->state;
 
 	/* The session ends then, because its client has not received its id. */
 	if (c->making.r != NULL && !c->making.is_known)
@@ -93,7 +93,7 @@ static bool reply_again(struct request *r, const char *id)
 
 static int make_session(struct step_job *s, struct err *e)
 {
-	struct create *c = create_of(s);
+	struct session_create *c = create_of(s);
 	struct spec_session *spec = c->spec;
 	struct request *r = s->r;
 	char *servers = c->servers;
@@ -114,7 +114,7 @@ static int make_session(struct step_job *s, struct err *e)
 /* Merge the policy and remember the result. A fault is found again. */
 static int merge_policy(struct step_job *s, struct err *e)
 {
-	const struct create *c = create_of(s);
+	const struct session_create *c = create_of(s);
 	struct err fault;
 
 	s->next = make_session;
@@ -139,7 +139,7 @@ static void take_trace(const struct request *r, struct spec_session *s)
 
 static int read_spec(struct step_job *s, struct err *e)
 {
-	struct create *c = create_of(s);
+	struct session_create *c = create_of(s);
 	const void *body = c->body;
 	size_t n = c->len;
 
@@ -172,7 +172,7 @@ static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	bool is_long = len > SHORT_BODY || lockfiles_are_in((const char *)body, len);
-	struct create *c = request_state(r, sizeof(*c), release_create);
+	struct session_create *c = request_state(r, sizeof(*c), release_create);
 	char before[STORE_ID_MAX];
 	struct err e = { 0 };
 	int again;

@@ -42,7 +42,7 @@
 enum { ENDED_ANY, ENDED_NO, ENDED_YES, ENDED_UNSAID };
 static const char *const ended_words[] = { "any", "false", "true" };
 
-struct listing {
+struct api_sessions_listing {
 	struct page_walk list; /* first */
 	uint32_t states;       /* a set of the shown ones. 0: all */
 	unsigned ended;	       /* a place in ended_words */
@@ -65,7 +65,7 @@ static const char *metadata_key(char *name)
 	return name + 9;
 }
 
-static int read_wanted(struct listing *l, struct err *e)
+static int read_wanted(struct api_sessions_listing *l, struct err *e)
 {
 	struct http1_span rest = exchange_request(l->list.job.r->x)->query, name, value;
 	char text[WANTED_TEXT_MAX];
@@ -88,7 +88,7 @@ static int read_wanted(struct listing *l, struct err *e)
 	return 0;
 }
 
-static bool is_wanted(const struct listing *l, const struct store_session *row)
+static bool is_wanted(const struct api_sessions_listing *l, const struct store_session *row)
 {
 	json_t *metadata;
 	unsigned i = 0;
@@ -107,7 +107,7 @@ static bool is_wanted(const struct listing *l, const struct store_session *row)
 	return i == l->nwanted;
 }
 
-static bool is_in_state(const struct listing *l, const struct store_session *row)
+static bool is_in_state(const struct api_sessions_listing *l, const struct store_session *row)
 {
 	if (l->ended != ENDED_ANY && (l->ended == ENDED_YES) != (row->ended_ms != 0))
 		return false;
@@ -116,7 +116,7 @@ static bool is_in_state(const struct listing *l, const struct store_session *row
 
 static int on_row(const struct store_session *row, void *cookie)
 {
-	struct listing *l = cookie;
+	struct api_sessions_listing *l = cookie;
 	struct session *live;
 
 	if (l->scanned > SCAN_MAX || list_job_piece_is_full(&l->list.job))
@@ -160,7 +160,7 @@ static int read_states(struct request *r, uint32_t *ret, struct err *e)
 
 static int read_rows(struct page_walk *p, struct store_looked *ret, struct err *e)
 {
-	struct listing *l = (struct listing *)p;
+	struct api_sessions_listing *l = (struct api_sessions_listing *)p;
 	const struct request *r = p->job.r;
 	struct store_session_filter filter = {
 		.tenant = tenant_row(r->tenant)->id,
@@ -178,7 +178,7 @@ static int read_rows(struct page_walk *p, struct store_looked *ret, struct err *
 }
 
 /* Ended sessions are listed for clients that ask for them, or for states. */
-static int read_ended(struct request *r, struct listing *l, struct err *e)
+static int read_ended(struct request *r, struct api_sessions_listing *l, struct err *e)
 {
 	l->ended = ENDED_UNSAID;
 	if (request_choice(r, "ended", ended_words, COUNT(ended_words), &l->ended, e) < 0)
@@ -190,7 +190,7 @@ static int read_ended(struct request *r, struct listing *l, struct err *e)
 
 void api_sessions_list(struct request *r)
 {
-	struct listing *l = page_walk_new(r, sizeof(*l), read_rows);
+	struct api_sessions_listing *l = page_walk_new(r, sizeof(*l), read_rows);
 	struct err e = { 0 };
 
 	if (l == NULL)

@@ -554,7 +554,7 @@ static void template_view_in_list(struct json *j, const struct core *c,
 
 /* A page. It ends before the answer would be too large, however large the templates of others are.
  */
-struct list {
+struct templates_list {
 	struct json j;
 	const struct core *core;
 	bool is_operator;
@@ -568,7 +568,7 @@ struct list {
 static void on_version(const struct template_version *v, void *arg)
 {
 	const char *id = template_row(v)->id;
-	struct list *l = arg;
+	struct templates_list *l = arg;
 
 	if (!l->begun) {
 		l->begun = strcmp(id, l->after) == 0;
@@ -584,7 +584,9 @@ static void on_version(const struct template_version *v, void *arg)
 
 void api_templates_list(struct request *r)
 {
-	struct list l = { .core = r->core, .is_operator = auth_is_operator(r), .limit = PAGE_MAX };
+	struct templates_list l = { .core = r->core,
+				    .is_operator = auth_is_operator(r),
+				    .limit = PAGE_MAX };
 	struct err e = { 0 };
 
 	if (request_number(r, "limit", 1, PAGE_MAX, &l.limit, &e) < 0 ||

@@ -35,9 +35,9 @@
 #define SAMPLE_NS (5000 * CLOCK_MS) /* a follower looks for points of the resource history */
 #define TYPES_MAX 160
 
-enum list { LIST_EVENTS, LIST_NETWORK, LIST_RESOURCES, LISTS };
+enum timeline_list { LIST_EVENTS, LIST_NETWORK, LIST_RESOURCES, LISTS };
 
-struct entry {
+struct timeline_entry {
 	uint64_t seq, time_ms;
 	enum timeline_kind kind;
 	struct json j; /* owned. Without its closing bracket */
@@ -45,7 +45,7 @@ struct entry {
 
 /* Entries read of one list and not given out. */
 struct queue {
-	struct entry at[BATCH];
+	struct timeline_entry at[BATCH];
 	unsigned first, n;
 	uint64_t looked; /* the number of the last row seen */
 	bool end;	 /* there are no more rows now */
@@ -66,7 +66,7 @@ static bool takes(const struct timeline *t, enum timeline_kind kind)
 }
 
 /* Does a list hold any of the kinds asked for? */
-static bool list_is_wanted(const struct timeline *t, enum list list)
+static bool list_is_wanted(const struct timeline *t, enum timeline_list list)
 {
 	static const uint32_t kinds[LISTS] = {
 		[LIST_NETWORK] =
@@ -81,13 +81,13 @@ static bool list_is_wanted(const struct timeline *t, enum list list)
 }
 
 /* A free entry behind the others of its list, whose text is empty. */
-static struct entry *add_entry(struct timeline *t, enum list list, uint64_t seq,
-			       enum timeline_kind kind)
+static struct timeline_entry *add_entry(struct timeline *t, enum timeline_list list, uint64_t seq,
+					enum timeline_kind kind)
 {
 	struct queue *q = &t->lists[list];
-	struct entry *v = &q->at[q->n++];
+	struct timeline_entry *v = &q->at[q->n++];
 
-	*v = (struct entry){ .seq = seq, .kind = kind };
+	*v = (struct timeline_entry){ .seq = seq, .kind = kind };
 	json_init_heap(&v->j, TIMELINE_ENTRY_MAX);
 	return v;
 }
@@ -96,7 +96,7 @@ static int on_event(const struct store_event *row, void *cookie)
 {
 	enum timeline_kind kind = timeline_kind_of_event(row->type);
 	struct timeline *t = cookie;
-	struct entry *v;
+	struct timeline_entry *v;
 
 	if (!takes(t, kind))
 		return 0;
@@ -109,7 +109,7 @@ static int on_record(const struct store_net *row, void *cookie)
 {
 	enum timeline_kind kind = timeline_kind_of_net(row->kind);
 	struct timeline *t = cookie;
-	struct entry *v;
+	struct timeline_entry *v;
 
 	if (t->bytes > BATCH_BYTES)
 		return 1;
@@ -124,13 +124,14 @@ static int on_record(const struct store_net *row, void *cookie)
 static int on_sample(const struct store_sample *row, void *cookie)
 {
 	struct timeline *t = cookie;
-	struct entry *v = add_entry(t, LIST_RESOURCES, row->seq, TIMELINE_RESOURCE);
+	struct timeline_entry *v = add_entry(t, LIST_RESOURCES, row->seq, TIMELINE_RESOURCE);
 
 	v->time_ms = timeline_write_sample(row, &v->j);
 	return 0;
 }
 
-static int read_list(struct timeline *t, enum list list, struct store_looked *ret, struct err *e)
+static int read_list(struct timeline *t, enum timeline_list list, struct store_looked *ret,
+		     struct err *e)
 {
 	struct store *store = core_store(t->r->core);
 	uint64_t after = t->lists[list].looked;
@@ -160,7 +161,7 @@ static int refill(struct timeline *t, unsigned *ret_rows, struct err *e)
 
 	*ret_rows = 0;
 	t->bytes = 0;
-	for (enum list i = 0; i < LISTS; i++) {
+	for (enum timeline_list i = 0; i < LISTS; i++) {
 		struct queue *q = &t->lists[i];
 
 		if (q->first < q->n || q->end)
@@ -180,12 +181,12 @@ static int refill(struct timeline *t, unsigned *ret_rows, struct err *e)
 }
 
 /* The next entry. NULL: a list must be read first, or there are no more (*ret_end). */
-static struct entry *next_entry(struct timeline *t, bool *ret_end)
+static struct timeline_entry *next_entry(struct timeline *t, bool *ret_end)
 {
-	struct entry *first = NULL;
+	struct timeline_entry *first = NULL;
 
 	*ret_end = true;
-	for (enum list i = 0; i < LISTS; i++) {
+	for (enum timeline_list i = 0; i < LISTS; i++) {
 		struct queue *q = &t->lists[i];
 
 		if (q->first == q->n && !q->end) {
@@ -204,7 +205,7 @@ static void write_cursor(const struct timeline *t, char ret[CURSOR_PLACES_TEXT])
 {
 	uint64_t places[LISTS];
 
-	for (enum list i = 0; i < LISTS; i++) {
+	for (enum timeline_list i = 0; i < LISTS; i++) {
 		const struct queue *q = &t->lists[i];
 
 		places[i] = q->first < q->n ? q->at[q->first].seq - 1 : q->looked;
@@ -213,10 +214,10 @@ static void write_cursor(const struct timeline *t, char ret[CURSOR_PLACES_TEXT])
 }
 
 /* The first entry of its list is given out: *ret is its text, closed, with the cursor behind it. */
-static void take_entry(struct timeline *t, struct entry *v, struct json *ret,
+static void take_entry(struct timeline *t, struct timeline_entry *v, struct json *ret,
 		       char cursor[CURSOR_PLACES_TEXT])
 {
-	for (enum list i = 0; i < LISTS; i++)
+	for (enum timeline_list i = 0; i < LISTS; i++)
 		if (v == &t->lists[i].at[t->lists[i].first])
 			t->lists[i].first++;
 	*ret = v->j;
@@ -228,7 +229,7 @@ static void take_entry(struct timeline *t, struct entry *v, struct json *ret,
 
 static void timeline_release(struct timeline *t)
 {
-	for (enum list i = 0; i < LISTS; i++) {
+	for (enum timeline_list i = 0; i < LISTS; i++) {
 		struct queue *q = &t->lists[i];
 
 		while (q->first < q->n)
@@ -238,7 +239,7 @@ static void timeline_release(struct timeline *t)
 
 /* ---- in pages */
 
-struct page {
+struct timeline_page {
 	struct list_job job; /* first */
 	struct timeline timeline;
 	uint64_t limit, shown;
@@ -247,15 +248,15 @@ struct page {
 
 static void page_release(struct list_job *w)
 {
-	timeline_release(&((struct page *)w)->timeline);
+	timeline_release(&((struct timeline_page *)w)->timeline);
 }
 
 static int on_piece(struct list_job *w, struct err *e)
 {
-	struct page *p = (struct page *)w;
+	struct timeline_page *p = (struct timeline_page *)w;
 	struct store_looked looked = { .end = false };
 	char cursor[CURSOR_PLACES_TEXT];
-	struct entry *v;
+	struct timeline_entry *v;
 	struct json j;
 	bool end;
 
@@ -279,7 +280,7 @@ static int on_piece(struct list_job *w, struct err *e)
 
 static void on_finish(struct list_job *w)
 {
-	struct page *p = (struct page *)w;
+	struct timeline_page *p = (struct timeline_page *)w;
 	char cursor[CURSOR_PLACES_TEXT];
 
 	write_cursor(&p->timeline, cursor);
@@ -290,7 +291,7 @@ static void on_finish(struct list_job *w)
 
 static void list_page(struct request *r, const struct timeline *t, uint64_t limit)
 {
-	struct page *p = list_job_new(r, sizeof(*p), on_piece, on_finish);
+	struct timeline_page *p = list_job_new(r, sizeof(*p), on_piece, on_finish);
 
 	if (p == NULL)
 		return;
@@ -304,7 +305,7 @@ static void list_page(struct request *r, const struct timeline *t, uint64_t limi
 
 /* ---- followed */
 
-struct follower {
+struct timeline_follower {
 	struct sse_out stream; /* first, see paced_stream.h */
 	struct timeline timeline;
 	struct job job;
@@ -316,7 +317,7 @@ struct follower {
 
 static void follower_release(struct request *r, bool answered)
 {
-	struct follower *f = r->state;
+	struct timeline_follower *f = r->state;
 
 	sse_out_release(&f->stream);
 	core_job_cancel(r->core, &f->job);
@@ -332,10 +333,10 @@ static void follower_release(struct request *r, bool answered)
 static bool on_batch(struct job *job)
 {
 	struct request *r = job->arg;
-	struct follower *f = r->state;
+	struct timeline_follower *f = r->state;
 	char cursor[CURSOR_PLACES_TEXT];
 	struct err e = { 0 };
-	struct entry *v = NULL;
+	struct timeline_entry *v = NULL;
 	unsigned rows;
 	struct json j;
 	bool end = false;
@@ -360,9 +361,9 @@ static bool on_batch(struct job *job)
 /* There may be more rows in any list. */
 static void wake(struct request *r)
 {
-	struct follower *f = r->state;
+	struct timeline_follower *f = r->state;
 
-	for (enum list i = 0; i < LISTS; i++)
+	for (enum timeline_list i = 0; i < LISTS; i++)
 		f->timeline.lists[i].end = false;
 	if (sse_out_ready(&f->stream))
 		core_job_add(r->core, r->tenant, &f->job);
@@ -386,7 +387,7 @@ static void on_time(struct loop_timer *timer)
 	wake(r);
 }
 
-static void listen_for(struct request *r, struct follower *f)
+static void listen_for(struct request *r, struct timeline_follower *f)
 {
 	str_copy(f->events.tenant, tenant_row(r->tenant)->id);
 	(void)snprintf(f->events.session, STORE_ID_MAX, "%.*s", STORE_ID_MAX - 1, r->session_id);
@@ -417,7 +418,7 @@ static int find_ends(struct timeline *t, struct err *e)
 
 static void follow(struct request *r, const struct timeline *t, bool from_now)
 {
-	struct follower *f = request_state(r, sizeof(*f), follower_release);
+	struct timeline_follower *f = request_state(r, sizeof(*f), follower_release);
 	struct err e = { 0 };
 
 	if (f == NULL)
@@ -504,7 +505,7 @@ void api_timeline_get(struct request *r)
 		reply_error(r, &e);
 		return;
 	}
-	for (enum list i = 0; i < LISTS; i++)
+	for (enum timeline_list i = 0; i < LISTS; i++)
 		t.lists[i].looked = places[i];
 	if (is_follower)
 		follow(r, &t, !given);

@@ -62,12 +62,12 @@ static void add_sums(struct store_usage_sums *to, const struct store_usage_sums 
 	to->net_bytes_out += u->net_bytes_out;
 }
 
-struct span {
+struct usage_span {
 	uint64_t from_ms, to_ms;
 };
 
 /* Seconds since 1970, widened to whole hours. */
-static int read_span(struct request *r, struct span *ret, struct err *e)
+static int read_span(struct request *r, struct usage_span *ret, struct err *e)
 {
 	uint64_t now = (uint64_t)time(NULL), from = 0, to = now, first, last;
 
@@ -80,11 +80,11 @@ static int read_span(struct request *r, struct span *ret, struct err *e)
 	last = to + HOUR_S - 1 - (to + HOUR_S - 1) % HOUR_S;
 	if (from > to || last - first > SPAN_MAX_S)
 		return err_set(e, ERR_INVALID, "parameter from: must be at most 31 days before to");
-	*ret = (struct span){ first * 1000, last * 1000 };
+	*ret = (struct usage_span){ first * 1000, last * 1000 };
 	return 0;
 }
 
-static void show_span(struct json *j, const struct span *s)
+static void show_span(struct json *j, const struct usage_span *s)
 {
 	json_view_time(j, "from", s->from_ms);
 	json_view_time(j, "to", s->to_ms);
@@ -92,19 +92,19 @@ static void show_span(struct json *j, const struct span *s)
 
 /* ---- by a member of the metadata */
 
-struct group {
+struct usage_group {
 	char label[4 * STORE_USAGE_LABEL_MAX];
 	struct store_usage_sums sums;
 };
 
 struct groups {
 	struct list_job job; /* first */
-	struct span span;
+	struct usage_span span;
 	char key[KEY_MAX];
 	uint64_t hour_ms; /* by `label`: the next hour */
 	uint64_t after_ms;
 	char after_id[STORE_ID_MAX];
-	struct group *all; /* owned: in the order of labels */
+	struct usage_group *all; /* owned: in the order of labels */
 	size_t n;
 	struct err failed;
 };
@@ -158,14 +158,14 @@ static void add_group(struct groups *g, const char *label, const struct store_us
 	if (!found) {
 		memmove(g->all + at + 1, g->all + at, (g->n - at) * sizeof(*g->all));
 		g->n++;
-		g->all[at] = (struct group){ .sums = { 0 } };
+		g->all[at] = (struct usage_group){ .sums = { 0 } };
 		str_copy(g->all[at].label, label);
 	}
 	add_sums(&g->all[at].sums, sums);
 }
 
 /* Can the session have used anything in the span? */
-static bool touches(const struct store_session *row, const struct span *s)
+static bool touches(const struct store_session *row, const struct usage_span *s)
 {
 	return row->created_ms < s->to_ms && (row->ended_ms == 0 || row->ended_ms >= s->from_ms);
 }
@@ -258,7 +258,7 @@ static void on_groups_finish(struct list_job *w)
 }
 
 /* key "": `label`, whose sums are kept. */
-static void start_groups(struct request *r, const struct span *span, const char *key)
+static void start_groups(struct request *r, const struct usage_span *span, const char *key)
 {
 	struct groups *g =
 		list_job_new(r, sizeof(*g), key[0] == '\0' ? on_labels_piece : on_groups_piece,
@@ -285,7 +285,7 @@ static void start_groups(struct request *r, const struct span *span, const char 
 
 struct sessions {
 	struct page_walk list; /* first */
-	struct span span;
+	struct usage_span span;
 	struct err failed;
 };
 
@@ -333,7 +333,7 @@ static int read_sessions(struct page_walk *p, struct store_looked *ret, struct e
 	return got;
 }
 
-static void start_sessions(struct request *r, const struct span *span)
+static void start_sessions(struct request *r, const struct usage_span *span)
 {
 	struct sessions *v = page_walk_new(r, sizeof(*v), read_sessions);
 
@@ -350,7 +350,7 @@ static void start_sessions(struct request *r, const struct span *span)
 
 struct tenants {
 	struct list_job job; /* first */
-	struct span span;
+	struct usage_span span;
 	bool all;	  /* for the operator: of every tenant */
 	uint64_t hour_ms; /* the next of the tenant. 0: another tenant begins */
 	char id[STORE_ID_MAX], name[STORE_NAME_MAX];
@@ -440,7 +440,7 @@ static void on_tenants_finish(struct list_job *w)
 	json_close(&w->j, '}');
 }
 
-static void start_tenants(struct request *r, const struct span *span)
+static void start_tenants(struct request *r, const struct usage_span *span)
 {
 	struct tenants *v = list_job_new(r, sizeof(*v), on_tenants_piece, on_tenants_finish);
 
@@ -462,7 +462,7 @@ void api_usage_get(struct request *r)
 	static const char *const words[] = { "label", "session", "tenant" };
 	char key[KEY_MAX];
 	unsigned by = BY_LABEL;
-	struct span span;
+	struct usage_span span;
 	struct err e = { 0 };
 
 	if (read_span(r, &span, &e) < 0 ||

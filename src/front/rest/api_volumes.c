@@ -97,14 +97,14 @@ void api_volumes_create(struct request *r)
 
 /* ---- list */
 
-struct list {
+struct volumes_list {
 	struct list_part part;
 	struct core *core;
 };
 
 static int on_row(const struct store_volume *row, void *cookie)
 {
-	struct list *l = cookie;
+	struct volumes_list *l = cookie;
 
 	if (!list_part_admits(&l->part, 0, row->name))
 		return 1;
@@ -115,7 +115,7 @@ static int on_row(const struct store_volume *row, void *cookie)
 /* By name: names are unique. */
 void api_volumes_list(struct request *r)
 {
-	struct list l = { .core = r->core };
+	struct volumes_list l = { .core = r->core };
 	struct err e = { 0 };
 
 	if (list_part_begin(&l.part, r, "volumes", false, &e) < 0) {
@@ -131,14 +131,14 @@ void api_volumes_list(struct request *r)
 
 /* ---- show */
 
-struct showing {
+struct volumes_showing {
 	struct store_volume row;
 	struct volume_usage usage;
 };
 
 static void release_showing(struct request *r, bool answered)
 {
-	struct showing *s = r->state;
+	struct volumes_showing *s = r->state;
 
 	volume_usage_cancel(&s->usage);
 }
@@ -146,7 +146,7 @@ static void release_showing(struct request *r, bool answered)
 static void on_usage(struct completion *c, const struct err *e)
 {
 	struct request *r = c->arg;
-	struct showing *s = r->state;
+	struct volumes_showing *s = r->state;
 	struct store_volume row = s->row;
 	struct volume_usage usage = s->usage;
 
@@ -158,7 +158,7 @@ static void on_usage(struct completion *c, const struct err *e)
 
 void api_volumes_get(struct request *r)
 {
-	struct showing *s = request_state(r, sizeof(*s), release_showing);
+	struct volumes_showing *s = request_state(r, sizeof(*s), release_showing);
 	struct err e = { 0 };
 
 	if (s == NULL)

@@ -75,14 +75,14 @@ static const struct {
 	       { "admin", TENANT_ADMIN },
 	       { "audit", TENANT_AUDIT } };
 
-struct keys {
+struct report_parts_keys {
 	struct json *j;
 	unsigned with[COUNT(scopes)];
 };
 
 static int on_key(const struct store_key *k, void *cookie)
 {
-	struct keys *all = cookie;
+	struct report_parts_keys *all = cookie;
 	struct json *j = all->j;
 
 	if (k->revoked_ms != 0)
@@ -109,7 +109,7 @@ int report_keys(struct json *j, struct request *r, struct err *e)
 	const struct store_key_filter f = { .tenant = tenant_row(r->tenant)->id,
 					    .limit = REPORT_KEYS_MAX };
 	struct store_looked looked;
-	struct keys all = { .j = j };
+	struct report_parts_keys all = { .j = j };
 
 	json_open(j, "keys", '[');
 	if (store_key_list(core_store(r->core), &f, on_key, &all, &looked, e) < 0)

@@ -24,7 +24,7 @@ const char *const timeline_kind_names[TIMELINE_KINDS] = {
 static const char info[] = "info", warning[] = "warning", alarm_word[] = "alarm";
 
 /* The facts of an entry beside its data. */
-struct head {
+struct timeline_head {
 	uint64_t time_ms, duration_ms;
 	bool has_duration;
 	enum timeline_kind kind;
@@ -50,7 +50,7 @@ static int show_char(const uint8_t *p, size_t n, char ret[12])
 }
 
 /* Add text of a cell to the title. */
-static void title_show(struct head *h, const char *text, size_t len)
+static void title_show(struct timeline_head *h, const char *text, size_t len)
 {
 	const uint8_t *p = (const uint8_t *)text;
 	char piece[12];
@@ -72,12 +72,12 @@ static void title_show(struct head *h, const char *text, size_t len)
 	}
 }
 
-static void title_text(struct head *h, const char *text)
+static void title_text(struct timeline_head *h, const char *text)
 {
 	title_show(h, text, strlen(text));
 }
 
-static void title_number(struct head *h, uint64_t n)
+static void title_number(struct timeline_head *h, uint64_t n)
 {
 	char text[24];
 
@@ -85,7 +85,7 @@ static void title_number(struct head *h, uint64_t n)
 	title_text(h, text);
 }
 
-static void title_bytes(struct head *h, uint64_t n)
+static void title_bytes(struct timeline_head *h, uint64_t n)
 {
 	char text[24];
 
@@ -93,7 +93,7 @@ static void title_bytes(struct head *h, uint64_t n)
 	title_text(h, text);
 }
 
-static void head_write(const struct head *h, struct json *j)
+static void head_write(const struct timeline_head *h, struct json *j)
 {
 	json_open(j, NULL, '{');
 	json_view_time(j, "time", h->time_ms);
@@ -158,8 +158,8 @@ static void event_value(const char *data, const char *key, char ret[VALUE_MAX])
 	}
 }
 
-static void title_value(struct head *h, const char *before, const char *data, const char *key,
-			const char *after)
+static void title_value(struct timeline_head *h, const char *before, const char *data,
+			const char *key, const char *after)
 {
 	char value[VALUE_MAX];
 
@@ -173,7 +173,7 @@ static void title_value(struct head *h, const char *before, const char *data, co
 
 /* The command is in the record of the execution, if its text was kept. */
 static void of_execution(struct core *c, const struct store_event *v, const char *data,
-			 struct head *h)
+			 struct timeline_head *h)
 {
 	struct store_execution x = { 0 };
 	char state[VALUE_MAX], limit[VALUE_MAX];
@@ -205,7 +205,7 @@ static void of_execution(struct core *c, const struct store_event *v, const char
 	store_execution_release(&x);
 }
 
-static void of_state(const char *data, struct head *h)
+static void of_state(const char *data, struct timeline_head *h)
 {
 	static const char *const usual[] = { "", "deleted", "expired" };
 	char reason[VALUE_MAX];
@@ -222,7 +222,7 @@ static void of_state(const char *data, struct head *h)
 }
 
 /* "type key=value key=value". */
-static void of_others(const char *type, const char *data, struct head *h)
+static void of_others(const char *type, const char *data, struct timeline_head *h)
 {
 	title_text(h, type);
 	while (*data != '\0') {
@@ -238,7 +238,7 @@ static void of_others(const char *type, const char *data, struct head *h)
 	}
 }
 
-static void of_output(const char *data, struct head *h)
+static void of_output(const char *data, struct timeline_head *h)
 {
 	char bytes[VALUE_MAX], cut[VALUE_MAX];
 	uint64_t n = 0;
@@ -282,12 +282,12 @@ static const char *said_severity(const char *data, const char *otherwise)
 uint64_t timeline_write_event(struct core *c, const struct store_event *row, struct json *j)
 {
 	const char *data = row->data == NULL ? "" : row->data;
-	struct head h = { .time_ms = row->time_ms,
-			  .kind = timeline_kind_of_event(row->type),
-			  .type = row->type,
-			  .execution = row->execution,
-			  .list = "events",
-			  .seq = row->seq };
+	struct timeline_head h = { .time_ms = row->time_ms,
+				   .kind = timeline_kind_of_event(row->type),
+				   .type = row->type,
+				   .execution = row->execution,
+				   .list = "events",
+				   .seq = row->seq };
 
 	h.severity = event_severity(row, h.kind);
 	if (strcmp(row->type, "session.state") == 0)
@@ -345,7 +345,8 @@ static uint64_t net_number(struct json_value v, const char *name)
 	return json_read_uint(json_read_member(v, name), &n) ? n : 0;
 }
 
-static void title_net(struct head *h, struct json_value v, const char *name, const char *before)
+static void title_net(struct timeline_head *h, struct json_value v, const char *name,
+		      const char *before)
 {
 	char text[VALUE_MAX];
 
@@ -356,7 +357,7 @@ static void title_net(struct head *h, struct json_value v, const char *name, con
 	title_text(h, text);
 }
 
-static void title_place(struct head *h, struct json_value v)
+static void title_place(struct timeline_head *h, struct json_value v)
 {
 	char name[VALUE_MAX];
 	uint64_t port = net_number(v, "port");
@@ -371,7 +372,7 @@ static void title_place(struct head *h, struct json_value v)
 	}
 }
 
-static void title_request(struct head *h, struct json_value v)
+static void title_request(struct timeline_head *h, struct json_value v)
 {
 	title_net(h, v, "method", "");
 	title_net(h, v, "scheme", " ");
@@ -385,7 +386,7 @@ static void title_request(struct head *h, struct json_value v)
 	}
 }
 
-static void title_package(struct head *h, struct json_value p)
+static void title_package(struct timeline_head *h, struct json_value p)
 {
 	char result[VALUE_MAX], name[VALUE_MAX];
 
@@ -399,7 +400,7 @@ static void title_package(struct head *h, struct json_value p)
 		h->severity = alarm_word;
 }
 
-static void of_record(const struct store_net *row, struct json_value v, struct head *h)
+static void of_record(const struct store_net *row, struct json_value v, struct timeline_head *h)
 {
 	if (h->kind == TIMELINE_PACKAGE) {
 		title_package(h, json_read_member(v, "package"));
@@ -441,11 +442,11 @@ uint64_t timeline_write_net(const struct store_net *row, struct json *j)
 {
 	size_t len = strlen(row->data);
 	struct json_value v = { 0 };
-	struct head h = { .kind = timeline_kind_of_net(row->kind),
-			  .type = row->kind,
-			  .execution = row->execution,
-			  .list = "network",
-			  .seq = row->seq };
+	struct timeline_head h = { .kind = timeline_kind_of_net(row->kind),
+				   .type = row->kind,
+				   .execution = row->execution,
+				   .list = "network",
+				   .seq = row->seq };
 	const char *outcome;
 	struct err e;
 
@@ -483,15 +484,15 @@ uint64_t timeline_write_net(const struct store_net *row, struct json *j)
 
 uint64_t timeline_write_sample(const struct store_sample *row, struct json *j)
 {
-	struct head h = { .time_ms = row->time_ms,
-			  .duration_ms = row->span_ms,
-			  .has_duration = true,
-			  .kind = TIMELINE_RESOURCE,
-			  .type = "resource",
-			  .severity = info,
-			  .execution = "",
-			  .list = "resources",
-			  .seq = row->seq };
+	struct timeline_head h = { .time_ms = row->time_ms,
+				   .duration_ms = row->span_ms,
+				   .has_duration = true,
+				   .kind = TIMELINE_RESOURCE,
+				   .type = "resource",
+				   .severity = info,
+				   .execution = "",
+				   .list = "resources",
+				   .seq = row->seq };
 
 	title_text(&h, "memory ");
 	title_bytes(&h, row->memory_bytes);

@@ -11,14 +11,14 @@
 /* ---- bodies as content */
 
 /* The call is the first member of every state with an upload, and the upload the second. */
-struct state {
+struct file_call_state {
 	struct file_call call;
 	struct upload upload;
 };
 
 static struct upload *upload_of(const struct exchange *x)
 {
-	struct state *s = request_of(x)->state;
+	struct file_call_state *s = request_of(x)->state;
 
 	return &s->upload;
 }

@@ -17,7 +17,7 @@
 
 #define LOCATION_MAX 1024 /* an id has 256 bytes at most, which may have three characters each */
 
-struct meaning {
+struct reply_meaning {
 	int status;
 	const char *word; /* NULL: the name of the reason */
 	bool platform;	  /* the server's fault, not the user's */
@@ -40,7 +40,7 @@ struct meaning {
 		500, "internal", true \
 	}
 
-static const struct meaning by_reason[REASONS] = {
+static const struct reply_meaning by_reason[REASONS] = {
 	[REASON_GONE] = { 410, NULL, false },
 	[REASON_LOST] = { 410, "gone", true },
 	[REASON_UNAUTHORIZED] = { 401, NULL, false },
@@ -79,7 +79,7 @@ static const struct meaning by_reason[REASONS] = {
 	[REASON_QUEUE_TIMEOUT] = CAPACITY,
 };
 
-static const struct meaning by_code[ERR_CODES] = {
+static const struct reply_meaning by_code[ERR_CODES] = {
 	[ERR_NONE] = INTERNAL,
 	[ERR_INVALID] = { 400, "invalid", false },
 	[ERR_DENIED] = { 403, "forbidden", false },
@@ -92,7 +92,7 @@ static const struct meaning by_code[ERR_CODES] = {
 
 struct errno_meaning {
 	int sys;
-	struct meaning meaning;
+	struct reply_meaning meaning;
 };
 
 /* Of system calls of the server. */
@@ -118,13 +118,13 @@ static const struct errno_meaning file_by_errno[] = {
 };
 
 /* Codes that read differently where the object is a file. by_code has the rest. */
-static const struct meaning file_by_code[ERR_CODES] = {
+static const struct reply_meaning file_by_code[ERR_CODES] = {
 	[ERR_DENIED] = { 403, "denied", false },
 	[ERR_NOT_FOUND] = { 404, "file_not_found", false },
 	[ERR_LIMIT] = { 413, "too_large", false },
 };
 
-static const struct meaning *find_errno(const struct errno_meaning *table, size_t n, int sys)
+static const struct reply_meaning *find_errno(const struct errno_meaning *table, size_t n, int sys)
 {
 	for (size_t i = 0; i < n; i++)
 		if (table[i].sys == sys)
@@ -132,10 +132,10 @@ static const struct meaning *find_errno(const struct errno_meaning *table, size_
 	return NULL;
 }
 
-static struct meaning meaning_of(const struct err *e)
+static struct reply_meaning meaning_of(const struct err *e)
 {
-	const struct meaning *found = NULL;
-	struct meaning m;
+	const struct reply_meaning *found = NULL;
+	struct reply_meaning m;
 
 	if (e->reason != REASON_NONE) {
 		m = by_reason[e->reason];
@@ -147,9 +147,9 @@ static struct meaning meaning_of(const struct err *e)
 	return found != NULL ? *found : by_code[e->code];
 }
 
-static struct meaning file_meaning_of(const struct err *e)
+static struct reply_meaning file_meaning_of(const struct err *e)
 {
-	const struct meaning *found = NULL;
+	const struct reply_meaning *found = NULL;
 
 	if (e->reason != REASON_NONE)
 		return meaning_of(e);
@@ -221,7 +221,7 @@ static bool is_servers(int status)
 
 /* 429 and 503 carry a Retry-After header, unless the dialect has begun a stream, in which it writes
  * the failure. */
-static void send_error(struct request *r, const struct meaning *m, const char *message,
+static void send_error(struct request *r, const struct reply_meaning *m, const char *message,
 		       unsigned retry_s)
 {
 	const struct failure f = { m->status, m->word, message, m->platform };
@@ -238,7 +238,9 @@ static void send_error(struct request *r, const struct meaning *m, const char *m
 
 void reply_code(struct request *r, int status, const char *code, const char *message)
 {
-	const struct meaning m = { .status = status, .word = code, .platform = is_servers(status) };
+	const struct reply_meaning m = { .status = status,
+					 .word = code,
+					 .platform = is_servers(status) };
 
 	send_error(r, &m, message, 1);
 }
@@ -263,7 +265,7 @@ void reply_missing(struct request *r, const char *kind, const char *name)
 
 void reply_refusal(struct request *r, const struct err *e, unsigned retry_s)
 {
-	const struct meaning m = meaning_of(e);
+	const struct reply_meaning m = meaning_of(e);
 
 	send_error(r, &m, e->msg, retry_s);
 }
@@ -275,7 +277,7 @@ void reply_error(struct request *r, const struct err *e)
 
 void reply_file_error(struct request *r, const struct err *e)
 {
-	const struct meaning m = file_meaning_of(e);
+	const struct reply_meaning m = file_meaning_of(e);
 
 	send_error(r, &m, e->msg, 1);
 }

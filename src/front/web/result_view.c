@@ -14,7 +14,7 @@
  * a text. `state` tells the kind of token that may come next, `arrays` the open brackets, a bit for
  * each. So the check can stop behind any token and in any text, and needs no recursion. */
 
-enum state {
+enum result_view_state {
 	WANT_VALUE,
 	WANT_FIRST, /* behind an opening bracket */
 	WANT_NAME,
@@ -24,7 +24,7 @@ enum state {
 	WANT_END
 };
 
-enum member { MEMBER_OTHER, MEMBER_TYPE, MEMBER_COUNT };
+enum result_view_member { MEMBER_OTHER, MEMBER_TYPE, MEMBER_COUNT };
 
 _Static_assert(RESULT_LINE_DEPTH <= 64, "bits of arrays");
 
@@ -316,7 +316,7 @@ static bool read_next(struct result_line *l)
 
 static bool read_token(struct result_line *l)
 {
-	switch ((enum state)l->state) {
+	switch ((enum result_view_state)l->state) {
 	case WANT_VALUE:
 		return read_value(l);
 	case WANT_FIRST:

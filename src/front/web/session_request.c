@@ -11,7 +11,7 @@
 
 /* ---- snapshots and forks */
 
-struct making {
+struct session_request_making {
 	struct snapshot made;
 	struct request *r;
 	capture_answer_snapshot_fn *on_made;
@@ -19,14 +19,14 @@ struct making {
 
 static void release_making(struct request *r, bool answered)
 {
-	struct making *m = r->state;
+	struct session_request_making *m = r->state;
 
 	snapshot_cancel(&m->made);
 }
 
 static void on_snapshot(struct completion *c, const struct err *e)
 {
-	struct making *m = c->arg;
+	struct session_request_making *m = c->arg;
 
 	m->on_made(m->r, e == NULL ? m->made.version : NULL, &m->made.capture.found, e);
 }
@@ -34,7 +34,7 @@ static void on_snapshot(struct completion *c, const struct err *e)
 void capture_answer_snapshot(struct request *r, struct session *s, const char *name,
 			     uint64_t keep_ms, capture_answer_snapshot_fn *on_made)
 {
-	struct making *m = request_state(r, sizeof(*m), release_making);
+	struct session_request_making *m = request_state(r, sizeof(*m), release_making);
 
 	if (m == NULL)
 		return;

@@ -22,14 +22,14 @@ int spec_volumes_find(struct spec_session *s, struct core *c, const struct tenan
 	return 0;
 }
 
-struct making {
+struct volume_request_making {
 	struct volume_making volume;
 	const struct volume_create *how;
 };
 
 static void volume_create_release(struct request *r, bool answered)
 {
-	struct making *m = r->state;
+	struct volume_request_making *m = r->state;
 
 	completion_cancel(&m->volume.done);
 }
@@ -37,7 +37,7 @@ static void volume_create_release(struct request *r, bool answered)
 static void on_made(struct completion *c, const struct err *e)
 {
 	struct request *r = c->arg;
-	const struct making *m = r->state;
+	const struct volume_request_making *m = r->state;
 	const struct volume_create *how = m->how;
 	struct store_volume row = m->volume.row; /* the state ends with the answer */
 
@@ -50,7 +50,7 @@ static void on_made(struct completion *c, const struct err *e)
 void volume_create_body(struct request *r, const struct volume_create *how, const uint8_t *body,
 			size_t len)
 {
-	struct making *m = request_state(r, sizeof(*m), volume_create_release);
+	struct volume_request_making *m = request_state(r, sizeof(*m), volume_create_release);
 	struct volume_spec spec = { 0 };
 	struct err e = { 0 };
 	json_t *root;

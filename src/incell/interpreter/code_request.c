@@ -63,7 +63,7 @@ bool code_request_is_env(struct json_value v)
 }
 
 /* The members of a request. One walk over it, because the code may be long. */
-enum member { CODE, ENV, CONTEXT_ID, CONTEXT_NAME, LANGUAGE, CWD, MEMBERS };
+enum code_request_member { CODE, ENV, CONTEXT_ID, CONTEXT_NAME, LANGUAGE, CWD, MEMBERS };
 
 static const char *const names[MEMBERS] = { "code",	    "env_vars", "context_id",
 					    "context_name", "language", "cwd" };

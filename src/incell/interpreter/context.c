@@ -125,7 +125,7 @@ static struct buf *scratch(struct contexts *all)
 	return &all->line;
 }
 
-static void give(struct context *c, struct execution *x)
+static void give(struct context *c, struct context_run *x)
 {
 	struct buf *b = &c->all->line;
 	struct err e;
@@ -138,7 +138,7 @@ static void give(struct context *c, struct execution *x)
 
 /* ---- the queue */
 
-static void take_out(struct execution *x)
+static void take_out(struct context_run *x)
 {
 	struct context *c = x->context;
 
@@ -153,7 +153,7 @@ static void take_out(struct execution *x)
 
 /* End an accepted execution, after an error if why is not NULL. Clients know these words.
  */
-static void end_with(struct context *c, struct execution *x, const char *why)
+static void end_with(struct context *c, struct context_run *x, const char *why)
 {
 	struct buf *b = scratch(c->all);
 
@@ -167,7 +167,7 @@ static void end_with(struct context *c, struct execution *x, const char *why)
 
 static void start_next(struct context *c)
 {
-	struct execution *x = c->first;
+	struct context_run *x = c->first;
 	char tail[40];
 	struct err e;
 	int n;
@@ -191,7 +191,7 @@ static void start_next(struct context *c)
 	kernel_send(&c->kernel, x->line.data, x->line.len);
 }
 
-static void accept_one(struct execution *x)
+static void accept_one(struct context_run *x)
 {
 	if (!x->accepted) {
 		x->accepted = true;
@@ -203,7 +203,7 @@ static void accept_one(struct execution *x)
 static void accept_all(struct context *c)
 {
 	/* alone: an accepted or ended execution is its own client's */
-	LIST_WALK_ENDING(struct execution, x, c->first) {
+	LIST_WALK_ENDING(struct context_run, x, c->first) {
 		if (c->kernel.state != KERNEL_READY)
 			break;
 		if (x->only_start) {
@@ -223,7 +223,7 @@ static void on_slow(struct kernel *k)
 {
 	struct context *c = context_of(k);
 
-	LIST_WALK_ENDING(struct execution, x, c->first) {
+	LIST_WALK_ENDING(struct context_run, x, c->first) {
 		if (!kernel_start_is_slow(k))
 			break;
 		/* alone: as above */
@@ -235,7 +235,7 @@ static void on_slow(struct kernel *k)
 /* Nothing of the queue can run: each gets an error line, or a failure if it was not accepted. */
 static void end_all(struct context *c, const char *why)
 {
-	struct execution *x;
+	struct context_run *x;
 
 	loop_timer_cancel(c->all->loop, &c->interrupt_timer);
 	loop_timer_cancel(c->all->loop, &c->retry_timer);
@@ -313,7 +313,7 @@ static void pump(struct context *c)
 
 static void on_done(struct context *c)
 {
-	struct execution *x = c->running;
+	struct context_run *x = c->running;
 
 	loop_timer_cancel(c->all->loop, &c->interrupt_timer);
 	c->running_id = 0;
@@ -398,7 +398,7 @@ static void on_output(struct kernel *k, int stream, uint8_t *bytes, size_t n)
  * in the next one. */
 static bool run_again(struct context *c)
 {
-	struct execution *x = c->running;
+	struct context_run *x = c->running;
 
 	if (x == NULL || c->began || x->resent)
 		return false;
@@ -441,13 +441,14 @@ static const struct kernel_calls calls = { on_message, on_output, on_end, on_slo
 
 /* ---- executions */
 
-void execution_init(struct execution *x, const struct execution_calls *from)
+void execution_init(struct context_run *x, const struct execution_calls *from)
 {
-	*x = (struct execution){ .calls = from };
+	*x = (struct context_run){ .calls = from };
 	buf_init(&x->line, EXECUTE_MAX);
 }
 
-int execution_set(struct execution *x, struct json_value code, struct json_value env, struct err *e)
+int execution_set(struct context_run *x, struct json_value code, struct json_value env,
+		  struct err *e)
 {
 	buf_clear(&x->line);
 	buf_put_text(&x->line, "{\"op\":\"execute\",\"code\":");
@@ -462,7 +463,7 @@ int execution_set(struct execution *x, struct json_value code, struct json_value
 	return buf_check(&x->line, e);
 }
 
-int context_run(struct context *c, struct execution *x, struct err *e)
+int context_run(struct context *c, struct context_run *x, struct err *e)
 {
 	if (c->waiting >= CONTEXT_WAITING_MAX)
 		return err_set(e, ERR_LIMIT, "%u executions wait in this context already",
@@ -475,13 +476,13 @@ int context_run(struct context *c, struct execution *x, struct err *e)
 	return 0;
 }
 
-void execution_resume(struct execution *x)
+void execution_resume(struct context_run *x)
 {
 	if (x->context != NULL && x->context->running == x)
 		kernel_pause(&x->context->kernel, false);
 }
 
-void execution_abandon(struct execution *x)
+void execution_abandon(struct context_run *x)
 {
 	struct context *c = x->context;
 	bool ran = c != NULL && c->running == x;

@@ -14,20 +14,20 @@
 #define CONTEXT_NAME_MAX 64
 #define CONTEXT_CWD_MAX 4096
 
-struct execution;
+struct context_run;
 
 struct execution_calls {
 	/* The kernel is ready, or its start takes long: the answer begins. */
-	void (*on_accepted)(struct execution *x);
+	void (*on_accepted)(struct context_run *x);
 	/* Lines of the answer, each with its newline. Return true if no more shall come now. */
-	bool (*on_lines)(struct execution *x, const void *lines, size_t n);
-	void (*on_end)(struct execution *x);
+	bool (*on_lines)(struct context_run *x, const void *lines, size_t n);
+	void (*on_end)(struct context_run *x);
 	/* Before it was accepted. why is for the client. */
-	void (*on_fail)(struct execution *x, const char *why);
+	void (*on_fail)(struct context_run *x, const char *why);
 };
 
-struct execution {
-	struct execution *next, **link; /* in the queue of its context */
+struct context_run {
+	struct context_run *next, **link; /* in the queue of its context */
 	const struct execution_calls *calls;
 	struct context *context; /* NULL: in none */
 	struct buf line;	 /* owned: for the kernel. Without `"id":N}` at its end */
@@ -51,12 +51,12 @@ struct context {
 	bool was_ready;	  /* the kernel that runs, or ran last */
 	unsigned retries; /* of its start: the parent may have died, or processes were short */
 	struct loop_timer retry_timer;
-	struct execution *first, **last; /* waiting */
+	struct context_run *first, **last; /* waiting */
 	unsigned waiting;
-	struct execution *running; /* NULL: none, or given up by its client */
-	uint64_t running_id;	   /* 0: the kernel runs nothing */
-	bool has_error;		   /* of the one that runs */
-	bool began;		   /* its code runs: the kernel has sent its count */
+	struct context_run *running; /* NULL: none, or given up by its client */
+	uint64_t running_id;	     /* 0: the kernel runs nothing */
+	bool has_error;		     /* of the one that runs */
+	bool began;		     /* its code runs: the kernel has sent its count */
 	struct loop_timer interrupt_timer;
 	uint64_t interrupted_ns; /* when the cell that runs was abandoned */
 	bool interrupted_again;
@@ -98,13 +98,13 @@ struct context *context_add(struct contexts *all, const struct language *l, cons
 void context_remove(struct context *c);
 void context_restart(struct context *c);
 
-void execution_init(struct execution *x, const struct execution_calls *from);
+void execution_init(struct context_run *x, const struct execution_calls *from);
 /* Compose the message for the kernel: the code, and the environment of this call (or NONE). */
-int execution_set(struct execution *x, struct json_value code, struct json_value env,
+int execution_set(struct context_run *x, struct json_value code, struct json_value env,
 		  struct err *e) MUST_USE;
 /* Put it behind the others of the context. Callbacks may come from inside. ERR_LIMIT. */
-int context_run(struct context *c, struct execution *x, struct err *e) MUST_USE;
+int context_run(struct context *c, struct context_run *x, struct err *e) MUST_USE;
 /* The client takes lines again. */
-void execution_resume(struct execution *x);
+void execution_resume(struct context_run *x);
 /* Its client is gone: no callback comes any more. Code that runs is interrupted. */
-void execution_abandon(struct execution *x);
+void execution_abandon(struct context_run *x);

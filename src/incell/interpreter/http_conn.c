@@ -24,9 +24,9 @@
 #define DRAIN_MAX (64U << 20)
 #define STALLED_MS 600000U /* a client that takes nothing */
 
-static void conn_close(struct conn *c)
+static void conn_close(struct http_conn *c)
 {
-	struct server *s = c->server;
+	struct http_server *s = c->server;
 
 	api_abandon(c);
 	loop_remove(s->loop, &c->io);
@@ -45,7 +45,7 @@ static void conn_close(struct conn *c)
 
 /* ---- answers */
 
-static void add_head(struct conn *c, int status, const char *type, const size_t *length)
+static void add_head(struct http_conn *c, int status, const char *type, const size_t *length)
 {
 	struct http1_write w;
 	char head[512];
@@ -71,13 +71,13 @@ static void add_head(struct conn *c, int status, const char *type, const size_t 
 		buf_put(&c->out, head, (size_t)n);
 }
 
-static void set_timer(struct conn *c, uint64_t ms)
+static void set_timer(struct http_conn *c, uint64_t ms)
 {
 	loop_timer_set(c->server->loop, &c->timer, clock_now_ns() + ms * CLOCK_MS);
 }
 
 /* The answer is complete. */
-static void end_answer(struct conn *c)
+static void end_answer(struct http_conn *c)
 {
 	c->server->body_bytes -= c->charged;
 	c->charged = 0;
@@ -87,7 +87,7 @@ static void end_answer(struct conn *c)
 	loop_defer(c->server->loop, &c->work);
 }
 
-void conn_answer(struct conn *c, int status, const char *type, const void *body, size_t n)
+void conn_answer(struct http_conn *c, int status, const char *type, const void *body, size_t n)
 {
 	add_head(c, status, type, &n);
 	if (c->method != HTTP1_HEAD)
@@ -96,12 +96,12 @@ void conn_answer(struct conn *c, int status, const char *type, const void *body,
 	end_answer(c);
 }
 
-void conn_text(struct conn *c, int status, const char *text)
+void conn_text(struct http_conn *c, int status, const char *text)
 {
 	conn_answer(c, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
-void conn_stream(struct conn *c)
+void conn_stream(struct http_conn *c)
 {
 	add_head(c, 200, "application/x-ndjson", NULL);
 	c->state = CONN_STREAM;
@@ -110,7 +110,7 @@ void conn_stream(struct conn *c)
 	loop_defer(c->server->loop, &c->work);
 }
 
-bool conn_stream_add(struct conn *c, const void *lines, size_t n)
+bool conn_stream_add(struct http_conn *c, const void *lines, size_t n)
 {
 	char head[CHUNK_HEAD_MAX];
 
@@ -126,7 +126,7 @@ bool conn_stream_add(struct conn *c, const void *lines, size_t n)
 	return c->out.len > OUT_HIGH;
 }
 
-void conn_stream_end(struct conn *c)
+void conn_stream_end(struct http_conn *c)
 {
 	if (c->chunked)
 		buf_put_text(&c->out, CHUNK_LAST);
@@ -136,7 +136,7 @@ void conn_stream_end(struct conn *c)
 /* ---- requests */
 
 /* Refused before it could be read: the connection ends with the answer. */
-static void refuse(struct conn *c, int status, const char *why)
+static void refuse(struct http_conn *c, int status, const char *why)
 {
 	c->keep_alive = false;
 	c->refused = true;
@@ -144,9 +144,9 @@ static void refuse(struct conn *c, int status, const char *why)
 	conn_text(c, status, why);
 }
 
-static bool add_body(struct conn *c, const void *bytes, size_t n)
+static bool add_body(struct http_conn *c, const void *bytes, size_t n)
 {
-	struct server *s = c->server;
+	struct http_server *s = c->server;
 	struct err e;
 
 	if (s->body_bytes + n > CONN_BODIES_MAX) {
@@ -162,7 +162,7 @@ static bool add_body(struct conn *c, const void *bytes, size_t n)
 	return true;
 }
 
-static void request_complete(struct conn *c)
+static void request_complete(struct http_conn *c)
 {
 	c->state = CONN_BUSY;
 	loop_timer_cancel(c->server->loop, &c->timer);
@@ -170,7 +170,7 @@ static void request_complete(struct conn *c)
 	api_handle(c);
 }
 
-static void begin_request(struct conn *c, const struct http1_request *r)
+static void begin_request(struct http_conn *c, const struct http1_request *r)
 {
 	c->method = r->method;
 	c->keep_alive = r->keep_alive;
@@ -187,13 +187,13 @@ static void begin_request(struct conn *c, const struct http1_request *r)
 
 /* Kernels run as root: other users of the cell may only ask whether the server is there. Before the
  * body, so that they fill no memory. */
-static bool is_allowed(const struct conn *c)
+static bool is_allowed(const struct http_conn *c)
 {
 	return c->ours || (c->method == HTTP1_GET && strcmp(c->path, "/health") == 0);
 }
 
 /* False: more bytes are needed. */
-static bool read_head(struct conn *c)
+static bool read_head(struct http_conn *c)
 {
 	struct http1_request r;
 	struct http1_fault fault = { 400, "malformed head" };
@@ -220,7 +220,7 @@ static bool read_head(struct conn *c)
 	return true;
 }
 
-static bool read_chunks(struct conn *c)
+static bool read_chunks(struct http_conn *c)
 {
 	struct http1_span data;
 	size_t used = 0;
@@ -248,7 +248,7 @@ static bool read_chunks(struct conn *c)
 }
 
 /* False: more bytes are needed. */
-static bool read_body(struct conn *c)
+static bool read_body(struct http_conn *c)
 {
 	size_t n = c->in.len < c->body_left ? c->in.len : (size_t)c->body_left;
 
@@ -266,7 +266,7 @@ static bool read_body(struct conn *c)
 
 /* ---- bytes */
 
-static void flush_out(struct conn *c)
+static void flush_out(struct http_conn *c)
 {
 	while (c->out.len > 0) {
 		ssize_t n = send(c->fd, c->out.data, c->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -284,7 +284,7 @@ static void flush_out(struct conn *c)
 		buf_release(&c->out);
 }
 
-static void read_in(struct conn *c)
+static void read_in(struct http_conn *c)
 {
 	struct err e;
 	uint8_t *room = buf_reserve(&c->in, READ_SIZE, &e);
@@ -302,20 +302,20 @@ static void read_in(struct conn *c)
 	}
 }
 
-static bool is_reading(const struct conn *c)
+static bool is_reading(const struct http_conn *c)
 {
 	return c->state == CONN_HEAD || c->state == CONN_BODY || c->state == CONN_DRAIN;
 }
 
 /* A client that still sends would lose the answer if the connection were closed now. */
-static void begin_drain(struct conn *c)
+static void begin_drain(struct http_conn *c)
 {
 	c->state = CONN_DRAIN;
 	(void)shutdown(c->fd, SHUT_WR);
 	set_timer(c, DRAIN_MS);
 }
 
-static void next_request(struct conn *c)
+static void next_request(struct http_conn *c)
 {
 	c->over = false;
 	c->served = true;
@@ -333,7 +333,7 @@ static void next_request(struct conn *c)
 /* Does all that can be done now, then sets the events that it waits for. */
 static void on_work(struct loop_task *t)
 {
-	struct conn *c = t->arg;
+	struct http_conn *c = t->arg;
 
 	flush_out(c);
 	if (c->out.len < OUT_LOW && c->state == CONN_STREAM)
@@ -361,7 +361,7 @@ static void on_work(struct loop_task *t)
 
 static void on_ready(struct loop_fd *f, uint32_t events)
 {
-	struct conn *c = f->arg;
+	struct http_conn *c = f->arg;
 
 	if (is_reading(c) && (events & (EPOLLIN | EPOLLRDHUP)) != 0)
 		read_in(c);
@@ -372,7 +372,7 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 
 static void on_timer(struct loop_timer *t)
 {
-	struct conn *c = t->arg;
+	struct http_conn *c = t->arg;
 	struct buf line = BUF_INIT(64);
 
 	if (c->state != CONN_STREAM || clock_now_ns() - c->moved_ns > STALLED_MS * CLOCK_MS) {
@@ -389,11 +389,11 @@ static void on_timer(struct loop_timer *t)
 }
 
 /* The last of the list is the oldest. */
-void conn_evict(struct server *s)
+void conn_evict(struct http_server *s)
 {
-	struct conn *idle = NULL;
+	struct http_conn *idle = NULL;
 
-	for (struct conn *c = s->conns; c != NULL; c = c->next)
+	for (struct http_conn *c = s->conns; c != NULL; c = c->next)
 		if (c->state == CONN_HEAD && c->in.len == 0 && c->served && !c->gone)
 			idle = c;
 	if (idle == NULL)
@@ -402,9 +402,9 @@ void conn_evict(struct server *s)
 	loop_defer(s->loop, &idle->work);
 }
 
-int conn_open(struct server *s, int fd, struct err *e)
+int conn_open(struct http_server *s, int fd, struct err *e)
 {
-	struct conn *c = calloc(1, sizeof(*c));
+	struct http_conn *c = calloc(1, sizeof(*c));
 
 	if (c == NULL) {
 		fd_close(fd);

@@ -19,9 +19,9 @@
 #define CONN_BODIES_MAX (96U << 20) /* of all connections */
 #define CONN_PATH_MAX 512
 
-struct server;
+struct http_server;
 
-enum conn_state {
+enum http_conn_state {
 	CONN_HEAD, /* of the next request */
 	CONN_BODY,
 	CONN_BUSY,   /* serve.c works on it */
@@ -29,15 +29,15 @@ enum conn_state {
 	CONN_DRAIN,  /* answered. Further bytes of the client are read and dropped */
 };
 
-struct conn {
-	struct conn *next, **link;
-	struct server *server;
+struct http_conn {
+	struct http_conn *next, **link;
+	struct http_server *server;
 	int fd;	   /* owned */
 	bool ours; /* of a user who may run code: peer_user.h */
 	struct loop_fd io;
 	struct loop_task work;
 	struct loop_timer timer;
-	enum conn_state state;
+	enum http_conn_state state;
 	struct buf in, out, body;
 	size_t scanned; /* of in, for the end of a head */
 	struct chunk chunk;
@@ -47,7 +47,7 @@ struct conn {
 	bool keep_alive, over /* when out is empty */, gone;
 	enum http1_method method;
 	char path[CONN_PATH_MAX];
-	struct execution execution;
+	struct context_run execution;
 	struct context *created; /* by this request, while it has no answer */
 	size_t charged;		 /* bytes of code, counted in body_bytes */
 	bool refused;
@@ -57,28 +57,28 @@ struct conn {
 };
 
 /* Close a connection that waits for its client's next request, if there is one. */
-void conn_evict(struct server *s);
+void conn_evict(struct http_server *s);
 /* Take fd. */
-int conn_open(struct server *s, int fd, struct err *e) MUST_USE;
+int conn_open(struct http_server *s, int fd, struct err *e) MUST_USE;
 
-void conn_answer(struct conn *c, int status, const char *type, const void *body, size_t n);
-void conn_text(struct conn *c, int status, const char *text);
+void conn_answer(struct http_conn *c, int status, const char *type, const void *body, size_t n);
+void conn_text(struct http_conn *c, int status, const char *text);
 /* A stream of lines: begun, filled, ended. */
-void conn_stream(struct conn *c);
-bool conn_stream_add(struct conn *c, const void *lines, size_t n); /* true: enough for now */
-void conn_stream_end(struct conn *c);
+void conn_stream(struct http_conn *c);
+bool conn_stream_add(struct http_conn *c, const void *lines, size_t n); /* true: enough for now */
+void conn_stream_end(struct http_conn *c);
 
 /* ---- implemented by serve.c */
 
 /* A request is complete. Exactly one answer follows, now or later. */
-void api_handle(struct conn *c);
+void api_handle(struct http_conn *c);
 /* The connection is about to be closed. */
-void api_abandon(struct conn *c);
+void api_abandon(struct http_conn *c);
 
-struct server {
+struct http_server {
 	struct loop *loop;
 	struct contexts contexts;
-	struct conn *conns;
+	struct http_conn *conns;
 	unsigned nconns;
 	size_t body_bytes; /* of all connections */
 	struct loop_fd tcp, local, env;
@@ -86,6 +86,6 @@ struct server {
 	struct buf env_line;
 	bool env_over; /* standard input has ended */
 	/* Read what cordond has sent before it let the client in: serve.c. */
-	void (*before_request)(struct server *s);
-	void (*on_room)(struct server *s); /* a connection was closed */
+	void (*before_request)(struct http_server *s);
+	void (*on_room)(struct http_server *s); /* a connection was closed */
 };

@@ -33,7 +33,7 @@ struct sought {
 	const char *list;
 };
 
-struct found {
+struct peer_user_found {
 	unsigned uid;
 	unsigned long inode; /* 0: not found */
 };
@@ -93,7 +93,7 @@ static struct sought sought_in(const struct sockaddr_in6 *peer, const struct soc
 /* ---- the list */
 
 /* "  12: ENDS STATE QUEUES TIMER RETRANSMITS UID TIMEOUT INODE ..." */
-static bool read_line(const char *line, const char *ends, struct found *ret)
+static bool read_line(const char *line, const char *ends, struct peer_user_found *ret)
 {
 	const char *at = strchr(line, ':');
 
@@ -105,7 +105,7 @@ static bool read_line(const char *line, const char *ends, struct found *ret)
 }
 
 /* Whole lines of text. The rest is moved to its start. Return whether the line was there. */
-static bool read_lines(char *text, size_t *n, const char *ends, struct found *ret)
+static bool read_lines(char *text, size_t *n, const char *ends, struct peer_user_found *ret)
 {
 	char *line = text, *newline;
 
@@ -121,12 +121,12 @@ static bool read_lines(char *text, size_t *n, const char *ends, struct found *re
 	return false;
 }
 
-static struct found find_once(const struct sought *s)
+static struct peer_user_found find_once(const struct sought *s)
 {
 	static char text[PIECE + 1];
 	OWN_FD fd = open(s->list, O_RDONLY | O_CLOEXEC);
 	size_t have = 0, total = 0;
-	struct found f = { 0 };
+	struct peer_user_found f = { 0 };
 
 	while (fd >= 0 && have < PIECE && total < LIST_MAX) {
 		size_t room = PIECE - have;
@@ -139,18 +139,18 @@ static struct found find_once(const struct sought *s)
 		if (read_lines(text, &have, s->ends, &f))
 			return f;
 	}
-	return (struct found){ 0 };
+	return (struct peer_user_found){ 0 };
 }
 
-static struct found find(const struct sought *s, size_t n)
+static struct peer_user_found find(const struct sought *s, size_t n)
 {
 	for (size_t i = 0; i < n * TRIES; i++) {
-		struct found f = find_once(&s[i % n]);
+		struct peer_user_found f = find_once(&s[i % n]);
 
 		if (f.inode != 0)
 			return f;
 	}
-	return (struct found){ 0 };
+	return (struct peer_user_found){ 0 };
 }
 
 /* The user who made the socket at the other end of a TCP connection. */
@@ -158,7 +158,7 @@ static int peer_user_of_tcp(int fd, uid_t *ret, struct err *e)
 {
 	struct sockaddr_in6 peer, own;
 	struct sought s[2];
-	struct found first, second;
+	struct peer_user_found first, second;
 	size_t n = 0;
 
 	if (get_end(fd, getpeername, &peer, e) < 0 || get_end(fd, getsockname, &own, e) < 0)

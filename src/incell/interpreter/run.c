@@ -117,7 +117,7 @@ static int read_head(int fd, char *bytes, size_t *len, struct http1_response *re
 	return end > 0 ? end : err_set(e, ERR_SYSTEM, "the interpreter's answer is malformed");
 }
 
-struct body {
+struct run_body {
 	struct chunk chunk;
 	bool chunked, over;
 	uint64_t left;
@@ -125,7 +125,7 @@ struct body {
 	void *arg;
 };
 
-static int take_chunks(struct body *b, const char *bytes, size_t len, struct err *e)
+static int take_chunks(struct run_body *b, const char *bytes, size_t len, struct err *e)
 {
 	struct http1_span data;
 	size_t used = 0;
@@ -148,7 +148,7 @@ static int take_chunks(struct body *b, const char *bytes, size_t len, struct err
 	}
 }
 
-static int take_bytes(struct body *b, const char *bytes, size_t len, struct err *e)
+static int take_bytes(struct run_body *b, const char *bytes, size_t len, struct err *e)
 {
 	if (b->chunked)
 		return take_chunks(b, bytes, len, e);
@@ -164,7 +164,7 @@ static int call_receive(int fd, int *ret_status, piece_fn *on_piece, void *arg, 
 {
 	static char bytes[READ_SIZE];
 	static struct http1_response r; /* large */
-	struct body b = { .on_piece = on_piece, .arg = arg };
+	struct run_body b = { .on_piece = on_piece, .arg = arg };
 	size_t len = 0;
 	int head = read_head(fd, bytes, &len, &r, e);
 

@@ -33,9 +33,9 @@
 
 #define LIST_MAX (1U << 20)
 
-static struct conn *conn_of(struct execution *x)
+static struct http_conn *conn_of(struct context_run *x)
 {
-	return (struct conn *)((char *)x - offsetof(struct conn, execution));
+	return (struct http_conn *)((char *)x - offsetof(struct http_conn, execution));
 }
 
 static int status_of(const struct err *e)
@@ -43,12 +43,12 @@ static int status_of(const struct err *e)
 	return e->code == ERR_INVALID ? 400 : e->code == ERR_LIMIT ? 429 : 500;
 }
 
-static void fail(struct conn *c, const struct err *e)
+static void fail(struct http_conn *c, const struct err *e)
 {
 	conn_text(c, status_of(e), e->msg);
 }
 
-static const struct language *read_language(struct conn *c, const char *name)
+static const struct language *read_language(struct http_conn *c, const char *name)
 {
 	const struct language *l = language_find(name);
 	char text[256];
@@ -65,29 +65,29 @@ static const struct language *read_language(struct conn *c, const char *name)
 
 /* ---- executions */
 
-static void on_accepted(struct execution *x)
+static void on_accepted(struct context_run *x)
 {
 	conn_stream(conn_of(x));
 }
 
-static bool on_lines(struct execution *x, const void *lines, size_t n)
+static bool on_lines(struct context_run *x, const void *lines, size_t n)
 {
 	return conn_stream_add(conn_of(x), lines, n);
 }
 
-static void on_end(struct execution *x)
+static void on_end(struct context_run *x)
 {
 	conn_stream_end(conn_of(x));
 }
 
-static void on_fail(struct execution *x, const char *why)
+static void on_fail(struct context_run *x, const char *why)
 {
 	conn_text(conn_of(x), 500, why);
 }
 
 static const struct execution_calls execution_calls = { on_accepted, on_lines, on_end, on_fail };
 
-static struct context *find_context(struct conn *c, const struct code_request *r)
+static struct context *find_context(struct http_conn *c, const struct code_request *r)
 {
 	struct contexts *all = &c->server->contexts;
 	const struct language *l;
@@ -111,7 +111,7 @@ static struct context *find_context(struct conn *c, const struct code_request *r
 	return found;
 }
 
-static void execute(struct conn *c)
+static void execute(struct http_conn *c)
 {
 	static struct code_request r; /* large */
 	struct context *context;
@@ -147,13 +147,13 @@ static void put_context(struct buf *b, const struct context *c)
 	buf_put_text(b, "}");
 }
 
-static void answer_json(struct conn *c, struct buf *b)
+static void answer_json(struct http_conn *c, struct buf *b)
 {
 	conn_answer(c, 200, "application/json", buf_text(b), b->len);
 	buf_release(b);
 }
 
-static void list_contexts(struct conn *c)
+static void list_contexts(struct http_conn *c)
 {
 	struct buf b = BUF_INIT(LIST_MAX);
 
@@ -168,19 +168,19 @@ static void list_contexts(struct conn *c)
 }
 
 /* The kernel of a new context is ready. */
-static void on_created(struct execution *x)
+static void on_created(struct context_run *x)
 {
 	struct buf b = BUF_INIT(LIST_MAX);
-	struct conn *c = conn_of(x);
+	struct http_conn *c = conn_of(x);
 
 	put_context(&b, c->created);
 	answer_json(c, &b);
 }
 
 /* The context is given up with it. Later, as its own functions are still at work. */
-static void on_create_failed(struct execution *x, const char *why)
+static void on_create_failed(struct context_run *x, const char *why)
 {
-	struct conn *c = conn_of(x);
+	struct http_conn *c = conn_of(x);
 
 	c->created->unwanted = true;
 	conn_text(c, 500, why);
@@ -189,7 +189,7 @@ static void on_create_failed(struct execution *x, const char *why)
 static const struct execution_calls create_calls = { .on_end = on_created,
 						     .on_fail = on_create_failed };
 
-static void create_context(struct conn *c)
+static void create_context(struct http_conn *c)
 {
 	static struct code_request r; /* large */
 	const struct language *l;
@@ -209,14 +209,14 @@ static void create_context(struct conn *c)
 		fail(c, &e);
 }
 
-static void on_restarted(struct execution *x)
+static void on_restarted(struct context_run *x)
 {
 	conn_answer(conn_of(x), 200, "application/json", "null", 4);
 }
 
 static const struct execution_calls restart_calls = { .on_end = on_restarted, .on_fail = on_fail };
 
-static void restart_context(struct conn *c, struct context *context)
+static void restart_context(struct http_conn *c, struct context *context)
 {
 	struct err e = { 0 };
 
@@ -227,14 +227,14 @@ static void restart_context(struct conn *c, struct context *context)
 		fail(c, &e);
 }
 
-static void remove_context(struct conn *c, struct context *context)
+static void remove_context(struct http_conn *c, struct context *context)
 {
 	context_remove(context);
 	conn_answer(c, 200, "application/json", "null", 4);
 }
 
-static void with_context(struct conn *c, struct http1_span raw,
-			 void (*work)(struct conn *, struct context *))
+static void with_context(struct http_conn *c, struct http1_span raw,
+			 void (*work)(struct http_conn *, struct context *))
 {
 	char id[CONTEXT_ID_MAX + 40], text[128];
 	struct context *context = NULL;
@@ -252,13 +252,13 @@ static void with_context(struct conn *c, struct http1_span raw,
 
 /* ---- routes */
 
-static void health(struct conn *c)
+static void health(struct http_conn *c)
 {
 	conn_answer(c, 200, "application/json", "\"OK\"", 4);
 }
 
 /* Not of E2B's: for `cordon-interpreter ready`. */
-static void ready(struct conn *c)
+static void ready(struct http_conn *c)
 {
 	if (contexts_ready(&c->server->contexts))
 		conn_text(c, 200, "ready");
@@ -266,7 +266,7 @@ static void ready(struct conn *c)
 		conn_text(c, 503, "Python is not ready yet");
 }
 
-static void answer_options(struct conn *c)
+static void answer_options(struct http_conn *c)
 {
 	conn_text(c, 200, "OK");
 }
@@ -274,8 +274,8 @@ static void answer_options(struct conn *c)
 static const struct {
 	enum http1_method method;
 	const char *path;
-	void (*handle)(struct conn *c);
-	void (*with)(struct conn *c, struct context *context);
+	void (*handle)(struct http_conn *c);
+	void (*with)(struct http_conn *c, struct context *context);
 } routes[] = {
 	{ HTTP1_GET, "/health", health, NULL },
 	{ HTTP1_GET, "/ready", ready, NULL },
@@ -286,7 +286,7 @@ static const struct {
 	{ HTTP1_DELETE, "/contexts/{id}", NULL, remove_context },
 };
 
-void api_handle(struct conn *c)
+void api_handle(struct http_conn *c)
 {
 	const struct http1_span path = { c->path, strlen(c->path) };
 	bool known = false;
@@ -313,7 +313,7 @@ void api_handle(struct conn *c)
 	conn_text(c, known ? 405 : 404, known ? "Method Not Allowed" : "Not Found");
 }
 
-void api_abandon(struct conn *c)
+void api_abandon(struct http_conn *c)
 {
 	if (c->created != NULL && c->execution.context == c->created)
 		c->created->unwanted = true; /* no client has its id */
@@ -323,11 +323,11 @@ void api_abandon(struct conn *c)
 #define ENV_LINE_MAX (6U << 20)
 #define BACKLOG 256
 
-static struct server server; /* large, and there is one */
+static struct http_server server; /* large, and there is one */
 
 /* ---- the session's environment */
 
-static void read_env_line(struct server *s, const char *line, size_t n)
+static void read_env_line(struct http_server *s, const char *line, size_t n)
 {
 	struct json_value v, env;
 	struct err e;
@@ -339,7 +339,7 @@ static void read_env_line(struct server *s, const char *line, size_t n)
 		contexts_env(&s->contexts, env);
 }
 
-static void read_env_lines(struct server *s)
+static void read_env_lines(struct http_server *s)
 {
 	const char *from = buf_text(&s->env_line), *newline;
 
@@ -351,7 +351,7 @@ static void read_env_lines(struct server *s)
 }
 
 /* Read the bytes already there. The descriptor is the starter's, so its flags stay as they are. */
-static void read_env(struct server *s)
+static void read_env(struct http_server *s)
 {
 	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
 	struct err e;
@@ -379,7 +379,7 @@ static void on_env(struct loop_fd *f, uint32_t events)
 
 static void on_accept(struct loop_fd *f, uint32_t events)
 {
-	struct server *s = f->arg;
+	struct http_server *s = f->arg;
 	const int one = 1;
 	struct err e;
 	int fd = accept4(f->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -396,7 +396,7 @@ static void on_accept(struct loop_fd *f, uint32_t events)
 	}
 }
 
-static void on_room(struct server *s)
+static void on_room(struct http_server *s)
 {
 	loop_modify(s->loop, &s->tcp, EPOLLIN);
 	loop_modify(s->loop, &s->local, EPOLLIN);
@@ -419,7 +419,7 @@ static int listen_at(int family, const void *address, socklen_t n, int *ret_fd, 
 }
 
 /* All addresses of both families, or of one where the kernel has no IPv6. */
-static int listen_tcp(struct server *s, unsigned port, struct err *e)
+static int listen_tcp(struct http_server *s, unsigned port, struct err *e)
 {
 	const struct sockaddr_in6 six = { .sin6_family = AF_INET6,
 					  .sin6_port = htons((uint16_t)port) };
@@ -433,7 +433,7 @@ static int listen_tcp(struct server *s, unsigned port, struct err *e)
 	return loop_add(s->loop, &s->tcp, fd, EPOLLIN, e);
 }
 
-static int listen_local(struct server *s, const char *text, struct err *e)
+static int listen_local(struct http_server *s, const char *text, struct err *e)
 {
 	struct sockaddr_un a;
 	socklen_t n = local_address(text, &a);
@@ -457,7 +457,7 @@ static const char *default_cwd(void)
 	return stat("/home/user", &st) == 0 && S_ISDIR(st.st_mode) ? "/home/user" : "/";
 }
 
-static int start(struct server *s, const struct interpreter_options *o, struct err *e)
+static int start(struct http_server *s, const struct interpreter_options *o, struct err *e)
 {
 	static char kernels[PATH_MAX]; /* kernels run elsewhere */
 

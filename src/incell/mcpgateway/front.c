@@ -16,11 +16,11 @@ struct front_call {
 	struct front_sink *sink; /* NULL: the client is gone */
 	struct mcp_request r;
 	char *body; /* owned. r points into it */
-	struct server *server;
+	struct stdio_server *server;
 	struct peer_call call;
 };
 
-void front_init(struct front *f, struct server *servers, size_t n, bool joined)
+void front_init(struct front *f, struct stdio_server *servers, size_t n, bool joined)
 {
 	*f = (struct front){ .servers = servers, .n = n, .joined = joined };
 	f->about = (struct mcp_server){ .name = "mcp-gateway",
@@ -106,7 +106,7 @@ static void write_page(struct json *j, const struct tool_list *l, size_t at)
 static void write_all(struct json *j, const struct front *f)
 {
 	for (size_t i = 0; i < f->n; i++) {
-		const struct server *v = &f->servers[i];
+		const struct stdio_server *v = &f->servers[i];
 
 		for (size_t k = 0; k < v->peer.tools.n; k++)
 			(void)join_write_tool(j, v->entry->name, &v->peer.tools.tools[k]);
@@ -226,15 +226,15 @@ static void on_progress(struct peer_call *p, struct json_value params)
 }
 
 /* The called tool, and its server. */
-static const struct tool *find_tool(struct front *f, const struct mcp_request *r,
-				    struct server **ret)
+static const struct listed_tool *find_tool(struct front *f, const struct mcp_request *r,
+					   struct stdio_server **ret)
 {
 	size_t server = 0, tool = 0;
 
 	if (f->joined && !join_split(r->name.p, r->name.n, &server, &tool))
 		return NULL;
 	for (size_t i = 0; i < f->n; i++) {
-		struct server *s = &f->servers[i];
+		struct stdio_server *s = &f->servers[i];
 
 		if (f->joined && (strlen(s->entry->name) != server ||
 				  memcmp(s->entry->name, r->name.p, server) != 0))
@@ -246,7 +246,7 @@ static const struct tool *find_tool(struct front *f, const struct mcp_request *r
 }
 
 /* Headers that repeat arguments. http NULL: there are none. */
-static int check_headers(const struct front_call *c, const struct tool *t,
+static int check_headers(const struct front_call *c, const struct listed_tool *t,
 			 const struct mcp_http *http, struct mcp_fault *fault)
 {
 	struct buf text = BUF_INIT(TOOL_DEFINITION_MAX + 2);
@@ -263,7 +263,7 @@ static int check_headers(const struct front_call *c, const struct tool *t,
 
 static void begin_call(struct front_call *c, struct front_sink *s, const struct mcp_http *http)
 {
-	const struct tool *tool = find_tool(c->front, &c->r, &c->server);
+	const struct listed_tool *tool = find_tool(c->front, &c->r, &c->server);
 	struct json_value arguments = { .kind = JSON_READ_NONE };
 	struct mcp_fault fault = { 0 };
 	struct err e;

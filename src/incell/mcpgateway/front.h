@@ -12,7 +12,7 @@
 
 struct front {
 	struct mcp_server about;
-	struct server *servers;
+	struct stdio_server *servers;
 	size_t n;
 	bool joined; /* names of tools have their server's in front */
 };
@@ -29,7 +29,7 @@ struct front_sink {
 	struct front_call *call; /* the front's. NULL: nothing is in progress */
 };
 
-void front_init(struct front *f, struct server *servers, size_t n, bool joined);
+void front_init(struct front *f, struct stdio_server *servers, size_t n, bool joined);
 /* Both may call on_answer before they return. The body is copied if it is needed longer. */
 void front_http(struct front *f, struct front_sink *s, const struct mcp_http *head,
 		const char *body, size_t len);

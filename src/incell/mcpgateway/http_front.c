@@ -24,7 +24,7 @@
 #define KEEPALIVE_NS (15000 * CLOCK_MS)
 #define EVENTS_MAX (1U << 20) /* of notifications that a client does not read */
 
-enum conn_state { CONN_READING, CONN_WAITING, CONN_STREAMING };
+enum http_front_conn_state { CONN_READING, CONN_WAITING, CONN_STREAMING };
 
 struct http_front {
 	struct loop *loop;
@@ -35,20 +35,20 @@ struct http_front {
 	unsigned nconns;
 };
 
-struct conn {
+struct http_front_conn {
 	struct http_front *owner;
 	int fd;
 	struct loop_fd ready;
 	struct loop_timer timer;
 	struct loop_task task; /* the next request, or the end */
-	enum conn_state state;
+	enum http_front_conn_state state;
 	bool close, gone; /* close: after the bytes in out */
 	struct buf in, out, body;
 	size_t scanned;
 	struct front_sink sink;
 };
 
-static void free_conn(struct conn *c)
+static void free_conn(struct http_front_conn *c)
 {
 	struct loop *l = c->owner->loop;
 
@@ -65,13 +65,13 @@ static void free_conn(struct conn *c)
 }
 
 /* Free it from the loop: the caller may be one of its own callbacks. */
-static void end_conn(struct conn *c)
+static void end_conn(struct http_front_conn *c)
 {
 	c->gone = true;
 	loop_defer(c->owner->loop, &c->task);
 }
 
-static void flush(struct conn *c)
+static void flush(struct http_front_conn *c)
 {
 	if (!c->gone && out_send(c->fd, &c->out) < 0) {
 		end_conn(c);
@@ -83,14 +83,14 @@ static void flush(struct conn *c)
 		    (c->in.len < IN_MAX ? EPOLLIN : 0) | (c->out.len > 0 ? EPOLLOUT : 0));
 }
 
-static void set_timer(struct conn *c, uint64_t ns)
+static void set_timer(struct http_front_conn *c, uint64_t ns)
 {
 	loop_timer_set(c->owner->loop, &c->timer, loop_now_ns(c->owner->loop) + ns);
 }
 
 /* ---- answers */
 
-static void put_head(struct conn *c, int status, const char *type, const size_t *length)
+static void put_head(struct http_front_conn *c, int status, const char *type, const size_t *length)
 {
 	struct http1_write w;
 	char head[1024];
@@ -116,7 +116,7 @@ static void put_head(struct conn *c, int status, const char *type, const size_t 
 	buf_put(&c->out, head, n < 0 ? 0 : (size_t)n);
 }
 
-static void put_chunk(struct conn *c, const void *bytes, size_t n)
+static void put_chunk(struct http_front_conn *c, const void *bytes, size_t n)
 {
 	char head[CHUNK_HEAD_MAX];
 
@@ -125,7 +125,7 @@ static void put_chunk(struct conn *c, const void *bytes, size_t n)
 	buf_put_text(&c->out, CHUNK_TAIL);
 }
 
-static void begin_stream(struct conn *c)
+static void begin_stream(struct http_front_conn *c)
 {
 	if (c->state == CONN_STREAMING)
 		return;
@@ -133,7 +133,7 @@ static void begin_stream(struct conn *c)
 	put_head(c, 200, "text/event-stream", NULL);
 }
 
-static void put_event(struct conn *c, const char *json, size_t n)
+static void put_event(struct http_front_conn *c, const char *json, size_t n)
 {
 	struct buf event = BUF_INIT(FRONT_ANSWER_MAX + 1024);
 	struct err e;
@@ -146,7 +146,7 @@ static void put_event(struct conn *c, const char *json, size_t n)
 }
 
 /* The request has ended. */
-static void next_request(struct conn *c)
+static void next_request(struct http_front_conn *c)
 {
 	c->state = CONN_READING;
 	buf_release(&c->body);
@@ -157,21 +157,22 @@ static void next_request(struct conn *c)
 	loop_defer(c->owner->loop, &c->task);
 }
 
-static void answer_plain(struct conn *c, int status, const char *type, const char *text, size_t n)
+static void answer_plain(struct http_front_conn *c, int status, const char *type, const char *text,
+			 size_t n)
 {
 	put_head(c, status, n > 0 ? type : NULL, &n);
 	buf_put(&c->out, text, n);
 	next_request(c);
 }
 
-static void answer_text(struct conn *c, int status, const char *text)
+static void answer_text(struct http_front_conn *c, int status, const char *text)
 {
 	answer_plain(c, status, "text/plain", text, strlen(text));
 }
 
 static void on_answer(struct front_sink *s, int status, const char *json, size_t n)
 {
-	struct conn *c = s->arg;
+	struct http_front_conn *c = s->arg;
 
 	if (c->state != CONN_STREAMING) {
 		answer_plain(c, status, "application/json", json, n);
@@ -185,7 +186,7 @@ static void on_answer(struct front_sink *s, int status, const char *json, size_t
 
 static void on_event(struct front_sink *s, const char *json, size_t n)
 {
-	struct conn *c = s->arg;
+	struct http_front_conn *c = s->arg;
 
 	if (c->out.len > EVENTS_MAX)
 		return;
@@ -211,7 +212,7 @@ static bool is_token(const char *token, struct http1_span value)
 	return differs == 0;
 }
 
-static void on_request(struct conn *c, const struct http1_request *r)
+static void on_request(struct http_front_conn *c, const struct http1_request *r)
 {
 	struct mcp_http head = { r->method, r->headers, r->headers_n };
 
@@ -224,7 +225,8 @@ static void on_request(struct conn *c, const struct http1_request *r)
 
 /* Move the body behind the head into c->body. 1: it is complete, and *ret_used bytes of the input
  * belong to the request. 0: not yet. -1: answered with an error. */
-static int take_body(struct conn *c, const struct http1_request *r, size_t head, size_t *ret_used)
+static int take_body(struct http_front_conn *c, const struct http1_request *r, size_t head,
+		     size_t *ret_used)
 {
 	const char *bytes = (const char *)c->in.data + head;
 	size_t len = c->in.len - head, used = 0, at;
@@ -263,7 +265,7 @@ static int take_body(struct conn *c, const struct http1_request *r, size_t head,
 	}
 }
 
-static void refuse(struct conn *c, int status, const char *words)
+static void refuse(struct http_front_conn *c, int status, const char *words)
 {
 	c->close = true;
 	buf_clear(&c->in);
@@ -271,7 +273,7 @@ static void refuse(struct conn *c, int status, const char *words)
 }
 
 /* Before any of the body is kept. False: answered. */
-static bool admit(struct conn *c, const struct http1_request *r)
+static bool admit(struct http_front_conn *c, const struct http1_request *r)
 {
 	struct http1_span auth;
 
@@ -285,7 +287,7 @@ static bool admit(struct conn *c, const struct http1_request *r)
 	return false;
 }
 
-static void read_request(struct conn *c)
+static void read_request(struct http_front_conn *c)
 {
 	struct http1_fault fault;
 	struct http1_request r;
@@ -325,7 +327,7 @@ static void read_request(struct conn *c)
 
 static void on_task(struct loop_task *t)
 {
-	struct conn *c = t->arg;
+	struct http_front_conn *c = t->arg;
 
 	if (c->gone)
 		free_conn(c);
@@ -335,7 +337,7 @@ static void on_task(struct loop_task *t)
 
 static void on_timer(struct loop_timer *t)
 {
-	struct conn *c = t->arg;
+	struct http_front_conn *c = t->arg;
 
 	if (c->state == CONN_READING) {
 		end_conn(c);
@@ -349,7 +351,7 @@ static void on_timer(struct loop_timer *t)
 
 static void on_conn_ready(struct loop_fd *f, uint32_t events)
 {
-	struct conn *c = f->arg;
+	struct http_front_conn *c = f->arg;
 	struct err e;
 	uint8_t *to;
 	ssize_t n;
@@ -375,7 +377,7 @@ static void on_conn_ready(struct loop_fd *f, uint32_t events)
 
 static void new_conn(struct http_front *h, int fd)
 {
-	struct conn *c = calloc(1, sizeof(*c));
+	struct http_front_conn *c = calloc(1, sizeof(*c));
 	struct err e;
 
 	if (c == NULL || h->nconns >= CONNS_MAX) {
@@ -383,7 +385,7 @@ static void new_conn(struct http_front *h, int fd)
 		fd_close(fd);
 		return;
 	}
-	*c = (struct conn){ .owner = h, .fd = fd };
+	*c = (struct http_front_conn){ .owner = h, .fd = fd };
 	c->ready = (struct loop_fd){ .fd = -1, .on_ready = on_conn_ready, .arg = c };
 	c->timer = (struct loop_timer){ .on_expire = on_timer, .arg = c };
 	c->task = (struct loop_task){ .on_run = on_task, .arg = c };

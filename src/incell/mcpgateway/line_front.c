@@ -26,20 +26,20 @@ struct line_front {
 	const char *token;
 	int fd;
 	struct loop_fd ready;
-	struct conn *conns;
+	struct line_front_conn *conns;
 	unsigned nconns;
 };
 
-struct conn;
+struct line_front_conn;
 
-struct request {
-	struct request *next, **link;
-	struct conn *conn;
+struct line_front_request {
+	struct line_front_request *next, **link;
+	struct line_front_conn *conn;
 	struct front_sink sink;
 };
 
-struct conn {
-	struct conn *next, **link;
+struct line_front_conn {
+	struct line_front_conn *next, **link;
 	struct line_front *owner;
 	int fd;
 	struct loop_fd ready;
@@ -48,11 +48,11 @@ struct conn {
 	bool greeted, proved;	   /* see link_proof.h. No message is read before proved */
 	char nonce[LINK_WORD + 1]; /* whose proof is expected */
 	struct buf in, out;
-	struct request *requests;
+	struct line_front_request *requests;
 	unsigned nrequests;
 };
 
-static void free_request(struct request *r)
+static void free_request(struct line_front_request *r)
 {
 	LIST_REMOVE(r);
 	r->conn->nrequests--;
@@ -64,7 +64,7 @@ static void pause_servers(struct line_front *l)
 {
 	bool full = false;
 
-	for (struct conn *c = l->conns; c != NULL; c = c->next)
+	for (struct line_front_conn *c = l->conns; c != NULL; c = c->next)
 		full = full || (!c->gone && c->out.len > ANSWERS_MAX);
 	for (size_t i = 0; i < l->front->n; i++)
 		server_pause(&l->front->servers[i], full);
@@ -72,7 +72,7 @@ static void pause_servers(struct line_front *l)
 
 static void on_task(struct loop_task *t)
 {
-	struct conn *c = t->arg;
+	struct line_front_conn *c = t->arg;
 
 	while (c->requests != NULL) {
 		front_drop(&c->requests->sink, true);
@@ -88,13 +88,13 @@ static void on_task(struct loop_task *t)
 	free(c);
 }
 
-static void end_conn(struct conn *c)
+static void end_conn(struct line_front_conn *c)
 {
 	c->gone = true;
 	loop_defer(c->owner->loop, &c->task);
 }
 
-static void flush(struct conn *c)
+static void flush(struct line_front_conn *c)
 {
 	if (!c->gone && out_send(c->fd, &c->out) < 0)
 		end_conn(c);
@@ -102,7 +102,7 @@ static void flush(struct conn *c)
 	pause_servers(c->owner);
 }
 
-static void put_line(struct conn *c, const char *json, size_t n)
+static void put_line(struct line_front_conn *c, const char *json, size_t n)
 {
 	struct err e;
 
@@ -116,8 +116,8 @@ static void put_line(struct conn *c, const char *json, size_t n)
 
 static void on_answer(struct front_sink *s, int status, const char *json, size_t n)
 {
-	struct request *r = s->arg;
-	struct conn *c = r->conn;
+	struct line_front_request *r = s->arg;
+	struct line_front_conn *c = r->conn;
 
 	free_request(r);
 	put_line(c, json, n);
@@ -125,14 +125,14 @@ static void on_answer(struct front_sink *s, int status, const char *json, size_t
 
 static void on_event(struct front_sink *s, const char *json, size_t n)
 {
-	struct request *r = s->arg;
+	struct line_front_request *r = s->arg;
 
 	if (r->conn->out.len < EVENTS_MAX)
 		put_line(r->conn, json, n);
 }
 
 /* notifications/cancelled names a request of the same connection. */
-static bool cancel(struct conn *c, const char *line, size_t n)
+static bool cancel(struct line_front_conn *c, const char *line, size_t n)
 {
 	struct json_value all, id;
 	struct err e;
@@ -141,7 +141,7 @@ static bool cancel(struct conn *c, const char *line, size_t n)
 	    !json_read_is(json_read_member(all, "method"), "notifications/cancelled"))
 		return false;
 	id = json_read_member(json_read_member(all, "params"), "requestId");
-	LIST_WALK_ENDING(struct request, r, c->requests) {
+	LIST_WALK_ENDING(struct line_front_request, r, c->requests) {
 		/* alone: a request is freed by itself */
 		if (!front_is(&r->sink, id.p, id.n))
 			continue;
@@ -152,7 +152,7 @@ static bool cancel(struct conn *c, const char *line, size_t n)
 }
 
 /* The first two lines of a connection. HTTP ends it with its first. */
-static void on_greeting(struct conn *c, const char *line, size_t n)
+static void on_greeting(struct line_front_conn *c, const char *line, size_t n)
 {
 	char answer[2 * LINK_WORD + 2], proof[LINK_WORD + 1];
 
@@ -172,9 +172,9 @@ static void on_greeting(struct conn *c, const char *line, size_t n)
 	}
 }
 
-static void on_line(struct conn *c, const char *line, size_t n)
+static void on_line(struct line_front_conn *c, const char *line, size_t n)
 {
-	struct request *r;
+	struct line_front_request *r;
 
 	if (!c->proved) {
 		on_greeting(c, line, n);
@@ -187,14 +187,14 @@ static void on_line(struct conn *c, const char *line, size_t n)
 		end_conn(c);
 		return;
 	}
-	*r = (struct request){ .conn = c };
+	*r = (struct line_front_request){ .conn = c };
 	r->sink = (struct front_sink){ .on_answer = on_answer, .on_event = on_event, .arg = r };
 	c->nrequests++;
 	LIST_PUSH(&c->requests, r);
 	front_line(c->owner->front, &r->sink, &c->legacy, line, n);
 }
 
-static void read_lines(struct conn *c)
+static void read_lines(struct line_front_conn *c)
 {
 	size_t at = 0;
 
@@ -216,7 +216,7 @@ static void read_lines(struct conn *c)
 
 static void on_conn_ready(struct loop_fd *f, uint32_t events)
 {
-	struct conn *c = f->arg;
+	struct line_front_conn *c = f->arg;
 	static char bytes[READ_SIZE];
 	struct err e;
 	ssize_t n;
@@ -239,14 +239,14 @@ static struct line_front h = { .fd = -1 };
 static void on_listener_ready(struct loop_fd *f, uint32_t events)
 {
 	int fd = accept4(h.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct conn *c = fd >= 0 && h.nconns < CONNS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	struct line_front_conn *c = fd >= 0 && h.nconns < CONNS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	struct err e;
 
 	if (c == NULL) {
 		fd_close(fd);
 		return;
 	}
-	*c = (struct conn){ .owner = &h, .fd = fd };
+	*c = (struct line_front_conn){ .owner = &h, .fd = fd };
 	c->ready = (struct loop_fd){ .fd = -1, .on_ready = on_conn_ready, .arg = c };
 	c->task = (struct loop_task){ .on_run = on_task, .arg = c };
 	buf_init(&c->in, MCP_BODY_MAX + READ_SIZE);
@@ -262,7 +262,7 @@ void line_front_changed(void)
 	static const char changed[] =
 		"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
 
-	for (struct conn *c = h.conns; c != NULL; c = c->next) {
+	for (struct line_front_conn *c = h.conns; c != NULL; c = c->next) {
 		if (!c->gone && c->proved)
 			put_line(c, changed, sizeof(changed) - 1);
 	}

@@ -122,10 +122,10 @@ static void daemon_report(int fd, const char *failure)
 #define TOKEN_PATH TOKEN_FOLDER "/.token"
 #define TOKEN_VAR "GATEWAY_ACCESS_TOKEN"
 
-struct gateway {
+struct mcp_gateway {
 	struct loop *loop;
 	struct gateway_config config;
-	struct server *servers;
+	struct stdio_server *servers;
 	struct front front;
 	struct loop_timer second;
 	const char *token; /* NULL: lines */
@@ -145,7 +145,7 @@ static const char *find_var(const char *name)
 	return NULL;
 }
 
-static void NORETURN give_up(struct gateway *g, const char *words)
+static void NORETURN give_up(struct mcp_gateway *g, const char *words)
 {
 	for (size_t i = 0; g->servers != NULL && i < g->config.n; i++)
 		server_stop(&g->servers[i], "the gateway ends");
@@ -172,7 +172,7 @@ static int write_token(const char *token, struct err *e)
 }
 
 /* All servers have answered. */
-static void begin_service(struct gateway *g)
+static void begin_service(struct mcp_gateway *g)
 {
 	char words[400];
 	struct err e;
@@ -197,7 +197,7 @@ static void begin_service(struct gateway *g)
 	log_info("ready", "servers=%zu", g->config.n);
 }
 
-static void check_ready(struct gateway *g)
+static void check_ready(struct mcp_gateway *g)
 {
 	for (size_t i = 0; i < g->config.n; i++) {
 		if (!g->servers[i].was_ready)
@@ -206,9 +206,9 @@ static void check_ready(struct gateway *g)
 	begin_service(g);
 }
 
-static void on_tools(struct server *s)
+static void on_tools(struct stdio_server *s)
 {
-	struct gateway *g = s->owner.arg;
+	struct mcp_gateway *g = s->owner.arg;
 
 	log_info("tools", "server=%s tools=%zu dropped=%zu version=%s", s->entry->name,
 		 s->peer.tools.n, s->peer.tools.dropped, s->peer.version);
@@ -218,9 +218,9 @@ static void on_tools(struct server *s)
 }
 
 /* Before all have answered, one that ends is a failure of the whole. */
-static void on_ended(struct server *s, const char *why)
+static void on_ended(struct stdio_server *s, const char *why)
 {
-	struct gateway *g = s->owner.arg;
+	struct mcp_gateway *g = s->owner.arg;
 	char last[SERVER_WORDS + 1], words[SERVER_WORDS + 800];
 
 	if (g->report < 0 && (g->token != NULL || g->serves))
@@ -233,7 +233,7 @@ static void on_ended(struct server *s, const char *why)
 
 static void on_second(struct loop_timer *t)
 {
-	struct gateway *g = t->arg;
+	struct mcp_gateway *g = t->arg;
 	struct stat st;
 
 	for (size_t i = 0; i < g->config.n; i++)
@@ -243,7 +243,7 @@ static void on_second(struct loop_timer *t)
 	loop_timer_set(g->loop, t, loop_now_ns(g->loop) + 1000 * CLOCK_MS);
 }
 
-static void start_servers(struct gateway *g)
+static void start_servers(struct mcp_gateway *g)
 {
 	struct server_owner owner = { on_tools, on_ended, g };
 
@@ -259,7 +259,7 @@ static void start_servers(struct gateway *g)
 		server_start(&g->servers[i]);
 }
 
-static int run(struct gateway *g, struct err *e)
+static int run(struct mcp_gateway *g, struct err *e)
 {
 	g->loop = loop_new(e);
 	if (g->loop == NULL)
@@ -273,7 +273,7 @@ static int run(struct gateway *g, struct err *e)
 	return loop_run(g->loop, e);
 }
 
-static int start(struct gateway *g, bool lines, char *text, struct err *e)
+static int start(struct mcp_gateway *g, bool lines, char *text, struct err *e)
 {
 	if (gateway_config_read(text, strlen(text), &g->config, e) < 0)
 		return -1;
@@ -301,7 +301,7 @@ static int start(struct gateway *g, bool lines, char *text, struct err *e)
 
 int main(int argc, char **argv)
 {
-	struct gateway g = { .report = -1 };
+	struct mcp_gateway g = { .report = -1 };
 	struct err e = { 0 };
 	char words[400];
 

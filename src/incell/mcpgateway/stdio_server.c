@@ -112,14 +112,14 @@ void server_words_last(const struct server_words *w, char ret[SERVER_WORDS + 1])
 #define LAST_READS 64
 #define LIVED_NS (60000 * CLOCK_MS) /* after that, failures are forgotten */
 
-static void close_one(struct server *s, struct loop_fd *ready, int *fd)
+static void close_one(struct stdio_server *s, struct loop_fd *ready, int *fd)
 {
 	loop_remove(s->loop, ready);
 	fd_close(*fd);
 	*fd = -1;
 }
 
-static void close_all(struct server *s)
+static void close_all(struct stdio_server *s)
 {
 	close_one(s, &s->pid_ready, &s->pidfd);
 	close_one(s, &s->in_ready, &s->in);
@@ -127,7 +127,7 @@ static void close_all(struct server *s)
 	close_one(s, &s->err_ready, &s->err);
 }
 
-void server_stop(struct server *s, const char *why)
+void server_stop(struct stdio_server *s, const char *why)
 {
 	loop_timer_cancel(s->loop, &s->again);
 	if (s->pid > 0) {
@@ -141,7 +141,7 @@ void server_stop(struct server *s, const char *why)
 	peer_lost(&s->peer, why);
 }
 
-static void start_later(struct server *s)
+static void start_later(struct stdio_server *s)
 {
 	uint64_t ms = (uint64_t)AGAIN_MS << (s->failures < 5 ? s->failures : 5);
 
@@ -151,7 +151,7 @@ static void start_later(struct server *s)
 }
 
 /* Read some of its standard error. False: there is no more. */
-static bool read_words(struct server *s)
+static bool read_words(struct stdio_server *s)
 {
 	char bytes[LOG_VALUE_MAX];
 	ssize_t n = s->err < 0 ? 0 : read(s->err, bytes, sizeof(bytes));
@@ -162,7 +162,7 @@ static bool read_words(struct server *s)
 }
 
 /* Its last output may still be in the pipe, and take more than one read. */
-static void read_last_words(struct server *s)
+static void read_last_words(struct stdio_server *s)
 {
 	size_t before = SIZE_MAX;
 
@@ -175,7 +175,7 @@ static void read_last_words(struct server *s)
 }
 
 /* The program is gone or useless. */
-static void end(struct server *s, const char *why)
+static void end(struct stdio_server *s, const char *why)
 {
 	struct err e;
 
@@ -204,7 +204,7 @@ static void describe_exit(pid_t pid, char *ret, size_t cap)
 
 static void on_exit_ready(struct loop_fd *f, uint32_t events)
 {
-	struct server *s = f->arg;
+	struct stdio_server *s = f->arg;
 	char why[64];
 
 	describe_exit(s->pid, why, sizeof(why));
@@ -215,7 +215,7 @@ static void on_exit_ready(struct loop_fd *f, uint32_t events)
 
 static void on_out_ready(struct loop_fd *f, uint32_t events)
 {
-	struct server *s = f->arg;
+	struct stdio_server *s = f->arg;
 	static char bytes[READ_SIZE];
 	ssize_t n = read(s->out, bytes, sizeof(bytes));
 
@@ -234,7 +234,7 @@ static void on_out_ready(struct loop_fd *f, uint32_t events)
 		server_flush(s);
 }
 
-void server_pause(struct server *s, bool pause)
+void server_pause(struct stdio_server *s, bool pause)
 {
 	s->paused = pause;
 	loop_modify(s->loop, &s->out_ready, pause ? 0 : EPOLLIN);
@@ -242,7 +242,7 @@ void server_pause(struct server *s, bool pause)
 
 static void on_err_ready(struct loop_fd *f, uint32_t events)
 {
-	struct server *s = f->arg;
+	struct stdio_server *s = f->arg;
 
 	if (!read_words(s)) {
 		server_words_end(&s->words);
@@ -252,7 +252,7 @@ static void on_err_ready(struct loop_fd *f, uint32_t events)
 
 /* ---- its input */
 
-void server_flush(struct server *s)
+void server_flush(struct stdio_server *s)
 {
 	struct buf *out = &s->peer.out;
 
@@ -268,13 +268,13 @@ static void on_in_ready(struct loop_fd *f, uint32_t events)
 {
 	server_flush(f->arg);
 	/* Its reader is gone. Without this the loop would report that again and again. */
-	if ((events & EPOLLERR) != 0 && ((struct server *)f->arg)->in >= 0)
-		close_one(f->arg, f, &((struct server *)f->arg)->in);
+	if ((events & EPOLLERR) != 0 && ((struct stdio_server *)f->arg)->in >= 0)
+		close_one(f->arg, f, &((struct stdio_server *)f->arg)->in);
 }
 
 /* ---- start */
 
-static int watch(struct server *s, const struct server_pipes *p, struct err *e)
+static int watch(struct stdio_server *s, const struct server_pipes *p, struct err *e)
 {
 	s->pid = p->pid;
 	s->pidfd = p->pidfd;
@@ -290,7 +290,7 @@ static int watch(struct server *s, const struct server_pipes *p, struct err *e)
 		       : 0;
 }
 
-void server_start(struct server *s)
+void server_start(struct stdio_server *s)
 {
 	struct server_pipes pipes;
 	struct err e = { 0 };
@@ -307,7 +307,7 @@ void server_start(struct server *s)
 
 static void on_again(struct loop_timer *t)
 {
-	struct server *s = t->arg;
+	struct stdio_server *s = t->arg;
 
 	if (s->pid > 0)
 		end(s, "it closed its standard output");
@@ -315,7 +315,7 @@ static void on_again(struct loop_timer *t)
 		server_start(s);
 }
 
-void server_tick(struct server *s)
+void server_tick(struct stdio_server *s)
 {
 	if (s->pid == 0)
 		return;
@@ -329,7 +329,7 @@ void server_tick(struct server *s)
 
 static void on_tools(struct peer *p)
 {
-	struct server *s = p->arg;
+	struct stdio_server *s = p->arg;
 
 	s->was_ready = true;
 	s->owner.on_tools(s);
@@ -340,12 +340,12 @@ static void on_failed(struct peer *p)
 	(void)p; /* the caller of peer_feed() and peer_tick() sees it */
 }
 
-void server_init(struct server *s, struct loop *l, const struct gateway_entry *entry,
+void server_init(struct stdio_server *s, struct loop *l, const struct gateway_entry *entry,
 		 struct server_owner owner)
 {
 	static const struct peer_events events = { on_tools, on_failed };
 
-	*s = (struct server){ .owner = owner, .entry = entry, .loop = l };
+	*s = (struct stdio_server){ .owner = owner, .entry = entry, .loop = l };
 	s->pidfd = s->in = s->out = s->err = -1;
 	s->pid_ready = (struct loop_fd){ .fd = -1, .on_ready = on_exit_ready, .arg = s };
 	s->in_ready = (struct loop_fd){ .fd = -1, .on_ready = on_in_ready, .arg = s };

@@ -39,18 +39,18 @@ struct server_words {
  */
 void server_words_last(const struct server_words *w, char ret[SERVER_WORDS + 1]);
 
-struct server;
+struct stdio_server;
 
 struct server_owner {
 	/* Its tools are known, for the first time or again. */
-	void (*on_tools)(struct server *s);
+	void (*on_tools)(struct stdio_server *s);
 	/* It has ended, or does not speak the protocol. why has no control characters. The owner
 	 * may stop the loop, but not free the server. */
-	void (*on_ended)(struct server *s, const char *why);
+	void (*on_ended)(struct stdio_server *s, const char *why);
 	void *arg;
 };
 
-struct server {
+struct stdio_server {
 	struct server_owner owner;
 	const struct gateway_entry *entry;
 	struct loop *loop;
@@ -66,15 +66,15 @@ struct server {
 	struct server_words words;
 };
 
-void server_init(struct server *s, struct loop *l, const struct gateway_entry *entry,
+void server_init(struct stdio_server *s, struct loop *l, const struct gateway_entry *entry,
 		 struct server_owner owner);
 /* Start the program. A failure is reported by on_ended, later. */
-void server_start(struct server *s);
+void server_start(struct stdio_server *s);
 /* About once a second. */
-void server_tick(struct server *s);
+void server_tick(struct stdio_server *s);
 /* Send the peer's messages. To be called after calls were begun or cancelled. */
-void server_flush(struct server *s);
+void server_flush(struct stdio_server *s);
 /* While paused, its output stays in its pipe: a client reads its answers more slowly. */
-void server_pause(struct server *s, bool pause);
+void server_pause(struct stdio_server *s, bool pause);
 /* Kill the program with its process group, and end all calls. */
-void server_stop(struct server *s, const char *why);
+void server_stop(struct stdio_server *s, const char *why);

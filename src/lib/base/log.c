@@ -26,14 +26,14 @@ static_assert(COUNT(level_names) == LOG_LEVELS, "a name for every level");
 static const char *const format_names[] = { "logfmt", "json" };
 static_assert(COUNT(format_names) == LOG_FORMATS, "a name for every format");
 
-struct line {
+struct log_line {
 	char text[LOG_LINE_MAX];
 	size_t len, cap;
 	bool full;
 	unsigned cut; /* pairs left out */
 };
 
-static void log_put(struct line *l, const char *bytes, size_t n)
+static void log_put(struct log_line *l, const char *bytes, size_t n)
 {
 	if (l->full || n > l->cap - l->len) {
 		l->full = true;
@@ -43,7 +43,7 @@ static void log_put(struct line *l, const char *bytes, size_t n)
 	l->len += n;
 }
 
-static void log_put_text(struct line *l, const char *text)
+static void log_put_text(struct log_line *l, const char *text)
 {
 	log_put(l, text, strlen(text));
 }
@@ -68,7 +68,7 @@ static bool log_is_hidden(uint32_t c)
 	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-static void log_put_char(struct line *l, const char *s, size_t n)
+static void log_put_char(struct log_line *l, const char *s, size_t n)
 {
 	uint32_t c = n == 0 ? 0xfffd : log_decode(s, n);
 	char escape[8];
@@ -86,7 +86,7 @@ static void log_put_char(struct line *l, const char *s, size_t n)
 	}
 }
 
-static void log_put_quoted(struct line *l, const char *s)
+static void log_put_quoted(struct log_line *l, const char *s)
 {
 	/* 4 bytes more, so that the character that exceeds the limit is seen as a whole */
 	size_t left = strnlen(s, LOG_VALUE_MAX + 4), budget = LOG_VALUE_MAX;
@@ -122,7 +122,8 @@ static bool log_is_bare(const char *s)
 }
 
 /* name="value" or "name":"value". Numbers stand as they are. */
-static void log_put_pair(struct line *l, const char *name, size_t n, const char *value, bool number)
+static void log_put_pair(struct log_line *l, const char *name, size_t n, const char *value,
+			 bool number)
 {
 	size_t start = l->len;
 	bool json = the_format == LOG_FORMAT_JSON;
@@ -157,7 +158,7 @@ static bool log_takes(const char **at, const char *conversion)
 }
 
 /* One conversion of the template. Return the place behind it. */
-static const char *log_put_value(struct line *l, const char *name, size_t n, const char *at,
+static const char *log_put_value(struct log_line *l, const char *name, size_t n, const char *at,
 				 va_list *ap)
 {
 	char digits[24] = "";
@@ -188,7 +189,7 @@ static const char *log_put_value(struct line *l, const char *name, size_t n, con
 	return at;
 }
 
-static void log_put_fields(struct line *l, const char *at, va_list *ap)
+static void log_put_fields(struct log_line *l, const char *at, va_list *ap)
 {
 	while (*at != '\0') {
 		const char *name = at;
@@ -203,7 +204,7 @@ static void log_put_fields(struct line *l, const char *at, va_list *ap)
 	}
 }
 
-static void log_end(struct line *l)
+static void log_end(struct log_line *l)
 {
 	char cut[24];
 
@@ -239,7 +240,7 @@ bool log_wants(enum log_level level)
 void log_write(enum log_level level, const char *what, const char *fields, ...)
 {
 	int saved = errno;
-	struct line l;
+	struct log_line l;
 	char now[40];
 	va_list ap;
 

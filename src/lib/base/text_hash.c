@@ -5,7 +5,7 @@
 
 #include "lib/base/rand.h"
 
-struct state {
+struct text_hash_state {
 	uint64_t a, b, c, d;
 };
 
@@ -14,7 +14,7 @@ static uint64_t hash_turn(uint64_t x, unsigned bits)
 	return x << bits | x >> (64 - bits);
 }
 
-static void hash_round_of(struct state *s)
+static void hash_round_of(struct text_hash_state *s)
 {
 	s->a += s->b;
 	s->c += s->d;
@@ -27,7 +27,7 @@ static void hash_round_of(struct state *s)
 	s->c = hash_turn(s->c, 32);
 }
 
-static void hash_add(struct state *s, uint64_t word)
+static void hash_add(struct text_hash_state *s, uint64_t word)
 {
 	s->d ^= word;
 	hash_round_of(s);
@@ -46,8 +46,10 @@ static uint64_t hash_word_of(const uint8_t *p, size_t n)
 
 uint64_t text_hash_seeded(const struct text_hash_seed *seed, const void *bytes, size_t n)
 {
-	struct state s = { seed->k[0] ^ 0x736f6d6570736575ULL, seed->k[1] ^ 0x646f72616e646f6dULL,
-			   seed->k[0] ^ 0x6c7967656e657261ULL, seed->k[1] ^ 0x7465646279746573ULL };
+	struct text_hash_state s = { seed->k[0] ^ 0x736f6d6570736575ULL,
+				     seed->k[1] ^ 0x646f72616e646f6dULL,
+				     seed->k[0] ^ 0x6c7967656e657261ULL,
+				     seed->k[1] ^ 0x7465646279746573ULL };
 	const uint8_t *p = bytes;
 	size_t at = 0;
 

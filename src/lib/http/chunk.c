@@ -8,7 +8,7 @@
 
 #define DIGITS_MAX 15 /* so that a size is below 2^60, and sums cannot overflow */
 
-enum state {
+enum chunk_state {
 	SIZE,
 	EXTENSION,
 	SIZE_LF,
@@ -37,7 +37,7 @@ void chunk_init_answer(struct chunk *c, uint64_t max)
 }
 
 /* The text after a size, up to the end of its line. */
-static enum state on_extension(struct chunk *c, uint8_t b)
+static enum chunk_state on_extension(struct chunk *c, uint8_t b)
 {
 	if (b == '\r')
 		return SIZE_LF;
@@ -46,7 +46,7 @@ static enum state on_extension(struct chunk *c, uint8_t b)
 	return EXTENSION;
 }
 
-static enum state on_size(struct chunk *c, uint8_t b)
+static enum chunk_state on_size(struct chunk *c, uint8_t b)
 {
 	int value = http1_hex((char)b);
 
@@ -63,7 +63,7 @@ static enum state on_size(struct chunk *c, uint8_t b)
 	return SIZE;
 }
 
-static enum state on_size_end(struct chunk *c)
+static enum chunk_state on_size_end(struct chunk *c)
 {
 	c->digits = 0;
 	if (c->left == 0)
@@ -74,7 +74,7 @@ static enum state on_size_end(struct chunk *c)
 /* Trailers are dropped, but only if they are fields: a reader that takes them for the next request
  * must not find one. For the same reason fields that define the message are refused: its length,
  * its host, its connection. */
-static enum state on_colon(const struct chunk *c)
+static enum chunk_state on_colon(const struct chunk *c)
 {
 	static const char *const refused[] = { "content-length", "transfer-encoding", "host",
 					       "connection" };
@@ -87,7 +87,7 @@ static enum state on_colon(const struct chunk *c)
 	return VALUE;
 }
 
-static enum state on_name(struct chunk *c, char b)
+static enum chunk_state on_name(struct chunk *c, char b)
 {
 	if (b == ':' && c->name_n > 0)
 		return on_colon(c);
@@ -98,7 +98,7 @@ static enum state on_name(struct chunk *c, char b)
 	return NAME;
 }
 
-static enum state on_trailer(struct chunk *c, uint8_t b)
+static enum chunk_state on_trailer(struct chunk *c, uint8_t b)
 {
 	if (++c->trailer > CHUNK_TRAILER_MAX)
 		return BAD;
@@ -123,7 +123,7 @@ static const struct {
 	[TRAILER_LF] = { '\n', LINE }, [LAST_LF] = { '\n', DONE },
 };
 
-static enum state chunk_step(struct chunk *c, uint8_t b)
+static enum chunk_state chunk_step(struct chunk *c, uint8_t b)
 {
 	if (c->state == SIZE)
 		return on_size(c, b);
@@ -133,7 +133,7 @@ static enum state chunk_step(struct chunk *c, uint8_t b)
 		return on_trailer(c, b);
 	if (b != edges[c->state].byte)
 		return BAD;
-	return c->state == SIZE_LF ? on_size_end(c) : (enum state)edges[c->state].next;
+	return c->state == SIZE_LF ? on_size_end(c) : (enum chunk_state)edges[c->state].next;
 }
 
 enum chunk_result chunk_read(struct chunk *c, const void *bytes, size_t len, size_t *ret_used,

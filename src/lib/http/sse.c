@@ -4,13 +4,13 @@
 #include <stdbool.h>
 #include <string.h>
 
-struct out {
+struct http_sse_out {
 	char *text;
 	size_t cap, len;
 	bool full;
 };
 
-static void sse_put(struct out *o, const char *text, size_t n)
+static void sse_put(struct http_sse_out *o, const char *text, size_t n)
 {
 	if (o->full || n >= o->cap - o->len) {
 		o->full = true;
@@ -21,7 +21,7 @@ static void sse_put(struct out *o, const char *text, size_t n)
 	o->len += n;
 }
 
-static void sse_put_line(struct out *o, const char *field, const char *text, size_t n)
+static void sse_put_line(struct http_sse_out *o, const char *field, const char *text, size_t n)
 {
 	sse_put(o, field, strlen(field));
 	sse_put(o, text, n);
@@ -45,7 +45,7 @@ static bool sse_is_line(const char *text)
 int sse_event(char *ret, size_t cap, const char *event, const char *id, const char *data,
 	      size_t len)
 {
-	struct out o = { .text = ret, .cap = cap };
+	struct http_sse_out o = { .text = ret, .cap = cap };
 
 	if (!sse_is_line(event) || !sse_is_line(id))
 		return -1;

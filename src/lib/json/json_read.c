@@ -4,18 +4,18 @@
 
 #include "lib/base/utf8.h"
 
-struct reader {
+struct json_reader {
 	const char *p, *end;
 	unsigned depth;
 };
 
-static void json_read_skip_space(struct reader *r)
+static void json_read_skip_space(struct json_reader *r)
 {
 	while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
 		r->p++;
 }
 
-static bool json_read_take(struct reader *r, char c)
+static bool json_read_take(struct json_reader *r, char c)
 {
 	if (r->p == r->end || *r->p != c)
 		return false;
@@ -37,7 +37,7 @@ static int json_read_hex_value(char c)
 }
 
 /* Behind a backslash. */
-static bool json_read_check_escape(struct reader *r)
+static bool json_read_check_escape(struct json_reader *r)
 {
 	if (r->p == r->end)
 		return false;
@@ -54,7 +54,7 @@ static bool json_read_check_escape(struct reader *r)
 	return true;
 }
 
-static bool json_read_check_text(struct reader *r)
+static bool json_read_check_text(struct json_reader *r)
 {
 	if (!json_read_take(r, '"'))
 		return false;
@@ -80,7 +80,7 @@ static bool json_read_check_text(struct reader *r)
 	return false;
 }
 
-static bool json_read_check_digits(struct reader *r)
+static bool json_read_check_digits(struct json_reader *r)
 {
 	const char *from = r->p;
 
@@ -89,7 +89,7 @@ static bool json_read_check_digits(struct reader *r)
 	return r->p > from;
 }
 
-static bool json_read_check_number(struct reader *r)
+static bool json_read_check_number(struct json_reader *r)
 {
 	(void)json_read_take(r, '-');
 	if (!json_read_take(r, '0') && !json_read_check_digits(r))
@@ -104,7 +104,7 @@ static bool json_read_check_number(struct reader *r)
 	return true;
 }
 
-static bool json_read_check_word(struct reader *r, const char *word)
+static bool json_read_check_word(struct json_reader *r, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -114,7 +114,7 @@ static bool json_read_check_word(struct reader *r, const char *word)
 	return true;
 }
 
-static bool json_read_check_scalar(struct reader *r)
+static bool json_read_check_scalar(struct json_reader *r)
 {
 	switch (*r->p) {
 	case '"':
@@ -130,10 +130,10 @@ static bool json_read_check_scalar(struct reader *r)
 	}
 }
 
-static bool json_read_check_value(struct reader *r);
+static bool json_read_check_value(struct json_reader *r);
 
 /* Behind the bracket of an object or array. */
-static bool json_read_check_members(struct reader *r, char close)
+static bool json_read_check_members(struct json_reader *r, char close)
 {
 	json_read_skip_space(r);
 	if (json_read_take(r, close))
@@ -154,7 +154,7 @@ static bool json_read_check_members(struct reader *r, char close)
 	return json_read_take(r, close);
 }
 
-static bool json_read_check_value(struct reader *r)
+static bool json_read_check_value(struct json_reader *r)
 {
 	bool ok;
 
@@ -203,7 +203,7 @@ static size_t json_read_line_of(const char *text, const char *at)
 int json_read(const char *text, size_t len, unsigned max_depth, struct json_value *ret,
 	      struct err *e)
 {
-	struct reader r = { text, text + len, max_depth };
+	struct json_reader r = { text, text + len, max_depth };
 	const char *from;
 
 	*ret = (struct json_value){ 0 };
@@ -263,7 +263,7 @@ static const char *json_read_value_end(const char *p, const char *end)
 	return p;
 }
 
-static struct json_value json_read_value_at(struct reader *r)
+static struct json_value json_read_value_at(struct json_reader *r)
 {
 	struct json_value v;
 
@@ -278,11 +278,11 @@ static struct json_value json_read_value_at(struct reader *r)
 bool json_read_next(struct json_value v, const char **at, struct json_value *ret_name,
 		    struct json_value *ret)
 {
-	struct reader r;
+	struct json_reader r;
 
 	if (v.kind != JSON_READ_OBJECT && v.kind != JSON_READ_ARRAY)
 		return false;
-	r = (struct reader){ *at == NULL ? v.p + 1 : *at, v.p + v.n - 1, 0 };
+	r = (struct json_reader){ *at == NULL ? v.p + 1 : *at, v.p + v.n - 1, 0 };
 	json_read_skip_space(&r);
 	if (*at != NULL)
 		(void)json_read_take(&r, ',');
@@ -302,7 +302,7 @@ bool json_read_next(struct json_value v, const char **at, struct json_value *ret
 
 bool json_read_step(const char **at, const char *end, struct json_value *ret)
 {
-	struct reader r = { *at, end, 0 };
+	struct json_reader r = { *at, end, 0 };
 
 	json_read_skip_space(&r);
 	if (!json_read_take(&r, ','))

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum state {
+enum json_scan_state {
 	VALUE,	      /* a value is required */
 	VALUE_OR_END, /* after '[' */
 	KEY_OR_END,   /* after '{' */
@@ -273,7 +273,7 @@ static void scan_between(struct json_scan *s, uint8_t c)
 {
 	if (c == ' ' || c == '\n' || c == '\r' || c == '\t')
 		return;
-	switch ((enum state)s->state) {
+	switch ((enum json_scan_state)s->state) {
 	case VALUE_OR_END:
 		if (c == ']')
 			scan_close_level(s, true);

@@ -92,7 +92,7 @@ static int json_tree_check_names(const struct json_tree *t, struct err *e)
 
 /* ---- making the tree */
 
-struct maker {
+struct json_tree_maker {
 	struct json_tree *t;
 	size_t cap;			      /* of t->nodes */
 	size_t len;			      /* of the text */
@@ -101,7 +101,7 @@ struct maker {
 	bool name_next; /* in an object: the next text is a name */
 };
 
-static int tree_more_nodes(struct maker *m, struct err *e)
+static int tree_more_nodes(struct json_tree_maker *m, struct err *e)
 {
 	size_t cap = m->cap == 0 ? FIRST_NODES : 2 * m->cap;
 	struct json_node *more = reallocarray(m->t->nodes, cap, sizeof(*more));
@@ -113,7 +113,7 @@ static int tree_more_nodes(struct maker *m, struct err *e)
 	return 0;
 }
 
-static struct json_node *tree_add(struct maker *m, struct json_value v, struct err *e)
+static struct json_node *tree_add(struct json_tree_maker *m, struct json_value v, struct err *e)
 {
 	struct json_node *added;
 
@@ -126,7 +126,8 @@ static struct json_node *tree_add(struct maker *m, struct json_value v, struct e
 
 /* The buffer is made once, as large as the text: decoded texts are never longer than the quoted
  * ones, so it does not grow, and pointers into it stay valid. */
-static int tree_decode(struct maker *m, struct json_value v, struct json_span *ret, struct err *e)
+static int tree_decode(struct json_tree_maker *m, struct json_value v, struct json_span *ret,
+		       struct err *e)
 {
 	struct buf *b = &m->t->strings;
 	size_t from = b->len;
@@ -145,18 +146,18 @@ static int tree_decode(struct maker *m, struct json_value v, struct json_span *r
 	return 0;
 }
 
-static struct json_node *tree_top(struct maker *m)
+static struct json_node *tree_top(struct json_tree_maker *m)
 {
 	return &m->t->nodes[m->open[m->depth - 1]];
 }
 
-static bool tree_in_object(struct maker *m)
+static bool tree_in_object(struct json_tree_maker *m)
 {
 	return m->depth > 0 && tree_top(m)->kind == JSON_READ_OBJECT;
 }
 
 /* at: behind the bracket. */
-static void tree_close_node(struct maker *m, const char *at)
+static void tree_close_node(struct json_tree_maker *m, const char *at)
 {
 	struct json_node *v = tree_top(m);
 
@@ -166,7 +167,7 @@ static void tree_close_node(struct maker *m, const char *at)
 	m->name_next = tree_in_object(m);
 }
 
-static int tree_take(struct maker *m, struct json_value v, struct err *e)
+static int tree_take(struct json_tree_maker *m, struct json_value v, struct err *e)
 {
 	bool name = m->name_next;
 	struct json_node *added;
@@ -188,7 +189,7 @@ static int tree_take(struct maker *m, struct json_value v, struct err *e)
 	return 0;
 }
 
-static int tree_make(struct maker *m, const char *text, struct err *e)
+static int tree_make(struct json_tree_maker *m, const char *text, struct err *e)
 {
 	const char *at = text;
 	struct json_value v;
@@ -203,7 +204,7 @@ static int tree_make(struct maker *m, const char *text, struct err *e)
 int json_tree_read(struct json_tree *t, const char *text, size_t len,
 		   const struct json_tree_limits *limits, struct err *e)
 {
-	struct maker m = { .t = t, .len = len };
+	struct json_tree_maker m = { .t = t, .len = len };
 	struct json_value whole;
 
 	*t = (struct json_tree){ 0 };

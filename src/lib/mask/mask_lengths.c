@@ -67,14 +67,14 @@ static void lengths_take_lengths(struct mask *m, struct mask_slot *slot)
 /* ---- marks */
 
 /* A needle while its marks are made: sums[i] is the hash of its first i units. */
-struct maker {
+struct mask_lengths_maker {
 	struct mask *m;
 	const struct mask_slot *slot;
 	uint32_t units;
 	uint64_t sums[MASK_UNITS_MAX + 1];
 };
 
-static void lengths_begin(struct maker *k, const struct mask_slot *slot,
+static void lengths_begin(struct mask_lengths_maker *k, const struct mask_slot *slot,
 			  const struct mask_needle *n)
 {
 	k->slot = slot;
@@ -85,7 +85,7 @@ static void lengths_begin(struct maker *k, const struct mask_slot *slot,
 }
 
 /* The mark of its end of that length. */
-static struct mask_mark *lengths_mark_at(const struct maker *k, uint32_t at)
+static struct mask_mark *lengths_mark_at(const struct mask_lengths_maker *k, uint32_t at)
 {
 	const struct mask_length *l = &k->m->lengths[at];
 
@@ -93,7 +93,7 @@ static struct mask_mark *lengths_mark_at(const struct maker *k, uint32_t at)
 				  k->sums[k->units] - k->sums[k->units - l->units] * l->power);
 }
 
-static void lengths_put_marks(struct maker *k, uint32_t needle)
+static void lengths_put_marks(struct mask_lengths_maker *k, uint32_t needle)
 {
 	uint32_t low = k->slot->lengths, high = low + k->slot->nlengths;
 
@@ -123,7 +123,7 @@ static void lengths_put_marks(struct maker *k, uint32_t needle)
 /* The longest needle that its end of that length ends with. 0: none. A mark other than a needle
  * takes the answer of a search in it, which passes shorter marks only: at most as many inside of
  * each other as a search has steps. */
-static uint32_t lengths_best_at(const struct maker *k, uint32_t at)
+static uint32_t lengths_best_at(const struct mask_lengths_maker *k, uint32_t at)
 {
 	uint32_t low = k->slot->lengths, high = low + k->slot->nlengths, best = 0;
 	struct mask_mark *mark = lengths_mark_at(k, at);
@@ -146,7 +146,7 @@ static uint32_t lengths_best_at(const struct maker *k, uint32_t at)
 	return best;
 }
 
-static void lengths_settle_marks(const struct maker *k)
+static void lengths_settle_marks(const struct mask_lengths_maker *k)
 {
 	uint32_t low = k->slot->lengths, high = low + k->slot->nlengths;
 
@@ -186,7 +186,7 @@ static int lengths_make_room(struct mask *m, size_t most)
 }
 
 /* Marks of all needles first: those of one may be on the way of another. */
-static void lengths_make_marks(struct maker *k, const struct mask_slot *slot)
+static void lengths_make_marks(struct mask_lengths_maker *k, const struct mask_slot *slot)
 {
 	for (uint32_t i = slot->first; i != 0; i = k->m->needles[i - 1].next) {
 		lengths_begin(k, slot, &k->m->needles[i - 1]);
@@ -223,7 +223,7 @@ static void lengths_see_marks(struct mask_slot *slot, void *arg)
 
 int mask_lengths_make(struct mask *m)
 {
-	struct maker *k;
+	struct mask_lengths_maker *k;
 
 	if (m->n == 0)
 		return 0;

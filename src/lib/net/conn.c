@@ -666,7 +666,7 @@ static void conn_link_conn(struct conn *c)
 	conn_account_open(c);
 }
 
-void conn_open(struct server *s, int fd, struct peer *from, const char *peer)
+void conn_open(struct server *s, int fd, struct conn_peer *from, const char *peer)
 {
 	OWN_FD own = fd;
 	struct conn *c = calloc(1, sizeof(*c));

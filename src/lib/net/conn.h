@@ -52,7 +52,7 @@ struct conn {
 	int fd;
 	enum conn_state state;
 	struct exchange *x;
-	struct peer *from;	      /* its address, for which connections are counted */
+	struct conn_peer *from;	      /* its address, for which connections are counted */
 	struct byte_account *account; /* for which its bytes in memory are counted */
 	bool keyed;		      /* counted as a connection with a key */
 	bool stays_keyed;	      /* also between requests */
@@ -149,7 +149,7 @@ struct server {
 };
 
 /* Take over fd and one count of the peer. On failure closes fd and gives the count back. */
-void conn_open(struct server *s, int fd, struct peer *from, const char *peer);
+void conn_open(struct server *s, int fd, struct conn_peer *from, const char *peer);
 /* In exchange.c: true if a handler called that function out of order, which must then do nothing.
  */
 bool exchange_misused(struct exchange *x, bool wrong, const char *function) MUST_USE;
@@ -172,7 +172,7 @@ void conn_put_bytes(struct conn *c, const void *data, size_t len);
 void conn_flush(struct conn *c);
 
 /* Is there a place for one more connection of this address, if need be by closing another? */
-bool conn_evict_for(struct server *s, const struct peer *newcomer);
+bool conn_evict_for(struct server *s, const struct conn_peer *newcomer);
 
 /* Bytes of an answer are queued, or are not any more. */
 void conn_account_answer_queued(struct conn *c, size_t n);

@@ -186,7 +186,7 @@ static uint64_t conn_waits_since(const struct conn *c)
 
 /* The connection waiting longest among those without a key (of one address, if given) or those with
  * one. */
-static struct conn *conn_longest(struct server *s, const struct peer *of, bool keyed)
+static struct conn *conn_longest(struct server *s, const struct conn_peer *of, bool keyed)
 {
 	struct conn *found = NULL;
 	uint64_t since = UINT64_MAX;
@@ -202,7 +202,7 @@ static struct conn *conn_longest(struct server *s, const struct peer *of, bool k
 	return found;
 }
 
-static bool conn_end_one(struct server *s, const struct peer *of, bool keyed)
+static bool conn_end_one(struct server *s, const struct conn_peer *of, bool keyed)
 {
 	struct conn *c = conn_longest(s, of, keyed);
 
@@ -213,9 +213,9 @@ static bool conn_end_one(struct server *s, const struct peer *of, bool keyed)
 }
 
 /* The address with most connections without a shown key. */
-static const struct peer *conn_greediest(const struct server *s)
+static const struct conn_peer *conn_greediest(const struct server *s)
 {
-	const struct peer *most = NULL;
+	const struct conn_peer *most = NULL;
 
 	for (const struct conn *c = s->first; c; c = c->next)
 		if (!most || c->from->unkeyed > most->unkeyed)
@@ -225,9 +225,9 @@ static const struct peer *conn_greediest(const struct server *s)
 
 /* All of them have waited for less than WAIT_MIN_MS: one of the address with most of them is closed
  * for an address with few. */
-static bool conn_end_of_greediest(struct server *s, const struct peer *newcomer)
+static bool conn_end_of_greediest(struct server *s, const struct conn_peer *newcomer)
 {
-	const struct peer *most = conn_greediest(s);
+	const struct conn_peer *most = conn_greediest(s);
 	struct conn *c;
 
 	if (!most || most == newcomer || most->unkeyed / 2 <= newcomer->unkeyed)
@@ -239,7 +239,7 @@ static bool conn_end_of_greediest(struct server *s, const struct peer *newcomer)
 	return true;
 }
 
-bool conn_evict_for(struct server *s, const struct peer *newcomer)
+bool conn_evict_for(struct server *s, const struct conn_peer *newcomer)
 {
 	const struct server_options *o = &s->options;
 
@@ -278,14 +278,14 @@ static void peers_key_of(const struct addr *a, uint8_t ret[16])
 	}
 }
 
-static struct peer **peers_bucket_of(struct peers *p, const uint8_t key[16])
+static struct conn_peer **peers_bucket_of(struct peers *p, const uint8_t key[16])
 {
 	return &p->buckets[hash16(key, p->seed) % PEERS_BUCKETS];
 }
 
-struct peer *peers_enter(struct peers *p, const struct addr *a)
+struct conn_peer *peers_enter(struct peers *p, const struct addr *a)
 {
-	struct peer **at, *one;
+	struct conn_peer **at, *one;
 	uint8_t key[16];
 
 	peers_key_of(a, key);
@@ -305,9 +305,9 @@ struct peer *peers_enter(struct peers *p, const struct addr *a)
 	return one;
 }
 
-void peers_leave(struct peers *p, struct peer *one)
+void peers_leave(struct peers *p, struct conn_peer *one)
 {
-	struct peer **at = peers_bucket_of(p, one->key);
+	struct conn_peer **at = peers_bucket_of(p, one->key);
 
 	assert(one->conns > 0);
 	if (--one->conns > 0)

@@ -10,8 +10,8 @@
 #include "lib/base/addr.h"
 #include "lib/base/byte_account.h"
 
-struct peer {
-	struct peer *next;
+struct conn_peer {
+	struct conn_peer *next;
 	uint8_t key[16];
 	bool local;	  /* an address of this machine */
 	unsigned conns;	  /* all of its connections */
@@ -23,12 +23,12 @@ struct peer {
 
 struct peers {
 	uint64_t seed; /* random, so that addresses cannot be chosen to share a bucket */
-	struct peer *buckets[PEERS_BUCKETS];
+	struct conn_peer *buckets[PEERS_BUCKETS];
 };
 
 void peers_init(struct peers *p);
 /* The entry of an address, made if there is none, with one more connection. NULL: out of memory.
  */
-struct peer *peers_enter(struct peers *p, const struct addr *a);
+struct conn_peer *peers_enter(struct peers *p, const struct addr *a);
 /* Subtract one connection of the address. The last one frees the entry. */
-void peers_leave(struct peers *p, struct peer *one);
+void peers_leave(struct peers *p, struct conn_peer *one);

@@ -324,7 +324,7 @@ static void forward_on_end(struct exchange *x, bool ok)
 #define INTERIMS_MAX 64
 #define TYPE_MAX 256
 
-enum next {
+enum forward_next {
 	NEXT_INPUT, /* more is needed from the server */
 	NEXT_AGAIN, /* something was done */
 	NEXT_WAIT   /* for the client, or it has ended */
@@ -445,7 +445,7 @@ static void forward_answer_skip_interim(struct forward *f)
 		forward_fail(f, 502, "the server sends interim answers only");
 }
 
-static enum next forward_answer_next_head(struct forward *f)
+static enum forward_next forward_answer_next_head(struct forward *f)
 {
 	const char *bytes = (const char *)fifo_bytes(&f->down);
 	size_t len = f->down.len < FORWARD_HEAD_MAX ? f->down.len : FORWARD_HEAD_MAX;
@@ -494,7 +494,7 @@ static size_t forward_answer_give(struct forward *f, const void *data, size_t n)
 	return taken;
 }
 
-static enum next forward_answer_next_chunked(struct forward *f)
+static enum forward_next forward_answer_next_chunked(struct forward *f)
 {
 	struct http1_span data;
 	size_t used = 0, n;
@@ -521,7 +521,7 @@ static enum next forward_answer_next_chunked(struct forward *f)
 	return NEXT_WAIT;
 }
 
-static enum next forward_answer_next_plain(struct forward *f)
+static enum forward_next forward_answer_next_plain(struct forward *f)
 {
 	bool counted = f->state == FORWARD_BODY && f->framing == HTTP1_LENGTH;
 	size_t n = counted && f->left < f->down.len ? (size_t)f->left : f->down.len;
@@ -540,7 +540,7 @@ static enum next forward_answer_next_plain(struct forward *f)
 	return f->full ? NEXT_WAIT : NEXT_AGAIN;
 }
 
-static enum next forward_answer_next(struct forward *f)
+static enum forward_next forward_answer_next(struct forward *f)
 {
 	switch (f->state) {
 	case FORWARD_HEAD:
@@ -598,9 +598,9 @@ static bool forward_answer_receive(struct forward *f)
 	return false;
 }
 
-static enum next forward_answer_drain(struct forward *f)
+static enum forward_next forward_answer_drain(struct forward *f)
 {
-	enum next n;
+	enum forward_next n;
 
 	do {
 		n = forward_answer_next(f);

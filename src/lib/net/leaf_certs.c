@@ -30,9 +30,9 @@
 
 _Static_assert(LEAF_CERTS_PEM_MAX == KEYPAIR_PEM_MAX, "one bound for all texts");
 
-struct entry {
-	struct entry *chain;	     /* list of the bucket */
-	struct entry *newer, *older; /* list by last use */
+struct leaf_cert_entry {
+	struct leaf_cert_entry *chain;	       /* list of the bucket */
+	struct leaf_cert_entry *newer, *older; /* list by last use */
 	struct tls *tls;
 	int64_t renew_at;
 	char host[HOST_CAP];
@@ -42,8 +42,8 @@ struct leaf_certs {
 	struct keypair ca;
 	EVP_PKEY *key; /* of all certificates */
 	struct tls *bare;
-	struct entry *buckets[BUCKETS];
-	struct entry *newest, *oldest;
+	struct leaf_cert_entry *buckets[BUCKETS];
+	struct leaf_cert_entry *newest, *oldest;
 	size_t n;
 };
 
@@ -191,18 +191,18 @@ static size_t leaf_bucket_number(const char *host)
 	return text_hash(host) % BUCKETS; /* cells choose the names */
 }
 
-static struct entry **leaf_bucket_of(struct leaf_certs *m, const char *host)
+static struct leaf_cert_entry **leaf_bucket_of(struct leaf_certs *m, const char *host)
 {
 	return &m->buckets[leaf_bucket_number(host)];
 }
 
-static void leaf_unlink_entry(struct leaf_certs *m, struct entry *x)
+static void leaf_unlink_entry(struct leaf_certs *m, struct leaf_cert_entry *x)
 {
 	*(x->newer ? &x->newer->older : &m->newest) = x->older;
 	*(x->older ? &x->older->newer : &m->oldest) = x->newer;
 }
 
-static void leaf_link_newest(struct leaf_certs *m, struct entry *x)
+static void leaf_link_newest(struct leaf_certs *m, struct leaf_cert_entry *x)
 {
 	x->newer = NULL;
 	x->older = m->newest;
@@ -210,9 +210,9 @@ static void leaf_link_newest(struct leaf_certs *m, struct entry *x)
 	m->newest = x;
 }
 
-static void leaf_forget(struct leaf_certs *m, struct entry *x)
+static void leaf_forget(struct leaf_certs *m, struct leaf_cert_entry *x)
 {
-	struct entry **at = leaf_bucket_of(m, x->host);
+	struct leaf_cert_entry **at = leaf_bucket_of(m, x->host);
 
 	while (*at != x)
 		at = &(*at)->chain;
@@ -223,9 +223,9 @@ static void leaf_forget(struct leaf_certs *m, struct entry *x)
 	free(x);
 }
 
-static struct entry *leaf_find(const struct leaf_certs *m, const char *host)
+static struct leaf_cert_entry *leaf_find(const struct leaf_certs *m, const char *host)
 {
-	struct entry *x = m->buckets[leaf_bucket_number(host)];
+	struct leaf_cert_entry *x = m->buckets[leaf_bucket_number(host)];
 
 	while (x && strcmp(x->host, host) != 0)
 		x = x->chain;
@@ -236,7 +236,7 @@ static struct entry *leaf_find(const struct leaf_certs *m, const char *host)
 static struct tls *leaf_keep(struct leaf_certs *m, const char *host, struct tls *tls, int64_t now,
 			     struct err *e)
 {
-	struct entry **bucket = leaf_bucket_of(m, host), *x = calloc(1, sizeof(*x));
+	struct leaf_cert_entry **bucket = leaf_bucket_of(m, host), *x = calloc(1, sizeof(*x));
 
 	if (!x) {
 		tls_free(tls);
@@ -257,7 +257,7 @@ static struct tls *leaf_keep(struct leaf_certs *m, const char *host, struct tls 
 
 struct tls *leaf_certs_server_at(struct leaf_certs *m, const char *host, int64_t now, struct err *e)
 {
-	struct entry *x;
+	struct leaf_cert_entry *x;
 	struct tls *made;
 
 	if (host[0] == '\0' || strlen(host) >= HOST_CAP) {

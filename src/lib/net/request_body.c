@@ -16,7 +16,7 @@
 
 #define LONG_BODY ((size_t)4 * 1024)
 
-enum next { NEXT_DATA, NEXT_MORE, NEXT_END, NEXT_BAD, NEXT_TOO_LONG };
+enum request_body_next { NEXT_DATA, NEXT_MORE, NEXT_END, NEXT_BAD, NEXT_TOO_LONG };
 
 void request_body_start(struct conn *c, const struct http1_request *r)
 {
@@ -28,7 +28,7 @@ void request_body_start(struct conn *c, const struct http1_request *r)
 	b->done = r->framing == HTTP1_NO_BODY || (r->framing == HTTP1_LENGTH && b->left == 0);
 }
 
-static enum next body_next_chunked(struct conn *c, struct http1_span *ret)
+static enum request_body_next body_next_chunked(struct conn *c, struct http1_span *ret)
 {
 	size_t used = 0;
 	enum chunk_result r = chunk_read(&c->body.chunk, fifo_bytes(&c->in), c->in.len, &used, ret);
@@ -50,7 +50,7 @@ static enum next body_next_chunked(struct conn *c, struct http1_span *ret)
 }
 
 /* The bytes of the body at the front of the input. */
-static enum next body_next(struct conn *c, struct http1_span *ret)
+static enum request_body_next body_next(struct conn *c, struct http1_span *ret)
 {
 	struct request_body *b = &c->body;
 

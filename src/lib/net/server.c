@@ -195,7 +195,7 @@ static void server_turn_away(struct server *s, int fd, bool local)
 static void on_accept(struct listen *l, int fd, const struct addr *peer)
 {
 	struct server *s = l->arg;
-	struct peer *from = peers_enter(&s->peers, peer);
+	struct conn_peer *from = peers_enter(&s->peers, peer);
 	char text[ADDR_TEXT_MAX];
 
 	/* The kernel allocates the lowest free descriptor: a high number means that few are left,

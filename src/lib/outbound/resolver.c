@@ -27,9 +27,9 @@
 static void on_task(struct loop_task *t);
 
 /* In the list of the resolver. Abort without memory, as the loop does. */
-static struct job *resolver_job_new(struct resolver *r, struct lookup *l, const char *host)
+static struct resolver_job *resolver_job_new(struct resolver *r, struct lookup *l, const char *host)
 {
-	struct job *j = calloc(1, sizeof(*j));
+	struct resolver_job *j = calloc(1, sizeof(*j));
 
 	if (!j)
 		abort(); /* a lookup without its callback would hang its caller */
@@ -47,7 +47,7 @@ static struct job *resolver_job_new(struct resolver *r, struct lookup *l, const 
 }
 
 /* Free a job that waits neither in the queue nor for an entry. */
-static void resolver_job_free(struct job *j)
+static void resolver_job_free(struct resolver_job *j)
 {
 	loop_task_cancel(j->resolver->loop, &j->task);
 	*j->back = j->next;
@@ -59,7 +59,7 @@ static void resolver_job_free(struct job *j)
 
 static void on_task(struct loop_task *t)
 {
-	struct job *j = t->arg;
+	struct resolver_job *j = t->arg;
 	struct lookup *l = j->lookup;
 	struct result result = j->result;
 
@@ -69,7 +69,7 @@ static void on_task(struct loop_task *t)
 
 /* Give the job its result: the callback is called at the end of this turn, after the job is freed.
  */
-static void resolver_job_give(struct job *j, const struct result *result)
+static void resolver_job_give(struct resolver_job *j, const struct result *result)
 {
 	j->entry = NULL;
 	j->result = *result;
@@ -85,14 +85,14 @@ static void resolver_job_give(struct job *j, const struct result *result)
 #define TTL_NO_MAX 60U
 #define TTL_HALF 5U /* if one of the two queries was not answered */
 
-static struct entry **resolver_bucket(struct resolver *r, const char *host)
+static struct resolver_entry **resolver_bucket(struct resolver *r, const char *host)
 {
 	return &r->buckets[text_hash(host) % RESOLVER_BUCKETS];
 }
 
-static struct entry *resolver_entry_find(struct resolver *r, const char *host)
+static struct resolver_entry *resolver_entry_find(struct resolver *r, const char *host)
 {
-	struct entry *n = *resolver_bucket(r, host);
+	struct resolver_entry *n = *resolver_bucket(r, host);
 
 	while (n && strcmp(n->host, host) != 0)
 		n = n->next_here;
@@ -100,7 +100,7 @@ static struct entry *resolver_entry_find(struct resolver *r, const char *host)
 }
 
 /* Count the entry no longer for its owner. */
-static void resolver_entry_uncount(struct entry *n)
+static void resolver_entry_uncount(struct resolver_entry *n)
 {
 	if (!n->owner)
 		return;
@@ -110,7 +110,7 @@ static void resolver_entry_uncount(struct entry *n)
 	n->owner = NULL;
 }
 
-static void resolver_free_families(struct resolver *r, struct entry *n)
+static void resolver_free_families(struct resolver *r, struct resolver_entry *n)
 {
 	if (!n->families)
 		return;
@@ -126,9 +126,9 @@ static void resolver_free_families(struct resolver *r, struct entry *n)
 }
 
 /* Free an entry that no job waits for. */
-static void resolver_entry_free(struct resolver *r, struct entry *n)
+static void resolver_entry_free(struct resolver *r, struct resolver_entry *n)
 {
-	struct entry **p = resolver_bucket(r, n->host);
+	struct resolver_entry **p = resolver_bucket(r, n->host);
 
 	assert(!n->jobs);
 	while (*p != n)
@@ -145,7 +145,7 @@ static void resolver_entry_free(struct resolver *r, struct entry *n)
 /* Free the oldest known entry. */
 static void resolver_entry_make_room(struct resolver *r)
 {
-	struct entry *n = r->oldest;
+	struct resolver_entry *n = r->oldest;
 
 	while (n && !n->known)
 		n = n->newer;
@@ -156,7 +156,7 @@ static void resolver_entry_make_room(struct resolver *r)
 static void resolver_entry_forget_known(struct resolver *r)
 {
 	/* alone: a known entry has no job to tell */
-	LIST_WALK_ENDING_BY(struct entry, n, r->oldest, newer) {
+	LIST_WALK_ENDING_BY(struct resolver_entry, n, r->oldest, newer) {
 		if (n->known)
 			resolver_entry_free(r, n);
 	}
@@ -184,7 +184,7 @@ static uint32_t resolver_clamp(uint32_t value, uint32_t low, uint32_t high)
 	return value < low ? low : value > high ? high : value;
 }
 
-static void resolver_describe_failure(struct entry *n, int sys)
+static void resolver_describe_failure(struct resolver_entry *n, int sys)
 {
 	struct err *e = &n->result.why;
 
@@ -202,7 +202,7 @@ static void resolver_describe_failure(struct entry *n, int sys)
 }
 
 /* Fill the result. Return how long it may be kept, in seconds. */
-static uint32_t resolver_sum_up(struct entry *n)
+static uint32_t resolver_sum_up(struct resolver_entry *n)
 {
 	const struct family_query *v6 = &n->families[RESOLVER_V6], *v4 = &n->families[RESOLVER_V4];
 	bool whole = !v6->query && !v4->query && v6->sys == 0 && v4->sys == 0;
@@ -222,7 +222,7 @@ static uint32_t resolver_sum_up(struct entry *n)
 	return whole || ttl < TTL_HALF ? ttl : TTL_HALF;
 }
 
-static void resolver_become_known(struct resolver *r, struct entry *n)
+static void resolver_become_known(struct resolver *r, struct resolver_entry *n)
 {
 	uint32_t ttl = resolver_sum_up(n);
 
@@ -230,7 +230,7 @@ static void resolver_become_known(struct resolver *r, struct entry *n)
 	n->known = true;
 	n->until_ns = clock_now_ns() + ttl * S_NS;
 	while (n->jobs) {
-		struct job *j = n->jobs;
+		struct resolver_job *j = n->jobs;
 
 		n->jobs = j->next_there;
 		resolver_job_give(j, &n->result);
@@ -239,7 +239,7 @@ static void resolver_become_known(struct resolver *r, struct entry *n)
 		resolver_entry_free(r, n);
 }
 
-void resolver_entry_give_up(struct resolver *r, struct entry *n)
+void resolver_entry_give_up(struct resolver *r, struct resolver_entry *n)
 {
 	for (int i = 0; i < RESOLVER_FAMILIES; i++) {
 		struct family_query *h = &n->families[i];
@@ -263,7 +263,7 @@ static void on_grace(struct loop_timer *t)
 static void on_reply(void *arg, const struct dns_msg_reply *reply, int sys)
 {
 	struct family_query *h = arg;
-	struct entry *n = h->entry;
+	struct resolver_entry *n = h->entry;
 
 	resolver_query_free(h->query);
 	h->query = NULL;
@@ -280,13 +280,13 @@ static void on_reply(void *arg, const struct dns_msg_reply *reply, int sys)
 }
 
 /* Start its queries. NULL: out of memory, or the name cannot be asked for. */
-static struct entry *resolver_entry_new(struct resolver *r, const char *host,
-					struct resolver_owner *owner)
+static struct resolver_entry *resolver_entry_new(struct resolver *r, const char *host,
+						 struct resolver_owner *owner)
 {
 	static const uint16_t types[RESOLVER_FAMILIES] = {
 		[RESOLVER_V6] = DNS_MSG_AAAA, [RESOLVER_V4] = DNS_MSG_A
 	};
-	struct entry *n = calloc(1, sizeof(*n)), **here = resolver_bucket(r, host);
+	struct resolver_entry *n = calloc(1, sizeof(*n)), **here = resolver_bucket(r, host);
 
 	if (!n)
 		return NULL;
@@ -327,7 +327,7 @@ static struct entry *resolver_entry_new(struct resolver *r, const char *host,
 
 #define ENTRIES_MAX 4096
 
-static void resolver_fail(struct job *j, enum err_code code, const char *what)
+static void resolver_fail(struct resolver_job *j, enum err_code code, const char *what)
 {
 	struct result result = { .n = 0 };
 
@@ -336,10 +336,10 @@ static void resolver_fail(struct job *j, enum err_code code, const char *what)
 }
 
 /* Create an entry for the name of the job, or let the job wait for the existing entry. */
-static void resolver_ask_server(struct job *j)
+static void resolver_ask_server(struct resolver_job *j)
 {
 	struct resolver *r = j->resolver;
-	struct entry *n = resolver_entry_find(r, j->host);
+	struct resolver_entry *n = resolver_entry_find(r, j->host);
 
 	if (!n && r->nentries >= ENTRIES_MAX)
 		resolver_entry_make_room(r);
@@ -355,9 +355,9 @@ static void resolver_ask_server(struct job *j)
 }
 
 /* The entry of a name known or being asked for. An expired one is freed. */
-static struct entry *resolver_ask_find(struct resolver *r, const char *host)
+static struct resolver_entry *resolver_ask_find(struct resolver *r, const char *host)
 {
-	struct entry *n = resolver_entry_find(r, host);
+	struct resolver_entry *n = resolver_entry_find(r, host);
 
 	if (n && n->known && n->until_ns <= clock_now_ns()) {
 		resolver_entry_free(r, n);
@@ -366,9 +366,9 @@ static struct entry *resolver_ask_find(struct resolver *r, const char *host)
 	return n;
 }
 
-void resolver_ask(struct job *j)
+void resolver_ask(struct resolver_job *j)
 {
-	struct entry *n = resolver_ask_find(j->resolver, j->host);
+	struct resolver_entry *n = resolver_ask_find(j->resolver, j->host);
 
 	if (n && n->known)
 		resolver_job_give(j, &n->result);
@@ -405,7 +405,7 @@ static bool resolver_find_local(struct resolver *r, const char *host, struct res
 
 void resolver_lookup(struct resolver *r, const char *host, struct lookup *l)
 {
-	struct job *j = resolver_job_new(r, l, host);
+	struct resolver_job *j = resolver_job_new(r, l, host);
 	struct result near;
 
 	if (resolver_find_local(r, host, &near))
@@ -418,8 +418,8 @@ void resolver_lookup(struct resolver *r, const char *host, struct lookup *l)
 
 void resolver_cancel(struct lookup *l)
 {
-	struct job *j = l->query, **p;
-	struct entry *n = j ? j->entry : NULL;
+	struct resolver_job *j = l->query, **p;
+	struct resolver_entry *n = j ? j->entry : NULL;
 
 	if (!j)
 		return;
@@ -439,7 +439,7 @@ void resolver_owner_gone(struct resolver *r, struct resolver_owner *o)
 {
 	if (o->under_way == 0)
 		return;
-	for (struct entry *n = r->oldest; n; n = n->newer)
+	for (struct resolver_entry *n = r->oldest; n; n = n->newer)
 		if (n->owner == o)
 			resolver_entry_uncount(n);
 }

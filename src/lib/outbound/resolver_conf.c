@@ -9,7 +9,7 @@
 
 struct resolver_hosts {
 	size_t n, cap;
-	struct known {
+	struct resolver_conf_known {
 		char *host; /* owned */
 		struct ip ip;
 	} * known;
@@ -120,7 +120,7 @@ static int conf_add(struct resolver_hosts *h, const char *host, const struct ip 
 
 	if (h->n == h->cap) {
 		size_t cap = h->cap ? 2 * h->cap : 16;
-		struct known *known = reallocarray(h->known, cap, sizeof(*known));
+		struct resolver_conf_known *known = reallocarray(h->known, cap, sizeof(*known));
 
 		if (!known)
 			return -1;
@@ -130,7 +130,7 @@ static int conf_add(struct resolver_hosts *h, const char *host, const struct ip 
 	copy = strdup(host);
 	if (!copy)
 		return -1;
-	h->known[h->n++] = (struct known){ copy, *ip };
+	h->known[h->n++] = (struct resolver_conf_known){ copy, *ip };
 	return 0;
 }
 

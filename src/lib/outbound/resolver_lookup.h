@@ -11,14 +11,14 @@
 #define RESOLVER_ADDRESSES_MAX 16
 #define RESOLVER_OWNER_MAX 32 /* open names at a time for one session */
 
-struct job; /* resolver_private.h */
+struct resolver_job; /* resolver_private.h */
 
 /* A session or a tenant, for counting. Starts zeroed but for `tenant`. The resolver owns all other
  * members. */
 struct resolver_owner {
 	struct resolver_owner *tenant;	    /* of a session: its tenant's owner. Else NULL */
 	unsigned under_way;		    /* names being asked for */
-	struct job *first, **last;	    /* queued lookups. First NULL: none */
+	struct resolver_job *first, **last; /* queued lookups. First NULL: none */
 	struct resolver_owner *prev, *next; /* list of sessions with queued lookups */
 };
 

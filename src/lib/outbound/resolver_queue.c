@@ -62,14 +62,14 @@ static void queue_owner_out(struct resolver *r, struct resolver_owner *o)
 }
 
 /* Lookups without an owner share one place in the queue. */
-static struct resolver_owner *queue_owner_of(const struct job *j)
+static struct resolver_owner *queue_owner_of(const struct resolver_job *j)
 {
 	static struct resolver_owner none;
 
 	return j->lookup->owner ? j->lookup->owner : &none;
 }
 
-void resolver_queue_add(struct job *j)
+void resolver_queue_add(struct resolver_job *j)
 {
 	struct resolver *r = j->resolver;
 	struct resolver_owner *o = queue_owner_of(j);
@@ -84,10 +84,10 @@ void resolver_queue_add(struct job *j)
 		loop_timer_set(r->loop, &r->patience, clock_now_ns());
 }
 
-void resolver_queue_remove(struct job *j)
+void resolver_queue_remove(struct resolver_job *j)
 {
 	struct resolver_owner *o = queue_owner_of(j);
-	struct job **p = &o->first;
+	struct resolver_job **p = &o->first;
 
 	while (*p != j)
 		p = &(*p)->next_queued;
@@ -129,7 +129,7 @@ static void on_pump(struct loop_task *t)
 	struct resolver_owner *o;
 
 	for (unsigned i = 0; (o = queue_next_owner(r)) != NULL; i++) {
-		struct job *j = o->first;
+		struct resolver_job *j = o->first;
 
 		if (i == BEGIN_PER_TURN) {
 			loop_defer(r->loop, t);
@@ -149,7 +149,7 @@ static void on_patience(struct loop_timer *t)
 	if (!r->queued)
 		return;
 	/* alone: the loop tells the jobs of an entry later */
-	LIST_WALK_ENDING_BY(struct entry, n, r->oldest, newer) {
+	LIST_WALK_ENDING_BY(struct resolver_entry, n, r->oldest, newer) {
 		if (n->known)
 			continue;
 		if (n->began_ns + PATIENCE_NS > now) { /* the rest of the list is younger */

@@ -10,5 +10,5 @@ void resolver_queue_init(struct resolver *r);
 /* Bound the open names to this process's part of the node's bound. */
 void resolver_queue_divide(struct resolver *r, unsigned processes);
 void resolver_queue_release(struct resolver *r);
-void resolver_queue_add(struct job *j);
-void resolver_queue_remove(struct job *j);
+void resolver_queue_add(struct resolver_job *j);
+void resolver_queue_remove(struct resolver_job *j);

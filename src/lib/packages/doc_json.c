@@ -42,7 +42,7 @@ static bool doc_json_is_number(const char *p)
 	return *p == '\0';
 }
 
-enum state {
+enum doc_json_state {
 	VALUE,	      /* a value must follow */
 	VALUE_OR_END, /* after '[' */
 	KEY_OR_END,   /* after '{' */

@@ -94,18 +94,18 @@ const struct lock_format lock_cargo = { .start = "Cargo.lock",
  * versions only. "NAME (VERSION-PLATFORM) sha256=HEX": the digests of all platforms belong to the
  * pin of one version. */
 
-struct text {
+struct lock_text {
 	const char *p;
 	size_t n;
 };
 
-static bool lock_gem_is(struct text t, const char *text)
+static bool lock_gem_is(struct lock_text t, const char *text)
 {
 	return t.n == strlen(text) && memcmp(t.p, text, t.n) == 0;
 }
 
 /* Read "sha256=HEX,sha256=HEX". Each byte is read once, also in a line of blanks. */
-static int lock_gem_read_digests(struct lock_out *o, unsigned line, struct text t)
+static int lock_gem_read_digests(struct lock_out *o, unsigned line, struct lock_text t)
 {
 	while (t.n > 0) {
 		size_t n = 0;
@@ -115,13 +115,13 @@ static int lock_gem_read_digests(struct lock_out *o, unsigned line, struct text 
 		if (n > 0 && lock_digest(o, line, t.p, n) < 0)
 			return -1;
 		n += n < t.n;
-		t = (struct text){ t.p + n, t.n - n };
+		t = (struct lock_text){ t.p + n, t.n - n };
 	}
 	return 0;
 }
 
 /* Read "NAME (VERSION)" and the digests behind it. */
-static int lock_gem_read_spec(struct lock_out *o, unsigned line, struct text t)
+static int lock_gem_read_spec(struct lock_out *o, unsigned line, struct lock_text t)
 {
 	const char *open = memchr(t.p, ' ', t.n), *end = t.p + t.n, *close, *dash;
 
@@ -135,7 +135,7 @@ static int lock_gem_read_spec(struct lock_out *o, unsigned line, struct text t)
 	    lock_version(o, line, open + 2, (size_t)((dash == NULL ? close : dash) - open - 2)) < 0)
 		return -1;
 	return lock_gem_read_digests(o, line,
-				     (struct text){ close + 1, (size_t)(end - close - 1) });
+				     (struct lock_text){ close + 1, (size_t)(end - close - 1) });
 }
 
 struct gem {
@@ -157,7 +157,7 @@ static int lock_gem_begin(struct lock_out *o)
 static int on_line(struct lock_out *o)
 {
 	struct gem *r = o->state;
-	struct text t = { o->lines.p, o->lines.n };
+	struct lock_text t = { o->lines.p, o->lines.n };
 	size_t indent = r->sums ? 2 : 4, n = 0;
 
 	while (n < t.n && t.p[n] == ' ')
@@ -165,7 +165,7 @@ static int on_line(struct lock_out *o)
 	if (n == 0 && t.n > 0)
 		r->inside = lock_gem_is(t, r->sums ? "CHECKSUMS" : "GEM");
 	else if (r->inside && n == indent && t.n > n)
-		return lock_gem_read_spec(o, o->lines.line, (struct text){ t.p + n, t.n - n });
+		return lock_gem_read_spec(o, o->lines.line, (struct lock_text){ t.p + n, t.n - n });
 	return 0;
 }
 

@@ -9,7 +9,7 @@
 #define DEPTH_MAX 128 /* of the document. Each level of nested dependencies takes two */
 
 /* One entry, with its members as written. */
-struct entry {
+struct lock_npm_entry {
 	struct json_value key, name, version, resolved, integrity;
 	bool skip; /* a link, or a part of another package */
 	unsigned line;
@@ -22,12 +22,12 @@ struct npm {
 	const char *p, *end; /* the walk over the entries */
 	bool nested;	     /* reading "dependencies" of version 1 */
 	enum { AT_ENTRY, AT_MEMBER, BEHIND_ENTRY, AT_END } state;
-	unsigned skipped;	      /* brackets of a skipped value */
-	unsigned depth;		      /* entries around this one */
-	struct entry open[DEPTH_MAX]; /* this one, and those around it */
+	unsigned skipped;		       /* brackets of a skipped value */
+	unsigned depth;			       /* entries around this one */
+	struct lock_npm_entry open[DEPTH_MAX]; /* this one, and those around it */
 };
 
-struct text {
+struct lock_npm_text {
 	const char *p;
 	size_t n;
 };
@@ -41,27 +41,27 @@ static unsigned line_of(struct npm *r, const char *p)
 }
 
 /* Read a text without escapes. Names, versions and digests have nothing to escape. */
-static int take_text(struct npm *r, struct json_value v, struct text *ret)
+static int take_text(struct npm *r, struct json_value v, struct lock_npm_text *ret)
 {
 	if (v.kind != JSON_READ_TEXT || memchr(v.p, '\\', v.n) != NULL)
 		return lock_fail(r->o, line_of(r, v.p), "a text without escapes must stand here");
-	*ret = (struct text){ v.p + 1, v.n - 2 };
+	*ret = (struct lock_npm_text){ v.p + 1, v.n - 2 };
 	return 0;
 }
 
-static bool starts_with(struct text t, const char *start)
+static bool starts_with(struct lock_npm_text t, const char *start)
 {
 	return t.n >= strlen(start) && memcmp(t.p, start, strlen(start)) == 0;
 }
 
 /* Is it a place instead of a version: a directory, a repository, a URL? */
-static bool is_place(struct text version)
+static bool is_place(struct lock_npm_text version)
 {
 	return memchr(version.p, ':', version.n) != NULL && !starts_with(version, "npm:");
 }
 
 /* Read "npm:NAME@VERSION", an alias: the package has another name than its entry. */
-static int take_alias(struct npm *r, unsigned line, struct text t)
+static int take_alias(struct npm *r, unsigned line, struct lock_npm_text t)
 {
 	const char *at = memrchr(t.p, '@', t.n);
 
@@ -74,7 +74,7 @@ static int take_alias(struct npm *r, unsigned line, struct text t)
 
 static int take_version(struct npm *r, unsigned line, struct json_value v)
 {
-	struct text t = { "", 0 };
+	struct lock_npm_text t = { "", 0 };
 
 	if (v.kind == JSON_READ_NONE) {
 		lock_skip(r->o);
@@ -99,9 +99,9 @@ static bool is_of_registry(struct npm *r, struct json_value resolved)
 }
 
 /* An entry without a digest counts only if it comes from a registry. */
-static int take_rest(struct npm *r, const struct entry *x)
+static int take_rest(struct npm *r, const struct lock_npm_entry *x)
 {
-	struct text t = { "", 0 };
+	struct lock_npm_text t = { "", 0 };
 
 	if (x->skip)
 		lock_skip(r->o);
@@ -119,14 +119,14 @@ static int take_rest(struct npm *r, const struct entry *x)
 }
 
 /* "node_modules/a/node_modules/@s/b" has the name "@s/b". False: a directory of the project. */
-static bool name_of_place(struct text *t)
+static bool name_of_place(struct lock_npm_text *t)
 {
 	static const char dir[] = "node_modules/";
 	const size_t n = sizeof(dir) - 1;
 
 	for (size_t i = t->n; i >= n; i--)
 		if (memcmp(t->p + i - n, dir, n) == 0 && (i == n || t->p[i - n - 1] == '/')) {
-			*t = (struct text){ t->p + i, t->n - i };
+			*t = (struct lock_npm_text){ t->p + i, t->n - i };
 			return true;
 		}
 	return false;
@@ -134,9 +134,9 @@ static bool name_of_place(struct text *t)
 
 /* Take an entry after it was read whole. With "dependencies", nested entries come before the outer
  * one. */
-static int take_entry(struct npm *r, const struct entry *x)
+static int take_entry(struct npm *r, const struct lock_npm_entry *x)
 {
-	struct text t = { "", 0 };
+	struct lock_npm_text t = { "", 0 };
 
 	if (take_text(r, x->key, &t) < 0)
 		return -1;
@@ -163,7 +163,7 @@ static bool opens(struct json_value v)
 }
 
 /* Keep a member of interest. The first of equal names counts. */
-static void take_member(struct entry *x, struct json_value key, struct json_value v)
+static void take_member(struct lock_npm_entry *x, struct json_value key, struct json_value v)
 {
 	struct {
 		const char *name;
@@ -184,10 +184,10 @@ static void take_member(struct entry *x, struct json_value key, struct json_valu
 /* Behind the opening bracket of the entries, or behind an entry. */
 static void read_entry(struct npm *r)
 {
-	struct entry *x = &r->open[r->depth];
+	struct lock_npm_entry *x = &r->open[r->depth];
 	struct json_value v;
 
-	*x = (struct entry){ 0 };
+	*x = (struct lock_npm_entry){ 0 };
 	next(r, &x->key);
 	if (x->key.kind == JSON_READ_NONE) {
 		/* The object was a member of the entry around it. */
@@ -204,7 +204,7 @@ static void read_entry(struct npm *r)
 /* Read an entry's member. The document's depth bounds that of the entries. */
 static void read_member(struct npm *r)
 {
-	struct entry *x = &r->open[r->depth];
+	struct lock_npm_entry *x = &r->open[r->depth];
 	struct json_value key, v;
 
 	next(r, &key);

@@ -15,35 +15,35 @@ struct pnpm {
 	bool packages, resolution, slashes; /* slashes: version 5 */
 };
 
-struct text {
+struct lock_pnpm_text {
 	const char *p;
 	size_t n;
 };
 
-static bool is(struct text t, const char *text)
+static bool is(struct lock_pnpm_text t, const char *text)
 {
 	return t.n == strlen(text) && memcmp(t.p, text, t.n) == 0;
 }
 
-static struct text unquoted(struct text t)
+static struct lock_pnpm_text unquoted(struct lock_pnpm_text t)
 {
 	if (t.n >= 2 && (t.p[0] == '\'' || t.p[0] == '"') && t.p[t.n - 1] == t.p[0])
-		return (struct text){ t.p + 1, t.n - 2 };
+		return (struct lock_pnpm_text){ t.p + 1, t.n - 2 };
 	return t;
 }
 
-static struct text without_blanks(struct text t)
+static struct lock_pnpm_text without_blanks(struct lock_pnpm_text t)
 {
 	size_t n = 0;
 
 	while (n < t.n && t.p[n] == ' ')
 		n++;
-	return (struct text){ t.p + n, t.n - n };
+	return (struct lock_pnpm_text){ t.p + n, t.n - n };
 }
 
 /* Find the version: behind the last '@' that does not begin a scope, in version 5 behind the last
  * slash. 0: the key is a URL or a directory. */
-static size_t version_at(struct text t, bool slashes)
+static size_t version_at(struct lock_pnpm_text t, bool slashes)
 {
 	size_t found = 0;
 
@@ -57,7 +57,7 @@ static size_t version_at(struct text t, bool slashes)
 }
 
 /* The length of the version, without the peers behind it. */
-static size_t version_length(struct text t, bool slashes)
+static size_t version_length(struct lock_pnpm_text t, bool slashes)
 {
 	size_t n = 0;
 
@@ -66,22 +66,22 @@ static size_t version_length(struct text t, bool slashes)
 	return n;
 }
 
-static bool is_version(struct text t)
+static bool is_version(struct lock_pnpm_text t)
 {
 	return t.n > 0 && package_is_digit(t.p[0]) && memchr(t.p, ':', t.n) == NULL &&
 	       memchr(t.p, '/', t.n) == NULL;
 }
 
 /* A key without a version (a URL or directory) is no pin. */
-static int take_key(struct pnpm *r, struct text t)
+static int take_key(struct pnpm *r, struct lock_pnpm_text t)
 {
-	struct text version;
+	struct lock_pnpm_text version;
 	size_t at;
 
 	if (t.n > 0 && t.p[0] == '/')
-		t = (struct text){ t.p + 1, t.n - 1 };
+		t = (struct lock_pnpm_text){ t.p + 1, t.n - 1 };
 	at = version_at(t, r->slashes);
-	version = (struct text){ t.p + at, t.n - at };
+	version = (struct lock_pnpm_text){ t.p + at, t.n - at };
 	version.n = version_length(version, r->slashes);
 	if (at == 0 || !is_version(version)) {
 		lock_skip(r->o);
@@ -92,7 +92,7 @@ static int take_key(struct pnpm *r, struct text t)
 	return lock_version(r->o, r->line, version.p, version.n);
 }
 
-static int begin_entry(struct pnpm *r, struct text t)
+static int begin_entry(struct pnpm *r, struct lock_pnpm_text t)
 {
 	const char *colon = memrchr(t.p, ':', t.n);
 
@@ -101,18 +101,18 @@ static int begin_entry(struct pnpm *r, struct text t)
 		return lock_fail(r->o, r->line, "an entry must have a colon");
 	if (lock_begin(r->o, ECO_NPM, r->line) < 0)
 		return -1;
-	return take_key(r, unquoted((struct text){ t.p, (size_t)(colon - t.p) }));
+	return take_key(r, unquoted((struct lock_pnpm_text){ t.p, (size_t)(colon - t.p) }));
 }
 
 /* Read one "key: value" of the resolution. */
-static int take_part(struct pnpm *r, struct text t)
+static int take_part(struct pnpm *r, struct lock_pnpm_text t)
 {
 	const char *colon = memchr(t.p, ':', t.n);
-	struct text key = { t.p, colon == NULL ? 0 : (size_t)(colon - t.p) }, value;
+	struct lock_pnpm_text key = { t.p, colon == NULL ? 0 : (size_t)(colon - t.p) }, value;
 
 	if (colon == NULL)
 		return 0;
-	value = (struct text){ colon + 1, t.n - key.n - 1 };
+	value = (struct lock_pnpm_text){ colon + 1, t.n - key.n - 1 };
 	value = unquoted(without_blanks(value));
 	if (is(key, "integrity"))
 		return lock_sri(r->o, r->line, value.p, value.n);
@@ -122,26 +122,26 @@ static int take_part(struct pnpm *r, struct text t)
 }
 
 /* Read "{integrity: sha512-..., tarball: https://...}". */
-static int take_braces(struct pnpm *r, struct text t)
+static int take_braces(struct pnpm *r, struct lock_pnpm_text t)
 {
 	if (t.p[t.n - 1] != '}')
 		return lock_fail(r->o, r->line, "a brace is not closed");
-	t = (struct text){ t.p + 1, t.n - 2 };
+	t = (struct lock_pnpm_text){ t.p + 1, t.n - 2 };
 	while (t.n > 0) {
 		const char *comma = memchr(t.p, ',', t.n);
 		size_t n = comma == NULL ? t.n : (size_t)(comma - t.p);
 
-		if (take_part(r, without_blanks((struct text){ t.p, n })) < 0)
+		if (take_part(r, without_blanks((struct lock_pnpm_text){ t.p, n })) < 0)
 			return -1;
 		n += comma != NULL;
-		t = (struct text){ t.p + n, t.n - n };
+		t = (struct lock_pnpm_text){ t.p + n, t.n - n };
 	}
 	return 0;
 }
 
 /* Only the resolution counts. "name:" and "version:" occur beside resolutions outside the
  * registry. */
-static int read_member(struct pnpm *r, struct text t)
+static int read_member(struct pnpm *r, struct lock_pnpm_text t)
 {
 	static const char key[] = "resolution:";
 	const size_t n = sizeof(key) - 1;
@@ -155,16 +155,16 @@ static int read_member(struct pnpm *r, struct text t)
 	}
 	if (t.n < n + 3 || t.p[n] != ' ' || t.p[n + 1] != '{')
 		return lock_fail(r->o, r->line, "a resolution must stand in braces");
-	return take_braces(r, (struct text){ t.p + n + 1, t.n - n - 1 });
+	return take_braces(r, (struct lock_pnpm_text){ t.p + n + 1, t.n - n - 1 });
 }
 
-static int read_line(struct pnpm *r, struct text t)
+static int read_line(struct pnpm *r, struct lock_pnpm_text t)
 {
 	size_t indent = 0;
 
 	while (indent < t.n && t.p[indent] == ' ')
 		indent++;
-	t = (struct text){ t.p + indent, t.n - indent };
+	t = (struct lock_pnpm_text){ t.p + indent, t.n - indent };
 	if (t.n == 0 || t.p[0] == '#')
 		return 0;
 	if (indent == 0) {
@@ -210,7 +210,7 @@ static int on_line(struct lock_out *o)
 	struct pnpm *r = o->state;
 
 	r->line = o->lines.line;
-	return read_line(r, (struct text){ o->lines.p, o->lines.n });
+	return read_line(r, (struct lock_pnpm_text){ o->lines.p, o->lines.n });
 }
 
 const struct lock_format lock_pnpm = { .start = "pnpm-lock.yaml",

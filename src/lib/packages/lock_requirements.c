@@ -7,12 +7,12 @@
 #include "lib/packages/lock_out.h"
 #include "lib/packages/package_chars.h"
 
-struct text {
+struct lock_requirements_text {
 	const char *p;
 	size_t n;
 };
 
-static bool starts_with(struct text t, const char *start)
+static bool starts_with(struct lock_requirements_text t, const char *start)
 {
 	return t.n >= strlen(start) && memcmp(t.p, start, strlen(start)) == 0;
 }
@@ -23,7 +23,7 @@ static bool is_blank(char c)
 }
 
 /* Take the next word. False: the text has ended. */
-static bool next_word(struct text *rest, struct text *ret)
+static bool next_word(struct lock_requirements_text *rest, struct lock_requirements_text *ret)
 {
 	size_t i = 0, n = 0;
 
@@ -31,8 +31,8 @@ static bool next_word(struct text *rest, struct text *ret)
 		i++;
 	while (i + n < rest->n && !is_blank(rest->p[i + n]))
 		n++;
-	*ret = (struct text){ rest->p + i, n };
-	*rest = (struct text){ rest->p + i + n, rest->n - i - n };
+	*ret = (struct lock_requirements_text){ rest->p + i, n };
+	*rest = (struct lock_requirements_text){ rest->p + i + n, rest->n - i - n };
 	return n > 0;
 }
 
@@ -46,7 +46,7 @@ static size_t without_comment(const char *p, size_t n)
 }
 
 /* Options that add or change packages are not in the list, so they fail. */
-static int read_option(struct lock_out *o, unsigned line, struct text t)
+static int read_option(struct lock_out *o, unsigned line, struct lock_requirements_text t)
 {
 	static const char *const harmless[] = { "-i",
 						"--index-url",
@@ -71,7 +71,7 @@ static int read_option(struct lock_out *o, unsigned line, struct text t)
 }
 
 /* Read the version, and move behind it. */
-static int read_version(struct lock_out *o, unsigned line, struct text *t)
+static int read_version(struct lock_out *o, unsigned line, struct lock_requirements_text *t)
 {
 	size_t i = 0, n = 0;
 
@@ -81,12 +81,12 @@ static int read_version(struct lock_out *o, unsigned line, struct text *t)
 		n++;
 	if (lock_version(o, line, t->p + i, n) < 0)
 		return lock_fail(o, line, "only an exact version (NAME==VERSION) is a pin");
-	*t = (struct text){ t->p + i + n, t->n - i - n };
+	*t = (struct lock_requirements_text){ t->p + i + n, t->n - i - n };
 	return 0;
 }
 
 /* Read NAME[EXTRAS]==. */
-static int read_name(struct lock_out *o, unsigned line, struct text *t)
+static int read_name(struct lock_out *o, unsigned line, struct lock_requirements_text *t)
 {
 	size_t n = 0, i;
 
@@ -102,24 +102,24 @@ static int read_name(struct lock_out *o, unsigned line, struct text *t)
 		return lock_fail(o, line, "only an exact version (NAME==VERSION) is a pin");
 	if (lock_name(o, line, t->p, n) < 0)
 		return -1;
-	*t = (struct text){ t->p + i, t->n - i };
+	*t = (struct lock_requirements_text){ t->p + i, t->n - i };
 	return 0;
 }
 
-static int read_begin(struct lock_out *o, unsigned line, struct text *t)
+static int read_begin(struct lock_out *o, unsigned line, struct lock_requirements_text *t)
 {
 	if (lock_begin(o, ECO_PYPI, line) < 0 || read_name(o, line, t) < 0)
 		return -1;
 	return read_version(o, line, t);
 }
 
-static int read_hashes(struct lock_out *o, unsigned line, struct text t)
+static int read_hashes(struct lock_out *o, unsigned line, struct lock_requirements_text t)
 {
-	struct text word;
+	struct lock_requirements_text word;
 
 	while (next_word(&t, &word)) {
 		if (starts_with(word, "--hash="))
-			word = (struct text){ word.p + 7, word.n - 7 };
+			word = (struct lock_requirements_text){ word.p + 7, word.n - 7 };
 		else if (!starts_with(word, "--hash"))
 			continue; /* a marker */
 		else if (!next_word(&t, &word))
@@ -131,10 +131,11 @@ static int read_hashes(struct lock_out *o, unsigned line, struct text t)
 }
 
 /* Read one line of the text. goes_on: the line continues the previous one. */
-static int read_line(struct lock_out *o, unsigned line, struct text t, bool goes_on)
+static int read_line(struct lock_out *o, unsigned line, struct lock_requirements_text t,
+		     bool goes_on)
 {
 	while (t.n > 0 && is_blank(t.p[0]))
-		t = (struct text){ t.p + 1, t.n - 1 };
+		t = (struct lock_requirements_text){ t.p + 1, t.n - 1 };
 	if (t.n == 0)
 		return 0;
 	if (!goes_on && t.p[0] == '-')
@@ -155,7 +156,7 @@ static int on_line(struct lock_out *o)
 	bool more = l->n > 0 && l->p[l->n - 1] == '\\';
 	size_t n = without_comment(l->p, l->n - more);
 
-	if (read_line(o, l->line, (struct text){ l->p, n }, r->goes_on) < 0)
+	if (read_line(o, l->line, (struct lock_requirements_text){ l->p, n }, r->goes_on) < 0)
 		return -1;
 	r->goes_on = more;
 	return more ? 0 : lock_end(o);

@@ -14,32 +14,32 @@ struct yarn {
 	unsigned line;
 };
 
-struct text {
+struct lock_yarn_text {
 	const char *p;
 	size_t n;
 };
 
-static bool starts_with(struct text t, const char *start)
+static bool starts_with(struct lock_yarn_text t, const char *start)
 {
 	return t.n >= strlen(start) && memcmp(t.p, start, strlen(start)) == 0;
 }
 
-static struct text unquoted(struct text t)
+static struct lock_yarn_text unquoted(struct lock_yarn_text t)
 {
 	if (t.n >= 2 && t.p[0] == '"' && t.p[t.n - 1] == '"')
-		return (struct text){ t.p + 1, t.n - 2 };
+		return (struct lock_yarn_text){ t.p + 1, t.n - 2 };
 	return t;
 }
 
 /* The second '@' of "NAME@RANGE". */
-static const char *range_of(struct text t)
+static const char *range_of(struct lock_yarn_text t)
 {
 	return t.n < 2 ? NULL : memchr(t.p + 1, '@', t.n - 1);
 }
 
 /* Read the first pattern of an entry. All patterns have the same package. "ALIAS@npm:NAME@RANGE" is
  * the package NAME. */
-static int take_pattern(struct yarn *r, struct text t)
+static int take_pattern(struct yarn *r, struct lock_yarn_text t)
 {
 	const char *at, *comma = memchr(t.p, ',', t.n);
 
@@ -47,15 +47,15 @@ static int take_pattern(struct yarn *r, struct text t)
 		t.n = (size_t)(comma - t.p);
 	/* A range may have a comma itself, so the pattern may end before its quote. */
 	if (t.n > 0 && t.p[0] == '"')
-		t = (struct text){ t.p + 1, t.n - 1 };
+		t = (struct lock_yarn_text){ t.p + 1, t.n - 1 };
 	if (t.n > 0 && t.p[t.n - 1] == '"')
 		t.n--;
 	at = range_of(t);
 	if (at == NULL)
 		return lock_fail(r->o, r->line, "an entry without a range");
-	if (starts_with((struct text){ at + 1, t.n - (size_t)(at + 1 - t.p) }, "npm:") &&
-	    range_of((struct text){ at + 5, t.n - (size_t)(at + 5 - t.p) }) != NULL) {
-		t = (struct text){ at + 5, t.n - (size_t)(at + 5 - t.p) };
+	if (starts_with((struct lock_yarn_text){ at + 1, t.n - (size_t)(at + 1 - t.p) }, "npm:") &&
+	    range_of((struct lock_yarn_text){ at + 5, t.n - (size_t)(at + 5 - t.p) }) != NULL) {
+		t = (struct lock_yarn_text){ at + 5, t.n - (size_t)(at + 5 - t.p) };
 		at = range_of(t);
 	}
 	return lock_name(r->o, r->line, t.p, (size_t)(at - t.p));
@@ -70,7 +70,7 @@ static int end_entry(struct yarn *r)
 	return lock_end(r->o);
 }
 
-static int begin_entry(struct yarn *r, struct text t)
+static int begin_entry(struct yarn *r, struct lock_yarn_text t)
 {
 	if (t.p[t.n - 1] != ':')
 		return lock_fail(r->o, r->line, "an entry must end with a colon");
@@ -89,13 +89,13 @@ static int begin_entry(struct yarn *r, struct text t)
 
 /* Read "NAME@npm:VERSION", perhaps with "::" and parameters. Other resolutions are directories and
  * repositories. */
-static int take_resolution(struct yarn *r, struct text t)
+static int take_resolution(struct yarn *r, struct lock_yarn_text t)
 {
 	const char *at = range_of(t), *end;
 	size_t n;
 
 	if (at == NULL ||
-	    !starts_with((struct text){ at + 1, t.n - (size_t)(at + 1 - t.p) }, "npm:")) {
+	    !starts_with((struct lock_yarn_text){ at + 1, t.n - (size_t)(at + 1 - t.p) }, "npm:")) {
 		lock_skip(r->o);
 		return 0;
 	}
@@ -108,7 +108,7 @@ static int take_resolution(struct yarn *r, struct text t)
 }
 
 /* Read "https://.../a-1.0.0.tgz#SHA1". */
-static int take_resolved(struct yarn *r, struct text t)
+static int take_resolved(struct yarn *r, struct lock_yarn_text t)
 {
 	const char *hash = memchr(t.p, '#', t.n);
 	struct digest d;
@@ -129,7 +129,7 @@ static int take_resolved(struct yarn *r, struct text t)
 	return 0;
 }
 
-static int take_member(struct yarn *r, struct text key, struct text value)
+static int take_member(struct yarn *r, struct lock_yarn_text key, struct lock_yarn_text value)
 {
 	if (!r->later && key.n == 7 && starts_with(key, "version"))
 		return lock_version(r->o, r->line, value.p, value.n);
@@ -146,17 +146,18 @@ static int take_member(struct yarn *r, struct text key, struct text value)
 
 /* Read "key value" of version 1, "key: value" of later versions. Deeper lines are dependency
  * lists. */
-static int read_member(struct yarn *r, struct text t)
+static int read_member(struct yarn *r, struct lock_yarn_text t)
 {
 	const char *space = memchr(t.p, ' ', t.n);
-	struct text key = { t.p, space == NULL ? t.n : (size_t)(space - t.p) };
+	struct lock_yarn_text key = { t.p, space == NULL ? t.n : (size_t)(space - t.p) };
 
 	if (space == NULL || !r->o->open)
 		return 0;
 	if (r->later && key.n > 0 && key.p[key.n - 1] == ':')
 		key.n--;
-	return take_member(r, key,
-			   unquoted((struct text){ space + 1, t.n - (size_t)(space + 1 - t.p) }));
+	return take_member(
+		r, key,
+		unquoted((struct lock_yarn_text){ space + 1, t.n - (size_t)(space + 1 - t.p) }));
 }
 
 static int begin(struct lock_out *o)
@@ -174,9 +175,9 @@ static int on_line(struct lock_out *o)
 	if (l->n == 0 || l->p[0] == '#')
 		return 0;
 	if (l->p[0] != ' ')
-		return begin_entry(r, (struct text){ l->p, l->n });
+		return begin_entry(r, (struct lock_yarn_text){ l->p, l->n });
 	if (l->n > 2 && l->p[1] == ' ' && l->p[2] != ' ')
-		return read_member(r, (struct text){ l->p + 2, l->n - 2 });
+		return read_member(r, (struct lock_yarn_text){ l->p + 2, l->n - 2 });
 	return 0;
 }
 

@@ -187,7 +187,7 @@ void meta_go_on(struct doc_json *j, enum doc_event ev, const char *bytes, size_t
  * invalid, because indexes have lines of newer formats. */
 
 /* Places of doc_json.h, and bits of members seen. */
-enum place { OTHER, ITEM };
+enum meta_lines_place { OTHER, ITEM };
 
 enum {
 	SEEN_NAME = 1,
@@ -217,7 +217,7 @@ static void meta_cargo_end_item(struct package_meta *m)
 		meta_check(m, facts_add_order(&m->table, it->fact, &m->err));
 }
 
-static enum place on_open(struct package_meta *m)
+static enum meta_lines_place on_open(struct package_meta *m)
 {
 	struct doc_json *j = &m->json;
 

@@ -9,7 +9,7 @@
 #include "lib/packages/package_time.h"
 
 /* Places of doc_json.h, and bits for members seen, of the root and a version. */
-enum place { OTHER, ROOT, VERSIONS, VERSION, DIST, SCRIPTS, TIME, TAGS };
+enum meta_npm_place { OTHER, ROOT, VERSIONS, VERSION, DIST, SCRIPTS, TIME, TAGS };
 
 enum { SEEN_NAME = 1, SEEN_VERSIONS = 2, SEEN_TIME = 4, SEEN_TAGS = 8 };
 enum {
@@ -54,7 +54,7 @@ static void end_version(struct package_meta *m)
 		m->table.facts[it->fact].code = it->code ? INSTALL_CODE_YES : INSTALL_CODE_NO;
 }
 
-static enum place open_in_version(struct package_meta *m)
+static enum meta_npm_place open_in_version(struct package_meta *m)
 {
 	if (doc_json_key_is(&m->json, "dist"))
 		return meta_once(m, &m->item.seen, SEEN_DIST) ? DIST : OTHER;
@@ -63,7 +63,7 @@ static enum place open_in_version(struct package_meta *m)
 	return OTHER;
 }
 
-static enum place open_in_root(struct package_meta *m)
+static enum meta_npm_place open_in_root(struct package_meta *m)
 {
 	if (doc_json_key_is(&m->json, "versions"))
 		return meta_once(m, &m->seen_root, SEEN_VERSIONS) ? VERSIONS : OTHER;
@@ -74,7 +74,7 @@ static enum place open_in_root(struct package_meta *m)
 	return OTHER;
 }
 
-static enum place on_open(struct package_meta *m)
+static enum meta_npm_place on_open(struct package_meta *m)
 {
 	struct doc_json *j = &m->json;
 
@@ -89,7 +89,7 @@ static enum place on_open(struct package_meta *m)
 			doc_json_refuse(j, ERR_INVALID, "the metadata has a list for an object");
 		return OTHER;
 	}
-	switch ((enum place)j->place[j->depth - 1]) {
+	switch ((enum meta_npm_place)j->place[j->depth - 1]) {
 	case ROOT:
 		return open_in_root(m);
 	case VERSIONS:
@@ -178,7 +178,7 @@ static void read_name(struct package_meta *m)
 
 static void on_text(struct package_meta *m)
 {
-	switch ((enum place)m->json.place[m->json.depth]) {
+	switch ((enum meta_npm_place)m->json.place[m->json.depth]) {
 	case ROOT:
 		if (doc_json_key_is(&m->json, "name"))
 			read_name(m);
@@ -224,7 +224,7 @@ static void on_key(struct package_meta *m)
 /* Is the text read? Most texts of a version are descriptions. */
 static bool is_read(const struct package_meta *m)
 {
-	enum place p = m->json.place[m->json.depth];
+	enum meta_npm_place p = m->json.place[m->json.depth];
 
 	return p != OTHER && p != SCRIPTS && p != VERSIONS && p != VERSION;
 }

@@ -85,7 +85,7 @@ void pypi_file_version(const char *file, const char *name, char ret[PACKAGE_VERS
 }
 
 /* Places of doc_json.h, and bits for members seen, of a file and the root. */
-enum place { OTHER, ROOT, META, FILES, FILE_, HASHES, STATUS, RELEASES };
+enum meta_pypi_place { OTHER, ROOT, META, FILES, FILE_, HASHES, STATUS, RELEASES };
 
 enum {
 	SEEN_FILENAME = 1,
@@ -137,7 +137,7 @@ static void meta_pypi_end_file(struct package_meta *m)
 
 /* ---- structure */
 
-static enum place meta_pypi_open_in_root(struct package_meta *m)
+static enum meta_pypi_place meta_pypi_open_in_root(struct package_meta *m)
 {
 	struct doc_json *j = &m->json;
 	bool simple = m->doc == DOC_PYPI_SIMPLE;
@@ -151,10 +151,10 @@ static enum place meta_pypi_open_in_root(struct package_meta *m)
 	return !j->array && doc_json_key_is(j, "meta") ? META : OTHER;
 }
 
-static enum place on_open(struct package_meta *m)
+static enum meta_pypi_place on_open(struct package_meta *m)
 {
 	struct doc_json *j = &m->json;
-	enum place in = j->place[j->depth - 1];
+	enum meta_pypi_place in = j->place[j->depth - 1];
 
 	if (j->depth == 1) {
 		if (j->array)

@@ -10,7 +10,7 @@
 #define DEPTH_MAX 32
 #define VALUES_MAX 200000U
 
-struct report {
+struct osv_report {
 	int (*on_entry)(void *arg, const struct osv_entry *entry, struct err *e);
 	void *arg;
 	const char *id;
@@ -76,8 +76,8 @@ static bool is_all(const json_t *affected)
 }
 
 /* Pass on each version. An unusable version is counted, not an error. */
-static int give_versions(const struct report *r, struct osv_entry *entry, const json_t *affected,
-			 struct err *e)
+static int give_versions(const struct osv_report *r, struct osv_entry *entry,
+			 const json_t *affected, struct err *e)
 {
 	const json_t *versions = json_object_get(affected, "versions");
 
@@ -96,7 +96,7 @@ static int give_versions(const struct report *r, struct osv_entry *entry, const 
 	return 0;
 }
 
-static int give_affected(const struct report *r, const json_t *affected, struct err *e)
+static int give_affected(const struct osv_report *r, const json_t *affected, struct err *e)
 {
 	const json_t *package = json_object_get(affected, "package");
 	const char *eco = json_string_value(json_object_get(package, "ecosystem"));
@@ -115,7 +115,7 @@ static int give_affected(const struct report *r, const json_t *affected, struct 
 	return give_versions(r, &entry, affected, e);
 }
 
-static int give_all(struct report *r, const json_t *root, struct err *e)
+static int give_all(struct osv_report *r, const json_t *root, struct err *e)
 {
 	const json_t *affected = json_object_get(root, "affected");
 
@@ -137,7 +137,7 @@ int osv_read(const char *text, size_t len,
 	     int (*on_entry)(void *arg, const struct osv_entry *entry, struct err *e), void *arg,
 	     size_t *ret_skipped, struct err *e)
 {
-	struct report r = { .on_entry = on_entry, .arg = arg, .skipped = ret_skipped };
+	struct osv_report r = { .on_entry = on_entry, .arg = arg, .skipped = ret_skipped };
 	json_t *root;
 	int result;
 

@@ -15,19 +15,19 @@ static const char *const types[] = {
 };
 static_assert(COUNT(types) == ECOSYSTEMS, "every ecosystem has a type");
 
-struct text {
+struct purl_text {
 	char *to;
 	size_t n;
 };
 
 /* PURL_MAX has room for the longest names, so nothing is cut. */
-static void put(struct text *t, char c)
+static void put(struct purl_text *t, char c)
 {
 	if (t->n + 1 < PURL_MAX)
 		t->to[t->n++] = c;
 }
 
-static void put_escaped(struct text *t, unsigned char c)
+static void put_escaped(struct purl_text *t, unsigned char c)
 {
 	static const char digits[] = "0123456789ABCDEF";
 
@@ -37,7 +37,7 @@ static void put_escaped(struct text *t, unsigned char c)
 }
 
 /* Escape a part. keep: bytes not escaped, beside letters, digits and the marks of URLs. */
-static void put_part(struct text *t, const char *from, const char *keep)
+static void put_part(struct purl_text *t, const char *from, const char *keep)
 {
 	for (; *from != '\0'; from++) {
 		unsigned char c = (unsigned char)*from;
@@ -67,7 +67,7 @@ static void in_form(enum ecosystem eco, char *name)
 
 void purl_write(enum ecosystem eco, const char *name, const char *version, char ret[PURL_MAX])
 {
-	struct text t = { .to = ret };
+	struct purl_text t = { .to = ret };
 	char form[PACKAGE_NAME_MAX];
 
 	str_copy(form, name);

@@ -6,7 +6,7 @@
 #include "lib/base/str.h"
 #include "lib/packages/package_shape_private.h"
 
-enum place { OTHER, ROOT, FILES, FILE_, METADATA };
+enum shape_html_place { OTHER, ROOT, FILES, FILE_, METADATA };
 
 static void put_escaped(struct buf *out, const char *text)
 {
@@ -122,10 +122,10 @@ static bool is_metadata(const struct doc_json *j)
 	return doc_json_key_is(j, "core-metadata") || doc_json_key_is(j, "dist-info-metadata");
 }
 
-static enum place on_open(struct package_shape *s)
+static enum shape_html_place on_open(struct package_shape *s)
 {
 	struct doc_json *j = &s->json;
-	enum place in = j->place[j->depth - 1];
+	enum shape_html_place in = j->place[j->depth - 1];
 
 	if (j->depth == 1)
 		return ROOT;

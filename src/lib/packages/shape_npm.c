@@ -6,7 +6,7 @@
 
 #include "lib/packages/package_shape_private.h"
 
-enum place { OTHER, ROOT, VERSIONS, VERSION, TIME, TAGS };
+enum shape_npm_place { OTHER, ROOT, VERSIONS, VERSION, TIME, TAGS };
 
 static const char *const short_root[] = { "name", "modified", "dist-tags", "versions" };
 static const char *const short_version[] = {
@@ -70,7 +70,7 @@ static void on_key(struct package_shape *s)
 	struct doc_json *j = &s->json;
 	bool brief = s->spec.as == SHAPE_NPM_SHORT;
 
-	switch ((enum place)j->place[j->depth]) {
+	switch ((enum shape_npm_place)j->place[j->depth]) {
 	case ROOT:
 		s->drop = brief && !key_in(j, short_root, COUNT(short_root));
 		s->added = s->added || doc_json_key_is(j, "modified");
@@ -90,7 +90,7 @@ static void on_key(struct package_shape *s)
 	}
 }
 
-static enum place place_of(struct package_shape *s)
+static enum shape_npm_place place_of(struct package_shape *s)
 {
 	struct doc_json *j = &s->json;
 
@@ -113,7 +113,7 @@ static enum place place_of(struct package_shape *s)
 static void on_open(struct package_shape *s)
 {
 	struct doc_json *j = &s->json;
-	enum place p = place_of(s);
+	enum shape_npm_place p = place_of(s);
 
 	j->place[j->depth] = (uint8_t)p;
 	if (s->spec.as == SHAPE_NPM_ONE && p == ROOT)

@@ -4,9 +4,9 @@
  * other file. */
 #include "lib/packages/package_shape_private.h"
 
-enum place { OTHER, ROOT, FILES, FILE_, RELEASES, NAMES };
+enum shape_pypi_place { OTHER, ROOT, FILES, FILE_, RELEASES, NAMES };
 
-static enum place in_root(const struct package_shape *s)
+static enum shape_pypi_place in_root(const struct package_shape *s)
 {
 	const struct doc_json *j = &s->json;
 	bool simple = s->meta->doc == DOC_PYPI_SIMPLE;
@@ -18,10 +18,10 @@ static enum place in_root(const struct package_shape *s)
 	return !j->array && !simple && doc_json_key_is(j, "releases") ? RELEASES : OTHER;
 }
 
-static enum place place_of(const struct package_shape *s)
+static enum shape_pypi_place place_of(const struct package_shape *s)
 {
 	const struct doc_json *j = &s->json;
-	enum place in = j->place[j->depth - 1];
+	enum shape_pypi_place in = j->place[j->depth - 1];
 
 	if (j->depth == 1)
 		return ROOT;

@@ -18,7 +18,7 @@ struct set {
 };
 
 /* A compiled pattern. */
-struct items {
+struct glob_items {
 	/* Items that accept this byte. Stars also keep their bit in the set. */
 	struct set byte[256], any_but_slash, any;
 	struct set once; /* any byte but '/', once: the first byte of a whole segment */
@@ -49,7 +49,7 @@ static bool is_whole_segment(const char *pattern, size_t i)
 
 /* Translate the pattern. A whole-segment star needs two items, since it must match at least one
  * byte. */
-static void compile(const char *pattern, bool segments, struct items *it)
+static void compile(const char *pattern, bool segments, struct glob_items *it)
 {
 	memset(it, 0, sizeof(*it));
 	for (size_t i = 0; pattern[i] != '\0';) {
@@ -71,7 +71,7 @@ static void compile(const char *pattern, bool segments, struct items *it)
 }
 
 /* Let stars match nothing. No two stars are adjacent, so one shift is enough. */
-static void skip_stars(const struct items *it, struct set *s)
+static void skip_stars(const struct glob_items *it, struct set *s)
 {
 	uint64_t carry = 0;
 
@@ -84,7 +84,7 @@ static void skip_stars(const struct items *it, struct set *s)
 }
 
 /* Feed one byte to all items at once. A carry moves the bit from one word to the next. */
-static void step(const struct items *it, struct set *s, unsigned char c)
+static void step(const struct glob_items *it, struct set *s, unsigned char c)
 {
 	uint64_t carry = 0, not_slash = c != '/' ? UINT64_MAX : 0;
 
@@ -102,7 +102,7 @@ static void step(const struct items *it, struct set *s, unsigned char c)
 /* The middle of the text has several stars: simulate the pattern. */
 static bool fits_slowly(const char *pattern, const char *text, size_t n, bool segments)
 {
-	struct items it;
+	struct glob_items it;
 	struct set s = { 0 };
 
 	compile(pattern, segments, &it);

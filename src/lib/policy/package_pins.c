@@ -13,7 +13,7 @@ struct item {
 };
 
 /* The list under construction. */
-struct items {
+struct package_pins_items {
 	struct policy *p;
 	struct package_arena *arena;
 	struct item *list;
@@ -46,8 +46,8 @@ static bool is_version(enum ecosystem eco, const char *text, size_t n)
 }
 
 /* Read "VERSION [DIGEST...]". A version without digests is an item, too. */
-static int add_text(struct items *to, const struct package_name *name, const char *kept,
-		    const char *text, const char *at, struct err *e)
+static int add_text(struct package_pins_items *to, const struct package_name *name,
+		    const char *kept, const char *text, const char *at, struct err *e)
 {
 	size_t n = strcspn(text, " ");
 	const char *version = package_arena_keep(to->p, to->arena, text, n);
@@ -75,8 +75,8 @@ static int add_text(struct items *to, const struct package_name *name, const cha
 }
 
 /* Read all versions of one "ECOSYSTEM:NAME". */
-static int add_name(struct items *to, const char *key, const json_t *versions, const char *at,
-		    struct err *e)
+static int add_name(struct package_pins_items *to, const char *key, const json_t *versions,
+		    const char *at, struct err *e)
 {
 	struct package_name name;
 	const char *kept;
@@ -102,7 +102,7 @@ static int add_name(struct items *to, const char *key, const json_t *versions, c
 }
 
 /* Make one pin of items that differ only in their digests. */
-static void group(const struct items *from, struct package_pin_table *to)
+static void group(const struct package_pins_items *from, struct package_pin_table *to)
 {
 	uint32_t digests = 0;
 
@@ -145,7 +145,7 @@ int package_pins_read(struct policy *p, struct package_arena *a, const json_t *v
 {
 	size_t n = count_texts(v);
 	OWN_MEM struct item *list = calloc(n + 1, sizeof(*list));
-	struct items all = { .p = p, .arena = a, .list = list };
+	struct package_pins_items all = { .p = p, .arena = a, .list = list };
 	const char *key;
 	json_t *versions;
 

@@ -14,22 +14,22 @@
 #define AGE_MAX_MS (3650ULL * 86400000ULL)
 
 /* The member being read. */
-struct reader {
+struct packages_reader {
 	struct policy *p;
 	struct package_arena arena;
 	const json_t *v;
 	const char *at; /* "packages", or "packages.tenant" */
 };
 
-static int read_word(const struct reader *r, const char *name, const char *const *words, size_t n,
-		     size_t *ret, struct err *e)
+static int read_word(const struct packages_reader *r, const char *name, const char *const *words,
+		     size_t n, size_t *ret, struct err *e)
 {
 	return policy_value_word(json_object_get(r->v, name), words, n, r->at, name, ret, e);
 }
 
 /* Read one of two words. The second sets *ret. */
-static int read_switch(const struct reader *r, const char *name, const char *off, const char *on,
-		       bool *ret, struct err *e)
+static int read_switch(const struct packages_reader *r, const char *name, const char *off,
+		       const char *on, bool *ret, struct err *e)
 {
 	const char *const words[] = { off, on };
 	size_t word = 0;
@@ -40,7 +40,7 @@ static int read_switch(const struct reader *r, const char *name, const char *off
 	return 0;
 }
 
-static int read_choice(const struct reader *r, const char *name, enum packages_choice *ret,
+static int read_choice(const struct packages_reader *r, const char *name, enum packages_choice *ret,
 		       struct err *e)
 {
 	static const char *const words[] = { "allow", "ask", "deny" };
@@ -53,7 +53,7 @@ static int read_choice(const struct reader *r, const char *name, enum packages_c
 }
 
 /* The members with a fixed set of words. Absent members keep 0, the default. */
-static int read_words(const struct reader *r, struct packages_layer *l, struct err *e)
+static int read_words(const struct packages_reader *r, struct packages_layer *l, struct err *e)
 {
 	static const char *const modes[] = { "open", "pinned", "offline", "offline-cache" };
 	size_t mode = 0;
@@ -75,7 +75,8 @@ static int read_words(const struct reader *r, struct packages_layer *l, struct e
 }
 
 /* Read "2G", or a number of bytes. */
-static int read_bytes(const struct reader *r, const char *name, uint64_t *ret, struct err *e)
+static int read_bytes(const struct packages_reader *r, const char *name, uint64_t *ret,
+		      struct err *e)
 {
 	const json_t *v = json_object_get(r->v, name);
 	struct err why = { 0 };
@@ -91,7 +92,7 @@ static int read_bytes(const struct reader *r, const char *name, uint64_t *ret, s
 	return policy_value_fail(e, r->at, name, "must be a size such as 512M, above 0");
 }
 
-static int read_age(const struct reader *r, uint64_t *ret, struct err *e)
+static int read_age(const struct packages_reader *r, uint64_t *ret, struct err *e)
 {
 	const json_t *v = json_object_get(r->v, "min_age");
 	struct err why = { 0 };
@@ -103,7 +104,7 @@ static int read_age(const struct reader *r, uint64_t *ret, struct err *e)
 	return policy_value_fail(e, r->at, "min_age", "must be a time such as 7d, at most 3650d");
 }
 
-static int read_limits(const struct reader *r, struct packages_layer *l, struct err *e)
+static int read_limits(const struct packages_reader *r, struct packages_layer *l, struct err *e)
 {
 	const json_t *names = json_object_get(r->v, "new_names");
 
@@ -122,7 +123,7 @@ static int read_limits(const struct reader *r, struct packages_layer *l, struct 
 }
 
 /* A document checked before is read again without its long lists: only their presence counts. */
-static int read_patterns(struct reader *r, const char *name, struct package_patterns *ret,
+static int read_patterns(struct packages_reader *r, const char *name, struct package_patterns *ret,
 			 struct err *e)
 {
 	if (r->p->checked) {
@@ -134,7 +135,8 @@ static int read_patterns(struct reader *r, const char *name, struct package_patt
 }
 
 /* A preset may have the other member. Then the merged document is checked. */
-static int check_effects(const struct reader *r, const struct packages_layer *l, struct err *e)
+static int check_effects(const struct packages_reader *r, const struct packages_layer *l,
+			 struct err *e)
 {
 	if (!r->p->merged && json_object_get(r->p->root, "extends") != NULL)
 		return 0;
@@ -147,7 +149,7 @@ static int check_effects(const struct reader *r, const struct packages_layer *l,
 	return 0;
 }
 
-static int read_lists(struct reader *r, struct packages_layer *l, struct err *e)
+static int read_lists(struct packages_reader *r, struct packages_layer *l, struct err *e)
 {
 	if (read_patterns(r, "allow", &l->allow, e) < 0 ||
 	    read_patterns(r, "deny", &l->deny, e) < 0 || read_patterns(r, "own", &l->own, e) < 0 ||
@@ -175,7 +177,7 @@ static int read_layer(struct policy *p, const json_t *v, const char *at, struct 
 		"bytes",      "search",	   "file_bytes", "advisories",	   "audit",	  "publish",
 		"direct",     "new_names", "cache",	 "unverified"
 	};
-	struct reader r = { .p = p, .v = v, .at = at };
+	struct packages_reader r = { .p = p, .v = v, .at = at };
 
 	if (policy_value_known(v, members, COUNT(members), at, e) < 0)
 		return -1;

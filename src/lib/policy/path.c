@@ -15,19 +15,19 @@
 #include "lib/policy/glob.h"
 
 /* Output that counts bytes beyond its capacity, so that one check at the end is enough. */
-struct out {
+struct path_out {
 	char *p;
 	size_t n, cap;
 };
 
-static void put(struct out *o, char c)
+static void put(struct path_out *o, char c)
 {
 	if (o->n < o->cap)
 		o->p[o->n] = c;
 	o->n++;
 }
 
-static void put_escaped(struct out *o, unsigned char c)
+static void put_escaped(struct path_out *o, unsigned char c)
 {
 	static const char digits[] = "0123456789ABCDEF";
 
@@ -99,7 +99,7 @@ static const char *bad_escaped(unsigned char before, unsigned char c)
 }
 
 /* Write each byte in its normal spelling. Return the reason of a refusal, or NULL. */
-static const char *normal_escapes(struct http1_span raw, struct out *o)
+static const char *normal_escapes(struct http1_span raw, struct path_out *o)
 {
 	unsigned char before = 0;
 	const char *bad = NULL;
@@ -223,7 +223,7 @@ static int refuse(const char **ret_why, const char *why)
 
 int path_normal(struct http1_span raw, char *ret, size_t cap, const char **ret_why)
 {
-	struct out o = { .p = ret, .cap = cap };
+	struct path_out o = { .p = ret, .cap = cap };
 	const char *bad;
 
 	if (raw.n == 0 || raw.p[0] != '/')
@@ -244,7 +244,7 @@ int path_normal(struct http1_span raw, char *ret, size_t cap, const char **ret_w
 
 int path_normal_query(struct http1_span raw, char *ret, size_t cap, const char **ret_why)
 {
-	struct out o = { .p = ret, .cap = cap };
+	struct path_out o = { .p = ret, .cap = cap };
 
 	for (size_t i = 0; i < raw.n;) {
 		bool escaped = raw.p[i] == '%';

@@ -8,13 +8,13 @@
 /* Each entry may hold megabytes, so few are kept. */
 #define KEPT 8
 
-struct entry {
+struct policy_memo_entry {
 	char *layers[POLICY_LAYERS]; /* owned, NULL: absent */
 	char *merged;		     /* owned, NULL: the entry is free */
 };
 
 struct policy_memo {
-	struct entry kept[KEPT];
+	struct policy_memo_entry kept[KEPT];
 	unsigned next; /* the entry replaced next */
 	unsigned merges;
 };
@@ -32,12 +32,12 @@ static void drop(char *text)
 	free(text);
 }
 
-static void forget(struct entry *at)
+static void forget(struct policy_memo_entry *at)
 {
 	for (size_t i = 0; i < POLICY_LAYERS; i++)
 		drop(at->layers[i]);
 	drop(at->merged);
-	*at = (struct entry){ 0 };
+	*at = (struct policy_memo_entry){ 0 };
 }
 
 void policy_memo_free(struct policy_memo *m)
@@ -54,11 +54,11 @@ static bool is_same(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
-static const struct entry *find(const struct policy_memo *m,
-				const char *const layers[POLICY_LAYERS])
+static const struct policy_memo_entry *find(const struct policy_memo *m,
+					    const char *const layers[POLICY_LAYERS])
 {
 	for (size_t k = 0; k < KEPT; k++) {
-		const struct entry *at = &m->kept[k];
+		const struct policy_memo_entry *at = &m->kept[k];
 		size_t i = POLICY_LAYERS;
 
 		/* The session's layer differs most often, so it is compared first. */
@@ -72,7 +72,7 @@ static const struct entry *find(const struct policy_memo *m,
 
 static void keep(struct policy_memo *m, const char *const layers[POLICY_LAYERS], const char *merged)
 {
-	struct entry *at = &m->kept[m->next];
+	struct policy_memo_entry *at = &m->kept[m->next];
 	bool whole = true;
 
 	forget(at);
@@ -89,7 +89,7 @@ static void keep(struct policy_memo *m, const char *const layers[POLICY_LAYERS],
 int policy_memo_merge(struct policy_memo *m, const char *const layers[POLICY_LAYERS], char **ret,
 		      struct err *e)
 {
-	const struct entry *at = find(m, layers);
+	const struct policy_memo_entry *at = find(m, layers);
 
 	if (at != NULL) {
 		*ret = strdup(at->merged);

@@ -213,7 +213,7 @@ static APART void read_query(const struct policy_seen *s, const char *only,
 }
 
 /* A rule's condition for one parameter: a pattern for its value, or a list of words. */
-struct wanted {
+struct policy_wanted {
 	const char *name, *folded, *glob;
 	const char *const *words;
 	size_t nwords;
@@ -221,7 +221,7 @@ struct wanted {
 	bool allow;
 };
 
-static bool fits_words(const struct wanted *w, const char *text)
+static bool fits_words(const struct policy_wanted *w, const char *text)
 {
 	for (size_t i = 0; i < w->nwords; i++)
 		if (strcasecmp(w->words[i], text) == 0)
@@ -231,7 +231,7 @@ static bool fits_words(const struct wanted *w, const char *text)
 
 /* Names with the same folded form are the same parameter. A rule that allows needs all values to
  * match, and one with exactly this name. A rule that denies needs one value that matches. */
-static bool fits_items(const struct wanted *w, const struct policy_items *items,
+static bool fits_items(const struct policy_wanted *w, const struct policy_items *items,
 		       struct policy_seen *s)
 {
 	size_t exact = 0;
@@ -258,7 +258,7 @@ static bool fits_items(const struct wanted *w, const struct policy_items *items,
 }
 
 /* A rule that allows does not match a query with ';'. */
-static bool fits_parameter(const struct wanted *w, const struct policy_items *items,
+static bool fits_parameter(const struct policy_wanted *w, const struct policy_items *items,
 			   struct policy_seen *s)
 {
 	if (s->request->query == NULL || (w->allow && s->has_semicolon))
@@ -272,11 +272,11 @@ static bool fits_parameter(const struct wanted *w, const struct policy_items *it
 static bool fits_pair(const struct policy_match *m, const struct policy_pair *pair,
 		      struct policy_seen *s)
 {
-	const struct wanted w = { .name = pair->name,
-				  .folded = pair->folded,
-				  .glob = pair->glob,
-				  .hash = hash_of(pair->folded),
-				  .allow = m->allow };
+	const struct policy_wanted w = { .name = pair->name,
+					 .folded = pair->folded,
+					 .glob = pair->glob,
+					 .hash = hash_of(pair->folded),
+					 .allow = m->allow };
 
 	if (s->request->query != NULL && !s->parameters.is_read)
 		read_query(s, NULL, &s->parameters);
@@ -289,12 +289,12 @@ static bool fits_pair(const struct policy_match *m, const struct policy_pair *pa
  * Some servers read methods without case. A rule that denies does, too. */
 static bool fits_method(const struct policy_match *m, struct policy_seen *s)
 {
-	const struct wanted w = { .name = method_name,
-				  .folded = method_name,
-				  .words = m->methods,
-				  .nwords = m->nmethods,
-				  .hash = hash_of(method_name),
-				  .allow = m->allow };
+	const struct policy_wanted w = { .name = method_name,
+					 .folded = method_name,
+					 .words = m->methods,
+					 .nwords = m->nmethods,
+					 .hash = hash_of(method_name),
+					 .allow = m->allow };
 	bool fits = m->nmethods == 0;
 
 	for (size_t i = 0; i < m->nmethods && !fits; i++)

@@ -11,15 +11,15 @@ static uint64_t split(uint64_t n)
 }
 
 /* The reader of one tree's nodes. */
-struct source {
+struct tlog_proof_source {
 	tlog_node_fn *node;
 	void *arg;
 };
 
 /* The hash of the leaves from begin to end. All but the last of its complete subtrees have the
  * right neighbours that make them one: they are read from the left, and joined from the right. */
-static int subtree(const struct source *s, uint64_t begin, uint64_t end, struct tlog_hash *ret,
-		   struct err *e)
+static int subtree(const struct tlog_proof_source *s, uint64_t begin, uint64_t end,
+		   struct tlog_hash *ret, struct err *e)
 {
 	struct tlog_hash parts[TLOG_LEVELS + 1];
 	unsigned n = 0;
@@ -46,7 +46,7 @@ static int subtree(const struct source *s, uint64_t begin, uint64_t end, struct 
 
 int tlog_root(uint64_t size, tlog_node_fn *node, void *arg, struct tlog_hash *ret, struct err *e)
 {
-	const struct source s = { node, arg };
+	const struct tlog_proof_source s = { node, arg };
 
 	if (size > TLOG_SIZE_MAX)
 		return err_set(e, ERR_INVALID, "no log is that large");
@@ -54,8 +54,8 @@ int tlog_root(uint64_t size, tlog_node_fn *node, void *arg, struct tlog_hash *re
 }
 
 /* Add the hash of a subtree. */
-static int prove(const struct source *s, uint64_t begin, uint64_t end, struct tlog_proof *ret,
-		 struct err *e)
+static int prove(const struct tlog_proof_source *s, uint64_t begin, uint64_t end,
+		 struct tlog_proof *ret, struct err *e)
 {
 	if (ret->n == COUNT(ret->hashes))
 		return err_set(e, ERR_INVALID, "a proof of too many hashes");
@@ -76,7 +76,7 @@ static void turn_over(struct tlog_proof *p)
 int tlog_prove_inclusion(uint64_t index, uint64_t size, tlog_node_fn *node, void *arg,
 			 struct tlog_proof *ret, struct err *e)
 {
-	const struct source s = { node, arg };
+	const struct tlog_proof_source s = { node, arg };
 	uint64_t begin = 0, end = size;
 
 	ret->n = 0;
@@ -100,7 +100,7 @@ int tlog_prove_inclusion(uint64_t index, uint64_t size, tlog_node_fn *node, void
 int tlog_prove_consistency(uint64_t old_size, uint64_t size, tlog_node_fn *node, void *arg,
 			   struct tlog_proof *ret, struct err *e)
 {
-	const struct source s = { node, arg };
+	const struct tlog_proof_source s = { node, arg };
 	uint64_t begin = 0, end = size;
 
 	ret->n = 0;

@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-struct head {
+struct content_head {
 	uint32_t kind, len; /* of the body */
 };
 
 /* The body of ENTRY. Path and target follow, without their NUL. */
-struct entry {
+struct content_msg_entry {
 	uint64_t size;
 	int64_t atime_ns, mtime_ns, ctime_ns;
 	uint32_t type, mode, uid, gid;
@@ -16,7 +16,7 @@ struct entry {
 
 static size_t content_put(uint8_t *ret, uint32_t kind, const void *body, size_t len)
 {
-	const struct head h = { .kind = kind, .len = (uint32_t)len };
+	const struct content_head h = { .kind = kind, .len = (uint32_t)len };
 
 	memcpy(ret, &h, sizeof(h));
 	if (len > 0)
@@ -26,17 +26,19 @@ static size_t content_put(uint8_t *ret, uint32_t kind, const void *body, size_t 
 
 static size_t content_put_entry(const struct content_entry *e, uint8_t *ret)
 {
-	const struct entry b = { .size = e->size,
-				 .atime_ns = e->atime_ns,
-				 .mtime_ns = e->mtime_ns,
-				 .ctime_ns = e->ctime_ns,
-				 .type = e->type,
-				 .mode = e->mode,
-				 .uid = e->uid,
-				 .gid = e->gid,
-				 .path_len = (uint32_t)strnlen(e->path, CONTENT_PATH_MAX - 1),
-				 .target_len = (uint32_t)strnlen(e->target, CONTENT_PATH_MAX - 1) };
-	uint8_t *at = ret + sizeof(struct head);
+	const struct content_msg_entry b = {
+		.size = e->size,
+		.atime_ns = e->atime_ns,
+		.mtime_ns = e->mtime_ns,
+		.ctime_ns = e->ctime_ns,
+		.type = e->type,
+		.mode = e->mode,
+		.uid = e->uid,
+		.gid = e->gid,
+		.path_len = (uint32_t)strnlen(e->path, CONTENT_PATH_MAX - 1),
+		.target_len = (uint32_t)strnlen(e->target, CONTENT_PATH_MAX - 1)
+	};
+	uint8_t *at = ret + sizeof(struct content_head);
 
 	memcpy(at, &b, sizeof(b));
 	memcpy(at + sizeof(b), e->path, b.path_len);
@@ -75,7 +77,7 @@ static int content_get_text(const uint8_t *bytes, uint32_t len, char ret[CONTENT
 
 static int content_get_entry(const uint8_t *body, size_t len, struct content_entry *ret)
 {
-	struct entry b;
+	struct content_msg_entry b;
 
 	if (len < sizeof(b))
 		return -1;
@@ -122,7 +124,7 @@ static int content_get_body(struct content_record *ret, const uint8_t *body, siz
 
 int content_msg_read(const uint8_t *bytes, size_t len, struct content_record *ret, struct err *e)
 {
-	struct head h;
+	struct content_head h;
 
 	if (len < sizeof(h))
 		return 0;

@@ -4,7 +4,7 @@
 
 #include "lib/wire/codec.h"
 
-struct sum {
+struct file_meta_sum {
 	size_t pairs, total;
 };
 
@@ -28,13 +28,14 @@ bool file_meta_next(const struct file_meta *m, size_t *at, const char **ret_key,
 }
 
 /* Sum up the pairs before a place. False if one of them has this key. */
-static bool meta_add_up(const struct file_meta *m, size_t before, const char *key, struct sum *ret)
+static bool meta_add_up(const struct file_meta *m, size_t before, const char *key,
+			struct file_meta_sum *ret)
 {
 	const struct file_meta part = { m->bytes, before };
 	const char *k, *v;
 	size_t at = 0;
 
-	*ret = (struct sum){ 0 };
+	*ret = (struct file_meta_sum){ 0 };
 	while (file_meta_next(&part, &at, &k, &v)) {
 		if (strcmp(k, key) == 0)
 			return false;
@@ -44,7 +45,7 @@ static bool meta_add_up(const struct file_meta *m, size_t before, const char *ke
 	return true;
 }
 
-static bool meta_fits(const struct sum *s, const char *key, const char *value)
+static bool meta_fits(const struct file_meta_sum *s, const char *key, const char *value)
 {
 	return s->pairs < FILE_META_PAIRS_MAX &&
 	       s->total + strlen(key) + strlen(value) <= FILE_META_TOTAL_MAX;
@@ -55,7 +56,7 @@ bool file_meta_add(uint8_t ret[FILE_META_PACKED_MAX], size_t *len, const char *k
 {
 	const struct file_meta m = { ret, *len };
 	struct codec c = codec_writer(ret + *len, FILE_META_PACKED_MAX - *len);
-	struct sum sum;
+	struct file_meta_sum sum;
 
 	if (*key == '\0' || strlen(key) >= FILE_META_KEY_MAX || !meta_add_up(&m, *len, key, &sum) ||
 	    !meta_fits(&sum, key, value))
@@ -76,7 +77,7 @@ bool file_meta_valid(const struct file_meta *m)
 	if (m->len > FILE_META_PACKED_MAX)
 		return false;
 	for (size_t before = 0; before < m->len; before = at) {
-		struct sum sum;
+		struct file_meta_sum sum;
 
 		if (!file_meta_next(m, &at, &key, &value) || !meta_add_up(m, before, key, &sum) ||
 		    !meta_fits(&sum, key, value))

@@ -31,7 +31,7 @@
 #define COPY_PIECE (8ULL << 20) /* about 3 ms */
 
 /* The step in progress. */
-enum step {
+enum qemu_step {
 	STEP_NONE,
 	STEP_GREETING,	   /* QEMU has been started */
 	STEP_CAPABILITIES, /* the handshake */
@@ -50,7 +50,7 @@ enum step {
 struct engine {
 	const struct engine_host *host;
 	struct engine_call *call; /* in progress, or NULL */
-	enum step step;
+	enum qemu_step step;
 	bool waits; /* LOADING: no question waits for its answer */
 	pid_t pid;  /* of QEMU. 0: not started, or reaped */
 	bool gone;  /* reported */
@@ -152,7 +152,7 @@ static void qemu_report_broken(struct engine *g, const struct err *e)
 	qemu_report_gone(g, BOOT_GUEST_EXITED, e->msg);
 }
 
-static void qemu_command(struct engine *g, enum step step, const char *text, int fd)
+static void qemu_command(struct engine *g, enum qemu_step step, const char *text, int fd)
 {
 	struct err e = { 0 };
 

@@ -48,7 +48,7 @@ static int guest_memory_mapping_open(pid_t engine, const char *file, int mode, s
 }
 
 /* The wanted mapping. */
-struct wanted {
+struct guest_memory_wanted {
 	int base_fd;
 	uint64_t size;
 	struct stat base;
@@ -67,7 +67,7 @@ static bool guest_memory_mapping_take_number(const char **at, int radix, char en
 }
 
 /* Is this line of /proc/PID/maps the guest's memory? */
-static bool guest_memory_mapping_is_guest(const char *line, const struct wanted *w,
+static bool guest_memory_mapping_is_guest(const char *line, const struct guest_memory_wanted *w,
 					  uint64_t *ret_start)
 {
 	static const char rights[] = "rw-p ";
@@ -95,7 +95,7 @@ static bool guest_memory_mapping_is_guest(const char *line, const struct wanted 
 static int guest_memory_mapping_find(pid_t engine, int base, uint64_t size, uint64_t *ret_start,
 				     struct err *e)
 {
-	struct wanted w = { .base_fd = base, .size = size };
+	struct guest_memory_wanted w = { .base_fd = base, .size = size };
 	char line[512];
 	size_t seen = 0;
 	bool found = false;
@@ -256,7 +256,7 @@ int guest_memory_devices_reopen(int fd, int *ret, struct err *e)
 }
 
 /* Where the content of a page is. */
-enum source { NOWHERE, IN_PROCESS, IN_BASE };
+enum guest_memory_source { NOWHERE, IN_PROCESS, IN_BASE };
 
 void guest_memory_init(struct guest_memory *m)
 {
@@ -347,7 +347,8 @@ static bool guest_memory_in_base(struct guest_memory *m, uint64_t at)
 	return at >= m->data && at < m->hole;
 }
 
-static enum source guest_memory_source_of(struct guest_memory *m, uint64_t at, uint64_t entry)
+static enum guest_memory_source guest_memory_source_of(struct guest_memory *m, uint64_t at,
+						       uint64_t entry)
 {
 	if (guest_memory_is_private(entry))
 		return IN_PROCESS;
@@ -362,8 +363,8 @@ static bool guest_memory_may_skip(struct guest_memory *m, const uint8_t *page, u
 }
 
 /* Copy n bytes from `at` on. Neighbours are written together. */
-static int guest_memory_copy_run(struct guest_memory *m, enum source source, uint64_t at, size_t n,
-				 struct err *e)
+static int guest_memory_copy_run(struct guest_memory *m, enum guest_memory_source source,
+				 uint64_t at, size_t n, struct err *e)
 {
 	static uint8_t bytes[RUN];
 	int fd = source == IN_BASE ? m->base_fd : m->mem_fd;
@@ -395,7 +396,7 @@ static ssize_t guest_memory_copy_batch(struct guest_memory *m, struct err *e)
 
 	for (; from < n; from = to) {
 		uint64_t at = m->at + (uint64_t)from * PAGE;
-		enum source source = guest_memory_source_of(m, at, entries[from]);
+		enum guest_memory_source source = guest_memory_source_of(m, at, entries[from]);
 
 		for (to = from + 1; to < n && to - from < (ssize_t)(RUN / PAGE); to++)
 			if (guest_memory_source_of(m, m->at + (uint64_t)to * PAGE, entries[to]) !=

@@ -107,7 +107,7 @@ bool proc_stat_read(int proc_fd, pid_t pid, struct proc_stat *ret)
 }
 
 /* The kernel's struct linux_dirent64, getdents64(2). */
-struct entry {
+struct proc_stat_entry {
 	uint64_t inode;
 	int64_t next;
 	uint16_t size;
@@ -125,7 +125,7 @@ int proc_stat_each(int proc_fd, void (*each)(int proc_fd, pid_t pid, void *arg),
 
 	while (fd >= 0 && (n = syscall(SYS_getdents64, fd, bytes, sizeof(bytes))) > 0)
 		for (long at = 0; at < n;) {
-			const struct entry *e = (const void *)(bytes + at);
+			const struct proc_stat_entry *e = (const void *)(bytes + at);
 			long pid = strtol(e->name, NULL, 10); /* 0 if the name is not a number */
 
 			at += e->size;

@@ -27,17 +27,17 @@
 #define BYTES_MAX (64U << 20) /* of paths, in the machine's memory */
 #define FIRST_SLOTS 1024U
 
-struct slot {
+struct capture_out_slot {
 	uint64_t device, inode;
 	uint32_t path; /* where in paths. 0: free */
 };
 
-static struct slot *slots;
+static struct capture_out_slot *slots;
 static size_t nslots, nused;
 static char *paths;
 static size_t paths_len = 1, paths_cap;
 
-static struct slot *capture_out_link_slot(uint64_t device, uint64_t inode)
+static struct capture_out_slot *capture_out_link_slot(uint64_t device, uint64_t inode)
 {
 	uint64_t hash = (inode ^ device << 32) * 0x9e3779b97f4a7c15ULL;
 	size_t at = (size_t)(hash >> 20) % nslots;
@@ -49,7 +49,7 @@ static struct slot *capture_out_link_slot(uint64_t device, uint64_t inode)
 
 static int capture_out_link_grow_slots(struct err *e)
 {
-	struct slot *old = slots;
+	struct capture_out_slot *old = slots;
 	size_t n = nslots;
 
 	nslots = n == 0 ? FIRST_SLOTS : 2 * n;
@@ -89,7 +89,7 @@ static int capture_out_link_keep_path(const char *path, uint32_t *ret_at, struct
 static int capture_out_link_find(uint64_t device, uint64_t inode, const char *path,
 				 const char **ret_first, struct err *e)
 {
-	struct slot *s;
+	struct capture_out_slot *s;
 
 	*ret_first = NULL;
 	if (2 * nused >= nslots && capture_out_link_grow_slots(e) < 0)

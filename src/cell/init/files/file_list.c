@@ -21,7 +21,7 @@
 
 #define QUEUE_MAX (4U << 20)
 
-struct walk {
+struct file_walk {
 	int top;
 	char abs[FILE_MSG_PATH_MAX]; /* of the top, as requested */
 	uint64_t depth, max;
@@ -31,7 +31,7 @@ struct walk {
 };
 
 /* False if the queue is full. */
-static bool file_list_queue_push(struct walk *w, const char *path, unsigned depth)
+static bool file_list_queue_push(struct file_walk *w, const char *path, unsigned depth)
 {
 	size_t n = strlen(path) + 2;
 
@@ -51,7 +51,7 @@ static bool file_list_queue_push(struct walk *w, const char *path, unsigned dept
 }
 
 /* 0: listed. 1: enough. */
-static int file_list_one_entry(struct walk *w, int dir, const char *name, const char *in,
+static int file_list_one_entry(struct file_walk *w, int dir, const char *name, const char *in,
 			       unsigned depth, struct err *e)
 {
 	char path[FILE_MSG_PATH_MAX];
@@ -75,7 +75,7 @@ static int file_list_one_entry(struct walk *w, int dir, const char *name, const 
 	return 0;
 }
 
-static DIR *file_list_open_below(const struct walk *w, const char *path)
+static DIR *file_list_open_below(const struct file_walk *w, const char *path)
 {
 	int fd = open_path(w->top, *path == '\0' ? "." : path,
 			   O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC,
@@ -87,7 +87,8 @@ static DIR *file_list_open_below(const struct walk *w, const char *path)
 	return d;
 }
 
-static int file_list_one_directory(struct walk *w, const char *path, unsigned depth, struct err *e)
+static int file_list_one_directory(struct file_walk *w, const char *path, unsigned depth,
+				   struct err *e)
 {
 	DIR *d = file_list_open_below(w, path);
 	int rc = 0;
@@ -105,7 +106,7 @@ static int file_list_one_directory(struct walk *w, const char *path, unsigned de
 	return rc;
 }
 
-static int file_list_all_directories(struct walk *w, struct err *e)
+static int file_list_all_directories(struct file_walk *w, struct err *e)
 {
 	int rc = file_list_one_directory(w, "", 1, e);
 
@@ -126,7 +127,7 @@ static int file_list_all_directories(struct walk *w, struct err *e)
 int file_list(int argc, char **argv, struct err *e)
 {
 	char real[FILE_MSG_PATH_MAX];
-	struct walk w = { 0 };
+	struct file_walk w = { 0 };
 	struct stat st;
 	OWN_FD top = -1;
 

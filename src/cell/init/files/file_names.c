@@ -11,7 +11,7 @@
 
 #define CACHED 8
 
-struct line {
+struct file_names_line {
 	const char *name;
 	size_t len;
 	uint32_t id;
@@ -49,7 +49,8 @@ static bool file_names_parse_number(const char *p, size_t n, uint32_t *ret)
 }
 
 /* Read the line at *at and move *at behind it. False if it is malformed. */
-static bool file_names_next_line(const char *text, size_t len, size_t *at, struct line *ret)
+static bool file_names_next_line(const char *text, size_t len, size_t *at,
+				 struct file_names_line *ret)
 {
 	const char *p = text + *at, *end = memchr(p, '\n', len - *at);
 	size_t n = end == NULL ? len - *at : (size_t)(end - p);
@@ -71,7 +72,7 @@ static bool file_names_next_line(const char *text, size_t len, size_t *at, struc
 
 bool file_names_find(const char *text, size_t len, uint32_t id, char *ret_name, size_t cap)
 {
-	struct line l;
+	struct file_names_line l;
 
 	for (size_t at = 0; at < len;) {
 		if (!file_names_next_line(text, len, &at, &l) || l.id != id || l.len >= cap)
@@ -85,7 +86,7 @@ bool file_names_find(const char *text, size_t len, uint32_t id, char *ret_name, 
 
 bool file_names_number(const char *text, size_t len, const char *name, uint32_t *ret_id)
 {
-	struct line l;
+	struct file_names_line l;
 
 	for (size_t at = 0; at < len;) {
 		if (!file_names_next_line(text, len, &at, &l) || l.len != strlen(name) ||

@@ -19,7 +19,7 @@
 
 static char buffer[BUILTIN_IO_BUFFER];
 
-struct span {
+struct file_read_span {
 	uint64_t at, len;
 };
 
@@ -42,7 +42,7 @@ static ssize_t file_read_at(int fd, uint64_t at, uint64_t len)
 	return (ssize_t)got;
 }
 
-static int file_read_parse_span(char **argv, struct span *ret, struct err *e)
+static int file_read_parse_span(char **argv, struct file_read_span *ret, struct err *e)
 {
 	ret->len = INT64_MAX;
 	if (units_count(argv[1], 0, INT64_MAX, &ret->at, e) < 0)
@@ -53,7 +53,7 @@ static int file_read_parse_span(char **argv, struct span *ret, struct err *e)
 }
 
 /* Determine how many bytes are sent, and the size that ENTRY has, after the first read. */
-static void file_read_settle(const struct stat *st, size_t first, struct span *s,
+static void file_read_settle(const struct stat *st, size_t first, struct file_read_span *s,
 			     uint64_t *ret_size)
 {
 	uint64_t size = (uint64_t)st->st_size, room = size > s->at ? size - s->at : 0;
@@ -74,7 +74,7 @@ static void file_read_settle(const struct stat *st, size_t first, struct span *s
 
 /* Send the bytes. There can be no ERROR record here: it would be taken for content. A failure
  * shows as too few bytes and by the exit status. */
-static int file_read_send_bytes(int fd, struct span s, size_t first)
+static int file_read_send_bytes(int fd, struct file_read_span s, size_t first)
 {
 	struct err ignored;
 
@@ -94,7 +94,7 @@ static int file_read_send_bytes(int fd, struct span s, size_t first)
 }
 
 /* Read the whole file, from the offset on, into *ret, which the caller frees. */
-static ssize_t file_read_unsized(int fd, const struct span *s, char **ret, struct err *e)
+static ssize_t file_read_unsized(int fd, const struct file_read_span *s, char **ret, struct err *e)
 {
 	OWN_MEM char *all = NULL;
 	size_t len = 0, cap = 0;
@@ -124,7 +124,7 @@ static ssize_t file_read_unsized(int fd, const struct span *s, char **ret, struc
 }
 
 static int file_read_send_unsized(int fd, int pinned, const char *real, const char *requested,
-				  struct span s, struct err *e)
+				  struct file_read_span s, struct err *e)
 {
 	OWN_MEM char *all = NULL;
 	struct file_msg data = { .kind = FILE_MSG_DATA };
@@ -145,7 +145,7 @@ int file_read(int argc, char **argv, struct err *e)
 	struct file_msg data = { .kind = FILE_MSG_DATA };
 	OWN_FD pinned = -1;
 	OWN_FD fd = -1;
-	struct span s;
+	struct file_read_span s;
 	struct stat st;
 	uint64_t size;
 	ssize_t first;

@@ -18,18 +18,18 @@
 #include "cell/init/files/file_resolve.h"
 #include "lib/base/str.h"
 
-struct level {
+struct removal_level {
 	DIR *dir;
 	bool worked;		 /* something was removed in this pass: there may be another */
 	char name[NAME_MAX + 1]; /* in the level above */
 };
 
-static struct level stack[BUILTIN_DEPTH_MAX];
+static struct removal_level stack[BUILTIN_DEPTH_MAX];
 static unsigned used;
 
 static int file_remove_push(int in, const char *name)
 {
-	struct level *l = &stack[used];
+	struct removal_level *l = &stack[used];
 	int fd = openat(in, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	l->dir = fd < 0 ? NULL : fdopendir(fd);
@@ -63,7 +63,7 @@ static int file_remove_lift(int in, const char *name)
 }
 
 /* Remove an entry. A directory with entries is pushed on the stack. */
-static int file_remove_one_entry(struct level *l, const char *name, uint64_t *count)
+static int file_remove_one_entry(struct removal_level *l, const char *name, uint64_t *count)
 {
 	int in = dirfd(l->dir);
 
@@ -84,7 +84,7 @@ static int file_remove_one_entry(struct level *l, const char *name, uint64_t *co
 /* The end of a pass over the topmost level: removes it, or begins another pass. */
 static int file_remove_finish_level(const struct file_place *p, uint64_t *count)
 {
-	struct level *l = &stack[used - 1];
+	struct removal_level *l = &stack[used - 1];
 	int above = used > 1 ? dirfd(stack[used - 2].dir) : p->dir;
 
 	if (unlinkat(above, l->name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
@@ -105,7 +105,7 @@ static int file_remove_tree(const struct file_place *p, uint64_t *count)
 	if (file_remove_push(p->dir, p->name) < 0)
 		return -1;
 	while (used > 0) {
-		struct level *l = &stack[used - 1];
+		struct removal_level *l = &stack[used - 1];
 		struct dirent *entry = readdir(l->dir);
 		int rc = 0;
 

@@ -60,14 +60,14 @@ void file_stage_drop(struct file_stage *s)
 }
 
 /* Where content is written to, and how much of it may follow. */
-struct sink {
+struct file_stage_sink {
 	int fd;
 	uint64_t room;
 };
 
 static int file_stage_write_content(void *arg, const uint8_t *bytes, size_t len, struct err *e)
 {
-	struct sink *p = arg;
+	struct file_stage_sink *p = arg;
 
 	if (len > p->room)
 		return err_set(e, ERR_LIMIT, "content is larger than allowed");
@@ -93,7 +93,7 @@ static ssize_t file_stage_next_part(void *arg, const uint8_t **ret, struct err *
 
 int file_stage_fill(struct file_stage *s, uint64_t max, bool gzip, struct err *e)
 {
-	struct sink p = { .fd = s->fd, .room = max };
+	struct file_stage_sink p = { .fd = s->fd, .room = max };
 	const struct inflate_io io = { .read = file_stage_next_part,
 				       .write = file_stage_write_content,
 				       .arg = &p };

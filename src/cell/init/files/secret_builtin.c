@@ -52,7 +52,7 @@
 #define SO_PEERPIDFD 77
 #endif
 
-struct peer {
+struct secret_builtin_peer {
 	struct ucred who;
 	int pidfd; /* owned. -1: there is no such thing */
 	int proc;  /* owned: its directory in /proc */
@@ -66,7 +66,7 @@ static int secret_builtin_socket_open_proc(pid_t pid)
 	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-static bool secret_builtin_socket_find_peer(int sock, struct peer *ret)
+static bool secret_builtin_socket_find_peer(int sock, struct secret_builtin_peer *ret)
 {
 	socklen_t len = sizeof(ret->who), fd_len = sizeof(ret->pidfd);
 
@@ -85,7 +85,7 @@ static bool secret_builtin_socket_find_peer(int sock, struct peer *ret)
 }
 
 /* Not over, and no zombie. */
-static bool secret_builtin_socket_still_runs(const struct peer *p)
+static bool secret_builtin_socket_still_runs(const struct secret_builtin_peer *p)
 {
 	struct pollfd gone = { .fd = p->pidfd, .events = POLLIN };
 	struct proc_stat stat;
@@ -148,7 +148,8 @@ static bool secret_builtin_socket_become(const struct ucred *who)
 }
 
 /* Is the program the file that the process runs? */
-static bool secret_builtin_socket_runs(const struct peer *p, const struct stat *program)
+static bool secret_builtin_socket_runs(const struct secret_builtin_peer *p,
+				       const struct stat *program)
 {
 	struct stat st;
 
@@ -175,7 +176,7 @@ static void secret_builtin_socket_answer(int sock, const struct secret_table *t)
 {
 	const struct timeval patience = { .tv_sec = REQUEST_MS / 1000 };
 	char name[80];
-	struct peer peer;
+	struct secret_builtin_peer peer;
 	struct stat program;
 
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -22,12 +22,12 @@
 #include "lib/base/units.h"
 #include "lib/wire/tar_head.h"
 
-struct level {
+struct tar_level {
 	DIR *dir;
 	size_t path_len; /* of this directory's path */
 };
 
-static struct level stack[BUILTIN_DEPTH_MAX];
+static struct tar_level stack[BUILTIN_DEPTH_MAX];
 static unsigned used;
 static char path[FILE_MSG_PATH_MAX];
 static uint64_t room; /* bytes that may still be written */
@@ -128,7 +128,7 @@ static int tar_out_push(int dir, const char *name, size_t path_len)
 			fd_close(fd);
 		return -1;
 	}
-	stack[used++] = (struct level){ d, path_len };
+	stack[used++] = (struct tar_level){ d, path_len };
 	return 0;
 }
 
@@ -186,7 +186,7 @@ static int tar_out_put_tree(int top, struct err *e)
 	if (tar_out_push(top, ".", 0) < 0)
 		return builtin_io_fail(e, "open", "the directory");
 	while (used > 0) {
-		struct level *l = &stack[used - 1];
+		struct tar_level *l = &stack[used - 1];
 		struct dirent *entry = readdir(l->dir);
 
 		if (entry == NULL) {

@@ -126,15 +126,15 @@ static int watch_send_limit(const char *path, struct err *e)
 
 /* The table of watched directories of watch.c, by watch descriptor and by path. */
 
-struct watch_entry {
+struct file_watch_entry {
 	int wd;
 	char *path; /* relative to the top ("") */
 };
 
-static struct watch_entry table[BUILTIN_WATCHES_MAX];
+static struct file_watch_entry table[BUILTIN_WATCHES_MAX];
 static size_t count;
 
-static struct watch_entry *watch_slot(int wd)
+static struct file_watch_entry *watch_slot(int wd)
 {
 	for (size_t i = 0; i < count; i++)
 		if (table[i].wd == wd)
@@ -145,7 +145,7 @@ static struct watch_entry *watch_slot(int wd)
 /* Add a directory, or change the path of a known watch descriptor. False if the table is full. */
 static bool watch_add(int wd, const char *path)
 {
-	struct watch_entry *t = watch_slot(wd);
+	struct file_watch_entry *t = watch_slot(wd);
 	char *copy;
 
 	if (t == NULL && count == COUNT(table))
@@ -165,12 +165,12 @@ static bool watch_add(int wd, const char *path)
 
 /* The entry of a watch descriptor, or at an index. NULL if there is none. New entries are added at
  * the end. watch_drop() moves the last one to the place of the dropped one. */
-static const struct watch_entry *watch_find(int wd)
+static const struct file_watch_entry *watch_find(int wd)
 {
 	return watch_slot(wd);
 }
 
-static const struct watch_entry *watch_at(size_t i)
+static const struct file_watch_entry *watch_at(size_t i)
 {
 	return i < count ? &table[i] : NULL;
 }
@@ -182,7 +182,7 @@ static size_t watch_count(void)
 
 static void watch_drop(int wd)
 {
-	struct watch_entry *t = watch_slot(wd);
+	struct file_watch_entry *t = watch_slot(wd);
 
 	if (t == NULL)
 		return;
@@ -321,7 +321,7 @@ static int watch_tree(const char *path, bool is_new, struct err *e)
 		return -1;
 	for (size_t i = first; w.recursive && i < watch_count(); i++) {
 		char dir[FILE_MSG_PATH_MAX];
-		const struct watch_entry *t = watch_at(i);
+		const struct file_watch_entry *t = watch_at(i);
 
 		str_copy(dir, t->path);
 		if (watch_scan(dir, is_new, e) < 0)
@@ -447,7 +447,7 @@ static int on_entry_event(const struct inotify_event *v, const char *path, struc
 /* Return 1 if the watched directory was removed. */
 static int on_event(const struct inotify_event *v, struct err *e)
 {
-	const struct watch_entry *t = watch_find(v->wd);
+	const struct file_watch_entry *t = watch_find(v->wd);
 	char path[FILE_MSG_PATH_MAX];
 
 	if ((v->mask & IN_Q_OVERFLOW) != 0)

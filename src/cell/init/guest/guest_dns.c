@@ -13,7 +13,7 @@
 #define COPIES_MAX 16	 /* of refused datagrams that wait. More are not told */
 
 /* Room for either kind of pktinfo. */
-union control {
+union guest_dns_control {
 	uint64_t align; /* as struct cmsghdr */
 	uint8_t bytes[256];
 };
@@ -25,7 +25,7 @@ struct query {
 	uint16_t number;
 	struct sockaddr_storage client;
 	socklen_t client_len;
-	union control from; /* the asked address, as control data of the answer */
+	union guest_dns_control from; /* the asked address, as control data of the answer */
 	size_t from_len;
 	bool answering; /* the bytes are those of the answer, not of the query */
 	bool is_copy;	/* of a refused datagram: no answer comes */
@@ -84,7 +84,7 @@ static ssize_t guest_dns_fill(struct guest_stream *s, uint8_t *to, size_t max)
 static void guest_dns_answer(const struct query *q)
 {
 	struct iovec bytes = { q->bytes + 2, q->len - 2 };
-	union control from = q->from;
+	union guest_dns_control from = q->from;
 	struct sockaddr_storage client = q->client;
 	struct msghdr m = { .msg_name = &client,
 			    .msg_namelen = q->client_len,
@@ -248,7 +248,7 @@ static bool guest_dns_take_one(struct mux *m, int fd)
 {
 	uint8_t bytes[QUERY_MAX];
 	struct sockaddr_storage client = { 0 };
-	union control control = { 0 };
+	union guest_dns_control control = { 0 };
 	struct iovec io = { bytes, sizeof(bytes) };
 	struct msghdr got = { .msg_name = &client,
 			      .msg_namelen = sizeof(client),

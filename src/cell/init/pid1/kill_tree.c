@@ -26,7 +26,7 @@
 #define EFFORT_MS 2000ULL
 #define SEEN_MAX 8192 /* processes of a scan, further ones are killed as they are found */
 
-struct seen {
+struct kill_tree_seen {
 	pid_t pid, parent;
 	bool victim;
 };
@@ -35,8 +35,8 @@ struct seen {
 struct scan {
 	size_t n, nbefore;
 	bool overflowed;
-	struct seen seen[SEEN_MAX]; /* alive, in ascending order */
-	pid_t before[SEEN_MAX];	    /* victims of the scan before, in ascending order */
+	struct kill_tree_seen seen[SEEN_MAX]; /* alive, in ascending order */
+	pid_t before[SEEN_MAX];		      /* victims of the scan before, in ascending order */
 };
 
 static struct scan *scan;
@@ -84,14 +84,15 @@ static void on_process(int proc_fd, pid_t pid, void *arg)
 	if (!proc_stat_read(proc_fd, pid, &c) || !c.alive)
 		return;
 	if (scan->n < SEEN_MAX) {
-		scan->seen[scan->n++] = (struct seen){ c.pid, c.parent, kill_tree_is_victim(&c) };
+		scan->seen[scan->n++] =
+			(struct kill_tree_seen){ c.pid, c.parent, kill_tree_is_victim(&c) };
 	} else if (kill_tree_is_victim(&c)) {
 		scan->overflowed = true;
 		(void)kill(c.pid, SIGKILL);
 	}
 }
 
-static const struct seen *kill_tree_find(pid_t pid)
+static const struct kill_tree_seen *kill_tree_find(pid_t pid)
 {
 	size_t low = 0, high = scan->n;
 
@@ -115,8 +116,9 @@ static void kill_tree_add_children(void)
 	for (bool changed = true; changed;) {
 		changed = false;
 		for (size_t i = 0; i < scan->n; i++) {
-			struct seen *s = &scan->seen[i];
-			const struct seen *parent = s->victim ? NULL : kill_tree_find(s->parent);
+			struct kill_tree_seen *s = &scan->seen[i];
+			const struct kill_tree_seen *parent =
+				s->victim ? NULL : kill_tree_find(s->parent);
 
 			if (parent == NULL || !parent->victim)
 				continue;

@@ -50,7 +50,7 @@
 	(1U << TCP_ESTABLISHED | 1U << TCP_FIN_WAIT1 | 1U << TCP_FIN_WAIT2 | \
 	 1U << TCP_CLOSE_WAIT | 1U << TCP_LAST_ACK | 1U << TCP_CLOSING)
 
-struct request {
+struct owner_finder_request {
 	struct nlmsghdr head;
 	struct inet_diag_req_v2 body;
 };
@@ -88,10 +88,10 @@ static void owner_finder_socket_words_to_ip(const __be32 words[4], uint8_t famil
 		memcpy(ret, words, 16);
 }
 
-static struct request owner_finder_socket_request_for(const struct owner_question *q)
+static struct owner_finder_request owner_finder_socket_request_for(const struct owner_question *q)
 {
 	bool v4 = owner_finder_socket_is_v4(q->from) && owner_finder_socket_is_v4(q->to);
-	struct request r = {
+	struct owner_finder_request r = {
 		.head = { .nlmsg_len = sizeof(r),
 			  .nlmsg_type = SOCK_DIAG_BY_FAMILY,
 			  .nlmsg_flags = NLM_F_REQUEST },
@@ -127,7 +127,7 @@ static bool owner_finder_socket_is_same(const struct inet_diag_msg *m,
 static enum owner_result owner_finder_socket_find(int diag, const struct owner_question *q,
 						  uint32_t *ret_inode, uint32_t *ret_uid)
 {
-	struct request r = owner_finder_socket_request_for(q);
+	struct owner_finder_request r = owner_finder_socket_request_for(q);
 	struct reply answer;
 	ssize_t n;
 
@@ -184,7 +184,7 @@ struct recent {
 	uint64_t mark;
 };
 
-struct search {
+struct owner_finder_search {
 	char link[LINK_MAX];
 	unsigned fds_left;
 	bool over;	 /* there was more than may be looked at */
@@ -217,7 +217,7 @@ static void owner_finder_walk_take_user(uid_t uid, gid_t gid)
 
 /* -1: the process has no such descriptor, is gone, or cannot be looked at (errno). 0: it is
  * something else. 1: it is the socket. */
-static int owner_finder_walk_compare(const struct search *s, int dir, const char *name)
+static int owner_finder_walk_compare(const struct owner_finder_search *s, int dir, const char *name)
 {
 	char text[LINK_MAX];
 	ssize_t n = readlinkat(dir, name, text, sizeof(text));
@@ -228,7 +228,7 @@ static int owner_finder_walk_compare(const struct search *s, int dir, const char
 }
 
 /* The descriptor at which the process has the socket, or -1. */
-static int owner_finder_walk_find_fd(struct search *s, int dir)
+static int owner_finder_walk_find_fd(struct owner_finder_search *s, int dir)
 {
 	int list = openat(dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC), at = -1, same;
 	DIR *d = list < 0 ? NULL : fdopendir(list);
@@ -278,8 +278,8 @@ static void owner_finder_walk_remember(const struct process *who, int list, int 
 }
 
 /* True: the socket is in this process, and the answer is set. */
-static bool owner_finder_walk_look_at(struct search *s, int proc, const struct process *who,
-				      struct owner_answer *ret)
+static bool owner_finder_walk_look_at(struct owner_finder_search *s, int proc,
+				      const struct process *who, struct owner_answer *ret)
 {
 	struct proc_stat stat;
 	bool unreadable;
@@ -310,7 +310,8 @@ static bool owner_finder_walk_look_at(struct search *s, int proc, const struct p
 	return true;
 }
 
-static bool owner_finder_walk_look_at_recent(const struct search *s, struct owner_answer *ret)
+static bool owner_finder_walk_look_at_recent(const struct owner_finder_search *s,
+					     struct owner_answer *ret)
 {
 	for (unsigned i = 0; i < RECENT_MAX; i++) {
 		struct recent *r = &recents[(next_recent - 1 - i) % RECENT_MAX];
@@ -335,7 +336,7 @@ static bool owner_finder_walk_look_at_recent(const struct search *s, struct owne
 
 static void on_process(int proc, pid_t pid, void *arg)
 {
-	struct search *s = arg;
+	struct owner_finder_search *s = arg;
 	struct stat st;
 	char name[16];
 
@@ -350,8 +351,8 @@ static void on_process(int proc, pid_t pid, void *arg)
 }
 
 /* All processes of this user, or all others. */
-static bool owner_finder_walk_look_at_all(struct search *s, int proc, uint32_t uid, bool of_user,
-					  struct owner_answer *ret)
+static bool owner_finder_walk_look_at_all(struct owner_finder_search *s, int proc, uint32_t uid,
+					  bool of_user, struct owner_answer *ret)
 {
 	for (size_t i = s->n; i > 0 && !s->over; i--)
 		if ((s->processes[i - 1].uid == uid) == of_user &&
@@ -364,7 +365,7 @@ static bool owner_finder_walk_look_at_all(struct search *s, int proc, uint32_t u
  * of an answer, and its result. */
 static void owner_finder_walk_find(uint32_t inode, uint32_t uid, struct owner_answer *ret)
 {
-	static struct search s;
+	static struct owner_finder_search s;
 	bool over;
 
 	s.fds_left = OWNER_WALK_FDS_MAX;

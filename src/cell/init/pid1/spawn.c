@@ -40,14 +40,14 @@ static int spawn_fail_at(struct spawn_failure *f, enum agent_stage stage)
 }
 
 /* The text of a file. It is read again only if inode, size or change time differ. */
-struct snapshot {
+struct spawn_snapshot {
 	struct stat st;
 	size_t len;
 	char text[65536];
 };
 
 /* The files are the cell's: anything but a regular file (a FIFO would block) counts as empty. */
-static void spawn_refresh(struct snapshot *s, const char *path)
+static void spawn_refresh(struct spawn_snapshot *s, const char *path)
 {
 	struct stat st;
 	ssize_t n;
@@ -66,14 +66,14 @@ static void spawn_refresh(struct snapshot *s, const char *path)
 }
 
 /* The only id that programs can have. 0: any. */
-static uid_t spawn_only_uid(const struct child_process *c)
+static uid_t spawn_only_uid(const struct spawn_child *c)
 {
 	return spawn_lock.uid != 0 ? spawn_lock.uid : c->own_uid;
 }
 
-static int spawn_find_user(struct child_process *c, struct spawn_failure *fail)
+static int spawn_find_user(struct spawn_child *c, struct spawn_failure *fail)
 {
-	static struct snapshot passwd, group;
+	static struct spawn_snapshot passwd, group;
 	char own[16];
 	const char *who = c->request->user;
 
@@ -135,7 +135,7 @@ static bool spawn_env_has(char *const *envp, size_t n, const char *assignment)
 }
 
 /* Split the strings into argv and envp, and add variables that every program expects. */
-static int spawn_make_lists(struct child_process *c)
+static int spawn_make_lists(struct spawn_child *c)
 {
 	const struct agent_spawn *r = c->request;
 	size_t n = (size_t)r->argc + r->envc, envc = r->envc, extras = 0;
@@ -169,7 +169,7 @@ static int spawn_make_lists(struct child_process *c)
 	return 0;
 }
 
-static int spawn_make_pipes(struct child_process *c, struct spawn *s)
+static int spawn_make_pipes(struct spawn_child *c, struct spawn *s)
 {
 	int n = (c->request->flags & AGENT_RESULTS) != 0 ? SPAWN_STDIO : 3;
 
@@ -207,7 +207,7 @@ static int spawn_open_peer(int master)
 	return open(path, flags | O_NOFOLLOW);
 }
 
-static int spawn_make_tty(struct child_process *c, struct spawn *s)
+static int spawn_make_tty(struct spawn_child *c, struct spawn *s)
 {
 	struct winsize size = { .ws_row = c->request->rows, .ws_col = c->request->cols };
 	int unlock = 0;
@@ -244,7 +244,7 @@ static int spawn_hold_tty(struct spawn *s)
 	return 0;
 }
 
-static int spawn_make_stdio(struct child_process *c, struct spawn *s)
+static int spawn_make_stdio(struct spawn_child *c, struct spawn *s)
 {
 	if (!c->tty)
 		return spawn_make_pipes(c, s);
@@ -264,7 +264,7 @@ static pid_t spawn_fork_into(int cgroup)
 }
 
 /* How the process of the program is made. */
-static pid_t spawn_make_process(struct child_process *c, bool shared)
+static pid_t spawn_make_process(struct spawn_child *c, bool shared)
 {
 	pid_t pid;
 
@@ -280,7 +280,7 @@ static pid_t spawn_make_process(struct child_process *c, bool shared)
 
 /* Close the parent's copies of the child's descriptors and, without a child, all others. The child
  * may be reading c. */
-static void spawn_close_ends(const struct child_process *c, struct spawn *s)
+static void spawn_close_ends(const struct spawn_child *c, struct spawn *s)
 {
 	int fds[SPAWN_STDIO + 1];
 
@@ -293,7 +293,7 @@ static void spawn_close_ends(const struct child_process *c, struct spawn *s)
 	io_close_all((int[]){ s->master, s->output, s->input, s->error_fd }, 4);
 }
 
-static void spawn_release(struct child_process *c, bool shared, pid_t pid)
+static void spawn_release(struct spawn_child *c, bool shared, pid_t pid)
 {
 	if (shared && pid < 0)
 		spawn_child_free(c);
@@ -301,7 +301,7 @@ static void spawn_release(struct child_process *c, bool shared, pid_t pid)
 		free(c->argv);
 }
 
-static int spawn_start_with(struct child_process *c, bool shared, struct spawn *s,
+static int spawn_start_with(struct spawn_child *c, bool shared, struct spawn *s,
 			    struct spawn_failure *fail)
 {
 	int error[2] = { -1, -1 };
@@ -321,9 +321,9 @@ static int spawn_start_with(struct child_process *c, bool shared, struct spawn *
 int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *ret,
 		struct spawn_failure *fail)
 {
-	static struct child_process forked;
+	static struct spawn_child forked;
 	bool shared = spawn_child_is_shared(request);
-	struct child_process *c = shared ? spawn_child_new(request) : &forked;
+	struct spawn_child *c = shared ? spawn_child_new(request) : &forked;
 	struct spawn s = { .pid = -1,
 			   .error_fd = -1,
 			   .stdio = { -1, -1, -1, -1 },
@@ -335,7 +335,7 @@ int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *
 	if (c == NULL)
 		return spawn_fail_at(fail, AGENT_AT_SYSTEM);
 	if (!shared)
-		*c = (struct child_process){ .request = request };
+		*c = (struct spawn_child){ .request = request };
 	memset(c->stdio, 0xff, sizeof(c->stdio));
 	c->error_fd = -1;
 	c->mark = mark;

@@ -79,7 +79,7 @@ static inline long raw_ptr(const void *p)
 #define SHORT_STRINGS 16384
 
 struct block {
-	struct child_process process; /* first: it is what others know */
+	struct spawn_child process; /* first: it is what others know */
 	struct agent_spawn request;
 	pid_t pid;
 	struct block *next;
@@ -140,7 +140,7 @@ static const char *spawn_child_add(char **at, const char *from, size_t n)
 	return to;
 }
 
-struct child_process *spawn_child_new(const struct agent_spawn *request)
+struct spawn_child *spawn_child_new(const struct agent_spawn *request)
 {
 	size_t user = strlen(request->user) + 1, cwd = strlen(request->cwd) + 1;
 	struct block *b = spawn_child_take_block(user + cwd + request->strings_len);
@@ -163,7 +163,7 @@ static int spawn_child_run_shared(void *arg)
 	spawn_child_run(arg);
 }
 
-pid_t spawn_child_start_shared(struct child_process *c)
+pid_t spawn_child_start_shared(struct spawn_child *c)
 {
 	struct block *b = (struct block *)c;
 
@@ -182,7 +182,7 @@ static void spawn_child_release(struct block *b)
 	spawn_child_give_back(b);
 }
 
-void spawn_child_free(struct child_process *c)
+void spawn_child_free(struct spawn_child *c)
 {
 	spawn_child_release((struct block *)c);
 }
@@ -213,7 +213,7 @@ static void NORETURN spawn_child_report(int fd, enum agent_stage stage, long err
 }
 
 /* An error other than "no such file" is kept. */
-static long spawn_child_exec_in(const struct child_process *c, const char *dir, size_t n,
+static long spawn_child_exec_in(const struct spawn_child *c, const char *dir, size_t n,
 				const char *name, size_t name_len)
 {
 	char path[4096];
@@ -230,7 +230,7 @@ static long spawn_child_exec_in(const struct child_process *c, const char *dir, 
 }
 
 /* As execvpe(3), with the PATH of the new environment. Return why it failed. */
-static long spawn_child_search_and_exec(const struct child_process *c)
+static long spawn_child_search_and_exec(const struct spawn_child *c)
 {
 	const char *dirs = SPAWN_PATH, *name = c->argv[0];
 	long found = -ENOENT, ret;
@@ -261,7 +261,7 @@ static void spawn_child_clean_signals(void)
 	(void)raw_call(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, raw_ptr(&none), 0, SIGSET_BYTES);
 }
 
-static long spawn_child_take_stdio(const struct child_process *c)
+static long spawn_child_take_stdio(const struct spawn_child *c)
 {
 	/* First to numbers above, so that none is overwritten before it is moved. */
 	long high[SPAWN_STDIO], ret;
@@ -286,12 +286,12 @@ static long spawn_child_call_on_child(void)
 }
 
 /* Only in a guest with a kernel of its own, where this process has memory of its own. */
-static long spawn_child_lock(const struct child_process *c, int (*step)(void))
+static long spawn_child_lock(const struct spawn_child *c, int (*step)(void))
 {
 	return step == NULL || spawn_child_is_guest(c) || step() == 0 ? 0 : -errno;
 }
 
-static long spawn_child_become_user(const struct child_process *c)
+static long spawn_child_become_user(const struct spawn_child *c)
 {
 	gid_t gid = c->user.gid;
 	uid_t uid = c->user.uid;
@@ -314,7 +314,7 @@ static long spawn_child_change_directory(const char *to)
 }
 
 /* "~", "~/x" and relative paths are in the user's home. */
-static long spawn_child_enter_directory(const struct child_process *c)
+static long spawn_child_enter_directory(const struct spawn_child *c)
 {
 	const char *cwd = c->request->cwd;
 	long ret;
@@ -339,7 +339,7 @@ static long spawn_child_set_limit(int resource, uint64_t value)
 }
 
 /* Before the user changes: only root may set hard limits above its own. */
-static long spawn_child_take_limits(const struct child_process *c)
+static long spawn_child_take_limits(const struct spawn_child *c)
 {
 	long ret = c->request->nofile > 0 ? spawn_child_set_limit(RLIMIT_NOFILE, c->request->nofile)
 					  : 0;
@@ -348,7 +348,7 @@ static long spawn_child_take_limits(const struct child_process *c)
 				       : spawn_child_set_limit((int)tree_mark_resource(), c->mark);
 }
 
-bool spawn_child_is_guest(const struct child_process *c)
+bool spawn_child_is_guest(const struct spawn_child *c)
 {
 	return (c->request->flags & AGENT_BUILTIN) != 0 && spawn_guest != NULL &&
 	       c->user.uid == 0 && c->request->argc == 1 &&
@@ -356,7 +356,7 @@ bool spawn_child_is_guest(const struct child_process *c)
 }
 
 /* A client's path may lead through /proc/self/fd: PID 1 has a directory outside of the root. */
-static long spawn_child_close_others(const struct child_process *c, int *error_fd)
+static long spawn_child_close_others(const struct spawn_child *c, int *error_fd)
 {
 	int first = c->stdio[3] >= 0 ? SPAWN_STDIO : 3;
 	long ret = *error_fd == first ? 0 : raw_call(SYS_dup3, *error_fd, first, O_CLOEXEC, 0);
@@ -371,7 +371,7 @@ static long spawn_child_close_others(const struct child_process *c, int *error_f
 
 /* No descriptor of PID 1 may stay open in a built-in. The error pipe is closed, too, which reports
  * that the program runs. A built-in has memory of its own. */
-static void NORETURN spawn_child_run_builtin(const struct child_process *c, int error_fd)
+static void NORETURN spawn_child_run_builtin(const struct spawn_child *c, int error_fd)
 {
 	(void)prctl(PR_SET_NAME, "cordon-builtin", 0, 0, 0);
 	if (spawn_child_is_guest(c))
@@ -381,7 +381,7 @@ static void NORETURN spawn_child_run_builtin(const struct child_process *c, int 
 	_exit(builtin_main((int)c->request->argc, c->argv));
 }
 
-void spawn_child_run(const struct child_process *c)
+void spawn_child_run(const struct spawn_child *c)
 {
 	int error_fd = c->error_fd;
 	long ret;

@@ -23,7 +23,7 @@
 #define SPAWN_EXTRA_ENV 14
 #define SPAWN_SHORT_LIST 256
 
-struct child_process {
+struct spawn_child {
 	const struct agent_spawn *request;
 	uid_t own_uid; /* of PID 1 */
 	struct users_entry user;
@@ -41,23 +41,23 @@ struct child_process {
 };
 
 /* Is it a built-in of a guest (spawn.h)? The request is the server's own then. */
-bool spawn_child_is_guest(const struct child_process *c);
+bool spawn_child_is_guest(const struct spawn_child *c);
 
 /* Execute the program, or write a struct spawn_failure to error_fd and exit. */
-void spawn_child_run(const struct child_process *c) NORETURN;
+void spawn_child_run(const struct spawn_child *c) NORETURN;
 
 /* Should the program of this request be started so? Not a built-in: it has no program to execute,
  * and not in a virtual machine, where a program begins in another cgroup (spawn_cgroup). */
 bool spawn_child_is_shared(const struct agent_spawn *request);
 
 /* A block. Its request is a copy of this one. NULL with errno: there is no memory. */
-struct child_process *spawn_child_new(const struct agent_spawn *request);
+struct spawn_child *spawn_child_new(const struct agent_spawn *request);
 
 /* Start a process that calls spawn_child_run(c). The block lives until spawn_child_end(). On -1
  * with errno, free it with spawn_child_free(). */
-pid_t spawn_child_start_shared(struct child_process *c) MUST_USE;
+pid_t spawn_child_start_shared(struct spawn_child *c) MUST_USE;
 
-void spawn_child_free(struct child_process *c);
+void spawn_child_free(struct spawn_child *c);
 
 /* This process has its program, or has exited: its block is freed, if there is one. */
 void spawn_child_end(pid_t pid);

@@ -43,7 +43,7 @@
 
 static int events = -1; /* epoll: the listener, and pidfds */
 
-static struct program {
+static struct trace_program {
 	int pidfd;    /* owned. 0: unused */
 	uint32_t pid; /* inside */
 } programs[PROGRAMS];
@@ -155,7 +155,7 @@ static void trace_identity(pid_t pid, struct watch_entry *e)
 
 /* ---- ends */
 
-static struct program *trace_find(uint32_t pid)
+static struct trace_program *trace_find(uint32_t pid)
 {
 	for (size_t i = 0; i < PROGRAMS; i++)
 		if (programs[i].pidfd > 0 && programs[i].pid == pid)
@@ -163,7 +163,7 @@ static struct program *trace_find(uint32_t pid)
 	return NULL;
 }
 
-static void trace_forget(struct program *p)
+static void trace_forget(struct trace_program *p)
 {
 	fd_close(p->pidfd);
 	p->pidfd = 0;
@@ -177,7 +177,7 @@ static void trace_watch_end(pid_t pid, uint32_t inside)
 	if (inside == 0 || trace_find(inside) != NULL)
 		return;
 	for (size_t i = 0; i < PROGRAMS; i++) {
-		struct program *p = &programs[i];
+		struct trace_program *p = &programs[i];
 
 		if (p->pidfd > 0)
 			continue;
@@ -201,7 +201,7 @@ struct pidfd_answer {
 #define PIDFD_ANSWER _IOWR(0xff, 11, struct pidfd_answer)
 #define PIDFD_HAS_EXIT (1ULL << 3)
 
-static void trace_on_killed(struct program *p, const struct trace_ops *ops)
+static void trace_on_killed(struct trace_program *p, const struct trace_ops *ops)
 {
 	struct pidfd_answer a = { .mask = PIDFD_HAS_EXIT };
 	struct watch_entry e = { .kind = WATCH_EXIT,
@@ -242,7 +242,7 @@ static void trace_exit(const struct seccomp_notif *n, const struct trace_ops *op
 	struct watch_entry e = { .kind = WATCH_EXIT,
 				 .flags = WATCH_EXACT,
 				 .code = (int32_t)(n->data.args[0] & 0xff) };
-	struct program *p;
+	struct trace_program *p;
 
 	trace_identity((pid_t)n->pid, &e);
 	p = trace_find(e.pid);

@@ -56,7 +56,7 @@ union notification {
 	uint8_t room[1024];
 };
 
-union answer {
+union watch_answer {
 	struct seccomp_notif_resp r;
 	uint8_t room[1024];
 };
@@ -89,7 +89,7 @@ static void watch_count(int nr)
 
 static void watch_send(uint64_t id, int error, uint32_t flags)
 {
-	static union answer answer;
+	static union watch_answer answer;
 
 	memset(&answer, 0, sizeof(answer));
 	answer.r.id = id;

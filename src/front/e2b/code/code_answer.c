@@ -16,7 +16,7 @@
 #define SCRATCH_MAX (4U << 20) /* a stream's text, and the most that a mask holds */
 #define WAIT_MAX (2U << 20)    /* twice as much as a piece, and twice the most that a mask holds */
 
-enum kind {
+enum code_answer_kind {
 	FIXED,	     /* structure: stays as it is */
 	TEXT,	     /* of a string, or of a line other than JSON */
 	ESCAPE,	     /* of an escape sequence, covered as a whole */
@@ -24,7 +24,7 @@ enum kind {
 	NUMBER,
 };
 
-enum state { OUTSIDE, STRING, BACKSLASH, HEX_1, HEX_2, HEX_3, HEX_4 };
+enum code_answer_state { OUTSIDE, STRING, BACKSLASH, HEX_1, HEX_2, HEX_3, HEX_4 };
 
 static void code_line_init(struct code_answer *k)
 {
@@ -51,7 +51,7 @@ static bool is_number(const struct code_answer *k, uint8_t c)
 	return k->in_number && (c == '+' || c == '.' || c == 'e' || c == 'E');
 }
 
-static enum kind code_line_outside(struct code_answer *k, uint8_t c)
+static enum code_answer_kind code_line_outside(struct code_answer *k, uint8_t c)
 {
 	k->in_number = is_number(k, c);
 	if (c == '"')
@@ -61,7 +61,7 @@ static enum kind code_line_outside(struct code_answer *k, uint8_t c)
 	return c != '\0' && strchr("{}[]:,\" \t\r\n", c) != NULL ? FIXED : TEXT;
 }
 
-static enum kind in_string(struct code_answer *k, uint8_t c)
+static enum code_answer_kind in_string(struct code_answer *k, uint8_t c)
 {
 	if (c == '"')
 		k->state = OUTSIDE;
@@ -70,9 +70,9 @@ static enum kind in_string(struct code_answer *k, uint8_t c)
 	return c == '"' ? FIXED : c == '\\' ? ESCAPE : TEXT;
 }
 
-static enum kind kind_of(struct code_answer *k, uint8_t c)
+static enum code_answer_kind kind_of(struct code_answer *k, uint8_t c)
 {
-	switch ((enum state)k->state) {
+	switch ((enum code_answer_state)k->state) {
 	case OUTSIDE:
 		return code_line_outside(k, c);
 	case STRING:
@@ -130,8 +130,8 @@ static size_t put_escape(struct code_answer *k, uint8_t raw, uint8_t masked, boo
 	return n;
 }
 
-static size_t put_one(struct code_answer *k, enum kind kind, uint8_t raw, uint8_t masked,
-		      uint8_t *to)
+static size_t put_one(struct code_answer *k, enum code_answer_kind kind, uint8_t raw,
+		      uint8_t masked, uint8_t *to)
 {
 	switch (kind) {
 	case FIXED:
@@ -156,7 +156,7 @@ static void code_line_give(struct code_answer *k, const uint8_t *masked, size_t 
 	size_t used = 0;
 
 	for (size_t i = 0; i < n; i++)
-		used += put_one(k, (enum kind)k->kinds.data[k->passed + i],
+		used += put_one(k, (enum code_answer_kind)k->kinds.data[k->passed + i],
 				k->raw.data[k->passed + i], masked[i], to + used);
 	buf_commit(out, used);
 	k->passed += n;
@@ -194,7 +194,7 @@ static void code_line_feed(struct code_answer *k, const struct mask *m, const ui
 	uint8_t *kinds = room_for(&k->kinds, n);
 
 	for (size_t i = 0; i < n; i++) {
-		enum kind kind = kind_of(k, data[i]);
+		enum code_answer_kind kind = kind_of(k, data[i]);
 
 		kinds[i] = fixed ? FIXED : (uint8_t)kind;
 	}

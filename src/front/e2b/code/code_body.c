@@ -4,7 +4,7 @@
 
 #include "lib/base/kernel.h"
 
-enum member { LANGUAGE, CONTEXT, CODE, MEMBERS };
+enum code_body_member { LANGUAGE, CONTEXT, CODE, MEMBERS };
 
 static const char *const names[MEMBERS] = { "language", "context_id", "code" };
 

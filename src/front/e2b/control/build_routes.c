@@ -241,16 +241,16 @@ static int on_entry(const struct store_build_entry *row, void *cookie)
 	return 0;
 }
 
-struct page {
+struct build_routes_page {
 	uint64_t skip, limit;
 	unsigned level;
 };
 
-static int read_page(struct request *r, struct page *p, struct err *e)
+static int read_page(struct request *r, struct build_routes_page *p, struct err *e)
 {
 	static const char *const levels[] = { "debug", "info", "warn", "error" };
 
-	*p = (struct page){ .limit = LOGS_MAX };
+	*p = (struct build_routes_page){ .limit = LOGS_MAX };
 	if (request_number(r, "logsOffset", 0, INT32_MAX, &p->skip, e) < 0 ||
 	    request_number(r, "limit", 1, INT32_MAX, &p->limit, e) < 0)
 		return -1;
@@ -260,8 +260,8 @@ static int read_page(struct request *r, struct page *p, struct err *e)
 }
 
 static int shape_entries(struct json *j, struct core *c, const char *name,
-			 const struct store_build *row, const struct page *p, const char *step,
-			 struct err *e)
+			 const struct store_build *row, const struct build_routes_page *p,
+			 const char *step, struct err *e)
 {
 	const struct store_build_part part = {
 		.level = p->level, .step = step, .skip = p->skip, .limit = (unsigned)p->limit
@@ -277,7 +277,7 @@ static int shape_entries(struct json *j, struct core *c, const char *name,
 static int shape_reason(struct json *j, struct core *c, const struct store_build *row,
 			struct err *e)
 {
-	const struct page errors = { .limit = LOGS_MAX, .level = BUILD_WARN };
+	const struct build_routes_page errors = { .limit = LOGS_MAX, .level = BUILD_WARN };
 	int rc = 0;
 
 	if (row->status != BUILD_ERROR)
@@ -293,7 +293,7 @@ static int shape_reason(struct json *j, struct core *c, const struct store_build
 }
 
 static int shape_status(struct json *j, struct request *r, const struct store_build *row,
-			struct page *p, struct err *e)
+			struct build_routes_page *p, struct err *e)
 {
 	int rc;
 
@@ -311,7 +311,7 @@ static int shape_status(struct json *j, struct request *r, const struct store_bu
 }
 
 static int shape_logs(struct json *j, struct request *r, const struct store_build *row,
-		      struct page *p, struct err *e)
+		      struct build_routes_page *p, struct err *e)
 {
 	int rc;
 
@@ -325,12 +325,12 @@ static int shape_logs(struct json *j, struct request *r, const struct store_buil
 
 static void build_routes_answer(struct request *r,
 				int (*shape_answer)(struct json *j, struct request *r,
-						    const struct store_build *row, struct page *p,
-						    struct err *e))
+						    const struct store_build *row,
+						    struct build_routes_page *p, struct err *e))
 {
 	struct store_build row;
 	struct err e = { 0 };
-	struct page p;
+	struct build_routes_page p;
 	struct json j;
 	int rc;
 

@@ -24,7 +24,7 @@
 #define SECRET_NAME_MAX 128
 #define VALUE_MAX 4096
 
-struct asked {
+struct network_policy_asked {
 	const json_t *allow, *deny, *rules, *proxy;
 	bool everything; /* all but the denied is allowed */
 	bool six;	 /* IPv6 has rules of its own */
@@ -42,7 +42,7 @@ static bool policy_holds(const json_t *list, const char *entry)
 	return false;
 }
 
-static void read_asked(const json_t *root, bool open, struct asked *ret)
+static void read_asked(const json_t *root, bool open, struct network_policy_asked *ret)
 {
 	const json_t *internet = json_object_get(root, "allowInternetAccess");
 
@@ -183,8 +183,8 @@ static int policy_add(json_t *rules, json_t *rule, struct err *e)
 	return 0;
 }
 
-static int add_entries(json_t *rules, const struct asked *a, const json_t *list, const char *action,
-		       struct err *e)
+static int add_entries(json_t *rules, const struct network_policy_asked *a, const json_t *list,
+		       const char *action, struct err *e)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const char *entry = json_string_value(json_array_get(list, i));
@@ -208,7 +208,7 @@ static bool policy_fits(const char *entry, const char *host)
 	       strcasecmp(host + h - (n - 1), entry + 1) == 0;
 }
 
-static bool is_named(const struct asked *a, const char *host)
+static bool is_named(const struct network_policy_asked *a, const char *host)
 {
 	for (size_t i = 0; i < json_array_size(a->allow); i++)
 		if (policy_fits(json_string_value(json_array_get(a->allow, i)), host))
@@ -218,7 +218,7 @@ static bool is_named(const struct asked *a, const char *host)
 
 /* The destinations of a transform's rule on that side of denyOut. May be empty. The caller owns the
  * result. */
-static json_t *hosts_of(const struct asked *a, const char *host, bool rest)
+static json_t *hosts_of(const struct network_policy_asked *a, const char *host, bool rest)
 {
 	bool whole = is_named(a, host);
 	json_t *hosts =
@@ -248,7 +248,8 @@ static int add_transform(json_t *rules, json_t *hosts, json_t *headers, struct e
 	return policy_add(rules, rule, e);
 }
 
-static int add_transforms(json_t *rules, const struct asked *a, bool rest, struct err *e)
+static int add_transforms(json_t *rules, const struct network_policy_asked *a, bool rest,
+			  struct err *e)
 {
 	const char *host;
 	json_t *list, *all = json_deep_copy(a->rules);
@@ -267,7 +268,7 @@ static int add_transforms(json_t *rules, const struct asked *a, bool rest, struc
 }
 
 /* Check all hosts, denied ones too, so that mistakes are reported. */
-static int check_transforms(const struct asked *a, struct err *e)
+static int check_transforms(const struct network_policy_asked *a, struct err *e)
 {
 	const char *host;
 	json_t *list, *all = json_deep_copy(a->rules);
@@ -285,7 +286,7 @@ static int check_transforms(const struct asked *a, struct err *e)
 	return result;
 }
 
-static json_t *policy_compose(const struct asked *a, struct err *e)
+static json_t *policy_compose(const struct network_policy_asked *a, struct err *e)
 {
 	json_t *rules = json_array();
 	json_t *root = json_pack("{s:i, s:s, s:o}", "version", 1, "default",
@@ -311,7 +312,7 @@ static json_t *policy_compose(const struct asked *a, struct err *e)
 int network_policy_write(const char *text, bool open, char **ret, struct err *e)
 {
 	json_t *row = json_loads(text, 0, NULL), *root = NULL;
-	struct asked a = { 0 };
+	struct network_policy_asked a = { 0 };
 
 	*ret = NULL;
 	read_asked(row, open, &a);

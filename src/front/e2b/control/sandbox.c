@@ -129,14 +129,14 @@ void sandbox_create_v2(struct request *r)
  *
  * Replaces the outbound rules of a sandbox, see network.h. */
 
-struct naming {
+struct sandbox_naming {
 	struct request *r;
 	struct err *e;
 };
 
 static int check_secret(const char *name, void *arg)
 {
-	struct naming *n = arg;
+	struct sandbox_naming *n = arg;
 	struct store_secret row;
 
 	if (secret_get(n->r->core, n->r->tenant, name, &row, n->e) == 0) {
@@ -150,7 +150,7 @@ static int check_secret(const char *name, void *arg)
 
 int sandbox_network_policy(struct request *r, const char *text, char **ret, struct err *e)
 {
-	struct naming naming = { .r = r, .e = e };
+	struct sandbox_naming naming = { .r = r, .e = e };
 	char name[POLICY_SELECT_NAME_MAX];
 	OWN_MEM char *policy = NULL;
 

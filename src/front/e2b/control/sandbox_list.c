@@ -20,11 +20,11 @@
 
 #define LIMIT_MAX 100
 
-struct found {
+struct sandbox_list_found {
 	const struct store_session *row;
 };
 
-struct list {
+struct sandbox_list {
 	struct list_job job; /* first */
 	struct request *r;
 	struct sandbox_filter metadata;
@@ -35,13 +35,13 @@ struct list {
 	bool ascending;
 	struct sandbox_filter_cursor from; /* id "": from the start */
 	uint64_t limit;			   /* 0: none */
-	struct found *found;		   /* owned */
+	struct sandbox_list_found *found;  /* owned */
 	size_t n, cap;
 	unsigned running;
 	bool failed;
 };
 
-static bool is_wanted(const struct list *l, const struct store_session *row)
+static bool is_wanted(const struct sandbox_list *l, const struct store_session *row)
 {
 	unsigned state = sandbox_is_paused(row) ? SANDBOX_FILTER_PAUSED : SANDBOX_FILTER_RUNNING;
 
@@ -55,7 +55,7 @@ static bool is_wanted(const struct list *l, const struct store_session *row)
 
 static void on_session(struct session *s, void *arg)
 {
-	struct list *l = arg;
+	struct sandbox_list *l = arg;
 	const struct store_session *row = session_row(s);
 
 	if (l->failed || !is_wanted(l, row))
@@ -85,8 +85,8 @@ static int sandbox_list_order(uint64_t a_ms, const char *a_id, uint64_t b_ms, co
 
 static int sandbox_list_compare(const void *a, const void *b)
 {
-	const struct store_session *x = ((const struct found *)a)->row;
-	const struct store_session *y = ((const struct found *)b)->row;
+	const struct store_session *x = ((const struct sandbox_list_found *)a)->row;
+	const struct store_session *y = ((const struct sandbox_list_found *)b)->row;
 
 	return sandbox_list_order(x->started_ms, x->id, y->started_ms, y->id);
 }
@@ -97,7 +97,7 @@ static int compare_ascending(const void *a, const void *b)
 }
 
 /* Is it behind the page before? */
-static bool is_behind(const struct list *l, const struct store_session *row)
+static bool is_behind(const struct sandbox_list *l, const struct store_session *row)
 {
 	int where;
 
@@ -108,7 +108,7 @@ static bool is_behind(const struct list *l, const struct store_session *row)
 }
 
 /* The token of the page that begins behind a row. */
-static void set_next(struct list *l, const struct store_session *last)
+static void set_next(struct sandbox_list *l, const struct store_session *last)
 {
 	struct sandbox_filter_cursor next = { .ms = last->started_ms, .ascending = l->ascending };
 	char token[SANDBOX_FILTER_CURSOR_MAX];
@@ -118,7 +118,7 @@ static void set_next(struct list *l, const struct store_session *last)
 	exchange_header(l->r->x, "X-Next-Token", token);
 }
 
-static void write_page(struct list *l, struct json *j)
+static void write_page(struct sandbox_list *l, struct json *j)
 {
 	const struct store_session *last = NULL;
 	uint64_t shown = 0;
@@ -140,7 +140,7 @@ static void write_page(struct list *l, struct json *j)
 
 static int on_piece(struct list_job *w, struct err *e)
 {
-	struct list *l = (struct list *)w;
+	struct sandbox_list *l = (struct sandbox_list *)w;
 
 	session_each(l->r->core, l->r->tenant, on_session, l);
 	return l->failed ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
@@ -148,7 +148,7 @@ static int on_piece(struct list_job *w, struct err *e)
 
 static void on_finish(struct list_job *w)
 {
-	struct list *l = (struct list *)w;
+	struct sandbox_list *l = (struct sandbox_list *)w;
 	char total[16];
 
 	if (l->n > 0)
@@ -161,7 +161,7 @@ static void on_finish(struct list_job *w)
 	write_page(l, &w->j);
 }
 
-static int read_metadata(struct list *l, struct err *e)
+static int read_metadata(struct sandbox_list *l, struct err *e)
 {
 	char text[SANDBOX_FILTER_TEXT_MAX];
 
@@ -170,7 +170,7 @@ static int read_metadata(struct list *l, struct err *e)
 		       : sandbox_filter_read(text, &l->metadata, e);
 }
 
-static int read_template(struct list *l, struct err *e)
+static int read_template(struct sandbox_list *l, struct err *e)
 {
 	const struct template_version *v;
 	char text[256];
@@ -186,7 +186,7 @@ static int read_template(struct list *l, struct err *e)
 	return 0;
 }
 
-static int read_page(struct list *l, struct err *e)
+static int read_page(struct sandbox_list *l, struct err *e)
 {
 	static const char *const orders[] = { "desc", "asc" };
 	char text[SANDBOX_FILTER_CURSOR_MAX];
@@ -213,7 +213,7 @@ static int read_page(struct list *l, struct err *e)
 	return 0;
 }
 
-static int read_v2(struct list *l, struct err *e)
+static int read_v2(struct sandbox_list *l, struct err *e)
 {
 	char states[64];
 
@@ -226,15 +226,16 @@ static int read_v2(struct list *l, struct err *e)
 
 static void sandbox_list_release(struct list_job *w)
 {
-	struct list *l = (struct list *)w;
+	struct sandbox_list *l = (struct sandbox_list *)w;
 
 	sandbox_filter_release(&l->metadata);
 	free(l->found);
 }
 
-static void sandbox_list_begin(struct request *r, int (*read)(struct list *l, struct err *e))
+static void sandbox_list_begin(struct request *r,
+			       int (*read)(struct sandbox_list *l, struct err *e))
 {
-	struct list *l;
+	struct sandbox_list *l;
 	struct err e = { 0 };
 	const char *why;
 

@@ -20,13 +20,13 @@
 #define SEARCH_MAX 256
 #define ENTRY_TEXT_MAX (16U << 10)
 
-enum level { DEBUG, INFO, WARN, ERROR };
+enum sandbox_log_level { DEBUG, INFO, WARN, ERROR };
 
 static const char *const level_names[] = { "debug", "info", "warn", "error" };
 
-struct entry {
+struct sandbox_log_entry {
 	uint64_t time_ms;
-	enum level level;
+	enum sandbox_log_level level;
 	const char *logger; /* a constant */
 	char *message;	    /* owned, as the next */
 	char *fields;	    /* JSON object of texts */
@@ -41,7 +41,7 @@ struct logs {
 	bool backward;
 	unsigned level; /* at least */
 	char search[SEARCH_MAX + 1];
-	struct entry *entries; /* owned, in the order of the answer */
+	struct sandbox_log_entry *entries; /* owned, in the order of the answer */
 	size_t n;
 	bool failed;
 };
@@ -64,7 +64,7 @@ static const char *next_fact(const char *at, char *ret_key, size_t cap, char *re
 	return at + line + (at[line] == '\n');
 }
 
-static enum level level_of(const char *key, const char *value)
+static enum sandbox_log_level level_of(const char *key, const char *value)
 {
 	static const char *const bad[] = { "oom",	   "killed",	     "crashed",
 					   "host_restart", "guest_panicked", "engine_exited",
@@ -78,14 +78,14 @@ static enum level level_of(const char *key, const char *value)
 	return INFO;
 }
 
-static bool sandbox_logs_describe(const struct store_event *v, struct entry *ret)
+static bool sandbox_logs_describe(const struct store_event *v, struct sandbox_log_entry *ret)
 {
 	const char *at = v->data, *next;
 	char key[32], value[1024];
 	struct buf message;
 	struct json fields;
 
-	*ret = (struct entry){ .time_ms = v->time_ms, .level = INFO };
+	*ret = (struct sandbox_log_entry){ .time_ms = v->time_ms, .level = INFO };
 	ret->logger = v->execution[0] == '\0' ? "sandbox" : "process";
 	buf_init(&message, ENTRY_TEXT_MAX);
 	json_init_heap(&fields, ENTRY_TEXT_MAX);
@@ -110,11 +110,11 @@ static bool sandbox_logs_describe(const struct store_event *v, struct entry *ret
 	return ret->message != NULL && ret->fields != NULL;
 }
 
-static void release_entry(struct entry *n)
+static void release_entry(struct sandbox_log_entry *n)
 {
 	free(n->message);
 	free(n->fields);
-	*n = (struct entry){ 0 };
+	*n = (struct sandbox_log_entry){ 0 };
 }
 
 /* ---- which ones */
@@ -122,7 +122,7 @@ static void release_entry(struct entry *n)
 static int on_row(const struct store_event *v, void *cookie)
 {
 	struct logs *l = cookie;
-	struct entry n = { 0 };
+	struct sandbox_log_entry n = { 0 };
 
 	if (l->n == l->limit)
 		return 1;
@@ -139,7 +139,7 @@ static int on_row(const struct store_event *v, void *cookie)
 
 /* ---- how they are written */
 
-static void write_line(struct json *j, const struct entry *n)
+static void write_line(struct json *j, const struct sandbox_log_entry *n)
 {
 	char text[2 * ENTRY_TEXT_MAX];
 	struct json line;
@@ -160,7 +160,7 @@ static void write_entries(struct json *j, const char *name, const struct logs *l
 {
 	json_open(j, name, '[');
 	for (size_t i = 0; i < l->n; i++) {
-		const struct entry *n = &l->entries[i];
+		const struct sandbox_log_entry *n = &l->entries[i];
 
 		json_open(j, NULL, '{');
 		sandbox_shape_time(j, "timestamp", n->time_ms);

@@ -30,7 +30,7 @@ static void secret_routes_show(struct json *j, struct core *c, const struct stor
 
 static const struct secret_calls how = { .lenient = true, .show = secret_routes_show };
 
-struct list {
+struct secret_routes_list {
 	struct json j;
 	uint64_t limit;
 	uint64_t n;
@@ -40,7 +40,7 @@ struct list {
 
 static int on_row(const struct store_secret *row, void *cookie)
 {
-	struct list *l = cookie;
+	struct secret_routes_list *l = cookie;
 
 	if (l->n == l->limit) {
 		l->more = true;
@@ -54,7 +54,7 @@ static int on_row(const struct store_secret *row, void *cookie)
 
 void secret_routes_list(struct request *r)
 {
-	struct list l = { .limit = LIMIT_MAX };
+	struct secret_routes_list l = { .limit = LIMIT_MAX };
 	char after[STORE_NAME_MAX] = "";
 	struct err e = { 0 };
 

@@ -112,12 +112,13 @@ static void on_cloned_strictly(struct request *r, const struct session_fork *f, 
 
 /* ---- the request */
 
-struct asked {
+struct snapshot_routes_asked {
 	uint64_t count, timeout_s;
 	bool strict, given;
 };
 
-static int read_body(const uint8_t *body, size_t len, struct asked *ret, struct err *e)
+static int read_body(const uint8_t *body, size_t len, struct snapshot_routes_asked *ret,
+		     struct err *e)
 {
 	json_t *root = json_members_parse(body, len, e), *count;
 	struct json_members m;
@@ -159,7 +160,7 @@ static void fork_routes_start(struct exchange *x, const uint8_t *body, size_t le
 			      uint64_t timeout_s, bool is_clone)
 {
 	struct request *r = request_of(x);
-	struct asked asked = { .count = 1, .timeout_s = timeout_s };
+	struct snapshot_routes_asked asked = { .count = 1, .timeout_s = timeout_s };
 	struct capture_answer_fork how;
 	struct err e = { 0 };
 	struct session *s;

@@ -50,7 +50,7 @@ struct template_version *template_find(const struct core *c, const struct tenant
 
 /* ---- the tenant's own */
 
-struct search {
+struct template_find_search {
 	const struct tenant *t;
 	const char *tenant, *name; /* a name or an id */
 	bool found;
@@ -68,7 +68,7 @@ static bool is_retired(const struct template_version *v)
 
 static void on_version(const struct template_version *v, void *arg)
 {
-	struct search *f = arg;
+	struct template_find_search *f = arg;
 	const struct store_template *row = template_row(v);
 	bool same_id = strcmp(row->template_id, f->name) == 0;
 
@@ -83,7 +83,8 @@ static void on_version(const struct template_version *v, void *arg)
 }
 
 /* -1: the store failed. */
-static int find_in_builds(struct core *c, const char *tenant, struct search *f, struct err *e)
+static int find_in_builds(struct core *c, const char *tenant, struct template_find_search *f,
+			  struct err *e)
 {
 	struct store_build row;
 	int rc = store_build_by_name(core_store(c), tenant, f->name, &row, e);
@@ -105,7 +106,9 @@ bool template_find_own(struct request *r, const char *name, char ret_id[STORE_ID
 {
 	const char *tenant = tenant_row(r->tenant)->id;
 	struct template_name ref = { 0 };
-	struct search f = { .t = r->tenant, .tenant = tenant, .name = ref.name, .ret = ret_id };
+	struct template_find_search f = {
+		.t = r->tenant, .tenant = tenant, .name = ref.name, .ret = ret_id
+	};
 	struct err e = { 0 };
 
 	if (template_ref_read(name, &ref, &e) == 0) {
@@ -183,7 +186,7 @@ int template_find_build(struct core *c, const struct store_template *row,
 
 static void on_public(const struct template_version *v, void *arg)
 {
-	struct search *f = arg;
+	struct template_find_search *f = arg;
 
 	if (strcmp(template_row(v)->template_id, f->name) == 0 && template_row(v)->public)
 		f->found = true;
@@ -191,7 +194,7 @@ static void on_public(const struct template_version *v, void *arg)
 
 bool template_find_is_public(struct core *c, const char *template_id)
 {
-	struct search f = { .name = template_id };
+	struct template_find_search f = { .name = template_id };
 
 	templates_each(c, NULL, on_public, &f);
 	return f.found;

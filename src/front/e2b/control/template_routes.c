@@ -21,7 +21,7 @@
  *
  * Templates are deleted, published and made private again. */
 
-struct uses {
+struct template_routes_uses {
 	const char *template_id;
 	unsigned sessions;
 };
@@ -29,14 +29,14 @@ struct uses {
 static void on_session(struct session *s, void *arg)
 {
 	const struct store_template *t = session_template(s);
-	struct uses *u = arg;
+	struct template_routes_uses *u = arg;
 
 	u->sessions += t != NULL && strcmp(t->template_id, u->template_id) == 0;
 }
 
 static int delete_template(struct request *r, const char *id, struct err *e)
 {
-	struct uses u = { .template_id = id };
+	struct template_routes_uses u = { .template_id = id };
 
 	/* Those of other tenants keep their version, and do not keep its owner from deleting it. */
 	session_each(r->core, r->tenant, on_session, &u);
@@ -491,7 +491,7 @@ static int shape_template(struct json *j, struct shown *s, const char *template_
 #define LIST_PIECE 64 /* templates of a piece */
 
 /* A part of the list: from one place to another. */
-struct page {
+struct template_routes_page {
 	struct list_job job; /* first */
 	uint64_t at, from, to;
 	unsigned piece;			  /* templates that this piece has shown */
@@ -505,7 +505,8 @@ struct page {
 	char builds[LISTED_MAX][STORE_ID_MAX];	      /* templates without a version */
 };
 
-static void list_template(struct page *p, const struct store_template *row, const char *template_id)
+static void list_template(struct template_routes_page *p, const struct store_template *row,
+			  const char *template_id)
 {
 	struct shown s = { .core = p->job.r->core, .row = row };
 	struct err e;
@@ -524,7 +525,7 @@ static bool is_image(const struct store_template *row)
 }
 
 /* The template whose versions were seen. */
-static void list_row(struct page *p)
+static void list_row(struct template_routes_page *p)
 {
 	const struct store_template *row = p->row;
 
@@ -544,7 +545,7 @@ static void list_row(struct page *p)
 static bool on_version(const struct template_version *v, void *arg)
 {
 	const struct store_template *row = template_row(v);
-	struct page *p = arg;
+	struct template_routes_page *p = arg;
 
 	if (p->row != NULL && strcmp(p->row->template_id, row->template_id) == 0) {
 		if (row->current)
@@ -565,7 +566,7 @@ static int compare_ids(const void *a, const void *b)
 
 static int on_build(const struct store_build *row, void *cookie)
 {
-	struct page *p = cookie;
+	struct template_routes_page *p = cookie;
 
 	if (bsearch(row->template_id, p->own, p->nown, STORE_ID_MAX, compare_ids) == NULL &&
 	    p->nbuilds < LISTED_MAX)
@@ -573,7 +574,7 @@ static int on_build(const struct store_build *row, void *cookie)
 	return 0;
 }
 
-static int find_unbuilt(struct page *p, struct err *e)
+static int find_unbuilt(struct template_routes_page *p, struct err *e)
 {
 	struct request *r = p->job.r;
 
@@ -585,7 +586,7 @@ static int find_unbuilt(struct page *p, struct err *e)
 
 static int on_piece(struct list_job *w, struct err *e)
 {
-	struct page *p = (struct page *)w;
+	struct template_routes_page *p = (struct template_routes_page *)w;
 
 	p->piece = 0;
 	if (!p->walked) {
@@ -607,7 +608,7 @@ static int on_piece(struct list_job *w, struct err *e)
 
 static void on_finish(struct list_job *w)
 {
-	const struct page *p = (struct page *)w;
+	const struct template_routes_page *p = (struct template_routes_page *)w;
 	char next[24];
 
 	json_close(&w->j, ']');
@@ -619,7 +620,7 @@ static void on_finish(struct list_job *w)
 
 static void list_from(struct request *r, uint64_t from, uint64_t to)
 {
-	struct page *p = list_job_new(r, sizeof(*p), on_piece, on_finish);
+	struct template_routes_page *p = list_job_new(r, sizeof(*p), on_piece, on_finish);
 
 	if (p == NULL)
 		return;

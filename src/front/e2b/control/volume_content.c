@@ -270,7 +270,7 @@ static void volume_access_fail(struct request *r, uint32_t what, const struct er
 
 /* ---- out */
 
-struct reading {
+struct volume_content_reading {
 	struct content_call call;
 	bool begun, sized; /* sized: there are bytes, so the answer has begun */
 	uint64_t left;
@@ -278,7 +278,7 @@ struct reading {
 
 static void release_reading(struct request *r, bool answered)
 {
-	struct reading *g = r->state;
+	struct volume_content_reading *g = r->state;
 
 	content_call_cancel(&g->call);
 }
@@ -291,7 +291,7 @@ static int on_read_entry(struct content_call *c, const struct content_entry *ent
 static void on_data_begins(struct content_call *c, uint64_t len)
 {
 	const struct request *r = c->arg;
-	struct reading *g = r->state;
+	struct volume_content_reading *g = r->state;
 
 	g->begun = true;
 	g->left = len;
@@ -303,7 +303,7 @@ static void on_data_begins(struct content_call *c, uint64_t len)
 static size_t on_data(struct content_call *c, const uint8_t *data, size_t len)
 {
 	const struct request *r = c->arg;
-	struct reading *g = r->state;
+	struct volume_content_reading *g = r->state;
 	size_t n = exchange_write(r->x, data, len);
 
 	g->left -= n;
@@ -312,7 +312,7 @@ static size_t on_data(struct content_call *c, const uint8_t *data, size_t len)
 
 static void on_writable(struct exchange *x)
 {
-	struct reading *g = request_of(x)->state;
+	struct volume_content_reading *g = request_of(x)->state;
 
 	content_call_resume(&g->call);
 }
@@ -320,7 +320,7 @@ static void on_writable(struct exchange *x)
 static void on_read_end(struct content_call *c, const struct err *e)
 {
 	struct request *r = c->arg;
-	const struct reading *g = r->state;
+	const struct volume_content_reading *g = r->state;
 
 	if (!g->begun && e != NULL)
 		volume_access_fail(r, STORAGE_CONTENT_READ, e);
@@ -340,7 +340,7 @@ void volume_file_read(struct request *r)
 							   .on_end = on_read_end };
 	struct storage_content s = { .what = STORAGE_CONTENT_READ, .depth = 1 };
 	struct store_volume v;
-	struct reading *g;
+	struct volume_content_reading *g;
 	struct err e = { 0 };
 
 	if (!volume_access(r, &v))
@@ -357,7 +357,7 @@ void volume_file_read(struct request *r)
 
 /* ---- in */
 
-struct writing {
+struct volume_content_writing {
 	struct body_feed body; /* first */
 	struct content_call call;
 	struct json j;
@@ -365,7 +365,7 @@ struct writing {
 
 static void release_writing(struct request *r, bool answered)
 {
-	struct writing *w = r->state;
+	struct volume_content_writing *w = r->state;
 
 	content_call_cancel(&w->call);
 	json_release(&w->j);
@@ -373,7 +373,7 @@ static void release_writing(struct request *r, bool answered)
 
 static void volume_file_answer(struct request *r, const struct err *e)
 {
-	struct writing *w = r->state;
+	struct volume_content_writing *w = r->state;
 
 	if (e != NULL)
 		volume_access_fail(r, STORAGE_CONTENT_WRITE, e);
@@ -385,7 +385,7 @@ static int on_written_entry(struct content_call *c, const struct content_entry *
 			    struct err *e)
 {
 	const struct request *r = c->arg;
-	struct writing *w = r->state;
+	struct volume_content_writing *w = r->state;
 
 	volume_access_shape(&w->j, entry);
 	return 0;
@@ -403,21 +403,21 @@ static void on_written(struct content_call *c, const struct err *e)
 
 static size_t volume_file_put(struct request *r, const uint8_t *data, size_t len)
 {
-	struct writing *w = r->state;
+	struct volume_content_writing *w = r->state;
 
 	return content_call_input(&w->call, data, len);
 }
 
 static bool volume_file_end(struct request *r)
 {
-	struct writing *w = r->state;
+	struct volume_content_writing *w = r->state;
 
 	return content_call_end_input(&w->call);
 }
 
 static void volume_file_cut(struct request *r)
 {
-	struct writing *w = r->state;
+	struct volume_content_writing *w = r->state;
 
 	content_call_cancel(&w->call);
 }
@@ -430,7 +430,7 @@ void volume_file_write(struct request *r)
 	uint64_t max = core_config(r->core)->file_max;
 	struct storage_content s = { .what = STORAGE_CONTENT_WRITE, .depth = 1, .bytes_max = max };
 	struct store_volume v;
-	struct writing *w;
+	struct volume_content_writing *w;
 	struct err e = { 0 };
 
 	if (!volume_access(r, &v))

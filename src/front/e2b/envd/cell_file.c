@@ -48,14 +48,14 @@ bool cell_file_is_gone(const struct err *e)
 	return err_reason_is_gone(e->reason);
 }
 
-struct meaning {
+struct cell_file_meaning {
 	int code, sys;
 	enum rpc_code rpc;
 	int status;
 	const char *words; /* the path follows a colon. NULL: those of the error */
 };
 
-static const struct meaning meanings[] = {
+static const struct cell_file_meaning meanings[] = {
 	{ ANY, ENOENT, RPC_NOT_FOUND, 404, "file not found: " },
 	{ ANY, EISDIR, RPC_INVALID_ARGUMENT, 400, "path is a directory: " },
 	{ ANY, ENOTDIR, RPC_INVALID_ARGUMENT, 400, "path is not a directory: " },
@@ -85,15 +85,16 @@ static const struct meaning meanings[] = {
 	{ ERR_UNSUPPORTED, ANY, RPC_UNIMPLEMENTED, 400, NULL },
 };
 
-static const struct meaning *meaning_of(const struct err *e)
+static const struct cell_file_meaning *meaning_of(const struct err *e)
 {
-	static const struct meaning internal = { ANY, ANY, RPC_INTERNAL, 500, NULL };
-	static const struct meaning unavailable = { ANY, ANY, RPC_UNAVAILABLE, 503, NULL };
+	static const struct cell_file_meaning internal = { ANY, ANY, RPC_INTERNAL, 500, NULL };
+	static const struct cell_file_meaning unavailable = { ANY, ANY, RPC_UNAVAILABLE, 503,
+							      NULL };
 
 	if (e->reason == REASON_UNAVAILABLE)
 		return &unavailable;
 	for (size_t i = 0; i < COUNT(meanings); i++) {
-		const struct meaning *m = &meanings[i];
+		const struct cell_file_meaning *m = &meanings[i];
 
 		if (m->sys != ANY ? m->sys == e->sys : m->code == (int)e->code)
 			return m;
@@ -102,8 +103,9 @@ static const struct meaning *meaning_of(const struct err *e)
 }
 
 /* Limited to the size of a message: a path may be longer. */
-static void cell_file_compose(char ret[sizeof(((struct err *)NULL)->msg)], const struct meaning *m,
-			      const char *path, const struct err *e)
+static void cell_file_compose(char ret[sizeof(((struct err *)NULL)->msg)],
+			      const struct cell_file_meaning *m, const char *path,
+			      const struct err *e)
 {
 	size_t cap = sizeof(e->msg);
 
@@ -116,7 +118,7 @@ static void cell_file_compose(char ret[sizeof(((struct err *)NULL)->msg)], const
 void cell_file_fail_rpc(struct request *r, const struct cell_file *f, const char *path,
 			const struct err *e)
 {
-	const struct meaning *m = meaning_of(e);
+	const struct cell_file_meaning *m = meaning_of(e);
 	char text[sizeof(e->msg)];
 
 	if (cell_file_is_gone(e)) {
@@ -134,7 +136,7 @@ void cell_file_fail_rpc(struct request *r, const struct cell_file *f, const char
 void cell_file_fail_http(struct request *r, const struct cell_file *f, const char *path,
 			 const struct err *e)
 {
-	const struct meaning *m = meaning_of(e);
+	const struct cell_file_meaning *m = meaning_of(e);
 	char text[sizeof(e->msg)];
 
 	if (cell_file_is_gone(e)) {

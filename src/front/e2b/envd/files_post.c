@@ -255,7 +255,7 @@ void files_compose(struct request *r)
 #define NUMBER_MAX 24
 #define SKIPPED_MAX (1U << 20) /* bytes of a form outside files */
 
-enum step {
+enum files_post_step {
 	BETWEEN,  /* between two files */
 	SKIPPING, /* a part other than a file */
 	WRITING,
@@ -267,7 +267,7 @@ struct posting {
 	struct file_call call;
 	struct cell_file file;
 	struct chunk_writer out;
-	enum step step;
+	enum files_post_step step;
 	bool reading, answered;
 	struct post_head head;
 	struct multipart form;

@@ -202,7 +202,7 @@ const char *part_head_read(struct part_head *ret, const char *bytes, size_t len)
 
 #define OUTSIDE_MAX 1024 /* bytes before the first part. Clients send none */
 
-enum state { OUTSIDE, AFTER, AFTER_CR, AFTER_DASH, HEAD, DATA, END, BAD };
+enum multipart_state { OUTSIDE, AFTER, AFTER_CR, AFTER_DASH, HEAD, DATA, END, BAD };
 
 static bool is_boundary(const char *p, size_t n)
 {
@@ -393,7 +393,7 @@ static enum multipart_result read_after(struct multipart *m, char c)
 static enum multipart_result multipart_step(struct multipart *m, const char *bytes, size_t len,
 					    size_t *used, struct http1_span *ret)
 {
-	switch ((enum state)m->state) {
+	switch ((enum multipart_state)m->state) {
 	case OUTSIDE:
 		return read_outside(m, bytes, len, used);
 	case AFTER:

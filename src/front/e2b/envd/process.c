@@ -18,14 +18,14 @@
 
 /* ---- which process */
 
-struct search {
+struct process_search {
 	const struct process_selector *which;
 	struct execution *running, *left;
 };
 
 static void process_find_on_execution(struct execution *x, void *arg)
 {
-	struct search *f = arg;
+	struct process_search *f = arg;
 	bool is = f->which->tag == NULL
 			  ? f->which->pid != 0 && execution_pid(x) == f->which->pid
 			  : process_spec_has_tag(execution_row(x)->client, f->which->tag);
@@ -40,7 +40,7 @@ static void process_find_on_execution(struct execution *x, void *arg)
 
 struct execution *process_find(struct session *s, const struct process_selector *which)
 {
-	struct search f = { .which = which };
+	struct process_search f = { .which = which };
 
 	execution_each(s, process_find_on_execution, &f);
 	return f.running != NULL ? f.running : f.left;
@@ -65,14 +65,14 @@ void process_find_refuse(struct request *r, const struct err *e)
  * Start: a process of the contract is an execution that continues without its
  * client, whose output is kept for its streams, and whose timeout is Connect-Timeout-Ms. */
 
-struct start {
+struct process_start {
 	struct process_feed feed; /* first, see rpc.h */
 	struct process_spec spec;
 	size_t counted; /* bytes of it, see rpc_count() */
 	uint64_t timeout_ms;
 };
 
-static void forget_spec(struct start *st)
+static void forget_spec(struct process_start *st)
 {
 	process_spec_release(&st->spec);
 	rpc_uncount(st->counted);
@@ -81,7 +81,7 @@ static void forget_spec(struct start *st)
 
 static void process_start_release(struct request *r, bool answered)
 {
-	struct start *st = r->state;
+	struct process_start *st = r->state;
 
 	process_feed_release(&st->feed);
 	forget_spec(st);
@@ -105,7 +105,7 @@ static uint64_t at_most(uint64_t value, uint64_t max)
 static void process_start_on_session(struct request *r, struct session *s)
 {
 	const struct config *g = core_config(r->core);
-	struct start *st = r->state;
+	struct process_start *st = r->state;
 	struct process_spec *p = &st->spec;
 	struct execution_spec spec = {
 		.cwd = p->cwd,
@@ -140,7 +140,7 @@ static void process_start_on_session(struct request *r, struct session *s)
 
 static void process_start_on_message(struct request *r, json_t *message)
 {
-	struct start *st = request_state(r, sizeof(*st), process_start_release);
+	struct process_start *st = request_state(r, sizeof(*st), process_start_release);
 	struct err e = { 0 };
 
 	if (st == NULL)
@@ -270,14 +270,14 @@ struct one {
 	struct execution *x;
 };
 
-struct seen {
+struct process_seen {
 	size_t n;
 	struct one list[SEEN_MAX];
 };
 
 static void on_execution(struct execution *x, void *arg)
 {
-	struct seen *s = arg;
+	struct process_seen *s = arg;
 
 	if (execution_pid(x) != 0 && !execution_ended(x) && s->n < SEEN_MAX)
 		s->list[s->n++] = (struct one){ execution_pid(x), x };
@@ -292,7 +292,7 @@ static int by_pid(const void *a, const void *b)
 
 static void on_session_to_list(struct request *r, struct session *s)
 {
-	OWN_MEM struct seen *seen = calloc(1, sizeof(*seen));
+	OWN_MEM struct process_seen *seen = calloc(1, sizeof(*seen));
 	struct json j;
 
 	if (seen == NULL) {
@@ -330,7 +330,7 @@ void process_list(struct request *r)
 
 /* ---- the rest: read, then use the session, then do it to the process */
 
-struct order {
+struct process_order {
 	struct process_selector which;
 	int signal;
 	bool has_size;
@@ -339,15 +339,15 @@ struct order {
 
 static void process_release(struct request *r, bool answered)
 {
-	struct order *o = r->state;
+	struct process_order *o = r->state;
 
 	process_selector_release(&o->which);
 }
 
 /* The order with its selector read. Otherwise answer. */
-static struct order *new_order(struct request *r, const json_t *message)
+static struct process_order *new_order(struct request *r, const json_t *message)
 {
-	struct order *o = request_state(r, sizeof(*o), process_release);
+	struct process_order *o = request_state(r, sizeof(*o), process_release);
 	struct err e = { 0 };
 
 	if (o == NULL)
@@ -361,7 +361,7 @@ static struct order *new_order(struct request *r, const json_t *message)
 /* The process. Otherwise answer. */
 static struct execution *process_find_named(struct request *r, struct session *s)
 {
-	const struct order *o = r->state;
+	const struct process_order *o = r->state;
 	struct execution *x = process_find(s, &o->which);
 
 	if (x == NULL)
@@ -383,7 +383,7 @@ static void on_killed(struct completion *w, const struct err *e)
 
 static void on_session_to_signal(struct request *r, struct session *s)
 {
-	const struct order *o = r->state;
+	const struct process_order *o = r->state;
 	struct execution *x = process_find_named(r, s);
 	struct err e = { 0 };
 
@@ -422,7 +422,7 @@ static int read_signal(const json_t *message)
 
 static void on_signal(struct request *r, json_t *message)
 {
-	struct order *o = new_order(r, message);
+	struct process_order *o = new_order(r, message);
 
 	if (o == NULL)
 		return;
@@ -439,7 +439,7 @@ void process_send_signal(struct request *r)
 
 static void on_session_to_update(struct request *r, struct session *s)
 {
-	const struct order *o = r->state;
+	const struct process_order *o = r->state;
 	struct execution *x = process_find_named(r, s);
 	struct err e = { 0 };
 
@@ -453,7 +453,7 @@ static void on_session_to_update(struct request *r, struct session *s)
 		rpc_reply_empty(r);
 }
 
-static int read_size(const json_t *message, struct order *o, struct err *e)
+static int read_size(const json_t *message, struct process_order *o, struct err *e)
 {
 	json_t *pty = NULL, *size = NULL;
 	uint32_t rows = 0, cols = 0;
@@ -469,7 +469,7 @@ static int read_size(const json_t *message, struct order *o, struct err *e)
 
 static void on_update(struct request *r, json_t *message)
 {
-	struct order *o = new_order(r, message);
+	struct process_order *o = new_order(r, message);
 	struct err e = { 0 };
 
 	if (o == NULL)

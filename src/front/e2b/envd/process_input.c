@@ -469,7 +469,7 @@ void process_stream_input(struct request *r)
 
 #define INPUT_MAX (64U << 20) /* bytes of a request */
 
-struct input {
+struct process_input {
 	struct process_writer writer; /* first */
 	struct process_selector which;
 	bool given;
@@ -477,7 +477,7 @@ struct input {
 
 static void process_input_release(struct request *r, bool answered)
 {
-	struct input *in = r->state;
+	struct process_input *in = r->state;
 
 	process_writer_release(&in->writer);
 	process_selector_release(&in->which);
@@ -485,7 +485,7 @@ static void process_input_release(struct request *r, bool answered)
 
 static void on_written(struct request *r)
 {
-	const struct input *in = r->state;
+	const struct process_input *in = r->state;
 
 	if (in->writer.failed)
 		rpc_fail(r, RPC_INTERNAL, "%s", in->writer.why);
@@ -495,7 +495,7 @@ static void on_written(struct request *r)
 
 static void on_session(struct request *r, struct session *s)
 {
-	struct input *in = r->state;
+	struct process_input *in = r->state;
 	struct execution *x = process_find(s, &in->which);
 
 	if (x == NULL) {
@@ -512,7 +512,7 @@ static void on_session(struct request *r, struct session *s)
 
 static void on_message(struct request *r, json_t *message, struct buf *lifted)
 {
-	struct input *in = request_state(r, sizeof(*in), process_input_release);
+	struct process_input *in = request_state(r, sizeof(*in), process_input_release);
 	struct err e = { 0 };
 	int given;
 

@@ -300,7 +300,7 @@ int rpc_timeout(struct request *r, uint64_t *ret_ms, struct err *e)
 
 /* ---- the body */
 
-struct body {
+struct rpc_body {
 	struct exchange *x;
 	struct rpc_base64_stream in; /* without on_bytes: only its text */
 	size_t came, max, counted;
@@ -315,7 +315,7 @@ struct body {
 	void (*release)(struct request *r, bool answered);
 };
 
-static void rpc_forget(struct body *b)
+static void rpc_forget(struct rpc_body *b)
 {
 	rpc_base64_stream_release(&b->in);
 	rpc_uncount(b->counted);
@@ -325,7 +325,7 @@ static void rpc_forget(struct body *b)
 
 static void give_back(struct request *r)
 {
-	struct body *b = r->state;
+	struct rpc_body *b = r->state;
 
 	rpc_forget(b);
 	core_job_cancel(r->core, &b->handling);
@@ -349,7 +349,7 @@ static enum rpc_code code_of(const struct err *e)
 					    : RPC_INVALID_ARGUMENT;
 }
 
-static int rpc_add(struct body *b, const uint8_t *data, size_t len, struct err *e)
+static int rpc_add(struct rpc_body *b, const uint8_t *data, size_t len, struct err *e)
 {
 	if (b->came > b->max)
 		return err_set(e, ERR_LIMIT, "the request is larger than %zu bytes", b->max);
@@ -370,7 +370,7 @@ static int rpc_add(struct body *b, const uint8_t *data, size_t len, struct err *
 static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct request *r = request_of(x);
-	struct body *b = r->state;
+	struct rpc_body *b = r->state;
 
 	b->came += len;
 	if (!b->failed && rpc_add(b, data, len, &b->why) < 0) {
@@ -385,7 +385,7 @@ static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 /* The one message of the body. NULL if it was answered. */
 static json_t *rpc_parse_body(struct request *r)
 {
-	const struct body *b = r->state;
+	const struct rpc_body *b = r->state;
 	const uint8_t *text = b->in.text.data;
 	size_t len = b->in.text.len;
 	struct err e = { 0 };
@@ -412,7 +412,7 @@ static json_t *rpc_parse_body(struct request *r)
 /* Call the handler. The body is gone before: a handler may answer with a long stream. */
 static void rpc_deliver(struct request *r)
 {
-	struct body *b = r->state, was = *b;
+	struct rpc_body *b = r->state, was = *b;
 
 	buf_init(&b->in.bytes, 0); /* its bytes are in was now */
 	b->message = NULL;
@@ -434,7 +434,7 @@ static bool on_handling(struct job *job)
 static void on_end(struct exchange *x, bool ok)
 {
 	struct request *r = request_of(x);
-	struct body *b = r->state;
+	struct rpc_body *b = r->state;
 
 	if (!ok)
 		return; /* the server answers if the client is still there */
@@ -453,9 +453,9 @@ static void on_end(struct exchange *x, bool ok)
 	core_job_add(r->core, r->tenant, &b->handling);
 }
 
-static void read_body(struct request *r, const struct body *with)
+static void read_body(struct request *r, const struct rpc_body *with)
 {
-	struct body *b;
+	struct rpc_body *b;
 
 	if (!rpc_check_head(r, with->stream))
 		return;
@@ -478,17 +478,17 @@ static void read_body(struct request *r, const struct body *with)
 
 void rpc_read(struct request *r, void (*on_message)(struct request *r, json_t *message))
 {
-	read_body(r, &(struct body){ .max = RPC_MESSAGE_MAX, .on_message = on_message });
+	read_body(r, &(struct rpc_body){ .max = RPC_MESSAGE_MAX, .on_message = on_message });
 }
 
 void rpc_read_with_bytes(struct request *r, size_t max,
 			 void (*on_message)(struct request *r, json_t *message, struct buf *bytes))
 {
-	read_body(r, &(struct body){ .max = max, .on_bytes = on_message });
+	read_body(r, &(struct rpc_body){ .max = max, .on_bytes = on_message });
 }
 
 void rpc_read_stream(struct request *r, void (*on_message)(struct request *r, json_t *message))
 {
-	read_body(r, &(struct body){
+	read_body(r, &(struct rpc_body){
 			     .max = RPC_MESSAGE_MAX, .stream = true, .on_message = on_message });
 }

@@ -14,14 +14,14 @@
 #define GOOD_PART 8 /* a good signature counts so much less: clients use several at a time */
 #define SLOTS 4096  /* two addresses may share one, depending on the seed */
 
-struct slot {
+struct signature_limit_slot {
 	uint64_t second;
 	unsigned tries;
 };
 
 struct signature_limit {
 	uint64_t seed, second, all;
-	struct slot slots[SLOTS];
+	struct signature_limit_slot slots[SLOTS];
 };
 
 struct signature_limit *signature_limit_new(struct err *e)
@@ -36,8 +36,8 @@ struct signature_limit *signature_limit_new(struct err *e)
 	return t;
 }
 
-static struct slot *slot_of(struct signature_limit *t,
-			    const uint8_t address[SIGNATURE_LIMIT_ADDRESS])
+static struct signature_limit_slot *slot_of(struct signature_limit *t,
+					    const uint8_t address[SIGNATURE_LIMIT_ADDRESS])
 {
 	return &t->slots[hash16(address, t->seed) % SLOTS];
 }
@@ -45,7 +45,7 @@ static struct slot *slot_of(struct signature_limit *t,
 bool signature_limit_allows(struct signature_limit *t,
 			    const uint8_t address[SIGNATURE_LIMIT_ADDRESS], uint64_t now_ns)
 {
-	struct slot *s = slot_of(t, address);
+	struct signature_limit_slot *s = slot_of(t, address);
 	uint64_t second = now_ns / (1000 * CLOCK_MS);
 
 	if (t->second != second)

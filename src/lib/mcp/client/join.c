@@ -35,7 +35,7 @@ bool join_split(const char *name, size_t n, size_t *ret_server, size_t *ret_tool
 	       tool_name_is_valid(name + *ret_tool, n - *ret_tool);
 }
 
-bool join_write_tool(struct json *j, const char *server, const struct tool *t)
+bool join_write_tool(struct json *j, const char *server, const struct listed_tool *t)
 {
 	char name[JOIN_SERVER_MAX + SEPARATOR_LEN + TOOL_NAME_MAX + 1];
 	int n = snprintf(name, sizeof(name), "%s%s%s", server == NULL ? "" : server,

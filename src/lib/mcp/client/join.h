@@ -19,7 +19,7 @@ bool join_split(const char *name, size_t n, size_t *ret_server, size_t *ret_tool
 
 /* One element of the answer to tools/list. server NULL: the name is not joined. A joined name that
  * would be longer than TOOL_NAME_MAX is left out: false. */
-bool join_write_tool(struct json *j, const char *server, const struct tool *t);
+bool join_write_tool(struct json *j, const char *server, const struct listed_tool *t);
 
 /* Write the members of a server's result into the open object, without resultType and _meta, which
  * the caller writes. A name that comes again, is longer than 63 bytes or has an escape is left out:

@@ -27,7 +27,7 @@ static uint32_t tool_key_of(const char *name, size_t n)
 	return (uint32_t)text_hash_part(name, n);
 }
 
-const struct tool *tool_list_find(const struct tool_list *l, const char *name, size_t n)
+const struct listed_tool *tool_list_find(const struct tool_list *l, const char *name, size_t n)
 {
 	uint32_t key = tool_key_of(name, n);
 
@@ -44,7 +44,7 @@ bool tool_list_full(const struct tool_list *l)
 	return l->n + l->dropped >= TOOL_LIST_MAX;
 }
 
-struct json_value tool_schema(const struct tool *t, struct buf *text)
+struct json_value tool_schema(const struct listed_tool *t, struct buf *text)
 {
 	struct json_value definition = { 0 };
 	struct err e;
@@ -104,7 +104,7 @@ static int tool_copy_rest(struct json_value definition, struct buf *to)
 	return to->full ? -1 : 0;
 }
 
-static void tool_set_hash(struct tool *t)
+static void tool_set_hash(struct listed_tool *t)
 {
 	struct sha256 s;
 
@@ -116,7 +116,7 @@ static void tool_set_hash(struct tool *t)
 
 static bool tool_make_room(struct tool_list *l)
 {
-	struct tool *grown;
+	struct listed_tool *grown;
 	size_t size;
 
 	if (l->n < l->size)
@@ -130,7 +130,7 @@ static bool tool_make_room(struct tool_list *l)
 	return true;
 }
 
-static bool tool_read_name(struct json_value definition, struct tool *ret)
+static bool tool_read_name(struct json_value definition, struct listed_tool *ret)
 {
 	struct json_value name = json_read_member(definition, "name");
 
@@ -146,7 +146,7 @@ static bool tool_read_name(struct json_value definition, struct tool *ret)
 static int tool_add_one(struct tool_list *l, struct json_value definition, struct err *e)
 {
 	struct buf rest = BUF_INIT(TOOL_DEFINITION_MAX);
-	struct tool t = { .rest = NULL };
+	struct listed_tool t = { .rest = NULL };
 
 	if (!tool_read_name(definition, &t) || tool_list_find(l, t.name, strlen(t.name)) != NULL ||
 	    tool_copy_rest(definition, &rest) < 0 || l->bytes + rest.len > TOOL_LIST_BYTES_MAX) {

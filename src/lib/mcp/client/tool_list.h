@@ -16,7 +16,7 @@
 #define TOOL_DEFINITION_MAX (128U << 10)
 #define TOOL_NAME_MAX 128
 
-struct tool {
+struct listed_tool {
 	char name[TOOL_NAME_MAX + 1];
 	uint32_t key; /* a short hash of the name */
 	char *rest;   /* owned: the members of its definition other than the name, with commas
@@ -25,7 +25,7 @@ struct tool {
 };
 
 struct tool_list {
-	struct tool *tools; /* owned */
+	struct listed_tool *tools; /* owned */
 	size_t n, size, bytes;
 	size_t dropped; /* left out: malformed, named twice, or too many */
 };
@@ -37,11 +37,11 @@ bool tool_name_is_valid(const char *name, size_t n);
  * count, too. Fail only without memory. */
 int tool_list_add(struct tool_list *l, struct json_value array, struct err *e) MUST_USE;
 /* NULL: there is none. */
-const struct tool *tool_list_find(const struct tool_list *l, const char *name, size_t n);
+const struct listed_tool *tool_list_find(const struct tool_list *l, const char *name, size_t n);
 /* No more definitions are read. */
 bool tool_list_full(const struct tool_list *l);
 void tool_list_clear(struct tool_list *l);
 
 /* The input schema of a tool: a span of text, filled in and owned by the caller. NONE: no
  * memory. */
-struct json_value tool_schema(const struct tool *t, struct buf *text);
+struct json_value tool_schema(const struct listed_tool *t, struct buf *text);

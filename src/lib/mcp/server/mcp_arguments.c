@@ -7,16 +7,17 @@
 #define PATH_MAX_BYTES 96
 
 /* Where a value is: "edits[3].old". */
-struct place {
+struct mcp_argument_place {
 	char text[PATH_MAX_BYTES];
 };
 
 static int arguments_check(const struct json_node *schema, const struct json_node *v,
-			   const struct place *at, unsigned depth, struct err *e);
+			   const struct mcp_argument_place *at, unsigned depth, struct err *e);
 
-static struct place arguments_member(const struct place *at, struct json_span name)
+static struct mcp_argument_place arguments_member(const struct mcp_argument_place *at,
+						  struct json_span name)
 {
-	struct place p;
+	struct mcp_argument_place p;
 	size_t n = name.n < 40 ? name.n : 40;
 
 	(void)snprintf(p.text, sizeof(p.text), "%.50s%s%.*s", at->text,
@@ -24,15 +25,15 @@ static struct place arguments_member(const struct place *at, struct json_span na
 	return p;
 }
 
-static struct place arguments_element(const struct place *at, size_t i)
+static struct mcp_argument_place arguments_element(const struct mcp_argument_place *at, size_t i)
 {
-	struct place p;
+	struct mcp_argument_place p;
 
 	(void)snprintf(p.text, sizeof(p.text), "%.80s[%zu]", at->text, i);
 	return p;
 }
 
-static const char *arguments_name_of(const struct place *at)
+static const char *arguments_name_of(const struct mcp_argument_place *at)
 {
 	return at->text[0] == '\0' ? "arguments" : at->text;
 }
@@ -58,7 +59,7 @@ static bool arguments_is_type(const struct json_node *v, struct json_span type)
 }
 
 static int arguments_check_type(const struct json_node *schema, const struct json_node *v,
-				const struct place *at, struct err *e)
+				const struct mcp_argument_place *at, struct err *e)
 {
 	const struct json_node *type = json_tree_get(schema, "type");
 
@@ -80,7 +81,7 @@ static int arguments_check_type(const struct json_node *schema, const struct jso
 }
 
 static int arguments_check_enum(const struct json_node *schema, const struct json_node *v,
-				const struct place *at, struct err *e)
+				const struct mcp_argument_place *at, struct err *e)
 {
 	const struct json_node *list = json_tree_get_kind(schema, "enum", JSON_READ_ARRAY);
 
@@ -104,7 +105,7 @@ static bool arguments_bound(const struct json_node *schema, const char *name, do
 
 static int arguments_check_bounds(const struct json_node *schema, double value,
 				  const char *min_name, const char *max_name, const char *what,
-				  const struct place *at, struct err *e)
+				  const struct mcp_argument_place *at, struct err *e)
 {
 	double min, max;
 
@@ -128,7 +129,7 @@ static size_t arguments_characters(struct json_span text)
 }
 
 static int arguments_check_string(const struct json_node *schema, const struct json_node *v,
-				  const struct place *at, struct err *e)
+				  const struct mcp_argument_place *at, struct err *e)
 {
 	if (memchr(v->text.p, '\0', v->text.n) != NULL)
 		return err_set(e, ERR_INVALID, "%s must not have a NUL character",
@@ -141,7 +142,7 @@ static int arguments_check_string(const struct json_node *schema, const struct j
 }
 
 static int arguments_check_array(const struct json_node *schema, const struct json_node *v,
-				 const struct place *at, unsigned depth, struct err *e)
+				 const struct mcp_argument_place *at, unsigned depth, struct err *e)
 {
 	const struct json_node *items = json_tree_get(schema, "items");
 	size_t i = 0;
@@ -153,7 +154,7 @@ static int arguments_check_array(const struct json_node *schema, const struct js
 		return 0;
 	for (const struct json_node *t = json_tree_first(v); t != NULL;
 	     t = json_tree_next(v, t), i++) {
-		struct place p = arguments_element(at, i);
+		struct mcp_argument_place p = arguments_element(at, i);
 
 		if (arguments_check(items, t, &p, depth + 1, e) < 0)
 			return -1;
@@ -163,11 +164,12 @@ static int arguments_check_array(const struct json_node *schema, const struct js
 
 /* A member's schema: its name's, or the one for all others. */
 static int arguments_check_member(const struct json_node *schema, const struct json_node *key,
-				  const struct place *at, unsigned depth, struct err *e)
+				  const struct mcp_argument_place *at, unsigned depth,
+				  struct err *e)
 {
 	const struct json_node *properties = json_tree_get(schema, "properties");
 	const struct json_node *others = json_tree_get(schema, "additionalProperties");
-	struct place p = arguments_member(at, key->text);
+	struct mcp_argument_place p = arguments_member(at, key->text);
 
 	for (const struct json_node *k = json_tree_first(properties); k != NULL;
 	     k = json_tree_next(properties, k)) {
@@ -183,7 +185,8 @@ static int arguments_check_member(const struct json_node *schema, const struct j
 }
 
 static int arguments_check_object(const struct json_node *schema, const struct json_node *v,
-				  const struct place *at, unsigned depth, struct err *e)
+				  const struct mcp_argument_place *at, unsigned depth,
+				  struct err *e)
 {
 	const struct json_node *required = json_tree_get(schema, "required");
 
@@ -193,7 +196,7 @@ static int arguments_check_object(const struct json_node *schema, const struct j
 	}
 	for (const struct json_node *t = json_tree_first(required); t != NULL;
 	     t = json_tree_next(required, t)) {
-		struct place p = arguments_member(at, t->text);
+		struct mcp_argument_place p = arguments_member(at, t->text);
 		char name[64];
 
 		(void)snprintf(name, sizeof(name), "%.*s", (int)t->text.n, t->text.p);
@@ -205,7 +208,7 @@ static int arguments_check_object(const struct json_node *schema, const struct j
 }
 
 static int arguments_check_kind(const struct json_node *schema, const struct json_node *v,
-				const struct place *at, unsigned depth, struct err *e)
+				const struct mcp_argument_place *at, unsigned depth, struct err *e)
 {
 	double value;
 
@@ -232,7 +235,7 @@ static int arguments_check_kind(const struct json_node *schema, const struct jso
 
 /* At least one of the schemas fits. If none does, the error of the last one is kept. */
 static int arguments_check_any(const struct json_node *list, const struct json_node *v,
-			       const struct place *at, unsigned depth, struct err *e)
+			       const struct mcp_argument_place *at, unsigned depth, struct err *e)
 {
 	int result = 0;
 
@@ -246,7 +249,7 @@ static int arguments_check_any(const struct json_node *list, const struct json_n
 }
 
 static int arguments_check(const struct json_node *schema, const struct json_node *v,
-			   const struct place *at, unsigned depth, struct err *e)
+			   const struct mcp_argument_place *at, unsigned depth, struct err *e)
 {
 	const struct json_node *any = json_tree_get(schema, "anyOf");
 
@@ -271,7 +274,7 @@ int mcp_arguments_check(const char *schema, const struct json_node *arguments, s
 	static const struct json_node none = { .kind = JSON_READ_OBJECT,
 					       .skip = 1,
 					       .raw = { "{}", 2 } };
-	const struct place top = { "" };
+	const struct mcp_argument_place top = { "" };
 	struct json_tree t;
 	int result;
 
