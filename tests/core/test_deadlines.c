@@ -228,7 +228,7 @@ static void leftovers_that_stay_end_the_cell(void)
 		bed_turn(10);
 	}
 	CHECK(is_stopped());
-	CHECK(bed.session->row.reason == SESSION_UNRESPONSIVE);
+	CHECK_STR(session_reason_name(bed.session->row.reason), "unresponsive");
 	bed_end();
 }
 
@@ -236,7 +236,7 @@ static void silence_about_leftovers_ends_the_cell(void)
 {
 	begin_leftovers();
 	bed_until(is_stopped);
-	CHECK(bed.session->row.reason == SESSION_UNRESPONSIVE);
+	CHECK_STR(session_reason_name(bed.session->row.reason), "unresponsive");
 	bed_end();
 }
 
@@ -359,7 +359,8 @@ static void a_refused_kill_ends_the_cell(void)
 {
 	begin_deaf(50);
 	bed_until(is_stopped);
-	CHECK(bed.session->row.reason == SESSION_UNRESPONSIVE && x == NULL);
+	CHECK_STR(session_reason_name(bed.session->row.reason), "unresponsive");
+	CHECK(x == NULL);
 	bed_end();
 }
 
@@ -368,7 +369,7 @@ static void a_refused_kill_of_a_start_ends_the_cell(void)
 {
 	begin_deaf(0);
 	bed_until(is_stopped);
-	CHECK(bed.session->row.reason == SESSION_UNRESPONSIVE);
+	CHECK_STR(session_reason_name(bed.session->row.reason), "unresponsive");
 	x = NULL;
 	bed_end();
 }
@@ -380,7 +381,8 @@ static void a_silent_pid_1_is_ended(void)
 	bed_turn(300);
 	CHECK(x != NULL && x->row.state == EXECUTION_RUNNING && !is_stopped());
 	bed_until(is_stopped);
-	CHECK(bed.session->row.reason == SESSION_UNRESPONSIVE && x == NULL);
+	CHECK_STR(session_reason_name(bed.session->row.reason), "unresponsive");
+	CHECK(x == NULL);
 	bed_end();
 }
 
