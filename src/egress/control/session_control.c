@@ -164,7 +164,8 @@ static int session_control_apply(struct egress_session *session, struct session_
 	struct secrets *old_secrets = session->secrets;
 	struct session_control_naming naming = { session->names, SYNTHETIC_NAMES_MAX / 2 };
 
-	if (session_control_join_tenant(session, c->tenant, e) < 0)
+	if (session_control_join_tenant(session, c->tenant, e) < 0 ||
+	    secrets_bind(c->secrets, c->policy, e) < 0)
 		return -1;
 	session_counts_restore(session, c->used);
 	session->policy = c->policy;
@@ -202,6 +203,10 @@ int session_change_secrets(struct egress_session *session, const char *text, siz
 
 	if (session_config_read_secrets(text, len, &now, e) < 0)
 		return -1;
+	if (secrets_bind(now, session->policy, e) < 0) {
+		secrets_free(now);
+		return -1;
+	}
 	session->secrets = now;
 	session_control_replace(session, NULL, old);
 	return 0;

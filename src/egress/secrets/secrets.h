@@ -47,6 +47,9 @@ const char *secrets_use_here(const struct secrets_use *u);
 /* Forget the request. */
 void secrets_use_release(struct secrets_use *u);
 
+/* Before the first question about servers, and for each policy: looks up the names in its rules, so
+ * that no request does. -1: out of memory. */
+int secrets_bind(struct secrets *s, const struct policy *p, struct err *e) MUST_USE;
 /* Which secrets can the servers of this target know? Those bound to its host, those sent to it
  * before, and those that a rule of the policy may put into a request to it. They are masked in its
  * answers, also to requests without a secret: a server may repeat a stored value. False: none. */

@@ -7,6 +7,7 @@
 #include "lib/policy/host.h"
 
 struct mask;
+struct mask_pick;
 struct secrets_use; /* secrets.h */
 
 #define SECRETS_MAX 64 /* bits of a set (uint64_t) */
@@ -47,6 +48,12 @@ struct secrets {
 	uint8_t places[SECRETS_MAX]; /* indices of those with a placeholder, sorted by it */
 	size_t nplaces;
 	size_t prefix; /* length of all placeholders' common prefix */
+	/* secrets_known.c. Owned, NULL before secrets_bind(). Numbers are one more, 0 is none: */
+	uint16_t *by_name; /* the first value whose name has this hash */
+	uint16_t *next;	   /* the next such value, by number */
+	uint16_t *of_rule; /* the place in picks, by number of the rule */
+	size_t nrules;
+	struct mask_pick *picks; /* different sets of values that rules can put in */
 };
 
 bool secrets_host_fits(const struct host_pattern *hosts, size_t n, const char *host);

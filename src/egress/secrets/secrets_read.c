@@ -52,6 +52,10 @@ void secrets_free(struct secrets *s)
 	for (size_t i = 0; i < s->nothers; i++)
 		free(s->others[i].hosts);
 	free(s->others);
+	free(s->by_name);
+	free(s->next);
+	free(s->of_rule);
+	free(s->picks);
 	mask_free(s->mask);
 	explicit_bzero(s, sizeof(*s));
 	free(s);
