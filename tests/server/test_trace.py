@@ -129,6 +129,30 @@ def test_a_race_of_arguments(server):
     equal((len(out), told), (40, out))
 
 
+def test_many_groups(server):
+    """The groups of a process stand before its number in /proc/PID/status, and root of a cell has as many as it likes."""
+    session = server.create(trace="programs")
+    code = "import os, sys\nos.setgroups(range(1, int(sys.argv[1])))\nos.execv('/bin/sh', ['sh', '-c', 'echo $$; /bin/true of many'])"
+    for groups in (150, 200, 250, 300, 400, 3000, 65000):
+        done = server.run(session["id"], ["python3", "-c", code, str(groups)], user="root")
+        pid = int(done["stdout"])
+        got = [e for e in entries(server, session) if e["pid"] >= pid]
+        shell = [e for e in got if e["kind"] == "exec" and e["pid"] == pid and e["argv"][0] == "sh"]
+        equal([(e["source"], e["parent"], e["uid"]) for e in shell], [("exact", 1, 0)], f"{groups} groups: {got}")
+        child = [e for e in got if e.get("argv") == ["/bin/true", "of", "many"] and e["pid"] > pid]
+        equal([(e["source"], e["parent"]) for e in child], [("exact", pid)], f"{groups} groups: {got}")
+        equal([e["exit_code"] for e in got if e["kind"] == "exit" and e["pid"] == pid], [0], f"{groups} groups: {got}")
+
+
+def test_a_thread_ends_the_program(server):
+    """The number is that of the process, whichever thread makes the call."""
+    session = server.create(trace="programs")
+    code = "import os, threading, time\nprint(os.getpid(), flush=True)\nthreading.Thread(target=lambda: os._exit(7)).start()\ntime.sleep(60)"
+    pid = int(server.run(session["id"], ["python3", "-c", code])["stdout"])
+    got = [e for e in entries(server, session) if e["kind"] == "exit" and e["pid"] == pid]
+    equal([e["exit_code"] for e in got], [7], str(entries(server, session)))
+
+
 def test_under_a_debugger(server):
     session = server.create(trace="programs")
     equal(server.run(session["id"], ["python3", "-c", TRACED])["stdout"], "under a debugger\n")

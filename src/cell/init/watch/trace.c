@@ -8,6 +8,11 @@
  * the arguments and the directory read there are exactly those of the running program. Then the
  * watcher detaches. Only this thread stops, for some ten microseconds.
  *
+ * A call may take for ever: the kernel first ends the other threads of the process, and waits for a
+ * program that traces one of them. So nothing here waits for one thread. The stops come as SIGCHLD,
+ * through a descriptor, and attaching is bounded by a timer: it needs a lock that such a call
+ * holds.
+ *
  * A program that a debugger of the cell traces cannot be attached to. For it the watcher records
  * the call's arguments, without WATCH_EXACT.
  *
@@ -20,6 +25,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +33,9 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/ptrace.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -40,19 +48,48 @@
 #define SEQ_SHIFT 20 /* entries of a second, so that those of a later cell are above */
 #define PROGRAMS 512 /* of which the end is watched, at a time */
 #define ARGS_READ 16 /* arguments of a claimed call */
+#define ATTACH_MS 50 /* beyond it a call is recorded as it was asked for */
+#define STATUS_MAX ((size_t)1 << 20)
 
-static int events = -1; /* epoll: the listener, and pidfds */
+/* What events[] beside pidfds belong to. */
+enum { OF_LISTENER = PROGRAMS, OF_STOPS };
+
+static int events = -1; /* epoll: the listener, stops, and pidfds */
+static int stops = -1;	/* signalfd: a thread has stopped or ended */
+static sigjmp_buf too_late;
 
 static struct trace_program {
 	int pidfd;    /* owned. 0: unused */
 	uint32_t pid; /* inside */
 } programs[PROGRAMS];
 
+/* Of the timer of trace_attach(): the kernel begins an interrupted ptrace(2) again, so returning
+ * from here would not end it. */
+static void trace_on_late(int sig)
+{
+	siglongjmp(too_late, 1);
+}
+
+static bool trace_prepare_signals(void)
+{
+	const struct sigaction late = { .sa_handler = trace_on_late, .sa_flags = SA_NODEFER },
+			       usual = { .sa_handler = SIG_DFL };
+	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = OF_STOPS };
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	if (sigaction(SIGCHLD, &usual, NULL) < 0 || sigaction(SIGALRM, &late, NULL) < 0 ||
+	    sigaddset(&set, SIGCHLD) < 0 || sigprocmask(SIG_SETMASK, &set, NULL) < 0)
+		return false;
+	stops = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return stops >= 0 && epoll_ctl(events, EPOLL_CTL_ADD, stops, &ev) == 0;
+}
+
 bool trace_begin(uint64_t *ret_first)
 {
 	*ret_first = (uint64_t)time(NULL) << SEQ_SHIFT;
 	events = epoll_create1(EPOLL_CLOEXEC);
-	return events >= 0 && chroot("/proc") == 0 && chdir("/") == 0;
+	return events >= 0 && trace_prepare_signals() && chroot("/proc") == 0 && chdir("/") == 0;
 }
 
 static bool trace_is_program(int nr)
@@ -110,47 +147,68 @@ static void trace_link(pid_t pid, const char *name, char *ret, size_t cap, uint3
 	ret[n < 0 ? 0 : n] = '\0';
 }
 
-/* The last number in the line of that name: of NSpid the innermost. */
-static uint32_t trace_field(const char *status, const char *name, bool last)
+/* What /proc/PID/status says. inside: the number of the process in the cell. */
+struct trace_status {
+	uint32_t parent, uid, inside;
+};
+
+/* False: it was the last line of interest. */
+static bool trace_status_line(const char *line, struct trace_status *ret)
 {
-	const char *at = strstr(status, name);
-	uint32_t value = 0;
+	bool last = strncmp(line, "NStgid:", 7) == 0;
 
-	if (at == NULL)
-		return 0;
-	at += strlen(name);
-	while (*at != '\n' && *at != '\0') {
-		char *end;
-		unsigned long n = strtoul(at, &end, 10);
+	if (strncmp(line, "PPid:", 5) == 0)
+		ret->parent = (uint32_t)strtoul(line + 5, NULL, 10);
+	if (strncmp(line, "Uid:", 4) == 0)
+		ret->uid = (uint32_t)strtoul(line + 4, NULL, 10);
+	for (const char *at = strchr(line, '\t'); last && at != NULL; at = strchr(at + 1, '\t'))
+		ret->inside = (uint32_t)strtoul(at + 1, NULL, 10); /* the innermost is the last */
+	return !last;
+}
 
-		if (end == at)
-			break;
-		value = (uint32_t)n;
-		at = end;
-		if (!last)
-			break;
+/* In pieces: the line with the groups of a process may have half a megabyte, and the numbers are
+ * behind it. */
+static void trace_status(pid_t pid, struct trace_status *ret)
+{
+	char path[48], piece[4096], line[512];
+	size_t at = 0, all = 0;
+	ssize_t n;
+
+	*ret = (struct trace_status){ 0 };
+	(void)snprintf(path, sizeof(path), "/%d/status", (int)pid);
+	OWN_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && all < STATUS_MAX && (n = read(fd, piece, sizeof(piece))) > 0) {
+		all += (size_t)n;
+		for (ssize_t i = 0; i < n; i++) {
+			if (piece[i] != '\n') {
+				line[at] = piece[i];
+				at += at < sizeof(line) - 1;
+				continue;
+			}
+			line[at] = '\0';
+			at = 0;
+			if (!trace_status_line(line, ret))
+				return;
+		}
 	}
-	return value;
 }
 
 static uint32_t trace_inside(pid_t pid)
 {
-	char status[2048];
+	struct trace_status s;
 
-	status[trace_read(pid, "status", status, sizeof(status) - 1)] = '\0';
-	return trace_field(status, "\nNSpid:", true);
+	trace_status(pid, &s);
+	return s.inside;
 }
 
 static void trace_identity(pid_t pid, struct watch_entry *e)
 {
-	char status[2048];
-	pid_t parent;
+	struct trace_status s;
 
-	status[trace_read(pid, "status", status, sizeof(status) - 1)] = '\0';
-	e->pid = trace_field(status, "\nNSpid:", true);
-	e->uid = trace_field(status, "\nUid:", false);
-	parent = (pid_t)trace_field(status, "\nPPid:", false);
-	e->parent = parent > 0 ? trace_inside(parent) : 0;
+	trace_status(pid, &s);
+	e->pid = s.inside;
+	e->uid = s.uid;
+	e->parent = s.parent > 0 ? trace_inside((pid_t)s.parent) : 0;
 }
 
 /* ---- ends */
@@ -218,25 +276,6 @@ static void trace_on_killed(struct trace_program *p, const struct trace_ops *ops
 	ops->write(&e);
 }
 
-int trace_wait(int listener, const struct trace_ops *ops)
-{
-	static bool added;
-	struct epoll_event ev[16], own = { .events = EPOLLIN, .data.u32 = PROGRAMS };
-	int n, got = 0;
-
-	if (!added && epoll_ctl(events, EPOLL_CTL_ADD, listener, &own) < 0)
-		return POLLERR;
-	added = true;
-	n = epoll_wait(events, ev, COUNT(ev), -1);
-	for (int i = 0; i < n; i++) {
-		if (ev[i].data.u32 >= PROGRAMS)
-			got = (int)ev[i].events;
-		else if (programs[ev[i].data.u32].pidfd > 0)
-			trace_on_killed(&programs[ev[i].data.u32], ops);
-	}
-	return got;
-}
-
 static void trace_exit(const struct seccomp_notif *n, const struct trace_ops *ops)
 {
 	struct watch_entry e = { .kind = WATCH_EXIT,
@@ -248,9 +287,9 @@ static void trace_exit(const struct seccomp_notif *n, const struct trace_ops *op
 	p = trace_find(e.pid);
 	if (p != NULL)
 		trace_forget(p);
-	ops->answer(n->id);
-	if (e.pid != 1)
+	if (e.pid != 1) /* before clients are told of the end */
 		ops->write(&e);
+	ops->answer(n->id);
 }
 
 /* ---- starts */
@@ -267,16 +306,35 @@ static void trace_read_program(pid_t pid, struct watch_entry *e)
 	trace_identity(pid, e);
 }
 
-static size_t trace_copy(pid_t pid, uint64_t from, void *to, size_t n)
+/* One piece: not over the end of a page, behind which there may be none. */
+static size_t trace_copy_piece(pid_t pid, uint64_t from, void *to, size_t n)
 {
 	struct iovec here = { to, n }, there = { (void *)(uintptr_t)from, n };
 	ssize_t got;
 
-	/* Not over the end of a page, behind which there may be none. */
 	if (there.iov_len > 4096 - from % 4096)
 		there.iov_len = here.iov_len = 4096 - from % 4096;
 	got = process_vm_readv(pid, &here, 1, &there, 1, 0);
 	return got < 0 ? 0 : (size_t)got;
+}
+
+static size_t trace_copy(pid_t pid, uint64_t from, void *to, size_t n)
+{
+	size_t all = 0, got = 1;
+
+	while (all < n && got > 0)
+		all += got = trace_copy_piece(pid, from + all, (char *)to + all, n - all);
+	return all;
+}
+
+/* A text of the call: its length, without the NUL. */
+static size_t trace_copy_text(pid_t pid, uint64_t from, char *to, size_t n, uint32_t *flags)
+{
+	size_t got = trace_copy(pid, from, to, n), len = strnlen(to, got);
+
+	if (len == n)
+		*flags |= WATCH_CUT;
+	return len;
 }
 
 /* The arguments of the call, which another thread may change after this. */
@@ -286,13 +344,14 @@ static void trace_read_call(const struct seccomp_notif *n, struct watch_entry *e
 	pid_t pid = (pid_t)n->pid;
 	uint64_t argv[ARGS_READ] = { 0 };
 
-	e->path[trace_copy(pid, n->data.args[first], e->path, sizeof(e->path) - 1)] = '\0';
+	e->path[trace_copy_text(pid, n->data.args[first], e->path, sizeof(e->path) - 1,
+				&e->flags)] = '\0';
 	(void)trace_copy(pid, n->data.args[first + 1], argv, sizeof(argv));
 	for (size_t i = 0; i < ARGS_READ && argv[i] != 0 && e->args_len < sizeof(e->args); i++) {
 		char *to = e->args + e->args_len;
-		size_t got = trace_copy(pid, argv[i], to, sizeof(e->args) - e->args_len);
+		size_t got =
+			trace_copy_text(pid, argv[i], to, sizeof(e->args) - e->args_len, &e->flags);
 
-		got = strnlen(to, got);
 		e->args_len += (uint32_t)got + (e->args_len + got < sizeof(e->args));
 	}
 	trace_link(pid, "cwd", e->cwd, sizeof(e->cwd), &e->flags);
@@ -301,28 +360,45 @@ static void trace_read_call(const struct seccomp_notif *n, struct watch_entry *e
 
 static bool trace_attach(pid_t pid)
 {
-	return ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACEEXEC) == 0 &&
-	       ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0;
+	static const struct itimerval soon = { .it_value.tv_usec = ATTACH_MS * 1000 }, never;
+	bool done;
+
+	if (sigsetjmp(too_late, 0) != 0)
+		return false;
+	(void)setitimer(ITIMER_REAL, &soon, NULL);
+	done = ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACEEXEC) == 0;
+	(void)setitimer(ITIMER_REAL, &never, NULL);
+	return done && ptrace(PTRACE_INTERRUPT, pid, 0, 0) == 0;
 }
 
-/* Until the thread stops, or has ended. The process of the new program, 0: the call has failed.
- * Another thread than the first of its process has the number of the first afterwards. */
-static pid_t trace_wait_exec(struct watch_entry *e)
+/* In its new program, or in the old one: the call has failed. The thread of a new program has the
+ * number of its process. */
+static void trace_on_stop(pid_t pid, int status, const struct trace_ops *ops)
 {
+	struct watch_entry e = { .kind = WATCH_EXEC };
+	bool started = status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8);
+	int sig = status >> 16 == 0 ? WSTOPSIG(status) : 0; /* one that it was about to get */
+
+	if (started) {
+		trace_read_program(pid, &e);
+		trace_watch_end(pid, e.pid);
+	}
+	(void)ptrace(PTRACE_DETACH, pid, 0, sig);
+	if (started)
+		ops->write(&e);
+}
+
+static void trace_on_stops(const struct trace_ops *ops)
+{
+	struct signalfd_siginfo unused;
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, __WALL)) > 0) {
-		bool started = status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8);
-
-		if (!WIFSTOPPED(status))
-			continue;
-		if (started)
-			trace_read_program(pid, e);
-		(void)ptrace(PTRACE_DETACH, pid, 0, 0);
-		return started ? pid : 0;
+	while (read(stops, &unused, sizeof(unused)) > 0) {
 	}
-	return 0;
+	while ((pid = waitpid(-1, &status, __WALL | WNOHANG)) > 0)
+		if (WIFSTOPPED(status))
+			trace_on_stop(pid, status, ops);
 }
 
 static void trace_exec(const struct seccomp_notif *n, const struct trace_ops *ops)
@@ -336,13 +412,10 @@ static void trace_exec(const struct seccomp_notif *n, const struct trace_ops *op
 	}
 	if (trace_attach(pid)) {
 		ops->answer(n->id);
-		pid = trace_wait_exec(&e);
-		if (pid == 0)
-			return;
-	} else {
-		trace_read_call(n, &e);
-		ops->answer(n->id);
+		return; /* trace_on_stop() follows */
 	}
+	trace_read_call(n, &e);
+	ops->answer(n->id);
 	trace_watch_end(pid, e.pid);
 	ops->write(&e);
 }
@@ -359,9 +432,10 @@ static void trace_other(const struct seccomp_notif *n, const struct trace_ops *o
 	trace_link(pid, "exe", e.path, sizeof(e.path), &e.flags);
 	memcpy(e.args, n->data.args, sizeof(n->data.args));
 	e.args_len = sizeof(n->data.args);
-	if (address)
+	if (address) /* no more than the call says: other things are behind it */
 		e.args_len += (uint32_t)trace_copy(pid, n->data.args[1], e.args + e.args_len,
-						   WATCH_ADDRESS);
+						   n->data.args[2] < WATCH_ADDRESS ? n->data.args[2]
+										   : WATCH_ADDRESS);
 	ops->answer(n->id);
 	if (e.pid != 1)
 		ops->write(&e);
@@ -377,4 +451,27 @@ void trace_call(const struct seccomp_notif *n, const struct trace_ops *ops)
 		trace_exit(n, ops);
 	else
 		trace_exec(n, ops);
+}
+
+/* ---- waiting */
+
+int trace_wait(int listener, const struct trace_ops *ops)
+{
+	static bool added;
+	struct epoll_event ev[16], own = { .events = EPOLLIN, .data.u32 = OF_LISTENER };
+	int n, got = 0;
+
+	if (!added && epoll_ctl(events, EPOLL_CTL_ADD, listener, &own) < 0)
+		return POLLERR;
+	added = true;
+	n = epoll_wait(events, ev, COUNT(ev), -1);
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.u32 == OF_LISTENER)
+			got = (int)ev[i].events;
+		else if (ev[i].data.u32 == OF_STOPS)
+			trace_on_stops(ops);
+		else if (programs[ev[i].data.u32].pidfd > 0)
+			trace_on_killed(&programs[ev[i].data.u32], ops);
+	}
+	return got;
 }

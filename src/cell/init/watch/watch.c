@@ -191,6 +191,7 @@ static const int trace_calls[] = {
 #endif
 	SYS_openat,	SYS_readlinkat, SYS_epoll_pwait,      SYS_epoll_ctl, SYS_read,	SYS_close,
 	SYS_pidfd_open, SYS_ptrace,	SYS_process_vm_readv, SYS_wait4,     SYS_fcntl,
+	SYS_setitimer,	SYS_rt_sigreturn,
 };
 
 static unsigned short watch_allow(struct sock_filter *f, unsigned short n, const int *calls,
