@@ -12,26 +12,45 @@
 /* The watcher may be writing to the oldest entries. */
 #define MARGIN 4
 
-/* Any bytes of the watcher's file become texts. The arguments stay apart: each ends with a NUL. */
-static void make_texts(const struct session *s, struct watch_entry *w)
+/* The watcher has cut it if it fills its room. */
+static void cover_text(const struct session *s, char *text, size_t room)
+{
+	if (strlen(text) >= room)
+		session_redact_cut(s, text);
+	else
+		session_redact(s, text);
+}
+
+/* The last argument does not end if it was cut. */
+static void cover_arguments(const struct session *s, char *args, size_t len)
 {
 	char text[WATCH_ARGS + 1];
-	size_t at = 0;
+	size_t n;
+
+	for (size_t at = 0; at < len; at += n + 1) {
+		n = strnlen(args + at, len - at);
+		memcpy(text, args + at, n);
+		text[n] = '\0';
+		cover_text(s, text, at + n == WATCH_ARGS ? n : sizeof(text));
+		memcpy(args + at, text, n);
+	}
+}
+
+/* Any bytes of the watcher's file become texts. The arguments stay apart: each ends with a NUL.
+ * Those of a call are numbers, and behind them is the address. */
+static void make_texts(const struct session *s, struct watch_entry *w)
+{
+	const size_t numbers = 6 * sizeof(uint64_t);
 
 	w->path[WATCH_PATH - 1] = w->cwd[WATCH_CWD - 1] = '\0';
-	session_redact(s, w->path);
-	session_redact(s, w->cwd);
 	if (w->args_len > WATCH_ARGS)
 		w->args_len = WATCH_ARGS;
-	while (w->kind != WATCH_CALL && at < w->args_len) {
-		size_t n = strnlen(w->args + at, w->args_len - at);
-
-		memcpy(text, w->args + at, n);
-		text[n] = '\0';
-		session_redact(s, text);
-		memcpy(w->args + at, text, n);
-		at += n + 1;
-	}
+	cover_text(s, w->path, WATCH_PATH - 1);
+	cover_text(s, w->cwd, WATCH_CWD - 1);
+	if (w->kind != WATCH_CALL)
+		cover_arguments(s, w->args, w->args_len);
+	else if (w->args_len > numbers)
+		session_redact_bytes(s, w->args + numbers, w->args_len - numbers);
 }
 
 static uint64_t oldest_of(const struct watch_file *head)

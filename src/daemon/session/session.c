@@ -150,6 +150,24 @@ void session_redact(const struct session *s, char *text)
 		(void)mask_text(m, NULL, (uint8_t *)text, strlen(text));
 }
 
+void session_redact_cut(const struct session *s, char *text)
+{
+	const struct mask *m = session_mask(s);
+	size_t n = strlen(text), reach = m == NULL ? 0 : mask_reach(m);
+
+	session_redact(s, text);
+	reach = reach < n ? reach : n;
+	memset(text + n - reach, '*', reach);
+}
+
+void session_redact_bytes(const struct session *s, void *bytes, size_t n)
+{
+	const struct mask *m = session_mask(s);
+
+	if (m != NULL)
+		(void)mask_text(m, NULL, bytes, n);
+}
+
 static unsigned session_bucket(const char *id)
 {
 	uint32_t h = 2166136261U; /* FNV-1a. Ids are random, so clients cannot choose collisions */

@@ -301,6 +301,11 @@ void session_mask_set(struct session *s, struct mask *m);
 size_t session_redact_len(const struct session *s, const char *text, size_t keep);
 /* Mask a text in place, before it is kept or shown. */
 void session_redact(const struct session *s, char *text);
+/* The same for a text that was cut off: it may end with the beginning of a value, which no mask
+ * finds. As many bytes as a value takes at most are covered with it. */
+void session_redact_cut(const struct session *s, char *text);
+/* The same for any bytes. */
+void session_redact_bytes(const struct session *s, void *bytes, size_t n);
 
 /* ---- for the parts of a session, session_hooks.h */
 

@@ -64,17 +64,13 @@ static const char *find_execution(struct request *r, uint64_t mark)
 	return p->execution_id[0] == '\0' ? NULL : p->execution_id;
 }
 
-/* A command that PID 1 has cut off may end with the beginning of a value, which no mask finds: as
- * many bytes as a value takes at most are covered with it. */
+/* PID 1 may have cut it off. */
 static void cover_command(const struct session *s, char *text)
 {
-	const struct mask *m = session_mask(s);
-	size_t n = strlen(text), reach = m == NULL ? 0 : mask_reach(m);
-
-	session_redact(s, text);
-	reach = reach < n ? reach : n;
-	if (n == FILE_MSG_PATH_MAX - 1)
-		memset(text + n - reach, '*', reach);
+	if (strlen(text) == FILE_MSG_PATH_MAX - 1)
+		session_redact_cut(s, text);
+	else
+		session_redact(s, text);
 }
 
 /* The kernel cuts off a name after 15 bytes, so such a one may be the beginning of a value. It is
