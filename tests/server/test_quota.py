@@ -141,6 +141,16 @@ def test_memory_of_a_tenant(server):
         wait_for(lambda: a.ask(limits={"memory": "600M"})[0] == 201, 15, "room after a deletion")
 
 
+def test_a_trace_is_memory(server):
+    """Its file takes 1 MiB."""
+    with Tenant(server, max_memory="1G") as a:
+        one = a.create(limits={"memory": "512M"}, trace="programs")
+        a.refused("quota_memory", limits={"memory": "512M"})
+        a.create(limits={"memory": "510M"})
+        a.delete(one)
+        wait_for(lambda: a.ask(limits={"memory": "513M"})[0] == 201, 15, "room after a deletion")
+
+
 def test_storage_of_a_tenant(server):
     with Tenant(server, max_storage="600M") as a:
         a.create(limits={"disk": "500M"})

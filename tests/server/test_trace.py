@@ -12,7 +12,7 @@ import time
 
 from harness import Server, check, equal, has, run_tests, wait_for
 from streams import Events
-from test_refused_calls import CALLS, watcher
+from test_refused_calls import CALLS, cpu, watcher
 
 KILLS = True
 RACE = r"""
@@ -292,6 +292,23 @@ def test_the_watcher_dies(server):
     equal(ended["reason"], "alarm")
     has(ended["detail"], "cell_fault")
     equal(server.run(other["id"], "/bin/echo works")["stdout"], "works\n")
+
+
+def test_its_time_is_charged(server):
+    """What a session makes its watcher do is processor time of the session, and has a bound."""
+    session = server.create(trace="programs")
+    code = ("import os, resource, sys\nos.setgroups(range(1, 65000))\nprint('begins', flush=True)\n"
+            "for i in range(60): os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)\n"
+            "used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]\n"
+            "print(sum(u.ru_utime + u.ru_stime for u in used))")
+    before, begun, charged = cpu(watcher(server, session)), time.monotonic(), server.get(session["id"])["usage"]["cpu_ms"]
+    own = float(server.run(session["id"], ["python3", "-c", code], user="root", timeout="120s")["stdout"].split()[1])
+    taken = cpu(watcher(server, session)) - before
+    seconds = time.monotonic() - begun
+    more = (server.get(session["id"])["usage"]["cpu_ms"] - charged) / 1000
+    check(taken > 0.1, f"too little to see: {taken} s")
+    check(more >= own + 0.8 * taken, f"{more} s charged, {own} of its programs, {taken} of the watcher")
+    check(taken < 0.5 * seconds + 0.7, f"{taken} s in {seconds}")
 
 
 def test_a_cell_cannot_reach_it(server):

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -128,6 +129,15 @@ enum cell_watch_state cell_watch_look(int cells_fd, const char *id, uint64_t *re
 bool cell_watch_head(int fd, struct watch_file *ret)
 {
 	return watch_pread(fd, ret, sizeof(*ret)) && ret->version == WATCH_VERSION;
+}
+
+uint64_t cell_watch_cpu_us(int cells_fd, const char *id)
+{
+	const off_t at = offsetof(struct watch_file, cpu_us);
+	uint64_t us;
+	OWN_FD fd = cell_watch_open(cells_fd, id);
+
+	return fd >= 0 && pread(fd, &us, sizeof(us), at) == (ssize_t)sizeof(us) ? us : 0;
 }
 
 bool cell_watch_entry(int fd, uint64_t seq, struct watch_entry *ret)

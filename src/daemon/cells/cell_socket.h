@@ -25,6 +25,8 @@ enum cell_watch_state { CELL_WATCH_NONE, CELL_WATCH_DEAD, CELL_WATCH_ALIVE };
 enum cell_watch_state cell_watch_look(int cells_fd, const char *id, uint64_t *ret);
 /* The file, to read parts of it: -1 if there is none. */
 int cell_watch_open(int cells_fd, const char *id);
+/* The processor time of the watcher, 0 if there is none. */
+uint64_t cell_watch_cpu_us(int cells_fd, const char *id);
 /* All but the ring. */
 bool cell_watch_head(int fd, struct watch_file *ret);
 /* The entry of that number. False: it is not there, or not any more. */

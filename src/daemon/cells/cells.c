@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "daemon/cells/cell_socket.h"
 #include "daemon/cells/live_cell.h"
 #include "lib/base/io.h"
 #include "lib/base/session_id.h"
@@ -52,4 +53,6 @@ void cells_usage(const struct cells *cs, const struct cell_level *level, const c
 		 enum usage_detail detail, struct usage *ret)
 {
 	cell_ops(level)->usage(cs->cgroups, id, detail, ret);
+	if (detail != USAGE_LIMITS)
+		ret->cpu_us += cell_watch_cpu_us(cs->dir_fd, id);
 }

@@ -14,6 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/own.h"
 #include "lib/base/units.h"
+#include "lib/wire/watch_file.h"
 
 #define MINUTE_MS 60000ULL
 
@@ -363,14 +364,20 @@ static unsigned seconds_for(uint64_t tokens, uint64_t rate_milli)
 	return rate_milli == 0 ? 1 : (unsigned)((1000 - tokens + rate_milli - 1) / rate_milli);
 }
 
+/* What the session is promised: the file of its trace is in memory, too, if run_dir is. */
+static uint64_t quota_memory(const struct session *s)
+{
+	return s->row.limits.memory_bytes +
+	       (s->row.trace == SESSION_TRACE_NONE ? 0 : WATCH_FILE_MAX);
+}
+
 int quota_fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 {
 	struct core *c = s->core;
 	struct tenant *t = s->tenant;
 	const struct config *g = c->o.config;
 	struct bounds b = bounds_of(t, g);
-	uint64_t memory =
-		s->row.limits.memory_bytes + image_charge_adds(c, s->row.image, s->row.image_bytes);
+	uint64_t memory = quota_memory(s) + image_charge_adds(c, s->row.image, s->row.image_bytes);
 	uint64_t disk = s->quota.disk ? 0 : s->row.limits.disk_bytes;
 	uint64_t now = clock_now_ns(), records;
 
@@ -487,9 +494,9 @@ void quota_count(struct session *s)
 	count_cold(s, false);
 	s->quota.live = true;
 	s->core->live++;
-	s->core->memory_bytes += s->row.limits.memory_bytes;
+	s->core->memory_bytes += quota_memory(s);
 	s->tenant->sessions++;
-	s->tenant->memory_bytes += s->row.limits.memory_bytes;
+	s->tenant->memory_bytes += quota_memory(s);
 	s->tenant->pids += s->row.limits.pids;
 	image_charge_use(s->core, s->tenant, s->row.image, s->row.image_bytes);
 	if (s->quota.disk)
@@ -536,9 +543,9 @@ void quota_uncount(struct session *s)
 	s->quota.live = false;
 	count_cold(s, true);
 	s->core->live--;
-	s->core->memory_bytes -= s->row.limits.memory_bytes;
+	s->core->memory_bytes -= quota_memory(s);
 	s->tenant->sessions--;
-	s->tenant->memory_bytes -= s->row.limits.memory_bytes;
+	s->tenant->memory_bytes -= quota_memory(s);
 	s->tenant->pids -= s->row.limits.pids;
 	image_charge_unuse(s->core, s->row.image);
 	s->row.image[0] = '\0';		    /* its next cell maps another one */

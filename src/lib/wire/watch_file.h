@@ -20,10 +20,12 @@ struct watch_file {
 	/* The ring: the first entry of this cell, and the next one. */
 	uint64_t first, next;
 	uint64_t refused[WATCH_CALLS]; /* by the number of the call */
+	uint64_t cpu_us; /* processor time of the watcher, which is charged to the cell */
 };
 
-#define WATCH_RING 1024	   /* entries: the oldest is overwritten */
-#define WATCH_RING_AT 8192 /* the place of the first one */
+#define WATCH_RING 1024					   /* entries: the oldest is overwritten */
+#define WATCH_RING_AT 8192				   /* the place of the first one */
+#define WATCH_FILE_MAX (WATCH_RING_AT + WATCH_RING * 1024) /* bytes */
 #define WATCH_PATH 216
 #define WATCH_CWD 152
 #define WATCH_ARGS 600

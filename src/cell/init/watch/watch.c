@@ -9,8 +9,9 @@
  * reads notifications of the kernel and nothing else. If it dies, the kernel refuses the same calls
  * with ENOSYS.
  *
- * A program that makes refused calls in a loop makes this process work. So each cell has a rate:
- * beyond it the watcher sleeps, and the program waits. */
+ * A program that makes refused calls in a loop makes this process work. So each cell has a rate,
+ * and a share of a processor: beyond them the watcher sleeps, and the program waits. Its processor
+ * time is in its file, and counts as the cell's. */
 #include "cell/init/watch/watch.h"
 
 #include <errno.h>
@@ -37,6 +38,10 @@
 #define RATE 2000 /* calls a second, once BURST are used up */
 #define BURST 4000
 #define REST_MS 2
+#define CPU_PART 2	    /* of a processor: one half */
+#define CPU_BURST_US 500000 /* and so much at once */
+#define CPU_REST_MAX_MS 100
+#define CPU_STEP_US 1000 /* it is told in such steps */
 
 #if defined(__x86_64__)
 #define NATIVE_ARCH AUDIT_ARCH_X86_64
@@ -139,11 +144,36 @@ static bool watch_answer(enum watch_mode mode)
 
 /* ---- the rate */
 
-static void watch_rest(void)
+static void watch_rest(uint64_t ms)
 {
-	const struct timespec rest = { .tv_nsec = REST_MS * 1000000L };
+	const struct timespec rest = { .tv_nsec = (long)ms * 1000000L };
 
 	(void)nanosleep(&rest, NULL);
+}
+
+/* Called after each round of work, whatever it was. */
+static void watch_keep_share(void)
+{
+	static uint64_t used_us, at_ns;
+	static int64_t left_us = CPU_BURST_US;
+	struct timespec cpu = { 0 };
+	uint64_t now = clock_now_ns(), us, rest_ms;
+
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	us = (uint64_t)cpu.tv_sec * 1000000 + (uint64_t)cpu.tv_nsec / 1000;
+	if (us - file.cpu_us >= CPU_STEP_US) {
+		file.cpu_us = us;
+		watch_write(&file.cpu_us, sizeof(file.cpu_us));
+	}
+	left_us += (int64_t)((now - at_ns) / 1000 / CPU_PART) - (int64_t)(us - used_us);
+	at_ns = now;
+	used_us = us;
+	if (left_us > CPU_BURST_US)
+		left_us = CPU_BURST_US;
+	if (left_us >= 0)
+		return;
+	rest_ms = (uint64_t)-left_us * CPU_PART / 1000 + 1;
+	watch_rest(rest_ms < CPU_REST_MAX_MS ? rest_ms : CPU_REST_MAX_MS);
 }
 
 /* Called after each answer. */
@@ -157,7 +187,7 @@ static void watch_keep_rate(void)
 	if (milli > BURST * 1000ULL)
 		milli = BURST * 1000ULL;
 	if (milli < 1000)
-		watch_rest();
+		watch_rest(REST_MS);
 	else
 		milli -= 1000;
 }
@@ -187,11 +217,11 @@ static const int watch_calls[] = {
 
 static const int trace_calls[] = {
 #ifdef SYS_open
-	SYS_open,	SYS_readlink,	SYS_epoll_wait,
+	SYS_open,   SYS_readlink,   SYS_epoll_wait,
 #endif
-	SYS_openat,	SYS_readlinkat, SYS_epoll_pwait,      SYS_epoll_ctl, SYS_read,	SYS_close,
-	SYS_pidfd_open, SYS_ptrace,	SYS_process_vm_readv, SYS_wait4,     SYS_fcntl,
-	SYS_setitimer,	SYS_rt_sigreturn,
+	SYS_openat, SYS_readlinkat, SYS_epoll_pwait,  SYS_epoll_ctl,	    SYS_read,
+	SYS_close,  SYS_pidfd_open, SYS_ptrace,	      SYS_process_vm_readv, SYS_wait4,
+	SYS_fcntl,  SYS_setitimer,  SYS_rt_sigreturn,
 };
 
 static unsigned short watch_allow(struct sock_filter *f, unsigned short n, const int *calls,
@@ -259,5 +289,6 @@ int watch_main(enum watch_mode mode)
 		} else if (got != 0) {
 			return got == POLLERR ? 1 : 0; /* POLLHUP: no process of the cell is left */
 		}
+		watch_keep_share();
 	}
 }
