@@ -12,6 +12,7 @@
 #include "daemon/execution/execution.h"
 #include "daemon/execution/execution_deadline.h"
 #include "daemon/execution/file_op.h"
+#include "daemon/session/session_pause.h"
 #include "daemon/store/store_audit.h"
 #include "daemon/store/store_event.h"
 #include "lib/base/str.h"
@@ -173,6 +174,61 @@ static void a_pause_is_refused(void)
 	bed_until(has_ended);
 	CHECK(last.code == ERR_LIMIT);
 	check_once(1);
+}
+
+/* One of its programs is in a system call. No program runs, so it is paused. */
+static void a_pause_holds_a_program_in_a_call(void)
+{
+	(void)err_set_reason(&bed.refusal, REASON_NOT_FROZEN, "a program is in a system call");
+	begin_pause(BED_REFUSE, 30000);
+	bed_until(has_ended);
+	CHECK(last.code == ERR_NONE);
+	CHECK(session_row(bed.session)->state == SESSION_PAUSED && bed.session->cell->in_call);
+	CHECK(bed.asked[KEEPER_FREEZE] == 1); /* not thawed */
+	check_once(1);
+}
+
+static bool is_settled(void)
+{
+	return session_row(bed.session)->state == SESSION_RUNNING &&
+	       bed.session->cell->call == NULL;
+}
+
+static bool is_over(void)
+{
+	return bed.core->live == 0;
+}
+
+/* No client has asked: nobody would stop its programs. */
+static void a_session_ends_that_cannot_be_paused(void)
+{
+	bed_make(30000);
+	bed_session();
+	bed.way[KEEPER_FREEZE] = BED_REFUSE;
+	bed.session->row.timeout_ms = 1000;
+	for (unsigned i = 0; i < 4; i++) {
+		bed.session->row.deadline_ms = 1;
+		session_pause_by_itself(bed.session, false);
+		bed_until(is_settled);
+	}
+	session_pause(bed.session, NULL, &state); /* a client is told, and may ask again */
+	bed_until(has_ended);
+	bed_until(is_settled);
+	CHECK(last.code == ERR_LIMIT);
+	bed.session->row.deadline_ms = 1;
+	session_pause_by_itself(bed.session, false);
+	bed_until(is_over);
+	check_once(1);
+}
+
+static void an_alarm_ends_what_it_cannot_pause(void)
+{
+	bed_make(30000);
+	bed_session();
+	bed.way[KEEPER_FREEZE] = BED_REFUSE;
+	CHECK(session_pause_for_alarm(bed.session, "alarm"));
+	bed_until(is_over);
+	check_once(0);
 }
 
 /* ---- file operations */
@@ -633,8 +689,10 @@ static void an_end_is_written_late(void)
 TEST_MAIN(T(a_cell_is_refused), T(the_next_keeper_makes_the_cell), T(a_silent_keeper_is_replaced),
 	  T(another_keeper_is_asked_for_until_it_is_heard), T(no_keeper_ever_comes),
 	  T(paused_and_paused_again), T(deleted_while_it_is_paused), T(the_next_keeper_pauses),
-	  T(a_pause_is_refused), T(op_output_ends_then_it_exits), T(op_exits_then_its_output_ends),
-	  T(op_all_at_once), T(op_fails_to_start), T(op_whose_end_ends_its_session),
+	  T(a_pause_is_refused), T(a_pause_holds_a_program_in_a_call),
+	  T(a_session_ends_that_cannot_be_paused), T(an_alarm_ends_what_it_cannot_pause),
+	  T(op_output_ends_then_it_exits), T(op_exits_then_its_output_ends), T(op_all_at_once),
+	  T(op_fails_to_start), T(op_whose_end_ends_its_session),
 	  T(op_whose_failure_ends_its_session), T(op_cancelled), T(op_and_the_end_of_its_session),
 	  T(op_and_the_death_of_pid_1), T(execution_exits), T(execution_is_forgotten_later),
 	  T(execution_is_forgotten_with_the_next_request), T(execution_exits_with_its_output_open),

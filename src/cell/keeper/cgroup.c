@@ -224,9 +224,9 @@ int cgroup_freeze(const struct cgroup_parents *p, const char *id, bool on, struc
 	}
 	if (!on)
 		return 0;
-	IGNORED(io_write_file(parent, cgroup_name(id, "/cgroup.freeze").text, "0", e),
-		"the error below counts");
-	return err_set(e, ERR_CONFLICT, "cell %s: not frozen within %d ms", id, FREEZE_MS);
+	return err_set_reason(e, REASON_NOT_FROZEN,
+			      "cell %s: a program is in a system call for more than %d ms", id,
+			      FREEZE_MS);
 }
 
 int cgroup_destroy(const struct cgroup_parents *p, const char *id, unsigned patience_ms,

@@ -54,7 +54,10 @@ int cgroup_enter(const struct cgroup *g, struct err *e) MUST_USE;
 /* Return a pidfd of process pid if it is in the cell's cgroup, else -1. */
 int cgroup_open_member(const struct cgroup_parents *p, const char *id, pid_t pid);
 
-/* Freeze or thaw every process of the cell. Return when all are frozen. */
+/* Freeze or thaw every process of the cell. Return when all are frozen. REASON_NOT_FROZEN: a
+ * process does not come out of a system call in time. No program of the cell executes an
+ * instruction then, either: the kernel stops that process before it returns to its program. The
+ * cell stays so until it is thawed. */
 int cgroup_freeze(const struct cgroup_parents *p, const char *id, bool on, struct err *e) MUST_USE;
 
 /* Kill every process of the cell and remove its directories. ERR_CONFLICT if processes are alive

@@ -560,13 +560,19 @@ struct live_cell *live_cell_adopt(struct cells *cs, const char *id, bool frozen,
 	OWN_FD sock = fd;
 	c = new_cell(cs, id, events, owner);
 	c->state = LIVE_UP;
-	c->frozen = frozen;
+	c->frozen = c->in_call = frozen;
 	if (find_peer(c, sock, e) < 0 || watch_death(c, e) < 0 ||
 	    connect_channel(c, TAKE_FD(sock), e) < 0) {
 		release(c);
 		return NULL;
 	}
 	return c;
+}
+
+bool live_cell_holds(struct live_cell *c, const struct err *e)
+{
+	c->in_call = e != NULL && e->reason == REASON_NOT_FROZEN;
+	return e == NULL || c->in_call;
 }
 
 void live_cell_own(struct live_cell *c, const struct live_cell_events *events, void *owner)

@@ -80,6 +80,7 @@ struct live_cell {
 	int listener; /* owned: bound, until PID 1 has it */
 	struct agent agent;
 	bool connected, greeted, synced, dead, frozen, urgent, broken;
+	bool in_call; /* frozen: but one of its programs may still be in a system call */
 	bool unclean; /* something of a failed try may be there */
 	/* The keeper was asked to remove it before PID 1 was dead. The cgroup can go a moment
 	 * before that, when the keeper cannot reap PID 1 yet: it is asked once more after the
@@ -111,6 +112,10 @@ struct live_cell {
 struct live_cell *live_cell_make(struct cells *cs, const struct keeper_create *plan,
 				 const char *tenant, bool urgent,
 				 const struct live_cell_events *events, void *owner);
+
+/* Does no program of the cell run any more, as the answer to a freeze says? With REASON_NOT_FROZEN
+ * none does, but one may still be in a system call: the cell is marked. */
+bool live_cell_holds(struct live_cell *c, const struct err *e);
 
 /* Connect to a cell that an earlier daemon left. ERR_NOT_FOUND: it is not there any more. A frozen
  * one will answer when it is thawed. */

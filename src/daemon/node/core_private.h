@@ -307,6 +307,8 @@ struct session {
 
 	/* its waiters and its deadlines */
 	struct completions when_running, when_paused, when_over;
+	bool pause_asked;	/* the present pause, by a client */
+	unsigned pause_refused; /* by the keeper, at the end of its time, in a row */
 	/* NULL, or called once when it is usable, instead of ending when_running */
 	void (*on_usable)(struct session *s);
 	struct loop_task notify_running; /* ends when_running, if it is usable */

@@ -434,8 +434,10 @@ static void begin_stream(struct capturing *k)
 static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
 	struct live_cell *cell = arg;
-	struct session *s = session_freeze_answered(cell, e == NULL);
+	bool holds = live_cell_holds(cell, e);
+	struct session *s = session_freeze_answered(cell, holds);
 	struct capturing *k = s == NULL ? NULL : capture_find(s);
+	struct err why;
 
 	if (s == NULL)
 		return;
@@ -448,8 +450,15 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 		begin_stream(k);
 		return;
 	}
-	k->unsure = true;
-	capture_fail(k, e);
+	if (holds)
+		(void)err_set_reason(
+			&why, REASON_NOT_FROZEN,
+			"the files of session %s cannot be read: one of its programs does not come "
+			"out of a system call (it writes much to a slow disk, or waits for a "
+			"program that traces one of its threads): try again, or end that program",
+			s->row.id);
+	k->unsure = !holds;
+	capture_fail(k, holds ? &why : e);
 	capture_thaw(k);
 	capture_finish(k);
 }
@@ -504,7 +513,7 @@ static int capture_start(struct capturing *k, struct err *e)
 	if (check_state(s, e) < 0 || capture_admit(k, e) < 0)
 		return -1;
 	k->froze = !s->cell->frozen && !guest_reader_is_needed(s);
-	if (!k->froze) {
+	if (!k->froze && (!s->cell->in_call || guest_reader_is_needed(s))) {
 		begin_stream(k);
 		return 0;
 	}

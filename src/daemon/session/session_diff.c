@@ -508,7 +508,8 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 	s = c->owner; /* NULL: the cell was given up before the answer */
 	if (s == NULL)
 		return;
-	c->frozen = c->frozen || e == NULL;
+	if (live_cell_holds(c, e))
+		c->frozen = true;
 	if (keeping_find(s) == NULL || c->state == LIVE_ENDING)
 		live_cell_end_now(c);
 	else if (!c->frozen)

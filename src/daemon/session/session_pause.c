@@ -21,6 +21,7 @@
 #include "lib/base/log.h"
 
 #define PAUSE_AGAIN_MS 1000
+#define PAUSE_TRIES 5 /* at the end of its time, if the keeper refuses to freeze it */
 #define WAIT_MS 90000 /* for waiting requests: longer than a keeper or PID 1 may take */
 
 void session_ask_freeze(struct session *s, bool on, keeper_done_fn *on_done)
@@ -50,11 +51,42 @@ struct session *session_freeze_answered(struct live_cell *cell, bool frozen)
 
 static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e);
 
-/* After a failure the session is running again and the cell thawed, even if the keeper did freeze
- * it. Recovery makes the same choice. */
+static bool pause_is_by_time(const struct session *s)
+{
+	return s->row.deadline_ms == 0 && s->row.timeout_ms > 0;
+}
+
+/* The keeper has refused a pause. If no client has asked for the pause, nothing else would stop
+ * the programs. At the end of its time it is tried again a few times, then the session ends. */
+static bool pause_end_instead(struct session *s)
+{
+	if (s->row.room == ROOM_ALARM) {
+		session_stop(s, SESSION_ALARM,
+			     "an alarm pauses it, but its programs could not be stopped");
+		return true;
+	}
+	if (s->pause_asked || (s->row.room != ROOM_PAUSED &&
+			       (!pause_is_by_time(s) || ++s->pause_refused < PAUSE_TRIES)))
+		return false;
+	if (session_is_kept(&s->row))
+		session_cold_lost(s, "its programs could not be stopped for a pause");
+	else if (s->row.room == ROOM_PAUSED)
+		session_stop(s, SESSION_STORAGE_FULL,
+			     "its disk or volumes have grown into the storage folder's reserve, "
+			     "and its programs could not be stopped");
+	else
+		session_stop(s, SESSION_EXPIRED,
+			     "timeout reached, and its programs could not be stopped for a pause");
+	return true;
+}
+
+/* Frozen, or its programs are held (REASON_NOT_FROZEN): paused. After another failure the session
+ * is running again and the cell thawed, even if the keeper did freeze it. Recovery makes the same
+ * choice. */
 static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
-	struct session *s = session_freeze_answered(arg, e == NULL);
+	bool holds = live_cell_holds(arg, e);
+	struct session *s = session_freeze_answered(arg, holds);
 	struct err why = { 0 };
 
 	if (s == NULL)
@@ -63,8 +95,13 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 		session_ask_freeze(s, true, on_frozen); /* from another keeper */
 		return;
 	}
-	if (e == NULL) {
+	if (holds) {
 		s->cell->frozen = true;
+		s->pause_refused = 0;
+		if (s->cell->in_call)
+			log_info("a session is paused while one of its programs is in a system "
+				 "call",
+				 "session_id=%s", s->row.id);
 		if (session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &why) == 0) {
 			session_plan_timer(s);
 			completions_end_all(&s->when_paused, NULL);
@@ -73,6 +110,8 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 			return;
 		}
 		e = &why;
+	} else if (pause_end_instead(s)) {
+		return;
 	}
 	struct err failure = *e;
 
@@ -80,7 +119,7 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 	IGNORED(session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why),
 		"running is what recovery makes of pausing, too");
 	s->row.state = SESSION_RUNNING;
-	if (s->row.deadline_ms == 0 && s->row.timeout_ms > 0) /* its time had ended */
+	if (pause_is_by_time(s))
 		s->row.deadline_ms = core_now_ms() + PAUSE_AGAIN_MS;
 	session_ask_freeze(s, false, on_thawed);
 	session_touch(s);
@@ -134,6 +173,7 @@ void session_pause(struct session *s, const struct store_actor *who, struct comp
 	if (s->row.state == SESSION_PAUSING) {
 		if (w != NULL)
 			wait_for(s, w, &s->when_paused);
+		s->pause_asked |= w != NULL;
 		return;
 	}
 	if (cell_level_can(session_level(s), CELL_CAN_KEEP_MEMORY) &&
@@ -143,6 +183,7 @@ void session_pause(struct session *s, const struct store_actor *who, struct comp
 	}
 	if (check_pause(s, &e) == 0) {
 		session_timer_check_clock(s->core);
+		s->pause_asked = w != NULL;
 		s->row.paused_since_ms = core_now_ms();
 		session_set_actor(s, who);
 		if (session_save(s, SESSION_PAUSING, SESSION_NO_REASON, &e) == 0) {

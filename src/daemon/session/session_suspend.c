@@ -426,7 +426,9 @@ static int suspend_settle(struct suspend *k, struct err *e)
  * and must gain no time by that: so it is paused with its memory. */
 static void end_time(struct session *s)
 {
-	if (s->row.deadline_ms > 0 || s->row.timeout_ms == 0)
+	if (s->row.room == ROOM_ALARM) /* the same holds for an alarm */
+		session_pause(s, NULL, NULL);
+	if (s->row.room == ROOM_ALARM || s->row.deadline_ms > 0 || s->row.timeout_ms == 0)
 		return;
 	s->row.deadline_ms = core_now_ms();
 	if (s->when_running.first == NULL) {
@@ -444,7 +446,8 @@ static void give_up(struct suspend *k, const struct err *e)
 	struct err why = *e, ignored;
 
 	/* A client is told, and may try again. A pause by its timeout freezes it instead. */
-	s->guest.cannot_save = k->how == COLD_KEEP && s->when_paused.first == NULL;
+	s->guest.cannot_save =
+		k->how == COLD_KEEP && (s->when_paused.first == NULL || s->row.room == ROOM_ALARM);
 	session_capture_release(s->core, &k->capture);
 	suspend_release(k);
 	s->row.cold = COLD_NO;

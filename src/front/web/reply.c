@@ -52,6 +52,7 @@ static const struct reply_meaning by_reason[REASONS] = {
 	[REASON_DAMAGED] = INTERNAL,
 	[REASON_SECRETS_IN_MEMORY] = { 409, NULL, false },
 	[REASON_SECRETS_IN_FILES] = { 409, NULL, false },
+	[REASON_NOT_FROZEN] = { 409, NULL, false },
 	[REASON_QUOTA_SESSIONS] = QUOTA,
 	[REASON_QUOTA_RATE] = QUOTA,
 	[REASON_QUOTA_MEMORY] = QUOTA,

@@ -50,6 +50,7 @@ static const struct {
 	[REASON_CAPACITY_DIFFS] = { "capacity_diffs", ERR_LIMIT },
 	[REASON_QUEUE_TIMEOUT] = { "queue_timeout", ERR_LIMIT },
 	[REASON_SECRETS_IN_FILES] = { "secrets_in_files", ERR_CONFLICT },
+	[REASON_NOT_FROZEN] = { "not_frozen", ERR_CONFLICT },
 };
 static_assert(COUNT(reasons) == REASONS, "a row for every reason");
 

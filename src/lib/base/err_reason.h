@@ -53,6 +53,7 @@ enum err_reason {
 
 	/* later ones: numbers stay, since programs of an earlier version send them, too */
 	REASON_SECRETS_IN_FILES,
+	REASON_NOT_FROZEN, /* a program of the cell does not come out of a system call */
 	REASONS
 };
 
