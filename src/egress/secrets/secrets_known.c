@@ -45,7 +45,7 @@ static bool has_hosts(const struct secrets *s, size_t value)
 }
 
 /* The values of that name. everywhere: only those without hosts. */
-static void know_by_name(struct known *k, const char *name, bool everywhere)
+static void know_by_name(struct secrets_known *k, const char *name, bool everywhere)
 {
 	const struct secrets *s = k->s;
 
@@ -90,7 +90,7 @@ static void index_rules(struct secrets *s, const struct policy *p)
 
 	for (size_t i = 0; i < s->nrules; i++) {
 		const struct policy_rule *rule = policy_rule(p, i);
-		struct known k = { .s = s, .ret = &s->picks[n] };
+		struct secrets_known k = { .s = s, .ret = &s->picks[n] };
 
 		if (!is_of_secrets(rule))
 			continue;
