@@ -44,9 +44,12 @@ static void fact_lines_put_text(struct fact_lines *f, const char *text, size_t n
 			f->line = f->len;
 		return;
 	}
-	for (; from < f->len; from++)
-		if (strchr("\t\n\r", f->text[from]) != NULL)
+	for (; from < f->len; from++) {
+		char c = f->text[from];
+
+		if (c == '\t' || c == '\n' || c == '\r' || c == '\0')
 			f->text[from] = '?';
+	}
 }
 
 /* A character of the format itself. */
@@ -79,7 +82,14 @@ size_t fact_lines_vprint(char *ret, size_t cap, const char *fmt, va_list args)
 		const char *text = digits;
 
 		if (*at != '%') {
-			fact_lines_put_own(&f, *at);
+			size_t plain = strcspn(at, "%\t\n");
+
+			if (plain == 0) {
+				fact_lines_put_own(&f, *at);
+			} else {
+				fact_lines_put(&f, at, plain);
+				at += plain - 1;
+			}
 			continue;
 		}
 		at++;
@@ -161,8 +171,10 @@ static void fact_lines_one(struct json *j, const char *key, const char *text, si
 					       "unrecorded" };
 	char digits[24], *end;
 	long long n;
+	/* Most are texts: they are known by their first character. */
+	bool may_be = len > 0 && len < sizeof(digits) && text[0] <= '9';
 
-	for (size_t i = 0; i < COUNT(numbers) && len > 0 && len < sizeof(digits); i++) {
+	for (size_t i = 0; i < COUNT(numbers) && may_be; i++) {
 		if (strcmp(key, numbers[i]) != 0)
 			continue;
 		memcpy(digits, text, len);
