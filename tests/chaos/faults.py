@@ -5,6 +5,7 @@ holds, no descriptors, a clock that jumps, a machine that was restarted.
     faults.py CORDON --clock FALSE_CLOCK.so [--only NAME ...]"""
 import argparse
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
+import audit_log  # noqa: E402
 import harness  # noqa: E402
 from harness import Server, Skip, check, equal, has, note, wait_for  # noqa: E402
 
@@ -394,7 +396,7 @@ def test_clock_jumps():
             f.write(struct.pack("<q", seconds * 1000))
 
     try:
-        with Server(folder + "/cordon", pool_size=2) as server:
+        with Server(folder + "/cordon", pool_size=2, tenant_audit_max=200000) as server:
             hour = server.create(timeout="1h")
             paused = server.create(timeout="1h")
             server.want(200, "POST", f"/v1/sessions/{paused['id']}/pause")
@@ -410,6 +412,17 @@ def test_clock_jumps():
             equal(server.ended(long)["exit_code"], 4, "an execution meanwhile")
             server.want(200, "POST", f"/v1/sessions/{paused['id']}/resume")
             equal(server.run(paused["id"], "echo on")["stdout"], "on\n", "afterwards")
+            # The audit log has times that run backwards, and all is verified. None is taken for old.
+            said = json.loads(audit_log.verified(audit_log.export(server), "--key", audit_log.checkpoint(server)["vkey"]))
+            check(said["backwards"] >= 2 and said["pruned"] == 0, said)
+            for seconds in (0, 400 * 86400):
+                set_clock(seconds)
+                for _ in range(450):
+                    server.want(200, "GET", "/v1/audit?limit=1")
+                audit_log.checkpoint(server, "fresh=true")
+            gone = lambda: server.want(200, "GET", "/v1/audit?type=audit.pruned&limit=100")["records"]  # noqa: E731
+            wait_for(gone, 60, "records beyond the bound are deleted")
+            equal({r["record"]["data"]["why"] for r in gone()}, {"tenant_audit_max"}, "why they were deleted")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

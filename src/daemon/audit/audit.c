@@ -300,6 +300,8 @@ struct audit *audit_new(const struct audit_options *o, struct err *e)
 	a->o = *o;
 	a->loop = o->loop;
 	a->store = o->store;
+	a->begun_wall_ms = clock_wall_ms();
+	a->begun_ns = clock_now_ns();
 	a->notify = (struct loop_task){ .on_run = on_notify, .arg = a };
 	a->flood_timer = (struct loop_timer){ .on_expire = audit_flood_on_timer, .arg = a };
 	a->pruning = (struct job){ .on_piece = audit_prune_on_piece, .arg = a };

@@ -95,8 +95,9 @@ struct audit {
 	struct notary_call rotate_call, retire_call;
 	struct completions rotators; /* who asked for the new key */
 
-	uint64_t looked_ns; /* when retention began last */
-	uint64_t beat_ns;   /* the last node.heartbeat */
+	uint64_t begun_wall_ms, begun_ns; /* the start, by both clocks */
+	uint64_t looked_ns;		  /* when retention began last */
+	uint64_t beat_ns;		  /* the last node.heartbeat */
 
 	/* audit_prune.c */
 	struct job pruning;

@@ -108,11 +108,21 @@ static int prune_node(struct audit *a, struct err *e)
 	return prune_beyond(a, tenant, "audit_max", e);
 }
 
+/* The time of the clock as far as it has passed. A clock that is set forward would make every
+ * record old at once, and nothing brings them back. */
+static uint64_t prune_now_ms(const struct audit *a)
+{
+	uint64_t wall = clock_wall_ms(),
+		 passed = a->begun_wall_ms + (clock_now_ns() - a->begun_ns) / CLOCK_MS;
+
+	return wall < passed ? wall : passed;
+}
+
 /* Of one log: 1 if something went. */
 static int prune_log(struct audit *a, struct store_audit_log *log, struct err *e)
 {
 	const struct config *g = a->o.config;
-	uint64_t now = clock_wall_ms(), bytes;
+	uint64_t now = prune_now_ms(a), bytes;
 	int done = 0;
 
 	if (g->audit_retention_ms > 0 && now > g->audit_retention_ms)
